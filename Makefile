@@ -1,0 +1,108 @@
+# Paceline. `make`, `make check`, `make install PREFIX= DESTDIR=`, `make bench`, `make fault`, `make asan`.
+# BUILD names the build directory, so that several compilers live side by side:
+#   make CC=clang BUILD=build-clang check
+
+VERSION   = 0.1.0
+PREFIX    = /usr/local
+DESTDIR   =
+BUILD     = build
+CC        = cc
+OPT       = -O3 -march=native -fno-math-errno -fno-trapping-math
+SANITIZE  =
+WARN      = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+CPPFLAGS  = -Ilib -I. -D_GNU_SOURCE
+CFLAGS    = -std=c17 -g $(OPT) $(WARN) $(SANITIZE) -pthread
+LDFLAGS   = $(SANITIZE) -pthread
+
+# ---- rooms: the sources of each, and nothing else; a program names the rooms it is made of ----
+SRC_base  = clock error fs log number option
+SRC_wire  = record
+SRC_data  =
+SRC_shard =
+SRC_stats =
+SRC_solve =
+SRC_ckpt  =
+SRC_model =
+SRC_opt   =
+SRC_ps    =
+SRC_gate  =
+SRC_run   =
+ROOMS     = base wire data shard stats solve ckpt model opt ps gate run
+
+# ---- programs: rooms in link order (a room before those it knows), then libraries ----
+PROGRAMS =
+
+ROOMS_shardd      = shard wire base
+ROOMS_bpt-monitor = stats wire base
+ROOMS_bs-solve    = solve stats wire base
+ROOMS_trainctl    = run data model ckpt solve stats wire base
+ROOMS_ps-server   = gate ps opt ckpt wire base
+ROOMS_worker      = model data ckpt wire base
+ROOMS_ckpt        = ckpt wire base
+ROOMS_rowidx      = data wire base
+ROOMS_rec         = wire base
+ROOMS_predict     = model data ckpt wire base
+ROOMS_auc         = wire base
+
+LIBS_shardd      = -levent -lxxhash -lm
+LIBS_bpt-monitor = -levent -lm
+LIBS_bs-solve    = -lm
+LIBS_trainctl    = -levent -lcsv -lz -lxxhash -lopenblas -ljansson -lm
+LIBS_ps-server   = -levent -lz -lxxhash -ljansson -lm
+LIBS_worker      = -lcsv -lz -lxxhash -lopenblas -ljansson -lm
+LIBS_ckpt        = -lz -lxxhash -ljansson -lm
+LIBS_rowidx      = -lcsv -lz -lxxhash -lm
+LIBS_rec         = -lm
+LIBS_predict     = -lcsv -lz -lxxhash -lopenblas -ljansson -lm
+LIBS_auc         = -lm
+
+# ---- unit tests: tests/unit/NAME.c, with the rooms it links ----
+UNITS =
+
+# ---- short forms of fault tests and benches run by check; the long ones by fault and bench ----
+MAN5 = 
+MAN7 = 
+
+# ---------------------------------------------------------------------------------------------
+all: $(PROGRAMS:%=$(BUILD)/bin/%)
+
+define ROOM_rules
+OBJ_$(1) = $$(SRC_$(1):%=$(BUILD)/lib/$(1)/%.o)
+$(BUILD)/lib/$(1).a: $$(OBJ_$(1)) Makefile
+	@mkdir -p $$(@D)
+	@rm -f $$@
+	ar rcs $$@ $$(OBJ_$(1))
+endef
+$(foreach room,$(ROOMS),$(eval $(call ROOM_rules,$(room))))
+
+define PROGRAM_rules
+$(BUILD)/bin/$(1): $(BUILD)/cmd/$(1).o $$(ROOMS_$(1):%=$(BUILD)/lib/%.a)
+	@mkdir -p $$(@D)
+	$$(CC) $$(LDFLAGS) -o $$@ $(BUILD)/cmd/$(1).o $$(ROOMS_$(1):%=$(BUILD)/lib/%.a) $$(LIBS_$(1))
+endef
+$(foreach program,$(PROGRAMS),$(eval $(call PROGRAM_rules,$(program))))
+
+define UNIT_rules
+$(BUILD)/unit/$(1): $(BUILD)/tests/unit/$(1).o $$(ROOMS_unit_$(1):%=$(BUILD)/lib/%.a)
+	@mkdir -p $$(@D)
+	$$(CC) $$(LDFLAGS) -o $$@ $(BUILD)/tests/unit/$(1).o $$(ROOMS_unit_$(1):%=$(BUILD)/lib/%.a) -lcmocka $$(LIBS_unit_$(1)) -lm
+endef
+$(foreach unit,$(UNITS),$(eval $(call UNIT_rules,$(unit))))
+
+$(BUILD)/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+
+units: $(UNITS:%=$(BUILD)/unit/%)
+
+asan:
+	$(MAKE) BUILD=$(BUILD)-asan OPT='-O1 -march=native -fno-omit-frame-pointer' \
+		SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=undefined' all units
+
+clean:
+	rm -rf $(BUILD) $(BUILD)-asan
+
+.PHONY: all units asan clean
+.SECONDARY:

@@ -1,0 +1,54 @@
+/*
+ * cmd: what every main() does the same way.  Only cmd/ prints and exits; lib/ hands errors up.
+ */
+#ifndef PACELINE_CMD_H
+#define PACELINE_CMD_H
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/option.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static inline void cmd_log_sink(enum log_level level, const char *text, void *program)
+{
+	(void)level;
+	fprintf(stderr, "%s: %s\n", (const char *)program, text);
+}
+
+/* First line of a main(): a dead reader of our output is a write error that we report, not a
+ * death by signal. */
+static inline void cmd_begin(const char *program)
+{
+	signal(SIGPIPE, SIG_IGN);
+	log_set_sink(cmd_log_sink, (void *)(size_t)program, LOG_LEVEL_INFO);
+}
+
+/* "prog: place: text" on stderr; returns the exit status. */
+static inline int cmd_fail(const char *program, const struct error *err)
+{
+	if (err->place[0])
+		fprintf(stderr, "%s: %s: %s\n", program, err->place, err->text);
+	else
+		fprintf(stderr, "%s: %s\n", program, err->text);
+	if (err->code == ERROR_USAGE)
+		fprintf(stderr, "%s: --help shows the usage\n", program);
+	return err->code ? err->code : ERROR_SOFTWARE;
+}
+
+/* Last line of a main(): output that could not be written is an error, whatever status says. */
+static inline int cmd_end(const char *program, int status)
+{
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		if (errno != EPIPE)
+			fprintf(stderr, "%s: standard output: %s\n", program, strerror(errno));
+		return status == 0 ? ERROR_IO : status;
+	}
+	return status;
+}
+
+#endif

@@ -1,0 +1,91 @@
+/* error: see error.h. Knows nothing but stdio's formatter; must never allocate or print. */
+#include "base/error.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int error_code_of_errno(int errnum)
+{
+	switch (errnum) {
+	case ENOENT:
+	case ENOTDIR:
+		return ERROR_NOINPUT;
+	case EACCES:
+	case EPERM:
+	case EROFS:
+		return ERROR_NOPERM;
+	case EIO:
+	case ENOSPC:
+	case EDQUOT:
+	case EFBIG:
+	case EPIPE:
+		return ERROR_IO;
+	case ECONNREFUSED:
+	case ECONNRESET:
+	case ENOTCONN:
+		return ERROR_UNAVAILABLE;
+	case EAGAIN:
+	case ETIMEDOUT:
+		return ERROR_TEMPFAIL;
+	default:
+		return ERROR_OS;
+	}
+}
+
+static void set_place(struct error *e, const char *place)
+{
+	snprintf(e->place, sizeof e->place, "%s", place ? place : "");
+}
+
+int error_set(struct error *e, int code, const char *place, const char *fmt, ...)
+{
+	if (!e)
+		return -1;
+	e->code = code;
+	set_place(e, place);
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(e->text, sizeof e->text, fmt, ap);
+	va_end(ap);
+	return -1;
+}
+
+int error_errno(struct error *e, int code, const char *place, const char *fmt, ...)
+{
+	int errnum = errno;
+	if (!e)
+		return -1;
+	e->code = code ? code : error_code_of_errno(errnum);
+	set_place(e, place);
+	va_list ap;
+	va_start(ap, fmt);
+	int n = vsnprintf(e->text, sizeof e->text, fmt, ap);
+	va_end(ap);
+	if (n >= 0 && (size_t)n < sizeof e->text)
+		snprintf(e->text + n, sizeof e->text - (size_t)n, "%s%s", n ? ": " : "",
+			 strerror(errnum));
+	return -1;
+}
+
+int error_wrap(struct error *e, const char *outer)
+{
+	if (!e)
+		return -1;
+	char inner[ERROR_PLACE_MAX];
+	memcpy(inner, e->place, sizeof inner);
+	if (inner[0])
+		snprintf(e->place, sizeof e->place, "%.200s: %.300s", outer, inner);
+	else
+		snprintf(e->place, sizeof e->place, "%s", outer);
+	return -1;
+}
+
+void error_format(const struct error *e, char *out, size_t out_max)
+{
+	if (e->place[0])
+		snprintf(out, out_max, "%s: %s", e->place, e->text);
+	else
+		snprintf(out, out_max, "%s", e->text);
+}

@@ -1,0 +1,57 @@
+/*
+ * error: what went wrong, where, and which exit status it deserves.
+ *
+ * Every fallible function in lib/ returns 0 or -1 and fills a struct error that
+ * the caller owns.  Nothing here is allocated, so an error can be reported when
+ * memory is gone.  The codes are sysexits(3) numbers: a program may exit with
+ * err.code as it stands.
+ */
+#ifndef PACELINE_BASE_ERROR_H
+#define PACELINE_BASE_ERROR_H
+
+#include <stddef.h>
+
+enum error_code {
+	ERROR_NONE = 0,
+	ERROR_NEGATIVE = 1,     /* a negative answer: nothing left, damage found */
+	ERROR_USAGE = 64,
+	ERROR_DATA = 65,        /* bad data */
+	ERROR_NOINPUT = 66,     /* input missing */
+	ERROR_UNAVAILABLE = 69, /* a service is not there */
+	ERROR_SOFTWARE = 70,    /* a bug of ours */
+	ERROR_OS = 71,
+	ERROR_CANTCREAT = 73,   /* output can't be made */
+	ERROR_IO = 74,
+	ERROR_TEMPFAIL = 75,    /* try again */
+	ERROR_NOPERM = 77,
+	ERROR_CONFIG = 78
+};
+
+#define ERROR_PLACE_MAX 512
+#define ERROR_TEXT_MAX 512
+
+struct error {
+	int code;                    /* enum error_code */
+	char place[ERROR_PLACE_MAX]; /* file, file:line, option, socket; may be empty */
+	char text[ERROR_TEXT_MAX];   /* why, with the offending value */
+};
+
+/* Fills e (which may be NULL) and returns -1, so that callers write `return error_set(...)`. */
+int error_set(struct error *e, int code, const char *place, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* The same for a failed system call: appends strerror(errno) to the text and, when code is 0,
+ * picks the code that errno deserves (ENOENT 66, EACCES 77, ENOSPC and EIO 74, ...). */
+int error_errno(struct error *e, int code, const char *place, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* Puts "outer: " before the place of an error on its way up; returns -1. */
+int error_wrap(struct error *e, const char *outer);
+
+/* "place: text" into out, always terminated. */
+void error_format(const struct error *e, char *out, size_t out_max);
+
+/* The exit status errno deserves. */
+int error_code_of_errno(int errnum);
+
+#endif

@@ -1,0 +1,226 @@
+/* fs: see fs.h. */
+#include "base/fs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int fs_make_dirs(const char *dir, struct error *err)
+{
+	char path[PATH_MAX];
+	size_t len = strlen(dir);
+	if (len == 0 || len >= sizeof path)
+		return error_set(err, ERROR_CANTCREAT, dir, "directory name is empty or too long");
+	memcpy(path, dir, len + 1);
+	for (size_t i = 1; i <= len; i++) {
+		if (path[i] != '/' && path[i] != '\0')
+			continue;
+		char saved = path[i];
+		path[i] = '\0';
+		if (mkdir(path, 0700) != 0 && errno != EEXIST) {
+			int errnum = errno;
+			struct stat st;
+			if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) {
+				errno = errnum;
+				return error_errno(err, ERROR_CANTCREAT, path, "can't be made");
+			}
+		}
+		path[i] = saved;
+	}
+	struct stat st;
+	if (stat(dir, &st) != 0)
+		return error_errno(err, ERROR_CANTCREAT, dir, "can't be made");
+	if (!S_ISDIR(st.st_mode))
+		return error_set(err, ERROR_CANTCREAT, dir, "is not a directory");
+	return 0;
+}
+
+int fs_join(char *out, size_t out_max, const char *dir, const char *name, struct error *err)
+{
+	int n = name[0] == '/' ? snprintf(out, out_max, "%s", name)
+			       : snprintf(out, out_max, "%s/%s", dir, name);
+	if (n < 0 || (size_t)n >= out_max)
+		return error_set(err, ERROR_USAGE, dir, "path too long with '%.80s'", name);
+	return 0;
+}
+
+int fs_write_all(int fd, const void *data, size_t len, const char *place, struct error *err)
+{
+	const char *p = data;
+	while (len > 0) {
+		ssize_t n = write(fd, p, len);
+		if (n < 0) {
+			if (errno == EINTR)
+				continue;
+			return error_errno(err, ERROR_IO, place, "write");
+		}
+		p += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+int fs_pread_all(int fd, void *data, size_t len, uint64_t offset, const char *place,
+		 struct error *err)
+{
+	char *p = data;
+	while (len > 0) {
+		ssize_t n = pread(fd, p, len, (off_t)offset);
+		if (n < 0) {
+			if (errno == EINTR)
+				continue;
+			return error_errno(err, ERROR_IO, place, "read");
+		}
+		if (n == 0)
+			return error_set(err, ERROR_DATA, place, "ends %zu bytes too early", len);
+		p += n;
+		offset += (uint64_t)n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+int fs_read_file(const char *path, size_t max, char **out, size_t *len, struct error *err)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return error_errno(err, 0, path, "can't be read");
+	size_t size = 0, room = 4096;
+	char *data = malloc(room);
+	int result = -1;
+	while (data) {
+		ssize_t n = read(fd, data + size, room - size - 1);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0) {
+			error_errno(err, ERROR_IO, path, "read");
+			break;
+		}
+		if (n == 0) {
+			result = 0;
+			break;
+		}
+		size += (size_t)n;
+		if (size > max) {
+			error_set(err, ERROR_DATA, path, "is longer than %zu bytes", max);
+			break;
+		}
+		if (room - size < 2) {
+			char *larger = realloc(data, room * 2);
+			if (!larger)
+				break;
+			data = larger;
+			room *= 2;
+		}
+	}
+	if (result != 0 && (!data || room - size < 2))
+		error_set(err, ERROR_OS, path, "out of memory");
+	close(fd);
+	if (result != 0) {
+		free(data);
+		return -1;
+	}
+	data[size] = '\0';
+	*out = data;
+	if (len)
+		*len = size;
+	return 0;
+}
+
+void fs_dirname(const char *path, char *out, size_t out_max)
+{
+	const char *slash = strrchr(path, '/');
+	if (!slash)
+		snprintf(out, out_max, ".");
+	else if (slash == path)
+		snprintf(out, out_max, "/");
+	else
+		snprintf(out, out_max, "%.*s", (int)(slash - path), path);
+}
+
+int fs_sync_dir(const char *dir, struct error *err)
+{
+	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return error_errno(err, ERROR_IO, dir, "can't be opened");
+	int result = 0;
+	if (fsync(fd) != 0)
+		result = error_errno(err, ERROR_IO, dir, "fsync");
+	close(fd);
+	return result;
+}
+
+int fs_replace_file(const char *path, const void *data, size_t len, struct error *err)
+{
+	char temporary[PATH_MAX], dir[PATH_MAX];
+	int n = snprintf(temporary, sizeof temporary, "%s.tmp.%ld", path, (long)getpid());
+	if (n < 0 || (size_t)n >= sizeof temporary)
+		return error_set(err, ERROR_CANTCREAT, path, "path too long");
+	int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return error_errno(err, ERROR_CANTCREAT, temporary, "can't be made");
+	int result = fs_write_all(fd, data, len, temporary, err);
+	if (result == 0 && fsync(fd) != 0)
+		result = error_errno(err, ERROR_IO, temporary, "fsync");
+	if (close(fd) != 0 && result == 0)
+		result = error_errno(err, ERROR_IO, temporary, "close");
+	if (result == 0 && rename(temporary, path) != 0)
+		result = error_errno(err, ERROR_CANTCREAT, path, "rename");
+	if (result != 0) {
+		unlink(temporary);
+		return -1;
+	}
+	fs_dirname(path, dir, sizeof dir);
+	return fs_sync_dir(dir, err);
+}
+
+int fs_lock(const char *path, int *fd, struct error *err)
+{
+	int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (lock < 0)
+		return error_errno(err, ERROR_CANTCREAT, path, "lock can't be made");
+	if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
+		int taken = errno == EWOULDBLOCK;
+		error_errno(err, taken ? ERROR_TEMPFAIL : ERROR_OS, path,
+			    taken ? "another instance runs" : "flock");
+		close(lock);
+		return -1;
+	}
+	*fd = lock;
+	return 0;
+}
+
+static int remove_at(int dir_fd, const char *name, const char *place, struct error *err)
+{
+	if (unlinkat(dir_fd, name, 0) == 0 || errno == ENOENT)
+		return 0;
+	if (errno != EISDIR && errno != EPERM)
+		return error_errno(err, ERROR_IO, place, "can't be removed");
+	int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return error_errno(err, ERROR_IO, place, "can't be removed");
+	DIR *dir = fdopendir(fd);
+	if (!dir) {
+		close(fd);
+		return error_errno(err, ERROR_OS, place, "can't be listed");
+	}
+	int result = 0;
+	for (struct dirent *entry; result == 0 && (entry = readdir(dir)) != NULL;)
+		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+			result = remove_at(dirfd(dir), entry->d_name, place, err);
+	closedir(dir);
+	if (result == 0 && unlinkat(dir_fd, name, AT_REMOVEDIR) != 0 && errno != ENOENT)
+		result = error_errno(err, ERROR_IO, place, "can't be removed");
+	return result;
+}
+
+int fs_remove_tree(const char *path, struct error *err)
+{
+	return remove_at(AT_FDCWD, path, path, err);
+}

@@ -1,0 +1,45 @@
+/*
+ * fs: files that survive a power cut, directories that others can't read, locks that die with
+ * their process.
+ */
+#ifndef PACELINE_BASE_FS_H
+#define PACELINE_BASE_FS_H
+
+#include "base/error.h"
+
+#include <stdint.h>
+#include <stdio.h>
+
+/* Makes dir and its parents, new ones with mode 0700. An existing directory is left as it is. */
+int fs_make_dirs(const char *dir, struct error *err);
+
+/* "dir/name" into out; -1 when it does not fit. name may be absolute: then dir is left out. */
+int fs_join(char *out, size_t out_max, const char *dir, const char *name, struct error *err);
+
+/* Writes all of data, through short writes and EINTR. */
+int fs_write_all(int fd, const void *data, size_t len, const char *place, struct error *err);
+/* Reads exactly len bytes at offset; a shorter file is ERROR_DATA. */
+int fs_pread_all(int fd, void *data, size_t len, uint64_t offset, const char *place,
+		 struct error *err);
+
+/* The whole file, NUL added after it, to be freed by the caller; more than max bytes is
+ * ERROR_DATA. */
+int fs_read_file(const char *path, size_t max, char **out, size_t *len, struct error *err);
+
+/* The file is either the old one or the new one, whenever the power goes: write to a temporary
+ * name in the same directory, fsync, rename, fsync the directory. */
+int fs_replace_file(const char *path, const void *data, size_t len, struct error *err);
+
+int fs_sync_dir(const char *dir, struct error *err);
+/* The directory part of path ("." when it has none) into out. */
+void fs_dirname(const char *path, char *out, size_t out_max);
+
+/* An exclusive flock on path (made 0600 when missing); *fd holds it. Taken already: -1 with
+ * ERROR_TEMPFAIL. The descriptor is close-on-exec. */
+int fs_lock(const char *path, int *fd, struct error *err);
+
+/* Removes a directory with what is in it (regular files and directories; links are removed, not
+ * followed). */
+int fs_remove_tree(const char *path, struct error *err);
+
+#endif

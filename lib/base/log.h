@@ -1,0 +1,17 @@
+/*
+ * log: lib/ never prints; it says things to a sink that the program sets (cmd.h sets stderr).
+ * One call is one line for people, without newline.
+ */
+#ifndef PACELINE_BASE_LOG_H
+#define PACELINE_BASE_LOG_H
+
+enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
+
+typedef void log_sink_fn(enum log_level level, const char *text, void *arg);
+
+/* NULL discards (the default). Not thread-safe: set it once in main(). */
+void log_set_sink(log_sink_fn *sink, void *arg, enum log_level highest);
+
+void log_say(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,176 @@
+/* number: see number.h. Strict and locale-free; strtod is only used where it cannot see a locale's
+ * point, because programs of this kit never call setlocale(). */
+#include "base/number.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int number_u64_span(const char *text, size_t len, uint64_t *out)
+{
+	if (len == 0 || len > 20)
+		return -1;
+	uint64_t value = 0;
+	for (size_t i = 0; i < len; i++) {
+		unsigned digit = (unsigned)(unsigned char)text[i] - '0';
+		if (digit > 9 || __builtin_mul_overflow(value, 10u, &value) ||
+		    __builtin_add_overflow(value, digit, &value))
+			return -1;
+	}
+	*out = value;
+	return 0;
+}
+
+/* Digits with at most one point and an exponent; what strtod takes beyond that is refused. */
+static int is_decimal(const char *text, size_t len)
+{
+	size_t i = 0, digits = 0;
+	if (i < len && (text[i] == '-' || text[i] == '+'))
+		i++;
+	while (i < len && text[i] >= '0' && text[i] <= '9')
+		i++, digits++;
+	if (i < len && text[i] == '.')
+		for (i++; i < len && text[i] >= '0' && text[i] <= '9'; i++)
+			digits++;
+	if (digits == 0)
+		return 0;
+	if (i < len && (text[i] == 'e' || text[i] == 'E')) {
+		i++;
+		if (i < len && (text[i] == '-' || text[i] == '+'))
+			i++;
+		size_t first = i;
+		while (i < len && text[i] >= '0' && text[i] <= '9')
+			i++;
+		if (i == first)
+			return 0;
+	}
+	return i == len;
+}
+
+int number_real_span(const char *text, size_t len, double *out)
+{
+	/* Up to 15 digits and a small power of ten are exact in a double: the fast path that
+	 * nearly every field of a data file takes. */
+	static const double power[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7,
+				       1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+	size_t i = 0, digits = 0, fraction = 0;
+	int negative = len > 0 && text[0] == '-';
+	uint64_t mantissa = 0;
+	if (len > 0 && (text[0] == '-' || text[0] == '+'))
+		i++;
+	for (; i < len && (unsigned)(text[i] - '0') <= 9; i++, digits++)
+		mantissa = mantissa * 10 + (uint64_t)(text[i] - '0');
+	if (i < len && text[i] == '.')
+		for (i++; i < len && (unsigned)(text[i] - '0') <= 9; i++, digits++, fraction++)
+			mantissa = mantissa * 10 + (uint64_t)(text[i] - '0');
+	if (i == len && digits > 0 && digits <= 15) {
+		double value = (double)mantissa / power[fraction];
+		*out = negative ? -value : value;
+		return 0;
+	}
+	char copy[512];
+	if (len >= sizeof copy || !is_decimal(text, len))
+		return -1;
+	memcpy(copy, text, len);
+	copy[len] = '\0';
+	double value = strtod(copy, NULL);
+	if (!isfinite(value))
+		return -1;
+	*out = value;
+	return 0;
+}
+
+int number_u64(const char *text, uint64_t min, uint64_t max, uint64_t *out, const char *what,
+	       struct error *err)
+{
+	uint64_t value;
+	if (number_u64_span(text, strlen(text), &value) != 0)
+		return error_set(err, ERROR_USAGE, what, "'%.80s' is not a whole number", text);
+	if (value < min || value > max)
+		return error_set(err, ERROR_USAGE, what, "%.80s is not in %llu..%llu", text,
+				 (unsigned long long)min, (unsigned long long)max);
+	*out = value;
+	return 0;
+}
+
+int number_i64(const char *text, int64_t min, int64_t max, int64_t *out, const char *what,
+	       struct error *err)
+{
+	int negative = text[0] == '-';
+	uint64_t magnitude;
+	if (number_u64_span(text + negative, strlen(text + negative), &magnitude) != 0 ||
+	    magnitude > (uint64_t)INT64_MAX)
+		return error_set(err, ERROR_USAGE, what, "'%.80s' is not a whole number", text);
+	int64_t value = negative ? -(int64_t)magnitude : (int64_t)magnitude;
+	if (value < min || value > max)
+		return error_set(err, ERROR_USAGE, what, "%.80s is not in %lld..%lld", text,
+				 (long long)min, (long long)max);
+	*out = value;
+	return 0;
+}
+
+int number_real(const char *text, double min, double max, double *out, const char *what,
+		struct error *err)
+{
+	double value;
+	if (number_real_span(text, strlen(text), &value) != 0)
+		return error_set(err, ERROR_USAGE, what, "'%.80s' is not a number", text);
+	if (value < min || value > max)
+		return error_set(err, ERROR_USAGE, what, "%.80s is not in %g..%g", text, min, max);
+	*out = value;
+	return 0;
+}
+
+int number_bytes(const char *text, uint64_t min, uint64_t max, uint64_t *out, const char *what,
+		 struct error *err)
+{
+	size_t len = strlen(text);
+	uint64_t factor = 1, value;
+	if (len > 1) {
+		switch (text[len - 1]) {
+		case 'K':
+			factor = 1ull << 10;
+			break;
+		case 'M':
+			factor = 1ull << 20;
+			break;
+		case 'G':
+			factor = 1ull << 30;
+			break;
+		}
+	}
+	if (number_u64_span(text, len - (factor > 1), &value) != 0 ||
+	    __builtin_mul_overflow(value, factor, &value))
+		return error_set(err, ERROR_USAGE, what, "'%.80s' is not a size in bytes", text);
+	if (value < min || value > max)
+		return error_set(err, ERROR_USAGE, what, "%.80s is not in %llu..%llu bytes", text,
+				 (unsigned long long)min, (unsigned long long)max);
+	*out = value;
+	return 0;
+}
+
+size_t number_format_u64(uint64_t x, char *out)
+{
+	char digits[20];
+	size_t n = 0;
+	do
+		digits[n++] = (char)('0' + x % 10);
+	while ((x /= 10) != 0);
+	for (size_t i = 0; i < n; i++)
+		out[i] = digits[n - 1 - i];
+	out[n] = '\0';
+	return n;
+}
+
+size_t number_format_real(double x, char *out)
+{
+	static const int precision[] = {6, 9, 17};
+	int n = 0;
+	for (size_t i = 0; i < sizeof precision / sizeof *precision; i++) {
+		n = snprintf(out, 32, "%.*g", precision[i], x);
+		if (strtod(out, NULL) == x)
+			break;
+	}
+	return (size_t)n;
+}

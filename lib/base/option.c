@@ -1,0 +1,216 @@
+/* option: see option.h. */
+#include "base/option.h"
+
+#include "base/number.h"
+#include "base/version.h"
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROWS_MAX 128
+
+int option_id_ok(const char *text)
+{
+	size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
+	return n >= 1 && n <= 64 && text[n] == '\0' && strcmp(text, ".") != 0 &&
+	       strcmp(text, "..") != 0;
+}
+
+static int choice_ok(const char *choices, const char *text)
+{
+	size_t len = strlen(text);
+	for (const char *p = choices; *p;) {
+		size_t n = strcspn(p, "|");
+		if (n == len && memcmp(p, text, n) == 0)
+			return 1;
+		p += n + (p[n] == '|');
+	}
+	return 0;
+}
+
+static int store(const struct option_row *row, const char *value, struct error *err)
+{
+	char what[96];
+	snprintf(what, sizeof what, "--%s", row->name);
+	uint64_t min = row->min > 0 ? (uint64_t)row->min : 0;
+	uint64_t max = row->max > 0 ? (uint64_t)row->max : UINT64_MAX;
+	switch (row->kind) {
+	case OPTION_FLAG:
+		*(int *)row->target = 1;
+		return 0;
+	case OPTION_TEXT:
+		*(const char **)row->target = value;
+		return 0;
+	case OPTION_COUNT:
+		return number_u64(value, min, max, row->target, what, err);
+	case OPTION_BYTES:
+		return number_bytes(value, min, max, row->target, what, err);
+	case OPTION_REAL:
+	case OPTION_SECONDS:
+		return number_real(value, row->min, row->max > 0 ? row->max : 1e300, row->target,
+				   what, err);
+	case OPTION_CHOICE:
+		if (!choice_ok(row->choices, value))
+			return error_set(err, ERROR_USAGE, what, "'%.80s' is none of %s", value,
+					 row->choices);
+		*(const char **)row->target = value;
+		return 0;
+	case OPTION_ID:
+		if (!option_id_ok(value))
+			return error_set(err, ERROR_USAGE, what,
+					 "'%.80s' is no id (1 to 64 of letters, digits, . _ -)",
+					 value);
+		*(const char **)row->target = value;
+		return 0;
+	case OPTION_LIST: {
+		struct option_list *list = row->target;
+		if (list->count == OPTION_LIST_MAX)
+			return error_set(err, ERROR_USAGE, what, "given more than %d times",
+					 OPTION_LIST_MAX);
+		list->item[list->count++] = value;
+		return 0;
+	}
+	}
+	return error_set(err, ERROR_SOFTWARE, what, "unknown kind of option %d", (int)row->kind);
+}
+
+static size_t count_rows(const struct option_row *rows)
+{
+	size_t n = 0;
+	while (rows[n].name)
+		n++;
+	return n;
+}
+
+/* getopt_long wants its own table and a string of letters; both are made from ours. */
+static int build(const struct option_row *rows, size_t count, struct option *longs, char *letters)
+{
+	size_t l = 0;
+	letters[l++] = '+';
+	letters[l++] = ':';
+	for (size_t i = 0; i < count; i++) {
+		int has_arg = rows[i].kind != OPTION_FLAG;
+		longs[i] = (struct option){rows[i].name, has_arg, NULL, (int)(256 + i)};
+		if (rows[i].letter) {
+			letters[l++] = (char)rows[i].letter;
+			if (has_arg)
+				letters[l++] = ':';
+		}
+	}
+	letters[l] = '\0';
+	longs[count] = (struct option){"help", no_argument, NULL, 1};
+	longs[count + 1] = (struct option){"version", no_argument, NULL, 2};
+	longs[count + 2] = (struct option){NULL, 0, NULL, 0};
+	return 0;
+}
+
+static const struct option_row *row_of(const struct option_row *rows, size_t count, int c)
+{
+	if (c >= 256)
+		return &rows[c - 256];
+	for (size_t i = 0; i < count; i++)
+		if (rows[i].letter == c)
+			return &rows[i];
+	return NULL;
+}
+
+static void default_text(const struct option_row *row, char *out, size_t out_max)
+{
+	out[0] = '\0';
+	switch (row->kind) {
+	case OPTION_COUNT:
+	case OPTION_BYTES:
+		if (*(uint64_t *)row->target != 0)
+			snprintf(out, out_max, " (%llu)",
+				 (unsigned long long)*(uint64_t *)row->target);
+		break;
+	case OPTION_REAL:
+	case OPTION_SECONDS:
+		snprintf(out, out_max, " (%g%s)", *(double *)row->target,
+			 row->kind == OPTION_SECONDS ? " s" : "");
+		break;
+	default:
+		break;
+	}
+}
+
+void option_help(const struct option_table *table, FILE *out)
+{
+	const char *line = table->synopsis;
+	for (int first = 1; *line; first = 0) {
+		size_t n = strcspn(line, "\n");
+		fprintf(out, "%s %s %.*s\n", first ? "usage:" : "      ", table->program, (int)n,
+			line);
+		line += n + (line[n] == '\n');
+	}
+	fprintf(out, "%s\n\n", table->about);
+	for (const struct option_row *row = table->rows; row->name; row++) {
+		char head[128], given[64];
+		int n = 0;
+		if (row->letter)
+			n = snprintf(head, sizeof head, "-%c, ", row->letter);
+		snprintf(head + n, sizeof head - (size_t)n, "--%s%s%s", row->name,
+			 row->arg ? " " : "", row->arg ? row->arg : "");
+		default_text(row, given, sizeof given);
+		fprintf(out, "  %-28s %s%s", head, row->help, given);
+		if (row->kind == OPTION_CHOICE)
+			fprintf(out, ": %s", row->choices);
+		fputc('\n', out);
+	}
+	fprintf(out, "  %-28s %s\n  %-28s %s\n", "--help", "this text", "--version",
+		"name and version");
+	if (table->epilogue)
+		fprintf(out, "\n%s\n", table->epilogue);
+}
+
+int option_parse(const struct option_table *table, int argc, char **argv, int *first, FILE *out,
+		 struct error *err)
+{
+	struct option longs[ROWS_MAX + 3];
+	char letters[2 * ROWS_MAX + 3];
+	size_t count = count_rows(table->rows);
+	if (count > ROWS_MAX)
+		return error_set(err, ERROR_SOFTWARE, table->program, "too many options");
+	build(table->rows, count, longs, letters);
+	/* Defaults are shown by --help, which must not depend on what stands before it. */
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+		if (strcmp(argv[i], "--help") == 0) {
+			option_help(table, out);
+			return OPTION_SHOWN;
+		}
+		if (argv[i][0] != '-')
+			break;
+	}
+	opterr = 0;
+	optind = 0; /* glibc: scan from the start again, whoever parsed before */
+	for (;;) {
+		int c = getopt_long(argc, argv, letters, longs, NULL);
+		if (c == -1)
+			break;
+		if (c == 1) {
+			option_help(table, out);
+			return OPTION_SHOWN;
+		}
+		if (c == 2) {
+			fprintf(out, "%s %s\n", table->program, PACELINE_VERSION);
+			return OPTION_SHOWN;
+		}
+		if (c == ':' || c == '?') {
+			const char *given = argv[optind - 1];
+			if (c == '?' && optopt > 0 && optopt < 256)
+				return error_set(err, ERROR_USAGE, NULL, "unknown option -%c",
+						 optopt);
+			return error_set(err, ERROR_USAGE, NULL, "%s: %.100s",
+					 c == ':' ? "option needs a value" : "unknown option",
+					 given);
+		}
+		const struct option_row *row = row_of(table->rows, count, c);
+		if (store(row, optarg, err) != 0)
+			return -1;
+		if (row->seen)
+			*row->seen = 1;
+	}
+	*first = optind;
+	return OPTION_GO;
+}

@@ -1,0 +1,6 @@
+#ifndef PACELINE_BASE_VERSION_H
+#define PACELINE_BASE_VERSION_H
+
+#define PACELINE_VERSION "0.1.0"
+
+#endif

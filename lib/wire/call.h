@@ -1,0 +1,46 @@
+/*
+ * call: a blocking client with deadlines, for workers and tools.
+ *
+ * Every wait ends: with ERROR_UNAVAILABLE when the daemon is not there or went away, with
+ * ERROR_TEMPFAIL when it does not answer in time.
+ */
+#ifndef PACELINE_WIRE_CALL_H
+#define PACELINE_WIRE_CALL_H
+
+#include "wire/record.h"
+
+struct call;
+
+/* Connects and reads the greeting. While the socket is not there or refuses, tries again until
+ * wait_seconds are over (0: one try). answer_seconds: longest wait for an answer. */
+int call_open(struct call **out, const char *path, double wait_seconds, double answer_seconds,
+	      struct error *err);
+void call_close(struct call *c); /* NULL is fine */
+const struct record *call_greeting(const struct call *c);
+int call_fd(const struct call *c); /* for poll(2) */
+const char *call_path(const struct call *c);
+/* Whether call_receive() would return without reading from the socket. */
+int call_buffered(const struct call *c);
+
+/* Sends a record (with newline) and its payload, if it announced one. Never blocks for ever: the
+ * answer deadline applies. */
+int call_send(struct call *c, const char *line, size_t len, const void *payload, size_t bytes,
+	      struct error *err);
+/* The next record that arrives: data or closing. With bytes=N in it, call_bytes() must follow. */
+int call_receive(struct call *c, struct record *r, struct error *err);
+/* The same, waiting at most seconds (may be more than answer_seconds, for held-back answers);
+ * -1 with ERROR_TEMPFAIL when nothing came: the connection stays usable. */
+int call_receive_within(struct call *c, struct record *r, double seconds, struct error *err);
+int call_bytes(struct call *c, void *data, size_t bytes, struct error *err);
+
+enum call_result { CALL_OK = 0, CALL_ERR = 1 };
+/* One request and its closing record in *closing; data records are given to `data` (may be NULL:
+ * then they are dropped). Returns CALL_OK, CALL_ERR (closing is `err code=...`), or -1. */
+int call_request(struct call *c, const char *line, size_t len, struct record *closing,
+		 void (*data)(const struct record *r, void *arg), void *arg, struct error *err);
+
+/* Gives the server `bytes` of shared memory (memfd, sealed against shrinking and growing): *memory is mapped here
+ * and there until call_close(). */
+int call_map(struct call *c, size_t bytes, void **memory, struct error *err);
+
+#endif

@@ -1,0 +1,45 @@
+/*
+ * peer: an asynchronous client on an event base, for programs that are servers themselves (the
+ * lead towards shardd and the other servers, trainctl towards all).
+ *
+ * Reconnects by itself, with a pause that doubles from 10 ms to 1 s.  Requests are answered in
+ * order.  When the connection goes, every request still open is told so (reply with r == NULL) and
+ * nothing is sent again: what to repeat is the owner's decision, in `up`.
+ */
+#ifndef PACELINE_WIRE_PEER_H
+#define PACELINE_WIRE_PEER_H
+
+#include "wire/record.h"
+
+struct event_base;
+struct peer;
+
+/* r: a data record, or the closing one (type ok or err) when `closing`; NULL with closing set when
+ * the connection went first. r is valid during the call only. payload (may be NULL) belongs to a
+ * data record that announced bytes=N. */
+typedef void peer_reply_fn(const struct record *r, int closing, const void *payload, size_t bytes,
+			   void *arg);
+
+struct peer_options {
+	const char *path;
+	/* Connected and greeted. r is the greeting. May be NULL. */
+	void (*up)(struct peer *p, const struct record *r, void *owner);
+	/* Was up and is not any more (all its open requests have been told). May be NULL. */
+	void (*down)(struct peer *p, void *owner);
+	void *owner;
+	double answer_seconds;  /* a connection whose oldest request waits longer is dropped; 0: never */
+	size_t output_bytes_max; /* peer_send() refuses beyond this; 0: 64 MiB */
+};
+
+struct peer *peer_new(struct event_base *base, const struct peer_options *options);
+void peer_free(struct peer *p); /* open requests are told; `down` is not called */
+int peer_is_up(const struct peer *p);
+
+/* Sends a whole request (record with newline, payload behind it when the record announced one;
+ * payload may be NULL). -1: not up, or too much is waiting: nothing was sent and reply will not be
+ * called. reply may be NULL. */
+int peer_send(struct peer *p, const char *line, size_t len, const void *payload, size_t bytes,
+	      peer_reply_fn *reply, void *arg);
+size_t peer_open_requests(const struct peer *p);
+
+#endif

@@ -1,0 +1,132 @@
+/*
+ * server: a Unix stream socket on which records are asked and answered (paceline-protocol(7)).
+ *
+ * One verb is one table row; help, arity errors and counters come from the table.  Requests may be
+ * pipelined; answers keep their order, also when a handler answers later.  Nothing a peer sends
+ * ends the process: a bad line is answered `err code=bad-request`, an over-long one closes that
+ * client only.
+ *
+ * A turn of the loop: everything that has arrived is read and handled; then the owner's `flush`
+ * hook runs once (group commit: one fdatasync for all of it); then answers are written.  So an
+ * answer never leaves before the hook that follows its handler has returned 0.
+ *
+ * Payloads: a request whose last key is `bytes=N` is followed by N raw bytes.  A client on the same
+ * host may instead send `map bytes=N` with a memfd (sealed against shrinking) in SCM_RIGHTS, once;
+ * afterwards `map-offset-bytes=O map-bytes=N` stands in place of `bytes=N`, and the payload is in
+ * that memory.  Handlers see no difference.
+ *
+ * Built-in verbs, on every server: `help` (a `verb name= required= optional=` each), `counters`
+ * (a `counter verb= requests= errors=` each), `map`.
+ */
+#ifndef PACELINE_WIRE_SERVER_H
+#define PACELINE_WIRE_SERVER_H
+
+#include "base/error.h"
+#include "wire/record.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct event_base;
+struct server;
+struct connection;
+struct request;
+struct payload;
+
+struct verb {
+	const char *name;
+	const char *required; /* keys that must be there, separated by blanks */
+	const char *optional; /* keys that may be; others are ignored (formats grow) */
+	/* Must answer (request_ok, request_err, request_close) now, or request_defer(). */
+	void (*handler)(struct request *rq, void *owner);
+	uint64_t payload_bytes_max; /* 0: a payload is refused */
+	const char *help;           /* one line, for people */
+};
+
+struct server_options {
+	const char *path;     /* socket; mode 0600; its directory is made 0700 when missing */
+	const char *role;     /* greeting: paceline role=ROLE version=1 [greeting_fields] */
+	const char *greeting_fields; /* "id=ps0 part=0/2" or NULL */
+	const struct verb *verbs;
+	size_t verb_count;
+	void *owner;          /* given to handlers and hooks */
+	/* Called once a turn before answers are written; -1 ends server_run() with its error and
+	 * writes nothing more. May be NULL. */
+	int (*flush)(void *owner, struct error *err);
+	/* The connection is going; its deferred requests have been cancelled. May be NULL. */
+	void (*closed)(struct connection *c, void *owner);
+	size_t clients_max;       /* 0: 16384 */
+	size_t output_bytes_max;  /* unread answers of one client before it is closed; 0: 64 MiB */
+	double idle_seconds;      /* a client without request or deferred answer this long is closed; 0: never */
+	double drain_seconds;     /* at the end: unread answers are waited for this long; 0: 1 s */
+};
+
+/* Takes path.lock by flock (a second instance: ERROR_TEMPFAIL), removes a dead socket, listens (or
+ * takes the listening socket of LISTEN_FDS; the environment is read by the caller:
+ * server_listen_fd). Greeting and options are copied, verbs and owner are borrowed. */
+int server_new(struct server **out, const struct server_options *options, struct error *err);
+/* The inherited descriptor by the systemd protocol, or -1; for server_options of socket
+ * activation call this in main() and server_use_fd() before server_run(). */
+int server_use_fd(struct server *s, int listen_fd, struct error *err);
+/* Closes clients, removes the socket, releases the lock. */
+void server_free(struct server *s);
+
+struct event_base *server_base(struct server *s); /* for timers and peers of the owner */
+
+/* Runs until server_stop(); returns 0, or -1 when a hook failed or the loop did. Announces
+ * READY=1, STOPPING=1 and WATCHDOG=1 to notify_socket (NULL: nobody; main() passes
+ * getenv("NOTIFY_SOCKET")); watchdog_seconds 0: none. SIGTERM and SIGINT stop it. */
+int server_run(struct server *s, const char *notify_socket, double watchdog_seconds,
+	       struct error *err);
+void server_stop(struct server *s);
+
+/* ---- a request, from handler to answer ---- */
+
+/* Valid until the handler returns: copy what a deferred answer needs. */
+const struct record *request_record(const struct request *rq);
+struct connection *request_connection(struct request *rq);
+
+/* The payload, or NULL; valid until the request is closed, longer with payload_hold(). */
+struct payload *request_payload(struct request *rq);
+const void *payload_data(const struct payload *p); /* aligned to 8 at least when not mapped */
+size_t payload_bytes(const struct payload *p);
+struct payload *payload_hold(struct payload *p); /* one more reference; returns p */
+void payload_release(struct payload *p);         /* NULL is fine */
+
+/* length bytes at offset of the memory the client has mapped, to put an answer's bulk into; NULL
+ * when there is no such memory. Valid while the request is open. */
+void *request_mapped(struct request *rq, uint64_t offset, uint64_t length);
+
+/* Appends to the answer: whole records (with their newline), or raw bytes behind a record that
+ * announced them. */
+void request_put(struct request *rq, const void *bytes, size_t len);
+void request_put_record(struct request *rq, struct record_out *o); /* calls record_end(o, NULL) */
+/* The same without a copy: bytes stay where they are until release(arg) is called. */
+void request_put_ref(struct request *rq, const void *bytes, size_t len,
+		     void (*release)(void *arg), void *arg);
+
+/* Closing records; the request is gone after each of them. */
+void request_ok(struct request *rq, const char *fields_fmt, ...)
+	__attribute__((format(printf, 2, 3))); /* NULL or "": a bare ok; values must need no encoding */
+void request_ok_record(struct request *rq, struct record_out *o); /* o was begun with type "ok" */
+void request_err(struct request *rq, const char *code, const char *text_fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* err code=bad-request with err's text. */
+void request_bad(struct request *rq, const struct error *err);
+
+/* The answer comes later (from a timer, another request, a peer). cancelled(rq, arg) is called
+ * when the client goes first; rq is gone when it returns. May be NULL. Until then request_put()
+ * streams: what is put is sent at once when no earlier answer is open (`watch`). */
+void request_defer(struct request *rq, void (*cancelled)(struct request *rq, void *arg), void *arg);
+
+/* ---- a connection ---- */
+void connection_set_user(struct connection *c, void *user);
+void *connection_user(const struct connection *c);
+uint64_t connection_number(const struct connection *c); /* never given twice */
+uid_t connection_uid(const struct connection *c);
+pid_t connection_pid(const struct connection *c);
+/* Closed at the end of this turn. */
+void connection_close(struct connection *c);
+
+#endif

@@ -1,0 +1,56 @@
+# Shared by all bats files: `load helper`. Programs come from $PACELINE_BIN (default build/bin);
+# every test has a directory of its own, $T; whatever it started is killed afterwards.
+bats_require_minimum_version 1.5.0
+
+PACELINE_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+PATH=${PACELINE_BIN:-$PACELINE_ROOT/build/bin}:$PATH
+DATA=${PACELINE_DATA:-$PACELINE_ROOT/../shared/data}
+
+setup() {
+	T=$(mktemp -d "${TMPDIR:-/tmp}/paceline.XXXXXX")
+	PIDS=()
+	cd "$T" || return 1
+	if declare -F setup_more >/dev/null; then setup_more; fi
+}
+
+teardown() {
+	if declare -F teardown_more >/dev/null; then teardown_more; fi
+	for pid in "${PIDS[@]}"; do kill -9 "$pid" 2>/dev/null || true; done
+	cd / && rm -rf "$T"
+}
+
+# start NAME ARG...: in the background, output in NAME.out and NAME.err; pid in $PID.
+start() {
+	local name=$1
+	shift
+	"$@" >"$name.out" 2>"$name.err" 3>&- &
+	PID=$!
+	PIDS+=("$PID")
+}
+
+# wait_for 'CONDITION': until it holds, 20 s at most (a limit, not a measurement).
+wait_for() {
+	local i
+	for i in $(seq 400); do
+		if eval "$1"; then return 0; fi
+		sleep 0.05
+	done
+	echo "waited in vain for: $1" >&2
+	return 1
+}
+
+# ready SOCKET: until the daemon answers there.
+ready() {
+	wait_for "[ -S '$1' ] && socat -u /dev/null UNIX-CONNECT:'$1' 2>/dev/null"
+}
+
+# ask SOCKET LINE...: a conversation by hand; prints what the daemon says, greeting left out.
+ask() {
+	local socket=$1
+	shift
+	printf '%s\n' "$@" | socat -t 5 - "UNIX-CONNECT:$socket" | tail -n +2
+}
+
+need_data() {
+	[ -e "$DATA/$1" ] || skip "no $1 here"
+}
