@@ -59,9 +59,15 @@ LIBS_auc         = -lm
 # ---- unit tests: tests/unit/NAME.c, with the rooms it links ----
 UNITS =
 
-# ---- short forms of fault tests and benches run by check; the long ones by fault and bench ----
-MAN5 = 
-MAN7 = 
+# ---- fault tests and benches: check runs their short forms, `make fault` and `make bench` all ----
+FAULTS  =
+BENCHES =
+
+# ---- check: what runs again under the sanitizers and with clang ----
+CHECK      = pages: $(UNITS:%=unit:%) $(PROGRAMS:%=bats:%) $(FAULTS:%=short:tests/fault/%) \
+	     $(BENCHES:%=short:tests/bench/%)
+CHECK_ASAN = $(UNITS:%=asan/unit:%) $(PROGRAMS:%=asan/bats:%)
+CHECK_CLANG = $(UNITS:%=clang/unit:%)
 
 # ---------------------------------------------------------------------------------------------
 all: $(PROGRAMS:%=$(BUILD)/bin/%)
@@ -101,8 +107,34 @@ asan:
 	$(MAKE) BUILD=$(BUILD)-asan OPT='-O1 -march=native -fno-omit-frame-pointer' \
 		SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=undefined' all units
 
-clean:
-	rm -rf $(BUILD) $(BUILD)-asan
+clang:
+	$(MAKE) BUILD=$(BUILD)-clang CC=clang all units
 
-.PHONY: all units asan clean
+check: all units asan clang
+	tests/run $(BUILD) $(CHECK) $(CHECK_CLANG) $(CHECK_ASAN)
+
+# Everything once with this build only: the loop of a developer.
+check-fast: all units
+	tests/run $(BUILD) $(CHECK)
+
+fault: all
+	@set -e; for test in $(FAULTS); do PACELINE_BIN=$$PWD/$(BUILD)/bin tests/fault/$$test; done
+
+bench: all
+	@set -e; for bench in $(BENCHES); do PACELINE_BIN=$$PWD/$(BUILD)/bin tests/bench/$$bench; done
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/doc/paceline \
+		$(DESTDIR)$(PREFIX)/share/paceline/examples
+	install -m 755 $(PROGRAMS:%=$(BUILD)/bin/%) $(DESTDIR)$(PREFIX)/bin
+	for page in man/*.[1-8]; do \
+		dir=$(DESTDIR)$(PREFIX)/share/man/man$${page##*.}; \
+		install -d $$dir && install -m 644 $$page $$dir; done
+	install -m 644 README.md CONTRIBUTING.md LICENSE $(DESTDIR)$(PREFIX)/share/doc/paceline
+	cp -r scripts/examples/. $(DESTDIR)$(PREFIX)/share/paceline/examples
+
+clean:
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-clang
+
+.PHONY: all units asan clang check check-fast fault bench install clean
 .SECONDARY:
