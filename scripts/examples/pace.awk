@@ -1,0 +1,24 @@
+#!/usr/bin/awk -f
+# A solution in a few lines: sizes in proportion to speed, so that all workers end at the same time.
+# In: a snapshot of bpt-monitor(8). Out: actions. Use: SOLUTION=/path/to/pace.awk (see trainctl(1)).
+{
+	delete f
+	for (i = 2; i <= NF; i++) { split($i, kv, "="); f[kv[1]] = kv[2] }
+}
+$1 == "node" && f["role"] == "worker" && f["state"] == "up" && f["speed-short"] > 0 {
+	id[++n] = f["id"]; speed[n] = f["speed-short"]; total += speed[n]; sizes += f["size"]
+}
+END {
+	if (n == 0 || sizes < n) { print "action kind=none"; exit }
+	left = sizes
+	for (i = 1; i <= n; i++) {
+		size[i] = int(sizes * speed[i] / total)
+		if (size[i] < 1) size[i] = 1
+		left -= size[i]
+	}
+	for (i = 1; left != 0; i = i % n + 1) {
+		step = left > 0 ? 1 : -1
+		if (size[i] + step >= 1) { size[i] += step; left -= step }
+	}
+	for (i = 1; i <= n; i++) print "action kind=adjust-bs id=" id[i] " size=" size[i] " accum=1"
+}
