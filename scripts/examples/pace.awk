@@ -9,6 +9,8 @@ $1 == "node" && f["role"] == "worker" && f["state"] == "up" && f["speed-short"] 
 	id[++n] = f["id"]; speed[n] = f["speed-short"]; total += speed[n]; sizes += f["size"]
 }
 END {
+	# batch= comes as an argument; without it the sizes seen are shared out anew.
+	if (batch > 0) sizes = batch
 	if (n == 0 || sizes < n) { print "action kind=none"; exit }
 	left = sizes
 	for (i = 1; i <= n; i++) {
