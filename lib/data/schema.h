@@ -1,0 +1,99 @@
+/*
+ * schema: what the columns of a data file mean, and how they become numbers.
+ *
+ * A schema is made from option values (schema_new), may be fitted to training data (schema_fit in
+ * dataset.h), and is kept as a file of records that lies in every checkpoint: a model scored later
+ * sees its rows exactly as they were seen in training.  It is only read after that: any number of
+ * threads may share one.
+ *
+ * Dense column: x -> sign(x) * log1p(|x|) (scale log-z; z and none leave x), then
+ * (x - mean) / deviation (log-z and z; population deviation, 1 for a constant column).  A missing
+ * (empty) value becomes 0, which is the mean after scaling, and takes no part in mean and deviation.
+ *
+ * Sparse column: key = XXH3_64bits_withSeed(value, seed) mod 2^hash_bits with seed =
+ * XXH3_64bits(name of the column), both over the bytes as they stand in the file.  A missing value is
+ * the category with the empty name.  libsvm: key = XXH3_64bits_withSeed(the index as 8 bytes, least
+ * significant first, seed) with seed = 0 (libsvm) or 1 + field (libffm); the value is kept.
+ */
+#ifndef PACELINE_DATA_SCHEMA_H
+#define PACELINE_DATA_SCHEMA_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SCHEMA_COLUMNS_MAX 4096      /* dense, and sparse */
+#define SCHEMA_NAME_MAX 1024         /* bytes of a column's name or a label's value */
+#define SCHEMA_HASH_BITS_MAX 31
+#define SCHEMA_CRITEO_DENSE 13       /* I1..I13 */
+#define SCHEMA_CRITEO_SPARSE 26      /* C1..C26 */
+
+enum schema_format { SCHEMA_CRITEO, SCHEMA_CSV, SCHEMA_LIBSVM };
+enum schema_scale { SCHEMA_LOG_Z, SCHEMA_Z, SCHEMA_NONE };
+
+struct schema_column {
+	char *name;
+	double mean, deviation; /* dense: 0 and 1 until fitted */
+	uint64_t seed;          /* sparse: XXH3_64bits(name) */
+};
+
+struct schema {
+	enum schema_format format;
+	enum schema_scale scale;
+	unsigned hash_bits;  /* keys are in [0, 2^hash_bits) */
+	int fitted;          /* mean and deviation are those of training data */
+	char *label;         /* csv: name of the column; otherwise NULL */
+	char *weight;        /* csv: name of the column, or NULL: every weight is 1 */
+	char *positive;      /* the label value that means 1, or NULL: 0 and 1 (libsvm: also -1) */
+	char *negative;      /* the only other value allowed, or NULL: any other means 0 */
+	size_t dense_count, sparse_count;
+	struct schema_column *dense, *sparse;
+};
+
+/* Option values as in paceline-job(5); NULL or 0 where one is not given. dense and sparse are lists
+ * separated by commas; a name may hold %XX (a comma: %2C). criteo: default all of I1..I13, C1..C26,
+ * a list chooses among them. csv: label and at least one column are needed. libsvm: no lists. */
+struct schema_options {
+	const char *format;      /* criteo | csv | libsvm; needed */
+	const char *label;
+	const char *dense, *sparse;
+	const char *weight;
+	const char *positive, *negative;
+	const char *dense_scale; /* log-z | z | none; NULL: log-z */
+	uint64_t hash_bits;      /* 1..31; 0: 20 */
+};
+
+/* Errors: ERROR_CONFIG with the key of the job file as place ("LABEL"). */
+int schema_new(struct schema **out, const struct schema_options *options, struct error *err);
+void schema_free(struct schema *s); /* NULL is fine */
+int schema_copy(struct schema **out, const struct schema *s, struct error *err);
+
+/* File of records: `schema version=1 ...`, then a `dense name= mean= deviation=` and a
+ * `sparse name=` each, then `end sum=`. Written with fs_replace_file(). */
+int schema_read(struct schema **out, const char *path, struct error *err);
+int schema_write(const struct schema *s, const char *path, struct error *err);
+
+/* 1 when rows become the same numbers under both; else 0 and why in err (may be NULL). Means and
+ * deviations are compared only when both are fitted. */
+int schema_equal(const struct schema *a, const struct schema *b, struct error *err);
+
+/* Whether the dense columns need schema_fit() before rows are read. */
+int schema_needs_fit(const struct schema *s);
+
+/* Keys that every row has, or 0 when rows differ (libsvm). */
+size_t schema_fields(const struct schema *s);
+
+const char *schema_format_name(enum schema_format format);
+const char *schema_scale_name(enum schema_scale scale);
+
+/* The key of one category. */
+uint32_t schema_key(const struct schema *s, const struct schema_column *column, const char *value,
+		    size_t len);
+/* libsvm: field < 0 when there is none. */
+uint32_t schema_index_key(const struct schema *s, int64_t field, uint64_t index);
+
+/* Of names[count] the one nearest to name by edit distance, or NULL when none is near. */
+const char *schema_nearest(const char *name, const char *const *names, size_t count);
+
+#endif
