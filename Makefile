@@ -7,7 +7,8 @@ PREFIX    = /usr/local
 DESTDIR   =
 BUILD     = build
 CC        = cc
-OPT       = -O3 -march=native -fno-math-errno -fno-trapping-math
+ARCH      = -march=native
+OPT       = -O3 $(ARCH) -fno-math-errno -fno-trapping-math
 SANITIZE  =
 WARN      = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
 CPPFLAGS  = -Ilib -I. -D_GNU_SOURCE
@@ -104,7 +105,7 @@ $(BUILD)/%.o: %.c Makefile
 units: $(UNITS:%=$(BUILD)/unit/%)
 
 asan:
-	$(MAKE) BUILD=$(BUILD)-asan OPT='-O1 -march=native -fno-omit-frame-pointer' \
+	$(MAKE) BUILD=$(BUILD)-asan OPT='-O1 $(ARCH) -fno-omit-frame-pointer' \
 		SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=undefined' all units
 
 clang:
