@@ -1,0 +1,65 @@
+/*
+ * snapshot: what bpt-monitor(8) says about a job, as a struct that solutions read.
+ *
+ * Fed record by record (`job`, `node`, `info`); other types are passed over.  Numbers that the
+ * monitor leaves empty, because nothing was reported in the window, are NAN here.  Times are
+ * seconds, sizes samples, speeds samples per second.  Nothing points into the records.
+ */
+#ifndef PACELINE_SOLVE_SNAPSHOT_H
+#define PACELINE_SOLVE_SNAPSHOT_H
+
+#include "base/error.h"
+#include "stats/node.h"
+#include "wire/record.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SNAPSHOT_VALUE_MAX 257
+
+struct snapshot_node {
+	enum node_role role;
+	enum node_state state;
+	char id[NODE_ID_MAX];
+	uint64_t size;                     /* last batch reported; 0: none yet */
+	double mean_short, mean_long;      /* mean BPT over the window */
+	double speed_short, speed_long;
+	double ratio_short, ratio_long;    /* over the mean of all of its role */
+	uint64_t samples, restarts;
+	double up;                         /* seconds since ready; 0 when not up */
+};
+
+struct snapshot_info {
+	char name[NODE_ID_MAX];
+	char value[SNAPSHOT_VALUE_MAX];
+	double age; /* seconds */
+};
+
+struct snapshot {
+	int has_job;
+	double at;
+	uint64_t iter;
+	uint64_t workers, servers;         /* as the job record says */
+	double window_short, window_long;
+	size_t node_count, node_room;
+	struct snapshot_node *node;        /* in the order given */
+	size_t info_count, info_room;
+	struct snapshot_info *info;
+};
+
+void snapshot_init(struct snapshot *s);
+/* Frees what it holds; s is as after snapshot_init(), so it can be filled again. */
+void snapshot_clear(struct snapshot *s);
+
+/* Takes one record in. A bad one is ERROR_DATA without a place (the reader knows the line). A
+ * second `job` record is refused: one snapshot at a time. */
+int snapshot_add(struct snapshot *s, const struct record *r, struct error *err);
+
+/* To be called when all records are in: there must be a job record, as many nodes as it says, and
+ * no node twice. */
+int snapshot_check(const struct snapshot *s, struct error *err);
+
+/* The value of an info record as a number, or NAN when there is none or it is no number. */
+double snapshot_info_real(const struct snapshot *s, const char *name);
+
+#endif

@@ -1,0 +1,84 @@
+/*
+ * solution: a decision as a pure function, snapshot in, actions out (AntDT V-E: a solution is made
+ * of actions).
+ *
+ * No clock, no socket, no state between calls: the same snapshot and options give the same
+ * actions, so a log can be replayed.  An executable in place of a built-in speaks the same records:
+ * snapshot on stdin, actions on stdout, each KEY=VALUE an argument; action_parse() reads what it
+ * says, and the caller runs it (running is an effect and does not belong here).
+ *
+ *     struct snapshot s;
+ *     snapshot_init(&s);
+ *     while (record) snapshot_add(&s, record, err);
+ *     solution_decide(solution_find("even"), &s, &options, take_action, arg, err);
+ */
+#ifndef PACELINE_SOLVE_SOLUTION_H
+#define PACELINE_SOLVE_SOLUTION_H
+
+#include "base/error.h"
+#include "solve/snapshot.h"
+#include "wire/record.h"
+
+#include <stdint.h>
+
+enum action_kind {
+	ACTION_NONE,
+	ACTION_ADJUST_BS,      /* id, size (samples), accum: global, same iteration for all */
+	ACTION_BACKUP_WORKERS, /* count: close an iteration without its slowest `count` */
+	ACTION_KILL_RESTART,   /* role, id: one node */
+	ACTION_ADJUST_LR       /* id, scale */
+};
+
+#define ACTION_REASON_MAX 256
+
+struct action {
+	enum action_kind kind;
+	enum node_role role;
+	char id[NODE_ID_MAX];
+	uint64_t size, accum;
+	uint64_t count;
+	double scale;
+	char reason[ACTION_REASON_MAX]; /* for people; of kill-restart also its reason= */
+};
+
+const char *action_kind_name(enum action_kind kind);
+/* An `action` record to a struct; unknown kinds and bad values are ERROR_DATA without a place. */
+int action_parse(struct action *a, const struct record *r, struct error *err);
+/* The record with its newline (RECORD_LINE_MAX is always enough); returns its length. */
+size_t action_format(const struct action *a, char *out, size_t out_max);
+
+/* What `-o KEY=VALUE` of trainctl(1) sets; the same for every built-in solution. */
+struct solution_options {
+	uint64_t batch; /* global batch; 0: the sum of the sizes in the snapshot */
+	double lambda;  /* from this ratio on a node is slow */
+	double pending; /* seconds; from this pending time on the cluster is busy */
+};
+#define SOLUTION_OPTIONS_DEFAULT ((struct solution_options){.batch = 0, .lambda = 1.3, .pending = 60})
+
+/* "KEY=VALUE"; ERROR_USAGE naming an unknown key or a bad value. */
+int solution_options_set(struct solution_options *o, const char *assignment, struct error *err);
+
+/* Takes one action; a is valid during the call only. -1 (with err) ends the decision. */
+typedef int action_fn(const struct action *a, void *arg, struct error *err);
+
+typedef int solution_fn(const struct snapshot *s, const struct solution_options *o,
+			action_fn *take, void *arg, struct error *err);
+
+struct solution {
+	const char *name;
+	const char *about; /* one line */
+	solution_fn *decide;
+};
+
+/* A built-in one, or NULL. */
+const struct solution *solution_find(const char *name);
+/* All of them; ends with a row whose name is NULL. */
+const struct solution *solution_table(void);
+
+/* Checks the snapshot, then decides; at least one action is given (`none` when there is nothing to
+ * do). A snapshot that can't be decided on is ERROR_DATA, saying what is wrong. */
+int solution_decide(const struct solution *solution, const struct snapshot *s,
+		    const struct solution_options *o, action_fn *take, void *arg,
+		    struct error *err);
+
+#endif
