@@ -1,0 +1,47 @@
+/*
+ * batch: how a global batch is cut into the batches of workers.
+ *
+ * A worker's time for a batch of `size` samples is fixed + size/speed seconds, computed as written
+ * in double arithmetic; what is exact below is exact for these numbers.
+ *
+ * share: AntDT Eq. 3 with start-up cost and bounds (min z, z >= fixed_i + B_i/v_i, sum B_i = B,
+ * B_i whole), solved to the optimum, and beyond it: of all optima the one whose times, sorted from
+ * the largest down, are the smallest lexicographically.  even: the same for each.
+ *
+ * A row may stand for `count` workers of one kind.  They are `count` workers like any others; for
+ * either method their sizes differ by one at most, so `size` and `larger` say all: `larger` of them
+ * have size+1, the others size.
+ */
+#ifndef PACELINE_SOLVE_BATCH_H
+#define PACELINE_SOLVE_BATCH_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Up to here a size is exact in a double. It bounds the global batch and each size. */
+#define BATCH_SIZE_MAX (1ull << 53)
+#define BATCH_COUNT_MAX (1ull << 32)
+
+struct batch_worker {
+	double speed;      /* samples per second: finite, > 0 */
+	double fixed;      /* seconds per batch: finite, >= 0 */
+	uint64_t min, max; /* samples, min <= max <= BATCH_SIZE_MAX */
+	uint64_t count;    /* 1..BATCH_COUNT_MAX workers of this kind */
+	uint64_t size;     /* out */
+	uint64_t larger;   /* out: how many of `count` have size+1; less than count */
+};
+
+/* Sum of count*(size) + larger is `global` afterwards. What can't be met is ERROR_DATA naming the
+ * bound; then sizes are unspecified. O(n) memory: none; time O(64 n) at most. */
+int batch_share(struct batch_worker *w, size_t n, uint64_t global, struct error *err);
+/* global/workers for each, one more for the first ones. Bounds are not obeyed but checked:
+ * ERROR_DATA; *broken (may be NULL) is the row at fault, or n. */
+int batch_even(struct batch_worker *w, size_t n, uint64_t global, size_t *broken,
+	       struct error *err);
+
+/* Seconds of the slowest worker of the row. A worker with size 0 has time `fixed`, like any. */
+double batch_time(const struct batch_worker *w);
+
+#endif

@@ -1,0 +1,194 @@
+/*
+ * snapshot: see snapshot.h. Records in, a struct out; it must never judge what the numbers mean,
+ * that is for solutions.
+ */
+#include "solve/snapshot.h"
+
+#include "base/number.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT_MAX (1ull << 53) /* what a double holds exactly */
+
+void snapshot_init(struct snapshot *s)
+{
+	*s = (struct snapshot){0};
+}
+
+void snapshot_clear(struct snapshot *s)
+{
+	free(s->node);
+	free(s->info);
+	snapshot_init(s);
+}
+
+/* The monitor writes an empty value where nothing was measured; a key left out means the same. */
+static int real_or_nan(const struct record *r, const char *key, double *out, struct error *err)
+{
+	const char *value = record_get(r, key);
+	*out = NAN;
+	if (!value || !value[0])
+		return 0;
+	return record_real(r, key, 0, 1e18, out, err);
+}
+
+static int count_or_zero(const struct record *r, const char *key, uint64_t *out, struct error *err)
+{
+	const char *value = record_get(r, key);
+	*out = 0;
+	if (!value || !value[0])
+		return 0;
+	return record_u64(r, key, 0, COUNT_MAX, out, err);
+}
+
+static int add_job(struct snapshot *s, const struct record *r, struct error *err)
+{
+	if (s->has_job)
+		return error_set(err, ERROR_DATA, NULL, "a second job record: one snapshot only");
+	if (record_real(r, "at", 0, 1e12, &s->at, err) != 0 ||
+	    record_u64(r, "workers", 0, COUNT_MAX, &s->workers, err) != 0 ||
+	    record_u64(r, "servers", 0, COUNT_MAX, &s->servers, err) != 0 ||
+	    record_real(r, "short", 0, 1e12, &s->window_short, err) != 0 ||
+	    record_real(r, "long", 0, 1e12, &s->window_long, err) != 0 ||
+	    count_or_zero(r, "iter", &s->iter, err) != 0)
+		return -1;
+	s->has_job = 1;
+	return 0;
+}
+
+static int parse_node(struct snapshot_node *n, const struct record *r, struct error *err)
+{
+	const char *role, *id, *state;
+	if (record_text(r, "role", &role, err) != 0 || record_id(r, "id", &id, err) != 0 ||
+	    record_text(r, "state", &state, err) != 0)
+		return -1;
+	if (node_role_of(role, &n->role) != 0)
+		return error_set(err, ERROR_DATA, NULL, "role=: '%.80s' is none of worker|server",
+				 role);
+	if (node_state_of(state, &n->state) != 0)
+		return error_set(err, ERROR_DATA, NULL,
+				 "state=: '%.80s' is none of starting|up|lost|down", state);
+	memcpy(n->id, id, strlen(id) + 1);
+	if (count_or_zero(r, "size", &n->size, err) != 0 ||
+	    real_or_nan(r, "short", &n->mean_short, err) != 0 ||
+	    real_or_nan(r, "long", &n->mean_long, err) != 0 ||
+	    real_or_nan(r, "speed-short", &n->speed_short, err) != 0 ||
+	    real_or_nan(r, "speed-long", &n->speed_long, err) != 0 ||
+	    real_or_nan(r, "ratio-short", &n->ratio_short, err) != 0 ||
+	    real_or_nan(r, "ratio-long", &n->ratio_long, err) != 0 ||
+	    count_or_zero(r, "samples", &n->samples, err) != 0 ||
+	    count_or_zero(r, "restarts", &n->restarts, err) != 0 ||
+	    real_or_nan(r, "up", &n->up, err) != 0)
+		return -1;
+	if (isnan(n->up))
+		n->up = 0;
+	return 0;
+}
+
+static int parse_info(struct snapshot_info *info, const struct record *r, struct error *err)
+{
+	const char *name, *value;
+	if (record_id(r, "name", &name, err) != 0 || record_text(r, "value", &value, err) != 0 ||
+	    real_or_nan(r, "age", &info->age, err) != 0)
+		return -1;
+	if (strlen(value) >= sizeof info->value)
+		return error_set(err, ERROR_DATA, NULL, "value=: longer than %zu bytes",
+				 sizeof info->value - 1);
+	memcpy(info->name, name, strlen(name) + 1);
+	memcpy(info->value, value, strlen(value) + 1);
+	return 0;
+}
+
+/* Room for one more in an array of items of the given size. */
+static int grow(void **items, size_t *room, size_t count, size_t size, struct error *err)
+{
+	if (count < *room)
+		return 0;
+	size_t wanted = *room ? *room * 2 : 16;
+	void *bigger = reallocarray(*items, wanted, size);
+	if (!bigger)
+		return error_set(err, ERROR_OS, NULL, "no memory for %zu snapshot records", wanted);
+	*items = bigger;
+	*room = wanted;
+	return 0;
+}
+
+int snapshot_add(struct snapshot *s, const struct record *r, struct error *err)
+{
+	if (record_is(r, "job"))
+		return add_job(s, r, err);
+	if (record_is(r, "node")) {
+		void *items = s->node;
+		if (grow(&items, &s->node_room, s->node_count, sizeof *s->node, err) != 0)
+			return -1;
+		s->node = items;
+		if (parse_node(&s->node[s->node_count], r, err) != 0)
+			return -1;
+		s->node_count++;
+	} else if (record_is(r, "info")) {
+		void *items = s->info;
+		if (grow(&items, &s->info_room, s->info_count, sizeof *s->info, err) != 0)
+			return -1;
+		s->info = items;
+		if (parse_info(&s->info[s->info_count], r, err) != 0)
+			return -1;
+		s->info_count++;
+	}
+	return 0;
+}
+
+static int compare_nodes(const void *a, const void *b)
+{
+	const struct snapshot_node *p = *(const struct snapshot_node *const *)a;
+	const struct snapshot_node *q = *(const struct snapshot_node *const *)b;
+	return p->role != q->role ? (p->role < q->role ? -1 : 1) : strcmp(p->id, q->id);
+}
+
+static int check_twice(const struct snapshot *s, struct error *err)
+{
+	const struct snapshot_node **sorted = reallocarray(NULL, s->node_count + 1, sizeof *sorted);
+	if (!sorted)
+		return error_set(err, ERROR_OS, NULL, "no memory for %zu nodes", s->node_count);
+	for (size_t i = 0; i < s->node_count; i++)
+		sorted[i] = &s->node[i];
+	qsort(sorted, s->node_count, sizeof *sorted, compare_nodes);
+	int result = 0;
+	for (size_t i = 1; i < s->node_count && result == 0; i++)
+		if (compare_nodes(&sorted[i - 1], &sorted[i]) == 0)
+			result = error_set(err, ERROR_DATA, NULL,
+					   "snapshot: node role=%s id=%s stands twice",
+					   node_role_name(sorted[i]->role), sorted[i]->id);
+	free(sorted);
+	return result;
+}
+
+int snapshot_check(const struct snapshot *s, struct error *err)
+{
+	if (!s->has_job)
+		return error_set(err, ERROR_DATA, NULL, "snapshot: no job record");
+	uint64_t count[NODE_ROLES] = {0};
+	for (size_t i = 0; i < s->node_count; i++)
+		count[s->node[i].role]++;
+	if (count[NODE_WORKER] != s->workers || count[NODE_SERVER] != s->servers)
+		return error_set(err, ERROR_DATA, NULL,
+				 "snapshot: job says workers=%llu servers=%llu, but there are %llu "
+				 "and %llu node records",
+				 (unsigned long long)s->workers, (unsigned long long)s->servers,
+				 (unsigned long long)count[NODE_WORKER],
+				 (unsigned long long)count[NODE_SERVER]);
+	return check_twice(s, err);
+}
+
+double snapshot_info_real(const struct snapshot *s, const char *name)
+{
+	for (size_t i = 0; i < s->info_count; i++) {
+		double value;
+		if (strcmp(s->info[i].name, name) == 0)
+			return number_real(s->info[i].value, -1e300, 1e300, &value, NULL, NULL) == 0
+				       ? value
+				       : NAN;
+	}
+	return NAN;
+}
