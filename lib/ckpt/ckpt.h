@@ -1,0 +1,133 @@
+/*
+ * ckpt: a checkpoint directory: one consistent cut of a job (paceline-checkpoint(5)).
+ *
+ *     MANIFEST         records; it is renamed into place last: without it there is no checkpoint
+ *     part-0 ... part-(n-1)   the servers' parameters and optimiser slots (part.h)
+ *     shards           shardd's queue of the same cut
+ *     layout, ...      files included as they were (schema, model, job)
+ *
+ * A directory gets a name of its own and is never renamed over an older one.
+ *
+ * Writing, by the lead: make the directory; every server writes its part-i; shardd writes shards;
+ * ckpt_include() copies the rest; ckpt_add() enters each file; ckpt_commit() last.
+ */
+#ifndef PACELINE_CKPT_CKPT_H
+#define PACELINE_CKPT_CKPT_H
+
+#include "base/error.h"
+#include "ckpt/layout.h"
+#include "ckpt/part.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define CKPT_FILES_MAX 1100
+#define CKPT_PARTS_MAX 1024
+#define CKPT_NAME_MAX 65
+#define CKPT_PATH_MAX 4096
+
+struct ckpt_file {
+	char name[CKPT_NAME_MAX]; /* an id: no slash */
+	uint64_t bytes;
+	uint64_t sum; /* XXH3, 64 bits, seed 0, of the whole file */
+};
+
+struct ckpt_manifest {
+	char job[CKPT_NAME_MAX];
+	uint64_t iteration, incarnation;
+	double at;      /* epoch seconds */
+	int64_t epoch;  /* -1: not known */
+	uint32_t parts; /* counted from the files part-0, part-1, ... */
+	size_t count;
+	struct ckpt_file file[CKPT_FILES_MAX];
+};
+
+/* ---- writing ---- */
+
+/* job may be empty; otherwise it must be an id. */
+int ckpt_manifest_start(struct ckpt_manifest *m, const char *job, uint64_t iteration,
+			uint64_t incarnation, double at, struct error *err);
+/* A file that its writer has summed (part_finish). */
+int ckpt_add(struct ckpt_manifest *m, const char *name, uint64_t bytes, uint64_t sum,
+	     struct error *err);
+/* A file that lies in dir already (shards): summed and fsynced here. */
+int ckpt_add_file(struct ckpt_manifest *m, const char *dir, const char *name, struct error *err);
+/* Copies the file at path to dir/name (name NULL: the last part of path), fsyncs and enters it. */
+int ckpt_include(struct ckpt_manifest *m, const char *dir, const char *path, const char *name,
+		 struct error *err);
+/* Checks that part-0 ... part-(n-1) are there without a gap, then: temporary, fsync, rename to
+ * MANIFEST, fsync of dir and of its parent. From here on the checkpoint exists. */
+int ckpt_commit(struct ckpt_manifest *m, const char *dir, struct error *err);
+
+/* "part-I" */
+void ckpt_part_name(uint32_t part, char out[CKPT_NAME_MAX]);
+
+/* ---- reading ---- */
+
+struct ckpt;
+
+/* Only MANIFEST: checks its own sum, nothing else. No MANIFEST: ERROR_NOINPUT. */
+int ckpt_manifest_read(struct ckpt_manifest *m, const char *dir, struct error *err);
+
+/* Refuses (ERROR_NOINPUT) a directory without MANIFEST and (ERROR_DATA) one whose MANIFEST is
+ * damaged, whose files are missing or have another length, or whose parts do not fit together. */
+int ckpt_open(struct ckpt **out, const char *dir, struct error *err);
+void ckpt_close(struct ckpt *c); /* NULL is fine */
+
+const char *ckpt_dir(const struct ckpt *c);
+const struct ckpt_manifest *ckpt_get_manifest(const struct ckpt *c);
+const struct ckpt_file *ckpt_find_file(const struct ckpt *c, const char *name); /* or NULL */
+/* An included file, its sum checked, NUL behind it; to be freed by the caller. */
+int ckpt_read_file(struct ckpt *c, const char *name, char **out, size_t *len, struct error *err);
+/* The included file `layout`; ERROR_DATA when it is not there or does not fit the parts. */
+int ckpt_read_layout(struct ckpt *c, struct layout *l, struct error *err);
+
+uint64_t ckpt_dense_count(const struct ckpt *c);
+uint32_t ckpt_dense_slots(const struct ckpt *c);
+uint32_t ckpt_width(const struct ckpt *c); /* 0: no rows */
+uint32_t ckpt_row_slots(const struct ckpt *c);
+uint64_t ckpt_row_count(const struct ckpt *c);
+const char *ckpt_note(const struct ckpt *c, const char *key); /* part 0's note, or NULL */
+
+/* Elements begin..begin+count-1 of the flat vector, whatever parts they lie in. slot -1: the
+ * parameters; 0..: an optimiser slot. */
+int ckpt_read_dense(struct ckpt *c, int slot, uint64_t begin, uint64_t count, float *out,
+		    struct error *err);
+
+/* Every row of every part, in no order. values[width]; slots[s][width]. -1 from the callback ends
+ * the walk and is handed on. */
+typedef int ckpt_row_fn(uint32_t key, const float *values, const float *const *slots, void *arg,
+			struct error *err);
+int ckpt_each_row(struct ckpt *c, ckpt_row_fn *fn, void *arg, struct error *err);
+
+/* Everything there is to check. bad() is called for each damaged place ("part-1: block 3"); returns
+ * how many there were (0: whole), or -1 when dir can't be read at all. */
+int ckpt_verify(const char *dir, part_bad_fn *bad, void *arg, struct error *err);
+
+/* ---- a directory of checkpoints ---- */
+
+struct ckpt_entry {
+	char name[256];
+	int complete; /* MANIFEST is there and whole; otherwise the numbers are 0 */
+	uint64_t iteration, incarnation;
+	double at;
+	uint32_t parts;
+	uint64_t bytes; /* of all its files */
+};
+
+/* All checkpoints below dir, the oldest first: by incarnation, then iteration, then time; the
+ * incomplete ones before all. *out is to be freed. A name is listed when it holds a MANIFEST, or is
+ * a number (the supervisor's names). */
+int ckpt_list(const char *dir, struct ckpt_entry **out, size_t *count, struct error *err);
+
+/* The newest complete one, as dir/NAME. None: ERROR_NEGATIVE. */
+int ckpt_latest(const char *dir, char *out, size_t out_max, struct error *err);
+
+/* Removes all but the newest `keep` complete ones, and incomplete ones whose number is below that
+ * of the newest complete one (a later one may still be in the making); never `protect` (a path or a
+ * name; NULL: none). MANIFEST goes first, so that what is half removed is incomplete. removed() is
+ * told each name. */
+int ckpt_prune(const char *dir, uint64_t keep, const char *protect,
+	       void (*removed)(const char *name, void *arg), void *arg, struct error *err);
+
+#endif
