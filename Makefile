@@ -21,8 +21,8 @@ SRC_wire  = record
 SRC_data  =
 SRC_shard =
 SRC_stats = node
-SRC_solve = batch rules snapshot solution
-SRC_ckpt  =
+SRC_solve = batch idset rules snapshot solution
+SRC_ckpt  = layout
 SRC_model =
 SRC_opt   =
 SRC_ps    =
@@ -31,7 +31,7 @@ SRC_run   =
 ROOMS     = base wire data shard stats solve ckpt model opt ps gate run
 
 # ---- programs: rooms in link order (a room before those it knows), then libraries ----
-PROGRAMS =
+PROGRAMS = bs-solve
 
 ROOMS_shardd      = shard wire base
 ROOMS_bpt-monitor = stats wire base
@@ -58,7 +58,8 @@ LIBS_predict     = -lcsv -lz -lxxhash -lopenblas -ljansson -lm
 LIBS_auc         = -lm
 
 # ---- unit tests: tests/unit/NAME.c, with the rooms it links ----
-UNITS =
+UNITS = solve_batch
+ROOMS_unit_solve_batch = solve base
 
 # ---- fault tests and benches: check runs their short forms, `make fault` and `make bench` all ----
 FAULTS  =
