@@ -1,0 +1,134 @@
+/* place: see place.h. Reads no environment: main() hands it over. */
+#include "run/place.h"
+
+#include "base/fs.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int given(const char *text)
+{
+	return text && text[0];
+}
+
+static int fill(char *out, struct error *err, const char *a, const char *b, const char *c)
+{
+	int n = snprintf(out, PLACE_DIR_MAX, "%s%s%s", a, b, c);
+	if (n < 0 || n >= PLACE_DIR_MAX)
+		return error_set(err, ERROR_CONFIG, a, "path too long");
+	return 0;
+}
+
+/* Without changing what the user wrote: no links resolved, so that it can be found in ps(1). */
+static int absolute(char *path, struct error *err)
+{
+	char here[PLACE_MAX], full[2 * PLACE_MAX];
+	if (path[0] != '/') {
+		if (!getcwd(here, sizeof here))
+			return error_errno(err, ERROR_OS, path, "current directory");
+		int n = snprintf(full, sizeof full, "%s/%s", here, path);
+		if (n < 0 || n >= PLACE_DIR_MAX)
+			return error_set(err, ERROR_CONFIG, path, "path too long");
+		memcpy(path, full, (size_t)n + 1);
+	}
+	for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
+		path[n - 1] = '\0';
+	return 0;
+}
+
+static int resolve_run(struct place *p, const char *job, const char *run_dir,
+		       const struct place_environment *env, struct error *err)
+{
+	char base[64];
+	if (given(run_dir))
+		return fill(p->run, err, run_dir, "", "");
+	if (given(env->runtime_directory)) {
+		size_t n = strcspn(env->runtime_directory, ":");
+		snprintf(p->run, sizeof p->run, "%.*s", (int)n, env->runtime_directory);
+		return 0;
+	}
+	if (given(env->xdg_runtime_dir))
+		return fill(p->run, err, env->xdg_runtime_dir, "/paceline/", job);
+	snprintf(base, sizeof base, "/tmp/paceline-%lu/", (unsigned long)getuid());
+	return fill(p->run, err, base, job, "");
+}
+
+static int resolve_state(struct place *p, const char *job, const char *run_dir,
+			 const char *state_dir, const struct place_environment *env,
+			 struct error *err)
+{
+	if (given(state_dir))
+		return fill(p->state, err, state_dir, "", "");
+	if (given(run_dir))
+		return fill(p->state, err, run_dir, "/state", "");
+	if (given(env->state_directory)) {
+		size_t n = strcspn(env->state_directory, ":");
+		snprintf(p->state, sizeof p->state, "%.*s", (int)n, env->state_directory);
+		return 0;
+	}
+	if (given(env->xdg_state_home))
+		return fill(p->state, err, env->xdg_state_home, "/paceline/", job);
+	if (given(env->home))
+		return fill(p->state, err, env->home, "/.local/state/paceline/", job);
+	return error_set(err, ERROR_CONFIG, "--state-dir",
+			 "not given, and the environment has neither XDG_STATE_HOME nor HOME");
+}
+
+int place_resolve(struct place *p, const char *job, const char *run_dir, const char *state_dir,
+		  const struct place_environment *env, struct error *err)
+{
+	if (!job && !given(run_dir))
+		return error_set(err, ERROR_USAGE, NULL, "which job? give -j NAME or --run-dir DIR");
+	if (!job)
+		job = "";
+	if (resolve_run(p, job, run_dir, env, err) != 0 || absolute(p->run, err) != 0)
+		return -1;
+	if (resolve_state(p, job, given(run_dir) ? p->run : NULL, state_dir, env, err) != 0 ||
+	    absolute(p->state, err) != 0)
+		return -1;
+	/* The longest socket is the monitor's; the wire room puts ".lock" behind it for its lock. */
+	if (strlen(p->run) + sizeof "/bpt-monitor.sock" > PLACE_SOCKET_MAX)
+		return error_set(err, ERROR_CONFIG, p->run,
+				 "run directory too long for a socket (%d bytes at most): choose "
+				 "a shorter --run-dir",
+				 (int)(PLACE_SOCKET_MAX - sizeof "/bpt-monitor.sock"));
+	return 0;
+}
+
+/* In /tmp anybody could have made it first. */
+static int ours(const char *dir, struct error *err)
+{
+	struct stat st;
+	if (stat(dir, &st) != 0)
+		return error_errno(err, 0, dir, "can't be seen");
+	if (st.st_uid != geteuid())
+		return error_set(err, ERROR_NOPERM, dir, "belongs to another user");
+	return 0;
+}
+
+int place_make(const struct place *p, struct error *err)
+{
+	static const char *const inside[] = {"journal", "checkpoints", "index", "nodes", "logs"};
+	char path[PLACE_MAX];
+	if (fs_make_dirs(p->run, err) != 0 || fs_make_dirs(p->state, err) != 0 ||
+	    ours(p->run, err) != 0 || ours(p->state, err) != 0)
+		return -1;
+	for (size_t i = 0; i < sizeof inside / sizeof *inside; i++) {
+		place_state(p, inside[i], path);
+		if (fs_make_dirs(path, err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+void place_run(const struct place *p, const char *name, char *out)
+{
+	snprintf(out, PLACE_MAX, "%s/%.250s", p->run, name);
+}
+
+void place_state(const struct place *p, const char *name, char *out)
+{
+	snprintf(out, PLACE_MAX, "%s/%.250s", p->state, name);
+}

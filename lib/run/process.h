@@ -1,0 +1,32 @@
+/*
+ * process: processes that may not be our children, told apart for certain.
+ *
+ * A pid alone names whoever has it now.  Pid, start time (clock ticks since boot, /proc/PID/stat) and
+ * boot id together name one process for ever; that is what node records keep.
+ */
+#ifndef PACELINE_RUN_PROCESS_H
+#define PACELINE_RUN_PROCESS_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define PROCESS_BOOT_MAX 64
+
+/* Start time of a process that runs (a zombie does not); -1 when there is none. */
+int process_start(pid_t pid, uint64_t *start);
+/* Whether exactly that process still runs. */
+int process_alive(pid_t pid, uint64_t start);
+/* A descriptor that becomes readable when exactly that process ends; -1 when it is gone. */
+int process_watch(pid_t pid, uint64_t start);
+/* The id of this boot of the machine; empty when the kernel does not tell. */
+void process_boot(char out[PROCESS_BOOT_MAX]);
+
+/* Where a program of the kit lies: beside our own executable, else on `search` (a PATH). An
+ * installed kit and a build directory both work, whatever PATH says. ERROR_CONFIG when nowhere. */
+int process_find(const char *program, const char *search, char *out, size_t out_max,
+		 struct error *err);
+
+#endif
