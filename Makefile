@@ -17,7 +17,7 @@ LDFLAGS   = $(SANITIZE) -pthread
 
 # ---- rooms: the sources of each, and nothing else; a program names the rooms it is made of ----
 SRC_base  = clock error fs log number option
-SRC_wire  = record
+SRC_wire  = record address connection listen notify output payload request server verbs
 SRC_data  =
 SRC_shard =
 SRC_stats = node

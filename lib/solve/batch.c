@@ -2,21 +2,25 @@
  * batch: see batch.h. Pure arithmetic: it must never depend on anything but its arguments, and
  * never on the order in which sums of floating-point numbers are taken (there are none).
  *
- * Why share is optimal.  Let f_i(x) = fixed_i + x/speed_i as a double; rounding is monotone, so
- * f_i never falls as x grows.  Start everybody at min_i and hand out the other samples one by one,
- * each to the worker whose time WITH it is smallest.  As every f_i is monotone, this takes the
- * k = B - sum(min) smallest elements of the union of the sorted lists f_i(min_i+1), f_i(min_i+2),
- * ... f_i(max_i).  Take any other assignment y with the same sum: where y_i > x_i it uses
- * elements that greedy did not take, each >= every element that greedy took; where y_j < x_j it
- * gives up elements that greedy took.  Exchanging them one by one (last element of i for the next
- * one of j) never makes a time larger than the one it removes, so each exchange leaves the sorted
- * vector of times lexicographically no larger; after all of them y is x.  So greedy is minimal in
- * the largest time, and among those in the next largest, and so on.
+ * Why share is optimal.  f_i(x) = fixed_i + x/speed_i grows with x.  Start everybody at min_i; the
+ * k = B - sum(min) other samples are elements of the sorted lists f_i(min_i+1) ... f_i(max_i), each
+ * list taken from its beginning.  Let T be the k-th smallest element of all lists together.
+ *   1. Nobody does better than T: with all times below T fewer than k samples are placed.  (A
+ *      worker whose f_i(min_i) is above T has that time whatever is done, and gets no more.)
+ *   2. A list has one element equal to T at most.  So the number of workers at T is smallest when
+ *      all elements below T are taken, and each optimum takes them all.
+ *   3. What is left to choose is which of the workers with an element equal to T take it.  Who
+ *      takes it loses the time it had before; so those with the largest times before take it, and
+ *      the sorted vector of the others' times is the smallest.  (Ties may NOT be broken at will:
+ *      the largest time does not notice, the next largest does.)
  *
- * The k smallest elements need no heap: they are all elements below a threshold T and some of
- * those equal to it.  Doubles >= 0 are ordered as their bit patterns, so T is found by bisection
- * on the bits, in 63 rounds at most, and no tie is ever missed by an epsilon.  Ties at T go to the
- * rows in input order: equal times, so any choice is optimal, and this one is reproducible.
+ * No heap is needed.  Doubles >= 0 are ordered as their bit patterns, so T is found by bisection on
+ * the bits, in 63 rounds at most, and workers drop out as soon as their size is settled.
+ *
+ * Times that are equal for the decimal numbers of the input may differ as doubles: by 2^-50 of
+ * their size at most, as fixed, speed, the quotient and the sum are each off by 2^-53.  So times
+ * within EQUAL of T count as equal to T; no smaller tolerance finds all ties, and the optimum is
+ * missed by no more than that.
  */
 #include "solve/batch.h"
 
@@ -58,7 +62,7 @@ static uint64_t add_many(uint64_t sum, uint64_t count, uint64_t size)
 }
 
 /*
- * The largest x in [low, high] with f(x) <= t, given that f(low) <= t (or low is all there is).
+ * The largest x in [low, high] with f(x) <= t; low when there is none.
  * The estimate is nearly always right or one off; where fixed dwarfs size/speed many sizes share
  * one time, hence the doubling steps.
  */
@@ -117,68 +121,107 @@ static int check_bounds(const struct batch_worker *w, size_t n, uint64_t global,
 	return 0;
 }
 
-/* One row that the bisection has not settled yet. */
+#define EQUAL 0x1p-49 /* relative */
+
+/* A row whose size is between low and high: while T is searched for, and again for the ties. */
 struct open_row {
 	size_t index;
-	uint64_t low, high; /* sizes at the two ends of the threshold's interval */
-	uint64_t middle;
+	uint64_t low, high;
+	uint64_t key; /* searching: the size in the middle; ties: bits of the time at low */
 };
 
 /* Rows whose size is the same at both ends are settled: out of the list, into *settled. */
-static size_t drop_settled(struct batch_worker *w, struct open_row *row, size_t n,
+static size_t drop_settled(const struct batch_worker *w, struct open_row *row, size_t n,
 			   uint64_t *settled)
 {
 	size_t kept = 0;
 	for (size_t i = 0; i < n; i++) {
-		if (row[i].low == row[i].high) {
-			w[row[i].index].size = row[i].low;
+		if (row[i].low == row[i].high)
 			*settled = add_many(*settled, w[row[i].index].count, row[i].low);
-		} else {
+		else
 			row[kept++] = row[i];
-		}
 	}
 	return kept;
 }
 
-/* Narrows [low, high] of every row until all elements between are equal to the threshold; returns
- * how many rows are left. *settled: what the others take. */
-static size_t bisect(struct batch_worker *w, struct open_row *row, size_t n, uint64_t global,
-		     double top, uint64_t *settled)
+/* The largest size worth thinking of. */
+static uint64_t size_cap(const struct batch_worker *w, uint64_t global)
 {
-	uint64_t low = 0, high = bits_of(top); /* count(low) < global <= count(high) */
-	n = drop_settled(w, row, n, settled);
-	while (n > 0 && high - low > 1) {
-		uint64_t middle = low + (high - low) / 2;
-		double t = time_at(middle);
-		uint64_t sum = *settled;
-		for (size_t i = 0; i < n; i++) {
-			const struct batch_worker *v = &w[row[i].index];
-			row[i].middle = largest_within(v, t, row[i].low, row[i].high);
-			sum = add_many(sum, v->count, row[i].middle);
-		}
-		if (sum < global) {
-			low = middle;
-			for (size_t i = 0; i < n; i++)
-				row[i].low = row[i].middle;
-		} else {
-			high = middle;
-			for (size_t i = 0; i < n; i++)
-				row[i].high = row[i].middle;
-		}
-		n = drop_settled(w, row, n, settled);
-	}
-	return n;
+	uint64_t cap = w->max < global ? w->max : global;
+	return cap > w->min ? cap : w->min;
 }
 
-/* What is left are equal times: rows take them in input order. */
-static void share_ties(struct batch_worker *w, const struct open_row *row, size_t n, uint64_t left)
+/* T: the smallest double at which the sizes that fit into it reach the global batch. row is scratch
+ * for n. */
+static double find_threshold(const struct batch_worker *w, struct open_row *row, size_t n,
+			     uint64_t global)
 {
-	for (size_t i = 0; i < n; i++)
-		left -= w[row[i].index].count * row[i].low;
+	double top = 0;
 	for (size_t i = 0; i < n; i++) {
+		uint64_t cap = size_cap(&w[i], global);
+		row[i] = (struct open_row){.index = i, .low = w[i].min, .high = cap};
+		double t = time_of(&w[i], cap);
+		top = t > top ? t : top;
+	}
+	uint64_t low = 0, high = bits_of(top), settled = 0;
+	n = drop_settled(w, row, n, &settled);
+	while (n > 0 && high - low > 1) {
+		uint64_t middle = low + (high - low) / 2, sum = settled;
+		double t = time_at(middle);
+		for (size_t i = 0; i < n; i++) {
+			const struct batch_worker *v = &w[row[i].index];
+			row[i].key = largest_within(v, t, row[i].low, row[i].high);
+			sum = add_many(sum, v->count, row[i].key);
+		}
+		if (sum < global)
+			low = middle;
+		else
+			high = middle;
+		for (size_t i = 0; i < n; i++)
+			*(sum < global ? &row[i].low : &row[i].high) = row[i].key;
+		n = drop_settled(w, row, n, &settled);
+	}
+	return time_at(high);
+}
+
+/* Everybody gets the elements below t; row lists those who have some equal to it. Returns how many
+ * rows, and in *left the samples that are left for them. */
+static size_t take_below(struct batch_worker *w, struct open_row *row, size_t n, uint64_t global,
+			 double t, uint64_t *left)
+{
+	size_t ties = 0;
+	*left = global;
+	for (size_t i = 0; i < n; i++) {
+		uint64_t cap = size_cap(&w[i], global);
+		uint64_t low = largest_within(&w[i], t * (1 - EQUAL), w[i].min, cap);
+		uint64_t high = largest_within(&w[i], t * (1 + EQUAL), low, cap);
+		w[i].size = low;
+		w[i].larger = 0;
+		*left -= w[i].count * low;
+		if (high > low)
+			row[ties++] = (struct open_row){.index = i, .low = low, .high = high,
+							.key = bits_of(time_of(&w[i], low))};
+	}
+	return ties;
+}
+
+/* Largest time first, then input order. */
+static int compare_ties(const void *a, const void *b)
+{
+	const struct open_row *p = a, *q = b;
+	if (p->key != q->key)
+		return p->key > q->key ? -1 : 1;
+	return p->index < q->index ? -1 : p->index > q->index;
+}
+
+static void take_ties(struct batch_worker *w, struct open_row *row, size_t n, uint64_t left)
+{
+	qsort(row, n, sizeof *row, compare_ties);
+	for (size_t i = 0; i < n && left > 0; i++) {
 		struct batch_worker *v = &w[row[i].index];
-		uint64_t ties = add_many(0, v->count, row[i].high - row[i].low);
-		uint64_t taken = ties < left ? ties : left;
+		/* More than one a worker only where doubles can't tell its times apart. */
+		uint64_t equal = add_many(0, v->count, row[i].high - row[i].low);
+		uint64_t taken = equal < left ? equal : left;
 		v->size = row[i].low + taken / v->count;
 		v->larger = taken % v->count;
 		left -= taken;
@@ -192,19 +235,10 @@ int batch_share(struct batch_worker *w, size_t n, uint64_t global, struct error 
 	struct open_row *row = reallocarray(NULL, n ? n : 1, sizeof *row);
 	if (!row)
 		return error_set(err, ERROR_OS, NULL, "no memory for %zu workers", n);
-	double top = 0;
-	for (size_t i = 0; i < n; i++) {
-		uint64_t high = w[i].max < global ? w[i].max : global;
-		if (high < w[i].min) /* global is at least the sum of all min, this one too */
-			high = w[i].min;
-		row[i] = (struct open_row){.index = i, .low = w[i].min, .high = high};
-		w[i].larger = 0;
-		double t = time_of(&w[i], high);
-		top = t > top ? t : top;
-	}
-	uint64_t settled = 0;
-	size_t open = bisect(w, row, n, global, top, &settled);
-	share_ties(w, row, open, global - settled);
+	uint64_t left;
+	double t = find_threshold(w, row, n, global);
+	size_t ties = take_below(w, row, n, global, t, &left);
+	take_ties(w, row, ties, left);
 	free(row);
 	return 0;
 }

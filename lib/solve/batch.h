@@ -1,8 +1,8 @@
 /*
  * batch: how a global batch is cut into the batches of workers.
  *
- * A worker's time for a batch of `size` samples is fixed + size/speed seconds, computed as written
- * in double arithmetic; what is exact below is exact for these numbers.
+ * A worker's time for a batch of `size` samples is fixed + size/speed seconds.  Times that differ by
+ * less than 2^-49 of their size (2e-15) count as equal: doubles can't tell them apart.
  *
  * share: AntDT Eq. 3 with start-up cost and bounds (min z, z >= fixed_i + B_i/v_i, sum B_i = B,
  * B_i whole), solved to the optimum, and beyond it: of all optima the one whose times, sorted from
@@ -34,7 +34,7 @@ struct batch_worker {
 };
 
 /* Sum of count*(size) + larger is `global` afterwards. What can't be met is ERROR_DATA naming the
- * bound; then sizes are unspecified. O(n) memory: none; time O(64 n) at most. */
+ * bound; then sizes are unspecified. O(n log n) time at most, 32 bytes a row. */
 int batch_share(struct batch_worker *w, size_t n, uint64_t global, struct error *err);
 /* global/workers for each, one more for the first ones. Bounds are not obeyed but checked:
  * ERROR_DATA; *broken (may be NULL) is the row at fault, or n. */

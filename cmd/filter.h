@@ -1,0 +1,43 @@
+/*
+ * filter: what filters do about record types they do not know: pass over them with one warning a
+ * type, or stop when told to be strict.
+ */
+#ifndef PACELINE_CMD_FILTER_H
+#define PACELINE_CMD_FILTER_H
+
+#include "cmd/cmd.h"
+#include "wire/record.h"
+
+#define FILTER_TYPES_MAX 32 /* types warned about one by one; further ones share one warning */
+
+struct filter_unknown {
+	const char *program;
+	int strict;
+	size_t count;
+	char type[FILTER_TYPES_MAX][40];
+};
+
+/* -1 with ERROR_DATA at `place` when strict. */
+static inline int filter_unknown(struct filter_unknown *u, const struct record *r,
+				 const char *place, struct error *err)
+{
+	if (u->strict)
+		return error_set(err, ERROR_DATA, place, "unknown record type '%.40s'", r->type);
+	char type[sizeof u->type[0]];
+	snprintf(type, sizeof type, "%s", r->type);
+	for (size_t i = 0; i < u->count && i < FILTER_TYPES_MAX; i++)
+		if (strcmp(u->type[i], type) == 0)
+			return 0;
+	if (u->count < FILTER_TYPES_MAX) {
+		memcpy(u->type[u->count], type, sizeof type);
+		fprintf(stderr, "%s: %s: passing over records of unknown type '%s'\n", u->program,
+			place, type);
+	} else if (u->count == FILTER_TYPES_MAX) {
+		fprintf(stderr, "%s: %s: passing over more unknown types\n", u->program, place);
+	}
+	if (u->count <= FILTER_TYPES_MAX)
+		u->count++;
+	return 0;
+}
+
+#endif
