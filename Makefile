@@ -17,14 +17,14 @@ LDFLAGS   = $(SANITIZE) -pthread
 
 # ---- rooms: the sources of each, and nothing else; a program names the rooms it is made of ----
 SRC_base  = clock error fs log number option
-SRC_wire  = record address connection listen notify output payload request server verbs
+SRC_wire  = record address call connection listen notify output payload peer request server verbs
 SRC_data  =
 SRC_shard =
 SRC_stats = node
 SRC_solve = batch idset rules snapshot solution
-SRC_ckpt  = layout
+SRC_ckpt  = layout block part_write
 SRC_model =
-SRC_opt   =
+SRC_opt   = opt
 SRC_ps    =
 SRC_gate  =
 SRC_run   =
