@@ -23,10 +23,12 @@ const char *call_path(const struct call *c);
 int call_buffered(const struct call *c);
 
 /* Sends a record (with newline) and its payload, if it announced one. Never blocks for ever: the
- * answer deadline applies. */
+ * answer deadline applies to each pause in which nothing could be sent. */
 int call_send(struct call *c, const char *line, size_t len, const void *payload, size_t bytes,
 	      struct error *err);
-/* The next record that arrives: data or closing. With bytes=N in it, call_bytes() must follow. */
+/* The next record that arrives: data or closing. After a data record whose last key is bytes=N
+ * come the payload's bytes: call_bytes() takes them (in as many pieces as one likes), the next
+ * call_receive() throws away what was not taken. Closing records never have a payload. */
 int call_receive(struct call *c, struct record *r, struct error *err);
 /* The same, waiting at most seconds (may be more than answer_seconds, for held-back answers);
  * -1 with ERROR_TEMPFAIL when nothing came: the connection stays usable. */

@@ -38,9 +38,9 @@ struct verb {
 	const char *name;
 	const char *required; /* keys that must be there, separated by blanks */
 	const char *optional; /* keys that may be; others are ignored (formats grow) */
-	/* Must answer (request_ok, request_err, request_close) now, or request_defer(). */
+	/* Must answer (request_ok, request_err, request_bad) now, or request_defer(). */
 	void (*handler)(struct request *rq, void *owner);
-	uint64_t payload_bytes_max; /* 0: a payload is refused */
+	uint64_t payload_bytes_max; /* 0: a payload is refused; a longer one closes the client */
 	const char *help;           /* one line, for people */
 };
 
@@ -57,20 +57,28 @@ struct server_options {
 	/* The connection is going; its deferred requests have been cancelled. May be NULL. */
 	void (*closed)(struct connection *c, void *owner);
 	size_t clients_max;       /* 0: 16384 */
-	size_t output_bytes_max;  /* unread answers of one client before it is closed; 0: 64 MiB */
+	size_t output_bytes_max;  /* unread answers of one client before it is closed; 0: 64 MiB.
+		Counted is what a write has left over (a single answer may be larger), without
+		request_put_ref(). A client that leaves 256 KiB unread is not read from. */
 	double idle_seconds;      /* a client without request or deferred answer this long is closed; 0: never */
 	double drain_seconds;     /* at the end: unread answers are waited for this long; 0: 1 s */
 };
 
-/* Takes path.lock by flock (a second instance: ERROR_TEMPFAIL), removes a dead socket, listens (or
- * takes the listening socket of LISTEN_FDS; the environment is read by the caller:
- * server_listen_fd). Greeting and options are copied, verbs and owner are borrowed. */
+/* Takes path.lock by flock (a second instance: ERROR_TEMPFAIL). Greeting and options are copied,
+ * verbs and owner are borrowed. SIGTERM and SIGINT are caught from here on. */
 int server_new(struct server **out, const struct server_options *options, struct error *err);
-/* The inherited descriptor by the systemd protocol, or -1; for server_options of socket
- * activation call this in main() and server_use_fd() before server_run(). */
+/* For socket activation: the inherited descriptor that notify_listen_fd() found, before
+ * server_run(); its name is the service manager's and is not removed at the end. */
 int server_use_fd(struct server *s, int listen_fd, struct error *err);
+/* Removes a dead socket and listens. server_run() does it when this was not called: a socket that
+ * is there shows a server that is ready. Someone else who listens there: ERROR_TEMPFAIL. */
+int server_listen(struct server *s, struct error *err);
 /* Closes clients, removes the socket, releases the lock. */
 void server_free(struct server *s);
+/* In a child after fork(): closes the descriptors of the server, so that the child keeps neither
+ * name, lock nor clients alive when its parent dies, and gives the signals their usual meaning.
+ * Nothing of s may be used there afterwards. */
+void server_forked(struct server *s);
 
 struct event_base *server_base(struct server *s); /* for timers and peers of the owner */
 
@@ -89,13 +97,15 @@ struct connection *request_connection(struct request *rq);
 
 /* The payload, or NULL; valid until the request is closed, longer with payload_hold(). */
 struct payload *request_payload(struct request *rq);
-const void *payload_data(const struct payload *p); /* aligned to 8 at least when not mapped */
+/* Aligned to 8 at least. Memory that the client has mapped may change while it is read: copy first
+ * what is checked and then used. */
+const void *payload_data(const struct payload *p);
 size_t payload_bytes(const struct payload *p);
 struct payload *payload_hold(struct payload *p); /* one more reference; returns p */
 void payload_release(struct payload *p);         /* NULL is fine */
 
-/* length bytes at offset of the memory the client has mapped, to put an answer's bulk into; NULL
- * when there is no such memory. Valid while the request is open. */
+/* length bytes at offset (a multiple of 8) of the memory the client has mapped, to put an answer's
+ * bulk into; NULL when there is no such memory. Valid while the request is open. */
 void *request_mapped(struct request *rq, uint64_t offset, uint64_t length);
 
 /* Appends to the answer: whole records (with their newline), or raw bytes behind a record that

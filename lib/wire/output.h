@@ -1,0 +1,47 @@
+/*
+ * output: bytes on their way to a non-blocking socket, as a chain of chunks.
+ *
+ * Small pieces share a chunk (from a pool: nothing is allocated per answer), large ones get a
+ * chunk of their own, and borrowed ones are not copied at all.  An empty output owns no memory, so
+ * that thousands of idle connections cost nothing here.
+ */
+#ifndef PACELINE_WIRE_OUTPUT_H
+#define PACELINE_WIRE_OUTPUT_H
+
+#include <stddef.h>
+
+struct chunk;
+
+/* Free chunks, shared by all outputs of one server or peer. Zeroed at first. */
+struct chunk_pool {
+	struct chunk *free;
+	size_t count;
+};
+
+struct output {
+	struct chunk *first, *last;
+	size_t bytes;  /* all that waits */
+	size_t copied; /* of these the bytes that lie in our own memory */
+};
+
+void chunk_pool_clear(struct chunk_pool *pool);
+
+/* -1: out of memory, nothing was added. */
+int output_put(struct output *o, struct chunk_pool *pool, const void *data, size_t len);
+/* Room for len bytes in one piece at the end (NULL: out of memory), to be filled and then made
+ * part of the output by output_commit() with the length in fact used. */
+char *output_reserve(struct output *o, struct chunk_pool *pool, size_t len);
+void output_commit(struct output *o, size_t used);
+/* Borrowed bytes; release(arg) is called when they are written or dropped (at once when this
+ * returns -1). */
+int output_put_ref(struct output *o, struct chunk_pool *pool, const void *data, size_t len,
+		   void (*release)(void *arg), void *arg);
+/* Moves all of `from` behind `to`. */
+void output_move(struct output *to, struct output *from, struct chunk_pool *pool);
+void output_clear(struct output *o, struct chunk_pool *pool);
+
+enum output_result { OUTPUT_DONE = 0, OUTPUT_BLOCKED = 1 };
+/* Writes until nothing is left or the socket takes no more; -1 with errno: the peer is gone. */
+int output_write(struct output *o, struct chunk_pool *pool, int fd);
+
+#endif

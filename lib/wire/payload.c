@@ -1,0 +1,182 @@
+/*
+ * payload: the bulk of a request, either read from the socket into memory of its own or lying in
+ * memory that the client has passed.  Reference counted: it may outlive its request, its
+ * connection and its server.  Not for several threads at once.
+ */
+#include "wire/parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#define SMALL_ROOM 2048
+#define SMALL_MAX 256              /* kept for the next requests */
+#define SPARE_BYTES_MIN (1 << 20)  /* larger payloads: the last one is kept */
+
+struct payload_pool *payload_pool_new(void)
+{
+	struct payload_pool *pool = calloc(1, sizeof *pool);
+	if (pool)
+		pool->references = 1;
+	return pool;
+}
+
+void payload_pool_release(struct payload_pool *pool)
+{
+	if (!pool || --pool->references > 0)
+		return;
+	while (pool->small) {
+		struct payload *p = pool->small;
+		pool->small = p->next;
+		free(p);
+	}
+	free(pool->spare);
+	free(pool);
+}
+
+/* A block with room for bytes, used before or new. */
+static struct payload *take_block(struct payload_pool *pool, size_t bytes)
+{
+	struct payload *p;
+	size_t room = bytes < SMALL_ROOM ? SMALL_ROOM : bytes;
+	if (room == SMALL_ROOM && pool->small) {
+		p = pool->small;
+		pool->small = p->next;
+		pool->small_count--;
+		return p;
+	}
+	if (pool->spare && pool->spare->room >= bytes && pool->spare->room / 2 <= bytes) {
+		p = pool->spare;
+		pool->spare = NULL;
+		return p;
+	}
+	if (room > SIZE_MAX - sizeof *p)
+		return NULL;
+	p = malloc(sizeof *p + room);
+	if (p)
+		p->room = room;
+	return p;
+}
+
+struct payload *payload_new(struct payload_pool *pool, size_t bytes)
+{
+	struct payload *p = take_block(pool, bytes);
+	if (!p)
+		return NULL;
+	p->references = 1;
+	p->bytes = bytes;
+	p->data = p->storage;
+	p->mapping = NULL;
+	p->pool = pool;
+	pool->references++;
+	return p;
+}
+
+void *mapping_at(const struct mapping *m, uint64_t offset, uint64_t bytes)
+{
+	if (!m || offset % 8 != 0 || offset > m->bytes || bytes > m->bytes - offset)
+		return NULL;
+	return m->base + offset;
+}
+
+struct payload *payload_of_mapping(struct payload_pool *pool, struct mapping *m, uint64_t offset,
+				   uint64_t bytes, struct error *err)
+{
+	if (!m) {
+		error_set(err, ERROR_DATA, NULL, "map-bytes= without a map request before");
+		return NULL;
+	}
+	char *at = mapping_at(m, offset, bytes);
+	if (!at) {
+		error_set(err, ERROR_DATA, NULL,
+			  "map-offset-bytes=%llu map-bytes=%llu is not inside the %zu bytes mapped, "
+			  "or not aligned to 8",
+			  (unsigned long long)offset, (unsigned long long)bytes, m->bytes);
+		return NULL;
+	}
+	struct payload *p = payload_new(pool, 0);
+	if (!p) {
+		error_set(err, ERROR_OS, NULL, "out of memory");
+		return NULL;
+	}
+	p->bytes = (size_t)bytes;
+	p->data = at;
+	p->mapping = m;
+	m->references++;
+	return p;
+}
+
+const void *payload_data(const struct payload *p)
+{
+	return p->data;
+}
+
+size_t payload_bytes(const struct payload *p)
+{
+	return p->bytes;
+}
+
+struct payload *payload_hold(struct payload *p)
+{
+	p->references++;
+	return p;
+}
+
+void payload_release(struct payload *p)
+{
+	if (!p || --p->references > 0)
+		return;
+	struct payload_pool *pool = p->pool;
+	mapping_release(p->mapping);
+	if (p->room == SMALL_ROOM && pool->small_count < SMALL_MAX) {
+		p->next = pool->small;
+		pool->small = p;
+		pool->small_count++;
+	} else if (p->room >= SPARE_BYTES_MIN) {
+		free(pool->spare);
+		pool->spare = p;
+	} else {
+		free(p);
+	}
+	payload_pool_release(pool);
+}
+
+int mapping_new(struct mapping **out, int fd, uint64_t bytes, struct error *err)
+{
+	struct stat st;
+	if (fd < 0)
+		return error_set(err, ERROR_DATA, NULL, "map without a descriptor");
+	/* Without the seal the client could cut the memory short under us: death by SIGBUS. */
+	int seals = fcntl(fd, F_GET_SEALS);
+	if (seals < 0 || !(seals & F_SEAL_SHRINK))
+		return error_set(err, ERROR_DATA, NULL,
+				 "the descriptor is no memfd sealed against shrinking");
+	if (fstat(fd, &st) != 0 || st.st_size < 0 || bytes == 0 || (uint64_t)st.st_size < bytes ||
+	    bytes > SIZE_MAX / 2)
+		return error_set(err, ERROR_DATA, NULL,
+				 "bytes=%llu is not within the %lld bytes of the descriptor",
+				 (unsigned long long)bytes, (long long)st.st_size);
+	struct mapping *m = malloc(sizeof *m);
+	if (!m)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	m->references = 1;
+	m->bytes = (size_t)bytes;
+	m->base = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (m->base == MAP_FAILED) {
+		error_errno(err, ERROR_OS, NULL, "mmap");
+		free(m);
+		return -1;
+	}
+	*out = m;
+	return 0;
+}
+
+void mapping_release(struct mapping *m)
+{
+	if (!m || --m->references > 0)
+		return;
+	munmap(m->base, m->bytes);
+	free(m);
+}

@@ -1,0 +1,472 @@
+/*
+ * peer: see peer.h.  Never blocks and never repeats a request.  Its callbacks may send, and may
+ * free the peer: every use after a callback asks first whether it is still there.
+ */
+#include "wire/peer.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "wire/address.h"
+#include "wire/output.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define ROOM (64 * 1024)
+#define RETRY_SECONDS_FIRST 0.01
+#define RETRY_SECONDS_MAX 1.0
+#define GREETING_SECONDS 10.0
+#define OUTPUT_BYTES_MAX (64u << 20)
+#define READ_TURN_MAX (4 * 1024 * 1024)
+
+struct open_request {
+	struct open_request *next;
+	peer_reply_fn *reply;
+	void *arg;
+	double since;
+};
+
+enum peer_state { PEER_DOWN, PEER_GREETING, PEER_UP };
+
+struct peer {
+	struct peer_options options;
+	char *path;
+	struct event_base *base;
+	enum peer_state state;
+	int fd;
+	int dead;      /* freed by the owner while a callback runs */
+	unsigned busy; /* callbacks on the stack */
+	double retry_seconds, since;
+	struct event *reader, *writer, *flusher, *timer;
+	struct open_request *first, *last, *unused;
+	size_t open;
+	struct output out;
+	struct chunk_pool chunks;
+	char *payload;
+	size_t payload_bytes, payload_got;
+	int has_payload;
+	size_t begin, end;
+	struct record record;
+	char data[ROOM];
+};
+
+static struct timeval timeval_of(double seconds)
+{
+	struct timeval t = {.tv_sec = (time_t)seconds};
+	t.tv_usec = (suseconds_t)((seconds - (double)t.tv_sec) * 1e6);
+	return t;
+}
+
+static void arm(struct peer *p, double seconds)
+{
+	struct timeval t = timeval_of(seconds > 0 ? seconds : 0);
+	event_add(p->timer, &t);
+}
+
+static void free_now(struct peer *p)
+{
+	struct event **event[] = {&p->reader, &p->writer, &p->flusher, &p->timer};
+	for (size_t i = 0; i < sizeof event / sizeof *event; i++)
+		if (*event[i])
+			event_free(*event[i]);
+	while (p->unused) {
+		struct open_request *q = p->unused;
+		p->unused = q->next;
+		free(q);
+	}
+	output_clear(&p->out, &p->chunks);
+	chunk_pool_clear(&p->chunks);
+	free(p->payload);
+	free(p->path);
+	free(p);
+}
+
+static void enter(struct peer *p)
+{
+	p->busy++;
+}
+
+/* 0 when the peer is gone. */
+static int leave(struct peer *p)
+{
+	if (--p->busy > 0 || !p->dead)
+		return !p->dead;
+	free_now(p);
+	return 0;
+}
+
+/* ---- requests ---- */
+
+int peer_is_up(const struct peer *p)
+{
+	return p->state == PEER_UP;
+}
+
+size_t peer_open_requests(const struct peer *p)
+{
+	return p->open;
+}
+
+static struct open_request *take_first(struct peer *p)
+{
+	struct open_request *q = p->first;
+	p->first = q->next;
+	if (!p->first)
+		p->last = NULL;
+	p->open--;
+	return q;
+}
+
+static void put_back(struct peer *p, struct open_request *q)
+{
+	q->next = p->unused;
+	p->unused = q;
+}
+
+static void fail_all(struct peer *p)
+{
+	while (p->first) {
+		struct open_request *q = take_first(p);
+		peer_reply_fn *reply = q->reply;
+		void *arg = q->arg;
+		put_back(p, q);
+		if (reply)
+			reply(NULL, 1, NULL, 0, arg);
+	}
+}
+
+/* ---- connection ---- */
+
+static void forget_connection(struct peer *p)
+{
+	if (p->reader) {
+		event_free(p->reader);
+		p->reader = NULL;
+	}
+	if (p->writer) {
+		event_free(p->writer);
+		p->writer = NULL;
+	}
+	event_del(p->flusher);
+	event_del(p->timer);
+	if (p->fd >= 0)
+		close(p->fd);
+	p->fd = -1;
+	output_clear(&p->out, &p->chunks);
+	free(p->payload);
+	p->payload = NULL;
+	p->has_payload = 0;
+	p->begin = p->end = 0;
+	p->state = PEER_DOWN;
+}
+
+static void retry_later(struct peer *p)
+{
+	arm(p, p->retry_seconds);
+	p->retry_seconds *= 2;
+	if (p->retry_seconds > RETRY_SECONDS_MAX)
+		p->retry_seconds = RETRY_SECONDS_MAX;
+}
+
+/* The connection is over. Requests are told first, then the owner; only then the next try. */
+static void drop(struct peer *p)
+{
+	int was_up = p->state == PEER_UP;
+	forget_connection(p);
+	enter(p);
+	fail_all(p);
+	if (was_up && !p->dead && p->options.down)
+		p->options.down(p, p->options.owner);
+	if (leave(p))
+		retry_later(p);
+}
+
+/* Sets the timer to the oldest request's deadline. */
+static void watch_oldest(struct peer *p)
+{
+	if (p->state != PEER_UP || p->options.answer_seconds <= 0)
+		return;
+	if (p->first)
+		arm(p, p->first->since + p->options.answer_seconds - clock_mono());
+	else
+		event_del(p->timer);
+}
+
+/* ---- reading ---- */
+
+/* Gives the answer's record to its request. 0: the peer is gone or dropped. */
+static int give(struct peer *p, const void *payload, size_t bytes)
+{
+	struct open_request *q = p->first;
+	int closing = record_is(&p->record, "ok") || record_is(&p->record, "err");
+	if (!q) {
+		log_say(LOG_LEVEL_WARNING, "%s: an answer that nobody asked for", p->path);
+		drop(p);
+		return 0;
+	}
+	peer_reply_fn *reply = q->reply;
+	void *arg = q->arg;
+	if (closing) {
+		put_back(p, take_first(p));
+		watch_oldest(p);
+	}
+	if (!reply)
+		return 1;
+	int fd = p->fd;
+	enter(p);
+	reply(&p->record, closing, payload, bytes, arg);
+	return leave(p) && p->fd == fd;
+}
+
+static int greeted(struct peer *p)
+{
+	const char *version = record_get(&p->record, "version");
+	if (!record_is(&p->record, "paceline") || !version || strcmp(version, "1") != 0) {
+		drop(p);
+		return 0;
+	}
+	p->state = PEER_UP;
+	p->retry_seconds = RETRY_SECONDS_FIRST;
+	event_del(p->timer);
+	if (!p->options.up)
+		return 1;
+	enter(p);
+	p->options.up(p, &p->record, p->options.owner);
+	return leave(p);
+}
+
+/* Begins a payload when the record announces one. -1: it can't be taken. */
+static int begin_payload(struct peer *p)
+{
+	const struct record *r = &p->record;
+	uint64_t bytes;
+	if (p->state != PEER_UP || r->count == 0 || record_is(r, "ok") || record_is(r, "err") ||
+	    strcmp(r->field[r->count - 1].key, "bytes") != 0)
+		return 0;
+	if (record_u64(r, "bytes", 0, SIZE_MAX / 2, &bytes, NULL) != 0)
+		return -1;
+	p->payload = malloc(bytes ? (size_t)bytes : 1);
+	if (!p->payload)
+		return -1;
+	p->payload_bytes = (size_t)bytes;
+	p->payload_got = 0;
+	p->has_payload = 1;
+	return 0;
+}
+
+static int end_payload(struct peer *p)
+{
+	char *payload = p->payload;
+	p->payload = NULL;
+	p->has_payload = 0;
+	int result = give(p, payload, p->payload_bytes);
+	free(payload);
+	return result;
+}
+
+/* Handles what the buffer holds. 0: the peer is gone or dropped. */
+static int consume(struct peer *p)
+{
+	for (;;) {
+		const char *data = p->data + p->begin;
+		size_t have = p->end - p->begin;
+		if (p->has_payload) {
+			size_t want = p->payload_bytes - p->payload_got;
+			size_t taken = have < want ? have : want;
+			memcpy(p->payload + p->payload_got, data, taken);
+			p->payload_got += taken;
+			p->begin += taken;
+			if (taken < want)
+				return 1;
+			if (!end_payload(p))
+				return 0;
+			continue;
+		}
+		const char *newline = have ? memchr(data, '\n', have) : NULL;
+		struct error err = {0};
+		if (!newline && have < RECORD_LINE_MAX)
+			return 1;
+		size_t len = newline ? (size_t)(newline - data) : RECORD_LINE_MAX;
+		p->begin += len + 1;
+		if (record_parse(&p->record, data, len, &err) != 0 || begin_payload(p) != 0) {
+			log_say(LOG_LEVEL_WARNING, "%s: no record: %s", p->path, err.text);
+			drop(p);
+			return 0;
+		}
+		if (p->state == PEER_GREETING ? !greeted(p) : !p->has_payload && !give(p, NULL, 0))
+			return 0;
+	}
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *peer)
+{
+	struct peer *p = peer;
+	size_t total = 0;
+	(void)what;
+	do {
+		ssize_t n;
+		int direct = p->has_payload && p->begin == p->end;
+		if (direct) {
+			n = recv(fd, p->payload + p->payload_got,
+				 p->payload_bytes - p->payload_got, 0);
+		} else {
+			memmove(p->data, p->data + p->begin, p->end - p->begin);
+			p->end -= p->begin;
+			p->begin = 0;
+			n = recv(fd, p->data + p->end, ROOM - p->end, 0);
+		}
+		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+			return;
+		if (n <= 0) {
+			drop(p);
+			return;
+		}
+		total += (size_t)n;
+		if (direct)
+			p->payload_got += (size_t)n;
+		else
+			p->end += (size_t)n;
+		if (!consume(p))
+			return;
+	} while (p->has_payload && total < READ_TURN_MAX);
+}
+
+/* ---- writing ---- */
+
+static void write_out(struct peer *p)
+{
+	int result = output_write(&p->out, &p->chunks, p->fd);
+	if (result < 0)
+		drop(p);
+	else if (result == OUTPUT_BLOCKED)
+		event_add(p->writer, NULL);
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *peer)
+{
+	struct peer *p = peer;
+	(void)fd;
+	(void)what;
+	if (p->fd >= 0)
+		write_out(p);
+}
+
+int peer_send(struct peer *p, const char *line, size_t len, const void *payload, size_t bytes,
+	      peer_reply_fn *reply, void *arg)
+{
+	if (p->state != PEER_UP || p->dead ||
+	    p->out.bytes + len + bytes > p->options.output_bytes_max)
+		return -1;
+	struct open_request *q = p->unused;
+	if (q)
+		p->unused = q->next;
+	else
+		q = malloc(sizeof *q);
+	if (!q)
+		return -1;
+	/* Both or nothing: half a request could never be taken back. */
+	char *to = output_reserve(&p->out, &p->chunks, len + bytes);
+	if (!to) {
+		put_back(p, q);
+		return -1;
+	}
+	memcpy(to, line, len);
+	if (bytes > 0)
+		memcpy(to + len, payload, bytes);
+	output_commit(&p->out, len + bytes);
+	*q = (struct open_request){.reply = reply, .arg = arg, .since = clock_mono()};
+	if (p->last)
+		p->last->next = q;
+	else
+		p->first = q;
+	p->last = q;
+	p->open++;
+	if (p->open == 1)
+		watch_oldest(p);
+	/* Written when the callbacks that are due have run: what they send goes in one write. */
+	if (!event_pending(p->writer, EV_WRITE, NULL))
+		event_active(p->flusher, EV_TIMEOUT, 0);
+	return 0;
+}
+
+/* ---- connecting ---- */
+
+static void connect_now(struct peer *p)
+{
+	struct error err;
+	if (address_connect(p->path, &p->fd, &err) != 0) {
+		p->fd = -1;
+		retry_later(p);
+		return;
+	}
+	p->state = PEER_GREETING;
+	p->reader = event_new(p->base, p->fd, EV_READ | EV_PERSIST, on_readable, p);
+	p->writer = event_new(p->base, p->fd, EV_WRITE, on_writable, p);
+	if (!p->reader || !p->writer || event_add(p->reader, NULL) != 0) {
+		drop(p);
+		return;
+	}
+	arm(p, p->options.answer_seconds > 0 ? p->options.answer_seconds : GREETING_SECONDS);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *peer)
+{
+	struct peer *p = peer;
+	(void)fd;
+	(void)what;
+	if (p->state == PEER_DOWN) {
+		connect_now(p);
+		return;
+	}
+	if (p->state == PEER_UP && p->first &&
+	    clock_mono() < p->first->since + p->options.answer_seconds) {
+		watch_oldest(p);
+		return;
+	}
+	log_say(LOG_LEVEL_WARNING, "%s: no answer in %g s: connection dropped", p->path,
+		p->options.answer_seconds > 0 ? p->options.answer_seconds : GREETING_SECONDS);
+	drop(p);
+}
+
+struct peer *peer_new(struct event_base *base, const struct peer_options *options)
+{
+	struct peer *p = calloc(1, sizeof *p);
+	if (!p)
+		return NULL;
+	p->options = *options;
+	if (p->options.output_bytes_max == 0)
+		p->options.output_bytes_max = OUTPUT_BYTES_MAX;
+	p->base = base;
+	p->fd = -1;
+	p->retry_seconds = RETRY_SECONDS_FIRST;
+	p->path = strdup(options->path);
+	p->timer = evtimer_new(base, on_timer, p);
+	p->flusher = event_new(base, -1, 0, on_writable, p);
+	if (!p->path || !p->timer || !p->flusher) {
+		free_now(p);
+		return NULL;
+	}
+	arm(p, 0);
+	return p;
+}
+
+void peer_free(struct peer *p)
+{
+	if (!p || p->dead)
+		return;
+	forget_connection(p);
+	p->dead = 1;
+	enter(p);
+	fail_all(p);
+	(void)leave(p);
+}
+
+void peer_forked(struct peer *p)
+{
+	if (p && p->fd >= 0)
+		close(p->fd);
+}

@@ -1,0 +1,360 @@
+/*
+ * server: see server.h.  Here: what a server is made of and its turns; the name is in listen.c,
+ * clients in connection.c, answers in request.c.  Reads and writes are ours, not bufferevents': a
+ * turn reads all that is there, then asks the owner to make it durable, then writes.
+ */
+#include "wire/parts.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "wire/notify.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define ACCEPT_TURN_MAX 64
+#define ACCEPT_AGAIN_SECONDS 0.1 /* until descriptors are looked for again */
+#define CLIENTS_MAX 16384
+#define OUTPUT_BYTES_MAX (64u << 20)
+#define DRAIN_SECONDS 1.0
+
+static struct timeval timeval_of(double seconds)
+{
+	struct timeval t = {.tv_sec = (time_t)seconds};
+	t.tv_usec = (suseconds_t)((seconds - (double)t.tv_sec) * 1e6);
+	return t;
+}
+
+/* ---- clients come ---- */
+
+/* Before the greeting: the client is told why it is not wanted, if it listens. */
+static void turn_away(int fd, const char *line)
+{
+	(void)!send(fd, line, strlen(line), MSG_NOSIGNAL | MSG_DONTWAIT);
+	close(fd);
+}
+
+static void welcome(struct server *s, int fd)
+{
+	if (s->connection_count >= s->options.clients_max) {
+		turn_away(fd, "err code=too-many-clients\tno more clients are taken\n");
+		return;
+	}
+	struct connection *c = connection_new(s, fd);
+	if (!c) {
+		close(fd);
+		return;
+	}
+	if (c->uid != geteuid() && c->uid != 0) {
+		log_say(LOG_LEVEL_WARNING, "client of uid %ld turned away", (long)c->uid);
+		c->lost = 1;
+		connection_close(c);
+		return;
+	}
+	if (output_put(&c->out, &s->chunks, s->greeting, s->greeting_len) != 0) {
+		c->lost = 1;
+		connection_close(c);
+		return;
+	}
+	connection_mark_dirty(c);
+}
+
+static void on_accept(evutil_socket_t listen_fd, short what, void *server)
+{
+	struct server *s = server;
+	(void)what;
+	for (int i = 0; i < ACCEPT_TURN_MAX; i++) {
+		int fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (fd >= 0) {
+			s->accept_told = 0;
+			welcome(s, fd);
+			continue;
+		}
+		if (errno == EINTR || errno == ECONNABORTED)
+			continue;
+		if (errno == EAGAIN || errno == EWOULDBLOCK)
+			return;
+		/* No descriptors, no memory: clients wait in the backlog, we do not spin. */
+		if (!s->accept_told)
+			log_say(LOG_LEVEL_WARNING, "%s: no more clients for now: %s", s->path,
+				strerror(errno));
+		s->accept_told = 1;
+		struct timeval later = timeval_of(ACCEPT_AGAIN_SECONDS);
+		event_del(s->listener);
+		event_add(s->accept_again, &later);
+		return;
+	}
+}
+
+static void on_accept_again(evutil_socket_t fd, short what, void *server)
+{
+	struct server *s = server;
+	(void)fd;
+	(void)what;
+	if (!s->draining)
+		event_add(s->listener, NULL);
+}
+
+/* Closes who has been silent for too long. A client's deeds since the last sweep count as done
+ * now: exact to a quarter of the deadline, without a timer a client. */
+static void on_sweep(evutil_socket_t fd, short what, void *server)
+{
+	struct server *s = server;
+	double now = clock_mono();
+	(void)fd;
+	(void)what;
+	for (struct connection *c = s->connections; c; c = c->next) {
+		if (c->active || (c->open > 0 && c->out.bytes == 0))
+			c->active_at = now;
+		else if (now - c->active_at >= s->options.idle_seconds)
+			connection_close(c);
+		c->active = 0;
+	}
+}
+
+static void on_signal(evutil_socket_t signal_number, short what, void *server)
+{
+	(void)signal_number;
+	(void)what;
+	server_stop(server);
+}
+
+static void on_watchdog(evutil_socket_t fd, short what, void *server)
+{
+	struct server *s = server;
+	(void)fd;
+	(void)what;
+	notify_send(s->notify_socket, "WATCHDOG=1");
+}
+
+/* ---- making and ending ---- */
+
+static int copy_options(struct server *s, const struct server_options *options, struct error *err)
+{
+	s->options = *options;
+	if (s->options.clients_max == 0)
+		s->options.clients_max = CLIENTS_MAX;
+	if (s->options.output_bytes_max == 0)
+		s->options.output_bytes_max = OUTPUT_BYTES_MAX;
+	if (s->options.drain_seconds <= 0)
+		s->options.drain_seconds = DRAIN_SECONDS;
+	char line[RECORD_LINE_MAX];
+	const char *fields = options->greeting_fields ? options->greeting_fields : "";
+	int n = snprintf(line, sizeof line, "paceline role=%s version=1%s%s\n", options->role,
+			 fields[0] ? " " : "", fields);
+	if (n < 0 || (size_t)n >= sizeof line)
+		return error_set(err, ERROR_SOFTWARE, options->path, "greeting too long");
+	s->greeting = strdup(line);
+	s->path = strdup(options->path);
+	if (!s->greeting || !s->path)
+		return error_set(err, ERROR_OS, options->path, "out of memory");
+	s->greeting_len = (size_t)n;
+	return 0;
+}
+
+static int make_base(struct server *s, struct error *err)
+{
+	struct event_config *config = event_config_new();
+	if (config) {
+		event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
+		event_config_require_features(config, EV_FEATURE_ET | EV_FEATURE_EARLY_CLOSE);
+		s->base = event_base_new_with_config(config);
+		event_config_free(config);
+	}
+	if (!s->base)
+		return error_set(err, ERROR_OS, s->path, "no event loop");
+	s->accept_again = evtimer_new(s->base, on_accept_again, s);
+	s->sweep = event_new(s->base, -1, EV_PERSIST, on_sweep, s);
+	s->watchdog = event_new(s->base, -1, EV_PERSIST, on_watchdog, s);
+	s->on_term = evsignal_new(s->base, SIGTERM, on_signal, s);
+	s->on_int = evsignal_new(s->base, SIGINT, on_signal, s);
+	if (!s->accept_again || !s->sweep || !s->watchdog || !s->on_term || !s->on_int ||
+	    event_add(s->on_term, NULL) != 0 || event_add(s->on_int, NULL) != 0)
+		return error_set(err, ERROR_OS, s->path, "no event loop");
+	return 0;
+}
+
+int server_new(struct server **out, const struct server_options *options, struct error *err)
+{
+	struct server *s = calloc(1, sizeof *s);
+	if (!s)
+		return error_set(err, ERROR_OS, options->path, "out of memory");
+	s->listen_fd = s->lock_fd = -1;
+	s->payloads = payload_pool_new();
+	if (!s->payloads)
+		error_set(err, ERROR_OS, options->path, "out of memory");
+	else if (copy_options(s, options, err) == 0 &&
+		 verbs_new(&s->verbs, options->verbs, options->verb_count, err) == 0 &&
+		 listen_prepare(s, err) == 0 && make_base(s, err) == 0) {
+		*out = s;
+		return 0;
+	}
+	server_free(s);
+	return -1;
+}
+
+int server_use_fd(struct server *s, int listen_fd, struct error *err)
+{
+	int listens = 0;
+	socklen_t len = sizeof listens;
+	if (getsockopt(listen_fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) != 0 || !listens)
+		return error_set(err, ERROR_CONFIG, s->path,
+				 "descriptor %d is no listening socket", listen_fd);
+	int flags = fcntl(listen_fd, F_GETFL);
+	if (flags < 0 || fcntl(listen_fd, F_SETFL, flags | O_NONBLOCK) != 0)
+		return error_errno(err, ERROR_OS, s->path, "descriptor %d", listen_fd);
+	s->listen_fd = listen_fd;
+	s->inherited = 1;
+	return 0;
+}
+
+static void free_event(struct event *event)
+{
+	if (event)
+		event_free(event);
+}
+
+void server_free(struct server *s)
+{
+	if (!s)
+		return;
+	while (s->connections)
+		connection_free(s->connections);
+	listen_close(s);
+	free_event(s->listener);
+	free_event(s->accept_again);
+	free_event(s->sweep);
+	free_event(s->watchdog);
+	free_event(s->on_term);
+	free_event(s->on_int);
+	if (s->base)
+		event_base_free(s->base);
+	while (s->request_free) {
+		struct request *rq = s->request_free;
+		s->request_free = rq->next;
+		free(rq);
+	}
+	chunk_pool_clear(&s->chunks);
+	payload_pool_release(s->payloads);
+	verbs_free(&s->verbs);
+	free(s->greeting);
+	free(s->path);
+	free(s);
+}
+
+void server_forked(struct server *s)
+{
+	for (struct connection *c = s->connections; c; c = c->next)
+		close(c->fd);
+	if (s->listen_fd >= 0)
+		close(s->listen_fd);
+	close(s->lock_fd);
+	/* The loop's handlers would wake the parent. */
+	signal(SIGTERM, SIG_DFL);
+	signal(SIGINT, SIG_DFL);
+}
+
+struct event_base *server_base(struct server *s)
+{
+	return s->base;
+}
+
+void server_stop(struct server *s)
+{
+	s->stop = 1;
+}
+
+/* ---- turns ---- */
+
+/* What follows the reading: hook, writing, burying. Each may bring work for the next round; none
+ * is left when this returns, so that the loop may sleep. */
+static int server_turn(struct server *s, struct error *err)
+{
+	do {
+		struct connection *c;
+		while ((c = s->resume) != NULL) {
+			s->resume = c->resume_next;
+			connection_resume(c);
+		}
+		if (s->options.flush && s->options.flush(s->options.owner, err) != 0)
+			return -1;
+		while ((c = s->dirty) != NULL) {
+			s->dirty = c->dirty_next;
+			connection_flush(c);
+		}
+		struct connection *closing = s->closing;
+		s->closing = NULL;
+		for (c = closing; c; c = c->closing_next)
+			c->buried = 1;
+		while ((c = closing) != NULL) {
+			closing = c->closing_next;
+			connection_free(c);
+		}
+	} while (s->dirty || s->closing || s->resume);
+	return 0;
+}
+
+static int loop_once(struct server *s, struct error *err)
+{
+	if (event_base_loop(s->base, EVLOOP_ONCE) < 0)
+		return error_errno(err, ERROR_OS, s->path, "event loop");
+	return server_turn(s, err);
+}
+
+static int is_unread(const struct server *s)
+{
+	for (const struct connection *c = s->connections; c; c = c->next)
+		if (c->out.bytes > 0)
+			return 1;
+	return 0;
+}
+
+/* Nothing is read any more; what has been answered is written, for a while. */
+static int drain(struct server *s, struct error *err)
+{
+	double deadline = clock_mono() + s->options.drain_seconds;
+	struct timeval limit = timeval_of(s->options.drain_seconds);
+	s->draining = 1;
+	event_del(s->listener);
+	event_del(s->accept_again);
+	for (struct connection *c = s->connections; c; c = c->next)
+		connection_watch(c);
+	event_add(s->accept_again, &limit); /* wakes the loop at the deadline, accepts nothing */
+	while (is_unread(s) && clock_mono() < deadline)
+		if (loop_once(s, err) != 0)
+			return -1;
+	return 0;
+}
+
+int server_listen(struct server *s, struct error *err)
+{
+	return s->listen_fd >= 0 ? 0 : listen_bind(s, err);
+}
+
+int server_run(struct server *s, const char *notify_socket, double watchdog_seconds,
+	       struct error *err)
+{
+	if (server_listen(s, err) != 0)
+		return -1;
+	s->notify_socket = notify_socket;
+	s->listener = event_new(s->base, s->listen_fd, EV_READ | EV_PERSIST, on_accept, s);
+	if (!s->listener || event_add(s->listener, NULL) != 0)
+		return error_set(err, ERROR_OS, s->path, "no event loop");
+	struct timeval watchdog = timeval_of(watchdog_seconds / 2);
+	struct timeval sweep = timeval_of(s->options.idle_seconds / 4);
+	if ((watchdog_seconds > 0 && event_add(s->watchdog, &watchdog) != 0) ||
+	    (s->options.idle_seconds > 0 && event_add(s->sweep, &sweep) != 0))
+		return error_set(err, ERROR_OS, s->path, "no timers");
+	notify_send(notify_socket, "READY=1");
+	int result = server_turn(s, err);
+	while (result == 0 && !s->stop)
+		result = loop_once(s, err);
+	notify_send(notify_socket, "STOPPING=1");
+	return result == 0 ? drain(s, err) : -1;
+}

@@ -1,0 +1,151 @@
+/*
+ * verbs: the table of what a server can be asked.  Lookup, arity, `help` and `counters` all come
+ * from the owner's rows, so they cannot disagree.
+ */
+#include "wire/parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void answer_help(struct request *rq, void *server)
+{
+	struct server *s = server;
+	for (size_t i = 0; i < s->verbs.count; i++) {
+		const struct verb *v = s->verbs.entry[i].verb;
+		char line[RECORD_LINE_MAX];
+		struct record_out o;
+		record_begin(&o, line, sizeof line, "verb");
+		record_add(&o, "name", v->name);
+		record_add(&o, "required", v->required ? v->required : "");
+		record_add(&o, "optional", v->optional ? v->optional : "");
+		if (v->payload_bytes_max)
+			record_add_u64(&o, "payload-bytes-max", v->payload_bytes_max);
+		request_put(rq, line, record_end(&o, v->help));
+	}
+	request_ok(rq, NULL);
+}
+
+static void answer_counters(struct request *rq, void *server)
+{
+	struct server *s = server;
+	for (size_t i = 0; i < s->verbs.count; i++) {
+		const struct verb_entry *v = &s->verbs.entry[i];
+		char line[RECORD_LINE_MAX];
+		struct record_out o;
+		record_begin(&o, line, sizeof line, "counter");
+		record_add(&o, "verb", v->verb->name);
+		record_add_u64(&o, "requests", v->requests);
+		record_add_u64(&o, "errors", v->errors);
+		request_put_record(rq, &o);
+	}
+	request_ok(rq, NULL);
+}
+
+static void answer_map(struct request *rq, void *server)
+{
+	struct server *s = server;
+	struct connection *c = request_connection(rq);
+	struct error err;
+	uint64_t bytes;
+	if (record_u64(&s->record, "bytes", 1, UINT64_MAX, &bytes, &err) != 0) {
+		request_bad(rq, &err);
+	} else if (c->mapping) {
+		request_err(rq, "bad-request", "%zu bytes are mapped already", c->mapping->bytes);
+	} else if (mapping_new(&c->mapping, c->passed_fd, bytes, &err) != 0) {
+		request_bad(rq, &err);
+	} else {
+		close(c->passed_fd);
+		c->passed_fd = -1;
+		request_ok(rq, NULL);
+	}
+}
+
+static const struct verb builtin[] = {
+	{"help", "", "", answer_help, 0, "what can be asked here"},
+	{"counters", "", "", answer_counters, 0, "requests and errors of each verb"},
+	{"map", "bytes", "", answer_map, 0,
+	 "takes the descriptor sent with it as shared memory for payloads"},
+};
+#define BUILTIN_COUNT (sizeof builtin / sizeof *builtin)
+
+int verbs_is_map(const struct verb_entry *v)
+{
+	return v->verb->handler == answer_map;
+}
+
+static unsigned slot_of(const char *name)
+{
+	unsigned h = 2166136261u;
+	for (; *name; name++)
+		h = (h ^ (unsigned char)*name) * 16777619u;
+	return (h ^ h >> 15) % VERB_SLOTS;
+}
+
+struct verb_entry *verbs_find(struct verb_table *t, const char *name)
+{
+	for (unsigned i = slot_of(name); t->slot[i]; i = (i + 1) % VERB_SLOTS) {
+		struct verb_entry *v = &t->entry[t->slot[i] - 1];
+		if (strcmp(v->verb->name, name) == 0)
+			return v;
+	}
+	return NULL;
+}
+
+/* Splits at blanks; words and their pointers lie in one block. */
+static int split_words(const char *text, char ***words, size_t *count)
+{
+	size_t len = text ? strlen(text) : 0, n = 0;
+	char **list = malloc((len / 2 + 1) * sizeof *list + len + 1);
+	if (!list)
+		return -1;
+	char *copy = (char *)(list + len / 2 + 1), *rest;
+	memcpy(copy, text ? text : "", len + 1);
+	for (char *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+		list[n++] = word;
+	*words = list;
+	*count = n;
+	return 0;
+}
+
+int verbs_new(struct verb_table *t, const struct verb *verbs, size_t count, struct error *err)
+{
+	*t = (struct verb_table){0};
+	if (count + BUILTIN_COUNT > VERB_SLOTS / 2)
+		return error_set(err, ERROR_SOFTWARE, NULL, "%zu verbs are too many", count);
+	t->entry = calloc(count + BUILTIN_COUNT, sizeof *t->entry);
+	if (!t->entry)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	for (size_t i = 0; i < count + BUILTIN_COUNT; i++) {
+		struct verb_entry *v = &t->entry[i];
+		v->builtin = i >= count;
+		v->verb = v->builtin ? &builtin[i - count] : &verbs[i];
+		if (verbs_find(t, v->verb->name))
+			return error_set(err, ERROR_SOFTWARE, NULL, "verb %s stands twice",
+					 v->verb->name);
+		if (split_words(v->verb->required, &v->required, &v->required_count) != 0)
+			return error_set(err, ERROR_OS, NULL, "out of memory");
+		t->count++;
+		unsigned slot = slot_of(v->verb->name);
+		while (t->slot[slot])
+			slot = (slot + 1) % VERB_SLOTS;
+		t->slot[slot] = (unsigned char)(i + 1);
+	}
+	return 0;
+}
+
+void verbs_free(struct verb_table *t)
+{
+	for (size_t i = 0; i < t->count; i++)
+		free(t->entry[i].required);
+	free(t->entry);
+	*t = (struct verb_table){0};
+}
+
+const char *verbs_missing(const struct verb_entry *v, const struct record *r)
+{
+	for (size_t i = 0; i < v->required_count; i++)
+		if (!record_get(r, v->required[i]))
+			return v->required[i];
+	return NULL;
+}
