@@ -18,11 +18,11 @@ LDFLAGS   = $(SANITIZE) -pthread
 # ---- rooms: the sources of each, and nothing else; a program names the rooms it is made of ----
 SRC_base  = clock error fs log number option
 SRC_wire  = record address call connection listen notify output payload peer request server verbs
-SRC_data  =
+SRC_data  = badset dataset index index_file parse parse_criteo parse_libsvm rows rowscan schema schema_file source stream
 SRC_shard =
 SRC_stats = node
 SRC_solve = batch idset rules snapshot solution
-SRC_ckpt  = layout block part_write
+SRC_ckpt  = layout block part_write part_read manifest ckpt list
 SRC_model =
 SRC_opt   = opt
 SRC_ps    =
@@ -31,7 +31,7 @@ SRC_run   =
 ROOMS     = base wire data shard stats solve ckpt model opt ps gate run
 
 # ---- programs: rooms in link order (a room before those it knows), then libraries ----
-PROGRAMS = bs-solve
+PROGRAMS = bs-solve rowidx
 
 ROOMS_shardd      = shard wire base
 ROOMS_bpt-monitor = stats wire base

@@ -41,12 +41,13 @@ struct rows {
 	size_t row_room, dense_room, key_room;
 	float *value_room;
 	size_t value_room_count;
+	int value_wanted;
 };
 
 void rows_free(struct rows *rows);
 
-/* Called now and then during long work (building an index, fitting): done of total units of the
- * file's bytes on disk; at the end once with done == total. May be NULL. */
+/* Called now and then during long work: what is "index" (units: bytes of the file on disk) or "fit"
+ * (units: rows of the dataset); at the end once with done == total. May be NULL. */
 typedef void dataset_progress_fn(const char *what, const char *path, uint64_t done, uint64_t total,
 				 void *arg);
 

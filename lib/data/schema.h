@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 #define SCHEMA_COLUMNS_MAX 4096      /* dense, and sparse */
-#define SCHEMA_NAME_MAX 1024         /* bytes of a column's name or a label's value */
+#define SCHEMA_NAME_MAX 256          /* bytes of a column's name or a label's value */
 #define SCHEMA_HASH_BITS_MAX 31
 #define SCHEMA_CRITEO_DENSE 13       /* I1..I13 */
 #define SCHEMA_CRITEO_SPARSE 26      /* C1..C26 */

@@ -1,0 +1,396 @@
+/*
+ * dataset: see dataset.h.  Puts files, their indexes and the row parser together.  Must never print
+ * or keep anything outside its struct.
+ */
+#include "data/dataset.h"
+
+#include "base/fs.h"
+#include "base/number.h"
+#include "data/badset.h"
+#include "data/index.h"
+#include "data/parse.h"
+#include "data/rowscan.h"
+#include "data/source.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct file {
+	char *path;
+	struct index *index;
+	struct columns columns;
+	uint64_t first; /* number of its first row */
+};
+
+struct dataset {
+	const struct schema *schema;
+	enum row_format format;
+	struct file *file;
+	size_t file_count;
+	uint64_t rows;
+	uint64_t bad_rows_max;
+	dataset_progress_fn *progress;
+	void *progress_arg;
+	const char *progress_path;
+	struct parser parser;
+	struct rowscan scan;
+	struct source *source; /* of file `current`, or NULL */
+	size_t current;
+	uint64_t at;           /* number of the row that scan gives next */
+	struct badset bad;
+	char last_bad[ERROR_PLACE_MAX + ERROR_TEXT_MAX];
+};
+
+static enum row_format format_of(enum schema_format format)
+{
+	return format == SCHEMA_CRITEO ? ROW_CRITEO : format == SCHEMA_CSV ? ROW_CSV : ROW_LIBSVM;
+}
+
+/* ---- opening ---- */
+
+static void on_index(uint64_t done, uint64_t total, void *arg)
+{
+	struct dataset *ds = arg;
+	ds->progress("index", ds->progress_path, done, total, ds->progress_arg);
+}
+
+/* An index that can't be kept beside a file that is not ours is no failure: it stays in memory. */
+static int keep_index(struct index *ix, const char *path, int must, struct error *err)
+{
+	return must || index_may_write(path) ? index_write(ix, path, err) : 0;
+}
+
+static int find_index(struct dataset *ds, struct file *f, struct source *source, const char *dir,
+		      struct error *err)
+{
+	char path[PATH_MAX];
+	if (index_path(path, sizeof path, f->path, dir, err) != 0)
+		return -1;
+	if (index_read(&f->index, path, 0, NULL) == 0) {
+		int is = f->index->format == ds->format ? index_is_of(f->index, source, err) : 0;
+		if (is != 0)
+			return is < 0 ? -1 : 0;
+		index_free(f->index);
+		f->index = NULL;
+	}
+	ds->progress_path = f->path;
+	if (index_build(&f->index, source, ds->format, ds->progress ? on_index : NULL, ds, err) != 0)
+		return -1;
+	return keep_index(f->index, path, dir != NULL, err);
+}
+
+static int bind_header(struct dataset *ds, struct file *f, struct error *err)
+{
+	struct row_ref header = {0};
+	if (ds->format == ROW_CSV) {
+		struct source *source;
+		if (source_open(&source, f->path, err) != 0)
+			return -1;
+		int got = rowscan_start(&ds->scan, source, 1, err);
+		if (got == 0)
+			got = rowscan_next(&ds->scan, &header, 0, err);
+		int result = -1;
+		if (got == ROWSCAN_END)
+			error_set(err, ERROR_DATA, f->path, "is empty: no header line");
+		else if (got == ROWSCAN_ROW)
+			result = columns_bind(&f->columns, &ds->parser, &ds->scan, &header, f->path,
+					      err);
+		source_close(source);
+		return result;
+	}
+	return columns_bind(&f->columns, &ds->parser, &ds->scan, &header, f->path, err);
+}
+
+static int open_file(struct dataset *ds, struct file *f, const char *path, const char *dir,
+		     struct error *err)
+{
+	struct source *source;
+	f->path = strdup(path);
+	if (!f->path)
+		return error_set(err, ERROR_OS, path, "out of memory");
+	if (source_open(&source, path, err) != 0)
+		return -1;
+	int result = find_index(ds, f, source, dir, err);
+	source_close(source);
+	if (result == 0)
+		result = bind_header(ds, f, err);
+	if (result == 0) {
+		f->first = ds->rows;
+		ds->rows += f->index->rows;
+	}
+	return result;
+}
+
+static int open_all(struct dataset *ds, const struct dataset_options *o, struct error *err)
+{
+	if (o->path_count == 0 || o->path_count > DATASET_FILES_MAX)
+		return error_set(err, ERROR_CONFIG, "DATA", "%zu files (1..%d are possible)",
+				 o->path_count, DATASET_FILES_MAX);
+	if (o->index_dir && fs_make_dirs(o->index_dir, err) != 0)
+		return -1;
+	ds->file = calloc(o->path_count, sizeof *ds->file);
+	if (!ds->file)
+		return error_set(err, ERROR_OS, "dataset", "out of memory");
+	if (parser_init(&ds->parser, ds->schema, o->label_optional, err) != 0 ||
+	    rowscan_init(&ds->scan, ds->format, err) != 0)
+		return -1;
+	for (size_t i = 0; i < o->path_count; i++) {
+		ds->file_count = i + 1;
+		if (open_file(ds, &ds->file[i], o->paths[i], o->index_dir, err) != 0)
+			return -1;
+	}
+	if (ds->rows == 0)
+		return error_set(err, ERROR_DATA, o->paths[0], "holds no rows");
+	return 0;
+}
+
+int dataset_open(struct dataset **out, const struct schema *schema,
+		 const struct dataset_options *options, struct error *err)
+{
+	struct dataset *ds = calloc(1, sizeof *ds);
+	if (!ds)
+		return error_set(err, ERROR_OS, "dataset", "out of memory");
+	ds->schema = schema;
+	ds->format = format_of(schema->format);
+	ds->bad_rows_max = options->bad_rows_max;
+	ds->progress = options->progress;
+	ds->progress_arg = options->progress_arg;
+	if (open_all(ds, options, err) != 0) {
+		dataset_close(ds);
+		return -1;
+	}
+	*out = ds;
+	return 0;
+}
+
+void dataset_close(struct dataset *ds)
+{
+	if (!ds)
+		return;
+	for (size_t i = 0; i < ds->file_count; i++) {
+		free(ds->file[i].path);
+		index_free(ds->file[i].index);
+		columns_free(&ds->file[i].columns);
+	}
+	free(ds->file);
+	source_close(ds->source);
+	rowscan_free(&ds->scan);
+	parser_free(&ds->parser);
+	badset_free(&ds->bad);
+	free(ds);
+}
+
+uint64_t dataset_rows(const struct dataset *ds)
+{
+	return ds->rows;
+}
+
+uint64_t dataset_bad_rows(const struct dataset *ds)
+{
+	return ds->bad.count;
+}
+
+const char *dataset_last_bad(const struct dataset *ds)
+{
+	return ds->last_bad;
+}
+
+int dataset_bad_rows_option(const char *text, uint64_t *bad_rows_max, struct error *err)
+{
+	uint64_t n;
+	if (strcmp(text, "stop") == 0) {
+		*bad_rows_max = 0;
+		return 0;
+	}
+	if (strncmp(text, "skip:", 5) != 0 || number_u64_span(text + 5, strlen(text + 5), &n) != 0 ||
+	    n == 0)
+		return error_set(err, ERROR_CONFIG, "BAD_ROWS",
+				 "'%.80s' is neither 'stop' nor 'skip:N' with N from 1", text);
+	*bad_rows_max = n;
+	return 0;
+}
+
+/* ---- reading ---- */
+
+/* The file that holds the row: the last one that begins at or before it and is not empty. */
+static size_t file_of(const struct dataset *ds, uint64_t row)
+{
+	size_t low = 0, high = ds->file_count;
+	while (high - low > 1) {
+		size_t middle = low + (high - low) / 2;
+		if (ds->file[middle].first <= row)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static int ended_early(const struct file *f, struct error *err)
+{
+	return error_set(err, ERROR_DATA, f->path, "holds fewer rows than its index: was it changed?");
+}
+
+/* Steps over rows of the current file until `row` is next. */
+static int skip_rows(struct dataset *ds, uint64_t row, struct error *err)
+{
+	struct row_ref ref;
+	while (ds->at < row) {
+		int got = rowscan_next(&ds->scan, &ref, 0, err);
+		if (got != ROWSCAN_ROW)
+			return got < 0 ? -1 : ended_early(&ds->file[ds->current], err);
+		ds->at++;
+	}
+	return 0;
+}
+
+/* Makes `row` the next that scan gives. */
+static int go_to(struct dataset *ds, uint64_t row, struct error *err)
+{
+	size_t i = file_of(ds, row);
+	struct file *f = &ds->file[i];
+	if (ds->source && ds->current != i) {
+		source_close(ds->source);
+		ds->source = NULL;
+	}
+	int fresh = ds->source == NULL;
+	if (fresh) {
+		ds->current = i;
+		if (source_open(&ds->source, f->path, err) != 0)
+			return -1;
+	}
+	if (source_check_unchanged(ds->source, &f->index->identity, err) != 0)
+		return -1;
+	uint64_t every = f->index->every;
+	if (fresh || ds->at > row || (ds->at - f->first) / every != (row - f->first) / every) {
+		if (index_seek(f->index, ds->source, &ds->scan, row - f->first, &ds->at, err) != 0)
+			return -1;
+		ds->at += f->first;
+	}
+	return skip_rows(ds, row, err);
+}
+
+/* A bad row: counted and left out, or the error that ends the reading. */
+static int take_bad(struct dataset *ds, const struct row_ref *ref, size_t at, uint64_t number,
+		    struct error *why, struct error *err)
+{
+	if (badset_has(&ds->bad, number))
+		return 0;
+	parse_place(why->place, sizeof why->place, ds->file[ds->current].path, ref, at);
+	error_format(why, ds->last_bad, sizeof ds->last_bad);
+	if (ds->bad.count >= ds->bad_rows_max) {
+		char text[ERROR_TEXT_MAX];
+		if (ds->bad_rows_max > 0) {
+			snprintf(text, sizeof text, "%.400s (more than %llu bad rows)", why->text,
+				 (unsigned long long)ds->bad_rows_max);
+			memcpy(why->text, text, sizeof text);
+		}
+		if (err)
+			*err = *why;
+		return -1;
+	}
+	if (badset_add(&ds->bad, number) != 0)
+		return error_set(err, ERROR_OS, "dataset", "out of memory");
+	return 0;
+}
+
+/* Rows up to `end`, all in the current file. */
+static int read_rows(struct dataset *ds, uint64_t end, struct rows *rows, struct error *err)
+{
+	struct file *f = &ds->file[ds->current];
+	struct row_ref ref;
+	struct error why;
+	while (ds->at < end) {
+		size_t at;
+		int got = rowscan_next(&ds->scan, &ref, 0, err);
+		if (got != ROWSCAN_ROW)
+			return got < 0 ? -1 : ended_early(f, err);
+		uint64_t number = ds->at++;
+		int result = parse_row(&ds->parser, &f->columns, &ds->scan, &ref, number, rows, &at,
+				       &why);
+		if (result == PARSE_OK)
+			continue;
+		if (result < 0) {
+			if (err)
+				*err = why;
+			return -1;
+		}
+		if (take_bad(ds, &ref, at, number, &why, err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int read_all(struct dataset *ds, uint64_t begin, uint64_t length, struct rows *rows,
+		    struct error *err)
+{
+	for (uint64_t end = begin + length; begin < end;) {
+		if (go_to(ds, begin, err) != 0)
+			return -1;
+		const struct file *f = &ds->file[ds->current];
+		uint64_t stop = f->first + f->index->rows;
+		if (stop > end)
+			stop = end;
+		if (read_rows(ds, stop, rows, err) != 0)
+			return -1;
+		begin = stop;
+	}
+	return 0;
+}
+
+int dataset_read(struct dataset *ds, uint64_t begin, uint64_t length, struct rows *rows,
+		 struct error *err)
+{
+	rows_begin(rows, ds->schema);
+	if (begin > ds->rows || length > ds->rows - begin)
+		return error_set(err, ERROR_DATA, ds->file[0].path,
+				 "rows from %llu, %llu of them, are not in its %llu rows",
+				 (unsigned long long)begin, (unsigned long long)length,
+				 (unsigned long long)ds->rows);
+	if (read_all(ds, begin, length, rows, err) == 0)
+		return 0;
+	/* Where the scan stands is not known any more: the next read starts from the index. */
+	source_close(ds->source);
+	ds->source = NULL;
+	return -1;
+}
+
+/* ---- fitting ---- */
+
+#define FIT_ROWS 4096
+
+int schema_fit(struct schema *s, struct dataset *ds, struct error *err)
+{
+	struct rows rows = {0};
+	struct fit_column *fit = calloc(s->dense_count + 1, sizeof *fit);
+	if (!fit)
+		return error_set(err, ERROR_OS, "fit", "out of memory");
+	ds->parser.fit = fit;
+	int result = 0;
+	for (uint64_t begin = 0; result == 0 && begin < ds->rows; begin += FIT_ROWS) {
+		uint64_t left = ds->rows - begin;
+		if (ds->progress && begin % (64 * FIT_ROWS) == 0)
+			ds->progress("fit", ds->file[file_of(ds, begin)].path, begin, ds->rows,
+				     ds->progress_arg);
+		result = dataset_read(ds, begin, left < FIT_ROWS ? left : FIT_ROWS, &rows, err);
+	}
+	ds->parser.fit = NULL;
+	if (result == 0) {
+		for (size_t i = 0; i < s->dense_count; i++) {
+			double deviation = fit[i].count ? sqrt(fit[i].squares / (double)fit[i].count)
+							: 0;
+			s->dense[i].mean = fit[i].mean;
+			s->dense[i].deviation = deviation > 0 ? deviation : 1;
+		}
+		s->fitted = 1;
+		parser_refresh(&ds->parser);
+		if (ds->progress)
+			ds->progress("fit", ds->file[ds->file_count - 1].path, ds->rows, ds->rows,
+				     ds->progress_arg);
+	}
+	rows_free(&rows);
+	free(fit);
+	return result;
+}

@@ -1,0 +1,324 @@
+/*
+ * index: see index.h.  Building and using; the file form is in index_file.c.  Must never decide
+ * where an index is kept: its callers do.
+ */
+#include "data/index.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zlib.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#define PROGRESS_EVERY (UINT64_C(4) << 20) /* bytes of text */
+
+struct building {
+	struct index *ix;
+	size_t place_room, point_room;
+	uint64_t span;
+};
+
+void index_free(struct index *ix)
+{
+	if (!ix)
+		return;
+	for (size_t i = 0; ix->window && i < ix->point_count; i++)
+		free(ix->window[i]);
+	free(ix->window);
+	free(ix->window_at);
+	free(ix->point);
+	free(ix->place);
+	free(ix->path);
+	free(ix);
+}
+
+static int no_memory(struct error *err)
+{
+	return error_set(err, ERROR_OS, "index", "out of memory");
+}
+
+/* Every second place goes, and the distance doubles. */
+static void thin_places(struct index *ix)
+{
+	for (size_t i = 0; 2 * i < ix->place_count; i++)
+		ix->place[i] = ix->place[2 * i];
+	ix->place_count = (ix->place_count + 1) / 2;
+	ix->every *= 2;
+}
+
+static int add_place(struct building *b, uint64_t offset, uint64_t line, struct error *err)
+{
+	struct index *ix = b->ix;
+	if (ix->rows % ix->every != 0)
+		return 0;
+	if (ix->place_count == INDEX_PLACES_MAX) {
+		thin_places(ix);
+		if (ix->rows % ix->every != 0)
+			return 0;
+	}
+	if (ix->place_count == b->place_room) {
+		size_t room = b->place_room ? 2 * b->place_room : 1024;
+		struct index_place *larger = realloc(ix->place, room * sizeof *larger);
+		if (!larger)
+			return no_memory(err);
+		ix->place = larger;
+		b->place_room = room;
+	}
+	ix->place[ix->place_count++] = (struct index_place){offset, line};
+	return 0;
+}
+
+/* Every second access point goes but the first, and the span doubles. */
+static void thin_points(struct building *b)
+{
+	struct index *ix = b->ix;
+	size_t kept = 0;
+	for (size_t i = 0; i < ix->point_count; i++) {
+		if (i % 2 == 1) {
+			free(ix->window[i]);
+			continue;
+		}
+		ix->point[kept] = ix->point[i];
+		ix->window[kept] = ix->window[i];
+		kept++;
+	}
+	ix->point_count = kept;
+	b->span *= 2;
+}
+
+static int grow_points(struct building *b, struct error *err)
+{
+	struct index *ix = b->ix;
+	if (ix->point_count < b->point_room)
+		return 0;
+	size_t room = b->point_room ? 2 * b->point_room : 64;
+	struct source_point *points = realloc(ix->point, room * sizeof *points);
+	if (points)
+		ix->point = points;
+	unsigned char **windows = realloc(ix->window, room * sizeof *windows);
+	if (windows)
+		ix->window = windows;
+	uint64_t *at = realloc(ix->window_at, room * sizeof *at);
+	if (at)
+		ix->window_at = at;
+	if (!points || !windows || !at)
+		return no_memory(err);
+	b->point_room = room;
+	return 0;
+}
+
+static int on_point(const struct source_point *p, const void *window, size_t window_len, void *arg,
+		    struct error *err)
+{
+	struct building *b = arg;
+	struct index *ix = b->ix;
+	if (ix->point_count == INDEX_POINTS_MAX)
+		thin_points(b);
+	if (grow_points(b, err) != 0)
+		return -1;
+	struct source_point point = *p;
+	unsigned char *copy = NULL;
+	if (window_len) {
+		uLongf len = compressBound((uLong)window_len);
+		unsigned char *deflated = malloc(len);
+		if (!deflated || compress2(deflated, &len, window, (uLong)window_len, 4) != Z_OK) {
+			free(deflated);
+			return no_memory(err);
+		}
+		copy = realloc(deflated, len);
+		if (!copy)
+			copy = deflated;
+		point.window_len = (uint32_t)len;
+		point.window_sum = XXH3_64bits(copy, len);
+	}
+	ix->point[ix->point_count] = point;
+	ix->window[ix->point_count++] = copy;
+	return 0;
+}
+
+static int scan_all(struct building *b, struct source *source, struct rowscan *scan,
+		    index_progress_fn *progress, void *arg, struct error *err)
+{
+	struct index *ix = b->ix;
+	if (rowscan_start(scan, source, 1, err) != 0)
+		return -1;
+	struct row_ref row;
+	int header = ix->format == ROW_CSV;
+	uint64_t said = 0;
+	int result;
+	while ((result = rowscan_next(scan, &row, 0, err)) == ROWSCAN_ROW) {
+		if (header) {
+			header = 0;
+			continue;
+		}
+		if (add_place(b, row.offset, row.line, err) != 0)
+			return -1;
+		ix->rows++;
+		if (progress && row.offset - said >= PROGRESS_EVERY) {
+			said = row.offset;
+			progress(source_consumed(source), ix->identity.bytes, arg);
+		}
+	}
+	ix->lines = scan->line - 1;
+	ix->text_bytes = source_offset(source);
+	return result;
+}
+
+static int build(struct building *b, struct source *source, index_progress_fn *progress, void *arg,
+		 struct error *err)
+{
+	struct index *ix = b->ix;
+	if (source_identify(source, &ix->identity, err) != 0)
+		return -1;
+	source_collect(source, &b->span, on_point, b);
+	struct rowscan scan;
+	int result = rowscan_init(&scan, ix->format, err);
+	if (result == 0)
+		result = scan_all(b, source, &scan, progress, arg, err);
+	rowscan_free(&scan);
+	source_collect(source, NULL, NULL, NULL);
+	if (result == 0 && source_check_unchanged(source, &ix->identity, err) != 0)
+		result = error_set(err, ERROR_TEMPFAIL, source_name(source),
+				   "was changed while it was indexed");
+	if (result == 0 && progress)
+		progress(ix->identity.bytes, ix->identity.bytes, arg);
+	return result;
+}
+
+int index_build(struct index **out, struct source *source, enum row_format format,
+		index_progress_fn *progress, void *arg, struct error *err)
+{
+	struct index *ix = calloc(1, sizeof *ix);
+	if (!ix)
+		return no_memory(err);
+	ix->format = format;
+	ix->gzip = source_is_gzip(source);
+	ix->every = INDEX_EVERY;
+	struct building b = {.ix = ix, .span = INDEX_SPAN};
+	if (build(&b, source, progress, arg, err) != 0) {
+		index_free(ix);
+		return -1;
+	}
+	*out = ix;
+	return 0;
+}
+
+static int differs(struct error *err, const char *what)
+{
+	error_set(err, ERROR_NEGATIVE, "index", "%s", what);
+	return 0;
+}
+
+int index_is_of(const struct index *ix, struct source *source, struct error *err)
+{
+	struct source_identity now;
+	if (source_identify(source, &now, err) != 0)
+		return -1;
+	if (now.bytes != ix->identity.bytes)
+		return differs(err, "stale: the data file has another size");
+	if (now.mtime_ns != ix->identity.mtime_ns)
+		return differs(err, "stale: the data file was changed since");
+	if (now.head_bytes != ix->identity.head_bytes || now.head_sum != ix->identity.head_sum)
+		return differs(err, "stale: the data file begins otherwise");
+	if (source_is_gzip(source) != ix->gzip)
+		return differs(err, "stale: the data file is compressed otherwise");
+	return 1;
+}
+
+int index_same(const struct index *a, const struct index *b, struct error *err)
+{
+	if (a->format != b->format)
+		return differs(err, "the formats differ");
+	if (a->rows != b->rows || a->lines != b->lines || a->text_bytes != b->text_bytes)
+		return differs(err, "the data file holds other rows");
+	if (a->every != b->every || a->place_count != b->place_count ||
+	    (a->place_count &&
+	     memcmp(a->place, b->place, a->place_count * sizeof *a->place) != 0))
+		return differs(err, "the rows begin elsewhere");
+	if (a->point_count != b->point_count)
+		return differs(err, "the access points differ");
+	for (size_t i = 0; i < a->point_count; i++)
+		if (a->point[i].in != b->point[i].in || a->point[i].out != b->point[i].out ||
+		    a->point[i].bits != b->point[i].bits)
+			return differs(err, "the access points differ");
+	return 1;
+}
+
+/* The last access point that is not behind offset. */
+static size_t point_before(const struct index *ix, uint64_t offset)
+{
+	size_t low = 0, high = ix->point_count;
+	while (high - low > 1) {
+		size_t middle = low + (high - low) / 2;
+		if (ix->point[middle].out <= offset)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* index_file.c: the deflated window of point i, from the file. To be freed. */
+int index_fetch_window(const struct index *ix, size_t i, unsigned char **out, struct error *err);
+
+static int seek_point(struct index *ix, struct source *source, size_t i, struct error *err)
+{
+	const struct source_point *p = &ix->point[i];
+	if (p->window_len == 0)
+		return source_seek_point(source, p, NULL, 0, err);
+	unsigned char *fetched = NULL;
+	if (!ix->window && index_fetch_window(ix, i, &fetched, err) != 0)
+		return -1;
+	uLongf len = sizeof ix->buffer;
+	int rc = uncompress(ix->buffer, &len, fetched ? fetched : ix->window[i], p->window_len);
+	free(fetched);
+	if (rc != Z_OK)
+		return error_set(err, ERROR_DATA, ix->path, "damaged: window %zu", i);
+	return source_seek_point(source, p, ix->buffer, len, err);
+}
+
+int index_seek(struct index *ix, struct source *source, struct rowscan *scan, uint64_t row,
+	       uint64_t *at, struct error *err)
+{
+	size_t i = (size_t)(row / ix->every);
+	const struct index_place *place = &ix->place[i];
+	if (!ix->gzip) {
+		if (source_seek(source, place->offset, err) != 0)
+			return -1;
+	} else {
+		size_t nearest = point_before(ix, place->offset);
+		/* The source may stand nearer by itself. */
+		uint64_t here = source_offset(source);
+		if (here > place->offset || here < ix->point[nearest].out)
+			if (seek_point(ix, source, nearest, err) != 0)
+				return -1;
+		if (source_skip_to(source, place->offset, err) != 0)
+			return -1;
+	}
+	*at = i * ix->every;
+	return rowscan_start(scan, source, place->line, err);
+}
+
+int index_path(char *out, size_t out_max, const char *data_path, const char *dir,
+	       struct error *err)
+{
+	int n;
+	if (!dir) {
+		n = snprintf(out, out_max, "%s.rowidx", data_path);
+	} else {
+		char absolute[PATH_MAX];
+		if (!realpath(data_path, absolute))
+			return error_errno(err, 0, data_path, "can't be read");
+		const char *slash = strrchr(data_path, '/');
+		n = snprintf(out, out_max, "%s/%s.%016llx.rowidx", dir,
+			     slash ? slash + 1 : data_path,
+			     (unsigned long long)XXH3_64bits(absolute, strlen(absolute)));
+	}
+	if (n < 0 || (size_t)n >= out_max)
+		return error_set(err, ERROR_CANTCREAT, data_path, "the index's path is too long");
+	return 0;
+}

@@ -1,0 +1,77 @@
+/*
+ * index: where rows begin in a data file (paceline-index(5)).
+ *
+ * Keeps the place of every every-th row (offset in the text, line number) and, for gzip, access
+ * points with the text before them.  Both are thinned by half when they grow beyond a bound, so that
+ * the index of a file of any size stays small.  Read-only once made; one thread at a time, because
+ * windows are fetched into the index's own buffer.
+ */
+#ifndef PACELINE_DATA_INDEX_H
+#define PACELINE_DATA_INDEX_H
+
+#include "base/error.h"
+#include "data/rowscan.h"
+#include "data/source.h"
+
+#include <stdint.h>
+
+#define INDEX_EVERY 256                  /* rows between two places, at first */
+#define INDEX_PLACES_MAX (1u << 20)
+#define INDEX_SPAN (UINT64_C(2) << 20)   /* bytes of text between two access points, at first */
+#define INDEX_POINTS_MAX 8192
+
+struct index_place {
+	uint64_t offset; /* of a row's first byte, in the text */
+	uint64_t line;   /* from 1 */
+};
+
+struct index {
+	enum row_format format;
+	int gzip;
+	struct source_identity identity;
+	uint64_t rows;
+	uint64_t lines;      /* in the whole text */
+	uint64_t text_bytes;
+	uint64_t every;
+	size_t place_count;  /* ceil(rows / every): place i is row i * every */
+	struct index_place *place;
+	size_t point_count;  /* 0 unless gzip */
+	struct source_point *point;
+	uint64_t *window_at; /* of each point's window: in the index file, or unused */
+	unsigned char **window; /* deflated, in memory; NULL when they lie in the file */
+	char *path;          /* index file, or NULL: in memory only */
+	char head[1024];     /* its first line, to notice that the file was replaced */
+	unsigned char buffer[SOURCE_WINDOW_MAX];
+};
+
+typedef void index_progress_fn(uint64_t done, uint64_t total, void *arg);
+
+/* One pass over the source, which must stand at its start. source_identify() is called before and
+ * after: a file that changes meanwhile is ERROR_TEMPFAIL. progress may be NULL. */
+int index_build(struct index **out, struct source *source, enum row_format format,
+		index_progress_fn *progress, void *arg, struct error *err);
+void index_free(struct index *ix); /* NULL is fine */
+
+/* Written new and renamed into place. Afterwards windows are read from the file. */
+int index_write(struct index *ix, const char *path, struct error *err);
+/* Whether the directory of path may be written at all. */
+int index_may_write(const char *path);
+/* ERROR_NOINPUT: not there. ERROR_DATA: damaged. Windows are checked when used, or all now. */
+int index_read(struct index **out, const char *path, int check_windows, struct error *err);
+/* 1 when the index was made from this file; 0 and why in err (may be NULL); -1 when the file can't
+ * be read. */
+int index_is_of(const struct index *ix, struct source *source, struct error *err);
+/* 1 when both say the same of the same text (windows left out); 0 and why in err. */
+int index_same(const struct index *a, const struct index *b, struct error *err);
+
+/* Brings source and scan to the start of a row <= row (*at), as near as the index knows. row must
+ * be < rows. */
+int index_seek(struct index *ix, struct source *source, struct rowscan *scan, uint64_t row,
+	       uint64_t *at, struct error *err);
+
+/* FILE.rowidx, or in dir NAME.HASH.rowidx, HASH from the absolute path, because files of different
+ * directories may share a name. */
+int index_path(char *out, size_t out_max, const char *data_path, const char *dir,
+	       struct error *err);
+
+#endif

@@ -1,0 +1,378 @@
+/*
+ * parse: see parse.h.  What all formats share (labels, scaling, places), and csv, whose fields
+ * rowscan.c has split already.  Must never decide what happens to a bad row.
+ */
+#include "data/parse.h"
+
+#include "base/number.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+int parse_bad(size_t *at, size_t where, struct error *err, const char *fmt, ...)
+{
+	*at = where;
+	if (err) {
+		va_list args;
+		va_start(args, fmt);
+		vsnprintf(err->text, sizeof err->text, fmt, args);
+		va_end(args);
+		err->code = ERROR_DATA;
+		err->place[0] = '\0';
+	}
+	return PARSE_BAD;
+}
+
+void parse_place(char *out, size_t out_max, const char *file, const struct row_ref *row, size_t at)
+{
+	uint64_t line = row->line;
+	size_t column = at;
+	for (size_t i = 0; i < at && i < row->len; i++)
+		if (row->data[i] == '\n') {
+			line++;
+			column = at - i - 1;
+		}
+	snprintf(out, out_max, "%.440s:%llu:%zu", file, (unsigned long long)line, column + 1);
+}
+
+/* ---- the parser ---- */
+
+static double unscaled(enum schema_scale scale, double x)
+{
+	if (scale != SCHEMA_LOG_Z)
+		return x;
+	return x < 0 ? -log1p(-x) : log1p(x);
+}
+
+float parse_scale(const struct parser *p, size_t column, double x)
+{
+	x = unscaled(p->schema->scale, x);
+	if (p->schema->scale == SCHEMA_NONE)
+		return (float)x;
+	return (float)((x - p->schema->dense[column].mean) * p->inverse[column]);
+}
+
+void parser_refresh(struct parser *p)
+{
+	for (size_t i = 0; i < p->schema->dense_count; i++)
+		p->inverse[i] = 1.0 / p->schema->dense[i].deviation;
+	if (!p->table)
+		return;
+	for (size_t i = 0; i < p->schema->dense_count; i++)
+		for (size_t x = 0; x < PARSE_TABLE; x++)
+			p->table[i * PARSE_TABLE + x] = parse_scale(p, i, (double)x);
+}
+
+int parser_init(struct parser *p, const struct schema *s, int label_optional, struct error *err)
+{
+	*p = (struct parser){.schema = s,
+			     .label_optional = label_optional,
+			     .mask = (UINT64_C(1) << s->hash_bits) - 1};
+	size_t n = s->dense_count + 1;
+	p->inverse = malloc(n * sizeof *p->inverse);
+	p->raw = malloc(n * sizeof *p->raw);
+	if (s->format == SCHEMA_CRITEO)
+		p->table = malloc(n * PARSE_TABLE * sizeof *p->table);
+	if (!p->inverse || !p->raw || (s->format == SCHEMA_CRITEO && !p->table)) {
+		parser_free(p);
+		return error_set(err, ERROR_OS, "parser", "out of memory");
+	}
+	parser_refresh(p);
+	return 0;
+}
+
+void parser_free(struct parser *p)
+{
+	free(p->inverse);
+	free(p->raw);
+	free(p->table);
+	*p = (struct parser){0};
+}
+
+/* ---- labels ---- */
+
+static int same(const char *text, size_t len, const char *want)
+{
+	return strlen(want) == len && memcmp(text, want, len) == 0;
+}
+
+/* As text, or as numbers where both are ("1" and "1.0" and "+1"). */
+static int matches(const char *text, size_t len, const char *want)
+{
+	double a, b;
+	if (same(text, len, want))
+		return 1;
+	return number_real_span(text, len, &a) == 0 &&
+	       number_real_span(want, strlen(want), &b) == 0 && a == b;
+}
+
+int parse_label(const struct parser *p, const char *text, size_t len, float *out, size_t *at,
+		size_t where, struct error *err)
+{
+	const struct schema *s = p->schema;
+	int shown = len > 80 ? 80 : (int)len;
+	if (len == 0 && p->label_optional) {
+		*out = NAN;
+		return PARSE_OK;
+	}
+	if (len == 0)
+		return parse_bad(at, where, err, "the label is empty");
+	if (s->positive) {
+		int yes = matches(text, len, s->positive);
+		if (!yes && s->negative && !matches(text, len, s->negative))
+			return parse_bad(at, where, err,
+					 "label '%.*s' is neither '%.80s' nor '%.80s'", shown, text,
+					 s->positive, s->negative);
+		*out = yes ? 1.0f : 0.0f;
+		return PARSE_OK;
+	}
+	double x;
+	int svm = s->format == SCHEMA_LIBSVM;
+	if (number_real_span(text, len, &x) != 0 || !(x == 0 || x == 1 || (svm && x == -1)))
+		return parse_bad(at, where, err, "label '%.*s' is neither 0 nor 1%s", shown, text,
+				 svm ? " (or -1)" : "; POSITIVE= says which value means 1");
+	*out = x == 1 ? 1.0f : 0.0f;
+	return PARSE_OK;
+}
+
+/* ---- csv ---- */
+
+static int missing_column(const char *file, const struct row_ref *header, const char *name,
+			  const char *const *names, size_t count, struct error *err)
+{
+	char place[ERROR_PLACE_MAX];
+	snprintf(place, sizeof place, "%.480s:%llu", file, (unsigned long long)header->line);
+	const char *nearest = schema_nearest(name, names, count);
+	return error_set(err, ERROR_DATA, place, "no column '%.80s' in the header%s%.80s%s", name,
+			 nearest ? "; the nearest is '" : "", nearest ? nearest : "",
+			 nearest ? "'" : "");
+}
+
+struct header {
+	const char *file;
+	const struct row_ref *row;
+	const char **names; /* terminated copies */
+	size_t count;
+};
+
+static int find_column(const struct header *h, const char *name, size_t *at, struct error *err)
+{
+	size_t found = SIZE_MAX;
+	for (size_t i = 0; i < h->count; i++) {
+		if (strcmp(h->names[i], name) != 0)
+			continue;
+		if (found != SIZE_MAX) {
+			char place[ERROR_PLACE_MAX];
+			parse_place(place, sizeof place, h->file, h->row,
+				    rowscan_field_at(h->row, i));
+			return error_set(err, ERROR_DATA, place, "column '%.80s' stands twice",
+					 name);
+		}
+		found = i;
+	}
+	if (found == SIZE_MAX)
+		return missing_column(h->file, h->row, name, h->names, h->count, err);
+	*at = found;
+	return 0;
+}
+
+static int find_columns(const struct header *h, const struct schema_column *columns, size_t count,
+			size_t **at, struct error *err)
+{
+	*at = malloc((count + 1) * sizeof **at);
+	if (!*at)
+		return error_set(err, ERROR_OS, h->file, "out of memory");
+	for (size_t i = 0; i < count; i++)
+		if (find_column(h, columns[i].name, &(*at)[i], err) != 0)
+			return -1;
+	return 0;
+}
+
+static int bind_names(struct columns *c, const struct parser *p, const struct header *h,
+		      struct error *err)
+{
+	const struct schema *s = p->schema;
+	c->count = h->count;
+	c->label_at = c->weight_at = SIZE_MAX;
+	if (find_column(h, s->label, &c->label_at, err) != 0 && !p->label_optional)
+		return -1;
+	/* Rows to be scored need no weight either. */
+	if (s->weight && find_column(h, s->weight, &c->weight_at, err) != 0 && !p->label_optional)
+		return -1;
+	if (find_columns(h, s->dense, s->dense_count, &c->dense_at, err) != 0 ||
+	    find_columns(h, s->sparse, s->sparse_count, &c->sparse_at, err) != 0)
+		return -1;
+	return 0;
+}
+
+/* criteo: the numbers in the names I1..I13 and C1..C26 say where. */
+static int bind_criteo(struct columns *c, const struct schema *s, struct error *err)
+{
+	c->dense_at = malloc((s->dense_count + 1) * sizeof *c->dense_at);
+	c->sparse_at = malloc((s->sparse_count + 1) * sizeof *c->sparse_at);
+	if (!c->dense_at || !c->sparse_at)
+		return error_set(err, ERROR_OS, "columns", "out of memory");
+	for (size_t i = 0; i < s->dense_count; i++)
+		c->dense_at[i] = (size_t)strtoul(s->dense[i].name + 1, NULL, 10);
+	for (size_t i = 0; i < s->sparse_count; i++)
+		c->sparse_at[i] =
+			SCHEMA_CRITEO_DENSE + (size_t)strtoul(s->sparse[i].name + 1, NULL, 10);
+	return 0;
+}
+
+int columns_bind(struct columns *c, const struct parser *p, struct rowscan *scan,
+		 const struct row_ref *header, const char *file, struct error *err)
+{
+	*c = (struct columns){0};
+	if (p->schema->format == SCHEMA_CRITEO)
+		return bind_criteo(c, p->schema, err);
+	if (p->schema->format == SCHEMA_LIBSVM)
+		return 0;
+	const struct row_field *field;
+	struct header h = {.file = file, .row = header};
+	if (rowscan_fields(scan, header, &field, &h.count, err) != 0)
+		return -1;
+	h.names = calloc(h.count + 1, sizeof *h.names);
+	int result = h.names ? 0 : error_set(err, ERROR_OS, file, "out of memory");
+	for (size_t i = 0; result == 0 && i < h.count; i++) {
+		h.names[i] = strndup(field[i].data, field[i].len);
+		if (!h.names[i])
+			result = error_set(err, ERROR_OS, file, "out of memory");
+	}
+	if (result == 0)
+		result = bind_names(c, p, &h, err);
+	for (size_t i = 0; h.names && i < h.count; i++)
+		free((char *)(uintptr_t)h.names[i]);
+	free(h.names);
+	if (result != 0)
+		columns_free(c);
+	return result;
+}
+
+void columns_free(struct columns *c)
+{
+	free(c->dense_at);
+	free(c->sparse_at);
+	*c = (struct columns){0};
+}
+
+static int csv_dense(struct parser *p, const struct columns *c, const struct row_ref *row,
+		     const struct row_field *field, float *out, size_t *at, struct error *err)
+{
+	const struct schema *s = p->schema;
+	for (size_t i = 0; i < s->dense_count; i++) {
+		const struct row_field *f = &field[c->dense_at[i]];
+		double x = NAN;
+		out[i] = 0;
+		if (f->len > 0) {
+			if (number_real_span(f->data, f->len, &x) != 0)
+				return parse_bad(at, rowscan_field_at(row, c->dense_at[i]), err,
+						 "%.80s: '%.*s' is not a number", s->dense[i].name,
+						 f->len > 80 ? 80 : (int)f->len, f->data);
+			out[i] = parse_scale(p, i, x);
+			if (!isfinite(out[i]))
+				return parse_bad(at, rowscan_field_at(row, c->dense_at[i]), err,
+						 "%.80s: %g is too large", s->dense[i].name, x);
+		}
+		p->raw[i] = x;
+	}
+	return PARSE_OK;
+}
+
+static int csv_weight(const struct columns *c, const struct row_ref *row,
+		      const struct row_field *field, float *out, size_t *at, struct error *err)
+{
+	double x;
+	*out = 1;
+	if (c->weight_at == SIZE_MAX)
+		return PARSE_OK;
+	const struct row_field *f = &field[c->weight_at];
+	if (number_real_span(f->data, f->len, &x) != 0 || x < 0 || !isfinite((float)x))
+		return parse_bad(at, rowscan_field_at(row, c->weight_at), err,
+				 "weight '%.*s' is not a number from 0 up",
+				 f->len > 80 ? 80 : (int)f->len, f->data);
+	*out = (float)x;
+	return PARSE_OK;
+}
+
+static int parse_csv(struct parser *p, const struct columns *c, struct rowscan *scan,
+		     const struct row_ref *row, struct rows *rows, size_t *at, struct error *err)
+{
+	const struct schema *s = p->schema;
+	const struct row_field *field;
+	size_t count, n = rows->count;
+	if (rowscan_fields(scan, row, &field, &count, err) != 0 ||
+	    rows_reserve(rows, s->sparse_count, err) != 0)
+		return -1;
+	if (count != c->count)
+		return parse_bad(at, count > c->count ? rowscan_field_at(row, c->count) : row->len,
+				 err, "%zu fields instead of the header's %zu", count, c->count);
+	int result = PARSE_OK;
+	rows->label[n] = NAN;
+	if (c->label_at != SIZE_MAX)
+		result = parse_label(p, field[c->label_at].data, field[c->label_at].len,
+				     &rows->label[n], at, 0, err);
+	if (result != PARSE_OK) {
+		*at = rowscan_field_at(row, c->label_at);
+		return result;
+	}
+	result = csv_weight(c, row, field, &rows->weight[n], at, err);
+	if (result == PARSE_OK)
+		result = csv_dense(p, c, row, field, rows->dense + n * s->dense_count, at, err);
+	if (result != PARSE_OK)
+		return result;
+	size_t k = rows->offset[n];
+	for (size_t i = 0; i < s->sparse_count; i++) {
+		const struct row_field *f = &field[c->sparse_at[i]];
+		rows->key[k++] = (uint32_t)(XXH3_64bits_withSeed(f->data, f->len,
+								 s->sparse[i].seed) &
+					    p->mask);
+	}
+	rows->offset[n + 1] = k;
+	return PARSE_OK;
+}
+
+/* ---- any row ---- */
+
+static void gather(struct parser *p)
+{
+	for (size_t i = 0; i < p->schema->dense_count; i++) {
+		if (isnan(p->raw[i]))
+			continue;
+		struct fit_column *f = &p->fit[i];
+		double x = unscaled(p->schema->scale, p->raw[i]), delta = x - f->mean;
+		f->count++;
+		f->mean += delta / (double)f->count;
+		f->squares += delta * (x - f->mean);
+	}
+}
+
+int parse_row(struct parser *p, const struct columns *c, struct rowscan *scan,
+	      const struct row_ref *row, uint64_t number, struct rows *rows, size_t *at,
+	      struct error *err)
+{
+	int result = -1;
+	switch (p->schema->format) {
+	case SCHEMA_CRITEO:
+		result = parse_criteo(p, c, row, rows, at, err);
+		break;
+	case SCHEMA_CSV:
+		result = parse_csv(p, c, scan, row, rows, at, err);
+		break;
+	case SCHEMA_LIBSVM:
+		result = parse_libsvm(p, row, rows, at, err);
+		break;
+	}
+	if (result != PARSE_OK)
+		return result;
+	rows->row[rows->count++] = number;
+	if (p->fit)
+		gather(p);
+	return PARSE_OK;
+}

@@ -1,0 +1,410 @@
+/*
+ * rowscan: see rowscan.h.  Finds rows in a stream of bytes for the index, for --cat and for the
+ * readers alike, so that all three count the same.  Must never judge what a row holds.
+ *
+ * libcsv only sees lines with a quote in them (and what follows inside the quotes): a line without
+ * a quote that begins a row ends it, in libcsv's own rules.
+ */
+#include "data/rowscan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CHUNK 262144
+
+static const char *const names[] = {"lines", "criteo", "csv", "libsvm"};
+
+const char *row_format_name(enum row_format format)
+{
+	return names[format];
+}
+
+int row_format_find(const char *name)
+{
+	for (int i = 0; i < 4; i++)
+		if (strcmp(names[i], name) == 0)
+			return i;
+	return -1;
+}
+
+static int is_blank(unsigned char c)
+{
+	return c == ' ' || c == '\t' || c == '\r';
+}
+
+static int is_newline(unsigned char c)
+{
+	return c == '\n';
+}
+
+/* ---- libcsv ---- */
+
+static int make_room(void **data, size_t *room, size_t need, size_t size)
+{
+	if (need <= *room)
+		return 0;
+	size_t larger = *room * 2 > need ? *room * 2 : need + 64;
+	void *p = realloc(*data, larger * size);
+	if (!p)
+		return -1;
+	*data = p;
+	*room = larger;
+	return 0;
+}
+
+static void on_field(void *data, size_t len, void *arg)
+{
+	struct rowscan_fields *f = arg;
+	if (make_room((void **)&f->bytes, &f->bytes_room, f->bytes_len + len + ROWSCAN_SLACK, 1) ||
+	    make_room((void **)&f->end, &f->room, f->count + 1, sizeof *f->end)) {
+		f->failed = 1;
+		return;
+	}
+	if (len)
+		memcpy(f->bytes + f->bytes_len, data, len);
+	f->bytes_len += len;
+	f->end[f->count++] = f->bytes_len;
+}
+
+static void on_row(int c, void *arg)
+{
+	(void)c;
+	((struct rowscan_fields *)arg)->row_done = 1;
+}
+
+static int no_memory(struct rowscan *r, struct error *err)
+{
+	return error_set(err, ERROR_OS, r->source ? source_name(r->source) : "rows", "out of memory");
+}
+
+static int bad_row(struct rowscan *r, struct error *err, const char *why)
+{
+	char place[ERROR_PLACE_MAX];
+	snprintf(place, sizeof place, "%.480s:%llu", source_name(r->source),
+		 (unsigned long long)r->line);
+	return error_set(err, ERROR_DATA, place, "%s", why);
+}
+
+/* A line (or the rest of the text) through libcsv; 1 when it ended a row. */
+static int feed_csv(struct rowscan *r, size_t from, size_t to, int last, struct error *err)
+{
+	struct rowscan_fields *f = &r->fields;
+	if (!r->row_open) {
+		f->count = f->bytes_len = 0;
+		f->row_done = 0;
+	}
+	size_t n = csv_parse(&r->csv, r->buffer + from, to - from, on_field, on_row, f);
+	if (n != to - from || f->failed)
+		return no_memory(r, err);
+	if (last && !f->row_done && csv_fini(&r->csv, on_field, on_row, f) != 0)
+		return bad_row(r, err, "a quote is never closed");
+	if (f->failed)
+		return no_memory(r, err);
+	return f->row_done;
+}
+
+int rowscan_fields(struct rowscan *r, const struct row_ref *row, const struct row_field **field,
+		   size_t *count, struct error *err)
+{
+	struct rowscan_fields *f = &r->fields;
+	size_t n = 0;
+	if (row->quoted) {
+		if (make_room((void **)&f->field, &f->field_room, f->count, sizeof *f->field) != 0)
+			return no_memory(r, err);
+		for (size_t from = 0; n < f->count; n++) {
+			f->field[n] = (struct row_field){f->bytes + from, f->end[n] - from};
+			from = f->end[n];
+		}
+	} else {
+		const char *p = row->data, *end = row->data + row->len;
+		for (;;) {
+			const char *comma = memchr(p, ',', (size_t)(end - p));
+			const char *to = comma ? comma : end;
+			if (make_room((void **)&f->field, &f->field_room, n + 1, sizeof *f->field) != 0)
+				return no_memory(r, err);
+			const char *from = p, *stop = to;
+			while (from < stop && is_blank((unsigned char)*from))
+				from++;
+			while (stop > from && is_blank((unsigned char)stop[-1]))
+				stop--;
+			f->field[n++] = (struct row_field){from, (size_t)(stop - from)};
+			if (!comma)
+				break;
+			p = comma + 1;
+		}
+	}
+	*field = f->field;
+	*count = n;
+	return 0;
+}
+
+size_t rowscan_field_at(const struct row_ref *row, size_t index)
+{
+	size_t at = 0, field = 0;
+	int quoted = 0, begun = 0;
+	for (size_t i = 0; i < row->len && field < index; i++) {
+		char c = row->data[i];
+		if (quoted) {
+			/* A doubled quote closes and opens again, which comes to the same. */
+			quoted = c != '"';
+		} else if (c == '"') {
+			quoted = !begun || (i > 0 && row->data[i - 1] == '"');
+			begun = 1;
+		} else if (c == ',') {
+			field++;
+			at = i + 1;
+			begun = 0;
+		} else if (!is_blank((unsigned char)c)) {
+			begun = 1;
+		}
+	}
+	return at;
+}
+
+/* ---- lines ---- */
+
+int rowscan_init(struct rowscan *r, enum row_format format, struct error *err)
+{
+	*r = (struct rowscan){.format = format, .room = 2 * CHUNK};
+	r->buffer = calloc(1, r->room + ROWSCAN_SLACK);
+	if (!r->buffer)
+		return no_memory(r, err);
+	return 0;
+}
+
+static int begin_csv(struct rowscan *r, struct error *err)
+{
+	if (r->csv_ready)
+		csv_free(&r->csv);
+	r->csv_ready = csv_init(&r->csv, CSV_STRICT_FINI) == 0;
+	if (!r->csv_ready)
+		return no_memory(r, err);
+	csv_set_space_func(&r->csv, is_blank);
+	csv_set_term_func(&r->csv, is_newline);
+	r->fields.failed = 0;
+	return 0;
+}
+
+void rowscan_free(struct rowscan *r)
+{
+	if (r->csv_ready)
+		csv_free(&r->csv);
+	free(r->buffer);
+	free(r->fields.bytes);
+	free(r->fields.end);
+	free(r->fields.field);
+	*r = (struct rowscan){0};
+}
+
+/* More bytes behind those in the buffer. */
+static int fill(struct rowscan *r, struct error *err)
+{
+	if (r->room - r->end < CHUNK / 2 && r->begin > 0) {
+		memmove(r->buffer, r->buffer + r->begin, r->end - r->begin);
+		r->scan -= r->begin;
+		r->end -= r->begin;
+		r->begin = 0;
+	}
+	if (r->room - r->end < CHUNK / 2) {
+		char *larger = realloc(r->buffer, r->room + CHUNK + ROWSCAN_SLACK);
+		if (!larger)
+			return no_memory(r, err);
+		r->buffer = larger;
+		r->room += CHUNK;
+		memset(r->buffer + r->room, 0, ROWSCAN_SLACK);
+	}
+	size_t got, max = r->room - r->end < CHUNK ? r->room - r->end : CHUNK;
+	if (source_read(r->source, r->buffer + r->end, max, &got, err) != 0)
+		return -1;
+	r->end += got;
+	r->eof = got == 0;
+	return 0;
+}
+
+int rowscan_start(struct rowscan *r, struct source *source, uint64_t line, struct error *err)
+{
+	r->source = source;
+	r->begin = r->scan = r->end = 0;
+	r->offset = source_offset(source);
+	r->line = line;
+	r->lines_in_row = 0;
+	r->row_open = r->eof = 0;
+	/* The read before may have left libcsv inside a row. */
+	if (r->format == ROW_CSV && begin_csv(r, err) != 0)
+		return -1;
+	if (r->offset > 0)
+		return 0;
+	while (r->end < 3 && !r->eof)
+		if (fill(r, err) != 0)
+			return -1;
+	if (r->end >= 3 && memcmp(r->buffer, "\xef\xbb\xbf", 3) == 0) {
+		r->begin = r->scan = 3;
+		r->offset = 3;
+	}
+	return 0;
+}
+
+static void give(struct rowscan *r, struct row_ref *row, size_t to)
+{
+	size_t raw = to - r->begin, len = raw;
+	const char *data = r->buffer + r->begin;
+	if (len && data[len - 1] == '\n')
+		len--;
+	if (len && data[len - 1] == '\r')
+		len--;
+	row->data = data;
+	row->len = len;
+	row->raw_len = raw;
+	row->offset = r->offset;
+	row->line = r->line;
+}
+
+/* The row (or the line that is none) is over at `to`, after `lines` newlines. */
+static void pass(struct rowscan *r, size_t to, uint64_t lines)
+{
+	r->offset += to - r->begin;
+	r->begin = r->scan = to;
+	r->line += lines;
+	r->lines_in_row = 0;
+	r->row_open = 0;
+}
+
+static int all_blank(const char *data, size_t len)
+{
+	/* Nearly every line ends this at its first byte. */
+	size_t i = 0;
+	while (i < len && is_blank((unsigned char)data[i]))
+		i++;
+	return i == len;
+}
+
+/* Whether the line is a row of its own; for csv, -1 is an error and 2 an open row. */
+static int judge(struct rowscan *r, struct row_ref *row, size_t line_at, size_t to, int last,
+		 struct error *err)
+{
+	give(r, row, to);
+	row->quoted = 0;
+	switch (r->format) {
+	case ROW_LINES:
+		return 1;
+	case ROW_CRITEO:
+		return row->len > 0;
+	case ROW_LIBSVM:
+		return row->len > 0 && row->data[0] != '#' && !all_blank(row->data, row->len);
+	case ROW_CSV:
+		break;
+	}
+	if (!r->row_open && !memchr(row->data, '"', row->len))
+		return !all_blank(row->data, row->len);
+	int done = feed_csv(r, line_at, to, last, err);
+	row->quoted = 1;
+	return done < 0 ? -1 : done ? 1 : 2;
+}
+
+int rowscan_next(struct rowscan *r, struct row_ref *row, int nowait, struct error *err)
+{
+	/* For csv, where the line begins that is not given to libcsv yet: rows of several lines
+	 * leave scan there, all others have it at begin. */
+	size_t line_at = r->row_open ? r->scan : r->begin;
+	for (size_t look = r->scan;;) {
+		const char *newline = memchr(r->buffer + look, '\n', r->end - look);
+		if (!newline && !r->eof) {
+			look = r->end;
+			if (r->end - r->begin > ROWSCAN_ROW_MAX)
+				break;
+			if (nowait && !source_ready(r->source))
+				return ROWSCAN_WAIT;
+			size_t shift = r->begin;
+			if (fill(r, err) != 0)
+				return -1;
+			shift -= r->begin;
+			look -= shift;
+			line_at -= shift;
+			continue;
+		}
+		if (!newline && r->begin == r->end)
+			return ROWSCAN_END;
+		size_t to = newline ? (size_t)(newline - r->buffer) + 1 : r->end;
+		if (to - r->begin > ROWSCAN_ROW_MAX)
+			break;
+		int is_row = judge(r, row, line_at, to, !newline, err);
+		if (is_row < 0)
+			return -1;
+		if (is_row == 2) {
+			r->row_open = 1;
+			r->lines_in_row++;
+			r->scan = line_at = look = to;
+			continue;
+		}
+		pass(r, to, r->lines_in_row + (newline != NULL));
+		if (is_row)
+			return ROWSCAN_ROW;
+		line_at = look = r->begin;
+	}
+	return bad_row(r, err,
+		       r->row_open ? "row longer than 1 MiB (a quote that is never closed?)"
+				   : "row longer than 1 MiB");
+}
+
+/* ---- guess ---- */
+
+/* "LABEL 3:1 10:0.5": the second word is numbers with a colon. */
+static int looks_libsvm(const char *line, size_t len)
+{
+	size_t i = 0;
+	while (i < len && !is_blank((unsigned char)line[i]))
+		i++;
+	while (i < len && is_blank((unsigned char)line[i]))
+		i++;
+	if (i + 4 < len && memcmp(line + i, "qid:", 4) == 0)
+		return 1;
+	size_t digits = i;
+	while (i < len && line[i] >= '0' && line[i] <= '9')
+		i++;
+	return i > digits && i < len && line[i] == ':';
+}
+
+enum row_format row_format_guess(const char *head, size_t len)
+{
+	if (len >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0) {
+		head += 3;
+		len -= 3;
+	}
+	/* The first line that is neither empty nor a libsvm comment. */
+	while (len > 0) {
+		const char *newline = memchr(head, '\n', len);
+		size_t line = newline ? (size_t)(newline - head) : len;
+		if (head[0] != '#' && !all_blank(head, line)) {
+			size_t tabs = 0;
+			for (size_t i = 0; i < line; i++)
+				tabs += head[i] == '\t';
+			if (tabs == 38 || tabs == 39)
+				return ROW_CRITEO;
+			if (looks_libsvm(head, line))
+				return ROW_LIBSVM;
+			return memchr(head, ',', line) ? ROW_CSV : ROW_LINES;
+		}
+		size_t step = newline ? line + 1 : line;
+		head += step;
+		len -= step;
+	}
+	return ROW_LINES;
+}
+
+int rowscan_guess(struct rowscan *r, struct error *err)
+{
+	/* Until a line with something in it is whole. */
+	for (size_t look = r->begin; !r->eof && r->end - r->begin < CHUNK;) {
+		const char *newline = memchr(r->buffer + look, '\n', r->end - look);
+		if (newline) {
+			size_t to = (size_t)(newline - r->buffer);
+			if (r->buffer[look] != '#' && !all_blank(r->buffer + look, to - look))
+				break;
+			look = to + 1;
+		} else if (fill(r, err) != 0) {
+			return -1;
+		}
+	}
+	r->format = row_format_guess(r->buffer + r->begin, r->end - r->begin);
+	return r->format == ROW_CSV ? begin_csv(r, err) : 0;
+}

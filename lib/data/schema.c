@@ -1,0 +1,436 @@
+/*
+ * schema: see schema.h.  Made from option values, compared, copied; its file form is in
+ * schema_file.c.  Must never look at rows: what a row becomes is the business of parse.c.
+ */
+#include "data/schema.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+static const char *const format_names[] = {"criteo", "csv", "libsvm"};
+static const char *const scale_names[] = {"log-z", "z", "none"};
+
+const char *schema_format_name(enum schema_format format)
+{
+	return format_names[format];
+}
+
+const char *schema_scale_name(enum schema_scale scale)
+{
+	return scale_names[scale];
+}
+
+static int find_name(const char *const *names, size_t count, const char *name)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(names[i], name) == 0)
+			return (int)i;
+	return -1;
+}
+
+void schema_free(struct schema *s)
+{
+	if (!s)
+		return;
+	for (size_t i = 0; i < s->dense_count; i++)
+		free(s->dense[i].name);
+	for (size_t i = 0; i < s->sparse_count; i++)
+		free(s->sparse[i].name);
+	free(s->dense);
+	free(s->sparse);
+	free(s->label);
+	free(s->weight);
+	free(s->positive);
+	free(s->negative);
+	free(s);
+}
+
+static int out_of_memory(struct error *err)
+{
+	return error_set(err, ERROR_OS, "schema", "out of memory");
+}
+
+/* Adds a column; takes a copy of name[len]. */
+static int add_column(struct schema_column **columns, size_t *count, const char *name, size_t len,
+		      struct error *err)
+{
+	/* Room doubles at each power of two, so that the count itself says how much there is. */
+	if ((*count & (*count - 1)) == 0) {
+		size_t room = *count ? *count * 2 : 1;
+		struct schema_column *larger = realloc(*columns, room * sizeof **columns);
+		if (!larger)
+			return out_of_memory(err);
+		*columns = larger;
+	}
+	struct schema_column *c = &(*columns)[*count];
+	*c = (struct schema_column){.deviation = 1, .seed = XXH3_64bits(name, len)};
+	c->name = strndup(name, len);
+	if (!c->name)
+		return out_of_memory(err);
+	(*count)++;
+	return 0;
+}
+
+static int hex_value(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c = (char)(c | 0x20);
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* One name of a list, up to the comma: %XX decoded into out. */
+static int take_name(const char **text, char *out, size_t *len, const char *key, struct error *err)
+{
+	const char *p = *text;
+	size_t n = 0;
+	for (; *p && *p != ','; p++) {
+		char c = *p;
+		if (c == '%') {
+			int high = p[1] ? hex_value(p[1]) : -1;
+			int low = high >= 0 && p[2] ? hex_value(p[2]) : -1;
+			if (low < 0 || high * 16 + low == 0)
+				return error_set(err, ERROR_CONFIG, key,
+						 "'%.80s': '%%' without two hexadecimal digits", p);
+			c = (char)(high * 16 + low);
+			p += 2;
+		}
+		if (n == SCHEMA_NAME_MAX)
+			return error_set(err, ERROR_CONFIG, key, "name longer than %d bytes",
+					 SCHEMA_NAME_MAX);
+		out[n++] = c;
+	}
+	out[n] = '\0';
+	*len = n;
+	*text = p;
+	if (n == 0)
+		return error_set(err, ERROR_CONFIG, key, "an empty name in the list");
+	return 0;
+}
+
+/* Names may be thousands, so the check for doubles sorts instead of comparing all pairs. */
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int check_twice(const struct schema_column *columns, size_t count, const char *key,
+		       struct error *err)
+{
+	if (count < 2)
+		return 0;
+	const char **names = malloc(count * sizeof *names);
+	if (!names)
+		return out_of_memory(err);
+	for (size_t i = 0; i < count; i++)
+		names[i] = columns[i].name;
+	qsort(names, count, sizeof *names, by_name);
+	int result = 0;
+	for (size_t i = 1; i < count && result == 0; i++)
+		if (strcmp(names[i - 1], names[i]) == 0)
+			result = error_set(err, ERROR_CONFIG, key, "'%.80s' stands twice", names[i]);
+	free(names);
+	return result;
+}
+
+static int parse_list(const char *text, struct schema_column **columns, size_t *count,
+		      const char *key, struct error *err)
+{
+	char name[SCHEMA_NAME_MAX + 1];
+	while (text && *text) {
+		size_t len;
+		if (take_name(&text, name, &len, key, err) != 0)
+			return -1;
+		if (*count == SCHEMA_COLUMNS_MAX)
+			return error_set(err, ERROR_CONFIG, key, "more than %d columns",
+					 SCHEMA_COLUMNS_MAX);
+		if (add_column(columns, count, name, len, err) != 0)
+			return -1;
+		if (*text == ',' && *++text == '\0')
+			return error_set(err, ERROR_CONFIG, key, "an empty name in the list");
+	}
+	return check_twice(*columns, *count, key, err);
+}
+
+/* criteo: all columns I1.. or C1.., or those of a list, which must be among them. */
+static int criteo_columns(const char *text, char letter, unsigned count_max,
+			  struct schema_column **columns, size_t *count, const char *key,
+			  struct error *err)
+{
+	char name[SCHEMA_CRITEO_SPARSE][8];
+	const char *known[SCHEMA_CRITEO_SPARSE];
+	for (unsigned i = 0; i < count_max; i++) {
+		int n = snprintf(name[i], sizeof name[i], "%c%u", letter, i + 1);
+		known[i] = name[i];
+		if (!text && add_column(columns, count, name[i], (size_t)n, err) != 0)
+			return -1;
+	}
+	if (parse_list(text, columns, count, key, err) != 0)
+		return -1;
+	for (size_t i = 0; i < *count; i++)
+		if (find_name(known, count_max, (*columns)[i].name) < 0)
+			return error_set(err, ERROR_CONFIG, key,
+					 "criteo has no column '%.80s' there (%c1..%c%u)",
+					 (*columns)[i].name, letter, letter, count_max);
+	return 0;
+}
+
+static int copy_text(char **out, const char *text, const char *key, struct error *err)
+{
+	if (!text)
+		return 0;
+	if (strlen(text) > SCHEMA_NAME_MAX)
+		return error_set(err, ERROR_CONFIG, key, "longer than %d bytes", SCHEMA_NAME_MAX);
+	*out = strdup(text);
+	return *out ? 0 : out_of_memory(err);
+}
+
+static int refuse(const char *text, const char *key, const char *format, struct error *err)
+{
+	if (!text || !*text)
+		return 0;
+	return error_set(err, ERROR_CONFIG, key, "'%.80s': FORMAT=%s has no named columns for it",
+			 text, format);
+}
+
+static int set_columns(struct schema *s, const struct schema_options *o, struct error *err)
+{
+	if (s->format == SCHEMA_CSV) {
+		if (!o->label || !*o->label)
+			return error_set(err, ERROR_CONFIG, "LABEL", "FORMAT=csv needs it");
+		if (copy_text(&s->label, o->label, "LABEL", err) != 0 ||
+		    (o->weight && *o->weight && copy_text(&s->weight, o->weight, "WEIGHT", err) != 0))
+			return -1;
+		if (parse_list(o->dense, &s->dense, &s->dense_count, "DENSE", err) != 0 ||
+		    parse_list(o->sparse, &s->sparse, &s->sparse_count, "SPARSE", err) != 0)
+			return -1;
+		if (s->dense_count + s->sparse_count == 0)
+			return error_set(err, ERROR_CONFIG, "DENSE",
+					 "FORMAT=csv needs columns in DENSE or SPARSE");
+		return 0;
+	}
+	const char *name = schema_format_name(s->format);
+	if (refuse(o->label, "LABEL", name, err) != 0 || refuse(o->weight, "WEIGHT", name, err) != 0)
+		return -1;
+	if (s->format == SCHEMA_LIBSVM) {
+		if (refuse(o->dense, "DENSE", name, err) != 0 ||
+		    refuse(o->sparse, "SPARSE", name, err) != 0)
+			return -1;
+		return 0;
+	}
+	const char *dense = o->dense && *o->dense ? o->dense : NULL;
+	const char *sparse = o->sparse && *o->sparse ? o->sparse : NULL;
+	if (criteo_columns(dense, 'I', SCHEMA_CRITEO_DENSE, &s->dense, &s->dense_count, "DENSE",
+			   err) != 0 ||
+	    criteo_columns(sparse, 'C', SCHEMA_CRITEO_SPARSE, &s->sparse, &s->sparse_count,
+			   "SPARSE", err) != 0)
+		return -1;
+	return 0;
+}
+
+static int fill(struct schema *s, const struct schema_options *o, struct error *err)
+{
+	int format = o->format ? find_name(format_names, 3, o->format) : -1;
+	if (format < 0)
+		return error_set(err, ERROR_CONFIG, "FORMAT", "'%.80s' is none of criteo, csv, libsvm",
+				 o->format ? o->format : "");
+	int scale = o->dense_scale && *o->dense_scale ? find_name(scale_names, 3, o->dense_scale) : 0;
+	if (scale < 0)
+		return error_set(err, ERROR_CONFIG, "DENSE_SCALE", "'%.80s' is none of log-z, z, none",
+				 o->dense_scale);
+	if (o->hash_bits > SCHEMA_HASH_BITS_MAX)
+		return error_set(err, ERROR_CONFIG, "HASH_BITS", "%llu is not in 1..%d",
+				 (unsigned long long)o->hash_bits, SCHEMA_HASH_BITS_MAX);
+	s->format = (enum schema_format)format;
+	s->scale = (enum schema_scale)scale;
+	s->hash_bits = o->hash_bits ? (unsigned)o->hash_bits : 20;
+	const char *positive = o->positive && *o->positive ? o->positive : NULL;
+	const char *negative = o->negative && *o->negative ? o->negative : NULL;
+	if (negative && !positive)
+		return error_set(err, ERROR_CONFIG, "NEGATIVE", "needs POSITIVE");
+	if (negative && strcmp(positive, negative) == 0)
+		return error_set(err, ERROR_CONFIG, "NEGATIVE", "'%.80s' is POSITIVE too", negative);
+	if (copy_text(&s->positive, positive, "POSITIVE", err) != 0 ||
+	    copy_text(&s->negative, negative, "NEGATIVE", err) != 0)
+		return -1;
+	return set_columns(s, o, err);
+}
+
+int schema_new(struct schema **out, const struct schema_options *options, struct error *err)
+{
+	struct schema *s = calloc(1, sizeof *s);
+	if (!s)
+		return out_of_memory(err);
+	if (fill(s, options, err) != 0) {
+		schema_free(s);
+		return -1;
+	}
+	*out = s;
+	return 0;
+}
+
+static int copy_columns(struct schema_column **to, size_t *to_count,
+			const struct schema_column *from, size_t count, struct error *err)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (add_column(to, to_count, from[i].name, strlen(from[i].name), err) != 0)
+			return -1;
+		(*to)[i].mean = from[i].mean;
+		(*to)[i].deviation = from[i].deviation;
+	}
+	return 0;
+}
+
+int schema_copy(struct schema **out, const struct schema *s, struct error *err)
+{
+	struct schema *c = calloc(1, sizeof *c);
+	if (!c)
+		return out_of_memory(err);
+	c->format = s->format;
+	c->scale = s->scale;
+	c->hash_bits = s->hash_bits;
+	c->fitted = s->fitted;
+	if (copy_text(&c->label, s->label, "LABEL", err) != 0 ||
+	    copy_text(&c->weight, s->weight, "WEIGHT", err) != 0 ||
+	    copy_text(&c->positive, s->positive, "POSITIVE", err) != 0 ||
+	    copy_text(&c->negative, s->negative, "NEGATIVE", err) != 0 ||
+	    copy_columns(&c->dense, &c->dense_count, s->dense, s->dense_count, err) != 0 ||
+	    copy_columns(&c->sparse, &c->sparse_count, s->sparse, s->sparse_count, err) != 0) {
+		schema_free(c);
+		return -1;
+	}
+	*out = c;
+	return 0;
+}
+
+static int differ(struct error *err, const char *what, const char *a, const char *b)
+{
+	error_set(err, ERROR_DATA, "schema", "%s is '%.80s' in one and '%.80s' in the other", what,
+		  a ? a : "", b ? b : "");
+	return 0;
+}
+
+static int same_text(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static int same_columns(const struct schema_column *a, size_t a_count,
+			const struct schema_column *b, size_t b_count, int fitted, const char *what,
+			struct error *err)
+{
+	if (a_count != b_count) {
+		error_set(err, ERROR_DATA, "schema", "%zu %s columns in one and %zu in the other",
+			  a_count, what, b_count);
+		return 0;
+	}
+	for (size_t i = 0; i < a_count; i++) {
+		if (strcmp(a[i].name, b[i].name) != 0)
+			return differ(err, what, a[i].name, b[i].name);
+		if (fitted && (a[i].mean != b[i].mean || a[i].deviation != b[i].deviation)) {
+			error_set(err, ERROR_DATA, "schema",
+				  "mean or deviation of '%.80s' is another", a[i].name);
+			return 0;
+		}
+	}
+	return 1;
+}
+
+int schema_equal(const struct schema *a, const struct schema *b, struct error *err)
+{
+	if (a->format != b->format)
+		return differ(err, "format", schema_format_name(a->format),
+			      schema_format_name(b->format));
+	if (a->scale != b->scale)
+		return differ(err, "scale", schema_scale_name(a->scale),
+			      schema_scale_name(b->scale));
+	if (a->hash_bits != b->hash_bits) {
+		error_set(err, ERROR_DATA, "schema", "hash-bits is %u in one and %u in the other",
+			  a->hash_bits, b->hash_bits);
+		return 0;
+	}
+	if (!same_text(a->label, b->label))
+		return differ(err, "label", a->label, b->label);
+	if (!same_text(a->weight, b->weight))
+		return differ(err, "weight", a->weight, b->weight);
+	if (!same_text(a->positive, b->positive))
+		return differ(err, "positive", a->positive, b->positive);
+	if (!same_text(a->negative, b->negative))
+		return differ(err, "negative", a->negative, b->negative);
+	int fitted = a->fitted && b->fitted;
+	return same_columns(a->dense, a->dense_count, b->dense, b->dense_count, fitted, "dense",
+			    err) &&
+	       same_columns(a->sparse, a->sparse_count, b->sparse, b->sparse_count, 0, "sparse",
+			    err);
+}
+
+int schema_needs_fit(const struct schema *s)
+{
+	return s->dense_count > 0 && s->scale != SCHEMA_NONE && !s->fitted;
+}
+
+size_t schema_fields(const struct schema *s)
+{
+	return s->sparse_count;
+}
+
+uint32_t schema_key(const struct schema *s, const struct schema_column *column, const char *value,
+		    size_t len)
+{
+	uint64_t mask = (UINT64_C(1) << s->hash_bits) - 1;
+	return (uint32_t)(XXH3_64bits_withSeed(value, len, column->seed) & mask);
+}
+
+uint32_t schema_index_key(const struct schema *s, int64_t field, uint64_t index)
+{
+	unsigned char bytes[8];
+	for (size_t i = 0; i < sizeof bytes; i++)
+		bytes[i] = (unsigned char)(index >> (8 * i));
+	uint64_t seed = field < 0 ? 0 : 1 + (uint64_t)field;
+	uint64_t mask = (UINT64_C(1) << s->hash_bits) - 1;
+	return (uint32_t)(XXH3_64bits_withSeed(bytes, sizeof bytes, seed) & mask);
+}
+
+/* Levenshtein distance of names of at most 64 bytes; more counts as far. */
+static size_t edit_distance(const char *a, const char *b)
+{
+	enum { MAX = 64 };
+	size_t row[MAX + 1], a_len = strlen(a), b_len = strlen(b);
+	if (a_len > MAX || b_len > MAX)
+		return MAX;
+	for (size_t j = 0; j <= b_len; j++)
+		row[j] = j;
+	for (size_t i = 1; i <= a_len; i++) {
+		size_t diagonal = row[0];
+		row[0] = i;
+		for (size_t j = 1; j <= b_len; j++) {
+			size_t best = diagonal + (a[i - 1] != b[j - 1]);
+			if (row[j] + 1 < best)
+				best = row[j] + 1;
+			if (row[j - 1] + 1 < best)
+				best = row[j - 1] + 1;
+			diagonal = row[j];
+			row[j] = best;
+		}
+	}
+	return row[b_len];
+}
+
+const char *schema_nearest(const char *name, const char *const *names, size_t count)
+{
+	const char *nearest = NULL;
+	/* Half of the name may differ: beyond that a hint misleads. */
+	size_t best = strlen(name) / 2 + 1;
+	for (size_t i = 0; i < count; i++) {
+		size_t distance = edit_distance(name, names[i]);
+		if (distance < best) {
+			best = distance;
+			nearest = names[i];
+		}
+	}
+	return nearest;
+}

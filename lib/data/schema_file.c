@@ -1,0 +1,297 @@
+/*
+ * schema_file: the file form of a schema, records that lie in every checkpoint.  Checked whole by
+ * the sum in its last line, because a schema with one column less would still score, wrongly.
+ *
+ *     schema version=1 format=csv scale=log-z hash=xxh3 hash-bits=20 fitted=1 label=income ...
+ *     dense name=age mean=3.6 deviation=0.35
+ *     sparse name=country
+ *     end sum=0123456789abcdef
+ */
+#include "data/schema.h"
+
+#include "base/fs.h"
+#include "wire/record.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#define SCHEMA_FILE_MAX (16u << 20)
+
+struct text {
+	char *data;
+	size_t len, room;
+};
+
+static int append(struct text *t, struct record_out *o, const char *path, struct error *err)
+{
+	size_t n = record_end(o, NULL);
+	if (n == 0)
+		return error_set(err, ERROR_CONFIG, path, "a record of the schema is too long");
+	if (t->len + n > t->room) {
+		size_t room = t->room * 2 + RECORD_LINE_MAX;
+		char *larger = realloc(t->data, room);
+		if (!larger)
+			return error_set(err, ERROR_OS, path, "out of memory");
+		t->data = larger;
+		t->room = room;
+	}
+	memcpy(t->data + t->len, o->data, n);
+	t->len += n;
+	return 0;
+}
+
+static int append_all(struct text *t, const struct schema *s, const char *path, struct error *err)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "schema");
+	record_add_u64(&o, "version", 1);
+	record_add(&o, "format", schema_format_name(s->format));
+	record_add(&o, "scale", schema_scale_name(s->scale));
+	record_add(&o, "hash", "xxh3");
+	record_add_u64(&o, "hash-bits", s->hash_bits);
+	record_add_u64(&o, "fitted", (uint64_t)s->fitted);
+	if (s->label)
+		record_add(&o, "label", s->label);
+	if (s->weight)
+		record_add(&o, "weight", s->weight);
+	if (s->positive)
+		record_add(&o, "positive", s->positive);
+	if (s->negative)
+		record_add(&o, "negative", s->negative);
+	if (append(t, &o, path, err) != 0)
+		return -1;
+	for (size_t i = 0; i < s->dense_count; i++) {
+		record_begin(&o, line, sizeof line, "dense");
+		record_add(&o, "name", s->dense[i].name);
+		record_add_real(&o, "mean", s->dense[i].mean);
+		record_add_real(&o, "deviation", s->dense[i].deviation);
+		if (append(t, &o, path, err) != 0)
+			return -1;
+	}
+	for (size_t i = 0; i < s->sparse_count; i++) {
+		record_begin(&o, line, sizeof line, "sparse");
+		record_add(&o, "name", s->sparse[i].name);
+		if (append(t, &o, path, err) != 0)
+			return -1;
+	}
+	char sum[17];
+	snprintf(sum, sizeof sum, "%016llx", (unsigned long long)XXH3_64bits(t->data, t->len));
+	record_begin(&o, line, sizeof line, "end");
+	record_add(&o, "sum", sum);
+	return append(t, &o, path, err);
+}
+
+int schema_write(const struct schema *s, const char *path, struct error *err)
+{
+	struct text t = {0};
+	int result = append_all(&t, s, path, err);
+	if (result == 0)
+		result = fs_replace_file(path, t.data, t.len, err);
+	free(t.data);
+	return result;
+}
+
+/* What the lines say, gathered as option values, so that schema_new() checks them all. */
+struct reading {
+	const char *path;
+	uint64_t line;
+	int ended;
+	uint64_t fitted;
+	struct schema_options options;
+	char *head[7];           /* format scale label weight positive negative: kept for options */
+	struct text dense, sparse; /* comma lists, percent-coded */
+	double mean[SCHEMA_COLUMNS_MAX], deviation[SCHEMA_COLUMNS_MAX];
+	size_t dense_count, sparse_count;
+};
+
+static int bad(const struct reading *in, struct error *err)
+{
+	if (err) {
+		int n = snprintf(err->place, sizeof err->place, "%.400s:%llu", in->path,
+				 (unsigned long long)in->line);
+		(void)n;
+		err->code = ERROR_DATA;
+	}
+	return -1;
+}
+
+static int take_head(struct reading *in, const struct record *r, struct error *err)
+{
+	static const char *const keys[] = {"format", "scale", "label", "weight", "positive",
+					   "negative"};
+	uint64_t version;
+	const char *hash;
+	if (record_u64(r, "version", 1, 1, &version, err) != 0 ||
+	    record_text(r, "hash", &hash, err) != 0 ||
+	    record_u64(r, "hash-bits", 1, SCHEMA_HASH_BITS_MAX, &in->options.hash_bits, err) != 0 ||
+	    record_u64(r, "fitted", 0, 1, &in->fitted, err) != 0)
+		return -1;
+	if (strcmp(hash, "xxh3") != 0)
+		return error_set(err, ERROR_DATA, NULL, "hash '%.40s' is not known", hash);
+	const char **target[] = {&in->options.format,	&in->options.dense_scale, &in->options.label,
+				 &in->options.weight,	&in->options.positive,
+				 &in->options.negative};
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+		const char *value = record_get(r, keys[i]);
+		if (!value)
+			continue;
+		free(in->head[i]);
+		in->head[i] = strdup(value);
+		if (!in->head[i])
+			return error_set(err, ERROR_OS, NULL, "out of memory");
+		*target[i] = in->head[i];
+	}
+	return 0;
+}
+
+/* Commas are coded too, so that any name survives the list. */
+static int add_to_list(struct text *list, const char *name, struct error *err)
+{
+	size_t len = strlen(name);
+	if (list->len + 3 * len + 2 > list->room) {
+		size_t room = list->room * 2 + 3 * len + 2;
+		char *larger = realloc(list->data, room);
+		if (!larger)
+			return error_set(err, ERROR_OS, NULL, "out of memory");
+		list->data = larger;
+		list->room = room;
+	}
+	if (list->len)
+		list->data[list->len++] = ',';
+	for (; *name; name++) {
+		if (*name == ',' || *name == '%')
+			list->len += (size_t)sprintf(list->data + list->len, "%%%02X",
+						     (unsigned)(unsigned char)*name);
+		else
+			list->data[list->len++] = *name;
+	}
+	list->data[list->len] = '\0';
+	return 0;
+}
+
+static int take_column(struct reading *in, const struct record *r, int dense, struct error *err)
+{
+	const char *name;
+	size_t *count = dense ? &in->dense_count : &in->sparse_count;
+	if (record_text(r, "name", &name, err) != 0)
+		return -1;
+	if (*count == SCHEMA_COLUMNS_MAX)
+		return error_set(err, ERROR_DATA, NULL, "more than %d columns", SCHEMA_COLUMNS_MAX);
+	if (dense) {
+		double *mean = &in->mean[*count], *deviation = &in->deviation[*count];
+		if (record_real(r, "mean", -1e308, 1e308, mean, err) != 0 ||
+		    record_real(r, "deviation", 0, 1e308, deviation, err) != 0)
+			return -1;
+		if (*deviation == 0)
+			return error_set(err, ERROR_DATA, NULL, "deviation=0");
+	}
+	(*count)++;
+	return add_to_list(dense ? &in->dense : &in->sparse, name, err);
+}
+
+static int take_end(struct reading *in, const struct record *r, const char *file, size_t before,
+		    struct error *err)
+{
+	const char *sum;
+	char want[17];
+	if (record_text(r, "sum", &sum, err) != 0)
+		return -1;
+	snprintf(want, sizeof want, "%016llx", (unsigned long long)XXH3_64bits(file, before));
+	if (strcmp(sum, want) != 0)
+		return error_set(err, ERROR_DATA, NULL, "damaged: sum=%.20s, but the lines give %s", sum,
+				 want);
+	in->ended = 1;
+	return 0;
+}
+
+static int take_line(struct reading *in, const struct record *r, const char *file, size_t before,
+		     struct error *err)
+{
+	if (in->ended)
+		return error_set(err, ERROR_DATA, NULL, "lines after the end");
+	if ((in->line == 1) != record_is(r, "schema"))
+		return error_set(err, ERROR_DATA, NULL, "a schema begins with one 'schema' record");
+	if (record_is(r, "schema"))
+		return take_head(in, r, err);
+	if (record_is(r, "dense") || record_is(r, "sparse"))
+		return take_column(in, r, record_is(r, "dense"), err);
+	if (record_is(r, "end"))
+		return take_end(in, r, file, before, err);
+	return 0; /* formats grow */
+}
+
+static int take_file(struct reading *in, const char *data, size_t len, struct error *err)
+{
+	struct record *r = malloc(sizeof *r);
+	if (!r)
+		return error_set(err, ERROR_OS, in->path, "out of memory");
+	int result = 0;
+	for (size_t at = 0; at < len && result == 0;) {
+		const char *newline = memchr(data + at, '\n', len - at);
+		in->line++;
+		if (!newline)
+			result = error_set(err, ERROR_DATA, NULL, "ends in the middle of a line");
+		else
+			result = record_parse(r, data + at, (size_t)(newline - data) - at, err);
+		if (result == 0)
+			result = take_line(in, r, data, at, err);
+		if (result == 0)
+			at = (size_t)(newline - data) + 1;
+	}
+	free(r);
+	if (result == 0 && !in->ended) {
+		in->line++;
+		result = error_set(err, ERROR_DATA, NULL, "ends without its 'end' record");
+	}
+	return result == 0 ? 0 : bad(in, err);
+}
+
+int schema_read(struct schema **out, const char *path, struct error *err)
+{
+	char *data;
+	size_t len;
+	if (fs_read_file(path, SCHEMA_FILE_MAX, &data, &len, err) != 0)
+		return -1;
+	struct reading *in = calloc(1, sizeof *in);
+	int result = in ? 0 : error_set(err, ERROR_OS, path, "out of memory");
+	if (in) {
+		in->path = path;
+		result = take_file(in, data, len, err);
+	}
+	struct schema *s = NULL;
+	if (result == 0) {
+		in->options.dense = in->dense.data;
+		in->options.sparse = in->sparse.data;
+		result = schema_new(&s, &in->options, err);
+		if (result != 0 && err) {
+			err->code = ERROR_DATA;
+			error_wrap(err, path);
+		}
+	}
+	/* criteo without a list means all columns there, which a file never leaves out. */
+	if (result == 0 && (s->dense_count != in->dense_count || s->sparse_count != in->sparse_count)) {
+		result = error_set(err, ERROR_DATA, path, "columns are missing");
+		schema_free(s);
+	}
+	if (result == 0) {
+		for (size_t i = 0; i < s->dense_count; i++) {
+			s->dense[i].mean = in->mean[i];
+			s->dense[i].deviation = in->deviation[i];
+		}
+		s->fitted = (int)in->fitted;
+		*out = s;
+	}
+	if (in) {
+		for (size_t i = 0; i < sizeof in->head / sizeof *in->head; i++)
+			free(in->head[i]);
+		free(in->dense.data);
+		free(in->sparse.data);
+	}
+	free(in);
+	free(data);
+	return result;
+}
