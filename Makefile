@@ -20,7 +20,7 @@ SRC_base  = clock error fs log number option
 SRC_wire  = record address call connection listen notify output payload peer request server verbs
 SRC_data  = badset dataset index index_file parse parse_criteo parse_libsvm rows rowscan schema schema_file source stream
 SRC_shard =
-SRC_stats = node
+SRC_stats = monitor node recordlog report window
 SRC_solve = batch idset rules snapshot solution
 SRC_ckpt  = layout block part_write part_read manifest ckpt list
 SRC_model =
@@ -58,7 +58,9 @@ LIBS_predict     = -lcsv -lz -lxxhash -lopenblas -ljansson -lm
 LIBS_auc         = -lm
 
 # ---- unit tests: tests/unit/NAME.c, with the rooms it links ----
-UNITS = solve_batch
+UNITS = wire_server solve_batch
+ROOMS_unit_wire_server = wire base
+LIBS_unit_wire_server = -levent
 ROOMS_unit_solve_batch = solve base
 
 # ---- fault tests and benches: check runs their short forms, `make fault` and `make bench` all ----

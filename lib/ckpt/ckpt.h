@@ -79,6 +79,9 @@ const struct ckpt_manifest *ckpt_get_manifest(const struct ckpt *c);
 const struct ckpt_file *ckpt_find_file(const struct ckpt *c, const char *name); /* or NULL */
 /* An included file, its sum checked, NUL behind it; to be freed by the caller. */
 int ckpt_read_file(struct ckpt *c, const char *name, char **out, size_t *len, struct error *err);
+/* The path of an included file whose sum has been checked, for readers that take a path. */
+int ckpt_check_file(struct ckpt *c, const char *name, char *path, size_t path_max,
+		    struct error *err);
 /* The included file `layout`; ERROR_DATA when it is not there or does not fit the parts. */
 int ckpt_read_layout(struct ckpt *c, struct layout *l, struct error *err);
 

@@ -1,0 +1,365 @@
+/*
+ * ckpt: one checkpoint, opened, read and verified (ckpt.h).  It only ever reads; what is not covered
+ * by a checksum that fits is refused.
+ */
+#include "ckpt/ckpt.h"
+
+#include "base/fs.h"
+#include "ckpt/manifest.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <xxhash.h>
+
+#define INCLUDED_MAX (256u << 20) /* bytes of an included file that is read into memory */
+
+struct ckpt {
+	char dir[CKPT_PATH_MAX];
+	struct ckpt_manifest manifest;
+	struct part_reader **part; /* [manifest.parts] */
+};
+
+int ckpt_check_length(const char *dir, const struct ckpt_file *f, struct error *err)
+{
+	char path[CKPT_PATH_MAX];
+	struct stat st;
+	if (fs_join(path, sizeof path, dir, f->name, err) != 0)
+		return -1;
+	if (stat(path, &st) != 0) {
+		error_errno(err, ERROR_DATA, path, "can't be looked at");
+		return -1;
+	}
+	if (!S_ISREG(st.st_mode))
+		return error_set(err, ERROR_DATA, path, "is no regular file");
+	if ((uint64_t)st.st_size != f->bytes)
+		return error_set(err, ERROR_DATA, path,
+				 "has %" PRIu64 " bytes in place of %" PRIu64,
+				 (uint64_t)st.st_size, f->bytes);
+	return 0;
+}
+
+/* Part i follows part i-1 without a gap, and both are made the same way. */
+static int check_part(struct ckpt *c, uint32_t i, struct error *err)
+{
+	const struct part_shape *s = part_get_shape(c->part[i]);
+	const struct part_shape *before = i ? part_get_shape(c->part[i - 1]) : NULL;
+	if (s->part != i || s->parts != c->manifest.parts)
+		return error_set(err, ERROR_DATA, c->dir, "part-%u says it is part %u of %u", i,
+				 s->part, s->parts);
+	uint64_t begin = before ? before->dense_begin + before->dense_count : 0;
+	if (s->dense_begin != begin)
+		return error_set(err, ERROR_DATA, c->dir,
+				 "part-%u begins at %" PRIu64 " in place of %" PRIu64, i,
+				 s->dense_begin, begin);
+	if (before && (s->dense_slots != before->dense_slots || s->width != before->width ||
+		       s->row_slots != before->row_slots))
+		return error_set(err, ERROR_DATA, c->dir, "part-%u has another shape than part-%u",
+				 i, i - 1);
+	return 0;
+}
+
+static int open_parts(struct ckpt *c, struct error *err)
+{
+	char name[CKPT_NAME_MAX], path[CKPT_PATH_MAX];
+	for (size_t i = 0; i < c->manifest.count; i++)
+		if (ckpt_check_length(c->dir, &c->manifest.file[i], err) != 0)
+			return -1;
+	c->part = calloc(c->manifest.parts, sizeof *c->part);
+	if (!c->part)
+		return error_set(err, ERROR_OS, c->dir, "out of memory");
+	for (uint32_t i = 0; i < c->manifest.parts; i++) {
+		ckpt_part_name(i, name);
+		if (fs_join(path, sizeof path, c->dir, name, err) != 0 ||
+		    part_open(&c->part[i], path, err) != 0 || check_part(c, i, err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+int ckpt_open(struct ckpt **out, const char *dir, struct error *err)
+{
+	size_t len = strlen(dir);
+	while (len > 1 && dir[len - 1] == '/')
+		len--;
+	if (len == 0 || len >= CKPT_PATH_MAX)
+		return error_set(err, ERROR_USAGE, dir, "path is empty or too long");
+	struct ckpt *c = calloc(1, sizeof *c);
+	if (!c)
+		return error_set(err, ERROR_OS, dir, "out of memory");
+	memcpy(c->dir, dir, len);
+	if (ckpt_manifest_read(&c->manifest, c->dir, err) != 0 || open_parts(c, err) != 0) {
+		ckpt_close(c);
+		return -1;
+	}
+	*out = c;
+	return 0;
+}
+
+void ckpt_close(struct ckpt *c)
+{
+	if (!c)
+		return;
+	for (uint32_t i = 0; c->part && i < c->manifest.parts; i++)
+		part_close(c->part[i]);
+	free(c->part);
+	free(c);
+}
+
+const char *ckpt_dir(const struct ckpt *c)
+{
+	return c->dir;
+}
+
+const struct ckpt_manifest *ckpt_get_manifest(const struct ckpt *c)
+{
+	return &c->manifest;
+}
+
+const struct ckpt_file *ckpt_find_file(const struct ckpt *c, const char *name)
+{
+	return ckpt_manifest_file(&c->manifest, name);
+}
+
+/* Path and entry of an included file whose content has been checked. */
+static int find_included(struct ckpt *c, const char *name, char *path, size_t max,
+			 const struct ckpt_file **file, struct error *err)
+{
+	*file = ckpt_find_file(c, name);
+	if (!*file)
+		return error_set(err, ERROR_DATA, c->dir, "holds no file '%s'", name);
+	return fs_join(path, max, c->dir, name, err);
+}
+
+static int check_sum(const char *path, const struct ckpt_file *f, uint64_t bytes, uint64_t sum,
+		     struct error *err)
+{
+	if (bytes != f->bytes || sum != f->sum)
+		return error_set(err, ERROR_DATA, path, "is damaged: its checksum differs");
+	return 0;
+}
+
+int ckpt_read_file(struct ckpt *c, const char *name, char **out, size_t *len, struct error *err)
+{
+	char path[CKPT_PATH_MAX], *data;
+	const struct ckpt_file *f;
+	size_t n;
+	if (find_included(c, name, path, sizeof path, &f, err) != 0 ||
+	    fs_read_file(path, INCLUDED_MAX, &data, &n, err) != 0)
+		return -1;
+	if (check_sum(path, f, n, XXH3_64bits(data, n), err) != 0) {
+		free(data);
+		return -1;
+	}
+	*out = data;
+	if (len)
+		*len = n;
+	return 0;
+}
+
+int ckpt_check_file(struct ckpt *c, const char *name, char *path, size_t path_max,
+		    struct error *err)
+{
+	const struct ckpt_file *f;
+	uint64_t bytes, sum;
+	if (find_included(c, name, path, path_max, &f, err) != 0 ||
+	    ckpt_sum_file(path, 0, &bytes, &sum, err) != 0)
+		return -1;
+	return check_sum(path, f, bytes, sum, err);
+}
+
+int ckpt_read_layout(struct ckpt *c, struct layout *l, struct error *err)
+{
+	char path[CKPT_PATH_MAX];
+	if (ckpt_check_file(c, "layout", path, sizeof path, err) != 0 ||
+	    layout_read(l, path, err) != 0)
+		return -1;
+	if (layout_dense_count(l) != ckpt_dense_count(c))
+		return error_set(err, ERROR_DATA, path,
+				 "has %" PRIu64 " dense elements, the parts %" PRIu64,
+				 layout_dense_count(l), ckpt_dense_count(c));
+	uint32_t width = l->has_table ? l->table.width : 0;
+	if (width != ckpt_width(c))
+		return error_set(err, ERROR_DATA, path, "has rows of width %u, the parts of %u",
+				 width, ckpt_width(c));
+	return 0;
+}
+
+static const struct part_shape *last_shape(const struct ckpt *c)
+{
+	return part_get_shape(c->part[c->manifest.parts - 1]);
+}
+
+uint64_t ckpt_dense_count(const struct ckpt *c)
+{
+	return last_shape(c)->dense_begin + last_shape(c)->dense_count;
+}
+
+uint32_t ckpt_dense_slots(const struct ckpt *c)
+{
+	return last_shape(c)->dense_slots;
+}
+
+uint32_t ckpt_width(const struct ckpt *c)
+{
+	return last_shape(c)->width;
+}
+
+uint32_t ckpt_row_slots(const struct ckpt *c)
+{
+	return last_shape(c)->row_slots;
+}
+
+uint64_t ckpt_row_count(const struct ckpt *c)
+{
+	uint64_t rows = 0;
+	for (uint32_t i = 0; i < c->manifest.parts; i++)
+		rows += part_row_count(c->part[i]);
+	return rows;
+}
+
+const char *ckpt_note(const struct ckpt *c, const char *key)
+{
+	return part_get_note(c->part[0], key);
+}
+
+int ckpt_read_dense(struct ckpt *c, int slot, uint64_t begin, uint64_t count, float *out,
+		    struct error *err)
+{
+	uint64_t total = ckpt_dense_count(c);
+	if (begin > total || count > total - begin)
+		return error_set(err, ERROR_DATA, c->dir,
+				 "elements %" PRIu64 "+%" PRIu64 " of %" PRIu64 " asked for", begin,
+				 count, total);
+	for (uint32_t i = 0; i < c->manifest.parts && count > 0; i++) {
+		const struct part_shape *s = part_get_shape(c->part[i]);
+		uint64_t end = s->dense_begin + s->dense_count;
+		if (begin >= end)
+			continue;
+		uint64_t here = end - begin < count ? end - begin : count;
+		if (part_read_dense(c->part[i], slot, begin, here, out, err) != 0)
+			return -1;
+		begin += here;
+		out += here;
+		count -= here;
+	}
+	return 0;
+}
+
+struct row_walk {
+	ckpt_row_fn *fn;
+	void *arg;
+	uint32_t width, slots;
+};
+
+static int walk_block(uint64_t rows, const uint32_t *keys, const float *values,
+		      const float *const *slots, void *arg, struct error *err)
+{
+	const struct row_walk *w = arg;
+	for (uint64_t i = 0; i < rows; i++) {
+		const float *slot[PART_SLOTS_MAX];
+		for (uint32_t s = 0; s < w->slots; s++)
+			slot[s] = slots[s] + i * w->width;
+		if (w->fn(keys[i], values + i * w->width, slot, w->arg, err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+int ckpt_each_row(struct ckpt *c, ckpt_row_fn *fn, void *arg, struct error *err)
+{
+	struct row_walk w = {fn, arg, ckpt_width(c), ckpt_row_slots(c)};
+	for (uint32_t i = 0; i < c->manifest.parts; i++)
+		if (part_each_rows(c->part[i], walk_block, &w, err) != 0)
+			return -1;
+	return 0;
+}
+
+/* ---- verify ---- */
+
+struct verdict {
+	part_bad_fn *bad;
+	void *arg;
+	int found;
+};
+
+static void tell(struct verdict *v, const struct error *e)
+{
+	v->bad(e->place, e->text, v->arg);
+	v->found++;
+}
+
+/* A part's own checksums say which block it is; MANIFEST's, whether they can be believed. */
+static int verify_part(const char *path, struct verdict *v)
+{
+	struct error why = {0};
+	struct part_reader *p;
+	if (part_open(&p, path, &why) != 0) {
+		tell(v, &why);
+		return 1;
+	}
+	int found = part_verify(p, v->bad, v->arg, &why);
+	part_close(p);
+	if (found < 0)
+		tell(v, &why);
+	else
+		v->found += found;
+	return found != 0;
+}
+
+static void verify_file(const char *dir, const struct ckpt_file *f, struct verdict *v)
+{
+	char path[CKPT_PATH_MAX];
+	uint64_t bytes, sum;
+	struct error why = {0};
+	if (fs_join(path, sizeof path, dir, f->name, &why) != 0 ||
+	    ckpt_check_length(dir, f, &why) != 0) {
+		tell(v, &why);
+		return;
+	}
+	if (strncmp(f->name, "part-", 5) == 0 && verify_part(path, v))
+		return;
+	if (ckpt_sum_file(path, 0, &bytes, &sum, &why) != 0 ||
+	    check_sum(path, f, bytes, sum, &why) != 0)
+		tell(v, &why);
+}
+
+/* What no single file shows: parts of different shapes, a layout that does not fit them. */
+static void verify_whole(const char *dir, struct verdict *v)
+{
+	struct error why = {0};
+	struct layout *l = malloc(sizeof *l);
+	struct ckpt *c = NULL;
+	if (!l)
+		error_set(&why, ERROR_OS, dir, "out of memory");
+	if (!l || ckpt_open(&c, dir, &why) != 0 ||
+	    (ckpt_find_file(c, "layout") && ckpt_read_layout(c, l, &why) != 0))
+		tell(v, &why);
+	ckpt_close(c);
+	free(l);
+}
+
+int ckpt_verify(const char *dir, part_bad_fn *bad, void *arg, struct error *err)
+{
+	struct verdict v = {bad, arg, 0};
+	struct error why = {0};
+	struct ckpt_manifest *m = malloc(sizeof *m);
+	if (!m)
+		return error_set(err, ERROR_OS, dir, "out of memory");
+	if (ckpt_manifest_read(m, dir, &why) == 0) {
+		for (size_t i = 0; i < m->count; i++)
+			verify_file(dir, &m->file[i], &v);
+		if (v.found == 0)
+			verify_whole(dir, &v);
+	} else if (why.code == ERROR_DATA) {
+		tell(&v, &why);
+	} else {
+		v.found = -1;
+		if (err)
+			*err = why;
+	}
+	free(m);
+	return v.found;
+}

@@ -1,0 +1,200 @@
+/*
+ * list: a directory of checkpoints: which are complete, which is the newest, which may go (ckpt.h).
+ * Whatever lies there that is no checkpoint is left alone.
+ */
+#include "ckpt/ckpt.h"
+
+#include "base/fs.h"
+#include "ckpt/manifest.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int is_number(const char *name)
+{
+	return name[0] && strspn(name, "0123456789") == strlen(name);
+}
+
+/* Names of digits as numbers, of any length. */
+static int compare_numbers(const char *a, const char *b)
+{
+	a += strspn(a, "0");
+	b += strspn(b, "0");
+	size_t la = strlen(a), lb = strlen(b);
+	return la != lb ? (la > lb) - (la < lb) : strcmp(a, b);
+}
+
+static int compare_names(const char *a, const char *b)
+{
+	int order = is_number(a) && is_number(b) ? compare_numbers(a, b) : 0;
+	return order ? order : strcmp(a, b);
+}
+
+/* Oldest first. Incarnations before iterations: a job that was rolled back counts its iterations
+ * again. */
+static int compare_entries(const void *left, const void *right)
+{
+	const struct ckpt_entry *a = left, *b = right;
+	if (a->complete != b->complete)
+		return a->complete - b->complete;
+	if (a->incarnation != b->incarnation)
+		return (a->incarnation > b->incarnation) - (a->incarnation < b->incarnation);
+	if (a->iteration != b->iteration)
+		return (a->iteration > b->iteration) - (a->iteration < b->iteration);
+	if (a->at != b->at)
+		return (a->at > b->at) - (a->at < b->at);
+	return compare_names(a->name, b->name);
+}
+
+static int all_lengths_fit(const char *dir, const struct ckpt_manifest *m)
+{
+	for (size_t i = 0; i < m->count; i++)
+		if (ckpt_check_length(dir, &m->file[i], NULL) != 0)
+			return 0;
+	return 1;
+}
+
+/* 1 when name is a checkpoint, or what is left of one. */
+static int look_at(const char *dir, const char *name, struct ckpt_manifest *m, struct ckpt_entry *e)
+{
+	char path[CKPT_PATH_MAX], manifest[CKPT_PATH_MAX];
+	struct stat st;
+	if (name[0] == '.' || strlen(name) >= sizeof e->name ||
+	    fs_join(path, sizeof path, dir, name, NULL) != 0 ||
+	    fs_join(manifest, sizeof manifest, path, CKPT_MANIFEST, NULL) != 0)
+		return 0;
+	if (lstat(path, &st) != 0 || !S_ISDIR(st.st_mode))
+		return 0;
+	int has_manifest = access(manifest, F_OK) == 0;
+	if (!has_manifest && !is_number(name))
+		return 0;
+	memset(e, 0, sizeof *e);
+	memcpy(e->name, name, strlen(name) + 1);
+	if (!has_manifest || ckpt_manifest_read(m, path, NULL) != 0 || !all_lengths_fit(path, m))
+		return 1;
+	e->complete = 1;
+	e->iteration = m->iteration;
+	e->incarnation = m->incarnation;
+	e->at = m->at;
+	e->parts = m->parts;
+	for (size_t i = 0; i < m->count; i++)
+		e->bytes += m->file[i].bytes;
+	return 1;
+}
+
+static int collect(DIR *d, const char *dir, struct ckpt_manifest *m, struct ckpt_entry **out,
+		   size_t *count, struct error *err)
+{
+	size_t room = 0;
+	struct dirent *de;
+	while ((errno = 0, de = readdir(d)) != NULL) {
+		if (*count == room) {
+			room = room ? room * 2 : 16;
+			struct ckpt_entry *larger = realloc(*out, room * sizeof *larger);
+			if (!larger)
+				return error_set(err, ERROR_OS, dir, "out of memory");
+			*out = larger;
+		}
+		*count += (size_t)look_at(dir, de->d_name, m, *out + *count);
+	}
+	if (errno != 0)
+		return error_errno(err, ERROR_IO, dir, "can't be listed");
+	return 0;
+}
+
+int ckpt_list(const char *dir, struct ckpt_entry **out, size_t *count, struct error *err)
+{
+	DIR *d = opendir(dir);
+	if (!d)
+		return error_errno(err, 0, dir, "can't be listed");
+	struct ckpt_manifest *m = malloc(sizeof *m);
+	*out = NULL;
+	*count = 0;
+	int result = m ? collect(d, dir, m, out, count, err)
+		       : error_set(err, ERROR_OS, dir, "out of memory");
+	free(m);
+	closedir(d);
+	if (result != 0) {
+		free(*out);
+		*out = NULL;
+		return -1;
+	}
+	if (*count)
+		qsort(*out, *count, sizeof **out, compare_entries);
+	return 0;
+}
+
+int ckpt_latest(const char *dir, char *out, size_t out_max, struct error *err)
+{
+	struct ckpt_entry *entry;
+	size_t count;
+	if (ckpt_list(dir, &entry, &count, err) != 0)
+		return -1;
+	int result = -1;
+	if (count && entry[count - 1].complete)
+		result = fs_join(out, out_max, dir, entry[count - 1].name, err);
+	else
+		error_set(err, ERROR_NEGATIVE, dir, "holds no complete checkpoint");
+	free(entry);
+	return result;
+}
+
+/* The last part of a path, trailing slashes left out. */
+static void last_part(const char *path, char *out, size_t max)
+{
+	size_t len = strlen(path);
+	while (len > 1 && path[len - 1] == '/')
+		len--;
+	size_t from = len;
+	while (from > 0 && path[from - 1] != '/')
+		from--;
+	snprintf(out, max, "%.*s", (int)(len - from), path + from);
+}
+
+/* What is half removed must not look complete. */
+static int remove_one(const char *dir, const char *name, struct error *err)
+{
+	char path[CKPT_PATH_MAX], manifest[CKPT_PATH_MAX];
+	if (fs_join(path, sizeof path, dir, name, err) != 0 ||
+	    fs_join(manifest, sizeof manifest, path, CKPT_MANIFEST, err) != 0)
+		return -1;
+	if (unlink(manifest) == 0) {
+		if (fs_sync_dir(path, err) != 0)
+			return -1;
+	} else if (errno != ENOENT) {
+		return error_errno(err, ERROR_IO, manifest, "can't be removed");
+	}
+	return fs_remove_tree(path, err);
+}
+
+int ckpt_prune(const char *dir, uint64_t keep, const char *protect,
+	       void (*removed)(const char *name, void *arg), void *arg, struct error *err)
+{
+	struct ckpt_entry *entry;
+	size_t count;
+	char kept[CKPT_PATH_MAX] = "";
+	if (protect)
+		last_part(protect, kept, sizeof kept);
+	if (ckpt_list(dir, &entry, &count, err) != 0)
+		return -1;
+	const char *newest = count && entry[count - 1].complete ? entry[count - 1].name : NULL;
+	int result = 0;
+	for (size_t i = 0; result == 0 && i < count; i++) {
+		const struct ckpt_entry *e = &entry[i];
+		int goes = e->complete ? count - i > keep
+				       : newest && is_number(e->name) && is_number(newest) &&
+						 compare_numbers(e->name, newest) < 0;
+		if (!goes || strcmp(e->name, kept) == 0)
+			continue;
+		result = remove_one(dir, e->name, err);
+		if (result == 0 && removed)
+			removed(e->name, arg);
+	}
+	free(entry);
+	return result;
+}

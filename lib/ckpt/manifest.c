@@ -1,0 +1,338 @@
+/*
+ * manifest: MANIFEST of a checkpoint, written last and read first (ckpt.h).
+ *
+ *     checkpoint version=1 job=adult iteration=120 incarnation=0 at=1700000000.5 epoch=1\n
+ *     file name=part-0 bytes=8123 sum=0123456789abcdef\n
+ *     end sum=...\n        XXH3 of every byte before its digits
+ */
+#include "ckpt/ckpt.h"
+
+#include "base/fs.h"
+#include "base/number.h"
+#include "base/option.h"
+#include "wire/record.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "ckpt/manifest.h"
+
+#define FILE_LINE_MAX 256
+#define TEXT_MAX (RECORD_LINE_MAX + (CKPT_FILES_MAX + 1) * FILE_LINE_MAX)
+#define END_PREFIX "end sum="
+#define END_BYTES (sizeof END_PREFIX - 1 + 16 + 1)
+#define COPY_BYTES (1u << 18)
+
+void ckpt_part_name(uint32_t part, char out[CKPT_NAME_MAX])
+{
+	snprintf(out, CKPT_NAME_MAX, "part-%u", part);
+}
+
+int ckpt_manifest_start(struct ckpt_manifest *m, const char *job, uint64_t iteration,
+			uint64_t incarnation, double at, struct error *err)
+{
+	if (job[0] && !option_id_ok(job))
+		return error_set(err, ERROR_USAGE, NULL, "'%.80s' is no name for a job", job);
+	memset(m, 0, sizeof *m);
+	memcpy(m->job, job, strlen(job) + 1);
+	m->iteration = iteration;
+	m->incarnation = incarnation;
+	m->at = at;
+	m->epoch = -1;
+	return 0;
+}
+
+static int check_new_name(const struct ckpt_manifest *m, const char *name, struct error *err)
+{
+	if (!option_id_ok(name) || strcmp(name, CKPT_MANIFEST) == 0)
+		return error_set(err, ERROR_DATA, NULL, "'%.80s' is no name for a file", name);
+	for (size_t i = 0; i < m->count; i++)
+		if (strcmp(m->file[i].name, name) == 0)
+			return error_set(err, ERROR_DATA, NULL, "file '%s' stands twice", name);
+	if (m->count == CKPT_FILES_MAX)
+		return error_set(err, ERROR_DATA, NULL, "more than %d files", CKPT_FILES_MAX);
+	return 0;
+}
+
+int ckpt_add(struct ckpt_manifest *m, const char *name, uint64_t bytes, uint64_t sum,
+	     struct error *err)
+{
+	if (check_new_name(m, name, err) != 0)
+		return -1;
+	struct ckpt_file *f = &m->file[m->count++];
+	memcpy(f->name, name, strlen(name) + 1);
+	f->bytes = bytes;
+	f->sum = sum;
+	return 0;
+}
+
+/* Reads in to its end, writes what it reads to out (unless -1), sums it. */
+static int pump(int in, const char *in_name, int out, const char *out_name, uint64_t *bytes,
+		uint64_t *sum, struct error *err)
+{
+	char *buffer = malloc(COPY_BYTES);
+	XXH3_state_t *state = XXH3_createState();
+	int result = buffer && state ? 1 : error_set(err, ERROR_OS, in_name, "out of memory");
+	*bytes = 0;
+	if (result > 0)
+		XXH3_64bits_reset(state);
+	while (result > 0) {
+		ssize_t n = read(in, buffer, COPY_BYTES);
+		if (n < 0) {
+			result = error_errno(err, ERROR_IO, in_name, "read");
+		} else if (n == 0) {
+			*sum = XXH3_64bits_digest(state);
+			result = 0;
+		} else {
+			XXH3_64bits_update(state, buffer, (size_t)n);
+			*bytes += (uint64_t)n;
+			if (out >= 0 && fs_write_all(out, buffer, (size_t)n, out_name, err) != 0)
+				result = -1;
+		}
+	}
+	free(buffer);
+	XXH3_freeState(state);
+	return result;
+}
+
+int ckpt_sum_file(const char *path, int sync, uint64_t *bytes, uint64_t *sum, struct error *err)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return error_errno(err, 0, path, "can't be read");
+	int result = pump(fd, path, -1, NULL, bytes, sum, err);
+	if (result == 0 && sync && fsync(fd) != 0)
+		result = error_errno(err, ERROR_IO, path, "fsync");
+	close(fd);
+	return result;
+}
+
+int ckpt_add_file(struct ckpt_manifest *m, const char *dir, const char *name, struct error *err)
+{
+	char path[CKPT_PATH_MAX];
+	uint64_t bytes, sum;
+	if (check_new_name(m, name, err) != 0 || fs_join(path, sizeof path, dir, name, err) != 0 ||
+	    ckpt_sum_file(path, 1, &bytes, &sum, err) != 0)
+		return -1;
+	return ckpt_add(m, name, bytes, sum, err);
+}
+
+static int copy_file(int in, const char *in_name, const char *path, uint64_t *bytes, uint64_t *sum,
+		     struct error *err)
+{
+	int out = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (out < 0)
+		return error_errno(err, ERROR_CANTCREAT, path, "can't be made");
+	int result = pump(in, in_name, out, path, bytes, sum, err);
+	if (result == 0 && fsync(out) != 0)
+		result = error_errno(err, ERROR_IO, path, "fsync");
+	if (close(out) != 0 && result == 0)
+		result = error_errno(err, ERROR_IO, path, "close");
+	if (result != 0)
+		unlink(path);
+	return result;
+}
+
+int ckpt_include(struct ckpt_manifest *m, const char *dir, const char *path, const char *name,
+		 struct error *err)
+{
+	char to[CKPT_PATH_MAX];
+	uint64_t bytes, sum;
+	if (!name) {
+		name = strrchr(path, '/');
+		name = name ? name + 1 : path;
+	}
+	if (check_new_name(m, name, err) != 0 || fs_join(to, sizeof to, dir, name, err) != 0)
+		return -1;
+	int in = open(path, O_RDONLY | O_CLOEXEC);
+	if (in < 0)
+		return error_errno(err, 0, path, "can't be read");
+	int result = copy_file(in, path, to, &bytes, &sum, err);
+	close(in);
+	return result == 0 ? ckpt_add(m, name, bytes, sum, err) : -1;
+}
+
+/* Sets m->parts: part-0, part-1, ... as far as they go; a part beyond is one too many. */
+static int count_parts(struct ckpt_manifest *m, struct error *err)
+{
+	uint32_t named = 0, n = 0;
+	char name[CKPT_NAME_MAX];
+	for (size_t i = 0; i < m->count; i++)
+		named += strncmp(m->file[i].name, "part-", 5) == 0;
+	for (int found = 1; found && n <= CKPT_PARTS_MAX;) {
+		ckpt_part_name(n, name);
+		found = ckpt_manifest_file(m, name) != NULL;
+		n += (uint32_t)found;
+	}
+	if (n == 0 || n != named || n > CKPT_PARTS_MAX)
+		return error_set(err, ERROR_DATA, NULL,
+				 "%u parts are named, of which %u in a row from part-0", named, n);
+	m->parts = n;
+	return 0;
+}
+
+const struct ckpt_file *ckpt_manifest_file(const struct ckpt_manifest *m, const char *name)
+{
+	for (size_t i = 0; i < m->count; i++)
+		if (strcmp(m->file[i].name, name) == 0)
+			return &m->file[i];
+	return NULL;
+}
+
+/* The whole text into text[TEXT_MAX]; its length. */
+static size_t format_manifest(const struct ckpt_manifest *m, char *text)
+{
+	struct record_out o;
+	record_begin(&o, text, RECORD_LINE_MAX, "checkpoint");
+	record_add_u64(&o, "version", 1);
+	record_add(&o, "job", m->job);
+	record_add_u64(&o, "iteration", m->iteration);
+	record_add_u64(&o, "incarnation", m->incarnation);
+	record_add_real(&o, "at", m->at);
+	if (m->epoch >= 0)
+		record_add_u64(&o, "epoch", (uint64_t)m->epoch);
+	size_t len = record_end(&o, NULL);
+	for (size_t i = 0; i < m->count; i++) {
+		char sum[17];
+		snprintf(sum, sizeof sum, "%016" PRIx64, m->file[i].sum);
+		record_begin(&o, text + len, FILE_LINE_MAX, "file");
+		record_add(&o, "name", m->file[i].name);
+		record_add_u64(&o, "bytes", m->file[i].bytes);
+		record_add(&o, "sum", sum);
+		len += record_end(&o, NULL);
+	}
+	memcpy(text + len, END_PREFIX, sizeof END_PREFIX);
+	len += sizeof END_PREFIX - 1;
+	snprintf(text + len, 18, "%016" PRIx64 "\n", (uint64_t)XXH3_64bits(text, len));
+	return len + 17;
+}
+
+int ckpt_commit(struct ckpt_manifest *m, const char *dir, struct error *err)
+{
+	char path[CKPT_PATH_MAX], parent[CKPT_PATH_MAX];
+	if (count_parts(m, err) != 0)
+		return error_wrap(err, dir);
+	if (fs_join(path, sizeof path, dir, CKPT_MANIFEST, err) != 0)
+		return -1;
+	char *text = malloc(TEXT_MAX);
+	if (!text)
+		return error_set(err, ERROR_OS, dir, "out of memory");
+	/* The files' names before MANIFEST's: the directory's entries must be on disk first. */
+	int result = fs_sync_dir(dir, err);
+	if (result == 0)
+		result = fs_replace_file(path, text, format_manifest(m, text), err);
+	free(text);
+	if (result != 0)
+		return -1;
+	size_t len = strlen(dir);
+	while (len > 1 && dir[len - 1] == '/')
+		len--;
+	snprintf(path, sizeof path, "%.*s", (int)len, dir);
+	fs_dirname(path, parent, sizeof parent);
+	return fs_sync_dir(parent, err);
+}
+
+/* ---- reading ---- */
+
+static int take_head(struct ckpt_manifest *m, const struct record *r, struct error *err)
+{
+	uint64_t version, iteration, incarnation, epoch = UINT64_MAX;
+	const char *job;
+	double at;
+	if (!record_is(r, "checkpoint"))
+		return error_set(err, ERROR_DATA, NULL, "'checkpoint version=1' must come first");
+	if (record_u64(r, "version", 1, 1, &version, err) != 0 ||
+	    record_text(r, "job", &job, err) != 0 ||
+	    record_u64(r, "iteration", 0, UINT64_MAX, &iteration, err) != 0 ||
+	    record_u64(r, "incarnation", 0, UINT64_MAX, &incarnation, err) != 0 ||
+	    record_real(r, "at", 0, 1e15, &at, err) != 0 ||
+	    record_u64_opt(r, "epoch", 0, INT64_MAX, &epoch, err) != 0 ||
+	    ckpt_manifest_start(m, job, iteration, incarnation, at, err) != 0)
+		return -1;
+	if (epoch <= INT64_MAX)
+		m->epoch = (int64_t)epoch;
+	return 0;
+}
+
+static int take_file(struct ckpt_manifest *m, const struct record *r, struct error *err)
+{
+	const char *name, *sum;
+	uint64_t bytes;
+	if (record_text(r, "name", &name, err) != 0 ||
+	    record_u64(r, "bytes", 0, INT64_MAX, &bytes, err) != 0 ||
+	    record_text(r, "sum", &sum, err) != 0)
+		return -1;
+	if (strlen(sum) != 16 || strspn(sum, "0123456789abcdef") != 16)
+		return error_set(err, ERROR_DATA, NULL, "sum=: '%.40s' is no checksum", sum);
+	return ckpt_add(m, name, bytes, strtoull(sum, NULL, 16), err);
+}
+
+/* The last line, exactly as we would write it. */
+static int check_end(const char *text, size_t len, struct error *err)
+{
+	char end[END_BYTES + 1];
+	if (len < END_BYTES)
+		return error_set(err, ERROR_DATA, NULL, "is cut off");
+	size_t summed = len - 17;
+	snprintf(end, sizeof end, END_PREFIX "%016" PRIx64 "\n",
+		 (uint64_t)XXH3_64bits(text, summed));
+	if (memcmp(end, text + len - END_BYTES, END_BYTES) != 0)
+		return error_set(err, ERROR_DATA, NULL,
+				 "is damaged: its last line does not fit the rest");
+	return 0;
+}
+
+static int take_text(struct ckpt_manifest *m, struct record *r, const char *text, size_t len,
+		     struct error *err)
+{
+	char place[32];
+	size_t body = len - END_BYTES;
+	for (size_t i = 0, line = 1; i < body; line++) {
+		const char *newline = memchr(text + i, '\n', body - i);
+		size_t n = newline ? (size_t)(newline - text) - i : body - i;
+		int result = newline ? record_parse(r, text + i, n, err)
+				     : error_set(err, ERROR_DATA, NULL, "no newline at its end");
+		if (result == 0 && line == 1)
+			result = take_head(m, r, err);
+		else if (result == 0 && record_is(r, "file"))
+			result = take_file(m, r, err);
+		if (result != 0) {
+			snprintf(place, sizeof place, "line %zu", line);
+			return error_wrap(err, place);
+		}
+		i += n + 1;
+	}
+	return body ? count_parts(m, err) : error_set(err, ERROR_DATA, NULL, "is empty");
+}
+
+int ckpt_manifest_read(struct ckpt_manifest *m, const char *dir, struct error *err)
+{
+	char path[CKPT_PATH_MAX], *text;
+	size_t len;
+	struct error why = {0};
+	memset(m, 0, sizeof *m);
+	if (fs_join(path, sizeof path, dir, CKPT_MANIFEST, err) != 0)
+		return -1;
+	if (fs_read_file(path, TEXT_MAX, &text, &len, &why) != 0) {
+		if (why.code == ERROR_NOINPUT)
+			return error_set(err, ERROR_NOINPUT, dir,
+					 access(dir, F_OK) == 0
+						 ? "is no complete checkpoint: it has no MANIFEST"
+						 : "there is no such directory");
+		if (err)
+			*err = why;
+		return -1;
+	}
+	struct record *r = malloc(sizeof *r);
+	int result = r ? check_end(text, len, err) : error_set(err, ERROR_OS, NULL, "out of memory");
+	if (result == 0)
+		result = take_text(m, r, text, len, err);
+	free(r);
+	free(text);
+	return result == 0 ? 0 : error_wrap(err, path);
+}
