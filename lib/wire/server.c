@@ -120,9 +120,12 @@ static void on_sweep(evutil_socket_t fd, short what, void *server)
 
 static void on_signal(evutil_socket_t signal_number, short what, void *server)
 {
-	(void)signal_number;
+	struct server *s = server;
 	(void)what;
-	server_stop(server);
+	if (s->options.signalled)
+		s->options.signalled((int)signal_number, s->options.owner);
+	else
+		server_stop(s);
 }
 
 static void on_watchdog(evutil_socket_t fd, short what, void *server)

@@ -62,6 +62,9 @@ struct server_options {
 		request_put_ref(). A client that leaves 256 KiB unread is not read from. */
 	double idle_seconds;      /* a client without request or deferred answer this long is closed; 0: never */
 	double drain_seconds;     /* at the end: unread answers are waited for this long; 0: 1 s */
+	/* Called at SIGTERM and SIGINT in place of server_stop(), for an owner whose end takes its
+	 * time. NULL: they stop the server. */
+	void (*signalled)(int signal, void *owner);
 };
 
 /* Takes path.lock by flock (a second instance: ERROR_TEMPFAIL). Greeting and options are copied,
