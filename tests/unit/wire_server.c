@@ -1,0 +1,946 @@
+/* wire/server: conversations as a client has them, friendly and hostile. */
+#include "wire_daemon.h"
+
+#include "wire/address.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+static void test_answers(void **state)
+{
+	(void)state;
+	pid_t pid = daemon_start(NULL);
+	struct call *c = dial();
+	assert_true(record_is(call_greeting(c), "paceline"));
+	assert_string_equal(record_get(call_greeting(c), "role"), "test");
+	say(c, "echo n=7\nsing\necho\necho n=1 n=2\nNoise\necho  n=1\n\nnothing\necho n=8\n");
+	hear(c, "ok n=7");
+	hear(c, "err code=unknown-request");
+	for (int i = 0; i < 5; i++)
+		hear(c, "err code=bad-request");
+	hear(c, "err code=internal");
+	hear(c, "ok n=8");
+	say(c, "counters\n");
+	hear(c, "counter verb=echo requests=2 errors=1");
+	for (size_t i = 1; i < sizeof daemon_verbs / sizeof *daemon_verbs + 3; i++) {
+		static struct record r;
+		assert_int_equal(call_receive(c, &r, NULL), 0);
+		assert_true(record_is(&r, "counter"));
+	}
+	hear(c, "ok");
+	say(c, "help\n");
+	hear(c, "verb name=echo required=n optional=");
+	call_close(c);
+	assert_int_equal(daemon_stop(pid), 0);
+}
+
+/* The text of an error names what is wrong. */
+static void test_error_names_the_key(void **state)
+{
+	(void)state;
+	pid_t pid = daemon_start(NULL);
+	struct call *c = dial();
+	static struct record r;
+	say(c, "into into-bytes=3\nsing a=1\n");
+	assert_int_equal(call_receive(c, &r, NULL), 0);
+	assert_non_null(strstr(r.text, "into-offset-bytes="));
+	assert_int_equal(call_receive(c, &r, NULL), 0);
+	assert_non_null(strstr(r.text, "sing"));
+	call_close(c);
+	assert_int_equal(daemon_stop(pid), 0);
+}
+
+static void test_order_with_deferred(void **state)
+{
+	(void)state;
+	pid_t pid = daemon_start(NULL);
+	struct call *c = dial(), *other = dial();
+	say(c, "echo n=1\nlater key=1\necho n=2\nlater key=2\necho n=3\n");
+	hear(c, "ok n=1");
+	hear(c, "begun");
+	/* The second first: its answer must wait for the first. */
+	say(other, "release key=2\n");
+	hear(other, "ok");
+	say(other, "release key=1\n");
+	hear(other, "ok");
+	hear(c, "ok released=1");
+	hear(c, "ok n=2");
+	hear(c, "begun");
+	hear(c, "ok released=2");
+	hear(c, "ok n=3");
+	call_close(c);
+	call_close(other);
+	assert_int_equal(daemon_stop(pid), 0);
+}
+
+/* More deferred requests than are taken at once, and answers that are not read meanwhile. */
+static void test_many_pipelined(void **state)
+{
+	(void)state;
+	enum { COUNT = 30000 };
+	pid_t pid = daemon_start(NULL);
+	struct call *c = dial(), *other = dial();
+	size_t room = COUNT * 24 + 64, len = 0;
+	char *lines = malloc(room), expected[64];
+	len += (size_t)snprintf(lines, room, "later key=5\n");
+	for (int i = 0; i < COUNT; i++)
+		len += (size_t)snprintf(lines + len, room - len, "echo n=%d\n", i);
+	fflush(NULL);
+	pid_t writer = fork();
+	if (writer == 0) {
+		/* Not call_send(): that one reads, too. */
+		struct pollfd p = {.fd = call_fd(c), .events = POLLOUT};
+		for (size_t at = 0; at < len && poll(&p, 1, (int)(PATIENCE * 1e3)) == 1;) {
+			ssize_t n = send(p.fd, lines + at, len - at, MSG_NOSIGNAL);
+			at += n > 0 ? (size_t)n : 0;
+		}
+		_exit(0);
+	}
+	hear(c, "begun");
+	say(other, "release key=5\n");
+	hear(other, "ok");
+	hear(c, "ok released=5");
+	for (int i = 0; i < COUNT; i++) {
+		snprintf(expected, sizeof expected, "ok n=%d", i);
+		hear(c, expected);
+	}
+	assert_int_equal(daemon_wait(writer), 0);
+	free(lines);
+	call_close(c);
+	call_close(other);
+	assert_int_equal(daemon_stop(pid), 0);
+}
+
+static void test_half_lines(void **state)
+{
+	(void)state;
+	pid_t pid = daemon_start(NULL);
+	struct call *c = dial();
+	static const char text[] = "echo n=12\nload bytes=11\nhello world" "echo n=13\n";
+	for (const char *p = text; *p; p++) {
+		assert_int_equal(call_send(c, p, 1, NULL, 0, NULL), 0);
+		/* Others in between use the same buffers of the server. */
+		if (p - text == 25) {
+			struct call *other = dial();
+			say(other, "echo n=99\n");
+			hear(other, "ok n=99");
+			call_close(other);
+		}
+	}
+	char expected[96];
+	hear(c, "ok n=12");
+	snprintf(expected, sizeof expected, "ok got=11 sum=%llu",
+		 (unsigned long long)sum_of("hello world", 11));
+	hear(c, expected);
+	hear(c, "ok n=13");
+	/* Half a line, then the end: nothing is done, nothing is said. */
+	say(c, "echo n=1\necho n=");
+	shutdown(call_fd(c), SHUT_WR);
+	hear(c, "ok n=1");
+	hear_closed(c);
+	call_close(c);
+	assert_int_equal(daemon_stop(pid), 0);
+}
+
+/* printf | socat: what was asked before the end is answered, also what takes long. */
+static void test_half_closed(void **state)
+{
+	(void)state;
+	pid_t pid = daemon_start(NULL);
+	struct call *c = dial(), *other = dial();
+	say(c, "later key=9\necho n=4\nbig n=3000000 copy=1\n");
+	shutdown(call_fd(c), SHUT_WR);
+	hear(c, "begun");
+	say(other, "release key=9\n");
+	hear(other, "ok");
+	hear(c, "ok released=9");
+	hear(c, "ok n=4");
+	hear(c, "data bytes=3000000");
+	hear(c, "ok");
+	hear_closed(c);
+	call_close(c);
+	call_close(other);
+	assert_int_equal(daemon_stop(pid), 0);
+}
+
+/* Asks until the daemon's counter says so: there is no other way to see a close from outside. */
+static void wait_state(struct call *c, const char *key, uint64_t least)
+{
+	static struct record r;
+	uint64_t value = 0;
+	for (int i = 0; i < 2000 && value < least; i++) {
+		assert_int_equal(call_request(c, "state\n", 6, &r, NULL, NULL, NULL), CALL_OK);
+		assert_int_equal(record_u64(&r, key, 0, UINT64_MAX, &value, NULL), 0);
+		if (value < least)
+			usleep(5000);
+	}
+	assert_true(value >= least);
+}
+
+static void test_close_cancels(void **state)
+{
+	(void)state;
+	pid_t pid = daemon_start(NULL);
+	struct call *watcher = dial();
+	struct call *c = dial();
+	say(c, "later key=1\nlater key=2\necho n=1\n");
+	hear(c, "begun");
+	call_close(c);
+	wait_state(watcher, "cancelled", 2);
+	wait_state(watcher, "closed", 1);
+	say(watcher, "release key=1\n");
+	hear(watcher, "err code=nothing");
+	/* The same for a client that had shut down its sending side before it went. */
+	c = dial();
+	say(c, "later key=3\n");
+	hear(c, "begun");
+	shutdown(call_fd(c), SHUT_WR);
+	usleep(1000);
+	call_close(c);
+	wait_state(watcher, "cancelled", 3);
+	call_close(watcher);
+	/* Deferred ones at the end of the server are cancelled, too: it would leak otherwise. */
+	c = dial();
+	say(c, "later key=4\necho n=1\n");
+	hear(c, "begun");
+	assert_int_equal(daemon_stop(pid), 0);
+	call_close(c);
+}
+
+static void test_bye(void **state)
+{
+	(void)state;
+	pid_t pid = daemon_start(NULL);
+	struct call *c = dial();
+	say(c, "echo n=1\nbye\n");
+	hear(c, "ok n=1");
+	hear(c, "ok bye=1");
+	hear_closed(c);
+	call_close(c);
+	assert_int_equal(daemon_stop(pid), 0);
+}
+
+/* ---- payloads ---- */
+
+static void load(struct call *c, const char *data, size_t bytes, size_t step)
+{
+	char line[128];
+	int len = snprintf(line, sizeof line, "load bytes=%zu\n", bytes);
+	say(c, line);
+	(void)len;
+	for (size_t at = 0; at < bytes; at += step) {
+		size_t n = bytes - at < step ? bytes - at : step;
+		assert_int_equal(call_send(c, data + at, n, NULL, 0, NULL), 0);
+	}
+	snprintf(line, sizeof line, "ok got=%zu sum=%llu", bytes,
+		 (unsigned long long)sum_of(data, bytes));
+	hear(c, line);
+}
+
+static void test_payloads(void **state)
+{
+	(void)state;
+	pid_t pid = daemon_start(NULL);
+	struct call *c = dial();
+	size_t bytes = 5000001;
+	char *data = malloc(bytes);
+	for (size_t i = 0; i < bytes; i++)
+		data[i] = (char)(i % 251);
+	load(c, data, 0, 1);
+	load(c, data, 1, 1);
+	load(c, data, 3000, 7);
+	load(c, data, 200000, 1000);
+	load(c, data, bytes, bytes);
+	load(c, data, bytes, 99999);
+	/* Two in one write, a request behind. */
+	say(c, "load bytes=3\nabcload bytes=2\n\n\necho n=1\n");
+	char expected[96];
+	static struct record r;
+	snprintf(expected, sizeof expected, "ok got=3 sum=%llu",
+		 (unsigned long long)sum_of("abc", 3));
+	hear(c, expected);
+	assert_int_equal(call_receive(c, &r, NULL), 0);
+	assert_string_equal(record_get(&r, "got"), "2");
+	hear(c, "ok n=1");
+	free(data);
+	call_close(c);
+	assert_int_equal(daemon_stop(pid), 0);
+}
+
+static void test_payload_refused(void **state)
+{
+	(void)state;
+	pid_t pid = daemon_start(NULL);
+	struct call *c = dial();
+	/* Nobody wants it: it is skipped, what follows is found. */
+	say(c, "echo n=1 bytes=9\nrelease \nsing bytes=5\nabcd\nbig bytes=2\nxyecho n=2\n");
+	hear(c, "err code=bad-request");
+	hear(c, "err code=unknown-request");
+	hear(c, "err code=bad-request");
+	hear(c, "ok n=2");
+	call_close(c);
+	/* Where the next request begins is not known: closed. */
+	static const char *const bad[] = {
+		"load bytes=99999999999\n",  "load bytes=70000000\n",
+		"load bytes=x\n",            "load bytes=-1\n",
+		"load bytes=7 more=1\n",     "load a=1 a=1 bytes=7\n",
+		"echo n=1 bytes=3000000\n",  "sing bytes=3000000\n",
+		"load map-bytes=1 bytes=8\n", "load bytes=18446744073709551615\n",
+	};
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		c = dial();
+		say(c, bad[i]);
+		hear(c, i == 7 ? "err code=unknown-request" : "err code=bad-request");
+		hear_closed(c);
+		call_close(c);
+	}
+	/* The end in the middle of a payload. */
+	c = dial();
+	say(c, "echo n=3\nload bytes=100\nabc");
+	shutdown(call_fd(c), SHUT_WR);
+	hear(c, "ok n=3");
+	hear_closed(c);
+	call_close(c);
+	assert_int_equal(daemon_stop(pid), 0);
+}
+
+static void test_big_answers(void **state)
+{
+	(void)state;
+	pid_t pid = daemon_start(NULL);
+	struct call *c = dial();
+	size_t bytes = 8000003;
+	unsigned char *data = malloc(bytes);
+	for (int copy = 0; copy < 2; copy++) {
+		char line[64];
+		snprintf(line, sizeof line, "big n=%zu%s\necho n=5\n", bytes,
+			 copy ? " copy=1" : "");
+		say(c, line);
+		snprintf(line, sizeof line, "data bytes=%zu", bytes);
+		hear(c, line);
+		assert_int_equal(call_bytes(c, data, 1000, NULL), 0);
+		assert_int_equal(call_bytes(c, data + 1000, bytes - 1000, NULL), 0);
+		for (size_t i = 0; i < bytes; i++)
+			assert_int_equal(data[i], (unsigned char)(i * 7 + i / 251));
+		hear(c, "ok");
+		hear(c, "ok n=5");
+	}
+	/* A payload that the client does not take is skipped. */
+	say(c, "big n=300000\nbig n=3\necho n=6\n");
+	hear(c, "data bytes=300000");
+	hear(c, "ok");
+	hear(c, "data bytes=3");
+	hear(c, "ok");
+	hear(c, "ok n=6");
+	free(data);
+	call_close(c);
+	assert_int_equal(daemon_stop(pid), 0);
+}
+
+/* ---- shared memory ---- */
+
+static void test_map(void **state)
+{
+	(void)state;
+	pid_t pid = daemon_start(NULL);
+	struct call *c = dial(), *other = dial();
+	char *memory, expected[96];
+	struct error err;
+	say(c, "load map-offset-bytes=0 map-bytes=8\n");
+	hear(c, "err code=bad-request");
+	assert_int_equal(call_map(c, 100000, (void **)&memory, &err), 0);
+	memset(memory, 'q', 100000);
+	memcpy(memory + 4096, "hello world", 11);
+	say(c, "load map-offset-bytes=4096 map-bytes=11\n");
+	snprintf(expected, sizeof expected, "ok got=11 sum=%llu",
+		 (unsigned long long)sum_of("hello world", 11));
+	hear(c, expected);
+	say(c, "load map-offset-bytes=99992 map-bytes=8\nload map-offset-bytes=99992 map-bytes=9\n"
+	       "load map-offset-bytes=18446744073709551608 map-bytes=16\n"
+	       "load map-offset-bytes=4097 map-bytes=1\nload map-bytes=1\n"
+	       "echo n=1 map-offset-bytes=0 map-bytes=8\n"
+	       "map bytes=5\n"
+	       "into into-offset-bytes=8 into-bytes=16\ninto into-offset-bytes=99992 into-bytes=9\n");
+	static struct record r;
+	assert_int_equal(call_receive(c, &r, NULL), 0);
+	assert_string_equal(record_get(&r, "got"), "8");
+	for (int i = 0; i < 6; i++)
+		hear(c, "err code=bad-request");
+	hear(c, "ok");
+	hear(c, "err code=bad-request");
+	assert_memory_equal(memory + 7, "qmmmmmmmmmmmmmmmmq", 18);
+	/* A payload that is held outlives its connection. */
+	say(c, "hold map-offset-bytes=4096 map-bytes=11\n");
+	hear(c, "ok");
+	call_close(c);
+	wait_state(other, "closed", 1);
+	say(other, "held\n");
+	hear(other, expected);
+	call_close(other);
+	assert_int_equal(daemon_stop(pid), 0);
+}
+
+/* Sends text with these descriptors. */
+static void pass(struct call *c, const char *text, const int *fds, size_t count)
+{
+	union {
+		struct cmsghdr align;
+		char room[CMSG_SPACE(16 * sizeof(int))];
+	} control;
+	memset(&control, 0, sizeof control);
+	struct iovec piece = {(char *)(uintptr_t)text, strlen(text)};
+	struct msghdr message = {.msg_iov = &piece,
+				 .msg_iovlen = 1,
+				 .msg_control = &control,
+				 .msg_controllen = CMSG_SPACE(count * sizeof(int))};
+	struct cmsghdr *h = CMSG_FIRSTHDR(&message);
+	h->cmsg_level = SOL_SOCKET;
+	h->cmsg_type = SCM_RIGHTS;
+	h->cmsg_len = CMSG_LEN(count * sizeof(int));
+	memcpy(CMSG_DATA(h), fds, count * sizeof(int));
+	assert_int_equal(sendmsg(call_fd(c), &message, MSG_NOSIGNAL), strlen(text));
+}
+
+static size_t descriptors_of(pid_t pid)
+{
+	char path[64];
+	size_t count = 0;
+	for (int fd = 0; fd < 256; fd++) {
+		struct stat st;
+		snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)pid, fd);
+		count += lstat(path, &st) == 0;
+	}
+	return count;
+}
+
+static void test_map_refused(void **state)
+{
+	(void)state;
+	pid_t pid = daemon_start(NULL);
+	struct call *c = dial();
+	say(c, "echo n=1\n");
+	hear(c, "ok n=1");
+	size_t before = descriptors_of(pid);
+	int unsealed = memfd_create("a", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int sealed = memfd_create("b", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int file = open("/dev/null", O_RDWR);
+	assert_int_equal(ftruncate(unsealed, 4096), 0);
+	assert_int_equal(ftruncate(sealed, 4096), 0);
+	assert_int_equal(fcntl(sealed, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	say(c, "map bytes=4096\nmap\nmap bytes=x\n");
+	pass(c, "map bytes=4096\n", &unsealed, 1);
+	pass(c, "map bytes=4096\n", &file, 1);
+	pass(c, "map bytes=4097\n", &sealed, 1);
+	pass(c, "map bytes=0\n", &sealed, 1);
+	for (int i = 0; i < 7; i++)
+		hear(c, "err code=bad-request");
+	int many[7] = {file, file, sealed, sealed, file, file, file};
+	pass(c, "echo n=2\n", many, 7);
+	hear(c, "ok n=2");
+	pass(c, "echo n=", many, 2);
+	pass(c, "3\n", many, 2);
+	hear(c, "ok n=3");
+	assert_int_equal(descriptors_of(pid), before);
+	int two[2] = {sealed, file};
+	pass(c, "map bytes=4096\n", two, 2);
+	hear(c, "ok");
+	assert_int_equal(descriptors_of(pid), before);
+	close(unsealed);
+	close(sealed);
+	close(file);
+	call_close(c);
+	assert_int_equal(daemon_stop(pid), 0);
+}
+
+/* ---- hostile clients ---- */
+
+static void test_long_line(void **state)
+{
+	(void)state;
+	pid_t pid = daemon_start(NULL);
+	struct call *c = dial(), *other = dial();
+	char line[RECORD_LINE_MAX + 1];
+	/* The longest that is allowed. */
+	memset(line, 'a', sizeof line);
+	memcpy(line, "echo n=1 x=", 11);
+	line[RECORD_LINE_MAX - 1] = '\n';
+	line[RECORD_LINE_MAX] = '\0';
+	say(c, line);
+	hear(c, "ok n=1");
+	line[RECORD_LINE_MAX - 1] = 'a';
+	say(c, line);
+	hear(c, "err code=bad-request");
+	hear_closed(c);
+	say(other, "echo n=2\n");
+	hear(other, "ok n=2");
+	call_close(c);
+	call_close(other);
+	assert_int_equal(daemon_stop(pid), 0);
+}
+
+static uint64_t random_state = 88172645463325252u;
+
+static uint64_t next_random(void)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return random_state;
+}
+
+/* Words of the protocol in any order, and plain noise. */
+static size_t make_noise(char *out, size_t max)
+{
+	static const char *const word[] = {
+		"echo",  "load",   " bytes=",    "map",      "\n",   "\n", " n=",   "1", "17",
+		"later", " key=",  " map-bytes=", " map-offset-bytes=", "\t", "%", "%00", "%41",
+		" ",     "=",      "release",    "watch",    "tick", "big", " copy=1", "-", "hold",
+		"help",  "counters", "bye",      "\0",       "nothing", "into", "99999999999999999999"};
+	size_t len = 0;
+	while (len + 32 < max && next_random() % 40 != 0) {
+		if (next_random() % 8 == 0) {
+			out[len++] = (char)next_random();
+		} else {
+			const char *w = word[next_random() % (sizeof word / sizeof *word)];
+			size_t n = *w ? strlen(w) : 1;
+			memcpy(out + len, w, n);
+			len += n;
+		}
+	}
+	return len;
+}
+
+static void test_noise(void **state)
+{
+	(void)state;
+	struct daemon_options o = {.server.output_bytes_max = 1 << 20};
+	pid_t pid = daemon_start(&o);
+	char *noise = malloc(20000), sink[4096];
+	for (int i = 0; i < 3000; i++) {
+		struct address a;
+		assert_int_equal(address_open(&a, daemon_path, NULL), 0);
+		int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+		while (connect(fd, (struct sockaddr *)&a.name, a.len) != 0)
+			assert_true(errno == ENOENT || errno == ECONNREFUSED);
+		address_close(&a);
+		for (uint64_t k = next_random() % 4; k > 0; k--) {
+			size_t len = make_noise(noise, 20000);
+			(void)!send(fd, noise, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+			if (next_random() % 2)
+				(void)!recv(fd, sink, sizeof sink, MSG_DONTWAIT);
+		}
+		if (next_random() % 3 == 0)
+			shutdown(fd, SHUT_WR);
+		close(fd);
+	}
+	free(noise);
+	struct call *c = dial();
+	say(c, "echo n=1\n");
+	hear(c, "ok n=1");
+	wait_state(c, "closed", 3000);
+	call_close(c);
+	assert_int_equal(daemon_stop(pid), 0);
+}
+
+static void test_slow_reader(void **state)
+{
+	(void)state;
+	struct daemon_options o = {.server.output_bytes_max = 1 << 20};
+	pid_t pid = daemon_start(&o);
+	struct call *slow = dial(), *other = dial();
+	say(slow, "watch\n");
+	/* Until what the socket takes and the limit are full; then it is closed. */
+	static struct record r;
+	uint64_t closed = 0;
+	for (int i = 0; i < 200 && closed == 0; i++) {
+		say(other, "tick n=50\nstate\n");
+		hear(other, "ok");
+		assert_int_equal(call_receive(other, &r, NULL), 0);
+		assert_int_equal(record_u64(&r, "closed", 0, 9, &closed, NULL), 0);
+	}
+	assert_int_equal(closed, 1);
+	assert_string_equal(record_get(&r, "cancelled"), "1");
+	/* It reads what had been sent, then the end. */
+	struct error err;
+	while (call_receive(slow, &r, &err) == 0)
+		assert_true(record_is(&r, "tick"));
+	assert_true(err.code == ERROR_UNAVAILABLE || err.code == ERROR_DATA);
+	call_close(slow);
+	call_close(other);
+	assert_int_equal(daemon_stop(pid), 0);
+}
+
+/* One that asks and never reads is not read from any more, and costs others nothing. */
+static void test_asks_and_never_reads(void **state)
+{
+	(void)state;
+	pid_t pid = daemon_start(NULL);
+	struct call *deaf = dial(), *other = dial();
+	static char lines[65536];
+	for (size_t i = 0; i + 10 <= sizeof lines; i += 10)
+		memcpy(lines + i, "echo n=12\n", 10);
+	size_t sent = 0;
+	for (int full = 0; !full;) {
+		ssize_t n = send(call_fd(deaf), lines, sizeof lines / 10 * 10,
+				 MSG_DONTWAIT | MSG_NOSIGNAL);
+		struct pollfd p = {.fd = call_fd(deaf), .events = POLLOUT};
+		assert_true(n > 0 || errno == EAGAIN);
+		sent += n > 0 ? (size_t)n : 0;
+		say(other, "echo n=1\n");
+		hear(other, "ok n=1");
+		full = n < 0 && poll(&p, 1, 100) == 0;
+	}
+	assert_true(sent < 8u << 20);
+	/* When it reads after all, it goes on. */
+	static char answer[65536];
+	size_t got = 0, wanted = sent / 10 * 8;
+	while (got < wanted) {
+		struct pollfd p = {.fd = call_fd(deaf), .events = POLLIN};
+		assert_int_equal(poll(&p, 1, (int)(PATIENCE * 1e3)), 1);
+		ssize_t n = recv(call_fd(deaf), answer, sizeof answer, 0);
+		assert_true(n > 0);
+		got += (size_t)n;
+	}
+	assert_int_equal(got, wanted);
+	call_close(deaf);
+	call_close(other);
+	assert_int_equal(daemon_stop(pid), 0);
+}
+
+static void test_descriptors_run_out(void **state)
+{
+	(void)state;
+	struct daemon_options o = {.descriptors = 24};
+	pid_t pid = daemon_start(&o);
+	int fd[40];
+	struct call *first = dial();
+	for (int i = 0; i < 40; i++)
+		while (address_connect(daemon_path, &fd[i], NULL) != 0)
+			;
+	say(first, "echo n=1\n");
+	hear(first, "ok n=1");
+	/* Each that goes makes room for one that waits: all are greeted in the end. */
+	for (int i = 0; i < 40; i++) {
+		struct pollfd p = {.fd = fd[i], .events = POLLIN};
+		char line[64];
+		assert_int_equal(poll(&p, 1, (int)(PATIENCE * 1e3)), 1);
+		assert_true(recv(fd[i], line, sizeof line, 0) > 0);
+		assert_memory_equal(line, "paceline ", 9);
+		close(fd[i]);
+	}
+	call_close(first);
+	assert_int_equal(daemon_stop(pid), 0);
+}
+
+static void test_clients_max(void **state)
+{
+	(void)state;
+	struct daemon_options o = {.server.clients_max = 2};
+	pid_t pid = daemon_start(&o);
+	struct call *a = dial(), *b = dial(), *third = NULL;
+	struct error err;
+	assert_int_equal(call_open(&third, daemon_path, 0, PATIENCE, &err), -1);
+	assert_int_equal(err.code, ERROR_TEMPFAIL);
+	call_close(a);
+	third = dial();
+	say(third, "echo n=1\n");
+	hear(third, "ok n=1");
+	call_close(b);
+	call_close(third);
+	assert_int_equal(daemon_stop(pid), 0);
+}
+
+static void test_idle(void **state)
+{
+	(void)state;
+	struct daemon_options o = {.server.idle_seconds = 0.2};
+	pid_t pid = daemon_start(&o);
+	struct call *idle = dial(), *half = dial(), *waiting = dial();
+	say(half, "echo n=");
+	say(waiting, "later key=1\n");
+	hear(waiting, "begun");
+	hear_closed(idle);
+	hear_closed(half);
+	/* Who waits for an answer is not idle. */
+	struct call *other = dial();
+	say(other, "release key=1\n");
+	hear(other, "ok");
+	hear(waiting, "ok released=1");
+	call_close(idle);
+	call_close(half);
+	call_close(waiting);
+	call_close(other);
+	assert_int_equal(daemon_stop(pid), 0);
+}
+
+/* ---- the owner's hook, the end ---- */
+
+static void test_flush_fails(void **state)
+{
+	(void)state;
+	pid_t pid = daemon_start(NULL);
+	struct call *c = dial();
+	say(c, "echo n=1\n");
+	hear(c, "ok n=1");
+	/* The answer of the turn whose hook fails is never seen. */
+	say(c, "poison\n");
+	hear_closed(c);
+	assert_int_equal(daemon_wait(pid), ERROR_IO);
+	call_close(c);
+}
+
+static void test_shutdown(void **state)
+{
+	(void)state;
+	struct stat st;
+	pid_t pid = daemon_start(NULL);
+	struct call *c = dial();
+	size_t bytes = 4000000;
+	say(c, "big n=4000000\n");
+	hear(c, "data bytes=4000000");
+	/* An answer that is under way is drained. */
+	kill(pid, SIGTERM);
+	char *data = malloc(bytes);
+	assert_int_equal(call_bytes(c, data, bytes, NULL), 0);
+	free(data);
+	hear(c, "ok");
+	hear_closed(c);
+	assert_int_equal(daemon_wait(pid), 0);
+	assert_int_equal(lstat(daemon_path, &st), -1);
+	call_close(c);
+	/* One that does not read is waited for only so long. */
+	struct daemon_options o = {.server.drain_seconds = 0.05};
+	pid = daemon_start(&o);
+	c = dial();
+	say(c, "big n=4000000\n");
+	hear(c, "data bytes=4000000");
+	assert_int_equal(daemon_stop(pid), 0);
+	call_close(c);
+}
+
+static void test_second_instance(void **state)
+{
+	(void)state;
+	struct stat st;
+	char dir[160];
+	pid_t pid = daemon_start(NULL);
+	struct call *c = dial();
+	snprintf(dir, sizeof dir, "%s/run", daemon_dir);
+	assert_int_equal(stat(daemon_path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	assert_int_equal(stat(dir, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0700);
+	assert_int_equal(daemon_wait(daemon_start(NULL)), ERROR_TEMPFAIL);
+	say(c, "echo n=1\n");
+	hear(c, "ok n=1");
+	/* Not even when somebody has removed the lock. */
+	snprintf(dir, sizeof dir, "%s.lock", daemon_path);
+	assert_int_equal(unlink(dir), 0);
+	assert_int_equal(daemon_wait(daemon_start(NULL)), ERROR_TEMPFAIL);
+	say(c, "echo n=2\n");
+	hear(c, "ok n=2");
+	call_close(c);
+	/* The socket of one that was killed is taken over. */
+	kill(pid, SIGKILL);
+	assert_int_equal(daemon_wait(pid), 1000 + SIGKILL);
+	assert_int_equal(stat(daemon_path, &st), 0);
+	pid = daemon_start(NULL);
+	c = dial();
+	call_close(c);
+	assert_int_equal(daemon_stop(pid), 0);
+	/* A file that is no socket is left alone. */
+	close(open(daemon_path, O_CREAT | O_WRONLY, 0600));
+	assert_int_equal(daemon_wait(daemon_start(NULL)), ERROR_CANTCREAT);
+	assert_int_equal(stat(daemon_path, &st), 0);
+	unlink(daemon_path);
+}
+
+/* A child that saves a checkpoint must not keep the name of a daemon that was killed. */
+static void test_forked_child(void **state)
+{
+	(void)state;
+	static struct record r;
+	pid_t pid = daemon_start(NULL);
+	struct call *c = dial();
+	uint64_t child;
+	assert_int_equal(call_request(c, "fork\n", 5, &r, NULL, NULL, NULL), CALL_OK);
+	assert_int_equal(record_u64(&r, "pid", 1, INT32_MAX, &child, NULL), 0);
+	/* Its signals are its own: the parent stays. */
+	say(c, "echo n=1\n");
+	hear(c, "ok n=1");
+	kill(pid, SIGKILL);
+	daemon_wait(pid);
+	hear_closed(c);
+	call_close(c);
+	pid = daemon_start(NULL);
+	c = dial();
+	say(c, "echo n=2\n");
+	hear(c, "ok n=2");
+	call_close(c);
+	assert_int_equal(kill((pid_t)child, SIGKILL), 0);
+	assert_int_equal(daemon_stop(pid), 0);
+}
+
+static void test_long_path(void **state)
+{
+	(void)state;
+	char saved[sizeof daemon_path];
+	memcpy(saved, daemon_path, sizeof saved);
+	int n = snprintf(daemon_path, sizeof daemon_path, "%.40s/%070d/%010d/s", daemon_dir, 1, 2);
+	assert_true(n > 0 && (size_t)n < sizeof daemon_path);
+	assert_true(strlen(daemon_path) > 108);
+	pid_t pid = daemon_start(NULL);
+	struct call *c = dial();
+	say(c, "echo n=1\n");
+	hear(c, "ok n=1");
+	call_close(c);
+	assert_int_equal(daemon_stop(pid), 0);
+	memcpy(daemon_path, saved, sizeof saved);
+}
+
+static void hear_datagram(int fd, const char *expected)
+{
+	char text[64];
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	assert_int_equal(poll(&p, 1, (int)(PATIENCE * 1e3)), 1);
+	ssize_t n = recv(fd, text, sizeof text - 1, 0);
+	assert_true(n > 0);
+	text[n] = '\0';
+	assert_string_equal(text, expected);
+}
+
+static void test_notify(void **state)
+{
+	(void)state;
+	for (int abstract = 0; abstract < 2; abstract++) {
+		char name[128];
+		struct sockaddr_un a = {.sun_family = AF_UNIX};
+		snprintf(name, sizeof name, "%s%s/notify", abstract ? "@" : "", daemon_dir);
+		memcpy(a.sun_path, name, strlen(name));
+		if (abstract)
+			a.sun_path[0] = '\0';
+		int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		assert_int_equal(bind(fd, (struct sockaddr *)&a,
+				      (socklen_t)(offsetof(struct sockaddr_un, sun_path) +
+						  strlen(name))),
+				 0);
+		struct daemon_options o = {.notify = name, .watchdog = 0.02};
+		pid_t pid = daemon_start(&o);
+		hear_datagram(fd, "READY=1");
+		hear_datagram(fd, "WATCHDOG=1");
+		hear_datagram(fd, "WATCHDOG=1");
+		assert_int_equal(daemon_stop(pid), 0);
+		char text[64] = "";
+		while (strcmp(text, "STOPPING=1") != 0) {
+			ssize_t n = recv(fd, text, sizeof text - 1, MSG_DONTWAIT);
+			assert_true(n > 0);
+			text[n] = '\0';
+		}
+		close(fd);
+	}
+}
+
+/* ---- call ---- */
+
+static void test_call_deadlines(void **state)
+{
+	(void)state;
+	static struct record r;
+	struct error err;
+	struct call *c = NULL;
+	assert_int_equal(call_open(&c, daemon_path, 0, 1, &err), -1);
+	assert_int_equal(err.code, ERROR_UNAVAILABLE);
+	pid_t pid = daemon_start(NULL);
+	c = dial();
+	struct call *other = dial();
+	say(c, "later key=1\n");
+	hear(c, "begun");
+	assert_int_equal(call_receive_within(c, &r, 0.01, &err), -1);
+	assert_int_equal(err.code, ERROR_TEMPFAIL);
+	/* The connection is still good. */
+	say(other, "release key=1\n");
+	hear(other, "ok");
+	hear(c, "ok released=1");
+	assert_int_equal(call_bytes(c, &r, 1, &err), -1);
+	/* A daemon that stands still takes only so much. */
+	struct call *hasty = NULL;
+	assert_int_equal(call_open(&hasty, daemon_path, 0, 0.05, &err), 0);
+	kill(pid, SIGSTOP);
+	size_t bytes = 8 << 20;
+	char *data = calloc(1, bytes);
+	assert_int_equal(call_send(hasty, "load bytes=8388608\n", 19, data, bytes, &err), -1);
+	assert_int_equal(err.code, ERROR_TEMPFAIL);
+	free(data);
+	kill(pid, SIGCONT);
+	call_close(hasty);
+	call_close(c);
+	call_close(other);
+	assert_int_equal(daemon_stop(pid), 0);
+}
+
+static int data_seen;
+
+static void count_data(const struct record *r, void *arg)
+{
+	(void)arg;
+	data_seen += record_is(r, "data");
+}
+
+static void test_call_request(void **state)
+{
+	(void)state;
+	static struct record r;
+	pid_t pid = daemon_start(NULL);
+	struct call *c = dial();
+	data_seen = 0;
+	assert_int_equal(call_request(c, "big n=100000\n", 13, &r, count_data, NULL, NULL),
+			 CALL_OK);
+	assert_int_equal(data_seen, 1);
+	assert_int_equal(call_request(c, "sing\n", 5, &r, NULL, NULL, NULL), CALL_ERR);
+	assert_string_equal(record_get(&r, "code"), "unknown-request");
+	say(c, "echo n=1\necho n=2\n");
+	hear(c, "ok n=1");
+	hear(c, "ok n=2");
+	assert_false(call_buffered(c));
+	call_close(c);
+	assert_int_equal(daemon_stop(pid), 0);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, make_dir, remove_dir)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(test_answers),
+		T(test_error_names_the_key),
+		T(test_order_with_deferred),
+		T(test_many_pipelined),
+		T(test_half_lines),
+		T(test_half_closed),
+		T(test_close_cancels),
+		T(test_bye),
+		T(test_payloads),
+		T(test_payload_refused),
+		T(test_big_answers),
+		T(test_map),
+		T(test_map_refused),
+		T(test_long_line),
+		T(test_noise),
+		T(test_slow_reader),
+		T(test_asks_and_never_reads),
+		T(test_descriptors_run_out),
+		T(test_clients_max),
+		T(test_idle),
+		T(test_flush_fails),
+		T(test_shutdown),
+		T(test_second_instance),
+		T(test_forked_child),
+		T(test_long_path),
+		T(test_notify),
+		T(test_call_deadlines),
+		T(test_call_request),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
