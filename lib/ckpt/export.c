@@ -1,0 +1,315 @@
+/*
+ * export: see export.h.  The file is laid out first, its space allocated and mapped; tensors are then
+ * read straight into their places.  It must never interpret the parameters.
+ */
+#include "ckpt/export.h"
+
+#include "base/fs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define HEADER_PREFIX_BYTES 8
+
+struct export {
+	struct ckpt *ckpt;
+	const char *name;
+	struct layout layout;
+	uint64_t rows;         /* of the table, as exported */
+	uint64_t keys_bytes;   /* at 0 of the data */
+	uint64_t dense_at;     /* the flat vector is contiguous there, tensors being its pieces */
+	uint64_t table_at;
+	uint64_t data_bytes;
+	char *header;          /* JSON, padded */
+	size_t header_bytes;
+	uint8_t *data;         /* mapped */
+};
+
+static int has_sorted_rows(const struct export *x)
+{
+	return x->layout.has_table && x->layout.table.export == LAYOUT_EXPORT_ROWS;
+}
+
+static int add_tensor(json_t *header, const char *name, const char *dtype, json_t *shape,
+		      uint64_t begin, uint64_t bytes)
+{
+	json_t *tensor = json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtype, "shape", shape,
+				   "data_offsets", (json_int_t)begin, (json_int_t)(begin + bytes));
+	if (!tensor)
+		return -1;
+	if (json_object_get(header, name)) {
+		json_decref(tensor);
+		return -2;
+	}
+	return json_object_set_new(header, name, tensor);
+}
+
+/* [rows], or [rows, cols]. */
+static json_t *shape_of(uint64_t rows, uint64_t cols, int flat)
+{
+	return flat ? json_pack("[I]", (json_int_t)rows)
+		    : json_pack("[I, I]", (json_int_t)rows, (json_int_t)cols);
+}
+
+static int add_table(const struct export *x, json_t *header)
+{
+	const struct layout_table *t = &x->layout.table;
+	uint64_t bytes = x->data_bytes - x->table_at;
+	char name[LAYOUT_NAME_MAX + 8];
+	if (!has_sorted_rows(x))
+		return add_tensor(header, t->name, "F32", shape_of(x->rows, t->width, t->width == 1),
+				  x->table_at, bytes);
+	snprintf(name, sizeof name, "%s.keys", t->name);
+	int result = add_tensor(header, name, "I64", shape_of(x->rows, 0, 1), 0, x->keys_bytes);
+	snprintf(name, sizeof name, "%s.values", t->name);
+	return result ? result
+		      : add_tensor(header, name, "F32", shape_of(x->rows, t->width, 0), x->table_at,
+				   bytes);
+}
+
+static int add_metadata(const struct export *x, json_t *header)
+{
+	const struct ckpt_manifest *m = ckpt_get_manifest(x->ckpt);
+	char iteration[32];
+	snprintf(iteration, sizeof iteration, "%" PRIu64, m->iteration);
+	return json_object_set_new(header, "__metadata__",
+				   json_pack("{s:s, s:s}", "job", m->job, "iteration", iteration));
+}
+
+static int add_all(const struct export *x, json_t *header)
+{
+	int result = add_metadata(x, header);
+	for (size_t i = 0; result == 0 && i < x->layout.count; i++) {
+		const struct layout_tensor *t = &x->layout.tensor[i];
+		result = add_tensor(header, t->name, "F32", shape_of(t->rows, t->cols, t->cols == 1),
+				    x->dense_at + 4 * t->begin, 4 * t->rows * t->cols);
+	}
+	if (result == 0 && x->layout.has_table)
+		result = add_table(x, header);
+	return result;
+}
+
+static int make_header(struct export *x, struct error *err)
+{
+	json_t *header = json_object();
+	int result = header ? add_all(x, header) : -1;
+	char *text = result == 0 ? json_dumps(header, JSON_COMPACT) : NULL;
+	json_decref(header);
+	if (result == -2)
+		return error_set(err, ERROR_DATA, x->name,
+				 "two tensors would have the same name in the file");
+	size_t len = text ? strlen(text) : 0;
+	x->header_bytes = (len + 7) / 8 * 8;
+	x->header = text ? malloc(x->header_bytes + 1) : NULL;
+	if (x->header)
+		snprintf(x->header, x->header_bytes + 1, "%-*s", (int)x->header_bytes, text);
+	free(text);
+	return x->header ? 0 : error_set(err, ERROR_OS, x->name, "out of memory");
+}
+
+/* Where everything lies. */
+static int plan(struct export *x, struct error *err)
+{
+	const struct layout_table *t = &x->layout.table;
+	if (ckpt_read_layout(x->ckpt, &x->layout, err) != 0)
+		return -1;
+	uint64_t table_bytes = 0, width = x->layout.has_table ? t->width : 0;
+	if (x->layout.has_table)
+		x->rows = has_sorted_rows(x) ? ckpt_row_count(x->ckpt) : t->rows;
+	if (has_sorted_rows(x))
+		x->keys_bytes = 8 * x->rows;
+	x->dense_at = x->keys_bytes;
+	x->table_at = x->dense_at + 4 * layout_dense_count(&x->layout);
+	if (x->rows > (1ull << 32) || __builtin_mul_overflow(x->rows, 4 * width, &table_bytes) ||
+	    __builtin_add_overflow(x->table_at, table_bytes, &x->data_bytes) ||
+	    x->data_bytes > INT64_MAX / 2)
+		return error_set(err, ERROR_DATA, x->name, "more than a file can hold");
+	return make_header(x, err);
+}
+
+/* ---- the table ---- */
+
+struct fill {
+	struct export *x;
+	uint64_t n;      /* rows seen */
+	uint64_t *order; /* key << 32 | number in the walk */
+	uint32_t *rank;  /* [number in the walk]: place in the file */
+};
+
+static uint8_t *row_place(const struct export *x, uint64_t row)
+{
+	return x->data + x->table_at + 4 * (uint64_t)x->layout.table.width * row;
+}
+
+static void put_row(const struct export *x, uint64_t row, const float *values)
+{
+	memcpy(row_place(x, row), values, 4 * (size_t)x->layout.table.width);
+}
+
+static int take_dense_row(uint32_t key, const float *values, const float *const *slots, void *arg,
+			  struct error *err)
+{
+	const struct export *x = arg;
+	(void)slots;
+	if (key >= x->rows)
+		return error_set(err, ERROR_DATA, ckpt_dir(x->ckpt),
+				 "row %u of a table of %" PRIu64, key, x->rows);
+	put_row(x, key, values);
+	return 0;
+}
+
+static int take_key(uint32_t key, const float *values, const float *const *slots, void *arg,
+		    struct error *err)
+{
+	struct fill *f = arg;
+	(void)values;
+	(void)slots;
+	(void)err;
+	f->order[f->n] = (uint64_t)key << 32 | f->n;
+	f->n++;
+	return 0;
+}
+
+static int take_sorted_row(uint32_t key, const float *values, const float *const *slots, void *arg,
+			   struct error *err)
+{
+	struct fill *f = arg;
+	(void)key;
+	(void)slots;
+	(void)err;
+	put_row(f->x, f->rank[f->n++], values);
+	return 0;
+}
+
+static int compare_u64(const void *left, const void *right)
+{
+	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+	return (a > b) - (a < b);
+}
+
+/* Two walks over the rows, the same order in both: keys first, then each row to its rank. */
+static int fill_sorted(struct fill *f, struct error *err)
+{
+	struct export *x = f->x;
+	if (ckpt_each_row(x->ckpt, take_key, f, err) != 0)
+		return -1;
+	if (f->n)
+		qsort(f->order, (size_t)f->n, sizeof *f->order, compare_u64);
+	for (uint64_t i = 0; i < f->n; i++) {
+		int64_t key = (int64_t)(f->order[i] >> 32);
+		if (i && f->order[i - 1] >> 32 == f->order[i] >> 32)
+			return error_set(err, ERROR_DATA, ckpt_dir(x->ckpt),
+					 "holds row %" PRId64 " twice", key);
+		memcpy(x->data + 8 * i, &key, sizeof key);
+		f->rank[(uint32_t)f->order[i]] = (uint32_t)i;
+	}
+	f->n = 0;
+	return ckpt_each_row(x->ckpt, take_sorted_row, f, err);
+}
+
+static int fill_table(struct export *x, struct error *err)
+{
+	if (!has_sorted_rows(x)) {
+		float *initial = malloc(4 * (size_t)x->layout.table.width);
+		if (!initial)
+			return error_set(err, ERROR_OS, x->name, "out of memory");
+		for (uint64_t row = 0; row < x->rows; row++) {
+			layout_init_row(&x->layout, (uint32_t)row, initial);
+			put_row(x, row, initial);
+		}
+		free(initial);
+		return ckpt_each_row(x->ckpt, take_dense_row, x, err);
+	}
+	struct fill f = {.x = x};
+	f.order = calloc((size_t)x->rows + 1, sizeof *f.order);
+	f.rank = calloc((size_t)x->rows + 1, sizeof *f.rank);
+	int result = f.order && f.rank ? fill_sorted(&f, err)
+				       : error_set(err, ERROR_OS, x->name, "out of memory");
+	free(f.order);
+	free(f.rank);
+	return result;
+}
+
+/* ---- the file ---- */
+
+static int fill(struct export *x, struct error *err)
+{
+	uint64_t dense = layout_dense_count(&x->layout);
+	/* dense_at and the header are multiples of 4: the map's floats are aligned. */
+	float *to = (float *)(void *)(x->data + x->dense_at);
+	if (dense && ckpt_read_dense(x->ckpt, -1, 0, dense, to, err) != 0)
+		return -1;
+	return x->layout.has_table ? fill_table(x, err) : 0;
+}
+
+static int map_and_fill(struct export *x, int fd, struct error *err)
+{
+	uint64_t data_at = HEADER_PREFIX_BYTES + x->header_bytes;
+	uint64_t total = data_at + x->data_bytes;
+	uint64_t length = x->header_bytes; /* little-endian, as the machine */
+	int errnum = posix_fallocate(fd, 0, (off_t)total);
+	if (errnum != 0) {
+		errno = errnum;
+		return error_errno(err, ERROR_IO, x->name, "no room for %" PRIu64 " bytes", total);
+	}
+	uint8_t *map = mmap(NULL, (size_t)total, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED)
+		return error_errno(err, ERROR_IO, x->name, "mmap");
+	memcpy(map, &length, sizeof length);
+	memcpy(map + HEADER_PREFIX_BYTES, x->header, x->header_bytes);
+	x->data = map + data_at;
+	int result = fill(x, err);
+	if (munmap(map, (size_t)total) != 0 && result == 0)
+		result = error_errno(err, ERROR_IO, x->name, "munmap");
+	return result;
+}
+
+int ckpt_export(struct ckpt *c, int fd, const char *name, struct error *err)
+{
+	struct export *x = calloc(1, sizeof *x);
+	if (!x)
+		return error_set(err, ERROR_OS, name, "out of memory");
+	x->ckpt = c;
+	x->name = name;
+	int result = plan(x, err);
+	if (result == 0)
+		result = map_and_fill(x, fd, err);
+	free(x->header);
+	free(x);
+	return result;
+}
+
+int ckpt_export_file(struct ckpt *c, const char *path, struct error *err)
+{
+	char temporary[CKPT_PATH_MAX], dir[CKPT_PATH_MAX];
+	struct stat st;
+	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+		return error_set(err, ERROR_CANTCREAT, path, "is there and no regular file");
+	int n = snprintf(temporary, sizeof temporary, "%s.tmp.%ld", path, (long)getpid());
+	if (n < 0 || (size_t)n >= sizeof temporary)
+		return error_set(err, ERROR_CANTCREAT, path, "path too long");
+	int fd = open(temporary, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	if (fd < 0)
+		return error_errno(err, ERROR_CANTCREAT, path, "can't be made");
+	int result = ckpt_export(c, fd, path, err);
+	if (result == 0 && fsync(fd) != 0)
+		result = error_errno(err, ERROR_IO, path, "fsync");
+	if (close(fd) != 0 && result == 0)
+		result = error_errno(err, ERROR_IO, path, "close");
+	if (result == 0 && rename(temporary, path) != 0)
+		result = error_errno(err, ERROR_CANTCREAT, path, "rename");
+	if (result != 0) {
+		unlink(temporary);
+		return -1;
+	}
+	fs_dirname(path, dir, sizeof dir);
+	return fs_sync_dir(dir, err);
+}
