@@ -31,7 +31,7 @@ SRC_run   =
 ROOMS     = base wire data shard stats solve ckpt model opt ps gate run
 
 # ---- programs: rooms in link order (a room before those it knows), then libraries ----
-PROGRAMS = bs-solve rowidx
+PROGRAMS = bs-solve rowidx bpt-monitor
 
 ROOMS_shardd      = shard wire base
 ROOMS_bpt-monitor = stats wire base

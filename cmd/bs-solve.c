@@ -105,14 +105,6 @@ static int solve(struct workers *all, const char *method, uint64_t global, struc
 	return error_wrap(err, "stdin");
 }
 
-/* Nine digits: exact enough for anybody's clock, and a million of them still print in time. */
-static void add_time(struct record_out *o, double seconds)
-{
-	char text[32];
-	snprintf(text, sizeof text, "%.9g", seconds);
-	record_add(o, "time", text);
-}
-
 static void print_plan(const struct workers *all, const char *method, uint64_t global)
 {
 	static char buffer[1 << 18];
@@ -130,11 +122,11 @@ static void print_plan(const struct workers *all, const char *method, uint64_t g
 		if (w->larger)
 			record_add_u64(&o, "larger", w->larger);
 		record_add_u64(&o, "accum", 1);
-		add_time(&o, time);
+		record_add_brief(&o, "time", time);
 		fwrite(line, 1, record_end(&o, NULL), stdout);
 	}
 	record_begin(&o, line, sizeof line, "plan");
-	add_time(&o, longest);
+	record_add_brief(&o, "time", longest);
 	record_add_u64(&o, "total", global);
 	record_add(&o, "method", method);
 	fwrite(line, 1, record_end(&o, NULL), stdout);

@@ -297,6 +297,14 @@ void record_add_real(struct record_out *o, const char *key, double value)
 		put(o, text, number_format_real(value, text));
 }
 
+void record_add_brief(struct record_out *o, const char *key, double value)
+{
+	char text[32];
+	put_key(o, key);
+	if (isfinite(value))
+		put(o, text, (size_t)snprintf(text, sizeof text, "%.9g", value));
+}
+
 void record_add_seconds(struct record_out *o, const char *key, double value)
 {
 	char text[64];

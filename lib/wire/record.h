@@ -68,6 +68,8 @@ void record_add(struct record_out *o, const char *key, const char *value); /* en
 void record_add_u64(struct record_out *o, const char *key, uint64_t value);
 void record_add_real(struct record_out *o, const char *key, double value); /* round-trips; a value
 	that is not finite is written as an empty one */
+void record_add_brief(struct record_out *o, const char *key, double value); /* nine digits: for
+	measured values; not finite: empty */
 void record_add_seconds(struct record_out *o, const char *key, double value); /* microseconds */
 /* Every field of r, decoded values encoded again, except those whose key is `except` (may be NULL). */
 void record_add_fields(struct record_out *o, const struct record *r, const char *except);

@@ -1,0 +1,386 @@
+/*
+ * bpt-monitor(8): windows over the batch processing times of a job's nodes. A daemon on a socket,
+ * or a filter over recorded records; what is measured, and how, is in lib/stats/monitor.
+ */
+#include "cmd/cmd.h"
+#include "cmd/filter.h"
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/number.h"
+#include "stats/monitor.h"
+#include "stats/recordlog.h"
+#include "wire/notify.h"
+#include "wire/server.h"
+
+#include <event2/event.h>
+#include <math.h>
+#include <unistd.h>
+
+#define PROGRAM "bpt-monitor"
+#define IDLE_SECONDS 0 /* reporters may be silent for hours: an iteration can be that long */
+
+struct daemon {
+	struct monitor *monitor;
+	struct server *server;
+	struct request **watcher; /* deferred requests, in no order */
+	size_t watcher_count, watcher_room;
+	const char *prometheus;
+	int prometheus_failed; /* said so already */
+	struct recordlog log;
+	int has_log;
+	char *page; /* of the Prometheus file */
+	size_t page_len, page_room;
+	int page_short; /* no memory for all of it */
+};
+
+/* ---- requests ---- */
+
+static void put_answer(const char *text, size_t len, void *rq)
+{
+	request_put(rq, text, len);
+}
+
+static void fail_request(struct request *rq, const struct error *err)
+{
+	if (err->code == ERROR_DATA)
+		request_bad(rq, err);
+	else
+		request_err(rq, err->code == ERROR_TEMPFAIL ? "limit" : "internal", "%s",
+			    err->text);
+}
+
+/* bpt, event and info: into the monitor, and from there to the log and to whoever watches. */
+static void on_record(struct request *rq, void *owner)
+{
+	struct daemon *d = owner;
+	struct error err = {0};
+	const struct record *r = request_record(rq);
+	double at;
+	if (monitor_add(d->monitor, r, clock_epoch(), &at, &err) != MONITOR_TAKEN) {
+		fail_request(rq, &err);
+		return;
+	}
+	if (d->has_log || d->watcher_count) {
+		char line[RECORD_LINE_MAX];
+		struct record_out o;
+		record_begin(&o, line, sizeof line, r->type);
+		record_add_fields(&o, r, "at");
+		record_add_seconds(&o, "at", at);
+		size_t len = record_end(&o, NULL);
+		if (d->has_log && len)
+			recordlog_add(&d->log, line, len);
+		for (size_t i = 0; len && i < d->watcher_count; i++)
+			request_put(d->watcher[i], line, len);
+	}
+	request_ok(rq, NULL);
+}
+
+static void on_snapshot(struct request *rq, void *owner)
+{
+	struct daemon *d = owner;
+	struct error err = {0};
+	if (monitor_snapshot(d->monitor, clock_epoch(), put_answer, rq, &err) != 0)
+		fail_request(rq, &err);
+	else
+		request_ok(rq, NULL);
+}
+
+/* role= is needed only where a worker and a server have the same id. */
+static void on_history(struct request *rq, void *owner)
+{
+	struct daemon *d = owner;
+	struct error err = {0};
+	const struct record *r = request_record(rq);
+	const char *id, *word = record_get(r, "role");
+	uint64_t last = MONITOR_HISTORY_MAX;
+	enum node_role role;
+	if (record_id(r, "id", &id, &err) != 0 ||
+	    record_u64_opt(r, "last", 1, UINT64_MAX, &last, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	if (word && node_role_of(word, &role) != 0) {
+		request_err(rq, "bad-request", "role=: '%.80s' is none of worker|server", word);
+		return;
+	}
+	int found = -1;
+	if (word)
+		found = monitor_history(d->monitor, role, id, last, put_answer, rq);
+	else if ((found = monitor_history(d->monitor, NODE_WORKER, id, last, put_answer, rq)) != 0)
+		found = monitor_history(d->monitor, NODE_SERVER, id, last, put_answer, rq);
+	if (found == 0)
+		request_ok(rq, NULL);
+	else
+		request_err(rq, "unknown-node", "no node has the id %.64s", id);
+}
+
+static void watcher_left(struct request *rq, void *owner)
+{
+	struct daemon *d = owner;
+	for (size_t i = 0; i < d->watcher_count; i++)
+		if (d->watcher[i] == rq) {
+			d->watcher[i] = d->watcher[--d->watcher_count];
+			return;
+		}
+}
+
+static void on_watch(struct request *rq, void *owner)
+{
+	struct daemon *d = owner;
+	if (d->watcher_count == d->watcher_room) {
+		size_t room = d->watcher_room ? d->watcher_room * 2 : 8;
+		struct request **watcher = reallocarray(d->watcher, room, sizeof *watcher);
+		if (!watcher) {
+			request_err(rq, "internal", "no memory");
+			return;
+		}
+		d->watcher = watcher;
+		d->watcher_room = room;
+	}
+	d->watcher[d->watcher_count++] = rq;
+	request_defer(rq, watcher_left, d);
+}
+
+static const struct verb verbs[] = {
+	{"bpt", "role id iter time size", "at compute comm wait cpu mem", on_record, 0,
+	 "one batch of a node: seconds without waiting at the barrier, samples"},
+	{"event", "role id kind", "at status signal class", on_record, 0,
+	 "a node's start, ready, exit, lost, kill or restart"},
+	{"info", "name value", "at", on_record, 0, "something from outside, such as pending"},
+	{"snapshot", "", "", on_snapshot, 0, "the job, its nodes and infos as of now"},
+	{"history", "id", "role last", on_history, 0, "the last reports of a node"},
+	{"watch", "", "", on_watch, 0, "each record taken, from now on, until the client closes"},
+};
+
+/* ---- files ---- */
+
+static void put_page(const char *text, size_t len, void *arg)
+{
+	struct daemon *d = arg;
+	if (d->page_len + len > d->page_room) {
+		size_t room = (d->page_len + len) * 2;
+		char *page = realloc(d->page, room);
+		if (!page) {
+			d->page_short = 1;
+			return;
+		}
+		d->page = page;
+		d->page_room = room;
+	}
+	memcpy(d->page + d->page_len, text, len);
+	d->page_len += len;
+}
+
+static int write_page(struct daemon *d, struct error *err)
+{
+	d->page_len = 0;
+	d->page_short = 0;
+	if (monitor_prometheus(d->monitor, clock_epoch(), put_page, d, err) != 0)
+		return -1;
+	if (d->page_short)
+		return error_set(err, ERROR_OS, d->prometheus, "no memory for the page");
+	return fs_replace_file(d->prometheus, d->page, d->page_len, err);
+}
+
+/* A failure is said once; the job goes on, and so does the next attempt. */
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	struct daemon *d = arg;
+	struct error err = {0};
+	int failed = write_page(d, &err) != 0;
+	if (failed && !d->prometheus_failed)
+		log_say(LOG_LEVEL_ERROR, "%s: %s", err.place, err.text);
+	d->prometheus_failed = failed;
+}
+
+static void on_hup(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	struct daemon *d = arg;
+	struct error err = {0};
+	if (d->has_log && recordlog_reopen(&d->log, &err) != 0)
+		log_say(LOG_LEVEL_ERROR, "%s: %s", err.place, err.text);
+}
+
+static int flush_log(void *owner, struct error *err)
+{
+	struct daemon *d = owner;
+	if (d->has_log && recordlog_flush(&d->log, err) != 0)
+		log_say(LOG_LEVEL_ERROR, "%s: %s; records are lost until there is room", err->place,
+			err->text);
+	return 0;
+}
+
+/* ---- the two ways to run ---- */
+
+struct settings {
+	const char *socket, *prometheus, *log;
+	double window_short, window_long, every;
+	int filter, strict;
+};
+
+static int serve(struct daemon *d, const struct settings *s, struct error *err)
+{
+	struct event *timer = NULL, *hup = NULL;
+	struct event_base *base = server_base(d->server);
+	const struct timeval every = {(time_t)s->every,
+				      (suseconds_t)(fmod(s->every, 1) * 1e6)};
+	int fd = notify_listen_fd(getenv("LISTEN_PID"), getenv("LISTEN_FDS"));
+	int result = -1;
+	if (fd >= 0 && server_use_fd(d->server, fd, err) != 0)
+		return -1;
+	hup = evsignal_new(base, SIGHUP, on_hup, d);
+	timer = event_new(base, -1, EV_PERSIST, on_timer, d);
+	if (!hup || !timer || event_add(hup, NULL) != 0 ||
+	    (s->prometheus && event_add(timer, &every) != 0))
+		error_set(err, ERROR_OS, NULL, "no memory for events");
+	else
+		result = server_run(d->server, getenv("NOTIFY_SOCKET"),
+				    notify_watchdog_seconds(getenv("WATCHDOG_USEC"),
+							    getenv("WATCHDOG_PID")),
+				    err);
+	if (result == 0 && s->prometheus)
+		result = write_page(d, err);
+	if (hup)
+		event_free(hup);
+	if (timer)
+		event_free(timer);
+	return result;
+}
+
+static int run_daemon(const struct settings *s, struct monitor *m, struct error *err)
+{
+	struct daemon d = {.monitor = m, .prometheus = s->prometheus};
+	const struct server_options options = {.path = s->socket,
+					       .role = PROGRAM,
+					       .verbs = verbs,
+					       .verb_count = sizeof verbs / sizeof *verbs,
+					       .owner = &d,
+					       .flush = flush_log,
+					       .idle_seconds = IDLE_SECONDS};
+	int result = -1;
+	if (server_new(&d.server, &options, err) != 0)
+		return -1;
+	if (s->log) {
+		const char *path = strcmp(s->log, "-") == 0 ? "/dev/stdout" : s->log;
+		d.has_log = recordlog_open(&d.log, path, err) == 0;
+	}
+	/* A page that can't be written is found out now, not by the first look at an old one. */
+	if ((!s->log || d.has_log) && (!s->prometheus || write_page(&d, err) == 0))
+		result = serve(&d, s, err);
+	server_free(d.server);
+	if (d.has_log) {
+		struct error late = {0};
+		if (recordlog_flush(&d.log, &late) != 0 && result == 0) {
+			*err = late;
+			result = -1;
+		}
+		recordlog_close(&d.log);
+	}
+	free(d.watcher);
+	free(d.page);
+	return result;
+}
+
+static void put_stdout(const char *text, size_t len, void *arg)
+{
+	(void)arg;
+	fwrite(text, 1, len, stdout);
+}
+
+static int take_line(struct monitor *m, const struct record *r, const char *place,
+		     struct filter_unknown *unknown, struct error *err)
+{
+	if (record_is(r, "snapshot"))
+		return monitor_snapshot(m, monitor_latest(m), put_stdout, NULL, err);
+	int result = monitor_add(m, r, NAN, NULL, err);
+	if (result == MONITOR_UNKNOWN)
+		return filter_unknown(unknown, r, place, err);
+	if (result < 0 && err->code == ERROR_TEMPFAIL) /* here it is the input's fault */
+		err->code = ERROR_DATA;
+	return result < 0 ? error_wrap(err, place) : 0;
+}
+
+static int run_filter(const struct settings *s, struct monitor *m, struct error *err)
+{
+	static struct record r;
+	struct filter_unknown unknown = {.program = PROGRAM, .strict = s->strict};
+	struct record_reader *in = record_reader_new(STDIN_FILENO, "stdin");
+	if (!in)
+		return error_set(err, ERROR_OS, NULL, "no memory");
+	int got, result = 0;
+	while (result == 0 && (got = record_read(in, &r, err)) != RECORD_END)
+		if (got != RECORD_BLANK)
+			result = got < 0 ? -1
+					 : take_line(m, &r, record_reader_place(in), &unknown, err);
+	record_reader_free(in);
+	if (result == 0)
+		result = monitor_snapshot(m, monitor_latest(m), put_stdout, NULL, err);
+	return result;
+}
+
+static int check_settings(const struct settings *s, int operands, struct error *err)
+{
+	if (operands)
+		return error_set(err, ERROR_USAGE, NULL, "takes no operands");
+	if (s->window_short > s->window_long)
+		return error_set(err, ERROR_USAGE, "--short", "%g is longer than --long %g",
+				 s->window_short, s->window_long);
+	if (!s->filter && !s->socket)
+		return error_set(err, ERROR_USAGE, NULL, "needs -s SOCKET or --filter");
+	if (s->filter && (s->socket || s->prometheus || s->log))
+		return error_set(err, ERROR_USAGE, "--filter",
+				 "takes neither -s, --prometheus nor --log");
+	if (!s->filter && s->strict)
+		return error_set(err, ERROR_USAGE, "--strict", "is for --filter");
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct settings s = {.window_short = 300, .window_long = 600, .every = 5};
+	const struct option_row rows[] = {
+		{.name = "socket", .letter = 's', .kind = OPTION_TEXT, .target = &s.socket,
+		 .arg = "SOCKET", .help = "serve here"},
+		{.name = "filter", .kind = OPTION_FLAG, .target = &s.filter,
+		 .help = "records on stdin, snapshot on stdout"},
+		{.name = "short", .kind = OPTION_SECONDS, .target = &s.window_short,
+		 .arg = "SECONDS", .help = "short window", .min = 0.001, .max = 1e9},
+		{.name = "long", .kind = OPTION_SECONDS, .target = &s.window_long,
+		 .arg = "SECONDS", .help = "long window", .min = 0.001, .max = 1e9},
+		{.name = "prometheus", .kind = OPTION_TEXT, .target = &s.prometheus, .arg = "FILE",
+		 .help = "replace FILE with a text exposition"},
+		{.name = "every", .kind = OPTION_SECONDS, .target = &s.every, .arg = "SECONDS",
+		 .help = "how often --prometheus writes", .min = 0.1, .max = 86400},
+		{.name = "log", .kind = OPTION_TEXT, .target = &s.log, .arg = "FILE",
+		 .help = "append each record taken; SIGHUP opens it again"},
+		{.name = "strict", .kind = OPTION_FLAG, .target = &s.strict,
+		 .help = "--filter: unknown record types are errors"},
+		{0}};
+	const struct option_table table = {
+		.program = PROGRAM,
+		.synopsis = "-s SOCKET [--short SECONDS] [--long SECONDS] [--prometheus FILE] "
+			    "[--log FILE]\n"
+			    "--filter [--short SECONDS] [--long SECONDS] < records > snapshot",
+		.about = "Windows over batch processing times, node states, outside information.",
+		.rows = rows,
+		.epilogue = "A client is never closed for being idle; one that leaves 64 MiB of "
+			    "answers unread is."};
+	struct error err = {0};
+	struct monitor *m = NULL;
+	int first, status = 0;
+	cmd_begin(PROGRAM);
+	int parsed = option_parse(&table, argc, argv, &first, stdout, &err);
+	if (parsed == OPTION_SHOWN)
+		return cmd_end(PROGRAM, 0);
+	if (parsed != 0 || check_settings(&s, first < argc, &err) != 0)
+		return cmd_fail(PROGRAM, &err);
+	if (monitor_new(&m, s.window_short, s.window_long, &err) != 0 ||
+	    (s.filter ? run_filter(&s, m, &err) : run_daemon(&s, m, &err)) != 0)
+		status = cmd_fail(PROGRAM, &err);
+	monitor_free(m);
+	return cmd_end(PROGRAM, status);
+}
