@@ -331,6 +331,8 @@ int index_read(struct index **out, const char *path, int check_windows, struct e
 			: error_set(err, ERROR_OS, path, "out of memory");
 	close(fd);
 	for (size_t i = 0; result == 0 && check_windows && i < ix->point_count; i++) {
+		if (ix->point[i].window_len == 0)
+			continue;
 		unsigned char *window = NULL;
 		result = index_fetch_window(ix, i, &window, err);
 		free(window);

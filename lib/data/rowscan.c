@@ -378,7 +378,7 @@ enum row_format row_format_guess(const char *head, size_t len)
 			size_t tabs = 0;
 			for (size_t i = 0; i < line; i++)
 				tabs += head[i] == '\t';
-			if (tabs == 38 || tabs == 39)
+			if (tabs >= 35 && tabs <= 39)
 				return ROW_CRITEO;
 			if (looks_libsvm(head, line))
 				return ROW_LIBSVM;
