@@ -27,11 +27,11 @@ SRC_model =
 SRC_opt   = opt
 SRC_ps    =
 SRC_gate  =
-SRC_run   =
+SRC_run   = place
 ROOMS     = base wire data shard stats solve ckpt model opt ps gate run
 
 # ---- programs: rooms in link order (a room before those it knows), then libraries ----
-PROGRAMS = bs-solve rowidx bpt-monitor
+PROGRAMS = bs-solve rowidx bpt-monitor ckpt
 
 ROOMS_shardd      = shard wire base
 ROOMS_bpt-monitor = stats wire base
@@ -39,7 +39,7 @@ ROOMS_bs-solve    = solve stats wire base
 ROOMS_trainctl    = run data model ckpt solve stats wire base
 ROOMS_ps-server   = gate ps opt ckpt wire base
 ROOMS_worker      = model data ckpt wire base
-ROOMS_ckpt        = ckpt wire base
+ROOMS_ckpt        = run ckpt wire base
 ROOMS_rowidx      = data wire base
 ROOMS_rec         = wire base
 ROOMS_predict     = model data ckpt wire base
@@ -58,7 +58,9 @@ LIBS_predict     = -lcsv -lz -lxxhash -lopenblas -ljansson -lm
 LIBS_auc         = -lm
 
 # ---- unit tests: tests/unit/NAME.c, with the rooms it links ----
-UNITS = wire_server solve_batch
+UNITS = wire_server wire_peer solve_batch
+ROOMS_unit_wire_peer = wire base
+LIBS_unit_wire_peer = -levent
 ROOMS_unit_wire_server = wire base
 LIBS_unit_wire_server = -levent
 ROOMS_unit_solve_batch = solve base

@@ -320,7 +320,7 @@ static int daemon_stop(pid_t pid)
 	return daemon_wait(pid);
 }
 
-static struct call *dial(void)
+static inline struct call *dial(void)
 {
 	struct call *c = NULL;
 	struct error err;
@@ -329,7 +329,7 @@ static struct call *dial(void)
 	return c;
 }
 
-static void say(struct call *c, const char *bytes)
+static inline void say(struct call *c, const char *bytes)
 {
 	struct error err;
 	if (call_send(c, bytes, strlen(bytes), NULL, 0, &err) != 0)
@@ -337,7 +337,7 @@ static void say(struct call *c, const char *bytes)
 }
 
 /* The next record, written out again, is `expected` (text behind the tab left out). */
-static void hear(struct call *c, const char *expected)
+static inline void hear(struct call *c, const char *expected)
 {
 	static struct record r;
 	struct error err;
@@ -351,7 +351,7 @@ static void hear(struct call *c, const char *expected)
 	assert_string_equal(line, expected);
 }
 
-static void hear_closed(struct call *c)
+static inline void hear_closed(struct call *c)
 {
 	static struct record r;
 	struct error err;
