@@ -19,7 +19,7 @@ LDFLAGS   = $(SANITIZE) -pthread
 SRC_base  = clock error fs log number option
 SRC_wire  = record address call connection listen notify output payload peer request server verbs
 SRC_data  = badset dataset index index_file parse parse_criteo parse_libsvm rows rowscan schema schema_file source stream
-SRC_shard =
+SRC_shard = lines loader order piece queue settle state table tell
 SRC_stats = monitor node recordlog report window
 SRC_solve = batch idset rules snapshot solution
 SRC_ckpt  = layout block part_write part_read manifest ckpt list export
@@ -58,7 +58,9 @@ LIBS_predict     = -lcsv -lz -lxxhash -lopenblas -ljansson -lm
 LIBS_auc         = -lm
 
 # ---- unit tests: tests/unit/NAME.c, with the rooms it links ----
-UNITS = wire_server wire_peer solve_batch
+UNITS = wire_server wire_peer solve_batch shard_queue
+ROOMS_unit_shard_queue = shard wire base
+LIBS_unit_shard_queue = -lxxhash
 ROOMS_unit_wire_peer = wire base
 LIBS_unit_wire_peer = -levent
 ROOMS_unit_wire_server = wire base

@@ -1,0 +1,436 @@
+/* piece: the objects of the queue: lists, memory reserved ahead, samples that leave a piece, hands
+ * and leases.  It decides nothing: whether a request may do what it asks is queue.c's and
+ * settle.c's business.  Nothing here can fail once piece_prepare() has succeeded. */
+#include "shard/order.h"
+#include "shard/queue_internal.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+void piece_append(struct piece_list *list, struct piece *p)
+{
+	p->prev = list->tail;
+	p->next = NULL;
+	if (list->tail)
+		list->tail->next = p;
+	else
+		list->head = p;
+	list->tail = p;
+	list->count++;
+}
+
+void piece_unlink(struct piece_list *list, struct piece *p)
+{
+	if (p->prev)
+		p->prev->next = p->next;
+	else
+		list->head = p->next;
+	if (p->next)
+		p->next->prev = p->prev;
+	else
+		list->tail = p->prev;
+	p->prev = p->next = NULL;
+	list->count--;
+}
+
+int piece_prepare(struct queue *q, size_t count)
+{
+	if (table_reserve(&q->pieces, q->pieces.count + q->runs + count) != 0)
+		return -1;
+	while (q->spares < count) {
+		struct piece *p = malloc(sizeof *p);
+		if (!p)
+			return -1;
+		p->next = q->spare;
+		q->spare = p;
+		q->spares++;
+	}
+	while (q->spare_wholes < count) {
+		struct whole *w = malloc(sizeof *w);
+		if (!w)
+			return -1;
+		w->next = q->spare_whole;
+		q->spare_whole = w;
+		q->spare_wholes++;
+	}
+	return 0;
+}
+
+struct piece *piece_new(struct queue *q)
+{
+	struct piece *p = q->spare;
+	assert(p);
+	q->spare = p->next;
+	q->spares--;
+	*p = (struct piece){0};
+	return p;
+}
+
+void piece_free(struct queue *q, struct piece *p)
+{
+	if (q->spares >= QUEUE_SPARES_MAX) {
+		free(p);
+		return;
+	}
+	p->next = q->spare;
+	q->spare = p;
+	q->spares++;
+}
+
+static void whole_free(struct queue *q, struct whole *w)
+{
+	if (q->spare_wholes >= QUEUE_SPARES_MAX) {
+		free(w);
+		return;
+	}
+	w->next = q->spare_whole;
+	q->spare_whole = w;
+	q->spare_wholes++;
+}
+
+uint64_t piece_left(const struct piece *p)
+{
+	uint64_t left = 0;
+	for (; p; p = p->more)
+		left += p->hi - p->lo;
+	return left;
+}
+
+void piece_frame(const struct queue *q, uint64_t id, uint64_t *begin, uint64_t *length)
+{
+	uint64_t epoch = id / q->shards, k = id % q->shards;
+	struct shard_order *order = q->order;
+	if (order->at) {
+		if (order->epoch != epoch)
+			order_permute(order->at, (size_t)q->shards,
+				      order_epoch_seed(q->p.seed, epoch));
+		order->epoch = epoch;
+		k = order->at[k];
+	}
+	*begin = k * q->shard_rows;
+	*length = q->p.samples - *begin < q->shard_rows ? q->p.samples - *begin : q->shard_rows;
+}
+
+uint64_t piece_seed(const struct queue *q, uint64_t id)
+{
+	return q->p.shuffle == QUEUE_SHUFFLE_SAMPLES ? order_piece_seed(q->p.seed, id) : 0;
+}
+
+void piece_share(struct queue *q, struct piece *p)
+{
+	if (p->whole)
+		return;
+	struct whole *w = q->spare_whole;
+	assert(w);
+	q->spare_whole = w->next;
+	q->spare_wholes--;
+	*w = (struct whole){.id = p->origin, .left = piece_left(p)};
+	p->whole = w;
+}
+
+/* A run boundary at `at`, if it lies inside a run of p. */
+static void split_runs(struct queue *q, struct piece *p, uint64_t at)
+{
+	for (struct piece *r = p; r; r = r->more) {
+		if (at <= r->lo || at >= r->hi)
+			continue;
+		struct piece *behind = piece_new(q);
+		behind->lo = at;
+		behind->hi = r->hi;
+		behind->more = r->more;
+		r->hi = at;
+		r->more = behind;
+		q->runs++;
+		return;
+	}
+}
+
+static int is_inside(const struct piece *run, uint64_t lo, uint64_t hi)
+{
+	return run->lo >= lo && run->hi <= hi;
+}
+
+struct piece *piece_carve(struct queue *q, struct piece *p, uint64_t lo, uint64_t hi, int *all)
+{
+	split_runs(q, p, lo);
+	split_runs(q, p, hi);
+	struct piece *chain = NULL, **tail = &chain;
+	size_t outside = 0;
+	for (struct piece *r = p; r; r = r->more)
+		outside += !is_inside(r, lo, hi);
+	*all = outside == 0;
+	if (*all)
+		return NULL;
+	if (is_inside(p, lo, hi)) {
+		/* p itself stays with its id: it changes places with the first run that stays. */
+		struct piece *stays = p->more;
+		while (is_inside(stays, lo, hi))
+			stays = stays->more;
+		uint64_t gone_lo = p->lo, gone_hi = p->hi;
+		p->lo = stays->lo;
+		p->hi = stays->hi;
+		stays->lo = gone_lo;
+		stays->hi = gone_hi;
+	}
+	for (struct piece **link = &p->more; *link;) {
+		struct piece *r = *link;
+		if (!is_inside(r, lo, hi)) {
+			link = &r->more;
+			continue;
+		}
+		*link = r->more;
+		r->more = NULL;
+		*tail = r;
+		tail = &r->more;
+		q->runs--;
+	}
+	return chain;
+}
+
+/* n samples of p are in the model; is_last: p has no others. */
+static void account(struct queue *q, struct piece *p, uint64_t n, int is_last)
+{
+	q->samples_done += n;
+	q->last_at = q->at;
+	int is_shard_done = is_last;
+	if (p->whole) {
+		p->whole->left -= n;
+		is_shard_done = p->whole->left == 0;
+		if (is_shard_done)
+			whole_free(q, p->whole);
+	}
+	if (is_shard_done) {
+		q->shards_done++;
+		epoch_shard_done(q, p->epoch);
+	}
+}
+
+static void free_chain(struct queue *q, struct piece *chain)
+{
+	while (chain) {
+		struct piece *next = chain->more;
+		piece_free(q, chain);
+		chain = next;
+	}
+}
+
+static void leave_hand(struct queue *q, struct piece *p)
+{
+	piece_unlink(&p->worker->hand, p);
+	piece_lease_end(q, p);
+	q->doing--;
+}
+
+void piece_finish(struct queue *q, struct piece *p)
+{
+	account(q, p, piece_left(p), 1);
+	leave_hand(q, p);
+	table_remove(&q->pieces, p->id);
+	q->pieces_done++;
+	p->state = QUEUE_DONE;
+	piece_changed(q, p);
+	for (struct piece *r = p->more; r; r = r->more)
+		q->runs--;
+	free_chain(q, p);
+}
+
+void piece_apply(struct queue *q, struct piece *p, uint64_t lo, uint64_t hi)
+{
+	if (!p->more && lo <= p->lo) { /* the usual case: from the front */
+		if (hi >= p->hi) {
+			piece_finish(q, p);
+		} else if (hi > p->lo) {
+			uint64_t n = hi - p->lo;
+			p->lo = hi;
+			/* The rest is all that is left of the shard, when it was never cut. */
+			account(q, p, n, 0);
+		}
+		return;
+	}
+	piece_share(q, p);
+	int all;
+	struct piece *chain = piece_carve(q, p, lo, hi, &all);
+	if (all) {
+		piece_finish(q, p);
+	} else if (chain) {
+		account(q, p, piece_left(chain), 0);
+		free_chain(q, chain);
+	}
+}
+
+void piece_take(struct queue *q, struct piece *p, struct worker *w)
+{
+	p->state = QUEUE_DOING;
+	p->worker = w;
+	p->at = q->at;
+	piece_append(&w->hand, p);
+	p->lease_prev = p->lease_next = NULL;
+	piece_renew(q, p);
+	q->doing++;
+	if (p->returns > 0)
+		q->samples_repeated += piece_left(p);
+	if (q->first_at == 0)
+		q->first_at = q->at;
+	piece_changed(q, p);
+}
+
+/* Into the queue's end, or held. Unshuffled pieces get a frame of what remains: their client needs
+ * no skip= and take=. */
+static void put_away(struct queue *q, struct piece *p, int is_held)
+{
+	if (q->p.shuffle != QUEUE_SHUFFLE_SAMPLES) {
+		p->begin += p->lo;
+		p->hi -= p->lo;
+		p->lo = 0;
+		p->length = p->hi;
+	}
+	p->worker = NULL;
+	p->returns++;
+	p->at = q->at;
+	p->state = is_held ? QUEUE_HELD : QUEUE_TODO;
+	piece_append(is_held ? &q->held : &p->epoch->todo, p);
+	q->todo += !is_held;
+	piece_changed(q, p);
+}
+
+/* A run that was p's becomes a piece of its own. */
+static void put_away_run(struct queue *q, const struct piece *p, struct piece *run)
+{
+	run->more = NULL;
+	run->id = q->next_id++;
+	run->origin = p->origin;
+	run->begin = p->begin;
+	run->length = p->length;
+	run->seed = p->seed;
+	run->whole = p->whole;
+	run->epoch = p->epoch;
+	run->deaths = p->deaths;
+	run->returns = p->returns;
+	table_put(&q->pieces, run->id, run);
+	put_away(q, run, 0);
+}
+
+void piece_return(struct queue *q, struct piece *p, int is_held)
+{
+	leave_hand(q, p);
+	const struct piece as_it_was = *p;
+	p->more = NULL;
+	put_away(q, p, is_held);
+	for (struct piece *run = as_it_was.more, *next; run; run = next) {
+		next = run->more;
+		q->runs--;
+		put_away_run(q, &as_it_was, run);
+	}
+}
+
+void piece_return_range(struct queue *q, struct piece *p, uint64_t lo, uint64_t hi)
+{
+	piece_share(q, p);
+	int all;
+	struct piece *chain = piece_carve(q, p, lo, hi, &all);
+	if (all) {
+		piece_return(q, p, 0);
+		return;
+	}
+	for (struct piece *next; chain; chain = next) {
+		next = chain->more;
+		put_away_run(q, p, chain);
+	}
+}
+
+void piece_tell(const struct queue *q, const struct piece *p, struct queue_piece *out)
+{
+	*out = (struct queue_piece){
+		.id = p->id,
+		.epoch = p->epoch->number,
+		.state = p->state,
+		.begin = p->begin,
+		.length = p->length,
+		.skip = p->lo,
+		.take = p->hi - p->lo,
+		.upto = p->lo,
+		.seed = p->seed,
+		.worker = p->worker ? p->worker->id : "",
+		.returns = p->returns,
+		.age = q->at > p->at ? q->at - p->at : 0,
+	};
+}
+
+void piece_changed(const struct queue *q, const struct piece *p)
+{
+	if (q->change)
+		q->change(q->change_arg, p->id, p->state, p->worker ? p->worker->id : "");
+}
+
+void piece_lease_end(struct queue *q, struct piece *p)
+{
+	if (p->lease_prev)
+		p->lease_prev->lease_next = p->lease_next;
+	else
+		q->lease_head = p->lease_next;
+	if (p->lease_next)
+		p->lease_next->lease_prev = p->lease_prev;
+	else
+		q->lease_tail = p->lease_prev;
+	p->lease_prev = p->lease_next = NULL;
+}
+
+void piece_renew(struct queue *q, struct piece *p)
+{
+	if (p->lease_prev || p->lease_next || q->lease_head == p)
+		piece_lease_end(q, p);
+	p->lease_from = q->mono;
+	p->lease_prev = q->lease_tail;
+	if (q->lease_tail)
+		q->lease_tail->lease_next = p;
+	else
+		q->lease_head = p;
+	q->lease_tail = p;
+}
+
+struct epoch *epoch_find(const struct queue *q, uint64_t number)
+{
+	struct epoch *e = q->last_epoch;
+	while (e && e->number > number)
+		e = e->prev;
+	return e && e->number == number ? e : NULL;
+}
+
+struct epoch *epoch_make(struct queue *q, uint64_t number)
+{
+	struct epoch *before = q->last_epoch;
+	while (before && before->number > number)
+		before = before->prev;
+	if (before && before->number == number)
+		return before;
+	struct epoch *e = calloc(1, sizeof *e);
+	if (!e)
+		return NULL;
+	e->number = number;
+	e->prev = before;
+	e->next = before ? before->next : q->first_epoch;
+	if (e->next)
+		e->next->prev = e;
+	else
+		q->last_epoch = e;
+	if (before)
+		before->next = e;
+	else
+		q->first_epoch = e;
+	return e;
+}
+
+void epoch_shard_done(struct queue *q, struct epoch *e)
+{
+	if (--e->left > 0)
+		return;
+	if (e->prev)
+		e->prev->next = e->next;
+	else
+		q->first_epoch = e->next;
+	if (e->next)
+		e->next->prev = e->prev;
+	else
+		q->last_epoch = e->prev;
+	free(e);
+}

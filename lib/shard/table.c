@@ -1,0 +1,91 @@
+/* table: see table.h. Knows nothing about what it holds. */
+#include "shard/table.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+static size_t slot_of(const struct table *t, uint64_t key)
+{
+	/* Ids count up from 0: the multiplication spreads them, the high bits choose. */
+	return (size_t)((key * 0x9e3779b97f4a7c15u) >> 20) & (t->room - 1);
+}
+
+int table_reserve(struct table *t, size_t count)
+{
+	if (count <= t->room - t->room / 4)
+		return 0;
+	size_t room = t->room ? t->room : 64;
+	while (count > room - room / 4)
+		room *= 2;
+	struct table larger = {.slot = calloc(room, sizeof *larger.slot), .room = room};
+	if (!larger.slot)
+		return -1;
+	for (size_t i = 0; i < t->room; i++)
+		if (t->slot[i].value)
+			table_put(&larger, t->slot[i].key, t->slot[i].value);
+	free(t->slot);
+	*t = larger;
+	return 0;
+}
+
+void table_put(struct table *t, uint64_t key, void *value)
+{
+	assert(value && t->count < t->room - t->room / 4);
+	size_t i = slot_of(t, key);
+	while (t->slot[i].value) {
+		assert(t->slot[i].key != key);
+		i = (i + 1) & (t->room - 1);
+	}
+	t->slot[i] = (struct table_slot){key, value};
+	t->count++;
+}
+
+static size_t find(const struct table *t, uint64_t key)
+{
+	if (t->count == 0)
+		return SIZE_MAX;
+	for (size_t i = slot_of(t, key); t->slot[i].value; i = (i + 1) & (t->room - 1))
+		if (t->slot[i].key == key)
+			return i;
+	return SIZE_MAX;
+}
+
+void *table_get(const struct table *t, uint64_t key)
+{
+	size_t i = find(t, key);
+	return i == SIZE_MAX ? NULL : t->slot[i].value;
+}
+
+void table_remove(struct table *t, uint64_t key)
+{
+	size_t hole = find(t, key);
+	if (hole == SIZE_MAX)
+		return;
+	size_t mask = t->room - 1;
+	/* Entries behind the hole move up, so that no probe stops short of them. */
+	for (size_t i = (hole + 1) & mask; t->slot[i].value; i = (i + 1) & mask) {
+		size_t home = slot_of(t, t->slot[i].key);
+		if (((i - home) & mask) >= ((i - hole) & mask)) {
+			t->slot[hole] = t->slot[i];
+			hole = i;
+		}
+	}
+	t->slot[hole].value = NULL;
+	t->count--;
+}
+
+void *table_next(const struct table *t, size_t *at)
+{
+	while (*at < t->room) {
+		void *value = t->slot[(*at)++].value;
+		if (value)
+			return value;
+	}
+	return NULL;
+}
+
+void table_free(struct table *t)
+{
+	free(t->slot);
+	*t = (struct table){0};
+}

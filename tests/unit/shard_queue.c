@@ -1,0 +1,608 @@
+/*
+ * shard_queue: the queue against a naive model.  The model is an array with a place for every
+ * sample of every epoch; random requests go to both.  Whatever happens, each sample is in exactly
+ * one place, the queue's counts are the model's, and a queue made from the lines that were
+ * written (state, then changes) is the same as the one that wrote them.
+ */
+#include "shard/order.h"
+#include "shard/queue.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define WORKERS 3
+#define SAMPLES_MAX 64
+
+/* ---- the naive model: position p of a frame is what is counted, so samples are known by it ---- */
+struct hand {
+	int worker; /* -1: none */
+	uint64_t generation, id, begin, length, epoch;
+	unsigned char left[SAMPLES_MAX]; /* by position: 1 while it is neither done nor back */
+};
+
+struct model {
+	struct queue *q;
+	struct queue_parameters p;
+	uint64_t done;               /* positions told done */
+	uint64_t generation[WORKERS]; /* in force */
+	uint64_t last[WORKERS];
+	struct hand hand[512];
+	size_t hands;
+	/* the journal that the queue writes, and a second one from its middle */
+	char *text;
+	size_t len, room;
+	uint64_t rng;
+	double mono;
+};
+
+static const char *const name[WORKERS] = {"w0", "w1", "w2"};
+
+static uint64_t pick(struct model *m, uint64_t n)
+{
+	return order_next(&m->rng) % n;
+}
+
+static void keep_line(void *arg, const char *line, size_t len)
+{
+	struct model *m = arg;
+	if (m->len + len + 2 > m->room) {
+		m->room = (m->room + len) * 2 + 4096;
+		m->text = realloc(m->text, m->room);
+		assert_non_null(m->text);
+	}
+	memcpy(m->text + m->len, line, len);
+	m->text[m->len + len] = '\n';
+	m->len += len + 1;
+}
+
+static char *state_text(const struct queue *q)
+{
+	struct model m = {0};
+	queue_write(q, keep_line, &m);
+	keep_line(&m, "", 0);
+	m.text[m.len] = '\0';
+	return m.text;
+}
+
+static struct queue *read_back(const char *text, size_t len)
+{
+	struct error err = {0};
+	struct queue_loader *l = queue_loader_new(NULL);
+	for (size_t at = 0; at < len;) {
+		const char *end = memchr(text + at, '\n', len - at);
+		size_t n = (size_t)(end - (text + at));
+		if (queue_loader_line(l, text + at, n, &err) < 0)
+			fail_msg("%.*s: %s", (int)n, text + at, err.text);
+		at += n + 1;
+	}
+	struct queue *q = NULL;
+	assert_int_equal(queue_loader_finish(l, &q, &err), 0);
+	return q;
+}
+
+static void assert_same_as_replayed(struct model *m)
+{
+	struct queue *copy = read_back(m->text, m->len);
+	char *a = state_text(m->q), *b = state_text(copy);
+	assert_string_equal(a, b);
+	free(a);
+	free(b);
+	queue_free(copy);
+}
+
+static void start(struct model *m, struct queue *q)
+{
+	m->q = q;
+	m->len = 0;
+	queue_write(q, keep_line, m);
+	queue_clock(q, 1000, m->mono);
+	keep_line(m, "time at=1000", strlen("time at=1000"));
+	queue_set_log(q, keep_line, m);
+}
+
+static uint64_t in_hands(const struct model *m)
+{
+	uint64_t n = 0;
+	for (size_t i = 0; i < m->hands; i++)
+		for (uint64_t k = 0; k < m->hand[i].length; k++)
+			n += m->hand[i].left[k];
+	return n;
+}
+
+/* Samples of pieces that the queue lists in a state. */
+struct sum {
+	uint64_t samples, pieces;
+};
+
+static int add_piece(void *arg, const struct queue_piece *piece)
+{
+	struct sum *sum = arg;
+	sum->samples += piece->take;
+	sum->pieces++;
+	return 0;
+}
+
+static int add_hand(void *arg, const struct queue_piece *piece)
+{
+	*(uint64_t *)arg += piece->take;
+	return 0;
+}
+
+static void check(struct model *m)
+{
+	struct queue_stat stat;
+	queue_stat(m->q, &stat);
+	assert_int_equal(stat.samples_done, m->done);
+	struct sum todo = {0}, held = {0};
+	assert_int_equal(queue_list(m->q, 1u << QUEUE_TODO, 0, add_piece, &todo), 0);
+	assert_int_equal(queue_list(m->q, 1u << QUEUE_HELD, 0, add_piece, &held), 0);
+	uint64_t doing = 0, generation, last;
+	for (int w = 0; w < WORKERS; w++)
+		if (m->last[w] > 0) {
+			queue_who(m->q, name[w], &generation, &last, add_hand, &doing, NULL);
+			assert_int_equal(generation, m->generation[w]);
+			assert_int_equal(last, m->last[w]);
+		}
+	assert_int_equal(doing, in_hands(m));
+	/* The heart of it: every sample is in one place, and in one only. */
+	assert_int_equal(todo.samples + held.samples + doing + m->done,
+			 m->p.samples * m->p.epochs);
+	assert_int_equal(stat.todo, todo.pieces);
+	assert_int_equal(stat.held, held.pieces);
+	if (queue_is_over(m->q) && held.pieces == 0) {
+		assert_int_equal(stat.shards_done, stat.shards);
+		assert_int_equal(stat.epoch, m->p.epochs);
+	}
+}
+
+/* ---- what is done to both ---- */
+
+static void drop_hand(struct model *m, size_t i)
+{
+	m->hand[i] = m->hand[--m->hands];
+}
+
+static void lose_all(struct model *m, int w)
+{
+	for (size_t i = m->hands; i-- > 0;)
+		if (m->hand[i].worker == w)
+			drop_hand(m, i);
+}
+
+static void do_hello(struct model *m, int w)
+{
+	uint64_t generation;
+	assert_int_equal(queue_hello(m->q, name[w], &generation, NULL), QUEUE_OK);
+	assert_int_equal(generation, m->last[w] + 1);
+	lose_all(m, w);
+	m->generation[w] = m->last[w] = generation;
+}
+
+static void do_get(struct model *m, int w)
+{
+	struct queue_piece piece;
+	uint64_t max = pick(m, 3) == 0 ? 0 : 1 + pick(m, 6);
+	enum queue_result result =
+		queue_get(m->q, name[w], m->generation[w], max, &piece, NULL);
+	if (m->generation[w] == 0) {
+		assert_int_equal(result, m->last[w] ? QUEUE_FENCED : QUEUE_UNKNOWN_WORKER);
+		return;
+	}
+	if (result != QUEUE_OK) {
+		assert_int_equal(result, in_hands(m) ? QUEUE_WAIT : QUEUE_END);
+		return;
+	}
+	assert_true(m->hands < 512 && piece.length <= SAMPLES_MAX);
+	assert_true(max == 0 || piece.take <= max);
+	assert_true(piece.begin + piece.length <= m->p.samples);
+	assert_true(piece.take > 0 && piece.skip + piece.take <= piece.length);
+	if (m->p.shuffle != QUEUE_SHUFFLE_SAMPLES)
+		assert_true(piece.skip == 0 && piece.take == piece.length && piece.seed == 0);
+	struct hand *h = &m->hand[m->hands++];
+	*h = (struct hand){.worker = w,
+			   .generation = m->generation[w],
+			   .id = piece.id,
+			   .begin = piece.begin,
+			   .length = piece.length,
+			   .epoch = piece.epoch};
+	for (uint64_t k = 0; k < piece.take; k++)
+		h->left[piece.skip + k] = 1;
+}
+
+/* Takes positions out of a hand; returns how many there were; is_empty: none is left. */
+static uint64_t take_out(struct hand *h, uint64_t lo, uint64_t hi, int *is_empty)
+{
+	uint64_t n = 0;
+	for (uint64_t k = lo; k < hi; k++) {
+		n += h->left[k];
+		h->left[k] = 0;
+	}
+	*is_empty = !memchr(h->left, 1, h->length);
+	return n;
+}
+
+static void random_range(struct model *m, const struct hand *h, uint64_t *lo, uint64_t *hi)
+{
+	*lo = pick(m, h->length);
+	*hi = *lo + 1 + pick(m, h->length - *lo);
+}
+
+static void do_one(struct model *m, size_t i)
+{
+	struct hand *h = &m->hand[i];
+	const char *w = name[h->worker];
+	uint64_t lo, hi;
+	int is_empty;
+	random_range(m, h, &lo, &hi);
+	switch (pick(m, 6)) {
+	case 0:
+		assert_int_equal(queue_done(m->q, w, h->generation, h->id, NULL), QUEUE_OK);
+		m->done += take_out(h, 0, h->length, &is_empty);
+		break;
+	case 1:
+		assert_int_equal(queue_progress(m->q, w, h->generation, h->id, hi, NULL), QUEUE_OK);
+		m->done += take_out(h, 0, hi, &is_empty);
+		break;
+	case 2:
+		assert_int_equal(queue_back(m->q, w, h->generation, h->id, NULL), QUEUE_OK);
+		is_empty = 1;
+		break;
+	case 3:
+		assert_int_equal(queue_back_range(m->q, w, h->generation, h->id, h->begin + lo,
+						  hi - lo, NULL),
+				 QUEUE_OK);
+		take_out(h, lo, hi, &is_empty);
+		break;
+	case 4:
+		assert_int_equal(queue_renew(m->q, w, h->generation, h->id, NULL), QUEUE_OK);
+		return;
+	default:
+		assert_int_equal(queue_done(m->q, name[(h->worker + 1) % WORKERS],
+					    m->generation[(h->worker + 1) % WORKERS], h->id, NULL),
+				 m->generation[(h->worker + 1) % WORKERS] ? QUEUE_NOT_YOURS
+				 : m->last[(h->worker + 1) % WORKERS]	  ? QUEUE_FENCED
+									  : QUEUE_UNKNOWN_WORKER);
+		return;
+	}
+	if (is_empty)
+		drop_hand(m, i);
+}
+
+static void do_settle(struct model *m)
+{
+	struct queue_line line[8];
+	size_t count = 0;
+	struct queue_stat stat;
+	queue_stat(m->q, &stat);
+	int emptied[512] = {0};
+	for (size_t i = 0; i < m->hands && count < 8; i++) {
+		struct hand *h = &m->hand[i];
+		uint64_t lo, hi;
+		random_range(m, h, &lo, &hi);
+		line[count] = (struct queue_line){.is_back = pick(m, 3) == 0,
+						  .worker = name[h->worker],
+						  .generation = h->generation,
+						  .id = h->id,
+						  .begin = h->begin + lo,
+						  .length = hi - lo};
+		if (pick(m, 8) == 0) { /* of a generation that is none */
+			line[count++].generation += 7;
+			continue;
+		}
+		uint64_t n = take_out(h, lo, hi, &emptied[i]);
+		m->done += line[count++].is_back ? 0 : n;
+	}
+	static uint64_t number;
+	assert_int_equal(queue_settle(m->q, ++number, 5, stat.incarnation, line, count, NULL),
+			 QUEUE_OK);
+	size_t refused, expected = 0;
+	for (size_t i = 0; i < count; i++)
+		expected += !line[i].is_back &&
+			    m->generation[line[i].worker[1] - '0'] != line[i].generation;
+	queue_refusals(m->q, &refused);
+	assert_int_equal(refused, expected);
+	assert_int_equal(queue_settle(m->q, number, 5, stat.incarnation, line, count, NULL),
+			 QUEUE_REPEATED);
+	for (size_t i = m->hands; i-- > 0;)
+		if (emptied[i])
+			drop_hand(m, i);
+}
+
+static void do_release(struct model *m)
+{
+	struct queue_stat stat;
+	queue_stat(m->q, &stat);
+	for (uint64_t id = 0; stat.held > 0 && id < stat.shards * 40; id++)
+		queue_release(m->q, id, NULL);
+}
+
+/* Leases end for some pieces: the model asks the queue which worker lost what. */
+static int mark(void *arg, const struct queue_piece *piece)
+{
+	struct model *m = arg;
+	for (size_t i = 0; i < m->hands; i++)
+		if (m->hand[i].id == piece->id)
+			m->hand[i].generation |= 1ull << 63;
+	return 0;
+}
+
+static void do_expire(struct model *m)
+{
+	queue_set(m->q, queue_retries(m->q), 10);
+	m->mono += 4;
+	queue_clock(m->q, 1000, m->mono);
+	queue_expire(m->q, 0);
+	queue_list(m->q, 1u << QUEUE_DOING, 0, mark, m);
+	for (size_t i = m->hands; i-- > 0;) {
+		if (m->hand[i].generation >> 63)
+			m->hand[i].generation &= ~(1ull << 63);
+		else
+			drop_hand(m, i);
+	}
+}
+
+/* save, some more requests, load: generations are fenced, done samples are those of the save. */
+static char *saved;
+static size_t saved_len;
+static uint64_t saved_done;
+
+static void do_save(struct model *m)
+{
+	free(saved);
+	saved = state_text(m->q);
+	saved_len = strlen(saved);
+	saved[saved_len - 1] == '\n' ? saved_len-- : 0;
+	saved_done = m->done;
+}
+
+static void do_load(struct model *m)
+{
+	if (!saved)
+		return;
+	struct queue *q = read_back(saved, saved_len);
+	uint64_t before = queue_incarnation(m->q);
+	assert_int_equal(queue_roll_back(q, m->q, NULL), 0);
+	assert_int_equal(queue_incarnation(q), before + 1);
+	queue_free(m->q);
+	for (int w = 0; w < WORKERS; w++) {
+		lose_all(m, w);
+		m->generation[w] = 0;
+	}
+	m->done = saved_done;
+	start(m, q);
+}
+
+static void step(struct model *m)
+{
+	int w = (int)pick(m, WORKERS);
+	uint64_t shards;
+	uint64_t dice = pick(m, 200);
+	if (dice < 16) {
+		do_hello(m, w);
+	} else if (dice < 20) {
+		if (m->generation[w]) {
+			assert_int_equal(queue_bye(m->q, name[w], m->generation[w], NULL), QUEUE_OK);
+			lose_all(m, w);
+			m->generation[w] = 0;
+		}
+	} else if (dice < 26) {
+		assert_int_equal(queue_fail(m->q, name[w], &shards, NULL),
+				 m->last[w] ? QUEUE_OK : QUEUE_UNKNOWN_WORKER);
+		lose_all(m, w);
+		m->generation[w] = 0;
+	} else if (dice < 90) {
+		do_get(m, w);
+	} else if (dice < 165) {
+		if (m->hands > 0)
+			do_one(m, pick(m, m->hands));
+	} else if (dice < 185) {
+		do_settle(m);
+	} else if (dice < 188) {
+		do_release(m);
+	} else if (dice < 195) {
+		do_expire(m);
+	} else if (dice < 197) {
+		do_save(m);
+	} else if (dice == 197) {
+		do_load(m);
+	}
+}
+
+static void run_random(enum queue_shuffle shuffle, uint64_t seed)
+{
+	struct model m = {.rng = seed};
+	m.p = (struct queue_parameters){.samples = 1 + pick(&m, 40),
+					.batch = 1 + pick(&m, 5),
+					.batches = 1 + pick(&m, 3),
+					.epochs = 1 + pick(&m, 3),
+					.shuffle = shuffle,
+					.seed = pick(&m, 1000)};
+	struct queue *q;
+	assert_int_equal(queue_new(&q, &m.p, NULL), 0);
+	start(&m, q);
+	free(saved);
+	saved = NULL;
+	for (int i = 0; i < 300; i++) {
+		step(&m);
+		check(&m);
+		if (i % 16 == 0)
+			assert_same_as_replayed(&m);
+		if (queue_is_over(m.q) && pick(&m, 20) == 0)
+			break;
+	}
+	assert_same_as_replayed(&m);
+	queue_free(m.q);
+	free(m.text);
+	free(saved);
+	saved = NULL;
+}
+
+static void test_random_none(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 500; seed++)
+		run_random(QUEUE_SHUFFLE_NONE, seed);
+}
+
+static void test_random_shards(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 500; seed++)
+		run_random(QUEUE_SHUFFLE_SHARDS, seed);
+}
+
+static void test_random_samples(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 500; seed++)
+		run_random(QUEUE_SHUFFLE_SAMPLES, seed);
+}
+
+/* Workers that only ever finish what they get: every row of every epoch comes once. */
+static void test_each_row_once(void **state)
+{
+	(void)state;
+	for (int shuffle = 0; shuffle < 3; shuffle++) {
+		struct queue_parameters p = {.samples = 103, .batch = 4, .batches = 3, .epochs = 4,
+					     .shuffle = (enum queue_shuffle)shuffle, .seed = 7};
+		struct queue *q;
+		assert_int_equal(queue_new(&q, &p, NULL), 0);
+		assert_int_equal(queue_shards(q), 9);
+		unsigned char seen[4][103] = {{0}};
+		uint64_t generation, expected = 0;
+		queue_hello(q, "w", &generation, NULL);
+		struct queue_piece piece;
+		for (uint64_t max = 0; queue_get(q, "w", generation, max % 13, &piece, NULL) == QUEUE_OK;
+		     max++) {
+			assert_true(piece.epoch >= expected); /* epochs come one after the other */
+			expected = piece.epoch;
+			for (uint64_t k = 0; k < piece.length; k++)
+				seen[piece.epoch][piece.begin + k]++;
+			assert_int_equal(queue_done(q, "w", generation, piece.id, NULL), QUEUE_OK);
+		}
+		for (int e = 0; e < 4; e++)
+			for (int i = 0; i < 103; i++)
+				assert_int_equal(seen[e][i], 1);
+		queue_free(q);
+	}
+}
+
+static void test_order_is_the_published_one(void **state)
+{
+	(void)state;
+	uint64_t stream = 1234567; /* the well-known first outputs for this seed */
+	assert_true(order_next(&stream) == 6457827717110365317u);
+	assert_true(order_next(&stream) == 3203168211198807973u);
+	assert_true(order_next(&stream) == 9817491932198370423u);
+	uint32_t a[5];
+	order_permute(a, 5, 1234567);
+	/* by hand: the first four outputs modulo 5, 4, 3, 2 are 2, 1, 0, 1 */
+	const uint32_t expected[5] = {4, 3, 0, 1, 2};
+	assert_memory_equal(a, expected, sizeof a);
+}
+
+/* The piece in work is blamed, the others in the hand are not; release begins anew. */
+static void test_held(void **state)
+{
+	(void)state;
+	struct queue_parameters p = {.samples = 3, .batch = 1, .batches = 1, .epochs = 1};
+	struct queue *q;
+	assert_int_equal(queue_new(&q, &p, NULL), 0);
+	queue_set(q, 2, 0);
+	uint64_t generation, shards;
+	struct queue_piece piece;
+	struct queue_stat stat;
+	for (int life = 0; life < 2; life++) {
+		queue_hello(q, "w", &generation, NULL);
+		for (int i = 0; i < 3; i++)
+			assert_int_equal(queue_get(q, "w", generation, 0, &piece, NULL), QUEUE_OK);
+		queue_stat(q, &stat);
+		assert_int_equal(stat.held, 0);
+		queue_fail(q, "w", &shards, NULL);
+		assert_int_equal(shards, 3);
+	}
+	queue_stat(q, &stat);
+	assert_int_equal(stat.held, 1);
+	assert_int_equal(stat.todo, 2);
+	assert_int_equal(queue_release(q, 1, NULL), QUEUE_OK); /* it is todo: said before */
+	assert_int_equal(queue_release(q, 0, NULL), QUEUE_OK);
+	queue_stat(q, &stat);
+	assert_int_equal(stat.held, 0);
+	assert_int_equal(queue_release(q, 9, NULL), QUEUE_UNKNOWN_SHARD);
+	queue_free(q);
+}
+
+static void test_settle_is_all_or_nothing(void **state)
+{
+	(void)state;
+	struct queue_parameters p = {.samples = 20, .batch = 10, .batches = 1, .epochs = 1};
+	struct queue *q;
+	assert_int_equal(queue_new(&q, &p, NULL), 0);
+	uint64_t generation;
+	struct queue_piece piece;
+	struct error err;
+	queue_hello(q, "w", &generation, NULL);
+	queue_get(q, "w", generation, 0, &piece, NULL);
+	struct queue_line line[2] = {
+		{.worker = "w", .generation = 1, .id = 0, .begin = 0, .length = 5},
+		{.worker = "w", .generation = 1, .id = 77, .begin = 0, .length = 5},
+	};
+	struct queue_stat stat;
+	assert_int_equal(queue_settle(q, 1, 1, 1, line, 2, &err), QUEUE_UNKNOWN_SHARD);
+	assert_string_equal(err.place, "line 2");
+	line[1] = (struct queue_line){.worker = "w", .generation = 1, .id = 0, .begin = 5, .length = 6};
+	assert_int_equal(queue_settle(q, 1, 1, 1, line, 2, &err), QUEUE_BAD);
+	line[1].begin = UINT64_MAX - 1;
+	assert_int_equal(queue_settle(q, 1, 1, 1, line, 2, &err), QUEUE_BAD);
+	queue_stat(q, &stat);
+	assert_int_equal(stat.samples_done, 0);
+	assert_int_equal(queue_settle(q, 1, 1, 2, line, 1, &err), QUEUE_FENCED);
+	assert_int_equal(queue_settle(q, 1, 1, 1, line, 1, &err), QUEUE_OK);
+	queue_stat(q, &stat);
+	assert_int_equal(stat.samples_done, 5);
+	/* In todo again, by the worker's own wish: what is applied now would be twice. */
+	queue_back(q, "w", generation, 0, NULL);
+	line[0].begin = 5;
+	assert_int_equal(queue_settle(q, 2, 1, 1, line, 1, &err), QUEUE_OK);
+	assert_true(line[0].refused);
+	queue_stat(q, &stat);
+	assert_int_equal(stat.samples_done, 5);
+	queue_free(q);
+}
+
+static void test_parameters(void **state)
+{
+	(void)state;
+	struct queue_parameters p = {.samples = UINT64_MAX / 2, .batch = UINT64_MAX,
+				     .batches = UINT64_MAX, .epochs = 1};
+	struct queue *q = NULL;
+	struct error err;
+	assert_int_equal(queue_new(&q, &p, &err), -1);
+	assert_int_equal(err.code, ERROR_CONFIG);
+	p.samples = 0;
+	assert_int_equal(queue_new(&q, &p, &err), -1);
+	p.samples = 1000;
+	assert_int_equal(queue_new(&q, &p, &err), 0);
+	assert_int_equal(queue_shards(q), 1);
+	queue_free(q);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_random_none),
+		cmocka_unit_test(test_random_shards),
+		cmocka_unit_test(test_random_samples),
+		cmocka_unit_test(test_each_row_once),
+		cmocka_unit_test(test_order_is_the_published_one),
+		cmocka_unit_test(test_held),
+		cmocka_unit_test(test_settle_is_all_or_nothing),
+		cmocka_unit_test(test_parameters),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
