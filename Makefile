@@ -58,7 +58,7 @@ LIBS_predict     = -lcsv -lz -lxxhash -lopenblas -ljansson -lm
 LIBS_auc         = -lm
 
 # ---- unit tests: tests/unit/NAME.c, with the rooms it links ----
-UNITS = wire_server wire_peer solve_batch shard_queue
+UNITS = wire_server wire_peer solve_batch shard_queue solve_solution stats_monitor stats_window
 ROOMS_unit_shard_queue = shard wire base
 LIBS_unit_shard_queue = -lxxhash
 ROOMS_unit_wire_peer = wire base
@@ -66,6 +66,11 @@ LIBS_unit_wire_peer = -levent
 ROOMS_unit_wire_server = wire base
 LIBS_unit_wire_server = -levent
 ROOMS_unit_solve_batch = solve base
+ROOMS_unit_solve_solution = solve stats wire base
+LIBS_unit_solve_solution = -levent
+ROOMS_unit_stats_monitor = stats wire base
+LIBS_unit_stats_monitor = -levent
+ROOMS_unit_stats_window = stats base
 
 # ---- fault tests and benches: check runs their short forms, `make fault` and `make bench` all ----
 FAULTS  =

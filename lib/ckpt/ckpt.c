@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #define INCLUDED_MAX (256u << 20) /* bytes of an included file that is read into memory */
@@ -225,6 +226,11 @@ const char *ckpt_note(const struct ckpt *c, const char *key)
 	return part_get_note(c->part[0], key);
 }
 
+const char *ckpt_note_at(const struct ckpt *c, size_t i, const char **value)
+{
+	return part_note_at(c->part[0], i, value);
+}
+
 int ckpt_read_dense(struct ckpt *c, int slot, uint64_t begin, uint64_t count, float *out,
 		    struct error *err)
 {
@@ -353,7 +359,8 @@ int ckpt_verify(const char *dir, part_bad_fn *bad, void *arg, struct error *err)
 			verify_file(dir, &m->file[i], &v);
 		if (v.found == 0)
 			verify_whole(dir, &v);
-	} else if (why.code == ERROR_DATA) {
+	} else if (why.code == ERROR_DATA ||
+		   (why.code == ERROR_NOINPUT && access(dir, F_OK) == 0)) {
 		tell(&v, &why);
 	} else {
 		v.found = -1;

@@ -91,6 +91,8 @@ uint32_t ckpt_width(const struct ckpt *c); /* 0: no rows */
 uint32_t ckpt_row_slots(const struct ckpt *c);
 uint64_t ckpt_row_count(const struct ckpt *c);
 const char *ckpt_note(const struct ckpt *c, const char *key); /* part 0's note, or NULL */
+/* Key and value of part 0's i-th note; NULL behind the last. */
+const char *ckpt_note_at(const struct ckpt *c, size_t i, const char **value);
 
 /* Elements begin..begin+count-1 of the flat vector, whatever parts they lie in. slot -1: the
  * parameters; 0..: an optimiser slot. */
@@ -104,7 +106,8 @@ typedef int ckpt_row_fn(uint32_t key, const float *values, const float *const *s
 int ckpt_each_row(struct ckpt *c, ckpt_row_fn *fn, void *arg, struct error *err);
 
 /* Everything there is to check. bad() is called for each damaged place ("part-1: block 3"); returns
- * how many there were (0: whole), or -1 when dir can't be read at all. */
+ * how many there were (0: whole; a directory without MANIFEST is damaged in one), or -1 when dir
+ * can't be read at all. */
 int ckpt_verify(const char *dir, part_bad_fn *bad, void *arg, struct error *err);
 
 /* ---- a directory of checkpoints ---- */

@@ -74,6 +74,8 @@ void part_close(struct part_reader *p); /* NULL is fine */
 
 const struct part_shape *part_get_shape(const struct part_reader *p);
 const char *part_get_note(const struct part_reader *p, const char *key); /* or NULL */
+/* Key and value of the i-th note; NULL behind the last. */
+const char *part_note_at(const struct part_reader *p, size_t i, const char **value);
 uint64_t part_row_count(const struct part_reader *p);
 
 /* Elements begin..begin+count-1 of the flat vector, all inside this part's range. slot as above.

@@ -367,6 +367,14 @@ const char *part_get_note(const struct part_reader *p, const char *key)
 	return NULL;
 }
 
+const char *part_note_at(const struct part_reader *p, size_t i, const char **value)
+{
+	if (i >= p->notes)
+		return NULL;
+	*value = p->note[i].value;
+	return p->note[i].key;
+}
+
 uint64_t part_row_count(const struct part_reader *p)
 {
 	return p->shape.width ? p->section[part_keys_section(&p->shape)].total : 0;

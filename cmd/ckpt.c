@@ -1,0 +1,332 @@
+/*
+ * ckpt(1): looks at checkpoints, checks them, removes old ones, turns one into safetensors, and asks
+ * a running job for a new one.  It never writes into a checkpoint.
+ */
+#include "cmd/cmd.h"
+
+#include "base/fs.h"
+#include "ckpt/ckpt.h"
+#include "ckpt/export.h"
+#include "run/place.h"
+#include "wire/call.h"
+#include "wire/record.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <unistd.h>
+
+#define PROGRAM "ckpt"
+#define SAVE_SECONDS 900 /* as long as trainctl itself waits for a checkpoint */
+#define OPERANDS_MAX 3   /* the verb and its operands */
+
+static uint64_t opt_keep;
+static const char *opt_protect, *opt_job, *opt_run_dir;
+static int keep_seen, protect_seen, job_seen, run_dir_seen;
+
+static const struct option_row rows[] = {
+	{.name = "keep", .kind = OPTION_COUNT, .target = &opt_keep, .arg = "N", .min = 1,
+	 .help = "prune: how many complete checkpoints stay; needed", .seen = &keep_seen},
+	{.name = "protect", .kind = OPTION_TEXT, .target = &opt_protect, .arg = "PATH",
+	 .help = "prune: one that stays whatever its age", .seen = &protect_seen},
+	{.name = "job", .letter = 'j', .kind = OPTION_ID, .target = &opt_job, .arg = "NAME",
+	 .help = "save: the job that runs", .seen = &job_seen},
+	{.name = "run-dir", .kind = OPTION_TEXT, .target = &opt_run_dir, .arg = "DIR",
+	 .help = "save: its run directory", .seen = &run_dir_seen},
+	{0}};
+
+static const struct option_table table = {
+	.program = PROGRAM,
+	.synopsis = "list|latest DIR\nshow|verify PATH\nprune DIR --keep N [--protect PATH]\n"
+		    "save -j JOB|--run-dir DIR\nexport PATH FILE.safetensors",
+	.about = "Checkpoints: list, look at, verify, prune, export, ask for one.",
+	.rows = rows,
+	.epilogue = "Deadlines: save waits 900 s for the job's checkpoint, 5 s for its supervisor."};
+
+static void print_record(struct record_out *o)
+{
+	size_t len = record_end(o, NULL);
+	fwrite(o->data, 1, len, stdout);
+}
+
+static int run_list(const char *const *operand, struct error *err)
+{
+	struct ckpt_entry *entry;
+	size_t count;
+	if (ckpt_list(operand[0], &entry, &count, err) != 0)
+		return -1;
+	for (size_t i = 0; i < count; i++) {
+		const struct ckpt_entry *e = &entry[i];
+		char line[RECORD_LINE_MAX];
+		struct record_out o;
+		record_begin(&o, line, sizeof line, "checkpoint");
+		record_add(&o, "name", e->name);
+		record_add(&o, "state", e->complete ? "complete" : "incomplete");
+		if (e->complete) {
+			record_add_u64(&o, "iteration", e->iteration);
+			record_add_u64(&o, "incarnation", e->incarnation);
+			record_add_seconds(&o, "at", e->at);
+			record_add_u64(&o, "parts", e->parts);
+			record_add_u64(&o, "bytes", e->bytes);
+		}
+		print_record(&o);
+	}
+	free(entry);
+	return 0;
+}
+
+static int run_latest(const char *const *operand, struct error *err)
+{
+	char path[CKPT_PATH_MAX];
+	if (ckpt_latest(operand[0], path, sizeof path, err) != 0)
+		return -1;
+	printf("%s\n", path);
+	return 0;
+}
+
+static void show_head(const struct ckpt *c)
+{
+	const struct ckpt_manifest *m = ckpt_get_manifest(c);
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "checkpoint");
+	record_add(&o, "job", m->job);
+	record_add_u64(&o, "iteration", m->iteration);
+	record_add_u64(&o, "incarnation", m->incarnation);
+	record_add_seconds(&o, "at", m->at);
+	if (m->epoch >= 0)
+		record_add_u64(&o, "epoch", (uint64_t)m->epoch);
+	record_add_u64(&o, "parts", m->parts);
+	record_add_u64(&o, "dense", ckpt_dense_count(c));
+	record_add_u64(&o, "dense-slots", ckpt_dense_slots(c));
+	record_add_u64(&o, "rows", ckpt_row_count(c));
+	record_add_u64(&o, "width", ckpt_width(c));
+	record_add_u64(&o, "row-slots", ckpt_row_slots(c));
+	print_record(&o);
+}
+
+static void show_files(const struct ckpt *c)
+{
+	const struct ckpt_manifest *m = ckpt_get_manifest(c);
+	for (size_t i = 0; i < m->count; i++) {
+		char line[RECORD_LINE_MAX], sum[17];
+		struct record_out o;
+		snprintf(sum, sizeof sum, "%016" PRIx64, m->file[i].sum);
+		record_begin(&o, line, sizeof line, "file");
+		record_add(&o, "name", m->file[i].name);
+		record_add_u64(&o, "bytes", m->file[i].bytes);
+		record_add(&o, "sum", sum);
+		print_record(&o);
+	}
+}
+
+/* What the notes of the first part say (optimiser, counters). */
+static void show_notes(const struct ckpt *c)
+{
+	const char *key, *value;
+	for (size_t i = 0; (key = ckpt_note_at(c, i, &value)) != NULL; i++) {
+		char line[RECORD_LINE_MAX];
+		struct record_out o;
+		record_begin(&o, line, sizeof line, "note");
+		record_add(&o, "key", key);
+		record_add(&o, "value", value);
+		print_record(&o);
+	}
+}
+
+static int run_show(const char *const *operand, struct error *err)
+{
+	struct ckpt *c;
+	char *text;
+	size_t len;
+	if (ckpt_open(&c, operand[0], err) != 0)
+		return -1;
+	int result = 0;
+	show_head(c);
+	show_files(c);
+	show_notes(c);
+	/* The layout's own records, as they are. */
+	if (ckpt_find_file(c, "layout")) {
+		result = ckpt_read_file(c, "layout", &text, &len, err);
+		if (result == 0) {
+			fwrite(text, 1, len, stdout);
+			free(text);
+		}
+	}
+	ckpt_close(c);
+	return result;
+}
+
+static void tell_damage(const char *place, const char *text, void *arg)
+{
+	(void)arg;
+	fprintf(stderr, "%s: %s: %s\n", PROGRAM, place, text);
+}
+
+static int run_verify(const char *const *operand, struct error *err)
+{
+	int found = ckpt_verify(operand[0], tell_damage, NULL, err);
+	if (found < 0)
+		return -1;
+	if (found > 0)
+		return error_set(err, ERROR_NEGATIVE, operand[0], "is damaged in %d place%s", found,
+				 found == 1 ? "" : "s");
+	return 0;
+}
+
+static void tell_removed(const char *name, void *arg)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	(void)arg;
+	record_begin(&o, line, sizeof line, "removed");
+	record_add(&o, "name", name);
+	print_record(&o);
+}
+
+static int run_prune(const char *const *operand, struct error *err)
+{
+	if (!keep_seen)
+		return error_set(err, ERROR_USAGE, NULL, "prune needs --keep N");
+	return ckpt_prune(operand[0], opt_keep, opt_protect, tell_removed, NULL, err);
+}
+
+static int ask(struct call *c, char path[CKPT_PATH_MAX], struct error *err)
+{
+	static struct record r;
+	const char *value;
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "checkpoint");
+	int answer = call_request(c, line, record_end(&o, NULL), &r, NULL, NULL, err);
+	if (answer < 0)
+		return -1;
+	if (answer == CALL_ERR)
+		return error_set(err, ERROR_TEMPFAIL, call_path(c), "the job refuses: %s%s%s",
+				 record_get(&r, "code") ? record_get(&r, "code") : "err",
+				 r.text ? ": " : "", r.text ? r.text : "");
+	if (record_text(&r, "path", &value, err) != 0)
+		return error_wrap(err, call_path(c));
+	snprintf(path, CKPT_PATH_MAX, "%s", value);
+	return 0;
+}
+
+static int run_save(const char *const *operand, struct error *err)
+{
+	struct place_environment env = {.runtime_directory = getenv("RUNTIME_DIRECTORY"),
+					.xdg_runtime_dir = getenv("XDG_RUNTIME_DIR")};
+	struct place place;
+	struct call *c;
+	char path[CKPT_PATH_MAX], socket[PLACE_MAX];
+	(void)operand;
+	/* The state directory is not ours to know: the answer holds the path. */
+	if (place_resolve(&place, opt_job, opt_run_dir, ".", &env, err) != 0)
+		return -1;
+	place_run(&place, "trainctl.sock", socket);
+	if (call_open(&c, socket, 5, SAVE_SECONDS, err) != 0)
+		return -1;
+	int result = ask(c, path, err);
+	call_close(c);
+	if (result == 0)
+		printf("%s\n", path);
+	return result;
+}
+
+/* To a pipe: made whole in an unnamed file first, so that a damaged checkpoint writes nothing. */
+static int export_stdout(struct ckpt *c, struct error *err)
+{
+	char buffer[65536];
+	size_t n;
+	FILE *file = tmpfile();
+	if (!file)
+		return error_errno(err, ERROR_CANTCREAT, "-", "no temporary file");
+	int result = ckpt_export(c, fileno(file), "standard output", err);
+	rewind(file);
+	while (result == 0 && (n = fread(buffer, 1, sizeof buffer, file)) > 0)
+		result = fs_write_all(STDOUT_FILENO, buffer, n, "standard output", err);
+	if (result == 0 && ferror(file))
+		result = error_errno(err, ERROR_IO, "temporary file", "read");
+	fclose(file);
+	return result;
+}
+
+static int run_export(const char *const *operand, struct error *err)
+{
+	struct ckpt *c;
+	if (ckpt_open(&c, operand[0], err) != 0)
+		return -1;
+	int result = strcmp(operand[1], "-") == 0 ? export_stdout(c, err)
+						  : ckpt_export_file(c, operand[1], err);
+	ckpt_close(c);
+	return result;
+}
+
+static const struct verb {
+	const char *name, *operands;
+	size_t count;
+	int takes_prune_options, takes_job;
+	int (*run)(const char *const *operand, struct error *err);
+} verbs[] = {
+	{"list", "DIR", 1, 0, 0, run_list},
+	{"latest", "DIR", 1, 0, 0, run_latest},
+	{"show", "PATH", 1, 0, 0, run_show},
+	{"verify", "PATH", 1, 0, 0, run_verify},
+	{"prune", "DIR --keep N", 1, 1, 0, run_prune},
+	{"save", "-j JOB or --run-dir DIR", 0, 0, 1, run_save},
+	{"export", "PATH FILE.safetensors", 2, 0, 0, run_export},
+};
+
+/* Options may stand on either side of operands. */
+static int parse(int argc, char **argv, const char **operand, size_t *count, struct error *err)
+{
+	*count = 0;
+	for (;;) {
+		int first;
+		int result = option_parse(&table, argc, argv, &first, stdout, err);
+		if (result != OPTION_GO || first == argc)
+			return result;
+		if (*count == OPERANDS_MAX)
+			return error_set(err, ERROR_USAGE, argv[first], "one operand too many");
+		operand[(*count)++] = argv[first];
+		argc -= first;
+		argv += first;
+	}
+}
+
+static const struct verb *find_verb(const char *const *operand, size_t count, struct error *err)
+{
+	if (count == 0) {
+		error_set(err, ERROR_USAGE, NULL, "what to do? list, show, verify, ...");
+		return NULL;
+	}
+	for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
+		const struct verb *v = &verbs[i];
+		if (strcmp(v->name, operand[0]) != 0)
+			continue;
+		if (count - 1 != v->count || ((keep_seen || protect_seen) && !v->takes_prune_options) ||
+		    ((job_seen || run_dir_seen) && !v->takes_job)) {
+			error_set(err, ERROR_USAGE, NULL, "%s takes %s", v->name, v->operands);
+			return NULL;
+		}
+		return v;
+	}
+	error_set(err, ERROR_USAGE, NULL, "'%.80s' is unknown", operand[0]);
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	const char *operand[OPERANDS_MAX];
+	size_t count;
+	struct error err = {0};
+	cmd_begin(PROGRAM);
+	/* Past a size limit, write and fallocate shall fail with EFBIG, which we report. */
+	signal(SIGXFSZ, SIG_IGN);
+	int parsed = parse(argc, argv, operand, &count, &err);
+	if (parsed == OPTION_SHOWN)
+		return cmd_end(PROGRAM, 0);
+	const struct verb *verb = parsed == 0 ? find_verb(operand, count, &err) : NULL;
+	if (!verb)
+		return cmd_fail(PROGRAM, &err);
+	int status = verb->run(operand + 1, &err) == 0 ? 0 : cmd_fail(PROGRAM, &err);
+	return cmd_end(PROGRAM, status);
+}
