@@ -23,7 +23,7 @@ SRC_shard = lines loader order piece queue settle state table tell
 SRC_stats = monitor node recordlog report window
 SRC_solve = batch idset rules snapshot solution
 SRC_ckpt  = layout block part_write part_read manifest ckpt list export
-SRC_model =
+SRC_model = model spec logistic lr wdl audit
 SRC_opt   = opt
 SRC_ps    =
 SRC_gate  =
@@ -31,7 +31,7 @@ SRC_run   = place
 ROOMS     = base wire data shard stats solve ckpt model opt ps gate run
 
 # ---- programs: rooms in link order (a room before those it knows), then libraries ----
-PROGRAMS = bs-solve rowidx bpt-monitor ckpt
+PROGRAMS = bs-solve rowidx bpt-monitor ckpt auc
 
 ROOMS_shardd      = shard wire base
 ROOMS_bpt-monitor = stats wire base

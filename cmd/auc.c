@@ -1,0 +1,188 @@
+/*
+ * auc(1): how good scores are.  A filter: "score label [weight]" lines in, one record out.  All lines
+ * are kept and sorted, so the area under the curve is exact, ties included; nothing is binned.
+ */
+#include "cmd/cmd.h"
+
+#include "base/number.h"
+#include "wire/record.h"
+
+#include <math.h>
+
+#define PROGRAM "auc"
+#define CLIP 1e-15 /* log loss of a certain score that is wrong stays finite */
+
+struct row {
+	double score, weight;
+	int label;
+};
+
+struct rows {
+	struct row *row;
+	size_t count, room;
+};
+
+/* The next word of a line; 0 at its end. */
+static size_t next_word(const char **at, const char *end)
+{
+	while (*at < end && (**at == ' ' || **at == '\t'))
+		(*at)++;
+	const char *from = *at;
+	while (from < end && *from != ' ' && *from != '\t')
+		from++;
+	return (size_t)(from - *at);
+}
+
+static int bad_word(struct error *err, const char *what, const char *word, size_t len)
+{
+	return error_set(err, ERROR_DATA, NULL, "%s: '%.*s'", what, (int)(len < 40 ? len : 40), word);
+}
+
+static int parse_row(const char *line, size_t len, struct row *r, struct error *err)
+{
+	const char *end = line + len;
+	double label;
+	size_t n = next_word(&line, end);
+	if (n == 0)
+		return error_set(err, ERROR_DATA, NULL, "\"score label\" expected, the line is empty");
+	if (number_real_span(line, n, &r->score) != 0 || !(r->score >= 0 && r->score <= 1))
+		return bad_word(err, "the score is no number from 0 to 1", line, n);
+	line += n;
+	n = next_word(&line, end);
+	if (n == 0)
+		return error_set(err, ERROR_DATA, NULL, "the label is missing");
+	if (number_real_span(line, n, &label) != 0 || (label != 0 && label != 1))
+		return bad_word(err, "the label is neither 0 nor 1", line, n);
+	r->label = label == 1;
+	r->weight = 1;
+	line += n;
+	n = next_word(&line, end);
+	if (n && (number_real_span(line, n, &r->weight) != 0 || !(r->weight >= 0)))
+		return bad_word(err, "the weight is no number from 0 up", line, n);
+	line += n;
+	n = next_word(&line, end);
+	return n ? bad_word(err, "more than score, label and weight", line, n) : 0;
+}
+
+static int add_row(struct rows *all, const char *line, size_t len, struct error *err)
+{
+	if (all->count == all->room) {
+		size_t room = all->room ? all->room * 2 : 4096;
+		struct row *row = reallocarray(all->row, room, sizeof *row);
+		if (!row)
+			return error_set(err, ERROR_OS, NULL, "no memory for %zu rows", room);
+		all->row = row;
+		all->room = room;
+	}
+	if (parse_row(line, len, &all->row[all->count], err) != 0)
+		return -1;
+	all->count++;
+	return 0;
+}
+
+static int read_rows(FILE *in, const char *name, struct rows *all, struct error *err)
+{
+	char *line = NULL, place[ERROR_PLACE_MAX];
+	size_t room = 0;
+	ssize_t n;
+	int result = 0;
+	while (result == 0 && (n = getline(&line, &room, in)) > 0) {
+		if (line[n - 1] != '\n')
+			result = error_set(err, ERROR_DATA, NULL, "the input ends without a newline");
+		else
+			result = add_row(all, line, (size_t)n - 1, err);
+		if (result != 0) {
+			snprintf(place, sizeof place, "%.400s:%zu", name, all->count + 1);
+			error_wrap(err, place);
+		}
+	}
+	free(line);
+	if (result == 0 && ferror(in))
+		return error_errno(err, ERROR_IO, name, "read");
+	if (result == 0 && all->count == 0)
+		return error_set(err, ERROR_DATA, name, "no rows");
+	return result;
+}
+
+static int by_score(const void *left, const void *right)
+{
+	const struct row *a = left, *b = right;
+	return (a->score > b->score) - (a->score < b->score);
+}
+
+/* The probability that a positive has a higher score than a negative, ties counting half
+ * (Mann and Whitney). NAN when one of them is missing. Sorts the rows. Without weights every sum is
+ * a multiple of one half, hence exact as a double up to 10^8 rows. */
+static double area(struct rows *all)
+{
+	double positives = 0, negatives = 0, wins = 0;
+	qsort(all->row, all->count, sizeof *all->row, by_score);
+	for (size_t i = 0; i < all->count;) {
+		double tied[2] = {0, 0};
+		size_t j = i;
+		for (; j < all->count && all->row[j].score == all->row[i].score; j++)
+			tied[all->row[j].label] += all->row[j].weight;
+		wins += tied[1] * (negatives + tied[0] / 2);
+		positives += tied[1];
+		negatives += tied[0];
+		i = j;
+	}
+	return positives > 0 && negatives > 0 ? wins / (positives * negatives) : NAN;
+}
+
+static void print_scores(struct rows *all)
+{
+	double loss = 0, right = 0, weight = 0;
+	for (size_t i = 0; i < all->count; i++) {
+		const struct row *r = &all->row[i];
+		double p = r->label ? r->score : 1 - r->score;
+		loss -= r->weight * log(p < CLIP ? CLIP : p);
+		right += r->weight * ((r->score >= 0.5) == r->label);
+		weight += r->weight;
+	}
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "auc");
+	record_add_brief(&o, "auc", area(all));
+	record_add_brief(&o, "logloss", loss / weight);
+	record_add_brief(&o, "accuracy", right / weight);
+	record_add_u64(&o, "n", all->count);
+	fwrite(line, 1, record_end(&o, NULL), stdout);
+}
+
+int main(int argc, char **argv)
+{
+	const struct option_row rows[] = {{0}};
+	const struct option_table table = {
+		.program = PROGRAM,
+		.synopsis = "[FILE] < \"score label [weight]\" lines",
+		.about = "Area under the ROC curve, log loss and accuracy of scores.",
+		.rows = rows};
+	struct error err = {0};
+	struct rows all = {0};
+	int first;
+	cmd_begin(PROGRAM);
+	int parsed = option_parse(&table, argc, argv, &first, stdout, &err);
+	if (parsed == OPTION_SHOWN)
+		return cmd_end(PROGRAM, 0);
+	if (parsed == 0 && argc - first > 1)
+		parsed = error_set(&err, ERROR_USAGE, argv[first + 1], "one operand too many");
+	if (parsed != 0)
+		return cmd_fail(PROGRAM, &err);
+	int piped = first == argc || strcmp(argv[first], "-") == 0;
+	const char *name = piped ? "stdin" : argv[first];
+	FILE *in = piped ? stdin : fopen(name, "re");
+	int status = 0;
+	if (!in) {
+		error_errno(&err, 0, name, "can't be read");
+		return cmd_fail(PROGRAM, &err);
+	}
+	if (read_rows(in, name, &all, &err) != 0)
+		status = cmd_fail(PROGRAM, &err);
+	else
+		print_scores(&all);
+	if (!piped)
+		fclose(in);
+	free(all.row);
+	return cmd_end(PROGRAM, status);
+}
