@@ -1,0 +1,122 @@
+/*
+ * lr: logistic regression, and so the wide part of wdl.  One weight a dense column, one a key.
+ * Memory bound: what counts is that a row's keys are touched once on the way there and once back.
+ */
+#include "ckpt/layout.h"
+#include "model/kind.h"
+
+#include <cblas.h>
+#include <string.h>
+
+uint64_t model_wide_count(const struct model_spec *spec)
+{
+	return 1 + (uint64_t)spec->dense_inputs;
+}
+
+int model_wide_layout(const struct model_spec *spec, struct layout *l, struct error *err)
+{
+	if (layout_add_tensor(l, "bias", 1, 1, LAYOUT_ZERO, 0, LAYOUT_OPTIMIZER, err) < 0)
+		return -1;
+	if (spec->dense_inputs == 0)
+		return 0;
+	return layout_add_tensor(l, "dense.weight", spec->dense_inputs, 1, LAYOUT_ZERO, 0,
+				 LAYOUT_OPTIMIZER, err);
+}
+
+static float keys_dot(const struct model_batch *b, size_t i, const float *rows, uint32_t width)
+{
+	float z = 0;
+	const uint32_t *index = b->index;
+	uint32_t stop = b->offset[i + 1];
+	if (b->value)
+		for (uint32_t k = b->offset[i]; k < stop; k++)
+			z += rows[(size_t)index[k] * width] * b->value[k];
+	else
+		for (uint32_t k = b->offset[i]; k < stop; k++)
+			z += rows[(size_t)index[k] * width];
+	return z;
+}
+
+void model_wide_forward(const struct model_spec *spec, const struct model_batch *b,
+			const float *dense, const float *rows, uint32_t width, float *z)
+{
+	for (size_t i = 0; i < b->count; i++)
+		z[i] = dense[0] + keys_dot(b, i, rows, width);
+	if (spec->dense_inputs > 0)
+		cblas_sgemv(CblasRowMajor, CblasNoTrans, (blasint)b->count,
+			    (blasint)spec->dense_inputs, 1.0f, b->dense,
+			    (blasint)spec->dense_inputs, dense + 1, 1, 1.0f, z, 1);
+}
+
+void model_wide_backward(const struct model_spec *spec, const struct model_batch *b,
+			 const float *delta, uint32_t width, float *dense_gradient,
+			 float *row_gradient)
+{
+	double bias = 0;
+	for (size_t i = 0; i < b->count; i++) {
+		float d = delta[i];
+		bias += (double)d;
+		uint32_t stop = b->offset[i + 1];
+		if (b->value)
+			for (uint32_t k = b->offset[i]; k < stop; k++)
+				row_gradient[(size_t)b->index[k] * width] += d * b->value[k];
+		else
+			for (uint32_t k = b->offset[i]; k < stop; k++)
+				row_gradient[(size_t)b->index[k] * width] += d;
+	}
+	dense_gradient[0] += (float)bias;
+	if (spec->dense_inputs > 0)
+		cblas_sgemv(CblasRowMajor, CblasTrans, (blasint)b->count,
+			    (blasint)spec->dense_inputs, 1.0f, b->dense,
+			    (blasint)spec->dense_inputs, delta, 1, 1.0f, dense_gradient + 1, 1);
+}
+
+static int lr_layout(const struct model_spec *spec, struct layout *l, struct error *err)
+{
+	layout_start(l, spec->seed);
+	if (model_wide_layout(spec, l, err) < 0)
+		return -1;
+	struct layout_table table = {.name = "keys",
+				     .width = 1,
+				     .rows = (uint64_t)1 << spec->hash_bits,
+				     .zero_columns = 1,
+				     .update = LAYOUT_OPTIMIZER,
+				     .export = LAYOUT_EXPORT_ROWS};
+	return layout_set_table(l, &table, err);
+}
+
+static uint32_t lr_width(const struct model_spec *spec)
+{
+	(void)spec;
+	return 1;
+}
+
+static int lr_train(struct model *m, const struct model_batch *b, const float *dense,
+		    const float *rows, float *dense_gradient, float *row_gradient,
+		    double *loss_sum, struct error *err)
+{
+	float *z = model_scratch(m, b->count, err);
+	if (!z)
+		return -1;
+	model_wide_forward(&m->spec, b, dense, rows, 1, z);
+	*loss_sum += model_logistic(b->count, z, b->label, b->weight, z);
+	model_wide_backward(&m->spec, b, z, 1, dense_gradient, row_gradient);
+	return 0;
+}
+
+static int lr_logits(struct model *m, const struct model_batch *b, const float *dense,
+		     const float *rows, float *score, struct error *err)
+{
+	(void)err;
+	model_wide_forward(&m->spec, b, dense, rows, 1, score);
+	return 0;
+}
+
+const struct model_kind model_lr = {
+	.name = "lr",
+	.layout = lr_layout,
+	.dense_count = model_wide_count,
+	.width = lr_width,
+	.train = lr_train,
+	.logits = lr_logits,
+};

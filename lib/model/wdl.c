@@ -1,0 +1,281 @@
+/*
+ * wdl: wide & deep.  The wide part is lr's; the deep part is a few matrix products, which take all
+ * the time and are OpenBLAS'.  The batch is worked through in blocks of rows that stay in the cache
+ * with all their activations.
+ *
+ * Dense vector: bias, dense.weight, then for each layer its weight [out][in] (as torch.nn.Linear
+ * keeps it) and bias, then output.weight [1][in].  Input of the first layer: the embeddings of all
+ * fields in order, then the dense columns.
+ */
+#include "ckpt/layout.h"
+#include "model/kind.h"
+
+#include <cblas.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define BLOCK_ROWS 512
+
+/* Embeddings start small: the wide part learns first, and a key that is never seen in training does
+ * not disturb the scores of those that were. */
+#define EMBED_SCALE 0.05
+
+static size_t inputs(const struct model_spec *s)
+{
+	return (size_t)s->fields * s->embed + s->dense_inputs;
+}
+
+static int wdl_check(const struct model_spec *s, struct error *err)
+{
+	if (s->fields == 0)
+		return error_set(err, ERROR_CONFIG, "model",
+				 "wdl needs the same sparse columns in every row; libsvm rows "
+				 "have none (lr takes them)");
+	if (s->embed < 1 || s->embed > 1024)
+		return error_set(err, ERROR_CONFIG, "embed", "%u is not in 1..1024", s->embed);
+	if (s->hidden_count < 1 || s->hidden_count > MODEL_HIDDEN_MAX)
+		return error_set(err, ERROR_CONFIG, "hidden", "%u layers, not 1..%d",
+				 s->hidden_count, MODEL_HIDDEN_MAX);
+	for (uint32_t i = 0; i < s->hidden_count; i++)
+		if (s->hidden[i] < 1 || s->hidden[i] > 65536)
+			return error_set(err, ERROR_CONFIG, "hidden", "%u is not in 1..65536",
+					 s->hidden[i]);
+	return 0;
+}
+
+static uint64_t wdl_dense_count(const struct model_spec *s)
+{
+	uint64_t count = model_wide_count(s), in = inputs(s);
+	for (uint32_t i = 0; i < s->hidden_count; i++) {
+		count += (in + 1) * s->hidden[i];
+		in = s->hidden[i];
+	}
+	return count + in;
+}
+
+static uint32_t wdl_width(const struct model_spec *s)
+{
+	return 1 + s->embed;
+}
+
+/* He et al., 2015 (arXiv:1502.01852), for layers that a ReLU follows. */
+static int wdl_layout(const struct model_spec *s, struct layout *l, struct error *err)
+{
+	layout_start(l, s->seed);
+	if (model_wide_layout(s, l, err) < 0)
+		return -1;
+	uint64_t in = inputs(s);
+	for (uint32_t i = 0; i < s->hidden_count; i++) {
+		char name[32];
+		snprintf(name, sizeof(name), "hidden%u.weight", i + 1);
+		if (layout_add_tensor(l, name, s->hidden[i], in, LAYOUT_NORMAL,
+				      sqrt(2.0 / (double)in), LAYOUT_OPTIMIZER, err) < 0)
+			return -1;
+		snprintf(name, sizeof(name), "hidden%u.bias", i + 1);
+		if (layout_add_tensor(l, name, s->hidden[i], 1, LAYOUT_ZERO, 0, LAYOUT_OPTIMIZER,
+				      err) < 0)
+			return -1;
+		in = s->hidden[i];
+	}
+	if (layout_add_tensor(l, "output.weight", 1, in, LAYOUT_NORMAL, sqrt(1.0 / (double)in),
+			      LAYOUT_OPTIMIZER, err) < 0)
+		return -1;
+	struct layout_table table = {.name = "keys",
+				     .width = 1 + s->embed,
+				     .rows = (uint64_t)1 << s->hash_bits,
+				     .zero_columns = 1,
+				     .scale = EMBED_SCALE,
+				     .update = LAYOUT_OPTIMIZER,
+				     .export = LAYOUT_EXPORT_ROWS};
+	return layout_set_table(l, &table, err);
+}
+
+/* One block of rows with its activations, carved from the model's scratch memory. */
+struct block {
+	struct model_batch batch;
+	float *z;                             /* [rows] */
+	float *layer[MODEL_HIDDEN_MAX + 1];   /* layer[0]: the input */
+	float *back[2];                       /* gradients by activations, taking turns */
+};
+
+static int block_carve(struct model *m, struct block *k, struct error *err)
+{
+	const struct model_spec *s = &m->spec;
+	size_t widest = inputs(s), floats = BLOCK_ROWS * (1 + inputs(s));
+	for (uint32_t i = 0; i < s->hidden_count; i++) {
+		floats += (size_t)BLOCK_ROWS * s->hidden[i];
+		widest = widest > s->hidden[i] ? widest : s->hidden[i];
+	}
+	float *p = model_scratch(m, floats + 2 * BLOCK_ROWS * widest, err);
+	if (!p)
+		return -1;
+	k->z = p;
+	p += BLOCK_ROWS;
+	k->layer[0] = p;
+	p += BLOCK_ROWS * inputs(s);
+	for (uint32_t i = 0; i < s->hidden_count; i++) {
+		k->layer[i + 1] = p;
+		p += (size_t)BLOCK_ROWS * s->hidden[i];
+	}
+	k->back[0] = p;
+	k->back[1] = p + BLOCK_ROWS * widest;
+	return 0;
+}
+
+static void block_take(struct block *k, const struct model_spec *s, const struct model_batch *b,
+		       size_t begin)
+{
+	k->batch = *b;
+	k->batch.count = b->count - begin < BLOCK_ROWS ? b->count - begin : BLOCK_ROWS;
+	k->batch.offset += begin;
+	k->batch.label = b->label ? b->label + begin : NULL;
+	k->batch.weight = b->weight ? b->weight + begin : NULL;
+	k->batch.dense = b->dense ? b->dense + begin * s->dense_inputs : NULL;
+}
+
+static void gather(struct block *k, const struct model_spec *s, const float *rows)
+{
+	size_t width = 1 + (size_t)s->embed, in = inputs(s);
+	for (size_t i = 0; i < k->batch.count; i++) {
+		float *x = k->layer[0] + i * in;
+		const uint32_t *index = k->batch.index + k->batch.offset[i];
+		for (uint32_t f = 0; f < s->fields; f++, x += s->embed)
+			memcpy(x, rows + index[f] * width + 1, s->embed * sizeof(float));
+		if (s->dense_inputs > 0)
+			memcpy(x, k->batch.dense + i * s->dense_inputs,
+			       s->dense_inputs * sizeof(float));
+	}
+}
+
+static void scatter(const struct block *k, const struct model_spec *s, const float *by_input,
+		    float *row_gradient)
+{
+	size_t width = 1 + (size_t)s->embed, deep = (size_t)s->fields * s->embed;
+	for (size_t i = 0; i < k->batch.count; i++) {
+		const float *restrict g = by_input + i * deep;
+		const uint32_t *index = k->batch.index + k->batch.offset[i];
+		for (uint32_t f = 0; f < s->fields; f++, g += s->embed) {
+			float *restrict row = row_gradient + index[f] * width + 1;
+			for (uint32_t e = 0; e < s->embed; e++)
+				row[e] += g[e];
+		}
+	}
+}
+
+static void add_bias_relu(float *restrict y, const float *restrict bias, size_t rows, size_t out)
+{
+	for (size_t i = 0; i < rows; i++, y += out)
+		for (size_t j = 0; j < out; j++) {
+			float v = y[j] + bias[j];
+			y[j] = v < 0.0f ? 0.0f : v; /* NaN stays */
+		}
+}
+
+/* by[][] is masked by what the ReLU let through; its column sums are added to bias. */
+static void relu_back(float *restrict by, const float *restrict y, float *restrict bias,
+		      size_t rows, size_t out)
+{
+	for (size_t i = 0; i < rows; i++, y += out, by += out)
+		for (size_t j = 0; j < out; j++) {
+			float g = y[j] > 0.0f ? by[j] : 0.0f;
+			by[j] = g;
+			bias[j] += g;
+		}
+}
+
+static void forward(struct block *k, const struct model_spec *s, const float *dense,
+		    const float *rows)
+{
+	blasint n = (blasint)k->batch.count;
+	model_wide_forward(s, &k->batch, dense, rows, 1 + s->embed, k->z);
+	gather(k, s, rows);
+	const float *p = dense + model_wide_count(s);
+	blasint in = (blasint)inputs(s);
+	for (uint32_t i = 0; i < s->hidden_count; i++) {
+		blasint out = (blasint)s->hidden[i];
+		cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, n, out, in, 1.0f, k->layer[i],
+			    in, p, in, 0.0f, k->layer[i + 1], out);
+		p += (size_t)out * (size_t)in;
+		add_bias_relu(k->layer[i + 1], p, (size_t)n, (size_t)out);
+		p += out;
+		in = out;
+	}
+	cblas_sgemv(CblasRowMajor, CblasNoTrans, n, in, 1.0f, k->layer[s->hidden_count], in, p, 1,
+		    1.0f, k->z, 1);
+}
+
+/* k->z holds the gradient by the logits. Walks the dense vector from its end. */
+static void backward(struct block *k, const struct model_spec *s, const float *dense,
+		     float *dense_gradient, float *row_gradient)
+{
+	blasint n = (blasint)k->batch.count;
+	uint32_t last = s->hidden_count;
+	blasint out = (blasint)s->hidden[last - 1];
+	size_t at = wdl_dense_count(s) - (size_t)out;
+	model_wide_backward(s, &k->batch, k->z, 1 + s->embed, dense_gradient, row_gradient);
+	cblas_sgemv(CblasRowMajor, CblasTrans, n, out, 1.0f, k->layer[last], out, k->z, 1, 1.0f,
+		    dense_gradient + at, 1);
+	float *by = k->back[0];
+	for (size_t i = 0; i < (size_t)n; i++)
+		for (size_t j = 0; j < (size_t)out; j++)
+			by[i * (size_t)out + j] = k->z[i] * dense[at + j];
+	for (uint32_t i = last; i-- > 0;) {
+		blasint in = (blasint)(i ? s->hidden[i - 1] : inputs(s));
+		/* of the input only the embeddings are learnt */
+		blasint need = (blasint)(i ? s->hidden[i - 1] : (size_t)s->fields * s->embed);
+		float *next = by == k->back[0] ? k->back[1] : k->back[0];
+		at -= (size_t)out;
+		relu_back(by, k->layer[i + 1], dense_gradient + at, (size_t)n, (size_t)out);
+		at -= (size_t)out * (size_t)in;
+		cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, out, in, n, 1.0f, by, out,
+			    k->layer[i], in, 1.0f, dense_gradient + at, in);
+		cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, need, out, 1.0f, by, out,
+			    dense + at, in, 0.0f, next, need);
+		by = next;
+		out = in;
+	}
+	scatter(k, s, by, row_gradient);
+}
+
+static int wdl_train(struct model *m, const struct model_batch *b, const float *dense,
+		     const float *rows, float *dense_gradient, float *row_gradient,
+		     double *loss_sum, struct error *err)
+{
+	struct block k;
+	if (block_carve(m, &k, err) < 0)
+		return -1;
+	for (size_t begin = 0; begin < b->count; begin += BLOCK_ROWS) {
+		block_take(&k, &m->spec, b, begin);
+		forward(&k, &m->spec, dense, rows);
+		*loss_sum +=
+			model_logistic(k.batch.count, k.z, k.batch.label, k.batch.weight, k.z);
+		backward(&k, &m->spec, dense, dense_gradient, row_gradient);
+	}
+	return 0;
+}
+
+static int wdl_logits(struct model *m, const struct model_batch *b, const float *dense,
+		      const float *rows, float *score, struct error *err)
+{
+	struct block k;
+	if (block_carve(m, &k, err) < 0)
+		return -1;
+	for (size_t begin = 0; begin < b->count; begin += BLOCK_ROWS) {
+		block_take(&k, &m->spec, b, begin);
+		forward(&k, &m->spec, dense, rows);
+		memcpy(score + begin, k.z, k.batch.count * sizeof(float));
+	}
+	return 0;
+}
+
+const struct model_kind model_wdl = {
+	.name = "wdl",
+	.check = wdl_check,
+	.layout = wdl_layout,
+	.dense_count = wdl_dense_count,
+	.width = wdl_width,
+	.train = wdl_train,
+	.logits = wdl_logits,
+	.uses_blas = 1,
+};
