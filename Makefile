@@ -25,8 +25,8 @@ SRC_solve = batch idset rules snapshot solution
 SRC_ckpt  = layout block part_write part_read manifest ckpt list export
 SRC_model = model spec logistic lr wdl audit
 SRC_opt   = opt
-SRC_ps    =
-SRC_gate  =
+SRC_ps    = table store store_file
+SRC_gate  = gate units acts effects
 SRC_run   = place
 ROOMS     = base wire data shard stats solve ckpt model opt ps gate run
 
@@ -58,7 +58,9 @@ LIBS_predict     = -lcsv -lz -lxxhash -lopenblas -ljansson -lm
 LIBS_auc         = -lm
 
 # ---- unit tests: tests/unit/NAME.c, with the rooms it links ----
-UNITS = wire_server wire_peer solve_batch shard_queue solve_solution stats_monitor stats_window
+UNITS = wire_server wire_peer solve_batch shard_queue solve_solution stats_monitor stats_window data_rowscan
+ROOMS_unit_data_rowscan = data wire base
+LIBS_unit_data_rowscan = -lcsv -lz -lxxhash
 ROOMS_unit_shard_queue = shard wire base
 LIBS_unit_shard_queue = -lxxhash
 ROOMS_unit_wire_peer = wire base

@@ -1,0 +1,129 @@
+/* The gate's state, shared by its files: gate.c (members), units.c (closing, settling, cuts),
+ * acts.c (actions), effects.c (the queue). */
+#ifndef PACELINE_GATE_INTERNAL_H
+#define PACELINE_GATE_INTERNAL_H
+
+#include "gate/gate.h"
+
+#include <stdarg.h>
+#include <uthash.h>
+
+/* A push from its arrival to its answer. In g->held, then in g->sent, both in order of arrival. */
+struct push {
+	struct worker *worker;
+	uint64_t generation, sequence, iteration, count;
+	double loss, scale;
+	int late;    /* its iteration was closed before: to be dropped */
+	int refused; /* by shardd */
+	struct gate_range *range;
+	size_t ranges;
+	uint64_t token[GATE_TOKENS_MAX];
+	size_t tokens;
+	struct push *next;
+};
+
+struct pushes {
+	struct push *first, **end;
+	size_t count;
+};
+
+enum worker_state { WORKER_OUT, WORKER_JOINING, WORKER_ACTIVE, WORKER_ENDED };
+
+struct worker {
+	char id[GATE_ID_MAX];
+	enum worker_state state;
+	uint64_t generation; /* of the member; 0: out */
+	uint64_t newest;     /* the highest generation seen: an older one is not let in again */
+	uint64_t fenced;     /* generations up to it are refused */
+	uint64_t connection;
+	uint64_t join_token, end_token; /* 0: none waits */
+	struct push *held, *sent;
+	/* the last push that was answered for good */
+	uint64_t done_generation, done_sequence;
+	int done, done_dropped;
+	uint64_t clock;        /* iterations of its own, for SSP */
+	struct push *waiting;  /* applied; its answer waits for slower members */
+	double scale;          /* adjust-lr */
+	uint64_t acts_seen;
+	uint64_t throw_upto;   /* to be thrown once nothing of it is being settled; 0: nothing */
+	uint64_t fence_token[GATE_TOKENS_MAX];
+	size_t fence_tokens;
+	UT_hash_handle hh;
+};
+
+struct act {
+	char *lines;
+	size_t len;
+};
+
+/* The action of a kind (and id) that holds for those who join later. */
+struct force {
+	char key[GATE_ID_MAX + 32];
+	char *line;
+	UT_hash_handle hh;
+};
+
+enum cut_state { CUT_NONE, CUT_WANTED, CUT_SAVING, CUT_WRITING };
+
+struct gate {
+	struct gate_options options;
+	struct worker *workers; /* every id ever seen */
+	size_t active;
+	uint64_t open;    /* BSP: the iteration that is open, all before are closed */
+	uint64_t applied; /* units */
+	struct pushes held, sent;
+	uint64_t late; /* of held */
+	int settling;  /* sent is with shardd */
+	int unit;      /* sent closes a unit (or, not under BSP, is units) */
+	int unanswered; /* the settle must be sent again once shardd is there */
+	uint64_t number;
+	int shards_up, servers_up, finished, quit;
+	enum cut_state cut;
+	uint64_t cut_token;
+	uint64_t backup;
+
+	char *pending; /* actions for the next close */
+	size_t pending_len;
+	struct act *act; /* published ones acts_base .. acts_base + acts */
+	size_t acts, acts_max;
+	uint64_t acts_base;
+	struct force *force;
+
+	struct gate_effect *effect;
+	size_t effects, effects_max, effect_next;
+	int failed;
+};
+
+/* effects.c */
+struct gate_effect *effect_add(struct gate *g, enum gate_effect_kind kind);
+void effect_ok(struct gate *g, uint64_t token, char *actions, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+void effect_err(struct gate *g, uint64_t token, const char *code, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+void effect_name(struct gate *g, enum gate_effect_kind kind, const char *worker,
+		 uint64_t generation, uint64_t sequence);
+void effects_free(struct gate *g);
+
+/* gate.c */
+struct worker *worker_get(struct gate *g, const char *id);
+void worker_out(struct gate *g, struct worker *w, const char *why);
+void worker_let_in(struct gate *g, int all); /* BSP: those who wait; all: whoever is active */
+void worker_fence(struct gate *g, struct worker *w);
+void push_free(struct push *p);
+void pushes_start(struct pushes *list);
+void pushes_add(struct pushes *list, struct push *p);
+void pushes_remove(struct pushes *list, struct push *p);
+
+/* units.c */
+void units_step(struct gate *g);
+uint64_t units_slowest(const struct gate *g);
+void units_release(struct gate *g);
+void units_throw(struct gate *g, struct worker *w);
+
+/* acts.c */
+void acts_publish(struct gate *g);
+char *acts_unseen(struct gate *g, struct worker *w); /* to be freed; NULL: none */
+char *acts_in_force(struct gate *g);
+void acts_free(struct gate *g);
+
+#endif

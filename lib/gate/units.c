@@ -1,0 +1,442 @@
+/*
+ * Units: when one closes, its settle, its application, and the cuts between units.  The order of
+ * effects is the promise: SETTLE, then (its answer) APPLY, then the answers to workers; SAVE only
+ * while no settle is out, CUT behind the last APPLY.
+ */
+#include "gate/gate_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int bsp(const struct gate *g)
+{
+	return g->options.sync == GATE_BSP;
+}
+
+/* ---- closing ---- */
+
+/* All that is held goes to shardd together: under BSP the unit and what is late, otherwise each
+ * push as a unit of its own. */
+static void send_all(struct gate *g)
+{
+	struct push *p;
+
+	while ((p = g->held.first)) {
+		pushes_remove(&g->held, p);
+		p->worker->held = NULL;
+		p->worker->sent = p;
+		pushes_add(&g->sent, p);
+	}
+	g->late = 0;
+}
+
+/* What can be sent is sent; 1 when something was. */
+static int try_close(struct gate *g)
+{
+	uint64_t ready = g->held.count - g->late, needed = g->active;
+
+	if (g->held.count == 0)
+		return 0;
+	if (!bsp(g)) {
+		g->unit = 1;
+		send_all(g);
+		acts_publish(g);
+		return 1;
+	}
+	needed = needed > g->backup ? needed - g->backup : 1;
+	g->unit = ready > 0 && ready >= needed;
+	if (!g->unit && !g->late)
+		return 0;
+	if (g->unit) {
+		send_all(g);
+		g->open++;
+		acts_publish(g);
+		worker_let_in(g, 1);
+		return 1;
+	}
+	/* Late ones alone: what is on time stays held for its unit. */
+	for (struct push *p = g->held.first, *next; p; p = next) {
+		next = p->next;
+		if (!p->late)
+			continue;
+		pushes_remove(&g->held, p);
+		p->worker->held = NULL;
+		p->worker->sent = p;
+		pushes_add(&g->sent, p);
+	}
+	g->late = 0;
+	return 1;
+}
+
+static size_t count_lines(const struct gate *g)
+{
+	size_t lines = 0;
+
+	for (const struct push *p = g->sent.first; p; p = p->next)
+		lines += p->ranges;
+	return lines;
+}
+
+static void put_settle(struct gate *g)
+{
+	size_t lines = count_lines(g), n = 0;
+	struct gate_line *line = calloc(lines, sizeof *line);
+	struct gate_effect *e = line ? effect_add(g, GATE_SETTLE) : NULL;
+
+	if (!e) {
+		free(line);
+		g->failed = 1;
+		return;
+	}
+	for (const struct push *p = g->sent.first; p; p = p->next) {
+		for (size_t i = 0; i < p->ranges; i++, n++) {
+			memcpy(line[n].worker, p->worker->id, sizeof line[n].worker);
+			line[n].generation = p->generation;
+			line[n].range = p->range[i];
+			line[n].back = p->late;
+		}
+	}
+	e->number = g->number;
+	e->iteration = g->applied;
+	e->line = line;
+	e->lines = lines;
+	g->unanswered = 0;
+}
+
+static void commit(struct gate *g);
+
+/* Asks shardd, or commits at once when there is nothing to ask. */
+static void settle(struct gate *g)
+{
+	if (!g->options.commit || count_lines(g) == 0) {
+		commit(g);
+		return;
+	}
+	g->settling = 1;
+	g->number++;
+	g->unanswered = 1;
+	if (g->shards_up)
+		put_settle(g);
+}
+
+static void step_cut(struct gate *g)
+{
+	if (g->cut != CUT_WANTED || g->settling || !g->servers_up)
+		return;
+	if (!g->options.commit) {
+		g->cut = CUT_SAVING;
+		gate_saved(g);
+		return;
+	}
+	g->cut = CUT_SAVING;
+	if (g->shards_up)
+		effect_add(g, GATE_SAVE);
+}
+
+void units_step(struct gate *g)
+{
+	if (g->quit)
+		return;
+	step_cut(g);
+	while (!g->settling && g->servers_up && g->cut != CUT_WANTED && g->cut != CUT_SAVING &&
+	       try_close(g)) {
+		settle(g);
+		step_cut(g);
+	}
+	if (bsp(g))
+		worker_let_in(g, 0);
+	/* Nobody's answer will carry them: they hold for those who join. */
+	if (g->pending && g->active == 0)
+		acts_publish(g);
+	units_release(g);
+}
+
+/* ---- committing ---- */
+
+static int by_worker(const void *a, const void *b)
+{
+	return gate_order(((const struct gate_part *)a)->worker,
+			  ((const struct gate_part *)b)->worker);
+}
+
+/* The members of the unit that shardd took, as APPLY. */
+static void put_apply(struct gate *g)
+{
+	size_t n = 0;
+	struct gate_part *part;
+	struct gate_effect *e;
+
+	for (const struct push *p = g->sent.first; p; p = p->next)
+		n += p->late || p->refused ? 0 : 1;
+	if (n == 0 && !bsp(g))
+		return;
+	part = calloc(n + 1, sizeof *part);
+	e = part ? effect_add(g, GATE_APPLY) : NULL;
+	n = 0;
+
+	if (!e) {
+		free(part);
+		g->failed = 1;
+		return;
+	}
+	for (const struct push *p = g->sent.first; p; p = p->next) {
+		if (p->late || p->refused)
+			continue;
+		memcpy(part[n].worker, p->worker->id, sizeof part[n].worker);
+		part[n].generation = p->generation;
+		part[n].sequence = p->sequence;
+		part[n].scale = p->scale;
+		part[n].unit = bsp(g) ? 0 : n;
+		e->samples += p->count;
+		e->loss += p->loss;
+		n++;
+	}
+	if (bsp(g)) /* the same contributions give the same bits, whoever came first */
+		qsort(part, n, sizeof *part, by_worker);
+	e->iteration = g->applied;
+	e->units = bsp(g) ? 1 : n;
+	e->part = part;
+	e->parts = n;
+	g->applied += e->units;
+}
+
+static void answer(struct gate *g, struct push *p)
+{
+	const char *word = p->late ? "dropped" : "applied";
+
+	for (size_t i = 0; i < p->tokens; i++)
+		effect_ok(g, p->token[i], i == 0 ? acts_unseen(g, p->worker) : NULL,
+			  "iteration=%llu %s=1%s", (unsigned long long)g->applied, word,
+			  i ? " repeated=1" : "");
+}
+
+static void finish_push(struct gate *g, struct push *p)
+{
+	struct worker *w = p->worker;
+
+	w->sent = NULL;
+	if (p->late || p->refused)
+		effect_name(g, GATE_UNSTAGE, w->id, p->generation, p->sequence);
+	if (p->refused) {
+		for (size_t i = 0; i < p->tokens; i++)
+			effect_err(g, p->token[i], "fenced", "shardd refused it");
+		if (w->throw_upto < p->generation)
+			w->throw_upto = p->generation;
+		if (w->generation == p->generation)
+			worker_out(g, w, "shardd refused it");
+		push_free(p);
+		return;
+	}
+	w->done = 1;
+	w->done_generation = p->generation;
+	w->done_sequence = p->sequence;
+	w->done_dropped = p->late;
+	if (!p->late && w->generation == p->generation)
+		w->clock++;
+	if (g->options.sync == GATE_SSP && w->state == WORKER_ACTIVE &&
+	    w->generation == p->generation && !w->waiting) {
+		w->waiting = p; /* units_release() answers, now or when the others have caught up */
+		return;
+	}
+	answer(g, p);
+	push_free(p);
+}
+
+/* The commit is known: apply, then tell. */
+static void commit(struct gate *g)
+{
+	struct pushes sent = g->sent;
+	struct push *p, *next;
+	struct worker *w, *w_next;
+
+	if (g->unit)
+		put_apply(g);
+	g->settling = g->unit = 0;
+	pushes_start(&g->sent);
+	for (p = sent.first; p; p = next) {
+		next = p->next;
+		finish_push(g, p);
+	}
+	HASH_ITER (hh, g->workers, w, w_next) {
+		worker_fence(g, w);
+		units_throw(g, w);
+	}
+}
+
+void units_throw(struct gate *g, struct worker *w)
+{
+	if (!w->throw_upto || w->sent)
+		return;
+	effect_name(g, GATE_THROW, w->id, w->throw_upto, 0);
+	w->throw_upto = 0;
+}
+
+/* The clock of the slowest active member. */
+uint64_t units_slowest(const struct gate *g)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (const struct worker *w = g->workers; w; w = w->hh.next) {
+		if (w->state == WORKER_ACTIVE && w->clock < least)
+			least = w->clock;
+	}
+	return least == UINT64_MAX ? 0 : least;
+}
+
+/* SSP: answers that waited for slower members. */
+void units_release(struct gate *g)
+{
+	struct worker *w, *next;
+	uint64_t least;
+
+	if (g->options.sync != GATE_SSP)
+		return;
+	least = units_slowest(g);
+	HASH_ITER (hh, g->workers, w, next) {
+		if (!w->waiting || w->clock > least + g->options.staleness)
+			continue;
+		answer(g, w->waiting);
+		push_free(w->waiting);
+		w->waiting = NULL;
+	}
+}
+
+/* ---- shardd's answers ---- */
+
+static void mark_refused(struct gate *g, const char *worker)
+{
+	for (struct push *p = g->sent.first; p; p = p->next) {
+		if (!p->late && strcmp(p->worker->id, worker) == 0)
+			p->refused = 1;
+	}
+}
+
+void gate_settled(struct gate *g, uint64_t number, const char *const *fenced, size_t count)
+{
+	if (!g->settling || number != g->number || g->quit)
+		return;
+	for (size_t i = 0; i < count; i++)
+		mark_refused(g, fenced[i]);
+	commit(g);
+	units_step(g);
+}
+
+static void quit(struct gate *g)
+{
+	g->quit = 1;
+	effect_add(g, GATE_QUIT);
+}
+
+/* Nothing of the settle happened. Whose line shardd can't take is refused and leaves; the others are
+ * settled again, under a new number. */
+static void without(struct gate *g, const char *worker)
+{
+	struct pushes keep;
+	struct push *p, *next;
+	int found = 0;
+
+	for (p = g->sent.first; p; p = p->next)
+		found |= worker && strcmp(p->worker->id, worker) == 0;
+	pushes_start(&keep);
+	for (p = g->sent.first; p; p = next) {
+		next = p->next;
+		if (found && strcmp(p->worker->id, worker) != 0) {
+			pushes_add(&keep, p);
+			continue;
+		}
+		p->refused = 1;
+		finish_push(g, p);
+	}
+	g->sent = keep;
+	if (!keep.count)
+		pushes_start(&g->sent);
+	settle(g);
+}
+
+void gate_settle_refused(struct gate *g, uint64_t number, enum gate_refusal why, const char *worker)
+{
+	if (!g->settling || number != g->number || g->quit)
+		return;
+	switch (why) {
+	case GATE_REFUSED_INCARNATION:
+		quit(g);
+		return;
+	case GATE_REFUSED_NOW:
+		g->unanswered = 1;
+		return;
+	case GATE_REFUSED_LINES:
+		without(g, worker);
+		units_step(g);
+		return;
+	}
+}
+
+void gate_shards(struct gate *g, int up)
+{
+	int was = g->shards_up;
+
+	g->shards_up = up;
+	if (g->quit)
+		return;
+	if (!up) {
+		g->unanswered = g->settling;
+		return;
+	}
+	/* The same settle under the same number: shardd knows whether it did it already. */
+	if (g->settling && g->unanswered)
+		put_settle(g);
+	if (g->cut == CUT_SAVING && !was)
+		effect_add(g, GATE_SAVE);
+}
+
+void gate_servers(struct gate *g, int up)
+{
+	g->servers_up = up;
+	units_step(g);
+}
+
+/* ---- cuts ---- */
+
+void gate_cut(struct gate *g, uint64_t token)
+{
+	if (g->cut != CUT_NONE) {
+		effect_err(g, token, "busy", "a cut is being made");
+		return;
+	}
+	g->cut = CUT_WANTED;
+	g->cut_token = token;
+	units_step(g);
+}
+
+void gate_saved(struct gate *g)
+{
+	struct gate_effect *e;
+
+	if (g->cut != CUT_SAVING)
+		return;
+	g->cut = CUT_WRITING;
+	e = effect_add(g, GATE_CUT);
+	if (e) {
+		e->token = g->cut_token;
+		e->iteration = g->applied;
+	}
+	if (g->options.commit)
+		units_step(g);
+}
+
+void gate_save_refused(struct gate *g, int incarnation, const char *why)
+{
+	if (g->cut != CUT_SAVING)
+		return;
+	g->cut = CUT_NONE;
+	effect_err(g, g->cut_token, "cut", "shardd: %s", why);
+	if (incarnation)
+		quit(g);
+	units_step(g);
+}
+
+void gate_cut_over(struct gate *g)
+{
+	if (g->cut == CUT_WRITING)
+		g->cut = CUT_NONE;
+}

@@ -1,0 +1,64 @@
+/*
+ * store: one server's share of the parameters: a range of the dense vector and the rows of its keys,
+ * each with optimiser slots.  Numbers only: who may apply what is decided elsewhere (lib/gate).
+ *
+ * Parameters lie in private memory (the cut forks); gradients are read where they are, which may be
+ * a worker's shared memory.
+ */
+#ifndef PACELINE_PS_STORE_H
+#define PACELINE_PS_STORE_H
+
+#include "base/error.h"
+#include "ckpt/ckpt.h"
+#include "ckpt/layout.h"
+#include "opt/opt.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct store;
+
+/* Part `part` of `parts`, with the layout's initial values. The layout is copied. */
+int store_new(struct store **out, const struct layout *layout, uint32_t part, uint32_t parts,
+	      const struct opt *opt, struct error *err);
+void store_free(struct store *s); /* NULL is fine */
+
+uint64_t store_dense_begin(const struct store *s);
+size_t store_dense_count(const struct store *s);
+size_t store_width(const struct store *s); /* 0: no table */
+size_t store_row_count(const struct store *s);
+const float *store_dense(const struct store *s);
+
+/* Rows of keys, made when new. ERROR_DATA naming the first key that is not of this part or beyond the
+ * table; with `unique`, also one that is there twice. row[n] stays valid for the store's life. */
+int store_rows(struct store *s, const uint32_t *key, size_t n, int unique, float **row,
+	       struct error *err);
+
+/* This part's dense range; `apart` says that the destination is not read here again (a worker's
+ * memory), so that it need not go through the caches. */
+void store_pull_dense(const struct store *s, float *out, int apart);
+void store_pull_rows(const struct store *s, float *const *row, size_t n, float *out);
+
+/* One worker's contribution to a unit. */
+struct store_push {
+	const float *dense; /* sum of gradients over count samples; NULL: none */
+	size_t rows;
+	float *const *row; /* from store_rows(unique) */
+	const float *row_gradient;
+	uint64_t count;
+	double scale; /* what it weighs; 1 */
+};
+
+/* Applies a unit: one optimiser step with the mean over all samples of all pushes, summed in the
+ * order given. The same pushes in the same order give the same bits. ERROR_OS: no memory, nothing
+ * was changed. */
+int store_apply(struct store *s, const struct store_push *push, size_t pushes, struct error *err);
+
+/* Writes the part file; for a forked child. */
+int store_write(const struct store *s, const char *path, uint64_t *bytes, uint64_t *sum,
+		struct error *err);
+/* Takes this part's share of a checkpoint, however that one was cut. *slots_lost: the optimiser's
+ * slots were not there (another optimiser) and start anew. */
+int store_restore(struct store *s, struct ckpt *c, int *slots_lost, struct error *err);
+
+#endif
