@@ -11,6 +11,7 @@
 #define CHUNK_ROOM 4032    /* a pooled chunk with its head is a little under a page */
 #define POOL_MAX 256       /* free chunks kept: 1 MiB */
 #define PIECES_MAX 64      /* of one sendmsg() */
+#define TURN_MAX (4 * 1024 * 1024) /* bytes, before others have their turn */
 
 struct chunk {
 	struct chunk *next;
@@ -176,7 +177,9 @@ static void advance(struct output *o, struct chunk_pool *pool, size_t n)
 
 int output_write(struct output *o, struct chunk_pool *pool, int fd)
 {
-	while (o->bytes > 0) {
+	for (size_t written = 0; o->bytes > 0;) {
+		if (written >= TURN_MAX)
+			return OUTPUT_BLOCKED;
 		struct iovec piece[PIECES_MAX];
 		struct msghdr message = {.msg_iov = piece};
 		for (struct chunk *k = o->first; k && message.msg_iovlen < PIECES_MAX; k = k->next)
@@ -190,6 +193,7 @@ int output_write(struct output *o, struct chunk_pool *pool, int fd)
 			continue;
 		if (n < 0)
 			return errno == EAGAIN || errno == EWOULDBLOCK ? OUTPUT_BLOCKED : -1;
+		written += (size_t)n;
 		advance(o, pool, (size_t)n);
 	}
 	/* What was reserved and never used. */

@@ -41,7 +41,8 @@ void output_move(struct output *to, struct output *from, struct chunk_pool *pool
 void output_clear(struct output *o, struct chunk_pool *pool);
 
 enum output_result { OUTPUT_DONE = 0, OUTPUT_BLOCKED = 1 };
-/* Writes until nothing is left or the socket takes no more; -1 with errno: the peer is gone. */
+/* Writes until nothing is left or the socket takes no more (or it has taken enough for one turn:
+ * wait until it is writable all the same); -1 with errno: the peer is gone. */
 int output_write(struct output *o, struct chunk_pool *pool, int fd);
 
 #endif

@@ -385,6 +385,11 @@ void record_reader_free(struct record_reader *in)
 	free(in);
 }
 
+int record_reader_buffered(const struct record_reader *in)
+{
+	return memchr(in->data + in->begin, '\n', in->end - in->begin) != NULL;
+}
+
 uint64_t record_reader_line(const struct record_reader *in)
 {
 	return in->line;

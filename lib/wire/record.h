@@ -97,6 +97,9 @@ void record_reader_free(struct record_reader *in);
 /* -1: ERROR_DATA with place "name:line" (grammar, too long, NUL, no newline at the end), or
  * ERROR_IO. */
 int record_read(struct record_reader *in, struct record *r, struct error *err);
+/* Whether the next record_read() finds a whole line without asking the descriptor: a filter that
+ * has no such line flushes what it has written so far. */
+int record_reader_buffered(const struct record_reader *in);
 uint64_t record_reader_line(const struct record_reader *in); /* of the record read last, from 1 */
 /* "name:line" of the record read last. */
 const char *record_reader_place(struct record_reader *in);
