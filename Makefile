@@ -31,7 +31,7 @@ SRC_run   = place
 ROOMS     = base wire data shard stats solve ckpt model opt ps gate run
 
 # ---- programs: rooms in link order (a room before those it knows), then libraries ----
-PROGRAMS = bs-solve rowidx bpt-monitor ckpt auc
+PROGRAMS = bs-solve rowidx bpt-monitor ckpt auc rec
 
 ROOMS_shardd      = shard wire base
 ROOMS_bpt-monitor = stats wire base
@@ -53,7 +53,7 @@ LIBS_ps-server   = -levent -lz -lxxhash -ljansson -lm
 LIBS_worker      = -lcsv -lz -lxxhash -lopenblas -ljansson -lm
 LIBS_ckpt        = -lz -lxxhash -ljansson -lm
 LIBS_rowidx      = -lcsv -lz -lxxhash -lm
-LIBS_rec         = -lm
+LIBS_rec         = -ljansson -lm
 LIBS_predict     = -lcsv -lz -lxxhash -lopenblas -ljansson -lm
 LIBS_auc         = -lm
 

@@ -96,8 +96,12 @@ static int feed_csv(struct rowscan *r, size_t from, size_t to, int last, struct 
 	size_t n = csv_parse(&r->csv, r->buffer + from, to - from, on_field, on_row, f);
 	if (n != to - from || f->failed)
 		return no_memory(r, err);
-	if (last && !f->row_done && csv_fini(&r->csv, on_field, on_row, f) != 0)
-		return bad_row(r, err, "a quote is never closed");
+	if (last && !f->row_done) {
+		/* Only the end is judged strictly, for a quote left open. */
+		(void)csv_set_opts(&r->csv, CSV_STRICT | CSV_STRICT_FINI);
+		if (csv_fini(&r->csv, on_field, on_row, f) != 0)
+			return bad_row(r, err, "a quote is never closed");
+	}
 	if (f->failed)
 		return no_memory(r, err);
 	return f->row_done;
@@ -176,7 +180,7 @@ static int begin_csv(struct rowscan *r, struct error *err)
 {
 	if (r->csv_ready)
 		csv_free(&r->csv);
-	r->csv_ready = csv_init(&r->csv, CSV_STRICT_FINI) == 0;
+	r->csv_ready = csv_init(&r->csv, 0) == 0;
 	if (!r->csv_ready)
 		return no_memory(r, err);
 	csv_set_space_func(&r->csv, is_blank);
