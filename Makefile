@@ -58,7 +58,17 @@ LIBS_predict     = -lcsv -lz -lxxhash -lopenblas -ljansson -lm
 LIBS_auc         = -lm
 
 # ---- unit tests: tests/unit/NAME.c, with the rooms it links ----
-UNITS = wire_server wire_peer solve_batch shard_queue solve_solution stats_monitor stats_window data_rowscan
+UNITS = wire_server wire_peer solve_batch shard_queue solve_solution stats_monitor stats_window data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export
+ROOMS_unit_ckpt_layout = ckpt wire base
+LIBS_unit_ckpt_layout = -lz -lxxhash -ljansson
+ROOMS_unit_ckpt_parts = ckpt wire base
+LIBS_unit_ckpt_parts = -lz -lxxhash -ljansson
+ROOMS_unit_ckpt_damage = ckpt wire base
+LIBS_unit_ckpt_damage = -lz -lxxhash -ljansson
+ROOMS_unit_ckpt_list = ckpt wire base
+LIBS_unit_ckpt_list = -lz -lxxhash -ljansson
+ROOMS_unit_ckpt_export = ckpt wire base
+LIBS_unit_ckpt_export = -lz -lxxhash -ljansson
 ROOMS_unit_data_rowscan = data wire base
 LIBS_unit_data_rowscan = -lcsv -lz -lxxhash
 ROOMS_unit_shard_queue = shard wire base
