@@ -58,7 +58,9 @@ LIBS_predict     = -lcsv -lz -lxxhash -lopenblas -ljansson -lm
 LIBS_auc         = -lm
 
 # ---- unit tests: tests/unit/NAME.c, with the rooms it links ----
-UNITS = wire_server wire_peer solve_batch shard_queue solve_solution stats_monitor stats_window data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export
+UNITS = wire_server wire_peer solve_batch shard_queue solve_solution stats_monitor stats_window data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export data_index
+ROOMS_unit_data_index = data wire base
+LIBS_unit_data_index = -lcsv -lz -lxxhash
 ROOMS_unit_ckpt_layout = ckpt wire base
 LIBS_unit_ckpt_layout = -lz -lxxhash -ljansson
 ROOMS_unit_ckpt_parts = ckpt wire base

@@ -1,0 +1,128 @@
+/* ckpt_list: which checkpoint is the newest, and which go. */
+#include "ckpt_make.h"
+
+static const struct make tiny = {.dense = 2, .parts = 1, .piece = 2};
+
+static char gone[256];
+
+static void remember(const char *name, void *arg)
+{
+	(void)arg;
+	snprintf(gone + strlen(gone), sizeof gone - strlen(gone), "%s ", name);
+}
+
+static void checkpoint(const char *name, uint64_t iteration, uint64_t incarnation)
+{
+	make_checkpoint(in_dir(name), &tiny, iteration, incarnation);
+}
+
+static const char *prune(uint64_t keep, const char *protect)
+{
+	gone[0] = '\0';
+	OK(ckpt_prune(in_dir("d"), keep, protect, remember, NULL, err));
+	return gone;
+}
+
+static const char *latest(void)
+{
+	static char path[CKPT_PATH_MAX];
+	OK(ckpt_latest(in_dir("d"), path, sizeof path, err));
+	return strrchr(path, '/') + 1;
+}
+
+/* By incarnation before iteration, whatever the names say. */
+static void newest_is_found(void **state)
+{
+	char path[CKPT_PATH_MAX];
+	struct error why = {0};
+	(void)state;
+	OK(fs_make_dirs(in_dir("d"), err));
+	assert_int_equal(ckpt_latest(in_dir("d"), path, sizeof path, &why), -1);
+	assert_int_equal(why.code, ERROR_NEGATIVE);
+	checkpoint("d/000001", 10, 0);
+	assert_string_equal(latest(), "000001");
+	checkpoint("d/000002", 20, 0);
+	assert_string_equal(latest(), "000002");
+	checkpoint("d/000003", 15, 1);
+	assert_string_equal(latest(), "000003");
+	OK(fs_make_dirs(in_dir("d/000004"), err));
+	assert_string_equal(latest(), "000003");
+	assert_int_equal(ckpt_latest(in_dir("none"), path, sizeof path, &why), -1);
+	assert_int_equal(why.code, ERROR_NOINPUT);
+}
+
+static void torn_ones_are_passed_over(void **state)
+{
+	(void)state;
+	checkpoint("d/000001", 10, 0);
+	checkpoint("d/000002", 20, 0);
+	assert_int_equal(truncate(in_dir("d/000002/part-0"), 10), 0);
+	assert_string_equal(latest(), "000001");
+	checkpoint("d/000003", 30, 0);
+	assert_int_equal(truncate(in_dir("d/000003/MANIFEST"), 100), 0);
+	assert_string_equal(latest(), "000001");
+	checkpoint("d/000004", 40, 0);
+	assert_int_equal(unlink(in_dir("d/000004/MANIFEST")), 0);
+	assert_string_equal(latest(), "000001");
+}
+
+static void old_ones_go(void **state)
+{
+	(void)state;
+	checkpoint("d/000002", 10, 0);
+	checkpoint("d/000010", 20, 0);
+	checkpoint("d/000011", 30, 0);
+	OK(fs_make_dirs(in_dir("d/000001"), err)); /* never finished */
+	OK(fs_make_dirs(in_dir("d/000012"), err)); /* in the making */
+	OK(fs_make_dirs(in_dir("d/notes"), err));  /* none of ours */
+	assert_string_equal(prune(3, NULL), "000001 ");
+	assert_string_equal(prune(1, "/elsewhere/000002/"), "000010 ");
+	assert_string_equal(prune(1, "000002"), "");
+	assert_string_equal(prune(1, NULL), "000002 ");
+	assert_string_equal(prune(1, NULL), "");
+	assert_string_equal(latest(), "000011");
+	assert_int_equal(access(in_dir("d/000012"), F_OK), 0);
+	assert_int_equal(access(in_dir("d/notes"), F_OK), 0);
+	assert_int_equal(access(in_dir("d/000002"), F_OK), -1);
+}
+
+/* Without a complete one nothing is older than the newest. */
+static void incomplete_ones_alone_stay(void **state)
+{
+	(void)state;
+	OK(fs_make_dirs(in_dir("d/000001"), err));
+	OK(fs_make_dirs(in_dir("d/000002"), err));
+	assert_string_equal(prune(1, NULL), "");
+}
+
+static void list_tells_all(void **state)
+{
+	struct ckpt_entry *e;
+	size_t count;
+	(void)state;
+	checkpoint("d/7", 70, 2);
+	checkpoint("d/final", 80, 2);
+	OK(fs_make_dirs(in_dir("d/9"), err));
+	OK(ckpt_list(in_dir("d"), &e, &count, err));
+	assert_int_equal(count, 3);
+	assert_string_equal(e[0].name, "9");
+	assert_int_equal(e[0].complete, 0);
+	assert_string_equal(e[1].name, "7");
+	assert_int_equal(e[1].iteration, 70);
+	assert_int_equal(e[1].incarnation, 2);
+	assert_true(e[1].bytes > 100);
+	assert_string_equal(e[2].name, "final");
+	free(e);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(newest_is_found, make_dir, remove_dir),
+		cmocka_unit_test_setup_teardown(torn_ones_are_passed_over, make_dir, remove_dir),
+		cmocka_unit_test_setup_teardown(old_ones_go, make_dir, remove_dir),
+		cmocka_unit_test_setup_teardown(incomplete_ones_alone_stay, make_dir, remove_dir),
+		cmocka_unit_test_setup_teardown(list_tells_all, make_dir, remove_dir),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

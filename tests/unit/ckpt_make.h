@@ -1,0 +1,228 @@
+/* ckpt_make: small checkpoints for the unit tests, and a directory for each test. */
+#ifndef PACELINE_UNIT_CKPT_MAKE_H
+#define PACELINE_UNIT_CKPT_MAKE_H
+
+#include "base/fs.h"
+#include "ckpt/ckpt.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define OK(call)                                                                                   \
+	do {                                                                                       \
+		struct error err_ = {0};                                                           \
+		struct error *err = &err_;                                                         \
+		if ((call) != 0) {                                                                 \
+			print_error("%s: %s: %s\n", #call, err_.place, err_.text);                 \
+			fail();                                                                    \
+		}                                                                                  \
+	} while (0)
+
+struct make {
+	uint64_t dense;
+	uint32_t dense_slots, width, row_slots, rows, parts;
+	uint64_t piece; /* values and rows handed over at a time */
+};
+
+static char test_dir[64];
+
+static inline int make_dir(void **state)
+{
+	(void)state;
+	strcpy(test_dir, "/tmp/paceline-ckpt.XXXXXX");
+	return mkdtemp(test_dir) ? 0 : -1;
+}
+
+static inline int remove_dir(void **state)
+{
+	(void)state;
+	return fs_remove_tree(test_dir, NULL);
+}
+
+static inline const char *in_dir(const char *name)
+{
+	static char path[8][256];
+	static int turn;
+	char *out = path[turn++ % 8];
+	snprintf(out, 256, "%s/%s", test_dir, name);
+	return out;
+}
+
+static inline uint64_t mix(uint64_t z)
+{
+	z += 0x9E3779B97F4A7C15ull;
+	z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+	z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+	return z ^ (z >> 31);
+}
+
+/* What element i of a slot (-1: the parameters) must be. */
+static inline float dense_value(int slot, uint64_t i)
+{
+	return slot == 0 ? 0 : (float)(int32_t)mix(i * 8 + (uint64_t)(slot + 1)) * 0x1p-31f;
+}
+
+/* The n-th row's key: an odd factor, so all differ. */
+static inline uint32_t row_key(uint32_t n)
+{
+	return n * 2246822519u;
+}
+
+static inline float row_value(int slot, uint32_t key, uint32_t column)
+{
+	return (float)(int32_t)mix((uint64_t)key << 20 | column << 4 | (uint32_t)(slot + 1)) *
+	       0x1p-33f;
+}
+
+static inline void make_rows(struct part_writer *w, const struct make *m, uint32_t part)
+{
+	uint32_t *keys = malloc(((size_t)m->piece + 1) * sizeof *keys);
+	float *values[1 + PART_SLOTS_MAX];
+	uint64_t n = 0;
+	for (int s = 0; s < 1 + PART_SLOTS_MAX; s++)
+		values[s] = malloc(((size_t)m->piece + 1) * m->width * sizeof(float));
+	for (uint32_t i = 0; i <= m->rows; i++) {
+		if (n && (n == m->piece || i == m->rows)) {
+			OK(part_rows(w, n, keys, values[0], (const float *const *)values + 1, err));
+			n = 0;
+		}
+		if (i == m->rows || layout_part_of_key(row_key(i), m->parts) != part)
+			continue;
+		keys[n] = row_key(i);
+		for (int s = 0; s <= (int)m->row_slots; s++)
+			for (uint32_t c = 0; c < m->width; c++)
+				values[s][n * m->width + c] = row_value(s - 1, keys[n], c);
+		n++;
+	}
+	for (int s = 0; s < 1 + PART_SLOTS_MAX; s++)
+		free(values[s]);
+	free(keys);
+}
+
+static inline void make_part(struct ckpt_manifest *manifest, const char *dir, const struct make *m,
+			     uint32_t part)
+{
+	char name[CKPT_NAME_MAX], path[CKPT_PATH_MAX];
+	struct part_shape shape = {.part = part, .parts = m->parts, .dense_slots = m->dense_slots,
+				   .width = m->width, .row_slots = m->row_slots};
+	struct part_writer *w;
+	uint64_t bytes, sum;
+	float *values = malloc(((size_t)m->piece + 1) * sizeof *values);
+	layout_cut(m->dense, part, m->parts, &shape.dense_begin, &shape.dense_count);
+	ckpt_part_name(part, name);
+	snprintf(path, sizeof path, "%s/%s", dir, name);
+	OK(part_create(&w, path, &shape, err));
+	OK(part_note(w, "step", "12", err));
+	for (int slot = (int)m->dense_slots - 1; slot >= -1; slot--)
+		for (uint64_t i = 0; i < shape.dense_count; i += m->piece) {
+			uint64_t n = shape.dense_count - i < m->piece ? shape.dense_count - i
+								       : m->piece;
+			for (uint64_t k = 0; k < n; k++)
+				values[k] = dense_value(slot, shape.dense_begin + i + k);
+			OK(part_dense(w, slot, values, n, err));
+		}
+	if (m->width)
+		make_rows(w, m, part);
+	OK(part_finish(w, &bytes, &sum, err));
+	OK(ckpt_add(manifest, name, bytes, sum, err));
+	free(values);
+}
+
+/* A layout that fits: the dense vector as two tensors, the table "emb". */
+static inline void make_layout(struct layout *l, const struct make *m)
+{
+	layout_start(l, 7);
+	if (m->dense)
+		OK(layout_add_tensor(l, "bias", 1, 1, LAYOUT_ZERO, 0, LAYOUT_OPTIMIZER, err));
+	if (m->dense > 1)
+		OK(layout_add_tensor(l, "w", m->dense - 1, 1, LAYOUT_NORMAL, 0.5, LAYOUT_OPTIMIZER,
+				     err));
+	struct layout_table t = {.name = "emb", .width = m->width, .scale = 0.01};
+	if (m->width)
+		OK(layout_set_table(l, &t, err));
+}
+
+/* A whole checkpoint at dir, which is made. */
+static inline void make_checkpoint(const char *dir, const struct make *m, uint64_t iteration,
+				   uint64_t incarnation)
+{
+	struct ckpt_manifest *manifest = malloc(sizeof *manifest);
+	struct layout *l = malloc(sizeof *l);
+	OK(fs_make_dirs(dir, err));
+	OK(ckpt_manifest_start(manifest, "unit", iteration, incarnation, 1.7e9, err));
+	for (uint32_t i = 0; i < m->parts; i++)
+		make_part(manifest, dir, m, i);
+	make_layout(l, m);
+	OK(layout_write(l, in_dir("layout.txt"), err));
+	OK(ckpt_include(manifest, dir, in_dir("layout.txt"), "layout", err));
+	char path[CKPT_PATH_MAX];
+	snprintf(path, sizeof path, "%s/shards", dir);
+	OK(fs_replace_file(path, "queue\n", 6, err));
+	OK(ckpt_add_file(manifest, dir, "shards", err));
+	OK(ckpt_commit(manifest, dir, err));
+	free(l);
+	free(manifest);
+}
+
+struct seen {
+	const struct make *m;
+	uint32_t rows;
+	unsigned char *seen; /* [rows] */
+};
+
+/* Whether a row is one that was written, for the first time. -1 when not. */
+static inline int check_row(uint32_t key, const float *values, const float *const *slots, void *arg,
+			    struct error *err)
+{
+	struct seen *s = arg;
+	uint32_t n = 0;
+	while (n < s->m->rows && row_key(n) != key)
+		n++;
+	if (n == s->m->rows || s->seen[n]++)
+		return error_set(err, 1, NULL, "row %u is unknown or came twice", key);
+	for (uint32_t c = 0; c < s->m->width; c++) {
+		if (values[c] != row_value(-1, key, c))
+			return error_set(err, 1, NULL, "row %u differs", key);
+		for (int k = 0; k < (int)s->m->row_slots; k++)
+			if (slots[k][c] != row_value(k, key, c))
+				return error_set(err, 1, NULL, "slot %d of row %u differs", k, key);
+	}
+	s->rows++;
+	return 0;
+}
+
+/* Reads all that is in c. 0 when it is what make_checkpoint() wrote, -1 when it could not be read
+ * or -2 when it was read and is something else. */
+static inline int check_content(struct ckpt *c, const struct make *m)
+{
+	struct error err = {0};
+	struct seen s = {.m = m, .seen = calloc(m->rows + 1, 1)};
+	float *values = malloc(((size_t)m->dense + 1) * sizeof *values);
+	int result = 0;
+	if (ckpt_dense_count(c) != m->dense || ckpt_width(c) != m->width ||
+	    ckpt_dense_slots(c) != m->dense_slots)
+		result = -2;
+	for (int slot = -1; result == 0 && slot < (int)m->dense_slots; slot++) {
+		result = ckpt_read_dense(c, slot, 0, m->dense, values, &err);
+		for (uint64_t i = 0; result == 0 && i < m->dense; i++)
+			if (values[i] != dense_value(slot, i))
+				result = -2;
+	}
+	if (result == 0 && ckpt_each_row(c, check_row, &s, &err) != 0)
+		result = err.code == 1 ? -2 : -1;
+	if (result == 0 && s.rows != m->rows)
+		result = -2;
+	free(values);
+	free(s.seen);
+	return result;
+}
+
+#endif
