@@ -27,11 +27,13 @@ SRC_model = model spec logistic lr wdl audit
 SRC_opt   = opt
 SRC_ps    = table store store_file
 SRC_gate  = gate units acts effects
-SRC_run   = place
+SRC_run   = child deadline job jobtext parent place policy prepare process show sup_command sup_course \
+	    sup_cut sup_decide sup_links sup_log sup_mend sup_nodes sup_rollback sup_score sup_verbs \
+	    supervisor
 ROOMS     = base wire data shard stats solve ckpt model opt ps gate run
 
 # ---- programs: rooms in link order (a room before those it knows), then libraries ----
-PROGRAMS = bs-solve rowidx bpt-monitor ckpt auc rec
+PROGRAMS = bs-solve rowidx bpt-monitor ckpt auc rec trainctl
 
 ROOMS_shardd      = shard wire base
 ROOMS_bpt-monitor = stats wire base
@@ -45,10 +47,13 @@ ROOMS_rec         = wire base
 ROOMS_predict     = model data ckpt wire base
 ROOMS_auc         = wire base
 
+# A program whose subcommands are files of their own: cmd/NAME-*.c besides cmd/NAME.c.
+MORE_trainctl = trainctl-ask trainctl-run trainctl-solve
+
 LIBS_shardd      = -levent -lxxhash -lm
 LIBS_bpt-monitor = -levent -lm
 LIBS_bs-solve    = -lm
-LIBS_trainctl    = -levent -lcsv -lz -lxxhash -lopenblas -ljansson -lm
+LIBS_trainctl    = -Wl,--as-needed -levent -lcsv -lz -lxxhash -lopenblas -ljansson -lm
 LIBS_ps-server   = -levent -lz -lxxhash -ljansson -lm
 LIBS_worker      = -lcsv -lz -lxxhash -lopenblas -ljansson -lm
 LIBS_ckpt        = -lz -lxxhash -ljansson -lm
@@ -58,7 +63,9 @@ LIBS_predict     = -lcsv -lz -lxxhash -lopenblas -ljansson -lm
 LIBS_auc         = -lm
 
 # ---- unit tests: tests/unit/NAME.c, with the rooms it links ----
-UNITS = wire_server wire_peer solve_batch shard_queue solve_solution stats_monitor stats_window data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export data_index
+UNITS = wire_server wire_peer solve_batch shard_queue solve_solution stats_monitor stats_window data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export data_index data_schema
+ROOMS_unit_data_schema = data wire base
+LIBS_unit_data_schema = -lcsv -lz -lxxhash
 ROOMS_unit_data_index = data wire base
 LIBS_unit_data_index = -lcsv -lz -lxxhash
 ROOMS_unit_ckpt_layout = ckpt wire base
@@ -109,9 +116,9 @@ endef
 $(foreach room,$(ROOMS),$(eval $(call ROOM_rules,$(room))))
 
 define PROGRAM_rules
-$(BUILD)/bin/$(1): $(BUILD)/cmd/$(1).o $$(ROOMS_$(1):%=$(BUILD)/lib/%.a)
+$(BUILD)/bin/$(1): $(BUILD)/cmd/$(1).o $$(MORE_$(1):%=$(BUILD)/cmd/%.o) $$(ROOMS_$(1):%=$(BUILD)/lib/%.a)
 	@mkdir -p $$(@D)
-	$$(CC) $$(LDFLAGS) -o $$@ $(BUILD)/cmd/$(1).o $$(ROOMS_$(1):%=$(BUILD)/lib/%.a) $$(LIBS_$(1))
+	$$(CC) $$(LDFLAGS) -o $$@ $(BUILD)/cmd/$(1).o $$(MORE_$(1):%=$(BUILD)/cmd/%.o) $$(ROOMS_$(1):%=$(BUILD)/lib/%.a) $$(LIBS_$(1))
 endef
 $(foreach program,$(PROGRAMS),$(eval $(call PROGRAM_rules,$(program))))
 
