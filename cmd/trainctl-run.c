@@ -1,0 +1,242 @@
+/* trainctl run: reads the job file, prepares its state, and gives it to the supervisor. */
+#include "cmd/cmd.h"
+#include "cmd/trainctl.h"
+#include "base/clock.h"
+#include "base/fs.h"
+#include "run/deadline.h"
+#include "run/job.h"
+#include "run/prepare.h"
+#include "run/show.h"
+#include "run/supervisor.h"
+#include "wire/record.h"
+
+#include <math.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define NAME PROGRAM " run"
+
+struct screen {
+	int terminal;   /* stdout is one: a bar, columns */
+	int bar;        /* a bar stands in the last line */
+	double shown;   /* clock_mono() of the last progress line */
+};
+
+static struct screen screen;
+
+/* ---- what people see ---- */
+
+static void clear_bar(void)
+{
+	if (screen.bar)
+		fputs("\r\033[K", stdout);
+	screen.bar = 0;
+}
+
+static void draw(const char *text)
+{
+	printf("\r%s\033[K", text);
+	fflush(stdout);
+	screen.bar = 1;
+}
+
+static size_t columns(void)
+{
+	struct winsize size;
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 10)
+		return (size_t)size.ws_col - 1;
+	return 79;
+}
+
+/* Messages go to stderr; on a terminal they must not end up behind the bar. */
+static void say(enum log_level level, const char *text, void *arg)
+{
+	(void)level;
+	(void)arg;
+	clear_bar();
+	fflush(stdout);
+	fprintf(stderr, PROGRAM ": %s\n", text);
+}
+
+static void on_tick(const struct run_row *row, void *arg)
+{
+	char text[SHOW_LINE_MAX];
+	(void)arg;
+	if (!screen.terminal)
+		return;
+	show_bar(row, columns(), text, sizeof text);
+	draw(text);
+}
+
+/* Records where a program reads; for people the early rows stay, later ones are in the bar. */
+static void on_row(const struct run_row *row, void *arg)
+{
+	char text[RECORD_LINE_MAX];
+	(void)arg;
+	if (!screen.terminal) {
+		show_record(row, text, sizeof text);
+		fputs(text, stdout);
+		fflush(stdout);
+		return;
+	}
+	if ((row->iteration & (row->iteration - 1)) == 0) {
+		clear_bar();
+		show_line(row, text, sizeof text);
+		puts(text);
+	}
+	on_tick(row, arg);
+}
+
+static void on_progress(const char *what, const char *path, uint64_t done, uint64_t total, void *arg)
+{
+	char text[512];
+	double now = clock_mono();
+	(void)arg;
+	if (done == total || now - screen.shown < (screen.terminal ? 0.2 : 5))
+		return;
+	screen.shown = now;
+	snprintf(text, sizeof text, "%s %.300s: %d%%", what, path,
+		 total ? (int)(100.0 * (double)done / (double)total) : 0);
+	if (screen.terminal)
+		draw(text);
+	else
+		say(LOG_LEVEL_INFO, text, NULL);
+}
+
+/* ---- the job ---- */
+
+struct call {
+	const char *run_dir, *state_dir;
+	struct option_list set;
+	int fresh;
+	double report_every;
+};
+
+static int read_job(struct job *job, const char *path, const struct call *call, struct error *err)
+{
+	if (job_init(job, err) != 0)
+		return -1;
+	int result = job_read(job, path, err);
+	for (size_t i = 0; result == 0 && i < call->set.count; i++)
+		result = job_set_text(job, call->set.item[i], err);
+	if (result == 0)
+		result = job_finish(job, path, err);
+	if (result != 0)
+		job_free(job);
+	return result;
+}
+
+/* Already done: its summary again. */
+static int finished_before(const struct place *place)
+{
+	char path[PLACE_MAX], *text;
+	place_state(place, "summary", path);
+	if (fs_read_file(path, RECORD_LINE_MAX, &text, NULL, NULL) != 0)
+		return 0;
+	fprintf(stderr, PROGRAM ": this job has been finished; --fresh starts it over\n");
+	fputs(text, stdout);
+	free(text);
+	return 1;
+}
+
+static int make_ready(const struct job *job, const struct place *place, const struct call *call,
+		      uint64_t *samples, struct error *err)
+{
+	char id[65];
+	int running = prepare_running(place, id);
+	if (call->fresh && running)
+		return error_set(err, ERROR_TEMPFAIL, place->state,
+				 "--fresh, but %s of this job still runs: stop it first", id);
+	if (call->fresh && (prepare_fresh(place, err) != 0 || place_make(place, err) != 0))
+		return -1;
+	int result = prepare(job, place, running, on_progress, NULL, samples, err);
+	clear_bar();
+	return result;
+}
+
+static int supervise(const struct job *job, const struct place *place, const struct call *call,
+		     uint64_t samples, struct error *err)
+{
+	struct supervisor_options options = {.job = job,
+					     .place = *place,
+					     .samples = samples,
+					     .search_path = getenv("PATH"),
+					     .notify_socket = getenv("NOTIFY_SOCKET"),
+					     .row_seconds = call->report_every,
+					     .row = on_row,
+					     .tick = on_tick};
+	static struct supervisor_result result;
+	if (supervisor_run(&options, &result, err) != 0)
+		return -1;
+	clear_bar();
+	fputs(result.summary, stdout);
+	return result.status;
+}
+
+static int locked(const struct job *job, const struct place *place, const struct call *call,
+		  struct error *err)
+{
+	char path[PLACE_MAX];
+	int lock;
+	uint64_t samples;
+	place_state(place, "lock", path);
+	if (fs_lock(path, &lock, err) != 0)
+		return -1;
+	int result = -1;
+	if (!call->fresh && finished_before(place))
+		result = 0;
+	else if (make_ready(job, place, call, &samples, err) == 0)
+		result = supervise(job, place, call, samples, err);
+	close(lock);
+	return result;
+}
+
+static int run(const char *path, const struct call *call, struct error *err)
+{
+	struct job job;
+	struct place place;
+	struct place_environment env;
+	trainctl_environment(&env);
+	if (read_job(&job, path, call, err) != 0)
+		return -1;
+	int result = -1;
+	if (place_resolve(&place, job.name, call->run_dir, call->state_dir, &env, err) == 0 &&
+	    place_make(&place, err) == 0)
+		result = locked(&job, &place, call, err);
+	job_free(&job);
+	return result;
+}
+
+int trainctl_run(int argc, char **argv)
+{
+	static struct call call = {.report_every = 5};
+	char deadlines[2048] = "Deadlines:\n";
+	deadline_text(deadlines + strlen(deadlines), sizeof deadlines - strlen(deadlines));
+	const struct option_row rows[] = {
+		{"set", 's', OPTION_LIST, &call.set, "KEY=VALUE", "one key of the job file, again and again", 0, 0, NULL, NULL},
+		{"run-dir", 'd', OPTION_TEXT, &call.run_dir, "DIR", "sockets ($RUNTIME_DIRECTORY, or $XDG_RUNTIME_DIR/paceline/JOB)", 0, 0, NULL, NULL},
+		{"state-dir", 0, OPTION_TEXT, &call.state_dir, "DIR", "state (RUN-DIR/state, $STATE_DIRECTORY, or $XDG_STATE_HOME/paceline/JOB)", 0, 0, NULL, NULL},
+		{"fresh", 0, OPTION_FLAG, &call.fresh, NULL, "forget the state of an earlier run", 0, 0, NULL, NULL},
+		{"report-every", 0, OPTION_SECONDS, &call.report_every, "S", "seconds between rows, after the early ones", 0.1, 1e6, NULL, NULL},
+		{0}};
+	struct option_table table = {NAME, "[OPTION]... JOB.env",
+				     "Starts a job, or goes on with it, until its end.", rows,
+				     deadlines};
+	struct error err;
+	int first;
+	int shown = option_parse(&table, argc, argv, &first, stdout, &err);
+	if (shown < 0)
+		return cmd_fail(PROGRAM, &err);
+	if (shown == OPTION_SHOWN)
+		return 0;
+	if (first + 1 != argc) {
+		error_set(&err, ERROR_USAGE, NULL, first == argc ? "run: no job file given"
+								 : "run: one job file only");
+		return cmd_fail(PROGRAM, &err);
+	}
+	screen.terminal = isatty(STDOUT_FILENO);
+	log_set_sink(say, NULL, LOG_LEVEL_INFO);
+	int result = run(argv[first], &call, &err);
+	clear_bar();
+	return result < 0 ? cmd_fail(PROGRAM, &err) : result;
+}

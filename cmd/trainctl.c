@@ -1,0 +1,70 @@
+/*
+ * trainctl(1): starts, minds and finishes a job; and talks to one that runs. The supervisor itself
+ * is lib/run; a subcommand is a file cmd/trainctl-*.c.
+ *
+ * Under the name node-parent this program is the small parent of one node (lib/run/parent.h).
+ */
+#include "cmd/trainctl.h"
+#include "base/version.h"
+#include "cmd/cmd.h"
+#include "run/parent.h"
+
+static const struct {
+	const char *name;
+	int (*main)(int argc, char **argv);
+	const char *help;
+} commands[] = {
+	{"run", trainctl_run, "start a job, or go on with it, until its end"},
+	{"status", trainctl_status, "the nodes of a running job and how far it is"},
+	{"stop", trainctl_stop, "checkpoint, then stop; `run` goes on from there"},
+	{"checkpoint", trainctl_checkpoint, "make a checkpoint now and say where"},
+	{"solve", trainctl_solve, "a solution as a filter: snapshot on stdin, actions on stdout"},
+	{"replay", trainctl_replay, "a solution over the snapshots of a job's log"},
+};
+
+void trainctl_environment(struct place_environment *env)
+{
+	*env = (struct place_environment){.runtime_directory = getenv("RUNTIME_DIRECTORY"),
+					  .xdg_runtime_dir = getenv("XDG_RUNTIME_DIR"),
+					  .state_directory = getenv("STATE_DIRECTORY"),
+					  .xdg_state_home = getenv("XDG_STATE_HOME"),
+					  .home = getenv("HOME")};
+}
+
+static void usage(FILE *out)
+{
+	fprintf(out, "usage: " PROGRAM " COMMAND [OPTION]... [ARGUMENT]...\n"
+		     "Starts, minds and finishes a training job.\n\n");
+	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+		fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].help);
+	fprintf(out, "  %-12s %s\n  %-12s %s\n\n" PROGRAM " COMMAND --help shows its options.\n",
+		"--help", "this text", "--version", "name and version");
+}
+
+static int bad_usage(const char *what, const char *word)
+{
+	fprintf(stderr, PROGRAM ": %s%s%s%s\n" PROGRAM ": --help shows the usage\n", what,
+		word ? " '" : "", word ? word : "", word ? "'" : "");
+	return ERROR_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 0 && strcmp(argv[0], PARENT_NAME) == 0)
+		return parent_main(argc, argv);
+	cmd_begin(PROGRAM);
+	if (argc < 2)
+		return bad_usage("no command", NULL);
+	if (strcmp(argv[1], "--help") == 0) {
+		usage(stdout);
+		return cmd_end(PROGRAM, 0);
+	}
+	if (strcmp(argv[1], "--version") == 0) {
+		printf(PROGRAM " " PACELINE_VERSION "\n");
+		return cmd_end(PROGRAM, 0);
+	}
+	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+		if (strcmp(argv[1], commands[i].name) == 0)
+			return cmd_end(PROGRAM, commands[i].main(argc - 1, argv + 1));
+	return bad_usage("unknown command", argv[1]);
+}

@@ -1,0 +1,36 @@
+/* deadline: see deadline.h. */
+#include "run/deadline.h"
+
+#include <stdio.h>
+
+static const struct {
+	const char *name;
+	double seconds;
+	const char *what;
+} table[DEADLINES] = {
+	[DEADLINE_READY] = {"ready", 600, "a started daemon answers; then it is killed and started again"},
+	[DEADLINE_ANSWER] = {"answer", 30, "a daemon answers; then its connection is made anew"},
+	[DEADLINE_CUT] = {"checkpoint", 900, "a checkpoint is written; then it is tried again"},
+	[DEADLINE_ACT] = {"actions", 120, "actions reach the workers; then they are dropped"},
+	[DEADLINE_STOP] = {"stop", 10, "a node ends after SIGTERM; then SIGKILL"},
+	[DEADLINE_FINISH] = {"finish", 60, "workers leave after the final checkpoint; then SIGTERM"},
+	[DEADLINE_SOLUTION] = {"solution", 10, "an executable SOLUTION decides; then it is killed"},
+	[DEADLINE_SCORE] = {"score", 3600, "predict and auc score TEST; then they are killed"},
+	[DEADLINE_ADOPT] = {"adopt", 5, "a node found while it is being started is known"},
+};
+
+double deadline_seconds(enum deadline which)
+{
+	return table[which].seconds;
+}
+
+void deadline_text(char *out, size_t out_max)
+{
+	size_t at = 0;
+	out[0] = '\0';
+	for (size_t i = 0; i < DEADLINES && at < out_max; i++) {
+		int n = snprintf(out + at, out_max - at, "%s  %-12s %4g s  until %s", i ? "\n" : "",
+				 table[i].name, table[i].seconds, table[i].what);
+		at += n > 0 ? (size_t)n : 0;
+	}
+}

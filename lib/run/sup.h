@@ -1,0 +1,248 @@
+/*
+ * sup: what the files of the supervisor share; nobody else includes it.
+ *
+ * The supervisor is level-triggered: callbacks only note what happened and kick; then the step of
+ * the phase looks at what is so and does the next thing that is missing.  The same steps serve a
+ * first start, an adoption after kill -9, and a rollback.
+ */
+#ifndef PACELINE_RUN_SUP_H
+#define PACELINE_RUN_SUP_H
+
+#include "base/log.h"
+#include "run/child.h"
+#include "run/deadline.h"
+#include "run/parent.h"
+#include "run/policy.h"
+#include "run/supervisor.h"
+#include "solve/solution.h"
+#include "wire/peer.h"
+#include "wire/server.h"
+
+#include <event2/event.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum sup_role { ROLE_SHARDD, ROLE_MONITOR, ROLE_SERVER, ROLE_WORKER };
+
+enum sup_phase {
+	PHASE_SERVICES,  /* shardd and the monitor; what is there already */
+	PHASE_ROLLBACK,  /* all servers off, shardd loads the cut's queue */
+	PHASE_SERVERS,   /* servers start and answer */
+	PHASE_FIRST_CUT, /* so that there always is a cut to go back to */
+	PHASE_RUNNING,
+	PHASE_WINDING,   /* workers end early */
+	PHASE_LAST_CUT,
+	PHASE_FINISHING, /* workers leave by themselves */
+	PHASE_STOPPING,  /* everything off */
+	PHASE_SCORING,
+	PHASE_OVER,
+	PHASES
+};
+
+enum sup_goal {
+	GOAL_DONE,  /* all samples */
+	GOAL_EARLY, /* enough: MAX_TIME, PATIENCE */
+	GOAL_STOP,  /* a person wants it to stop; it goes on another day */
+	GOAL_FAIL
+};
+
+enum mend_step { MEND_ASK, MEND_ASKED, MEND_FENCE, MEND_FENCED, MEND_FAIL, MEND_FAILED };
+
+struct supervisor;
+
+/* One connection to a daemon for one purpose: held-back answers keep no others waiting. */
+struct link {
+	struct supervisor *sup;
+	struct sup_node *node;
+	struct peer *peer;
+	void (*up)(struct link *link, const struct record *greeting);
+};
+
+struct sup_node {
+	struct supervisor *sup;
+	enum sup_role role;
+	uint32_t index; /* within its role */
+	char id[65];
+	enum node_stage stage;
+	uint64_t life;  /* of the process that runs, or ran last */
+	uint64_t lives; /* processes started so far: the next life's number */
+	uint64_t in_a_row, restarts;
+	int asked;      /* its end was asked for: no failure of its own */
+	int stop_signal;
+	pid_t parent, pid; /* 0: not known (yet) */
+	uint64_t start;
+	int orphan;     /* its parent is gone: the node itself is watched */
+	int fd;         /* what is watched */
+	double since;   /* clock_mono() of the launch */
+	struct event *watch, *timer, *deadline;
+	enum mend_step mend;
+	uint64_t generation;
+	struct node_end end;
+	struct link link; /* shardd, monitor, servers: answers when it is ready */
+};
+
+/* What shardd said last. */
+struct sup_stat {
+	int known;
+	uint64_t epoch, epochs, todo, doing, done, held, shards, shards_done, samples_done;
+	uint64_t samples_repeated, incarnation;
+	double first_at, last_at; /* NAN: none yet */
+};
+
+struct sup_request { /* a client that waits for a checkpoint or for the end */
+	struct sup_request *next;
+	struct supervisor *sup;
+	struct request *rq;
+};
+
+struct supervisor {
+	struct supervisor_options options;
+	const struct job *job;
+	struct place place;
+	struct server *server;
+	struct event_base *base;
+	enum sup_phase phase;
+	enum sup_goal goal;
+	struct event *kick, *tick, *retry, *on_hangup;
+	double started, retry_at; /* clock_mono() */
+	int log_fd;
+	size_t node_count;
+	struct sup_node *node; /* shardd, monitor, servers, workers */
+	struct sup_node *shardd, *monitor, *servers, *workers;
+	struct link shardd_wait, lead_cut, lead_act, lead_watch; /* nodes' own links beside these */
+	/* rollback */
+	int intent;          /* the file is there */
+	char cut[PLACE_MAX]; /* what servers restore; "": none */
+	int stat_asked, load_asked, loaded;
+	uint64_t incarnation;
+	double not_before;   /* clock_mono(): backoff of the servers */
+	/* checkpoints */
+	char making[PLACE_MAX], latest[PLACE_MAX];
+	int cut_pending, cut_done;
+	unsigned cut_failures;
+	double cut_at, cut_again; /* clock_mono(): last one; not before */
+	struct sup_request *checkpoint_waiters, *stop_waiters, *watchers;
+	/* the end */
+	int wait_pending, all_done, last_asked, last_known, finish_asked;
+	double finish_at;    /* clock_mono(): workers were told */
+	char held[1024];     /* ids of held shards */
+	int fail_status;
+	int interrupted;     /* SIGINT or SIGTERM */
+	int by_request;      /* `stop` */
+	/* what is known of the course */
+	struct sup_stat stat;
+	struct run_row row;
+	double row_at;       /* at= of the last row */
+	uint64_t row_samples;
+	int tick_stat, tick_snapshot, tick_members;
+	struct snapshot snapshot, filling;
+	int snapshot_bad;
+	/* decisions */
+	double decide_at;
+	int deciding;
+	char *decide_text;
+	size_t decide_bytes, decide_room;
+	struct child *solver;
+	/* scores */
+	struct child *scorer;
+	double score_at;
+	int scored;          /* of the end */
+	double auc, logloss, best_auc;
+	uint64_t without_gain;
+	char score_of[PLACE_MAX];
+};
+
+/* ---- supervisor.c ---- */
+void sup_kick(struct supervisor *s);
+void sup_kick_after(struct supervisor *s, double seconds);
+void sup_enter(struct supervisor *s, enum sup_phase phase);
+/* The job ends as failed with this status; why is for people and the log. Once; later calls do
+ * nothing. */
+void sup_fail(struct supervisor *s, int status, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+void sup_finish_early(struct supervisor *s, enum sup_goal goal, const char *reason);
+const char *sup_phase_name(enum sup_phase phase);
+
+/* ---- sup_log.c ---- */
+int sup_log_open(struct supervisor *s, struct error *err);
+/* A record into STATE/job.log; at= is added. o was begun by the caller. */
+void sup_log(struct supervisor *s, struct record_out *o);
+/* A record of one word with a text, for people and for the log. */
+void sup_note(struct supervisor *s, const char *type, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* To the log and to the monitor: event role= id= kind= ... */
+void sup_event(struct supervisor *s, const struct sup_node *n, const char *kind,
+	       const struct node_end *end);
+
+/* ---- sup_nodes.c ---- */
+int sup_nodes_new(struct supervisor *s, struct error *err);
+void sup_nodes_free(struct supervisor *s);
+/* What runs of an earlier supervisor; returns how many nodes, or -1. */
+int sup_nodes_adopt(struct supervisor *s, struct error *err);
+void sup_node_event(struct sup_node *n, enum node_event event);
+void sup_node_want(struct sup_node *n);                 /* launches it when it is off */
+void sup_node_stop(struct sup_node *n, int signal);     /* 0: it will go by itself */
+void sup_node_kill(struct sup_node *n);                 /* it comes back: not a failure of its own */
+int sup_nodes_off(const struct sup_node *first, size_t count);
+struct sup_node *sup_node_find(struct supervisor *s, const char *id);
+const char *sup_role_name(enum sup_role role);
+void sup_node_log_path(const struct sup_node *n, char *out);
+void sup_logs_rotate(struct supervisor *s);
+
+/* ---- sup_command.c ---- */
+/* The argument vector of a node; one block, to be freed. NULL: err says why. */
+char **sup_command(struct sup_node *n, struct error *err);
+void sup_socket(const struct supervisor *s, const char *id, char *out);
+
+/* ---- sup_links.c ---- */
+void sup_link_open(struct supervisor *s, struct link *link, struct sup_node *node,
+		   const char *socket_of, double answer_seconds,
+		   void (*up)(struct link *link, const struct record *greeting));
+void sup_link_close(struct link *link);
+int sup_link_up(const struct link *link);
+int sup_link_send(struct link *link, struct record_out *o, const void *payload, size_t bytes,
+		  peer_reply_fn *reply, void *arg);
+void sup_links_servers(struct supervisor *s);
+void sup_links_services(struct supervisor *s);
+
+/* ---- sup_mend.c ---- */
+void sup_mend_step(struct sup_node *worker);
+
+/* ---- sup_rollback.c ---- */
+void sup_rollback_begin(struct supervisor *s, const char *reason);
+void sup_rollback_step(struct supervisor *s);
+int sup_intent_read(struct supervisor *s, struct error *err);
+/* The intent is fulfilled. */
+void sup_intent_remove(struct supervisor *s);
+int sup_intent_write(struct supervisor *s, const char *cut, const char *reason);
+
+/* ---- sup_cut.c ---- */
+int sup_cut_find(struct supervisor *s, struct error *err); /* latest complete one into s->latest */
+void sup_cut_start(struct supervisor *s);
+void sup_cut_periodic(struct supervisor *s);
+
+/* ---- sup_course.c ---- */
+void sup_ask_stat(struct supervisor *s);
+void sup_ask_last(struct supervisor *s);
+void sup_wait_done(struct supervisor *s);
+void sup_course_tick(struct supervisor *s);
+void sup_watch_up(struct link *link, const struct record *greeting);
+
+/* ---- sup_decide.c ---- */
+void sup_decide_periodic(struct supervisor *s);
+void sup_decide_free(struct supervisor *s);
+
+/* ---- sup_score.c ---- */
+/* Scores TEST with a checkpoint; last: it is the one of the end. */
+void sup_score_start(struct supervisor *s, const char *checkpoint, int last);
+void sup_score_periodic(struct supervisor *s);
+
+/* ---- sup_verbs.c ---- */
+extern const struct verb sup_verbs[];
+extern const size_t sup_verb_count;
+void sup_answer_checkpoints(struct supervisor *s, int ok);
+void sup_answer_stops(struct supervisor *s);
+void sup_answer_watchers(struct supervisor *s, const struct run_row *row);
+
+#endif

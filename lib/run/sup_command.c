@@ -1,0 +1,227 @@
+/*
+ * sup_command: with which words each node is started.  The run directory stands on every command
+ * line, and a worker's --id before it: people look nodes up by them.
+ */
+#include "run/sup.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Words one behind the other, then made into one block. */
+struct words {
+	char *text;
+	size_t len, room, count;
+	int failed;
+};
+
+static void put(struct words *w, const char *data, size_t len)
+{
+	if (w->len + len > w->room) {
+		size_t room = w->room ? w->room : 1024;
+		while (room < w->len + len)
+			room *= 2;
+		char *text = realloc(w->text, room);
+		if (!text) {
+			w->failed = 1;
+			return;
+		}
+		w->text = text;
+		w->room = room;
+	}
+	memcpy(w->text + w->len, data, len);
+	w->len += len;
+}
+
+__attribute__((format(printf, 2, 3))) static void add(struct words *w, const char *fmt, ...)
+{
+	char word[2 * PLACE_MAX];
+	va_list ap;
+	va_start(ap, fmt);
+	int n = vsnprintf(word, sizeof word, fmt, ap);
+	va_end(ap);
+	if (n < 0 || (size_t)n >= sizeof word)
+		w->failed = 1;
+	else
+		put(w, word, (size_t)n + 1);
+	w->count++;
+}
+
+static void add_count(struct words *w, const char *option, uint64_t value)
+{
+	add(w, "%s", option);
+	add(w, "%llu", (unsigned long long)value);
+}
+
+static void add_real(struct words *w, const char *option, double value)
+{
+	add(w, "%s", option);
+	add(w, "%.17g", value);
+}
+
+static void add_text(struct words *w, const char *option, const char *value)
+{
+	add(w, "%s", option);
+	add(w, "%s", value);
+}
+
+void sup_socket(const struct supervisor *s, const char *id, char *out)
+{
+	char name[96];
+	snprintf(name, sizeof name, "%s.sock", id);
+	place_run(&s->place, name, out);
+}
+
+static void add_socket(struct words *w, const struct supervisor *s, const char *option,
+		       const char *id)
+{
+	char path[PLACE_MAX];
+	sup_socket(s, id, path);
+	add_text(w, option, path);
+}
+
+static void add_state(struct words *w, const struct supervisor *s, const char *option,
+		      const char *name)
+{
+	char path[PLACE_MAX];
+	place_state(&s->place, name, path);
+	add_text(w, option, path);
+}
+
+/* Sockets of servers from..n-1, separated by commas, as one word. */
+static void add_servers(struct words *w, const struct supervisor *s, const char *option, size_t from)
+{
+	char path[PLACE_MAX];
+	add(w, "%s", option);
+	for (size_t i = from; i < s->job->servers; i++) {
+		sup_socket(s, s->servers[i].id, path);
+		put(w, path, strlen(path));
+		put(w, i + 1 < s->job->servers ? "," : "", 1);
+	}
+	w->count++;
+}
+
+/* Its drag file: ID.LIFE for this process only, else ID; given even when it is not there yet,
+ * because a node reads it anew before each batch. */
+static void add_drag(struct words *w, const struct sup_node *n)
+{
+	const char *dir = n->sup->job->drag;
+	char path[PLACE_MAX];
+	if (!dir[0])
+		return;
+	snprintf(path, sizeof path, "%.3900s/%s.%llu", dir, n->id, (unsigned long long)n->life);
+	if (access(path, F_OK) != 0)
+		snprintf(path, sizeof path, "%.3900s/%s", dir, n->id);
+	add_text(w, "--drag", path);
+}
+
+static void shardd_words(struct words *w, const struct supervisor *s)
+{
+	const struct job *job = s->job;
+	add_socket(w, s, "-s", "shardd");
+	add_state(w, s, "-j", "journal");
+	add_count(w, "-n", s->options.samples);
+	add_count(w, "-b", job->batch);
+	add_count(w, "-m", job->batches_per_shard);
+	add_count(w, "-e", job->epochs);
+	add_text(w, "--shuffle", job->shuffle);
+	add_count(w, "--seed", job->seed);
+	add_count(w, "--retries", job->shard_retries);
+}
+
+static void monitor_words(struct words *w, const struct supervisor *s)
+{
+	add_socket(w, s, "-s", "bpt-monitor");
+	add_real(w, "--short", s->job->shorter);
+	add_real(w, "--long", s->job->longer);
+}
+
+static void server_words(struct words *w, const struct sup_node *n)
+{
+	const struct supervisor *s = n->sup;
+	const struct job *job = s->job;
+	add_text(w, "--id", n->id);
+	add_socket(w, s, "-s", n->id);
+	add(w, "--part");
+	add(w, "%u/%llu", n->index, (unsigned long long)job->servers);
+	add_count(w, "--incarnation", s->incarnation ? s->incarnation : 1);
+	add_state(w, s, "--layout", "layout");
+	add_text(w, "--sync", job->sync);
+	add_text(w, "--optimizer", job->optimizer);
+	add_real(w, "--lr", job->lr);
+	add_real(w, "--l2", job->l2);
+	if (s->cut[0] || job->init[0])
+		add_text(w, "--restore", s->cut[0] ? s->cut : job->init);
+	add_socket(w, s, "--monitor", "bpt-monitor");
+	add_drag(w, n);
+	if (n->index > 0)
+		return;
+	if (job->servers > 1)
+		add_servers(w, s, "--servers", 1);
+	add_socket(w, s, "--shards", "shardd");
+	static const char *const included[] = {"schema", "layout", "model", "job.env"};
+	for (size_t i = 0; i < sizeof included / sizeof *included; i++)
+		add_state(w, s, "--include", included[i]);
+}
+
+static void worker_words(struct words *w, const struct sup_node *n)
+{
+	const struct supervisor *s = n->sup;
+	const struct job *job = s->job;
+	uint64_t share = job->batch / job->workers;
+	add_text(w, "--id", n->id);
+	add_socket(w, s, "--shards", "shardd");
+	add_servers(w, s, "--servers", 0);
+	add_socket(w, s, "--monitor", "bpt-monitor");
+	for (size_t i = 0; i < job->data.count; i++)
+		add_text(w, "--data", job->data.item[i]);
+	add_state(w, s, "--index", "index");
+	add_state(w, s, "--schema", "schema");
+	add_state(w, s, "--model", "model");
+	add_count(w, "--batch", share + (n->index < job->batch % job->workers));
+	add_text(w, "--bad-rows", job->bad_rows);
+	add_drag(w, n);
+}
+
+static const char *program_of(const struct sup_node *n)
+{
+	static const char *const program[] = {"shardd", "bpt-monitor", "ps-server", "worker"};
+	return program[n->role];
+}
+
+char **sup_command(struct sup_node *n, struct error *err)
+{
+	struct supervisor *s = n->sup;
+	struct words w = {0};
+	char path[PLACE_MAX];
+	if (process_find(program_of(n), s->options.search_path, path, sizeof path, err) != 0)
+		return NULL;
+	add(&w, "%s", path);
+	switch (n->role) {
+	case ROLE_SHARDD:
+		shardd_words(&w, s);
+		break;
+	case ROLE_MONITOR:
+		monitor_words(&w, s);
+		break;
+	case ROLE_SERVER:
+		server_words(&w, n);
+		break;
+	case ROLE_WORKER:
+		worker_words(&w, n);
+		break;
+	}
+	size_t table = (w.count + 1) * sizeof(char *);
+	char **argv = w.failed ? NULL : malloc(table + w.len);
+	if (argv) {
+		char *p = (char *)argv + table;
+		memcpy(p, w.text, w.len);
+		for (size_t i = 0; i < w.count; i++, p += strlen(p) + 1)
+			argv[i] = p;
+		argv[w.count] = NULL;
+	} else
+		error_set(err, ERROR_OS, n->id, "command line too long, or out of memory");
+	free(w.text);
+	return argv;
+}

@@ -1,0 +1,137 @@
+/*
+ * sup_score: TEST scored with a checkpoint by the same predict(1) and auc(1) that a person would
+ * use; in between (EVAL_EVERY, PATIENCE) and at the end.
+ */
+#include "run/sup.h"
+
+#include "base/clock.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define OUTPUT_BYTES_MAX (1u << 20)
+
+/* Through a file, not a pipe: sh tells the status of a pipe's last program only, and half a
+ * prediction must not become a score. */
+static const char script[] = "p=$1 a=$2 c=$3 t=$4; shift 4; : >\"$t\" || exit 73; "
+			     "for f; do \"$p\" -c \"$c\" \"$f\" >>\"$t\" || exit; done; "
+			     "\"$a\" <\"$t\"; e=$?; rm -f \"$t\"; exit $e";
+
+static void log_score(struct supervisor *s)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "score");
+	record_add(&o, "checkpoint", s->score_of);
+	record_add_real(&o, "auc", s->auc);
+	record_add_real(&o, "logloss", s->logloss);
+	sup_log(s, &o);
+}
+
+static int take_scores(struct supervisor *s, const char *output)
+{
+	struct record r;
+	for (const char *p = output; *p;) {
+		size_t n = strcspn(p, "\n");
+		if (n > 0 && record_parse(&r, p, n, NULL) == 0 && record_is(&r, "auc") &&
+		    record_real(&r, "auc", 0, 1, &s->auc, NULL) == 0 &&
+		    record_real(&r, "logloss", 0, 1e300, &s->logloss, NULL) == 0)
+			return 0;
+		p += n + (p[n] == '\n');
+	}
+	return -1;
+}
+
+/* PATIENCE: so many scores in a row without a better one. */
+static void judge(struct supervisor *s)
+{
+	if (isnan(s->best_auc) || s->auc > s->best_auc) {
+		s->best_auc = s->auc;
+		s->without_gain = 0;
+		return;
+	}
+	s->without_gain++;
+	if (s->job->patience > 0 && s->without_gain >= s->job->patience)
+		sup_finish_early(s, GOAL_EARLY, "PATIENCE: no better AUC any more");
+}
+
+static void on_scored(const struct node_end *end, int late, const char *output, size_t bytes,
+		      void *arg)
+{
+	struct supervisor *s = arg;
+	char text[128];
+	(void)bytes;
+	s->scorer = NULL;
+	policy_end_text(end, text, sizeof text);
+	if (late)
+		snprintf(text, sizeof text, "no score after %g s",
+			 deadline_seconds(DEADLINE_SCORE));
+	if (late || policy_class(end) != END_CLEAN || take_scores(s, output) != 0) {
+		s->auc = s->logloss = NAN;
+		sup_note(s, "warning", "scoring TEST with %s failed: %s", s->score_of, text);
+	} else {
+		log_score(s);
+		if (s->phase == PHASE_RUNNING) {
+			log_say(LOG_LEVEL_INFO, "auc=%.5f logloss=%.5f of %s", s->auc, s->logloss,
+				s->score_of);
+			judge(s);
+		}
+	}
+	if (s->phase == PHASE_SCORING)
+		s->scored = 1;
+	sup_kick(s);
+}
+
+void sup_score_start(struct supervisor *s, const char *checkpoint, int last)
+{
+	char predict[PLACE_MAX], auc[PLACE_MAX], temporary[PLACE_MAX];
+	struct error err;
+	if (s->scorer)
+		return;
+	s->scored = last; /* so that a failure to start does not hold the end up */
+	s->auc = s->logloss = NAN;
+	s->score_at = clock_mono();
+	size_t count = s->job->test.count;
+	char **argv = calloc(count + 9, sizeof *argv);
+	if (!argv || process_find("predict", s->options.search_path, predict, sizeof predict,
+				  &err) != 0 ||
+	    process_find("auc", s->options.search_path, auc, sizeof auc, &err) != 0) {
+		sup_note(s, "warning", "TEST can't be scored: %s",
+			 argv ? err.text : "out of memory");
+		free(argv);
+		return;
+	}
+	snprintf(s->score_of, sizeof s->score_of, "%s", checkpoint);
+	place_state(&s->place, "scores.tmp", temporary);
+	size_t n = 0;
+	const char *const head[] = {"/bin/sh", "-c",        script,      "score",
+				    predict,   auc,         s->score_of, temporary};
+	for (; n < sizeof head / sizeof *head; n++)
+		argv[n] = (char *)(size_t)head[n];
+	for (size_t i = 0; i < count; i++)
+		argv[n + i] = s->job->test.item[i];
+	struct child_options options = {.argv = argv,
+					.seconds = deadline_seconds(DEADLINE_SCORE),
+					.output_bytes_max = OUTPUT_BYTES_MAX,
+					.done = on_scored,
+					.arg = s};
+	if (child_start(&s->scorer, s->base, &options, &err) == 0)
+		s->scored = 0;
+	else
+		sup_note(s, "warning", "TEST can't be scored: %s", err.text);
+	free(argv);
+}
+
+/* A score needs a checkpoint of now: one is made, and the next turn scores it. */
+void sup_score_periodic(struct supervisor *s)
+{
+	double every = s->job->eval_every, now = clock_mono();
+	if (every <= 0 || s->scorer || now - s->score_at < every)
+		return;
+	if (s->cut_at <= s->score_at || strcmp(s->score_of, s->latest) == 0)
+		sup_cut_start(s);
+	else
+		sup_score_start(s, s->latest, 0);
+}

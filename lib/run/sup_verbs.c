@@ -1,0 +1,245 @@
+/*
+ * sup_verbs: what a running job can be asked on trainctl.sock (trainctl(1), paceline-protocol(7)).
+ * Handlers note what is wanted and kick; the phases do it.
+ */
+#include "run/sup.h"
+
+#include "base/clock.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- those who wait ---- */
+
+static void forget(struct sup_request **list, struct request *rq)
+{
+	for (struct sup_request **p = list; *p; p = &(*p)->next)
+		if ((*p)->rq == rq) {
+			struct sup_request *gone = *p;
+			*p = gone->next;
+			free(gone);
+			return;
+		}
+}
+
+static void cancelled(struct request *rq, void *arg)
+{
+	struct supervisor *s = arg;
+	forget(&s->checkpoint_waiters, rq);
+	forget(&s->stop_waiters, rq);
+	forget(&s->watchers, rq);
+}
+
+static void wait_in(struct supervisor *s, struct sup_request **list, struct request *rq)
+{
+	struct sup_request *waiter = calloc(1, sizeof *waiter);
+	if (!waiter) {
+		request_err(rq, "no-memory", "out of memory");
+		return;
+	}
+	waiter->sup = s;
+	waiter->rq = rq;
+	waiter->next = *list;
+	*list = waiter;
+	request_defer(rq, cancelled, s);
+	sup_kick(s);
+}
+
+static struct request *take(struct sup_request **list)
+{
+	struct sup_request *first = *list;
+	struct request *rq = first->rq;
+	*list = first->next;
+	free(first);
+	return rq;
+}
+
+void sup_answer_checkpoints(struct supervisor *s, int ok)
+{
+	while (s->checkpoint_waiters) {
+		struct request *rq = take(&s->checkpoint_waiters);
+		char line[RECORD_LINE_MAX];
+		struct record_out o;
+		if (!ok) {
+			request_err(rq, "cut", "the checkpoint failed; the job's log says why");
+			continue;
+		}
+		record_begin(&o, line, sizeof line, "ok");
+		record_add(&o, "path", s->latest);
+		request_ok_record(rq, &o);
+	}
+}
+
+void sup_answer_stops(struct supervisor *s)
+{
+	sup_answer_checkpoints(s, 0);
+	while (s->watchers)
+		request_ok(take(&s->watchers), NULL);
+	while (s->stop_waiters) {
+		char line[RECORD_LINE_MAX];
+		struct record_out o;
+		record_begin(&o, line, sizeof line, "ok");
+		record_add(&o, "checkpoint", s->latest);
+		request_ok_record(take(&s->stop_waiters), &o);
+	}
+}
+
+static void put_row(struct record_out *o, const struct run_row *row)
+{
+	record_add_u64(o, "iteration", row->iteration);
+	record_add_u64(o, "epoch", row->epoch);
+	record_add_u64(o, "epochs", row->epochs);
+	record_add_real(o, "loss", row->loss);
+	record_add_u64(o, "samples-done", row->samples);
+	record_add_u64(o, "samples", row->total);
+	record_add_real(o, "samples-per-second", row->rate);
+	record_add_seconds(o, "left", row->left);
+	record_add(o, "slowest", row->slowest);
+	record_add_real(o, "ratio", row->ratio);
+}
+
+void sup_answer_watchers(struct supervisor *s, const struct run_row *row)
+{
+	for (struct sup_request *w = s->watchers; w; w = w->next) {
+		char line[RECORD_LINE_MAX];
+		struct record_out o;
+		record_begin(&o, line, sizeof line, "row");
+		put_row(&o, row);
+		request_put_record(w->rq, &o);
+	}
+}
+
+/* ---- status ---- */
+
+static const char *goal_word(const struct supervisor *s)
+{
+	static const char *const word[] = {"done", "early", "stop", "fail"};
+	return word[s->goal];
+}
+
+static void put_job(struct supervisor *s, struct request *rq)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	uint64_t restarts = 0;
+	for (size_t i = 0; i < s->node_count; i++)
+		restarts += s->node[i].restarts;
+	record_begin(&o, line, sizeof line, "job");
+	record_add(&o, "name", s->job->name);
+	record_add(&o, "state", sup_phase_name(s->phase));
+	record_add(&o, "goal", goal_word(s));
+	struct run_row row = s->row;
+	row.total = s->options.samples * s->job->epochs;
+	row.epochs = s->job->epochs;
+	if (s->stat.known)
+		row.samples = s->stat.samples_done;
+	put_row(&o, &row);
+	record_add_u64(&o, "shards-done", s->stat.shards_done);
+	record_add_u64(&o, "shards", s->stat.shards);
+	record_add_u64(&o, "held", s->stat.held);
+	record_add_u64(&o, "incarnation", s->incarnation);
+	record_add_u64(&o, "restarts", restarts);
+	record_add(&o, "checkpoint", s->latest);
+	record_add_seconds(&o, "up", clock_mono() - s->started);
+	record_add(&o, "run-dir", s->place.run);
+	record_add(&o, "state-dir", s->place.state);
+	request_put_record(rq, &o);
+}
+
+static const struct snapshot_node *measured(const struct supervisor *s, const struct sup_node *n)
+{
+	for (size_t i = 0; i < s->snapshot.node_count; i++)
+		if (strcmp(s->snapshot.node[i].id, n->id) == 0)
+			return &s->snapshot.node[i];
+	return NULL;
+}
+
+static void put_node(struct supervisor *s, struct sup_node *n, struct request *rq)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	struct node_record r;
+	char path[PLACE_MAX], name[128];
+	const struct snapshot_node *m = measured(s, n);
+	if (n->pid == 0 && n->stage != STAGE_OFF && n->lives > 0) {
+		snprintf(name, sizeof name, "nodes/%s.%llu", n->id, (unsigned long long)n->life);
+		place_state(&s->place, name, path);
+		if (node_record_read(path, &r, NULL) == 0 && !r.ended) {
+			n->pid = r.pid;
+			n->start = r.start;
+		}
+	}
+	record_begin(&o, line, sizeof line, "node");
+	record_add(&o, "role", sup_role_name(n->role));
+	record_add(&o, "id", n->id);
+	record_add(&o, "state", node_stage_name(n->stage));
+	record_add_u64(&o, "pid", (uint64_t)n->pid);
+	record_add_u64(&o, "restarts", n->restarts);
+	record_add_real(&o, "size", m ? (double)m->size : NAN);
+	record_add_seconds(&o, "time", m ? m->mean_short : NAN);
+	record_add_real(&o, "speed", m ? m->speed_short : NAN);
+	record_add_real(&o, "ratio", m ? m->ratio_short : NAN);
+	request_put_record(rq, &o);
+}
+
+static void do_status(struct request *rq, void *owner)
+{
+	struct supervisor *s = owner;
+	put_job(s, rq);
+	for (size_t i = 0; i < s->node_count; i++)
+		put_node(s, &s->node[i], rq);
+	request_ok(rq, NULL);
+}
+
+/* ---- the others ---- */
+
+static void do_stop(struct request *rq, void *owner)
+{
+	struct supervisor *s = owner;
+	s->by_request = 1;
+	sup_finish_early(s, GOAL_STOP, "asked to stop");
+	wait_in(s, &s->stop_waiters, rq);
+}
+
+static void do_checkpoint(struct request *rq, void *owner)
+{
+	struct supervisor *s = owner;
+	if (s->phase > PHASE_LAST_CUT) {
+		request_err(rq, "over", "the job has made its last checkpoint: %s", s->latest);
+		return;
+	}
+	wait_in(s, &s->checkpoint_waiters, rq);
+}
+
+static void do_kill(struct request *rq, void *owner)
+{
+	struct supervisor *s = owner;
+	struct sup_node *n = sup_node_find(s, record_get(request_record(rq), "id"));
+	if (!n) {
+		request_err(rq, "unknown-node", "no node of this name");
+		return;
+	}
+	sup_node_kill(n);
+	request_ok(rq, NULL);
+}
+
+static void do_watch(struct request *rq, void *owner)
+{
+	struct supervisor *s = owner;
+	wait_in(s, &s->watchers, rq);
+}
+
+const struct verb sup_verbs[] = {
+	{.name = "status", .required = "", .optional = "", .handler = do_status,
+	 .help = "a job record, then a node each"},
+	{.name = "stop", .required = "", .optional = "", .handler = do_stop,
+	 .help = "checkpoint, then stop; answered when all has ended"},
+	{.name = "checkpoint", .required = "", .optional = "", .handler = do_checkpoint,
+	 .help = "answered with path= when it is complete"},
+	{.name = "kill", .required = "id", .optional = "", .handler = do_kill,
+	 .help = "SIGKILL to a node, which is started again"},
+	{.name = "watch", .required = "", .optional = "", .handler = do_watch,
+	 .help = "a row record each time, until the client closes"},
+};
+const size_t sup_verb_count = sizeof sup_verbs / sizeof *sup_verbs;

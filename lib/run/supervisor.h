@@ -1,0 +1,55 @@
+/*
+ * supervisor: starts, minds and finishes one job (trainctl run).
+ *
+ * It owns which nodes run, the intent to roll back, the names of checkpoints, and the job's log
+ * (STATE/job.log).  It owns no parameter, no shard and no measurement: those are asked for.  One
+ * event loop; it never waits for a daemon beyond the deadlines of deadline.h.
+ *
+ * A supervisor that was killed is simply run again: what runs is adopted, an intent is finished.
+ */
+#ifndef PACELINE_RUN_SUPERVISOR_H
+#define PACELINE_RUN_SUPERVISOR_H
+
+#include "base/error.h"
+#include "run/job.h"
+#include "run/place.h"
+
+#include <stdint.h>
+
+/* How it goes: what a row of progress says. */
+struct run_row {
+	uint64_t iteration, epoch, epochs; /* epoch counts from 1 */
+	double loss;                       /* mean before the update since the last row; NAN: none */
+	uint64_t samples, total;           /* in the model so far; EPOCHS times the rows of DATA */
+	double rate;                       /* samples per second; NAN: not known yet */
+	double left;                       /* seconds, at this rate; NAN: not known */
+	double time;                       /* seconds since this supervisor's start */
+	uint64_t members;
+	char slowest[65];                  /* worker with the greatest mean time; "": not known */
+	double ratio;                      /* its time over the mean of all workers */
+};
+
+struct supervisor_options {
+	const struct job *job;   /* finished (job_finish) */
+	struct place place;      /* made (place_make), locked by the caller */
+	uint64_t samples;        /* rows of DATA */
+	const char *search_path; /* where programs are looked for that do not lie beside us; or NULL */
+	const char *notify_socket;
+	double row_seconds;      /* between rows, after the early ones */
+	/* A row from the lead; and once a second what changed meanwhile. May be NULL. */
+	void (*row)(const struct run_row *row, void *arg);
+	void (*tick)(const struct run_row *row, void *arg);
+	void *arg;
+};
+
+struct supervisor_result {
+	int status;          /* exit status for the caller */
+	char summary[4096];  /* the record, with newline; empty when the job never started */
+};
+
+/* -1 only when it could not begin; then nothing was started. Whatever a job comes to is in result.
+ * People are told through base/log.h. */
+int supervisor_run(const struct supervisor_options *options, struct supervisor_result *result,
+		   struct error *err);
+
+#endif
