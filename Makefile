@@ -19,7 +19,7 @@ LDFLAGS   = $(SANITIZE) -pthread
 SRC_base  = clock error fs log number option
 SRC_wire  = record address call connection listen notify output payload peer request server verbs
 SRC_data  = badset dataset index index_file parse parse_criteo parse_libsvm rows rowscan schema schema_file source stream
-SRC_shard = lines loader order piece queue settle state table tell
+SRC_shard = ask commit files journal lines loader order piece queue scan service settle state table tell verbs wait
 SRC_stats = monitor node recordlog report window
 SRC_solve = batch idset rules snapshot solution
 SRC_ckpt  = layout block part_write part_read manifest ckpt list export
@@ -33,7 +33,7 @@ SRC_run   = child deadline job jobtext parent place policy prepare process show 
 ROOMS     = base wire data shard stats solve ckpt model opt ps gate run
 
 # ---- programs: rooms in link order (a room before those it knows), then libraries ----
-PROGRAMS = bs-solve rowidx bpt-monitor ckpt auc rec trainctl
+PROGRAMS = bs-solve rowidx bpt-monitor ckpt auc rec trainctl shardd
 
 ROOMS_shardd      = shard wire base
 ROOMS_bpt-monitor = stats wire base
@@ -95,7 +95,7 @@ ROOMS_unit_stats_window = stats base
 
 # ---- fault tests and benches: check runs their short forms, `make fault` and `make bench` all ----
 FAULTS  =
-BENCHES =
+BENCHES = bs-solve
 
 # ---- check: what runs again under the sanitizers and with clang ----
 CHECK      = pages: $(UNITS:%=unit:%) $(PROGRAMS:%=bats:%) $(FAULTS:%=short:tests/fault/%) \
