@@ -22,7 +22,7 @@ SRC_data  = badset dataset index index_file parse parse_criteo parse_libsvm rows
 SRC_shard = ask commit files journal lines loader order piece queue scan service settle state table tell verbs wait
 SRC_stats = monitor node recordlog report window
 SRC_solve = batch idset rules snapshot solution
-SRC_ckpt  = layout block part_write part_read manifest ckpt list export
+SRC_ckpt  = layout block part_write part_read manifest ckpt list export rowmap
 SRC_model = model spec logistic lr wdl audit
 SRC_opt   = opt
 SRC_ps    = table store store_file
@@ -33,7 +33,7 @@ SRC_run   = child deadline job jobtext parent place policy prepare process show 
 ROOMS     = base wire data shard stats solve ckpt model opt ps gate run
 
 # ---- programs: rooms in link order (a room before those it knows), then libraries ----
-PROGRAMS = bs-solve rowidx bpt-monitor ckpt auc rec trainctl shardd
+PROGRAMS = bs-solve rowidx bpt-monitor ckpt auc rec trainctl shardd predict
 
 ROOMS_shardd      = shard wire base
 ROOMS_bpt-monitor = stats wire base

@@ -135,6 +135,22 @@ void line_u64(struct line *l, const char *key, uint64_t value)
 	add(l, digits, number_format_u64(value, digits));
 }
 
+double lines_milliseconds(double value)
+{
+	return (double)(uint64_t)(value * 1e3) / 1e3;
+}
+
+void line_seconds(struct line *l, const char *key, double value)
+{
+	char digits[32], fraction[4] = ".000";
+	uint64_t ms = (uint64_t)(value * 1e3 + 0.5);
+	add_key(l, key);
+	add(l, digits, number_format_u64(ms / 1000, digits));
+	for (int i = 3; i > 0; i--, ms /= 10)
+		fraction[i] = (char)('0' + ms % 10);
+	add(l, fraction, sizeof fraction);
+}
+
 void line_real(struct line *l, const char *key, double value)
 {
 	char digits[32];

@@ -52,6 +52,9 @@ struct line {
 void line_begin(struct line *l, const char *type);
 void line_text(struct line *l, const char *key, const char *value);
 void line_u64(struct line *l, const char *key, uint64_t value);
+/* Rounded to milliseconds; value >= 0. What is read back is lines_milliseconds(value). */
+void line_seconds(struct line *l, const char *key, double value);
+double lines_milliseconds(double value);
 void line_real(struct line *l, const char *key, double value);
 
 #endif

@@ -169,6 +169,7 @@ struct queue_stat {
 	uint64_t incarnation;
 	uint64_t iteration;      /* of the last settle */
 	double first_at, last_at; /* first piece handed out, last samples done; 0: none yet */
+	double at;                /* queue_clock() */
 };
 void queue_stat(const struct queue *q, struct queue_stat *out);
 uint64_t queue_shards(const struct queue *q); /* K */

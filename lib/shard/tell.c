@@ -30,6 +30,7 @@ void queue_stat(const struct queue *q, struct queue_stat *out)
 		.iteration = q->iteration,
 		.first_at = q->first_at,
 		.last_at = q->last_at,
+		.at = q->at,
 	};
 }
 

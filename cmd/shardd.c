@@ -1,0 +1,124 @@
+/*
+ * shardd(8): hands out shards of the training data, remembers what is in the model. The daemon is
+ * in lib/shard/service; here is its command line.
+ */
+#include "cmd/cmd.h"
+#include "shard/service.h"
+#include "wire/notify.h"
+
+#include <sys/resource.h>
+
+#define PROGRAM "shardd"
+
+struct settings {
+	struct service_options options;
+	const char *shuffle, *sync;
+};
+
+/* Ten thousand workers are ten thousand descriptors; the usual limit is 1024. */
+static void raise_descriptors(void)
+{
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
+static int check_settings(struct settings *s, int operands, struct error *err)
+{
+	struct service_options *o = &s->options;
+	if (operands)
+		return error_set(err, ERROR_USAGE, NULL, "takes no operands");
+	if (!o->socket || !o->dir)
+		return error_set(err, ERROR_USAGE, NULL, "needs -s SOCKET and -j DIR");
+	queue_shuffle_of(s->shuffle, &o->parameters.shuffle); /* one of the choices */
+	if (strcmp(s->sync, "always") == 0)
+		o->sync = JOURNAL_ALWAYS;
+	else
+		o->sync = strcmp(s->sync, "off") == 0 ? JOURNAL_OFF : JOURNAL_GROUP;
+	return 0;
+}
+
+static int serve(const struct settings *s, struct error *err)
+{
+	struct service *service;
+	if (service_new(&service, &s->options, err) != 0)
+		return -1;
+	int result = service_run(service,
+				 notify_listen_fd(getenv("LISTEN_PID"), getenv("LISTEN_FDS")),
+				 getenv("NOTIFY_SOCKET"),
+				 notify_watchdog_seconds(getenv("WATCHDOG_USEC"),
+							 getenv("WATCHDOG_PID")),
+				 err);
+	service_free(service);
+	return result;
+}
+
+int main(int argc, char **argv)
+{
+	struct settings s = {
+		.options = {.parameters = {.batch = 1024, .batches = 100, .epochs = 1},
+			    .retries = 3},
+		.shuffle = "none",
+		.sync = "group",
+	};
+	struct service_options *o = &s.options;
+	const struct option_row rows[] = {
+		{.name = "socket", .letter = 's', .kind = OPTION_TEXT, .target = &o->socket,
+		 .arg = "SOCKET", .help = "serve here"},
+		{.name = "journal", .letter = 'j', .kind = OPTION_TEXT, .target = &o->dir,
+		 .arg = "DIR", .help = "keep the journal here, and go on from the one that is"},
+		{.name = "samples", .letter = 'n', .kind = OPTION_COUNT,
+		 .target = &o->parameters.samples, .arg = "SAMPLES",
+		 .help = "rows of the training data; needed for a new journal", .min = 1,
+		 .seen = &o->given.samples},
+		{.name = "batch", .letter = 'b', .kind = OPTION_COUNT,
+		 .target = &o->parameters.batch, .arg = "GLOBAL_BATCH", .help = "samples a batch",
+		 .min = 1, .seen = &o->given.batch},
+		{.name = "batches", .letter = 'm', .kind = OPTION_COUNT,
+		 .target = &o->parameters.batches, .arg = "BATCHES_PER_SHARD",
+		 .help = "batches a shard", .min = 1, .seen = &o->given.batches},
+		{.name = "epochs", .letter = 'e', .kind = OPTION_COUNT,
+		 .target = &o->parameters.epochs, .arg = "EPOCHS", .help = "times each sample is used",
+		 .min = 1, .seen = &o->given.epochs},
+		{.name = "shuffle", .kind = OPTION_CHOICE, .target = &s.shuffle,
+		 .choices = "none|shards|samples",
+		 .help = "order of shards, and of samples in them (none)",
+		 .seen = &o->given.shuffle},
+		{.name = "seed", .kind = OPTION_COUNT, .target = &o->parameters.seed, .arg = "N",
+		 .help = "of the shuffle", .seen = &o->given.seed},
+		{.name = "lease", .kind = OPTION_SECONDS, .target = &o->lease, .arg = "SECONDS",
+		 .help = "a piece not renewed so long comes back; 0: never", .max = 1e9,
+		 .seen = &o->given.lease},
+		{.name = "retries", .kind = OPTION_COUNT, .target = &o->retries, .arg = "N",
+		 .help = "deaths after which the shard in work is held; 0: never",
+		 .max = 4294967295.0, .seen = &o->given.retries},
+		{.name = "sync", .kind = OPTION_CHOICE, .target = &s.sync,
+		 .choices = "always|group|off",
+		 .help = "one fdatasync a request, one for all that have arrived (default), or none"},
+		{0}};
+	const struct option_table table = {
+		.program = PROGRAM,
+		.synopsis = "-s SOCKET -j DIR -n SAMPLES [-b GLOBAL_BATCH] [-m BATCHES_PER_SHARD] "
+			    "[-e EPOCHS]\n"
+			    "       [--shuffle none|shards|samples] [--seed N] [--lease SECONDS] "
+			    "[--retries N] [--sync always|group|off]\n"
+			    "-s SOCKET -j DIR",
+		.about = "Hands out shards of the training data and remembers what is in the model.",
+		.rows = rows,
+		.epilogue = "The second form continues from the journal in DIR. A get with wait= is "
+			    "answered within wait= seconds,\n86400 at most. Clients are never closed "
+			    "for being idle; one that leaves 64 MiB of answers unread is."};
+	struct error err = {0};
+	int first;
+	cmd_begin(PROGRAM);
+	signal(SIGXFSZ, SIG_IGN); /* a size limit is a full disk, not a death */
+	int parsed = option_parse(&table, argc, argv, &first, stdout, &err);
+	if (parsed == OPTION_SHOWN)
+		return cmd_end(PROGRAM, 0);
+	if (parsed != 0 || check_settings(&s, first < argc, &err) != 0)
+		return cmd_fail(PROGRAM, &err);
+	raise_descriptors();
+	return cmd_end(PROGRAM, serve(&s, &err) == 0 ? 0 : cmd_fail(PROGRAM, &err));
+}

@@ -1,0 +1,221 @@
+/* ask: what the service tells of itself: stat, list, who, watch. Changes nothing, needs no room in
+ * the journal, and so works on a full disk, too. */
+#include "shard/service_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LIST_MAX 10000 /* pieces an answer, unless max= says otherwise */
+
+/* ---- stat ---- */
+
+/* An empty value: not yet. */
+static void add_time(struct record_out *o, const char *key, double at)
+{
+	if (at > 0)
+		record_add_seconds(o, key, at);
+	else
+		record_add(o, key, "");
+}
+
+void ask_put_stat(struct service *s, struct request *rq)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	struct queue_stat stat;
+	queue_stat(s->queue, &stat);
+	record_begin(&o, line, sizeof line, "stat");
+	record_add_u64(&o, "epoch", stat.epoch);
+	record_add_u64(&o, "epochs", queue_parameters(s->queue)->epochs);
+	record_add_u64(&o, "todo", stat.todo);
+	record_add_u64(&o, "doing", stat.doing);
+	record_add_u64(&o, "done", stat.done);
+	record_add_u64(&o, "held", stat.held);
+	record_add_u64(&o, "shards", stat.shards);
+	record_add_u64(&o, "shards-done", stat.shards_done);
+	record_add_u64(&o, "samples-done", stat.samples_done);
+	record_add_u64(&o, "samples-repeated", stat.samples_repeated);
+	record_add_u64(&o, "incarnation", stat.incarnation);
+	record_add_u64(&o, "iteration", stat.iteration);
+	add_time(&o, "first-at", stat.first_at);
+	add_time(&o, "last-at", stat.last_at);
+	request_put_record(rq, &o);
+	request_ok(rq, NULL);
+}
+
+void ask_stat(struct request *rq, void *service)
+{
+	struct service *s = service;
+	struct error err;
+	double wait = 0;
+	if (record_real_opt(request_record(rq), "wait", 0, WAIT_SECONDS_MAX, &wait, &err) != 0)
+		request_bad(rq, &err);
+	else if (wait > 0 && !queue_is_over(s->queue))
+		wait_for_end(s, rq, wait);
+	else
+		ask_put_stat(s, rq);
+}
+
+/* ---- list, who ---- */
+
+struct listing {
+	struct request *rq;
+	uint64_t count, max;
+	uint64_t more; /* id of the first piece left out */
+	int is_cut;
+};
+
+static int put_piece(void *arg, const struct queue_piece *piece)
+{
+	struct listing *l = arg;
+	if (l->count == l->max) {
+		l->is_cut = 1;
+		l->more = piece->id;
+		return 1;
+	}
+	l->count++;
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "shard");
+	record_add_u64(&o, "id", piece->id);
+	record_add_u64(&o, "epoch", piece->epoch);
+	record_add(&o, "state", queue_state_name(piece->state));
+	record_add_u64(&o, "begin", piece->begin);
+	record_add_u64(&o, "length", piece->length);
+	record_add_u64(&o, "upto", piece->upto);
+	record_add(&o, "worker", piece->worker);
+	record_add_seconds(&o, "age", piece->age);
+	record_add_u64(&o, "returns", piece->returns);
+	if (piece->state != QUEUE_DONE && (piece->skip > 0 || piece->take != piece->length)) {
+		record_add_u64(&o, "skip", piece->skip);
+		record_add_u64(&o, "take", piece->take);
+	}
+	request_put_record(l->rq, &o);
+	return 0;
+}
+
+static int states_of(const char *name, unsigned *states)
+{
+	*states = 0;
+	for (int i = 0; i < QUEUE_STATES; i++)
+		if (strcmp(name, queue_state_name((enum queue_state)i)) == 0)
+			*states = 1u << i;
+	return *states ? 0 : -1;
+}
+
+void ask_list(struct request *rq, void *service)
+{
+	struct service *s = service;
+	const struct record *r = request_record(rq);
+	const char *state = record_get(r, "state");
+	struct listing l = {.rq = rq, .max = LIST_MAX};
+	unsigned states = 1u << QUEUE_TODO | 1u << QUEUE_DOING | 1u << QUEUE_HELD;
+	uint64_t from = 0;
+	struct error err;
+	if (record_u64_opt(r, "from", 0, UINT64_MAX, &from, &err) != 0 ||
+	    record_u64_opt(r, "max", 1, 100 * LIST_MAX, &l.max, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	if (state && states_of(state, &states) != 0) {
+		request_err(rq, "bad-request", "state=: '%.40s' is none of todo, doing, done, held",
+			    state);
+		return;
+	}
+	service_clock(s);
+	if (queue_list(s->queue, states, from, put_piece, &l) != 0)
+		request_err(rq, "memory", "out of memory");
+	else if (l.is_cut)
+		request_ok(rq, "count=%llu more=%llu", (unsigned long long)l.count,
+			   (unsigned long long)l.more);
+	else
+		request_ok(rq, "count=%llu", (unsigned long long)l.count);
+}
+
+void ask_who(struct request *rq, void *service)
+{
+	struct service *s = service;
+	const char *worker;
+	uint64_t generation, last;
+	struct listing l = {.rq = rq, .max = UINT64_MAX};
+	struct error err;
+	if (record_id(request_record(rq), "worker", &worker, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	service_clock(s);
+	enum queue_result result =
+		queue_who(s->queue, worker, &generation, &last, put_piece, &l, &err);
+	if (result != QUEUE_OK)
+		verb_refuse(rq, result, &err);
+	else
+		request_ok(rq, "generation=%llu last=%llu", (unsigned long long)generation,
+			   (unsigned long long)last);
+}
+
+/* ---- watch ---- */
+
+static void stop_watching(struct request *rq, void *watcher)
+{
+	struct watcher *w = watcher;
+	(void)rq;
+	if (w->prev)
+		w->prev->next = w->next;
+	else
+		w->service->watchers = w->next;
+	if (w->next)
+		w->next->prev = w->prev;
+	free(w);
+}
+
+void ask_watch(struct request *rq, void *service)
+{
+	struct service *s = service;
+	struct watcher *w = calloc(1, sizeof *w);
+	if (!w) {
+		request_err(rq, "memory", "out of memory");
+		return;
+	}
+	w->service = s;
+	w->rq = rq;
+	w->next = s->watchers;
+	if (w->next)
+		w->next->prev = w;
+	s->watchers = w;
+	request_defer(rq, stop_watching, w);
+}
+
+static void tell(const struct service *s, struct record_out *o)
+{
+	struct queue_stat stat;
+	queue_stat(s->queue, &stat);
+	record_add_seconds(o, "at", stat.at);
+	size_t len = record_end(o, NULL);
+	for (const struct watcher *w = s->watchers, *next; w; w = next) {
+		next = w->next; /* a client that does not read its answers may go */
+		request_put(w->rq, o->data, len);
+	}
+}
+
+void ask_tell_change(void *service, uint64_t id, enum queue_state state, const char *worker)
+{
+	const struct service *s = service;
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	if (!s->watchers)
+		return;
+	record_begin(&o, line, sizeof line, "change");
+	record_add_u64(&o, "id", id);
+	record_add(&o, "state", queue_state_name(state));
+	record_add(&o, "worker", worker);
+	tell(s, &o);
+}
+
+void ask_tell_load(struct service *s)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "load");
+	record_add_u64(&o, "incarnation", queue_incarnation(s->queue));
+	tell(s, &o);
+}

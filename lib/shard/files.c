@@ -1,0 +1,156 @@
+/* files: save and load.  The file is what a journal begins with, the same lines with the same sums,
+ * and ends with its `end` line.  A load that fails leaves everything as it was. */
+#include "shard/service_internal.h"
+
+#include "base/fs.h"
+#include "base/log.h"
+#include "shard/lines.h"
+#include "shard/scan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define FILE_BYTES_MAX ((size_t)8 << 30)
+
+/* With incarnation= only one that is in force may ask: an old lead's save must never write the
+ * file of the current cut, an old supervisor's load never roll back a second time. */
+static int may_touch_files(struct service *s, struct request *rq, const char **path)
+{
+	const struct record *r = request_record(rq);
+	uint64_t in_force = queue_incarnation(s->queue), incarnation = in_force;
+	struct error err;
+	if (record_u64_opt(r, "incarnation", 0, UINT64_MAX, &incarnation, &err) != 0 ||
+	    (incarnation == in_force && record_text(r, "file", path, &err) != 0)) {
+		request_bad(rq, &err);
+		return 0;
+	}
+	if (incarnation != in_force) {
+		request_err(rq, "fenced", "incarnation %llu is not in force: %llu is",
+			    (unsigned long long)incarnation, (unsigned long long)in_force);
+		return 0;
+	}
+	if ((*path)[0] != '\0')
+		return 1;
+	request_err(rq, "bad-request", "file= is empty");
+	return 0;
+}
+
+static void file_error(struct request *rq, const struct error *err)
+{
+	request_err(rq, "file", "%s: %s", err->place, err->text);
+}
+
+static void add_line(void *out, const char *line, size_t len)
+{
+	lines_add(out, line, len);
+}
+
+void file_save(struct request *rq, void *service)
+{
+	struct service *s = service;
+	const char *path;
+	struct error err;
+	if (!may_touch_files(s, rq, &path))
+		return;
+	/* The file must not know more than the journal does. */
+	if (journal_commit(s->journal, &err) != 0) {
+		service_set_fatal(s, &err);
+		request_err(rq, "journal", "%s: %s", err.place, err.text);
+		return;
+	}
+	struct lines_out text = {.fd = -1};
+	queue_write(s->queue, add_line, &text);
+	if (text.errnum != 0)
+		request_err(rq, "memory", "out of memory");
+	else if (fs_replace_file(path, text.data, text.len, &err) != 0)
+		file_error(rq, &err);
+	else
+		request_ok(rq, "bytes=%zu incarnation=%llu", text.len,
+			   (unsigned long long)queue_incarnation(s->queue));
+	lines_free(&text);
+}
+
+/* ---- load ---- */
+
+static int take_line(void *loader, const char *line, size_t len, struct error *err)
+{
+	if (queue_loader_ended(loader))
+		return error_set(err, ERROR_DATA, NULL, "lines behind the end");
+	return queue_loader_line(loader, line, len, err);
+}
+
+/* A fifo would make us wait for its writer. */
+static int read_regular(const char *path, char **text, size_t *len, struct error *err)
+{
+	struct stat st;
+	if (stat(path, &st) != 0)
+		return error_errno(err, 0, path, "can't be read");
+	if (!S_ISREG(st.st_mode))
+		return error_set(err, ERROR_DATA, path, "is not a regular file");
+	return fs_read_file(path, FILE_BYTES_MAX, text, len, err);
+}
+
+static int read_queue(struct service *s, const char *path, struct queue **out, struct error *err)
+{
+	char *text;
+	size_t len;
+	if (read_regular(path, &text, &len, err) != 0)
+		return -1;
+	struct queue_loader *loader = queue_loader_new(queue_parameters(s->queue));
+	struct scan scan;
+	int result = loader ? scan_lines(text, len, path, take_line, loader, &scan, err)
+			    : error_set(err, ERROR_OS, path, "out of memory");
+	free(text);
+	if (result == 0 && (scan.end != len || scan.lacks_newline))
+		result = error_set(err, ERROR_DATA, path, "ends in the middle of a line");
+	if (result != 0) {
+		queue_loader_free(loader);
+		return -1;
+	}
+	if (queue_loader_finish(loader, out, err) != 0)
+		return error_wrap(err, path);
+	return 0;
+}
+
+void file_load(struct request *rq, void *service)
+{
+	struct service *s = service;
+	const char *path;
+	struct error err;
+	struct queue *loaded;
+	if (!may_touch_files(s, rq, &path))
+		return;
+	service_clock(s);
+	if (read_queue(s, path, &loaded, &err) != 0) {
+		file_error(rq, &err);
+		return;
+	}
+	if (queue_roll_back(loaded, s->queue, &err) != 0) {
+		queue_free(loaded);
+		request_err(rq, "memory", "%s", err.text);
+		return;
+	}
+	struct queue *replaced = s->queue;
+	s->queue = loaded; /* for service_write_state() */
+	if (s->compaction) {
+		event_free(s->compaction);
+		s->compaction = NULL;
+	}
+	int result = journal_begin(s->journal, service_write_state, s, &err);
+	s->queue = replaced;
+	if (result != 0) {
+		queue_free(loaded);
+		if (journal_is_broken(s->journal))
+			service_set_fatal(s, &err);
+		request_err(rq, "journal", "%s: %s", err.place, err.text);
+		return;
+	}
+	service_adopt(s, loaded);
+	s->is_fencing = 1;
+	log_say(LOG_LEVEL_INFO, "rolled back to %s: incarnation %llu", path,
+		(unsigned long long)queue_incarnation(s->queue));
+	ask_tell_load(s);
+	request_ok(rq, "incarnation=%llu", (unsigned long long)queue_incarnation(s->queue));
+}

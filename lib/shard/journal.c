@@ -1,0 +1,547 @@
+/* journal: see journal.h. Knows bytes, files and fdatasync; what a line means it never asks. */
+#include "shard/journal.h"
+
+#include "base/fs.h"
+#include "base/log.h"
+#include "shard/lines.h"
+#include "shard/scan.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define FILL_BYTES (4u << 20)  /* zeros written ahead at a time */
+#define FILL_SMALL_BYTES (64u << 10) /* the same on a disk that is nearly full */
+#define LONG_BYTES (64u << 20) /* of changes, before a file is replaced */
+
+struct file {
+	uint64_t number; /* 0: none */
+	int fd;
+	uint64_t pos;    /* end of the lines */
+	uint64_t filled; /* end of the zeros */
+	uint64_t state_bytes; /* how long the file was when its changes began */
+	char path[PATH_MAX];
+};
+
+struct journal {
+	enum journal_sync sync;
+	char dir[PATH_MAX];
+	int lock_fd;
+	int is_broken; /* a commit failed: never again */
+	struct file file;
+	struct lines_out buffer;
+	/* Replacing the file. */
+	pid_t child;
+	uint64_t long_after; /* file.pos before which it is not tried */
+	int report_fd;
+	struct file next;
+	struct lines_out since; /* changes that the child has not seen */
+};
+
+/* What the child says when it is done. */
+struct report {
+	int errnum;
+	uint32_t chain;
+	uint64_t pos, filled;
+};
+
+/* ---- files ---- */
+
+static int name_file(const struct journal *j, uint64_t number, const char *suffix, struct file *f,
+		     struct error *err)
+{
+	f->number = number;
+	f->fd = -1;
+	int n = snprintf(f->path, sizeof f->path, "%s/journal.%06llu%s", j->dir,
+			 (unsigned long long)number, suffix);
+	if (n < 0 || (size_t)n >= sizeof f->path)
+		return error_set(err, ERROR_CANTCREAT, j->dir, "path too long");
+	return 0;
+}
+
+/* The number in journal.NNNNNN, or 0. */
+static uint64_t number_of(const char *name)
+{
+	if (strncmp(name, "journal.", 8) != 0 || name[8] == '\0')
+		return 0;
+	char *end;
+	errno = 0;
+	unsigned long long number = strtoull(name + 8, &end, 10);
+	return *end == '\0' && errno == 0 && name[8] >= '0' && name[8] <= '9' ? number : 0;
+}
+
+/* Looks for the newest file; what a crash left half written, and files that have been replaced,
+ * are removed. A file gets its name only when its state is whole and on disk. */
+static int look_around(struct journal *j, struct error *err)
+{
+	for (int pass = 0; pass < 2; pass++) {
+		DIR *dir = opendir(j->dir);
+		if (!dir)
+			return error_errno(err, 0, j->dir, "can't be read");
+		for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+			uint64_t number = number_of(entry->d_name);
+			size_t len = strlen(entry->d_name);
+			int is_half = strncmp(entry->d_name, "journal.", 8) == 0 && len > 4 &&
+				      strcmp(entry->d_name + len - 4, ".new") == 0;
+			if (pass == 0 && number > j->file.number)
+				j->file.number = number;
+			else if (pass == 1 && (is_half || (number > 0 && number < j->file.number)))
+				unlinkat(dirfd(dir), entry->d_name, 0);
+		}
+		closedir(dir);
+	}
+	return j->file.number == 0 ? 0 : name_file(j, j->file.number, "", &j->file, err);
+}
+
+int journal_open(struct journal **out, const char *dir, enum journal_sync sync, struct error *err)
+{
+	struct journal *j = calloc(1, sizeof *j);
+	if (!j)
+		return error_set(err, ERROR_OS, dir, "out of memory");
+	j->sync = sync;
+	j->lock_fd = j->file.fd = j->next.fd = j->report_fd = -1;
+	j->buffer.fd = j->since.fd = -1;
+	char lock[PATH_MAX];
+	if ((size_t)snprintf(j->dir, sizeof j->dir, "%s", dir) >= sizeof j->dir)
+		error_set(err, ERROR_CANTCREAT, dir, "path too long");
+	else if (fs_make_dirs(dir, err) == 0 && fs_join(lock, sizeof lock, dir, "lock", err) == 0 &&
+		 fs_lock(lock, &j->lock_fd, err) == 0 && look_around(j, err) == 0) {
+		*out = j;
+		return 0;
+	}
+	journal_close(j);
+	return -1;
+}
+
+int journal_exists(const struct journal *j)
+{
+	return j->file.number > 0;
+}
+
+int journal_is_broken(const struct journal *j)
+{
+	return j->is_broken;
+}
+
+const char *journal_path(const struct journal *j)
+{
+	return j->file.path;
+}
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+static void forget_child(struct journal *j)
+{
+	if (j->child > 0) {
+		kill(j->child, SIGKILL);
+		while (waitpid(j->child, NULL, 0) < 0 && errno == EINTR)
+			;
+		unlink(j->next.path);
+	}
+	j->child = 0;
+	close_fd(&j->report_fd);
+	close_fd(&j->next.fd);
+	lines_free(&j->since);
+}
+
+void journal_close(struct journal *j)
+{
+	if (!j)
+		return;
+	forget_child(j);
+	close_fd(&j->file.fd);
+	close_fd(&j->lock_fd);
+	lines_free(&j->buffer);
+	free(j);
+}
+
+/* ---- zeros ahead ---- */
+
+/* Zeros until the file is filled up to `to`, or as far as the disk goes. */
+static void fill(struct file *f, uint64_t to)
+{
+	static const char zeros[1 << 16];
+	while (f->filled < to) {
+		uint64_t left = to - f->filled;
+		size_t n = left < sizeof zeros ? (size_t)left : sizeof zeros;
+		ssize_t done = pwrite(f->fd, zeros, n, (off_t)f->filled);
+		if (done <= 0 && !(done < 0 && errno == EINTR))
+			return;
+		if (done > 0)
+			f->filled += (uint64_t)done;
+	}
+}
+
+/* How far to fill so that lines up to `end` fit: much at a time where there is much. */
+static uint64_t fill_target(const struct file *f, uint64_t end)
+{
+	struct statvfs disk;
+	if (fstatvfs(f->fd, &disk) == 0 && disk.f_bavail * disk.f_frsize < 8 * (uint64_t)FILL_BYTES)
+		return (end / FILL_SMALL_BYTES + 1) * FILL_SMALL_BYTES;
+	return (end / FILL_BYTES + 1) * FILL_BYTES;
+}
+
+static int pwrite_all(const struct file *f, const char *data, size_t len, uint64_t at)
+{
+	while (len > 0) {
+		ssize_t n = pwrite(f->fd, data, len, (off_t)at);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return -1;
+		data += n;
+		at += (uint64_t)n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+/* ---- replay ---- */
+
+static int read_all(struct file *f, char **data, struct error *err)
+{
+	struct stat st;
+	f->fd = open(f->path, O_RDWR | O_CLOEXEC);
+	if (f->fd < 0 || fstat(f->fd, &st) != 0)
+		return error_errno(err, 0, f->path, "can't be read");
+	f->filled = (uint64_t)st.st_size;
+	*data = malloc((size_t)st.st_size + 1);
+	if (!*data)
+		return error_set(err, ERROR_OS, f->path, "out of memory for %lld bytes",
+				 (long long)st.st_size);
+	return fs_pread_all(f->fd, *data, (size_t)st.st_size, 0, f->path, err);
+}
+
+/* The torn tail becomes zeros, a newline that is missing is put: the file is as if the crash had
+ * come between two lines. */
+static int mend_tail(struct file *f, const struct scan *scan, struct error *err)
+{
+	static const char zeros[4096];
+	uint64_t at = scan->end;
+	for (size_t left = scan->torn; left > 0;) {
+		size_t n = left < sizeof zeros ? left : sizeof zeros;
+		if (pwrite_all(f, zeros, n, at) != 0)
+			return error_errno(err, ERROR_IO, f->path, "write");
+		at += n;
+		left -= n;
+	}
+	if (scan->lacks_newline && pwrite_all(f, "\n", 1, scan->end) != 0)
+		return error_errno(err, ERROR_IO, f->path, "write");
+	if ((scan->torn || scan->lacks_newline) && fdatasync(f->fd) != 0)
+		return error_errno(err, ERROR_IO, f->path, "fdatasync");
+	f->pos = scan->end + (uint64_t)scan->lacks_newline;
+	if (f->filled < f->pos)
+		f->filled = f->pos;
+	return 0;
+}
+
+int journal_replay(struct journal *j,
+		   int (*line)(void *arg, const char *line, size_t len, struct error *err),
+		   void *arg, size_t *torn, struct error *err)
+{
+	char *data = NULL;
+	struct scan scan;
+	struct file *f = &j->file;
+	int result = read_all(f, &data, err);
+	if (result == 0)
+		result = scan_lines(data, (size_t)f->filled, f->path, line, arg, &scan, err);
+	free(data);
+	if (result != 0)
+		return -1;
+	if (scan.torn > 0)
+		log_say(LOG_LEVEL_WARNING, "%s:%llu: torn tail of %zu bytes dropped", f->path,
+			(unsigned long long)scan.lines + 1, scan.torn);
+	*torn = scan.torn;
+	j->buffer.chain = scan.chain;
+	return mend_tail(f, &scan, err);
+}
+
+/* ---- a new file ---- */
+
+static void add_line(void *out, const char *line, size_t len)
+{
+	lines_add(out, line, len);
+}
+
+/* The state into f, filled behind and on disk. errno on failure. */
+static int write_state(struct file *f, journal_state_fn *state, void *owner, uint32_t *chain)
+{
+	struct lines_out out = {.fd = f->fd};
+	state(owner, add_line, &out);
+	lines_flush(&out);
+	int errnum = out.errnum;
+	*chain = out.chain;
+	f->pos = f->filled = out.written;
+	lines_free(&out);
+	if (errnum == 0) {
+		/* Some room there must be, or the first change would find none. */
+		fill(f, fill_target(f, f->pos));
+		if (f->filled < f->pos + JOURNAL_LINE_BYTES)
+			errnum = ENOSPC;
+		else if (fdatasync(f->fd) != 0)
+			errnum = errno;
+	}
+	f->state_bytes = f->pos;
+	errno = errnum;
+	return errnum ? -1 : 0;
+}
+
+static int create_file(struct file *f, struct error *err)
+{
+	f->fd = open(f->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	return f->fd < 0 ? error_errno(err, ERROR_CANTCREAT, f->path, "can't be made") : 0;
+}
+
+/* f, which is whole and on disk, gets its name and takes the place of the file in use. */
+static int install(struct journal *j, struct file *f, uint32_t chain, struct error *err)
+{
+	struct file named = *f;
+	if (name_file(j, f->number, "", &named, err) != 0)
+		return -1;
+	named.fd = f->fd;
+	if (rename(f->path, named.path) != 0)
+		return error_errno(err, ERROR_CANTCREAT, f->path, "rename");
+	/* From here on a restart may find either: only one that is certain may be written to. */
+	if (fs_sync_dir(j->dir, err) != 0) {
+		j->is_broken = 1;
+		return -1;
+	}
+	close_fd(&j->file.fd);
+	j->file = named;
+	j->long_after = 0;
+	f->fd = -1;
+	j->buffer.chain = chain;
+	j->buffer.len = 0;
+	return 0;
+}
+
+/* The file in use before; 0 is none. Removing it takes as long as it was, so children do it. */
+static void remove_number(const struct journal *j, uint64_t number)
+{
+	struct file old;
+	if (number > 0 && name_file(j, number, "", &old, NULL) == 0)
+		unlink(old.path);
+}
+
+int journal_begin(struct journal *j, journal_state_fn *state, void *owner, struct error *err)
+{
+	forget_child(j);
+	struct file f = {.fd = -1};
+	uint32_t chain;
+	uint64_t before = j->file.number;
+	if (name_file(j, before + 1, ".new", &f, err) != 0 || create_file(&f, err) != 0)
+		return -1;
+	int result = write_state(&f, state, owner, &chain);
+	if (result != 0)
+		error_errno(err, ERROR_IO, f.path, "write");
+	else
+		result = install(j, &f, chain, err);
+	if (result != 0) {
+		close_fd(&f.fd);
+		unlink(f.path);
+		return -1;
+	}
+	remove_number(j, before);
+	return 0;
+}
+
+/* ---- lines ---- */
+
+int journal_reserve(struct journal *j, size_t bytes, struct error *err)
+{
+	if (j->is_broken)
+		return error_set(err, ERROR_IO, j->file.path, "failed before");
+	if (lines_reserve(&j->buffer, bytes) != 0 ||
+	    (j->child > 0 && lines_reserve(&j->since, j->buffer.len + bytes) != 0))
+		return error_set(err, ERROR_OS, j->file.path, "out of memory");
+	uint64_t end = j->file.pos + j->buffer.len + bytes;
+	if (end <= j->file.filled)
+		return 0;
+	errno = 0;
+	fill(&j->file, fill_target(&j->file, end));
+	if (end <= j->file.filled)
+		return 0;
+	return error_errno(err, ERROR_IO, j->file.path, "no room for another line");
+}
+
+void journal_add(struct journal *j, const char *line, size_t len)
+{
+	lines_add(&j->buffer, line, len);
+	if (j->child > 0)
+		lines_add(&j->since, line, len);
+}
+
+int journal_is_pending(const struct journal *j)
+{
+	return j->buffer.len > 0;
+}
+
+int journal_commit(struct journal *j, struct error *err)
+{
+	if (j->is_broken)
+		return error_set(err, ERROR_IO, j->file.path, "failed before");
+	if (j->buffer.len == 0)
+		return 0;
+	/* After a failure here the kernel may hold pages as clean that never reached the disk: to
+	 * try again would prove nothing. */
+	j->is_broken = 1;
+	if (j->buffer.errnum != 0)
+		return error_set(err, ERROR_OS, j->file.path, "out of memory");
+	if (pwrite_all(&j->file, j->buffer.data, j->buffer.len, j->file.pos) != 0)
+		return error_errno(err, ERROR_IO, j->file.path, "write");
+	if (j->sync != JOURNAL_OFF && fdatasync(j->file.fd) != 0)
+		return error_errno(err, ERROR_IO, j->file.path, "fdatasync");
+	j->is_broken = 0;
+	j->file.pos += j->buffer.len;
+	j->buffer.len = 0;
+	return 0;
+}
+
+/* ---- replacing a file that has grown long ---- */
+
+int journal_is_long(const struct journal *j)
+{
+	uint64_t changes = j->file.pos - j->file.state_bytes;
+	return j->child == 0 && changes > LONG_BYTES && changes > 4 * j->file.state_bytes &&
+	       j->file.pos >= j->long_after;
+}
+
+/* In the child: no lock, socket or file of the parent may live on in it, no handler either. */
+static void leave_parent(struct file *f, int *report_fd)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	signal(SIGTERM, SIG_DFL);
+	signal(SIGINT, SIG_DFL);
+	int report = fcntl(*report_fd, F_DUPFD, 3), data = fcntl(f->fd, F_DUPFD, 3);
+	if (report < 0 || data < 0 || dup2(report, 0) != 0 || dup2(data, 1) != 1)
+		_exit(1);
+	close_range(3, ~0u, 0);
+	*report_fd = 0;
+	f->fd = 1;
+}
+
+static void child_main(struct journal *j, struct file *f, int report_fd, journal_state_fn *state,
+		       void *owner)
+{
+	struct report report = {0};
+	leave_parent(f, &report_fd);
+	/* A file replaced earlier goes now: to free its blocks may take long. */
+	if (j->file.number > 1)
+		remove_number(j, j->file.number - 1);
+	if (write_state(f, state, owner, &report.chain) != 0)
+		report.errnum = errno ? errno : EIO;
+	report.pos = f->pos;
+	report.filled = f->filled;
+	_exit(write(report_fd, &report, sizeof report) == sizeof report ? 0 : 1);
+}
+
+int journal_compact(struct journal *j, journal_state_fn *state, void *owner, int *fd,
+		    struct error *err)
+{
+	int ends[2];
+	assert(j->child == 0);
+	/* When it fails, it is not tried again at once. */
+	j->long_after = j->file.pos + LONG_BYTES / 4;
+	if (name_file(j, j->file.number + 1, ".new", &j->next, err) != 0 ||
+	    create_file(&j->next, err) != 0)
+		return -1;
+	if (pipe2(ends, O_CLOEXEC) != 0) {
+		close_fd(&j->next.fd);
+		return error_errno(err, ERROR_OS, j->next.path, "pipe");
+	}
+	pid_t child = fork();
+	if (child == 0)
+		child_main(j, &j->next, ends[1], state, owner);
+	close(ends[1]);
+	if (child < 0) {
+		close(ends[0]);
+		close_fd(&j->next.fd);
+		unlink(j->next.path);
+		return error_errno(err, ERROR_OS, j->next.path, "fork");
+	}
+	j->child = child;
+	j->report_fd = ends[0];
+	*fd = ends[0];
+	return 0;
+}
+
+/* Lines that came while the child wrote: their sums continue the new file's. */
+static int add_since(struct journal *j, uint32_t *chain)
+{
+	struct lines_out out = {.fd = -1, .chain = *chain};
+	for (size_t at = 0; at < j->since.len;) {
+		const char *line = j->since.data + at;
+		size_t len = (size_t)((char *)memchr(line, '\n', j->since.len - at) - line);
+		lines_add(&out, line, len - LINES_SUM_BYTES);
+		at += len + 1;
+	}
+	struct file *f = &j->next;
+	errno = out.errnum;
+	int result = out.errnum ? -1 : 0;
+	if (result == 0 && f->filled < f->pos + out.len + JOURNAL_LINE_BYTES) {
+		fill(f, fill_target(f, f->pos + out.len));
+		if (f->filled < f->pos + out.len + JOURNAL_LINE_BYTES) {
+			errno = ENOSPC;
+			result = -1;
+		}
+	}
+	if (result == 0)
+		result = pwrite_all(f, out.data, out.len, f->pos);
+	if (result == 0 && j->sync != JOURNAL_OFF)
+		result = fdatasync(f->fd);
+	if (result == 0)
+		f->pos += out.len;
+	*chain = out.chain;
+	int errnum = errno;
+	lines_free(&out);
+	errno = errnum;
+	return result;
+}
+
+/* What the child has written becomes the journal. */
+static int take_over(struct journal *j, const struct report *report, struct error *err)
+{
+	uint32_t chain = report->chain;
+	j->next.pos = j->next.state_bytes = report->pos;
+	j->next.filled = report->filled;
+	if (journal_commit(j, err) != 0)
+		return -1;
+	if (add_since(j, &chain) != 0)
+		return error_errno(err, ERROR_IO, j->next.path, "write");
+	return install(j, &j->next, chain, err);
+}
+
+int journal_compact_end(struct journal *j, struct error *err)
+{
+	struct report report = {.errnum = EPIPE};
+	ssize_t n;
+	int result;
+	do
+		n = read(j->report_fd, &report, sizeof report);
+	while (n < 0 && errno == EINTR);
+	if (n == sizeof report && report.errnum == 0) {
+		result = take_over(j, &report, err);
+	} else {
+		errno = n == sizeof report ? report.errnum : EPIPE;
+		result = error_errno(err, ERROR_IO, j->next.path, "could not be written");
+	}
+	/* It has said what it had to say; the name it wrote to is gone when it was installed. */
+	forget_child(j);
+	return result;
+}

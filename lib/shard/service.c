@@ -1,0 +1,330 @@
+/* service: see service.h. What there is and when it is on disk; requests are in verbs.c, commit.c,
+ * ask.c and files.c, held-back answers in wait.c. */
+#include "shard/service_internal.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/number.h"
+#include "shard/lines.h"
+#include "shard/scan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define RETRY_SECONDS 1.0 /* a lease that is over, and no room to write it down */
+#define SETTLE_BYTES_MAX (4u << 20)
+
+static const struct verb verbs[] = {
+	{"hello", "worker", "generation", verb_hello, 0,
+	 "begins a generation of a worker, or resumes one"},
+	{"get", "worker generation", "max wait", verb_get, 0, "the next piece"},
+	{"done", "worker generation id", "", verb_done, 0, "all of the piece is in the model"},
+	{"progress", "worker generation id upto", "", verb_progress, 0,
+	 "the first upto= samples are in the model"},
+	{"back", "worker generation id", "begin length", verb_back, 0,
+	 "the piece, or some of its rows, to the end of the queue"},
+	{"settle", "number iteration incarnation", "", verb_settle, SETTLE_BYTES_MAX,
+	 "the lead's commit: apply and back lines, all or none"},
+	{"renew", "worker generation id", "", verb_renew, 0, "the lease begins again"},
+	{"bye", "worker generation", "", verb_bye, 0, "what the worker holds comes back"},
+	{"fail", "worker", "", verb_fail, 0, "given up for dead: fenced, its pieces come back"},
+	{"stat", "", "wait", ask_stat, 0, "counts; with wait=, once all is done or held"},
+	{"list", "", "state from max", ask_list, 0, "pieces, by id"},
+	{"who", "worker", "", ask_who, 0, "what a worker holds, and its generation"},
+	{"release", "id", "", verb_release, 0, "a held piece is handed out again"},
+	{"save", "file", "incarnation", file_save, 0, "the whole state into a file"},
+	{"load", "file", "incarnation", file_load, 0, "back to the state in a file"},
+	{"watch", "", "", ask_watch, 0, "each transition, until the client closes"},
+};
+
+void service_clock(struct service *s)
+{
+	if (!journal_is_pending(s->journal))
+		queue_clock(s->queue, lines_milliseconds(clock_epoch()), clock_mono());
+}
+
+void service_set_fatal(struct service *s, const struct error *err)
+{
+	if (s->is_fatal)
+		return;
+	s->is_fatal = 1;
+	s->fatal = *err;
+	if (s->fatal.code != ERROR_OS)
+		s->fatal.code = ERROR_IO;
+}
+
+int service_may_change(struct service *s, struct request *rq, size_t bytes)
+{
+	struct error err;
+	service_clock(s);
+	if (journal_reserve(s->journal, bytes, &err) == 0) {
+		if (s->was_full)
+			log_say(LOG_LEVEL_INFO, "%s: there is room again", journal_path(s->journal));
+		s->was_full = 0;
+		return 1;
+	}
+	if (!s->was_full)
+		log_say(LOG_LEVEL_ERROR, "%s: %s; changes are refused until there is room",
+			err.place, err.text);
+	s->was_full = 1;
+	if (rq)
+		request_err(rq, "journal", "%s: %s", err.place, err.text);
+	return 0;
+}
+
+void service_changed(struct service *s)
+{
+	struct error err;
+	s->is_stirred = 1;
+	if (s->options.sync == JOURNAL_ALWAYS && journal_commit(s->journal, &err) != 0)
+		service_set_fatal(s, &err); /* the flush hook ends all before an answer leaves */
+}
+
+/* ---- queue and journal ---- */
+
+static void log_change(void *service, const char *line, size_t len)
+{
+	struct service *s = service;
+	if (!journal_is_pending(s->journal)) {
+		struct line mark;
+		struct queue_stat stat;
+		queue_stat(s->queue, &stat);
+		line_begin(&mark, SCAN_MARK);
+		line_seconds(&mark, "at", stat.at);
+		journal_add(s->journal, mark.data, mark.len);
+	}
+	journal_add(s->journal, line, len);
+}
+
+void service_write_state(void *service, void (*line)(void *arg, const char *line, size_t len),
+			 void *arg)
+{
+	queue_write(((struct service *)service)->queue, line, arg);
+}
+
+void service_adopt(struct service *s, struct queue *q)
+{
+	queue_free(s->queue);
+	s->queue = q;
+	queue_set_log(q, log_change, s);
+	queue_set_watch(q, ask_tell_change, s);
+	number_format_real(queue_lease(q), s->lease_text);
+	s->is_stirred = 1;
+}
+
+static int replay_line(void *loader, const char *line, size_t len, struct error *err)
+{
+	return queue_loader_line(loader, line, len, err);
+}
+
+static int replay(struct service *s, struct error *err)
+{
+	struct queue_loader *loader = queue_loader_new(NULL);
+	struct queue *q;
+	size_t torn;
+	if (!loader)
+		return error_set(err, ERROR_OS, s->options.dir, "out of memory");
+	if (journal_replay(s->journal, replay_line, loader, &torn, err) != 0) {
+		queue_loader_free(loader);
+		return -1;
+	}
+	if (queue_loader_finish(loader, &q, err) != 0)
+		return error_wrap(err, journal_path(s->journal));
+	service_adopt(s, q);
+	return 0;
+}
+
+/* What the command line says against what the journal says. */
+static int check_given(const struct service *s, struct error *err)
+{
+	const struct queue_parameters *have = queue_parameters(s->queue);
+	const struct queue_parameters *want = &s->options.parameters;
+	const struct service_given *given = &s->options.given;
+	const struct {
+		int is_given;
+		const char *name;
+		uint64_t have, want;
+	} numbers[] = {
+		{given->samples, "-n", have->samples, want->samples},
+		{given->batch, "-b", have->batch, want->batch},
+		{given->batches, "-m", have->batches, want->batches},
+		{given->epochs, "-e", have->epochs, want->epochs},
+		{given->seed, "--seed", have->seed, want->seed},
+	};
+	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+		if (numbers[i].is_given && numbers[i].have != numbers[i].want)
+			return error_set(err, ERROR_CONFIG, journal_path(s->journal),
+					 "is of %s %llu, not %llu", numbers[i].name,
+					 (unsigned long long)numbers[i].have,
+					 (unsigned long long)numbers[i].want);
+	if (given->shuffle && have->shuffle != want->shuffle)
+		return error_set(err, ERROR_CONFIG, journal_path(s->journal),
+				 "is of --shuffle %s, not %s", queue_shuffle_name(have->shuffle),
+				 queue_shuffle_name(want->shuffle));
+	return 0;
+}
+
+static int go_on(struct service *s, struct error *err)
+{
+	if (replay(s, err) != 0 || check_given(s, err) != 0)
+		return -1;
+	const struct service_given *given = &s->options.given;
+	uint64_t retries = given->retries ? s->options.retries : queue_retries(s->queue);
+	double lease = given->lease ? s->options.lease : queue_lease(s->queue);
+	service_clock(s);
+	queue_restart_leases(s->queue);
+	if (retries != queue_retries(s->queue) || lease != queue_lease(s->queue)) {
+		if (journal_reserve(s->journal, JOURNAL_LINE_BYTES, err) != 0)
+			return -1;
+		queue_set(s->queue, retries, lease);
+		number_format_real(lease, s->lease_text);
+	}
+	return journal_commit(s->journal, err);
+}
+
+static int begin(struct service *s, struct error *err)
+{
+	struct queue *q;
+	if (!s->options.given.samples)
+		return error_set(err, ERROR_USAGE, "-n", "is needed: %s holds no journal",
+				 s->options.dir);
+	if (queue_new(&q, &s->options.parameters, err) != 0)
+		return -1;
+	queue_set(q, s->options.retries, s->options.lease);
+	service_adopt(s, q);
+	return journal_begin(s->journal, service_write_state, s, err);
+}
+
+/* ---- leases ---- */
+
+static void on_lease(evutil_socket_t fd, short what, void *service)
+{
+	struct service *s = service;
+	(void)fd;
+	(void)what;
+	while (service_may_change(s, NULL, JOURNAL_LINE_BYTES) && queue_expire(s->queue, 1) > 0)
+		service_changed(s);
+	service_arm_lease(s);
+}
+
+void service_arm_lease(struct service *s)
+{
+	double end;
+	if (event_pending(s->lease_timer, EV_TIMEOUT, NULL) || !queue_next_expiry(s->queue, &end))
+		return;
+	double left = end - clock_mono();
+	if (left <= 0) /* there was no room to write it down */
+		left = s->was_full ? RETRY_SECONDS : 0.001;
+	if (left > WAIT_SECONDS_MAX)
+		left = WAIT_SECONDS_MAX;
+	struct timeval t = {.tv_sec = (time_t)left};
+	t.tv_usec = (suseconds_t)((left - (double)t.tv_sec) * 1e6);
+	event_add(s->lease_timer, &t);
+}
+
+/* ---- a journal that has grown long ---- */
+
+static void on_compacted(evutil_socket_t fd, short what, void *service)
+{
+	struct service *s = service;
+	struct error err;
+	(void)fd;
+	(void)what;
+	event_free(s->compaction);
+	s->compaction = NULL;
+	if (journal_compact_end(s->journal, &err) == 0)
+		return;
+	if (journal_is_broken(s->journal))
+		service_set_fatal(s, &err);
+	else
+		log_say(LOG_LEVEL_WARNING, "%s: %s; the journal goes on as it is", err.place,
+			err.text);
+}
+
+static void compact(struct service *s)
+{
+	struct error err;
+	int fd;
+	if (journal_compact(s->journal, service_write_state, s, &fd, &err) != 0) {
+		log_say(LOG_LEVEL_WARNING, "%s: %s", err.place, err.text);
+		return;
+	}
+	s->compaction = event_new(server_base(s->server), fd, EV_READ, on_compacted, s);
+	if (!s->compaction || event_add(s->compaction, NULL) != 0)
+		journal_compact_end(s->journal, &err); /* waits for the child */
+}
+
+/* ---- turns ---- */
+
+static int flush(void *service, struct error *err)
+{
+	struct service *s = service;
+	struct error why;
+	if (s->is_stirred)
+		wait_serve(s);
+	if (!s->is_fatal && journal_commit(s->journal, &why) != 0)
+		service_set_fatal(s, &why);
+	if (s->is_fatal) {
+		*err = s->fatal;
+		return -1;
+	}
+	service_arm_lease(s);
+	if (journal_is_long(s->journal))
+		compact(s);
+	return 0;
+}
+
+static int make_server(struct service *s, struct error *err)
+{
+	const struct server_options options = {
+		.path = s->options.socket,
+		.role = "shardd",
+		.verbs = verbs,
+		.verb_count = sizeof verbs / sizeof *verbs,
+		.owner = s,
+		.flush = flush,
+	};
+	if (server_new(&s->server, &options, err) != 0)
+		return -1;
+	s->lease_timer = evtimer_new(server_base(s->server), on_lease, s);
+	return s->lease_timer ? 0 : error_set(err, ERROR_OS, s->options.socket, "out of memory");
+}
+
+int service_new(struct service **out, const struct service_options *options, struct error *err)
+{
+	struct service *s = calloc(1, sizeof *s);
+	if (!s)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	s->options = *options;
+	if (journal_open(&s->journal, options->dir, options->sync, err) == 0 &&
+	    make_server(s, err) == 0 &&
+	    (journal_exists(s->journal) ? go_on(s, err) : begin(s, err)) == 0) {
+		*out = s;
+		return 0;
+	}
+	service_free(s);
+	return -1;
+}
+
+int service_run(struct service *s, int listen_fd, const char *notify_socket,
+		double watchdog_seconds, struct error *err)
+{
+	if (listen_fd >= 0 && server_use_fd(s->server, listen_fd, err) != 0)
+		return -1;
+	return server_run(s->server, notify_socket, watchdog_seconds, err);
+}
+
+void service_free(struct service *s)
+{
+	if (!s)
+		return;
+	if (s->compaction)
+		event_free(s->compaction);
+	if (s->lease_timer)
+		event_free(s->lease_timer);
+	server_free(s->server);
+	wait_free(s);
+	journal_close(s->journal);
+	queue_free(s->queue);
+	free(s);
+}

@@ -1,0 +1,43 @@
+/*
+ * service: shardd(8) without its command line: a queue, its journal, and a socket.
+ *
+ * The queue says what changed in lines, the journal keeps them, the server's flush hook commits
+ * before answers leave.  A change is made only when its lines have room in the journal; after a
+ * commit that failed nothing is acknowledged, and service_run() ends with ERROR_IO.
+ */
+#ifndef PACELINE_SHARD_SERVICE_H
+#define PACELINE_SHARD_SERVICE_H
+
+#include "base/error.h"
+#include "shard/journal.h"
+#include "shard/queue.h"
+
+struct service;
+
+/* Which parameters were given: the others come from the journal, or stay as they are in a new
+ * queue. */
+struct service_given {
+	int samples, batch, batches, epochs, shuffle, seed, retries, lease;
+};
+
+struct service_options {
+	const char *socket;
+	const char *dir; /* of the journal */
+	enum journal_sync sync;
+	struct queue_parameters parameters; /* with defaults where not given */
+	uint64_t retries;
+	double lease;
+	struct service_given given;
+};
+
+/* Locks, replays, makes ready to listen. ERROR_CONFIG: the journal is of other parameters;
+ * ERROR_DATA: it is damaged (place file:line); ERROR_TEMPFAIL: another instance runs; ERROR_USAGE:
+ * there is no journal, and samples were not given. Strings are borrowed. */
+int service_new(struct service **out, const struct service_options *options, struct error *err);
+/* Until SIGTERM or SIGINT. listen_fd (-1: none), notify_socket (may be NULL) and watchdog_seconds
+ * as in server.h. */
+int service_run(struct service *s, int listen_fd, const char *notify_socket,
+		double watchdog_seconds, struct error *err);
+void service_free(struct service *s); /* NULL is fine */
+
+#endif

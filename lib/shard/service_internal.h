@@ -1,0 +1,104 @@
+/*
+ * What the files of the service share (service.c, wait.c, verbs.c, ask.c, files.c), and nobody
+ * else.
+ */
+#ifndef PACELINE_SHARD_SERVICE_INTERNAL_H
+#define PACELINE_SHARD_SERVICE_INTERNAL_H
+
+#include "shard/service.h"
+#include "wire/server.h"
+
+#include <event2/event.h>
+#include <limits.h>
+
+#define WAIT_SECONDS_MAX 86400.0 /* longest wait= */
+#define AFTER_SECONDS 1.0        /* what a worker is told to wait when it did not say wait= */
+
+/* A request whose answer is held back: a get until there is something, a stat until all is over. */
+struct waiter {
+	struct service *service;
+	struct request *rq;
+	struct event *timer;
+	struct waiter *prev, *next;
+	int is_stat;
+	uint64_t generation, max;
+	char worker[65];
+};
+
+struct watcher {
+	struct service *service;
+	struct request *rq;
+	struct watcher *prev, *next;
+};
+
+struct service {
+	struct service_options options;
+	struct queue *queue;
+	struct journal *journal;
+	struct server *server;
+	struct event *lease_timer, *compaction;
+	struct waiter *first_waiter, *last_waiter;
+	struct watcher *watchers;
+	int is_stirred;    /* something changed since the waiters were looked at */
+	int is_fencing;    /* a generation has ended since */
+	int is_fatal;
+	struct error fatal; /* when is_fatal */
+	int was_full;      /* the journal had no room; said so */
+	char lease_text[32];
+	struct record record; /* lines of a settle's payload */
+};
+
+/* ---- service.c ---- */
+/* The time for ages and leases; it stands still while lines wait for their commit, so that replay,
+ * which knows one time a batch, comes to the same state. */
+void service_clock(struct service *s);
+/* Room for a change of so many bytes; answers the request when there is none. */
+int service_may_change(struct service *s, struct request *rq, size_t bytes);
+/* After a change, before its answer: with --sync always it goes to disk now. */
+void service_changed(struct service *s);
+void service_set_fatal(struct service *s, const struct error *err);
+void service_adopt(struct service *s, struct queue *q); /* s owns it from now on */
+void service_write_state(void *service, void (*line)(void *arg, const char *line, size_t len),
+			 void *arg);
+void service_arm_lease(struct service *s);
+
+/* ---- wait.c ---- */
+void wait_for_piece(struct service *s, struct request *rq, const char *worker, uint64_t generation,
+		    uint64_t max, double seconds);
+void wait_for_end(struct service *s, struct request *rq, double seconds);
+/* Answers those whose time has come; before each commit. */
+void wait_serve(struct service *s);
+void wait_free(struct service *s);
+
+/* ---- verbs.c: what workers and the lead say ---- */
+/* A get without waiting: answers, or returns 0 when there is nothing to hand out now. */
+int verb_try_get(struct service *s, struct request *rq, const char *worker, uint64_t generation,
+		 uint64_t max);
+void verb_refuse(struct request *rq, enum queue_result result, const struct error *err);
+void verb_put_piece(const struct service *s, struct request *rq, const struct queue_piece *piece);
+void verb_hello(struct request *rq, void *service);
+void verb_get(struct request *rq, void *service);
+void verb_progress(struct request *rq, void *service);
+void verb_done(struct request *rq, void *service);
+void verb_back(struct request *rq, void *service);
+void verb_renew(struct request *rq, void *service);
+void verb_bye(struct request *rq, void *service);
+void verb_fail(struct request *rq, void *service);
+void verb_release(struct request *rq, void *service);
+void verb_settle(struct request *rq, void *service); /* commit.c */
+
+/* ---- ask.c: what people and programs ask ---- */
+void ask_put_stat(struct service *s, struct request *rq);
+void ask_stat(struct request *rq, void *service);
+void ask_list(struct request *rq, void *service);
+void ask_who(struct request *rq, void *service);
+void ask_watch(struct request *rq, void *service);
+/* A transition, to all who watch. */
+void ask_tell_change(void *service, uint64_t id, enum queue_state state, const char *worker);
+void ask_tell_load(struct service *s);
+
+/* ---- files.c: save and load ---- */
+void file_save(struct request *rq, void *service);
+void file_load(struct request *rq, void *service);
+
+#endif

@@ -1,0 +1,307 @@
+/* verbs: what workers say, and what people say of workers and pieces.  Here text becomes numbers
+ * and results become answers; what may happen is the queue's to say. */
+#include "shard/service_internal.h"
+
+/* Where a generation is not in force, that is the answer, whatever else is wrong. */
+struct grip {
+	const char *worker;
+	uint64_t generation, id;
+};
+
+void verb_refuse(struct request *rq, enum queue_result result, const struct error *err)
+{
+	request_err(rq, queue_result_code(result), "%s%s%s", err->place, err->place[0] ? ": " : "",
+		    err->text);
+}
+
+static int read_worker(struct request *rq, struct grip *g)
+{
+	struct error err;
+	const struct record *r = request_record(rq);
+	if (record_id(r, "worker", &g->worker, &err) == 0 &&
+	    record_u64(r, "generation", 0, UINT64_MAX, &g->generation, &err) == 0)
+		return 1;
+	request_bad(rq, &err);
+	return 0;
+}
+
+/* A value is wrong: so says the answer, unless the generation is not in force. */
+static void refuse_value(struct service *s, struct request *rq, const struct grip *g,
+			 const struct error *bad)
+{
+	struct error err;
+	enum queue_result result = queue_in_force(s->queue, g->worker, g->generation, &err);
+	if (result != QUEUE_OK)
+		verb_refuse(rq, result, &err);
+	else
+		request_bad(rq, bad);
+}
+
+static int read_grip(struct service *s, struct request *rq, struct grip *g)
+{
+	struct error err;
+	if (!read_worker(rq, g))
+		return 0;
+	if (record_u64(request_record(rq), "id", 0, UINT64_MAX, &g->id, &err) == 0)
+		return 1;
+	refuse_value(s, rq, g, &err);
+	return 0;
+}
+
+static void answer(struct service *s, struct request *rq, enum queue_result result,
+		   const struct error *err)
+{
+	if (result != QUEUE_OK) {
+		verb_refuse(rq, result, err);
+		return;
+	}
+	service_changed(s);
+	request_ok(rq, NULL);
+}
+
+void verb_put_piece(const struct service *s, struct request *rq, const struct queue_piece *piece)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "shard");
+	record_add_u64(&o, "id", piece->id);
+	record_add_u64(&o, "epoch", piece->epoch);
+	record_add_u64(&o, "begin", piece->begin);
+	record_add_u64(&o, "length", piece->length);
+	record_add(&o, "lease", s->lease_text);
+	record_add_u64(&o, "seed", piece->seed);
+	if (piece->skip > 0 || piece->take != piece->length) {
+		record_add_u64(&o, "skip", piece->skip);
+		record_add_u64(&o, "take", piece->take);
+	}
+	request_put_record(rq, &o);
+}
+
+/* ---- hello ---- */
+
+static void answer_hello(struct service *s, struct request *rq, uint64_t generation)
+{
+	const struct queue_parameters *p = queue_parameters(s->queue);
+	request_ok(rq,
+		   "generation=%llu samples=%llu shards=%llu epochs=%llu incarnation=%llu "
+		   "shuffle=%s batch=%llu",
+		   (unsigned long long)generation, (unsigned long long)p->samples,
+		   (unsigned long long)queue_shards(s->queue), (unsigned long long)p->epochs,
+		   (unsigned long long)queue_incarnation(s->queue), queue_shuffle_name(p->shuffle),
+		   (unsigned long long)p->batch);
+}
+
+struct piece_target {
+	const struct service *service;
+	struct request *rq;
+};
+
+static int put_held(void *target, const struct queue_piece *piece)
+{
+	struct piece_target *to = target;
+	verb_put_piece(to->service, to->rq, piece);
+	return 0;
+}
+
+static void resume(struct service *s, struct request *rq)
+{
+	struct grip g;
+	struct error err;
+	uint64_t in_force, last;
+	if (!read_worker(rq, &g))
+		return;
+	enum queue_result result = queue_in_force(s->queue, g.worker, g.generation, &err);
+	if (result != QUEUE_OK) {
+		verb_refuse(rq, result, &err);
+		return;
+	}
+	struct piece_target to = {s, rq};
+	queue_who(s->queue, g.worker, &in_force, &last, put_held, &to, NULL);
+	answer_hello(s, rq, g.generation);
+}
+
+void verb_hello(struct request *rq, void *service)
+{
+	struct service *s = service;
+	const char *worker;
+	uint64_t generation;
+	struct error err;
+	if (record_get(request_record(rq), "generation")) {
+		resume(s, rq);
+		return;
+	}
+	if (record_id(request_record(rq), "worker", &worker, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	if (!service_may_change(s, rq, JOURNAL_LINE_BYTES))
+		return;
+	enum queue_result result = queue_hello(s->queue, worker, &generation, &err);
+	if (result != QUEUE_OK) {
+		verb_refuse(rq, result, &err);
+		return;
+	}
+	s->is_fencing |= generation > 1;
+	service_changed(s);
+	answer_hello(s, rq, generation);
+}
+
+/* ---- get ---- */
+
+int verb_try_get(struct service *s, struct request *rq, const char *worker, uint64_t generation,
+		 uint64_t max)
+{
+	struct queue_piece piece;
+	struct queue_stat stat;
+	struct error err;
+	if (queue_has_todo(s->queue) && !service_may_change(s, rq, JOURNAL_LINE_BYTES))
+		return 1;
+	enum queue_result result = queue_get(s->queue, worker, generation, max, &piece, &err);
+	switch (result) {
+	case QUEUE_OK:
+		service_changed(s);
+		verb_put_piece(s, rq, &piece);
+		request_ok(rq, NULL);
+		return 1;
+	case QUEUE_WAIT:
+		return 0;
+	case QUEUE_END:
+		queue_stat(s->queue, &stat);
+		request_ok(rq, "state=end held=%llu", (unsigned long long)stat.held);
+		return 1;
+	default:
+		verb_refuse(rq, result, &err);
+		return 1;
+	}
+}
+
+void verb_get(struct request *rq, void *service)
+{
+	struct service *s = service;
+	const struct record *r = request_record(rq);
+	struct grip g;
+	struct error err;
+	uint64_t max = 0;
+	double wait = 0;
+	if (!read_worker(rq, &g))
+		return;
+	if (record_u64_opt(r, "max", 1, UINT64_MAX, &max, &err) != 0 ||
+	    record_real_opt(r, "wait", 0, WAIT_SECONDS_MAX, &wait, &err) != 0) {
+		refuse_value(s, rq, &g, &err);
+		return;
+	}
+	if (!verb_try_get(s, rq, g.worker, g.generation, max))
+		wait_for_piece(s, rq, g.worker, g.generation, max, wait);
+}
+
+/* ---- of one piece ---- */
+
+void verb_done(struct request *rq, void *service)
+{
+	struct service *s = service;
+	struct grip g;
+	struct error err;
+	if (read_grip(s, rq, &g) && service_may_change(s, rq, JOURNAL_LINE_BYTES))
+		answer(s, rq, queue_done(s->queue, g.worker, g.generation, g.id, &err), &err);
+}
+
+void verb_progress(struct request *rq, void *service)
+{
+	struct service *s = service;
+	struct grip g;
+	struct error err;
+	uint64_t upto;
+	if (!read_grip(s, rq, &g))
+		return;
+	if (record_u64(request_record(rq), "upto", 0, UINT64_MAX, &upto, &err) != 0)
+		refuse_value(s, rq, &g, &err);
+	else if (service_may_change(s, rq, JOURNAL_LINE_BYTES))
+		answer(s, rq,
+		       queue_progress(s->queue, g.worker, g.generation, g.id, upto, &err), &err);
+}
+
+void verb_back(struct request *rq, void *service)
+{
+	struct service *s = service;
+	const struct record *r = request_record(rq);
+	struct grip g;
+	struct error err;
+	uint64_t begin = 0, length = 0;
+	if (!read_grip(s, rq, &g))
+		return;
+	int has_range = record_get(r, "begin") || record_get(r, "length");
+	if (has_range && (record_u64(r, "begin", 0, UINT64_MAX, &begin, &err) != 0 ||
+			  record_u64(r, "length", 1, UINT64_MAX, &length, &err) != 0)) {
+		refuse_value(s, rq, &g, &err);
+		return;
+	}
+	if (!service_may_change(s, rq, JOURNAL_LINE_BYTES))
+		return;
+	enum queue_result result =
+		has_range ? queue_back_range(s->queue, g.worker, g.generation, g.id, begin, length,
+					     &err)
+			  : queue_back(s->queue, g.worker, g.generation, g.id, &err);
+	answer(s, rq, result, &err);
+}
+
+/* A lease is of this life of the daemon: nothing is written down. */
+void verb_renew(struct request *rq, void *service)
+{
+	struct service *s = service;
+	struct grip g;
+	struct error err;
+	if (!read_grip(s, rq, &g))
+		return;
+	service_clock(s);
+	enum queue_result result = queue_renew(s->queue, g.worker, g.generation, g.id, &err);
+	if (result != QUEUE_OK)
+		verb_refuse(rq, result, &err);
+	else
+		request_ok(rq, NULL);
+}
+
+void verb_release(struct request *rq, void *service)
+{
+	struct service *s = service;
+	uint64_t id;
+	struct error err;
+	if (record_u64(request_record(rq), "id", 0, UINT64_MAX, &id, &err) != 0)
+		request_bad(rq, &err);
+	else if (service_may_change(s, rq, JOURNAL_LINE_BYTES))
+		answer(s, rq, queue_release(s->queue, id, &err), &err);
+}
+
+/* ---- of one worker ---- */
+
+void verb_bye(struct request *rq, void *service)
+{
+	struct service *s = service;
+	struct grip g;
+	struct error err;
+	if (!read_worker(rq, &g) || !service_may_change(s, rq, JOURNAL_LINE_BYTES))
+		return;
+	s->is_fencing = 1;
+	answer(s, rq, queue_bye(s->queue, g.worker, g.generation, &err), &err);
+}
+
+void verb_fail(struct request *rq, void *service)
+{
+	struct service *s = service;
+	const char *worker;
+	uint64_t shards;
+	struct error err;
+	if (record_id(request_record(rq), "worker", &worker, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	if (!service_may_change(s, rq, JOURNAL_LINE_BYTES))
+		return;
+	enum queue_result result = queue_fail(s->queue, worker, &shards, &err);
+	if (result != QUEUE_OK) {
+		verb_refuse(rq, result, &err);
+		return;
+	}
+	s->is_fencing = 1;
+	service_changed(s);
+	request_ok(rq, "shards=%llu", (unsigned long long)shards);
+}

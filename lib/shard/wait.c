@@ -1,0 +1,148 @@
+/* wait: answers that are held back.  A get with wait= is served as soon as there is a piece, first
+ * come, first served; a stat with wait= once all is over.  Each has a deadline. */
+#include "shard/service_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void unlink_waiter(struct waiter *w)
+{
+	struct service *s = w->service;
+	if (w->prev)
+		w->prev->next = w->next;
+	else
+		s->first_waiter = w->next;
+	if (w->next)
+		w->next->prev = w->prev;
+	else
+		s->last_waiter = w->prev;
+	if (w->timer)
+		event_free(w->timer);
+	free(w);
+}
+
+static void cancelled(struct request *rq, void *waiter)
+{
+	(void)rq;
+	unlink_waiter(waiter);
+}
+
+static void answer_wait(struct request *rq)
+{
+	request_ok(rq, "state=wait after=%g", AFTER_SECONDS);
+}
+
+static void on_deadline(evutil_socket_t fd, short what, void *waiter)
+{
+	struct waiter *w = waiter;
+	struct service *s = w->service;
+	struct request *rq = w->rq;
+	(void)fd;
+	(void)what;
+	int is_stat = w->is_stat;
+	unlink_waiter(w);
+	if (is_stat)
+		ask_put_stat(s, rq);
+	else
+		answer_wait(rq);
+}
+
+/* NULL: it was answered, as memory or time was short. */
+static struct waiter *add(struct service *s, struct request *rq, double seconds)
+{
+	struct waiter *w = calloc(1, sizeof *w);
+	struct timeval t = {.tv_sec = (time_t)seconds};
+	t.tv_usec = (suseconds_t)((seconds - (double)t.tv_sec) * 1e6);
+	if (w)
+		w->timer = evtimer_new(server_base(s->server), on_deadline, w);
+	if (!w || !w->timer || event_add(w->timer, &t) != 0) {
+		if (w && w->timer)
+			event_free(w->timer);
+		free(w);
+		request_err(rq, "memory", "out of memory");
+		return NULL;
+	}
+	w->service = s;
+	w->rq = rq;
+	w->prev = s->last_waiter;
+	if (w->prev)
+		w->prev->next = w;
+	else
+		s->first_waiter = w;
+	s->last_waiter = w;
+	request_defer(rq, cancelled, w);
+	return w;
+}
+
+void wait_for_piece(struct service *s, struct request *rq, const char *worker, uint64_t generation,
+		    uint64_t max, double seconds)
+{
+	if (seconds <= 0) {
+		answer_wait(rq);
+		return;
+	}
+	struct waiter *w = add(s, rq, seconds);
+	if (!w)
+		return;
+	memcpy(w->worker, worker, strlen(worker) + 1);
+	w->generation = generation;
+	w->max = max;
+}
+
+void wait_for_end(struct service *s, struct request *rq, double seconds)
+{
+	struct waiter *w = add(s, rq, seconds);
+	if (w)
+		w->is_stat = 1;
+}
+
+/* Whether its time has come: then it was answered. */
+static int serve_one(struct service *s, struct waiter *w)
+{
+	struct request *rq = w->rq;
+	struct error err;
+	if (w->is_stat) {
+		if (!queue_is_over(s->queue))
+			return 0;
+		ask_put_stat(s, rq);
+		return 1;
+	}
+	enum queue_result result =
+		queue_in_force(s->queue, w->worker, w->generation, &err);
+	if (result != QUEUE_OK) {
+		verb_refuse(rq, result, &err);
+		return 1;
+	}
+	if (queue_has_todo(s->queue) || queue_is_over(s->queue))
+		return verb_try_get(s, rq, w->worker, w->generation, w->max);
+	return 0;
+}
+
+void wait_serve(struct service *s)
+{
+	s->is_stirred = 0;
+	/* Usually nothing can be said to anybody: then 10,000 who wait cost nothing. */
+	if (!s->is_fencing && !queue_has_todo(s->queue) && !queue_is_over(s->queue))
+		return;
+	int is_over = queue_is_over(s->queue) || s->is_fencing;
+	s->is_fencing = 0;
+	for (struct waiter *w = s->first_waiter, *next; w; w = next) {
+		next = w->next;
+		if (!is_over && !queue_has_todo(s->queue))
+			break;
+		if (serve_one(s, w))
+			unlink_waiter(w);
+	}
+	s->is_stirred = 0; /* our own gets */
+}
+
+void wait_free(struct service *s)
+{
+	while (s->first_waiter)
+		unlink_waiter(s->first_waiter);
+	while (s->watchers) {
+		struct watcher *next = s->watchers->next;
+		free(s->watchers);
+		s->watchers = next;
+	}
+}
