@@ -226,8 +226,7 @@ static int serve(struct daemon *d, const struct settings *s, struct error *err)
 {
 	struct event *timer = NULL, *hup = NULL;
 	struct event_base *base = server_base(d->server);
-	const struct timeval every = {(time_t)s->every,
-				      (suseconds_t)(fmod(s->every, 1) * 1e6)};
+	const struct timeval every = {(time_t)s->every, (suseconds_t)(fmod(s->every, 1) * 1e6)};
 	int fd = notify_listen_fd(getenv("LISTEN_PID"), getenv("LISTEN_FDS"));
 	int result = -1;
 	if (fd >= 0 && server_use_fd(d->server, fd, err) != 0)
@@ -238,10 +237,10 @@ static int serve(struct daemon *d, const struct settings *s, struct error *err)
 	    (s->prometheus && event_add(timer, &every) != 0))
 		error_set(err, ERROR_OS, NULL, "no memory for events");
 	else
-		result = server_run(d->server, getenv("NOTIFY_SOCKET"),
-				    notify_watchdog_seconds(getenv("WATCHDOG_USEC"),
-							    getenv("WATCHDOG_PID")),
-				    err);
+		result = server_run(
+			d->server, getenv("NOTIFY_SOCKET"),
+			notify_watchdog_seconds(getenv("WATCHDOG_USEC"), getenv("WATCHDOG_PID")),
+			err);
 	if (result == 0 && s->prometheus)
 		result = write_page(d, err);
 	if (hup)
@@ -343,21 +342,50 @@ int main(int argc, char **argv)
 {
 	struct settings s = {.window_short = 300, .window_long = 600, .every = 5};
 	const struct option_row rows[] = {
-		{.name = "socket", .letter = 's', .kind = OPTION_TEXT, .target = &s.socket,
-		 .arg = "SOCKET", .help = "serve here"},
-		{.name = "filter", .kind = OPTION_FLAG, .target = &s.filter,
+		{.name = "socket",
+		 .letter = 's',
+		 .kind = OPTION_TEXT,
+		 .target = &s.socket,
+		 .arg = "SOCKET",
+		 .help = "serve here"},
+		{.name = "filter",
+		 .kind = OPTION_FLAG,
+		 .target = &s.filter,
 		 .help = "records on stdin, snapshot on stdout"},
-		{.name = "short", .kind = OPTION_SECONDS, .target = &s.window_short,
-		 .arg = "SECONDS", .help = "short window", .min = 0.001, .max = 1e9},
-		{.name = "long", .kind = OPTION_SECONDS, .target = &s.window_long,
-		 .arg = "SECONDS", .help = "long window", .min = 0.001, .max = 1e9},
-		{.name = "prometheus", .kind = OPTION_TEXT, .target = &s.prometheus, .arg = "FILE",
+		{.name = "short",
+		 .kind = OPTION_SECONDS,
+		 .target = &s.window_short,
+		 .arg = "SECONDS",
+		 .help = "short window",
+		 .min = 0.001,
+		 .max = 1e9},
+		{.name = "long",
+		 .kind = OPTION_SECONDS,
+		 .target = &s.window_long,
+		 .arg = "SECONDS",
+		 .help = "long window",
+		 .min = 0.001,
+		 .max = 1e9},
+		{.name = "prometheus",
+		 .kind = OPTION_TEXT,
+		 .target = &s.prometheus,
+		 .arg = "FILE",
 		 .help = "replace FILE with a text exposition"},
-		{.name = "every", .kind = OPTION_SECONDS, .target = &s.every, .arg = "SECONDS",
-		 .help = "how often --prometheus writes", .min = 0.1, .max = 86400},
-		{.name = "log", .kind = OPTION_TEXT, .target = &s.log, .arg = "FILE",
+		{.name = "every",
+		 .kind = OPTION_SECONDS,
+		 .target = &s.every,
+		 .arg = "SECONDS",
+		 .help = "how often --prometheus writes",
+		 .min = 0.1,
+		 .max = 86400},
+		{.name = "log",
+		 .kind = OPTION_TEXT,
+		 .target = &s.log,
+		 .arg = "FILE",
 		 .help = "append each record taken; SIGHUP opens it again"},
-		{.name = "strict", .kind = OPTION_FLAG, .target = &s.strict,
+		{.name = "strict",
+		 .kind = OPTION_FLAG,
+		 .target = &s.strict,
 		 .help = "--filter: unknown record types are errors"},
 		{0}};
 	const struct option_table table = {

@@ -53,8 +53,7 @@ static int add_worker(struct workers *all, const struct record *r, struct error 
 		all->row = row;
 		all->room = room;
 	}
-	if (record_id(r, "id", &id, err) != 0 ||
-	    parse_worker(&all->row[all->count], r, err) != 0)
+	if (record_id(r, "id", &id, err) != 0 || parse_worker(&all->row[all->count], r, err) != 0)
 		return -1;
 	int added = idset_add(&all->ids, id, err);
 	if (added == 0)
@@ -138,12 +137,25 @@ int main(int argc, char **argv)
 	int global_seen = 0, strict = 0, first;
 	const char *method = "share";
 	const struct option_row rows[] = {
-		{.name = "global-batch", .letter = 'B', .kind = OPTION_COUNT, .target = &global,
-		 .arg = "SAMPLES", .help = "global batch, to be cut among the workers; needed",
-		 .min = 1, .max = (double)BATCH_SIZE_MAX, .seen = &global_seen},
-		{.name = "method", .letter = 'm', .kind = OPTION_CHOICE, .target = &method,
-		 .arg = "METHOD", .help = "how to cut (share)", .choices = "even|share"},
-		{.name = "strict", .kind = OPTION_FLAG, .target = &strict,
+		{.name = "global-batch",
+		 .letter = 'B',
+		 .kind = OPTION_COUNT,
+		 .target = &global,
+		 .arg = "SAMPLES",
+		 .help = "global batch, to be cut among the workers; needed",
+		 .min = 1,
+		 .max = (double)BATCH_SIZE_MAX,
+		 .seen = &global_seen},
+		{.name = "method",
+		 .letter = 'm',
+		 .kind = OPTION_CHOICE,
+		 .target = &method,
+		 .arg = "METHOD",
+		 .help = "how to cut (share)",
+		 .choices = "even|share"},
+		{.name = "strict",
+		 .kind = OPTION_FLAG,
+		 .target = &strict,
 		 .help = "unknown record types are errors"},
 		{0}};
 	const struct option_table table = {

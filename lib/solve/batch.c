@@ -199,7 +199,9 @@ static size_t take_below(struct batch_worker *w, struct open_row *row, size_t n,
 		w[i].larger = 0;
 		*left -= w[i].count * low;
 		if (high > low)
-			row[ties++] = (struct open_row){.index = i, .low = low, .high = high,
+			row[ties++] = (struct open_row){.index = i,
+							.low = low,
+							.high = high,
 							.key = bits_of(time_of(&w[i], low))};
 	}
 	return ties;
@@ -243,8 +245,7 @@ int batch_share(struct batch_worker *w, size_t n, uint64_t global, struct error 
 	return 0;
 }
 
-int batch_even(struct batch_worker *w, size_t n, uint64_t global, size_t *broken,
-	       struct error *err)
+int batch_even(struct batch_worker *w, size_t n, uint64_t global, size_t *broken, struct error *err)
 {
 	uint64_t workers = 0;
 	for (size_t i = 0; i < n; i++)

@@ -1,8 +1,8 @@
 /*
  * batch: how a global batch is cut into the batches of workers.
  *
- * A worker's time for a batch of `size` samples is fixed + size/speed seconds.  Times that differ by
- * less than 2^-49 of their size (2e-15) count as equal: doubles can't tell them apart.
+ * A worker's time for a batch of `size` samples is fixed + size/speed seconds.  Times that differ
+ * by less than 2^-49 of their size (2e-15) count as equal: doubles can't tell them apart.
  *
  * share: AntDT Eq. 3 with start-up cost and bounds (min z, z >= fixed_i + B_i/v_i, sum B_i = B,
  * B_i whole), solved to the optimum, and beyond it: of all optima the one whose times, sorted from

@@ -70,8 +70,8 @@ int rule_even(const struct snapshot *s, const struct solution_options *o, action
 	if (!w)
 		return error_set(err, ERROR_OS, NULL, "no memory for %zu workers", count);
 	for (size_t i = 0; i < count; i++)
-		w[i] = (struct batch_worker){.speed = 1, .min = 1, .max = BATCH_SIZE_MAX,
-					     .count = 1};
+		w[i] = (struct batch_worker){
+			.speed = 1, .min = 1, .max = BATCH_SIZE_MAX, .count = 1};
 	int result = batch_even(w, count, global, NULL, err);
 	for (size_t i = 0, k = 0; result == 0 && i < s->node_count; i++)
 		if (takes_part(&s->node[i]))

@@ -34,13 +34,14 @@ static int real_or_nan(const struct record *r, const char *key, double *out, str
 	return record_real(r, key, 0, 1e18, out, err);
 }
 
-static int count_or_zero(const struct record *r, const char *key, uint64_t *out, struct error *err)
+static int count_or_zero(const struct record *r, const char *key, uint64_t max, uint64_t *out,
+			 struct error *err)
 {
 	const char *value = record_get(r, key);
 	*out = 0;
 	if (!value || !value[0])
 		return 0;
-	return record_u64(r, key, 0, COUNT_MAX, out, err);
+	return record_u64(r, key, 0, max, out, err);
 }
 
 static int add_job(struct snapshot *s, const struct record *r, struct error *err)
@@ -52,7 +53,7 @@ static int add_job(struct snapshot *s, const struct record *r, struct error *err
 	    record_u64(r, "servers", 0, COUNT_MAX, &s->servers, err) != 0 ||
 	    record_real(r, "short", 0, 1e12, &s->window_short, err) != 0 ||
 	    record_real(r, "long", 0, 1e12, &s->window_long, err) != 0 ||
-	    count_or_zero(r, "iter", &s->iter, err) != 0)
+	    count_or_zero(r, "iter", COUNT_MAX, &s->iter, err) != 0)
 		return -1;
 	s->has_job = 1;
 	return 0;
@@ -71,15 +72,15 @@ static int parse_node(struct snapshot_node *n, const struct record *r, struct er
 		return error_set(err, ERROR_DATA, NULL,
 				 "state=: '%.80s' is none of starting|up|lost|down", state);
 	memcpy(n->id, id, strlen(id) + 1);
-	if (count_or_zero(r, "size", &n->size, err) != 0 ||
+	if (count_or_zero(r, "size", NODE_SIZE_MAX, &n->size, err) != 0 ||
 	    real_or_nan(r, "short", &n->mean_short, err) != 0 ||
 	    real_or_nan(r, "long", &n->mean_long, err) != 0 ||
 	    real_or_nan(r, "speed-short", &n->speed_short, err) != 0 ||
 	    real_or_nan(r, "speed-long", &n->speed_long, err) != 0 ||
 	    real_or_nan(r, "ratio-short", &n->ratio_short, err) != 0 ||
 	    real_or_nan(r, "ratio-long", &n->ratio_long, err) != 0 ||
-	    count_or_zero(r, "samples", &n->samples, err) != 0 ||
-	    count_or_zero(r, "restarts", &n->restarts, err) != 0 ||
+	    count_or_zero(r, "samples", COUNT_MAX, &n->samples, err) != 0 ||
+	    count_or_zero(r, "restarts", COUNT_MAX, &n->restarts, err) != 0 ||
 	    real_or_nan(r, "up", &n->up, err) != 0)
 		return -1;
 	if (isnan(n->up))

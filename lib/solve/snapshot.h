@@ -21,12 +21,12 @@ struct snapshot_node {
 	enum node_role role;
 	enum node_state state;
 	char id[NODE_ID_MAX];
-	uint64_t size;                     /* last batch reported; 0: none yet */
-	double mean_short, mean_long;      /* mean BPT over the window */
+	uint64_t size;                /* last batch reported; 0: none yet */
+	double mean_short, mean_long; /* mean BPT over the window */
 	double speed_short, speed_long;
-	double ratio_short, ratio_long;    /* over the mean of all of its role */
+	double ratio_short, ratio_long; /* over the mean of all of its role */
 	uint64_t samples, restarts;
-	double up;                         /* seconds since ready; 0 when not up */
+	double up; /* seconds since ready; 0 when not up */
 };
 
 struct snapshot_info {
@@ -39,10 +39,10 @@ struct snapshot {
 	int has_job;
 	double at;
 	uint64_t iter;
-	uint64_t workers, servers;         /* as the job record says */
+	uint64_t workers, servers; /* as the job record says */
 	double window_short, window_long;
 	size_t node_count, node_room;
-	struct snapshot_node *node;        /* in the order given */
+	struct snapshot_node *node; /* in the order given */
 	size_t info_count, info_room;
 	struct snapshot_info *info;
 };

@@ -129,8 +129,9 @@ int solution_options_set(struct solution_options *o, const char *assignment, str
 		return number_real(equals + 1, 1, 1e9, &o->lambda, what, err);
 	if (strcmp(what, "pending") == 0)
 		return number_real(equals + 1, 0, 1e9, &o->pending, what, err);
-	return error_set(err, ERROR_USAGE, what, "is no option of a solution: batch, lambda, "
-						 "pending");
+	return error_set(err, ERROR_USAGE, what,
+			 "is no option of a solution: batch, lambda, "
+			 "pending");
 }
 
 static const struct solution table[] = {
@@ -153,8 +154,7 @@ const struct solution *solution_find(const char *name)
 }
 
 int solution_decide(const struct solution *solution, const struct snapshot *s,
-		    const struct solution_options *o, action_fn *take, void *arg,
-		    struct error *err)
+		    const struct solution_options *o, action_fn *take, void *arg, struct error *err)
 {
 	if (snapshot_check(s, err) != 0)
 		return -1;

@@ -53,7 +53,8 @@ struct solution_options {
 	double lambda;  /* from this ratio on a node is slow */
 	double pending; /* seconds; from this pending time on the cluster is busy */
 };
-#define SOLUTION_OPTIONS_DEFAULT ((struct solution_options){.batch = 0, .lambda = 1.3, .pending = 60})
+#define SOLUTION_OPTIONS_DEFAULT                                                                   \
+	((struct solution_options){.batch = 0, .lambda = 1.3, .pending = 60})
 
 /* "KEY=VALUE"; ERROR_USAGE naming an unknown key or a bad value. */
 int solution_options_set(struct solution_options *o, const char *assignment, struct error *err);
@@ -61,8 +62,8 @@ int solution_options_set(struct solution_options *o, const char *assignment, str
 /* Takes one action; a is valid during the call only. -1 (with err) ends the decision. */
 typedef int action_fn(const struct action *a, void *arg, struct error *err);
 
-typedef int solution_fn(const struct snapshot *s, const struct solution_options *o,
-			action_fn *take, void *arg, struct error *err);
+typedef int solution_fn(const struct snapshot *s, const struct solution_options *o, action_fn *take,
+			void *arg, struct error *err);
 
 struct solution {
 	const char *name;

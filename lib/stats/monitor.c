@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COUNT_MAX (1ull << 53)
 #define AT_MAX 1e11     /* epoch seconds; the year 5138 */
 #define SECONDS_MAX 1e9 /* of one batch */
 
@@ -18,7 +17,7 @@ enum event_kind { EVENT_START, EVENT_READY, EVENT_EXIT, EVENT_LOST, EVENT_KILL, 
 #define EVENT_KINDS 6
 
 static const char *const event_word[EVENT_KINDS] = {"start", "ready", "exit",
-						     "lost",  "kill",  "restart"};
+						    "lost",  "kill",  "restart"};
 
 /* State x event -> state. Senders are many and messages get lost, so every pair means something:
  * the event is believed. Only a process known to be over can't be lost. */
@@ -73,8 +72,8 @@ static size_t place_of(const struct monitor *m, enum node_role role, const char 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 		const struct node *n = m->node[middle];
-		int order = n->role != role ? (n->role < role ? -1 : 1)
-					    : node_id_compare(n->id, id);
+		int order =
+			n->role != role ? (n->role < role ? -1 : 1) : node_id_compare(n->id, id);
 		if (order < 0)
 			low = middle + 1;
 		else
@@ -98,8 +97,7 @@ static int forget_one(struct monitor *m)
 		return -1;
 	node_free(m->node[oldest]);
 	m->node_count--;
-	memmove(m->node + oldest, m->node + oldest + 1,
-		(m->node_count - oldest) * sizeof *m->node);
+	memmove(m->node + oldest, m->node + oldest + 1, (m->node_count - oldest) * sizeof *m->node);
 	return 0;
 }
 
@@ -150,9 +148,9 @@ static int parse_name(const struct record *r, enum node_role *role, const char *
 static int parse_report(struct report *p, const struct record *r, struct error *err)
 {
 	p->compute = p->comm = p->wait = p->cpu = p->mem = NAN;
-	if (record_u64(r, "iter", 0, COUNT_MAX, &p->iter, err) != 0 ||
+	if (record_u64(r, "iter", 0, MONITOR_SAMPLES_MAX, &p->iter, err) != 0 ||
 	    record_real(r, "time", 0, SECONDS_MAX, &p->time, err) != 0 ||
-	    record_u64(r, "size", 0, COUNT_MAX, &p->size, err) != 0 ||
+	    record_u64(r, "size", 0, NODE_SIZE_MAX, &p->size, err) != 0 ||
 	    record_real_opt(r, "compute", 0, SECONDS_MAX, &p->compute, err) != 0 ||
 	    record_real_opt(r, "comm", 0, SECONDS_MAX, &p->comm, err) != 0 ||
 	    record_real_opt(r, "wait", 0, SECONDS_MAX, &p->wait, err) != 0 ||
@@ -194,6 +192,8 @@ static int add_bpt(struct monitor *m, const struct record *r, double at, double 
 	believe_report(n, at);
 	n->history[n->reports++ % MONITOR_HISTORY_MAX] = p;
 	n->samples += p.size;
+	if (n->samples > MONITOR_SAMPLES_MAX)
+		n->samples = MONITOR_SAMPLES_MAX;
 	n->iter = p.iter;
 	n->size = p.size;
 	n->seen_at = at;
@@ -308,7 +308,7 @@ int monitor_add(struct monitor *m, const struct record *r, double now, double *a
 	double at;
 	if (time_of(m, r, &now, &at, err) != 0)
 		return -1;
-	int result = is_bpt	? add_bpt(m, r, at, now, err)
+	int result = is_bpt     ? add_bpt(m, r, at, now, err)
 		     : is_event ? add_event(m, r, at, err)
 				: add_info(m, r, at, err);
 	if (result != 0)

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #define MONITOR_NODES_MAX 4096
+#define MONITOR_SAMPLES_MAX (1ull << 53) /* totals stop there: doubles hold no larger count */
 #define MONITOR_INFOS_MAX 256
 #define MONITOR_VALUE_MAX 257   /* bytes of an info value with its NUL */
 #define MONITOR_HISTORY_MAX 128 /* reports kept a node */

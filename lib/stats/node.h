@@ -5,7 +5,8 @@
 #ifndef PACELINE_STATS_NODE_H
 #define PACELINE_STATS_NODE_H
 
-#define NODE_ID_MAX 65 /* bytes of an id with its NUL */
+#define NODE_ID_MAX 65             /* bytes of an id with its NUL */
+#define NODE_SIZE_MAX (1ull << 40) /* samples of one batch; sums over all nodes stay exact */
 
 enum node_role { NODE_WORKER, NODE_SERVER };
 #define NODE_ROLES 2

@@ -17,11 +17,11 @@ struct node {
 	char id[NODE_ID_MAX];
 	int was_started;       /* a process of this node has been seen */
 	int restart_announced; /* a restart event whose start event has not come yet */
-	double since;          /* the present process's start; reports from before belong to others */
-	double ready_at;       /* NAN while not ready */
-	double ended_at;       /* of the last exit, kill or loss */
-	double seen_at;        /* of the last record */
-	uint64_t iter, size;   /* last reported */
+	double since;        /* the present process's start; reports from before belong to others */
+	double ready_at;     /* NAN while not ready */
+	double ended_at;     /* of the last exit, kill or loss */
+	double seen_at;      /* of the last record */
+	uint64_t iter, size; /* last reported */
 	uint64_t reports, samples, restarts;
 	struct window window;
 	struct report *history; /* a ring of MONITOR_HISTORY_MAX, made with the first report */

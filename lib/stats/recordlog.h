@@ -18,8 +18,8 @@ struct recordlog {
 	int fd;           /* -1: not open */
 	char *data;
 	size_t len, room;
-	uint64_t lines;   /* in data */
-	uint64_t lost;    /* lines dropped since the last successful write */
+	uint64_t lines; /* in data */
+	uint64_t lost;  /* lines dropped since the last successful write */
 };
 
 /* Opens for appending, mode 0600 when made. A torn last line, left by a power cut, is

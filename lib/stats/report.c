@@ -45,8 +45,8 @@ static struct aggregate *aggregate(const struct monitor *m, double now)
 	for (size_t i = 0; i < m->node_count; i++)
 		for (int k = 0; k < WINDOWS; k++) {
 			enum node_role role = m->node[i]->role;
-			all[i].ratio[k] = divide(all[i].mean[k],
-						 divide(sum[role][k], count[role][k]));
+			all[i].ratio[k] =
+				divide(all[i].mean[k], divide(sum[role][k], count[role][k]));
 		}
 	return all;
 }
@@ -221,8 +221,8 @@ static void each_node(const struct page *p, const char *name, const char *type, 
 	head(p, name, type, help);
 	for (size_t i = 0; i < p->m->node_count; i++) {
 		const struct node *n = p->m->node[i];
-		say(p, "paceline_%s{role=\"%s\",id=\"%s\"} %.17g\n", name,
-		    node_role_name(n->role), n->id, value(n, p->now));
+		say(p, "paceline_%s{role=\"%s\",id=\"%s\"} %.17g\n", name, node_role_name(n->role),
+		    n->id, value(n, p->now));
 	}
 }
 
@@ -238,8 +238,7 @@ static void each_window(const struct page *p, const char *name, const char *help
 			memcpy(&value, (const char *)&p->all[i] + offset + (size_t)k * sizeof value,
 			       sizeof value);
 			if (!isnan(value))
-				say(p,
-				    "paceline_%s{role=\"%s\",id=\"%s\",window=\"%s\"} %.9g\n",
+				say(p, "paceline_%s{role=\"%s\",id=\"%s\",window=\"%s\"} %.9g\n",
 				    name, node_role_name(n->role), n->id, window[k], value);
 		}
 	}

@@ -30,8 +30,8 @@ static void compact(struct window *w, double now, double window_short, double wi
 		const struct window_entry *e = &w->entry[i];
 		if (e->at <= now - window_long)
 			continue;
-		double grid = (e->at > now - window_short ? window_short : window_long) /
-			      WINDOW_GRID;
+		double grid =
+			(e->at > now - window_short ? window_short : window_long) / WINDOW_GRID;
 		struct window_entry *last = kept ? &w->entry[kept - 1] : NULL;
 		if (!last || !on_one_grid_point(last->at, e->at, grid)) {
 			w->entry[kept++] = *e;

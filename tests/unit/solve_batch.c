@@ -27,8 +27,8 @@ struct exact {
 };
 
 struct vector {
-	int n;                /* -1: no split does it */
-	long t[WORKERS_MAX];  /* sorted, largest first */
+	int n;               /* -1: no split does it */
+	long t[WORKERS_MAX]; /* sorted, largest first */
 };
 
 static uint64_t random_state = 1;
@@ -196,8 +196,9 @@ static void share_survives_extremes(void **state)
 		{.speed = 2, .min = 1, .max = BATCH_SIZE_MAX, .count = BATCH_COUNT_MAX}};
 	uint64_t global = 3ull * BATCH_COUNT_MAX + 5;
 	assert_int_equal(batch_share(many, 2, global, &err), 0);
-	assert_int_equal(many[0].size * many[0].count + many[0].larger + many[1].size * many[1].count +
-				 many[1].larger, global);
+	assert_int_equal(many[0].size * many[0].count + many[0].larger +
+				 many[1].size * many[1].count + many[1].larger,
+			 global);
 	assert_int_equal(many[0].size, 1);
 	assert_int_equal(many[0].larger, 0);
 	assert_int_equal(many[1].size, 2); /* the third sample of a fast one ends at 1.5 s */

@@ -177,11 +177,15 @@ static void actions_there_and_back(void **state)
 		action_format(&a, line, sizeof line);
 		assert_string_equal(line, lines[i]);
 	}
-	static const char *const bad[] = {
-		"batch id=w0", "action", "action kind=dance", "action kind=adjust-bs id=w0",
-		"action kind=adjust-bs id=w0 size=-1", "action kind=adjust-bs id=w0 size=1 accum=0",
-		"action kind=kill-restart id=w0 reason=x", "action kind=adjust-lr id=w0 scale=nan",
-		"action kind=adjust-bs id=a%2Fb size=1"};
+	static const char *const bad[] = {"batch id=w0",
+					  "action",
+					  "action kind=dance",
+					  "action kind=adjust-bs id=w0",
+					  "action kind=adjust-bs id=w0 size=-1",
+					  "action kind=adjust-bs id=w0 size=1 accum=0",
+					  "action kind=kill-restart id=w0 reason=x",
+					  "action kind=adjust-lr id=w0 scale=nan",
+					  "action kind=adjust-bs id=a%2Fb size=1"};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		static struct record r;
 		struct action a;
@@ -199,8 +203,9 @@ static void options_are_checked(void **state)
 	assert_int_equal(solution_options_set(&o, "lambda=1.5", &err), 0);
 	assert_int_equal(solution_options_set(&o, "pending=0", &err), 0);
 	assert_true(o.batch == 128 && o.lambda == 1.5 && o.pending == 0);
-	static const char *const bad[] = {"batch", "batch=0", "batch=x", "lambda=0.5", "color=red",
-					  "=1", "pending=-1", "batchbatchbatchbatchbatchbatch=1"};
+	static const char *const bad[] = {
+		"batch",     "batch=0", "batch=x",    "lambda=0.5",
+		"color=red", "=1",      "pending=-1", "batchbatchbatchbatchbatchbatch=1"};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		assert_int_equal(solution_options_set(&o, bad[i], &err), -1);
 		assert_int_equal(err.code, ERROR_USAGE);
@@ -211,14 +216,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
-		TEST(even_keeps_the_global_batch),
-		TEST(even_says_none_when_there_is_nothing_to_do),
-		TEST(none_does_nothing),
-		TEST(a_taker_may_end_it),
-		TEST(bad_snapshots_are_refused),
-		TEST(infos_as_numbers),
-		TEST(actions_there_and_back),
-		TEST(options_are_checked),
+		TEST(even_keeps_the_global_batch), TEST(even_says_none_when_there_is_nothing_to_do),
+		TEST(none_does_nothing),           TEST(a_taker_may_end_it),
+		TEST(bad_snapshots_are_refused),   TEST(infos_as_numbers),
+		TEST(actions_there_and_back),      TEST(options_are_checked),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -119,8 +119,9 @@ static void batches_that_take_no_time(void **state)
 static void nodes_stand_in_natural_order(void **state)
 {
 	(void)state;
-	const char *const lines[] = {"role=server id=ps0", "role=worker id=w10", "role=worker id=w2",
-				     "role=worker id=w02", "role=worker id=a", "role=worker id=w"};
+	const char *const lines[] = {"role=server id=ps0", "role=worker id=w10",
+				     "role=worker id=w2",  "role=worker id=w02",
+				     "role=worker id=a",   "role=worker id=w"};
 	for (int i = 0; i < 6; i++) {
 		char line[100];
 		snprintf(line, sizeof line, "event %s kind=start at=5", lines[i]);
@@ -138,9 +139,10 @@ static void states_follow_events(void **state)
 {
 	(void)state;
 	static const char *const steps[][2] = {
-		{"start", "starting"}, {"ready", "up"}, {"lost", "lost"}, {"ready", "up"},
-		{"exit", "down"}, {"lost", "down"}, {"restart", "starting"}, {"start", "starting"},
-		{"ready", "up"}, {"kill", "down"}, {"exit", "down"}, {"start", "starting"}};
+		{"start", "starting"},   {"ready", "up"},       {"lost", "lost"},
+		{"ready", "up"},         {"exit", "down"},      {"lost", "down"},
+		{"restart", "starting"}, {"start", "starting"}, {"ready", "up"},
+		{"kill", "down"},        {"exit", "down"},      {"start", "starting"}};
 	for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
 		char line[100];
 		snprintf(line, sizeof line, "event role=worker id=w0 kind=%s at=%zu", steps[i][0],
@@ -259,8 +261,10 @@ static void history_is_the_last_reports(void **state)
 	(void)state;
 	for (int i = 0; i < 200; i++) {
 		char line[120];
-		snprintf(line, sizeof line, "bpt role=worker id=w0 iter=%d time=0.5 size=3 at=%d "
-					    "wait=0.25", i, 1000 + i);
+		snprintf(line, sizeof line,
+			 "bpt role=worker id=w0 iter=%d time=0.5 size=3 at=%d "
+			 "wait=0.25",
+			 i, 1000 + i);
 		take(line, NAN);
 	}
 	text_len = 0;
