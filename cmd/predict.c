@@ -1,0 +1,271 @@
+/*
+ * predict(1): scores rows with a checkpoint.  A filter: rows in, "score label" lines out, in input
+ * order.  What the rows mean and which model scores them comes from the checkpoint alone.
+ */
+#include "cmd/cmd.h"
+
+#include "ckpt/ckpt.h"
+#include "ckpt/rowmap.h"
+#include "data/dataset.h"
+#include "data/schema.h"
+#include "model/model.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <unistd.h>
+
+#define PROGRAM "predict"
+#define BATCH 1024
+
+static const char *opt_checkpoint, *opt_format, *opt_bad_rows = "stop";
+
+static const struct option_row rows_of_options[] = {
+	{.name = "checkpoint", .letter = 'c', .kind = OPTION_TEXT, .target = &opt_checkpoint,
+	 .arg = "PATH", .help = "checkpoint to score with; needed"},
+	{.name = "format", .kind = OPTION_CHOICE, .target = &opt_format, .arg = "FORMAT",
+	 .help = "of the rows (that of the training data)", .choices = "criteo|csv|libsvm"},
+	{.name = "bad-rows", .kind = OPTION_TEXT, .target = &opt_bad_rows, .arg = "stop|skip:N",
+	 .help = "what to do about a bad row (stop)"},
+	{0}};
+
+static const struct option_table table = {
+	.program = PROGRAM,
+	.synopsis = "-c CHECKPOINT [--format FORMAT] [--bad-rows stop|skip:N] [FILE...] < rows",
+	.about = "Scores rows: a \"score label\" line each, in input order.",
+	.rows = rows_of_options};
+
+struct scorer {
+	struct schema *schema;
+	struct layout layout;
+	struct model *model;
+	float *dense;
+	struct rowmap *map;
+	uint64_t bad_rows_max;
+	uint64_t bad_rows;
+	/* one batch */
+	struct rows rows;
+	uint32_t *offset, *index;
+	size_t index_room;
+	float score[BATCH];
+};
+
+/* ---- from the checkpoint ---- */
+
+static int is_criteo_name(const char *name, char letter, unsigned max)
+{
+	char *end;
+	if (name[0] != letter || name[1] < '1' || name[1] > '9')
+		return 0;
+	unsigned long n = strtoul(name + 1, &end, 10);
+	return *end == '\0' && n <= max;
+}
+
+/* Criteo rows and a csv whose header names I1..I13 and C1..C26 hold the same columns. */
+static int change_format(struct schema *s, const char *format, struct error *err)
+{
+	if (strcmp(format, schema_format_name(s->format)) == 0)
+		return 0;
+	int fits = s->format != SCHEMA_LIBSVM && strcmp(format, "libsvm") != 0;
+	for (size_t i = 0; fits && i < s->dense_count; i++)
+		fits = is_criteo_name(s->dense[i].name, 'I', SCHEMA_CRITEO_DENSE);
+	for (size_t i = 0; fits && i < s->sparse_count; i++)
+		fits = is_criteo_name(s->sparse[i].name, 'C', SCHEMA_CRITEO_SPARSE);
+	if (!fits)
+		return error_set(err, ERROR_CONFIG, "--format",
+				 "the model was trained on %s, whose columns %s does not have",
+				 schema_format_name(s->format), format);
+	if (!s->label && !(s->label = strdup("label")))
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	s->format = s->format == SCHEMA_CSV ? SCHEMA_CRITEO : SCHEMA_CSV;
+	return 0;
+}
+
+static int check_fit(const struct scorer *s, struct ckpt *c, const struct model_spec *spec,
+		     struct error *err)
+{
+	const char *what = NULL;
+	if (spec->dense_inputs != s->schema->dense_count)
+		what = "dense columns";
+	else if (spec->fields && spec->fields != schema_fields(s->schema))
+		what = "fields";
+	else if (spec->hash_bits != s->schema->hash_bits)
+		what = "hash bits";
+	else if (model_dense_count(spec) != ckpt_dense_count(c))
+		what = "dense parameters";
+	else if (model_width(spec) != ckpt_width(c))
+		what = "the width of rows";
+	if (what)
+		return error_set(err, ERROR_DATA, ckpt_dir(c),
+				 "model, schema and parameters differ in %s", what);
+	return 0;
+}
+
+static int load_parameters(struct scorer *s, struct ckpt *c, struct error *err)
+{
+	uint64_t count = ckpt_dense_count(c);
+	if (ckpt_read_layout(c, &s->layout, err) != 0)
+		return -1;
+	s->dense = count < SIZE_MAX / 8 ? malloc(((size_t)count + 1) * sizeof *s->dense) : NULL;
+	if (!s->dense)
+		return error_set(err, ERROR_OS, ckpt_dir(c), "no memory for its parameters");
+	if (ckpt_read_dense(c, -1, 0, count, s->dense, err) != 0)
+		return -1;
+	return rowmap_load(&s->map, c, &s->layout, err);
+}
+
+static int load(struct scorer *s, struct ckpt *c, struct error *err)
+{
+	char path[CKPT_PATH_MAX];
+	struct model_spec spec;
+	if (ckpt_check_file(c, "model", path, sizeof path, err) != 0 ||
+	    model_spec_read(path, &spec, err) != 0)
+		return -1;
+	if (model_keys_are_rows(&spec))
+		return error_set(err, ERROR_CONFIG, path, "model '%s' scores nothing", spec.name);
+	if (ckpt_check_file(c, "schema", path, sizeof path, err) != 0 ||
+	    schema_read(&s->schema, path, err) != 0 || check_fit(s, c, &spec, err) != 0 ||
+	    load_parameters(s, c, err) != 0)
+		return -1;
+	if (opt_format && change_format(s->schema, opt_format, err) != 0)
+		return -1;
+	return model_new(&s->model, &spec, err);
+}
+
+/* ---- a batch ---- */
+
+static int make_room(struct scorer *s, size_t keys, struct error *err)
+{
+	if (!s->offset)
+		s->offset = malloc((BATCH + 1) * sizeof *s->offset);
+	if (keys >= s->index_room) {
+		size_t room = keys + keys / 2 + BATCH;
+		uint32_t *index = reallocarray(s->index, room, sizeof *index);
+		if (index) {
+			s->index = index;
+			s->index_room = room;
+		}
+	}
+	if (!s->offset || keys >= s->index_room || keys > UINT32_MAX)
+		return error_set(err, ERROR_OS, NULL, "no memory for %zu keys", keys);
+	return 0;
+}
+
+static int score_batch(struct scorer *s, struct error *err)
+{
+	const struct rows *r = &s->rows;
+	size_t keys = r->offset[r->count];
+	if (make_room(s, keys, err) != 0)
+		return -1;
+	rowmap_forget(s->map);
+	for (size_t i = 0; i < keys; i++)
+		if (rowmap_find(s->map, r->key[i], &s->index[i], err) != 0)
+			return -1;
+	for (size_t i = 0; i <= r->count; i++)
+		s->offset[i] = (uint32_t)r->offset[i];
+	struct model_batch batch = {.count = r->count,
+				    .dense = r->dense_columns ? r->dense : NULL,
+				    .label = r->label,
+				    .offset = s->offset,
+				    .index = s->index,
+				    .value = r->value};
+	return model_predict(s->model, &batch, s->dense, rowmap_values(s->map), s->score, err);
+}
+
+/* "-" stands for a label that is not there; nine digits tell one float from all others. */
+static void print_batch(const struct scorer *s)
+{
+	const struct rows *r = &s->rows;
+	for (size_t i = 0; i < r->count; i++) {
+		const char *label = isnan(r->label[i]) ? "-" : r->label[i] > 0 ? "1" : "0";
+		if (s->schema->weight)
+			printf("%.9g %s %.9g\n", (double)s->score[i], label, (double)r->weight[i]);
+		else
+			printf("%.9g %s\n", (double)s->score[i], label);
+	}
+	/* A reader on a pipe gets what is scored while we wait for more rows. */
+	fflush(stdout);
+}
+
+static int score_stream(struct scorer *s, int fd, const char *name, struct error *err)
+{
+	const struct row_stream_options options = {
+		.name = name, .bad_rows_max = s->bad_rows_max - s->bad_rows, .label_optional = 1};
+	struct row_stream *in;
+	if (row_stream_open(&in, s->schema, fd, &options, err) != 0)
+		return -1;
+	int result = 0;
+	while (result == 0 && !ferror(stdout)) {
+		result = row_stream_read(in, BATCH, &s->rows, err);
+		if (result != 0 || s->rows.count == 0)
+			break;
+		result = score_batch(s, err);
+		if (result == 0)
+			print_batch(s);
+	}
+	s->bad_rows += row_stream_bad_rows(in);
+	row_stream_close(in);
+	return result;
+}
+
+static int score_file(struct scorer *s, const char *path, struct error *err)
+{
+	if (strcmp(path, "-") == 0)
+		return score_stream(s, STDIN_FILENO, "stdin", err);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return error_errno(err, 0, path, "can't be read");
+	int result = score_stream(s, fd, path, err);
+	close(fd);
+	return result;
+}
+
+static int score_all(struct scorer *s, char **path, int count, struct error *err)
+{
+	struct ckpt *c;
+	if (ckpt_open(&c, opt_checkpoint, err) != 0)
+		return -1;
+	int result = load(s, c, err);
+	ckpt_close(c);
+	if (result == 0 && count == 0)
+		result = score_file(s, "-", err);
+	for (int i = 0; result == 0 && i < count; i++)
+		result = score_file(s, path[i], err);
+	if (s->bad_rows)
+		fprintf(stderr, "%s: %llu bad rows left out\n", PROGRAM,
+			(unsigned long long)s->bad_rows);
+	return result;
+}
+
+static void scorer_free(struct scorer *s)
+{
+	schema_free(s->schema);
+	model_free(s->model);
+	rowmap_free(s->map);
+	rows_free(&s->rows);
+	free(s->dense);
+	free(s->offset);
+	free(s->index);
+}
+
+int main(int argc, char **argv)
+{
+	static struct scorer s;
+	struct error err = {0};
+	int first;
+	cmd_begin(PROGRAM);
+	int parsed = option_parse(&table, argc, argv, &first, stdout, &err);
+	if (parsed == OPTION_SHOWN)
+		return cmd_end(PROGRAM, 0);
+	if (parsed == 0 && !opt_checkpoint)
+		parsed = error_set(&err, ERROR_USAGE, "-c", "the checkpoint is missing");
+	if (parsed == 0 && dataset_bad_rows_option(opt_bad_rows, &s.bad_rows_max, &err) != 0)
+		parsed = error_set(&err, ERROR_USAGE, "--bad-rows", "'%.80s' is neither stop nor skip:N",
+				   opt_bad_rows);
+	if (parsed != 0)
+		return cmd_fail(PROGRAM, &err);
+	int status = 0;
+	if (score_all(&s, argv + first, argc - first, &err) != 0)
+		status = cmd_fail(PROGRAM, &err);
+	scorer_free(&s);
+	return cmd_end(PROGRAM, status);
+}
