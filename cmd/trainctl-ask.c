@@ -98,14 +98,12 @@ static int ask(const struct question *q, int argc, char **argv)
 	struct place place;
 	struct place_environment env;
 	struct error err;
-	int first, shown = option_parse(&table, argc, argv, &first, stdout, &err);
+	const char *none;
+	int shown = trainctl_parse(&table, argc, argv, NULL, &none, &err);
 	if (shown == OPTION_SHOWN)
 		return 0;
 	trainctl_environment(&env);
-	if (shown == 0 && first != argc)
-		shown = error_set(&err, ERROR_USAGE, NULL, "%s takes no argument: '%.80s'",
-				  q->name, argv[first]);
-	if (shown != 0 || place_resolve(&place, job, run_dir, "/", &env, &err) != 0)
+	if (shown != OPTION_GO || place_resolve(&place, job, run_dir, "/", &env, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
 	place_run(&place, "trainctl.sock", socket);
 	return converse(socket, q, &err) == 0 ? 0 : cmd_fail(PROGRAM, &err);

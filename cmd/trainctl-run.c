@@ -219,24 +219,21 @@ int trainctl_run(int argc, char **argv)
 		{"fresh", 0, OPTION_FLAG, &call.fresh, NULL, "forget the state of an earlier run", 0, 0, NULL, NULL},
 		{"report-every", 0, OPTION_SECONDS, &call.report_every, "S", "seconds between rows, after the early ones", 0.1, 1e6, NULL, NULL},
 		{0}};
-	struct option_table table = {NAME, "[OPTION]... JOB.env",
+	struct option_table table = {NAME, "JOB.env [OPTION]...",
 				     "Starts a job, or goes on with it, until its end.", rows,
 				     deadlines};
 	struct error err;
-	int first;
-	int shown = option_parse(&table, argc, argv, &first, stdout, &err);
-	if (shown < 0)
-		return cmd_fail(PROGRAM, &err);
+	const char *path;
+	int shown = trainctl_parse(&table, argc, argv, "job file", &path, &err);
 	if (shown == OPTION_SHOWN)
 		return 0;
-	if (first + 1 != argc) {
-		error_set(&err, ERROR_USAGE, NULL, first == argc ? "run: no job file given"
-								 : "run: one job file only");
+	if (shown == OPTION_GO && !path)
+		shown = error_set(&err, ERROR_USAGE, NULL, "run: no job file given");
+	if (shown != OPTION_GO)
 		return cmd_fail(PROGRAM, &err);
-	}
 	screen.terminal = isatty(STDOUT_FILENO);
 	log_set_sink(say, NULL, LOG_LEVEL_INFO);
-	int result = run(argv[first], &call, &err);
+	int result = run(path, &call, &err);
 	clear_bar();
 	return result < 0 ? cmd_fail(PROGRAM, &err) : result;
 }

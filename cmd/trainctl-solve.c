@@ -97,19 +97,11 @@ int trainctl_solve(int argc, char **argv)
 		PROGRAM " solve", "NAME [-o KEY=VALUE]... < snapshot > actions",
 		"Lets a built-in solution or an executable decide on one snapshot.", rows, NULL};
 	struct error err;
-	int first = 1;
-	/* The name stands before its options. */
-	int named = argc > 1 && argv[1][0] != '-';
-	int shown = option_parse(&table, named ? argc - 1 : argc, named ? argv + 1 : argv, &first,
-				 stdout, &err);
+	int shown = trainctl_parse(&table, argc, argv, "solution", &f.name, &err);
 	if (shown == OPTION_SHOWN)
 		return 0;
-	if (named)
-		first++;
-	f.name = named ? argv[1] : first < argc ? argv[first++] : NULL;
-	if (shown == 0 && (!f.name || first < argc))
-		shown = error_set(&err, ERROR_USAGE, NULL,
-				  f.name ? "solve: one solution only" : "solve: which solution?");
+	if (shown == OPTION_GO && !f.name)
+		shown = error_set(&err, ERROR_USAGE, NULL, "solve: which solution?");
 	if (shown != 0 || find(&f, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
 	int result = f.built_in ? solve(&f, &err) : become(&f, &err);
@@ -197,17 +189,12 @@ int trainctl_replay(int argc, char **argv)
 					   "of a job's log.",
 					   rows, NULL};
 	struct error err;
-	int first = 1, named = argc > 1 && (argv[1][0] != '-' || argv[1][1] == '\0');
-	int shown = option_parse(&table, named ? argc - 1 : argc, named ? argv + 1 : argv, &first,
-				 stdout, &err);
+	const char *path;
+	int shown = trainctl_parse(&table, argc, argv, "log", &path, &err);
 	if (shown == OPTION_SHOWN)
 		return 0;
-	if (named)
-		first++;
-	const char *path = named ? argv[1] : first < argc ? argv[first++] : NULL;
-	if (shown == 0 && (!path || first < argc))
-		shown = error_set(&err, ERROR_USAGE, NULL,
-				  path ? "replay: one log only" : "replay: which log?");
+	if (shown == OPTION_GO && !path)
+		shown = error_set(&err, ERROR_USAGE, NULL, "replay: which log?");
 	if (shown != 0 || replay(path, solution, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
 	return 0;

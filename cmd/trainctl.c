@@ -31,6 +31,24 @@ void trainctl_environment(struct place_environment *env)
 					  .home = getenv("HOME")};
 }
 
+int trainctl_parse(const struct option_table *table, int argc, char **argv, const char *what,
+		   const char **operand, struct error *err)
+{
+	*operand = NULL;
+	for (;;) {
+		int first, result = option_parse(table, argc, argv, &first, stdout, err);
+		if (result != OPTION_GO || first >= argc)
+			return result;
+		if (!what || *operand)
+			return error_set(err, ERROR_USAGE, NULL, "%s%s: '%.80s'",
+					 what ? "more than one " : "takes no argument",
+					 what ? what : "", argv[first]);
+		*operand = argv[first];
+		argc -= first; /* argv[0] is the operand now, where the program's name is expected */
+		argv += first;
+	}
+}
+
 static void usage(FILE *out)
 {
 	fprintf(out, "usage: " PROGRAM " COMMAND [OPTION]... [ARGUMENT]...\n"

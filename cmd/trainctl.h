@@ -2,6 +2,7 @@
 #ifndef PACELINE_CMD_TRAINCTL_H
 #define PACELINE_CMD_TRAINCTL_H
 
+#include "base/option.h"
 #include "run/place.h"
 
 #define PROGRAM "trainctl"
@@ -14,5 +15,11 @@ int trainctl_solve(int argc, char **argv);
 int trainctl_replay(int argc, char **argv);
 
 void trainctl_environment(struct place_environment *env);
+
+/* option_parse() with the one operand before, between or behind the options ("trainctl run JOB
+ * --fresh"); *operand is NULL when there is none. what names it in errors ("job file"); NULL: the
+ * command takes none. */
+int trainctl_parse(const struct option_table *table, int argc, char **argv, const char *what,
+		   const char **operand, struct error *err);
 
 #endif
