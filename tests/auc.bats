@@ -1,0 +1,112 @@
+#!/usr/bin/env bats
+load helper
+
+# field KEY: its value in the record on standard input.
+field() {
+	tr ' ' '\n' | sed -n "s/^$1=//p"
+}
+
+# Every pair of a positive and a negative, one by one.
+pairs() {
+	awk '{ s[NR] = $1; l[NR] = $2; w[NR] = NF > 2 ? $3 : 1 }
+	END {
+		for (i = 1; i <= NR; i++) if (l[i] == 1)
+			for (j = 1; j <= NR; j++) if (l[j] == 0) {
+				n += w[i] * w[j]
+				if (s[i] > s[j]) win += w[i] * w[j]
+				else if (s[i] == s[j]) win += w[i] * w[j] / 2
+			}
+		printf "%.9g\n", win / n
+	}'
+}
+
+# near A B: equal to eight digits.
+near() {
+	awk -v a="$1" -v b="$2" 'BEGIN { d = a - b; exit !(d < 1e-8 && d > -1e-8) }'
+}
+
+@test "the example of the man page" {
+	run -0 auc < <(printf '0.9 1\n0.4 0\n0.4 1\n0.1 0\n')
+	[ "$output" = "auc auc=0.875 logloss=0.409459347 accuracy=0.75 n=4" ]
+}
+
+@test "auc: every pair counted, with and without ties and weights" {
+	for seed in 1 2 3 4 5 6; do
+		awk -v seed=$seed 'BEGIN {
+			srand(seed); steps = seed % 2 ? 7 : 100000
+			for (i = 0; i < 300; i++) {
+				s = int(rand() * steps) / steps
+				line = s " " (rand() < s)
+				if (seed > 3) line = line "\t" int(rand() * 5)
+				print line
+			}
+		}' >rows
+		near "$(auc <rows | field auc)" "$(pairs <rows)"
+	done
+}
+
+@test "log loss is clipped, accuracy is taken at 0.5" {
+	run -0 auc < <(printf '1 0\n1 1\n0 0\n0.5 1\n')
+	near "$(echo "$output" | field logloss)" "$(awk 'BEGIN { printf "%.12g", -(log(1e-15) + log(0.5)) / 4 }')"
+	[ "$(echo "$output" | field accuracy)" = 0.75 ]
+}
+
+@test "a weight of n is n lines" {
+	printf '0.3 1 3\n0.6 0 2\n0.2 0 1\n0.7 1 0\n' | auc | sed 's/ n=.*//' >weighted
+	printf '0.3 1\n0.3 1\n0.3 1\n0.6 0\n0.6 0\n0.2 0\n' | auc | sed 's/ n=.*//' >repeated
+	cmp weighted repeated
+	run -0 auc < <(printf '0.3 1 0\n0.6 0 0\n')
+	[ "$output" = "auc auc= logloss= accuracy= n=2" ]
+}
+
+@test "one label only: no auc" {
+	run -0 auc < <(printf '0.3 1\n0.6 1\n')
+	[ "$(echo "$output" | field auc)" = "" ]
+	[ "$(echo "$output" | field n)" = 2 ]
+}
+
+@test "bad lines are refused with their number" {
+	while read -r line; do
+		printf '0.5 1\n%b\n0.5 0\n' "$line" >bad
+		run -65 auc bad
+		[[ "$output" == "auc: bad:2: "* ]]
+	done <<-'END'
+		0.5
+		0.5 2
+		0.5 -
+		1.5 1
+		-0.1 1
+		nan 1
+		x 1
+		0.5 1 -1
+		0.5 1 x
+		0.5 1 1 1
+		0.5\\0 1
+	END
+	run -65 auc < <(printf '0.5 1\n\n0.5 0\n')
+	[[ "$output" == "auc: stdin:2: "*empty* ]]
+}
+
+@test "an input that ends in mid-line is refused" {
+	run -65 auc < <(printf '0.5 1\n0.5 0')
+	[[ "$output" == "auc: stdin:2: "*newline* ]]
+}
+
+@test "no input" {
+	run -65 auc </dev/null
+	[[ "$output" == *"no rows"* ]]
+	run -66 auc missing
+	run -64 auc a b
+	run -64 auc --what
+	run -0 auc --help
+	[[ "$output" == usage:* ]]
+	run -0 auc --version
+}
+
+@test "output that can't be written is an error" {
+	[ -w /dev/full ] || skip "no /dev/full"
+	status=0
+	printf '0.5 1\n' | auc >/dev/full 2>err || status=$?
+	[ "$status" = 74 ]
+	grep -q 'standard output' err
+}
