@@ -401,6 +401,7 @@ int main(int argc, char **argv)
 	struct monitor *m = NULL;
 	int first, status = 0;
 	cmd_begin(PROGRAM);
+	signal(SIGXFSZ, SIG_IGN); /* a size limit is a full disk, not a death */
 	int parsed = option_parse(&table, argc, argv, &first, stdout, &err);
 	if (parsed == OPTION_SHOWN)
 		return cmd_end(PROGRAM, 0);

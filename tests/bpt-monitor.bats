@@ -200,3 +200,43 @@ ok" ]
 	wait "$PID"
 	[ ! -e m.sock ]
 }
+
+@test "daemon: takes an inherited socket and tells the service manager that it is ready" {
+	command -v systemd-socket-activate >/dev/null || skip "no systemd-socket-activate"
+	start notify socat -u UNIX-RECV:notify.sock OPEN:told,creat,append
+	wait_for '[ -S notify.sock ]'
+	start monitor systemd-socket-activate -l "$T/m.sock" -E NOTIFY_SOCKET="$T/notify.sock" \
+		"$(command -v bpt-monitor)" -s "$T/m.sock"
+	wait_for '[ -S m.sock ]'
+	run -0 ask m.sock 'info name=a value=1'
+	[ "$output" = ok ]
+	wait_for 'grep -q READY=1 told'
+}
+
+@test "cron: the feeders" {
+	monitor
+	feed=$PACELINE_ROOT/scripts/cron
+	"$feed/feed-load" m.sock
+	"$feed/feed-pending" m.sock printf '%s\n' 12 340 7
+	run -0 ask m.sock snapshot
+	[[ $output == *"info name=load-"*" value="*"info name=mem-"*"info name=pending value=340 age="* ]]
+	"$feed/feed-pending" m.sock true
+	run -0 ask m.sock snapshot
+	[[ $output == *"info name=pending value=0 age="* ]]
+	run ! "$feed/feed-pending" m.sock false
+	run ! "$feed/feed-load" none.sock
+}
+
+@test "bash completion comes from --help" {
+	. "$PACELINE_ROOT/scripts/completion/paceline.bash"
+	complete_words() { COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _paceline "$1"; }
+	complete_words bpt-monitor --pro
+	[ "${COMPREPLY[*]}" = --prometheus ]
+	complete_words bs-solve -m s
+	[ "${COMPREPLY[*]}" = share ]
+	touch some.log
+	complete_words bpt-monitor --log some
+	[ "${COMPREPLY[*]}" = some.log ]
+	complete_words bpt-monitor --short ''
+	[ "${#COMPREPLY[@]}" -eq 0 ]
+}
