@@ -25,15 +25,15 @@ SRC_solve = batch idset rules snapshot solution
 SRC_ckpt  = layout block part_write part_read manifest ckpt list export rowmap
 SRC_model = model spec logistic lr wdl audit
 SRC_opt   = opt
-SRC_ps    = table store store_file
-SRC_gate  = gate units acts effects
+SRC_ps    = table store store_file stage fork ps ps_apply
+SRC_gate  = gate units acts effects rows lead lead_cut lead_requests
 SRC_run   = child deadline job jobtext parent place policy prepare process show sup_command sup_course \
 	    sup_cut sup_decide sup_links sup_log sup_mend sup_nodes sup_rollback sup_score sup_verbs \
 	    supervisor
 ROOMS     = base wire data shard stats solve ckpt model opt ps gate run
 
 # ---- programs: rooms in link order (a room before those it knows), then libraries ----
-PROGRAMS = bs-solve rowidx bpt-monitor ckpt auc rec trainctl shardd predict
+PROGRAMS = bs-solve rowidx bpt-monitor ckpt auc rec trainctl shardd predict ps-server
 
 ROOMS_shardd      = shard wire base
 ROOMS_bpt-monitor = stats wire base

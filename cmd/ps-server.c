@@ -1,0 +1,332 @@
+/*
+ * ps-server(8): a part of the parameters; part 0 leads: it closes the units, commits them with
+ * shardd and tells the other parts.  The work is in lib/ps and lib/gate; here is the command line,
+ * and the order in which things are made.
+ */
+#include "cmd/cmd.h"
+#include "gate/lead.h"
+#include "ps/ps.h"
+#include "wire/notify.h"
+
+#include "base/clock.h"
+#include "base/number.h"
+
+#include <sys/resource.h>
+
+#define PROGRAM "ps-server"
+#define PARTS_MAX 1024
+
+struct settings {
+	const char *socket, *id, *part_text, *layout_path, *sync_text, *optimizer, *restore, *drag;
+	const char *monitor, *servers_text, *shards, *job;
+	uint64_t incarnation, dense, width, report_every, backup;
+	double lr, l1, l2, momentum;
+	struct option_list include;
+	int seen_dense;
+
+	uint32_t part, parts;
+	enum gate_sync sync;
+	uint64_t staleness;
+	const char *servers[PARTS_MAX];
+	size_t server_count;
+};
+
+/* What runs. Freed in this order: the lead uses ps, both use the server's loop. */
+struct node {
+	struct layout layout;
+	struct store *store;
+	struct ps *ps;
+	struct lead *lead;
+	struct server *server;
+	uint64_t iteration;
+};
+
+/* Each worker is a connection, and each of those may pass shared memory. */
+static void raise_descriptors(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
+static int parse_part(struct settings *s, struct error *err)
+{
+	const char *slash = strchr(s->part_text, '/');
+	uint64_t part, parts;
+
+	if (!slash || number_u64_span(s->part_text, (size_t)(slash - s->part_text), &part) != 0 ||
+	    number_u64_span(slash + 1, strlen(slash + 1), &parts) != 0 || parts > PARTS_MAX ||
+	    part >= parts)
+		return error_set(err, ERROR_USAGE, "--part", "%s is not I/N with I < N <= %d",
+				 s->part_text, PARTS_MAX);
+	s->part = (uint32_t)part;
+	s->parts = (uint32_t)parts;
+	return 0;
+}
+
+/* SOCK1,SOCK2,...; the text is argv's and is cut in place. */
+static int parse_servers(struct settings *s, struct error *err)
+{
+	char *rest = (char *)(size_t)s->servers_text, *one;
+
+	while (rest && (one = strsep(&rest, ","))) {
+		if (!*one || s->server_count == PARTS_MAX)
+			return error_set(err, ERROR_USAGE, "--servers", "an empty name, or too many");
+		s->servers[s->server_count++] = one;
+	}
+	if (s->part == 0 && s->server_count != s->parts - 1)
+		return error_set(err, ERROR_USAGE, "--servers", "%zu names for %u other parts",
+				 s->server_count, s->parts - 1);
+	if (s->part != 0 && (s->server_count || s->shards || s->include.count || s->backup))
+		return error_set(err, ERROR_USAGE, NULL,
+				 "--servers, --shards, --include and --backup are for part 0");
+	return 0;
+}
+
+static int check_settings(struct settings *s, int operands, struct error *err)
+{
+	if (operands)
+		return error_set(err, ERROR_USAGE, NULL, "takes no operands");
+	if (!s->socket || !s->id)
+		return error_set(err, ERROR_USAGE, NULL, "needs -s SOCKET and --id ID");
+	if (s->layout_path && s->seen_dense)
+		return error_set(err, ERROR_USAGE, NULL, "--layout or --dense, not both");
+	if (!s->layout_path && !s->seen_dense && !s->width && !s->restore)
+		return error_set(err, ERROR_USAGE, NULL,
+				 "needs --layout FILE, --dense D [--width W], or --restore DIR");
+	if (parse_part(s, err) != 0 || parse_servers(s, err) != 0)
+		return -1;
+	if (gate_sync_parse(s->sync_text, &s->sync, &s->staleness, err) != 0)
+		return -1;
+	if (s->backup && s->sync != GATE_BSP)
+		return error_set(err, ERROR_USAGE, "--backup", "is for --sync bsp");
+	return 0;
+}
+
+/* A layout without names: one vector of zeros, one table of zeros. */
+static int plain_layout(const struct settings *s, struct layout *l, struct error *err)
+{
+	struct layout_table table = {.name = "table", .width = (uint32_t)s->width};
+
+	layout_start(l, 0);
+	table.zero_columns = table.width;
+	if (s->dense && layout_add_tensor(l, "dense", s->dense, 1, LAYOUT_ZERO, 0.0,
+					  LAYOUT_OPTIMIZER, err) != 0)
+		return -1;
+	return s->width ? layout_set_table(l, &table, err) : 0;
+}
+
+static int make_store(const struct settings *s, struct node *n, struct error *err)
+{
+	struct ckpt *c = NULL;
+	struct opt opt;
+	int lost = 0, rc;
+
+	if (opt_by_name(&opt, s->optimizer, err) != 0)
+		return -1;
+	opt.lr = (float)s->lr;
+	opt.l1 = (float)s->l1;
+	opt.l2 = (float)s->l2;
+	opt.momentum = (float)s->momentum;
+	if (s->restore && ckpt_open(&c, s->restore, err) != 0)
+		return -1;
+	if (s->layout_path)
+		rc = layout_read(&n->layout, s->layout_path, err);
+	else if (c && !s->seen_dense && !s->width)
+		rc = ckpt_read_layout(c, &n->layout, err);
+	else
+		rc = plain_layout(s, &n->layout, err);
+	if (rc == 0)
+		rc = store_new(&n->store, &n->layout, s->part, s->parts, &opt, err);
+	if (rc == 0 && c)
+		rc = store_restore(n->store, c, &lost, err);
+	if (rc == 0 && c)
+		n->iteration = ckpt_get_manifest(c)->iteration;
+	if (lost)
+		log_say(LOG_LEVEL_WARNING,
+			"%s: its optimizer is not %s: parameters are restored, slots start anew",
+			s->restore, s->optimizer);
+	ckpt_close(c);
+	return rc;
+}
+
+static int make_ps(const struct settings *s, struct node *n, struct error *err)
+{
+	struct ps_options ps = {.id = s->id,
+				.part = s->part,
+				.parts = s->parts,
+				.incarnation = s->incarnation,
+				.iteration = n->iteration,
+				.bsp = s->sync == GATE_BSP,
+				.store = n->store,
+				.drag = s->drag,
+				.monitor = s->monitor,
+				.report_every = s->report_every};
+	struct lead_options lead = {.gate = {.sync = s->sync,
+					     .staleness = s->staleness,
+					     .backup = s->backup,
+					     .incarnation = s->incarnation,
+					     .iteration = n->iteration,
+					     /* A restarted lead must not repeat the last number. */
+					     .settle_first = (uint64_t)clock_epoch()},
+				    .servers = s->servers,
+				    .server_count = s->server_count,
+				    .shards = s->shards,
+				    .include = &s->include,
+				    .layout = &n->layout,
+				    .job = s->job};
+
+	if (ps_new(&n->ps, &ps, err) != 0)
+		return -1;
+	lead.ps = n->ps;
+	return s->part == 0 ? lead_new(&n->lead, &lead, err) : 0;
+}
+
+static int make_server(const struct settings *s, struct node *n, struct error *err)
+{
+	char greeting[1024];
+	struct server_options options = {.path = s->socket,
+					 .role = PROGRAM,
+					 .greeting_fields = greeting,
+					 .verbs = n->lead ? lead_verbs : ps_verbs,
+					 .verb_count = n->lead ? lead_verb_count : ps_verb_count,
+					 .owner = n->lead ? (void *)n->lead : (void *)n->ps,
+					 .closed = n->lead ? lead_closed : NULL};
+
+	snprintf(greeting, sizeof greeting,
+		 "id=%s part=%u/%u lead=%d sync=%s incarnation=%llu iteration=%llu "
+		 "dense-begin=%llu dense=%zu width=%zu",
+		 s->id, s->part, s->parts, s->part == 0, s->sync_text,
+		 (unsigned long long)s->incarnation, (unsigned long long)n->iteration,
+		 (unsigned long long)store_dense_begin(n->store), store_dense_count(n->store),
+		 store_width(n->store));
+	if (server_new(&n->server, &options, err) != 0)
+		return -1;
+	int fd = notify_listen_fd(getenv("LISTEN_PID"), getenv("LISTEN_FDS"));
+	if (fd >= 0 && server_use_fd(n->server, fd, err) != 0)
+		return -1;
+	if (ps_start(n->ps, n->server, err) != 0)
+		return -1;
+	return n->lead ? lead_start(n->lead, n->server, err) : 0;
+}
+
+static int serve(struct node *n, struct error *err)
+{
+	const struct error *broken;
+
+	if (server_run(n->server, getenv("NOTIFY_SOCKET"),
+		       notify_watchdog_seconds(getenv("WATCHDOG_USEC"), getenv("WATCHDOG_PID")),
+		       err) != 0)
+		return -1;
+	broken = ps_broken(n->ps);
+	if (!broken && n->lead)
+		broken = lead_broken(n->lead);
+	if (!broken)
+		return 0;
+	*err = *broken;
+	return -1;
+}
+
+static int run(const struct settings *s, struct error *err)
+{
+	struct node n = {.iteration = 0};
+	int rc = -1;
+
+	if (make_store(s, &n, err) == 0 && make_ps(s, &n, err) == 0 &&
+	    make_server(s, &n, err) == 0)
+		rc = serve(&n, err);
+	lead_free(n.lead);
+	ps_free(n.ps);
+	if (n.server)
+		server_free(n.server);
+	store_free(n.store);
+	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	struct settings s = {.part_text = "0/1",
+			     .sync_text = "bsp",
+			     .optimizer = "adagrad",
+			     .job = "",
+			     .incarnation = 1,
+			     .report_every = 10,
+			     .lr = 0.05,
+			     .momentum = 0.9};
+	const struct option_row rows[] = {
+		{.name = "socket", .letter = 's', .kind = OPTION_TEXT, .target = &s.socket,
+		 .arg = "SOCKET", .help = "serve here"},
+		{.name = "id", .kind = OPTION_ID, .target = &s.id, .arg = "ID",
+		 .help = "the name of this server in greetings and reports"},
+		{.name = "part", .kind = OPTION_TEXT, .target = &s.part_text, .arg = "I/N",
+		 .help = "this part of so many; part 0 leads (0/1)"},
+		{.name = "incarnation", .kind = OPTION_COUNT, .target = &s.incarnation,
+		 .arg = "N", .help = "of the job; requests of another one are refused"},
+		{.name = "layout", .kind = OPTION_TEXT, .target = &s.layout_path, .arg = "FILE",
+		 .help = "which parameters there are"},
+		{.name = "dense", .kind = OPTION_COUNT, .target = &s.dense, .arg = "FLOATS",
+		 .help = "without a layout: so many dense parameters, all zero",
+		 .max = 1099511627776.0, .seen = &s.seen_dense},
+		{.name = "width", .kind = OPTION_COUNT, .target = &s.width, .arg = "FLOATS",
+		 .help = "without a layout: rows of so many, all zero", .max = 65536},
+		{.name = "sync", .kind = OPTION_TEXT, .target = &s.sync_text,
+		 .arg = "bsp|ssp:S|asp", .help = "what a unit is (bsp)"},
+		{.name = "optimizer", .kind = OPTION_CHOICE, .target = &s.optimizer, .arg = "NAME",
+		 .help = "how gradients are applied (adagrad)", .choices = OPT_NAMES},
+		{.name = "lr", .kind = OPTION_REAL, .target = &s.lr, .arg = "X",
+		 .help = "learning rate", .min = 1e-30, .max = 1e9},
+		{.name = "l1", .kind = OPTION_REAL, .target = &s.l1, .arg = "X",
+		 .help = "L1 regularisation, ftrl only", .max = 1e9},
+		{.name = "l2", .kind = OPTION_REAL, .target = &s.l2, .arg = "X",
+		 .help = "L2 regularisation, of a row when it is touched", .max = 1e9},
+		{.name = "momentum", .kind = OPTION_REAL, .target = &s.momentum, .arg = "X",
+		 .help = "momentum only", .max = 1},
+		{.name = "restore", .kind = OPTION_TEXT, .target = &s.restore, .arg = "DIR",
+		 .help = "start from this checkpoint, made by any number of parts"},
+		{.name = "drag", .kind = OPTION_TEXT, .target = &s.drag, .arg = "FILE",
+		 .help = "be slow as its `drag` record says, read before each unit"},
+		{.name = "monitor", .kind = OPTION_TEXT, .target = &s.monitor, .arg = "SOCKET",
+		 .help = "report batch processing times to this bpt-monitor"},
+		{.name = "report-every", .kind = OPTION_COUNT, .target = &s.report_every,
+		 .arg = "UNITS", .help = "how often", .min = 1},
+		{.name = "servers", .kind = OPTION_TEXT, .target = &s.servers_text,
+		 .arg = "SOCKET,...", .help = "part 0: the other parts, in order"},
+		{.name = "shards", .kind = OPTION_TEXT, .target = &s.shards, .arg = "SOCKET",
+		 .help = "part 0: commit units with this shardd"},
+		{.name = "include", .kind = OPTION_LIST, .target = &s.include, .arg = "FILE",
+		 .help = "part 0: copy FILE into every checkpoint"},
+		{.name = "backup", .kind = OPTION_COUNT, .target = &s.backup, .arg = "N",
+		 .help = "part 0: close an iteration without the last N workers",
+		 .max = GATE_WORKERS_MAX},
+		{.name = "job", .kind = OPTION_ID, .target = &s.job, .arg = "NAME",
+		 .help = "part 0: the job's name, for checkpoints"},
+		{0}};
+	const struct option_table table = {
+		.program = PROGRAM,
+		.synopsis = "-s SOCKET --id ID [--part I/N] [--layout FILE | --dense FLOATS "
+			    "[--width FLOATS]]\n"
+			    "-s SOCKET --id ID ... [--sync bsp|ssp:S|asp] [--optimizer NAME] [--lr X] ...",
+		.about = "A part of the parameters of a training job; part 0 leads it.",
+		.rows = rows,
+		.epilogue =
+			"Waits and their ends: a push or join is held until its unit closes or its\n"
+			"client goes; a settle without an answer for 30 s is sent again on a new\n"
+			"connection, one refused for lack of room after 0.5 s; a checkpoint part not\n"
+			"written in 1800 s is given up."};
+	struct error err = {0};
+	int first, status = 0;
+
+	cmd_begin(PROGRAM);
+	int parsed = option_parse(&table, argc, argv, &first, stdout, &err);
+	if (parsed == OPTION_SHOWN)
+		return cmd_end(PROGRAM, 0);
+	if (parsed != 0 || check_settings(&s, first < argc, &err) != 0)
+		return cmd_fail(PROGRAM, &err);
+	raise_descriptors();
+	if (run(&s, &err) != 0)
+		status = cmd_fail(PROGRAM, &err);
+	return cmd_end(PROGRAM, status);
+}

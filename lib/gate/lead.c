@@ -1,0 +1,570 @@
+/*
+ * The gate's effects carried out, and what its peers say.  The gate decides; this sends.  Nothing
+ * is repeated here but what the gate asks for again.
+ */
+#include "gate/lead_internal.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <event2/event.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SETTLE_SECONDS 30.0      /* then the connection to shardd is made anew and asked again */
+#define SETTLE_AGAIN_SECONDS 0.5 /* after shardd had no room for its journal */
+#define LINE_ROOM 512            /* of a payload line: an id and four numbers */
+
+/* ---- ends ---- */
+
+void lead_break(struct lead *l, const struct error *err)
+{
+	if (!l->broken)
+		l->error = *err;
+	l->broken = 1;
+	server_stop(l->server);
+}
+
+int lead_breakf(struct lead *l, int code, const char *place, const char *fmt, ...)
+{
+	char text[ERROR_TEXT_MAX];
+	struct error err = {0};
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	error_set(&err, code, place, "%s", text);
+	lead_break(l, &err);
+	return -1;
+}
+
+const struct error *lead_broken(const struct lead *l)
+{
+	return l->broken ? &l->error : NULL;
+}
+
+/* ---- requests that wait ---- */
+
+static void on_cancel(struct request *rq, void *arg)
+{
+	struct pending *p = arg;
+
+	(void)rq;
+	HASH_DEL(p->lead->pendings, p);
+	free(p);
+}
+
+uint64_t lead_defer(struct lead *l, struct request *rq)
+{
+	struct pending *p = calloc(1, sizeof *p);
+
+	if (!p) {
+		request_err(rq, "no-memory", NULL);
+		return 0;
+	}
+	p->token = ++l->token;
+	p->lead = l;
+	p->rq = rq;
+	HASH_ADD(hh, l->pendings, token, sizeof p->token, p);
+	request_defer(rq, on_cancel, p);
+	return p->token;
+}
+
+struct request *lead_take(struct lead *l, uint64_t token)
+{
+	struct pending *p;
+	struct request *rq;
+
+	HASH_FIND(hh, l->pendings, &token, sizeof token, p);
+	if (!p)
+		return NULL;
+	rq = p->rq;
+	HASH_DEL(l->pendings, p);
+	free(p);
+	return rq;
+}
+
+static void answer(struct lead *l, const struct gate_effect *e)
+{
+	struct request *rq = lead_take(l, e->token);
+
+	if (!e->ok && l->cut.busy && e->token == l->cut.token)
+		lead_cut_refused(l);
+	if (!rq)
+		return;
+	if (!e->ok) {
+		request_err(rq, e->code, "%s", e->fields);
+		return;
+	}
+	if (e->actions)
+		request_put(rq, e->actions, strlen(e->actions));
+	request_ok(rq, "%s", e->fields);
+}
+
+/* ---- shardd ---- */
+
+static void again_later(struct lead *l)
+{
+	struct timeval t = {.tv_usec = (suseconds_t)(SETTLE_AGAIN_SECONDS * 1e6)};
+
+	event_add(l->again, &t);
+}
+
+static void on_again(evutil_socket_t fd, short what, void *lead)
+{
+	struct lead *l = lead;
+
+	(void)fd;
+	(void)what;
+	if (peer_is_up(l->shards))
+		gate_shards(l->gate, 1);
+	lead_pump(l);
+}
+
+static void settle_fenced(struct lead *l, const struct record *r)
+{
+	struct settling *s = &l->settling;
+	const char *worker = record_get(r, "worker");
+
+	if (!record_is(r, "fenced") || !worker)
+		return;
+	if (s->count == s->max) {
+		size_t max = s->max ? s->max * 2 : 16;
+		void *more = realloc(s->fenced, max * sizeof *s->fenced);
+		if (!more) {
+			lead_breakf(l, ERROR_OS, "settle", "no memory");
+			return;
+		}
+		s->fenced = more;
+		s->max = max;
+	}
+	snprintf(s->fenced[s->count++], GATE_ID_MAX, "%s", worker);
+}
+
+static void settle_ok(struct lead *l)
+{
+	struct settling *s = &l->settling;
+	const char **name = calloc(s->count + 1, sizeof *name);
+
+	if (!name) {
+		lead_breakf(l, ERROR_OS, "settle", "no memory");
+		return;
+	}
+	for (size_t i = 0; i < s->count; i++)
+		name[i] = s->fenced[i];
+	gate_settled(l->gate, s->number, name, s->count);
+	free(name);
+}
+
+static void settle_err(struct lead *l, const struct record *r)
+{
+	const char *code = record_get(r, "code");
+	uint64_t number = l->settling.number;
+
+	code = code ? code : "";
+	if (strcmp(code, "fenced") == 0) {
+		gate_settle_refused(l->gate, number, GATE_REFUSED_INCARNATION, NULL);
+		return;
+	}
+	log_say(LOG_LEVEL_ERROR, "%s: settle %llu: %s: %s", l->options.shards,
+		(unsigned long long)number, code, r->text ? r->text : "");
+	if (strcmp(code, "bad-request") == 0 || strcmp(code, "unknown-shard") == 0 ||
+	    strcmp(code, "unknown-worker") == 0 || strcmp(code, "not-yours") == 0) {
+		gate_settle_refused(l->gate, number, GATE_REFUSED_LINES, record_get(r, "worker"));
+		return;
+	}
+	/* journal, no memory: what shardd can't do now it can do later. */
+	gate_settle_refused(l->gate, number, GATE_REFUSED_NOW, NULL);
+	again_later(l);
+}
+
+static void on_settle(const struct record *r, int closing, const void *payload, size_t bytes,
+		      void *lead)
+{
+	struct lead *l = lead;
+
+	(void)payload;
+	(void)bytes;
+	if (!r)
+		return; /* on_shards_down() follows */
+	if (!closing) {
+		settle_fenced(l, r);
+		return;
+	}
+	if (record_is(r, "ok"))
+		settle_ok(l);
+	else
+		settle_err(l, r);
+	lead_pump(l);
+}
+
+static size_t settle_line(char *out, const struct gate_line *line)
+{
+	struct record_out o;
+
+	record_begin(&o, out, LINE_ROOM, line->back ? "back" : "apply");
+	record_add(&o, "worker", line->worker);
+	record_add_u64(&o, "generation", line->generation);
+	record_add_u64(&o, "id", line->range.id);
+	record_add_u64(&o, "begin", line->range.begin);
+	record_add_u64(&o, "length", line->range.length);
+	return record_end(&o, NULL);
+}
+
+static void settle(struct lead *l, const struct gate_effect *e)
+{
+	char head[256], *text = malloc(e->lines * LINE_ROOM);
+	struct record_out o;
+	size_t len = 0;
+
+	if (!text) {
+		lead_breakf(l, ERROR_OS, "settle", "no memory");
+		return;
+	}
+	for (size_t i = 0; i < e->lines; i++)
+		len += settle_line(text + len, &e->line[i]);
+	record_begin(&o, head, sizeof head, "settle");
+	record_add_u64(&o, "number", e->number);
+	record_add_u64(&o, "iteration", e->iteration);
+	record_add_u64(&o, "incarnation", l->options.gate.incarnation);
+	record_add_u64(&o, "bytes", len);
+	size_t head_len = record_end(&o, NULL);
+	l->settling.number = e->number;
+	l->settling.count = 0;
+	if (peer_send(l->shards, head, head_len, text, len, on_settle, l) != 0) {
+		gate_settle_refused(l->gate, e->number, GATE_REFUSED_NOW, NULL);
+		again_later(l);
+	}
+	free(text);
+}
+
+static void on_shards_up(struct peer *p, const struct record *r, void *lead)
+{
+	struct lead *l = lead;
+
+	(void)p;
+	(void)r;
+	gate_shards(l->gate, 1);
+	lead_pump(l);
+}
+
+static void on_shards_down(struct peer *p, void *lead)
+{
+	struct lead *l = lead;
+
+	(void)p;
+	log_say(LOG_LEVEL_WARNING, "%s: connection lost; settlements wait", l->options.shards);
+	gate_shards(l->gate, 0);
+	lead_pump(l);
+}
+
+/* ---- the other servers ---- */
+
+static void on_applied(const struct record *r, int closing, const void *payload, size_t bytes,
+		       void *arg)
+{
+	struct other *o = arg;
+	const char *code = r ? record_get(r, "code") : NULL;
+
+	(void)payload;
+	(void)bytes;
+	if (!closing || !r || record_is(r, "ok"))
+		return;
+	/* It is in the journal and not in that server: only a rollback makes them agree again. */
+	lead_breakf(o->lead, ERROR_TEMPFAIL, o->path, "what is committed was not applied: %s: %s",
+		    code ? code : "?", r->text ? r->text : "");
+}
+
+static void send_all(struct lead *l, const char *head, size_t len, const char *payload, size_t bytes)
+{
+	for (size_t i = 0; i < l->others; i++) {
+		struct other *o = &l->other[i];
+		/* A lost connection is the supervisor's: it rolls all servers back. */
+		(void)peer_send(o->peer, head, len, payload, bytes, on_applied, o);
+	}
+}
+
+static size_t apply_line(char *out, const struct gate_part *part)
+{
+	struct record_out o;
+
+	record_begin(&o, out, LINE_ROOM, "part");
+	record_add(&o, "worker", part->worker);
+	record_add_u64(&o, "generation", part->generation);
+	record_add_u64(&o, "sequence", part->sequence);
+	record_add_u64(&o, "unit", part->unit);
+	if (part->scale < 1.0 || part->scale > 1.0)
+		record_add_real(&o, "scale", part->scale);
+	return record_end(&o, NULL);
+}
+
+static int apply_others(struct lead *l, const struct gate_effect *e)
+{
+	char head[256], *text;
+	struct record_out o;
+	size_t len = 0;
+
+	if (l->others == 0)
+		return 0;
+	text = malloc(e->parts * LINE_ROOM + 1);
+	if (!text)
+		return lead_breakf(l, ERROR_OS, "apply", "no memory");
+	for (size_t i = 0; i < e->parts; i++)
+		len += apply_line(text + len, &e->part[i]);
+	record_begin(&o, head, sizeof head, "apply");
+	record_add_u64(&o, "incarnation", l->options.gate.incarnation);
+	record_add_u64(&o, "iteration", e->iteration);
+	record_add_u64(&o, "units", e->units);
+	if (len)
+		record_add_u64(&o, "bytes", len);
+	size_t head_len = record_end(&o, NULL);
+	send_all(l, head, head_len, len ? text : NULL, len);
+	free(text);
+	return 0;
+}
+
+static void apply(struct lead *l, const struct gate_effect *e)
+{
+	struct error err = {0};
+	size_t missing = 0;
+
+	if (e->parts > l->part_max) {
+		free(l->part);
+		l->part = calloc(e->parts, sizeof *l->part);
+		l->part_max = l->part ? e->parts : 0;
+	}
+	if (e->parts && !l->part) {
+		lead_breakf(l, ERROR_OS, "apply", "no memory");
+		return;
+	}
+	for (size_t i = 0; i < e->parts; i++)
+		l->part[i] = (struct ps_part){e->part[i].worker, e->part[i].generation,
+					      e->part[i].sequence, e->part[i].unit,
+					      e->part[i].scale};
+	/* The others first: they work while this part does. */
+	if (apply_others(l, e) != 0)
+		return;
+	if (ps_apply(l->ps, e->units, l->part, e->parts, &missing, &err) != 0)
+		lead_break(l, &err);
+	else if (missing)
+		lead_breakf(l, ERROR_SOFTWARE, "apply", "%zu parts are not staged here", missing);
+	else
+		lead_rows(l, e->samples, e->loss);
+}
+
+static void throw_away(struct lead *l, const struct gate_effect *e)
+{
+	char head[256];
+	struct record_out o;
+
+	ps_throw(l->ps, e->worker, e->generation);
+	record_begin(&o, head, sizeof head, "throw");
+	record_add_u64(&o, "incarnation", l->options.gate.incarnation);
+	record_add(&o, "worker", e->worker);
+	record_add_u64(&o, "generation", e->generation);
+	size_t len = record_end(&o, NULL);
+	send_all(l, head, len, NULL, 0);
+}
+
+static void others_ready(struct lead *l)
+{
+	size_t ready = 0;
+
+	for (size_t i = 0; i < l->others; i++)
+		ready += l->other[i].ready ? 1 : 0;
+	gate_servers(l->gate, ready == l->others);
+	lead_pump(l);
+}
+
+/* A server that comes, or comes back, must be where the lead is: what went to it on a lost
+ * connection is not sent again. */
+static void on_other_stat(const struct record *r, int closing, const void *payload, size_t bytes,
+			  void *arg)
+{
+	struct other *o = arg;
+	struct lead *l = o->lead;
+	uint64_t iteration = 0, incarnation = 0;
+	char part[32];
+
+	(void)payload;
+	(void)bytes;
+	if (!r || closing)
+		return;
+	snprintf(part, sizeof part, "%u/%zu", o->part, l->others + 1);
+	const char *is = record_get(r, "part");
+	if (!is || strcmp(is, part) != 0)
+		lead_breakf(l, ERROR_CONFIG, o->path, "is part %s, not %s", is ? is : "?", part);
+	else if (record_u64(r, "iteration", 0, UINT64_MAX, &iteration, NULL) != 0 ||
+		 record_u64(r, "incarnation", 0, UINT64_MAX, &incarnation, NULL) != 0 ||
+		 iteration != ps_iteration(l->ps) || incarnation != l->options.gate.incarnation)
+		lead_breakf(l, ERROR_TEMPFAIL, o->path,
+			    "is at iteration %llu of incarnation %llu, the lead at %llu of %llu",
+			    (unsigned long long)iteration, (unsigned long long)incarnation,
+			    (unsigned long long)ps_iteration(l->ps),
+			    (unsigned long long)l->options.gate.incarnation);
+	else {
+		o->ready = 1;
+		others_ready(l);
+	}
+}
+
+static void on_other_up(struct peer *p, const struct record *r, void *arg)
+{
+	(void)r;
+	(void)peer_send(p, "stat\n", 5, NULL, 0, on_other_stat, arg);
+}
+
+static void on_other_down(struct peer *p, void *arg)
+{
+	struct other *o = arg;
+
+	(void)p;
+	log_say(LOG_LEVEL_WARNING, "%s: connection lost; units wait", o->path);
+	o->ready = 0;
+	others_ready(o->lead);
+}
+
+/* ---- effects ---- */
+
+void lead_pump(struct lead *l)
+{
+	const struct gate_effect *e;
+
+	if (l->pumping)
+		return;
+	l->pumping = 1;
+	while (!l->broken && (e = gate_next(l->gate))) {
+		switch (e->kind) {
+		case GATE_ANSWER:
+			answer(l, e);
+			break;
+		case GATE_SETTLE:
+			settle(l, e);
+			break;
+		case GATE_APPLY:
+			apply(l, e);
+			break;
+		case GATE_UNSTAGE:
+			ps_push_drop(l->ps, e->worker, e->generation, e->sequence);
+			break;
+		case GATE_THROW:
+			throw_away(l, e);
+			break;
+		case GATE_SAVE:
+			lead_cut_save(l);
+			break;
+		case GATE_CUT:
+			lead_cut_fork(l, e->iteration);
+			break;
+		case GATE_QUIT:
+			lead_breakf(l, ERROR_TEMPFAIL, l->options.shards,
+				    "incarnation %llu is not in force any more",
+				    (unsigned long long)l->options.gate.incarnation);
+			break;
+		}
+	}
+	l->pumping = 0;
+	if (gate_failed(l->gate))
+		lead_breakf(l, ERROR_OS, "gate", "no memory");
+}
+
+/* ---- making ---- */
+
+int lead_new(struct lead **out, const struct lead_options *options, struct error *err)
+{
+	struct lead *l = calloc(1, sizeof *l);
+
+	if (!l)
+		return error_set(err, ERROR_OS, "lead", "no memory");
+	l->options = *options;
+	l->ps = options->ps;
+	l->others = options->server_count;
+	l->started = clock_mono();
+	l->total.iteration = options->gate.iteration;
+	l->options.gate.commit = options->shards != NULL;
+	l->other = calloc(l->others + 1, sizeof *l->other);
+	l->cut.part = calloc(l->others + 1, sizeof *l->cut.part);
+	if (!l->other || !l->cut.part) {
+		lead_free(l);
+		return error_set(err, ERROR_OS, "lead", "no memory");
+	}
+	if (gate_new(&l->gate, &l->options.gate, err) != 0) {
+		lead_free(l);
+		return -1;
+	}
+	gate_servers(l->gate, l->others == 0);
+	*out = l;
+	return 0;
+}
+
+int lead_start(struct lead *l, struct server *server, struct error *err)
+{
+	struct event_base *base = server_base(server);
+	struct peer_options shards = {.path = l->options.shards,
+				      .up = on_shards_up,
+				      .down = on_shards_down,
+				      .owner = l,
+				      .answer_seconds = SETTLE_SECONDS};
+
+	l->server = server;
+	l->again = event_new(base, -1, 0, on_again, l);
+	if (!l->again)
+		return error_set(err, ERROR_OS, "lead", "no memory");
+	if (l->options.shards && !(l->shards = peer_new(base, &shards)))
+		return error_set(err, ERROR_OS, l->options.shards, "no memory");
+	for (size_t i = 0; i < l->others; i++) {
+		struct other *o = &l->other[i];
+		struct peer_options other = {.path = l->options.servers[i],
+					     .up = on_other_up,
+					     .down = on_other_down,
+					     .owner = o};
+		o->lead = l;
+		o->path = l->options.servers[i];
+		o->part = (uint32_t)i + 1;
+		o->peer = peer_new(base, &other);
+		if (!o->peer)
+			return error_set(err, ERROR_OS, o->path, "no memory");
+	}
+	return 0;
+}
+
+/* Nothing that the server still has may point here. */
+static void end_requests(struct lead *l)
+{
+	struct pending *p, *next;
+
+	HASH_ITER (hh, l->pendings, p, next) {
+		HASH_DEL(l->pendings, p);
+		request_err(p->rq, "stopping", NULL);
+		free(p);
+	}
+	while (l->watchers) {
+		request_ok(l->watchers->rq, NULL);
+		lead_watcher_free(l->watchers);
+	}
+}
+
+void lead_free(struct lead *l)
+{
+	if (!l)
+		return;
+	l->broken = 1; /* peers tell their open requests now: nothing is to follow from it */
+	end_requests(l);
+	for (size_t i = 0; l->other && i < l->others; i++) {
+		if (l->other[i].peer)
+			peer_free(l->other[i].peer);
+	}
+	if (l->shards)
+		peer_free(l->shards);
+	if (l->again)
+		event_free(l->again);
+	gate_free(l->gate);
+	free(l->other);
+	free(l->cut.part);
+	free(l->settling.fenced);
+	free(l->part);
+	free(l);
+}

@@ -1,0 +1,326 @@
+/*
+ * What the lead can be asked: each request becomes an event of the gate, whose effects answer it.
+ */
+#include "gate/lead_internal.h"
+
+#include "base/clock.h"
+#include "wire/record.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- workers ---- */
+
+static int who_read(struct request *rq, struct gate_who *who, struct error *err)
+{
+	const struct record *r = request_record(rq);
+
+	memset(who, 0, sizeof *who);
+	who->connection = connection_number(request_connection(rq));
+	return record_id(r, "worker", &who->worker, err) != 0 ||
+			       record_u64(r, "generation", 1, UINT64_MAX - 1, &who->generation,
+					  err) != 0 ||
+			       record_u64(r, "incarnation", 0, UINT64_MAX, &who->incarnation,
+					  err) != 0
+		       ? -1
+		       : 0;
+}
+
+static void member_event(struct request *rq, struct lead *l,
+			 void (*event)(struct gate *g, const struct gate_who *who))
+{
+	struct gate_who who;
+	struct error err = {0};
+
+	if (who_read(rq, &who, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	who.token = lead_defer(l, rq);
+	if (!who.token)
+		return;
+	event(l->gate, &who);
+	lead_pump(l);
+}
+
+static void on_join(struct request *rq, void *lead)
+{
+	member_event(rq, lead, gate_join);
+}
+
+static void on_leave(struct request *rq, void *lead)
+{
+	member_event(rq, lead, gate_leave);
+}
+
+static void on_end(struct request *rq, void *lead)
+{
+	member_event(rq, lead, gate_end);
+}
+
+void lead_closed(struct connection *c, void *lead)
+{
+	struct lead *l = lead;
+
+	gate_closed(l->gate, connection_number(c));
+	lead_pump(l);
+}
+
+/* The sum of losses. One that is not finite says that the model has diverged: applying its gradient
+ * would spread that to all parameters, unseen. */
+static int loss_read(struct request *rq, double *loss, int *diverged, struct error *err)
+{
+	const char *text = record_get(request_record(rq), "loss");
+
+	*loss = 0.0;
+	*diverged = text && (!*text || strcasestr(text, "nan") || strcasestr(text, "inf"));
+	if (!text || *diverged)
+		return 0;
+	return record_real(request_record(rq), "loss", -1e300, 1e300, loss, err);
+}
+
+static void push(struct lead *l, struct request *rq, struct staged *staged,
+		 const struct gate_push *given)
+{
+	struct gate_who who;
+	struct error err = {0};
+	struct gate_push push = *given;
+
+	if (who_read(rq, &who, &err) != 0) {
+		staged_free(staged);
+		request_bad(rq, &err);
+		return;
+	}
+	push.sequence = staged->sequence;
+	push.iteration = staged->iteration;
+	push.count = staged->push.count;
+	who.token = lead_defer(l, rq);
+	if (!who.token || gate_push(l->gate, &who, &push) == GATE_NOT)
+		staged_free(staged);
+	else if (ps_push_keep(l->ps, staged, &err) != 0) {
+		staged_free(staged);
+		lead_break(l, &err); /* it may be in a settle by now */
+	}
+	lead_pump(l);
+}
+
+static void on_push(struct request *rq, void *lead)
+{
+	struct lead *l = lead;
+	struct gate_range range[GATE_RANGES_MAX];
+	struct gate_push given = {.range = range};
+	struct staged *staged;
+	struct error err = {0};
+	const char *ranges = record_get(request_record(rq), "ranges");
+	int diverged;
+
+	if (gate_ranges_parse(ranges ? ranges : "", range, &given.ranges, &err) != 0 ||
+	    loss_read(rq, &given.loss, &diverged, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	if (diverged) {
+		request_err(rq, "diverged", "the loss is not finite");
+		return;
+	}
+	if (ps_push_read(l->ps, rq, &staged, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	push(l, rq, staged, &given);
+}
+
+static void on_pull(struct request *rq, void *lead)
+{
+	ps_pull(rq, ((struct lead *)lead)->ps);
+}
+
+/* ---- the supervisor ---- */
+
+static void on_fence(struct request *rq, void *lead)
+{
+	struct lead *l = lead;
+	const char *worker;
+	uint64_t generation, token;
+	struct error err = {0};
+
+	if (record_id(request_record(rq), "worker", &worker, &err) != 0 ||
+	    record_u64(request_record(rq), "generation", 0, UINT64_MAX - 2, &generation, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	token = lead_defer(l, rq);
+	if (!token)
+		return;
+	gate_fence(l->gate, worker, generation, token);
+	lead_pump(l);
+}
+
+static void on_cut(struct request *rq, void *lead)
+{
+	struct lead *l = lead;
+	const char *path;
+	struct error err = {0};
+
+	if (record_text(request_record(rq), "path", &path, &err) != 0 || !*path) {
+		request_err(rq, "bad-request", "path=DIRECTORY is wanted");
+		return;
+	}
+	lead_cut_begin(l, rq, path);
+	lead_pump(l);
+}
+
+static void on_act(struct request *rq, void *lead)
+{
+	struct lead *l = lead;
+	struct payload *payload = request_payload(rq);
+	struct error err = {0};
+
+	if (!payload || payload_bytes(payload) > GATE_ACTIONS_BYTES_MAX) {
+		request_err(rq, "bad-request", "a payload of action lines is wanted, at most %d bytes",
+			    GATE_ACTIONS_BYTES_MAX);
+		return;
+	}
+	/* A copy: the client could change mapped memory between check and use. */
+	size_t len = payload_bytes(payload);
+	char *lines = malloc(len + 1);
+	uint64_t token = lines ? lead_defer(l, rq) : 0;
+	if (!token) {
+		if (!lines)
+			request_err(rq, "no-memory", NULL);
+		free(lines);
+		return;
+	}
+	memcpy(lines, payload_data(payload), len);
+	if (gate_act(l->gate, lines, len, token, &err) != 0)
+		request_bad(lead_take(l, token), &err);
+	free(lines);
+	lead_pump(l);
+}
+
+static void on_finish(struct request *rq, void *lead)
+{
+	struct lead *l = lead;
+	uint64_t token = lead_defer(l, rq);
+
+	if (!token)
+		return;
+	gate_finish(l->gate, token);
+	lead_pump(l);
+}
+
+static void put_member(const char *worker, uint64_t generation, uint64_t iteration,
+		       const char *state, void *arg)
+{
+	char line[512];
+	struct record_out o;
+
+	record_begin(&o, line, sizeof line, "member");
+	record_add(&o, "worker", worker);
+	record_add_u64(&o, "generation", generation);
+	record_add_u64(&o, "iteration", iteration);
+	record_add(&o, "state", state);
+	request_put_record(arg, &o);
+}
+
+static void on_members(struct request *rq, void *lead)
+{
+	gate_members(((struct lead *)lead)->gate, put_member, rq);
+	request_ok(rq, NULL);
+}
+
+static void on_stat(struct request *rq, void *lead)
+{
+	struct lead *l = lead;
+
+	ps_stat(rq, l->ps, gate_active(l->gate));
+}
+
+/* ---- rows for watchers ---- */
+
+static void watcher_gone(struct request *rq, void *arg)
+{
+	(void)rq;
+	lead_watcher_free(arg);
+}
+
+void lead_watcher_free(struct watcher *w)
+{
+	*w->at = w->next;
+	if (w->next)
+		w->next->at = w->at;
+	free(w);
+}
+
+static void on_watch(struct request *rq, void *lead)
+{
+	struct lead *l = lead;
+	struct watcher *w = calloc(1, sizeof *w);
+	struct error err = {0};
+	double every = 0.0;
+
+	if (!w) {
+		request_err(rq, "no-memory", NULL);
+		return;
+	}
+	if (record_real_opt(request_record(rq), "every", 0.0, 1e9, &every, &err) != 0) {
+		request_bad(rq, &err);
+		free(w);
+		return;
+	}
+	w->lead = l;
+	w->rq = rq;
+	rows_start(&w->rows, every, &l->total, clock_mono());
+	w->next = l->watchers;
+	w->at = &l->watchers;
+	if (w->next)
+		w->next->at = &w->next;
+	l->watchers = w;
+	request_defer(rq, watcher_gone, w);
+}
+
+void lead_rows(struct lead *l, uint64_t samples, double loss)
+{
+	double now = clock_mono(), mean;
+	char line[512];
+	struct record_out o;
+
+	l->total.iteration = ps_iteration(l->ps);
+	l->total.samples += samples;
+	l->total.loss += loss;
+	for (struct watcher *w = l->watchers; w; w = w->next) {
+		if (!rows_due(&w->rows, &l->total, now, &mean))
+			continue;
+		record_begin(&o, line, sizeof line, "row");
+		record_add_u64(&o, "iteration", l->total.iteration);
+		record_add_real(&o, "loss", mean);
+		record_add_u64(&o, "samples", l->total.samples);
+		record_add_seconds(&o, "at", clock_epoch());
+		record_add_seconds(&o, "time", now - l->started);
+		record_add_u64(&o, "members", gate_active(l->gate));
+		request_put_record(w->rq, &o);
+	}
+}
+
+#define WHO_KEYS "worker generation incarnation"
+
+const struct verb lead_verbs[] = {
+	{"pull", PS_PULL_KEYS, PS_PULL_MORE, on_pull, PS_PAYLOAD_BYTES_MAX,
+	 "parameters as of an iteration; payload: u32 keys"},
+	{"push", PS_PUSH_KEYS, PS_PUSH_MORE, on_push, PS_PAYLOAD_BYTES_MAX,
+	 "gradients; answered when they are committed and applied"},
+	{"join", WHO_KEYS, "size", on_join, 0, "become a member, at the next iteration"},
+	{"leave", WHO_KEYS, "", on_leave, 0, "nobody waits for this worker any more"},
+	{"end", WHO_KEYS, "", on_end, 0, "no work is left; answered when the job is finished"},
+	{"fence", "worker generation", "", on_fence, 0,
+	 "the supervisor: refuse generations up to this one"},
+	{"cut", "path", "", on_cut, 0, "the supervisor: a checkpoint into a new directory"},
+	{"act", "", "", on_act, GATE_ACTIONS_BYTES_MAX,
+	 "the supervisor: actions for all workers; payload: their lines"},
+	{"finish", "", "", on_finish, 0, "the supervisor: workers that said end may go"},
+	{"watch", "", "every", on_watch, 0, "a row of progress now and then, until you go"},
+	{"members", "", "", on_members, 0, "who takes part"},
+	{"stat", "", "", on_stat, 0, "what is here"},
+};
+const size_t lead_verb_count = sizeof lead_verbs / sizeof *lead_verbs;

@@ -1,0 +1,167 @@
+/*
+ * The forked writer.  The child touches nothing but its copy of the parameters, its file and its
+ * pipe: sockets are closed first, so that neither name, lock nor clients outlive the parent.
+ */
+#include "ps/fork.h"
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "wire/record.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PIPE_FD 3
+
+struct fork_child {
+	pid_t pid;
+	int pipe;
+	struct event *readable;
+	fork_done_fn *done;
+	void *arg;
+	double stall;
+	char path[CKPT_PATH_MAX];
+	char answer[RECORD_LINE_MAX];
+	size_t len;
+};
+
+static void child(struct server *server, const struct store *store, const char *path, int out)
+	__attribute__((noreturn));
+
+static void child(struct server *server, const struct store *store, const char *path, int out)
+{
+	struct error err = {0};
+	struct record_out o;
+	char line[RECORD_LINE_MAX], why[ERROR_PLACE_MAX + ERROR_TEXT_MAX];
+	uint64_t bytes = 0, sum = 0;
+
+	server_forked(server);
+	if (out != PIPE_FD && dup2(out, PIPE_FD) < 0)
+		_exit(ERROR_OS);
+	close_range(PIPE_FD + 1, ~0u, 0);
+	/* Training goes on meanwhile and comes first. */
+	(void)setpriority(PRIO_PROCESS, 0, 10);
+	if (store_write(store, path, &bytes, &sum, &err) == 0) {
+		record_begin(&o, line, sizeof line, "ok");
+		record_add_u64(&o, "bytes", bytes);
+		record_add_u64(&o, "sum", sum);
+	} else {
+		error_format(&err, why, sizeof why);
+		record_begin(&o, line, sizeof line, "err");
+		record_add(&o, "why", why);
+	}
+	size_t len = record_end(&o, NULL);
+	int written = fs_write_all(PIPE_FD, line, len, "pipe", &err);
+	_exit(written == 0 ? 0 : ERROR_IO);
+}
+
+static void clear(struct fork_child *f)
+{
+	if (f->readable)
+		event_free(f->readable);
+	close(f->pipe);
+	while (waitpid(f->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	free(f);
+}
+
+static void read_answer(struct fork_child *f, struct fork_result *result)
+{
+	struct record *r = malloc(sizeof *r);
+	const char *why = NULL;
+	size_t len = f->len && f->answer[f->len - 1] == '\n' ? f->len - 1 : 0;
+
+	snprintf(result->why, sizeof result->why, "the writer of %.400s died", f->path);
+	if (r && len && record_parse(r, f->answer, len, NULL) == 0) {
+		result->ok = record_is(r, "ok") &&
+			     record_u64(r, "bytes", 0, UINT64_MAX, &result->bytes, NULL) == 0 &&
+			     record_u64(r, "sum", 0, UINT64_MAX, &result->sum, NULL) == 0;
+		why = record_get(r, "why");
+		if (why)
+			snprintf(result->why, sizeof result->why, "%s", why);
+	}
+	free(r);
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+	struct fork_child *f = arg;
+	struct fork_result result = {.stall = f->stall};
+	fork_done_fn *done = f->done;
+	void *done_arg = f->arg;
+
+	if (what & EV_TIMEOUT) {
+		kill(f->pid, SIGKILL);
+	} else {
+		ssize_t n = read(fd, f->answer + f->len, sizeof f->answer - f->len);
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return;
+		if (n > 0) {
+			f->len += (size_t)n;
+			return;
+		}
+		read_answer(f, &result);
+	}
+	if (what & EV_TIMEOUT)
+		snprintf(result.why, sizeof result.why, "%.400s was not written in %.0f s", f->path,
+			 FORK_SECONDS_MAX);
+	clear(f);
+	done(&result, done_arg);
+}
+
+int fork_start(struct fork_child **out, struct server *server, const struct store *store,
+	       const char *path, fork_done_fn *done, void *arg, struct error *err)
+{
+	struct timeval limit = {.tv_sec = (time_t)FORK_SECONDS_MAX};
+	struct fork_child *f = calloc(1, sizeof *f);
+	int ends[2];
+
+	if (!f)
+		return error_set(err, ERROR_OS, path, "no memory");
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
+		free(f);
+		return error_errno(err, ERROR_OS, path, "pipe");
+	}
+	f->pipe = ends[0];
+	f->done = done;
+	f->arg = arg;
+	snprintf(f->path, sizeof f->path, "%s", path);
+	f->readable = event_new(server_base(server), f->pipe, EV_READ | EV_PERSIST, on_readable, f);
+	double before = clock_mono();
+	f->pid = f->readable ? fork() : -1;
+	if (f->pid == 0)
+		child(server, store, f->path, ends[1]);
+	f->stall = clock_mono() - before;
+	close(ends[1]);
+	if (f->pid < 0) {
+		error_errno(err, ERROR_OS, path, "fork");
+		if (f->readable)
+			event_free(f->readable);
+		close(f->pipe);
+		free(f);
+		return -1;
+	}
+	if (event_add(f->readable, &limit) != 0) {
+		kill(f->pid, SIGKILL);
+		clear(f);
+		return error_set(err, ERROR_OS, path, "no event");
+	}
+	*out = f;
+	return 0;
+}
+
+void fork_stop(struct fork_child *f)
+{
+	if (!f)
+		return;
+	kill(f->pid, SIGKILL);
+	clear(f);
+}

@@ -1,0 +1,558 @@
+/*
+ * The requests that every part answers.  Nothing that a client sends is trusted: sizes, keys and
+ * order are checked before anything is kept, and memory that a client can still write is read once.
+ *
+ * Never decides what is applied.
+ */
+#include "ps/ps_internal.h"
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "wire/record.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT_MAX (UINT64_C(1) << 48) /* samples of a push */
+
+int ps_new(struct ps **out, const struct ps_options *options, struct error *err)
+{
+	struct ps *p = calloc(1, sizeof *p);
+
+	if (!p)
+		return error_set(err, ERROR_OS, "ps", "no memory");
+	p->options = *options;
+	p->store = options->store;
+	p->applied = options->iteration;
+	p->waits_end = &p->waits;
+	if (stage_new(&p->stage, err) != 0) {
+		free(p);
+		return -1;
+	}
+	*out = p;
+	return 0;
+}
+
+int ps_start(struct ps *p, struct server *server, struct error *err)
+{
+	struct peer_options options = {.path = p->options.monitor, .owner = p};
+
+	p->server = server;
+	if (!p->options.monitor)
+		return 0;
+	p->monitor = peer_new(server_base(server), &options);
+	if (!p->monitor)
+		return error_set(err, ERROR_OS, p->options.monitor, "no memory");
+	return 0;
+}
+
+static void wait_free(struct ps_wait *w)
+{
+	struct ps *p = w->ps;
+
+	*w->at = w->next;
+	if (w->next)
+		w->next->at = w->at;
+	else
+		p->waits_end = w->at;
+	staged_free(w->push);
+	free(w->row);
+	free(w);
+}
+
+void ps_free(struct ps *p)
+{
+	if (!p)
+		return;
+	fork_stop(p->fork);
+	if (p->asked)
+		request_err(p->asked, "stopping", NULL);
+	while (p->waits) {
+		request_err(p->waits->rq, "stopping", NULL);
+		wait_free(p->waits);
+	}
+	if (p->monitor)
+		peer_free(p->monitor);
+	stage_free(p->stage);
+	free(p->scratch);
+	free(p->unit);
+	free(p);
+}
+
+const struct error *ps_broken(const struct ps *p)
+{
+	return p->broken ? &p->error : NULL;
+}
+
+void ps_break(struct ps *p, const struct error *err)
+{
+	if (!p->broken)
+		p->error = *err;
+	p->broken = 1;
+	server_stop(p->server);
+}
+
+uint64_t ps_iteration(const struct ps *p)
+{
+	return p->applied;
+}
+
+/* ---- waiting for an iteration ---- */
+
+static void on_cancel(struct request *rq, void *arg)
+{
+	(void)rq;
+	wait_free(arg);
+}
+
+static void wait_add(struct ps_wait *w, struct ps *p, struct request *rq, uint64_t iteration)
+{
+	w->ps = p;
+	w->rq = rq;
+	w->iteration = iteration;
+	w->at = p->waits_end;
+	w->next = NULL;
+	*p->waits_end = w;
+	p->waits_end = &w->next;
+	request_defer(rq, on_cancel, w);
+}
+
+/* ---- pull ---- */
+
+struct pull {
+	uint64_t iteration, into_offset, into_bytes, dense, rows;
+	int into;
+};
+
+static int pull_read(const struct ps *p, struct request *rq, struct pull *q, struct error *err)
+{
+	const struct record *r = request_record(rq);
+	struct payload *payload = request_payload(rq);
+	const char *worker;
+
+	memset(q, 0, sizeof *q);
+	if (record_id(r, "worker", &worker, err) != 0 ||
+	    record_u64(r, "iteration", 0, UINT64_MAX, &q->iteration, err) != 0 ||
+	    record_u64(r, "dense", 0, 1, &q->dense, err) != 0 ||
+	    record_u64(r, "rows", 0, UINT32_MAX, &q->rows, err) != 0 ||
+	    record_u64_opt(r, "into-offset-bytes", 0, UINT64_MAX, &q->into_offset, err) != 0 ||
+	    record_u64_opt(r, "into-bytes", 0, UINT64_MAX, &q->into_bytes, err) != 0)
+		return -1;
+	q->into = record_get(r, "into-bytes") != NULL;
+	if (q->rows * sizeof(uint32_t) != (payload ? payload_bytes(payload) : 0))
+		return error_set(err, ERROR_DATA, NULL, "rows=%llu with a payload of %zu bytes",
+				 (unsigned long long)q->rows, payload ? payload_bytes(payload) : 0);
+	if (q->rows && store_width(p->store) == 0)
+		return error_set(err, ERROR_DATA, NULL, "rows=%llu, but there is no table",
+				 (unsigned long long)q->rows);
+	return 0;
+}
+
+/* The bulk of a model: dense range, then rows. */
+static void model_fill(const struct ps *p, int dense, size_t rows, float *const *row, float *out,
+		       int apart)
+{
+	if (dense) {
+		store_pull_dense(p->store, out, apart);
+		out += store_dense_count(p->store);
+	}
+	store_pull_rows(p->store, row, rows, out);
+}
+
+static void pull_answer(struct ps *p, struct request *rq, int dense, size_t rows, float *const *row,
+			int into, uint64_t into_offset, uint64_t into_bytes)
+{
+	size_t width = store_width(p->store), count = dense ? store_dense_count(p->store) : 0;
+	size_t bytes = (count + rows * width) * sizeof(float);
+	char line[256];
+	struct record_out o;
+	float *out = into ? request_mapped(rq, into_offset, bytes) : malloc(bytes ? bytes : 1);
+
+	if (into && (bytes > into_bytes || (!out && bytes))) {
+		request_err(rq, "bad-request",
+			    "%zu bytes do not fit into-offset-bytes=%llu into-bytes=%llu", bytes,
+			    (unsigned long long)into_offset, (unsigned long long)into_bytes);
+		return;
+	}
+	if (!out) {
+		request_err(rq, "no-memory", "%zu bytes", bytes);
+		return;
+	}
+	model_fill(p, dense, rows, row, out, into);
+	record_begin(&o, line, sizeof line, "model");
+	record_add_u64(&o, "iteration", p->applied);
+	record_add_u64(&o, "dense", count);
+	record_add_u64(&o, "rows", rows);
+	record_add_u64(&o, "width", width);
+	if (into) {
+		record_add_u64(&o, "map-offset-bytes", into_offset);
+		record_add_u64(&o, "map-bytes", bytes);
+	} else
+		record_add_u64(&o, "bytes", bytes);
+	request_put_record(rq, &o);
+	if (!into && bytes)
+		request_put_ref(rq, out, bytes, free, out);
+	else if (!into)
+		free(out);
+	request_ok(rq, NULL);
+}
+
+static float **scratch(struct ps *p, size_t rows)
+{
+	if (rows > p->scratch_rows) {
+		free(p->scratch);
+		p->scratch = malloc(rows * 2 * sizeof *p->scratch);
+		p->scratch_rows = p->scratch ? rows * 2 : 0;
+	}
+	return p->scratch;
+}
+
+static void pull_later(struct ps *p, struct request *rq, const struct pull *q, float *const *row)
+{
+	struct ps_wait *w = calloc(1, sizeof *w);
+
+	if (w && q->rows)
+		w->row = malloc((size_t)q->rows * sizeof *w->row);
+	if (!w || (q->rows && !w->row)) {
+		free(w);
+		request_err(rq, "no-memory", "for a pull that waits");
+		return;
+	}
+	if (q->rows)
+		memcpy(w->row, row, (size_t)q->rows * sizeof *w->row);
+	w->rows = (size_t)q->rows;
+	w->dense = (int)q->dense;
+	w->into = q->into;
+	w->into_offset = q->into_offset;
+	w->into_bytes = q->into_bytes;
+	wait_add(w, p, rq, q->iteration);
+}
+
+/* Whether a request of a worker is of this incarnation; answers when not. */
+static int in_force(struct ps *p, struct request *rq)
+{
+	struct error err;
+	uint64_t incarnation;
+
+	if (record_u64(request_record(rq), "incarnation", 0, UINT64_MAX, &incarnation, &err) != 0) {
+		request_bad(rq, &err);
+		return 0;
+	}
+	if (incarnation != p->options.incarnation) {
+		request_err(rq, "fenced", "incarnation %llu is in force",
+			    (unsigned long long)p->options.incarnation);
+		return 0;
+	}
+	return 1;
+}
+
+void ps_pull(struct request *rq, void *ps)
+{
+	struct ps *p = ps;
+	struct pull q;
+	struct error err = {0};
+	double start = clock_mono();
+
+	p->pulls++;
+	if (!in_force(p, rq))
+		return;
+	if (pull_read(p, rq, &q, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	float **row = scratch(p, (size_t)q.rows);
+	if (q.rows && !row) {
+		request_err(rq, "no-memory", "%llu rows", (unsigned long long)q.rows);
+		return;
+	}
+	if (q.rows && store_rows(p->store, payload_data(request_payload(rq)), (size_t)q.rows, 0,
+				 row, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	if (q.iteration > p->applied)
+		pull_later(p, rq, &q, row);
+	else
+		pull_answer(p, rq, (int)q.dense, (size_t)q.rows, row, q.into, q.into_offset,
+			    q.into_bytes);
+	p->work += clock_mono() - start;
+}
+
+/* ---- push ---- */
+
+static int push_fields(const struct record *r, struct staged *s, uint64_t *dense, uint64_t *rows,
+		       struct error *err)
+{
+	const char *worker;
+
+	if (record_id(r, "worker", &worker, err) != 0 ||
+	    record_u64(r, "generation", 1, UINT64_MAX - 1, &s->generation, err) != 0 ||
+	    record_u64(r, "sequence", 0, UINT64_MAX - 1, &s->sequence, err) != 0 ||
+	    record_u64(r, "iteration", 0, UINT64_MAX - 1, &s->iteration, err) != 0 ||
+	    record_u64(r, "count", 0, COUNT_MAX, &s->push.count, err) != 0 ||
+	    record_u64(r, "dense", 0, 1, dense, err) != 0 ||
+	    record_u64(r, "rows", 0, UINT32_MAX, rows, err) != 0)
+		return -1;
+	snprintf(s->worker, sizeof s->worker, "%s", worker);
+	s->push.scale = 1.0;
+	return 0;
+}
+
+/* Finds the parts of the payload: float dense[count], u32 keys[rows], float rows[rows * width]. */
+static int push_payload(struct ps *p, struct staged *s, struct payload *payload, uint64_t dense,
+			uint64_t rows, struct error *err)
+{
+	uint64_t width = store_width(p->store);
+	uint64_t count = dense ? store_dense_count(p->store) : 0;
+	uint64_t want = (count + rows * (1 + width)) * sizeof(float);
+	uint64_t have = payload ? payload_bytes(payload) : 0;
+	float **row = NULL;
+
+	if (rows && width == 0)
+		return error_set(err, ERROR_DATA, NULL, "rows=%llu, but there is no table",
+				 (unsigned long long)rows);
+	if (want != have)
+		return error_set(err, ERROR_DATA, NULL,
+				 "a payload of %llu bytes, %llu floats and %llu rows of %llu make %llu",
+				 (unsigned long long)have, (unsigned long long)count,
+				 (unsigned long long)rows, (unsigned long long)width,
+				 (unsigned long long)want);
+	if (have == 0)
+		return 0;
+	const float *data = payload_data(payload);
+	const uint32_t *key = (const uint32_t *)(const void *)(data + count);
+	s->push.dense = count ? data : NULL;
+	if (rows) {
+		row = malloc((size_t)rows * sizeof *row);
+		if (!row)
+			return error_set(err, ERROR_OS, NULL, "no memory for %llu rows",
+					 (unsigned long long)rows);
+		s->push.row = row;
+		s->push.rows = (size_t)rows;
+		s->push.row_gradient = data + count + rows;
+		if (store_rows(p->store, key, (size_t)rows, 1, row, err) != 0)
+			return -1;
+	}
+	s->payload = payload_hold(payload);
+	return 0;
+}
+
+int ps_push_read(struct ps *p, struct request *rq, struct staged **out, struct error *err)
+{
+	struct staged *s = calloc(1, sizeof *s);
+	uint64_t dense, rows;
+	double start = clock_mono();
+
+	if (!s)
+		return error_set(err, ERROR_OS, NULL, "no memory");
+	p->pushes++;
+	if (push_fields(request_record(rq), s, &dense, &rows, err) != 0 ||
+	    push_payload(p, s, request_payload(rq), dense, rows, err) != 0) {
+		staged_free(s);
+		return -1;
+	}
+	*out = s;
+	p->work += clock_mono() - start;
+	return 0;
+}
+
+int ps_push_keep(struct ps *p, struct staged *push, struct error *err)
+{
+	return stage_put(p->stage, push, err);
+}
+
+void ps_push_drop(struct ps *p, const char *worker, uint64_t generation, uint64_t sequence)
+{
+	stage_drop(p->stage, worker, generation, sequence);
+}
+
+void ps_throw(struct ps *p, const char *worker, uint64_t generation)
+{
+	stage_throw(p->stage, worker, generation);
+}
+
+/* A part that is not the lead: keep it and say so. */
+static void push_accept(struct ps *p, struct request *rq, struct staged *s)
+{
+	struct error err = {0};
+
+	if (p->options.bsp && s->iteration < p->applied) {
+		/* Its unit is over: the lead will settle it as dropped. */
+		staged_free(s);
+	} else if (stage_put(p->stage, s, &err) != 0) {
+		staged_free(s);
+		request_err(rq, err.code == ERROR_DATA ? "fenced" : "no-memory", "%s", err.text);
+		return;
+	}
+	request_ok(rq, "staged=1");
+}
+
+static void on_push(struct request *rq, void *ps)
+{
+	struct ps *p = ps;
+	struct staged *s;
+	struct error err = {0};
+
+	if (!in_force(p, rq))
+		return;
+	if (ps_push_read(p, rq, &s, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	if (s->iteration <= p->applied) {
+		push_accept(p, rq, s);
+		return;
+	}
+	struct ps_wait *w = calloc(1, sizeof *w);
+	if (!w) {
+		staged_free(s);
+		request_err(rq, "no-memory", "for a push that waits");
+		return;
+	}
+	w->push = s;
+	wait_add(w, p, rq, s->iteration);
+}
+
+void ps_answer_wait(struct ps_wait *w)
+{
+	struct ps *p = w->ps;
+	struct request *rq = w->rq;
+	struct staged *s = w->push;
+
+	w->push = NULL;
+	if (s)
+		push_accept(p, rq, s);
+	else
+		pull_answer(p, rq, w->dense, w->rows, w->row, w->into, w->into_offset,
+			    w->into_bytes);
+	wait_free(w);
+}
+
+/* ---- the lead's requests ---- */
+
+static void on_throw(struct request *rq, void *ps)
+{
+	struct ps *p = ps;
+	const char *worker;
+	uint64_t generation;
+	struct error err = {0};
+
+	if (!in_force(p, rq))
+		return;
+	if (record_id(request_record(rq), "worker", &worker, &err) != 0 ||
+	    record_u64(request_record(rq), "generation", 0, UINT64_MAX, &generation, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	ps_throw(p, worker, generation);
+	request_ok(rq, NULL);
+}
+
+static void forked(const struct fork_result *result, void *ps)
+{
+	struct ps *p = ps;
+	fork_done_fn *done = p->fork_done;
+
+	p->fork = NULL;
+	done(result, p->fork_arg);
+}
+
+int ps_cut(struct ps *p, const char *path, fork_done_fn *done, void *arg, struct error *err)
+{
+	if (p->fork)
+		return error_set(err, ERROR_TEMPFAIL, path, "another cut is being written");
+	p->fork_done = done;
+	p->fork_arg = arg;
+	return fork_start(&p->fork, p->server, p->store, path, forked, p, err);
+}
+
+/* A cut asked for over the socket. Its client may go first: the child writes on, nobody is told. */
+static void asker_gone(struct request *rq, void *ps)
+{
+	(void)rq;
+	((struct ps *)ps)->asked = NULL;
+}
+
+static void answer_cut(const struct fork_result *result, void *ps)
+{
+	struct ps *p = ps;
+	struct request *rq = p->asked;
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+
+	p->asked = NULL;
+	if (rq && result->ok) {
+		record_begin(&o, line, sizeof line, "ok");
+		record_add(&o, "file", p->asked_path);
+		record_add_u64(&o, "bytes", result->bytes);
+		record_add_u64(&o, "sum", result->sum);
+		record_add_seconds(&o, "stall", result->stall);
+		request_ok_record(rq, &o);
+	} else if (rq)
+		request_err(rq, "cut", "%s", result->why);
+}
+
+static void on_cut(struct request *rq, void *ps)
+{
+	struct ps *p = ps;
+	const char *path;
+	struct error err = {0};
+	char name[CKPT_NAME_MAX], file[CKPT_PATH_MAX];
+
+	if (!in_force(p, rq))
+		return;
+	ckpt_part_name(p->options.part, name);
+	if (record_text(request_record(rq), "path", &path, &err) != 0 ||
+	    fs_join(file, sizeof file, path, name, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	if (ps_cut(p, file, answer_cut, p, &err) != 0) {
+		request_err(rq, err.code == ERROR_TEMPFAIL ? "busy" : "cut", "%s", err.text);
+		return;
+	}
+	memcpy(p->asked_path, file, sizeof file);
+	p->asked = rq;
+	request_defer(rq, asker_gone, p);
+}
+
+void ps_stat(struct request *rq, struct ps *p, size_t members)
+{
+	char line[RECORD_LINE_MAX], part[32];
+	struct record_out o;
+
+	snprintf(part, sizeof part, "%u/%u", p->options.part, p->options.parts);
+	record_begin(&o, line, sizeof line, "stat");
+	record_add(&o, "id", p->options.id);
+	record_add(&o, "part", part);
+	record_add_u64(&o, "iteration", p->applied);
+	record_add_u64(&o, "incarnation", p->options.incarnation);
+	record_add_u64(&o, "dense", store_dense_count(p->store));
+	record_add_u64(&o, "rows", store_row_count(p->store));
+	record_add_u64(&o, "staged", stage_count(p->stage));
+	record_add_u64(&o, "pushes", p->pushes);
+	record_add_u64(&o, "pulls", p->pulls);
+	record_add_u64(&o, "members", members);
+	request_put_record(rq, &o);
+	request_ok(rq, NULL);
+}
+
+static void on_stat(struct request *rq, void *ps)
+{
+	ps_stat(rq, ps, 0);
+}
+
+const struct verb ps_verbs[] = {
+	{"pull", PS_PULL_KEYS, PS_PULL_MORE, ps_pull, PS_PAYLOAD_BYTES_MAX,
+	 "parameters as of an iteration; payload: u32 keys"},
+	{"push", PS_PUSH_KEYS, PS_PUSH_MORE, on_push, PS_PAYLOAD_BYTES_MAX,
+	 "gradients, staged until the lead says apply"},
+	{"apply", "incarnation iteration units", "", ps_on_apply, PS_APPLY_BYTES_MAX,
+	 "the lead: these staged parts are committed"},
+	{"throw", "incarnation worker generation", "", on_throw, 0,
+	 "the lead: staged parts of a fenced worker go"},
+	{"cut", "incarnation path", "", on_cut, 0, "the lead: fork now and write this part into path"},
+	{"stat", "", "", on_stat, 0, "what is here"},
+};
+const size_t ps_verb_count = sizeof ps_verbs / sizeof *ps_verbs;

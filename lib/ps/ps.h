@@ -1,0 +1,84 @@
+/*
+ * ps: one parameter server's conversations: pull, push (staged), and what the lead says: apply,
+ * throw, cut.  The lead itself is a server too: it calls the same functions without a socket.
+ *
+ * Counts units: a pull or push for iteration K waits until K units are applied here.  What is
+ * applied is decided by the lead (lib/gate); this only does it, and reports its own batch
+ * processing time (bpt) to a monitor.
+ *
+ * All of it on the server's event loop; nothing blocks but `drag`, whose purpose that is.
+ */
+#ifndef PACELINE_PS_PS_H
+#define PACELINE_PS_PS_H
+
+#include "base/error.h"
+#include "ps/fork.h"
+#include "ps/stage.h"
+#include "ps/store.h"
+#include "wire/server.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define PS_PAYLOAD_BYTES_MAX (UINT64_C(1) << 34)
+#define PS_APPLY_BYTES_MAX (UINT64_C(64) << 20)
+
+struct ps;
+
+struct ps_options {
+	const char *id;
+	uint32_t part, parts;
+	uint64_t incarnation;
+	uint64_t iteration;    /* units in the parameters already */
+	int bsp;               /* a push for an iteration that is over is not kept */
+	struct store *store;   /* borrowed */
+	const char *drag;      /* file with a `drag` record, read before each unit; NULL */
+	const char *monitor;   /* socket for `bpt` records; NULL */
+	uint64_t report_every; /* units */
+};
+
+int ps_new(struct ps **out, const struct ps_options *options, struct error *err);
+/* After server_new(): timers, the monitor. */
+int ps_start(struct ps *p, struct server *server, struct error *err);
+void ps_free(struct ps *p); /* before server_free(); NULL is fine */
+
+/* Requests of a part that is not the lead; their owner is a struct ps. */
+extern const struct verb ps_verbs[];
+extern const size_t ps_verb_count;
+#define PS_PULL_KEYS "worker generation incarnation iteration dense rows"
+#define PS_PULL_MORE "into-offset-bytes into-bytes"
+#define PS_PUSH_KEYS "worker generation incarnation sequence iteration count dense rows"
+#define PS_PUSH_MORE "ranges loss"
+
+/* Set once: what apply can't recover from. The server ends with it. */
+const struct error *ps_broken(const struct ps *p); /* NULL: fine */
+
+/* ---- for the lead ---- */
+
+void ps_pull(struct request *rq, void *ps);
+void ps_stat(struct request *rq, struct ps *p, size_t members);
+
+/* The push that rq is, checked and with its rows found; not staged yet. ERROR_DATA says what is
+ * wrong with it. */
+int ps_push_read(struct ps *p, struct request *rq, struct staged **out, struct error *err);
+int ps_push_keep(struct ps *p, struct staged *push, struct error *err);
+void ps_push_drop(struct ps *p, const char *worker, uint64_t generation, uint64_t sequence);
+void ps_throw(struct ps *p, const char *worker, uint64_t generation);
+
+struct ps_part {
+	const char *worker;
+	uint64_t generation, sequence;
+	uint64_t unit; /* 0 .. units-1, ascending */
+	double scale;
+};
+/* Applies units in order; *missing counts parts that are not staged here. Pulls that waited for it
+ * are answered. -1: the parameters can't be trusted any more (ps_broken). */
+int ps_apply(struct ps *p, uint64_t units, const struct ps_part *part, size_t parts,
+	     size_t *missing, struct error *err);
+
+/* Forks now. One at a time: ERROR_TEMPFAIL. */
+int ps_cut(struct ps *p, const char *path, fork_done_fn *done, void *arg, struct error *err);
+
+uint64_t ps_iteration(const struct ps *p);
+
+#endif

@@ -1,0 +1,256 @@
+/*
+ * Units: applying staged pushes, answering those who waited for it, and this server's own batch
+ * processing time.  A drag file slows the server down for experiments: it sleeps, and so does
+ * everything it serves, which is what a slow server is.
+ */
+#include "ps/ps_internal.h"
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/log.h"
+#include "wire/record.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DRAG_SECONDS_MAX 3600.0
+#define LINES_MAX 65536
+
+/* ---- drag and reports ---- */
+
+static void say_drag_once(struct ps *p, const struct error *err)
+{
+	if (!p->drag_said)
+		log_say(LOG_LEVEL_WARNING, "%s: no drag: %s", p->options.drag, err->text);
+	p->drag_said = 1;
+}
+
+/* Seconds that this unit has to be longer than its work took. */
+static double drag_seconds(struct ps *p, uint64_t samples, double work)
+{
+	struct error err = {0};
+	double delay = 0.0, pace = 0.0, rest;
+	char *text = NULL;
+	size_t len = 0;
+
+	if (!p->options.drag || fs_read_file(p->options.drag, RECORD_LINE_MAX, &text, &len, &err))
+		return 0.0; /* an absent file: none */
+	struct record *r = malloc(sizeof *r);
+	char *end = len ? memchr(text, '\n', len) : NULL;
+	if (r && end && record_parse(r, text, (size_t)(end - text), &err) == 0 &&
+	    record_is(r, "drag") &&
+	    record_real_opt(r, "delay", 0.0, DRAG_SECONDS_MAX, &delay, &err) == 0 &&
+	    record_real_opt(r, "pace", 1e-6, 1e18, &pace, &err) == 0)
+		p->drag_said = 0;
+	else if (len)
+		say_drag_once(p, &err);
+	free(r);
+	free(text);
+	rest = pace > 0.0 ? (double)samples / pace - work : 0.0;
+	return delay + (rest > 0.0 ? rest : 0.0);
+}
+
+static void report(struct ps *p)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	double units = (double)p->report_units;
+
+	if (!p->monitor || !p->options.report_every ||
+	    p->report_units < p->options.report_every)
+		return;
+	record_begin(&o, line, sizeof line, "bpt");
+	record_add(&o, "role", "server");
+	record_add(&o, "id", p->options.id);
+	record_add_u64(&o, "iter", p->applied);
+	record_add_seconds(&o, "time", p->report_seconds / units);
+	record_add_u64(&o, "size", (uint64_t)((double)p->report_samples / units + 0.5));
+	record_add_seconds(&o, "at", clock_epoch());
+	size_t len = record_end(&o, NULL);
+	/* Fire and forget: training does not wait for a monitor. */
+	(void)peer_send(p->monitor, line, len, NULL, 0, NULL, NULL);
+	p->report_seconds = 0.0;
+	p->report_samples = p->report_units = 0;
+}
+
+/* ---- applying ---- */
+
+static int unit_reserve(struct ps *p, size_t parts, struct error *err)
+{
+	if (parts <= p->unit_max)
+		return 0;
+	free(p->unit);
+	p->unit = calloc(parts, sizeof *p->unit);
+	p->unit_max = p->unit ? parts : 0;
+	return p->unit ? 0 : error_set(err, ERROR_OS, "apply", "no memory");
+}
+
+/* One unit of `parts` parts. */
+static int apply_unit(struct ps *p, const struct ps_part *part, size_t parts, size_t *missing,
+		      struct error *err)
+{
+	double start = clock_mono(), slow;
+	uint64_t samples = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < parts; i++) {
+		struct staged *s =
+			stage_find(p->stage, part[i].worker, part[i].generation, part[i].sequence);
+		if (!s) {
+			log_say(LOG_LEVEL_ERROR, "committed, but not staged here: %s %llu %llu",
+				part[i].worker, (unsigned long long)part[i].generation,
+				(unsigned long long)part[i].sequence);
+			(*missing)++;
+			continue;
+		}
+		p->unit[n] = s->push;
+		p->unit[n++].scale = part[i].scale;
+		samples += s->push.count;
+	}
+	if (n && store_apply(p->store, p->unit, n, err) != 0)
+		return -1;
+	for (size_t i = 0; i < parts; i++)
+		stage_drop(p->stage, part[i].worker, part[i].generation, part[i].sequence);
+	p->applied++;
+	p->work += clock_mono() - start;
+	slow = drag_seconds(p, samples, p->work);
+	if (slow > 0.0)
+		clock_sleep(slow);
+	p->report_seconds += p->work + slow;
+	p->report_samples += samples;
+	p->report_units++;
+	p->work = 0.0;
+	return 0;
+}
+
+int ps_apply(struct ps *p, uint64_t units, const struct ps_part *part, size_t parts,
+	     size_t *missing, struct error *err)
+{
+	size_t at = 0;
+
+	*missing = 0;
+	if (unit_reserve(p, parts, err) != 0)
+		goto broken;
+	for (uint64_t unit = 0; unit < units; unit++) {
+		size_t n = 0;
+		while (at + n < parts && part[at + n].unit == unit)
+			n++;
+		if (apply_unit(p, part + at, n, missing, err) != 0)
+			goto broken;
+		at += n;
+	}
+	if (p->options.bsp) /* what was late for these units is thrown away */
+		stage_drop_before(p->stage, p->applied);
+	report(p);
+	ps_waits_run(p);
+	return 0;
+broken:
+	/* Committed, and not in the parameters: only a rollback makes them agree again. */
+	ps_break(p, err);
+	return -1;
+}
+
+void ps_waits_run(struct ps *p)
+{
+	for (struct ps_wait *w = p->waits, *next; w; w = next) {
+		next = w->next;
+		if (w->iteration <= p->applied) {
+			double start = clock_mono();
+			ps_answer_wait(w);
+			p->work += clock_mono() - start;
+		}
+	}
+}
+
+/* ---- the lead's request ---- */
+
+struct lines {
+	struct ps_part *part;
+	char (*worker)[STAGE_ID_MAX];
+	size_t count;
+};
+
+static int line_read(struct lines *l, const char *line, size_t len, uint64_t units,
+		     struct record *r, struct error *err)
+{
+	struct ps_part *part = &l->part[l->count];
+	const char *worker;
+
+	part->scale = 1.0;
+	if (record_parse(r, line, len, err) != 0)
+		return -1;
+	if (!record_is(r, "part"))
+		return error_set(err, ERROR_DATA, NULL, "%.64s is no part", r->type);
+	if (record_id(r, "worker", &worker, err) != 0 ||
+	    record_u64(r, "generation", 1, UINT64_MAX, &part->generation, err) != 0 ||
+	    record_u64(r, "sequence", 0, UINT64_MAX, &part->sequence, err) != 0 ||
+	    record_u64(r, "unit", 0, units ? units - 1 : 0, &part->unit, err) != 0 ||
+	    record_real_opt(r, "scale", 0.0, 1e9, &part->scale, err) != 0)
+		return -1;
+	if (l->count && part->unit < part[-1].unit)
+		return error_set(err, ERROR_DATA, NULL, "units out of order");
+	snprintf(l->worker[l->count], STAGE_ID_MAX, "%s", worker);
+	part->worker = l->worker[l->count];
+	l->count++;
+	return 0;
+}
+
+static int lines_read(struct lines *l, const char *text, size_t len, uint64_t units,
+		      struct error *err)
+{
+	struct record *r = malloc(sizeof *r);
+	size_t max = 0;
+	int rc = 0;
+
+	for (size_t i = 0; i < len; i++)
+		max += text[i] == '\n';
+	l->part = calloc(max + 1, sizeof *l->part);
+	l->worker = calloc(max + 1, sizeof *l->worker);
+	if (!r || !l->part || !l->worker || max > LINES_MAX)
+		rc = error_set(err, ERROR_OS, NULL, "no memory for %zu parts", max);
+	for (size_t at = 0; rc == 0 && at < len;) {
+		const char *end = memchr(text + at, '\n', len - at);
+		if (!end) {
+			rc = error_set(err, ERROR_DATA, NULL, "the last line has no end");
+			break;
+		}
+		rc = line_read(l, text + at, (size_t)(end - text) - at, units, r, err);
+		at = (size_t)(end - text) + 1;
+	}
+	free(r);
+	return rc;
+}
+
+void ps_on_apply(struct request *rq, void *ps)
+{
+	struct ps *p = ps;
+	const struct record *r = request_record(rq);
+	struct payload *payload = request_payload(rq);
+	struct lines l = {0};
+	struct error err = {0};
+	uint64_t incarnation, iteration, units;
+	size_t missing = 0;
+
+	if (record_u64(r, "incarnation", 0, UINT64_MAX, &incarnation, &err) != 0 ||
+	    record_u64(r, "iteration", 0, UINT64_MAX, &iteration, &err) != 0 ||
+	    record_u64(r, "units", 1, LINES_MAX, &units, &err) != 0 ||
+	    (incarnation == p->options.incarnation && payload &&
+	     lines_read(&l, payload_data(payload), payload_bytes(payload), units, &err) != 0))
+		request_bad(rq, &err);
+	else if (incarnation != p->options.incarnation)
+		request_err(rq, "fenced", "incarnation %llu is in force",
+			    (unsigned long long)p->options.incarnation);
+	else if (iteration != p->applied)
+		request_err(rq, "order", "%llu units are applied here, not %llu",
+			    (unsigned long long)p->applied, (unsigned long long)iteration);
+	else if (ps_apply(p, units, l.part, l.count, &missing, &err) != 0)
+		request_err(rq, "no-memory", "%s", err.text);
+	else if (missing)
+		request_err(rq, "not-staged", "%zu parts are committed, but not staged here",
+			    missing);
+	else
+		request_ok(rq, "iteration=%llu", (unsigned long long)p->applied);
+	free(l.part);
+	free(l.worker);
+}

@@ -1,0 +1,198 @@
+/*
+ * Staged pushes.  Only keeps and finds; when something is applied or thrown away is the lead's
+ * decision.  Never reads a gradient.
+ */
+#include "ps/stage.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#define WORKERS_MAX 65536
+
+struct worker {
+	char id[STAGE_ID_MAX];
+	uint64_t thrown; /* generations up to it are refused */
+	struct staged *first;
+	UT_hash_handle hh;
+};
+
+struct stage {
+	struct worker *workers;
+	size_t count;
+};
+
+int stage_new(struct stage **out, struct error *err)
+{
+	*out = calloc(1, sizeof **out);
+	return *out ? 0 : error_set(err, ERROR_OS, "stage", "no memory");
+}
+
+void staged_free(struct staged *p)
+{
+	if (!p)
+		return;
+	payload_release(p->payload);
+	free((void *)p->push.row);
+	free(p);
+}
+
+static struct worker *find(const struct stage *s, const char *id)
+{
+	struct worker *w;
+
+	HASH_FIND_STR(s->workers, id, w);
+	return w;
+}
+
+static struct worker *find_or_make(struct stage *s, const char *id)
+{
+	struct worker *w = find(s, id);
+
+	if (w || HASH_COUNT(s->workers) >= WORKERS_MAX)
+		return w;
+	w = calloc(1, sizeof *w);
+	if (!w)
+		return NULL;
+	snprintf(w->id, sizeof w->id, "%s", id);
+	HASH_ADD_STR(s->workers, id, w);
+	return w;
+}
+
+/* Those of w for which gone() says so. */
+static void drop_if(struct stage *s, struct worker *w,
+		    int (*gone)(const struct staged *p, const struct staged *like),
+		    const struct staged *like)
+{
+	struct staged **at = &w->first, *p;
+
+	while ((p = *at)) {
+		if (!gone(p, like)) {
+			at = &p->next;
+			continue;
+		}
+		*at = p->next;
+		s->count--;
+		staged_free(p);
+	}
+}
+
+static int same_name(const struct staged *p, const struct staged *like)
+{
+	return p->generation == like->generation && p->sequence == like->sequence;
+}
+
+static int up_to(const struct staged *p, const struct staged *like)
+{
+	return p->generation <= like->generation;
+}
+
+static int before(const struct staged *p, const struct staged *like)
+{
+	return p->iteration < like->iteration;
+}
+
+/* Of like's generation, all but the sequence before like's. */
+static int out_of_window(const struct staged *p, const struct staged *like)
+{
+	return p->generation == like->generation && p->sequence != like->sequence &&
+	       p->sequence + 1 != like->sequence && p->sequence != like->sequence + 1;
+}
+
+/* The two highest generations of w and p; 0 when p is older than both. */
+static int make_room(struct stage *s, struct worker *w, const struct staged *p)
+{
+	uint64_t newest = p->generation, second = 0;
+
+	for (const struct staged *q = w->first; q; q = q->next)
+		newest = q->generation > newest ? q->generation : newest;
+	for (const struct staged *q = w->first; q; q = q->next) {
+		if (q->generation != newest && q->generation > second)
+			second = q->generation;
+	}
+	if (p->generation != newest && p->generation > second)
+		second = p->generation;
+	if (second == 0)
+		return 1;
+	struct staged like = {.generation = second - 1};
+	drop_if(s, w, up_to, &like);
+	return p->generation >= second;
+}
+
+int stage_put(struct stage *s, struct staged *p, struct error *err)
+{
+	struct worker *w = find_or_make(s, p->worker);
+
+	if (!w)
+		return error_set(err, ERROR_OS, "stage", "no room for worker %s", p->worker);
+	if (p->generation <= w->thrown || !make_room(s, w, p))
+		return error_set(err, ERROR_DATA, "stage", "generation %llu of %s is over",
+				 (unsigned long long)p->generation, p->worker);
+	drop_if(s, w, same_name, p);
+	drop_if(s, w, out_of_window, p);
+	p->next = w->first;
+	w->first = p;
+	s->count++;
+	return 0;
+}
+
+struct staged *stage_find(const struct stage *s, const char *worker, uint64_t generation,
+			  uint64_t sequence)
+{
+	struct worker *w = find(s, worker);
+	struct staged *p = w ? w->first : NULL;
+
+	while (p && (p->generation != generation || p->sequence != sequence))
+		p = p->next;
+	return p;
+}
+
+void stage_drop(struct stage *s, const char *worker, uint64_t generation, uint64_t sequence)
+{
+	struct worker *w = find(s, worker);
+	struct staged like = {.generation = generation, .sequence = sequence};
+
+	if (w)
+		drop_if(s, w, same_name, &like);
+}
+
+void stage_throw(struct stage *s, const char *worker, uint64_t generation)
+{
+	struct worker *w = find_or_make(s, worker);
+	struct staged like = {.generation = generation};
+
+	if (!w)
+		return; /* too many workers: nothing of this one can be staged either */
+	if (w->thrown < generation)
+		w->thrown = generation;
+	drop_if(s, w, up_to, &like);
+}
+
+void stage_drop_before(struct stage *s, uint64_t iteration)
+{
+	struct staged like = {.iteration = iteration};
+
+	for (struct worker *w = s->workers; w; w = w->hh.next)
+		drop_if(s, w, before, &like);
+}
+
+size_t stage_count(const struct stage *s)
+{
+	return s->count;
+}
+
+void stage_free(struct stage *s)
+{
+	struct worker *w, *next;
+
+	if (!s)
+		return;
+	HASH_ITER (hh, s->workers, w, next) {
+		struct staged like = {.generation = UINT64_MAX};
+		drop_if(s, w, up_to, &like);
+		HASH_DEL(s->workers, w);
+		free(w);
+	}
+	free(s);
+}

@@ -1,0 +1,46 @@
+/*
+ * stage: pushes that wait for the lead's word, by (worker, generation, sequence).  Parts of two
+ * generations of a worker lie side by side, and of each the last two sequences: one that is being
+ * committed and the next.  Older ones can't be named any more and are thrown away, so that a stage
+ * is bounded by the number of workers.
+ */
+#ifndef PACELINE_PS_STAGE_H
+#define PACELINE_PS_STAGE_H
+
+#include "base/error.h"
+#include "ps/store.h"
+#include "wire/server.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define STAGE_ID_MAX 65
+
+struct staged {
+	char worker[STAGE_ID_MAX];
+	uint64_t generation, sequence, iteration;
+	struct store_push push;  /* its row array belongs to this struct */
+	struct payload *payload; /* what push points into; held */
+	struct staged *next;
+};
+
+struct stage;
+
+int stage_new(struct stage **out, struct error *err);
+void stage_free(struct stage *s); /* NULL is fine */
+void staged_free(struct staged *p); /* NULL is fine */
+
+/* Takes p; one of the same name is replaced. ERROR_OS: p is still the caller's. ERROR_DATA (fenced):
+ * its generation was thrown away, or is older than two others. */
+int stage_put(struct stage *s, struct staged *p, struct error *err);
+/* NULL when it is not there. */
+struct staged *stage_find(const struct stage *s, const char *worker, uint64_t generation,
+			  uint64_t sequence);
+void stage_drop(struct stage *s, const char *worker, uint64_t generation, uint64_t sequence);
+/* All up to this generation go, and later ones of them are refused. */
+void stage_throw(struct stage *s, const char *worker, uint64_t generation);
+/* All whose iteration is before this one go. */
+void stage_drop_before(struct stage *s, uint64_t iteration);
+size_t stage_count(const struct stage *s);
+
+#endif
