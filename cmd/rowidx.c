@@ -309,6 +309,10 @@ int main(int argc, char **argv)
 		return cmd_end(PROGRAM, 0);
 	if (parsed < 0 || check_usage(operand, count, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
-	int status = run(operand, &err) == 0 ? 0 : cmd_fail(PROGRAM, &err);
+	int status = 0;
+	if (run(operand, &err) != 0) {
+		fflush(stdout); /* rows printed come before the word that there are no more */
+		status = cmd_fail(PROGRAM, &err);
+	}
 	return cmd_end(PROGRAM, status);
 }
