@@ -63,7 +63,8 @@ LIBS_predict     = -lcsv -lz -lxxhash -lopenblas -ljansson -lm
 LIBS_auc         = -lm
 
 # ---- unit tests: tests/unit/NAME.c, with the rooms it links ----
-UNITS = wire_server wire_peer solve_batch shard_queue solve_solution stats_monitor stats_window data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export data_index data_schema run_job run_policy data_dataset
+UNITS = wire_server wire_peer solve_batch shard_queue solve_solution stats_monitor stats_window data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export data_index data_schema run_job run_policy data_dataset run_parent
+ROOMS_unit_run_parent = run wire base
 ROOMS_unit_data_dataset = data wire base
 LIBS_unit_data_dataset = -lcsv -lz -lxxhash
 ROOMS_unit_run_job = run wire base

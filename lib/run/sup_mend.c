@@ -48,7 +48,10 @@ static void on_who(const struct record *r, int closing, const void *payload, siz
 		return;
 	if (r && record_is(r, "ok") &&
 	    record_u64(r, "generation", 0, UINT64_MAX, &n->generation, NULL) == 0) {
-		n->mend = MEND_FENCE;
+		/* None in force: a rollback or a person fenced it; the lead may still hold the last. */
+		if (n->generation == 0)
+			record_u64_opt(r, "last", 0, UINT64_MAX, &n->generation, NULL);
+		n->mend = n->generation > 0 ? MEND_FENCE : MEND_FAIL;
 		sup_kick(n->sup);
 		return;
 	}

@@ -1,0 +1,243 @@
+/* Node parents: how a node ended is on disk, whoever dies when. */
+#include "run/parent.h"
+
+#include "base/clock.h"
+#include "base/fs.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char dir[] = "/tmp/run_parent.XXXXXX";
+static char record[256], logfile[256], lock[256];
+
+static int begin(void **state)
+{
+	(void)state;
+	strcpy(dir + strlen(dir) - 6, "XXXXXX");
+	if (!mkdtemp(dir))
+		return -1;
+	snprintf(record, sizeof record, "%s/w0.0", dir);
+	snprintf(logfile, sizeof logfile, "%s/w0.log", dir);
+	snprintf(lock, sizeof lock, "%s/w0.lock", dir);
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	return fs_remove_tree(dir, NULL);
+}
+
+static pid_t start(const char *script, const char *launcher)
+{
+	char *const argv[] = {(char *)(size_t)"/bin/sh", (char *)(size_t)"-c",
+			      (char *)(size_t)script, NULL};
+	struct launch l = {.id = "w0", .life = 0, .record = record, .log = logfile, .lock = lock,
+			   .launcher = launcher, .argv = argv};
+	pid_t parent;
+	struct error err;
+	if (parent_launch(&l, &parent, &err) != 0)
+		fail_msg("%s: %s", err.place, err.text);
+	return parent;
+}
+
+/* Polls, 20 s at most: a limit, no measurement. */
+static void wait_for(int (*so)(struct node_record *r), struct node_record *r)
+{
+	for (int i = 0; i < 2000; i++) {
+		if (node_record_read(record, r, NULL) == 0 && so(r))
+			return;
+		clock_sleep(0.01);
+	}
+	fail_msg("waited in vain");
+}
+
+static int runs(struct node_record *r)
+{
+	return (node_record_running(r) & RECORD_NODE_RUNS) != 0;
+}
+
+static int has_ended(struct node_record *r)
+{
+	return r->ended;
+}
+
+static void exit_status_is_recorded(void **state)
+{
+	(void)state;
+	struct node_record r;
+	pid_t parent = start("echo out; echo err >&2; exit 65", NULL);
+	assert_int_equal(waitpid(parent, NULL, 0), parent);
+	assert_int_equal(node_record_read(record, &r, NULL), 0);
+	assert_int_equal(r.ended, 1);
+	assert_int_equal(r.end.status, 65);
+	assert_int_equal(r.end.signal, 0);
+	assert_string_equal(r.id, "w0");
+	assert_int_equal(r.parent, parent);
+	char *text;
+	assert_int_equal(fs_read_file(logfile, 100, &text, NULL, NULL), 0);
+	assert_string_equal(text, "out\nerr\n");
+	free(text);
+}
+
+static void signal_is_recorded(void **state)
+{
+	(void)state;
+	struct node_record r;
+	pid_t parent = start("kill -SEGV $$; sleep 60", NULL);
+	waitpid(parent, NULL, 0);
+	assert_int_equal(node_record_read(record, &r, NULL), 0);
+	assert_int_equal(r.end.signal, SIGSEGV);
+}
+
+static void a_missing_program_is_a_configuration_error(void **state)
+{
+	(void)state;
+	struct node_record r;
+	struct error err;
+	pid_t parent;
+	char *const argv[] = {(char *)(size_t)"/nowhere/worker", NULL};
+	struct launch l = {.id = "w0", .record = record, .log = logfile, .lock = lock, .argv = argv};
+	assert_int_equal(parent_launch(&l, &parent, &err), 0);
+	waitpid(parent, NULL, 0);
+	assert_int_equal(node_record_read(record, &r, NULL), 0);
+	assert_int_equal(r.end.status, ERROR_CONFIG);
+}
+
+static void one_at_a_time(void **state)
+{
+	(void)state;
+	struct node_record r;
+	struct error err;
+	pid_t parent = start("sleep 60", NULL), other;
+	char *const argv[] = {(char *)(size_t)"/bin/true", NULL};
+	struct launch l = {.id = "w0", .record = record, .log = logfile, .lock = lock, .argv = argv};
+	assert_int_equal(parent_launch(&l, &other, &err), -1);
+	assert_int_equal(err.code, ERROR_TEMPFAIL);
+	wait_for(runs, &r);
+	kill(-r.pid, SIGKILL);
+	waitpid(parent, NULL, 0);
+	assert_int_equal(parent_launch(&l, &other, &err), 0);
+	waitpid(other, NULL, 0);
+}
+
+static void nobody_knows_it_by_our_name(void **state)
+{
+	(void)state;
+	struct node_record r;
+	char path[64], *text;
+	size_t len;
+	pid_t parent = start("sleep 60", NULL);
+	wait_for(runs, &r);
+	snprintf(path, sizeof path, "/proc/%d/cmdline", parent);
+	assert_int_equal(fs_read_file(path, 4096, &text, &len, NULL), 0);
+	assert_int_equal(len, sizeof "node-parent\0w0");
+	assert_memory_equal(text, "node-parent\0w0", len);
+	free(text);
+	snprintf(path, sizeof path, "/proc/%d/comm", parent);
+	assert_int_equal(fs_read_file(path, 4096, &text, NULL, NULL), 0);
+	assert_string_equal(text, "node-parent\n");
+	free(text);
+	assert_int_equal(getsid(parent), parent);
+	kill(r.pid, SIGKILL);
+	waitpid(parent, NULL, 0);
+}
+
+static void a_node_outlives_its_parent(void **state)
+{
+	(void)state;
+	struct node_record r;
+	pid_t parent = start("sleep 60", NULL);
+	wait_for(runs, &r);
+	kill(parent, SIGKILL);
+	waitpid(parent, NULL, 0);
+	assert_int_equal(node_record_read(record, &r, NULL), 0);
+	assert_int_equal(r.ended, 0);
+	assert_int_equal(node_record_running(&r), RECORD_NODE_RUNS);
+	int fd = process_watch(r.pid, r.start);
+	assert_true(fd >= 0);
+	close(fd);
+	assert_int_equal(process_watch(r.pid, r.start + 1), -1);
+	kill(-r.pid, SIGKILL);
+}
+
+static void a_template_stands_in_front(void **state)
+{
+	(void)state;
+	struct node_record r;
+	char *text;
+	pid_t parent = start("echo $NODE $PERCENT", "env NODE=%i PERCENT='100%%'");
+	waitpid(parent, NULL, 0);
+	assert_int_equal(node_record_read(record, &r, NULL), 0);
+	assert_int_equal(r.end.status, 0);
+	assert_int_equal(fs_read_file(logfile, 100, &text, NULL, NULL), 0);
+	assert_string_equal(text, "w0 100%\n");
+	free(text);
+}
+
+/* A shell that stays in front of its program: what it leaves behind goes with it. */
+static void the_rest_of_the_group_is_killed(void **state)
+{
+	(void)state;
+	struct node_record r;
+	char *text;
+	pid_t parent = start("sleep 60 & echo $!; wait", NULL);
+	wait_for(runs, &r);
+	for (int i = 0; i < 2000; i++) {
+		if (fs_read_file(logfile, 100, &text, NULL, NULL) == 0 && text[0])
+			break;
+		clock_sleep(0.01);
+	}
+	pid_t left = (pid_t)atoi(text);
+	free(text);
+	kill(r.pid, SIGKILL);
+	waitpid(parent, NULL, 0);
+	wait_for(has_ended, &r);
+	uint64_t start_time;
+	for (int i = 0; i < 2000 && process_start(left, &start_time) == 0; i++)
+		clock_sleep(0.01);
+	assert_int_equal(process_start(left, &start_time), -1);
+}
+
+static void damaged_records_are_refused(void **state)
+{
+	(void)state;
+	struct node_record r;
+	struct error err;
+	const char *const bad[] = {"", "node id=w0\n", "end status=0 at=1\n", "node id=w0 life=0 parent=x",
+				   "node id=w0 life=0 parent=1 parent-start=1 pid=0 start=1 boot= at=1\n"};
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		assert_int_equal(fs_replace_file(record, bad[i], strlen(bad[i]), &err), 0);
+		assert_int_equal(node_record_read(record, &r, &err), -1);
+		assert_non_null(strstr(err.place, record));
+	}
+}
+
+int main(int argc, char **argv)
+{
+	if (strcmp(argv[0], PARENT_NAME) == 0)
+		return parent_main(argc, argv);
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(exit_status_is_recorded, begin, end),
+		cmocka_unit_test_setup_teardown(signal_is_recorded, begin, end),
+		cmocka_unit_test_setup_teardown(a_missing_program_is_a_configuration_error, begin, end),
+		cmocka_unit_test_setup_teardown(one_at_a_time, begin, end),
+		cmocka_unit_test_setup_teardown(nobody_knows_it_by_our_name, begin, end),
+		cmocka_unit_test_setup_teardown(a_node_outlives_its_parent, begin, end),
+		cmocka_unit_test_setup_teardown(a_template_stands_in_front, begin, end),
+		cmocka_unit_test_setup_teardown(the_rest_of_the_group_is_killed, begin, end),
+		cmocka_unit_test_setup_teardown(damaged_records_are_refused, begin, end),
+	};
+	return cmocka_run_group_tests_name("run_parent", tests, NULL, NULL);
+}
