@@ -1,0 +1,245 @@
+#!/usr/bin/env bats
+load helper
+
+# Checkpoints are made by real servers: two parts, ten dense parameters, three rows touched.
+setup_more() {
+	cat >layout <<-'END'
+		layout version=1 seed=3
+		tensor name=w rows=3 cols=2 init=normal scale=1
+		tensor name=b rows=4 cols=1 init=uniform scale=1
+		table name=emb width=2 rows=0 zero-columns=0 scale=0.5
+	END
+	echo 'any schema' >schema
+}
+
+servers() {
+	start ps1 ps-server -s ps1.sock --id ps1 --part 1/2 --layout layout --sync bsp
+	ready ps1.sock
+	start ps0 ps-server -s ps0.sock --id ps0 --part 0/2 --layout layout --sync bsp \
+		--servers ps1.sock --include schema
+	ready ps0.sock
+}
+
+# touch SERVER KEYS: makes rows; KEYS are four bytes each, as for printf.
+touch_rows() {
+	{
+		printf 'pull worker=w0 generation=1 incarnation=1 iteration=0 dense=0 rows=%s bytes=%s\n' \
+			$((${#2} / 16)) $((${#2} / 4))
+		printf "$2"
+	} | socat -t 5 - "UNIX-CONNECT:$1" >/dev/null
+}
+
+# cut PATH: a checkpoint there.
+cut_at() {
+	[[ "$(ask ps0.sock "cut path=$PWD/$1")" == "ok path="* ]]
+}
+
+checkpoints() {
+	servers
+	# Keys 1 and 2 belong to parts 1 and 0 of two: 2654435761 is above 2^31, twice that below.
+	touch_rows ps1.sock '\001\000\000\000'
+	touch_rows ps0.sock '\002\000\000\000\004\000\000\000'
+	mkdir d
+	for i in "$@"; do cut_at "d/$i"; done
+	for pid in "${PIDS[@]}"; do kill "$pid"; done
+}
+
+# flip FILE OFFSET: one bit of the byte there.
+flip() {
+	local byte
+	byte=$(od -An -tu1 -j "$2" -N 1 "$1")
+	printf "\\$(printf %03o $((byte ^ 4)))" |
+		dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+
+@test "usage" {
+	run -0 ckpt --help
+	[[ "$output" == usage:* ]]
+	run -0 ckpt --version
+	run -64 ckpt
+	run -64 ckpt look .
+	run -64 ckpt list
+	run -64 ckpt list a b
+	run -64 ckpt prune .
+	run -64 ckpt prune . --keep 0
+	run -64 ckpt show . --keep 1
+	run -64 ckpt list . -j job
+	run -64 ckpt save
+	run -64 ckpt save -j ../up
+}
+
+@test "list, latest, show, verify of what servers wrote" {
+	checkpoints 000001 000002
+	run -0 ckpt list d
+	[ "${#lines[@]}" = 2 ]
+	[[ "${lines[0]}" == "checkpoint name=000001 state=complete iteration=0 incarnation=1 at="*" parts=2 bytes="* ]]
+	run -0 ckpt latest d
+	[ "$output" = d/000002 ]
+	run -0 ckpt show d/000002
+	[[ "${lines[0]}" == "checkpoint job= iteration=0 incarnation=1 at="*" parts=2 dense=10 dense-slots=1 rows=3 width=2 row-slots=1" ]]
+	echo "$output" | grep '^file name=schema bytes=11 sum=................$'
+	echo "$output" | grep '^note key=optimizer value=adagrad$'
+	echo "$output" | grep '^table name=emb '
+	run -0 ckpt verify d/000001/
+	[ "$output" = "" ]
+}
+
+@test "latest passes over torn checkpoints" {
+	checkpoints 000001 000002 000003 000004
+	rm d/000004/MANIFEST
+	truncate -s -1 d/000003/part-1
+	flip d/000002/MANIFEST 20
+	run -0 ckpt latest d
+	[ "$output" = d/000001 ]
+	run -0 ckpt list d
+	[ "$(echo "$output" | grep -c state=incomplete)" = 3 ]
+	rm -r d/000001
+	run -1 ckpt latest d
+	[[ "$output" == *"no complete checkpoint"* ]]
+	run -66 ckpt latest nowhere
+}
+
+@test "verify finds a flipped byte anywhere and names file and block" {
+	checkpoints c
+	at=$(grep -a -o 'section=rows at=[0-9]*' d/c/part-0 | cut -d= -f3)
+	flip d/c/part-0 "$at"
+	run -1 ckpt verify d/c
+	[[ "${lines[0]}" == "ckpt: d/c/part-0: block "*" (rows): "* ]]
+	flip d/c/part-0 "$at"
+	for file in MANIFEST part-0 part-1 layout schema; do
+		size=$(stat -c %s "d/c/$file")
+		for at in 0 $((size / 3)) $((size - 1)); do
+			flip "d/c/$file" "$at"
+			run -1 ckpt verify d/c
+			[[ "${lines[0]}" == "ckpt: d/c/$file: "* ]]
+			flip "d/c/$file" "$at"
+		done
+	done
+	run -0 ckpt verify d/c
+}
+
+@test "verify: missing, cut and foreign files" {
+	checkpoints c e
+	mv d/c/part-1 kept
+	run -1 ckpt verify d/c
+	[[ "${lines[0]}" == "ckpt: d/c/part-1: "* ]]
+	run -65 ckpt show d/c
+	head -c 100 kept >d/c/part-1
+	run -1 ckpt verify d/c
+	cp d/c/part-0 d/c/part-1
+	run -1 ckpt verify d/c
+	cp kept d/c/part-1
+	run -0 ckpt verify d/c
+	rm d/c/MANIFEST
+	run -1 ckpt verify d/c
+	[[ "$output" == *"no MANIFEST"* ]]
+	run -66 ckpt show d/c
+	run -66 ckpt export d/c x
+	run -66 ckpt verify d/none
+}
+
+@test "prune keeps the newest, what is protected, and what is in the making" {
+	checkpoints 000001 000002 000003 000004 000006
+	mkdir d/000005 d/000007 d/mine
+	run -0 ckpt prune --keep 2 d --protect "$PWD/d/000002"
+	[ "$output" = "$(printf 'removed name=%s\n' 000005 000001 000003)" ]
+	[ "$(cd d && echo *)" = "000002 000004 000006 000007 mine" ]
+	run -0 ckpt prune d --keep 1
+	[ "$(cd d && echo *)" = "000006 000007 mine" ]
+	run -66 ckpt prune none --keep 1
+}
+
+@test "a restored checkpoint is the same checkpoint, whatever the number of servers" {
+	checkpoints c
+	ckpt export d/c before.safetensors
+	rm -f ./*.sock
+	start solo ps-server -s solo.sock --id ps0 --part 0/1 --layout layout --sync bsp --restore d/c
+	ready solo.sock
+	[[ "$(ask solo.sock "cut path=$PWD/d/solo")" == "ok path="* ]]
+	ckpt export d/solo after.safetensors
+	cmp before.safetensors after.safetensors
+	[[ "$(ckpt show d/solo)" == *" parts=1 "*" rows=3 "* ]]
+}
+
+@test "export is safetensors" {
+	checkpoints c
+	ckpt export d/c x.safetensors
+	header=$(od -An -tu8 -N 8 x.safetensors | tr -d ' ')
+	[ $((header % 8)) = 0 ]
+	text=$(tail -c +9 x.safetensors | head -c "$header")
+	[[ "$text" == *'"w":{"dtype":"F32","shape":[3,2],"data_offsets":[24,48]}'* ]]
+	[[ "$text" == *'"b":{"dtype":"F32","shape":[4],"data_offsets":[48,64]}'* ]]
+	[[ "$text" == *'"emb.keys":{"dtype":"I64","shape":[3],"data_offsets":[0,24]}'* ]]
+	[[ "$text" == *'"emb.values":{"dtype":"F32","shape":[3,2],"data_offsets":[64,88]}'* ]]
+	[ "$(stat -c %s x.safetensors)" = $((8 + header + 88)) ]
+	[ "$(od -An -td8 -j $((8 + header)) -N 24 -w24 x.safetensors | xargs)" = "1 2 4" ]
+	ckpt export d/c - | cmp - x.safetensors
+	if python3 -c 'import json' 2>/dev/null; then
+		python3 -c '
+import json, struct
+data = open("x.safetensors", "rb").read()
+n, = struct.unpack("<Q", data[:8])
+header = json.loads(data[8:8 + n])
+spans = sorted(t["data_offsets"] for k, t in header.items() if k != "__metadata__")
+at = 0
+for begin, end in spans:
+    assert begin == at
+    at = end
+assert at == len(data) - 8 - n
+'
+	fi
+}
+
+@test "export: a table of all rows, untouched ones with their initial values" {
+	printf 'layout version=1 seed=1\ntable name=audit width=1 rows=5 zero-columns=1 scale=0 update=add export=dense\n' >layout
+	servers
+	touch_rows ps0.sock '\002\000\000\000'
+	mkdir d
+	cut_at d/c
+	ckpt export d/c x.safetensors
+	[[ "$(tail -c +9 x.safetensors)" == *'"audit":{"dtype":"F32","shape":[5],"data_offsets":[0,20]}'* ]]
+	[ "$(tail -c 20 x.safetensors | od -An -tf4 -w20 | xargs)" = "0 0 0 0 0" ]
+}
+
+@test "export to a bad path, and to a full disk" {
+	checkpoints c
+	run -73 ckpt export d/c none/x.safetensors
+	run -73 ckpt export d/c d
+	status=0
+	(ulimit -f 0; ckpt export d/c x.safetensors) 2>err || status=$?
+	[ "$status" = 74 ]
+	[ -z "$(ls | grep safetensors)" ]
+	if [ -w /dev/full ]; then
+		status=0
+		ckpt export d/c - >/dev/full 2>err || status=$?
+		[ "$status" = 74 ]
+	fi
+	at=$(grep -a -o 'section=rows at=[0-9]*' d/c/part-0 | cut -d= -f3)
+	flip d/c/part-0 "$at"
+	run -65 ckpt export d/c x.safetensors
+	[[ "$output" == *"d/c/part-0: block "* ]]
+	[ -z "$(ls | grep safetensors)" ]
+}
+
+@test "save asks the supervisor" {
+	mkdir run
+	cat >supervisor <<-'END'
+		#!/bin/sh
+		echo 'paceline role=trainctl version=1'
+		read -r request
+		[ "$request" = checkpoint ] && cat answer
+	END
+	chmod +x supervisor
+	run -69 ckpt save --run-dir "$PWD/run"
+	echo 'ok path=/state/checkpoints/00%200007' >answer
+	start sup socat UNIX-LISTEN:run/trainctl.sock,fork SYSTEM:./supervisor
+	wait_for '[ -S run/trainctl.sock ]'
+	run -0 ckpt save --run-dir "$PWD/run"
+	[ "$output" = "/state/checkpoints/00 0007" ]
+	mkdir -p xdg/paceline
+	ln -s "$PWD/run" xdg/paceline/mine
+	run -0 env -u RUNTIME_DIRECTORY XDG_RUNTIME_DIR="$PWD/xdg" "$(command -v ckpt)" save -j mine
+	printf 'err code=busy\tsomebody else asks\n' >answer
+	run -75 ckpt save --run-dir "$PWD/run"
+	[[ "$output" == *"busy: somebody else asks"* ]]
+}
