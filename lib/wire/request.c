@@ -195,7 +195,7 @@ void request_ok(struct request *rq, const char *fields_fmt, ...)
 			request_err(rq, "internal", "the answer is too long for a record");
 			return;
 		}
-		len += (size_t)n;
+		len = n > 0 ? len + (size_t)n : len - 1; /* "%s" of nothing: no blank at the end */
 	}
 	line[len++] = '\n';
 	request_put(rq, line, len);
