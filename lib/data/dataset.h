@@ -2,7 +2,8 @@
  * dataset: rows of one or several files, numbered through from 0, as arrays of numbers.
  *
  * One struct dataset (or row_stream) belongs to one thread at a time and shares nothing but the
- * schema, which is only read: open one a thread.  There are no globals.
+ * schema, which is only read: open one a thread (not two of the same file at the same moment while
+ * its index is not built: both would write it).  There are no globals.
  *
  * Data file: plain or gzip (by its first bytes, not its name; several gzip members are one stream).
  * A byte order mark at its start, CRLF line ends, and a last line without newline are fine; an empty

@@ -265,23 +265,23 @@ static size_t point_before(const struct index *ix, uint64_t offset)
 /* index_file.c: the deflated window of point i, from the file. To be freed. */
 int index_fetch_window(const struct index *ix, size_t i, unsigned char **out, struct error *err);
 
-static int seek_point(struct index *ix, struct source *source, size_t i, struct error *err)
+static int seek_point(const struct index *ix, struct source *source, size_t i, struct error *err)
 {
 	const struct source_point *p = &ix->point[i];
 	if (p->window_len == 0)
 		return source_seek_point(source, p, NULL, 0, err);
-	unsigned char *fetched = NULL;
+	unsigned char *fetched = NULL, window[SOURCE_WINDOW_MAX];
 	if (!ix->window && index_fetch_window(ix, i, &fetched, err) != 0)
 		return -1;
-	uLongf len = sizeof ix->buffer;
-	int rc = uncompress(ix->buffer, &len, fetched ? fetched : ix->window[i], p->window_len);
+	uLongf len = sizeof window;
+	int rc = uncompress(window, &len, fetched ? fetched : ix->window[i], p->window_len);
 	free(fetched);
 	if (rc != Z_OK)
-		return error_set(err, ERROR_DATA, ix->path, "damaged: window %zu", i);
-	return source_seek_point(source, p, ix->buffer, len, err);
+		return error_set(err, ERROR_DATA, ix->path, "damaged index: window %zu", i);
+	return source_seek_point(source, p, window, len, err);
 }
 
-int index_seek(struct index *ix, struct source *source, struct rowscan *scan, uint64_t row,
+int index_seek(const struct index *ix, struct source *source, struct rowscan *scan, uint64_t row,
 	       uint64_t *at, struct error *err)
 {
 	size_t i = (size_t)(row / ix->every);

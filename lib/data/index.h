@@ -3,8 +3,7 @@
  *
  * Keeps the place of every every-th row (offset in the text, line number) and, for gzip, access
  * points with the text before them.  Both are thinned by half when they grow beyond a bound, so that
- * the index of a file of any size stays small.  Read-only once made; one thread at a time, because
- * windows are fetched into the index's own buffer.
+ * the index of a file of any size stays small.  Read-only once made and written.
  */
 #ifndef PACELINE_DATA_INDEX_H
 #define PACELINE_DATA_INDEX_H
@@ -41,7 +40,6 @@ struct index {
 	unsigned char **window; /* deflated, in memory; NULL when they lie in the file */
 	char *path;          /* index file, or NULL: in memory only */
 	char head[1024];     /* its first line, to notice that the file was replaced */
-	unsigned char buffer[SOURCE_WINDOW_MAX];
 };
 
 typedef void index_progress_fn(uint64_t done, uint64_t total, void *arg);
@@ -66,7 +64,7 @@ int index_same(const struct index *a, const struct index *b, struct error *err);
 
 /* Brings source and scan to the start of a row <= row (*at), as near as the index knows. row must
  * be < rows. */
-int index_seek(struct index *ix, struct source *source, struct rowscan *scan, uint64_t row,
+int index_seek(const struct index *ix, struct source *source, struct rowscan *scan, uint64_t row,
 	       uint64_t *at, struct error *err);
 
 /* FILE.rowidx, or in dir NAME.HASH.rowidx, HASH from the absolute path, because files of different

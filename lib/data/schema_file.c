@@ -250,6 +250,31 @@ static int take_file(struct reading *in, const char *data, size_t len, struct er
 	return result == 0 ? 0 : bad(in, err);
 }
 
+/* The gathered options as a schema. */
+static int finish(struct schema **out, struct reading *in, struct error *err)
+{
+	struct schema *s;
+	in->options.dense = in->dense.data;
+	in->options.sparse = in->sparse.data;
+	if (schema_new(&s, &in->options, err) != 0) {
+		if (err)
+			err->code = ERROR_DATA;
+		return error_wrap(err, in->path);
+	}
+	/* criteo without a list means all columns there, which a file never leaves out. */
+	if (s->dense_count != in->dense_count || s->sparse_count != in->sparse_count) {
+		schema_free(s);
+		return error_set(err, ERROR_DATA, in->path, "columns are missing");
+	}
+	for (size_t i = 0; i < s->dense_count; i++) {
+		s->dense[i].mean = in->mean[i];
+		s->dense[i].deviation = in->deviation[i];
+	}
+	s->fitted = (int)in->fitted;
+	*out = s;
+	return 0;
+}
+
 int schema_read(struct schema **out, const char *path, struct error *err)
 {
 	char *data;
@@ -257,40 +282,18 @@ int schema_read(struct schema **out, const char *path, struct error *err)
 	if (fs_read_file(path, SCHEMA_FILE_MAX, &data, &len, err) != 0)
 		return -1;
 	struct reading *in = calloc(1, sizeof *in);
-	int result = in ? 0 : error_set(err, ERROR_OS, path, "out of memory");
-	if (in) {
-		in->path = path;
-		result = take_file(in, data, len, err);
+	if (!in) {
+		free(data);
+		return error_set(err, ERROR_OS, path, "out of memory");
 	}
-	struct schema *s = NULL;
-	if (result == 0) {
-		in->options.dense = in->dense.data;
-		in->options.sparse = in->sparse.data;
-		result = schema_new(&s, &in->options, err);
-		if (result != 0 && err) {
-			err->code = ERROR_DATA;
-			error_wrap(err, path);
-		}
-	}
-	/* criteo without a list means all columns there, which a file never leaves out. */
-	if (result == 0 && (s->dense_count != in->dense_count || s->sparse_count != in->sparse_count)) {
-		result = error_set(err, ERROR_DATA, path, "columns are missing");
-		schema_free(s);
-	}
-	if (result == 0) {
-		for (size_t i = 0; i < s->dense_count; i++) {
-			s->dense[i].mean = in->mean[i];
-			s->dense[i].deviation = in->deviation[i];
-		}
-		s->fitted = (int)in->fitted;
-		*out = s;
-	}
-	if (in) {
-		for (size_t i = 0; i < sizeof in->head / sizeof *in->head; i++)
-			free(in->head[i]);
-		free(in->dense.data);
-		free(in->sparse.data);
-	}
+	in->path = path;
+	int result = take_file(in, data, len, err);
+	if (result == 0)
+		result = finish(out, in, err);
+	for (size_t i = 0; i < sizeof in->head / sizeof *in->head; i++)
+		free(in->head[i]);
+	free(in->dense.data);
+	free(in->sparse.data);
 	free(in);
 	free(data);
 	return result;
