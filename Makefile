@@ -24,23 +24,24 @@ SRC_stats = monitor node recordlog report window
 SRC_solve = batch idset rules snapshot solution
 SRC_ckpt  = layout block part_write part_read manifest ckpt list export rowmap
 SRC_model = model spec logistic lr wdl audit
+SRC_work  = batch drag feed kernel piece report servers shards trainer
 SRC_opt   = opt
 SRC_ps    = table store store_file stage fork ps ps_apply
 SRC_gate  = gate units acts effects rows lead lead_cut lead_requests
 SRC_run   = child deadline job jobtext parent place policy prepare process show sup_command sup_course \
 	    sup_cut sup_decide sup_links sup_log sup_mend sup_nodes sup_rollback sup_score sup_verbs \
 	    supervisor
-ROOMS     = base wire data shard stats solve ckpt model opt ps gate run
+ROOMS     = base wire data shard stats solve ckpt model work opt ps gate run
 
 # ---- programs: rooms in link order (a room before those it knows), then libraries ----
-PROGRAMS = bs-solve rowidx bpt-monitor ckpt auc rec trainctl shardd predict ps-server
+PROGRAMS = bs-solve rowidx bpt-monitor ckpt auc rec trainctl shardd predict ps-server worker
 
 ROOMS_shardd      = shard wire base
 ROOMS_bpt-monitor = stats wire base
 ROOMS_bs-solve    = solve stats wire base
 ROOMS_trainctl    = run data model ckpt solve stats wire base
 ROOMS_ps-server   = gate ps opt ckpt wire base
-ROOMS_worker      = model data ckpt wire base
+ROOMS_worker      = work model data ckpt wire base
 ROOMS_ckpt        = run ckpt wire base
 ROOMS_rowidx      = data wire base
 ROOMS_rec         = wire base
@@ -63,7 +64,9 @@ LIBS_predict     = -lcsv -lz -lxxhash -lopenblas -ljansson -lm
 LIBS_auc         = -lm
 
 # ---- unit tests: tests/unit/NAME.c, with the rooms it links ----
-UNITS = wire_server wire_peer solve_batch shard_queue solve_solution stats_monitor stats_window data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export data_index data_schema run_job run_policy data_dataset run_parent
+UNITS = base_fs base_number base_option wire_record wire_server wire_peer solve_batch shard_queue solve_solution stats_monitor stats_window data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export data_index data_schema run_job run_policy data_dataset run_parent gate_random
+ROOMS_unit_gate_random = gate wire base
+LIBS_unit_gate_random  = -levent
 ROOMS_unit_run_parent = run wire base
 ROOMS_unit_data_dataset = data wire base
 LIBS_unit_data_dataset = -lcsv -lz -lxxhash
@@ -87,6 +90,10 @@ ROOMS_unit_data_rowscan = data wire base
 LIBS_unit_data_rowscan = -lcsv -lz -lxxhash
 ROOMS_unit_shard_queue = shard wire base
 LIBS_unit_shard_queue = -lxxhash
+ROOMS_unit_base_fs = base
+ROOMS_unit_base_number = base
+ROOMS_unit_base_option = base
+ROOMS_unit_wire_record = wire base
 ROOMS_unit_wire_peer = wire base
 LIBS_unit_wire_peer = -levent
 ROOMS_unit_wire_server = wire base

@@ -1,0 +1,182 @@
+/* base/fs and base/error: files, locks, and what their errors say. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include "base/fs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char dir[64];
+
+static int make_dir(void **state)
+{
+	(void)state;
+	snprintf(dir, sizeof dir, "/tmp/paceline-fs.XXXXXX");
+	return mkdtemp(dir) ? 0 : -1;
+}
+
+static int remove_dir(void **state)
+{
+	(void)state;
+	return fs_remove_tree(dir, NULL);
+}
+
+static const char *at(const char *name)
+{
+	static char path[4][160];
+	static unsigned turn;
+	char *out = path[turn++ % 4];
+	snprintf(out, sizeof path[0], "%s/%s", dir, name);
+	return out;
+}
+
+static void test_dirs(void **state)
+{
+	(void)state;
+	struct stat st;
+	struct error err;
+	assert_int_equal(fs_make_dirs(at("a/b/c"), &err), 0);
+	assert_int_equal(fs_make_dirs(at("a/b/c"), &err), 0);
+	assert_int_equal(stat(at("a/b"), &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0700);
+	assert_int_equal(fs_replace_file(at("a/file"), "x", 1, &err), 0);
+	assert_int_equal(fs_make_dirs(at("a/file"), &err), -1);
+	assert_int_equal(err.code, ERROR_CANTCREAT);
+	assert_int_equal(fs_make_dirs(at("a/file/d"), &err), -1);
+	assert_non_null(strstr(err.place, "a/file"));
+	assert_int_equal(fs_make_dirs("", &err), -1);
+	/* Links are removed, what they point to is not. */
+	assert_int_equal(symlink(at("a"), at("link")), 0);
+	assert_int_equal(fs_remove_tree(at("link"), &err), 0);
+	assert_int_equal(stat(at("a/file"), &st), 0);
+	assert_int_equal(fs_remove_tree(at("a"), &err), 0);
+	assert_int_equal(stat(at("a"), &st), -1);
+	assert_int_equal(fs_remove_tree(at("nothing"), &err), 0);
+}
+
+static void test_names(void **state)
+{
+	(void)state;
+	char out[32];
+	struct error err;
+	assert_int_equal(fs_join(out, sizeof out, "/run/x", "s.sock", &err), 0);
+	assert_string_equal(out, "/run/x/s.sock");
+	assert_int_equal(fs_join(out, sizeof out, "/run/x", "/s.sock", &err), 0);
+	assert_string_equal(out, "/s.sock");
+	assert_int_equal(fs_join(out, 13, "/run/x", "s.sock", &err), -1);
+	static const char *const pair[][2] = {
+		{"/a/b", "/a"}, {"/a", "/"}, {"a", "."}, {"a/b/c", "a/b"}, {"", "."}};
+	for (size_t i = 0; i < sizeof pair / sizeof *pair; i++) {
+		fs_dirname(pair[i][0], out, sizeof out);
+		assert_string_equal(out, pair[i][1]);
+	}
+}
+
+static void test_files(void **state)
+{
+	(void)state;
+	struct error err;
+	struct stat st;
+	char *data, part[8];
+	size_t len;
+	char *big = malloc(100000);
+	memset(big, 'b', 100000);
+	assert_int_equal(fs_replace_file(at("f"), big, 100000, &err), 0);
+	assert_int_equal(stat(at("f"), &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	assert_int_equal(fs_read_file(at("f"), 100000, &data, &len, &err), 0);
+	assert_int_equal(len, 100000);
+	assert_memory_equal(data, big, len);
+	assert_int_equal(data[len], 0);
+	free(data);
+	free(big);
+	assert_int_equal(fs_read_file(at("f"), 99999, &data, &len, &err), -1);
+	assert_int_equal(err.code, ERROR_DATA);
+	assert_int_equal(fs_replace_file(at("f"), "new", 3, &err), 0);
+	assert_int_equal(fs_read_file(at("f"), 10, &data, NULL, &err), 0);
+	assert_string_equal(data, "new");
+	free(data);
+	assert_int_equal(fs_read_file(at("none"), 10, &data, NULL, &err), -1);
+	assert_int_equal(err.code, ERROR_NOINPUT);
+	assert_non_null(strstr(err.place, "none"));
+	assert_int_equal(fs_replace_file(at("none/f"), "x", 1, &err), -1);
+	assert_int_equal(err.code, ERROR_CANTCREAT);
+	int fd = open(at("f"), O_RDONLY);
+	assert_int_equal(fs_pread_all(fd, part, 2, 1, "f", &err), 0);
+	assert_memory_equal(part, "ew", 2);
+	assert_int_equal(fs_pread_all(fd, part, 3, 1, "f", &err), -1);
+	assert_int_equal(err.code, ERROR_DATA);
+	close(fd);
+	fd = open("/dev/full", O_WRONLY);
+	if (fd >= 0) {
+		assert_int_equal(fs_write_all(fd, "x", 1, "full", &err), -1);
+		assert_int_equal(err.code, ERROR_IO);
+		close(fd);
+	}
+}
+
+static void test_lock(void **state)
+{
+	(void)state;
+	int a, b;
+	struct error err;
+	assert_int_equal(fs_lock(at("lock"), &a, &err), 0);
+	assert_int_equal(fs_lock(at("lock"), &b, &err), -1);
+	assert_int_equal(err.code, ERROR_TEMPFAIL);
+	close(a);
+	assert_int_equal(fs_lock(at("lock"), &b, &err), 0);
+	assert_true(fcntl(b, F_GETFD) & FD_CLOEXEC);
+	close(b);
+	assert_int_equal(fs_lock(at("no/lock"), &b, &err), -1);
+	assert_int_equal(err.code, ERROR_CANTCREAT);
+}
+
+static void test_errors(void **state)
+{
+	(void)state;
+	struct error err;
+	char whole[64], narrow[8];
+	assert_int_equal(error_set(&err, ERROR_DATA, "f", "row %d", 3), -1);
+	error_format(&err, whole, sizeof whole);
+	assert_string_equal(whole, "f: row 3");
+	assert_int_equal(error_wrap(&err, "job"), -1);
+	error_format(&err, whole, sizeof whole);
+	assert_string_equal(whole, "job: f: row 3");
+	error_format(&err, narrow, sizeof narrow);
+	assert_string_equal(narrow, "job: f:");
+	errno = ENOSPC;
+	assert_int_equal(error_errno(&err, 0, NULL, "write"), -1);
+	assert_int_equal(err.code, ERROR_IO);
+	error_format(&err, whole, sizeof whole);
+	assert_string_equal(whole, "write: No space left on device");
+	/* Long texts are cut, never written past the end. */
+	char text[2000];
+	memset(text, 'x', sizeof text);
+	text[1999] = '\0';
+	error_set(&err, 1, text, "%s", text);
+	errno = EIO;
+	error_errno(&err, 0, text, "%s", text);
+	error_wrap(&err, text);
+	assert_int_equal(strlen(err.text), ERROR_TEXT_MAX - 1);
+	assert_int_equal(error_set(NULL, 1, NULL, "x"), -1);
+	assert_int_equal(error_wrap(NULL, "x"), -1);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, make_dir, remove_dir)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(test_dirs), T(test_names), T(test_files), T(test_lock), T(test_errors),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
