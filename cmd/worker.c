@@ -1,0 +1,361 @@
+/*
+ * worker: a node that trains.  It takes shards from shardd(8) and parameters from ps-server(8), gives
+ * gradients back, and owns nothing that can't be lost.
+ */
+#include "cmd/cmd.h"
+
+#include "data/dataset.h"
+#include "data/schema.h"
+#include "model/model.h"
+#include "work/kernel.h"
+#include "work/trainer.h"
+
+#include <cblas.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#define PROGRAM "worker"
+
+static struct {
+	const char *id, *shards, *servers, *monitor, *drag, *log;
+	struct option_list data;
+	const char *index_dir, *bad_rows, *schema_file;
+	struct schema_options schema;
+	const char *model, *model_file, *hidden;
+	uint64_t embed, seed, batch, ahead, report_every;
+	double wait, answer;
+	const char *blas_cache;
+	int blas_probe;
+	int model_seen;
+} opt = {.bad_rows = "stop",
+	 .model = "lr",
+	 .hidden = "64,32",
+	 .embed = 16,
+	 .seed = 1,
+	 .batch = 256,
+	 .ahead = 4,
+	 .report_every = 1,
+	 .wait = 60,
+	 .answer = 600};
+
+static const struct option_row option_rows[] = {
+	{.name = "id", .kind = OPTION_ID, .target = &opt.id, .arg = "ID",
+	 .help = "name of this worker; needed"},
+	{.name = "shards", .kind = OPTION_TEXT, .target = &opt.shards, .arg = "SOCKET",
+	 .help = "of shardd; needed"},
+	{.name = "servers", .kind = OPTION_TEXT, .target = &opt.servers, .arg = "SOCKET[,SOCKET]",
+	 .help = "of the ps-servers, part 0 first; needed"},
+	{.name = "monitor", .kind = OPTION_TEXT, .target = &opt.monitor, .arg = "SOCKET",
+	 .help = "of bpt-monitor, for reports"},
+	{.name = "data", .kind = OPTION_LIST, .target = &opt.data, .arg = "FILE[,FILE]",
+	 .help = "training data, in the order of their rows; needed, may be repeated"},
+	{.name = "index-dir", .kind = OPTION_TEXT, .target = &opt.index_dir, .arg = "DIR",
+	 .help = "where row indexes are kept (beside the data)"},
+	{.name = "bad-rows", .kind = OPTION_TEXT, .target = &opt.bad_rows, .arg = "stop|skip:N",
+	 .help = "what to do about a bad row (stop)"},
+	{.name = "schema", .kind = OPTION_TEXT, .target = &opt.schema_file, .arg = "FILE",
+	 .help = "what the columns mean; or --format and what it needs:"},
+	{.name = "format", .kind = OPTION_CHOICE, .target = &opt.schema.format, .arg = "FORMAT",
+	 .help = "of the data", .choices = "criteo|csv|libsvm"},
+	{.name = "label", .kind = OPTION_TEXT, .target = &opt.schema.label, .arg = "COLUMN",
+	 .help = "csv: column of the label"},
+	{.name = "positive", .kind = OPTION_TEXT, .target = &opt.schema.positive, .arg = "VALUE",
+	 .help = "label that means 1"},
+	{.name = "negative", .kind = OPTION_TEXT, .target = &opt.schema.negative, .arg = "VALUE",
+	 .help = "the only other label allowed"},
+	{.name = "weight", .kind = OPTION_TEXT, .target = &opt.schema.weight, .arg = "COLUMN",
+	 .help = "csv: column of the sample's weight"},
+	{.name = "dense", .kind = OPTION_TEXT, .target = &opt.schema.dense, .arg = "COLUMNS",
+	 .help = "numbers"},
+	{.name = "sparse", .kind = OPTION_TEXT, .target = &opt.schema.sparse, .arg = "COLUMNS",
+	 .help = "categories"},
+	{.name = "dense-scale", .kind = OPTION_CHOICE, .target = &opt.schema.dense_scale,
+	 .arg = "HOW", .help = "of dense columns (log-z)", .choices = "log-z|z|none"},
+	{.name = "hash-bits", .kind = OPTION_COUNT, .target = &opt.schema.hash_bits, .arg = "N",
+	 .help = "categories are hashed to so many bits (0: 20)", .max = 31},
+	{.name = "model", .kind = OPTION_TEXT, .target = &opt.model, .arg = "NAME|FILE",
+	 .help = "lr, wdl or audit (lr); with a slash in it: as --model-file",
+	 .seen = &opt.model_seen},
+	{.name = "model-file", .kind = OPTION_TEXT, .target = &opt.model_file, .arg = "FILE",
+	 .help = "the model of a job or a checkpoint"},
+	{.name = "embed", .kind = OPTION_COUNT, .target = &opt.embed, .arg = "FLOATS",
+	 .help = "wdl: size of an embedding", .min = 1, .max = 1024},
+	{.name = "hidden", .kind = OPTION_TEXT, .target = &opt.hidden, .arg = "N[,N]",
+	 .help = "wdl: widths of the hidden layers (64,32)"},
+	{.name = "seed", .kind = OPTION_COUNT, .target = &opt.seed, .arg = "N",
+	 .help = "of the model's initial values"},
+	{.name = "batch", .kind = OPTION_COUNT, .target = &opt.batch, .arg = "ROWS",
+	 .help = "in a batch of this worker, until it is told another", .min = 1,
+	 .max = TRAINER_BATCH_MAX},
+	{.name = "ahead", .kind = OPTION_COUNT, .target = &opt.ahead, .arg = "BATCHES",
+	 .help = "taken from shardd before their time, at most", .min = 1, .max = 1024},
+	{.name = "drag", .kind = OPTION_TEXT, .target = &opt.drag, .arg = "FILE",
+	 .help = "read before each batch: drag [delay=] [pace=]"},
+	{.name = "report-every", .kind = OPTION_COUNT, .target = &opt.report_every,
+	 .arg = "ITERATIONS", .help = "a bpt record for the monitor", .min = 1, .max = 1e9},
+	{.name = "log", .kind = OPTION_TEXT, .target = &opt.log, .arg = "FILE",
+	 .help = "applied records are appended to it (standard error)"},
+	{.name = "wait", .kind = OPTION_SECONDS, .target = &opt.wait, .arg = "SECONDS",
+	 .help = "a daemon that is not there is waited for this long", .max = 86400},
+	{.name = "answer", .kind = OPTION_SECONDS, .target = &opt.answer, .arg = "SECONDS",
+	 .help = "longest wait for an answer, at the barrier too", .min = 0.1, .max = 864000},
+	{.name = "blas-cache", .kind = OPTION_TEXT, .target = &opt.blas_cache, .arg = "FILE",
+	 .help = "where the fastest BLAS kernels are remembered (see FILES)"},
+	{.name = "blas-probe", .kind = OPTION_FLAG, .target = &opt.blas_probe,
+	 .help = "prints the speed of the BLAS kernels in use, GFLOP/s"},
+	{0}};
+
+static const struct option_table table = {
+	.program = PROGRAM,
+	.synopsis = "--id ID --shards SOCKET --servers SOCKET[,SOCKET] --data FILE...\n"
+		    "--schema FILE --model-file FILE [--batch ROWS] [--monitor SOCKET] ...",
+	.about = "Trains: shards from shardd, parameters from ps-servers, gradients back.",
+	.rows = option_rows,
+	.epilogue = "Files: ${XDG_CACHE_HOME:-$HOME/.cache}/paceline/blas remembers the fastest "
+		    "kernels.\n"};
+
+static volatile int stop;
+
+static void on_stop(int number)
+{
+	(void)number;
+	stop = 1;
+}
+
+static void catch_stop(void)
+{
+	struct sigaction action = {.sa_handler = on_stop};
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGINT, &action, NULL);
+}
+
+/* ---- what the options name ---- */
+
+struct names {
+	size_t count;
+	const char *item[OPTION_LIST_MAX];
+};
+
+/* Splits at commas; a word that names a file as it stands is not split. */
+static int split(struct names *n, const char *words, const char *option, struct error *err)
+{
+	if (access(words, F_OK) == 0 && n->count < OPTION_LIST_MAX) {
+		n->item[n->count++] = words;
+		return 0;
+	}
+	char *text = strdup(words); /* kept until the end: item[] points into it */
+	if (!text)
+		return error_set(err, ERROR_OS, option, "no memory");
+	for (char *word = strtok(text, ","); word; word = strtok(NULL, ",")) {
+		if (n->count == OPTION_LIST_MAX)
+			return error_set(err, ERROR_USAGE, option, "more than %d", OPTION_LIST_MAX);
+		n->item[n->count++] = word;
+	}
+	return 0;
+}
+
+static int check_options(struct names *servers, struct names *data, struct error *err)
+{
+	if (!opt.id || !opt.shards || !opt.servers || opt.data.count == 0)
+		return error_set(err, ERROR_USAGE, "",
+				 "--id, --shards, --servers and --data are needed");
+	if (!opt.schema_file && !opt.schema.format)
+		return error_set(err, ERROR_USAGE, "", "--schema or --format is needed");
+	if (opt.model_seen && strchr(opt.model, '/') && !opt.model_file)
+		opt.model_file = opt.model;
+	else if (opt.model_seen && opt.model_file)
+		return error_set(err, ERROR_USAGE, "", "--model and --model-file are too much");
+	if (split(servers, opt.servers, "--servers", err) < 0)
+		return -1;
+	for (size_t i = 0; i < opt.data.count; i++)
+		if (split(data, opt.data.item[i], "--data", err) < 0)
+			return -1;
+	if (servers->count == 0 || data->count == 0)
+		return error_set(err, ERROR_USAGE, "", "--servers and --data are needed");
+	return 0;
+}
+
+static int open_data(const struct names *files, struct schema **schema, struct dataset **data,
+		     struct error *err)
+{
+	struct dataset_options options = {.paths = files->item,
+					  .path_count = files->count,
+					  .index_dir = opt.index_dir};
+	if (dataset_bad_rows_option(opt.bad_rows, &options.bad_rows_max, err) < 0)
+		return -1;
+	if (opt.schema_file ? schema_read(schema, opt.schema_file, err) < 0
+			    : schema_new(schema, &opt.schema, err) < 0)
+		return -1;
+	if (dataset_open(data, *schema, &options, err) < 0)
+		return -1;
+	if (schema_needs_fit(*schema) && schema_fit(*schema, *data, err) < 0)
+		return -1;
+	return 0;
+}
+
+/* The model's sizes are the data's; a model from a file has to agree with them. */
+static int make_spec(struct model_spec *spec, const struct schema *schema,
+		     const struct dataset *data, struct error *err)
+{
+	struct model_spec want;
+	model_spec_default(&want);
+	want.dense_inputs = (uint32_t)schema->dense_count;
+	want.fields = (uint32_t)schema_fields(schema);
+	want.hash_bits = schema->hash_bits;
+	want.samples = dataset_rows(data);
+	want.embed = (uint32_t)opt.embed;
+	want.seed = opt.seed;
+	*spec = want;
+	if (!opt.model_file) {
+		if (strlen(opt.model) >= sizeof(spec->name))
+			return error_set(err, ERROR_CONFIG, "--model",
+					 "\"%s\" is not known; there are %s", opt.model,
+					 MODEL_NAMES);
+		strcpy(spec->name, opt.model);
+		if (model_spec_hidden(spec, opt.hidden, err) < 0)
+			return -1;
+		return model_spec_check(spec, err);
+	}
+	if (model_spec_read(opt.model_file, spec, err) < 0)
+		return -1;
+	if (spec->dense_inputs == want.dense_inputs && spec->fields == want.fields &&
+	    spec->hash_bits == want.hash_bits &&
+	    (!model_keys_are_rows(spec) || spec->samples == want.samples))
+		return 0;
+	return error_set(err, ERROR_CONFIG, opt.model_file,
+			 "is for %u dense columns, %u sparse ones, %u hash bits and %llu rows; the "
+			 "data have %u, %u, %u and %llu",
+			 spec->dense_inputs, spec->fields, spec->hash_bits,
+			 (unsigned long long)spec->samples, want.dense_inputs, want.fields,
+			 want.hash_bits, (unsigned long long)want.samples);
+}
+
+/* ---- BLAS ---- */
+
+static const char *cache_path(char *out, size_t max)
+{
+	const char *home = getenv("HOME"), *cache = getenv("XDG_CACHE_HOME");
+	int len = -1;
+	if (opt.blas_cache)
+		return opt.blas_cache;
+	if (cache && cache[0] == '/')
+		len = snprintf(out, max, "%s/paceline/blas", cache);
+	else if (home && home[0] == '/')
+		len = snprintf(out, max, "%s/.cache/paceline/blas", home);
+	return len > 0 && (size_t)len < max ? out : NULL;
+}
+
+/* OpenBLAS has chosen its kernels when main() begins. To have others, this program starts anew, once:
+ * OPENBLAS_CORETYPE is set then. */
+static void choose_kernels(char **argv)
+{
+	char self[4096], cache[4096], kernels[KERNEL_NAME_MAX];
+	struct error err;
+	if (getenv("OPENBLAS_CORETYPE"))
+		return;
+	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	if (len <= 0)
+		return;
+	self[len] = '\0';
+	if (kernel_choose(self, "--blas-probe", cache_path(cache, sizeof(cache)), kernels, &err) < 0) {
+		log_say(LOG_LEVEL_WARNING, "%s: %s", err.place, err.text);
+		return;
+	}
+	if (!kernels[0] || setenv("OPENBLAS_CORETYPE", kernels, 1) != 0 ||
+	    setenv("OPENBLAS_NUM_THREADS", "1", 1) != 0)
+		return;
+	execv(self, argv);
+	log_say(LOG_LEVEL_WARNING, "%s: %s: goes on with slower kernels", self, strerror(errno));
+}
+
+/* ---- running ---- */
+
+static void write_applied(const char *line, size_t len, void *owner)
+{
+	int fd = *(int *)owner;
+	if (write(fd, line, len) != (ssize_t)len)
+		log_say(LOG_LEVEL_WARNING, "an applied record could not be written: %s",
+			strerror(errno));
+}
+
+static int open_log(int *fd, struct error *err)
+{
+	*fd = STDERR_FILENO;
+	if (!opt.log)
+		return 0;
+	*fd = open(opt.log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	return *fd < 0 ? error_errno(err, ERROR_CANTCREAT, opt.log, "open") : 0;
+}
+
+static int train(const struct names *servers, const struct schema *schema, struct dataset *data,
+		 const struct model_spec *spec, struct error *err)
+{
+	struct trainer *trainer = NULL;
+	int log_fd;
+	if (open_log(&log_fd, err) < 0)
+		return -1;
+	struct trainer_options options = {.worker = opt.id,
+					  .shards = opt.shards,
+					  .servers = servers->item,
+					  .server_count = (uint32_t)servers->count,
+					  .monitor = opt.monitor,
+					  .drag = opt.drag,
+					  .dataset = data,
+					  .spec = spec,
+					  .unit_weights = schema->weight == NULL,
+					  .batch = opt.batch,
+					  .ahead = opt.ahead,
+					  .report_every = opt.report_every,
+					  .wait_seconds = opt.wait,
+					  .answer_seconds = opt.answer,
+					  .stop = &stop,
+					  .applied = write_applied,
+					  .owner = &log_fd};
+	int result = trainer_new(&trainer, &options, err);
+	if (result == 0)
+		result = trainer_run(trainer, err);
+	trainer_free(trainer);
+	if (log_fd != STDERR_FILENO)
+		close(log_fd);
+	return result;
+}
+
+int main(int argc, char **argv)
+{
+	static struct names servers, data_files;
+	struct error err = {0};
+	struct schema *schema = NULL;
+	struct dataset *data = NULL;
+	struct model_spec spec;
+	int first;
+	cmd_begin(PROGRAM);
+	int parsed = option_parse(&table, argc, argv, &first, stdout, &err);
+	if (parsed == OPTION_SHOWN)
+		return cmd_end(PROGRAM, 0);
+	if (parsed == 0 && first < argc)
+		parsed = error_set(&err, ERROR_USAGE, argv[first], "is one word too many");
+	if (parsed < 0)
+		return cmd_fail(PROGRAM, &err);
+	openblas_set_num_threads(1);
+	if (opt.blas_probe) {
+		printf("%.2f\n", kernel_measure());
+		return cmd_end(PROGRAM, 0);
+	}
+	catch_stop();
+	int result = check_options(&servers, &data_files, &err);
+	if (result == 0)
+		result = open_data(&data_files, &schema, &data, &err);
+	if (result == 0)
+		result = make_spec(&spec, schema, data, &err);
+	if (result == 0 && model_uses_blas(&spec))
+		choose_kernels(argv);
+	if (result == 0)
+		result = train(&servers, schema, data, &spec, &err);
+	if (data && dataset_bad_rows(data) > 0)
+		log_say(LOG_LEVEL_WARNING, "%llu bad rows were skipped; the last: %s",
+			(unsigned long long)dataset_bad_rows(data), dataset_last_bad(data));
+	dataset_close(data);
+	schema_free(schema);
+	return cmd_end(PROGRAM, result < 0 ? cmd_fail(PROGRAM, &err) : 0);
+}

@@ -1,0 +1,243 @@
+/*
+ * batch: see batch.h.  The inner loops here run once for every key of every row, in the reading
+ * thread; what they cost is a good part of what a row costs.
+ */
+#include "work/batch.h"
+
+#include "ckpt/layout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void batch_free(struct batch *b)
+{
+	free(b->dense);
+	free(b->label);
+	free(b->weight);
+	free(b->value);
+	free(b->offset);
+	free(b->index);
+	free(b->key);
+	free(b->part_begin);
+	free(b->raw);
+	free(b->move);
+	free(b->table);
+	*b = (struct batch){0};
+}
+
+void batch_start(struct batch *b, size_t dense_columns, int has_value)
+{
+	b->positions = b->count = b->range_count = b->ranges_bytes = b->unique = 0;
+	b->dense_columns = dense_columns;
+	b->has_value = has_value;
+	if (b->offset)
+		b->offset[0] = 0;
+}
+
+/* Characters of ID:BEGIN:LENGTH, and a comma. */
+static size_t range_bytes(uint64_t id, uint64_t begin, uint64_t length)
+{
+	size_t bytes = 6;
+	for (; id >= 10; id /= 10)
+		bytes++;
+	for (; begin >= 10; begin /= 10)
+		bytes++;
+	for (; length >= 10; length /= 10)
+		bytes++;
+	return bytes;
+}
+
+static struct batch_range *range_before(struct batch *b, uint64_t id, uint64_t begin)
+{
+	if (b->range_count == 0)
+		return NULL;
+	struct batch_range *last = &b->range[b->range_count - 1];
+	return last->id == id && last->begin + last->length == begin ? last : NULL;
+}
+
+int batch_takes_range(const struct batch *b, uint64_t id, uint64_t begin, uint64_t length)
+{
+	return b->range_count < BATCH_RANGES_MAX &&
+	       b->ranges_bytes + range_bytes(id, begin, length) <= BATCH_RANGES_BYTES_MAX;
+}
+
+void batch_add_range(struct batch *b, uint64_t id, uint64_t begin, uint64_t length)
+{
+	struct batch_range *before = range_before(b, id, begin);
+	b->positions += length;
+	if (before) {
+		before->length += length;
+		return;
+	}
+	b->range[b->range_count++] = (struct batch_range){id, begin, length};
+	b->ranges_bytes += range_bytes(id, begin, length);
+}
+
+static int grow(void *array, size_t count, size_t size, struct error *err)
+{
+	void **p = array;
+	size_t bytes;
+	void *larger = NULL;
+	if (!__builtin_mul_overflow(count, size, &bytes))
+		larger = realloc(*p, bytes ? bytes : 1);
+	if (!larger)
+		return error_set(err, ERROR_OS, "", "no memory for a batch");
+	*p = larger;
+	return 0;
+}
+
+static int reserve_rows(struct batch *b, size_t rows, struct error *err)
+{
+	if (rows <= b->row_room && b->offset)
+		return 0;
+	size_t room = rows + rows / 4 + 16;
+	if (grow(&b->label, room, sizeof(float), err) < 0 ||
+	    grow(&b->weight, room, sizeof(float), err) < 0 ||
+	    grow(&b->offset, room + 1, sizeof(uint32_t), err) < 0)
+		return -1;
+	b->row_room = room;
+	if (b->count == 0)
+		b->offset[0] = 0;
+	return 0;
+}
+
+static int reserve_keys(struct batch *b, size_t keys, struct error *err)
+{
+	if (keys > UINT32_MAX / 4)
+		return error_set(err, ERROR_DATA, "", "%zu keys are too many for one batch", keys);
+	size_t room = keys + keys / 4 + 64;
+	if (keys > b->key_room || !b->index) {
+		if (grow(&b->index, room, sizeof(uint32_t), err) < 0 ||
+		    grow(&b->raw, room, sizeof(uint32_t), err) < 0 ||
+		    grow(&b->key, room, sizeof(uint32_t), err) < 0 ||
+		    grow(&b->move, room, sizeof(uint32_t), err) < 0)
+			return -1;
+		b->key_room = room;
+	}
+	if (b->has_value && keys > b->value_room) {
+		if (grow(&b->value, room, sizeof(float), err) < 0)
+			return -1;
+		b->value_room = room;
+	}
+	return 0;
+}
+
+int batch_reserve(struct batch *b, size_t rows, size_t keys, struct error *err)
+{
+	size_t have = b->offset ? b->offset[b->count] : 0, dense;
+	rows += b->count;
+	if (reserve_rows(b, rows, err) < 0 || reserve_keys(b, have + keys, err) < 0)
+		return -1;
+	if (__builtin_mul_overflow(rows, b->dense_columns, &dense))
+		return error_set(err, ERROR_OS, "", "no memory for a batch");
+	if (dense > b->dense_room) {
+		if (grow(&b->dense, dense + dense / 4, sizeof(float), err) < 0)
+			return -1;
+		b->dense_room = dense + dense / 4;
+	}
+	return 0;
+}
+
+void batch_add_sample(struct batch *b, const struct rows *rows, size_t i, int keys_are_rows)
+{
+	size_t n = b->count++, at = b->offset[n];
+	b->label[n] = rows->label[i];
+	b->weight[n] = rows->weight[i];
+	if (keys_are_rows) {
+		b->raw[at] = (uint32_t)rows->row[i];
+		b->offset[n + 1] = (uint32_t)at + 1;
+		return;
+	}
+	size_t from = rows->offset[i], keys = rows->offset[i + 1] - from;
+	memcpy(b->dense + n * b->dense_columns, rows->dense + i * b->dense_columns,
+	       b->dense_columns * sizeof(float));
+	memcpy(b->raw + at, rows->key + from, keys * sizeof(uint32_t));
+	if (b->has_value && rows->value)
+		memcpy(b->value + at, rows->value + from, keys * sizeof(float));
+	else if (b->has_value)
+		for (size_t k = 0; k < keys; k++)
+			b->value[at + k] = 1.0f;
+	b->offset[n + 1] = (uint32_t)(at + keys);
+}
+
+/* Open addressing; a slot holds key + 1 in its upper half (0: empty; a key is below 2^32 - 1) and
+ * the key's number below. Its size follows the batch, so that it stays in the second cache where a
+ * table of all keys would not. */
+static int find_unique(struct batch *b, uint64_t key_count, struct error *err)
+{
+	size_t total = b->offset ? b->offset[b->count] : 0, size = 64;
+	while (size < total * 2 && size < key_count)
+		size *= 2;
+	if (size > b->table_room) {
+		if (grow(&b->table, size, sizeof(uint64_t), err) < 0)
+			return -1;
+		b->table_room = size;
+	}
+	memset(b->table, 0, size * sizeof(uint64_t));
+	uint32_t unique = 0, mask = (uint32_t)(size - 1);
+	for (size_t k = 0; k < total; k++) {
+		uint32_t key = b->raw[k], at = key & mask;
+		uint64_t want = ((uint64_t)key + 1) << 32, slot;
+		while ((slot = b->table[at]) != 0 && (slot ^ want) >> 32 != 0)
+			at = (at + 1) & mask;
+		if (slot == 0) {
+			b->table[at] = slot = want | unique;
+			b->key[unique++] = key;
+		}
+		b->index[k] = (uint32_t)slot;
+	}
+	b->unique = unique;
+	return 0;
+}
+
+/* Counting sort of the unique keys by part; then every index follows its key. */
+static void group_by_part(struct batch *b)
+{
+	size_t *begin = b->part_begin, total = b->offset[b->count];
+	for (size_t u = 0; u < b->unique; u++)
+		begin[layout_part_of_key(b->key[u], b->parts) + 1]++;
+	for (uint32_t i = 0; i < b->parts; i++)
+		begin[i + 1] += begin[i];
+	uint32_t *sorted = b->raw; /* its keys are in key[] and index[] now; as long as unique */
+	for (size_t u = 0; u < b->unique; u++) {
+		size_t to = begin[layout_part_of_key(b->key[u], b->parts)]++;
+		sorted[to] = b->key[u];
+		b->move[u] = (uint32_t)to;
+	}
+	for (uint32_t i = b->parts; i > 0; i--)
+		begin[i] = begin[i - 1];
+	begin[0] = 0;
+	memcpy(b->key, sorted, b->unique * sizeof(uint32_t));
+	for (size_t k = 0; k < total; k++)
+		b->index[k] = b->move[b->index[k]];
+}
+
+int batch_finish(struct batch *b, uint32_t parts, uint64_t key_count, struct error *err)
+{
+	if (parts + 1 > b->part_room) {
+		if (grow(&b->part_begin, parts + 1, sizeof(size_t), err) < 0)
+			return -1;
+		b->part_room = parts + 1;
+	}
+	b->parts = parts;
+	memset(b->part_begin, 0, (parts + 1) * sizeof(size_t));
+	if (find_unique(b, key_count, err) < 0)
+		return -1;
+	if (parts > 1 && b->unique > 0)
+		group_by_part(b);
+	b->part_begin[parts] = b->unique;
+	return 0;
+}
+
+struct model_batch batch_slice(const struct batch *b, size_t begin, size_t count, int unit_weights)
+{
+	return (struct model_batch){
+		.count = count,
+		.dense = b->dense_columns ? b->dense + begin * b->dense_columns : NULL,
+		.label = b->label + begin,
+		.weight = unit_weights ? NULL : b->weight + begin,
+		.offset = b->offset + begin,
+		.index = b->index,
+		.value = b->has_value ? b->value : NULL,
+	};
+}

@@ -1,0 +1,46 @@
+/*
+ * feed: pieces in, batches out.  A thread of its own reads and parses while the trainer trains; it
+ * talks to nobody.  All functions are for one other thread, the trainer's.
+ *
+ * A parsed piece stays in memory until its last row has been taken, so a new batch size (adjust-bs)
+ * holds from the next batch on: what was cut ahead is cut again.
+ */
+#ifndef PACELINE_WORK_FEED_H
+#define PACELINE_WORK_FEED_H
+
+#include "base/error.h"
+#include "data/dataset.h"
+#include "work/batch.h"
+#include "work/piece.h"
+
+struct feed;
+
+struct feed_options {
+	struct dataset *dataset; /* the feed's alone from feed_new() to feed_free() */
+	int keys_are_rows;       /* audit */
+	uint64_t key_count;      /* keys are below it */
+	uint32_t parts;          /* servers */
+	uint64_t size;           /* rows in a batch */
+};
+
+int feed_new(struct feed **out, const struct feed_options *options, struct error *err);
+void feed_free(struct feed *f); /* NULL is fine */
+
+int feed_add(struct feed *f, const struct piece *p, struct error *err);
+/* Whether a piece of this id was added and not taken whole. */
+int feed_knows(struct feed *f, uint64_t id);
+/* Rows added and not yet taken. */
+uint64_t feed_held(struct feed *f);
+void feed_resize(struct feed *f, uint64_t size);
+/* Everything that is not taken is forgotten. */
+void feed_drop(struct feed *f);
+
+/* The next batch in *out, which is the caller's until the next feed_take() or feed_drop(). A batch
+ * shorter than size is given only when short_ok or when its ranges would not fit a push. *out is
+ * NULL when what is held does not make a batch. Waits for the thread while that may still change.
+ * -1: the data are bad (ERROR_DATA with file:line:column) or memory ran out. */
+int feed_take(struct feed *f, int short_ok, struct batch **out, struct error *err);
+
+uint64_t feed_bad_rows(struct feed *f);
+
+#endif

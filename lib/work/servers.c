@@ -1,0 +1,547 @@
+/*
+ * servers: see servers.h.  Must never write to the shared gradients of a push before the pull of the
+ * next batch has been answered: servers may add them up straight from there until then.
+ */
+#include "work/servers.h"
+
+#include "base/clock.h"
+#include "base/number.h"
+#include "ckpt/layout.h"
+#include "wire/call.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PAUSE_SECONDS 0.05      /* between attempts to connect, and of looks at *stop */
+#define STOP_GRACE_SECONDS 30   /* an unfinished batch is waited for, once *stop is set */
+#define MAP_BYTES_MAX ((size_t)1 << 32)
+#define ALIGN 64
+
+struct part {
+	struct call *call; /* NULL: not connected */
+	char *memory;      /* shared with it; NULL: inline */
+	uint64_t dense_begin, dense_count;
+	size_t rows_max; /* that fit in the memory */
+	size_t keys_at, push_at;
+	size_t rows; /* of this batch */
+	float *inline_push;
+	size_t inline_room;
+};
+
+struct servers {
+	struct servers_options options;
+	uint64_t generation, incarnation;
+	struct part *part;
+	int straight;     /* this batch is computed in the shared pages of the only part */
+	/* private memory, used when not straight; rooms in floats */
+	float *dense, *dense_gradient, *rows, *row_gradient;
+	size_t dense_room, dense_gradient_room, rows_room, row_gradient_room;
+	struct record record;
+};
+
+static size_t align(size_t bytes)
+{
+	return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+int servers_new(struct servers **out, const struct servers_options *options, struct error *err)
+{
+	struct servers *s = calloc(1, sizeof(*s));
+	if (s)
+		s->part = calloc(options->count, sizeof(*s->part));
+	if (!s || !s->part) {
+		free(s);
+		return error_set(err, ERROR_OS, "", "no memory");
+	}
+	s->options = *options;
+	for (uint32_t i = 0; i < options->count; i++)
+		layout_cut(options->dense_count, i, options->count, &s->part[i].dense_begin,
+			   &s->part[i].dense_count);
+	*out = s;
+	return 0;
+}
+
+void servers_free(struct servers *s)
+{
+	if (!s)
+		return;
+	servers_disconnect(s);
+	for (uint32_t i = 0; i < s->options.count; i++)
+		free(s->part[i].inline_push);
+	free(s->part);
+	free(s->dense);
+	free(s->dense_gradient);
+	free(s->rows);
+	free(s->row_gradient);
+	free(s);
+}
+
+void servers_disconnect(struct servers *s)
+{
+	for (uint32_t i = 0; i < s->options.count; i++) {
+		call_close(s->part[i].call);
+		s->part[i].call = NULL;
+		s->part[i].memory = NULL;
+	}
+}
+
+int servers_connected(const struct servers *s)
+{
+	for (uint32_t i = 0; i < s->options.count; i++)
+		if (!s->part[i].call)
+			return 0;
+	return 1;
+}
+
+void servers_identify(struct servers *s, uint64_t generation, uint64_t incarnation)
+{
+	s->generation = generation;
+	s->incarnation = incarnation;
+}
+
+/* ---- connecting ---- */
+
+static int check_greeting(const struct servers *s, uint32_t i, struct error *err)
+{
+	const struct record *r = call_greeting(s->part[i].call);
+	const char *path = s->options.paths[i];
+	const char *part = record_get(r, "part");
+	uint64_t dense, width;
+	char want[48], *end = want;
+	end += number_format_u64(i, end);
+	*end++ = '/';
+	end += number_format_u64(s->options.count, end);
+	*end = '\0';
+	if (!part || strcmp(part, want) != 0)
+		return error_set(err, ERROR_CONFIG, path, "is part %s, not %s", part ? part : "?",
+				 want);
+	if (record_u64(r, "dense", 0, UINT64_MAX, &dense, err) < 0 ||
+	    record_u64(r, "width", 0, UINT32_MAX, &width, err) < 0)
+		return error_wrap(err, path);
+	if (dense != s->part[i].dense_count || width != s->options.width)
+		return error_set(err, ERROR_CONFIG, path,
+				 "serves another model: %llu dense parameters and rows of %llu, "
+				 "not %llu and %u",
+				 (unsigned long long)dense, (unsigned long long)width,
+				 (unsigned long long)s->part[i].dense_count, s->options.width);
+	return 0;
+}
+
+/* Sizes for the most rows a batch can touch here; pages cost nothing until they are used. A server
+ * that refuses gets everything inline. */
+static void share_memory(struct servers *s, struct part *p)
+{
+	size_t dense = p->dense_count * sizeof(float), row = s->options.width * sizeof(float);
+	size_t each = 2 * row + 2 * sizeof(uint32_t), fixed = 2 * dense + 4 * ALIGN;
+	struct error err;
+	void *memory;
+	if (fixed > MAP_BYTES_MAX - 4096 * each)
+		return;
+	size_t rows = (MAP_BYTES_MAX - fixed) / each;
+	if (rows > s->options.key_count)
+		rows = s->options.key_count;
+	p->rows_max = rows;
+	p->keys_at = align(dense + rows * row);
+	p->push_at = p->keys_at + align(rows * sizeof(uint32_t));
+	size_t bytes = p->push_at + align(dense + rows * (row + sizeof(uint32_t)));
+	if (call_map(p->call, bytes, &memory, &err) == 0)
+		p->memory = memory;
+}
+
+static int connect_one(struct servers *s, uint32_t i, double deadline, struct error *err)
+{
+	struct part *p = &s->part[i];
+	const char *path = s->options.paths[i];
+	while (call_open(&p->call, path, 0, s->options.answer_seconds, err) != 0) {
+		if (err->code != ERROR_UNAVAILABLE && err->code != ERROR_TEMPFAIL)
+			return -1;
+		if (clock_mono() >= deadline) {
+			err->code = ERROR_UNAVAILABLE;
+			return -1;
+		}
+		if (s->options.stop && *s->options.stop)
+			return WORK_STOP;
+		clock_sleep(PAUSE_SECONDS);
+	}
+	if (check_greeting(s, i, err) < 0) {
+		call_close(p->call);
+		p->call = NULL;
+		return -1;
+	}
+	share_memory(s, p);
+	return WORK_OK;
+}
+
+int servers_connect(struct servers *s, uint64_t *low, uint64_t *high, struct error *err)
+{
+	double deadline = clock_mono() + s->options.wait_seconds;
+	*low = UINT64_MAX;
+	*high = 0;
+	for (uint32_t i = 0; i < s->options.count; i++) {
+		uint64_t incarnation;
+		int result = s->part[i].call ? WORK_OK : connect_one(s, i, deadline, err);
+		if (result != WORK_OK)
+			return result;
+		if (record_u64(call_greeting(s->part[i].call), "incarnation", 0, UINT64_MAX,
+			       &incarnation, err) < 0)
+			return error_wrap(err, s->options.paths[i]);
+		*low = incarnation < *low ? incarnation : *low;
+		*high = incarnation > *high ? incarnation : *high;
+	}
+	return WORK_OK;
+}
+
+/* ---- asking ---- */
+
+static void begin(const struct servers *s, struct record_out *o, char *line, const char *type)
+{
+	record_begin(o, line, RECORD_LINE_MAX, type);
+	record_add(o, "worker", s->options.worker);
+	record_add_u64(o, "generation", s->generation);
+	record_add_u64(o, "incarnation", s->incarnation);
+}
+
+/* A call that failed: a connection that went is a reset; a silent server is not there. */
+static int failed(struct servers *s, struct error *err)
+{
+	if (err->code == ERROR_UNAVAILABLE) {
+		servers_disconnect(s);
+		return WORK_RESET;
+	}
+	if (err->code == ERROR_TEMPFAIL)
+		err->code = ERROR_UNAVAILABLE;
+	return -1;
+}
+
+static int refused(const struct servers *s, uint32_t i, struct error *err)
+{
+	const char *code = record_get(&s->record, "code");
+	if (code && strcmp(code, "fenced") == 0)
+		return WORK_FENCED;
+	return error_set(err, ERROR_SOFTWARE, s->options.paths[i], "err code=%s: %s",
+			 code ? code : "", s->record.text ? s->record.text : "");
+}
+
+static int ask(struct servers *s, uint32_t i, struct record_out *o, const void *payload,
+	       size_t bytes, struct error *err)
+{
+	size_t len = record_end(o, NULL);
+	if (len == 0)
+		return error_set(err, ERROR_SOFTWARE, s->options.paths[i],
+				 "a request longer than a line");
+	if (call_send(s->part[i].call, o->data, len, payload, bytes, err) < 0)
+		return failed(s, err);
+	return WORK_OK;
+}
+
+/* The closing record of part i; actions before it are handed on. stoppable: 0 not, 1 once *stop has
+ * been set for STOP_GRACE_SECONDS, 2 at once. */
+static int answer(struct servers *s, uint32_t i, int stoppable, struct error *err)
+{
+	double deadline = clock_mono() + s->options.answer_seconds, grace = 0;
+	for (;;) {
+		double slice = stoppable ? PAUSE_SECONDS : s->options.answer_seconds;
+		if (call_receive_within(s->part[i].call, &s->record, slice, err) != 0) {
+			if (err->code != ERROR_TEMPFAIL || clock_mono() >= deadline)
+				return failed(s, err);
+			if (!stoppable || !s->options.stop || !*s->options.stop)
+				continue;
+			if (grace == 0)
+				grace = clock_mono() + STOP_GRACE_SECONDS;
+			if (stoppable == 2 || clock_mono() >= grace)
+				return WORK_STOP;
+			continue;
+		}
+		if (record_is(&s->record, "ok"))
+			return WORK_OK;
+		if (record_is(&s->record, "err"))
+			return refused(s, i, err);
+		if (record_is(&s->record, "action"))
+			s->options.action(&s->record, s->options.owner);
+	}
+}
+
+int servers_join(struct servers *s, uint64_t size, uint64_t *iteration, struct error *err)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	begin(s, &o, line, "join");
+	record_add_u64(&o, "size", size);
+	int result = ask(s, 0, &o, NULL, 0, err);
+	if (result == WORK_OK)
+		result = answer(s, 0, 2, err);
+	if (result == WORK_STOP)
+		servers_disconnect(s); /* which takes the request back */
+	if (result == WORK_OK && record_u64(&s->record, "iteration", 0, UINT64_MAX, iteration, err) < 0)
+		return error_wrap(err, s->options.paths[0]);
+	return result;
+}
+
+int servers_leave(struct servers *s, struct error *err)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	if (!s->part[0].call)
+		return WORK_RESET;
+	begin(s, &o, line, "leave");
+	int result = ask(s, 0, &o, NULL, 0, err);
+	return result == WORK_OK ? answer(s, 0, 1, err) : result;
+}
+
+int servers_end(struct servers *s, struct error *err)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	begin(s, &o, line, "end");
+	int result = ask(s, 0, &o, NULL, 0, err);
+	if (result == WORK_OK)
+		result = answer(s, 0, 2, err);
+	if (result == WORK_STOP)
+		servers_disconnect(s);
+	return result;
+}
+
+/* ---- pulling ---- */
+
+static int reserve(float **p, size_t *room, size_t floats, struct error *err)
+{
+	if (floats <= *room && *p)
+		return 0;
+	free(*p);
+	*room = floats + floats / 4 + 16;
+	*p = malloc(*room * sizeof(float));
+	if (*p)
+		return 0;
+	*room = 0;
+	return error_set(err, ERROR_OS, "", "no memory for %zu parameters", floats);
+}
+
+/* Room for everything when it is not the shared pages'. */
+static int reserve_private(struct servers *s, const struct batch *b, struct error *err)
+{
+	size_t dense = s->options.dense_count, rows = b->unique * s->options.width;
+	if (reserve(&s->dense, &s->dense_room, dense, err) < 0 ||
+	    reserve(&s->dense_gradient, &s->dense_gradient_room, dense, err) < 0 ||
+	    reserve(&s->rows, &s->rows_room, rows, err) < 0)
+		return -1;
+	return reserve(&s->row_gradient, &s->row_gradient_room, rows, err);
+}
+
+static int fits(const struct part *p)
+{
+	return p->memory && p->rows <= p->rows_max;
+}
+
+static int ask_pull(struct servers *s, uint32_t i, uint64_t iteration, const struct batch *b,
+		    struct error *err)
+{
+	struct part *p = &s->part[i];
+	const uint32_t *keys = b->key + b->part_begin[i];
+	size_t bytes = p->rows * sizeof(uint32_t), sent = bytes;
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	begin(s, &o, line, "pull");
+	record_add_u64(&o, "iteration", iteration);
+	record_add_u64(&o, "dense", p->dense_count > 0);
+	record_add_u64(&o, "rows", p->rows);
+	if (fits(p)) {
+		record_add_u64(&o, "into-offset-bytes", 0);
+		record_add_u64(&o, "into-bytes", p->keys_at);
+		if (bytes > 0) {
+			memcpy(p->memory + p->keys_at, keys, bytes);
+			record_add_u64(&o, "map-offset-bytes", p->keys_at);
+			record_add_u64(&o, "map-bytes", bytes);
+		}
+		sent = 0;
+	} else if (bytes > 0) {
+		record_add_u64(&o, "bytes", bytes);
+	}
+	return ask(s, i, &o, keys, sent, err);
+}
+
+/* The `model` record and its payload, to where the model wants it. */
+static int take_model(struct servers *s, uint32_t i, const struct batch *b, struct error *err)
+{
+	struct part *p = &s->part[i];
+	size_t dense = p->dense_count * sizeof(float);
+	size_t rows = p->rows * s->options.width * sizeof(float);
+	size_t first = b->part_begin[i] * s->options.width;
+	uint64_t bytes = 0;
+	if (record_get(&s->record, "map-bytes")) {
+		if (record_u64(&s->record, "map-bytes", dense + rows, dense + rows, &bytes, err) < 0)
+			return -1;
+		if (!fits(p))
+			return error_set(err, ERROR_DATA, "", "an answer in memory not offered");
+		if (s->straight)
+			return 0;
+		memcpy(s->dense + p->dense_begin, p->memory, dense);
+		memcpy(s->rows + first, p->memory + dense, rows);
+		return 0;
+	}
+	if (record_u64(&s->record, "bytes", dense + rows, dense + rows, &bytes, err) < 0)
+		return -1;
+	float *to = s->straight ? (float *)(void *)p->memory : s->dense + p->dense_begin;
+	float *rows_to = s->straight ? to + p->dense_count : s->rows + first;
+	if (call_bytes(p->call, to, dense, err) < 0)
+		return -1;
+	return call_bytes(p->call, rows_to, rows, err);
+}
+
+static int answer_pull(struct servers *s, uint32_t i, const struct batch *b, struct error *err)
+{
+	int got = 0;
+	for (;;) {
+		if (call_receive(s->part[i].call, &s->record, err) != 0)
+			return failed(s, err);
+		if (record_is(&s->record, "err"))
+			return refused(s, i, err);
+		if (record_is(&s->record, "ok") && !got)
+			return error_set(err, ERROR_DATA, s->options.paths[i],
+					 "an answer to pull without parameters");
+		if (record_is(&s->record, "ok"))
+			return WORK_OK;
+		if (!record_is(&s->record, "model"))
+			continue;
+		if (take_model(s, i, b, err) < 0)
+			return err->code == ERROR_DATA
+				       ? error_wrap(err, s->options.paths[i])
+				       : failed(s, err);
+		got = 1;
+	}
+}
+
+/* Where the model finds parameters and puts gradients, which are zeroed. */
+static void lay_out(struct servers *s, const struct batch *b, struct servers_values *v)
+{
+	size_t dense = s->options.dense_count, rows = b->unique * s->options.width;
+	if (s->straight) {
+		float *memory = (float *)(void *)s->part[0].memory;
+		float *push = (float *)(void *)(s->part[0].memory + s->part[0].push_at);
+		*v = (struct servers_values){memory, memory + dense, push,
+					     push + dense + b->unique};
+	} else {
+		*v = (struct servers_values){s->dense, s->rows, s->dense_gradient,
+					     s->row_gradient};
+	}
+	memset(v->dense_gradient, 0, dense * sizeof(float));
+	memset(v->row_gradient, 0, rows * sizeof(float));
+}
+
+int servers_pull(struct servers *s, uint64_t iteration, const struct batch *b,
+		 struct servers_values *values, struct error *err)
+{
+	int result = WORK_OK;
+	for (uint32_t i = 0; i < s->options.count; i++)
+		s->part[i].rows = b->part_begin[i + 1] - b->part_begin[i];
+	s->straight = s->options.count == 1 && fits(&s->part[0]);
+	if (!s->straight && reserve_private(s, b, err) < 0)
+		return -1;
+	for (uint32_t i = 0; i < s->options.count && result == WORK_OK; i++)
+		result = ask_pull(s, i, iteration, b, err);
+	for (uint32_t i = 0; i < s->options.count && result == WORK_OK; i++)
+		result = answer_pull(s, i, b, err);
+	if (result == WORK_OK)
+		lay_out(s, b, values);
+	else if (result == WORK_FENCED)
+		servers_disconnect(s); /* answers of the other parts may still come */
+	return result;
+}
+
+/* ---- pushing ---- */
+
+static void add_ranges(struct record_out *o, const struct batch *b)
+{
+	char text[RECORD_LINE_MAX], *end = text;
+	for (size_t i = 0; i < b->range_count; i++) {
+		if (i > 0)
+			*end++ = ',';
+		end += number_format_u64(b->range[i].id, end);
+		*end++ = ':';
+		end += number_format_u64(b->range[i].begin, end);
+		*end++ = ':';
+		end += number_format_u64(b->range[i].length, end);
+	}
+	*end = '\0';
+	record_add(o, "ranges", text);
+}
+
+/* The payload of a part: its dense gradient, its keys, its rows' gradients. In the shared pages, or,
+ * where they do not hold it, in memory of its own. */
+static char *gather_push(struct servers *s, uint32_t i, const struct batch *b, size_t *bytes,
+			 struct error *err)
+{
+	struct part *p = &s->part[i];
+	size_t dense = p->dense_count * sizeof(float), keys = p->rows * sizeof(uint32_t);
+	size_t rows = p->rows * s->options.width * sizeof(float);
+	size_t first = b->part_begin[i];
+	char *to = p->memory + p->push_at;
+	*bytes = dense + keys + rows;
+	if (!fits(p)) {
+		if (reserve(&p->inline_push, &p->inline_room, *bytes / sizeof(float), err) < 0)
+			return NULL;
+		to = (char *)p->inline_push;
+	}
+	if (!s->straight) {
+		memcpy(to, s->dense_gradient + p->dense_begin, dense);
+		memcpy(to + dense + keys, s->row_gradient + first * s->options.width, rows);
+	}
+	memcpy(to + dense, b->key + first, keys);
+	return to;
+}
+
+static int ask_push(struct servers *s, uint32_t i, const struct servers_push *push,
+		    const struct batch *b, struct error *err)
+{
+	struct part *p = &s->part[i];
+	size_t bytes;
+	char *payload = gather_push(s, i, b, &bytes, err), line[RECORD_LINE_MAX];
+	struct record_out o;
+	if (!payload)
+		return -1;
+	begin(s, &o, line, "push");
+	record_add_u64(&o, "sequence", push->sequence);
+	record_add_u64(&o, "iteration", push->iteration);
+	record_add_u64(&o, "count", b->count);
+	record_add_u64(&o, "dense", p->dense_count > 0);
+	record_add_u64(&o, "rows", p->rows);
+	add_ranges(&o, b);
+	if (i == 0)
+		record_add_real(&o, "loss", push->loss);
+	if (bytes > 0 && fits(p)) {
+		record_add_u64(&o, "map-offset-bytes", p->push_at);
+		record_add_u64(&o, "map-bytes", bytes);
+		return ask(s, i, &o, NULL, 0, err);
+	}
+	if (bytes > 0)
+		record_add_u64(&o, "bytes", bytes);
+	return ask(s, i, &o, payload, bytes, err);
+}
+
+int servers_push(struct servers *s, const struct servers_push *push, const struct batch *b,
+		 struct error *err)
+{
+	int result = WORK_OK;
+	for (uint32_t i = 1; i < s->options.count && result == WORK_OK; i++)
+		result = ask_push(s, i, push, b, err);
+	for (uint32_t i = 1; i < s->options.count && result == WORK_OK; i++)
+		result = answer(s, i, 0, err);
+	if (result == WORK_OK)
+		result = ask_push(s, 0, push, b, err);
+	if (result == WORK_FENCED)
+		servers_disconnect(s);
+	return result;
+}
+
+int servers_pushed(struct servers *s, uint64_t *iteration, int *dropped, struct error *err)
+{
+	int result = answer(s, 0, 1, err);
+	if (result == WORK_STOP)
+		servers_disconnect(s);
+	if (result != WORK_OK)
+		return result;
+	const char *drop = record_get(&s->record, "dropped");
+	*dropped = drop && strcmp(drop, "1") == 0;
+	if (record_u64(&s->record, "iteration", 0, UINT64_MAX, iteration, err) < 0)
+		return error_wrap(err, s->options.paths[0]);
+	return WORK_OK;
+}

@@ -1,0 +1,52 @@
+/*
+ * trainer: the life of a worker (paceline-protocol(7), THE LIFE OF A BATCH; the process Worker of the
+ * Spin model): hello, get, join, pull, train, push, and over again; leave when there is nothing to
+ * do; start over when refused or when a server went.
+ *
+ * It owns nothing that can't be lost: what it held goes back to the queue by shardd's doing.
+ */
+#ifndef PACELINE_WORK_TRAINER_H
+#define PACELINE_WORK_TRAINER_H
+
+#include "base/error.h"
+#include "data/dataset.h"
+#include "model/model.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct trainer;
+
+struct trainer_options {
+	const char *worker;
+	const char *shards;         /* sockets */
+	const char *const *servers; /* the lead first */
+	uint32_t server_count;
+	const char *monitor;  /* NULL: nobody */
+	const char *drag;     /* NULL: none */
+	struct dataset *dataset; /* the trainer's reading thread's until trainer_free() */
+	const struct model_spec *spec;
+	int unit_weights;     /* every sample's weight is 1 */
+	uint64_t batch;       /* rows; adjust-bs changes it */
+	uint64_t ahead;       /* batches taken from shardd before their time */
+	uint64_t report_every;
+	double wait_seconds;  /* a daemon that is not there is waited for this long */
+	double answer_seconds;
+	const volatile int *stop; /* set by a signal handler: finish the batch, give back, return */
+	/* An `applied` record for each action that changed this worker. */
+	void (*applied)(const char *line, size_t len, void *owner);
+	void *owner;
+};
+
+#define TRAINER_BATCH_MAX (1u << 24)
+
+int trainer_new(struct trainer **out, const struct trainer_options *options, struct error *err);
+void trainer_free(struct trainer *t); /* NULL is fine */
+
+/* Until the job is finished or *stop: 0. -1: ERROR_UNAVAILABLE (a daemon was not there in time),
+ * ERROR_DATA (a bad row with file:line:column; a loss that is no number), ERROR_CONFIG (servers or
+ * queue belong to another model or other data), ERROR_SOFTWARE (a request was refused). What is held
+ * has been given back as well as could be. */
+int trainer_run(struct trainer *t, struct error *err);
+
+#endif
