@@ -48,8 +48,8 @@ ROOMS_rec         = wire base
 ROOMS_predict     = model data ckpt wire base
 ROOMS_auc         = wire base
 
-# A program whose subcommands are files of their own: cmd/NAME-*.c besides cmd/NAME.c.
-MORE_trainctl = trainctl-ask trainctl-run trainctl-solve
+# A program whose subcommands are files of their own: cmd/NAME/*.c besides cmd/NAME.c.
+MORE_trainctl = trainctl/ask trainctl/run trainctl/solve
 
 LIBS_shardd      = -levent -lxxhash -lm
 LIBS_bpt-monitor = -levent -lm

@@ -25,20 +25,34 @@ __attribute__((format(printf, 2, 3))) static void add(struct text *t, const char
 		t->at += (size_t)n < t->max - t->at ? (size_t)n : t->max - t->at - 1;
 }
 
+/* As many digits as a measurement has; an unknown one is empty. */
+static void add_measured(struct record_out *o, const char *key, double value, int digits)
+{
+	char text[40] = "";
+	if (!isnan(value))
+		snprintf(text, sizeof text, "%.*g", digits, value);
+	record_add(o, key, text);
+}
+
+void show_fields(struct record_out *o, const struct run_row *row)
+{
+	record_add_u64(o, "iteration", row->iteration);
+	record_add_u64(o, "epoch", row->epoch);
+	record_add_u64(o, "epochs", row->epochs);
+	add_measured(o, "loss", row->loss, 7);
+	record_add_u64(o, "samples-done", row->samples);
+	record_add_u64(o, "samples", row->total);
+	add_measured(o, "samples-per-second", row->rate, 6);
+	add_measured(o, "left", row->left, 4);
+	record_add(o, "slowest", row->slowest);
+	add_measured(o, "ratio", row->ratio, 4);
+}
+
 size_t show_record(const struct run_row *row, char *out, size_t out_max)
 {
 	struct record_out o;
 	record_begin(&o, out, out_max, "row");
-	record_add_u64(&o, "iteration", row->iteration);
-	record_add_u64(&o, "epoch", row->epoch);
-	record_add_u64(&o, "epochs", row->epochs);
-	record_add_real(&o, "loss", row->loss);
-	record_add_u64(&o, "samples-done", row->samples);
-	record_add_u64(&o, "samples", row->total);
-	record_add_real(&o, "samples-per-second", row->rate);
-	record_add_seconds(&o, "left", row->left);
-	record_add(&o, "slowest", row->slowest);
-	record_add_real(&o, "ratio", row->ratio);
+	show_fields(&o, row);
 	record_add_seconds(&o, "time", row->time);
 	return record_end(&o, NULL);
 }

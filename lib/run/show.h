@@ -10,7 +10,11 @@
 
 #define SHOW_LINE_MAX 1024
 
-/* `row iteration= epoch= epochs= loss= samples= rate= left= slowest= ratio=` with newline. */
+struct record_out;
+
+/* What a row says, into a record that was begun. */
+void show_fields(struct record_out *o, const struct run_row *row);
+/* `row iteration= epoch= epochs= loss= samples-done= ... time=` with newline. */
 size_t show_record(const struct run_row *row, char *out, size_t out_max);
 /* "step 128  epoch 1/6  loss 0.4312  23456 samples/s  0:42 left  w3 x1.82", without newline. */
 size_t show_line(const struct run_row *row, char *out, size_t out_max);

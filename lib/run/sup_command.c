@@ -160,6 +160,7 @@ static void server_words(struct words *w, const struct sup_node *n)
 	if (job->servers > 1)
 		add_servers(w, s, "--servers", 1);
 	add_socket(w, s, "--shards", "shardd");
+	add_text(w, "--job", job->name);
 	static const char *const included[] = {"schema", "layout", "model", "job.env"};
 	for (size_t i = 0; i < sizeof included / sizeof *included; i++)
 		add_state(w, s, "--include", included[i]);

@@ -2,6 +2,7 @@
  * sup_course: how the job goes: what shardd, the lead and the monitor say, gathered into rows, and
  * whether all samples are in the model.  It only asks; nothing here changes a daemon's state.
  */
+#include "run/show.h"
 #include "run/sup.h"
 
 #include "base/clock.h"
@@ -169,11 +170,7 @@ static void log_row(struct supervisor *s, const struct run_row *row)
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	record_begin(&o, line, sizeof line, "row");
-	record_add_u64(&o, "iteration", row->iteration);
-	record_add_u64(&o, "epoch", row->epoch);
-	record_add_real(&o, "loss", row->loss);
-	record_add_u64(&o, "samples", row->samples);
-	record_add_real(&o, "samples-per-second", row->rate);
+	show_fields(&o, row);
 	record_add_u64(&o, "members", row->members);
 	sup_log(s, &o);
 }

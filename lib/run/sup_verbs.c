@@ -2,6 +2,7 @@
  * sup_verbs: what a running job can be asked on trainctl.sock (trainctl(1), paceline-protocol(7)).
  * Handlers note what is wanted and kick; the phases do it.
  */
+#include "run/show.h"
 #include "run/sup.h"
 
 #include "base/clock.h"
@@ -85,27 +86,13 @@ void sup_answer_stops(struct supervisor *s)
 	}
 }
 
-static void put_row(struct record_out *o, const struct run_row *row)
-{
-	record_add_u64(o, "iteration", row->iteration);
-	record_add_u64(o, "epoch", row->epoch);
-	record_add_u64(o, "epochs", row->epochs);
-	record_add_real(o, "loss", row->loss);
-	record_add_u64(o, "samples-done", row->samples);
-	record_add_u64(o, "samples", row->total);
-	record_add_real(o, "samples-per-second", row->rate);
-	record_add_seconds(o, "left", row->left);
-	record_add(o, "slowest", row->slowest);
-	record_add_real(o, "ratio", row->ratio);
-}
-
 void sup_answer_watchers(struct supervisor *s, const struct run_row *row)
 {
 	for (struct sup_request *w = s->watchers; w; w = w->next) {
 		char line[RECORD_LINE_MAX];
 		struct record_out o;
 		record_begin(&o, line, sizeof line, "row");
-		put_row(&o, row);
+		show_fields(&o, row);
 		request_put_record(w->rq, &o);
 	}
 }
@@ -134,7 +121,7 @@ static void put_job(struct supervisor *s, struct request *rq)
 	row.epochs = s->job->epochs;
 	if (s->stat.known)
 		row.samples = s->stat.samples_done;
-	put_row(&o, &row);
+	show_fields(&o, &row);
 	record_add_u64(&o, "shards-done", s->stat.shards_done);
 	record_add_u64(&o, "shards", s->stat.shards);
 	record_add_u64(&o, "held", s->stat.held);

@@ -126,7 +126,7 @@ static void rows_for_people_and_programs(void **state)
 	assert_string_equal(text, "[############............]  50%  step 8 ");
 	show_record(&row, text, sizeof text);
 	assert_string_equal(text, "row iteration=8 epoch=1 epochs=2 loss=0.5 samples-done=512 "
-				  "samples=1024 samples-per-second=100 left=5.120000 slowest=w3 "
+				  "samples=1024 samples-per-second=100 left=5.12 slowest=w3 "
 				  "ratio=1.5 time=5.000000\n");
 	row.loss = row.rate = row.left = row.ratio = NAN;
 	row.slowest[0] = '\0';

@@ -232,6 +232,7 @@ int trainctl_run(int argc, char **argv)
 	if (shown != OPTION_GO)
 		return cmd_fail(PROGRAM, &err);
 	screen.terminal = isatty(STDOUT_FILENO);
+	screen.shown = clock_mono();
 	log_set_sink(say, NULL, LOG_LEVEL_INFO);
 	int result = run(path, &call, &err);
 	clear_bar();
