@@ -200,7 +200,7 @@ static struct worker *admissible(struct gate *g, const struct gate_who *who)
 	}
 	if (w->generation && w->generation < who->generation)
 		worker_out(g, w, "a later generation came");
-	if (w->newest && w->newest < who->generation) {
+	if (w->newest > w->fenced && w->newest < who->generation) { /* a fence throws by itself */
 		w->throw_upto = who->generation - 1;
 		units_throw(g, w);
 	}
@@ -294,6 +294,9 @@ static int push_known(struct gate *g, struct worker *w, const struct gate_who *w
 	else if (w->sent && w->sent->generation == who->generation &&
 		 w->sent->sequence == push->sequence)
 		join_push(g, w->sent, who->token);
+	else if (w->waiting && w->waiting->generation == who->generation &&
+		 w->waiting->sequence == push->sequence)
+		join_push(g, w->waiting, who->token);
 	else if (same && push->sequence <= w->done_sequence) {
 		int dropped = push->sequence == w->done_sequence && w->done_dropped;
 		effect_ok(g, who->token, acts_unseen(g, w), "iteration=%llu %s=1 repeated=1",

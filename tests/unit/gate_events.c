@@ -1,0 +1,655 @@
+/*
+ * The gate, event by event: after each the effects, written as lines, are compared with what the
+ * life of a batch asks for.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "gate/gate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct gate *gate;
+static uint64_t token;
+static char text[8192];
+
+static void start(struct gate_options options)
+{
+	options.incarnation = 7;
+	options.commit = 1;
+	token = 0;
+	assert_int_equal(gate_new(&gate, &options, NULL), 0);
+	gate_shards(gate, 1);
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	gate_free(gate);
+	gate = NULL;
+	return 0;
+}
+
+static void add(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+static void add(const char *fmt, ...)
+{
+	size_t len = strlen(text);
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text + len, sizeof text - len, fmt, ap);
+	va_end(ap);
+}
+
+static void add_effect(const struct gate_effect *e)
+{
+	switch (e->kind) {
+	case GATE_ANSWER:
+		add("%llu ", (unsigned long long)e->token);
+		if (e->actions)
+			add("{%s} ", e->actions);
+		add(e->ok ? "ok %s" : "err %s", e->ok ? e->fields : e->code);
+		break;
+	case GATE_SETTLE:
+		add("settle %llu", (unsigned long long)e->number);
+		for (size_t i = 0; i < e->lines; i++)
+			add(" %s%s/%llu:%llu+%llu", e->line[i].back ? "-" : "", e->line[i].worker,
+			    (unsigned long long)e->line[i].generation,
+			    (unsigned long long)e->line[i].range.begin,
+			    (unsigned long long)e->line[i].range.length);
+		break;
+	case GATE_APPLY:
+		add("apply %llu", (unsigned long long)e->iteration);
+		for (size_t i = 0; i < e->parts; i++)
+			add(" %s/%llu.%llu@%llu*%g", e->part[i].worker,
+			    (unsigned long long)e->part[i].generation,
+			    (unsigned long long)e->part[i].sequence,
+			    (unsigned long long)e->part[i].unit, e->part[i].scale);
+		break;
+	case GATE_UNSTAGE:
+		add("unstage %s/%llu.%llu", e->worker, (unsigned long long)e->generation,
+		    (unsigned long long)e->sequence);
+		break;
+	case GATE_THROW:
+		add("throw %s/%llu", e->worker, (unsigned long long)e->generation);
+		break;
+	case GATE_SAVE:
+		add("save");
+		break;
+	case GATE_CUT:
+		add("cut %llu", (unsigned long long)e->iteration);
+		break;
+	case GATE_QUIT:
+		add("quit");
+		break;
+	}
+	add("\n");
+}
+
+/* The effects since the last call. */
+static void expect_at(int line, const char *expected)
+{
+	const struct gate_effect *e;
+
+	text[0] = '\0';
+	while ((e = gate_next(gate)))
+		add_effect(e);
+	if (strcmp(text, expected) != 0)
+		fail_msg("line %d:\n%s--- expected:\n%s", line, text, expected);
+}
+#define expect(expected) expect_at(__LINE__, expected)
+
+static struct gate_who who(const char *worker, uint64_t generation)
+{
+	return (struct gate_who){worker, generation, 7, (uint64_t)worker[1], ++token};
+}
+
+static void join(const char *worker, uint64_t generation)
+{
+	struct gate_who w = who(worker, generation);
+	gate_join(gate, &w);
+}
+
+static void leave(const char *worker, uint64_t generation)
+{
+	struct gate_who w = who(worker, generation);
+	gate_leave(gate, &w);
+}
+
+static enum gate_verdict push(const char *worker, uint64_t generation, uint64_t sequence,
+			      uint64_t iteration)
+{
+	struct gate_who w = who(worker, generation);
+	struct gate_range range = {1, sequence * 10, 10};
+	struct gate_push p = {sequence, iteration, 10, 1.0, &range, 1};
+	return gate_push(gate, &w, &p);
+}
+
+static void settled(uint64_t number, const char *fenced)
+{
+	gate_settled(gate, number, &fenced, fenced ? 1 : 0);
+}
+
+/* ---- BSP ---- */
+
+static void first_member_enters_at_once_others_at_the_close(void **state)
+{
+	(void)state;
+	start((struct gate_options){.iteration = 5});
+	join("w0", 1);
+	expect("1 ok iteration=5 members=1\n");
+	join("w1", 1);
+	expect("");
+	assert_int_equal(push("w0", 1, 1, 5), GATE_HELD);
+	expect("2 ok iteration=6 members=2\nsettle 1 w0/1:10+10\n");
+	settled(1, NULL);
+	expect("apply 5 w0/1.1@0*1\n3 ok iteration=6 applied=1\n");
+}
+
+static void pair(struct gate_options options)
+{
+	start(options);
+	join("w10", 1);
+	leave("w10", 1);
+	join("w2", 1);
+	join("w10", 1);
+	push("w2", 1, 1, 0);
+	settled(1, NULL);
+	while (gate_next(gate))
+		;
+}
+
+static void unit_closes_with_all_and_applies_in_worker_order(void **state)
+{
+	(void)state;
+	pair((struct gate_options){0});
+	push("w10", 1, 1, 1);
+	expect("");
+	push("w2", 1, 2, 1);
+	expect("settle 2 w10/1:10+10 w2/1:20+10\n");
+	settled(1, NULL); /* of another number */
+	expect("");
+	settled(2, NULL);
+	expect("apply 1 w2/1.2@0*1 w10/1.1@0*1\n6 ok iteration=2 applied=1\n"
+	       "7 ok iteration=2 applied=1\n");
+}
+
+static void leaving_closes_the_unit_for_the_others(void **state)
+{
+	(void)state;
+	pair((struct gate_options){0});
+	push("w10", 1, 1, 1);
+	leave("w2", 1);
+	expect("7 ok \nsettle 2 w10/1:10+10\n");
+}
+
+static void closed_connection_leaves_and_discards(void **state)
+{
+	(void)state;
+	pair((struct gate_options){0});
+	push("w2", 1, 2, 1);
+	gate_closed(gate, '2');
+	expect("unstage w2/1.2\n6 err fenced\n");
+	push("w10", 1, 1, 1);
+	expect("settle 2 w10/1:10+10\n");
+	gate_closed(gate, '1'); /* its push is with shardd: that goes on */
+	expect("");
+	settled(2, NULL);
+	expect("apply 1 w10/1.1@0*1\n7 ok iteration=2 applied=1\n");
+}
+
+static void fenced_at_shardd_is_not_applied_and_out(void **state)
+{
+	(void)state;
+	pair((struct gate_options){0});
+	push("w10", 1, 1, 1);
+	push("w2", 1, 2, 1);
+	expect("settle 2 w10/1:10+10 w2/1:20+10\n");
+	settled(2, "w2");
+	expect("apply 1 w10/1.1@0*1\n6 ok iteration=2 applied=1\nunstage w2/1.2\n7 err fenced\n"
+	       "throw w2/1\n");
+	push("w2", 1, 3, 2);
+	expect("8 err fenced\n");
+	push("w10", 1, 2, 2);
+	expect("settle 3 w10/1:20+10\n");
+}
+
+static void repeated_push_is_acknowledged_not_applied(void **state)
+{
+	(void)state;
+	start((struct gate_options){0});
+	join("w0", 3);
+	push("w0", 3, 4, 0);
+	assert_int_equal(push("w0", 3, 4, 0), GATE_NOT);
+	settled(1, NULL);
+	expect("1 ok iteration=0 members=1\nsettle 1 w0/3:40+10\napply 0 w0/3.4@0*1\n"
+	       "2 ok iteration=1 applied=1\n3 ok iteration=1 applied=1 repeated=1\n");
+	push("w0", 3, 4, 1);
+	push("w0", 3, 2, 1);
+	expect("4 ok iteration=1 applied=1 repeated=1\n5 ok iteration=1 applied=1 repeated=1\n");
+}
+
+static void old_names_are_refused(void **state)
+{
+	struct gate_who w;
+
+	(void)state;
+	start((struct gate_options){0});
+	join("w0", 3);
+	expect("1 ok iteration=0 members=1\n");
+	push("w0", 2, 1, 0);
+	expect("2 err fenced\n");
+	push("w1", 1, 1, 0);
+	expect("3 err fenced\n");
+	join("w0", 2);
+	expect("4 err fenced\n");
+	w = who("w0", 3);
+	w.incarnation = 6;
+	gate_join(gate, &w);
+	gate_leave(gate, &w);
+	expect("5 err fenced\n5 err fenced\n");
+	push("w0", 3, 1, 9);
+	expect("6 err bad-request\n"); /* an iteration that is not open yet */
+	join("w0", 4);
+	expect("throw w0/3\n7 ok iteration=0 members=1\n");
+}
+
+static void backup_worker_is_dropped_when_late(void **state)
+{
+	(void)state;
+	pair((struct gate_options){.backup = 1});
+	push("w10", 1, 1, 1);
+	expect("settle 2 w10/1:10+10\n");
+	push("w2", 1, 2, 1);
+	expect(""); /* late; one settle at a time */
+	settled(2, NULL);
+	expect("apply 1 w10/1.1@0*1\n6 ok iteration=2 applied=1\nsettle 3 -w2/1:20+10\n");
+	settled(3, NULL);
+	expect("unstage w2/1.2\n7 ok iteration=2 dropped=1\n");
+	push("w2", 1, 2, 1);
+	expect("8 ok iteration=2 dropped=1 repeated=1\n");
+}
+
+/* ---- fences ---- */
+
+static void fence_waits_for_the_settle_that_names_the_worker(void **state)
+{
+	(void)state;
+	start((struct gate_options){0});
+	join("w0", 1);
+	push("w0", 1, 1, 0);
+	expect("1 ok iteration=0 members=1\nsettle 1 w0/1:10+10\n");
+	gate_fence(gate, "w0", 1, ++token);
+	expect("");
+	settled(1, NULL);
+	expect("apply 0 w0/1.1@0*1\n2 ok iteration=1 applied=1\nthrow w0/1\n3 ok \n");
+	join("w0", 1);
+	join("w0", 2);
+	expect("4 err fenced\n5 ok iteration=1 members=1\n");
+}
+
+static void fence_discards_what_is_held(void **state)
+{
+	(void)state;
+	pair((struct gate_options){0});
+	push("w2", 1, 2, 1);
+	gate_fence(gate, "w2", 1, ++token);
+	expect("unstage w2/1.2\n6 err fenced\nthrow w2/1\n7 ok \n");
+	push("w10", 1, 1, 1);
+	expect("settle 2 w10/1:10+10\n");
+	gate_fence(gate, "w9", 4, ++token); /* of a worker never seen */
+	expect("throw w9/4\n9 ok \n");
+}
+
+/* ---- ASP, SSP ---- */
+
+static void asp_settles_waiting_pushes_together_as_units(void **state)
+{
+	(void)state;
+	start((struct gate_options){.sync = GATE_ASP});
+	join("w0", 1);
+	join("w1", 1);
+	join("w2", 1);
+	expect("1 ok iteration=0 members=1\n2 ok iteration=0 members=2\n"
+	       "3 ok iteration=0 members=3\n");
+	push("w1", 1, 1, 0);
+	push("w2", 1, 1, 0);
+	push("w0", 1, 1, 0);
+	expect("settle 1 w1/1:10+10\n");
+	settled(1, NULL);
+	expect("apply 0 w1/1.1@0*1\n4 ok iteration=1 applied=1\nsettle 2 w2/1:10+10 w0/1:10+10\n");
+	settled(2, "w2");
+	expect("apply 1 w0/1.1@0*1\nunstage w2/1.1\n5 err fenced\n6 ok iteration=2 applied=1\n"
+	       "throw w2/1\n");
+}
+
+static void ssp_holds_the_answer_of_who_is_ahead(void **state)
+{
+	(void)state;
+	start((struct gate_options){.sync = GATE_SSP, .staleness = 1});
+	join("w0", 1);
+	join("w1", 1);
+	push("w0", 1, 1, 0);
+	settled(1, NULL);
+	push("w0", 1, 2, 1);
+	settled(2, NULL);
+	expect("1 ok iteration=0 members=1\n2 ok iteration=0 members=2\nsettle 1 w0/1:10+10\n"
+	       "apply 0 w0/1.1@0*1\n3 ok iteration=1 applied=1\nsettle 2 w0/1:20+10\n"
+	       "apply 1 w0/1.2@0*1\n");
+	push("w1", 1, 1, 0);
+	settled(3, NULL);
+	expect("settle 3 w1/1:10+10\napply 2 w1/1.1@0*1\n4 ok iteration=3 applied=1\n"
+	       "5 ok iteration=3 applied=1\n");
+	push("w0", 1, 3, 3);
+	settled(4, NULL);
+	expect("settle 4 w0/1:30+10\napply 3 w0/1.3@0*1\n");
+	join("w2", 1); /* starts with the slowest */
+	expect("7 ok iteration=4 members=3\n");
+	leave("w1", 1);
+	expect("8 ok \n");
+	leave("w2", 1);
+	expect("9 ok \n6 ok iteration=4 applied=1\n");
+}
+
+/* ---- actions ---- */
+
+static void act(const char *lines)
+{
+	assert_int_equal(gate_act(gate, lines, strlen(lines), ++token, NULL), 0);
+}
+
+static void actions_come_with_one_close_and_stay_for_joiners(void **state)
+{
+	(void)state;
+	pair((struct gate_options){0});
+	push("w10", 1, 1, 1);
+	act("action kind=adjust-lr id=w2 scale=0.5\naction kind=none\n");
+	expect("7 ok iteration=2\n");
+	push("w2", 1, 2, 1);
+	settled(2, NULL);
+	expect("settle 2 w10/1:10+10 w2/1:20+10\napply 1 w2/1.2@0*1 w10/1.1@0*1\n"
+	       "6 {action kind=adjust-lr id=w2 scale=0.5\naction kind=none\n} ok iteration=2 "
+	       "applied=1\n"
+	       "8 {action kind=adjust-lr id=w2 scale=0.5\naction kind=none\n} ok iteration=2 "
+	       "applied=1\n");
+	push("w10", 1, 2, 2);
+	join("w3", 1);
+	push("w2", 1, 3, 2);
+	settled(3, NULL);
+	expect("10 {action kind=adjust-lr id=w2 scale=0.5\n} ok iteration=3 members=3\n"
+	       "settle 3 w10/1:20+10 w2/1:30+10\napply 2 w2/1.3@0*0.5 w10/1.2@0*1\n"
+	       "9 ok iteration=3 applied=1\n11 ok iteration=3 applied=1\n");
+}
+
+static void lead_obeys_backup_workers(void **state)
+{
+	(void)state;
+	pair((struct gate_options){0});
+	act("action kind=backup-workers count=1\n");
+	push("w10", 1, 1, 1);
+	expect("6 ok iteration=2\n");
+	push("w2", 1, 2, 1);
+	settled(2, NULL);
+	while (gate_next(gate))
+		;
+	push("w10", 1, 2, 2);
+	expect("settle 3 w10/1:20+10\n");
+}
+
+static void bad_actions_change_nothing(void **state)
+{
+	static const char *const bad[] = {
+		"action kind=adjust-lr id=w0 scale=fast\n", "action\n", "row kind=none\n",
+		"action kind=none", "action kind=backup-workers\n", "action kind=adjust-bs\n"};
+	struct error err;
+
+	(void)state;
+	start((struct gate_options){0});
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		assert_int_equal(gate_act(gate, bad[i], strlen(bad[i]), 1, &err), -1);
+	expect("");
+}
+
+/* ---- cuts ---- */
+
+static void cut_holds_settlements_from_save_to_fork(void **state)
+{
+	(void)state;
+	start((struct gate_options){0});
+	join("w0", 1);
+	push("w0", 1, 1, 0);
+	gate_cut(gate, ++token);
+	expect("1 ok iteration=0 members=1\nsettle 1 w0/1:10+10\n");
+	settled(1, NULL);
+	push("w0", 1, 2, 1);
+	expect("apply 0 w0/1.1@0*1\n2 ok iteration=1 applied=1\nsave\n");
+	gate_saved(gate);
+	expect("cut 1\nsettle 2 w0/1:20+10\n");
+	gate_cut(gate, ++token);
+	expect("5 err busy\n");
+	gate_cut_over(gate);
+	gate_cut(gate, ++token);
+	settled(2, NULL);
+	expect("apply 1 w0/1.2@0*1\n4 ok iteration=2 applied=1\nsave\n");
+	gate_save_refused(gate, 0, "no room");
+	expect("6 err cut\n");
+}
+
+static void cut_waits_for_all_servers(void **state)
+{
+	(void)state;
+	start((struct gate_options){.commit = 1});
+	gate_servers(gate, 0);
+	gate_cut(gate, ++token);
+	expect("");
+	gate_servers(gate, 1);
+	expect("save\n");
+	gate_save_refused(gate, 1, "incarnation");
+	expect("1 err cut\nquit\n");
+}
+
+/* ---- shardd comes and goes ---- */
+
+static void lost_settle_is_sent_again_with_its_number(void **state)
+{
+	(void)state;
+	start((struct gate_options){.settle_first = 40});
+	join("w0", 1);
+	push("w0", 1, 1, 0);
+	expect("1 ok iteration=0 members=1\nsettle 41 w0/1:10+10\n");
+	gate_shards(gate, 0);
+	expect("");
+	gate_shards(gate, 1);
+	expect("settle 41 w0/1:10+10\n");
+	gate_settle_refused(gate, 41, GATE_REFUSED_NOW, NULL);
+	expect("");
+	gate_shards(gate, 1);
+	expect("settle 41 w0/1:10+10\n");
+	gate_settle_refused(gate, 41, GATE_REFUSED_INCARNATION, NULL);
+	expect("quit\n");
+	settled(41, NULL);
+	expect("");
+}
+
+static void lines_that_shardd_does_not_know_are_refused_alone(void **state)
+{
+	(void)state;
+	pair((struct gate_options){0});
+	push("w10", 1, 1, 1);
+	push("w2", 1, 2, 1);
+	expect("settle 2 w10/1:10+10 w2/1:20+10\n");
+	gate_settle_refused(gate, 2, GATE_REFUSED_LINES, "w10");
+	expect("unstage w10/1.1\n6 err fenced\nsettle 3 w2/1:20+10\n");
+	settled(3, NULL);
+	expect("apply 1 w2/1.2@0*1\n7 ok iteration=2 applied=1\nthrow w10/1\n");
+}
+
+static void servers_that_are_away_hold_the_unit(void **state)
+{
+	(void)state;
+	start((struct gate_options){0});
+	join("w0", 1);
+	gate_servers(gate, 0);
+	push("w0", 1, 1, 0);
+	expect("1 ok iteration=0 members=1\n");
+	gate_servers(gate, 1);
+	expect("settle 1 w0/1:10+10\n");
+}
+
+/* ---- the end, and small things ---- */
+
+static void end_waits_for_finish(void **state)
+{
+	struct gate_who w;
+
+	(void)state;
+	start((struct gate_options){0});
+	join("w0", 1);
+	join("w1", 1);
+	expect("1 ok iteration=0 members=1\n");
+	w = who("w0", 1);
+	gate_end(gate, &w);
+	expect("2 ok iteration=0 members=1\n"); /* nobody waits for one who ended */
+	gate_finish(gate, ++token);
+	expect("3 ok \n4 ok \n");
+	w = who("w1", 1);
+	gate_end(gate, &w);
+	expect("5 ok \n");
+}
+
+static void without_shardd_units_commit_at_once(void **state)
+{
+	struct gate_options options = {.incarnation = 7};
+
+	(void)state;
+	token = 0;
+	assert_int_equal(gate_new(&gate, &options, NULL), 0);
+	join("w0", 1);
+	push("w0", 1, 1, 0);
+	gate_cut(gate, ++token);
+	expect("1 ok iteration=0 members=1\napply 0 w0/1.1@0*1\n2 ok iteration=1 applied=1\n"
+	       "cut 1\n");
+}
+
+static void say_member(const char *worker, uint64_t generation, uint64_t iteration,
+		       const char *name, void *arg)
+{
+	(void)arg;
+	add("%s/%llu %llu %s\n", worker, (unsigned long long)generation,
+	    (unsigned long long)iteration, name);
+}
+
+static void members_are_told_in_order(void **state)
+{
+	(void)state;
+	pair((struct gate_options){0});
+	join("w1", 5);
+	text[0] = '\0';
+	gate_members(gate, say_member, NULL);
+	assert_string_equal(text, "w1/5 1 joining\nw2/1 1 active\nw10/1 1 active\n");
+	assert_int_equal(gate_active(gate), 2);
+	assert_int_equal(gate_iteration(gate), 1);
+}
+
+static void ids_are_ordered_by_their_numbers(void **state)
+{
+	static const char *const order[] = {"a",  "w",    "w0",    "w01",  "w1", "w2",
+					    "w9", "w009x", "w10", "w10-2", "w10-10"};
+	size_t n = sizeof order / sizeof *order;
+
+	(void)state;
+	for (size_t i = 0; i < n; i++) {
+		for (size_t j = 0; j < n; j++) {
+			int is = gate_order(order[i], order[j]);
+			if ((is > 0) - (is < 0) != (i > j) - (i < j))
+				fail_msg("%s against %s", order[i], order[j]);
+		}
+	}
+}
+
+static void ranges_are_parsed_strictly(void **state)
+{
+	static const char *const bad[] = {
+		"1",     "1:2",	   "1:2:",   "1:2:0", "1:2:3,", ",1:2:3", "1:2:3,,1:2:3",
+		"a:2:3", "1:-2:3", "1:2:3:4", " 1:2:3", "1:18446744073709551615:2",
+		"99999999999999999999:1:1"};
+	struct gate_range r[GATE_RANGES_MAX];
+	char many[1024] = "";
+	size_t n;
+
+	(void)state;
+	assert_int_equal(gate_ranges_parse("", r, &n, NULL), 0);
+	assert_int_equal(n, 0);
+	assert_int_equal(gate_ranges_parse("1:2:3,40:50:60", r, &n, NULL), 0);
+	assert_int_equal(n, 2);
+	assert_int_equal(r[1].id, 40);
+	assert_int_equal(r[1].begin, 50);
+	assert_int_equal(r[1].length, 60);
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		if (gate_ranges_parse(bad[i], r, &n, NULL) == 0)
+			fail_msg("taken: %s", bad[i]);
+	}
+	for (size_t i = 0; i < GATE_RANGES_MAX; i++)
+		strcat(many, i ? ",1:2:3" : "1:2:3");
+	assert_int_equal(gate_ranges_parse(many, r, &n, NULL), 0);
+	strcat(many, ",1:2:3");
+	assert_int_equal(gate_ranges_parse(many, r, &n, NULL), -1);
+}
+
+static void sync_modes(void **state)
+{
+	enum gate_sync sync;
+	uint64_t s;
+
+	(void)state;
+	assert_int_equal(gate_sync_parse("ssp:4", &sync, &s, NULL), 0);
+	assert_int_equal(sync, GATE_SSP);
+	assert_int_equal(s, 4);
+	assert_int_equal(gate_sync_parse("asp", &sync, &s, NULL), 0);
+	assert_int_equal(gate_sync_parse("bsp", &sync, &s, NULL), 0);
+	assert_int_equal(gate_sync_parse("ssp", &sync, &s, NULL), -1);
+	assert_int_equal(gate_sync_parse("ssp:-1", &sync, &s, NULL), -1);
+	assert_int_equal(gate_sync_parse("BSP", &sync, &s, NULL), -1);
+}
+
+#define TEST(name) cmocka_unit_test_teardown(name, stop)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(first_member_enters_at_once_others_at_the_close),
+		TEST(unit_closes_with_all_and_applies_in_worker_order),
+		TEST(leaving_closes_the_unit_for_the_others),
+		TEST(closed_connection_leaves_and_discards),
+		TEST(fenced_at_shardd_is_not_applied_and_out),
+		TEST(repeated_push_is_acknowledged_not_applied),
+		TEST(old_names_are_refused),
+		TEST(backup_worker_is_dropped_when_late),
+		TEST(fence_waits_for_the_settle_that_names_the_worker),
+		TEST(fence_discards_what_is_held),
+		TEST(asp_settles_waiting_pushes_together_as_units),
+		TEST(ssp_holds_the_answer_of_who_is_ahead),
+		TEST(actions_come_with_one_close_and_stay_for_joiners),
+		TEST(lead_obeys_backup_workers),
+		TEST(bad_actions_change_nothing),
+		TEST(cut_holds_settlements_from_save_to_fork),
+		TEST(cut_waits_for_all_servers),
+		TEST(lost_settle_is_sent_again_with_its_number),
+		TEST(lines_that_shardd_does_not_know_are_refused_alone),
+		TEST(servers_that_are_away_hold_the_unit),
+		TEST(end_waits_for_finish),
+		TEST(without_shardd_units_commit_at_once),
+		TEST(members_are_told_in_order),
+		TEST(ids_are_ordered_by_their_numbers),
+		TEST(ranges_are_parsed_strictly),
+		TEST(sync_modes),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
