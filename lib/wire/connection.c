@@ -160,13 +160,19 @@ int connection_must_pause(const struct connection *c)
 	return c->open >= OPEN_MAX || c->out.bytes + c->held > UNREAD_PAUSE;
 }
 
+static int is_read_from(const struct connection *c)
+{
+	return !c->ended && !c->paused && !c->server->draining;
+}
+
 /* Registers for what c waits for now. A client that is not read from is still watched for its
- * death, edge-triggered: a half-closed one would report for ever otherwise. */
+ * death, edge-triggered: a half-closed one would report for ever otherwise. (EV_CLOSED would miss
+ * those deaths that libevent reports as an error.) */
 void connection_watch(struct connection *c)
 {
-	int reads = !c->ended && !c->paused && !c->server->draining;
-	short flags = EV_PERSIST;
-	flags |= reads ? EV_READ : EV_CLOSED | EV_ET;
+	short flags = EV_PERSIST | EV_READ;
+	if (!is_read_from(c))
+		flags |= EV_ET;
 	if (c->blocked)
 		flags |= EV_WRITE;
 	if (flags == c->watched || c->closing)
@@ -204,12 +210,12 @@ static void on_event(evutil_socket_t fd, short what, void *connection)
 		c->blocked = 0;
 		connection_mark_dirty(c);
 	}
-	if ((what & EV_CLOSED) && is_hung_up(fd)) {
+	if (is_read_from(c)) {
+		if (what & EV_READ)
+			connection_read(c);
+	} else if (is_hung_up(fd)) {
 		lose(c);
-		return;
 	}
-	if ((what & EV_READ) && !c->ended && !c->paused)
-		connection_read(c);
 }
 
 /* ---- writing ---- */

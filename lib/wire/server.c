@@ -166,7 +166,7 @@ static int make_base(struct server *s, struct error *err)
 	struct event_config *config = event_config_new();
 	if (config) {
 		event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
-		event_config_require_features(config, EV_FEATURE_ET | EV_FEATURE_EARLY_CLOSE);
+		event_config_require_features(config, EV_FEATURE_ET);
 		s->base = event_base_new_with_config(config);
 		event_config_free(config);
 	}
@@ -301,6 +301,12 @@ static int server_turn(struct server *s, struct error *err)
 		}
 	} while (s->dirty || s->closing || s->resume);
 	return 0;
+}
+
+/* The hook runs between two rounds of the loop, never inside one: a round here is no recursion. */
+void server_gather(struct server *s)
+{
+	event_base_loop(s->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
 }
 
 static int loop_once(struct server *s, struct error *err)

@@ -85,6 +85,10 @@ void server_forked(struct server *s);
 
 struct event_base *server_base(struct server *s); /* for timers and peers of the owner */
 
+/* Only in the flush hook: takes what has arrived meanwhile, without waiting for more. For hooks
+ * that are dear, so that one run of theirs does for many requests. */
+void server_gather(struct server *s);
+
 /* Runs until server_stop(); returns 0, or -1 when a hook failed or the loop did. Announces
  * READY=1, STOPPING=1 and WATCHDOG=1 to notify_socket (NULL: nobody; main() passes
  * getenv("NOTIFY_SOCKET")); watchdog_seconds 0: none. SIGTERM and SIGINT stop it. */

@@ -200,6 +200,16 @@ static void test_close_cancels(void **state)
 	usleep(1000);
 	call_close(c);
 	wait_state(watcher, "cancelled", 3);
+	/* And one that leaves answers unread, which the kernel reports as an error. */
+	c = dial();
+	say(c, "later key=3\n");
+	shutdown(call_fd(c), SHUT_WR);
+	for (int i = 0; i < 3; i++) {
+		say(watcher, "echo n=1\n");
+		hear(watcher, "ok n=1");
+	}
+	call_close(c);
+	wait_state(watcher, "cancelled", 4);
 	call_close(watcher);
 	/* Deferred ones at the end of the server are cancelled, too: it would leak otherwise. */
 	c = dial();
