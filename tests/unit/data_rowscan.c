@@ -357,6 +357,10 @@ static void test_rows_without_end(void **state)
 		write_file(big, ROWSCAN_ROW_MAX + 1);
 		assert_int_equal(scan((enum row_format)format, &f, &err), 0);
 		big[ROWSCAN_ROW_MAX] = 'x';
+		big[ROWSCAN_ROW_MAX + 1] = '\n'; /* one byte more */
+		write_file(big, ROWSCAN_ROW_MAX + 2);
+		assert_int_equal(scan((enum row_format)format, &f, &err), -1);
+		big[ROWSCAN_ROW_MAX + 1] = 'x';
 		write_file(big, ROWSCAN_ROW_MAX + 10);
 		assert_int_equal(scan((enum row_format)format, &f, &err), -1);
 		assert_int_equal(err.code, ERROR_DATA);
