@@ -41,6 +41,8 @@ struct service {
 	struct watcher *watchers;
 	int is_stirred;    /* something changed since the waiters were looked at */
 	int is_fencing;    /* a generation has ended since */
+	uint64_t changes;    /* made by requests */
+	double sync_seconds; /* what a commit takes, lately */
 	int is_fatal;
 	struct error fatal; /* when is_fatal */
 	int was_full;      /* the journal had no room; said so */
