@@ -1,6 +1,6 @@
 /*
  * trainctl(1): starts, minds and finishes a job; and talks to one that runs. The supervisor itself
- * is lib/run; a subcommand is a file cmd/trainctl/*.c.
+ * is lib/run; a subcommand is a file in cmd/trainctl.
  *
  * Under the name node-parent this program is the small parent of one node (lib/run/parent.h).
  */

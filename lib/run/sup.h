@@ -134,7 +134,8 @@ struct supervisor {
 	struct sup_stat stat;
 	struct run_row row;
 	double row_at;       /* at= of the last row */
-	uint64_t row_samples;
+	uint64_t row_samples; /* of the lead at the last row */
+	int row_waits;       /* for shardd's count */
 	int tick_stat, tick_snapshot, tick_members;
 	struct snapshot snapshot, filling;
 	int snapshot_bad;

@@ -39,6 +39,8 @@ static void take_stat(struct supervisor *s, const struct record *r)
 	s->stat = stat;
 }
 
+static void show_row(struct supervisor *s);
+
 static void on_stat(const struct record *r, int closing, const void *payload, size_t bytes,
 		    void *arg)
 {
@@ -47,6 +49,8 @@ static void on_stat(const struct record *r, int closing, const void *payload, si
 	(void)bytes;
 	if (closing) {
 		s->stat_asked = 0;
+		if (s->row_waits)
+			show_row(s);
 		sup_kick(s);
 	} else if (record_is(r, "stat"))
 		take_stat(s, r);
@@ -156,6 +160,7 @@ static void fill_row(struct supervisor *s)
 {
 	struct run_row *row = &s->row;
 	row->epochs = s->job->epochs;
+	row->samples = s->stat.samples_done;
 	row->epoch = s->stat.epoch + 1 < row->epochs ? s->stat.epoch + 1 : row->epochs;
 	row->total = s->options.samples * s->job->epochs;
 	row->time = clock_mono() - s->started;
@@ -175,10 +180,23 @@ static void log_row(struct supervisor *s, const struct run_row *row)
 	sup_log(s, &o);
 }
 
+/* Samples are shardd's count: the lead's begins again with each of its lives. */
+static void show_row(struct supervisor *s)
+{
+	s->row_waits = 0;
+	fill_row(s);
+	log_row(s, &s->row);
+	if (s->options.row)
+		s->options.row(&s->row, s->options.arg);
+	sup_answer_watchers(s, &s->row);
+}
+
 static void take_row(struct supervisor *s, const struct record *r)
 {
 	uint64_t samples = 0;
 	double at = 0;
+	if (s->row_waits) /* shardd is slow, or away: with the count of before */
+		show_row(s);
 	s->row.loss = NAN;
 	record_u64_opt(r, "iteration", 0, UINT64_MAX, &s->row.iteration, NULL);
 	record_real_opt(r, "loss", -1e300, 1e300, &s->row.loss, NULL);
@@ -188,12 +206,10 @@ static void take_row(struct supervisor *s, const struct record *r)
 	if (s->row_at > 0 && at > s->row_at && samples > s->row_samples)
 		s->row.rate = (double)(samples - s->row_samples) / (at - s->row_at);
 	s->row_at = at;
-	s->row_samples = s->row.samples = samples;
-	fill_row(s);
-	log_row(s, &s->row);
-	if (s->options.row)
-		s->options.row(&s->row, s->options.arg);
-	sup_answer_watchers(s, &s->row);
+	s->row_samples = samples;
+	s->row_waits = 1;
+	s->stat_asked = 0; /* one that is under way may have been answered before this row */
+	sup_ask_stat(s);
 }
 
 static void on_row(const struct record *r, int closing, const void *payload, size_t bytes, void *arg)
