@@ -64,7 +64,9 @@ LIBS_predict     = -lcsv -lz -lxxhash -lopenblas -ljansson -lm
 LIBS_auc         = -lm
 
 # ---- unit tests: tests/unit/NAME.c, with the rooms it links ----
-UNITS = base_fs base_number base_option wire_record wire_server wire_peer solve_batch shard_queue solve_solution stats_monitor stats_window data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export data_index data_schema run_job run_policy data_dataset run_parent gate_random gate_events opt_steps ps_store ps_stage gate_rows
+UNITS = base_fs base_number base_option wire_record wire_server wire_peer solve_batch shard_queue shard_journal solve_solution stats_monitor stats_window data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export data_index data_schema run_job run_policy data_dataset run_parent gate_random gate_events opt_steps ps_store ps_stage gate_rows
+ROOMS_unit_shard_journal = shard wire base
+LIBS_unit_shard_journal = -lxxhash
 ROOMS_unit_opt_steps = opt base
 ROOMS_unit_ps_store = ps opt ckpt wire base
 LIBS_unit_ps_store  = -levent -lz -lxxhash -ljansson

@@ -59,7 +59,7 @@ int main(int argc, char **argv)
 {
 	struct settings s = {
 		.options = {.parameters = {.batch = 1024, .batches = 100, .epochs = 1},
-			    .retries = 3},
+			    .retries = 3, .compact_bytes = 64 << 20},
 		.shuffle = "none",
 		.sync = "group",
 	};
@@ -83,7 +83,7 @@ int main(int argc, char **argv)
 		 .target = &o->parameters.epochs, .arg = "EPOCHS", .help = "times each sample is used",
 		 .min = 1, .seen = &o->given.epochs},
 		{.name = "shuffle", .kind = OPTION_CHOICE, .target = &s.shuffle,
-		 .choices = "none|shards|samples",
+		 .arg = "WHAT", .choices = "none|shards|samples",
 		 .help = "order of shards, and of samples in them (none)",
 		 .seen = &o->given.shuffle},
 		{.name = "seed", .kind = OPTION_COUNT, .target = &o->parameters.seed, .arg = "N",
@@ -95,15 +95,18 @@ int main(int argc, char **argv)
 		 .help = "deaths after which the shard in work is held; 0: never",
 		 .max = 4294967295.0, .seen = &o->given.retries},
 		{.name = "sync", .kind = OPTION_CHOICE, .target = &s.sync,
-		 .choices = "always|group|off",
-		 .help = "one fdatasync a request, one for all that have arrived (default), or none"},
+		 .arg = "WHEN", .choices = "always|group|off",
+		 .help = "fdatasync for each request, for all that have arrived (group), or never"},
+		{.name = "compact", .kind = OPTION_BYTES, .target = &o->compact_bytes,
+		 .arg = "BYTES", .help = "begin the journal anew after so many bytes of changes",
+		 .min = 1024},
 		{0}};
 	const struct option_table table = {
 		.program = PROGRAM,
 		.synopsis = "-s SOCKET -j DIR -n SAMPLES [-b GLOBAL_BATCH] [-m BATCHES_PER_SHARD] "
-			    "[-e EPOCHS]\n"
-			    "       [--shuffle none|shards|samples] [--seed N] [--lease SECONDS] "
-			    "[--retries N] [--sync always|group|off]\n"
+			    "[-e EPOCHS] [--shuffle none|shards|samples] [--seed N] "
+			    "[--lease SECONDS] [--retries N] [--sync always|group|off] "
+			    "[--compact BYTES]\n"
 			    "-s SOCKET -j DIR",
 		.about = "Hands out shards of the training data and remembers what is in the model.",
 		.rows = rows,

@@ -23,7 +23,6 @@
 
 #define FILL_BYTES (4u << 20)  /* zeros written ahead at a time */
 #define FILL_SMALL_BYTES (64u << 10) /* the same on a disk that is nearly full */
-#define LONG_BYTES (64u << 20) /* of changes, before a file is replaced */
 
 struct file {
 	uint64_t number; /* 0: none */
@@ -36,6 +35,7 @@ struct file {
 
 struct journal {
 	enum journal_sync sync;
+	uint64_t long_bytes;
 	char dir[PATH_MAX];
 	int lock_fd;
 	int is_broken; /* a commit failed: never again */
@@ -104,12 +104,14 @@ static int look_around(struct journal *j, struct error *err)
 	return j->file.number == 0 ? 0 : name_file(j, j->file.number, "", &j->file, err);
 }
 
-int journal_open(struct journal **out, const char *dir, enum journal_sync sync, struct error *err)
+int journal_open(struct journal **out, const char *dir, enum journal_sync sync,
+		 uint64_t long_bytes, struct error *err)
 {
 	struct journal *j = calloc(1, sizeof *j);
 	if (!j)
 		return error_set(err, ERROR_OS, dir, "out of memory");
 	j->sync = sync;
+	j->long_bytes = long_bytes;
 	j->lock_fd = j->file.fd = j->next.fd = j->report_fd = -1;
 	j->buffer.fd = j->since.fd = -1;
 	char lock[PATH_MAX];
@@ -418,7 +420,7 @@ int journal_commit(struct journal *j, struct error *err)
 int journal_is_long(const struct journal *j)
 {
 	uint64_t changes = j->file.pos - j->file.state_bytes;
-	return j->child == 0 && changes > LONG_BYTES && changes > 4 * j->file.state_bytes &&
+	return j->child == 0 && changes > j->long_bytes && changes > 4 * j->file.state_bytes &&
 	       j->file.pos >= j->long_after;
 }
 
@@ -457,7 +459,7 @@ int journal_compact(struct journal *j, journal_state_fn *state, void *owner, int
 	int ends[2];
 	assert(j->child == 0);
 	/* When it fails, it is not tried again at once. */
-	j->long_after = j->file.pos + LONG_BYTES / 4;
+	j->long_after = j->file.pos + j->long_bytes / 4;
 	if (name_file(j, j->file.number + 1, ".new", &j->next, err) != 0 ||
 	    create_file(&j->next, err) != 0)
 		return -1;

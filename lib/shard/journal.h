@@ -30,8 +30,9 @@ typedef void journal_state_fn(void *owner, void (*line)(void *arg, const char *l
 			      void *arg);
 
 /* Makes dir when missing and locks it (taken already: ERROR_TEMPFAIL). Leftovers of a crash are
- * removed. */
-int journal_open(struct journal **out, const char *dir, enum journal_sync sync, struct error *err);
+ * removed. long_bytes: see journal_is_long(). */
+int journal_open(struct journal **out, const char *dir, enum journal_sync sync,
+		 uint64_t long_bytes, struct error *err);
 void journal_close(struct journal *j); /* NULL is fine. Commits nothing. */
 /* Whether there is one to be replayed. */
 int journal_exists(const struct journal *j);
@@ -59,7 +60,7 @@ int journal_commit(struct journal *j, struct error *err);
  * 74 and let replay decide. */
 int journal_is_broken(const struct journal *j);
 
-/* Whether the changes outweigh the state. */
+/* Whether the changes are longer than journal_open()'s long_bytes, and outweigh the state. */
 int journal_is_long(const struct journal *j);
 /* Begins to replace the file: a child writes state; *fd becomes readable when it has. One at a
  * time. */

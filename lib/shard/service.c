@@ -330,7 +330,7 @@ int service_new(struct service **out, const struct service_options *options, str
 	if (!s)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	s->options = *options;
-	if (journal_open(&s->journal, options->dir, options->sync, err) == 0 &&
+	if (journal_open(&s->journal, options->dir, options->sync, options->compact_bytes, err) == 0 &&
 	    make_server(s, err) == 0 &&
 	    (journal_exists(s->journal) ? go_on(s, err) : begin(s, err)) == 0) {
 		*out = s;
