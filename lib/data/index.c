@@ -18,7 +18,7 @@
 
 struct building {
 	struct index *ix;
-	size_t place_room, point_room;
+	size_t place_room, point_room, places_max, points_max;
 	uint64_t span;
 };
 
@@ -55,7 +55,7 @@ static int add_place(struct building *b, uint64_t offset, uint64_t line, struct 
 	struct index *ix = b->ix;
 	if (ix->rows % ix->every != 0)
 		return 0;
-	if (ix->place_count == INDEX_PLACES_MAX) {
+	if (ix->place_count == b->places_max) {
 		thin_places(ix);
 		if (ix->rows % ix->every != 0)
 			return 0;
@@ -116,7 +116,7 @@ static int on_point(const struct source_point *p, const void *window, size_t win
 {
 	struct building *b = arg;
 	struct index *ix = b->ix;
-	if (ix->point_count == INDEX_POINTS_MAX)
+	if (ix->point_count == b->points_max)
 		thin_points(b);
 	if (grow_points(b, err) != 0)
 		return -1;
@@ -189,22 +189,34 @@ static int build(struct building *b, struct source *source, index_progress_fn *p
 	return result;
 }
 
-int index_build(struct index **out, struct source *source, enum row_format format,
-		index_progress_fn *progress, void *arg, struct error *err)
+int index_build_within(struct index **out, struct source *source, enum row_format format,
+		       const struct index_bounds *bounds, index_progress_fn *progress, void *arg,
+		       struct error *err)
 {
 	struct index *ix = calloc(1, sizeof *ix);
 	if (!ix)
 		return no_memory(err);
 	ix->format = format;
 	ix->gzip = source_is_gzip(source);
-	ix->every = INDEX_EVERY;
-	struct building b = {.ix = ix, .span = INDEX_SPAN};
+	ix->every = bounds->every;
+	struct building b = {.ix = ix,
+			     .places_max = bounds->places_max,
+			     .points_max = bounds->points_max,
+			     .span = bounds->span};
 	if (build(&b, source, progress, arg, err) != 0) {
 		index_free(ix);
 		return -1;
 	}
 	*out = ix;
 	return 0;
+}
+
+int index_build(struct index **out, struct source *source, enum row_format format,
+		index_progress_fn *progress, void *arg, struct error *err)
+{
+	static const struct index_bounds bounds = {INDEX_EVERY, INDEX_PLACES_MAX, INDEX_SPAN,
+						   INDEX_POINTS_MAX};
+	return index_build_within(out, source, format, &bounds, progress, arg, err);
 }
 
 static int differs(struct error *err, const char *what)

@@ -48,6 +48,16 @@ typedef void index_progress_fn(uint64_t done, uint64_t total, void *arg);
  * after: a file that changes meanwhile is ERROR_TEMPFAIL. progress may be NULL. */
 int index_build(struct index **out, struct source *source, enum row_format format,
 		index_progress_fn *progress, void *arg, struct error *err);
+/* The same with other bounds than those above, in one place for both. */
+struct index_bounds {
+	uint64_t every;
+	size_t places_max; /* even, at most INDEX_PLACES_MAX */
+	uint64_t span;
+	size_t points_max; /* the same for INDEX_POINTS_MAX */
+};
+int index_build_within(struct index **out, struct source *source, enum row_format format,
+		       const struct index_bounds *bounds, index_progress_fn *progress, void *arg,
+		       struct error *err);
 void index_free(struct index *ix); /* NULL is fine */
 
 /* Written new and renamed into place. Afterwards windows are read from the file. */

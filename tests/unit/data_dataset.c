@@ -369,6 +369,8 @@ static void test_bad_csv(void **state)
 	read_fails(s, ":2:1", "age: '1\n' is not a number");
 	write_text(0, "w,x,hours,income,age\n1,\"\n\n\",2,0,?\n");
 	read_fails(s, ":4:7", "age: '?' is not a number");
+	write_text(0, "w,x,hours,income,age\n1,a\"b,2,0,?\n");
+	read_fails(s, ":2:11", "age: '?' is not a number");
 	write_text(0, "age,hours,w,income\n1,2,-3,0\n");
 	read_fails(s, ":2:5", "weight '-3'");
 	write_text(0, "age,hours,w,income\n1,1e300,3,0\n");

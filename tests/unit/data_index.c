@@ -137,6 +137,33 @@ static void test_any_row_of_any_file(void **state)
 	}
 }
 
+/* Files beyond the bounds: places and points are thinned, again and again, and still lead there. */
+static void test_thinned(void **state)
+{
+	(void)state;
+	const struct index_bounds bounds = {.every = 2, .places_max = 16, .span = 20000, .points_max = 8};
+	for (int gzip = 0; gzip < 2; gzip++) {
+		struct source *s;
+		struct index *ix, *read;
+		struct error err;
+		write_rows(20001, 1, gzip);
+		assert_int_equal(source_open(&s, path, &err), 0);
+		assert_int_equal(index_build_within(&ix, s, ROW_CSV, &bounds, NULL, NULL, &err), 0);
+		source_close(s);
+		assert_int_equal(ix->rows, 20001);
+		assert_true(ix->every >= 2048);
+		assert_int_equal(ix->place_count, 20001 / ix->every + 1);
+		if (gzip)
+			assert_true(ix->point_count >= 4 && ix->point_count <= 8);
+		check_random_rows(ix, 50);
+		assert_int_equal(index_write(ix, index_name, &err), 0);
+		assert_int_equal(index_read(&read, index_name, 1, &err), 0);
+		check_random_rows(read, 50);
+		index_free(read);
+		index_free(ix);
+	}
+}
+
 /* The line of a row is the one an editor shows, whatever was skipped to get there. */
 static void test_line_numbers(void **state)
 {
@@ -313,6 +340,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_any_row_of_any_file, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_thinned, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_line_numbers, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_small_and_empty_files, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_every_damaged_byte_is_noticed, set_up,
