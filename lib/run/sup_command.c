@@ -177,9 +177,9 @@ static void worker_words(struct words *w, const struct sup_node *n)
 	add_socket(w, s, "--monitor", "bpt-monitor");
 	for (size_t i = 0; i < job->data.count; i++)
 		add_text(w, "--data", job->data.item[i]);
-	add_state(w, s, "--index", "index");
+	add_state(w, s, "--index-dir", "index");
 	add_state(w, s, "--schema", "schema");
-	add_state(w, s, "--model", "model");
+	add_state(w, s, "--model-file", "model");
 	add_count(w, "--batch", share + (n->index < job->batch % job->workers));
 	add_text(w, "--bad-rows", job->bad_rows);
 	add_drag(w, n);
