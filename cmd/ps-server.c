@@ -320,6 +320,7 @@ int main(int argc, char **argv)
 	int first, status = 0;
 
 	cmd_begin(PROGRAM);
+	signal(SIGXFSZ, SIG_IGN); /* a limit on files is a failed checkpoint, not a death */
 	int parsed = option_parse(&table, argc, argv, &first, stdout, &err);
 	if (parsed == OPTION_SHOWN)
 		return cmd_end(PROGRAM, 0);

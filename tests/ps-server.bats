@@ -1,0 +1,552 @@
+# ps-server(8): conversations as a worker, the lead and the supervisor would have them.
+load helper
+
+setup_more() {
+	CONNECTIONS=()
+}
+
+teardown_more() {
+	local fd
+	for fd in "${CONNECTIONS[@]}"; do exec {fd}>&-; done
+}
+
+# server NAME ARG...: on NAME.sock.
+server() {
+	local name=$1
+	shift
+	start "$name" ps-server -s "$name.sock" --id "$name" "$@"
+	ready "$name.sock" || { cat "$name.err"; return 1; }
+}
+
+# open NAME SOCKET: a conversation; `tell NAME TEXT` says something, answers come in NAME.answers.
+open() {
+	local fd
+	mkfifo "$1.in"
+	socat - "UNIX-CONNECT:$2" <"$1.in" >"$1.answers" 3>&- &
+	PIDS+=($!)
+	exec {fd}>"$1.in"
+	printf -v "FD_$1" %s "$fd"
+	printf -v "PID_$1" %s "$!"
+	CONNECTIONS+=("$fd")
+}
+
+tell() {
+	local fd="FD_$1"
+	printf '%b' "$2" >&"${!fd}"
+}
+
+hang_up() {
+	local pid="PID_$1"
+	kill "${!pid}"
+}
+
+# answered NAME TEXT: until a line of the answers says TEXT.
+answered() {
+	wait_for "grep -aqE '$2' '$1.answers'" || { cat "$1.answers"; return 1; }
+}
+
+# ends PID STATUS: it ends by itself, with this status.
+ends() {
+	local got=0
+	wait "$1" || got=$?
+	[ "$got" -eq "$2" ] || { echo "status $got, not $2"; return 1; }
+}
+
+# noise COUNT: a layout of so many parameters that do not compress.
+noise() {
+	printf 'layout version=1 seed=1\ntensor name=a rows=%d cols=1 init=normal scale=1\n' "$1" >noise.layout
+}
+
+ME='incarnation=1'
+# Gradients 1 2 3 4 as floats.
+G1234='\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\0\0\x80\x40'
+
+# push NAME WORKER SEQUENCE ITERATION [COUNT]: dense 1 2 3 4, its rows being SEQUENCE*10...
+push() {
+	tell "$1" "push worker=$2 generation=1 $ME sequence=$3 iteration=$4 count=${5:-1} dense=1 rows=0 ranges=$3:$3:1 loss=${5:-1} bytes=16\n$G1234"
+}
+
+# dense SOCKET ITERATION: the dense parameters.
+dense() {
+	printf 'pull worker=x generation=1 %s iteration=%s dense=1 rows=0\n' "$ME" "$2" |
+		socat -t 5 - "UNIX-CONNECT:$1" | tail -c +1 | sed -n '3,$p' >model
+	head -c "$((${3:-4} * 4))" model | od -An -v -tf4 | xargs
+}
+
+@test "help, version, usage" {
+	run ps-server --help
+	[ "$status" -eq 0 ]
+	[[ $output == *"usage: ps-server"*"Waits and their ends"* ]]
+	local args
+	for args in "" "-s x" "-s x --id ps0" "-s x --id ps0 --dense 4 --layout y" \
+		"-s x --id a/b --dense 4" "-s x --id ps0 --dense 4 --part 2/2" \
+		"-s x --id ps0 --dense 4 --part 0/2" "-s x --id ps0 --dense 4 --sync ssp" \
+		"-s x --id ps0 --dense 4 --part 1/2 --shards y" "-s x --id p --dense 4 --lr 0" \
+		"-s x --id ps0 --dense 4 --sync asp --backup 1" "-s x --id ps0 --dense 4 more"; do
+		run ps-server $args
+		[ "$status" -eq 64 ] || { echo "$args: $status $output"; return 1; }
+	done
+	run ps-server -s x --id ps0 --layout none
+	[ "$status" -eq 66 ]
+	printf 'layout version=1 seed=0\ntensor name=a rows=none cols=1 init=zero scale=0\n' >bad
+	run ps-server -s x --id ps0 --layout bad
+	[ "$status" -eq 65 ]
+	[[ $output == *bad:2* ]]
+}
+
+@test "one worker by hand: join, pull, push, and the model has moved" {
+	server ps0 --dense 4 --width 2 --optimizer sgd --lr 0.5
+	{
+		printf 'join worker=w0 generation=1 %s\n' "$ME"
+		printf 'pull worker=w0 generation=1 %s iteration=0 dense=1 rows=1 bytes=4\n\5\0\0\0' "$ME"
+		printf 'push worker=w0 generation=1 %s sequence=1 iteration=0 count=2 dense=1 rows=1 ranges=0:0:2 loss=1.5 bytes=28\n' "$ME"
+		printf '%b' "$G1234" '\5\0\0\0' '\0\0\x80\x3f\0\0\0\x40'
+		printf 'pull worker=w0 generation=1 %s iteration=1 dense=1 rows=1 bytes=4\n\5\0\0\0stat\nmembers\n' "$ME"
+	} | socat -t 5 - UNIX-CONNECT:ps0.sock >out
+	run grep -aE '^(paceline|ok|stat|member)' out
+	[ "${lines[0]}" = "paceline role=ps-server version=1 id=ps0 part=0/1 lead=1 sync=bsp incarnation=1 iteration=0 dense-begin=0 dense=4 width=2" ]
+	[ "${lines[1]}" = "ok iteration=0 members=1" ]
+	grep -aq 'ok iteration=1 applied=1$' out
+	grep -aq 'model iteration=1 dense=4 rows=1 width=2 bytes=24$' out
+	grep -aq 'stat id=ps0 part=0/1 iteration=1 incarnation=1 dense=4 rows=1 staged=0 pushes=1 pulls=2 members=1$' out
+	grep -aq 'member worker=w0 generation=1 iteration=1 state=active$' out
+	[ "$(dense ps0.sock 1)" = "-0.25 -0.5 -0.75 -1" ]
+}
+
+@test "BSP: one step with the mean over all samples of all members; the answer waits for them" {
+	server ps0 --dense 4 --optimizer sgd --lr 1
+	open a ps0.sock
+	open b ps0.sock
+	tell a "join worker=w0 generation=1 $ME\n"
+	answered a 'ok iteration=0 members=1'
+	tell b "join worker=w1 generation=1 $ME\n"
+	push a w0 1 0
+	answered a 'ok iteration=1 applied=1'
+	answered b 'ok iteration=1 members=2'
+	push a w0 2 1 1
+	run ask ps0.sock stat
+	[[ $output == *"iteration=1 "*"staged=1"* ]]
+	push b w1 1 1 3
+	answered a 'ok iteration=2 applied=1'
+	answered b 'ok iteration=2 applied=1'
+	# -(1 2 3 4), then -2*(1 2 3 4)/4
+	[ "$(dense ps0.sock 2)" = "-1.5 -3 -4.5 -6" ]
+}
+
+@test "a worker that disconnects leaves the barrier at once, and its push is not applied" {
+	server ps0 --dense 4 --optimizer sgd --lr 1
+	open a ps0.sock
+	open b ps0.sock
+	open c ps0.sock
+	tell a "join worker=w0 generation=1 $ME\n"
+	answered a 'members=1'
+	tell b "join worker=w1 generation=1 $ME\n"
+	tell c "join worker=w2 generation=1 $ME\n"
+	wait_for '[ "$(ask ps0.sock members | grep -c joining)" = 2 ]'
+	push a w0 1 0
+	answered b 'iteration=1 members=3'
+	answered c 'iteration=1 members=3'
+	push b w1 1 1
+	wait_for 'ask ps0.sock stat | grep -q staged=1'
+	hang_up b
+	wait_for 'ask ps0.sock stat | grep -q "staged=0.*members=2"'
+	push a w0 2 1
+	hang_up c
+	answered a 'ok iteration=2 applied=1'
+	[ "$(dense ps0.sock 2)" = "-2 -4 -6 -8" ]
+}
+
+@test "a push said twice is acknowledged and not applied; old names are fenced" {
+	server ps0 --dense 4 --optimizer sgd --lr 1
+	open a ps0.sock
+	tell a "join worker=w0 generation=1 $ME\n"
+	push a w0 5 0
+	push a w0 5 0
+	push a w0 4 1
+	answered a 'ok iteration=1 applied=1$'
+	wait_for '[ "$(grep -ac repeated=1 a.answers)" = 2 ]'
+	[ "$(dense ps0.sock 1)" = "-1 -2 -3 -4" ]
+	run ask ps0.sock "fence worker=w0 generation=1" "join worker=w0 generation=1 $ME" \
+		"join worker=w0 generation=2 incarnation=0" "join worker=w0 generation=2 $ME"
+	[ "${lines[0]}" = ok ]
+	[[ ${lines[1]} == "err code=fenced"* ]]
+	[[ ${lines[2]} == "err code=fenced"* ]]
+	[ "${lines[3]}" = "ok iteration=1 members=1" ]
+	push a w0 6 1
+	answered a 'err code=fenced'
+}
+
+@test "what a client sends is checked; the place is named; the server goes on" {
+	server ps0 --dense 4 --width 2 --optimizer sgd --lr 1
+	local p="push worker=w0 generation=1 $ME sequence=1 iteration=0 count=1"
+	{
+		printf 'join worker=w0 generation=1 %s\n' "$ME"
+		printf '%s dense=1 rows=0 bytes=12\n' "$p"; printf '123456789012'
+		printf '%s dense=0 rows=2 bytes=24\n' "$p"; printf '\1\0\0\0\1\0\0\0'; printf '%016d' 0
+		printf '%s dense=0 rows=4294967295\n' "$p"
+		printf '%s dense=0 rows=18446744073709551615\n' "$p"
+		printf '%s dense=0 rows=0 ranges=1:2\n' "$p"
+		printf '%s dense=0 rows=0 ranges=1:2:3 loss=nan\n' "$p"
+		printf '%s dense=0 rows=0 ranges=1:2:3 loss=\n' "$p"
+		printf '%s dense=0 rows=0 ranges=1:2:3 loss=x\n' "$p"
+		printf 'push worker=w0 generation=1 %s sequence=1 iteration=7 count=1 dense=0 rows=0\n' "$ME"
+		printf 'pull worker=w0 generation=1 %s iteration=0 dense=1 rows=3 bytes=4\n1234' "$ME"
+		printf 'pull worker=w0 generation=1 %s iteration=0 dense=1 rows=0 into-offset-bytes=0 into-bytes=16\n' "$ME"
+		printf 'pull worker=../x generation=1 %s iteration=0 dense=1 rows=0\n' "$ME"
+		printf 'join worker=w0 generation=0 %s\njoin worker=w0\nnonsense\n' "$ME"
+		printf 'act bytes=6\nrubbis'
+		printf 'cut path=\nwatch every=soon\nstat\n'
+	} | socat -t 5 - UNIX-CONNECT:ps0.sock | tail -n +2 >out
+	run cat out
+	local want=('ok iteration=0' 'err code=bad-request*12 bytes*' 'err code=bad-request*1 is there twice*' \
+		'err code=bad-request*' 'err code=bad-request*18446744073709551615*' 'err code=bad-request*1:2*' \
+		'err code=diverged*' 'err code=diverged*' 'err code=bad-request*x*' \
+		'err code=bad-request*7 is not open*' 'err code=bad-request*4 bytes*' \
+		'err code=bad-request*into*' 'err code=bad-request*' 'err code=bad-request*' \
+		'err code=bad-request*' 'err code=unknown-request*' 'err code=bad-request*' \
+		'err code=bad-request*' 'err code=bad-request*' 'stat *staged=0*' ok)
+	local i
+	for i in "${!want[@]}"; do
+		[[ ${lines[$i]} == ${want[$i]}* ]] || { echo "$i: ${lines[$i]} is not ${want[$i]}"; cat out; return 1; }
+	done
+	printf 'push worker=w0 generation=1' | socat -t 1 - UNIX-CONNECT:ps0.sock >half || true
+	run ask ps0.sock stat
+	[[ ${lines[0]} == stat* ]]
+}
+
+@test "two servers: the part is staged, applied by the lead's word; pulls of the next iteration wait" {
+	server ps1 --part 1/2 --dense 8 --optimizer sgd --lr 1
+	server ps0 --part 0/2 --dense 8 --optimizer sgd --lr 1 --servers ps1.sock
+	open a ps0.sock
+	open b ps1.sock
+	open c ps1.sock
+	tell c "pull worker=x generation=1 $ME iteration=1 dense=1 rows=0\n"
+	tell a "join worker=w0 generation=1 $ME\n"
+	answered a 'ok iteration=0'
+	push b w0 1 0
+	answered b 'ok staged=1'
+	run ask ps1.sock stat
+	[[ $output == *"iteration=0"*"staged=1"* ]]
+	push a w0 1 0
+	answered a 'ok iteration=1 applied=1'
+	answered c 'model iteration=1 dense=4'
+	[ "$(dense ps1.sock 1)" = "-1 -2 -3 -4" ]
+	[ "$(dense ps0.sock 1)" = "-1 -2 -3 -4" ]
+	# A key of the other part is refused.
+	run bash -c "printf 'pull worker=x generation=1 $ME iteration=0 dense=0 rows=1 bytes=4\n\\1\\0\\0\\0' | socat -t 5 - UNIX-CONNECT:ps1.sock"
+	[[ $output == *"err code=bad-request"* ]]
+	# A fence throws away what lies staged at the other part, too.
+	push b w0 2 1
+	wait_for '[ "$(grep -c staged=1 b.answers)" = 2 ]'
+	run ask ps0.sock "fence worker=w0 generation=1"
+	[ "${lines[0]}" = ok ]
+	wait_for 'ask ps1.sock stat | grep -q staged=0'
+	push b w0 3 1
+	answered b 'err code=fenced'
+}
+
+@test "what is committed but not staged at a server ends the lead with 75: only a rollback helps" {
+	server ps1 --part 1/2 --dense 8
+	server ps0 --part 0/2 --dense 8 --servers ps1.sock
+	local lead=$PID
+	open a ps0.sock
+	tell a "join worker=w0 generation=1 $ME\n"
+	push a w0 1 0 # nothing was sent to ps1
+	ends "$lead" 75
+	grep -q 'ps1.sock: what is committed was not applied: not-staged' ps0.err
+	grep -q 'committed, but not staged here: w0 1 1' ps1.err
+}
+
+@test "a server of another iteration or part is refused by the lead" {
+	server ps1 --part 1/2 --dense 8 --incarnation 2
+	start ps0 ps-server -s ps0.sock --id ps0 --part 0/2 --dense 8 --servers ps1.sock
+	ends "$PID" 75
+	grep -q 'incarnation 2' ps0.err
+	start ps0 ps-server -s ps0.sock --id ps0 --part 0/3 --dense 8 --servers ps1.sock,ps1.sock
+	ends "$PID" 78
+}
+
+# shards N: a shardd with N samples, batches of 2.
+shards() {
+	start shardd shardd -s shardd.sock -j journal -n "$1" -b 2 -m 1
+	SHARDD=$PID
+	ready shardd.sock
+}
+
+@test "units are committed with shardd; a worker that it fenced is refused and not applied" {
+	shards 8
+	server ps0 --dense 4 --optimizer sgd --lr 1 --shards shardd.sock
+	ask shardd.sock 'hello worker=w0' 'get worker=w0 generation=1' 'get worker=w0 generation=1'
+	open a ps0.sock
+	tell a "join worker=w0 generation=1 $ME\n"
+	tell a "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=2 dense=1 rows=0 ranges=0:0:2 loss=1 bytes=16\n$G1234"
+	answered a 'ok iteration=1 applied=1'
+	run ask shardd.sock stat
+	[[ $output == *"samples-done=2"* ]]
+	ask shardd.sock 'fail worker=w0'
+	tell a "push worker=w0 generation=1 $ME sequence=2 iteration=1 count=2 dense=1 rows=0 ranges=1:2:2 loss=1 bytes=16\n$G1234"
+	answered a 'err code=fenced'
+	run ask shardd.sock stat
+	[[ $output == *"samples-done=2"* ]]
+	[ "$(dense ps0.sock 1)" = "-0.5 -1 -1.5 -2" ]
+}
+
+@test "rows that shardd does not know are refused, and nothing is applied" {
+	shards 8
+	server ps0 --dense 4 --shards shardd.sock
+	ask shardd.sock 'hello worker=w0' 'get worker=w0 generation=1'
+	open a ps0.sock
+	tell a "join worker=w0 generation=1 $ME\n"
+	tell a "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=2 dense=1 rows=0 ranges=0:0:900 loss=1 bytes=16\n$G1234"
+	answered a 'err code=fenced'
+	grep -q 'settle' ps0.err
+	[ "$(dense ps0.sock 0)" = "0 0 0 0" ]
+	run ask shardd.sock stat
+	[[ $output == *"samples-done=0"* ]]
+}
+
+@test "shardd killed and started again: the settle is made once, nobody is fenced" {
+	shards 40
+	server ps0 --dense 4 --optimizer sgd --lr 1 --shards shardd.sock
+	ask shardd.sock 'hello worker=w0' 'get worker=w0 generation=1' 'get worker=w0 generation=1'
+	open a ps0.sock
+	tell a "join worker=w0 generation=1 $ME\n"
+	answered a 'ok iteration=0'
+	kill -9 "$SHARDD"
+	wait "$SHARDD" || true
+	tell a "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=2 dense=1 rows=0 ranges=0:0:2 loss=1 bytes=16\n$G1234"
+	wait_for 'ask ps0.sock stat | grep -q staged=1'
+	shards 40
+	answered a 'ok iteration=1 applied=1'
+	run ask shardd.sock stat
+	[[ $output == *"samples-done=2"* ]]
+}
+
+@test "a lead whose incarnation is over ends with 75" {
+	shards 8
+	server ps0 --dense 4 --shards shardd.sock
+	local lead=$PID
+	ask shardd.sock 'save file=queue' 'load file=queue' 'hello worker=w0' 'get worker=w0 generation=1'
+	open a ps0.sock
+	tell a "join worker=w0 generation=1 $ME\n"
+	tell a "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=2 dense=1 rows=0 ranges=0:0:2 loss=1 bytes=16\n$G1234"
+	ends "$lead" 75
+	grep -q 'not in force any more' ps0.err
+}
+
+@test "a cut of all parts and the queue; restored in another number of parts, with its iteration" {
+	shards 8
+	server ps1 --part 1/2 --dense 8 --width 1 --optimizer sgd --lr 1
+	server ps0 --part 0/2 --dense 8 --width 1 --optimizer sgd --lr 1 --servers ps1.sock \
+		--shards shardd.sock --job demo
+	ask shardd.sock 'hello worker=w0' 'get worker=w0 generation=1'
+	open a ps0.sock
+	open b ps1.sock
+	tell a "join worker=w0 generation=1 $ME\n"
+	local p="push worker=w0 generation=1 $ME sequence=1 iteration=0 count=2 dense=1 rows=0 ranges=0:0:2 loss=1 bytes=16\n$G1234"
+	tell b "$p"
+	answered b staged
+	tell a "$p"
+	answered a applied=1
+	run ask ps0.sock "cut path=$T/checkpoints/000001" "cut path=$T/checkpoints/000002"
+	[[ ${lines[0]} == "ok path=$T/checkpoints/000001 iteration=1 incarnation=1 stall="* ]]
+	[[ ${lines[1]} == "err code=busy"* ]]
+	run ask ps0.sock "cut path=$T/checkpoints/000001"
+	[[ ${lines[0]} == "err code=cut"*"exists"* ]]
+	[ "$(ls checkpoints/000001 | xargs)" = "MANIFEST layout part-0 part-1 shards" ]
+	run ckpt verify checkpoints/000001
+	[ "$status" -eq 0 ]
+	grep -q 'job=demo iteration=1' checkpoints/000001/MANIFEST
+	server q --restore checkpoints/000001 --incarnation 2
+	run ask q.sock stat
+	[[ $output == *"part=0/1 iteration=1 incarnation=2 dense=8"* ]]
+	ME=incarnation=2
+	[ "$(dense q.sock 1 8)" = "-0.5 -1 -1.5 -2 -0.5 -1 -1.5 -2" ]
+}
+
+@test "other slots: the parameters are restored with a warning; another layout is refused" {
+	server ps0 --dense 4 --optimizer sgd --lr 1
+	open a ps0.sock
+	tell a "join worker=w0 generation=1 $ME\n"
+	push a w0 1 0
+	answered a applied=1
+	ask ps0.sock 'cut path=c1'
+	server q --restore c1 --optimizer adam
+	grep -q 'slots start anew' q.err
+	[ "$(dense q.sock 1)" = "-1 -2 -3 -4" ]
+	run ps-server -s r.sock --id r --restore c1 --dense 5
+	[ "$status" -eq 78 ]
+	run ps-server -s r.sock --id r --restore nowhere
+	[ "$status" -eq 66 ]
+	printf x >>c1/part-0
+	run ps-server -s r.sock --id r --restore c1
+	[ "$status" -eq 65 ]
+}
+
+@test "a checkpoint that can't be written is an error, leaves nothing, and training goes on" {
+	noise 4000
+	(
+		ulimit -f 4
+		exec ps-server -s ps0.sock --id ps0 --layout noise.layout
+	) 2>ps0.err 3>&- &
+	PIDS+=($!)
+	ready ps0.sock
+	run ask ps0.sock "cut path=$T/c/1" stat
+	[[ ${lines[0]} == "err code=cut"* ]]
+	[ ! -e c/1 ]
+	[[ ${lines[1]} == stat* ]]
+	touch file
+	run ask ps0.sock "cut path=$T/file/1" "join worker=w0 generation=1 $ME"
+	[[ ${lines[0]} == "err code=cut"* ]]
+	[ "${lines[1]}" = "ok iteration=0 members=1" ]
+}
+
+@test "a lost server fails the cut; a full disk too" {
+	noise 4000000
+	server ps1 --part 1/2 --layout noise.layout
+	local other=$PID
+	server ps0 --part 0/2 --layout noise.layout --servers ps1.sock
+	mkdir full
+	mount -t tmpfs -o size=1m none full 2>/dev/null || skip "no tmpfs here"
+	run ask ps0.sock "cut path=$T/full/1"
+	ls full >left
+	umount full
+	[[ ${lines[0]} == "err code=cut"* ]]
+	[ ! -s left ]
+	kill -STOP "$other"
+	open a ps0.sock
+	tell a "cut path=$T/2\n"
+	wait_for '[ -e 2/part-0 ]'
+	kill -9 "$other"
+	answered a 'err code=cut'
+	[ ! -e 2 ]
+}
+
+@test "ASP: nobody waits; SSP: who is ahead waits for the slowest" {
+	server asp --dense 4 --optimizer sgd --lr 1 --sync asp
+	open a asp.sock
+	open b asp.sock
+	tell a "join worker=w0 generation=1 $ME\n"
+	tell b "join worker=w1 generation=1 $ME\n"
+	answered a members=
+	answered b members=2
+	push a w0 1 0
+	answered a 'ok iteration=1 applied=1'
+	push a w0 2 0
+	answered a 'ok iteration=2 applied=1'
+	server ssp --dense 4 --optimizer sgd --lr 1 --sync ssp:1
+	open c ssp.sock
+	open d ssp.sock
+	tell c "join worker=w0 generation=1 $ME\n"
+	answered c members=
+	tell d "join worker=w1 generation=1 $ME\n"
+	answered d members=2
+	push c w0 1 0
+	answered c 'ok iteration=1 applied=1'
+	push c w0 2 1
+	wait_for 'ask ssp.sock stat | grep -q "iteration=2 .*staged=0"'
+	run grep -c applied c.answers
+	[ "$output" = 1 ]
+	push d w1 1 0
+	wait_for '[ "$(grep -c applied c.answers)" = 2 ]'
+}
+
+@test "a backup worker's late push is dropped, and its rows go back" {
+	shards 8
+	server ps0 --dense 4 --optimizer sgd --lr 1 --shards shardd.sock --backup 1
+	ask shardd.sock 'hello worker=w0' 'hello worker=w1' 'get worker=w0 generation=1' \
+		'get worker=w1 generation=1' 'get worker=w0 generation=1'
+	open a ps0.sock
+	open b ps0.sock
+	tell a "join worker=w0 generation=1 $ME\n"
+	answered a members=
+	tell b "join worker=w1 generation=1 $ME\n"
+	wait_for 'ask ps0.sock members | grep -q joining'
+	local rest="count=2 dense=1 rows=0"
+	tell a "push worker=w0 generation=1 $ME sequence=1 iteration=0 $rest ranges=0:0:2 loss=1 bytes=16\n$G1234"
+	answered b members=2
+	tell a "push worker=w0 generation=1 $ME sequence=2 iteration=1 $rest ranges=2:4:2 loss=1 bytes=16\n$G1234"
+	answered a 'ok iteration=2 applied=1'
+	tell b "push worker=w1 generation=1 $ME sequence=1 iteration=1 $rest ranges=1:2:2 loss=1 bytes=16\n$G1234"
+	answered b 'ok iteration=2 dropped=1'
+	run ask shardd.sock stat
+	[[ $output == *"doing=0"*"samples-done=4"* ]]
+	[ "$(dense ps0.sock 2)" = "-1 -2 -3 -4" ]
+}
+
+@test "actions reach every worker with one close, and those who join later" {
+	server ps0 --dense 4
+	open a ps0.sock
+	open b ps0.sock
+	tell a "join worker=w0 generation=1 $ME\n"
+	answered a members=
+	tell b "join worker=w1 generation=1 $ME\n"
+	wait_for 'ask ps0.sock members | grep -q joining'
+	local act='action kind=adjust-bs id=w1 size=7 accum=1'
+	run bash -c "printf 'act bytes=%d\n%s\n' $((${#act} + 1)) '$act' | socat -t 5 - UNIX-CONNECT:ps0.sock"
+	[ "${lines[1]}" = "ok iteration=1" ]
+	push a w0 1 0
+	answered a 'ok iteration=1 applied=1'
+	[ "$(grep -a -B1 applied=1 a.answers | head -1)" = "$act" ]
+	answered b members=2
+	[ "$(grep -a -B1 members=2 b.answers | head -1)" = "$act" ]
+}
+
+@test "watch: rows at 1, 2, 4, 8 with the mean progressive loss" {
+	server ps0 --dense 4
+	open w ps0.sock
+	tell w 'watch every=1000\n'
+	open a ps0.sock
+	tell a "join worker=w0 generation=1 $ME\n"
+	local i
+	for i in 1 2 3 4 5; do
+		push a w0 $i $((i - 1)) 1
+		answered a "ok iteration=$i "
+	done
+	answered w 'row iteration=4'
+	run grep -ac '^row' w.answers
+	[ "$output" = 3 ]
+	grep -aqE 'row iteration=4 loss=1 samples=4 at=[0-9.]+ time=[0-9.]+ members=1' w.answers
+}
+
+@test "end waits for finish" {
+	server ps0 --dense 4
+	open a ps0.sock
+	tell a "end worker=w0 generation=1 $ME\n"
+	wait_for 'ask ps0.sock members | grep -q "worker=w0 .*state=ended"'
+	run ask ps0.sock finish
+	[ "${lines[0]}" = ok ]
+	answered a '^ok$'
+}
+
+@test "batch processing times are reported; a drag makes this server slow" {
+	start monitor bpt-monitor -s monitor.sock
+	ready monitor.sock
+	printf 'drag delay=0.3\n' >drag
+	server ps0 --dense 4 --monitor monitor.sock --report-every 2 --drag drag
+	open a ps0.sock
+	tell a "join worker=w0 generation=1 $ME\n"
+	push a w0 1 0 4
+	answered a 'iteration=1 applied'
+	push a w0 2 1 4
+	answered a 'iteration=2 applied'
+	wait_for 'ask monitor.sock snapshot | grep -q "role=server id=ps0"'
+	run ask monitor.sock snapshot
+	[[ $output =~ "id=ps0".*" size=4 short="([0-9.]+) ]]
+	[ "$(awk "BEGIN { print (${BASH_REMATCH[1]} >= 0.3) }")" = 1 ]
+}
+
+@test "a second instance, SIGTERM, kill -9 and again" {
+	server ps0 --dense 4
+	run ps-server -s ps0.sock --id ps0 --dense 4
+	[ "$status" -eq 75 ]
+	kill -TERM "$PID"
+	ends "$PID" 0
+	[ ! -e ps0.sock ]
+	server ps0 --dense 4
+	kill -9 "$PID"
+	wait "$PID" || true
+	server ps0 --dense 4
+	run ask ps0.sock stat
+	[[ ${lines[0]} == stat* ]]
+}
