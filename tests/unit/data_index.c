@@ -45,6 +45,18 @@ static int tear_down(void **state)
 	return fs_remove_tree(dir, &err);
 }
 
+/* Digits, which deflate into many blocks; now and then an empty line behind. */
+static int digits_row(char *row, size_t number)
+{
+	int len = sprintf(row, "%zu,", number);
+	for (uint64_t i = below(400); i > 0; i--)
+		row[len++] = (char)('0' + below(10));
+	row[len++] = '\n';
+	if (below(20) == 0)
+		row[len++] = '\n';
+	return len;
+}
+
 /* n rows, of which row i begins with its number: "123,words\n", some quoted over several lines. */
 static void write_rows(size_t n, int csv, int gzip)
 {
@@ -60,9 +72,7 @@ static void write_rows(size_t n, int csv, int gzip)
 			len = snprintf(row, sizeof row, "%zu,\"a\n%llu\"\"\n,\"\n", i - 1,
 				       (unsigned long long)below(1u << 30));
 		else
-			len = snprintf(row, sizeof row, "%zu,%0*llu%s\n", i - (csv ? 1 : 0),
-				       (int)below(400), (unsigned long long)below(1u << 30),
-				       below(20) == 0 ? "\n" : "");
+			len = digits_row(row, i - (csv ? 1 : 0));
 		if (!csv && len > 2 && row[len - 2] == '\n')
 			len--; /* in lines, an empty one would be a row */
 		if (gzip)
@@ -154,7 +164,8 @@ static void test_thinned(void **state)
 		assert_true(ix->every >= 2048);
 		assert_int_equal(ix->place_count, 20001 / ix->every + 1);
 		if (gzip)
-			assert_true(ix->point_count >= 4 && ix->point_count <= 8);
+			assert_true(ix->point_count >= 4 && ix->point_count <= 8 &&
+				    ix->point[1].out > 8 * bounds.span);
 		check_random_rows(ix, 50);
 		assert_int_equal(index_write(ix, index_name, &err), 0);
 		assert_int_equal(index_read(&read, index_name, 1, &err), 0);
