@@ -67,7 +67,7 @@ struct sup_node {
 	enum node_stage stage;
 	uint64_t life;  /* of the process that runs, or ran last */
 	uint64_t lives; /* processes started so far: the next life's number */
-	uint64_t in_a_row, restarts;
+	uint64_t in_a_row, restarts; /* failures since it last did well; processes but the first */
 	int asked;      /* its end was asked for: no failure of its own */
 	int stop_signal;
 	pid_t parent, pid; /* 0: not known (yet) */

@@ -238,7 +238,7 @@ static int launch(struct sup_node *n, struct error *err)
 	free(argv);
 	if (result != 0)
 		return -1;
-	n->lives++;
+	n->restarts = n->lives++;
 	n->pid = 0;
 	n->orphan = 0;
 	n->asked = 0;
@@ -359,7 +359,6 @@ static int within_limit(struct sup_node *n)
 	struct supervisor *s = n->sup;
 	if (clock_mono() - n->since >= POLICY_WELL_SECONDS)
 		n->in_a_row = 0;
-	n->restarts++;
 	if (n->asked)
 		return 1;
 	n->in_a_row++;

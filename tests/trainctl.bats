@@ -1,0 +1,547 @@
+load helper
+
+setup_more() {
+	unset XDG_RUNTIME_DIR RUNTIME_DIRECTORY STATE_DIRECTORY NOTIFY_SOCKET
+	export XDG_STATE_HOME=$T/home
+}
+
+# Nodes outlive trainctl: what a failed test leaves is found by the pids its records name.
+teardown_more() {
+	local record pid
+	for record in "$T"/*/state/nodes/*.[0-9]*; do
+		[ -e "$record" ] || continue
+		pid=$(sed -n 's/^node .* pid=\([0-9]*\) .*/\1/p' "$record")
+		if grep -qs "$T" "/proc/$pid/cmdline"; then kill -9 "$pid"; fi
+	done
+}
+
+field() { sed -n "s/.* $1=\([^ 	]*\).*/\1/p"; }
+
+# data ROWS: y is 1 where a is large, with some noise.
+data() {
+	awk -v rows="$1" 'BEGIN { print "y,a,b"; srand(3); for (i = 0; i < rows; i++) {
+		a = int(100 * rand()); print (a + 40 * rand() > 70 ? 1 : 0) "," a ",c" i % 7 } }' >d.csv
+}
+
+# job [KEY=VALUE]...: job.env
+job() {
+	[ -e d.csv ] || data 2000
+	{
+		printf '%s\n' JOB=tiny "DATA=$T/d.csv" LABEL=y DENSE=a SPARSE=b BATCH=64 \
+			BATCHES_PER_SHARD=4 WORKERS=2 SERVERS=2
+		[ $# -eq 0 ] || printf '%s\n' "$@"
+	} >job.env
+}
+
+# slow PACE: every worker at most so many samples a second.
+slow() {
+	mkdir -p drag
+	for w in w0 w1 w2 w3; do echo "drag pace=$1" >"drag/$w"; done
+	echo "DRAG=$T/drag" >>job.env
+}
+
+run_job() { trainctl run job.env --run-dir "$T/run" "$@"; }
+begin() { start "$@"; SUPERVISOR=$PID; }
+status() { trainctl status --run-dir "$T/run"; }
+done_samples() { status 2>/dev/null | grep '^job ' | field samples-done; }
+came_to() { local n; n=$(done_samples); [ "${n:-0}" -ge "$1" ]; }
+pid_of() { status | grep "^node .* id=$1 " | field pid; }
+running() { status 2>/dev/null | grep -q '^job .* state=running'; }
+gone() { ! kill -0 "$1" 2>/dev/null; }
+summary() { tail -n 1 "$1"; }
+
+# exact CHECKPOINT ROWS EPOCHS: the audit model's promise.
+exact() {
+	ckpt export "$1" audit.safetensors
+	local header
+	header=$(od -An -t u8 -N 8 audit.safetensors | tr -d ' ')
+	tail -c +$((header + 9)) audit.safetensors | od -An -v -t f4 -w4 |
+		awk -v rows="$2" -v epochs="$3" '$1 != epochs { bad = 1 } END { exit bad || NR != rows }'
+}
+
+# ---- words ----
+
+@test "help, version, usage" {
+	run trainctl --help
+	[ "$status" -eq 0 ] && [[ $output == usage:* ]]
+	run trainctl --version
+	[ "$status" -eq 0 ] && [[ $output == "trainctl "* ]]
+	for command in run status stop checkpoint solve replay; do
+		run trainctl $command --help
+		[ "$status" -eq 0 ] && [[ $output == "usage: trainctl $command"* ]]
+	done
+	run trainctl run --help
+	[[ $output == *"checkpoint    900 s"* ]]
+	run trainctl
+	[ "$status" -eq 64 ]
+	run trainctl dance
+	[ "$status" -eq 64 ] && [[ $output == *"'dance'"* ]]
+	run trainctl run
+	[ "$status" -eq 64 ]
+	run trainctl run a b
+	[ "$status" -eq 64 ]
+	run trainctl status
+	[ "$status" -eq 64 ]
+	run trainctl status --run-dir "$T/nothing"
+	[ "$status" -eq 69 ]
+}
+
+@test "a job file that is wrong is refused with its line" {
+	run trainctl run nothing.env --run-dir run
+	[ "$status" -eq 66 ] && [[ $output == *nothing.env* ]]
+	printf 'JOB=x\nWORKER=2\n' >job.env
+	run run_job
+	[ "$status" -eq 78 ] && [[ $output == *"job.env:2: unknown key WORKER; the nearest is WORKERS"* ]]
+	printf 'JOB=x\n\nDATA=a b\n' >job.env
+	run run_job
+	[ "$status" -eq 78 ] && [[ $output == *job.env:3:* ]]
+	printf 'JOB=x\nBATCH=0' >job.env
+	run run_job
+	[ "$status" -eq 78 ] && [[ $output == *job.env:2*BATCH* ]]
+	job
+	run run_job --set BATCHS=3
+	[ "$status" -eq 78 ] && [[ $output == *"the nearest is BATCH"* ]]
+	run run_job --set BATCH
+	[ "$status" -eq 64 ]
+	[ ! -e run ]
+}
+
+@test "data that are wrong are refused with their place, and nothing is started" {
+	job
+	run run_job --set DATA="$T/nothing.csv"
+	[ "$status" -eq 66 ] && [[ $output == *nothing.csv* ]]
+	: >d.csv
+	run run_job
+	[ "$status" -eq 65 ]
+	printf 'y,a\n1,2\n' >d.csv
+	run run_job
+	[ "$status" -eq 65 ] && [[ $output == *d.csv:1*b* ]]
+	printf 'y,a,b\n1,2,x\n0,z,x\n' >d.csv
+	run run_job
+	[ "$status" -eq 65 ] && [[ $output == *d.csv:3:* ]]
+	[ -z "$(ls run/state/nodes)" ]
+}
+
+# ---- a run ----
+
+@test "a job from its file to its summary" {
+	job TEST=d.csv EPOCHS=3 POSITIVE=1
+	begin run_job_out trainctl run --set SEED=5 job.env --run-dir "$T/run"
+	wait $SUPERVISOR
+	last=$(summary run_job_out.out)
+	[[ $last == "summary job=tiny state=done jct="* ]]
+	[ "$(echo "$last" | field samples)" = 6000 ]
+	[ "$(echo "$last" | field shards-done)" = 24 ]
+	[ "$(echo "$last" | field held)" = 0 ]
+	awk -v auc="$(echo "$last" | field auc)" 'BEGIN { exit !(auc > 0.8) }'
+	[ -n "$(echo "$last" | field logloss)" ]
+	path=$(echo "$last" | field checkpoint)
+	[[ $path == "$T"/run/state/checkpoints/* ]]
+	ckpt verify "$path"
+	# early rows, as records
+	grep -q '^row iteration=1 epoch=1 epochs=3 loss=0.69' run_job_out.out
+	for i in 2 4 8 16 32; do grep -q "^row iteration=$i " run_job_out.out; done
+	# everything ended, and by itself
+	[ "$(grep -c '^end status=0' run/state/nodes/*.0 | grep -c ':1$')" = 6 ]
+	[ ! -e run/state/intent ]
+	# done is done
+	run run_job
+	[ "$status" -eq 0 ] && [[ $output == *"$last"* ]]
+	run run_job --fresh
+	[ "$status" -eq 0 ] && [[ $output == *state=done* ]]
+}
+
+@test "the resolved job is a job file for sh, too" {
+	job "POSITIVE='it is >50K'" 'LAUNCH_WORKER="nice -n \"1\""'
+	run run_job
+	[ "$status" -eq 0 ]
+	(
+		. run/state/job.env
+		[ "$POSITIVE" = "it is >50K" ]
+		[ "$LAUNCH_WORKER" = 'nice -n "1"' ]
+		[ "$OPTIMIZER" = adagrad ]
+	)
+	cp run/state/job.env again.env
+	run trainctl run again.env --run-dir "$T/run2" --set JOB=tiny
+	[ "$status" -eq 0 ]
+	cmp run/state/job.env run2/state/job.env
+}
+
+@test "directories: RUNTIME_DIRECTORY and STATE_DIRECTORY, XDG, --state-dir" {
+	data 100
+	job
+	RUNTIME_DIRECTORY=$T/r:other STATE_DIRECTORY=$T/s run trainctl run job.env
+	[ "$status" -eq 0 ] && [ -e s/summary ] && [ -d r ]
+	XDG_RUNTIME_DIR=$T/x run trainctl run job.env
+	[ "$status" -eq 0 ] && [ -e home/paceline/tiny/summary ] && [ -d x/paceline/tiny ]
+	run run_job --state-dir "$T/elsewhere"
+	[ "$status" -eq 0 ] && [ -e elsewhere/summary ]
+	run trainctl run job.env --run-dir "$T/$(printf 'a%.0s' $(seq 100))"
+	[ "$status" -eq 78 ] && [[ $output == *"too long for a socket"* ]]
+}
+
+@test "on a terminal: lines and a bar" {
+	job
+	slow 1500
+	script -qec "trainctl run job.env --run-dir '$T/run'" /dev/null >screen
+	grep -q "step 1  epoch 1/1  loss 0.69" screen
+	tr '\r' '\n' <screen | grep -q '^\[[#.]*\] *[0-9]*%  step'
+	tr -d '\r' <screen | grep -q 'summary job=tiny state=done'
+}
+
+# ---- one that runs ----
+
+@test "status, checkpoint, a second instance, stop, and on" {
+	job MODEL=audit EPOCHS=2
+	slow 500
+	begin first run_job
+	wait_for 'came_to 200'
+	status >nodes
+	[ "$(grep -c '^node ' nodes)" -eq 6 ]
+	grep -q '^node role=worker id=w1 state=up pid=[1-9][0-9]* restarts=0' nodes
+	[ "$(grep '^job ' nodes | field samples)" = 4000 ]
+	run trainctl checkpoint --run-dir "$T/run"
+	[ "$status" -eq 0 ] && [[ $output == "ok path=$T/run/state/checkpoints/"* ]]
+	ckpt verify "$(echo "$output" | field path)"
+	run ckpt latest run/state/checkpoints
+	[ "$status" -eq 0 ]
+	run run_job
+	[ "$status" -eq 75 ] && [[ $output == *"another instance"* ]]
+	run run_job --fresh
+	[ "$status" -eq 75 ]
+	run trainctl stop --run-dir "$T/run"
+	[ "$status" -eq 0 ] && [[ $output == "ok checkpoint=$T"* ]]
+	local code=0
+	wait $SUPERVISOR || code=$?
+	[ $code -eq 75 ]
+	[[ $(summary first.out) == "summary job=tiny state=stopped"* ]]
+	stopped_at=$(summary first.out | field samples)
+	[ "$stopped_at" -lt 4000 ]
+	rm drag/*
+	run run_job
+	[ "$status" -eq 0 ]
+	echo "$output" >second.out
+	[ "$(summary second.out | field samples)" = 4000 ]
+	exact "$(summary second.out | field checkpoint)" 2000 2
+}
+
+@test "SIGINT: a checkpoint, then 130; the second one: at once" {
+	job MODEL=audit
+	slow 400
+	begin first trainctl run job.env --run-dir "$T/run"
+	wait_for 'came_to 200'
+	kill -INT $SUPERVISOR
+	local code=0
+	wait $SUPERVISOR || code=$?
+	[ $code -eq 130 ]
+	[[ $(summary first.out) == *state=stopped* ]]
+	begin second trainctl run job.env --run-dir "$T/run" --set LAUNCH_WORKER="sh -c 'trap \"\" TERM; exec \"\$@\"' sh"
+	wait_for running
+	kill -TERM $SUPERVISOR
+	wait_for "grep -q 'phase name=winding' run/state/job.log"
+	kill -TERM $SUPERVISOR
+	code=0
+	wait $SUPERVISOR || code=$?
+	[ $code -eq 143 ]
+	rm drag/*
+	run run_job
+	[ "$status" -eq 0 ]
+	exact "$(echo "$output" | tail -n 1 | field checkpoint)" 2000 1
+}
+
+@test "state of another job is refused, free keys are not" {
+	job MAX_TIME=0.1
+	run run_job
+	[ "$status" -eq 0 ] || [ "$status" -eq 75 ]
+	rm -f run/state/summary
+	run run_job --set BATCH=32
+	[ "$status" -eq 78 ] && [[ $output == *"another BATCH; --fresh starts over"* ]]
+	run run_job --set KEEP=5 --set WORKERS=3 --set MAX_TIME=0
+	[ "$status" -eq 0 ]
+}
+
+@test "hostile lines on trainctl.sock are answered" {
+	job
+	slow 400
+	begin first run_job
+	wait_for running
+	run ask run/trainctl.sock 'nonsense' 'kill' 'kill id=w9' 'status x' 'help'
+	[[ $output == *"err code=unknown-request"* ]]
+	[[ $output == *"err code=unknown-node"* ]]
+	[[ $output == *"verb name=checkpoint"* ]]
+	head -c 5000 /dev/zero | tr '\0' x | socat -t 2 - UNIX-CONNECT:run/trainctl.sock >/dev/null || true
+	running
+}
+
+# ---- deaths ----
+
+@test "an unretryable end: last words and log first, then the summary, with its status" {
+	job "LAUNCH_WORKER='sh -c \"echo I am doomed >&2; exit 65\"'"
+	local code=0
+	trainctl run job.env --run-dir "$T/run" >both.out 2>&1 || code=$?
+	[ $code -eq 65 ]
+	words=$(grep -n 'I am doomed' both.out | head -n 1 | cut -d: -f1)
+	log=$(grep -n "$T/run/state/logs/w[01].log" both.out | head -n 1 | cut -d: -f1)
+	last=$(grep -n '^summary job=tiny state=failed' both.out | cut -d: -f1)
+	[ "$words" -lt "$log" ] && [ "$log" -lt "$last" ]
+	[ "$last" -eq "$(wc -l <both.out)" ]
+	[ "$(grep -c '^end' run/state/nodes/*.0 | grep -vc ':1$')" -eq 0 ]
+	# mended, it goes on
+	run run_job --set LAUNCH_WORKER=
+	[ "$status" -eq 0 ]
+}
+
+@test "a death by SIGSEGV stops the job with 139" {
+	job "LAUNCH_SERVER='sh -c \"kill -SEGV \$\$\"'"
+	run run_job
+	[ "$status" -eq 139 ]
+}
+
+@test "RESTARTS in a row, then the job fails" {
+	job RESTARTS=3 "LAUNCH_WORKER='sh -c \"echo not today >&2; exit 75\"'"
+	run run_job
+	[ "$status" -eq 75 ]
+	[[ $output == *"not today"* ]] && [[ $output == *"state=failed"* ]]
+	[ "$(ls run/state/nodes/ | grep -c '^w0\.[0-9]')" -eq 4 ] || [ "$(ls run/state/nodes/ | grep -c '^w1\.[0-9]')" -eq 4 ]
+}
+
+@test "killed workers and a killed shardd: exact" {
+	job MODEL=audit EPOCHS=2 SYNC=ssp:2 WORKERS=3
+	slow 400
+	begin first run_job
+	for at in 300 600 900 1200; do
+		wait_for "came_to $at"
+		kill -9 "$(pid_of w$((at / 300 % 3)))"
+	done
+	wait_for 'came_to 1500'
+	kill -9 "$(pid_of shardd)"
+	wait_for 'came_to 1800'
+	rm drag/*
+	wait $SUPERVISOR
+	[ "$(summary first.out | field restarts)" -eq 5 ]
+	exact "$(summary first.out | field checkpoint)" 2000 2
+}
+
+@test "a killed server: all go back to the cut, and shardd with them: exact" {
+	job MODEL=audit SERVERS=3 CHECKPOINT_EVERY=0.3
+	slow 400
+	begin first run_job
+	wait_for 'came_to 500'
+	kill -9 "$(pid_of ps1)"
+	wait_for "grep -q '^rollback ' run/state/job.log"
+	wait_for 'came_to 700'
+	kill -9 "$(pid_of ps0)"
+	wait_for 'came_to 900'
+	[ "$(status | grep '^job ' | field incarnation)" -eq 3 ]
+	[ ! -e run/state/intent ]
+	rm drag/*
+	wait $SUPERVISOR
+	exact "$(summary first.out | field checkpoint)" 2000 1
+}
+
+@test "trainctl killed: nodes go on, and are adopted" {
+	job MODEL=audit CHECKPOINT_EVERY=0.3
+	slow 400
+	begin first run_job
+	wait_for 'came_to 300'
+	before=$(status | grep '^node ' | field pid)
+	kill -9 $SUPERVISOR
+	wait $SUPERVISOR || true
+	# meanwhile a worker and a server die
+	worker=$(pgrep -f "worker .*--id w1 .*$T/run")
+	server=$(pgrep -f "ps-server .*--id ps1 .*$T/run")
+	kill -9 "$worker" "$server"
+	begin second run_job
+	wait_for 'came_to 500'
+	grep -q 'run already and are adopted' second.err
+	after=$(status | grep '^node ' | field pid)
+	[ "$(printf '%s\n%s\n' "$before" "$after" | sort | uniq -d | wc -l)" -eq 3 ] # shardd, monitor, w0
+	rm drag/*
+	wait $SUPERVISOR
+	exact "$(summary second.out | field checkpoint)" 2000 1
+}
+
+@test "a rollback that trainctl did not live to finish is finished" {
+	job MODEL=audit CHECKPOINT_EVERY=0.2 KEEP=9
+	slow 400
+	begin first run_job
+	wait_for 'came_to 600'
+	kill -9 $SUPERVISOR
+	wait $SUPERVISOR || true
+	oldest=$(ls run/state/checkpoints | head -n 1)
+	echo "intent kind=rollback cut=$T/run/state/checkpoints/$oldest reason=server at=1" >run/state/intent
+	begin second run_job
+	wait_for running
+	[ ! -e run/state/intent ]
+	grep -q 'an intent was left behind' run/state/job.log
+	pgrep -af "ps-server .*$T/run" | grep -q -- "--restore $T/run/state/checkpoints/$oldest"
+	rm drag/*
+	wait $SUPERVISOR
+	exact "$(summary second.out | field checkpoint)" 2000 1
+}
+
+@test "a node whose parent is killed goes on, and its end is noticed" {
+	job MODEL=audit
+	slow 400
+	begin first run_job
+	wait_for 'came_to 200'
+	node=$(pid_of w0)
+	parent=$(sed -n 's/^node .* parent=\([0-9]*\) .*/\1/p' run/state/nodes/w0.0)
+	[ "$(cat "/proc/$parent/comm")" = node-parent ]
+	[ "$(tr '\0' ' ' <"/proc/$parent/cmdline")" = "node-parent w0 " ]
+	kill -9 "$parent"
+	wait_for "grep -q '^orphan ' run/state/job.log"
+	came_to 200
+	kill -0 "$node"
+	kill -9 "$node"
+	wait_for 'pid=$(pid_of w0) && [ -n "$pid" ] && [ "$pid" != 0 ] && [ "$pid" != '"$node"' ]'
+	rm drag/*
+	wait $SUPERVISOR
+	exact "$(summary first.out | field checkpoint)" 2000 1
+}
+
+@test "nobody but nodes is called a worker of this run directory" {
+	job
+	slow 400
+	begin first trainctl run job.env --run-dir "$T/run"
+	wait_for running
+	[ "$(pgrep -fc "worker.*$T/run")" -eq 2 ]
+	[ "$(pgrep -fc "ps-server.*$T/run")" -eq 2 ]
+	[ "$(pgrep -x trainctl -P $$ | wc -l)" -eq 1 ]
+}
+
+@test "a piece that costs its workers is held, named, and told by the exit status" {
+	job SHARD_RETRIES=1
+	slow 400
+	begin first run_job
+	wait_for 'came_to 200'
+	kill -9 "$(pid_of w0)"
+	rm drag/*
+	local code=0
+	wait $SUPERVISOR || code=$?
+	[ $code -eq 1 ]
+	[ "$(summary first.out | field held)" -ge 1 ]
+	[ -n "$(summary first.out | field held-ids)" ]
+	grep -q 'are held' first.err
+}
+
+@test "a launch template stands in front, with the node's id" {
+	job "LAUNCH_WORKER='env NODE_WAS=%i nice -n 3'"
+	slow 400
+	begin first run_job
+	wait_for running
+	wait_for '[ "$(pid_of w1)" != 0 ] && [ "$(ps -o ni= -p $(pid_of w1) | tr -d " ")" = 3 ]'
+	tr '\0' '\n' <"/proc/$(pid_of w1)/environ" | grep -qx NODE_WAS=w1
+	[ "$(ps -o comm= -p "$(pid_of w1)")" = worker ]
+}
+
+# ---- course ----
+
+@test "checkpoints come and old ones go" {
+	job CHECKPOINT_EVERY=0.2 KEEP=2
+	slow 500
+	begin first run_job
+	wait_for "[ \$(grep -c '^pruned ' run/state/job.log) -ge 3 ]"
+	[ "$(ls run/state/checkpoints | wc -l)" -le 3 ]
+	rm drag/*
+	wait $SUPERVISOR
+}
+
+@test "MAX_TIME ends a job as it is" {
+	job MAX_TIME=1.5 TEST=d.csv
+	slow 300
+	run run_job
+	[ "$status" -eq 0 ]
+	last=$(echo "$output" | tail -n 1)
+	[[ $last == *state=done* ]]
+	[ "$(echo "$last" | field samples)" -lt 2000 ]
+	[ -n "$(echo "$last" | field auc)" ]
+}
+
+@test "EVAL_EVERY scores on the way, PATIENCE ends it" {
+	job TEST=d.csv EVAL_EVERY=0.3 PATIENCE=2 EPOCHS=1000 LR=0
+	slow 2000
+	run run_job
+	[ "$status" -eq 0 ]
+	[ "$(grep -c '^score ' run/state/job.log)" -ge 3 ]
+	grep -q 'PATIENCE' run/state/job.log
+	[[ $(echo "$output" | tail -n 1) == *state=done* ]]
+}
+
+@test "SOLUTION=even decides, the log can be replayed" {
+	job SOLUTION=even EVERY=0.3 SHORT=1
+	slow 500
+	begin first run_job
+	wait_for "[ \$(grep -c '^decided ' run/state/job.log) -ge 3 ]"
+	rm drag/*
+	wait $SUPERVISOR
+	grep -q '^decision solution=even' run/state/job.log
+	run trainctl replay run/state/job.log
+	[ "$status" -eq 0 ]
+	[ "$(grep -c '^action ' <<<"$output")" -eq "$(grep -c '^action ' run/state/job.log)" ]
+	run trainctl replay --solution none run/state/job.log
+	[ "$status" -eq 0 ] && [[ $output == *"action kind=none"* ]]
+}
+
+@test "SOLUTION: an executable; its actions reach the workers; one that fails is skipped" {
+	cat >solution <<-'S'
+		#!/bin/sh
+		echo "$@" >>solution.args
+		cat >solution.in
+		[ -e fail ] && exit 3
+		echo 'action kind=adjust-bs id=w0 size=50 accum=1'
+		echo 'action kind=adjust-bs id=w1 size=14 accum=1'
+		[ -e restart ] && rm restart && echo 'action kind=kill-restart role=worker id=w1 reason=slow'
+		exit 0
+	S
+	chmod +x solution
+	job SOLUTION=./solution EVERY=0.3 MODEL=audit
+	slow 400
+	begin first run_job
+	wait_for "[ \$(grep -c '^decided ' run/state/job.log) -ge 2 ]"
+	grep -qx 'batch=64 lambda=1.3' solution.args
+	grep -q '^job at=' solution.in
+	wait_for 'status | grep -q "^node .* id=w0 .* size=50 "'
+	touch fail
+	wait_for "grep -q 'exit status 3; skipped' first.err"
+	rm fail
+	old=$(pid_of w1)
+	touch restart
+	wait_for '[ "$(pid_of w1)" != 0 ] && [ "$(pid_of w1)" != '"$old"' ]'
+	rm drag/*
+	wait $SUPERVISOR
+	exact "$(summary first.out | field checkpoint)" 2000 1
+}
+
+# ---- filters ----
+
+snapshot() {
+	echo 'job at=1 iter=1 workers=2 servers=0 short=1 long=2'
+	for w in w0 w1; do
+		echo "node role=worker id=$w state=up size=10 short= long= speed-short= speed-long= ratio-short= ratio-long= samples=1 restarts=0 up=1"
+	done
+}
+
+@test "solve: built-in, executable, bad input" {
+	run trainctl solve even -o batch=7 < <(snapshot)
+	[ "$status" -eq 0 ]
+	[ "$(cut -f1 <<<"$output")" = "action kind=adjust-bs id=w0 size=4 accum=1
+action kind=adjust-bs id=w1 size=3 accum=1" ]
+	printf '#!/bin/sh\necho "$1" >args\ncat\n' >mine
+	chmod +x mine
+	run trainctl solve ./mine -o a=b < <(snapshot)
+	[ "$status" -eq 0 ] && [ "$output" = "$(snapshot)" ] && [ "$(cat args)" = a=b ]
+	run trainctl solve nobody </dev/null
+	[ "$status" -eq 64 ] && [[ $output == *nobody* ]]
+	run trainctl solve even -o batch=x < <(snapshot)
+	[ "$status" -eq 64 ]
+	run trainctl solve even < <(snapshot; echo 'node role=worker id=w2 state=dancing')
+	[ "$status" -eq 65 ] && [[ $output == *stdin:4* ]]
+	run trainctl solve even < <(snapshot | head -c 100)
+	[ "$status" -eq 65 ]
+	run trainctl replay job.log
+	[ "$status" -eq 66 ]
+	echo 'phase name=running' >job.log
+	run trainctl replay job.log
+	[ "$status" -eq 1 ]
+}
