@@ -64,7 +64,15 @@ LIBS_predict     = -lcsv -lz -lxxhash -lopenblas -ljansson -lm
 LIBS_auc         = -lm
 
 # ---- unit tests: tests/unit/NAME.c, with the rooms it links ----
-UNITS = base_fs base_number base_option wire_record wire_server wire_peer solve_batch shard_queue shard_journal solve_solution stats_monitor stats_window data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export data_index data_schema run_job run_policy data_dataset run_parent gate_random gate_events opt_steps ps_store ps_stage gate_rows
+UNITS = base_fs base_number base_option wire_record wire_server wire_peer solve_batch shard_queue shard_journal solve_solution stats_monitor stats_window data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export data_index data_schema run_job run_policy data_dataset run_parent gate_random gate_events opt_steps ps_store ps_stage gate_rows model_gradient model_spec work_batch work_feed
+ROOMS_unit_model_gradient = model ckpt wire base
+LIBS_unit_model_gradient  = -lopenblas
+ROOMS_unit_model_spec     = model ckpt wire base
+LIBS_unit_model_spec      = -lopenblas
+ROOMS_unit_work_batch     = work model data ckpt wire base
+LIBS_unit_work_batch      = -lcsv -lz -lxxhash -lopenblas
+ROOMS_unit_work_feed      = work model data ckpt wire base
+LIBS_unit_work_feed       = -lcsv -lz -lxxhash -lopenblas
 ROOMS_unit_shard_journal = shard wire base
 LIBS_unit_shard_journal = -lxxhash
 ROOMS_unit_opt_steps = opt base
@@ -117,7 +125,7 @@ ROOMS_unit_stats_window = stats base
 
 # ---- fault tests and benches: check runs their short forms, `make fault` and `make bench` all ----
 FAULTS  =
-BENCHES = bs-solve
+BENCHES = bs-solve ps-pushpull
 
 # ---- check: what runs again under the sanitizers and with clang ----
 CHECK      = pages: $(UNITS:%=unit:%) $(PROGRAMS:%=bats:%) $(FAULTS:%=short:tests/fault/%) \

@@ -169,8 +169,7 @@ void opt_apply(const struct opt_step *s, float *p, float *const *slots, const fl
 	}
 }
 
-/* Rows of one parameter (logistic regression's) are too short to go through a loop each: the
- * switch is outside, and with width a constant the inner loops vanish. */
+/* Rows are short: the switch is outside, and where the width is a constant the inner loops vanish. */
 static inline void rows(const struct opt_step *s, float *const *row, size_t count, size_t w,
 			const float *g)
 {
@@ -205,8 +204,10 @@ static inline void rows(const struct opt_step *s, float *const *row, size_t coun
 void opt_apply_rows(const struct opt_step *s, float *const *row, size_t count, size_t width,
 		    const float *g)
 {
-	if (width == 1)
+	if (width == 1) /* logistic regression */
 		rows(s, row, count, 1, g);
+	else if (width == 17) /* wide & deep: its default embedding */
+		rows(s, row, count, 17, g);
 	else
 		rows(s, row, count, width, g);
 }

@@ -17,6 +17,7 @@
 
 #define APART_BYTES_MIN ((size_t)1 << 20) /* below, the caches are faster */
 #define ROWS_GROUP 64
+#define KEYS_GROUP 1024
 
 /* ---- making ---- */
 
@@ -167,14 +168,14 @@ int store_rows(struct store *s, const uint32_t *key, size_t n, int unique, float
 	       struct error *err)
 {
 	uint64_t bound = s->layout.table.rows ? s->layout.table.rows : UINT64_C(1) << 32;
-	uint32_t own[ROWS_GROUP];
+	uint32_t own[KEYS_GROUP];
 
 	if (n == 0)
 		return 0;
 	if (!s->table)
 		return error_set(err, ERROR_DATA, "rows", "there is no table");
-	for (size_t at = 0; at < n; at += ROWS_GROUP) {
-		size_t len = n - at < ROWS_GROUP ? n - at : ROWS_GROUP;
+	for (size_t at = 0; at < n; at += KEYS_GROUP) {
+		size_t len = n - at < KEYS_GROUP ? n - at : KEYS_GROUP;
 		unsigned wrong = 0;
 		/* A copy: checked keys must be the ones looked up, whoever writes meanwhile. */
 		memcpy(own, key + at, len * sizeof *own);
@@ -231,6 +232,12 @@ void store_pull_dense(const struct store *s, float *out, int apart)
 		memcpy(out, s->dense, s->dense_count * sizeof *out);
 }
 
+static inline void prefetch(const float *row, size_t floats)
+{
+	for (size_t i = 0; i < floats; i += 16)
+		__builtin_prefetch(row + i, 1);
+}
+
 void store_pull_rows(const struct store *s, float *const *row, size_t n, float *out)
 {
 	if (s->width == 1) {
@@ -239,10 +246,8 @@ void store_pull_rows(const struct store *s, float *const *row, size_t n, float *
 		return;
 	}
 	for (size_t i = 0; i < n; i++) {
-		if (i + 8 < n) {
-			__builtin_prefetch(row[i + 8]);
-			__builtin_prefetch(row[i + 8] + 16);
-		}
+		if (i + 16 < n)
+			prefetch(row[i + 16], s->width);
 		memcpy(out + i * s->width, row[i], s->width * sizeof *out);
 	}
 }
@@ -315,7 +320,7 @@ static void step_rows(const struct store *s, const struct opt_step *step, float 
 		size_t len = n - at < ROWS_GROUP ? n - at : ROWS_GROUP;
 		size_t next = at + 2 * ROWS_GROUP < n ? at + 2 * ROWS_GROUP : n;
 		for (size_t i = at + ROWS_GROUP; i < next; i++)
-			__builtin_prefetch(row[i], 1);
+			prefetch(row[i], s->width * (1 + s->row_slots));
 		opt_apply_rows(step, row + at, len, s->width, gradient + at * s->width);
 	}
 }

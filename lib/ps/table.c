@@ -9,8 +9,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-#define CHUNK_BYTES ((size_t)1 << 20)
+#define HUGE_BYTES ((size_t)2 << 20)
+#define CHUNK_BYTES (4 * HUGE_BYTES)
 #define GROUP 32
 #define HEAD 2 /* key and mark before the parameters */
 
@@ -24,12 +26,37 @@ struct table {
 	unsigned chunk_bits;  /* rows of a chunk, as a power of two */
 	size_t count;
 	float **chunk;
-	size_t chunks, chunks_max;
+	size_t chunks, chunks_max, chunk_bytes;
 	struct slot *slot;
 	size_t mask;
 	table_init_fn *init;
 	void *arg;
 };
+
+/* Zeroed memory, in huge pages where it is large: with small ones a random access costs a walk
+ * through page tables besides the cache miss. NULL: none. */
+static void *memory_new(size_t bytes)
+{
+	size_t room = bytes < HUGE_BYTES ? bytes : bytes + HUGE_BYTES;
+	char *base = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (base == MAP_FAILED)
+		return NULL;
+	if (room == bytes)
+		return base;
+	/* Give back what is not aligned. */
+	size_t before = (HUGE_BYTES - (size_t)(uintptr_t)base % HUGE_BYTES) % HUGE_BYTES;
+	if (before)
+		munmap(base, before);
+	munmap(base + before + bytes, HUGE_BYTES - before);
+	(void)madvise(base + before, bytes, MADV_HUGEPAGE);
+	return base + before;
+}
+
+static size_t page_round(size_t bytes)
+{
+	return (bytes + 4095) / 4096 * 4096;
+}
 
 static inline size_t hash(uint32_t key)
 {
@@ -63,8 +90,9 @@ int table_new(struct table **out, size_t width, size_t slots, table_init_fn *ini
 	t->arg = arg;
 	while (((size_t)2 << t->chunk_bits) * t->stride * sizeof(float) <= CHUNK_BYTES)
 		t->chunk_bits++;
+	t->chunk_bytes = page_round(((size_t)1 << t->chunk_bits) * t->stride * sizeof(float));
 	t->mask = 1023;
-	t->slot = calloc(t->mask + 1, sizeof *t->slot);
+	t->slot = memory_new(page_round((t->mask + 1) * sizeof *t->slot));
 	if (!t->slot) {
 		free(t);
 		return error_set(err, ERROR_OS, "table", "no memory");
@@ -78,9 +106,9 @@ void table_free(struct table *t)
 	if (!t)
 		return;
 	for (size_t i = 0; i < t->chunks; i++)
-		free(t->chunk[i]);
+		munmap(t->chunk[i], t->chunk_bytes);
 	free(t->chunk);
-	free(t->slot);
+	munmap(t->slot, page_round((t->mask + 1) * sizeof *t->slot));
 	free(t);
 }
 
@@ -96,8 +124,8 @@ float *table_at(const struct table *t, size_t i)
 
 static int grow_slots(struct table *t, struct error *err)
 {
-	size_t mask = t->mask * 4 + 3;
-	struct slot *fresh = calloc(mask + 1, sizeof *fresh);
+	size_t mask = t->mask * 2 + 1;
+	struct slot *fresh = memory_new(page_round((mask + 1) * sizeof *fresh));
 
 	if (!fresh)
 		return error_set(err, ERROR_OS, "table", "no memory for %zu keys", mask + 1);
@@ -109,7 +137,7 @@ static int grow_slots(struct table *t, struct error *err)
 			h = (h + 1) & mask;
 		fresh[h] = t->slot[i];
 	}
-	free(t->slot);
+	munmap(t->slot, page_round((t->mask + 1) * sizeof *t->slot));
 	t->slot = fresh;
 	t->mask = mask;
 	return 0;
@@ -125,7 +153,7 @@ static int grow_chunks(struct table *t, struct error *err)
 		t->chunk = more;
 		t->chunks_max = max;
 	}
-	t->chunk[t->chunks] = malloc(((size_t)1 << t->chunk_bits) * t->stride * sizeof(float));
+	t->chunk[t->chunks] = memory_new(t->chunk_bytes);
 	if (!t->chunk[t->chunks])
 		return error_set(err, ERROR_OS, "table", "no memory for row %zu", t->count);
 	t->chunks++;
@@ -148,15 +176,21 @@ static int make(struct table *t, uint32_t key, size_t *number, struct error *err
 	return 0;
 }
 
-/* One group, with room for all of it in the slots. */
-static int group(struct table *t, const uint32_t *key, size_t n, float **row, struct error *err)
+/* Where the keys of a group start to be looked for; their slots are on the way to the cache. */
+static void aim(const struct table *t, const uint32_t *key, size_t n, uint32_t *own, size_t *place)
 {
-	size_t place[GROUP];
-
+	/* A copy: the keys may lie in memory that their sender still writes. */
+	memcpy(own, key, n * sizeof *own);
 	for (size_t i = 0; i < n; i++) {
-		place[i] = hash(key[i]) & t->mask;
+		place[i] = hash(own[i]) & t->mask;
 		__builtin_prefetch(&t->slot[place[i]]);
 	}
+}
+
+/* Finds or makes the rows of a group that was aimed at. */
+static int hit(struct table *t, const uint32_t *key, const size_t *place, size_t n, float **row,
+	       struct error *err)
+{
 	for (size_t i = 0; i < n; i++) {
 		size_t h = place[i], number = 0;
 		while (t->slot[h].number && t->slot[h].key != key[i])
@@ -176,16 +210,23 @@ static int group(struct table *t, const uint32_t *key, size_t n, float **row, st
 
 int table_rows(struct table *t, const uint32_t *key, size_t n, float **row, struct error *err)
 {
-	uint32_t own[GROUP];
+	uint32_t own[2][GROUP];
+	size_t place[2][GROUP];
+	size_t len = n < GROUP ? n : GROUP;
 
-	for (size_t i = 0; i < n; i += GROUP) {
-		size_t len = n - i < GROUP ? n - i : GROUP;
-		if ((t->count + len) * 2 > t->mask && grow_slots(t, err) != 0)
+	while ((t->count + n) * 2 > t->mask) {
+		if (grow_slots(t, err) != 0)
 			return -1;
-		/* The keys may lie in memory that their sender still writes. */
-		memcpy(own, key + i, len * sizeof *own);
-		if (group(t, own, len, row + i, err) != 0)
+	}
+	aim(t, key, len, own[0], place[0]);
+	for (size_t i = 0, turn = 0; i < n; turn ^= 1) {
+		size_t next = i + len, next_len = n - next < GROUP ? n - next : GROUP;
+		/* The next group's misses run while this one is looked up. */
+		aim(t, key + next, next_len, own[turn ^ 1], place[turn ^ 1]);
+		if (hit(t, own[turn], place[turn], len, row + i, err) != 0)
 			return -1;
+		i = next;
+		len = next_len;
 	}
 	return 0;
 }
