@@ -1,0 +1,297 @@
+/*
+ * Gradients against finite differences, losses and scores against the formulas, computed in double
+ * and without any cleverness.
+ */
+#include "ckpt/layout.h"
+#include "model/kind.h"
+#include "model/model.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define ROWS 37
+#define FIELDS 3
+#define DENSE 4
+#define UNIQUE 11
+
+struct fixture {
+	struct model_spec spec;
+	struct model *model;
+	struct model_batch batch;
+	float x[ROWS * DENSE], label[ROWS], weight[ROWS], value[ROWS * FIELDS];
+	uint32_t offset[ROWS + 1], index[ROWS * FIELDS];
+	size_t dense_count, width;
+	float *dense, *rows, *dense_gradient, *row_gradient;
+};
+
+static uint64_t state;
+
+static double uniform(void)
+{
+	state = state * 6364136223846793005u + 1442695040888963407u;
+	return (double)(state >> 11) * 0x1p-53;
+}
+
+static void fill_batch(struct fixture *f, int values, int weights)
+{
+	for (size_t i = 0; i < ROWS * DENSE; i++)
+		f->x[i] = (float)(uniform() * 2 - 1);
+	for (size_t i = 0; i < ROWS; i++) {
+		f->label[i] = uniform() < 0.4 ? 1.0f : 0.0f;
+		f->weight[i] = (float)(uniform() * 3);
+		f->offset[i] = (uint32_t)(i * FIELDS);
+	}
+	f->offset[ROWS] = ROWS * FIELDS;
+	for (size_t k = 0; k < ROWS * FIELDS; k++) {
+		f->index[k] = (uint32_t)(uniform() * UNIQUE);
+		f->value[k] = (float)(uniform() + 0.5);
+	}
+	f->batch = (struct model_batch){.count = ROWS,
+					.dense = f->x,
+					.label = f->label,
+					.weight = weights ? f->weight : NULL,
+					.offset = f->offset,
+					.index = f->index,
+					.value = values ? f->value : NULL};
+}
+
+static void start(struct fixture *f, const char *name, int values, int weights)
+{
+	struct error err = {0};
+	struct layout layout;
+	memset(f, 0, sizeof(*f));
+	state = 42;
+	model_spec_default(&f->spec);
+	strcpy(f->spec.name, name);
+	f->spec.dense_inputs = DENSE;
+	f->spec.fields = values ? 0 : FIELDS;
+	f->spec.embed = 5;
+	f->spec.hidden[0] = 7;
+	f->spec.hidden[1] = 6;
+	f->spec.samples = 100;
+	assert_int_equal(model_new(&f->model, &f->spec, &err), 0);
+	assert_int_equal(model_layout(&f->spec, &layout, &err), 0);
+	f->dense_count = model_dense_count(&f->spec);
+	f->width = model_width(&f->spec);
+	assert_int_equal(layout_dense_count(&layout), f->dense_count);
+	assert_int_equal(layout.table.width, f->width);
+	size_t rows = UNIQUE * f->width;
+	f->dense = calloc(2 * (f->dense_count + rows) + 1, sizeof(float));
+	f->rows = f->dense + f->dense_count;
+	f->dense_gradient = f->rows + rows;
+	f->row_gradient = f->dense_gradient + f->dense_count;
+	layout_init_dense(&layout, 0, f->dense_count, f->dense);
+	/* zero weights would hide a missing factor */
+	for (size_t i = 0; i < f->dense_count; i++)
+		f->dense[i] += (float)(uniform() * 0.2 - 0.1);
+	for (size_t i = 0; i < rows; i++)
+		f->rows[i] = (float)(uniform() * 0.6 - 0.3);
+	fill_batch(f, values, weights);
+}
+
+static void finish(struct fixture *f)
+{
+	model_free(f->model);
+	free(f->dense);
+}
+
+static double loss_of(struct fixture *f)
+{
+	struct error err = {0};
+	double loss = 0;
+	size_t floats = f->dense_count + UNIQUE * f->width;
+	float *thrown_away = calloc(floats + 1, sizeof(float));
+	assert_int_equal(model_train(f->model, &f->batch, f->dense, f->rows, thrown_away,
+				     thrown_away + f->dense_count, &loss, &err),
+			 0);
+	free(thrown_away);
+	return loss;
+}
+
+/* All parameters and their gradients lie one behind the other. */
+static void compare_gradients(struct fixture *f)
+{
+	struct error err = {0};
+	double loss = 0;
+	size_t floats = f->dense_count + UNIQUE * f->width;
+	assert_int_equal(model_train(f->model, &f->batch, f->dense, f->rows, f->dense_gradient,
+				     f->row_gradient, &loss, &err),
+			 0);
+	for (size_t i = 0; i < floats; i++) {
+		float was = f->dense[i], step = 1e-2f;
+		f->dense[i] = was + step;
+		double above = loss_of(f);
+		f->dense[i] = was - step;
+		double below = loss_of(f);
+		f->dense[i] = was;
+		double want = (above - below) / (2 * (double)step);
+		double got = (double)f->dense_gradient[i];
+		/* a step that crosses a bend of a ReLU makes a difference of its own */
+		if (fabs(want - got) > 0.02 * (fabs(want) + 1))
+			fail_msg("parameter %zu of %zu: %g, not %g", i, floats, got, want);
+	}
+}
+
+static void lr_gradient(void **unused)
+{
+	(void)unused;
+	for (int form = 0; form < 4; form++) {
+		struct fixture f;
+		start(&f, "lr", form % 2, form / 2);
+		compare_gradients(&f);
+		finish(&f);
+	}
+}
+
+static void wdl_gradient(void **unused)
+{
+	(void)unused;
+	for (int form = 0; form < 2; form++) {
+		struct fixture f;
+		start(&f, "wdl", 0, form);
+		compare_gradients(&f);
+		finish(&f);
+	}
+}
+
+/* Gradients are added, so that halves add up to the whole; blocks of rows make no difference. */
+static void wdl_halves(void **unused)
+{
+	(void)unused;
+	struct fixture f;
+	struct error err = {0};
+	start(&f, "wdl", 0, 0);
+	size_t floats = f.dense_count + UNIQUE * f.width;
+	float *whole = calloc(floats, sizeof(float));
+	double loss = 0, halves = 0;
+	assert_int_equal(model_train(f.model, &f.batch, f.dense, f.rows, whole,
+				     whole + f.dense_count, &loss, &err),
+			 0);
+	struct model_batch half = f.batch;
+	half.count = 20;
+	assert_int_equal(model_train(f.model, &half, f.dense, f.rows, f.dense_gradient,
+				     f.row_gradient, &halves, &err),
+			 0);
+	half.count = ROWS - 20;
+	half.dense += 20 * DENSE;
+	half.label += 20;
+	half.offset += 20;
+	assert_int_equal(model_train(f.model, &half, f.dense, f.rows, f.dense_gradient,
+				     f.row_gradient, &halves, &err),
+			 0);
+	assert_true(fabs(loss - halves) < 1e-4 * loss);
+	for (size_t i = 0; i < floats; i++)
+		assert_true(fabsf(whole[i] - f.dense_gradient[i]) < 1e-4f * (fabsf(whole[i]) + 1));
+	free(whole);
+	finish(&f);
+}
+
+static void lr_scores(void **unused)
+{
+	(void)unused;
+	struct fixture f;
+	struct error err = {0};
+	float score[ROWS];
+	start(&f, "lr", 0, 0);
+	assert_int_equal(model_predict(f.model, &f.batch, f.dense, f.rows, score, &err), 0);
+	double loss = 0;
+	for (size_t i = 0; i < ROWS; i++) {
+		double z = (double)f.dense[0];
+		for (size_t d = 0; d < DENSE; d++)
+			z += (double)f.dense[1 + d] * (double)f.x[i * DENSE + d];
+		for (size_t k = 0; k < FIELDS; k++)
+			z += (double)f.rows[f.index[i * FIELDS + k]];
+		double p = 1 / (1 + exp(-z));
+		assert_true(fabs(p - (double)score[i]) < 1e-6);
+		loss -= f.label[i] > 0 ? log(p) : log(1 - p);
+	}
+	assert_true(fabs(loss - loss_of(&f)) < 1e-4);
+	finish(&f);
+}
+
+static void audit_counts(void **unused)
+{
+	(void)unused;
+	struct fixture f;
+	struct error err = {0};
+	double loss = 0;
+	float score[ROWS];
+	start(&f, "audit", 0, 0);
+	for (uint32_t i = 0; i <= UNIQUE; i++)
+		f.offset[i] = i;
+	for (uint32_t i = 0; i < UNIQUE; i++)
+		f.index[i] = UNIQUE - 1 - i;
+	f.index[3] = 3;
+	f.batch.count = UNIQUE;
+	assert_int_equal(model_train(f.model, &f.batch, f.dense, f.rows, f.dense_gradient,
+				     f.row_gradient, &loss, &err),
+			 0);
+	for (uint32_t i = 0; i < UNIQUE; i++)
+		assert_true(f.row_gradient[i] == (i == 3 ? 2.0f : i == UNIQUE - 4 ? 0.0f : 1.0f));
+	assert_int_equal(model_predict(f.model, &f.batch, f.dense, f.rows, score, &err), -1);
+	assert_int_equal(err.code, ERROR_CONFIG);
+	finish(&f);
+}
+
+/* Every count, so that vector blocks and their ends are met; far out logits. */
+static void logistic_exact(void **unused)
+{
+	(void)unused;
+	enum { MOST = 20000 };
+	float *z = malloc(4 * MOST * sizeof(float)), *y = z + MOST, *w = y + MOST, *d = w + MOST;
+	state = 7;
+	for (size_t i = 0; i < MOST; i++) {
+		double wide = i % 5 == 0 ? 400 : 12;
+		z[i] = (float)((uniform() - 0.5) * wide);
+		y[i] = uniform() < 0.5 ? 0.0f : 1.0f;
+		w[i] = (float)uniform();
+	}
+	static const size_t counts[] = {0, 1, 15, 16, 17, 31, 100, 8192, 8193, MOST};
+	for (size_t c = 0; c < 2 * sizeof(counts) / sizeof(*counts); c++) {
+		size_t count = counts[c / 2];
+		const float *weight = c % 2 ? w : NULL;
+		double want = 0, got = model_logistic(count, z, y, weight, d);
+		for (size_t i = 0; i < count; i++) {
+			double x = (double)z[i], label = (double)y[i], p = 1 / (1 + exp(-x));
+			double each = weight ? (double)w[i] : 1;
+			want += each * (fmax(x, 0) - x * label + log1p(exp(-fabs(x))));
+			assert_true(fabs((double)d[i] - each * (p - label)) < 1e-6);
+		}
+		assert_true(fabs(got - want) <= 1e-5 * want);
+	}
+	free(z);
+}
+
+static void not_a_number(void **unused)
+{
+	(void)unused;
+	float z[40] = {0}, y[40] = {0}, w[40] = {0}, d[40];
+	for (size_t at = 0; at < 40; at += 13) {
+		for (int label = 0; label < 2; label++) {
+			memset(z, 0, sizeof(z));
+			z[at] = NAN;
+			y[at] = (float)label;
+			assert_true(isnan(model_logistic(40, z, y, NULL, d)));
+			assert_true(isnan(model_logistic(40, z, y, w, d)));
+		}
+	}
+	z[0] = INFINITY;
+	double loss = model_logistic(40, z, y, NULL, d);
+	assert_true(isinf(loss) || isnan(loss));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lr_gradient),	  cmocka_unit_test(wdl_gradient),
+		cmocka_unit_test(wdl_halves),	  cmocka_unit_test(lr_scores),
+		cmocka_unit_test(audit_counts),	  cmocka_unit_test(logistic_exact),
+		cmocka_unit_test(not_a_number),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

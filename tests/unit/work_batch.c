@@ -1,0 +1,191 @@
+/* Batches: unique keys and their parts, ranges, slices; pieces: what shardd may say, the shuffle. */
+#include "ckpt/layout.h"
+#include "work/batch.h"
+#include "work/piece.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define ROWS 500
+#define FIELDS 7
+
+static struct rows make_rows(uint64_t key_count)
+{
+	static size_t offset[ROWS + 1];
+	static uint64_t number[ROWS];
+	static uint32_t key[ROWS * FIELDS];
+	static float label[ROWS], weight[ROWS], dense[ROWS * 2];
+	uint64_t state = 99;
+	for (size_t i = 0; i < ROWS; i++) {
+		number[i] = 1000 + i;
+		label[i] = (float)(i % 2);
+		weight[i] = 1;
+		dense[2 * i] = (float)i;
+		dense[2 * i + 1] = -(float)i;
+		offset[i + 1] = (i + 1) * FIELDS;
+	}
+	for (size_t k = 0; k < ROWS * FIELDS; k++) {
+		state = state * 6364136223846793005u + 1442695040888963407u;
+		key[k] = (uint32_t)((state >> 33) % key_count);
+	}
+	return (struct rows){.count = ROWS,
+			     .dense_columns = 2,
+			     .fields = FIELDS,
+			     .row = number,
+			     .label = label,
+			     .weight = weight,
+			     .dense = dense,
+			     .offset = offset,
+			     .key = key};
+}
+
+static void check_unique(const struct batch *b, const struct rows *rows, uint32_t parts)
+{
+	assert_int_equal(b->part_begin[0], 0);
+	assert_int_equal(b->part_begin[parts], b->unique);
+	for (uint32_t i = 0; i < parts; i++)
+		for (size_t u = b->part_begin[i]; u < b->part_begin[i + 1]; u++)
+			assert_int_equal(layout_part_of_key(b->key[u], parts), i);
+	for (size_t u = 0; u < b->unique; u++)
+		for (size_t v = 0; v < u; v++)
+			assert_int_not_equal(b->key[u], b->key[v]);
+	for (size_t k = 0; k < ROWS * FIELDS; k++) {
+		assert_true(b->index[k] < b->unique);
+		assert_int_equal(b->key[b->index[k]], rows->key[k]);
+	}
+}
+
+/* Few keys, so that the table is as small as they are; many, so that it is probed; the largest. */
+static void unique_keys(void **unused)
+{
+	(void)unused;
+	struct error err = {0};
+	struct batch b = {0};
+	static const uint64_t counts[] = {1, 64, 100, 5000, 1u << 20, 0xffffffffu};
+	for (size_t c = 0; c < 3 * sizeof(counts) / sizeof(*counts); c++) {
+		uint64_t keys = counts[c / 3];
+		uint32_t parts = (uint32_t)(c % 3) * 2 + 1;
+		struct rows rows = make_rows(keys);
+		batch_start(&b, 2, 0);
+		assert_int_equal(batch_reserve(&b, ROWS, ROWS * FIELDS, &err), 0);
+		for (size_t i = 0; i < ROWS; i++)
+			batch_add_sample(&b, &rows, i, 0);
+		assert_int_equal(batch_finish(&b, parts, keys, &err), 0);
+		check_unique(&b, &rows, parts);
+	}
+	struct model_batch slice = batch_slice(&b, 100, 50, 1);
+	assert_int_equal(slice.offset[0], 100 * FIELDS);
+	assert_true(slice.dense[1] == -100.0f);
+	assert_null(slice.weight);
+	assert_null(slice.value);
+	batch_free(&b);
+}
+
+static void row_numbers(void **unused)
+{
+	(void)unused;
+	struct error err = {0};
+	struct batch b = {0};
+	struct rows rows = make_rows(10);
+	batch_start(&b, 0, 0);
+	assert_int_equal(batch_reserve(&b, 4, 4, &err), 0);
+	for (size_t i = 0; i < 4; i++)
+		batch_add_sample(&b, &rows, i % 3, 1);
+	assert_int_equal(batch_finish(&b, 1, 2000, &err), 0);
+	assert_int_equal(b.unique, 3);
+	assert_int_equal(b.key[b.index[2]], 1002);
+	assert_int_equal(b.index[0], b.index[3]);
+	batch_start(&b, 0, 0);
+	assert_int_equal(batch_finish(&b, 3, 2000, &err), 0); /* nothing at all */
+	assert_int_equal(b.unique, 0);
+	batch_free(&b);
+}
+
+static void ranges(void **unused)
+{
+	(void)unused;
+	struct batch b = {0};
+	batch_start(&b, 0, 0);
+	batch_add_range(&b, 7, 100, 10);
+	batch_add_range(&b, 7, 110, 5);
+	assert_int_equal(b.range_count, 1);
+	assert_int_equal(b.range[0].length, 15);
+	batch_add_range(&b, 8, 115, 5);
+	batch_add_range(&b, 7, 0, 1);
+	assert_int_equal(b.range_count, 3);
+	assert_int_equal(b.positions, 21);
+	while (batch_takes_range(&b, 9, 0, 1))
+		batch_add_range(&b, 9 + b.range_count, 0, 1);
+	assert_int_equal(b.range_count, BATCH_RANGES_MAX);
+	batch_start(&b, 0, 0);
+	uint64_t far = UINT64_MAX - 5000000000u;
+	while (batch_takes_range(&b, UINT64_MAX, far, 1000000000))
+		batch_add_range(&b, UINT64_MAX - b.range_count, far, 1000000000);
+	assert_true(b.range_count < BATCH_RANGES_MAX);
+	assert_true(b.ranges_bytes <= BATCH_RANGES_BYTES_MAX);
+	batch_free(&b);
+}
+
+static int parse(const char *line, struct piece *p)
+{
+	static struct record r;
+	struct error err = {0};
+	assert_int_equal(record_parse(&r, line, strlen(line), &err), 0);
+	return piece_parse(p, &r, 1000, 1, &err);
+}
+
+static void pieces(void **unused)
+{
+	(void)unused;
+	struct piece p;
+	assert_int_equal(parse("shard id=3 epoch=1 begin=10 length=20 lease=0 seed=5", &p), 0);
+	assert_int_equal(p.take, 20);
+	assert_int_equal(p.skip, 0);
+	assert_int_equal(parse("shard id=3 begin=10 length=20 seed=5 skip=4 take=6", &p), 0);
+	assert_int_equal(p.take, 6);
+	assert_int_equal(p.skip, 4);
+	assert_int_equal(parse("shard id=3 begin=10 length=20 skip=4", &p), 0);
+	assert_int_equal(p.take, 16);
+	static const char *const bad[] = {
+		"shard begin=10 length=20",	    "shard id=1 length=20",
+		"shard id=1 begin=10",		    "shard id=1 begin=10 length=0",
+		"shard id=1 begin=990 length=11",   "shard id=1 begin=1001 length=1",
+		"shard id=1 begin=0 length=4 skip=5", "shard id=1 begin=0 length=4 skip=2 take=3",
+		"shard id=x begin=0 length=4",
+	};
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		assert_int_equal(parse(bad[i], &p), -1);
+}
+
+/* Computed by hand from the published text: SplitMix64 of seed 1 begins 0x910a2dec89025cc1,
+ * 0xbeeb8da1658eec67, 0xf893a2eefb32555e, 0x71c18690ee42c90b. */
+static void shuffle(void **unused)
+{
+	(void)unused;
+	uint32_t a[5];
+	uint32_t want[5] = {0, 1, 2, 3, 4};
+	static const uint64_t next[] = {0x910a2dec89025cc1u, 0xbeeb8da1658eec67u,
+					0xf893a2eefb32555eu, 0x71c18690ee42c90bu};
+	for (size_t j = 4, n = 0; j >= 1; j--, n++) {
+		size_t r = (size_t)(next[n] % (j + 1));
+		uint32_t t = want[j];
+		want[j] = want[r];
+		want[r] = t;
+	}
+	piece_order(a, 5, 1);
+	assert_memory_equal(a, want, sizeof(a));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(unique_keys), cmocka_unit_test(row_numbers),
+		cmocka_unit_test(ranges),      cmocka_unit_test(pieces),
+		cmocka_unit_test(shuffle),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
