@@ -31,7 +31,7 @@ struct settings {
 	size_t server_count;
 };
 
-/* What runs. Freed in this order: the lead uses ps, both use the server's loop. */
+/* What runs: the lead uses ps, both use the server's loop. */
 struct node {
 	struct layout layout;
 	struct store *store;
@@ -238,10 +238,12 @@ static int run(const struct settings *s, struct error *err)
 	if (make_store(s, &n, err) == 0 && make_ps(s, &n, err) == 0 &&
 	    make_server(s, &n, err) == 0)
 		rc = serve(&n, err);
-	lead_free(n.lead);
-	ps_free(n.ps);
+	lead_stop(n.lead);
+	ps_stop(n.ps);
 	if (n.server)
 		server_free(n.server);
+	lead_free(n.lead);
+	ps_free(n.ps);
 	store_free(n.store);
 	return rc;
 }

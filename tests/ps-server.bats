@@ -427,8 +427,8 @@ shards() {
 	open a asp.sock
 	open b asp.sock
 	tell a "join worker=w0 generation=1 $ME\n"
-	tell b "join worker=w1 generation=1 $ME\n"
 	answered a members=
+	tell b "join worker=w1 generation=1 $ME\n"
 	answered b members=2
 	push a w0 1 0
 	answered a 'ok iteration=1 applied=1'
@@ -549,4 +549,27 @@ shards() {
 	server ps0 --dense 4
 	run ask ps0.sock stat
 	[[ ${lines[0]} == stat* ]]
+}
+
+@test "SIGTERM while everything waits: a push, a join, pulls, a watch, an end, a cut" {
+	noise 2000000
+	server ps1 --part 1/2 --layout noise.layout
+	local other=$PID
+	server ps0 --part 0/2 --layout noise.layout --servers ps1.sock
+	local c
+	for c in a b c d e; do open $c ps0.sock; done
+	open f ps1.sock
+	tell a "join worker=w0 generation=1 $ME\n"
+	answered a members=1
+	tell b "join worker=w1 generation=1 $ME\n"
+	tell c "pull worker=w1 generation=1 $ME iteration=9 dense=1 rows=0\nwatch\n"
+	tell d "end worker=w2 generation=1 $ME\n"
+	tell f "pull worker=w1 generation=1 $ME iteration=9 dense=1 rows=0\n"
+	tell f "push worker=w1 generation=1 $ME sequence=1 iteration=9 count=1 dense=0 rows=0\n"
+	wait_for 'ask ps0.sock members | grep -q w2 && ask ps1.sock stat | grep -q pushes=1'
+	tell e "cut path=$T/c\n"
+	wait_for '[ -e c ]'
+	kill "$PID" "$other"
+	ends "$PID" 0
+	ends "$other" 0
 }

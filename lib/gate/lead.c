@@ -531,29 +531,12 @@ int lead_start(struct lead *l, struct server *server, struct error *err)
 	return 0;
 }
 
-/* Nothing that the server still has may point here. */
-static void end_requests(struct lead *l)
-{
-	struct pending *p, *next;
-
-	HASH_ITER (hh, l->pendings, p, next) {
-		HASH_DEL(l->pendings, p);
-		request_err(p->rq, "stopping", NULL);
-		free(p);
-	}
-	while (l->watchers) {
-		request_ok(l->watchers->rq, NULL);
-		lead_watcher_free(l->watchers);
-	}
-}
-
-void lead_free(struct lead *l)
+void lead_stop(struct lead *l)
 {
 	if (!l)
 		return;
 	l->broken = 1; /* peers tell their open requests now: nothing is to follow from it */
-	end_requests(l);
-	for (size_t i = 0; l->other && i < l->others; i++) {
+	for (size_t i = 0; i < l->others; i++) {
 		if (l->other[i].peer)
 			peer_free(l->other[i].peer);
 	}
@@ -561,6 +544,12 @@ void lead_free(struct lead *l)
 		peer_free(l->shards);
 	if (l->again)
 		event_free(l->again);
+}
+
+void lead_free(struct lead *l)
+{
+	if (!l)
+		return;
 	gate_free(l->gate);
 	free(l->other);
 	free(l->cut.part);

@@ -29,7 +29,10 @@ struct lead_options {
 int lead_new(struct lead **out, const struct lead_options *options, struct error *err);
 /* After server_new(): connects to shardd and the other servers. */
 int lead_start(struct lead *l, struct server *server, struct error *err);
-void lead_free(struct lead *l); /* before ps_free(); NULL is fine */
+/* Peers and timers go, before server_free(), which ends the requests; then lead_free(). NULL is fine
+ * for both. */
+void lead_stop(struct lead *l);
+void lead_free(struct lead *l);
 
 /* Requests; their owner is a struct lead. */
 extern const struct verb lead_verbs[];

@@ -93,7 +93,6 @@ void lead_cut_fork(struct lead *l, uint64_t iteration);
 void lead_cut_refused(struct lead *l);
 
 /* lead_requests.c */
-void lead_watcher_free(struct watcher *w);
 void lead_rows(struct lead *l, uint64_t samples, double loss);
 
 #endif

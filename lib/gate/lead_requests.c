@@ -241,12 +241,9 @@ static void on_stat(struct request *rq, void *lead)
 
 static void watcher_gone(struct request *rq, void *arg)
 {
-	(void)rq;
-	lead_watcher_free(arg);
-}
+	struct watcher *w = arg;
 
-void lead_watcher_free(struct watcher *w)
-{
+	(void)rq;
 	*w->at = w->next;
 	if (w->next)
 		w->next->at = w->at;

@@ -61,19 +61,19 @@ static void wait_free(struct ps_wait *w)
 	free(w);
 }
 
-void ps_free(struct ps *p)
+void ps_stop(struct ps *p)
 {
 	if (!p)
 		return;
 	fork_stop(p->fork);
-	if (p->asked)
-		request_err(p->asked, "stopping", NULL);
-	while (p->waits) {
-		request_err(p->waits->rq, "stopping", NULL);
-		wait_free(p->waits);
-	}
 	if (p->monitor)
 		peer_free(p->monitor);
+}
+
+void ps_free(struct ps *p)
+{
+	if (!p)
+		return;
 	stage_free(p->stage);
 	free(p->scratch);
 	free(p->unit);

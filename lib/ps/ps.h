@@ -40,7 +40,10 @@ struct ps_options {
 int ps_new(struct ps **out, const struct ps_options *options, struct error *err);
 /* After server_new(): timers, the monitor. */
 int ps_start(struct ps *p, struct server *server, struct error *err);
-void ps_free(struct ps *p); /* before server_free(); NULL is fine */
+/* The monitor and a checkpoint's writer go, before server_free(), which ends the requests; then
+ * ps_free(). NULL is fine for both. */
+void ps_stop(struct ps *p);
+void ps_free(struct ps *p);
 
 /* Requests of a part that is not the lead; their owner is a struct ps. */
 extern const struct verb ps_verbs[];

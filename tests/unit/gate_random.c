@@ -109,9 +109,9 @@ static int chance(struct world *w, uint64_t of)
 	return next_random(w) % of == 0;
 }
 
-static void name_of(int worker, char out[8])
+static void name_of(int worker, char out[16])
 {
-	snprintf(out, 8, "w%d", worker);
+	snprintf(out, 16, "w%d", worker);
 }
 
 static int number_of(const char *name)
@@ -201,7 +201,7 @@ static void shardd_settle(struct world *w)
 static void shardd_answer(struct world *w)
 {
 	const char *fenced[WORKERS];
-	char name[WORKERS][8];
+	char name[WORKERS][16];
 	size_t n = 0;
 
 	w->answer = 0;
@@ -399,7 +399,7 @@ static void deliver(struct world *w, uint64_t connection)
 {
 	struct connection *c = &w->connection[connection];
 	int id = (int)(connection % WORKERS);
-	char name[8];
+	char name[16];
 
 	if (c->head == c->tail) {
 		if (c->closing && c->open) {
@@ -552,7 +552,7 @@ static void lose(struct world *w, int id)
 
 static void supervisor_step(struct world *w)
 {
-	char name[8];
+	char name[16];
 
 	for (int id = 0; id < WORKERS; id++) {
 		struct worker *k = &w->worker[id];
