@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "wire/call.h"
+#include "wire/notify.h"
 #include "wire/server.h"
 
 #include "base/fs.h"
@@ -132,7 +133,8 @@ static void do_load(struct request *rq, void *owner)
 	(void)owner;
 	struct payload *p = request_payload(rq);
 	if (p)
-		request_ok(rq, "got=%zu sum=%llu", payload_bytes(p),
+		request_ok(rq, "tag=%llu got=%zu sum=%llu", (unsigned long long)u64_of(rq, "tag"),
+			   payload_bytes(p),
 			   (unsigned long long)sum_of(payload_data(p), payload_bytes(p)));
 	else
 		request_err(rq, "bad-request", "no payload");
@@ -219,7 +221,7 @@ static void do_fork(struct request *rq, void *owner)
 	pid_t child = fork();
 	if (child == 0) {
 		server_forked(daemon_server);
-		signal(SIGTERM, SIG_DFL);
+		alarm(60); /* when the test fails and leaves it behind */
 		for (;;)
 			pause();
 	}
@@ -262,6 +264,7 @@ struct daemon_options {
 	rlim_t descriptors; /* 0: as they are */
 	const char *notify;
 	double watchdog;
+	int listen_fd; /* as a service manager passes it; 0: none */
 };
 
 /* Exit status of the daemon: 0, or the error's code. */
@@ -281,7 +284,15 @@ static int daemon_main(const struct daemon_options *o)
 	options.owner = &d;
 	options.flush = on_flush;
 	options.closed = on_closed;
+	if (o->listen_fd)
+		dup2(o->listen_fd, 3);
 	int result = server_new(&daemon_server, &options, &err);
+	if (result == 0 && o->listen_fd) {
+		char pid[32];
+		snprintf(pid, sizeof pid, "%ld", (long)getpid());
+		int fd = notify_listen_fd(pid, "1");
+		result = fd == 3 ? server_use_fd(daemon_server, fd, &err) : -1;
+	}
 	if (result == 0)
 		result = server_run(daemon_server, o->notify, o->watchdog, &err);
 	if (result == 0 || daemon_server)
