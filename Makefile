@@ -17,7 +17,7 @@ LDFLAGS   = $(SANITIZE) -pthread
 
 # ---- rooms: the sources of each, and nothing else; a program names the rooms it is made of ----
 SRC_base  = clock error fs log number option
-SRC_wire  = record address call connection listen notify output payload peer request server verbs
+SRC_wire  = record address call connection input listen notify output payload peer request server verbs
 SRC_data  = badset dataset index index_file parse parse_criteo parse_libsvm rows rowscan schema schema_file source stream
 SRC_shard = ask commit files journal lines loader order piece queue scan service settle state table tell verbs wait
 SRC_stats = monitor node recordlog report window
@@ -124,7 +124,7 @@ LIBS_unit_stats_monitor = -levent
 ROOMS_unit_stats_window = stats base
 
 # ---- fault tests and benches: check runs their short forms, `make fault` and `make bench` all ----
-FAULTS  =
+FAULTS  = shardd-kill
 BENCHES = bs-solve ps-pushpull
 
 # ---- check: what runs again under the sanitizers and with clang ----

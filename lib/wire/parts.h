@@ -1,6 +1,6 @@
 /*
- * parts: what the files of the server (server.c, listen.c, connection.c, request.c, payload.c,
- * verbs.c) share.  Nobody else includes this.
+ * parts: what the files of the server (server.c, listen.c, connection.c, input.c, request.c,
+ * payload.c, verbs.c) share.  Nobody else includes this.
  *
  * Who owns what: the server owns connections; a connection owns its requests, its output and the
  * payload that is being read; a request owns one reference to its payload.  Nothing is freed while
@@ -151,13 +151,17 @@ void listen_close(struct server *s);
 /* connection.c */
 struct connection *connection_new(struct server *s, int fd);
 void connection_free(struct connection *c); /* tells requests and owner */
-void connection_read(struct connection *c);
-void connection_resume(struct connection *c); /* requests that were read and not yet handled */
 void connection_flush(struct connection *c);
 void connection_mark_dirty(struct connection *c);
-void connection_end(struct connection *c);
+void connection_end(struct connection *c);  /* reads no more, answers what was asked */
+void connection_lose(struct connection *c); /* the other side is gone, or as good as */
+int connection_is_hung_up(const struct connection *c);
 void connection_watch(struct connection *c);
 int connection_must_pause(const struct connection *c);
+
+/* input.c */
+void connection_read(struct connection *c);
+void connection_resume(struct connection *c); /* requests that were read and not yet handled */
 
 /* request.c */
 struct request *request_new(struct connection *c, struct verb_entry *verb, struct payload *payload);

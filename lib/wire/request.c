@@ -115,8 +115,7 @@ static struct output *output_of(struct request *rq)
 	if (c->stuck >= c->server->options.output_bytes_max) {
 		log_say(LOG_LEVEL_WARNING, "client %llu (pid %ld) does not read its answers: closed",
 			(unsigned long long)c->number, (long)c->pid);
-		c->lost = 1;
-		connection_close(c);
+		connection_lose(c);
 		return NULL;
 	}
 	return rq == c->first ? &c->out : &rq->out;
@@ -128,8 +127,7 @@ static void was_put(struct request *rq, size_t len, int result)
 	if (result != 0) {
 		log_say(LOG_LEVEL_ERROR, "out of memory for an answer: client %llu closed",
 			(unsigned long long)c->number);
-		c->lost = 1;
-		connection_close(c);
+		connection_lose(c);
 	} else if (rq != c->first) {
 		c->held += len;
 	} else if (rq->state == REQUEST_DEFERRED) {

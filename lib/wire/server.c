@@ -53,13 +53,11 @@ static void welcome(struct server *s, int fd)
 	}
 	if (c->uid != geteuid() && c->uid != 0) {
 		log_say(LOG_LEVEL_WARNING, "client of uid %ld turned away", (long)c->uid);
-		c->lost = 1;
-		connection_close(c);
+		connection_lose(c);
 		return;
 	}
 	if (output_put(&c->out, &s->chunks, s->greeting, s->greeting_len) != 0) {
-		c->lost = 1;
-		connection_close(c);
+		connection_lose(c);
 		return;
 	}
 	connection_mark_dirty(c);
