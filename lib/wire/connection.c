@@ -6,7 +6,6 @@
 
 #include "base/log.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>

@@ -15,6 +15,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -23,6 +24,7 @@
 #define CLIENTS_MAX 16384
 #define OUTPUT_BYTES_MAX (64u << 20)
 #define DRAIN_SECONDS 1.0
+#define DESCRIPTORS_BESIDE 64 /* descriptors beside those of clients */
 
 static struct timeval timeval_of(double seconds)
 {
@@ -181,6 +183,17 @@ static int make_base(struct server *s, struct error *err)
 	return 0;
 }
 
+/* The usual soft limit of 1024 descriptors is kept low for select(2), which nobody uses here. */
+static void allow_clients(size_t clients_max)
+{
+	struct rlimit limit;
+	rlim_t wanted = clients_max + DESCRIPTORS_BESIDE;
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
+		return;
+	limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int server_new(struct server **out, const struct server_options *options, struct error *err)
 {
 	struct server *s = calloc(1, sizeof *s);
@@ -193,6 +206,7 @@ int server_new(struct server **out, const struct server_options *options, struct
 	else if (copy_options(s, options, err) == 0 &&
 		 verbs_new(&s->verbs, options->verbs, options->verb_count, err) == 0 &&
 		 listen_prepare(s, err) == 0 && make_base(s, err) == 0) {
+		allow_clients(s->options.clients_max);
 		*out = s;
 		return 0;
 	}

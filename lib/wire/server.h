@@ -68,7 +68,8 @@ struct server_options {
 };
 
 /* Takes path.lock by flock (a second instance: ERROR_TEMPFAIL). Greeting and options are copied,
- * verbs and owner are borrowed. SIGTERM and SIGINT are caught from here on. */
+ * verbs and owner are borrowed. SIGTERM and SIGINT are caught from here on; the soft limit of open
+ * files is raised for clients_max as far as the hard one allows. */
 int server_new(struct server **out, const struct server_options *options, struct error *err);
 /* For socket activation: the inherited descriptor that notify_listen_fd() found, before
  * server_run(); its name is the service manager's and is not removed at the end. */

@@ -261,7 +261,7 @@ static const struct verb daemon_verbs[] = {
 
 struct daemon_options {
 	struct server_options server;
-	rlim_t descriptors; /* 0: as they are */
+	rlim_t descriptors, descriptors_soft; /* 0: as they are */
 	const char *notify;
 	double watchdog;
 	int listen_fd; /* as a service manager passes it; 0: none */
@@ -275,6 +275,12 @@ static int daemon_main(const struct daemon_options *o)
 	struct server_options options = o->server;
 	if (o->descriptors) {
 		struct rlimit limit = {o->descriptors, o->descriptors};
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+	if (o->descriptors_soft) {
+		struct rlimit limit;
+		getrlimit(RLIMIT_NOFILE, &limit);
+		limit.rlim_cur = o->descriptors_soft;
 		setrlimit(RLIMIT_NOFILE, &limit);
 	}
 	options.path = daemon_path;

@@ -666,6 +666,23 @@ static void test_descriptors_run_out(void **state)
 	assert_int_equal(daemon_stop(pid), 0);
 }
 
+/* A low soft limit is no limit. */
+static void test_soft_limit_is_raised(void **state)
+{
+	(void)state;
+	struct daemon_options o = {.descriptors_soft = 24};
+	pid_t pid = daemon_start(&o);
+	struct call *first = dial(), *c[60];
+	for (int i = 0; i < 60; i++)
+		c[i] = dial();
+	say(first, "echo n=1\n");
+	hear(first, "ok n=1");
+	for (int i = 0; i < 60; i++)
+		call_close(c[i]);
+	call_close(first);
+	assert_int_equal(daemon_stop(pid), 0);
+}
+
 static void test_clients_max(void **state)
 {
 	(void)state;
@@ -1003,6 +1020,7 @@ int main(void)
 		T(test_slow_reader),
 		T(test_asks_and_never_reads),
 		T(test_descriptors_run_out),
+		T(test_soft_limit_is_raised),
 		T(test_clients_max),
 		T(test_idle),
 		T(test_flush_fails),
