@@ -19,7 +19,7 @@ LDFLAGS   = $(SANITIZE) -pthread
 SRC_base  = clock error fs log number option
 SRC_wire  = record address call connection input listen notify output payload peer request server verbs
 SRC_data  = badset dataset index index_file parse parse_criteo parse_libsvm rows rowscan schema schema_file source stream
-SRC_shard = ask commit files journal lines loader order piece queue scan service settle state table tell verbs wait
+SRC_shard = ask commit files follow hand journal lines loader order piece queue rollback scan service settle state table tell verbs wait
 SRC_stats = monitor node recordlog report window
 SRC_solve = batch idset rules snapshot solution
 SRC_ckpt  = layout block part_write part_read manifest ckpt list export rowmap
@@ -124,7 +124,7 @@ LIBS_unit_stats_monitor = -levent
 ROOMS_unit_stats_window = stats base
 
 # ---- fault tests and benches: check runs their short forms, `make fault` and `make bench` all ----
-FAULTS  = shardd-kill shardd-sync
+FAULTS  = shardd-kill shardd-sync audit-kills
 BENCHES = bs-solve ps-pushpull
 
 # ---- check: what runs again under the sanitizers and with clang ----

@@ -58,7 +58,7 @@ static const struct row rows[] = {
 	{"INIT", PATH, AT(init), "", 0, 0, NULL, FRESH, "checkpoint to start from"},
 	{"OPTIMIZER", CHOICE, AT(optimizer), "adagrad", 0, 0, "sgd|momentum|adagrad|adam|ftrl",
 	 FRESH, "how gradients are applied"},
-	{"LR", REAL, AT(lr), NULL, 0, 1e6, NULL, STOPPED, "learning rate"},
+	{"LR", REAL, AT(lr), NULL, 1e-30, 1e6, NULL, STOPPED, "learning rate"},
 	{"BATCH", COUNT, AT(batch), "1024", 1, 1e9, NULL, FRESH, "global batch, samples"},
 	{"BATCHES_PER_SHARD", COUNT, AT(batches_per_shard), "100", 1, 1e9, NULL, FRESH,
 	 "global batches in one shard"},

@@ -126,13 +126,22 @@ int node_record_running(const struct node_record *r)
 
 /* ---- the supervisor's side ---- */
 
+/* A plain command, no list, no assignment: then no shell need stay in front of the node, and its
+ * pid is the one that was started. */
+static int is_plain(const char *launcher)
+{
+	size_t first = strcspn(launcher, " \t");
+	return !strpbrk(launcher, ";&|(){}<>`$\n") && !memchr(launcher, '=', first);
+}
+
 /* The template with its %i and %% replaced, and the program's arguments handed on by sh. */
 static char *shell_line(const char *launcher, const char *id)
 {
-	size_t room = strlen(launcher) * (strlen(id) + 1) + 16;
+	size_t room = strlen(launcher) * (strlen(id) + 1) + 24;
 	char *line = malloc(room), *p = line;
 	if (!line)
 		return NULL;
+	p = stpcpy(p, is_plain(launcher) ? "exec " : "");
 	for (const char *t = launcher; *t; t++) {
 		if (t[0] == '%' && t[1] == 'i') {
 			p = stpcpy(p, id);

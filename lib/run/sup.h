@@ -104,7 +104,7 @@ struct supervisor {
 	struct event_base *base;
 	enum sup_phase phase;
 	enum sup_goal goal;
-	struct event *kick, *tick, *retry, *on_hangup;
+	struct event *kick, *tick, *periodic, *retry, *on_hangup;
 	double started, retry_at; /* clock_mono() */
 	int log_fd;
 	size_t node_count;
@@ -227,6 +227,7 @@ void sup_cut_periodic(struct supervisor *s);
 void sup_ask_stat(struct supervisor *s);
 void sup_ask_last(struct supervisor *s);
 void sup_wait_done(struct supervisor *s);
+void sup_ask_members(struct supervisor *s);
 void sup_course_tick(struct supervisor *s);
 void sup_watch_up(struct link *link, const struct record *greeting);
 

@@ -285,7 +285,7 @@ static void on_member(const struct record *r, int closing, const void *payload, 
 		sup_node_event(n, EVENT_ANSWERS);
 }
 
-static void ask_members(struct supervisor *s)
+void sup_ask_members(struct supervisor *s)
 {
 	char line[64];
 	struct record_out o;
@@ -302,8 +302,6 @@ void sup_course_tick(struct supervisor *s)
 		sup_ask_stat(s);
 		ask_snapshot(s);
 	}
-	if (s->phase == PHASE_RUNNING)
-		ask_members(s);
 	if (s->phase == PHASE_RUNNING && s->stat.known) {
 		fill_row(s);
 		if (s->options.tick)

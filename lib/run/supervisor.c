@@ -16,6 +16,8 @@
 #include <unistd.h>
 
 #define TICK_SECONDS 1.0
+#define PERIOD_SECONDS_MIN 0.02
+#define READY_SECONDS 0.1 /* between questions whether a worker is a member yet */
 #define STEPS_MAX 64 /* phases passed in one turn */
 
 static struct timeval timeval_of(double seconds)
@@ -160,6 +162,14 @@ static void step_first_cut(struct supervisor *s)
 		sup_cut_start(s);
 }
 
+static int any_starting(const struct supervisor *s)
+{
+	for (size_t i = 0; i < s->job->workers; i++)
+		if (s->workers[i].stage == STAGE_STARTING)
+			return 1;
+	return 0;
+}
+
 static void step_running(struct supervisor *s)
 {
 	if (s->goal != GOAL_DONE) {
@@ -171,6 +181,10 @@ static void step_running(struct supervisor *s)
 		sup_mend_step(&s->workers[i]);
 		if (s->phase != PHASE_RUNNING)
 			return;
+	}
+	if (any_starting(s)) {
+		sup_ask_members(s);
+		sup_kick_after(s, READY_SECONDS);
 	}
 	sup_wait_done(s);
 	if (s->all_done && !s->cut_pending)
@@ -334,23 +348,34 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	sup_course_tick(s);
 	sup_logs_rotate(s);
-	if (s->phase == PHASE_RUNNING) {
-		double max = s->job->max_time;
-		if (max > 0 && clock_mono() - s->started >= max)
-			sup_finish_early(s, GOAL_EARLY, "MAX_TIME is over");
-		sup_score_periodic(s);
-		sup_cut_periodic(s);
-	}
 	sup_kick(s);
 }
 
-static void on_decide(evutil_socket_t fd, short what, void *arg)
+/* What the job file wants done every so many seconds. */
+static void on_periodic(evutil_socket_t fd, short what, void *arg)
 {
 	struct supervisor *s = arg;
+	double max = s->job->max_time;
 	(void)fd;
 	(void)what;
-	if (s->phase == PHASE_RUNNING)
-		sup_decide_periodic(s);
+	if (s->phase != PHASE_RUNNING)
+		return;
+	if (max > 0 && clock_mono() - s->started >= max)
+		sup_finish_early(s, GOAL_EARLY, "MAX_TIME is over");
+	sup_score_periodic(s);
+	sup_cut_periodic(s);
+	sup_decide_periodic(s);
+}
+
+/* Often enough for the shortest of them. */
+static double period(const struct job *job)
+{
+	const double every[] = {job->every, job->checkpoint_every, job->eval_every, job->max_time};
+	double shortest = TICK_SECONDS;
+	for (size_t i = 0; i < sizeof every / sizeof *every; i++)
+		if (every[i] > 0 && every[i] / 4 < shortest)
+			shortest = every[i] / 4;
+	return shortest > PERIOD_SECONDS_MIN ? shortest : PERIOD_SECONDS_MIN;
 }
 
 /* The first: a checkpoint and a stop. The second: at once. */
@@ -453,28 +478,27 @@ static int make_server(struct supervisor *s, struct error *err)
 	return 0;
 }
 
-static int make_events(struct supervisor *s, struct event **decide, struct error *err)
+static int make_events(struct supervisor *s, struct error *err)
 {
 	struct timeval second = timeval_of(TICK_SECONDS);
-	double every = s->job->every < TICK_SECONDS ? s->job->every : TICK_SECONDS;
-	struct timeval often = timeval_of(every / 2);
+	struct timeval often = timeval_of(period(s->job));
 	s->kick = event_new(s->base, -1, 0, on_kick, s);
 	s->retry = evtimer_new(s->base, on_kick, s);
 	s->tick = event_new(s->base, -1, EV_PERSIST, on_tick, s);
-	*decide = event_new(s->base, -1, EV_PERSIST, on_decide, s);
+	s->periodic = event_new(s->base, -1, EV_PERSIST, on_periodic, s);
 	struct sigaction hangup;
 	if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) /* nohup(1) */
 		s->on_hangup = evsignal_new(s->base, SIGHUP, on_hangup, s);
-	if (!s->kick || !s->retry || !s->tick || !*decide || event_add(s->tick, &second) != 0 ||
-	    event_add(*decide, &often) != 0 ||
+	if (!s->kick || !s->retry || !s->tick || !s->periodic || event_add(s->tick, &second) != 0 ||
+	    event_add(s->periodic, &often) != 0 ||
 	    (s->on_hangup && event_add(s->on_hangup, NULL) != 0))
 		return error_set(err, ERROR_OS, "events", "no event loop");
 	return 0;
 }
 
-static void release(struct supervisor *s, struct event *decide)
+static void release(struct supervisor *s)
 {
-	struct event *const events[] = {s->kick, s->retry, s->tick, decide, s->on_hangup};
+	struct event *const events[] = {s->kick, s->retry, s->tick, s->periodic, s->on_hangup};
 	child_free(s->scorer);
 	sup_decide_free(s);
 	sup_link_close(&s->shardd_wait);
@@ -493,9 +517,9 @@ static void release(struct supervisor *s, struct event *decide)
 	free(s);
 }
 
-static int begin(struct supervisor *s, struct event **decide, struct error *err)
+static int begin(struct supervisor *s, struct error *err)
 {
-	if (make_server(s, err) != 0 || make_events(s, decide, err) != 0 ||
+	if (make_server(s, err) != 0 || make_events(s, err) != 0 ||
 	    sup_log_open(s, err) != 0 || sup_nodes_new(s, err) != 0 ||
 	    sup_intent_read(s, err) != 0 || sup_cut_find(s, err) != 0)
 		return -1;
@@ -512,7 +536,6 @@ static int begin(struct supervisor *s, struct event **decide, struct error *err)
 int supervisor_run(const struct supervisor_options *options, struct supervisor_result *result,
 		   struct error *err)
 {
-	struct event *decide = NULL;
 	struct supervisor *s = calloc(1, sizeof *s);
 	*result = (struct supervisor_result){0};
 	if (!s)
@@ -526,8 +549,8 @@ int supervisor_run(const struct supervisor_options *options, struct supervisor_r
 	s->stat.first_at = s->stat.last_at = NAN;
 	snapshot_init(&s->snapshot);
 	snapshot_init(&s->filling);
-	if (begin(s, &decide, err) != 0) {
-		release(s, decide);
+	if (begin(s, err) != 0) {
+		release(s);
 		return -1;
 	}
 	int served = server_run(s->server, options->notify_socket, 0, err);
@@ -538,6 +561,6 @@ int supervisor_run(const struct supervisor_options *options, struct supervisor_r
 		if (write(s->log_fd, result->summary, strlen(result->summary)) < 0)
 			(void)0; /* the caller prints it */
 	}
-	release(s, decide);
+	release(s);
 	return served;
 }
