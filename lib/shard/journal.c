@@ -21,14 +21,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define FILL_BYTES (4u << 20)  /* zeros written ahead at a time */
+#define FILL_BYTES (4u << 20)        /* zeros written ahead at a time */
 #define FILL_SMALL_BYTES (64u << 10) /* the same on a disk that is nearly full */
 
 struct file {
 	uint64_t number; /* 0: none */
 	int fd;
-	uint64_t pos;    /* end of the lines */
-	uint64_t filled; /* end of the zeros */
+	uint64_t pos;         /* end of the lines */
+	uint64_t filled;      /* end of the zeros */
 	uint64_t state_bytes; /* how long the file was when its changes began */
 	char path[PATH_MAX];
 };
@@ -104,8 +104,8 @@ static int look_around(struct journal *j, struct error *err)
 	return j->file.number == 0 ? 0 : name_file(j, j->file.number, "", &j->file, err);
 }
 
-int journal_open(struct journal **out, const char *dir, enum journal_sync sync,
-		 uint64_t long_bytes, struct error *err)
+int journal_open(struct journal **out, const char *dir, enum journal_sync sync, uint64_t long_bytes,
+		 struct error *err)
 {
 	struct journal *j = calloc(1, sizeof *j);
 	if (!j)

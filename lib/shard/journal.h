@@ -31,8 +31,8 @@ typedef void journal_state_fn(void *owner, void (*line)(void *arg, const char *l
 
 /* Makes dir when missing and locks it (taken already: ERROR_TEMPFAIL). Leftovers of a crash are
  * removed. long_bytes: see journal_is_long(). */
-int journal_open(struct journal **out, const char *dir, enum journal_sync sync,
-		 uint64_t long_bytes, struct error *err);
+int journal_open(struct journal **out, const char *dir, enum journal_sync sync, uint64_t long_bytes,
+		 struct error *err);
 void journal_close(struct journal *j); /* NULL is fine. Commits nothing. */
 /* Whether there is one to be replayed. */
 int journal_exists(const struct journal *j);

@@ -28,10 +28,10 @@ struct lines_out {
 	char *data;
 	size_t len;
 	size_t room;
-	uint32_t chain;    /* sum of the last line */
-	uint64_t written;  /* bytes that went to fd */
-	int fd;            /* -1: everything stays in data */
-	int errnum;        /* first failure; afterwards nothing is added */
+	uint32_t chain;   /* sum of the last line */
+	uint64_t written; /* bytes that went to fd */
+	int fd;           /* -1: everything stays in data */
+	int errnum;       /* first failure; afterwards nothing is added */
 };
 
 /* Room for bytes more; -1: no memory. */

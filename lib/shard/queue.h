@@ -45,9 +45,9 @@ struct queue_parameters {
 };
 
 enum queue_result {
-	QUEUE_OK,   /* as asked, now or before */
-	QUEUE_WAIT, /* nothing to hand out now, some are in others' hands */
-	QUEUE_END,  /* all done or held */
+	QUEUE_OK,       /* as asked, now or before */
+	QUEUE_WAIT,     /* nothing to hand out now, some are in others' hands */
+	QUEUE_END,      /* all done or held */
 	QUEUE_REPEATED, /* the last settle again */
 	QUEUE_FENCED,
 	QUEUE_BAD,
@@ -118,10 +118,9 @@ enum queue_result queue_done(struct queue *q, const char *worker, uint64_t gener
 enum queue_result queue_back(struct queue *q, const char *worker, uint64_t generation, uint64_t id,
 			     struct error *err);
 enum queue_result queue_back_range(struct queue *q, const char *worker, uint64_t generation,
-				   uint64_t id, uint64_t begin, uint64_t length,
-				   struct error *err);
-enum queue_result queue_renew(struct queue *q, const char *worker, uint64_t generation,
-			      uint64_t id, struct error *err);
+				   uint64_t id, uint64_t begin, uint64_t length, struct error *err);
+enum queue_result queue_renew(struct queue *q, const char *worker, uint64_t generation, uint64_t id,
+			      struct error *err);
 enum queue_result queue_bye(struct queue *q, const char *worker, uint64_t generation,
 			    struct error *err);
 enum queue_result queue_fail(struct queue *q, const char *worker, uint64_t *shards,
@@ -161,13 +160,13 @@ int queue_next_expiry(const struct queue *q, double *mono);
 
 /* ---- telling ---- */
 struct queue_stat {
-	uint64_t epoch; /* the oldest that is not finished; epochs when all are */
+	uint64_t epoch;                   /* the oldest that is not finished; epochs when all are */
 	uint64_t todo, doing, done, held; /* pieces */
 	uint64_t shards, shards_done;     /* whole shards, all epochs together */
 	uint64_t samples_done;
 	uint64_t samples_repeated; /* handed out once more, each time counted */
 	uint64_t incarnation;
-	uint64_t iteration;      /* of the last settle */
+	uint64_t iteration;       /* of the last settle */
 	double first_at, last_at; /* first piece handed out, last samples done; 0: none yet */
 	double at;                /* queue_clock() */
 };
@@ -186,9 +185,8 @@ int queue_list(const struct queue *q, unsigned states, uint64_t from,
 /* The pieces in a worker's hand, oldest first, one call for each run of positions that remains;
  * *generation is the one in force (0: none), *last the newest ever. */
 enum queue_result queue_who(const struct queue *q, const char *worker, uint64_t *generation,
-			    uint64_t *last,
-			    int (*give)(void *arg, const struct queue_piece *piece), void *arg,
-			    struct error *err);
+			    uint64_t *last, int (*give)(void *arg, const struct queue_piece *piece),
+			    void *arg, struct error *err);
 
 /* ---- the state as lines, and back ---- */
 /* The first line is `queue version=1 ...`, the last `end lines=`. */

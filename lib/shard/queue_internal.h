@@ -11,7 +11,7 @@
 /* A shard that was cut: it is done when the last of its samples is. */
 struct whole {
 	uint64_t id;
-	uint64_t left; /* samples not in the model */
+	uint64_t left;      /* samples not in the model */
 	struct whole *next; /* while it is a spare */
 };
 
@@ -33,13 +33,13 @@ struct piece {
 	/* Further runs of positions that remain, rising. They are pieces without an id yet: each
 	 * gets one when the piece comes back, so that coming back needs no memory. */
 	struct piece *more;
-	struct whole *whole;    /* NULL: nothing of the shard is elsewhere or done apart from this */
+	struct whole *whole; /* NULL: nothing of the shard is elsewhere or done apart from this */
 	struct epoch *epoch;
-	struct worker *worker;  /* QUEUE_DOING only */
+	struct worker *worker;                 /* QUEUE_DOING only */
 	struct piece *prev, *next;             /* in a hand, in an epoch's todo, or held */
 	struct piece *lease_prev, *lease_next; /* QUEUE_DOING only */
-	double lease_from;      /* monotonic */
-	double at;              /* epoch seconds: in this state since */
+	double lease_from;                     /* monotonic */
+	double at;                             /* epoch seconds: in this state since */
 	uint32_t deaths;
 	uint32_t returns;
 	enum queue_state state;
@@ -60,8 +60,8 @@ struct epoch {
 };
 
 struct worker {
-	uint64_t generation; /* in force; 0: none */
-	uint64_t last;       /* the newest ever given */
+	uint64_t generation;    /* in force; 0: none */
+	uint64_t last;          /* the newest ever given */
 	struct piece_list hand; /* oldest first */
 	/* The lease of the piece in work ended, and since then there was no sign of life: what else
 	 * it holds expires without blame. */
@@ -82,8 +82,8 @@ struct queue {
 	double lease;
 	double at, mono;
 
-	uint64_t cursor;     /* shards handed out at least once */
-	uint64_t next_id;    /* >= total */
+	uint64_t cursor;           /* shards handed out at least once */
+	uint64_t next_id;          /* >= total */
 	struct shard_order *order; /* of the epoch asked for last */
 
 	struct table pieces; /* by id */
@@ -101,7 +101,7 @@ struct queue {
 	uint64_t worker_count;
 
 	uint64_t incarnation;
-	uint64_t todo, doing;  /* pieces (objects only) */
+	uint64_t todo, doing; /* pieces (objects only) */
 	uint64_t pieces_done, shards_done, samples_done, samples_repeated;
 	double first_at, last_at;
 
@@ -124,18 +124,15 @@ struct worker *queue_worker_make(struct queue *q, const char *id);
 enum queue_result queue_grip(const struct queue *q, const char *worker, uint64_t generation,
 			     struct worker **w, struct error *err);
 void queue_log_line(struct queue *q, const struct line *l);
+/* Refuses; why holds one %llu, for the number. */
+enum queue_result queue_no(enum queue_result result, struct error *err, const char *why,
+			   uint64_t number);
+enum queue_result queue_no_memory(struct error *err);
+
+/* ---- hand.c ---- */
 /* The piece, or why not; QUEUE_OK with *p NULL: that id is done. */
 enum queue_result queue_find(const struct queue *q, uint64_t id, struct piece **p,
 			     struct error *err);
-/* The event in the state, by the table; QUEUE_NOT_YOURS or QUEUE_BAD with both names. */
-enum queue_event {
-	QUEUE_EVENT_DONE,
-	QUEUE_EVENT_PROGRESS,
-	QUEUE_EVENT_BACK,
-	QUEUE_EVENT_RENEW,
-	QUEUE_EVENT_RELEASE,
-	QUEUE_EVENTS
-};
 /* Takes one piece back as its lease is over. */
 void queue_expire_piece(struct queue *q, struct piece *p, int is_blamed);
 

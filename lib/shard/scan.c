@@ -28,7 +28,8 @@ static int is_mark(const char *line, size_t len)
 }
 
 /* Whether a batch begins behind `from`: then everything before it had reached the disk. A line is
- * believed when its sum continues what the line before it says, whether that one is whole or not. */
+ * believed when its sum continues what the line before it says, whether that one is whole or not.
+ */
 static int is_batch_behind(const char *data, size_t from, size_t size)
 {
 	uint32_t chain = 0, sum;
@@ -39,7 +40,8 @@ static int is_batch_behind(const char *data, size_t from, size_t size)
 			return 0;
 		const char *text = data + from;
 		size_t len = end - from;
-		if (has_chain && is_mark(text, len) && lines_valid(text, len, chain, &content, &sum))
+		if (has_chain && is_mark(text, len) &&
+		    lines_valid(text, len, chain, &content, &sum))
 			return 1;
 		has_chain = lines_said(text, len, &chain) == 0;
 		from = end + 1;
@@ -109,7 +111,8 @@ int scan_lines(const char *data, size_t size, const char *place,
 		int taken = line(arg, text, content, err);
 		if (taken < 0) {
 			char at[ERROR_PLACE_MAX];
-			snprintf(at, sizeof at, "%.480s:%llu", place, (unsigned long long)now.lines);
+			snprintf(at, sizeof at, "%.480s:%llu", place,
+				 (unsigned long long)now.lines);
 			return error_wrap(err, at);
 		}
 		now.end += len + !lacks_newline;

@@ -18,11 +18,11 @@
 #define SCAN_MARK "time" /* type of the first line of every batch */
 
 struct scan {
-	size_t end;           /* bytes that stay */
-	uint32_t chain;       /* sum of the last line that stays */
-	uint64_t lines;       /* that stay */
-	size_t torn;          /* bytes behind end that are no zeros' tail: to be overwritten */
-	int lacks_newline;    /* the last line is whole but for that */
+	size_t end;        /* bytes that stay */
+	uint32_t chain;    /* sum of the last line that stays */
+	uint64_t lines;    /* that stay */
+	size_t torn;       /* bytes behind end that are no zeros' tail: to be overwritten */
+	int lacks_newline; /* the last line is whole but for that */
 };
 
 /* Gives each line, without its sum, to `line`: 0 taken; 1 taken, but only what follows completes it

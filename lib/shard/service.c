@@ -14,7 +14,7 @@
 #define GATHER_GAP 8.0   /* parts of a commit's time without a request that end the gathering */
 #define GATHER_LIMIT 2.0 /* parts of a commit's time that it lasts at most */
 #define SYNC_SECONDS_MAX 0.001 /* a commit that took longer was held up by others */
-#define RETRY_SECONDS 1.0 /* a lease that is over, and no room to write it down */
+#define RETRY_SECONDS 1.0      /* a lease that is over, and no room to write it down */
 #define SETTLE_BYTES_MAX (4u << 20)
 
 static const struct verb verbs[] = {
@@ -62,7 +62,8 @@ int service_may_change(struct service *s, struct request *rq, size_t bytes)
 	service_clock(s);
 	if (journal_reserve(s->journal, bytes, &err) == 0) {
 		if (s->was_full)
-			log_say(LOG_LEVEL_INFO, "%s: there is room again", journal_path(s->journal));
+			log_say(LOG_LEVEL_INFO, "%s: there is room again",
+				journal_path(s->journal));
 		s->was_full = 0;
 		return 1;
 	}
@@ -330,7 +331,8 @@ int service_new(struct service **out, const struct service_options *options, str
 	if (!s)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	s->options = *options;
-	if (journal_open(&s->journal, options->dir, options->sync, options->compact_bytes, err) == 0 &&
+	if (journal_open(&s->journal, options->dir, options->sync, options->compact_bytes,
+			 err) == 0 &&
 	    make_server(s, err) == 0 &&
 	    (journal_exists(s->journal) ? go_on(s, err) : begin(s, err)) == 0) {
 		*out = s;

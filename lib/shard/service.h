@@ -24,7 +24,7 @@ struct service_options {
 	const char *socket;
 	const char *dir; /* of the journal */
 	enum journal_sync sync;
-	uint64_t compact_bytes; /* of changes, before the journal is begun anew */
+	uint64_t compact_bytes;             /* of changes, before the journal is begun anew */
 	struct queue_parameters parameters; /* with defaults where not given */
 	uint64_t retries;
 	double lease;

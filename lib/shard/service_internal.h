@@ -39,13 +39,13 @@ struct service {
 	struct event *lease_timer, *compaction;
 	struct waiter *first_waiter, *last_waiter;
 	struct watcher *watchers;
-	int is_stirred;    /* something changed since the waiters were looked at */
-	int is_fencing;    /* a generation has ended since */
+	int is_stirred;      /* something changed since the waiters were looked at */
+	int is_fencing;      /* a generation has ended since */
 	uint64_t changes;    /* made by requests */
 	double sync_seconds; /* what a commit takes, lately */
 	int is_fatal;
 	struct error fatal; /* when is_fatal */
-	int was_full;      /* the journal had no room; said so */
+	int was_full;       /* the journal had no room; said so */
 	char lease_text[32];
 	struct record record; /* lines of a settle's payload */
 };

@@ -51,7 +51,8 @@ static void tell_whole(const struct queue *q, uint64_t id, enum queue_state stat
 
 static int by_id(const void *a, const void *b)
 {
-	uint64_t x = (*(const struct piece *const *)a)->id, y = (*(const struct piece *const *)b)->id;
+	uint64_t x = (*(const struct piece *const *)a)->id,
+		 y = (*(const struct piece *const *)b)->id;
 	return (x > y) - (x < y);
 }
 
@@ -110,9 +111,8 @@ int queue_list(const struct queue *q, unsigned states, uint64_t from,
 }
 
 enum queue_result queue_who(const struct queue *q, const char *worker, uint64_t *generation,
-			    uint64_t *last,
-			    int (*give)(void *arg, const struct queue_piece *piece), void *arg,
-			    struct error *err)
+			    uint64_t *last, int (*give)(void *arg, const struct queue_piece *piece),
+			    void *arg, struct error *err)
 {
 	const struct worker *w = queue_worker(q, worker);
 	if (!w) {

@@ -216,8 +216,8 @@ void verb_progress(struct request *rq, void *service)
 	if (record_u64(request_record(rq), "upto", 0, UINT64_MAX, &upto, &err) != 0)
 		refuse_value(s, rq, &g, &err);
 	else if (service_may_change(s, rq, JOURNAL_LINE_BYTES))
-		answer(s, rq,
-		       queue_progress(s->queue, g.worker, g.generation, g.id, upto, &err), &err);
+		answer(s, rq, queue_progress(s->queue, g.worker, g.generation, g.id, upto, &err),
+		       &err);
 }
 
 void verb_back(struct request *rq, void *service)

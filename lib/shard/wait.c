@@ -107,8 +107,7 @@ static int serve_one(struct service *s, struct waiter *w)
 		ask_put_stat(s, rq);
 		return 1;
 	}
-	enum queue_result result =
-		queue_in_force(s->queue, w->worker, w->generation, &err);
+	enum queue_result result = queue_in_force(s->queue, w->worker, w->generation, &err);
 	if (result != QUEUE_OK) {
 		verb_refuse(rq, result, &err);
 		return 1;

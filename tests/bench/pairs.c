@@ -107,15 +107,17 @@ static void first(struct client *c)
 {
 	char text[128];
 	if (is_redis) {
-		say(c->fd, text, (size_t)snprintf(text, sizeof text, "LMOVE todo doing LEFT RIGHT\r\n"));
+		say(c->fd, text,
+		    (size_t)snprintf(text, sizeof text, "LMOVE todo doing LEFT RIGHT\r\n"));
 		hear(c, 2);
 		if (!take_id(c, "\r\n", '\r'))
 			die("LMOVE");
 		return;
 	}
 	hello(c);
-	say(c->fd, text, (size_t)snprintf(text, sizeof text, "get worker=w%d generation=%llu\n",
-					  c->number, c->generation));
+	say(c->fd, text,
+	    (size_t)snprintf(text, sizeof text, "get worker=w%d generation=%llu\n", c->number,
+			     c->generation));
 	hear(c, 2);
 	if (!take_id(c, "id=", ' '))
 		die("get");
@@ -124,15 +126,17 @@ static void first(struct client *c)
 static void ask(struct client *c)
 {
 	char text[256];
-	int n = is_redis ? snprintf(text, sizeof text,
-				    "*4\r\n$4\r\nLREM\r\n$5\r\ndoing\r\n$1\r\n1\r\n$%zu\r\n%s\r\n"
-				    "*5\r\n$5\r\nLMOVE\r\n$4\r\ntodo\r\n$5\r\ndoing\r\n$4\r\nLEFT\r\n"
-				    "$5\r\nRIGHT\r\n",
-				    strlen(c->id), c->id)
-			 : snprintf(text, sizeof text,
-				    "done worker=w%d generation=%llu id=%s\n"
-				    "get worker=w%d generation=%llu\n",
-				    c->number, c->generation, c->id, c->number, c->generation);
+	int n = is_redis
+			? snprintf(
+				  text, sizeof text,
+				  "*4\r\n$4\r\nLREM\r\n$5\r\ndoing\r\n$1\r\n1\r\n$%zu\r\n%s\r\n"
+				  "*5\r\n$5\r\nLMOVE\r\n$4\r\ntodo\r\n$5\r\ndoing\r\n$4\r\nLEFT\r\n"
+				  "$5\r\nRIGHT\r\n",
+				  strlen(c->id), c->id)
+			: snprintf(text, sizeof text,
+				   "done worker=w%d generation=%llu id=%s\n"
+				   "get worker=w%d generation=%llu\n",
+				   c->number, c->generation, c->id, c->number, c->generation);
 	c->len = 0;
 	say(c->fd, text, (size_t)n);
 }

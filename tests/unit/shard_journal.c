@@ -145,10 +145,12 @@ static void test_every_length(void **state)
 	struct error err;
 	char *data = calloc(1, o.len + 1024);
 	for (size_t len = 0; len <= o.len; len++) {
-		for (int zeros = 0; zeros < 2; zeros++) { /* a file that ends, and one that was filled */
+		for (int zeros = 0; zeros < 2;
+		     zeros++) { /* a file that ends, and one that was filled */
 			memset(data, 0, o.len + 1024);
 			memcpy(data, o.data, len);
-			assert_int_equal(scan(data, len + (zeros ? 1024 : 0), &out, &seen, &err), 0);
+			assert_int_equal(scan(data, len + (zeros ? 1024 : 0), &out, &seen, &err),
+					 0);
 			size_t whole = count_lines(o.data, len);
 			/* the last line may lack its newline only */
 			assert_int_equal(seen.lines, whole + (size_t)out.lacks_newline);
@@ -247,7 +249,8 @@ static char dir[256];
 static int make_dir(void **state)
 {
 	(void)state;
-	snprintf(dir, sizeof dir, "%s/paceline.XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+	snprintf(dir, sizeof dir, "%s/paceline.XXXXXX",
+		 getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
 	return mkdtemp(dir) ? 0 : -1;
 }
 
@@ -258,7 +261,8 @@ static int remove_dir(void **state)
 }
 
 /* The state is one number, the changes count it up. */
-static void count_state(void *owner, void (*line)(void *arg, const char *line, size_t len), void *arg)
+static void count_state(void *owner, void (*line)(void *arg, const char *line, size_t len),
+			void *arg)
 {
 	char text[64];
 	int n = snprintf(text, sizeof text, "state count=%d", *(int *)owner);
@@ -477,7 +481,8 @@ int main(void)
 		cmocka_unit_test(test_group_is_whole_or_absent),
 		cmocka_unit_test(test_lines_moved),
 		cmocka_unit_test_setup_teardown(test_replay, make_dir, remove_dir),
-		cmocka_unit_test_setup_teardown(test_goes_on_after_a_torn_tail, make_dir, remove_dir),
+		cmocka_unit_test_setup_teardown(test_goes_on_after_a_torn_tail, make_dir,
+						remove_dir),
 		cmocka_unit_test_setup_teardown(test_begin_replaces, make_dir, remove_dir),
 		cmocka_unit_test_setup_teardown(test_compaction, make_dir, remove_dir),
 		cmocka_unit_test_setup_teardown(test_newest_counts, make_dir, remove_dir),

@@ -18,7 +18,8 @@
 #define WORKERS 3
 #define SAMPLES_MAX 64
 
-/* ---- the naive model: position p of a frame is what is counted, so samples are known by it ---- */
+/* ---- the naive model: position p of a frame is what is counted, so samples are known by it ----
+ */
 struct hand {
 	int worker; /* -1: none */
 	uint64_t generation, id, begin, length, epoch;
@@ -28,7 +29,7 @@ struct hand {
 struct model {
 	struct queue *q;
 	struct queue_parameters p;
-	uint64_t done;               /* positions told done */
+	uint64_t done;                /* positions told done */
 	uint64_t generation[WORKERS]; /* in force */
 	uint64_t last[WORKERS];
 	struct hand hand[512];
@@ -150,8 +151,7 @@ static void check(struct model *m)
 		}
 	assert_int_equal(doing, in_hands(m));
 	/* The heart of it: every sample is in one place, and in one only. */
-	assert_int_equal(todo.samples + held.samples + doing + m->done,
-			 m->p.samples * m->p.epochs);
+	assert_int_equal(todo.samples + held.samples + doing + m->done, m->p.samples * m->p.epochs);
 	assert_int_equal(stat.todo, todo.pieces);
 	assert_int_equal(stat.held, held.pieces);
 	if (queue_is_over(m->q) && held.pieces == 0) {
@@ -187,8 +187,7 @@ static void do_get(struct model *m, int w)
 {
 	struct queue_piece piece;
 	uint64_t max = pick(m, 3) == 0 ? 0 : 1 + pick(m, 6);
-	enum queue_result result =
-		queue_get(m->q, name[w], m->generation[w], max, &piece, NULL);
+	enum queue_result result = queue_get(m->q, name[w], m->generation[w], max, &piece, NULL);
 	if (m->generation[w] == 0) {
 		assert_int_equal(result, m->last[w] ? QUEUE_FENCED : QUEUE_UNKNOWN_WORKER);
 		return;
@@ -265,7 +264,7 @@ static void do_one(struct model *m, size_t i)
 		assert_int_equal(queue_done(m->q, name[(h->worker + 1) % WORKERS],
 					    m->generation[(h->worker + 1) % WORKERS], h->id, NULL),
 				 m->generation[(h->worker + 1) % WORKERS] ? QUEUE_NOT_YOURS
-				 : m->last[(h->worker + 1) % WORKERS]	  ? QUEUE_FENCED
+				 : m->last[(h->worker + 1) % WORKERS]     ? QUEUE_FENCED
 									  : QUEUE_UNKNOWN_WORKER);
 		return;
 	}
@@ -386,7 +385,8 @@ static void step(struct model *m)
 		do_hello(m, w);
 	} else if (dice < 20) {
 		if (m->generation[w]) {
-			assert_int_equal(queue_bye(m->q, name[w], m->generation[w], NULL), QUEUE_OK);
+			assert_int_equal(queue_bye(m->q, name[w], m->generation[w], NULL),
+					 QUEUE_OK);
 			lose_all(m, w);
 			m->generation[w] = 0;
 		}
@@ -468,8 +468,12 @@ static void test_each_row_once(void **state)
 {
 	(void)state;
 	for (int shuffle = 0; shuffle < 3; shuffle++) {
-		struct queue_parameters p = {.samples = 103, .batch = 4, .batches = 3, .epochs = 4,
-					     .shuffle = (enum queue_shuffle)shuffle, .seed = 7};
+		struct queue_parameters p = {.samples = 103,
+					     .batch = 4,
+					     .batches = 3,
+					     .epochs = 4,
+					     .shuffle = (enum queue_shuffle)shuffle,
+					     .seed = 7};
 		struct queue *q;
 		assert_int_equal(queue_new(&q, &p, NULL), 0);
 		assert_int_equal(queue_shards(q), 9);
@@ -477,8 +481,8 @@ static void test_each_row_once(void **state)
 		uint64_t generation, expected = 0;
 		queue_hello(q, "w", &generation, NULL);
 		struct queue_piece piece;
-		for (uint64_t max = 0; queue_get(q, "w", generation, max % 13, &piece, NULL) == QUEUE_OK;
-		     max++) {
+		for (uint64_t max = 0;
+		     queue_get(q, "w", generation, max % 13, &piece, NULL) == QUEUE_OK; max++) {
 			assert_true(piece.epoch >= expected); /* epochs come one after the other */
 			expected = piece.epoch;
 			for (uint64_t k = 0; k < piece.length; k++)
@@ -555,7 +559,8 @@ static void test_settle_is_all_or_nothing(void **state)
 	struct queue_stat stat;
 	assert_int_equal(queue_settle(q, 1, 1, 1, line, 2, &err), QUEUE_UNKNOWN_SHARD);
 	assert_string_equal(err.place, "line 2");
-	line[1] = (struct queue_line){.worker = "w", .generation = 1, .id = 0, .begin = 5, .length = 6};
+	line[1] = (struct queue_line){
+		.worker = "w", .generation = 1, .id = 0, .begin = 5, .length = 6};
 	assert_int_equal(queue_settle(q, 1, 1, 1, line, 2, &err), QUEUE_BAD);
 	line[1].begin = UINT64_MAX - 1;
 	assert_int_equal(queue_settle(q, 1, 1, 1, line, 2, &err), QUEUE_BAD);
@@ -578,8 +583,8 @@ static void test_settle_is_all_or_nothing(void **state)
 static void test_parameters(void **state)
 {
 	(void)state;
-	struct queue_parameters p = {.samples = UINT64_MAX / 2, .batch = UINT64_MAX,
-				     .batches = UINT64_MAX, .epochs = 1};
+	struct queue_parameters p = {
+		.samples = UINT64_MAX / 2, .batch = UINT64_MAX, .batches = UINT64_MAX, .epochs = 1};
 	struct queue *q = NULL;
 	struct error err;
 	assert_int_equal(queue_new(&q, &p, &err), -1);
