@@ -370,7 +370,8 @@ shards() {
 	tell a "join worker=w0 generation=1 $ME\n"
 	push a w0 1 0
 	answered a applied=1
-	ask ps0.sock 'cut path=c1'
+	run ask ps0.sock 'cut path=c1'
+	[[ $output == "ok path=$T/c1 "* ]]
 	server q --restore c1 --optimizer adam
 	grep -q 'slots start anew' q.err
 	[ "$(dense q.sock 1)" = "-1 -2 -3 -4" ]

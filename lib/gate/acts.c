@@ -48,8 +48,8 @@ static int each_line(const char *lines, size_t len,
 		size_t line = end ? (size_t)(end - lines) - at : len - at;
 		if (!end)
 			rc = error_set(err, ERROR_DATA, "act", "the last line has no end");
-		else if (line > 0 && (record_parse(r, lines + at, line, err) != 0 ||
-				      check_line(r, err) != 0))
+		else if (line > 0 &&
+			 (record_parse(r, lines + at, line, err) != 0 || check_line(r, err) != 0))
 			rc = -1;
 		else if (line > 0 && fn)
 			fn(g, r, lines + at, line);
@@ -225,7 +225,8 @@ void acts_free(struct gate *g)
 {
 	struct force *f, *next;
 
-	HASH_ITER (hh, g->force, f, next) {
+	HASH_ITER(hh, g->force, f, next)
+	{
 		HASH_DEL(g->force, f);
 		free(f->line);
 		free(f);

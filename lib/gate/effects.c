@@ -149,7 +149,8 @@ int gate_ranges_parse(const char *text, struct gate_range *range, size_t *ranges
 		uint64_t end;
 		const char *piece = at;
 		if (*ranges == GATE_RANGES_MAX)
-			return error_set(err, ERROR_DATA, "ranges", "more than %d", GATE_RANGES_MAX);
+			return error_set(err, ERROR_DATA, "ranges", "more than %d",
+					 GATE_RANGES_MAX);
 		if (!(at = range_number(at, ':', &r.id)) ||
 		    !(at = range_number(at, ':', &r.begin)) ||
 		    !(at = range_number(at, ',', &r.length)) || r.length == 0 ||

@@ -34,7 +34,8 @@ void gate_free(struct gate *g)
 
 	if (!g)
 		return;
-	HASH_ITER (hh, g->workers, w, next) {
+	HASH_ITER(hh, g->workers, w, next)
+	{
 		HASH_DEL(g->workers, w);
 		push_free(w->waiting);
 		free(w);
@@ -163,11 +164,13 @@ void worker_let_in(struct gate *g, int all)
 
 	if (!all && g->active)
 		return;
-	HASH_ITER (hh, g->workers, w, next) {
+	HASH_ITER(hh, g->workers, w, next)
+	{
 		if (w->state == WORKER_JOINING)
 			let_in(g, w);
 	}
-	HASH_ITER (hh, g->workers, w, next) {
+	HASH_ITER(hh, g->workers, w, next)
+	{
 		if (w->state != WORKER_ACTIVE || !w->join_token)
 			continue;
 		effect_ok(g, w->join_token, acts_in_force(g), "iteration=%llu members=%zu",
@@ -265,7 +268,8 @@ void gate_closed(struct gate *g, uint64_t connection)
 {
 	struct worker *w, *next;
 
-	HASH_ITER (hh, g->workers, w, next) {
+	HASH_ITER(hh, g->workers, w, next)
+	{
 		if (w->state != WORKER_OUT && w->connection == connection)
 			worker_out(g, w, "its connection closed");
 	}
@@ -338,7 +342,8 @@ static struct push *push_make(struct worker *w, const struct gate_who *who,
 	return p;
 }
 
-enum gate_verdict gate_push(struct gate *g, const struct gate_who *who, const struct gate_push *push)
+enum gate_verdict gate_push(struct gate *g, const struct gate_who *who,
+			    const struct gate_push *push)
 {
 	struct worker *w;
 	struct push *p;
@@ -403,7 +408,8 @@ void gate_finish(struct gate *g, uint64_t token)
 	struct worker *w, *next;
 
 	g->finished = 1;
-	HASH_ITER (hh, g->workers, w, next) {
+	HASH_ITER(hh, g->workers, w, next)
+	{
 		if (w->end_token)
 			effect_ok(g, w->end_token, NULL, "%s", "");
 		w->end_token = 0;

@@ -1,6 +1,7 @@
 /*
- * gate: the lead of a job as a state machine: who is a member, when a unit closes, what is committed,
- * what is applied, and who is told what.  The place where a batch becomes part of the model.
+ * gate: the lead of a job as a state machine: who is a member, when a unit closes, what is
+ * committed, what is applied, and who is told what.  The place where a batch becomes part of the
+ * model.
  *
  * Pure: events are function calls, effects wait in a queue (gate_next) until the owner carries them
  * out, in their order.  No socket, no clock, no parameters: a push is a name here (worker,
@@ -17,7 +18,7 @@
  * - one settle is outstanding at most, and its number is repeated until it is answered;
  * - every token is answered exactly once, as long as members live;
  * - no settle is outstanding between SAVE and CUT.
- * shared with the Spin model of the life of a batch; change both.
+ * The Spin model of the life of a batch checks the same: change both.
  */
 #ifndef PACELINE_GATE_GATE_H
 #define PACELINE_GATE_GATE_H
@@ -28,8 +29,8 @@
 #include <stdint.h>
 
 #define GATE_ID_MAX 65
-#define GATE_RANGES_MAX 64   /* of one push */
-#define GATE_TOKENS_MAX 4    /* requests that wait for the same thing */
+#define GATE_RANGES_MAX 64 /* of one push */
+#define GATE_TOKENS_MAX 4  /* requests that wait for the same thing */
 #define GATE_WORKERS_MAX 65536
 #define GATE_ACTIONS_BYTES_MAX 65536 /* of one `act` */
 
@@ -37,8 +38,8 @@ enum gate_sync { GATE_BSP, GATE_SSP, GATE_ASP };
 
 struct gate_options {
 	enum gate_sync sync;
-	uint64_t staleness;    /* SSP */
-	uint64_t backup;       /* BSP: units close without this many */
+	uint64_t staleness; /* SSP */
+	uint64_t backup;    /* BSP: units close without this many */
 	uint64_t incarnation;
 	uint64_t iteration;    /* units that the parameters hold already */
 	uint64_t settle_first; /* number of the first settle */
@@ -77,19 +78,21 @@ struct gate_push {
 };
 
 enum gate_verdict {
-	GATE_NOT,  /* answered, or named already: what came with it is not needed */
-	GATE_HELD  /* keep it under (worker, generation, sequence) until APPLY, UNSTAGE or THROW */
+	GATE_NOT, /* answered, or named already: what came with it is not needed */
+	GATE_HELD /* keep it under (worker, generation, sequence) until APPLY, UNSTAGE or THROW */
 };
 
 void gate_join(struct gate *g, const struct gate_who *who);
 void gate_leave(struct gate *g, const struct gate_who *who);
 void gate_end(struct gate *g, const struct gate_who *who);
-enum gate_verdict gate_push(struct gate *g, const struct gate_who *who, const struct gate_push *push);
+enum gate_verdict gate_push(struct gate *g, const struct gate_who *who,
+			    const struct gate_push *push);
 /* The connection is gone: its members leave. */
 void gate_closed(struct gate *g, uint64_t connection);
 
 /* "ID:BEGIN:LENGTH[,...]" or empty, into range[GATE_RANGES_MAX]. ERROR_DATA with the bad piece. */
-int gate_ranges_parse(const char *text, struct gate_range *range, size_t *ranges, struct error *err);
+int gate_ranges_parse(const char *text, struct gate_range *range, size_t *ranges,
+		      struct error *err);
 
 /* ---- events: the supervisor ---- */
 
@@ -104,18 +107,19 @@ void gate_cut_over(struct gate *g);
 
 /* ---- events: shardd and the other servers ---- */
 
-void gate_shards(struct gate *g, int up); /* connected; starts as not */
+void gate_shards(struct gate *g, int up);  /* connected; starts as not */
 void gate_servers(struct gate *g, int up); /* all of them connected; starts as up */
 /* The settle's answer: the workers whose lines were refused. Another number is ignored. */
 void gate_settled(struct gate *g, uint64_t number, const char *const *fenced, size_t count);
 
 enum gate_refusal {
 	GATE_REFUSED_INCARNATION, /* not in force any more: the lead must end */
-	GATE_REFUSED_NOW,         /* a full disk: the same again when the owner says gate_shards(1) */
-	GATE_REFUSED_LINES        /* shardd does not know what a line names; nothing was settled */
+	GATE_REFUSED_NOW,  /* a full disk: the same again when the owner says gate_shards(1) */
+	GATE_REFUSED_LINES /* shardd does not know what a line names; nothing was settled */
 };
 /* worker: whose line it was, or NULL when shardd does not say: then all are refused. */
-void gate_settle_refused(struct gate *g, uint64_t number, enum gate_refusal why, const char *worker);
+void gate_settle_refused(struct gate *g, uint64_t number, enum gate_refusal why,
+			 const char *worker);
 void gate_saved(struct gate *g);
 void gate_save_refused(struct gate *g, int incarnation, const char *why);
 

@@ -41,11 +41,11 @@ struct worker {
 	/* the last push that was answered for good */
 	uint64_t done_generation, done_sequence;
 	int done, done_dropped;
-	uint64_t clock;        /* iterations of its own, for SSP */
-	struct push *waiting;  /* applied; its answer waits for slower members */
-	double scale;          /* adjust-lr */
+	uint64_t clock;       /* iterations of its own, for SSP */
+	struct push *waiting; /* applied; its answer waits for slower members */
+	double scale;         /* adjust-lr */
 	uint64_t acts_seen;
-	uint64_t throw_upto;   /* to be thrown once nothing of it is being settled; 0: nothing */
+	uint64_t throw_upto; /* to be thrown once nothing of it is being settled; 0: nothing */
 	uint64_t fence_token[GATE_TOKENS_MAX];
 	size_t fence_tokens;
 	UT_hash_handle hh;
@@ -72,9 +72,9 @@ struct gate {
 	uint64_t open;    /* BSP: the iteration that is open, all before are closed */
 	uint64_t applied; /* units */
 	struct pushes held, sent;
-	uint64_t late; /* of held */
-	int settling;  /* sent is with shardd */
-	int unit;      /* sent closes a unit (or, not under BSP, is units) */
+	uint64_t late;  /* of held */
+	int settling;   /* sent is with shardd */
+	int unit;       /* sent closes a unit (or, not under BSP, is units) */
 	int unanswered; /* the settle must be sent again once shardd is there */
 	uint64_t number;
 	int shards_up, servers_up, finished, quit;

@@ -278,7 +278,8 @@ static void on_applied(const struct record *r, int closing, const void *payload,
 		    code ? code : "?", r->text ? r->text : "");
 }
 
-static void send_all(struct lead *l, const char *head, size_t len, const char *payload, size_t bytes)
+static void send_all(struct lead *l, const char *head, size_t len, const char *payload,
+		     size_t bytes)
 {
 	for (size_t i = 0; i < l->others; i++) {
 		struct other *o = &l->other[i];
@@ -341,9 +342,9 @@ static void apply(struct lead *l, const struct gate_effect *e)
 		return;
 	}
 	for (size_t i = 0; i < e->parts; i++)
-		l->part[i] = (struct ps_part){e->part[i].worker, e->part[i].generation,
-					      e->part[i].sequence, e->part[i].unit,
-					      e->part[i].scale};
+		l->part[i] =
+			(struct ps_part){e->part[i].worker, e->part[i].generation,
+					 e->part[i].sequence, e->part[i].unit, e->part[i].scale};
 	/* The others first: they work while this part does. */
 	if (apply_others(l, e) != 0)
 		return;

@@ -20,17 +20,17 @@ struct lead_options {
 	struct ps *ps;              /* part 0; borrowed */
 	const char *const *servers; /* sockets of parts 1.., in order */
 	size_t server_count;
-	const char *shards;         /* socket, or NULL: units close without a commit */
+	const char *shards;                /* socket, or NULL: units close without a commit */
 	const struct option_list *include; /* files for every checkpoint */
-	const struct layout *layout; /* written into checkpoints that do not include one */
-	const char *job;            /* for MANIFEST; may be "" */
+	const struct layout *layout;       /* written into checkpoints that do not include one */
+	const char *job;                   /* for MANIFEST; may be "" */
 };
 
 int lead_new(struct lead **out, const struct lead_options *options, struct error *err);
 /* After server_new(): connects to shardd and the other servers. */
 int lead_start(struct lead *l, struct server *server, struct error *err);
-/* Peers and timers go, before server_free(), which ends the requests; then lead_free(). NULL is fine
- * for both. */
+/* Peers and timers go, before server_free(), which ends the requests; then lead_free(). NULL is
+ * fine for both. */
 void lead_stop(struct lead *l);
 void lead_free(struct lead *l);
 

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* Who asked gets the answer, if still there. */
 static void answer(struct lead *l, const char *why)
@@ -168,33 +169,45 @@ static void on_other(const struct record *r, int closing, const void *payload, s
 	one_answered(l);
 }
 
+/* Makes the directory; its full name into out: shardd and the other servers may run elsewhere. */
+static int make_dir(const char *dir, char out[CKPT_PATH_MAX], struct error *err)
+{
+	char parent[CKPT_PATH_MAX];
+
+	if (strlen(dir) >= CKPT_PATH_MAX)
+		return error_set(err, ERROR_CANTCREAT, NULL, "the path is too long");
+	fs_dirname(dir, parent, sizeof parent);
+	if (fs_make_dirs(parent, err) != 0)
+		return -1;
+	/* A name of its own: an older checkpoint is never written over. */
+	if (mkdir(dir, 0700) != 0)
+		return error_errno(err, 0, dir, "mkdir");
+	char *full = realpath(dir, NULL);
+	if (!full || strlen(full) >= CKPT_PATH_MAX) {
+		error_errno(err, 0, dir, "its full name");
+		free(full);
+		rmdir(dir);
+		return -1;
+	}
+	strcpy(out, full);
+	free(full);
+	return 0;
+}
+
 void lead_cut_begin(struct lead *l, struct request *rq, const char *dir)
 {
 	struct cutting *c = &l->cut;
 	struct error err = {0};
-	char parent[CKPT_PATH_MAX];
 
 	if (c->busy) {
 		request_err(rq, "busy", "%s is being written", c->dir);
 		return;
 	}
-	if (strlen(dir) >= sizeof c->dir) {
-		request_err(rq, "cut", "the path is too long");
-		return;
-	}
-	fs_dirname(dir, parent, sizeof parent);
-	if (fs_make_dirs(parent, &err) != 0) {
-		request_err(rq, "cut", "%s: %s", err.place, err.text);
-		return;
-	}
-	/* A name of its own: an older checkpoint is never written over. */
-	if (mkdir(dir, 0700) != 0) {
-		error_errno(&err, 0, dir, "mkdir");
+	if (make_dir(dir, c->dir, &err) != 0) {
 		request_err(rq, "cut", "%s: %s", err.place, err.text);
 		return;
 	}
 	memset(c->part, 0, (l->others + 1) * sizeof *c->part);
-	snprintf(c->dir, sizeof c->dir, "%s", dir);
 	c->busy = 1;
 	c->failed = 0;
 	c->held = c->hold = c->fork = 0.0;
@@ -228,7 +241,9 @@ static void on_saved(const struct record *r, int closing, const void *payload, s
 		gate_saved(l->gate);
 	else
 		gate_save_refused(l->gate, code && strcmp(code, "fenced") == 0,
-				  r->text ? r->text : code ? code : "refused");
+				  r->text ? r->text
+				  : code  ? code
+					  : "refused");
 	lead_pump(l);
 }
 

@@ -38,8 +38,8 @@ struct cutting {
 	uint64_t token;
 	int busy;
 	int failed;
-	size_t writing; /* parts that have not answered */
-	double held;    /* when settlements were held */
+	size_t writing;    /* parts that have not answered */
+	double held;       /* when settlements were held */
 	double hold, fork; /* seconds */
 	uint64_t iteration;
 	char dir[CKPT_PATH_MAX];

@@ -146,7 +146,8 @@ static void on_fence(struct request *rq, void *lead)
 	struct error err = {0};
 
 	if (record_id(request_record(rq), "worker", &worker, &err) != 0 ||
-	    record_u64(request_record(rq), "generation", 0, UINT64_MAX - 2, &generation, &err) != 0) {
+	    record_u64(request_record(rq), "generation", 0, UINT64_MAX - 2, &generation, &err) !=
+		    0) {
 		request_bad(rq, &err);
 		return;
 	}
@@ -178,7 +179,8 @@ static void on_act(struct request *rq, void *lead)
 	struct error err = {0};
 
 	if (!payload || payload_bytes(payload) > GATE_ACTIONS_BYTES_MAX) {
-		request_err(rq, "bad-request", "a payload of action lines is wanted, at most %d bytes",
+		request_err(rq, "bad-request",
+			    "a payload of action lines is wanted, at most %d bytes",
 			    GATE_ACTIONS_BYTES_MAX);
 		return;
 	}

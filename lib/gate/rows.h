@@ -16,9 +16,9 @@ struct rows_total {
 };
 
 struct rows {
-	double every;         /* seconds; 0: only the early rows, for ever */
-	double until, next;   /* early rows until; next row by time */
-	uint64_t power;       /* next early iteration */
+	double every;           /* seconds; 0: only the early rows, for ever */
+	double until, next;     /* early rows until; next row by time */
+	uint64_t power;         /* next early iteration */
 	struct rows_total last; /* at the last row */
 };
 

@@ -257,7 +257,8 @@ static void commit(struct gate *g)
 		next = p->next;
 		finish_push(g, p);
 	}
-	HASH_ITER (hh, g->workers, w, w_next) {
+	HASH_ITER(hh, g->workers, w, w_next)
+	{
 		worker_fence(g, w);
 		units_throw(g, w);
 	}
@@ -292,7 +293,8 @@ void units_release(struct gate *g)
 	if (g->options.sync != GATE_SSP)
 		return;
 	least = units_slowest(g);
-	HASH_ITER (hh, g->workers, w, next) {
+	HASH_ITER(hh, g->workers, w, next)
+	{
 		if (!w->waiting || w->clock > least + g->options.staleness)
 			continue;
 		answer(g, w->waiting);
@@ -327,8 +329,8 @@ static void quit(struct gate *g)
 	effect_add(g, GATE_QUIT);
 }
 
-/* Nothing of the settle happened. Whose line shardd can't take is refused and leaves; the others are
- * settled again, under a new number. */
+/* Nothing of the settle happened. Whose line shardd can't take is refused and leaves; the others
+ * are settled again, under a new number. */
 static void without(struct gate *g, const char *worker)
 {
 	struct pushes keep;

@@ -169,7 +169,7 @@ void opt_apply(const struct opt_step *s, float *p, float *const *slots, const fl
 	}
 }
 
-/* Rows are short: the switch is outside, and where the width is a constant the inner loops vanish. */
+/* Rows are short: the switch is outside, and with a constant width the inner loops vanish. */
 static inline void rows(const struct opt_step *s, float *const *row, size_t count, size_t w,
 			const float *g)
 {

@@ -29,9 +29,9 @@
 /* Floats of a block: gradient, parameters and slots of one block stay in the first cache. */
 #define OPT_BLOCK 2048
 
-/* Where adagrad's sums start.  From 0 the first step of every parameter is lr whatever its gradient,
- * which disturbs the hidden layers of a fresh network; 0.1, as TensorFlow has it, is slow to start
- * with means over batches.  This gave the best worst-of-200-seeds AUC of wide & deep. */
+/* Where adagrad's sums start.  From 0 the first step of every parameter is lr whatever its
+ * gradient, which disturbs the hidden layers of a fresh network; 0.1, as TensorFlow has it, is slow
+ * to start with means over batches.  This gave the best worst-of-200-seeds AUC of wide & deep. */
 #define OPT_ADAGRAD_START 1e-5f
 
 enum opt_kind { OPT_SGD, OPT_MOMENTUM, OPT_ADAGRAD, OPT_ADAM, OPT_FTRL, OPT_ADD };
@@ -47,8 +47,8 @@ struct opt {
 /* One step: an optimiser with what is the same for all elements. */
 struct opt_step {
 	struct opt opt;
-	float factor;   /* g = factor * gradient */
-	float adam_lr;  /* lr / (1 - beta1^t) */
+	float factor;    /* g = factor * gradient */
+	float adam_lr;   /* lr / (1 - beta1^t) */
 	float adam_bias; /* 1 / sqrt(1 - beta2^t) */
 };
 

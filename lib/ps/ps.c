@@ -313,11 +313,12 @@ static int push_payload(struct ps *p, struct staged *s, struct payload *payload,
 		return error_set(err, ERROR_DATA, NULL, "rows=%llu, but there is no table",
 				 (unsigned long long)rows);
 	if (want != have)
-		return error_set(err, ERROR_DATA, NULL,
-				 "a payload of %llu bytes, %llu floats and %llu rows of %llu make %llu",
-				 (unsigned long long)have, (unsigned long long)count,
-				 (unsigned long long)rows, (unsigned long long)width,
-				 (unsigned long long)want);
+		return error_set(
+			err, ERROR_DATA, NULL,
+			"a payload of %llu bytes, %llu floats and %llu rows of %llu make %llu",
+			(unsigned long long)have, (unsigned long long)count,
+			(unsigned long long)rows, (unsigned long long)width,
+			(unsigned long long)want);
 	if (have == 0)
 		return 0;
 	const float *data = payload_data(payload);
@@ -552,7 +553,8 @@ const struct verb ps_verbs[] = {
 	 "the lead: these staged parts are committed"},
 	{"throw", "incarnation worker generation", "", on_throw, 0,
 	 "the lead: staged parts of a fenced worker go"},
-	{"cut", "incarnation path", "", on_cut, 0, "the lead: fork now and write this part into path"},
+	{"cut", "incarnation path", "", on_cut, 0,
+	 "the lead: fork now and write this part into path"},
 	{"stat", "", "", on_stat, 0, "what is here"},
 };
 const size_t ps_verb_count = sizeof ps_verbs / sizeof *ps_verbs;

@@ -57,8 +57,7 @@ static void report(struct ps *p)
 	struct record_out o;
 	double units = (double)p->report_units;
 
-	if (!p->monitor || !p->options.report_every ||
-	    p->report_units < p->options.report_every)
+	if (!p->monitor || !p->options.report_every || p->report_units < p->options.report_every)
 		return;
 	record_begin(&o, line, sizeof line, "bpt");
 	record_add(&o, "role", "server");

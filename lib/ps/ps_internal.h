@@ -10,8 +10,8 @@ struct ps_wait {
 	struct ps *ps;
 	struct request *rq;
 	uint64_t iteration;
-	struct staged *push;  /* NULL: a pull */
-	int dense;            /* of a pull */
+	struct staged *push; /* NULL: a pull */
+	int dense;           /* of a pull */
 	size_t rows;
 	float **row;
 	uint64_t into_offset, into_bytes;
@@ -37,8 +37,8 @@ struct ps {
 	struct request *asked; /* a cut that was asked for over the socket */
 	char asked_path[CKPT_PATH_MAX];
 	struct peer *monitor;
-	double work;             /* seconds of own work since the last unit */
-	double report_seconds;   /* and since the last report, with drag */
+	double work;           /* seconds of own work since the last unit */
+	double report_seconds; /* and since the last report, with drag */
 	uint64_t report_samples, report_units;
 	int drag_said;
 	int broken;

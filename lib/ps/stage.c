@@ -188,7 +188,8 @@ void stage_free(struct stage *s)
 
 	if (!s)
 		return;
-	HASH_ITER (hh, s->workers, w, next) {
+	HASH_ITER(hh, s->workers, w, next)
+	{
 		struct staged like = {.generation = UINT64_MAX};
 		drop_if(s, w, up_to, &like);
 		HASH_DEL(s->workers, w);

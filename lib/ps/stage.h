@@ -27,11 +27,11 @@ struct staged {
 struct stage;
 
 int stage_new(struct stage **out, struct error *err);
-void stage_free(struct stage *s); /* NULL is fine */
+void stage_free(struct stage *s);   /* NULL is fine */
 void staged_free(struct staged *p); /* NULL is fine */
 
-/* Takes p; one of the same name is replaced. ERROR_OS: p is still the caller's. ERROR_DATA (fenced):
- * its generation was thrown away, or is older than two others. */
+/* Takes p; one of the same name is replaced. On failure p is still the caller's. ERROR_DATA: its
+ * generation was thrown away, or is older than two others. */
 int stage_put(struct stage *s, struct staged *p, struct error *err);
 /* NULL when it is not there. */
 struct staged *stage_find(const struct stage *s, const char *worker, uint64_t generation,

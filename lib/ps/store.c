@@ -50,8 +50,8 @@ static void cut_segments(struct store *s)
 			last->count += (size_t)(to - from);
 			continue;
 		}
-		s->segment[s->segments++] = (struct segment){(size_t)(from - s->dense_begin),
-							     (size_t)(to - from), add};
+		s->segment[s->segments++] =
+			(struct segment){(size_t)(from - s->dense_begin), (size_t)(to - from), add};
 	}
 }
 
@@ -180,8 +180,7 @@ int store_rows(struct store *s, const uint32_t *key, size_t n, int unique, float
 		/* A copy: checked keys must be the ones looked up, whoever writes meanwhile. */
 		memcpy(own, key + at, len * sizeof *own);
 		for (size_t i = 0; i < len; i++)
-			wrong |= own[i] >= bound ||
-				 layout_part_of_key(own[i], s->parts) != s->part;
+			wrong |= own[i] >= bound || layout_part_of_key(own[i], s->parts) != s->part;
 		for (size_t i = 0; wrong && i < len; i++) {
 			if (check_key(s, own[i], err) != 0)
 				return -1;

@@ -1,6 +1,7 @@
 /*
- * store: one server's share of the parameters: a range of the dense vector and the rows of its keys,
- * each with optimiser slots.  Numbers only: who may apply what is decided elsewhere (lib/gate).
+ * store: one server's share of the parameters: a range of the dense vector and the rows of its
+ * keys, each with optimiser slots.  Numbers only: who may apply what is decided elsewhere
+ * (lib/gate).
  *
  * Parameters lie in private memory (the cut forks); gradients are read where they are, which may be
  * a worker's shared memory.
@@ -29,8 +30,9 @@ size_t store_width(const struct store *s); /* 0: no table */
 size_t store_row_count(const struct store *s);
 const float *store_dense(const struct store *s);
 
-/* Rows of keys, made when new. ERROR_DATA naming the first key that is not of this part or beyond the
- * table; with `unique`, also one that is there twice. row[n] stays valid for the store's life. */
+/* Rows of keys, made when new. ERROR_DATA naming the first key that is not of this part or beyond
+ * the table; with `unique`, also one that is there twice. row[n] stays valid for the store's life.
+ */
 int store_rows(struct store *s, const uint32_t *key, size_t n, int unique, float **row,
 	       struct error *err);
 

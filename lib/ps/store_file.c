@@ -116,7 +116,8 @@ static int same_shape(const struct store *s, const struct ckpt *c, struct error 
 	if (ckpt_dense_count(c) != dense)
 		return error_set(err, ERROR_CONFIG, ckpt_dir(c),
 				 "it has %llu dense parameters, the layout %llu",
-				 (unsigned long long)ckpt_dense_count(c), (unsigned long long)dense);
+				 (unsigned long long)ckpt_dense_count(c),
+				 (unsigned long long)dense);
 	if (ckpt_width(c) != s->width)
 		return error_set(err, ERROR_CONFIG, ckpt_dir(c),
 				 "its rows are %u wide, the layout's %zu", ckpt_width(c), s->width);
@@ -131,8 +132,7 @@ int store_restore(struct store *s, struct ckpt *c, int *slots_lost, struct error
 
 	if (same_shape(s, c, err) != 0)
 		return -1;
-	r.slots = note && strcmp(note, opt_name(&s->opt)) == 0 &&
-		  ckpt_dense_slots(c) == s->slots &&
+	r.slots = note && strcmp(note, opt_name(&s->opt)) == 0 && ckpt_dense_slots(c) == s->slots &&
 		  (s->width == 0 || ckpt_row_slots(c) == s->row_slots);
 	*slots_lost = !r.slots && s->slots > 0;
 	if (s->dense_count &&

@@ -125,7 +125,8 @@ static void dense(size_t floats, size_t rounds, double *seconds)
 		double start = now();
 		say("push " ME " sequence=%zu iteration=%zu count=1 dense=1 rows=0 ranges= "
 		    "map-offset-bytes=0 map-bytes=%zu\n"
-		    "pull " ME " iteration=%zu dense=1 rows=0 into-offset-bytes=%zu into-bytes=%zu\n",
+		    "pull " ME
+		    " iteration=%zu dense=1 rows=0 into-offset-bytes=%zu into-bytes=%zu\n",
 		    i + 1, i, bytes, i + 1, bytes, bytes);
 		expect_ok();
 		expect_ok();
@@ -156,7 +157,8 @@ static void sparse(size_t rows, size_t rounds, size_t width, double *seconds)
 	for (size_t i = 0; i < rounds; i++) {
 		for (size_t k = 0; k < rows; k++) { /* no two the same, all over a million */
 			x = x * 1664525u + 1013904223u;
-			key[k] = (unsigned)(k * (1000000 / rows)) + (x >> 8) % (unsigned)(1000000 / rows);
+			key[k] = (unsigned)(k * (1000000 / rows)) +
+				 (x >> 8) % (unsigned)(1000000 / rows);
 		}
 		for (size_t k = rows - 1; k > 0; k--) {
 			x = x * 1664525u + 1013904223u;

@@ -405,9 +405,12 @@ static void lead_obeys_backup_workers(void **state)
 
 static void bad_actions_change_nothing(void **state)
 {
-	static const char *const bad[] = {
-		"action kind=adjust-lr id=w0 scale=fast\n", "action\n", "row kind=none\n",
-		"action kind=none", "action kind=backup-workers\n", "action kind=adjust-bs\n"};
+	static const char *const bad[] = {"action kind=adjust-lr id=w0 scale=fast\n",
+					  "action\n",
+					  "row kind=none\n",
+					  "action kind=none",
+					  "action kind=backup-workers\n",
+					  "action kind=adjust-bs\n"};
 	struct error err;
 
 	(void)state;
@@ -560,7 +563,7 @@ static void members_are_told_in_order(void **state)
 
 static void ids_are_ordered_by_their_numbers(void **state)
 {
-	static const char *const order[] = {"a",  "w",    "w0",    "w01",  "w1", "w2",
+	static const char *const order[] = {"a",  "w",     "w0",  "w01",   "w1",    "w2",
 					    "w9", "w009x", "w10", "w10-2", "w10-10"};
 	size_t n = sizeof order / sizeof *order;
 
@@ -576,10 +579,19 @@ static void ids_are_ordered_by_their_numbers(void **state)
 
 static void ranges_are_parsed_strictly(void **state)
 {
-	static const char *const bad[] = {
-		"1",     "1:2",	   "1:2:",   "1:2:0", "1:2:3,", ",1:2:3", "1:2:3,,1:2:3",
-		"a:2:3", "1:-2:3", "1:2:3:4", " 1:2:3", "1:18446744073709551615:2",
-		"99999999999999999999:1:1"};
+	static const char *const bad[] = {"1",
+					  "1:2",
+					  "1:2:",
+					  "1:2:0",
+					  "1:2:3,",
+					  ",1:2:3",
+					  "1:2:3,,1:2:3",
+					  "a:2:3",
+					  "1:-2:3",
+					  "1:2:3:4",
+					  " 1:2:3",
+					  "1:18446744073709551615:2",
+					  "99999999999999999999:1:1"};
 	struct gate_range r[GATE_RANGES_MAX];
 	char many[1024] = "";
 	size_t n;

@@ -356,7 +356,7 @@ static void pump(struct world *w)
 			take_cut(w);
 			break;
 		case GATE_QUIT:
-			CHECK(!"quit");
+			fail_msg("seed %llu: quit", (unsigned long long)seed_now);
 		}
 	}
 	CHECK(!gate_failed(w->gate));

@@ -1,4 +1,4 @@
-/* Rows for watchers: early at powers of two, then by time; the mean is that of the units between. */
+/* Rows for watchers: early at powers of two, then by time; their mean is of the units between. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -68,8 +68,7 @@ static void reference(const struct opt *o, double f, unsigned t, double *p, doub
 		double n = *b + f * g * f * g;
 		*a += f * g - (sqrt(n) - sqrt(*b)) / lr * *p;
 		*b = n;
-		*p = fabs(*a) <= l1 ? 0
-				    : -(*a - (*a > 0 ? l1 : -l1)) / ((1 + sqrt(n)) / lr + l2);
+		*p = fabs(*a) <= l1 ? 0 : -(*a - (*a > 0 ? l1 : -l1)) / ((1 + sqrt(n)) / lr + l2);
 		break;
 	}
 	case OPT_ADD:

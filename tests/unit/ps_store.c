@@ -70,6 +70,26 @@ static void mean_over_all_samples_of_all_workers(void **state)
 	store_free(s);
 }
 
+/* Large ranges go past the caches, from and to any alignment. */
+static void large_ranges_are_copied_whole(void **state)
+{
+	size_t n = 300007;
+	float *out = malloc((n + 32) * sizeof *out);
+
+	(void)state;
+	prepare("sgd", n, 0);
+	struct store *s = make(0, 1);
+	for (size_t shift = 0; shift < 20; shift += 3) {
+		memset(out, 0, (n + 32) * sizeof *out);
+		out[shift + n] = 7.0f;
+		store_pull_dense(s, out + shift, 1);
+		assert_memory_equal(out + shift, store_dense(s), n * sizeof *out);
+		assert_true(out[shift + n] == 7.0f);
+	}
+	store_free(s);
+	free(out);
+}
+
 static void rows_of_many_workers_are_summed_once(void **state)
 {
 	uint32_t k0[] = {7, 1000000, 3}, k1[] = {3, 8};
@@ -119,8 +139,11 @@ static void many_rows(void **state)
 	assert_int_equal(store_apply(s, &one, 1, NULL), 0);
 	struct store_push two[] = {
 		{.rows = KEYS / 2, .row = row, .row_gradient = g, .count = 1, .scale = 1.0},
-		{.rows = KEYS / 2, .row = row + KEYS / 2, .row_gradient = g + KEYS / 2 * W,
-		 .count = 1, .scale = 1.0}};
+		{.rows = KEYS / 2,
+		 .row = row + KEYS / 2,
+		 .row_gradient = g + KEYS / 2 * W,
+		 .count = 1,
+		 .scale = 1.0}};
 	assert_int_equal(store_apply(s, two, 2, NULL), 0);
 	store_pull_rows(s, row, KEYS, out);
 	for (size_t i = 0; i < KEYS * W; i++) {
@@ -207,8 +230,12 @@ static void train(struct store **part, uint32_t parts)
 				n++;
 			}
 			assert_int_equal(store_rows(part[p], key, n, 1, row, NULL), 0);
-			struct store_push push = {.dense = dense, .rows = n, .row = row,
-						  .row_gradient = g, .count = 4, .scale = 1.0};
+			struct store_push push = {.dense = dense,
+						  .rows = n,
+						  .row = row,
+						  .row_gradient = g,
+						  .count = 4,
+						  .scale = 1.0};
 			assert_int_equal(store_apply(part[p], &push, 1, NULL), 0);
 		}
 	}
@@ -261,8 +288,10 @@ static void compare(struct store **a, uint32_t as, struct store **b, uint32_t bs
 	assert_memory_equal(x, y, sizeof x);
 	for (uint32_t k = 0; k < KEYS; k++) {
 		uint32_t key = k * 7;
-		assert_int_equal(store_rows(a[layout_part_of_key(key, as)], &key, 1, 0, ra, NULL), 0);
-		assert_int_equal(store_rows(b[layout_part_of_key(key, bs)], &key, 1, 0, rb, NULL), 0);
+		assert_int_equal(store_rows(a[layout_part_of_key(key, as)], &key, 1, 0, ra, NULL),
+				 0);
+		assert_int_equal(store_rows(b[layout_part_of_key(key, bs)], &key, 1, 0, rb, NULL),
+				 0);
 		assert_memory_equal(ra[0], rb[0], WIDTH * sizeof(float));
 	}
 }
@@ -309,6 +338,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(mean_over_all_samples_of_all_workers),
+		cmocka_unit_test(large_ranges_are_copied_whole),
 		cmocka_unit_test(rows_of_many_workers_are_summed_once),
 		cmocka_unit_test(many_rows),
 		cmocka_unit_test(keys_are_checked),
