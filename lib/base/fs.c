@@ -159,6 +159,9 @@ int fs_sync_dir(const char *dir, struct error *err)
 int fs_replace_file(const char *path, const void *data, size_t len, struct error *err)
 {
 	char temporary[PATH_MAX], dir[PATH_MAX];
+	struct stat st;
+	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) /* root could rename over a device */
+		return error_set(err, ERROR_CANTCREAT, path, "is there and no regular file");
 	int n = snprintf(temporary, sizeof temporary, "%s.tmp.%ld", path, (long)getpid());
 	if (n < 0 || (size_t)n >= sizeof temporary)
 		return error_set(err, ERROR_CANTCREAT, path, "path too long");

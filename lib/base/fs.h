@@ -27,7 +27,8 @@ int fs_pread_all(int fd, void *data, size_t len, uint64_t offset, const char *pl
 int fs_read_file(const char *path, size_t max, char **out, size_t *len, struct error *err);
 
 /* The file is either the old one or the new one, whenever the power goes: write to a temporary
- * name in the same directory, fsync, rename, fsync the directory. */
+ * name in the same directory, fsync, rename, fsync the directory. What is no regular file (a
+ * device, a pipe, a directory) is left alone: ERROR_CANTCREAT. */
 int fs_replace_file(const char *path, const void *data, size_t len, struct error *err);
 
 int fs_sync_dir(const char *dir, struct error *err);

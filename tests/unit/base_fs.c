@@ -110,6 +110,12 @@ static void test_files(void **state)
 	assert_non_null(strstr(err.place, "none"));
 	assert_int_equal(fs_replace_file(at("none/f"), "x", 1, &err), -1);
 	assert_int_equal(err.code, ERROR_CANTCREAT);
+	/* What is no regular file keeps its place. */
+	assert_int_equal(mkfifo(at("pipe"), 0600), 0);
+	assert_int_equal(fs_replace_file(at("pipe"), "x", 1, &err), -1);
+	assert_int_equal(err.code, ERROR_CANTCREAT);
+	assert_int_equal(stat(at("pipe"), &st), 0);
+	assert_true(S_ISFIFO(st.st_mode));
 	int fd = open(at("f"), O_RDONLY);
 	assert_int_equal(fs_pread_all(fd, part, 2, 1, "f", &err), 0);
 	assert_memory_equal(part, "ew", 2);
