@@ -55,6 +55,11 @@ status() { trainctl status --run-dir "$T/run"; }
 done_samples() { status 2>/dev/null | grep '^job ' | field samples-done; }
 came_to() { local n; n=$(done_samples); [ "${n:-0}" -ge "$1" ]; }
 pid_of() { status | grep "^node .* id=$1 " | field pid; }
+# strike ID: kill -9, as soon as it runs.
+strike() {
+	wait_for '[ -n "$(pid_of '"$1"')" ]'
+	kill -9 "$(pid_of "$1")"
+}
 running() { status 2>/dev/null | grep -q '^job .* state=running'; }
 gone() { ! kill -0 "$1" 2>/dev/null; }
 summary() { tail -n 1 "$1"; }
@@ -320,10 +325,10 @@ exact() {
 	begin first
 	for at in 300 600 900 1200; do
 		wait_for "came_to $at"
-		kill -9 "$(pid_of w$((at / 300 % 3)))"
+		strike "w$((at / 300 % 3))"
 	done
 	wait_for 'came_to 1500'
-	kill -9 "$(pid_of shardd)"
+	strike shardd
 	wait_for 'came_to 1800'
 	rm drag/*
 	wait $SUPERVISOR
@@ -336,10 +341,10 @@ exact() {
 	slow 400
 	begin first
 	wait_for 'came_to 500'
-	kill -9 "$(pid_of ps1)"
+	strike ps1
 	wait_for "grep -q '^rollback ' run/state/job.log"
 	wait_for 'came_to 700'
-	kill -9 "$(pid_of ps0)"
+	strike ps0
 	wait_for 'running && [ "$(status | grep "^job " | field incarnation)" -eq 3 ]'
 	[ ! -e run/state/intent ]
 	rm drag/*
@@ -402,7 +407,7 @@ exact() {
 	came_to 200
 	kill -0 "$node"
 	kill -9 "$node"
-	wait_for 'pid=$(pid_of w0) && [ -n "$pid" ] && [ "$pid" != 0 ] && [ "$pid" != '"$node"' ]'
+	wait_for 'pid=$(pid_of w0) && [ -n "$pid" ] && [ "$pid" != '"$node"' ]'
 	rm drag/*
 	wait $SUPERVISOR
 	exact "$(summary first.out | field checkpoint)" 2000 1
@@ -423,7 +428,7 @@ exact() {
 	slow 400
 	begin first
 	wait_for 'came_to 200'
-	kill -9 "$(pid_of w0)"
+	strike w0
 	rm drag/*
 	local code=0
 	wait $SUPERVISOR || code=$?
@@ -438,7 +443,7 @@ exact() {
 	slow 400
 	begin first
 	wait_for running
-	wait_for '[ "$(pid_of w1)" != 0 ] && [ "$(ps -o ni= -p $(pid_of w1) | tr -d " ")" = 3 ]'
+	wait_for '[ -n "$(pid_of w1)" ] && [ "$(ps -o ni= -p $(pid_of w1) | tr -d " ")" = 3 ]'
 	tr '\0' '\n' <"/proc/$(pid_of w1)/environ" | grep -qx NODE_WAS=w1
 	[ "$(ps -o comm= -p "$(pid_of w1)")" = worker ]
 }
@@ -515,7 +520,7 @@ exact() {
 	rm fail
 	old=$(pid_of w1)
 	touch restart
-	wait_for '[ "$(pid_of w1)" != 0 ] && [ "$(pid_of w1)" != '"$old"' ]'
+	wait_for '[ -n "$(pid_of w1)" ] && [ "$(pid_of w1)" != '"$old"' ]'
 	rm drag/*
 	wait $SUPERVISOR
 	exact "$(summary first.out | field checkpoint)" 2000 1

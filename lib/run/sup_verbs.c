@@ -161,7 +161,10 @@ static void put_node(struct supervisor *s, struct sup_node *n, struct request *r
 	record_add(&o, "role", sup_role_name(n->role));
 	record_add(&o, "id", n->id);
 	record_add(&o, "state", node_stage_name(n->stage));
-	record_add_u64(&o, "pid", (uint64_t)n->pid);
+	if (n->pid > 0)
+		record_add_u64(&o, "pid", (uint64_t)n->pid);
+	else
+		record_add(&o, "pid", ""); /* never 0: kill(1) takes that for a whole group */
 	record_add_u64(&o, "restarts", n->restarts);
 	record_add_real(&o, "size", m ? (double)m->size : NAN);
 	record_add_seconds(&o, "time", m ? m->mean_short : NAN);

@@ -195,8 +195,11 @@ static void the_rest_of_the_group_is_killed(void **state)
 	pid_t parent = start("sleep 60 & echo $!; wait", NULL);
 	wait_for(runs, &r);
 	for (int i = 0; i < 2000; i++) {
-		if (fs_read_file(logfile, 100, &text, NULL, NULL) == 0 && text[0])
-			break;
+		if (fs_read_file(logfile, 100, &text, NULL, NULL) == 0) {
+			if (text[0])
+				break;
+			free(text);
+		}
 		clock_sleep(0.01);
 	}
 	pid_t left = (pid_t)atoi(text);
