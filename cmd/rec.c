@@ -432,6 +432,16 @@ static void unescape(char *s)
 	*to = '\0';
 }
 
+/* The first key that stands twice, or NULL: a record could not hold both columns. */
+static const char *doubled(char **key, size_t count)
+{
+	for (size_t i = 1; i < count; i++)
+		for (size_t j = 0; j < i; j++)
+			if (strcmp(key[i], key[j]) == 0)
+				return key[i];
+	return NULL;
+}
+
 static int take_header(char *line, size_t len, char **key, size_t *count, const char *place,
 		       struct error *err)
 {
@@ -447,7 +457,8 @@ static int take_header(char *line, size_t len, char **key, size_t *count, const 
 			return error_set(err, ERROR_DATA, place,
 					 "'%.80s' is no key (a-z, 0-9, -): name the columns instead",
 					 key[i]);
-	return 0;
+	const char *twice = doubled(key, *count);
+	return twice ? error_set(err, ERROR_DATA, place, "column '%.80s' stands twice", twice) : 0;
 }
 
 static int each_row(const char *type, char *line, char **key, size_t count, const char *place,
@@ -592,11 +603,17 @@ static int run(char **arg, int count, struct error *err)
 	if (strcmp(command, "from-tsv") == 0) {
 		if (job.count < 1)
 			return usage(err, "from-tsv needs the type");
-		return check_names(job.arg, job.count, err) == 0
-			       ? from_tsv(job.arg, job.count, err)
-			       : -1;
+		if (check_names(job.arg, job.count, err) != 0)
+			return -1;
+		const char *twice = doubled(job.arg + 1, (size_t)job.count - 1);
+		if (twice)
+			return error_set(err, ERROR_USAGE, twice, "stands twice");
+		return from_tsv(job.arg, job.count, err);
 	}
 	if (strcmp(command, "from-json") == 0)
+		if (default_type && !is_name(default_type))
+			return error_set(err, ERROR_USAGE, "--type", "'%.80s' is no name",
+					 default_type);
 		return job.count == 0 ? from_json(err) : usage(err, "from-json takes no operand");
 	if (strcmp(command, "where") == 0) {
 		struct condition c;

@@ -170,3 +170,14 @@ for line in open("json"): json.loads(line)'
 	[[ $output == *"No space left"* ]]
 	run -0 bash -c 'rec json <in 2>err | head -1; [ ! -s err ]'
 }
+
+@test "no key twice in what is written, and a type that is none is bad usage" {
+	printf 'a\ta\n1\t2\n' >in
+	run -65 rec from-tsv t <in
+	[ "$output" = "rec: stdin:1: column 'a' stands twice" ]
+	run -64 rec from-tsv t a b a <in
+	[[ $output == *"a: stands twice"* ]]
+	run -0 rec from-tsv a a <<<1
+	[ "$output" = "a a=1" ]
+	run -64 rec from-json -T 'X y' </dev/null
+}
