@@ -610,11 +610,12 @@ static int run(char **arg, int count, struct error *err)
 			return error_set(err, ERROR_USAGE, twice, "stands twice");
 		return from_tsv(job.arg, job.count, err);
 	}
-	if (strcmp(command, "from-json") == 0)
+	if (strcmp(command, "from-json") == 0) {
 		if (default_type && !is_name(default_type))
 			return error_set(err, ERROR_USAGE, "--type", "'%.80s' is no name",
 					 default_type);
 		return job.count == 0 ? from_json(err) : usage(err, "from-json takes no operand");
+	}
 	if (strcmp(command, "where") == 0) {
 		struct condition c;
 		if (job.count == 0)
