@@ -30,7 +30,7 @@ SRC_ps    = table store store_file stage fork ps ps_apply
 SRC_gate  = gate units acts effects rows lead lead_cut lead_requests
 SRC_run   = child deadline job jobtext parent place policy prepare process show sup_command sup_course \
 	    sup_cut sup_decide sup_links sup_log sup_mend sup_nodes sup_rollback sup_score sup_verbs \
-	    supervisor
+	    sup_words supervisor
 ROOMS     = base wire data shard stats solve ckpt model work opt ps gate run
 
 # ---- programs: rooms in link order (a room before those it knows), then libraries ----
@@ -125,7 +125,7 @@ ROOMS_unit_stats_window = stats base
 
 # ---- fault tests and benches: check runs their short forms, `make fault` and `make bench` all ----
 FAULTS  = shardd-kill shardd-sync audit-kills
-BENCHES = bs-solve ps-pushpull
+BENCHES = bs-solve ps-pushpull shardd-redis
 
 # ---- check: what runs again under the sanitizers and with clang ----
 CHECK      = pages: $(UNITS:%=unit:%) $(PROGRAMS:%=bats:%) $(FAULTS:%=short:tests/fault/%) \

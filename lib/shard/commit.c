@@ -115,7 +115,7 @@ static void settle_text(struct service *s, struct request *rq, uint64_t number, 
 		verb_refuse(rq, result, &err);
 		return;
 	}
-	service_changed(s);
+	service_changed(s, rq);
 	answer_settle(s, rq);
 }
 

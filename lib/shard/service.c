@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GATHER_GAP 8.0   /* parts of a commit's time without a request that end the gathering */
+#define GATHER_GAP 4.0   /* parts of a commit's time without a request that end the gathering */
 #define GATHER_LIMIT 2.0 /* parts of a commit's time that it lasts at most */
 #define SYNC_SECONDS_MAX 0.001 /* a commit that took longer was held up by others */
 #define RETRY_SECONDS 1.0      /* a lease that is over, and no room to write it down */
@@ -76,11 +76,22 @@ int service_may_change(struct service *s, struct request *rq, size_t bytes)
 	return 0;
 }
 
-void service_changed(struct service *s)
+static void count_client(struct service *s, struct connection *c)
+{
+	uintptr_t before = (uintptr_t)connection_user(c);
+	if (before == s->commit)
+		return;
+	s->clients++;
+	s->clients_back += before != 0 && before == s->commit - 1;
+	connection_set_user(c, (void *)s->commit);
+}
+
+void service_changed(struct service *s, struct request *rq)
 {
 	struct error err;
 	s->is_stirred = 1;
-	s->changes++;
+	if (rq)
+		count_client(s, request_connection(rq));
 	if (s->options.sync == JOURNAL_ALWAYS && journal_commit(s->journal, &err) != 0)
 		service_set_fatal(s, &err); /* the flush hook ends all before an answer leaves */
 }
@@ -208,7 +219,7 @@ static void on_lease(evutil_socket_t fd, short what, void *service)
 	(void)fd;
 	(void)what;
 	while (service_may_change(s, NULL, JOURNAL_LINE_BYTES) && queue_expire(s->queue, 1) > 0)
-		service_changed(s);
+		service_changed(s, NULL);
 	service_arm_lease(s);
 }
 
@@ -229,13 +240,11 @@ void service_arm_lease(struct service *s)
 
 /* ---- a journal that has grown long ---- */
 
-static void on_compacted(evutil_socket_t fd, short what, void *service)
+static void end_compaction(struct service *s)
 {
-	struct service *s = service;
 	struct error err;
-	(void)fd;
-	(void)what;
-	event_free(s->compaction);
+	if (s->compaction)
+		event_free(s->compaction);
 	s->compaction = NULL;
 	if (journal_compact_end(s->journal, &err) == 0)
 		return;
@@ -244,6 +253,13 @@ static void on_compacted(evutil_socket_t fd, short what, void *service)
 	else
 		log_say(LOG_LEVEL_WARNING, "%s: %s; the journal goes on as it is", err.place,
 			err.text);
+}
+
+static void on_compacted(evutil_socket_t fd, short what, void *service)
+{
+	(void)fd;
+	(void)what;
+	end_compaction(service);
 }
 
 static void compact(struct service *s)
@@ -256,23 +272,23 @@ static void compact(struct service *s)
 	}
 	s->compaction = event_new(server_base(s->server), fd, EV_READ, on_compacted, s);
 	if (!s->compaction || event_add(s->compaction, NULL) != 0)
-		journal_compact_end(s->journal, &err); /* waits for the child */
+		end_compaction(s); /* no memory to wait with: it is waited for here */
 }
 
 /* ---- turns ---- */
 
 /* Clients that were answered by the last commit send their next requests one after the other.
- * While they come thick and fast it pays to wait for them, a fraction of what a commit takes, and
- * to have one commit for all. Who is alone does not wait long. */
+ * It pays to wait until all of them are back, a fraction of what a commit takes, and to have one
+ * commit for all. A client that is alone is back already. */
 static void gather(struct service *s)
 {
 	double begin = clock_mono(), last = begin, now = begin;
 	double gap = s->sync_seconds / GATHER_GAP, limit = s->sync_seconds / GATHER_LIMIT;
-	while (now - last <= gap && now - begin <= limit) {
-		uint64_t before = s->changes;
+	while (s->clients_back < s->clients_before && now - last <= gap && now - begin <= limit) {
+		size_t before = s->clients;
 		server_gather(s->server);
 		now = clock_mono();
-		if (s->changes != before)
+		if (s->clients != before)
 			last = now;
 	}
 }
@@ -281,13 +297,15 @@ static int commit(struct service *s, struct error *err)
 {
 	if (s->options.sync != JOURNAL_GROUP || !journal_is_pending(s->journal))
 		return journal_commit(s->journal, err);
-	gather(s);
 	double begin = clock_mono();
 	int result = journal_commit(s->journal, err);
 	double took = clock_mono() - begin;
 	if (took > SYNC_SECONDS_MAX)
 		took = SYNC_SECONDS_MAX;
 	s->sync_seconds += (took - s->sync_seconds) / 8;
+	s->commit++;
+	s->clients_before = s->clients;
+	s->clients = s->clients_back = 0;
 	return result;
 }
 
@@ -295,6 +313,8 @@ static int flush(void *service, struct error *err)
 {
 	struct service *s = service;
 	struct error why;
+	if (s->options.sync == JOURNAL_GROUP && journal_is_pending(s->journal))
+		gather(s);
 	if (s->is_stirred)
 		wait_serve(s);
 	if (!s->is_fatal && commit(s, &why) != 0)
@@ -331,6 +351,7 @@ int service_new(struct service **out, const struct service_options *options, str
 	if (!s)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	s->options = *options;
+	s->commit = 1;
 	if (journal_open(&s->journal, options->dir, options->sync, options->compact_bytes,
 			 err) == 0 &&
 	    make_server(s, err) == 0 &&

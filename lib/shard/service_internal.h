@@ -41,8 +41,11 @@ struct service {
 	struct watcher *watchers;
 	int is_stirred;      /* something changed since the waiters were looked at */
 	int is_fencing;      /* a generation has ended since */
-	uint64_t changes;    /* made by requests */
-	double sync_seconds; /* what a commit takes, lately */
+	/* Commits are numbered from 1; a connection's user pointer is that of its last change. */
+	uintptr_t commit;
+	size_t clients, clients_before; /* with changes in this commit, in the last one */
+	size_t clients_back;            /* of the last one's, with changes in this one */
+	double sync_seconds;            /* what a commit takes, lately */
 	int is_fatal;
 	struct error fatal; /* when is_fatal */
 	int was_full;       /* the journal had no room; said so */
@@ -56,8 +59,9 @@ struct service {
 void service_clock(struct service *s);
 /* Room for a change of so many bytes; answers the request when there is none. */
 int service_may_change(struct service *s, struct request *rq, size_t bytes);
-/* After a change, before its answer: with --sync always it goes to disk now. */
-void service_changed(struct service *s);
+/* After a change, before its answer: with --sync always it goes to disk now. rq (NULL: a lease)
+ * is who asked. */
+void service_changed(struct service *s, struct request *rq);
 void service_set_fatal(struct service *s, const struct error *err);
 void service_adopt(struct service *s, struct queue *q); /* s owns it from now on */
 void service_write_state(void *service, void (*line)(void *arg, const char *line, size_t len),

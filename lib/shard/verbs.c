@@ -55,7 +55,7 @@ static void answer(struct service *s, struct request *rq, enum queue_result resu
 		verb_refuse(rq, result, err);
 		return;
 	}
-	service_changed(s);
+	service_changed(s, rq);
 	request_ok(rq, NULL);
 }
 
@@ -142,7 +142,7 @@ void verb_hello(struct request *rq, void *service)
 		return;
 	}
 	s->is_fencing |= generation > 1;
-	service_changed(s);
+	service_changed(s, rq);
 	answer_hello(s, rq, generation);
 }
 
@@ -159,7 +159,7 @@ int verb_try_get(struct service *s, struct request *rq, const char *worker, uint
 	enum queue_result result = queue_get(s->queue, worker, generation, max, &piece, &err);
 	switch (result) {
 	case QUEUE_OK:
-		service_changed(s);
+		service_changed(s, rq);
 		verb_put_piece(s, rq, &piece);
 		request_ok(rq, NULL);
 		return 1;
@@ -302,6 +302,6 @@ void verb_fail(struct request *rq, void *service)
 		return;
 	}
 	s->is_fencing = 1;
-	service_changed(s);
+	service_changed(s, rq);
 	request_ok(rq, "shards=%llu", (unsigned long long)shards);
 }
