@@ -27,6 +27,7 @@ struct settings {
 	uint32_t part, parts;
 	enum gate_sync sync;
 	uint64_t staleness;
+	char *servers_copy; /* servers point into it */
 	const char *servers[PARTS_MAX];
 	size_t server_count;
 };
@@ -67,11 +68,13 @@ static int parse_part(struct settings *s, struct error *err)
 	return 0;
 }
 
-/* SOCK1,SOCK2,...; the text is argv's and is cut in place. */
+/* SOCK1,SOCK2,...: cut in a copy, because ps(1) shows argv. */
 static int parse_servers(struct settings *s, struct error *err)
 {
-	char *rest = (char *)(size_t)s->servers_text, *one;
+	char *rest = NULL, *one;
 
+	if (s->servers_text && !(rest = s->servers_copy = strdup(s->servers_text)))
+		return error_set(err, ERROR_OS, "--servers", "no memory");
 	while (rest && (one = strsep(&rest, ","))) {
 		if (!*one || s->server_count == PARTS_MAX)
 			return error_set(err, ERROR_USAGE, "--servers",
@@ -405,10 +408,10 @@ int main(int argc, char **argv)
 	int parsed = option_parse(&table, argc, argv, &first, stdout, &err);
 	if (parsed == OPTION_SHOWN)
 		return cmd_end(PROGRAM, 0);
-	if (parsed != 0 || check_settings(&s, first < argc, &err) != 0)
-		return cmd_fail(PROGRAM, &err);
-	raise_descriptors();
-	if (run(&s, &err) != 0)
+	if (parsed == 0)
+		raise_descriptors();
+	if (parsed != 0 || check_settings(&s, first < argc, &err) != 0 || run(&s, &err) != 0)
 		status = cmd_fail(PROGRAM, &err);
+	free(s.servers_copy);
 	return cmd_end(PROGRAM, status);
 }
