@@ -97,8 +97,8 @@ static int read_rows(FILE *in, const char *name, struct rows *all, struct error 
 		}
 	}
 	free(line);
-	if (result == 0 && ferror(in))
-		return error_errno(err, ERROR_IO, name, "read");
+	if (result == 0 && !feof(in)) /* an error of the stream, or no memory for the line */
+		return error_errno(err, errno == ENOMEM ? ERROR_OS : ERROR_IO, name, "read");
 	if (result == 0 && all->count == 0)
 		return error_set(err, ERROR_DATA, name, "no rows");
 	return result;
@@ -128,6 +128,19 @@ static double area(struct rows *all)
 		i = j;
 	}
 	return positives > 0 && negatives > 0 ? wins / (positives * negatives) : NAN;
+}
+
+/* All weights times one power of two, which changes no quotient of them, so that neither sums of
+ * huge ones nor products of tiny ones leave the range of a double. */
+static void scale_weights(struct rows *all)
+{
+	double largest = 0;
+	int exponent;
+	for (size_t i = 0; i < all->count; i++)
+		largest = fmax(largest, all->row[i].weight);
+	(void)frexp(largest, &exponent);
+	for (size_t i = 0; i < all->count && exponent != 0; i++)
+		all->row[i].weight = ldexp(all->row[i].weight, -exponent);
 }
 
 static void print_scores(struct rows *all)
@@ -179,8 +192,10 @@ int main(int argc, char **argv)
 	}
 	if (read_rows(in, name, &all, &err) != 0)
 		status = cmd_fail(PROGRAM, &err);
-	else
+	else {
+		scale_weights(&all);
 		print_scores(&all);
+	}
 	if (!piped)
 		fclose(in);
 	free(all.row);

@@ -110,3 +110,11 @@ near() {
 	[ "$status" = 74 ]
 	grep -q 'standard output' err
 }
+
+@test "weights may be as large or small as a double" {
+	local w
+	for w in 1e308 1e-320; do
+		run -0 auc < <(printf "0.5 1 $w\n0.4 0 $w\n0.6 1 $w\n0.5 0 $w\n")
+		[ "$output" = "auc auc=0.875 logloss=0.601986402 accuracy=0.75 n=4" ]
+	done
+}
