@@ -205,7 +205,7 @@ int record_real_opt(const struct record *r, const char *key, double min, double 
 		    struct error *err)
 {
 	const char *value = record_get(r, key);
-	if (value && number_real(value, min, max, out, NULL, err) != 0)
+	if (value && *value && number_real(value, min, max, out, NULL, err) != 0)
 		return as_data(err, key);
 	return 0;
 }
@@ -222,10 +222,10 @@ int record_u64(const struct record *r, const char *key, uint64_t min, uint64_t m
 int record_real(const struct record *r, const char *key, double min, double max, double *out,
 		struct error *err)
 {
-	const char *value;
+	const char *value = NULL;
 	if (record_text(r, key, &value, err) != 0)
 		return -1;
-	return record_real_opt(r, key, min, max, out, err);
+	return number_real(value, min, max, out, NULL, err) != 0 ? as_data(err, key) : 0;
 }
 
 /* One byte stays free for the newline and one for the NUL. */

@@ -46,7 +46,8 @@ int record_u64(const struct record *r, const char *key, uint64_t min, uint64_t m
 	       struct error *err);
 int record_real(const struct record *r, const char *key, double min, double max, double *out,
 		struct error *err);
-/* A field that may be missing: *out keeps what it holds. Bad values are errors all the same. */
+/* A field that may be missing: *out keeps what it holds. Bad values are errors all the same; an
+ * empty real is one that does not exist (paceline-record(5)) and counts as missing. */
 int record_u64_opt(const struct record *r, const char *key, uint64_t min, uint64_t max,
 		   uint64_t *out, struct error *err);
 int record_real_opt(const struct record *r, const char *key, double min, double max, double *out,

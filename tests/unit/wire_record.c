@@ -118,8 +118,14 @@ static void test_typed_fields(void **state)
 	assert_non_null(strstr(err.text, "gone= is missing"));
 	assert_int_equal(record_u64_opt(&r, "gone", 0, 99, &n, &err), 0);
 	assert_int_equal(record_u64_opt(&r, "bad", 0, 99, &n, &err), -1);
-	assert_int_equal(record_real_opt(&r, "empty", 0, 99, &x, &err), -1);
 	assert_int_equal(n, 7);
+	/* A number that does not exist is written as an empty value. */
+	x = 7;
+	assert_int_equal(record_real_opt(&r, "empty", 0, 99, &x, &err), 0);
+	assert_true(x == 7);
+	assert_int_equal(record_real_opt(&r, "bad", 0, 99, &x, &err), -1);
+	assert_int_equal(record_real(&r, "empty", 0, 99, &x, &err), -1);
+	assert_int_equal(record_u64_opt(&r, "empty", 0, 99, &n, &err), -1);
 }
 
 static void test_write(void **state)
