@@ -9,7 +9,7 @@ setup_more() {
 teardown_more() {
 	local record pid parent
 	[ -z "${SUPERVISOR:-}" ] || kill -9 "$SUPERVISOR" 2>/dev/null || true
-	for record in "$T"/*/state/nodes/*.[0-9]*; do
+	for record in "$T"/*/state/nodes/*.[0-9]* "$T"/state/nodes/*.[0-9]*; do
 		[ -e "$record" ] || continue
 		read -r parent pid < <(sed -n 's/^node .* parent=\([0-9]*\) .* pid=\([0-9]*\) .*/\1 \2/p' "$record")
 		if grep -qs "$T" "/proc/$pid/cmdline"; then kill -9 "$pid"; fi
@@ -446,6 +446,42 @@ exact() {
 	wait_for '[ -n "$(pid_of w1)" ] && [ "$(ps -o ni= -p $(pid_of w1) | tr -d " ")" = 3 ]'
 	tr '\0' '\n' <"/proc/$(pid_of w1)/environ" | grep -qx NODE_WAS=w1
 	[ "$(ps -o comm= -p "$(pid_of w1)")" = worker ]
+}
+
+@test "a drag file for one process of a node only" {
+	job
+	slow 400
+	echo 'drag pace=399' >drag/w1.1
+	begin first
+	strike w1
+	wait_for 'pid=$(pid_of w1) && [ -n "$pid" ] && tr "\0" " " <"/proc/$pid/cmdline" | grep -q "drag/w1\.1 "'
+	tr '\0' ' ' <"/proc/$(pid_of w0)/cmdline" | grep -q 'drag/w0 '
+}
+
+@test "nodes that run are not adopted under another run directory" {
+	job
+	slow 300
+	begin first --state-dir "$T/state"
+	wait_for running
+	kill -9 $SUPERVISOR
+	wait $SUPERVISOR || true
+	run trainctl run job.env --run-dir "$T/other" --state-dir "$T/state"
+	[ "$status" -eq 78 ] && [[ $output == *"with the run directory $T/run"* ]]
+	begin second --state-dir "$T/state"
+	rm drag/*
+	wait $SUPERVISOR
+}
+
+@test "INIT: another job's checkpoint, whose parameters it starts with" {
+	job EPOCHS=3
+	run run_job
+	[ "$status" -eq 0 ]
+	from=$(echo "$output" | tail -n 1 | field checkpoint)
+	run run_job --fresh --set INIT="$from"
+	[ "$status" -eq 78 ] && [ -d "$from" ]
+	run trainctl run job.env --run-dir "$T/run2" --set INIT="$from"
+	[ "$status" -eq 0 ]
+	! grep -q '^row iteration=1 .* loss=0.69' <<<"$output"
 }
 
 # ---- course ----

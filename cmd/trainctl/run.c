@@ -147,7 +147,7 @@ static int make_ready(const struct job *job, const struct place *place, const st
 	if (call->fresh && running)
 		return error_set(err, ERROR_TEMPFAIL, place->state,
 				 "--fresh, but %s of this job still runs: stop it first", id);
-	if (call->fresh && (prepare_fresh(place, err) != 0 || place_make(place, err) != 0))
+	if (call->fresh && (prepare_fresh(job, place, err) != 0 || place_make(place, err) != 0))
 		return -1;
 	int result = prepare(job, place, running, on_progress, NULL, samples, err);
 	clear_bar();

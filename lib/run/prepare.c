@@ -19,6 +19,26 @@ static const char *given(const char *text)
 
 /* ---- is it the same job? ---- */
 
+/* Nodes that run are reached by their sockets, so they must be where they were. */
+static int same_run_dir(const struct place *place, int running, struct error *err)
+{
+	char path[PLACE_MAX], *text;
+	place_state(place, "run-dir", path);
+	if (running && fs_read_file(path, PLACE_MAX, &text, NULL, NULL) == 0) {
+		text[strcspn(text, "\n")] = '\0';
+		int same = strcmp(text, place->run) == 0;
+		if (!same)
+			error_set(err, ERROR_CONFIG, place->run,
+				  "nodes of this job run with the run directory %.200s", text);
+		free(text);
+		if (!same)
+			return -1;
+	}
+	char line[PLACE_MAX];
+	int n = snprintf(line, sizeof line, "%s\n", place->run);
+	return fs_replace_file(path, line, (size_t)n, err);
+}
+
 static int compare(const struct job *job, const struct place *place, int running,
 		   struct error *err)
 {
@@ -154,7 +174,8 @@ int prepare(const struct job *job, const struct place *place, int running,
 {
 	char path[PLACE_MAX];
 	struct schema *wanted = NULL, *schema = NULL;
-	if (compare(job, place, running, err) != 0 || wanted_schema(job, &wanted, err) != 0)
+	if (compare(job, place, running, err) != 0 || same_run_dir(place, running, err) != 0 ||
+	    wanted_schema(job, &wanted, err) != 0)
 		return -1;
 	place_state(place, "schema", path);
 	int saved = access(path, F_OK) == 0, result = 0;
@@ -171,12 +192,16 @@ int prepare(const struct job *job, const struct place *place, int running,
 
 /* ---- starting over ---- */
 
-int prepare_fresh(const struct place *place, struct error *err)
+int prepare_fresh(const struct job *job, const struct place *place, struct error *err)
 {
 	static const char *const ours[] = {"summary", "intent", "nodes",  "journal", "checkpoints",
 					   "schema",  "model",	"layout", "job.env", "job.log",
-					   "logs"};
+					   "logs",    "run-dir"};
 	char path[PLACE_MAX];
+	place_state(place, "checkpoints/", path);
+	if (strncmp(job->init, path, strlen(path)) == 0)
+		return error_set(err, ERROR_CONFIG, job->init,
+				 "INIT is a checkpoint of the run that --fresh would remove: move it");
 	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
 		place_state(place, ours[i], path);
 		if (fs_remove_tree(path, err) != 0)

@@ -20,7 +20,7 @@ int prepare(const struct job *job, const struct place *place, int running,
 
 /* Removes what an earlier run left in the state directory, but nothing else that may lie there, and
  * not the indexes, which are the data's. */
-int prepare_fresh(const struct place *place, struct error *err);
+int prepare_fresh(const struct job *job, const struct place *place, struct error *err);
 
 /* Whether anything of the job runs, by its records; id (65 bytes) is one that does. */
 int prepare_running(const struct place *place, char *id);

@@ -188,8 +188,12 @@ void sup_node_kill(struct sup_node *n);                 /* it comes back: not a 
 int sup_nodes_off(const struct sup_node *first, size_t count);
 struct sup_node *sup_node_find(struct supervisor *s, const char *id);
 const char *sup_role_name(enum sup_role role);
+
+/* ---- sup_words.c ---- */
 void sup_node_log_path(const struct sup_node *n, char *out);
+void sup_log_rotate(const struct sup_node *n);
 void sup_logs_rotate(struct supervisor *s);
+void sup_last_words(const struct sup_node *n);
 
 /* ---- sup_command.c ---- */
 /* The argument vector of a node; one block, to be freed. NULL: err says why. */

@@ -182,6 +182,8 @@ static void worker_words(struct words *w, const struct sup_node *n)
 	add_state(w, s, "--model-file", "model");
 	add_count(w, "--batch", share + (n->index < job->batch % job->workers));
 	add_text(w, "--bad-rows", job->bad_rows);
+	/* It sits out a rollback as long as we do. */
+	add_real(w, "--wait", deadline_seconds(DEADLINE_READY));
 	add_drag(w, n);
 }
 

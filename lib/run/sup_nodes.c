@@ -12,17 +12,12 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LOG_BYTES_MAX (8u << 20) /* at a launch; then the log becomes ID.log.1 */
-#define LOG_BYTES_RUNNING (64u << 20)
-#define WORDS_MAX 4096           /* of a node's last words */
 
 static const char *const role_name[] = {"shardd", "monitor", "server", "worker"};
 
@@ -56,81 +51,6 @@ static void lock_path(const struct sup_node *n, char *out)
 	char name[128];
 	snprintf(name, sizeof name, "nodes/%s.lock", n->id);
 	place_state(&n->sup->place, name, out);
-}
-
-void sup_node_log_path(const struct sup_node *n, char *out)
-{
-	char name[128];
-	snprintf(name, sizeof name, "logs/%s.log", n->id);
-	place_state(&n->sup->place, name, out);
-}
-
-/* ---- logs ---- */
-
-static void rotate_at_launch(const struct sup_node *n)
-{
-	char path[PLACE_MAX], older[PLACE_MAX + 2];
-	struct stat st;
-	sup_node_log_path(n, path);
-	if (stat(path, &st) != 0 || st.st_size < (off_t)LOG_BYTES_MAX)
-		return;
-	snprintf(older, sizeof older, "%s.1", path);
-	rename(path, older);
-}
-
-/* While a node runs its log can't be renamed (it holds the file): copied, then cut to nothing. The
- * node appends, so it goes on at the new end; lines written in between are lost. */
-void sup_logs_rotate(struct supervisor *s)
-{
-	for (size_t i = 0; i < s->node_count; i++) {
-		char path[PLACE_MAX], older[PLACE_MAX + 2];
-		struct stat st;
-		sup_node_log_path(&s->node[i], path);
-		if (stat(path, &st) != 0 || st.st_size < (off_t)LOG_BYTES_RUNNING)
-			continue;
-		snprintf(older, sizeof older, "%s.1", path);
-		int in = open(path, O_RDWR | O_CLOEXEC);
-		int out = open(older, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-		if (in >= 0 && out >= 0) {
-			while (copy_file_range(in, NULL, out, NULL, LOG_BYTES_RUNNING, 0) > 0)
-				;
-			if (ftruncate(in, 0) != 0)
-				log_say(LOG_LEVEL_WARNING, "%s: %s", path, strerror(errno));
-		}
-		if (in >= 0)
-			close(in);
-		if (out >= 0)
-			close(out);
-	}
-}
-
-/* The last lines that a node wrote, to people: each as a line of its own. */
-static void last_words(const struct sup_node *n)
-{
-	char path[PLACE_MAX], words[WORDS_MAX + 1];
-	sup_node_log_path(n, path);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	off_t size = lseek(fd, 0, SEEK_END);
-	off_t from = size > WORDS_MAX ? size - WORDS_MAX : 0;
-	ssize_t got = pread(fd, words, WORDS_MAX, from);
-	close(fd);
-	if (got <= 0) {
-		log_say(LOG_LEVEL_ERROR, "%s said nothing; its log is %s", n->id, path);
-		return;
-	}
-	words[got] = '\0';
-	char *start = words + got;
-	int lines = 0;
-	for (; start > words; start--)
-		if (start[-1] == '\n' && start < words + got && ++lines == 10)
-			break;
-	log_say(LOG_LEVEL_ERROR, "last words of %s:", n->id);
-	for (char *save = NULL, *line = strtok_r(start, "\n", &save); line;
-	     line = strtok_r(NULL, "\n", &save))
-		log_say(LOG_LEVEL_ERROR, "  %s", line);
-	log_say(LOG_LEVEL_ERROR, "whole log of %s: %s", n->id, path);
 }
 
 /* ---- watching ---- */
@@ -226,7 +146,7 @@ static int launch(struct sup_node *n, struct error *err)
 	record_path(n, n->life, record);
 	sup_node_log_path(n, log);
 	lock_path(n, lock);
-	rotate_at_launch(n);
+	sup_log_rotate(n);
 	struct launch l = {.id = n->id,
 			   .life = n->life,
 			   .record = record,
@@ -368,7 +288,7 @@ static int within_limit(struct sup_node *n)
 			 (unsigned long long)n->in_a_row, (unsigned long long)s->job->restarts);
 		return 1;
 	}
-	last_words(n);
+	sup_last_words(n);
 	sup_fail(s, policy_end_status(&n->end), "%s: %s, %llu times in a row (RESTARTS)", n->id,
 		 text, (unsigned long long)n->in_a_row);
 	return 0;
@@ -395,7 +315,7 @@ static void fail(struct sup_node *n)
 {
 	char text[128];
 	policy_end_text(&n->end, text, sizeof text);
-	last_words(n);
+	sup_last_words(n);
 	sup_fail(n->sup, policy_end_status(&n->end), "%s: %s, which would happen again", n->id,
 		 text);
 }
