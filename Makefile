@@ -124,7 +124,7 @@ LIBS_unit_stats_monitor = -levent
 ROOMS_unit_stats_window = stats base
 
 # ---- fault tests and benches: check runs their short forms, `make fault` and `make bench` all ----
-FAULTS  = shardd-kill shardd-sync audit-kills
+FAULTS  = shardd-kill shardd-sync audit-kills job-storm
 BENCHES = bs-solve ps-pushpull shardd-redis
 
 # ---- check: what runs again under the sanitizers and with clang ----

@@ -136,7 +136,8 @@ struct supervisor {
 	double row_at;       /* at= of the last row */
 	uint64_t row_samples; /* of the lead at the last row */
 	int row_waits;       /* for shardd's count */
-	int tick_stat, tick_snapshot, tick_members;
+	int tick_snapshot, tick_members;
+	unsigned ticks;
 	struct snapshot snapshot, filling;
 	int snapshot_bad;
 	/* decisions */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SNAPSHOT_TICKS 4  /* between two looks at the monitor */
 #define WAIT_SECONDS 30.0 /* `stat wait=`: asked again after this long */
 
 /* ---- shardd ---- */
@@ -300,7 +301,8 @@ void sup_course_tick(struct supervisor *s)
 {
 	if (s->phase < PHASE_STOPPING) {
 		sup_ask_stat(s);
-		ask_snapshot(s);
+		if (s->ticks++ % SNAPSHOT_TICKS == 0)
+			ask_snapshot(s); /* a record a node */
 	}
 	if (s->phase == PHASE_RUNNING && s->stat.known) {
 		fill_row(s);

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TICK_SECONDS 1.0
+#define TICK_SECONDS 0.25
 #define PERIOD_SECONDS_MIN 0.02
 #define READY_SECONDS 0.1 /* between questions whether a worker is a member yet */
 #define STEPS_MAX 64 /* phases passed in one turn */
@@ -371,7 +371,7 @@ static void on_periodic(evutil_socket_t fd, short what, void *arg)
 static double period(const struct job *job)
 {
 	const double every[] = {job->every, job->checkpoint_every, job->eval_every, job->max_time};
-	double shortest = TICK_SECONDS;
+	double shortest = 1;
 	for (size_t i = 0; i < sizeof every / sizeof *every; i++)
 		if (every[i] > 0 && every[i] / 4 < shortest)
 			shortest = every[i] / 4;
