@@ -114,10 +114,10 @@ static int reserve_keys(struct batch *b, size_t keys, struct error *err)
 			return -1;
 		b->key_room = room;
 	}
-	if (b->has_value && keys > b->value_room) {
-		if (grow(&b->value, room, sizeof(float), err) < 0)
+	if (b->has_value && b->value_room < b->key_room) {
+		if (grow(&b->value, b->key_room, sizeof(float), err) < 0)
 			return -1;
-		b->value_room = room;
+		b->value_room = b->key_room;
 	}
 	return 0;
 }

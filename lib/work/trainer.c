@@ -257,15 +257,15 @@ static int join(struct trainer *t, struct error *err)
 	return WORK_OK;
 }
 
-/* Asks shardd for more when less than half of what may be held is left, and takes its answer: at
- * once when there is one, after waiting when there is no whole batch in hand. *dry: WORK_WAIT or
+/* Asks shardd for more when there is no whole batch in hand, or half of what may be held at most, and
+ * takes its answer: at once when there is one, after waiting when there is no whole batch in hand. *dry: WORK_WAIT or
  * WORK_END as shardd said; then it is not asked again. */
 static int stock_up(struct trainer *t, int *dry, struct error *err)
 {
 	uint64_t size = t->size * t->accum, most = size * t->options.ahead;
 	uint64_t held = feed_held(t->feed);
 	struct piece piece;
-	if (!*dry && held * 2 <= most) {
+	if (!*dry && (held < size || held * 2 <= most)) {
 		int result = shards_ask(t->shards, most - held, 0, err);
 		if (result != WORK_OK)
 			return result;

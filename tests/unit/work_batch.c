@@ -116,8 +116,9 @@ static void ranges(void **unused)
 	assert_int_equal(b.range[0].length, 15);
 	batch_add_range(&b, 8, 115, 5);
 	batch_add_range(&b, 7, 0, 1);
-	assert_int_equal(b.range_count, 3);
-	assert_int_equal(b.positions, 21);
+	batch_add_range(&b, 7, 2, 1); /* not right behind it */
+	assert_int_equal(b.range_count, 4);
+	assert_int_equal(b.positions, 22);
 	while (batch_takes_range(&b, 9, 0, 1))
 		batch_add_range(&b, 9 + b.range_count, 0, 1);
 	assert_int_equal(b.range_count, BATCH_RANGES_MAX);

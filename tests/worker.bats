@@ -1,0 +1,420 @@
+#!/usr/bin/env bats
+load helper
+
+# 1000 rows: x1 and the category c say most of the label.
+make_csv() {
+	awk -v rows="${1:-1000}" 'BEGIN { srand(7); print "label,x1,x2,c,d"
+		for (i = 0; i < rows; i++) { x = rand() * 4 - 2; c = int(rand() * 5)
+			z = 3 * x + (c == 2 ? 3 : -1)
+			print (rand() < 1 / (1 + exp(-z))) "," x "," rand() ",c" c ",d" i % 50 } }' >data.csv
+}
+CSV=(--data data.csv --format csv --label label --dense x1,x2 --sparse c,d --dense-scale none)
+
+audit_layout() {
+	printf 'layout version=1 seed=1\ntable name=audit width=1 rows=%d zero-columns=1 scale=0 update=add export=dense\n' \
+		"${1:-1000}" >layout
+}
+lr_layout() {
+	printf '%s\n' 'layout version=1 seed=1' 'tensor name=bias rows=1 cols=1 init=zero scale=0' \
+		'tensor name=dense.weight rows=2 cols=1 init=zero scale=0' \
+		'table name=keys width=1 rows=1048576 zero-columns=1 scale=0' >layout
+}
+
+# queue [ARG...]: shardd with 1000 samples; servers N [ARG...]: parts of ps-server.
+queue() {
+	start shardd shardd -s "$T/shardd.sock" -j "$T/journal" -n 1000 -b 60 -m 4 "$@"
+	SHARDD=$PID
+	ready "$T/shardd.sock"
+}
+servers() {
+	local n=$1 i others=
+	shift
+	SERVERS=$T/ps0.sock
+	for ((i = 1; i < n; i++)); do
+		start "ps$i" ps-server -s "$T/ps$i.sock" --id "ps$i" --part "$i/$n" --layout layout "$@"
+		SERVERS+=,$T/ps$i.sock
+		others+=${others:+,}$T/ps$i.sock
+	done
+	start ps0 ps-server -s "$T/ps0.sock" --id ps0 --part "0/$n" --layout layout \
+		--shards "$T/shardd.sock" ${others:+--servers "$others"} "$@"
+	ready "$T/ps0.sock"
+}
+# work ID [ARG...]: a worker in the background.
+work() {
+	local id=$1
+	shift
+	start "$id" worker --id "$id" --shards "$T/shardd.sock" --servers "$SERVERS" --batch 20 \
+		--wait 10 "${CSV[@]}" "$@"
+}
+all_done() {
+	wait_for '[[ $(ask shardd.sock stat) == *" todo=0 doing=0 "*" held=0 "* ]]'
+}
+finish() {
+	all_done
+	ask ps0.sock "cut path=$T/ck" | grep -q "^ok path="
+	ask ps0.sock finish | grep -q ^ok
+}
+# Waits for a worker; its exit status in $status.
+ended() {
+	status=0
+	wait_for "! kill -0 $1 2>/dev/null"
+	wait "$1" || status=$?
+}
+# The different values in the exported audit tensor, one a line.
+audit_values() {
+	ckpt export ck audit.safetensors
+	local head
+	head=$(od -An -t u8 -N 8 audit.safetensors)
+	od -An -v -t f4 -w4 -j $((head + 8)) audit.safetensors | tr -d ' ' | sort | uniq -c |
+		awk '{ print $1 "x" $2 }'
+}
+
+@test "help, version, usage" {
+	run worker --help
+	[ "$status" -eq 0 ]
+	[[ $output == *--shards* && $output == *"(default 60"* || $output == *60* ]]
+	run worker --version
+	[ "$status" -eq 0 ]
+	run worker
+	[ "$status" -eq 64 ]
+	[[ $output == *--servers* ]]
+	run worker --batch 0
+	[ "$status" -eq 64 ]
+	run worker --id w0 --shards s --servers p "--data=x"
+	[ "$status" -eq 64 ]
+	[[ $output == *--schema* ]]
+	run worker --id w0 surplus
+	[ "$status" -eq 64 ]
+}
+
+@test "models that can't be: each says why, 78" {
+	make_csv
+	run worker --id w0 --shards s --servers p "${CSV[@]}" --model svm
+	[ "$status" -eq 78 ]
+	[[ $output == *svm*"lr, wdl, audit"* ]]
+	printf '1 1:0.5 7:2\n0 3:1\n' >rows.svm
+	run worker --id w0 --shards s --servers p --data rows.svm --format libsvm --model wdl
+	[ "$status" -eq 78 ]
+	[[ $output == *libsvm* ]]
+	run worker --id w0 --shards s --servers p "${CSV[@]}" --model wdl --hidden 4,x
+	[ "$status" -eq 78 ]
+	[[ $output == *'"x"'* ]]
+	printf 'model version=1 name=lr dense-inputs=13 fields=26 embed=16 hidden= hash-bits=20 l2=0 seed=1 samples=9\n' >model
+	run worker --id w0 --shards s --servers p "${CSV[@]}" --model-file model
+	[ "$status" -eq 78 ]
+	[[ $output == *model:*13* ]]
+	printf 'model version=1 name=lr dense-inputs=13' >model
+	run worker --id w0 --shards s --servers p "${CSV[@]}" --model ./model
+	[ "$status" -eq 65 ]
+	[[ $output == *model:* ]]
+}
+
+@test "data that are not there or wrong: file, line and column" {
+	run worker --id w0 --shards s --servers p --data none.csv --format csv --label l --dense x
+	[ "$status" -eq 66 ]
+	[[ $output == *none.csv* ]]
+	make_csv
+	run worker --id w0 --shards s --servers p --data data.csv --format csv --label label --dense x9
+	[ "$status" -eq 65 ]
+	[[ $output == *data.csv:1:*x9* ]]
+	printf 'schema version=1 form' >schema
+	run worker --id w0 --shards s --servers p --data data.csv --schema schema
+	[ "$status" -eq 65 ]
+	[[ $output == *schema:1* ]]
+}
+
+@test "nobody there: 69, and whom it missed" {
+	make_csv
+	run worker --id w0 --shards "$T/no.sock" --servers "$T/no.sock" "${CSV[@]}" --wait 0.2
+	[ "$status" -eq 69 ]
+	[[ $output == *no.sock* ]]
+	queue
+	run worker --id w0 --shards "$T/shardd.sock" --servers "$T/nops.sock" "${CSV[@]}" --wait 0.2
+	[ "$status" -eq 69 ]
+	[[ $output == *nops.sock* ]]
+	# what it held is back
+	[[ $(ask shardd.sock stat) == *" doing=0 "* ]]
+}
+
+@test "two workers, two servers: lr learns, every sample once an epoch" {
+	make_csv
+	lr_layout
+	queue -e 4 --shuffle samples
+	servers 2 --optimizer adagrad --lr 0.3
+	work w0
+	W0=$PID
+	work w1
+	W1=$PID
+	finish
+	ended "$W0"
+	[ "$status" -eq 0 ]
+	ended "$W1"
+	[ "$status" -eq 0 ]
+	[[ $(ask shardd.sock stat) == *" samples-done=4000 samples-repeated=0 "* ]]
+	# the weight of x1, which says much, against that of x2, which says nothing
+	ckpt export ck lr.safetensors
+	head=$(od -An -t u8 -N 8 lr.safetensors)
+	at=$(dd if=lr.safetensors bs=1 skip=8 count=$((head)) 2>/dev/null |
+		sed 's/.*"dense.weight"[^}]*"data_offsets":[^0-9]*\([0-9]*\).*/\1/')
+	od -An -t f4 -j $((head + 8 + at)) -N 8 lr.safetensors |
+		awk '{ exit !($1 > 1 && $1 > 4 * ($2 < 0 ? -$2 : $2)) }'
+}
+
+@test "audit: exact under bsp, ssp and asp, whatever the batch sizes" {
+	make_csv
+	audit_layout
+	for sync in bsp ssp:1 asp; do
+		T2=$T/${sync%:*} # a colon would mean something to socat
+		mkdir "$T2"
+		(
+			T=$T2
+			cp data.csv layout "$T"
+			cd "$T"
+			PIDS=()
+			trap 'kill "${PIDS[@]}" 2>/dev/null || true' EXIT
+			queue -e 3 --shuffle samples
+			servers 3 --sync "$sync"
+			work w0 --model audit
+			work w1 --model audit --batch 7
+			work w2 --model audit --batch 64 --ahead 1
+			finish
+			[ "$(audit_values)" = 1000x3 ]
+		)
+	done
+}
+
+@test "SIGTERM: the batch is finished, the rest goes back, exit 0" {
+	make_csv
+	audit_layout
+	queue -e 2
+	servers 2
+	echo 'drag delay=0.05' >drag
+	work w0 --model audit --drag "$T/drag"
+	worker=$PID
+	wait_for '[[ $(ask ps0.sock stat) == *" iteration="[1-9]* ]]'
+	kill -TERM "$worker"
+	ended "$worker"
+	[ "$status" -eq 0 ]
+	[[ $(ask shardd.sock stat) == *" doing=0 "* ]]
+	[[ $(ask shardd.sock stat) != *" todo=0 "* ]]
+	work w1 --model audit
+	finish
+	[ "$(audit_values)" = 1000x2 ]
+}
+
+@test "SIGTERM ends waiting for daemons, at the barrier's door and at the end" {
+	make_csv
+	audit_layout
+	SERVERS=$T/ps0.sock
+	work w0 --model audit
+	sleep_pid=$PID
+	kill -TERM "$sleep_pid"
+	ended "$sleep_pid"
+	[ "$status" -eq 0 ] || [ "$status" -eq 143 ] # before it could be caught
+	queue
+	servers 1
+	work w1 --model audit
+	worker=$PID
+	all_done
+	wait_for '[[ $(ask ps0.sock members) == *"state=ended"* ]]'
+	kill -TERM "$worker"
+	ended "$worker"
+	[ "$status" -eq 0 ]
+}
+
+@test "a person's fail, and shardd killed: workers start over or resume, nothing twice" {
+	make_csv
+	audit_layout
+	queue -e 2
+	servers 2
+	echo 'drag delay=0.02' >drag
+	work w0 --model audit --drag "$T/drag"
+	W0=$PID
+	work w1 --model audit --drag "$T/drag"
+	W1=$PID
+	wait_for '[[ $(ask ps0.sock stat) == *" iteration="[1-9]* ]]'
+	ask shardd.sock 'fail worker=w0' | grep -q ^ok
+	wait_for 'grep -q "starting over" w0.err'
+	kill -9 "$SHARDD"
+	queue
+	rm drag
+	finish
+	ended "$W0"
+	[ "$status" -eq 0 ]
+	ended "$W1"
+	[ "$status" -eq 0 ]
+	[ "$(audit_values)" = 1000x2 ]
+}
+
+@test "a worker killed: fenced as the supervisor does it, its rows are trained once" {
+	make_csv
+	audit_layout
+	queue -e 1
+	servers 2
+	echo 'drag delay=0.02' >drag
+	work w0 --model audit --drag "$T/drag"
+	W0=$PID
+	work w1 --model audit
+	wait_for '[[ $(ask ps0.sock stat) == *" iteration="[1-9]* ]]'
+	kill -9 "$W0"
+	gen=$(ask shardd.sock 'who worker=w0' | sed -n 's/^ok generation=//p')
+	ask ps0.sock "fence worker=w0 generation=$gen" | grep -q ^ok
+	ask shardd.sock 'fail worker=w0' | grep -q ^ok
+	work w0 --model audit
+	finish
+	[ "$(audit_values)" = 1000x1 ]
+}
+
+@test "adjust-bs: obeyed by all in one iteration, and logged" {
+	make_csv
+	audit_layout
+	queue -e 8
+	servers 1
+	echo 'drag delay=0.01' >drag
+	work w0 --model audit --drag "$T/drag" --log w0.log
+	work w1 --model audit --drag "$T/drag" --log w1.log
+	wait_for '[[ $(ask ps0.sock members) == *w0*state=active*w1*state=active* ]]'
+	a='action kind=adjust-bs id=w0 size=9 accum=3'
+	b='action kind=adjust-bs id=w1 size=31 accum=1'
+	printf 'act bytes=%d\n%s\n%s\n' $((${#a} + ${#b} + 2)) "$a" "$b" |
+		socat -t 5 - UNIX-CONNECT:ps0.sock | grep -q '^ok iteration='
+	wait_for '[ -s w0.log ] && [ -s w1.log ]'
+	rm drag
+	finish
+	grep -q '^applied kind=adjust-bs id=w0 size=9 accum=3 iteration=' w0.log
+	grep -q '^applied kind=adjust-bs id=w1 size=31 accum=1 iteration=' w1.log
+	[ "$(sed 's/.*\(iteration=[0-9]*\).*/\1/' w0.log | head -1)" = \
+		"$(sed 's/.*\(iteration=[0-9]*\).*/\1/' w1.log | head -1)" ]
+	[ "$(audit_values)" = 1000x8 ]
+}
+
+@test "reports to the monitor; the drag file sets the pace" {
+	make_csv
+	audit_layout
+	queue
+	servers 1
+	printf 'paceline role=bpt-monitor version=1\n' >greeting
+	start monitor socat -u UNIX-LISTEN:"$T/mon.sock",fork OPEN:"$T/bpt.log",creat,append
+	wait_for '[ -S mon.sock ]'
+	echo 'drag delay=0.01 pace=1000' >drag
+	work w0 --model audit --monitor "$T/mon.sock" --drag "$T/drag"
+	finish
+	wait_for '[ "$(grep -c "^bpt " bpt.log)" -ge 50 ]'
+	! grep -v '^bpt role=worker id=w0 iter=[0-9]* time=[0-9.]* size=[0-9]* at=[0-9.]* compute=[0-9.]* comm=[0-9.]* wait=[0-9.]*$' bpt.log
+	# size/pace + delay at least
+	! sed 's/.* time=\([0-9.]*\) size=\([0-9]*\) .*/\1 \2/' bpt.log |
+		awk '$1 < $2 / 1000 + 0.01 - 0.00001 { print; found = 1 } END { exit !found }'
+}
+
+@test "a drag file that says nothing sensible is told once and not obeyed" {
+	make_csv
+	audit_layout
+	queue
+	servers 1
+	echo 'drag delay=soon' >drag
+	work w0 --model audit --drag "$T/drag"
+	finish
+	[ "$(grep -c 'drag: .*soon' w0.err)" -eq 1 ]
+}
+
+@test "a bad row stops the worker: 65 with its place, and nothing is kept; or it is skipped" {
+	make_csv
+	sed -i '701s/^[01]/maybe/' data.csv
+	audit_layout
+	queue
+	servers 1
+	CSV=(--data data.csv --format csv --label label --dense x1 --sparse c --dense-scale none)
+	work w0 --model audit
+	ended "$PID"
+	[ "$status" -eq 65 ]
+	grep -q 'data.csv:701:1: ' w0.err
+	[[ $(ask shardd.sock stat) == *" doing=0 "* ]]
+	work w0 --model audit --bad-rows skip:1
+	finish
+	[ "$(audit_values)" = "$(printf '1x0\n999x1')" ]
+	wait "$PID"
+	grep -q '1 bad rows were skipped.*data.csv:701:1' w0.err
+}
+
+@test "other data, other servers: 78" {
+	make_csv 900
+	audit_layout
+	queue
+	servers 1
+	work w0 --model audit
+	ended "$PID"
+	[ "$status" -eq 78 ]
+	grep -q '1000 samples.*900 rows' w0.err
+	make_csv 1000
+	work w1 --model lr
+	ended "$PID"
+	[ "$status" -eq 78 ]
+	grep -q 'another model' w1.err
+	SERVERS=$T/ps0.sock,$T/ps0.sock
+	work w2 --model audit
+	ended "$PID"
+	[ "$status" -eq 78 ]
+	grep -q 'part 0/1, not 0/2' w2.err
+}
+
+@test "a loss that is no number: 65 and what it means" {
+	make_csv
+	sed -i '11,900s/,[^,]*,/,3e38,/' data.csv
+	lr_layout
+	queue
+	servers 1 --optimizer sgd --lr 1e9
+	work w0
+	ended "$PID"
+	[ "$status" -eq 65 ]
+	grep -q 'not a number in iteration' w0.err
+	grep -q 'LR' w0.err
+}
+
+@test "wdl: kernels are measured once and remembered" {
+	make_csv
+	cat >layout <<-END
+		layout version=1 seed=1
+		tensor name=bias rows=1 cols=1 init=zero scale=0
+		tensor name=dense.weight rows=2 cols=1 init=zero scale=0
+		tensor name=hidden1.weight rows=8 cols=10 init=normal scale=0.4
+		tensor name=hidden1.bias rows=8 cols=1 init=zero scale=0
+		tensor name=output.weight rows=1 cols=8 init=normal scale=0.4
+		table name=keys width=5 rows=1048576 zero-columns=1 scale=0.1
+	END
+	queue
+	servers 2
+	run worker --blas-probe
+	[ "$status" -eq 0 ]
+	[[ $output =~ ^[0-9]+\.[0-9]+$ ]]
+	work w0 --model wdl --embed 4 --hidden 8 --blas-cache "$T/cache/blas"
+	worker=$PID
+	finish
+	ended "$worker"
+	[ "$status" -eq 0 ]
+	grep -q '^blas machine=[0-9a-f]* kernel=[A-Za-z]* gflops=' cache/blas
+	cp cache/blas before
+	# whoever comes next reads it, and it stays as it is
+	work w1 --model wdl --embed 4 --hidden 8 --blas-cache "$T/cache/blas"
+	ended "$PID"
+	[ "$status" -eq 0 ]
+	cmp before cache/blas
+	# a place that can't be written to is no trouble
+	work w2 --model wdl --embed 4 --hidden 8 --blas-cache /proc/none/blas
+	ended "$PID"
+	[ "$status" -eq 0 ]
+}
+
+@test "libsvm rows: lr with values" {
+	awk 'BEGIN { srand(3); for (i = 0; i < 1000; i++) { x = rand() * 2 - 1
+		print (x > 0) " 1:" x " " 2 + int(rand() * 9) ":1" } }' >rows.svm
+	printf '%s\n' 'layout version=1 seed=1' 'tensor name=bias rows=1 cols=1 init=zero scale=0' \
+		'table name=keys width=1 rows=1048576 zero-columns=1 scale=0' >layout
+	queue -e 2
+	servers 1 --lr 0.5
+	CSV=(--data rows.svm --format libsvm)
+	work w0
+	worker=$PID
+	finish
+	ended "$worker"
+	[ "$status" -eq 0 ]
+}
