@@ -108,7 +108,8 @@ info name=pending value=42 age=10.000000" ]
 		'history id=../../x' 'history id=w0 last=0' 'snapshot bytes=5'
 	[ "$(grep -c '^err code=' <<<"$output")" -ge 8 ]
 	[[ $output == *"err code=unknown-request"* ]]
-	{ printf 'info name=half value=1'; } | socat - UNIX-CONNECT:m.sock >/dev/null
+	printf 'snapshot\ninfo name=half value=1' | socat -t 5 - UNIX-CONNECT:m.sock >out
+	[[ $(tail -1 out) == "err code=bad-request"*newline ]]
 	{ printf 'info name=long value='; head -c 100000 /dev/zero | tr '\0' x; echo; } |
 		socat - UNIX-CONNECT:m.sock >/dev/null || true
 	head -c 65536 /dev/urandom | socat - UNIX-CONNECT:m.sock >/dev/null || true

@@ -357,9 +357,11 @@ static size_t read_once(struct connection *c)
 	piece[count++] = (struct iovec){input + kept, INPUT_ROOM - kept};
 	ssize_t n = receive(c, piece, count);
 	if (n <= 0) {
-		if (n == 0 && !connection_is_hung_up(c))
+		if (n == 0 && !connection_is_hung_up(c)) {
+			if (kept > 0 && !c->payload)
+				refuse(c, NULL, "bad-request", "the input ends without a newline");
 			connection_end(c);
-		else if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK))
+		} else if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK))
 			connection_lose(c);
 		return 0;
 	}

@@ -136,10 +136,11 @@ static void test_half_lines(void **state)
 		 (unsigned long long)sum_of("hello world", 11));
 	hear(c, expected);
 	hear(c, "ok n=13");
-	/* Half a line, then the end: nothing is done, nothing is said. */
+	/* Half a line, then the end: nothing is done, and that is said. */
 	say(c, "echo n=1\necho n=");
 	shutdown(call_fd(c), SHUT_WR);
 	hear(c, "ok n=1");
+	hear(c, "err code=bad-request");
 	hear_closed(c);
 	call_close(c);
 	assert_int_equal(daemon_stop(pid), 0);
