@@ -44,7 +44,8 @@ int trainctl_parse(const struct option_table *table, int argc, char **argv, cons
 					 what ? "more than one " : "takes no argument",
 					 what ? what : "", argv[first]);
 		*operand = argv[first];
-		argc -= first; /* argv[0] is the operand now, where the program's name is expected */
+		argc -= first; /* argv[0] is the operand now, where the program's name is expected
+				*/
 		argv += first;
 	}
 }

@@ -19,9 +19,11 @@ struct question {
 static const struct {
 	const char *key, *head;
 	int width;
-} node_columns[] = {{"role", "ROLE", 8},	{"id", "ID", 12},     {"state", "STATE", 9},
-		    {"pid", "PID", 8},		{"restarts", "RESTARTS", 8}, {"size", "SIZE", 7},
-		    {"time", "TIME", 10},	{"speed", "SPEED", 10}, {"ratio", "RATIO", 7}};
+} node_columns[] = {{"role", "ROLE", 8},         {"id", "ID", 12},
+		    {"state", "STATE", 9},       {"pid", "PID", 8},
+		    {"restarts", "RESTARTS", 8}, {"size", "SIZE", 7},
+		    {"time", "TIME", 10},        {"speed", "SPEED", 10},
+		    {"ratio", "RATIO", 7}};
 
 static const char *value(const struct record *r, const char *key)
 {
@@ -89,10 +91,19 @@ static int ask(const struct question *q, int argc, char **argv)
 {
 	const char *job = NULL, *run_dir = NULL;
 	char name[64], socket[PLACE_MAX];
-	const struct option_row rows[] = {
-		{"job", 'j', OPTION_ID, &job, "NAME", "the job, in its usual place", 0, 0, NULL, NULL},
-		{"run-dir", 'd', OPTION_TEXT, &run_dir, "DIR", "the job's run directory", 0, 0, NULL, NULL},
-		{0}};
+	const struct option_row rows[] = {{.name = "job",
+					   .letter = 'j',
+					   .kind = OPTION_ID,
+					   .target = &job,
+					   .arg = "NAME",
+					   .help = "the job, in its usual place"},
+					  {.name = "run-dir",
+					   .letter = 'd',
+					   .kind = OPTION_TEXT,
+					   .target = &run_dir,
+					   .arg = "DIR",
+					   .help = "the job's run directory"},
+					  {0}};
 	snprintf(name, sizeof name, PROGRAM " %s", q->name);
 	struct option_table table = {name, "-j NAME | --run-dir DIR", q->about, rows, NULL};
 	struct place place;
@@ -119,18 +130,16 @@ int trainctl_status(int argc, char **argv)
 
 int trainctl_stop(int argc, char **argv)
 {
-	const struct question q = {"stop", "Makes a checkpoint and stops the job; waits for it.",
-				   "stop",
-				   deadline_seconds(DEADLINE_CUT) + 4 * deadline_seconds(DEADLINE_STOP),
-				   show_records};
+	const struct question q = {
+		"stop", "Makes a checkpoint and stops the job; waits for it.", "stop",
+		deadline_seconds(DEADLINE_CUT) + 4 * deadline_seconds(DEADLINE_STOP), show_records};
 	return ask(&q, argc, argv);
 }
 
 int trainctl_checkpoint(int argc, char **argv)
 {
-	const struct question q = {"checkpoint", "Makes a checkpoint now and says where.",
-				   "checkpoint",
-				   deadline_seconds(DEADLINE_CUT) + deadline_seconds(DEADLINE_ANSWER),
-				   show_records};
+	const struct question q = {
+		"checkpoint", "Makes a checkpoint now and says where.", "checkpoint",
+		deadline_seconds(DEADLINE_CUT) + deadline_seconds(DEADLINE_ANSWER), show_records};
 	return ask(&q, argc, argv);
 }

@@ -17,9 +17,9 @@
 #define NAME PROGRAM " run"
 
 struct screen {
-	int terminal;   /* stdout is one: a bar, columns */
-	int bar;        /* a bar stands in the last line */
-	double shown;   /* clock_mono() of the last progress line */
+	int terminal; /* stdout is one: a bar, columns */
+	int bar;      /* a bar stands in the last line */
+	double shown; /* clock_mono() of the last progress line */
 };
 
 static struct screen screen;
@@ -87,7 +87,8 @@ static void on_row(const struct run_row *row, void *arg)
 	on_tick(row, arg);
 }
 
-static void on_progress(const char *what, const char *path, uint64_t done, uint64_t total, void *arg)
+static void on_progress(const char *what, const char *path, uint64_t done, uint64_t total,
+			void *arg)
 {
 	char text[512];
 	double now = clock_mono();
@@ -213,11 +214,35 @@ int trainctl_run(int argc, char **argv)
 	char deadlines[2048] = "Deadlines:\n";
 	deadline_text(deadlines + strlen(deadlines), sizeof deadlines - strlen(deadlines));
 	const struct option_row rows[] = {
-		{"set", 's', OPTION_LIST, &call.set, "KEY=VALUE", "one key of the job file, again and again", 0, 0, NULL, NULL},
-		{"run-dir", 'd', OPTION_TEXT, &call.run_dir, "DIR", "sockets ($RUNTIME_DIRECTORY, or $XDG_RUNTIME_DIR/paceline/JOB)", 0, 0, NULL, NULL},
-		{"state-dir", 0, OPTION_TEXT, &call.state_dir, "DIR", "state (RUN-DIR/state, $STATE_DIRECTORY, or $XDG_STATE_HOME/paceline/JOB)", 0, 0, NULL, NULL},
-		{"fresh", 0, OPTION_FLAG, &call.fresh, NULL, "forget the state of an earlier run", 0, 0, NULL, NULL},
-		{"report-every", 0, OPTION_SECONDS, &call.report_every, "S", "seconds between rows, after the early ones", 0.1, 1e6, NULL, NULL},
+		{.name = "set",
+		 .letter = 's',
+		 .kind = OPTION_LIST,
+		 .target = &call.set,
+		 .arg = "KEY=VALUE",
+		 .help = "one key of the job file, again and again"},
+		{.name = "run-dir",
+		 .letter = 'd',
+		 .kind = OPTION_TEXT,
+		 .target = &call.run_dir,
+		 .arg = "DIR",
+		 .help = "sockets ($RUNTIME_DIRECTORY, or $XDG_RUNTIME_DIR/paceline/JOB)"},
+		{.name = "state-dir",
+		 .kind = OPTION_TEXT,
+		 .target = &call.state_dir,
+		 .arg = "DIR",
+		 .help = "state (RUN-DIR/state, $STATE_DIRECTORY, or "
+			 "$XDG_STATE_HOME/paceline/JOB)"},
+		{.name = "fresh",
+		 .kind = OPTION_FLAG,
+		 .target = &call.fresh,
+		 .help = "forget the state of an earlier run"},
+		{.name = "report-every",
+		 .kind = OPTION_SECONDS,
+		 .target = &call.report_every,
+		 .arg = "S",
+		 .help = "seconds between rows, after the early ones",
+		 .min = 0.1,
+		 .max = 1e6},
 		{0}};
 	struct option_table table = {NAME, "JOB.env [OPTION]...",
 				     "Starts a job, or goes on with it, until its end.", rows,

@@ -38,8 +38,8 @@ static int find(struct filter *f, struct error *err)
 		for (const struct solution *s = solution_table(); s->name; s++)
 			snprintf(known + strlen(known), sizeof known - strlen(known), " %s",
 				 s->name);
-		return error_set(err, ERROR_USAGE, f->name,
-				 "is no solution (%s) and no executable", known + 1);
+		return error_set(err, ERROR_USAGE, f->name, "is no solution (%s) and no executable",
+				 known + 1);
 	}
 	for (size_t i = 0; f->built_in && i < f->set.count; i++)
 		if (solution_options_set(&f->options, f->set.item[i], err) != 0)
@@ -91,7 +91,12 @@ int trainctl_solve(int argc, char **argv)
 {
 	static struct filter f;
 	const struct option_row rows[] = {
-		{"option", 'o', OPTION_LIST, &f.set, "KEY=VALUE", "batch=, lambda=, pending=; to an executable as an argument", 0, 0, NULL, NULL},
+		{.name = "option",
+		 .letter = 'o',
+		 .kind = OPTION_LIST,
+		 .target = &f.set,
+		 .arg = "KEY=VALUE",
+		 .help = "batch=, lambda=, pending=; to an executable as an argument"},
 		{0}};
 	const struct option_table table = {
 		PROGRAM " solve", "NAME [-o KEY=VALUE]... < snapshot > actions",
@@ -181,9 +186,12 @@ static int replay(const char *path, const char *solution, struct error *err)
 int trainctl_replay(int argc, char **argv)
 {
 	const char *solution = NULL;
-	const struct option_row rows[] = {
-		{"solution", 0, OPTION_TEXT, &solution, "NAME", "another than the one that decided then", 0, 0, NULL, NULL},
-		{0}};
+	const struct option_row rows[] = {{.name = "solution",
+					   .kind = OPTION_TEXT,
+					   .target = &solution,
+					   .arg = "NAME",
+					   .help = "another than the one that decided then"},
+					  {0}};
 	const struct option_table table = {PROGRAM " replay", "LOG [--solution NAME]",
 					   "Lets a built-in solution decide again on the snapshots "
 					   "of a job's log.",

@@ -159,7 +159,8 @@ static int input_fd(const struct child_options *o, struct error *err)
 	int fd = memfd_create("input", MFD_CLOEXEC);
 	if (fd < 0)
 		return error_errno(err, ERROR_OS, o->argv[0], "memfd");
-	if (o->input_bytes > 0 && fs_write_all(fd, o->input, o->input_bytes, o->argv[0], err) != 0) {
+	if (o->input_bytes > 0 &&
+	    fs_write_all(fd, o->input, o->input_bytes, o->argv[0], err) != 0) {
 		close(fd);
 		return -1;
 	}

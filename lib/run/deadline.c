@@ -8,12 +8,14 @@ static const struct {
 	double seconds;
 	const char *what;
 } table[DEADLINES] = {
-	[DEADLINE_READY] = {"ready", 600, "a started daemon answers; then it is killed and started again"},
+	[DEADLINE_READY] = {"ready", 600,
+			    "a started daemon answers; then it is killed and started again"},
 	[DEADLINE_ANSWER] = {"answer", 30, "a daemon answers; then its connection is made anew"},
 	[DEADLINE_CUT] = {"checkpoint", 900, "a checkpoint is written; then it is tried again"},
 	[DEADLINE_ACT] = {"actions", 120, "actions reach the workers; then they are dropped"},
 	[DEADLINE_STOP] = {"stop", 10, "a node ends after SIGTERM; then SIGKILL"},
-	[DEADLINE_FINISH] = {"finish", 60, "workers leave after the final checkpoint; then SIGTERM"},
+	[DEADLINE_FINISH] = {"finish", 60,
+			     "workers leave after the final checkpoint; then SIGTERM"},
 	[DEADLINE_SOLUTION] = {"solution", 10, "an executable SOLUTION decides; then it is killed"},
 	[DEADLINE_SCORE] = {"score", 3600, "predict and auc score TEST; then they are killed"},
 	[DEADLINE_ADOPT] = {"adopt", 5, "a node found while it is being started is known"},

@@ -23,7 +23,7 @@ enum kind { ID, TEXT, CHOICE, COUNT, REAL, NUMBERS, FILES, PATH, SYNC, BAD_ROWS 
 struct row {
 	const char *key;
 	enum kind kind;
-	size_t at; /* offset in struct job */
+	size_t at;         /* offset in struct job */
 	const char *given; /* default, as text; NULL: must be given or is found in job_finish() */
 	double min, max;
 	const char *choices;
@@ -216,8 +216,7 @@ static int sync_check(const char *value, const char *place, struct error *err)
 			 strcmp(value, "allreduce") == 0 ? " (allreduce is not there yet)" : "");
 }
 
-static int bad_rows_check(struct job *job, const char *value, const char *place,
-			  struct error *err)
+static int bad_rows_check(struct job *job, const char *value, const char *place, struct error *err)
 {
 	uint64_t most = 0;
 	if (strcmp(value, "stop") != 0 && prefixed_count(value, "skip", UINT64_MAX, &most) != 0)
@@ -249,8 +248,8 @@ static int number_store(struct job *job, const struct row *row, const char *valu
 	snprintf(what, sizeof what, "%.400s: %s", place, row->key);
 	if (row->kind == COUNT)
 		result = number_u64(value, (uint64_t)row->min,
-				    row->max > 0 ? (uint64_t)row->max : UINT64_MAX,
-				    field(job, row), what, err);
+				    row->max > 0 ? (uint64_t)row->max : UINT64_MAX, field(job, row),
+				    what, err);
 	else
 		result = number_real(value, row->min, row->max, field(job, row), what, err);
 	if (result != 0 && err)
@@ -367,13 +366,12 @@ int job_set_text(struct job *job, const char *assignment, struct error *err)
 	char key[JOBTEXT_KEY_MAX];
 	const char *equals = strchr(assignment, '=');
 	if (!equals || equals == assignment || (size_t)(equals - assignment) >= sizeof key)
-		return error_set(err, ERROR_USAGE, "--set", "'%.80s' is not KEY=VALUE",
-				 assignment);
+		return error_set(err, ERROR_USAGE, "--set", "'%.80s' is not KEY=VALUE", assignment);
 	memcpy(key, assignment, (size_t)(equals - assignment));
 	key[equals - assignment] = '\0';
 	if (strlen(equals + 1) >= JOBTEXT_VALUE_MAX || strchr(equals + 1, '\n'))
-		return error_set(err, ERROR_USAGE, "--set", "value of %s is too long or has a "
-							     "newline", key);
+		return error_set(err, ERROR_USAGE, "--set",
+				 "value of %s is too long or has a newline", key);
 	return job_set(job, key, equals + 1, "--set", err);
 }
 
@@ -425,9 +423,9 @@ static int absolute_list(struct job_list *list, struct error *err)
 
 static const char *guess_format(const char *path)
 {
-	static const char *const guess[][2] = {{".csv", "csv"},       {".tsv", "criteo"},
-					       {".svm", "libsvm"},    {".libsvm", "libsvm"},
-					       {".ffm", "libsvm"},    {".libffm", "libsvm"}};
+	static const char *const guess[][2] = {{".csv", "csv"},    {".tsv", "criteo"},
+					       {".svm", "libsvm"}, {".libsvm", "libsvm"},
+					       {".ffm", "libsvm"}, {".libffm", "libsvm"}};
 	size_t len = strlen(path);
 	if (len > 3 && strcmp(path + len - 3, ".gz") == 0)
 		len -= 3;
@@ -444,7 +442,10 @@ static double default_lr(const char *optimizer)
 	static const struct {
 		const char *name;
 		double lr;
-	} defaults[] = {{"sgd", 0.1}, {"momentum", 0.01}, {"adagrad", 0.05}, {"adam", 0.001},
+	} defaults[] = {{"sgd", 0.1},
+			{"momentum", 0.01},
+			{"adagrad", 0.05},
+			{"adam", 0.001},
 			{"ftrl", 0.1}};
 	for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++)
 		if (strcmp(defaults[i].name, optimizer) == 0)
@@ -463,8 +464,7 @@ static int finish_format(struct job *job, const char *path, struct error *err)
 		if (text_set(&job->format, format, path, err) != 0)
 			return -1;
 	}
-	if (strcmp(job->format, "csv") != 0 &&
-	    (job->label[0] || job->weight[0]))
+	if (strcmp(job->format, "csv") != 0 && (job->label[0] || job->weight[0]))
 		return error_set(err, ERROR_CONFIG, path,
 				 "LABEL and WEIGHT name columns of a csv; FORMAT is %s",
 				 job->format);

@@ -18,20 +18,20 @@ struct job_list {
 };
 
 struct job {
-	char *name;                  /* JOB */
+	char *name; /* JOB */
 	/* data */
-	struct job_list data, test;  /* absolute paths */
-	char *format;                /* criteo | csv | libsvm; "" until job_finish() */
+	struct job_list data, test; /* absolute paths */
+	char *format;               /* criteo | csv | libsvm; "" until job_finish() */
 	char *label, *positive, *negative, *weight; /* "" when not given */
-	char *dense, *sparse;        /* lists of columns, as schema.h wants them; "" when not given */
-	char *dense_scale;           /* log-z | z | none */
-	char *bad_rows;              /* stop | skip:N */
-	uint64_t bad_rows_max;       /* N of skip:N; 0: stop */
+	char *dense, *sparse;  /* lists of columns, as schema.h wants them; "" when not given */
+	char *dense_scale;     /* log-z | z | none */
+	char *bad_rows;        /* stop | skip:N */
+	uint64_t bad_rows_max; /* N of skip:N; 0: stop */
 	/* model and optimiser */
 	char *model, *optimizer, *init;
 	uint64_t embed, hash_bits;
-	struct job_list hidden;      /* whole numbers >= 1 */
-	double l2, lr;               /* lr NaN until job_finish() */
+	struct job_list hidden; /* whole numbers >= 1 */
+	double l2, lr;          /* lr NaN until job_finish() */
 	/* course */
 	uint64_t batch, batches_per_shard, epochs, seed, shard_retries;
 	char *shuffle;               /* none | shards | samples */
@@ -39,13 +39,13 @@ struct job {
 	uint64_t patience;           /* evaluations, 0: any number */
 	/* nodes */
 	uint64_t workers, servers, restarts;
-	char *sync;                  /* bsp | ssp:N | asp, as given */
+	char *sync; /* bsp | ssp:N | asp, as given */
 	char *launch_worker, *launch_server, *drag;
 	/* decisions */
-	char *solution;              /* a name, or the path of an executable */
+	char *solution; /* a name, or the path of an executable */
 	double every, shorter, longer, lambda;
 	/* checkpoints */
-	double checkpoint_every;     /* seconds, 0: only at the end */
+	double checkpoint_every; /* seconds, 0: only at the end */
 	uint64_t keep;
 };
 

@@ -57,8 +57,7 @@ static const char *take_double(const char *p, const char *end, char *out, size_t
 	return NULL;
 }
 
-static const char *take_bare(const char *p, const char *end, char *out, size_t *n,
-			     const char **why)
+static const char *take_bare(const char *p, const char *end, char *out, size_t *n, const char **why)
 {
 	const char *start = p;
 	while (p < end && !strchr(bare_special, *p))

@@ -299,7 +299,7 @@ static void become_node(const struct spec *spec, int gate)
 {
 	/* The service manager's talk is with the supervisor. */
 	static const char *const not_yours[] = {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",
-						"LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"};
+						"LISTEN_FDS",    "LISTEN_PID",    "LISTEN_FDNAMES"};
 	char word;
 	for (size_t i = 0; i < sizeof not_yours / sizeof *not_yours; i++)
 		unsetenv(not_yours[i]);

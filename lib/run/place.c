@@ -80,7 +80,8 @@ int place_resolve(struct place *p, const char *job, const char *run_dir, const c
 		  const struct place_environment *env, struct error *err)
 {
 	if (!job && !given(run_dir))
-		return error_set(err, ERROR_USAGE, NULL, "which job? give -j NAME or --run-dir DIR");
+		return error_set(err, ERROR_USAGE, NULL,
+				 "which job? give -j NAME or --run-dir DIR");
 	if (!job)
 		job = "";
 	if (resolve_run(p, job, run_dir, env, err) != 0 || absolute(p->run, err) != 0)
@@ -88,7 +89,8 @@ int place_resolve(struct place *p, const char *job, const char *run_dir, const c
 	if (resolve_state(p, job, given(run_dir) ? p->run : NULL, state_dir, env, err) != 0 ||
 	    absolute(p->state, err) != 0)
 		return -1;
-	/* The longest socket is the monitor's; the wire room puts ".lock" behind it for its lock. */
+	/* The longest socket is the monitor's; the wire room puts ".lock" behind it for its lock.
+	 */
 	if (strlen(p->run) + sizeof "/bpt-monitor.sock" > PLACE_SOCKET_MAX)
 		return error_set(err, ERROR_CONFIG, p->run,
 				 "run directory too long for a socket (%d bytes at most): choose "

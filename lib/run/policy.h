@@ -2,7 +2,8 @@
  * policy: what a node's end means and what is done about it.  Pure: tables only.
  *
  * Classes by exit status as in architecture: 69, 71, 74, 75 and death by KILL, TERM, HUP, PIPE
- * (and an end nobody saw) may go well next time; everything else would fail again and stops the job.
+ * (and an end nobody saw) may go well next time; everything else would fail again and stops the
+ * job.
  */
 #ifndef PACELINE_RUN_POLICY_H
 #define PACELINE_RUN_POLICY_H
@@ -22,7 +23,8 @@ enum end_class policy_class(const struct node_end *end);
 const char *policy_class_name(enum end_class c);
 /* "exit status 65", "signal 9 (Killed)", "an end that nobody saw" into out. */
 void policy_end_text(const struct node_end *end, char *out, size_t out_max);
-/* Exit status that the job ends with when this end stops it: the status itself, 128 + signal, or 70. */
+/* Exit status that the job ends with when this end stops it: the status itself, 128 + signal,
+ * or 70. */
 int policy_end_status(const struct node_end *end);
 
 /* Seconds before relaunch number n in a row (from 1): 0.1, doubling, 5 at most. */
@@ -41,25 +43,25 @@ enum node_stage {
 };
 
 enum node_event {
-	EVENT_LAUNCHED,   /* by us just now, or found running */
+	EVENT_LAUNCHED, /* by us just now, or found running */
 	EVENT_ANSWERS,
-	EVENT_ENDED,      /* clean or retryable */
-	EVENT_ENDED_BAD,  /* unretryable */
+	EVENT_ENDED,     /* clean or retryable */
+	EVENT_ENDED_BAD, /* unretryable */
 	EVENT_MENDED,
 	EVENT_PAUSE_OVER,
-	EVENT_STOP,       /* we want it gone */
+	EVENT_STOP, /* we want it gone */
 	EVENTS
 };
 
 enum node_action {
 	DO_NOTHING,
-	DO_TELL,   /* that it is ready */
-	DO_MEND,   /* worker: fence, fail; server: roll back; others: nothing to mend */
-	DO_FAIL,   /* the job is over */
+	DO_TELL, /* that it is ready */
+	DO_MEND, /* worker: fence, fail; server: roll back; others: nothing to mend */
+	DO_FAIL, /* the job is over */
 	DO_PAUSE,
 	DO_LAUNCH,
 	DO_SIGNAL,
-	DO_GONE    /* ended as we wanted */
+	DO_GONE /* ended as we wanted */
 };
 
 /* *stage is changed. A pair that the table does not know is ERROR_SOFTWARE with both names. */

@@ -39,8 +39,7 @@ static int same_run_dir(const struct place *place, int running, struct error *er
 	return fs_replace_file(path, line, (size_t)n, err);
 }
 
-static int compare(const struct job *job, const struct place *place, int running,
-		   struct error *err)
+static int compare(const struct job *job, const struct place *place, int running, struct error *err)
 {
 	char path[PLACE_MAX];
 	const char *key;
@@ -91,8 +90,8 @@ static int saved_schema(const char *path, const struct schema *wanted, struct sc
 		return 0;
 	schema_free(*saved);
 	*saved = NULL;
-	return error_set(err, ERROR_CONFIG, path, "does not fit the job (%.300s); --fresh starts over",
-			 why.text);
+	return error_set(err, ERROR_CONFIG, path,
+			 "does not fit the job (%.300s); --fresh starts over", why.text);
 }
 
 static int open_data(const struct job *job, const struct place *place, const struct schema *schema,
@@ -194,14 +193,15 @@ int prepare(const struct job *job, const struct place *place, int running,
 
 int prepare_fresh(const struct job *job, const struct place *place, struct error *err)
 {
-	static const char *const ours[] = {"summary", "intent", "nodes",  "journal", "checkpoints",
-					   "schema",  "model",	"layout", "job.env", "job.log",
-					   "logs",    "run-dir"};
+	static const char *const ours[] = {"summary",     "intent",  "nodes", "journal",
+					   "checkpoints", "schema",  "model", "layout",
+					   "job.env",     "job.log", "logs",  "run-dir"};
 	char path[PLACE_MAX];
 	place_state(place, "checkpoints/", path);
 	if (strncmp(job->init, path, strlen(path)) == 0)
-		return error_set(err, ERROR_CONFIG, job->init,
-				 "INIT is a checkpoint of the run that --fresh would remove: move it");
+		return error_set(
+			err, ERROR_CONFIG, job->init,
+			"INIT is a checkpoint of the run that --fresh would remove: move it");
 	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
 		place_state(place, ours[i], path);
 		if (fs_remove_tree(path, err) != 0)

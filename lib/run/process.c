@@ -16,7 +16,8 @@ int process_start(pid_t pid, uint64_t *start)
 	snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
 	if (pid <= 0 || fs_read_file(path, 4096, &text, NULL, NULL) != 0)
 		return -1;
-	/* "PID (NAME) STATE ..." where NAME may hold anything: fields are counted from the last ")". */
+	/* "PID (NAME) STATE ..." where NAME may hold anything: fields are counted from the last
+	 * ")". */
 	char *p = strrchr(text, ')');
 	int result = -1;
 	if (p && p[1] == ' ' && p[2] != 'Z' && p[2] != 'X') {

@@ -1,8 +1,8 @@
 /*
  * process: processes that may not be our children, told apart for certain.
  *
- * A pid alone names whoever has it now.  Pid, start time (clock ticks since boot, /proc/PID/stat) and
- * boot id together name one process for ever; that is what node records keep.
+ * A pid alone names whoever has it now.  Pid, start time (clock ticks since boot, /proc/PID/stat)
+ * and boot id together name one process for ever; that is what node records keep.
  */
 #ifndef PACELINE_RUN_PROCESS_H
 #define PACELINE_RUN_PROCESS_H

@@ -31,7 +31,7 @@ enum sup_phase {
 	PHASE_SERVERS,   /* servers start and answer */
 	PHASE_FIRST_CUT, /* so that there always is a cut to go back to */
 	PHASE_RUNNING,
-	PHASE_WINDING,   /* workers end early */
+	PHASE_WINDING, /* workers end early */
 	PHASE_LAST_CUT,
 	PHASE_FINISHING, /* workers leave by themselves */
 	PHASE_STOPPING,  /* everything off */
@@ -65,16 +65,16 @@ struct sup_node {
 	uint32_t index; /* within its role */
 	char id[65];
 	enum node_stage stage;
-	uint64_t life;  /* of the process that runs, or ran last */
-	uint64_t lives; /* processes started so far: the next life's number */
+	uint64_t life;               /* of the process that runs, or ran last */
+	uint64_t lives;              /* processes started so far: the next life's number */
 	uint64_t in_a_row, restarts; /* failures since it last did well; processes but the first */
-	int asked;      /* its end was asked for: no failure of its own */
+	int asked;                   /* its end was asked for: no failure of its own */
 	int stop_signal;
 	pid_t parent, pid; /* 0: not known (yet) */
 	uint64_t start;
-	int orphan;     /* its parent is gone: the node itself is watched */
-	int fd;         /* what is watched */
-	double since;   /* clock_mono() of the launch */
+	int orphan;   /* its parent is gone: the node itself is watched */
+	int fd;       /* what is watched */
+	double since; /* clock_mono() of the launch */
 	struct event *watch, *timer, *deadline;
 	enum mend_step mend;
 	uint64_t generation;
@@ -116,7 +116,7 @@ struct supervisor {
 	char cut[PLACE_MAX]; /* what servers restore; "": none */
 	int stat_asked, load_asked, loaded;
 	uint64_t incarnation;
-	double not_before;   /* clock_mono(): backoff of the servers */
+	double not_before; /* clock_mono(): backoff of the servers */
 	/* checkpoints */
 	char making[PLACE_MAX], latest[PLACE_MAX];
 	int cut_pending, cut_done;
@@ -125,17 +125,17 @@ struct supervisor {
 	struct sup_request *checkpoint_waiters, *stop_waiters, *watchers;
 	/* the end */
 	int wait_pending, all_done, last_asked, last_known, finish_asked;
-	double finish_at;    /* clock_mono(): workers were told */
-	char held[1024];     /* ids of held shards */
+	double finish_at; /* clock_mono(): workers were told */
+	char held[1024];  /* ids of held shards */
 	int fail_status;
-	int interrupted;     /* SIGINT or SIGTERM */
-	int by_request;      /* `stop` */
+	int interrupted; /* SIGINT or SIGTERM */
+	int by_request;  /* `stop` */
 	/* what is known of the course */
 	struct sup_stat stat;
 	struct run_row row;
-	double row_at;       /* at= of the last row */
+	double row_at;        /* at= of the last row */
 	uint64_t row_samples; /* of the lead at the last row */
-	int row_waits;       /* for shardd's count */
+	int row_waits;        /* for shardd's count */
 	int tick_snapshot, tick_members;
 	unsigned ticks;
 	struct snapshot snapshot, filling;
@@ -149,7 +149,7 @@ struct supervisor {
 	/* scores */
 	struct child *scorer;
 	double score_at;
-	int scored;          /* of the end */
+	int scored; /* of the end */
 	double auc, logloss, best_auc;
 	uint64_t without_gain;
 	char score_of[PLACE_MAX];
@@ -183,9 +183,9 @@ void sup_nodes_free(struct supervisor *s);
 /* What runs of an earlier supervisor; returns how many nodes, or -1. */
 int sup_nodes_adopt(struct supervisor *s, struct error *err);
 void sup_node_event(struct sup_node *n, enum node_event event);
-void sup_node_want(struct sup_node *n);                 /* launches it when it is off */
-void sup_node_stop(struct sup_node *n, int signal);     /* 0: it will go by itself */
-void sup_node_kill(struct sup_node *n);                 /* it comes back: not a failure of its own */
+void sup_node_want(struct sup_node *n);             /* launches it when it is off */
+void sup_node_stop(struct sup_node *n, int signal); /* 0: it will go by itself */
+void sup_node_kill(struct sup_node *n);             /* it comes back: not a failure of its own */
 int sup_nodes_off(const struct sup_node *first, size_t count);
 struct sup_node *sup_node_find(struct supervisor *s, const char *id);
 const char *sup_role_name(enum sup_role role);

@@ -90,7 +90,8 @@ static void add_state(struct words *w, const struct supervisor *s, const char *o
 }
 
 /* Sockets of servers from..n-1, separated by commas, as one word. */
-static void add_servers(struct words *w, const struct supervisor *s, const char *option, size_t from)
+static void add_servers(struct words *w, const struct supervisor *s, const char *option,
+			size_t from)
 {
 	char path[PLACE_MAX];
 	add(w, "%s", option);

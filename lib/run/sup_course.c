@@ -213,7 +213,8 @@ static void take_row(struct supervisor *s, const struct record *r)
 	sup_ask_stat(s);
 }
 
-static void on_row(const struct record *r, int closing, const void *payload, size_t bytes, void *arg)
+static void on_row(const struct record *r, int closing, const void *payload, size_t bytes,
+		   void *arg)
 {
 	(void)payload;
 	(void)bytes;

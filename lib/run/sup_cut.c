@@ -39,7 +39,8 @@ static uint64_t next_number(const char *dir)
 	if (!d)
 		return 1;
 	for (struct dirent *e; (e = readdir(d));)
-		if (number_u64_span(e->d_name, strlen(e->d_name), &number) == 0 && number > greatest)
+		if (number_u64_span(e->d_name, strlen(e->d_name), &number) == 0 &&
+		    number > greatest)
 			greatest = number;
 	closedir(d);
 	return greatest + 1;
@@ -99,7 +100,8 @@ static void failed(struct supervisor *s, const struct record *r)
 	sup_kick_after(s, CUT_RETRY_SECONDS);
 }
 
-static void on_cut(const struct record *r, int closing, const void *payload, size_t bytes, void *arg)
+static void on_cut(const struct record *r, int closing, const void *payload, size_t bytes,
+		   void *arg)
 {
 	struct supervisor *s = arg;
 	(void)payload;

@@ -44,7 +44,8 @@ static int append(char **text, size_t *bytes, size_t *room, const char *data, si
 
 /* ---- carrying out ---- */
 
-static void on_act(const struct record *r, int closing, const void *payload, size_t bytes, void *arg)
+static void on_act(const struct record *r, int closing, const void *payload, size_t bytes,
+		   void *arg)
 {
 	struct supervisor *s = arg;
 	(void)payload;

@@ -39,7 +39,8 @@ static void mended(struct sup_node *n)
 	sup_node_event(n, EVENT_MENDED);
 }
 
-static void on_who(const struct record *r, int closing, const void *payload, size_t bytes, void *arg)
+static void on_who(const struct record *r, int closing, const void *payload, size_t bytes,
+		   void *arg)
 {
 	struct sup_node *n = arg;
 	(void)payload;
@@ -48,7 +49,8 @@ static void on_who(const struct record *r, int closing, const void *payload, siz
 		return;
 	if (r && record_is(r, "ok") &&
 	    record_u64(r, "generation", 0, UINT64_MAX, &n->generation, NULL) == 0) {
-		/* None in force: a rollback or a person fenced it; the lead may still hold the last. */
+		/* None in force: a rollback or a person fenced it; the lead may still hold the
+		 * last. */
 		if (n->generation == 0)
 			record_u64_opt(r, "last", 0, UINT64_MAX, &n->generation, NULL);
 		n->mend = n->generation > 0 ? MEND_FENCE : MEND_FAIL;

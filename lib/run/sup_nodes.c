@@ -2,8 +2,8 @@
  * sup_nodes: the processes of a job: launched through their parents, watched, stopped, adopted.
  *
  * What an end means is the table's business (policy.h); what is done about it, that of the room for
- * the role (sup_mend, sup_rollback).  Every process is known by its record file, so that it makes no
- * difference which supervisor started it.
+ * the role (sup_mend, sup_rollback).  Every process is known by its record file, so that it makes
+ * no difference which supervisor started it.
  */
 #include "run/sup.h"
 
@@ -17,7 +17,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
 
 static const char *const role_name[] = {"shardd", "monitor", "server", "worker"};
 

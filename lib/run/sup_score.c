@@ -15,9 +15,10 @@
 
 /* Through a file, not a pipe: sh tells the status of a pipe's last program only, and half a
  * prediction must not become a score. */
-static const char script[] = "p=$1 a=$2 c=$3 t=$4 b=$5; shift 5; : >\"$t\" || exit 73; "
-			     "for f; do \"$p\" -c \"$c\" --bad-rows \"$b\" \"$f\" >>\"$t\" || exit; done; "
-			     "\"$a\" <\"$t\"; e=$?; rm -f \"$t\"; exit $e";
+static const char script[] =
+	"p=$1 a=$2 c=$3 t=$4 b=$5; shift 5; : >\"$t\" || exit 73; "
+	"for f; do \"$p\" -c \"$c\" --bad-rows \"$b\" \"$f\" >>\"$t\" || exit; done; "
+	"\"$a\" <\"$t\"; e=$?; rm -f \"$t\"; exit $e";
 
 static void log_score(struct supervisor *s)
 {
@@ -95,8 +96,8 @@ void sup_score_start(struct supervisor *s, const char *checkpoint, int last)
 	s->score_at = clock_mono();
 	size_t count = s->job->test.count;
 	char **argv = calloc(count + 10, sizeof *argv);
-	if (!argv || process_find("predict", s->options.search_path, predict, sizeof predict,
-				  &err) != 0 ||
+	if (!argv ||
+	    process_find("predict", s->options.search_path, predict, sizeof predict, &err) != 0 ||
 	    process_find("auc", s->options.search_path, auc, sizeof auc, &err) != 0) {
 		sup_note(s, "warning", "TEST can't be scored: %s",
 			 argv ? err.text : "out of memory");
@@ -106,9 +107,8 @@ void sup_score_start(struct supervisor *s, const char *checkpoint, int last)
 	snprintf(s->score_of, sizeof s->score_of, "%s", checkpoint);
 	place_state(&s->place, "scores.tmp", temporary);
 	size_t n = 0;
-	const char *const head[] = {"/bin/sh", "-c",        script,      "score",
-				    predict,   auc,         s->score_of, temporary,
-				    s->job->bad_rows};
+	const char *const head[] = {"/bin/sh", "-c",        script,    "score",         predict,
+				    auc,       s->score_of, temporary, s->job->bad_rows};
 	for (; n < sizeof head / sizeof *head; n++)
 		argv[n] = (char *)(size_t)head[n];
 	for (size_t i = 0; i < count; i++)

@@ -18,7 +18,7 @@
 #define TICK_SECONDS 0.25
 #define PERIOD_SECONDS_MIN 0.02
 #define READY_SECONDS 0.1 /* between questions whether a worker is a member yet */
-#define STEPS_MAX 64 /* phases passed in one turn */
+#define STEPS_MAX 64      /* phases passed in one turn */
 
 static struct timeval timeval_of(double seconds)
 {
@@ -149,7 +149,7 @@ static void step_servers(struct supervisor *s)
 	if (s->intent)
 		sup_kick_after(s, 1);
 	else
-		sup_enter(s, !s->latest[0]	    ? PHASE_FIRST_CUT
+		sup_enter(s, !s->latest[0]          ? PHASE_FIRST_CUT
 			     : s->goal == GOAL_DONE ? PHASE_RUNNING
 						    : PHASE_WINDING);
 }
@@ -221,10 +221,11 @@ static void step_last_cut(struct supervisor *s)
 		sup_enter(s, PHASE_RUNNING); /* rolled back in between: there is work again */
 	else {
 		if (s->held[0])
-			sup_note(s, "held",
-				 "shards %s are held: their workers kept dying, and they are not in "
-				 "the model",
-				 s->held);
+			sup_note(
+				s, "held",
+				"shards %s are held: their workers kept dying, and they are not in "
+				"the model",
+				s->held);
 		sup_enter(s, PHASE_FINISHING);
 	}
 	s->all_done = 0;
@@ -519,9 +520,8 @@ static void release(struct supervisor *s)
 
 static int begin(struct supervisor *s, struct error *err)
 {
-	if (make_server(s, err) != 0 || make_events(s, err) != 0 ||
-	    sup_log_open(s, err) != 0 || sup_nodes_new(s, err) != 0 ||
-	    sup_intent_read(s, err) != 0 || sup_cut_find(s, err) != 0)
+	if (make_server(s, err) != 0 || make_events(s, err) != 0 || sup_log_open(s, err) != 0 ||
+	    sup_nodes_new(s, err) != 0 || sup_intent_read(s, err) != 0 || sup_cut_find(s, err) != 0)
 		return -1;
 	int running = sup_nodes_adopt(s, err);
 	if (running < 0)

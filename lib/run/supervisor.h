@@ -19,23 +19,24 @@
 /* How it goes: what a row of progress says. */
 struct run_row {
 	uint64_t iteration, epoch, epochs; /* epoch counts from 1 */
-	double loss;                       /* mean before the update since the last row; NAN: none */
-	uint64_t samples, total;           /* in the model so far; EPOCHS times the rows of DATA */
-	double rate;                       /* samples per second; NAN: not known yet */
-	double left;                       /* seconds, at this rate; NAN: not known */
-	double time;                       /* seconds since this supervisor's start */
+	double loss;             /* mean before the update since the last row; NAN: none */
+	uint64_t samples, total; /* in the model so far; EPOCHS times the rows of DATA */
+	double rate;             /* samples per second; NAN: not known yet */
+	double left;             /* seconds, at this rate; NAN: not known */
+	double time;             /* seconds since this supervisor's start */
 	uint64_t members;
-	char slowest[65];                  /* worker with the greatest mean time; "": not known */
-	double ratio;                      /* its time over the mean of all workers */
+	char slowest[65]; /* worker with the greatest mean time; "": not known */
+	double ratio;     /* its time over the mean of all workers */
 };
 
 struct supervisor_options {
-	const struct job *job;   /* finished (job_finish) */
-	struct place place;      /* made (place_make), locked by the caller */
-	uint64_t samples;        /* rows of DATA */
-	const char *search_path; /* where programs are looked for that do not lie beside us; or NULL */
+	const struct job *job; /* finished (job_finish) */
+	struct place place;    /* made (place_make), locked by the caller */
+	uint64_t samples;      /* rows of DATA */
+	const char
+		*search_path; /* where programs are looked for that do not lie beside us; or NULL */
 	const char *notify_socket;
-	double row_seconds;      /* between rows, after the early ones */
+	double row_seconds; /* between rows, after the early ones */
 	/* A row from the lead; and once a second what changed meanwhile. May be NULL. */
 	void (*row)(const struct run_row *row, void *arg);
 	void (*tick)(const struct run_row *row, void *arg);
@@ -43,8 +44,8 @@ struct supervisor_options {
 };
 
 struct supervisor_result {
-	int status;          /* exit status for the caller */
-	char summary[4096];  /* the record, with newline; empty when the job never started */
+	int status;         /* exit status for the caller */
+	char summary[4096]; /* the record, with newline; empty when the job never started */
 };
 
 /* -1 only when it could not begin; then nothing was started. Whatever a job comes to is in result.

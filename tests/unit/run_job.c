@@ -44,13 +44,13 @@ static void refuses_with_the_line(void **state)
 {
 	(void)state;
 	const char *const bad[][2] = {
-		{"A=1\nexport B=2\n", "f:2"},	{"A=1 2\n", "text behind"},
+		{"A=1\nexport B=2\n", "f:2"},   {"A=1 2\n", "text behind"},
 		{"A =1\n", "no blanks around"}, {"A=1 # c\n", "text behind"},
-		{"A=$B\n", "bare value"},	{"A=\"$B\"\n", "single quotes"},
-		{"A='b\n", "not closed"},	{"A=\"b\n'", "not closed"},
-		{"A='b'c\n", "text behind"},	{"A=b;c\n", "bare value"},
-		{"A=~/x\n", "leading ~"},	{"A=1\r\n", "carriage return"},
-		{"=x\n", "not KEY=value"},	{"1A=x\n", "not KEY=value"},
+		{"A=$B\n", "bare value"},       {"A=\"$B\"\n", "single quotes"},
+		{"A='b\n", "not closed"},       {"A=\"b\n'", "not closed"},
+		{"A='b'c\n", "text behind"},    {"A=b;c\n", "bare value"},
+		{"A=~/x\n", "leading ~"},       {"A=1\r\n", "carriage return"},
+		{"=x\n", "not KEY=value"},      {"1A=x\n", "not KEY=value"},
 	};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
 		if (!strstr(parse(bad[i][0]), bad[i][1]) || strncmp(got, "78 f:", 5) != 0)
@@ -72,7 +72,8 @@ static void nul_and_long_values_are_refused(void **state)
 static void what_is_written_is_read_again(void **state)
 {
 	(void)state;
-	const char *const values[] = {"plain", "", "two words", "it's", "a'b\"c$d`e\\f", "~home", "#x"};
+	const char *const values[] = {"plain",         "",      "two words", "it's",
+				      "a'b\"c$d`e\\f", "~home", "#x"};
 	for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
 		char line[256], want[256];
 		jobtext_format("K", values[i], line, sizeof line);
@@ -132,7 +133,8 @@ static void defaults(void **state)
 static void unknown_key_names_the_nearest(void **state)
 {
 	(void)state;
-	assert_string_equal(set("BATCHES", "1"), "78 f:7: unknown key BATCHES; the nearest is BATCH");
+	assert_string_equal(set("BATCHES", "1"),
+			    "78 f:7: unknown key BATCHES; the nearest is BATCH");
 	assert_non_null(strstr(set("WORKER", "1"), "the nearest is WORKERS"));
 	assert_non_null(strstr(set("epochs", "1"), "the nearest is EPOCHS"));
 	assert_non_null(strstr(set("CHECKPOINT_EVRY", "1"), "the nearest is CHECKPOINT_EVERY"));
@@ -142,11 +144,13 @@ static void values_out_of_range(void **state)
 {
 	(void)state;
 	const char *const bad[][2] = {
-		{"WORKERS", "0"},    {"WORKERS", "1.5"},      {"WORKERS", ""},	 {"SYNC", "ssp"},
-		{"SYNC", "ssp:-1"},  {"SYNC", "allreduce"},   {"FORMAT", "parquet"},
-		{"LR", "inf"},	     {"LR", "0.1x"},	      {"EVERY", "0"},	 {"JOB", "a/b"},
-		{"BAD_ROWS", "skip"}, {"BAD_ROWS", "skip:x"}, {"HIDDEN", "64,x"}, {"HIDDEN", "0"},
-		{"HASH_BITS", "32"}, {"MODEL", "gpt"},	      {"EPOCHS", "0"},	 {"SERVERS", "65"},
+		{"WORKERS", "0"},       {"WORKERS", "1.5"}, {"WORKERS", ""},
+		{"SYNC", "ssp"},        {"SYNC", "ssp:-1"}, {"SYNC", "allreduce"},
+		{"FORMAT", "parquet"},  {"LR", "inf"},      {"LR", "0.1x"},
+		{"EVERY", "0"},         {"JOB", "a/b"},     {"BAD_ROWS", "skip"},
+		{"BAD_ROWS", "skip:x"}, {"HIDDEN", "64,x"}, {"HIDDEN", "0"},
+		{"HASH_BITS", "32"},    {"MODEL", "gpt"},   {"EPOCHS", "0"},
+		{"SERVERS", "65"},
 	};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
 		if (strncmp(set(bad[i][0], bad[i][1]), "78 f:7", 6) != 0)

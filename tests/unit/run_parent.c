@@ -41,10 +41,15 @@ static int end(void **state)
 
 static pid_t start(const char *script, const char *launcher)
 {
-	char *const argv[] = {(char *)(size_t)"/bin/sh", (char *)(size_t)"-c",
+	char *const argv[] = {(char *)(size_t) "/bin/sh", (char *)(size_t) "-c",
 			      (char *)(size_t)script, NULL};
-	struct launch l = {.id = "w0", .life = 0, .record = record, .log = logfile, .lock = lock,
-			   .launcher = launcher, .argv = argv};
+	struct launch l = {.id = "w0",
+			   .life = 0,
+			   .record = record,
+			   .log = logfile,
+			   .lock = lock,
+			   .launcher = launcher,
+			   .argv = argv};
 	pid_t parent;
 	struct error err;
 	if (parent_launch(&l, &parent, &err) != 0)
@@ -107,8 +112,9 @@ static void a_missing_program_is_a_configuration_error(void **state)
 	struct node_record r;
 	struct error err;
 	pid_t parent;
-	char *const argv[] = {(char *)(size_t)"/nowhere/worker", NULL};
-	struct launch l = {.id = "w0", .record = record, .log = logfile, .lock = lock, .argv = argv};
+	char *const argv[] = {(char *)(size_t) "/nowhere/worker", NULL};
+	struct launch l = {
+		.id = "w0", .record = record, .log = logfile, .lock = lock, .argv = argv};
 	assert_int_equal(parent_launch(&l, &parent, &err), 0);
 	waitpid(parent, NULL, 0);
 	assert_int_equal(node_record_read(record, &r, NULL), 0);
@@ -121,8 +127,9 @@ static void one_at_a_time(void **state)
 	struct node_record r;
 	struct error err;
 	pid_t parent = start("sleep 60", NULL), other;
-	char *const argv[] = {(char *)(size_t)"/bin/true", NULL};
-	struct launch l = {.id = "w0", .record = record, .log = logfile, .lock = lock, .argv = argv};
+	char *const argv[] = {(char *)(size_t) "/bin/true", NULL};
+	struct launch l = {
+		.id = "w0", .record = record, .log = logfile, .lock = lock, .argv = argv};
 	assert_int_equal(parent_launch(&l, &other, &err), -1);
 	assert_int_equal(err.code, ERROR_TEMPFAIL);
 	wait_for(runs, &r);
@@ -218,8 +225,9 @@ static void damaged_records_are_refused(void **state)
 	(void)state;
 	struct node_record r;
 	struct error err;
-	const char *const bad[] = {"", "node id=w0\n", "end status=0 at=1\n", "node id=w0 life=0 parent=x",
-				   "node id=w0 life=0 parent=1 parent-start=1 pid=0 start=1 boot= at=1\n"};
+	const char *const bad[] = {
+		"", "node id=w0\n", "end status=0 at=1\n", "node id=w0 life=0 parent=x",
+		"node id=w0 life=0 parent=1 parent-start=1 pid=0 start=1 boot= at=1\n"};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		assert_int_equal(fs_replace_file(record, bad[i], strlen(bad[i]), &err), 0);
 		assert_int_equal(node_record_read(record, &r, &err), -1);
@@ -234,7 +242,8 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(exit_status_is_recorded, begin, end),
 		cmocka_unit_test_setup_teardown(signal_is_recorded, begin, end),
-		cmocka_unit_test_setup_teardown(a_missing_program_is_a_configuration_error, begin, end),
+		cmocka_unit_test_setup_teardown(a_missing_program_is_a_configuration_error, begin,
+						end),
 		cmocka_unit_test_setup_teardown(one_at_a_time, begin, end),
 		cmocka_unit_test_setup_teardown(nobody_knows_it_by_our_name, begin, end),
 		cmocka_unit_test_setup_teardown(a_node_outlives_its_parent, begin, end),

@@ -27,14 +27,15 @@ static enum end_class died(int sig)
 static void classes(void **state)
 {
 	(void)state;
-	const int retryable[] = {69, 71, 74, 75, 137, 143}, not[] = {1, 64, 65, 66, 70, 73, 77, 78, 127, 139};
+	const int retryable[] = {69, 71, 74, 75, 137, 143},
+		  not [] = {1, 64, 65, 66, 70, 73, 77, 78, 127, 139};
 	const int kills[] = {SIGKILL, SIGTERM, SIGHUP, SIGPIPE},
 		  crashes[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL};
 	assert_int_equal(exited(0), END_CLEAN);
 	for (size_t i = 0; i < sizeof retryable / sizeof *retryable; i++)
 		assert_int_equal(exited(retryable[i]), END_RETRYABLE);
-	for (size_t i = 0; i < sizeof not / sizeof *not; i++)
-		assert_int_equal(exited(not[i]), END_UNRETRYABLE);
+	for (size_t i = 0; i < sizeof not / sizeof *not ; i++)
+		assert_int_equal(exited(not [i]), END_UNRETRYABLE);
 	for (size_t i = 0; i < sizeof kills / sizeof *kills; i++)
 		assert_int_equal(died(kills[i]), END_RETRYABLE);
 	for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++)
@@ -116,12 +117,21 @@ static void unknown_pairs_name_both(void **state)
 static void rows_for_people_and_programs(void **state)
 {
 	(void)state;
-	struct run_row row = {.iteration = 8, .epoch = 1, .epochs = 2, .loss = 0.5, .samples = 512,
-			      .total = 1024, .rate = 100, .left = 5.12, .time = 5, .slowest = "w3",
+	struct run_row row = {.iteration = 8,
+			      .epoch = 1,
+			      .epochs = 2,
+			      .loss = 0.5,
+			      .samples = 512,
+			      .total = 1024,
+			      .rate = 100,
+			      .left = 5.12,
+			      .time = 5,
+			      .slowest = "w3",
 			      .ratio = 1.5};
 	char text[SHOW_LINE_MAX];
 	show_line(&row, text, sizeof text);
-	assert_string_equal(text, "step 8  epoch 1/2  loss 0.5000  100 samples/s  0:05 left  w3 x1.50");
+	assert_string_equal(text,
+			    "step 8  epoch 1/2  loss 0.5000  100 samples/s  0:05 left  w3 x1.50");
 	show_bar(&row, 40, text, sizeof text);
 	assert_string_equal(text, "[############............]  50%  step 8 ");
 	show_record(&row, text, sizeof text);
