@@ -493,6 +493,16 @@ shards() {
 	[ "$(grep -a -B1 members=2 b.answers | head -1)" = "$act" ]
 }
 
+@test "an action that no worker could obey is refused" {
+	server ps0 --dense 4
+	local act
+	for act in 'kind=adjust-bs id=w0' 'kind=adjust-bs id=w0 size=-1' 'kind=adjust-bs id=w0 size=0' \
+		'kind=adjust-bs id=w0 size=8 accum=0' 'kind=adjust-lr id=w0 scale=nan'; do
+		run -0 bash -c "printf 'act bytes=%d\n%s\n' $((${#act} + 8)) 'action $act' | socat -t 5 - UNIX-CONNECT:ps0.sock"
+		[[ ${lines[1]} == "err code=bad-request"* ]]
+	done
+}
+
 @test "watch: rows at 1, 2, 4, 8 with the mean progressive loss" {
 	server ps0 --dense 4
 	open w ps0.sock

@@ -30,7 +30,10 @@ static int check_line(const struct record *r, struct error *err)
 			       ? -1
 			       : record_real(r, "scale", 0.0, 1e9, &scale, err);
 	if (strcmp(kind, "adjust-bs") == 0)
-		return record_id(r, "id", &id, err);
+		return record_id(r, "id", &id, err) != 0 ||
+				       record_u64(r, "size", 1, UINT64_MAX, &count, err) != 0
+			       ? -1
+			       : record_u64_opt(r, "accum", 1, UINT64_MAX, &count, err);
 	return 0; /* kill-restart, none, and what later versions know */
 }
 
