@@ -157,9 +157,10 @@ static int find_index(struct index **out, const char *path, const char *index_na
 	if (build(out, path, format, err) != 0)
 		return -1;
 	/* Whoever only looks needs no index kept. */
-	if ((opt.count || opt.cat) && !opt.index && !index_may_write(index_name))
+	int only_looks = (opt.count || opt.cat) && !opt.index;
+	if (only_looks && !index_may_write(index_name))
 		return 0;
-	if (index_write(*out, index_name, err) == 0)
+	if (index_write(*out, index_name, err) == 0 || (only_looks && err->code == ERROR_IO))
 		return 0;
 	index_free(*out);
 	return -1;

@@ -262,3 +262,15 @@ old" ]
 55,1" ]
 	[ "$(head -n 1 people.csv.gz.rowidx | tr ' ' '\n' | grep rows=)" = "rows=3" ]
 }
+
+@test "whoever only looks needs no room for an index" {
+	seq_rows 1000 >data
+	# No file may grow, as on a full disk; what is printed goes to pipes.
+	run -0 bash -c 'trap "" XFSZ; ulimit -f 0; rowidx --count data'
+	[ "$output" = 999 ]
+	run -0 bash -c 'trap "" XFSZ; ulimit -f 0; rowidx --cat data 500 1'
+	[[ $output == 501,* ]]
+	run -74 bash -c 'trap "" XFSZ; ulimit -f 0; rowidx data'
+	run -74 bash -c 'trap "" XFSZ; ulimit -f 0; rowidx --count data -o index'
+	[ "$(ls)" = data ]
+}
