@@ -355,6 +355,10 @@ value() { # KEY of $output
 	[ "$(grep -c '^shard id=[01] .*state=todo' <<<"$output")" = 2 ]
 	[ "${lines[3]}" = 'shard id=1 epoch=0 begin=10 length=10 lease=1000 seed=0' ]
 	[ "${lines[5]}" = ok ]
+	crash
+	shardd_start
+	run ask "$S" 'list state=doing' 'list state=doing' 'list state=doing'
+	[ "$(grep -c '^ok count=1' <<<"$output")" = 3 ]
 }
 
 @test "settle: all or nothing, refusals told, its repetition answered as before, also after kill -9" {
@@ -436,7 +440,9 @@ value() { # KEY of $output
 
 @test "load forgets the last settle; a file of other parameters or damaged changes nothing" {
 	shardd_start -n 40 -b 10 -m 1
-	ask "$S" 'hello worker=w0' 'get worker=w0 generation=1' "save file=$T/cut" >/dev/null
+	ask "$S" 'hello worker=w0' 'get worker=w0 generation=1' >/dev/null
+	settle 4 1 'apply worker=w7 generation=1 id=0 begin=0 length=1' | talk >/dev/null
+	ask "$S" "save file=$T/cut" >/dev/null
 	settle 5 1 'apply worker=w0 generation=1 id=0 begin=0 length=10' | talk
 	run ask "$S" "load file=$T/missing" "load file=$T" "load file=$J/lock" \
 		"save file=$T/no/such/dir/cut" 'save file=' "load file=%2Fdev%2Fnull"
@@ -457,9 +463,11 @@ value() { # KEY of $output
 		run ask "$S" "load file=$T/bad"
 		[[ $output == 'err code=file'* ]]
 	done
-	head -c $((size - 20)) "$T/cut" >"$T/bad"
-	run ask "$S" "load file=$T/bad"
-	[[ $output == 'err code=file'* ]]
+	for left in $((size - 20)) $((size - 1)) 0; do
+		head -c "$left" "$T/cut" >"$T/bad"
+		run ask "$S" "load file=$T/bad"
+		[[ $output == 'err code=file'* ]]
+	done
 	start other shardd -s "$T/o.sock" -j "$T/o" -n 41 -b 10 -m 1
 	ready "$T/o.sock"
 	ask "$T/o.sock" "save file=$T/other"
@@ -469,7 +477,7 @@ value() { # KEY of $output
 	[ "$(value samples-done)" = 10 ]
 	[ "$(value incarnation)" = 1 ]
 	run ask "$S" "load file=$T/cut"
-	run talk < <(settle 5 2 'apply worker=w0 generation=1 id=0 begin=0 length=10')
+	run talk < <(settle 4 2 'apply worker=w0 generation=1 id=0 begin=0 length=10')
 	expect <<-'END'
 		fenced worker=w0 generation=1 id=0
 		ok

@@ -580,6 +580,226 @@ static void test_settle_is_all_or_nothing(void **state)
 	queue_free(q);
 }
 
+/* Of what a worker holds when it falls silent, the piece in work is blamed, and nothing else until
+ * the worker gives a sign of life. */
+static void test_leases(void **state)
+{
+	(void)state;
+	struct queue_parameters p = {.samples = 3, .batch = 1, .batches = 1, .epochs = 1};
+	struct queue *q;
+	uint64_t generation;
+	struct queue_piece piece;
+	struct queue_stat stat;
+	double end;
+	assert_int_equal(queue_new(&q, &p, NULL), 0);
+	queue_set(q, 1, 10);
+	queue_clock(q, 1000, 50);
+	assert_false(queue_next_expiry(q, &end));
+	queue_hello(q, "w", &generation, NULL);
+	for (int i = 0; i < 3; i++)
+		queue_get(q, "w", generation, 0, &piece, NULL);
+	assert_true(queue_next_expiry(q, &end));
+	assert_true(end == 60);
+	queue_clock(q, 1000, 55);
+	assert_int_equal(queue_renew(q, "w", generation, 1, NULL), QUEUE_OK);
+	queue_clock(q, 1000, 60);
+	assert_int_equal(queue_expire(q, 0), 2); /* 0 is blamed and held; 2 comes back */
+	queue_stat(q, &stat);
+	assert_int_equal(stat.held, 1);
+	assert_int_equal(stat.doing, 1);
+	queue_clock(q, 1000, 65);
+	assert_int_equal(queue_expire(q, 0), 1); /* 1 is the oldest now, but nobody was there */
+	queue_stat(q, &stat);
+	assert_int_equal(stat.held, 1);
+	assert_int_equal(queue_get(q, "w", generation, 0, &piece, NULL), QUEUE_OK);
+	queue_clock(q, 1000, 75);
+	assert_int_equal(queue_expire(q, 0), 1);
+	queue_stat(q, &stat);
+	assert_int_equal(stat.held, 2);
+	/* Clocks of another life say nothing of this one. */
+	assert_int_equal(queue_get(q, "w", generation, 0, &piece, NULL), QUEUE_OK);
+	queue_clock(q, 1000, 500);
+	queue_restart_leases(q);
+	assert_int_equal(queue_expire(q, 0), 0);
+	queue_free(q);
+}
+
+static int note_returns(void *arg, const struct queue_piece *piece)
+{
+	*(uint64_t *)arg = piece->returns;
+	return 0;
+}
+
+/* A piece with a hole comes back as two, each with the story of the one. */
+static void test_runs_inherit(void **state)
+{
+	(void)state;
+	struct queue_parameters p = {.samples = 10, .batch = 10, .batches = 1, .epochs = 1};
+	struct queue *q;
+	uint64_t generation, shards, returns;
+	struct queue_piece piece;
+	struct queue_stat stat;
+	assert_int_equal(queue_new(&q, &p, NULL), 0);
+	queue_set(q, 2, 0);
+	queue_hello(q, "w", &generation, NULL);
+	queue_get(q, "w", generation, 0, &piece, NULL);
+	queue_hello(q, "w", &generation, NULL); /* a death */
+	queue_get(q, "w", generation, 0, &piece, NULL);
+	struct queue_line line = {.worker = "w", .generation = generation, .begin = 4, .length = 2};
+	assert_int_equal(queue_settle(q, 1, 1, 1, &line, 1, NULL), QUEUE_OK);
+	queue_bye(q, "w", generation, NULL);
+	queue_list(q, 1u << QUEUE_TODO, 1, note_returns, &returns); /* id 1: the second run */
+	assert_int_equal(returns, 2);
+	queue_hello(q, "w", &generation, NULL);
+	queue_get(q, "w", generation, 0, &piece, NULL);
+	queue_get(q, "w", generation, 0, &piece, NULL);
+	queue_fail(q, "w", &shards, NULL);
+	queue_stat(q, &stat);
+	assert_int_equal(stat.held, 1); /* the first of them, at its second death */
+	assert_int_equal(stat.todo, 1);
+	/* Released, it has two lives again. */
+	assert_int_equal(queue_release(q, 0, NULL), QUEUE_OK);
+	queue_hello(q, "w", &generation, NULL);
+	queue_get(q, "w", generation, 0, &piece, NULL);
+	queue_back(q, "w", generation, 1, NULL);
+	queue_get(q, "w", generation, 0, &piece, NULL);
+	assert_int_equal(piece.id, 0);
+	queue_fail(q, "w", &shards, NULL);
+	queue_stat(q, &stat);
+	assert_int_equal(stat.held, 0);
+	queue_free(q);
+}
+
+static struct queue *try_text(const char *text, struct error *err)
+{
+	struct queue_loader *l = queue_loader_new(NULL);
+	struct queue *q = NULL;
+	for (size_t n; *text; text += n + (text[n] == '\n')) {
+		n = strcspn(text, "\n");
+		if (queue_loader_line(l, text, n, err) < 0) {
+			queue_loader_free(l);
+			return NULL;
+		}
+	}
+	return queue_loader_finish(l, &q, err) == 0 ? q : NULL;
+}
+
+/* Files that somebody made by hand: what does not fit together is refused, and crashes nothing. */
+static void test_made_by_hand(void **state)
+{
+	(void)state;
+	static const char good[] =
+		"queue version=1 samples=40 batch=10 batches=1 epochs=1 shuffle=none seed=0\n"
+		"state incarnation=1 cursor=3 next-id=6 iteration=0 retries=3 lease=0 "
+		"pieces-done=0 "
+		"shards-done=0 samples-done=5 samples-repeated=0 first-at=1 last-at=1\n"
+		"settled number=4 lines=1\n"
+		"fenced worker=w0 generation=1 id=2\n"
+		"worker id=w0 generation=2 last=2\n"
+		"piece id=0 state=doing origin=0 begin=0 length=10 lo=0 hi=2 cut=1 worker=w0 "
+		"deaths=0 "
+		"returns=0 at=1\n"
+		"run lo=4 hi=7\n"
+		"piece id=1 state=todo origin=1 begin=10 length=10 lo=0 hi=10 deaths=0 returns=1 "
+		"at=1\n"
+		"piece id=2 state=held origin=2 begin=20 length=10 lo=0 hi=10 deaths=3 returns=3 "
+		"at=1\n"
+		"end lines=9\n";
+	static const struct {
+		const char *from, *to;
+	} change[] = {
+		{"version=1", "version=2"},
+		{"samples=40", "samples=0"},
+		{"samples=40", "samples=25"},
+		{"batch=10", "batch=20"},
+		{"shuffle=none", "shuffle=all"},
+		{"epochs=1", "epochs=2"},
+		{"cursor=3", "cursor=4"},
+		{"cursor=3", "cursor=5"},
+		{"cursor=3", "cursor=0"},
+		{"next-id=6", "next-id=3"},
+		{"samples-done=5", "samples-done=6"},
+		{"shards-done=0", "shards-done=1"},
+		{"lease=0", "lease=-1"},
+		{"lines=1\n", "lines=2\n"},
+		{"lines=1\n", "lines=0\n"},
+		{"settled", "unsettled"},
+		{"last=2", "last=3"},
+		{"generation=2 last=2", "generation=0 last=2"},
+		{"id=w0", "id=w/0"},
+		{"id=w0", "id=w1"},
+		{"origin=0", "origin=1"},
+		{"origin=0", "origin=9"},
+		{"id=0 state", "id=1 state"},
+		{"begin=10", "begin=9"},
+		{"begin=10 length=10", "begin=10 length=11"},
+		{"begin=10 length=10", "begin=18446744073709551615 length=10"},
+		{"lo=0 hi=10", "lo=10 hi=10"},
+		{"lo=0 hi=10", "lo=0 hi=11"},
+		{"lo=4", "lo=1"},
+		{"hi=7", "hi=11"},
+		{"hi=7", "hi=6"},
+		{"cut=1 ", ""},
+		{"state=doing", "state=gone"},
+		{"worker=w0 deaths", "worker=w9 deaths"},
+		{" worker=w0 deaths", " deaths"},
+		{"deaths=3", "deaths=x"},
+		{"returns=3", "returns=4294967296"},
+		{"at=1\n", "\n"},
+		{"id=2 state=held origin=2", "id=2 state=held origin=1"},
+		{"lines=9", "lines=8"},
+		{"end lines=9\n", ""},
+		{"piece id=1", "prize id=1"},
+		{"run lo=4 hi=7\n", ""},
+		{"queue", "state"},
+		{"state incarnation", "stale incarnation"},
+	};
+	struct error err;
+	struct queue *q = try_text(good, &err);
+	if (!q)
+		fail_msg("%s", err.text);
+	queue_free(q);
+	for (size_t i = 0; i < sizeof change / sizeof *change; i++) {
+		const char *at = strstr(good, change[i].from);
+		assert_non_null(at);
+		char text[sizeof good + 64];
+		snprintf(text, sizeof text, "%.*s%s%s", (int)(at - good), good, change[i].to,
+			 at + strlen(change[i].from));
+		q = try_text(text, &err);
+		if (q)
+			fail_msg("%s -> %s was taken", change[i].from, change[i].to);
+	}
+}
+
+/* No id is given twice, also not after a rollback to a time when fewer had been given. */
+static void test_rollback_keeps_what_never_goes_back(void **state)
+{
+	(void)state;
+	struct queue_parameters p = {.samples = 40, .batch = 10, .batches = 1, .epochs = 1};
+	struct queue *q;
+	uint64_t generation, given;
+	struct queue_piece piece;
+	assert_int_equal(queue_new(&q, &p, NULL), 0);
+	queue_hello(q, "w", &generation, NULL);
+	assert_int_equal(queue_settle(q, 9, 1, 1, NULL, 0, NULL), QUEUE_OK);
+	char *text = state_text(q);
+	queue_get(q, "w", generation, 3, &piece, NULL);
+	queue_get(q, "w", generation, 3, &piece, NULL);
+	given = piece.id;
+	struct queue *old = read_back(text, strlen(text) - 1);
+	assert_int_equal(queue_settle_known(old, 9, 1, NULL), QUEUE_REPEATED);
+	assert_int_equal(queue_roll_back(old, q, NULL), 0);
+	assert_int_equal(queue_settle_known(old, 9, 2, NULL), QUEUE_OK);
+	assert_int_equal(queue_settle_known(old, 9, 1, NULL), QUEUE_FENCED);
+	queue_hello(old, "w", &generation, NULL);
+	assert_int_equal(generation, 2);
+	queue_get(old, "w", generation, 3, &piece, NULL);
+	assert_true(piece.id > given);
+	queue_free(old);
+	queue_free(q);
+	free(text);
+}
+
 static void test_parameters(void **state)
 {
 	(void)state;
@@ -607,6 +827,10 @@ int main(void)
 		cmocka_unit_test(test_order_is_the_published_one),
 		cmocka_unit_test(test_held),
 		cmocka_unit_test(test_settle_is_all_or_nothing),
+		cmocka_unit_test(test_leases),
+		cmocka_unit_test(test_runs_inherit),
+		cmocka_unit_test(test_made_by_hand),
+		cmocka_unit_test(test_rollback_keeps_what_never_goes_back),
 		cmocka_unit_test(test_parameters),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
