@@ -357,7 +357,8 @@ exact() {
 	slow 400
 	begin first
 	wait_for 'came_to 300'
-	before=$(status | grep '^node ' | field pid)
+	local id before=
+	for id in shardd bpt-monitor w0; do before+="$(pid_of $id) "; done
 	kill -9 $SUPERVISOR
 	wait $SUPERVISOR || true
 	# meanwhile a worker and a server die
@@ -365,10 +366,12 @@ exact() {
 	server=$(pgrep -f "ps-server .*--id ps1 .*$T/run")
 	kill -9 "$worker" "$server"
 	begin second
-	wait_for 'came_to 500'
+	wait_for "running && status | grep -q '^node .* id=w1 state=up'"
 	grep -q 'run already and are adopted' second.err
-	after=$(status | grep '^node ' | field pid)
-	[ "$(printf '%s\n%s\n' "$before" "$after" | sort | uniq -d | wc -l)" -eq 3 ] # shardd, monitor, w0
+	local after=
+	for id in shardd bpt-monitor w0; do after+="$(pid_of $id) "; done
+	[ "$before" = "$after" ]
+	[ -n "$(pid_of w1)" ] && [ "$(pid_of w1)" != "$worker" ]
 	rm drag/*
 	wait $SUPERVISOR
 	exact "$(summary second.out | field checkpoint)" 2000 1
