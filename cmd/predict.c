@@ -196,11 +196,17 @@ static int score_stream(struct scorer *s, int fd, const char *name, struct error
 	int result = 0;
 	while (result == 0 && !ferror(stdout)) {
 		result = row_stream_read(in, BATCH, &s->rows, err);
-		if (result != 0 || s->rows.count == 0)
+		/* What stands before a bad row is scored, however far apart the two were read. */
+		struct error why;
+		if (s->rows.count == 0 || (result != 0 && err->code == ERROR_OS))
 			break;
-		result = score_batch(s, err);
-		if (result == 0)
+		int scored = score_batch(s, &why);
+		if (scored == 0)
 			print_batch(s);
+		else if (result == 0) {
+			result = scored;
+			*err = why;
+		}
 	}
 	s->bad_rows += row_stream_bad_rows(in);
 	row_stream_close(in);

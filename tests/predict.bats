@@ -238,3 +238,10 @@ floats() {
 	predict -c "$MODELS/lr" "$MODELS/rows.csv" >/dev/full 2>err || status=$?
 	[ "$status" = 74 ]
 }
+
+@test "the rows before a bad one have been scored" {
+	{ head -4 "$MODELS/rows.csv"; echo red,x,1,yes,1; } >in.csv
+	run -65 --separate-stderr predict -c "$MODELS/lr" in.csv
+	[ "${#lines[@]}" = 3 ]
+	[[ "$stderr" == *"in.csv:5:5: "* ]]
+}

@@ -112,7 +112,7 @@ int row_stream_open(struct row_stream **out, const struct schema *schema, int fd
 		    const struct row_stream_options *options, struct error *err);
 void row_stream_close(struct row_stream *in); /* NULL is fine */
 /* Up to max rows; rows->count == 0 means the end. Does not wait for a full batch when the pipe
- * pauses: gives what is there, one row at least. */
+ * pauses: gives what is there, one row at least. With -1, rows holds those before the error. */
 int row_stream_read(struct row_stream *in, size_t max, struct rows *rows, struct error *err);
 uint64_t row_stream_bad_rows(const struct row_stream *in);
 
