@@ -243,3 +243,17 @@ assert at == len(data) - 8 - n
 	run -75 ckpt save --run-dir "$PWD/run"
 	[[ "$output" == *"busy: somebody else asks"* ]]
 }
+
+@test "a checkpoint that may not be read is no incomplete one" {
+	[ "$(id -u)" = 0 ] && command -v setpriv >/dev/null || skip "needs root"
+	checkpoints 000001 000002
+	chmod -R a+rX "$T" && chmod 600 d/000002/MANIFEST
+	local ckpt nobody=(setpriv --reuid 65534 --clear-groups)
+	ckpt=$(command -v ckpt)
+	cp "$ckpt" . && chmod 755 ckpt
+	run -77 "${nobody[@]}" ./ckpt latest d
+	[[ "$output" == "ckpt: d/000002/MANIFEST: "*"Permission denied" ]]
+	run -77 "${nobody[@]}" ./ckpt list d
+	run -77 "${nobody[@]}" ./ckpt prune d --keep 1
+	run -0 ckpt latest d
+}

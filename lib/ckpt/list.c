@@ -59,8 +59,10 @@ static int all_lengths_fit(const char *dir, const struct ckpt_manifest *m)
 	return 1;
 }
 
-/* 1 when name is a checkpoint, or what is left of one. */
-static int look_at(const char *dir, const char *name, struct ckpt_manifest *m, struct ckpt_entry *e)
+/* 1 when name is a checkpoint, or what is left of one; -1 when nobody can tell because it may not
+ * be read: `latest` must not answer with an older one then. */
+static int look_at(const char *dir, const char *name, struct ckpt_manifest *m, struct ckpt_entry *e,
+		   struct error *err)
 {
 	char path[CKPT_PATH_MAX], manifest[CKPT_PATH_MAX];
 	struct stat st;
@@ -75,8 +77,14 @@ static int look_at(const char *dir, const char *name, struct ckpt_manifest *m, s
 		return 0;
 	memset(e, 0, sizeof *e);
 	memcpy(e->name, name, strlen(name) + 1);
-	if (!has_manifest || ckpt_manifest_read(m, path, NULL) != 0 || !all_lengths_fit(path, m))
-		return 1;
+	struct error why = {0};
+	if (!has_manifest || ckpt_manifest_read(m, path, &why) != 0 || !all_lengths_fit(path, m)) {
+		if (why.code != ERROR_NOPERM && why.code != ERROR_OS)
+			return 1;
+		if (err)
+			*err = why;
+		return -1;
+	}
 	e->complete = 1;
 	e->iteration = m->iteration;
 	e->incarnation = m->incarnation;
@@ -100,7 +108,10 @@ static int collect(DIR *d, const char *dir, struct ckpt_manifest *m, struct ckpt
 				return error_set(err, ERROR_OS, dir, "out of memory");
 			*out = larger;
 		}
-		*count += (size_t)look_at(dir, de->d_name, m, *out + *count);
+		int found = look_at(dir, de->d_name, m, *out + *count, err);
+		if (found < 0)
+			return -1;
+		*count += (size_t)found;
 	}
 	if (errno != 0)
 		return error_errno(err, ERROR_IO, dir, "can't be listed");
