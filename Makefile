@@ -194,6 +194,9 @@ install: all
 	for page in man/*.[1-8]; do \
 		dir=$(DESTDIR)$(PREFIX)/share/man/man$${page##*.}; \
 		install -d $$dir && install -m 644 $$page $$dir; done
+	for dir in systemd cron completion; do \
+		install -d $(DESTDIR)$(PREFIX)/share/paceline/$$dir && \
+		install -m 644 scripts/$$dir/* $(DESTDIR)$(PREFIX)/share/paceline/$$dir; done
 	install -m 644 README.md CONTRIBUTING.md LICENSE $(DESTDIR)$(PREFIX)/share/doc/paceline
 	cp -r scripts/examples/. $(DESTDIR)$(PREFIX)/share/paceline/examples
 

@@ -149,7 +149,7 @@ for line in open("json"): json.loads(line)'
 @test "a line comes out before the next one is waited for" {
 	local command
 	for command in 'tsv b' 'json' 'where b>0' 'from-tsv t b' 'from-json -T t'; do
-		rm -f pipe && mkfifo pipe
+		rm -f pipe rec.out && mkfifo pipe
 		exec 9<>pipe
 		start rec sh -c 'exec "$@" <pipe' sh rec $command 9>&-
 		case $command in
