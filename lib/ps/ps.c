@@ -291,6 +291,7 @@ static int push_fields(const struct record *r, struct staged *s, uint64_t *dense
 	    record_u64(r, "sequence", 0, UINT64_MAX - 1, &s->sequence, err) != 0 ||
 	    record_u64(r, "iteration", 0, UINT64_MAX - 1, &s->iteration, err) != 0 ||
 	    record_u64(r, "count", 0, COUNT_MAX, &s->push.count, err) != 0 ||
+	    record_u64_opt(r, "size", 0, COUNT_MAX, &s->push.size, err) != 0 ||
 	    record_u64(r, "dense", 0, 1, dense, err) != 0 ||
 	    record_u64(r, "rows", 0, UINT32_MAX, rows, err) != 0)
 		return -1;

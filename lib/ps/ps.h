@@ -51,7 +51,7 @@ extern const size_t ps_verb_count;
 #define PS_PULL_KEYS "worker generation incarnation iteration dense rows"
 #define PS_PULL_MORE "into-offset-bytes into-bytes"
 #define PS_PUSH_KEYS "worker generation incarnation sequence iteration count dense rows"
-#define PS_PUSH_MORE "ranges loss"
+#define PS_PUSH_MORE "size ranges loss"
 
 /* Set once: what apply can't recover from. The server ends with it. */
 const struct error *ps_broken(const struct ps *p); /* NULL: fine */

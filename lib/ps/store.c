@@ -374,18 +374,19 @@ static void apply_rows(struct store *s, const struct store_push *push, size_t pu
 
 int store_apply(struct store *s, const struct store_push *push, size_t pushes, struct error *err)
 {
-	uint64_t count = 0;
+	uint64_t count = 0, samples = 0;
 	size_t rows = 0;
 
 	for (size_t i = 0; i < pushes; i++) {
-		count += push[i].count;
+		count += push[i].count > push[i].size ? push[i].count : push[i].size;
+		samples += push[i].count;
 		rows += push[i].rows;
 	}
 	if (reserve(s, pushes, rows, err) != 0)
 		return -1;
 	/* A unit without samples has no mean; sums (audit) count all the same. */
-	double factor = count ? 1.0 / (double)count : 0.0;
-	if (count)
+	double factor = samples ? 1.0 / (double)count : 0.0;
+	if (samples)
 		s->steps++;
 	apply_dense(s, push, pushes, factor);
 	apply_rows(s, push, pushes, factor);

@@ -48,11 +48,14 @@ struct store_push {
 	float *const *row; /* from store_rows(unique) */
 	const float *row_gradient;
 	uint64_t count;
-	double scale; /* what it weighs; 1 */
+	uint64_t size; /* samples of a whole batch of this worker; its divisor is never less */
+	double scale;  /* what it weighs; 1 */
 };
 
 /* Applies a unit: one optimiser step with the mean over all samples of all pushes, summed in the
- * order given. The same pushes in the same order give the same bits. ERROR_OS: no memory, nothing
+ * order given.  A batch that the end of the data cut short is divided by its whole size, so that
+ * its samples weigh what all others do (LB-BSP 3.4: 1/X each): a mean over the last one or two
+ * would be a step as large as that of a whole batch, in the direction of their noise. The same pushes in the same order give the same bits. ERROR_OS: no memory, nothing
  * was changed. */
 int store_apply(struct store *s, const struct store_push *push, size_t pushes, struct error *err);
 

@@ -65,6 +65,7 @@ int servers_pull(struct servers *s, uint64_t iteration, const struct batch *b,
 
 struct servers_push {
 	uint64_t sequence, iteration;
+	uint64_t size; /* samples of a whole batch: this one may be shorter, at the end */
 	double loss; /* sum over the samples */
 };
 /* Stages at the others, then tells the lead. */

@@ -375,7 +375,9 @@ static void report_bpt(struct trainer *t, double time, double computing, double 
 static int train(struct trainer *t, struct error *err)
 {
 	struct servers_values values;
-	struct servers_push push = {.sequence = ++t->sequence, .iteration = t->iteration};
+	struct servers_push push = {.sequence = ++t->sequence,
+				    .iteration = t->iteration,
+				    .size = t->size * t->accum};
 	uint64_t iteration = t->iteration;
 	int dropped, result;
 	double began = t->mark, pulling = clock_mono();

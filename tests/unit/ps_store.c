@@ -62,6 +62,12 @@ static void mean_over_all_samples_of_all_workers(void **state)
 	store_pull_dense(s, after, 1);
 	for (int i = 0; i < 10; i++)
 		assert_float_equal(after[i], before[i] - 0.5f * ((float)i + 5.0f) / 4.0f, 1e-6f);
+	push[1].size = 5; /* a whole batch of its worker: this one was cut short */
+	store_pull_dense(s, before, 0);
+	assert_int_equal(store_apply(s, push, 2, NULL), 0);
+	store_pull_dense(s, after, 0);
+	for (int i = 0; i < 10; i++)
+		assert_float_equal(after[i], before[i] - 0.5f * ((float)i + 5.0f) / 8.0f, 1e-6f);
 	push[0].count = push[1].count = 0; /* no samples: no mean, nothing happens */
 	store_pull_dense(s, before, 0);
 	assert_int_equal(store_apply(s, push, 2, NULL), 0);
