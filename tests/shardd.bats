@@ -659,7 +659,8 @@ value() { # KEY of $output
 	grep -q '^err code=journal' answers
 	acknowledged=$(grep -c '^shard ' answers)
 	run ask "$S" 'stat' 'list state=doing max=1' 'done worker=w0 generation=1 id=0' \
-		"save file=$T/disk/cut"
+		"save file=$T/disk/cut" 'done worker=w0 generation=2 id=0' 'get worker=w0 generation=2'
+	[ "$(grep -c '^err code=fenced' <<<"$output")" = 2 ]
 	[ "$(grep -c "^stat .* doing=$acknowledged " <<<"$output")" = 1 ]
 	[ "$(grep -c '^err code=journal' <<<"$output")" = 1 ]
 	[ "$(grep -c '^err code=file' <<<"$output")" = 1 ]
@@ -693,7 +694,17 @@ value() { # KEY of $output
 	[ "$(value doing)" = "$acknowledged" ]
 }
 
-@test "readiness is announced, a listening socket is taken over" {
+@test "readiness and the end are announced to the service manager" {
+	start notified socat -u "UNIX-RECV:$T/notify" -
+	wait_for '[ -S notify ]'
+	export NOTIFY_SOCKET=$T/notify
+	shardd_start -n 10 -b 10 -m 1
+	wait_for 'grep -q READY=1 notified.out'
+	kill "$PID"
+	wait_for 'grep -q STOPPING=1 notified.out'
+}
+
+@test "a listening socket is taken over" {
 	if ! command -v systemd-socket-activate >/dev/null; then skip 'no systemd-socket-activate here'; fi
 	start shardd systemd-socket-activate -l "$S" shardd -s "$S" -j "$J" -n 10 -b 10 -m 1
 	wait_for '[ -S $S ]'

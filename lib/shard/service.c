@@ -56,23 +56,29 @@ void service_set_fatal(struct service *s, const struct error *err)
 		s->fatal.code = ERROR_IO;
 }
 
+int service_make_room(struct service *s, size_t bytes, struct error *err)
+{
+	service_clock(s);
+	if (journal_reserve(s->journal, bytes, err) != 0) {
+		if (!s->was_full)
+			log_say(LOG_LEVEL_ERROR,
+				"%s: %s; changes are refused until there is room", err->place,
+				err->text);
+		s->was_full = 1;
+		return -1;
+	}
+	if (s->was_full)
+		log_say(LOG_LEVEL_INFO, "%s: there is room again", journal_path(s->journal));
+	s->was_full = 0;
+	return 0;
+}
+
 int service_may_change(struct service *s, struct request *rq, size_t bytes)
 {
 	struct error err;
-	service_clock(s);
-	if (journal_reserve(s->journal, bytes, &err) == 0) {
-		if (s->was_full)
-			log_say(LOG_LEVEL_INFO, "%s: there is room again",
-				journal_path(s->journal));
-		s->was_full = 0;
+	if (service_make_room(s, bytes, &err) == 0)
 		return 1;
-	}
-	if (!s->was_full)
-		log_say(LOG_LEVEL_ERROR, "%s: %s; changes are refused until there is room",
-			err.place, err.text);
-	s->was_full = 1;
-	if (rq)
-		request_err(rq, "journal", "%s: %s", err.place, err.text);
+	request_err(rq, "journal", "%s: %s", err.place, err.text);
 	return 0;
 }
 
@@ -216,9 +222,10 @@ static int begin(struct service *s, struct error *err)
 static void on_lease(evutil_socket_t fd, short what, void *service)
 {
 	struct service *s = service;
+	struct error err;
 	(void)fd;
 	(void)what;
-	while (service_may_change(s, NULL, JOURNAL_LINE_BYTES) && queue_expire(s->queue, 1) > 0)
+	while (service_make_room(s, JOURNAL_LINE_BYTES, &err) == 0 && queue_expire(s->queue, 1) > 0)
 		service_changed(s, NULL);
 	service_arm_lease(s);
 }

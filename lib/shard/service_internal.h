@@ -57,7 +57,9 @@ struct service {
 /* The time for ages and leases; it stands still while lines wait for their commit, so that replay,
  * which knows one time a batch, comes to the same state. */
 void service_clock(struct service *s);
-/* Room for a change of so many bytes; answers the request when there is none. */
+/* Room for a change of so many bytes; -1: there is none. */
+int service_make_room(struct service *s, size_t bytes, struct error *err);
+/* The same; 0: there was none, and the request was answered so. */
 int service_may_change(struct service *s, struct request *rq, size_t bytes);
 /* After a change, before its answer: with --sync always it goes to disk now. rq (NULL: a lease)
  * is who asked. */

@@ -37,6 +37,21 @@ static void refuse_value(struct service *s, struct request *rq, const struct gri
 		request_bad(rq, bad);
 }
 
+/* Room in the journal for what this worker asks. */
+static int may_change(struct service *s, struct request *rq, const char *worker,
+		      uint64_t generation)
+{
+	struct error full, err;
+	if (service_make_room(s, JOURNAL_LINE_BYTES, &full) == 0)
+		return 1;
+	enum queue_result result = queue_in_force(s->queue, worker, generation, &err);
+	if (result != QUEUE_OK)
+		verb_refuse(rq, result, &err);
+	else
+		request_err(rq, "journal", "%s: %s", full.place, full.text);
+	return 0;
+}
+
 static int read_grip(struct service *s, struct request *rq, struct grip *g)
 {
 	struct error err;
@@ -154,7 +169,7 @@ int verb_try_get(struct service *s, struct request *rq, const char *worker, uint
 	struct queue_piece piece;
 	struct queue_stat stat;
 	struct error err;
-	if (queue_has_todo(s->queue) && !service_may_change(s, rq, JOURNAL_LINE_BYTES))
+	if (queue_has_todo(s->queue) && !may_change(s, rq, worker, generation))
 		return 1;
 	enum queue_result result = queue_get(s->queue, worker, generation, max, &piece, &err);
 	switch (result) {
@@ -201,7 +216,7 @@ void verb_done(struct request *rq, void *service)
 	struct service *s = service;
 	struct grip g;
 	struct error err;
-	if (read_grip(s, rq, &g) && service_may_change(s, rq, JOURNAL_LINE_BYTES))
+	if (read_grip(s, rq, &g) && may_change(s, rq, g.worker, g.generation))
 		answer(s, rq, queue_done(s->queue, g.worker, g.generation, g.id, &err), &err);
 }
 
@@ -215,7 +230,7 @@ void verb_progress(struct request *rq, void *service)
 		return;
 	if (record_u64(request_record(rq), "upto", 0, UINT64_MAX, &upto, &err) != 0)
 		refuse_value(s, rq, &g, &err);
-	else if (service_may_change(s, rq, JOURNAL_LINE_BYTES))
+	else if (may_change(s, rq, g.worker, g.generation))
 		answer(s, rq, queue_progress(s->queue, g.worker, g.generation, g.id, upto, &err),
 		       &err);
 }
@@ -235,7 +250,7 @@ void verb_back(struct request *rq, void *service)
 		refuse_value(s, rq, &g, &err);
 		return;
 	}
-	if (!service_may_change(s, rq, JOURNAL_LINE_BYTES))
+	if (!may_change(s, rq, g.worker, g.generation))
 		return;
 	enum queue_result result =
 		has_range ? queue_back_range(s->queue, g.worker, g.generation, g.id, begin, length,
@@ -278,7 +293,7 @@ void verb_bye(struct request *rq, void *service)
 	struct service *s = service;
 	struct grip g;
 	struct error err;
-	if (!read_worker(rq, &g) || !service_may_change(s, rq, JOURNAL_LINE_BYTES))
+	if (!read_worker(rq, &g) || !may_change(s, rq, g.worker, g.generation))
 		return;
 	s->is_fencing = 1;
 	answer(s, rq, queue_bye(s->queue, g.worker, g.generation, &err), &err);
