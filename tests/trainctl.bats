@@ -421,8 +421,8 @@ exact() {
 	slow 400
 	begin first
 	wait_for running
-	[ "$(pgrep -fc "worker.*$T/run")" -eq 2 ]
-	[ "$(pgrep -fc "ps-server.*$T/run")" -eq 2 ]
+	wait_for '[ "$(pgrep -fc "worker.*$T/run")" -eq 2 ]'
+	wait_for '[ "$(pgrep -fc "ps-server.*$T/run")" -eq 2 ]'
 	[ "$(pgrep -x trainctl -P $$ | wc -l)" -eq 1 ]
 }
 
