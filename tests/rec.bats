@@ -65,8 +65,10 @@ load helper
 @test "json is JSON for other programs, and comes back" {
 	printf 'n a=%%22%%5c%%2f%%01%%7f b=\303\244 c=0.25 d=18446744073709551615 e=x%%20y\nm\n' >in
 	rec json <in >json
-	python3 -c 'import json, sys
+	if command -v python3 >/dev/null; then
+		python3 -c 'import json
 for line in open("json"): json.loads(line)'
+	fi
 	rec from-json <json >back
 	# Encodings may differ, meaning must not.
 	diff <(rec json <back) json
