@@ -149,10 +149,12 @@ void batch_add_sample(struct batch *b, const struct rows *rows, size_t i, int ke
 		return;
 	}
 	size_t from = rows->offset[i], keys = rows->offset[i + 1] - from;
-	memcpy(b->dense + n * b->dense_columns, rows->dense + i * b->dense_columns,
-	       b->dense_columns * sizeof(float));
-	memcpy(b->raw + at, rows->key + from, keys * sizeof(uint32_t));
-	if (b->has_value && rows->value)
+	if (b->dense_columns > 0)
+		memcpy(b->dense + n * b->dense_columns, rows->dense + i * b->dense_columns,
+		       b->dense_columns * sizeof(float));
+	if (keys > 0)
+		memcpy(b->raw + at, rows->key + from, keys * sizeof(uint32_t));
+	if (keys > 0 && b->has_value && rows->value)
 		memcpy(b->value + at, rows->value + from, keys * sizeof(float));
 	else if (b->has_value)
 		for (size_t k = 0; k < keys; k++)
@@ -160,13 +162,15 @@ void batch_add_sample(struct batch *b, const struct rows *rows, size_t i, int ke
 	b->offset[n + 1] = (uint32_t)(at + keys);
 }
 
+#define PREFETCH 16 /* keys ahead */
+
 /* Open addressing; a slot holds key + 1 in its upper half (0: empty; a key is below 2^32 - 1) and
  * the key's number below. Its size follows the batch, so that it stays in the second cache where a
  * table of all keys would not. */
 static int find_unique(struct batch *b, uint64_t key_count, struct error *err)
 {
 	size_t total = b->offset ? b->offset[b->count] : 0, size = 64;
-	while (size < total * 2 && size < key_count)
+	while (size < total + total / 8 && size < key_count)
 		size *= 2;
 	if (size > b->table_room) {
 		if (grow(&b->table, size, sizeof(uint64_t), err) < 0)
@@ -176,6 +180,8 @@ static int find_unique(struct batch *b, uint64_t key_count, struct error *err)
 	memset(b->table, 0, size * sizeof(uint64_t));
 	uint32_t unique = 0, mask = (uint32_t)(size - 1);
 	for (size_t k = 0; k < total; k++) {
+		if (k + PREFETCH < total)
+			__builtin_prefetch(&b->table[b->raw[k + PREFETCH] & mask], 1);
 		uint32_t key = b->raw[k], at = key & mask;
 		uint64_t want = ((uint64_t)key + 1) << 32, slot;
 		while ((slot = b->table[at]) != 0 && (slot ^ want) >> 32 != 0)
