@@ -6,11 +6,14 @@
 
 #include "model/model.h"
 
+struct first;
+
 struct model {
 	struct model_spec spec;
 	const struct model_kind *kind;
 	float *scratch; /* grows, never shrinks */
 	size_t scratch_room;
+	struct first *first; /* wdl's; NULL until used */
 };
 
 struct model_kind {

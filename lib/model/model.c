@@ -2,6 +2,7 @@
  * model: the table of kinds, and the handing over to them.  Which models there are is said here
  * once; nothing outside lib/model compares names.  Must never hold parameters.
  */
+#include "model/first.h"
 #include "model/kind.h"
 
 #include <stdlib.h>
@@ -96,6 +97,7 @@ void model_free(struct model *m)
 {
 	if (!m)
 		return;
+	first_free(m->first);
 	free(m->scratch);
 	free(m);
 }

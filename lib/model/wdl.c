@@ -15,6 +15,7 @@
  * worst of some hundred seeds rises.
  */
 #include "ckpt/layout.h"
+#include "model/first.h"
 #include "model/kind.h"
 
 #include <cblas.h>
@@ -22,7 +23,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BLOCK_ROWS 512
+#define BLOCK_ROWS FIRST_BLOCK_ROWS
 
 #define GAIN 0.4f
 
@@ -105,15 +106,16 @@ static int wdl_layout(const struct model_spec *s, struct layout *l, struct error
 /* One block of rows with its activations, carved from the model's scratch memory. */
 struct block {
 	struct model_batch batch;
-	float *z;                             /* [rows] */
-	float *layer[MODEL_HIDDEN_MAX + 1];   /* layer[0]: the input */
-	float *back[2];                       /* gradients by activations, taking turns */
+	size_t begin;                   /* its first row in the batch */
+	float *z;                       /* [rows] */
+	float *layer[MODEL_HIDDEN_MAX]; /* their outputs */
+	float *back[2];                 /* gradients by them, taking turns */
 };
 
 static int block_carve(struct model *m, struct block *k, struct error *err)
 {
 	const struct model_spec *s = &m->spec;
-	size_t widest = inputs(s), floats = BLOCK_ROWS * (1 + inputs(s));
+	size_t widest = 0, floats = BLOCK_ROWS;
 	for (uint32_t i = 0; i < s->hidden_count; i++) {
 		floats += (size_t)BLOCK_ROWS * s->hidden[i];
 		widest = widest > s->hidden[i] ? widest : s->hidden[i];
@@ -123,10 +125,8 @@ static int block_carve(struct model *m, struct block *k, struct error *err)
 		return -1;
 	k->z = p;
 	p += BLOCK_ROWS;
-	k->layer[0] = p;
-	p += BLOCK_ROWS * inputs(s);
 	for (uint32_t i = 0; i < s->hidden_count; i++) {
-		k->layer[i + 1] = p;
+		k->layer[i] = p;
 		p += (size_t)BLOCK_ROWS * s->hidden[i];
 	}
 	k->back[0] = p;
@@ -134,47 +134,34 @@ static int block_carve(struct model *m, struct block *k, struct error *err)
 	return 0;
 }
 
+/* The first layer for a batch; gradients NULL: forward only. */
+static int begin_first(struct model *m, const struct model_batch *b, const float *dense,
+		       const float *rows, float *dense_gradient, float *row_gradient,
+		       struct error *err)
+{
+	size_t at = model_wide_count(&m->spec);
+	struct first_batch first = {.spec = &m->spec,
+				    .batch = b,
+				    .rows = rows,
+				    .weight = dense + at,
+				    .gain = GAIN,
+				    .weight_gradient = dense_gradient ? dense_gradient + at : NULL,
+				    .row_gradient = row_gradient};
+	if (!m->first && !(m->first = first_new()))
+		return error_set(err, ERROR_OS, "", "no memory for a model");
+	return first_begin(m->first, &first, err);
+}
+
 static void block_take(struct block *k, const struct model_spec *s, const struct model_batch *b,
 		       size_t begin)
 {
+	k->begin = begin;
 	k->batch = *b;
 	k->batch.count = b->count - begin < BLOCK_ROWS ? b->count - begin : BLOCK_ROWS;
 	k->batch.offset += begin;
 	k->batch.label = b->label ? b->label + begin : NULL;
 	k->batch.weight = b->weight ? b->weight + begin : NULL;
 	k->batch.dense = b->dense ? b->dense + begin * s->dense_inputs : NULL;
-}
-
-static void gather(struct block *k, const struct model_spec *s, const float *rows)
-{
-	size_t width = 1 + (size_t)s->embed, in = inputs(s);
-	for (size_t i = 0; i < k->batch.count; i++) {
-		float *x = k->layer[0] + i * in;
-		const uint32_t *index = k->batch.index + k->batch.offset[i];
-		for (uint32_t f = 0; f < s->fields; f++, x += s->embed) {
-			const float *row = rows + index[f] * width + 1;
-			for (uint32_t e = 0; e < s->embed; e++)
-				x[e] = GAIN * row[e];
-		}
-		if (s->dense_inputs > 0)
-			memcpy(x, k->batch.dense + i * s->dense_inputs,
-			       s->dense_inputs * sizeof(float));
-	}
-}
-
-static void scatter(const struct block *k, const struct model_spec *s, const float *by_input,
-		    float *row_gradient)
-{
-	size_t width = 1 + (size_t)s->embed, deep = (size_t)s->fields * s->embed;
-	for (size_t i = 0; i < k->batch.count; i++) {
-		const float *restrict g = by_input + i * deep;
-		const uint32_t *index = k->batch.index + k->batch.offset[i];
-		for (uint32_t f = 0; f < s->fields; f++, g += s->embed) {
-			float *restrict row = row_gradient + index[f] * width + 1;
-			for (uint32_t e = 0; e < s->embed; e++)
-				row[e] += GAIN * g[e];
-		}
-	}
 }
 
 static void add_bias_relu(float *restrict y, const float *restrict bias, size_t rows, size_t out)
@@ -198,34 +185,36 @@ static void relu_back(float *restrict by, const float *restrict y, float *restri
 		}
 }
 
-static void forward(struct block *k, const struct model_spec *s, const float *dense,
-		    const float *rows)
+static void forward(struct block *k, struct model *m, const float *dense, const float *rows)
 {
-	blasint n = (blasint)k->batch.count;
-	model_wide_forward(s, &k->batch, dense, rows, 1 + s->embed, k->z);
-	gather(k, s, rows);
+	const struct model_spec *s = &m->spec;
+	blasint n = (blasint)k->batch.count, in = 0;
 	const float *p = dense + model_wide_count(s);
-	blasint in = (blasint)inputs(s);
+	model_wide_forward(s, &k->batch, dense, rows, 1 + s->embed, k->z);
 	for (uint32_t i = 0; i < s->hidden_count; i++) {
 		blasint out = (blasint)s->hidden[i];
-		cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, n, out, in, GAIN, k->layer[i],
-			    in, p, in, 0.0f, k->layer[i + 1], out);
-		p += (size_t)out * (size_t)in;
-		add_bias_relu(k->layer[i + 1], p, (size_t)n, (size_t)out);
+		if (i == 0)
+			first_forward(m->first, k->begin, (size_t)n, k->layer[0]);
+		else
+			cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, n, out, in, GAIN,
+				    k->layer[i - 1], in, p, in, 0.0f, k->layer[i], out);
+		p += (size_t)out * (i ? (size_t)in : inputs(s));
+		add_bias_relu(k->layer[i], p, (size_t)n, (size_t)out);
 		p += out;
 		in = out;
 	}
-	cblas_sgemv(CblasRowMajor, CblasNoTrans, n, in, GAIN, k->layer[s->hidden_count], in, p, 1,
-		    1.0f, k->z, 1);
+	cblas_sgemv(CblasRowMajor, CblasNoTrans, n, in, GAIN, k->layer[s->hidden_count - 1], in, p,
+		    1, 1.0f, k->z, 1);
 }
 
 /* k->z holds the gradient by the logits. Walks the dense vector from its end. */
-static void backward(struct block *k, const struct model_spec *s, const float *dense,
-		     float *dense_gradient, float *row_gradient)
+static void backward(struct block *k, struct model *m, const float *dense, float *dense_gradient,
+		     float *row_gradient)
 {
+	const struct model_spec *s = &m->spec;
 	blasint n = (blasint)k->batch.count;
-	uint32_t last = s->hidden_count;
-	blasint out = (blasint)s->hidden[last - 1];
+	uint32_t last = s->hidden_count - 1;
+	blasint out = (blasint)s->hidden[last];
 	size_t at = wdl_dense_count(s) - (size_t)out;
 	model_wide_backward(s, &k->batch, k->z, 1 + s->embed, dense_gradient, row_gradient);
 	cblas_sgemv(CblasRowMajor, CblasTrans, n, out, GAIN, k->layer[last], out, k->z, 1, 1.0f,
@@ -234,22 +223,22 @@ static void backward(struct block *k, const struct model_spec *s, const float *d
 	for (size_t i = 0; i < (size_t)n; i++)
 		for (size_t j = 0; j < (size_t)out; j++)
 			by[i * (size_t)out + j] = GAIN * k->z[i] * dense[at + j];
-	for (uint32_t i = last; i-- > 0;) {
-		blasint in = (blasint)(i ? s->hidden[i - 1] : inputs(s));
-		/* of the input only the embeddings are learnt */
-		blasint need = (blasint)(i ? s->hidden[i - 1] : (size_t)s->fields * s->embed);
+	for (uint32_t i = last; i > 0; i--) {
+		blasint in = (blasint)s->hidden[i - 1];
 		float *next = by == k->back[0] ? k->back[1] : k->back[0];
 		at -= (size_t)out;
-		relu_back(by, k->layer[i + 1], dense_gradient + at, (size_t)n, (size_t)out);
+		relu_back(by, k->layer[i], dense_gradient + at, (size_t)n, (size_t)out);
 		at -= (size_t)out * (size_t)in;
 		cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, out, in, n, GAIN, by, out,
-			    k->layer[i], in, 1.0f, dense_gradient + at, in);
-		cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, need, out, GAIN, by, out,
-			    dense + at, in, 0.0f, next, need);
+			    k->layer[i - 1], in, 1.0f, dense_gradient + at, in);
+		cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, in, out, GAIN, by, out,
+			    dense + at, in, 0.0f, next, in);
 		by = next;
 		out = in;
 	}
-	scatter(k, s, by, row_gradient);
+	at -= (size_t)out;
+	relu_back(by, k->layer[0], dense_gradient + at, (size_t)n, (size_t)out);
+	first_backward(m->first, by);
 }
 
 static int wdl_train(struct model *m, const struct model_batch *b, const float *dense,
@@ -257,15 +246,17 @@ static int wdl_train(struct model *m, const struct model_batch *b, const float *
 		     double *loss_sum, struct error *err)
 {
 	struct block k;
-	if (block_carve(m, &k, err) < 0)
+	if (block_carve(m, &k, err) < 0 ||
+	    begin_first(m, b, dense, rows, dense_gradient, row_gradient, err) < 0)
 		return -1;
 	for (size_t begin = 0; begin < b->count; begin += BLOCK_ROWS) {
 		block_take(&k, &m->spec, b, begin);
-		forward(&k, &m->spec, dense, rows);
+		forward(&k, m, dense, rows);
 		*loss_sum +=
 			model_logistic(k.batch.count, k.z, k.batch.label, k.batch.weight, k.z);
-		backward(&k, &m->spec, dense, dense_gradient, row_gradient);
+		backward(&k, m, dense, dense_gradient, row_gradient);
 	}
+	first_end(m->first);
 	return 0;
 }
 
@@ -273,11 +264,12 @@ static int wdl_logits(struct model *m, const struct model_batch *b, const float 
 		      const float *rows, float *score, struct error *err)
 {
 	struct block k;
-	if (block_carve(m, &k, err) < 0)
+	if (block_carve(m, &k, err) < 0 ||
+	    begin_first(m, b, dense, rows, NULL, NULL, err) < 0)
 		return -1;
 	for (size_t begin = 0; begin < b->count; begin += BLOCK_ROWS) {
 		block_take(&k, &m->spec, b, begin);
-		forward(&k, &m->spec, dense, rows);
+		forward(&k, m, dense, rows);
 		memcpy(score + begin, k.z, k.batch.count * sizeof(float));
 	}
 	return 0;

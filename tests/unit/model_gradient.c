@@ -191,6 +191,62 @@ static void wdl_halves(void **unused)
 	finish(&f);
 }
 
+/* A large batch, of whose columns two have few categories (they are folded: first.h) and one has many,
+ * against the same rows in batches too small for that. */
+static void wdl_folded(void **unused)
+{
+	(void)unused;
+	enum { MANY = 1100, CATEGORIES = 900 };
+	struct fixture f;
+	struct error err = {0};
+	start(&f, "wdl", 0, 0);
+	finish(&f);
+	f.spec.hidden[0] = 70; /* a whole block of vectors, and some more */
+	assert_int_equal(model_new(&f.model, &f.spec, &err), 0);
+	size_t dense_count = model_dense_count(&f.spec), width = model_width(&f.spec);
+	size_t floats = dense_count + CATEGORIES * width;
+	float *memory = malloc((3 * floats + MANY * (DENSE + 1)) * sizeof(float));
+	uint32_t *index = malloc((MANY * (FIELDS + 1) + 1) * sizeof(uint32_t));
+	float *whole = memory + floats, *parts = whole + floats, *x = parts + floats;
+	float *label = x + MANY * DENSE;
+	uint32_t *offset = index + MANY * FIELDS;
+	memset(whole, 0, 2 * floats * sizeof(float));
+	for (size_t i = 0; i < floats; i++)
+		memory[i] = (float)(uniform() * 0.6 - 0.3);
+	for (size_t i = 0; i < MANY * DENSE; i++)
+		x[i] = (float)(uniform() * 2 - 1);
+	for (size_t i = 0; i <= MANY; i++)
+		offset[i] = (uint32_t)(i * FIELDS);
+	for (size_t i = 0; i < MANY; i++) {
+		label[i] = uniform() < 0.4 ? 1.0f : 0.0f;
+		index[i * FIELDS] = (uint32_t)(uniform() * 9);
+		index[i * FIELDS + 1] = (uint32_t)(uniform() * CATEGORIES);
+		index[i * FIELDS + 2] = (uint32_t)(5 + uniform() * 50); /* some as in column 0 */
+	}
+	struct model_batch all = {.count = MANY, .dense = x, .label = label, .offset = offset,
+				  .index = index};
+	double loss = 0, losses = 0;
+	assert_int_equal(model_train(f.model, &all, memory, memory + dense_count, whole,
+				     whole + dense_count, &loss, &err),
+			 0);
+	for (size_t begin = 0; begin < MANY; begin += 100) {
+		struct model_batch some = {.count = 100, .dense = x + begin * DENSE,
+					   .label = label + begin, .offset = offset + begin,
+					   .index = index};
+		assert_int_equal(model_train(f.model, &some, memory, memory + dense_count, parts,
+					     parts + dense_count, &losses, &err),
+				 0);
+	}
+	assert_true(fabs(loss - losses) < 1e-5 * loss);
+	for (size_t i = 0; i < floats; i++)
+		if (fabsf(whole[i] - parts[i]) > 1e-3f * (fabsf(parts[i]) + 0.1f))
+			fail_msg("parameter %zu of %zu: %g, not %g", i, floats, (double)whole[i],
+				 (double)parts[i]);
+	model_free(f.model);
+	free(memory);
+	free(index);
+}
+
 static void lr_scores(void **unused)
 {
 	(void)unused;
@@ -289,7 +345,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lr_gradient),	  cmocka_unit_test(wdl_gradient),
-		cmocka_unit_test(wdl_halves),	  cmocka_unit_test(lr_scores),
+		cmocka_unit_test(wdl_halves),	  cmocka_unit_test(wdl_folded),
+		cmocka_unit_test(lr_scores),
 		cmocka_unit_test(audit_counts),	  cmocka_unit_test(logistic_exact),
 		cmocka_unit_test(not_a_number),
 	};
