@@ -236,7 +236,8 @@ audit_values() {
 	ask shardd.sock 'fail worker=w0' | grep -q ^ok
 	wait_for 'grep -q "starting over" w0.err'
 	kill -9 "$SHARDD"
-	queue
+	ended "$SHARDD" # its lock lives as long as it does
+	queue -e 2
 	rm drag
 	finish
 	ended "$W0"
