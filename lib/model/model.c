@@ -102,11 +102,6 @@ void model_free(struct model *m)
 	free(m);
 }
 
-const struct model_spec *model_spec_of(const struct model *m)
-{
-	return &m->spec;
-}
-
 float *model_scratch(struct model *m, size_t floats, struct error *err)
 {
 	if (floats <= m->scratch_room)

@@ -77,7 +77,6 @@ struct model;
 /* Checks the spec. Scratch memory grows with the largest batch seen. */
 int model_new(struct model **out, const struct model_spec *spec, struct error *err);
 void model_free(struct model *m); /* NULL is fine */
-const struct model_spec *model_spec_of(const struct model *m);
 
 /* dense: the whole dense vector; rows: [unique][width]. ADDS the sums over the samples (each times
  * its weight) of the loss' gradient to dense_gradient and row_gradient (same shapes; the caller

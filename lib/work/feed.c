@@ -43,7 +43,6 @@ struct feed {
 	size_t ready_first, ready_count; /* a ring; the one in hand is before ready_first */
 	struct error failed;             /* code 0: no */
 	struct rows spare;               /* arrays of a freed parcel, to be used again */
-	uint64_t bad_rows;
 };
 
 /* ---- the list of parcels; under the lock ---- */
@@ -198,10 +197,8 @@ static void step_parse(struct feed *f, struct parcel *p)
 	f->busy = 1;
 	pthread_mutex_unlock(&f->lock);
 	int result = parse(f, p, &err);
-	uint64_t bad = dataset_bad_rows(f->options.dataset);
 	pthread_mutex_lock(&f->lock);
 	f->busy = 0;
-	f->bad_rows = bad;
 	if (result < 0)
 		f->failed = err;
 	else
@@ -360,14 +357,6 @@ uint64_t feed_held(struct feed *f)
 	uint64_t held = f->held;
 	pthread_mutex_unlock(&f->lock);
 	return held;
-}
-
-uint64_t feed_bad_rows(struct feed *f)
-{
-	pthread_mutex_lock(&f->lock);
-	uint64_t bad = f->bad_rows;
-	pthread_mutex_unlock(&f->lock);
-	return bad;
 }
 
 void feed_resize(struct feed *f, uint64_t size)

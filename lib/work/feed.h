@@ -41,6 +41,4 @@ void feed_drop(struct feed *f);
  * -1: the data are bad (ERROR_DATA with file:line:column) or memory ran out. */
 int feed_take(struct feed *f, int short_ok, struct batch **out, struct error *err);
 
-uint64_t feed_bad_rows(struct feed *f);
-
 #endif

@@ -22,7 +22,6 @@ struct report {
 	double next_attempt;
 	char rest[LINE_MAX_BYTES]; /* of a line taken by half */
 	size_t rest_len;
-	uint64_t lost;
 };
 
 int report_new(struct report **out, const char *path, struct error *err)
@@ -47,11 +46,6 @@ void report_free(struct report *r)
 		close(r->fd);
 	free(r->path);
 	free(r);
-}
-
-uint64_t report_lost(const struct report *r)
-{
-	return r->lost;
 }
 
 static void lose_connection(struct report *r)
@@ -108,10 +102,8 @@ void report_send(struct report *r, const char *line, size_t len)
 		return;
 	if (r->fd >= 0)
 		throw_answers_away(r);
-	if (!connected(r)) {
-		r->lost++;
+	if (!connected(r))
 		return;
-	}
 	if (r->rest_len > 0) {
 		ssize_t n = put(r, r->rest, r->rest_len);
 		if (n > 0) {
@@ -120,9 +112,7 @@ void report_send(struct report *r, const char *line, size_t len)
 		}
 	}
 	ssize_t n = r->fd >= 0 && r->rest_len == 0 ? put(r, line, len) : 0;
-	if (n <= 0) {
-		r->lost++;
-	} else if ((size_t)n < len) {
+	if (n > 0 && (size_t)n < len) {
 		memcpy(r->rest, line + n, len - (size_t)n);
 		r->rest_len = len - (size_t)n;
 	}

@@ -8,7 +8,6 @@
 #include "base/error.h"
 
 #include <stddef.h>
-#include <stdint.h>
 
 struct report;
 
@@ -18,6 +17,5 @@ void report_free(struct report *r); /* NULL is fine */
 
 /* One whole line, newline included. */
 void report_send(struct report *r, const char *line, size_t len);
-uint64_t report_lost(const struct report *r); /* lines that did not get there, as far as we know */
 
 #endif
