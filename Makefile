@@ -10,7 +10,7 @@ CC        = cc
 ARCH      = -march=native
 OPT       = -O3 $(ARCH) -fno-math-errno -fno-trapping-math
 SANITIZE  =
-WARN      = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+WARN      = -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-psabi
 CPPFLAGS  = -Ilib -I. -D_GNU_SOURCE
 CFLAGS    = -std=c17 -g $(OPT) $(WARN) $(SANITIZE) -pthread
 LDFLAGS   = $(SANITIZE) -pthread
