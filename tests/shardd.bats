@@ -409,6 +409,27 @@ value() { # KEY of $output
 	[ "$(value iteration)" = 8 ]
 }
 
+@test "settle: a line that is refused takes the rest of its push with it" {
+	shardd_start -n 40 -b 10 -m 1
+	ask "$S" 'hello worker=w0' 'hello worker=w1' 'get worker=w0 generation=1' \
+		'get worker=w1 generation=1' >/dev/null
+	# id 1 is in the hand of w1: the lead will apply nothing of this push, so none of it counts
+	run talk < <(settle 1 1 'apply worker=w0 generation=1 id=0 begin=0 length=10' \
+		'apply worker=w0 generation=1 id=1 begin=10 length=5' \
+		'apply worker=w1 generation=1 id=1 begin=15 length=5')
+	expect <<-'END'
+		fenced worker=w0 generation=1 id=0
+		fenced worker=w0 generation=1 id=1
+		ok
+	END
+	run ask "$S" stat
+	[ "$(value samples-done)" = 5 ]
+	crash
+	shardd_start
+	run ask "$S" stat
+	[ "$(value samples-done)" = 5 ]
+}
+
 @test "save, load: rolled back, every generation fenced, incarnations only rise" {
 	shardd_start -n 40 -b 10 -m 1
 	run ask "$S" 'hello worker=w0' 'get worker=w0 generation=1' 'get worker=w0 generation=1' \

@@ -84,6 +84,23 @@ static enum verdict act(struct queue *q, const struct queue_line *line)
 	return verdict;
 }
 
+/* The apply lines of a worker's generation are one gradient, which the lead applies or not: one that
+ * is refused takes the others with it, or rows would count that are not in the model. */
+static void refuse_whole_pushes(const struct queue *q, struct queue_line *lines, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		lines[i].refused = 0;
+	for (size_t i = 0; i < count; i++) {
+		struct piece *p;
+		if (lines[i].refused || judge(q, &lines[i], &p) != VERDICT_REFUSED)
+			continue;
+		for (size_t j = 0; j < count; j++)
+			if (!lines[j].is_back && lines[j].generation == lines[i].generation &&
+			    strcmp(lines[j].worker, lines[i].worker) == 0)
+				lines[j].refused = 1;
+	}
+}
+
 static void log_one(struct queue *q, const struct queue_line *line, enum verdict verdict)
 {
 	struct line l;
@@ -150,8 +167,9 @@ enum queue_result queue_settle(struct queue *q, uint64_t number, uint64_t iterat
 	q->has_settled = 1;
 	q->settle_number = number;
 	q->iteration = iteration;
+	refuse_whole_pushes(q, lines, count);
 	for (size_t i = 0; i < count; i++) {
-		verdict[i] = act(q, &lines[i]);
+		verdict[i] = lines[i].refused ? VERDICT_REFUSED : act(q, &lines[i]);
 		lines[i].refused = verdict[i] == VERDICT_REFUSED;
 		if (lines[i].refused)
 			refuse(q, &lines[i]);
