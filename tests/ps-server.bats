@@ -120,6 +120,7 @@ dense() {
 	tell a "join worker=w0 generation=1 $ME\n"
 	answered a 'ok iteration=0 members=1'
 	tell b "join worker=w1 generation=1 $ME\n"
+	wait_for 'ask ps0.sock members | grep -q joining'
 	push a w0 1 0
 	answered a 'ok iteration=1 applied=1'
 	answered b 'ok iteration=1 members=2'
