@@ -156,7 +156,7 @@ int fs_sync_dir(const char *dir, struct error *err)
 	return result;
 }
 
-int fs_replace_file(const char *path, const void *data, size_t len, struct error *err)
+int fs_replace(const char *path, mode_t mode, fs_fill_fn *fill, void *arg, struct error *err)
 {
 	char temporary[PATH_MAX], dir[PATH_MAX];
 	struct stat st;
@@ -165,14 +165,14 @@ int fs_replace_file(const char *path, const void *data, size_t len, struct error
 	int n = snprintf(temporary, sizeof temporary, "%s.tmp.%ld", path, (long)getpid());
 	if (n < 0 || (size_t)n >= sizeof temporary)
 		return error_set(err, ERROR_CANTCREAT, path, "path too long");
-	int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	int fd = open(temporary, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
 	if (fd < 0)
-		return error_errno(err, ERROR_CANTCREAT, temporary, "can't be made");
-	int result = fs_write_all(fd, data, len, temporary, err);
+		return error_errno(err, ERROR_CANTCREAT, path, "can't be made");
+	int result = fill(fd, path, arg, err);
 	if (result == 0 && fsync(fd) != 0)
-		result = error_errno(err, ERROR_IO, temporary, "fsync");
+		result = error_errno(err, ERROR_IO, path, "fsync");
 	if (close(fd) != 0 && result == 0)
-		result = error_errno(err, ERROR_IO, temporary, "close");
+		result = error_errno(err, ERROR_IO, path, "close");
 	if (result == 0 && rename(temporary, path) != 0)
 		result = error_errno(err, ERROR_CANTCREAT, path, "rename");
 	if (result != 0) {
@@ -181,6 +181,23 @@ int fs_replace_file(const char *path, const void *data, size_t len, struct error
 	}
 	fs_dirname(path, dir, sizeof dir);
 	return fs_sync_dir(dir, err);
+}
+
+struct bytes {
+	const void *data;
+	size_t len;
+};
+
+static int fill_bytes(int fd, const char *path, void *arg, struct error *err)
+{
+	const struct bytes *b = arg;
+	return fs_write_all(fd, b->data, b->len, path, err);
+}
+
+int fs_replace_file(const char *path, const void *data, size_t len, struct error *err)
+{
+	struct bytes b = {data, len};
+	return fs_replace(path, 0600, fill_bytes, &b, err);
 }
 
 int fs_lock(const char *path, int *fd, struct error *err)

@@ -9,6 +9,7 @@
 
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 /* Makes dir and its parents, new ones with mode 0700. An existing directory is left as it is. */
 int fs_make_dirs(const char *dir, struct error *err);
@@ -29,6 +30,9 @@ int fs_read_file(const char *path, size_t max, char **out, size_t *len, struct e
 /* The file is either the old one or the new one, whenever the power goes: write to a temporary
  * name in the same directory, fsync, rename, fsync the directory. What is no regular file (a
  * device, a pipe, a directory) is left alone: ERROR_CANTCREAT. */
+typedef int fs_fill_fn(int fd, const char *path, void *arg, struct error *err);
+int fs_replace(const char *path, mode_t mode, fs_fill_fn *fill, void *arg, struct error *err);
+/* The same with bytes that are there, mode 0600. */
 int fs_replace_file(const char *path, const void *data, size_t len, struct error *err);
 
 int fs_sync_dir(const char *dir, struct error *err);

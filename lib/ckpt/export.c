@@ -287,29 +287,12 @@ int ckpt_export(struct ckpt *c, int fd, const char *name, struct error *err)
 	return result;
 }
 
+static int fill_file(int fd, const char *path, void *c, struct error *err)
+{
+	return ckpt_export(c, fd, path, err);
+}
+
 int ckpt_export_file(struct ckpt *c, const char *path, struct error *err)
 {
-	char temporary[CKPT_PATH_MAX], dir[CKPT_PATH_MAX];
-	struct stat st;
-	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-		return error_set(err, ERROR_CANTCREAT, path, "is there and no regular file");
-	int n = snprintf(temporary, sizeof temporary, "%s.tmp.%ld", path, (long)getpid());
-	if (n < 0 || (size_t)n >= sizeof temporary)
-		return error_set(err, ERROR_CANTCREAT, path, "path too long");
-	int fd = open(temporary, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	if (fd < 0)
-		return error_errno(err, ERROR_CANTCREAT, path, "can't be made");
-	int result = ckpt_export(c, fd, path, err);
-	if (result == 0 && fsync(fd) != 0)
-		result = error_errno(err, ERROR_IO, path, "fsync");
-	if (close(fd) != 0 && result == 0)
-		result = error_errno(err, ERROR_IO, path, "close");
-	if (result == 0 && rename(temporary, path) != 0)
-		result = error_errno(err, ERROR_CANTCREAT, path, "rename");
-	if (result != 0) {
-		unlink(temporary);
-		return -1;
-	}
-	fs_dirname(path, dir, sizeof dir);
-	return fs_sync_dir(dir, err);
+	return fs_replace(path, 0666, fill_file, c, err);
 }
