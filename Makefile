@@ -17,14 +17,14 @@ LDFLAGS   = $(SANITIZE) -pthread
 
 # ---- rooms: the sources of each, and nothing else; a program names the rooms it is made of ----
 SRC_base  = clock error fs log number option
-SRC_wire  = record address call connection input listen notify output payload peer request server verbs
+SRC_wire  = record address call connection drag input listen notify output payload peer request server verbs
 SRC_data  = badset dataset index index_file parse parse_criteo parse_libsvm rows rowscan schema schema_file source stream
 SRC_shard = ask commit files follow hand journal lines loader order piece queue rollback scan service settle state table tell verbs wait
 SRC_stats = monitor node recordlog report window
 SRC_solve = batch idset rules snapshot solution
 SRC_ckpt  = layout block part_write part_read manifest ckpt list export rowmap
 SRC_model = model spec logistic lr first wdl audit
-SRC_work  = batch drag feed kernel piece report servers shards trainer
+SRC_work  = batch feed kernel piece report servers shards trainer
 SRC_opt   = opt
 SRC_ps    = table store store_file stage fork ps ps_apply
 SRC_gate  = gate units acts effects rows lead lead_cut lead_requests
@@ -64,7 +64,7 @@ LIBS_predict     = -lcsv -lz -lxxhash -lopenblas -ljansson -lm
 LIBS_auc         = -lm
 
 # ---- unit tests: tests/unit/NAME.c, with the rooms it links ----
-UNITS = base_fs base_number base_option wire_record wire_server wire_peer solve_batch shard_queue shard_journal solve_solution stats_monitor stats_window data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export data_index data_schema run_job run_policy data_dataset run_parent gate_random gate_events opt_steps ps_store ps_stage gate_rows model_gradient model_spec work_batch work_feed
+UNITS = base_fs base_number base_option wire_record wire_server wire_peer solve_batch shard_queue shard_journal solve_solution stats_monitor stats_window data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export data_index data_schema run_job run_policy data_dataset run_parent gate_random gate_events opt_steps ps_store ps_stage gate_rows model_gradient model_spec work_batch work_feed wire_drag
 ROOMS_unit_model_gradient = model ckpt wire base
 LIBS_unit_model_gradient  = -lopenblas
 ROOMS_unit_model_spec     = model ckpt wire base
@@ -112,6 +112,7 @@ ROOMS_unit_base_fs = base
 ROOMS_unit_base_number = base
 ROOMS_unit_base_option = base
 ROOMS_unit_wire_record = wire base
+ROOMS_unit_wire_drag = wire base
 ROOMS_unit_wire_peer = wire base
 LIBS_unit_wire_peer = -levent
 ROOMS_unit_wire_server = wire base

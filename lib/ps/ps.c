@@ -23,6 +23,7 @@ int ps_new(struct ps **out, const struct ps_options *options, struct error *err)
 	if (!p)
 		return error_set(err, ERROR_OS, "ps", "no memory");
 	p->options = *options;
+	p->drag.path = options->drag;
 	p->store = options->store;
 	p->applied = options->iteration;
 	p->waits_end = &p->waits;

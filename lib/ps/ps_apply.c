@@ -6,7 +6,6 @@
 #include "ps/ps_internal.h"
 
 #include "base/clock.h"
-#include "base/fs.h"
 #include "base/log.h"
 #include "wire/record.h"
 
@@ -14,42 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DRAG_SECONDS_MAX 3600.0
 #define LINES_MAX 65536
 
-/* ---- drag and reports ---- */
-
-static void say_drag_once(struct ps *p, const struct error *err)
-{
-	if (!p->drag_said)
-		log_say(LOG_LEVEL_WARNING, "%s: no drag: %s", p->options.drag, err->text);
-	p->drag_said = 1;
-}
-
-/* Seconds that this unit has to be longer than its work took. */
-static double drag_seconds(struct ps *p, uint64_t samples, double work)
-{
-	struct error err = {0};
-	double delay = 0.0, pace = 0.0, rest;
-	char *text = NULL;
-	size_t len = 0;
-
-	if (!p->options.drag || fs_read_file(p->options.drag, RECORD_LINE_MAX, &text, &len, &err))
-		return 0.0; /* an absent file: none */
-	struct record *r = malloc(sizeof *r);
-	char *end = len ? memchr(text, '\n', len) : NULL;
-	if (r && end && record_parse(r, text, (size_t)(end - text), &err) == 0 &&
-	    record_is(r, "drag") &&
-	    record_real_opt(r, "delay", 0.0, DRAG_SECONDS_MAX, &delay, &err) == 0 &&
-	    record_real_opt(r, "pace", 1e-6, 1e18, &pace, &err) == 0)
-		p->drag_said = 0;
-	else if (len)
-		say_drag_once(p, &err);
-	free(r);
-	free(text);
-	rest = pace > 0.0 ? (double)samples / pace - work : 0.0;
-	return delay + (rest > 0.0 ? rest : 0.0);
-}
+/* ---- reports ---- */
 
 static void report(struct ps *p)
 {
@@ -113,7 +79,7 @@ static int apply_unit(struct ps *p, const struct ps_part *part, size_t parts, si
 		stage_drop(p->stage, part[i].worker, part[i].generation, part[i].sequence);
 	p->applied++;
 	p->work += clock_mono() - start;
-	slow = drag_seconds(p, samples, p->work);
+	slow = drag_pause(drag_look(&p->drag), samples, samples, p->work);
 	if (slow > 0.0)
 		clock_sleep(slow);
 	p->report_seconds += p->work + slow;

@@ -3,6 +3,7 @@
 #define PACELINE_PS_PS_INTERNAL_H
 
 #include "ps/ps.h"
+#include "wire/drag.h"
 #include "wire/peer.h"
 
 /* A pull or push whose iteration has not come. */
@@ -40,7 +41,7 @@ struct ps {
 	double work;           /* seconds of own work since the last unit */
 	double report_seconds; /* and since the last report, with drag */
 	uint64_t report_samples, report_units;
-	int drag_said;
+	struct drag_file drag;
 	int broken;
 	struct error error;
 };

@@ -6,11 +6,11 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "work/drag.h"
 #include "work/feed.h"
 #include "work/report.h"
 #include "work/servers.h"
 #include "work/shards.h"
+#include "wire/drag.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ struct trainer {
 	uint64_t iteration, sequence;
 	const struct batch *batch; /* in hand; NULL: none */
 	double mark; /* when this batch's time began */
-	int drag_was_bad;
+	struct drag_file drag;
 };
 
 /* ---- actions ---- */
@@ -161,6 +161,7 @@ int trainer_new(struct trainer **out, const struct trainer_options *options, str
 	if (!t)
 		return error_set(err, ERROR_OS, "", "no memory");
 	t->options = *options;
+	t->drag.path = options->drag;
 	t->size = t->new_size = options->batch;
 	t->accum = t->new_accum = 1;
 	if (model_new(&t->model, options->spec, err) < 0 || new_talkers(t, err) < 0) {
@@ -311,21 +312,10 @@ static int next_batch(struct trainer *t, struct error *err)
 	}
 }
 
-static double slow_down(struct trainer *t, double began)
+static double slow_down(struct trainer *t, const struct drag *drag, double began)
 {
-	struct drag drag;
-	struct error err;
-	if (!t->options.drag)
-		return 0;
-	if (drag_read(t->options.drag, &drag, &err) < 0) {
-		if (!t->drag_was_bad)
-			log_say(LOG_LEVEL_WARNING, "%s: %s: no drag", err.place, err.text);
-		t->drag_was_bad = 1;
-		return 0;
-	}
-	t->drag_was_bad = 0;
 	double before = clock_mono();
-	double pause = drag_pause(&drag, (double)t->batch->positions, before - began);
+	double pause = drag_pause(drag, t->batch->positions, t->size, before - began);
 	double until = before + pause, left;
 	while ((left = until - clock_mono()) > 0 && !stopped(t))
 		clock_sleep(left);
@@ -384,9 +374,13 @@ static int train(struct trainer *t, struct error *err)
 	if ((result = servers_pull(t->servers, t->iteration, t->batch, &values, err)) != WORK_OK)
 		return result;
 	double pulled = clock_mono();
+	const struct drag *drag = drag_look(&t->drag);
+	uint64_t step = t->batch->positions < t->size ? t->batch->positions : t->size;
+	if (drag_fits(drag, step, err) < 0)
+		return -1;
 	if ((result = compute(t, &values, &push.loss, err)) != WORK_OK)
 		return result;
-	slow_down(t, began);
+	slow_down(t, drag, began);
 	double computed = clock_mono();
 	if ((result = servers_push(t->servers, &push, t->batch, err)) != WORK_OK)
 		return result;
