@@ -49,7 +49,7 @@ static void fail_request(struct request *rq, const struct error *err)
 			    err->text);
 }
 
-/* bpt, event and info: into the monitor, and from there to the log and to whoever watches. */
+/* bpt, device, event and info: into the monitor, and from there to the log and to whoever watches. */
 static void on_record(struct request *rq, void *owner)
 {
 	struct daemon *d = owner;
@@ -142,8 +142,11 @@ static void on_watch(struct request *rq, void *owner)
 }
 
 static const struct verb verbs[] = {
-	{"bpt", "role id iter time size", "at compute comm wait cpu mem", on_record, 0,
-	 "one batch of a node: seconds without waiting at the barrier, samples"},
+	{"bpt", "role id iter time size",
+	 "at accum count compute comm wait cpu mem psi-cpu psi-mem throttled own-cpu", on_record, 0,
+	 "a node's batch, or the mean of count: seconds without waiting for others, samples"},
+	{"device", "role id type speed saturation max", "at launch", on_record, 0,
+	 "what a node measured about its device"},
 	{"event", "role id kind", "at status signal class", on_record, 0,
 	 "a node's start, ready, exit, lost, kill or restart"},
 	{"info", "name value", "at", on_record, 0, "something from outside, such as pending"},

@@ -34,13 +34,22 @@ monitor() {
 		info name=pending value=42 at=1340
 		event role=worker id=w1 kind=lost at=1350
 	END
+	none='type= launch= device-speed= saturation= max= cpu= mem='
 	run -0 bpt-monitor --filter <in
 	[ "$output" = "job at=1350.000000 iter=2 workers=2 servers=1 short=300 long=600
-node role=worker id=w0 state=up size=50 short=0.3 long=0.2 speed-short=166.666667 speed-long=150 ratio-short=0.666666667 ratio-long=0.5 samples=60 restarts=0 up=350.000000
-node role=worker id=w1 state=lost size=60 short=0.6 long=0.6 speed-short=100 speed-long=100 ratio-short=1.33333333 ratio-long=1.5 samples=60 restarts=0 up=0.000000
-node role=server id=ps0 state=up size=110 short=0.05 long=0.05 speed-short=2200 speed-long=2200 ratio-short=1 ratio-long=1 samples=110 restarts=0 up=250.000000
+node role=worker id=w0 state=up size=50 short=0.3 long=0.2 speed-short=166.666667 speed-long=150 ratio-short=0.666666667 ratio-long=0.5 samples=60 restarts=0 up=350.000000 accum= last=0.3 speed-last=166.666667 $none
+node role=worker id=w1 state=lost size=60 short=0.6 long=0.6 speed-short=100 speed-long=100 ratio-short=1.33333333 ratio-long=1.5 samples=60 restarts=0 up=0.000000 accum= last=0.6 speed-last=100 $none
+node role=server id=ps0 state=up size=110 short=0.05 long=0.05 speed-short=2200 speed-long=2200 ratio-short=1 ratio-long=1 samples=110 restarts=0 up=250.000000 accum= last=0.05 speed-last=2200 $none
 info name=pending value=42 age=10.000000" ]
 	bpt-monitor --filter --short 10 --long 20 <in | grep -q 'id=w0 state=up size=50 short= long= '
+}
+
+@test "filter: a device, and a report of several batches with the load of the node" {
+	printf '%s\n' 'device role=worker id=w0 type=v100 launch=0.01 speed=1200 saturation=32 max=4000 at=9' \
+		'bpt role=worker id=w0 iter=10 time=0.1 size=20 at=10 accum=2 count=9 cpu=0.5 mem=0.25' \
+		'bpt role=worker id=w0 iter=11 time=1.1 size=20 at=11 accum=3 cpu=0.75' >in
+	run -0 bpt-monitor --filter <in
+	[[ ${lines[1]} == *" short=0.2 "*" samples=200 "*" accum=3 last=1.1 speed-last=18.1818182 type=v100 launch=0.01 device-speed=1200 saturation=32 max=4000 cpu=0.75 mem=" ]]
 }
 
 @test "filter: a snapshot record gives one more on the way; nothing gives an empty job" {
@@ -63,6 +72,8 @@ info name=pending value=42 age=10.000000" ]
 	bad 'bpt role=worker id=w0 iter=1 time=nan size=1 at=1' 'time='
 	bad 'bpt role=worker id=w0 iter=1 time=1 size=1' 'at= is missing'
 	bad 'bpt role=worker id=w0 iter=1 time=1 size=1 at=1e99' 'at='
+	bad 'bpt role=worker id=w0 iter=1 time=1 size=1 at=1 cpu=much' 'cpu='
+	bad 'device role=worker id=w0 type=v100 speed=1 saturation=1 at=1' 'max= is missing'
 	bad 'event role=worker id=w0 kind=born at=1' "'born' is none of"
 	bad 'event role=chief id=w0 kind=start at=1' "'chief' is none of"
 	bad 'bpt role=worker at=1' 'id= is missing'
@@ -86,11 +97,11 @@ info name=pending value=42 age=10.000000" ]
 	run -0 ask m.sock \
 		'event role=worker id=w0 kind=start' \
 		'event role=worker id=w0 kind=ready' \
-		'bpt role=worker id=w0 iter=3 time=0.5 size=64 compute=0.25 wait=0.125' \
+		'bpt role=worker id=w0 iter=3 time=0.5 size=64 accum=2 compute=0.25 wait=0.125 cpu=0.5 psi-mem=0.01 throttled=0.1 own-cpu=2' \
 		'bpt role=worker id=w0 iter=4 time=1.5 size=64' \
 		'history id=w0 last=9' 'history id=w9' 'history id=w0 role=server'
 	[ "${lines[0]} ${lines[1]} ${lines[2]} ${lines[3]}" = "ok ok ok ok" ]
-	[[ ${lines[4]} == "bpt role=worker id=w0 iter=3 time=0.5 size=64 at="*" compute=0.25 wait=0.125" ]]
+	[[ ${lines[4]} == "bpt role=worker id=w0 iter=3 time=0.5 size=64 at="*" accum=2 compute=0.25 wait=0.125 cpu=0.5 psi-mem=0.01 throttled=0.1 own-cpu=2" ]]
 	[ "${lines[6]}" = ok ]
 	[[ ${lines[7]} == "err code=unknown-node"* ]]
 	[[ ${lines[8]} == "err code=unknown-node"* ]]
@@ -183,12 +194,18 @@ ok" ]
 @test "daemon: Prometheus file, at start and replaced whole" {
 	monitor --prometheus page.prom --every 0.1
 	grep -q '^# TYPE paceline_node_bpt_seconds gauge$' page.prom
-	ask m.sock 'bpt role=worker id=w0 iter=7 time=0.5 size=64' 'info name=pending value=7' \
+	ask m.sock 'device role=worker id=w0 type=v100 speed=1200 saturation=32 max=4000' \
+		'bpt role=worker id=w0 iter=7 time=0.5 size=64 accum=2 cpu=0.25' 'info name=pending value=7' \
 		'info name=words value=many'
 	wait_for "grep -q '^paceline_job_iteration 7$' page.prom"
 	grep -q '^paceline_node_bpt_seconds{role="worker",id="w0",window="short"} 0.5$' page.prom
 	grep -q '^paceline_node_samples_total{role="worker",id="w0"} 64$' page.prom
 	grep -q '^paceline_info_value{name="pending"} 7$' page.prom
+	grep -q '^paceline_node_accum_steps{role="worker",id="w0"} 2$' page.prom
+	grep -q '^paceline_node_last_speed_samples_per_second{role="worker",id="w0"} 128$' page.prom
+	grep -q '^paceline_node_last{role="worker",id="w0",key="cpu"} 0.25$' page.prom
+	! grep -q 'key="launch"\|key="mem"' page.prom
+	grep -q '^paceline_node_device{role="worker",id="w0",type="v100",key="max"} 4000$' page.prom
 	! grep -q 'info_value{name="words"}' page.prom
 	[ "$(grep -cv '^#\|^paceline_[a-z_]*\({[a-z]*="[^"]*"\(,[a-z]*="[^"]*"\)*}\)\? [-+.e0-9]*$' page.prom)" -eq 0 ]
 	run -73 bpt-monitor -s other.sock --prometheus /nonexistent/page.prom

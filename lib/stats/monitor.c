@@ -13,6 +13,11 @@
 #define AT_MAX 1e11     /* epoch seconds; the year 5138 */
 #define SECONDS_MAX 1e9 /* of one batch */
 
+#define MORE_KEY(name, key, max) key,
+#define MORE_MAX(name, key, max) max,
+const char *const report_more_key[REPORT_MORES] = {REPORT_MORE(MORE_KEY)};
+static const double more_max[REPORT_MORES] = {REPORT_MORE(MORE_MAX)};
+
 enum event_kind { EVENT_START, EVENT_READY, EVENT_EXIT, EVENT_LOST, EVENT_KILL, EVENT_RESTART };
 #define EVENT_KINDS 6
 
@@ -147,16 +152,17 @@ static int parse_name(const struct record *r, enum node_role *role, const char *
 
 static int parse_report(struct report *p, const struct record *r, struct error *err)
 {
-	p->compute = p->comm = p->wait = p->cpu = p->mem = NAN;
 	if (record_u64(r, "iter", 0, MONITOR_SAMPLES_MAX, &p->iter, err) != 0 ||
 	    record_real(r, "time", 0, SECONDS_MAX, &p->time, err) != 0 ||
 	    record_u64(r, "size", 0, NODE_SIZE_MAX, &p->size, err) != 0 ||
-	    record_real_opt(r, "compute", 0, SECONDS_MAX, &p->compute, err) != 0 ||
-	    record_real_opt(r, "comm", 0, SECONDS_MAX, &p->comm, err) != 0 ||
-	    record_real_opt(r, "wait", 0, SECONDS_MAX, &p->wait, err) != 0 ||
-	    record_real_opt(r, "cpu", 0, 1e6, &p->cpu, err) != 0 ||
-	    record_real_opt(r, "mem", 0, 1e6, &p->mem, err) != 0)
+	    record_u64_opt(r, "count", 1, MONITOR_COUNT_MAX, &p->count, err) != 0 ||
+	    record_u64_opt(r, "accum", 1, NODE_SIZE_MAX, &p->accum, err) != 0)
 		return -1;
+	for (int i = 0; i < REPORT_MORES; i++) {
+		p->more[i] = NAN;
+		if (record_real_opt(r, report_more_key[i], 0, more_max[i], &p->more[i], err) != 0)
+			return -1;
+	}
 	return 0;
 }
 
@@ -176,7 +182,7 @@ static void believe_report(struct node *n, double at)
 static int add_bpt(struct monitor *m, const struct record *r, double at, double now,
 		   struct error *err)
 {
-	struct report p = {.at = at};
+	struct report p = {.at = at, .count = 1};
 	enum node_role role;
 	const char *id;
 	if (parse_name(r, &role, &id, err) != 0 || parse_report(&p, r, err) != 0)
@@ -186,16 +192,43 @@ static int add_bpt(struct monitor *m, const struct record *r, double at, double 
 		return -1;
 	if (!n->history && !(n->history = calloc(MONITOR_HISTORY_MAX, sizeof *n->history)))
 		return error_set(err, ERROR_OS, NULL, "no memory for a history");
-	if (at >= n->since && window_add(&n->window, at, p.time, (double)p.size, now,
-					 m->window_short, m->window_long, err) != 0)
+	struct window_sum what = {p.count, p.time * (double)p.count,
+				  (double)p.size * (double)p.count};
+	if (at >= n->since && window_add(&n->window, at, &what, now, m->window_short,
+					 m->window_long, err) != 0)
 		return -1;
 	believe_report(n, at);
 	n->history[n->reports++ % MONITOR_HISTORY_MAX] = p;
-	n->samples += p.size;
+	if (at >= n->since && (n->last.count == 0 || at >= n->last.at))
+		n->last = p;
+	/* can't overflow: 2^53 + 2^60 */
+	n->samples += p.size * p.count;
 	if (n->samples > MONITOR_SAMPLES_MAX)
 		n->samples = MONITOR_SAMPLES_MAX;
 	n->iter = p.iter;
 	n->size = p.size;
+	n->seen_at = at;
+	return 0;
+}
+
+/* What a device is like is believed until the node says otherwise: a new process may have moved, and
+ * then says so. */
+static int add_device(struct monitor *m, const struct record *r, double at, struct error *err)
+{
+	struct device d = {.known = 1, .launch = NAN};
+	enum node_role role;
+	const char *id, *type;
+	if (parse_name(r, &role, &id, err) != 0 || record_id(r, "type", &type, err) != 0 ||
+	    record_real_opt(r, "launch", 0, SECONDS_MAX, &d.launch, err) != 0 ||
+	    record_real(r, "speed", 0, 1e15, &d.speed, err) != 0 ||
+	    record_u64(r, "saturation", 1, NODE_SIZE_MAX, &d.saturation, err) != 0 ||
+	    record_u64(r, "max", 1, NODE_SIZE_MAX, &d.max, err) != 0)
+		return -1;
+	struct node *n = node_of(m, role, id, err);
+	if (!n)
+		return -1;
+	memcpy(d.type, type, strlen(type) + 1);
+	n->device = d;
 	n->seen_at = at;
 	return 0;
 }
@@ -230,6 +263,7 @@ static void begin_process(struct node *n, enum event_kind kind, double at)
 	n->was_started = 1;
 	n->since = at;
 	n->ready_at = NAN;
+	n->last = (struct report){0};
 	window_clear(&n->window);
 }
 
@@ -303,14 +337,16 @@ int monitor_add(struct monitor *m, const struct record *r, double now, double *a
 		struct error *err)
 {
 	int is_bpt = record_is(r, "bpt"), is_event = record_is(r, "event");
-	if (!is_bpt && !is_event && !record_is(r, "info"))
+	int is_device = record_is(r, "device");
+	if (!is_bpt && !is_event && !is_device && !record_is(r, "info"))
 		return MONITOR_UNKNOWN;
 	double at;
 	if (time_of(m, r, &now, &at, err) != 0)
 		return -1;
-	int result = is_bpt     ? add_bpt(m, r, at, now, err)
-		     : is_event ? add_event(m, r, at, err)
-				: add_info(m, r, at, err);
+	int result = is_bpt      ? add_bpt(m, r, at, now, err)
+		     : is_event  ? add_event(m, r, at, err)
+		     : is_device ? add_device(m, r, at, err)
+				 : add_info(m, r, at, err);
 	if (result != 0)
 		return -1;
 	if (at > m->latest)

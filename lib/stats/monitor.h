@@ -3,7 +3,8 @@
  * (AntDT V-D: node state, application state, third-party information), and the aggregates over
  * windows that solutions decide on.
  *
- * Pure: every function is told the time.  Input records are `bpt`, `event` and `info`; their at= is
+ * Pure: every function is told the time.  Input records are `bpt` (the mean of count= batches), `event`,
+ * `device` (what a node measured about its hardware) and `info`; their at= is
  * the moment they speak of.  A clock ahead of ours is clamped to now; what is older than the long
  * window counts in totals and in the history, not in the means.  A `start` or `restart` event
  * begins a new process: the means start again, since a new process may be on another machine.
@@ -20,6 +21,7 @@
 
 #define MONITOR_NODES_MAX 4096
 #define MONITOR_SAMPLES_MAX (1ull << 53) /* totals stop there: doubles hold no larger count */
+#define MONITOR_COUNT_MAX (1u << 20) /* batches in one report */
 #define MONITOR_INFOS_MAX 256
 #define MONITOR_VALUE_MAX 257   /* bytes of an info value with its NUL */
 #define MONITOR_HISTORY_MAX 128 /* reports kept a node */

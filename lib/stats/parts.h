@@ -5,10 +5,32 @@
 #include "stats/monitor.h"
 #include "stats/window.h"
 
-/* One bpt record. What it did not say is NAN. */
+/* The numbers of a bpt record that need not be there: REPORT_MORE lists them, in the order in which
+ * they are written, with the largest value believed. */
+#define REPORT_MORE(X) \
+	X(COMPUTE, "compute", 1e9) X(COMM, "comm", 1e9) X(WAIT, "wait", 1e9) \
+	X(CPU, "cpu", 1e6) X(MEM, "mem", 1e6) X(PSI_CPU, "psi-cpu", 1e6) \
+	X(PSI_MEM, "psi-mem", 1e6) X(THROTTLED, "throttled", 1e6) X(OWN_CPU, "own-cpu", 1e6)
+#define REPORT_NAME(name, key, max) REPORT_##name,
+enum report_more { REPORT_MORE(REPORT_NAME) REPORT_MORES };
+
+extern const char *const report_more_key[REPORT_MORES];
+
+/* One bpt record: the mean of `count` batches. */
 struct report {
-	double at, time, compute, comm, wait, cpu, mem;
-	uint64_t iter, size;
+	double at, time;
+	double more[REPORT_MORES]; /* NAN: not said */
+	uint64_t iter, size, count;
+	uint64_t accum; /* 0: not said */
+};
+
+/* What a node measured about its device. */
+struct device {
+	int known;
+	char type[NODE_ID_MAX];
+	double launch; /* NAN: not said */
+	double speed;
+	uint64_t saturation, max;
 };
 
 struct node {
@@ -23,6 +45,8 @@ struct node {
 	double seen_at;      /* of the last record */
 	uint64_t iter, size; /* last reported */
 	uint64_t reports, samples, restarts;
+	struct report last; /* the latest of the present process; count 0: none yet */
+	struct device device;
 	struct window window;
 	struct report *history; /* a ring of MONITOR_HISTORY_MAX, made with the first report */
 };

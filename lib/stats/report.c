@@ -101,6 +101,49 @@ static void put_job(const struct monitor *m, double now, monitor_put_fn *put, vo
 	put_record(&o, put, arg);
 }
 
+/* ---- what only the last report says; NAN: nothing ---- */
+
+static double last_time(const struct node *n)
+{
+	return n->last.count ? n->last.time : NAN;
+}
+
+static double last_speed(const struct node *n)
+{
+	return n->last.count ? divide((double)n->last.size, n->last.time) : NAN;
+}
+
+static double last_accum(const struct node *n)
+{
+	return n->last.accum ? (double)n->last.accum : NAN;
+}
+
+static double last_more(const struct node *n, enum report_more what)
+{
+	return n->last.count ? n->last.more[what] : NAN;
+}
+
+static void put_last(struct record_out *o, const struct node *n)
+{
+	record_add_brief(o, "accum", last_accum(n));
+	record_add_brief(o, "last", last_time(n));
+	record_add_brief(o, "speed-last", last_speed(n));
+}
+
+static void put_device(struct record_out *o, const struct device *d)
+{
+	record_add(o, "type", d->type);
+	record_add_brief(o, "launch", d->known ? d->launch : NAN);
+	record_add_brief(o, "device-speed", d->known ? d->speed : NAN);
+	if (d->known) {
+		record_add_u64(o, "saturation", d->saturation);
+		record_add_u64(o, "max", d->max);
+	} else {
+		record_add(o, "saturation", "");
+		record_add(o, "max", "");
+	}
+}
+
 static void put_node(const struct node *n, const struct aggregate *a, double now,
 		     monitor_put_fn *put, void *arg)
 {
@@ -120,6 +163,10 @@ static void put_node(const struct node *n, const struct aggregate *a, double now
 	record_add_u64(&o, "samples", n->samples);
 	record_add_u64(&o, "restarts", n->restarts);
 	record_add_seconds(&o, "up", seconds_up(n, now));
+	put_last(&o, n);
+	put_device(&o, &n->device);
+	record_add_brief(&o, "cpu", last_more(n, REPORT_CPU));
+	record_add_brief(&o, "mem", last_more(n, REPORT_MEM));
 	put_record(&o, put, arg);
 }
 
@@ -165,11 +212,12 @@ static void put_history(const struct node *n, uint64_t last, monitor_put_fn *put
 		record_add_brief(&o, "time", p->time);
 		record_add_u64(&o, "size", p->size);
 		record_add_seconds(&o, "at", p->at);
-		add_if_said(&o, "compute", p->compute);
-		add_if_said(&o, "comm", p->comm);
-		add_if_said(&o, "wait", p->wait);
-		add_if_said(&o, "cpu", p->cpu);
-		add_if_said(&o, "mem", p->mem);
+		if (p->accum)
+			record_add_u64(&o, "accum", p->accum);
+		if (p->count > 1)
+			record_add_u64(&o, "count", p->count);
+		for (int k = 0; k < REPORT_MORES; k++)
+			add_if_said(&o, report_more_key[k], p->more[k]);
 		put_record(&o, put, arg);
 	}
 }
@@ -214,15 +262,20 @@ static void head(const struct page *p, const char *name, const char *type, const
 	say(p, "# HELP paceline_%s %s\n# TYPE paceline_%s %s\n", name, help, name, type);
 }
 
-/* One metric of each node. */
+/* One metric of each node; those of which nothing is known are left out. */
 static void each_node(const struct page *p, const char *name, const char *type, const char *help,
 		      double (*value)(const struct node *n, double now))
 {
 	head(p, name, type, help);
 	for (size_t i = 0; i < p->m->node_count; i++) {
 		const struct node *n = p->m->node[i];
-		say(p, "paceline_%s{role=\"%s\",id=\"%s\"} %.17g\n", name, node_role_name(n->role),
-		    n->id, value(n, p->now));
+		double x = value(n, p->now);
+		char number[32];
+		if (isnan(x))
+			continue;
+		number_format_real(x, number);
+		say(p, "paceline_%s{role=\"%s\",id=\"%s\"} %s\n", name, node_role_name(n->role),
+		    n->id, number);
 	}
 }
 
@@ -268,6 +321,61 @@ static double node_restarts(const struct node *n, double now)
 	return (double)n->restarts;
 }
 
+static double node_accum(const struct node *n, double now)
+{
+	(void)now;
+	return last_accum(n);
+}
+
+static double node_last(const struct node *n, double now)
+{
+	(void)now;
+	return last_time(n);
+}
+
+static double node_speed_last(const struct node *n, double now)
+{
+	(void)now;
+	return last_speed(n);
+}
+
+/* What the last report says besides, by its key. */
+static void each_more(const struct page *p)
+{
+	head(p, "node_last", "gauge", "What the last report of the node says.");
+	for (size_t i = 0; i < p->m->node_count; i++) {
+		const struct node *n = p->m->node[i];
+		for (int k = 0; k < REPORT_MORES; k++)
+			if (!isnan(last_more(n, (enum report_more)k)))
+				say(p, "paceline_node_last{role=\"%s\",id=\"%s\",key=\"%s\"} %.9g\n",
+				    node_role_name(n->role), n->id, report_more_key[k],
+				    n->last.more[k]);
+	}
+}
+
+static void each_device(const struct page *p)
+{
+	head(p, "node_device", "gauge", "What the node measured about its device.");
+	for (size_t i = 0; i < p->m->node_count; i++) {
+		const struct node *n = p->m->node[i];
+		const struct device *d = &n->device;
+		const struct {
+			const char *key;
+			double value;
+		} row[] = {{"launch", d->launch},
+			   {"speed", d->speed},
+			   {"saturation", (double)d->saturation},
+			   {"max", (double)d->max}};
+		for (size_t k = 0; d->known && k < sizeof row / sizeof *row; k++)
+			if (!isnan(row[k].value))
+				say(p,
+				    "paceline_node_device{role=\"%s\",id=\"%s\",type=\"%s\","
+				    "key=\"%s\"} %.9g\n",
+				    node_role_name(n->role), n->id, d->type, row[k].key,
+				    row[k].value);
+	}
+}
+
 /* Only values that are numbers can be samples of a metric. */
 static void each_info(const struct page *p)
 {
@@ -304,6 +412,13 @@ int monitor_prometheus(const struct monitor *m, double now, monitor_put_fn *put,
 		    offsetof(struct aggregate, speed));
 	each_window(&p, "node_bpt_ratio", "Mean over the mean of all of its role.",
 		    offsetof(struct aggregate, ratio));
+	each_node(&p, "node_accum_steps", "gauge", "Accumulation steps in a batch.", node_accum);
+	each_node(&p, "node_last_bpt_seconds", "gauge",
+		  "Batch processing time, as last reported.", node_last);
+	each_node(&p, "node_last_speed_samples_per_second", "gauge",
+		  "Samples over seconds, as last reported.", node_speed_last);
+	each_more(&p);
+	each_device(&p);
 	each_info(&p);
 	free(all);
 	return 0;

@@ -67,7 +67,7 @@ static int make_room(struct window *w, double now, double window_short, double w
 	return 0;
 }
 
-int window_add(struct window *w, double at, double seconds, double samples, double now,
+int window_add(struct window *w, double at, const struct window_sum *what, double now,
 	       double window_short, double window_long, struct error *err)
 {
 	if (at <= now - window_long)
@@ -77,7 +77,7 @@ int window_add(struct window *w, double at, double seconds, double samples, doub
 	size_t i = w->count++;
 	for (; i > 0 && w->entry[i - 1].at > at; i--)
 		w->entry[i] = w->entry[i - 1];
-	w->entry[i] = (struct window_entry){at, seconds, samples, 1};
+	w->entry[i] = (struct window_entry){at, what->seconds, what->samples, what->count};
 	return 0;
 }
 

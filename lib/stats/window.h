@@ -38,8 +38,9 @@ void window_init(struct window *w);
 /* Frees what it holds; w is empty afterwards and can be used again. */
 void window_clear(struct window *w);
 
-/* Observations may come out of order. now is only used to tell what is old. */
-int window_add(struct window *w, double at, double seconds, double samples, double now,
+/* An observation is one batch, or the sum of several. They may come out of order. now is only used to
+ * tell what is old. */
+int window_add(struct window *w, double at, const struct window_sum *what, double now,
 	       double window_short, double window_long, struct error *err);
 
 /* The sum over observations with at > from. */

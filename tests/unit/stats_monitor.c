@@ -84,6 +84,8 @@ static const char *node(const char *id, const char *key, double now)
 	return value;
 }
 
+#define NO_DEVICE "type= launch= device-speed= saturation= max= cpu= mem=\n"
+
 static void means_speeds_and_ratios(void **state)
 {
 	(void)state;
@@ -96,13 +98,13 @@ static void means_speeds_and_ratios(void **state)
 		"job at=1350.000000 iter=2 workers=2 servers=1 short=300 long=600\n"
 		"node role=worker id=w0 state=up size=50 short=0.3 long=0.2 "
 		"speed-short=166.666667 speed-long=150 ratio-short=0.666666667 ratio-long=0.5 "
-		"samples=60 restarts=0 up=350.000000\n"
+		"samples=60 restarts=0 up=350.000000 accum= last=0.3 speed-last=166.666667 " NO_DEVICE
 		"node role=worker id=w1 state=up size=60 short=0.6 long=0.6 "
 		"speed-short=100 speed-long=100 ratio-short=1.33333333 ratio-long=1.5 "
-		"samples=60 restarts=0 up=250.000000\n"
+		"samples=60 restarts=0 up=250.000000 accum= last=0.6 speed-last=100 " NO_DEVICE
 		"node role=server id=ps0 state=up size=110 short=0.05 long=0.05 "
 		"speed-short=2200 speed-long=2200 ratio-short=1 ratio-long=1 "
-		"samples=110 restarts=0 up=250.000000\n");
+		"samples=110 restarts=0 up=250.000000 accum= last=0.05 speed-last=2200 " NO_DEVICE);
 	assert_string_equal(node("w0", "short", 2000), "");
 	assert_string_equal(node("w0", "ratio-long", 2000), "");
 }
@@ -262,17 +264,17 @@ static void history_is_the_last_reports(void **state)
 	for (int i = 0; i < 200; i++) {
 		char line[120];
 		snprintf(line, sizeof line,
-			 "bpt role=worker id=w0 iter=%d time=0.5 size=3 at=%d "
-			 "wait=0.25",
+			 "bpt role=worker id=w0 iter=%d time=0.5 size=3 at=%d wait=0.25 "
+			 "accum=2 count=5 own-cpu=1.5 throttled=0.1",
 			 i, 1000 + i);
 		take(line, NAN);
 	}
 	text_len = 0;
 	assert_int_equal(monitor_history(m, NODE_WORKER, "w0", 2, put, NULL), 0);
 	assert_string_equal(text, "bpt role=worker id=w0 iter=198 time=0.5 size=3 at=1198.000000 "
-				  "wait=0.25\n"
+				  "accum=2 count=5 wait=0.25 throttled=0.1 own-cpu=1.5\n"
 				  "bpt role=worker id=w0 iter=199 time=0.5 size=3 at=1199.000000 "
-				  "wait=0.25\n");
+				  "accum=2 count=5 wait=0.25 throttled=0.1 own-cpu=1.5\n");
 	text_len = 0;
 	assert_int_equal(monitor_history(m, NODE_WORKER, "w0", UINT64_MAX, put, NULL), 0);
 	assert_int_equal(strncmp(text, "bpt role=worker id=w0 iter=72 ", 30), 0);
@@ -281,6 +283,58 @@ static void history_is_the_last_reports(void **state)
 	text_len = 0;
 	assert_int_equal(monitor_history(m, NODE_SERVER, "w0", 2, put, NULL), 0);
 	assert_int_equal(text_len, 0);
+}
+
+/* A report of several batches weighs as much as they would. */
+static void a_report_may_cover_several_batches(void **state)
+{
+	(void)state;
+	take("bpt role=worker id=w0 iter=9 time=0.1 size=10 at=1000 count=9", NAN);
+	take("bpt role=worker id=w0 iter=10 time=1.1 size=30 at=1001", NAN);
+	assert_string_equal(node("w0", "short", 1001), "0.2");
+	assert_string_equal(node("w0", "speed-short", 1001), "60");
+	assert_string_equal(node("w0", "samples", 1001), "120");
+	refuse("bpt role=worker id=w0 iter=1 time=1 size=1 count=0", "count=");
+	refuse("bpt role=worker id=w0 iter=1 time=1 size=1 accum=0", "accum=");
+	refuse("bpt role=worker id=w0 iter=1 time=1 size=1 psi-cpu=-1", "psi-cpu=");
+}
+
+static void the_last_report_stands_until_a_new_process(void **state)
+{
+	(void)state;
+	take("bpt role=worker id=w0 iter=2 time=0.5 size=20 at=1000 accum=4 cpu=0.75 mem=0.5", NAN);
+	take("bpt role=worker id=w0 iter=1 time=9 size=1 at=999 accum=1 cpu=0 mem=0", NAN);
+	assert_string_equal(node("w0", "accum", 9000), "4");
+	assert_string_equal(node("w0", "last", 9000), "0.5");
+	assert_string_equal(node("w0", "speed-last", 9000), "40");
+	assert_string_equal(node("w0", "cpu", 9000), "0.75");
+	assert_string_equal(node("w0", "mem", 9000), "0.5");
+	take("event role=worker id=w0 kind=restart at=1005", NAN);
+	static const char *const keys[] = {"accum", "last", "speed-last", "cpu", "mem"};
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		assert_string_equal(node("w0", keys[i], 1006), "");
+	take("bpt role=worker id=w0 iter=3 time=9 size=1 at=1004 accum=1", NAN);
+	assert_string_equal(node("w0", "last", 1006), "");
+}
+
+static void a_device_is_kept(void **state)
+{
+	(void)state;
+	take("device role=worker id=w0 type=v100 speed=1200.5 saturation=64 max=4096 at=1000", NAN);
+	assert_string_equal(node("w0", "type", 1000), "v100");
+	assert_string_equal(node("w0", "launch", 1000), "");
+	take("device role=worker id=w0 type=p100 launch=0.01 speed=400 saturation=32 max=1099511627776",
+	     1001);
+	take("event role=worker id=w0 kind=restart at=1005", NAN);
+	assert_string_equal(node("w0", "type", 1005), "p100");
+	assert_string_equal(node("w0", "launch", 1005), "0.01");
+	assert_string_equal(node("w0", "device-speed", 1005), "400");
+	assert_string_equal(node("w0", "saturation", 1005), "32");
+	assert_string_equal(node("w0", "max", 1005), "1099511627776");
+	assert_string_equal(node("w0", "state", 1005), "starting");
+	refuse("device role=worker id=w0 type=a%20b speed=1 saturation=1 max=1", "is no id");
+	refuse("device role=worker id=w0 type=a speed=1 saturation=0 max=1", "saturation=");
+	refuse("device role=worker id=w0 type=a saturation=1 max=1", "speed= is missing");
 }
 
 static void a_full_table_forgets_the_dead_first(void **state)
@@ -321,6 +375,9 @@ int main(void)
 		TEST(infos_have_an_age),
 		TEST(bad_records_change_nothing),
 		TEST(history_is_the_last_reports),
+		TEST(a_report_may_cover_several_batches),
+		TEST(the_last_report_stands_until_a_new_process),
+		TEST(a_device_is_kept),
 		TEST(a_full_table_forgets_the_dead_first),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -39,7 +39,8 @@ static void fill(struct window *w, int i, double when, double now, double s, dou
 	at[i] = when;
 	seconds[i] = draw();
 	samples[i] = floor(draw() * 100);
-	assert_int_equal(window_add(w, when, seconds[i], samples[i], now, s, l, NULL), 0);
+	struct window_sum what = {1, seconds[i], samples[i]};
+	assert_int_equal(window_add(w, when, &what, now, s, l, NULL), 0);
 }
 
 /* As long as all fits, the edges are exact, whatever the order of arrival. */
