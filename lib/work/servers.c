@@ -36,6 +36,7 @@ struct servers {
 	/* private memory, used when not straight; rooms in floats */
 	float *dense, *dense_gradient, *rows, *row_gradient;
 	size_t dense_room, dense_gradient_room, rows_room, row_gradient_room;
+	double waited; /* of this pull: the longest that a server said */
 	struct record record;
 };
 
@@ -367,6 +368,10 @@ static int take_model(struct servers *s, uint32_t i, const struct batch *b, stru
 	size_t rows = p->rows * s->options.width * sizeof(float);
 	size_t first = b->part_begin[i] * s->options.width;
 	uint64_t bytes = 0;
+	double waited = 0;
+	if (record_real_opt(&s->record, "waited", 0, 1e9, &waited, err) < 0)
+		return -1;
+	s->waited = waited > s->waited ? waited : s->waited;
 	if (record_get(&s->record, "map-bytes")) {
 		if (record_u64(&s->record, "map-bytes", dense + rows, dense + rows, &bytes, err) < 0)
 			return -1;
@@ -423,6 +428,7 @@ static void lay_out(struct servers *s, const struct batch *b, struct servers_val
 		*v = (struct servers_values){s->dense, s->rows, s->dense_gradient,
 					     s->row_gradient};
 	}
+	v->waited = s->waited;
 	memset(v->dense_gradient, 0, dense * sizeof(float));
 	memset(v->row_gradient, 0, rows * sizeof(float));
 }
@@ -431,6 +437,7 @@ int servers_pull(struct servers *s, uint64_t iteration, const struct batch *b,
 		 struct servers_values *values, struct error *err)
 {
 	int result = WORK_OK;
+	s->waited = 0;
 	for (uint32_t i = 0; i < s->options.count; i++)
 		s->part[i].rows = b->part_begin[i + 1] - b->part_begin[i];
 	s->straight = s->options.count == 1 && fits(&s->part[0]);

@@ -59,6 +59,7 @@ int servers_end(struct servers *s, struct error *err);
 struct servers_values {
 	const float *dense, *rows;
 	float *dense_gradient, *row_gradient;
+	double waited; /* seconds in which a server held the pull back, to get to its iteration */
 };
 int servers_pull(struct servers *s, uint64_t iteration, const struct batch *b,
 		 struct servers_values *values, struct error *err);
