@@ -423,12 +423,11 @@ static void lay_out(struct servers *s, const struct batch *b, struct servers_val
 		float *memory = (float *)(void *)s->part[0].memory;
 		float *push = (float *)(void *)(s->part[0].memory + s->part[0].push_at);
 		*v = (struct servers_values){memory, memory + dense, push,
-					     push + dense + b->unique};
+					     push + dense + b->unique, s->waited};
 	} else {
 		*v = (struct servers_values){s->dense, s->rows, s->dense_gradient,
-					     s->row_gradient};
+					     s->row_gradient, s->waited};
 	}
-	v->waited = s->waited;
 	memset(v->dense_gradient, 0, dense * sizeof(float));
 	memset(v->row_gradient, 0, rows * sizeof(float));
 }
