@@ -21,13 +21,13 @@ SRC_wire  = record address call connection drag input listen notify output paylo
 SRC_data  = badset dataset index index_file parse parse_criteo parse_libsvm rows rowscan schema schema_file source stream
 SRC_shard = ask commit files follow hand journal lines loader order piece queue rollback scan service settle state table tell verbs wait
 SRC_stats = monitor node recordlog report window
-SRC_solve = batch idset rules snapshot solution
+SRC_solve = accum batch fit idset rules snapshot solution sums
 SRC_ckpt  = layout block part_write part_read manifest ckpt list export rowmap
 SRC_model = model spec logistic lr first wdl audit
 SRC_work  = batch feed kernel piece report servers shards trainer
 SRC_opt   = opt
 SRC_ps    = table store store_file stage fork ps ps_apply
-SRC_gate  = gate units acts effects rows lead lead_cut lead_requests
+SRC_gate  = gate units acts effects save rows lead lead_cut lead_requests
 SRC_run   = child deadline job jobtext parent place policy prepare process show sup_command sup_course \
 	    sup_cut sup_decide sup_links sup_log sup_mend sup_nodes sup_rollback sup_score sup_verbs \
 	    sup_words supervisor

@@ -7,8 +7,6 @@
  */
 #include "gate/gate_internal.h"
 
-#include "wire/record.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,22 +93,30 @@ static void keep_force(struct gate *g, const char *kind, const char *id, const c
 	HASH_ADD_STR(g->force, key, f);
 }
 
-static void obey(struct gate *g, const struct record *r, const char *line, size_t len)
+void acts_keep(struct gate *g, const struct record *r, const char *line, size_t len)
 {
 	const char *kind = record_get(r, "kind"), *id = record_get(r, "id");
+
+	if (strcmp(kind, "backup-workers") == 0)
+		keep_force(g, kind, "", line, len);
+	else if (strcmp(kind, "adjust-lr") == 0 || strcmp(kind, "adjust-bs") == 0)
+		keep_force(g, kind, id, line, len);
+}
+
+static void obey(struct gate *g, const struct record *r, const char *line, size_t len)
+{
+	const char *kind = record_get(r, "kind");
 	double scale = 1.0;
 
 	if (strcmp(kind, "backup-workers") == 0) {
 		record_u64(r, "count", 0, GATE_WORKERS_MAX, &g->backup, NULL);
-		keep_force(g, kind, "", line, len);
 	} else if (strcmp(kind, "adjust-lr") == 0) {
-		struct worker *w = worker_get(g, id);
+		struct worker *w = worker_get(g, record_get(r, "id"));
 		record_real(r, "scale", 0.0, 1e9, &scale, NULL);
 		if (w)
 			w->scale = scale;
-		keep_force(g, kind, id, line, len);
-	} else if (strcmp(kind, "adjust-bs") == 0)
-		keep_force(g, kind, id, line, len);
+	}
+	acts_keep(g, r, line, len);
 }
 
 /* Those that all members have seen need not be kept. */
@@ -131,6 +137,23 @@ static void trim(struct gate *g)
 	g->acts_base = least;
 }
 
+/* Behind those that are published. */
+int acts_add(struct gate *g, char *lines, size_t len)
+{
+	if (g->acts == g->acts_max) {
+		size_t max = g->acts_max ? g->acts_max * 2 : 8;
+		struct act *more = realloc(g->act, max * sizeof *more);
+		if (!more) {
+			g->failed = 1;
+			return -1;
+		}
+		g->act = more;
+		g->acts_max = max;
+	}
+	g->act[g->acts++] = (struct act){lines, len};
+	return 0;
+}
+
 /* The unit that closes now carries what is pending. */
 void acts_publish(struct gate *g)
 {
@@ -138,17 +161,8 @@ void acts_publish(struct gate *g)
 		return;
 	if (g->acts)
 		trim(g);
-	if (g->acts == g->acts_max) {
-		size_t max = g->acts_max ? g->acts_max * 2 : 8;
-		struct act *more = realloc(g->act, max * sizeof *more);
-		if (!more) {
-			g->failed = 1;
-			return;
-		}
-		g->act = more;
-		g->acts_max = max;
-	}
-	g->act[g->acts++] = (struct act){g->pending, g->pending_len};
+	if (acts_add(g, g->pending, g->pending_len) != 0)
+		return;
 	each_line(g->pending, g->pending_len, obey, g, NULL);
 	g->pending = NULL;
 	g->pending_len = 0;
@@ -200,11 +214,17 @@ char *acts_in_force(struct gate *g)
 	return out;
 }
 
-int gate_act(struct gate *g, const char *lines, size_t len, uint64_t token, struct error *err)
+int gate_act(struct gate *g, const char *lines, size_t len, uint64_t number, uint64_t token,
+	     struct error *err)
 {
 	char *more;
 	uint64_t from;
 
+	if (number && number == g->act_number) {
+		effect_ok(g, token, NULL, "iteration=%llu repeated=1",
+			  (unsigned long long)g->act_iteration);
+		return 0;
+	}
 	if (each_line(lines, len, NULL, g, err) != 0)
 		return -1;
 	if (g->pending_len + len > GATE_ACTIONS_BYTES_MAX)
@@ -218,8 +238,9 @@ int gate_act(struct gate *g, const char *lines, size_t len, uint64_t token, stru
 	g->pending_len += len;
 	more[g->pending_len] = '\0';
 	from = g->options.sync == GATE_BSP ? g->open : g->applied;
-	effect_ok(g, token, NULL, "iteration=%llu",
-		  (unsigned long long)(g->active ? from + 1 : from));
+	g->act_number = number;
+	g->act_iteration = g->active ? from + 1 : from;
+	effect_ok(g, token, NULL, "iteration=%llu", (unsigned long long)g->act_iteration);
 	units_step(g);
 	return 0;
 }

@@ -176,6 +176,7 @@ void worker_let_in(struct gate *g, int all)
 		effect_ok(g, w->join_token, acts_in_force(g), "iteration=%llu members=%zu",
 			  (unsigned long long)(g->options.sync == GATE_BSP ? g->open : g->applied),
 			  g->active);
+		w->acts_seen = g->acts_base + g->acts; /* what is in force is what was published */
 		w->join_token = 0;
 	}
 }
@@ -276,6 +277,20 @@ void gate_closed(struct gate *g, uint64_t connection)
 	units_step(g);
 }
 
+void gate_here(struct gate *g, const char *worker, uint64_t generation, uint64_t connection)
+{
+	struct worker *w;
+
+	HASH_FIND_STR(g->workers, worker, w);
+	if (w && w->state != WORKER_OUT && w->generation == generation && w->connection == 0)
+		w->connection = connection;
+}
+
+void gate_absent(struct gate *g)
+{
+	gate_closed(g, 0);
+}
+
 /* ---- pushes ---- */
 
 /* A request for a push that is under way: it gets the same answer. */
@@ -354,6 +369,7 @@ enum gate_verdict gate_push(struct gate *g, const struct gate_who *who,
 		effect_err(g, who->token, "fenced", "not a member");
 		return GATE_NOT;
 	}
+	gate_here(g, who->worker, who->generation, who->connection);
 	if (push_known(g, w, who, push))
 		return GATE_NOT;
 	p = push_make(w, who, push);
@@ -381,8 +397,10 @@ void worker_fence(struct gate *g, struct worker *w)
 	if (w->throw_upto < w->fenced)
 		w->throw_upto = w->fenced;
 	units_throw(g, w);
-	for (size_t i = 0; i < w->fence_tokens; i++)
-		effect_ok(g, w->fence_token[i], NULL, "%s", "");
+	for (size_t i = 0; i < w->fence_tokens; i++) {
+		if (w->fence_token[i]) /* 0: asked for before a hand-over */
+			effect_ok(g, w->fence_token[i], NULL, "%s", "");
+	}
 	w->fence_tokens = 0;
 }
 

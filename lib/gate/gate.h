@@ -89,6 +89,8 @@ enum gate_verdict gate_push(struct gate *g, const struct gate_who *who,
 			    const struct gate_push *push);
 /* The connection is gone: its members leave. */
 void gate_closed(struct gate *g, uint64_t connection);
+/* Something else came from a member that has no connection since gate_load(): it is back. */
+void gate_here(struct gate *g, const char *worker, uint64_t generation, uint64_t connection);
 
 /* "ID:BEGIN:LENGTH[,...]" or empty, into range[GATE_RANGES_MAX]. ERROR_DATA with the bad piece. */
 int gate_ranges_parse(const char *text, struct gate_range *range, size_t *ranges,
@@ -97,8 +99,10 @@ int gate_ranges_parse(const char *text, struct gate_range *range, size_t *ranges
 /* ---- events: the supervisor ---- */
 
 void gate_fence(struct gate *g, const char *worker, uint64_t generation, uint64_t token);
-/* Lines `action kind=...`; -1 (ERROR_DATA, nothing done) when one is bad. */
-int gate_act(struct gate *g, const char *lines, size_t len, uint64_t token, struct error *err);
+/* Lines `action kind=...`; -1 (ERROR_DATA, nothing done) when one is bad. number: 0, or what names
+ * this request: the number of the one before is that one said again, and is answered only. */
+int gate_act(struct gate *g, const char *lines, size_t len, uint64_t number, uint64_t token,
+	     struct error *err);
 void gate_finish(struct gate *g, uint64_t token);
 /* Starts a cut: the CUT effect follows, or an answer that refuses it. The answer to a cut that has
  * come to CUT is the owner's; then gate_cut_over(). */
@@ -171,6 +175,18 @@ struct gate_effect {
 const struct gate_effect *gate_next(struct gate *g);
 /* Memory ran out: what the gate says can't be trusted any more. */
 int gate_failed(const struct gate *g);
+
+/* ---- handing over to another process ---- */
+
+/* The whole gate as lines of records, to be freed; no effect may be waiting and no cut be under way
+ * (ERROR_TEMPFAIL). Requests that wait are not in it: who asked asks again. */
+int gate_save(const struct gate *g, char **text, size_t *len, struct error *err);
+/* Into a gate that is new and has the same options. shardd and the other servers are not connected;
+ * members have no connection until they say something (a push is known again by its sequence), and
+ * are out with gate_absent(). ERROR_DATA naming the line. */
+int gate_load(struct gate *g, const char *text, size_t len, struct error *err);
+/* Members that have not come back since gate_load() leave. */
+void gate_absent(struct gate *g);
 
 /* ---- looking ---- */
 

@@ -1,9 +1,10 @@
 /* The gate's state, shared by its files: gate.c (members), units.c (closing, settling, cuts),
- * acts.c (actions), effects.c (the queue). */
+ * acts.c (actions), effects.c (the queue), save.c (handing over). */
 #ifndef PACELINE_GATE_INTERNAL_H
 #define PACELINE_GATE_INTERNAL_H
 
 #include "gate/gate.h"
+#include "wire/record.h"
 
 #include <stdarg.h>
 #include <uthash.h>
@@ -88,6 +89,7 @@ struct gate {
 	size_t acts, acts_max;
 	uint64_t acts_base;
 	struct force *force;
+	uint64_t act_number, act_iteration; /* of the last `act`, and what it was answered */
 
 	struct gate_effect *effect;
 	size_t effects, effects_max, effect_next;
@@ -124,6 +126,8 @@ void units_throw(struct gate *g, struct worker *w);
 void acts_publish(struct gate *g);
 char *acts_unseen(struct gate *g, struct worker *w); /* to be freed; NULL: none */
 char *acts_in_force(struct gate *g);
+void acts_keep(struct gate *g, const struct record *r, const char *line, size_t len);
+int acts_add(struct gate *g, char *lines, size_t len); /* takes lines */
 void acts_free(struct gate *g);
 
 #endif

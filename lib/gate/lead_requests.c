@@ -177,7 +177,12 @@ static void on_act(struct request *rq, void *lead)
 	struct lead *l = lead;
 	struct payload *payload = request_payload(rq);
 	struct error err = {0};
+	uint64_t number = 0;
 
+	if (record_u64_opt(request_record(rq), "number", 1, UINT64_MAX, &number, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
 	if (!payload || payload_bytes(payload) > GATE_ACTIONS_BYTES_MAX) {
 		request_err(rq, "bad-request",
 			    "a payload of action lines is wanted, at most %d bytes",
@@ -195,7 +200,7 @@ static void on_act(struct request *rq, void *lead)
 		return;
 	}
 	memcpy(lines, payload_data(payload), len);
-	if (gate_act(l->gate, lines, len, token, &err) != 0)
+	if (gate_act(l->gate, lines, len, number, token, &err) != 0)
 		request_bad(lead_take(l, token), &err);
 	free(lines);
 	lead_pump(l);
@@ -315,7 +320,7 @@ const struct verb lead_verbs[] = {
 	{"fence", "worker generation", "", on_fence, 0,
 	 "the supervisor: refuse generations up to this one"},
 	{"cut", "path", "", on_cut, 0, "the supervisor: a checkpoint into a new directory"},
-	{"act", "", "", on_act, GATE_ACTIONS_BYTES_MAX,
+	{"act", "", "number", on_act, GATE_ACTIONS_BYTES_MAX,
 	 "the supervisor: actions for all workers; payload: their lines"},
 	{"finish", "", "", on_finish, 0, "the supervisor: workers that said end may go"},
 	{"watch", "", "every", on_watch, 0, "a row of progress now and then, until you go"},

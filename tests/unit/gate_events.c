@@ -362,7 +362,7 @@ static void ssp_holds_the_answer_of_who_is_ahead(void **state)
 
 static void act(const char *lines)
 {
-	assert_int_equal(gate_act(gate, lines, strlen(lines), ++token, NULL), 0);
+	assert_int_equal(gate_act(gate, lines, strlen(lines), 0, ++token, NULL), 0);
 }
 
 static void actions_come_with_one_close_and_stay_for_joiners(void **state)
@@ -416,7 +416,7 @@ static void bad_actions_change_nothing(void **state)
 	(void)state;
 	start((struct gate_options){0});
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-		assert_int_equal(gate_act(gate, bad[i], strlen(bad[i]), 1, &err), -1);
+		assert_int_equal(gate_act(gate, bad[i], strlen(bad[i]), 0, 1, &err), -1);
 	expect("");
 }
 

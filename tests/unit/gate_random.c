@@ -1,11 +1,13 @@
 /*
  * The life of a batch under random events: a gate between simulated workers, shardd, a second
  * server and a supervisor; the same rules as batch.pml, on the real code.  Messages are delivered
- * late, workers die with requests under way, shardd loses connections before or after it journals.
+ * late, workers die with requests under way, shardd loses connections before or after it journals,
+ * and now and then the gate is saved, thrown away and loaded: then all requests under way are gone,
+ * and those who live make theirs again.
  *
  * Checked at every step: nothing is applied twice, nothing that was not settled, everything that is
- * applied is staged at both servers; every token is answered once; queue and servers agree at every
- * cut. In the end every sample is in the model exactly once.
+ * applied is staged at both servers; every token is answered once; every member sees every act
+ * once, in their order; queue and servers agree at every cut. In the end every sample is in the model exactly once.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -54,6 +56,7 @@ struct worker {
 	uint64_t generation, sequence, iteration, connection, lives;
 	int member, sample;
 	int fencing, failing; /* what the supervisor is at */
+	int act;              /* the last one that it has seen */
 };
 
 struct stage {
@@ -92,7 +95,7 @@ struct world {
 		uint64_t connection, generation, sequence;
 	} token[TOKENS];
 	uint64_t tokens;
-	int cut_busy, cut_done, acts, acts_seen[WORKERS];
+	int cut_busy, cut_done, acts, handed;
 };
 
 static uint64_t next_random(struct world *w)
@@ -287,6 +290,18 @@ static int waits_for(const struct world *w, const struct worker *k, uint64_t tok
 	       (kind != R_PUSH || k->sequence == w->token[token].sequence);
 }
 
+/* Acts are numbered by the size that they tell. A join's answer has those in force, the last act
+ * among them; later ones come one by one. */
+static void take_acts(struct world *w, struct worker *k, const struct gate_effect *e, int join)
+{
+	for (const char *at = e->actions; at && (at = strstr(at, "size=")); at += 5) {
+		int act = atoi(at + 5);
+		CHECK(act <= w->acts && act > 0);
+		CHECK(join || act == k->act + 1);
+		k->act = act;
+	}
+}
+
 static void take_answer(struct world *w, const struct gate_effect *e)
 {
 	CHECK(e->token <= w->tokens && w->token[e->token].open);
@@ -305,6 +320,9 @@ static void take_answer(struct world *w, const struct gate_effect *e)
 		k->fencing = 2;
 		return;
 	}
+	if (k && e->ok && k->connection == w->token[e->token].connection &&
+	    k->generation == w->token[e->token].generation)
+		take_acts(w, k, e, w->token[e->token].kind == R_JOIN);
 	if (!k || !waits_for(w, k, e->token))
 		return; /* of a life before, or of a push that was asked for twice */
 	if (e->ok && strncmp(e->fields, "iteration=", 10) == 0)
@@ -585,14 +603,70 @@ static void ask_cut(struct world *w)
 
 static void ask_act(struct world *w)
 {
-	static const char *const lines[] = {
-		"action kind=adjust-bs id=w1 size=3 accum=1\n",
-		"action kind=adjust-lr id=w2 scale=0.5\naction kind=none\n"};
-	const char *text = lines[next_random(w) % 2];
+	static const char *const more[] = {"", "action kind=adjust-lr id=w2 scale=0.5\n",
+					   "action kind=none\n"};
+	char text[200];
 	struct error err;
+	int len = snprintf(text, sizeof text, "action kind=adjust-bs id=w1 size=%d accum=1\n%s",
+			   ++w->acts, more[next_random(w) % 3]);
 
-	CHECK(gate_act(w->gate, text, strlen(text), token(w, R_ACT, -1, UINT64_MAX), &err) == 0);
+	for (int again = chance(w, 3); again >= 0; again--)
+		CHECK(gate_act(w->gate, text, (size_t)len, (uint64_t)w->acts,
+			       token(w, R_ACT, -1, UINT64_MAX), &err) == 0);
 	pump(w);
+}
+
+/* ---- a hand-over ---- */
+
+/* What was under way is gone: read or not, answered or not, nobody knows. Whoever lives asks again
+ * on a new connection; the dead are not heard of any more. */
+static void ask_again(struct world *w)
+{
+	static const enum request_kind kind[] = {
+		[JOINING] = R_JOIN, [PUSHING] = R_PUSH, [LEAVING] = R_LEAVE};
+	char name[16];
+
+	for (uint64_t t = 1; t <= w->tokens; t++)
+		w->token[t].open = 0;
+	for (size_t i = 0; i < CONNECTIONS; i++) {
+		struct connection *c = &w->connection[i];
+		c->head = c->tail = 0;
+		c->open &= !c->closing;
+	}
+	w->shards_up = w->request = w->answer = w->save_request = w->save_answer = 0;
+	for (int id = 0; id < WORKERS; id++) {
+		struct worker *k = &w->worker[id];
+		if (k->phase == JOINING || k->phase == PUSHING || k->phase == LEAVING)
+			say(w, id, kind[k->phase]);
+		if (k->fencing == 1) {
+			name_of(id, name);
+			gate_fence(w->gate, name, w->generation[id],
+				   token(w, R_FENCE, id, UINT64_MAX));
+			pump(w);
+		}
+	}
+}
+
+static void hand_over(struct world *w)
+{
+	char *text, *again;
+	size_t len, len_again;
+	struct error err = {0};
+
+	if (gate_save(w->gate, &text, &len, &err) != 0) { /* during a cut it waits */
+		CHECK(strstr(err.text, "cut"));
+		return;
+	}
+	gate_free(w->gate);
+	CHECK(gate_new(&w->gate, &w->options, &err) == 0);
+	if (gate_load(w->gate, text, len, &err) != 0)
+		fail_msg("seed %llu: %s: %s", (unsigned long long)seed_now, err.place, err.text);
+	CHECK(gate_save(w->gate, &again, &len_again, &err) == 0);
+	CHECK(len == len_again && memcmp(text, again, len) == 0);
+	free(text);
+	free(again);
+	w->handed++;
+	ask_again(w);
 }
 
 /* ---- shardd's connection ---- */
@@ -622,7 +696,7 @@ static void shards_step(struct world *w, int calm)
 
 static void one_step(struct world *w, int calm)
 {
-	uint64_t what = next_random(w) % (calm ? 60 : 67);
+	uint64_t what = next_random(w) % (calm ? 60 : 69);
 	int id = (int)(next_random(w) % WORKERS);
 
 	if (what < 25)
@@ -656,6 +730,12 @@ static void one_step(struct world *w, int calm)
 		ask_act(w);
 	else if (what < 66)
 		lose(w, id);
+	else if (what < 67)
+		hand_over(w);
+	else if (what < 68 && chance(w, 3)) { /* half a minute later */
+		gate_absent(w->gate);
+		pump(w);
+	}
 }
 
 static int all_done(const struct world *w)
@@ -673,6 +753,7 @@ static void calm_down(struct world *w)
 	int steps = 0;
 
 	gate_servers(w->gate, 1);
+	gate_absent(w->gate);
 	pump(w);
 	while (!all_done(w)) {
 		CHECK(++steps < 200000); /* no deadlock */
@@ -690,7 +771,7 @@ static void calm_down(struct world *w)
 	}
 }
 
-static void one_run(struct gate_options options, uint64_t seed, uint64_t *cuts)
+static void one_run(struct gate_options options, uint64_t seed, uint64_t *cuts, uint64_t *handed)
 {
 	static struct world world;
 	struct world *w = &world;
@@ -710,16 +791,17 @@ static void one_run(struct gate_options options, uint64_t seed, uint64_t *cuts)
 		one_step(w, 0);
 	calm_down(w);
 	*cuts += (uint64_t)w->cut_done;
+	*handed += (uint64_t)w->handed;
 	gate_free(w->gate);
 }
 
 static void runs(struct gate_options options)
 {
-	uint64_t cuts = 0;
+	uint64_t cuts = 0, handed = 0;
 
 	for (uint64_t seed = 1; seed <= 400; seed++)
-		one_run(options, seed, &cuts);
-	assert_true(cuts > 100); /* the events did happen */
+		one_run(options, seed, &cuts, &handed);
+	assert_true(cuts > 100 && handed > 1000); /* the events did happen */
 }
 
 static void bsp(void **state)
