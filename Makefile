@@ -21,16 +21,16 @@ SRC_wire  = record address call connection drag input listen notify output paylo
 SRC_data  = badset dataset index index_file parse parse_criteo parse_libsvm rows rowscan schema schema_file source stream
 SRC_shard = ask commit files follow hand journal lines loader order piece queue rollback scan service settle state table tell verbs wait
 SRC_stats = monitor node recordlog report window
-SRC_solve = accum batch fit idset rules snapshot solution sums
+SRC_solve = accum batch fit idset rule_antdt_dd rule_antdt_nd rule_pace rule_pace_model rule_parts rule_simple rules snapshot solution sums
 SRC_ckpt  = layout block part_write part_read manifest ckpt list export rowmap
 SRC_model = model spec logistic lr first wdl audit
-SRC_work  = batch feed kernel piece report servers shards trainer
+SRC_work  = agent batch device feed kernel load piece profile report servers shards spent tally trainer
 SRC_opt   = opt
 SRC_ps    = table store store_file stage fork ps ps_apply
 SRC_gate  = gate units acts effects save rows lead lead_cut lead_requests
-SRC_run   = child deadline job jobtext parent place policy prepare process show sup_command sup_course \
-	    sup_cut sup_decide sup_links sup_log sup_mend sup_nodes sup_rollback sup_score sup_verbs \
-	    sup_words supervisor
+SRC_run   = child deadline heavy job jobtext parent place policy prepare process show sup_act sup_adopt \
+	    sup_command sup_course sup_cut sup_decide sup_heir sup_links sup_log sup_mend sup_nodes \
+	    sup_process sup_restart sup_rollback sup_score sup_standing sup_verbs sup_words supervisor
 ROOMS     = base wire data shard stats solve ckpt model work opt ps gate run
 
 # ---- programs: rooms in link order (a room before those it knows), then libraries ----
@@ -64,7 +64,7 @@ LIBS_predict     = -lcsv -lz -lxxhash -lopenblas -ljansson -lm
 LIBS_auc         = -lm
 
 # ---- unit tests: tests/unit/NAME.c, with the rooms it links ----
-UNITS = base_fs base_number base_option wire_record wire_server wire_peer solve_batch shard_queue shard_journal solve_solution stats_monitor stats_window data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export data_index data_schema run_job run_policy data_dataset run_parent gate_random gate_events opt_steps ps_store ps_stage gate_rows model_gradient model_spec work_batch work_feed wire_drag
+UNITS = base_fs base_number base_option wire_record wire_server wire_peer solve_batch shard_queue shard_journal solve_solution stats_monitor stats_window data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export data_index data_schema run_job run_policy data_dataset run_parent gate_random gate_events opt_steps ps_store ps_stage gate_rows model_gradient model_spec work_batch work_feed work_load work_profile wire_drag
 ROOMS_unit_model_gradient = model ckpt wire base
 LIBS_unit_model_gradient  = -lopenblas
 ROOMS_unit_model_spec     = model ckpt wire base
@@ -73,6 +73,8 @@ ROOMS_unit_work_batch     = work model data ckpt wire base
 LIBS_unit_work_batch      = -lcsv -lz -lxxhash -lopenblas
 ROOMS_unit_work_feed      = work model data ckpt wire base
 LIBS_unit_work_feed       = -lcsv -lz -lxxhash -lopenblas
+ROOMS_unit_work_load      = work wire base
+ROOMS_unit_work_profile   = work wire base
 ROOMS_unit_shard_journal = shard wire base
 LIBS_unit_shard_journal = -lxxhash
 ROOMS_unit_opt_steps = opt base

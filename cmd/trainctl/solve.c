@@ -44,6 +44,7 @@ static int find(struct filter *f, struct error *err)
 	for (size_t i = 0; f->built_in && i < f->set.count; i++)
 		if (solution_options_set(&f->options, f->set.item[i], err) != 0)
 			return -1;
+	solution_options_name(&f->options, f->name);
 	return 0;
 }
 
@@ -96,7 +97,8 @@ int trainctl_solve(int argc, char **argv)
 		 .kind = OPTION_LIST,
 		 .target = &f.set,
 		 .arg = "KEY=VALUE",
-		 .help = "batch=, lambda=, pending=; to an executable as an argument"},
+		 .help = "batch=, lambda=, pending=, sync=, limit=, cmax=; to an executable as an "
+			 "argument"},
 		{0}};
 	const struct option_table table = {
 		PROGRAM " solve", "NAME [-o KEY=VALUE]... < snapshot > actions",
@@ -115,14 +117,30 @@ int trainctl_solve(int argc, char **argv)
 
 /* ---- replay ---- */
 
-/* In a log: `decision solution= batch= lambda= at=`, the snapshot's records, what was decided then
- * (left out here), `decided`. */
+/* In a log: `decision solution= batch= lambda= ... at=`, the snapshot's records, what was decided
+ * then (left out here), `decided`. */
 struct replay {
 	struct filter f;
 	struct snapshot snapshot;
 	int open;
 	uint64_t decisions;
 };
+
+/* The options of then: a decision record has them as its keys. */
+static int take_options(struct solution_options *o, const struct record *r, struct error *err)
+{
+	static const char *const key[] = {"batch", "lambda", "pending", "sync", "limit", "cmax"};
+	for (size_t i = 0; i < sizeof key / sizeof *key; i++) {
+		char text[64];
+		const char *value = record_get(r, key[i]);
+		if (!value || !value[0] || (i == 0 && strcmp(value, "0") == 0))
+			continue;
+		snprintf(text, sizeof text, "%s=%.40s", key[i], value);
+		if (solution_options_set(o, text, err) != 0)
+			return err->code = ERROR_DATA, -1;
+	}
+	return 0;
+}
 
 static int begin(struct replay *p, const struct record *r, const char *solution, struct error *err)
 {
@@ -134,12 +152,12 @@ static int begin(struct replay *p, const struct record *r, const char *solution,
 	if (!p->f.built_in)
 		return error_set(err, ERROR_USAGE, p->f.name,
 				 "only built-in solutions can be replayed");
-	if (record_u64_opt(r, "batch", 0, UINT64_MAX, &p->f.options.batch, err) != 0 ||
-	    record_real_opt(r, "lambda", 0, 1e300, &p->f.options.lambda, err) != 0)
+	if (take_options(&p->f.options, r, err) != 0)
 		return -1;
+	solution_options_name(&p->f.options, p->f.name);
 	p->open = 1;
 	p->decisions++;
-	printf("decision solution=%s at=%s\n", p->f.built_in->name, at ? at : "");
+	printf("decision solution=%s at=%s\n", p->f.name, at ? at : "");
 	return 0;
 }
 

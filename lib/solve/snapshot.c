@@ -59,6 +59,40 @@ static int add_job(struct snapshot *s, const struct record *r, struct error *err
 	return 0;
 }
 
+/* What the worker measured may stand there as a real; half a sample is none. */
+static int samples_or_zero(const struct record *r, const char *key, uint64_t *out,
+			   struct error *err)
+{
+	const char *value = record_get(r, key);
+	double samples = 0;
+	*out = 0;
+	if (!value || !value[0])
+		return 0;
+	if (record_real(r, key, 0, (double)NODE_SIZE_MAX, &samples, err) != 0)
+		return -1;
+	*out = (uint64_t)samples;
+	return 0;
+}
+
+static int parse_device(struct snapshot_node *n, const struct record *r, struct error *err)
+{
+	const char *type = record_get(r, "type");
+	if (type && strlen(type) >= sizeof n->type)
+		return error_set(err, ERROR_DATA, NULL, "type=: longer than %zu bytes",
+				 sizeof n->type - 1);
+	memset(n->type, 0, sizeof n->type);
+	if (type)
+		memcpy(n->type, type, strlen(type));
+	return real_or_nan(r, "launch", &n->launch, err) != 0 ||
+			       real_or_nan(r, "device-speed", &n->device_speed, err) != 0 ||
+			       samples_or_zero(r, "saturation", &n->saturation, err) != 0 ||
+			       samples_or_zero(r, "max", &n->max, err) != 0 ||
+			       real_or_nan(r, "cpu", &n->cpu, err) != 0 ||
+			       real_or_nan(r, "mem", &n->mem, err) != 0
+		       ? -1
+		       : 0;
+}
+
 static int parse_node(struct snapshot_node *n, const struct record *r, struct error *err)
 {
 	const char *role, *id, *state;
@@ -81,7 +115,10 @@ static int parse_node(struct snapshot_node *n, const struct record *r, struct er
 	    real_or_nan(r, "ratio-long", &n->ratio_long, err) != 0 ||
 	    count_or_zero(r, "samples", COUNT_MAX, &n->samples, err) != 0 ||
 	    count_or_zero(r, "restarts", COUNT_MAX, &n->restarts, err) != 0 ||
-	    real_or_nan(r, "up", &n->up, err) != 0)
+	    real_or_nan(r, "up", &n->up, err) != 0 ||
+	    count_or_zero(r, "accum", COUNT_MAX, &n->accum, err) != 0 ||
+	    real_or_nan(r, "last", &n->last, err) != 0 ||
+	    real_or_nan(r, "speed-last", &n->speed_last, err) != 0 || parse_device(n, r, err) != 0)
 		return -1;
 	if (isnan(n->up))
 		n->up = 0;
@@ -182,14 +219,19 @@ int snapshot_check(const struct snapshot *s, struct error *err)
 	return check_twice(s, err);
 }
 
+const char *snapshot_info_text(const struct snapshot *s, const char *name)
+{
+	for (size_t i = 0; i < s->info_count; i++)
+		if (strcmp(s->info[i].name, name) == 0)
+			return s->info[i].value;
+	return NULL;
+}
+
 double snapshot_info_real(const struct snapshot *s, const char *name)
 {
-	for (size_t i = 0; i < s->info_count; i++) {
-		double value;
-		if (strcmp(s->info[i].name, name) == 0)
-			return number_real(s->info[i].value, -1e300, 1e300, &value, NULL, NULL) == 0
-				       ? value
-				       : NAN;
-	}
-	return NAN;
+	const char *text = snapshot_info_text(s, name);
+	double value;
+	if (!text || number_real(text, -1e300, 1e300, &value, NULL, NULL) != 0)
+		return NAN;
+	return value;
 }

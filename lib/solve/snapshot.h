@@ -26,7 +26,15 @@ struct snapshot_node {
 	double speed_short, speed_long;
 	double ratio_short, ratio_long; /* over the mean of all of its role */
 	uint64_t samples, restarts;
-	double up; /* seconds since ready; 0 when not up */
+	double up;         /* seconds since ready; 0 when not up */
+	uint64_t accum;    /* accumulation steps of a batch; 0: not known */
+	double last;       /* when it reported last, epoch seconds */
+	double speed_last; /* of that report */
+	/* What it measured about its device; type "" and numbers 0 or NAN: not known. */
+	char type[NODE_ID_MAX];
+	double launch, device_speed;
+	uint64_t saturation, max; /* samples a step */
+	double cpu, mem;          /* 0..1 of the node in use */
 };
 
 struct snapshot_info {
@@ -59,6 +67,8 @@ int snapshot_add(struct snapshot *s, const struct record *r, struct error *err);
  * no node twice. */
 int snapshot_check(const struct snapshot *s, struct error *err);
 
+/* The value of an info record, or NULL when there is none. */
+const char *snapshot_info_text(const struct snapshot *s, const char *name);
 /* The value of an info record as a number, or NAN when there is none or it is no number. */
 double snapshot_info_real(const struct snapshot *s, const char *name);
 

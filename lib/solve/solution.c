@@ -5,6 +5,7 @@
 #include "solve/solution.h"
 
 #include "base/number.h"
+#include "solve/accum.h"
 #include "solve/rules.h"
 
 #include <stdio.h>
@@ -105,14 +106,31 @@ size_t action_format(const struct action *a, char *out, size_t out_max)
 	case ACTION_KILL_RESTART:
 		record_add(&o, "role", node_role_name(a->role));
 		record_add(&o, "id", a->id);
-		record_add(&o, "reason", a->reason);
-		return record_end(&o, NULL);
+		break;
 	case ACTION_ADJUST_LR:
 		record_add(&o, "id", a->id);
 		record_add_real(&o, "scale", a->scale);
 		break;
 	}
-	return record_end(&o, a->reason);
+	if (a->reason[0] || a->kind == ACTION_KILL_RESTART)
+		record_add(&o, "reason", a->reason);
+	return record_end(&o, NULL);
+}
+
+/* "ssp" with its bound, as a job file has it, is fine. */
+static int sync_of(const char *word, enum solution_sync *out)
+{
+	static const struct {
+		const char *word;
+		enum solution_sync sync;
+	} row[] = {{"bsp", SYNC_BSP}, {"ssp", SYNC_SSP}, {"asp", SYNC_ASP}};
+	size_t len = strncmp(word, "ssp:", 4) == 0 ? 3 : strlen(word);
+	for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+		if (len == 3 && strncmp(row[i].word, word, len) == 0) {
+			*out = row[i].sync;
+			return 0;
+		}
+	return -1;
 }
 
 int solution_options_set(struct solution_options *o, const char *assignment, struct error *err)
@@ -129,16 +147,50 @@ int solution_options_set(struct solution_options *o, const char *assignment, str
 		return number_real(equals + 1, 1, 1e9, &o->lambda, what, err);
 	if (strcmp(what, "pending") == 0)
 		return number_real(equals + 1, 0, 1e9, &o->pending, what, err);
+	if (strcmp(what, "limit") == 0)
+		return number_u64(equals + 1, 0, 1u << 20, &o->limit, what, err);
+	if (strcmp(what, "cmax") == 0)
+		return number_u64(equals + 1, 1, ACCUM_STEPS_MAX, &o->cmax, what, err);
+	if (strcmp(what, "sync") == 0)
+		return sync_of(equals + 1, &o->sync) == 0
+			       ? 0
+			       : error_set(err, ERROR_USAGE, what, "'%.32s' is none of bsp|ssp|asp",
+					   equals + 1);
 	return error_set(err, ERROR_USAGE, what,
-			 "is no option of a solution: batch, lambda, "
-			 "pending");
+			 "is no option of a solution: batch, lambda, pending, sync, limit, cmax");
+}
+
+enum solution_sync solution_sync(const struct solution_options *o, const struct snapshot *s)
+{
+	enum solution_sync sync = o->sync;
+	const char *said = snapshot_info_text(s, "sync");
+	if (sync == SYNC_UNSAID && (!said || sync_of(said, &sync) != 0))
+		sync = SYNC_BSP;
+	return sync;
 }
 
 static const struct solution table[] = {
 	{"none", "changes nothing", rule_none},
 	{"even", "the same batch for every worker that is up or starting", rule_even},
+	{"backup:N", "every iteration ends without its N slowest workers", rule_backup},
+	{"lb-bsp", "sizes by the newest speeds, each time", rule_lb_bsp},
+	{"antdt-nd", "sizes for what is slow for a while, a restart for what stays slow",
+	 rule_antdt_nd},
+	{"antdt-dd", "sizes and accumulation for devices of several types, once", rule_antdt_dd},
+	{"pace", "what saves more than it costs over the rest of the job", rule_pace},
 	{NULL, NULL, NULL},
 };
+
+/* A name that ends in ":N" stands for all that have a number there. */
+static int matches(const char *row, const char *name, uint64_t *number)
+{
+	const char *colon = strchr(row, ':');
+	size_t len = colon ? (size_t)(colon - row) + 1 : 0;
+	if (!colon)
+		return strcmp(row, name) == 0;
+	return strncmp(row, name, len) == 0 &&
+	       number_u64(name + len, 0, 1u << 20, number, NULL, NULL) == 0;
+}
 
 const struct solution *solution_table(void)
 {
@@ -147,10 +199,18 @@ const struct solution *solution_table(void)
 
 const struct solution *solution_find(const char *name)
 {
+	uint64_t number;
 	for (const struct solution *row = table; row->name; row++)
-		if (strcmp(row->name, name) == 0)
+		if (matches(row->name, name, &number))
 			return row;
 	return NULL;
+}
+
+void solution_options_name(struct solution_options *o, const char *name)
+{
+	for (const struct solution *row = table; row->name; row++)
+		if (strchr(row->name, ':') && matches(row->name, name, &o->number))
+			return;
 }
 
 int solution_decide(const struct solution *solution, const struct snapshot *s,

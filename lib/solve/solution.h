@@ -10,7 +10,8 @@
  *     struct snapshot s;
  *     snapshot_init(&s);
  *     while (record) snapshot_add(&s, record, err);
- *     solution_decide(solution_find("even"), &s, &options, take_action, arg, err);
+ *     solution_options_name(&options, name);
+ *     solution_decide(solution_find(name), &s, &options, take_action, arg, err);
  */
 #ifndef PACELINE_SOLVE_SOLUTION_H
 #define PACELINE_SOLVE_SOLUTION_H
@@ -38,7 +39,7 @@ struct action {
 	uint64_t size, accum;
 	uint64_t count;
 	double scale;
-	char reason[ACTION_REASON_MAX]; /* for people; of kill-restart also its reason= */
+	char reason[ACTION_REASON_MAX]; /* for people */
 };
 
 const char *action_kind_name(enum action_kind kind);
@@ -47,17 +48,33 @@ int action_parse(struct action *a, const struct record *r, struct error *err);
 /* The record with its newline (RECORD_LINE_MAX is always enough); returns its length. */
 size_t action_format(const struct action *a, char *out, size_t out_max);
 
+enum solution_sync {
+	SYNC_UNSAID, /* as `info name=sync` of the snapshot says; without it bsp */
+	SYNC_BSP,
+	SYNC_SSP,
+	SYNC_ASP
+};
+
 /* What `-o KEY=VALUE` of trainctl(1) sets; the same for every built-in solution. */
 struct solution_options {
 	uint64_t batch; /* global batch; 0: the sum of the sizes in the snapshot */
 	double lambda;  /* from this ratio on a node is slow */
 	double pending; /* seconds; from this pending time on the cluster is busy */
+	enum solution_sync sync;
+	uint64_t limit;  /* a node restarted that often is not restarted again */
+	uint64_t cmax;   /* accumulation steps at most */
+	uint64_t number; /* behind the colon of the name; no -o sets it */
 };
 #define SOLUTION_OPTIONS_DEFAULT                                                                   \
-	((struct solution_options){.batch = 0, .lambda = 1.3, .pending = 60})
+	((struct solution_options){                                                                \
+		.lambda = 1.3, .pending = 60, .limit = 3, .cmax = 5, .number = 1})
 
 /* "KEY=VALUE"; ERROR_USAGE naming an unknown key or a bad value. */
 int solution_options_set(struct solution_options *o, const char *assignment, struct error *err);
+/* Takes the number of a name that has one ("backup:2") into o->number; others change nothing. */
+void solution_options_name(struct solution_options *o, const char *name);
+/* What holds for this decision: never SYNC_UNSAID. */
+enum solution_sync solution_sync(const struct solution_options *o, const struct snapshot *s);
 
 /* Takes one action; a is valid during the call only. -1 (with err) ends the decision. */
 typedef int action_fn(const struct action *a, void *arg, struct error *err);
@@ -71,7 +88,7 @@ struct solution {
 	solution_fn *decide;
 };
 
-/* A built-in one, or NULL. */
+/* A built-in one, or NULL. The row "backup:N" is that of every number. */
 const struct solution *solution_find(const char *name);
 /* All of them; ends with a row whose name is NULL. */
 const struct solution *solution_table(void);

@@ -72,10 +72,10 @@ static void even_keeps_the_global_batch(void **state)
 	(void)state;
 	three_workers();
 	assert_int_equal(decide("even", 0), 0);
-	assert_string_equal(text, "action kind=adjust-bs id=w0 size=61 accum=1\teven: 121 over 2 "
-				  "workers\n"
-				  "action kind=adjust-bs id=w2 size=60 accum=1\teven: 121 over 2 "
-				  "workers\n");
+	assert_string_equal(text, "action kind=adjust-bs id=w0 size=61 accum=1 "
+				  "reason=even:%20121%20over%202%20workers\n"
+				  "action kind=adjust-bs id=w2 size=60 accum=1 "
+				  "reason=even:%20121%20over%202%20workers\n");
 	assert_int_equal(decide("even", 8), 0);
 	assert_non_null(strstr(text, "id=w0 size=4 "));
 	assert_int_equal(decide("even", 1), -1); /* somebody would get nothing */
@@ -89,13 +89,13 @@ static void even_says_none_when_there_is_nothing_to_do(void **state)
 	take("node role=worker id=w0 state=up size=60");
 	take("node role=worker id=w1 state=up size=60");
 	assert_int_equal(decide("even", 0), 0);
-	assert_string_equal(text, "action kind=none\teven: sizes are even already\n");
+	assert_string_equal(text, "action kind=none reason=even:%20sizes%20are%20even%20already\n");
 	s.node[0].size = s.node[1].size = 0;
 	assert_int_equal(decide("even", 0), 0);
-	assert_int_equal(strncmp(text, "action kind=none\t", 17), 0);
+	assert_int_equal(strncmp(text, "action kind=none reason=", 24), 0);
 	s.node[0].state = s.node[1].state = NODE_LOST;
 	assert_int_equal(decide("even", 100), 0);
-	assert_int_equal(strncmp(text, "action kind=none\t", 17), 0);
+	assert_int_equal(strncmp(text, "action kind=none reason=", 24), 0);
 }
 
 static void none_does_nothing(void **state)
@@ -103,7 +103,7 @@ static void none_does_nothing(void **state)
 	(void)state;
 	three_workers();
 	assert_int_equal(decide("none", 0), 0);
-	assert_int_equal(strncmp(text, "action kind=none\t", 17), 0);
+	assert_int_equal(strncmp(text, "action kind=none reason=", 24), 0);
 	assert_null(solution_find("no-such"));
 }
 
@@ -163,8 +163,8 @@ static void actions_there_and_back(void **state)
 {
 	(void)state;
 	static const char *const lines[] = {
-		"action kind=none\tnothing to do\n",
-		"action kind=adjust-bs id=w0 size=64 accum=2\twhy not\n",
+		"action kind=none reason=nothing%20to%20do\n",
+		"action kind=adjust-bs id=w0 size=64 accum=2 reason=why%20not\n",
 		"action kind=backup-workers count=1\n",
 		"action kind=kill-restart role=server id=ps1 reason=ratio%202.5\n",
 		"action kind=adjust-lr id=w3 scale=0.5\n"};

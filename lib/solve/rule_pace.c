@@ -1,0 +1,485 @@
+/*
+ * rule_pace: our own solution.  It weighs what an action is expected to save over the rest of the
+ * job against what the action costs, both in seconds of the job's time, and takes what pays.
+ * Beliefs about nodes, and how long their trouble is expected to last: rule_pace_model.h.
+ *
+ *   iteration   z = max over workers of t_i(B_i), + the slowest server's time, seconds.  With b
+ *               backup workers the b slowest don't count.
+ *   left        samples-left/rate (info records), or samples-left/B*z; without samples-left the
+ *               job is taken to be in its middle.
+ *
+ *   split       min z by t_i, sum B_i = B.  Saves left*(1 - z_split/z); costs nothing, so it is
+ * done when it gains GAIN_MIN of an iteration, or when the sizes don't sum to B. restart     of a
+ * worker i: z_cured is the split's z when i is as fast as the median of its kind. Saves helps *
+ * lasts_i * (1 - z_cured/z_split), where `lasts` is how long its trouble is expected to go on, and
+ * helps = 1/(2 + its restarts): each one before did not help, as it is slow still.  Costs
+ * (restart-worker + pending + z) * B_i/B: others go on meanwhile, so what is lost is its share, and
+ * one batch that it computes again. restart     of a server: z gets shorter by what it takes beyond
+ * the next slowest.  Costs restart-server, in which all wait (the old one serves on while the new
+ * one pends). A restart must save MARGIN times its cost, or MARGIN_EARLY times when the trouble has
+ * not lasted for the long window.  One restart a role in a decision.  A node that was restarted
+ * must be up for the long window before the next.  When the time of a restart is not known, only
+ * what AntDT-ND would restart is. leave out   a worker whose delay alone is longer than the
+ * iteration of the others gets one sample and is left behind by one more backup worker. spikes
+ * iterations that last longer (B/rate) than any worker does on average, while averages stand still,
+ * end late by single spikes: one backup worker, when what it saves is more than the n-th part of
+ * the work that it drops.
+ *
+ * Under ASP nobody waits, so only restarts are left: i's part in the speed of all takes z's place.
+ */
+#include "solve/rules.h"
+
+#include "solve/rule_pace_model.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GAIN_MIN 0.01 /* of an iteration: less is noise */
+#define MARGIN 2.0    /* savings over costs */
+#define MARGIN_EARLY 4.0
+#define LEFT_OUT_MIN 1.05 /* its delay over the iteration of the others */
+#define LEFT_OUT_PART 4   /* at most every fourth worker */
+#define SPIKE_PART 0.7    /* of what iterations are late by, one backup worker saves about that */
+#define STEADY 0.1        /* averages of both windows differ by less */
+
+struct pace {
+	const struct snapshot *s;
+	const struct solution_options *o;
+	struct voice v;
+	struct crew workers, servers;
+	struct pace_node *worker, *server;
+	struct batch_worker *w; /* the split */
+	unsigned char *out;     /* left out by a backup worker */
+	uint64_t batch, backup; /* samples; in force */
+	size_t outs;
+	double z, z_split;                     /* seconds, workers only */
+	double serving, serving_next;          /* the slowest server and the one behind it */
+	double left;                           /* seconds */
+	const struct snapshot_node *restarted; /* a worker, in this decision */
+	char why[ACTION_REASON_MAX];           /* the best that did not pay */
+};
+
+/* ---- times ---- */
+
+/* Shares B out by the beliefs; those left out get one sample. The slowest of the others, or NAN. */
+static double share(struct pace *p, size_t cured)
+{
+	uint64_t batch = p->batch - p->outs;
+	size_t n = 0;
+	double z = 0;
+	for (size_t i = 0; i < p->workers.count; i++) {
+		const struct pace_node *b = &p->worker[i];
+		uint64_t max = p->workers.node[i]->max;
+		if (p->out[i])
+			continue;
+		double slope = i == cured ? b->cured_slope : b->slope;
+		double fixed = i == cured ? 0 : b->time - b->size * slope;
+		p->w[n++] = (struct batch_worker){.speed = 1 / slope,
+						  .fixed = fmax(fixed, 0),
+						  .min = 1,
+						  .max = max ? max : BATCH_SIZE_MAX,
+						  .count = 1};
+	}
+	if (batch > p->batch || batch_share(p->w, n, batch, NULL) != 0)
+		return NAN;
+	for (size_t i = 0; i < n; i++)
+		z = fmax(z, batch_time(&p->w[i]));
+	/* To their places: from the back, as they stand in front of them. */
+	for (size_t i = p->workers.count; i-- > 0;) {
+		if (p->out[i])
+			p->w[i] = (struct batch_worker){.size = 1};
+		else
+			p->w[i] = p->w[--n];
+	}
+	return z;
+}
+
+/* Seconds of an iteration as sizes are: the slowest but those that backup workers leave behind. */
+static double iteration_now(const struct pace *p, double *scratch)
+{
+	for (size_t i = 0; i < p->workers.count; i++) {
+		uint64_t size = p->workers.node[i]->size;
+		scratch[i] = pace_time(&p->worker[i],
+				       size ? (double)size
+					    : (double)p->batch / (double)p->workers.count);
+	}
+	uint64_t backup = p->backup < p->workers.count ? p->backup : p->workers.count - 1;
+	pace_median(scratch, p->workers.count); /* sorts */
+	return scratch[p->workers.count - 1 - backup];
+}
+
+static void find_serving(struct pace *p)
+{
+	for (size_t i = 0; i < p->servers.count; i++) {
+		double t = p->server[i].time;
+		if (!known(t))
+			continue;
+		p->serving_next = fmax(p->serving_next, fmin(t, p->serving));
+		p->serving = fmax(p->serving, t);
+	}
+}
+
+static double find_left(const struct pace *p, double z)
+{
+	double samples = snapshot_info_real(p->s, "samples-left");
+	double rate = snapshot_info_real(p->s, "rate");
+	if (isnan(samples)) {
+		samples = 0;
+		for (size_t i = 0; i < p->s->node_count; i++)
+			if (p->s->node[i].role == NODE_WORKER)
+				samples += (double)p->s->node[i].samples;
+	}
+	return known(rate) ? samples / rate : samples / (double)p->batch * z;
+}
+
+/* ---- restarts ---- */
+
+struct offer {
+	size_t index;
+	double saves, costs; /* seconds; costs is NAN when nobody knows */
+	int persistent;
+};
+
+static double helps(const struct snapshot_node *n)
+{
+	return 1 / (2 + (double)n->restarts);
+}
+
+static int may_restart(const struct pace *p, const struct snapshot_node *n)
+{
+	return n->restarts < p->o->limit && (n->restarts == 0 || n->up >= p->s->window_long);
+}
+
+/* As AntDT-ND would say. */
+static int slow_for_long(const struct pace *p, const struct crew *c, size_t i)
+{
+	return c->node[i]->up >= p->s->window_long &&
+	       is_slow(crew_ratio(c, i, CREW_LONG), p->o->lambda);
+}
+
+static int pays(const struct pace *p, const struct crew *c, const struct offer *offer)
+{
+	if (isnan(offer->costs))
+		return offer->saves > 0 && slow_for_long(p, c, offer->index);
+	return offer->saves > offer->costs * (offer->persistent ? MARGIN : MARGIN_EARLY);
+}
+
+static double restart_seconds(const struct pace *p, const char *name)
+{
+	double seconds = snapshot_info_real(p->s, name);
+	return seconds >= 0 ? seconds : NAN;
+}
+
+/* Savings of a worker's restart under ASP: its part in the speed of all. */
+static void offer_asp(const struct pace *p, struct offer *offer, double seconds)
+{
+	const struct pace_node *b = &p->worker[offer->index];
+	double speed = 0;
+	for (size_t i = 0; i < p->workers.count; i++)
+		if (p->worker[i].size > 0)
+			speed += p->worker[i].size / p->worker[i].time;
+	double own = b->size / b->time, cured = 1 / b->cured_slope;
+	offer->saves *= (cured - own) / (speed - own + cured);
+	offer->costs = (seconds + b->time) * own / speed;
+}
+
+static void offer_bsp(struct pace *p, struct offer *offer, double seconds)
+{
+	size_t i = offer->index;
+	double size = p->out[i] ? 1 : (double)p->w[i].size;
+	unsigned char out = p->out[i];
+	double before = p->z_split + p->serving;
+	p->out[i] = 0;
+	p->outs -= out;
+	double cured = share(p, i) + p->serving;
+	p->out[i] = out;
+	p->outs += out;
+	share(p, p->workers.count);
+	offer->saves *= cured < before ? 1 - cured / before : 0;
+	offer->costs = (seconds + before) * size / (double)p->batch;
+}
+
+static struct offer offer_worker(struct pace *p, size_t i, int asp)
+{
+	struct offer offer = {.index = i, .persistent = p->worker[i].persistent};
+	double seconds = restart_seconds(p, "restart-worker");
+	double pending = snapshot_info_real(p->s, "pending");
+	offer.saves = helps(p->workers.node[i]) * pace_lasts(&p->worker[i], p->left);
+	seconds += pending > 0 ? pending : 0;
+	if (asp)
+		offer_asp(p, &offer, seconds);
+	else
+		offer_bsp(p, &offer, seconds);
+	return offer;
+}
+
+static struct offer offer_server(struct pace *p, size_t i)
+{
+	const struct pace_node *b = &p->server[i];
+	struct offer offer = {.index = i, .persistent = b->persistent};
+	double gain = fmin(p->serving - p->serving_next, b->trouble);
+	offer.saves = helps(p->servers.node[i]) * pace_lasts(b, p->left) * gain /
+		      (p->z_split + p->serving);
+	if (b->time < p->serving)
+		offer.saves = 0;
+	offer.costs = restart_seconds(p, "restart-server");
+	return offer;
+}
+
+static void explain(char *out, const struct snapshot_node *n, const struct pace_node *b,
+		    const struct offer *offer)
+{
+	char costs[64];
+	if (isnan(offer->costs))
+		snprintf(costs, sizeof costs, "costs what is not known");
+	else
+		snprintf(costs, sizeof costs, "costs %.3g s", offer->costs);
+	reason_set(out,
+		   "pace: %s takes %.4g s a batch, %.4g s more than the median, for about %.3g s "
+		   "now, restarts %llu; a restart saves %.3g s, %s",
+		   n->id, b->time, b->trouble, b->age, (unsigned long long)n->restarts,
+		   offer->saves, costs);
+}
+
+/* The best restart of a role, when it pays. */
+static int restart(struct pace *p, const struct crew *c, const struct pace_node *node, int asp)
+{
+	struct offer best = {.index = c->count, .saves = 0};
+	char reason[ACTION_REASON_MAX];
+	for (size_t i = 0; i < c->count; i++) {
+		const struct snapshot_node *n = c->node[i];
+		if (!(node[i].trouble > 0))
+			continue;
+		struct offer offer =
+			n->role == NODE_SERVER ? offer_server(p, i) : offer_worker(p, i, asp);
+		int may = may_restart(p, n) && !busy(p->s, p->o) && pays(p, c, &offer);
+		explain(reason, n, &node[i], &offer);
+		if (may && offer.saves > best.saves)
+			best = offer;
+		else if (!may && !p->why[0])
+			memcpy(p->why, reason, sizeof p->why);
+	}
+	if (best.index == c->count)
+		return 0;
+	explain(reason, c->node[best.index], &node[best.index], &best);
+	if (c == &p->workers)
+		p->restarted = c->node[best.index];
+	return say_restart(&p->v, c->node[best.index], reason);
+}
+
+/* ---- sizes ---- */
+
+/* Leaves out whoever has a delay alone that is longer than the iteration of the others. */
+static void leave_out(struct pace *p)
+{
+	p->z_split = share(p, p->workers.count);
+	while (solution_sync(p->o, p->s) == SYNC_BSP &&
+	       (p->outs + 1) * LEFT_OUT_PART <= p->workers.count) {
+		size_t worst = p->workers.count;
+		double delay = 0;
+		for (size_t i = 0; i < p->workers.count; i++) {
+			double own = pace_time(&p->worker[i], 0);
+			if (!p->out[i] && own > delay) {
+				worst = i;
+				delay = own;
+			}
+		}
+		if (worst == p->workers.count)
+			break;
+		p->out[worst] = 1;
+		p->outs++;
+		double z = share(p, p->workers.count);
+		if (z * LEFT_OUT_MIN < delay) {
+			p->z_split = z;
+			continue;
+		}
+		p->out[worst] = 0;
+		p->outs--;
+		share(p, p->workers.count);
+		break;
+	}
+}
+
+static int balance(struct pace *p)
+{
+	uint64_t sum = 0;
+	int changes = 0, missing = 0;
+	char reason[ACTION_REASON_MAX];
+	for (size_t i = 0; i < p->workers.count; i++) {
+		uint64_t size = p->workers.node[i]->size;
+		sum += size;
+		missing |= size == 0;
+		changes |= size != p->w[i].size;
+	}
+	int sums = missing || sum == p->batch;
+	double now = p->z + p->serving, after = p->z_split + p->serving;
+	double saves = p->left * (1 - after / now);
+	if (!changes || (sums && p->z_split > p->z * (1 - GAIN_MIN)))
+		return 0;
+	if (sums)
+		reason_set(reason,
+			   "pace: an iteration lasts %.4g s, with these sizes %.4g s: saves %.3g s "
+			   "of %.4g s, costs nothing",
+			   now, after, saves, p->left);
+	else
+		reason_set(reason,
+			   "pace: the sizes of those up sum to %llu, not to %llu; with these an "
+			   "iteration lasts %.4g s",
+			   (unsigned long long)sum, (unsigned long long)p->batch, after);
+	return say_sizes(&p->v, &p->workers, p->w, reason);
+}
+
+/* ---- backup workers ---- */
+
+/* Seconds by which iterations are late beyond the slowest average; 0 when averages move. */
+static double late_by(const struct pace *p)
+{
+	double rate = snapshot_info_real(p->s, "rate"), now = 0, before = 0;
+	for (size_t i = 0; i < p->workers.count; i++) {
+		const struct snapshot_node *n = p->workers.node[i];
+		if (!known(n->mean_short) || !known(n->mean_long) || n->up < p->s->window_long)
+			return 0;
+		now += n->mean_short;
+		before += n->mean_long;
+	}
+	if (!known(rate) || fabs(now / before - 1) > STEADY)
+		return 0;
+	return (double)p->batch / rate - p->z - p->serving;
+}
+
+/* Seconds of spikes an iteration, of all workers together: what the averages of the long window
+ * are above a batch of today's median. */
+static double spikes(const struct pace *p, double *scratch)
+{
+	double sum = 0;
+	size_t n = p->workers.count;
+	for (size_t i = 0; i < n; i++) {
+		const struct snapshot_node *w = p->workers.node[i];
+		sum += w->mean_long;
+		scratch[i] = w->size && known(w->speed_last) ? (double)w->size / w->speed_last
+							     : w->mean_short;
+	}
+	return sum - (double)n * pace_median(scratch, n);
+}
+
+static int back_up(struct pace *p, double *scratch)
+{
+	double n = (double)p->workers.count, z = p->z_split + p->serving;
+	uint64_t outs = p->outs;
+	char reason[ACTION_REASON_MAX];
+	for (size_t i = 0; i < p->workers.count; i++)
+		outs -= p->out[i] && p->workers.node[i] == p->restarted;
+	uint64_t count = outs;
+	double late = late_by(p), gains = SPIKE_PART * late;
+	if (n > 2 && p->backup > outs && spikes(p, scratch) > 2 * z / n)
+		count++;
+	else if (n > 2 && p->backup <= outs && gains > 1.2 * z / n)
+		count++;
+	if (count == p->backup)
+		return 0;
+	if (count > outs)
+		reason_set(
+			reason,
+			"pace: iterations are %.3g s late beyond the slowest average: one backup "
+			"worker saves %.3g s, costs %.3g s of each",
+			late, gains, z / n);
+	else if (count > 0)
+		reason_set(reason,
+			   "pace: %llu have a delay longer than the %.4g s that the others take; "
+			   "they get one sample and nobody waits: saves %.3g s",
+			   (unsigned long long)count, z, p->left * (1 - z / (p->z + p->serving)));
+	else
+		reason_set(reason, "pace: backup workers don't pay any more");
+	return say_backup(&p->v, count, reason);
+}
+
+/* ---- deciding ---- */
+
+static int decide_bsp(struct pace *p)
+{
+	double *scratch = calloc(p->workers.count, sizeof *scratch);
+	if (!scratch)
+		return error_set(p->v.err, ERROR_OS, NULL, "no memory for times");
+	double in_force = snapshot_info_real(p->s, "backup-workers");
+	p->backup = in_force > 0 ? (uint64_t)in_force : 0;
+	p->z = iteration_now(p, scratch);
+	leave_out(p);
+	p->left = find_left(p, p->z + p->serving);
+	int result = isnan(p->z_split)
+			     ? say_none(&p->v, "pace: %llu samples can't be split over %zu workers",
+					(unsigned long long)p->batch, p->workers.count)
+			     : balance(p);
+	if (result == 0)
+		result = restart(p, &p->workers, p->worker, 0);
+	if (result == 0)
+		result = restart(p, &p->servers, p->server, 0);
+	if (result == 0 && solution_sync(p->o, p->s) == SYNC_BSP && !isnan(p->z_split))
+		result = back_up(p, scratch);
+	free(scratch);
+	return result;
+}
+
+/* Here z is the time of a worker's mean batch. */
+static int decide_asp(struct pace *p)
+{
+	double count = 0;
+	for (size_t i = 0; i < p->workers.count; i++)
+		if (known(p->worker[i].time)) {
+			p->z_split += p->worker[i].time;
+			count++;
+		}
+	p->z_split = count > 0 ? p->z_split / count : NAN;
+	p->left = find_left(p, p->z_split + p->serving);
+	int result = restart(p, &p->workers, p->worker, 1);
+	return result == 0 ? restart(p, &p->servers, p->server, 1) : result;
+}
+
+static int anything_known(const struct pace *p)
+{
+	for (size_t i = 0; i < p->workers.count; i++)
+		if (known(p->worker[i].time))
+			return 1;
+	return 0;
+}
+
+static int decide(struct pace *p)
+{
+	p->batch = global_batch(p->s, p->o);
+	if (p->workers.count == 0)
+		return say_none(&p->v, "pace: no worker is up");
+	if (p->batch == 0 || !anything_known(p))
+		return say_none(&p->v, "pace: nobody has reported yet");
+	find_serving(p);
+	int result = solution_sync(p->o, p->s) == SYNC_ASP ? decide_asp(p) : decide_bsp(p);
+	if (result == 0 && p->v.given == 0)
+		result = say_none(&p->v, "%s", p->why[0] ? p->why : "pace: nobody is slow");
+	return result;
+}
+
+int rule_pace(const struct snapshot *s, const struct solution_options *o, action_fn *take,
+	      void *arg, struct error *err)
+{
+	struct pace p = {.s = s, .o = o, .v = {.take = take, .arg = arg, .err = err}};
+	int result = crew_gather(&p.workers, s, NODE_WORKER, err);
+	if (result == 0)
+		result = crew_gather(&p.servers, s, NODE_SERVER, err);
+	if (result == 0) {
+		p.worker = pace_model(&p.workers, s, err);
+		p.server = p.worker ? pace_model(&p.servers, s, err) : NULL;
+		p.w = calloc(p.workers.count + 1, sizeof *p.w);
+		p.out = calloc(p.workers.count + 1, 1);
+		result = !p.worker || !p.server ? -1
+			 : p.w && p.out         ? decide(&p)
+					: error_set(err, ERROR_OS, NULL, "no memory for a split");
+	}
+	free(p.worker);
+	free(p.server);
+	free(p.w);
+	free(p.out);
+	crew_free(&p.workers);
+	crew_free(&p.servers);
+	return result;
+}

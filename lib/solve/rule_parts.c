@@ -1,0 +1,206 @@
+/* rule_parts: see rule_parts.h. Pure, like all that rules are made of. */
+#include "solve/rule_parts.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- saying ---- */
+
+void reason_set(char *out, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	vsnprintf(out, ACTION_REASON_MAX, format, args);
+	va_end(args);
+}
+
+static int say(struct voice *v, const struct action *a)
+{
+	v->given++;
+	return v->take(a, v->arg, v->err);
+}
+
+int say_none(struct voice *v, const char *format, ...)
+{
+	struct action a = {.kind = ACTION_NONE};
+	va_list args;
+	va_start(args, format);
+	vsnprintf(a.reason, sizeof a.reason, format, args);
+	va_end(args);
+	return say(v, &a);
+}
+
+int say_restart(struct voice *v, const struct snapshot_node *n, const char *reason)
+{
+	struct action a = {.kind = ACTION_KILL_RESTART, .role = n->role};
+	memcpy(a.id, n->id, sizeof a.id);
+	reason_set(a.reason, "%s", reason);
+	return say(v, &a);
+}
+
+int say_backup(struct voice *v, uint64_t count, const char *reason)
+{
+	struct action a = {.kind = ACTION_BACKUP_WORKERS, .count = count};
+	reason_set(a.reason, "%s", reason);
+	return say(v, &a);
+}
+
+int say_sizes(struct voice *v, const struct crew *c, const struct batch_worker *w,
+	      const char *reason)
+{
+	struct action a = {.kind = ACTION_ADJUST_BS, .accum = 1};
+	reason_set(a.reason, "%s", reason);
+	for (size_t i = 0; i < c->count; i++) {
+		memcpy(a.id, c->node[i]->id, sizeof a.id);
+		a.size = w[i].size;
+		if (say(v, &a) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* ---- the crew ---- */
+
+int known(double measured)
+{
+	return isfinite(measured) && measured > 0;
+}
+
+double crew_speed(const struct snapshot_node *n, enum crew_window window)
+{
+	return window == CREW_SHORT ? n->speed_short : n->speed_long;
+}
+
+static double mean_per_sample(const struct crew *c, enum crew_window window)
+{
+	double sum = 0, count = 0;
+	for (size_t i = 0; i < c->count; i++) {
+		double speed = crew_speed(c->node[i], window);
+		if (known(speed)) {
+			sum += 1 / speed;
+			count++;
+		}
+	}
+	return count > 0 ? sum / count : NAN;
+}
+
+int crew_gather(struct crew *c, const struct snapshot *s, enum node_role role, struct error *err)
+{
+	*c = (struct crew){0};
+	c->node = reallocarray(NULL, s->node_count + 1, sizeof *c->node);
+	if (!c->node)
+		return error_set(err, ERROR_OS, NULL, "no memory for %zu nodes", s->node_count);
+	for (size_t i = 0; i < s->node_count; i++)
+		if (s->node[i].role == role && s->node[i].state == NODE_UP)
+			c->node[c->count++] = &s->node[i];
+	c->per_sample[CREW_SHORT] = mean_per_sample(c, CREW_SHORT);
+	c->per_sample[CREW_LONG] = mean_per_sample(c, CREW_LONG);
+	return 0;
+}
+
+void crew_free(struct crew *c)
+{
+	free(c->node);
+	*c = (struct crew){0};
+}
+
+double crew_ratio(const struct crew *c, size_t i, enum crew_window window)
+{
+	const struct snapshot_node *n = c->node[i];
+	double speed = crew_speed(n, window);
+	if (n->role == NODE_WORKER && known(speed))
+		return 1 / speed / c->per_sample[window];
+	return window == CREW_SHORT ? n->ratio_short : n->ratio_long;
+}
+
+int is_slow(double ratio, double lambda)
+{
+	return ratio * (1 + 1e-9) >= lambda;
+}
+
+uint64_t global_batch(const struct snapshot *s, const struct solution_options *o)
+{
+	uint64_t sum = 0;
+	for (size_t i = 0; o->batch == 0 && i < s->node_count; i++)
+		if (s->node[i].role == NODE_WORKER)
+			sum += s->node[i].size;
+	return o->batch ? o->batch : sum;
+}
+
+/* ---- a split ---- */
+
+static double mean_speed(const double *speed, size_t n)
+{
+	double sum = 0, count = 0;
+	for (size_t i = 0; i < n; i++)
+		if (known(speed[i])) {
+			sum += speed[i];
+			count++;
+		}
+	return count > 0 ? sum / count : NAN;
+}
+
+/* What the sizes reported look like beside those of the split. */
+static void compare_sizes(struct split *s, const struct crew *c, uint64_t batch)
+{
+	uint64_t sum = 0, least = UINT64_MAX, most = 0;
+	int missing = 0;
+	s->before = s->after = 0;
+	s->changes = 0;
+	for (size_t i = 0; i < c->count; i++) {
+		uint64_t size = c->node[i]->size;
+		double before = s->w[i].fixed + (double)size / s->w[i].speed;
+		double after = batch_time(&s->w[i]);
+		missing |= size == 0;
+		sum += size;
+		least = size < least ? size : least;
+		most = size > most ? size : most;
+		s->before = before > s->before ? before : s->before;
+		s->after = after > s->after ? after : s->after;
+		s->changes |= size != s->w[i].size;
+	}
+	s->sums = missing || sum == batch;
+	s->uneven = !missing && most - least > 1;
+}
+
+int crew_split(struct split *s, const struct crew *c, const double *speed, uint64_t batch,
+	       char *why, struct error *err)
+{
+	struct error local;
+	double mean = mean_speed(speed, c->count);
+	*s = (struct split){0};
+	if (c->count == 0)
+		return reason_set(why, "no worker is up"), 1;
+	if (batch == 0)
+		return reason_set(why, "no size reported yet and no batch= given"), 1;
+	if (!known(mean))
+		return reason_set(why, "no speed reported yet"), 1;
+	s->w = calloc(c->count, sizeof *s->w);
+	if (!s->w)
+		return error_set(err, ERROR_OS, NULL, "no memory for %zu workers", c->count);
+	for (size_t i = 0; i < c->count; i++)
+		s->w[i] = (struct batch_worker){.speed = known(speed[i]) ? speed[i] : mean,
+						.min = 1,
+						.max = c->node[i]->max ? c->node[i]->max
+								       : BATCH_SIZE_MAX,
+						.count = 1};
+	if (batch_share(s->w, c->count, batch, &local) == 0) {
+		compare_sizes(s, c, batch);
+		return 0;
+	}
+	if (local.code != ERROR_DATA) {
+		*err = local;
+		return -1;
+	}
+	return reason_set(why, "%s", local.text), 1;
+}
+
+/* ---- restarts ---- */
+
+const char *busy(const struct snapshot *s, const struct solution_options *o)
+{
+	return snapshot_info_real(s, "pending") >= o->pending ? "the cluster is busy" : NULL;
+}

@@ -1,0 +1,75 @@
+/*
+ * rule_parts: what rules are made of; for rule*.c only.  See rules.h for the words.
+ */
+#ifndef PACELINE_SOLVE_RULE_PARTS_H
+#define PACELINE_SOLVE_RULE_PARTS_H
+
+#include "solve/batch.h"
+#include "solve/solution.h"
+
+/* ---- saying ---- */
+
+/* Of ACTION_REASON_MAX bytes; a longer text is cut. */
+__attribute__((format(printf, 2, 3))) void reason_set(char *out, const char *format, ...);
+
+struct voice {
+	action_fn *take;
+	void *arg;
+	struct error *err;
+	size_t given;
+};
+
+__attribute__((format(printf, 2, 3))) int say_none(struct voice *v, const char *format, ...);
+int say_restart(struct voice *v, const struct snapshot_node *n, const char *reason);
+int say_backup(struct voice *v, uint64_t count, const char *reason);
+
+/* ---- the crew ---- */
+
+enum crew_window { CREW_SHORT, CREW_LONG };
+
+struct crew {
+	size_t count;
+	const struct snapshot_node **node; /* in the snapshot's order */
+	double per_sample[2];              /* mean of 1/speed in each window; NAN: not known */
+};
+
+/* Nodes of a role that are up. To be freed with crew_free(), also after -1 (ERROR_OS). */
+int crew_gather(struct crew *c, const struct snapshot *s, enum node_role role, struct error *err);
+void crew_free(struct crew *c);
+
+/* Whether a speed, time or ratio says anything. */
+int known(double measured);
+double crew_speed(const struct snapshot_node *n, enum crew_window window);
+/* How slow, over the mean of the crew; NAN: not known. */
+double crew_ratio(const struct crew *c, size_t i, enum crew_window window);
+/* ratio >= lambda, for ratios of decimal numbers too; NAN is not slow. */
+int is_slow(double ratio, double lambda);
+
+/* Global batch: batch=, else the sum of all workers' last sizes, whatever their state: a dead
+ * worker's share must not shrink it. 0: nobody has reported a size yet. */
+uint64_t global_batch(const struct snapshot *s, const struct solution_options *o);
+
+/* ---- a split ---- */
+
+struct split {
+	struct batch_worker *w; /* one a worker of the crew, to be freed */
+	double before, after;   /* seconds of the slowest worker, by the speeds given */
+	int changes;            /* some size is another than reported */
+	int uneven;             /* reported sizes differ by more than one */
+	int sums;               /* reported sizes sum to the batch, or some are not reported yet */
+};
+
+/* Splits `batch` by speed[i], of which unknown ones (NAN, 0) become the mean of the known.
+ * 0: done. 1: can't be, and why (as for reason_set()) says what is missing. -1: ERROR_OS. Free s->w
+ * in any case. */
+int crew_split(struct split *s, const struct crew *c, const double *speed, uint64_t batch,
+	       char *why, struct error *err);
+int say_sizes(struct voice *v, const struct crew *c, const struct batch_worker *w,
+	      const char *reason);
+
+/* ---- restarts ---- */
+
+/* Why no node may be restarted now ("the cluster is busy"), or NULL. */
+const char *busy(const struct snapshot *s, const struct solution_options *o);
+
+#endif

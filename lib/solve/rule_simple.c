@@ -1,0 +1,74 @@
+/* rule_simple: backup:N and lb-bsp, the two that others compare with. See rules.h. */
+#include "solve/rules.h"
+
+#include "solve/rule_parts.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int rule_backup(const struct snapshot *s, const struct solution_options *o, action_fn *take,
+		void *arg, struct error *err)
+{
+	struct voice v = {.take = take, .arg = arg, .err = err};
+	struct crew c;
+	char reason[ACTION_REASON_MAX];
+	double in_force = snapshot_info_real(s, "backup-workers");
+	if (solution_sync(o, s) != SYNC_BSP)
+		return say_none(&v, "backup: only BSP has a barrier to leave somebody behind at");
+	if (crew_gather(&c, s, NODE_WORKER, err) != 0)
+		return -1;
+	size_t up = c.count;
+	crew_free(&c);
+	if (up == 0)
+		return say_none(&v, "backup: no worker is up");
+	uint64_t count = o->number < up ? o->number : up - 1;
+	if (in_force == (double)count)
+		return say_none(&v, "backup: %llu in force already", (unsigned long long)count);
+	reason_set(reason, "backup: iterations end with %llu of %zu workers%s",
+		   (unsigned long long)(up - count), up,
+		   count < o->number ? ", as one must be left" : "");
+	return say_backup(&v, count, reason);
+}
+
+/* One report is enough: memoryless, as Eq. 3 of LB-BSP is without its predictor. */
+static double newest(const struct snapshot_node *n)
+{
+	return known(n->speed_last)    ? n->speed_last
+	       : known(n->speed_short) ? n->speed_short
+				       : n->speed_long;
+}
+
+int rule_lb_bsp(const struct snapshot *s, const struct solution_options *o, action_fn *take,
+		void *arg, struct error *err)
+{
+	struct voice v = {.take = take, .arg = arg, .err = err};
+	struct crew c;
+	struct split split = {0};
+	char why[ACTION_REASON_MAX];
+	if (solution_sync(o, s) == SYNC_ASP)
+		return say_none(&v, "lb-bsp: under ASP nobody waits for a size");
+	if (crew_gather(&c, s, NODE_WORKER, err) != 0)
+		return -1;
+	double *speed = calloc(c.count + 1, sizeof *speed);
+	int result = speed ? 0 : error_set(err, ERROR_OS, NULL, "no memory for speeds");
+	for (size_t i = 0; result == 0 && i < c.count; i++)
+		speed[i] = newest(c.node[i]);
+	if (result == 0)
+		result = crew_split(&split, &c, speed, global_batch(s, o), why, err);
+	if (result == 1)
+		result = say_none(&v, "lb-bsp: %s", why);
+	else if (result == 0 && !split.changes)
+		result = say_none(&v, "lb-bsp: sizes fit the newest speeds");
+	else if (result == 0) {
+		reason_set(
+			why,
+			"lb-bsp: by the newest speeds the slowest takes %.4g s instead of %.4g s",
+			split.after, split.before);
+		result = say_sizes(&v, &c, split.w, why);
+	}
+	free(speed);
+	free(split.w);
+	crew_free(&c);
+	return result;
+}
