@@ -22,8 +22,9 @@ static struct {
 	const char *index_dir, *bad_rows, *schema_file;
 	struct schema_options schema;
 	const char *model, *model_file, *hidden;
-	uint64_t embed, seed, batch, ahead, report_every;
-	double wait, answer;
+	uint64_t embed, seed, batch, ahead, report_every, profile;
+	double wait, answer, report_seconds;
+	const char *device, *load_root;
 	const char *blas_cache;
 	int blas_probe;
 	int model_seen;
@@ -34,7 +35,8 @@ static struct {
 	 .seed = 1,
 	 .batch = 256,
 	 .ahead = 4,
-	 .report_every = 1,
+	 .report_every = 10,
+	 .report_seconds = 0.5,
 	 .wait = 60,
 	 .answer = 600};
 
@@ -86,15 +88,24 @@ static const struct option_row option_rows[] = {
 	 .help = "of the model's initial values"},
 	{.name = "batch", .kind = OPTION_COUNT, .target = &opt.batch, .arg = "ROWS",
 	 .help = "in a batch of this worker, until it is told another", .min = 1,
-	 .max = TRAINER_BATCH_MAX},
+	 .max = AGENT_BATCH_MAX},
 	{.name = "ahead", .kind = OPTION_COUNT, .target = &opt.ahead, .arg = "BATCHES",
 	 .help = "taken from shardd before their time, at most", .min = 1, .max = 1024},
 	{.name = "drag", .kind = OPTION_TEXT, .target = &opt.drag, .arg = "FILE",
-	 .help = "read before each batch: drag [delay=] [pace=]"},
+	 .help = "read before each batch: delay=, pace=, launch=, saturation=, memory=, type="},
 	{.name = "report-every", .kind = OPTION_COUNT, .target = &opt.report_every,
-	 .arg = "ITERATIONS", .help = "a bpt record for the monitor", .min = 1, .max = 1e9},
+	 .arg = "ITERATIONS", .help = "in one bpt record for the monitor, at most", .min = 1,
+	 .max = 1e6},
+	{.name = "report-seconds", .kind = OPTION_SECONDS, .target = &opt.report_seconds,
+	 .arg = "SECONDS", .help = "after which one is due all the same", .max = 86400},
+	{.name = "profile", .kind = OPTION_COUNT, .target = &opt.profile, .arg = "0|1",
+	 .help = "1: measure this device before joining, for the monitor", .max = 1},
+	{.name = "device", .kind = OPTION_ID, .target = &opt.device, .arg = "NAME",
+	 .help = "what it is called in that (the processor's name)"},
+	{.name = "load-root", .kind = OPTION_TEXT, .target = &opt.load_root, .arg = "DIR",
+	 .help = "where the node's /proc and /sys are mounted, in a container"},
 	{.name = "log", .kind = OPTION_TEXT, .target = &opt.log, .arg = "FILE",
-	 .help = "applied records are appended to it (standard error)"},
+	 .help = "applied and spent records are appended to it (standard error)"},
 	{.name = "wait", .kind = OPTION_SECONDS, .target = &opt.wait, .arg = "SECONDS",
 	 .help = "a daemon that is not there is waited for this long", .max = 86400},
 	{.name = "answer", .kind = OPTION_SECONDS, .target = &opt.answer, .arg = "SECONDS",
@@ -114,7 +125,7 @@ static const struct option_table table = {
 	.epilogue = "Files: ${XDG_CACHE_HOME:-$HOME/.cache}/paceline/blas remembers the fastest "
 		    "kernels.\n"};
 
-static volatile int stop;
+static volatile int stop, spent_wanted;
 
 static void on_stop(int number)
 {
@@ -122,12 +133,20 @@ static void on_stop(int number)
 	stop = 1;
 }
 
-static void catch_stop(void)
+static void on_usr1(int number)
+{
+	(void)number;
+	spent_wanted = 1;
+}
+
+static void catch_signals(void)
 {
 	struct sigaction action = {.sa_handler = on_stop};
 	sigemptyset(&action.sa_mask);
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGINT, &action, NULL);
+	action.sa_handler = on_usr1;
+	sigaction(SIGUSR1, &action, NULL);
 }
 
 /* ---- what the options name ---- */
@@ -271,11 +290,11 @@ static void choose_kernels(char **argv)
 
 /* ---- running ---- */
 
-static void write_applied(const char *line, size_t len, void *owner)
+static void write_log(const char *line, size_t len, void *owner)
 {
 	int fd = *(int *)owner;
 	if (write(fd, line, len) != (ssize_t)len)
-		log_say(LOG_LEVEL_WARNING, "an applied record could not be written: %s",
+		log_say(LOG_LEVEL_WARNING, "a record could not be written: %s",
 			strerror(errno));
 }
 
@@ -307,10 +326,15 @@ static int train(const struct names *servers, const struct schema *schema, struc
 					  .batch = opt.batch,
 					  .ahead = opt.ahead,
 					  .report_every = opt.report_every,
+					  .report_seconds = opt.report_seconds,
+					  .profile = opt.profile != 0,
+					  .device = opt.device,
+					  .load_root = opt.load_root,
 					  .wait_seconds = opt.wait,
 					  .answer_seconds = opt.answer,
 					  .stop = &stop,
-					  .applied = write_applied,
+					  .spent_wanted = &spent_wanted,
+					  .log = write_log,
 					  .owner = &log_fd};
 	int result = trainer_new(&trainer, &options, err);
 	if (result == 0)
@@ -342,7 +366,7 @@ int main(int argc, char **argv)
 		printf("%.2f\n", kernel_measure());
 		return cmd_end(PROGRAM, 0);
 	}
-	catch_stop();
+	catch_signals();
 	int result = check_options(&servers, &data_files, &err);
 	if (result == 0)
 		result = open_data(&data_files, &schema, &data, &err);

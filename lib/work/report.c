@@ -22,6 +22,9 @@ struct report {
 	double next_attempt;
 	char rest[LINE_MAX_BYTES]; /* of a line taken by half */
 	size_t rest_len;
+	char kept[LINE_MAX_BYTES];
+	size_t kept_len;
+	int kept_due; /* this connection has not got it yet */
 };
 
 int report_new(struct report **out, const char *path, struct error *err)
@@ -67,6 +70,7 @@ static int connected(struct report *r)
 		r->fd = -1;
 		return 0;
 	}
+	r->kept_due = r->kept_len > 0;
 	return 1;
 }
 
@@ -96,9 +100,29 @@ static void throw_answers_away(struct report *r)
 	}
 }
 
+/* Whether the socket took the line, whole or with a rest to be sent before the next one. */
+static int put_line(struct report *r, const char *line, size_t len)
+{
+	ssize_t n = r->fd >= 0 && r->rest_len == 0 ? put(r, line, len) : 0;
+	if (n <= 0)
+		return 0;
+	memcpy(r->rest, line + n, len - (size_t)n);
+	r->rest_len = len - (size_t)n;
+	return 1;
+}
+
+void report_keep(struct report *r, const char *line, size_t len)
+{
+	if (len > sizeof(r->kept))
+		return;
+	memcpy(r->kept, line, len);
+	r->kept_len = len;
+	r->kept_due = len > 0;
+}
+
 void report_send(struct report *r, const char *line, size_t len)
 {
-	if (!r->path || len == 0 || len > LINE_MAX_BYTES)
+	if (!r->path || len > LINE_MAX_BYTES)
 		return;
 	if (r->fd >= 0)
 		throw_answers_away(r);
@@ -111,9 +135,8 @@ void report_send(struct report *r, const char *line, size_t len)
 			r->rest_len -= (size_t)n;
 		}
 	}
-	ssize_t n = r->fd >= 0 && r->rest_len == 0 ? put(r, line, len) : 0;
-	if (n > 0 && (size_t)n < len) {
-		memcpy(r->rest, line + n, len - (size_t)n);
-		r->rest_len = len - (size_t)n;
-	}
+	if (r->kept_due && put_line(r, r->kept, r->kept_len))
+		r->kept_due = 0;
+	if (len > 0)
+		put_line(r, line, len);
 }

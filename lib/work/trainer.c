@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "work/agent.h"
 #include "work/feed.h"
-#include "work/report.h"
 #include "work/servers.h"
 #include "work/shards.h"
 #include "wire/drag.h"
@@ -16,22 +16,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PROFILE_BATCHES 8      /* sizes up to so many batches are measured */
 #define IDLE_ASK_SECONDS 1.0 /* shardd may hold a get back this long; *stop waits for it */
 #define PAUSE_SECONDS 0.05
-
-enum { NEWS_SIZE = 1, NEWS_SCALE = 2 };
 
 struct trainer {
 	struct trainer_options options;
 	struct model *model;
 	struct shards *shards;
 	struct servers *servers;
-	struct feed *feed;
-	struct report *report;
-	uint64_t size, accum; /* in force: rows in a step, steps in a push */
-	uint64_t new_size, new_accum; /* from the next batch on */
-	double scale;                 /* of the learning rate, as last told */
-	int news;                     /* NEWS_: told, and not yet obeyed */
+	struct feed *feed; /* NULL: not yet, the dataset is ours */
+	struct agent *agent;
+	struct spent spent;
 	int member;
 	uint64_t iteration, sequence;
 	const struct batch *batch; /* in hand; NULL: none */
@@ -39,74 +35,39 @@ struct trainer {
 	struct drag_file drag;
 };
 
-/* ---- actions ---- */
+/* ---- small things ---- */
 
-static void log_applied(struct trainer *t, const char *kind, struct record_out *o)
+static uint64_t batch_size(const struct trainer *t)
 {
-	record_add(o, "kind", kind);
-	record_add(o, "id", t->options.worker);
-	if (strcmp(kind, "adjust-bs") == 0) {
-		record_add_u64(o, "size", t->size);
-		record_add_u64(o, "accum", t->accum);
-	} else {
-		record_add_real(o, "scale", t->scale);
-	}
-	record_add_u64(o, "iteration", t->iteration);
-	record_add_seconds(o, "at", clock_epoch());
-	size_t len = record_end(o, NULL);
-	if (len > 0 && t->options.applied)
-		t->options.applied(o->data, len, t->options.owner);
+	return agent_size(t->agent) * agent_accum(t->agent);
 }
 
-static int read_action(struct trainer *t, const struct record *r, struct error *err)
+static int stopped(const struct trainer *t)
 {
-	const char *kind = record_get(r, "kind"), *id = record_get(r, "id");
-	uint64_t size, accum = 1;
-	if (!kind || !id || strcmp(id, t->options.worker) != 0)
-		return 0;
-	if (strcmp(kind, "adjust-bs") == 0) {
-		if (record_u64(r, "size", 1, TRAINER_BATCH_MAX, &size, err) < 0 ||
-		    record_u64_opt(r, "accum", 1, TRAINER_BATCH_MAX / size, &accum, err) < 0)
-			return -1;
-		t->new_size = size;
-		t->new_accum = accum;
-		t->news |= NEWS_SIZE;
-	} else if (strcmp(kind, "adjust-lr") == 0) {
-		if (record_real(r, "scale", 0, 1e9, &t->scale, err) < 0)
-			return -1;
-		t->news |= NEWS_SCALE;
-	}
-	return 0;
+	return t->options.stop && *t->options.stop;
 }
 
-/* Actions come before the record that says which iteration they are for. */
+/* The time since `since` was spent on this; now is returned. */
+static double spend(struct trainer *t, enum spent_kind kind, double since)
+{
+	double now = clock_mono();
+	t->spent.seconds[kind] += now - since;
+	return now;
+}
+
 static void take_action(const struct record *r, void *owner)
 {
-	struct error err;
-	if (read_action(owner, r, &err) < 0)
-		log_say(LOG_LEVEL_WARNING, "an action is not obeyed: %s: %s", err.place, err.text);
+	struct trainer *t = owner;
+	agent_take(t->agent, r);
 }
 
-/* The servers weigh the gradients (adjust-lr); here only the batch changes. */
 static void obey(struct trainer *t)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	int news = t->news;
-	t->news = 0;
-	if (t->new_size != t->size || t->new_accum != t->accum) {
-		t->size = t->new_size;
-		t->accum = t->new_accum;
-		feed_resize(t->feed, t->size * t->accum);
-	}
-	if (news & NEWS_SIZE) {
-		record_begin(&o, line, sizeof(line), "applied");
-		log_applied(t, "adjust-bs", &o);
-	}
-	if (news & NEWS_SCALE) {
-		record_begin(&o, line, sizeof(line), "applied");
-		log_applied(t, "adjust-lr", &o);
-	}
+	if (!agent_obey(t->agent, t->iteration))
+		return;
+	double began = clock_mono();
+	feed_resize(t->feed, batch_size(t));
+	spend(t, SPENT_ACTIONS, began);
 }
 
 /* ---- start and end ---- */
@@ -144,15 +105,33 @@ static int new_talkers(struct trainer *t, struct error *err)
 					  .stop = o->stop,
 					  .action = take_action,
 					  .owner = t};
-	struct feed_options feed = {.dataset = o->dataset,
-				    .keys_are_rows = model_keys_are_rows(o->spec),
-				    .key_count = keys,
-				    .parts = o->server_count,
-				    .size = o->batch};
+	struct agent_options agent = {.worker = o->worker,
+				      .monitor = o->monitor,
+				      .load_root = o->load_root ? o->load_root : "",
+				      .batch = o->batch,
+				      .report_every = o->report_every,
+				      .report_seconds = o->report_seconds,
+				      .spent = &t->spent,
+				      .log = o->log,
+				      .owner = o->owner};
 	if (shards_new(&t->shards, &shards, err) < 0 ||
-	    servers_new(&t->servers, &servers, err) < 0 || feed_new(&t->feed, &feed, err) < 0)
+	    servers_new(&t->servers, &servers, err) < 0)
 		return -1;
-	return report_new(&t->report, o->monitor, err);
+	return agent_new(&t->agent, &agent, err);
+}
+
+/* From now on the dataset is the feed's. */
+static int start_feed(struct trainer *t, struct error *err)
+{
+	const struct trainer_options *o = &t->options;
+	int audit = model_keys_are_rows(o->spec);
+	struct feed_options feed = {
+		.dataset = o->dataset,
+		.keys_are_rows = audit,
+		.key_count = audit ? o->spec->samples : (uint64_t)1 << o->spec->hash_bits,
+		.parts = o->server_count,
+		.size = batch_size(t)};
+	return feed_new(&t->feed, &feed, err);
 }
 
 int trainer_new(struct trainer **out, const struct trainer_options *options, struct error *err)
@@ -162,8 +141,7 @@ int trainer_new(struct trainer **out, const struct trainer_options *options, str
 		return error_set(err, ERROR_OS, "", "no memory");
 	t->options = *options;
 	t->drag.path = options->drag;
-	t->size = t->new_size = options->batch;
-	t->accum = t->new_accum = 1;
+	t->spent.began = clock_mono();
 	if (model_new(&t->model, options->spec, err) < 0 || new_talkers(t, err) < 0) {
 		trainer_free(t);
 		return -1;
@@ -179,14 +157,9 @@ void trainer_free(struct trainer *t)
 	feed_free(t->feed);
 	servers_free(t->servers);
 	shards_free(t->shards);
-	report_free(t->report);
+	agent_free(t->agent);
 	model_free(t->model);
 	free(t);
-}
-
-static int stopped(const struct trainer *t)
-{
-	return t->options.stop && *t->options.stop;
 }
 
 static int check_samples(const struct trainer *t, struct error *err)
@@ -207,11 +180,14 @@ static int start_over(struct trainer *t, struct error *err)
 	uint64_t low, high, incarnation;
 	int hello = 1;
 	for (;;) {
+		double began = clock_mono();
 		int result = hello ? shards_hello(t->shards, err) : WORK_OK;
+		began = spend(t, SPENT_SHARDS, began);
 		if (result == WORK_OK && check_samples(t, err) < 0)
 			return -1;
 		if (result == WORK_OK)
 			result = servers_connect(t->servers, &low, &high, err);
+		spend(t, SPENT_COMM, began);
 		if (result != WORK_OK)
 			return result;
 		incarnation = shards_incarnation(t->shards);
@@ -249,7 +225,9 @@ static void forget(struct trainer *t)
 
 static int join(struct trainer *t, struct error *err)
 {
-	int result = servers_join(t->servers, t->size * t->accum, &t->iteration, err);
+	double began = clock_mono();
+	int result = servers_join(t->servers, batch_size(t), &t->iteration, err);
+	spend(t, SPENT_WAIT, began);
 	if (result != WORK_OK)
 		return result;
 	t->member = 1;
@@ -263,7 +241,7 @@ static int join(struct trainer *t, struct error *err)
  * WORK_END as shardd said; then it is not asked again. */
 static int stock_up(struct trainer *t, int *dry, struct error *err)
 {
-	uint64_t size = t->size * t->accum, most = size * t->options.ahead;
+	uint64_t size = batch_size(t), most = size * t->options.ahead;
 	uint64_t held = feed_held(t->feed);
 	struct piece piece;
 	if (!*dry && (held < size || held * 2 <= most)) {
@@ -290,13 +268,15 @@ static int next_batch(struct trainer *t, struct error *err)
 	t->batch = NULL;
 	for (;;) {
 		struct batch *b;
+		double began = clock_mono();
 		int result = stopped(t) ? WORK_STOP : stock_up(t, &dry, err);
+		began = spend(t, SPENT_SHARDS, began);
 		if (result != WORK_OK)
 			return result;
 		uint64_t held = feed_held(t->feed);
 		if (held == 0 && dry)
 			return dry;
-		if (held < t->size * t->accum && !dry)
+		if (held < batch_size(t) && !dry)
 			continue;
 		if (!t->member) { /* which may change the batch's size */
 			result = join(t, err);
@@ -304,7 +284,9 @@ static int next_batch(struct trainer *t, struct error *err)
 				return result;
 			continue;
 		}
-		if (feed_take(t->feed, dry != 0, &b, err) < 0)
+		result = feed_take(t->feed, dry != 0, &b, err);
+		spend(t, SPENT_ROWS, began);
+		if (result < 0)
 			return -1;
 		t->batch = b;
 		if (b)
@@ -312,23 +294,23 @@ static int next_batch(struct trainer *t, struct error *err)
 	}
 }
 
-static double slow_down(struct trainer *t, const struct drag *drag, double began)
+/* elapsed: of this batch's own time, so far. */
+static void slow_down(struct trainer *t, const struct drag *drag, double elapsed)
 {
-	double before = clock_mono();
-	double pause = drag_pause(drag, t->batch->positions, t->size, before - began);
-	double until = before + pause, left;
+	double until = clock_mono(), left;
+	until += drag_pause(drag, t->batch->positions, agent_size(t->agent), elapsed);
 	while ((left = until - clock_mono()) > 0 && !stopped(t))
 		clock_sleep(left);
-	return pause;
 }
 
 static int compute(struct trainer *t, const struct servers_values *v, double *loss,
 		   struct error *err)
 {
 	const struct batch *b = t->batch;
+	size_t size = agent_size(t->agent);
 	*loss = 0;
-	for (size_t at = 0; at < b->count; at += t->size) {
-		size_t count = b->count - at < t->size ? b->count - at : t->size;
+	for (size_t at = 0; at < b->count; at += size) {
+		size_t count = b->count - at < size ? b->count - at : size;
 		struct model_batch slice = batch_slice(b, at, count, t->options.unit_weights);
 		if (model_train(t->model, &slice, v->dense, v->rows, v->dense_gradient,
 				v->row_gradient, loss, err) < 0)
@@ -342,24 +324,30 @@ static int compute(struct trainer *t, const struct servers_values *v, double *lo
 	return WORK_OK;
 }
 
-static void report_bpt(struct trainer *t, double time, double computing, double comm, double wait)
+/* Parameters are there: the steps of the batch, one after the other. */
+static int take_steps(struct trainer *t, const struct servers_values *values, double began,
+		      double *loss, struct error *err)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	if (t->iteration % t->options.report_every != 0)
-		return;
-	record_begin(&o, line, sizeof(line), "bpt");
-	record_add(&o, "role", "worker");
-	record_add(&o, "id", t->options.worker);
-	record_add_u64(&o, "iter", t->iteration);
-	record_add_seconds(&o, "time", time);
-	record_add_u64(&o, "size", t->batch->positions);
-	record_add_seconds(&o, "at", clock_epoch());
-	record_add_seconds(&o, "compute", computing);
-	record_add_seconds(&o, "comm", comm);
-	record_add_seconds(&o, "wait", wait);
-	size_t len = record_end(&o, NULL);
-	report_send(t->report, line, len);
+	const struct drag *drag = drag_look(&t->drag);
+	uint64_t size = agent_size(t->agent);
+	if (drag_fits(drag, t->batch->positions < size ? t->batch->positions : size, err) < 0)
+		return -1;
+	int result = compute(t, values, loss, err);
+	if (result == WORK_OK)
+		slow_down(t, drag, clock_mono() - began - values->waited);
+	return result;
+}
+
+static void account(struct trainer *t, uint64_t iteration, const struct tally_batch *b)
+{
+	t->spent.seconds[SPENT_COMPUTE] += b->compute;
+	t->spent.seconds[SPENT_COMM] += b->comm;
+	t->spent.seconds[SPENT_WAIT] += b->wait;
+	agent_batch(t->agent, iteration, b);
+	if (t->options.spent_wanted && *t->options.spent_wanted) {
+		*t->options.spent_wanted = 0;
+		agent_spent(t->agent);
+	}
 }
 
 static int train(struct trainer *t, struct error *err)
@@ -367,29 +355,31 @@ static int train(struct trainer *t, struct error *err)
 	struct servers_values values;
 	struct servers_push push = {.sequence = ++t->sequence,
 				    .iteration = t->iteration,
-				    .size = t->size * t->accum};
+				    .size = batch_size(t)};
 	uint64_t iteration = t->iteration;
 	int dropped, result;
 	double began = t->mark, pulling = clock_mono();
 	if ((result = servers_pull(t->servers, t->iteration, t->batch, &values, err)) != WORK_OK)
 		return result;
 	double pulled = clock_mono();
-	const struct drag *drag = drag_look(&t->drag);
-	uint64_t step = t->batch->positions < t->size ? t->batch->positions : t->size;
-	if (drag_fits(drag, step, err) < 0)
-		return -1;
-	if ((result = compute(t, &values, &push.loss, err)) != WORK_OK)
+	if (values.waited > pulled - pulling) /* by a server's clock */
+		values.waited = pulled - pulling;
+	if ((result = take_steps(t, &values, began, &push.loss, err)) != WORK_OK)
 		return result;
-	slow_down(t, drag, began);
 	double computed = clock_mono();
 	if ((result = servers_push(t->servers, &push, t->batch, err)) != WORK_OK)
 		return result;
-	double pushed = clock_mono();
+	double pushed = clock_mono(), obeying = t->spent.seconds[SPENT_ACTIONS];
 	if ((result = servers_pushed(t->servers, &iteration, &dropped, err)) != WORK_OK)
 		return result;
 	t->mark = clock_mono();
-	report_bpt(t, pushed - began, computed - pulled, (pulled - pulling) + (pushed - computed),
-		   t->mark - pushed);
+	obeying = t->spent.seconds[SPENT_ACTIONS] - obeying; /* taking actions is no waiting */
+	struct tally_batch b = {.time = pushed - began - values.waited,
+				.compute = computed - pulled,
+				.comm = pulled - pulling - values.waited + pushed - computed,
+				.wait = t->mark - pushed - obeying + values.waited,
+				.samples = t->batch->positions};
+	account(t, t->iteration, &b);
 	t->iteration = iteration;
 	t->batch = NULL;
 	obey(t);
@@ -400,10 +390,14 @@ static int train(struct trainer *t, struct error *err)
 
 static int leave(struct trainer *t, struct error *err)
 {
+	double began = clock_mono();
+	agent_report(t->agent); /* no batch follows for a while */
 	if (!t->member)
 		return WORK_OK;
 	t->member = 0;
-	return servers_leave(t->servers, err);
+	int result = servers_leave(t->servers, err);
+	spend(t, SPENT_WAIT, began);
+	return result;
 }
 
 /* Nothing to hand out: out of the barrier, then at shardd's door. */
@@ -411,11 +405,13 @@ static int wait_for_work(struct trainer *t, struct error *err)
 {
 	struct piece piece;
 	int result = leave(t, err);
+	double began = clock_mono();
 	if (result == WORK_OK)
-		result = shards_ask(t->shards, t->size * t->accum * t->options.ahead,
-				    IDLE_ASK_SECONDS, err);
+		result = shards_ask(t->shards, batch_size(t) * t->options.ahead, IDLE_ASK_SECONDS,
+				    err);
 	if (result == WORK_OK)
 		result = shards_take(t->shards, 1, &piece, err);
+	spend(t, SPENT_WAIT, began);
 	if (result == WORK_OK)
 		return feed_add(t->feed, &piece, err);
 	return result == WORK_WAIT || result == WORK_END ? WORK_OK : result;
@@ -425,8 +421,10 @@ static int wait_for_work(struct trainer *t, struct error *err)
 static int end(struct trainer *t, struct error *err)
 {
 	int result = leave(t, err);
+	double began = clock_mono();
 	if (result == WORK_OK)
 		result = servers_end(t->servers, err);
+	spend(t, SPENT_WAIT, began);
 	return result == WORK_OK ? WORK_END : result;
 }
 
@@ -446,7 +444,7 @@ static int live(struct trainer *t, struct error *err)
 	return result;
 }
 
-int trainer_run(struct trainer *t, struct error *err)
+static int run(struct trainer *t, struct error *err)
 {
 	int result;
 	do {
@@ -461,5 +459,31 @@ int trainer_run(struct trainer *t, struct error *err)
 			clock_sleep(PAUSE_SECONDS);
 	} while (result == WORK_FENCED || result == WORK_RESET);
 	shards_bye(t->shards);
+	return result;
+}
+
+static int profile(struct trainer *t, struct error *err)
+{
+	const struct trainer_options *o = &t->options;
+	struct device_options device = {.model = t->model,
+					.spec = o->spec,
+					.dataset = o->dataset,
+					.unit_weights = o->unit_weights,
+					.size_max = o->batch * PROFILE_BATCHES,
+					.drag = &t->drag,
+					.name = o->device,
+					.stop = o->stop};
+	return agent_profile(t->agent, &device, err);
+}
+
+int trainer_run(struct trainer *t, struct error *err)
+{
+	int result = t->options.profile ? profile(t, err) : WORK_OK;
+	if (result == WORK_OK && start_feed(t, err) < 0)
+		result = -1;
+	if (result == WORK_OK)
+		result = run(t, err);
+	agent_report(t->agent);
+	agent_spent(t->agent);
 	return result < 0 ? -1 : 0;
 }

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "data/dataset.h"
 #include "model/model.h"
+#include "work/agent.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -29,16 +30,20 @@ struct trainer_options {
 	int unit_weights;     /* every sample's weight is 1 */
 	uint64_t batch;       /* rows; adjust-bs changes it */
 	uint64_t ahead;       /* batches taken from shardd before their time */
-	uint64_t report_every;
+	uint64_t report_every; /* batches in a report, or */
+	double report_seconds; /* the time after which one is due */
+	int profile;           /* measure the device first */
+	const char *device;    /* what it is called; NULL: by the processor */
+	const char *load_root; /* where the node's /proc and /sys are mounted; NULL: here */
 	double wait_seconds;  /* a daemon that is not there is waited for this long */
 	double answer_seconds;
 	const volatile int *stop; /* set by a signal handler: finish the batch, give back, return */
-	/* An `applied` record for each action that changed this worker. */
-	void (*applied)(const char *line, size_t len, void *owner);
+	volatile int *spent_wanted; /* set by a signal handler: a `spent` record, soon */
+	/* An `applied` record for each action that changed this worker; a `spent` record when asked
+	 * for, and at the end. */
+	void (*log)(const char *line, size_t len, void *owner);
 	void *owner;
 };
-
-#define TRAINER_BATCH_MAX (1u << 24)
 
 int trainer_new(struct trainer **out, const struct trainer_options *options, struct error *err);
 void trainer_free(struct trainer *t); /* NULL is fine */

@@ -1,0 +1,226 @@
+/* work_load: what a node's files say, from trees of such files; version 1 and 2 of control groups. */
+#include "base/fs.h"
+#include "work/load.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char root[256];
+static struct load *load;
+static struct load_values v;
+static struct error err;
+
+static int make(void **state)
+{
+	(void)state;
+	const char *tmp = getenv("TMPDIR");
+	snprintf(root, sizeof root, "%s/paceline-load-XXXXXX", tmp ? tmp : "/tmp");
+	return mkdtemp(root) ? 0 : -1;
+}
+
+static int drop(void **state)
+{
+	(void)state;
+	load_free(load);
+	load = NULL;
+	return fs_remove_tree(root, &err);
+}
+
+/* Rewritten in place, as the kernel's files change: an open descriptor sees it. */
+static void say(const char *path, const char *text)
+{
+	char whole[512], dir[512];
+	snprintf(whole, sizeof whole, "%s%s", root, path);
+	fs_dirname(whole, dir, sizeof dir);
+	assert_int_equal(fs_make_dirs(dir, &err), 0);
+	int fd = open(whole, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(fs_write_all(fd, text, strlen(text), whole, &err), 0);
+	close(fd);
+}
+
+static void look(double now)
+{
+	if (!load)
+		assert_int_equal(load_new(&load, root, &err), 0);
+	load_look(load, now, &v);
+}
+
+static void near(double got, double want)
+{
+	if (!(fabs(got - want) < 1e-9))
+		fail_msg("%.9g is not %.9g", got, want);
+}
+
+static void nothing_there_is_nothing_known(void **state)
+{
+	(void)state;
+	look(1);
+	look(2);
+	assert_true(isnan(v.cpu) && isnan(v.mem) && isnan(v.psi_cpu) && isnan(v.psi_mem) &&
+		    isnan(v.throttled));
+	assert_true(v.own_cpu >= 0);
+	assert_int_equal(load_memory_left(load), 0);
+}
+
+static void processors_in_use_between_two_looks(void **state)
+{
+	(void)state;
+	say("/proc/stat", "cpu  100 0 0 900 0 0 0 0 50 0\ncpu0 100 0 0 900\nintr 5\n");
+	look(1);
+	assert_true(isnan(v.cpu)); /* since the node was started says nothing about now */
+	assert_true(isnan(v.own_cpu));
+	say("/proc/stat", "cpu  110 10 10 945 5 10 10 0 90 0\n"); /* 45 idle, 5 for io, 50 used */
+	look(1.05);
+	assert_true(isnan(v.cpu)); /* too soon */
+	look(2);
+	near(v.cpu, 0.5);
+	say("/proc/stat", "cpu  110 10 10 945 5 10 10 100 90 0\n"); /* all stolen */
+	look(3);
+	near(v.cpu, 1);
+	look(4); /* no tick went by */
+	assert_true(isnan(v.cpu));
+}
+
+static void memory_and_pressure(void **state)
+{
+	(void)state;
+	say("/proc/meminfo", "MemTotal:       1000 kB\nMemFree: 10 kB\nMemAvailable:    250 kB\n");
+	say("/proc/pressure/cpu", "some avg10=12.50 avg60=1.00 avg300=0.00 total=9\nfull avg10=99\n");
+	say("/proc/pressure/memory", "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n");
+	look(1);
+	near(v.mem, 0.75);
+	near(v.psi_cpu, 0.125);
+	near(v.psi_mem, 0);
+	assert_int_equal(load_memory_left(load), 250 * 1024);
+}
+
+/* The quota is two groups further out, the memory limit one. */
+static void groups_of_version_2(void **state)
+{
+	(void)state;
+	say("/proc/self/cgroup", "9:name=systemd:/no\n0::/a/b/c\n");
+	say("/proc/meminfo", "MemTotal: 1000000 kB\nMemAvailable: 900000 kB\n");
+	say("/sys/fs/cgroup/a/b/c/cpu.max", "max 100000\n");
+	say("/sys/fs/cgroup/a/cpu.max", "50000 100000\n");
+	say("/sys/fs/cgroup/a/cpu.stat",
+	    "usage_usec 5\nnr_periods 100\nnr_throttled 10\nthrottled_usec 7\n");
+	say("/sys/fs/cgroup/a/b/c/memory.max", "max\n");
+	say("/sys/fs/cgroup/a/b/memory.max", "1048576\n");
+	say("/sys/fs/cgroup/a/b/memory.current", "786432\n");
+	say("/sys/fs/cgroup/a/b/memory.stat", "anon 1\nfile 2\ninactive_file 262144\n");
+	look(1);
+	near(v.mem, 0.5);
+	assert_int_equal(load_memory_left(load), 524288);
+	say("/sys/fs/cgroup/a/cpu.stat", "nr_periods 120\nnr_throttled 15\n");
+	look(2);
+	near(v.throttled, 0.25);
+	look(3);
+	near(v.throttled, 0);
+	say("/sys/fs/cgroup/a/b/memory.current", "1310720\n");
+	look(4);
+	near(v.mem, 1);
+}
+
+static void groups_of_version_1(void **state)
+{
+	(void)state;
+	say("/proc/self/cgroup", "4:memory:/job\n2:cpuacct,cpu:/job/x\n0::/\n");
+	say("/proc/meminfo", "MemTotal: 1000000 kB\nMemAvailable: 100000 kB\n");
+	say("/sys/fs/cgroup/cpu/job/x/cpu.cfs_quota_us", "-1\n");
+	say("/sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "20000\n");
+	say("/sys/fs/cgroup/cpu/job/cpu.stat", "nr_periods 10\nnr_throttled 0\nthrottled_time 0\n");
+	say("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "9223372036854771712\n");
+	say("/sys/fs/cgroup/memory/job/memory.usage_in_bytes", "5\n");
+	look(1);
+	near(v.mem, 0.9); /* that limit is none */
+	say("/sys/fs/cgroup/cpu/job/cpu.stat", "nr_periods 20\nnr_throttled 10\n");
+	look(2);
+	near(v.throttled, 1);
+}
+
+static void the_fuller_of_node_and_group(void **state)
+{
+	(void)state;
+	say("/proc/self/cgroup", "4:memory:/job\n");
+	say("/proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 100 kB\n");
+	say("/sys/fs/cgroup/memory/memory.limit_in_bytes", "1000000\n");
+	say("/sys/fs/cgroup/memory/memory.usage_in_bytes", "500000\n");
+	say("/sys/fs/cgroup/memory/memory.stat", "cache 0\ntotal_inactive_file 100000\n");
+	look(1);
+	near(v.mem, 0.9);
+	assert_int_equal(load_memory_left(load), 102400);
+	say("/sys/fs/cgroup/memory/memory.usage_in_bytes", "1080000\n");
+	look(2);
+	near(v.mem, 0.98);
+	assert_int_equal(load_memory_left(load), 20000);
+}
+
+/* A kernel that says something else must not end a worker. */
+static void nonsense_is_nothing(void **state)
+{
+	(void)state;
+	static char longer[10000];
+	memset(longer, '9', sizeof longer - 1);
+	say("/proc/self/cgroup", "0\n:\n::\n4:memory\n0::no-slash\n");
+	say("/proc/stat", "cpu\n");
+	say("/proc/meminfo", longer);
+	say("/proc/pressure/cpu", "some avg10=nan\n");
+	say("/proc/pressure/memory", "");
+	say("/sys/fs/cgroup/cpu.max", longer);
+	look(1);
+	say("/proc/stat", "cpu  a b c\n");
+	look(2);
+	assert_true(isnan(v.cpu) && isnan(v.mem) && isnan(v.psi_cpu) && isnan(v.psi_mem) &&
+		    isnan(v.throttled));
+}
+
+/* This machine, whatever it has: all that is said lies in its range. */
+static void here(void **state)
+{
+	(void)state;
+	root[0] = '\0';
+	look(1);
+	for (volatile int i = 0; i < 50000000; i++)
+		;
+	look(2);
+	const double all[] = {v.cpu, v.mem, v.psi_cpu, v.psi_mem, v.throttled};
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		assert_true(isnan(all[i]) || (all[i] >= 0 && all[i] <= 1));
+	assert_true(v.own_cpu > 0);
+	assert_true(load_memory_left(load) > 0);
+}
+
+static int drop_nothing(void **state)
+{
+	(void)state;
+	load_free(load);
+	load = NULL;
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(f) cmocka_unit_test_setup_teardown(f, make, drop)
+		TEST(nothing_there_is_nothing_known),
+		TEST(processors_in_use_between_two_looks),
+		TEST(memory_and_pressure),
+		TEST(groups_of_version_2),
+		TEST(groups_of_version_1),
+		TEST(the_fuller_of_node_and_group),
+		TEST(nonsense_is_nothing),
+		cmocka_unit_test_teardown(here, drop_nothing),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
