@@ -20,24 +20,27 @@ SRC_base  = clock error fs log number option
 SRC_wire  = record address call connection drag input listen notify output payload peer request server verbs
 SRC_data  = badset dataset index index_file parse parse_criteo parse_libsvm rows rowscan schema schema_file source stream
 SRC_shard = ask commit files follow hand journal lines loader order piece queue rollback scan service settle state table tell verbs wait
-SRC_stats = monitor node recordlog report window
+SRC_stats = monitor node recordlog report window \
+	    predict predict_walk predict_last predict_arima predict_net predict_rnn predict_lstm predict_narx predict_auto \
+	    predict_group
 SRC_solve = accum batch fit idset rule_antdt_dd rule_antdt_nd rule_pace rule_pace_model rule_parts rule_simple rules snapshot solution sums
 SRC_ckpt  = layout block part_write part_read manifest ckpt list export rowmap
 SRC_model = model spec logistic lr first wdl audit
 SRC_work  = agent batch device feed kernel load piece profile report servers shards spent tally trainer
 SRC_opt   = opt
-SRC_ps    = table store store_file stage fork ps ps_apply
-SRC_gate  = gate units acts effects save rows lead lead_cut lead_requests
+SRC_ps    = table outlet store store_file store_hand stage fork ps ps_apply hand
+SRC_gate  = gate units acts effects save rows lead lead_others lead_cut lead_hand lead_requests
 SRC_run   = child deadline heavy job jobtext parent place policy prepare process show sup_act sup_adopt \
 	    sup_command sup_course sup_cut sup_decide sup_heir sup_links sup_log sup_mend sup_nodes \
 	    sup_process sup_restart sup_rollback sup_score sup_standing sup_verbs sup_words supervisor
 ROOMS     = base wire data shard stats solve ckpt model work opt ps gate run
 
 # ---- programs: rooms in link order (a room before those it knows), then libraries ----
-PROGRAMS = bs-solve rowidx bpt-monitor ckpt auc rec trainctl shardd predict ps-server worker
+PROGRAMS = bs-solve speed-predict rowidx bpt-monitor ckpt auc rec trainctl shardd predict ps-server worker
 
 ROOMS_shardd      = shard wire base
 ROOMS_bpt-monitor = stats wire base
+ROOMS_speed-predict = stats wire base
 ROOMS_bs-solve    = solve stats wire base
 ROOMS_trainctl    = run data model ckpt solve stats wire base
 ROOMS_ps-server   = gate ps opt ckpt wire base
@@ -53,6 +56,7 @@ MORE_trainctl = trainctl/ask trainctl/run trainctl/solve
 
 LIBS_shardd      = -levent -lxxhash -lm
 LIBS_bpt-monitor = -levent -lm
+LIBS_speed-predict = -lm
 LIBS_bs-solve    = -lm
 LIBS_trainctl    = -Wl,--as-needed -levent -lcsv -lz -lxxhash -lopenblas -ljansson -lm
 LIBS_ps-server   = -levent -lz -lxxhash -ljansson -lm
@@ -64,7 +68,7 @@ LIBS_predict     = -lcsv -lz -lxxhash -lopenblas -ljansson -lm
 LIBS_auc         = -lm
 
 # ---- unit tests: tests/unit/NAME.c, with the rooms it links ----
-UNITS = base_fs base_number base_option wire_record wire_server wire_peer solve_batch shard_queue shard_journal solve_solution stats_monitor stats_window data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export data_index data_schema run_job run_policy data_dataset run_parent gate_random gate_events opt_steps ps_store ps_stage gate_rows model_gradient model_spec work_batch work_feed work_load work_profile wire_drag
+UNITS = base_fs base_number base_option wire_record wire_server wire_peer solve_batch solve_accum shard_queue shard_journal solve_solution stats_monitor stats_window data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export data_index data_schema run_job run_policy data_dataset run_parent gate_random gate_events opt_steps ps_store ps_stage gate_rows model_gradient model_spec work_batch work_feed work_load work_profile wire_drag
 ROOMS_unit_model_gradient = model ckpt wire base
 LIBS_unit_model_gradient  = -lopenblas
 ROOMS_unit_model_spec     = model ckpt wire base
@@ -120,6 +124,7 @@ LIBS_unit_wire_peer = -levent
 ROOMS_unit_wire_server = wire base
 LIBS_unit_wire_server = -levent
 ROOMS_unit_solve_batch = solve base
+ROOMS_unit_solve_accum = solve base
 ROOMS_unit_solve_solution = solve stats wire base
 LIBS_unit_solve_solution = -levent
 ROOMS_unit_stats_monitor = stats wire base

@@ -8,9 +8,8 @@
  *     min_i <= B_i <= max_i,   cmin_i <= C_i <= cmax_i
  *
  * exactly: no rounding of a relaxed solution, no limit that is given up on.  Of all optima it takes
- * the one with the fewest steps, sum of n_i*C_i; of those, the one with the smaller accum at the
- * first row where they differ, then with the larger size at the first row where they differ.  So
- * the answer is one, and the same for the same rows in the same order.
+ * the one with the fewest steps, sum of n_i*C_i; of those, row by row in the order given, the one
+ * with the smaller C_i, then with the larger B_i.  So there is one answer to a question.
  *
  * Times that differ by less than 2^-49 of their size count as equal, as in batch.h.
  */
@@ -32,7 +31,7 @@ struct accum_type {
 	uint64_t accum;      /* out: steps */
 };
 
-#define ACCUM_STEPS_MAX (1u << 20)
+#define ACCUM_STEPS_MAX (1u << 16)
 
 /* Sum of count*accum*size is `global` (at most BATCH_SIZE_MAX) afterwards. What can't be met is
  * ERROR_DATA naming the bound; then sizes are unspecified. */

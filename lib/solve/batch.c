@@ -19,17 +19,18 @@
  *
  * Times that are equal for the decimal numbers of the input may differ as doubles: by 2^-50 of
  * their size at most, as fixed, speed, the quotient and the sum are each off by 2^-53.  So times
- * within EQUAL of T count as equal to T; no smaller tolerance finds all ties, and the optimum is
- * missed by no more than that.
+ * within FIT_EQUAL of T count as equal to T; no smaller tolerance finds all ties, and the optimum
+ * is missed by no more than that.
  */
 #include "solve/batch.h"
 
+#include "solve/fit.h"
+
 #include <stdlib.h>
-#include <string.h>
 
 static double time_of(const struct batch_worker *w, uint64_t size)
 {
-	return w->fixed + (double)size / w->speed;
+	return fit_time(w->speed, w->fixed, 1, size);
 }
 
 double batch_time(const struct batch_worker *w)
@@ -37,78 +38,17 @@ double batch_time(const struct batch_worker *w)
 	return time_of(w, w->size + (w->larger > 0));
 }
 
-static uint64_t bits_of(double t)
-{
-	uint64_t bits;
-	memcpy(&bits, &t, sizeof bits);
-	return bits;
-}
-
-static double time_at(uint64_t bits)
-{
-	double t;
-	memcpy(&t, &bits, sizeof t);
-	return t;
-}
-
-/* sum + count*size, stuck at the largest number instead of wrapping round. */
-static uint64_t add_many(uint64_t sum, uint64_t count, uint64_t size)
-{
-	uint64_t product;
-	if (__builtin_mul_overflow(count, size, &product) ||
-	    __builtin_add_overflow(sum, product, &sum))
-		return UINT64_MAX;
-	return sum;
-}
-
-/*
- * The largest x in [low, high] with f(x) <= t; low when there is none.
- * The estimate is nearly always right or one off; where fixed dwarfs size/speed many sizes share
- * one time, hence the doubling steps.
- */
 static uint64_t largest_within(const struct batch_worker *w, double t, uint64_t low, uint64_t high)
 {
-	double estimate = (t - w->fixed) * w->speed;
-	uint64_t x = estimate <= (double)low    ? low
-		     : estimate >= (double)high ? high
-						: (uint64_t)estimate;
-	if (time_of(w, x) <= t) {
-		low = x;
-		for (uint64_t step = 1; x < high; step *= 2) {
-			x = high - low > step ? low + step : high;
-			if (time_of(w, x) > t) {
-				high = x - 1;
-				break;
-			}
-			low = x;
-		}
-	} else {
-		high = x > low ? x - 1 : low;
-		for (uint64_t step = 1; high > low && time_of(w, high) > t; step *= 2) {
-			x = high - low > step ? high - step : low;
-			if (time_of(w, x) <= t) {
-				low = x;
-				break;
-			}
-			high = x > low ? x - 1 : low;
-		}
-	}
-	while (low < high) {
-		x = low + (high - low + 1) / 2;
-		if (time_of(w, x) <= t)
-			low = x;
-		else
-			high = x - 1;
-	}
-	return low;
+	return fit_largest(w->speed, w->fixed, 1, t, low, high);
 }
 
 static int check_bounds(const struct batch_worker *w, size_t n, uint64_t global, struct error *err)
 {
 	uint64_t sum_min = 0, sum_max = 0;
 	for (size_t i = 0; i < n; i++) {
-		sum_min = add_many(sum_min, w[i].count, w[i].min);
-		sum_max = add_many(sum_max, w[i].count, w[i].max);
+		sum_min = fit_add(sum_min, w[i].count, w[i].min);
+		sum_max = fit_add(sum_max, w[i].count, w[i].max);
 	}
 	if (sum_min > global)
 		return error_set(err, ERROR_DATA, NULL,
@@ -120,8 +60,6 @@ static int check_bounds(const struct batch_worker *w, size_t n, uint64_t global,
 				 (unsigned long long)sum_max, (unsigned long long)global);
 	return 0;
 }
-
-#define EQUAL 0x1p-49 /* relative */
 
 /* A row whose size is between low and high: while T is searched for, and again for the ties. */
 struct open_row {
@@ -137,7 +75,7 @@ static size_t drop_settled(const struct batch_worker *w, struct open_row *row, s
 	size_t kept = 0;
 	for (size_t i = 0; i < n; i++) {
 		if (row[i].low == row[i].high)
-			*settled = add_many(*settled, w[row[i].index].count, row[i].low);
+			*settled = fit_add(*settled, w[row[i].index].count, row[i].low);
 		else
 			row[kept++] = row[i];
 	}
@@ -163,15 +101,15 @@ static double find_threshold(const struct batch_worker *w, struct open_row *row,
 		double t = time_of(&w[i], cap);
 		top = t > top ? t : top;
 	}
-	uint64_t low = 0, high = bits_of(top), settled = 0;
+	uint64_t low = 0, high = fit_bits(top), settled = 0;
 	n = drop_settled(w, row, n, &settled);
 	while (n > 0 && high - low > 1) {
 		uint64_t middle = low + (high - low) / 2, sum = settled;
-		double t = time_at(middle);
+		double t = fit_time_at(middle);
 		for (size_t i = 0; i < n; i++) {
 			const struct batch_worker *v = &w[row[i].index];
 			row[i].key = largest_within(v, t, row[i].low, row[i].high);
-			sum = add_many(sum, v->count, row[i].key);
+			sum = fit_add(sum, v->count, row[i].key);
 		}
 		if (sum < global)
 			low = middle;
@@ -181,7 +119,7 @@ static double find_threshold(const struct batch_worker *w, struct open_row *row,
 			*(sum < global ? &row[i].low : &row[i].high) = row[i].key;
 		n = drop_settled(w, row, n, &settled);
 	}
-	return time_at(high);
+	return fit_time_at(high);
 }
 
 /* Everybody gets the elements below t; row lists those who have some equal to it. Returns how many
@@ -193,8 +131,8 @@ static size_t take_below(struct batch_worker *w, struct open_row *row, size_t n,
 	*left = global;
 	for (size_t i = 0; i < n; i++) {
 		uint64_t cap = size_cap(&w[i], global);
-		uint64_t low = largest_within(&w[i], t * (1 - EQUAL), w[i].min, cap);
-		uint64_t high = largest_within(&w[i], t * (1 + EQUAL), low, cap);
+		uint64_t low = largest_within(&w[i], t * (1 - FIT_EQUAL), w[i].min, cap);
+		uint64_t high = largest_within(&w[i], t * (1 + FIT_EQUAL), low, cap);
 		w[i].size = low;
 		w[i].larger = 0;
 		*left -= w[i].count * low;
@@ -202,7 +140,7 @@ static size_t take_below(struct batch_worker *w, struct open_row *row, size_t n,
 			row[ties++] = (struct open_row){.index = i,
 							.low = low,
 							.high = high,
-							.key = bits_of(time_of(&w[i], low))};
+							.key = fit_bits(time_of(&w[i], low))};
 	}
 	return ties;
 }
@@ -222,7 +160,7 @@ static void take_ties(struct batch_worker *w, struct open_row *row, size_t n, ui
 	for (size_t i = 0; i < n && left > 0; i++) {
 		struct batch_worker *v = &w[row[i].index];
 		/* More than one a worker only where doubles can't tell its times apart. */
-		uint64_t equal = add_many(0, v->count, row[i].high - row[i].low);
+		uint64_t equal = fit_add(0, v->count, row[i].high - row[i].low);
 		uint64_t taken = equal < left ? equal : left;
 		v->size = row[i].low + taken / v->count;
 		v->larger = taken % v->count;
@@ -249,7 +187,7 @@ int batch_even(struct batch_worker *w, size_t n, uint64_t global, size_t *broken
 {
 	uint64_t workers = 0;
 	for (size_t i = 0; i < n; i++)
-		workers = add_many(workers, w[i].count, 1);
+		workers = fit_add(workers, w[i].count, 1);
 	if (broken)
 		*broken = n;
 	if (workers == 0)
