@@ -25,7 +25,7 @@ SRC_stats = monitor node recordlog report window \
 	    predict_group
 SRC_solve = accum batch fit idset rule_antdt_dd rule_antdt_nd rule_pace rule_pace_model rule_parts rule_simple rules snapshot solution sums
 SRC_ckpt  = layout block part_write part_read manifest ckpt list export rowmap
-SRC_model = model spec logistic lr first wdl audit
+SRC_model = model spec logistic lr pool fold first wdl audit
 SRC_work  = agent batch device feed kernel load piece profile report servers shards spent tally trainer
 SRC_opt   = opt
 SRC_ps    = table outlet store store_file store_hand stage fork ps ps_apply hand

@@ -20,9 +20,9 @@ struct settings {
 	const char *socket, *id, *part_text, *layout_path, *sync_text, *optimizer, *restore, *drag;
 	const char *monitor, *servers_text, *shards, *job;
 	uint64_t incarnation, dense, width, report_every, backup;
-	double lr, l1, l2, momentum;
+	double lr, l1, l2, momentum, report_seconds;
 	struct option_list include;
-	int seen_dense;
+	int seen_dense, take_over;
 
 	uint32_t part, parts;
 	enum gate_sync sync;
@@ -39,7 +39,7 @@ struct node {
 	struct ps *ps;
 	struct lead *lead;
 	struct server *server;
-	uint64_t iteration;
+	uint64_t iteration; /* where it starts */
 };
 
 /* Each worker is a connection, and each of those may pass shared memory. */
@@ -90,6 +90,16 @@ static int parse_servers(struct settings *s, struct error *err)
 	return 0;
 }
 
+/* At start: the first checkpoint may be hours away. */
+static int check_include(const struct settings *s, struct error *err)
+{
+	for (size_t i = 0; i < s->include.count; i++) {
+		if (access(s->include.item[i], R_OK) != 0)
+			return error_errno(err, 0, s->include.item[i], "--include");
+	}
+	return 0;
+}
+
 static int check_settings(struct settings *s, int operands, struct error *err)
 {
 	if (operands)
@@ -107,7 +117,7 @@ static int check_settings(struct settings *s, int operands, struct error *err)
 		return -1;
 	if (s->backup && s->sync != GATE_BSP)
 		return error_set(err, ERROR_USAGE, "--backup", "is for --sync bsp");
-	return 0;
+	return check_include(s, err);
 }
 
 /* A layout without names: one vector of zeros, one table of zeros. */
@@ -145,9 +155,10 @@ static int make_store(const struct settings *s, struct node *n, struct error *er
 		rc = plain_layout(s, &n->layout, err);
 	if (rc == 0)
 		rc = store_new(&n->store, &n->layout, s->part, s->parts, &opt, err);
-	if (rc == 0 && c)
+	/* An heir gets the parameters from whom it follows. */
+	if (rc == 0 && c && !s->take_over)
 		rc = store_restore(n->store, c, &lost, err);
-	if (rc == 0 && c)
+	if (rc == 0 && c && !s->take_over)
 		n->iteration = ckpt_get_manifest(c)->iteration;
 	if (lost)
 		log_say(LOG_LEVEL_WARNING,
@@ -168,7 +179,8 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 				.store = n->store,
 				.drag = s->drag,
 				.monitor = s->monitor,
-				.report_every = s->report_every};
+				.report_every = s->report_every,
+				.report_seconds = s->report_seconds};
 	struct lead_options lead = {.gate = {.sync = s->sync,
 					     .staleness = s->staleness,
 					     .backup = s->backup,
@@ -186,7 +198,14 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 	if (ps_new(&n->ps, &ps, err) != 0)
 		return -1;
 	lead.ps = n->ps;
-	return s->part == 0 ? lead_new(&n->lead, &lead, err) : 0;
+	if (s->part == 0 && lead_new(&n->lead, &lead, err) != 0)
+		return -1;
+	if (!s->take_over)
+		return 0;
+	if (ps_take(n->ps, s->socket, err) != 0)
+		return -1;
+	n->iteration = ps_iteration(n->ps);
+	return 0;
 }
 
 static int make_server(const struct settings *s, struct node *n, struct error *err)
@@ -259,6 +278,7 @@ int main(int argc, char **argv)
 			     .job = "",
 			     .incarnation = 1,
 			     .report_every = 10,
+			     .report_seconds = 0.5,
 			     .lr = 0.05,
 			     .momentum = 0.9};
 	const struct option_row rows[] = {
@@ -356,8 +376,18 @@ int main(int argc, char **argv)
 		 .kind = OPTION_COUNT,
 		 .target = &s.report_every,
 		 .arg = "UNITS",
-		 .help = "how often",
+		 .help = "how often (10), or",
 		 .min = 1},
+		{.name = "report-seconds",
+		 .kind = OPTION_SECONDS,
+		 .target = &s.report_seconds,
+		 .arg = "SECONDS",
+		 .help = "as soon as so long has passed (0.5); 0: by units only",
+		 .max = 86400},
+		{.name = "take-over",
+		 .kind = OPTION_FLAG,
+		 .target = &s.take_over,
+		 .help = "replace the server that serves this socket, with all that it has"},
 		{.name = "servers",
 		 .kind = OPTION_TEXT,
 		 .target = &s.servers_text,
@@ -399,7 +429,9 @@ int main(int argc, char **argv)
 			"client goes; a settle without an answer for 30 s is sent again on a new\n"
 			"connection, one refused for lack of room after 0.5 s; a checkpoint part "
 			"not\n"
-			"written in 1800 s is given up."};
+			"written in 1800 s is given up. A server that is asked to hand over gives its\n"
+			"heir up when it pauses for 20 s; members and servers come back to an heir of\n"
+			"the lead in 30 s, a server that was asked for a checkpoint in 5 s."};
 	struct error err = {0};
 	int first, status = 0;
 

@@ -261,32 +261,7 @@ static void on_shards_down(struct peer *p, void *lead)
 	lead_pump(l);
 }
 
-/* ---- the other servers ---- */
-
-static void on_applied(const struct record *r, int closing, const void *payload, size_t bytes,
-		       void *arg)
-{
-	struct other *o = arg;
-	const char *code = r ? record_get(r, "code") : NULL;
-
-	(void)payload;
-	(void)bytes;
-	if (!closing || !r || record_is(r, "ok"))
-		return;
-	/* It is in the journal and not in that server: only a rollback makes them agree again. */
-	lead_breakf(o->lead, ERROR_TEMPFAIL, o->path, "what is committed was not applied: %s: %s",
-		    code ? code : "?", r->text ? r->text : "");
-}
-
-static void send_all(struct lead *l, const char *head, size_t len, const char *payload,
-		     size_t bytes)
-{
-	for (size_t i = 0; i < l->others; i++) {
-		struct other *o = &l->other[i];
-		/* A lost connection is the supervisor's: it rolls all servers back. */
-		(void)peer_send(o->peer, head, len, payload, bytes, on_applied, o);
-	}
-}
+/* ---- applying ---- */
 
 static size_t apply_line(char *out, const struct gate_part *part)
 {
@@ -322,9 +297,9 @@ static int apply_others(struct lead *l, const struct gate_effect *e)
 	if (len)
 		record_add_u64(&o, "bytes", len);
 	size_t head_len = record_end(&o, NULL);
-	send_all(l, head, head_len, len ? text : NULL, len);
+	int rc = others_tell(l, e->iteration, e->units, head, head_len, len ? text : NULL, len);
 	free(text);
-	return 0;
+	return rc;
 }
 
 static void apply(struct lead *l, const struct gate_effect *e)
@@ -367,65 +342,7 @@ static void throw_away(struct lead *l, const struct gate_effect *e)
 	record_add(&o, "worker", e->worker);
 	record_add_u64(&o, "generation", e->generation);
 	size_t len = record_end(&o, NULL);
-	send_all(l, head, len, NULL, 0);
-}
-
-static void others_ready(struct lead *l)
-{
-	size_t ready = 0;
-
-	for (size_t i = 0; i < l->others; i++)
-		ready += l->other[i].ready ? 1 : 0;
-	gate_servers(l->gate, ready == l->others);
-	lead_pump(l);
-}
-
-/* A server that comes, or comes back, must be where the lead is: what went to it on a lost
- * connection is not sent again. */
-static void on_other_stat(const struct record *r, int closing, const void *payload, size_t bytes,
-			  void *arg)
-{
-	struct other *o = arg;
-	struct lead *l = o->lead;
-	uint64_t iteration = 0, incarnation = 0;
-	char part[32];
-
-	(void)payload;
-	(void)bytes;
-	if (!r || closing)
-		return;
-	snprintf(part, sizeof part, "%u/%zu", o->part, l->others + 1);
-	const char *is = record_get(r, "part");
-	if (!is || strcmp(is, part) != 0)
-		lead_breakf(l, ERROR_CONFIG, o->path, "is part %s, not %s", is ? is : "?", part);
-	else if (record_u64(r, "iteration", 0, UINT64_MAX, &iteration, NULL) != 0 ||
-		 record_u64(r, "incarnation", 0, UINT64_MAX, &incarnation, NULL) != 0 ||
-		 iteration != ps_iteration(l->ps) || incarnation != l->options.gate.incarnation)
-		lead_breakf(l, ERROR_TEMPFAIL, o->path,
-			    "is at iteration %llu of incarnation %llu, the lead at %llu of %llu",
-			    (unsigned long long)iteration, (unsigned long long)incarnation,
-			    (unsigned long long)ps_iteration(l->ps),
-			    (unsigned long long)l->options.gate.incarnation);
-	else {
-		o->ready = 1;
-		others_ready(l);
-	}
-}
-
-static void on_other_up(struct peer *p, const struct record *r, void *arg)
-{
-	(void)r;
-	(void)peer_send(p, "stat\n", 5, NULL, 0, on_other_stat, arg);
-}
-
-static void on_other_down(struct peer *p, void *arg)
-{
-	struct other *o = arg;
-
-	(void)p;
-	log_say(LOG_LEVEL_WARNING, "%s: connection lost; units wait", o->path);
-	o->ready = 0;
-	others_ready(o->lead);
+	(void)others_tell(l, 0, 0, head, len, NULL, 0);
 }
 
 /* ---- effects ---- */
@@ -487,6 +404,7 @@ int lead_new(struct lead **out, const struct lead_options *options, struct error
 	l->total.iteration = options->gate.iteration;
 	l->options.gate.commit = options->shards != NULL;
 	l->other = calloc(l->others + 1, sizeof *l->other);
+	others_new(l);
 	l->cut.part = calloc(l->others + 1, sizeof *l->cut.part);
 	if (!l->other || !l->cut.part) {
 		lead_free(l);
@@ -497,6 +415,7 @@ int lead_new(struct lead **out, const struct lead_options *options, struct error
 		return -1;
 	}
 	gate_servers(l->gate, l->others == 0);
+	lead_hand_new(l);
 	*out = l;
 	return 0;
 }
@@ -512,24 +431,11 @@ int lead_start(struct lead *l, struct server *server, struct error *err)
 
 	l->server = server;
 	l->again = event_new(base, -1, 0, on_again, l);
-	if (!l->again)
+	if (!l->again || lead_hand_start(l, base) != 0)
 		return error_set(err, ERROR_OS, "lead", "no memory");
 	if (l->options.shards && !(l->shards = peer_new(base, &shards)))
 		return error_set(err, ERROR_OS, l->options.shards, "no memory");
-	for (size_t i = 0; i < l->others; i++) {
-		struct other *o = &l->other[i];
-		struct peer_options other = {.path = l->options.servers[i],
-					     .up = on_other_up,
-					     .down = on_other_down,
-					     .owner = o};
-		o->lead = l;
-		o->path = l->options.servers[i];
-		o->part = (uint32_t)i + 1;
-		o->peer = peer_new(base, &other);
-		if (!o->peer)
-			return error_set(err, ERROR_OS, o->path, "no memory");
-	}
-	return 0;
+	return others_start(l, base, err);
 }
 
 void lead_stop(struct lead *l)
@@ -537,14 +443,13 @@ void lead_stop(struct lead *l)
 	if (!l)
 		return;
 	l->broken = 1; /* peers tell their open requests now: nothing is to follow from it */
-	for (size_t i = 0; i < l->others; i++) {
-		if (l->other[i].peer)
-			peer_free(l->other[i].peer);
-	}
+	others_stop(l);
 	if (l->shards)
 		peer_free(l->shards);
 	if (l->again)
 		event_free(l->again);
+	if (l->absent)
+		event_free(l->absent);
 }
 
 void lead_free(struct lead *l)
@@ -552,7 +457,7 @@ void lead_free(struct lead *l)
 	if (!l)
 		return;
 	gate_free(l->gate);
-	free(l->other);
+	others_free(l);
 	free(l->cut.part);
 	free(l->settling.fenced);
 	free(l->part);

@@ -279,12 +279,13 @@ void lead_cut_fork(struct lead *l, uint64_t iteration)
 	record_begin(&o, line, sizeof line, "cut");
 	record_add_u64(&o, "incarnation", l->options.gate.incarnation);
 	record_add(&o, "path", c->dir);
+	record_add_u64(&o, "iteration", iteration);
 	size_t len = record_end(&o, NULL);
 	for (size_t i = 0; i < l->others; i++) {
 		struct other *other = &l->other[i];
-		if (len && peer_send(other->peer, line, len, NULL, 0, on_other, other) == 0)
+		if (len && other_ask(other, line, len, on_other, other) == 0)
 			continue;
-		fail(l, other->path, "not connected");
+		fail(l, other->path, "can't be asked");
 		c->writing--;
 	}
 	ckpt_part_name(0, name);

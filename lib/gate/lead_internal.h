@@ -1,4 +1,5 @@
-/* What lead.c (effects, peers), lead_requests.c (verbs) and lead_cut.c (checkpoints) share. */
+/* What lead.c (effects, shardd), lead_others.c (the other servers), lead_requests.c (verbs),
+ * lead_cut.c (checkpoints) and lead_hand.c (handing over) share. */
 #ifndef PACELINE_GATE_LEAD_INTERNAL_H
 #define PACELINE_GATE_LEAD_INTERNAL_H
 
@@ -18,12 +19,25 @@ struct pending {
 	UT_hash_handle hh;
 };
 
+/* A request to another server, from the deed until the answer: said again when that server comes
+ * back without it. */
+struct told {
+	struct told *next;
+	uint64_t iteration, units; /* of an apply; units 0: none */
+	size_t head, bytes;        /* of text: the record, and the payload behind it */
+	peer_reply_fn *reply;      /* NULL: an ok is all that is wanted */
+	void *arg;
+	char text[];
+};
+
 struct other {
 	struct lead *lead;
 	const char *path;
 	struct peer *peer;
 	uint32_t part;
-	int ready; /* connected, and in the state that the lead knows */
+	int ready;                 /* connected, and in the state that the lead knows */
+	struct told *first, **end; /* unanswered, in order */
+	struct event *overdue;     /* a cut that was asked waits for it to come back */
 };
 
 struct watcher {
@@ -62,7 +76,9 @@ struct lead {
 	struct peer *shards;
 	struct other *other;
 	size_t others;
-	struct event *again; /* a settle that a full disk refused */
+	struct event *again;  /* a settle that a full disk refused */
+	struct event *absent; /* members that have not come back since a hand-over */
+	int taken;            /* this lead is an heir */
 	struct pending *pendings;
 	uint64_t token;
 	int pumping;
@@ -91,6 +107,24 @@ void lead_cut_begin(struct lead *l, struct request *rq, const char *dir);
 void lead_cut_save(struct lead *l);
 void lead_cut_fork(struct lead *l, uint64_t iteration);
 void lead_cut_refused(struct lead *l);
+
+/* lead_others.c */
+void others_new(struct lead *l);
+int others_start(struct lead *l, struct event_base *base, struct error *err);
+void others_stop(struct lead *l);
+void others_free(struct lead *l);
+/* To all of them; what is not answered is said again. units 0: no apply. */
+int others_tell(struct lead *l, uint64_t iteration, uint64_t units, const char *head, size_t len,
+		const void *payload, size_t bytes);
+/* To one of them. reply hears of the answer; with r == NULL when it has not come back in time. */
+int other_ask(struct other *o, const char *head, size_t len, peer_reply_fn *reply, void *arg);
+/* Without sending it: what another lead has told, in its order. ERROR_OS. */
+int other_owe(struct other *o, uint64_t iteration, uint64_t units, const char *text, size_t head,
+	      size_t bytes, struct error *err);
+
+/* lead_hand.c */
+void lead_hand_new(struct lead *l);
+int lead_hand_start(struct lead *l, struct event_base *base);
 
 /* lead_requests.c */
 void lead_rows(struct lead *l, uint64_t samples, double loss);

@@ -131,9 +131,27 @@ static void on_push(struct request *rq, void *lead)
 	push(l, rq, staged, &given);
 }
 
+/* A member that pulls is there, too. */
 static void on_pull(struct request *rq, void *lead)
 {
-	ps_pull(rq, ((struct lead *)lead)->ps);
+	struct lead *l = lead;
+	struct gate_who who;
+	struct error ignored;
+
+	if (l->taken && who_read(rq, &who, &ignored) == 0)
+		gate_here(l->gate, who.worker, who.generation, who.connection);
+	ps_pull(rq, l->ps);
+}
+
+static void on_take_over(struct request *rq, void *lead)
+{
+	ps_take_over(rq, ((struct lead *)lead)->ps);
+}
+
+static void on_taken(struct request *rq, void *lead)
+{
+	(void)lead;
+	ps_not_given(rq);
 }
 
 /* ---- the supervisor ---- */
@@ -324,6 +342,9 @@ const struct verb lead_verbs[] = {
 	 "the supervisor: actions for all workers; payload: their lines"},
 	{"finish", "", "", on_finish, 0, "the supervisor: workers that said end may go"},
 	{"watch", "", "every", on_watch, 0, "a row of progress now and then, until you go"},
+	{"take-over", "incarnation", "", on_take_over, 0,
+	 "an heir: all that is here; then say taken, and this server ends"},
+	{"taken", "", "", on_taken, 0, "an heir: it has it all"},
 	{"members", "", "", on_members, 0, "who takes part"},
 	{"stat", "", "", on_stat, 0, "what is here"},
 };

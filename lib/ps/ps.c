@@ -13,7 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#define ASKED_SECONDS_MAX 3600.0
 #define COUNT_MAX (UINT64_C(1) << 48) /* samples of a push */
 
 int ps_new(struct ps **out, const struct ps_options *options, struct error *err)
@@ -26,6 +28,8 @@ int ps_new(struct ps **out, const struct ps_options *options, struct error *err)
 	p->drag.path = options->drag;
 	p->store = options->store;
 	p->applied = options->iteration;
+	p->handed_fd = -1;
+	p->reported = clock_mono();
 	p->waits_end = &p->waits;
 	if (stage_new(&p->stage, err) != 0) {
 		free(p);
@@ -40,6 +44,8 @@ int ps_start(struct ps *p, struct server *server, struct error *err)
 	struct peer_options options = {.path = p->options.monitor, .owner = p};
 
 	p->server = server;
+	if (ps_hand_start(p, err) != 0)
+		return -1;
 	if (!p->options.monitor)
 		return 0;
 	p->monitor = peer_new(server_base(server), &options);
@@ -67,6 +73,7 @@ void ps_stop(struct ps *p)
 	if (!p)
 		return;
 	fork_stop(p->fork);
+	ps_hand_stop(p);
 	if (p->monitor)
 		peer_free(p->monitor);
 }
@@ -78,6 +85,8 @@ void ps_free(struct ps *p)
 	stage_free(p->stage);
 	free(p->scratch);
 	free(p->unit);
+	if (p->handed_fd >= 0)
+		close(p->handed_fd);
 	free(p);
 }
 
@@ -121,24 +130,35 @@ static void wait_add(struct ps_wait *w, struct ps *p, struct request *rq, uint64
 
 /* ---- pull ---- */
 
-struct pull {
-	uint64_t iteration, into_offset, into_bytes, dense, rows;
-	int into;
-};
+/* When the worker asked, by the clock that all processes of a host share: while a server sleeps, its
+ * requests wait unread, and only this tells for how long. A time that can't be is none. */
+static int read_asked(const struct record *r, double *asked, struct error *err)
+{
+	double told = *asked;
 
-static int pull_read(const struct ps *p, struct request *rq, struct pull *q, struct error *err)
+	if (record_real_opt(r, "asked", 0.0, 1e15, &told, err) != 0)
+		return -1;
+	if (told < *asked && told > *asked - ASKED_SECONDS_MAX)
+		*asked = told;
+	return 0;
+}
+
+static int pull_read(const struct ps *p, struct request *rq, struct ps_pull *q, struct error *err)
 {
 	const struct record *r = request_record(rq);
 	struct payload *payload = request_payload(rq);
 	const char *worker;
 
 	memset(q, 0, sizeof *q);
+	q->asked = clock_mono();
 	if (record_id(r, "worker", &worker, err) != 0 ||
 	    record_u64(r, "iteration", 0, UINT64_MAX, &q->iteration, err) != 0 ||
 	    record_u64(r, "dense", 0, 1, &q->dense, err) != 0 ||
 	    record_u64(r, "rows", 0, UINT32_MAX, &q->rows, err) != 0 ||
 	    record_u64_opt(r, "into-offset-bytes", 0, UINT64_MAX, &q->into_offset, err) != 0 ||
 	    record_u64_opt(r, "into-bytes", 0, UINT64_MAX, &q->into_bytes, err) != 0)
+		return -1;
+	if (read_asked(r, &q->asked, err) != 0)
 		return -1;
 	q->into = record_get(r, "into-bytes") != NULL;
 	if (q->rows * sizeof(uint32_t) != (payload ? payload_bytes(payload) : 0))
@@ -161,9 +181,23 @@ static void model_fill(const struct ps *p, int dense, size_t rows, float *const 
 	store_pull_rows(p->store, row, rows, out);
 }
 
-static void pull_answer(struct ps *p, struct request *rq, int dense, size_t rows, float *const *row,
-			int into, uint64_t into_offset, uint64_t into_bytes)
+/* Seconds from the asking until the units that the pull needs were applied. */
+static double waited(const struct ps *p, uint64_t iteration, double asked)
 {
+	double reached;
+
+	if (iteration > p->applied || p->applied - iteration >= PS_REACHED)
+		return 0.0;
+	reached = p->reached[iteration % PS_REACHED];
+	return reached > asked ? reached - asked : 0.0;
+}
+
+static void pull_answer(struct ps *p, struct request *rq, const struct ps_pull *q, float *const *row)
+{
+	int dense = (int)q->dense, into = q->into;
+	uint64_t into_offset = q->into_offset, into_bytes = q->into_bytes;
+	size_t rows = (size_t)q->rows;
+	double wait = waited(p, q->iteration, q->asked);
 	size_t width = store_width(p->store), count = dense ? store_dense_count(p->store) : 0;
 	size_t bytes = (count + rows * width) * sizeof(float);
 	char line[256];
@@ -186,6 +220,8 @@ static void pull_answer(struct ps *p, struct request *rq, int dense, size_t rows
 	record_add_u64(&o, "dense", count);
 	record_add_u64(&o, "rows", rows);
 	record_add_u64(&o, "width", width);
+	if (wait > 0.0)
+		record_add_seconds(&o, "waited", wait);
 	if (into) {
 		record_add_u64(&o, "map-offset-bytes", into_offset);
 		record_add_u64(&o, "map-bytes", bytes);
@@ -209,7 +245,7 @@ static float **scratch(struct ps *p, size_t rows)
 	return p->scratch;
 }
 
-static void pull_later(struct ps *p, struct request *rq, const struct pull *q, float *const *row)
+static void pull_later(struct ps *p, struct request *rq, const struct ps_pull *q, float *const *row)
 {
 	struct ps_wait *w = calloc(1, sizeof *w);
 
@@ -222,16 +258,12 @@ static void pull_later(struct ps *p, struct request *rq, const struct pull *q, f
 	}
 	if (q->rows)
 		memcpy(w->row, row, (size_t)q->rows * sizeof *w->row);
-	w->rows = (size_t)q->rows;
-	w->dense = (int)q->dense;
-	w->into = q->into;
-	w->into_offset = q->into_offset;
-	w->into_bytes = q->into_bytes;
+	w->pull = *q;
 	wait_add(w, p, rq, q->iteration);
 }
 
 /* Whether a request of a worker is of this incarnation; answers when not. */
-static int in_force(struct ps *p, struct request *rq)
+int ps_in_force(struct ps *p, struct request *rq)
 {
 	struct error err;
 	uint64_t incarnation;
@@ -251,12 +283,12 @@ static int in_force(struct ps *p, struct request *rq)
 void ps_pull(struct request *rq, void *ps)
 {
 	struct ps *p = ps;
-	struct pull q;
+	struct ps_pull q;
 	struct error err = {0};
 	double start = clock_mono();
 
 	p->pulls++;
-	if (!in_force(p, rq))
+	if (!ps_in_force(p, rq))
 		return;
 	if (pull_read(p, rq, &q, &err) != 0) {
 		request_bad(rq, &err);
@@ -275,14 +307,13 @@ void ps_pull(struct request *rq, void *ps)
 	if (q.iteration > p->applied)
 		pull_later(p, rq, &q, row);
 	else
-		pull_answer(p, rq, (int)q.dense, (size_t)q.rows, row, q.into, q.into_offset,
-			    q.into_bytes);
+		pull_answer(p, rq, &q, row);
 	p->work += clock_mono() - start;
 }
 
 /* ---- push ---- */
 
-static int push_fields(const struct record *r, struct staged *s, uint64_t *dense, uint64_t *rows,
+int ps_push_fields(const struct record *r, struct staged *s, uint64_t *dense, uint64_t *rows,
 		       struct error *err)
 {
 	const char *worker;
@@ -302,13 +333,12 @@ static int push_fields(const struct record *r, struct staged *s, uint64_t *dense
 }
 
 /* Finds the parts of the payload: float dense[count], u32 keys[rows], float rows[rows * width]. */
-static int push_payload(struct ps *p, struct staged *s, struct payload *payload, uint64_t dense,
-			uint64_t rows, struct error *err)
+int ps_push_find(struct ps *p, struct staged *s, const void *bulk, size_t have, uint64_t dense,
+		 uint64_t rows, struct error *err)
 {
 	uint64_t width = store_width(p->store);
 	uint64_t count = dense ? store_dense_count(p->store) : 0;
 	uint64_t want = (count + rows * (1 + width)) * sizeof(float);
-	uint64_t have = payload ? payload_bytes(payload) : 0;
 	float **row = NULL;
 
 	if (rows && width == 0)
@@ -317,13 +347,12 @@ static int push_payload(struct ps *p, struct staged *s, struct payload *payload,
 	if (want != have)
 		return error_set(
 			err, ERROR_DATA, NULL,
-			"a payload of %llu bytes, %llu floats and %llu rows of %llu make %llu",
-			(unsigned long long)have, (unsigned long long)count,
-			(unsigned long long)rows, (unsigned long long)width,
-			(unsigned long long)want);
+			"a payload of %zu bytes, %llu floats and %llu rows of %llu make %llu", have,
+			(unsigned long long)count, (unsigned long long)rows,
+			(unsigned long long)width, (unsigned long long)want);
 	if (have == 0)
 		return 0;
-	const float *data = payload_data(payload);
+	const float *data = bulk;
 	const uint32_t *key = (const uint32_t *)(const void *)(data + count);
 	s->push.dense = count ? data : NULL;
 	if (rows) {
@@ -337,7 +366,16 @@ static int push_payload(struct ps *p, struct staged *s, struct payload *payload,
 		if (store_rows(p->store, key, (size_t)rows, 1, row, err) != 0)
 			return -1;
 	}
-	s->payload = payload_hold(payload);
+	return 0;
+}
+
+static int push_payload(struct ps *p, struct staged *s, struct payload *payload, uint64_t dense,
+			uint64_t rows, struct error *err)
+{
+	if (ps_push_find(p, s, payload ? payload_data(payload) : NULL,
+			 payload ? payload_bytes(payload) : 0, dense, rows, err) != 0)
+		return -1;
+	s->payload = payload ? payload_hold(payload) : NULL;
 	return 0;
 }
 
@@ -350,7 +388,7 @@ int ps_push_read(struct ps *p, struct request *rq, struct staged **out, struct e
 	if (!s)
 		return error_set(err, ERROR_OS, NULL, "no memory");
 	p->pushes++;
-	if (push_fields(request_record(rq), s, &dense, &rows, err) != 0 ||
+	if (ps_push_fields(request_record(rq), s, &dense, &rows, err) != 0 ||
 	    push_payload(p, s, request_payload(rq), dense, rows, err) != 0) {
 		staged_free(s);
 		return -1;
@@ -397,7 +435,7 @@ static void on_push(struct request *rq, void *ps)
 	struct staged *s;
 	struct error err = {0};
 
-	if (!in_force(p, rq))
+	if (!ps_in_force(p, rq))
 		return;
 	if (ps_push_read(p, rq, &s, &err) != 0) {
 		request_bad(rq, &err);
@@ -427,8 +465,7 @@ void ps_answer_wait(struct ps_wait *w)
 	if (s)
 		push_accept(p, rq, s);
 	else
-		pull_answer(p, rq, w->dense, w->rows, w->row, w->into, w->into_offset,
-			    w->into_bytes);
+		pull_answer(p, rq, &w->pull, w->row);
 	wait_free(w);
 }
 
@@ -441,7 +478,7 @@ static void on_throw(struct request *rq, void *ps)
 	uint64_t generation;
 	struct error err = {0};
 
-	if (!in_force(p, rq))
+	if (!ps_in_force(p, rq))
 		return;
 	if (record_id(request_record(rq), "worker", &worker, &err) != 0 ||
 	    record_u64(request_record(rq), "generation", 0, UINT64_MAX, &generation, &err) != 0) {
@@ -502,9 +539,19 @@ static void on_cut(struct request *rq, void *ps)
 	const char *path;
 	struct error err = {0};
 	char name[CKPT_NAME_MAX], file[CKPT_PATH_MAX];
+	uint64_t iteration = p->applied;
 
-	if (!in_force(p, rq))
+	if (!ps_in_force(p, rq))
 		return;
+	if (record_u64_opt(request_record(rq), "iteration", 0, UINT64_MAX, &iteration, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	if (iteration != p->applied) { /* said again, too late: the other parts were cut there */
+		request_err(rq, "order", "%llu units are applied here, not %llu",
+			    (unsigned long long)p->applied, (unsigned long long)iteration);
+		return;
+	}
 	ckpt_part_name(p->options.part, name);
 	if (record_text(request_record(rq), "path", &path, &err) != 0 ||
 	    fs_join(file, sizeof file, path, name, &err) != 0) {
@@ -546,6 +593,17 @@ static void on_stat(struct request *rq, void *ps)
 	ps_stat(rq, ps, 0);
 }
 
+static void on_take_over(struct request *rq, void *ps)
+{
+	ps_take_over(rq, ps);
+}
+
+static void on_taken(struct request *rq, void *ps)
+{
+	(void)ps;
+	ps_not_given(rq);
+}
+
 const struct verb ps_verbs[] = {
 	{"pull", PS_PULL_KEYS, PS_PULL_MORE, ps_pull, PS_PAYLOAD_BYTES_MAX,
 	 "parameters as of an iteration; payload: u32 keys"},
@@ -555,8 +613,11 @@ const struct verb ps_verbs[] = {
 	 "the lead: these staged parts are committed"},
 	{"throw", "incarnation worker generation", "", on_throw, 0,
 	 "the lead: staged parts of a fenced worker go"},
-	{"cut", "incarnation path", "", on_cut, 0,
+	{"cut", "incarnation path", "iteration", on_cut, 0,
 	 "the lead: fork now and write this part into path"},
+	{"take-over", "incarnation", "", on_take_over, 0,
+	 "an heir: all that is here; then say taken, and this server ends"},
+	{"taken", "", "", on_taken, 0, "an heir: it has it all"},
 	{"stat", "", "", on_stat, 0, "what is here"},
 };
 const size_t ps_verb_count = sizeof ps_verbs / sizeof *ps_verbs;

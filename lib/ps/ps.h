@@ -35,6 +35,7 @@ struct ps_options {
 	const char *drag;      /* file with a `drag` record, read before each unit; NULL */
 	const char *monitor;   /* socket for `bpt` records; NULL */
 	uint64_t report_every; /* units */
+	double report_seconds; /* or so long, whichever comes first; 0: by units only */
 };
 
 int ps_new(struct ps **out, const struct ps_options *options, struct error *err);
@@ -49,7 +50,7 @@ void ps_free(struct ps *p);
 extern const struct verb ps_verbs[];
 extern const size_t ps_verb_count;
 #define PS_PULL_KEYS "worker generation incarnation iteration dense rows"
-#define PS_PULL_MORE "into-offset-bytes into-bytes"
+#define PS_PULL_MORE "into-offset-bytes into-bytes asked"
 #define PS_PUSH_KEYS "worker generation incarnation sequence iteration count dense rows"
 #define PS_PUSH_MORE "size ranges loss"
 
@@ -83,5 +84,28 @@ int ps_apply(struct ps *p, uint64_t units, const struct ps_part *part, size_t pa
 int ps_cut(struct ps *p, const char *path, fork_done_fn *done, void *arg, struct error *err);
 
 uint64_t ps_iteration(const struct ps *p);
+
+/* ---- handing over to another process of the same part ---- */
+
+/* What the lead has besides. */
+struct ps_more {
+	int (*ready)(void *owner); /* 0: what is under way can't be handed over; asked again soon */
+	int (*give)(void *owner, struct outlet *o, struct error *err);
+	/* A record that ps does not know. */
+	int (*take)(void *owner, const struct record *r, struct call *c, struct error *err);
+	void *owner;
+};
+void ps_set_more(struct ps *p, const struct ps_more *more);
+
+/* The requests `take-over` and `taken`. The state is sent between two events, and nobody else is
+ * served until the heir has said that it has it, or is gone. Then the server's loop ends. */
+void ps_take_over(struct request *rq, struct ps *p);
+void ps_not_given(struct request *rq); /* `taken` of somebody else */
+int ps_handed_over(const struct ps *p);
+
+/* The heir, before ps_start(): everything from who listens at path. When this returns 0 the other
+ * is gone and has left its name. ERROR_UNAVAILABLE: it is not there, or went before it heard that we
+ * have it all; ERROR_TEMPFAIL: it refuses; ERROR_CONFIG: it is another part, model or optimiser. */
+int ps_take(struct ps *p, const char *path, struct error *err);
 
 #endif

@@ -14,8 +14,20 @@
 #include <string.h>
 
 #define LINES_MAX 65536
+#define EARLY_UNITS 8 /* reports at 1, 2, 4, 8 */
 
 /* ---- reports ---- */
+
+/* After so many units or seconds; and early at first, when nothing is known of this server yet. */
+static int report_due(const struct ps *p)
+{
+	const struct ps_options *o = &p->options;
+	int early = p->units <= EARLY_UNITS && (p->units & (p->units - 1)) == 0;
+
+	return p->report_units && (early || p->report_units >= o->report_every ||
+				   (o->report_seconds > 0.0 &&
+				    clock_mono() - p->reported >= o->report_seconds));
+}
 
 static void report(struct ps *p)
 {
@@ -23,7 +35,7 @@ static void report(struct ps *p)
 	struct record_out o;
 	double units = (double)p->report_units;
 
-	if (!p->monitor || !p->options.report_every || p->report_units < p->options.report_every)
+	if (!p->monitor || !report_due(p))
 		return;
 	record_begin(&o, line, sizeof line, "bpt");
 	record_add(&o, "role", "server");
@@ -37,6 +49,7 @@ static void report(struct ps *p)
 	(void)peer_send(p->monitor, line, len, NULL, 0, NULL, NULL);
 	p->report_seconds = 0.0;
 	p->report_samples = p->report_units = 0;
+	p->reported = clock_mono();
 }
 
 /* ---- applying ---- */
@@ -85,6 +98,8 @@ static int apply_unit(struct ps *p, const struct ps_part *part, size_t parts, si
 	p->report_seconds += p->work + slow;
 	p->report_samples += samples;
 	p->report_units++;
+	p->units++;
+	p->reached[p->applied % PS_REACHED] = clock_mono();
 	p->work = 0.0;
 	return 0;
 }
@@ -198,7 +213,7 @@ void ps_on_apply(struct request *rq, void *ps)
 	size_t missing = 0;
 
 	if (record_u64(r, "incarnation", 0, UINT64_MAX, &incarnation, &err) != 0 ||
-	    record_u64(r, "iteration", 0, UINT64_MAX, &iteration, &err) != 0 ||
+	    record_u64(r, "iteration", 0, UINT64_MAX - LINES_MAX, &iteration, &err) != 0 ||
 	    record_u64(r, "units", 1, LINES_MAX, &units, &err) != 0 ||
 	    (incarnation == p->options.incarnation && payload &&
 	     lines_read(&l, payload_data(payload), payload_bytes(payload), units, &err) != 0))
@@ -206,6 +221,8 @@ void ps_on_apply(struct request *rq, void *ps)
 	else if (incarnation != p->options.incarnation)
 		request_err(rq, "fenced", "incarnation %llu is in force",
 			    (unsigned long long)p->options.incarnation);
+	else if (iteration + units <= p->applied) /* the lead asks again: its connection was lost */
+		request_ok(rq, "iteration=%llu repeated=1", (unsigned long long)p->applied);
 	else if (iteration != p->applied)
 		request_err(rq, "order", "%llu units are applied here, not %llu",
 			    (unsigned long long)p->applied, (unsigned long long)iteration);

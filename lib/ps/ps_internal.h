@@ -1,10 +1,21 @@
-/* What ps.c (requests) and ps_apply.c (units, drag, reports) share. */
+/* What ps.c (requests), ps_apply.c (units, drag, reports) and hand.c (handing over) share. */
 #ifndef PACELINE_PS_PS_INTERNAL_H
 #define PACELINE_PS_PS_INTERNAL_H
 
 #include "ps/ps.h"
 #include "wire/drag.h"
+#include "ps/table.h"
 #include "wire/peer.h"
+
+#define PS_REACHED 64
+
+struct event;
+
+struct ps_pull {
+	double asked; /* when */
+	uint64_t iteration, into_offset, into_bytes, dense, rows;
+	int into;
+};
 
 /* A pull or push whose iteration has not come. */
 struct ps_wait {
@@ -12,11 +23,8 @@ struct ps_wait {
 	struct request *rq;
 	uint64_t iteration;
 	struct staged *push; /* NULL: a pull */
-	int dense;           /* of a pull */
-	size_t rows;
-	float **row;
-	uint64_t into_offset, into_bytes;
-	int into;
+	struct ps_pull pull;
+	float **row; /* of a pull */
 	struct ps_wait *next, **at;
 };
 
@@ -40,7 +48,13 @@ struct ps {
 	struct peer *monitor;
 	double work;           /* seconds of own work since the last unit */
 	double report_seconds; /* and since the last report, with drag */
-	uint64_t report_samples, report_units;
+	double reported;       /* when the last report was sent */
+	uint64_t report_samples, report_units, units;
+	double reached[PS_REACHED]; /* when the last units were applied, by their number */
+	struct ps_more more;
+	struct request *heir; /* take-over, waiting */
+	struct event *hand;
+	int handed_fd;        /* closed last: the heir waits for that; -1: not handed over */
 	struct drag_file drag;
 	int broken;
 	struct error error;
@@ -50,8 +64,17 @@ struct ps {
 void ps_waits_run(struct ps *p);
 void ps_on_apply(struct request *rq, void *ps);
 
+/* hand.c */
+int ps_hand_start(struct ps *p, struct error *err);
+void ps_hand_stop(struct ps *p);
+
 /* ps.c */
+int ps_push_fields(const struct record *r, struct staged *s, uint64_t *dense, uint64_t *rows,
+		   struct error *err);
+int ps_push_find(struct ps *p, struct staged *s, const void *data, size_t have, uint64_t dense,
+		 uint64_t rows, struct error *err);
 void ps_answer_wait(struct ps_wait *w);
+int ps_in_force(struct ps *p, struct request *rq); /* answers when not */
 void ps_break(struct ps *p, const struct error *err);
 
 #endif

@@ -34,6 +34,7 @@ void staged_free(struct staged *p)
 	if (!p)
 		return;
 	payload_release(p->payload);
+	free(p->own);
 	free((void *)p->push.row);
 	free(p);
 }
@@ -180,6 +181,15 @@ void stage_drop_before(struct stage *s, uint64_t iteration)
 size_t stage_count(const struct stage *s)
 {
 	return s->count;
+}
+
+int stage_each(const struct stage *s, stage_fn *fn, void *arg, struct error *err)
+{
+	for (const struct worker *w = s->workers; w; w = w->hh.next) {
+		if (fn(w->id, w->thrown, w->first, arg, err) != 0)
+			return -1;
+	}
+	return 0;
 }
 
 void stage_free(struct stage *s)

@@ -21,6 +21,7 @@ struct staged {
 	uint64_t generation, sequence, iteration;
 	struct store_push push;  /* its row array belongs to this struct */
 	struct payload *payload; /* what push points into; held */
+	void *own;               /* or, after a hand-over, memory of its own */
 	struct staged *next;
 };
 
@@ -42,5 +43,11 @@ void stage_throw(struct stage *s, const char *worker, uint64_t generation);
 /* All whose iteration is before this one go. */
 void stage_drop_before(struct stage *s, uint64_t iteration);
 size_t stage_count(const struct stage *s);
+
+/* Each worker: up to which generation it was thrown away, and what is staged of it, linked by next.
+ * -1 from fn ends the walk and is handed on. */
+typedef int stage_fn(const char *worker, uint64_t thrown, const struct staged *first, void *arg,
+		     struct error *err);
+int stage_each(const struct stage *s, stage_fn *fn, void *arg, struct error *err);
 
 #endif

@@ -13,6 +13,8 @@
 #include "ckpt/ckpt.h"
 #include "ckpt/layout.h"
 #include "opt/opt.h"
+#include "ps/outlet.h"
+#include "wire/call.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -65,5 +67,17 @@ int store_write(const struct store *s, const char *path, uint64_t *bytes, uint64
 /* Takes this part's share of a checkpoint, however that one was cut. *slots_lost: the optimiser's
  * slots were not there (another optimiser) and start anew. */
 int store_restore(struct store *s, struct ckpt *c, int *slots_lost, struct error *err);
+
+/* ---- handing over to another process of the same part ---- */
+
+/* Adds what the other side has to agree with, and what it has to wait for. */
+void store_describe(const struct store *s, struct record_out *r);
+/* Records `dense` and `rows`, each with its bulk. */
+int store_give(const struct store *s, struct outlet *o, struct error *err);
+/* The same on the other side, into a new store: what store_describe() said (ERROR_CONFIG when it is
+ * another model or optimiser), each record with its bulk, and whether all has come. */
+int store_expect(struct store *s, const struct record *r, struct error *err);
+int store_take(struct store *s, const struct record *r, struct call *c, struct error *err);
+int store_taken(const struct store *s, struct error *err);
 
 #endif

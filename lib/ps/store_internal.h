@@ -36,6 +36,10 @@ struct store {
 	const float **source;
 	float *weight;
 	size_t scratch_pushes;
+
+	/* while it is taken over: what has not come yet */
+	size_t dense_due; /* the dense range, then its slots */
+	uint64_t rows_due;
 };
 
 #endif

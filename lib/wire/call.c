@@ -31,6 +31,7 @@ struct call {
 	uint64_t pending; /* payload bytes of the last record, not yet taken */
 	void *memory;
 	size_t memory_bytes;
+	int memory_fd; /* kept for call_reopen() */
 	size_t begin, end;
 	char data[ROOM];
 };
@@ -61,6 +62,8 @@ void call_close(struct call *c)
 		return;
 	if (c->memory)
 		munmap(c->memory, c->memory_bytes);
+	if (c->memory_fd >= 0)
+		close(c->memory_fd);
 	if (c->fd >= 0)
 		close(c->fd);
 	free(c->path);
@@ -346,7 +349,7 @@ static int open_once(struct call **out, const char *path, double answer_seconds,
 	struct call *c = malloc(sizeof *c);
 	if (!c)
 		return error_set(err, ERROR_OS, path, "out of memory");
-	c->fd = -1;
+	c->fd = c->memory_fd = -1;
 	c->answer_seconds = answer_seconds;
 	c->pending = 0;
 	c->memory = NULL;
@@ -421,17 +424,14 @@ static int make_memory(struct call *c, size_t bytes, int *out, void **memory, st
 	return 0;
 }
 
-int call_map(struct call *c, size_t bytes, void **memory, struct error *err)
+/* Gives the memory to the server. */
+static int give_memory(struct call *c, int fd, size_t bytes, struct error *err)
 {
 	char line[64];
 	struct record *answer = malloc(sizeof *answer);
-	int fd = -1, result = -1;
+	int result = -1;
 	if (!answer)
 		return error_set(err, ERROR_OS, c->path, "out of memory");
-	if (make_memory(c, bytes, &fd, memory, err) != 0) {
-		free(answer);
-		return -1;
-	}
 	int len = snprintf(line, sizeof line, "map bytes=%zu\n", bytes);
 	if (send_descriptor(c, fd, line, (size_t)len, err) == 0 &&
 	    call_receive(c, answer, err) == 0) {
@@ -441,14 +441,42 @@ int call_map(struct call *c, size_t bytes, void **memory, struct error *err)
 			error_set(err, ERROR_DATA, c->path, "map: %s",
 				  answer->text ? answer->text : "refused");
 	}
-	close(fd);
 	free(answer);
-	if (result != 0) {
+	return result;
+}
+
+int call_map(struct call *c, size_t bytes, void **memory, struct error *err)
+{
+	int fd = -1;
+	if (make_memory(c, bytes, &fd, memory, err) != 0)
+		return -1;
+	if (give_memory(c, fd, bytes, err) != 0) {
+		close(fd);
 		munmap(*memory, bytes);
 		*memory = NULL;
 		return -1;
 	}
 	c->memory = *memory;
 	c->memory_bytes = bytes;
+	c->memory_fd = fd;
 	return 0;
+}
+
+int call_reopen(struct call *c, struct error *err)
+{
+	if (c->fd >= 0)
+		close(c->fd);
+	c->fd = -1;
+	c->begin = c->end = 0;
+	c->pending = 0;
+	if (address_connect(c->path, &c->fd, err) != 0) {
+		c->fd = -1;
+		return -1;
+	}
+	if (greet(c, err) == 0 &&
+	    (!c->memory || give_memory(c, c->memory_fd, c->memory_bytes, err) == 0))
+		return 0;
+	close(c->fd);
+	c->fd = -1;
+	return -1;
 }

@@ -16,6 +16,10 @@ struct call;
 int call_open(struct call **out, const char *path, double wait_seconds, double answer_seconds,
 	      struct error *err);
 void call_close(struct call *c); /* NULL is fine */
+/* Connects anew to the same path, once; the memory of call_map() is given to whoever is there now,
+ * with what is in it. What was under way on the old connection is gone. -1: c is not connected, may
+ * be tried again and must be closed in the end. */
+int call_reopen(struct call *c, struct error *err);
 const struct record *call_greeting(const struct call *c);
 int call_fd(const struct call *c); /* for poll(2) */
 const char *call_path(const struct call *c);

@@ -149,6 +149,11 @@ pid_t connection_pid(const struct connection *c)
 	return c->pid;
 }
 
+int connection_fd(const struct connection *c)
+{
+	return c->fd;
+}
+
 /* ---- waiting ---- */
 
 int connection_must_pause(const struct connection *c)

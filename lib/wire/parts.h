@@ -128,7 +128,7 @@ struct server {
 	int inherited; /* the listening socket is the service manager's: its name stays */
 	dev_t socket_dev;
 	ino_t socket_ino;
-	int stop, draining, accept_told;
+	int stop, draining, abandoned, accept_told;
 	struct connection *connections;
 	size_t connection_count;
 	uint64_t connection_last;

@@ -24,6 +24,7 @@
 #define CLIENTS_MAX 16384
 #define OUTPUT_BYTES_MAX (64u << 20)
 #define DRAIN_SECONDS 1.0
+#define QUIET_PAUSE_SECONDS 0.001
 #define DESCRIPTORS_BESIDE 64 /* descriptors beside those of clients */
 
 static struct timeval timeval_of(double seconds)
@@ -285,6 +286,43 @@ void server_stop(struct server *s)
 	s->stop = 1;
 }
 
+void server_abandon(struct server *s)
+{
+	s->stop = s->abandoned = 1;
+	event_base_loopbreak(s->base);
+}
+
+/* Clients whose socket takes no more for now. */
+static size_t write_some(struct server *s)
+{
+	size_t blocked = 0;
+	for (struct connection *c = s->connections; c; c = c->next) {
+		if (c->lost || c->out.bytes == 0)
+			continue;
+		int result = output_write(&c->out, &s->chunks, c->fd);
+		if (result < 0)
+			connection_lose(c);
+		blocked += result == OUTPUT_BLOCKED;
+	}
+	return blocked;
+}
+
+int server_quiet(struct server *s, double seconds)
+{
+	double deadline = clock_mono() + seconds;
+	while (write_some(s) > 0 && clock_mono() < deadline)
+		clock_sleep(QUIET_PAUSE_SECONDS);
+	for (struct connection *c = s->connections; c; c = c->next) {
+		if (!c->lost && c->out.bytes > 0) {
+			log_say(LOG_LEVEL_WARNING,
+				"client %llu (pid %ld) does not read its answers: closed",
+				(unsigned long long)c->number, (long)c->pid);
+			connection_lose(c);
+		}
+	}
+	return s->closing ? -1 : 0;
+}
+
 /* ---- turns ---- */
 
 /* What follows the reading: hook, writing, burying. Each may bring work for the next round; none
@@ -325,7 +363,7 @@ static int loop_once(struct server *s, struct error *err)
 {
 	if (event_base_loop(s->base, EVLOOP_ONCE) < 0)
 		return error_errno(err, ERROR_OS, s->path, "event loop");
-	return server_turn(s, err);
+	return s->abandoned ? 0 : server_turn(s, err);
 }
 
 static int is_unread(const struct server *s)
@@ -376,6 +414,8 @@ int server_run(struct server *s, const char *notify_socket, double watchdog_seco
 	int result = server_turn(s, err);
 	while (result == 0 && !s->stop)
 		result = loop_once(s, err);
+	if (s->abandoned)
+		return 0;
 	notify_send(notify_socket, "STOPPING=1");
 	return result == 0 ? drain(s, err) : -1;
 }

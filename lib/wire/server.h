@@ -97,6 +97,16 @@ int server_run(struct server *s, const char *notify_socket, double watchdog_seco
 	       struct error *err);
 void server_stop(struct server *s);
 
+/* ---- handing over to another process ---- */
+
+/* Writes all that has been answered, waiting for clients to take it; reads and handles nothing
+ * meanwhile. 0: no answer is on its way any more. -1: a client that did not take its answers in
+ * `seconds` is closed, or others are about to be: that is done in the next turn; ask again then. */
+int server_quiet(struct server *s, double seconds);
+/* From an event's callback: server_run() returns 0 at once and does nothing more: what has come is
+ * not read, and nobody is told anything. */
+void server_abandon(struct server *s);
+
 /* ---- a request, from handler to answer ---- */
 
 /* Valid until the handler returns: copy what a deferred answer needs. */
@@ -144,6 +154,8 @@ void *connection_user(const struct connection *c);
 uint64_t connection_number(const struct connection *c); /* never given twice */
 uid_t connection_uid(const struct connection *c);
 pid_t connection_pid(const struct connection *c);
+/* For who has seen server_quiet() and speaks alone with this client from now on. */
+int connection_fd(const struct connection *c);
 /* Closed at the end of this turn. */
 void connection_close(struct connection *c);
 

@@ -1,0 +1,372 @@
+/*
+ * Handing over a live server: a process migration between two events of a program with one thread.
+ *
+ * The old one, once all answers are written and no cut is being made, sends what it has to its heir
+ * and listens to nobody else until the heir says `taken`; then it ends without another word.  So
+ * there is no moment at which two serve, and what anybody had asked and not been answered is asked
+ * again: of the heir, under the same name and number.  If the heir goes first, nothing has happened.
+ */
+#include "ps/ps_internal.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "wire/call.h"
+
+#include <event2/event.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define QUIET_SECONDS 5.0   /* for clients to take their answers */
+#define AGAIN_SECONDS 0.01  /* between looks at whether it can be now */
+#define ANSWER_SECONDS 1800.0 /* until the old one comes to it: a slow unit, a cut being written */
+#define GONE_SECONDS 60.0   /* for the old one to leave, once it said so */
+
+void ps_set_more(struct ps *p, const struct ps_more *more)
+{
+	p->more = *more;
+}
+
+int ps_handed_over(const struct ps *p)
+{
+	return p->handed_fd >= 0;
+}
+
+/* ---- giving ---- */
+
+static int give_head(const struct ps *p, struct outlet *o, struct error *err)
+{
+	char line[RECORD_LINE_MAX], part[32];
+	struct record_out r;
+
+	snprintf(part, sizeof part, "%u/%u", p->options.part, p->options.parts);
+	record_begin(&r, line, sizeof line, "state");
+	record_add(&r, "part", part);
+	record_add_u64(&r, "incarnation", p->options.incarnation);
+	record_add_u64(&r, "iteration", p->applied);
+	record_add_u64(&r, "bsp", p->options.bsp ? 1 : 0);
+	record_add_u64(&r, "pulls", p->pulls);
+	record_add_u64(&r, "pushes", p->pushes);
+	store_describe(p->store, &r);
+	return outlet_record(o, &r, err);
+}
+
+/* Keys are taken from the rows: those in a worker's memory may be others by now. */
+static int give_push(const struct ps *p, const struct staged *s, struct outlet *o,
+		     struct error *err)
+{
+	const struct store_push *q = &s->push;
+	size_t dense = q->dense ? store_dense_count(p->store) * sizeof(float) : 0;
+	size_t rows = q->rows * store_width(p->store) * sizeof(float);
+	char line[RECORD_LINE_MAX];
+	struct record_out r;
+
+	record_begin(&r, line, sizeof line, "staged");
+	record_add(&r, "worker", s->worker);
+	record_add_u64(&r, "generation", s->generation);
+	record_add_u64(&r, "sequence", s->sequence);
+	record_add_u64(&r, "iteration", s->iteration);
+	record_add_u64(&r, "count", q->count);
+	record_add_u64(&r, "size", q->size);
+	record_add_u64(&r, "dense", q->dense ? 1 : 0);
+	record_add_u64(&r, "rows", q->rows);
+	record_add_u64(&r, "bytes", dense + q->rows * sizeof(uint32_t) + rows);
+	if (outlet_record(o, &r, err) != 0 || (dense && outlet_put(o, q->dense, dense, err) != 0))
+		return -1;
+	for (size_t i = 0; i < q->rows; i++) {
+		uint32_t key = table_key(q->row[i]);
+		if (outlet_put(o, &key, sizeof key, err) != 0)
+			return -1;
+	}
+	return rows ? outlet_put(o, q->row_gradient, rows, err) : 0;
+}
+
+struct giving {
+	const struct ps *ps;
+	struct outlet *outlet;
+};
+
+static int give_worker(const char *worker, uint64_t thrown, const struct staged *first, void *arg,
+		       struct error *err)
+{
+	struct giving *g = arg;
+	char line[256];
+	struct record_out r;
+
+	if (thrown) {
+		record_begin(&r, line, sizeof line, "thrown");
+		record_add(&r, "worker", worker);
+		record_add_u64(&r, "generation", thrown);
+		if (outlet_record(g->outlet, &r, err) != 0)
+			return -1;
+	}
+	for (const struct staged *s = first; s; s = s->next) {
+		if (give_push(g->ps, s, g->outlet, err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int give_all(const struct ps *p, struct outlet *o, struct error *err)
+{
+	struct giving g = {p, o};
+
+	if (give_head(p, o, err) != 0 || store_give(p->store, o, err) != 0 ||
+	    stage_each(p->stage, give_worker, &g, err) != 0)
+		return -1;
+	return p->more.give ? p->more.give(p->more.owner, o, err) : 0;
+}
+
+/* 0: the heir has it, and knows that we know. */
+static int converse(const struct ps *p, int fd, struct error *err)
+{
+	struct outlet *o;
+	char line[64];
+	int rc = outlet_new(&o, fd, err);
+
+	if (rc != 0)
+		return -1;
+	rc = give_all(p, o, err);
+	if (rc == 0)
+		rc = outlet_put(o, "ok\n", 3, err);
+	if (rc == 0)
+		rc = outlet_flush(o, err);
+	if (rc == 0)
+		rc = outlet_listen(o, line, sizeof line, err);
+	if (rc == 0 && strcmp(line, "taken") != 0)
+		rc = error_set(err, ERROR_DATA, "heir", "says '%.40s', not taken", line);
+	/* From here on it is the heir's; if this does not reach it, it never was. */
+	if (rc == 0)
+		rc = outlet_put(o, "ok\n", 3, err);
+	if (rc == 0)
+		rc = outlet_flush(o, err);
+	outlet_free(o);
+	return rc;
+}
+
+static void hand_later(struct ps *p)
+{
+	struct timeval t = {.tv_usec = (suseconds_t)(AGAIN_SECONDS * 1e6)};
+
+	event_add(p->hand, &t);
+}
+
+static void on_hand(evutil_socket_t timer, short what, void *ps)
+{
+	struct ps *p = ps;
+	struct error err = {0};
+	double start = clock_mono();
+
+	(void)timer;
+	(void)what;
+	if (!p->heir || p->broken)
+		return;
+	if (p->fork || (p->more.ready && !p->more.ready(p->more.owner)) ||
+	    server_quiet(p->server, QUIET_SECONDS) != 0) {
+		hand_later(p);
+		return;
+	}
+	struct connection *c = request_connection(p->heir);
+	int fd = fcntl(connection_fd(c), F_DUPFD_CLOEXEC, 0);
+	if (fd >= 0 && converse(p, fd, &err) == 0) {
+		p->handed_fd = fd;
+		log_say(LOG_LEVEL_INFO, "handed over to process %ld at iteration %llu in %.3f s",
+			(long)connection_pid(c), (unsigned long long)p->applied,
+			clock_mono() - start);
+		server_abandon(p->server);
+		return;
+	}
+	if (fd < 0)
+		error_errno(&err, ERROR_OS, "heir", "dup");
+	else
+		close(fd);
+	log_say(LOG_LEVEL_WARNING, "not handed over, training goes on: %s: %s", err.place,
+		err.text);
+	connection_close(c);
+}
+
+static void heir_gone(struct request *rq, void *ps)
+{
+	struct ps *p = ps;
+
+	(void)rq;
+	p->heir = NULL;
+	if (p->hand)
+		event_del(p->hand);
+}
+
+void ps_take_over(struct request *rq, struct ps *p)
+{
+	if (!ps_in_force(p, rq))
+		return;
+	if (p->heir) {
+		request_err(rq, "busy", "another heir is here");
+		return;
+	}
+	p->heir = rq;
+	request_defer(rq, heir_gone, p);
+	hand_later(p);
+}
+
+void ps_not_given(struct request *rq)
+{
+	request_err(rq, "bad-request", "nothing was given to you");
+}
+
+int ps_hand_start(struct ps *p, struct error *err)
+{
+	p->hand = evtimer_new(server_base(p->server), on_hand, p);
+	return p->hand ? 0 : error_set(err, ERROR_OS, "ps", "no memory");
+}
+
+void ps_hand_stop(struct ps *p)
+{
+	if (p->hand)
+		event_free(p->hand);
+	p->hand = NULL;
+}
+
+/* ---- taking ---- */
+
+static int take_head(struct ps *p, const struct record *r, struct error *err)
+{
+	char mine[32];
+	const char *part;
+	uint64_t incarnation, bsp;
+
+	snprintf(mine, sizeof mine, "%u/%u", p->options.part, p->options.parts);
+	if (record_text(r, "part", &part, err) != 0 ||
+	    record_u64(r, "incarnation", 0, UINT64_MAX, &incarnation, err) != 0 ||
+	    record_u64(r, "iteration", 0, UINT64_MAX, &p->applied, err) != 0 ||
+	    record_u64(r, "bsp", 0, 1, &bsp, err) != 0 ||
+	    record_u64(r, "pulls", 0, UINT64_MAX, &p->pulls, err) != 0 ||
+	    record_u64(r, "pushes", 0, UINT64_MAX, &p->pushes, err) != 0)
+		return -1;
+	if (strcmp(part, mine) != 0)
+		return error_set(err, ERROR_CONFIG, NULL, "is part %.40s, not %s", part, mine);
+	if (bsp != (uint64_t)(p->options.bsp != 0))
+		return error_set(err, ERROR_CONFIG, NULL, "has another --sync");
+	return store_expect(p->store, r, err);
+}
+
+static int take_thrown(struct ps *p, const struct record *r, struct error *err)
+{
+	const char *worker;
+	uint64_t generation;
+
+	if (record_id(r, "worker", &worker, err) != 0 ||
+	    record_u64(r, "generation", 0, UINT64_MAX, &generation, err) != 0)
+		return -1;
+	ps_throw(p, worker, generation);
+	return 0;
+}
+
+static int take_push(struct ps *p, const struct record *r, struct call *c, struct error *err)
+{
+	struct staged *s = calloc(1, sizeof *s);
+	uint64_t dense, rows, bytes;
+
+	if (!s)
+		return error_set(err, ERROR_OS, NULL, "no memory");
+	if (ps_push_fields(r, s, &dense, &rows, err) != 0 ||
+	    record_u64(r, "bytes", 0, PS_PAYLOAD_BYTES_MAX, &bytes, err) != 0)
+		goto failed;
+	s->own = malloc(bytes ? (size_t)bytes : 1);
+	if (!s->own) {
+		error_set(err, ERROR_OS, NULL, "no memory for a push");
+		goto failed;
+	}
+	if (call_bytes(c, s->own, (size_t)bytes, err) == 0 &&
+	    ps_push_find(p, s, s->own, (size_t)bytes, dense, rows, err) == 0 &&
+	    ps_push_keep(p, s, err) == 0)
+		return 0;
+failed:
+	staged_free(s);
+	return -1;
+}
+
+static int take_record(struct ps *p, const struct record *r, struct call *c, int *head,
+		       struct error *err)
+{
+	if (record_is(r, "state")) {
+		*head = 1;
+		return take_head(p, r, err);
+	}
+	if (!*head)
+		return error_set(err, ERROR_DATA, NULL, "%.64s before state", r->type);
+	if (record_is(r, "dense") || record_is(r, "rows"))
+		return store_take(p->store, r, c, err);
+	if (record_is(r, "thrown"))
+		return take_thrown(p, r, err);
+	if (record_is(r, "staged"))
+		return take_push(p, r, c, err);
+	return p->more.take ? p->more.take(p->more.owner, r, c, err) : 0;
+}
+
+static int say(struct call *c, const char *line, struct error *err)
+{
+	return call_send(c, line, strlen(line), NULL, 0, err);
+}
+
+static int take_all(struct ps *p, struct call *c, struct record *r, struct error *err)
+{
+	char line[96];
+	int head = 0;
+
+	snprintf(line, sizeof line, "take-over incarnation=%llu\n",
+		 (unsigned long long)p->options.incarnation);
+	if (say(c, line, err) != 0)
+		return -1;
+	for (;;) {
+		if (call_receive(c, r, err) != 0)
+			return -1;
+		if (record_is(r, "err"))
+			return error_set(err, ERROR_TEMPFAIL, call_path(c), "%s: %s",
+					 record_get(r, "code") ? record_get(r, "code") : "",
+					 r->text ? r->text : "");
+		if (record_is(r, "ok"))
+			break;
+		if (take_record(p, r, c, &head, err) != 0)
+			return error_wrap(err, call_path(c));
+	}
+	if (!head)
+		return error_set(err, ERROR_DATA, call_path(c), "sent no state");
+	return store_taken(p->store, err) != 0 ? error_wrap(err, call_path(c)) : 0;
+}
+
+/* It answers and goes; its end is the end of the connection. Without the answer it never heard us,
+ * and may be there still. */
+static int part_from(struct call *c, struct record *r, struct error *err)
+{
+	struct error ignored;
+
+	if (say(c, "taken\n", err) != 0 || call_receive_within(c, r, GONE_SECONDS, err) != 0)
+		return -1;
+	if (!record_is(r, "ok"))
+		return error_set(err, ERROR_UNAVAILABLE, call_path(c), "it did not let go: %s",
+				 r->text ? r->text : r->type);
+	(void)call_receive_within(c, r, GONE_SECONDS, &ignored);
+	return 0;
+}
+
+int ps_take(struct ps *p, const char *path, struct error *err)
+{
+	struct record *r = malloc(sizeof *r);
+	struct call *c = NULL;
+	int rc;
+
+	if (!r)
+		return error_set(err, ERROR_OS, path, "no memory");
+	rc = call_open(&c, path, 0.0, ANSWER_SECONDS, err);
+	if (rc == 0)
+		rc = take_all(p, c, r, err);
+	if (rc == 0)
+		rc = part_from(c, r, err);
+	/* A pull that waits for what was applied just now has waited until now. */
+	p->reached[p->applied % PS_REACHED] = clock_mono();
+	call_close(c);
+	free(r);
+	return rc;
+}
