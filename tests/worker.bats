@@ -54,6 +54,23 @@ finish() {
 	ask ps0.sock "cut path=$T/ck" | grep -q "^ok path="
 	ask ps0.sock finish | grep -q ^ok
 }
+# act ACTION...: told to all workers, in one iteration.
+act() {
+	local text
+	text=$(printf 'action %s\n' "$@")
+	printf 'act bytes=%d\n%s\n' $((${#text} + 1)) "$text" |
+		socat -t 5 - UNIX-CONNECT:ps0.sock | grep -q '^ok iteration='
+}
+# take_reports: what workers send to mon.sock, into bpt.log.
+take_reports() {
+	printf 'paceline role=bpt-monitor version=1\n' >greeting
+	start monitor socat -u UNIX-LISTEN:"$T/mon.sock",fork OPEN:"$T/bpt.log",creat,append
+	wait_for '[ -S mon.sock ]'
+}
+# node ID KEY: of the monitor's snapshot.
+node() {
+	ask mon.sock snapshot | sed -n "s/^node role=worker id=$1 .* $2=\\([^ ]*\\).*/\\1/p"
+}
 # Waits for a worker; its exit status in $status.
 ended() {
 	status=0
@@ -266,7 +283,7 @@ audit_values() {
 	[ "$(audit_values)" = 1000x1 ]
 }
 
-@test "adjust-bs: obeyed by all in one iteration, and logged" {
+@test "actions: obeyed by all in one iteration, and logged" {
 	make_csv
 	audit_layout
 	queue -e 8
@@ -275,36 +292,200 @@ audit_values() {
 	work w0 --model audit --drag "$T/drag" --log w0.log
 	work w1 --model audit --drag "$T/drag" --log w1.log
 	wait_for '[[ $(ask ps0.sock members) == *w0*state=active*w1*state=active* ]]'
-	a='action kind=adjust-bs id=w0 size=9 accum=3'
-	b='action kind=adjust-bs id=w1 size=31 accum=1'
-	printf 'act bytes=%d\n%s\n%s\n' $((${#a} + ${#b} + 2)) "$a" "$b" |
-		socat -t 5 - UNIX-CONNECT:ps0.sock | grep -q '^ok iteration='
-	wait_for '[ -s w0.log ] && [ -s w1.log ]'
+	act 'kind=adjust-bs id=w0 size=9 accum=3' 'kind=adjust-bs id=w1 size=31 accum=1' \
+		'kind=adjust-lr id=w1 scale=0.5'
+	wait_for '[ -s w0.log ] && grep -q adjust-lr w1.log'
 	rm drag
 	finish
-	grep -q '^applied kind=adjust-bs id=w0 size=9 accum=3 iteration=' w0.log
-	grep -q '^applied kind=adjust-bs id=w1 size=31 accum=1 iteration=' w1.log
-	[ "$(sed 's/.*\(iteration=[0-9]*\).*/\1/' w0.log | head -1)" = \
-		"$(sed 's/.*\(iteration=[0-9]*\).*/\1/' w1.log | head -1)" ]
+	wait_for 'grep -q ^spent w0.log && grep -q ^spent w1.log'
+	at=$(sed -n 's/^applied kind=adjust-bs id=w0 size=9 accum=3 iteration=\([0-9]*\) at=[0-9.]*$/\1/p' w0.log)
+	[ "$at" -gt 0 ]
+	[ "$(sed 's/ at=.*//' w1.log | head -2)" = "applied kind=adjust-bs id=w1 size=31 accum=1 iteration=$at
+applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	[ "$(audit_values)" = 1000x8 ]
 }
 
-@test "reports to the monitor; the drag file sets the pace" {
+@test "accumulation: one push for all steps, each of which has to fit; 71 when one does not" {
+	make_csv
+	audit_layout
+	queue -e 20
+	servers 2
+	take_reports
+	echo 'drag pace=20000 launch=0.001 saturation=8 memory=10' >drag
+	work w0 --model audit --drag "$T/drag" --batch 10 --monitor "$T/mon.sock" --report-every 1
+	W0=$PID
+	wait_for '[[ $(ask ps0.sock members) == *w0*state=active* ]]'
+	act 'kind=adjust-bs id=w0 size=10 accum=4'
+	wait_for 'grep -q " size=40 at=.* accum=4 " bpt.log'
+	# four launches, and what the last batch lacks of a step is its saturation
+	! sed -n 's/.* time=\([0-9.]*\) size=\([0-9]*\) .* accum=4 .*/\1 \2/p' bpt.log |
+		awk '$1 < int(($2 + 9) / 10) * 0.001 + $2 / 20000 - 0.00001 { print; found = 1 } END { exit !found }'
+	act 'kind=adjust-bs id=w0 size=11 accum=1'
+	ended "$W0"
+	[ "$status" -eq 71 ]
+	grep -q 'out of memory: .*11 .*10' w0.err
+	rm drag
+	work w0 --model audit
+	finish
+	[ "$(audit_values)" = 1000x20 ]
+}
+
+@test "a batch larger than the memory: 71 and both numbers" {
 	make_csv
 	audit_layout
 	queue
 	servers 1
-	printf 'paceline role=bpt-monitor version=1\n' >greeting
-	start monitor socat -u UNIX-LISTEN:"$T/mon.sock",fork OPEN:"$T/bpt.log",creat,append
-	wait_for '[ -S mon.sock ]'
-	echo 'drag delay=0.01 pace=1000' >drag
-	work w0 --model audit --monitor "$T/mon.sock" --drag "$T/drag"
+	echo 'drag memory=12' >drag
+	work w0 --model audit --drag "$T/drag"
+	ended "$PID"
+	[ "$status" -eq 71 ]
+	grep -q 'out of memory: .*20 .*12' w0.err
+	[[ $(ask shardd.sock stat) == *" doing=0 "* ]]
+}
+
+@test "a server that takes no shared memory gets everything inline" {
+	make_csv
+	audit_layout
+	queue -e 2
+	servers 2
+	# whoever stands between loses the descriptor
+	start between socat UNIX-LISTEN:"$T/far.sock",fork UNIX-CONNECT:"$T/ps1.sock"
+	start between0 socat UNIX-LISTEN:"$T/far0.sock",fork UNIX-CONNECT:"$T/ps0.sock"
+	ready "$T/far.sock"
+	ready "$T/far0.sock"
+	SERVERS=$T/far0.sock,$T/far.sock
+	work w0 --model audit
+	SERVERS=$T/ps0.sock,$T/far.sock
+	work w1 --model audit
 	finish
-	wait_for '[ "$(grep -c "^bpt " bpt.log)" -ge 50 ]'
-	! grep -v '^bpt role=worker id=w0 iter=[0-9]* time=[0-9.]* size=[0-9]* at=[0-9.]* compute=[0-9.]* comm=[0-9.]* wait=[0-9.]*$' bpt.log
+	[[ $(ask ps0.sock counters) == *"verb=map requests=2 errors=1"* ]]
+	[[ $(ask ps1.sock counters) == *"verb=map requests=2 errors=2"* ]]
+	[ "$(audit_values)" = 1000x2 ]
+}
+
+@test "reports to the monitor: every batch is in one; the drag file sets the pace" {
+	make_csv
+	audit_layout
+	queue
+	servers 1
+	take_reports
+	echo 'drag delay=0.01 pace=1000' >drag
+	work w0 --model audit --monitor "$T/mon.sock" --drag "$T/drag" --report-every 7 --report-seconds 1000
+	finish
+	wait_for '[ "$(grep -o " count=[0-9]*" bpt.log | awk -F= "{ n += \$2 } END { print n }")" = 50 ]'
+	! grep -vE '^bpt role=worker id=w0 iter=[0-9]+ time=[0-9.]+ size=[0-9]+ at=[0-9.]+ accum=1 count=[0-9]+ compute=[0-9.]+ comm=[0-9.]+ wait=[0-9.]+( (cpu|mem|psi-cpu|psi-mem|throttled|own-cpu)=[0-9.e-]+)*$' bpt.log
+	# the first, second, fourth and eighth, then every seventh
+	[ "$(grep -o ' count=[0-9]*' bpt.log | cut -d= -f2 | xargs)" = "1 1 2 4 7 7 7 7 7 7" ]
+	[ "$(grep -o ' size=[0-9]*' bpt.log | sort -u)" = " size=20" ]
 	# size/pace + delay at least
 	! sed 's/.* time=\([0-9.]*\) size=\([0-9]*\) .*/\1 \2/' bpt.log |
 		awk '$1 < $2 / 1000 + 0.01 - 0.00001 { print; found = 1 } END { exit !found }'
+}
+
+@test "reports: after so many seconds, and when the batch changes" {
+	make_csv
+	audit_layout
+	queue -e 2
+	servers 1
+	take_reports
+	echo 'drag delay=0.02' >drag
+	work w0 --model audit --monitor "$T/mon.sock" --drag "$T/drag" --report-every 1000 --report-seconds 1000
+	wait_for '[ "$(grep -c ^bpt bpt.log)" -ge 4 ]'
+	act 'kind=adjust-bs id=w0 size=5 accum=2'
+	wait_for 'grep -q "^applied" w0.err'
+	rm drag
+	finish
+	wait_for '[ "$(grep -c ^bpt bpt.log)" -ge 6 ]'
+	# what is left is reported when there is nothing to do; no report mixes two sizes
+	[ "$(grep -o ' count=[0-9]*' bpt.log | awk -F= '{ n += $2 } END { print n }')" -ge 100 ]
+	! grep -v ' size=20 at=.* accum=1 \| size=10 at=.* accum=2 ' bpt.log
+	rm bpt.log
+	ask shardd.sock stat | grep -q ' todo=0 '
+}
+
+@test "a monitor that stands still is not waited for; one started anew hears of the device again" {
+	make_csv
+	audit_layout
+	queue -e 4
+	servers 1
+	start monitor bpt-monitor -s "$T/mon.sock"
+	MONITOR=$PID
+	ready "$T/mon.sock"
+	work w0 --model audit --monitor "$T/mon.sock" --report-every 1 --batch 2 --profile 1 --device abacus
+	W0=$PID
+	wait_for '[ "$(node w0 type)" = abacus ]'
+	kill -STOP "$MONITOR"
+	finish
+	ended "$W0"
+	[ "$status" -eq 0 ]
+	kill -CONT "$MONITOR"
+	wait_for '[ "$(node w0 samples)" -gt 0 ]'
+	[ "$(node w0 samples)" -lt 4000 ] # what it did not take is lost
+}
+
+@test "profile: what the device is like goes to the monitor, and again to a new one" {
+	make_csv
+	audit_layout
+	queue -e 100
+	servers 1
+	start monitor bpt-monitor -s "$T/mon.sock"
+	MONITOR=$PID
+	ready "$T/mon.sock"
+	echo 'drag delay=0.002 launch=0.001 pace=20000 saturation=16 memory=100 type=P-100' >drag
+	work w0 --model audit --monitor "$T/mon.sock" --drag "$T/drag" --profile 1 --device other
+	wait_for '[ "$(node w0 type)" = P-100 ]'
+	echo 'drag delay=0.001' >drag
+	[ "$(node w0 max)" -eq 95 ]
+	[ "$(node w0 saturation)" -ge 1 ] && [ "$(node w0 saturation)" -le 128 ]
+	[[ $(node w0 launch) =~ ^[0-9.e-]+$ && $(node w0 device-speed) =~ ^[0-9.e+]+$ ]]
+	kill -9 "$MONITOR"
+	ended "$MONITOR"
+	start monitor bpt-monitor -s "$T/mon.sock"
+	wait_for '[ "$(node w0 type)" = P-100 ]'
+	[ "$(node w0 max)" -eq 95 ]
+	# nobody named it: the processor's name; the memory is this machine's
+	work w1 --model audit --monitor "$T/mon.sock" --profile 1
+	wait_for '[[ "$(node w1 type)" =~ ^[A-Za-z0-9._-]+$ ]]'
+	[ "$(node w1 max)" -gt 160 ]
+	run -64 worker --profile 2
+}
+
+@test "the load of the node goes with each report" {
+	make_csv
+	audit_layout
+	queue
+	servers 1
+	take_reports
+	mkdir -p node/proc/pressure
+	printf 'MemTotal: 1000 kB\nMemAvailable: 250 kB\n' >node/proc/meminfo
+	echo 'some avg10=12.50 avg60=0.00 avg300=0.00 total=1' >node/proc/pressure/cpu
+	echo 'drag delay=0.01' >drag
+	work w0 --model audit --drag "$T/drag" --monitor "$T/mon.sock" --load-root "$T/node"
+	finish
+	wait_for 'grep -q " own-cpu=" bpt.log'
+	! grep -v ' mem=0.75 psi-cpu=0.125\( own-cpu=[0-9.e-]*\)\?$' bpt.log
+}
+
+@test "spent: where the time went, at the end and when asked by SIGUSR1" {
+	make_csv
+	audit_layout
+	queue -e 2
+	servers 1
+	echo 'drag delay=0.01' >drag
+	work w0 --model audit --drag "$T/drag" --log w0.log
+	W0=$PID
+	wait_for '[[ $(ask ps0.sock stat) == *" iteration="[1-9]* ]]'
+	kill -USR1 "$W0"
+	wait_for '[ -s w0.log ]'
+	rm drag
+	finish
+	ended "$W0"
+	[ "$(grep -c ^spent w0.log)" -eq 2 ]
+	! grep -vE '^spent id=w0 (compute|comm|wait|shards|actions|report|rows|profile|total)=[0-9]+\.[0-9]{6}( [a-z]+=[0-9.]+)* iterations=[0-9]+ at=[0-9.]+$' w0.log
+	[[ $(tail -1 w0.log) == *" iterations=100 "* ]]
+	# the parts are within the whole, and the drag counts as computing
+	tail -1 w0.log | awk '{ for (i = 3; i <= 10; i++) { split($i, f, "="); sum += f[2]; if (f[1] == "compute") c = f[2] }
+		split($11, f, "="); exit !(sum <= f[2] && sum > 0.5 * f[2] && c > 0.01) }'
 }
 
 @test "a drag file that says nothing sensible is told once and not obeyed" {
