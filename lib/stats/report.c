@@ -126,7 +126,10 @@ static double last_more(const struct node *n, enum report_more what)
 static void put_last(struct record_out *o, const struct node *n)
 {
 	record_add_brief(o, "accum", last_accum(n));
-	record_add_brief(o, "last", last_time(n));
+	if (n->last.count)
+		record_add_seconds(o, "last", n->last.at);
+	else
+		record_add(o, "last", "");
 	record_add_brief(o, "speed-last", last_speed(n));
 }
 
