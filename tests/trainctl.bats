@@ -551,7 +551,7 @@ exact() {
 	slow 400
 	begin first
 	wait_for '[ "$(logged "^decided ")" -ge 2 ]'
-	grep -qx 'batch=64 lambda=1.3' solution.args
+	grep -qx 'batch=64 lambda=1.3 pending=60 sync=bsp limit=3' solution.args
 	grep -q '^job at=' solution.in
 	wait_for 'status | grep -q "^node .* id=w0 .* size=50 "'
 	touch fail

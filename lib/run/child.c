@@ -21,7 +21,8 @@ struct child {
 	struct event *readable, *ended, *deadline;
 	char *output;
 	size_t bytes, room;
-	int eof, reaped, late;
+	int eof, reaped;
+	enum child_cut cut;
 	struct node_end end;
 };
 
@@ -68,13 +69,13 @@ static void maybe_done(struct child *c)
 {
 	if (!c->eof || !c->reaped)
 		return;
-	c->options.done(&c->end, c->late, c->output ? c->output : "", c->bytes, c->options.arg);
+	c->options.done(&c->end, c->cut, c->output ? c->output : "", c->bytes, c->options.arg);
 	release(c);
 }
 
-static void kill_group(struct child *c)
+static void kill_group(struct child *c, enum child_cut cut)
 {
-	c->late = 1;
+	c->cut = cut;
 	kill(-c->pid, SIGKILL);
 	c->eof = 1;
 	drop(&c->readable);
@@ -84,7 +85,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd;
 	(void)what;
-	kill_group(arg);
+	kill_group(arg, CHILD_LATE);
 	maybe_done(arg);
 }
 
@@ -104,7 +105,7 @@ static void on_output(evutil_socket_t fd, short what, void *arg)
 	struct child *c = arg;
 	(void)what;
 	if ((c->room - c->bytes < 2 && grow(c) != 0) || c->bytes > c->options.output_bytes_max) {
-		kill_group(c);
+		kill_group(c, CHILD_TALKS);
 		maybe_done(c);
 		return;
 	}

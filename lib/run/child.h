@@ -13,16 +13,21 @@
 struct event_base;
 struct child;
 
+enum child_cut {
+	CHILD_WHOLE,
+	CHILD_LATE, /* killed at the deadline */
+	CHILD_TALKS /* killed for too much output */
+};
+
 struct child_options {
 	char *const *argv; /* program with its path, arguments; NULL-terminated */
 	const void *input; /* its stdin; NULL: empty */
 	size_t input_bytes;
 	double seconds;          /* then it and what it started are killed */
 	size_t output_bytes_max; /* more: killed */
-	/* Once. late: killed at the deadline or for too much output. The child is gone after this.
-	 */
-	void (*done)(const struct node_end *end, int late, const char *output, size_t bytes,
-		     void *arg);
+	/* Once. Behind output's last byte stands a NUL. The child is gone after this. */
+	void (*done)(const struct node_end *end, enum child_cut cut, const char *output,
+		     size_t bytes, void *arg);
 	void *arg;
 };
 

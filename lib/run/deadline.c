@@ -17,6 +17,9 @@ static const struct {
 	[DEADLINE_FINISH] = {"finish", 60,
 			     "workers leave after the final checkpoint; then SIGTERM"},
 	[DEADLINE_SOLUTION] = {"solution", 10, "an executable SOLUTION decides; then it is killed"},
+	[DEADLINE_HANDOVER] = {"hand-over", 60,
+			       "a server's state has gone to its next process; then both are "
+			       "killed"},
 	[DEADLINE_SCORE] = {"score", 3600, "predict and auc score TEST; then they are killed"},
 	[DEADLINE_ADOPT] = {"adopt", 5, "a node found while it is being started is known"},
 };

@@ -14,6 +14,7 @@ enum deadline {
 	DEADLINE_STOP,     /* from SIGTERM to SIGKILL */
 	DEADLINE_FINISH,   /* workers leave after the final checkpoint */
 	DEADLINE_SOLUTION, /* an executable solution */
+	DEADLINE_HANDOVER, /* a server's state goes to its next process */
 	DEADLINE_SCORE,    /* scoring TEST */
 	DEADLINE_ADOPT,    /* a node parent has just been started and has not said by whom */
 	DEADLINES

@@ -83,6 +83,20 @@ static const struct row rows[] = {
 	{"SHORT", REAL, AT(shorter), "300", 0.1, 1e9, NULL, STOPPED, "short window, seconds"},
 	{"LONG", REAL, AT(longer), "600", 0.1, 1e9, NULL, STOPPED, "long window, seconds"},
 	{"LAMBDA", REAL, AT(lambda), "1.3", 1, 1e6, NULL, FREE, "slowness ratio of a straggler"},
+	{"PENDING", REAL, AT(pending), "60", 0, 1e9, NULL, FREE,
+	 "seconds of waiting from which on the cluster is busy"},
+	{"HEAVY_WINDOW", REAL, AT(heavy_window), NULL, 0, 1e9, NULL, FREE,
+	 "seconds in which a node is restarted by intention once"},
+	{"HEAVY_COOLDOWN", REAL, AT(heavy_cooldown), "0", 0, 1e9, NULL, FREE,
+	 "seconds between such restarts of any nodes"},
+	{"HEAVY_LIMIT", COUNT, AT(heavy_limit), "3", 0, 1e6, NULL, FREE,
+	 "such restarts of one node, 0: none"},
+	{"REPORT_EVERY", COUNT, AT(report_every), "10", 1, 1e9, NULL, FREE,
+	 "iterations between a worker's reports"},
+	{"AHEAD", COUNT, AT(ahead), "4", 1, 1024, NULL, FREE,
+	 "batches that a worker takes before their time"},
+	{"PROFILE", CHOICE, AT(profile), "", 0, 0, "0|1", FREE,
+	 "1: workers measure their devices first"},
 	{"RESTARTS", COUNT, AT(restarts), "10", 0, 1e6, NULL, FREE,
 	 "relaunches of a node in a row before the job fails"},
 	{"CHECKPOINT_EVERY", REAL, AT(checkpoint_every), "60", 0, 1e9, NULL, FREE,
@@ -288,7 +302,7 @@ static int store(struct job *job, const struct row *row, const char *value, cons
 int job_init(struct job *job, struct error *err)
 {
 	memset(job, 0, sizeof *job);
-	job->lr = NAN;
+	job->lr = job->heavy_window = NAN;
 	for (size_t i = 0; i < ROWS; i++)
 		if (rows[i].given && store(job, &rows[i], rows[i].given, "default", err) != 0) {
 			job_free(job);
@@ -479,6 +493,12 @@ int job_finish(struct job *job, const char *path, struct error *err)
 		return error_set(err, ERROR_CONFIG, path, "no DATA: nothing to train on");
 	if (finish_format(job, path, err) != 0)
 		return -1;
+	if (!job->profile[0] &&
+	    text_set(&job->profile, strcmp(job->solution, "antdt-dd") == 0 ? "1" : "0", path,
+		     err) != 0)
+		return -1;
+	if (isnan(job->heavy_window))
+		job->heavy_window = job->longer;
 	if (isnan(job->lr))
 		job->lr = default_lr(job->optimizer);
 	if (job->workers > job->batch)

@@ -43,7 +43,13 @@ struct job {
 	char *launch_worker, *launch_server, *drag;
 	/* decisions */
 	char *solution; /* a name, or the path of an executable */
-	double every, shorter, longer, lambda;
+	double every, shorter, longer, lambda, pending;
+	/* restarts by intention; heavy_window NaN until job_finish() */
+	double heavy_window, heavy_cooldown;
+	uint64_t heavy_limit;
+	/* of workers, what they tell and take */
+	uint64_t report_every, ahead;
+	char *profile; /* 0 | 1; "" until job_finish() */
 	/* checkpoints */
 	double checkpoint_every; /* seconds, 0: only at the end */
 	uint64_t keep;

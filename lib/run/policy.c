@@ -88,12 +88,14 @@ static const struct step table[STAGES][EVENTS] = {
 		[EVENT_ANSWERS] = GO(STAGE_READY, DO_TELL),
 		[EVENT_ENDED] = GO(STAGE_MENDING, DO_MEND),
 		[EVENT_ENDED_BAD] = GO(STAGE_OFF, DO_FAIL),
+		[EVENT_HANDED] = GO(STAGE_STARTING, DO_NOTHING),
 		[EVENT_STOP] = GO(STAGE_STOPPING, DO_SIGNAL),
 	},
 	[STAGE_READY] = {
 		[EVENT_ANSWERS] = GO(STAGE_READY, DO_NOTHING),
 		[EVENT_ENDED] = GO(STAGE_MENDING, DO_MEND),
 		[EVENT_ENDED_BAD] = GO(STAGE_OFF, DO_FAIL),
+		[EVENT_HANDED] = GO(STAGE_STARTING, DO_NOTHING),
 		[EVENT_STOP] = GO(STAGE_STOPPING, DO_SIGNAL),
 	},
 	[STAGE_MENDING] = {
@@ -122,8 +124,8 @@ const char *node_stage_name(enum node_stage stage)
 
 const char *node_event_name(enum node_event event)
 {
-	static const char *const name[EVENTS] = {"launched", "answers",    "ended", "ended-bad",
-						      "mended",   "pause-over", "stop"};
+	static const char *const name[EVENTS] = {"launched",  "answers", "ended",      "ended-bad",
+						      "handed-over", "mended",  "pause-over", "stop"};
 	return name[event];
 }
 

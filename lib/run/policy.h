@@ -47,6 +47,7 @@ enum node_event {
 	EVENT_ANSWERS,
 	EVENT_ENDED,     /* clean or retryable */
 	EVENT_ENDED_BAD, /* unretryable */
+	EVENT_HANDED, /* ended, and its next process has what it had */
 	EVENT_MENDED,
 	EVENT_PAUSE_OVER,
 	EVENT_STOP, /* we want it gone */

@@ -195,7 +195,8 @@ int prepare_fresh(const struct job *job, const struct place *place, struct error
 {
 	static const char *const ours[] = {"summary",     "intent",  "nodes", "journal",
 					   "checkpoints", "schema",  "model", "layout",
-					   "job.env",     "job.log", "logs",  "run-dir"};
+					   "job.env",     "job.log", "logs",  "run-dir",
+					   "standing"};
 	char path[PLACE_MAX];
 	place_state(place, "checkpoints/", path);
 	if (strncmp(job->init, path, strlen(path)) == 0)

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "run/child.h"
 #include "run/deadline.h"
+#include "run/heavy.h"
 #include "run/parent.h"
 #include "run/policy.h"
 #include "run/supervisor.h"
@@ -59,27 +60,76 @@ struct link {
 	void (*up)(struct link *link, const struct record *greeting);
 };
 
+struct sup_request { /* a client that waits: for a checkpoint, a restart, the end */
+	struct sup_request *next;
+	struct supervisor *sup;
+	struct request *rq;
+};
+
+/* One process of a node, with its parent. */
+struct sup_process {
+	struct sup_node *node;
+	int runs; /* as far as we know */
+	uint64_t life;
+	pid_t parent, pid; /* 0: not known (yet) */
+	uint64_t parent_start, start;
+	int orphan;   /* its parent is gone: the node itself is watched */
+	int doomed;   /* killed, or as good as */
+	double since; /* clock_mono() of the launch */
+	int fd;       /* what is watched */
+	struct event *watch;
+};
+
 struct sup_node {
 	struct supervisor *sup;
 	enum sup_role role;
 	uint32_t index; /* within its role */
 	char id[65];
 	enum node_stage stage;
-	uint64_t life;               /* of the process that runs, or ran last */
+	struct sup_process now;      /* that runs, or ran last */
+	struct sup_process heir;     /* a server's next process, taking over (sup_heir.c) */
 	uint64_t lives;              /* processes started so far: the next life's number */
 	uint64_t in_a_row, restarts; /* failures since it last did well; processes but the first */
 	int asked;                   /* its end was asked for: no failure of its own */
+	int hand_over;               /* wanted: waits until no checkpoint is being made */
 	int stop_signal;
-	pid_t parent, pid; /* 0: not known (yet) */
-	uint64_t start;
-	int orphan;   /* its parent is gone: the node itself is watched */
-	int fd;       /* what is watched */
-	double since; /* clock_mono() of the launch */
-	struct event *watch, *timer, *deadline;
+	struct event *timer, *deadline, *heir_deadline;
 	enum mend_step mend;
 	uint64_t generation;
 	struct node_end end;
 	struct link link; /* shardd, monitor, servers: answers when it is ready */
+	/* restarts by intention */
+	struct heavy_past heavy;
+	double restart_from; /* clock_mono() of the one under way; 0: none */
+	struct sup_request *restart_waiters;
+	/* the last action about it, for people */
+	char told[64];
+	double told_at; /* clock_mono() */
+};
+
+/* How long a role takes from launch or kill until it is ready. */
+struct sup_duration {
+	uint64_t launches, restarts;
+	double launch_sum, restart_sum; /* seconds */
+};
+
+struct sup_act; /* actions on their way to the lead (sup_act.c) */
+
+/* What is in force at the lead and must outlive it (sup_standing.c). */
+struct sup_force {
+	struct action *action;
+	size_t count, room;
+	uint64_t incarnation; /* of the lead that has them */
+};
+
+/* samples-done over the last seconds. */
+#define SUP_RATE_POINTS 16
+struct sup_rate {
+	struct {
+		double at; /* clock_mono() */
+		uint64_t samples;
+	} point[SUP_RATE_POINTS];
+	size_t count;
 };
 
 /* What shardd said last. */
@@ -88,12 +138,6 @@ struct sup_stat {
 	uint64_t epoch, epochs, todo, doing, done, held, shards, shards_done, samples_done;
 	uint64_t samples_repeated, incarnation;
 	double first_at, last_at; /* NAN: none yet */
-};
-
-struct sup_request { /* a client that waits for a checkpoint or for the end */
-	struct sup_request *next;
-	struct supervisor *sup;
-	struct request *rq;
 };
 
 struct supervisor {
@@ -140,9 +184,15 @@ struct supervisor {
 	unsigned ticks;
 	struct snapshot snapshot, filling;
 	int snapshot_bad;
+	struct sup_rate rate;
+	struct sup_duration duration[ROLE_WORKER + 1];
 	/* decisions */
 	double decide_at;
-	int deciding;
+	int decided_once, deciding;
+	char last_decision[512]; /* for people */
+	double last_decision_at; /* clock_mono(); 0: none yet */
+	struct sup_act *acts;    /* in the order given */
+	struct sup_force force;
 	char *decide_text;
 	size_t decide_bytes, decide_room;
 	struct child *solver;
@@ -177,18 +227,85 @@ void sup_note(struct supervisor *s, const char *type, const char *fmt, ...)
 void sup_event(struct supervisor *s, const struct sup_node *n, const char *kind,
 	       const struct node_end *end);
 
+/* ---- sup_process.c ---- */
+void sup_process_init(struct sup_process *p, struct sup_node *n);
+void sup_process_release(struct sup_process *p); /* no longer watched */
+void sup_process_path(const struct sup_node *n, uint64_t life, char *out);
+int sup_process_read(const struct sup_process *p, struct node_record *r);
+/* Starts life n->lives; lives are counted on. Another process of this id may run only when this one
+ * is to take over from it. */
+int sup_process_launch(struct sup_process *p, int take_over, struct error *err);
+/* One that runs already, by its record. */
+void sup_process_adopt(struct sup_process *p, const struct node_record *r);
+/* p becomes what `from` was; `from` is free. */
+void sup_process_move(struct sup_process *p, struct sup_process *from);
+/* 0: signalled; 1: there is nobody; -1: not known yet who it is. */
+int sup_process_signal(struct sup_process *p, int signal);
+/* How many parents hold a lock of this id; -1: err. */
+int sup_process_locks(const struct sup_node *n, struct error *err);
+
 /* ---- sup_nodes.c ---- */
 int sup_nodes_new(struct supervisor *s, struct error *err);
 void sup_nodes_free(struct supervisor *s);
-/* What runs of an earlier supervisor; returns how many nodes, or -1. */
-int sup_nodes_adopt(struct supervisor *s, struct error *err);
 void sup_node_event(struct sup_node *n, enum node_event event);
+void sup_node_ended(struct sup_node *n, const struct node_end *end);
 void sup_node_want(struct sup_node *n);             /* launches it when it is off */
 void sup_node_stop(struct sup_node *n, int signal); /* 0: it will go by itself */
 void sup_node_kill(struct sup_node *n);             /* it comes back: not a failure of its own */
 int sup_nodes_off(const struct sup_node *first, size_t count);
 struct sup_node *sup_node_find(struct supervisor *s, const char *id);
 const char *sup_role_name(enum sup_role role);
+
+/* ---- sup_adopt.c ---- */
+/* What runs of an earlier supervisor; returns how many nodes, or -1. */
+int sup_nodes_adopt(struct supervisor *s, struct error *err);
+
+/* ---- sup_heir.c ---- */
+int sup_heir_new(struct sup_node *n, struct error *err);
+void sup_heir_step(struct supervisor *s); /* starts hand-overs that are wanted */
+int sup_heir_any(const struct supervisor *s);
+void sup_heir_watch(struct sup_node *n); /* one that was adopted: its deadline starts */
+void sup_heir_ended(struct sup_node *n, const struct node_end *end);
+void sup_heir_old_ended(struct sup_node *n, const struct node_end *end);
+void sup_heir_kill(struct sup_node *n);
+
+/* ---- sup_restart.c ---- */
+/* Restart of a live worker or server by intention. The reason it is refused, as a word, or NULL:
+ * it is under way. */
+const char *sup_restart(struct sup_node *n, int force, const char *reason);
+void sup_restart_ready(struct sup_node *n); /* it is there (again) */
+void sup_restart_failed(struct sup_node *n, const char *why);
+/* Mean seconds; NAN: not known yet. */
+double sup_restart_seconds(const struct supervisor *s, enum sup_role role);
+
+/* ---- sup_act.c ---- */
+/* What was decided by `who`, as text (action lines) or as structs; rq (may be NULL) is answered.
+ * All or nothing where a line is bad: -1, and err names the line. The number of actions. */
+struct sup_actions {
+	struct action *item;
+	size_t *line; /* of the text, from 1; 0: there was none */
+	size_t count, room;
+};
+int sup_actions_add(struct sup_actions *list, const struct action *a, size_t line,
+		    struct error *err);
+int sup_actions_parse(struct sup_actions *list, const char *text, size_t len, struct error *err);
+void sup_actions_free(struct sup_actions *list);
+int sup_actions_carry(struct supervisor *s, const struct sup_actions *list, const char *who,
+		      struct request *rq, struct error *err);
+void sup_acts_up(struct link *link, const struct record *greeting); /* the lead is there */
+void sup_acts_tick(struct supervisor *s);
+void sup_acts_free(struct supervisor *s);
+
+/* ---- sup_standing.c ---- */
+int sup_standing_read(struct supervisor *s, struct error *err);
+void sup_standing_write(struct supervisor *s);
+void sup_standing_forget(struct supervisor *s);
+/* Takes over what a lead has acknowledged. */
+void sup_force_take(struct supervisor *s, const char *lines);
+/* The lines of all that is in force, to be freed; NULL: none, or no memory. */
+char *sup_force_lines(const struct supervisor *s);
+const struct action *sup_force_find(const struct supervisor *s, enum action_kind kind,
+				    const char *id);
 
 /* ---- sup_words.c ---- */
 void sup_node_log_path(const struct sup_node *n, char *out);
@@ -197,8 +314,8 @@ void sup_logs_rotate(struct supervisor *s);
 void sup_last_words(const struct sup_node *n);
 
 /* ---- sup_command.c ---- */
-/* The argument vector of a node; one block, to be freed. NULL: err says why. */
-char **sup_command(struct sup_node *n, struct error *err);
+/* The argument vector of a node's process; one block, to be freed. NULL: err says why. */
+char **sup_command(struct sup_node *n, uint64_t life, int take_over, struct error *err);
 void sup_socket(const struct supervisor *s, const char *id, char *out);
 
 /* ---- sup_links.c ---- */
@@ -210,6 +327,7 @@ int sup_link_up(const struct link *link);
 int sup_link_send(struct link *link, struct record_out *o, const void *payload, size_t bytes,
 		  peer_reply_fn *reply, void *arg);
 void sup_links_servers(struct supervisor *s);
+void sup_link_again(struct sup_node *server); /* its process is another one now */
 void sup_links_services(struct supervisor *s);
 
 /* ---- sup_mend.c ---- */
@@ -233,11 +351,15 @@ void sup_ask_stat(struct supervisor *s);
 void sup_ask_last(struct supervisor *s);
 void sup_wait_done(struct supervisor *s);
 void sup_ask_members(struct supervisor *s);
+/* Samples per second, over the last seconds; NAN: not known yet. */
+double sup_rate(const struct supervisor *s);
 void sup_course_tick(struct supervisor *s);
 void sup_watch_up(struct link *link, const struct record *greeting);
 
 /* ---- sup_decide.c ---- */
 void sup_decide_periodic(struct supervisor *s);
+/* More often than that: until every worker has reported once. */
+void sup_decide_first(struct supervisor *s);
 void sup_decide_free(struct supervisor *s);
 
 /* ---- sup_score.c ---- */
@@ -248,6 +370,8 @@ void sup_score_periodic(struct supervisor *s);
 /* ---- sup_verbs.c ---- */
 extern const struct verb sup_verbs[];
 extern const size_t sup_verb_count;
+void sup_wait_in(struct supervisor *s, struct sup_request **list, struct request *rq);
+struct request *sup_wait_take(struct sup_request **list);
 void sup_answer_checkpoints(struct supervisor *s, int ok);
 void sup_answer_stops(struct supervisor *s);
 void sup_answer_watchers(struct supervisor *s, const struct run_row *row);

@@ -4,10 +4,13 @@
  */
 #include "run/sup.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define REPORT_SECONDS_MAX 0.5
 
 /* Words one behind the other, then made into one block. */
 struct words {
@@ -105,13 +108,13 @@ static void add_servers(struct words *w, const struct supervisor *s, const char 
 
 /* Its drag file: ID.LIFE for this process only, else ID; given even when it is not there yet,
  * because a node reads it anew before each batch. */
-static void add_drag(struct words *w, const struct sup_node *n)
+static void add_drag(struct words *w, const struct sup_node *n, uint64_t life)
 {
 	const char *dir = n->sup->job->drag;
 	char path[PLACE_MAX];
 	if (!dir[0])
 		return;
-	snprintf(path, sizeof path, "%.3900s/%s.%llu", dir, n->id, (unsigned long long)n->life);
+	snprintf(path, sizeof path, "%.3900s/%s.%llu", dir, n->id, (unsigned long long)life);
 	if (access(path, F_OK) != 0)
 		snprintf(path, sizeof path, "%.3900s/%s", dir, n->id);
 	add_text(w, "--drag", path);
@@ -138,7 +141,14 @@ static void monitor_words(struct words *w, const struct supervisor *s)
 	add_real(w, "--long", s->job->longer);
 }
 
-static void server_words(struct words *w, const struct sup_node *n)
+/* A decision must find something newer than the last one did. */
+static void add_report(struct words *w, const struct job *job)
+{
+	add_count(w, "--report-every", job->report_every);
+	add_real(w, "--report-seconds", fmin(REPORT_SECONDS_MAX, job->every / 2));
+}
+
+static void server_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
 {
 	const struct supervisor *s = n->sup;
 	const struct job *job = s->job;
@@ -152,10 +162,13 @@ static void server_words(struct words *w, const struct sup_node *n)
 	add_text(w, "--optimizer", job->optimizer);
 	add_real(w, "--lr", job->lr);
 	add_real(w, "--l2", job->l2);
-	if (s->cut[0] || job->init[0])
+	/* What an heir has comes from the process before it; that cut may be pruned by now. */
+	if (take_over)
+		add(w, "--take-over");
+	else if (s->cut[0] || job->init[0])
 		add_text(w, "--restore", s->cut[0] ? s->cut : job->init);
 	add_socket(w, s, "--monitor", "bpt-monitor");
-	add_drag(w, n);
+	add_drag(w, n, life);
 	if (n->index > 0)
 		return;
 	if (job->servers > 1)
@@ -167,7 +180,7 @@ static void server_words(struct words *w, const struct sup_node *n)
 		add_state(w, s, "--include", included[i]);
 }
 
-static void worker_words(struct words *w, const struct sup_node *n)
+static void worker_words(struct words *w, const struct sup_node *n, uint64_t life)
 {
 	const struct supervisor *s = n->sup;
 	const struct job *job = s->job;
@@ -183,9 +196,12 @@ static void worker_words(struct words *w, const struct sup_node *n)
 	add_state(w, s, "--model-file", "model");
 	add_count(w, "--batch", share + (n->index < job->batch % job->workers));
 	add_text(w, "--bad-rows", job->bad_rows);
+	add_count(w, "--ahead", job->ahead);
+	add_report(w, job);
+	add_text(w, "--profile", job->profile);
 	/* It sits out a rollback as long as we do. */
 	add_real(w, "--wait", deadline_seconds(DEADLINE_READY));
-	add_drag(w, n);
+	add_drag(w, n, life);
 }
 
 static const char *program_of(const struct sup_node *n)
@@ -194,7 +210,7 @@ static const char *program_of(const struct sup_node *n)
 	return program[n->role];
 }
 
-char **sup_command(struct sup_node *n, struct error *err)
+char **sup_command(struct sup_node *n, uint64_t life, int take_over, struct error *err)
 {
 	struct supervisor *s = n->sup;
 	struct words w = {0};
@@ -210,10 +226,10 @@ char **sup_command(struct sup_node *n, struct error *err)
 		monitor_words(&w, s);
 		break;
 	case ROLE_SERVER:
-		server_words(&w, n);
+		server_words(&w, n, life, take_over);
 		break;
 	case ROLE_WORKER:
-		worker_words(&w, n);
+		worker_words(&w, n, life);
 		break;
 	}
 	size_t table = (w.count + 1) * sizeof(char *);

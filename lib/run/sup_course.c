@@ -16,6 +16,27 @@
 
 /* ---- shardd ---- */
 
+static void note_rate(struct supervisor *s)
+{
+	struct sup_rate *rate = &s->rate;
+	if (rate->count > 0 && s->stat.samples_done < rate->point[rate->count - 1].samples)
+		rate->count = 0; /* rolled back */
+	if (rate->count == SUP_RATE_POINTS)
+		memmove(rate->point, rate->point + 1, --rate->count * sizeof *rate->point);
+	rate->point[rate->count].at = clock_mono();
+	rate->point[rate->count++].samples = s->stat.samples_done;
+}
+
+double sup_rate(const struct supervisor *s)
+{
+	const struct sup_rate *rate = &s->rate;
+	if (rate->count < 2)
+		return NAN;
+	size_t last = rate->count - 1;
+	double time = rate->point[last].at - rate->point[0].at;
+	return time > 0 ? (double)(rate->point[last].samples - rate->point[0].samples) / time : NAN;
+}
+
 static void take_stat(struct supervisor *s, const struct record *r)
 {
 	struct sup_stat stat = {.known = 1, .first_at = NAN, .last_at = NAN};
@@ -38,6 +59,7 @@ static void take_stat(struct supervisor *s, const struct record *r)
 	record_real_opt(r, "first-at", 0, 1e300, &stat.first_at, NULL);
 	record_real_opt(r, "last-at", 0, 1e300, &stat.last_at, NULL);
 	s->stat = stat;
+	note_rate(s);
 }
 
 static void show_row(struct supervisor *s);
@@ -300,6 +322,8 @@ void sup_ask_members(struct supervisor *s)
 
 void sup_course_tick(struct supervisor *s)
 {
+	sup_acts_tick(s);
+	sup_decide_first(s);
 	if (s->phase < PHASE_STOPPING) {
 		sup_ask_stat(s);
 		if (s->ticks++ % SNAPSHOT_TICKS == 0)

@@ -90,9 +90,9 @@ static void failed(struct supervisor *s, const struct record *r)
 	s->cut_failures++;
 	s->cut_again = clock_mono() + CUT_RETRY_SECONDS;
 	s->cut_at = clock_mono();
-	sup_answer_checkpoints(s, 0);
-	if (!r) /* rolled back, or the deadline: the phases see to it */
+	if (!r) /* rolled back, handed over, or the deadline: the phases see to it */
 		return;
+	sup_answer_checkpoints(s, 0);
 	sup_note(s, "warning", "checkpoint %s failed: %s%s%s", s->making, code ? code : r->type,
 		 r->text ? ": " : "", r->text ? r->text : "");
 	if (s->cut_failures >= CUT_FAILURES_MAX && s->phase != PHASE_RUNNING)
@@ -120,7 +120,8 @@ void sup_cut_start(struct supervisor *s)
 {
 	char dir[PLACE_MAX], line[RECORD_LINE_MAX];
 	struct record_out o;
-	if (s->cut_pending || clock_mono() < s->cut_again)
+	/* A part that is handing over would not answer. */
+	if (s->cut_pending || clock_mono() < s->cut_again || sup_heir_any(s))
 		return;
 	directory(s, dir);
 	snprintf(s->making, sizeof s->making, "%.3900s/%06llu", dir,

@@ -1,166 +1,175 @@
 /*
- * sup_decide: every EVERY seconds the solution sees a snapshot and says what to do.  The decision
- * itself is a pure function (lib/solve) or a person's executable; here it is only asked, written to
- * the log with what it saw (so that `trainctl replay` can ask again), and carried out.  A solution
- * that fails or is late is said so and skipped: the job goes on without it.
+ * sup_decide: the solution sees a snapshot and says what to do: as soon as every worker has reported
+ * once, then every EVERY seconds.  The decision itself is a pure function (lib/solve) or a person's
+ * executable; here it is only asked, and written to the log with what it saw (so that `trainctl
+ * replay` can ask again).  What it says is carried out by sup_act.c.  A solution that fails, is late
+ * or talks nonsense is said so and skipped: the job goes on, and the next round asks again.
  */
 #include "run/sup.h"
 
 #include "base/clock.h"
 #include "base/number.h"
 
-#include <signal.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define OUTPUT_BYTES_MAX (1u << 20)
 #define SNAPSHOT_BYTES_MAX (8u << 20)
+#define OPTION_MAX 64
 
-struct actions {
-	struct supervisor *sup;
-	char *text; /* global actions, for the lead */
-	size_t bytes, room;
-	size_t count;
-};
+/* ---- what a solution is told ---- */
 
-static int append(char **text, size_t *bytes, size_t *room, const char *data, size_t len)
+enum { OPTION_BATCH, OPTION_LAMBDA, OPTION_PENDING, OPTION_SYNC, OPTION_LIMIT, OPTIONS };
+
+static void options_of(const struct job *job, char out[OPTIONS][OPTION_MAX])
 {
-	if (*bytes + len + 1 > *room) {
-		size_t larger = *room ? *room * 2 : 4096;
-		while (larger < *bytes + len + 1)
-			larger *= 2;
-		char *moved = realloc(*text, larger);
-		if (!moved)
-			return -1;
-		*text = moved;
-		*room = larger;
-	}
-	memcpy(*text + *bytes, data, len);
-	*bytes += len;
-	(*text)[*bytes] = '\0';
-	return 0;
+	char number[40];
+	number_format_u64(job->batch, number);
+	snprintf(out[OPTION_BATCH], OPTION_MAX, "batch=%s", number);
+	number_format_real(job->lambda, number);
+	snprintf(out[OPTION_LAMBDA], OPTION_MAX, "lambda=%s", number);
+	number_format_real(job->pending, number);
+	snprintf(out[OPTION_PENDING], OPTION_MAX, "pending=%s", number);
+	snprintf(out[OPTION_SYNC], OPTION_MAX, "sync=%.*s", (int)strcspn(job->sync, ":"), job->sync);
+	number_format_u64(job->heavy_limit, number);
+	snprintf(out[OPTION_LIMIT], OPTION_MAX, "limit=%s", number);
 }
 
-/* ---- carrying out ---- */
-
-static void on_act(const struct record *r, int closing, const void *payload, size_t bytes,
-		   void *arg)
+static void append(struct supervisor *s, const char *data, size_t len)
 {
-	struct supervisor *s = arg;
-	(void)payload;
-	(void)bytes;
-	if (closing && (!r || !record_is(r, "ok")))
-		sup_note(s, "warning", "actions did not reach the workers: %s",
-			 r && r->text ? r->text : "the lead's connection closed");
-}
-
-static void kill_restart(struct supervisor *s, const struct action *a)
-{
-	struct sup_node *n = sup_node_find(s, a->id);
-	int fits = n && ((a->role == NODE_WORKER && n->role == ROLE_WORKER) ||
-			 (a->role == NODE_SERVER && n->role == ROLE_SERVER));
-	if (!fits) {
-		sup_note(s, "warning", "solution: no %s %s to restart", node_role_name(a->role),
-			 a->id);
+	if (s->decide_bytes + len > SNAPSHOT_BYTES_MAX)
 		return;
+	if (s->decide_bytes + len + 1 > s->decide_room) {
+		size_t room = s->decide_room ? s->decide_room * 2 : 4096;
+		while (room < s->decide_bytes + len + 1)
+			room *= 2;
+		char *moved = realloc(s->decide_text, room);
+		if (!moved)
+			return;
+		s->decide_text = moved;
+		s->decide_room = room;
 	}
-	sup_note(s, "restart", "%s is restarted: %s", n->id,
-		 a->reason[0] ? a->reason : "the solution says so");
-	sup_node_kill(n);
+	memcpy(s->decide_text + s->decide_bytes, data, len);
+	s->decide_bytes += len;
+	s->decide_text[s->decide_bytes] = '\0';
 }
 
-static int take_action(const struct action *a, void *arg, struct error *err)
+static const char *const own_info[] = {"samples-left",   "rate", "backup-workers", "restart-worker",
+				       "restart-server", "sync"};
+
+/* What we know better than anybody who tells the monitor. */
+static int is_ours(const struct record *r)
 {
-	struct actions *actions = arg;
-	char line[RECORD_LINE_MAX];
-	size_t len = action_format(a, line, sizeof line);
-	(void)err;
-	actions->count++;
-	if (write(actions->sup->log_fd, line, len) < 0)
-		(void)0; /* the log is for people: sup_log says so */
-	if (a->kind == ACTION_KILL_RESTART)
-		kill_restart(actions->sup, a);
-	else if (a->kind != ACTION_NONE &&
-		 append(&actions->text, &actions->bytes, &actions->room, line, len) != 0)
-		return error_set(err, ERROR_OS, "actions", "out of memory");
+	const char *name = record_is(r, "info") ? record_get(r, "name") : NULL;
+	for (size_t i = 0; name && i < sizeof own_info / sizeof *own_info; i++)
+		if (strcmp(name, own_info[i]) == 0)
+			return 1;
 	return 0;
 }
 
-static void apply(struct actions *actions)
+static void add_info(struct supervisor *s, const char *name, const char *value)
 {
-	struct supervisor *s = actions->sup;
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
-	if (actions->bytes > 0) {
-		record_begin(&o, line, sizeof line, "act");
-		record_add_u64(&o, "bytes", actions->bytes);
-		if (sup_link_send(&s->lead_act, &o, actions->text, actions->bytes, on_act, s) != 0)
-			sup_note(s, "warning", "actions are dropped: the lead is not there");
-	}
-	free(actions->text);
+	record_begin(&o, line, sizeof line, "info");
+	record_add(&o, "name", name);
+	record_add(&o, "value", value);
+	record_add(&o, "age", "0");
+	append(s, line, record_end(&o, NULL));
 }
 
-static void decided(struct supervisor *s, size_t count)
+static void add_info_real(struct supervisor *s, const char *name, double value)
+{
+	char text[40];
+	if (isnan(value))
+		return;
+	snprintf(text, sizeof text, "%.6g", value);
+	add_info(s, name, text);
+}
+
+static void add_own_info(struct supervisor *s)
+{
+	char text[40];
+	uint64_t total = s->options.samples * s->job->epochs, done = s->stat.samples_done;
+	const struct action *backup = sup_force_find(s, ACTION_BACKUP_WORKERS, "");
+	number_format_u64(total > done ? total - done : 0, text);
+	add_info(s, "samples-left", text);
+	add_info_real(s, "rate", sup_rate(s));
+	number_format_u64(backup ? backup->count : 0, text);
+	add_info(s, "backup-workers", text);
+	add_info_real(s, "restart-worker", sup_restart_seconds(s, ROLE_WORKER));
+	add_info_real(s, "restart-server", sup_restart_seconds(s, ROLE_SERVER));
+	add_info(s, "sync", s->job->sync);
+}
+
+/* ---- the end of a decision ---- */
+
+static void decided(struct supervisor *s, int count)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	record_begin(&o, line, sizeof line, "decided");
-	record_add_u64(&o, "actions", count);
+	record_add_u64(&o, "actions", count > 0 ? (uint64_t)count : 0);
 	sup_log(s, &o);
 	s->deciding = 0;
 }
 
+__attribute__((format(printf, 2, 3))) static void skip(struct supervisor *s, const char *fmt, ...)
+{
+	char text[1024];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	sup_note(s, "warning", "solution %s: %s; skipped", s->job->solution, text);
+	decided(s, 0);
+}
+
+static void carry(struct supervisor *s, const struct sup_actions *list)
+{
+	struct error err;
+	if (s->phase != PHASE_RUNNING) {
+		skip(s, "the job is not running any more");
+		return;
+	}
+	int count = sup_actions_carry(s, list, s->job->solution, NULL, &err);
+	if (count < 0)
+		skip(s, "%s", err.text);
+	else
+		decided(s, count);
+}
+
 /* ---- an executable ---- */
 
-static int parse_actions(struct actions *actions, const char *text, struct error *err)
-{
-	struct record r;
-	struct action a;
-	for (const char *p = text; *p;) {
-		size_t n = strcspn(p, "\n");
-		if (n > 0 && (record_parse(&r, p, n, err) != 0 ||
-			      (record_is(&r, "action") && (action_parse(&a, &r, err) != 0 ||
-							   take_action(&a, actions, err) != 0))))
-			return -1;
-		p += n + (p[n] == '\n');
-	}
-	return 0;
-}
-
-static void on_solved(const struct node_end *end, int late, const char *output, size_t bytes,
-		      void *arg)
+static void on_solved(const struct node_end *end, enum child_cut cut, const char *output,
+		      size_t bytes, void *arg)
 {
 	struct supervisor *s = arg;
-	struct actions actions = {.sup = s};
+	struct sup_actions list = {0};
 	struct error err;
 	char text[128];
-	(void)bytes;
 	s->solver = NULL;
 	policy_end_text(end, text, sizeof text);
-	if (late)
-		sup_note(s, "warning", "solution %s: no decision in %g s (or too long a one)",
-			 s->job->solution, deadline_seconds(DEADLINE_SOLUTION));
+	if (cut == CHILD_LATE)
+		skip(s, "no decision in %g s", deadline_seconds(DEADLINE_SOLUTION));
+	else if (cut == CHILD_TALKS)
+		skip(s, "more than %u bytes of decision", OUTPUT_BYTES_MAX);
 	else if (policy_class(end) != END_CLEAN)
-		sup_note(s, "warning", "solution %s: %s; skipped", s->job->solution, text);
-	else if (parse_actions(&actions, output, &err) != 0)
-		sup_note(s, "warning", "solution %s: %s; skipped", s->job->solution, err.text);
-	else {
-		apply(&actions);
-		actions.text = NULL;
-	}
-	free(actions.text);
-	decided(s, actions.count);
+		skip(s, "%s", text);
+	else if (sup_actions_parse(&list, output, bytes, &err) != 0)
+		skip(s, "%s", err.text);
+	else
+		carry(s, &list);
+	sup_actions_free(&list);
 }
 
-static int solve_outside(struct supervisor *s, struct error *err)
+static int solve_outside(struct supervisor *s, char given[OPTIONS][OPTION_MAX], struct error *err)
 {
-	char batch[48], lambda[48], number[32];
-	number_format_u64(s->job->batch, number);
-	snprintf(batch, sizeof batch, "batch=%s", number);
-	number_format_real(s->job->lambda, number);
-	snprintf(lambda, sizeof lambda, "lambda=%s", number);
-	char *const argv[] = {s->job->solution, batch, lambda, NULL};
+	char *argv[OPTIONS + 2] = {s->job->solution};
+	for (size_t i = 0; i < OPTIONS; i++)
+		argv[i + 1] = given[i];
 	struct child_options options = {.argv = argv,
 					.input = s->decide_text,
 					.input_bytes = s->decide_bytes,
@@ -173,54 +182,98 @@ static int solve_outside(struct supervisor *s, struct error *err)
 
 /* ---- a built-in one ---- */
 
-static int solve_inside(struct supervisor *s, struct error *err)
+static int take_action(const struct action *a, void *arg, struct error *err)
 {
-	struct snapshot snapshot;
+	return sup_actions_add(arg, a, 0, err);
+}
+
+static int fill(struct snapshot *snapshot, const char *text, struct error *err)
+{
 	struct record r;
-	struct solution_options options = SOLUTION_OPTIONS_DEFAULT;
-	struct actions actions = {.sup = s};
-	int result = 0;
-	options.batch = s->job->batch;
-	options.lambda = s->job->lambda;
-	snapshot_init(&snapshot);
-	for (const char *p = s->decide_text; result == 0 && *p;) {
+	for (const char *p = text; *p;) {
 		size_t n = strcspn(p, "\n");
-		if (record_parse(&r, p, n, err) != 0 || snapshot_add(&snapshot, &r, err) != 0)
-			result = -1;
+		if (record_parse(&r, p, n, err) != 0 || snapshot_add(snapshot, &r, err) != 0)
+			return -1;
 		p += n + (p[n] == '\n');
 	}
+	return 0;
+}
+
+static int solve_inside(struct supervisor *s, char given[OPTIONS][OPTION_MAX], struct error *err)
+{
+	struct snapshot snapshot;
+	struct solution_options options = SOLUTION_OPTIONS_DEFAULT;
+	struct sup_actions list = {0};
+	int result = 0;
+	for (size_t i = 0; result == 0 && i < OPTIONS; i++)
+		result = solution_options_set(&options, given[i], err);
+	solution_options_name(&options, s->job->solution);
+	snapshot_init(&snapshot);
+	if (result == 0)
+		result = fill(&snapshot, s->decide_text, err);
 	if (result == 0)
 		result = solution_decide(solution_find(s->job->solution), &snapshot, &options,
-					 take_action, &actions, err);
+					 take_action, &list, err);
 	snapshot_clear(&snapshot);
-	if (result != 0) {
-		free(actions.text);
-		return -1;
-	}
-	apply(&actions);
-	decided(s, actions.count);
-	return 0;
+	if (result == 0)
+		carry(s, &list);
+	sup_actions_free(&list);
+	return result;
 }
 
 /* ---- asking ---- */
 
-static void decide(struct supervisor *s)
+static void log_question(struct supervisor *s, char given[OPTIONS][OPTION_MAX])
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
-	struct error err;
 	record_begin(&o, line, sizeof line, "decision");
 	record_add(&o, "solution", s->job->solution);
-	record_add_u64(&o, "batch", s->job->batch);
-	record_add_real(&o, "lambda", s->job->lambda);
+	for (size_t i = 0; i < OPTIONS; i++) {
+		char key[OPTION_MAX];
+		size_t n = strcspn(given[i], "=");
+		snprintf(key, sizeof key, "%.*s", (int)n, given[i]);
+		record_add(&o, key, given[i] + n + 1);
+	}
 	sup_log(s, &o);
 	if (write(s->log_fd, s->decide_text, s->decide_bytes) < 0)
-		(void)0;
+		(void)0; /* the log is for people: sup_log says so */
+}
+
+static void decide(struct supervisor *s)
+{
+	char given[OPTIONS][OPTION_MAX];
+	struct error err;
+	s->decided_once = 1;
+	s->decide_at = clock_mono();
+	options_of(s->job, given);
+	add_own_info(s);
+	log_question(s, given);
 	int built_in = solution_find(s->job->solution) != NULL;
-	if ((built_in ? solve_inside(s, &err) : solve_outside(s, &err)) != 0) {
-		sup_note(s, "warning", "solution %s: %s; skipped", s->job->solution, err.text);
-		decided(s, 0);
+	if ((built_in ? solve_inside(s, given, &err) : solve_outside(s, given, &err)) != 0)
+		skip(s, "%s", err.text);
+}
+
+/* Whether each worker has trained at least a batch: before that there is little to decide on. */
+static int all_reported(const struct supervisor *s)
+{
+	struct record r;
+	size_t reported = 0;
+	for (const char *p = s->decide_text; *p;) {
+		size_t n = strcspn(p, "\n");
+		uint64_t size = 0;
+		if (record_parse(&r, p, n, NULL) == 0 && record_is(&r, "node") &&
+		    record_get(&r, "role") && strcmp(record_get(&r, "role"), "worker") == 0 &&
+		    record_u64_opt(&r, "size", 0, UINT64_MAX, &size, NULL) == 0)
+			reported += size > 0;
+		p += n + (p[n] == '\n');
 	}
+	return reported >= s->job->workers;
+}
+
+static int due(const struct supervisor *s)
+{
+	return clock_mono() - s->decide_at >= s->job->every;
 }
 
 static void on_snapshot(const struct record *r, int closing, const void *payload, size_t bytes,
@@ -234,30 +287,39 @@ static void on_snapshot(const struct record *r, int closing, const void *payload
 	if (!closing) {
 		record_begin(&o, line, sizeof line, r->type);
 		record_add_fields(&o, r, NULL);
-		size_t len = record_end(&o, NULL);
-		if (s->decide_bytes < SNAPSHOT_BYTES_MAX)
-			append(&s->decide_text, &s->decide_bytes, &s->decide_room, line, len);
+		if (!is_ours(r))
+			append(s, line, record_end(&o, NULL));
 		return;
 	}
-	if (r && record_is(r, "ok") && s->decide_bytes > 0 && s->phase == PHASE_RUNNING)
+	if (r && record_is(r, "ok") && s->decide_bytes > 0 && s->phase == PHASE_RUNNING &&
+	    (due(s) || (!s->decided_once && all_reported(s))))
 		decide(s);
 	else
 		s->deciding = 0;
 }
 
-void sup_decide_periodic(struct supervisor *s)
+static void ask(struct supervisor *s)
 {
 	char line[64];
 	struct record_out o;
-	double now = clock_mono();
-	if (strcmp(s->job->solution, "none") == 0 || s->deciding ||
-	    now - s->decide_at < s->job->every)
+	if (strcmp(s->job->solution, "none") == 0 || s->deciding)
 		return;
-	s->decide_at = now;
 	s->decide_bytes = 0;
 	record_begin(&o, line, sizeof line, "snapshot");
 	if (sup_link_send(&s->monitor->link, &o, NULL, 0, on_snapshot, s) == 0)
 		s->deciding = 1;
+}
+
+void sup_decide_periodic(struct supervisor *s)
+{
+	if (due(s))
+		ask(s);
+}
+
+void sup_decide_first(struct supervisor *s)
+{
+	if (!s->decided_once && s->phase == PHASE_RUNNING)
+		ask(s);
 }
 
 void sup_decide_free(struct supervisor *s)

@@ -90,13 +90,23 @@ void sup_links_services(struct supervisor *s)
 		      deadline_seconds(DEADLINE_ANSWER), node_up);
 }
 
+static void open_server(struct supervisor *s, struct sup_node *n)
+{
+	sup_link_open(s, &n->link, n, n->id, deadline_seconds(DEADLINE_ANSWER), node_up);
+}
+
+void sup_link_again(struct sup_node *server)
+{
+	sup_link_close(&server->link);
+	open_server(server->sup, server);
+}
+
 void sup_links_servers(struct supervisor *s)
 {
 	for (size_t i = 0; i < s->job->servers; i++)
-		sup_link_open(s, &s->servers[i].link, &s->servers[i], s->servers[i].id,
-			      deadline_seconds(DEADLINE_ANSWER), node_up);
+		open_server(s, &s->servers[i]);
 	const char *lead = s->servers[0].id;
 	sup_link_open(s, &s->lead_cut, &s->servers[0], lead, deadline_seconds(DEADLINE_CUT), NULL);
-	sup_link_open(s, &s->lead_act, &s->servers[0], lead, deadline_seconds(DEADLINE_ACT), NULL);
+	sup_link_open(s, &s->lead_act, &s->servers[0], lead, deadline_seconds(DEADLINE_ACT), sup_acts_up);
 	sup_link_open(s, &s->lead_watch, &s->servers[0], lead, 0, sup_watch_up);
 }

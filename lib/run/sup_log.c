@@ -71,7 +71,7 @@ void sup_event(struct supervisor *s, const struct sup_node *n, const char *kind,
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	fill(&o, line, n, kind, end);
-	record_add_u64(&o, "life", n->life);
+	record_add_u64(&o, "life", n->now.life);
 	put(s, &o, NULL);
 	if (n->role != ROLE_SERVER && n->role != ROLE_WORKER)
 		return;

@@ -1,22 +1,16 @@
 /*
- * sup_nodes: the processes of a job: launched through their parents, watched, stopped, adopted.
+ * sup_nodes: the nodes of a job: wanted, stopped, killed, and what follows when their process ends.
  *
  * What an end means is the table's business (policy.h); what is done about it, that of the room for
- * the role (sup_mend, sup_rollback).  Every process is known by its record file, so that it makes
- * no difference which supervisor started it.
+ * the role (sup_mend, sup_rollback).  Processes are sup_process.c.
  */
 #include "run/sup.h"
 
 #include "base/clock.h"
-#include "base/fs.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static const char *const role_name[] = {"shardd", "monitor", "server", "worker"};
 
@@ -38,138 +32,22 @@ static void arm(struct event *timer, double seconds)
 	event_add(timer, &tv);
 }
 
-static void record_path(const struct sup_node *n, uint64_t life, char *out)
+/* ---- an end ---- */
+
+void sup_node_ended(struct sup_node *n, const struct node_end *end)
 {
-	char name[128];
-	snprintf(name, sizeof name, "nodes/%s.%llu", n->id, (unsigned long long)life);
-	place_state(&n->sup->place, name, out);
-}
-
-static void lock_path(const struct sup_node *n, char *out)
-{
-	char name[128];
-	snprintf(name, sizeof name, "nodes/%s.lock", n->id);
-	place_state(&n->sup->place, name, out);
-}
-
-/* ---- watching ---- */
-
-static void unwatch(struct sup_node *n)
-{
-	if (n->watch)
-		event_free(n->watch);
-	n->watch = NULL;
-	if (n->fd >= 0)
-		close(n->fd);
-	n->fd = -1;
-}
-
-static void on_end(evutil_socket_t fd, short what, void *arg);
-
-static int watch(struct sup_node *n, pid_t pid, uint64_t start)
-{
-	unwatch(n);
-	n->fd = process_watch(pid, start);
-	if (n->fd < 0)
-		return -1;
-	n->watch = event_new(n->sup->base, n->fd, EV_READ | EV_PERSIST, on_end, n);
-	return n->watch && event_add(n->watch, NULL) == 0 ? 0 : -1;
-}
-
-static int read_record(const struct sup_node *n, struct node_record *r)
-{
-	char path[PLACE_MAX];
-	record_path(n, n->life, path);
-	return node_record_read(path, r, NULL);
-}
-
-static void ended(struct sup_node *n, const struct node_end *end)
-{
-	unwatch(n);
 	event_del(n->deadline);
 	event_del(n->timer);
 	n->end = *end;
-	n->parent = n->pid = 0;
-	enum end_class class = policy_class(end);
+	if (!n->asked)
+		sup_restart_failed(n, "it ended by itself first");
 	sup_event(n->sup, n, "exit", end);
-	if (n->role == ROLE_SHARDD || n->role == ROLE_MONITOR || n->role == ROLE_SERVER)
+	if (n->role != ROLE_WORKER)
 		sup_kick(n->sup);
-	sup_node_event(n, class == END_UNRETRYABLE ? EVENT_ENDED_BAD : EVENT_ENDED);
-}
-
-/* The watched process ended: usually the parent, which has written how. If it was killed instead,
- * the node may go on without it. */
-static void on_end(evutil_socket_t fd, short what, void *arg)
-{
-	struct sup_node *n = arg;
-	struct node_record r;
-	int status = 0;
-	(void)fd;
-	(void)what;
-	if (n->parent > 0)
-		waitpid(n->parent, &status, WNOHANG); /* ours to reap, or init's */
-	struct node_end end = {0};
-	if (read_record(n, &r) == 0) {
-		if (r.ended)
-			end = r.end;
-		else if (!n->orphan && process_alive(r.pid, r.start)) {
-			n->orphan = 1;
-			n->pid = r.pid;
-			n->start = r.start;
-			if (watch(n, r.pid, r.start) == 0) {
-				sup_note(n->sup, "orphan", "%s goes on without its parent", n->id);
-				return;
-			}
-		}
-	} else if (!n->orphan && WIFEXITED(status) && WEXITSTATUS(status) != 0)
-		end = (struct node_end){.seen = 1, .status = WEXITSTATUS(status)};
-	ended(n, &end);
+	sup_node_event(n, policy_class(end) == END_UNRETRYABLE ? EVENT_ENDED_BAD : EVENT_ENDED);
 }
 
 /* ---- launching ---- */
-
-static const char *launcher_of(const struct sup_node *n)
-{
-	if (n->role == ROLE_WORKER)
-		return n->sup->job->launch_worker;
-	return n->role == ROLE_SERVER ? n->sup->job->launch_server : NULL;
-}
-
-static int launch(struct sup_node *n, struct error *err)
-{
-	char record[PLACE_MAX], log[PLACE_MAX], lock[PLACE_MAX];
-	n->life = n->lives;
-	char **argv = sup_command(n, err);
-	if (!argv)
-		return -1;
-	record_path(n, n->life, record);
-	sup_node_log_path(n, log);
-	lock_path(n, lock);
-	sup_log_rotate(n);
-	struct launch l = {.id = n->id,
-			   .life = n->life,
-			   .record = record,
-			   .log = log,
-			   .lock = lock,
-			   .launcher = launcher_of(n),
-			   .argv = argv};
-	int result = parent_launch(&l, &n->parent, err);
-	free(argv);
-	if (result != 0)
-		return -1;
-	n->restarts = n->lives++;
-	n->pid = 0;
-	n->orphan = 0;
-	n->asked = 0;
-	n->since = clock_mono();
-	uint64_t start;
-	if (process_start(n->parent, &start) != 0 || watch(n, n->parent, start) != 0) {
-		/* It ended at once; its end is looked at as if it had been watched. */
-		struct timeval now = {0};
-		event_base_once(n->sup->base, -1, EV_TIMEOUT, on_end, n, &now);
-	}
-	return 0;
-}
 
 static void on_ready_deadline(evutil_socket_t fd, short what, void *arg)
 {
@@ -187,7 +65,7 @@ void sup_node_want(struct sup_node *n)
 	struct error err;
 	if (n->stage != STAGE_OFF)
 		return;
-	if (launch(n, &err) != 0) {
+	if (sup_process_launch(&n->now, 0, &err) != 0) {
 		char text[1024];
 		error_format(&err, text, sizeof text);
 		if (err.code == ERROR_TEMPFAIL || err.code == ERROR_OS) {
@@ -197,6 +75,8 @@ void sup_node_want(struct sup_node *n)
 			sup_fail(n->sup, err.code, "%s can't be started: %s", n->id, text);
 		return;
 	}
+	n->restarts = n->now.life;
+	n->asked = 0;
 	sup_node_event(n, EVENT_LAUNCHED);
 	sup_event(n->sup, n, n->lives > 1 ? "restart" : "start", NULL);
 	if (n->role != ROLE_WORKER)
@@ -209,21 +89,10 @@ static void on_timer(evutil_socket_t fd, short what, void *arg);
 
 static void send_signal(struct sup_node *n)
 {
-	struct node_record r;
-	if (n->pid == 0 && read_record(n, &r) == 0) {
-		n->pid = r.pid;
-		n->start = r.start;
-	}
-	if (n->pid == 0) {
+	int result = sup_process_signal(&n->now, n->stop_signal);
+	if (result < 0)
 		arm(n->timer, 0.02); /* its parent is just about to start it */
-		return;
-	}
-	if (!process_alive(n->pid, n->start))
-		return;
-	/* The node leads a group of its own: a launch template's shell is hit with the program. */
-	if (kill(-n->pid, n->stop_signal) != 0)
-		kill(n->pid, n->stop_signal);
-	if (n->stop_signal != SIGKILL)
+	else if (result == 0 && n->stop_signal != SIGKILL)
 		arm(n->timer, deadline_seconds(DEADLINE_STOP));
 }
 
@@ -242,7 +111,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 		pause_over(n);
 		return;
 	}
-	if (n->pid != 0 && n->stop_signal != SIGKILL) {
+	if (n->now.pid != 0 && n->stop_signal != SIGKILL) {
 		sup_note(n->sup, "late", "%s does not end after %g s: SIGKILL", n->id,
 			 deadline_seconds(DEADLINE_STOP));
 		n->stop_signal = SIGKILL;
@@ -256,6 +125,9 @@ void sup_node_stop(struct sup_node *n, int signal)
 		return;
 	n->stop_signal = signal;
 	event_del(n->deadline);
+	sup_restart_failed(n, "it is to end");
+	if (signal)
+		sup_heir_kill(n);
 	sup_node_event(n, EVENT_STOP);
 }
 
@@ -276,7 +148,7 @@ static int within_limit(struct sup_node *n)
 {
 	char text[128];
 	struct supervisor *s = n->sup;
-	if (clock_mono() - n->since >= POLICY_WELL_SECONDS)
+	if (clock_mono() - n->now.since >= POLICY_WELL_SECONDS)
 		n->in_a_row = 0;
 	if (n->asked)
 		return 1;
@@ -333,6 +205,7 @@ void sup_node_event(struct sup_node *n, enum node_event event)
 	case DO_TELL:
 		event_del(n->deadline);
 		sup_event(n->sup, n, "ready", NULL);
+		sup_restart_ready(n);
 		break;
 	case DO_MEND:
 		mend(n);
@@ -356,127 +229,6 @@ void sup_node_event(struct sup_node *n, enum node_event event)
 	sup_kick(n->sup);
 }
 
-/* ---- adopting ---- */
-
-static int latest_life(const struct sup_node *n, uint64_t *life)
-{
-	char dir[PLACE_MAX];
-	size_t len = strlen(n->id);
-	int found = 0;
-	place_state(&n->sup->place, "nodes", dir);
-	DIR *d = opendir(dir);
-	if (!d)
-		return 0;
-	for (struct dirent *e; (e = readdir(d));) {
-		char *end;
-		if (strncmp(e->d_name, n->id, len) != 0 || e->d_name[len] != '.' ||
-		    e->d_name[len + 1] < '0' || e->d_name[len + 1] > '9')
-			continue;
-		unsigned long long number = strtoull(e->d_name + len + 1, &end, 10);
-		if (*end == '\0' && (!found || number > *life)) {
-			*life = number;
-			found = 1;
-		}
-	}
-	closedir(d);
-	return found;
-}
-
-/* A parent that holds the lock and has written no record of a running node yet: the supervisor
- * before us was killed as it launched. It is waited for, so that no id runs twice. */
-static int settle(struct sup_node *n, struct node_record *r, struct error *err)
-{
-	char lock[PLACE_MAX];
-	lock_path(n, lock);
-	double until = clock_mono() + deadline_seconds(DEADLINE_ADOPT);
-	for (;;) {
-		int fd, known = latest_life(n, &n->life) && read_record(n, r) == 0;
-		int running = known ? node_record_running(r) : 0;
-		if (running & RECORD_NODE_RUNS)
-			return 1;
-		if (fs_lock(lock, &fd, err) == 0) {
-			close(fd);
-			return known ? 0 : -1; /* -1: never started, or as good as */
-		}
-		if (err->code != ERROR_TEMPFAIL || clock_mono() > until)
-			return -2;
-		clock_sleep(0.02);
-	}
-}
-
-static int adopt(struct sup_node *n, struct error *err)
-{
-	struct node_record r;
-	int how = settle(n, &r, err);
-	if (how == -2)
-		return -1;
-	if (how == -1)
-		return 0;
-	n->lives = n->life + 1;
-	n->restarts = n->life;
-	if (how == 0)
-		return 0;
-	n->pid = r.pid;
-	n->start = r.start;
-	n->since = clock_mono();
-	n->orphan = !(node_record_running(&r) & RECORD_PARENT_RUNS);
-	n->parent = n->orphan ? 0 : r.parent;
-	if (watch(n, n->orphan ? r.pid : r.parent, n->orphan ? r.start : r.parent_start) != 0) {
-		/* Gone in this moment: seen in the first turn of the loop. */
-		struct timeval now = {0};
-		event_base_once(n->sup->base, -1, EV_TIMEOUT, on_end, n, &now);
-	}
-	sup_node_event(n, EVENT_LAUNCHED);
-	sup_event(n->sup, n, "adopt", NULL);
-	if (n->role != ROLE_WORKER)
-		arm(n->deadline, deadline_seconds(DEADLINE_READY));
-	return 1;
-}
-
-/* Of a node that ended while no supervisor was there the end still counts. */
-static void take_missed_end(struct sup_node *n)
-{
-	struct node_record r;
-	if (n->stage != STAGE_OFF || n->lives == 0 || read_record(n, &r) != 0)
-		return;
-	n->since = r.ended ? clock_mono() - (r.end_at - r.at) : clock_mono();
-	sup_node_event(n, EVENT_LAUNCHED);
-	struct node_end none = {0};
-	ended(n, r.ended ? &r.end : &none);
-}
-
-/* Nothing runs: records are of an earlier run, and lives are counted anew. */
-static void forget(struct supervisor *s)
-{
-	for (size_t i = 0; i < s->node_count; i++) {
-		struct sup_node *n = &s->node[i];
-		char path[PLACE_MAX];
-		for (uint64_t life = 0; life < n->lives; life++) {
-			record_path(n, life, path);
-			unlink(path);
-		}
-		n->lives = n->restarts = 0;
-	}
-}
-
-int sup_nodes_adopt(struct supervisor *s, struct error *err)
-{
-	int running = 0;
-	for (size_t i = 0; i < s->node_count; i++) {
-		int one = adopt(&s->node[i], err);
-		if (one < 0)
-			return -1;
-		running += one;
-	}
-	if (running == 0) {
-		forget(s);
-		return 0;
-	}
-	for (size_t i = 0; i < s->node_count; i++)
-		take_missed_end(&s->node[i]);
-	return running;
-}
-
 /* ---- all ---- */
 
 static int node_init(struct supervisor *s, struct sup_node *n, enum sup_role role, uint32_t index,
@@ -485,13 +237,14 @@ static int node_init(struct supervisor *s, struct sup_node *n, enum sup_role rol
 	n->sup = s;
 	n->role = role;
 	n->index = index;
-	n->fd = -1;
+	sup_process_init(&n->now, n);
+	sup_process_init(&n->heir, n);
 	snprintf(n->id, sizeof n->id, "%s", id);
 	n->timer = evtimer_new(s->base, on_timer, n);
 	n->deadline = evtimer_new(s->base, on_ready_deadline, n);
 	if (!n->timer || !n->deadline)
 		return error_set(err, ERROR_OS, id, "out of memory");
-	return 0;
+	return sup_heir_new(n, err);
 }
 
 int sup_nodes_new(struct supervisor *s, struct error *err)
@@ -524,12 +277,13 @@ void sup_nodes_free(struct supervisor *s)
 {
 	for (size_t i = 0; s->node && i < s->node_count; i++) {
 		struct sup_node *n = &s->node[i];
+		struct event *const timers[] = {n->timer, n->deadline, n->heir_deadline};
 		sup_link_close(&n->link);
-		unwatch(n);
-		if (n->timer)
-			event_free(n->timer);
-		if (n->deadline)
-			event_free(n->deadline);
+		sup_process_release(&n->now);
+		sup_process_release(&n->heir);
+		for (size_t k = 0; k < sizeof timers / sizeof *timers; k++)
+			if (timers[k])
+				event_free(timers[k]);
 	}
 	free(s->node);
 	s->node = NULL;
@@ -538,7 +292,7 @@ void sup_nodes_free(struct supervisor *s)
 int sup_nodes_off(const struct sup_node *first, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		if (first[i].stage != STAGE_OFF)
+		if (first[i].stage != STAGE_OFF || first[i].heir.runs)
 			return 0;
 	return 1;
 }

@@ -58,18 +58,18 @@ static void judge(struct supervisor *s)
 		sup_finish_early(s, GOAL_EARLY, "PATIENCE: no better AUC any more");
 }
 
-static void on_scored(const struct node_end *end, int late, const char *output, size_t bytes,
-		      void *arg)
+static void on_scored(const struct node_end *end, enum child_cut cut, const char *output,
+		      size_t bytes, void *arg)
 {
 	struct supervisor *s = arg;
 	char text[128];
 	(void)bytes;
 	s->scorer = NULL;
 	policy_end_text(end, text, sizeof text);
-	if (late)
+	if (cut != CHILD_WHOLE)
 		snprintf(text, sizeof text, "no score after %g s",
 			 deadline_seconds(DEADLINE_SCORE));
-	if (late || policy_class(end) != END_CLEAN || take_scores(s, output) != 0) {
+	if (cut != CHILD_WHOLE || policy_class(end) != END_CLEAN || take_scores(s, output) != 0) {
 		s->auc = s->logloss = NAN;
 		sup_note(s, "warning", "scoring TEST with %s failed: %s", s->score_of, text);
 	} else {

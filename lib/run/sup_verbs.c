@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ACTIONS_BYTES_MAX (1u << 20) /* of one `apply` */
+
 /* ---- those who wait ---- */
 
 static void forget(struct sup_request **list, struct request *rq)
@@ -30,9 +32,11 @@ static void cancelled(struct request *rq, void *arg)
 	forget(&s->checkpoint_waiters, rq);
 	forget(&s->stop_waiters, rq);
 	forget(&s->watchers, rq);
+	for (size_t i = 0; i < s->node_count; i++)
+		forget(&s->node[i].restart_waiters, rq);
 }
 
-static void wait_in(struct supervisor *s, struct sup_request **list, struct request *rq)
+void sup_wait_in(struct supervisor *s, struct sup_request **list, struct request *rq)
 {
 	struct sup_request *waiter = calloc(1, sizeof *waiter);
 	if (!waiter) {
@@ -47,7 +51,7 @@ static void wait_in(struct supervisor *s, struct sup_request **list, struct requ
 	sup_kick(s);
 }
 
-static struct request *take(struct sup_request **list)
+struct request *sup_wait_take(struct sup_request **list)
 {
 	struct sup_request *first = *list;
 	struct request *rq = first->rq;
@@ -59,7 +63,7 @@ static struct request *take(struct sup_request **list)
 void sup_answer_checkpoints(struct supervisor *s, int ok)
 {
 	while (s->checkpoint_waiters) {
-		struct request *rq = take(&s->checkpoint_waiters);
+		struct request *rq = sup_wait_take(&s->checkpoint_waiters);
 		char line[RECORD_LINE_MAX];
 		struct record_out o;
 		if (!ok) {
@@ -75,14 +79,17 @@ void sup_answer_checkpoints(struct supervisor *s, int ok)
 void sup_answer_stops(struct supervisor *s)
 {
 	sup_answer_checkpoints(s, 0);
+	sup_acts_free(s);
+	for (size_t i = 0; i < s->node_count; i++)
+		sup_restart_failed(&s->node[i], "the job is over");
 	while (s->watchers)
-		request_ok(take(&s->watchers), NULL);
+		request_ok(sup_wait_take(&s->watchers), NULL);
 	while (s->stop_waiters) {
 		char line[RECORD_LINE_MAX];
 		struct record_out o;
 		record_begin(&o, line, sizeof line, "ok");
 		record_add(&o, "checkpoint", s->latest);
-		request_ok_record(take(&s->stop_waiters), &o);
+		request_ok_record(sup_wait_take(&s->stop_waiters), &o);
 	}
 }
 
@@ -147,22 +154,18 @@ static void put_node(struct supervisor *s, struct sup_node *n, struct request *r
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	struct node_record r;
-	char path[PLACE_MAX], name[128];
 	const struct snapshot_node *m = measured(s, n);
-	if (n->pid == 0 && n->stage != STAGE_OFF && n->lives > 0) {
-		snprintf(name, sizeof name, "nodes/%s.%llu", n->id, (unsigned long long)n->life);
-		place_state(&s->place, name, path);
-		if (node_record_read(path, &r, NULL) == 0 && !r.ended) {
-			n->pid = r.pid;
-			n->start = r.start;
-		}
+	if (n->now.pid == 0 && n->stage != STAGE_OFF && n->lives > 0 &&
+	    sup_process_read(&n->now, &r) == 0 && !r.ended) {
+		n->now.pid = r.pid;
+		n->now.start = r.start;
 	}
 	record_begin(&o, line, sizeof line, "node");
 	record_add(&o, "role", sup_role_name(n->role));
 	record_add(&o, "id", n->id);
 	record_add(&o, "state", node_stage_name(n->stage));
-	if (n->pid > 0)
-		record_add_u64(&o, "pid", (uint64_t)n->pid);
+	if (n->now.pid > 0)
+		record_add_u64(&o, "pid", (uint64_t)n->now.pid);
 	else
 		record_add(&o, "pid", ""); /* never 0: kill(1) takes that for a whole group */
 	record_add_u64(&o, "restarts", n->restarts);
@@ -189,7 +192,7 @@ static void do_stop(struct request *rq, void *owner)
 	struct supervisor *s = owner;
 	s->by_request = 1;
 	sup_finish_early(s, GOAL_STOP, "asked to stop");
-	wait_in(s, &s->stop_waiters, rq);
+	sup_wait_in(s, &s->stop_waiters, rq);
 }
 
 static void do_checkpoint(struct request *rq, void *owner)
@@ -199,7 +202,7 @@ static void do_checkpoint(struct request *rq, void *owner)
 		request_err(rq, "over", "the job has made its last checkpoint: %s", s->latest);
 		return;
 	}
-	wait_in(s, &s->checkpoint_waiters, rq);
+	sup_wait_in(s, &s->checkpoint_waiters, rq);
 }
 
 static void do_kill(struct request *rq, void *owner)
@@ -214,10 +217,55 @@ static void do_kill(struct request *rq, void *owner)
 	request_ok(rq, NULL);
 }
 
+static void do_kill_restart(struct request *rq, void *owner)
+{
+	struct supervisor *s = owner;
+	const struct record *r = request_record(rq);
+	struct sup_node *n = sup_node_find(s, record_get(r, "id"));
+	uint64_t force = 0;
+	struct error err;
+	if (record_u64_opt(r, "force", 0, 1, &force, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	if (!n) {
+		request_err(rq, "unknown-node", "no node of this name");
+		return;
+	}
+	const char *refused = sup_restart(n, (int)force, "asked for");
+	if (refused)
+		request_err(rq, refused, "%s is not restarted: %s", n->id, refused);
+	else
+		sup_wait_in(s, &n->restart_waiters, rq);
+}
+
+static void do_apply(struct request *rq, void *owner)
+{
+	struct supervisor *s = owner;
+	struct payload *payload = request_payload(rq);
+	struct sup_actions list = {0};
+	struct error err;
+	size_t bytes = payload ? payload_bytes(payload) : 0;
+	char *text = malloc(bytes + 1); /* mapped memory could change while it is read */
+	if (!text) {
+		request_err(rq, "no-memory", "out of memory");
+		return;
+	}
+	if (payload)
+		memcpy(text, payload_data(payload), bytes);
+	if (s->phase != PHASE_RUNNING)
+		request_err(rq, "not-running", "the job is in phase %s", sup_phase_name(s->phase));
+	else if (sup_actions_parse(&list, text, bytes, &err) != 0 ||
+		 sup_actions_carry(s, &list, "apply", rq, &err) < 0)
+		request_err(rq, "bad-actions", "%s", err.text);
+	sup_actions_free(&list);
+	free(text);
+}
+
 static void do_watch(struct request *rq, void *owner)
 {
 	struct supervisor *s = owner;
-	wait_in(s, &s->watchers, rq);
+	sup_wait_in(s, &s->watchers, rq);
 }
 
 const struct verb sup_verbs[] = {
@@ -241,6 +289,17 @@ const struct verb sup_verbs[] = {
 	 .optional = "",
 	 .handler = do_kill,
 	 .help = "SIGKILL to a node, which is started again"},
+	{.name = "kill-restart",
+	 .required = "id",
+	 .optional = "force",
+	 .handler = do_kill_restart,
+	 .help = "restart of a live worker or server; answered when it is there again"},
+	{.name = "apply",
+	 .required = "",
+	 .optional = "",
+	 .handler = do_apply,
+	 .payload_bytes_max = ACTIONS_BYTES_MAX,
+	 .help = "payload: action lines, all or none; answered with the iteration they hold from"},
 	{.name = "watch",
 	 .required = "",
 	 .optional = "",

@@ -186,6 +186,7 @@ static void step_running(struct supervisor *s)
 		sup_ask_members(s);
 		sup_kick_after(s, READY_SECONDS);
 	}
+	sup_heir_step(s);
 	sup_wait_done(s);
 	if (s->all_done && !s->cut_pending)
 		sup_enter(s, PHASE_LAST_CUT);
@@ -506,6 +507,9 @@ static void release(struct supervisor *s)
 	sup_link_close(&s->lead_cut);
 	sup_link_close(&s->lead_act);
 	sup_link_close(&s->lead_watch);
+	sup_acts_free(s);
+	for (size_t i = 0; s->node && i < s->node_count; i++)
+		sup_restart_failed(&s->node[i], "the job is over");
 	sup_nodes_free(s);
 	for (size_t i = 0; i < sizeof events / sizeof *events; i++)
 		if (events[i])
@@ -521,7 +525,8 @@ static void release(struct supervisor *s)
 static int begin(struct supervisor *s, struct error *err)
 {
 	if (make_server(s, err) != 0 || make_events(s, err) != 0 || sup_log_open(s, err) != 0 ||
-	    sup_nodes_new(s, err) != 0 || sup_intent_read(s, err) != 0 || sup_cut_find(s, err) != 0)
+	    sup_nodes_new(s, err) != 0 || sup_standing_read(s, err) != 0 || sup_intent_read(s, err) != 0 ||
+	    sup_cut_find(s, err) != 0)
 		return -1;
 	int running = sup_nodes_adopt(s, err);
 	if (running < 0)

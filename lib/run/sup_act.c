@@ -1,0 +1,477 @@
+/*
+ * sup_act: actions, whoever decided on them: a solution, or a person by `trainctl apply`.  They are
+ * looked at as a whole (sizes belong together: of a decision with one bad line nothing is done),
+ * written to the log with their reasons, and carried out: those for all workers by the lead, which
+ * gives them to all in the same iteration; restarts here.
+ *
+ * What the lead has not acknowledged stays in a list, and goes to whoever is the lead next: being
+ * told twice has no second effect.
+ */
+#include "run/sup.h"
+
+#include "base/clock.h"
+#include "base/number.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define STEP_SAMPLES_MAX (1u << 24) /* of a worker's batch (worker(1)) */
+#define TEXT_BYTES_MAX 65536        /* of one `act` to the lead */
+
+struct sup_act {
+	struct sup_act *next;
+	struct supervisor *sup;
+	char *text;
+	size_t bytes, count;
+	int sent;
+	int again;    /* it was in force before: for a lead of a new incarnation */
+	double until; /* clock_mono() */
+	char who[128];
+	struct request *rq; /* NULL: nobody waits */
+	size_t refused;     /* of the same decision, for rq */
+};
+
+/* ---- lists ---- */
+
+int sup_actions_add(struct sup_actions *list, const struct action *a, size_t line,
+		    struct error *err)
+{
+	if (list->count == list->room) {
+		size_t room = list->room ? list->room * 2 : 64;
+		struct action *item = realloc(list->item, room * sizeof *item);
+		list->item = item ? item : list->item;
+		size_t *lines = item ? realloc(list->line, room * sizeof *lines) : NULL;
+		list->line = lines ? lines : list->line;
+		if (!lines)
+			return error_set(err, ERROR_OS, "actions", "out of memory");
+		list->room = room;
+	}
+	list->item[list->count] = *a;
+	list->line[list->count++] = line;
+	return 0;
+}
+
+void sup_actions_free(struct sup_actions *list)
+{
+	free(list->item);
+	free(list->line);
+	*list = (struct sup_actions){0};
+}
+
+/* Every line must be an action: a word mistyped must not be half a decision. */
+int sup_actions_parse(struct sup_actions *list, const char *text, size_t len, struct error *err)
+{
+	struct record r;
+	struct action a;
+	size_t line = 0;
+	for (size_t at = 0; at < len;) {
+		const char *end = memchr(text + at, '\n', len - at);
+		size_t n = end ? (size_t)(end - text) - at : len - at;
+		int result = 0;
+		line++;
+		if (!end)
+			result = error_set(err, ERROR_DATA, NULL, "ends in the middle");
+		else if (n > 0)
+			result = record_parse(&r, text + at, n, err) != 0 ||
+						 action_parse(&a, &r, err) != 0
+					 ? -1
+					 : sup_actions_add(list, &a, line, err);
+		if (result != 0) {
+			char why[sizeof err->text];
+			memcpy(why, err->text, sizeof why);
+			return error_set(err, err->code, NULL, "line %zu: %.900s", line, why);
+		}
+		at += n + 1;
+	}
+	return 0;
+}
+
+/* ---- looking ---- */
+
+static const char *id_of(const struct action *a)
+{
+	return a->kind == ACTION_BACKUP_WORKERS ? "" : a->id;
+}
+
+static void log_refused(struct supervisor *s, const struct action *a, size_t line,
+			const char *reason)
+{
+	char text[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, text, sizeof text, "refused");
+	record_add(&o, "kind", action_kind_name(a->kind));
+	record_add(&o, "id", id_of(a));
+	record_add(&o, "reason", reason);
+	if (line > 0)
+		record_add_u64(&o, "line", line);
+	sup_log(s, &o);
+}
+
+/* What can't be meant, as a word; NULL: fine. A worker that is not up right now may well be told its
+ * size: it gets it when it joins. */
+static const char *nonsense(struct supervisor *s, const struct action *a)
+{
+	struct sup_node *n = id_of(a)[0] ? sup_node_find(s, a->id) : NULL;
+	switch (a->kind) {
+	case ACTION_ADJUST_BS:
+		if (!n || n->role != ROLE_WORKER)
+			return "unknown-node";
+		return a->size == 0 || a->accum == 0 || a->size > STEP_SAMPLES_MAX ||
+				       a->accum > STEP_SAMPLES_MAX / a->size
+			       ? "size"
+			       : NULL;
+	case ACTION_ADJUST_LR:
+		return !n || n->role != ROLE_WORKER ? "unknown-node" : NULL;
+	case ACTION_BACKUP_WORKERS:
+		return a->count >= s->job->workers ? "count" : NULL;
+	case ACTION_KILL_RESTART:
+		return n && ((a->role == NODE_WORKER && n->role == ROLE_WORKER) ||
+			     (a->role == NODE_SERVER && n->role == ROLE_SERVER))
+			       ? NULL
+			       : "unknown-node";
+	case ACTION_NONE:
+		break;
+	}
+	return NULL;
+}
+
+static int check(struct supervisor *s, const struct sup_actions *list, struct error *err)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		const struct action *a = &list->item[i];
+		const char *why = nonsense(s, a);
+		char line[48] = "";
+		if (!why)
+			continue;
+		log_refused(s, a, list->line[i], why);
+		if (list->line[i] > 0)
+			snprintf(line, sizeof line, "line %zu: ", list->line[i]);
+		return error_set(err, ERROR_DATA, NULL, "%s%s %s: %s", line,
+				 action_kind_name(a->kind), id_of(a), why);
+	}
+	return 0;
+}
+
+/* Samples in an iteration after this decision, of the workers that run; 0: it sets no size. */
+static uint64_t sum_of_sizes(const struct supervisor *s, const struct sup_actions *list)
+{
+	uint64_t sum = 0, share = s->job->batch / s->job->workers;
+	int sets = 0;
+	for (size_t i = 0; i < s->job->workers; i++) {
+		const struct sup_node *n = &s->workers[i];
+		const struct action *size = NULL;
+		for (size_t k = 0; k < list->count; k++)
+			if (list->item[k].kind == ACTION_ADJUST_BS &&
+			    strcmp(list->item[k].id, n->id) == 0)
+				size = &list->item[k];
+		sets |= size != NULL;
+		if (!size && n->stage != STAGE_STARTING && n->stage != STAGE_READY)
+			continue;
+		if (!size)
+			size = sup_force_find(s, ACTION_ADJUST_BS, n->id);
+		sum += size ? size->size * size->accum : share + (i < s->job->batch % s->job->workers);
+	}
+	return sets ? sum : 0;
+}
+
+static void warn_of_sum(struct supervisor *s, const struct sup_actions *list)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	uint64_t sum = sum_of_sizes(s, list);
+	if (sum == 0 || sum == s->job->batch)
+		return;
+	record_begin(&o, line, sizeof line, "warning");
+	record_add(&o, "kind", "adjust-bs");
+	record_add_u64(&o, "sum", sum);
+	record_add_u64(&o, "batch", s->job->batch);
+	sup_log(s, &o);
+}
+
+/* ---- to the lead ---- */
+
+static void drop(struct sup_act *act)
+{
+	for (struct sup_act **p = &act->sup->acts; *p; p = &(*p)->next)
+		if (*p == act) {
+			*p = act->next;
+			break;
+		}
+	free(act->text);
+	free(act);
+}
+
+static void answer(struct request *rq, size_t count, size_t refused, const char *iteration)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "ok");
+	record_add_u64(&o, "actions", count);
+	record_add_u64(&o, "refused", refused);
+	if (iteration)
+		record_add(&o, "iteration", iteration);
+	request_ok_record(rq, &o);
+}
+
+static void acknowledged(struct sup_act *act, const struct record *r)
+{
+	struct supervisor *s = act->sup;
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	const char *iteration = record_get(r, "iteration");
+	record_begin(&o, line, sizeof line, "acted");
+	record_add(&o, "by", act->who);
+	record_add_u64(&o, "actions", act->count);
+	record_add(&o, "iteration", iteration ? iteration : "");
+	sup_log(s, &o);
+	sup_force_take(s, act->text);
+	s->force.incarnation = s->incarnation;
+	sup_standing_write(s);
+	if (act->rq)
+		answer(act->rq, act->count, act->refused, iteration);
+}
+
+static void on_act(const struct record *r, int closing, const void *payload, size_t bytes,
+		   void *arg)
+{
+	struct sup_act *act = arg;
+	(void)payload;
+	(void)bytes;
+	if (!closing)
+		return;
+	if (!r) {
+		act->sent = 0; /* the next lead gets it */
+		return;
+	}
+	if (record_is(r, "ok"))
+		acknowledged(act, r);
+	else {
+		sup_note(act->sup, "warning", "the lead refuses actions (%s): %s", act->who,
+			 r->text ? r->text : "");
+		if (act->rq)
+			request_err(act->rq, "refused", "%s", r->text ? r->text : "by the lead");
+	}
+	drop(act);
+}
+
+static void send_all(struct supervisor *s)
+{
+	for (struct sup_act *act = s->acts; act; act = act->next) {
+		char line[64];
+		struct record_out o;
+		if (act->sent)
+			continue;
+		record_begin(&o, line, sizeof line, "act");
+		record_add_u64(&o, "bytes", act->bytes);
+		if (sup_link_send(&s->lead_act, &o, act->text, act->bytes, on_act, act) != 0)
+			return;
+		act->sent = 1;
+	}
+}
+
+static void cancelled(struct request *rq, void *arg)
+{
+	(void)rq;
+	((struct sup_act *)arg)->rq = NULL;
+}
+
+/* text is taken over. */
+static struct sup_act *queue(struct supervisor *s, char *text, size_t count, const char *who)
+{
+	struct sup_act *act = calloc(1, sizeof *act), **p = &s->acts;
+	if (!act) {
+		free(text);
+		return NULL;
+	}
+	*act = (struct sup_act){.sup = s,
+				.text = text,
+				.bytes = strlen(text),
+				.count = count,
+				.until = clock_mono() + deadline_seconds(DEADLINE_ACT)};
+	snprintf(act->who, sizeof act->who, "%s", who);
+	while (*p)
+		p = &(*p)->next;
+	*p = act;
+	return act;
+}
+
+/* A lead that was rolled back knows nothing of what was in force; one that took over knows all. */
+void sup_acts_up(struct link *link, const struct record *greeting)
+{
+	struct supervisor *s = link->sup;
+	uint64_t incarnation = 0;
+	record_u64_opt(greeting, "incarnation", 0, UINT64_MAX, &incarnation, NULL);
+	int again = incarnation != s->force.incarnation && s->force.count > 0;
+	for (struct sup_act *act = s->acts; act; act = act->next)
+		again &= !act->again; /* it is on its way */
+	char *text = again ? sup_force_lines(s) : NULL;
+	if (text) {
+		/* In front of what came later. */
+		struct sup_act *later = s->acts;
+		s->acts = NULL;
+		struct sup_act *act = queue(s, text, s->force.count, "in-force");
+		if (act) {
+			act->again = 1;
+			act->next = later;
+		} else
+			s->acts = later;
+	}
+	send_all(s);
+}
+
+void sup_acts_tick(struct supervisor *s)
+{
+	double now = clock_mono();
+	for (struct sup_act *act = s->acts, *next; act; act = next) {
+		next = act->next;
+		if (act->sent || now < act->until)
+			continue;
+		sup_note(s, "warning", "actions (%s) are dropped: no lead for %g s", act->who,
+			 deadline_seconds(DEADLINE_ACT));
+		if (act->rq)
+			request_err(act->rq, "late", "no lead took them in time");
+		drop(act);
+	}
+}
+
+void sup_acts_free(struct supervisor *s)
+{
+	while (s->acts) {
+		if (s->acts->rq)
+			request_err(s->acts->rq, "over", "the job has ended");
+		drop(s->acts);
+	}
+	free(s->force.action);
+	s->force = (struct sup_force){0};
+}
+
+/* ---- carrying out ---- */
+
+/* Without their reasons: the log has them, and a decision for a thousand workers has to fit. */
+static char *lead_lines(const struct sup_actions *list, size_t *count, struct error *err)
+{
+	char line[RECORD_LINE_MAX], *text = NULL;
+	size_t len = 0;
+	FILE *out = open_memstream(&text, &len);
+	*count = 0;
+	for (size_t i = 0; out && i < list->count; i++) {
+		struct action a = list->item[i];
+		if (a.kind == ACTION_NONE || a.kind == ACTION_KILL_RESTART)
+			continue;
+		a.reason[0] = '\0';
+		action_format(&a, line, sizeof line);
+		fputs(line, out);
+		++*count;
+	}
+	if (!out || fclose(out) != 0) {
+		free(text);
+		error_set(err, ERROR_OS, "actions", "out of memory");
+		return NULL;
+	}
+	if (len <= TEXT_BYTES_MAX)
+		return text;
+	free(text);
+	error_set(err, ERROR_DATA, NULL, "more than %d bytes of actions", TEXT_BYTES_MAX);
+	return NULL;
+}
+
+static void describe(const struct action *a, char *out, size_t max)
+{
+	switch (a->kind) {
+	case ACTION_ADJUST_BS:
+		snprintf(out, max, "size %llux%llu", (unsigned long long)a->size,
+			 (unsigned long long)a->accum);
+		break;
+	case ACTION_ADJUST_LR:
+		snprintf(out, max, "lr x%g", a->scale);
+		break;
+	case ACTION_BACKUP_WORKERS:
+		snprintf(out, max, "backup %llu", (unsigned long long)a->count);
+		break;
+	case ACTION_KILL_RESTART:
+		snprintf(out, max, "restart");
+		break;
+	case ACTION_NONE:
+		snprintf(out, max, "none");
+		break;
+	}
+}
+
+/* Into the log, and what people see of it. */
+static void note(struct supervisor *s, const struct action *a)
+{
+	char line[RECORD_LINE_MAX], what[64];
+	struct sup_node *n = id_of(a)[0] ? sup_node_find(s, a->id) : NULL;
+	size_t len = action_format(a, line, sizeof line);
+	if (write(s->log_fd, line, len) < 0)
+		(void)0; /* the log is for people: sup_log says so */
+	if (a->kind == ACTION_NONE)
+		return;
+	describe(a, what, sizeof what);
+	snprintf(s->last_decision, sizeof s->last_decision, "%s%s%s%s%s", n ? n->id : "",
+		 n ? " " : "", what, a->reason[0] ? ": " : "", a->reason);
+	s->last_decision_at = clock_mono();
+	if (n) {
+		snprintf(n->told, sizeof n->told, "%s", what);
+		n->told_at = clock_mono();
+	}
+}
+
+static void log_by_hand(struct supervisor *s, size_t count)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "by-hand");
+	record_add_u64(&o, "actions", count);
+	sup_log(s, &o);
+}
+
+/* Restarts; the number that were refused. */
+static size_t restart(struct supervisor *s, const struct sup_actions *list)
+{
+	size_t refused = 0;
+	for (size_t i = 0; i < list->count; i++) {
+		const struct action *a = &list->item[i];
+		if (a->kind != ACTION_KILL_RESTART)
+			continue;
+		const char *why = sup_restart(sup_node_find(s, a->id), 0, a->reason);
+		if (why)
+			log_refused(s, a, list->line[i], why);
+		refused += why != NULL;
+	}
+	return refused;
+}
+
+int sup_actions_carry(struct supervisor *s, const struct sup_actions *list, const char *who,
+		      struct request *rq, struct error *err)
+{
+	size_t count;
+	if (check(s, list, err) != 0)
+		return -1;
+	char *text = lead_lines(list, &count, err);
+	if (!text)
+		return -1;
+	warn_of_sum(s, list);
+	if (rq)
+		log_by_hand(s, list->count);
+	for (size_t i = 0; i < list->count; i++)
+		note(s, &list->item[i]);
+	/* First those of the lead: a restarted worker joins with the new sizes. */
+	struct sup_act *act = NULL;
+	if (count > 0 && !(act = queue(s, text, count, who)))
+		return error_set(err, ERROR_OS, "actions", "out of memory");
+	if (count == 0)
+		free(text);
+	if (act)
+		send_all(s);
+	size_t refused = restart(s, list);
+	if (rq && act) {
+		act->rq = rq;
+		act->count = list->count - refused;
+		act->refused = refused;
+		request_defer(rq, cancelled, act);
+	} else if (rq)
+		answer(rq, list->count - refused, refused, NULL);
+	return (int)(list->count - refused);
+}
