@@ -108,15 +108,15 @@ struct block {
 	struct model_batch batch;
 	size_t begin;                   /* its first row in the batch */
 	float *z;                       /* [rows] */
-	float *layer[MODEL_HIDDEN_MAX]; /* their outputs */
-	float *back[2];                 /* gradients by them, taking turns */
+	float *layer[MODEL_HIDDEN_MAX]; /* their outputs; the first one's are of first.h */
+	float *back[2];                 /* gradients by the others', taking turns */
 };
 
 static int block_carve(struct model *m, struct block *k, struct error *err)
 {
 	const struct model_spec *s = &m->spec;
 	size_t widest = 0, floats = BLOCK_ROWS;
-	for (uint32_t i = 0; i < s->hidden_count; i++) {
+	for (uint32_t i = 1; i < s->hidden_count; i++) {
 		floats += (size_t)BLOCK_ROWS * s->hidden[i];
 		widest = widest > s->hidden[i] ? widest : s->hidden[i];
 	}
@@ -125,7 +125,7 @@ static int block_carve(struct model *m, struct block *k, struct error *err)
 		return -1;
 	k->z = p;
 	p += BLOCK_ROWS;
-	for (uint32_t i = 0; i < s->hidden_count; i++) {
+	for (uint32_t i = 1; i < s->hidden_count; i++) {
 		k->layer[i] = p;
 		p += (size_t)BLOCK_ROWS * s->hidden[i];
 	}
@@ -194,7 +194,7 @@ static void forward(struct block *k, struct model *m, const float *dense, const 
 	for (uint32_t i = 0; i < s->hidden_count; i++) {
 		blasint out = (blasint)s->hidden[i];
 		if (i == 0)
-			first_forward(m->first, k->begin, (size_t)n, k->layer[0]);
+			k->layer[0] = first_forward(m->first, k->begin, (size_t)n);
 		else
 			cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, n, out, in, GAIN,
 				    k->layer[i - 1], in, p, in, 0.0f, k->layer[i], out);
@@ -219,13 +219,15 @@ static void backward(struct block *k, struct model *m, const float *dense, float
 	model_wide_backward(s, &k->batch, k->z, 1 + s->embed, dense_gradient, row_gradient);
 	cblas_sgemv(CblasRowMajor, CblasTrans, n, out, GAIN, k->layer[last], out, k->z, 1, 1.0f,
 		    dense_gradient + at, 1);
-	float *by = k->back[0];
+	float *by = last > 0 ? k->back[0] : first_by_y(m->first);
 	for (size_t i = 0; i < (size_t)n; i++)
 		for (size_t j = 0; j < (size_t)out; j++)
 			by[i * (size_t)out + j] = GAIN * k->z[i] * dense[at + j];
 	for (uint32_t i = last; i > 0; i--) {
 		blasint in = (blasint)s->hidden[i - 1];
-		float *next = by == k->back[0] ? k->back[1] : k->back[0];
+		float *next = i == 1		   ? first_by_y(m->first)
+			      : by == k->back[0] ? k->back[1]
+						 : k->back[0];
 		at -= (size_t)out;
 		relu_back(by, k->layer[i], dense_gradient + at, (size_t)n, (size_t)out);
 		at -= (size_t)out * (size_t)in;
@@ -238,7 +240,7 @@ static void backward(struct block *k, struct model *m, const float *dense, float
 	}
 	at -= (size_t)out;
 	relu_back(by, k->layer[0], dense_gradient + at, (size_t)n, (size_t)out);
-	first_backward(m->first, by);
+	first_backward(m->first);
 }
 
 static int wdl_train(struct model *m, const struct model_batch *b, const float *dense,

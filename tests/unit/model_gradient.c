@@ -191,60 +191,194 @@ static void wdl_halves(void **unused)
 	finish(&f);
 }
 
-/* A large batch, of whose columns two have few categories (they are folded: first.h) and one has many,
- * against the same rows in batches too small for that. */
-static void wdl_folded(void **unused)
+/* ---- batches large enough for folding: first.h, fold.h ---- */
+
+#define MANY 1100
+#define CATEGORIES 1300
+
+struct large {
+	const char *name;
+	uint32_t embed, hidden[2], layers, dense_inputs;
+	int weights;
+	uint32_t categories[FIELDS], first[FIELDS]; /* of each column; 0: one for each row */
+	size_t count;
+};
+
+static const struct large larges[] = {
+	{"two folded, one not; they share keys", 5, {70, 6}, 2, 4, 0, {9, 900, 50}, {0, 0, 5}, MANY},
+	{"one category, all different", 16, {80, 6}, 2, 0, 1, {1, 0, 300}, {7, 0, 0}, MANY},
+	{"all folded, no dense columns", 16, {16, 6}, 2, 0, 0, {3, 2, 600}, {0, 0, 0}, MANY},
+	{"all folded, dense columns", 20, {33, 6}, 2, 4, 1, {3, 20, 200}, {0, 0, 0}, 700},
+	{"nothing folded", 8, {40, 6}, 2, 4, 0, {0, 0, 0}, {0, 100, 200}, 1030},
+	{"one layer", 4, {7, 0}, 1, 2, 1, {10, 10, 0}, {0, 5, 0}, 513},
+};
+
+struct batch_memory {
+	float *x, *label, *weight;
+	uint32_t *offset, *index;
+};
+
+static void fill_large(const struct large *l, struct batch_memory *m)
 {
-	(void)unused;
-	enum { MANY = 1100, CATEGORIES = 900 };
-	struct fixture f;
-	struct error err = {0};
-	start(&f, "wdl", 0, 0);
-	finish(&f);
-	f.spec.hidden[0] = 70; /* a whole block of vectors, and some more */
-	assert_int_equal(model_new(&f.model, &f.spec, &err), 0);
-	size_t dense_count = model_dense_count(&f.spec), width = model_width(&f.spec);
-	size_t floats = dense_count + CATEGORIES * width;
-	float *memory = malloc((3 * floats + MANY * (DENSE + 1)) * sizeof(float));
-	uint32_t *index = malloc((MANY * (FIELDS + 1) + 1) * sizeof(uint32_t));
-	float *whole = memory + floats, *parts = whole + floats, *x = parts + floats;
-	float *label = x + MANY * DENSE;
-	uint32_t *offset = index + MANY * FIELDS;
-	memset(whole, 0, 2 * floats * sizeof(float));
-	for (size_t i = 0; i < floats; i++)
-		memory[i] = (float)(uniform() * 0.6 - 0.3);
+	m->x = malloc((MANY * (DENSE + 2)) * sizeof(float));
+	m->label = m->x + MANY * DENSE;
+	m->weight = m->label + MANY;
+	m->index = malloc((MANY * (FIELDS + 1) + 1) * sizeof(uint32_t));
+	m->offset = m->index + MANY * FIELDS;
 	for (size_t i = 0; i < MANY * DENSE; i++)
-		x[i] = (float)(uniform() * 2 - 1);
+		m->x[i] = (float)(uniform() * 2 - 1);
 	for (size_t i = 0; i <= MANY; i++)
-		offset[i] = (uint32_t)(i * FIELDS);
+		m->offset[i] = (uint32_t)(i * FIELDS);
 	for (size_t i = 0; i < MANY; i++) {
-		label[i] = uniform() < 0.4 ? 1.0f : 0.0f;
-		index[i * FIELDS] = (uint32_t)(uniform() * 9);
-		index[i * FIELDS + 1] = (uint32_t)(uniform() * CATEGORIES);
-		index[i * FIELDS + 2] = (uint32_t)(5 + uniform() * 50); /* some as in column 0 */
+		m->label[i] = uniform() < 0.4 ? 1.0f : 0.0f;
+		m->weight[i] = (float)(uniform() * 3);
+		for (size_t j = 0; j < FIELDS; j++) {
+			double most = l->categories[j], key = most > 0 ? uniform() * most : (double)i;
+			m->index[i * FIELDS + j] = l->first[j] + (uint32_t)key;
+		}
 	}
-	struct model_batch all = {.count = MANY, .dense = x, .label = label, .offset = offset,
-				  .index = index};
-	double loss = 0, losses = 0;
-	assert_int_equal(model_train(f.model, &all, memory, memory + dense_count, whole,
-				     whole + dense_count, &loss, &err),
+}
+
+static struct model_batch part_of(const struct large *l, const struct batch_memory *m, size_t begin,
+				  size_t count)
+{
+	return (struct model_batch){.count = count,
+				    .dense = l->dense_inputs ? m->x + begin * l->dense_inputs : NULL,
+				    .label = m->label + begin,
+				    .weight = l->weights ? m->weight + begin : NULL,
+				    .offset = m->offset + begin,
+				    .index = m->index};
+}
+
+/* memory: parameters, one behind the other, and gradients of the same shape; NULL: thrown away. */
+static double train_large(struct model *model, const struct model_batch *b, const float *memory,
+			  size_t dense_count, size_t floats, float *gradient)
+{
+	struct error err = {0};
+	double loss = 0;
+	float *own = gradient ? NULL : calloc(floats, sizeof(float));
+	float *to = gradient ? gradient : own;
+	assert_int_equal(model_train(model, b, memory, memory + dense_count, to, to + dense_count,
+				     &loss, &err),
 			 0);
-	for (size_t begin = 0; begin < MANY; begin += 100) {
-		struct model_batch some = {.count = 100, .dense = x + begin * DENSE,
-					   .label = label + begin, .offset = offset + begin,
-					   .index = index};
-		assert_int_equal(model_train(f.model, &some, memory, memory + dense_count, parts,
-					     parts + dense_count, &losses, &err),
-				 0);
+	free(own);
+	return loss;
+}
+
+/* The whole batch against the same rows in batches too small for folding. */
+static void against_parts(const struct large *l, const struct batch_memory *m, struct model *model,
+			  const float *memory, size_t dense_count, size_t floats)
+{
+	float *whole = calloc(2 * floats, sizeof(float)), *parts = whole + floats;
+	struct model_batch all = part_of(l, m, 0, l->count);
+	double losses = 0, loss = train_large(model, &all, memory, dense_count, floats, whole);
+	for (size_t begin = 0; begin < l->count; begin += 100) {
+		size_t count = l->count - begin < 100 ? l->count - begin : 100;
+		struct model_batch some = part_of(l, m, begin, count);
+		losses += train_large(model, &some, memory, dense_count, floats, parts);
 	}
 	assert_true(fabs(loss - losses) < 1e-5 * loss);
 	for (size_t i = 0; i < floats; i++)
 		if (fabsf(whole[i] - parts[i]) > 1e-3f * (fabsf(parts[i]) + 0.1f))
-			fail_msg("parameter %zu of %zu: %g, not %g", i, floats, (double)whole[i],
-				 (double)parts[i]);
-	model_free(f.model);
+			fail_msg("%s: parameter %zu of %zu: %g, not %g", l->name, i, floats,
+				 (double)whole[i], (double)parts[i]);
+	free(whole);
+}
+
+/* Some of its gradients against differences. */
+static void against_differences(const struct large *l, const struct batch_memory *m,
+				struct model *model, float *memory, size_t dense_count, size_t floats)
+{
+	float *gradient = calloc(floats, sizeof(float)), step = 1e-3f;
+	struct model_batch all = part_of(l, m, 0, l->count);
+	train_large(model, &all, memory, dense_count, floats, gradient);
+	for (size_t i = 0; i < floats; i += floats / 200) {
+		float was = memory[i];
+		memory[i] = was + step;
+		double above = train_large(model, &all, memory, dense_count, floats, NULL);
+		memory[i] = was - step;
+		double below = train_large(model, &all, memory, dense_count, floats, NULL);
+		memory[i] = was;
+		double want = (above - below) / (2 * (double)step), got = (double)gradient[i];
+		if (fabs(want - got) > 0.03 * (fabs(want) + 2))
+			fail_msg("%s: parameter %zu of %zu: %g, not %g", l->name, i, floats, got,
+				 want);
+	}
+	free(gradient);
+}
+
+static void wdl_folded(void **unused)
+{
+	(void)unused;
+	state = 11;
+	for (size_t c = 0; c < sizeof(larges) / sizeof(*larges); c++) {
+		const struct large *l = &larges[c];
+		struct error err = {0};
+		struct model_spec spec;
+		struct model *model;
+		struct batch_memory m;
+		model_spec_default(&spec);
+		strcpy(spec.name, "wdl");
+		spec.dense_inputs = l->dense_inputs;
+		spec.fields = FIELDS;
+		spec.embed = l->embed;
+		memcpy(spec.hidden, l->hidden, sizeof(l->hidden));
+		spec.hidden_count = l->layers;
+		assert_int_equal(model_new(&model, &spec, &err), 0);
+		size_t dense_count = model_dense_count(&spec);
+		size_t floats = dense_count + CATEGORIES * model_width(&spec);
+		float *memory = malloc(floats * sizeof(float));
+		for (size_t i = 0; i < floats; i++)
+			memory[i] = (float)(uniform() * 0.6 - 0.3);
+		fill_large(l, &m);
+		against_parts(l, &m, model, memory, dense_count, floats);
+		against_differences(l, &m, model, memory, dense_count, floats);
+		model_free(model);
+		free(memory);
+		free(m.x);
+		free(m.index);
+	}
+}
+
+/* A model sees batches of every kind one after the other; none may meet what another left. */
+static void wdl_sizes_mixed(void **unused)
+{
+	(void)unused;
+	const struct large *l = &larges[0];
+	struct error err = {0};
+	struct model_spec spec;
+	struct model *used, *fresh;
+	struct batch_memory m;
+	state = 12;
+	model_spec_default(&spec);
+	strcpy(spec.name, "wdl");
+	spec.dense_inputs = l->dense_inputs;
+	spec.fields = FIELDS;
+	spec.embed = l->embed;
+	assert_int_equal(model_new(&used, &spec, &err), 0);
+	size_t dense_count = model_dense_count(&spec);
+	size_t floats = dense_count + CATEGORIES * model_width(&spec);
+	float *memory = malloc(3 * floats * sizeof(float));
+	for (size_t i = 0; i < floats; i++)
+		memory[i] = (float)(uniform() * 0.6 - 0.3);
+	fill_large(l, &m);
+	static const size_t counts[] = {MANY, 100, 600, MANY, 512, 511, 1};
+	for (size_t c = 0; c < sizeof(counts) / sizeof(*counts); c++) {
+		struct model_batch b = part_of(l, &m, MANY - counts[c], counts[c]);
+		memset(memory + floats, 0, 2 * floats * sizeof(float));
+		assert_int_equal(model_new(&fresh, &spec, &err), 0);
+		double a = train_large(used, &b, memory, dense_count, floats, memory + floats);
+		double z = train_large(fresh, &b, memory, dense_count, floats, memory + 2 * floats);
+		assert_true(fabs(a - z) <= 1e-9 * z);
+		for (size_t i = 0; i < floats; i++)
+			assert_true(fabsf(memory[floats + i] - memory[2 * floats + i]) <=
+				    1e-5f * (fabsf(memory[2 * floats + i]) + 0.1f));
+		model_free(fresh);
+	}
+	model_free(used);
 	free(memory);
-	free(index);
+	free(m.x);
+	free(m.index);
 }
 
 static void lr_scores(void **unused)
@@ -346,8 +480,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lr_gradient),	  cmocka_unit_test(wdl_gradient),
 		cmocka_unit_test(wdl_halves),	  cmocka_unit_test(wdl_folded),
-		cmocka_unit_test(lr_scores),
-		cmocka_unit_test(audit_counts),	  cmocka_unit_test(logistic_exact),
+		cmocka_unit_test(wdl_sizes_mixed),
+		cmocka_unit_test(lr_scores),	  cmocka_unit_test(audit_counts),
+		cmocka_unit_test(logistic_exact),
 		cmocka_unit_test(not_a_number),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,27 @@
+/*
+ * pool: memory of a model that grows with the largest batch seen and never shrinks.  Private to
+ * lib/model.
+ */
+#ifndef PACELINE_MODEL_POOL_H
+#define PACELINE_MODEL_POOL_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct pool {
+	float *data;
+	size_t room;
+};
+
+struct words {
+	uint32_t *data;
+	size_t room;
+};
+
+/* At least `count` of them, contents lost when it grows, aligned to 64 bytes. -1: no memory. */
+int pool_grow(struct pool *p, size_t count, struct error *err);
+int words_grow(struct words *w, size_t count, struct error *err);
+
+#endif
