@@ -24,6 +24,7 @@ SRC_stats = monitor node recordlog report window \
 	    predict predict_walk predict_last predict_arima predict_net predict_rnn predict_lstm predict_narx predict_auto \
 	    predict_group
 SRC_solve = accum batch fit idset rule_antdt_dd rule_antdt_nd rule_pace rule_pace_model rule_parts rule_simple rules snapshot solution sums
+SRC_straggle = schedule pattern trace
 SRC_ckpt  = layout block part_write part_read manifest ckpt list export rowmap
 SRC_model = model spec logistic lr pool fold first wdl audit
 SRC_work  = agent batch device feed kernel load piece profile report servers shards spent tally trainer
@@ -33,10 +34,10 @@ SRC_gate  = gate units acts effects save rows lead lead_others lead_cut lead_han
 SRC_run   = child deadline heavy job jobtext parent place policy prepare process show sup_act sup_adopt \
 	    sup_command sup_course sup_cut sup_decide sup_heir sup_links sup_log sup_mend sup_nodes \
 	    sup_process sup_restart sup_rollback sup_score sup_standing sup_verbs sup_words supervisor
-ROOMS     = base wire data shard stats solve ckpt model work opt ps gate run
+ROOMS     = base wire data shard stats solve ckpt model work opt ps gate run straggle
 
 # ---- programs: rooms in link order (a room before those it knows), then libraries ----
-PROGRAMS = bs-solve speed-predict rowidx bpt-monitor ckpt auc rec trainctl shardd predict ps-server worker
+PROGRAMS = bs-solve speed-predict rowidx bpt-monitor ckpt auc rec trainctl shardd predict ps-server worker straggle
 
 ROOMS_shardd      = shard wire base
 ROOMS_bpt-monitor = stats wire base
@@ -50,9 +51,11 @@ ROOMS_rowidx      = data wire base
 ROOMS_rec         = wire base
 ROOMS_predict     = model data ckpt wire base
 ROOMS_auc         = wire base
+ROOMS_straggle    = straggle run wire base
 
 # A program whose subcommands are files of their own: cmd/NAME/*.c besides cmd/NAME.c.
 MORE_trainctl = trainctl/ask trainctl/run trainctl/solve
+MORE_straggle = straggle/files straggle/guard straggle/nodes straggle/processes
 
 LIBS_shardd      = -levent -lxxhash -lm
 LIBS_bpt-monitor = -levent -lm
@@ -66,6 +69,7 @@ LIBS_rowidx      = -lcsv -lz -lxxhash -lm
 LIBS_rec         = -ljansson -lm
 LIBS_predict     = -lcsv -lz -lxxhash -lopenblas -ljansson -lm
 LIBS_auc         = -lm
+LIBS_straggle    = -lm
 
 # ---- unit tests: tests/unit/NAME.c, with the rooms it links ----
 UNITS = base_fs base_number base_option wire_record wire_server wire_peer solve_batch solve_accum shard_queue shard_journal solve_solution stats_monitor stats_window data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export data_index data_schema run_job run_policy data_dataset run_parent gate_random gate_events opt_steps ps_store ps_stage gate_rows model_gradient model_spec work_batch work_feed work_load work_profile wire_drag

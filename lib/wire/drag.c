@@ -4,7 +4,6 @@
 #include "wire/drag.h"
 
 #include "base/log.h"
-#include "wire/record.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,11 +23,9 @@ static int read_type(const struct record *r, struct drag *d, struct error *err)
 	return 0;
 }
 
-static int read_record(const struct record *r, struct drag *d, struct error *err)
+int drag_fields(const struct record *r, struct drag *d, struct error *err)
 {
-	if (!record_is(r, "drag"))
-		return error_set(err, ERROR_DATA, "", "a \"%.64s\" record where \"drag\" belongs",
-				 r->type);
+	*d = (struct drag){0};
 	if (record_real_opt(r, "delay", 0, DRAG_SECONDS_MAX, &d->delay, err) < 0 ||
 	    record_real_opt(r, "pace", 0, DRAG_PACE_MAX, &d->pace, err) < 0 ||
 	    record_real_opt(r, "launch", 0, DRAG_SECONDS_MAX, &d->launch, err) < 0 ||
@@ -45,14 +42,34 @@ static int read_record(const struct record *r, struct drag *d, struct error *err
 int drag_parse(const char *text, size_t len, struct drag *d, struct error *err)
 {
 	struct record r;
-	struct drag got = {0};
+	struct drag got;
 	const char *newline = memchr(text, '\n', len);
-	*d = got;
-	if (record_parse(&r, text, newline ? (size_t)(newline - text) : len, err) < 0 ||
-	    read_record(&r, &got, err) < 0)
+	*d = (struct drag){0};
+	if (record_parse(&r, text, newline ? (size_t)(newline - text) : len, err) < 0)
+		return -1;
+	if (!record_is(&r, "drag"))
+		return error_set(err, ERROR_DATA, "", "a \"%.64s\" record where \"drag\" belongs",
+				 r.type);
+	if (drag_fields(&r, &got, err) < 0)
 		return -1;
 	*d = got;
 	return 0;
+}
+
+void drag_add(struct record_out *o, const struct drag *d)
+{
+	if (d->delay > 0)
+		record_add_brief(o, "delay", d->delay);
+	if (d->pace > 0)
+		record_add_brief(o, "pace", d->pace);
+	if (d->launch > 0)
+		record_add_brief(o, "launch", d->launch);
+	if (d->saturation > 0)
+		record_add_u64(o, "saturation", d->saturation);
+	if (d->memory > 0)
+		record_add_u64(o, "memory", d->memory);
+	if (d->type[0])
+		record_add(o, "type", d->type);
 }
 
 /* Its bytes; 0 for a file that is not there, and for one between truncation and writing. */

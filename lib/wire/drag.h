@@ -10,7 +10,7 @@
 #ifndef PACELINE_WIRE_DRAG_H
 #define PACELINE_WIRE_DRAG_H
 
-#include "base/error.h"
+#include "wire/record.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -32,6 +32,10 @@ struct drag {
 
 /* The text of a drag file; of several lines the first. -1: ERROR_DATA, *d is no drag. */
 int drag_parse(const char *text, size_t len, struct drag *d, struct error *err);
+
+/* The same from the keys of a record of any type, and back: keys whose value is 0 are left out. */
+int drag_fields(const struct record *r, struct drag *d, struct error *err);
+void drag_add(struct record_out *o, const struct drag *d);
 
 /* A drag file that is looked at often: what it said last is not parsed again. */
 struct drag_file {
