@@ -269,8 +269,10 @@ static double train_large(struct model *model, const struct model_batch *b, cons
 static void against_parts(const struct large *l, const struct batch_memory *m, struct model *model,
 			  const float *memory, size_t dense_count, size_t floats)
 {
-	float *whole = calloc(2 * floats, sizeof(float)), *parts = whole + floats;
+	float *whole = malloc(2 * floats * sizeof(float)), *parts = whole + floats;
 	struct model_batch all = part_of(l, m, 0, l->count);
+	for (size_t i = 0; i < 2 * floats; i++)
+		whole[i] = 0.5f; /* gradients are added to what is there */
 	double losses = 0, loss = train_large(model, &all, memory, dense_count, floats, whole);
 	for (size_t begin = 0; begin < l->count; begin += 100) {
 		size_t count = l->count - begin < 100 ? l->count - begin : 100;
