@@ -1,5 +1,9 @@
 /*
- * servers: see servers.h.  Must never write to the shared gradients of a push before the pull of the
+ * servers: see servers.h.  A connection that goes is opened anew: a server that was handed over to
+ * another process has the same incarnation, and is asked again what it did not answer, in the same
+ * words.  With a higher incarnation there was a rollback: WORK_RESET.
+ *
+ * Must never write to the shared gradients of a push before the pull of the
  * next batch has been answered: servers may add them up straight from there until then.
  */
 #include "work/servers.h"
@@ -13,7 +17,9 @@
 #include <string.h>
 
 #define PAUSE_SECONDS 0.05      /* between attempts to connect, and of looks at *stop */
+#define BACK_PAUSE_SECONDS 0.005 /* between attempts to connect again */
 #define STOP_GRACE_SECONDS 30   /* an unfinished batch is waited for, once *stop is set */
+#define STOP_BACK_SECONDS 2     /* and a server that went, to come back */
 #define MAP_BYTES_MAX ((size_t)1 << 32)
 #define ALIGN 64
 
@@ -26,6 +32,10 @@ struct part {
 	size_t rows; /* of this batch */
 	float *inline_push;
 	size_t inline_room;
+	/* the request that is not answered: line, and payload where it lies */
+	char asked[RECORD_LINE_MAX];
+	size_t asked_len, asked_bytes;
+	const void *asked_payload;
 };
 
 struct servers {
@@ -36,6 +46,7 @@ struct servers {
 	/* private memory, used when not straight; rooms in floats */
 	float *dense, *dense_gradient, *rows, *row_gradient;
 	size_t dense_room, dense_gradient_room, rows_room, row_gradient_room;
+	int brief;     /* who went is not waited for */
 	double waited; /* of this pull: the longest that a server said */
 	struct record record;
 };
@@ -202,12 +213,53 @@ static void begin(const struct servers *s, struct record_out *o, char *line, con
 	record_add_u64(o, "incarnation", s->incarnation);
 }
 
-/* A call that failed: a connection that went is a reset; a silent server is not there. */
-static int failed(struct servers *s, struct error *err)
+static int stopped(const struct servers *s)
 {
-	if (err->code == ERROR_UNAVAILABLE) {
-		servers_disconnect(s);
-		return WORK_RESET;
+	return s->options.stop && *s->options.stop;
+}
+
+/* Part i's connection went: until the same server, or its heir, is there again. WORK_OK, WORK_RESET
+ * when another incarnation is, WORK_STOP, or -1. */
+static int come_back(struct servers *s, uint32_t i, struct error *err)
+{
+	struct part *p = &s->part[i];
+	double deadline = clock_mono() + (s->brief ? 0 : s->options.wait_seconds), grace = 0;
+	uint64_t incarnation;
+	while (call_reopen(p->call, err) != 0) {
+		if (err->code != ERROR_UNAVAILABLE && err->code != ERROR_TEMPFAIL)
+			return -1;
+		double now = clock_mono();
+		if (now >= deadline) {
+			err->code = ERROR_UNAVAILABLE;
+			return -1;
+		}
+		if (stopped(s) && grace == 0)
+			grace = now + STOP_BACK_SECONDS;
+		if (stopped(s) && now >= grace)
+			return WORK_STOP;
+		clock_sleep(BACK_PAUSE_SECONDS);
+	}
+	if (check_greeting(s, i, err) < 0 ||
+	    record_u64(call_greeting(p->call), "incarnation", 0, UINT64_MAX, &incarnation, err) < 0)
+		return -1;
+	if (incarnation == s->incarnation)
+		return WORK_OK;
+	servers_disconnect(s);
+	return WORK_RESET;
+}
+
+/* A call to part i that failed: a connection that went is made anew, and the request said again; a
+ * silent server is not there. */
+static int again(struct servers *s, uint32_t i, struct error *err)
+{
+	struct part *p = &s->part[i];
+	while (err->code == ERROR_UNAVAILABLE) {
+		int result = come_back(s, i, err);
+		if (result != WORK_OK)
+			return result;
+		if (call_send(p->call, p->asked, p->asked_len, p->asked_payload, p->asked_bytes,
+			      err) == 0)
+			return WORK_OK;
 	}
 	if (err->code == ERROR_TEMPFAIL)
 		err->code = ERROR_UNAVAILABLE;
@@ -230,8 +282,13 @@ static int ask(struct servers *s, uint32_t i, struct record_out *o, const void *
 	if (len == 0)
 		return error_set(err, ERROR_SOFTWARE, s->options.paths[i],
 				 "a request longer than a line");
-	if (call_send(s->part[i].call, o->data, len, payload, bytes, err) < 0)
-		return failed(s, err);
+	struct part *p = &s->part[i];
+	memcpy(p->asked, o->data, len);
+	p->asked_len = len;
+	p->asked_payload = payload;
+	p->asked_bytes = bytes;
+	if (call_send(p->call, o->data, len, payload, bytes, err) < 0)
+		return again(s, i, err);
 	return WORK_OK;
 }
 
@@ -243,8 +300,13 @@ static int answer(struct servers *s, uint32_t i, int stoppable, struct error *er
 	for (;;) {
 		double slice = stoppable ? PAUSE_SECONDS : s->options.answer_seconds;
 		if (call_receive_within(s->part[i].call, &s->record, slice, err) != 0) {
-			if (err->code != ERROR_TEMPFAIL || clock_mono() >= deadline)
-				return failed(s, err);
+			if (err->code != ERROR_TEMPFAIL || clock_mono() >= deadline) {
+				int result = again(s, i, err);
+				if (result != WORK_OK)
+					return result;
+				deadline = clock_mono() + s->options.answer_seconds;
+				continue;
+			}
 			if (!stoppable || !s->options.stop || !*s->options.stop)
 				continue;
 			if (grace == 0)
@@ -278,15 +340,18 @@ int servers_join(struct servers *s, uint64_t size, uint64_t *iteration, struct e
 	return result;
 }
 
-int servers_leave(struct servers *s, struct error *err)
+int servers_leave(struct servers *s, int brief, struct error *err)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	if (!s->part[0].call)
 		return WORK_RESET;
 	begin(s, &o, line, "leave");
+	s->brief = brief;
 	int result = ask(s, 0, &o, NULL, 0, err);
-	return result == WORK_OK ? answer(s, 0, 1, err) : result;
+	result = result == WORK_OK ? answer(s, 0, 1, err) : result;
+	s->brief = 0;
+	return result;
 }
 
 int servers_end(struct servers *s, struct error *err)
@@ -345,6 +410,7 @@ static int ask_pull(struct servers *s, uint32_t i, uint64_t iteration, const str
 	record_add_u64(&o, "iteration", iteration);
 	record_add_u64(&o, "dense", p->dense_count > 0);
 	record_add_u64(&o, "rows", p->rows);
+	record_add_real(&o, "asked", clock_mono());
 	if (fits(p)) {
 		record_add_u64(&o, "into-offset-bytes", 0);
 		record_add_u64(&o, "into-bytes", p->keys_at);
@@ -396,8 +462,13 @@ static int answer_pull(struct servers *s, uint32_t i, const struct batch *b, str
 {
 	int got = 0;
 	for (;;) {
-		if (call_receive(s->part[i].call, &s->record, err) != 0)
-			return failed(s, err);
+		if (call_receive(s->part[i].call, &s->record, err) != 0) {
+			int result = again(s, i, err);
+			if (result != WORK_OK)
+				return result;
+			got = 0;
+			continue;
+		}
 		if (record_is(&s->record, "err"))
 			return refused(s, i, err);
 		if (record_is(&s->record, "ok") && !got)
@@ -407,11 +478,16 @@ static int answer_pull(struct servers *s, uint32_t i, const struct batch *b, str
 			return WORK_OK;
 		if (!record_is(&s->record, "model"))
 			continue;
-		if (take_model(s, i, b, err) < 0)
-			return err->code == ERROR_DATA
-				       ? error_wrap(err, s->options.paths[i])
-				       : failed(s, err);
-		got = 1;
+		if (take_model(s, i, b, err) == 0) {
+			got = 1;
+			continue;
+		}
+		if (err->code == ERROR_DATA)
+			return error_wrap(err, s->options.paths[i]);
+		int result = again(s, i, err);
+		if (result != WORK_OK)
+			return result;
+		got = 0;
 	}
 }
 

@@ -46,12 +46,15 @@ int servers_connected(const struct servers *s);
 /* Who we are, in what follows. */
 void servers_identify(struct servers *s, uint64_t generation, uint64_t incarnation);
 
-/* All of these: WORK_OK, WORK_FENCED, WORK_RESET (then everything is disconnected), or -1. */
+/* All of these: WORK_OK, WORK_FENCED, WORK_RESET (then everything is disconnected), or -1. A server
+ * that goes is waited for, and asked again when it comes back with the same incarnation: it was
+ * handed over to another process. With another one: WORK_RESET. */
 
 /* Held back until the worker can enter; *iteration is where it does. WORK_STOP too. */
 int servers_join(struct servers *s, uint64_t size, uint64_t *iteration, struct error *err);
-/* With nothing to wait for: nobody waits for us from now on. */
-int servers_leave(struct servers *s, struct error *err);
+/* With nothing to wait for: nobody waits for us from now on. brief: a lead that went is not waited
+ * for. */
+int servers_leave(struct servers *s, int brief, struct error *err);
 /* Held back until the job is finished. WORK_STOP too. */
 int servers_end(struct servers *s, struct error *err);
 

@@ -214,7 +214,7 @@ static void forget(struct trainer *t)
 {
 	struct error ignored;
 	if (t->member && servers_connected(t->servers) &&
-	    servers_leave(t->servers, &ignored) != WORK_OK)
+	    servers_leave(t->servers, 1, &ignored) != WORK_OK)
 		servers_disconnect(t->servers);
 	t->member = 0;
 	t->batch = NULL;
@@ -395,7 +395,7 @@ static int leave(struct trainer *t, struct error *err)
 	if (!t->member)
 		return WORK_OK;
 	t->member = 0;
-	int result = servers_leave(t->servers, err);
+	int result = servers_leave(t->servers, 0, err);
 	spend(t, SPENT_WAIT, began);
 	return result;
 }
