@@ -72,7 +72,7 @@ LIBS_auc         = -lm
 LIBS_straggle    = -lm
 
 # ---- unit tests: tests/unit/NAME.c, with the rooms it links ----
-UNITS = base_fs base_number base_option wire_record wire_server wire_peer solve_batch solve_accum shard_queue shard_journal solve_solution stats_monitor stats_window data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export data_index data_schema run_job run_policy data_dataset run_parent gate_random gate_events opt_steps ps_store ps_stage gate_rows model_gradient model_spec work_batch work_feed work_load work_profile wire_drag
+UNITS = base_fs base_number base_option wire_record wire_server wire_peer solve_batch solve_accum shard_queue shard_journal solve_solution stats_monitor stats_window data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export data_index data_schema run_job run_policy data_dataset run_parent gate_random gate_events opt_steps ps_store ps_stage gate_rows model_gradient model_spec work_batch work_feed work_load work_profile wire_drag straggle_schedule
 ROOMS_unit_model_gradient = model ckpt wire base
 LIBS_unit_model_gradient  = -lopenblas
 ROOMS_unit_model_spec     = model ckpt wire base
@@ -123,6 +123,7 @@ ROOMS_unit_base_number = base
 ROOMS_unit_base_option = base
 ROOMS_unit_wire_record = wire base
 ROOMS_unit_wire_drag = wire base
+ROOMS_unit_straggle_schedule = straggle wire base
 ROOMS_unit_wire_peer = wire base
 LIBS_unit_wire_peer = -levent
 ROOMS_unit_wire_server = wire base

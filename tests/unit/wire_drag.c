@@ -99,6 +99,24 @@ static void test_parse(void **state)
 	refused("\n", "");
 }
 
+/* What is written is read again. */
+static void test_add(void **state)
+{
+	(void)state;
+	static const char *const texts[] = {
+		"drag delay=0.5 pace=100 launch=0.01 saturation=64 memory=512 type=v100\n",
+		"drag pace=1e+10\n", "drag memory=7\n", "drag\n"};
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+		char line[RECORD_LINE_MAX];
+		struct record_out o;
+		struct drag d = parsed(texts[i]);
+		record_begin(&o, line, sizeof line, "drag");
+		drag_add(&o, &d);
+		assert_true(record_end(&o, NULL) > 0);
+		assert_string_equal(line, texts[i]);
+	}
+}
+
 static void test_seconds(void **state)
 {
 	(void)state;
@@ -195,6 +213,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_parse),
+		cmocka_unit_test(test_add),
 		cmocka_unit_test(test_seconds),
 		cmocka_unit_test(test_pause),
 		cmocka_unit_test(test_memory),
