@@ -1,0 +1,52 @@
+/*
+ * predict_group: the speeds of all workers of a job together, for one end: batches in proportion to
+ * them are finished soon (LB-BSP Eq. 3).
+ *
+ * With batches in proportion to predictions p, an iteration lasts max(p_i/v_i) / sum(p), beside the
+ * oracle's 1 / sum(v).  That cost is one-sided: a worker predicted too fast delays everybody, one
+ * predicted too slow costs its own share at most.  By log p_i its slope is
+ *
+ *     [i was the straggler] - p_i / sum(p)
+ *
+ * so at the best predictions each worker is the straggler just as often as its share of the batch
+ * says.  No worker can learn that alone; the lead can, from nothing but times it has anyway.
+ *
+ * Here each worker's log time is predicted by a mean of experts (moving averages, quantiles of
+ * windows, and what the worker itself says, if it does), the weights of which are common to all
+ * workers, plus an offset of its own.  Both follow the slope of the cost above after each round
+ * (exponentiated gradient; the straggler is taken softly, in units of the usual error, so that the
+ * second slowest teaches too).
+ *
+ * A round: predict and observe for each worker, in any order and for any of them, then close.
+ */
+#ifndef PACELINE_STATS_PREDICT_GROUP_H
+#define PACELINE_STATS_PREDICT_GROUP_H
+
+#include "stats/predict.h"
+
+#define PREDICT_GROUP_MAX 65536 /* workers */
+
+struct predict_group;
+
+int predict_group_new(struct predict_group **out, struct error *err);
+void predict_group_free(struct predict_group *g); /* NULL is fine */
+/* A new worker; its number counts from 0. */
+int predict_group_add(struct predict_group *g, size_t *worker, struct error *err);
+size_t predict_group_count(const struct predict_group *g);
+
+/* own: the worker's own prediction, NAN for none. NAN: nothing is known about it. */
+double predict_group_predict(struct predict_group *g, size_t worker, double own);
+/* The speed of the round predicted last, PREDICT_SPEED_MIN..MAX. */
+void predict_group_observe(struct predict_group *g, size_t worker, double speed);
+/* The round is over: learn from those that were predicted and observed. */
+void predict_group_close(struct predict_group *g);
+
+/* A new run: what was learnt about the experts, and no worker. */
+int predict_group_reuse(struct predict_group **out, const struct predict_group *g,
+			struct error *err);
+/* Like predictor_save and predictor_load; head is a `group` record. */
+int predict_group_save(struct predict_group *g, predict_put_fn *put, void *arg, struct error *err);
+int predict_group_load(struct predict_group **out, const struct record *head,
+		       predict_take_fn *take, void *arg, struct error *err);
+
+#endif

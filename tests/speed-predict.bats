@@ -1,0 +1,247 @@
+load helper
+
+# A small stream with loads: speeds fall with cpu, seeded.
+stream() { # LINES WORKERS [SEED]
+	awk -v n="$1" -v workers="$2" -v state="${3:-7}" '
+		function u() { state = (state * 16807) % 2147483647; return state / 2147483647 }
+		BEGIN { for (k = 0; k < n; k++) for (w = 0; w < workers; w++) {
+			if (u() < 0.05) c[w] = u()
+			printf "obs id=w%d k=%d cpu=%.3f mem=0.5 speed=%.3f\n", w, k, c[w],
+				(100 + 50 * w) * (1 - 0.7 * c[w]) * (0.95 + 0.1 * u())
+		} }'
+}
+
+@test "usage: help and version exit 0, mistakes 64" {
+	run -0 speed-predict --help
+	[[ $output == "usage: speed-predict "* ]]
+	run -0 speed-predict --version
+	run -64 speed-predict -m oracle </dev/null
+	[[ $output == *"'oracle' is none of last|ema|"* ]]
+	run -64 speed-predict more </dev/null
+	run -64 speed-predict --alpha 0 </dev/null
+	run -64 speed-predict --order 2,3,1 </dev/null
+	run -64 speed-predict --order 0,1,0 </dev/null
+	run -64 speed-predict --order 2,2 </dev/null
+	run -64 speed-predict -m ema --loss max </dev/null
+	[[ $output == *"max is for -m auto only"* ]]
+}
+
+@test "the examples of the man page" {
+	printf 'obs id=w0 k=%d speed=%d\n' 0 100 1 200 2 200 >in
+	run -0 speed-predict -m ema <in
+	[ "$output" = "pred id=w0 k=0 speed= actual=100
+pred id=w0 k=1 speed=100 actual=200
+pred id=w0 k=2 speed=120 actual=200
+score id=w0 rmse=90.5538514 n=2" ]
+	printf 'obs id=%s k=%d speed=%s\n' a 0 100 b 0 300 a 1 '' b 1 '' >in
+	speed-predict -m last <in | awk '/k=1/ { print "worker", $2, $4 }' >workers
+	run -0 bs-solve -B 64 <workers
+	[ "$output" = "batch id=a size=16 accum=1 time=0.16
+batch id=b size=48 accum=1 time=0.16
+plan time=0.16 total=64 method=share" ]
+}
+
+@test "every model: one pred a line, the first one empty, a score at the end" {
+	stream 60 2 >in
+	for model in last ema quantile arima rnn lstm narx auto; do
+		run -0 speed-predict -m $model --warmup 10 <in
+		[ "${#lines[@]}" = 122 ]
+		[[ ${lines[0]} == "pred id=w0 k=0 speed= actual="* ]]
+		[[ ${lines[1]} == "pred id=w1 k=0 speed= actual="* ]]
+		[[ ${lines[2]} == "pred id=w0 k=1 speed="[1-9]*" actual="* ]]
+		[[ ${lines[121]} == "score id=w1 rmse="*" n=59" ]]
+	done
+}
+
+@test "ema is the closed form" {
+	stream 300 1 >in
+	speed-predict -m ema --alpha 0.3 <in >out
+	sed 's/.*speed=//' in | awk '{ v[NR] = $1 } END { for (k = 2; k <= NR; k++) {
+		s = v[1] * 0.7 ^ (k - 2)
+		for (j = 2; j < k; j++) s += 0.3 * 0.7 ^ (k - 1 - j) * v[j]
+		printf "%.12g\n", s } }' >want
+	grep ^pred out | tail -n +2 | sed 's/.*speed=//; s/ .*//' | paste - want |
+		awk '{ d = $1 / $2 - 1 } d > 1e-8 || d < -1e-8 { exit 1 } END { exit NR != 299 }'
+}
+
+@test "a line's own speed has no part in its prediction; a line without one is predicted" {
+	stream 80 1 >in
+	for model in last ema quantile arima narx auto; do
+		speed-predict -m $model --warmup 10 <in | sed -n 80p >all
+		{ head -n 79 in; tail -n 1 in | sed 's/speed=.*/speed=1/'; } >other
+		speed-predict -m $model --warmup 10 <other | sed -n 80p >slow
+		{ head -n 79 in; tail -n 1 in | sed 's/ speed=.*//'; } >none
+		speed-predict -m $model --warmup 10 <none | sed -n 80p >no
+		[ "$(cut -d' ' -f1-4 all)" = "$(cut -d' ' -f1-4 slow)" ]
+		[ "$(cut -d' ' -f1-4 all)" = "$(cat no)" ]
+	done
+}
+
+@test "a score counts lines from --score-from on, and says nothing when there are none" {
+	printf 'obs id=a k=%d speed=%d\n' 5 10 6 20 7 40 >in
+	run -0 speed-predict -m last --score-from 7 <in
+	[ "${lines[3]}" = "score id=a rmse=20 n=1" ]
+	run -0 speed-predict -m last --score-from 8 <in
+	[ "${lines[3]}" = "score id=a rmse= n=0" ]
+	run -0 speed-predict -m last </dev/null
+	[ -z "$output" ]
+}
+
+@test "narx sees what the load says, and only with the load" {
+	stream 900 1 >in
+	score() { awk '/^score/ { sub("rmse=", "", $3); print $3 }'; }
+	narx=$(speed-predict -m narx --score-from 500 <in | score)
+	ema=$(speed-predict -m ema --score-from 500 <in | score)
+	blind=$(sed 's/cpu=.* speed/speed/' in | speed-predict -m narx --score-from 500 | score)
+	echo "$narx $ema $blind"
+	awk -v n="$narx" -v e="$ema" -v b="$blind" 'BEGIN { exit !(n < 0.6 * e && b > n && b < 1.1 * e) }'
+}
+
+@test "a saved model continues bit for bit" {
+	stream 700 2 >in
+	head -n 1101 in >first
+	tail -n +1102 in >second
+	for how in "-m ema" "-m arima --order aic" "-m rnn" "-m lstm" "-m narx" "-m auto --loss max"; do
+		speed-predict $how <in | grep ^pred >whole
+		speed-predict $how --save model <first | grep ^pred >parts
+		speed-predict $how --seed 9 --load model --save again <second | grep ^pred >>parts
+		cmp whole parts
+		# And the file itself is the one of the uninterrupted run.
+		speed-predict $how --save model <in >/dev/null
+		cmp model again
+	done
+}
+
+@test "a saved model warms up another run, and another worker" {
+	stream 700 1 >old
+	stream 100 1 99 | sed 's/id=w0/id=new/' >in
+	speed-predict -m narx --save model <old >/dev/null
+	score() { awk '/^score/ { sub("rmse=", "", $3); print $3 }'; }
+	cold=$(speed-predict -m narx --score-from 20 <in | score)
+	warm=$(speed-predict -m narx --load model --score-from 20 <in | score)
+	same=$(sed s/new/w0/ in | speed-predict -m narx --load model --score-from 20 | score)
+	# The other worker is four times as fast.
+	fast=$(awk '{ split($6, s, "="); print $1, $2, $3, $4, $5, "speed=" 4 * s[2] }' in |
+		speed-predict -m narx --load model --score-from 20 | score)
+	echo "$cold $warm $same $fast"
+	awk -v c="$cold" -v w="$warm" -v s="$same" -v f="$fast" \
+		'BEGIN { exit !(w < 0.7 * c && s == w && f < 4 * 0.8 * c) }'
+}
+
+@test "the same seed gives the same output, another one another" {
+	stream 700 1 >in
+	speed-predict -m narx <in >a
+	speed-predict -m narx <in >b
+	speed-predict -m narx --seed 2 <in >c
+	cmp a b
+	! cmp -s a c
+}
+
+@test "bad input: 65 with the line number, what came before is answered" {
+	bad() {
+		printf 'obs id=ok k=3 speed=1\n\n%s\n' "$1" >in
+		run -65 --separate-stderr speed-predict -m ema <in
+		[ "$output" = "pred id=ok k=3 speed= actual=1" ]
+		[[ $stderr == "speed-predict: stdin:3: "*"$2"* ]] || { echo "$1: $stderr"; false; }
+	}
+	bad 'obs k=1' 'id= is missing'
+	bad 'obs id=a' 'k= is missing'
+	bad 'obs id=a k=1.5' 'k='
+	bad 'obs id=a k=-1' 'k='
+	bad 'obs id=a k=1 speed=nan' "'nan' is not a number"
+	bad 'obs id=a k=1 speed=inf' "'inf' is not a number"
+	bad 'obs id=a k=1 speed=0' 'speed='
+	bad 'obs id=a k=1 speed=-3' 'speed='
+	bad 'obs id=a k=1 speed=1e300' 'speed='
+	bad 'obs id=a k=1 cpu=1.01' 'cpu='
+	bad 'obs id=a k=1 mem=nan' 'mem='
+	bad 'obs id=ok k=5' 'k=5 of id=ok after k=3: lines are missing'
+	bad 'obs id=ok k=3' 'k=3 of id=ok after k=3: k goes back'
+	bad 'obs id=a%2Fb k=1' 'is no id'
+	bad 'obs  id=a k=1' 'byte'
+	bad $'\x01\x02garbage' ''
+}
+
+@test "input that ends in mid-line is refused" {
+	printf 'obs id=a k=0 speed=1\nobs id=a k=1 speed=1' >in
+	run -65 --separate-stderr speed-predict -m ema <in
+	[[ $stderr == *"stdin:2: the input ends without a newline"* ]]
+}
+
+@test "unknown types are passed over with one warning a type, or refused" {
+	printf 'note a=1\nobs id=a k=0 speed=1 color=red\nnote a=2\n' >in
+	run -0 --separate-stderr speed-predict -m last <in
+	[ "${lines[0]}" = "pred id=a k=0 speed= actual=1" ]
+	[ "${#stderr_lines[@]}" -eq 1 ]
+	run -65 --separate-stderr speed-predict --strict <in
+	[[ $stderr == *"stdin:1: unknown record type 'note'"* ]]
+}
+
+@test "a model file that is cut off, damaged, or of another kind is refused with its line" {
+	stream 150 2 >in
+	speed-predict -m narx --warmup 50 --save model <in >/dev/null
+	lines=$(wc -l <model)
+	for n in 1 2 3 50 $((lines - 1)); do
+		head -n "$n" model >cut
+		run -65 --separate-stderr speed-predict -m narx --load cut --save none <in
+		[[ $stderr == "speed-predict: cut:"*"mid-model"* ]] || { echo "$n: $stderr"; false; }
+		[ -z "$output" ] && [ ! -e none ]
+	done
+	head -c 5000 model >cut
+	run -65 speed-predict -m narx --load cut <in
+	[[ $output == *"cut:"*"without a newline"* ]]
+	: >cut
+	run -65 speed-predict -m narx --load cut <in
+	[[ $output == *"cut:"* ]]
+	run -65 speed-predict -m lstm --load model <in
+	[[ $output == *"model:1: "*"kind narx"*"not of lstm"* ]]
+	sed '4s/v=.*/v=garbage/; 5s/v=[^,]*/v=garbage/' model >cut
+	run -65 speed-predict -m narx --load cut <in
+	[[ $output == *"cut:4: "*"garbage"* ]]
+	sed '5s/v=[^,]*/v=garbage/' model >cut
+	run -65 speed-predict -m narx --load cut <in
+	[[ $output == *"cut:5: v=: number 1 is 'garbage'"* ]]
+	sed '5s/,[^,]*$//' model >cut
+	run -65 speed-predict -m narx --load cut <in
+	[[ $output == *"cut:5: v=: not 128 numbers"* ]]
+	sed 's/name=rate/name=late/' model >cut
+	run -65 speed-predict -m narx --load cut <in
+	[[ $output == *"values of rate expected, these are of 'late'"* ]]
+	printf 'obs id=a k=1\n' >cut
+	run -65 speed-predict -m narx --load cut <in
+	[[ $output == *"cut:1: this is no model file of speed-predict"* ]]
+	run -66 speed-predict -m narx --load missing <in
+}
+
+@test "a model file that can't be written is an error, the old one stays" {
+	printf 'obs id=a k=0 speed=1\n' >in
+	run -73 speed-predict -m ema --save /dev/full <in
+	speed-predict -m ema --save model <in
+	cp model before
+	printf 'obs id=a k=1 speed=bad\n' >in
+	run -65 speed-predict -m ema --load model --save model <in
+	cmp model before
+	speed-predict -m ema --load model --save model </dev/null
+	cmp model before
+}
+
+@test "output that can't be written is an error" {
+	printf 'obs id=a k=0 speed=1\n' >in
+	run -74 bash -c 'speed-predict -m ema <in >/dev/full'
+}
+
+@test "each line is answered before the next is waited for" {
+	mkfifo in out
+	start filter bash -c 'speed-predict -m last <in >out'
+	exec 5>in 6<out
+	echo 'obs id=a k=0 speed=7' >&5
+	IFS= read -r -t 20 line <&6
+	[ "$line" = "pred id=a k=0 speed= actual=7" ]
+	echo 'obs id=a k=1' >&5
+	IFS= read -r -t 20 line <&6
+	[ "$line" = "pred id=a k=1 speed=7" ]
+	exec 5>&-
+	IFS= read -r -t 20 line <&6
+	[[ $line == "score id=a "* ]]
+	exec 6<&-
+}
