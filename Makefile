@@ -137,7 +137,7 @@ LIBS_unit_stats_monitor = -levent
 ROOMS_unit_stats_window = stats base
 
 # ---- fault tests and benches: check runs their short forms, `make fault` and `make bench` all ----
-FAULTS  = shardd-kill shardd-sync audit-kills job-storm
+FAULTS  = shardd-kill shardd-sync audit-kills job-storm handover
 BENCHES = bs-solve ps-pushpull shardd-redis worker-torch
 
 # ---- check: what runs again under the sanitizers and with clang ----
