@@ -88,6 +88,9 @@ dense() {
 	done
 	run ps-server -s x --id ps0 --layout none
 	[ "$status" -eq 66 ]
+	run ps-server -s x --id ps0 --dense 4 --include none
+	[ "$status" -eq 66 ]
+	[[ $output == *none:*"--include"* ]]
 	printf 'layout version=1 seed=0\ntensor name=a rows=none cols=1 init=zero scale=0\n' >bad
 	run ps-server -s x --id ps0 --layout bad
 	[ "$status" -eq 65 ]
@@ -484,7 +487,7 @@ shards() {
 	answered a members=
 	tell b "join worker=w1 generation=1 $ME\n"
 	wait_for 'ask ps0.sock members | grep -q joining'
-	local act='action kind=adjust-bs id=w1 size=7 accum=1'
+	local act='action kind=adjust-bs id=w1 size=7 accum=1 reason=ratio%201.7'
 	run bash -c "printf 'act bytes=%d\n%s\n' $((${#act} + 1)) '$act' | socat -t 5 - UNIX-CONNECT:ps0.sock"
 	[ "${lines[1]}" = "ok iteration=1" ]
 	push a w0 1 0
@@ -584,4 +587,246 @@ shards() {
 	kill "$PID" "$other"
 	ends "$PID" 0
 	ends "$other" 0
+}
+
+@test "a pull says how long it waited for its iteration, apply and drag included" {
+	printf 'drag delay=0.3\n' >drag
+	server ps0 --dense 4 --drag drag
+	open a ps0.sock
+	open b ps0.sock
+	tell b "pull worker=w1 generation=1 $ME iteration=1 dense=0 rows=0\n"
+	wait_for 'ask ps0.sock stat | grep -q pulls=1'
+	tell a "join worker=w0 generation=1 $ME\n"
+	push a w0 1 0
+	answered b 'model iteration=1 '
+	[[ $(grep -a ^model b.answers) =~ \ waited=([0-9.]+)\ bytes=0 ]]
+	[ "$(awk "BEGIN { print (${BASH_REMATCH[1]} >= 0.3) }")" = 1 ]
+	# One that comes when all is there did not wait, whatever it says about the time.
+	local asked
+	for asked in "" asked=0 asked=99999999999; do
+		tell b "pull worker=w1 generation=1 $ME iteration=1 dense=0 rows=0 $asked\n"
+	done
+	tell b 'help\n'
+	answered b 'verb name=help'
+	[ "$(grep -ac waited= b.answers)" = 1 ]
+}
+
+@test "an apply said twice is done once: the lead asks again when its connection was lost" {
+	server ps1 --part 1/2 --dense 8 --optimizer sgd --lr 1
+	open b ps1.sock
+	push b w0 1 0
+	answered b staged=1
+	local apply="apply $ME iteration=0 units=1 bytes=46\npart worker=w0 generation=1 sequence=1 unit=0\n"
+	tell b "$apply$apply"
+	answered b 'ok iteration=1$'
+	answered b 'ok iteration=1 repeated=1$'
+	tell b "cut $ME path=$T iteration=0\n"
+	answered b 'err code=order'
+	[ "$(dense ps1.sock 1)" = "-1 -2 -3 -4" ]
+}
+
+# heir NAME ARG...: takes over from the server in $PID, which must end with 0.
+heir() {
+	local name=$1 old=$PID
+	shift
+	start "$name-heir" ps-server -s "$name.sock" --id "$name" --take-over "$@"
+	ends "$old" 0 || { cat "$name-heir.err"; return 1; }
+	ready "$name.sock"
+}
+
+@test "hand-over of a part: parameters, slots, rows, what is staged, fences, counters" {
+	local args=(--part 1/2 --dense 8 --width 2 --optimizer adagrad --lr 1)
+	server ps1 "${args[@]}"
+	server q "${args[@]}" # the same, without a hand-over
+	PID=${PIDS[-2]}
+	local s one='\1\0\0\0' rest="count=1 dense=1 rows=1 bytes=28\n$G1234\3\0\0\0\0\0\x80\x3f\0\0\0\x40"
+	local part='part worker=w0 generation=1 sequence='
+	for s in ps1 q; do
+		open "$s" "$s.sock"
+		tell "$s" "push worker=w0 generation=1 $ME sequence=1 iteration=0 $rest"
+		tell "$s" "apply $ME iteration=0 units=1 bytes=46\n${part}1 unit=0\n"
+		tell "$s" "push worker=w0 generation=1 $ME sequence=2 iteration=1 $rest"
+		tell "$s" "throw $ME worker=w1 generation=3\n"
+		tell "$s" "pull worker=w0 generation=1 $ME iteration=0 dense=0 rows=1 bytes=4\n$one"
+		answered "$s" 'model iteration=1 '
+	done
+	heir ps1 "${args[@]}"
+	ask ps1.sock stat | sed s/ps1/q/ >a
+	ask q.sock stat >b
+	cmp a b
+	grep -q 'iteration=1 .* rows=2 staged=1 pushes=2 pulls=1 ' a
+	open again ps1.sock
+	for s in again q; do
+		tell "$s" "push worker=w1 generation=3 $ME sequence=1 iteration=1 $rest"
+		answered "$s" 'err code=fenced'
+		tell "$s" "apply $ME iteration=1 units=1 bytes=46\n${part}2 unit=0\n"
+		answered "$s" 'ok iteration=2$'
+	done
+	dense ps1.sock 2 >a
+	dense q.sock 2 >b
+	cmp a b
+	for s in ps1 q; do
+		ask "$s.sock" "cut $ME path=$T" >/dev/null
+		mv part-1 "part-$s"
+	done
+	cmp part-ps1 part-q
+}
+
+@test "hand-over of the lead: members, a push that waits, acts; nobody starts over" {
+	server ps1 --part 1/2 --dense 8 --optimizer sgd --lr 1
+	server ps0 --part 0/2 --dense 8 --optimizer sgd --lr 1 --servers ps1.sock
+	local c
+	for c in a b; do open $c ps0.sock; done
+	open p ps1.sock
+	tell a "join worker=w0 generation=1 $ME\n"
+	answered a members=1
+	tell b "join worker=w1 generation=1 $ME\n"
+	wait_for 'ask ps0.sock members | grep -q joining'
+	push p w0 1 0
+	answered p staged=1
+	push a w0 1 0
+	answered b 'iteration=1 members=2'
+	push p w0 2 1
+	push p w1 1 1
+	wait_for '[ "$(grep -c staged=1 p.answers)" = 3 ]'
+	push a w0 2 1
+	local act='action kind=adjust-bs id=w1 size=7 accum=1 reason=why'
+	tell a "act number=5 bytes=$((${#act} + 1))\n$act\n"
+	wait_for 'ask ps0.sock stat | grep -q staged=1'
+	heir ps0 --part 0/2 --dense 8 --optimizer sgd --lr 1 --servers ps1.sock
+	[ "$(ask ps0.sock members | grep -c state=active)" = 2 ]
+	for c in c d e; do open $c ps0.sock; done
+	push c w0 2 1
+	tell e "act number=5 bytes=$((${#act} + 1))\n$act\n"
+	answered e 'ok iteration=2 repeated=1'
+	push d w1 1 1
+	answered c 'ok iteration=2 applied=1$'
+	answered d 'ok iteration=2 applied=1$'
+	[ "$(grep -c "^$act" c.answers) $(grep -c "^$act" d.answers)" = "1 1" ]
+	[ "$(dense ps0.sock 2) $(dense ps1.sock 2)" = "-2 -4 -6 -8 -2 -4 -6 -8" ]
+	# Said once more, it is known.
+	push c w0 2 1
+	answered c 'applied=1 repeated=1'
+	# Who does not come back leaves like everybody: by its connection.
+	hang_up d
+	wait_for '[ "$(ask ps0.sock members | grep -c state=active)" = 1 ]'
+}
+
+@test "hand-over of the lead while a settle is with shardd: it is made once" {
+	shards 8
+	server ps0 --dense 4 --optimizer sgd --lr 1 --shards shardd.sock
+	ask shardd.sock 'hello worker=w0' 'get worker=w0 generation=1' >/dev/null
+	open a ps0.sock
+	tell a "join worker=w0 generation=1 $ME\n"
+	answered a members=1
+	kill -STOP "$SHARDD"
+	local p="push worker=w0 generation=1 $ME sequence=1 iteration=0 count=2 dense=1 rows=0 ranges=0:0:2 loss=1 bytes=16\n$G1234"
+	tell a "$p"
+	wait_for 'ask ps0.sock stat | grep -q staged=1'
+	heir ps0 --dense 4 --optimizer sgd --lr 1 --shards shardd.sock
+	kill -CONT "$SHARDD"
+	wait_for 'ask ps0.sock stat | grep -q iteration=1'
+	open b ps0.sock
+	tell b "$p"
+	answered b 'ok iteration=1 applied=1 repeated=1'
+	run ask shardd.sock stat
+	[[ $output == *"samples-done=2"* ]]
+	[ "$(dense ps0.sock 1)" = "-0.5 -1 -1.5 -2" ]
+}
+
+@test "both at the same time, and again" {
+	server ps1 --part 1/2 --dense 8
+	local other=$PID i
+	server ps0 --part 0/2 --dense 8 --servers ps1.sock
+	local lead=$PID
+	for i in 1 2 3; do
+		start heir1 ps-server -s ps1.sock --id ps1 --take-over --part 1/2 --dense 8
+		local next=$PID
+		start heir0 ps-server -s ps0.sock --id ps0 --take-over --part 0/2 --dense 8 --servers ps1.sock
+		ends "$other" 0
+		ends "$lead" 0
+		other=$next lead=$PID
+		ready ps0.sock
+		ready ps1.sock
+	done
+	open a ps0.sock
+	tell a "join worker=w0 generation=1 $ME\n"
+	open b ps1.sock
+	push b w0 1 0
+	answered b staged=1
+	push a w0 1 0
+	answered a applied=1
+}
+
+@test "hand-over waits for a cut" {
+	noise 4000000
+	server ps1 --part 1/2 --layout noise.layout
+	local other=$PID
+	server ps0 --part 0/2 --layout noise.layout --servers ps1.sock
+	open a ps0.sock
+	kill -STOP "$other"
+	tell a "cut path=$T/c\n"
+	wait_for '[ -e c/part-0 ]'
+	start heir ps-server -s ps0.sock --id ps0 --take-over --part 0/2 --layout noise.layout --servers ps1.sock
+	local new=$PID lead=${PIDS[-3]}
+	wait_for 'ask ps0.sock counters | grep -q "verb=take-over requests=1"'
+	ask ps0.sock stat | grep -q '^stat'
+	kill -CONT "$other"
+	answered a "ok path=$T/c "
+	ends "$lead" 0
+	ready ps0.sock
+	kill "$new"
+	ends "$new" 0
+	run -0 ckpt verify c
+}
+
+@test "an heir that goes, errs or says something else: the old one serves on" {
+	server ps0 --dense 400000
+	local old=$PID
+	open a ps0.sock
+	tell a "join worker=w0 generation=1 $ME\n"
+	answered a members=1
+	# Gone in the middle of the state; gone when it has it all; says something else.
+	printf 'take-over %s\n' "$ME" | socat - UNIX-CONNECT:ps0.sock 2>/dev/null | head -c 5000 >/dev/null
+	wait_for '[ "$(grep -c "not handed over" ps0.err)" = 1 ]'
+	open b ps0.sock
+	tell b "take-over $ME\n"
+	answered b '^ok$'
+	hang_up b
+	wait_for '[ "$(grep -c "not handed over" ps0.err)" = 2 ]'
+	open c ps0.sock
+	tell c "take-over $ME\n"
+	answered c '^ok$'
+	tell c 'mine\n'
+	wait_for 'grep -q "says .mine., not taken" ps0.err'
+	# Refused at once.
+	run ask ps0.sock 'take-over incarnation=2' 'take-over' 'taken' 'take-over incarnation=x'
+	[[ ${lines[0]} == "err code=fenced"* ]]
+	[[ ${lines[1]} == "err code=bad-request"* ]]
+	[[ ${lines[2]} == "err code=bad-request"* ]]
+	[[ ${lines[3]} == "err code=bad-request"* ]]
+	# Heirs of another kind.
+	run ps-server -s ps0.sock --id ps0 --take-over --dense 400000 --incarnation 2
+	[ "$status" -eq 75 ]
+	run ps-server -s ps0.sock --id ps0 --take-over --dense 4
+	[ "$status" -eq 78 ]
+	run ps-server -s ps0.sock --id ps0 --take-over --dense 400000 --optimizer sgd
+	[ "$status" -eq 78 ]
+	run ps-server -s ps0.sock --id ps0 --take-over --dense 400000 --sync asp
+	[ "$status" -eq 78 ]
+	run ps-server -s nobody.sock --id ps0 --take-over --dense 400000
+	[ "$status" -eq 69 ]
+	kill -0 "$old"
+	ask ps0.sock members | grep -q 'worker=w0 .*state=active'
+	tell a "leave worker=w0 generation=1 $ME\n"
+	answered a '^ok$'
+	# The old one dies before it has heard `taken`.
+	kill -STOP "$old"
+	local before
+	before=$(grep -c "@\?ps0.sock$" /proc/net/unix)
+	start heir ps-server -s ps0.sock --id ps0 --take-over --dense 400000
+	local heir=$PID
+	wait_for '[ "$(grep -c "@\?ps0.sock$" /proc/net/unix)" -gt '"$before"' ]'
+	kill -9 "$old"
+	ends "$heir" 69
 }
