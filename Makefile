@@ -54,7 +54,7 @@ ROOMS_auc         = wire base
 ROOMS_straggle    = straggle run wire base
 
 # A program whose subcommands are files of their own: cmd/NAME/*.c besides cmd/NAME.c.
-MORE_trainctl = trainctl/ask trainctl/run trainctl/solve
+MORE_trainctl = trainctl/ask trainctl/report trainctl/run trainctl/solve trainctl/top
 MORE_straggle = straggle/files straggle/guard straggle/nodes straggle/processes
 
 LIBS_shardd      = -levent -lxxhash -lm

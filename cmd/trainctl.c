@@ -18,6 +18,10 @@ static const struct {
 	{"status", trainctl_status, "the nodes of a running job and how far it is"},
 	{"stop", trainctl_stop, "checkpoint, then stop; `run` goes on from there"},
 	{"checkpoint", trainctl_checkpoint, "make a checkpoint now and say where"},
+	{"kill-restart", trainctl_kill_restart, "restart one live node; a server hands over"},
+	{"apply", trainctl_apply, "actions on stdin, for all workers in the same iteration"},
+	{"top", trainctl_top, "a table of the nodes, again and again"},
+	{"report", trainctl_report, "what was decided, what was restarted, where the time went"},
 	{"solve", trainctl_solve, "a solution as a filter: snapshot on stdin, actions on stdout"},
 	{"replay", trainctl_replay, "a solution over the snapshots of a job's log"},
 };
@@ -55,8 +59,8 @@ static void usage(FILE *out)
 	fprintf(out, "usage: " PROGRAM " COMMAND [OPTION]... [ARGUMENT]...\n"
 		     "Starts, minds and finishes a training job.\n\n");
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-		fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].help);
-	fprintf(out, "  %-12s %s\n  %-12s %s\n\n" PROGRAM " COMMAND --help shows its options.\n",
+		fprintf(out, "  %-13s %s\n", commands[i].name, commands[i].help);
+	fprintf(out, "  %-13s %s\n  %-13s %s\n\n" PROGRAM " COMMAND --help shows its options.\n",
 		"--help", "this text", "--version", "name and version");
 }
 

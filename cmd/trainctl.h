@@ -11,10 +11,16 @@ int trainctl_run(int argc, char **argv);
 int trainctl_status(int argc, char **argv);
 int trainctl_stop(int argc, char **argv);
 int trainctl_checkpoint(int argc, char **argv);
+int trainctl_kill_restart(int argc, char **argv);
+int trainctl_apply(int argc, char **argv);
+int trainctl_top(int argc, char **argv);
+int trainctl_report(int argc, char **argv);
 int trainctl_solve(int argc, char **argv);
 int trainctl_replay(int argc, char **argv);
 
 void trainctl_environment(struct place_environment *env);
+/* Where the job's trainctl answers; socket holds PLACE_MAX bytes. */
+int trainctl_socket(const char *job, const char *run_dir, char *socket, struct error *err);
 
 /* option_parse() with the one operand before, between or behind the options ("trainctl run JOB
  * --fresh"); *operand is NULL when there is none. what names it in errors ("job file"); NULL: the

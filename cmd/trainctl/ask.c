@@ -1,4 +1,5 @@
-/* trainctl status, stop, checkpoint: one question each to a job that runs, on its trainctl.sock. */
+/* trainctl status, stop, checkpoint, kill-restart, apply: one question each to a job that runs, on
+ * its trainctl.sock. */
 #include "cmd/cmd.h"
 #include "cmd/trainctl.h"
 #include "run/deadline.h"
@@ -10,8 +11,12 @@
 #define CONNECT_SECONDS 0.0 /* it is there or it is not */
 #define STATUS_SECONDS 10.0
 
+#define STDIN_MAX (4u << 20)
+
 struct question {
 	const char *name, *about, *verb;
+	const char *operand; /* what it names; NULL: none */
+	int reads_stdin;     /* the request's payload */
 	double answer_seconds;
 	void (*data)(const struct record *r, void *arg);
 };
@@ -67,79 +72,181 @@ static void show_records(const struct record *r, void *arg)
 		fputs(line, stdout);
 }
 
-static int converse(const char *socket, const struct question *q, struct error *err)
+static int converse(const char *socket, const struct question *q, const char *line, size_t len,
+		    const char *payload, size_t bytes, struct error *err)
 {
 	struct call *c;
-	char line[64];
-	static struct record closing;
-	struct record_out o;
+	static struct record r;
 	if (call_open(&c, socket, CONNECT_SECONDS, q->answer_seconds, err) != 0)
 		return -1;
-	record_begin(&o, line, sizeof line, q->verb);
-	size_t len = record_end(&o, NULL);
-	int result = call_request(c, line, len, &closing, q->data, NULL, err);
+	int result = call_send(c, line, len, payload, bytes, err);
+	while (result == 0 && (result = call_receive(c, &r, err)) == 0) {
+		if (record_is(&r, "ok") || record_is(&r, "err"))
+			break;
+		q->data(&r, NULL);
+	}
 	call_close(c);
-	if (result == CALL_ERR)
-		return error_set(err, ERROR_NEGATIVE, socket, "%s: %s", value(&closing, "code"),
-				 closing.text ? closing.text : "refused");
-	if (result == CALL_OK && closing.count > 0)
-		show_records(&closing, NULL);
-	return result;
+	if (result != 0)
+		return -1;
+	if (record_is(&r, "err"))
+		return error_set(err, ERROR_NEGATIVE, socket, "%s: %s", value(&r, "code"),
+				 r.text ? r.text : "refused");
+	if (r.count > 0)
+		show_records(&r, NULL);
+	return 0;
+}
+
+/* The request's line; id and force where the command has them. */
+static size_t request_line(const struct question *q, const char *id, int force, size_t bytes,
+			   char *line)
+{
+	struct record_out o;
+	record_begin(&o, line, RECORD_LINE_MAX, q->verb);
+	if (id)
+		record_add(&o, "id", id);
+	if (force)
+		record_add(&o, "force", "1");
+	if (q->reads_stdin)
+		record_add_u64(&o, "bytes", bytes);
+	return record_end(&o, NULL);
+}
+
+static int read_stdin(char **text, size_t *bytes, struct error *err)
+{
+	size_t room = 0;
+	*text = NULL;
+	for (*bytes = 0;; ) {
+		if (room - *bytes < 4096) {
+			room = room ? 2 * room : 65536;
+			char *more = room <= STDIN_MAX ? realloc(*text, room) : NULL;
+			if (!more)
+				return error_set(err, ERROR_DATA, "stdin", "more than %u bytes",
+						 STDIN_MAX / 2);
+			*text = more;
+		}
+		ssize_t n = read(STDIN_FILENO, *text + *bytes, room - *bytes);
+		if (n < 0)
+			return error_errno(err, ERROR_IO, "stdin", "can't be read");
+		if (n == 0)
+			return 0;
+		*bytes += (size_t)n;
+	}
+}
+
+int trainctl_socket(const char *job, const char *run_dir, char *socket, struct error *err)
+{
+	struct place place;
+	struct place_environment env;
+	trainctl_environment(&env);
+	if (place_resolve(&place, job, run_dir, "/", &env, err) != 0)
+		return -1;
+	place_run(&place, "trainctl.sock", socket);
+	return 0;
 }
 
 static int ask(const struct question *q, int argc, char **argv)
 {
-	const char *job = NULL, *run_dir = NULL;
-	char name[64], socket[PLACE_MAX];
-	const struct option_row rows[] = {{.name = "job",
-					   .letter = 'j',
-					   .kind = OPTION_ID,
-					   .target = &job,
-					   .arg = "NAME",
-					   .help = "the job, in its usual place"},
-					  {.name = "run-dir",
-					   .letter = 'd',
-					   .kind = OPTION_TEXT,
-					   .target = &run_dir,
-					   .arg = "DIR",
-					   .help = "the job's run directory"},
-					  {0}};
+	const char *job = NULL, *run_dir = NULL, *id;
+	char name[64], usage[64], socket[PLACE_MAX], line[RECORD_LINE_MAX], *text = NULL;
+	size_t bytes = 0;
+	int force = 0;
+	const struct option_row rows[] = {
+		{.name = "job",
+		 .letter = 'j',
+		 .kind = OPTION_ID,
+		 .target = &job,
+		 .arg = "NAME",
+		 .help = "the job, in its usual place"},
+		{.name = "run-dir",
+		 .letter = 'd',
+		 .kind = OPTION_TEXT,
+		 .target = &run_dir,
+		 .arg = "DIR",
+		 .help = "the job's run directory"},
+		{.name = q->operand ? "force" : NULL,
+		 .kind = OPTION_FLAG,
+		 .target = &force,
+		 .help = "whatever HEAVY_WINDOW, HEAVY_COOLDOWN and HEAVY_LIMIT say"},
+		{0}};
 	snprintf(name, sizeof name, PROGRAM " %s", q->name);
-	struct option_table table = {name, "-j NAME | --run-dir DIR", q->about, rows, NULL};
-	struct place place;
-	struct place_environment env;
+	snprintf(usage, sizeof usage, "%s-j NAME | --run-dir DIR%s", q->operand ? "ID " : "",
+		 q->reads_stdin ? " < actions" : "");
+	struct option_table table = {name, usage, q->about, rows, NULL};
 	struct error err;
-	const char *none;
-	int shown = trainctl_parse(&table, argc, argv, NULL, &none, &err);
+	int shown = trainctl_parse(&table, argc, argv, q->operand, &id, &err);
 	if (shown == OPTION_SHOWN)
 		return 0;
-	trainctl_environment(&env);
-	if (shown != OPTION_GO || place_resolve(&place, job, run_dir, "/", &env, &err) != 0)
+	if (shown == OPTION_GO && q->operand && !id)
+		shown = error_set(&err, ERROR_USAGE, NULL, "%s: which node?", q->name);
+	if (shown != OPTION_GO || trainctl_socket(job, run_dir, socket, &err) != 0 ||
+	    (q->reads_stdin && read_stdin(&text, &bytes, &err) != 0)) {
+		free(text);
 		return cmd_fail(PROGRAM, &err);
-	place_run(&place, "trainctl.sock", socket);
-	return converse(socket, q, &err) == 0 ? 0 : cmd_fail(PROGRAM, &err);
+	}
+	size_t len = request_line(q, id, force, bytes, line);
+	int result = converse(socket, q, line, len, text, bytes, &err);
+	free(text);
+	return result == 0 ? 0 : cmd_fail(PROGRAM, &err);
 }
 
 int trainctl_status(int argc, char **argv)
 {
-	const struct question q = {"status", "Shows the nodes of a running job and how far it is.",
-				   "status", STATUS_SECONDS,
-				   isatty(STDOUT_FILENO) ? show_columns : show_records};
+	const struct question q = {.name = "status",
+				   .about = "Shows the nodes of a running job and how far it is.",
+				   .verb = "status",
+				   .answer_seconds = STATUS_SECONDS,
+				   .data = isatty(STDOUT_FILENO) ? show_columns : show_records};
 	return ask(&q, argc, argv);
 }
 
 int trainctl_stop(int argc, char **argv)
 {
 	const struct question q = {
-		"stop", "Makes a checkpoint and stops the job; waits for it.", "stop",
-		deadline_seconds(DEADLINE_CUT) + 4 * deadline_seconds(DEADLINE_STOP), show_records};
+		.name = "stop",
+		.about = "Makes a checkpoint and stops the job; waits for it.",
+		.verb = "stop",
+		.answer_seconds =
+			deadline_seconds(DEADLINE_CUT) + 4 * deadline_seconds(DEADLINE_STOP),
+		.data = show_records};
 	return ask(&q, argc, argv);
 }
 
 int trainctl_checkpoint(int argc, char **argv)
 {
 	const struct question q = {
-		"checkpoint", "Makes a checkpoint now and says where.", "checkpoint",
-		deadline_seconds(DEADLINE_CUT) + deadline_seconds(DEADLINE_ANSWER), show_records};
+		.name = "checkpoint",
+		.about = "Makes a checkpoint now and says where.",
+		.verb = "checkpoint",
+		.answer_seconds =
+			deadline_seconds(DEADLINE_CUT) + deadline_seconds(DEADLINE_ANSWER),
+		.data = show_records};
+	return ask(&q, argc, argv);
+}
+
+int trainctl_kill_restart(int argc, char **argv)
+{
+	const struct question q = {
+		.name = "kill-restart",
+		.about = "Restarts a live worker, or a live server without a rollback; waits "
+			 "until it is there again.",
+		.verb = "kill-restart",
+		.operand = "node",
+		.answer_seconds =
+			deadline_seconds(DEADLINE_CUT) + deadline_seconds(DEADLINE_HANDOVER),
+		.data = show_records};
+	return ask(&q, argc, argv);
+}
+
+int trainctl_apply(int argc, char **argv)
+{
+	const struct question q = {
+		.name = "apply",
+		.about = "Gives the action lines on stdin to a running job, all of them or none, "
+			 "and says from which iteration on they hold.",
+		.verb = "apply",
+		.reads_stdin = 1,
+		.answer_seconds =
+			deadline_seconds(DEADLINE_ACT) + deadline_seconds(DEADLINE_ANSWER),
+		.data = show_records};
 	return ask(&q, argc, argv);
 }

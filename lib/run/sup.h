@@ -273,6 +273,8 @@ void sup_heir_kill(struct sup_node *n);
 /* Restart of a live worker or server by intention. The reason it is refused, as a word, or NULL:
  * it is under way. */
 const char *sup_restart(struct sup_node *n, int force, const char *reason);
+/* Such a word in a sentence, for people. */
+const char *sup_restart_why(const char *word);
 void sup_restart_ready(struct sup_node *n); /* it is there (again) */
 void sup_restart_failed(struct sup_node *n, const char *why);
 /* Mean seconds; NAN: not known yet. */

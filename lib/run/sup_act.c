@@ -95,17 +95,22 @@ static const char *id_of(const struct action *a)
 }
 
 static void log_refused(struct supervisor *s, const struct action *a, size_t line,
-			const char *reason)
+			const char *reason, struct request *rq)
 {
 	char text[RECORD_LINE_MAX];
 	struct record_out o;
-	record_begin(&o, text, sizeof text, "refused");
-	record_add(&o, "kind", action_kind_name(a->kind));
-	record_add(&o, "id", id_of(a));
-	record_add(&o, "reason", reason);
-	if (line > 0)
-		record_add_u64(&o, "line", line);
-	sup_log(s, &o);
+	for (int to_log = 0; to_log < 2; to_log++) {
+		record_begin(&o, text, sizeof text, "refused");
+		record_add(&o, "kind", action_kind_name(a->kind));
+		record_add(&o, "id", id_of(a));
+		record_add(&o, "reason", reason);
+		if (line > 0)
+			record_add_u64(&o, "line", line);
+		if (to_log)
+			sup_log(s, &o);
+		else if (rq)
+			request_put_record(rq, &o);
+	}
 }
 
 /* What can't be meant, as a word; NULL: fine. A worker that is not up right now may well be told its
@@ -136,7 +141,8 @@ static const char *nonsense(struct supervisor *s, const struct action *a)
 	return NULL;
 }
 
-static int check(struct supervisor *s, const struct sup_actions *list, struct error *err)
+static int check(struct supervisor *s, const struct sup_actions *list, struct request *rq,
+		 struct error *err)
 {
 	for (size_t i = 0; i < list->count; i++) {
 		const struct action *a = &list->item[i];
@@ -144,7 +150,7 @@ static int check(struct supervisor *s, const struct sup_actions *list, struct er
 		char line[48] = "";
 		if (!why)
 			continue;
-		log_refused(s, a, list->line[i], why);
+		log_refused(s, a, list->line[i], why, rq);
 		if (list->line[i] > 0)
 			snprintf(line, sizeof line, "line %zu: ", list->line[i]);
 		return error_set(err, ERROR_DATA, NULL, "%s%s %s: %s", line,
@@ -398,16 +404,19 @@ static void describe(const struct action *a, char *out, size_t max)
 	}
 }
 
-/* Into the log, and what people see of it. */
-static void note(struct supervisor *s, const struct action *a)
+static void log_action(struct supervisor *s, const struct action *a)
 {
-	char line[RECORD_LINE_MAX], what[64];
-	struct sup_node *n = id_of(a)[0] ? sup_node_find(s, a->id) : NULL;
+	char line[RECORD_LINE_MAX];
 	size_t len = action_format(a, line, sizeof line);
 	if (write(s->log_fd, line, len) < 0)
 		(void)0; /* the log is for people: sup_log says so */
-	if (a->kind == ACTION_NONE)
-		return;
+}
+
+/* What status shows of it. */
+static void note(struct supervisor *s, const struct action *a)
+{
+	char what[64];
+	struct sup_node *n = id_of(a)[0] ? sup_node_find(s, a->id) : NULL;
 	describe(a, what, sizeof what);
 	snprintf(s->last_decision, sizeof s->last_decision, "%s%s%s%s%s", n ? n->id : "",
 		 n ? " " : "", what, a->reason[0] ? ": " : "", a->reason);
@@ -428,7 +437,7 @@ static void log_by_hand(struct supervisor *s, size_t count)
 }
 
 /* Restarts; the number that were refused. */
-static size_t restart(struct supervisor *s, const struct sup_actions *list)
+static size_t restart(struct supervisor *s, const struct sup_actions *list, struct request *rq)
 {
 	size_t refused = 0;
 	for (size_t i = 0; i < list->count; i++) {
@@ -437,7 +446,9 @@ static size_t restart(struct supervisor *s, const struct sup_actions *list)
 			continue;
 		const char *why = sup_restart(sup_node_find(s, a->id), 0, a->reason);
 		if (why)
-			log_refused(s, a, list->line[i], why);
+			log_refused(s, a, list->line[i], why, rq);
+		else
+			note(s, a);
 		refused += why != NULL;
 	}
 	return refused;
@@ -447,7 +458,7 @@ int sup_actions_carry(struct supervisor *s, const struct sup_actions *list, cons
 		      struct request *rq, struct error *err)
 {
 	size_t count;
-	if (check(s, list, err) != 0)
+	if (check(s, list, rq, err) != 0)
 		return -1;
 	char *text = lead_lines(list, &count, err);
 	if (!text)
@@ -455,8 +466,11 @@ int sup_actions_carry(struct supervisor *s, const struct sup_actions *list, cons
 	warn_of_sum(s, list);
 	if (rq)
 		log_by_hand(s, list->count);
-	for (size_t i = 0; i < list->count; i++)
-		note(s, &list->item[i]);
+	for (size_t i = 0; i < list->count; i++) {
+		log_action(s, &list->item[i]);
+		if (list->item[i].kind != ACTION_NONE && list->item[i].kind != ACTION_KILL_RESTART)
+			note(s, &list->item[i]);
+	}
 	/* First those of the lead: a restarted worker joins with the new sizes. */
 	struct sup_act *act = NULL;
 	if (count > 0 && !(act = queue(s, text, count, who)))
@@ -465,7 +479,7 @@ int sup_actions_carry(struct supervisor *s, const struct sup_actions *list, cons
 		free(text);
 	if (act)
 		send_all(s);
-	size_t refused = restart(s, list);
+	size_t refused = restart(s, list, rq);
 	if (rq && act) {
 		act->rq = rq;
 		act->count = list->count - refused;

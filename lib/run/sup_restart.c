@@ -10,6 +10,7 @@
 #include "base/clock.h"
 
 #include <math.h>
+#include <string.h>
 
 static double last_of_any(const struct supervisor *s)
 {
@@ -35,6 +36,21 @@ static const char *refusal(const struct sup_node *n, int force)
 				    .cooldown = s->job->heavy_cooldown,
 				    .limit = s->job->heavy_limit};
 	return heavy_word(heavy_check(&rules, &n->heavy, last_of_any(s), clock_epoch()));
+}
+
+const char *sup_restart_why(const char *word)
+{
+	static const char *const text[][2] = {
+		{"role", "only workers and servers are"},
+		{"not-up", "it is not up, or the job is not running"},
+		{"under-way", "it is being restarted already"},
+		{"limit", "HEAVY_LIMIT times are over"},
+		{"window", "it was, less than HEAVY_WINDOW ago"},
+		{"cool-down", "another node was, less than HEAVY_COOLDOWN ago"}};
+	for (size_t i = 0; i < sizeof text / sizeof *text; i++)
+		if (strcmp(text[i][0], word) == 0)
+			return text[i][1];
+	return word;
 }
 
 const char *sup_restart(struct sup_node *n, int force, const char *reason)

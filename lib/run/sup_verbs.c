@@ -136,6 +136,9 @@ static void put_job(struct supervisor *s, struct request *rq)
 	record_add_u64(&o, "restarts", restarts);
 	record_add(&o, "checkpoint", s->latest);
 	record_add_seconds(&o, "up", clock_mono() - s->started);
+	record_add(&o, "decision", s->last_decision);
+	record_add_seconds(&o, "decision-age",
+			   s->last_decision_at > 0 ? clock_mono() - s->last_decision_at : NAN);
 	record_add(&o, "run-dir", s->place.run);
 	record_add(&o, "state-dir", s->place.state);
 	request_put_record(rq, &o);
@@ -173,6 +176,9 @@ static void put_node(struct supervisor *s, struct sup_node *n, struct request *r
 	record_add_seconds(&o, "time", m ? m->mean_short : NAN);
 	record_add_real(&o, "speed", m ? m->speed_short : NAN);
 	record_add_real(&o, "ratio", m ? m->ratio_short : NAN);
+	record_add_real(&o, "accum", m && m->accum ? (double)m->accum : NAN);
+	record_add(&o, "told", n->told);
+	record_add_seconds(&o, "told-age", n->told[0] ? clock_mono() - n->told_at : NAN);
 	request_put_record(rq, &o);
 }
 
@@ -234,7 +240,8 @@ static void do_kill_restart(struct request *rq, void *owner)
 	}
 	const char *refused = sup_restart(n, (int)force, "asked for");
 	if (refused)
-		request_err(rq, refused, "%s is not restarted: %s", n->id, refused);
+		request_err(rq, refused, "%s is not restarted now: %s", n->id,
+			    sup_restart_why(refused));
 	else
 		sup_wait_in(s, &n->restart_waiters, rq);
 }

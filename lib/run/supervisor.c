@@ -522,6 +522,20 @@ static void release(struct supervisor *s)
 	free(s);
 }
 
+static void log_begin(struct supervisor *s)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "begin");
+	record_add(&o, "job", s->job->name);
+	record_add_u64(&o, "workers", s->job->workers);
+	record_add_u64(&o, "servers", s->job->servers);
+	record_add_u64(&o, "batch", s->job->batch);
+	record_add(&o, "sync", s->job->sync);
+	record_add(&o, "solution", s->job->solution);
+	sup_log(s, &o);
+}
+
 static int begin(struct supervisor *s, struct error *err)
 {
 	if (make_server(s, err) != 0 || make_events(s, err) != 0 || sup_log_open(s, err) != 0 ||
@@ -534,6 +548,7 @@ static int begin(struct supervisor *s, struct error *err)
 	if (running > 0)
 		sup_note(s, "adopt", "%d nodes run already and are adopted", running);
 	s->decide_at = s->cut_at = s->score_at = s->started;
+	log_begin(s);
 	sup_kick(s);
 	return 0;
 }
