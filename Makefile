@@ -138,7 +138,7 @@ ROOMS_unit_stats_window = stats base
 
 # ---- fault tests and benches: check runs their short forms, `make fault` and `make bench` all ----
 FAULTS  = shardd-kill shardd-sync audit-kills job-storm handover
-BENCHES = bs-solve ps-pushpull shardd-redis worker-torch
+BENCHES = bs-solve ps-pushpull shardd-redis worker-torch worker-agent
 
 # ---- check: what runs again under the sanitizers and with clang ----
 CHECK      = pages: $(UNITS:%=unit:%) $(PROGRAMS:%=bats:%) $(FAULTS:%=short:tests/fault/%) \

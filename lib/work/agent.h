@@ -31,7 +31,7 @@ struct agent_options {
 	void *owner;
 };
 
-#define AGENT_BATCH_MAX (1u << 24)
+#define AGENT_BATCH_MAX DEVICE_SIZE_MAX
 
 int agent_new(struct agent **out, const struct agent_options *options, struct error *err);
 void agent_free(struct agent *a); /* NULL is fine */

@@ -69,28 +69,30 @@ static uint64_t samples_that_fit(const struct bench *b, uint64_t before, uint64_
 				: (double)b->batch.count;
 	}
 	most *= DEVICE_MEMORY_PART;
-	return most < 1 ? 1 : most < (double)DRAG_SAMPLES_MAX ? (uint64_t)most : DRAG_SAMPLES_MAX;
+	return most < 1 ? 1 : most < DEVICE_SIZE_MAX ? (uint64_t)most : DEVICE_SIZE_MAX;
 }
 
 /* ---- a step ---- */
 
+/* Keys of the first `size` rows; few rows are used again and again. */
+static size_t count_keys(const struct rows *rows, uint64_t size)
+{
+	return (size_t)(size / rows->count) * rows->offset[rows->count] +
+	       rows->offset[size % rows->count];
+}
+
 static int fill_batch(struct bench *b, uint64_t size, struct error *err)
 {
 	const struct device_options *o = b->options;
-	int audit = model_keys_are_rows(o->spec);
 	const struct rows *rows = &b->rows;
-	batch_start(&b->batch, audit ? 0 : rows->dense_columns, !audit && rows->value != NULL);
-	for (uint64_t i = 0; i < size; i++) { /* few rows are used again and again */
-		size_t from = (size_t)(i % rows->count);
-		size_t keys = audit ? 1 : rows->offset[from + 1] - rows->offset[from];
-		size_t left = (size_t)(size - i);
-		if ((b->batch.count == b->batch.row_room || !b->batch.offset ||
-		     b->batch.offset[b->batch.count] + keys > b->batch.key_room) &&
-		    batch_reserve(&b->batch, left, keys * left, err) < 0)
-			return -1;
-		batch_add_sample(&b->batch, rows, from, audit);
-	}
+	int audit = model_keys_are_rows(o->spec);
 	uint64_t key_count = audit ? o->spec->samples : (uint64_t)1 << o->spec->hash_bits;
+	batch_start(&b->batch, audit ? 0 : rows->dense_columns, !audit && rows->value != NULL);
+	if (batch_reserve(&b->batch, (size_t)size, audit ? (size_t)size : count_keys(rows, size),
+			  err) < 0)
+		return -1;
+	for (uint64_t i = 0; i < size; i++)
+		batch_add_sample(&b->batch, rows, (size_t)(i % rows->count), audit);
 	return batch_finish(&b->batch, 1, key_count, err);
 }
 

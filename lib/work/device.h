@@ -13,6 +13,7 @@
 #include "work/profile.h"
 
 #define DEVICE_TYPE_MAX 65     /* bytes with the NUL */
+#define DEVICE_SIZE_MAX (1u << 24) /* samples: nobody is told to make a larger batch */
 #define DEVICE_MEMORY_PART 0.95 /* of the memory is used at most (LB-BSP 4.2) */
 
 struct device_options {

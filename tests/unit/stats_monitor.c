@@ -262,7 +262,7 @@ static void history_is_the_last_reports(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 200; i++) {
-		char line[120];
+		char line[160];
 		snprintf(line, sizeof line,
 			 "bpt role=worker id=w0 iter=%d time=0.5 size=3 at=%d wait=0.25 "
 			 "accum=2 count=5 own-cpu=1.5 throttled=0.1",

@@ -1,0 +1,81 @@
+/* worker-agent: what a report costs the worker that sends it, in microseconds. */
+#include "base/clock.h"
+#include "work/agent.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+static void print(const char *what, double *us, size_t count)
+{
+	qsort(us, count, sizeof *us, compare);
+	printf("%s-us=%.2f %s-p99-us=%.2f ", what, us[count / 2], what, us[count * 99 / 100]);
+}
+
+static void fail(const struct error *err)
+{
+	fprintf(stderr, "worker-agent: %s: %s\n", err->place, err->text);
+	exit(1);
+}
+
+static void measure_load(double *us, size_t rounds)
+{
+	struct load *load;
+	struct load_values v;
+	struct error err;
+	if (load_new(&load, "", &err) < 0)
+		fail(&err);
+	for (size_t i = 0; i < rounds; i++) {
+		double began = clock_mono(); /* every look is told that the last was long ago */
+		load_look(load, (double)i, &v);
+		us[i] = (clock_mono() - began) * 1e6;
+	}
+	print("load", us, rounds);
+	load_free(load);
+}
+
+/* Reports as fast as they can be made, so that the load is looked at in few of them only. */
+static void measure_reports(const char *monitor, double *us, size_t rounds)
+{
+	struct spent spent = {0};
+	struct agent_options options = {.worker = "w0",
+					.monitor = monitor,
+					.load_root = "",
+					.batch = 1,
+					.report_every = 1,
+					.report_seconds = 1000,
+					.spent = &spent};
+	struct tally_batch b = {0.1, 0.05, 0.01, 0.02, 64};
+	struct agent *agent;
+	struct error err;
+	if (agent_new(&agent, &options, &err) < 0)
+		fail(&err);
+	for (size_t i = 0; i < rounds; i++) {
+		double began = clock_mono();
+		agent_batch(agent, i, &b);
+		us[i] = (clock_mono() - began) * 1e6;
+	}
+	print("report", us, rounds);
+	agent_free(agent);
+}
+
+int main(int argc, char **argv)
+{
+	size_t rounds = argc > 2 ? strtoul(argv[2], NULL, 10) : 1000;
+	double *us = malloc(rounds * sizeof *us);
+	if (!us || argc < 2)
+		return 64;
+	if (strcmp(argv[1], "load") == 0)
+		measure_load(us, rounds);
+	else
+		measure_reports(argv[1], us, rounds);
+	printf("\n");
+	free(us);
+	return 0;
+}
