@@ -23,7 +23,7 @@ SRC_shard = ask commit files follow hand journal lines loader order piece queue 
 SRC_stats = monitor node recordlog report window \
 	    predict predict_walk predict_last predict_arima predict_net predict_rnn predict_lstm predict_narx predict_auto \
 	    predict_group
-SRC_solve = accum batch fit idset rule_antdt_dd rule_antdt_nd rule_pace rule_pace_model rule_parts rule_simple rules snapshot solution sums
+SRC_solve = accum batch fit idset rule_antdt_dd rule_antdt_nd rule_pace rule_pace_model rule_parts rule_simple rules snapshot solution step sums
 SRC_straggle = schedule pattern trace
 SRC_ckpt  = layout block part_write part_read manifest ckpt list export rowmap
 SRC_model = model spec logistic lr pool fold first wdl audit
@@ -55,6 +55,7 @@ ROOMS_straggle    = straggle run wire base
 
 # A program whose subcommands are files of their own: cmd/NAME/*.c besides cmd/NAME.c.
 MORE_trainctl = trainctl/ask trainctl/report trainctl/run trainctl/solve trainctl/top
+MORE_bs-solve = bs-solve/plan bs-solve/step
 MORE_straggle = straggle/files straggle/guard straggle/nodes straggle/processes
 
 LIBS_shardd      = -levent -lxxhash -lm
@@ -72,7 +73,7 @@ LIBS_auc         = -lm
 LIBS_straggle    = -lm
 
 # ---- unit tests: tests/unit/NAME.c, with the rooms it links ----
-UNITS = base_fs base_number base_option wire_record wire_server wire_peer solve_batch solve_accum shard_queue shard_journal solve_solution stats_monitor stats_window data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export data_index data_schema run_job run_policy data_dataset run_parent gate_random gate_events opt_steps ps_store ps_stage gate_rows model_gradient model_spec work_batch work_feed work_load work_profile wire_drag straggle_schedule
+UNITS = base_fs base_number base_option wire_record wire_server wire_peer solve_batch solve_accum solve_step shard_queue shard_journal solve_solution stats_monitor stats_window data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export data_index data_schema run_job run_policy data_dataset run_parent gate_random gate_events opt_steps ps_store ps_stage gate_rows model_gradient model_spec work_batch work_feed work_load work_profile wire_drag straggle_schedule
 ROOMS_unit_model_gradient = model ckpt wire base
 LIBS_unit_model_gradient  = -lopenblas
 ROOMS_unit_model_spec     = model ckpt wire base
@@ -130,6 +131,7 @@ ROOMS_unit_wire_server = wire base
 LIBS_unit_wire_server = -levent
 ROOMS_unit_solve_batch = solve base
 ROOMS_unit_solve_accum = solve base
+ROOMS_unit_solve_step = solve base
 ROOMS_unit_solve_solution = solve stats wire base
 LIBS_unit_solve_solution = -levent
 ROOMS_unit_stats_monitor = stats wire base

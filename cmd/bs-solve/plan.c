@@ -1,0 +1,199 @@
+/* plan: the methods that read all workers first and cut the global batch once. */
+#include "cmd/bs-solve.h"
+
+#include "cmd/cmd.h"
+#include "cmd/filter.h"
+#include "solve/accum.h"
+#include "solve/batch.h"
+#include "solve/idset.h"
+#include "wire/record.h"
+
+#include <unistd.h>
+
+struct workers {
+	int accumulate;          /* which of the two is used; the other stays NULL */
+	struct batch_worker *row;
+	struct accum_type *type;
+	size_t count, room;
+	struct idset ids; /* by row */
+};
+
+static int parse_worker(struct accum_type *t, const struct record *r, struct error *err)
+{
+	double mem = 0;
+	*t = (struct accum_type){
+		.min = 1, .max = BATCH_SIZE_MAX, .cmin = 1, .cmax = 1, .count = 1};
+	if (record_real(r, "speed", 1e-9, 1e18, &t->speed, err) != 0 ||
+	    record_real_opt(r, "fixed", 0, 1e9, &t->fixed, err) != 0 ||
+	    record_u64_opt(r, "min", 0, BATCH_SIZE_MAX, &t->min, err) != 0 ||
+	    record_u64_opt(r, "max", 0, BATCH_SIZE_MAX, &t->max, err) != 0 ||
+	    record_u64_opt(r, "count", 1, BATCH_COUNT_MAX, &t->count, err) != 0 ||
+	    record_u64_opt(r, "cmin", 1, ACCUM_STEPS_MAX, &t->cmin, err) != 0 ||
+	    record_u64_opt(r, "cmax", 1, ACCUM_STEPS_MAX, &t->cmax, err) != 0 ||
+	    record_real_opt(r, "mem", 0, 1, &mem, err) != 0)
+		return -1;
+	if (t->min > t->max)
+		return error_set(err, ERROR_DATA, NULL, "min=%llu is above max=%llu",
+				 (unsigned long long)t->min, (unsigned long long)t->max);
+	/* A cmin alone moves the other bound, too. */
+	if (!record_get(r, "cmax") && t->cmax < t->cmin)
+		t->cmax = t->cmin;
+	if (t->cmin > t->cmax)
+		return error_set(err, ERROR_DATA, NULL, "cmin=%llu is above cmax=%llu",
+				 (unsigned long long)t->cmin, (unsigned long long)t->cmax);
+	return 0;
+}
+
+static int make_room(struct workers *all, struct error *err)
+{
+	size_t room = all->room ? all->room * 2 : 256;
+	void *more = all->accumulate ? reallocarray(all->type, room, sizeof *all->type)
+				     : reallocarray(all->row, room, sizeof *all->row);
+	if (!more)
+		return error_set(err, ERROR_OS, NULL, "no memory for %zu workers", room);
+	if (all->accumulate)
+		all->type = more;
+	else
+		all->row = more;
+	all->room = room;
+	return 0;
+}
+
+static int keep_worker(struct workers *all, const struct accum_type *t, struct error *err)
+{
+	if (all->accumulate) {
+		all->type[all->count] = *t;
+		return 0;
+	}
+	if (t->cmin > 1)
+		return error_set(err, ERROR_DATA, NULL,
+				 "cmin=%llu: only the method accum accumulates",
+				 (unsigned long long)t->cmin);
+	all->row[all->count] = (struct batch_worker){.speed = t->speed,
+						     .fixed = t->fixed,
+						     .min = t->min,
+						     .max = t->max,
+						     .count = t->count};
+	return 0;
+}
+
+static int add_worker(struct workers *all, const struct record *r, struct error *err)
+{
+	const char *id;
+	struct accum_type t;
+	if (all->count == all->room && make_room(all, err) != 0)
+		return -1;
+	if (record_id(r, "id", &id, err) != 0 || parse_worker(&t, r, err) != 0 ||
+	    keep_worker(all, &t, err) != 0)
+		return -1;
+	int added = idset_add(&all->ids, id, err);
+	if (added == 0)
+		return error_set(err, ERROR_DATA, NULL, "worker id=%s stands twice", id);
+	all->count += added > 0;
+	return added > 0 ? 0 : -1;
+}
+
+static int read_workers(struct workers *all, int strict, struct error *err)
+{
+	static struct record r;
+	struct filter_unknown unknown = {.program = PROGRAM, .strict = strict};
+	struct record_reader *in = record_reader_new(STDIN_FILENO, "stdin");
+	if (!in)
+		return error_set(err, ERROR_OS, NULL, "no memory");
+	int got, result = 0;
+	while (result == 0 && (got = record_read(in, &r, err)) != RECORD_END) {
+		if (got < 0)
+			result = -1;
+		else if (got == RECORD_BLANK)
+			continue;
+		else if (!record_is(&r, "worker"))
+			result = filter_unknown(&unknown, &r, record_reader_place(in), err);
+		else if (add_worker(all, &r, err) != 0)
+			result = error_wrap(err, record_reader_place(in));
+	}
+	record_reader_free(in);
+	if (result == 0 && all->count == 0)
+		return error_set(err, ERROR_DATA, "stdin", "no worker");
+	return result;
+}
+
+static int solve(struct workers *all, const char *method, uint64_t global, struct error *err)
+{
+	if (strcmp(method, "share") == 0) {
+		if (batch_share(all->row, all->count, global, err) != 0)
+			return error_wrap(err, "stdin");
+		return 0;
+	}
+	if (all->accumulate) {
+		if (accum_solve(all->type, all->count, global, err) != 0)
+			return error_wrap(err, "stdin");
+		return 0;
+	}
+	size_t broken;
+	if (batch_even(all->row, all->count, global, &broken, err) == 0)
+		return 0;
+	if (broken < all->count) {
+		char place[128];
+		snprintf(place, sizeof place, "worker id=%s", idset_get(&all->ids, broken));
+		error_wrap(err, place);
+	}
+	return error_wrap(err, "stdin");
+}
+
+static void print_batch(const char *id, uint64_t size, uint64_t larger, uint64_t accum, double time)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "batch");
+	record_add(&o, "id", id);
+	record_add_u64(&o, "size", size);
+	if (larger)
+		record_add_u64(&o, "larger", larger);
+	record_add_u64(&o, "accum", accum);
+	record_add_brief(&o, "time", time);
+	fwrite(line, 1, record_end(&o, NULL), stdout);
+}
+
+static void print_plan(const struct workers *all, const char *method, uint64_t global)
+{
+	static char buffer[1 << 18];
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	double longest = 0;
+	uint64_t steps = 0;
+	setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
+	for (size_t i = 0; i < all->count; i++) {
+		const char *id = idset_get(&all->ids, i);
+		double time = all->accumulate ? accum_time(&all->type[i]) : batch_time(&all->row[i]);
+		longest = time > longest ? time : longest;
+		if (all->accumulate) {
+			const struct accum_type *t = &all->type[i];
+			print_batch(id, t->size, 0, t->accum, time);
+			steps += t->count * t->accum;
+		} else {
+			print_batch(id, all->row[i].size, all->row[i].larger, 1, time);
+		}
+	}
+	record_begin(&o, line, sizeof line, "plan");
+	record_add_brief(&o, "time", longest);
+	record_add_u64(&o, "total", global);
+	record_add(&o, "method", method);
+	if (all->accumulate)
+		record_add_u64(&o, "steps", steps);
+	fwrite(line, 1, record_end(&o, NULL), stdout);
+}
+
+int bs_solve_plan(const char *method, uint64_t global, int strict)
+{
+	struct error err = {0};
+	struct workers all = {.accumulate = strcmp(method, "accum") == 0};
+	int status = 0;
+	if (read_workers(&all, strict, &err) != 0 || solve(&all, method, global, &err) != 0)
+		status = cmd_fail(PROGRAM, &err);
+	else
+		print_plan(&all, method, global);
+	idset_clear(&all.ids);
+	free(all.row);
+	free(all.type);
+	return status;
+}
