@@ -73,7 +73,7 @@ LIBS_auc         = -lm
 LIBS_straggle    = -lm
 
 # ---- unit tests: tests/unit/NAME.c, with the rooms it links ----
-UNITS = base_fs base_number base_option wire_record wire_server wire_peer solve_batch solve_accum solve_step shard_queue shard_journal solve_solution stats_monitor stats_window data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export data_index data_schema run_job run_policy data_dataset run_parent gate_random gate_events opt_steps ps_store ps_stage gate_rows model_gradient model_spec work_batch work_feed work_load work_profile wire_drag straggle_schedule
+UNITS = base_fs base_number base_option wire_record wire_server wire_peer solve_batch solve_accum solve_step shard_queue shard_journal solve_solution stats_monitor stats_window data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export data_index data_schema run_job run_policy data_dataset run_parent gate_random gate_events gate_save opt_steps ps_store ps_stage gate_rows model_gradient model_spec work_batch work_feed work_load work_profile wire_drag straggle_schedule
 ROOMS_unit_model_gradient = model ckpt wire base
 LIBS_unit_model_gradient  = -lopenblas
 ROOMS_unit_model_spec     = model ckpt wire base
@@ -92,6 +92,7 @@ LIBS_unit_ps_store  = -levent -lz -lxxhash -ljansson
 ROOMS_unit_ps_stage = ps opt ckpt wire base
 LIBS_unit_ps_stage  = -levent -lz -lxxhash -ljansson
 ROOMS_unit_gate_rows = gate
+ROOMS_unit_gate_save = gate wire base
 ROOMS_unit_gate_events = gate wire base
 LIBS_unit_gate_events  = -levent
 ROOMS_unit_gate_random = gate wire base
