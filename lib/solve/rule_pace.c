@@ -43,7 +43,9 @@
 #define LEFT_OUT_MIN 1.05 /* its delay over the iteration of the others */
 #define LEFT_OUT_PART 4   /* at most every fourth worker */
 #define SPIKE_PART 0.7    /* of what iterations are late by, one backup worker saves about that */
+#define SPIKE_MARGIN 2.0  /* savings over costs of a backup worker against spikes */
 #define STEADY 0.1        /* averages of both windows differ by less */
+#define SLOW_NOW 1.2      /* over the median */
 
 struct pace {
 	const struct snapshot *s;
@@ -55,6 +57,7 @@ struct pace {
 	unsigned char *out;     /* left out by a backup worker */
 	uint64_t batch, backup; /* samples; in force */
 	size_t outs;
+	int spiky;                             /* a backup worker is there against spikes */
 	double z, z_split;                     /* seconds, workers only */
 	double serving, serving_next;          /* the slowest server and the one behind it */
 	double left;                           /* seconds */
@@ -145,7 +148,8 @@ struct offer {
 
 static double helps(const struct snapshot_node *n)
 {
-	return 1 / (2 + (double)n->restarts);
+	double before = (double)n->restarts + 1;
+	return 1 / (1 + before * before);
 }
 
 static int may_restart(const struct pace *p, const struct snapshot_node *n)
@@ -281,7 +285,7 @@ static void leave_out(struct pace *p)
 		size_t worst = p->workers.count;
 		double delay = 0;
 		for (size_t i = 0; i < p->workers.count; i++) {
-			double own = pace_time(&p->worker[i], 0);
+			double own = pace_time(&p->worker[i], 1);
 			if (!p->out[i] && own > delay) {
 				worst = i;
 				delay = own;
@@ -303,6 +307,28 @@ static void leave_out(struct pace *p)
 	}
 }
 
+/*
+ * A backup worker in force that is there for nobody left out (who has one sample, or is to get it)
+ * is there against spikes: then a single report is no news, and beliefs start anew without it.
+ */
+static int heed_spikes(struct pace *p)
+{
+	uint64_t ones = 0;
+	for (size_t i = 0; i < p->workers.count; i++)
+		ones += p->workers.node[i]->size == 1;
+	p->spiky = p->backup > p->outs && p->backup > ones;
+	if (!p->spiky)
+		return 0;
+	free(p->worker);
+	p->worker = pace_model(&p->workers, p->s, 1, p->v.err);
+	memset(p->out, 0, p->workers.count);
+	p->outs = 0;
+	if (!p->worker)
+		return -1;
+	leave_out(p);
+	return 0;
+}
+
 static int balance(struct pace *p)
 {
 	uint64_t sum = 0;
@@ -317,7 +343,8 @@ static int balance(struct pace *p)
 	int sums = missing || sum == p->batch;
 	double now = p->z + p->serving, after = p->z_split + p->serving;
 	double saves = p->left * (1 - after / now);
-	if (!changes || (sums && p->z_split > p->z * (1 - GAIN_MIN)))
+	double gain = p->spiky ? STEADY : GAIN_MIN;
+	if (!changes || (sums && p->z_split > p->z * (1 - gain)))
 		return 0;
 	if (sums)
 		reason_set(reason,
@@ -334,38 +361,61 @@ static int balance(struct pace *p)
 
 /* ---- backup workers ---- */
 
-/* Seconds by which iterations are late beyond the slowest average; 0 when averages move. */
+/* Seconds of the last report's batch. */
+static double last_time(const struct snapshot_node *n)
+{
+	return n->size && known(n->speed_last) ? (double)n->size / n->speed_last : n->mean_short;
+}
+
+static double per_sample_now(const struct snapshot_node *n)
+{
+	return 1 / (known(n->speed_last) ? n->speed_last : n->speed_short);
+}
+
+/* Seconds by which iterations are late beyond what anybody takes that is slow in the last report
+ * and the short window alike; 0 when averages move. */
 static double late_by(const struct pace *p)
 {
-	double rate = snapshot_info_real(p->s, "rate"), now = 0, before = 0;
+	double rate = snapshot_info_real(p->s, "rate"), last = 0, now = 0, before = 0, slowest = 0;
 	for (size_t i = 0; i < p->workers.count; i++) {
 		const struct snapshot_node *n = p->workers.node[i];
 		if (!known(n->mean_short) || !known(n->mean_long) || n->up < p->s->window_long)
 			return 0;
+		last += last_time(n);
 		now += n->mean_short;
 		before += n->mean_long;
+		if (!p->out[i])
+			slowest = fmax(slowest, fmin(n->mean_short, last_time(n)));
 	}
-	if (!known(rate) || fabs(now / before - 1) > STEADY)
+	if (!known(rate) || fabs(now / before - 1) > STEADY || last < now * (1 - STEADY))
 		return 0;
-	return (double)p->batch / rate - p->z - p->serving;
+	return (double)p->batch / rate - slowest - p->serving;
 }
 
-/* Seconds of spikes an iteration, of all workers together: what the averages of the long window
- * are above a batch of today's median. */
-static double spikes(const struct pace *p, double *scratch)
+/* Whether the backup worker in force still has spikes to work against: of those that are not slow
+ * now, seconds per sample over the long window are above today's median by more, in sum, than twice
+ * what the backup worker costs. */
+static int spikes_go_on(const struct pace *p)
 {
-	double sum = 0;
-	size_t n = p->workers.count;
-	for (size_t i = 0; i < n; i++) {
-		const struct snapshot_node *w = p->workers.node[i];
-		sum += w->mean_long;
-		scratch[i] = w->size && known(w->speed_last) ? (double)w->size / w->speed_last
-							     : w->mean_short;
+	double spikes = 0;
+	size_t count = 0;
+	double *last = calloc(p->workers.count + 1, sizeof *last);
+	if (!last)
+		return 0;
+	for (size_t i = 0; i < p->workers.count; i++)
+		if (known(per_sample_now(p->workers.node[i])) && !p->out[i])
+			last[count++] = per_sample_now(p->workers.node[i]);
+	double median = pace_median(last, count);
+	free(last);
+	for (size_t i = 0; i < p->workers.count; i++) {
+		const struct snapshot_node *n = p->workers.node[i];
+		if (known(n->speed_long) && !p->out[i] && per_sample_now(n) < median * SLOW_NOW)
+			spikes += 1 / n->speed_long - median;
 	}
-	return sum - (double)n * pace_median(scratch, n);
+	return spikes > 2 * median / (double)count;
 }
 
-static int back_up(struct pace *p, double *scratch)
+static int back_up(struct pace *p)
 {
 	double n = (double)p->workers.count, z = p->z_split + p->serving;
 	uint64_t outs = p->outs;
@@ -374,9 +424,9 @@ static int back_up(struct pace *p, double *scratch)
 		outs -= p->out[i] && p->workers.node[i] == p->restarted;
 	uint64_t count = outs;
 	double late = late_by(p), gains = SPIKE_PART * late;
-	if (n > 2 && p->backup > outs && spikes(p, scratch) > 2 * z / n)
+	if (n > 2 && p->spiky && spikes_go_on(p))
 		count++;
-	else if (n > 2 && p->backup <= outs && gains > 1.2 * z / n)
+	else if (n > 2 && !p->spiky && gains > SPIKE_MARGIN * z / n)
 		count++;
 	if (count == p->backup)
 		return 0;
@@ -403,10 +453,12 @@ static int decide_bsp(struct pace *p)
 	double *scratch = calloc(p->workers.count, sizeof *scratch);
 	if (!scratch)
 		return error_set(p->v.err, ERROR_OS, NULL, "no memory for times");
-	double in_force = snapshot_info_real(p->s, "backup-workers");
-	p->backup = in_force > 0 ? (uint64_t)in_force : 0;
-	p->z = iteration_now(p, scratch);
 	leave_out(p);
+	if (heed_spikes(p) != 0) {
+		free(scratch);
+		return -1;
+	}
+	p->z = iteration_now(p, scratch);
 	p->left = find_left(p, p->z + p->serving);
 	int result = isnan(p->z_split)
 			     ? say_none(&p->v, "pace: %llu samples can't be split over %zu workers",
@@ -417,7 +469,7 @@ static int decide_bsp(struct pace *p)
 	if (result == 0)
 		result = restart(p, &p->servers, p->server, 0);
 	if (result == 0 && solution_sync(p->o, p->s) == SYNC_BSP && !isnan(p->z_split))
-		result = back_up(p, scratch);
+		result = back_up(p);
 	free(scratch);
 	return result;
 }
@@ -435,6 +487,12 @@ static int decide_asp(struct pace *p)
 	p->left = find_left(p, p->z_split + p->serving);
 	int result = restart(p, &p->workers, p->worker, 1);
 	return result == 0 ? restart(p, &p->servers, p->server, 1) : result;
+}
+
+static uint64_t backup_in_force(const struct snapshot *s)
+{
+	double in_force = snapshot_info_real(s, "backup-workers");
+	return in_force > 0 ? (uint64_t)in_force : 0;
 }
 
 static int anything_known(const struct pace *p)
@@ -467,8 +525,9 @@ int rule_pace(const struct snapshot *s, const struct solution_options *o, action
 	if (result == 0)
 		result = crew_gather(&p.servers, s, NODE_SERVER, err);
 	if (result == 0) {
-		p.worker = pace_model(&p.workers, s, err);
-		p.server = p.worker ? pace_model(&p.servers, s, err) : NULL;
+		p.backup = backup_in_force(s);
+		p.worker = pace_model(&p.workers, s, 0, err);
+		p.server = p.worker ? pace_model(&p.servers, s, 0, err) : NULL;
 		p.w = calloc(p.workers.count + 1, sizeof *p.w);
 		p.out = calloc(p.workers.count + 1, 1);
 		result = !p.worker || !p.server ? -1

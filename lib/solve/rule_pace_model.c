@@ -42,10 +42,10 @@ static int jumped(struct point last, struct point window)
 	return fabs(last.size / last.time / (window.size / window.time) - 1) > JUMP;
 }
 
-static struct point best_point(const struct snapshot_node *n)
+static struct point best_point(const struct snapshot_node *n, int spiky)
 {
 	struct point last = point_last(n), window = point_short(n);
-	if (known(window.time) && (!known(last.time) || !jumped(last, window)))
+	if (known(window.time) && (spiky || !known(last.time) || !jumped(last, window)))
 		return window;
 	return known(last.time) ? last : point_of(n->mean_long, n->speed_long);
 }
@@ -69,7 +69,7 @@ static int compare_reals(const void *a, const void *b)
 double pace_median(double *v, size_t n)
 {
 	qsort(v, n, sizeof *v, compare_reals);
-	return n ? v[n / 2] : NAN;
+	return n ? v[(n - 1) / 2] : NAN;
 }
 
 /* ---- kinds ---- */
@@ -89,47 +89,50 @@ static double per_sample(struct point p)
 
 /* type NULL: of all. */
 static double median_of(const struct crew *c, const char *type,
-			double (*value)(const struct snapshot_node *), double *scratch)
+			double (*value)(const struct snapshot_node *, int), int spiky,
+			double *scratch)
 {
 	size_t n = 0;
 	for (size_t i = 0; i < c->count; i++) {
-		double v = value(c->node[i]);
+		double v = value(c->node[i], spiky);
 		if ((!type || strcmp(c->node[i]->type, type) == 0) && known(v))
 			scratch[n++] = v;
 	}
 	return pace_median(scratch, n);
 }
 
-static double best_per_sample(const struct snapshot_node *n)
+static double best_per_sample(const struct snapshot_node *n, int spiky)
 {
-	return per_sample(best_point(n));
+	return per_sample(best_point(n, spiky));
 }
 
-static double long_per_sample(const struct snapshot_node *n)
+static double long_per_sample(const struct snapshot_node *n, int spiky)
 {
+	(void)spiky;
 	return 1 / n->speed_long;
 }
 
-static double best_time(const struct snapshot_node *n)
+static double best_time(const struct snapshot_node *n, int spiky)
 {
-	struct point p = best_point(n);
+	struct point p = best_point(n, spiky);
 	return known(p.time) ? p.time : n->mean_short;
 }
 
-static double long_time(const struct snapshot_node *n)
+static double long_time(const struct snapshot_node *n, int spiky)
 {
+	(void)spiky;
 	return n->mean_long;
 }
 
-static struct kind kind_of(const struct crew *c, const char *type, double *scratch)
+static struct kind kind_of(const struct crew *c, const char *type, int spiky, double *scratch)
 {
 	struct kind k = {.fastest = INFINITY};
-	k.median = median_of(c, type, best_per_sample, scratch);
+	k.median = median_of(c, type, best_per_sample, spiky, scratch);
 	if (known(k.median))
 		k.fastest = scratch[0];
-	k.median_long = median_of(c, type, long_per_sample, scratch);
-	k.time = median_of(c, type, best_time, scratch);
-	k.time_long = median_of(c, type, long_time, scratch);
+	k.median_long = median_of(c, type, long_per_sample, spiky, scratch);
+	k.time = median_of(c, type, best_time, spiky, scratch);
+	k.time_long = median_of(c, type, long_time, spiky, scratch);
 	return k;
 }
 
@@ -181,12 +184,12 @@ static void add_trouble(struct pace_node *p, const struct snapshot_node *n,
 }
 
 static void fill(struct pace_node *p, const struct snapshot_node *n, const struct snapshot *s,
-		 const struct kind *k)
+		 const struct kind *k, int spiky)
 {
-	struct point best = best_point(n);
+	struct point best = best_point(n, spiky);
 	*p = (struct pace_node){.cured_slope = k->median};
 	if (n->role == NODE_SERVER) {
-		p->time = best_time(n);
+		p->time = best_time(n, spiky);
 		add_trouble(p, n, s, k);
 	} else if (known(best.time)) {
 		p->time = best.time;
@@ -199,20 +202,21 @@ static void fill(struct pace_node *p, const struct snapshot_node *n, const struc
 	}
 }
 
-struct pace_node *pace_model(const struct crew *c, const struct snapshot *s, struct error *err)
+struct pace_node *pace_model(const struct crew *c, const struct snapshot *s, int spiky,
+			     struct error *err)
 {
 	struct pace_node *p = calloc(c->count + 1, sizeof *p);
 	double *scratch = calloc(c->count + 1, sizeof *scratch);
 	struct kind k = {0};
 	int failed = !p || !scratch;
-	double median = failed ? NAN : median_of(c, NULL, best_per_sample, scratch);
+	double median = failed ? NAN : median_of(c, NULL, best_per_sample, spiky, scratch);
 	for (size_t i = 0; !failed && i < c->count; i++) {
 		/* Types mostly come in runs: what was found for the one before is kept. */
 		if (i == 0 || strcmp(c->node[i]->type, c->node[i - 1]->type) != 0)
-			k = kind_of(c, c->node[i]->type, scratch);
+			k = kind_of(c, c->node[i]->type, spiky, scratch);
 		if (isnan(k.median))
 			k.median = median;
-		fill(&p[i], c->node[i], s, &k);
+		fill(&p[i], c->node[i], s, &k, spiky);
 	}
 	free(scratch);
 	if (failed) {

@@ -3,7 +3,8 @@
  *
  * A worker's batch of x samples takes t(x) = fixed + x/speed seconds.  One point of that line is
  * what it reported: of the short window, or of the last report alone when that departs by more than
- * JUMP from the window, for then the speed has jumped and the window speaks of the past.  The slope
+ * JUMP from the window, for then the speed has jumped and the window speaks of the past; but not
+ * where single batches are known to be spikes.  The slope
  * comes from a second window in which sizes were others, and lies between two limits: no delay at
  * all (all time goes with the samples), and as fast as the fastest of its kind (all that is slow
  * about it is delay).  Without a second size the first limit is taken, so each decision goes a part
@@ -29,16 +30,17 @@ struct pace_node {
 	int persistent;     /* there for the whole long window */
 };
 
-/* One a node of the crew, to be freed. NULL: ERROR_OS. Where nothing is known of anybody, all times
- * are NAN. */
-struct pace_node *pace_model(const struct crew *c, const struct snapshot *s, struct error *err);
+/* One a node of the crew, to be freed. NULL: ERROR_OS. Where nothing is known of a node, its time
+ * is 0 and its slope that of the others. */
+struct pace_node *pace_model(const struct crew *c, const struct snapshot *s, int spiky,
+			     struct error *err);
 
 /* Seconds for a batch of x samples. */
 double pace_time(const struct pace_node *p, double x);
 /* Seconds of `left` that the trouble is expected to last. */
 double pace_lasts(const struct pace_node *p, double left);
 
-/* The middle one; the upper middle of an even number; NAN for none. Reorders v. */
+/* The middle one; the lower of two; NAN for none. Reorders v. */
 double pace_median(double *v, size_t n);
 
 #endif
