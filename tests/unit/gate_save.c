@@ -89,7 +89,7 @@ static int seen(enum gate_effect_kind kind, struct gate_effect *out)
 
 static struct gate_effect answer(void)
 {
-	struct gate_effect e;
+	struct gate_effect e = {0};
 
 	assert_int_equal(seen(GATE_ANSWER, &e), 1);
 	return e;
@@ -102,7 +102,7 @@ static void nothing(void)
 
 static uint64_t settle(void)
 {
-	struct gate_effect e;
+	struct gate_effect e = {0};
 
 	assert_int_equal(seen(GATE_SETTLE, &e), 1);
 	return e.number;
