@@ -137,20 +137,21 @@ static int take_rows(struct store *s, const struct record *r, struct call *c, st
 	bytes = count * (sizeof(uint32_t) + each);
 	if (record_u64(r, "bytes", bytes, bytes, &bytes, err) != 0)
 		return -1;
-	char *group = malloc((size_t)bytes), *at = group;
-	int rc = group ? call_bytes(c, group, (size_t)bytes, err)
-		       : error_set(err, ERROR_OS, NULL, "no memory for %llu rows",
-				   (unsigned long long)count);
-	for (uint64_t i = 0; rc == 0 && i < count; i++) {
-		uint32_t key;
-		float *row;
-		memcpy(&key, at, sizeof key);
-		rc = store_rows(s, &key, 1, 0, &row, err);
-		if (rc == 0)
-			memcpy(row, at + sizeof key, each);
-		at += sizeof key + each;
-	}
+	char *group = malloc((size_t)bytes);
+	uint32_t *key = malloc((size_t)count * sizeof *key);
+	float **row = malloc((size_t)count * sizeof *row);
+	int rc = group && key && row ? call_bytes(c, group, (size_t)bytes, err)
+				     : error_set(err, ERROR_OS, NULL, "no memory for %llu rows",
+						 (unsigned long long)count);
+	for (uint64_t i = 0; rc == 0 && i < count; i++)
+		memcpy(&key[i], group + i * (sizeof *key + each), sizeof *key);
+	if (rc == 0)
+		rc = store_rows(s, key, (size_t)count, 0, row, err);
+	for (uint64_t i = 0; rc == 0 && i < count; i++)
+		memcpy(row[i], group + i * (sizeof *key + each) + sizeof *key, each);
 	free(group);
+	free(key);
+	free(row);
 	s->rows_due -= count;
 	return rc;
 }
