@@ -450,6 +450,44 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	run -64 worker --profile 2
 }
 
+@test "profile: of each model, on few rows and on none" {
+	make_csv 30
+	start monitor bpt-monitor -s "$T/mon.sock"
+	ready "$T/mon.sock"
+	printf '1 1:0.5 7:2\n0 3:1\n' >rows.svm
+	for model in lr wdl audit; do
+		run -69 worker --id "$model" --shards "$T/no.sock" --servers "$T/no.sock" --wait 0 \
+			"${CSV[@]}" --model "$model" --batch 100 --profile 1 --monitor "$T/mon.sock"
+		wait_for "[ -n \"\$(node $model device-speed)\" ]"
+		[ "$(node "$model" max)" -gt 800 ]
+	done
+	run -69 worker --id svm --shards "$T/no.sock" --servers "$T/no.sock" --wait 0 \
+		--data rows.svm --format libsvm --batch 9 --profile 1 --monitor "$T/mon.sock"
+	wait_for '[ -n "$(node svm device-speed)" ]'
+	echo 'label,x1,x2,c,d' >data.csv
+	echo 'maybe,1,2,c,d' >>data.csv
+	run -65 worker --id w0 --shards "$T/no.sock" --servers "$T/no.sock" --wait 0 "${CSV[@]}" --profile 1
+	[[ $output == *data.csv:2:1* ]]
+	run -65 worker --id w0 --shards "$T/no.sock" --servers "$T/no.sock" --wait 0 "${CSV[@]}" \
+		--profile 1 --bad-rows skip:1
+	[[ $output == *"no row"* ]]
+}
+
+@test "reports: a slow server is waited for, and makes no worker look slow" {
+	make_csv
+	audit_layout
+	queue
+	echo 'drag delay=0.03' >drag
+	servers 2 --drag "$T/drag"
+	take_reports
+	work w0 --model audit --monitor "$T/mon.sock" --log w0.log
+	finish
+	wait_for 'grep -q ^spent w0.log'
+	# each batch but the first waits for the one before to be applied: 30 ms, on either server
+	rec where type=bpt <bpt.log | rec tsv count comm wait | awk '{ comm += $1 * $2; wait += $1 * $3; n += $1 }
+		END { print n, comm, wait; exit !(wait >= 0.03 * (n - 1) - 0.001 && comm < wait) }'
+}
+
 @test "the load of the node goes with each report" {
 	make_csv
 	audit_layout

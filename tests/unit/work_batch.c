@@ -3,6 +3,7 @@
 #include "work/batch.h"
 #include "work/piece.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -83,6 +84,79 @@ static void unique_keys(void **unused)
 	assert_null(slice.weight);
 	assert_null(slice.value);
 	batch_free(&b);
+}
+
+#define KEYS 300
+static struct batch whole;
+
+/* The gradient of `whole` in steps of a model whose parameters are p: dense, then rows. */
+static float *train_in_steps(struct model *model, const float *p, size_t dense, size_t all,
+			     size_t step, double *loss)
+{
+	struct error err = {0};
+	float *sum = calloc(all, sizeof *sum);
+	*loss = 0;
+	for (size_t at = 0; at < ROWS; at += step) {
+		size_t count = ROWS - at < step ? ROWS - at : step;
+		struct model_batch slice = batch_slice(&whole, at, count, 0);
+		assert_int_equal(model_train(model, &slice, p, p + dense, sum, sum + dense, loss,
+					     &err),
+				 0);
+	}
+	return sum;
+}
+
+static void check_steps(const char *name)
+{
+	static const size_t steps[] = {250, 64, 7, 1};
+	struct error err = {0};
+	struct model_spec spec;
+	struct model *model;
+	double loss, want_loss;
+	float largest = 0;
+	model_spec_default(&spec);
+	strcpy(spec.name, name);
+	spec.dense_inputs = 2;
+	spec.fields = FIELDS;
+	spec.hash_bits = 9;
+	spec.embed = 4;
+	assert_int_equal(model_new(&model, &spec, &err), 0);
+	size_t dense = model_dense_count(&spec), all = dense + whole.unique * model_width(&spec);
+	float *p = malloc(all * sizeof *p);
+	for (size_t i = 0; i < all; i++)
+		p[i] = (float)((i * 7919) % 201) / 1000 - 0.1f;
+	float *want = train_in_steps(model, p, dense, all, ROWS, &want_loss);
+	for (size_t k = 0; k < sizeof(steps) / sizeof(*steps); k++) {
+		float *sum = train_in_steps(model, p, dense, all, steps[k], &loss);
+		assert_true(fabs(loss - want_loss) < 1e-3);
+		for (size_t i = 0; i < all; i++) {
+			assert_true(fabsf(sum[i] - want[i]) < 1e-3f);
+			largest = fmaxf(largest, fabsf(want[i]));
+		}
+		free(sum);
+	}
+	assert_true(largest > 1); /* there was something to compare */
+	free(want);
+	free(p);
+	model_free(model);
+}
+
+/* A batch computed in steps has the gradient of the whole, whatever the last step lacks. */
+static void steps_sum_to_the_whole(void **unused)
+{
+	(void)unused;
+	struct rows rows = make_rows(KEYS);
+	struct error err = {0};
+	for (size_t i = 0; i < ROWS * 2; i++) /* as a schema would scale them */
+		rows.dense[i] /= ROWS;
+	batch_start(&whole, 2, 0);
+	assert_int_equal(batch_reserve(&whole, ROWS, ROWS * FIELDS, &err), 0);
+	for (size_t i = 0; i < ROWS; i++)
+		batch_add_sample(&whole, &rows, i, 0);
+	assert_int_equal(batch_finish(&whole, 3, KEYS, &err), 0);
+	check_steps("lr");
+	check_steps("wdl");
+	batch_free(&whole);
 }
 
 static void row_numbers(void **unused)
@@ -186,7 +260,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(unique_keys), cmocka_unit_test(row_numbers),
 		cmocka_unit_test(ranges),      cmocka_unit_test(pieces),
-		cmocka_unit_test(shuffle),
+		cmocka_unit_test(shuffle),     cmocka_unit_test(steps_sum_to_the_whole),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
