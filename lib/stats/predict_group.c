@@ -8,41 +8,48 @@
 #include <string.h>
 
 #define AVERAGES 4
+#define WINDOWS 4
 #define QUANTILES 7
 #define EXPERTS (AVERAGES + QUANTILES + 1) /* the last one: what the worker says */
 #define OWN (EXPERTS - 1)
+#define WAYS (EXPERTS + 1) /* each expert alone, and the mean of all */
+#define MEAN EXPERTS
 
-/* Chosen on the first halves of four traces of a shared cluster, and not critical: half or three
- * times as much changes an iteration by less than 0.2 %. */
+/* None is critical: on four traces of a shared cluster and three made ones, half or twice as much
+ * changes an iteration by less than 0.3 %. */
 #define WEIGHT_RATE 0.6
 #define OFFSET_RATE 0.1
 #define SOFTNESS 0.33      /* of the straggler, in usual errors */
-#define SLOPE_MAX 5.0      /* of one round; a worker that stood still for an hour is one round only */
+#define FORGET 0.02        /* of what a way has cost, a round */
+#define SHARP 0.3          /* how much a difference in cost counts */
+#define SLOPE_MAX 5.0      /* of one round: a worker that stood still for an hour is one round only */
 #define WEIGHT_LOG_MIN 8.0 /* an expert is never so far behind that it can't come back */
 #define OFFSET_MAX 1.0
 #define ERROR_FORGET 0.02
 #define ERROR_MIN 1e-4
+#define COST_MIN 1e-6
 
 static const double averages[AVERAGES] = {1, 0.5, 0.2, 0.05};
+static const size_t windows[WINDOWS] = {4, 8, 16, 32};
 static const struct {
-	size_t window;
+	size_t window; /* which one */
 	double quantile;
-} quantiles[QUANTILES] = {{4, 1},	{8, 0.5},  {8, 0.75}, {16, 0.5},
-			  {16, 0.75}, {32, 0.5}, {32, 0.75}};
+} quantiles[QUANTILES] = {{0, 1}, {1, 0.5}, {1, 0.75}, {2, 0.5}, {2, 0.75}, {3, 0.5}, {3, 0.75}};
 
 struct member {
 	double average[AVERAGES];
-	struct predict_times times; /* logarithms' order is that of the times */
-	double offset;
-	/* this round */
-	double expert[EXPERTS], said, seen; /* NAN: none */
+	struct predict_times times; /* seconds: the order of their logarithms is the same */
+	double offset[WAYS];
+	/* this round; said and seen are NAN for none */
+	double expert[EXPERTS], way[WAYS], said, seen;
 };
 
 struct predict_group {
 	struct member *member;
 	uint64_t count;
 	size_t room;
-	double weight_log[EXPERTS];
+	double weight_log[EXPERTS]; /* in the mean of all */
+	double cost[WAYS], held;    /* forgetful sums: what each way has cost, over how many rounds */
 	double error; /* the usual one: mean of |seen - said| over workers, moving; NAN at first */
 };
 
@@ -70,6 +77,8 @@ int predict_group_reuse(struct predict_group **out, const struct predict_group *
 	if (predict_group_new(out, err) != 0)
 		return -1;
 	memcpy((*out)->weight_log, g->weight_log, sizeof g->weight_log);
+	memcpy((*out)->cost, g->cost, sizeof g->cost);
+	(*out)->held = g->held;
 	(*out)->error = g->error;
 	return 0;
 }
@@ -99,10 +108,16 @@ size_t predict_group_count(const struct predict_group *g)
 
 static void ask_experts(struct member *m, double own)
 {
+	double sorted[WINDOWS][PREDICT_WINDOW_MAX];
+	size_t n[WINDOWS];
 	memcpy(m->expert, m->average, sizeof m->average);
-	for (size_t i = 0; i < QUANTILES; i++)
-		m->expert[AVERAGES + i] = log(predict_times_quantile(
-			&m->times, quantiles[i].window, quantiles[i].quantile));
+	for (size_t i = 0; i < WINDOWS; i++)
+		n[i] = predict_times_sort(&m->times, windows[i], sorted[i]);
+	for (size_t i = 0; i < QUANTILES; i++) {
+		size_t window = quantiles[i].window;
+		m->expert[AVERAGES + i] =
+			log(predict_times_place(sorted[window], n[window], quantiles[i].quantile));
+	}
 	m->expert[OWN] = -log(own);
 }
 
@@ -118,19 +133,38 @@ static void weigh(const struct predict_group *g, const struct member *m, double 
 		weight[i] /= sum;
 }
 
+/* How far each way is followed, of sum 1. The unit is the mean cost of the best one. */
+static void trust(const struct predict_group *g, double *part)
+{
+	double best = INFINITY, sum = 0;
+	for (size_t w = 0; w < WAYS; w++)
+		best = fmin(best, g->cost[w]);
+	double unit = g->held > 0 ? fmax(best / g->held, COST_MIN) : 1;
+	for (size_t w = 0; w < WAYS; w++)
+		sum += part[w] = exp(-SHARP * (g->cost[w] - best) / unit);
+	for (size_t w = 0; w < WAYS; w++)
+		part[w] /= sum;
+}
+
 double predict_group_predict(struct predict_group *g, size_t worker, double own)
 {
 	struct member *m = &g->member[worker];
-	double weight[EXPERTS];
+	double weight[EXPERTS], part[WAYS], mean = 0;
 	m->said = m->seen = NAN;
 	if (m->times.count == 0)
 		return NAN;
 	ask_experts(m, own);
 	weigh(g, m, weight);
-	m->said = m->offset;
+	trust(g, part);
 	for (size_t i = 0; i < EXPERTS; i++)
 		if (weight[i] > 0)
-			m->said += weight[i] * m->expert[i];
+			mean += weight[i] * m->expert[i];
+	m->said = 0;
+	for (size_t w = 0; w < WAYS; w++) {
+		m->way[w] = m->offset[w] +
+			    (w != MEAN && isfinite(m->expert[w]) ? m->expert[w] : mean);
+		m->said += part[w] * m->way[w];
+	}
 	return fmin(fmax(exp(-m->said), PREDICT_SPEED_MIN), PREDICT_SPEED_MAX);
 }
 
@@ -150,20 +184,16 @@ static int took_part(const struct member *m)
 	return !isnan(m->said) && !isnan(m->seen);
 }
 
-/* The usual error, and of this round: how late the latest was, over how many. */
-static size_t look(struct predict_group *g, double *latest)
+/* The usual error, and how many took part. */
+static size_t look(struct predict_group *g)
 {
 	double sum = 0;
 	size_t n = 0;
-	*latest = -INFINITY;
-	for (size_t i = 0; i < g->count; i++) {
-		const struct member *m = &g->member[i];
-		if (!took_part(m))
-			continue;
-		*latest = fmax(*latest, m->seen - m->said);
-		sum += fabs(m->seen - m->said);
-		n++;
-	}
+	for (size_t i = 0; i < g->count; i++)
+		if (took_part(&g->member[i])) {
+			sum += fabs(g->member[i].seen - g->member[i].said);
+			n++;
+		}
 	if (n < 2) /* alone, any batch is in proportion */
 		return n;
 	double mean = sum / (double)n;
@@ -171,80 +201,106 @@ static size_t look(struct predict_group *g, double *latest)
 	return n;
 }
 
-/* The slope of the cost by the member's log time: its share of the batch less its part in being the
- * straggler. */
-static double slope_of(const struct member *m, double latest, double soft, double late_sum,
-		       double speed_sum)
-{
-	return exp(-m->said) / speed_sum - exp((m->seen - m->said - latest) / soft) / late_sum;
-}
+/* A round along one way. */
+struct round {
+	double latest;         /* how far the straggler's log time was beyond what was said */
+	double late, speed, real; /* sums: softly, how late; of speeds said; of speeds seen */
+	double unit, soft;
+};
 
-static void learn_weights(struct predict_group *g, const double *slope)
+static struct round round_of(const struct predict_group *g, size_t way)
 {
-	double highest = -INFINITY;
-	for (size_t i = 0; i < EXPERTS; i++) {
-		g->weight_log[i] -= WEIGHT_RATE * fmin(fmax(slope[i], -SLOPE_MAX), SLOPE_MAX);
-		highest = fmax(highest, g->weight_log[i]);
-	}
-	for (size_t i = 0; i < EXPERTS; i++)
-		g->weight_log[i] = fmax(g->weight_log[i] - highest, -WEIGHT_LOG_MIN);
-}
-
-static void end_round(struct predict_group *g)
-{
+	struct round r = {.latest = -INFINITY, .unit = fmax(g->error, ERROR_MIN)};
+	r.soft = SOFTNESS * r.unit;
 	for (size_t i = 0; i < g->count; i++)
-		g->member[i].said = g->member[i].seen = NAN;
-}
-
-void predict_group_close(struct predict_group *g)
-{
-	double latest, late_sum = 0, speed_sum = 0, slope[EXPERTS] = {0}, weight[EXPERTS];
-	if (look(g, &latest) < 2) {
-		end_round(g);
-		return;
-	}
-	double unit = fmax(g->error, ERROR_MIN), soft = SOFTNESS * unit;
+		if (took_part(&g->member[i]))
+			r.latest = fmax(r.latest, g->member[i].seen - g->member[i].way[way]);
 	for (size_t i = 0; i < g->count; i++) {
 		const struct member *m = &g->member[i];
 		if (!took_part(m))
 			continue;
-		late_sum += exp((m->seen - m->said - latest) / soft);
-		speed_sum += exp(-m->said);
+		r.late += exp((m->seen - m->way[way] - r.latest) / r.soft);
+		r.speed += exp(-m->way[way]);
+		r.real += exp(-m->seen);
 	}
-	double offsets = 0;
+	return r;
+}
+
+/* The slope of the cost by a member's log time: its share of the batch less its part in being the
+ * straggler. */
+static double slope_of(const struct round *r, const struct member *m, size_t way)
+{
+	return exp(-m->way[way]) / r->speed - exp((m->seen - m->way[way] - r->latest) / r->soft) / r->late;
+}
+
+static void learn_weights(struct predict_group *g, const struct round *r)
+{
+	double weight[EXPERTS], slope[EXPERTS] = {0}, highest = -INFINITY;
 	for (size_t i = 0; i < g->count; i++) {
-		struct member *m = &g->member[i];
-		if (!took_part(m)) {
-			offsets += m->offset;
+		const struct member *m = &g->member[i];
+		if (!took_part(m))
 			continue;
-		}
-		double own = slope_of(m, latest, soft, late_sum, speed_sum);
+		double own = slope_of(r, m, MEAN), mean = m->way[MEAN] - m->offset[MEAN];
 		weigh(g, m, weight);
 		for (size_t e = 0; e < EXPERTS; e++)
 			if (weight[e] > 0)
-				slope[e] += weight[e] * own * (m->expert[e] + m->offset - m->said) /
-					    unit;
-		m->offset = fmin(fmax(m->offset - OFFSET_RATE * unit * own, -OFFSET_MAX), OFFSET_MAX);
-		offsets += m->offset;
+				slope[e] += weight[e] * own * (m->expert[e] - mean) / r->unit;
+	}
+	for (size_t e = 0; e < EXPERTS; e++) {
+		g->weight_log[e] -= WEIGHT_RATE * fmin(fmax(slope[e], -SLOPE_MAX), SLOPE_MAX);
+		highest = fmax(highest, g->weight_log[e]);
+	}
+	for (size_t e = 0; e < EXPERTS; e++)
+		g->weight_log[e] = fmax(g->weight_log[e] - highest, -WEIGHT_LOG_MIN);
+}
+
+static void learn_offsets(struct predict_group *g, const struct round *r, size_t way)
+{
+	double sum = 0;
+	for (size_t i = 0; i < g->count; i++) {
+		struct member *m = &g->member[i];
+		if (took_part(m)) {
+			double moved = m->offset[way] - OFFSET_RATE * r->unit * slope_of(r, m, way);
+			m->offset[way] = fmin(fmax(moved, -OFFSET_MAX), OFFSET_MAX);
+		}
+		sum += m->offset[way];
 	}
 	/* The same for all changes no batch. */
 	for (size_t i = 0; i < g->count; i++)
-		g->member[i].offset -= offsets / (double)g->count;
-	learn_weights(g, slope);
-	end_round(g);
+		g->member[i].offset[way] -= sum / (double)g->count;
+}
+
+void predict_group_close(struct predict_group *g)
+{
+	if (look(g) >= 2) {
+		g->held = (1 - FORGET) * g->held + 1;
+		for (size_t way = 0; way < WAYS; way++) {
+			struct round r = round_of(g, way);
+			double cost = exp(r.latest) * r.real / r.speed - 1;
+			g->cost[way] = (1 - FORGET) * g->cost[way] + cost;
+			if (way == MEAN)
+				learn_weights(g, &r);
+			learn_offsets(g, &r, way);
+		}
+	}
+	for (size_t i = 0; i < g->count; i++)
+		g->member[i].said = g->member[i].seen = NAN;
 }
 
 /* ---- files ---- */
 static void walk(struct predict_group *g, struct predict_walk *w)
 {
 	predict_walk_reals(w, "weights", g->weight_log, EXPERTS);
+	predict_walk_reals(w, "cost", g->cost, WAYS);
+	predict_walk_reals(w, "held", &g->held, 1);
 	predict_walk_reals(w, "error", &g->error, 1);
 	for (size_t i = 0; i < g->count && !w->failed; i++) {
 		struct member *m = &g->member[i];
 		predict_walk_reals(w, "average", m->average, AVERAGES);
 		predict_times_walk(&m->times, w);
-		predict_walk_reals(w, "offset", &m->offset, 1);
+		predict_walk_reals(w, "offset", m->offset, WAYS);
 		predict_walk_reals(w, "expert", m->expert, EXPERTS);
+		predict_walk_reals(w, "way", m->way, WAYS);
 		predict_walk_reals(w, "said", &m->said, 1);
 		predict_walk_reals(w, "seen", &m->seen, 1);
 	}

@@ -11,11 +11,13 @@
  * so at the best predictions each worker is the straggler just as often as its share of the batch
  * says.  No worker can learn that alone; the lead can, from nothing but times it has anyway.
  *
- * Here each worker's log time is predicted by a mean of experts (moving averages, quantiles of
- * windows, and what the worker itself says, if it does), the weights of which are common to all
- * workers, plus an offset of its own.  Both follow the slope of the cost above after each round
- * (exponentiated gradient; the straggler is taken softly, in units of the usual error, so that the
- * second slowest teaches too).
+ * Each worker's log time is said by experts (moving averages, quantiles of windows, and what the
+ * worker itself says, if it does), the same for all workers.  The ways to go are each expert alone,
+ * and a mean of all whose weights follow the slope above (exponentiated gradient).  Along each way a
+ * worker has an offset of its own that follows the slope too.  What is predicted is a mean of the
+ * ways, each weighed by what it would have cost lately: the best one is followed, and several good
+ * ones are better than one.  In slopes the straggler is taken softly, in units of the usual error,
+ * so that the second slowest teaches too.
  *
  * A round: predict and observe for each worker, in any order and for any of them, then close.
  */

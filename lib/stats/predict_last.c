@@ -86,12 +86,9 @@ void predict_times_add(struct predict_times *t, double speed)
 	t->time[t->count++ % PREDICT_WINDOW_MAX] = 1 / speed;
 }
 
-double predict_times_quantile(const struct predict_times *t, size_t window, double quantile)
+size_t predict_times_sort(const struct predict_times *t, size_t window, double *sorted)
 {
-	double sorted[PREDICT_WINDOW_MAX];
 	size_t n = t->count < window ? (size_t)t->count : window;
-	if (n == 0)
-		return NAN;
 	for (size_t i = 0; i < n; i++) {
 		double time = t->time[(t->count - 1 - i) % PREDICT_WINDOW_MAX];
 		size_t at = i;
@@ -99,6 +96,13 @@ double predict_times_quantile(const struct predict_times *t, size_t window, doub
 			sorted[at] = sorted[at - 1];
 		sorted[at] = time;
 	}
+	return n;
+}
+
+double predict_times_place(const double *sorted, size_t n, double quantile)
+{
+	if (n == 0)
+		return NAN;
 	double place = quantile * (double)(n - 1), below = floor(place);
 	size_t i = (size_t)below;
 	return i + 1 < n ? sorted[i] + (sorted[i + 1] - sorted[i]) * (place - below) : sorted[i];
@@ -123,7 +127,9 @@ static double quantile_predict(void *state, double cpu, double mem)
 {
 	const struct quantile *q = state;
 	(void)cpu, (void)mem;
-	return 1 / predict_times_quantile(&q->times, q->window, q->quantile);
+	double sorted[PREDICT_WINDOW_MAX];
+	size_t n = predict_times_sort(&q->times, q->window, sorted);
+	return 1 / predict_times_place(sorted, n, q->quantile);
 }
 
 static void quantile_observe(void *state, double speed)

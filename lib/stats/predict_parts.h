@@ -47,13 +47,16 @@ void predictor_walk(struct predictor *p, struct predict_walk *w);
 uint64_t predict_random(uint64_t *state); /* SplitMix64 */
 double predict_uniform(uint64_t *state);  /* [0, 1) */
 
-/* Quantile of the newest n <= PREDICT_WINDOW_MAX of a ring, between neighbours linearly. */
+/* The newest times, and quantiles of them. */
 struct predict_times {
 	double time[PREDICT_WINDOW_MAX]; /* seconds a sample, newest at count-1 modulo the room */
 	uint64_t count;
 };
 void predict_times_add(struct predict_times *t, double speed);
-double predict_times_quantile(const struct predict_times *t, size_t window, double quantile);
+/* The newest `window` <= PREDICT_WINDOW_MAX, or as many as there are, in order; their number. */
+size_t predict_times_sort(const struct predict_times *t, size_t window, double *sorted);
+/* Between neighbours linearly; NAN of none. */
+double predict_times_place(const double *sorted, size_t n, double quantile);
 void predict_times_walk(struct predict_times *t, struct predict_walk *w);
 
 #endif
