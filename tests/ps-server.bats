@@ -218,6 +218,29 @@ dense() {
 	[[ ${lines[0]} == stat* ]]
 }
 
+@test "a gradient that is not finite is refused by whoever gets it, and nothing is kept" {
+	server ps1 --part 1/2 --dense 8 --width 2
+	server ps0 --part 0/2 --dense 8 --width 2 --servers ps1.sock
+	local s value head="push worker=w0 generation=1 $ME sequence=1 iteration=0 count=1 dense=1"
+	# NaN, inf, -inf: in the dense range's last place, in a row's.
+	for value in '\0\0\xc0\x7f' '\0\0\x80\x7f' '\0\0\x80\xff'; do
+		for s in ps0 ps1; do
+			{
+				printf 'join worker=w0 generation=1 %s\n' "$ME"
+				printf '%s rows=0 bytes=16\n' "$head"
+				printf '%012d' 0
+				printf '%b' "$value"
+				printf '%s rows=1 bytes=28\n%016d' "$head" 0
+				if [ $s = ps0 ]; then printf '\2\0\0\0'; else printf '\1\0\0\0'; fi
+				printf '%04d%b' 0 "$value"
+			} | socat -t 5 - "UNIX-CONNECT:$s.sock" >out
+			[ "$(grep -ac '^err code=diverged' out)" = 2 ] || { cat out; return 1; }
+			run ask $s.sock stat
+			[[ $output == *staged=0* ]]
+		done
+	done
+}
+
 @test "two servers: the part is staged, applied by the lead's word; pulls of the next iteration wait" {
 	server ps1 --part 1/2 --dense 8 --optimizer sgd --lr 1
 	server ps0 --part 0/2 --dense 8 --optimizer sgd --lr 1 --servers ps1.sock

@@ -128,6 +128,11 @@ static void on_push(struct request *rq, void *lead)
 		request_bad(rq, &err);
 		return;
 	}
+	if (staged->diverged) {
+		staged_free(staged);
+		ps_diverged(rq);
+		return;
+	}
 	push(l, rq, staged, &given);
 }
 

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define EXPONENT 0x7f800000u /* all ones: infinite or not a number */
 #define ASKED_SECONDS_MAX 3600.0
 #define COUNT_MAX (UINT64_C(1) << 48) /* samples of a push */
 
@@ -333,6 +334,19 @@ int ps_push_fields(const struct record *r, struct staged *s, uint64_t *dense, ui
 }
 
 /* Finds the parts of the payload: float dense[count], u32 keys[rows], float rows[rows * width]. */
+/* Applying what is not finite would spread it to all parameters, unseen until a loss shows it. */
+static int finite(const float *x, size_t n)
+{
+	uint32_t bad = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		uint32_t bits;
+		memcpy(&bits, x + i, sizeof bits);
+		bad |= (bits & EXPONENT) == EXPONENT;
+	}
+	return !bad;
+}
+
 int ps_push_find(struct ps *p, struct staged *s, const void *bulk, size_t have, uint64_t dense,
 		 uint64_t rows, struct error *err)
 {
@@ -376,6 +390,8 @@ static int push_payload(struct ps *p, struct staged *s, struct payload *payload,
 			 payload ? payload_bytes(payload) : 0, dense, rows, err) != 0)
 		return -1;
 	s->payload = payload ? payload_hold(payload) : NULL;
+	s->diverged = !finite(s->push.dense, s->push.dense ? store_dense_count(p->store) : 0) ||
+		      !finite(s->push.row_gradient, s->push.rows * store_width(p->store));
 	return 0;
 }
 
@@ -413,6 +429,11 @@ void ps_throw(struct ps *p, const char *worker, uint64_t generation)
 	stage_throw(p->stage, worker, generation);
 }
 
+void ps_diverged(struct request *rq)
+{
+	request_err(rq, "diverged", "a gradient is not finite");
+}
+
 /* A part that is not the lead: keep it and say so. */
 static void push_accept(struct ps *p, struct request *rq, struct staged *s)
 {
@@ -439,6 +460,11 @@ static void on_push(struct request *rq, void *ps)
 		return;
 	if (ps_push_read(p, rq, &s, &err) != 0) {
 		request_bad(rq, &err);
+		return;
+	}
+	if (s->diverged) {
+		staged_free(s);
+		ps_diverged(rq);
 		return;
 	}
 	if (s->iteration <= p->applied) {

@@ -22,6 +22,7 @@ struct staged {
 	struct store_push push;  /* its row array belongs to this struct */
 	struct payload *payload; /* what push points into; held */
 	void *own;               /* or, after a hand-over, memory of its own */
+	int diverged;            /* a gradient is no finite number */
 	struct staged *next;
 };
 

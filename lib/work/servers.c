@@ -271,6 +271,11 @@ static int refused(const struct servers *s, uint32_t i, struct error *err)
 	const char *code = record_get(&s->record, "code");
 	if (code && strcmp(code, "fenced") == 0)
 		return WORK_FENCED;
+	if (code && strcmp(code, "diverged") == 0)
+		return error_set(err, ERROR_DATA, s->options.paths[i],
+				 "%s: LR is too large for these data, or they hold values beyond "
+				 "reason",
+				 s->record.text ? s->record.text : code);
 	return error_set(err, ERROR_SOFTWARE, s->options.paths[i], "err code=%s: %s",
 			 code ? code : "", s->record.text ? s->record.text : "");
 }
