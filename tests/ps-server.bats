@@ -574,6 +574,35 @@ shards() {
 	[ "$(awk "BEGIN { print (${BASH_REMATCH[1]} >= 0.3) }")" = 1 ]
 }
 
+@test "reports at units 1, 2, 4, 8, then by number or by seconds, whichever comes first" {
+	printf 'paceline role=bpt-monitor version=1\n' >greeting
+	start monitor socat UNIX-LISTEN:mon.sock,fork "SYSTEM:cat greeting; exec cat >>bpt.log"
+	wait_for '[ -S mon.sock ]'
+	local i every
+	for every in "5 0" "1000000 0.001"; do
+		rm -f bpt.log
+		server ps0 --dense 4 --monitor mon.sock --report-every "${every% *}" --report-seconds "${every#* }"
+		wait_for '[ -e bpt.log ]'
+		open a ps0.sock
+		tell a "join worker=w0 generation=1 $ME\n"
+		for i in $(seq 14); do
+			push a w0 "$i" $((i - 1)) "$i"
+			answered a "ok iteration=$i applied=1"
+		done
+		kill "$PID"
+		ends "$PID" 0
+		hang_up a
+		rm a.in a.answers
+		wait_for 'grep -q iter=13 bpt.log'
+		if [ "${every#* }" = 0 ]; then
+			[ "$(sed 's/.*iter=\([0-9]*\) .* size=\([0-9]*\) .*/\1:\2/' bpt.log | xargs)" = "1:1 2:2 4:4 8:7 13:11" ] ||
+				{ cat bpt.log; return 1; }
+		else
+			[ "$(wc -l <bpt.log)" -ge 10 ]
+		fi
+	done
+}
+
 @test "a second instance, SIGTERM, kill -9 and again" {
 	server ps0 --dense 4
 	run ps-server -s ps0.sock --id ps0 --dense 4
