@@ -80,7 +80,7 @@ exact() {
 	[ "$status" -eq 0 ] && [[ $output == usage:* ]]
 	run trainctl --version
 	[ "$status" -eq 0 ] && [[ $output == "trainctl "* ]]
-	for command in run status stop checkpoint solve replay; do
+	for command in run status stop checkpoint kill-restart apply top report solve replay; do
 		run trainctl $command --help
 		[ "$status" -eq 0 ] && [[ $output == "usage: trainctl $command"* ]]
 	done
@@ -563,6 +563,355 @@ exact() {
 	rm drag/*
 	wait $SUPERVISOR
 	exact "$(summary first.out | field checkpoint)" 2000 1
+}
+
+# ---- decisions ----
+
+# solution: an executable from stdin, ./solution
+solution() { cat >solution && chmod +x solution; }
+report() { trainctl report --run-dir "$T/run"; }
+# applied ID: what a worker says it applied
+applied() { grep -h '^applied ' run/state/logs/"$1".log; }
+
+@test "a solution is told what is left, how fast, and what is in force" {
+	solution <<-'S'
+		#!/bin/sh
+		cat >solution.tmp && mv solution.tmp solution.in
+		echo 'action kind=backup-workers count=1'
+	S
+	job SOLUTION=./solution EVERY=0.3 MODEL=audit WORKERS=3 SYNC=bsp PENDING=7 HEAVY_LIMIT=2 LAMBDA=1.5
+	slow 300
+	begin first
+	wait_for 'grep -qs "^info name=backup-workers value=1 age=0" solution.in'
+	left=$(sed -n 's/^info name=samples-left value=\([0-9]*\) age=0/\1/p' solution.in)
+	[ "$left" -gt 0 ] && [ "$left" -le 2000 ]
+	grep -q '^info name=sync value=bsp age=0' solution.in
+	for name in rate restart-worker restart-server; do
+		awk -v name=$name '$2 == "name=" name { sub(/value=/, "", $3); found = $3 > 0 } END { exit !found }' solution.in
+	done
+	grep -q '^decision solution=.*/solution batch=64 lambda=1.5 pending=7 sync=bsp limit=2 at=' run/state/job.log
+	rm drag/*
+	wait $SUPERVISOR
+	exact "$(summary first.out | field checkpoint)" 2000 1
+}
+
+@test "the first decision comes as soon as every worker has reported" {
+	job SOLUTION=even EVERY=3600 EPOCHS=3
+	slow 2000
+	begin first
+	wait_for '[ "$(logged "^decided ")" -eq 1 ]'
+	rm drag/*
+	wait $SUPERVISOR
+	[ "$(logged '^decided ')" -eq 1 ]
+	for w in w0 w1; do
+		sed -n '/^decision /,/^decided /p' run/state/job.log |
+			grep -q "^node role=worker id=$w .* size=32 "
+	done
+}
+
+@test "a solution that hangs, dies, or talks nonsense is skipped, and asked again" {
+	solution <<-'S'
+		#!/bin/sh
+		how=$(cat how)
+		echo good >how
+		case $how in
+		hang) exec sleep 100 ;;
+		die) echo 'action kind=adjust-bs id=w0 size=1'; kill -9 $$ ;;
+		binary) head -c 3000 /dev/zero ;;
+		endless) exec yes 'action kind=none' ;;
+		half) printf 'action kind=none\naction kind=adjust-bs id=w0 siz' ;;
+		stranger) printf 'action kind=adjust-bs id=w0 size=60\naction kind=adjust-bs id=w9 size=4\n' ;;
+		zero) printf 'action kind=adjust-bs id=w0 size=64\naction kind=adjust-bs id=w1 size=0\n' ;;
+		huge) echo 'action kind=adjust-bs id=w0 size=20000000' ;;
+		word) printf 'action kind=adjust-bs id=w0 size=1\nacton kind=none\n' ;;
+		all) echo 'action kind=backup-workers count=2' ;;
+		server) echo 'action kind=adjust-bs id=ps0 size=64' ;;
+		*) printf 'action kind=adjust-bs id=w0 size=50 reason=mine\naction kind=adjust-bs id=w1 size=14\n' ;;
+		esac
+	S
+	job SOLUTION=./solution EVERY=0.2 MODEL=audit EPOCHS=10
+	slow 500
+	echo die >how
+	begin first
+	while read -r how why; do
+		echo "$how" >how
+		wait_for "grep -qs \"solution .*$why.*; skipped\" run/state/job.log"
+		# and the next round is heard
+		local before
+		before=$(logged '^acted ')
+		wait_for '[ "$(logged "^acted ")" -gt '"$before"' ]'
+	done <<-'H'
+		die signal 9
+		binary line 1
+		endless more than 1048576 bytes
+		half line 2: ends in the middle
+		stranger line 2: adjust-bs w9: unknown-node
+		zero line 2: adjust-bs w1: size
+		huge line 1: adjust-bs w0: size
+		word line 2: 'acton'
+		all line 1: backup-workers : count
+		server line 1: adjust-bs ps0: unknown-node
+		hang no decision in 10 s
+	H
+	grep -q '^refused kind=adjust-bs id=w9 reason=unknown-node line=2 at=' run/state/job.log
+	# nothing of a skipped decision was done
+	! grep -q '^action kind=adjust-bs id=w0 size=\(1\|60\|64\) ' run/state/job.log
+	! applied w0 | grep -q 'size=\(1\|60\|64\) '
+	rm drag/*
+	wait $SUPERVISOR
+	exact "$(summary first.out | field checkpoint)" 2000 10
+	[ "$(report | grep ^report | field skipped)" -ge 11 ]
+	report | grep -q '^decided .* id=w0 size=50 accum=1 reason=mine'
+}
+
+@test "all workers apply an action in the same iteration" {
+	job MODEL=audit WORKERS=3 EPOCHS=3
+	slow 500
+	begin first
+	wait_for 'came_to 300'
+	for sizes in "30 20 14" "10 50 4" "22 21 21"; do
+		read -r a b c <<<"$sizes"
+		printf 'action kind=adjust-bs id=w0 size=%d reason=test\naction kind=adjust-bs id=w1 size=%d\naction kind=adjust-bs id=w2 size=%d accum=1\n' \
+			"$a" "$b" "$c" | trainctl apply --run-dir "$T/run" >answer
+		grep -q '^ok actions=3 refused=0 iteration=[0-9]*$' answer
+		cat answer >>answers
+		wait_for "applied w2 | grep -q 'size=$c '"
+	done
+	echo 'action kind=adjust-lr id=w1 scale=0.5' | trainctl apply --run-dir "$T/run" >answer
+	cat answer >>answers
+	wait_for "applied w1 | grep -q 'kind=adjust-lr .* scale=0.5 '"
+	for w in w0 w1 w2; do applied $w | grep kind=adjust-bs | field iteration >$w.iterations; done
+	cmp w0.iterations w1.iterations
+	cmp w0.iterations w2.iterations
+	[ "$(wc -l <w0.iterations)" -eq 3 ]
+	# and in the one that the answer named
+	[ "$(head -n 3 answers | sed 's/.* iteration=//')" = "$(cat w0.iterations)" ]
+	# a sum that is not BATCH is obeyed, and said
+	echo 'action kind=adjust-bs id=w0 size=40' | trainctl apply --run-dir "$T/run"
+	grep -q '^warning kind=adjust-bs sum=82 batch=64 at=' run/state/job.log
+	wait_for "applied w0 | grep -q 'size=40 '"
+	run trainctl apply --run-dir "$T/run" <<<'action kind=adjust-bs id=w0'
+	[ "$status" -eq 1 ] && [[ $output == *"bad-actions: line 1: "* ]]
+	run trainctl apply --run-dir "$T/run" < <(printf 'action kind=none')
+	[ "$status" -eq 1 ] && [[ $output == *"line 1: ends in the middle"* ]]
+	rm drag/*
+	wait $SUPERVISOR
+	exact "$(summary first.out | field checkpoint)" 2000 3
+}
+
+@test "actions in force are told to a lead of a new incarnation, and to none that took over" {
+	job MODEL=audit EPOCHS=4 CHECKPOINT_EVERY=0.3
+	slow 400
+	begin first
+	wait_for 'came_to 200'
+	printf 'action kind=adjust-bs id=w0 size=50\naction kind=adjust-bs id=w1 size=14\n' |
+		trainctl apply --run-dir "$T/run"
+	wait_for "grep -q 'id=w1 size=14' run/state/standing"
+	run trainctl kill-restart ps0 --run-dir "$T/run"
+	[ "$status" -eq 0 ]
+	strike w1 # the new process has it from the lead that took over
+	wait_for '[ "$(applied w1 | grep -c "size=14 ")" -ge 2 ]'
+	! grep -q '^acted by=in-force' run/state/job.log
+	# known to the supervisor that comes after, too
+	kill -9 $SUPERVISOR
+	wait $SUPERVISOR || true
+	begin second
+	wait_for running
+	strike ps1
+	wait_for 'grep -q "^acted by=in-force actions=2 " run/state/job.log'
+	strike w0
+	wait_for '[ "$(applied w0 | grep -c "size=50 ")" -ge 2 ]'
+	[ "$(logged '^acted by=in-force')" -eq 1 ]
+	rm drag/*
+	wait $SUPERVISOR
+	exact "$(summary second.out | field checkpoint)" 2000 4
+}
+
+# ---- restarts by intention ----
+
+@test "kill-restart of a worker: at most its batch in hand is done again" {
+	job MODEL=audit EPOCHS=2 WORKERS=3
+	slow 400
+	begin first
+	wait_for 'came_to 500'
+	old=$(pid_of w1)
+	run trainctl kill-restart w1 --run-dir "$T/run"
+	[ "$status" -eq 0 ] && [[ $output =~ ^ok\ id=w1\ seconds=[0-9.]+$ ]]
+	[ "$(pid_of w1)" != "$old" ]
+	! grep -q '^relaunch ' run/state/job.log # no failure of its own
+	repeated=$(ask run/shardd.sock stat | field samples-repeated)
+	[ "$repeated" -le 64 ]
+	rm drag/*
+	wait $SUPERVISOR
+	[ "$(summary first.out | field restarts)" -eq 1 ]
+	exact "$(summary first.out | field checkpoint)" 2000 2
+	report | grep -q '^restarted at=.* role=worker id=w1 why=kill-restart reason=asked%20for seconds='
+}
+
+@test "kill-restart of live servers, the lead too: no rollback, nothing done again" {
+	job MODEL=audit SERVERS=3 WORKERS=3 EPOCHS=3 HEAVY_WINDOW=0 HEAVY_LIMIT=9 CHECKPOINT_EVERY=0.3
+	slow 400
+	begin first
+	wait_for 'came_to 300'
+	for id in ps1 ps0 ps2 ps0; do
+		old=$(pid_of $id)
+		run trainctl kill-restart $id --run-dir "$T/run"
+		[ "$status" -eq 0 ] && [[ $output == "ok id=$id seconds="* ]]
+		[ "$(pid_of $id)" != "$old" ]
+		gone "$old"
+		now=$(done_samples)
+		wait_for "came_to $((now + 128))"
+	done
+	# a restart asked for by a decision, while a checkpoint is made
+	trainctl checkpoint --run-dir "$T/run" &
+	printf 'action kind=kill-restart role=server id=ps1 reason=slow\n' | trainctl apply --run-dir "$T/run"
+	wait $!
+	wait_for '[ "$(status | grep "^node .* id=ps1 " | field restarts)" -eq 2 ]'
+	[ "$(ask run/shardd.sock stat | field samples-repeated)" -eq 0 ]
+	rm drag/*
+	wait $SUPERVISOR
+	! grep -q '^rollback ' run/state/job.log
+	[ "$(logged '^hand-over ')" -eq 5 ]
+	exact "$(summary first.out | field checkpoint)" 2000 3
+}
+
+@test "an heir that fails leaves the old server as it was; a server that dies takes its heir along" {
+	job MODEL=audit SERVERS=2 EPOCHS=4 HEAVY_WINDOW=0 HEAVY_LIMIT=9 CHECKPOINT_EVERY=0.3 \
+		"LAUNCH_SERVER=$T/launch"
+	printf '#!/bin/sh\n[ ! -e stop ] || kill -9 $$\nwhile [ -e wait ]; do sleep 0.05; done\nexec "$@"\n' >launch
+	chmod +x launch
+	slow 400
+	begin first
+	wait_for 'came_to 200'
+	touch stop
+	old=$(pid_of ps1)
+	run trainctl kill-restart ps1 --run-dir "$T/run"
+	[ "$status" -eq 1 ] && [[ $output == *"not-restarted"*"signal 9"* ]]
+	rm stop
+	[ "$(pid_of ps1)" = "$old" ]
+	grep -q '^handover-failed id=ps1 life=1 signal=9' run/state/job.log
+	now=$(done_samples)
+	wait_for "came_to $((now + 128))"
+	! grep -q '^rollback ' run/state/job.log
+	run trainctl kill-restart ps1 --run-dir "$T/run"
+	[ "$status" -eq 0 ]
+	# the old one dies before the heir has come
+	touch wait
+	trainctl kill-restart ps0 --run-dir "$T/run" >answer 2>&1 &
+	wait_for 'grep -q "^hand-over id=ps0 " run/state/job.log'
+	strike ps0
+	rm wait
+	local code=0
+	wait $! || code=$?
+	[ $code -eq 1 ]
+	wait_for 'running && [ "$(status | grep "^job " | field incarnation)" -eq 2 ]'
+	rm drag/*
+	wait $SUPERVISOR
+	exact "$(summary first.out | field checkpoint)" 2000 4
+}
+
+@test "trainctl killed in the middle of a hand-over: it is adopted" {
+	job MODEL=audit SERVERS=2 EPOCHS=4 HEAVY_WINDOW=0 HEAVY_LIMIT=9 \
+		"LAUNCH_SERVER=$T/launch"
+	printf '#!/bin/sh\nwhile [ -e wait ]; do sleep 0.05; done\nexec "$@"\n' >launch
+	chmod +x launch
+	slow 400
+	begin first
+	wait_for 'came_to 200'
+	local round=0 id
+	for id in ps1 ps0; do
+		touch wait
+		trainctl kill-restart $id --run-dir "$T/run" >answer 2>&1 &
+		wait_for "grep -q '^hand-over id=$id ' run/state/job.log"
+		kill -9 $SUPERVISOR
+		wait $SUPERVISOR || true
+		wait $! || true
+		rm wait
+		round=$((round + 1))
+		begin again$round
+		# by the second supervisor, or meanwhile
+		wait_for "status | grep -q '^node .* id=$id state=up pid=[0-9]* restarts=1'"
+		now=$(done_samples)
+		wait_for "came_to $((now + 128))"
+	done
+	rm drag/*
+	wait $SUPERVISOR
+	! grep -q '^rollback ' run/state/job.log
+	exact "$(summary again2.out | field checkpoint)" 2000 4
+}
+
+@test "the guard: window, cool-down, limit; whoever asks, and after a crash of trainctl, too" {
+	solution <<-'S'
+		#!/bin/sh
+		echo 'action kind=kill-restart role=worker id=w0 reason=slow'
+		echo 'action kind=kill-restart role=worker id=w1 reason=slow'
+		echo 'action kind=none'
+	S
+	job MODEL=audit WORKERS=3 EPOCHS=5 SOLUTION=./solution EVERY=0.3 HEAVY_COOLDOWN=3600 HEAVY_WINDOW=3600
+	slow 400
+	begin first
+	wait_for '[ "$(logged "^decided ")" -ge 3 ]'
+	grep -q '^refused kind=kill-restart id=w0 reason=window line=1' run/state/job.log
+	grep -q '^refused kind=kill-restart id=w1 reason=cool-down line=2' run/state/job.log
+	[ "$(logged '^restart ')" -eq 1 ]
+	run trainctl kill-restart w2 --run-dir "$T/run"
+	[ "$status" -eq 1 ] && [[ $output == *cool-down* ]]
+	run trainctl kill-restart w9 --run-dir "$T/run"
+	[ "$status" -eq 1 ] && [[ $output == *unknown-node* ]]
+	run trainctl kill-restart shardd --run-dir "$T/run"
+	[ "$status" -eq 1 ] && [[ $output == *"only workers and servers"* ]]
+	run trainctl kill-restart w2 --run-dir "$T/run" --force
+	[ "$status" -eq 0 ]
+	kill -9 $SUPERVISOR
+	wait $SUPERVISOR || true
+	begin second --set HEAVY_COOLDOWN=0 --set HEAVY_WINDOW=0 --set HEAVY_LIMIT=1
+	wait_for 'grep -q "^refused kind=kill-restart id=w0 reason=limit" run/state/job.log'
+	wait_for 'grep -q "w1 is restarted: slow" run/state/job.log'
+	rm drag/*
+	wait $SUPERVISOR
+	[ "$(logged 'w0 is restarted')" -eq 1 ]
+	exact "$(summary second.out | field checkpoint)" 2000 5
+}
+
+@test "backup workers: the first close the iteration, and nothing is lost" {
+	job MODEL=audit WORKERS=4 EPOCHS=2
+	slow 400
+	echo 'drag pace=100' >drag/w3
+	begin first
+	wait_for 'came_to 200'
+	echo 'action kind=backup-workers count=1' | trainctl apply --run-dir "$T/run"
+	wait_for 'came_to 1500'
+	rm drag/*
+	wait $SUPERVISOR
+	exact "$(summary first.out | field checkpoint)" 2000 2
+}
+
+@test "top and report" {
+	job SOLUTION=even EVERY=0.3 TEST=d.csv
+	slow 500
+	begin first
+	wait_for 'came_to 300'
+	wait_for 'trainctl top --run-dir "$T/run" | grep -q "^w1  *up  *32 "'
+	trainctl top --run-dir "$T/run" >table
+	grep -q '^ID  *STATE  *SIZE  *ACCUM  *BPT  *SPEED  *RATIO  *RESTARTS  *LAST TOLD' table
+	script -qec "trainctl top -i 0.1 --run-dir '$T/run'" /dev/null >screen </dev/null &
+	wait_for '[ "$(grep -c "LAST TOLD" screen)" -ge 3 ]'
+	rm drag/*
+	wait $SUPERVISOR
+	wait $! # it ends with the job
+	report >out
+	grep -q '^time phase=running seconds=' out
+	grep -q '^node role=worker id=w0 restarts=0 up=' out
+	[[ $(tail -n 1 out) == "report job=tiny state=done runs=1 from="* ]]
+	[ "$(tail -n 1 out | field decisions)" = "$(logged '^decision ')" ]
+	trainctl report --state-dir "$T/run/state" | cmp - out
+	# "time" adds up
+	awk '/^time / { sub(/seconds=/, "", $3); sum += $3 } /^report / { sub(/.* seconds=/, ""); d = $1 - sum
+		exit !(d < 0.001 && d > -0.001) }' out
+	run trainctl report --state-dir "$T/nothing"
+	[ "$status" -eq 66 ]
+	run trainctl report
+	[ "$status" -eq 64 ]
 }
 
 # ---- filters ----

@@ -14,10 +14,11 @@
 static const struct {
 	const char *key, *head;
 	int width;
-} columns[] = {{"id", "ID", 12},        {"role", "ROLE", 7},   {"state", "STATE", 8},
-	       {"size", "SIZE", 7},     {"accum", "ACCUM", 5}, {"time", "BPT", 9},
-	       {"speed", "SPEED", 9},   {"ratio", "RATIO", 6}, {"restarts", "RESTARTS", 8},
-	       {"told", "LAST TOLD", 0}};
+	int measured; /* a number of which four digits are enough */
+} columns[] = {{"id", "ID", 11, 0},        {"state", "STATE", 8, 0},  {"size", "SIZE", 7, 0},
+	       {"accum", "ACCUM", 5, 0},   {"time", "BPT", 9, 1},     {"speed", "SPEED", 8, 1},
+	       {"ratio", "RATIO", 6, 1},   {"restarts", "RESTARTS", 8, 0},
+	       {"told", "LAST TOLD", 0, 0}};
 
 static const char *value(const struct record *r, const char *key)
 {
@@ -53,6 +54,13 @@ static void put_node(FILE *out, const struct record *r)
 {
 	for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
 		const char *text = value(r, columns[i].key);
+		char brief[32];
+		double number;
+		if (columns[i].measured &&
+		    record_real(r, columns[i].key, 0, 1e300, &number, NULL) == 0) {
+			snprintf(brief, sizeof brief, "%.4g", number);
+			text = brief;
+		}
 		if (columns[i].width > 0)
 			fprintf(out, "%-*.*s ", columns[i].width, columns[i].width, text);
 		else

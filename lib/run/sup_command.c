@@ -168,6 +168,7 @@ static void server_words(struct words *w, const struct sup_node *n, uint64_t lif
 	else if (s->cut[0] || job->init[0])
 		add_text(w, "--restore", s->cut[0] ? s->cut : job->init);
 	add_socket(w, s, "--monitor", "bpt-monitor");
+	add_report(w, job);
 	add_drag(w, n, life);
 	if (n->index > 0)
 		return;

@@ -128,6 +128,28 @@ static void defaults(void **state)
 	assert_true(job.lr == 0.05);
 	assert_string_equal(job.sync, "bsp");
 	assert_string_equal(job.solution, "none");
+	assert_true(job.pending == 60);
+	assert_true(job.heavy_window == job.longer);
+	assert_true(job.heavy_cooldown == 0);
+	assert_int_equal(job.heavy_limit, 3);
+	assert_int_equal(job.report_every, 10);
+	assert_int_equal(job.ahead, 4);
+	assert_string_equal(job.profile, "0");
+}
+
+static void defaults_that_other_keys_give(void **state)
+{
+	(void)state;
+	struct error err;
+	set("JOB", "j");
+	set("DATA", "/d/a.csv");
+	set("SOLUTION", "antdt-dd");
+	set("LONG", "900");
+	assert_int_equal(job_finish(&job, "f", &err), 0);
+	assert_string_equal(job.profile, "1");
+	assert_true(job.heavy_window == 900);
+	assert_non_null(strstr(set("PROFILE", "2"), "PROFILE"));
+	assert_non_null(strstr(set("AHEAD", "0"), "AHEAD"));
 }
 
 static void unknown_key_names_the_nearest(void **state)
@@ -209,6 +231,10 @@ static void the_resolved_file_is_the_same_job(void **state)
 	assert_int_equal(job_compare(&job, &again, &key), JOB_SAME);
 	assert_string_equal(again.launch_worker, job.launch_worker);
 	assert_int_equal(job_set(&again, "KEEP", "9", "f", &err), 0);
+	assert_int_equal(job_set(&again, "HEAVY_WINDOW", "9", "f", &err), 0);
+	assert_int_equal(job_set(&again, "PENDING", "9", "f", &err), 0);
+	assert_int_equal(job_set(&again, "AHEAD", "9", "f", &err), 0);
+	assert_int_equal(job_set(&again, "PROFILE", "1", "f", &err), 0);
 	assert_int_equal(job_compare(&job, &again, &key), JOB_CHANGE_FREE);
 	assert_int_equal(job_set(&again, "WORKERS", "9", "f", &err), 0);
 	assert_int_equal(job_compare(&job, &again, &key), JOB_CHANGE_STOPPED);
@@ -240,6 +266,7 @@ int main(void)
 		cmocka_unit_test(nul_and_long_values_are_refused),
 		cmocka_unit_test(what_is_written_is_read_again),
 		cmocka_unit_test_setup_teardown(defaults, start, stop),
+		cmocka_unit_test_setup_teardown(defaults_that_other_keys_give, start, stop),
 		cmocka_unit_test_setup_teardown(unknown_key_names_the_nearest, start, stop),
 		cmocka_unit_test_setup_teardown(values_out_of_range, start, stop),
 		cmocka_unit_test_setup_teardown(keys_that_do_not_fit, start, stop),

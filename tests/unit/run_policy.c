@@ -87,6 +87,17 @@ static void a_life(void **state)
 	assert_int_equal(s, STAGE_OFF);
 }
 
+static void handed_over_it_starts_without_mending(void **state)
+{
+	(void)state;
+	enum node_stage s = STAGE_READY;
+	assert_int_equal(step(&s, EVENT_HANDED), DO_NOTHING);
+	assert_int_equal(s, STAGE_STARTING);
+	assert_int_equal(step(&s, EVENT_HANDED), DO_NOTHING); /* adopted in the middle of it */
+	assert_int_equal(s, STAGE_STARTING);
+	assert_int_equal(step(&s, EVENT_ANSWERS), DO_TELL);
+}
+
 static void a_stop_wins(void **state)
 {
 	(void)state;
@@ -155,6 +166,7 @@ int main(void)
 		cmocka_unit_test(end_status),
 		cmocka_unit_test(pauses_double_up_to_five_seconds),
 		cmocka_unit_test(a_life),
+		cmocka_unit_test(handed_over_it_starts_without_mending),
 		cmocka_unit_test(a_stop_wins),
 		cmocka_unit_test(unknown_pairs_name_both),
 		cmocka_unit_test(rows_for_people_and_programs),
