@@ -144,8 +144,8 @@ static int forgets(const double *theta, size_t q)
 	return fabs(e[0]) + fabs(e[1]) < 1;
 }
 
-/* Hannan and Rissanen's start. */
-static int start(struct series *s, struct arima_fit *f, size_t p, size_t q)
+/* Hannan and Rissanen's start; without one, all terms are 0. */
+static void start(struct series *s, struct arima_fit *f, size_t p, size_t q)
 {
 	double m[TERMS_MAX][TERMS_MAX] = {{0}}, b[TERMS_MAX] = {0}, x[TERMS_MAX];
 	if (q > 0) {
@@ -155,7 +155,7 @@ static int start(struct series *s, struct arima_fit *f, size_t p, size_t q)
 			equation(m, b, x, s->z[t], LONG);
 		}
 		if (solve(m, b, LONG) != 0)
-			return -1;
+			return;
 		for (size_t t = 0; t < s->n; t++) {
 			s->e[t] = 0;
 			if (t < LONG)
@@ -175,13 +175,12 @@ static int start(struct series *s, struct arima_fit *f, size_t p, size_t q)
 		equation(m, b, x, s->z[t], p + q);
 	}
 	if (solve(m, b, p + q) != 0)
-		return -1;
+		return; /* differences that are all 0 need no terms */
 	memcpy(f->phi, b, p * sizeof *b);
 	memcpy(f->theta, b + p, q * sizeof *b);
 	while (!forgets(f->theta, q))
 		for (size_t j = 0; j < q; j++)
 			f->theta[j] *= 0.9;
-	return 0;
 }
 
 /* One Gauss-Newton step for (phi, theta), from the errors in s; de/dphi_i = -z_{t-i} - sum theta
@@ -239,8 +238,8 @@ static int arima_fit(const struct arima *a, size_t p, unsigned d, size_t q, stru
 	struct series s;
 	series_make(a, d, &s);
 	*f = (struct arima_fit){.aic = NAN};
-	if (p + q > 0 && start(&s, f, p, q) != 0)
-		return -1;
+	if (p + q > 0)
+		start(&s, f, p, q);
 	double sum = residuals(&s, f, p, q), targets = (double)(s.n - s.from);
 	if (!isfinite(sum))
 		return -1;
@@ -324,7 +323,7 @@ static void arima_observe(void *state, double speed)
 		return;
 	if (a->by_aic)
 		search(a);
-	/* A fit that fails (constant speeds) leaves the old one, or ema, in force. */
+	/* A fit that fails leaves the old one, or ema, in force. */
 	if ((isnan(a->fit.aic) || a->count % REFIT_EVERY == 0) &&
 	    arima_fit(a, (size_t)a->p, (unsigned)a->d, (size_t)a->q, &f) == 0)
 		a->fit = f;

@@ -1,0 +1,452 @@
+/* stats_predict: the models against closed forms, known processes and numeric gradients. */
+#include "stats/predict_net.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static uint64_t random_state;
+
+static double draw(void)
+{
+	return predict_uniform(&random_state);
+}
+
+static double gauss(void)
+{
+	double sum = -6;
+	for (int i = 0; i < 12; i++)
+		sum += draw();
+	return sum;
+}
+
+static struct predictor *make(enum predict_model model, uint64_t warmup)
+{
+	struct predict_config c;
+	struct predictor *p;
+	predict_config_init(&c, model);
+	c.warmup = warmup;
+	assert_int_equal(predictor_new(&p, &c, NULL), 0);
+	return p;
+}
+
+/* Root of the mean squared error over v[from..n). */
+static double score(struct predictor *p, const double *v, const double *cpu, int n, int from)
+{
+	double sum = 0;
+	for (int k = 0; k < n; k++) {
+		double said = predictor_predict(p, cpu ? cpu[k] : NAN, NAN);
+		if (k >= from)
+			sum += (said - v[k]) * (said - v[k]);
+		predictor_observe(p, v[k]);
+	}
+	return sqrt(sum / (n - from));
+}
+
+static double score_of(enum predict_model model, const double *v, const double *cpu, int n, int from)
+{
+	struct predictor *p = make(model, 500);
+	double result = score(p, v, cpu, n, from);
+	predictor_free(p);
+	return result;
+}
+
+/* ---- nets ---- */
+static void check_gradient(const struct net_shape *shape)
+{
+	double w[PREDICT_NET_WEIGHTS], g[PREDICT_NET_WEIGHTS] = {0}, x[PREDICT_NET_INPUTS];
+	random_state = 5;
+	shape->init(w, &random_state);
+	for (size_t i = 0; i < shape->weights; i++) /* no zero hides a missing factor */
+		w[i] += 0.3 * gauss();
+	for (int i = 0; i < PREDICT_NET_INPUTS; i++)
+		x[i] = gauss() / 2;
+	const double target = 0.7, h = 1e-5;
+	double value = shape->gradient(w, x, target, g);
+	assert_true(value == shape->value(w, x));
+	for (size_t i = 0; i < shape->weights; i++) {
+		double was = w[i], up, down;
+		w[i] = was + h;
+		up = shape->value(w, x) - target;
+		w[i] = was - h;
+		down = shape->value(w, x) - target;
+		w[i] = was;
+		double want = (up * up - down * down) / (4 * h);
+		if (fabs(g[i] - want) > 1e-7 * (1 + fabs(want)))
+			fail_msg("weight %zu: %g, numerically %g", i, g[i], want);
+	}
+	shape->gradient(w, x, target, g); /* it adds */
+	double twice = 0, once = 0, again[PREDICT_NET_WEIGHTS] = {0};
+	shape->gradient(w, x, target, again);
+	for (size_t i = 0; i < shape->weights; i++) {
+		twice += fabs(g[i]);
+		once += fabs(again[i]);
+	}
+	assert_true(fabs(twice - 2 * once) < 1e-9 * twice);
+}
+
+static void gradients_are_those_of_differences(void **state)
+{
+	(void)state;
+	check_gradient(&net_narx);
+	check_gradient(&net_rnn);
+	check_gradient(&net_lstm);
+}
+
+/* Jumps that the load shows and noise that it doesn't; returns the noise's deviation. */
+static double loaded(double *v, double *cpu, int n, double base)
+{
+	double c = 0.3, sum = 0;
+	for (int k = 0; k < n; k++) {
+		if (draw() < 0.05)
+			c = draw();
+		cpu[k] = c;
+		double clean = base * (1 - 0.8 * c * c);
+		v[k] = clean * (1 + 0.03 * gauss());
+		sum += (v[k] - clean) * (v[k] - clean);
+	}
+	return sqrt(sum / n);
+}
+
+#define MANY 2000
+static double v[MANY], cpu[MANY];
+
+static void narx_learns_what_load_means(void **state)
+{
+	(void)state;
+	random_state = 11;
+	double floor = loaded(v, cpu, MANY, 100);
+	double ema = score_of(PREDICT_EMA, v, cpu, MANY, 600);
+	double narx = score_of(PREDICT_NARX, v, cpu, MANY, 600);
+	double blind = score_of(PREDICT_NARX, v, NULL, MANY, 600);
+	assert_true(narx < 0.35 * ema);
+	assert_true(narx < 1.25 * floor);
+	assert_true(blind > 1.5 * narx && blind < 1.1 * ema);
+}
+
+/* Before `warmup` speeds the nets are ema, to the bit. */
+static void ema_speaks_before_the_warmup(void **state)
+{
+	(void)state;
+	const enum predict_model nets[] = {PREDICT_NARX, PREDICT_RNN, PREDICT_LSTM};
+	random_state = 3;
+	loaded(v, cpu, 600, 50);
+	for (int i = 0; i < 3; i++) {
+		struct predictor *ema = make(PREDICT_EMA, 500), *net = make(nets[i], 500);
+		int differ = 0;
+		for (int k = 0; k < 600; k++) {
+			double a = predictor_predict(ema, cpu[k], NAN);
+			double b = predictor_predict(net, cpu[k], NAN);
+			if (k == 0)
+				assert_true(isnan(a) && isnan(b));
+			else if (k < 500)
+				assert_true(a == b);
+			else
+				differ += a != b;
+			predictor_observe(ema, v[k]);
+			predictor_observe(net, v[k]);
+		}
+		assert_true(differ > 90);
+		predictor_free(ema);
+		predictor_free(net);
+	}
+}
+
+/* A new worker of another speed: the model of the old one serves after PREDICT_REUSE_MIN speeds. */
+static void a_model_serves_another_worker(void **state)
+{
+	(void)state;
+	const double speeds[] = {100, 30, 700};
+	random_state = 17;
+	loaded(v, cpu, MANY, 100);
+	struct predictor *old = make(PREDICT_NARX, 500);
+	score(old, v, cpu, MANY, 500);
+	for (int i = 0; i < 3; i++) {
+		struct predictor *p;
+		assert_int_equal(predictor_reuse(&p, old, NULL), 0);
+		assert_int_equal(predictor_count(p), 0);
+		loaded(v, cpu, 300, speeds[i]);
+		double ema = score_of(PREDICT_EMA, v, cpu, 300, 20);
+		double warm = score(p, v, cpu, 300, 20);
+		assert_true(warm < 0.45 * ema);
+		predictor_free(p);
+	}
+	predictor_free(old);
+}
+
+/* A load that was not seen for long is not forgotten: samples of it stay. */
+static void old_samples_are_replayed(void **state)
+{
+	(void)state;
+	random_state = 23;
+	struct predictor *p = make(PREDICT_NARX, 500);
+	double worst = 0;
+	for (int k = 0; k < 6000; k++) {
+		double c = k < 1000 || k >= 5900 ? (k / 10 % 2 ? 0.9 : 0.1) : 0.1 + 0.05 * draw();
+		double speed = 100 * (1 - 0.8 * c) * (1 + 0.01 * gauss());
+		double said = predictor_predict(p, c, 0.5);
+		if (k >= 5900)
+			worst = fmax(worst, fabs(said / speed - 1));
+		predictor_observe(p, speed);
+	}
+	assert_true(worst < 0.25); /* without them it says 60 where 28 comes */
+	predictor_free(p);
+}
+
+/* ---- arima ---- */
+static void arima_is_as_good_as_the_process(void **state)
+{
+	(void)state;
+	random_state = 29;
+	/* ARMA(2,1) around 100, innovations of deviation 2; ARIMA(1,1,1). */
+	double z1 = 0, z2 = 0, e1 = 0;
+	for (int k = 0; k < MANY; k++) {
+		double e = 2 * gauss(), z = 0.5 * z1 + 0.3 * z2 + e + 0.4 * e1;
+		v[k] = 100 + z;
+		z2 = z1;
+		z1 = z;
+		e1 = e;
+	}
+	struct predict_config c;
+	struct predictor *p;
+	predict_config_init(&c, PREDICT_ARIMA);
+	c.p = 2;
+	c.d = 0;
+	c.q = 1;
+	assert_int_equal(predictor_new(&p, &c, NULL), 0);
+	assert_true(score(p, v, NULL, MANY, 300) < 2 * 1.05);
+	predictor_free(p);
+	c.by_aic = 1;
+	assert_int_equal(predictor_new(&p, &c, NULL), 0);
+	assert_true(score(p, v, NULL, MANY, 300) < 2 * 1.07);
+	predictor_free(p);
+	assert_true(score_of(PREDICT_EMA, v, NULL, MANY, 300) > 2 * 1.25);
+	/* A drift with an MA of -0.8, where (2,2,1) and ema are both wrong. */
+	double level = 1000, d1 = 0;
+	e1 = 0;
+	for (int k = 0; k < MANY; k++) {
+		double e = 2 * gauss();
+		d1 = 0.6 * d1 + e + 0.5 * e1;
+		e1 = e;
+		v[k] = level += d1;
+	}
+	assert_int_equal(predictor_new(&p, &c, NULL), 0);
+	assert_true(score(p, v, NULL, MANY, 300) < 2 * 1.07);
+	predictor_free(p);
+}
+
+/* Second differences of a straight line and of a parabola are constant. */
+static void arima_goes_on_with_a_line(void **state)
+{
+	(void)state;
+	for (int k = 0; k < 300; k++)
+		v[k] = 100 + 3 * k;
+	assert_true(score_of(PREDICT_ARIMA, v, NULL, 300, 100) < 1e-3);
+	for (int k = 0; k < 300; k++)
+		v[k] = 50;
+	assert_true(score_of(PREDICT_ARIMA, v, NULL, 300, 1) == 0);
+}
+
+/* ---- auto ---- */
+static void auto_keeps_up_with_ema_and_follows_the_best(void **state)
+{
+	(void)state;
+	for (int kind = 0; kind < 4; kind++) {
+		double level = 100;
+		random_state = 31 + (uint64_t)kind;
+		loaded(v, cpu, MANY, 100);
+		for (int k = 0; k < MANY && kind < 3; k++) {
+			if (kind == 0)
+				v[k] = 100 + 10 * gauss(); /* ema with a small weight is best */
+			else if (kind == 1)
+				v[k] = level = fmax(level + gauss(), 20); /* last is best */
+			else
+				v[k] = (k / 400 % 2 ? 100 + 10 * gauss() : (level += gauss() / 2));
+		}
+		double ema = score_of(PREDICT_EMA, v, cpu, MANY, 1);
+		double all = score_of(PREDICT_AUTO, v, cpu, MANY, 1);
+		assert_true(all < 1.02 * ema);
+		if (kind == 1)
+			assert_true(all < 1.03 * score_of(PREDICT_LAST, v, cpu, MANY, 1));
+		if (kind == 3)
+			assert_true(score_of(PREDICT_AUTO, v, cpu, MANY, 600) <
+				    1.03 * score_of(PREDICT_NARX, v, cpu, MANY, 600));
+	}
+}
+
+static void quantile_is_of_times(void **state)
+{
+	(void)state;
+	struct predictor *p = make(PREDICT_QUANTILE, 0);
+	for (int k = 1; k <= 20; k++) { /* times 1..20; of the last 8, 13..20, the 0.75 quantile */
+		predictor_predict(p, NAN, NAN);
+		predictor_observe(p, 1.0 / k);
+	}
+	assert_true(fabs(1 / predictor_predict(p, NAN, NAN) - 18.25) < 1e-12);
+	predictor_free(p);
+}
+
+/* ---- every model ---- */
+static void extremes_stay_numbers(void **state)
+{
+	(void)state;
+	for (int model = 0; model < PREDICT_MODELS; model++) {
+		struct predictor *p = make((enum predict_model)model, 100);
+		random_state = 41;
+		for (int k = 0; k < 700; k++) {
+			double said = predictor_predict(p, draw() < 0.3 ? NAN : (double)(k % 2), draw());
+			if (k > 5)
+				assert_true(said >= PREDICT_SPEED_MIN && said <= PREDICT_SPEED_MAX);
+			if (k % 7 == 3)
+				continue; /* not measured */
+			double speed = k % 50 == 0   ? PREDICT_SPEED_MIN
+				       : k % 50 == 1 ? PREDICT_SPEED_MAX
+				       : k < 400     ? 100
+						     : exp(20 * draw());
+			predictor_observe(p, speed);
+		}
+		predictor_free(p);
+	}
+}
+
+/* ---- files ---- */
+struct text {
+	char *data;
+	size_t len, room, at;
+};
+
+static int put(const char *line, size_t len, void *arg, struct error *err)
+{
+	struct text *t = arg;
+	(void)err;
+	while (t->len + len > t->room)
+		t->data = realloc(t->data, t->room = 2 * t->room + 4096);
+	memcpy(t->data + t->len, line, len);
+	t->len += len;
+	return 0;
+}
+
+static int take(struct record *r, void *arg, struct error *err)
+{
+	struct text *t = arg;
+	if (t->at == t->len)
+		return error_set(err, ERROR_DATA, NULL, "the end");
+	const char *line = t->data + t->at;
+	size_t len = (size_t)((const char *)memchr(line, '\n', t->len - t->at) - line);
+	t->at += len + 1;
+	return record_parse(r, line, len, err);
+}
+
+static struct predictor *load(struct text *t, struct error *err)
+{
+	static struct record r;
+	struct predictor *p = NULL;
+	t->at = 0;
+	if (take(&r, t, err) != 0 || predictor_load(&p, &r, take, t, err) != 0)
+		return NULL;
+	return p;
+}
+
+static void a_saved_one_goes_on_bit_for_bit(void **state)
+{
+	(void)state;
+	random_state = 43;
+	loaded(v, cpu, MANY, 100);
+	for (int model = 0; model < PREDICT_MODELS; model++) {
+		struct predictor *p = make((enum predict_model)model, 60), *q;
+		for (int k = 0; k < 900; k++) {
+			if (k % 37 == 1) { /* replaced by what a file of it says, again and again */
+				struct text t = {0};
+				struct error err;
+				assert_int_equal(predictor_save(p, put, &t, &err), 0);
+				q = load(&t, &err);
+				assert_non_null(q);
+				assert_int_equal(t.at, t.len);
+				free(t.data);
+			}
+			if (k == 0) {
+				predictor_predict(p, cpu[k], NAN);
+				predictor_observe(p, v[k]);
+				continue;
+			}
+			double a = predictor_predict(p, cpu[k], NAN);
+			double b = predictor_predict(q, cpu[k], NAN);
+			assert_true(a == b);
+			predictor_observe(p, v[k]);
+			predictor_observe(q, v[k]);
+			if (k % 37 == 0) {
+				predictor_free(p);
+				p = q;
+			}
+		}
+		predictor_free(p);
+		if (900 % 37 != 1 && 899 % 37 != 0)
+			predictor_free(q);
+	}
+}
+
+/* Each line of a file lost, and each number replaced: refused, or loaded and usable. */
+static void damage_is_refused_or_harmless(void **state)
+{
+	(void)state;
+	struct predictor *p = make(PREDICT_NARX, 60), *q;
+	struct text t = {0};
+	struct error err;
+	random_state = 47;
+	score(p, v, cpu, 100, 50);
+	assert_int_equal(predictor_save(p, put, &t, &err), 0);
+	predictor_free(p);
+	for (size_t end = 0; end < t.len; end++) {
+		struct text cut = {.data = t.data, .len = end};
+		if (end > 0 && t.data[end - 1] != '\n')
+			continue;
+		assert_null(load(&cut, &err));
+		assert_int_equal(err.code, ERROR_DATA);
+	}
+	int loaded_ones = 0;
+	for (size_t i = 0; i < t.len; i += 1 + (size_t)(draw() * 40)) {
+		char was = t.data[i];
+		if (was == '\n')
+			continue;
+		t.data[i] = "09-.e, xa"[(int)(draw() * 9)];
+		if ((q = load(&t, &err)) != NULL) {
+			for (int k = 0; k < 80; k++) {
+				predictor_predict(q, 0.5, 0.5);
+				predictor_observe(q, 100);
+			}
+			predictor_free(q);
+			loaded_ones++;
+		} else {
+			assert_int_equal(err.code, ERROR_DATA);
+		}
+		t.data[i] = was;
+	}
+	assert_true(loaded_ones > 10);
+	free(t.data);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(gradients_are_those_of_differences),
+		cmocka_unit_test(narx_learns_what_load_means),
+		cmocka_unit_test(ema_speaks_before_the_warmup),
+		cmocka_unit_test(a_model_serves_another_worker),
+		cmocka_unit_test(old_samples_are_replayed),
+		cmocka_unit_test(arima_is_as_good_as_the_process),
+		cmocka_unit_test(arima_goes_on_with_a_line),
+		cmocka_unit_test(auto_keeps_up_with_ema_and_follows_the_best),
+		cmocka_unit_test(quantile_is_of_times),
+		cmocka_unit_test(extremes_stay_numbers),
+		cmocka_unit_test(a_saved_one_goes_on_bit_for_bit),
+		cmocka_unit_test(damage_is_refused_or_harmless),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
