@@ -14,7 +14,7 @@ struct slot { /* in order of id, so that the order of the input does not matter 
 	char id[ID_MAX];
 	uint64_t size, min, max;
 	double time, mem; /* of this round */
-	int warned;       /* in the round before */
+	int warned;       /* since it became the straggler */
 };
 
 /* Sizes that were in force, and how long the slowest took with them. */
@@ -402,11 +402,13 @@ int step_round(struct step *s, struct step_worker *w, size_t n, struct error *er
 		result = take_over(s, order, n, err);
 	if (result == 0) {
 		take_times(s, order);
+		size_t leader, slowest;
+		find_ends(s, &leader, &slowest);
 		size_t warn = decide(s);
 		for (size_t i = 0; i < n; i++) {
 			order[i]->size = s->slot[i].size;
 			order[i]->remove = i == warn && !s->slot[i].warned;
-			s->slot[i].warned = i == warn;
+			s->slot[i].warned = i == warn || (i == slowest && s->slot[i].warned);
 		}
 	}
 	free(order);
