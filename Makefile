@@ -73,7 +73,7 @@ LIBS_auc         = -lm
 LIBS_straggle    = -lm
 
 # ---- unit tests: tests/unit/NAME.c, with the rooms it links ----
-UNITS = base_fs base_number base_option wire_record wire_server wire_peer solve_batch solve_accum solve_step shard_queue shard_journal solve_solution stats_monitor stats_window data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export data_index data_schema run_job run_policy data_dataset run_parent gate_random gate_events gate_save opt_steps ps_store ps_stage gate_rows model_gradient model_spec work_batch work_feed work_load work_profile wire_drag straggle_schedule run_heavy
+UNITS = base_fs base_number base_option wire_record wire_server wire_peer solve_batch solve_accum solve_step shard_queue shard_journal solve_solution solve_rules solve_course stats_monitor stats_window stats_predict stats_predict_group data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export data_index data_schema run_job run_policy run_heavy data_dataset run_parent gate_random gate_events gate_save opt_steps ps_store ps_stage gate_rows model_gradient model_spec work_batch work_feed work_load work_profile wire_drag straggle_schedule
 ROOMS_unit_model_gradient = model ckpt wire base
 LIBS_unit_model_gradient  = -lopenblas
 ROOMS_unit_model_spec     = model ckpt wire base
@@ -101,8 +101,8 @@ ROOMS_unit_run_parent = run wire base
 ROOMS_unit_data_dataset = data wire base
 LIBS_unit_data_dataset = -lcsv -lz -lxxhash
 ROOMS_unit_run_job = run wire base
-ROOMS_unit_run_heavy = run wire base
 ROOMS_unit_run_policy = run wire base
+ROOMS_unit_run_heavy = run wire base
 ROOMS_unit_data_schema = data wire base
 LIBS_unit_data_schema = -lcsv -lz -lxxhash
 ROOMS_unit_data_index = data wire base
@@ -136,8 +136,14 @@ ROOMS_unit_solve_accum = solve base
 ROOMS_unit_solve_step = solve base
 ROOMS_unit_solve_solution = solve stats wire base
 LIBS_unit_solve_solution = -levent
+ROOMS_unit_solve_rules = solve stats wire base
+LIBS_unit_solve_rules = -levent
+ROOMS_unit_solve_course = solve stats wire base
+LIBS_unit_solve_course = -levent
 ROOMS_unit_stats_monitor = stats wire base
 LIBS_unit_stats_monitor = -levent
+ROOMS_unit_stats_predict = stats wire base
+ROOMS_unit_stats_predict_group = stats wire base
 ROOMS_unit_stats_window = stats base
 
 # ---- fault tests and benches: check runs their short forms, `make fault` and `make bench` all ----

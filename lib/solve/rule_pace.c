@@ -3,29 +3,32 @@
  * job against what the action costs, both in seconds of the job's time, and takes what pays.
  * Beliefs about nodes, and how long their trouble is expected to last: rule_pace_model.h.
  *
- *   iteration   z = max over workers of t_i(B_i), + the slowest server's time, seconds.  With b
- *               backup workers the b slowest don't count.
- *   left        samples-left/rate (info records), or samples-left/B*z; without samples-left the
- *               job is taken to be in its middle.
+ * iteration: z = max over workers of t_i(B_i), plus the slowest server's time; seconds.  With b
+ *     backup workers the b slowest don't count.
+ * left: samples-left/rate (info records), or samples-left/B*z; seconds.  Without samples-left the
+ *     job is taken to be in its middle.
  *
- *   split       min z by t_i, sum B_i = B.  Saves left*(1 - z_split/z); costs nothing, so it is
- * done when it gains GAIN_MIN of an iteration, or when the sizes don't sum to B. restart     of a
- * worker i: z_cured is the split's z when i is as fast as the median of its kind. Saves helps *
- * lasts_i * (1 - z_cured/z_split), where `lasts` is how long its trouble is expected to go on, and
- * helps = 1/(2 + its restarts): each one before did not help, as it is slow still.  Costs
- * (restart-worker + pending + z) * B_i/B: others go on meanwhile, so what is lost is its share, and
- * one batch that it computes again. restart     of a server: z gets shorter by what it takes beyond
- * the next slowest.  Costs restart-server, in which all wait (the old one serves on while the new
- * one pends). A restart must save MARGIN times its cost, or MARGIN_EARLY times when the trouble has
- * not lasted for the long window.  One restart a role in a decision.  A node that was restarted
- * must be up for the long window before the next.  When the time of a restart is not known, only
- * what AntDT-ND would restart is. leave out   a worker whose delay alone is longer than the
- * iteration of the others gets one sample and is left behind by one more backup worker. spikes
- * iterations that last longer (B/rate) than any worker does on average, while averages stand still,
- * end late by single spikes: one backup worker, when what it saves is more than the n-th part of
- * the work that it drops.
+ * split: min z by t_i, sum B_i = B.  Saves left*(1 - z_split/z), costs nothing, so it is done when
+ *     it gains GAIN_MIN of an iteration, or when the sizes don't sum to B.
+ * restart of a worker: z_cured is the split's z when it is as fast as the median of its kind.
+ *     Saves helps*lasts*(1 - z_cured/z_split): `lasts` is how long its trouble is expected to go
+ *     on, helps = 1/(1 + (1 + its restarts)^2): each before did not help, as it is slow still.
+ *     Costs (restart-worker + pending + z)*B_i/B: the others go on meanwhile, so what is lost is
+ *     its share, and one batch that is computed again.
+ * restart of a server: z gets shorter by what it takes beyond the next slowest.  Costs
+ *     restart-server, in which all wait (while the new one pends, the old one serves on).
+ * Either must save MARGIN times its cost, as it is the action whose outcome is least sure.  There
+ *     is no need to wait for the long window: a young trouble has a small `lasts`.  One restart a
+ *     role in a decision; a node that was restarted must be up for the long window before the
+ *     next.  When the time of a restart is not known, only what AntDT-ND would restart is.
+ * leave out: a worker that takes longer for one sample than the others for all the rest gets one
+ *     sample, and is left behind by one more backup worker.
+ * spikes: iterations that last longer (B/rate) than anybody does steadily, while averages stand
+ *     still, end late by single spikes: one backup worker, when that saves SPIKE_MARGIN times the
+ *     n-th part of the work, which it drops.
  *
- * Under ASP nobody waits, so only restarts are left: i's part in the speed of all takes z's place.
+ * Under ASP nobody waits, so only restarts are left: a worker's part in the speed of all takes z's
+ * place.
  */
 #include "solve/rules.h"
 
@@ -37,9 +40,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GAIN_MIN 0.01 /* of an iteration: less is noise */
-#define MARGIN 2.0    /* savings over costs */
-#define MARGIN_EARLY 4.0
+#define GAIN_MIN 0.01     /* of an iteration: less is noise */
+#define MARGIN 5.0        /* savings over costs of a restart */
 #define LEFT_OUT_MIN 1.05 /* its delay over the iteration of the others */
 #define LEFT_OUT_PART 4   /* at most every fourth worker */
 #define SPIKE_PART 0.7    /* of what iterations are late by, one backup worker saves about that */
@@ -143,7 +145,6 @@ static double find_left(const struct pace *p, double z)
 struct offer {
 	size_t index;
 	double saves, costs; /* seconds; costs is NAN when nobody knows */
-	int persistent;
 };
 
 static double helps(const struct snapshot_node *n)
@@ -168,7 +169,7 @@ static int pays(const struct pace *p, const struct crew *c, const struct offer *
 {
 	if (isnan(offer->costs))
 		return offer->saves > 0 && slow_for_long(p, c, offer->index);
-	return offer->saves > offer->costs * (offer->persistent ? MARGIN : MARGIN_EARLY);
+	return offer->saves > offer->costs * MARGIN;
 }
 
 static double restart_seconds(const struct pace *p, const char *name)
@@ -208,7 +209,7 @@ static void offer_bsp(struct pace *p, struct offer *offer, double seconds)
 
 static struct offer offer_worker(struct pace *p, size_t i, int asp)
 {
-	struct offer offer = {.index = i, .persistent = p->worker[i].persistent};
+	struct offer offer = {.index = i};
 	double seconds = restart_seconds(p, "restart-worker");
 	double pending = snapshot_info_real(p->s, "pending");
 	offer.saves = helps(p->workers.node[i]) * pace_lasts(&p->worker[i], p->left);
@@ -223,7 +224,7 @@ static struct offer offer_worker(struct pace *p, size_t i, int asp)
 static struct offer offer_server(struct pace *p, size_t i)
 {
 	const struct pace_node *b = &p->server[i];
-	struct offer offer = {.index = i, .persistent = b->persistent};
+	struct offer offer = {.index = i};
 	double gain = fmin(p->serving - p->serving_next, b->trouble);
 	offer.saves = helps(p->servers.node[i]) * pace_lasts(b, p->left) * gain /
 		      (p->z_split + p->serving);

@@ -180,7 +180,6 @@ static void add_trouble(struct pace_node *p, const struct snapshot_node *n,
 	}
 	double part = part_of_long(n, p, k);
 	p->age = part * fmin(n->up, s->window_long);
-	p->persistent = part == 1 && n->up >= s->window_long;
 }
 
 static void fill(struct pace_node *p, const struct snapshot_node *n, const struct snapshot *s,

@@ -27,7 +27,6 @@ struct pace_node {
 	double cured_slope; /* of the median of its kind, without delay */
 	double trouble;     /* seconds a batch beyond the median's */
 	double age;         /* seconds */
-	int persistent;     /* there for the whole long window */
 };
 
 /* One a node of the crew, to be freed. NULL: ERROR_OS. Where nothing is known of a node, its time
