@@ -145,17 +145,18 @@ static int make_store(const struct settings *s, struct node *n, struct error *er
 	opt.l1 = (float)s->l1;
 	opt.l2 = (float)s->l2;
 	opt.momentum = (float)s->momentum;
-	if (s->restore && ckpt_open(&c, s->restore, err) != 0)
+	/* An heir gets the parameters from whom it follows; at most the layout is needed here. */
+	int bare = !s->layout_path && !s->seen_dense && !s->width;
+	if (s->restore && (bare || !s->take_over) && ckpt_open(&c, s->restore, err) != 0)
 		return -1;
 	if (s->layout_path)
 		rc = layout_read(&n->layout, s->layout_path, err);
-	else if (c && !s->seen_dense && !s->width)
+	else if (c && bare)
 		rc = ckpt_read_layout(c, &n->layout, err);
 	else
 		rc = plain_layout(s, &n->layout, err);
 	if (rc == 0)
 		rc = store_new(&n->store, &n->layout, s->part, s->parts, &opt, err);
-	/* An heir gets the parameters from whom it follows. */
 	if (rc == 0 && c && !s->take_over)
 		rc = store_restore(n->store, c, &lost, err);
 	if (rc == 0 && c && !s->take_over)
@@ -430,8 +431,9 @@ int main(int argc, char **argv)
 			"connection, one refused for lack of room after 0.5 s; a checkpoint part "
 			"not\n"
 			"written in 1800 s is given up. A server that is asked to hand over gives its\n"
-			"heir up when it pauses for 20 s; members and servers come back to an heir of\n"
-			"the lead in 30 s, a server that was asked for a checkpoint in 5 s."};
+			"heir up when it pauses for 20 s; members come back to an heir of the\n"
+			"lead in 30 s and four batches; a server that was asked for a checkpoint is\n"
+			"waited for 5 s."};
 	struct error err = {0};
 	int first, status = 0;
 

@@ -857,6 +857,9 @@ heir() {
 	[[ ${lines[1]} == "err code=bad-request"* ]]
 	[[ ${lines[2]} == "err code=bad-request"* ]]
 	[[ ${lines[3]} == "err code=bad-request"* ]]
+	# Who says taken before it is asked is closed; nobody waits for it.
+	printf 'take-over %s\ntaken\n' "$ME" | socat -t 5 - UNIX-CONNECT:ps0.sock >out
+	[ "$(ask ps0.sock stat | grep -c ^stat)" = 1 ]
 	# Heirs of another kind.
 	run ps-server -s ps0.sock --id ps0 --take-over --dense 400000 --incarnation 2
 	[ "$status" -eq 75 ]

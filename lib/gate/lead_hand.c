@@ -15,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MEMBERS_SECONDS 30 /* for members to come back to an heir */
+#define MEMBERS_SECONDS 30.0 /* for members to come back to an heir, */
+#define MEMBERS_BATCHES 4.0  /* and the time of so many batches */
 #define TEXT_BYTES_MAX (UINT64_C(1) << 30)
 
 /* ---- giving ---- */
@@ -58,6 +59,7 @@ static int give(void *lead, struct outlet *out, struct error *err)
 	record_add_u64(&r, "samples", l->total.samples);
 	record_add_real(&r, "loss", l->total.loss);
 	record_add_seconds(&r, "time", clock_mono() - l->started);
+	record_add_u64(&r, "since", l->started_at);
 	if (outlet_record(out, &r, err) != 0 || gate_save(l->gate, &text, &len, err) != 0)
 		return -1;
 	record_begin(&r, line, sizeof line, "gate");
@@ -94,7 +96,8 @@ static int take_total(struct lead *l, const struct record *r, struct error *err)
 
 	if (record_u64(r, "samples", 0, UINT64_MAX, &l->total.samples, err) != 0 ||
 	    record_real(r, "loss", -1e300, 1e300, &l->total.loss, err) != 0 ||
-	    record_real(r, "time", 0.0, 1e15, &time, err) != 0)
+	    record_real(r, "time", 0.0, 1e15, &time, err) != 0 ||
+	    record_u64(r, "since", 0, ps_iteration(l->ps), &l->started_at, err) != 0)
 		return -1;
 	l->started = clock_mono() - time;
 	return 0;
@@ -169,9 +172,20 @@ static void on_absent(evutil_socket_t fd, short what, void *lead)
 	lead_pump(l);
 }
 
+/* A member says something with each batch only: a few of those are waited for. */
+static time_t members_seconds(const struct lead *l)
+{
+	double units = (double)(ps_iteration(l->ps) - l->started_at);
+	double batch = units > 0.0 ? (clock_mono() - l->started) / units : 0.0;
+
+	if (l->options.gate.sync != GATE_BSP)
+		batch *= (double)gate_active(l->gate);
+	return (time_t)(MEMBERS_SECONDS + MEMBERS_BATCHES * (batch < 3600.0 ? batch : 3600.0));
+}
+
 int lead_hand_start(struct lead *l, struct event_base *base)
 {
-	struct timeval limit = {.tv_sec = MEMBERS_SECONDS};
+	struct timeval limit = {.tv_sec = members_seconds(l)};
 
 	l->absent = evtimer_new(base, on_absent, l);
 	if (!l->absent)

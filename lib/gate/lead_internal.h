@@ -85,6 +85,7 @@ struct lead {
 	struct watcher *watchers;
 	struct rows_total total;
 	double started;
+	uint64_t started_at; /* which iteration */
 	struct settling settling;
 	struct cutting cut;
 	struct ps_part *part; /* scratch */

@@ -155,8 +155,7 @@ static void on_take_over(struct request *rq, void *lead)
 
 static void on_taken(struct request *rq, void *lead)
 {
-	(void)lead;
-	ps_not_given(rq);
+	ps_not_given(rq, ((struct lead *)lead)->ps);
 }
 
 /* ---- the supervisor ---- */

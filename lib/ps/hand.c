@@ -210,8 +210,13 @@ void ps_take_over(struct request *rq, struct ps *p)
 	hand_later(p);
 }
 
-void ps_not_given(struct request *rq)
+void ps_not_given(struct request *rq, struct ps *p)
 {
+	struct connection *c = request_connection(rq);
+
+	/* It would not say it again when it is asked, and everybody would wait for that. */
+	if (p->heir && request_connection(p->heir) == c)
+		connection_close(c);
 	request_err(rq, "bad-request", "nothing was given to you");
 }
 

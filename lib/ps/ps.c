@@ -626,8 +626,7 @@ static void on_take_over(struct request *rq, void *ps)
 
 static void on_taken(struct request *rq, void *ps)
 {
-	(void)ps;
-	ps_not_given(rq);
+	ps_not_given(rq, ps);
 }
 
 const struct verb ps_verbs[] = {
