@@ -1,7 +1,5 @@
 /*
- * processes: slowed down from outside, by SIGSTOP and SIGCONT: one that is to be F times slower
- * stands still for 1 - 1/F of each period.  A stop or continue that came late is made up for in
- * the next period, so that the share is right on a busy machine, too.
+ * processes: slowed down from outside, by SIGSTOP and SIGCONT, when lib/straggle/duty.h says so.
  *
  * A process is held by a descriptor (pidfd_open(2)) that was checked against its start time: a pid
  * that another process got later is never signalled.
@@ -11,6 +9,7 @@
 #include "base/fs.h"
 #include "base/number.h"
 #include "run/process.h"
+#include "straggle/duty.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -35,11 +34,7 @@ struct process {
 	uint64_t start;
 	int fd; /* -1: has ended */
 	char id[24];
-	double slowdown;
-	int stopped;
-	double begin, stopped_for; /* since the slowdown was set, until the last continue */
-	double since;              /* the stop */
-	double cycle, turn;        /* begin of this period; when to do the next thing */
+	struct duty duty;
 };
 
 struct processes {
@@ -68,7 +63,7 @@ static int add(struct processes *all, uint64_t pid, const char *what, struct err
 	if (all->count == PROCESSES_MAX)
 		return error_set(err, ERROR_USAGE, what, "more than %d processes", PROCESSES_MAX);
 	struct process *p = &all->row[all->count];
-	*p = (struct process){.pid = (pid_t)pid, .slowdown = 1, .turn = INFINITY};
+	*p = (struct process){.pid = (pid_t)pid, .duty = {.slowdown = 1, .turn = INFINITY}};
 	p->fd = process_start(p->pid, &p->start) == 0 ? process_watch(p->pid, p->start) : -1;
 	if (p->fd < 0)
 		return error_set(err, ERROR_NOINPUT, what, "no process %llu",
@@ -224,53 +219,22 @@ int processes_guard(struct processes *p, struct guard *g, struct error *err)
 
 /* ---- stop and go ---- */
 
-static void stop(struct process *p, double now)
+static void obey(struct process *p, int was_stopped)
 {
-	if (send(p, SIGSTOP) == 0) {
-		p->stopped = 1;
-		p->since = now;
-	}
-}
-
-static void go_on(struct process *p, double now)
-{
-	if (!p->stopped)
-		return;
-	send(p, SIGCONT);
-	p->stopped = 0;
-	p->stopped_for += now - p->since;
+	if (p->duty.stopped != was_stopped)
+		send(p, p->duty.stopped ? SIGSTOP : SIGCONT);
 }
 
 void processes_set(struct processes *all, size_t i, double slowdown, double now)
 {
 	struct process *p = &all->row[i];
+	int was_stopped = p->duty.stopped;
 	if (p->fd < 0)
 		return;
-	go_on(p, now);
 	/* side by side, or all would stand still at the same moments */
-	double turn = now + all->period * (double)i / (double)all->count;
-	p->slowdown = slowdown;
-	p->begin = p->cycle = turn;
-	p->turn = slowdown > 1 ? turn : INFINITY;
-	p->stopped_for = 0;
-}
-
-/* A new period, or the second part of this one. */
-static void take_turn(struct process *p, double period, double now)
-{
-	if (p->stopped) {
-		go_on(p, now);
-		p->turn = p->cycle + period;
-		return;
-	}
-	p->cycle = now - p->turn < period ? p->turn : now;
-	double share = 1 - 1 / p->slowdown;
-	double due = share * (p->cycle + period - p->begin) - p->stopped_for;
-	p->turn = p->cycle + period;
-	if (due > 0) {
-		stop(p, now);
-		p->turn = fmin(now + due, p->turn);
-	}
+	double first = now + all->period * (double)i / (double)all->count;
+	duty_start(&p->duty, slowdown, first, now);
+	obey(p, was_stopped);
 }
 
 static void look_around(struct processes *all, double now, void (*gone)(size_t, void *), void *arg)
@@ -285,8 +249,7 @@ static void look_around(struct processes *all, double now, void (*gone)(size_t, 
 			continue;
 		close(p->fd);
 		p->fd = -1;
-		p->stopped = 0;
-		p->turn = INFINITY;
+		p->duty = (struct duty){.slowdown = 1, .turn = INFINITY};
 		gone(i, arg);
 	}
 }
@@ -297,9 +260,11 @@ double processes_tick(struct processes *all, double now, void (*gone)(size_t, vo
 	double next = all->look;
 	for (size_t i = 0; i < all->count; i++) {
 		struct process *p = &all->row[i];
-		if (p->turn <= now)
-			take_turn(p, all->period, now);
-		next = fmin(next, p->turn);
+		int was_stopped = p->duty.stopped;
+		if (p->duty.turn <= now)
+			duty_turn(&p->duty, all->period, now);
+		obey(p, was_stopped);
+		next = fmin(next, p->duty.turn);
 	}
 	return next;
 }
@@ -314,9 +279,12 @@ int processes_left(const struct processes *p)
 
 void processes_continue(struct processes *p, double now)
 {
-	for (size_t i = 0; i < p->count; i++)
+	for (size_t i = 0; i < p->count; i++) {
+		int was_stopped = p->row[i].duty.stopped;
+		duty_go_on(&p->row[i].duty, now);
 		if (p->row[i].fd >= 0)
-			go_on(&p->row[i], now);
+			obey(&p->row[i], was_stopped);
+	}
 }
 
 void processes_free(struct processes *p)

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/fs.h"
+#include "straggle/duty.h"
 #include "straggle/schedule.h"
 
 #include <math.h>
@@ -436,6 +437,45 @@ static void test_bad_traces(void **state)
 	}
 }
 
+/* The share of time that a process stands still, when the clock is late by up to lag. */
+static double stopped_share(double slowdown, double period, double lag)
+{
+	struct duty d = {.slowdown = 1, .turn = INFINITY};
+	double now = 5, still = 0, random = 0.5;
+	duty_start(&d, slowdown, 5.03, now);
+	assert_true(d.turn == 5.03);
+	while (now < 105) {
+		double before = now;
+		int was_stopped = d.stopped;
+		assert_true(d.turn <= now + period + 0.03);
+		random = fmod(random * 997.0 + 0.123, 1.0);
+		now = fmax(d.turn, now) + lag * random;
+		still += was_stopped ? now - before : 0;
+		duty_turn(&d, period, now);
+	}
+	return still / 100;
+}
+
+static void test_duty(void **state)
+{
+	(void)state;
+	static const double slowdown[] = {1.1, 2, 4, 50};
+	for (size_t i = 0; i < 4; i++) {
+		double share = 1 - 1 / slowdown[i];
+		assert_true(fabs(stopped_share(slowdown[i], 0.1, 0) - share) < 0.002);
+		if (slowdown[i] < 10) /* who is to run for 2 ms at a time can't be 20 ms late */
+			assert_true(fabs(stopped_share(slowdown[i], 0.1, 0.02) - share) < 0.01);
+	}
+	struct duty d = {.slowdown = 1, .turn = INFINITY};
+	duty_start(&d, 1, 7, 7);
+	assert_true(isinf(d.turn) && !d.stopped);
+	duty_start(&d, 2, 7, 7);
+	duty_turn(&d, 1, 7);
+	assert_true(d.stopped && d.turn == 7.5);
+	duty_start(&d, 1, 7.1, 7.1); /* in the middle of a stop */
+	assert_true(isinf(d.turn) && !d.stopped);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -445,6 +485,7 @@ int main(void)
 		cmocka_unit_test(test_scale),	  cmocka_unit_test(test_processes),
 		cmocka_unit_test(test_usage),	  cmocka_unit_test(test_records),
 		cmocka_unit_test(test_batches),	  cmocka_unit_test(test_bad_traces),
+		cmocka_unit_test(test_duty),
 	};
 	return cmocka_run_group_tests(tests, make, clean);
 }
