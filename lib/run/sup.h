@@ -192,6 +192,7 @@ struct supervisor {
 	char last_decision[512]; /* for people */
 	double last_decision_at; /* clock_mono(); 0: none yet */
 	struct sup_act *acts;    /* in the order given */
+	uint64_t act_number;
 	struct sup_force force;
 	char *decide_text;
 	size_t decide_bytes, decide_room;

@@ -4,8 +4,7 @@
  * written to the log with their reasons, and carried out: those for all workers by the lead, which
  * gives them to all in the same iteration; restarts here.
  *
- * What the lead has not acknowledged stays in a list, and goes to whoever is the lead next: being
- * told twice has no second effect.
+ * What the lead has not acknowledged stays in a list, and goes to whoever is the lead next.
  */
 #include "run/sup.h"
 
@@ -24,6 +23,7 @@ struct sup_act {
 	struct supervisor *sup;
 	char *text;
 	size_t bytes, count;
+	uint64_t number; /* so that one asked again is not given twice */
 	int sent;
 	int again;    /* it was in force before: for a lead of a new incarnation */
 	double until; /* clock_mono() */
@@ -269,6 +269,7 @@ static void send_all(struct supervisor *s)
 		if (act->sent)
 			continue;
 		record_begin(&o, line, sizeof line, "act");
+		record_add_u64(&o, "number", act->number);
 		record_add_u64(&o, "bytes", act->bytes);
 		if (sup_link_send(&s->lead_act, &o, act->text, act->bytes, on_act, act) != 0)
 			return;
@@ -283,6 +284,13 @@ static void cancelled(struct request *rq, void *arg)
 }
 
 /* text is taken over. */
+static uint64_t next_number(struct supervisor *s)
+{
+	uint64_t now = (uint64_t)(clock_epoch() * 1e6); /* above those of an earlier supervisor */
+	s->act_number = now > s->act_number ? now : s->act_number + 1;
+	return s->act_number;
+}
+
 static struct sup_act *queue(struct supervisor *s, char *text, size_t count, const char *who)
 {
 	struct sup_act *act = calloc(1, sizeof *act), **p = &s->acts;
@@ -294,6 +302,7 @@ static struct sup_act *queue(struct supervisor *s, char *text, size_t count, con
 				.text = text,
 				.bytes = strlen(text),
 				.count = count,
+				.number = next_number(s),
 				.until = clock_mono() + deadline_seconds(DEADLINE_ACT)};
 	snprintf(act->who, sizeof act->who, "%s", who);
 	while (*p)
