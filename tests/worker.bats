@@ -71,6 +71,10 @@ take_reports() {
 node() {
 	ask mon.sock snapshot | sed -n "s/^node role=worker id=$1 .* $2=\\([^ ]*\\).*/\\1/p"
 }
+# generation WORKER: the one in force at shardd.
+generation() {
+	ask shardd.sock "who worker=$1" | sed -n 's/^ok generation=\([0-9]*\).*/\1/p'
+}
 # Waits for a worker; its exit status in $status.
 ended() {
 	status=0
@@ -250,8 +254,13 @@ audit_values() {
 	work w1 --model audit --drag "$T/drag"
 	W1=$PID
 	wait_for '[[ $(ask ps0.sock stat) == *" iteration="[1-9]* ]]'
+	gen=$(generation w0)
 	ask shardd.sock 'fail worker=w0' | grep -q ^ok
 	wait_for 'grep -q "starting over" w0.err'
+	wait_for '[ "$(generation w0)" -gt "$gen" ]'
+	# an answer that got lost: shardd says that w1 holds a piece, w1 never heard of it
+	gen=$(generation w1)
+	ask shardd.sock "get worker=w1 generation=$gen max=10" | grep -q '^shard '
 	kill -9 "$SHARDD"
 	ended "$SHARDD" # its lock lives as long as it does
 	queue -e 2
@@ -275,10 +284,30 @@ audit_values() {
 	work w1 --model audit
 	wait_for '[[ $(ask ps0.sock stat) == *" iteration="[1-9]* ]]'
 	kill -9 "$W0"
-	gen=$(ask shardd.sock 'who worker=w0' | sed -n 's/^ok generation=//p')
+	gen=$(generation w0)
 	ask ps0.sock "fence worker=w0 generation=$gen" | grep -q ^ok
 	ask shardd.sock 'fail worker=w0' | grep -q ^ok
 	work w0 --model audit
+	finish
+	[ "$(audit_values)" = 1000x1 ]
+}
+
+@test "a worker that found nothing to do trains what comes back" {
+	make_csv
+	audit_layout
+	queue -e 1
+	servers 1 --sync asp
+	echo 'drag delay=1000' >drag
+	work w0 --model audit --drag "$T/drag"
+	W0=$PID
+	wait_for '[[ $(ask ps0.sock members) == *w0*state=active* ]]'
+	work w1 --model audit
+	wait_for '[[ $(ask shardd.sock stat) == *" todo=0 "* && $(ask ps0.sock members) != *w1*state=active* ]]'
+	[[ $(ask shardd.sock stat) != *" doing=0 "* ]]
+	kill -9 "$W0"
+	gen=$(generation w0)
+	ask ps0.sock "fence worker=w0 generation=$gen" | grep -q ^ok
+	ask shardd.sock 'fail worker=w0' | grep -q ^ok
 	finish
 	[ "$(audit_values)" = 1000x1 ]
 }
@@ -485,7 +514,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	wait_for 'grep -q ^spent w0.log'
 	# each batch but the first waits for the one before to be applied: 30 ms, on either server
 	rec where type=bpt <bpt.log | rec tsv count comm wait | awk '{ comm += $1 * $2; wait += $1 * $3; n += $1 }
-		END { print n, comm, wait; exit !(wait >= 0.03 * (n - 1) - 0.001 && comm < wait) }'
+		END { print n, comm, wait; exit !(wait >= 0.03 * (n - 1) - 0.001 && comm < wait / 4) }'
 }
 
 @test "the load of the node goes with each report" {
