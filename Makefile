@@ -151,9 +151,9 @@ FAULTS  = shardd-kill shardd-sync audit-kills job-storm handover actions
 BENCHES = bs-solve ps-pushpull shardd-redis worker-torch worker-agent
 
 # ---- check: what runs again under the sanitizers and with clang ----
-CHECK      = pages: $(UNITS:%=unit:%) $(PROGRAMS:%=bats:%) $(FAULTS:%=short:tests/fault/%) \
+CHECK      = pages: $(UNITS:%=unit:%) $(PROGRAMS:%=bats:%) bats:solve $(FAULTS:%=short:tests/fault/%) \
 	     $(BENCHES:%=short:tests/bench/%)
-CHECK_ASAN = $(UNITS:%=asan/unit:%) $(PROGRAMS:%=asan/bats:%)
+CHECK_ASAN = $(UNITS:%=asan/unit:%) $(PROGRAMS:%=asan/bats:%) asan/bats:solve
 CHECK_CLANG = $(UNITS:%=clang/unit:%)
 
 # ---------------------------------------------------------------------------------------------

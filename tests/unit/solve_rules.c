@@ -381,7 +381,7 @@ static void dd_solves_eq_4_once(void **state)
 	}
 	says("antdt-dd", NONE, "already");
 	assert_int_equal(solution_options_set(&o, "cmax=1", &err), 0);
-	says("antdt-dd", NONE, "sum of max");
+	says("antdt-dd", NONE, "400, is below the global batch 800");
 }
 
 static void dd_without_types_goes_by_what_was_measured(void **state)

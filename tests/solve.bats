@@ -1,0 +1,179 @@
+# trainctl solve, replay: each built-in solution, by snapshots as they are typed.
+load helper
+
+# Six workers of the same batch; what each says of its speed is the second word.
+six() {
+	echo "job at=1000 iter=40 workers=6 servers=2 short=1 long=600"
+	local i=0
+	for speed in "$@"; do
+		echo "node role=worker id=w$i state=up size=80 speed-short=${speed%/*} speed-long=${speed#*/} samples=4000 restarts=0 up=${UP:-700}"
+		i=$((i + 1))
+	done
+	echo "node role=server id=ps0 state=up size=480 short=0.01 long=0.01 ratio-short=1 ratio-long=${PS0:-1} up=700"
+	echo "node role=server id=ps1 state=up size=480 short=0.01 long=0.01 ratio-short=1 ratio-long=${PS1:-1} up=700"
+}
+
+# Kind, node, size of each action.
+kinds() {
+	rec tsv kind role id size accum <<<"$output" | tr '\t' ' '
+}
+
+@test "antdt-nd: nobody is slow: none" {
+	run trainctl solve antdt-nd < <(six 1200 1200 1200 1100 1200 1200)
+	[ "$status" -eq 0 ] && [ "$(kinds)" = "none - - - -" ]
+	[[ $output == *reason=*nobody%20is%20slow* ]]
+}
+
+@test "antdt-nd: slow in the short window: sizes, the exact split" {
+	run trainctl solve antdt-nd -o batch=480 < <(six 1200/1200 1200/1200 1200/1200 1200/1200 600/1200 240/1200)
+	[ "$status" -eq 0 ]
+	[ "$(grep -c kind=adjust-bs <<<"$output")" = 6 ]
+	# As bs-solve has it.
+	printf 'worker id=w%d speed=%d\n' 0 1200 1 1200 2 1200 3 1200 4 600 5 240 >rows
+	diff <(bs-solve -B 480 -m share <rows | rec tsv id size) <(rec tsv id size <<<"$output")
+}
+
+@test "antdt-nd: slow in the long window: kill-restart, but not when busy, young or restarted" {
+	run trainctl solve antdt-nd < <(six 1200 1200 1200 1200 1200 240 | sed '/id=w5/s/size=80/size=19/; /id=w[0-4]/s/size=80/size=92/')
+	[ "$status" -eq 0 ]
+	[[ $output == *"kind=kill-restart role=worker id=w5 reason="* ]]
+	[ "$(grep -c kill-restart <<<"$output")" = 1 ]
+	six 1200 1200 1200 1200 1200 240 >slow
+	run trainctl solve antdt-nd < <(cat slow; echo 'info name=pending value=60 age=1')
+	[ "$status" -eq 0 ] && [[ $output != *kill-restart* ]] && [[ $output == *adjust-bs* ]]
+	run trainctl solve antdt-nd -o pending=90 < <(cat slow; echo 'info name=pending value=60 age=1')
+	[[ $output == *kill-restart* ]]
+	run trainctl solve antdt-nd < <(UP=599 six 1200 1200 1200 1200 1200 240)
+	[[ $output != *kill-restart* ]]
+	run trainctl solve antdt-nd < <(sed 's/restarts=0/restarts=3/' slow)
+	[[ $output != *kill-restart* ]]
+	run trainctl solve antdt-nd -o sync=asp <slow
+	[ "$(kinds)" = "kill-restart worker w5 - -" ]
+}
+
+@test "antdt-nd: a slow server is restarted" {
+	run trainctl solve antdt-nd < <(PS0=0.6 PS1=1.4 six 1200 1200 1200 1200 1200 1200)
+	[ "$status" -eq 0 ] && [ "$(kinds)" = "kill-restart server ps1 - -" ]
+}
+
+@test "backup, lb-bsp, pace, antdt-dd: an action each, with its reason" {
+	six 1200 1200 1200 1200 600 240 >slow
+	for name in backup:1 backup:2 lb-bsp pace antdt-dd; do
+		run trainctl solve $name <slow
+		[ "$status" -eq 0 ]
+		[ "$(grep -c '^action ' <<<"$output")" = "$(grep -c ' reason=.' <<<"$output")" ]
+		echo "$output" >once
+		trainctl solve $name <slow | diff once -
+	done
+	run trainctl solve backup:2 <slow
+	[[ $output == "action kind=backup-workers count=2 reason="* ]]
+	run trainctl solve antdt-dd <slow
+	[[ $output == *"w0%20has%20not%20measured"* ]]
+	for name in backup backup: backup:x lb antdt; do
+		run trainctl solve $name <slow
+		[ "$status" -eq 64 ]
+	done
+}
+
+@test "antdt-dd: full batches on fast devices" {
+	{
+		echo "job at=1 iter=1 workers=4 servers=0 short=1 long=2"
+		printf 'node role=worker id=w%d state=up size=200 accum=1 type=%s device-speed=%d saturation=32 max=100\n' \
+			0 v100 300 1 v100 300 2 p100 100 3 p100 100
+	} >devices
+	run trainctl solve antdt-dd <devices
+	[ "$(kinds)" = "adjust-bs - w0 100 3
+adjust-bs - w1 100 3
+adjust-bs - w2 100 1
+adjust-bs - w3 100 1" ]
+	run trainctl solve antdt-dd -o batch=800 < <(sed '/v100/s/size=200 accum=1/size=300 accum=3/; /p100/s/size=200/size=100/' devices)
+	[ "$(kinds)" = "none - - - -" ]
+}
+
+@test "pace says what it saves and what it costs" {
+	{
+		six 1200 1200 1200 1200 1200 240
+		echo 'info name=samples-left value=1000000 age=0'
+		echo 'info name=restart-worker value=2 age=0'
+	} >slow
+	run trainctl solve pace <slow
+	[ "$status" -eq 0 ]
+	[[ $output == *kill-restart*w5*saves*costs* ]]
+	run trainctl solve pace < <(sed 's/left value=1000000/left value=1000/' slow)
+	[[ $output != *kill-restart* ]] && [[ $output == *adjust-bs*saves* ]]
+}
+
+@test "replay: any solution over what a log holds, with the options of then" {
+	{
+		echo 'decision solution=antdt-nd batch=480 lambda=1.3 pending=60 sync=bsp limit=3 at=1'
+		six 1200/1200 1200/1200 1200/1200 1200/1200 600/1200 240/1200
+		echo 'action kind=none'
+		echo 'decided actions=1'
+		echo 'decision solution=backup:2 batch=480 lambda=1.3 at=2'
+		six 1200 1200 1200 1200 1200 1200
+		echo 'decided actions=0'
+	} >job.log
+	run trainctl replay job.log
+	[ "$status" -eq 0 ]
+	[ "$(grep -c adjust-bs <<<"$output")" = 6 ]
+	[[ $output == *"decision solution=backup:2 at=2"*"kind=backup-workers count=2"* ]]
+	run trainctl replay --solution backup:1 job.log
+	[ "$(grep -c 'count=1' <<<"$output")" = 2 ]
+	for name in none even lb-bsp antdt-nd antdt-dd pace; do
+		run trainctl replay --solution $name job.log
+		[ "$status" -eq 0 ] && [ "$(grep -c '^decision solution='$name <<<"$output")" = 2 ]
+	done
+	sed -i 's/sync=bsp/sync=nosuch/' job.log
+	run trainctl replay job.log
+	[ "$status" -eq 65 ] && [[ $output == *job.log:1:* ]]
+}
+
+@test "a bad snapshot: exit 65, the line named; bad options: 64" {
+	for bad in 's/size=80/size=many/' 's/state=up/state=dancing/' 's/speed-long=1200/speed-long=-1/' \
+		's/up=700/up=700 max=x/' 's/up=700/up=700 accum=-1/' 's/up=700/up=700 speed-last=nan/'; do
+		run trainctl solve pace < <(six 1200 1200 1200 1200 1200 1200 | sed "3$bad")
+		[ "$status" -eq 65 ] && [[ $output == *stdin:3* ]]
+	done
+	run trainctl solve antdt-nd < <(six 1200 1200 1200 1200 1200 1200 | sed 3d)
+	[ "$status" -eq 65 ] && [[ $output == *workers=6* ]]
+	run trainctl solve antdt-nd < <(six 1200 1200 1200 1200 1200 1200 | head -c -1)
+	[ "$status" -eq 65 ]
+	run trainctl solve antdt-nd </dev/null
+	[ "$status" -eq 65 ] && [[ $output == *"no job record"* ]]
+	for option in sync=x limit=-1 cmax=0 lambda=0.5 number=1; do
+		run trainctl solve antdt-nd -o $option </dev/null
+		[ "$status" -eq 64 ] && [[ $output == *${option%%=*}* ]]
+	done
+}
+
+@test "solutions of one's own: three lines of awk" {
+	six 1200 1200 1200 1200 600 240 >slow
+	run trainctl solve "$PACELINE_ROOT/scripts/examples/slowest-first.awk" < <(PS0=2.5 six 1200 1200 1200 1200 1200 1200)
+	[ "$status" -eq 0 ]
+	[ "$output" = "action kind=kill-restart role=server id=ps0 reason=ratio-2.5" ]
+	run trainctl solve "$PACELINE_ROOT/scripts/examples/slowest-first.awk" <slow
+	[ "$output" = "action kind=none reason=nobody-is-slow" ]
+	run trainctl solve "$PACELINE_ROOT/scripts/examples/pace.awk" -o batch=480 <slow
+	[ "$status" -eq 0 ] && [ "$(rec tsv size <<<"$output" | awk '{ n += $1 } END { print n }')" = 480 ]
+}
+
+# The examples of the page, as they stand there.
+@test "paceline-solution(7): the examples run" {
+	mandoc -Tascii -O width=400 "$PACELINE_ROOT/man/paceline-solution.7" | col -bx |
+		sed -n '/^EXAMPLES/,/^SEE ALSO/s/^ *\$ //p' >commands
+	grep -q 'solve antdt-nd' commands
+	cat >snapshot <<-'S'
+		job at=1000 iter=9 workers=3 servers=0 short=1 long=600
+		node role=worker id=w0 state=up size=100 speed-short=1200 up=60
+		node role=worker id=w1 state=up size=100 speed-short=1200 up=60
+		node role=worker id=w2 state=up size=100 speed-short=400 up=60
+	S
+	run trainctl solve antdt-nd <snapshot
+	[ "$(rec tsv kind id size <<<"$output")" = "$(printf 'adjust-bs\tw0\t129\nadjust-bs\tw1\t129\nadjust-bs\tw2\t42')" ]
+	awk '/^\$ cat >mine/ { on = 1; next } on && /^S$/ { exit } on { gsub(/\\\(aq/, "\047"); print }' \
+		"$PACELINE_ROOT/man/paceline-solution.7" >mine
+	chmod +x mine
+	[ "$(wc -l <mine)" = 4 ]
+	run trainctl solve ./mine <snapshot
+	[ "$output" = "action kind=adjust-bs id=w2 size=50" ]
+}
