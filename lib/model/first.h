@@ -31,8 +31,8 @@ struct first_batch {
 };
 int first_begin(struct first *f, const struct first_batch *b, struct error *err);
 
-/* y[count][hidden[0]] of rows begin..begin+count-1; valid, and the caller's to change, until the next
- * call. */
+/* y[count][hidden[0]] of rows begin..begin+count-1; valid, and the caller's to change, until the
+ * next call. */
 float *first_forward(struct first *f, size_t begin, size_t count);
 /* Where the gradient by the y of that block belongs, and what is done with it. */
 float *first_by_y(const struct first *f);

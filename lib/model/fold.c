@@ -35,7 +35,7 @@ static inline void store(float *p, vector v)
 void fold_clear(struct fold *f)
 {
 	struct pool *pools[] = {&f->embedding, &f->by_embedding, &f->tile, &f->weight};
-	struct words *words[] = {&f->columns, &f->base, &f->slot, &f->key, &f->stamp, &f->local};
+	struct words *words[] = {&f->columns, &f->base, &f->slot, &f->key, &f->seen};
 	for (size_t i = 0; i < sizeof(pools) / sizeof(*pools); i++)
 		free(pools[i]->data);
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
@@ -49,18 +49,18 @@ static size_t count_categories(struct fold *f, uint32_t field, size_t from, size
 {
 	const struct model_batch *b = f->b.batch;
 	size_t fields = f->b.spec->fields;
-	uint32_t *slot = f->slot.data + f->count, *stamp = f->stamp.data, *local = f->local.data;
+	uint32_t *slot = f->slot.data + f->count, *seen = f->seen.data;
 	size_t found = 0;
 	for (size_t i = 0; i < b->count; i++) {
-		uint32_t key = b->index[b->offset[i] + field];
-		if (stamp[key] != field + 1) {
+		uint32_t key = b->index[b->offset[i] + field], *mine = seen + 2 * (size_t)key;
+		if (mine[0] != field + 1) {
 			if (found == most)
 				return 0;
-			stamp[key] = field + 1;
-			local[key] = (uint32_t)(from + found);
+			mine[0] = field + 1;
+			mine[1] = (uint32_t)(from + found);
 			f->key.data[from + found++] = key;
 		}
-		slot[i * fields] = local[key];
+		slot[i * fields] = mine[1];
 	}
 	return found;
 }
@@ -71,11 +71,11 @@ static int plan_reserve(struct fold *f, size_t most, struct error *err)
 	size_t fields = f->b.spec->fields, keys = 0;
 	for (uint32_t k = b->offset[0]; k < b->offset[b->count]; k++)
 		keys = b->index[k] >= keys ? (size_t)b->index[k] + 1 : keys;
-	if (words_grow(&f->stamp, keys, err) < 0 || words_grow(&f->local, keys, err) < 0 ||
+	if (words_grow(&f->seen, 2 * keys, err) < 0 ||
 	    words_grow(&f->slot, fields * b->count, err) < 0 ||
 	    words_grow(&f->key, fields * most, err) < 0)
 		return -1;
-	memset(f->stamp.data, 0, keys * sizeof(uint32_t));
+	memset(f->seen.data, 0, 2 * keys * sizeof(uint32_t));
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 /*
- * fold: the columns of a batch with few categories, in the first layer of wdl's deep part (first.h).
- * Their embeddings are multiplied with their part of the weights once for each category; a row adds
- * up what its categories gave.  Back, the rows' gradients are summed for each category, and the
+ * fold: the columns of a batch with few categories, in the first layer of wdl's deep part
+ * (first.h).  Their embeddings are multiplied with their part of the weights once for each category;
+ * a row adds up what its categories gave.  Back, the rows' gradients are summed for each category, and the
  * products are made of the sums.  Private to lib/model.
  */
 #ifndef PACELINE_MODEL_FOLD_H
@@ -18,8 +18,12 @@ struct fold {
 	struct words columns, base, slot, key;
 	size_t count;
 	size_t room; /* floats of an embedding, filled up to whole vectors */
-	struct pool embedding, by_embedding, tile, weight;
-	struct words stamp, local; /* while categories are counted */
+	struct pool embedding, by_embedding; /* [categories][room] */
+	struct pool tile;                    /* [categories][outputs of a tile] */
+	struct pool weight;                  /* of a column and a tile */
+	/* While categories are counted, [keys][2]: the last column with that key, plus 1, and the
+	 * key's number there. */
+	struct words seen;
 };
 
 /* Chooses the columns that are folded, and looks up their embeddings; count 0: none. -1: no
