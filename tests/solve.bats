@@ -30,7 +30,7 @@ kinds() {
 	[ "$(grep -c kind=adjust-bs <<<"$output")" = 6 ]
 	# As bs-solve has it.
 	printf 'worker id=w%d speed=%d\n' 0 1200 1 1200 2 1200 3 1200 4 600 5 240 >rows
-	diff <(bs-solve -B 480 -m share <rows | rec tsv id size) <(rec tsv id size <<<"$output")
+	diff <(bs-solve -B 480 -m share <rows | rec where type=batch | rec tsv id size) <(rec tsv id size <<<"$output")
 }
 
 @test "antdt-nd: slow in the long window: kill-restart, but not when busy, young or restarted" {

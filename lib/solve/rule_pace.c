@@ -42,6 +42,7 @@
 
 #define GAIN_MIN 0.01     /* of an iteration: less is noise */
 #define MARGIN 5.0        /* savings over costs of a restart */
+#define LOOK_AT 8         /* nodes of a role whose restart is worked out */
 #define LEFT_OUT_MIN 1.05 /* its delay over the iteration of the others */
 #define LEFT_OUT_PART 4   /* at most every fourth worker */
 #define SPIKE_PART 0.7    /* of what iterations are late by, one backup worker saves about that */
@@ -249,15 +250,42 @@ static void explain(char *out, const struct snapshot_node *n, const struct pace_
 		   offer->saves, costs);
 }
 
+/* What a restart could save at most, up to a factor: to look at the likeliest first. */
+static double likely(const struct pace *p, const struct snapshot_node *n, const struct pace_node *b)
+{
+	double may = may_restart(p, n) && !busy(p->s, p->o) ? 1 : 1e-9;
+	return b->trouble > 0 ? may * helps(n) * pace_lasts(b, p->left) * b->trouble : -1;
+}
+
+/* The likeliest node behind the one given, in an order that has no ties; c->count: there is none.
+ */
+static size_t next_likely(const struct pace *p, const struct crew *c, const struct pace_node *node,
+			  size_t before)
+{
+	size_t best = c->count;
+	double limit = before < c->count ? likely(p, c->node[before], &node[before]) : INFINITY;
+	double most = -1;
+	for (size_t i = 0; i < c->count; i++) {
+		double value = likely(p, c->node[i], &node[i]);
+		if (value < 0 || value > limit ||
+		    (value == limit && before < c->count && i <= before))
+			continue;
+		if (value > most) {
+			best = i;
+			most = value;
+		}
+	}
+	return best;
+}
+
 /* The best restart of a role, when it pays. */
 static int restart(struct pace *p, const struct crew *c, const struct pace_node *node, int asp)
 {
 	struct offer best = {.index = c->count, .saves = 0};
 	char reason[ACTION_REASON_MAX];
-	for (size_t i = 0; i < c->count; i++) {
+	size_t i = next_likely(p, c, node, c->count);
+	for (int looked = 0; looked < LOOK_AT && i < c->count; looked++) {
 		const struct snapshot_node *n = c->node[i];
-		if (!(node[i].trouble > 0))
-			continue;
 		struct offer offer =
 			n->role == NODE_SERVER ? offer_server(p, i) : offer_worker(p, i, asp);
 		int may = may_restart(p, n) && !busy(p->s, p->o) && pays(p, c, &offer);
@@ -266,6 +294,7 @@ static int restart(struct pace *p, const struct crew *c, const struct pace_node 
 			best = offer;
 		else if (!may && !p->why[0])
 			memcpy(p->why, reason, sizeof p->why);
+		i = next_likely(p, c, node, i);
 	}
 	if (best.index == c->count)
 		return 0;
