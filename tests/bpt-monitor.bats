@@ -250,7 +250,7 @@ ok" ]
 	complete_words() { COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _paceline "$1"; }
 	complete_words bpt-monitor --pro
 	[ "${COMPREPLY[*]}" = --prometheus ]
-	complete_words bs-solve -m s
+	complete_words bs-solve -m sh
 	[ "${COMPREPLY[*]}" = share ]
 	touch some.log
 	complete_words bpt-monitor --log some

@@ -606,9 +606,9 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	grep -q 'part 0/1, not 0/2' w2.err
 }
 
-@test "a loss that is no number: 65 and what it means" {
+@test "a loss or a gradient that is no number: 65 and what it means" {
 	make_csv
-	sed -i '11,900s/,[^,]*,/,3e38,/' data.csv
+	sed -i '11,900s/,[^,]*,/,1e30,/' data.csv
 	lr_layout
 	queue
 	servers 1 --optimizer sgd --lr 1e9
@@ -617,6 +617,12 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	[ "$status" -eq 65 ]
 	grep -q 'not a number in iteration' w0.err
 	grep -q 'LR' w0.err
+	# the sum over a batch is too large already
+	sed -i 's/1e30/3e38/' data.csv
+	work w1
+	ended "$PID"
+	[ "$status" -eq 65 ]
+	grep -q 'LR is too large' w1.err
 }
 
 @test "wdl: kernels are measured once and remembered" {
