@@ -9,6 +9,7 @@ cluster_start() {
 }
 
 cluster_stop() {
+	[ -z "${KEEP-}" ] || { echo "kept: $T" >&2; return; }
 	local pid
 	for pid in $(jobs -p); do kill "$pid" 2>/dev/null || true; done
 	pkill -9 -f "$T/" 2>/dev/null || true
