@@ -368,8 +368,8 @@ static void lines_that_cannot_be_are_refused(void **state)
 		"gate open=1\n",
 		"ranges list=1:2:3\n",
 		"worker worker=w1 state=absent generation=1\n",
-		"push list=held worker=w1 generation=1 sequence=1 iteration=0 count=1 loss=0 scale=1 "
-		"late=0 refused=0\n",
+		("push list=held worker=w1 generation=1 sequence=1 iteration=0 count=1 loss=0 scale=1 "
+		 "late=0 refused=0\n"),
 		"act list=pending bytes=900\nx\n",
 		"act list=pending bytes=1\nx",
 		"act list=other bytes=2\nx\n",
