@@ -56,6 +56,7 @@ ROOMS_straggle    = straggle run wire base
 # A program whose subcommands are files of their own: cmd/NAME/*.c besides cmd/NAME.c.
 MORE_trainctl = trainctl/ask trainctl/report trainctl/run trainctl/solve trainctl/top
 MORE_bs-solve = bs-solve/plan bs-solve/step
+MORE_speed-predict = speed-predict/file speed-predict/table
 MORE_straggle = straggle/files straggle/guard straggle/nodes straggle/processes
 
 LIBS_shardd      = -levent -lxxhash -lm
@@ -148,7 +149,7 @@ ROOMS_unit_stats_window = stats base
 
 # ---- fault tests and benches: check runs their short forms, `make fault` and `make bench` all ----
 FAULTS  = shardd-kill shardd-sync audit-kills job-storm handover actions
-BENCHES = bs-solve ps-pushpull shardd-redis worker-torch worker-agent
+BENCHES = bs-solve speed-predict lb-replay ps-pushpull shardd-redis worker-torch worker-agent
 
 # ---- check: what runs again under the sanitizers and with clang ----
 CHECK      = pages: $(UNITS:%=unit:%) $(PROGRAMS:%=bats:%) bats:solve $(FAULTS:%=short:tests/fault/%) \

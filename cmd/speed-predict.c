@@ -2,89 +2,13 @@
  * speed-predict(1): how fast each worker will be in the next iteration. A filter: an observation in,
  * a prediction out, which knows nothing of the speed on its own line.
  */
-#include "cmd/cmd.h"
 #include "cmd/filter.h"
+#include "cmd/speed-predict.h"
 
-#include "base/fs.h"
-#include "base/number.h"
-#include "stats/predict_group.h"
 #include "wire/record.h"
 
-#include <fcntl.h>
 #include <math.h>
 #include <unistd.h>
-#include <uthash.h>
-
-#define PROGRAM "speed-predict"
-
-struct worker {
-	char id[65];
-	uint64_t k; /* of its last line */
-	struct predictor *predictor;
-	double sum; /* of squared errors, this run's */
-	uint64_t scored;
-	size_t number;
-	UT_hash_handle hh;
-};
-
-struct table {
-	struct worker **row;
-	size_t count, room;
-	struct worker *by_id;
-	struct predict_group *group; /* NULL: not asked for */
-	uint64_t round;              /* k of the newest line */
-};
-
-struct job {
-	struct predict_config config;
-	int max_loss;
-	uint64_t score_from;
-	struct table now, saved; /* saved: the models of an earlier run; empty without --load */
-	int begun;
-};
-
-/* ---- workers ---- */
-static void table_clear(struct table *t)
-{
-	HASH_CLEAR(hh, t->by_id);
-	for (size_t i = 0; i < t->count; i++) {
-		predictor_free(t->row[i]->predictor);
-		free(t->row[i]);
-	}
-	free(t->row);
-	predict_group_free(t->group);
-	*t = (struct table){0};
-}
-
-static int table_add(struct table *t, const char *id, struct worker **out, struct error *err)
-{
-	if (t->count == PREDICT_GROUP_MAX)
-		return error_set(err, ERROR_DATA, NULL, "more than %d workers", PREDICT_GROUP_MAX);
-	if (t->count == t->room) {
-		size_t room = t->room ? 2 * t->room : 16;
-		struct worker **row = reallocarray(t->row, room, sizeof *row);
-		if (!row)
-			return error_set(err, ERROR_OS, NULL, "no memory for %zu workers", room);
-		t->row = row;
-		t->room = room;
-	}
-	struct worker *w = calloc(1, sizeof *w);
-	if (!w)
-		return error_set(err, ERROR_OS, NULL, "no memory for a worker");
-	snprintf(w->id, sizeof w->id, "%s", id);
-	w->number = t->count;
-	t->row[t->count++] = w;
-	HASH_ADD_STR(t->by_id, id, w);
-	*out = w;
-	return 0;
-}
-
-static struct worker *table_find(const struct table *t, const char *id)
-{
-	struct worker *w;
-	HASH_FIND_STR(t->by_id, id, w);
-	return w;
-}
 
 /* The saved model that a worker unknown to the file starts from: of those that know most. */
 static const struct worker *teacher(const struct table *saved, const char *id)
@@ -250,171 +174,6 @@ static void print_scores(const struct table *t)
 	}
 }
 
-/* ---- model files ---- */
-static int put_line(const char *line, size_t len, void *file, struct error *err)
-{
-	if (fwrite(line, 1, len, file) == len)
-		return 0;
-	return error_errno(err, 0, NULL, "write");
-}
-
-static int put_head(const struct job *job, FILE *file, struct error *err)
-{
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, PROGRAM);
-	record_add_u64(&o, "version", 1);
-	record_add(&o, "model", predict_model_name(job->config.model));
-	record_add(&o, "loss", job->max_loss ? "max" : "rmse");
-	record_add_u64(&o, "workers", job->now.count);
-	record_add_u64(&o, "round", job->now.round);
-	return put_line(line, record_end(&o, NULL), file, err);
-}
-
-static int put_models(const struct job *job, FILE *file, struct error *err)
-{
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	if (put_head(job, file, err) != 0)
-		return -1;
-	for (size_t i = 0; i < job->now.count; i++) {
-		struct worker *w = job->now.row[i];
-		record_begin(&o, line, sizeof line, "worker");
-		record_add(&o, "id", w->id);
-		record_add_u64(&o, "k", w->k);
-		if (put_line(line, record_end(&o, NULL), file, err) != 0 ||
-		    predictor_save(w->predictor, put_line, file, err) != 0)
-			return -1;
-	}
-	if (job->now.group && predict_group_save(job->now.group, put_line, file, err) != 0)
-		return -1;
-	record_begin(&o, line, sizeof line, "whole");
-	return put_line(line, record_end(&o, NULL), file, err);
-}
-
-static int fill_file(int fd, const char *path, void *arg, struct error *err)
-{
-	int own = dup(fd);
-	FILE *file = own < 0 ? NULL : fdopen(own, "w");
-	if (!file) {
-		error_errno(err, ERROR_OS, path, "open");
-		if (own >= 0)
-			close(own);
-		return -1;
-	}
-	int result = put_models(arg, file, err);
-	if (fclose(file) != 0 && result == 0)
-		result = error_errno(err, 0, path, "write");
-	return result;
-}
-
-/* Records of a file whose end may not come before its `whole` record. */
-static int take_line(struct record *r, void *in, struct error *err)
-{
-	int got = record_read(in, r, err);
-	if (got == RECORD_ONE)
-		return 0;
-	if (got < 0)
-		return -1;
-	return error_set(err, ERROR_DATA, NULL,
-			 got == RECORD_END ? "the model file ends here, in mid-model"
-					   : "an empty line in a model file");
-}
-
-static int take_head(struct job *job, struct record *r, uint64_t *workers, struct error *err)
-{
-	uint64_t version;
-	const char *model, *loss;
-	const char *want = predict_model_name(job->config.model);
-	const char *want_loss = job->max_loss ? "max" : "rmse";
-	if (!record_is(r, PROGRAM))
-		return error_set(err, ERROR_DATA, NULL, "this is no model file of %s", PROGRAM);
-	if (record_u64(r, "version", 1, 1, &version, err) != 0 ||
-	    record_text(r, "model", &model, err) != 0 || record_text(r, "loss", &loss, err) != 0 ||
-	    record_u64(r, "workers", 0, PREDICT_GROUP_MAX, workers, err) != 0 ||
-	    record_u64(r, "round", 0, UINT64_MAX, &job->saved.round, err) != 0)
-		return -1;
-	if (strcmp(model, want) != 0 || strcmp(loss, want_loss) != 0)
-		return error_set(err, ERROR_DATA, NULL,
-				 "these are models of kind %.20s with loss %.20s, not of %s with %s",
-				 model, loss, want, want_loss);
-	return 0;
-}
-
-static int take_worker(struct job *job, struct record *r, struct record_reader *in,
-		       struct error *err)
-{
-	const char *id;
-	uint64_t k;
-	struct worker *w;
-	if (!record_is(r, "worker"))
-		return error_set(err, ERROR_DATA, NULL, "a worker expected, this is '%.40s'",
-				 r->type);
-	if (record_id(r, "id", &id, err) != 0 ||
-	    record_u64(r, "k", 0, UINT64_MAX - 1, &k, err) != 0)
-		return -1;
-	if (table_find(&job->saved, id))
-		return error_set(err, ERROR_DATA, NULL, "worker id=%s stands twice", id);
-	if (table_add(&job->saved, id, &w, err) != 0)
-		return -1;
-	w->k = k;
-	if (take_line(r, in, err) != 0)
-		return -1;
-	if (!record_is(r, "model"))
-		return error_set(err, ERROR_DATA, NULL, "a model expected, this is '%.40s'",
-				 r->type);
-	return predictor_load(&w->predictor, r, take_line, in, err);
-}
-
-static int take_group(struct job *job, struct record *r, struct record_reader *in,
-		      struct error *err)
-{
-	if (take_line(r, in, err) != 0)
-		return -1;
-	if (!record_is(r, "group"))
-		return error_set(err, ERROR_DATA, NULL, "a group expected, this is '%.40s'",
-				 r->type);
-	if (predict_group_load(&job->saved.group, r, take_line, in, err) != 0)
-		return -1;
-	if (predict_group_count(job->saved.group) != job->saved.count)
-		return error_set(err, ERROR_DATA, NULL, "the group is not of the workers before");
-	return 0;
-}
-
-static int take_models(struct job *job, struct record_reader *in, struct record *r,
-		       struct error *err)
-{
-	uint64_t workers;
-	if (take_line(r, in, err) != 0 || take_head(job, r, &workers, err) != 0)
-		return -1;
-	for (uint64_t i = 0; i < workers; i++)
-		if (take_line(r, in, err) != 0 || take_worker(job, r, in, err) != 0)
-			return -1;
-	if (job->max_loss && take_group(job, r, in, err) != 0)
-		return -1;
-	if (take_line(r, in, err) != 0)
-		return -1;
-	if (!record_is(r, "whole"))
-		return error_set(err, ERROR_DATA, NULL, "the file's last record expected, not '%.40s'",
-				 r->type);
-	return 0;
-}
-
-static int load_models(struct job *job, const char *path, struct error *err)
-{
-	static struct record r;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return error_errno(err, 0, path, "can't be read");
-	struct record_reader *in = record_reader_new(fd, path);
-	int result = in ? take_models(job, in, &r, err) : error_set(err, ERROR_OS, NULL, "no memory");
-	if (result != 0 && in && !err->place[0])
-		error_wrap(err, record_reader_place(in));
-	record_reader_free(in);
-	close(fd);
-	return result;
-}
-
 /* ---- options ---- */
 static int parse_order(const char *text, struct predict_config *c, struct error *err)
 {
@@ -439,7 +198,7 @@ static int parse_order(const char *text, struct predict_config *c, struct error 
 
 static int run(struct job *job, const char *load, const char *save, int strict, struct error *err)
 {
-	if (load && load_models(job, load, err) != 0)
+	if (load && file_load(job, load, err) != 0)
 		return -1;
 	if (read_all(job, strict, err) != 0)
 		return -1;
@@ -453,7 +212,7 @@ static int run(struct job *job, const char *load, const char *save, int strict, 
 		    predict_group_new(&job->now.group, err) != 0)
 			return -1;
 	}
-	return fs_replace(save, 0644, fill_file, job, err);
+	return file_save(job, save, err);
 }
 
 int main(int argc, char **argv)

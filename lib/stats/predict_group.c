@@ -254,20 +254,17 @@ static void learn_weights(struct predict_group *g, const struct round *r)
 		g->weight_log[e] = fmax(g->weight_log[e] - highest, -WEIGHT_LOG_MIN);
 }
 
+/* Slopes sum to 0, and so do offsets, but for those at the bound: the same for all would change no
+ * batch. */
 static void learn_offsets(struct predict_group *g, const struct round *r, size_t way)
 {
-	double sum = 0;
 	for (size_t i = 0; i < g->count; i++) {
 		struct member *m = &g->member[i];
-		if (took_part(m)) {
-			double moved = m->offset[way] - OFFSET_RATE * r->unit * slope_of(r, m, way);
-			m->offset[way] = fmin(fmax(moved, -OFFSET_MAX), OFFSET_MAX);
-		}
-		sum += m->offset[way];
+		if (!took_part(m))
+			continue;
+		double moved = m->offset[way] - OFFSET_RATE * r->unit * slope_of(r, m, way);
+		m->offset[way] = fmin(fmax(moved, -OFFSET_MAX), OFFSET_MAX);
 	}
-	/* The same for all changes no batch. */
-	for (size_t i = 0; i < g->count; i++)
-		g->member[i].offset[way] -= sum / (double)g->count;
 }
 
 void predict_group_close(struct predict_group *g)

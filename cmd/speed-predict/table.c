@@ -1,0 +1,44 @@
+/* table: the workers of a stream, by number and by id. */
+#include "cmd/speed-predict.h"
+
+void table_clear(struct table *t)
+{
+	HASH_CLEAR(hh, t->by_id);
+	for (size_t i = 0; i < t->count; i++) {
+		predictor_free(t->row[i]->predictor);
+		free(t->row[i]);
+	}
+	free(t->row);
+	predict_group_free(t->group);
+	*t = (struct table){0};
+}
+
+int table_add(struct table *t, const char *id, struct worker **out, struct error *err)
+{
+	if (t->count == PREDICT_GROUP_MAX)
+		return error_set(err, ERROR_DATA, NULL, "more than %d workers", PREDICT_GROUP_MAX);
+	if (t->count == t->room) {
+		size_t room = t->room ? 2 * t->room : 16;
+		struct worker **row = reallocarray(t->row, room, sizeof *row);
+		if (!row)
+			return error_set(err, ERROR_OS, NULL, "no memory for %zu workers", room);
+		t->row = row;
+		t->room = room;
+	}
+	struct worker *w = calloc(1, sizeof *w);
+	if (!w)
+		return error_set(err, ERROR_OS, NULL, "no memory for a worker");
+	snprintf(w->id, sizeof w->id, "%s", id);
+	w->number = t->count;
+	t->row[t->count++] = w;
+	HASH_ADD_STR(t->by_id, id, w);
+	*out = w;
+	return 0;
+}
+
+struct worker *table_find(const struct table *t, const char *id)
+{
+	struct worker *w;
+	HASH_FIND_STR(t->by_id, id, w);
+	return w;
+}
