@@ -128,6 +128,44 @@ plan time=0.16 total=64 method=share" ]
 		'BEGIN { exit !(w < 0.7 * c && s == w && f < 4 * 0.8 * c) }'
 }
 
+# What iterations last when batches are cut by the predictions, over the oracle's, from round 50 on.
+over_oracle() {
+	awk '$1 == "pred" { for (i = 2; i <= NF; i++) { split($i, f, "="); v[f[1]] = f[2] }
+			if (v["k"] < 50) next
+			r = v["speed"] / v["actual"]; k = v["k"]
+			if (r > late[k]) late[k] = r
+			said[k] += v["speed"]; real[k] += v["actual"] }
+		END { for (k in late) { sum += late[k] / said[k] * real[k]; n++ }
+			printf "%.4f\n", sum / n }'
+}
+
+@test "--loss max makes iterations short, rmse makes errors small" {
+	# Noise that differs between workers; one stands out. No load to see.
+	awk -v state=5 '
+		function u() { state = (state * 16807) % 2147483647; return state / 2147483647 }
+		BEGIN { for (k = 0; k < 400; k++) for (w = 0; w < 6; w++)
+			printf "obs id=w%d k=%d speed=%.3f\n", w, k,
+				(w == 5 ? 400 : 50 + 10 * w) * (1 - (w % 3) * 0.15 * u()) }' >in
+	speed-predict -m auto <in >single
+	speed-predict -m auto --loss max <in >max
+	single=$(over_oracle <single) max=$(over_oracle <max) ema=$(speed-predict -m ema <in | over_oracle)
+	echo "$single $max $ema"
+	awk -v s="$single" -v m="$max" -v e="$ema" 'BEGIN { exit !(m - 1 < 0.9 * (s - 1) && m < e) }'
+	rmse() { awk '/^score id=w5/ { sub("rmse=", "", $3); print $3 }' "$1"; }
+	awk -v s="$(rmse single)" -v m="$(rmse max)" 'BEGIN { exit !(s < m) }'
+}
+
+@test "--loss max: lines of workers apart, workers that come late, lines without speed" {
+	stream 30 2 | sort -s -t' ' -k2,2 >in
+	run -0 speed-predict -m auto --loss max <in
+	[ "${#lines[@]}" = 62 ]
+	{ stream 10 1; printf 'obs id=late k=%d%s\n' 9 '' 10 ' speed=3' 11 '' 12 ' speed=4'; } >in
+	run -0 speed-predict -m auto --loss max <in
+	[ "${lines[10]}" = "pred id=late k=9 speed=" ]
+	[ "${lines[11]}" = "pred id=late k=10 speed= actual=3" ]
+	[ "${lines[12]}" = "pred id=late k=11 speed=3" ]
+}
+
 @test "the same seed gives the same output, another one another" {
 	stream 700 1 >in
 	speed-predict -m narx <in >a
@@ -160,6 +198,21 @@ plan time=0.16 total=64 method=share" ]
 	bad 'obs id=a%2Fb k=1' 'is no id'
 	bad 'obs  id=a k=1' 'byte'
 	bad $'\x01\x02garbage' ''
+}
+
+@test "garbage of any kind ends with 65 or 0, never otherwise" {
+	stream 12 1 >good
+	for seed in $(seq 40); do
+		awk -v state="$seed" '
+			function u() { state = (state * 16807) % 2147483647; return state / 2147483647 }
+			BEGIN { for (i = 0; i < 9; i++) u() }
+			{ for (n = int(3 * u()); n > 0; n--) { i = 1 + int(u() * length($0))
+				$0 = substr($0, 1, i - 1) sprintf("%c", 1 + int(u() * 126)) substr($0, i + 1) }
+			  print }' good >bad
+		for model in last narx auto; do
+			speed-predict -m $model <bad >out 2>err || [ $? = 65 ]
+		done
+	done
 }
 
 @test "input that ends in mid-line is refused" {
