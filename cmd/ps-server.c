@@ -22,7 +22,7 @@ struct settings {
 	uint64_t incarnation, dense, width, report_every, backup;
 	double lr, l1, l2, momentum, report_seconds;
 	struct option_list include;
-	int seen_dense, take_over;
+	int seen_dense, take_over, naive_mean;
 
 	uint32_t part, parts;
 	enum gate_sync sync;
@@ -177,6 +177,7 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 				.incarnation = s->incarnation,
 				.iteration = n->iteration,
 				.bsp = s->sync == GATE_BSP,
+				.naive_mean = s->naive_mean,
 				.store = n->store,
 				.drag = s->drag,
 				.monitor = s->monitor,
@@ -385,6 +386,10 @@ int main(int argc, char **argv)
 		 .arg = "SECONDS",
 		 .help = "as soon as so long has passed (0.5); 0: by units only",
 		 .max = 86400},
+		{.name = "naive-mean",
+		 .kind = OPTION_FLAG,
+		 .target = &s.naive_mean,
+		 .help = "for comparison: the mean of the workers' means, however large their batches"},
 		{.name = "take-over",
 		 .kind = OPTION_FLAG,
 		 .target = &s.take_over,

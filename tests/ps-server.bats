@@ -137,6 +137,33 @@ dense() {
 	[ "$(dense ps0.sock 2)" = "-1.5 -3 -4.5 -6" ]
 }
 
+@test "--naive-mean: the mean of the workers' means, in all parts" {
+	server ps1 --part 1/2 --dense 8 --optimizer sgd --lr 1 --naive-mean
+	server ps0 --part 0/2 --dense 8 --optimizer sgd --lr 1 --naive-mean --servers "$T/ps1.sock"
+	open a ps0.sock
+	open b ps0.sock
+	open c ps1.sock
+	tell a "join worker=w0 generation=1 $ME\n"
+	answered a 'ok iteration=0 members=1'
+	push c w0 1 0 1
+	push a w0 1 0 1
+	answered a 'ok iteration=1 applied=1'
+	tell b "join worker=w1 generation=1 $ME\n"
+	wait_for 'ask ps0.sock members | grep -q joining'
+	push c w0 2 1 1
+	push a w0 2 1 1
+	answered b 'ok iteration=2 members=2'
+	push c w0 3 2 1
+	push c w1 1 2 3
+	wait_for '[ "$(grep -ac staged=1 c.answers)" = 4 ]'
+	push a w0 3 2 1
+	push b w1 1 2 3
+	answered a 'ok iteration=3 applied=1'
+	# -2*(1 2 3 4), then half of 1 + 1/3 of it
+	[ "$(dense ps0.sock 3)" = "-2.6666667 -5.3333335 -8 -10.666667" ]
+	[ "$(dense ps1.sock 3)" = "-2.6666667 -5.3333335 -8 -10.666667" ]
+}
+
 @test "a worker that disconnects leaves the barrier at once, and its push is not applied" {
 	server ps0 --dense 4 --optimizer sgd --lr 1
 	open a ps0.sock

@@ -31,6 +31,7 @@ struct ps_options {
 	uint64_t incarnation;
 	uint64_t iteration;    /* units in the parameters already */
 	int bsp;               /* a push for an iteration that is over is not kept */
+	int naive_mean;        /* for comparison: store_naive_mean() of each unit */
 	struct store *store;   /* borrowed */
 	const char *drag;      /* file with a `drag` record, read before each unit; NULL */
 	const char *monitor;   /* socket for `bpt` records; NULL */

@@ -86,6 +86,8 @@ static int apply_unit(struct ps *p, const struct ps_part *part, size_t parts, si
 		p->unit[n++].scale = part[i].scale;
 		samples += s->push.count;
 	}
+	if (p->options.naive_mean)
+		store_naive_mean(p->unit, n);
 	if (n && store_apply(p->store, p->unit, n, err) != 0)
 		return -1;
 	for (size_t i = 0; i < parts; i++)

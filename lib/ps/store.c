@@ -372,13 +372,35 @@ static void apply_rows(struct store *s, const struct store_push *push, size_t pu
 	step_rows(s, &step, s->touched, sum_rows(s, push, pushes, add), s->sum);
 }
 
+/* What a mean over one push divides by. */
+static uint64_t divisor(const struct store_push *push)
+{
+	return push->count > push->size ? push->count : push->size;
+}
+
+void store_naive_mean(struct store_push *push, size_t pushes)
+{
+	uint64_t all = 0;
+	size_t with = 0;
+
+	for (size_t i = 0; i < pushes; i++) {
+		all += divisor(&push[i]);
+		with += push[i].count > 0; /* a push without samples has no mean */
+	}
+	for (size_t i = 0; i < pushes; i++) {
+		if (push[i].count)
+			push[i].scale *=
+				(double)all / ((double)with * (double)divisor(&push[i]));
+	}
+}
+
 int store_apply(struct store *s, const struct store_push *push, size_t pushes, struct error *err)
 {
 	uint64_t count = 0, samples = 0;
 	size_t rows = 0;
 
 	for (size_t i = 0; i < pushes; i++) {
-		count += push[i].count > push[i].size ? push[i].count : push[i].size;
+		count += divisor(&push[i]);
 		samples += push[i].count;
 		rows += push[i].rows;
 	}

@@ -61,6 +61,13 @@ struct store_push {
  * was changed. */
 int store_apply(struct store *s, const struct store_push *push, size_t pushes, struct error *err);
 
+/* Changes the scales so that store_apply() makes the plain mean of the pushes' own means, however
+ * many samples each has: with n pushes of x_i samples, X in all, scale X/(n x_i), and so a sample
+ * weighs 1/(n x_i) instead of 1/X.  It leans towards the data of small batches, and where the data
+ * are alike it is as noisy as a batch of n^2 / (sum of 1/x_i).  For comparison only: this is what
+ * LB-BSP 3.4 warns of. */
+void store_naive_mean(struct store_push *push, size_t pushes);
+
 /* Writes the part file; for a forked child. */
 int store_write(const struct store *s, const char *path, uint64_t *bytes, uint64_t *sum,
 		struct error *err);
