@@ -17,9 +17,11 @@ struct phase {
 	double seconds;
 };
 
+enum node_is { AWAY, STARTING, UP, DOWN };
+
 struct node {
 	char id[65], role[16];
-	enum { AWAY, STARTING, UP, DOWN } state;
+	enum node_is state;
 	double since;
 	double seconds[4]; /* by state */
 	uint64_t restarts;
@@ -80,7 +82,7 @@ static struct node *find(struct report *p, const char *id, const char *role)
 	return n;
 }
 
-static void enter(struct node *n, int state, double at)
+static void enter(struct node *n, enum node_is state, double at)
 {
 	if (n->state != AWAY && at > n->since)
 		n->seconds[n->state] += at - n->since;
@@ -148,7 +150,10 @@ static void take_end(struct report *p, struct node *n, const struct record *r)
 	n->ended_at = p->at;
 	if (!n->asked) {
 		const char *signal = record_get(r, "signal"), *status = record_get(r, "status");
-		snprintf(n->why, sizeof n->why, signal ? "signal-%.8s" : status ? "status-%.8s" : "unseen",
+		snprintf(n->why, sizeof n->why, "%s%.8s",
+			 signal   ? "signal-"
+			 : status ? "status-"
+				  : "unseen",
 			 signal ? signal : status ? status : "");
 		n->from = p->at;
 		n->reason[0] = '\0';
@@ -388,7 +393,7 @@ int trainctl_report(int argc, char **argv)
 					   .kind = OPTION_TEXT,
 					   .target = &run_dir,
 					   .arg = "DIR",
-					   .help = "the job's run directory, with state in DIR/state"},
+					   .help = "its run directory; state is in DIR/state"},
 					  {.name = "state-dir",
 					   .kind = OPTION_TEXT,
 					   .target = &state_dir,

@@ -208,11 +208,24 @@ static int run(const char *path, const struct call *call, struct error *err)
 	return result;
 }
 
+/* Behind the options: the deadlines, and the keys of a job file (completion reads them, too). */
+static void fill_help(char *out, size_t max)
+{
+	const char *key, *given, *help;
+	size_t at = (size_t)snprintf(out, max, "Deadlines:\n");
+	deadline_text(out + at, max - at);
+	at = strlen(out);
+	at += (size_t)snprintf(out + at, max - at, "\n\nKeys of a job file (paceline-job(5)):");
+	for (size_t i = 0; at < max && (key = job_key(i, &given, &help)); i++)
+		at += (size_t)snprintf(out + at, max - at, "\n  %-17s %s%s%s%s", key, help,
+				       given[0] ? " (" : "", given, given[0] ? ")" : "");
+}
+
 int trainctl_run(int argc, char **argv)
 {
 	static struct call call = {.report_every = 5};
-	char deadlines[2048] = "Deadlines:\n";
-	deadline_text(deadlines + strlen(deadlines), sizeof deadlines - strlen(deadlines));
+	char more[8192];
+	fill_help(more, sizeof more);
 	const struct option_row rows[] = {
 		{.name = "set",
 		 .letter = 's',
@@ -246,7 +259,7 @@ int trainctl_run(int argc, char **argv)
 		{0}};
 	struct option_table table = {NAME, "JOB.env [OPTION]...",
 				     "Starts a job, or goes on with it, until its end.", rows,
-				     deadlines};
+				     more};
 	struct error err;
 	const char *path;
 	int shown = trainctl_parse(&table, argc, argv, "job file", &path, &err);

@@ -96,7 +96,8 @@ static char *table(const char *socket, struct error *err)
 	if (result == CALL_OK)
 		return text;
 	if (result == CALL_ERR)
-		error_set(err, ERROR_NEGATIVE, socket, "%s", closing.text ? closing.text : "refused");
+		error_set(err, ERROR_NEGATIVE, socket, "%s",
+			  closing.text ? closing.text : "refused");
 	free(text);
 	return NULL;
 }

@@ -124,8 +124,9 @@ const char *node_stage_name(enum node_stage stage)
 
 const char *node_event_name(enum node_event event)
 {
-	static const char *const name[EVENTS] = {"launched",  "answers", "ended",      "ended-bad",
-						      "handed-over", "mended",  "pause-over", "stop"};
+	static const char *const name[EVENTS] = {"launched",    "answers", "ended",
+						      "ended-bad",   "handed-over", "mended",
+						      "pause-over",  "stop"};
 	return name[event];
 }
 

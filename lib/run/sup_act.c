@@ -113,8 +113,8 @@ static void log_refused(struct supervisor *s, const struct action *a, size_t lin
 	}
 }
 
-/* What can't be meant, as a word; NULL: fine. A worker that is not up right now may well be told its
- * size: it gets it when it joins. */
+/* What can't be meant, as a word; NULL: fine. A worker that is not up right now may well be told
+ * its size: it gets it when it joins. */
 static const char *nonsense(struct supervisor *s, const struct action *a)
 {
 	struct sup_node *n = id_of(a)[0] ? sup_node_find(s, a->id) : NULL;
@@ -176,7 +176,8 @@ static uint64_t sum_of_sizes(const struct supervisor *s, const struct sup_action
 			continue;
 		if (!size)
 			size = sup_force_find(s, ACTION_ADJUST_BS, n->id);
-		sum += size ? size->size * size->accum : share + (i < s->job->batch % s->job->workers);
+		sum += size ? size->size * size->accum
+			    : share + (i < s->job->batch % s->job->workers);
 	}
 	return sets ? sum : 0;
 }

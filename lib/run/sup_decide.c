@@ -1,9 +1,10 @@
 /*
- * sup_decide: the solution sees a snapshot and says what to do: as soon as every worker has reported
- * once, then every EVERY seconds.  The decision itself is a pure function (lib/solve) or a person's
- * executable; here it is only asked, and written to the log with what it saw (so that `trainctl
- * replay` can ask again).  What it says is carried out by sup_act.c.  A solution that fails, is late
- * or talks nonsense is said so and skipped: the job goes on, and the next round asks again.
+ * sup_decide: the solution sees a snapshot and says what to do: as soon as every worker has
+ * reported once, then every EVERY seconds.  The decision itself is a pure function (lib/solve) or a
+ * person's executable; here it is only asked, and written to the log with what it saw (so that
+ * `trainctl replay` can ask again).  What it says is carried out by sup_act.c.  A solution that
+ * fails, is late or talks nonsense is said so and skipped: the job goes on, and the next round asks
+ * again.
  */
 #include "run/sup.h"
 
@@ -32,7 +33,8 @@ static void options_of(const struct job *job, char out[OPTIONS][OPTION_MAX])
 	snprintf(out[OPTION_LAMBDA], OPTION_MAX, "lambda=%s", number);
 	number_format_real(job->pending, number);
 	snprintf(out[OPTION_PENDING], OPTION_MAX, "pending=%s", number);
-	snprintf(out[OPTION_SYNC], OPTION_MAX, "sync=%.*s", (int)strcspn(job->sync, ":"), job->sync);
+	snprintf(out[OPTION_SYNC], OPTION_MAX, "sync=%.*s", (int)strcspn(job->sync, ":"),
+		 job->sync);
 	number_format_u64(job->heavy_limit, number);
 	snprintf(out[OPTION_LIMIT], OPTION_MAX, "limit=%s", number);
 }

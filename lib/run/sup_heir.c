@@ -119,8 +119,8 @@ void sup_heir_ended(struct sup_node *n, const struct node_end *end)
 	if (n->stage == STAGE_STARTING || n->stage == STAGE_READY) {
 		char text[128];
 		policy_end_text(end, text, sizeof text);
-		sup_note(n->sup, "warning", "%s was not restarted: its next process ended first (%s)",
-			 n->id, text);
+		sup_note(n->sup, "warning",
+			 "%s was not restarted: its next process ended first (%s)", n->id, text);
 		sup_restart_failed(n, text);
 	}
 	sup_kick(n->sup);

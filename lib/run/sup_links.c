@@ -107,6 +107,7 @@ void sup_links_servers(struct supervisor *s)
 		open_server(s, &s->servers[i]);
 	const char *lead = s->servers[0].id;
 	sup_link_open(s, &s->lead_cut, &s->servers[0], lead, deadline_seconds(DEADLINE_CUT), NULL);
-	sup_link_open(s, &s->lead_act, &s->servers[0], lead, deadline_seconds(DEADLINE_ACT), sup_acts_up);
+	sup_link_open(s, &s->lead_act, &s->servers[0], lead, deadline_seconds(DEADLINE_ACT),
+		      sup_acts_up);
 	sup_link_open(s, &s->lead_watch, &s->servers[0], lead, 0, sup_watch_up);
 }

@@ -1,6 +1,6 @@
 /*
  * sup_process: one process of a node: launched through its parent, watched, signalled.  It only
- * says that a process has ended; what that means for the node is sup_nodes' and sup_heir's business.
+ * says that a process has ended; what that means for the node is for sup_nodes and sup_heir.
  * Every process is known by its record file, so that it makes no difference which supervisor
  * started it.
  *

@@ -1,7 +1,7 @@
 /*
  * sup_restart: a worker or a server is restarted by intention, because it is slow: at most as often
- * as the guard (heavy.h) lets anybody, and never a node that is not up.  How long such restarts take
- * is measured here, so that a solution can set their price against their use.
+ * as the guard (heavy.h) lets anybody, and never a node that is not up.  How long such restarts
+ * take is measured here, so that a solution can set their price against their use.
  *
  * A worker is killed, mended and started again at once; a server hands over (sup_heir.c).
  */

@@ -539,8 +539,8 @@ static void log_begin(struct supervisor *s)
 static int begin(struct supervisor *s, struct error *err)
 {
 	if (make_server(s, err) != 0 || make_events(s, err) != 0 || sup_log_open(s, err) != 0 ||
-	    sup_nodes_new(s, err) != 0 || sup_standing_read(s, err) != 0 || sup_intent_read(s, err) != 0 ||
-	    sup_cut_find(s, err) != 0)
+	    sup_nodes_new(s, err) != 0 || sup_standing_read(s, err) != 0 ||
+	    sup_intent_read(s, err) != 0 || sup_cut_find(s, err) != 0)
 		return -1;
 	int running = sup_nodes_adopt(s, err);
 	if (running < 0)

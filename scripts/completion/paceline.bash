@@ -64,6 +64,10 @@ _paceline() {
 		DIR | *_DIR) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
 		*FILE* | *PATH* | *SOCKET* | *SOCK* | CHECKPOINT | INDEX | CKPT | JOB.env)
 			mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
+		KEY=VALUE) # of a job file: the help lists them
+			mapfile -t COMPREPLY < <(sed -n 's/^  \([A-Z][A-Z0-9_]*\)  *.*/\1=/p' <<<"$help" |
+				grep -e "^$current")
+			return ;;
 		[A-Z]*) return ;; # a number, an id: nothing to offer
 		esac
 	fi
