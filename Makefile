@@ -22,7 +22,7 @@ SRC_data  = badset dataset index index_file parse parse_criteo parse_libsvm rows
 SRC_shard = ask commit files follow hand journal lines loader order piece queue rollback scan service settle state table tell verbs wait
 SRC_stats = monitor node recordlog report window \
 	    predict predict_walk predict_last predict_arima predict_net predict_rnn predict_lstm predict_narx predict_auto \
-	    predict_group
+	    predict_group predict_lean
 SRC_solve = accum batch fit idset rule_antdt_dd rule_antdt_nd rule_pace rule_pace_model rule_parts rule_simple rules snapshot solution step sums
 SRC_straggle = schedule pattern trace duty
 SRC_ckpt  = layout block part_write part_read manifest ckpt list export rowmap
@@ -151,7 +151,8 @@ ROOMS_unit_stats_window = stats base
 
 # ---- fault tests and benches: check runs their short forms, `make fault` and `make bench` all ----
 FAULTS  = shardd-kill shardd-sync audit-kills job-storm handover actions
-BENCHES = bs-solve speed-predict lb-replay ps-pushpull shardd-redis worker-torch worker-agent
+BENCHES = bs-solve speed-predict lb-replay ps-pushpull shardd-redis worker-torch worker-agent \
+	  antdt-stragglers antdt-asp antdt-dd antdt-overhead antdt-restart
 
 # ---- check: what runs again under the sanitizers and with clang ----
 CHECK      = pages: $(UNITS:%=unit:%) $(PROGRAMS:%=bats:%) bats:solve $(FAULTS:%=short:tests/fault/%) \

@@ -100,7 +100,7 @@ static void group(size_t workers, size_t n)
 	for (size_t k = 0; (k + 1) * workers <= n; k++, rounds++) {
 		double begin = now();
 		for (size_t i = 0; i < workers; i++)
-			predict_group_predict(g, i, speed[k]);
+			predict_group_predict(g, i, speed[k], PREDICT_LOSS_BOTH);
 		double middle = now();
 		for (size_t i = 0; i < workers; i++)
 			predict_group_observe(g, i, speed[k * workers + i]);
