@@ -47,7 +47,7 @@ static int begin(struct job *job, const char *id, uint64_t k, struct error *err)
 		job->saved = (struct table){0};
 		return 0;
 	}
-	if (!job->max_loss)
+	if (!job->grouped)
 		return 0;
 	if (job->saved.group)
 		return predict_group_reuse(&job->now.group, job->saved.group, err);
@@ -96,7 +96,9 @@ static double predict(struct job *job, struct worker *w, const struct obs *o)
 		predict_group_close(group);
 		job->now.round = o->k;
 	}
-	return predict_group_predict(group, w->number, said);
+	return predict_group_predict(group, w->number, said,
+				     strcmp(job->loss, "max") == 0 ? PREDICT_LOSS_MAX
+								   : PREDICT_LOSS_BOTH);
 }
 
 static void answer(const struct obs *o, double said)
@@ -208,7 +210,7 @@ static int run(struct job *job, const char *load, const char *save, int strict, 
 	if (!job->begun) { /* nothing came: the file stays what it was */
 		job->now = job->saved;
 		job->saved = (struct table){0};
-		if (job->max_loss && !job->now.group &&
+		if (job->grouped && !job->now.group &&
 		    predict_group_new(&job->now.group, err) != 0)
 			return -1;
 	}
@@ -217,10 +219,10 @@ static int run(struct job *job, const char *load, const char *save, int strict, 
 
 int main(int argc, char **argv)
 {
-	struct job job = {0};
+	struct job job = {.loss = "both"};
 	struct predict_config *c = &job.config;
-	const char *model = "auto", *loss = "rmse", *order = "2,2,1", *load = NULL, *save = NULL;
-	int strict = 0, first;
+	const char *model = "auto", *order = "2,2,1", *load = NULL, *save = NULL;
+	int strict = 0, loss_seen = 0, first;
 	uint64_t window;
 	predict_config_init(c, PREDICT_AUTO);
 	window = c->window;
@@ -228,8 +230,9 @@ int main(int argc, char **argv)
 		{.name = "model", .letter = 'm', .kind = OPTION_CHOICE, .target = &model,
 		 .arg = "MODEL", .help = "how to predict (auto)",
 		 .choices = "last|ema|quantile|arima|rnn|lstm|narx|auto"},
-		{.name = "loss", .kind = OPTION_CHOICE, .target = &loss, .arg = "LOSS",
-		 .help = "auto: what is to be small (rmse)", .choices = "rmse|max"},
+		{.name = "loss", .kind = OPTION_CHOICE, .target = &job.loss, .arg = "LOSS",
+		 .help = "auto: what is to be small (both)", .choices = "rmse|both|max",
+		 .seen = &loss_seen},
 		{.name = "alpha", .kind = OPTION_REAL, .target = &c->alpha, .arg = "WEIGHT",
 		 .help = "ema: weight of the newest speed", .min = 1e-9, .max = 1},
 		{.name = "quantile", .kind = OPTION_REAL, .target = &c->quantile, .arg = "PART",
@@ -253,7 +256,7 @@ int main(int argc, char **argv)
 		{0}};
 	const struct option_table table = {
 		.program = PROGRAM,
-		.synopsis = "[-m MODEL] [--loss rmse|max] [--load FILE] [--save FILE] "
+		.synopsis = "[-m MODEL] [--loss rmse|both|max] [--load FILE] [--save FILE] "
 			    "< observations > predictions",
 		.about = "The speed that each worker will have in the next iteration.",
 		.rows = rows};
@@ -266,9 +269,11 @@ int main(int argc, char **argv)
 		parsed = error_set(&err, ERROR_USAGE, argv[first], "is no option");
 	if (parsed == 0)
 		parsed = parse_order(order, c, &err);
-	job.max_loss = strcmp(loss, "max") == 0;
-	if (parsed == 0 && job.max_loss && strcmp(model, "auto") != 0)
-		parsed = error_set(&err, ERROR_USAGE, "--loss", "max is for -m auto only");
+	if (parsed == 0 && loss_seen && strcmp(model, "auto") != 0 && strcmp(job.loss, "rmse") != 0)
+		parsed = error_set(&err, ERROR_USAGE, "--loss", "%s is for -m auto only", job.loss);
+	if (strcmp(model, "auto") != 0)
+		job.loss = "rmse";
+	job.grouped = strcmp(job.loss, "rmse") != 0;
 	if (parsed != 0)
 		return cmd_fail(PROGRAM, &err);
 	predict_model_of(model, &c->model); /* a choice is a model */

@@ -32,7 +32,8 @@ struct table {
 
 struct job {
 	struct predict_config config;
-	int max_loss;
+	const char *loss;      /* rmse, both or max */
+	int grouped;           /* predictions of all together: both and max */
 	uint64_t score_from;
 	struct table now, saved; /* saved: the models of an earlier run; empty without --load */
 	int begun;
@@ -45,7 +46,7 @@ int table_add(struct table *t, const char *id, struct worker **out, struct error
 struct worker *table_find(const struct table *t, const char *id); /* NULL: there is none */
 
 /* file.c: job->saved from a file, job->now into one. What is loaded must be of the kind of
- * job->config and job->max_loss. */
+ * job->config and job->loss. */
 int file_load(struct job *job, const char *path, struct error *err);
 int file_save(struct job *job, const char *path, struct error *err);
 

@@ -24,7 +24,7 @@ static int put_head(const struct job *job, FILE *file, struct error *err)
 	record_begin(&o, line, sizeof line, PROGRAM);
 	record_add_u64(&o, "version", 1);
 	record_add(&o, "model", predict_model_name(job->config.model));
-	record_add(&o, "loss", job->max_loss ? "max" : "rmse");
+	record_add(&o, "loss", job->loss);
 	record_add_u64(&o, "workers", job->now.count);
 	record_add_u64(&o, "round", job->now.round);
 	return put_line(line, record_end(&o, NULL), file, err);
@@ -85,7 +85,7 @@ static int take_head(struct job *job, struct record *r, uint64_t *workers, struc
 	uint64_t version;
 	const char *model, *loss;
 	const char *want = predict_model_name(job->config.model);
-	const char *want_loss = job->max_loss ? "max" : "rmse";
+	const char *want_loss = job->loss;
 	if (!record_is(r, PROGRAM))
 		return error_set(err, ERROR_DATA, NULL, "this is no model file of %s", PROGRAM);
 	if (record_u64(r, "version", 1, 1, &version, err) != 0 ||
@@ -149,7 +149,7 @@ static int take_models(struct job *job, struct record_reader *in, struct record 
 	for (uint64_t i = 0; i < workers; i++)
 		if (take_line(r, in, err) != 0 || take_worker(job, r, in, err) != 0)
 			return -1;
-	if (job->max_loss && take_group(job, r, in, err) != 0)
+	if (job->grouped && take_group(job, r, in, err) != 0)
 		return -1;
 	if (take_line(r, in, err) != 0)
 		return -1;

@@ -1,7 +1,7 @@
 /* predict_group: see predict_group.h. Times are logarithms of seconds a sample throughout. */
 #include "stats/predict_group.h"
 
-#include "stats/predict_parts.h"
+#include "stats/predict_lean.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,6 +14,7 @@
 #define OWN (EXPERTS - 1)
 #define WAYS (EXPERTS + 1) /* each expert alone, and the mean of all */
 #define MEAN EXPERTS
+#define LEVEL 2 /* the average that says the level where the worker itself says nothing */
 
 /* None is critical: on four traces of a shared cluster and three made ones, half or twice as much
  * changes an iteration by less than 0.3 %. */
@@ -40,6 +41,7 @@ struct member {
 	double average[AVERAGES];
 	struct predict_times times; /* seconds: the order of their logarithms is the same */
 	double offset[WAYS];
+	struct predict_lean lean;
 	/* this round; said and seen are NAN for none */
 	double expert[EXPERTS], way[WAYS], said, seen;
 };
@@ -50,6 +52,7 @@ struct predict_group {
 	size_t room;
 	double weight_log[EXPERTS]; /* in the mean of all */
 	double cost[WAYS], held;    /* forgetful sums: what each way has cost, over how many rounds */
+	double level; /* of log times, common to all: experts that are quantiles say too much */
 	double error; /* the usual one: mean of |seen - said| over workers, moving; NAN at first */
 };
 
@@ -79,6 +82,7 @@ int predict_group_reuse(struct predict_group **out, const struct predict_group *
 	memcpy((*out)->weight_log, g->weight_log, sizeof g->weight_log);
 	memcpy((*out)->cost, g->cost, sizeof g->cost);
 	(*out)->held = g->held;
+	(*out)->level = g->level;
 	(*out)->error = g->error;
 	return 0;
 }
@@ -97,6 +101,7 @@ int predict_group_add(struct predict_group *g, size_t *worker, struct error *err
 	}
 	struct member *m = &g->member[g->count];
 	*m = (struct member){.said = NAN, .seen = NAN};
+	predict_lean_init(&m->lean);
 	*worker = (size_t)g->count++;
 	return 0;
 }
@@ -146,9 +151,13 @@ static void trust(const struct predict_group *g, double *part)
 		part[w] /= sum;
 }
 
-double predict_group_predict(struct predict_group *g, size_t worker, double own)
+static double within(double speed)
 {
-	struct member *m = &g->member[worker];
+	return fmin(fmax(speed, PREDICT_SPEED_MIN), PREDICT_SPEED_MAX);
+}
+
+static double say(struct predict_group *g, struct member *m, double own)
+{
 	double weight[EXPERTS], part[WAYS], mean = 0;
 	m->said = m->seen = NAN;
 	if (m->times.count == 0)
@@ -165,7 +174,15 @@ double predict_group_predict(struct predict_group *g, size_t worker, double own)
 			    (w != MEAN && isfinite(m->expert[w]) ? m->expert[w] : mean);
 		m->said += part[w] * m->way[w];
 	}
-	return fmin(fmax(exp(-m->said), PREDICT_SPEED_MIN), PREDICT_SPEED_MAX);
+	return within(exp(-m->said - g->level));
+}
+
+double predict_group_predict(struct predict_group *g, size_t worker, double own,
+			     enum predict_loss loss)
+{
+	struct member *m = &g->member[worker];
+	double said = say(g, m, own), lean = predict_lean_predict(&m->lean, own, said);
+	return isnan(said) || loss == PREDICT_LOSS_MAX ? said : within(lean);
 }
 
 void predict_group_observe(struct predict_group *g, size_t worker, double speed)
@@ -177,6 +194,7 @@ void predict_group_observe(struct predict_group *g, size_t worker, double speed)
 					? m->seen
 					: m->average[i] + averages[i] * (m->seen - m->average[i]);
 	predict_times_add(&m->times, speed);
+	predict_lean_observe(&m->lean, speed);
 }
 
 static int took_part(const struct member *m)
@@ -184,20 +202,25 @@ static int took_part(const struct member *m)
 	return !isnan(m->said) && !isnan(m->seen);
 }
 
-/* The usual error, and how many took part. */
+/* The usual error, the level, and how many took part. */
 static size_t look(struct predict_group *g)
 {
-	double sum = 0;
+	double sum = 0, below = 0;
 	size_t n = 0;
-	for (size_t i = 0; i < g->count; i++)
-		if (took_part(&g->member[i])) {
-			sum += fabs(g->member[i].seen - g->member[i].said);
-			n++;
-		}
+	for (size_t i = 0; i < g->count; i++) {
+		const struct member *m = &g->member[i];
+		if (!took_part(m))
+			continue;
+		sum += fabs(m->seen - m->said);
+		below += (isfinite(m->expert[OWN]) ? m->expert[OWN] : m->expert[LEVEL]) - m->said;
+		n++;
+	}
 	if (n < 2) /* alone, any batch is in proportion */
 		return n;
 	double mean = sum / (double)n;
 	g->error = isnan(g->error) ? mean : g->error + ERROR_FORGET * (mean - g->error);
+	g->held = (1 - FORGET) * g->held + 1;
+	g->level += (below / (double)n - g->level) / g->held;
 	return n;
 }
 
@@ -270,7 +293,6 @@ static void learn_offsets(struct predict_group *g, const struct round *r, size_t
 void predict_group_close(struct predict_group *g)
 {
 	if (look(g) >= 2) {
-		g->held = (1 - FORGET) * g->held + 1;
 		for (size_t way = 0; way < WAYS; way++) {
 			struct round r = round_of(g, way);
 			double cost = exp(r.latest) * r.real / r.speed - 1;
@@ -290,6 +312,7 @@ static void walk(struct predict_group *g, struct predict_walk *w)
 	predict_walk_reals(w, "weights", g->weight_log, EXPERTS);
 	predict_walk_reals(w, "cost", g->cost, WAYS);
 	predict_walk_reals(w, "held", &g->held, 1);
+	predict_walk_reals(w, "level", &g->level, 1);
 	predict_walk_reals(w, "error", &g->error, 1);
 	for (size_t i = 0; i < g->count && !w->failed; i++) {
 		struct member *m = &g->member[i];
@@ -300,6 +323,7 @@ static void walk(struct predict_group *g, struct predict_walk *w)
 		predict_walk_reals(w, "way", m->way, WAYS);
 		predict_walk_reals(w, "said", &m->said, 1);
 		predict_walk_reals(w, "seen", &m->seen, 1);
+		predict_lean_walk(&m->lean, w);
 	}
 }
 

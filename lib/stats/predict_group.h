@@ -19,6 +19,9 @@
  * ones are better than one.  In slopes the straggler is taken softly, in units of the usual error,
  * so that the second slowest teaches too.
  *
+ * A factor common to all changes no batch; it is taken such that predictions are of the level of
+ * those of the workers themselves (or of an average).
+ *
  * A round: predict and observe for each worker, in any order and for any of them, then close.
  */
 #ifndef PACELINE_STATS_PREDICT_GROUP_H
@@ -36,8 +39,13 @@ void predict_group_free(struct predict_group *g); /* NULL is fine */
 int predict_group_add(struct predict_group *g, size_t *worker, struct error *err);
 size_t predict_group_count(const struct predict_group *g);
 
+enum predict_loss {
+	PREDICT_LOSS_MAX,  /* the time of an iteration: the group's prediction */
+	PREDICT_LOSS_BOTH, /* it and the error: between own and the group's, see predict_lean.h */
+};
 /* own: the worker's own prediction, NAN for none. NAN: nothing is known about it. */
-double predict_group_predict(struct predict_group *g, size_t worker, double own);
+double predict_group_predict(struct predict_group *g, size_t worker, double own,
+			     enum predict_loss loss);
 /* The speed of the round predicted last, PREDICT_SPEED_MIN..MAX. */
 void predict_group_observe(struct predict_group *g, size_t worker, double speed);
 /* The round is over: learn from those that were predicted and observed. */

@@ -71,7 +71,7 @@ static void stragglers_as_often_as_their_share(void **state)
 		speeds(v);
 		double sum = 0;
 		for (size_t i = 0; i < WORKERS; i++) {
-			p[i] = predict_group_predict(g, i, NAN);
+			p[i] = predict_group_predict(g, i, NAN, PREDICT_LOSS_MAX);
 			sum += p[i];
 			predict_group_observe(g, i, v[i]);
 			ema[i] = k == 0 ? v[i] : ema[i];
@@ -127,7 +127,7 @@ static void who_knows_is_followed(void **state)
 	for (int k = 0; k < 1200; k++) {
 		speeds(v);
 		for (size_t i = 0; i < WORKERS; i++) {
-			p[i] = predict_group_predict(g, i, v[i]);
+			p[i] = predict_group_predict(g, i, v[i], PREDICT_LOSS_MAX);
 			assert_true(k == 0 ? isnan(p[i]) : p[i] > 0);
 			predict_group_observe(g, i, v[i]);
 		}
@@ -150,7 +150,7 @@ static void the_best_is_followed_when_it_changes(void **state)
 		int phase = k / 1000;
 		for (size_t i = 0; i < 4; i++) {
 			v[i] = phase % 2 ? 10 * exp(0.15 * gauss()) : v[i] * exp(0.03 * gauss());
-			p[i] = predict_group_predict(g, i, NAN);
+			p[i] = predict_group_predict(g, i, NAN, PREDICT_LOSS_MAX);
 			predict_group_observe(g, i, v[i]);
 		}
 		predict_group_close(g);
@@ -182,7 +182,7 @@ static void holes_are_survived(void **state)
 		for (size_t i = 0; i < predict_group_count(g); i++) {
 			if (predict_uniform(&random_state) < 0.4)
 				continue;
-			double said = predict_group_predict(g, i, k % 3 ? NAN : 50);
+			double said = predict_group_predict(g, i, k % 3 ? NAN : 50, PREDICT_LOSS_MAX);
 			assert_true(isnan(said) || (said > 1e-3 && said < 1e6));
 			if (predict_uniform(&random_state) < 0.8)
 				predict_group_observe(g, i, 100 * exp(gauss()));
@@ -190,7 +190,66 @@ static void holes_are_survived(void **state)
 		predict_group_close(g);
 	}
 	for (size_t i = 0; i < 4; i++)
-		assert_true(predict_group_predict(g, i, NAN) > 1);
+		assert_true(predict_group_predict(g, i, NAN, PREDICT_LOSS_MAX) > 1);
+	predict_group_free(g);
+}
+
+/* Between the two, as far as the error allows. */
+static void both_leans_no_more_than_it_may(void **state)
+{
+	(void)state;
+	static const double level[WORKERS] = {20, 20, 60, 100, 200, 400};
+	double own[2] = {0}, both[2] = {0}, max[2] = {0}, cost_own = 0, cost_both = 0, cost_max = 0;
+	struct predict_group *g = make(WORKERS), *h = make(WORKERS);
+	double p[WORKERS], q[WORKERS], v[WORKERS];
+	random_state = 29;
+	for (int k = 0; k < 2500; k++) {
+		for (int i = 0; i < WORKERS; i++)
+			v[i] = level[i] * exp(0.1 * gauss());
+		for (size_t i = 0; i < WORKERS; i++) {
+			p[i] = predict_group_predict(g, i, level[i], PREDICT_LOSS_BOTH);
+			q[i] = predict_group_predict(h, i, level[i], PREDICT_LOSS_MAX);
+			predict_group_observe(g, i, v[i]);
+			predict_group_observe(h, i, v[i]);
+			if (k < 500 || i % 5)
+				continue;
+			own[i / 5] += pow(level[i] - v[i], 2);
+			both[i / 5] += pow(p[i] - v[i], 2);
+			max[i / 5] += pow(q[i] - v[i], 2);
+		}
+		predict_group_close(g);
+		predict_group_close(h);
+		if (k >= 500) {
+			cost_own += cost(level, v, WORKERS) - 1;
+			cost_both += cost(p, v, WORKERS) - 1;
+			cost_max += cost(q, v, WORKERS) - 1;
+		}
+	}
+	for (int i = 0; i < 2; i++) /* of the slowest and the fastest */
+		assert_true(both[i] < 1.05 * own[i]);
+	assert_true(max[0] > 1.1 * own[0]);
+	assert_true(cost_max < cost_both && cost_both < 0.95 * cost_own);
+	predict_group_free(g);
+	predict_group_free(h);
+}
+
+/* All too fast or too slow alike changes no batch; predictions are of the level of own ones. */
+static void the_level_is_that_of_the_workers(void **state)
+{
+	(void)state;
+	struct predict_group *g = make(WORKERS);
+	double v[WORKERS], sum = 0;
+	random_state = 31;
+	for (int k = 0; k < 600; k++) {
+		speeds(v);
+		for (size_t i = 0; i < WORKERS; i++) {
+			double said = predict_group_predict(g, i, 2 * v[i], PREDICT_LOSS_MAX);
+			sum += k >= 500 ? log(said / (2 * v[i])) : 0;
+			predict_group_observe(g, i, v[i]);
+		}
+		predict_group_close(g);
+	}
+	assert_true(fabs(sum) / (100 * WORKERS) < 0.02);
 	predict_group_free(g);
 }
 
@@ -234,9 +293,11 @@ static void a_saved_one_goes_on_bit_for_bit(void **state)
 	for (int k = 0; k < 300; k++) {
 		speeds(v);
 		for (size_t i = 0; i < WORKERS; i++) {
-			double said = predict_group_predict(g, i, k % 5 ? v[i] : NAN);
+			double own = k % 5 ? v[i] : NAN;
+			double said = predict_group_predict(g, i, own, PREDICT_LOSS_BOTH);
 			if (k > 100)
-				assert_true(said == predict_group_predict(h, i, k % 5 ? v[i] : NAN));
+				assert_true(said ==
+					    predict_group_predict(h, i, own, PREDICT_LOSS_BOTH));
 			predict_group_observe(g, i, v[i]);
 			if (k > 100)
 				predict_group_observe(h, i, v[i]);
@@ -272,6 +333,8 @@ int main(void)
 		cmocka_unit_test(who_knows_is_followed),
 		cmocka_unit_test(the_best_is_followed_when_it_changes),
 		cmocka_unit_test(holes_are_survived),
+		cmocka_unit_test(both_leans_no_more_than_it_may),
+		cmocka_unit_test(the_level_is_that_of_the_workers),
 		cmocka_unit_test(a_saved_one_goes_on_bit_for_bit),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
