@@ -151,7 +151,7 @@ ROOMS_unit_stats_window = stats base
 
 # ---- fault tests and benches: check runs their short forms, `make fault` and `make bench` all ----
 FAULTS  = shardd-kill shardd-sync audit-kills job-storm handover actions
-BENCHES = bs-solve speed-predict lb-replay ps-pushpull shardd-redis worker-torch worker-agent \ lb-weights
+BENCHES = bs-solve speed-predict lb-replay ps-pushpull shardd-redis worker-torch worker-agent lb-weights \
 	  antdt-stragglers antdt-asp antdt-dd antdt-overhead antdt-restart
 
 # ---- check: what runs again under the sanitizers and with clang ----
