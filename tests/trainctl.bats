@@ -123,6 +123,9 @@ exact() {
 	[ "$status" -eq 78 ]
 	[[ $output == *job.env:2*BATCH* ]]
 	job
+	run run_job --set SOLUTION=antdt
+	[ "$status" -eq 78 ]
+	[[ $output == *"'antdt' is no solution"* ]]
 	run run_job --set BATCHS=3
 	[ "$status" -eq 78 ]
 	[[ $output == *"the nearest is BATCH"* ]]

@@ -8,6 +8,7 @@
 #include "run/prepare.h"
 #include "run/show.h"
 #include "run/supervisor.h"
+#include "solve/solution.h"
 #include "wire/record.h"
 
 #include <math.h>
@@ -113,6 +114,16 @@ struct call {
 	double report_every;
 };
 
+/* A name mistyped is found now, not by each decision. */
+static int check_solution(const struct job *job, const char *path, struct error *err)
+{
+	if (solution_find(job->solution) || access(job->solution, X_OK) == 0)
+		return 0;
+	return error_set(err, ERROR_CONFIG, path,
+			 "SOLUTION: '%.200s' is no solution of trainctl(1) and no executable",
+			 job->solution);
+}
+
 static int read_job(struct job *job, const char *path, const struct call *call, struct error *err)
 {
 	if (job_init(job, err) != 0)
@@ -122,6 +133,8 @@ static int read_job(struct job *job, const char *path, const struct call *call, 
 		result = job_set_text(job, call->set.item[i], err);
 	if (result == 0)
 		result = job_finish(job, path, err);
+	if (result == 0)
+		result = check_solution(job, path, err);
 	if (result != 0)
 		job_free(job);
 	return result;

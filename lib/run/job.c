@@ -78,7 +78,7 @@ static const struct row rows[] = {
 	{"SERVERS", COUNT, AT(servers), "1", 1, 64, NULL, STOPPED, "parameter servers"},
 	{"SYNC", SYNC, AT(sync), "bsp", 0, 0, NULL, STOPPED, "bsp, ssp:N or asp"},
 	{"SOLUTION", TEXT, AT(solution), "none", 0, 0, NULL, FREE,
-	 "none, even, or an executable's path"},
+	 "a name (trainctl(1)), or the path of an executable"},
 	{"EVERY", REAL, AT(every), "60", 0.1, 1e9, NULL, FREE, "seconds between decisions"},
 	{"SHORT", REAL, AT(shorter), "300", 0.1, 1e9, NULL, STOPPED, "short window, seconds"},
 	{"LONG", REAL, AT(longer), "600", 0.1, 1e9, NULL, STOPPED, "long window, seconds"},
