@@ -478,7 +478,7 @@ exact() {
 	slow 400
 	begin first
 	wait_for running
-	wait_for '[ -n "$(pid_of w1)" ] && [ "$(ps -o ni= -p $(pid_of w1) | tr -d " ")" = 3 ]'
+	wait_for '[ -n "$(pid_of w1)" ] && [ "$(ps -o ni= -p $(pid_of w1) | tr -d " ")" = $(($(nice) + 3)) ]'
 	tr '\0' '\n' <"/proc/$(pid_of w1)/environ" | grep -qx NODE_WAS=w1
 	[ "$(ps -o comm= -p "$(pid_of w1)")" = worker ]
 }

@@ -485,12 +485,12 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	ready "$T/mon.sock"
 	printf '1 1:0.5 7:2\n0 3:1\n' >rows.svm
 	for model in lr wdl audit; do
-		run -69 worker --id "$model" --shards "$T/no.sock" --servers "$T/no.sock" --wait 0 \
+		run -69 worker --id "$model" --shards "$T/no.sock" --servers "$T/no.sock" --wait 1 \
 			"${CSV[@]}" --model "$model" --batch 100 --profile 1 --monitor "$T/mon.sock"
 		wait_for "[ -n \"\$(node $model device-speed)\" ]"
 		[ "$(node "$model" max)" -gt 800 ]
 	done
-	run -69 worker --id svm --shards "$T/no.sock" --servers "$T/no.sock" --wait 0 \
+	run -69 worker --id svm --shards "$T/no.sock" --servers "$T/no.sock" --wait 1 \
 		--data rows.svm --format libsvm --batch 9 --profile 1 --monitor "$T/mon.sock"
 	wait_for '[ -n "$(node svm device-speed)" ]'
 	echo 'label,x1,x2,c,d' >data.csv
