@@ -17,7 +17,8 @@
  *     its share, and one batch that is computed again.
  * restart of a server: z gets shorter by what it takes beyond the next slowest.  Costs
  *     restart-server, in which all wait (while the new one pends, the old one serves on).
- * Either must save MARGIN times its cost, as it is the action whose outcome is least sure.  There
+ * Either must save MARGIN times its cost, as it is the action whose outcome is least sure
+ *     (MARGIN_LONG times for the first restart of one that is persistent by AntDT's rule).  There
  *     is no need to wait for the long window: a young trouble has a small `lasts`.  One restart a
  *     role in a decision; a node that was restarted must be up for the long window before the
  *     next.  When the time of a restart is not known, only what AntDT-ND would restart is.
@@ -42,6 +43,7 @@
 
 #define GAIN_MIN 0.01     /* of an iteration: less is noise */
 #define MARGIN 5.0        /* savings over costs of a restart */
+#define MARGIN_LONG 2.0   /* of the first one, when AntDT-ND would restart it, too */
 #define LOOK_AT 8         /* nodes of a role whose restart is worked out */
 #define LEFT_OUT_MIN 1.05 /* its delay over the iteration of the others */
 #define LEFT_OUT_PART 4   /* at most every fourth worker */
@@ -170,7 +172,8 @@ static int pays(const struct pace *p, const struct crew *c, const struct offer *
 {
 	if (isnan(offer->costs))
 		return offer->saves > 0 && slow_for_long(p, c, offer->index);
-	return offer->saves > offer->costs * MARGIN;
+	int sure = c->node[offer->index]->restarts == 0 && slow_for_long(p, c, offer->index);
+	return offer->saves > offer->costs * (sure ? MARGIN_LONG : MARGIN);
 }
 
 static double restart_seconds(const struct pace *p, const char *name)
