@@ -90,7 +90,8 @@ static void on_fail(const struct record *r, int closing, const void *payload, si
 	if (!closing || !current(n, MEND_FAILED))
 		return;
 	const char *code = r ? record_get(r, "code") : NULL;
-	if (r && (record_is(r, "ok") || (code && strcmp(code, "unknown-worker") == 0)))
+	if (r && (record_is(r, "ok") ||
+		  (code && (strcmp(code, "unknown-worker") == 0 || strcmp(code, "fenced") == 0))))
 		mended(n);
 	else
 		again(n, r);
@@ -116,7 +117,10 @@ void sup_mend_step(struct sup_node *n)
 			n->mend = MEND_FENCED;
 		break;
 	case MEND_FAIL:
-		begin(&o, line, "fail", n);
+		/* A restart by intention is nobody's fault: shards must not be held for it. */
+		begin(&o, line, n->restart_from > 0 ? "bye" : "fail", n);
+		if (n->restart_from > 0)
+			record_add_u64(&o, "generation", n->generation);
 		if (sup_link_send(&s->shardd->link, &o, NULL, 0, on_fail, n) == 0)
 			n->mend = MEND_FAILED;
 		break;
