@@ -55,11 +55,12 @@ void child_free(struct child *c)
 {
 	if (!c)
 		return;
-	if (!c->reaped) {
+	/* A child that has ended may have left others, who hold its output. */
+	if (!c->reaped || !c->eof)
 		kill(-c->pid, SIGKILL);
+	if (!c->reaped)
 		while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
 			;
-	}
 	release(c);
 }
 
