@@ -153,8 +153,8 @@ static int check(struct supervisor *s, const struct sup_actions *list, struct re
 		log_refused(s, a, list->line[i], why, rq);
 		if (list->line[i] > 0)
 			snprintf(line, sizeof line, "line %zu: ", list->line[i]);
-		return error_set(err, ERROR_DATA, NULL, "%s%s %s: %s", line,
-				 action_kind_name(a->kind), id_of(a), why);
+		return error_set(err, ERROR_DATA, NULL, "%s%s%s%s: %s", line,
+				 action_kind_name(a->kind), id_of(a)[0] ? " " : "", id_of(a), why);
 	}
 	return 0;
 }
