@@ -9,8 +9,15 @@
 #include "solve/solution.h"
 #include "wire/record.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+extern char **environ;
 
 struct filter {
 	const char *name;
@@ -48,13 +55,19 @@ static int find(struct filter *f, struct error *err)
 	return 0;
 }
 
+/* A name without a slash is a file here, not one that PATH knows. */
+static void path_of(const char *name, char path[PLACE_MAX])
+{
+	snprintf(path, PLACE_MAX, "%s%s", strchr(name, '/') ? "" : "./", name);
+}
+
 /* An executable takes our place: same stdin, same stdout, each KEY=VALUE an argument. */
 static int become(const struct filter *f, struct error *err)
 {
 	char path[PLACE_MAX];
 	char *argv[OPTION_LIST_MAX + 2];
 	size_t n = 0;
-	snprintf(path, sizeof path, "%s%s", strchr(f->name, '/') ? "" : "./", f->name);
+	path_of(f->name, path);
 	argv[n++] = path;
 	for (size_t i = 0; i < f->set.count; i++)
 		argv[n++] = (char *)(size_t)f->set.item[i];
@@ -78,6 +91,7 @@ static int solve(const struct filter *f, struct error *err)
 	int got = in ? RECORD_ONE : error_set(err, ERROR_OS, "stdin", "out of memory");
 	while (got > 0) {
 		got = record_read(in, &r, err);
+		s.line = record_reader_line(in);
 		if (got == RECORD_ONE && snapshot_add(&s, &r, err) != 0)
 			got = error_wrap(err, record_reader_place(in));
 	}
@@ -119,26 +133,90 @@ int trainctl_solve(int argc, char **argv)
 
 /* In a log: `decision solution= batch= lambda= ... at=`, the snapshot's records, what was decided
  * then (left out here), `decided`. */
+#define REPLAY_OPTIONS 6
+#define REPLAY_OPTION_MAX 64
+
 struct replay {
 	struct filter f;
 	struct snapshot snapshot;
 	int open;
-	uint64_t decisions;
+	uint64_t decisions, failed;
+	char name[PLACE_MAX]; /* of the solution; records are gone by the end of a snapshot */
+	/* For an executable: the snapshot as text, and its arguments. */
+	int text_fd;
+	char given[REPLAY_OPTIONS][REPLAY_OPTION_MAX];
+	size_t given_count;
 };
 
 /* The options of then: a decision record has them as its keys. */
-static int take_options(struct solution_options *o, const struct record *r, struct error *err)
+static int take_options(struct replay *p, const struct record *r, struct error *err)
 {
-	static const char *const key[] = {"batch", "lambda", "pending", "sync", "limit", "cmax"};
-	for (size_t i = 0; i < sizeof key / sizeof *key; i++) {
-		char text[64];
+	static const char *const key[REPLAY_OPTIONS] = {"batch", "lambda", "pending",
+							"sync",  "limit",  "cmax"};
+	p->f.options = SOLUTION_OPTIONS_DEFAULT;
+	p->given_count = 0;
+	for (size_t i = 0; i < REPLAY_OPTIONS; i++) {
+		char *text = p->given[p->given_count];
 		const char *value = record_get(r, key[i]);
 		if (!value || !value[0] || (i == 0 && strcmp(value, "0") == 0))
 			continue;
-		snprintf(text, sizeof text, "%s=%.40s", key[i], value);
-		if (solution_options_set(o, text, err) != 0)
+		snprintf(text, REPLAY_OPTION_MAX, "%s=%.40s", key[i], value);
+		if (solution_options_set(&p->f.options, text, err) != 0)
 			return err->code = ERROR_DATA, -1;
+		p->given_count++;
 	}
+	solution_options_name(&p->f.options, p->f.name);
+	return 0;
+}
+
+/* The snapshot is text again for an executable; it lies in memory, so that one that does not read
+ * it can't block us. */
+static int text_begin(struct replay *p, struct error *err)
+{
+	if (p->text_fd >= 0)
+		close(p->text_fd);
+	p->text_fd = memfd_create("snapshot", MFD_CLOEXEC);
+	return p->text_fd < 0 ? error_errno(err, ERROR_OS, p->f.name, "memfd") : 0;
+}
+
+static int text_add(struct replay *p, const struct record *r, struct error *err)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, r->type);
+	record_add_fields(&o, r, NULL);
+	size_t n = record_end(&o, NULL);
+	return fs_write_all(p->text_fd, line, n, p->f.name, err);
+}
+
+/* What it prints is printed; 0 when it ended well. */
+static int ask_executable(struct replay *p, int *status, struct error *err)
+{
+	char path[PLACE_MAX];
+	char *argv[REPLAY_OPTIONS + 2];
+	posix_spawn_file_actions_t files;
+	pid_t pid;
+	size_t n = 0;
+	path_of(p->f.name, path);
+	argv[n++] = path;
+	for (size_t i = 0; i < p->given_count; i++)
+		argv[n++] = p->given[i];
+	argv[n] = NULL;
+	fflush(stdout); /* it writes behind us */
+	lseek(p->text_fd, 0, SEEK_SET);
+	if (posix_spawn_file_actions_init(&files) != 0)
+		return error_set(err, ERROR_OS, p->f.name, "out of memory");
+	int failed = posix_spawn_file_actions_adddup2(&files, p->text_fd, STDIN_FILENO);
+	if (failed == 0)
+		failed = posix_spawn(&pid, path, &files, NULL, argv, environ);
+	posix_spawn_file_actions_destroy(&files);
+	if (failed != 0) {
+		errno = failed;
+		return error_errno(err, ERROR_CONFIG, p->f.name, "can't be run");
+	}
+	while (waitpid(pid, status, 0) < 0)
+		if (errno != EINTR)
+			return error_errno(err, ERROR_OS, p->f.name, "waitpid");
 	return 0;
 }
 
@@ -146,41 +224,57 @@ static int begin(struct replay *p, const struct record *r, const char *solution,
 {
 	const char *name = record_get(r, "solution"), *at = record_get(r, "at");
 	snapshot_clear(&p->snapshot);
-	p->f.name = solution ? solution : name ? name : "";
-	p->f.options = SOLUTION_OPTIONS_DEFAULT;
+	snprintf(p->name, sizeof p->name, "%s", solution ? solution : name ? name : "");
+	p->f.name = p->name;
 	p->f.built_in = solution_find(p->f.name);
-	if (!p->f.built_in)
-		return error_set(err, ERROR_USAGE, p->f.name,
-				 "only built-in solutions can be replayed");
-	if (take_options(&p->f.options, r, err) != 0)
+	if (!p->f.built_in && access(p->f.name, X_OK) != 0)
+		return error_set(err, ERROR_USAGE, p->f.name, "is no solution and no executable");
+	if (take_options(p, r, err) != 0 || (!p->f.built_in && text_begin(p, err) != 0))
 		return -1;
-	solution_options_name(&p->f.options, p->f.name);
 	p->open = 1;
 	p->decisions++;
 	printf("decision solution=%s at=%s\n", p->f.name, at ? at : "");
 	return 0;
 }
 
+/* A solution that fails is noted and passed over, as in a job. */
+static int end(struct replay *p, const char *place, struct error *err)
+{
+	int status = 0;
+	p->open = 0;
+	if (p->f.built_in)
+		return decide(&p->f, &p->snapshot, err);
+	if (ask_executable(p, &status, err) != 0)
+		return -1;
+	if (status != 0) {
+		p->failed++;
+		fprintf(stderr, PROGRAM ": %s: solution %s: %s %d\n", place, p->f.name,
+			WIFSIGNALED(status) ? "signal" : "exit status",
+			WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+	}
+	return 0;
+}
+
 static int replay_record(struct replay *p, const struct record *r, const char *solution,
-			 struct error *err)
+			 const char *place, struct error *err)
 {
 	if (record_is(r, "decision"))
 		return begin(p, r, solution, err);
 	if (!p->open)
 		return 0;
-	if (record_is(r, "decided")) {
-		p->open = 0;
-		return decide(&p->f, &p->snapshot, err);
-	}
-	if (record_is(r, "job") || record_is(r, "node") || record_is(r, "info"))
-		return snapshot_add(&p->snapshot, r, err);
-	return 0;
+	if (record_is(r, "decided"))
+		return end(p, place, err);
+	if (!record_is(r, "job") && !record_is(r, "node") && !record_is(r, "info"))
+		return 0;
+	if (!p->f.built_in)
+		return text_add(p, r, err);
+	return snapshot_add(&p->snapshot, r, err);
 }
 
 static int replay(const char *path, const char *solution, struct error *err)
 {
 	static struct record r;
-	static struct replay p;
+	static struct replay p = {.text_fd = -1};
 	int fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return error_errno(err, 0, path, "can't be read");
@@ -189,13 +283,20 @@ static int replay(const char *path, const char *solution, struct error *err)
 	int got = in ? RECORD_ONE : error_set(err, ERROR_OS, path, "out of memory");
 	while (got > 0) {
 		got = record_read(in, &r, err);
-		if (got == RECORD_ONE && replay_record(&p, &r, solution, err) != 0)
+		p.snapshot.line = record_reader_line(in);
+		if (got == RECORD_ONE &&
+		    replay_record(&p, &r, solution, record_reader_place(in), err) != 0)
 			got = error_wrap(err, record_reader_place(in));
 	}
 	if (got == 0 && p.decisions == 0)
 		got = error_set(err, ERROR_NEGATIVE, path, "holds no decision");
+	if (got == 0 && p.failed > 0)
+		got = error_set(err, ERROR_NEGATIVE, path, "%llu of %llu decisions failed",
+				(unsigned long long)p.failed, (unsigned long long)p.decisions);
 	snapshot_clear(&p.snapshot);
 	record_reader_free(in);
+	if (p.text_fd >= 0)
+		close(p.text_fd);
 	if (fd != STDIN_FILENO)
 		close(fd);
 	return got;
@@ -204,16 +305,18 @@ static int replay(const char *path, const char *solution, struct error *err)
 int trainctl_replay(int argc, char **argv)
 {
 	const char *solution = NULL;
-	const struct option_row rows[] = {{.name = "solution",
-					   .kind = OPTION_TEXT,
-					   .target = &solution,
-					   .arg = "NAME",
-					   .help = "another than the one that decided then"},
-					  {0}};
-	const struct option_table table = {PROGRAM " replay", "LOG [--solution NAME]",
-					   "Lets a built-in solution decide again on the snapshots "
-					   "of a job's log.",
-					   rows, NULL};
+	const struct option_row rows[] = {
+		{.name = "solution",
+		 .kind = OPTION_TEXT,
+		 .target = &solution,
+		 .arg = "NAME",
+		 .help = "another than the one that decided then, or an executable"},
+		{0}};
+	const struct option_table table = {
+		PROGRAM " replay", "LOG [--solution NAME]",
+		"Lets a solution decide again on the snapshots of a job's "
+		"log.",
+		rows, NULL};
 	struct error err;
 	const char *path;
 	int shown = trainctl_parse(&table, argc, argv, "log", &path, &err);
