@@ -128,6 +128,38 @@ adjust-bs - w3 100 1" ]
 	[ "$status" -eq 65 ] && [[ $output == *job.log:1:* ]]
 }
 
+@test "replay: an executable decides again, too" {
+	{
+		echo "decision solution=$T/mine batch=480 lambda=1.5 pending=60 sync=bsp limit=3 at=1"
+		six 1200 1200 1200 1200 600 240
+		echo 'decided actions=1'
+		echo "decision solution=$T/mine batch=100 lambda=1.3 pending=60 sync=bsp limit=3 at=2"
+		six 1200 1200 1200 1200 1200 1200
+		echo 'decided actions=0'
+	} >job.log
+	printf '%s\n' '#!/bin/sh' 'echo "action kind=none reason=$(grep -c "^node ")-$1-$2"' >mine
+	chmod +x mine
+	run trainctl replay job.log
+	[ "$status" -eq 0 ]
+	[ "$output" = "decision solution=$T/mine at=1
+action kind=none reason=8-batch=480-lambda=1.5
+decision solution=$T/mine at=2
+action kind=none reason=8-batch=100-lambda=1.3" ]
+	printf '%s\n' '#!/bin/sh' 'exit 3' >broken
+	chmod +x broken
+	run trainctl replay job.log --solution broken
+	[ "$status" -eq 1 ]
+	[[ $output == *"job.log:11: solution broken: exit status 3"*"2 of 2 decisions failed"* ]]
+	run trainctl replay job.log --solution nosuch
+	[ "$status" -eq 64 ] && [[ $output == *nosuch* ]]
+}
+
+@test "even: more workers than samples: none, with the reason" {
+	run trainctl solve even -o batch=5 < <(six 1200 1200 1200 1200 1200 1200)
+	[ "$status" -eq 0 ] && [ "$(kinds)" = "none - - - -" ]
+	[[ $output == *reason=*5%20samples* ]]
+}
+
 @test "a bad snapshot: exit 65, the line named; bad options: 64" {
 	for bad in 's/size=80/size=many/' 's/state=up/state=dancing/' 's/speed-long=1200/speed-long=-1/' \
 		's/up=700/up=700 max=x/' 's/up=700/up=700 accum=-1/' 's/up=700/up=700 speed-last=nan/'; do
@@ -135,9 +167,11 @@ adjust-bs - w3 100 1" ]
 		[ "$status" -eq 65 ] && [[ $output == *stdin:3* ]]
 	done
 	run trainctl solve antdt-nd < <(six 1200 1200 1200 1200 1200 1200 | sed 3d)
-	[ "$status" -eq 65 ] && [[ $output == *workers=6* ]]
+	[ "$status" -eq 65 ] && [[ $output == *"job (line 1) says workers=6"* ]]
 	run trainctl solve antdt-nd < <(six 1200 1200 1200 1200 1200 1200 | head -c -1)
 	[ "$status" -eq 65 ]
+	run trainctl solve antdt-nd < <(six 1200 1200 1200 1200 1200 1200 | sed '5s/id=w3/id=w1/')
+	[ "$status" -eq 65 ] && [[ $output == *"id=w1 stands twice (line 5)"* ]]
 	run trainctl solve antdt-nd </dev/null
 	[ "$status" -eq 65 ] && [[ $output == *"no job record"* ]]
 	for option in sync=x limit=-1 cmax=0 lambda=0.5 number=1; do

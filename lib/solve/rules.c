@@ -50,6 +50,9 @@ int rule_even(const struct snapshot *s, const struct solution_options *o, action
 		return say_none(&v, "even: no worker is up or starting");
 	if (global == 0)
 		return say_none(&v, "even: no size reported yet and no batch= given");
+	if (global < count)
+		return say_none(&v, "even: %llu samples can't be split over %zu workers",
+				(unsigned long long)global, count);
 	struct batch_worker *w = calloc(count, sizeof *w);
 	if (!w)
 		return error_set(err, ERROR_OS, NULL, "no memory for %zu workers", count);

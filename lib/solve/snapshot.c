@@ -7,6 +7,7 @@
 #include "base/number.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,6 +57,7 @@ static int add_job(struct snapshot *s, const struct record *r, struct error *err
 	    count_or_zero(r, "iter", COUNT_MAX, &s->iter, err) != 0)
 		return -1;
 	s->has_job = 1;
+	s->job_line = s->line;
 	return 0;
 }
 
@@ -164,6 +166,7 @@ int snapshot_add(struct snapshot *s, const struct record *r, struct error *err)
 		s->node = items;
 		if (parse_node(&s->node[s->node_count], r, err) != 0)
 			return -1;
+		s->node[s->node_count].line = s->line;
 		s->node_count++;
 	} else if (record_is(r, "info")) {
 		void *items = s->info;
@@ -177,11 +180,26 @@ int snapshot_add(struct snapshot *s, const struct record *r, struct error *err)
 	return 0;
 }
 
+static int compare_names(const struct snapshot_node *p, const struct snapshot_node *q)
+{
+	return p->role != q->role ? (p->role < q->role ? -1 : 1) : strcmp(p->id, q->id);
+}
+
 static int compare_nodes(const void *a, const void *b)
 {
 	const struct snapshot_node *p = *(const struct snapshot_node *const *)a;
 	const struct snapshot_node *q = *(const struct snapshot_node *const *)b;
-	return p->role != q->role ? (p->role < q->role ? -1 : 1) : strcmp(p->id, q->id);
+	int order = compare_names(p, q);
+	return order != 0 ? order : (p->line > q->line) - (p->line < q->line);
+}
+
+/* " (line 3)", or nothing where lines are not known. */
+static const char *at_line(uint64_t line, char text[40])
+{
+	text[0] = '\0';
+	if (line > 0)
+		snprintf(text, 40, " (line %llu)", (unsigned long long)line);
+	return text;
 }
 
 static int check_twice(const struct snapshot *s, struct error *err)
@@ -194,10 +212,13 @@ static int check_twice(const struct snapshot *s, struct error *err)
 	qsort(sorted, s->node_count, sizeof *sorted, compare_nodes);
 	int result = 0;
 	for (size_t i = 1; i < s->node_count && result == 0; i++)
-		if (compare_nodes(&sorted[i - 1], &sorted[i]) == 0)
+		if (compare_names(sorted[i - 1], sorted[i]) == 0) {
+			char line[40];
 			result = error_set(err, ERROR_DATA, NULL,
-					   "snapshot: node role=%s id=%s stands twice",
-					   node_role_name(sorted[i]->role), sorted[i]->id);
+					   "snapshot: node role=%s id=%s stands twice%s",
+					   node_role_name(sorted[i]->role), sorted[i]->id,
+					   at_line(sorted[i]->line, line));
+		}
 	free(sorted);
 	return result;
 }
@@ -209,11 +230,13 @@ int snapshot_check(const struct snapshot *s, struct error *err)
 	uint64_t count[NODE_ROLES] = {0};
 	for (size_t i = 0; i < s->node_count; i++)
 		count[s->node[i].role]++;
+	char line[40];
 	if (count[NODE_WORKER] != s->workers || count[NODE_SERVER] != s->servers)
 		return error_set(err, ERROR_DATA, NULL,
-				 "snapshot: job says workers=%llu servers=%llu, but there are %llu "
-				 "and %llu node records",
-				 (unsigned long long)s->workers, (unsigned long long)s->servers,
+				 "snapshot: job%s says workers=%llu servers=%llu, but there are "
+				 "%llu and %llu node records",
+				 at_line(s->job_line, line), (unsigned long long)s->workers,
+				 (unsigned long long)s->servers,
 				 (unsigned long long)count[NODE_WORKER],
 				 (unsigned long long)count[NODE_SERVER]);
 	return check_twice(s, err);

@@ -35,6 +35,7 @@ struct snapshot_node {
 	double launch, device_speed;
 	uint64_t saturation, max; /* samples a step */
 	double cpu, mem;          /* 0..1 of the node in use */
+	uint64_t line;            /* where it stood, if the reader said so */
 };
 
 struct snapshot_info {
@@ -44,7 +45,11 @@ struct snapshot_info {
 };
 
 struct snapshot {
+	/* The line of the next record, if the reader cares to say: for errors that only show when all
+	 * are in. 0: not known. */
+	uint64_t line;
 	int has_job;
+	uint64_t job_line;
 	double at;
 	uint64_t iter;
 	uint64_t workers, servers; /* as the job record says */
