@@ -57,8 +57,8 @@ struct store_push {
 /* Applies a unit: one optimiser step with the mean over all samples of all pushes, summed in the
  * order given.  A batch that the end of the data cut short is divided by its whole size, so that
  * its samples weigh what all others do (LB-BSP 3.4: 1/X each): a mean over the last one or two
- * would be a step as large as that of a whole batch, in the direction of their noise. The same pushes in the same order give the same bits. ERROR_OS: no memory, nothing
- * was changed. */
+ * would be a step as large as that of a whole batch, in the direction of their noise.  The same
+ * pushes in the same order give the same bits.  ERROR_OS: no memory, nothing was changed. */
 int store_apply(struct store *s, const struct store_push *push, size_t pushes, struct error *err);
 
 /* Changes the scales so that store_apply() makes the plain mean of the pushes' own means, however

@@ -1,8 +1,8 @@
 /*
  * Weighted aggregation (LB-BSP 3.4): a batch that is split over workers in any way gives what one
  * process with the whole batch gives.  To the bit where the sums are exact, to rounding against
- * double arithmetic, and for the models that are trained.  The naive mean of the workers' means does
- * not: it is another function, and a noisier one.
+ * double arithmetic, and for the models that are trained.  The naive mean of the workers' means
+ * does not: it is another function, and a noisier one.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -487,7 +487,8 @@ struct trained {
 	size_t dense, width;
 };
 
-static void trained_start(struct trained *t, const char *name, const struct opt *opt, uint32_t parts)
+static void trained_start(struct trained *t, const char *name, const struct opt *opt,
+			  uint32_t parts)
 {
 	struct layout layout;
 
