@@ -202,7 +202,8 @@ static int ask_executable(struct replay *p, int *status, struct error *err)
 	for (size_t i = 0; i < p->given_count; i++)
 		argv[n++] = p->given[i];
 	argv[n] = NULL;
-	fflush(stdout); /* it writes behind us */
+	if (fflush(stdout) != 0) /* it writes behind us */
+		return error_errno(err, ERROR_IO, "stdout", "can't be written");
 	lseek(p->text_fd, 0, SEEK_SET);
 	if (posix_spawn_file_actions_init(&files) != 0)
 		return error_set(err, ERROR_OS, p->f.name, "out of memory");
@@ -223,6 +224,8 @@ static int ask_executable(struct replay *p, int *status, struct error *err)
 static int begin(struct replay *p, const struct record *r, const char *solution, struct error *err)
 {
 	const char *name = record_get(r, "solution"), *at = record_get(r, "at");
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
 	snapshot_clear(&p->snapshot);
 	snprintf(p->name, sizeof p->name, "%s", solution ? solution : name ? name : "");
 	p->f.name = p->name;
@@ -233,7 +236,12 @@ static int begin(struct replay *p, const struct record *r, const char *solution,
 		return -1;
 	p->open = 1;
 	p->decisions++;
-	printf("decision solution=%s at=%s\n", p->f.name, at ? at : "");
+	record_begin(&o, line, sizeof line, "decision");
+	record_add(&o, "solution", p->f.name);
+	record_add(&o, "at", at ? at : "");
+	if (record_end(&o, NULL) == 0)
+		return error_set(err, ERROR_DATA, p->f.name, "too long for a record");
+	fputs(line, stdout);
 	return 0;
 }
 
