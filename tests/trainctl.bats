@@ -953,7 +953,9 @@ applied() { grep -h '^applied ' run/state/logs/"$1".log; }
 	begin first
 	wait_for 'came_to 300'
 	wait_for 'trainctl top --run-dir "$T/run" | grep -q "^w1  *up  *32 "'
+	wait_for 'trainctl top --run-dir "$T/run" | grep -q "^ps0  *up  *64 "'
 	trainctl top --run-dir "$T/run" >table
+	not grep -q e+ table # nor cut off behind it
 	grep -q '^ID  *STATE  *SIZE  *ACCUM  *BPT  *SPEED  *RATIO  *RESTARTS  *LAST TOLD' table
 	script -qec "trainctl top -i 0.1 --run-dir '$T/run'" /dev/null >screen </dev/null &
 	wait_for '[ "$(grep -c "LAST TOLD" screen)" -ge 3 ]'

@@ -50,15 +50,25 @@ static void put_job(FILE *out, const struct record *r)
 	fputc('\n', out);
 }
 
+/* As many of four digits as fit: a number that is cut off would be another one. */
+static void brief_number(double number, int width, char *text, size_t max)
+{
+	int digits = 4;
+	if (snprintf(text, max, "%.0f", number) <= width && number >= 1e4)
+		return;
+	while (snprintf(text, max, "%.*g", digits, number) > width && digits > 1)
+		digits--;
+}
+
 static void put_node(FILE *out, const struct record *r)
 {
 	for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
 		const char *text = value(r, columns[i].key);
-		char brief[32];
+		char brief[64];
 		double number;
 		if (columns[i].measured &&
 		    record_real(r, columns[i].key, 0, 1e300, &number, NULL) == 0) {
-			snprintf(brief, sizeof brief, "%.4g", number);
+			brief_number(number, columns[i].width, brief, sizeof brief);
 			text = brief;
 		}
 		if (columns[i].width > 0)
