@@ -30,6 +30,7 @@ busy() {
 	[[ $output == *"P= is no key"* ]]
 	run -64 straggle --dir d --nodes w0,w0 persistent
 	run -64 straggle --dir d --nodes ../w0 persistent
+	run -64 straggle -n --nodes w5..w2 persistent
 	run -64 straggle --dir d --nodes w0 --scale 0 persistent
 	run -64 straggle --dir d --pid $$ persistent
 	run -64 straggle --dir d persistent

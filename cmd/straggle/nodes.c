@@ -39,7 +39,7 @@ static int is_range(const char *word, size_t *prefix, uint64_t *first, uint64_t 
 	const char *from = word + letters, *to = dots + 2 + letters;
 	*prefix = letters;
 	return number_u64_span(from, (size_t)(dots - from), first) == 0 &&
-	       number_u64_span(to, strlen(to), last) == 0 && *first <= *last;
+	       number_u64_span(to, strlen(to), last) == 0;
 }
 
 static int add_word(struct nodes *n, const char *word, const char *option, struct error *err)
@@ -48,6 +48,8 @@ static int add_word(struct nodes *n, const char *word, const char *option, struc
 	size_t prefix;
 	if (!is_range(word, &prefix, &first, &last))
 		return add_one(n, word, option, err);
+	if (first > last)
+		return error_set(err, ERROR_USAGE, option, "'%s' runs backwards", word);
 	for (uint64_t i = first; i <= last; i++) {
 		char id[128];
 		snprintf(id, sizeof id, "%.*s%llu", (int)prefix, word, (unsigned long long)i);
