@@ -24,13 +24,14 @@ static struct {
 	const char *model, *model_file, *hidden;
 	uint64_t embed, seed, batch, ahead, report_every, profile;
 	double wait, answer, report_seconds;
-	const char *device, *load_root;
+	const char *device, *load_root, *predict, *predict_load, *predict_save;
 	const char *blas_cache;
 	int blas_probe;
 	int model_seen;
 } opt = {.bad_rows = "stop",
 	 .model = "lr",
 	 .hidden = "64,32",
+	 .predict = "none",
 	 .embed = 16,
 	 .seed = 1,
 	 .batch = 256,
@@ -102,6 +103,13 @@ static const struct option_row option_rows[] = {
 	 .help = "1: measure this device before joining, for the monitor", .max = 1},
 	{.name = "device", .kind = OPTION_ID, .target = &opt.device, .arg = "NAME",
 	 .help = "what it is called in that (the processor's name)"},
+	{.name = "predict", .kind = OPTION_CHOICE, .target = &opt.predict, .arg = "MODEL",
+	 .help = "foretells its own speed, for sizes at every barrier (none)",
+	 .choices = "none|last|ema|quantile|arima|rnn|lstm|narx|auto"},
+	{.name = "predict-load", .kind = OPTION_TEXT, .target = &opt.predict_load, .arg = "FILE",
+	 .help = "start with what was learnt before, if it is there"},
+	{.name = "predict-save", .kind = OPTION_TEXT, .target = &opt.predict_save, .arg = "FILE",
+	 .help = "what was learnt is written there now and then, and at the end"},
 	{.name = "load-root", .kind = OPTION_TEXT, .target = &opt.load_root, .arg = "DIR",
 	 .help = "where the node's /proc and /sys are mounted, in a container"},
 	{.name = "log", .kind = OPTION_TEXT, .target = &opt.log, .arg = "FILE",
@@ -329,6 +337,8 @@ static int train(const struct names *servers, const struct schema *schema, struc
 					  .report_seconds = opt.report_seconds,
 					  .profile = opt.profile != 0,
 					  .device = opt.device,
+					  .predict_load = opt.predict_load,
+					  .predict_save = opt.predict_save,
 					  .load_root = opt.load_root,
 					  .wait_seconds = opt.wait,
 					  .answer_seconds = opt.answer,
@@ -336,6 +346,7 @@ static int train(const struct names *servers, const struct schema *schema, struc
 					  .spent_wanted = &spent_wanted,
 					  .log = write_log,
 					  .owner = &log_fd};
+	options.predict = predict_model_of(opt.predict, &options.predict_model) == 0;
 	int result = trainer_new(&trainer, &options, err);
 	if (result == 0)
 		result = trainer_run(trainer, err);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int check_line(const struct record *r, struct error *err)
+static int check_line(const struct gate *g, const struct record *r, struct error *err)
 {
 	const char *kind, *id;
 	uint64_t count;
@@ -27,6 +27,8 @@ static int check_line(const struct record *r, struct error *err)
 		return record_id(r, "id", &id, err) != 0
 			       ? -1
 			       : record_real(r, "scale", 0.0, 1e9, &scale, err);
+	if (strcmp(kind, "adjust-bs") == 0 && g->options.balance)
+		return error_set(err, ERROR_NOPERM, "act", "sizes are set at every barrier");
 	if (strcmp(kind, "adjust-bs") == 0)
 		return record_id(r, "id", &id, err) != 0 ||
 				       record_u64(r, "size", 1, UINT64_MAX, &count, err) != 0
@@ -50,7 +52,7 @@ static int each_line(const char *lines, size_t len,
 		if (!end)
 			rc = error_set(err, ERROR_DATA, "act", "the last line has no end");
 		else if (line > 0 &&
-			 (record_parse(r, lines + at, line, err) != 0 || check_line(r, err) != 0))
+			 (record_parse(r, lines + at, line, err) != 0 || check_line(g, r, err) != 0))
 			rc = -1;
 		else if (line > 0 && fn)
 			fn(g, r, lines + at, line);

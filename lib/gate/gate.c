@@ -20,6 +20,7 @@ int gate_new(struct gate **out, const struct gate_options *options, struct error
 	g->open = g->applied = options->iteration;
 	g->number = options->settle_first;
 	g->backup = options->backup;
+	g->expect = options->sync == GATE_BSP ? options->expect : 0;
 	g->servers_up = 1;
 	pushes_start(&g->held);
 	pushes_start(&g->sent);
@@ -48,6 +49,7 @@ void gate_free(struct gate *g)
 		pushes_remove(&g->sent, p);
 		push_free(p);
 	}
+	sizes_free(g);
 	acts_free(g);
 	effects_free(g);
 	free(g);
@@ -154,31 +156,63 @@ static void let_in(struct gate *g, struct worker *w)
 	w->clock = g->active ? units_slowest(g) : 0;
 	w->state = WORKER_ACTIVE;
 	w->acts_seen = g->acts_base + g->acts;
+	w->size_told = 0;
 	g->active++;
 }
 
+static void answer_join(struct gate *g, struct worker *w)
+{
+	effect_ok(g, w->join_token, sizes_tell(g, w, acts_in_force(g), 1),
+		  "iteration=%llu members=%zu",
+		  (unsigned long long)(g->options.sync == GATE_BSP ? g->open : g->applied),
+		  g->active);
+	w->acts_seen = g->acts_base + g->acts; /* what is in force is what was published */
+	w->join_token = 0;
+}
+
+/* Whether those who wait are enough to begin with. */
+static int expected(struct gate *g)
+{
+	uint64_t waiting = 0;
+
+	for (const struct worker *w = g->workers; w && g->expect; w = w->hh.next)
+		waiting += w->state == WORKER_JOINING;
+	if (waiting < g->expect)
+		return 0;
+	g->expect = 0;
+	return 1;
+}
+
 /* Members who enter together are told the same number of members. */
-void worker_let_in(struct gate *g, int all)
+void worker_let_in(struct gate *g, int closed)
 {
 	struct worker *w, *next;
+	size_t came = 0;
 
-	if (!all && g->active)
+	if (!closed && g->active && g->options.sync == GATE_BSP)
+		return;
+	if (!g->active && !expected(g))
 		return;
 	HASH_ITER(hh, g->workers, w, next)
 	{
-		if (w->state == WORKER_JOINING)
-			let_in(g, w);
+		if (w->state != WORKER_JOINING)
+			continue;
+		let_in(g, w);
+		came++;
 	}
+	if (closed || came)
+		sizes_ask(g, g->open);
 	HASH_ITER(hh, g->workers, w, next)
 	{
-		if (w->state != WORKER_ACTIVE || !w->join_token)
-			continue;
-		effect_ok(g, w->join_token, acts_in_force(g), "iteration=%llu members=%zu",
-			  (unsigned long long)(g->options.sync == GATE_BSP ? g->open : g->applied),
-			  g->active);
-		w->acts_seen = g->acts_base + g->acts; /* what is in force is what was published */
-		w->join_token = 0;
+		if (w->state == WORKER_ACTIVE && w->join_token)
+			answer_join(g, w);
 	}
+}
+
+void gate_begin(struct gate *g)
+{
+	g->expect = 0;
+	units_step(g);
 }
 
 /* Whether who may come in; answers when not. */
@@ -225,11 +259,25 @@ void gate_join(struct gate *g, const struct gate_who *who)
 		w->join_token = who->token;
 		w->connection = who->connection;
 		w->generation = who->generation;
-		if (w->state != WORKER_ACTIVE)
+		if (w->state == WORKER_ACTIVE) /* again: others still wait for the barrier */
+			answer_join(g, w);
+		else {
 			w->state = WORKER_JOINING;
-		worker_let_in(g, g->options.sync != GATE_BSP || w->state == WORKER_ACTIVE);
+			worker_let_in(g, 0);
+		}
 	}
 	units_step(g);
+}
+
+void gate_speed(struct gate *g, const struct gate_who *who, double speed)
+{
+	struct worker *w;
+
+	HASH_FIND_STR(g->workers, who->worker, w);
+	if (!w && who->incarnation == g->options.incarnation)
+		w = worker_get(g, who->worker);
+	if (w && who->generation > w->fenced && who->generation >= w->newest)
+		w->speed = speed;
 }
 
 void gate_leave(struct gate *g, const struct gate_who *who)
@@ -318,7 +366,8 @@ static int push_known(struct gate *g, struct worker *w, const struct gate_who *w
 		join_push(g, w->waiting, who->token);
 	else if (same && push->sequence <= w->done_sequence) {
 		int dropped = push->sequence == w->done_sequence && w->done_dropped;
-		effect_ok(g, who->token, acts_unseen(g, w), "iteration=%llu %s=1 repeated=1",
+		effect_ok(g, who->token, sizes_tell(g, w, acts_unseen(g, w), 1),
+			  "iteration=%llu %s=1 repeated=1",
 			  (unsigned long long)g->applied, dropped ? "dropped" : "applied");
 	} else if (w->held || w->waiting)
 		effect_err(g, who->token, "bad-request", "one push at a time");
@@ -357,6 +406,14 @@ static struct push *push_make(struct worker *w, const struct gate_who *who,
 	return p;
 }
 
+static void take_numbers(struct worker *w, const struct gate_push *push)
+{
+	w->speed = push->speed;
+	w->time = push->time;
+	w->mem = push->mem;
+	w->count = push->count;
+}
+
 enum gate_verdict gate_push(struct gate *g, const struct gate_who *who,
 			    const struct gate_push *push)
 {
@@ -380,6 +437,7 @@ enum gate_verdict gate_push(struct gate *g, const struct gate_who *who,
 	p->late = g->options.sync == GATE_BSP && push->iteration < g->open;
 	g->late += p->late ? 1 : 0;
 	w->held = p;
+	take_numbers(w, push);
 	pushes_add(&g->held, p);
 	units_step(g);
 	return GATE_HELD;
@@ -447,7 +505,7 @@ size_t gate_active(const struct gate *g)
 	return g->active;
 }
 
-static int by_id(const void *a, const void *b)
+int worker_order(const void *a, const void *b)
 {
 	return gate_order((*(const struct worker *const *)a)->id,
 			  (*(const struct worker *const *)b)->id);
@@ -465,7 +523,7 @@ void gate_members(const struct gate *g, gate_member_fn *fn, void *arg)
 		if (w->state != WORKER_OUT)
 			all[n++] = w;
 	}
-	qsort(all, n, sizeof *all, by_id);
+	qsort(all, n, sizeof *all, worker_order);
 	for (size_t i = 0; i < n; i++)
 		fn(all[i]->id, all[i]->generation,
 		   g->options.sync == GATE_BSP ? g->open : all[i]->clock, name[all[i]->state], arg);

@@ -17,7 +17,8 @@
  * - a push is applied at most once, and only after its settle was answered without refusing it;
  * - one settle is outstanding at most, and its number is repeated until it is answered;
  * - every token is answered exactly once, as long as members live;
- * - no settle is outstanding between SAVE and CUT.
+ * - no settle is outstanding between SAVE and CUT;
+ * - with `balance`, the members of an iteration were told sizes of one call of it.
  * The Spin model of the life of a batch checks the same: change both.
  */
 #ifndef PACELINE_GATE_GATE_H
@@ -36,6 +37,23 @@
 
 enum gate_sync { GATE_BSP, GATE_SSP, GATE_ASP };
 
+/* What is known of a member of the next iteration; 0: not known. Its numbers are those of its last
+ * push, of a life before if there was none since. */
+struct gate_number {
+	const char *worker;
+	double speed;   /* samples a second, as it foretells of its next batch */
+	double time;    /* seconds of its last batch, without waiting */
+	double mem;     /* in use then, 0..1 */
+	uint64_t count; /* samples of that batch */
+	uint64_t size;  /* in: of the batch that it was told last; out: of its next one */
+	int warn;       /* out: the job is faster without it */
+};
+
+/* How large the batches of an iteration are; a pure function of what it was told so far. member is
+ * in worker order. -1: sizes stay as they are, and who has none keeps his own. */
+typedef int gate_balance_fn(uint64_t iteration, struct gate_number *member, size_t members,
+			    void *arg);
+
 struct gate_options {
 	enum gate_sync sync;
 	uint64_t staleness; /* SSP */
@@ -44,6 +62,10 @@ struct gate_options {
 	uint64_t iteration;    /* units that the parameters hold already */
 	uint64_t settle_first; /* number of the first settle */
 	int commit;            /* 0: nobody to settle with; units are committed as they close */
+	gate_balance_fn *balance; /* BSP: sizes at every barrier; NULL: as the workers have them */
+	void *balance_arg;
+	uint64_t expect; /* BSP: the first ones enter together, once there are so many, or
+			    gate_begin() */
 };
 
 struct gate;
@@ -75,6 +97,7 @@ struct gate_push {
 	double loss;    /* sum over them */
 	const struct gate_range *range;
 	size_t ranges;
+	double speed, time, mem; /* as in struct gate_number */
 };
 
 enum gate_verdict {
@@ -83,6 +106,10 @@ enum gate_verdict {
 };
 
 void gate_join(struct gate *g, const struct gate_who *who);
+/* Before its join: what it says about its next batch, samples a second. */
+void gate_speed(struct gate *g, const struct gate_who *who, double speed);
+/* Who waits to enter is not made to wait for those who are expected any longer. */
+void gate_begin(struct gate *g);
 void gate_leave(struct gate *g, const struct gate_who *who);
 void gate_end(struct gate *g, const struct gate_who *who);
 enum gate_verdict gate_push(struct gate *g, const struct gate_who *who,
@@ -99,8 +126,9 @@ int gate_ranges_parse(const char *text, struct gate_range *range, size_t *ranges
 /* ---- events: the supervisor ---- */
 
 void gate_fence(struct gate *g, const char *worker, uint64_t generation, uint64_t token);
-/* Lines `action kind=...`; -1 (ERROR_DATA, nothing done) when one is bad. number: 0, or what names
- * this request: the number of the one before is that one said again, and is answered only. */
+/* Lines `action kind=...`; -1 (nothing done) when one is bad (ERROR_DATA), or sets a size that the
+ * gate sets at every barrier (ERROR_NOPERM). number: 0, or what names this request: the number of
+ * the one before is that one said again, and is answered only. */
 int gate_act(struct gate *g, const char *lines, size_t len, uint64_t number, uint64_t token,
 	     struct error *err);
 void gate_finish(struct gate *g, uint64_t token);

@@ -1,5 +1,5 @@
 /* The gate's state, shared by its files: gate.c (members), units.c (closing, settling, cuts),
- * acts.c (actions), effects.c (the queue), save.c (handing over). */
+ * acts.c (actions), sizes.c (batches at every barrier), effects.c (the queue), save.c (handing over). */
 #ifndef PACELINE_GATE_INTERNAL_H
 #define PACELINE_GATE_INTERNAL_H
 
@@ -45,6 +45,11 @@ struct worker {
 	uint64_t clock;       /* iterations of its own, for SSP */
 	struct push *waiting; /* applied; its answer waits for slower members */
 	double scale;         /* adjust-lr */
+	/* of its last push, see struct gate_number; kept when it goes: it may well come back */
+	double speed, time, mem;
+	uint64_t count;
+	uint64_t size; /* given to the member by `balance`; 0: none */
+	int size_told;
 	uint64_t acts_seen;
 	uint64_t throw_upto; /* to be thrown once nothing of it is being settled; 0: nothing */
 	uint64_t fence_token[GATE_TOKENS_MAX];
@@ -82,6 +87,10 @@ struct gate {
 	enum cut_state cut;
 	uint64_t cut_token;
 	uint64_t backup;
+	uint64_t expect; /* 0: nobody is waited for */
+	struct gate_number *number_of; /* of the members, while `balance` is asked */
+	struct worker **member;
+	size_t members_max;
 
 	char *pending; /* actions for the next close */
 	size_t pending_len;
@@ -111,6 +120,7 @@ struct worker *worker_get(struct gate *g, const char *id);
 void worker_out(struct gate *g, struct worker *w, const char *why);
 void worker_let_in(struct gate *g, int all); /* BSP: those who wait; all: whoever is active */
 void worker_fence(struct gate *g, struct worker *w);
+int worker_order(const void *a, const void *b); /* of struct worker * */
 void push_free(struct push *p);
 void pushes_start(struct pushes *list);
 void pushes_add(struct pushes *list, struct push *p);
@@ -121,6 +131,12 @@ void units_step(struct gate *g);
 uint64_t units_slowest(const struct gate *g);
 void units_release(struct gate *g);
 void units_throw(struct gate *g, struct worker *w);
+
+/* sizes.c */
+void sizes_ask(struct gate *g, uint64_t iteration); /* the members of it are those active now */
+/* The size of w in front of other actions, which are taken; to be freed; NULL: nothing to say. */
+char *sizes_tell(struct gate *g, struct worker *w, char *actions, int again);
+void sizes_free(struct gate *g);
 
 /* acts.c */
 void acts_publish(struct gate *g);

@@ -15,6 +15,7 @@
 
 #define SETTLE_SECONDS 30.0      /* then the connection to shardd is made anew and asked again */
 #define SETTLE_AGAIN_SECONDS 0.5 /* after shardd had no room for its journal */
+#define EXPECT_SECONDS 10        /* for workers that are expected, from the first one on */
 #define LINE_ROOM 512            /* of a payload line: an id and four numbers */
 
 /* ---- ends ---- */
@@ -155,6 +156,8 @@ static void settle_ok(struct lead *l)
 	}
 	for (size_t i = 0; i < s->count; i++)
 		name[i] = s->fenced[i];
+	s->answers++;
+	s->seconds += clock_mono() - s->sent;
 	gate_settled(l->gate, s->number, name, s->count);
 	free(name);
 }
@@ -234,6 +237,7 @@ static void settle(struct lead *l, const struct gate_effect *e)
 	size_t head_len = record_end(&o, NULL);
 	l->settling.number = e->number;
 	l->settling.count = 0;
+	l->settling.sent = clock_mono();
 	if (peer_send(l->shards, head, head_len, text, len, on_settle, l) != 0) {
 		gate_settle_refused(l->gate, e->number, GATE_REFUSED_NOW, NULL);
 		again_later(l);
@@ -406,11 +410,12 @@ int lead_new(struct lead **out, const struct lead_options *options, struct error
 	l->other = calloc(l->others + 1, sizeof *l->other);
 	others_new(l);
 	l->cut.part = calloc(l->others + 1, sizeof *l->cut.part);
+	l->sizes.fd = -1;
 	if (!l->other || !l->cut.part) {
 		lead_free(l);
 		return error_set(err, ERROR_OS, "lead", "no memory");
 	}
-	if (gate_new(&l->gate, &l->options.gate, err) != 0) {
+	if (lead_sizes_new(l, err) != 0 || gate_new(&l->gate, &l->options.gate, err) != 0) {
 		lead_free(l);
 		return -1;
 	}
@@ -418,6 +423,25 @@ int lead_new(struct lead **out, const struct lead_options *options, struct error
 	lead_hand_new(l);
 	*out = l;
 	return 0;
+}
+
+static void on_begin(evutil_socket_t fd, short what, void *lead)
+{
+	struct lead *l = lead;
+
+	(void)fd;
+	(void)what;
+	gate_begin(l->gate);
+	lead_pump(l);
+}
+
+void lead_expect(struct lead *l)
+{
+	struct timeval t = {.tv_sec = EXPECT_SECONDS};
+
+	if (l->options.gate.expect && !l->expecting)
+		event_add(l->begin, &t);
+	l->expecting = 1;
 }
 
 int lead_start(struct lead *l, struct server *server, struct error *err)
@@ -431,7 +455,8 @@ int lead_start(struct lead *l, struct server *server, struct error *err)
 
 	l->server = server;
 	l->again = event_new(base, -1, 0, on_again, l);
-	if (!l->again || lead_hand_start(l, base) != 0)
+	l->begin = evtimer_new(base, on_begin, l);
+	if (!l->again || !l->begin || lead_hand_start(l, base) != 0)
 		return error_set(err, ERROR_OS, "lead", "no memory");
 	if (l->options.shards && !(l->shards = peer_new(base, &shards)))
 		return error_set(err, ERROR_OS, l->options.shards, "no memory");
@@ -448,6 +473,8 @@ void lead_stop(struct lead *l)
 		peer_free(l->shards);
 	if (l->again)
 		event_free(l->again);
+	if (l->begin)
+		event_free(l->begin);
 	if (l->absent)
 		event_free(l->absent);
 }
@@ -458,6 +485,7 @@ void lead_free(struct lead *l)
 		return;
 	gate_free(l->gate);
 	others_free(l);
+	lead_sizes_free(l);
 	free(l->cut.part);
 	free(l->settling.fenced);
 	free(l->part);

@@ -24,6 +24,7 @@ struct lead_options {
 	const struct option_list *include; /* files for every checkpoint */
 	const struct layout *layout;       /* written into checkpoints that do not include one */
 	const char *job;                   /* for MANIFEST; may be "" */
+	const char *balance_log;           /* file for `balance` records of gate.balance; NULL */
 };
 
 int lead_new(struct lead **out, const struct lead_options *options, struct error *err);

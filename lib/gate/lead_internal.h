@@ -1,5 +1,6 @@
 /* What lead.c (effects, shardd), lead_others.c (the other servers), lead_requests.c (verbs),
- * lead_cut.c (checkpoints) and lead_hand.c (handing over) share. */
+ * lead_cut.c (checkpoints), lead_sizes.c (batches at every barrier) and lead_hand.c (handing over)
+ * share. */
 #ifndef PACELINE_GATE_LEAD_INTERNAL_H
 #define PACELINE_GATE_LEAD_INTERNAL_H
 
@@ -66,6 +67,18 @@ struct settling {
 	uint64_t number;
 	char (*fenced)[GATE_ID_MAX];
 	size_t count, max;
+	double sent;      /* when */
+	uint64_t answers; /* and what they took */
+	double seconds;
+};
+
+/* Sizes at every barrier. */
+struct sizes {
+	gate_balance_fn *ask; /* the owner's */
+	void *arg;
+	int fd, lost; /* of the log; -1: none */
+	uint64_t asked;
+	double seconds;
 };
 
 struct lead {
@@ -77,7 +90,9 @@ struct lead {
 	struct other *other;
 	size_t others;
 	struct event *again;  /* a settle that a full disk refused */
+	struct event *begin;  /* members that were expected have not all come */
 	struct event *absent; /* members that have not come back since a hand-over */
+	int expecting;        /* `begin` was started, once */
 	int taken;            /* this lead is an heir */
 	struct pending *pendings;
 	uint64_t token;
@@ -87,6 +102,7 @@ struct lead {
 	double started;
 	uint64_t started_at; /* which iteration */
 	struct settling settling;
+	struct sizes sizes;
 	struct cutting cut;
 	struct ps_part *part; /* scratch */
 	size_t part_max;
@@ -95,6 +111,7 @@ struct lead {
 };
 
 void lead_pump(struct lead *l);
+void lead_expect(struct lead *l); /* somebody joins */
 void lead_break(struct lead *l, const struct error *err);
 int lead_breakf(struct lead *l, int code, const char *place, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
@@ -126,6 +143,10 @@ int other_owe(struct other *o, uint64_t iteration, uint64_t units, const char *t
 /* lead_hand.c */
 void lead_hand_new(struct lead *l);
 int lead_hand_start(struct lead *l, struct event_base *base);
+
+/* lead_sizes.c */
+int lead_sizes_new(struct lead *l, struct error *err); /* before gate_new() */
+void lead_sizes_free(struct lead *l);
 
 /* lead_requests.c */
 void lead_rows(struct lead *l, uint64_t samples, double loss);

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SPEED_MAX 1e18 /* samples a second */
+
 /* ---- workers ---- */
 
 static int who_read(struct request *rq, struct gate_who *who, struct error *err)
@@ -46,7 +48,19 @@ static void member_event(struct request *rq, struct lead *l,
 
 static void on_join(struct request *rq, void *lead)
 {
-	member_event(rq, lead, gate_join);
+	struct lead *l = lead;
+	struct gate_who who;
+	struct error err = {0};
+	double speed = 0.0;
+
+	if (record_real_opt(request_record(rq), "speed", 0.0, SPEED_MAX, &speed, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	if (speed > 0.0 && who_read(rq, &who, &err) == 0)
+		gate_speed(l->gate, &who, speed);
+	lead_expect(l);
+	member_event(rq, l, gate_join);
 }
 
 static void on_leave(struct request *rq, void *lead)
@@ -65,6 +79,16 @@ void lead_closed(struct connection *c, void *lead)
 
 	gate_closed(l->gate, connection_number(c));
 	lead_pump(l);
+}
+
+/* What the worker says of this batch and the next. */
+static int numbers_read(const struct record *r, struct gate_push *push, struct error *err)
+{
+	return record_real_opt(r, "speed", 0.0, SPEED_MAX, &push->speed, err) != 0 ||
+			       record_real_opt(r, "time", 0.0, 1e9, &push->time, err) != 0 ||
+			       record_real_opt(r, "mem", 0.0, 1.0, &push->mem, err) != 0
+		       ? -1
+		       : 0;
 }
 
 /* The sum of losses. One that is not finite says that the model has diverged: applying its gradient
@@ -116,7 +140,8 @@ static void on_push(struct request *rq, void *lead)
 	int diverged;
 
 	if (gate_ranges_parse(ranges ? ranges : "", range, &given.ranges, &err) != 0 ||
-	    loss_read(rq, &given.loss, &diverged, &err) != 0) {
+	    loss_read(rq, &given.loss, &diverged, &err) != 0 ||
+	    numbers_read(request_record(rq), &given, &err) != 0) {
 		request_bad(rq, &err);
 		return;
 	}
@@ -222,8 +247,13 @@ static void on_act(struct request *rq, void *lead)
 		return;
 	}
 	memcpy(lines, payload_data(payload), len);
-	if (gate_act(l->gate, lines, len, number, token, &err) != 0)
-		request_bad(lead_take(l, token), &err);
+	if (gate_act(l->gate, lines, len, number, token, &err) != 0) {
+		struct request *refused = lead_take(l, token);
+		if (err.code == ERROR_NOPERM)
+			request_err(refused, "balanced", "%s", err.text);
+		else
+			request_bad(refused, &err);
+	}
 	free(lines);
 	lead_pump(l);
 }
@@ -263,7 +293,16 @@ static void on_stat(struct request *rq, void *lead)
 {
 	struct lead *l = lead;
 
-	ps_stat(rq, l->ps, gate_active(l->gate));
+	const struct sizes *sizes = &l->sizes;
+	const struct settling *s = &l->settling;
+	struct ps_lead_stat stat = {
+		.members = gate_active(l->gate),
+		.balances = sizes->asked,
+		.balance_us = sizes->asked ? sizes->seconds / (double)sizes->asked * 1e6 : 0.0,
+		.settles = s->answers,
+		.settle_us = s->answers ? s->seconds / (double)s->answers * 1e6 : 0.0};
+
+	ps_stat(rq, l->ps, &stat);
 }
 
 /* ---- rows for watchers ---- */
@@ -334,9 +373,9 @@ void lead_rows(struct lead *l, uint64_t samples, double loss)
 const struct verb lead_verbs[] = {
 	{"pull", PS_PULL_KEYS, PS_PULL_MORE, on_pull, PS_PAYLOAD_BYTES_MAX,
 	 "parameters as of an iteration; payload: u32 keys"},
-	{"push", PS_PUSH_KEYS, PS_PUSH_MORE, on_push, PS_PAYLOAD_BYTES_MAX,
+	{"push", PS_PUSH_KEYS, PS_PUSH_MORE " speed time mem", on_push, PS_PAYLOAD_BYTES_MAX,
 	 "gradients; answered when they are committed and applied"},
-	{"join", WHO_KEYS, "size", on_join, 0, "become a member, at the next iteration"},
+	{"join", WHO_KEYS, "size speed", on_join, 0, "become a member, at the next iteration"},
 	{"leave", WHO_KEYS, "", on_leave, 0, "nobody waits for this worker any more"},
 	{"end", WHO_KEYS, "", on_end, 0, "no work is left; answered when the job is finished"},
 	{"fence", "worker generation", "", on_fence, 0,

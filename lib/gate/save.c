@@ -46,6 +46,7 @@ static void save_head(const struct gate *g, FILE *out)
 	record_add_u64(&o, "acts", g->acts_base);
 	record_add_u64(&o, "act-number", g->act_number);
 	record_add_u64(&o, "act-iteration", g->act_iteration);
+	record_add_u64(&o, "expect", g->expect);
 	put(out, &o);
 }
 
@@ -69,6 +70,12 @@ static void save_worker(const struct worker *w, FILE *out)
 	record_add_u64(&o, "clock", w->clock);
 	record_add_real(&o, "scale", w->scale);
 	record_add_u64(&o, "acts-seen", w->acts_seen);
+	record_add_real(&o, "speed", w->speed);
+	record_add_real(&o, "time", w->time);
+	record_add_real(&o, "mem", w->mem);
+	record_add_u64(&o, "count", w->count);
+	record_add_u64(&o, "size", w->size);
+	record_add_u64(&o, "size-told", w->size_told ? 1 : 0);
 	put(out, &o);
 }
 
@@ -184,7 +191,8 @@ static int load_head(struct load *l, struct error *err)
 	    record_u64(r, "finished", 0, 1, &finished, err) != 0 ||
 	    record_u64(r, "acts", 0, UINT64_MAX, &g->acts_base, err) != 0 ||
 	    record_u64(r, "act-number", 0, UINT64_MAX, &g->act_number, err) != 0 ||
-	    record_u64(r, "act-iteration", 0, UINT64_MAX, &g->act_iteration, err) != 0)
+	    record_u64(r, "act-iteration", 0, UINT64_MAX, &g->act_iteration, err) != 0 ||
+	    record_u64_opt(r, "expect", 0, UINT64_MAX, &g->expect, err) != 0)
 		return -1;
 	g->settling = g->unanswered = (int)settling;
 	g->unit = (int)unit;
@@ -201,6 +209,22 @@ static int load_state(const char *text, enum worker_state *state, struct error *
 		}
 	}
 	return error_set(err, ERROR_DATA, NULL, "state=%.40s", text);
+}
+
+/* What a lead of an earlier version does not tell is not known. */
+static int load_numbers(const struct record *r, struct worker *w, struct error *err)
+{
+	uint64_t told = 0;
+
+	if (record_real_opt(r, "speed", 0.0, 1e300, &w->speed, err) != 0 ||
+	    record_real_opt(r, "time", 0.0, 1e300, &w->time, err) != 0 ||
+	    record_real_opt(r, "mem", 0.0, 1.0, &w->mem, err) != 0 ||
+	    record_u64_opt(r, "count", 0, UINT64_MAX, &w->count, err) != 0 ||
+	    record_u64_opt(r, "size", 0, UINT64_MAX, &w->size, err) != 0 ||
+	    record_u64_opt(r, "size-told", 0, 1, &told, err) != 0)
+		return -1;
+	w->size_told = (int)told;
+	return 0;
 }
 
 static int load_worker(struct load *l, struct error *err)
@@ -227,7 +251,8 @@ static int load_worker(struct load *l, struct error *err)
 	    record_u64(r, "done-dropped", 0, 1, &dropped, err) != 0 ||
 	    record_u64(r, "clock", 0, UINT64_MAX, &w->clock, err) != 0 ||
 	    record_real(r, "scale", 0.0, 1e9, &w->scale, err) != 0 ||
-	    record_u64(r, "acts-seen", 0, UINT64_MAX, &w->acts_seen, err) != 0)
+	    record_u64(r, "acts-seen", 0, UINT64_MAX, &w->acts_seen, err) != 0 ||
+	    load_numbers(r, w, err) != 0)
 		return -1;
 	w->done = (int)done;
 	w->done_dropped = (int)dropped;

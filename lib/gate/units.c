@@ -205,7 +205,8 @@ static void answer(struct gate *g, struct push *p)
 	const char *word = p->late ? "dropped" : "applied";
 
 	for (size_t i = 0; i < p->tokens; i++)
-		effect_ok(g, p->token[i], i == 0 ? acts_unseen(g, p->worker) : NULL,
+		effect_ok(g, p->token[i],
+			  i == 0 ? sizes_tell(g, p->worker, acts_unseen(g, p->worker), 0) : NULL,
 			  "iteration=%llu %s=1%s", (unsigned long long)g->applied, word,
 			  i ? " repeated=1" : "");
 }

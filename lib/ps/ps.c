@@ -593,7 +593,7 @@ static void on_cut(struct request *rq, void *ps)
 	request_defer(rq, asker_gone, p);
 }
 
-void ps_stat(struct request *rq, struct ps *p, size_t members)
+void ps_stat(struct request *rq, struct ps *p, const struct ps_lead_stat *lead)
 {
 	char line[RECORD_LINE_MAX], part[32];
 	struct record_out o;
@@ -609,14 +609,20 @@ void ps_stat(struct request *rq, struct ps *p, size_t members)
 	record_add_u64(&o, "staged", stage_count(p->stage));
 	record_add_u64(&o, "pushes", p->pushes);
 	record_add_u64(&o, "pulls", p->pulls);
-	record_add_u64(&o, "members", members);
+	record_add_u64(&o, "members", lead ? lead->members : 0);
+	if (lead) {
+		record_add_u64(&o, "balances", lead->balances);
+		record_add_brief(&o, "balance-us", lead->balance_us);
+		record_add_u64(&o, "settles", lead->settles);
+		record_add_brief(&o, "settle-us", lead->settle_us);
+	}
 	request_put_record(rq, &o);
 	request_ok(rq, NULL);
 }
 
 static void on_stat(struct request *rq, void *ps)
 {
-	ps_stat(rq, ps, 0);
+	ps_stat(rq, ps, NULL);
 }
 
 static void on_take_over(struct request *rq, void *ps)

@@ -61,7 +61,13 @@ const struct error *ps_broken(const struct ps *p); /* NULL: fine */
 /* ---- for the lead ---- */
 
 void ps_pull(struct request *rq, void *ps);
-void ps_stat(struct request *rq, struct ps *p, size_t members);
+/* What only a lead can tell; means in microseconds. */
+struct ps_lead_stat {
+	size_t members;
+	uint64_t balances, settles;
+	double balance_us, settle_us;
+};
+void ps_stat(struct request *rq, struct ps *p, const struct ps_lead_stat *lead); /* NULL: none */
 
 /* The push that rq is, checked and with its rows found; not staged yet. ERROR_DATA says what is
  * wrong with it. */

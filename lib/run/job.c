@@ -95,6 +95,9 @@ static const struct row rows[] = {
 	 "iterations between a worker's reports"},
 	{"AHEAD", COUNT, AT(ahead), "4", 1, 1024, NULL, FREE,
 	 "batches that a worker takes before their time"},
+	{"PREDICT", CHOICE, AT(predict), "auto", 0, 0,
+	 "none|last|ema|quantile|arima|rnn|lstm|narx|auto", FREE,
+	 "how workers foretell their speeds (lb-bsp)"},
 	{"PROFILE", CHOICE, AT(profile), "", 0, 0, "0|1", FREE,
 	 "1: workers measure their devices first"},
 	{"RESTARTS", COUNT, AT(restarts), "10", 0, 1e6, NULL, FREE,
@@ -485,6 +488,15 @@ static int finish_format(struct job *job, const char *path, struct error *err)
 	return 0;
 }
 
+const char *job_balance(const struct job *job)
+{
+	static const char *const name[] = {"lb-bsp", "lb-bsp-gpu"};
+	for (size_t i = 0; i < sizeof name / sizeof *name; i++)
+		if (strcmp(job->solution, name[i]) == 0)
+			return name[i];
+	return NULL;
+}
+
 int job_finish(struct job *job, const char *path, struct error *err)
 {
 	if (!job->name[0])
@@ -512,6 +524,10 @@ int job_finish(struct job *job, const char *path, struct error *err)
 		return error_set(err, ERROR_CONFIG, path, "EVAL_EVERY without TEST");
 	if (job->patience > 0 && job->eval_every == 0)
 		return error_set(err, ERROR_CONFIG, path, "PATIENCE without EVAL_EVERY");
+	if (job_balance(job) && strcmp(job->sync, "bsp") != 0)
+		return error_set(err, ERROR_CONFIG, path,
+				 "SOLUTION=%s sets sizes at the barrier; SYNC=%s has none",
+				 job->solution, job->sync);
 	if (strchr(job->solution, '/') && absolute(&job->solution, err) != 0)
 		return -1;
 	if (absolute_list(&job->data, err) != 0 || absolute_list(&job->test, err) != 0 ||

@@ -49,6 +49,7 @@ struct job {
 	uint64_t heavy_limit;
 	/* of workers, what they tell and take */
 	uint64_t report_every, ahead;
+	char *predict; /* none, or a model of lib/stats */
 	char *profile; /* 0 | 1; "" until job_finish() */
 	/* checkpoints */
 	double checkpoint_every; /* seconds, 0: only at the end */
@@ -70,6 +71,9 @@ int job_set_text(struct job *job, const char *assignment, struct error *err);
  * fit together. Paths become absolute: those in the file are as the caller's directory sees them,
  * like a sourced file's. */
 int job_finish(struct job *job, const char *path, struct error *err);
+
+/* The solution that the lead carries out at every barrier, or NULL. */
+const char *job_balance(const struct job *job);
 
 /* The resolved job, every key, as a job file; durable. */
 int job_write(const struct job *job, const char *path, struct error *err);

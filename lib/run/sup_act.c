@@ -120,6 +120,8 @@ static const char *nonsense(struct supervisor *s, const struct action *a)
 	struct sup_node *n = id_of(a)[0] ? sup_node_find(s, a->id) : NULL;
 	switch (a->kind) {
 	case ACTION_ADJUST_BS:
+		if (job_balance(s->job)) /* the lead sets them at every barrier */
+			return "balanced";
 		if (!n || n->role != ROLE_WORKER)
 			return "unknown-node";
 		return a->size == 0 || a->accum == 0 || a->size > STEP_SAMPLES_MAX ||

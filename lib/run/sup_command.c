@@ -176,9 +176,28 @@ static void server_words(struct words *w, const struct sup_node *n, uint64_t lif
 		add_servers(w, s, "--servers", 1);
 	add_socket(w, s, "--shards", "shardd");
 	add_text(w, "--job", job->name);
+	if (job_balance(job)) {
+		add_text(w, "--balance", job_balance(job));
+		add_count(w, "--batch", job->batch);
+		add_count(w, "--expect", job->workers);
+		add_state(w, s, "--balance-log", "balance.log");
+	}
 	static const char *const included[] = {"schema", "layout", "model", "job.env"};
 	for (size_t i = 0; i < sizeof included / sizeof *included; i++)
 		add_state(w, s, "--include", included[i]);
+}
+
+/* A relaunched worker starts with what its earlier life has learnt. */
+static void add_predict(struct words *w, const struct sup_node *n)
+{
+	const struct job *job = n->sup->job;
+	char name[96];
+	if (!job_balance(job) || strcmp(job->solution, "lb-bsp") != 0)
+		return;
+	snprintf(name, sizeof name, "predict-%s", n->id);
+	add_text(w, "--predict", job->predict);
+	add_state(w, n->sup, "--predict-load", name);
+	add_state(w, n->sup, "--predict-save", name);
 }
 
 static void worker_words(struct words *w, const struct sup_node *n, uint64_t life)
@@ -200,6 +219,7 @@ static void worker_words(struct words *w, const struct sup_node *n, uint64_t lif
 	add_count(w, "--ahead", job->ahead);
 	add_report(w, job);
 	add_text(w, "--profile", job->profile);
+	add_predict(w, n);
 	/* It sits out a rollback as long as we do. */
 	add_real(w, "--wait", deadline_seconds(DEADLINE_READY));
 	add_drag(w, n, life);

@@ -304,7 +304,7 @@ static void ask(struct supervisor *s)
 {
 	char line[64];
 	struct record_out o;
-	if (strcmp(s->job->solution, "none") == 0 || s->deciding)
+	if (strcmp(s->job->solution, "none") == 0 || job_balance(s->job) || s->deciding)
 		return;
 	s->decide_bytes = 0;
 	record_begin(&o, line, sizeof line, "snapshot");

@@ -143,6 +143,8 @@ static int take(struct supervisor *s, const struct record *r, struct error *err)
 	if (record_is(r, "action")) {
 		if (action_parse(&a, r, err) != 0)
 			return -1;
+		if (a.kind == ACTION_ADJUST_BS && job_balance(s->job))
+			return 0; /* of another SOLUTION, before */
 		return put(&s->force, &a) == 0 ? 0 : error_set(err, ERROR_OS, NULL, "no memory");
 	}
 	if (!record_is(r, "heavy"))

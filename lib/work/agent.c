@@ -9,12 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NEWS_SIZE = 1, NEWS_SCALE = 2 };
+enum { NEWS_SIZE = 1, NEWS_SCALE = 2, NEWS_BARRIER = 4 };
 
 struct agent {
 	struct agent_options options;
 	struct report *report;
 	struct load *load;
+	struct foretell *foretell;
 	struct tally tally;
 	uint64_t size, accum;         /* in force */
 	uint64_t new_size, new_accum; /* from the next batch on */
@@ -32,7 +33,13 @@ int agent_new(struct agent **out, const struct agent_options *options, struct er
 	a->size = a->new_size = options->batch;
 	a->accum = a->new_accum = 1;
 	tally_start(&a->tally, options->report_every, options->report_seconds, clock_mono());
-	if (load_new(&a->load, options->load_root, err) < 0 ||
+	struct foretell_options foretell = {.predict = options->predict,
+					    .model = options->model,
+					    .load = options->predict_load,
+					    .save = options->predict_save,
+					    .load_root = options->load_root};
+	if (foretell_new(&a->foretell, &foretell, err) < 0 ||
+	    load_new(&a->load, options->load_root, err) < 0 ||
 	    report_new(&a->report, options->monitor, err) < 0) {
 		agent_free(a);
 		return -1;
@@ -45,6 +52,7 @@ void agent_free(struct agent *a)
 {
 	if (!a)
 		return;
+	foretell_free(a->foretell);
 	load_free(a->load);
 	report_free(a->report);
 	free(a);
@@ -85,7 +93,8 @@ static int read_action(struct agent *a, const struct record *r, struct error *er
 			return -1;
 		a->new_size = size;
 		a->new_accum = accum;
-		a->news |= NEWS_SIZE;
+		/* Those of a barrier come and go with each batch: the lead's log has them. */
+		a->news |= record_get(r, "barrier") ? NEWS_BARRIER : NEWS_SIZE;
 	} else if (strcmp(kind, "adjust-lr") == 0) {
 		if (record_real(r, "scale", 0, 1e9, &a->scale, err) < 0)
 			return -1;
@@ -127,7 +136,7 @@ int agent_obey(struct agent *a, uint64_t iteration)
 	int news = a->news, changed = a->new_size != a->size || a->new_accum != a->accum;
 	if (!news)
 		return 0;
-	if (changed) /* what was measured was about another size */
+	if (changed && (news & NEWS_SIZE)) /* what was measured was about another size */
 		agent_report(a);
 	double began = clock_mono();
 	a->news = 0;
@@ -197,6 +206,21 @@ void agent_batch(struct agent *a, uint64_t iteration, const struct tally_batch *
 	a->iteration = iteration;
 	if (tally_add(&a->tally, b, now))
 		agent_report(a);
+	foretell_keep(a->foretell, now);
+}
+
+struct agent_view agent_foretell(struct agent *a, uint64_t samples, double seconds, int whole)
+{
+	double began = clock_mono();
+	foretell_batch(a->foretell, whole ? samples : 0, seconds, began);
+	struct agent_view view = {foretell_speed(a->foretell), foretell_mem(a->foretell)};
+	spend(a, SPENT_PREDICT, began);
+	return view;
+}
+
+double agent_speed(const struct agent *a)
+{
+	return foretell_speed(a->foretell);
 }
 
 int agent_profile(struct agent *a, struct device_options *options, struct error *err)
@@ -220,6 +244,13 @@ int agent_profile(struct agent *a, struct device_options *options, struct error 
 	report_keep(a->report, line, record_end(&o, NULL));
 	report_send(a->report, NULL, 0);
 	return 0;
+}
+
+void agent_end(struct agent *a)
+{
+	agent_report(a);
+	foretell_keep(a->foretell, NAN);
+	agent_spent(a);
 }
 
 void agent_spent(struct agent *a)

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "wire/record.h"
 #include "work/device.h"
+#include "work/foretell.h"
 #include "work/spent.h"
 #include "work/tally.h"
 
@@ -22,6 +23,9 @@ struct agent_options {
 	const char *worker;
 	const char *monitor;   /* NULL: nobody */
 	const char *load_root; /* see load_new() */
+	int predict; /* whether this worker foretells its speed, and how */
+	enum predict_model model;
+	const char *predict_load, *predict_save; /* see struct foretell_options */
 	uint64_t batch;        /* rows, at first */
 	uint64_t report_every; /* iterations, 1 or more */
 	double report_seconds;
@@ -46,6 +50,15 @@ void agent_take(struct agent *a, const struct record *r);
 /* What was taken holds from this iteration on. 1: the batch is another one now. */
 int agent_obey(struct agent *a, uint64_t iteration);
 
+/* Before its push: a batch of so many samples took so long. whole: no shorter than it was to be.
+ * What is foretold of the next one, 0: not known. */
+struct agent_view {
+	double speed; /* samples a second */
+	double mem;   /* in use, 0..1 */
+};
+struct agent_view agent_foretell(struct agent *a, uint64_t samples, double seconds, int whole);
+double agent_speed(const struct agent *a); /* the last one */
+
 /* A batch that is through, and the iteration it was for. */
 void agent_batch(struct agent *a, uint64_t iteration, const struct tally_batch *b);
 /* What was not yet reported, now: no batch follows for a while. */
@@ -57,5 +70,7 @@ int agent_profile(struct agent *a, struct device_options *options, struct error 
 
 /* Where the time went, so far, to the log. */
 void agent_spent(struct agent *a);
+/* No batch follows: what is left is reported, kept and logged. */
+void agent_end(struct agent *a);
 
 #endif

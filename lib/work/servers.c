@@ -329,12 +329,20 @@ static int answer(struct servers *s, uint32_t i, int stoppable, struct error *er
 	}
 }
 
-int servers_join(struct servers *s, uint64_t size, uint64_t *iteration, struct error *err)
+static void add_known(struct record_out *o, const char *key, double value)
+{
+	if (value > 0)
+		record_add_brief(o, key, value);
+}
+
+int servers_join(struct servers *s, uint64_t size, double speed, uint64_t *iteration,
+		 struct error *err)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	begin(s, &o, line, "join");
 	record_add_u64(&o, "size", size);
+	add_known(&o, "speed", speed);
 	int result = ask(s, 0, &o, NULL, 0, err);
 	if (result == WORK_OK)
 		result = answer(s, 0, 2, err);
@@ -593,8 +601,12 @@ static int ask_push(struct servers *s, uint32_t i, const struct servers_push *pu
 	record_add_u64(&o, "dense", p->dense_count > 0);
 	record_add_u64(&o, "rows", p->rows);
 	add_ranges(&o, b);
-	if (i == 0)
+	if (i == 0) {
 		record_add_real(&o, "loss", push->loss);
+		add_known(&o, "speed", push->speed);
+		add_known(&o, "time", push->time);
+		add_known(&o, "mem", push->mem);
+	}
 	if (bytes > 0 && fits(p)) {
 		record_add_u64(&o, "map-offset-bytes", p->push_at);
 		record_add_u64(&o, "map-bytes", bytes);

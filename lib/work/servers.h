@@ -51,7 +51,9 @@ void servers_identify(struct servers *s, uint64_t generation, uint64_t incarnati
  * handed over to another process. With another one: WORK_RESET. */
 
 /* Held back until the worker can enter; *iteration is where it does. WORK_STOP too. */
-int servers_join(struct servers *s, uint64_t size, uint64_t *iteration, struct error *err);
+/* speed: foretold of the next batch, samples a second; 0: not known. */
+int servers_join(struct servers *s, uint64_t size, double speed, uint64_t *iteration,
+		 struct error *err);
 /* With nothing to wait for: nobody waits for us from now on. brief: a lead that went is not waited
  * for. */
 int servers_leave(struct servers *s, int brief, struct error *err);
@@ -71,6 +73,8 @@ struct servers_push {
 	uint64_t sequence, iteration;
 	uint64_t size; /* samples of a whole batch: this one may be shorter, at the end */
 	double loss; /* sum over the samples */
+	double time; /* seconds of this batch, without waiting */
+	double speed, mem; /* see struct agent_view */
 };
 /* Stages at the others, then tells the lead. */
 int servers_push(struct servers *s, const struct servers_push *push, const struct batch *b,

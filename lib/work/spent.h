@@ -17,6 +17,7 @@ enum spent_kind {
 	SPENT_REPORT,  /* to the monitor, measuring the load included */
 	SPENT_ROWS,    /* blocked on the reading thread */
 	SPENT_PROFILE, /* measuring the device */
+	SPENT_PREDICT, /* foretelling the speed of the next batch, its load included */
 	SPENT_KINDS
 };
 

@@ -32,6 +32,7 @@ struct trainer {
 	uint64_t iteration, sequence;
 	const struct batch *batch; /* in hand; NULL: none */
 	double mark; /* when this batch's time began */
+	double pushing; /* seconds that the last push took to send */
 	struct drag_file drag;
 };
 
@@ -108,6 +109,10 @@ static int new_talkers(struct trainer *t, struct error *err)
 	struct agent_options agent = {.worker = o->worker,
 				      .monitor = o->monitor,
 				      .load_root = o->load_root ? o->load_root : "",
+				      .predict = o->predict,
+				      .model = o->predict_model,
+				      .predict_load = o->predict_load,
+				      .predict_save = o->predict_save,
 				      .batch = o->batch,
 				      .report_every = o->report_every,
 				      .report_seconds = o->report_seconds,
@@ -226,7 +231,8 @@ static void forget(struct trainer *t)
 static int join(struct trainer *t, struct error *err)
 {
 	double began = clock_mono();
-	int result = servers_join(t->servers, batch_size(t), &t->iteration, err);
+	int result = servers_join(t->servers, batch_size(t), agent_speed(t->agent),
+				  &t->iteration, err);
 	spend(t, SPENT_WAIT, began);
 	if (result != WORK_OK)
 		return result;
@@ -350,6 +356,17 @@ static void account(struct trainer *t, uint64_t iteration, const struct tally_ba
 	}
 }
 
+/* seconds: of this batch until now; sending it takes about as long as it did last time. */
+static void foretell(struct trainer *t, struct servers_push *push, double seconds)
+{
+	uint64_t samples = t->batch->positions;
+	push->time = seconds + t->pushing;
+	struct agent_view view =
+		agent_foretell(t->agent, samples, push->time, samples >= push->size);
+	push->speed = view.speed;
+	push->mem = view.mem;
+}
+
 static int train(struct trainer *t, struct error *err)
 {
 	struct servers_values values;
@@ -367,16 +384,19 @@ static int train(struct trainer *t, struct error *err)
 	if ((result = take_steps(t, &values, began, &push.loss, err)) != WORK_OK)
 		return result;
 	double computed = clock_mono();
+	foretell(t, &push, computed - began - values.waited);
+	double foretold = clock_mono();
 	if ((result = servers_push(t->servers, &push, t->batch, err)) != WORK_OK)
 		return result;
 	double pushed = clock_mono(), obeying = t->spent.seconds[SPENT_ACTIONS];
 	if ((result = servers_pushed(t->servers, &iteration, &dropped, err)) != WORK_OK)
 		return result;
 	t->mark = clock_mono();
+	t->pushing = pushed - foretold;
 	obeying = t->spent.seconds[SPENT_ACTIONS] - obeying; /* taking actions is no waiting */
 	struct tally_batch b = {.time = pushed - began - values.waited,
 				.compute = computed - pulled,
-				.comm = pulled - pulling - values.waited + pushed - computed,
+				.comm = pulled - pulling - values.waited + pushed - foretold,
 				.wait = t->mark - pushed - obeying + values.waited,
 				.samples = t->batch->positions};
 	account(t, t->iteration, &b);
@@ -483,7 +503,6 @@ int trainer_run(struct trainer *t, struct error *err)
 		result = -1;
 	if (result == WORK_OK)
 		result = run(t, err);
-	agent_report(t->agent);
-	agent_spent(t->agent);
+	agent_end(t->agent);
 	return result < 0 ? -1 : 0;
 }

@@ -34,6 +34,9 @@ struct trainer_options {
 	double report_seconds; /* the time after which one is due */
 	int profile;           /* measure the device first */
 	const char *device;    /* what it is called; NULL: by the processor */
+	int predict;           /* the worker foretells its speed, by predict_model */
+	enum predict_model predict_model;
+	const char *predict_load, *predict_save; /* files for what it learns; NULL: none */
 	const char *load_root; /* where the node's /proc and /sys are mounted; NULL: here */
 	double wait_seconds;  /* a daemon that is not there is waited for this long */
 	double answer_seconds;
