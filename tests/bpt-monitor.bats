@@ -204,9 +204,9 @@ ok" ]
 	grep -q '^paceline_node_accum_steps{role="worker",id="w0"} 2$' page.prom
 	grep -q '^paceline_node_last_speed_samples_per_second{role="worker",id="w0"} 128$' page.prom
 	grep -q '^paceline_node_last{role="worker",id="w0",key="cpu"} 0.25$' page.prom
-	! grep -q 'key="launch"\|key="mem"' page.prom
+	not grep -q 'key="launch"\|key="mem"' page.prom
 	grep -q '^paceline_node_device{role="worker",id="w0",type="v100",key="max"} 4000$' page.prom
-	! grep -q 'info_value{name="words"}' page.prom
+	not grep -q 'info_value{name="words"}' page.prom
 	[ "$(grep -cv '^#\|^paceline_[a-z_]*\({[a-z]*="[^"]*"\(,[a-z]*="[^"]*"\)*}\)\? [-+.e0-9]*$' page.prom)" -eq 0 ]
 	run -73 bpt-monitor -s other.sock --prometheus /nonexistent/page.prom
 	run -73 bpt-monitor -s other.sock --log /nonexistent/log

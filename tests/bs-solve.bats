@@ -254,7 +254,9 @@ devices() {
 	# The sum stays the global batch in each iteration.
 	awk '$2 == "batch" { sub("size=", "", $4); sum[$1] += $4 }
 		END { for (k = 1; k <= 600; k++) if (sum[k] != 128) exit 1 }' out
-	! grep -q warn out
+	# Two of them cost more than they give, each by its launch alone, and are warned of once.
+	[ "$(sed -n 's/^[0-9]* warn //p' out)" = "id=k520 reason=remove-straggler
+id=k80 reason=remove-straggler" ]
 	grep -q '^6 plan .* phase=coarse$' out
 	grep -q '^249 plan .* phase=fine$' out
 	awk '$1 > 250 && $1 < 300 && /phase=coarse/ { lost = 1 } END { exit !lost }' out

@@ -51,6 +51,14 @@ ask() {
 	printf '%s\n' "$@" | socat -t 5 - "UNIX-CONNECT:$socket" | tail -n +2
 }
 
+# not COMMAND...: it must say no (1: grep, cmp), which is not the same as trouble (2: no such file).
+# A line that begins with ! never fails a test.
+not() {
+	local status=0
+	"$@" || status=$?
+	[ "$status" -eq 1 ]
+}
+
 need_data() {
 	[ -e "$DATA/$1" ] || skip "no $1 here"
 }

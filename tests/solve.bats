@@ -20,7 +20,8 @@ kinds() {
 
 @test "antdt-nd: nobody is slow: none" {
 	run trainctl solve antdt-nd < <(six 1200 1200 1200 1100 1200 1200)
-	[ "$status" -eq 0 ] && [ "$(kinds)" = "none - - - -" ]
+	[ "$status" -eq 0 ]
+	[ "$(kinds)" = "none - - - -" ]
 	[[ $output == *reason=*nobody%20is%20slow* ]]
 }
 
@@ -40,7 +41,9 @@ kinds() {
 	[ "$(grep -c kill-restart <<<"$output")" = 1 ]
 	six 1200 1200 1200 1200 1200 240 >slow
 	run trainctl solve antdt-nd < <(cat slow; echo 'info name=pending value=60 age=1')
-	[ "$status" -eq 0 ] && [[ $output != *kill-restart* ]] && [[ $output == *adjust-bs* ]]
+	[ "$status" -eq 0 ]
+	[[ $output != *kill-restart* ]]
+	[[ $output == *adjust-bs* ]]
 	run trainctl solve antdt-nd -o pending=90 < <(cat slow; echo 'info name=pending value=60 age=1')
 	[[ $output == *kill-restart* ]]
 	run trainctl solve antdt-nd < <(UP=599 six 1200 1200 1200 1200 1200 240)
@@ -53,7 +56,8 @@ kinds() {
 
 @test "antdt-nd: a slow server is restarted" {
 	run trainctl solve antdt-nd < <(PS0=0.6 PS1=1.4 six 1200 1200 1200 1200 1200 1200)
-	[ "$status" -eq 0 ] && [ "$(kinds)" = "kill-restart server ps1 - -" ]
+	[ "$status" -eq 0 ]
+	[ "$(kinds)" = "kill-restart server ps1 - -" ]
 }
 
 @test "backup, lb-bsp, pace, antdt-dd: an action each, with its reason" {
@@ -100,7 +104,8 @@ adjust-bs - w3 100 1" ]
 	[ "$status" -eq 0 ]
 	[[ $output == *kill-restart*w5*saves*costs* ]]
 	run trainctl solve pace < <(sed 's/left value=1000000/left value=1000/' slow)
-	[[ $output != *kill-restart* ]] && [[ $output == *adjust-bs*saves* ]]
+	[[ $output != *kill-restart* ]]
+	[[ $output == *adjust-bs*saves* ]]
 }
 
 @test "replay: any solution over what a log holds, with the options of then" {
@@ -121,11 +126,13 @@ adjust-bs - w3 100 1" ]
 	[ "$(grep -c 'count=1' <<<"$output")" = 2 ]
 	for name in none even lb-bsp antdt-nd antdt-dd pace; do
 		run trainctl replay --solution $name job.log
-		[ "$status" -eq 0 ] && [ "$(grep -c '^decision solution='$name <<<"$output")" = 2 ]
+		[ "$status" -eq 0 ]
+		[ "$(grep -c '^decision solution='$name <<<"$output")" = 2 ]
 	done
 	sed -i 's/sync=bsp/sync=nosuch/' job.log
 	run trainctl replay job.log
-	[ "$status" -eq 65 ] && [[ $output == *job.log:1:* ]]
+	[ "$status" -eq 65 ]
+	[[ $output == *job.log:1:* ]]
 }
 
 @test "replay: an executable decides again, too" {
@@ -154,12 +161,14 @@ action kind=none reason=8-batch=100-lambda=1.3" ]
 	run trainctl replay job.log --solution 'a b/mine'
 	[ "$status" -eq 0 ] && [[ $output == "decision solution=a%20b/mine at=1"* ]]
 	run trainctl replay job.log --solution nosuch
-	[ "$status" -eq 64 ] && [[ $output == *nosuch* ]]
+	[ "$status" -eq 64 ]
+	[[ $output == *nosuch* ]]
 }
 
 @test "even: more workers than samples: none, with the reason" {
 	run trainctl solve even -o batch=5 < <(six 1200 1200 1200 1200 1200 1200)
-	[ "$status" -eq 0 ] && [ "$(kinds)" = "none - - - -" ]
+	[ "$status" -eq 0 ]
+	[ "$(kinds)" = "none - - - -" ]
 	[[ $output == *reason=*5%20samples* ]]
 }
 
@@ -167,19 +176,24 @@ action kind=none reason=8-batch=100-lambda=1.3" ]
 	for bad in 's/size=80/size=many/' 's/state=up/state=dancing/' 's/speed-long=1200/speed-long=-1/' \
 		's/up=700/up=700 max=x/' 's/up=700/up=700 accum=-1/' 's/up=700/up=700 speed-last=nan/'; do
 		run trainctl solve pace < <(six 1200 1200 1200 1200 1200 1200 | sed "3$bad")
-		[ "$status" -eq 65 ] && [[ $output == *stdin:3* ]]
+		[ "$status" -eq 65 ]
+		[[ $output == *stdin:3* ]]
 	done
 	run trainctl solve antdt-nd < <(six 1200 1200 1200 1200 1200 1200 | sed 3d)
-	[ "$status" -eq 65 ] && [[ $output == *"job (line 1) says workers=6"* ]]
+	[ "$status" -eq 65 ]
+	[[ $output == *"job (line 1) says workers=6"* ]]
 	run trainctl solve antdt-nd < <(six 1200 1200 1200 1200 1200 1200 | head -c -1)
 	[ "$status" -eq 65 ]
 	run trainctl solve antdt-nd < <(six 1200 1200 1200 1200 1200 1200 | sed '5s/id=w3/id=w1/')
-	[ "$status" -eq 65 ] && [[ $output == *"id=w1 stands twice (line 5)"* ]]
+	[ "$status" -eq 65 ]
+	[[ $output == *"id=w1 stands twice (line 5)"* ]]
 	run trainctl solve antdt-nd </dev/null
-	[ "$status" -eq 65 ] && [[ $output == *"no job record"* ]]
+	[ "$status" -eq 65 ]
+	[[ $output == *"no job record"* ]]
 	for option in sync=x limit=-1 cmax=0 lambda=0.5 number=1; do
 		run trainctl solve antdt-nd -o $option </dev/null
-		[ "$status" -eq 64 ] && [[ $output == *${option%%=*}* ]]
+		[ "$status" -eq 64 ]
+		[[ $output == *${option%%=*}* ]]
 	done
 }
 
@@ -191,7 +205,8 @@ action kind=none reason=8-batch=100-lambda=1.3" ]
 	run trainctl solve "$PACELINE_ROOT/scripts/examples/slowest-first.awk" <slow
 	[ "$output" = "action kind=none reason=nobody-is-slow" ]
 	run trainctl solve "$PACELINE_ROOT/scripts/examples/pace.awk" -o batch=480 <slow
-	[ "$status" -eq 0 ] && [ "$(rec tsv size <<<"$output" | awk '{ n += $1 } END { print n }')" = 480 ]
+	[ "$status" -eq 0 ]
+	[ "$(rec tsv size <<<"$output" | awk '{ n += $1 } END { print n }')" = 480 ]
 }
 
 # The examples of the page, as they stand there.

@@ -177,7 +177,7 @@ over_oracle() {
 	speed-predict -m narx <in >b
 	speed-predict -m narx --seed 2 <in >c
 	cmp a b
-	! cmp -s a c
+	not cmp -s a c
 }
 
 @test "bad input: 65 with the line number, what came before is answered" {
@@ -243,7 +243,8 @@ over_oracle() {
 		head -n "$n" model >cut
 		run -65 --separate-stderr speed-predict -m narx --load cut --save none <in
 		[[ $stderr == "speed-predict: cut:"*"mid-model"* ]] || { echo "$n: $stderr"; false; }
-		[ -z "$output" ] && [ ! -e none ]
+		[ -z "$output" ]
+		[ ! -e none ]
 	done
 	head -c 5000 model >cut
 	run -65 speed-predict -m narx --load cut <in

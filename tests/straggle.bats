@@ -77,7 +77,7 @@ off at=45 id=w1" ]
 	cmp a b
 	[ "$(wc -l <a)" -gt 40 ]
 	straggle --seed 2 "$@" >b
-	! cmp -s a b
+	not cmp -s a b
 	straggle -n --nodes w0..w9 --servers ps0,ps1 replay file=a >b
 	cmp a b
 	# a later end adds to it and changes nothing of it
@@ -104,7 +104,7 @@ on at= id=w1 life=0 delay=2
 on at= id=w0 pace=50
 off at= id=w0
 off at= id=w1 life=0" ]
-	! grep -v ' epoch=[0-9]*\.[0-9]*$' s.out
+	not grep -v ' epoch=[0-9]*\.[0-9]*$' s.out
 }
 
 @test "--for ends it; a schedule that is over ends by itself; a file of one life is there from the start" {

@@ -17,8 +17,6 @@ teardown_more() {
 	done
 }
 
-# A line that begins with ! never fails a test.
-not() { ! "$@"; }
 field() { sed -n "s/.* $1=\([^ 	]*\).*/\1/p"; }
 
 # data ROWS: y is 1 where a is large, with some noise.

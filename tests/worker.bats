@@ -347,8 +347,8 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	act 'kind=adjust-bs id=w0 size=10 accum=4'
 	wait_for 'grep -q " size=40 at=.* accum=4 " bpt.log'
 	# four launches, and what the last batch lacks of a step is its saturation
-	! sed -n 's/.* time=\([0-9.]*\) size=\([0-9]*\) .* accum=4 .*/\1 \2/p' bpt.log |
-		awk '$1 < int(($2 + 9) / 10) * 0.001 + $2 / 20000 - 0.00001 { print; found = 1 } END { exit !found }'
+	sed -n 's/.* time=\([0-9.]*\) size=\([0-9]*\) .* accum=4 .*/\1 \2/p' bpt.log |
+		awk '$1 < int(($2 + 9) / 10) * 0.001 + $2 / 20000 - 0.00001 { print; early = 1 } END { exit early }'
 	act 'kind=adjust-bs id=w0 size=11 accum=1'
 	ended "$W0"
 	[ "$status" -eq 71 ]
@@ -402,13 +402,13 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	work w0 --model audit --monitor "$T/mon.sock" --drag "$T/drag" --report-every 7 --report-seconds 1000
 	finish
 	wait_for '[ "$(grep -o " count=[0-9]*" bpt.log | awk -F= "{ n += \$2 } END { print n }")" = 50 ]'
-	! grep -vE '^bpt role=worker id=w0 iter=[0-9]+ time=[0-9.]+ size=[0-9]+ at=[0-9.]+ accum=1 count=[0-9]+ compute=[0-9.]+ comm=[0-9.]+ wait=[0-9.]+( (cpu|mem|psi-cpu|psi-mem|throttled|own-cpu)=[0-9.e-]+)*$' bpt.log
+	not grep -vE '^bpt role=worker id=w0 iter=[0-9]+ time=[0-9.]+ size=[0-9]+ at=[0-9.]+ accum=1 count=[0-9]+ compute=[0-9.]+ comm=[0-9.]+ wait=[0-9.]+( (cpu|mem|psi-cpu|psi-mem|throttled|own-cpu)=[0-9.e-]+)*$' bpt.log
 	# the first, second, fourth and eighth, then every seventh
 	[ "$(grep -o ' count=[0-9]*' bpt.log | cut -d= -f2 | xargs)" = "1 1 2 4 7 7 7 7 7 7" ]
 	[ "$(grep -o ' size=[0-9]*' bpt.log | sort -u)" = " size=20" ]
 	# size/pace + delay at least
-	! sed 's/.* time=\([0-9.]*\) size=\([0-9]*\) .*/\1 \2/' bpt.log |
-		awk '$1 < $2 / 1000 + 0.01 - 0.00001 { print; found = 1 } END { exit !found }'
+	sed 's/.* time=\([0-9.]*\) size=\([0-9]*\) .*/\1 \2/' bpt.log |
+		awk '$1 < $2 / 1000 + 0.01 - 0.00001 { print; early = 1 } END { exit early }'
 }
 
 @test "reports: after so many seconds, and when the batch changes" {
@@ -427,7 +427,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	wait_for '[ "$(grep -c ^bpt bpt.log)" -ge 6 ]'
 	# what is left is reported when there is nothing to do; no report mixes two sizes
 	[ "$(grep -o ' count=[0-9]*' bpt.log | awk -F= '{ n += $2 } END { print n }')" -ge 100 ]
-	! grep -v ' size=20 at=.* accum=1 \| size=10 at=.* accum=2 ' bpt.log
+	not grep -v ' size=20 at=.* accum=1 \| size=10 at=.* accum=2 ' bpt.log
 	rm bpt.log
 	ask shardd.sock stat | grep -q ' todo=0 '
 }
@@ -465,7 +465,8 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	wait_for '[ "$(node w0 type)" = P-100 ]'
 	echo 'drag delay=0.001' >drag
 	[ "$(node w0 max)" -eq 95 ]
-	[ "$(node w0 saturation)" -ge 1 ] && [ "$(node w0 saturation)" -le 128 ]
+	[ "$(node w0 saturation)" -ge 1 ]
+	[ "$(node w0 saturation)" -le 128 ]
 	[[ $(node w0 launch) =~ ^[0-9.e-]+$ && $(node w0 device-speed) =~ ^[0-9.e+]+$ ]]
 	kill -9 "$MONITOR"
 	ended "$MONITOR"
@@ -530,7 +531,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	work w0 --model audit --drag "$T/drag" --monitor "$T/mon.sock" --load-root "$T/node"
 	finish
 	wait_for 'grep -q " own-cpu=" bpt.log'
-	! grep -v ' mem=0.75 psi-cpu=0.125\( own-cpu=[0-9.e-]*\)\?$' bpt.log
+	not grep -v ' mem=0.75 psi-cpu=0.125\( own-cpu=[0-9.e-]*\)\?$' bpt.log
 }
 
 @test "spent: where the time went, at the end and when asked by SIGUSR1" {
@@ -548,7 +549,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	finish
 	ended "$W0"
 	[ "$(grep -c ^spent w0.log)" -eq 2 ]
-	! grep -vE '^spent id=w0 (compute|comm|wait|shards|actions|report|rows|profile|total)=[0-9]+\.[0-9]{6}( [a-z]+=[0-9.]+)* iterations=[0-9]+ at=[0-9.]+$' w0.log
+	not grep -vE '^spent id=w0 (compute|comm|wait|shards|actions|report|rows|profile|total)=[0-9]+\.[0-9]{6}( [a-z]+=[0-9.]+)* iterations=[0-9]+ at=[0-9.]+$' w0.log
 	[[ $(tail -1 w0.log) == *" iterations=100 "* ]]
 	# the parts are within the whole, and the drag counts as computing
 	tail -1 w0.log | awk '{ for (i = 3; i <= 10; i++) { split($i, f, "="); sum += f[2]; if (f[1] == "compute") c = f[2] }
