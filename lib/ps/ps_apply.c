@@ -44,6 +44,7 @@ static void report(struct ps *p)
 	record_add_seconds(&o, "time", p->report_seconds / units);
 	record_add_u64(&o, "size", (uint64_t)((double)p->report_samples / units + 0.5));
 	record_add_seconds(&o, "at", clock_epoch());
+	record_add_u64(&o, "count", p->report_units);
 	size_t len = record_end(&o, NULL);
 	/* Fire and forget: training does not wait for a monitor. */
 	(void)peer_send(p->monitor, line, len, NULL, 0, NULL, NULL);
