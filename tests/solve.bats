@@ -159,7 +159,8 @@ action kind=none reason=8-batch=100-lambda=1.3" ]
 	[[ $output == *"job.log:11: solution broken: exit status 3"*"2 of 2 decisions failed"* ]]
 	mkdir 'a b' && cp mine 'a b'
 	run trainctl replay job.log --solution 'a b/mine'
-	[ "$status" -eq 0 ] && [[ $output == "decision solution=a%20b/mine at=1"* ]]
+	[ "$status" -eq 0 ]
+	[[ $output == "decision solution=a%20b/mine at=1"* ]]
 	run trainctl replay job.log --solution nosuch
 	[ "$status" -eq 64 ]
 	[[ $output == *nosuch* ]]
