@@ -2,15 +2,13 @@
  * bpt-monitor(8): windows over the batch processing times of a job's nodes. A daemon on a socket,
  * or a filter over recorded records; what is measured, and how, is in lib/stats/monitor.
  */
-#include "cmd/cmd.h"
+#include "cmd/daemon.h"
 #include "cmd/filter.h"
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/number.h"
 #include "stats/monitor.h"
 #include "stats/recordlog.h"
-#include "wire/notify.h"
-#include "wire/server.h"
 
 #include <event2/event.h>
 #include <math.h>
@@ -230,9 +228,8 @@ static int serve(struct daemon *d, const struct settings *s, struct error *err)
 	struct event *timer = NULL, *hup = NULL;
 	struct event_base *base = server_base(d->server);
 	const struct timeval every = {(time_t)s->every, (suseconds_t)(fmod(s->every, 1) * 1e6)};
-	int fd = notify_listen_fd(getenv("LISTEN_PID"), getenv("LISTEN_FDS"));
 	int result = -1;
-	if (fd >= 0 && server_use_fd(d->server, fd, err) != 0)
+	if (daemon_listen(d->server, err) != 0)
 		return -1;
 	hup = evsignal_new(base, SIGHUP, on_hup, d);
 	timer = event_new(base, -1, EV_PERSIST, on_timer, d);
@@ -240,10 +237,7 @@ static int serve(struct daemon *d, const struct settings *s, struct error *err)
 	    (s->prometheus && event_add(timer, &every) != 0))
 		error_set(err, ERROR_OS, NULL, "no memory for events");
 	else
-		result = server_run(
-			d->server, getenv("NOTIFY_SOCKET"),
-			notify_watchdog_seconds(getenv("WATCHDOG_USEC"), getenv("WATCHDOG_PID")),
-			err);
+		result = daemon_run(d->server, err);
 	if (result == 0 && s->prometheus)
 		result = write_page(d, err);
 	if (hup)
@@ -403,8 +397,7 @@ int main(int argc, char **argv)
 	struct error err = {0};
 	struct monitor *m = NULL;
 	int first, status = 0;
-	cmd_begin(PROGRAM);
-	signal(SIGXFSZ, SIG_IGN); /* a size limit is a full disk, not a death */
+	daemon_begin(PROGRAM);
 	int parsed = option_parse(&table, argc, argv, &first, stdout, &err);
 	if (parsed == OPTION_SHOWN)
 		return cmd_end(PROGRAM, 0);

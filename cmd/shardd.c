@@ -2,11 +2,8 @@
  * shardd(8): hands out shards of the training data, remembers what is in the model. The daemon is
  * in lib/shard/service; here is its command line.
  */
-#include "cmd/cmd.h"
+#include "cmd/daemon.h"
 #include "shard/service.h"
-#include "wire/notify.h"
-
-#include <sys/resource.h>
 
 #define PROGRAM "shardd"
 
@@ -14,16 +11,6 @@ struct settings {
 	struct service_options options;
 	const char *shuffle, *sync;
 };
-
-/* Ten thousand workers are ten thousand descriptors; the usual limit is 1024. */
-static void raise_descriptors(void)
-{
-	struct rlimit limit;
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-		limit.rlim_cur = limit.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &limit);
-	}
-}
 
 static int check_settings(struct settings *s, int operands, struct error *err)
 {
@@ -45,12 +32,8 @@ static int serve(const struct settings *s, struct error *err)
 	struct service *service;
 	if (service_new(&service, &s->options, err) != 0)
 		return -1;
-	int result = service_run(service,
-				 notify_listen_fd(getenv("LISTEN_PID"), getenv("LISTEN_FDS")),
-				 getenv("NOTIFY_SOCKET"),
-				 notify_watchdog_seconds(getenv("WATCHDOG_USEC"),
-							 getenv("WATCHDOG_PID")),
-				 err);
+	int result = service_run(service, daemon_listen_fd(), daemon_notify_socket(),
+				 daemon_watchdog_seconds(), err);
 	service_free(service);
 	return result;
 }
@@ -115,13 +98,11 @@ int main(int argc, char **argv)
 			    "for being idle; one that leaves 64 MiB of answers unread is."};
 	struct error err = {0};
 	int first;
-	cmd_begin(PROGRAM);
-	signal(SIGXFSZ, SIG_IGN); /* a size limit is a full disk, not a death */
+	daemon_begin(PROGRAM);
 	int parsed = option_parse(&table, argc, argv, &first, stdout, &err);
 	if (parsed == OPTION_SHOWN)
 		return cmd_end(PROGRAM, 0);
 	if (parsed != 0 || check_settings(&s, first < argc, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
-	raise_descriptors();
 	return cmd_end(PROGRAM, serve(&s, &err) == 0 ? 0 : cmd_fail(PROGRAM, &err));
 }

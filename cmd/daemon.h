@@ -1,0 +1,45 @@
+/*
+ * daemon: what the service manager's environment tells a daemon, read here once: lib/ reads none.
+ */
+#ifndef PACELINE_CMD_DAEMON_H
+#define PACELINE_CMD_DAEMON_H
+
+#include "cmd/cmd.h"
+#include "wire/notify.h"
+#include "wire/server.h"
+
+/* First line of a daemon's main(): a size limit is a full disk to be survived, not a death. */
+static inline void daemon_begin(const char *program)
+{
+	cmd_begin(program);
+	signal(SIGXFSZ, SIG_IGN);
+}
+
+/* The socket that the manager listens at for us; -1: there is none. */
+static inline int daemon_listen_fd(void)
+{
+	return notify_listen_fd(getenv("LISTEN_PID"), getenv("LISTEN_FDS"));
+}
+
+static inline int daemon_listen(struct server *server, struct error *err)
+{
+	int fd = daemon_listen_fd();
+	return fd < 0 ? 0 : server_use_fd(server, fd, err);
+}
+
+static inline const char *daemon_notify_socket(void)
+{
+	return getenv("NOTIFY_SOCKET");
+}
+
+static inline double daemon_watchdog_seconds(void)
+{
+	return notify_watchdog_seconds(getenv("WATCHDOG_USEC"), getenv("WATCHDOG_PID"));
+}
+
+static inline int daemon_run(struct server *server, struct error *err)
+{
+	return server_run(server, daemon_notify_socket(), daemon_watchdog_seconds(), err);
+}
+
+#endif
