@@ -907,8 +907,9 @@ applied() { grep -h '^applied ' run/state/logs/"$1".log; }
 	slow 400
 	begin first
 	wait_for '[ "$(logged "^decided ")" -ge 3 ]'
-	grep -q '^refused kind=kill-restart id=w0 reason=window line=1' run/state/job.log
-	grep -q '^refused kind=kill-restart id=w1 reason=cool-down line=2' run/state/job.log
+	# a busy machine takes its time to bring w0 back: until then it is not up
+	wait_for 'grep -q "^refused kind=kill-restart id=w0 reason=window line=1" run/state/job.log'
+	wait_for 'grep -q "^refused kind=kill-restart id=w1 reason=cool-down line=2" run/state/job.log'
 	[ "$(logged '^restart ')" -eq 1 ]
 	run trainctl kill-restart w2 --run-dir "$T/run"
 	[ "$status" -eq 1 ]
