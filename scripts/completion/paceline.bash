@@ -80,5 +80,5 @@ _paceline() {
 }
 
 complete -o default -o bashdefault -F _paceline \
-	shardd bpt-monitor bs-solve speed-predict trainctl ps-server worker agent ckpt res-plan \
-	straggle rowidx rec predict auc
+	shardd bpt-monitor bs-solve speed-predict trainctl ps-server worker ckpt straggle rowidx rec \
+	predict auc
