@@ -111,7 +111,7 @@ dense() {
 	[ "${lines[1]}" = "ok iteration=0 members=1" ]
 	grep -aq 'ok iteration=1 applied=1$' out
 	grep -aq 'model iteration=1 dense=4 rows=1 width=2 bytes=24$' out
-	grep -aq 'stat id=ps0 part=0/1 iteration=1 incarnation=1 dense=4 rows=1 staged=0 pushes=1 pulls=2 members=1$' out
+	grep -aq 'stat id=ps0 part=0/1 iteration=1 incarnation=1 dense=4 rows=1 staged=0 pushes=1 pulls=2 members=1 balances=0 balance-us=0 settles=0 settle-us=0$' out
 	grep -aq 'member worker=w0 generation=1 iteration=1 state=active$' out
 	[ "$(dense ps0.sock 1)" = "-0.25 -0.5 -0.75 -1" ]
 }
@@ -912,4 +912,109 @@ heir() {
 	wait_for '[ "$(grep -c "@\?ps0.sock$" /proc/net/unix)" -gt '"$before"' ]'
 	kill -9 "$old"
 	ends "$heir" 69
+}
+
+# ---- sizes at every barrier ----
+
+# tells NAME WORKER SEQUENCE ITERATION [KEY=VALUE]...: a push that says something of its worker.
+tells() {
+	local name=$1 worker=$2 sequence=$3 iteration=$4
+	shift 4
+	tell "$name" "push worker=$worker generation=1 $ME sequence=$sequence iteration=$iteration count=10 dense=1 rows=0 $* bytes=16\n$G1234"
+}
+size_of() { # NAME: the last size that it was told
+	grep -a '^action kind=adjust-bs' "$1.answers" | tail -n 1 | sed 's/.* size=\([0-9]*\) .*/\1/'
+}
+
+balanced() {
+	server ps0 --dense 4 --optimizer sgd --balance "$1" --batch 100 --balance-log "$T/balance.log"
+	open a ps0.sock
+	open b ps0.sock
+	tell a "join worker=w0 generation=1 $ME\n"
+	answered a 'ok iteration=0 members=1'
+	[ "$(size_of a)" = 100 ]
+	tell b "join worker=w1 generation=1 $ME\n"
+	wait_for 'ask ps0.sock members | grep -q joining'
+	tells a w0 1 0 speed=300
+	answered a 'ok iteration=1 applied=1'
+	answered b 'ok iteration=1 members=2'
+	[ "$(size_of a) $(size_of b)" = "50 50" ]
+}
+
+@test "--balance lb-bsp: sizes follow what the pushes foretell, or size over time" {
+	balanced lb-bsp
+	tells a w0 2 1 speed=300
+	tells b w1 1 1 speed=100
+	answered a 'ok iteration=2'
+	answered b 'ok iteration=2'
+	[ "$(size_of a) $(size_of b)" = "75 25" ]
+	tells a w0 3 2 time=0.1 # 10 samples: 100/s
+	tells b w1 2 2 speed=100
+	answered a 'ok iteration=3'
+	answered b 'ok iteration=3'
+	[ "$(size_of a) $(size_of b)" = "50 50" ]
+	hang_up b # who goes has no share of the next iteration
+	wait_for '! ask ps0.sock members | grep -q w1'
+	tells a w0 4 3 speed=1
+	answered a 'ok iteration=4'
+	[ "$(size_of a)" = 100 ]
+	ask ps0.sock stat | grep -q 'balances=5 balance-us=[0-9.]* settles=0'
+	rec tsv iteration sizes speeds <balance.log >got
+	printf '%s\t%s\t%s\n' 0 w0:100 '' 1 w0:50,w1:50 300, 2 w0:75,w1:25 300,100 \
+		3 w0:50,w1:50 ,100 4 w0:100 1 >want
+	diff <(sed 's/-$//; s/\t-/\t/g' got) want
+}
+
+@test "--balance lb-bsp: sizes by hand are refused, other actions are not" {
+	balanced lb-bsp
+	printf 'act bytes=38\naction kind=adjust-bs id=w0 size=7777\n' |
+		socat -t 5 - UNIX-CONNECT:ps0.sock | grep -q '^err code=balanced'
+	printf 'act bytes=41\naction kind=adjust-lr id=w0 scale=0.5000\n' |
+		socat -t 5 - UNIX-CONNECT:ps0.sock | grep -q '^ok iteration='
+}
+
+@test "--balance: what a worker can't mean is refused" {
+	balanced lb-bsp
+	for bad in speed=-1 speed=x time=-2 mem=2; do
+		tells a w0 9 1 "$bad"
+		answered a 'err code=bad-request'
+		: >a.answers
+	done
+}
+
+@test "--balance lb-bsp-gpu: the faster one takes samples from the slower one" {
+	balanced lb-bsp-gpu
+	for k in $(seq 1 6); do
+		tells a w0 $((k + 1)) "$k" time=0.1 mem=0.5
+		tells b w1 "$k" "$k" time=0.3 mem=0.5
+		answered a "ok iteration=$((k + 1))"
+		answered b "ok iteration=$((k + 1))"
+	done
+	[ "$(size_of a)" -gt 50 ]
+	[ "$(($(size_of a) + $(size_of b)))" = 100 ]
+}
+
+@test "--balance: heir of the lead has sizes and numbers" {
+	balanced lb-bsp
+	tells a w0 2 1 speed=300
+	wait_for 'ask ps0.sock stat | grep -q staged=1'
+	start heir ps-server -s ps0.sock --id ps0 --dense 4 --optimizer sgd --balance lb-bsp --batch 100 --take-over
+	wait_for '! kill -0 ${PIDS[0]} 2>/dev/null'
+	ready ps0.sock
+	open c ps0.sock
+	open d ps0.sock
+	tells c w0 2 1 speed=300
+	tells d w1 1 1 speed=100
+	answered c 'ok iteration=2'
+	answered d 'ok iteration=2'
+	[ "$(size_of c) $(size_of d)" = "75 25" ]
+}
+
+@test "--balance: usage" {
+	for words in '--balance lb-bsp' '--batch 5' '--balance lb-bsp --batch 5 --sync asp' '--expect 3' \
+		'--balance other --batch 5' '--balance-log x'; do
+		# shellcheck disable=SC2086 # the words of a command line
+		run -64 ps-server -s x.sock --id ps0 --dense 4 $words
+	done
+	run -73 ps-server -s x.sock --id ps0 --dense 4 --balance lb-bsp --batch 5 --balance-log no/such
 }

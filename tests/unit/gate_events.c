@@ -123,12 +123,20 @@ static void leave(const char *worker, uint64_t generation)
 	gate_leave(gate, &w);
 }
 
+static double speed_said; /* with the next pushes */
+
 static enum gate_verdict push(const char *worker, uint64_t generation, uint64_t sequence,
 			      uint64_t iteration)
 {
 	struct gate_who w = who(worker, generation);
 	struct gate_range range = {1, sequence * 10, 10};
-	struct gate_push p = {sequence, iteration, 10, 1.0, &range, 1};
+	struct gate_push p = {.sequence = sequence,
+			      .iteration = iteration,
+			      .count = 10,
+			      .loss = 1.0,
+			      .range = &range,
+			      .ranges = 1,
+			      .speed = speed_said};
 	return gate_push(gate, &w, &p);
 }
 
@@ -275,6 +283,204 @@ static void backup_worker_is_dropped_when_late(void **state)
 	expect("unstage w2/1.2\n7 ok iteration=2 dropped=1\n");
 	push("w2", 1, 2, 1);
 	expect("8 ok iteration=2 dropped=1 repeated=1\n");
+}
+
+/* ---- sizes at every barrier ---- */
+
+static char asked[512];
+static int refuse;
+
+/* 100 in all, in proportion to speeds; the last one gets the rest. */
+static int by_speed(uint64_t iteration, struct gate_number *m, size_t n, void *arg)
+{
+	double sum = 0;
+	uint64_t left = 100;
+	size_t len = (size_t)snprintf(asked, sizeof asked, "%llu", (unsigned long long)iteration);
+
+	assert_ptr_equal(arg, asked);
+	for (size_t i = 0; i < n; i++) {
+		len += (size_t)snprintf(asked + len, sizeof asked - len, " %s:%g/%llu", m[i].worker,
+					m[i].speed, (unsigned long long)m[i].size);
+		sum += m[i].speed > 0 ? m[i].speed : 1;
+	}
+	for (size_t i = 0; i < n; i++) {
+		uint64_t size = (uint64_t)(100 * (m[i].speed > 0 ? m[i].speed : 1) / sum);
+		m[i].size = i + 1 < n ? size : left;
+		left -= size;
+	}
+	return refuse ? -1 : 0;
+}
+
+#define BALANCED                                                                                   \
+	(struct gate_options)                                                                      \
+	{                                                                                          \
+		.balance = by_speed, .balance_arg = asked                                          \
+	}
+#define SIZE(worker, size)                                                                         \
+	"{action kind=adjust-bs id=" worker " size=" #size " accum=1 barrier=1\n} "
+
+static void balanced_pair(struct gate_options options)
+{
+	start(options);
+	speed_said = 0;
+	refuse = 0;
+	join("w0", 1);
+	expect("1 " SIZE("w0", 100) "ok iteration=0 members=1\n");
+	join("w1", 1);
+	speed_said = 3;
+	push("w0", 1, 1, 0);
+	expect("2 " SIZE("w1", 25) "ok iteration=1 members=2\nsettle 1 w0/1:10+10\n");
+	assert_string_equal(asked, "1 w0:3/100 w1:0/0");
+	settled(1, NULL);
+	expect("apply 0 w0/1.1@0*1\n3 " SIZE("w0", 75) "ok iteration=1 applied=1\n");
+}
+
+static void sizes_go_with_the_answers_when_they_change(void **state)
+{
+	(void)state;
+	balanced_pair(BALANCED);
+	push("w0", 1, 2, 1);
+	speed_said = 1;
+	push("w1", 1, 1, 1);
+	assert_string_equal(asked, "2 w0:3/75 w1:1/25");
+	settled(2, NULL);
+	expect("settle 2 w0/1:20+10 w1/1:10+10\napply 1 w0/1.2@0*1 w1/1.1@0*1\n"
+	       "4 ok iteration=2 applied=1\n5 ok iteration=2 applied=1\n");
+	push("w1", 1, 2, 2);
+	speed_said = 1;
+	push("w0", 1, 3, 2);
+	settled(3, NULL);
+	expect("settle 3 w1/1:20+10 w0/1:30+10\napply 2 w0/1.3@0*1 w1/1.2@0*1\n"
+	       "6 " SIZE("w1", 50) "ok iteration=3 applied=1\n7 " SIZE("w0", 50)
+	       "ok iteration=3 applied=1\n");
+	push("w0", 1, 3, 2); /* its answer may have been lost */
+	expect("8 " SIZE("w0", 50) "ok iteration=3 applied=1 repeated=1\n");
+}
+
+static void the_share_of_who_goes_goes_to_the_others(void **state)
+{
+	(void)state;
+	balanced_pair(BALANCED);
+	leave("w1", 1);
+	push("w0", 1, 2, 1);
+	assert_string_equal(asked, "2 w0:3/75");
+	settled(2, NULL);
+	expect("4 ok \nsettle 2 w0/1:20+10\napply 1 w0/1.2@0*1\n5 " SIZE("w0", 100)
+	       "ok iteration=2 applied=1\n");
+	join("w1", 2); /* comes back: what it told before is still known */
+	speed_said = 3;
+	push("w0", 1, 3, 2);
+	assert_string_equal(asked, "3 w0:3/100 w1:0/25");
+}
+
+static void a_joiner_may_tell_its_speed(void **state)
+{
+	struct gate_who w;
+
+	(void)state;
+	balanced_pair(BALANCED);
+	w = who("w2", 4);
+	gate_speed(gate, &w, 2);
+	gate_join(gate, &w);
+	w = who("w0", 0); /* of a life that is over */
+	gate_speed(gate, &w, 9);
+	push("w0", 1, 2, 1);
+	push("w1", 1, 1, 1);
+	assert_string_equal(asked, "2 w0:3/75 w1:3/25 w2:2/0");
+}
+
+static void what_can_not_be_met_leaves_sizes_as_they_are(void **state)
+{
+	(void)state;
+	balanced_pair(BALANCED);
+	refuse = 1;
+	speed_said = 7;
+	push("w0", 1, 2, 1);
+	push("w1", 1, 1, 1);
+	settled(2, NULL);
+	expect("settle 2 w0/1:20+10 w1/1:10+10\napply 1 w0/1.2@0*1 w1/1.1@0*1\n"
+	       "4 ok iteration=2 applied=1\n5 ok iteration=2 applied=1\n");
+}
+
+static void late_ones_hear_of_the_newest_size(void **state)
+{
+	struct gate_options options = BALANCED;
+
+	(void)state;
+	options.backup = 1;
+	balanced_pair(options);
+	push("w0", 1, 2, 1);
+	settled(2, NULL);
+	expect("settle 2 w0/1:20+10\napply 1 w0/1.2@0*1\n4 ok iteration=2 applied=1\n");
+	speed_said = 1;
+	push("w1", 1, 1, 1); /* late */
+	settled(3, NULL);
+	expect("settle 3 -w1/1:10+10\nunstage w1/1.1\n5 ok iteration=2 dropped=1\n");
+	push("w0", 1, 3, 2);
+	assert_string_equal(asked, "3 w0:1/75 w1:1/25");
+	settled(4, NULL);
+	expect("settle 4 w0/1:30+10\napply 2 w0/1.3@0*1\n6 " SIZE("w0", 50)
+	       "ok iteration=3 applied=1\n");
+	push("w1", 1, 2, 2);
+	settled(5, NULL);
+	expect("settle 5 -w1/1:20+10\nunstage w1/1.2\n7 " SIZE("w1", 50)
+	       "ok iteration=3 dropped=1\n");
+}
+
+static void sizes_by_hand_are_refused_then(void **state)
+{
+	static const char size[] = "action kind=adjust-lr id=w0 scale=0.5\n"
+				   "action kind=adjust-bs id=w0 size=5\n";
+	static const char rate[] = "action kind=adjust-lr id=w0 scale=0.5\n";
+	struct error err = {0};
+
+	(void)state;
+	balanced_pair(BALANCED);
+	assert_int_equal(gate_act(gate, size, strlen(size), 0, ++token, &err), -1);
+	assert_int_equal(err.code, ERROR_NOPERM);
+	assert_int_equal(gate_act(gate, rate, strlen(rate), 0, ++token, &err), 0);
+	expect("5 ok iteration=2\n");
+	speed_said = 3;
+	push("w0", 1, 2, 1);
+	speed_said = 3;
+	push("w1", 1, 1, 1);
+	settled(2, NULL);
+	expect("settle 2 w0/1:20+10 w1/1:10+10\napply 1 w0/1.2@0*1 w1/1.1@0*1\n"
+	       "6 {action kind=adjust-bs id=w0 size=50 accum=1 barrier=1\n"
+	       "action kind=adjust-lr id=w0 scale=0.5\n} ok iteration=2 applied=1\n"
+	       "7 {action kind=adjust-bs id=w1 size=50 accum=1 barrier=1\n"
+	       "action kind=adjust-lr id=w0 scale=0.5\n} ok iteration=2 applied=1\n");
+}
+
+static void those_who_are_expected_enter_together(void **state)
+{
+	struct gate_options options = BALANCED;
+
+	(void)state;
+	options.expect = 3;
+	start(options);
+	speed_said = 0;
+	join("w0", 1);
+	join("w1", 1);
+	leave("w1", 1);
+	join("w2", 1);
+	expect("2 err fenced\n3 ok \n");
+	join("w1", 2);
+	expect("throw w1/1\n1 " SIZE("w0", 33) "ok iteration=0 members=3\n5 " SIZE("w1", 33)
+	       "ok iteration=0 members=3\n4 " SIZE("w2", 34) "ok iteration=0 members=3\n");
+}
+
+static void nobody_is_expected_for_ever(void **state)
+{
+	struct gate_options options = BALANCED;
+
+	(void)state;
+	options.expect = 3;
+	start(options);
+	join("w0", 1);
+	expect("");
+	gate_begin(gate);
+	expect("1 " SIZE("w0", 100) "ok iteration=0 members=1\n");
 }
 
 /* ---- fences ---- */
@@ -644,6 +850,14 @@ int main(void)
 		TEST(repeated_push_is_acknowledged_not_applied),
 		TEST(old_names_are_refused),
 		TEST(backup_worker_is_dropped_when_late),
+		TEST(sizes_go_with_the_answers_when_they_change),
+		TEST(the_share_of_who_goes_goes_to_the_others),
+		TEST(a_joiner_may_tell_its_speed),
+		TEST(what_can_not_be_met_leaves_sizes_as_they_are),
+		TEST(late_ones_hear_of_the_newest_size),
+		TEST(sizes_by_hand_are_refused_then),
+		TEST(those_who_are_expected_enter_together),
+		TEST(nobody_is_expected_for_ever),
 		TEST(fence_waits_for_the_settle_that_names_the_worker),
 		TEST(fence_discards_what_is_held),
 		TEST(asp_settles_waiting_pushes_together_as_units),

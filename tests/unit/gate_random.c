@@ -7,7 +7,7 @@
  *
  * Checked at every step: nothing is applied twice, nothing that was not settled, everything that is
  * applied is staged at both servers; every token is answered once; every member sees every act
- * once, in their order; queue and servers agree at every cut. In the end every sample is in the model exactly once.
+ * once, in their order; members of an iteration have the sizes of one plan; queue and servers agree at every cut. In the end every sample is in the model exactly once.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,9 +27,10 @@
 #define LIVES 64
 #define CONNECTIONS (WORKERS * LIVES)
 #define TOKENS 65536
+#define GLOBAL 64
 #define STAGED 512
 
-static uint64_t seed_now;
+static uint64_t seed_now, told_all;
 #define CHECK(condition)                                                                           \
 	do {                                                                                       \
 		if (!(condition))                                                                  \
@@ -57,6 +58,7 @@ struct worker {
 	int member, sample;
 	int fencing, failing; /* what the supervisor is at */
 	int act;              /* the last one that it has seen */
+	uint64_t size;        /* that it was told by the barrier */
 };
 
 struct stage {
@@ -96,6 +98,8 @@ struct world {
 	} token[TOKENS];
 	uint64_t tokens;
 	int cut_busy, cut_done, acts, handed;
+	/* sizes at every barrier: those of the iteration that is open, by worker; 0: no member */
+	uint64_t planned, plan[WORKERS];
 };
 
 static uint64_t next_random(struct world *w)
@@ -216,6 +220,54 @@ static void shardd_answer(struct world *w)
 	gate_settled(w->gate, w->number, fenced, n);
 }
 
+/* ---- sizes ---- */
+
+static int plan(uint64_t iteration, struct gate_number *m, size_t n, void *arg)
+{
+	struct world *w = arg;
+	uint64_t left = GLOBAL;
+
+	CHECK(iteration >= w->planned && n >= 1 && n <= WORKERS);
+	w->planned = iteration;
+	for (size_t i = 0; i < n; i++) {
+		CHECK(!i || gate_order(m[i - 1].worker, m[i].worker) < 0);
+		CHECK(m[i].speed >= 0.0 && m[i].speed < 10.0);
+	}
+	memset(w->plan, 0, sizeof w->plan);
+	for (size_t i = 0; i < n; i++) {
+		m[i].size = i + 1 == n ? left : 1 + next_random(w) % (left / 3);
+		left -= m[i].size;
+		w->plan[number_of(m[i].worker)] = m[i].size;
+	}
+	return 0;
+}
+
+/* A member computes with the size that it has when it hears of its next iteration: that must be the
+ * plan's, or the sum is another one. */
+static void take_size(struct world *w, struct worker *k, const struct gate_effect *e, int waited)
+{
+	char own[40];
+	int id = (int)(k - w->worker);
+	const char *at;
+
+	if (!w->options.balance || strncmp(e->fields, "iteration=", 10) != 0)
+		return;
+	snprintf(own, sizeof own, "id=w%d size=", id);
+	at = e->actions ? strstr(e->actions, "barrier=") : NULL;
+	CHECK(!at || strncmp(e->actions, "action kind=adjust-bs id=", 25) == 0);
+	if (at) {
+		CHECK((at = strstr(e->actions, own)));
+		k->size = strtoull(at + strlen(own), NULL, 10);
+		told_all++;
+	}
+	uint64_t iteration = strtoull(e->fields + 10, NULL, 10);
+	/* With backup workers the iteration that a late one may enter can close in the same event. */
+	CHECK(iteration == w->planned || strstr(e->fields, "repeated=") ||
+	      (w->options.backup && strstr(e->fields, "dropped=")));
+	if (iteration == w->planned && waited)
+		CHECK(k->size == w->plan[id]);
+}
+
 /* ---- effects ---- */
 
 static void take_settle(struct world *w, const struct gate_effect *e)
@@ -294,7 +346,12 @@ static int waits_for(const struct world *w, const struct worker *k, uint64_t tok
  * among them; later ones come one by one. */
 static void take_acts(struct world *w, struct worker *k, const struct gate_effect *e, int join)
 {
-	for (const char *at = e->actions; at && (at = strstr(at, "size=")); at += 5) {
+	const char *at = e->actions;
+	const char *own = at && w->options.balance ? strstr(at, "barrier=") : NULL;
+
+	if (own) /* in front of all others */
+		at = strchr(own, '\n');
+	for (; at && (at = strstr(at, "size=")); at += 5) {
 		int act = atoi(at + 5);
 		CHECK(act <= w->acts && act > 0);
 		CHECK(join || act == k->act + 1);
@@ -321,8 +378,10 @@ static void take_answer(struct world *w, const struct gate_effect *e)
 		return;
 	}
 	if (k && e->ok && k->connection == w->token[e->token].connection &&
-	    k->generation == w->token[e->token].generation)
+	    k->generation == w->token[e->token].generation) {
 		take_acts(w, k, e, w->token[e->token].kind == R_JOIN);
+		take_size(w, k, e, waits_for(w, k, e->token));
+	}
 	if (!k || !waits_for(w, k, e->token))
 		return; /* of a life before, or of a push that was asked for twice */
 	if (e->ok && strncmp(e->fields, "iteration=", 10) == 0)
@@ -407,7 +466,13 @@ static void deliver_push(struct world *w, const struct gate_who *who, int id,
 			 const struct message *m)
 {
 	struct gate_range range = {(uint64_t)m->sample + 1, (uint64_t)m->sample, 1};
-	struct gate_push push = {m->sequence, m->iteration, 1, 0.5, &range, 1};
+	struct gate_push push = {.sequence = m->sequence,
+				 .iteration = m->iteration,
+				 .count = 1,
+				 .loss = 0.5,
+				 .range = &range,
+				 .ranges = 1,
+				 .speed = (double)(1 + next_random(w) % 9)};
 
 	if (gate_push(w->gate, who, &push) == GATE_HELD)
 		stage_put(w, 0, id, m);
@@ -607,8 +672,9 @@ static void ask_act(struct world *w)
 					   "action kind=none\n"};
 	char text[200];
 	struct error err;
-	int len = snprintf(text, sizeof text, "action kind=adjust-bs id=w1 size=%d accum=1\n%s",
-			   ++w->acts, more[next_random(w) % 3]);
+	/* With sizes at every barrier others only can be given. */
+	int len = snprintf(text, sizeof text, "action kind=%s id=w1 size=%d accum=1\n%s",
+			   w->options.balance ? "adjust-lr scale=1" : "adjust-bs", ++w->acts, more[next_random(w) % 3]);
 
 	for (int again = chance(w, 3); again >= 0; again--)
 		CHECK(gate_act(w->gate, text, (size_t)len, (uint64_t)w->acts,
@@ -781,6 +847,7 @@ static void one_run(struct gate_options options, uint64_t seed, uint64_t *cuts, 
 	seed_now = w->random = seed;
 	options.commit = 1;
 	options.incarnation = 1;
+	options.balance_arg = w;
 	w->options = options;
 	CHECK(gate_new(&w->gate, &options, &err) == 0);
 	for (int s = 0; s < SAMPLES; s++)
@@ -802,12 +869,25 @@ static void runs(struct gate_options options)
 	for (uint64_t seed = 1; seed <= 400; seed++)
 		one_run(options, seed, &cuts, &handed);
 	assert_true(cuts > 100 && handed > 1000); /* the events did happen */
+	assert_true(!options.balance || told_all > 1000);
 }
 
 static void bsp(void **state)
 {
 	(void)state;
 	runs((struct gate_options){.sync = GATE_BSP});
+}
+
+static void bsp_balance(void **state)
+{
+	(void)state;
+	runs((struct gate_options){.sync = GATE_BSP, .balance = plan, .expect = 3});
+}
+
+static void bsp_balance_backup(void **state)
+{
+	(void)state;
+	runs((struct gate_options){.sync = GATE_BSP, .balance = plan, .backup = 1});
 }
 
 static void bsp_backup(void **state)
@@ -833,6 +913,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bsp),
 		cmocka_unit_test(bsp_backup),
+		cmocka_unit_test(bsp_balance),
+		cmocka_unit_test(bsp_balance_backup),
 		cmocka_unit_test(ssp),
 		cmocka_unit_test(asp),
 	};

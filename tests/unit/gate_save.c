@@ -70,7 +70,15 @@ static void push(const char *worker, uint64_t generation, uint64_t sequence, uin
 
 	for (size_t i = 0; i < 40; i++)
 		range[i] = (struct gate_range){sequence, i, 1};
-	struct gate_push p = {sequence, iteration, 1, 0.1, range, 40};
+	struct gate_push p = {.sequence = sequence,
+			      .iteration = iteration,
+			      .count = 1,
+			      .loss = 0.1,
+			      .range = range,
+			      .ranges = 40,
+			      .speed = 1.0 / 3.0,
+			      .time = 0.7,
+			      .mem = 0.25};
 	gate_push(gate, &w, &p);
 }
 
@@ -274,6 +282,55 @@ static void who_does_not_come_back_is_out(void **state)
 	assert_int_equal(gate_active(gate), 1);
 }
 
+static struct gate_number known[2];
+static size_t asked;
+
+static int sizes(uint64_t iteration, struct gate_number *m, size_t n, void *arg)
+{
+	(void)arg;
+	assert_true(n <= 2);
+	asked++;
+	for (size_t i = 0; i < n; i++) {
+		known[i] = m[i];
+		m[i].size = 10 * iteration + i + 1;
+	}
+	return 0;
+}
+
+static void sizes_and_what_they_are_made_of_hold(void **state)
+{
+	struct gate_effect e;
+
+	(void)state;
+	start((struct gate_options){.sync = GATE_BSP, .balance = sizes, .expect = 2});
+	join("w1", 1);
+	hand_over(); /* one more is expected */
+	gate_shards(gate, 1);
+	join("w1", 1);
+	nothing();
+	join("w2", 1);
+	while (gate_next(gate))
+		;
+	push("w1", 1, 1, 0);
+	hand_over();
+	gate_shards(gate, 1);
+	push("w1", 1, 1, 0); /* the same again: held before, answered now */
+	push("w2", 1, 1, 0);
+	assert_int_equal(asked, 2);
+	assert_int_equal(known[0].size, 1);
+	assert_true(known[0].speed == 1.0 / 3.0 && known[0].time == 0.7 && known[0].mem == 0.25);
+	assert_int_equal(known[0].count, 1);
+	while (gate_next(gate))
+		;
+	hand_over(); /* the sizes are made, and not told yet */
+	gate_shards(gate, 1);
+	gate_settled(gate, settle(), NULL, 0);
+	push("w1", 1, 1, 0);
+	e = answer();
+	(void)e;
+	assert_int_equal(asked, 2);
+}
+
 static void not_during_a_cut(void **state)
 {
 	char *text;
@@ -399,6 +456,7 @@ int main(void)
 		TEST(weights_backups_and_acts_in_force_hold),
 		TEST(the_end_holds),
 		TEST(who_does_not_come_back_is_out),
+		TEST(sizes_and_what_they_are_made_of_hold),
 		TEST(not_during_a_cut),
 		TEST(damage_is_an_error_not_an_end),
 		TEST(lines_that_cannot_be_are_refused),
