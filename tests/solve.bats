@@ -161,6 +161,10 @@ action kind=none reason=8-batch=100-lambda=1.3" ]
 	run trainctl replay job.log --solution 'a b/mine'
 	[ "$status" -eq 0 ]
 	[[ $output == "decision solution=a%20b/mine at=1"* ]]
+	for name in nosuch ./ 'a b'; do
+		run trainctl solve "$name" </dev/null
+		[ "$status" -eq 64 ]
+	done
 	run trainctl replay job.log --solution nosuch
 	[ "$status" -eq 64 ]
 	[[ $output == *nosuch* ]]

@@ -117,7 +117,7 @@ struct call {
 /* A name mistyped is found now, not by each decision. */
 static int check_solution(const struct job *job, const char *path, struct error *err)
 {
-	if (job_balance(job) || solution_find(job->solution) || access(job->solution, X_OK) == 0)
+	if (job_balance(job) || solution_find(job->solution) || fs_is_program(job->solution))
 		return 0;
 	return error_set(err, ERROR_CONFIG, path,
 			 "SOLUTION: '%.200s' is no solution of trainctl(1) and no executable",

@@ -40,7 +40,7 @@ static int find(struct filter *f, struct error *err)
 {
 	f->options = SOLUTION_OPTIONS_DEFAULT;
 	f->built_in = solution_find(f->name);
-	if (!f->built_in && access(f->name, X_OK) != 0) {
+	if (!f->built_in && !fs_is_program(f->name)) {
 		char known[256] = "";
 		for (const struct solution *s = solution_table(); s->name; s++)
 			snprintf(known + strlen(known), sizeof known - strlen(known), " %s",
@@ -230,7 +230,7 @@ static int begin(struct replay *p, const struct record *r, const char *solution,
 	snprintf(p->name, sizeof p->name, "%s", solution ? solution : name ? name : "");
 	p->f.name = p->name;
 	p->f.built_in = solution_find(p->f.name);
-	if (!p->f.built_in && access(p->f.name, X_OK) != 0)
+	if (!p->f.built_in && !fs_is_program(p->f.name))
 		return error_set(err, ERROR_USAGE, p->f.name, "is no solution and no executable");
 	if (take_options(p, r, err) != 0 || (!p->f.built_in && text_begin(p, err) != 0))
 		return -1;

@@ -144,6 +144,12 @@ void fs_dirname(const char *path, char *out, size_t out_max)
 		snprintf(out, out_max, "%.*s", (int)(slash - path), path);
 }
 
+int fs_is_program(const char *path)
+{
+	struct stat st;
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
 int fs_sync_dir(const char *dir, struct error *err)
 {
 	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -35,6 +35,9 @@ int fs_replace(const char *path, mode_t mode, fs_fill_fn *fill, void *arg, struc
 /* The same with bytes that are there, mode 0600. */
 int fs_replace_file(const char *path, const void *data, size_t len, struct error *err);
 
+/* Whether path is a file that this user may execute (a directory has that bit, too). */
+int fs_is_program(const char *path);
+
 int fs_sync_dir(const char *dir, struct error *err);
 /* The directory part of path ("." when it has none) into out. */
 void fs_dirname(const char *path, char *out, size_t out_max);
