@@ -1012,3 +1012,77 @@ action kind=adjust-bs id=w1 size=3 accum=1" ]
 	run trainctl replay job.log
 	[ "$status" -eq 1 ]
 }
+
+# ---- sizes at every barrier ----
+
+# sizes ITERATION: as the lead told them, without names.
+sizes() {
+	rec where iteration="$1" <run/state/balance.log | rec tsv sizes | sed 's/w[0-9]*://g'
+}
+
+@test "SOLUTION=lb-bsp: sizes follow speeds within two iterations, and sum to BATCH in each" {
+	data 3000
+	job SOLUTION=lb-bsp PREDICT=last WORKERS=3 BATCH=120 SERVERS=1
+	slow 1000
+	echo 'drag pace=250' >drag/w2
+	run run_job
+	[ "$status" -eq 0 ]
+	[ "$(sizes 0)" = 40,40,40 ]
+	[ "$(rec tsv sizes <run/state/balance.log | sed 's/w[0-9]*://g' |
+		awk -F, '{ print $1 + $2 + $3 }' | sort -u)" = 120 ]
+	rec where type=balance <run/state/balance.log | sed -n 3p | rec tsv sizes |
+		awk -F'[:,]' '{ exit !($6 >= 10 && $6 <= 20) }' # 53,53,14
+	[ "$(logged '^decision')" = 0 ] # the periodic loop is off
+	[ -s run/state/predict-w0 ]
+}
+
+@test "SOLUTION=lb-bsp: a worker that dies has no share; it comes back and has one again" {
+	data 4000
+	job SOLUTION=lb-bsp PREDICT=ema WORKERS=3 BATCH=120 SERVERS=1 MODEL=audit
+	slow 400
+	echo 'drag pace=150' >drag/w2
+	begin job
+	wait_for '[ -e run/state/balance.log ] && [ "$(wc -l <run/state/balance.log)" -ge 2 ]'
+	strike w1
+	wait_for 'tail -n 1 run/state/balance.log | grep -qv w1:'
+	tail -n 1 run/state/balance.log | rec tsv sizes >gone
+	wait_for 'tail -n 1 run/state/balance.log | grep -q w1:'
+	wait "$SUPERVISOR"
+	sed 's/w[0-9]*://g' gone | awk -F, '{ exit $1 + $2 != 120 }'
+	exact "$(summary job.out | field checkpoint)" 4000 1
+}
+
+@test "SOLUTION=lb-bsp: sizes by hand are refused; ssp and asp have no barrier" {
+	data 4000
+	job SOLUTION=lb-bsp WORKERS=2 SERVERS=1
+	slow 400
+	for sync in ssp:2 asp; do
+		for solution in lb-bsp lb-bsp-gpu; do
+			run run_job --set SYNC=$sync --set SOLUTION=$solution
+			[ "$status" -eq 78 ]
+			[[ $output == *"$solution"*"$sync"* ]]
+		done
+	done
+	run run_job --set PREDICT=magic
+	[ "$status" -eq 78 ]
+	begin job
+	wait_for 'came_to 200'
+	run trainctl apply --run-dir "$T/run" <<<'action kind=adjust-bs id=w0 size=3'
+	[ "$status" -ne 0 ]
+	[[ $output == *balanced* ]]
+	run trainctl apply --run-dir "$T/run" <<<'action kind=adjust-lr id=w0 scale=0.5'
+	[ "$status" -eq 0 ]
+	kill "$SUPERVISOR"
+	wait "$SUPERVISOR" || true
+}
+
+@test "SOLUTION=lb-bsp-gpu: the faster worker's batch grows" {
+	data 6000
+	job SOLUTION=lb-bsp-gpu WORKERS=2 SERVERS=1 BATCH=64
+	slow 4000
+	echo 'drag pace=500' >drag/w1
+	run run_job
+	[ "$status" -eq 0 ]
+	tail -n 1 run/state/balance.log | rec tsv sizes |
+		awk -F'[:,]' '{ exit !($2 + $4 == 64 && $2 > $4 + 10) }'
+}

@@ -549,11 +549,11 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	finish
 	ended "$W0"
 	[ "$(grep -c ^spent w0.log)" -eq 2 ]
-	not grep -vE '^spent id=w0 (compute|comm|wait|shards|actions|report|rows|profile|total)=[0-9]+\.[0-9]{6}( [a-z]+=[0-9.]+)* iterations=[0-9]+ at=[0-9.]+$' w0.log
+	not grep -vE '^spent id=w0 (compute|comm|wait|shards|actions|report|rows|profile|predict|total)=[0-9]+\.[0-9]{6}( [a-z]+=[0-9.]+)* iterations=[0-9]+ at=[0-9.]+$' w0.log
 	[[ $(tail -1 w0.log) == *" iterations=100 "* ]]
 	# the parts are within the whole, and the drag counts as computing
-	tail -1 w0.log | awk '{ for (i = 3; i <= 10; i++) { split($i, f, "="); sum += f[2]; if (f[1] == "compute") c = f[2] }
-		split($11, f, "="); exit !(sum <= f[2] && sum > 0.5 * f[2] && c > 0.01) }'
+	tail -1 w0.log | awk '{ for (i = 3; i <= 11; i++) { split($i, f, "="); sum += f[2]; if (f[1] == "compute") c = f[2] }
+		split($12, f, "="); exit !(sum <= f[2] && sum > 0.5 * f[2] && c > 0.01) }'
 }
 
 @test "a drag file that says nothing sensible is told once and not obeyed" {
@@ -673,4 +673,48 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	finish
 	ended "$worker"
 	[ "$status" -eq 0 ]
+}
+
+# ---- sizes at every barrier ----
+
+@test "--predict: the speed goes with the pushes; sizes come back, sum to the batch, and every row is trained" {
+	make_csv
+	audit_layout
+	queue
+	servers 1 --balance lb-bsp --batch 60 --expect 2 --balance-log "$T/balance.log"
+	echo 'drag pace=1000' >fast
+	echo 'drag pace=100' >slow
+	work w0 --model audit --predict last --drag fast --log w0.log
+	work w1 --model audit --predict last --drag slow --log w1.log
+	finish
+	rec tsv iteration sizes <balance.log | awk -F'[\t:,]' '
+		NF == 5 && $3 + $5 != 60 { bad = 1 }
+		$1 == 1 && ($3 < 40 || $5 > 20) { late = 1 } # 55 and 5, less what else takes time
+		END { exit bad || late || NR < 3 }'
+	rec tsv speeds <balance.log | sed -n 2p | awk -F, '{ exit !($1 > 2 * $2 && $2 > 50 && $2 < 101) }'
+	audit_values | grep -qx 1000x1
+	! grep -q '^applied kind=adjust-bs' w0.log w1.log
+	wait_for 'grep -q "^spent .* predict=0.0" w0.log'
+}
+
+@test "--predict-save, --predict-load: what was learnt is kept; what is no model is said and not used" {
+	make_csv
+	audit_layout
+	queue
+	servers 1 --balance lb-bsp --batch 60
+	work w0 --model audit --predict ema --predict-load nothing --predict-save "$T/model"
+	finish
+	wait_for '[ -s model ]'
+	grep -q '^model kind=ema' model
+	[ "$(tail -n 1 model)" = end ]
+	for bad in 'garbage' "$(head -n 2 model)" "$(sed s/kind=ema/kind=narx/ model)"; do
+		printf '%s\n' "$bad" >bad
+		run -69 worker --id w1 --shards none --servers none --model audit --wait 0 "${CSV[@]}" \
+			--predict ema --predict-load bad
+		[[ $output == *"speeds are learnt anew: bad"* ]]
+	done
+	run -69 worker --id w1 --shards none --servers none --model audit --wait 0 "${CSV[@]}" \
+		--predict ema --predict-load model
+	[[ $output != *anew* ]]
+	run -64 worker --id w1 --shards none --servers none --predict magic "${CSV[@]}"
 }
