@@ -27,10 +27,10 @@ SRC_solve = accum batch fit idset rule_antdt_dd rule_antdt_nd rule_pace rule_pac
 SRC_straggle = schedule pattern trace duty
 SRC_ckpt  = layout block part_write part_read manifest ckpt list export rowmap
 SRC_model = model spec logistic lr pool fold first wdl audit
-SRC_work  = agent batch device feed kernel load piece profile report servers shards spent tally trainer
+SRC_work  = agent batch device feed foretell kernel load piece profile report servers shards spent tally trainer
 SRC_opt   = opt
 SRC_ps    = table outlet store store_file store_hand stage fork ps ps_apply hand
-SRC_gate  = gate units acts effects save rows lead lead_others lead_cut lead_hand lead_requests
+SRC_gate  = gate units acts sizes effects save rows lead lead_others lead_cut lead_sizes lead_hand lead_requests
 SRC_run   = child deadline heavy job jobtext parent place policy prepare process show sup_act sup_adopt \
 	    sup_command sup_course sup_cut sup_decide sup_heir sup_links sup_log sup_mend sup_nodes \
 	    sup_process sup_restart sup_rollback sup_score sup_standing sup_verbs sup_words supervisor
@@ -44,8 +44,8 @@ ROOMS_bpt-monitor = stats wire base
 ROOMS_speed-predict = stats wire base
 ROOMS_bs-solve    = solve stats wire base
 ROOMS_trainctl    = run data model ckpt solve stats wire base
-ROOMS_ps-server   = gate ps opt ckpt wire base
-ROOMS_worker      = work model data ckpt wire base
+ROOMS_ps-server   = gate ps solve opt ckpt wire base
+ROOMS_worker      = work stats model data ckpt wire base
 ROOMS_ckpt        = run ckpt wire base
 ROOMS_rowidx      = data wire base
 ROOMS_rec         = wire base
@@ -57,6 +57,7 @@ ROOMS_straggle    = straggle run wire base
 MORE_trainctl = trainctl/ask trainctl/report trainctl/run trainctl/solve trainctl/top
 MORE_bs-solve = bs-solve/plan bs-solve/step
 MORE_speed-predict = speed-predict/file speed-predict/table
+MORE_ps-server = ps-server/balance
 MORE_straggle = straggle/files straggle/guard straggle/nodes straggle/processes
 
 LIBS_shardd      = -levent -lxxhash -lm
@@ -151,7 +152,7 @@ ROOMS_unit_stats_window = stats base
 
 # ---- fault tests and benches: check runs their short forms, `make fault` and `make bench` all ----
 FAULTS  = shardd-kill shardd-sync audit-kills job-storm handover actions
-BENCHES = bs-solve speed-predict lb-replay ps-pushpull shardd-redis worker-torch worker-agent \
+BENCHES = bs-solve speed-predict lb-replay lb-barrier ps-pushpull shardd-redis worker-torch worker-agent \
 	  antdt-stragglers antdt-asp antdt-dd antdt-overhead antdt-restart lb-weights lb-updates
 
 # ---- check: what runs again under the sanitizers and with clang ----

@@ -3,7 +3,7 @@
  * shardd and tells the other parts.  The work is in lib/ps and lib/gate; here is the command line,
  * and the order in which things are made.
  */
-#include "cmd/cmd.h"
+#include "cmd/ps-server.h"
 #include "gate/lead.h"
 #include "ps/ps.h"
 #include "wire/notify.h"
@@ -18,8 +18,8 @@
 
 struct settings {
 	const char *socket, *id, *part_text, *layout_path, *sync_text, *optimizer, *restore, *drag;
-	const char *monitor, *servers_text, *shards, *job;
-	uint64_t incarnation, dense, width, report_every, backup;
+	const char *monitor, *servers_text, *shards, *job, *balance, *balance_log;
+	uint64_t incarnation, dense, width, report_every, backup, batch, expect;
 	double lr, l1, l2, momentum, report_seconds;
 	struct option_list include;
 	int seen_dense, take_over, naive_mean;
@@ -38,6 +38,7 @@ struct node {
 	struct store *store;
 	struct ps *ps;
 	struct lead *lead;
+	struct balance *balance;
 	struct server *server;
 	uint64_t iteration; /* where it starts */
 };
@@ -117,6 +118,12 @@ static int check_settings(struct settings *s, int operands, struct error *err)
 		return -1;
 	if (s->backup && s->sync != GATE_BSP)
 		return error_set(err, ERROR_USAGE, "--backup", "is for --sync bsp");
+	if (!s->balance && (s->batch || s->balance_log || s->expect))
+		return error_set(err, ERROR_USAGE, NULL,
+				 "--batch, --balance-log and --expect are for --balance");
+	if (s->balance && (s->part != 0 || s->sync != GATE_BSP || !s->batch))
+		return error_set(err, ERROR_USAGE, "--balance",
+				 "is for part 0, --sync bsp, and needs --batch");
 	return check_include(s, err);
 }
 
@@ -195,8 +202,16 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 				    .shards = s->shards,
 				    .include = &s->include,
 				    .layout = &n->layout,
-				    .job = s->job};
+				    .job = s->job,
+				    .balance_log = s->balance_log};
 
+	if (s->balance) {
+		if (balance_new(&n->balance, s->balance, s->batch, err) != 0)
+			return -1;
+		lead.gate.balance = balance_sizes;
+		lead.gate.balance_arg = n->balance;
+		lead.gate.expect = s->expect;
+	}
 	if (ps_new(&n->ps, &ps, err) != 0)
 		return -1;
 	lead.ps = n->ps;
@@ -267,6 +282,7 @@ static int run(const struct settings *s, struct error *err)
 	if (n.server)
 		server_free(n.server);
 	lead_free(n.lead);
+	balance_free(n.balance);
 	ps_free(n.ps);
 	store_free(n.store);
 	return rc;
@@ -414,6 +430,30 @@ int main(int argc, char **argv)
 		 .target = &s.backup,
 		 .arg = "N",
 		 .help = "part 0: close an iteration without the last N workers",
+		 .max = GATE_WORKERS_MAX},
+		{.name = "balance",
+		 .kind = OPTION_CHOICE,
+		 .target = &s.balance,
+		 .arg = "METHOD",
+		 .help = "part 0: set the workers' batches at every barrier",
+		 .choices = BALANCE_NAMES},
+		{.name = "batch",
+		 .kind = OPTION_COUNT,
+		 .target = &s.batch,
+		 .arg = "SAMPLES",
+		 .help = "so many in an iteration, of all workers",
+		 .min = 1,
+		 .max = 1e9},
+		{.name = "balance-log",
+		 .kind = OPTION_TEXT,
+		 .target = &s.balance_log,
+		 .arg = "FILE",
+		 .help = "each change is appended to it"},
+		{.name = "expect",
+		 .kind = OPTION_COUNT,
+		 .target = &s.expect,
+		 .arg = "WORKERS",
+		 .help = "begin when so many have joined, or 10 s after the first",
 		 .max = GATE_WORKERS_MAX},
 		{.name = "job",
 		 .kind = OPTION_ID,

@@ -693,7 +693,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 		END { exit bad || late || NR < 3 }'
 	rec tsv speeds <balance.log | sed -n 2p | awk -F, '{ exit !($1 > 2 * $2 && $2 > 50 && $2 < 101) }'
 	audit_values | grep -qx 1000x1
-	! grep -q '^applied kind=adjust-bs' w0.log w1.log
+	not grep -q '^applied kind=adjust-bs' w0.log w1.log
 	wait_for 'grep -q "^spent .* predict=0.0" w0.log'
 }
 
