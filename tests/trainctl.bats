@@ -124,6 +124,10 @@ exact() {
 	run run_job --set SOLUTION=antdt
 	[ "$status" -eq 78 ]
 	[[ $output == *"'antdt' is no solution"* ]]
+	mkdir antdt
+	run run_job --set SOLUTION=antdt
+	[ "$status" -eq 78 ]
+	[[ $output == *"'antdt' is no solution"* ]]
 	run run_job --set BATCHS=3
 	[ "$status" -eq 78 ]
 	[[ $output == *"the nearest is BATCH"* ]]
