@@ -1,5 +1,5 @@
 /*
- * The requests that every part answers.  Nothing that a client sends is trusted: sizes, keys and
+ * The requests that every part answers, pulls excepted.  Nothing that a client sends is trusted: sizes, keys and
  * order are checked before anything is kept, and memory that a client can still write is read once.
  *
  * Never decides what is applied.
@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #define EXPONENT 0x7f800000u /* all ones: infinite or not a number */
-#define ASKED_SECONDS_MAX 3600.0
 #define COUNT_MAX (UINT64_C(1) << 48) /* samples of a push */
 
 int ps_new(struct ps **out, const struct ps_options *options, struct error *err)
@@ -117,7 +116,7 @@ static void on_cancel(struct request *rq, void *arg)
 	wait_free(arg);
 }
 
-static void wait_add(struct ps_wait *w, struct ps *p, struct request *rq, uint64_t iteration)
+void ps_wait_add(struct ps_wait *w, struct ps *p, struct request *rq, uint64_t iteration)
 {
 	w->ps = p;
 	w->rq = rq;
@@ -127,140 +126,6 @@ static void wait_add(struct ps_wait *w, struct ps *p, struct request *rq, uint64
 	*p->waits_end = w;
 	p->waits_end = &w->next;
 	request_defer(rq, on_cancel, w);
-}
-
-/* ---- pull ---- */
-
-/* When the worker asked, by the clock that all processes of a host share: while a server sleeps, its
- * requests wait unread, and only this tells for how long. A time that can't be is none. */
-static int read_asked(const struct record *r, double *asked, struct error *err)
-{
-	double told = *asked;
-
-	if (record_real_opt(r, "asked", 0.0, 1e15, &told, err) != 0)
-		return -1;
-	if (told < *asked && told > *asked - ASKED_SECONDS_MAX)
-		*asked = told;
-	return 0;
-}
-
-static int pull_read(const struct ps *p, struct request *rq, struct ps_pull *q, struct error *err)
-{
-	const struct record *r = request_record(rq);
-	struct payload *payload = request_payload(rq);
-	const char *worker;
-
-	memset(q, 0, sizeof *q);
-	q->asked = clock_mono();
-	if (record_id(r, "worker", &worker, err) != 0 ||
-	    record_u64(r, "iteration", 0, UINT64_MAX, &q->iteration, err) != 0 ||
-	    record_u64(r, "dense", 0, 1, &q->dense, err) != 0 ||
-	    record_u64(r, "rows", 0, UINT32_MAX, &q->rows, err) != 0 ||
-	    record_u64_opt(r, "into-offset-bytes", 0, UINT64_MAX, &q->into_offset, err) != 0 ||
-	    record_u64_opt(r, "into-bytes", 0, UINT64_MAX, &q->into_bytes, err) != 0)
-		return -1;
-	if (read_asked(r, &q->asked, err) != 0)
-		return -1;
-	q->into = record_get(r, "into-bytes") != NULL;
-	if (q->rows * sizeof(uint32_t) != (payload ? payload_bytes(payload) : 0))
-		return error_set(err, ERROR_DATA, NULL, "rows=%llu with a payload of %zu bytes",
-				 (unsigned long long)q->rows, payload ? payload_bytes(payload) : 0);
-	if (q->rows && store_width(p->store) == 0)
-		return error_set(err, ERROR_DATA, NULL, "rows=%llu, but there is no table",
-				 (unsigned long long)q->rows);
-	return 0;
-}
-
-/* The bulk of a model: dense range, then rows. */
-static void model_fill(const struct ps *p, int dense, size_t rows, float *const *row, float *out,
-		       int apart)
-{
-	if (dense) {
-		store_pull_dense(p->store, out, apart);
-		out += store_dense_count(p->store);
-	}
-	store_pull_rows(p->store, row, rows, out);
-}
-
-/* Seconds from the asking until the units that the pull needs were applied. */
-static double waited(const struct ps *p, uint64_t iteration, double asked)
-{
-	double reached;
-
-	if (iteration > p->applied || p->applied - iteration >= PS_REACHED)
-		return 0.0;
-	reached = p->reached[iteration % PS_REACHED];
-	return reached > asked ? reached - asked : 0.0;
-}
-
-static void pull_answer(struct ps *p, struct request *rq, const struct ps_pull *q, float *const *row)
-{
-	int dense = (int)q->dense, into = q->into;
-	uint64_t into_offset = q->into_offset, into_bytes = q->into_bytes;
-	size_t rows = (size_t)q->rows;
-	double wait = waited(p, q->iteration, q->asked);
-	size_t width = store_width(p->store), count = dense ? store_dense_count(p->store) : 0;
-	size_t bytes = (count + rows * width) * sizeof(float);
-	char line[256];
-	struct record_out o;
-	float *out = into ? request_mapped(rq, into_offset, bytes) : malloc(bytes ? bytes : 1);
-
-	if (into && (bytes > into_bytes || (!out && bytes))) {
-		request_err(rq, "bad-request",
-			    "%zu bytes do not fit into-offset-bytes=%llu into-bytes=%llu", bytes,
-			    (unsigned long long)into_offset, (unsigned long long)into_bytes);
-		return;
-	}
-	if (!out) {
-		request_err(rq, "no-memory", "%zu bytes", bytes);
-		return;
-	}
-	model_fill(p, dense, rows, row, out, into);
-	record_begin(&o, line, sizeof line, "model");
-	record_add_u64(&o, "iteration", p->applied);
-	record_add_u64(&o, "dense", count);
-	record_add_u64(&o, "rows", rows);
-	record_add_u64(&o, "width", width);
-	if (wait > 0.0)
-		record_add_seconds(&o, "waited", wait);
-	if (into) {
-		record_add_u64(&o, "map-offset-bytes", into_offset);
-		record_add_u64(&o, "map-bytes", bytes);
-	} else
-		record_add_u64(&o, "bytes", bytes);
-	request_put_record(rq, &o);
-	if (!into && bytes)
-		request_put_ref(rq, out, bytes, free, out);
-	else if (!into)
-		free(out);
-	request_ok(rq, NULL);
-}
-
-static float **scratch(struct ps *p, size_t rows)
-{
-	if (rows > p->scratch_rows) {
-		free(p->scratch);
-		p->scratch = malloc(rows * 2 * sizeof *p->scratch);
-		p->scratch_rows = p->scratch ? rows * 2 : 0;
-	}
-	return p->scratch;
-}
-
-static void pull_later(struct ps *p, struct request *rq, const struct ps_pull *q, float *const *row)
-{
-	struct ps_wait *w = calloc(1, sizeof *w);
-
-	if (w && q->rows)
-		w->row = malloc((size_t)q->rows * sizeof *w->row);
-	if (!w || (q->rows && !w->row)) {
-		free(w);
-		request_err(rq, "no-memory", "for a pull that waits");
-		return;
-	}
-	if (q->rows)
-		memcpy(w->row, row, (size_t)q->rows * sizeof *w->row);
-	w->pull = *q;
-	wait_add(w, p, rq, q->iteration);
 }
 
 /* Whether a request of a worker is of this incarnation; answers when not. */
@@ -279,37 +144,6 @@ int ps_in_force(struct ps *p, struct request *rq)
 		return 0;
 	}
 	return 1;
-}
-
-void ps_pull(struct request *rq, void *ps)
-{
-	struct ps *p = ps;
-	struct ps_pull q;
-	struct error err = {0};
-	double start = clock_mono();
-
-	p->pulls++;
-	if (!ps_in_force(p, rq))
-		return;
-	if (pull_read(p, rq, &q, &err) != 0) {
-		request_bad(rq, &err);
-		return;
-	}
-	float **row = scratch(p, (size_t)q.rows);
-	if (q.rows && !row) {
-		request_err(rq, "no-memory", "%llu rows", (unsigned long long)q.rows);
-		return;
-	}
-	if (q.rows && store_rows(p->store, payload_data(request_payload(rq)), (size_t)q.rows, 0,
-				 row, &err) != 0) {
-		request_bad(rq, &err);
-		return;
-	}
-	if (q.iteration > p->applied)
-		pull_later(p, rq, &q, row);
-	else
-		pull_answer(p, rq, &q, row);
-	p->work += clock_mono() - start;
 }
 
 /* ---- push ---- */
@@ -333,7 +167,6 @@ int ps_push_fields(const struct record *r, struct staged *s, uint64_t *dense, ui
 	return 0;
 }
 
-/* Finds the parts of the payload: float dense[count], u32 keys[rows], float rows[rows * width]. */
 /* Applying what is not finite would spread it to all parameters, unseen until a loss shows it. */
 static int finite(const float *x, size_t n)
 {
@@ -347,6 +180,7 @@ static int finite(const float *x, size_t n)
 	return !bad;
 }
 
+/* Finds the parts of the payload: float dense[count], u32 keys[rows], float rows[rows * width]. */
 int ps_push_find(struct ps *p, struct staged *s, const void *bulk, size_t have, uint64_t dense,
 		 uint64_t rows, struct error *err)
 {
@@ -478,7 +312,7 @@ static void on_push(struct request *rq, void *ps)
 		return;
 	}
 	w->push = s;
-	wait_add(w, p, rq, s->iteration);
+	ps_wait_add(w, p, rq, s->iteration);
 }
 
 void ps_answer_wait(struct ps_wait *w)
@@ -491,7 +325,7 @@ void ps_answer_wait(struct ps_wait *w)
 	if (s)
 		push_accept(p, rq, s);
 	else
-		pull_answer(p, rq, &w->pull, w->row);
+		ps_pull_answer(p, rq, &w->pull, w->row);
 	wait_free(w);
 }
 

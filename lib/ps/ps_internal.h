@@ -1,4 +1,5 @@
-/* What ps.c (requests), ps_apply.c (units, drag, reports) and hand.c (handing over) share. */
+/* What ps.c (requests), ps_pull.c (pulls), ps_apply.c (units, drag, reports) and hand.c (handing
+ * over) share. */
 #ifndef PACELINE_PS_PS_INTERNAL_H
 #define PACELINE_PS_PS_INTERNAL_H
 
@@ -68,7 +69,11 @@ void ps_on_apply(struct request *rq, void *ps);
 int ps_hand_start(struct ps *p, struct error *err);
 void ps_hand_stop(struct ps *p);
 
+/* ps_pull.c */
+void ps_pull_answer(struct ps *p, struct request *rq, const struct ps_pull *q, float *const *row);
+
 /* ps.c */
+void ps_wait_add(struct ps_wait *w, struct ps *p, struct request *rq, uint64_t iteration);
 int ps_push_fields(const struct record *r, struct staged *s, uint64_t *dense, uint64_t *rows,
 		   struct error *err);
 int ps_push_find(struct ps *p, struct staged *s, const void *data, size_t have, uint64_t dense,
