@@ -195,8 +195,9 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 					     .backup = s->backup,
 					     .incarnation = s->incarnation,
 					     .iteration = n->iteration,
-					     /* A restarted lead must not repeat the last number. */
-					     .settle_first = (uint64_t)clock_epoch()},
+					     /* A restarted lead must go on behind the last number;
+					      * nobody settles a million times a second. */
+					     .settle_first = (uint64_t)(clock_epoch() * 1e6)},
 				    .servers = s->servers,
 				    .server_count = s->server_count,
 				    .shards = s->shards,

@@ -138,7 +138,9 @@ struct queue_refusal {
 	char worker[65];
 	uint64_t generation, id;
 };
-/* QUEUE_FENCED, QUEUE_REPEATED (queue_refusals() is the answer again) or QUEUE_OK (a new one). */
+/* QUEUE_FENCED, QUEUE_REPEATED (queue_refusals() is the answer again), QUEUE_OK (a new one), or
+ * QUEUE_BAD: lower than the last one's, a duplicate that comes late. Carried out, it would put its
+ * own answer in the place of the one that the lead may still ask for. */
 enum queue_result queue_settle_known(const struct queue *q, uint64_t number, uint64_t incarnation,
 				     struct error *err);
 /* All lines or, for any other result than QUEUE_OK, none. A line of a generation not in force, or

@@ -19,7 +19,13 @@ enum queue_result queue_settle_known(const struct queue *q, uint64_t number, uin
 			  (unsigned long long)incarnation, (unsigned long long)q->incarnation);
 		return QUEUE_FENCED;
 	}
-	return q->has_settled && q->settle_number == number ? QUEUE_REPEATED : QUEUE_OK;
+	if (!q->has_settled || number > q->settle_number)
+		return QUEUE_OK;
+	if (number == q->settle_number)
+		return QUEUE_REPEATED;
+	error_set(err, ERROR_DATA, NULL, "settle %llu comes after %llu",
+		  (unsigned long long)number, (unsigned long long)q->settle_number);
+	return QUEUE_BAD;
 }
 
 /* A range inside the frame; the sum begin + length can't be trusted. */

@@ -580,6 +580,38 @@ static void test_settle_is_all_or_nothing(void **state)
 	queue_free(q);
 }
 
+static void test_settle_that_comes_late(void **state)
+{
+	(void)state;
+	struct queue_parameters p = {.samples = 20, .batch = 10, .batches = 1, .epochs = 1};
+	struct queue *q;
+	assert_int_equal(queue_new(&q, &p, NULL), 0);
+	uint64_t generation;
+	struct queue_piece piece;
+	struct queue_stat stat;
+	size_t refusals;
+	struct error err;
+	queue_hello(q, "w", &generation, NULL);
+	queue_get(q, "w", generation, 0, &piece, NULL);
+	struct queue_line line = {.worker = "w", .generation = generation, .id = piece.id, .length = 5};
+	assert_int_equal(queue_settle(q, 7, 1, 1, &line, 1, NULL), QUEUE_OK);
+	struct queue_line fenced = line;
+	fenced.generation = generation + 1;
+	assert_int_equal(queue_settle(q, 8, 2, 1, &fenced, 1, NULL), QUEUE_OK);
+	/* 7 once more, by another way: what 8 was answered stays. */
+	line.begin = 5;
+	assert_int_equal(queue_settle_known(q, 7, 1, &err), QUEUE_BAD);
+	assert_non_null(strstr(err.text, "settle 7 comes after 8"));
+	assert_int_equal(queue_settle(q, 7, 1, 1, &line, 1, &err), QUEUE_BAD);
+	queue_stat(q, &stat);
+	assert_int_equal(stat.samples_done, 5);
+	assert_int_equal(stat.iteration, 2);
+	assert_int_equal(queue_settle(q, 8, 2, 1, &fenced, 1, NULL), QUEUE_REPEATED);
+	queue_refusals(q, &refusals);
+	assert_int_equal(refusals, 1);
+	queue_free(q);
+}
+
 /* Of what a worker holds when it falls silent, the piece in work is blamed, and nothing else until
  * the worker gives a sign of life. */
 static void test_leases(void **state)
@@ -790,6 +822,7 @@ static void test_rollback_keeps_what_never_goes_back(void **state)
 	assert_int_equal(queue_settle_known(old, 9, 1, NULL), QUEUE_REPEATED);
 	assert_int_equal(queue_roll_back(old, q, NULL), 0);
 	assert_int_equal(queue_settle_known(old, 9, 2, NULL), QUEUE_OK);
+	assert_int_equal(queue_settle_known(old, 3, 2, NULL), QUEUE_OK); /* numbers begin anew */
 	assert_int_equal(queue_settle_known(old, 9, 1, NULL), QUEUE_FENCED);
 	queue_hello(old, "w", &generation, NULL);
 	assert_int_equal(generation, 2);
@@ -827,6 +860,7 @@ int main(void)
 		cmocka_unit_test(test_order_is_the_published_one),
 		cmocka_unit_test(test_held),
 		cmocka_unit_test(test_settle_is_all_or_nothing),
+		cmocka_unit_test(test_settle_that_comes_late),
 		cmocka_unit_test(test_leases),
 		cmocka_unit_test(test_runs_inherit),
 		cmocka_unit_test(test_made_by_hand),
