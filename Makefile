@@ -57,6 +57,7 @@ ROOMS_straggle    = straggle run wire base
 MORE_trainctl = trainctl/ask trainctl/report trainctl/run trainctl/solve trainctl/top
 MORE_bs-solve = bs-solve/plan bs-solve/step
 MORE_speed-predict = speed-predict/file speed-predict/table
+MORE_rec = rec/json rec/lines rec/records rec/tsv
 MORE_ps-server = ps-server/balance
 MORE_straggle = straggle/files straggle/guard straggle/nodes straggle/processes
 
