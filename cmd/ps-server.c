@@ -6,7 +6,7 @@
 #include "cmd/ps-server.h"
 #include "gate/lead.h"
 #include "ps/ps.h"
-#include "wire/notify.h"
+#include "cmd/daemon.h"
 
 #include "base/clock.h"
 #include "base/number.h"
@@ -246,8 +246,7 @@ static int make_server(const struct settings *s, struct node *n, struct error *e
 		 store_width(n->store));
 	if (server_new(&n->server, &options, err) != 0)
 		return -1;
-	int fd = notify_listen_fd(getenv("LISTEN_PID"), getenv("LISTEN_FDS"));
-	if (fd >= 0 && server_use_fd(n->server, fd, err) != 0)
+	if (daemon_listen(n->server, err) != 0)
 		return -1;
 	if (ps_start(n->ps, n->server, err) != 0)
 		return -1;
@@ -258,9 +257,7 @@ static int serve(struct node *n, struct error *err)
 {
 	const struct error *broken;
 
-	if (server_run(n->server, getenv("NOTIFY_SOCKET"),
-		       notify_watchdog_seconds(getenv("WATCHDOG_USEC"), getenv("WATCHDOG_PID")),
-		       err) != 0)
+	if (daemon_run(n->server, err) != 0)
 		return -1;
 	broken = ps_broken(n->ps);
 	if (!broken && n->lead)
@@ -483,8 +480,7 @@ int main(int argc, char **argv)
 	struct error err = {0};
 	int first, status = 0;
 
-	cmd_begin(PROGRAM);
-	signal(SIGXFSZ, SIG_IGN); /* a limit on files is a failed checkpoint, not a death */
+	daemon_begin(PROGRAM);
 	int parsed = option_parse(&table, argc, argv, &first, stdout, &err);
 	if (parsed == OPTION_SHOWN)
 		return cmd_end(PROGRAM, 0);
