@@ -145,12 +145,15 @@ dense() {
 	open c ps1.sock
 	tell a "join worker=w0 generation=1 $ME\n"
 	answered a 'ok iteration=0 members=1'
+	# The lead comes last: what it commits must be staged.
 	push c w0 1 0 1
+	wait_for '[ "$(grep -ac staged=1 c.answers)" = 1 ]'
 	push a w0 1 0 1
 	answered a 'ok iteration=1 applied=1'
 	tell b "join worker=w1 generation=1 $ME\n"
 	wait_for 'ask ps0.sock members | grep -q joining'
 	push c w0 2 1 1
+	wait_for '[ "$(grep -ac staged=1 c.answers)" = 2 ]'
 	push a w0 2 1 1
 	answered b 'ok iteration=2 members=2'
 	push c w0 3 2 1
