@@ -29,11 +29,6 @@ void ps_set_more(struct ps *p, const struct ps_more *more)
 	p->more = *more;
 }
 
-int ps_handed_over(const struct ps *p)
-{
-	return p->handed_fd >= 0;
-}
-
 /* ---- giving ---- */
 
 static int give_head(const struct ps *p, struct outlet *o, struct error *err)

@@ -110,7 +110,6 @@ void ps_set_more(struct ps *p, const struct ps_more *more);
  * served until the heir has said that it has it, or is gone. Then the server's loop ends. */
 void ps_take_over(struct request *rq, struct ps *p);
 void ps_not_given(struct request *rq, struct ps *p); /* `taken` of somebody else */
-int ps_handed_over(const struct ps *p);
 
 /* The heir, before ps_start(): everything from who listens at path. When this returns 0 the other
  * is gone and has left its name. ERROR_UNAVAILABLE: it is not there, or went before it heard that we

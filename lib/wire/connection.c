@@ -139,11 +139,6 @@ uint64_t connection_number(const struct connection *c)
 	return c->number;
 }
 
-uid_t connection_uid(const struct connection *c)
-{
-	return c->uid;
-}
-
 pid_t connection_pid(const struct connection *c)
 {
 	return c->pid;

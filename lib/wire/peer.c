@@ -464,9 +464,3 @@ void peer_free(struct peer *p)
 	fail_all(p);
 	(void)leave(p);
 }
-
-void peer_forked(struct peer *p)
-{
-	if (p && p->fd >= 0)
-		close(p->fd);
-}

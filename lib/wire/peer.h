@@ -33,8 +33,6 @@ struct peer_options {
 
 struct peer *peer_new(struct event_base *base, const struct peer_options *options);
 void peer_free(struct peer *p); /* open requests are told; `down` is not called; NULL is fine */
-/* In a child after fork(): closes the descriptor; nothing of p may be used there afterwards. */
-void peer_forked(struct peer *p);
 int peer_is_up(const struct peer *p);
 
 /* Sends a whole request (record with newline, payload behind it when the record announced one;

@@ -152,7 +152,6 @@ void request_defer(struct request *rq, void (*cancelled)(struct request *rq, voi
 void connection_set_user(struct connection *c, void *user);
 void *connection_user(const struct connection *c);
 uint64_t connection_number(const struct connection *c); /* never given twice */
-uid_t connection_uid(const struct connection *c);
 pid_t connection_pid(const struct connection *c);
 /* For who has seen server_quiet() and speaks alone with this client from now on. */
 int connection_fd(const struct connection *c);
