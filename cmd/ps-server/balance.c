@@ -1,6 +1,6 @@
 /*
- * balance: LB-BSP for the gate, by lib/solve: Algorithm 1 (lb-bsp) is Eq. 3 over the speeds that the
- * workers foretell, Algorithm 2 (lb-bsp-gpu) learns from their times.
+ * balance: LB-BSP for the gate, by lib/solve: Algorithm 1 (lb-bsp) is Eq. 3 over the speeds that
+ * the workers foretell, Algorithm 2 (lb-bsp-gpu) learns from their times.
  */
 #include "cmd/ps-server.h"
 
@@ -66,6 +66,12 @@ static double speed_of(const struct gate_number *m)
 	return m->count && m->time > 0.0 ? (double)m->count / m->time : 0.0;
 }
 
+/* A step of more would not fit into its memory. */
+static uint64_t most_of(const struct gate_number *m)
+{
+	return m->most > 0 && m->most < SIZE_MAX_SAMPLES ? m->most : SIZE_MAX_SAMPLES;
+}
+
 static int share(struct balance *b, struct gate_number *m, size_t n, struct error *err)
 {
 	double sum = 0.0;
@@ -76,7 +82,7 @@ static int share(struct balance *b, struct gate_number *m, size_t n, struct erro
 		sum += speed;
 		known += speed > 0.0;
 		b->batch[i] = (struct batch_worker){
-			.speed = speed, .min = 1, .max = SIZE_MAX_SAMPLES, .count = 1};
+			.speed = speed, .min = 1, .max = most_of(&m[i]), .count = 1};
 	}
 	for (size_t i = 0; i < n; i++) {
 		if (!(b->batch[i].speed > 0.0))
@@ -96,7 +102,7 @@ static int step(struct balance *b, struct gate_number *m, size_t n, struct error
 							 .time = m[i].time,
 							 .mem = m[i].mem,
 							 .min = 1,
-							 .max = SIZE_MAX_SAMPLES,
+							 .max = most_of(&m[i]),
 							 .start = m[i].size};
 	if (step_round(b->step, b->step_worker, n, err) != 0)
 		return -1;

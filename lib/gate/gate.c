@@ -269,15 +269,31 @@ void gate_join(struct gate *g, const struct gate_who *who)
 	units_step(g);
 }
 
-void gate_speed(struct gate *g, const struct gate_who *who, double speed)
+/* Who may tell of himself before he joins; NULL: nobody of now. */
+static struct worker *worker_telling(struct gate *g, const struct gate_who *who)
 {
 	struct worker *w;
 
 	HASH_FIND_STR(g->workers, who->worker, w);
 	if (!w && who->incarnation == g->options.incarnation)
 		w = worker_get(g, who->worker);
-	if (w && who->generation > w->fenced && who->generation >= w->newest)
+	return w && who->generation > w->fenced && who->generation >= w->newest ? w : NULL;
+}
+
+void gate_speed(struct gate *g, const struct gate_who *who, double speed)
+{
+	struct worker *w = worker_telling(g, who);
+
+	if (w)
 		w->speed = speed;
+}
+
+void gate_most(struct gate *g, const struct gate_who *who, uint64_t most)
+{
+	struct worker *w = worker_telling(g, who);
+
+	if (w)
+		w->most = most;
 }
 
 void gate_leave(struct gate *g, const struct gate_who *who)

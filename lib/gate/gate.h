@@ -45,6 +45,7 @@ struct gate_number {
 	double time;    /* seconds of its last batch, without waiting */
 	double mem;     /* in use then, 0..1 */
 	uint64_t count; /* samples of that batch */
+	uint64_t most;  /* that fit a step of it */
 	uint64_t size;  /* in: of the batch that it was told last; out: of its next one */
 	int warn;       /* out: the job is faster without it */
 };
@@ -108,6 +109,8 @@ enum gate_verdict {
 void gate_join(struct gate *g, const struct gate_who *who);
 /* Before its join: what it says about its next batch, samples a second. */
 void gate_speed(struct gate *g, const struct gate_who *who, double speed);
+/* The same: samples that fit a step of it. */
+void gate_most(struct gate *g, const struct gate_who *who, uint64_t most);
 /* Who waits to enter is not made to wait for those who are expected any longer. */
 void gate_begin(struct gate *g);
 void gate_leave(struct gate *g, const struct gate_who *who);

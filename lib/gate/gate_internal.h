@@ -47,7 +47,7 @@ struct worker {
 	double scale;         /* adjust-lr */
 	/* of its last push, see struct gate_number; kept when it goes: it may well come back */
 	double speed, time, mem;
-	uint64_t count;
+	uint64_t count, most;
 	uint64_t size; /* given to the member by `balance`; 0: none */
 	int size_told;
 	uint64_t acts_seen;

@@ -52,13 +52,18 @@ static void on_join(struct request *rq, void *lead)
 	struct gate_who who;
 	struct error err = {0};
 	double speed = 0.0;
+	uint64_t most = 0;
 
-	if (record_real_opt(request_record(rq), "speed", 0.0, SPEED_MAX, &speed, &err) != 0) {
+	if (record_real_opt(request_record(rq), "speed", 0.0, SPEED_MAX, &speed, &err) != 0 ||
+	    record_u64_opt(request_record(rq), "max", 0, UINT64_MAX, &most, &err) != 0) {
 		request_bad(rq, &err);
 		return;
 	}
-	if (speed > 0.0 && who_read(rq, &who, &err) == 0)
-		gate_speed(l->gate, &who, speed);
+	if (who_read(rq, &who, &err) == 0) {
+		if (speed > 0.0)
+			gate_speed(l->gate, &who, speed);
+		gate_most(l->gate, &who, most);
+	}
 	lead_expect(l);
 	member_event(rq, l, gate_join);
 }
@@ -375,7 +380,7 @@ const struct verb lead_verbs[] = {
 	 "parameters as of an iteration; payload: u32 keys"},
 	{"push", PS_PUSH_KEYS, PS_PUSH_MORE " speed time mem", on_push, PS_PAYLOAD_BYTES_MAX,
 	 "gradients; answered when they are committed and applied"},
-	{"join", WHO_KEYS, "size speed", on_join, 0, "become a member, at the next iteration"},
+	{"join", WHO_KEYS, "size speed max", on_join, 0, "become a member, at the next iteration"},
 	{"leave", WHO_KEYS, "", on_leave, 0, "nobody waits for this worker any more"},
 	{"end", WHO_KEYS, "", on_end, 0, "no work is left; answered when the job is finished"},
 	{"fence", "worker generation", "", on_fence, 0,

@@ -74,6 +74,7 @@ static void save_worker(const struct worker *w, FILE *out)
 	record_add_real(&o, "time", w->time);
 	record_add_real(&o, "mem", w->mem);
 	record_add_u64(&o, "count", w->count);
+	record_add_u64(&o, "most", w->most);
 	record_add_u64(&o, "size", w->size);
 	record_add_u64(&o, "size-told", w->size_told ? 1 : 0);
 	put(out, &o);
@@ -220,6 +221,7 @@ static int load_numbers(const struct record *r, struct worker *w, struct error *
 	    record_real_opt(r, "time", 0.0, 1e300, &w->time, err) != 0 ||
 	    record_real_opt(r, "mem", 0.0, 1.0, &w->mem, err) != 0 ||
 	    record_u64_opt(r, "count", 0, UINT64_MAX, &w->count, err) != 0 ||
+	    record_u64_opt(r, "most", 0, UINT64_MAX, &w->most, err) != 0 ||
 	    record_u64_opt(r, "size", 0, UINT64_MAX, &w->size, err) != 0 ||
 	    record_u64_opt(r, "size-told", 0, 1, &told, err) != 0)
 		return -1;

@@ -50,6 +50,7 @@ void sizes_ask(struct gate *g, uint64_t iteration)
 						       .time = w->time,
 						       .mem = w->mem,
 						       .count = w->count,
+						       .most = w->most,
 						       .size = w->size};
 	}
 	if (g->options.balance(iteration, g->number_of, n, g->options.balance_arg) != 0)

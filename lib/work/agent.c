@@ -22,6 +22,7 @@ struct agent {
 	double scale;                 /* of the learning rate, as last told */
 	int news;                     /* NEWS_: told, and not yet obeyed */
 	uint64_t iteration;           /* of the last batch */
+	uint64_t most;                /* samples of a step that fit, as measured */
 };
 
 int agent_new(struct agent **out, const struct agent_options *options, struct error *err)
@@ -234,6 +235,7 @@ int agent_profile(struct agent *a, struct device_options *options, struct error 
 	spend(a, SPENT_PROFILE, began);
 	if (result != 0)
 		return result;
+	a->most = d.max;
 	begin_record(a, &o, line, "device");
 	record_add(&o, "type", d.type);
 	record_add_brief(&o, "launch", d.profile.launch);
@@ -244,6 +246,11 @@ int agent_profile(struct agent *a, struct device_options *options, struct error 
 	report_keep(a->report, line, record_end(&o, NULL));
 	report_send(a->report, NULL, 0);
 	return 0;
+}
+
+uint64_t agent_most(const struct agent *a)
+{
+	return a->most;
 }
 
 void agent_end(struct agent *a)

@@ -67,6 +67,8 @@ void agent_report(struct agent *a);
 /* Measures and reports the device. As device_measure(); dataset and so on are the caller's, drag and
  * load the agent's part. */
 int agent_profile(struct agent *a, struct device_options *options, struct error *err);
+/* Samples of a step that fit, as measured; 0: not known. */
+uint64_t agent_most(const struct agent *a);
 
 /* Where the time went, so far, to the log. */
 void agent_spent(struct agent *a);

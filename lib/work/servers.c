@@ -16,10 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAUSE_SECONDS 0.05      /* between attempts to connect, and of looks at *stop */
+#define PAUSE_SECONDS 0.05       /* between attempts to connect, and of looks at *stop */
 #define BACK_PAUSE_SECONDS 0.005 /* between attempts to connect again */
-#define STOP_GRACE_SECONDS 30   /* an unfinished batch is waited for, once *stop is set */
-#define STOP_BACK_SECONDS 2     /* and a server that went, to come back */
+#define STOP_GRACE_SECONDS 30    /* an unfinished batch is waited for, once *stop is set */
+#define STOP_BACK_SECONDS 2      /* and a server that went, to come back */
 #define MAP_BYTES_MAX ((size_t)1 << 32)
 #define ALIGN 64
 
@@ -42,7 +42,7 @@ struct servers {
 	struct servers_options options;
 	uint64_t generation, incarnation;
 	struct part *part;
-	int straight;     /* this batch is computed in the shared pages of the only part */
+	int straight; /* this batch is computed in the shared pages of the only part */
 	/* private memory, used when not straight; rooms in floats */
 	float *dense, *dense_gradient, *rows, *row_gradient;
 	size_t dense_room, dense_gradient_room, rows_room, row_gradient_room;
@@ -335,7 +335,7 @@ static void add_known(struct record_out *o, const char *key, double value)
 		record_add_brief(o, key, value);
 }
 
-int servers_join(struct servers *s, uint64_t size, double speed, uint64_t *iteration,
+int servers_join(struct servers *s, uint64_t size, double speed, uint64_t most, uint64_t *iteration,
 		 struct error *err)
 {
 	char line[RECORD_LINE_MAX];
@@ -343,12 +343,15 @@ int servers_join(struct servers *s, uint64_t size, double speed, uint64_t *itera
 	begin(s, &o, line, "join");
 	record_add_u64(&o, "size", size);
 	add_known(&o, "speed", speed);
+	if (most > 0)
+		record_add_u64(&o, "max", most);
 	int result = ask(s, 0, &o, NULL, 0, err);
 	if (result == WORK_OK)
 		result = answer(s, 0, 2, err);
 	if (result == WORK_STOP)
 		servers_disconnect(s); /* which takes the request back */
-	if (result == WORK_OK && record_u64(&s->record, "iteration", 0, UINT64_MAX, iteration, err) < 0)
+	if (result == WORK_OK &&
+	    record_u64(&s->record, "iteration", 0, UINT64_MAX, iteration, err) < 0)
 		return error_wrap(err, s->options.paths[0]);
 	return result;
 }
@@ -452,7 +455,8 @@ static int take_model(struct servers *s, uint32_t i, const struct batch *b, stru
 		return -1;
 	s->waited = waited > s->waited ? waited : s->waited;
 	if (record_get(&s->record, "map-bytes")) {
-		if (record_u64(&s->record, "map-bytes", dense + rows, dense + rows, &bytes, err) < 0)
+		if (record_u64(&s->record, "map-bytes", dense + rows, dense + rows, &bytes, err) <
+		    0)
 			return -1;
 		if (!fits(p))
 			return error_set(err, ERROR_DATA, "", "an answer in memory not offered");
@@ -511,11 +515,11 @@ static void lay_out(struct servers *s, const struct batch *b, struct servers_val
 	if (s->straight) {
 		float *memory = (float *)(void *)s->part[0].memory;
 		float *push = (float *)(void *)(s->part[0].memory + s->part[0].push_at);
-		*v = (struct servers_values){memory, memory + dense, push,
-					     push + dense + b->unique, s->waited};
+		*v = (struct servers_values){memory, memory + dense, push, push + dense + b->unique,
+					     s->waited};
 	} else {
-		*v = (struct servers_values){s->dense, s->rows, s->dense_gradient,
-					     s->row_gradient, s->waited};
+		*v = (struct servers_values){s->dense, s->rows, s->dense_gradient, s->row_gradient,
+					     s->waited};
 	}
 	memset(v->dense_gradient, 0, dense * sizeof(float));
 	memset(v->row_gradient, 0, rows * sizeof(float));
@@ -560,8 +564,8 @@ static void add_ranges(struct record_out *o, const struct batch *b)
 	record_add(o, "ranges", text);
 }
 
-/* The payload of a part: its dense gradient, its keys, its rows' gradients. In the shared pages, or,
- * where they do not hold it, in memory of its own. */
+/* The payload of a part: its dense gradient, its keys, its rows' gradients. In the shared pages,
+ * or, where they do not hold it, in memory of its own. */
 static char *gather_push(struct servers *s, uint32_t i, const struct batch *b, size_t *bytes,
 			 struct error *err)
 {

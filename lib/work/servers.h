@@ -22,11 +22,11 @@ struct servers_options {
 	const char *const *paths; /* in the order of the parts; the lead first */
 	uint32_t count;
 	const char *worker;
-	uint64_t dense_count; /* floats, in all parts */
-	uint32_t width;       /* floats in a row */
-	uint64_t key_count;   /* rows there can be */
-	double wait_seconds;   /* servers that are not there are waited for this long */
-	double answer_seconds; /* longest wait for an answer, barrier included */
+	uint64_t dense_count;     /* floats, in all parts */
+	uint32_t width;           /* floats in a row */
+	uint64_t key_count;       /* rows there can be */
+	double wait_seconds;      /* servers that are not there are waited for this long */
+	double answer_seconds;    /* longest wait for an answer, barrier included */
 	const volatile int *stop; /* set by a signal: waits for others end with WORK_STOP */
 	void (*action)(const struct record *r, void *owner);
 	void *owner;
@@ -51,8 +51,9 @@ void servers_identify(struct servers *s, uint64_t generation, uint64_t incarnati
  * handed over to another process. With another one: WORK_RESET. */
 
 /* Held back until the worker can enter; *iteration is where it does. WORK_STOP too. */
-/* speed: foretold of the next batch, samples a second; 0: not known. */
-int servers_join(struct servers *s, uint64_t size, double speed, uint64_t *iteration,
+/* speed: foretold of the next batch, samples a second; most: samples that fit a step; 0: not known.
+ */
+int servers_join(struct servers *s, uint64_t size, double speed, uint64_t most, uint64_t *iteration,
 		 struct error *err);
 /* With nothing to wait for: nobody waits for us from now on. brief: a lead that went is not waited
  * for. */
@@ -71,9 +72,9 @@ int servers_pull(struct servers *s, uint64_t iteration, const struct batch *b,
 
 struct servers_push {
 	uint64_t sequence, iteration;
-	uint64_t size; /* samples of a whole batch: this one may be shorter, at the end */
-	double loss; /* sum over the samples */
-	double time; /* seconds of this batch, without waiting */
+	uint64_t size;     /* samples of a whole batch: this one may be shorter, at the end */
+	double loss;       /* sum over the samples */
+	double time;       /* seconds of this batch, without waiting */
 	double speed, mem; /* see struct agent_view */
 };
 /* Stages at the others, then tells the lead. */

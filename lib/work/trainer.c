@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PROFILE_BATCHES 8      /* sizes up to so many batches are measured */
+#define PROFILE_BATCHES 8    /* sizes up to so many batches are measured */
 #define IDLE_ASK_SECONDS 1.0 /* shardd may hold a get back this long; *stop waits for it */
 #define PAUSE_SECONDS 0.05
 
@@ -31,8 +31,8 @@ struct trainer {
 	int member;
 	uint64_t iteration, sequence;
 	const struct batch *batch; /* in hand; NULL: none */
-	double mark; /* when this batch's time began */
-	double pushing; /* seconds that the last push took to send */
+	double mark;               /* when this batch's time began */
+	double pushing;            /* seconds that the last push took to send */
 	struct drag_file drag;
 };
 
@@ -86,8 +86,8 @@ static int take_held(const struct piece *p, void *owner, struct error *err)
 static int new_talkers(struct trainer *t, struct error *err)
 {
 	const struct trainer_options *o = &t->options;
-	uint64_t keys = model_keys_are_rows(o->spec) ? o->spec->samples
-						     : (uint64_t)1 << o->spec->hash_bits;
+	uint64_t keys =
+		model_keys_are_rows(o->spec) ? o->spec->samples : (uint64_t)1 << o->spec->hash_bits;
 	struct shards_options shards = {.path = o->shards,
 					.worker = o->worker,
 					.wait_seconds = o->wait_seconds,
@@ -119,8 +119,7 @@ static int new_talkers(struct trainer *t, struct error *err)
 				      .spent = &t->spent,
 				      .log = o->log,
 				      .owner = o->owner};
-	if (shards_new(&t->shards, &shards, err) < 0 ||
-	    servers_new(&t->servers, &servers, err) < 0)
+	if (shards_new(&t->shards, &shards, err) < 0 || servers_new(&t->servers, &servers, err) < 0)
 		return -1;
 	return agent_new(&t->agent, &agent, err);
 }
@@ -130,12 +129,12 @@ static int start_feed(struct trainer *t, struct error *err)
 {
 	const struct trainer_options *o = &t->options;
 	int audit = model_keys_are_rows(o->spec);
-	struct feed_options feed = {
-		.dataset = o->dataset,
-		.keys_are_rows = audit,
-		.key_count = audit ? o->spec->samples : (uint64_t)1 << o->spec->hash_bits,
-		.parts = o->server_count,
-		.size = batch_size(t)};
+	struct feed_options feed = {.dataset = o->dataset,
+				    .keys_are_rows = audit,
+				    .key_count = audit ? o->spec->samples
+						       : (uint64_t)1 << o->spec->hash_bits,
+				    .parts = o->server_count,
+				    .size = batch_size(t)};
 	return feed_new(&t->feed, &feed, err);
 }
 
@@ -228,10 +227,19 @@ static void forget(struct trainer *t)
 
 /* ---- a batch ---- */
 
+/* Samples that fit a step: as measured, else as an emulated device says; 0: not known. */
+static uint64_t most(struct trainer *t)
+{
+	uint64_t memory = drag_look(&t->drag)->memory;
+	return agent_most(t->agent) > 0 || memory == 0
+		       ? agent_most(t->agent)
+		       : (uint64_t)((double)memory * DEVICE_MEMORY_PART);
+}
+
 static int join(struct trainer *t, struct error *err)
 {
 	double began = clock_mono();
-	int result = servers_join(t->servers, batch_size(t), agent_speed(t->agent),
+	int result = servers_join(t->servers, batch_size(t), agent_speed(t->agent), most(t),
 				  &t->iteration, err);
 	spend(t, SPENT_WAIT, began);
 	if (result != WORK_OK)
@@ -242,9 +250,9 @@ static int join(struct trainer *t, struct error *err)
 	return WORK_OK;
 }
 
-/* Asks shardd for more when there is no whole batch in hand, or half of what may be held at most, and
- * takes its answer: at once when there is one, after waiting when there is no whole batch in hand. *dry: WORK_WAIT or
- * WORK_END as shardd said; then it is not asked again. */
+/* Asks shardd for more when there is no whole batch in hand, or half of what may be held at most,
+ * and takes its answer: at once when there is one, after waiting when there is no whole batch in
+ * hand. *dry: WORK_WAIT or WORK_END as shardd said; then it is not asked again. */
 static int stock_up(struct trainer *t, int *dry, struct error *err)
 {
 	uint64_t size = batch_size(t), most = size * t->options.ahead;
@@ -370,9 +378,8 @@ static void foretell(struct trainer *t, struct servers_push *push, double second
 static int train(struct trainer *t, struct error *err)
 {
 	struct servers_values values;
-	struct servers_push push = {.sequence = ++t->sequence,
-				    .iteration = t->iteration,
-				    .size = batch_size(t)};
+	struct servers_push push = {
+		.sequence = ++t->sequence, .iteration = t->iteration, .size = batch_size(t)};
 	uint64_t iteration = t->iteration;
 	int dropped, result;
 	double began = t->mark, pulling = clock_mono();
