@@ -19,8 +19,8 @@ LDFLAGS   = $(SANITIZE) -pthread
 # ---- rooms: the sources of each, and nothing else; a program names the rooms it is made of ----
 SRC_base  = clock error fs log number option
 SRC_wire  = record address call connection drag input listen notify output payload peer request server verbs
-SRC_data  = badset dataset index index_file parse parse_criteo parse_libsvm rows rowscan schema schema_file source stream
-SRC_shard = ask commit files follow hand journal lines loader order piece queue rollback scan service settle state table tell verbs wait
+SRC_data  = badset dataset index index_file parse parse_criteo parse_libsvm raw rows rowscan schema schema_file source stream
+SRC_shard = ask commit division division_verbs files follow hand journal lines loader loader_parts order parts piece queue rollback scan service settle share state table tell verbs wait
 SRC_stats = monitor node recordlog report window \
 	    predict predict_walk predict_last predict_arima predict_net predict_rnn predict_lstm predict_narx predict_auto \
 	    predict_group predict_lean
@@ -28,7 +28,7 @@ SRC_solve = accum batch fit idset rule_antdt_dd rule_antdt_nd rule_pace rule_pac
 SRC_straggle = schedule pattern trace duty
 SRC_ckpt  = layout block part_write part_read manifest ckpt list export rowmap
 SRC_model = model spec logistic lr pool fold first wdl audit
-SRC_work  = agent batch device feed foretell kernel load piece profile report servers shards spent tally trainer
+SRC_work  = agent batch device feed foretell giver kernel load mover piece profile report servers shards spent spill tally trainer
 SRC_opt   = opt
 SRC_ps    = table outlet store store_file store_hand stage fork ps ps_pull ps_apply hand
 SRC_gate  = gate units acts sizes effects save rows lead lead_others lead_cut lead_sizes lead_hand lead_requests
@@ -77,7 +77,7 @@ LIBS_auc         = -lm
 LIBS_straggle    = -lm
 
 # ---- unit tests: tests/unit/NAME.c, with the rooms it links ----
-UNITS = base_fs base_number base_option wire_record wire_server wire_peer solve_batch solve_accum solve_step shard_queue shard_journal solve_solution solve_rules solve_course stats_monitor stats_window stats_predict stats_predict_group data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export data_index data_schema run_job run_policy run_heavy data_dataset run_parent gate_random gate_events gate_save opt_steps ps_store ps_weights ps_stage gate_rows model_gradient model_spec work_batch work_feed work_load work_profile wire_drag straggle_schedule
+UNITS = base_fs base_number base_option wire_record wire_server wire_peer solve_batch solve_accum solve_step shard_queue shard_parts shard_journal solve_solution solve_rules solve_course stats_monitor stats_window stats_predict stats_predict_group data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export data_index data_schema run_job run_policy run_heavy data_dataset run_parent gate_random gate_events gate_save opt_steps ps_store ps_weights ps_stage gate_rows model_gradient model_spec work_batch work_feed work_load work_profile wire_drag straggle_schedule
 ROOMS_unit_model_gradient = model ckpt wire base
 LIBS_unit_model_gradient  = -lopenblas
 ROOMS_unit_model_spec     = model ckpt wire base
@@ -89,6 +89,8 @@ LIBS_unit_work_feed       = -lcsv -lz -lxxhash -lopenblas
 ROOMS_unit_work_load      = work wire base
 ROOMS_unit_work_profile   = work wire base
 ROOMS_unit_shard_journal = shard wire base
+ROOMS_unit_shard_parts = shard wire base
+LIBS_unit_shard_parts = -lxxhash
 LIBS_unit_shard_journal = -lxxhash
 ROOMS_unit_opt_steps = opt base
 ROOMS_unit_ps_store = ps opt ckpt wire base
@@ -153,15 +155,15 @@ ROOMS_unit_stats_predict_group = stats wire base
 ROOMS_unit_stats_window = stats base
 
 # ---- fault tests and benches: check runs their short forms, `make fault` and `make bench` all ----
-FAULTS  = shardd-kill shardd-sync audit-kills job-storm handover actions
+FAULTS  = shardd-kill shardd-sync audit-kills partitions job-storm handover actions
 BENCHES = bs-solve speed-predict lb-replay lb-barrier ps-pushpull shardd-redis worker-torch worker-agent \
 	  antdt-stragglers antdt-asp antdt-dd antdt-overhead antdt-restart lb-weights lb-updates \
-	  lb-cluster lb-contention
+	  lb-partitions lb-cluster lb-contention
 
 # ---- check: what runs again under the sanitizers and with clang ----
-CHECK      = pages: $(UNITS:%=unit:%) $(PROGRAMS:%=bats:%) bats:solve $(FAULTS:%=short:tests/fault/%) \
+CHECK      = pages: $(UNITS:%=unit:%) $(PROGRAMS:%=bats:%) bats:solve bats:partitions $(FAULTS:%=short:tests/fault/%) \
 	     $(BENCHES:%=short:tests/bench/%)
-CHECK_ASAN = $(UNITS:%=asan/unit:%) $(PROGRAMS:%=asan/bats:%) asan/bats:solve
+CHECK_ASAN = $(UNITS:%=asan/unit:%) $(PROGRAMS:%=asan/bats:%) asan/bats:solve asan/bats:partitions
 CHECK_CLANG = $(UNITS:%=clang/unit:%)
 
 # ---------------------------------------------------------------------------------------------

@@ -9,7 +9,8 @@
 
 struct settings {
 	struct service_options options;
-	const char *shuffle, *sync;
+	const char *shuffle, *sync, *partitions;
+	struct queue_partition *partition;
 };
 
 static int check_settings(struct settings *s, int operands, struct error *err)
@@ -19,6 +20,16 @@ static int check_settings(struct settings *s, int operands, struct error *err)
 		return error_set(err, ERROR_USAGE, NULL, "takes no operands");
 	if (!o->socket || !o->dir)
 		return error_set(err, ERROR_USAGE, NULL, "needs -s SOCKET and -j DIR");
+	if (s->partitions) {
+		if (queue_partitions_read(s->partitions, &s->partition, &o->parameters.partitions,
+					  err) != 0)
+			return -1;
+		o->parameters.partition = s->partition;
+		o->given.partitions = 1;
+		for (size_t i = 0; !o->given.samples && i < o->parameters.partitions; i++)
+			o->parameters.samples += s->partition[i].rows;
+		o->given.samples = 1;
+	}
 	queue_shuffle_of(s->shuffle, &o->parameters.shuffle); /* one of the choices */
 	if (strcmp(s->sync, "always") == 0)
 		o->sync = JOURNAL_ALWAYS;
@@ -42,7 +53,7 @@ int main(int argc, char **argv)
 {
 	struct settings s = {
 		.options = {.parameters = {.batch = 1024, .batches = 100, .epochs = 1},
-			    .retries = 3, .compact_bytes = 64 << 20},
+			    .retries = 3, .migrate = 2, .compact_bytes = 64 << 20},
 		.shuffle = "none",
 		.sync = "group",
 	};
@@ -77,6 +88,12 @@ int main(int argc, char **argv)
 		{.name = "retries", .kind = OPTION_COUNT, .target = &o->retries, .arg = "N",
 		 .help = "deaths after which the shard in work is held; 0: never",
 		 .max = 4294967295.0, .seen = &o->given.retries},
+		{.name = "partitions", .kind = OPTION_TEXT, .target = &s.partitions,
+		 .arg = "ID:ROWS[,ID:ROWS]",
+		 .help = "each worker is handed rows of its own only, in the order of these"},
+		{.name = "migrate", .kind = OPTION_REAL, .target = &o->migrate, .arg = "TIMES",
+		 .help = "rows move when traversals differ by more (2); 0: never", .max = 1e9,
+		 .seen = &o->given.migrate},
 		{.name = "sync", .kind = OPTION_CHOICE, .target = &s.sync,
 		 .arg = "WHEN", .choices = "always|group|off",
 		 .help = "fdatasync for each request, for all that have arrived (group), or never"},
@@ -89,6 +106,7 @@ int main(int argc, char **argv)
 		.synopsis = "-s SOCKET -j DIR -n SAMPLES [-b GLOBAL_BATCH] [-m BATCHES_PER_SHARD] "
 			    "[-e EPOCHS] [--shuffle none|shards|samples] [--seed N] "
 			    "[--lease SECONDS] [--retries N] [--sync always|group|off] "
+			    "[--partitions ID:ROWS[,ID:ROWS]] [--migrate TIMES] "
 			    "[--compact BYTES]\n"
 			    "-s SOCKET -j DIR",
 		.about = "Hands out shards of the training data and remembers what is in the model.",
@@ -104,5 +122,7 @@ int main(int argc, char **argv)
 		return cmd_end(PROGRAM, 0);
 	if (parsed != 0 || check_settings(&s, first < argc, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
-	return cmd_end(PROGRAM, serve(&s, &err) == 0 ? 0 : cmd_fail(PROGRAM, &err));
+	int result = serve(&s, &err);
+	free(s.partition);
+	return cmd_end(PROGRAM, result == 0 ? 0 : cmd_fail(PROGRAM, &err));
 }

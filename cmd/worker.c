@@ -25,6 +25,7 @@ static struct {
 	uint64_t embed, seed, batch, ahead, report_every, profile;
 	double wait, answer, report_seconds;
 	const char *device, *load_root, *predict, *predict_load, *predict_save;
+	const char *spill, *peers;
 	const char *blas_cache;
 	int blas_probe;
 	int model_seen;
@@ -56,6 +57,10 @@ static const struct option_row option_rows[] = {
 	 .help = "where row indexes are kept (beside the data)"},
 	{.name = "bad-rows", .kind = OPTION_TEXT, .target = &opt.bad_rows, .arg = "stop|skip:N",
 	 .help = "what to do about a bad row (stop)"},
+	{.name = "spill", .kind = OPTION_TEXT, .target = &opt.spill, .arg = "DIR",
+	 .help = "the data are this worker's partition; rows that come to it are kept here"},
+	{.name = "peers", .kind = OPTION_TEXT, .target = &opt.peers, .arg = "DIR",
+	 .help = "with --spill: where workers ask each other for rows, at DIR/ID.rows.sock"},
 	{.name = "schema", .kind = OPTION_TEXT, .target = &opt.schema_file, .arg = "FILE",
 	 .help = "what the columns mean; or --format and what it needs:"},
 	{.name = "format", .kind = OPTION_CHOICE, .target = &opt.schema.format, .arg = "FORMAT",
@@ -189,6 +194,11 @@ static int check_options(struct names *servers, struct names *data, struct error
 				 "--id, --shards, --servers and --data are needed");
 	if (!opt.schema_file && !opt.schema.format)
 		return error_set(err, ERROR_USAGE, "", "--schema or --format is needed");
+	if (opt.peers && !opt.spill)
+		return error_set(err, ERROR_USAGE, "", "--peers is for partitions: needs --spill");
+	if (opt.spill && !opt.model_file && strcmp(opt.model, "audit") == 0)
+		return error_set(err, ERROR_USAGE, "",
+				 "audit of a partition does not tell all rows: needs --model-file");
 	if (opt.model_seen && strchr(opt.model, '/') && !opt.model_file)
 		opt.model_file = opt.model;
 	else if (opt.model_seen && opt.model_file)
@@ -248,7 +258,7 @@ static int make_spec(struct model_spec *spec, const struct schema *schema,
 		return -1;
 	if (spec->dense_inputs == want.dense_inputs && spec->fields == want.fields &&
 	    spec->hash_bits == want.hash_bits &&
-	    (!model_keys_are_rows(spec) || spec->samples == want.samples))
+	    (!model_keys_are_rows(spec) || opt.spill || spec->samples == want.samples))
 		return 0;
 	return error_set(err, ERROR_CONFIG, opt.model_file,
 			 "is for %u dense columns, %u sparse ones, %u hash bits and %llu rows; the "
@@ -315,7 +325,7 @@ static int open_log(int *fd, struct error *err)
 	return *fd < 0 ? error_errno(err, ERROR_CANTCREAT, opt.log, "open") : 0;
 }
 
-static int train(const struct names *servers, const struct schema *schema, struct dataset *data,
+static int train(const struct names *servers, const struct names *files, const struct schema *schema, struct dataset *data,
 		 const struct model_spec *spec, struct error *err)
 {
 	struct trainer *trainer = NULL;
@@ -330,6 +340,11 @@ static int train(const struct names *servers, const struct schema *schema, struc
 					  .drag = opt.drag,
 					  .dataset = data,
 					  .spec = spec,
+					  .spill = opt.spill,
+					  .peers = opt.peers,
+					  .paths = files->item,
+					  .path_count = files->count,
+					  .index_dir = opt.index_dir,
 					  .unit_weights = schema->weight == NULL,
 					  .batch = opt.batch,
 					  .ahead = opt.ahead,
@@ -386,7 +401,7 @@ int main(int argc, char **argv)
 	if (result == 0 && model_uses_blas(&spec))
 		choose_kernels(argv);
 	if (result == 0)
-		result = train(&servers, schema, data, &spec, &err);
+		result = train(&servers, &data_files, schema, data, &spec, &err);
 	if (data && dataset_bad_rows(data) > 0)
 		log_say(LOG_LEVEL_WARNING, "%llu bad rows were skipped; the last: %s",
 			(unsigned long long)dataset_bad_rows(data), dataset_last_bad(data));

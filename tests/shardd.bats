@@ -746,3 +746,147 @@ value() { # KEY of $output
 		crash
 	done
 }
+
+# ---- partitions ----
+
+# two_parts ARG...: w0 has rows 0..9, w1 rows 10..19, and both have said hello.
+two_parts() {
+	shardd_start --partitions w0:10,w1:10 -b 4 -m 1 -e 10 "$@"
+	run ask "$S" 'hello worker=w0' 'hello worker=w1'
+}
+
+@test "partitions: each its own rows, over and over; epochs are a budget" {
+	shardd_start --partitions w0:10,w1:10 -b 4 -m 1 -e 2
+	run ask "$S" 'hello worker=w0' 'hello worker=w1' 'hello worker=w2'
+	expect <<-'END'
+		ok generation=1 samples=20 shards=5 epochs=2 incarnation=1 shuffle=none batch=4 partition-begin=0 partition-samples=10
+		ok generation=1 samples=20 shards=5 epochs=2 incarnation=1 shuffle=none batch=4 partition-begin=10 partition-samples=10
+		err code=unknown-worker
+	END
+	# 40 rows in all, 10 of them reserved for w0: w1 gets 30, and then waits.
+	run ask "$S" get\ worker=w1\ generation=1{,,,,,,,,,}
+	expect <<-'END'
+		shard id=0 epoch=0 begin=10 length=4 lease=0 seed=0
+		ok
+		shard id=1 epoch=0 begin=14 length=4 lease=0 seed=0
+		ok
+		shard id=2 epoch=0 begin=18 length=2 lease=0 seed=0
+		ok
+		shard id=3 epoch=1 begin=10 length=4 lease=0 seed=0
+		ok
+		shard id=4 epoch=1 begin=14 length=4 lease=0 seed=0
+		ok
+		shard id=5 epoch=1 begin=18 length=2 lease=0 seed=0
+		ok
+		shard id=6 epoch=2 begin=10 length=4 lease=0 seed=0
+		ok
+		shard id=7 epoch=2 begin=14 length=4 lease=0 seed=0
+		ok
+		shard id=8 epoch=2 begin=18 length=2 lease=0 seed=0
+		ok
+		ok state=wait after=1
+	END
+	run ask "$S" 'partitions' 'rows'
+	expect <<-'END'
+		partition worker=w0 begin=0 samples=10 rows=10 traversals=0 left=10 since=0 incoming=0 outgoing=0
+		partition worker=w1 begin=10 samples=10 rows=10 traversals=3 left=10 since=3 incoming=0 outgoing=0
+		ok budget=10 unseen=10 migrate=2 moves=0 moves-done=0 rows-moved=0
+		rows worker=w0 begin=0 length=10 times=0
+		rows worker=w1 begin=10 length=10 times=3
+		ok
+	END
+}
+
+@test "partitions: a move is planned, survives kill -9, is made once, and resets the counts" {
+	two_parts --migrate 0.9
+	run ask "$S" 'moves worker=w1' 'get worker=w0 generation=1' \
+		'get worker=w1 generation=1' 'get worker=w1 generation=1' 'get worker=w1 generation=1' \
+		'get worker=w1 generation=1' 'get worker=w1 generation=1' 'get worker=w1 generation=1'
+	[ "$(head -n 1 <<<"$output")" = "ok count=0" ]
+	# 4 of 10 against 20 of 10: shares 3.3 and 16.7, but 4 rows stay at least.
+	run ask "$S" 'moves worker=w1 wait=5' 'moves worker=w0'
+	expect <<-'END'
+		move id=0 from=w0 begin=4 length=6
+		ok count=1
+		ok count=0
+	END
+	crash
+	shardd_start
+	run ask "$S" 'moves worker=w1' 'moved worker=w0 id=0' 'moved worker=w1 id=7' 'moves worker=w2'
+	expect <<-'END'
+		move id=0 from=w0 begin=4 length=6
+		ok count=1
+		err code=not-yours
+		err code=unknown-shard
+		err code=unknown-worker
+	END
+	run ask "$S" 'moved worker=w1 id=0' 'moved worker=w1 id=0'
+	expect <<-'END'
+		ok
+		ok
+	END
+	crash
+	shardd_start
+	run ask "$S" 'moved worker=w1 id=0' 'partitions' 'rows worker=w0'
+	expect <<-'END'
+		ok
+		partition worker=w0 begin=0 samples=10 rows=4 traversals=1 left=4 since=0 incoming=0 outgoing=0
+		partition worker=w1 begin=10 samples=10 rows=16 traversals=2 left=16 since=0 incoming=0 outgoing=0
+		ok budget=176 unseen=6 migrate=0.9 moves=0 moves-done=1 rows-moved=6
+		rows worker=w0 begin=0 length=4 times=1
+		ok
+	END
+	run ask "$S" 'save file=saved' 'load file=saved' 'rows worker=w1'
+	[[ $output == *"begin=4 length=2 times=0"* || $output == *"begin=4 length=6 times=0"* ]]
+}
+
+@test "partitions: what a dead worker held is its successor's" {
+	two_parts --migrate 0
+	run ask "$S" 'get worker=w0 generation=1' 'fail worker=w0' 'get worker=w1 generation=1' 'hello worker=w0' \
+		get\ worker=w0\ generation=2{,,,}
+	expect <<-'END'
+		shard id=0 epoch=0 begin=0 length=4 lease=0 seed=0
+		ok
+		ok shards=1
+		shard id=1 epoch=0 begin=10 length=4 lease=0 seed=0
+		ok
+		ok generation=2 samples=20 shards=5 epochs=10 incarnation=1 shuffle=none batch=4 partition-begin=0 partition-samples=10
+		shard id=2 epoch=0 begin=4 length=4 lease=0 seed=0
+		ok
+		shard id=3 epoch=0 begin=8 length=2 lease=0 seed=0
+		ok
+		shard id=0 epoch=0 begin=0 length=4 lease=0 seed=0
+		ok
+		shard id=4 epoch=1 begin=0 length=4 lease=0 seed=0
+		ok
+	END
+}
+
+@test "partitions: a move can be dropped; bad words" {
+	two_parts --migrate 0.5
+	run ask "$S" get\ worker=w1\ generation=1{,,,} 'moves worker=w1 wait=5'
+	[[ $output == *"move id=0 from=w0"* ]]
+	run ask "$S" 'drop-move id=0' 'drop-move id=0' 'drop-move id=9' 'moves worker=w1'
+	expect <<-'END'
+		ok
+		ok
+		err code=unknown-shard
+		ok count=0
+	END
+	crash
+	run shardd -s "$S" -j "$J" --partitions w0:11,w1:9
+	[ "$status" -eq 78 ]
+	[[ $output == *"is of other --partitions"* ]]
+	run shardd -s "$S" -j other --partitions w0:10,w0:10
+	[ "$status" -eq 78 ]
+	[[ $output == *"worker w0 has two partitions"* ]]
+	run shardd -s "$S" -j other --partitions w0:10,w1:10 -n 30
+	[ "$status" -eq 78 ]
+	[[ $output == *"20 rows, but there are 30"* ]]
+	run shardd -s "$S" -j other --partitions w0:10 --shuffle shards
+	[ "$status" -eq 78 ]
+	[[ $output == *"no order to shuffle"* ]]
+	run shardd -s "$S" -j other --partitions w0
+	[ "$status" -eq 64 ]
+	[[ $output == *"'w0' is not WORKER:ROWS"* ]]
+}

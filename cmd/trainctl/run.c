@@ -154,7 +154,7 @@ static int finished_before(const struct place *place)
 }
 
 static int make_ready(const struct job *job, const struct place *place, const struct call *call,
-		      uint64_t *samples, struct error *err)
+		      struct prepared *ready, struct error *err)
 {
 	char id[65];
 	int running = prepare_running(place, id);
@@ -163,17 +163,18 @@ static int make_ready(const struct job *job, const struct place *place, const st
 				 "--fresh, but %s of this job still runs: stop it first", id);
 	if (call->fresh && (prepare_fresh(job, place, err) != 0 || place_make(place, err) != 0))
 		return -1;
-	int result = prepare(job, place, running, on_progress, NULL, samples, err);
+	int result = prepare(job, place, running, on_progress, NULL, ready, err);
 	clear_bar();
 	return result;
 }
 
 static int supervise(const struct job *job, const struct place *place, const struct call *call,
-		     uint64_t samples, struct error *err)
+		     const struct prepared *ready, struct error *err)
 {
 	struct supervisor_options options = {.job = job,
 					     .place = *place,
-					     .samples = samples,
+					     .samples = ready->samples,
+					     .rows = ready->rows,
 					     .search_path = getenv("PATH"),
 					     .notify_socket = getenv("NOTIFY_SOCKET"),
 					     .row_seconds = call->report_every,
@@ -192,15 +193,17 @@ static int locked(const struct job *job, const struct place *place, const struct
 {
 	char path[PLACE_MAX];
 	int lock;
-	uint64_t samples;
+	struct prepared ready;
 	place_state(place, "lock", path);
 	if (fs_lock(path, &lock, err) != 0)
 		return -1;
 	int result = -1;
 	if (!call->fresh && finished_before(place))
 		result = 0;
-	else if (make_ready(job, place, call, &samples, err) == 0)
-		result = supervise(job, place, call, samples, err);
+	else if (make_ready(job, place, call, &ready, err) == 0) {
+		result = supervise(job, place, call, &ready, err);
+		free(ready.rows);
+	}
 	close(lock);
 	return result;
 }

@@ -24,12 +24,21 @@ struct file {
 	uint64_t first; /* number of its first row */
 };
 
+/* Rows of the dataset that have other numbers than their place in it. */
+struct span {
+	uint64_t begin, length, place;
+};
+
 struct dataset {
 	const struct schema *schema;
 	enum row_format format;
 	struct file *file;
 	size_t file_count;
 	uint64_t rows;
+	struct span *span; /* NULL: numbers are places */
+	size_t span_count;
+	uint64_t shift; /* number - place, of what is being read */
+	char *index_dir;
 	uint64_t bad_rows_max;
 	dataset_progress_fn *progress;
 	void *progress_arg;
@@ -131,7 +140,8 @@ static int open_all(struct dataset *ds, const struct dataset_options *o, struct 
 	if (o->index_dir && fs_make_dirs(o->index_dir, err) != 0)
 		return -1;
 	ds->file = calloc(o->path_count, sizeof *ds->file);
-	if (!ds->file)
+	ds->index_dir = o->index_dir ? strdup(o->index_dir) : NULL;
+	if (!ds->file || (o->index_dir && !ds->index_dir))
 		return error_set(err, ERROR_OS, "dataset", "out of memory");
 	if (parser_init(&ds->parser, ds->schema, o->label_optional, err) != 0 ||
 	    rowscan_init(&ds->scan, ds->format, err) != 0)
@@ -175,6 +185,8 @@ void dataset_close(struct dataset *ds)
 		columns_free(&ds->file[i].columns);
 	}
 	free(ds->file);
+	free(ds->span);
+	free(ds->index_dir);
 	source_close(ds->source);
 	rowscan_free(&ds->scan);
 	parser_free(&ds->parser);
@@ -210,6 +222,73 @@ int dataset_bad_rows_option(const char *text, uint64_t *bad_rows_max, struct err
 				 "'%.80s' is neither 'stop' nor 'skip:N' with N from 1", text);
 	*bad_rows_max = n;
 	return 0;
+}
+
+/* ---- numbers ---- */
+
+static const struct span *span_of(const struct dataset *ds, uint64_t row)
+{
+	for (size_t i = 0; i < ds->span_count; i++)
+		if (row >= ds->span[i].begin && row - ds->span[i].begin < ds->span[i].length)
+			return &ds->span[i];
+	return NULL;
+}
+
+uint64_t dataset_has(const struct dataset *ds, uint64_t begin, uint64_t length)
+{
+	uint64_t has = 0;
+	if (!ds->span)
+		has = begin < ds->rows ? ds->rows - begin : 0;
+	for (const struct span *s; ds->span && has < length && (s = span_of(ds, begin + has));)
+		has = s->begin + s->length - begin;
+	return has < length ? has : length;
+}
+
+static int add_span(struct dataset *ds, struct span span, struct error *err)
+{
+	struct span *grown = realloc(ds->span, (ds->span_count + 1) * sizeof *grown);
+	if (!grown)
+		return error_set(err, ERROR_OS, "dataset", "out of memory");
+	ds->span = grown;
+	grown[ds->span_count++] = span;
+	return 0;
+}
+
+int dataset_number(struct dataset *ds, uint64_t begin, struct error *err)
+{
+	if (ds->span) {
+		ds->span[0].begin = begin;
+		return 0;
+	}
+	return add_span(ds, (struct span){.begin = begin, .length = ds->rows}, err);
+}
+
+int dataset_add(struct dataset *ds, const char *path, uint64_t begin, struct error *err)
+{
+	uint64_t place = ds->rows;
+	if (ds->file_count == DATASET_FILES_MAX)
+		return error_set(err, ERROR_CONFIG, path, "is one file too many: %d are possible",
+				 DATASET_FILES_MAX);
+	struct file *grown = realloc(ds->file, (ds->file_count + 1) * sizeof *grown);
+	if (!grown)
+		return error_set(err, ERROR_OS, "dataset", "out of memory");
+	ds->file = grown;
+	source_close(ds->source); /* opening takes the scan */
+	ds->source = NULL;
+	memset(&grown[ds->file_count], 0, sizeof *grown);
+	if (open_file(ds, &grown[ds->file_count++], path, ds->index_dir, err) != 0)
+		return -1;
+	return add_span(ds, (struct span){begin, ds->rows - place, place}, err);
+}
+
+enum row_format dataset_format(const struct dataset *ds)
+{
+	return ds->format;
+}
+
+uint64_t dataset_file_rows(const struct dataset *ds, size_t file)
+{
+	return ds->file[file].index->rows;
 }
 
 /* ---- reading ---- */
@@ -307,7 +386,7 @@ static int read_rows(struct dataset *ds, uint64_t end, struct rows *rows, struct
 		int got = rowscan_next(&ds->scan, &ref, 0, err);
 		if (got != ROWSCAN_ROW)
 			return got < 0 ? -1 : ended_early(f, err);
-		uint64_t number = ds->at++;
+		uint64_t number = ds->at++ + ds->shift;
 		int result = parse_row(&ds->parser, &f->columns, &ds->scan, &ref, number, rows, &at,
 				       &why);
 		if (result == PARSE_OK)
@@ -340,16 +419,35 @@ static int read_all(struct dataset *ds, uint64_t begin, uint64_t length, struct 
 	return 0;
 }
 
+/* The same by numbers, which span by span become places. */
+static int read_spans(struct dataset *ds, uint64_t begin, uint64_t length, struct rows *rows,
+		      struct error *err)
+{
+	while (length > 0) {
+		const struct span *s = span_of(ds, begin);
+		uint64_t here = s->begin + s->length - begin;
+		if (here > length)
+			here = length;
+		ds->shift = s->begin - s->place;
+		if (read_all(ds, begin - ds->shift, here, rows, err) != 0)
+			return -1;
+		begin += here;
+		length -= here;
+	}
+	return 0;
+}
+
 int dataset_read(struct dataset *ds, uint64_t begin, uint64_t length, struct rows *rows,
 		 struct error *err)
 {
 	rows_begin(rows, ds->schema);
-	if (begin > ds->rows || length > ds->rows - begin)
+	if (dataset_has(ds, begin, length) < length)
 		return error_set(err, ERROR_DATA, ds->file[0].path,
 				 "rows from %llu, %llu of them, are not in its %llu rows",
 				 (unsigned long long)begin, (unsigned long long)length,
 				 (unsigned long long)ds->rows);
-	if (read_all(ds, begin, length, rows, err) == 0)
+	if ((ds->span ? read_spans(ds, begin, length, rows, err)
+		      : read_all(ds, begin, length, rows, err)) == 0)
 		return 0;
 	/* Where the scan stands is not known any more: the next read starts from the index. */
 	source_close(ds->source);

@@ -15,6 +15,7 @@
 #define PACELINE_DATA_DATASET_H
 
 #include "base/error.h"
+#include "data/rowscan.h"
 #include "data/schema.h"
 
 #include <stddef.h>
@@ -75,6 +76,16 @@ int dataset_open(struct dataset **out, const struct schema *schema,
 void dataset_close(struct dataset *ds); /* NULL is fine */
 
 uint64_t dataset_rows(const struct dataset *ds); /* in all files; bad ones are counted too */
+
+/* From now on the rows that are there are numbered from begin on, as a part of more. */
+int dataset_number(struct dataset *ds, uint64_t begin, struct error *err);
+/* One more file, whose rows are numbered from begin on, wherever the others are. After
+ * dataset_number() only. */
+int dataset_add(struct dataset *ds, const char *path, uint64_t begin, struct error *err);
+/* How many of the rows from begin on, up to length, are there one behind the other. */
+uint64_t dataset_has(const struct dataset *ds, uint64_t begin, uint64_t length);
+enum row_format dataset_format(const struct dataset *ds);
+uint64_t dataset_file_rows(const struct dataset *ds, size_t file); /* of the files opened first */
 
 /* Rows [begin, begin+length), which must be inside the dataset. Bad rows are left out, or, beyond
  * bad_rows_max, an ERROR_DATA with place file:line:column. Reading on where the last read ended

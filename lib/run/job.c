@@ -65,6 +65,10 @@ static const struct row rows[] = {
 	{"EPOCHS", COUNT, AT(epochs), "1", 1, 1e9, NULL, FRESH, "passes over DATA"},
 	{"SHUFFLE", CHOICE, AT(shuffle), "none", 0, 0, "none|shards|samples", FRESH,
 	 "order of samples"},
+	{"PARTITIONS", CHOICE, AT(partitions), "shared", 0, 0, "shared|local", FRESH,
+	 "local: each worker trains its own file of DATA only"},
+	{"MIGRATE", REAL, AT(migrate), "2", 0, 1e9, NULL, STOPPED,
+	 "traversals apart from which on rows move, 0: never"},
 	{"SEED", COUNT, AT(seed), "1", 0, 0, NULL, FRESH, "of every random choice"},
 	{"SHARD_RETRIES", COUNT, AT(shard_retries), "3", 0, 1e6, NULL, FRESH,
 	 "workers a piece may cost before it is held, 0: any"},
@@ -497,6 +501,11 @@ const char *job_balance(const struct job *job)
 	return NULL;
 }
 
+int job_is_local(const struct job *job)
+{
+	return strcmp(job->partitions, "local") == 0;
+}
+
 int job_finish(struct job *job, const char *path, struct error *err)
 {
 	if (!job->name[0])
@@ -513,6 +522,14 @@ int job_finish(struct job *job, const char *path, struct error *err)
 		job->heavy_window = job->longer;
 	if (isnan(job->lr))
 		job->lr = default_lr(job->optimizer);
+	if (job_is_local(job) && job->data.count != job->workers)
+		return error_set(err, ERROR_CONFIG, path,
+				 "PARTITIONS=local needs a file of DATA for each worker: %zu files, "
+				 "WORKERS=%llu",
+				 job->data.count, (unsigned long long)job->workers);
+	if (job_is_local(job) && strcmp(job->shuffle, "shards") == 0)
+		return error_set(err, ERROR_CONFIG, path,
+				 "PARTITIONS=local has no shards to shuffle: SHUFFLE=none or samples");
 	if (job->workers > job->batch)
 		return error_set(err, ERROR_CONFIG, path,
 				 "BATCH=%llu is less than one sample for each of WORKERS=%llu",

@@ -35,6 +35,8 @@ struct job {
 	/* course */
 	uint64_t batch, batches_per_shard, epochs, seed, shard_retries;
 	char *shuffle;               /* none | shards | samples */
+	char *partitions;            /* shared | local */
+	double migrate;              /* traversals, 0: never */
 	double eval_every, max_time; /* seconds, 0: never */
 	uint64_t patience;           /* evaluations, 0: any number */
 	/* nodes */
@@ -74,6 +76,8 @@ int job_finish(struct job *job, const char *path, struct error *err);
 
 /* The solution that the lead carries out at every barrier, or NULL. */
 const char *job_balance(const struct job *job);
+/* Whether each worker reads its own file only. */
+int job_is_local(const struct job *job);
 
 /* The resolved job, every key, as a job file; durable. */
 int job_write(const struct job *job, const char *path, struct error *err);

@@ -149,8 +149,26 @@ static int write_model(const struct job *job, const struct place *place,
 	return layout_write(&layout, path, err);
 }
 
+static int count_rows(const struct job *job, const struct dataset *ds, struct prepared *out,
+		      struct error *err)
+{
+	out->samples = dataset_rows(ds);
+	if (out->samples == 0)
+		return error_set(err, ERROR_DATA, job->data.item[0], "holds no row");
+	out->rows = calloc(job->data.count, sizeof *out->rows);
+	if (!out->rows)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	for (size_t i = 0; i < job->data.count; i++) {
+		out->rows[i] = dataset_file_rows(ds, i);
+		if (out->rows[i] == 0 && job_is_local(job))
+			return error_set(err, ERROR_DATA, job->data.item[i],
+					 "holds no row: a partition needs one");
+	}
+	return 0;
+}
+
 static int with_schema(const struct job *job, const struct place *place, struct schema *schema,
-		       int saved, dataset_progress_fn *progress, void *arg, uint64_t *samples,
+		       int saved, dataset_progress_fn *progress, void *arg, struct prepared *out,
 		       struct error *err)
 {
 	char path[PLACE_MAX];
@@ -158,21 +176,19 @@ static int with_schema(const struct job *job, const struct place *place, struct 
 	place_state(place, "schema", path);
 	if (open_data(job, place, schema, progress, arg, &ds, err) != 0)
 		return -1;
-	*samples = dataset_rows(ds);
-	int result = 0;
-	if (*samples == 0)
-		result = error_set(err, ERROR_DATA, job->data.item[0], "holds no row");
+	int result = count_rows(job, ds, out, err);
 	if (result == 0 && !saved)
 		result = fit(path, schema, ds, err);
 	dataset_close(ds);
-	return result == 0 ? write_model(job, place, schema, *samples, err) : -1;
+	return result == 0 ? write_model(job, place, schema, out->samples, err) : -1;
 }
 
 int prepare(const struct job *job, const struct place *place, int running,
-	    dataset_progress_fn *progress, void *arg, uint64_t *samples, struct error *err)
+	    dataset_progress_fn *progress, void *arg, struct prepared *out, struct error *err)
 {
 	char path[PLACE_MAX];
 	struct schema *wanted = NULL, *schema = NULL;
+	*out = (struct prepared){0};
 	if (compare(job, place, running, err) != 0 || same_run_dir(place, running, err) != 0 ||
 	    wanted_schema(job, &wanted, err) != 0)
 		return -1;
@@ -181,12 +197,16 @@ int prepare(const struct job *job, const struct place *place, int running,
 	if (saved)
 		result = saved_schema(path, wanted, &schema, err);
 	if (result == 0)
-		result = with_schema(job, place, saved ? schema : wanted, saved, progress, arg,
-				     samples, err);
+		result = with_schema(job, place, saved ? schema : wanted, saved, progress, arg, out,
+				     err);
 	schema_free(wanted);
 	schema_free(schema);
 	place_state(place, "job.env", path);
-	return result == 0 ? job_write(job, path, err) : -1;
+	if (result == 0)
+		result = job_write(job, path, err);
+	if (result != 0)
+		free(out->rows);
+	return result;
 }
 
 /* ---- starting over ---- */
@@ -196,7 +216,7 @@ int prepare_fresh(const struct job *job, const struct place *place, struct error
 	static const char *const ours[] = {"summary",     "intent",  "nodes", "journal",
 					   "checkpoints", "schema",  "model", "layout",
 					   "job.env",     "job.log", "logs",  "run-dir",
-					   "standing"};
+					   "standing",    "spill"};
 	char path[PLACE_MAX];
 	place_state(place, "checkpoints/", path);
 	if (strncmp(job->init, path, strlen(path)) == 0)

@@ -12,11 +12,16 @@
 
 #include <stdint.h>
 
+struct prepared {
+	uint64_t samples; /* rows of DATA */
+	uint64_t *rows;   /* of each of its files; to be freed */
+};
+
 /* May take as long as one or two passes over the data, the first time; progress may be NULL.
- * *samples: rows of DATA. The job must fit what the state directory was made with (ERROR_CONFIG
+ * *out is filled when 0 is returned. The job must fit what the state directory was made with (ERROR_CONFIG
  * naming the key): running tells whether nodes of it run. */
 int prepare(const struct job *job, const struct place *place, int running,
-	    dataset_progress_fn *progress, void *arg, uint64_t *samples, struct error *err);
+	    dataset_progress_fn *progress, void *arg, struct prepared *out, struct error *err);
 
 /* Removes what an earlier run left in the state directory, but nothing else that may lie there, and
  * not the indexes, which are the data's. */

@@ -120,6 +120,21 @@ static void add_drag(struct words *w, const struct sup_node *n, uint64_t life)
 	add_text(w, "--drag", path);
 }
 
+/* As one word: with many workers it is longer than add() takes. */
+static void add_partitions(struct words *w, const struct supervisor *s)
+{
+	char one[128];
+	add(w, "--partitions");
+	for (size_t i = 0; i < s->job->workers; i++) {
+		int n = snprintf(one, sizeof one, "%s%s:%llu", i > 0 ? "," : "", s->workers[i].id,
+				 (unsigned long long)s->options.rows[i]);
+		put(w, one, (size_t)n);
+	}
+	put(w, "", 1);
+	w->count++;
+	add_real(w, "--migrate", s->job->migrate);
+}
+
 static void shardd_words(struct words *w, const struct supervisor *s)
 {
 	const struct job *job = s->job;
@@ -132,6 +147,8 @@ static void shardd_words(struct words *w, const struct supervisor *s)
 	add_text(w, "--shuffle", job->shuffle);
 	add_count(w, "--seed", job->seed);
 	add_count(w, "--retries", job->shard_retries);
+	if (job_is_local(job))
+		add_partitions(w, s);
 }
 
 static void monitor_words(struct words *w, const struct supervisor *s)
@@ -209,7 +226,14 @@ static void worker_words(struct words *w, const struct sup_node *n, uint64_t lif
 	add_socket(w, s, "--shards", "shardd");
 	add_servers(w, s, "--servers", 0);
 	add_socket(w, s, "--monitor", "bpt-monitor");
-	for (size_t i = 0; i < job->data.count; i++)
+	if (job_is_local(job)) {
+		char spill[96];
+		snprintf(spill, sizeof spill, "spill/%s", n->id);
+		add_text(w, "--data", job->data.item[n->index]);
+		add_state(w, s, "--spill", spill);
+		add_text(w, "--peers", s->place.run);
+	}
+	for (size_t i = 0; !job_is_local(job) && i < job->data.count; i++)
 		add_text(w, "--data", job->data.item[i]);
 	add_state(w, s, "--index-dir", "index");
 	add_state(w, s, "--schema", "schema");

@@ -2,6 +2,7 @@
  * that wrote it; what it answers then must be what it answered when it was written. */
 #include "shard/loader_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -185,6 +186,48 @@ static enum queue_result change_set(struct queue_loader *l, struct change *c, st
 	return QUEUE_OK;
 }
 
+static enum queue_result change_migrate(struct queue_loader *l, struct change *c,
+					struct error *err)
+{
+	(void)c;
+	double threshold;
+	if (record_real(&l->r, "threshold", 0, 1e12, &threshold, err) != 0)
+		return QUEUE_BAD;
+	queue_set_migrate(l->q, threshold);
+	return QUEUE_OK;
+}
+
+static enum queue_result change_move(struct queue_loader *l, struct change *c, struct error *err)
+{
+	struct queue_move m = {.id = c->id};
+	const char *from, *to;
+	char giver[65];
+	if (record_id(&l->r, "from", &from, err) != 0)
+		return QUEUE_BAD;
+	snprintf(giver, sizeof giver, "%s", from);
+	if (record_id(&l->r, "to", &to, err) != 0 ||
+	    loader_u64(l, "begin", &m.begin, err) != 0 ||
+	    loader_u64(l, "length", &m.length, err) != 0)
+		return QUEUE_BAD;
+	m.from = giver;
+	m.to = to;
+	return queue_plan_take(l->q, &m, err);
+}
+
+static enum queue_result change_moved(struct queue_loader *l, struct change *c, struct error *err)
+{
+	const struct part_move *m = l->q->parts ? parts_move(l->q->parts, c->id) : NULL;
+	if (m)
+		return queue_moved(l->q, l->q->parts->part[m->to].worker, c->id, err);
+	loader_wrong(err, "a move that was not planned");
+	return QUEUE_BAD;
+}
+
+static enum queue_result change_drop(struct queue_loader *l, struct change *c, struct error *err)
+{
+	return queue_drop_move(l->q, c->id, err);
+}
+
 static enum queue_result change_time(struct queue_loader *l, struct change *c, struct error *err)
 {
 	(void)c;
@@ -210,6 +253,10 @@ static const struct {
 	{"release", change_release},
 	{"expire", change_expire},
 	{"set", change_set},
+	{"migrate", change_migrate},
+	{"move", change_move},
+	{"moved", change_moved},
+	{"drop", change_drop},
 };
 
 int follow_line(struct queue_loader *l, struct error *err)

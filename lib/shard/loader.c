@@ -21,7 +21,7 @@ struct queue_loader *queue_loader_new(const struct queue_parameters *expected)
 	struct queue_loader *l = calloc(1, sizeof *l);
 	if (l && expected) {
 		l->has_expected = 1;
-		l->expected = *expected;
+		l->expected = *expected; /* its partitions are the caller's until the end */
 	}
 	return l;
 }
@@ -42,6 +42,7 @@ void queue_loader_free(struct queue_loader *l)
 		return;
 	follow_free(l);
 	forget_origins(l);
+	free(l->partition);
 	queue_free(l->q);
 	free(l);
 }
@@ -51,16 +52,18 @@ int loader_u64(struct queue_loader *l, const char *key, uint64_t *out, struct er
 	return record_u64(&l->r, key, 0, UINT64_MAX, out, err);
 }
 
+/* While a state is read its partitions are not known yet, but for their count. */
 static int is_same(const struct queue_parameters *a, const struct queue_parameters *b)
 {
 	return a->samples == b->samples && a->batch == b->batch && a->batches == b->batches &&
-	       a->epochs == b->epochs && a->shuffle == b->shuffle && a->seed == b->seed;
+	       a->epochs == b->epochs && a->shuffle == b->shuffle && a->seed == b->seed &&
+	       a->partitions == b->partitions;
 }
 
 static int take_head(struct queue_loader *l, struct error *err)
 {
-	struct queue_parameters p;
-	uint64_t version;
+	struct queue_parameters p = {0};
+	uint64_t version, partitions = 0;
 	const char *shuffle;
 	if (!record_is(&l->r, "queue"))
 		return loader_wrong(err, "does not begin with a `queue` line");
@@ -74,8 +77,10 @@ static int take_head(struct queue_loader *l, struct error *err)
 	    loader_u64(l, "batches", &p.batches, err) != 0 ||
 	    loader_u64(l, "epochs", &p.epochs, err) != 0 ||
 	    loader_u64(l, "seed", &p.seed, err) != 0 ||
-	    record_text(&l->r, "shuffle", &shuffle, err) != 0)
+	    record_text(&l->r, "shuffle", &shuffle, err) != 0 ||
+	    record_u64_opt(&l->r, "partitions", 0, UINT32_MAX, &partitions, err) != 0)
 		return -1;
+	p.partitions = (size_t)partitions;
 	if (queue_shuffle_of(shuffle, &p.shuffle) != 0)
 		return error_set(err, ERROR_DATA, NULL, "unknown shuffle '%.40s'", shuffle);
 	/* Before anything is allocated for them: a file may say what it likes. */
@@ -86,8 +91,25 @@ static int take_head(struct queue_loader *l, struct error *err)
 				 (unsigned long long)p.samples, (unsigned long long)p.batch,
 				 (unsigned long long)p.batches, (unsigned long long)p.epochs,
 				 shuffle, (unsigned long long)p.seed);
+	l->p = p;
+	if (partitions > 0) {
+		l->stage = STAGE_PARTITIONS;
+		return 0;
+	}
 	l->stage = STAGE_STATE;
 	return queue_new(&l->q, &p, err);
+}
+
+static int take_partition(struct queue_loader *l, struct error *err)
+{
+	int last = loader_partition(l, err);
+	if (last <= 0)
+		return last;
+	l->p.partition = l->partition;
+	if (l->has_expected && !queue_same_partitions(&l->p, &l->expected))
+		return error_set(err, ERROR_CONFIG, NULL, "made for other partitions");
+	l->stage = STAGE_STATE;
+	return queue_new(&l->q, &l->p, err);
 }
 
 static int take_state(struct queue_loader *l, struct error *err)
@@ -107,6 +129,8 @@ static int take_state(struct queue_loader *l, struct error *err)
 	    loader_u64(l, "samples-repeated", &q->samples_repeated, err) != 0 ||
 	    record_real(&l->r, "first-at", 0, 1e15, &q->first_at, err) != 0 ||
 	    record_real(&l->r, "last-at", 0, 1e15, &q->last_at, err) != 0)
+		return -1;
+	if (q->parts && loader_parts_state(l, err) != 0)
 		return -1;
 	l->stage = STAGE_PIECES;
 	return 0;
@@ -173,6 +197,8 @@ static int read_piece(struct queue_loader *l, struct piece *p, struct error *err
 	const struct queue *q = l->q;
 	uint64_t deaths, returns, begin, length;
 	p->seed = 0;
+	if (q->next_id == 0)
+		return loader_wrong(err, "a piece, though nothing was handed out");
 	if (record_u64(&l->r, "id", 0, q->next_id - 1, &p->id, err) != 0 ||
 	    loader_u64(l, "begin", &p->begin, err) != 0 ||
 	    loader_u64(l, "length", &p->length, err) != 0 ||
@@ -182,11 +208,15 @@ static int read_piece(struct queue_loader *l, struct piece *p, struct error *err
 	    record_u64(&l->r, "returns", 0, UINT32_MAX, &returns, err) != 0 ||
 	    record_real(&l->r, "at", 0, 1e15, &p->at, err) != 0)
 		return -1;
-	if (q->cursor == 0)
+	uint64_t origins = q->parts ? q->next_id : q->cursor;
+	if (origins == 0)
 		return loader_wrong(err, "a piece, though nothing was handed out");
-	if (record_u64(&l->r, "origin", 0, q->cursor - 1, &p->origin, err) != 0)
+	if (record_u64(&l->r, "origin", 0, origins - 1, &p->origin, err) != 0)
 		return -1;
-	piece_frame(q, p->origin, &begin, &length);
+	begin = 0;
+	length = q->p.samples;
+	if (!q->parts)
+		piece_frame(q, p->origin, &begin, &length);
 	if (p->begin < begin || p->length > length || p->begin - begin > length - p->length ||
 	    p->lo >= p->hi || p->hi > p->length)
 		return loader_wrong(err, "the piece is not inside its shard");
@@ -197,6 +227,20 @@ static int read_piece(struct queue_loader *l, struct piece *p, struct error *err
 	return 0;
 }
 
+/* What the piece is of: its epoch, or its partition's line. */
+static int find_epoch(struct queue_loader *l, struct piece *p, struct error *err)
+{
+	const char *worker;
+	if (!l->q->parts) {
+		p->epoch = epoch_make(l->q, p->origin / l->q->shards);
+		return p->epoch ? 0 : loader_no_memory(err);
+	}
+	if (record_id(&l->r, "partition", &worker, err) != 0)
+		return -1;
+	p->epoch = queue_parts_line(l->q, worker);
+	return p->epoch ? 0 : loader_wrong(err, "partition= of nobody");
+}
+
 /* The piece's shard: counted once an epoch, shared when it was cut. */
 static int join_origin(struct queue_loader *l, struct piece *p, struct error *err)
 {
@@ -204,9 +248,10 @@ static int join_origin(struct queue_loader *l, struct piece *p, struct error *er
 	struct whole *w = table_get(&l->origins, p->origin);
 	if (w && (!is_cut || w->next == w))
 		return loader_wrong(err, "two pieces of one shard that was not cut");
+	if (find_epoch(l, p, err) != 0)
+		return -1;
 	if (!w) {
-		p->epoch = epoch_make(l->q, p->origin / l->q->shards);
-		if (!p->epoch || table_reserve(&l->origins, l->origins.count + 1) != 0)
+		if (table_reserve(&l->origins, l->origins.count + 1) != 0)
 			return loader_no_memory(err);
 		w = malloc(sizeof *w);
 		if (!w)
@@ -215,8 +260,6 @@ static int join_origin(struct queue_loader *l, struct piece *p, struct error *er
 		w->next = is_cut ? NULL : w; /* a mark: it ends with the loader */
 		table_put(&l->origins, p->origin, w);
 		p->epoch->left++;
-	} else {
-		p->epoch = epoch_find(l->q, p->origin / l->q->shards);
 	}
 	p->whole = is_cut ? w : NULL;
 	w->left += p->hi - p->lo;
@@ -234,6 +277,8 @@ static int place_piece(struct queue_loader *l, struct piece *p, struct error *er
 		struct worker *w = worker ? queue_worker(q, worker) : NULL;
 		if (!w || w->generation == 0)
 			return loader_wrong(err, "a piece in the hand of nobody in force");
+		if (p->epoch->part && strcmp(p->epoch->part->worker, w->id) != 0)
+			return loader_wrong(err, "a piece in the hand of another partition's worker");
 		p->state = QUEUE_DOING;
 		p->worker = w;
 		piece_append(&w->hand, p);
@@ -321,6 +366,8 @@ static int take_end(struct queue_loader *l, struct error *err)
 		return -1;
 	if (lines != l->lines || l->refusals_due > 0)
 		return loader_wrong(err, "lines are missing before the `end`");
+	if (q->parts)
+		return loader_parts_end(l, err);
 	uint64_t fresh_shards = q->total - q->cursor;
 	if (q->samples_done + l->remaining + fresh_samples(q) != q->p.samples * q->p.epochs ||
 	    q->shards_done + l->origins.count + fresh_shards != q->total)
@@ -332,8 +379,6 @@ static int take_end(struct queue_loader *l, struct error *err)
 			return loader_no_memory(err);
 		e->left += q->shards - begun;
 	}
-	forget_origins(l);
-	l->stage = STAGE_CHANGES;
 	return 0;
 }
 
@@ -351,8 +396,19 @@ static int take_piece_line(struct queue_loader *l, struct error *err)
 		return take_settled(l, err);
 	if (record_is(&l->r, "fenced"))
 		return take_fenced(l, err);
-	if (record_is(&l->r, "end"))
-		return take_end(l, err);
+	if (record_is(&l->r, "traversal"))
+		return loader_traversal(l, err);
+	if (record_is(&l->r, "rows"))
+		return loader_rows(l, err);
+	if (record_is(&l->r, "move"))
+		return loader_move(l, err);
+	if (record_is(&l->r, "end")) {
+		if (take_end(l, err) != 0)
+			return -1;
+		forget_origins(l);
+		l->stage = STAGE_CHANGES;
+		return 0;
+	}
 	return error_set(err, ERROR_DATA, NULL, "unknown line '%.40s'", l->r.type);
 }
 
@@ -364,6 +420,9 @@ int queue_loader_line(struct queue_loader *l, const char *line, size_t len, stru
 	switch (l->stage) {
 	case STAGE_HEAD:
 		result = take_head(l, err);
+		break;
+	case STAGE_PARTITIONS:
+		result = take_partition(l, err);
 		break;
 	case STAGE_STATE:
 		result = take_state(l, err);

@@ -422,7 +422,7 @@ struct epoch *epoch_make(struct queue *q, uint64_t number)
 
 void epoch_shard_done(struct queue *q, struct epoch *e)
 {
-	if (--e->left > 0)
+	if (e->part || --e->left > 0)
 		return;
 	if (e->prev)
 		e->prev->next = e->next;

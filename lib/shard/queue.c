@@ -87,6 +87,8 @@ int queue_new(struct queue **out, const struct queue_parameters *p, struct error
 		return error_set(err, ERROR_CONFIG, NULL,
 				 "%llu samples in %llu epochs are too many",
 				 (unsigned long long)p->samples, (unsigned long long)p->epochs);
+	if (queue_parts_check(p, err) != 0)
+		return -1;
 	if (p->shuffle != QUEUE_SHUFFLE_NONE && shards > SHUFFLED_MAX)
 		return error_set(err, ERROR_CONFIG, NULL, "%llu shards are too many to be shuffled",
 				 (unsigned long long)shards);
@@ -94,6 +96,7 @@ int queue_new(struct queue **out, const struct queue_parameters *p, struct error
 	if (!q)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	q->p = *p;
+	q->p.partition = NULL;
 	q->shard_rows = rows;
 	q->shards = shards;
 	q->total = q->next_id = total;
@@ -105,7 +108,8 @@ int queue_new(struct queue **out, const struct queue_parameters *p, struct error
 		if (p->shuffle != QUEUE_SHUFFLE_NONE)
 			q->order->at = malloc((size_t)shards * sizeof *q->order->at);
 	}
-	if (!q->order || (p->shuffle != QUEUE_SHUFFLE_NONE && !q->order->at)) {
+	if (!q->order || (p->shuffle != QUEUE_SHUFFLE_NONE && !q->order->at) ||
+	    (p->partitions > 0 && queue_parts_new(q, p) != 0)) {
 		queue_free(q);
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	}
@@ -149,6 +153,7 @@ void queue_free(struct queue *q)
 	}
 	table_free(&q->pieces);
 	table_free(&q->workers);
+	queue_parts_free(q);
 	if (q->order)
 		free(q->order->at);
 	free(q->order);
@@ -302,6 +307,10 @@ static void log_worker(struct queue *q, const char *type, const struct worker *w
 enum queue_result queue_hello(struct queue *q, const char *worker, uint64_t *generation,
 			      struct error *err)
 {
+	if (q->parts && parts_find(q->parts, worker) == q->parts->count) {
+		error_set(err, ERROR_DATA, NULL, "worker '%.64s' has no partition", worker);
+		return QUEUE_UNKNOWN_WORKER;
+	}
 	if (!queue_worker(q, worker) && q->worker_count >= WORKERS_MAX)
 		return queue_no(QUEUE_BAD, err, "more than %llu names of workers", WORKERS_MAX);
 	struct worker *w = queue_worker_make(q, worker);
@@ -368,7 +377,7 @@ static struct piece *next_piece(const struct queue *q, int *is_fresh)
 
 int queue_has_todo(const struct queue *q)
 {
-	return q->todo > 0 || q->cursor < q->total;
+	return q->todo > 0 || q->cursor < q->total || (q->parts && q->parts->budget > 0);
 }
 
 int queue_is_over(const struct queue *q)
@@ -432,13 +441,17 @@ enum queue_result queue_get(struct queue *q, const char *worker, uint64_t genera
 		return result;
 	w->is_blamed = 0;
 	int is_fresh;
-	struct piece *p = next_piece(q, &is_fresh);
+	struct piece *p = q->parts ? queue_parts_next(q, w, &is_fresh) : next_piece(q, &is_fresh);
 	if (!p && !is_fresh)
-		return q->doing > 0 ? QUEUE_WAIT : QUEUE_END;
+		return queue_is_over(q) ? QUEUE_END : QUEUE_WAIT;
 	if (piece_prepare(q, 2) != 0)
 		return queue_no_memory(err);
 	if (p) {
 		leave_todo(q, p);
+	} else if (q->parts) {
+		p = queue_parts_fresh(q, w, max);
+		if (!p)
+			return queue_no_memory(err);
 	} else {
 		struct epoch *e = epoch_make(q, q->cursor / q->shards);
 		if (!e)

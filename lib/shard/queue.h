@@ -19,6 +19,9 @@
  * Order: the oldest epoch that has something to hand out comes first; in it the rest of a cut
  * piece, then shards not handed out yet, then what came back, in the order in which it came.
  *
+ * Partitions (LB-BSP 3.5): with parameters that name some, each worker is handed rows of its own
+ * partition only, over and over, until EPOCHS * N rows are in the model; see parts.h.
+ *
  * Every function that changes something either does all of it or nothing.  What it did it says
  * in lines (queue_set_log), which queue_loader_line() of another queue follows.
  */
@@ -34,6 +37,12 @@ struct queue;
 
 enum queue_shuffle { QUEUE_SHUFFLE_NONE, QUEUE_SHUFFLE_SHARDS, QUEUE_SHUFFLE_SAMPLES };
 
+/* A worker's own rows: partitions stand one behind the other in the numbering of rows. */
+struct queue_partition {
+	char worker[65];
+	uint64_t rows;
+};
+
 /* What makes a queue this one: a journal of others is another job's. */
 struct queue_parameters {
 	uint64_t samples; /* N > 0 */
@@ -42,6 +51,8 @@ struct queue_parameters {
 	uint64_t epochs;  /* E > 0 */
 	enum queue_shuffle shuffle;
 	uint64_t seed;
+	const struct queue_partition *partition; /* copied; all of their rows are the samples */
+	size_t partitions;                       /* 0: everybody is handed everything */
 };
 
 enum queue_result {
@@ -151,6 +162,51 @@ enum queue_result queue_settle(struct queue *q, uint64_t number, uint64_t iterat
 			       struct error *err);
 /* The answer of the last settle; valid until the next. */
 const struct queue_refusal *queue_refusals(const struct queue *q, size_t *count);
+
+/* ---- partitions: all of them empty, or "no", without any ---- */
+struct queue_share { /* a partition as it is told */
+	const char *worker;      /* queue's own */
+	uint64_t begin, samples; /* of its own file */
+	uint64_t rows;           /* that it has now */
+	uint64_t traversals;     /* times it was handed out whole */
+	uint64_t left;           /* rows before the next time */
+	uint64_t given;          /* rows handed out since the counts were reset */
+};
+struct queue_move { /* rows that are to go to another worker's partition */
+	uint64_t id;
+	const char *from, *to; /* queue's own */
+	uint64_t begin, length;
+};
+struct queue_parts_stat {
+	uint64_t budget;     /* rows to be handed out for the first time, whoever they are of */
+	uint64_t unseen;     /* of them reserved for rows that were never handed out */
+	uint64_t moves;      /* planned and not done */
+	uint64_t moves_done, rows_moved;
+};
+int queue_same_partitions(const struct queue_parameters *a, const struct queue_parameters *b);
+/* "w0:500,w1:250" -> *out, to be freed. ERROR_USAGE: it is none. */
+int queue_partitions_read(const char *text, struct queue_partition **out, size_t *count,
+			  struct error *err);
+/* When traversals since the last reset differ by more than so many, rows are to move; 0: never.
+ * Logged. */
+void queue_set_migrate(struct queue *q, double migrate);
+double queue_migrate(const struct queue *q);
+int queue_share(const struct queue *q, size_t i, struct queue_share *out); /* -1: no i-th one */
+int queue_share_of(const struct queue *q, const char *worker, struct queue_share *out);
+void queue_parts_stat(const struct queue *q, struct queue_parts_stat *out);
+/* The i-th run of a partition's rows, in the order in which they come next; -1: there is none. */
+int queue_rows(const struct queue *q, size_t partition, size_t i, uint64_t *begin, uint64_t *length,
+	       uint64_t *times);
+/* The i-th move that is planned; -1: there is none. */
+int queue_move(const struct queue *q, size_t i, struct queue_move *out);
+/* What should move now, as *count moves with ids, to be freed; nothing is changed. -1: no memory. */
+int queue_plan(const struct queue *q, struct queue_move **moves, size_t *count);
+enum queue_result queue_plan_take(struct queue *q, const struct queue_move *move,
+				  struct error *err);
+/* The worker has the text of the rows: they are its partition's from now on. */
+enum queue_result queue_moved(struct queue *q, const char *worker, uint64_t id, struct error *err);
+/* A planned move will not be. */
+enum queue_result queue_drop_move(struct queue *q, uint64_t id, struct error *err);
 
 /* ---- leases ---- */
 /* Takes back every piece whose lease is over; how many. limit 0: all that are. */

@@ -5,6 +5,7 @@
 #define PACELINE_SHARD_QUEUE_INTERNAL_H
 
 #include "shard/lines.h"
+#include "shard/parts.h"
 #include "shard/queue.h"
 #include "shard/table.h"
 
@@ -57,6 +58,7 @@ struct epoch {
 	struct piece *front; /* rest of a cut piece: handed out before all others of this epoch */
 	struct piece_list todo; /* came back */
 	struct epoch *prev, *next;
+	struct part *part; /* NULL; else this is no epoch but what came back to a partition */
 };
 
 struct worker {
@@ -85,6 +87,10 @@ struct queue {
 	uint64_t cursor;           /* shards handed out at least once */
 	uint64_t next_id;          /* >= total */
 	struct shard_order *order; /* of the epoch asked for last */
+
+	struct parts *parts; /* NULL: no partitions. Then total is 0: all ids are next_id's */
+	struct epoch *lines; /* one a partition */
+	uint64_t begun;      /* shards that were, of partitions */
 
 	struct table pieces; /* by id */
 	uint64_t runs;       /* struct piece in some `more`: ids they will need */
@@ -128,6 +134,19 @@ void queue_log_line(struct queue *q, const struct line *l);
 enum queue_result queue_no(enum queue_result result, struct error *err, const char *why,
 			   uint64_t number);
 enum queue_result queue_no_memory(struct error *err);
+
+/* ---- division.c: partitions as the queue uses them ---- */
+int queue_parts_check(const struct queue_parameters *p, struct error *err);
+int queue_parts_new(struct queue *q, const struct queue_parameters *p); /* -1: no memory */
+void queue_parts_free(struct queue *q);
+/* The line of a worker's partition; NULL: it has none. */
+struct epoch *queue_parts_line(const struct queue *q, const char *worker);
+/* What would be handed to this worker: a piece, or (NULL with *is_fresh) rows of its ring. */
+struct piece *queue_parts_next(const struct queue *q, const struct worker *w, int *is_fresh);
+/* Needs piece_prepare(1). NULL: no memory. */
+struct piece *queue_parts_fresh(struct queue *q, const struct worker *w, uint64_t max);
+/* Shards not begun: an estimate until the budget is used up. */
+uint64_t queue_parts_todo(const struct queue *q);
 
 /* ---- hand.c ---- */
 /* The piece, or why not; QUEUE_OK with *p NULL: that id is done. */

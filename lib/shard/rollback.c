@@ -25,6 +25,10 @@ int queue_roll_back(struct queue *q, const struct queue *replaced, struct error 
 	q->incarnation++;
 	if (q->next_id < replaced->next_id)
 		q->next_id = replaced->next_id;
+	if (q->parts && q->parts->next_move < replaced->parts->next_move)
+		q->parts->next_move = replaced->parts->next_move;
+	if (q->parts)
+		q->parts->migrate = replaced->parts->migrate;
 	q->has_settled = 0;
 	q->refusals = 0;
 	q->retries = replaced->retries;

@@ -35,6 +35,11 @@ static const struct verb verbs[] = {
 	{"list", "", "state from max", ask_list, 0, "pieces, by id"},
 	{"who", "worker", "", ask_who, 0, "what a worker holds, and its generation"},
 	{"release", "id", "", verb_release, 0, "a held piece is handed out again"},
+	{"partitions", "", "", share_partitions, 0, "who has how many rows, and how often they came"},
+	{"rows", "", "worker", share_rows, 0, "the runs of rows of partitions, and how often each came"},
+	{"moves", "worker", "wait", share_moves, 0, "rows that are to come to this worker's partition"},
+	{"moved", "worker id", "", share_moved, 0, "the worker has them: they are of its partition"},
+	{"drop-move", "id", "", share_drop, 0, "a move that will not be"},
 	{"save", "file", "incarnation", file_save, 0, "the whole state into a file"},
 	{"load", "file", "incarnation", file_load, 0, "back to the state in a file"},
 	{"watch", "", "", ask_watch, 0, "each transition, until the client closes"},
@@ -183,6 +188,9 @@ static int check_given(const struct service *s, struct error *err)
 		return error_set(err, ERROR_CONFIG, journal_path(s->journal),
 				 "is of --shuffle %s, not %s", queue_shuffle_name(have->shuffle),
 				 queue_shuffle_name(want->shuffle));
+	if (given->partitions && !queue_same_partitions(have, want))
+		return error_set(err, ERROR_CONFIG, journal_path(s->journal),
+				 "is of other --partitions");
 	return 0;
 }
 
@@ -195,6 +203,11 @@ static int go_on(struct service *s, struct error *err)
 	double lease = given->lease ? s->options.lease : queue_lease(s->queue);
 	service_clock(s);
 	queue_restart_leases(s->queue);
+	if (given->migrate && s->options.migrate != queue_migrate(s->queue)) {
+		if (journal_reserve(s->journal, JOURNAL_LINE_BYTES, err) != 0)
+			return -1;
+		queue_set_migrate(s->queue, s->options.migrate);
+	}
 	if (retries != queue_retries(s->queue) || lease != queue_lease(s->queue)) {
 		if (journal_reserve(s->journal, JOURNAL_LINE_BYTES, err) != 0)
 			return -1;
@@ -213,6 +226,7 @@ static int begin(struct service *s, struct error *err)
 	if (queue_new(&q, &s->options.parameters, err) != 0)
 		return -1;
 	queue_set(q, s->options.retries, s->options.lease);
+	queue_set_migrate(q, s->options.migrate);
 	service_adopt(s, q);
 	return journal_begin(s->journal, service_write_state, s, err);
 }
@@ -322,8 +336,10 @@ static int flush(void *service, struct error *err)
 	struct error why;
 	if (s->options.sync == JOURNAL_GROUP && journal_is_pending(s->journal))
 		gather(s);
-	if (s->is_stirred)
+	if (s->is_stirred) {
+		share_plan(s);
 		wait_serve(s);
+	}
 	if (!s->is_fatal && commit(s, &why) != 0)
 		service_set_fatal(s, &why);
 	if (s->is_fatal) {

@@ -17,7 +17,7 @@ struct service;
 /* Which parameters were given: the others come from the journal, or stay as they are in a new
  * queue. */
 struct service_given {
-	int samples, batch, batches, epochs, shuffle, seed, retries, lease;
+	int samples, batch, batches, epochs, shuffle, seed, retries, lease, partitions, migrate;
 };
 
 struct service_options {
@@ -28,6 +28,7 @@ struct service_options {
 	struct queue_parameters parameters; /* with defaults where not given */
 	uint64_t retries;
 	double lease;
+	double migrate; /* see queue_set_migrate() */
 	struct service_given given;
 };
 

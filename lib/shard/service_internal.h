@@ -20,7 +20,7 @@ struct waiter {
 	struct request *rq;
 	struct event *timer;
 	struct waiter *prev, *next;
-	int is_stat;
+	int is_stat, is_moves;
 	uint64_t generation, max;
 	char worker[65];
 };
@@ -50,6 +50,7 @@ struct service {
 	struct error fatal; /* when is_fatal */
 	int was_full;       /* the journal had no room; said so */
 	char lease_text[32];
+	double planned; /* monotonic: when the moves that are open were first seen; 0: none are */
 	struct record record; /* lines of a settle's payload */
 };
 
@@ -74,6 +75,7 @@ void service_arm_lease(struct service *s);
 void wait_for_piece(struct service *s, struct request *rq, const char *worker, uint64_t generation,
 		    uint64_t max, double seconds);
 void wait_for_end(struct service *s, struct request *rq, double seconds);
+void wait_for_moves(struct service *s, struct request *rq, const char *worker, double seconds);
 /* Answers those whose time has come; before each commit. */
 void wait_serve(struct service *s);
 void wait_free(struct service *s);
@@ -104,6 +106,17 @@ void ask_watch(struct request *rq, void *service);
 /* A transition, to all who watch. */
 void ask_tell_change(void *service, uint64_t id, enum queue_state state, const char *worker);
 void ask_tell_load(struct service *s);
+
+/* ---- division_verbs.c: partitions ---- */
+/* Plans moves when they are due, and drops those that nobody did. */
+void share_plan(struct service *s);
+/* Whether there is one for this worker; then the answer was given. */
+int share_put_moves(struct service *s, struct request *rq, const char *worker, int even_none);
+void share_partitions(struct request *rq, void *service);
+void share_rows(struct request *rq, void *service);
+void share_moves(struct request *rq, void *service);
+void share_moved(struct request *rq, void *service);
+void share_drop(struct request *rq, void *service);
 
 /* ---- files.c: save and load ---- */
 void file_save(struct request *rq, void *service);

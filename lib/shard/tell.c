@@ -17,7 +17,9 @@ uint64_t queue_incarnation(const struct queue *q)
 void queue_stat(const struct queue *q, struct queue_stat *out)
 {
 	*out = (struct queue_stat){
-		.epoch = q->first_epoch ? q->first_epoch->number : q->cursor / q->shards,
+		.epoch = q->parts ? q->samples_done / q->p.samples
+			 : q->first_epoch ? q->first_epoch->number
+					  : q->cursor / q->shards,
 		.todo = q->total - q->cursor + q->todo,
 		.doing = q->doing,
 		.done = q->pieces_done,
@@ -32,6 +34,10 @@ void queue_stat(const struct queue *q, struct queue_stat *out)
 		.last_at = q->last_at,
 		.at = q->at,
 	};
+	if (q->parts) {
+		out->todo += queue_parts_todo(q);
+		out->shards = q->begun + queue_parts_todo(q);
+	}
 }
 
 static void tell_whole(const struct queue *q, uint64_t id, enum queue_state state,

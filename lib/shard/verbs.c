@@ -2,6 +2,8 @@
  * and results become answers; what may happen is the queue's to say. */
 #include "shard/service_internal.h"
 
+#include <stdio.h>
+
 /* Where a generation is not in force, that is the answer, whatever else is wrong. */
 struct grip {
 	const char *worker;
@@ -94,16 +96,22 @@ void verb_put_piece(const struct service *s, struct request *rq, const struct qu
 
 /* ---- hello ---- */
 
-static void answer_hello(struct service *s, struct request *rq, uint64_t generation)
+static void answer_hello(struct service *s, struct request *rq, const char *worker,
+			 uint64_t generation)
 {
 	const struct queue_parameters *p = queue_parameters(s->queue);
+	struct queue_share share;
+	char own[80] = "";
+	if (queue_share_of(s->queue, worker, &share) == 0)
+		snprintf(own, sizeof own, " partition-begin=%llu partition-samples=%llu",
+			 (unsigned long long)share.begin, (unsigned long long)share.samples);
 	request_ok(rq,
 		   "generation=%llu samples=%llu shards=%llu epochs=%llu incarnation=%llu "
-		   "shuffle=%s batch=%llu",
+		   "shuffle=%s batch=%llu%s",
 		   (unsigned long long)generation, (unsigned long long)p->samples,
 		   (unsigned long long)queue_shards(s->queue), (unsigned long long)p->epochs,
 		   (unsigned long long)queue_incarnation(s->queue), queue_shuffle_name(p->shuffle),
-		   (unsigned long long)p->batch);
+		   (unsigned long long)p->batch, own);
 }
 
 struct piece_target {
@@ -132,7 +140,7 @@ static void resume(struct service *s, struct request *rq)
 	}
 	struct piece_target to = {s, rq};
 	queue_who(s->queue, g.worker, &in_force, &last, put_held, &to, NULL);
-	answer_hello(s, rq, g.generation);
+	answer_hello(s, rq, g.worker, g.generation);
 }
 
 void verb_hello(struct request *rq, void *service)
@@ -158,7 +166,7 @@ void verb_hello(struct request *rq, void *service)
 	}
 	s->is_fencing |= generation > 1;
 	service_changed(s, rq);
-	answer_hello(s, rq, generation);
+	answer_hello(s, rq, worker, generation);
 }
 
 /* ---- get ---- */

@@ -39,9 +39,11 @@ static void on_deadline(evutil_socket_t fd, short what, void *waiter)
 	struct request *rq = w->rq;
 	(void)fd;
 	(void)what;
-	int is_stat = w->is_stat;
+	struct waiter was = *w;
 	unlink_waiter(w);
-	if (is_stat)
+	if (was.is_moves)
+		share_put_moves(s, rq, was.worker, 1);
+	else if (was.is_stat)
 		ask_put_stat(s, rq);
 	else
 		answer_wait(rq);
@@ -96,11 +98,22 @@ void wait_for_end(struct service *s, struct request *rq, double seconds)
 		w->is_stat = 1;
 }
 
+void wait_for_moves(struct service *s, struct request *rq, const char *worker, double seconds)
+{
+	struct waiter *w = add(s, rq, seconds);
+	if (!w)
+		return;
+	memcpy(w->worker, worker, strlen(worker) + 1);
+	w->is_moves = 1;
+}
+
 /* Whether its time has come: then it was answered. */
 static int serve_one(struct service *s, struct waiter *w)
 {
 	struct request *rq = w->rq;
 	struct error err;
+	if (w->is_moves)
+		return share_put_moves(s, rq, w->worker, 0);
 	if (w->is_stat) {
 		if (!queue_is_over(s->queue))
 			return 0;
@@ -120,10 +133,12 @@ static int serve_one(struct service *s, struct waiter *w)
 void wait_serve(struct service *s)
 {
 	s->is_stirred = 0;
+	struct queue_move move;
 	/* Usually nothing can be said to anybody: then 10,000 who wait cost nothing. */
-	if (!s->is_fencing && !queue_has_todo(s->queue) && !queue_is_over(s->queue))
+	int is_over = queue_is_over(s->queue) || s->is_fencing ||
+		      queue_move(s->queue, 0, &move) == 0;
+	if (!is_over && !queue_has_todo(s->queue))
 		return;
-	int is_over = queue_is_over(s->queue) || s->is_fencing;
 	s->is_fencing = 0;
 	for (struct waiter *w = s->first_waiter, *next; w; w = next) {
 		next = w->next;

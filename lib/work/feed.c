@@ -7,6 +7,8 @@
  */
 #include "work/feed.h"
 
+#include "work/spill.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,7 +120,12 @@ static int parse(struct feed *f, struct parcel *p, struct error *err)
 		begin += piece->skip; /* in order, so only these are needed */
 		length = piece->take;
 	}
-	return dataset_read(f->options.dataset, begin, length, &p->rows, err);
+	struct dataset *ds = f->options.dataset;
+	/* They have come from another worker since: shardd gave them when they were here. */
+	if (f->options.spill && dataset_has(ds, begin, length) < length &&
+	    spill_load(f->options.spill, ds, err) < 0)
+		return -1;
+	return dataset_read(ds, begin, length, &p->rows, err);
 }
 
 /* Where in p->rows the row of a position is; -1 when it was bad and skipped. */
@@ -369,6 +376,15 @@ void feed_resize(struct feed *f, uint64_t size)
 	f->ready_count = 0;
 	pthread_cond_signal(&f->work);
 	pthread_mutex_unlock(&f->lock);
+}
+
+int feed_number(struct feed *f, uint64_t begin, struct error *err)
+{
+	pthread_mutex_lock(&f->lock);
+	wait_idle(f);
+	int result = dataset_number(f->options.dataset, begin, err);
+	pthread_mutex_unlock(&f->lock);
+	return result;
 }
 
 void feed_drop(struct feed *f)

@@ -21,6 +21,7 @@ struct feed_options {
 	uint64_t key_count;      /* keys are below it */
 	uint32_t parts;          /* servers */
 	uint64_t size;           /* rows in a batch */
+	const char *spill;       /* where rows are that the dataset lacks; NULL: nowhere */
 };
 
 int feed_new(struct feed **out, const struct feed_options *options, struct error *err);
@@ -32,6 +33,8 @@ int feed_knows(struct feed *f, uint64_t id);
 /* Rows added and not yet taken. */
 uint64_t feed_held(struct feed *f);
 void feed_resize(struct feed *f, uint64_t size);
+/* The dataset's own rows are numbered from begin on. */
+int feed_number(struct feed *f, uint64_t begin, struct error *err);
 /* Everything that is not taken is forgotten. */
 void feed_drop(struct feed *f);
 

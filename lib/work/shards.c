@@ -19,6 +19,7 @@ struct shards {
 	struct shards_options options;
 	struct call *call; /* NULL: not connected */
 	uint64_t generation, incarnation, samples;
+	uint64_t part_begin, part_samples; /* part_samples 0: no partitions */
 	int shuffled;
 	int asked, piece_here; /* a get is open; its shard record has arrived */
 	uint64_t asked_max;
@@ -58,6 +59,13 @@ uint64_t shards_incarnation(const struct shards *s)
 uint64_t shards_samples(const struct shards *s)
 {
 	return s->samples;
+}
+
+int shards_partition(const struct shards *s, uint64_t *begin, uint64_t *samples)
+{
+	*begin = s->part_begin;
+	*samples = s->part_samples;
+	return s->part_samples > 0;
 }
 
 int shards_asked(const struct shards *s)
@@ -141,7 +149,10 @@ static int read_hello(struct shards *s, struct error *err)
 	const char *shuffle = record_get(&s->record, "shuffle");
 	if (record_u64(&s->record, "generation", 0, UINT64_MAX, &s->generation, err) < 0 ||
 	    record_u64(&s->record, "incarnation", 0, UINT64_MAX, &s->incarnation, err) < 0 ||
-	    record_u64(&s->record, "samples", 1, UINT64_MAX, &s->samples, err) < 0)
+	    record_u64(&s->record, "samples", 1, UINT64_MAX, &s->samples, err) < 0 ||
+	    record_u64_opt(&s->record, "partition-begin", 0, s->samples, &s->part_begin, err) < 0 ||
+	    record_u64_opt(&s->record, "partition-samples", 0, s->samples, &s->part_samples,
+			   err) < 0)
 		return error_wrap(err, s->options.path);
 	s->shuffled = shuffle && strcmp(shuffle, "samples") == 0;
 	return WORK_OK;

@@ -41,6 +41,8 @@ int shards_hello(struct shards *s, struct error *err);
 uint64_t shards_generation(const struct shards *s);
 uint64_t shards_incarnation(const struct shards *s);
 uint64_t shards_samples(const struct shards *s);
+/* Whether we have a partition; then its first row, and how many are in our own data. */
+int shards_partition(const struct shards *s, uint64_t *begin, uint64_t *samples);
 
 /* Asks for a piece of at most max rows, without waiting for the answer; a request still open is not
  * repeated. wait_seconds > 0: shardd may hold the answer back that long. WORK_OK, WORK_FENCED,

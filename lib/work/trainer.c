@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "work/agent.h"
 #include "work/feed.h"
+#include "work/mover.h"
 #include "work/servers.h"
 #include "work/shards.h"
 #include "wire/drag.h"
@@ -26,6 +27,8 @@ struct trainer {
 	struct shards *shards;
 	struct servers *servers;
 	struct feed *feed; /* NULL: not yet, the dataset is ours */
+	struct mover *mover; /* NULL: no rows move, or not yet */
+	uint64_t own_rows;
 	struct agent *agent;
 	struct spent spent;
 	int member;
@@ -129,12 +132,13 @@ static int start_feed(struct trainer *t, struct error *err)
 {
 	const struct trainer_options *o = &t->options;
 	int audit = model_keys_are_rows(o->spec);
-	struct feed_options feed = {.dataset = o->dataset,
-				    .keys_are_rows = audit,
-				    .key_count = audit ? o->spec->samples
-						       : (uint64_t)1 << o->spec->hash_bits,
-				    .parts = o->server_count,
-				    .size = batch_size(t)};
+	struct feed_options feed = {
+		.dataset = o->dataset,
+		.keys_are_rows = audit,
+		.key_count = audit ? o->spec->samples : (uint64_t)1 << o->spec->hash_bits,
+		.parts = o->server_count,
+		.size = batch_size(t),
+		.spill = o->spill};
 	return feed_new(&t->feed, &feed, err);
 }
 
@@ -146,6 +150,7 @@ int trainer_new(struct trainer **out, const struct trainer_options *options, str
 	t->options = *options;
 	t->drag.path = options->drag;
 	t->spent.began = clock_mono();
+	t->own_rows = dataset_rows(options->dataset);
 	if (model_new(&t->model, options->spec, err) < 0 || new_talkers(t, err) < 0) {
 		trainer_free(t);
 		return -1;
@@ -158,6 +163,7 @@ void trainer_free(struct trainer *t)
 {
 	if (!t)
 		return;
+	mover_stop(t->mover);
 	feed_free(t->feed);
 	servers_free(t->servers);
 	shards_free(t->shards);
@@ -166,10 +172,37 @@ void trainer_free(struct trainer *t)
 	free(t);
 }
 
-static int check_samples(const struct trainer *t, struct error *err)
+static int start_mover(struct trainer *t, uint64_t begin, struct error *err)
 {
-	uint64_t queue = shards_samples(t->shards), data = dataset_rows(t->options.dataset);
-	if (queue == data)
+	const struct trainer_options *o = &t->options;
+	struct mover_options mover = {.worker = o->worker,
+				      .shards = o->shards,
+				      .dir = o->peers,
+				      .spill = o->spill,
+				      .paths = o->paths,
+				      .path_count = o->path_count,
+				      .index_dir = o->index_dir,
+				      .format = dataset_format(o->dataset),
+				      .begin = begin,
+				      .length = t->own_rows,
+				      .answer_seconds = o->answer_seconds};
+	return o->peers && !t->mover ? mover_start(&t->mover, &mover, err) : 0;
+}
+
+/* The queue is of these data; where it has partitions, ours begins with the row that it says. */
+static int check_samples(struct trainer *t, struct error *err)
+{
+	uint64_t queue = shards_samples(t->shards), data = t->own_rows, begin, own;
+	int has_part = shards_partition(t->shards, &begin, &own);
+	if (has_part != (t->options.spill != NULL))
+		return error_set(err, ERROR_CONFIG, t->options.shards,
+				 has_part ? "hands out partitions: --spill is needed"
+					  : "hands out no partitions: --spill is too much");
+	if (has_part && own == data)
+		return feed_number(t->feed, begin, err) < 0 ? -1 : start_mover(t, begin, err);
+	if (has_part)
+		queue = own;
+	else if (queue == data)
 		return 0;
 	return error_set(err, ERROR_CONFIG, t->options.shards,
 			 "hands out %llu samples, but the data have %llu rows",

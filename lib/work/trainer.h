@@ -27,6 +27,11 @@ struct trainer_options {
 	const char *drag;     /* NULL: none */
 	struct dataset *dataset; /* the trainer's reading thread's until trainer_free() */
 	const struct model_spec *spec;
+	const char *spill;    /* NULL, or the data are a partition, and what comes to it is kept here */
+	const char *peers;    /* NULL, or where workers' rows sockets are: rows may move */
+	const char *const *paths; /* of the dataset, for who is given rows of it */
+	size_t path_count;
+	const char *index_dir;
 	int unit_weights;     /* every sample's weight is 1 */
 	uint64_t batch;       /* rows; adjust-bs changes it */
 	uint64_t ahead;       /* batches taken from shardd before their time */

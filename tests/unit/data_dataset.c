@@ -4,6 +4,7 @@
  */
 #include "base/fs.h"
 #include "data/dataset.h"
+#include "data/raw.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -637,6 +638,73 @@ static void test_unlabelled_criteo(void **state)
 	schema_free(s);
 }
 
+/* A part of more: own rows are 100 to 102, and 98, 99 come from another file, other columns first. */
+static void test_numbers(void **state)
+{
+	(void)state;
+	write_text(0, "y,a\n0,10\n1,11\n0,12\n");
+	write_text(1, "a,y\n8,1\n9,1\n");
+	struct schema *s = make((struct schema_options){.format = "csv", .label = "y", .dense = "a",
+							.dense_scale = "none"});
+	struct dataset *ds = open_files(s, 1, 0);
+	struct rows rows = {0};
+	struct error err = {0};
+	assert_int_equal(dataset_has(ds, 1, 5), 2);
+	assert_int_equal(dataset_number(ds, 100, &err), 0);
+	assert_int_equal(dataset_has(ds, 0, 3), 0);
+	assert_int_equal(dataset_has(ds, 98, 5), 0);
+	assert_int_equal(dataset_read(ds, 101, 2, &rows, &err), 0);
+	assert_int_equal(dataset_read(ds, 99, 2, &rows, &err), -1);
+	assert_int_equal(dataset_add(ds, path[1], 98, &err), 0);
+	assert_int_equal(dataset_has(ds, 98, 50), 5);
+	assert_int_equal(dataset_read(ds, 98, 5, &rows, &err), 0);
+	assert_int_equal(rows.count, 5);
+	for (size_t i = 0; i < 5; i++) {
+		assert_int_equal(rows.row[i], 98 + i);
+		near(rows.dense[i], 8 + (double)i);
+		near(rows.label[i], i == 0 || i == 1 || i == 3);
+	}
+	rows_free(&rows);
+	dataset_close(ds);
+	schema_free(s);
+}
+
+static void raw_is(struct raw *raw, uint64_t begin, uint64_t length, size_t bytes_max,
+		   const char *want)
+{
+	struct raw_text text = {0};
+	struct error err = {0};
+	uint64_t count, lines = 0;
+	assert_int_equal(raw_read(raw, begin, length, bytes_max, &text, &count, &err), 0);
+	assert_int_equal(text.len, strlen(want));
+	assert_memory_equal(text.data ? text.data : "", want, text.len);
+	for (const char *p = want; (p = strchr(p, '\n')) != NULL; p++)
+		lines++;
+	assert_int_equal(count, lines);
+	free(text.data);
+}
+
+static void test_raw(void **state)
+{
+	(void)state;
+	struct raw *raw;
+	struct raw_text header = {0};
+	struct error err = {0};
+	write_text(0, "\xef\xbb\xbfy,a\r\n0,10\r\n\r\n1,11\n0,12");
+	assert_int_equal(raw_open(&raw, path[0], ROW_CSV, NULL, &err), 0);
+	assert_int_equal(raw_rows(raw), 3);
+	raw_is(raw, 1, 9, SIZE_MAX, "1,11\n0,12\n");
+	assert_int_equal(raw_header(raw, &header, &err), 0);
+	assert_int_equal(header.len, 5);
+	assert_memory_equal(header.data, "y,a\r\n", 5);
+	raw_is(raw, 2, 1, SIZE_MAX, "0,12\n");
+	raw_is(raw, 0, 3, 1, "0,10\r\n"); /* one at least */
+	raw_is(raw, 1, 1, SIZE_MAX, "1,11\n");
+	raw_is(raw, 3, 1, SIZE_MAX, "");
+	free(header.data);
+	raw_close(raw);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -649,6 +717,8 @@ int main(void)
 		TEST(test_bad_csv),
 		TEST(test_bad_rows_are_counted_once),
 		TEST(test_two_files_are_one),
+		TEST(test_numbers),
+		TEST(test_raw),
 		TEST(test_index_directory),
 		TEST(test_stream),
 		TEST(test_stream_gives_what_is_there),

@@ -1,0 +1,251 @@
+/* giver: hands out the text of rows that are here, one client at a time; see paceline-protocol(7),
+ * ROWS OF OTHERS.  A client that is silent is closed. */
+#include "work/mover_internal.h"
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "data/raw.h"
+#include "wire/address.h"
+#include "wire/record.h"
+#include "work/spill.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SILENCE_SECONDS_MAX 30.0
+
+int mover_socket(char *out, size_t max, const char *dir, const char *worker, struct error *err)
+{
+	char name[96];
+	snprintf(name, sizeof name, "%s.rows.sock", worker);
+	return fs_join(out, max, dir, name, err);
+}
+
+/* The name was an earlier life's of this worker; there is one at a time. */
+int giver_listen(struct mover *m, struct error *err)
+{
+	char path[4096];
+	struct address a;
+	if (mover_socket(path, sizeof path, m->options.dir, m->options.worker, err) != 0)
+		return -1;
+	if (unlink(path) != 0 && errno != ENOENT)
+		return error_errno(err, ERROR_CANTCREAT, path, "can't be removed");
+	if (address_open(&a, path, err) != 0)
+		return -1;
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int bad = fd < 0 || fchmod(fd, 0600) != 0 ||
+		  bind(fd, (struct sockaddr *)&a.name, a.len) != 0 || listen(fd, SOMAXCONN) != 0;
+	if (bad)
+		error_errno(err, ERROR_CANTCREAT, path, "can't listen");
+	address_close(&a);
+	if (bad && fd >= 0)
+		close(fd);
+	m->listen_fd = bad ? -1 : fd;
+	return bad ? -1 : 0;
+}
+
+/* ---- a client ---- */
+
+struct client {
+	struct mover *mover;
+	int fd;
+	char in[RECORD_LINE_MAX];
+	size_t len;
+	struct record record;
+};
+
+/* Whether the descriptor is ready; 0: nobody wants to wait any longer. */
+static int wait_for(const struct client *c, short events)
+{
+	double until = clock_mono() + SILENCE_SECONDS_MAX;
+	while (!atomic_load(&c->mover->stop) && clock_mono() < until) {
+		struct pollfd p = {.fd = c->fd, .events = events};
+		if (poll(&p, 1, (int)(MOVER_LOOK_SECONDS * 1000)) > 0)
+			return 1;
+	}
+	return 0;
+}
+
+static int put(const struct client *c, const char *data, size_t len)
+{
+	while (len > 0) {
+		ssize_t n = send(c->fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n > 0) {
+			data += n;
+			len -= (size_t)n;
+		} else if (n == 0 || (errno != EAGAIN && errno != EINTR) || !wait_for(c, POLLOUT)) {
+			return -1;
+		}
+	}
+	return 0;
+}
+
+static int put_record(const struct client *c, struct record_out *o, const char *text)
+{
+	size_t len = record_end(o, text);
+	return put(c, o->data, len);
+}
+
+/* Bytes up to a newline, which is not counted; -1: no more, or a line without end. */
+static ssize_t get_line(struct client *c)
+{
+	for (;;) {
+		const char *end = memchr(c->in, '\n', c->len);
+		if (end)
+			return end - c->in;
+		if (c->len == sizeof c->in || !wait_for(c, POLLIN))
+			return -1;
+		ssize_t n = recv(c->fd, c->in + c->len, sizeof c->in - c->len, MSG_DONTWAIT);
+		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+			return -1;
+		c->len += n > 0 ? (size_t)n : 0;
+	}
+}
+
+static int refuse(const struct client *c, const char *code, const char *text)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "err");
+	record_add(&o, "code", code);
+	return put_record(c, &o, text);
+}
+
+/* ---- rows ---- */
+
+struct wanted {
+	const struct mover *mover;
+	uint64_t begin, length;
+	struct raw_text text;
+	size_t header;
+	uint64_t count;
+};
+
+/* What of the wanted rows is in this file, which begins with row `first`. */
+static int look(const char *path, uint64_t first, struct wanted *w, uint64_t *rows,
+		struct error *err)
+{
+	struct raw *raw;
+	const struct mover_options *o = &w->mover->options;
+	if (raw_open(&raw, path, o->format, o->index_dir, err) != 0)
+		return -1;
+	*rows = raw_rows(raw);
+	int result = 0;
+	if (w->begin >= first && w->begin - first < *rows) {
+		w->text.len = 0;
+		result = raw_header(raw, &w->text, err);
+		w->header = w->text.len;
+		if (result == 0)
+			result = raw_read(raw, w->begin - first, w->length, MOVER_CHUNK_BYTES,
+					  &w->text, &w->count, err);
+	}
+	raw_close(raw);
+	return result;
+}
+
+static int look_spilled(const char *path, uint64_t begin, uint64_t count, void *arg,
+			struct error *err)
+{
+	struct wanted *w = arg;
+	if (w->begin < begin || w->begin - begin >= count)
+		return 0;
+	return look(path, begin, w, &count, err) != 0 ? -1 : w->count > 0;
+}
+
+static int find_rows(struct wanted *w, struct error *err)
+{
+	const struct mover_options *o = &w->mover->options;
+	uint64_t first = o->begin, rows;
+	if (w->begin < o->begin || w->begin - o->begin >= o->length)
+		return spill_each(o->spill, look_spilled, w, err);
+	for (size_t i = 0; i < o->path_count && w->count == 0; i++, first += rows)
+		if (look(o->paths[i], first, w, &rows, err) != 0)
+			return -1;
+	return 0;
+}
+
+static int answer_rows(struct client *c)
+{
+	struct wanted w = {.mover = c->mover};
+	struct error err;
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	int result;
+	if (record_u64(&c->record, "begin", 0, UINT64_MAX, &w.begin, &err) != 0 ||
+	    record_u64(&c->record, "length", 1, UINT64_MAX, &w.length, &err) != 0)
+		return refuse(c, "bad-request", err.text);
+	if (find_rows(&w, &err) < 0) {
+		result = refuse(c, "data", err.text);
+	} else if (w.count == 0) {
+		result = refuse(c, "unknown-row", "that row is not here");
+	} else {
+		record_begin(&o, line, sizeof line, "rows");
+		record_add_u64(&o, "begin", w.begin);
+		record_add_u64(&o, "count", w.count);
+		record_add_u64(&o, "header-bytes", w.header);
+		record_add_u64(&o, "bytes", w.text.len);
+		result = put_record(c, &o, NULL);
+		if (result == 0)
+			result = put(c, w.text.data, w.text.len);
+		if (result == 0)
+			result = put(c, "ok\n", 3);
+	}
+	free(w.text.data);
+	return result;
+}
+
+static int handle(struct client *c, size_t len)
+{
+	struct error err;
+	int result;
+	if (record_parse(&c->record, c->in, len, &err) != 0)
+		result = refuse(c, "bad-request", err.text);
+	else if (!record_is(&c->record, "rows"))
+		result = refuse(c, "unknown-request", "rows begin= length= is all that is known");
+	else
+		result = answer_rows(c);
+	c->len -= len + 1;
+	memmove(c->in, c->in + len + 1, c->len);
+	return result;
+}
+
+static void serve(struct client *c)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	ssize_t len;
+	record_begin(&o, line, sizeof line, "paceline");
+	record_add(&o, "role", "rows");
+	record_add(&o, "version", "1");
+	record_add(&o, "id", c->mover->options.worker);
+	if (put_record(c, &o, NULL) != 0)
+		return;
+	while ((len = get_line(c)) >= 0)
+		if (handle(c, (size_t)len) != 0)
+			return;
+}
+
+void *giver_main(void *mover)
+{
+	struct mover *m = mover;
+	static _Thread_local struct client c; /* large */
+	while (!atomic_load(&m->stop)) {
+		struct pollfd p = {.fd = m->listen_fd, .events = POLLIN};
+		if (poll(&p, 1, (int)(MOVER_LOOK_SECONDS * 1000)) <= 0)
+			continue;
+		c.mover = m;
+		c.len = 0;
+		c.fd = accept4(m->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+		if (c.fd < 0)
+			continue;
+		serve(&c);
+		close(c.fd);
+	}
+	return NULL;
+}

@@ -1,0 +1,117 @@
+# PARTITIONS=local: workers with rows of their own, and rows that move; see also shardd.bats.
+load helper
+
+setup_more() {
+	unset XDG_RUNTIME_DIR RUNTIME_DIRECTORY STATE_DIRECTORY NOTIFY_SOCKET
+	export XDG_STATE_HOME=$T/home
+}
+
+field() { sed -n "s/.* $1=\([^ 	]*\).*/\1/p"; }
+
+# data ROWS: y is 1 where a is large.
+data() {
+	awk -v rows="$1" 'BEGIN { print "y,a,b"; srand(3); for (i = 0; i < rows; i++) {
+		a = int(100 * rand()); print (a > 50 ? 1 : 0) "," a ",c" i % 7 } }' >d.csv
+}
+
+# job [KEY=VALUE]...: job.env
+job() {
+	[ -e d.csv ] || data 2000
+	printf '%s\n' JOB=tiny "DATA=$T/d.csv" LABEL=y DENSE=a SPARSE=b BATCH=64 BATCHES_PER_SHARD=4 \
+		WORKERS=2 SERVERS=2 "$@" >job.env
+}
+
+run_job() { trainctl run job.env --run-dir "$T/run" "$@"; }
+
+# ---- of a worker ----
+
+# part ARG...: shardd with partitions of w0 (3 rows) and w1 (2), and w0 with its rows and ARG.
+part() {
+	printf 'y,a\n0,10\n1,11\n0,12' >d.csv
+	start parts shardd -s "$T/parts.sock" -j "$T/parts" --partitions w0:3,w1:2 -b 1 -m 1 -e 9
+	ready "$T/parts.sock"
+	start w0 worker --id w0 --shards "$T/parts.sock" --servers "$T/none.sock" --data d.csv \
+		--format csv --label y --dense a --dense-scale none "$@"
+}
+
+@test "partitions: a worker gives rows of its own and of others, as they stand" {
+	mkdir -p spill/w0
+	printf 'a,y\n30,1\n' >spill/w0/4-1
+	part --spill "$T/spill/w0" --peers "$T"
+	wait_for '[ -S w0.rows.sock ]'
+	run ask "$T/w0.rows.sock" 'rows begin=1 length=9' 'rows begin=4 length=1' 'rows begin=3 length=1' \
+		'rows begin=x length=1' 'more'
+	[ "$(sed 's/\t.*//' <<<"$output")" = "$(printf '%s\n' \
+		'rows begin=1 count=2 header-bytes=4 bytes=14' y,a 1,11 0,12 ok \
+		'rows begin=4 count=1 header-bytes=4 bytes=9' a,y 30,1 ok \
+		'err code=unknown-row' 'err code=bad-request' 'err code=unknown-request')" ]
+}
+
+@test "partitions: rows that move are fetched, kept, and said to have come" {
+	part --spill "$T/spill/w0" --peers "$T"
+	wait_for '[ -S w0.rows.sock ]'
+	printf 'y,a\n1,21\n1,22\n' >d1.csv
+	# w0 trains nothing, w1 a lot: rows 1 and 2 are to move to w1, when w1 lives.
+	ask "$T/parts.sock" 'hello worker=w1' get\ worker=w1\ generation=1{,,,,,,,,,,}
+	[[ $(ask "$T/parts.sock" 'moves worker=w1') == "move id=0 from=w0 "*"ok count=1" ]]
+	start w1 worker --id w1 --shards "$T/parts.sock" --servers "$T/none.sock" --data d1.csv \
+		--format csv --label y --dense a --dense-scale none --spill "$T/spill/w1" --peers "$T"
+	wait_for '[[ $(ask "$T/parts.sock" partitions) == *"moves=0 moves-done=1 rows-moved=2"* ]]'
+	[ "$(ls spill/w1)" = 1-2 ]
+	[ "$(cat spill/w1/1-2)" = "$(printf 'y,a\n1,11\n0,12')" ]
+}
+
+@test "partitions: data, shardd and words that do not fit" {
+	part
+	wait "$PID" && false || [ $? -eq 78 ]
+	grep -q 'hands out partitions: --spill is needed' w0.err
+	printf 'y,a\n0,10\n' >d1.csv
+	run worker --id w1 --shards "$T/parts.sock" --servers "$T/none.sock" --data d1.csv --format csv \
+		--label y --dense a --dense-scale none --spill "$T/spill"
+	[ "$status" -eq 78 ]
+	[[ $output == *"hands out 2 samples, but the data have 1 rows"* ]]
+	run worker --id w1 --shards x --servers y --data d1.csv --format csv --peers z
+	[ "$status" -eq 64 ]
+	[[ $output == *"needs --spill"* ]]
+}
+
+# ---- of a job ----
+
+@test "PARTITIONS=local: each row as often as told, also when rows move" {
+	data 900
+	for w in 0 1 2; do { head -n 1 d.csv; tail -n +2 d.csv | sed -n "$((300 * w + 1)),$((300 * w + 300))p"; } >"d$w.csv"; done
+	job MODEL=audit WORKERS=3 SHUFFLE=samples EPOCHS=6 PARTITIONS=local MIGRATE=0.5 \
+		"DATA='$T/d0.csv $T/d1.csv $T/d2.csv'"
+	mkdir drag
+	for w in 0 1 2; do echo "drag pace=$((400 + 2000 * w))" >"drag/w$w"; done
+	run run_job --set "DRAG=$T/drag" --set SYNC=asp
+	[ "$status" -eq 0 ]
+	[ "$(tail -n 1 <<<"$output" | field samples)" -eq 5400 ]
+	start after shardd -s "$T/after.sock" -j "$T/run/state/journal"
+	ready "$T/after.sock"
+	[ "$(ask "$T/after.sock" partitions | field rows-moved)" -gt 0 ]
+	ask "$T/after.sock" rows | sed -n 's/.* begin=\([0-9]*\) length=\([0-9]*\) times=\([0-9]*\)/\1 \2 \3/p' |
+		awk '{ for (r = $1; r < $1 + $2; r++) print r, $3 }' | sort -n | cut -d ' ' -f 2 >want
+	ckpt export "$(tail -n 1 <<<"$output" | field checkpoint)" audit.safetensors
+	local header
+	header=$(od -An -t u8 -N 8 audit.safetensors | tr -d ' ')
+	tail -c +$((header + 9)) audit.safetensors | od -An -v -t f4 -w4 | awk '{ print $1 }' >have
+	cmp want have
+	[ "$(awk '$1 < 1' have | wc -l)" -eq 0 ]
+}
+
+@test "PARTITIONS=local: what does not fit is refused" {
+	job PARTITIONS=local
+	run run_job
+	[ "$status" -eq 78 ]
+	[[ $output == *"needs a file of DATA for each worker: 1 files, WORKERS=2"* ]]
+	job PARTITIONS=local WORKERS=1 SHUFFLE=shards
+	run run_job
+	[ "$status" -eq 78 ]
+	[[ $output == *"has no shards to shuffle"* ]]
+	head -n 1 d.csv >empty.csv
+	job PARTITIONS=local "DATA='$T/d.csv $T/empty.csv'"
+	run run_job
+	[ "$status" -eq 65 ]
+	[[ $output == *"a partition needs one"* ]]
+}
