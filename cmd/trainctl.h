@@ -18,6 +18,18 @@ int trainctl_report(int argc, char **argv);
 int trainctl_solve(int argc, char **argv);
 int trainctl_replay(int argc, char **argv);
 
+/* Rows of an option table: which job a command is about. */
+#define TRAINCTL_ROW_JOB(variable)                                                                 \
+	{                                                                                          \
+		.name = "job", .letter = 'j', .kind = OPTION_ID, .target = (variable),             \
+		.arg = "NAME", .help = "the job, in its usual place"                               \
+	}
+#define TRAINCTL_ROW_RUN_DIR(variable, text)                                                       \
+	{                                                                                          \
+		.name = "run-dir", .letter = 'd', .kind = OPTION_TEXT, .target = (variable),       \
+		.arg = "DIR", .help = (text)                                                       \
+	}
+
 void trainctl_environment(struct place_environment *env);
 /* Where the job's trainctl answers; socket holds PLACE_MAX bytes. */
 int trainctl_socket(const char *job, const char *run_dir, char *socket, struct error *err);

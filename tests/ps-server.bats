@@ -936,7 +936,7 @@ balanced() {
 	tell a "join worker=w0 generation=1 $ME\n"
 	answered a 'ok iteration=0 members=1'
 	[ "$(size_of a)" = 100 ]
-	tell b "join worker=w1 generation=1 $ME\n"
+	tell b "join worker=w1 generation=1 $ME${2:+ $2}\n"
 	wait_for 'ask ps0.sock members | grep -q joining'
 	tells a w0 1 0 speed=300
 	answered a 'ok iteration=1 applied=1'
@@ -966,6 +966,30 @@ balanced() {
 	printf '%s\t%s\t%s\n' 0 w0:100 '' 1 w0:50,w1:50 300, 2 w0:75,w1:25 300,100 \
 		3 w0:50,w1:50 ,100 4 w0:100 1 >want
 	diff <(sed 's/-$//; s/\t-/\t/g' got) want
+}
+
+@test "--balance lb-bsp: no size beyond what a member said fits it; the heir of the lead knows it, too" {
+	balanced lb-bsp max=50
+	tells a w0 2 1 speed=100
+	tells b w1 1 1 speed=300
+	answered a 'ok iteration=2'
+	answered b 'ok iteration=2'
+	[ "$(size_of a) $(size_of b)" = "50 50" ]
+	start heir ps-server -s ps0.sock --id ps0 --dense 4 --optimizer sgd --balance lb-bsp --batch 100 --take-over
+	wait_for '! kill -0 ${PIDS[0]} 2>/dev/null'
+	ready ps0.sock
+	open c ps0.sock
+	open d ps0.sock
+	tells c w0 3 2 speed=100
+	tells d w1 2 2 speed=900
+	answered c 'ok iteration=3'
+	answered d 'ok iteration=3'
+	not grep -aq '^action kind=adjust-bs' d.answers
+	tells c w0 4 3 speed=300
+	tells d w1 3 3 speed=100
+	answered c 'ok iteration=4'
+	answered d 'ok iteration=4'
+	[ "$(size_of c) $(size_of d)" = "75 25" ]
 }
 
 @test "--balance lb-bsp: sizes by hand are refused, other actions are not" {

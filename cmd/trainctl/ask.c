@@ -115,7 +115,7 @@ static int read_stdin(char **text, size_t *bytes, struct error *err)
 {
 	size_t room = 0;
 	*text = NULL;
-	for (*bytes = 0;; ) {
+	for (*bytes = 0;;) {
 		if (room - *bytes < 4096) {
 			room = room ? 2 * room : 65536;
 			char *more = room <= STDIN_MAX ? realloc(*text, room) : NULL;
@@ -151,18 +151,8 @@ static int ask(const struct question *q, int argc, char **argv)
 	size_t bytes = 0;
 	int force = 0;
 	const struct option_row rows[] = {
-		{.name = "job",
-		 .letter = 'j',
-		 .kind = OPTION_ID,
-		 .target = &job,
-		 .arg = "NAME",
-		 .help = "the job, in its usual place"},
-		{.name = "run-dir",
-		 .letter = 'd',
-		 .kind = OPTION_TEXT,
-		 .target = &run_dir,
-		 .arg = "DIR",
-		 .help = "the job's run directory"},
+		TRAINCTL_ROW_JOB(&job),
+		TRAINCTL_ROW_RUN_DIR(&run_dir, "the job's run directory"),
 		{.name = q->operand ? "force" : NULL,
 		 .kind = OPTION_FLAG,
 		 .target = &force,
@@ -201,25 +191,23 @@ int trainctl_status(int argc, char **argv)
 
 int trainctl_stop(int argc, char **argv)
 {
-	const struct question q = {
-		.name = "stop",
-		.about = "Makes a checkpoint and stops the job; waits for it.",
-		.verb = "stop",
-		.answer_seconds =
-			deadline_seconds(DEADLINE_CUT) + 4 * deadline_seconds(DEADLINE_STOP),
-		.data = show_records};
+	const struct question q = {.name = "stop",
+				   .about = "Makes a checkpoint and stops the job; waits for it.",
+				   .verb = "stop",
+				   .answer_seconds = deadline_seconds(DEADLINE_CUT) +
+						     4 * deadline_seconds(DEADLINE_STOP),
+				   .data = show_records};
 	return ask(&q, argc, argv);
 }
 
 int trainctl_checkpoint(int argc, char **argv)
 {
-	const struct question q = {
-		.name = "checkpoint",
-		.about = "Makes a checkpoint now and says where.",
-		.verb = "checkpoint",
-		.answer_seconds =
-			deadline_seconds(DEADLINE_CUT) + deadline_seconds(DEADLINE_ANSWER),
-		.data = show_records};
+	const struct question q = {.name = "checkpoint",
+				   .about = "Makes a checkpoint now and says where.",
+				   .verb = "checkpoint",
+				   .answer_seconds = deadline_seconds(DEADLINE_CUT) +
+						     deadline_seconds(DEADLINE_ANSWER),
+				   .data = show_records};
 	return ask(&q, argc, argv);
 }
 

@@ -154,7 +154,9 @@ static void take_end(struct report *p, struct node *n, const struct record *r)
 			 signal   ? "signal-"
 			 : status ? "status-"
 				  : "unseen",
-			 signal ? signal : status ? status : "");
+			 signal   ? signal
+			 : status ? status
+				  : "");
 		n->from = p->at;
 		n->reason[0] = '\0';
 	}
@@ -382,24 +384,15 @@ int trainctl_report(int argc, char **argv)
 {
 	const char *job = NULL, *run_dir = NULL, *state_dir = NULL, *none;
 	char path[PLACE_MAX];
-	const struct option_row rows[] = {{.name = "job",
-					   .letter = 'j',
-					   .kind = OPTION_ID,
-					   .target = &job,
-					   .arg = "NAME",
-					   .help = "the job, in its usual place"},
-					  {.name = "run-dir",
-					   .letter = 'd',
-					   .kind = OPTION_TEXT,
-					   .target = &run_dir,
-					   .arg = "DIR",
-					   .help = "its run directory; state is in DIR/state"},
-					  {.name = "state-dir",
-					   .kind = OPTION_TEXT,
-					   .target = &state_dir,
-					   .arg = "DIR",
-					   .help = "the job's state directory"},
-					  {0}};
+	const struct option_row rows[] = {
+		TRAINCTL_ROW_JOB(&job),
+		TRAINCTL_ROW_RUN_DIR(&run_dir, "its run directory; state is in DIR/state"),
+		{.name = "state-dir",
+		 .kind = OPTION_TEXT,
+		 .target = &state_dir,
+		 .arg = "DIR",
+		 .help = "the job's state directory"},
+		{0}};
 	const struct option_table table = {
 		PROGRAM " report", "-j NAME | --run-dir DIR | --state-dir DIR",
 		"Tells from a job's log what was decided and why, what was restarted, and where "
@@ -412,9 +405,8 @@ int trainctl_report(int argc, char **argv)
 	if (shown == OPTION_SHOWN)
 		return 0;
 	trainctl_environment(&env);
-	if (shown != OPTION_GO ||
-	    place_resolve(&place, job, run_dir || !state_dir ? run_dir : "/", state_dir, &env,
-			  &err) != 0)
+	if (shown != OPTION_GO || place_resolve(&place, job, run_dir || !state_dir ? run_dir : "/",
+						state_dir, &env, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
 	place_state(&place, "job.log", path);
 	return report(path, &err) == 0 ? 0 : cmd_fail(PROGRAM, &err);

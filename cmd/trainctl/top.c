@@ -15,10 +15,10 @@ static const struct {
 	const char *key, *head;
 	int width;
 	int measured; /* a number of which four digits are enough */
-} columns[] = {{"id", "ID", 11, 0},        {"state", "STATE", 8, 0},  {"size", "SIZE", 7, 0},
-	       {"accum", "ACCUM", 5, 0},   {"time", "BPT", 9, 1},     {"speed", "SPEED", 8, 1},
-	       {"ratio", "RATIO", 6, 1},   {"restarts", "RESTARTS", 8, 0},
-	       {"told", "LAST TOLD", 0, 0}};
+} columns[] = {
+	{"id", "ID", 11, 0},      {"state", "STATE", 8, 0},       {"size", "SIZE", 7, 0},
+	{"accum", "ACCUM", 5, 0}, {"time", "BPT", 9, 1},          {"speed", "SPEED", 8, 1},
+	{"ratio", "RATIO", 6, 1}, {"restarts", "RESTARTS", 8, 0}, {"told", "LAST TOLD", 0, 0}};
 
 static const char *value(const struct record *r, const char *key)
 {
@@ -160,18 +160,8 @@ int trainctl_top(int argc, char **argv)
 	const char *job = NULL, *run_dir = NULL, *none;
 	double every = 1;
 	char socket[PLACE_MAX];
-	const struct option_row rows[] = {{.name = "job",
-					   .letter = 'j',
-					   .kind = OPTION_ID,
-					   .target = &job,
-					   .arg = "NAME",
-					   .help = "the job, in its usual place"},
-					  {.name = "run-dir",
-					   .letter = 'd',
-					   .kind = OPTION_TEXT,
-					   .target = &run_dir,
-					   .arg = "DIR",
-					   .help = "the job's run directory"},
+	const struct option_row rows[] = {TRAINCTL_ROW_JOB(&job),
+					  TRAINCTL_ROW_RUN_DIR(&run_dir, "the job's run directory"),
 					  {.name = "every",
 					   .letter = 'i',
 					   .kind = OPTION_SECONDS,

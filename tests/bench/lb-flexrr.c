@@ -25,7 +25,7 @@
  *  portions are left: better than what is described.
  * Settings that are published: 100 checks, all others as helpers; that work goes over in small
  * portions when somebody is behind a threshold.  Its values here, 20 %, 2.5 % and 5 %, are options.
- * check and hand are in its favour: a message of this project's costs its sender 10 to 50 us.
+ * The values of `behind`, `first`, `next`, `check` and `hand` are assumptions.
  *
  * Prints iterations, their mean time, `over-oracle`: the samples that all could have done meanwhile
  * at their paces over those done; `of-bsp`: the time over that of BSP with the same trace, steps and
