@@ -22,13 +22,13 @@ SRC_wire  = record address call connection drag input listen notify output paylo
 SRC_data  = badset dataset index index_file parse parse_criteo parse_libsvm raw rows rowscan schema schema_file source stream
 SRC_shard = ask commit division division_verbs files follow hand journal lines loader loader_parts order parts piece queue rollback scan service settle share state table tell verbs wait
 SRC_stats = monitor node recordlog report window \
-	    predict predict_walk predict_last predict_arima predict_net predict_rnn predict_lstm predict_narx predict_auto \
+	    predict predict_walk predict_last predict_arima predict_net predict_rnn predict_lstm predict_narx predict_arx predict_auto \
 	    predict_group predict_lean
 SRC_solve = accum batch fit idset rule_antdt_dd rule_antdt_nd rule_pace rule_pace_model rule_parts rule_simple rules snapshot solution step sums
 SRC_straggle = schedule pattern trace duty
 SRC_ckpt  = layout block part_write part_read manifest ckpt list export rowmap
 SRC_model = model spec logistic lr pool fold first wdl audit
-SRC_work  = agent batch device feed foretell giver kernel load mover piece profile report servers shards spent spill tally trainer
+SRC_work  = agent batch device feed foretell giver kernel load mover piece profile report servers shards spent spill tally trainer watch
 SRC_opt   = opt
 SRC_ps    = table outlet store store_file store_hand stage fork ps ps_pull ps_apply hand
 SRC_gate  = gate units acts sizes effects save rows lead lead_others lead_cut lead_sizes lead_hand lead_requests

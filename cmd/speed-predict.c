@@ -229,7 +229,7 @@ int main(int argc, char **argv)
 	const struct option_row rows[] = {
 		{.name = "model", .letter = 'm', .kind = OPTION_CHOICE, .target = &model,
 		 .arg = "MODEL", .help = "how to predict (auto)",
-		 .choices = "last|ema|quantile|arima|rnn|lstm|narx|auto"},
+		 .choices = PREDICT_CHOICES},
 		{.name = "loss", .kind = OPTION_CHOICE, .target = &job.loss, .arg = "LOSS",
 		 .help = "auto: what is to be small (both)", .choices = "rmse|both|max",
 		 .seen = &loss_seen},

@@ -110,7 +110,7 @@ static const struct option_row option_rows[] = {
 	 .help = "what it is called in that (the processor's name)"},
 	{.name = "predict", .kind = OPTION_CHOICE, .target = &opt.predict, .arg = "MODEL",
 	 .help = "foretells its own speed, for sizes at every barrier (none)",
-	 .choices = "none|last|ema|quantile|arima|rnn|lstm|narx|auto"},
+	 .choices = "none|" PREDICT_CHOICES},
 	{.name = "predict-load", .kind = OPTION_TEXT, .target = &opt.predict_load, .arg = "FILE",
 	 .help = "start with what was learnt before, if it is there"},
 	{.name = "predict-save", .kind = OPTION_TEXT, .target = &opt.predict_save, .arg = "FILE",

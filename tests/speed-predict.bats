@@ -43,7 +43,7 @@ plan time=0.16 total=64 method=share" ]
 
 @test "every model: one pred a line, the first one empty, a score at the end" {
 	stream 60 2 >in
-	for model in last ema quantile arima rnn lstm narx auto; do
+	for model in last ema quantile arima rnn lstm narx arx auto; do
 		run -0 speed-predict -m $model --warmup 10 <in
 		[ "${#lines[@]}" = 122 ]
 		[[ ${lines[0]} == "pred id=w0 k=0 speed= actual="* ]]
@@ -66,7 +66,7 @@ plan time=0.16 total=64 method=share" ]
 
 @test "a line's own speed has no part in its prediction; a line without one is predicted" {
 	stream 80 1 >in
-	for model in last ema quantile arima narx auto; do
+	for model in last ema quantile arima narx arx auto; do
 		speed-predict -m $model --warmup 10 <in | sed -n 80p >all
 		{ head -n 79 in; tail -n 1 in | sed 's/speed=.*/speed=1/'; } >other
 		speed-predict -m $model --warmup 10 <other | sed -n 80p >slow
@@ -101,7 +101,7 @@ plan time=0.16 total=64 method=share" ]
 	stream 700 2 >in
 	head -n 1101 in >first
 	tail -n +1102 in >second
-	for how in "-m ema" "-m arima --order aic" "-m rnn" "-m lstm" "-m narx" "-m auto --loss max" "-m auto"; do
+	for how in "-m ema" "-m arima --order aic" "-m rnn" "-m lstm" "-m narx" "-m arx" "-m auto --loss max" "-m auto"; do
 		speed-predict $how <in | grep ^pred >whole
 		speed-predict $how --save model <first | grep ^pred >parts
 		speed-predict $how --seed 9 --load model --save again <second | grep ^pred >>parts

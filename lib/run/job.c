@@ -8,6 +8,7 @@
 #include "base/number.h"
 #include "base/option.h"
 #include "run/jobtext.h"
+#include "stats/predict.h"
 
 #include <limits.h>
 #include <math.h>
@@ -100,7 +101,7 @@ static const struct row rows[] = {
 	{"AHEAD", COUNT, AT(ahead), "4", 1, 1024, NULL, FREE,
 	 "batches that a worker takes before their time"},
 	{"PREDICT", CHOICE, AT(predict), "auto", 0, 0,
-	 "none|last|ema|quantile|arima|rnn|lstm|narx|auto", FREE,
+	 "none|" PREDICT_CHOICES, FREE,
 	 "how workers foretell their speeds (lb-bsp)"},
 	{"PROFILE", CHOICE, AT(profile), "", 0, 0, "0|1", FREE,
 	 "1: workers measure their devices first"},

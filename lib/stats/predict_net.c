@@ -58,8 +58,10 @@ double net_predict(struct net *n, const struct net_shape *shape, double cpu, dou
 		n->c[i] = n->c[i - 1];
 		n->m[i] = n->m[i - 1];
 	}
-	n->c[0] = cpu;
-	n->m[0] = mem;
+	if (!isnan(cpu)) /* else it is as it was */
+		n->c[0] = cpu;
+	if (!isnan(mem))
+		n->m[0] = mem;
 	if (!speaks(n))
 		return n->ema;
 	fill_inputs(n, x);

@@ -2,7 +2,7 @@
 #include "work/foretell.h"
 
 #include "base/log.h"
-#include "work/load.h"
+#include "work/watch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,10 +14,11 @@
 
 #define KEEP_SECONDS 30.0 /* between writings */
 #define PATH_ROOM 4096
+#define WATCHED 0.25 /* of a batch: the load that the next one begins with */
 
 struct foretell {
 	struct predictor *predictor; /* NULL: none */
-	struct load *load;
+	struct watch *watch;
 	const char *save;
 	double kept; /* when; NAN: not yet */
 	double speed, mem;
@@ -50,7 +51,8 @@ static int take_model(struct predictor **out, struct record_reader *in,
 	if (result == 0 && (!record_is(r, "model") || !(kind = record_get(r, "kind"))))
 		result = error_set(err, ERROR_DATA, NULL, "this is no model");
 	if (result == 0 && strcmp(kind, want) != 0)
-		result = error_set(err, ERROR_DATA, NULL, "a model of kind %.20s, not %s", kind, want);
+		result = error_set(err, ERROR_DATA, NULL, "a model of kind %.20s, not %s", kind,
+				   want);
 	if (result == 0)
 		result = predictor_load(&saved, r, take_line, in, err);
 	if (result == 0) /* this run may be on another node */
@@ -119,7 +121,7 @@ int foretell_new(struct foretell **out, const struct foretell_options *options, 
 		return error_set(err, ERROR_OS, "", "no memory");
 	f->save = options->save;
 	f->kept = NAN;
-	int result = load_new(&f->load, options->load_root, err);
+	int result = watch_new(&f->watch, options->load_root, err);
 	if (result == 0 && options->predict && options->load &&
 	    load_model(&f->predictor, options, &why) != 0)
 		log_say(LOG_LEVEL_WARNING, "speeds are learnt anew: %s: %s", why.place, why.text);
@@ -142,7 +144,7 @@ void foretell_free(struct foretell *f)
 	if (!f)
 		return;
 	predictor_free(f->predictor);
-	load_free(f->load);
+	watch_free(f->watch);
 	free(f);
 }
 
@@ -150,7 +152,8 @@ void foretell_batch(struct foretell *f, uint64_t samples, double seconds, double
 {
 	struct load_values load;
 	double speed = seconds > 0 ? (double)samples / seconds : 0;
-	load_look(f->load, now, &load);
+	watch_look(f->watch, now, &load);
+	watch_seconds(f->watch, seconds * WATCHED);
 	f->mem = load.mem > 0 ? fmin(load.mem, 1) : 0; /* NAN: 0 */
 	if (!f->predictor)
 		return;

@@ -13,7 +13,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define TEXT_MAX 4096 /* of a file; memory.stat's first lines are enough */
+#define TEXT_MAX 4096   /* of a file; memory.stat's first lines are enough */
 #define NO_LIMIT 0x1p60 /* bytes: what version 1 says when there is none is larger */
 
 /* The files, all of which may be missing (-1). */
@@ -36,9 +36,10 @@ struct counters {
 struct load {
 	char root[PATH_MAX];
 	int fd[SOURCES];
-	const char *inactive; /* what memory.stat calls file pages that can go at once */
-	int looked;
-	struct counters before;
+	const char *inactive;      /* what memory.stat calls file pages that can go at once */
+	struct counters before[2]; /* newest first */
+	int held;                  /* of them */
+	int marked;                /* by load_mark() */
 	struct load_values values;
 	char text[TEXT_MAX];
 };
@@ -180,28 +181,58 @@ static double share(double part, double whole)
 	return whole > 0 && part >= 0 && part <= whole ? part / whole : NAN;
 }
 
+static struct counters count(struct load *l, double now)
+{
+	struct counters c = {now, NAN, NAN, NAN, NAN, own_seconds()};
+	look_cpu(l, &c);
+	look_quota(l, &c);
+	return c;
+}
+
+static void hold(struct load *l, const struct counters *c)
+{
+	l->before[1] = l->before[0];
+	l->before[0] = *c;
+	l->held = l->held < 2 ? l->held + 1 : 2;
+}
+
+void load_mark(struct load *l, double now)
+{
+	struct counters c = count(l, now);
+	hold(l, &c);
+	l->marked = 1;
+}
+
+/* What a look is compared with: the look before, or the last mark that is not too new. */
+static const struct counters *base(const struct load *l, double now)
+{
+	const struct counters *b = l->before;
+	if (l->held == 0)
+		return NULL;
+	return l->marked && l->held == 2 && now - b[0].at < (b[0].at - b[1].at) / 2 ? &b[1] : &b[0];
+}
+
 void load_look(struct load *l, double now, struct load_values *out)
 {
-	struct counters c = {now, NAN, NAN, NAN, NAN, own_seconds()}, b = l->before;
-	if (l->looked && now - b.at < LOAD_PERIOD_SECONDS) {
+	const struct counters *b = base(l, now);
+	if (b && !l->marked && now - b->at < LOAD_PERIOD_SECONDS) {
 		*out = l->values;
 		return;
 	}
-	look_cpu(l, &c);
-	look_quota(l, &c);
+	struct counters c = count(l, now);
 	struct load_values v = {.cpu = NAN, .throttled = NAN, .own_cpu = NAN};
-	if (l->looked) {
-		v.cpu = share(c.busy - b.busy, c.total - b.total);
-		v.throttled = c.periods == b.periods
+	if (b) {
+		v.cpu = share(c.busy - b->busy, c.total - b->total);
+		v.throttled = c.periods == b->periods
 				      ? 0
-				      : share(c.throttled - b.throttled, c.periods - b.periods);
-		v.own_cpu = (c.own - b.own) / (now - b.at);
+				      : share(c.throttled - b->throttled, c.periods - b->periods);
+		v.own_cpu = (c.own - b->own) / (now - b->at);
 	}
 	v.mem = look_memory(l);
 	v.psi_cpu = look_pressure(l, PRESSURE_CPU);
 	v.psi_mem = look_pressure(l, PRESSURE_MEMORY);
-	l->looked = 1;
-	l->before = c;
+	if (!l->marked)
+		hold(l, &c);
 	l->values = *out = v;
 }
 
@@ -225,7 +256,8 @@ static int group_path(const char *lines, const char *name, char *out, size_t max
 {
 	size_t len = strlen(name);
 	for (const char *line = lines; line && *line;) {
-		const char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
+		const char *names = strchr(line, ':'),
+			   *path = names ? strchr(names + 1, ':') : NULL;
 		size_t path_len = path ? strcspn(path + 1, "\n") : 0;
 		for (const char *at = names; at && at < path; at = strpbrk(at + 1, ",:")) {
 			size_t word = strcspn(at + 1, ",:");

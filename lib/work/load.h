@@ -16,8 +16,8 @@
 
 struct load;
 
-/* NAN: not known here. Shares are 0..1 and, but for memory and pressure, of the time between two
- * looks; the first look has none of those. */
+/* NAN: not known here. Shares are 0..1 and, but for memory and pressure, of the time since the look
+ * before, or since a mark; the first look has none of those. */
 struct load_values {
 	double cpu;       /* of the node's processor time in use, by whomever; stolen time too */
 	double mem;       /* in use: of the node's memory or of the control group's, the fuller */
@@ -33,6 +33,10 @@ void load_free(struct load *l); /* NULL is fine */
 
 /* now: clock_mono(). */
 void load_look(struct load *l, double now, struct load_values *out);
+
+/* Once there are marks, a look is compared with the last one that is at least half as old as two
+ * marks are apart, however often one looks. */
+void load_mark(struct load *l, double now);
 
 /* Bytes that this node, or the control group, has left; 0: not known. */
 uint64_t load_memory_left(struct load *l);

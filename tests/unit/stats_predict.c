@@ -50,7 +50,8 @@ static double score(struct predictor *p, const double *v, const double *cpu, int
 	return sqrt(sum / (n - from));
 }
 
-static double score_of(enum predict_model model, const double *v, const double *cpu, int n, int from)
+static double score_of(enum predict_model model, const double *v, const double *cpu, int n,
+		       int from)
 {
 	struct predictor *p = make(model, 500);
 	double result = score(p, v, cpu, n, from);
@@ -314,6 +315,130 @@ static void auto_keeps_up_with_ema_and_follows_the_best(void **state)
 	}
 }
 
+/* Who was least wrong about one outlier, the slowest average, is not followed for the sake of that:
+ * the speed walks on as before. */
+static void auto_turns_to_who_is_right_now(void **state)
+{
+	(void)state;
+	enum { ODD = 300, FROM = ODD + 6, N = 380 };
+	double level = 100;
+	random_state = 12;
+	for (int k = 0; k < N; k++) {
+		level = fmax(level + gauss(), 20);
+		v[k] = k == ODD ? level / 4 : level;
+	}
+	double last = score_of(PREDICT_LAST, v, NULL, N, FROM);
+	double all = score_of(PREDICT_AUTO, v, NULL, N, FROM);
+	assert_true(all < 1.05 * last);
+}
+
+/* ---- arx ---- */
+static double shown(struct predictor *p, const double *speed, const double *load, int from, int to)
+{
+	double worst = 0;
+	for (int k = from; k < to; k++) {
+		double said = predictor_predict(p, load[k], NAN);
+		worst = fmax(worst, fabs(said / speed[k] - 1));
+		predictor_observe(p, speed[k]);
+	}
+	return worst;
+}
+
+/* A straight line is found from less than 40 speeds, as far as the mean is known, which is its
+ * unit; of too few speeds nothing is made: then it is `last`. */
+static void arx_finds_the_line(void **state)
+{
+	(void)state;
+	random_state = 21;
+	for (int k = 0; k < 400; k++) {
+		cpu[k] = draw();
+		v[k] = 300 * (1 - 0.8 * cpu[k]);
+	}
+	struct predictor *p = make(PREDICT_ARX, 500);
+	shown(p, v, cpu, 0, 40);
+	assert_true(shown(p, v, cpu, 40, 400) < 0.05);
+	predictor_free(p);
+	for (int k = 0; k < 9; k++) { /* too few to learn from */
+		p = make(PREDICT_ARX, 500);
+		for (int j = 0; j <= k; j++) {
+			predictor_predict(p, cpu[j], NAN);
+			predictor_observe(p, v[j]);
+		}
+		assert_true(predictor_predict(p, 1, NAN) == v[k] || k == 8);
+		predictor_free(p);
+	}
+}
+
+/* What jumps and noise allow is reached ten times as soon as by a net. */
+static void arx_learns_in_tens(void **state)
+{
+	(void)state;
+	random_state = 11;
+	loaded(v, cpu, MANY, 100);
+	for (int k = 0; k < 200; k++)
+		v[k] = 100 * (1 - 0.8 * cpu[k]) * (1 + 0.02 * gauss());
+	double last = score_of(PREDICT_LAST, v, cpu, 200, 50);
+	double ema = score_of(PREDICT_EMA, v, cpu, 200, 50);
+	double arx = score_of(PREDICT_ARX, v, cpu, 200, 50);
+	double blind = score_of(PREDICT_ARX, v, NULL, 200, 50);
+	assert_true(arx < 0.3 * fmin(last, ema));
+	assert_true(blind < 1.1 * fmin(last, ema));
+}
+
+/* No load shows it: a spike teaches little, and is over when it is out of the averages. */
+static void arx_is_not_taught_by_spikes(void **state)
+{
+	(void)state;
+	enum { N = 1000 };
+	double c = 0.3, sum = 0;
+	int counted = 0, since = 0;
+	random_state = 8;
+	struct predictor *p = make(PREDICT_ARX, 500);
+	for (int k = 0; k < N; k++) {
+		c = draw() < 0.1 ? 0.1 + 0.7 * draw() : c;
+		since = draw() < 0.03 ? 0 : since + 1;
+		double said = predictor_predict(p, c, NAN);
+		double clean = 100 * (1 - 0.8 * c);
+		predictor_observe(p, clean * (1 + 0.01 * gauss()) * (since == 0 ? 0.4 : 1));
+		if (k < 100 || since < 12)
+			continue;
+		sum += fabs(said / clean - 1);
+		counted++;
+	}
+	assert_true(sum / counted < 0.008);
+	predictor_free(p);
+}
+
+/* A load that is not known once is as it was; and another worker, four times as fast, has the same
+ * line. */
+static void arx_serves_gaps_and_others(void **state)
+{
+	(void)state;
+	random_state = 9;
+	for (int k = 0; k < 200; k++) {
+		cpu[k] = draw();
+		v[k] = 100 * (1 - 0.8 * cpu[k]);
+	}
+	struct predictor *p = make(PREDICT_ARX, 500), *q = make(PREDICT_ARX, 500), *other;
+	for (int k = 0; k < 100; k++) {
+		cpu[k] = k % 10 == 9 ? cpu[k - 1] : cpu[k];
+		double said = predictor_predict(p, cpu[k], NAN);
+		double gap = predictor_predict(q, k % 10 == 9 ? NAN : cpu[k], NAN);
+		assert_true(k == 0 || said == gap);
+		predictor_observe(p, v[k]);
+		predictor_observe(q, v[k]);
+	}
+	assert_int_equal(predictor_reuse(&other, p, NULL), 0);
+	for (int k = 100; k < 200; k++)
+		v[k] *= 4;
+	shown(other, v, cpu, 100, 110);
+	double worst = shown(other, v, cpu, 110, 200);
+	assert_true(worst < 0.12);
+	predictor_free(p);
+	predictor_free(q);
+	predictor_free(other);
+}
+
 static void quantile_is_of_times(void **state)
 {
 	(void)state;
@@ -334,7 +459,8 @@ static void extremes_stay_numbers(void **state)
 		struct predictor *p = make((enum predict_model)model, 100);
 		random_state = 41;
 		for (int k = 0; k < 700; k++) {
-			double said = predictor_predict(p, draw() < 0.3 ? NAN : (double)(k % 2), draw());
+			double said =
+				predictor_predict(p, draw() < 0.3 ? NAN : (double)(k % 2), draw());
 			if (k > 5)
 				assert_true(said >= PREDICT_SPEED_MIN && said <= PREDICT_SPEED_MAX);
 			if (k % 7 == 3)
@@ -404,7 +530,8 @@ static void a_saved_one_goes_on_bit_for_bit(void **state)
 			predictor_observe(p, v[k]);
 			if (k % 36 != 35)
 				continue;
-			/* The one from the file goes on, and another one is made from a file of it. */
+			/* The one from the file goes on, and another one is made from a file of it.
+			 */
 			struct text t = {0};
 			struct error err;
 			if (q) {
@@ -476,6 +603,11 @@ int main(void)
 		cmocka_unit_test(arima_goes_on_with_a_line),
 		cmocka_unit_test(arima_is_refined),
 		cmocka_unit_test(auto_keeps_up_with_ema_and_follows_the_best),
+		cmocka_unit_test(auto_turns_to_who_is_right_now),
+		cmocka_unit_test(arx_finds_the_line),
+		cmocka_unit_test(arx_learns_in_tens),
+		cmocka_unit_test(arx_is_not_taught_by_spikes),
+		cmocka_unit_test(arx_serves_gaps_and_others),
 		cmocka_unit_test(quantile_is_of_times),
 		cmocka_unit_test(extremes_stay_numbers),
 		cmocka_unit_test(a_saved_one_goes_on_bit_for_bit),

@@ -1,6 +1,8 @@
-/* work_load: what a node's files say, from trees of such files; version 1 and 2 of control groups. */
+/* work_load: what a node's files say, from trees of such files; version 1 and 2 of control groups.
+ */
+#include "base/clock.h"
 #include "base/fs.h"
-#include "work/load.h"
+#include "work/watch.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -92,11 +94,67 @@ static void processors_in_use_between_two_looks(void **state)
 	assert_true(isnan(v.cpu));
 }
 
+static void ticks(int busy, int idle)
+{
+	static int all_busy, all_idle;
+	char text[80];
+	snprintf(text, sizeof text, "cpu  %d 0 0 %d 0 0 0 0 0 0\n", all_busy += busy,
+		 all_idle += idle);
+	say("/proc/stat", text);
+}
+
+/* Looks don't count then; the newest mark does if it is old enough, else the one before. */
+static void shares_are_since_a_mark(void **state)
+{
+	(void)state;
+	ticks(0, 0);
+	assert_int_equal(load_new(&load, root, &err), 0);
+	load_mark(load, 1);
+	ticks(10, 90);
+	look(2);
+	near(v.cpu, 0.1);
+	look(2); /* again: from the mark, too */
+	near(v.cpu, 0.1);
+	load_mark(load, 2);
+	ticks(6, 4);
+	look(2.1); /* the last mark is a tenth of a period old */
+	near(v.cpu, 16 / 110.0);
+	ticks(24, 16);
+	look(2.5);
+	near(v.cpu, 30 / 50.0);
+	load_mark(load, 3); /* only two are kept */
+	ticks(0, 10);
+	look(3.1);
+	near(v.cpu, 30 / 60.0);
+}
+
+/* The node is looked at while nobody asks: what is said is of the last moments, not of all the time
+ * since somebody last did. */
+static void watched_is_now(void **state)
+{
+	(void)state;
+	struct watch *w;
+	ticks(0, 100);
+	assert_int_equal(watch_new(&w, root, &err), 0);
+	v.cpu = 0;
+	for (int tries = 0; !(v.cpu > 0.4) && tries < 9;
+	     tries++) { /* it may read a file half written */
+		ticks(0, 100000);
+		usleep(3 * (useconds_t)(LOAD_PERIOD_SECONDS * 1e6));
+		ticks(50, 50);
+		watch_look(w, clock_mono(), &v);
+	}
+	near(v.cpu, 0.5);
+	watch_free(w);
+	watch_free(NULL);
+}
+
 static void memory_and_pressure(void **state)
 {
 	(void)state;
 	say("/proc/meminfo", "MemTotal:       1000 kB\nMemFree: 10 kB\nMemAvailable:    250 kB\n");
-	say("/proc/pressure/cpu", "some avg10=12.50 avg60=1.00 avg300=0.00 total=9\nfull avg10=99\n");
+	say("/proc/pressure/cpu",
+	    "some avg10=12.50 avg60=1.00 avg300=0.00 total=9\nfull avg10=99\n");
 	say("/proc/pressure/memory", "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n");
 	look(1);
 	near(v.mem, 0.75);
@@ -215,6 +273,8 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make, drop)
 		TEST(nothing_there_is_nothing_known),
 		TEST(processors_in_use_between_two_looks),
+		TEST(shares_are_since_a_mark),
+		TEST(watched_is_now),
 		TEST(memory_and_pressure),
 		TEST(groups_of_version_2),
 		TEST(groups_of_version_1),
