@@ -24,7 +24,7 @@ SRC_shard = ask commit division division_verbs files follow hand journal lines l
 SRC_stats = monitor node recordlog report window \
 	    predict predict_walk predict_last predict_arima predict_net predict_rnn predict_lstm predict_narx predict_arx predict_auto \
 	    predict_group predict_lean
-SRC_solve = accum batch fit idset rule_antdt_dd rule_antdt_nd rule_pace rule_pace_model rule_parts rule_simple rules snapshot solution step sums
+SRC_solve = accum balance batch fit idset rule_antdt_dd rule_antdt_nd rule_pace rule_pace_model rule_parts rule_simple rules snapshot solution step sums
 SRC_straggle = schedule pattern trace duty
 SRC_ckpt  = layout block part_write part_read manifest ckpt list export rowmap
 SRC_model = model spec logistic lr pool fold first wdl audit
@@ -55,7 +55,7 @@ ROOMS_auc         = wire base
 ROOMS_straggle    = straggle run wire base
 
 # A program whose subcommands are files of their own: cmd/NAME/*.c besides cmd/NAME.c.
-MORE_trainctl = trainctl/ask trainctl/report trainctl/run trainctl/solve trainctl/top
+MORE_trainctl = trainctl/ask trainctl/balances trainctl/report trainctl/run trainctl/solve trainctl/top
 MORE_bs-solve = bs-solve/plan bs-solve/step
 MORE_speed-predict = speed-predict/file speed-predict/table
 MORE_rec = rec/json rec/lines rec/records rec/tsv

@@ -38,7 +38,7 @@ struct node {
 	struct store *store;
 	struct ps *ps;
 	struct lead *lead;
-	struct balance *balance;
+	struct balancer *balancer;
 	struct server *server;
 	uint64_t iteration; /* where it starts */
 };
@@ -204,13 +204,15 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 				    .include = &s->include,
 				    .layout = &n->layout,
 				    .job = s->job,
-				    .balance_log = s->balance_log};
+				    .balance_log = s->balance_log,
+				    .balance_method = s->balance,
+				    .balance_batch = s->batch};
 
 	if (s->balance) {
-		if (balance_new(&n->balance, s->balance, s->batch, err) != 0)
+		if (balancer_new(&n->balancer, s->balance, s->batch, err) != 0)
 			return -1;
-		lead.gate.balance = balance_sizes;
-		lead.gate.balance_arg = n->balance;
+		lead.gate.balance = balancer_sizes;
+		lead.gate.balance_arg = n->balancer;
 		lead.gate.expect = s->expect;
 	}
 	if (ps_new(&n->ps, &ps, err) != 0)
@@ -280,7 +282,7 @@ static int run(const struct settings *s, struct error *err)
 	if (n.server)
 		server_free(n.server);
 	lead_free(n.lead);
-	balance_free(n.balance);
+	balancer_free(n.balancer);
 	ps_free(n.ps);
 	store_free(n.store);
 	return rc;
@@ -434,7 +436,7 @@ int main(int argc, char **argv)
 		 .target = &s.balance,
 		 .arg = "METHOD",
 		 .help = "part 0: set the workers' batches at every barrier",
-		 .choices = BALANCE_NAMES},
+		 .choices = BALANCE_METHODS},
 		{.name = "batch",
 		 .kind = OPTION_COUNT,
 		 .target = &s.batch,
@@ -446,7 +448,7 @@ int main(int argc, char **argv)
 		 .kind = OPTION_TEXT,
 		 .target = &s.balance_log,
 		 .arg = "FILE",
-		 .help = "each change is appended to it"},
+		 .help = "what was decided, and on what, is appended to it"},
 		{.name = "expect",
 		 .kind = OPTION_COUNT,
 		 .target = &s.expect,

@@ -4,13 +4,12 @@
 
 #include "cmd/cmd.h"
 #include "gate/gate.h"
-
-#define BALANCE_NAMES "lb-bsp|lb-bsp-gpu"
+#include "solve/balance.h"
 
 /* balance.c: lib/solve asked at every barrier. */
-struct balance;
-int balance_new(struct balance **out, const char *method, uint64_t global, struct error *err);
-void balance_free(struct balance *b);
-gate_balance_fn balance_sizes; /* arg: a struct balance */
+struct balancer;
+int balancer_new(struct balancer **out, const char *method, uint64_t global, struct error *err);
+void balancer_free(struct balancer *b);
+gate_balance_fn balancer_sizes; /* arg: a struct balancer */
 
 #endif

@@ -929,6 +929,13 @@ size_of() { # NAME: the last size that it was told
 	grep -a '^action kind=adjust-bs' "$1.answers" | tail -n 1 | sed 's/.* size=\([0-9]*\) .*/\1/'
 }
 
+# What is in the log is enough to decide on it again.
+decided_again() {
+	trainctl replay balance.log | rec where type=balance | rec tsv iteration sizes >again
+	rec where type=balance <balance.log | rec tsv iteration sizes | diff - again
+	[ -s again ]
+}
+
 balanced() {
 	server ps0 --dense 4 --optimizer sgd --balance "$1" --batch 100 --balance-log "$T/balance.log"
 	open a ps0.sock
@@ -962,10 +969,11 @@ balanced() {
 	answered a 'ok iteration=4'
 	[ "$(size_of a)" = 100 ]
 	ask ps0.sock stat | grep -q 'balances=5 balance-us=[0-9.]* settles=0'
-	rec tsv iteration sizes speeds <balance.log >got
+	rec where type=balance <balance.log | rec tsv iteration sizes speeds >got
 	printf '%s\t%s\t%s\n' 0 w0:100 '' 1 w0:50,w1:50 300, 2 w0:75,w1:25 300,100 \
 		3 w0:50,w1:50 ,100 4 w0:100 1 >want
 	diff <(sed 's/-$//; s/\t-/\t/g' got) want
+	decided_again
 }
 
 @test "--balance lb-bsp: no size beyond what a member said fits it; the heir of the lead knows it, too" {
@@ -985,6 +993,7 @@ balanced() {
 	answered c 'ok iteration=3'
 	answered d 'ok iteration=3'
 	not grep -aq '^action kind=adjust-bs' d.answers
+	decided_again
 	tells c w0 4 3 speed=300
 	tells d w1 3 3 speed=100
 	answered c 'ok iteration=4'
@@ -1019,6 +1028,7 @@ balanced() {
 	done
 	[ "$(size_of a)" -gt 50 ]
 	[ "$(($(size_of a) + $(size_of b)))" = 100 ]
+	decided_again
 }
 
 @test "--balance: heir of the lead has sizes and numbers" {

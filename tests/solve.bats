@@ -234,3 +234,51 @@ action kind=none reason=8-batch=100-lambda=1.3" ]
 	run trainctl solve ./mine <snapshot
 	[ "$output" = "action kind=adjust-bs id=w2 size=50" ]
 }
+
+@test "replay: what a lead decided at its barriers; a log that is wrong is told with its place" {
+	cat >log <<-'END'
+		balancing method=lb-bsp batch=100 at=5
+		balance iteration=0 time-us=7 sizes=w0:50,w1:50 speeds= times=
+		balance iteration=1 time-us=7 sizes=w0:75,w1:25 speeds=300,100 times=0.1,0.1
+		balance iteration=2 sizes=w0:1 speeds=100
+		balance iteration=2 sizes=w1:1,w2:1 speeds=,300 times=0.1, counts=20, mosts=,30
+		balancing method=lb-bsp-gpu batch=40
+		balance iteration=9 sizes=w0:20,w1:20 times=1,2 had=10,30
+		job this=is passed=over
+	END
+	run -0 trainctl replay log
+	[ "$output" = "balancing method=lb-bsp batch=100
+balance iteration=0 sizes=w0:50,w1:50
+balance iteration=1 sizes=w0:75,w1:25
+balance iteration=2 sizes=w0:23
+balance iteration=2 sizes=w1:47,w2:30
+balancing method=lb-bsp-gpu batch=40
+balance iteration=9 sizes=w0:10,w1:30" ]
+	run -0 trainctl replay - --solution lb-bsp <log
+	[ "$(tail -n 1 <<<"$output")" = "balance iteration=9 sizes=w0:20,w1:20" ]
+	run -64 trainctl replay log --solution pace
+	[[ $output == *pace*lb-bsp* ]]
+	while IFS='|' read -r line say; do
+		{ head -n 3 log; printf '%s\n' "$line"; } >bad
+		run -65 trainctl replay bad
+		[[ $output == *"bad:4: $say"* ]]
+	done <<-'END'
+		balance iteration=x sizes=w0:1|iteration=
+		balance iteration=7|balance: sizes=
+		balance iteration=7 sizes=w0|sizes=: 'w0'
+		balance iteration=7 sizes=w0:1 speeds=nan|speeds=: 'nan'
+		balance iteration=7 sizes=w0:1 times=-1|times=: '-1'
+		balance iteration=7 sizes=w0:1 mems=1,2|mems=: longer
+		balancing method=guess batch=1|method=: 'guess'
+		balancing method=lb-bsp batch=0|batch=
+	END
+	tail -n +2 log >bad
+	run -65 trainctl replay bad
+	[[ $output == *"bad:2: "*"no balancing"* ]]
+	printf 'balancing method=lb-bsp batch=9\nbalance iteration=1 sizes=w0:3,w1:6 mosts=4,4\n' >bad
+	run -1 trainctl replay bad
+	[[ $output == *"iteration 1: "*max* ]]
+	head -c 150 log >bad
+	run -65 trainctl replay bad
+	[[ $output == *"bad:3: "*newline* ]]
+}

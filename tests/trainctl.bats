@@ -1024,6 +1024,13 @@ sizes() {
 	rec where iteration="$1" <run/state/balance.log | rec tsv sizes | sed 's/w[0-9]*://g'
 }
 
+# What the lead has written down is enough to decide on it again.
+decided_again() {
+	trainctl replay run/state/balance.log | rec where type=balance | rec tsv iteration sizes >again
+	rec where type=balance <run/state/balance.log | rec tsv iteration sizes | diff - again
+	[ -s again ]
+}
+
 @test "SOLUTION=lb-bsp: sizes follow speeds within two iterations, and sum to BATCH in each" {
 	data 3000
 	job SOLUTION=lb-bsp PREDICT=last WORKERS=3 BATCH=120 SERVERS=1
@@ -1032,12 +1039,13 @@ sizes() {
 	run run_job
 	[ "$status" -eq 0 ]
 	[ "$(sizes 0)" = 40,40,40 ]
-	[ "$(rec tsv sizes <run/state/balance.log | sed 's/w[0-9]*://g' |
+	[ "$(rec where type=balance <run/state/balance.log | rec tsv sizes | sed 's/w[0-9]*://g' |
 		awk -F, '{ print $1 + $2 + $3 }' | sort -u)" = 120 ]
 	rec where type=balance <run/state/balance.log | sed -n 3p | rec tsv sizes |
 		awk -F'[:,]' '{ exit !($6 >= 10 && $6 <= 20) }' # 53,53,14
 	[ "$(logged '^decision')" = 0 ] # the periodic loop is off
 	[ -s run/state/predict-w0 ]
+	decided_again
 }
 
 @test "SOLUTION=lb-bsp: a worker that dies has no share; it comes back and has one again" {
@@ -1046,13 +1054,14 @@ sizes() {
 	slow 400
 	echo 'drag pace=150' >drag/w2
 	begin job
-	wait_for '[ -e run/state/balance.log ] && [ "$(wc -l <run/state/balance.log)" -ge 2 ]'
+	wait_for '[ -e run/state/balance.log ] && [ "$(wc -l <run/state/balance.log)" -ge 3 ]'
 	strike w1
 	wait_for 'tail -n 1 run/state/balance.log | grep -qv w1:'
 	tail -n 1 run/state/balance.log | rec tsv sizes >gone
 	wait_for 'tail -n 1 run/state/balance.log | grep -q w1:'
 	wait "$SUPERVISOR"
 	sed 's/w[0-9]*://g' gone | awk -F, '{ exit $1 + $2 != 120 }'
+	decided_again
 	exact "$(summary job.out | field checkpoint)" 4000 1
 }
 
@@ -1089,4 +1098,5 @@ sizes() {
 	[ "$status" -eq 0 ]
 	tail -n 1 run/state/balance.log | rec tsv sizes |
 		awk -F'[:,]' '{ exit !($2 + $4 == 64 && $2 > $4 + 10) }'
+	decided_again
 }

@@ -687,11 +687,12 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	work w0 --model audit --predict last --drag fast --log w0.log
 	work w1 --model audit --predict last --drag slow --log w1.log
 	finish
-	rec tsv iteration sizes <balance.log | awk -F'[\t:,]' '
+	rec where type=balance <balance.log >balance
+	rec tsv iteration sizes <balance | awk -F'[\t:,]' '
 		NF == 5 && $3 + $5 != 60 { bad = 1 }
 		$1 == 1 && ($3 < 40 || $5 > 20) { late = 1 } # 55 and 5, less what else takes time
 		END { exit bad || late || NR < 3 }'
-	rec tsv speeds <balance.log | sed -n 2p | awk -F, '{ exit !($1 > 2 * $2 && $2 > 50 && $2 < 101) }'
+	rec tsv speeds <balance | sed -n 2p | awk -F, '{ exit !($1 > 2 * $2 && $2 > 50 && $2 < 101) }'
 	audit_values | grep -qx 1000x1
 	not grep -q '^applied kind=adjust-bs' w0.log w1.log
 	wait_for 'grep -q "^spent .* predict=0.0" w0.log'

@@ -1,34 +1,22 @@
-/*
- * balance: LB-BSP for the gate, by lib/solve: Algorithm 1 (lb-bsp) is Eq. 3 over the speeds that
- * the workers foretell, Algorithm 2 (lb-bsp-gpu) learns from their times.
- */
+/* balance: lib/solve asked for the gate at every barrier. */
 #include "cmd/ps-server.h"
-
-#include "solve/batch.h"
-#include "solve/step.h"
 
 #include <stdlib.h>
 
-#define SIZE_MAX_SAMPLES (1u << 24) /* of a worker's batch (worker(1)) */
-
-struct balance {
-	uint64_t global;
-	struct step *step; /* NULL: Algorithm 1 */
+struct balancer {
+	struct balance *balance;
+	struct balance_member *member;
 	size_t room;
-	struct batch_worker *batch;
-	struct step_worker *step_worker;
 	int warned; /* that it can't be met */
 };
 
-int balance_new(struct balance **out, const char *method, uint64_t global, struct error *err)
+int balancer_new(struct balancer **out, const char *method, uint64_t global, struct error *err)
 {
-	struct balance *b = calloc(1, sizeof *b);
-	struct step_options options = STEP_OPTIONS_DEFAULT;
+	struct balancer *b = calloc(1, sizeof *b);
 
 	if (!b)
 		return error_set(err, ERROR_OS, "--balance", "no memory");
-	b->global = options.global = global;
-	if (strcmp(method, "lb-bsp-gpu") == 0 && !(b->step = step_new(&options, err))) {
+	if (balance_new(&b->balance, method, global, err) != 0) {
 		free(b);
 		return -1;
 	}
@@ -36,91 +24,53 @@ int balance_new(struct balance **out, const char *method, uint64_t global, struc
 	return 0;
 }
 
-void balance_free(struct balance *b)
+void balancer_free(struct balancer *b)
 {
 	if (!b)
 		return;
-	step_free(b->step);
-	free(b->batch);
-	free(b->step_worker);
+	balance_free(b->balance);
+	free(b->member);
 	free(b);
 }
 
-static int reserve(struct balance *b, size_t n, struct error *err)
+static int reserve(struct balancer *b, size_t n, struct error *err)
 {
 	if (n <= b->room)
 		return 0;
-	free(b->batch);
-	free(b->step_worker);
-	b->batch = calloc(n * 2, sizeof *b->batch);
-	b->step_worker = calloc(n * 2, sizeof *b->step_worker);
-	b->room = b->batch && b->step_worker ? n * 2 : 0;
+	free(b->member);
+	b->member = calloc(n * 2, sizeof *b->member);
+	b->room = b->member ? n * 2 : 0;
 	return b->room ? 0 : error_set(err, ERROR_OS, "--balance", "no memory");
 }
 
-/* What it foretells; without that it stays as fast as it was. */
-static double speed_of(const struct gate_number *m)
+static int ask(struct balancer *b, struct gate_number *g, size_t n, struct error *err)
 {
-	if (m->speed > 0.0)
-		return m->speed;
-	return m->count && m->time > 0.0 ? (double)m->count / m->time : 0.0;
-}
-
-/* A step of more would not fit into its memory. */
-static uint64_t most_of(const struct gate_number *m)
-{
-	return m->most > 0 && m->most < SIZE_MAX_SAMPLES ? m->most : SIZE_MAX_SAMPLES;
-}
-
-static int share(struct balance *b, struct gate_number *m, size_t n, struct error *err)
-{
-	double sum = 0.0;
-	size_t known = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		double speed = speed_of(&m[i]);
-		sum += speed;
-		known += speed > 0.0;
-		b->batch[i] = (struct batch_worker){
-			.speed = speed, .min = 1, .max = most_of(&m[i]), .count = 1};
-	}
-	for (size_t i = 0; i < n; i++) {
-		if (!(b->batch[i].speed > 0.0))
-			b->batch[i].speed = known ? sum / (double)known : 1.0;
-	}
-	if (batch_share(b->batch, n, b->global, err) != 0)
+	if (reserve(b, n, err) != 0)
 		return -1;
 	for (size_t i = 0; i < n; i++)
-		m[i].size = b->batch[i].size;
-	return 0;
-}
-
-static int step(struct balance *b, struct gate_number *m, size_t n, struct error *err)
-{
-	for (size_t i = 0; i < n; i++)
-		b->step_worker[i] = (struct step_worker){.id = m[i].worker,
-							 .time = m[i].time,
-							 .mem = m[i].mem,
-							 .min = 1,
-							 .max = most_of(&m[i]),
-							 .start = m[i].size};
-	if (step_round(b->step, b->step_worker, n, err) != 0)
+		b->member[i] = (struct balance_member){.worker = g[i].worker,
+						       .speed = g[i].speed,
+						       .time = g[i].time,
+						       .mem = g[i].mem,
+						       .count = g[i].count,
+						       .most = g[i].most,
+						       .size = g[i].size};
+	if (balance_round(b->balance, b->member, n, err) != 0)
 		return -1;
 	for (size_t i = 0; i < n; i++) {
-		m[i].size = b->step_worker[i].size;
-		m[i].warn = b->step_worker[i].remove;
+		g[i].size = b->member[i].size;
+		g[i].warn = b->member[i].warn;
 	}
 	return 0;
 }
 
-int balance_sizes(uint64_t iteration, struct gate_number *member, size_t members, void *balance)
+int balancer_sizes(uint64_t iteration, struct gate_number *member, size_t members, void *balancer)
 {
-	struct balance *b = balance;
+	struct balancer *b = balancer;
 	struct error err = {0};
 
 	(void)iteration;
-	if (reserve(b, members, &err) == 0 &&
-	    (b->step ? step(b, member, members, &err) : share(b, member, members, &err)) == 0) {
+	if (ask(b, member, members, &err) == 0) {
 		b->warned = 0;
 		return 0;
 	}

@@ -131,8 +131,8 @@ int trainctl_solve(int argc, char **argv)
 
 /* ---- replay ---- */
 
-/* In a log: `decision solution= batch= lambda= ... at=`, the snapshot's records, what was decided
- * then (left out here), `decided`. */
+/* In a job's log: `decision solution= batch= lambda= ... at=`, the snapshot's records, what was decided
+ * then (left out here), `decided`.  In a lead's: see balances.c. */
 #define REPLAY_OPTIONS 6
 #define REPLAY_OPTION_MAX 64
 
@@ -140,6 +140,7 @@ struct replay {
 	struct filter f;
 	struct snapshot snapshot;
 	int open;
+	struct balances *balances;
 	uint64_t decisions, failed;
 	char name[PLACE_MAX]; /* of the solution; records are gone by the end of a snapshot */
 	/* For an executable: the snapshot as text, and its arguments. */
@@ -269,7 +270,7 @@ static int replay_record(struct replay *p, const struct record *r, const char *s
 	if (record_is(r, "decision"))
 		return begin(p, r, solution, err);
 	if (!p->open)
-		return 0;
+		return balances_record(p->balances, r, err);
 	if (record_is(r, "decided"))
 		return end(p, place, err);
 	if (!record_is(r, "job") && !record_is(r, "node") && !record_is(r, "info"))
@@ -287,8 +288,11 @@ static int replay(const char *path, const char *solution, struct error *err)
 	if (fd < 0)
 		return error_errno(err, 0, path, "can't be read");
 	struct record_reader *in = record_reader_new(fd, path);
+	uint64_t failed;
 	snapshot_init(&p.snapshot);
 	int got = in ? RECORD_ONE : error_set(err, ERROR_OS, path, "out of memory");
+	if (got > 0 && balances_new(&p.balances, solution, err) != 0)
+		got = -1;
 	while (got > 0) {
 		got = record_read(in, &r, err);
 		p.snapshot.line = record_reader_line(in);
@@ -296,12 +300,19 @@ static int replay(const char *path, const char *solution, struct error *err)
 		    replay_record(&p, &r, solution, record_reader_place(in), err) != 0)
 			got = error_wrap(err, record_reader_place(in));
 	}
+	if (got == 0 && balances_end(p.balances, err) != 0)
+		got = error_wrap(err, record_reader_place(in));
+	if (p.balances) {
+		p.decisions += balances_count(p.balances, &failed);
+		p.failed += failed;
+	}
 	if (got == 0 && p.decisions == 0)
 		got = error_set(err, ERROR_NEGATIVE, path, "holds no decision");
 	if (got == 0 && p.failed > 0)
 		got = error_set(err, ERROR_NEGATIVE, path, "%llu of %llu decisions failed",
 				(unsigned long long)p.failed, (unsigned long long)p.decisions);
 	snapshot_clear(&p.snapshot);
+	balances_free(p.balances);
 	record_reader_free(in);
 	if (p.text_fd >= 0)
 		close(p.text_fd);

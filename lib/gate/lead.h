@@ -25,6 +25,8 @@ struct lead_options {
 	const struct layout *layout;       /* written into checkpoints that do not include one */
 	const char *job;                   /* for MANIFEST; may be "" */
 	const char *balance_log;           /* file for `balance` records of gate.balance; NULL */
+	const char *balance_method;        /* what gate.balance is, for that log */
+	uint64_t balance_batch;
 };
 
 int lead_new(struct lead **out, const struct lead_options *options, struct error *err);

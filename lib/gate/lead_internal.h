@@ -77,6 +77,9 @@ struct sizes {
 	gate_balance_fn *ask; /* the owner's */
 	void *arg;
 	int fd, lost; /* of the log; -1: none */
+	char *text;   /* for it, of this round */
+	size_t text_len, text_room;
+	int whole;    /* each round is logged, not only changes: the method remembers rounds */
 	uint64_t asked;
 	double seconds;
 };

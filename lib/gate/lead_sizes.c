@@ -1,6 +1,7 @@
 /*
  * Sizes at every barrier, as the lead sees them: it asks its owner's function for the gate, measures
- * what that costs those who wait, and writes down each change with what it was decided on.
+ * what that costs those who wait, and writes down what it was decided on, so that it can be decided
+ * again (trainctl replay): a `balancing` record as a lead begins, then `balance` records.
  *
  * A log that can't be written is said once; training goes on.
  */
@@ -18,12 +19,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LIST_MAX 700  /* bytes of a list: with a last item, four of them fit a record */
+#define LIST_MAX 480  /* bytes of a list: with a last item, all of them fit a record */
 #define NUMBER_MAX 40 /* bytes of a number as text */
 
+/* Values in the order of the members; what is not known is an empty one, and a list without any is
+ * empty. */
 struct list {
 	char text[LIST_MAX + GATE_ID_MAX + 2 * NUMBER_MAX];
 	size_t len;
+	int any;
 };
 
 static void add_text(struct list *l, const char *text)
@@ -34,60 +38,106 @@ static void add_text(struct list *l, const char *text)
 	l->len += len;
 }
 
+/* Nine digits, as many as a worker's own message has. */
 static void add_number(struct list *l, double value, int first)
 {
 	char text[NUMBER_MAX];
 
 	if (!first)
 		add_text(l, ",");
-	snprintf(text, sizeof text, "%.6g", value);
-	if (value > 0.0)
-		add_text(l, text);
+	if (!(value > 0.0))
+		return;
+	snprintf(text, sizeof text, "%.9g", value);
+	add_text(l, text);
+	l->any = 1;
 }
 
-static void write_log(struct lead *l, struct record_out *o)
+static void put_list(struct record_out *o, const char *key, const struct list *l)
 {
+	record_add(o, key, l->any ? l->text : "");
+}
+
+/* Records are kept until the round is over: one write(2) delays those who wait less than several. */
+static void put_log(struct lead *l, struct record_out *o)
+{
+	struct sizes *s = &l->sizes;
 	size_t len = record_end(o, NULL);
 
-	if (write(l->sizes.fd, o->data, len) == (ssize_t)len)
-		return;
-	if (!l->sizes.lost)
-		log_say(LOG_LEVEL_WARNING, "%s: %s; what is not written is lost",
-			l->options.balance_log, strerror(errno));
-	l->sizes.lost = 1;
+	if (s->text_room - s->text_len < len) {
+		char *text = realloc(s->text, (s->text_len + len) * 2);
+		if (!text)
+			return;
+		s->text = text;
+		s->text_room = (s->text_len + len) * 2;
+	}
+	memcpy(s->text + s->text_len, o->data, len);
+	s->text_len += len;
 }
 
-/* As many as fit a record; the number of them. */
-static size_t put_some(struct lead *l, uint64_t iteration, const struct gate_number *m, size_t n,
-		       double us)
+static void write_log(struct lead *l)
 {
-	struct list sizes = {.len = 0}, speeds = {.len = 0}, times = {.len = 0}, mems = {.len = 0};
+	struct sizes *s = &l->sizes;
+	size_t len = s->text_len;
+
+	s->text_len = 0;
+	if (len == 0 || write(s->fd, s->text, len) == (ssize_t)len)
+		return;
+	if (!s->lost)
+		log_say(LOG_LEVEL_WARNING, "%s: %s; what is not written is lost",
+			l->options.balance_log, strerror(errno));
+	s->lost = 1;
+}
+
+enum { SIZES, SPEEDS, TIMES, COUNTS, MEMS, MOSTS, HAD, LISTS };
+static const char *const list_key[LISTS] = {"sizes", "speeds", "times", "counts",
+					    "mems",  "mosts",  "had"};
+
+/* As many as fit a record; the number of them. had: their sizes before, or NULL. */
+static size_t put_some(struct lead *l, uint64_t iteration, const struct gate_number *m, size_t n,
+		       const uint64_t *had, double us)
+{
+	struct list list[LISTS] = {0};
 	char line[RECORD_LINE_MAX], number[NUMBER_MAX];
 	struct record_out o;
+	int full = 0;
 	size_t i;
 
-	for (i = 0; i < n && sizes.len < LIST_MAX && speeds.len < LIST_MAX && times.len < LIST_MAX &&
-		    mems.len < LIST_MAX;
-	     i++) {
+	for (i = 0; i < n && !full; i++) {
 		if (i)
-			add_text(&sizes, ",");
-		add_text(&sizes, m[i].worker);
-		add_text(&sizes, ":");
+			add_text(&list[SIZES], ",");
+		add_text(&list[SIZES], m[i].worker);
+		add_text(&list[SIZES], ":");
 		number_format_u64(m[i].size, number);
-		add_text(&sizes, number);
-		add_number(&speeds, m[i].speed, i == 0);
-		add_number(&times, m[i].time, i == 0);
-		add_number(&mems, m[i].mem, i == 0);
+		add_text(&list[SIZES], number);
+		list[SIZES].any = 1;
+		add_number(&list[SPEEDS], m[i].speed, i == 0);
+		add_number(&list[TIMES], m[i].time, i == 0);
+		add_number(&list[COUNTS], m[i].speed > 0.0 ? 0.0 : (double)m[i].count, i == 0);
+		add_number(&list[MEMS], m[i].mem, i == 0);
+		add_number(&list[MOSTS], (double)m[i].most, i == 0);
+		add_number(&list[HAD], had ? (double)had[i] : 0.0, i == 0);
+		for (int k = 0; k < LISTS; k++)
+			full |= list[k].len >= LIST_MAX;
 	}
 	record_begin(&o, line, sizeof line, "balance");
 	record_add_u64(&o, "iteration", iteration);
 	record_add_brief(&o, "time-us", rint(us * 10.0) / 10.0);
-	record_add(&o, "sizes", sizes.text);
-	record_add(&o, "speeds", speeds.text);
-	record_add(&o, "times", times.text);
-	record_add(&o, "mems", mems.text);
-	write_log(l, &o);
+	for (int k = 0; k < (had ? LISTS : HAD); k++)
+		put_list(&o, list_key[k], &list[k]);
+	put_log(l, &o);
 	return i;
+}
+
+static void put_begin(struct lead *l)
+{
+	char line[512];
+	struct record_out o;
+
+	record_begin(&o, line, sizeof line, "balancing");
+	record_add(&o, "method", l->options.balance_method);
+	record_add_u64(&o, "batch", l->options.balance_batch);
+	record_add_seconds(&o, "at", clock_epoch());
+	put_log(l, &o);
 }
 
 static void put_warning(struct lead *l, uint64_t iteration, const char *worker)
@@ -103,7 +153,7 @@ static void put_warning(struct lead *l, uint64_t iteration, const char *worker)
 		record_add_u64(&o, "iteration", iteration);
 		if (!w) {
 			if (l->sizes.fd >= 0)
-				write_log(l, &o);
+				put_log(l, &o);
 			return;
 		}
 		request_put_record(w->rq, &o);
@@ -127,9 +177,11 @@ static int ask(uint64_t iteration, struct gate_number *m, size_t n, void *lead)
 		if (m[i].warn)
 			put_warning(l, iteration, m[i].worker);
 	}
+	for (size_t i = 0; rc == 0 && (changes || l->sizes.whole) && l->sizes.fd >= 0 && i < n;)
+		i += put_some(l, iteration, m + i, n - i, l->sizes.whole ? before + i : NULL,
+			      (asked - began) * 1e6);
 	free(before);
-	for (size_t i = 0; changes && l->sizes.fd >= 0 && i < n;)
-		i += put_some(l, iteration, m + i, n - i, (asked - began) * 1e6);
+	write_log(l);
 	l->sizes.asked++;
 	l->sizes.seconds += clock_mono() - began;
 	return rc;
@@ -147,12 +199,17 @@ int lead_sizes_new(struct lead *l, struct error *err)
 	if (!l->options.balance_log)
 		return 0;
 	l->sizes.fd = open(l->options.balance_log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-	return l->sizes.fd < 0 ? error_errno(err, ERROR_CANTCREAT, l->options.balance_log, "open")
-			       : 0;
+	if (l->sizes.fd < 0)
+		return error_errno(err, ERROR_CANTCREAT, l->options.balance_log, "open");
+	l->sizes.whole = strcmp(l->options.balance_method, "lb-bsp-gpu") == 0;
+	put_begin(l);
+	write_log(l);
+	return 0;
 }
 
 void lead_sizes_free(struct lead *l)
 {
 	if (l->sizes.fd >= 0)
 		close(l->sizes.fd);
+	free(l->sizes.text);
 }

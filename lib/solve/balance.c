@@ -1,0 +1,118 @@
+/* balance: see balance.h. */
+#include "solve/balance.h"
+
+#include "solve/batch.h"
+#include "solve/step.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SIZE_MAX_SAMPLES (1u << 24) /* of a worker's batch (worker(1)) */
+
+struct balance {
+	uint64_t global;
+	struct step *step; /* NULL: Algorithm 1 */
+	size_t room;
+	struct batch_worker *batch;
+	struct step_worker *step_worker;
+};
+
+int balance_new(struct balance **out, const char *method, uint64_t global, struct error *err)
+{
+	struct balance *b = calloc(1, sizeof *b);
+	struct step_options options = STEP_OPTIONS_DEFAULT;
+
+	if (!b)
+		return error_set(err, ERROR_OS, "--balance", "no memory");
+	b->global = options.global = global;
+	if (strcmp(method, "lb-bsp-gpu") == 0 && !(b->step = step_new(&options, err))) {
+		free(b);
+		return -1;
+	}
+	*out = b;
+	return 0;
+}
+
+void balance_free(struct balance *b)
+{
+	if (!b)
+		return;
+	step_free(b->step);
+	free(b->batch);
+	free(b->step_worker);
+	free(b);
+}
+
+static int reserve(struct balance *b, size_t n, struct error *err)
+{
+	if (n <= b->room)
+		return 0;
+	free(b->batch);
+	free(b->step_worker);
+	b->batch = calloc(n * 2, sizeof *b->batch);
+	b->step_worker = calloc(n * 2, sizeof *b->step_worker);
+	b->room = b->batch && b->step_worker ? n * 2 : 0;
+	return b->room ? 0 : error_set(err, ERROR_OS, "--balance", "no memory");
+}
+
+/* What it foretells; without that it stays as fast as it was. */
+static double speed_of(const struct balance_member *m)
+{
+	if (m->speed > 0.0)
+		return m->speed;
+	return m->count && m->time > 0.0 ? (double)m->count / m->time : 0.0;
+}
+
+/* A step of more would not fit into its memory. */
+static uint64_t most_of(const struct balance_member *m)
+{
+	return m->most > 0 && m->most < SIZE_MAX_SAMPLES ? m->most : SIZE_MAX_SAMPLES;
+}
+
+static int share(struct balance *b, struct balance_member *m, size_t n, struct error *err)
+{
+	double sum = 0.0;
+	size_t known = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		double speed = speed_of(&m[i]);
+		sum += speed;
+		known += speed > 0.0;
+		b->batch[i] = (struct batch_worker){
+			.speed = speed, .min = 1, .max = most_of(&m[i]), .count = 1};
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (!(b->batch[i].speed > 0.0))
+			b->batch[i].speed = known ? sum / (double)known : 1.0;
+	}
+	if (batch_share(b->batch, n, b->global, err) != 0)
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		m[i].size = b->batch[i].size;
+	return 0;
+}
+
+static int step(struct balance *b, struct balance_member *m, size_t n, struct error *err)
+{
+	for (size_t i = 0; i < n; i++)
+		b->step_worker[i] = (struct step_worker){.id = m[i].worker,
+							 .time = m[i].time,
+							 .mem = m[i].mem,
+							 .min = 1,
+							 .max = most_of(&m[i]),
+							 .start = m[i].size};
+	if (step_round(b->step, b->step_worker, n, err) != 0)
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		m[i].size = b->step_worker[i].size;
+		m[i].warn = b->step_worker[i].remove;
+	}
+	return 0;
+}
+
+int balance_round(struct balance *b, struct balance_member *m, size_t n, struct error *err)
+{
+	if (reserve(b, n, err) != 0)
+		return -1;
+	return b->step ? step(b, m, n, err) : share(b, m, n, err);
+}
