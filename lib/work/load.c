@@ -87,6 +87,12 @@ static double find_number(const char *text, const char *word)
 
 /* ---- what the files say ---- */
 
+/* NAN when it can't be one: nothing was counted meanwhile, a counter went back, nonsense. */
+static double share(double part, double whole)
+{
+	return whole > 0 && part >= 0 && part <= whole ? part / whole : NAN;
+}
+
 /* cpu user nice system idle iowait irq softirq steal ...: guests are in user already. */
 static void look_cpu(struct load *l, struct counters *c)
 {
@@ -116,7 +122,7 @@ static void look_quota(struct load *l, struct counters *c)
 
 static double look_pressure(struct load *l, enum source s)
 {
-	return look_at(l, s) < 0 ? NAN : find_number(l->text, "some avg10=") / 100;
+	return look_at(l, s) < 0 ? NAN : share(find_number(l->text, "some avg10="), 100);
 }
 
 /* Bytes in all and left, of the node. */
@@ -152,7 +158,7 @@ static double look_memory(struct load *l)
 	double total, left, limit, spare;
 	node_memory(l, &total, &left);
 	group_memory(l, &limit, &spare);
-	double node = 1 - left / total, group = 1 - spare / limit;
+	double node = share(total - left, total), group = share(limit - spare, limit);
 	return isnan(group) || node > group ? node : group;
 }
 
@@ -163,7 +169,7 @@ uint64_t load_memory_left(struct load *l)
 	group_memory(l, &limit, &spare);
 	if (isnan(left) || spare < left)
 		left = spare;
-	return left > 0 ? (uint64_t)left : 0;
+	return left > 0 && left < NO_LIMIT ? (uint64_t)left : 0;
 }
 
 static double own_seconds(void)
@@ -173,12 +179,6 @@ static double own_seconds(void)
 		return NAN;
 	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
 	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
-}
-
-/* NAN when nothing was counted meanwhile, or a counter went back. */
-static double share(double part, double whole)
-{
-	return whole > 0 && part >= 0 && part <= whole ? part / whole : NAN;
 }
 
 static struct counters count(struct load *l, double now)
@@ -238,9 +238,10 @@ void load_look(struct load *l, double now, struct load_values *out)
 
 /* ---- finding the files ---- */
 
+/* Under a root there may be anything: a pipe must not be waited for. */
 static int open_file(const char *path)
 {
-	return open(path, O_RDONLY | O_CLOEXEC);
+	return open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 }
 
 static int open_at(const struct load *l, const char *path)

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -243,6 +244,42 @@ static void nonsense_is_nothing(void **state)
 		    isnan(v.throttled));
 }
 
+/* Nor what can't be: it would be learnt from. */
+static void what_can_t_be_is_nothing(void **state)
+{
+	(void)state;
+	static char longer[4000];
+	memset(longer, '9', sizeof longer - 1);
+	const char *const memory[] = {"MemTotal: 0 kB\nMemAvailable: 5 kB\n",
+				      "MemTotal: 1000 kB\nMemAvailable: 1001 kB\n",
+				      "MemTotal: 0 kB\nMemAvailable: 0 kB\n", longer};
+	memcpy(longer, "MemTotal: 5 kB\nMemAvailable: ", 29);
+	say("/proc/pressure/cpu", "some avg10=100.01\n");
+	say("/proc/pressure/memory", "some avg10=99999999999999\n");
+	for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) {
+		say("/proc/meminfo", memory[i]);
+		look((double)i + 1);
+		assert_true(isnan(v.mem) && isnan(v.psi_cpu) && isnan(v.psi_mem));
+	}
+	assert_int_equal(load_memory_left(load), 0);
+}
+
+static void a_pipe_is_not_waited_for(void **state)
+{
+	(void)state;
+	const char *const pipes[] = {"/proc/stat", "/sys/fs/cgroup/cpu.max"};
+	char path[512];
+	say("/proc/self/cgroup", "0::/\n");
+	say("/sys/fs/cgroup/x", "");
+	for (size_t i = 0; i < sizeof pipes / sizeof *pipes; i++) {
+		snprintf(path, sizeof path, "%s%s", root, pipes[i]);
+		assert_int_equal(mkfifo(path, 0600), 0);
+	}
+	look(1);
+	look(2);
+	assert_true(isnan(v.cpu) && isnan(v.throttled));
+}
+
 /* This machine, whatever it has: all that is said lies in its range. */
 static void here(void **state)
 {
@@ -280,6 +317,8 @@ int main(void)
 		TEST(groups_of_version_1),
 		TEST(the_fuller_of_node_and_group),
 		TEST(nonsense_is_nothing),
+		TEST(what_can_t_be_is_nothing),
+		TEST(a_pipe_is_not_waited_for),
 		cmocka_unit_test_teardown(here, drop_nothing),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
