@@ -976,6 +976,22 @@ balanced() {
 	decided_again
 }
 
+@test "--balance: who comes when all have gone is cut anew, in the same iteration" {
+	balanced lb-bsp-gpu
+	hang_up a
+	hang_up b
+	wait_for '! ask ps0.sock members | grep -q active'
+	open c ps0.sock
+	tell c "join worker=w2 generation=1 $ME\n"
+	answered c 'ok iteration=1 members=1'
+	[ "$(size_of c)" = 100 ]
+	tells c w2 1 1 time=0.1
+	answered c 'ok iteration=2'
+	rec where type=balance <balance.log | rec tsv iteration sizes | diff - \
+		<(printf '%s\t%s\n' 0 w0:100 1 w0:50,w1:50 1 w2:100 2 w2:100)
+	decided_again
+}
+
 @test "--balance lb-bsp: no size beyond what a member said fits it; the heir of the lead knows it, too" {
 	balanced lb-bsp max=50
 	tells a w0 2 1 speed=100

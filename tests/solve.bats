@@ -241,7 +241,8 @@ action kind=none reason=8-batch=100-lambda=1.3" ]
 		balance iteration=0 time-us=7 sizes=w0:50,w1:50 speeds= times=
 		balance iteration=1 time-us=7 sizes=w0:75,w1:25 speeds=300,100 times=0.1,0.1
 		balance iteration=2 sizes=w0:1 speeds=100
-		balance iteration=2 sizes=w1:1,w2:1 speeds=,300 times=0.1, counts=20, mosts=,30
+		balance iteration=2 from=1 sizes=w1:1,w2:1 speeds=,300 times=0.1, counts=20, mosts=,30
+		balance iteration=2 sizes=w1:1
 		balancing method=lb-bsp-gpu batch=40
 		balance iteration=9 sizes=w0:20,w1:20 times=1,2 had=10,30
 		job this=is passed=over
@@ -251,7 +252,8 @@ action kind=none reason=8-batch=100-lambda=1.3" ]
 balance iteration=0 sizes=w0:50,w1:50
 balance iteration=1 sizes=w0:75,w1:25
 balance iteration=2 sizes=w0:23
-balance iteration=2 sizes=w1:47,w2:30
+balance iteration=2 from=1 sizes=w1:47,w2:30
+balance iteration=2 sizes=w1:100
 balancing method=lb-bsp-gpu batch=40
 balance iteration=9 sizes=w0:10,w1:30" ]
 	run -0 trainctl replay - --solution lb-bsp <log
@@ -269,6 +271,8 @@ balance iteration=9 sizes=w0:10,w1:30" ]
 		balance iteration=7 sizes=w0:1 speeds=nan|speeds=: 'nan'
 		balance iteration=7 sizes=w0:1 times=-1|times=: '-1'
 		balance iteration=7 sizes=w0:1 mems=1,2|mems=: longer
+		balance iteration=1 from=1 sizes=w2:1|from=:
+		balance iteration=2 from=2 sizes=w2:1|from=:
 		balancing method=guess batch=1|method=: 'guess'
 		balancing method=lb-bsp batch=0|batch=
 	END

@@ -156,8 +156,12 @@ static void put_sizes(const struct balances *b)
 	for (size_t i = 0; i < b->count; i++) {
 		int first = i == 0 || b->line[i] != b->line[i - 1];
 		if (first)
-			printf("%sbalance iteration=%llu sizes=", i == 0 ? "" : "\n",
+			printf("%sbalance iteration=%llu", i == 0 ? "" : "\n",
 			       (unsigned long long)b->iteration);
+		if (first && i > 0)
+			printf(" from=%zu", i);
+		if (first)
+			printf(" sizes=");
 		printf("%s%s:%llu", first ? "" : ",", b->id[i],
 		       (unsigned long long)b->member[i].size);
 	}
@@ -217,14 +221,17 @@ static int begin(struct balances *b, const struct record *r, struct error *err)
 
 int balances_record(struct balances *b, const struct record *r, struct error *err)
 {
-	uint64_t iteration;
+	uint64_t iteration, from = 0;
 	if (record_is(r, "balancing"))
 		return begin(b, r, err);
 	if (!record_is(r, "balance"))
 		return 0;
 	if (record_u64(r, "iteration", 0, UINT64_MAX, &iteration, err) != 0 ||
-	    (iteration != b->iteration && balances_end(b, err) != 0))
+	    (record_get(r, "from") && record_u64(r, "from", 1, UINT64_MAX, &from, err) != 0) ||
+	    (from == 0 && balances_end(b, err) != 0))
 		return -1;
+	if (from != b->count || (from && iteration != b->iteration))
+		return error_set(err, ERROR_DATA, NULL, "from=: the record before has not so many");
 	b->iteration = iteration;
 	return take_round(b, r, err);
 }

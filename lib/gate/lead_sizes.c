@@ -92,9 +92,9 @@ enum { SIZES, SPEEDS, TIMES, COUNTS, MEMS, MOSTS, HAD, LISTS };
 static const char *const list_key[LISTS] = {"sizes", "speeds", "times", "counts",
 					    "mems",  "mosts",  "had"};
 
-/* As many as fit a record; the number of them. had: their sizes before, or NULL. */
-static size_t put_some(struct lead *l, uint64_t iteration, const struct gate_number *m, size_t n,
-		       const uint64_t *had, double us)
+/* From one member on, as many as fit a record; the next one. had: their sizes before, or NULL. */
+static size_t put_some(struct lead *l, uint64_t iteration, const struct gate_number *m, size_t from,
+		       size_t n, const uint64_t *had, double us)
 {
 	struct list list[LISTS] = {0};
 	char line[RECORD_LINE_MAX], number[NUMBER_MAX];
@@ -102,25 +102,27 @@ static size_t put_some(struct lead *l, uint64_t iteration, const struct gate_num
 	int full = 0;
 	size_t i;
 
-	for (i = 0; i < n && !full; i++) {
-		if (i)
+	for (i = from; i < n && !full; i++) {
+		if (i > from)
 			add_text(&list[SIZES], ",");
 		add_text(&list[SIZES], m[i].worker);
 		add_text(&list[SIZES], ":");
 		number_format_u64(m[i].size, number);
 		add_text(&list[SIZES], number);
 		list[SIZES].any = 1;
-		add_number(&list[SPEEDS], m[i].speed, i == 0);
-		add_number(&list[TIMES], m[i].time, i == 0);
-		add_number(&list[COUNTS], m[i].speed > 0.0 ? 0.0 : (double)m[i].count, i == 0);
-		add_number(&list[MEMS], m[i].mem, i == 0);
-		add_number(&list[MOSTS], (double)m[i].most, i == 0);
-		add_number(&list[HAD], had ? (double)had[i] : 0.0, i == 0);
+		add_number(&list[SPEEDS], m[i].speed, i == from);
+		add_number(&list[TIMES], m[i].time, i == from);
+		add_number(&list[COUNTS], m[i].speed > 0.0 ? 0.0 : (double)m[i].count, i == from);
+		add_number(&list[MEMS], m[i].mem, i == from);
+		add_number(&list[MOSTS], (double)m[i].most, i == from);
+		add_number(&list[HAD], had ? (double)had[i] : 0.0, i == from);
 		for (int k = 0; k < LISTS; k++)
 			full |= list[k].len >= LIST_MAX;
 	}
 	record_begin(&o, line, sizeof line, "balance");
 	record_add_u64(&o, "iteration", iteration);
+	if (from) /* an iteration may have two rounds: all go before it is over, others come */
+		record_add_u64(&o, "from", from);
 	record_add_brief(&o, "time-us", rint(us * 10.0) / 10.0);
 	for (int k = 0; k < (had ? LISTS : HAD); k++)
 		put_list(&o, list_key[k], &list[k]);
@@ -178,8 +180,8 @@ static int ask(uint64_t iteration, struct gate_number *m, size_t n, void *lead)
 			put_warning(l, iteration, m[i].worker);
 	}
 	for (size_t i = 0; rc == 0 && (changes || l->sizes.whole) && l->sizes.fd >= 0 && i < n;)
-		i += put_some(l, iteration, m + i, n - i, l->sizes.whole ? before + i : NULL,
-			      (asked - began) * 1e6);
+		i = put_some(l, iteration, m, i, n, l->sizes.whole ? before : NULL,
+			     (asked - began) * 1e6);
 	free(before);
 	write_log(l);
 	l->sizes.asked++;
