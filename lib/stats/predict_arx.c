@@ -4,14 +4,15 @@
  * can say, and learnt from some tens of batches instead of hundreds: on a node whose load is seen,
  * what others take is what this worker lacks.
  *
- * With v the speed over its mean, c and m the loads, and a bar for a moving average of each:
+ * With v the speed over its mean, c and m the loads, and v~, c~, m~ moving averages of them:
  *
  *     v[k] - v[k-1] = a0 (v[k-1] - v[k-2]) + a1 (v~ - v[k-1])
  *                   + b0 (c[k] - c[k-1]) + b1 (c[k-1] - c[k-2]) + b2 (c~ - c[k-1])
  *                   + d0 (m[k] - m[k-1]) + d1 (m[k-1] - m[k-2]) + d2 (m~ - m[k-1])
  *
  * All start from zero: then it is `last`.  A speed far off what was said, more than usual, teaches
- * only as much as one at the edge of the usual: no load shows a spike.
+ * only as much as one at the edge of the usual: no load shows a spike.  k counts observations:
+ * loads seen between two of them are forgotten.
  */
 #include "stats/predict_parts.h"
 
@@ -36,10 +37,19 @@ struct arx {
 	double c[3], m[3], c_average, m_average;
 	double term[TERMS], spread[TERMS * TERMS];
 	double x[TERMS], said;
-	double error; /* mean square */
-	uint64_t count,
-		seen; /* what was learnt from, in this run or the one before; speeds in the mean */
+	double error;     /* mean square */
+	uint64_t count;   /* speeds learnt from, in this run or the one before */
+	uint64_t seen;    /* speeds in the mean */
+	uint64_t waiting; /* predicted, and not yet observed */
 };
+
+static void unsure(struct arx *a)
+{
+	for (int i = 0; i < TERMS * TERMS; i++)
+		a->spread[i] = 0;
+	for (int i = 0; i < TERMS; i++)
+		a->spread[i * TERMS + i] = i < SPEEDS ? UNSURE_SPEED : UNSURE_LOAD;
+}
 
 static int arx_init(void *state, const struct predict_config *c, struct error *err)
 {
@@ -49,8 +59,7 @@ static int arx_init(void *state, const struct predict_config *c, struct error *e
 	for (int i = 0; i < 3; i++)
 		a->c[i] = a->m[i] = NAN;
 	a->c_average = a->m_average = NAN;
-	for (int i = 0; i < TERMS; i++)
-		a->spread[i * TERMS + i] = i < SPEEDS ? UNSURE_SPEED : UNSURE_LOAD;
+	unsure(a);
 	return 0;
 }
 
@@ -59,22 +68,27 @@ static double known(double x)
 	return isnan(x) ? 0 : x;
 }
 
-static void shift(double *load, double *average, double now)
+static void shift(double *load, double *average)
 {
 	if (!isnan(load[0]))
 		*average = isnan(*average) ? load[0] : *average + AVERAGE * (load[0] - *average);
 	for (int i = 2; i > 0; i--)
 		load[i] = load[i - 1];
-	if (!isnan(now)) /* else it is as it was */
-		load[0] = now;
 }
 
 static double arx_predict(void *state, double cpu, double mem)
 {
 	struct arx *a = state;
 	double change = 0;
-	shift(a->c, &a->c_average, cpu);
-	shift(a->m, &a->m_average, mem);
+	if (!a->waiting) {
+		shift(a->c, &a->c_average);
+		shift(a->m, &a->m_average);
+	}
+	a->waiting = 1;
+	if (!isnan(cpu)) /* else it is as it was */
+		a->c[0] = cpu;
+	if (!isnan(mem))
+		a->m[0] = mem;
 	a->said = a->speed[0];
 	if (isnan(a->speed[1]))
 		return a->said;
@@ -104,6 +118,11 @@ static void learn(struct arx *a, double wrong)
 	}
 	for (int i = 0; i < TERMS; i++)
 		whole += gain[i] * a->x[i];
+	if (!(whole >=
+	      MEMORY / 2)) { /* no variance is less than 0: rounding has got the better of it */
+		unsure(a);
+		return;
+	}
 	/* How far off is usual: the noise, and what such changes mean may not be known yet. */
 	double usual = USUAL * sqrt(a->error * whole);
 	if (a->count >= FROM)
@@ -129,6 +148,7 @@ static void arx_observe(void *state, double speed)
 	struct arx *a = state;
 	if (!isnan(a->speed[1]))
 		learn(a, (speed - a->said) / a->mean);
+	a->waiting = 0;
 	a->mean += (speed - a->mean) / fmin((double)++a->seen, MEAN_OF);
 	a->low = fmin(a->low, speed);
 	a->high = fmax(a->high, speed);
@@ -156,10 +176,10 @@ static void arx_walk(void *state, struct predict_walk *w)
 	predict_walk_reals(w, "error", &a->error, 1);
 	predict_walk_u64(w, "learnt", &a->count, UINT64_MAX / 2);
 	predict_walk_u64(w, "seen", &a->seen, UINT64_MAX / 2);
+	predict_walk_u64(w, "waiting", &a->waiting, 1);
 }
 
-/* The terms are those of a node like this one, a little less sure; how fast it is is another thing.
- */
+/* The terms are those of a node like this one, less sure; the speed itself is found anew. */
 static int arx_reuse(void *state, const void *from, struct error *err)
 {
 	struct arx *a = state;

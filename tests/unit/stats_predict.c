@@ -428,6 +428,10 @@ static void arx_serves_gaps_and_others(void **state)
 		predictor_observe(p, v[k]);
 		predictor_observe(q, v[k]);
 	}
+	/* A batch that says nothing about the speed, three looks at the load: the last one counts. */
+	predictor_predict(q, 0.9, NAN);
+	predictor_predict(q, 0.1, NAN);
+	assert_true(predictor_predict(p, 0.5, NAN) == predictor_predict(q, 0.5, NAN));
 	assert_int_equal(predictor_reuse(&other, p, NULL), 0);
 	for (int k = 100; k < 200; k++)
 		v[k] *= 4;
