@@ -161,9 +161,10 @@ BENCHES = bs-solve speed-predict lb-replay lb-barrier ps-pushpull shardd-redis w
 	  lb-partitions lb-cluster lb-contention
 
 # ---- check: what runs again under the sanitizers and with clang ----
-CHECK      = pages: $(UNITS:%=unit:%) $(PROGRAMS:%=bats:%) bats:solve bats:partitions $(FAULTS:%=short:tests/fault/%) \
-	     $(BENCHES:%=short:tests/bench/%)
-CHECK_ASAN = $(UNITS:%=asan/unit:%) $(PROGRAMS:%=asan/bats:%) asan/bats:solve asan/bats:partitions
+CHECK      = pages: $(UNITS:%=unit:%) $(PROGRAMS:%=bats:%) bats:solve bats:partitions bats:man \
+	     $(FAULTS:%=short:tests/fault/%) $(BENCHES:%=short:tests/bench/%)
+CHECK_ASAN = $(UNITS:%=asan/unit:%) $(PROGRAMS:%=asan/bats:%) asan/bats:solve asan/bats:partitions \
+	     asan/bats:man
 CHECK_CLANG = $(UNITS:%=clang/unit:%)
 
 # ---------------------------------------------------------------------------------------------

@@ -25,11 +25,6 @@ near() {
 	awk -v a="$1" -v b="$2" 'BEGIN { d = a - b; exit !(d < 1e-8 && d > -1e-8) }'
 }
 
-@test "the example of the man page" {
-	run -0 auc < <(printf '0.9 1\n0.4 0\n0.4 1\n0.1 0\n')
-	[ "$output" = "auc auc=0.875 logloss=0.409459347 accuracy=0.75 n=4" ]
-}
-
 @test "auc: every pair counted, with and without ties and weights" {
 	for seed in 1 2 3 4 5 6; do
 		awk -v seed=$seed 'BEGIN {

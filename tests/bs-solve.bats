@@ -15,33 +15,6 @@ load helper
 	run -64 bs-solve -B 10 -m step --step 0 </dev/null
 }
 
-@test "the examples of the man page" {
-	printf 'worker id=%s speed=%s\n' w0 200 w1 100 >in
-	run -0 bs-solve -B 96 <in
-	[ "$output" = "batch id=w0 size=64 accum=1 time=0.32
-batch id=w1 size=32 accum=1 time=0.32
-plan time=0.32 total=96 method=share" ]
-	printf 'worker id=fast speed=100 count=4\nworker id=slow speed=50 fixed=0.1\n' >in
-	run -0 bs-solve -B 91 <in
-	[ "$output" = "batch id=fast size=21 larger=2 accum=1 time=0.22
-batch id=slow size=5 accum=1 time=0.2
-plan time=0.22 total=91 method=share" ]
-	printf 'worker id=%s speed=%s fixed=0.02 min=32 max=96 cmax=5\n' v100 300 p100 100 >in
-	run -0 bs-solve -B 384 -m accum <in
-	[ "$output" = "batch id=v100 size=96 accum=3 time=1.02
-batch id=p100 size=96 accum=1 time=0.98
-plan time=1.02 total=384 method=accum steps=4" ]
-	printf 'worker id=a time=1\nworker id=b time=3\n\n%.0s' 1 2 >in
-	bs-solve -B 64 -m step --window 2 <in >out
-	[ "$(cat out)" = "batch id=a size=32 accum=1 time=1
-batch id=b size=32 accum=1 time=3
-plan time=3 total=64 method=step phase=coarse
-
-batch id=a size=37 accum=1 time=1
-batch id=b size=27 accum=1 time=3
-plan time=3 total=64 method=step phase=coarse" ]
-}
-
 @test "share keeps to min and max and gives ties to the first" {
 	printf 'worker id=a speed=1 max=3\nworker id=b speed=100 min=0\nworker id=c speed=1 min=2\n' >in
 	run -0 bs-solve -B 9 -m share <in

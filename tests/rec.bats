@@ -21,21 +21,6 @@ load helper
 	run -64 rec json --sing </dev/null
 }
 
-@test "the examples of the man page" {
-	run -0 rec tsv id worker lease <<<'shard id=7 begin=0 length=512 worker=w%201'
-	[ "$output" = $'7\tw 1\t-' ]
-	run -0 rec json <<<'shard id=7 begin=0 length=512 worker=w0'
-	[ "$output" = '{"type":"shard","id":7,"begin":0,"length":512,"worker":"w0"}' ]
-	printf 'id\tspeed\nw0\t200\nw1\t-\n' >in
-	run -0 rec from-tsv worker <in
-	[ "$output" = $'worker id=w0 speed=200\nworker id=w1' ]
-	run -0 rec from-json -T worker <<<'{"id":"w0","speed":200}'
-	[ "$output" = 'worker id=w0 speed=200' ]
-	printf 'bpt id=w%d time=%s\n' 0 0.1 1 0.35 >in
-	run -0 rec where type=bpt 'time>0.2' <in
-	[ "$output" = 'bpt id=w1 time=0.35' ]
-}
-
 @test "tsv: header, text, missing and strange values" {
 	printf 'a b=%%09%%0a\\ c=\td\te\n\nx type-of=y b=1\n' >in
 	run -0 rec tsv -H type b c <in

@@ -255,14 +255,6 @@ old" ]
 	done
 }
 
-@test "the examples of the man page" {
-	printf 'age,income\n30,0\n41,1\n55,1\n' | gzip >people.csv.gz
-	[ "$(rowidx --count people.csv.gz)" = 3 ]
-	[ "$(rowidx --cat people.csv.gz 1 2)" = "41,1
-55,1" ]
-	[ "$(head -n 1 people.csv.gz.rowidx | tr ' ' '\n' | grep rows=)" = "rows=3" ]
-}
-
 @test "whoever only looks needs no room for an index" {
 	seq_rows 1000 >data
 	# No file may grow, as on a full disk; what is printed goes to pipes.

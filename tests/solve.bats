@@ -214,27 +214,6 @@ action kind=none reason=8-batch=100-lambda=1.3" ]
 	[ "$(rec tsv size <<<"$output" | awk '{ n += $1 } END { print n }')" = 480 ]
 }
 
-# The examples of the page, as they stand there.
-@test "paceline-solution(7): the examples run" {
-	mandoc -Tascii -O width=400 "$PACELINE_ROOT/man/paceline-solution.7" | col -bx |
-		sed -n '/^EXAMPLES/,/^SEE ALSO/s/^ *\$ //p' >commands
-	grep -q 'solve antdt-nd' commands
-	cat >snapshot <<-'S'
-		job at=1000 iter=9 workers=3 servers=0 short=1 long=600
-		node role=worker id=w0 state=up size=100 speed-short=1200 up=60
-		node role=worker id=w1 state=up size=100 speed-short=1200 up=60
-		node role=worker id=w2 state=up size=100 speed-short=400 up=60
-	S
-	run trainctl solve antdt-nd <snapshot
-	[ "$(rec tsv kind id size <<<"$output")" = "$(printf 'adjust-bs\tw0\t129\nadjust-bs\tw1\t129\nadjust-bs\tw2\t42')" ]
-	awk '/^\$ cat >mine/ { on = 1; next } on && /^S$/ { exit } on { gsub(/\\\(aq/, "\047"); print }' \
-		"$PACELINE_ROOT/man/paceline-solution.7" >mine
-	chmod +x mine
-	[ "$(wc -l <mine)" = 4 ]
-	run trainctl solve ./mine <snapshot
-	[ "$output" = "action kind=adjust-bs id=w2 size=50" ]
-}
-
 @test "replay: what a lead decided at its barriers; a log that is wrong is told with its place" {
 	cat >log <<-'END'
 		balancing method=lb-bsp batch=100 at=5

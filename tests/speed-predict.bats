@@ -26,21 +26,6 @@ stream() { # LINES WORKERS [SEED]
 	[[ $output == *"max is for -m auto only"* ]]
 }
 
-@test "the examples of the man page" {
-	printf 'obs id=w0 k=%d speed=%d\n' 0 100 1 200 2 200 >in
-	run -0 speed-predict -m ema <in
-	[ "$output" = "pred id=w0 k=0 speed= actual=100
-pred id=w0 k=1 speed=100 actual=200
-pred id=w0 k=2 speed=120 actual=200
-score id=w0 rmse=90.5538514 n=2" ]
-	printf 'obs id=%s k=%d speed=%s\n' a 0 100 b 0 300 a 1 '' b 1 '' >in
-	speed-predict -m last <in | awk '/k=1/ { print "worker", $2, $4 }' >workers
-	run -0 bs-solve -B 64 <workers
-	[ "$output" = "batch id=a size=16 accum=1 time=0.16
-batch id=b size=48 accum=1 time=0.16
-plan time=0.16 total=64 method=share" ]
-}
-
 @test "every model: one pred a line, the first one empty, a score at the end" {
 	stream 60 2 >in
 	for model in last ema quantile arima rnn lstm narx arx auto; do

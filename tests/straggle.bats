@@ -44,31 +44,6 @@ busy() {
 	[ -z "$(ls -A d)" ]
 }
 
-@test "the examples of the man page" {
-	run -0 straggle -n --nodes w0..w3 --scale 1/60 --delay-scale 1/60 \
-		--intensity 0.8 --for 60 transient persistent life=0
-	[ "$output" = "on at=0 id=w2 life=0 delay=0.0533333333
-on at=30 id=w0 delay=0.02
-on at=30 id=w2 delay=0.02
-on at=30 id=w2 life=0 delay=0.0733333333
-off at=45 id=w0
-off at=45 id=w2
-on at=45 id=w2 life=0 delay=0.0533333333
-off at=60 id=w2 life=0" ]
-	run -0 straggle -n --nodes w0..w2 --for 5 pace speed=900 factor=3,1,1 \
-		launch=0.005 pace nodes=w0 speed=2700 launch=0.005 memory=4096 type=v100
-	[ "$output" = "on at=0 id=w0 pace=2700 launch=0.005 memory=4096 type=v100
-on at=0 id=w1 pace=900 launch=0.005
-on at=0 id=w2 pace=900 launch=0.005
-off at=5 id=w0
-off at=5 id=w1
-off at=5 id=w2" ]
-	straggle -n --nodes w0,w1 --for 90 persistent nodes=w1 from=30 >trace
-	run -0 straggle -n --nodes w0,w1 --scale 0.5 replay file=trace
-	[ "$output" = "on at=15 id=w1 delay=4
-off at=45 id=w1" ]
-}
-
 @test "a dry run is repeatable, and is a trace of itself" {
 	set -- -n --nodes w0..w9 --servers ps0,ps1 --for 7200 --life 0 \
 		transient persistent count=2 server transient p=0.1 on=100 every=300

@@ -1,0 +1,106 @@
+load helper
+
+# The examples of the pages, as they stand there: `$ ` begins a command, `> ` goes on with it, what
+# follows is what it prints (`...`: more that is not said). Displays without `$ ` are not run.
+
+# cut_examples PAGE: into 01.run, 01.says (where the page shows something), 02.run...
+cut_examples() {
+	awk '
+	function plain(s) {
+		gsub(/\\\(aq/, "\047", s); gsub(/\\\(dq/, "\"", s); gsub(/\\&/, "", s); gsub(/\\-/, "-", s)
+		gsub(/\\e/, "\\", s)
+		return s
+	}
+	function begin(s) { name = sprintf("%02d", ++n); print substr(s, 3) >(name ".run"); here(s) }
+	function here(s) { end = ""; if (match(s, /<<\047[A-Z]+\047/)) end = substr(s, RSTART + 3, RLENGTH - 4) }
+	/^\.Sh / { on = $2 == "EXAMPLES" }
+	!on { next }
+	/^\.Dl \$ / { begin(plain(substr($0, 5))); name = ""; next }
+	/^\.Bd -literal/ { shown = 1; name = ""; next }
+	/^\.Ed/ { shown = 0 }
+	!shown { next }
+	{ line = plain($0) }
+	name != "" && end != "" { print line >(name ".run"); if (line == end) end = ""; next }
+	line ~ /^\$ / { begin(line); next }
+	name == "" { next }
+	line ~ /^> / { print substr(line, 3) >(name ".run"); here(line); next }
+	{ print line >(name ".says") }' "$1"
+}
+
+# What a page takes for given: files of a job that runs elsewhere.
+is_elsewhere() {
+	local file
+	grep -q -e '-j adult' "$1" && return
+	for file in job.env '--layout layout' run/bpt-monitor.sock run/state/job.log; do
+		if grep -q -w -F -e "$file" "$1" && [ ! -e "${file#* }" ]; then return; fi
+	done
+	false
+}
+
+# says FILE: $output is what FILE shows; `...` stands for anything.
+says() {
+	local pattern
+	pattern=$(sed 's/[][*?\\()|]/\\&/g; s/\.\.\./*/g' "$1")
+	# shellcheck disable=SC2053
+	[[ $output == $pattern ]]
+}
+
+try() {
+	local command socket
+	command=$(cat "$1.run")
+	if [[ $command == *"&" ]]; then
+		start "$1" bash -c "exec ${command%&}"
+		socket=$(sed -n 's/.* -s \([^ ]*\).*/\1/p' "$1.run")
+		[ -z "$socket" ] || ready "$socket"
+		return
+	fi
+	if [[ $command == "socat - "* ]]; then
+		# A conversation: what no daemon says has been typed.
+		grep -Ev '^(paceline|ok|err|shard)' "$1.says" >"$1.in"
+		grep -E '^(paceline|ok|err|shard)' "$1.says" >"$1.heard"
+		mv "$1.heard" "$1.says"
+		command="$command <$1.in"
+	fi
+	run --separate-stderr timeout 60 bash -o pipefail -c "$command"
+	if [ "$status" != 0 ] || { [ -e "$1.says" ] && ! says "$1.says"; }; then
+		echo "exit $status: $output"
+		echo "$stderr"
+		false
+	fi
+}
+
+# A machine that stands still for half a second, which is how long socat waits for an answer after
+# the last line, is no wrong page.
+socat() {
+	[ "$1" != -t ] || shift 2
+	command socat -t 10 "$@"
+}
+export -f socat
+
+@test "the examples of every page print what it shows" {
+	local page name run=0 compared=0
+	for page in "$PACELINE_ROOT"/man/*.[1-8]; do
+		mkdir "$T/${page##*/}"
+		cd "$T/${page##*/}"
+		cut_examples "$page"
+		for name in $(ls | sed -n 's/\.run$//p'); do
+			if is_elsewhere "$name.run"; then continue; fi
+			echo "${page##*/}:"
+			cat "$name.run"
+			try "$name"
+			run=$((run + 1))
+			if [ -e "$name.says" ]; then compared=$((compared + 1)); fi
+		done
+	done
+	echo "$run run, $compared compared"
+	[ "$compared" -ge 25 ]
+}
+
+@test "the schema of paceline-schema(5) is one" {
+	awk '/^\.Sh / { on = $2 == "EXAMPLES" } on && !/^\./' "$PACELINE_ROOT/man/paceline-schema.5" >schema
+	printf 'age,occupation,income\n30,x,>50K\n40,y,no\n' >rows.csv
+	# 69: everything was taken, but there is no queue.
+	run -69 worker --id w0 --shards none --servers none --wait 0 --batch 1 --data rows.csv --schema schema
+	sed -i 's/occupation/education/' schema
+	run -65 worker --id w0 --shards none --servers none --wait 0 --batch 1 --data rows.csv --schema schema
+}
