@@ -10,7 +10,7 @@
  *                   + b0 (c[k] - c[k-1]) + b1 (c[k-1] - c[k-2]) + b2 (c~ - c[k-1])
  *                   + d0 (m[k] - m[k-1]) + d1 (m[k-1] - m[k-2]) + d2 (m~ - m[k-1])
  *
- * All start from zero: then it is `last`.  A speed far off what was said, more than usual, teaches
+ * All start from zero: then it is `last`.  A jump far off what was said, more than usual, teaches
  * only as much as one at the edge of the usual: no load shows a spike.  k counts observations:
  * loads seen between two of them are forgotten.
  */
@@ -28,6 +28,7 @@
 #define UNSURE_MAX 1e4 /* what has not moved for long is not known worse and worse */
 #define USUAL 3.0      /* errors' deviations */
 #define ERRORS 100.0   /* in their mean square */
+#define ERROR_MIN 1e-3 /* of it in the beginning, and where the terms are in doubt */
 #define ELSEWHERE 8.0  /* times the variance, on another node */
 #define FROM 8         /* observations; until then the speed before */
 
@@ -59,6 +60,7 @@ static int arx_init(void *state, const struct predict_config *c, struct error *e
 	for (int i = 0; i < 3; i++)
 		a->c[i] = a->m[i] = NAN;
 	a->c_average = a->m_average = NAN;
+	a->error = ERROR_MIN;
 	unsure(a);
 	return 0;
 }
@@ -108,7 +110,8 @@ static double arx_predict(void *state, double cpu, double mem)
 	return a->count < FROM ? a->speed[0] : a->said;
 }
 
-static void learn(struct arx *a, double wrong)
+/* wrong: speed less what was said. jump: speed less the one before. */
+static void learn(struct arx *a, double wrong, double jump)
 {
 	double gain[TERMS], whole = MEMORY;
 	for (int i = 0; i < TERMS; i++) {
@@ -123,11 +126,14 @@ static void learn(struct arx *a, double wrong)
 		unsure(a);
 		return;
 	}
-	/* How far off is usual: the noise, and what such changes mean may not be known yet. */
-	double usual = USUAL * sqrt(a->error * whole);
-	if (a->count >= FROM)
+	/* How far off is usual: the noise, and what such changes mean may not be known yet, least
+	 * of all where nothing has moved so far.  Where the speed was far off without a jump, the
+	 * terms are wrong, and nothing is spared. */
+	double usual =
+		USUAL * sqrt(a->error * MEMORY + fmax(a->error, ERROR_MIN) * (whole - MEMORY));
+	if (fabs(wrong) < 2 * fabs(jump))
 		wrong = fmin(fmax(wrong, -usual), usual);
-	a->error += (wrong * wrong / whole - a->error) / fmin((double)++a->count, ERRORS);
+	a->error += (wrong * wrong / whole - a->error) / fmin((double)(FROM + ++a->count), ERRORS);
 	for (int i = 0; i < TERMS; i++)
 		a->term[i] += gain[i] / whole * wrong;
 	for (int i = 0; i < TERMS; i++)
@@ -147,7 +153,7 @@ static void arx_observe(void *state, double speed)
 {
 	struct arx *a = state;
 	if (!isnan(a->speed[1]))
-		learn(a, (speed - a->said) / a->mean);
+		learn(a, (speed - a->said) / a->mean, (speed - a->speed[0]) / a->mean);
 	a->waiting = 0;
 	a->mean += (speed - a->mean) / fmin((double)++a->seen, MEAN_OF);
 	a->low = fmin(a->low, speed);

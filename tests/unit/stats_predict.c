@@ -409,6 +409,33 @@ static void arx_is_not_taught_by_spikes(void **state)
 	predictor_free(p);
 }
 
+/* Nothing is believed for good: neither what an odd batch among the first ones taught, nor that
+ * there is no noise where nothing has moved yet. */
+static void arx_starts_from_anything(void **state)
+{
+	(void)state;
+	for (int odd = 0; odd < 8; odd++)
+		for (int big = 0; big < 2; big++) {
+			double load = 0.3;
+			random_state = 31;
+			for (int k = 0; k < 300; k++) {
+				load = draw() < 0.1 ? draw() : load;
+				cpu[k] = load + 0.02 * draw();
+				v[k] = 100 * (1 - 0.8 * load) * (1 + 0.02 * gauss());
+				v[k] *= k == odd ? (big ? 20 : 0.05) : 1;
+			}
+			assert_true(score_of(PREDICT_ARX, v, cpu, 300, 100) <
+				    0.7 * score_of(PREDICT_LAST, v, cpu, 300, 100));
+		}
+	random_state = 32;
+	for (int k = 0; k < 200; k++) {
+		cpu[k] = k < 50 ? 0.2 : draw() < 0.2 ? draw() : cpu[k - 1];
+		v[k] = 100 * (1 - 0.8 * cpu[k]);
+	}
+	assert_true(score_of(PREDICT_ARX, v, cpu, 200, 100) <
+		    0.3 * score_of(PREDICT_LAST, v, cpu, 200, 100));
+}
+
 /* A load that is not known once is as it was; and another worker, four times as fast, has the same
  * line. */
 static void arx_serves_gaps_and_others(void **state)
@@ -611,6 +638,7 @@ int main(void)
 		cmocka_unit_test(arx_finds_the_line),
 		cmocka_unit_test(arx_learns_in_tens),
 		cmocka_unit_test(arx_is_not_taught_by_spikes),
+		cmocka_unit_test(arx_starts_from_anything),
 		cmocka_unit_test(arx_serves_gaps_and_others),
 		cmocka_unit_test(quantile_is_of_times),
 		cmocka_unit_test(extremes_stay_numbers),
