@@ -714,6 +714,10 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 			--predict ema --predict-load bad
 		[[ $output == *"speeds are learnt anew: bad"* ]]
 	done
+	head -c 60 model >torn
+	run -69 worker --id w1 --shards none --servers none --model audit --wait 0 "${CSV[@]}" \
+		--predict ema --predict-load torn
+	[[ $output == *"learnt anew: torn:1: the input ends"* ]]
 	run -69 worker --id w1 --shards none --servers none --model audit --wait 0 "${CSV[@]}" \
 		--predict ema --predict-load model
 	[[ $output != *anew* ]]
