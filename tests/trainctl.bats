@@ -1065,6 +1065,41 @@ decided_again() {
 	exact "$(summary job.out | field checkpoint)" 4000 1
 }
 
+# Speeds that a worker's model has seen in this life, and those it has learnt from in all.
+lives() {
+	rec where name=seen <"run/state/predict-$1" | rec tsv v
+	rec where name=learnt <"run/state/predict-$1" | rec tsv v
+}
+
+@test "PREDICT_FROM: a new job's workers start from what another's have learnt, or any of them" {
+	data 2000
+	job SOLUTION=lb-bsp PREDICT=arx WORKERS=2 BATCH=40 SERVERS=1
+	run_job >/dev/null
+	set -- $(lives w0)
+	[ "$1" -gt 20 ]
+	[ "$2" -eq $(($1 - 2)) ]
+	mkdir from
+	cp run/state/predict-w1 from
+	echo "PREDICT_FROM=$T/from" >>job.env
+	run_job --fresh >/dev/null
+	[ "$(grep -c ^balancing run/state/balance.log)" = 1 ]
+	for w in w0 w1; do # of which the first has no namesake there
+		set -- $(lives $w)
+		[ "$2" -gt $(($1 + 10)) ]
+	done
+	run_job --fresh --set PREDICT_FROM="$T/from/predict-w1" >/dev/null
+	set -- $(lives w0)
+	[ "$2" -gt $(($1 + 10)) ]
+	run_job --fresh --set PREDICT_FROM= >/dev/null # --fresh forgets its own
+	set -- $(lives w0)
+	[ "$2" -eq $(($1 - 2)) ]
+	run -66 run_job --fresh --set PREDICT_FROM=nowhere
+	[[ $output == *nowhere*PREDICT_FROM* ]]
+	run -78 run_job --fresh --set PREDICT_FROM=run/state
+	[[ $output == *--fresh* ]]
+	[ -e run/state/predict-w0 ]
+}
+
 @test "SOLUTION=lb-bsp: sizes by hand are refused; ssp and asp have no barrier" {
 	data 4000
 	job SOLUTION=lb-bsp WORKERS=2 SERVERS=1

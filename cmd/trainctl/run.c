@@ -158,6 +158,8 @@ static int make_ready(const struct job *job, const struct place *place, const st
 {
 	char id[65];
 	int running = prepare_running(place, id);
+	if (job->predict_from[0] && access(job->predict_from, R_OK) != 0)
+		return error_errno(err, ERROR_NOINPUT, job->predict_from, "PREDICT_FROM");
 	if (call->fresh && running)
 		return error_set(err, ERROR_TEMPFAIL, place->state,
 				 "--fresh, but %s of this job still runs: stop it first", id);

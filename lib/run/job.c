@@ -100,9 +100,10 @@ static const struct row rows[] = {
 	 "iterations between a worker's reports"},
 	{"AHEAD", COUNT, AT(ahead), "4", 1, 1024, NULL, FREE,
 	 "batches that a worker takes before their time"},
-	{"PREDICT", CHOICE, AT(predict), "auto", 0, 0,
-	 "none|" PREDICT_CHOICES, FREE,
+	{"PREDICT", CHOICE, AT(predict), "auto", 0, 0, "none|" PREDICT_CHOICES, FREE,
 	 "how workers foretell their speeds (lb-bsp)"},
+	{"PREDICT_FROM", PATH, AT(predict_from), "", 0, 0, NULL, FREE,
+	 "what was learnt of that before: STATE of a job, or a file"},
 	{"PROFILE", CHOICE, AT(profile), "", 0, 0, "0|1", FREE,
 	 "1: workers measure their devices first"},
 	{"RESTARTS", COUNT, AT(restarts), "10", 0, 1e6, NULL, FREE,
@@ -549,7 +550,8 @@ int job_finish(struct job *job, const char *path, struct error *err)
 	if (strchr(job->solution, '/') && absolute(&job->solution, err) != 0)
 		return -1;
 	if (absolute_list(&job->data, err) != 0 || absolute_list(&job->test, err) != 0 ||
-	    absolute(&job->init, err) != 0 || absolute(&job->drag, err) != 0)
+	    absolute(&job->init, err) != 0 || absolute(&job->drag, err) != 0 ||
+	    absolute(&job->predict_from, err) != 0)
 		return -1;
 	return 0;
 }

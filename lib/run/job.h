@@ -52,6 +52,7 @@ struct job {
 	/* of workers, what they tell and take */
 	uint64_t report_every, ahead;
 	char *predict; /* none, or a model of lib/stats */
+	char *predict_from;
 	char *profile; /* 0 | 1; "" until job_finish() */
 	/* checkpoints */
 	double checkpoint_every; /* seconds, 0: only at the end */

@@ -211,24 +211,47 @@ int prepare(const struct job *job, const struct place *place, int running,
 
 /* ---- starting over ---- */
 
+/* What workers have learnt of their speeds: predict-ID, one each. */
+static int remove_models(const struct place *place, struct error *err)
+{
+	char dir[PLACE_MAX], path[PLACE_MAX];
+	int result = 0;
+	place_state(place, "", dir);
+	DIR *d = opendir(dir);
+	for (struct dirent *e; d && result == 0 && (e = readdir(d));) {
+		if (strncmp(e->d_name, "predict-", 8) != 0)
+			continue;
+		place_state(place, e->d_name, path);
+		result = fs_remove_tree(path, err);
+	}
+	if (d)
+		closedir(d);
+	return result;
+}
+
 int prepare_fresh(const struct job *job, const struct place *place, struct error *err)
 {
 	static const char *const ours[] = {"summary",     "intent",  "nodes", "journal",
 					   "checkpoints", "schema",  "model", "layout",
 					   "job.env",     "job.log", "logs",  "run-dir",
-					   "standing",    "spill"};
+					   "standing",    "spill",   "balance.log"};
 	char path[PLACE_MAX];
 	place_state(place, "checkpoints/", path);
 	if (strncmp(job->init, path, strlen(path)) == 0)
 		return error_set(
 			err, ERROR_CONFIG, job->init,
 			"INIT is a checkpoint of the run that --fresh would remove: move it");
+	place_state(place, "", path);
+	if (strncmp(job->predict_from, path, strlen(path) - 1) == 0)
+		return error_set(
+			err, ERROR_CONFIG, job->predict_from,
+			"PREDICT_FROM is of the run that --fresh would remove: move it");
 	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
 		place_state(place, ours[i], path);
 		if (fs_remove_tree(path, err) != 0)
 			return -1;
 	}
-	return 0;
+	return remove_models(place, err);
 }
 
 int prepare_running(const struct place *place, char *id)
