@@ -31,7 +31,7 @@ struct step {
 	struct slot *slot;
 	double *times;    /* depth rounds of n times */
 	uint64_t *slower; /* n rows of n bits: was i ever slower than j in this phase? */
-	uint64_t round;   /* since the workers are these */
+	uint64_t round;
 	uint64_t known;   /* rounds that may be looked back upon */
 	struct tried tried[TRIED_MAX];
 	size_t tried_count, tried_next;
@@ -122,12 +122,11 @@ static int divide(const struct step *s, struct step_worker *const *w, struct slo
 		sum += row[i].speed;
 	}
 	for (size_t i = 0; i < n; i++) {
-		if (!(row[i].speed > 0))
-			row[i].speed = known ? sum / (double)known : 1;
-		row[i].fixed = 0;
-		row[i].min = w[i]->min;
-		row[i].max = w[i]->max;
-		row[i].count = 1;
+		double mean = known ? sum / (double)known : 1;
+		row[i] = (struct batch_worker){.speed = row[i].speed > 0 ? row[i].speed : mean,
+					       .min = w[i]->min,
+					       .max = w[i]->max,
+					       .count = 1};
 	}
 	int result = batch_share(row, n, s->o.global, err);
 	for (size_t i = 0; i < n; i++)
@@ -159,7 +158,6 @@ static int take_over(struct step *s, struct step_worker *const *w, size_t n, str
 	s->times = times;
 	s->slower = slower;
 	s->n = n;
-	s->round = 0;
 	start_coarse(s, 0);
 	return 0;
 }
@@ -174,7 +172,7 @@ static double time_of(const struct step *s, size_t i, uint64_t h)
 
 static int is_slower(double a, double b)
 {
-	return a > 0 && b > 0 && a > b;
+	return b > 0 && a > b;
 }
 
 static void remember(struct step *s)
@@ -275,19 +273,17 @@ static int was_no_better(struct step *s, size_t from, size_t to)
 
 static int can_take(const struct slot *w, uint64_t step)
 {
-	return w->time > 0 && w->mem <= STEP_MEM_MAX && w->size <= w->max && step <= w->max - w->size;
+	return w->time > 0 && w->mem <= STEP_MEM_MAX && step <= w->max - w->size;
 }
 
 static void move(struct step *s, size_t from, size_t to, uint64_t step)
 {
 	s->slot[from].size -= step;
 	s->slot[to].size += step;
-	if (s->phase == STEP_FINE) {
-		/* Tried anew: what it was like long ago is no measure. */
-		struct tried *t = find_tried(s, key_of(s, NOBODY, NOBODY));
-		if (t)
-			t->sum = 0, t->rounds = 0;
-	}
+	/* Tried anew: what it was like long ago is no measure. */
+	struct tried *t = find_tried(s, key_of(s, NOBODY, NOBODY));
+	if (t)
+		t->sum = 0, t->rounds = 0;
 }
 
 /* The leader's move is known to be of no use: the next fastest that surely stays faster. */
@@ -336,16 +332,14 @@ static size_t decide(struct step *s)
 	find_ends(s, &leader, &straggler);
 	if (leader == NOBODY || !(s->slot[leader].time < s->slot[straggler].time))
 		return NOBODY;
-	if (s->phase == STEP_FINE && balance_lost(s, leader, straggler)) {
-		start_coarse(s, s->o.window);
-		return decide(s); /* once: the phase is another */
-	}
+	if (s->phase == STEP_FINE && balance_lost(s, leader, straggler))
+		start_coarse(s, s->o.window); /* these two can give and take a coarse step, too */
 	uint64_t step = s->phase == STEP_FINE ? s->o.fine_step : s->o.step;
 	uint64_t window = s->phase == STEP_FINE ? s->o.fine_window : s->o.window;
 	const struct slot *g = &s->slot[straggler];
-	if (g->size < g->min || g->size - g->min < step) {
+	if (g->size - g->min < step) {
 		/* Not the paper's: what is too little for a coarse step may do for a fine one. */
-		if (g->size >= g->min && g->size - g->min >= s->o.fine_step)
+		if (g->size - g->min >= s->o.fine_step)
 			s->phase = STEP_FINE;
 		return straggler;
 	}
@@ -408,7 +402,10 @@ int step_round(struct step *s, struct step_worker *w, size_t n, struct error *er
 		for (size_t i = 0; i < n; i++) {
 			order[i]->size = s->slot[i].size;
 			order[i]->remove = i == warn && !s->slot[i].warned;
-			s->slot[i].warned = i == warn || (i == slowest && s->slot[i].warned);
+			if (i == warn)
+				s->slot[i].warned = 1;
+			else if (i != slowest && slowest != NOBODY)
+				s->slot[i].warned = 0;
 		}
 	}
 	free(order);
