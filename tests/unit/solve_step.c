@@ -380,6 +380,538 @@ static void what_can_not_be_is_an_error_and_changes_nothing(void **state)
 	step_free(c.s);
 }
 
+/* ---- small rounds by hand: times in, sizes out ---- */
+
+struct play {
+	struct step *s;
+	struct step_worker w[DEVICES_MAX];
+	size_t n;
+};
+
+static void begin_play(struct play *p, struct step_options o, size_t n, const uint64_t *start)
+{
+	memset(p, 0, sizeof *p);
+	p->n = n;
+	for (size_t i = 0; i < n; i++) {
+		p->w[i] = (struct step_worker){.id = names[i], .min = 1, .max = BATCH_SIZE_MAX};
+		p->w[i].start = start[i];
+		o.global += start[i];
+	}
+	p->s = step_new(&o, NULL);
+	assert_non_null(p->s);
+}
+
+/* Returns who is warned of, or -1. */
+static int play(struct play *p, const double *time)
+{
+	int warned = -1;
+	for (size_t i = 0; i < p->n; i++)
+		p->w[i].time = time[i];
+	assert_int_equal(step_round(p->s, p->w, p->n, NULL), 0);
+	for (size_t i = 0; i < p->n; i++)
+		if (p->w[i].remove)
+			warned = (int)i;
+	return warned;
+}
+
+static int is_size(const struct play *p, const uint64_t *size)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (p->w[i].size != size[i])
+			return 0;
+	return 1;
+}
+
+#define BEGIN(p, step, fine, window, fine_window, n, ...)                                          \
+	begin_play(p, (struct step_options){0, step, fine, window, fine_window}, n,                \
+		   (const uint64_t[]){__VA_ARGS__})
+#define PLAY(p, ...) play(p, (const double[]){__VA_ARGS__})
+#define SIZES(p, ...) assert_true(is_size(p, (const uint64_t[]){__VA_ARGS__}))
+/* What follows is fine: the slowest has less than a coarse step to give. */
+#define COARSE_NEVER 100000
+
+static void faster_in_each_round_means_faster(void **state)
+{
+	(void)state;
+	struct play p;
+	BEGIN(&p, 5, 1, 2, 2, 2, 10, 10);
+	PLAY(&p, 1, 1); /* as fast is not faster */
+	PLAY(&p, 1, 2);
+	SIZES(&p, 10, 10);
+	PLAY(&p, 1, 2);
+	SIZES(&p, 15, 5);
+	step_free(p.s);
+
+	BEGIN(&p, 5, 1, 3, 3, 2, 10, 10);
+	PLAY(&p, 0, 2); /* nor is who is not known */
+	PLAY(&p, 1, 2);
+	PLAY(&p, 1, 2);
+	SIZES(&p, 10, 10);
+	PLAY(&p, 1, 2);
+	SIZES(&p, 15, 5);
+	step_free(p.s);
+
+	BEGIN(&p, 5, 1, 1, 1, 2, 2, 2);
+	assert_int_equal(PLAY(&p, 1, 1), -1); /* nobody is the straggler */
+	assert_int_equal(step_phase(p.s), STEP_COARSE);
+	step_free(p.s);
+
+	BEGIN(&p, 5, 1, 1, 1, 4, 10, 10, 10, 10);
+	PLAY(&p, 1, 1, 3, 3); /* of equals the first */
+	SIZES(&p, 15, 10, 5, 10);
+	step_free(p.s);
+	step_free(NULL);
+}
+
+static void bounds_are_reached_exactly(void **state)
+{
+	(void)state;
+	struct play p;
+	BEGIN(&p, 5, 1, 1, 1, 3, 10, 10, 10);
+	p.w[0].max = 15;
+	p.w[1].min = 5;
+	PLAY(&p, 1, 3, 2);
+	SIZES(&p, 15, 5, 10);
+	assert_int_equal(PLAY(&p, 1, 3, 2), 1);
+	SIZES(&p, 15, 5, 10);
+	assert_int_equal(step_phase(p.s), STEP_COARSE);
+	PLAY(&p, 1, 2, 3); /* w0 is full: w1 leads */
+	SIZES(&p, 15, 10, 5);
+	step_free(p.s);
+
+	/* Who is at a bound is no other worker than before: two rounds are two rounds. */
+	BEGIN(&p, 5, 1, 2, 2, 4, 10, 10, 10, 10);
+	p.w[0].max = p.w[2].min = 10;
+	PLAY(&p, 1, 2, 3, 4);
+	PLAY(&p, 1, 2, 3, 4);
+	SIZES(&p, 10, 15, 10, 5);
+	step_free(p.s);
+
+	/* Too little for a coarse step is enough for a fine one, down to min. */
+	BEGIN(&p, 5, 1, 1, 1, 2, 19, 11);
+	p.w[1].min = 10;
+	assert_int_equal(PLAY(&p, 1, 2), 1);
+	assert_int_equal(step_phase(p.s), STEP_FINE);
+	SIZES(&p, 19, 11);
+	assert_int_equal(PLAY(&p, 1, 2), -1);
+	SIZES(&p, 20, 10);
+	PLAY(&p, 1, 2);
+	SIZES(&p, 20, 10);
+	step_free(p.s);
+
+	BEGIN(&p, 5, 2, 1, 1, 2, 19, 11);
+	p.w[1].min = 10;
+	assert_int_equal(PLAY(&p, 1, 2), 1); /* and here it is not */
+	assert_int_equal(step_phase(p.s), STEP_COARSE);
+	step_free(p.s);
+}
+
+/* w1 is the slower one in a fine phase that w2 began; a window is three rounds. */
+static int loses_balance(uint64_t most, uint64_t least, double first, double second, double third)
+{
+	struct play p;
+	BEGIN(&p, 2, 1, 3, 50, 3, 10, 20, 2);
+	p.w[0].max = most;
+	p.w[1].min = least;
+	PLAY(&p, first, 10, 11);
+	assert_int_equal(step_phase(p.s), STEP_FINE);
+	PLAY(&p, second, 10, 9.95);
+	assert_int_equal(step_phase(p.s), STEP_FINE);
+	PLAY(&p, third, 10, 9.95);
+	int lost = step_phase(p.s) == STEP_COARSE;
+	if (lost) /* and the step is made at once */
+		SIZES(&p, 12, 18, 2);
+	else
+		SIZES(&p, 10, 20, 2);
+	step_free(p.s);
+	return lost;
+}
+
+static void balance_is_lost_when_a_coarse_step_can_not_turn_them(void **state)
+{
+	(void)state;
+	/* 10 - 7 > 2 * (10/20 + 7/10), but 10 - 7.5 = 2 * (10/20 + 7.5/10). */
+	assert_true(loses_balance(99, 1, 7, 7, 7));
+	assert_false(loses_balance(99, 1, 7.5, 7.5, 7.5));
+	assert_false(loses_balance(99, 1, 9.9, 7, 7));
+	assert_false(loses_balance(99, 1, 7, 7, 9.9));
+	assert_true(loses_balance(12, 18, 7, 7, 7)); /* they can give and take it */
+	assert_false(loses_balance(11, 18, 7, 7, 7));
+	assert_false(loses_balance(12, 19, 7, 7, 7));
+}
+
+static void an_empty_leader_s_time_is_what_a_sample_may_cost(void **state)
+{
+	(void)state;
+	for (int lost = 0; lost < 2; lost++) {
+		struct play p;
+		BEGIN(&p, 2, 1, 1, 50, 3, 0, 20, 2);
+		p.w[0].min = p.w[0].max = 0;
+		PLAY(&p, 0, 0, 0);
+		p.w[0].max = 99;
+		assert_int_equal(p.w[0].size, 0);
+		PLAY(&p, 5, 10, 11);
+		assert_int_equal(step_phase(p.s), STEP_FINE);
+		/* 10 - 4 < 2 * (10/20 + 4), 10 - 2 > 2 * (10/20 + 2) */
+		PLAY(&p, lost ? 2 : 4, 10, 9);
+		assert_int_equal(step_phase(p.s), lost ? STEP_COARSE : STEP_FINE);
+		step_free(p.s);
+	}
+}
+
+static void what_was_before_the_balance_was_lost_is_forgotten(void **state)
+{
+	(void)state;
+	struct play p;
+	BEGIN(&p, 2, 1, 3, 6, 3, 10, 20, 2);
+	PLAY(&p, 9.9, 10, 11);
+	PLAY(&p, 9.9, 10, 9.95);
+	for (int k = 0; k < 3; k++)
+		PLAY(&p, 7, 10, 9.95);
+	assert_int_equal(step_phase(p.s), STEP_COARSE);
+	SIZES(&p, 12, 18, 2);
+	PLAY(&p, 9.9, 10, 11);
+	assert_int_equal(step_phase(p.s), STEP_FINE);
+	/* Six rounds are the window: three of the loss, and these. */
+	PLAY(&p, 9.9, 10, 9.95);
+	SIZES(&p, 12, 18, 2);
+	PLAY(&p, 9.9, 10, 9.95);
+	SIZES(&p, 13, 17, 2);
+	step_free(p.s);
+
+	/* w1 was slower than w0, but not since: no swing. */
+	BEGIN(&p, 2, 1, 3, 50, 3, 10, 20, 2);
+	PLAY(&p, 7, 10, 11);
+	PLAY(&p, 7, 10, 9.95);
+	PLAY(&p, 7, 10, 9.95);
+	assert_int_equal(step_phase(p.s), STEP_COARSE);
+	PLAY(&p, 12, 1, 9.95);
+	assert_int_equal(step_phase(p.s), STEP_COARSE);
+	step_free(p.s);
+
+	/* Sizes 10, 20 were bad (50 s) in the phase before. */
+	BEGIN(&p, 2, 1, 3, 1, 3, 10, 20, 2);
+	PLAY(&p, 9.9, 10, 11);
+	PLAY(&p, 9.9, 50, 9.95);
+	PLAY(&p, 7, 10, 9.95);
+	SIZES(&p, 12, 18, 2);
+	PLAY(&p, 7, 10, 9.95);
+	assert_int_equal(step_phase(p.s), STEP_COARSE);
+	SIZES(&p, 14, 16, 2);
+	PLAY(&p, 9.9, 10, 11);
+	assert_int_equal(step_phase(p.s), STEP_FINE);
+	for (int k = 0; k < 4; k++)
+		PLAY(&p, 10, 9.95, 9.96);
+	SIZES(&p, 10, 20, 2);
+	step_free(p.s);
+}
+
+static void a_move_of_no_use_is_not_made_again(void **state)
+{
+	(void)state;
+	struct play p;
+	/* Two rounds each; what coarse rounds took is no measure. */
+	BEGIN(&p, COARSE_NEVER, 2, 2, 2, 2, 10, 10);
+	PLAY(&p, .1, .9);
+	PLAY(&p, .2, .1);
+	SIZES(&p, 10, 10);
+	PLAY(&p, .1, .2);
+	PLAY(&p, .1, .2);
+	SIZES(&p, 12, 8);
+	PLAY(&p, .3, .1);
+	PLAY(&p, .3, .1);
+	SIZES(&p, 10, 10); /* .2 was better than .3 */
+	for (int k = 0; k < 9; k++)
+		PLAY(&p, .1, .2);
+	SIZES(&p, 10, 10); /* .3 was no better than .2 */
+	step_free(p.s);
+
+	/* No better is not worse; and it is the mean that counts: 3 s there, 3 s here. */
+	BEGIN(&p, COARSE_NEVER, 1, 1, 2, 2, 10, 10);
+	PLAY(&p, 2, 1);
+	PLAY(&p, 1, 4);
+	PLAY(&p, 1, 2);
+	SIZES(&p, 11, 9);
+	PLAY(&p, 2, 1);
+	PLAY(&p, 4, 1);
+	SIZES(&p, 11, 9);
+	step_free(p.s);
+
+	/* The same sizes on other workers are other sizes. */
+	BEGIN(&p, COARSE_NEVER, 1, 1, 1, 2, 10, 11);
+	PLAY(&p, 1, 2);
+	PLAY(&p, 1, 2);
+	SIZES(&p, 11, 10);
+	step_free(p.s);
+}
+
+/* Tried at first, after the way there and back; then the other sizes took 3 s. Whether they are
+ * tried again. */
+static int tries_again(double first, double back)
+{
+	struct play p;
+	BEGIN(&p, COARSE_NEVER, 1, 1, 1, 2, 10, 10);
+	PLAY(&p, 1, 9);
+	PLAY(&p, 1, first);
+	SIZES(&p, 11, 9);
+	PLAY(&p, 3, 1);
+	SIZES(&p, 10, 10);
+	PLAY(&p, 1, back);
+	int again = p.w[0].size == 11;
+	step_free(p.s);
+	return again;
+}
+
+static void sizes_tried_anew_are_measured_anew(void **state)
+{
+	(void)state;
+	assert_true(tries_again(2, 3.5)); /* though the mean of both is below 3 */
+	assert_false(tries_again(2, 2.5));
+	assert_false(tries_again(2, 3));
+}
+
+static void a_round_with_a_time_unknown_is_no_measure(void **state)
+{
+	(void)state;
+	struct play p;
+	BEGIN(&p, COARSE_NEVER, 1, 1, 1, 2, 10, 10);
+	PLAY(&p, 1, 9);
+	PLAY(&p, 1, 3);
+	SIZES(&p, 11, 9);
+	PLAY(&p, 2, 0);
+	SIZES(&p, 11, 9);
+	PLAY(&p, 4, 1); /* 4, not the mean of 2 and 4: the 3 s were better */
+	SIZES(&p, 10, 10);
+	step_free(p.s);
+}
+
+/* w0's move is of no use; w2 and w3 are there, too. Returns who takes two samples, or 0. */
+static size_t takes_instead(uint64_t size, double w1, double w2, double w3)
+{
+	struct play p;
+	BEGIN(&p, COARSE_NEVER, 2, 1, 1, 4, 10, 10, size, 10);
+	PLAY(&p, 1, 20, 5, 5);
+	PLAY(&p, 1, w1, 3, 3);
+	SIZES(&p, 12, 8, size, 10);
+	PLAY(&p, 20, 1, 3, 3);
+	SIZES(&p, 10, 10, size, 10);
+	PLAY(&p, 1, w1, w2, w3);
+	size_t who = 0;
+	for (size_t i = 2; i < 4; i++)
+		if (p.w[i].size > (i == 2 ? size : 10))
+			who = i;
+	assert_int_equal(p.w[0].size, 10);
+	assert_int_equal(p.w[1].size, who ? 8 : 10);
+	step_free(p.s);
+	return who;
+}
+
+static void the_next_fastest_takes_what_the_leader_can_not(void **state)
+{
+	(void)state;
+	assert_int_equal(takes_instead(10, 9, 5, 5), 2); /* the first of equals */
+	assert_int_equal(takes_instead(10, 9, 5, 4), 3); /* the faster one */
+	assert_int_equal(takes_instead(10, 9, 4, 5), 2);
+	assert_int_equal(takes_instead(1, 9, 2, 8.5), 2); /* 2 + 2 * 2/1 < 9 */
+	/* Not who would be the straggler then: 5 + 2 * 5/10 = 6, 4.9 + 2 * 4.9/10 < 6. */
+	assert_int_equal(takes_instead(10, 6, 5, 5), 0);
+	assert_int_equal(takes_instead(10, 6, 5.5, 5), 0);
+	assert_int_equal(takes_instead(10, 6, 5, 4.9), 3);
+	assert_int_equal(takes_instead(10, 6, 4.9, 5), 2);
+}
+
+static void the_next_fastest_was_so_for_a_window(void **state)
+{
+	(void)state;
+	struct play p;
+	BEGIN(&p, COARSE_NEVER, 2, 2, 2, 3, 10, 10, 10);
+	PLAY(&p, 2, 9, 5);
+	PLAY(&p, 1, 9, 8.9);
+	SIZES(&p, 12, 8, 10);
+	PLAY(&p, 20, 1, 5);
+	PLAY(&p, 20, 1, 5);
+	SIZES(&p, 10, 10, 10);
+	PLAY(&p, 1, 9, 9);
+	PLAY(&p, 1, 9, 5); /* w0 has been faster twice, w2 once */
+	SIZES(&p, 10, 10, 10);
+	PLAY(&p, 1, 9, 5);
+	SIZES(&p, 10, 8, 12);
+	step_free(p.s);
+}
+
+/* After `steps` fine moves one way and back: is it remembered that the sizes at first were bad? */
+static int remembers(int steps)
+{
+	struct play p;
+	BEGIN(&p, COARSE_NEVER, 1, 1, 1, 2, 200, 200);
+	PLAY(&p, 1, 9);
+	PLAY(&p, 1, 5000);
+	for (int k = 1; k < steps; k++)
+		PLAY(&p, 1, 2);
+	assert_int_equal(p.w[0].size, 200 + steps);
+	for (int k = 0; k < steps; k++)
+		PLAY(&p, 1000, 1);
+	int remembered = p.w[0].size == 201;
+	assert_true(remembered || p.w[0].size == 200);
+	step_free(p.s);
+	return remembered;
+}
+
+static void the_oldest_of_many_sizes_is_forgotten(void **state)
+{
+	(void)state;
+	assert_true(remembers(63)); /* 64 sizes */
+	assert_false(remembers(64));
+}
+
+/* ---- many workers ---- */
+
+struct crowd {
+	struct step *s;
+	size_t n;
+	struct step_worker *w;
+	char (*id)[80];
+};
+
+static void gather(struct crowd *c, size_t n, struct step_options o)
+{
+	c->n = n;
+	c->w = calloc(n, sizeof *c->w);
+	c->id = calloc(n, sizeof *c->id);
+	for (size_t i = 0; i < n; i++) {
+		snprintf(c->id[i], sizeof c->id[i], "w%05zu", i);
+		c->w[i] = (struct step_worker){.id = c->id[i], .max = BATCH_SIZE_MAX, .time = 2};
+		c->w[i].start = i + 10;
+		o.global += c->w[i].start;
+	}
+	c->s = step_new(&o, NULL);
+	assert_non_null(c->s);
+}
+
+static void part(struct crowd *c)
+{
+	step_free(c->s);
+	free(c->w);
+	free(c->id);
+}
+
+static enum step_phase swing(size_t n, size_t leader, size_t straggler, size_t before)
+{
+	struct crowd c;
+	gather(&c, n, (struct step_options){0, 5, 1, 3, 3});
+	c.w[before].time = 1;
+	c.w[leader].time = 1.5;
+	assert_int_equal(step_round(c.s, c.w, n, NULL), 0);
+	c.w[before].time = 2;
+	c.w[leader].time = 1;
+	c.w[straggler].time = 3;
+	assert_int_equal(step_round(c.s, c.w, n, NULL), 0);
+	enum step_phase phase = step_phase(c.s);
+	part(&c);
+	return phase;
+}
+
+static void a_swing_is_one_of_these_two(void **state)
+{
+	(void)state;
+	static const size_t some[] = {0, 1, 8, 62, 63, 64};
+	/* Who leads now was slower than who is the straggler now; or than somebody else. */
+	for (size_t n = 64; n <= 65; n++)
+		for (size_t i = 0; i < sizeof some / sizeof *some; i++)
+			for (size_t j = 0; j < n; j++) {
+				size_t leader = some[i] % n, other = (j + 1) % n;
+				if (j == leader || other == leader)
+					continue;
+				assert_int_equal(swing(n, leader, j, j), STEP_FINE);
+				assert_int_equal(swing(n, leader, j, other), STEP_COARSE);
+			}
+}
+
+static void who_stays_is_found_again(void **state)
+{
+	(void)state;
+	for (size_t n = 2; n < 70; n++) {
+		struct crowd c;
+		uint64_t before[70];
+		gather(&c, n, (struct step_options){0, 5, 1, 3, 3});
+		assert_int_equal(step_round(c.s, c.w, n - 1, NULL), 0);
+		for (size_t i = 0; i < n - 1; i++)
+			before[i] = c.w[i].size;
+		c.w[n - 1].max = 0; /* one more, who can't have anything */
+		assert_int_equal(step_round(c.s, c.w, n, NULL), 0);
+		for (size_t i = 0; i < n - 1; i++)
+			assert_int_equal(c.w[i].size, before[i]);
+		part(&c);
+	}
+}
+
+static void a_new_worker_gets_the_mean(void **state)
+{
+	(void)state;
+	struct play p;
+	/* 10 : 10 : 10 ...: one each, and the two that are left to the first of equals. */
+	BEGIN(&p, 5, 1, 5, 5, 1, 10);
+	PLAY(&p, 1);
+	p.n = 8;
+	for (size_t i = 1; i < p.n; i++)
+		p.w[i] = (struct step_worker){.id = names[i], .min = 1, .max = BATCH_SIZE_MAX};
+	PLAY(&p, 1, 1, 1, 1, 1, 1, 1, 1);
+	SIZES(&p, 2, 2, 1, 1, 1, 1, 1, 1);
+	step_free(p.s);
+
+	/* 8 : 1 : 4.5; who has one sample counts, too. */
+	BEGIN(&p, 5, 1, 5, 5, 2, 8, 1);
+	PLAY(&p, 1, 1);
+	p.n = 3;
+	p.w[2] = (struct step_worker){.id = names[2], .min = 1, .max = BATCH_SIZE_MAX};
+	PLAY(&p, 1, 1, 1);
+	SIZES(&p, 5, 1, 3);
+	step_free(p.s);
+}
+
+static void a_warning_is_not_repeated(void **state)
+{
+	(void)state;
+	struct play p;
+	BEGIN(&p, 5, 1, 5, 5, 2, 10, 1);
+	assert_int_equal(PLAY(&p, 1, 2), 1);
+	assert_int_equal(PLAY(&p, 1, 2), -1);
+	PLAY(&p, 0, 0); /* a round in which nothing is known */
+	assert_int_equal(PLAY(&p, 1, 2), -1);
+	p.n = 3; /* nor when somebody comes */
+	p.w[2] = (struct step_worker){.id = names[2], .max = 0};
+	PLAY(&p, 1, 2, 1.5);
+	SIZES(&p, 10, 1, 0);
+	assert_int_equal(PLAY(&p, 1, 2, 1.5), -1);
+	assert_int_equal(PLAY(&p, 2, 1, 1.5), -1); /* until another was the slowest */
+	assert_int_equal(PLAY(&p, 1, 2, 1.5), 1);
+	step_free(p.s);
+}
+
+static void too_many_workers_and_too_long_ids_are_errors(void **state)
+{
+	(void)state;
+	struct error err;
+	struct crowd c;
+	gather(&c, STEP_WORKERS_MAX + 1, (struct step_options){0, 5, 1, 1, 1});
+	assert_int_equal(step_round(c.s, c.w, STEP_WORKERS_MAX + 1, &err), -1);
+	assert_int_equal(err.code, ERROR_DATA);
+	assert_non_null(strstr(err.text, "more than 4096 workers"));
+	assert_int_equal(step_round(c.s, c.w, STEP_WORKERS_MAX, &err), 0);
+	part(&c);
+
+	for (size_t i = 0; i < 2; i++) {
+		gather(&c, 2, (struct step_options){0, 5, 1, 1, 1});
+		memset(c.id[i], i ? 'z' : 'a', 65);
+		assert_int_equal(step_round(c.s, c.w, 2, &err), -1);
+		assert_int_equal(err.code, ERROR_DATA);
+		assert_non_null(strstr(err.text, "is too long for an id"));
+		c.id[i][64] = '\0';
+		assert_int_equal(step_round(c.s, c.w, 2, &err), 0);
+		part(&c);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -394,6 +926,22 @@ int main(void)
 		cmocka_unit_test(workers_come_and_go),
 		cmocka_unit_test(starts_from_given_sizes),
 		cmocka_unit_test(what_can_not_be_is_an_error_and_changes_nothing),
+		cmocka_unit_test(faster_in_each_round_means_faster),
+		cmocka_unit_test(bounds_are_reached_exactly),
+		cmocka_unit_test(balance_is_lost_when_a_coarse_step_can_not_turn_them),
+		cmocka_unit_test(an_empty_leader_s_time_is_what_a_sample_may_cost),
+		cmocka_unit_test(what_was_before_the_balance_was_lost_is_forgotten),
+		cmocka_unit_test(a_move_of_no_use_is_not_made_again),
+		cmocka_unit_test(sizes_tried_anew_are_measured_anew),
+		cmocka_unit_test(a_round_with_a_time_unknown_is_no_measure),
+		cmocka_unit_test(the_next_fastest_takes_what_the_leader_can_not),
+		cmocka_unit_test(the_next_fastest_was_so_for_a_window),
+		cmocka_unit_test(the_oldest_of_many_sizes_is_forgotten),
+		cmocka_unit_test(a_swing_is_one_of_these_two),
+		cmocka_unit_test(who_stays_is_found_again),
+		cmocka_unit_test(a_new_worker_gets_the_mean),
+		cmocka_unit_test(a_warning_is_not_repeated),
+		cmocka_unit_test(too_many_workers_and_too_long_ids_are_errors),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
