@@ -1051,7 +1051,8 @@ balanced() {
 	balanced lb-bsp
 	tells a w0 2 1 speed=300
 	wait_for 'ask ps0.sock stat | grep -q staged=1'
-	start heir ps-server -s ps0.sock --id ps0 --dense 4 --optimizer sgd --balance lb-bsp --batch 100 --take-over
+	start heir ps-server -s ps0.sock --id ps0 --dense 4 --optimizer sgd --balance lb-bsp --batch 100 \
+		--balance-log "$T/balance.log" --take-over
 	wait_for '! kill -0 ${PIDS[0]} 2>/dev/null'
 	ready ps0.sock
 	open c ps0.sock
@@ -1061,6 +1062,10 @@ balanced() {
 	answered c 'ok iteration=2'
 	answered d 'ok iteration=2'
 	[ "$(size_of c) $(size_of d)" = "75 25" ]
+	# Not what the old one saw as it ended: members who went one by one.
+	awk '{ print $1, $2 }' balance.log | diff - <(printf '%s\n' 'balancing method=lb-bsp' \
+		'balance iteration=0' 'balance iteration=1' 'balancing method=lb-bsp' 'balance iteration=2')
+	decided_again
 }
 
 @test "--balance: usage" {

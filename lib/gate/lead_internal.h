@@ -80,6 +80,7 @@ struct sizes {
 	char *text;   /* for it, of this round */
 	size_t text_len, text_room;
 	int whole;    /* each round is logged, not only changes: the method remembers rounds */
+	int begun;    /* the log says what is decided by */
 	uint64_t asked;
 	double seconds;
 };

@@ -1,7 +1,7 @@
 /*
  * Sizes at every barrier, as the lead sees them: it asks its owner's function for the gate, measures
  * what that costs those who wait, and writes down what it was decided on, so that it can be decided
- * again (trainctl replay): a `balancing` record as a lead begins, then `balance` records.
+ * again (trainctl replay): a `balancing` record before a lead's first, then `balance` records.
  *
  * A log that can't be written is said once; training goes on.
  */
@@ -140,6 +140,7 @@ static void put_begin(struct lead *l)
 	record_add_u64(&o, "batch", l->options.balance_batch);
 	record_add_seconds(&o, "at", clock_epoch());
 	put_log(l, &o);
+	l->sizes.begun = 1;
 }
 
 static void put_warning(struct lead *l, uint64_t iteration, const char *worker)
@@ -167,13 +168,15 @@ static int ask(uint64_t iteration, struct gate_number *m, size_t n, void *lead)
 	struct lead *l = lead;
 	double began = clock_mono(), asked;
 	uint64_t changes = 0, *before = malloc(n * sizeof *before + 1);
-	int rc = before ? 0 : -1;
+	int rc = before && !l->broken ? 0 : -1; /* as it ends, members seem to go one by one */
 
 	for (size_t i = 0; rc == 0 && i < n; i++)
 		before[i] = m[i].size;
 	if (rc == 0)
 		rc = l->sizes.ask(iteration, m, n, l->sizes.arg);
 	asked = clock_mono();
+	if (rc == 0 && l->sizes.fd >= 0 && !l->sizes.begun)
+		put_begin(l); /* an heir: not before the old one's last round */
 	for (size_t i = 0; rc == 0 && i < n; i++) {
 		changes += m[i].size != before[i];
 		if (m[i].warn)
@@ -204,8 +207,6 @@ int lead_sizes_new(struct lead *l, struct error *err)
 	if (l->sizes.fd < 0)
 		return error_errno(err, ERROR_CANTCREAT, l->options.balance_log, "open");
 	l->sizes.whole = strcmp(l->options.balance_method, "lb-bsp-gpu") == 0;
-	put_begin(l);
-	write_log(l);
 	return 0;
 }
 
