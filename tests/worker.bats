@@ -718,6 +718,10 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	run -69 worker --id w1 --shards none --servers none --model audit --wait 0 "${CSV[@]}" \
 		--predict ema --predict-load torn
 	[[ $output == *"learnt anew: torn:1: the input ends"* ]]
+	mkdir dir
+	run -69 worker --id w1 --shards none --servers none --model audit --wait 0 "${CSV[@]}" \
+		--predict ema --predict-load dir
+	[[ $output == *"learnt anew: dir: read: "* ]]
 	run -69 worker --id w1 --shards none --servers none --model audit --wait 0 "${CSV[@]}" \
 		--predict ema --predict-load model
 	[[ $output != *anew* ]]

@@ -69,8 +69,10 @@ static int load_model(struct predictor **out, const struct foretell_options *o, 
 		return errno == ENOENT ? 0 : error_errno(err, 0, o->load, "open");
 	struct record_reader *in = record_reader_new(fd, o->load);
 	int result = in ? take_model(out, in, o, err) : error_set(err, ERROR_OS, "", "no memory");
-	if (result != 0 && in && strcmp(err->place, record_reader_place(in)) != 0)
-		error_wrap(err, record_reader_place(in)); /* else the reader said where */
+	/* The reader says where by itself: the file, mostly with the line. */
+	if (result != 0 && in && strcmp(err->place, o->load) != 0 &&
+	    strcmp(err->place, record_reader_place(in)) != 0)
+		error_wrap(err, record_reader_place(in));
 	record_reader_free(in);
 	close(fd);
 	return result;
