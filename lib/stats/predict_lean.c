@@ -7,8 +7,7 @@
 #define LEAN_COST 0.04 /* of the squared error: 2 % of its root */
 #define EMA_COST 0.02  /* the same of an ema's */
 #define FORGET 0.005
-#define FIRST 5     /* observations before errors are trusted; until then: */
-#define FIRST_STEP 2
+#define FIRST 5 /* observations before errors are trusted, and anything leans */
 #define EMA_WEIGHT 0.2
 
 void predict_lean_init(struct predict_lean *l)
@@ -26,7 +25,7 @@ double predict_lean_predict(struct predict_lean *l, double own, double group)
 	for (int i = 0; i < PREDICT_LEAN_STEPS; i++)
 		l->said[i] = from * exp(away * LEAN_MAX * i / (PREDICT_LEAN_STEPS - 1));
 	if (l->count < FIRST)
-		return l->said[FIRST_STEP];
+		return l->said[0];
 	double most = fmin((1 + LEAN_COST) * l->error[0], (1 + EMA_COST) * l->ema_error);
 	while (step + 1 < PREDICT_LEAN_STEPS && l->error[step + 1] <= most)
 		step++;

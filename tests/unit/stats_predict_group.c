@@ -233,6 +233,22 @@ static void both_leans_no_more_than_it_may(void **state)
 	predict_group_free(h);
 }
 
+/* Nothing leans before a worker's own errors are known, however wild the others are. */
+static void both_begins_upright(void **state)
+{
+	(void)state;
+	struct predict_group *g = make(2);
+	for (int k = 0; k < 20; k++) {
+		double said = predict_group_predict(g, 0, 100, PREDICT_LOSS_BOTH);
+		assert_true(k == 0 || fabs(said / 100 - 1) < 1e-9);
+		predict_group_predict(g, 1, k < 2 ? 1e9 : 100, PREDICT_LOSS_BOTH);
+		predict_group_observe(g, 0, 100);
+		predict_group_observe(g, 1, k < 2 ? 1e9 : 100);
+		predict_group_close(g);
+	}
+	predict_group_free(g);
+}
+
 /* All too fast or too slow alike changes no batch; predictions are of the level of own ones. */
 static void the_level_is_that_of_the_workers(void **state)
 {
@@ -334,6 +350,7 @@ int main(void)
 		cmocka_unit_test(the_best_is_followed_when_it_changes),
 		cmocka_unit_test(holes_are_survived),
 		cmocka_unit_test(both_leans_no_more_than_it_may),
+		cmocka_unit_test(both_begins_upright),
 		cmocka_unit_test(the_level_is_that_of_the_workers),
 		cmocka_unit_test(a_saved_one_goes_on_bit_for_bit),
 	};
