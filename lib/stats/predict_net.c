@@ -194,6 +194,9 @@ static void find_scale(struct net *n, const struct net_shape *shape)
 	for (size_t i = 0; i < sizeof search / sizeof *search; i++) {
 		if (n->count != search[i].count)
 			continue;
+		double mean = n->sum / (double)n->count;
+		if (i == 0 && fabs(log(mean / n->scale)) > search[i].width / 2)
+			n->scale = mean; /* far from the other one */
 		double middle = n->scale, least = misfit(n, shape, middle);
 		for (int k = -search[i].steps; k <= search[i].steps; k++) {
 			double scale = middle * exp(search[i].width * k / search[i].steps);

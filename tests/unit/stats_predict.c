@@ -164,12 +164,12 @@ static void ema_speaks_before_the_warmup(void **state)
 static void a_model_serves_another_worker(void **state)
 {
 	(void)state;
-	const double speeds[] = {100, 30, 700};
+	const double speeds[] = {100, 30, 700, 0.05, 5e6};
 	random_state = 17;
 	loaded(v, cpu, MANY, 100);
 	struct predictor *old = make(PREDICT_NARX, 500);
 	score(old, v, cpu, MANY, 500);
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 5; i++) {
 		struct predictor *p;
 		assert_int_equal(predictor_reuse(&p, old, NULL), 0);
 		assert_int_equal(predictor_count(p), 0);
