@@ -123,7 +123,7 @@ int foretell_new(struct foretell **out, const struct foretell_options *options, 
 		return error_set(err, ERROR_OS, "", "no memory");
 	f->save = options->save;
 	f->kept = NAN;
-	int result = watch_new(&f->watch, options->load_root, err);
+	int result = watch_new(&f->watch, options->load_root, options->predict, err);
 	if (result == 0 && options->predict && options->load &&
 	    load_model(&f->predictor, options, &why) != 0)
 		log_say(LOG_LEVEL_WARNING, "speeds are learnt anew: %s: %s", why.place, why.text);

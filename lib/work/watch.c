@@ -40,7 +40,7 @@ static void *thread_main(void *watch)
 	return NULL;
 }
 
-int watch_new(struct watch **out, const char *root, struct error *err)
+int watch_new(struct watch **out, const char *root, int marks, struct error *err)
 {
 	pthread_condattr_t steady;
 	struct watch *w = calloc(1, sizeof *w);
@@ -56,12 +56,12 @@ int watch_new(struct watch **out, const char *root, struct error *err)
 		watch_free(w);
 		return -1;
 	}
-	int errnum = pthread_create(&w->thread, NULL, thread_main, w);
+	int errnum = !marks ? 0 : pthread_create(&w->thread, NULL, thread_main, w);
 	if (errnum != 0) {
 		watch_free(w);
 		return error_set(err, ERROR_OS, "", "the watching thread: %s", strerror(errnum));
 	}
-	w->running = 1;
+	w->running = marks;
 	*out = w;
 	return 0;
 }

@@ -11,8 +11,8 @@
 
 struct watch;
 
-/* root: see load_new(). */
-int watch_new(struct watch **out, const char *root, struct error *err);
+/* root: see load_new(). marks: 0 when nobody needs shares, but memory: then there is no thread. */
+int watch_new(struct watch **out, const char *root, int marks, struct error *err);
 void watch_free(struct watch *w); /* NULL is fine */
 
 /* Shares are of the last `seconds`, more or less (a half to one and a half); at first, and at

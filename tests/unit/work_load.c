@@ -136,7 +136,7 @@ static void watched_is_now(void **state)
 	(void)state;
 	struct watch *w;
 	ticks(0, 100);
-	assert_int_equal(watch_new(&w, root, &err), 0);
+	assert_int_equal(watch_new(&w, root, 1, &err), 0);
 	v.cpu = 0;
 	for (int tries = 0; !(v.cpu > 0.4) && tries < 9;
 	     tries++) { /* it may read a file half written */
@@ -146,6 +146,13 @@ static void watched_is_now(void **state)
 		watch_look(w, clock_mono(), &v);
 	}
 	near(v.cpu, 0.5);
+	watch_free(w);
+	/* Without marks there is nothing to compare the first look with. */
+	assert_int_equal(watch_new(&w, root, 0, &err), 0);
+	usleep(3 * (useconds_t)(LOAD_PERIOD_SECONDS * 1e6));
+	ticks(50, 50);
+	watch_look(w, clock_mono(), &v);
+	assert_true(isnan(v.cpu));
 	watch_free(w);
 	watch_free(NULL);
 }
