@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -56,6 +57,7 @@ static void look(double now)
 {
 	if (!load)
 		assert_int_equal(load_new(&load, root, &err), 0);
+	v.cpu = v.mem = -1; /* all of it is said anew */
 	load_look(load, now, &v);
 }
 
@@ -108,17 +110,19 @@ static void ticks(int busy, int idle)
 static void shares_are_since_a_mark(void **state)
 {
 	(void)state;
-	ticks(0, 0);
+	ticks(50, 50);
 	assert_int_equal(load_new(&load, root, &err), 0);
 	load_mark(load, 1);
 	ticks(10, 90);
+	look(1.4); /* there is no mark before, though this one is new */
+	near(v.cpu, 0.1);
 	look(2);
 	near(v.cpu, 0.1);
 	look(2); /* again: from the mark, too */
 	near(v.cpu, 0.1);
 	load_mark(load, 2);
 	ticks(6, 4);
-	look(2.1); /* the last mark is a tenth of a period old */
+	look(2.4); /* the last mark is less than half as old as the one before was then */
 	near(v.cpu, 16 / 110.0);
 	ticks(24, 16);
 	look(2.5);
@@ -129,6 +133,35 @@ static void shares_are_since_a_mark(void **state)
 	near(v.cpu, 30 / 60.0);
 }
 
+static double own_seconds(void)
+{
+	struct rusage u;
+	assert_int_equal(getrusage(RUSAGE_SELF, &u), 0);
+	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
+}
+
+/* Between two looks 4 s apart, as they are told. */
+static void own_time_is_a_share_of_that_between(void **state)
+{
+	(void)state;
+	double before = own_seconds();
+	look(3);
+	double begun = own_seconds();
+	while (own_seconds() < begun + 0.05)
+		;
+	double worked = own_seconds() - begun;
+	look(7);
+	double all = own_seconds() - before;
+	assert_true(v.own_cpu * 4 >= worked - 1e-9);
+	assert_true(v.own_cpu * 4 <= all + 1e-9);
+}
+
+static void some_periods(void)
+{
+	usleep(3 * (useconds_t)(LOAD_PERIOD_SECONDS * 1e6));
+}
+
 /* The node is looked at while nobody asks: what is said is of the last moments, not of all the time
  * since somebody last did. */
 static void watched_is_now(void **state)
@@ -137,11 +170,12 @@ static void watched_is_now(void **state)
 	struct watch *w;
 	ticks(0, 100);
 	assert_int_equal(watch_new(&w, root, 1, &err), 0);
+	some_periods();
 	v.cpu = 0;
 	for (int tries = 0; !(v.cpu > 0.4) && tries < 9;
 	     tries++) { /* it may read a file half written */
 		ticks(0, 100000);
-		usleep(3 * (useconds_t)(LOAD_PERIOD_SECONDS * 1e6));
+		some_periods();
 		ticks(50, 50);
 		watch_look(w, clock_mono(), &v);
 	}
@@ -155,6 +189,27 @@ static void watched_is_now(void **state)
 	assert_true(isnan(v.cpu));
 	watch_free(w);
 	watch_free(NULL);
+}
+
+/* Of the last hour, if it is to be so: nothing was looked at between the two. */
+static void watched_as_seldom_as_asked(void **state)
+{
+	(void)state;
+	v.cpu = NAN;
+	/* It may be late: once more. */
+	for (int tries = 0; !(fabs(v.cpu - 0.25) < 1e-9) && tries < 9; tries++) {
+		struct watch *w;
+		ticks(0, 100);
+		assert_int_equal(watch_new(&w, root, 1, &err), 0);
+		watch_seconds(w, 3600);
+		some_periods();
+		ticks(50, 50);
+		some_periods();
+		ticks(0, 100);
+		watch_look(w, clock_mono(), &v);
+		watch_free(w);
+	}
+	near(v.cpu, 0.25);
 }
 
 static void memory_and_pressure(void **state)
@@ -318,7 +373,9 @@ int main(void)
 		TEST(nothing_there_is_nothing_known),
 		TEST(processors_in_use_between_two_looks),
 		TEST(shares_are_since_a_mark),
+		TEST(own_time_is_a_share_of_that_between),
 		TEST(watched_is_now),
+		TEST(watched_as_seldom_as_asked),
 		TEST(memory_and_pressure),
 		TEST(groups_of_version_2),
 		TEST(groups_of_version_1),
