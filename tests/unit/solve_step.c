@@ -799,10 +799,11 @@ static enum step_phase swing(size_t n, size_t leader, size_t straggler, size_t b
 {
 	struct crowd c;
 	gather(&c, n, (struct step_options){0, 5, 1, 3, 3});
-	c.w[before].time = 1;
-	c.w[leader].time = 1.5;
+	for (size_t i = 0; i < n; i++)
+		c.w[i].time = i == before ? 1 : i == leader ? 1.5 : 0;
 	assert_int_equal(step_round(c.s, c.w, n, NULL), 0);
-	c.w[before].time = 2;
+	for (size_t i = 0; i < n; i++)
+		c.w[i].time = 2;
 	c.w[leader].time = 1;
 	c.w[straggler].time = 3;
 	assert_int_equal(step_round(c.s, c.w, n, NULL), 0);
@@ -835,8 +836,10 @@ static void who_stays_is_found_again(void **state)
 		uint64_t before[70];
 		gather(&c, n, (struct step_options){0, 5, 1, 3, 3});
 		assert_int_equal(step_round(c.s, c.w, n - 1, NULL), 0);
-		for (size_t i = 0; i < n - 1; i++)
+		for (size_t i = 0; i < n - 1; i++) {
 			before[i] = c.w[i].size;
+			c.w[i].start = 1000; /* of no interest: it is not new */
+		}
 		c.w[n - 1].max = 0; /* one more, who can't have anything */
 		assert_int_equal(step_round(c.s, c.w, n, NULL), 0);
 		for (size_t i = 0; i < n - 1; i++)
