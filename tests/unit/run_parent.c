@@ -73,6 +73,22 @@ static int runs(struct node_record *r)
 	return (node_record_running(r) & RECORD_NODE_RUNS) != 0;
 }
 
+/* What the node has said, as soon as there is something; the caller frees it. */
+static char *said(void)
+{
+	char *text;
+	for (int i = 0; i < 2000; i++) {
+		if (fs_read_file(logfile, 100, &text, NULL, NULL) == 0) {
+			if (text[0])
+				return text;
+			free(text);
+		}
+		clock_sleep(0.01);
+	}
+	fail_msg("waited in vain");
+	return NULL;
+}
+
 static int has_ended(struct node_record *r)
 {
 	return r->ended;
@@ -165,8 +181,9 @@ static void a_node_outlives_its_parent(void **state)
 {
 	(void)state;
 	struct node_record r;
-	pid_t parent = start("sleep 60", NULL);
+	pid_t parent = start("echo up; exec sleep 60", NULL);
 	wait_for(runs, &r);
+	free(said()); /* before that it ends without its parent */
 	kill(parent, SIGKILL);
 	waitpid(parent, NULL, 0);
 	assert_int_equal(node_record_read(record, &r, NULL), 0);
@@ -198,17 +215,9 @@ static void the_rest_of_the_group_is_killed(void **state)
 {
 	(void)state;
 	struct node_record r;
-	char *text;
 	pid_t parent = start("sleep 60 & echo $!; wait", NULL);
 	wait_for(runs, &r);
-	for (int i = 0; i < 2000; i++) {
-		if (fs_read_file(logfile, 100, &text, NULL, NULL) == 0) {
-			if (text[0])
-				break;
-			free(text);
-		}
-		clock_sleep(0.01);
-	}
+	char *text = said();
 	pid_t left = (pid_t)atoi(text);
 	free(text);
 	kill(r.pid, SIGKILL);
