@@ -718,6 +718,16 @@ static void the_next_fastest_takes_what_the_leader_can_not(void **state)
 	assert_int_equal(takes_instead(10, 6, 5.5, 5), 0);
 	assert_int_equal(takes_instead(10, 6, 5, 4.9), 3);
 	assert_int_equal(takes_instead(10, 6, 4.9, 5), 2);
+
+	struct play p; /* w2 leads, w0 is the next */
+	BEGIN(&p, COARSE_NEVER, 2, 1, 1, 3, 10, 10, 10);
+	PLAY(&p, 3, 20, 1);
+	PLAY(&p, 3, 9, 1);
+	SIZES(&p, 10, 8, 12);
+	PLAY(&p, 3, 1, 20);
+	PLAY(&p, 3, 9, 1);
+	SIZES(&p, 12, 8, 10);
+	step_free(p.s);
 }
 
 static void the_next_fastest_was_so_for_a_window(void **state)
@@ -883,7 +893,7 @@ static void a_warning_is_not_repeated(void **state)
 	assert_int_equal(PLAY(&p, 1, 2), -1);
 	p.n = 3; /* nor when somebody comes */
 	p.w[2] = (struct step_worker){.id = names[2], .max = 0};
-	PLAY(&p, 1, 2, 1.5);
+	assert_int_equal(PLAY(&p, 1, 2, 1.5), -1);
 	SIZES(&p, 10, 1, 0);
 	assert_int_equal(PLAY(&p, 1, 2, 1.5), -1);
 	assert_int_equal(PLAY(&p, 2, 1, 1.5), -1); /* until another was the slowest */

@@ -470,6 +470,24 @@ static void arx_serves_gaps_and_others(void **state)
 	predictor_free(other);
 }
 
+/* What is true of processors in use is true of memory: the same numbers as one or the other. */
+static void arx_takes_memory_as_it_takes_processors(void **state)
+{
+	(void)state;
+	random_state = 33;
+	struct predictor *p = make(PREDICT_ARX, 500), *q = make(PREDICT_ARX, 500);
+	for (int k = 0; k < 100; k++) {
+		double load = k % 10 == 9 ? NAN : draw(); /* not known: as it was */
+		double a = predictor_predict(p, load, NAN), b = predictor_predict(q, NAN, load);
+		assert_true(k == 0 || fabs(a / b - 1) < 1e-9);
+		double speed = 100 * (1 - 0.8 * (isnan(load) ? 0.5 : load)) + draw();
+		predictor_observe(p, speed);
+		predictor_observe(q, speed);
+	}
+	predictor_free(p);
+	predictor_free(q);
+}
+
 static void quantile_is_of_times(void **state)
 {
 	(void)state;
@@ -640,6 +658,7 @@ int main(void)
 		cmocka_unit_test(arx_is_not_taught_by_spikes),
 		cmocka_unit_test(arx_starts_from_anything),
 		cmocka_unit_test(arx_serves_gaps_and_others),
+		cmocka_unit_test(arx_takes_memory_as_it_takes_processors),
 		cmocka_unit_test(quantile_is_of_times),
 		cmocka_unit_test(extremes_stay_numbers),
 		cmocka_unit_test(a_saved_one_goes_on_bit_for_bit),
