@@ -332,6 +332,43 @@ static void auto_turns_to_who_is_right_now(void **state)
 	assert_true(all < 1.05 * last);
 }
 
+/* Another worker, four times as fast, starts with what this one learnt of load, and with whom to
+ * believe. */
+static void auto_serves_others(void **state)
+{
+	(void)state;
+	enum { LEARN = 300, N = 340 };
+	struct predictor *p = make(PREDICT_AUTO, 500), *fresh = make(PREDICT_AUTO, 500), *other;
+	double wrong = 0, wrong_fresh = 0, first = 0;
+	random_state = 34;
+	for (int k = 0; k < N; k++) {
+		double load = draw(), speed = 100 * (1 - 0.8 * load);
+		if (k == LEARN)
+			assert_int_equal(predictor_reuse(&other, p, NULL), 0);
+		if (k < LEARN) {
+			predictor_predict(p, load, NAN);
+			predictor_observe(p, speed);
+			continue;
+		}
+		double a = predictor_predict(other, load, NAN);
+		double b = predictor_predict(fresh, load, NAN);
+		predictor_observe(other, 4 * speed);
+		predictor_observe(fresh, 4 * speed);
+		if (k == LEARN)
+			first = 4 * speed;
+		if (k == LEARN + 1) /* who does not know yet is not asked */
+			assert_true(fabs(b / first - 1) < 1e-9);
+		if (k < LEARN + 3)
+			continue;
+		wrong += fabs(a / 4 - speed);
+		wrong_fresh += fabs(b / 4 - speed);
+	}
+	assert_true(wrong < 0.5 * wrong_fresh);
+	predictor_free(p);
+	predictor_free(fresh);
+	predictor_free(other);
+}
+
 /* ---- arx ---- */
 static double shown(struct predictor *p, const double *speed, const double *load, int from, int to)
 {
@@ -653,6 +690,7 @@ int main(void)
 		cmocka_unit_test(arima_is_refined),
 		cmocka_unit_test(auto_keeps_up_with_ema_and_follows_the_best),
 		cmocka_unit_test(auto_turns_to_who_is_right_now),
+		cmocka_unit_test(auto_serves_others),
 		cmocka_unit_test(arx_finds_the_line),
 		cmocka_unit_test(arx_learns_in_tens),
 		cmocka_unit_test(arx_is_not_taught_by_spikes),
