@@ -8,8 +8,9 @@
  * Where a few errors are large, that is slow: who was least wrong about one jump is followed for
  * long, though it says nonsense ever since.  So there are two such means.  The nimble one counts no
  * error for more than CLIP units and lets nobody fall behind by more than CAP: who is better now
- * has the weight after a few observations (the fixed share of Herbster and Warmuth).  Which of the
- * two is followed is found in the same way, from the squared errors as they are.
+ * has the weight after a few observations (the fixed share of Herbster and Warmuth).  Who is that
+ * far behind is not heard: a thousandth of nonsense may be much.  Which of the two is followed is
+ * found in the same way, from the squared errors as they are.
  */
 #include "stats/predict_parts.h"
 
@@ -19,6 +20,7 @@
 #define FORGET 0.01
 #define CLIP 16.0
 #define CAP 14.0
+#define HEARD 13.0      /* no more units behind the best; others may say anything */
 #define LEVEL_OF 1000.0 /* speeds */
 
 enum { STEADY, NIMBLE, MEANS };
@@ -82,11 +84,11 @@ static double weigh(const double *said, const double *loss, size_t n, double one
 {
 	double sum = 0, weights = 0, best = INFINITY;
 	for (size_t i = 0; i < n; i++)
-		best = fmin(best, loss[i]);
+		best = isnan(said[i]) ? best : fmin(best, loss[i]);
 	for (size_t i = 0; i < n; i++) {
 		double worse = loss[i] - best;
 		double weight = worse > 0 ? exp(-worse / (2 * one)) : 1;
-		if (isnan(said[i]))
+		if (isnan(said[i]) || worse > HEARD * one)
 			continue;
 		sum += weight * said[i];
 		weights += weight;

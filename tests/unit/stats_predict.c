@@ -473,6 +473,21 @@ static void arx_starts_from_anything(void **state)
 		    0.3 * score_of(PREDICT_LAST, v, cpu, 200, 100));
 }
 
+/* Who has nothing to say after a fall by far is not heard at all: a thousandth of nonsense is much. */
+static void auto_falls_with_the_speed(void **state)
+{
+	(void)state;
+	random_state = 41;
+	struct predictor *p = make(PREDICT_AUTO, 500);
+	for (int k = 0; k < 800; k++) {
+		double speed = (k < 600 ? 1e6 : 100) * exp(0.1 * gauss());
+		double said = predictor_predict(p, NAN, NAN);
+		assert_true(k < 625 || (said > 50 && said < 200));
+		predictor_observe(p, speed);
+	}
+	predictor_free(p);
+}
+
 /* A load that is not known once is as it was; and another worker, four times as fast, has the same
  * line. */
 static void arx_serves_gaps_and_others(void **state)
@@ -697,6 +712,7 @@ int main(void)
 		cmocka_unit_test(arx_starts_from_anything),
 		cmocka_unit_test(arx_serves_gaps_and_others),
 		cmocka_unit_test(arx_takes_memory_as_it_takes_processors),
+		cmocka_unit_test(auto_falls_with_the_speed),
 		cmocka_unit_test(quantile_is_of_times),
 		cmocka_unit_test(extremes_stay_numbers),
 		cmocka_unit_test(a_saved_one_goes_on_bit_for_bit),
