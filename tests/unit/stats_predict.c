@@ -332,8 +332,7 @@ static void auto_turns_to_who_is_right_now(void **state)
 	assert_true(all < 1.05 * last);
 }
 
-/* Another worker, four times as fast, starts with what this one learnt of load, and with whom to
- * believe. */
+/* Another worker, four times as fast, starts with what this one learnt of load. */
 static void auto_serves_others(void **state)
 {
 	(void)state;
@@ -356,7 +355,7 @@ static void auto_serves_others(void **state)
 		predictor_observe(fresh, 4 * speed);
 		if (k == LEARN)
 			first = 4 * speed;
-		if (k == LEARN + 1) /* who does not know yet is not asked */
+		if (k == LEARN + 1) /* all that is known */
 			assert_true(fabs(b / first - 1) < 1e-9);
 		if (k < LEARN + 3)
 			continue;
