@@ -285,6 +285,7 @@ plan time=1 total=120 method=step phase=coarse" ]
 	} | bs-solve -B 100 -m step --window 2 --step 7 >out
 	grep -q '^batch id=a size=30 ' out
 	[ "$(grep -c '^batch id=a size=37 ' out)" = 1 ]
+	[[ $(printf 'worker id=a time=\n' | bs-solve -B 9 -m step) == *$'\n''plan time= total=9 '* ]]
 	printf 'worker id=a time=\nworker id=b time=2\n' | bs-solve -B 9 -m step >out
 	[ "$(head -n 1 out)" = "batch id=a size=5 accum=1 time=" ]
 }

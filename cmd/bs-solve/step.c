@@ -10,6 +10,7 @@
 #include "solve/idset.h"
 #include "wire/record.h"
 
+#include <math.h>
 #include <unistd.h>
 
 #define TIME_MAX 1e9 /* seconds */
@@ -89,7 +90,7 @@ static void print_sizes(const struct iteration *now, const struct step *s, uint6
 		fwrite(line, 1, record_end(&o, NULL), stdout);
 	}
 	record_begin(&o, line, sizeof line, "plan");
-	record_add_brief(&o, "time", longest);
+	record_add_brief(&o, "time", longest > 0 ? longest : NAN);
 	record_add_u64(&o, "total", global);
 	record_add(&o, "method", "step");
 	record_add(&o, "phase", step_phase(s) == STEP_FINE ? "fine" : "coarse");
