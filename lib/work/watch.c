@@ -18,9 +18,8 @@ struct watch {
 	int end;
 };
 
-static struct timespec later(double seconds)
+static struct timespec moment(double at)
 {
-	double at = clock_mono() + seconds;
 	struct timespec t = {.tv_sec = (time_t)at};
 	t.tv_nsec = (long)((at - (double)t.tv_sec) * 1e9);
 	return t;
@@ -31,10 +30,12 @@ static void *thread_main(void *watch)
 	struct watch *w = watch;
 	pthread_mutex_lock(&w->lock);
 	while (!w->end) {
-		struct timespec next = later(w->seconds);
-		load_mark(w->load, clock_mono());
-		while (!w->end && pthread_cond_timedwait(&w->news, &w->lock, &next) == 0)
-			; /* woken for nothing */
+		double marked = clock_mono();
+		load_mark(w->load, marked);
+		while (!w->end && clock_mono() < marked + w->seconds) {
+			struct timespec next = moment(marked + w->seconds);
+			pthread_cond_timedwait(&w->news, &w->lock, &next);
+		}
 	}
 	pthread_mutex_unlock(&w->lock);
 	return NULL;
@@ -86,7 +87,10 @@ void watch_free(struct watch *w)
 void watch_seconds(struct watch *w, double seconds)
 {
 	pthread_mutex_lock(&w->lock);
+	double before = w->seconds;
 	w->seconds = seconds > LOAD_PERIOD_SECONDS ? seconds : LOAD_PERIOD_SECONDS;
+	if (w->seconds < before)
+		pthread_cond_signal(&w->news);
 	pthread_mutex_unlock(&w->lock);
 }
 

@@ -171,6 +171,9 @@ static void watched_is_now(void **state)
 	ticks(0, 100);
 	assert_int_equal(watch_new(&w, root, 1, &err), 0);
 	some_periods();
+	watch_seconds(w, 1e6); /* one long batch, */
+	usleep(2 * (useconds_t)(LOAD_PERIOD_SECONDS * 1e6));
+	watch_seconds(w, 0); /* and short ones again */
 	v.cpu = 0;
 	for (int tries = 0; !(v.cpu > 0.4) && tries < 9;
 	     tries++) { /* it may read a file half written */
