@@ -200,6 +200,8 @@ static int parse_order(const char *text, struct predict_config *c, struct error 
 
 static int run(struct job *job, const char *load, const char *save, int strict, struct error *err)
 {
+	if (save && !save[0])
+		return error_set(err, ERROR_USAGE, "--save", "no name of a file");
 	if (load && file_load(job, load, err) != 0)
 		return -1;
 	if (read_all(job, strict, err) != 0)

@@ -254,12 +254,17 @@ over_oracle() {
 	printf 'obs id=a k=1\n' >cut
 	run -65 speed-predict -m narx --load cut <in
 	[[ $output == *"cut:1: this is no model file of speed-predict"* ]]
+	cat model model >cut
+	run -65 speed-predict -m narx --load cut <in
+	[[ $output == *"cut:$(($(wc -l <model) + 1)): "*"behind its end"* ]]
 	run -66 speed-predict -m narx --load missing <in
 }
 
 @test "a model file that can't be written is an error, the old one stays" {
 	printf 'obs id=a k=0 speed=1\n' >in
 	run -73 speed-predict -m ema --save /dev/full <in
+	run -64 speed-predict -m ema --save '' <in
+	[ "${#lines[@]}" -le 2 ] # before any work
 	speed-predict -m ema --save model <in
 	cp model before
 	printf 'obs id=a k=1 speed=bad\n' >in

@@ -156,7 +156,10 @@ static int take_models(struct job *job, struct record_reader *in, struct record 
 	if (!record_is(r, "whole"))
 		return error_set(err, ERROR_DATA, NULL, "the file's last record expected, not '%.40s'",
 				 r->type);
-	return 0;
+	int got = record_read(in, r, err);
+	if (got == RECORD_END)
+		return 0;
+	return got < 0 ? -1 : error_set(err, ERROR_DATA, NULL, "the file goes on behind its end");
 }
 
 int file_load(struct job *job, const char *path, struct error *err)

@@ -21,6 +21,7 @@
 #define CLIP 16.0
 #define CAP 14.0
 #define HEARD 13.0      /* no more units behind the best; others may say anything */
+#define REUSED 25       /* errors of another run count as so many */
 #define LEVEL_OF 1000.0 /* speeds */
 
 enum { STEADY, NIMBLE, MEANS };
@@ -70,13 +71,19 @@ static int auto_init(void *state, const struct predict_config *c, struct error *
 	return 0;
 }
 
+/* So many observations are in the sums, in effect. */
+static double held(uint64_t count)
+{
+	return (1 - pow(1 - FORGET, fmin((double)count, 1e6))) / FORGET;
+}
+
 /* The best one's mean squared error, over as many observations as are in the sums. */
 static double unit(const struct auto_state *a, const double *loss)
 {
-	double held = (1 - pow(1 - FORGET, fmin((double)a->count, 1e6))) / FORGET, best = INFINITY;
+	double best = INFINITY;
 	for (size_t i = 0; i < EXPERTS; i++)
 		best = fmin(best, loss[i]);
-	return best / fmax(held, 1);
+	return best / fmax(held(a->count), 1);
 }
 
 /* The mean of n that said something, by what they have lost, in units of `one`. */
@@ -166,12 +173,14 @@ static int auto_reuse(void *state, const void *from, struct error *err)
 		if (predictor_reuse(&a->expert[i], b->expert[i], err) != 0)
 			return -1;
 	}
+	/* Who was better before may be believed for a while. */
+	a->count = b->count < REUSED ? b->count : REUSED;
+	double part = b->count > 0 ? held(a->count) / held(b->count) : 0;
 	for (int m = 0; m < MEANS; m++) {
 		for (size_t i = 0; i < EXPERTS; i++)
-			a->loss[m][i] = b->loss[m][i];
-		a->of_mean[m] = b->of_mean[m];
+			a->loss[m][i] = part * b->loss[m][i];
+		a->of_mean[m] = part * b->of_mean[m];
 	}
-	a->count = b->count;
 	return 0;
 }
 
