@@ -27,6 +27,7 @@ struct client {
 
 static struct client client[WORKERS_MAX];
 static unsigned long told;
+static int members;     /* that an answer named */
 static int first_alone; /* the lead expects nobody */
 
 static void die(const char *what)
@@ -70,6 +71,7 @@ static void hear(struct client *c)
 				fprintf(stderr, "lb-barrier: %s\n", c->in);
 				exit(1);
 			}
+			members += strncmp(c->in, "member ", 7) == 0;
 			if (strncmp(c->in, "action", 6) == 0 && (size = strstr(c->in, " size="))) {
 				c->size = strtoul(size + 6, NULL, 10);
 				told++;
@@ -108,14 +110,21 @@ static void push(int worker, unsigned long k, double speed)
 	say(&client[worker], text, (size_t)len + PARAMETERS * sizeof(float));
 }
 
-/* The first one enters alone and closes an iteration, if nobody else was expected. */
+/* If nobody else was expected the first one enters alone, and closes an iteration when all others
+ * have asked: connections are heard in any order. */
 static void enter(int workers)
 {
 	join(0);
+	if (first_alone)
+		hear(&client[0]);
 	for (int i = 1; i < workers; i++)
 		join(i);
 	if (first_alone) {
-		hear(&client[0]);
+		do {
+			members = 0;
+			say(&client[0], "members\n", 8);
+			hear(&client[0]);
+		} while (members < workers);
 		push(0, 0, 500);
 	}
 	for (int i = 0; i < workers; i++)
