@@ -764,6 +764,7 @@ applied() { grep -h '^applied ' run/state/logs/"$1".log; }
 	printf 'action kind=adjust-bs id=w0 size=50\naction kind=adjust-bs id=w1 size=14\n' |
 		trainctl apply --run-dir "$T/run"
 	wait_for "grep -q 'id=w1 size=14' run/state/standing"
+	wait_for 'applied w1 | grep -q "size=14 "' # the process that is killed below
 	run trainctl kill-restart ps0 --run-dir "$T/run"
 	[ "$status" -eq 0 ]
 	strike w1 # the new process has it from the lead that took over
