@@ -2,7 +2,7 @@
  * watch: how busy this worker's node is now, and not on the mean over its last batch: what comes
  * and goes in mid-batch would be half seen, at the very moment at which a speed is foretold from it
  * (LB-BSP Eq. 4: the load as the iteration begins).  A thread of its own marks the node's counters
- * from time to time; that takes it some 10 us each.
+ * from time to time, which takes less than a look (see load.h).
  */
 #ifndef PACELINE_WORK_WATCH_H
 #define PACELINE_WORK_WATCH_H
