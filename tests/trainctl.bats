@@ -104,6 +104,16 @@ exact() {
 	[ "$status" -eq 69 ]
 }
 
+@test "apply: what is too long is not sent" {
+	head -c 1048577 /dev/zero >actions
+	run trainctl apply --run-dir "$T/nothing" <actions
+	[ "$status" -eq 65 ]
+	[ "$output" = "trainctl: stdin: too long: more than 1048576 bytes of actions" ]
+	head -c 1048576 actions >most
+	run trainctl apply --run-dir "$T/nothing" <most
+	[ "$status" -eq 69 ]
+}
+
 @test "a job file that is wrong is refused with its line" {
 	run trainctl run nothing.env --run-dir run
 	[ "$status" -eq 66 ]

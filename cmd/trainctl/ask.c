@@ -4,14 +4,13 @@
 #include "cmd/trainctl.h"
 #include "run/deadline.h"
 #include "run/show.h"
+#include "run/supervisor.h"
 #include "wire/call.h"
 
 #include <unistd.h>
 
 #define CONNECT_SECONDS 0.0 /* it is there or it is not */
 #define STATUS_SECONDS 10.0
-
-#define STDIN_MAX (4u << 20)
 
 struct question {
 	const char *name, *about, *verb;
@@ -111,26 +110,22 @@ static size_t request_line(const struct question *q, const char *id, int force, 
 	return record_end(&o, NULL);
 }
 
+/* What is too long is not sent: the job would hang up in the middle of it. */
 static int read_stdin(char **text, size_t *bytes, struct error *err)
 {
-	size_t room = 0;
-	*text = NULL;
-	for (*bytes = 0;;) {
-		if (room - *bytes < 4096) {
-			room = room ? 2 * room : 65536;
-			char *more = room <= STDIN_MAX ? realloc(*text, room) : NULL;
-			if (!more)
-				return error_set(err, ERROR_DATA, "stdin", "more than %u bytes",
-						 STDIN_MAX / 2);
-			*text = more;
-		}
-		ssize_t n = read(STDIN_FILENO, *text + *bytes, room - *bytes);
+	*text = malloc(SUPERVISOR_ACTIONS_MAX + 1);
+	if (!*text)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	for (*bytes = 0; *bytes <= SUPERVISOR_ACTIONS_MAX;) {
+		ssize_t n = read(STDIN_FILENO, *text + *bytes, SUPERVISOR_ACTIONS_MAX + 1 - *bytes);
 		if (n < 0)
 			return error_errno(err, ERROR_IO, "stdin", "can't be read");
 		if (n == 0)
 			return 0;
 		*bytes += (size_t)n;
 	}
+	return error_set(err, ERROR_DATA, "stdin", "too long: more than %u bytes of actions",
+			 SUPERVISOR_ACTIONS_MAX);
 }
 
 int trainctl_socket(const char *job, const char *run_dir, char *socket, struct error *err)

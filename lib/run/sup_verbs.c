@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ACTIONS_BYTES_MAX (1u << 20) /* of one `apply` */
-
 /* ---- those who wait ---- */
 
 static void forget(struct sup_request **list, struct request *rq)
@@ -305,7 +303,7 @@ const struct verb sup_verbs[] = {
 	 .required = "",
 	 .optional = "",
 	 .handler = do_apply,
-	 .payload_bytes_max = ACTIONS_BYTES_MAX,
+	 .payload_bytes_max = SUPERVISOR_ACTIONS_MAX,
 	 .help = "payload: action lines, all or none; answered with the iteration they hold from"},
 	{.name = "watch",
 	 .required = "",

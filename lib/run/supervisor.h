@@ -16,6 +16,8 @@
 
 #include <stdint.h>
 
+#define SUPERVISOR_ACTIONS_MAX (1u << 20) /* bytes of one `apply` */
+
 /* How it goes: what a row of progress says. */
 struct run_row {
 	uint64_t iteration, epoch, epochs; /* epoch counts from 1 */
