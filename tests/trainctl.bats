@@ -713,6 +713,38 @@ applied() { grep -h '^applied ' run/state/logs/"$1".log; }
 	report | grep -q '^decided .* id=w0 size=50 accum=1 reason=mine'
 }
 
+@test "a solution that fails each round: said when it begins, for another reason, and when it is over" {
+	solution <<-'S'
+		#!/bin/sh
+		cat >/dev/null
+		exit "$(cat status)"
+	S
+	job SOLUTION=./solution EVERY=0.1 MODEL=audit EPOCHS=10
+	slow 500
+	echo 3 >status
+	begin first
+	wait_for '[ "$(logged "^decided actions=0 skipped=1 ")" -ge 3 ]'
+	[ "$(grep -c 'exit status 3; skipped' first.err)" -eq 1 ]
+	echo 4 >new && mv new status
+	wait_for 'grep -q "exit status 4; skipped" first.err'
+	local before
+	before=$(logged "^decided actions=0 skipped=1 ")
+	wait_for '[ "$(logged "^decided actions=0 skipped=1 ")" -ge '$((before + 2))' ]'
+	[ "$(grep -c '; skipped' first.err)" -eq 2 ]
+	echo 0 >new && mv new status
+	wait_for 'grep -q "is well again" first.err'
+	local failed
+	failed=$(logged "^decided actions=0 skipped=1 ")
+	grep -q "solution .*/solution is well again: $failed rounds failed" first.err
+	wait_for '[ "$(logged "^decided actions=0 at=")" -ge 3 ]'
+	echo 4 >new && mv new status # begins anew
+	wait_for '[ "$(grep -c "exit status 4; skipped" first.err)" -eq 2 ]'
+	rm drag/*
+	wait $SUPERVISOR
+	[ "$(grep -c 'is well again' first.err)" -eq 1 ]
+	[ "$(report | grep ^report | field skipped)" -eq "$(logged ' skipped=1 ')" ]
+}
+
 @test "what a solution leaves behind does not outlive the job" {
 	solution <<-'S'
 		#!/bin/sh

@@ -281,8 +281,8 @@ static void take(struct report *p, const struct record *r)
 		take_action(p, r);
 	else if (record_is(r, "refused"))
 		take_refused(p, r);
-	else if (record_is(r, "warning") && r->text && strstr(r->text, "; skipped"))
-		p->skipped++;
+	else if (record_is(r, "decided"))
+		p->skipped += record_get(r, "skipped") != NULL;
 	else if (record_is(r, "rollback"))
 		p->rollbacks++;
 	else if (record_is(r, "checkpoint"))

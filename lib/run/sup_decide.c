@@ -3,8 +3,8 @@
  * reported once, then every EVERY seconds.  The decision itself is a pure function (lib/solve) or a
  * person's executable; here it is only asked, and written to the log with what it saw (so that
  * `trainctl replay` can ask again).  What it says is carried out by sup_act.c.  A solution that
- * fails, is late or talks nonsense is said so and skipped: the job goes on, and the next round asks
- * again.
+ * fails, is late or talks nonsense is skipped, and said so when that begins, has another reason and
+ * is over: the job goes on, and the next round asks again.
  */
 #include "run/sup.h"
 
@@ -108,39 +108,56 @@ static void add_own_info(struct supervisor *s)
 
 /* ---- the end of a decision ---- */
 
-static void decided(struct supervisor *s, int count)
+static void decided(struct supervisor *s, int count, int skipped)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	record_begin(&o, line, sizeof line, "decided");
 	record_add_u64(&o, "actions", count > 0 ? (uint64_t)count : 0);
+	if (skipped)
+		record_add_u64(&o, "skipped", 1);
 	sup_log(s, &o);
 	s->deciding = 0;
 }
 
 __attribute__((format(printf, 2, 3))) static void skip(struct supervisor *s, const char *fmt, ...)
 {
-	char text[1024];
+	char text[sizeof s->solution_fails];
 	va_list ap;
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	sup_note(s, "warning", "solution %s: %s; skipped", s->job->solution, text);
-	decided(s, 0);
+	if (s->solution_failed++ == 0 || strcmp(text, s->solution_fails) != 0)
+		sup_note(s, "warning", "solution %s: %s; skipped", s->job->solution, text);
+	snprintf(s->solution_fails, sizeof s->solution_fails, "%s", text);
+	decided(s, 0, 1);
+}
+
+static void well(struct supervisor *s)
+{
+	if (s->solution_failed > 0)
+		sup_note(s, "solution", "solution %s is well again: %llu %s failed",
+			 s->job->solution, (unsigned long long)s->solution_failed,
+			 s->solution_failed == 1 ? "round" : "rounds");
+	s->solution_failed = 0;
 }
 
 static void carry(struct supervisor *s, const struct sup_actions *list)
 {
 	struct error err;
-	if (s->phase != PHASE_RUNNING) {
-		skip(s, "the job is not running any more");
+	if (s->phase != PHASE_RUNNING) { /* no fault of the solution's */
+		sup_note(s, "warning", "a decision is skipped: the job is in phase %s",
+			 sup_phase_name(s->phase));
+		decided(s, 0, 1);
 		return;
 	}
 	int count = sup_actions_carry(s, list, s->job->solution, NULL, &err);
-	if (count < 0)
+	if (count < 0) {
 		skip(s, "%s", err.text);
-	else
-		decided(s, count);
+		return;
+	}
+	well(s);
+	decided(s, count, 0);
 }
 
 /* ---- an executable ---- */
