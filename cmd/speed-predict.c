@@ -10,48 +10,61 @@
 #include <math.h>
 #include <unistd.h>
 
-/* The saved model that a worker unknown to the file starts from: of those that know most. */
-static const struct worker *teacher(const struct table *saved, const char *id)
+/* What a worker unknown to the file starts with: of those of the file the one that has learnt from
+ * most; NULL: there is none. */
+static const struct predictor *teacher(const struct table *t)
 {
-	const struct worker *best = table_find(saved, id);
-	for (size_t i = 0; !best && i < saved->count; i++)
-		if (predictor_count(saved->row[i]->predictor) > 0)
-			best = saved->row[i];
-	for (size_t i = 0; i < saved->count && best && strcmp(best->id, id) != 0; i++)
-		if (predictor_count(saved->row[i]->predictor) >
-		    predictor_count(best->predictor))
-			best = saved->row[i];
-	return best;
+	const struct worker *best = NULL;
+	for (size_t i = 0; i < t->count; i++)
+		if (t->row[i]->samples > (best ? best->samples : 0))
+			best = t->row[i];
+	if (!best)
+		return NULL;
+	return best->loaded ? best->loaded : best->predictor;
 }
 
 static int worker_new(struct job *job, const char *id, struct worker **out, struct error *err)
 {
 	size_t number;
-	if (table_add(&job->now, id, out, err) != 0)
-		return -1;
-	const struct worker *from = teacher(&job->saved, id);
-	if (job->now.group && predict_group_add(job->now.group, &number, err) != 0)
+	const struct predictor *from = teacher(&job->now);
+	if (table_add(&job->now, id, out, err) != 0 ||
+	    (job->now.group && predict_group_add(job->now.group, &number, err) != 0))
 		return -1;
 	if (from)
-		return predictor_reuse(&(*out)->predictor, from->predictor, err);
+		return predictor_reuse(&(*out)->predictor, from, err);
 	return predictor_new(&(*out)->predictor, &job->config, err);
 }
 
-/* With the first line it shows whether the saved run goes on or another one begins. */
-static int begin(struct job *job, const char *id, uint64_t k, struct error *err)
+/* One of the file, of which other lines than the next come: what it has learnt is kept. */
+static int begin_anew(struct job *job, struct worker *w, struct error *err)
 {
-	job->begun = 1;
-	const struct worker *same = table_find(&job->saved, id);
-	if (same && same->k + 1 == k) {
-		job->now = job->saved;
-		job->saved = (struct table){0};
-		return 0;
+	w->loaded = w->predictor;
+	w->predictor = NULL;
+	if (job->now.group)
+		predict_group_renew(job->now.group, w->number);
+	return predictor_reuse(&w->predictor, w->loaded, err);
+}
+
+/* A worker's first line in this run. w: the file's, which goes on if its next k comes; or NULL. */
+static int meet(struct job *job, struct worker *w, const char *id, uint64_t k, struct worker **out,
+		struct error *err)
+{
+	int result = 0, goes_on = w && w->k + 1 == k;
+	if (!job->came_first && !goes_on && job->now.group) { /* rounds are of other numbers now */
+		predict_group_close(job->now.group);
+		job->now.round = k;
 	}
-	if (!job->grouped)
-		return 0;
-	if (job->saved.group)
-		return predict_group_reuse(&job->now.group, job->saved.group, err);
-	return predict_group_new(&job->now.group, err);
+	*out = w;
+	if (!w)
+		result = worker_new(job, id, out, err);
+	else if (!goes_on)
+		result = begin_anew(job, w, err);
+	if (result != 0)
+		return -1;
+	(*out)->came = 1;
+	*(job->came_last ? &job->came_last->came_next : &job->came_first) = *out;
+	job->came_last = *out;
+	return 0;
 }
 
 /* ---- observations ---- */
@@ -74,11 +87,9 @@ static int parse_obs(const struct record *r, struct obs *o, struct error *err)
 
 static int find_worker(struct job *job, const struct obs *o, struct worker **out, struct error *err)
 {
-	if (!job->begun && begin(job, o->id, o->k, err) != 0)
-		return -1;
 	struct worker *w = *out = table_find(&job->now, o->id);
-	if (!w)
-		return worker_new(job, o->id, out, err);
+	if (!w || !w->came)
+		return meet(job, w, o->id, o->k, out, err);
 	if (o->k != w->k + 1)
 		return error_set(err, ERROR_DATA, NULL, "k=%llu of id=%s after k=%llu: %s",
 				 (unsigned long long)o->k, o->id, (unsigned long long)w->k,
@@ -162,12 +173,11 @@ static int read_all(struct job *job, int strict, struct error *err)
 	return result;
 }
 
-static void print_scores(const struct table *t)
+static void print_scores(const struct job *job)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
-	for (size_t i = 0; i < t->count; i++) {
-		const struct worker *w = t->row[i];
+	for (const struct worker *w = job->came_first; w; w = w->came_next) {
 		record_begin(&o, line, sizeof line, "score");
 		record_add(&o, "id", w->id);
 		record_add_brief(&o, "rmse", w->scored ? sqrt(w->sum / (double)w->scored) : NAN);
@@ -204,18 +214,13 @@ static int run(struct job *job, const char *load, const char *save, int strict, 
 		return error_set(err, ERROR_USAGE, "--save", "no name of a file");
 	if (load && file_load(job, load, err) != 0)
 		return -1;
+	if (job->grouped && !job->now.group && predict_group_new(&job->now.group, err) != 0)
+		return -1;
 	if (read_all(job, strict, err) != 0)
 		return -1;
-	print_scores(&job->now);
+	print_scores(job);
 	if (fflush(stdout) != 0 || !save)
 		return 0; /* the failed output is reported at the end */
-	if (!job->begun) { /* nothing came: the file stays what it was */
-		job->now = job->saved;
-		job->saved = (struct table){0};
-		if (job->grouped && !job->now.group &&
-		    predict_group_new(&job->now.group, err) != 0)
-			return -1;
-	}
 	return file_save(job, save, err);
 }
 
@@ -282,6 +287,5 @@ int main(int argc, char **argv)
 	c->window = (size_t)window;
 	int status = run(&job, load, save, strict, &err) == 0 ? 0 : cmd_fail(PROGRAM, &err);
 	table_clear(&job.now);
-	table_clear(&job.saved);
 	return cmd_end(PROGRAM, status);
 }

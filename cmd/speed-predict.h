@@ -16,6 +16,10 @@ struct worker {
 	char id[65];
 	uint64_t k; /* of its last line */
 	struct predictor *predictor;
+	struct predictor *loaded; /* the file's, of a worker that began anew; NULL: none */
+	uint64_t samples;         /* of the file's predictor when it was loaded */
+	int came;                 /* in this run */
+	struct worker *came_next;
 	double sum; /* of squared errors, this run's */
 	uint64_t scored;
 	size_t number;
@@ -35,8 +39,8 @@ struct job {
 	const char *loss;      /* rmse, both or max */
 	int grouped;           /* predictions of all together: both and max */
 	uint64_t score_from;
-	struct table now, saved; /* saved: the models of an earlier run; empty without --load */
-	int begun;
+	struct table now; /* with the models of an earlier run, whether their workers come or not */
+	struct worker *came_first, *came_last;
 };
 
 /* table.c */
@@ -45,7 +49,7 @@ void table_clear(struct table *t);
 int table_add(struct table *t, const char *id, struct worker **out, struct error *err);
 struct worker *table_find(const struct table *t, const char *id); /* NULL: there is none */
 
-/* file.c: job->saved from a file, job->now into one. What is loaded must be of the kind of
+/* file.c: job->now, empty so far, from a file, and into one. What is loaded must be of the kind of
  * job->config and job->loss. */
 int file_load(struct job *job, const char *path, struct error *err);
 int file_save(struct job *job, const char *path, struct error *err);

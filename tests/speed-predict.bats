@@ -97,6 +97,66 @@ stream() { # LINES WORKERS [SEED]
 	done
 }
 
+@test "a saved worker goes on if its next k comes; others begin anew with what was learnt" {
+	stream 700 3 >in
+	grep -v id=w2 in >all
+	awk 'FNR <= 1000' all >first
+	awk 'FNR > 1000 && /id=w1/' all >w1
+	stream 200 1 99 >w0 # from k=0
+	stream 200 1 55 | sed s/w0/new/ >new
+	speed-predict -m narx --save model <first >/dev/null
+	speed-predict -m narx <all | grep "^pred id=w1 k=[5-9]..[ ]" >whole
+	# alone, and between others, whoever comes first
+	speed-predict -m narx --load model <w0 | grep ^pred >anew
+	speed-predict -m narx --load model <new | grep ^pred >learnt
+	paste -d '\n' w1 w0 new >mixed
+	for order in "w1 w0 new" "w0 new w1" "new w1 w0"; do
+		read -r a b c <<<"$order"
+		paste -d '\n' $a $b $c >mixed
+		speed-predict -m narx --load model --save again <mixed >out
+		grep '^pred id=w1' out | cmp whole -
+		grep '^pred id=w0' out | cmp anew -
+		grep '^pred id=new' out | cmp learnt - # from w0, whatever that one does meanwhile
+		[ "$(sed -n 's/^score id=\([^ ]*\) .*/\1/p' out | tr '\n' ' ')" = "$order " ]
+		# the others are saved as well, and all go on from there
+		[ "$(sed -n 's/^worker id=\([^ ]*\) .*/\1/p' again | tr '\n' ' ')" = "w0 w1 new " ]
+		grep -q '^worker id=w0 k=199$' again
+		grep -q '^worker id=w1 k=699$' again
+	done
+	# no line: it stays
+	speed-predict -m narx --load model --save again <w1 >out
+	not grep -q '^score id=w0' out
+	sed -n '/^worker id=w0/,/^worker/p' model | sed '$d' >before
+	sed -n '/^worker id=w0/,/^worker/p' again | sed '$d' | cmp before -
+	[ -s before ]
+}
+
+@test "auto: one that goes on beside one that begins anew; rounds of other numbers are rounds" {
+	stream 300 3 >in
+	head -n 600 in >first
+	tail -n +601 in >second
+	for how in both max; do
+		speed-predict --loss $how --save model <first >/dev/null
+		speed-predict --loss $how <in | grep ^pred >whole
+		# w2 begins anew with the same speeds: the others hardly see it
+		awk '/id=w2/ { sub(/k=[0-9]*/, "k=" n++) } { print }' second >mixed
+		speed-predict --loss $how --load model <mixed | grep ^pred >out
+		awk 'FNR == NR { split($4, f, "="); said[$2 $3] = f[2]; next }
+			!/id=w2/ { split($4, f, "="); d = f[2] / said[$2 $3] - 1; n++; if (d * d > 0.01) bad++ }
+			END { exit bad > n / 20 || n != 200 }' whole out
+		# all anew: as good as the saved ones, from the tenth line on
+		awk '{ sub(/k=[0-9]*/, "k=" int((NR - 1) / 3)) } { print }' second >anew
+		speed-predict --loss $how --load model --save again <anew >out
+		grep -q ' round=99$' again
+		score() { awk '/^score/ { split($3, f, "="); sum += f[2] } END { print sum }' "$1"; }
+		speed-predict --loss $how --load model --score-from 210 <second >on
+		speed-predict --loss $how --load model --score-from 10 <anew >out
+		speed-predict --loss $how --score-from 10 <anew >cold
+		awk -v on="$(score on)" -v warm="$(score out)" -v cold="$(score cold)" \
+			'BEGIN { print on, warm, cold; exit !(warm < 1.15 * on && warm < 0.7 * cold) }'
+	done
+}
+
 @test "a saved model warms up another run, and another worker" {
 	stream 700 1 >old
 	stream 100 1 99 | sed 's/id=w0/id=new/' >in

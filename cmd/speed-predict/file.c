@@ -91,7 +91,7 @@ static int take_head(struct job *job, struct record *r, uint64_t *workers, struc
 	if (record_u64(r, "version", 1, 1, &version, err) != 0 ||
 	    record_text(r, "model", &model, err) != 0 || record_text(r, "loss", &loss, err) != 0 ||
 	    record_u64(r, "workers", 0, PREDICT_GROUP_MAX, workers, err) != 0 ||
-	    record_u64(r, "round", 0, UINT64_MAX, &job->saved.round, err) != 0)
+	    record_u64(r, "round", 0, UINT64_MAX, &job->now.round, err) != 0)
 		return -1;
 	if (strcmp(model, want) != 0 || strcmp(loss, want_loss) != 0)
 		return error_set(err, ERROR_DATA, NULL,
@@ -112,9 +112,9 @@ static int take_worker(struct job *job, struct record *r, struct record_reader *
 	if (record_id(r, "id", &id, err) != 0 ||
 	    record_u64(r, "k", 0, UINT64_MAX - 1, &k, err) != 0)
 		return -1;
-	if (table_find(&job->saved, id))
+	if (table_find(&job->now, id))
 		return error_set(err, ERROR_DATA, NULL, "worker id=%s stands twice", id);
-	if (table_add(&job->saved, id, &w, err) != 0)
+	if (table_add(&job->now, id, &w, err) != 0)
 		return -1;
 	w->k = k;
 	if (take_line(r, in, err) != 0)
@@ -122,7 +122,10 @@ static int take_worker(struct job *job, struct record *r, struct record_reader *
 	if (!record_is(r, "model"))
 		return error_set(err, ERROR_DATA, NULL, "a model expected, this is '%.40s'",
 				 r->type);
-	return predictor_load(&w->predictor, r, take_line, in, err);
+	if (predictor_load(&w->predictor, r, take_line, in, err) != 0)
+		return -1;
+	w->samples = predictor_count(w->predictor);
+	return 0;
 }
 
 static int take_group(struct job *job, struct record *r, struct record_reader *in,
@@ -133,9 +136,9 @@ static int take_group(struct job *job, struct record *r, struct record_reader *i
 	if (!record_is(r, "group"))
 		return error_set(err, ERROR_DATA, NULL, "a group expected, this is '%.40s'",
 				 r->type);
-	if (predict_group_load(&job->saved.group, r, take_line, in, err) != 0)
+	if (predict_group_load(&job->now.group, r, take_line, in, err) != 0)
 		return -1;
-	if (predict_group_count(job->saved.group) != job->saved.count)
+	if (predict_group_count(job->now.group) != job->now.count)
 		return error_set(err, ERROR_DATA, NULL, "the group is not of the workers before");
 	return 0;
 }

@@ -6,6 +6,7 @@ void table_clear(struct table *t)
 	HASH_CLEAR(hh, t->by_id);
 	for (size_t i = 0; i < t->count; i++) {
 		predictor_free(t->row[i]->predictor);
+		predictor_free(t->row[i]->loaded);
 		free(t->row[i]);
 	}
 	free(t->row);

@@ -74,17 +74,11 @@ void predict_group_free(struct predict_group *g)
 	free(g);
 }
 
-int predict_group_reuse(struct predict_group **out, const struct predict_group *g,
-			struct error *err)
+void predict_group_renew(struct predict_group *g, size_t worker)
 {
-	if (predict_group_new(out, err) != 0)
-		return -1;
-	memcpy((*out)->weight_log, g->weight_log, sizeof g->weight_log);
-	memcpy((*out)->cost, g->cost, sizeof g->cost);
-	(*out)->held = g->held;
-	(*out)->level = g->level;
-	(*out)->error = g->error;
-	return 0;
+	struct member *m = &g->member[worker];
+	*m = (struct member){.said = NAN, .seen = NAN};
+	predict_lean_init(&m->lean);
 }
 
 int predict_group_add(struct predict_group *g, size_t *worker, struct error *err)
@@ -99,10 +93,8 @@ int predict_group_add(struct predict_group *g, size_t *worker, struct error *err
 		g->member = m;
 		g->room = room;
 	}
-	struct member *m = &g->member[g->count];
-	*m = (struct member){.said = NAN, .seen = NAN};
-	predict_lean_init(&m->lean);
 	*worker = (size_t)g->count++;
+	predict_group_renew(g, *worker);
 	return 0;
 }
 

@@ -37,6 +37,8 @@ int predict_group_new(struct predict_group **out, struct error *err);
 void predict_group_free(struct predict_group *g); /* NULL is fine */
 /* A new worker; its number counts from 0. */
 int predict_group_add(struct predict_group *g, size_t *worker, struct error *err);
+/* That worker begins anew, as one that was just added; what was learnt about the experts stays. */
+void predict_group_renew(struct predict_group *g, size_t worker);
 size_t predict_group_count(const struct predict_group *g);
 
 enum predict_loss {
@@ -51,9 +53,6 @@ void predict_group_observe(struct predict_group *g, size_t worker, double speed)
 /* The round is over: learn from those that were predicted and observed. */
 void predict_group_close(struct predict_group *g);
 
-/* A new run: what was learnt about the experts, and no worker. */
-int predict_group_reuse(struct predict_group **out, const struct predict_group *g,
-			struct error *err);
 /* Like predictor_save and predictor_load; head is a `group` record. */
 int predict_group_save(struct predict_group *g, predict_put_fn *put, void *arg, struct error *err);
 int predict_group_load(struct predict_group **out, const struct record *head,
