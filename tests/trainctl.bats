@@ -277,6 +277,7 @@ exact() {
 	echo "$output" >second.out
 	[ "$(summary second.out | field samples)" = 4000 ]
 	exact "$(summary second.out | field checkpoint)" 2000 2
+	[[ $(trainctl report --run-dir "$T/run" | tail -n 1) == *" runs=2 "*" restarts=0 "* ]]
 }
 
 @test "SIGINT: a checkpoint, then 130; the second one: at once" {
@@ -921,18 +922,26 @@ applied() { grep -h '^applied ' run/state/logs/"$1".log; }
 	slow 400
 	begin first
 	wait_for 'came_to 200'
-	local round=0 id
+	local round=0 id old
 	for id in ps1 ps0; do
 		touch wait
+		old=$(pid_of $id)
 		trainctl kill-restart $id --run-dir "$T/run" >answer 2>&1 &
 		wait_for "grep -q '^hand-over id=$id ' run/state/job.log"
 		kill -9 $SUPERVISOR
 		wait $SUPERVISOR || true
 		wait $! || true
-		rm wait
 		round=$((round + 1))
+		if [ $round -eq 1 ]; then # nobody sees it
+			rm wait
+			wait_for "gone $old"
+		fi
 		begin again$round
-		# by the second supervisor, or meanwhile
+		if [ $round -eq 2 ]; then # the second supervisor does
+			wait_for "[ \"\$(logged '^hand-over id=$id ')\" -eq 2 ]"
+			wait_for running
+			rm wait
+		fi
 		wait_for "status | grep -q '^node .* id=$id state=up pid=[0-9]* restarts=1'"
 		now=$(done_samples)
 		wait_for "came_to $((now + 128))"
@@ -941,6 +950,10 @@ applied() { grep -h '^applied ' run/state/logs/"$1".log; }
 	wait $SUPERVISOR
 	not grep -q '^rollback ' run/state/job.log
 	exact "$(summary again2.out | field checkpoint)" 2000 4
+	report >out
+	[ "$(grep -c '^restarted ' out)" -eq 2 ]
+	grep -q '^restarted at=.* role=server id=ps1 why=kill-restart reason=asked%20for seconds=[0-9.]* down=$' out
+	grep -q '^restarted at=.* role=server id=ps0 why=kill-restart reason=asked%20for seconds=[0-9.]* down=[0-9.]*$' out
 }
 
 @test "the guard: window, cool-down, limit; whoever asks, and after a crash of trainctl, too" {
@@ -1021,6 +1034,39 @@ applied() { grep -h '^applied ' run/state/logs/"$1".log; }
 	[ "$status" -eq 66 ]
 	run trainctl report
 	[ "$status" -eq 64 ]
+}
+
+@test "report: what was no restart is not told as one; nobody's time is counted for nobody" {
+	mkdir -p run/state
+	cat >run/state/job.log <<-'L'
+		begin job=tiny at=100
+		event role=server id=ps0 kind=start life=0 at=101
+		event role=server id=ps0 kind=ready life=0 at=102
+		phase name=running at=103
+		restart at=110	ps0 is restarted: asked for
+		hand-over id=ps0 life=1 at=111
+		handover-failed id=ps0 life=1 signal=9 at=112
+		event role=server id=ps0 kind=exit signal=11 life=0 at=120
+		event role=server id=ps0 kind=restart life=2 at=121
+		event role=server id=ps0 kind=ready life=2 at=122
+		event role=server id=ps0 kind=exit status=0 life=2 at=123
+		begin job=tiny at=1000
+		event role=server id=ps0 kind=start life=0 at=1001
+		event role=server id=ps0 kind=ready life=0 at=1002
+		restart at=1003	ps0 is restarted: asked for
+		begin job=tiny at=2000
+		event role=server id=ps0 kind=adopt life=0 at=2000
+		event role=server id=ps0 kind=ready life=0 at=2001
+		event role=server id=ps0 kind=exit status=70 life=0 at=2010
+		event role=server id=ps0 kind=restart life=1 at=2011
+		event role=server id=ps0 kind=ready life=1 at=2013
+	L
+	report >out
+	cat out
+	[ "$(grep ^restarted out)" = "restarted at=120.000000 role=server id=ps0 why=signal-11 seconds=2.000000 down=2.000000
+restarted at=2010.000000 role=server id=ps0 why=status-70 seconds=3.000000 down=3.000000" ]
+	grep -q '^time phase=running seconds=20.0' out
+	grep -q '^node role=server id=ps0 restarts=2 up=29.000000 starting=6.000000 down=2.000000 ' out
 }
 
 # ---- filters ----

@@ -25,10 +25,11 @@ struct node {
 	double since;
 	double seconds[4]; /* by state */
 	uint64_t restarts;
+	uint64_t life; /* number of its process */
 	/* a restart under way */
-	double ended_at, from; /* 0: none */
+	double ended_at, from; /* 0: none; NAN: nobody saw when it ended */
 	char why[32], reason[REASON_MAX];
-	int asked;
+	int asked, handing; /* handing: a server's next process is there */
 	/* from the snapshots of decisions */
 	double samples_at, samples, busy, watched;
 };
@@ -115,8 +116,10 @@ static void take_begin(struct report *p, const struct record *r, double before)
 	double now = p->at;
 	p->at = before;
 	close_phase(p);
-	for (size_t i = 0; i < p->nodes; i++)
+	for (size_t i = 0; i < p->nodes; i++) {
 		enter(&p->node[i], AWAY, before);
+		p->node[i].handing = 0;
+	}
 	p->at = p->phase_since = now;
 	p->now = p->phases;
 	p->runs++;
@@ -139,10 +142,41 @@ static void put_restart(struct report *p, struct node *n)
 	if (n->reason[0])
 		record_add(&o, "reason", n->reason);
 	record_add_seconds(&o, "seconds", p->at - n->from);
-	record_add_seconds(&o, "down", n->ended_at > 0 ? p->at - n->ended_at : 0);
+	record_add_seconds(&o, "down", p->at - n->ended_at);
 	print(&o);
 	p->restarts++;
 	n->restarts++;
+}
+
+static void forget_restart(struct node *n)
+{
+	n->ended_at = n->from = 0;
+	n->asked = n->handing = 0;
+	n->reason[0] = '\0';
+}
+
+static void take_ready(struct report *p, struct node *n)
+{
+	enter(n, UP, p->at);
+	if (n->ended_at != 0)
+		put_restart(p, n);
+	else if (n->handing) /* the process before, to a supervisor that is new */
+		return;
+	forget_restart(n);
+}
+
+/* Left over from a supervisor that was killed. Another process than it knew: there was a restart
+ * that nobody saw. */
+static void take_adopted(struct report *p, struct node *n, uint64_t life)
+{
+	enter(n, STARTING, p->at);
+	if (life <= n->life || n->ended_at != 0)
+		return;
+	n->ended_at = NAN;
+	if (n->asked)
+		return;
+	snprintf(n->why, sizeof n->why, "unseen");
+	n->from = p->at;
 }
 
 static void take_end(struct report *p, struct node *n, const struct record *r)
@@ -167,7 +201,8 @@ static void take_event(struct report *p, const struct record *r)
 {
 	struct node *n = find(p, value(r, "id"), value(r, "role"));
 	const char *kind = value(r, "kind");
-	if (!n)
+	uint64_t life = n ? n->life : 0;
+	if (!n || record_u64_opt(r, "life", 0, UINT64_MAX, &life, NULL) != 0)
 		return;
 	if (strcmp(kind, "kill") == 0) {
 		if (!n->asked) /* not from the guard: a person's kill, or a deadline */
@@ -176,17 +211,27 @@ static void take_event(struct report *p, const struct record *r)
 		n->asked = 1;
 	} else if (strcmp(kind, "exit") == 0)
 		take_end(p, n, r);
-	else if (strcmp(kind, "start") == 0 || strcmp(kind, "restart") == 0 ||
-		 strcmp(kind, "adopt") == 0)
+	else if (strcmp(kind, "start") == 0) {
 		enter(n, STARTING, p->at);
-	else if (strcmp(kind, "ready") == 0) {
-		enter(n, UP, p->at);
-		if (n->ended_at > 0)
-			put_restart(p, n);
-		n->ended_at = n->from = 0;
-		n->asked = 0;
-		n->reason[0] = '\0';
-	}
+		forget_restart(n); /* the first of its run */
+	} else if (strcmp(kind, "restart") == 0)
+		enter(n, STARTING, p->at);
+	else if (strcmp(kind, "adopt") == 0)
+		take_adopted(p, n, life);
+	else if (strcmp(kind, "ready") == 0)
+		take_ready(p, n);
+	n->life = life;
+}
+
+/* Of a server: its next process is there, or has failed and the one before goes on. */
+static void take_hand_over(struct report *p, const struct record *r, int failed)
+{
+	struct node *n = find(p, value(r, "id"), "");
+	if (!n)
+		return;
+	if (failed && n->ended_at == 0)
+		forget_restart(n);
+	n->handing = !failed;
 }
 
 /* "w1 is restarted: why": by a decision, or a person. */
@@ -269,6 +314,8 @@ static void take(struct report *p, const struct record *r)
 		take_event(p, r);
 	else if (record_is(r, "restart"))
 		take_restart(p, r);
+	else if (record_is(r, "hand-over") || record_is(r, "handover-failed"))
+		take_hand_over(p, r, record_is(r, "handover-failed"));
 	else if (record_is(r, "decision")) {
 		p->decisions++;
 		p->snapshot_at = p->at;

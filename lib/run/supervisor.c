@@ -542,13 +542,13 @@ static int begin(struct supervisor *s, struct error *err)
 	    sup_nodes_new(s, err) != 0 || sup_standing_read(s, err) != 0 ||
 	    sup_intent_read(s, err) != 0 || sup_cut_find(s, err) != 0)
 		return -1;
+	log_begin(s); /* what is adopted is of this run */
 	int running = sup_nodes_adopt(s, err);
 	if (running < 0)
 		return -1;
 	if (running > 0)
 		sup_note(s, "adopt", "%d nodes run already and are adopted", running);
 	s->decide_at = s->cut_at = s->score_at = s->started;
-	log_begin(s);
 	sup_kick(s);
 	return 0;
 }
