@@ -252,6 +252,16 @@ id=k80 reason=remove-straggler" ]
 	[ "$(grep -c ' warn ' out)" = 1 ]
 }
 
+@test "step: who has few samples and is hardly slower, or whose samples nobody has room for, is not warned of" {
+	printf 'worker id=%s time=%s\n' a 0.9 b 1 | bs-solve -B 8 -m step >out
+	not grep warn out
+	# Three times as long: the other one has done all in that time, if it may.
+	printf 'worker id=%s time=%s\n' a 0.3 b 1 | bs-solve -B 8 -m step >out
+	grep -q '^warn id=b ' out
+	printf 'worker id=a time=0.3 max=6\nworker id=b time=1\n' | bs-solve -B 8 -m step >out
+	not grep warn out
+}
+
 @test "step: workers come and go, and the sizes sum to the batch" {
 	{
 		printf 'worker id=%s time=1\n' a b c

@@ -325,6 +325,23 @@ static void find_ends(const struct step *s, size_t *leader, size_t *straggler)
 	}
 }
 
+/* Are the others done with its samples, too, before it is? One more costs each of them its mean cost
+ * at most, and who is full takes none. */
+static int is_better_without(const struct step *s, size_t straggler)
+{
+	const struct slot *g = &s->slot[straggler];
+	double left = (double)g->size;
+	for (size_t i = 0; i < s->n; i++) {
+		const struct slot *w = &s->slot[i];
+		if (i == straggler || !can_take(w, 1) || w->size == 0)
+			continue;
+		double more = (g->time - w->time) * (double)w->size / w->time;
+		double room = (double)(w->max - w->size);
+		left -= more < room ? more : room;
+	}
+	return left < 0;
+}
+
 /* Returns whom to warn of, or NOBODY. */
 static size_t decide(struct step *s)
 {
@@ -341,7 +358,7 @@ static size_t decide(struct step *s)
 		/* Not the paper's: what is too little for a coarse step may do for a fine one. */
 		if (g->size - g->min >= s->o.fine_step)
 			s->phase = STEP_FINE;
-		return straggler;
+		return is_better_without(s, straggler) ? straggler : NOBODY;
 	}
 	if (always_faster(s, leader, straggler, window)) {
 		if (s->phase == STEP_FINE)

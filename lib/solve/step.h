@@ -48,8 +48,8 @@ struct step_worker {
 	uint64_t min, max; /* bounds of its size, min <= max <= BATCH_SIZE_MAX */
 	uint64_t start;    /* its size so far, looked at when it is new; 0: not known */
 	uint64_t size;     /* out: of its next batch */
-	int remove;        /* out: the warning that the job is faster without it; once, until another
-			      worker is the slowest */
+	int remove;        /* out: the warning that the job is faster without it, as its size can't
+			      be reduced; once, until another worker is the slowest */
 };
 
 struct step;

@@ -472,7 +472,8 @@ static void bounds_are_reached_exactly(void **state)
 	p.w[1].min = 5;
 	PLAY(&p, 1, 3, 2);
 	SIZES(&p, 15, 5, 10);
-	assert_int_equal(PLAY(&p, 1, 3, 2), 1);
+	assert_int_equal(PLAY(&p, 1, 3, 2), -1); /* w2 would need 3, too; w0 is full */
+	assert_int_equal(PLAY(&p, 1, 3, 1.9), 1);
 	SIZES(&p, 15, 5, 10);
 	assert_int_equal(step_phase(p.s), STEP_COARSE);
 	PLAY(&p, 1, 2, 3); /* w0 is full: w1 leads */
