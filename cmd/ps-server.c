@@ -3,7 +3,6 @@
  * shardd and tells the other parts.  The work is in lib/ps and lib/gate; here is the command line,
  * and the order in which things are made.
  */
-#include "cmd/ps-server.h"
 #include "gate/lead.h"
 #include "ps/ps.h"
 #include "cmd/daemon.h"
@@ -38,7 +37,6 @@ struct node {
 	struct store *store;
 	struct ps *ps;
 	struct lead *lead;
-	struct balancer *balancer;
 	struct server *server;
 	uint64_t iteration; /* where it starts */
 };
@@ -197,7 +195,8 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 					     .iteration = n->iteration,
 					     /* A restarted lead must go on behind the last number;
 					      * nobody settles a million times a second. */
-					     .settle_first = (uint64_t)(clock_epoch() * 1e6)},
+					     .settle_first = (uint64_t)(clock_epoch() * 1e6),
+					     .expect = s->expect},
 				    .servers = s->servers,
 				    .server_count = s->server_count,
 				    .shards = s->shards,
@@ -208,13 +207,6 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 				    .balance_method = s->balance,
 				    .balance_batch = s->batch};
 
-	if (s->balance) {
-		if (balancer_new(&n->balancer, s->balance, s->batch, err) != 0)
-			return -1;
-		lead.gate.balance = balancer_sizes;
-		lead.gate.balance_arg = n->balancer;
-		lead.gate.expect = s->expect;
-	}
 	if (ps_new(&n->ps, &ps, err) != 0)
 		return -1;
 	lead.ps = n->ps;
@@ -282,7 +274,6 @@ static int run(const struct settings *s, struct error *err)
 	if (n.server)
 		server_free(n.server);
 	lead_free(n.lead);
-	balancer_free(n.balancer);
 	ps_free(n.ps);
 	store_free(n.store);
 	return rc;

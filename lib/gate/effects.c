@@ -1,5 +1,5 @@
 /*
- * The gate's queue of effects, and small text: ranges, sync modes, the order of ids.
+ * The gate's queue of effects, and small text: ranges, sync modes.
  *
  * A queue that can't grow marks the gate as failed: an effect that is lost is a member who waits
  * for ever, so the owner must end.
@@ -8,7 +8,6 @@
 
 #include "base/number.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,34 +158,4 @@ int gate_ranges_parse(const char *text, struct gate_range *range, size_t *ranges
 		range[(*ranges)++] = r;
 	}
 	return 0;
-}
-
-int gate_order(const char *a, const char *b)
-{
-	const char *all_a = a, *all_b = b;
-
-	while (*a && *b) {
-		if (isdigit((unsigned char)*a) && isdigit((unsigned char)*b)) {
-			while (*a == '0' && isdigit((unsigned char)a[1]))
-				a++;
-			while (*b == '0' && isdigit((unsigned char)b[1]))
-				b++;
-			size_t la = strspn(a, "0123456789"), lb = strspn(b, "0123456789");
-			if (la != lb)
-				return la < lb ? -1 : 1;
-			int differ = strncmp(a, b, la);
-			if (differ != 0)
-				return differ;
-			a += la;
-			b += lb;
-			continue;
-		}
-		if (*a != *b)
-			return (unsigned char)*a < (unsigned char)*b ? -1 : 1;
-		a++;
-		b++;
-	}
-	if (*a || *b)
-		return *a ? 1 : -1;
-	return strcmp(all_a, all_b); /* w01 and w1: different ids must not be equal */
 }

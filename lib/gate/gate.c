@@ -523,8 +523,8 @@ size_t gate_active(const struct gate *g)
 
 int worker_order(const void *a, const void *b)
 {
-	return gate_order((*(const struct worker *const *)a)->id,
-			  (*(const struct worker *const *)b)->id);
+	return node_id_compare((*(const struct worker *const *)a)->id,
+			       (*(const struct worker *const *)b)->id);
 }
 
 void gate_members(const struct gate *g, gate_member_fn *fn, void *arg)

@@ -25,6 +25,7 @@
 #define PACELINE_GATE_GATE_H
 
 #include "base/error.h"
+#include "solve/balance.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -37,22 +38,10 @@
 
 enum gate_sync { GATE_BSP, GATE_SSP, GATE_ASP };
 
-/* What is known of a member of the next iteration; 0: not known. Its numbers are those of its last
- * push, of a life before if there was none since. */
-struct gate_number {
-	const char *worker;
-	double speed;   /* samples a second, as it foretells of its next batch */
-	double time;    /* seconds of its last batch, without waiting */
-	double mem;     /* in use then, 0..1 */
-	uint64_t count; /* samples of that batch */
-	uint64_t most;  /* that fit a step of it */
-	uint64_t size;  /* in: of the batch that it was told last; out: of its next one */
-	int warn;       /* out: the job is faster without it */
-};
-
 /* How large the batches of an iteration are; a pure function of what it was told so far. member is
- * in worker order. -1: sizes stay as they are, and who has none keeps his own. */
-typedef int gate_balance_fn(uint64_t iteration, struct gate_number *member, size_t members,
+ * in worker order; its numbers are those of its last push, of a life before if there was none
+ * since. -1: sizes stay as they are, and who has none keeps his own. */
+typedef int gate_balance_fn(uint64_t iteration, struct balance_member *member, size_t members,
 			    void *arg);
 
 struct gate_options {
@@ -98,7 +87,7 @@ struct gate_push {
 	double loss;    /* sum over them */
 	const struct gate_range *range;
 	size_t ranges;
-	double speed, time, mem; /* as in struct gate_number */
+	double speed, time, mem; /* as in struct balance_member */
 };
 
 enum gate_verdict {
@@ -225,9 +214,7 @@ uint64_t gate_iteration(const struct gate *g); /* units applied */
 size_t gate_active(const struct gate *g);
 typedef void gate_member_fn(const char *worker, uint64_t generation, uint64_t iteration,
 			    const char *state, void *arg);
-void gate_members(const struct gate *g, gate_member_fn *fn, void *arg); /* in worker order */
-
-/* Order of worker ids, runs of digits by their number: w2 before w10. */
-int gate_order(const char *a, const char *b);
+/* In worker order: node_id_compare(). */
+void gate_members(const struct gate *g, gate_member_fn *fn, void *arg);
 
 #endif

@@ -4,6 +4,7 @@
 #define PACELINE_GATE_INTERNAL_H
 
 #include "gate/gate.h"
+#include "stats/node.h"
 #include "wire/record.h"
 
 #include <stdarg.h>
@@ -45,7 +46,7 @@ struct worker {
 	uint64_t clock;       /* iterations of its own, for SSP */
 	struct push *waiting; /* applied; its answer waits for slower members */
 	double scale;         /* adjust-lr */
-	/* of its last push, see struct gate_number; kept when it goes: it may well come back */
+	/* of its last push, see struct balance_member; kept when it goes: it may well come back */
 	double speed, time, mem;
 	uint64_t count, most;
 	uint64_t size; /* given to the member by `balance`; 0: none */
@@ -88,7 +89,7 @@ struct gate {
 	uint64_t cut_token;
 	uint64_t backup;
 	uint64_t expect; /* 0: nobody is waited for */
-	struct gate_number *number_of; /* of the members, while `balance` is asked */
+	struct balance_member *number_of; /* of the members, while `balance` is asked */
 	struct worker **member;
 	size_t members_max;
 

@@ -24,9 +24,10 @@ struct lead_options {
 	const struct option_list *include; /* files for every checkpoint */
 	const struct layout *layout;       /* written into checkpoints that do not include one */
 	const char *job;                   /* for MANIFEST; may be "" */
-	const char *balance_log;           /* file for `balance` records of gate.balance; NULL */
-	const char *balance_method;        /* what gate.balance is, for that log */
-	uint64_t balance_batch;
+	/* BSP: sizes at every barrier, see solve/balance.h; gate.balance is the lead's then. */
+	const char *balance_method; /* NULL: as the workers have them */
+	uint64_t balance_batch;     /* samples of an iteration */
+	const char *balance_log;    /* file for `balance` records; NULL: none */
 };
 
 int lead_new(struct lead **out, const struct lead_options *options, struct error *err);

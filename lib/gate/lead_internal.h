@@ -74,9 +74,9 @@ struct settling {
 
 /* Sizes at every barrier. */
 struct sizes {
-	gate_balance_fn *ask; /* the owner's */
-	void *arg;
-	int fd, lost; /* of the log; -1: none */
+	struct balance *balance; /* NULL: none */
+	int warned;              /* that it can't be met */
+	int fd, lost;            /* of the log; -1: none */
 	char *text;   /* for it, of this round */
 	size_t text_len, text_room;
 	int whole;    /* each round is logged, not only changes: the method remembers rounds */

@@ -1,7 +1,7 @@
 /*
- * Sizes at every barrier, as the lead sees them: it asks its owner's function for the gate, measures
- * what that costs those who wait, and writes down what it was decided on, so that it can be decided
- * again (trainctl replay): a `balancing` record before a lead's first, then `balance` records.
+ * Sizes at every barrier, as the lead sees them: it asks lib/solve for the gate, measures what that
+ * costs those who wait, and writes down what it was decided on, so that it can be decided again
+ * (trainctl replay): a `balancing` record before a lead's first, then `balance` records.
  *
  * A log that can't be written is said once; training goes on.
  */
@@ -93,8 +93,8 @@ static const char *const list_key[LISTS] = {"sizes", "speeds", "times", "counts"
 					    "mems",  "mosts",  "had"};
 
 /* From one member on, as many as fit a record; the next one. had: their sizes before, or NULL. */
-static size_t put_some(struct lead *l, uint64_t iteration, const struct gate_number *m, size_t from,
-		       size_t n, const uint64_t *had, double us)
+static size_t put_some(struct lead *l, uint64_t iteration, const struct balance_member *m,
+		       size_t from, size_t n, const uint64_t *had, double us)
 {
 	struct list list[LISTS] = {0};
 	char line[RECORD_LINE_MAX], number[NUMBER_MAX];
@@ -163,7 +163,19 @@ static void put_warning(struct lead *l, uint64_t iteration, const char *worker)
 	}
 }
 
-static int ask(uint64_t iteration, struct gate_number *m, size_t n, void *lead)
+/* What can't be met is said once, until it can be again. */
+static int balance(struct lead *l, struct balance_member *m, size_t n)
+{
+	struct error err = {0};
+	int rc = balance_round(l->sizes.balance, m, n, &err);
+
+	if (rc != 0 && !l->sizes.warned)
+		log_say(LOG_LEVEL_WARNING, "sizes stay as they are: %s", err.text);
+	l->sizes.warned = rc != 0;
+	return rc;
+}
+
+static int ask(uint64_t iteration, struct balance_member *m, size_t n, void *lead)
 {
 	struct lead *l = lead;
 	double began = clock_mono(), asked;
@@ -173,7 +185,7 @@ static int ask(uint64_t iteration, struct gate_number *m, size_t n, void *lead)
 	for (size_t i = 0; rc == 0 && i < n; i++)
 		before[i] = m[i].size;
 	if (rc == 0)
-		rc = l->sizes.ask(iteration, m, n, l->sizes.arg);
+		rc = balance(l, m, n);
 	asked = clock_mono();
 	if (rc == 0 && l->sizes.fd >= 0 && !l->sizes.begun)
 		put_begin(l); /* an heir: not before the old one's last round */
@@ -195,10 +207,11 @@ static int ask(uint64_t iteration, struct gate_number *m, size_t n, void *lead)
 int lead_sizes_new(struct lead *l, struct error *err)
 {
 	l->sizes.fd = -1;
-	l->sizes.ask = l->options.gate.balance;
-	l->sizes.arg = l->options.gate.balance_arg;
-	if (!l->sizes.ask)
+	if (!l->options.balance_method)
 		return 0;
+	if (balance_new(&l->sizes.balance, l->options.balance_method, l->options.balance_batch,
+			err) != 0)
+		return -1;
 	l->options.gate.balance = ask;
 	l->options.gate.balance_arg = l;
 	if (!l->options.balance_log)
@@ -214,5 +227,6 @@ void lead_sizes_free(struct lead *l)
 {
 	if (l->sizes.fd >= 0)
 		close(l->sizes.fd);
+	balance_free(l->sizes.balance);
 	free(l->sizes.text);
 }

@@ -15,7 +15,7 @@
 
 static int reserve(struct gate *g)
 {
-	struct gate_number *number;
+	struct balance_member *number;
 	struct worker **member;
 
 	if (g->active <= g->members_max)
@@ -45,13 +45,13 @@ void sizes_ask(struct gate *g, uint64_t iteration)
 	qsort(g->member, n, sizeof *g->member, worker_order);
 	for (size_t i = 0; i < n; i++) {
 		const struct worker *w = g->member[i];
-		g->number_of[i] = (struct gate_number){.worker = w->id,
-						       .speed = w->speed,
-						       .time = w->time,
-						       .mem = w->mem,
-						       .count = w->count,
-						       .most = w->most,
-						       .size = w->size};
+		g->number_of[i] = (struct balance_member){.worker = w->id,
+							  .speed = w->speed,
+							  .time = w->time,
+							  .mem = w->mem,
+							  .count = w->count,
+							  .most = w->most,
+							  .size = w->size};
 	}
 	if (g->options.balance(iteration, g->number_of, n, g->options.balance_arg) != 0)
 		return;

@@ -155,8 +155,8 @@ void units_step(struct gate *g)
 
 static int by_worker(const void *a, const void *b)
 {
-	return gate_order(((const struct gate_part *)a)->worker,
-			  ((const struct gate_part *)b)->worker);
+	return node_id_compare(((const struct gate_part *)a)->worker,
+			       ((const struct gate_part *)b)->worker);
 }
 
 /* The members of the unit that shardd took, as APPLY. */

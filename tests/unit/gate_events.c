@@ -291,7 +291,7 @@ static char asked[512];
 static int refuse;
 
 /* 100 in all, in proportion to speeds; the last one gets the rest. */
-static int by_speed(uint64_t iteration, struct gate_number *m, size_t n, void *arg)
+static int by_speed(uint64_t iteration, struct balance_member *m, size_t n, void *arg)
 {
 	double sum = 0;
 	uint64_t left = 100;
@@ -767,22 +767,6 @@ static void members_are_told_in_order(void **state)
 	assert_int_equal(gate_iteration(gate), 1);
 }
 
-static void ids_are_ordered_by_their_numbers(void **state)
-{
-	static const char *const order[] = {"a",  "w",     "w0",  "w01",   "w1",    "w2",
-					    "w9", "w009x", "w10", "w10-2", "w10-10"};
-	size_t n = sizeof order / sizeof *order;
-
-	(void)state;
-	for (size_t i = 0; i < n; i++) {
-		for (size_t j = 0; j < n; j++) {
-			int is = gate_order(order[i], order[j]);
-			if ((is > 0) - (is < 0) != (i > j) - (i < j))
-				fail_msg("%s against %s", order[i], order[j]);
-		}
-	}
-}
-
 static void ranges_are_parsed_strictly(void **state)
 {
 	static const char *const bad[] = {"1",
@@ -873,7 +857,6 @@ int main(void)
 		TEST(end_waits_for_finish),
 		TEST(without_shardd_units_commit_at_once),
 		TEST(members_are_told_in_order),
-		TEST(ids_are_ordered_by_their_numbers),
 		TEST(ranges_are_parsed_strictly),
 		TEST(sync_modes),
 	};

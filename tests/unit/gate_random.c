@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "gate/gate.h"
+#include "stats/node.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -222,7 +223,7 @@ static void shardd_answer(struct world *w)
 
 /* ---- sizes ---- */
 
-static int plan(uint64_t iteration, struct gate_number *m, size_t n, void *arg)
+static int plan(uint64_t iteration, struct balance_member *m, size_t n, void *arg)
 {
 	struct world *w = arg;
 	uint64_t left = GLOBAL;
@@ -230,7 +231,7 @@ static int plan(uint64_t iteration, struct gate_number *m, size_t n, void *arg)
 	CHECK(iteration >= w->planned && n >= 1 && n <= WORKERS);
 	w->planned = iteration;
 	for (size_t i = 0; i < n; i++) {
-		CHECK(!i || gate_order(m[i - 1].worker, m[i].worker) < 0);
+		CHECK(!i || node_id_compare(m[i - 1].worker, m[i].worker) < 0);
 		CHECK(m[i].speed >= 0.0 && m[i].speed < 10.0);
 	}
 	memset(w->plan, 0, sizeof w->plan);
@@ -312,7 +313,7 @@ static void take_apply(struct world *w, const struct gate_effect *e)
 		CHECK(w->done[a] && !w->refused[worker] && line_of(w, p, a));
 		w->applied[a] = 1;
 		if (i && w->options.sync == GATE_BSP)
-			CHECK(gate_order(e->part[i - 1].worker, p->worker) < 0);
+			CHECK(node_id_compare(e->part[i - 1].worker, p->worker) < 0);
 		CHECK(p->unit < e->units);
 	}
 	if (w->options.sync != GATE_BSP)

@@ -282,10 +282,10 @@ static void who_does_not_come_back_is_out(void **state)
 	assert_int_equal(gate_active(gate), 1);
 }
 
-static struct gate_number known[2];
+static struct balance_member known[2];
 static size_t asked;
 
-static int sizes(uint64_t iteration, struct gate_number *m, size_t n, void *arg)
+static int sizes(uint64_t iteration, struct balance_member *m, size_t n, void *arg)
 {
 	(void)arg;
 	assert_true(n <= 2);

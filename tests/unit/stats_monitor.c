@@ -360,6 +360,21 @@ static void a_full_table_forgets_the_dead_first(void **state)
 	assert_int_equal(err.code, ERROR_TEMPFAIL);
 }
 
+static void ids_are_ordered_by_their_numbers(void **state)
+{
+	static const char *const order[] = {"a",  "w",     "w0",  "w01",   "w1",    "w2",
+					    "w9", "w009x", "w10", "w10-2", "w10-10"};
+	size_t n = sizeof order / sizeof *order;
+	(void)state;
+	for (size_t i = 0; i < n; i++) {
+		for (size_t j = 0; j < n; j++) {
+			int is = node_id_compare(order[i], order[j]);
+			if ((is > 0) - (is < 0) != (i > j) - (i < j))
+				fail_msg("%s against %s", order[i], order[j]);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -379,6 +394,7 @@ int main(void)
 		TEST(the_last_report_stands_until_a_new_process),
 		TEST(a_device_is_kept),
 		TEST(a_full_table_forgets_the_dead_first),
+		TEST(ids_are_ordered_by_their_numbers),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
