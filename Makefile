@@ -17,7 +17,7 @@ CFLAGS    = -std=c17 -g $(OPT) $(WARN) $(SANITIZE) -pthread
 LDFLAGS   = $(SANITIZE) -pthread
 
 # ---- rooms: the sources of each, and nothing else; a program names the rooms it is made of ----
-SRC_base  = clock error fs log number option
+SRC_base  = clock error fs log number option random
 SRC_wire  = record address call connection drag input listen notify output payload peer request server verbs
 SRC_data  = badset dataset index index_file parse parse_criteo parse_libsvm raw rows rowscan schema schema_file source stream
 SRC_shard = ask commit division division_verbs files follow hand journal lines loader loader_parts order parts piece queue rollback scan service settle share state table tell verbs wait

@@ -227,7 +227,7 @@ static int serve(struct daemon *d, const struct settings *s, struct error *err)
 {
 	struct event *timer = NULL, *hup = NULL;
 	struct event_base *base = server_base(d->server);
-	const struct timeval every = {(time_t)s->every, (suseconds_t)(fmod(s->every, 1) * 1e6)};
+	const struct timeval every = clock_timeval(s->every);
 	int result = -1;
 	if (daemon_listen(d->server, err) != 0)
 		return -1;

@@ -27,3 +27,10 @@ void clock_sleep(double seconds)
 	t.tv_nsec = (long)((seconds - (double)t.tv_sec) * 1e9);
 	nanosleep(&t, NULL);
 }
+
+struct timeval clock_timeval(double seconds)
+{
+	struct timeval t = {.tv_sec = (time_t)seconds};
+	t.tv_usec = (suseconds_t)((seconds - (double)t.tv_sec) * 1e6);
+	return t;
+}

@@ -7,6 +7,7 @@
 
 #include "base/fs.h"
 #include "base/number.h"
+#include "base/search.h"
 #include "ckpt/layout.h"
 #include "wire/record.h"
 
@@ -420,15 +421,7 @@ static const void *section_block(struct part_reader *p, struct section *s, size_
 /* The block that holds value number `value` (below the section's total). */
 static size_t block_of(const struct section *s, uint64_t value)
 {
-	size_t low = 0, high = s->count;
-	while (high - low > 1) {
-		size_t middle = low + (high - low) / 2;
-		if (s->block[middle].first <= value)
-			low = middle;
-		else
-			high = middle;
-	}
-	return low;
+	return search_last(&s->block->first, sizeof *s->block, s->count, value);
 }
 
 int part_read_dense(struct part_reader *p, int slot, uint64_t begin, uint64_t count, float *out,

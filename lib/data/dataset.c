@@ -6,6 +6,7 @@
 
 #include "base/fs.h"
 #include "base/number.h"
+#include "base/search.h"
 #include "data/badset.h"
 #include "data/index.h"
 #include "data/parse.h"
@@ -296,15 +297,7 @@ uint64_t dataset_file_rows(const struct dataset *ds, size_t file)
 /* The file that holds the row: the last one that begins at or before it and is not empty. */
 static size_t file_of(const struct dataset *ds, uint64_t row)
 {
-	size_t low = 0, high = ds->file_count;
-	while (high - low > 1) {
-		size_t middle = low + (high - low) / 2;
-		if (ds->file[middle].first <= row)
-			low = middle;
-		else
-			high = middle;
-	}
-	return low;
+	return search_last(&ds->file->first, sizeof *ds->file, ds->file_count, row);
 }
 
 static int ended_early(const struct file *f, struct error *err)

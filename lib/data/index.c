@@ -4,6 +4,8 @@
  */
 #include "data/index.h"
 
+#include "base/search.h"
+
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -263,15 +265,7 @@ int index_same(const struct index *a, const struct index *b, struct error *err)
 /* The last access point that is not behind offset. */
 static size_t point_before(const struct index *ix, uint64_t offset)
 {
-	size_t low = 0, high = ix->point_count;
-	while (high - low > 1) {
-		size_t middle = low + (high - low) / 2;
-		if (ix->point[middle].out <= offset)
-			low = middle;
-		else
-			high = middle;
-	}
-	return low;
+	return search_last(&ix->point->out, sizeof *ix->point, ix->point_count, offset);
 }
 
 /* index_file.c: the deflated window of point i, from the file. To be freed. */

@@ -109,7 +109,7 @@ static void answer(struct lead *l, const struct gate_effect *e)
 
 static void again_later(struct lead *l)
 {
-	struct timeval t = {.tv_usec = (suseconds_t)(SETTLE_AGAIN_SECONDS * 1e6)};
+	struct timeval t = clock_timeval(SETTLE_AGAIN_SECONDS);
 
 	event_add(l->again, &t);
 }

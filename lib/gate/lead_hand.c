@@ -173,19 +173,19 @@ static void on_absent(evutil_socket_t fd, short what, void *lead)
 }
 
 /* A member says something with each batch only: a few of those are waited for. */
-static time_t members_seconds(const struct lead *l)
+static double members_seconds(const struct lead *l)
 {
 	double units = (double)(ps_iteration(l->ps) - l->started_at);
 	double batch = units > 0.0 ? (clock_mono() - l->started) / units : 0.0;
 
 	if (l->options.gate.sync != GATE_BSP)
 		batch *= (double)gate_active(l->gate);
-	return (time_t)(MEMBERS_SECONDS + MEMBERS_BATCHES * (batch < 3600.0 ? batch : 3600.0));
+	return MEMBERS_SECONDS + MEMBERS_BATCHES * (batch < 3600.0 ? batch : 3600.0);
 }
 
 int lead_hand_start(struct lead *l, struct event_base *base)
 {
-	struct timeval limit = {.tv_sec = members_seconds(l)};
+	struct timeval limit = clock_timeval(members_seconds(l));
 
 	l->absent = evtimer_new(base, on_absent, l);
 	if (!l->absent)

@@ -120,7 +120,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 int fork_start(struct fork_child **out, struct server *server, const struct store *store,
 	       const char *path, fork_done_fn *done, void *arg, struct error *err)
 {
-	struct timeval limit = {.tv_sec = (time_t)FORK_SECONDS_MAX};
+	struct timeval limit = clock_timeval(FORK_SECONDS_MAX);
 	struct fork_child *f = calloc(1, sizeof *f);
 	int ends[2];
 

@@ -143,7 +143,7 @@ static int converse(const struct ps *p, int fd, struct error *err)
 
 static void hand_later(struct ps *p)
 {
-	struct timeval t = {.tv_usec = (suseconds_t)(AGAIN_SECONDS * 1e6)};
+	struct timeval t = clock_timeval(AGAIN_SECONDS);
 
 	event_add(p->hand, &t);
 }

@@ -1,35 +1,16 @@
-/* order: see order.h. A published format: it must never change, or old journals and clients of
- * other languages would see other rows. */
+/* order: see order.h. Published, too: they must never change. */
 #include "shard/order.h"
 
-uint64_t order_next(uint64_t *state)
-{
-	uint64_t z = (*state += 0x9e3779b97f4a7c15u);
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-	return z ^ (z >> 31);
-}
-
-void order_permute(uint32_t *a, size_t count, uint64_t seed)
-{
-	for (size_t i = 0; i < count; i++)
-		a[i] = (uint32_t)i;
-	for (size_t j = count; j-- > 1;) {
-		size_t r = (size_t)(order_next(&seed) % (j + 1));
-		uint32_t moved = a[j];
-		a[j] = a[r];
-		a[r] = moved;
-	}
-}
+#include "base/random.h"
 
 uint64_t order_epoch_seed(uint64_t seed, uint64_t epoch)
 {
 	uint64_t state = ~seed + epoch;
-	return order_next(&state);
+	return random_next(&state);
 }
 
 uint64_t order_piece_seed(uint64_t seed, uint64_t id)
 {
 	uint64_t state = seed + id;
-	return order_next(&state) >> 1;
+	return random_next(&state) >> 1;
 }

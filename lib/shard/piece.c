@@ -1,6 +1,7 @@
 /* piece: the objects of the queue: lists, memory reserved ahead, samples that leave a piece, hands
  * and leases.  It decides nothing: whether a request may do what it asks is queue.c's and
  * settle.c's business.  Nothing here can fail once piece_prepare() has succeeded. */
+#include "base/random.h"
 #include "shard/order.h"
 #include "shard/queue_internal.h"
 
@@ -102,8 +103,8 @@ void piece_frame(const struct queue *q, uint64_t id, uint64_t *begin, uint64_t *
 	struct shard_order *order = q->order;
 	if (order->at) {
 		if (order->epoch != epoch)
-			order_permute(order->at, (size_t)q->shards,
-				      order_epoch_seed(q->p.seed, epoch));
+			random_permute(order->at, (size_t)q->shards,
+				       order_epoch_seed(q->p.seed, epoch));
 		order->epoch = epoch;
 		k = order->at[k];
 	}

@@ -254,8 +254,7 @@ void service_arm_lease(struct service *s)
 		left = s->was_full ? RETRY_SECONDS : 0.001;
 	if (left > WAIT_SECONDS_MAX)
 		left = WAIT_SECONDS_MAX;
-	struct timeval t = {.tv_sec = (time_t)left};
-	t.tv_usec = (suseconds_t)((left - (double)t.tv_sec) * 1e6);
+	struct timeval t = clock_timeval(left);
 	event_add(s->lease_timer, &t);
 }
 

@@ -2,6 +2,8 @@
  * come, first served; a stat with wait= once all is over.  Each has a deadline. */
 #include "shard/service_internal.h"
 
+#include "base/clock.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,8 +55,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *waiter)
 static struct waiter *add(struct service *s, struct request *rq, double seconds)
 {
 	struct waiter *w = calloc(1, sizeof *w);
-	struct timeval t = {.tv_sec = (time_t)seconds};
-	t.tv_usec = (suseconds_t)((seconds - (double)t.tv_sec) * 1e6);
+	struct timeval t = clock_timeval(seconds);
 	if (w)
 		w->timer = evtimer_new(server_base(s->server), on_deadline, w);
 	if (!w || !w->timer || event_add(w->timer, &t) != 0) {

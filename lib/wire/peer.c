@@ -54,16 +54,9 @@ struct peer {
 	char data[ROOM];
 };
 
-static struct timeval timeval_of(double seconds)
-{
-	struct timeval t = {.tv_sec = (time_t)seconds};
-	t.tv_usec = (suseconds_t)((seconds - (double)t.tv_sec) * 1e6);
-	return t;
-}
-
 static void arm(struct peer *p, double seconds)
 {
-	struct timeval t = timeval_of(seconds > 0 ? seconds : 0);
+	struct timeval t = clock_timeval(seconds > 0 ? seconds : 0);
 	event_add(p->timer, &t);
 }
 

@@ -27,13 +27,6 @@
 #define QUIET_PAUSE_SECONDS 0.001
 #define DESCRIPTORS_BESIDE 64 /* descriptors beside those of clients */
 
-static struct timeval timeval_of(double seconds)
-{
-	struct timeval t = {.tv_sec = (time_t)seconds};
-	t.tv_usec = (suseconds_t)((seconds - (double)t.tv_sec) * 1e6);
-	return t;
-}
-
 /* ---- clients come ---- */
 
 /* Before the greeting: the client is told why it is not wanted, if it listens. */
@@ -86,7 +79,7 @@ static void on_accept(evutil_socket_t listen_fd, short what, void *server)
 			log_say(LOG_LEVEL_WARNING, "%s: no more clients for now: %s", s->path,
 				strerror(errno));
 		s->accept_told = 1;
-		struct timeval later = timeval_of(ACCEPT_AGAIN_SECONDS);
+		struct timeval later = clock_timeval(ACCEPT_AGAIN_SECONDS);
 		event_del(s->listener);
 		event_add(s->accept_again, &later);
 		return;
@@ -378,7 +371,7 @@ static int is_unread(const struct server *s)
 static int drain(struct server *s, struct error *err)
 {
 	double deadline = clock_mono() + s->options.drain_seconds;
-	struct timeval limit = timeval_of(s->options.drain_seconds);
+	struct timeval limit = clock_timeval(s->options.drain_seconds);
 	s->draining = 1;
 	event_del(s->listener);
 	event_del(s->accept_again);
@@ -405,8 +398,8 @@ int server_run(struct server *s, const char *notify_socket, double watchdog_seco
 	s->listener = event_new(s->base, s->listen_fd, EV_READ | EV_PERSIST, on_accept, s);
 	if (!s->listener || event_add(s->listener, NULL) != 0)
 		return error_set(err, ERROR_OS, s->path, "no event loop");
-	struct timeval watchdog = timeval_of(watchdog_seconds / 2);
-	struct timeval sweep = timeval_of(s->options.idle_seconds / 4);
+	struct timeval watchdog = clock_timeval(watchdog_seconds / 2);
+	struct timeval sweep = clock_timeval(s->options.idle_seconds / 4);
 	if ((watchdog_seconds > 0 && event_add(s->watchdog, &watchdog) != 0) ||
 	    (s->options.idle_seconds > 0 && event_add(s->sweep, &sweep) != 0))
 		return error_set(err, ERROR_OS, s->path, "no timers");

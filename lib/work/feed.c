@@ -7,6 +7,7 @@
  */
 #include "work/feed.h"
 
+#include "base/random.h"
 #include "work/spill.h"
 
 #include <pthread.h>
@@ -115,7 +116,7 @@ static int parse(struct feed *f, struct parcel *p, struct error *err)
 		if (!p->order)
 			return error_set(err, ERROR_OS, "", "no memory for %llu rows",
 					 (unsigned long long)length);
-		piece_order(p->order, length, piece->seed);
+		random_permute(p->order, length, piece->seed);
 	} else {
 		begin += piece->skip; /* in order, so only these are needed */
 		length = piece->take;

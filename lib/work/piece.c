@@ -25,23 +25,3 @@ int piece_parse(struct piece *p, const struct record *r, uint64_t samples, int s
 				 (unsigned long long)samples);
 	return 0;
 }
-
-static uint64_t splitmix(uint64_t *state)
-{
-	uint64_t z = *state += 0x9e3779b97f4a7c15u;
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-	return z ^ (z >> 31);
-}
-
-void piece_order(uint32_t *order, size_t count, uint64_t seed)
-{
-	for (size_t j = 0; j < count; j++)
-		order[j] = (uint32_t)j;
-	for (size_t j = count; j-- > 1;) {
-		size_t r = (size_t)(splitmix(&seed) % (j + 1));
-		uint32_t t = order[j];
-		order[j] = order[r];
-		order[r] = t;
-	}
-}

@@ -11,7 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Position p of a piece (0 <= p < length) is row begin + p, or, when shuffled, begin + order[p].
+/* Position p of a piece (0 <= p < length) is row begin + p, or, when shuffled, begin + order[p],
+ * order being random_permute(order, length, seed).
  * Only positions skip .. skip+take-1 are still to be trained. */
 struct piece {
 	uint64_t id, epoch, begin, length, seed, skip, take;
@@ -23,9 +24,5 @@ struct piece {
 /* From a `shard` record; ERROR_DATA for one that makes no sense or names rows beyond samples. */
 int piece_parse(struct piece *p, const struct record *r, uint64_t samples, int shuffled,
 		struct error *err);
-
-/* The published shuffle: order[j] = j, then for j = count-1 down to 1 order[j] and
- * order[next % (j+1)] change places; next is SplitMix64 (Steele, Lea, Flood, 2014). */
-void piece_order(uint32_t *order, size_t count, uint64_t seed);
 
 #endif

@@ -1,5 +1,6 @@
 /* Batches: unique keys and their parts, ranges, slices; pieces: what shardd may say, the shuffle. */
 #include "ckpt/layout.h"
+#include "base/random.h"
 #include "work/batch.h"
 #include "work/piece.h"
 
@@ -251,7 +252,7 @@ static void shuffle(void **unused)
 		want[j] = want[r];
 		want[r] = t;
 	}
-	piece_order(a, 5, 1);
+	random_permute(a, 5, 1);
 	assert_memory_equal(a, want, sizeof(a));
 }
 

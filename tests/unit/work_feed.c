@@ -4,6 +4,7 @@
  */
 #include "data/dataset.h"
 #include "data/schema.h"
+#include "base/random.h"
 #include "work/feed.h"
 
 #include <setjmp.h>
@@ -153,7 +154,7 @@ static void shuffled(void **unused)
 	struct stage s = start(50, 0, 0);
 	add(&s, (struct piece){.id = 9, .begin = 500, .length = 200, .seed = 77, .shuffled = 1,
 			       .skip = 30, .take = 120});
-	piece_order(order, 200, 77);
+	random_permute(order, 200, 77);
 	size_t position = 30;
 	for (int i = 0; i < 3; i++) {
 		struct batch *b = take(&s, i == 2);
