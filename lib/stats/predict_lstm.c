@@ -133,32 +133,10 @@ static int lstm_init(void *state, const struct predict_config *c, struct error *
 	return net_init(state, &net_lstm, c);
 }
 
-static double lstm_predict(void *state, double cpu, double mem)
-{
-	return net_predict(state, &net_lstm, cpu, mem);
-}
-
-static void lstm_observe(void *state, double speed)
-{
-	net_observe(state, &net_lstm, speed);
-}
-
-static void lstm_walk(void *state, struct predict_walk *w)
-{
-	net_walk(state, &net_lstm, w);
-}
-
-static int lstm_reuse(void *state, const void *from, struct error *err)
-{
-	(void)err;
-	net_reuse(state, from);
-	return 0;
-}
-
 const struct predict_kind predict_lstm = {.name = "lstm",
 					  .bytes = sizeof(struct net),
 					  .init = lstm_init,
-					  .predict = lstm_predict,
-					  .observe = lstm_observe,
-					  .walk = lstm_walk,
-					  .reuse = lstm_reuse};
+					  .predict = net_predict,
+					  .observe = net_observe,
+					  .walk = net_walk,
+					  .reuse = net_reuse};

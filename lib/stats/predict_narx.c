@@ -82,32 +82,10 @@ static int narx_init(void *state, const struct predict_config *c, struct error *
 	return net_init(state, &net_narx, c);
 }
 
-static double narx_predict(void *state, double cpu, double mem)
-{
-	return net_predict(state, &net_narx, cpu, mem);
-}
-
-static void narx_observe(void *state, double speed)
-{
-	net_observe(state, &net_narx, speed);
-}
-
-static void narx_walk(void *state, struct predict_walk *w)
-{
-	net_walk(state, &net_narx, w);
-}
-
-static int narx_reuse(void *state, const void *from, struct error *err)
-{
-	(void)err;
-	net_reuse(state, from);
-	return 0;
-}
-
 const struct predict_kind predict_narx = {.name = "narx",
 					  .bytes = sizeof(struct net),
 					  .init = narx_init,
-					  .predict = narx_predict,
-					  .observe = narx_observe,
-					  .walk = narx_walk,
-					  .reuse = narx_reuse};
+					  .predict = net_predict,
+					  .observe = net_observe,
+					  .walk = net_walk,
+					  .reuse = net_reuse};

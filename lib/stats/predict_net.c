@@ -1,6 +1,8 @@
 /* predict_net: see predict_net.h. */
 #include "stats/predict_net.h"
 
+#include "base/random.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -15,6 +17,7 @@
 
 int net_init(struct net *n, const struct net_shape *shape, const struct predict_config *c)
 {
+	n->shape = shape;
 	n->seed = c->seed;
 	n->warmup = c->warmup;
 	n->alpha = c->alpha;
@@ -51,8 +54,9 @@ static int speaks(const struct net *n)
 	       (n->reused || n->count > TRAIN_FROM);
 }
 
-double net_predict(struct net *n, const struct net_shape *shape, double cpu, double mem)
+double net_predict(void *state, double cpu, double mem)
 {
+	struct net *n = state;
 	double x[PREDICT_NET_INPUTS];
 	for (int i = 2; i > 0; i--) {
 		n->c[i] = n->c[i - 1];
@@ -65,7 +69,7 @@ double net_predict(struct net *n, const struct net_shape *shape, double cpu, dou
 	if (!speaks(n))
 		return n->ema;
 	fill_inputs(n, x);
-	double speed = (shape->value(n->best, x) + 1) * n->scale;
+	double speed = (n->shape->value(n->best, x) + 1) * n->scale;
 	/* What was never seen, nor anything near it, is the net's fancy. */
 	return isfinite(speed) ? fmin(fmax(speed, n->low / 2), n->high * 2) : n->ema;
 }
@@ -102,8 +106,8 @@ static void remember(struct net *n, const struct net_sample *s)
 	}
 	struct net_sample *slot = &n->recent[n->recents % PREDICT_NET_RECENT];
 	if (n->recents++ >= PREDICT_NET_RECENT) { /* the one that leaves the ring is an old one now */
-		uint64_t place = n->olds < PREDICT_NET_OLD ? n->olds
-							   : predict_random(&n->seed) % (n->olds + 1);
+		uint64_t place =
+			n->olds < PREDICT_NET_OLD ? n->olds : random_next(&n->seed) % (n->olds + 1);
 		n->olds++;
 		if (place < PREDICT_NET_OLD)
 			n->old[place] = *slot;
@@ -115,22 +119,22 @@ static const struct net_sample *draw(struct net *n)
 {
 	size_t recents = n->recents < PREDICT_NET_RECENT ? (size_t)n->recents : PREDICT_NET_RECENT;
 	size_t olds = n->olds < PREDICT_NET_OLD ? (size_t)n->olds : PREDICT_NET_OLD;
-	size_t i = (size_t)(predict_random(&n->seed) % (recents + olds));
+	size_t i = (size_t)(random_next(&n->seed) % (recents + olds));
 	return i < recents ? &n->recent[i] : &n->old[i - recents];
 }
 
 /* ---- learning ---- */
-static void step(struct net *n, const struct net_shape *shape)
+static void step(struct net *n)
 {
 	double g[PREDICT_NET_WEIGHTS] = {0};
 	for (int i = 0; i < DRAWS; i++) {
 		const struct net_sample *s = draw(n);
-		shape->gradient(n->work, s->x, s->target, g);
+		n->shape->gradient(n->work, s->x, s->target, g);
 	}
 	n->steps++;
 	double far = fmin((double)n->steps, 1e6); /* from there on both corrections are 1 */
 	double rate = n->rate * sqrt(1 - pow(0.999, far)) / (1 - pow(0.9, far));
-	for (size_t i = 0; i < shape->weights; i++) {
+	for (size_t i = 0; i < n->shape->weights; i++) {
 		double slope = g[i] / DRAWS;
 		n->first[i] = 0.9 * n->first[i] + 0.1 * slope;
 		n->second[i] = 0.999 * n->second[i] + 0.001 * slope * slope;
@@ -139,21 +143,21 @@ static void step(struct net *n, const struct net_shape *shape)
 	}
 }
 
-static double error_of(const struct net *n, const struct net_shape *shape, const double *weights)
+static double error_of(const struct net *n, const double *weights)
 {
 	size_t checks = n->checks < PREDICT_NET_CHECK ? (size_t)n->checks : PREDICT_NET_CHECK;
 	double sum = 0;
 	for (size_t i = 0; i < checks; i++) {
-		double d = shape->value(weights, n->check[i].x) - n->check[i].target;
+		double d = n->shape->value(weights, n->check[i].x) - n->check[i].target;
 		sum += d * d;
 	}
 	return sum;
 }
 
 /* Both are measured on the samples of now: what was best a while ago may not be any more. */
-static void compare(struct net *n, const struct net_shape *shape)
+static void compare(struct net *n)
 {
-	if (error_of(n, shape, n->mean) < error_of(n, shape, n->best)) {
+	if (error_of(n, n->mean) < error_of(n, n->best)) {
 		memcpy(n->best, n->mean, sizeof n->best);
 		n->misses = 0;
 		return;
@@ -170,13 +174,13 @@ static void compare(struct net *n, const struct net_shape *shape)
 
 /* How badly weights of another run fit the samples kept, if this worker is `scale` fast. Logarithms,
  * clipped: a spike is one sample only. */
-static double misfit(const struct net *n, const struct net_shape *shape, double scale)
+static double misfit(const struct net *n, double scale)
 {
 	double sum = 0;
 	for (size_t i = 0; i < n->recents; i++) {
 		struct net_sample s = n->recent[i];
 		to_scale(&s, 1 / scale);
-		double said = shape->value(n->best, s.x) + 1, was = s.target + 1;
+		double said = n->shape->value(n->best, s.x) + 1, was = s.target + 1;
 		sum += said > 0 ? fmin(fabs(log(was / said)), 1) : 1;
 	}
 	return sum;
@@ -184,7 +188,7 @@ static double misfit(const struct net *n, const struct net_shape *shape, double 
 
 /* The same weights serve a worker that is faster or slower throughout. By how much is looked for on a
  * grid, each time that twice as many samples are there a finer one, at about the same cost. */
-static void find_scale(struct net *n, const struct net_shape *shape)
+static void find_scale(struct net *n)
 {
 	static const struct {
 		uint64_t count;
@@ -197,10 +201,10 @@ static void find_scale(struct net *n, const struct net_shape *shape)
 		double mean = n->sum / (double)n->count;
 		if (i == 0 && fabs(log(mean / n->scale)) > search[i].width / 2)
 			n->scale = mean; /* far from the other one */
-		double middle = n->scale, least = misfit(n, shape, middle);
+		double middle = n->scale, least = misfit(n, middle);
 		for (int k = -search[i].steps; k <= search[i].steps; k++) {
 			double scale = middle * exp(search[i].width * k / search[i].steps);
-			double fit = misfit(n, shape, scale);
+			double fit = misfit(n, scale);
 			if (fit < least) {
 				least = fit;
 				n->scale = scale;
@@ -209,8 +213,9 @@ static void find_scale(struct net *n, const struct net_shape *shape)
 	}
 }
 
-void net_observe(struct net *n, const struct net_shape *shape, double speed)
+void net_observe(void *state, double speed)
 {
+	struct net *n = state;
 	uint64_t settled = n->reused ? REUSE_SETTLED : TRAIN_FROM;
 	n->count++;
 	n->sum += speed;
@@ -230,7 +235,7 @@ void net_observe(struct net *n, const struct net_shape *shape, double speed)
 		}
 	}
 	if (n->reused && n->count <= settled)
-		find_scale(n, shape);
+		find_scale(n);
 	if (n->reused && n->count == settled) { /* the samples kept are in its units from now on */
 		double scale = n->scale;
 		n->scale = 1;
@@ -244,13 +249,16 @@ void net_observe(struct net *n, const struct net_shape *shape, double speed)
 	if (n->count < settled || n->recents == 0)
 		return;
 	for (int i = 0; i < STEPS; i++)
-		step(n, shape);
+		step(n);
 	if (n->count % CHECK_EVERY == 0 && n->checks > 0)
-		compare(n, shape);
+		compare(n);
 }
 
-void net_reuse(struct net *n, const struct net *from)
+int net_reuse(void *state, const void *other, struct error *err)
 {
+	struct net *n = state;
+	const struct net *from = other;
+	(void)err;
 	memcpy(n->best, from->best, sizeof n->best);
 	memcpy(n->work, from->best, sizeof n->work);
 	memcpy(n->mean, from->best, sizeof n->mean);
@@ -259,6 +267,7 @@ void net_reuse(struct net *n, const struct net *from)
 	n->reused = from->reused || from->count >= from->warmup;
 	if (!n->reused)
 		n->rate = from->rate;
+	return 0;
 }
 
 /* ---- files ---- */
@@ -274,13 +283,15 @@ static void walk_samples(struct net_sample *s, size_t room, uint64_t *ever, cons
 	predict_walk_reals(w, name, (double *)s, held * (sizeof *s / sizeof(double)));
 }
 
-void net_walk(struct net *n, const struct net_shape *shape, struct predict_walk *w)
+void net_walk(void *state, struct predict_walk *w)
 {
-	predict_walk_reals(w, "best", n->best, shape->weights);
-	predict_walk_reals(w, "work", n->work, shape->weights);
-	predict_walk_reals(w, "mean", n->mean, shape->weights);
-	predict_walk_reals(w, "first", n->first, shape->weights);
-	predict_walk_reals(w, "second", n->second, shape->weights);
+	struct net *n = state;
+	size_t weights = n->shape->weights;
+	predict_walk_reals(w, "best", n->best, weights);
+	predict_walk_reals(w, "work", n->work, weights);
+	predict_walk_reals(w, "mean", n->mean, weights);
+	predict_walk_reals(w, "first", n->first, weights);
+	predict_walk_reals(w, "second", n->second, weights);
 	predict_walk_reals(w, "rate", &n->rate, 1);
 	predict_walk_u64(w, "steps", &n->steps, UINT64_MAX / 2);
 	predict_walk_u64(w, "misses", &n->misses, PREDICT_NET_PATIENCE);

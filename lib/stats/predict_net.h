@@ -40,6 +40,7 @@ struct net_sample {
 };
 
 struct net {
+	const struct net_shape *shape;
 	/* what was learnt */
 	double best[PREDICT_NET_WEIGHTS], work[PREDICT_NET_WEIGHTS], mean[PREDICT_NET_WEIGHTS];
 	double first[PREDICT_NET_WEIGHTS], second[PREDICT_NET_WEIGHTS]; /* Adam's moments */
@@ -57,9 +58,10 @@ struct net {
 };
 
 int net_init(struct net *n, const struct net_shape *shape, const struct predict_config *c);
-double net_predict(struct net *n, const struct net_shape *shape, double cpu, double mem);
-void net_observe(struct net *n, const struct net_shape *shape, double speed);
-void net_walk(struct net *n, const struct net_shape *shape, struct predict_walk *w);
-void net_reuse(struct net *n, const struct net *from);
+/* As struct predict_kind wants them; state is a struct net. */
+double net_predict(void *state, double cpu, double mem);
+void net_observe(void *state, double speed);
+void net_walk(void *state, struct predict_walk *w);
+int net_reuse(void *state, const void *from, struct error *err);
 
 #endif

@@ -27,7 +27,7 @@ void predict_walk_refuse(struct predict_walk *w, const char *why);
 /* ---- a model ---- */
 struct predict_kind {
 	const char *name;
-	size_t bytes; /* of its state, which begins as zeros; no pointers in it, but see free */
+	size_t bytes; /* of its state, which begins as zeros; walk and reuse see to its pointers */
 	int (*init)(void *state, const struct predict_config *c, struct error *err);
 	void (*free)(void *state); /* may be NULL */
 	double (*predict)(void *state, double cpu, double mem);
@@ -44,8 +44,7 @@ extern const struct predict_kind predict_last, predict_ema, predict_quantile, pr
 void predictor_walk(struct predictor *p, struct predict_walk *w);
 
 /* ---- what several models need ---- */
-uint64_t predict_random(uint64_t *state); /* SplitMix64 */
-double predict_uniform(uint64_t *state);  /* [0, 1) */
+double predict_uniform(uint64_t *state); /* [0, 1), of random_next() */
 
 /* The newest times, and quantiles of them. */
 struct predict_times {

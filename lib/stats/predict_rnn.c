@@ -82,32 +82,10 @@ static int rnn_init(void *state, const struct predict_config *c, struct error *e
 	return net_init(state, &net_rnn, c);
 }
 
-static double rnn_predict(void *state, double cpu, double mem)
-{
-	return net_predict(state, &net_rnn, cpu, mem);
-}
-
-static void rnn_observe(void *state, double speed)
-{
-	net_observe(state, &net_rnn, speed);
-}
-
-static void rnn_walk(void *state, struct predict_walk *w)
-{
-	net_walk(state, &net_rnn, w);
-}
-
-static int rnn_reuse(void *state, const void *from, struct error *err)
-{
-	(void)err;
-	net_reuse(state, from);
-	return 0;
-}
-
 const struct predict_kind predict_rnn = {.name = "rnn",
 					 .bytes = sizeof(struct net),
 					 .init = rnn_init,
-					 .predict = rnn_predict,
-					 .observe = rnn_observe,
-					 .walk = rnn_walk,
-					 .reuse = rnn_reuse};
+					 .predict = net_predict,
+					 .observe = net_observe,
+					 .walk = net_walk,
+					 .reuse = net_reuse};

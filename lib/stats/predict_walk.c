@@ -4,6 +4,7 @@
  * A line holds VALUES_A_LINE numbers at most: %.17g takes 24 bytes, so each fits a record.
  */
 #include "base/number.h"
+#include "base/random.h"
 #include "stats/predict_parts.h"
 
 #include <math.h>
@@ -11,17 +12,9 @@
 
 #define VALUES_A_LINE 128
 
-uint64_t predict_random(uint64_t *state)
-{
-	uint64_t z = *state += 0x9E3779B97F4A7C15ull;
-	z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
-	z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
-	return z ^ (z >> 31);
-}
-
 double predict_uniform(uint64_t *state)
 {
-	return (double)(predict_random(state) >> 11) * 0x1p-53;
+	return (double)(random_next(state) >> 11) * 0x1p-53;
 }
 
 static void save(struct predict_walk *w, const char *name, const double *x, size_t n)
