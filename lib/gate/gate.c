@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *const worker_state_name[WORKER_STATES] = {"out", "joining", "active", "ended"};
+
 int gate_new(struct gate **out, const struct gate_options *options, struct error *err)
 {
 	struct gate *g = calloc(1, sizeof *g);
@@ -529,7 +531,6 @@ int worker_order(const void *a, const void *b)
 
 void gate_members(const struct gate *g, gate_member_fn *fn, void *arg)
 {
-	static const char *const name[] = {"out", "joining", "active", "ended"};
 	const struct worker *w, **all = malloc((HASH_COUNT(g->workers) + 1) * sizeof *all);
 	size_t n = 0;
 
@@ -542,6 +543,7 @@ void gate_members(const struct gate *g, gate_member_fn *fn, void *arg)
 	qsort(all, n, sizeof *all, worker_order);
 	for (size_t i = 0; i < n; i++)
 		fn(all[i]->id, all[i]->generation,
-		   g->options.sync == GATE_BSP ? g->open : all[i]->clock, name[all[i]->state], arg);
+		   g->options.sync == GATE_BSP ? g->open : all[i]->clock,
+		   worker_state_name[all[i]->state], arg);
 	free(all);
 }

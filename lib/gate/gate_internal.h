@@ -29,7 +29,7 @@ struct pushes {
 	size_t count;
 };
 
-enum worker_state { WORKER_OUT, WORKER_JOINING, WORKER_ACTIVE, WORKER_ENDED };
+enum worker_state { WORKER_OUT, WORKER_JOINING, WORKER_ACTIVE, WORKER_ENDED, WORKER_STATES };
 
 struct worker {
 	char id[GATE_ID_MAX];
@@ -117,6 +117,7 @@ void effect_name(struct gate *g, enum gate_effect_kind kind, const char *worker,
 void effects_free(struct gate *g);
 
 /* gate.c */
+extern const char *const worker_state_name[WORKER_STATES];
 struct worker *worker_get(struct gate *g, const char *id);
 void worker_out(struct gate *g, struct worker *w, const char *why);
 void worker_let_in(struct gate *g, int all); /* BSP: those who wait; all: whoever is active */

@@ -19,8 +19,6 @@
 #define RANGES_A_LINE 16
 #define LINE_ROOM 2048
 
-static const char *const state_name[] = {"out", "joining", "active", "ended"};
-
 /* ---- saving ---- */
 
 static void put(FILE *out, struct record_out *o)
@@ -57,7 +55,7 @@ static void save_worker(const struct worker *w, FILE *out)
 
 	record_begin(&o, line, sizeof line, "worker");
 	record_add(&o, "worker", w->id);
-	record_add(&o, "state", state_name[w->state]);
+	record_add(&o, "state", worker_state_name[w->state]);
 	record_add_u64(&o, "generation", w->generation);
 	record_add_u64(&o, "newest", w->newest);
 	record_add_u64(&o, "fenced", w->fenced);
@@ -203,8 +201,8 @@ static int load_head(struct load *l, struct error *err)
 
 static int load_state(const char *text, enum worker_state *state, struct error *err)
 {
-	for (size_t i = 0; i < sizeof state_name / sizeof *state_name; i++) {
-		if (strcmp(text, state_name[i]) == 0) {
+	for (int i = 0; i < WORKER_STATES; i++) {
+		if (strcmp(text, worker_state_name[i]) == 0) {
 			*state = (enum worker_state)i;
 			return 0;
 		}

@@ -15,13 +15,14 @@ static int bsp(const struct gate *g)
 
 /* ---- closing ---- */
 
-/* All that is held goes to shardd together: under BSP the unit and what is late, otherwise each
- * push as a unit of its own. */
-static void send_all(struct gate *g)
+/* What is held goes to shardd together: under BSP the unit and what is late, or that alone (what is
+ * on time stays held for its unit); otherwise each push as a unit of its own. */
+static void send_held(struct gate *g, int late_alone)
 {
-	struct push *p;
-
-	while ((p = g->held.first)) {
+	for (struct push *p = g->held.first, *next; p; p = next) {
+		next = p->next;
+		if (late_alone && !p->late)
+			continue;
 		pushes_remove(&g->held, p);
 		p->worker->held = NULL;
 		p->worker->sent = p;
@@ -37,34 +38,18 @@ static int try_close(struct gate *g)
 
 	if (g->held.count == 0)
 		return 0;
-	if (!bsp(g)) {
-		g->unit = 1;
-		send_all(g);
-		acts_publish(g);
-		return 1;
-	}
 	needed = needed > g->backup ? needed - g->backup : 1;
-	g->unit = ready > 0 && ready >= needed;
+	g->unit = !bsp(g) || (ready > 0 && ready >= needed);
 	if (!g->unit && !g->late)
 		return 0;
-	if (g->unit) {
-		send_all(g);
-		g->open++;
-		acts_publish(g);
-		worker_let_in(g, 1);
+	send_held(g, !g->unit);
+	if (!g->unit)
 		return 1;
-	}
-	/* Late ones alone: what is on time stays held for its unit. */
-	for (struct push *p = g->held.first, *next; p; p = next) {
-		next = p->next;
-		if (!p->late)
-			continue;
-		pushes_remove(&g->held, p);
-		p->worker->held = NULL;
-		p->worker->sent = p;
-		pushes_add(&g->sent, p);
-	}
-	g->late = 0;
+	if (bsp(g))
+		g->open++;
+	acts_publish(g);
+	if (bsp(g))
+		worker_let_in(g, 1);
 	return 1;
 }
 
