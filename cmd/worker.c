@@ -94,7 +94,7 @@ static const struct option_row option_rows[] = {
 	 .help = "of the model's initial values"},
 	{.name = "batch", .kind = OPTION_COUNT, .target = &opt.batch, .arg = "ROWS",
 	 .help = "in a batch of this worker, until it is told another", .min = 1,
-	 .max = AGENT_BATCH_MAX},
+	 .max = NODE_BATCH_MAX},
 	{.name = "ahead", .kind = OPTION_COUNT, .target = &opt.ahead, .arg = "BATCHES",
 	 .help = "taken from shardd before their time, at most", .min = 1, .max = 1024},
 	{.name = "drag", .kind = OPTION_TEXT, .target = &opt.drag, .arg = "FILE",

@@ -15,8 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define STEP_SAMPLES_MAX (1u << 24) /* of a worker's batch (worker(1)) */
-#define TEXT_BYTES_MAX 65536        /* of one `act` to the lead */
+#define TEXT_BYTES_MAX 65536 /* of one `act` to the lead (GATE_ACTIONS_BYTES_MAX) */
 
 struct sup_act {
 	struct sup_act *next;
@@ -124,8 +123,8 @@ static const char *nonsense(struct supervisor *s, const struct action *a)
 			return "balanced";
 		if (!n || n->role != ROLE_WORKER)
 			return "unknown-node";
-		return a->size == 0 || a->accum == 0 || a->size > STEP_SAMPLES_MAX ||
-				       a->accum > STEP_SAMPLES_MAX / a->size
+		return a->size == 0 || a->accum == 0 || a->size > NODE_BATCH_MAX ||
+				       a->accum > NODE_BATCH_MAX / a->size
 			       ? "size"
 			       : NULL;
 	case ACTION_ADJUST_LR:
@@ -286,7 +285,6 @@ static void cancelled(struct request *rq, void *arg)
 	((struct sup_act *)arg)->rq = NULL;
 }
 
-/* text is taken over. */
 static uint64_t next_number(struct supervisor *s)
 {
 	uint64_t now = (uint64_t)(clock_epoch() * 1e6); /* above those of an earlier supervisor */
@@ -294,6 +292,7 @@ static uint64_t next_number(struct supervisor *s)
 	return s->act_number;
 }
 
+/* text is taken over. */
 static struct sup_act *queue(struct supervisor *s, char *text, size_t count, const char *who)
 {
 	struct sup_act *act = calloc(1, sizeof *act), **p = &s->acts;

@@ -388,6 +388,15 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
 	return a;
 }
 
+uint64_t accum_unit(const struct accum_type *t, size_t n)
+{
+	uint64_t unit = 0;
+	/* With more than one number of steps, two are neighbours: strides c and c+1. */
+	for (size_t i = 0; i < n; i++)
+		unit = common_divisor(unit, t[i].count * (t[i].cmin == t[i].cmax ? t[i].cmin : 1));
+	return unit;
+}
+
 static int check_rows(struct problem *p, struct error *err)
 {
 	uint64_t most = 0;
@@ -404,9 +413,8 @@ static int check_rows(struct problem *p, struct error *err)
 			return error_set(err, ERROR_DATA, NULL, "row %zu: bounds", i);
 		p->least = fit_add(p->least, 1, least_of(t));
 		most = fit_add(most, t->count * t->cmax, t->max);
-		/* With more than one number of steps, two are neighbours: strides c and c+1. */
-		p->unit = common_divisor(p->unit, t->count * (t->cmin == t->cmax ? t->cmin : 1));
 	}
+	p->unit = accum_unit(p->row, p->n);
 	if (p->global > BATCH_SIZE_MAX)
 		return error_set(err, ERROR_DATA, NULL, "the global batch %llu is above 2^53",
 				 (unsigned long long)p->global);

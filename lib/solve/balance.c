@@ -3,11 +3,10 @@
 
 #include "solve/batch.h"
 #include "solve/step.h"
+#include "stats/node.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define SIZE_MAX_SAMPLES (1u << 24) /* of a worker's batch (worker(1)) */
 
 struct balance {
 	uint64_t global;
@@ -66,7 +65,7 @@ static double speed_of(const struct balance_member *m)
 /* A step of more would not fit into its memory. */
 static uint64_t most_of(const struct balance_member *m)
 {
-	return m->most > 0 && m->most < SIZE_MAX_SAMPLES ? m->most : SIZE_MAX_SAMPLES;
+	return m->most > 0 && m->most < NODE_BATCH_MAX ? m->most : NODE_BATCH_MAX;
 }
 
 static int share(struct balance *b, struct balance_member *m, size_t n, struct error *err)

@@ -5,17 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-void idset_init(struct idset *s)
-{
-	*s = (struct idset){0};
-}
-
 void idset_clear(struct idset *s)
 {
 	free(s->text);
 	free(s->offset);
 	free(s->slot);
-	idset_init(s);
+	*s = (struct idset){0};
 }
 
 const char *idset_get(const struct idset *s, size_t row)

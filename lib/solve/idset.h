@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct idset {
+struct idset {      /* all zeros at first */
 	char *text; /* ids one after another, each with its NUL */
 	size_t text_len, text_room;
 	size_t *offset; /* into text, by row */
@@ -19,7 +19,6 @@ struct idset {
 	size_t slots;
 };
 
-void idset_init(struct idset *s);
 void idset_clear(struct idset *s);
 /* Row s->count becomes id. 1: added; 0: it is there already; -1: ERROR_OS. */
 int idset_add(struct idset *s, const char *id, struct error *err);

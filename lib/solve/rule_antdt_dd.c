@@ -78,17 +78,6 @@ static int find_types(struct dd *d, uint64_t cmax)
 	return 0;
 }
 
-static uint64_t common_divisor(const struct dd *d)
-{
-	uint64_t g = 0;
-	for (size_t t = 0; t < d->types; t++)
-		for (uint64_t b = d->device[t].count, r; b; b = r) {
-			r = g % b;
-			g = b;
-		}
-	return g;
-}
-
 /*
  * Gives `rest` samples out: a device that gets one more a step takes `accum` of them.  Type by
  * type, as many as still leave a rest that the types behind can take; dead[] remembers what they
@@ -124,7 +113,7 @@ static int can_give(struct dd *d, uint64_t rest)
 static int solve_below(struct dd *d, uint64_t batch, struct error *err)
 {
 	struct error local;
-	uint64_t step = common_divisor(d);
+	uint64_t step = accum_unit(d->device, d->types);
 	if (accum_solve(d->device, d->types, batch, &local) == 0) {
 		reason_set(d->why, "antdt-dd: Eq. 4 over %zu types", d->types);
 		return 0;
@@ -171,8 +160,7 @@ static int say_steps(struct dd *d, struct voice *v)
 			d->more[d->type[i]]--;
 			a.size++;
 		}
-		v->given++;
-		if (v->take(&a, v->arg, v->err) != 0)
+		if (say(v, &a) != 0)
 			return -1;
 	}
 	return 0;
@@ -223,7 +211,7 @@ int rule_antdt_dd(const struct snapshot *s, const struct solution_options *o, ac
 {
 	struct voice v = {.take = take, .arg = arg, .err = err};
 	struct dd d = {0};
-	if (crew_gather(&d.crew, s, NODE_WORKER, err) != 0)
+	if (crew_gather(&d.crew, s, NODE_WORKER, 0, err) != 0)
 		return -1;
 	d.type = calloc(d.crew.count + 1, sizeof *d.type);
 	d.device = calloc(d.crew.count + 1, sizeof *d.device);

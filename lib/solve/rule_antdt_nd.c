@@ -125,9 +125,9 @@ int rule_antdt_nd(const struct snapshot *s, const struct solution_options *o, ac
 {
 	struct nd d = {.s = s, .o = o, .v = {.take = take, .arg = arg, .err = err}};
 	struct crew workers = {0}, servers = {0};
-	int result = crew_gather(&workers, s, NODE_WORKER, err);
+	int result = crew_gather(&workers, s, NODE_WORKER, 0, err);
 	if (result == 0)
-		result = crew_gather(&servers, s, NODE_SERVER, err);
+		result = crew_gather(&servers, s, NODE_SERVER, 0, err);
 	if (result == 0 && solution_sync(o, s) != SYNC_ASP)
 		result = balance(&d, &workers);
 	if (result == 0)

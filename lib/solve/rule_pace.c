@@ -554,9 +554,9 @@ int rule_pace(const struct snapshot *s, const struct solution_options *o, action
 	      void *arg, struct error *err)
 {
 	struct pace p = {.s = s, .o = o, .v = {.take = take, .arg = arg, .err = err}};
-	int result = crew_gather(&p.workers, s, NODE_WORKER, err);
+	int result = crew_gather(&p.workers, s, NODE_WORKER, 0, err);
 	if (result == 0)
-		result = crew_gather(&p.servers, s, NODE_SERVER, err);
+		result = crew_gather(&p.servers, s, NODE_SERVER, 0, err);
 	if (result == 0) {
 		p.backup = backup_in_force(s);
 		p.worker = pace_model(&p.workers, s, 0, err);

@@ -17,7 +17,7 @@ void reason_set(char *out, const char *format, ...)
 	va_end(args);
 }
 
-static int say(struct voice *v, const struct action *a)
+int say(struct voice *v, const struct action *a)
 {
 	v->given++;
 	return v->take(a, v->arg, v->err);
@@ -87,14 +87,16 @@ static double mean_per_sample(const struct crew *c, enum crew_window window)
 	return count > 0 ? sum / count : NAN;
 }
 
-int crew_gather(struct crew *c, const struct snapshot *s, enum node_role role, struct error *err)
+int crew_gather(struct crew *c, const struct snapshot *s, enum node_role role, int starting,
+		struct error *err)
 {
 	*c = (struct crew){0};
 	c->node = reallocarray(NULL, s->node_count + 1, sizeof *c->node);
 	if (!c->node)
 		return error_set(err, ERROR_OS, NULL, "no memory for %zu nodes", s->node_count);
 	for (size_t i = 0; i < s->node_count; i++)
-		if (s->node[i].role == role && s->node[i].state == NODE_UP)
+		if (s->node[i].role == role && (s->node[i].state == NODE_UP ||
+						(starting && s->node[i].state == NODE_STARTING)))
 			c->node[c->count++] = &s->node[i];
 	c->per_sample[CREW_SHORT] = mean_per_sample(c, CREW_SHORT);
 	c->per_sample[CREW_LONG] = mean_per_sample(c, CREW_LONG);
@@ -200,7 +202,7 @@ int crew_split(struct split *s, const struct crew *c, const double *speed, uint6
 
 /* ---- restarts ---- */
 
-const char *busy(const struct snapshot *s, const struct solution_options *o)
+int busy(const struct snapshot *s, const struct solution_options *o)
 {
-	return snapshot_info_real(s, "pending") >= o->pending ? "the cluster is busy" : NULL;
+	return snapshot_info_real(s, "pending") >= o->pending; /* not for NAN */
 }

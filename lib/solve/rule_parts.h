@@ -19,6 +19,7 @@ struct voice {
 	size_t given;
 };
 
+int say(struct voice *v, const struct action *a);
 __attribute__((format(printf, 2, 3))) int say_none(struct voice *v, const char *format, ...);
 int say_restart(struct voice *v, const struct snapshot_node *n, const char *reason);
 int say_backup(struct voice *v, uint64_t count, const char *reason);
@@ -33,8 +34,10 @@ struct crew {
 	double per_sample[2];              /* mean of 1/speed in each window; NAN: not known */
 };
 
-/* Nodes of a role that are up. To be freed with crew_free(), also after -1 (ERROR_OS). */
-int crew_gather(struct crew *c, const struct snapshot *s, enum node_role role, struct error *err);
+/* Nodes of a role that are up; starting: or about to be. To be freed with crew_free(), also after
+ * -1 (ERROR_OS). */
+int crew_gather(struct crew *c, const struct snapshot *s, enum node_role role, int starting,
+		struct error *err);
 void crew_free(struct crew *c);
 
 /* Whether a speed, time or ratio says anything. */
@@ -69,7 +72,7 @@ int say_sizes(struct voice *v, const struct crew *c, const struct batch_worker *
 
 /* ---- restarts ---- */
 
-/* Why no node may be restarted now ("the cluster is busy"), or NULL. */
-const char *busy(const struct snapshot *s, const struct solution_options *o);
+/* The cluster is: no node may be restarted now. */
+int busy(const struct snapshot *s, const struct solution_options *o);
 
 #endif

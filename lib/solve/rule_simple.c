@@ -1,4 +1,4 @@
-/* rule_simple: backup:N and lb-bsp, the two that others compare with. See rules.h. */
+/* rule_simple: none, even, backup:N and lb-bsp, which others are compared with. See rules.h. */
 #include "solve/rules.h"
 
 #include "solve/rule_parts.h"
@@ -6,6 +6,58 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+int rule_none(const struct snapshot *s, const struct solution_options *o, action_fn *take,
+	      void *arg, struct error *err)
+{
+	struct voice v = {.take = take, .arg = arg, .err = err};
+	(void)s;
+	(void)o;
+	return say_none(&v, "solution none");
+}
+
+static int give_even(struct voice *v, const struct crew *c, uint64_t global)
+{
+	char reason[ACTION_REASON_MAX];
+	size_t same = 0;
+	struct batch_worker *w = calloc(c->count, sizeof *w);
+	if (!w)
+		return error_set(v->err, ERROR_OS, NULL, "no memory for %zu workers", c->count);
+	for (size_t i = 0; i < c->count; i++)
+		w[i] = (struct batch_worker){
+			.speed = 1, .min = 1, .max = BATCH_SIZE_MAX, .count = 1};
+	int result = batch_even(w, c->count, global, NULL, v->err);
+	for (size_t i = 0; i < c->count; i++)
+		same += c->node[i]->size == w[i].size;
+	reason_set(reason, "even: %llu over %zu workers", (unsigned long long)global, c->count);
+	if (result == 0)
+		result = same == c->count ? say_none(v, "even: sizes are even already")
+					  : say_sizes(v, c, w, reason);
+	free(w);
+	return result;
+}
+
+int rule_even(const struct snapshot *s, const struct solution_options *o, action_fn *take,
+	      void *arg, struct error *err)
+{
+	struct voice v = {.take = take, .arg = arg, .err = err};
+	struct crew c;
+	int result;
+	uint64_t global = global_batch(s, o);
+	if (crew_gather(&c, s, NODE_WORKER, 1, err) != 0)
+		return -1;
+	if (c.count == 0)
+		result = say_none(&v, "even: no worker is up or starting");
+	else if (global == 0)
+		result = say_none(&v, "even: no size reported yet and no batch= given");
+	else if (global < c.count)
+		result = say_none(&v, "even: %llu samples can't be split over %zu workers",
+				  (unsigned long long)global, c.count);
+	else
+		result = give_even(&v, &c, global);
+	crew_free(&c);
+	return result;
+}
 
 int rule_backup(const struct snapshot *s, const struct solution_options *o, action_fn *take,
 		void *arg, struct error *err)
@@ -16,7 +68,7 @@ int rule_backup(const struct snapshot *s, const struct solution_options *o, acti
 	double in_force = snapshot_info_real(s, "backup-workers");
 	if (solution_sync(o, s) != SYNC_BSP)
 		return say_none(&v, "backup: only BSP has a barrier to leave somebody behind at");
-	if (crew_gather(&c, s, NODE_WORKER, err) != 0)
+	if (crew_gather(&c, s, NODE_WORKER, 0, err) != 0)
 		return -1;
 	size_t up = c.count;
 	crew_free(&c);
@@ -48,7 +100,7 @@ int rule_lb_bsp(const struct snapshot *s, const struct solution_options *o, acti
 	char why[ACTION_REASON_MAX];
 	if (solution_sync(o, s) == SYNC_ASP)
 		return say_none(&v, "lb-bsp: under ASP nobody waits for a size");
-	if (crew_gather(&c, s, NODE_WORKER, err) != 0)
+	if (crew_gather(&c, s, NODE_WORKER, 0, err) != 0)
 		return -1;
 	double *speed = calloc(c.count + 1, sizeof *speed);
 	int result = speed ? 0 : error_set(err, ERROR_OS, NULL, "no memory for speeds");

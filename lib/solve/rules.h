@@ -4,7 +4,8 @@
  * snapshot.  Each gives at least one action, and every action says why.
  *
  * Words that all of them share:
- *   the crew     the nodes of a role that are up; nobody else gets an action
+ *   the crew     the nodes of a role that are up; nobody else gets an action (but by `even`: those
+ *                that start join with the size that they are told)
  *   slow         a worker whose seconds per sample (1/speed) are at least lambda times the mean
  *                over the crew.  At equal sizes that is AntDT's ratio of batch times; at unequal
  *                ones batch times say nothing, since balancing makes them equal.  Where no speed is

@@ -7,6 +7,7 @@
 
 #define NODE_ID_MAX 65             /* bytes of an id with its NUL */
 #define NODE_SIZE_MAX (1ull << 40) /* samples of one batch; sums over all nodes stay exact */
+#define NODE_BATCH_MAX (1u << 24)  /* the same: no worker is told to make a larger one */
 
 enum node_role { NODE_WORKER, NODE_SERVER };
 #define NODE_ROLES 2

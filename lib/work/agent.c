@@ -89,8 +89,8 @@ static int read_action(struct agent *a, const struct record *r, struct error *er
 	if (!kind || !id || strcmp(id, a->options.worker) != 0)
 		return 0;
 	if (strcmp(kind, "adjust-bs") == 0) {
-		if (record_u64(r, "size", 1, AGENT_BATCH_MAX, &size, err) < 0 ||
-		    record_u64_opt(r, "accum", 1, AGENT_BATCH_MAX / size, &accum, err) < 0)
+		if (record_u64(r, "size", 1, NODE_BATCH_MAX, &size, err) < 0 ||
+		    record_u64_opt(r, "accum", 1, NODE_BATCH_MAX / size, &accum, err) < 0)
 			return -1;
 		a->new_size = size;
 		a->new_accum = accum;

@@ -35,8 +35,6 @@ struct agent_options {
 	void *owner;
 };
 
-#define AGENT_BATCH_MAX DEVICE_SIZE_MAX
-
 int agent_new(struct agent **out, const struct agent_options *options, struct error *err);
 void agent_free(struct agent *a); /* NULL is fine */
 

@@ -69,7 +69,7 @@ static uint64_t samples_that_fit(const struct bench *b, uint64_t before, uint64_
 				: (double)b->batch.count;
 	}
 	most *= DEVICE_MEMORY_PART;
-	return most < 1 ? 1 : most < DEVICE_SIZE_MAX ? (uint64_t)most : DEVICE_SIZE_MAX;
+	return most < 1 ? 1 : most < NODE_BATCH_MAX ? (uint64_t)most : NODE_BATCH_MAX;
 }
 
 /* ---- a step ---- */

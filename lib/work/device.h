@@ -8,12 +8,12 @@
 
 #include "data/dataset.h"
 #include "model/model.h"
+#include "stats/node.h"
 #include "wire/drag.h"
 #include "work/load.h"
 #include "work/profile.h"
 
-#define DEVICE_TYPE_MAX 65     /* bytes with the NUL */
-#define DEVICE_SIZE_MAX (1u << 24) /* samples: nobody is told to make a larger batch */
+#define DEVICE_TYPE_MAX 65      /* bytes with the NUL */
 #define DEVICE_MEMORY_PART 0.95 /* of the memory is used at most (LB-BSP 4.2) */
 
 struct device_options {
