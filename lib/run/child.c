@@ -1,6 +1,7 @@
 /* child: see child.h. Must never wait: everything comes through the event base. */
 #include "run/child.h"
 
+#include "base/clock.h"
 #include "base/fs.h"
 
 #include <errno.h>
@@ -210,8 +211,7 @@ int child_start(struct child **out, struct event_base *base, const struct child_
 	c->readable = event_new(base, c->output_fd, EV_READ | EV_PERSIST, on_output, c);
 	c->ended = event_new(base, c->pid_fd, EV_READ | EV_PERSIST, on_end, c);
 	c->deadline = evtimer_new(base, on_deadline, c);
-	struct timeval tv = {.tv_sec = (time_t)options->seconds};
-	tv.tv_usec = (suseconds_t)((options->seconds - (double)tv.tv_sec) * 1e6);
+	struct timeval tv = clock_timeval(options->seconds);
 	if (c->pid_fd < 0 || !c->readable || !c->ended || !c->deadline ||
 	    event_add(c->readable, NULL) != 0 || event_add(c->ended, NULL) != 0 ||
 	    event_add(c->deadline, &tv) != 0) {

@@ -62,7 +62,6 @@ struct link {
 
 struct sup_request { /* a client that waits: for a checkpoint, a restart, the end */
 	struct sup_request *next;
-	struct supervisor *sup;
 	struct request *rq;
 };
 
@@ -226,6 +225,8 @@ void sup_log(struct supervisor *s, struct record_out *o);
 /* A record of one word with a text, for people and for the log. */
 void sup_note(struct supervisor *s, const char *type, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* status= or signal= of an end; nothing of one that nobody saw. */
+void sup_add_end(struct record_out *o, const struct node_end *end);
 /* To the log and to the monitor: event role= id= kind= ... */
 void sup_event(struct supervisor *s, const struct sup_node *n, const char *kind,
 	       const struct node_end *end);
@@ -242,7 +243,9 @@ int sup_process_launch(struct sup_process *p, int take_over, struct error *err);
 void sup_process_adopt(struct sup_process *p, const struct node_record *r);
 /* p becomes what `from` was; `from` is free. */
 void sup_process_move(struct sup_process *p, struct sup_process *from);
-/* 0: signalled; 1: there is nobody; -1: not known yet who it is. */
+/* 0: signalled; 1: there is nobody; -1: not known yet who it is: its parent is just about to start
+ * it. Ask again after SUP_SOON_SECONDS. */
+#define SUP_SOON_SECONDS 0.02
 int sup_process_signal(struct sup_process *p, int signal);
 /* How many parents hold a lock of this id; -1: err. */
 int sup_process_locks(const struct sup_node *n, struct error *err);
@@ -256,6 +259,7 @@ void sup_node_want(struct sup_node *n);             /* launches it when it is of
 void sup_node_stop(struct sup_node *n, int signal); /* 0: it will go by itself */
 void sup_node_kill(struct sup_node *n);             /* it comes back: not a failure of its own */
 int sup_nodes_off(const struct sup_node *first, size_t count);
+void sup_arm(struct event *timer, double seconds);
 struct sup_node *sup_node_find(struct supervisor *s, const char *id);
 const char *sup_role_name(enum sup_role role);
 

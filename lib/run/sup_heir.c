@@ -10,16 +10,7 @@
  */
 #include "run/sup.h"
 
-#include "base/clock.h"
-
 #include <signal.h>
-
-static void arm(struct sup_node *n, double seconds)
-{
-	struct timeval tv = {.tv_sec = (time_t)seconds};
-	tv.tv_usec = (suseconds_t)((seconds - (double)tv.tv_sec) * 1e6);
-	event_add(n->heir_deadline, &tv);
-}
 
 static void log_hand_over(struct sup_node *n, const char *type, const struct node_end *end)
 {
@@ -28,10 +19,8 @@ static void log_hand_over(struct sup_node *n, const char *type, const struct nod
 	record_begin(&o, line, sizeof line, type);
 	record_add(&o, "id", n->id);
 	record_add_u64(&o, "life", n->heir.life);
-	if (end && end->seen && end->signal)
-		record_add_u64(&o, "signal", (uint64_t)end->signal);
-	else if (end && end->seen)
-		record_add_u64(&o, "status", (uint64_t)end->status);
+	if (end)
+		sup_add_end(&o, end);
 	sup_log(n->sup, &o);
 }
 
@@ -57,7 +46,7 @@ static void begin(struct sup_node *n)
 		return;
 	}
 	log_hand_over(n, "hand-over", NULL);
-	arm(n, deadline_seconds(DEADLINE_HANDOVER));
+	sup_arm(n->heir_deadline, deadline_seconds(DEADLINE_HANDOVER));
 }
 
 /* One at a time, and not while a checkpoint is made: the old one would only let it wait. */
@@ -100,14 +89,14 @@ int sup_heir_new(struct sup_node *n, struct error *err)
 void sup_heir_watch(struct sup_node *n)
 {
 	log_hand_over(n, "hand-over", NULL);
-	arm(n, deadline_seconds(DEADLINE_HANDOVER));
+	sup_arm(n->heir_deadline, deadline_seconds(DEADLINE_HANDOVER));
 }
 
 void sup_heir_kill(struct sup_node *n)
 {
 	n->hand_over = 0;
 	if (n->heir.runs && sup_process_signal(&n->heir, SIGKILL) < 0)
-		arm(n, 0.02); /* its parent is just about to start it */
+		sup_arm(n->heir_deadline, SUP_SOON_SECONDS);
 }
 
 /* ---- ends ---- */
@@ -140,8 +129,7 @@ static void promote(struct sup_node *n)
 	sup_node_event(n, EVENT_HANDED);
 	sup_event(s, n, "restart", NULL);
 	sup_link_again(n);
-	struct timeval tv = {.tv_sec = (time_t)deadline_seconds(DEADLINE_READY)};
-	event_add(n->deadline, &tv);
+	sup_arm(n->deadline, deadline_seconds(DEADLINE_READY));
 	sup_kick(s);
 }
 

@@ -50,6 +50,13 @@ void sup_note(struct supervisor *s, const char *type, const char *fmt, ...)
 	put(s, &o, text);
 }
 
+void sup_add_end(struct record_out *o, const struct node_end *end)
+{
+	if (end->seen)
+		record_add_u64(o, end->signal ? "signal" : "status",
+			       (uint64_t)(end->signal ? end->signal : end->status));
+}
+
 static void fill(struct record_out *o, char *line, const struct sup_node *n, const char *kind,
 		 const struct node_end *end)
 {
@@ -57,12 +64,10 @@ static void fill(struct record_out *o, char *line, const struct sup_node *n, con
 	record_add(o, "role", sup_role_name(n->role));
 	record_add(o, "id", n->id);
 	record_add(o, "kind", kind);
-	if (end && end->seen && end->signal)
-		record_add_u64(o, "signal", (uint64_t)end->signal);
-	else if (end && end->seen)
-		record_add_u64(o, "status", (uint64_t)end->status);
-	if (end)
+	if (end) {
+		sup_add_end(o, end);
 		record_add(o, "class", policy_class_name(policy_class(end)));
+	}
 }
 
 void sup_event(struct supervisor *s, const struct sup_node *n, const char *kind,

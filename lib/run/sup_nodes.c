@@ -19,16 +19,9 @@ const char *sup_role_name(enum sup_role role)
 	return role_name[role];
 }
 
-static struct timeval timeval_of(double seconds)
+void sup_arm(struct event *timer, double seconds)
 {
-	struct timeval t = {.tv_sec = (time_t)seconds};
-	t.tv_usec = (suseconds_t)((seconds - (double)t.tv_sec) * 1e6);
-	return t;
-}
-
-static void arm(struct event *timer, double seconds)
-{
-	struct timeval tv = timeval_of(seconds);
+	struct timeval tv = clock_timeval(seconds);
 	event_add(timer, &tv);
 }
 
@@ -80,7 +73,7 @@ void sup_node_want(struct sup_node *n)
 	sup_node_event(n, EVENT_LAUNCHED);
 	sup_event(n->sup, n, n->lives > 1 ? "restart" : "start", NULL);
 	if (n->role != ROLE_WORKER)
-		arm(n->deadline, deadline_seconds(DEADLINE_READY));
+		sup_arm(n->deadline, deadline_seconds(DEADLINE_READY));
 }
 
 /* ---- signals ---- */
@@ -91,9 +84,9 @@ static void send_signal(struct sup_node *n)
 {
 	int result = sup_process_signal(&n->now, n->stop_signal);
 	if (result < 0)
-		arm(n->timer, 0.02); /* its parent is just about to start it */
+		sup_arm(n->timer, SUP_SOON_SECONDS);
 	else if (result == 0 && n->stop_signal != SIGKILL)
-		arm(n->timer, deadline_seconds(DEADLINE_STOP));
+		sup_arm(n->timer, deadline_seconds(DEADLINE_STOP));
 }
 
 static void pause_over(struct sup_node *n)
@@ -214,7 +207,7 @@ void sup_node_event(struct sup_node *n, enum node_event event)
 		fail(n);
 		break;
 	case DO_PAUSE:
-		arm(n->timer, n->asked ? 0 : policy_pause(n->in_a_row));
+		sup_arm(n->timer, n->asked ? 0 : policy_pause(n->in_a_row));
 		break;
 	case DO_LAUNCH:
 		break; /* the phase's step wants it, when it is time */

@@ -41,7 +41,6 @@ void sup_wait_in(struct supervisor *s, struct sup_request **list, struct request
 		request_err(rq, "no-memory", "out of memory");
 		return;
 	}
-	waiter->sup = s;
 	waiter->rq = rq;
 	waiter->next = *list;
 	*list = waiter;

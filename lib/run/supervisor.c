@@ -20,13 +20,6 @@
 #define READY_SECONDS 0.1 /* between questions whether a worker is a member yet */
 #define STEPS_MAX 64      /* phases passed in one turn */
 
-static struct timeval timeval_of(double seconds)
-{
-	struct timeval t = {.tv_sec = (time_t)seconds};
-	t.tv_usec = (suseconds_t)((seconds - (double)t.tv_sec) * 1e6);
-	return t;
-}
-
 void sup_kick(struct supervisor *s)
 {
 	event_active(s->kick, EV_TIMEOUT, 0);
@@ -34,7 +27,7 @@ void sup_kick(struct supervisor *s)
 
 void sup_kick_after(struct supervisor *s, double seconds)
 {
-	struct timeval tv = timeval_of(seconds);
+	struct timeval tv = clock_timeval(seconds);
 	double at = clock_mono() + seconds;
 	if (evtimer_pending(s->retry, NULL) && s->retry_at <= at)
 		return; /* somebody is in more of a hurry */
@@ -482,8 +475,8 @@ static int make_server(struct supervisor *s, struct error *err)
 
 static int make_events(struct supervisor *s, struct error *err)
 {
-	struct timeval second = timeval_of(TICK_SECONDS);
-	struct timeval often = timeval_of(period(s->job));
+	struct timeval second = clock_timeval(TICK_SECONDS);
+	struct timeval often = clock_timeval(period(s->job));
 	s->kick = event_new(s->base, -1, 0, on_kick, s);
 	s->retry = evtimer_new(s->base, on_kick, s);
 	s->tick = event_new(s->base, -1, EV_PERSIST, on_tick, s);
