@@ -208,8 +208,8 @@ ok" ]
 	grep -q '^paceline_node_device{role="worker",id="w0",type="v100",key="max"} 4000$' page.prom
 	not grep -q 'info_value{name="words"}' page.prom
 	[ "$(grep -cv '^#\|^paceline_[a-z_]*\({[a-z]*="[^"]*"\(,[a-z]*="[^"]*"\)*}\)\? [-+.e0-9]*$' page.prom)" -eq 0 ]
-	run -73 bpt-monitor -s other.sock --prometheus /nonexistent/page.prom
-	run -73 bpt-monitor -s other.sock --log /nonexistent/log
+	run -73 bpt-monitor -s other.sock --prometheus no/such/page.prom
+	run -73 bpt-monitor -s other.sock --log no/such/log
 }
 
 @test "daemon: SIGTERM ends it with 0 and takes the socket away" {
