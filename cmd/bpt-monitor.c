@@ -318,10 +318,8 @@ static int run_filter(const struct settings *s, struct monitor *m, struct error 
 	return result;
 }
 
-static int check_settings(const struct settings *s, int operands, struct error *err)
+static int check_settings(const struct settings *s, struct error *err)
 {
-	if (operands)
-		return error_set(err, ERROR_USAGE, NULL, "takes no operands");
 	if (s->window_short > s->window_long)
 		return error_set(err, ERROR_USAGE, "--short", "%g is longer than --long %g",
 				 s->window_short, s->window_long);
@@ -339,50 +337,21 @@ int main(int argc, char **argv)
 {
 	struct settings s = {.window_short = 300, .window_long = 600, .every = 5};
 	const struct option_row rows[] = {
-		{.name = "socket",
-		 .letter = 's',
-		 .kind = OPTION_TEXT,
-		 .target = &s.socket,
-		 .arg = "SOCKET",
-		 .help = "serve here"},
-		{.name = "filter",
-		 .kind = OPTION_FLAG,
-		 .target = &s.filter,
+		{.name = "socket", .letter = 's', .kind = OPTION_TEXT, .target = &s.socket,
+		 .arg = "SOCKET", .help = "serve here"},
+		{.name = "filter", .kind = OPTION_FLAG, .target = &s.filter,
 		 .help = "records on stdin, snapshot on stdout"},
-		{.name = "short",
-		 .kind = OPTION_SECONDS,
-		 .target = &s.window_short,
-		 .arg = "SECONDS",
-		 .help = "short window",
-		 .min = 0.001,
-		 .max = 1e9},
-		{.name = "long",
-		 .kind = OPTION_SECONDS,
-		 .target = &s.window_long,
-		 .arg = "SECONDS",
-		 .help = "long window",
-		 .min = 0.001,
-		 .max = 1e9},
-		{.name = "prometheus",
-		 .kind = OPTION_TEXT,
-		 .target = &s.prometheus,
-		 .arg = "FILE",
+		{.name = "short", .kind = OPTION_SECONDS, .target = &s.window_short,
+		 .arg = "SECONDS", .help = "short window", .min = 0.001, .max = 1e9},
+		{.name = "long", .kind = OPTION_SECONDS, .target = &s.window_long, .arg = "SECONDS",
+		 .help = "long window", .min = 0.001, .max = 1e9},
+		{.name = "prometheus", .kind = OPTION_TEXT, .target = &s.prometheus, .arg = "FILE",
 		 .help = "replace FILE with a text exposition"},
-		{.name = "every",
-		 .kind = OPTION_SECONDS,
-		 .target = &s.every,
-		 .arg = "SECONDS",
-		 .help = "how often --prometheus writes",
-		 .min = 0.1,
-		 .max = 86400},
-		{.name = "log",
-		 .kind = OPTION_TEXT,
-		 .target = &s.log,
-		 .arg = "FILE",
+		{.name = "every", .kind = OPTION_SECONDS, .target = &s.every, .arg = "SECONDS",
+		 .help = "how often --prometheus writes", .min = 0.1, .max = 86400},
+		{.name = "log", .kind = OPTION_TEXT, .target = &s.log, .arg = "FILE",
 		 .help = "append each record taken; SIGHUP opens it again"},
-		{.name = "strict",
-		 .kind = OPTION_FLAG,
-		 .target = &s.strict,
+		{.name = "strict", .kind = OPTION_FLAG, .target = &s.strict,
 		 .help = "--filter: unknown record types are errors"},
 		{0}};
 	const struct option_table table = {
@@ -396,12 +365,12 @@ int main(int argc, char **argv)
 			    "answers unread is."};
 	struct error err = {0};
 	struct monitor *m = NULL;
-	int first, status = 0;
+	int status = 0;
 	daemon_begin(PROGRAM);
-	int parsed = option_parse(&table, argc, argv, &first, stdout, &err);
+	int parsed = cmd_options(&table, argc, argv, &err);
 	if (parsed == OPTION_SHOWN)
 		return cmd_end(PROGRAM, 0);
-	if (parsed != 0 || check_settings(&s, first < argc, &err) != 0)
+	if (parsed != 0 || check_settings(&s, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
 	if (monitor_new(&m, s.window_short, s.window_long, &err) != 0 ||
 	    (s.filter ? run_filter(&s, m, &err) : run_daemon(&s, m, &err)) != 0)

@@ -10,61 +10,28 @@
 int main(int argc, char **argv)
 {
 	uint64_t global = 0;
-	int global_seen = 0, step_seen = 0, strict = 0, first;
+	int global_seen = 0, step_seen = 0, strict = 0;
 	struct step_options step = STEP_OPTIONS_DEFAULT;
 	const char *method = "share";
 	const struct option_row rows[] = {
-		{.name = "global-batch",
-		 .letter = 'B',
-		 .kind = OPTION_COUNT,
-		 .target = &global,
-		 .arg = "SAMPLES",
-		 .help = "global batch, to be cut among the workers; needed",
-		 .min = 1,
-		 .max = (double)BATCH_SIZE_MAX,
-		 .seen = &global_seen},
-		{.name = "method",
-		 .letter = 'm',
-		 .kind = OPTION_CHOICE,
-		 .target = &method,
-		 .arg = "METHOD",
-		 .help = "how to cut (share)",
-		 .choices = "even|share|accum|step"},
-		{.name = "step",
-		 .kind = OPTION_COUNT,
-		 .target = &step.step,
-		 .arg = "SAMPLES",
-		 .help = "-m step: samples moved at a time",
-		 .min = 1,
-		 .max = (double)BATCH_SIZE_MAX,
-		 .seen = &step_seen},
-		{.name = "window",
-		 .kind = OPTION_COUNT,
-		 .target = &step.window,
-		 .arg = "ITERATIONS",
-		 .help = "-m step: after so many with the same straggler",
-		 .min = 1,
-		 .max = STEP_WINDOW_MAX,
-		 .seen = &step_seen},
-		{.name = "fine-step",
-		 .kind = OPTION_COUNT,
-		 .target = &step.fine_step,
-		 .arg = "SAMPLES",
-		 .help = "-m step: the same once they swing",
-		 .min = 1,
-		 .max = (double)BATCH_SIZE_MAX,
-		 .seen = &step_seen},
-		{.name = "fine-window",
-		 .kind = OPTION_COUNT,
-		 .target = &step.fine_window,
-		 .arg = "ITERATIONS",
-		 .help = "-m step: the same once they swing",
-		 .min = 1,
-		 .max = STEP_WINDOW_MAX,
-		 .seen = &step_seen},
-		{.name = "strict",
-		 .kind = OPTION_FLAG,
-		 .target = &strict,
+		{.name = "global-batch", .letter = 'B', .kind = OPTION_COUNT, .target = &global,
+		 .arg = "SAMPLES", .help = "global batch, to be cut among the workers; needed",
+		 .min = 1, .max = (double)BATCH_SIZE_MAX, .seen = &global_seen},
+		{.name = "method", .letter = 'm', .kind = OPTION_CHOICE, .target = &method,
+		 .arg = "METHOD", .help = "how to cut (share)", .choices = "even|share|accum|step"},
+		{.name = "step", .kind = OPTION_COUNT, .target = &step.step, .arg = "SAMPLES",
+		 .help = "-m step: samples moved at a time", .min = 1,
+		 .max = (double)BATCH_SIZE_MAX, .seen = &step_seen},
+		{.name = "window", .kind = OPTION_COUNT, .target = &step.window,
+		 .arg = "ITERATIONS", .help = "-m step: after so many with the same straggler",
+		 .min = 1, .max = STEP_WINDOW_MAX, .seen = &step_seen},
+		{.name = "fine-step", .kind = OPTION_COUNT, .target = &step.fine_step,
+		 .arg = "SAMPLES", .help = "-m step: the same once they swing", .min = 1,
+		 .max = (double)BATCH_SIZE_MAX, .seen = &step_seen},
+		{.name = "fine-window", .kind = OPTION_COUNT, .target = &step.fine_window,
+		 .arg = "ITERATIONS", .help = "-m step: the same once they swing", .min = 1,
+		 .max = STEP_WINDOW_MAX, .seen = &step_seen},
+		{.name = "strict", .kind = OPTION_FLAG, .target = &strict,
 		 .help = "unknown record types are errors"},
 		{0}};
 	const struct option_table table = {
@@ -76,11 +43,9 @@ int main(int argc, char **argv)
 		.rows = rows};
 	struct error err = {0};
 	cmd_begin(PROGRAM);
-	int parsed = option_parse(&table, argc, argv, &first, stdout, &err);
+	int parsed = cmd_options(&table, argc, argv, &err);
 	if (parsed == OPTION_SHOWN)
 		return cmd_end(PROGRAM, 0);
-	if (parsed == 0 && first < argc)
-		parsed = error_set(&err, ERROR_USAGE, argv[first], "is no option");
 	if (parsed == 0 && !global_seen)
 		parsed = error_set(&err, ERROR_USAGE, "-B", "the global batch is missing");
 	if (parsed == 0 && step_seen && strcmp(method, "step") != 0)

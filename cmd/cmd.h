@@ -28,6 +28,16 @@ static inline void cmd_begin(const char *program)
 	log_set_sink(cmd_log_sink, (void *)(size_t)program, LOG_LEVEL_INFO);
 }
 
+/* option_parse() of a program that takes no operands. */
+static inline int cmd_options(const struct option_table *table, int argc, char **argv,
+			      struct error *err)
+{
+	int first, result = option_parse(table, argc, argv, &first, stdout, err);
+	if (result == OPTION_GO && first < argc)
+		return error_set(err, ERROR_USAGE, argv[first], "takes no operands");
+	return result;
+}
+
 /* "prog: place: text" on stderr; returns the exit status. */
 static inline int cmd_fail(const char *program, const struct error *err)
 {

@@ -15,31 +15,18 @@ static inline void daemon_begin(const char *program)
 	signal(SIGXFSZ, SIG_IGN);
 }
 
-/* The socket that the manager listens at for us; -1: there is none. */
-static inline int daemon_listen_fd(void)
-{
-	return notify_listen_fd(getenv("LISTEN_PID"), getenv("LISTEN_FDS"));
-}
-
+/* At the manager's socket, where it listens at one for us. */
 static inline int daemon_listen(struct server *server, struct error *err)
 {
-	int fd = daemon_listen_fd();
+	int fd = notify_listen_fd(getenv("LISTEN_PID"), getenv("LISTEN_FDS"));
 	return fd < 0 ? 0 : server_use_fd(server, fd, err);
-}
-
-static inline const char *daemon_notify_socket(void)
-{
-	return getenv("NOTIFY_SOCKET");
-}
-
-static inline double daemon_watchdog_seconds(void)
-{
-	return notify_watchdog_seconds(getenv("WATCHDOG_USEC"), getenv("WATCHDOG_PID"));
 }
 
 static inline int daemon_run(struct server *server, struct error *err)
 {
-	return server_run(server, daemon_notify_socket(), daemon_watchdog_seconds(), err);
+	return server_run(server, getenv("NOTIFY_SOCKET"),
+			  notify_watchdog_seconds(getenv("WATCHDOG_USEC"), getenv("WATCHDOG_PID")),
+			  err);
 }
 
 #endif

@@ -1,12 +1,14 @@
 /*
- * filter: what filters do about record types they do not know: pass over them with one warning a
- * type, or stop when told to be strict.
+ * filter: how filters read, and what they do about record types they do not know: pass over them with
+ * one warning a type, or stop when told to be strict.
  */
 #ifndef PACELINE_CMD_FILTER_H
 #define PACELINE_CMD_FILTER_H
 
 #include "cmd/cmd.h"
 #include "wire/record.h"
+
+#include <unistd.h>
 
 #define FILTER_TYPES_MAX 32 /* types warned about one by one; further ones share one warning */
 
@@ -38,6 +40,38 @@ static inline int filter_unknown(struct filter_unknown *u, const struct record *
 	if (u->count <= FILTER_TYPES_MAX)
 		u->count++;
 	return 0;
+}
+
+/* -1: and why; the place is the caller's to say. */
+typedef int filter_take_fn(const struct record *r, void *arg, struct error *err);
+
+/* Records of a type on stdin, one by one; blank lines are passed over. Who waits for an answer gets
+ * it before the next line is waited for. */
+static inline int filter_read(const char *program, int strict, const char *type,
+			      filter_take_fn *take, void *arg, struct error *err)
+{
+	static struct record r; /* large */
+	struct filter_unknown unknown = {.program = program, .strict = strict};
+	struct record_reader *in = record_reader_new(STDIN_FILENO, "stdin");
+	if (!in)
+		return error_set(err, ERROR_OS, NULL, "no memory");
+	int got, result = 0;
+	while (result == 0) {
+		if (!record_reader_buffered(in))
+			fflush(stdout);
+		if ((got = record_read(in, &r, err)) == RECORD_END)
+			break;
+		if (got < 0)
+			result = -1;
+		else if (got == RECORD_BLANK)
+			continue;
+		else if (!record_is(&r, type))
+			result = filter_unknown(&unknown, &r, record_reader_place(in), err);
+		else if (take(&r, arg, err) != 0)
+			result = error_wrap(err, record_reader_place(in));
+	}
+	record_reader_free(in);
+	return result;
 }
 
 #endif

@@ -13,11 +13,9 @@ struct settings {
 	struct queue_partition *partition;
 };
 
-static int check_settings(struct settings *s, int operands, struct error *err)
+static int check_settings(struct settings *s, struct error *err)
 {
 	struct service_options *o = &s->options;
-	if (operands)
-		return error_set(err, ERROR_USAGE, NULL, "takes no operands");
 	if (!o->socket || !o->dir)
 		return error_set(err, ERROR_USAGE, NULL, "needs -s SOCKET and -j DIR");
 	if (s->partitions) {
@@ -43,8 +41,9 @@ static int serve(const struct settings *s, struct error *err)
 	struct service *service;
 	if (service_new(&service, &s->options, err) != 0)
 		return -1;
-	int result = service_run(service, daemon_listen_fd(), daemon_notify_socket(),
-				 daemon_watchdog_seconds(), err);
+	int result = daemon_listen(service_server(service), err);
+	if (result == 0)
+		result = daemon_run(service_server(service), err);
 	service_free(service);
 	return result;
 }
@@ -115,12 +114,11 @@ int main(int argc, char **argv)
 			    "answered within wait= seconds,\n86400 at most. Clients are never closed "
 			    "for being idle; one that leaves 64 MiB of answers unread is."};
 	struct error err = {0};
-	int first;
 	daemon_begin(PROGRAM);
-	int parsed = option_parse(&table, argc, argv, &first, stdout, &err);
+	int parsed = cmd_options(&table, argc, argv, &err);
 	if (parsed == OPTION_SHOWN)
 		return cmd_end(PROGRAM, 0);
-	if (parsed != 0 || check_settings(&s, first < argc, &err) != 0)
+	if (parsed != 0 || check_settings(&s, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
 	int result = serve(&s, &err);
 	free(s.partition);

@@ -125,8 +125,9 @@ static void answer(const struct obs *o, double said)
 	fwrite(line, 1, record_end(&out, NULL), stdout);
 }
 
-static int take_obs(struct job *job, const struct record *r, struct error *err)
+static int take_obs(const struct record *r, void *arg, struct error *err)
 {
+	struct job *job = arg;
 	struct obs o;
 	struct worker *w;
 	if (parse_obs(r, &o, err) != 0 || find_worker(job, &o, &w, err) != 0)
@@ -144,33 +145,6 @@ static int take_obs(struct job *job, const struct record *r, struct error *err)
 	if (job->now.group)
 		predict_group_observe(job->now.group, w->number, o.speed);
 	return 0;
-}
-
-static int read_all(struct job *job, int strict, struct error *err)
-{
-	static struct record r;
-	struct filter_unknown unknown = {.program = PROGRAM, .strict = strict};
-	struct record_reader *in = record_reader_new(STDIN_FILENO, "stdin");
-	if (!in)
-		return error_set(err, ERROR_OS, NULL, "no memory");
-	int got, result = 0;
-	while (result == 0) {
-		/* Who waits for the prediction gets it before we wait for the next line. */
-		if (!record_reader_buffered(in))
-			fflush(stdout);
-		if ((got = record_read(in, &r, err)) == RECORD_END)
-			break;
-		if (got < 0)
-			result = -1;
-		else if (got == RECORD_BLANK)
-			continue;
-		else if (!record_is(&r, "obs"))
-			result = filter_unknown(&unknown, &r, record_reader_place(in), err);
-		else if (take_obs(job, &r, err) != 0)
-			result = error_wrap(err, record_reader_place(in));
-	}
-	record_reader_free(in);
-	return result;
 }
 
 static void print_scores(const struct job *job)
@@ -216,7 +190,7 @@ static int run(struct job *job, const char *load, const char *save, int strict, 
 		return -1;
 	if (job->grouped && !job->now.group && predict_group_new(&job->now.group, err) != 0)
 		return -1;
-	if (read_all(job, strict, err) != 0)
+	if (filter_read(PROGRAM, strict, "obs", take_obs, job, err) != 0)
 		return -1;
 	print_scores(job);
 	if (fflush(stdout) != 0 || !save)
@@ -229,7 +203,7 @@ int main(int argc, char **argv)
 	struct job job = {.loss = "both"};
 	struct predict_config *c = &job.config;
 	const char *model = "auto", *order = "2,2,1", *load = NULL, *save = NULL;
-	int strict = 0, loss_seen = 0, first;
+	int strict = 0, loss_seen = 0;
 	uint64_t window;
 	predict_config_init(c, PREDICT_AUTO);
 	window = c->window;
@@ -269,11 +243,9 @@ int main(int argc, char **argv)
 		.rows = rows};
 	struct error err = {0};
 	cmd_begin(PROGRAM);
-	int parsed = option_parse(&table, argc, argv, &first, stdout, &err);
+	int parsed = cmd_options(&table, argc, argv, &err);
 	if (parsed == OPTION_SHOWN)
 		return cmd_end(PROGRAM, 0);
-	if (parsed == 0 && first < argc)
-		parsed = error_set(&err, ERROR_USAGE, argv[first], "is no option");
 	if (parsed == 0)
 		parsed = parse_order(order, c, &err);
 	if (parsed == 0 && loss_seen && strcmp(model, "auto") != 0 && strcmp(job.loss, "rmse") != 0)

@@ -41,6 +41,9 @@ int trainctl_parse(const struct option_table *table, int argc, char **argv, cons
 	*operand = NULL;
 	for (;;) {
 		int first, result = option_parse(table, argc, argv, &first, stdout, err);
+		if (result == OPTION_GO && first >= argc && what && !*operand)
+			return error_set(err, ERROR_USAGE, NULL, "%s: which %s?",
+					 table->program + sizeof PROGRAM, what);
 		if (result != OPTION_GO || first >= argc)
 			return result;
 		if (!what || *operand)

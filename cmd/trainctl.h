@@ -45,8 +45,8 @@ void trainctl_environment(struct place_environment *env);
 int trainctl_socket(const char *job, const char *run_dir, char *socket, struct error *err);
 
 /* option_parse() with the one operand before, between or behind the options ("trainctl run JOB
- * --fresh"); *operand is NULL when there is none. what names it in errors ("job file"); NULL: the
- * command takes none. */
+ * --fresh"), which must be there. what names it in errors ("job file"); NULL: the command takes
+ * none. */
 int trainctl_parse(const struct option_table *table, int argc, char **argv, const char *what,
 		   const char **operand, struct error *err);
 

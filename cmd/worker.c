@@ -378,13 +378,10 @@ int main(int argc, char **argv)
 	struct schema *schema = NULL;
 	struct dataset *data = NULL;
 	struct model_spec spec;
-	int first;
 	cmd_begin(PROGRAM);
-	int parsed = option_parse(&table, argc, argv, &first, stdout, &err);
+	int parsed = cmd_options(&table, argc, argv, &err);
 	if (parsed == OPTION_SHOWN)
 		return cmd_end(PROGRAM, 0);
-	if (parsed == 0 && first < argc)
-		parsed = error_set(&err, ERROR_USAGE, argv[first], "is one word too many");
 	if (parsed < 0)
 		return cmd_fail(PROGRAM, &err);
 	openblas_set_num_threads(1);

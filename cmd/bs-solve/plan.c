@@ -8,8 +8,6 @@
 #include "solve/idset.h"
 #include "wire/record.h"
 
-#include <unistd.h>
-
 struct workers {
 	int accumulate;          /* which of the two is used; the other stays NULL */
 	struct batch_worker *row;
@@ -77,8 +75,9 @@ static int keep_worker(struct workers *all, const struct accum_type *t, struct e
 	return 0;
 }
 
-static int add_worker(struct workers *all, const struct record *r, struct error *err)
+static int add_worker(const struct record *r, void *workers, struct error *err)
 {
+	struct workers *all = workers;
 	const char *id;
 	struct accum_type t;
 	if (all->count == all->room && make_room(all, err) != 0)
@@ -95,26 +94,9 @@ static int add_worker(struct workers *all, const struct record *r, struct error 
 
 static int read_workers(struct workers *all, int strict, struct error *err)
 {
-	static struct record r;
-	struct filter_unknown unknown = {.program = PROGRAM, .strict = strict};
-	struct record_reader *in = record_reader_new(STDIN_FILENO, "stdin");
-	if (!in)
-		return error_set(err, ERROR_OS, NULL, "no memory");
-	int got, result = 0;
-	while (result == 0 && (got = record_read(in, &r, err)) != RECORD_END) {
-		if (got < 0)
-			result = -1;
-		else if (got == RECORD_BLANK)
-			continue;
-		else if (!record_is(&r, "worker"))
-			result = filter_unknown(&unknown, &r, record_reader_place(in), err);
-		else if (add_worker(all, &r, err) != 0)
-			result = error_wrap(err, record_reader_place(in));
-	}
-	record_reader_free(in);
-	if (result == 0 && all->count == 0)
-		return error_set(err, ERROR_DATA, "stdin", "no worker");
-	return result;
+	if (filter_read(PROGRAM, strict, "worker", add_worker, all, err) != 0)
+		return -1;
+	return all->count > 0 ? 0 : error_set(err, ERROR_DATA, "stdin", "no worker");
 }
 
 static int solve(struct workers *all, const char *method, uint64_t global, struct error *err)

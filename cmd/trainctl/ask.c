@@ -148,9 +148,7 @@ static int ask(const struct question *q, int argc, char **argv)
 	const struct option_row rows[] = {
 		TRAINCTL_ROW_JOB(&job),
 		TRAINCTL_ROW_RUN_DIR(&run_dir, "the job's run directory"),
-		{.name = q->operand ? "force" : NULL,
-		 .kind = OPTION_FLAG,
-		 .target = &force,
+		{.name = q->operand ? "force" : NULL, .kind = OPTION_FLAG, .target = &force,
 		 .help = "whatever HEAVY_WINDOW, HEAVY_COOLDOWN and HEAVY_LIMIT say"},
 		{0}};
 	snprintf(name, sizeof name, PROGRAM " %s", q->name);
@@ -161,8 +159,6 @@ static int ask(const struct question *q, int argc, char **argv)
 	int shown = trainctl_parse(&table, argc, argv, q->operand, &id, &err);
 	if (shown == OPTION_SHOWN)
 		return 0;
-	if (shown == OPTION_GO && q->operand && !id)
-		shown = error_set(&err, ERROR_USAGE, NULL, "%s: which node?", q->name);
 	if (shown != OPTION_GO || trainctl_socket(job, run_dir, socket, &err) != 0 ||
 	    (q->reads_stdin && read_stdin(&text, &bytes, &err) != 0)) {
 		free(text);

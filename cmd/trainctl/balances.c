@@ -195,11 +195,6 @@ int balances_end(struct balances *b, struct error *err)
 	return 0;
 }
 
-static int is_method(const char *name)
-{
-	return strcmp(name, "lb-bsp") == 0 || strcmp(name, "lb-bsp-gpu") == 0;
-}
-
 static int begin(struct balances *b, const struct record *r, struct error *err)
 {
 	const char *method;
@@ -207,9 +202,9 @@ static int begin(struct balances *b, const struct record *r, struct error *err)
 	if (balances_end(b, err) != 0 || record_text(r, "method", &method, err) != 0 ||
 	    record_u64(r, "batch", 1, UINT64_MAX, &batch, err) != 0)
 		return -1;
-	if (b->method && !is_method(b->method))
+	if (b->method && !balance_is(b->method))
 		return error_set(err, ERROR_USAGE, b->method, "is none of " BALANCE_METHODS);
-	if (!is_method(method))
+	if (!balance_is(method))
 		return error_set(err, ERROR_DATA, NULL,
 				 "method=: '%.40s' is none of " BALANCE_METHODS, method);
 	method = b->method ? b->method : method;

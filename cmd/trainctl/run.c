@@ -245,34 +245,18 @@ int trainctl_run(int argc, char **argv)
 	char more[8192];
 	fill_help(more, sizeof more);
 	const struct option_row rows[] = {
-		{.name = "set",
-		 .letter = 's',
-		 .kind = OPTION_LIST,
-		 .target = &call.set,
-		 .arg = "KEY=VALUE",
-		 .help = "one key of the job file, again and again"},
-		{.name = "run-dir",
-		 .letter = 'd',
-		 .kind = OPTION_TEXT,
-		 .target = &call.run_dir,
+		{.name = "set", .letter = 's', .kind = OPTION_LIST, .target = &call.set,
+		 .arg = "KEY=VALUE", .help = "one key of the job file, again and again"},
+		{.name = "run-dir", .letter = 'd', .kind = OPTION_TEXT, .target = &call.run_dir,
 		 .arg = "DIR",
 		 .help = "sockets ($RUNTIME_DIRECTORY, or $XDG_RUNTIME_DIR/paceline/JOB)"},
-		{.name = "state-dir",
-		 .kind = OPTION_TEXT,
-		 .target = &call.state_dir,
-		 .arg = "DIR",
+		{.name = "state-dir", .kind = OPTION_TEXT, .target = &call.state_dir, .arg = "DIR",
 		 .help = "state (RUN-DIR/state, $STATE_DIRECTORY, or "
 			 "$XDG_STATE_HOME/paceline/JOB)"},
-		{.name = "fresh",
-		 .kind = OPTION_FLAG,
-		 .target = &call.fresh,
+		{.name = "fresh", .kind = OPTION_FLAG, .target = &call.fresh,
 		 .help = "forget the state of an earlier run"},
-		{.name = "report-every",
-		 .kind = OPTION_SECONDS,
-		 .target = &call.report_every,
-		 .arg = "S",
-		 .help = "seconds between rows, after the early ones",
-		 .min = 0.1,
+		{.name = "report-every", .kind = OPTION_SECONDS, .target = &call.report_every,
+		 .arg = "S", .help = "seconds between rows, after the early ones", .min = 0.1,
 		 .max = 1e6},
 		{0}};
 	struct option_table table = {NAME, "JOB.env [OPTION]...",
@@ -283,8 +267,6 @@ int trainctl_run(int argc, char **argv)
 	int shown = trainctl_parse(&table, argc, argv, "job file", &path, &err);
 	if (shown == OPTION_SHOWN)
 		return 0;
-	if (shown == OPTION_GO && !path)
-		shown = error_set(&err, ERROR_USAGE, NULL, "run: no job file given");
 	if (shown != OPTION_GO)
 		return cmd_fail(PROGRAM, &err);
 	screen.terminal = isatty(STDOUT_FILENO);

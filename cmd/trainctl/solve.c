@@ -106,10 +106,7 @@ int trainctl_solve(int argc, char **argv)
 {
 	static struct filter f;
 	const struct option_row rows[] = {
-		{.name = "option",
-		 .letter = 'o',
-		 .kind = OPTION_LIST,
-		 .target = &f.set,
+		{.name = "option", .letter = 'o', .kind = OPTION_LIST, .target = &f.set,
 		 .arg = "KEY=VALUE",
 		 .help = "batch=, lambda=, pending=, sync=, limit=, cmax=; to an executable as an "
 			 "argument"},
@@ -121,8 +118,6 @@ int trainctl_solve(int argc, char **argv)
 	int shown = trainctl_parse(&table, argc, argv, "solution", &f.name, &err);
 	if (shown == OPTION_SHOWN)
 		return 0;
-	if (shown == OPTION_GO && !f.name)
-		shown = error_set(&err, ERROR_USAGE, NULL, "solve: which solution?");
 	if (shown != 0 || find(&f, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
 	int result = f.built_in ? solve(&f, &err) : become(&f, &err);
@@ -325,10 +320,7 @@ int trainctl_replay(int argc, char **argv)
 {
 	const char *solution = NULL;
 	const struct option_row rows[] = {
-		{.name = "solution",
-		 .kind = OPTION_TEXT,
-		 .target = &solution,
-		 .arg = "NAME",
+		{.name = "solution", .kind = OPTION_TEXT, .target = &solution, .arg = "NAME",
 		 .help = "another than the one that decided then, or an executable"},
 		{0}};
 	const struct option_table table = {
@@ -341,8 +333,6 @@ int trainctl_replay(int argc, char **argv)
 	int shown = trainctl_parse(&table, argc, argv, "log", &path, &err);
 	if (shown == OPTION_SHOWN)
 		return 0;
-	if (shown == OPTION_GO && !path)
-		shown = error_set(&err, ERROR_USAGE, NULL, "replay: which log?");
 	if (shown != 0 || replay(path, solution, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
 	return 0;

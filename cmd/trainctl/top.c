@@ -162,14 +162,10 @@ int trainctl_top(int argc, char **argv)
 	char socket[PLACE_MAX];
 	const struct option_row rows[] = {TRAINCTL_ROW_JOB(&job),
 					  TRAINCTL_ROW_RUN_DIR(&run_dir, "the job's run directory"),
-					  {.name = "every",
-					   .letter = 'i',
-					   .kind = OPTION_SECONDS,
-					   .target = &every,
-					   .arg = "S",
+					  {.name = "every", .letter = 'i', .kind = OPTION_SECONDS,
+					   .target = &every, .arg = "S",
 					   .help = "seconds between two tables on a terminal",
-					   .min = 0.1,
-					   .max = 3600},
+					   .min = 0.1, .max = 3600},
 					  {0}};
 	const struct option_table options = {
 		PROGRAM " top", "-j NAME | --run-dir DIR [-i SECONDS]",

@@ -8,6 +8,7 @@
 #include "base/number.h"
 #include "base/option.h"
 #include "run/jobtext.h"
+#include "solve/balance.h"
 #include "stats/predict.h"
 
 #include <limits.h>
@@ -496,11 +497,7 @@ static int finish_format(struct job *job, const char *path, struct error *err)
 
 const char *job_balance(const struct job *job)
 {
-	static const char *const name[] = {"lb-bsp", "lb-bsp-gpu"};
-	for (size_t i = 0; i < sizeof name / sizeof *name; i++)
-		if (strcmp(job->solution, name[i]) == 0)
-			return name[i];
-	return NULL;
+	return balance_is(job->solution) ? job->solution : NULL;
 }
 
 int job_is_local(const struct job *job)

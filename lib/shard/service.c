@@ -385,12 +385,9 @@ int service_new(struct service **out, const struct service_options *options, str
 	return -1;
 }
 
-int service_run(struct service *s, int listen_fd, const char *notify_socket,
-		double watchdog_seconds, struct error *err)
+struct server *service_server(const struct service *s)
 {
-	if (listen_fd >= 0 && server_use_fd(s->server, listen_fd, err) != 0)
-		return -1;
-	return server_run(s->server, notify_socket, watchdog_seconds, err);
+	return s->server;
 }
 
 void service_free(struct service *s)

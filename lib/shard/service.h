@@ -3,7 +3,7 @@
  *
  * The queue says what changed in lines, the journal keeps them, the server's flush hook commits
  * before answers leave.  A change is made only when its lines have room in the journal; after a
- * commit that failed nothing is acknowledged, and service_run() ends with ERROR_IO.
+ * commit that failed nothing is acknowledged, and server_run() ends with ERROR_IO.
  */
 #ifndef PACELINE_SHARD_SERVICE_H
 #define PACELINE_SHARD_SERVICE_H
@@ -36,10 +36,8 @@ struct service_options {
  * ERROR_DATA: it is damaged (place file:line); ERROR_TEMPFAIL: another instance runs; ERROR_USAGE:
  * there is no journal, and samples were not given. Strings are borrowed. */
 int service_new(struct service **out, const struct service_options *options, struct error *err);
-/* Until SIGTERM or SIGINT. listen_fd (-1: none), notify_socket (may be NULL) and watchdog_seconds
- * as in server.h. */
-int service_run(struct service *s, int listen_fd, const char *notify_socket,
-		double watchdog_seconds, struct error *err);
+/* To be run (server_run()); the service's own. */
+struct server *service_server(const struct service *s);
 void service_free(struct service *s); /* NULL is fine */
 
 #endif

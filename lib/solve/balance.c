@@ -16,6 +16,11 @@ struct balance {
 	struct step_worker *step_worker;
 };
 
+int balance_is(const char *method)
+{
+	return strcmp(method, "lb-bsp") == 0 || strcmp(method, "lb-bsp-gpu") == 0;
+}
+
 int balance_new(struct balance **out, const char *method, uint64_t global, struct error *err)
 {
 	struct balance *b = calloc(1, sizeof *b);

@@ -27,6 +27,9 @@ struct balance_member {
 	int warn;       /* out: the job is faster without it */
 };
 
+/* Whether it is one of them. */
+int balance_is(const char *method);
+
 struct balance;
 
 /* global: samples of an iteration, 1 or more. */
