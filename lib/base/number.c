@@ -94,22 +94,6 @@ int number_u64(const char *text, uint64_t min, uint64_t max, uint64_t *out, cons
 	return 0;
 }
 
-int number_i64(const char *text, int64_t min, int64_t max, int64_t *out, const char *what,
-	       struct error *err)
-{
-	int negative = text[0] == '-';
-	uint64_t magnitude;
-	if (number_u64_span(text + negative, strlen(text + negative), &magnitude) != 0 ||
-	    magnitude > (uint64_t)INT64_MAX)
-		return error_set(err, ERROR_USAGE, what, "'%.80s' is not a whole number", text);
-	int64_t value = negative ? -(int64_t)magnitude : (int64_t)magnitude;
-	if (value < min || value > max)
-		return error_set(err, ERROR_USAGE, what, "%.80s is not in %lld..%lld", text,
-				 (long long)min, (long long)max);
-	*out = value;
-	return 0;
-}
-
 int number_real(const char *text, double min, double max, double *out, const char *what,
 		struct error *err)
 {

@@ -14,8 +14,6 @@
 
 int number_u64(const char *text, uint64_t min, uint64_t max, uint64_t *out, const char *what,
 	       struct error *err);
-int number_i64(const char *text, int64_t min, int64_t max, int64_t *out, const char *what,
-	       struct error *err);
 /* Finite decimal, with optional fraction and exponent. */
 int number_real(const char *text, double min, double max, double *out, const char *what,
 		struct error *err);

@@ -48,16 +48,6 @@ const struct layout_tensor *layout_tensor(const struct layout *l, const char *na
 	return NULL;
 }
 
-const struct layout_tensor *layout_tensor_at(const struct layout *l, uint64_t index)
-{
-	if (index >= layout_dense_count(l))
-		return NULL;
-	size_t i = l->count - 1;
-	while (l->tensor[i].begin > index)
-		i--;
-	return &l->tensor[i];
-}
-
 static int check_name(const struct layout *l, const char *name, struct error *err)
 {
 	if (!option_id_ok(name))

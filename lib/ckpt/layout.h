@@ -69,8 +69,6 @@ int layout_set_table(struct layout *l, const struct layout_table *table, struct 
 uint64_t layout_dense_count(const struct layout *l);
 /* By name; NULL when there is none. */
 const struct layout_tensor *layout_tensor(const struct layout *l, const char *name);
-/* The tensor that holds element `index` of the flat vector; NULL beyond the end. */
-const struct layout_tensor *layout_tensor_at(const struct layout *l, uint64_t index);
 
 /* Initial values of elements begin..begin+count-1 of the flat vector (in range) into out[count]. */
 void layout_init_dense(const struct layout *l, uint64_t begin, uint64_t count, float *out);

@@ -273,40 +273,6 @@ int schema_new(struct schema **out, const struct schema_options *options, struct
 	return 0;
 }
 
-static int copy_columns(struct schema_column **to, size_t *to_count,
-			const struct schema_column *from, size_t count, struct error *err)
-{
-	for (size_t i = 0; i < count; i++) {
-		if (add_column(to, to_count, from[i].name, strlen(from[i].name), err) != 0)
-			return -1;
-		(*to)[i].mean = from[i].mean;
-		(*to)[i].deviation = from[i].deviation;
-	}
-	return 0;
-}
-
-int schema_copy(struct schema **out, const struct schema *s, struct error *err)
-{
-	struct schema *c = calloc(1, sizeof *c);
-	if (!c)
-		return out_of_memory(err);
-	c->format = s->format;
-	c->scale = s->scale;
-	c->hash_bits = s->hash_bits;
-	c->fitted = s->fitted;
-	if (copy_text(&c->label, s->label, "LABEL", err) != 0 ||
-	    copy_text(&c->weight, s->weight, "WEIGHT", err) != 0 ||
-	    copy_text(&c->positive, s->positive, "POSITIVE", err) != 0 ||
-	    copy_text(&c->negative, s->negative, "NEGATIVE", err) != 0 ||
-	    copy_columns(&c->dense, &c->dense_count, s->dense, s->dense_count, err) != 0 ||
-	    copy_columns(&c->sparse, &c->sparse_count, s->sparse, s->sparse_count, err) != 0) {
-		schema_free(c);
-		return -1;
-	}
-	*out = c;
-	return 0;
-}
-
 static int differ(struct error *err, const char *what, const char *a, const char *b)
 {
 	error_set(err, ERROR_DATA, "schema", "%s is '%.80s' in one and '%.80s' in the other", what,

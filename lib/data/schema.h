@@ -67,7 +67,6 @@ struct schema_options {
 /* Errors: ERROR_CONFIG with the key of the job file as place ("LABEL"). */
 int schema_new(struct schema **out, const struct schema_options *options, struct error *err);
 void schema_free(struct schema *s); /* NULL is fine */
-int schema_copy(struct schema **out, const struct schema *s, struct error *err);
 
 /* File of records: `schema version=1 ...`, then a `dense name= mean= deviation=` and a
  * `sparse name=` each, then `end sum=`. Written with fs_replace_file(). */

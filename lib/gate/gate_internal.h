@@ -131,7 +131,6 @@ void pushes_remove(struct pushes *list, struct push *p);
 /* units.c */
 void units_step(struct gate *g);
 uint64_t units_slowest(const struct gate *g);
-void units_release(struct gate *g);
 void units_throw(struct gate *g, struct worker *w);
 
 /* sizes.c */

@@ -89,6 +89,7 @@ static void put_settle(struct gate *g)
 }
 
 static void commit(struct gate *g);
+static void release(struct gate *g);
 
 /* Asks shardd, or commits at once when there is nothing to ask. */
 static void settle(struct gate *g)
@@ -133,7 +134,7 @@ void units_step(struct gate *g)
 	/* Nobody's answer will carry them: they hold for those who join. */
 	if (g->pending && g->active == 0)
 		acts_publish(g);
-	units_release(g);
+	release(g);
 }
 
 /* ---- committing ---- */
@@ -221,7 +222,7 @@ static void finish_push(struct gate *g, struct push *p)
 		w->clock++;
 	if (g->options.sync == GATE_SSP && w->state == WORKER_ACTIVE &&
 	    w->generation == p->generation && !w->waiting) {
-		w->waiting = p; /* units_release() answers, now or when the others have caught up */
+		w->waiting = p; /* release() answers, now or when the others have caught up */
 		return;
 	}
 	answer(g, p);
@@ -271,7 +272,7 @@ uint64_t units_slowest(const struct gate *g)
 }
 
 /* SSP: answers that waited for slower members. */
-void units_release(struct gate *g)
+static void release(struct gate *g)
 {
 	struct worker *w, *next;
 	uint64_t least;

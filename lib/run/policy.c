@@ -122,7 +122,7 @@ const char *node_stage_name(enum node_stage stage)
 	return name[stage];
 }
 
-const char *node_event_name(enum node_event event)
+static const char *node_event_name(enum node_event event)
 {
 	static const char *const name[EVENTS] = {"launched",    "answers", "ended",
 						      "ended-bad",   "handed-over", "mended",

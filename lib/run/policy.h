@@ -70,6 +70,5 @@ int policy_step(enum node_stage *stage, enum node_event event, enum node_action 
 		struct error *err);
 
 const char *node_stage_name(enum node_stage stage);
-const char *node_event_name(enum node_event event);
 
 #endif

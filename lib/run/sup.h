@@ -328,9 +328,6 @@ char **sup_command(struct sup_node *n, uint64_t life, int take_over, struct erro
 void sup_socket(const struct supervisor *s, const char *id, char *out);
 
 /* ---- sup_links.c ---- */
-void sup_link_open(struct supervisor *s, struct link *link, struct sup_node *node,
-		   const char *socket_of, double answer_seconds,
-		   void (*up)(struct link *link, const struct record *greeting));
 void sup_link_close(struct link *link);
 int sup_link_up(const struct link *link);
 int sup_link_send(struct link *link, struct record_out *o, const void *payload, size_t bytes,
@@ -348,7 +345,6 @@ void sup_rollback_step(struct supervisor *s);
 int sup_intent_read(struct supervisor *s, struct error *err);
 /* The intent is fulfilled. */
 void sup_intent_remove(struct supervisor *s);
-int sup_intent_write(struct supervisor *s, const char *cut, const char *reason);
 
 /* ---- sup_cut.c ---- */
 int sup_cut_find(struct supervisor *s, struct error *err); /* latest complete one into s->latest */
@@ -379,7 +375,6 @@ void sup_score_periodic(struct supervisor *s);
 /* ---- sup_verbs.c ---- */
 extern const struct verb sup_verbs[];
 extern const size_t sup_verb_count;
-void sup_wait_in(struct supervisor *s, struct sup_request **list, struct request *rq);
 struct request *sup_wait_take(struct sup_request **list);
 void sup_answer_checkpoints(struct supervisor *s, int ok);
 void sup_answer_stops(struct supervisor *s);

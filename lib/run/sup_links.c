@@ -22,9 +22,9 @@ static void on_down(struct peer *p, void *owner)
 	sup_kick(link->sup);
 }
 
-void sup_link_open(struct supervisor *s, struct link *link, struct sup_node *node,
-		   const char *socket_of, double answer_seconds,
-		   void (*up)(struct link *link, const struct record *greeting))
+static void open_link(struct supervisor *s, struct link *link, struct sup_node *node,
+		      const char *socket_of, double answer_seconds,
+		      void (*up)(struct link *link, const struct record *greeting))
 {
 	char path[PLACE_MAX];
 	if (link->peer)
@@ -83,16 +83,16 @@ static void node_up(struct link *link, const struct record *greeting)
 
 void sup_links_services(struct supervisor *s)
 {
-	sup_link_open(s, &s->shardd->link, s->shardd, "shardd", deadline_seconds(DEADLINE_ANSWER),
-		      node_up);
-	sup_link_open(s, &s->shardd_wait, s->shardd, "shardd", 0, NULL);
-	sup_link_open(s, &s->monitor->link, s->monitor, "bpt-monitor",
-		      deadline_seconds(DEADLINE_ANSWER), node_up);
+	open_link(s, &s->shardd->link, s->shardd, "shardd", deadline_seconds(DEADLINE_ANSWER),
+		  node_up);
+	open_link(s, &s->shardd_wait, s->shardd, "shardd", 0, NULL);
+	open_link(s, &s->monitor->link, s->monitor, "bpt-monitor",
+		  deadline_seconds(DEADLINE_ANSWER), node_up);
 }
 
 static void open_server(struct supervisor *s, struct sup_node *n)
 {
-	sup_link_open(s, &n->link, n, n->id, deadline_seconds(DEADLINE_ANSWER), node_up);
+	open_link(s, &n->link, n, n->id, deadline_seconds(DEADLINE_ANSWER), node_up);
 }
 
 void sup_link_again(struct sup_node *server)
@@ -106,8 +106,8 @@ void sup_links_servers(struct supervisor *s)
 	for (size_t i = 0; i < s->job->servers; i++)
 		open_server(s, &s->servers[i]);
 	const char *lead = s->servers[0].id;
-	sup_link_open(s, &s->lead_cut, &s->servers[0], lead, deadline_seconds(DEADLINE_CUT), NULL);
-	sup_link_open(s, &s->lead_act, &s->servers[0], lead, deadline_seconds(DEADLINE_ACT),
-		      sup_acts_up);
-	sup_link_open(s, &s->lead_watch, &s->servers[0], lead, 0, sup_watch_up);
+	open_link(s, &s->lead_cut, &s->servers[0], lead, deadline_seconds(DEADLINE_CUT), NULL);
+	open_link(s, &s->lead_act, &s->servers[0], lead, deadline_seconds(DEADLINE_ACT),
+		  sup_acts_up);
+	open_link(s, &s->lead_watch, &s->servers[0], lead, 0, sup_watch_up);
 }

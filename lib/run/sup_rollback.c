@@ -40,7 +40,7 @@ int sup_intent_read(struct supervisor *s, struct error *err)
 	return 0;
 }
 
-int sup_intent_write(struct supervisor *s, const char *cut, const char *reason)
+static int write_intent(struct supervisor *s, const char *cut, const char *reason)
 {
 	char path[PLACE_MAX], line[RECORD_LINE_MAX];
 	struct record_out o;
@@ -164,7 +164,7 @@ void sup_rollback_step(struct supervisor *s)
 	 * lead died is as good as any. */
 	if (!s->intent && sup_cut_find(s, &err) != 0)
 		sup_note(s, "warning", "%s: %s", err.place, err.text);
-	if (!s->intent && s->latest[0] && sup_intent_write(s, s->latest, "server") != 0)
+	if (!s->intent && s->latest[0] && write_intent(s, s->latest, "server") != 0)
 		return;
 	close_links(s);
 	for (size_t i = 0; i < s->job->servers; i++)

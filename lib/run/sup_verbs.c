@@ -34,7 +34,7 @@ static void cancelled(struct request *rq, void *arg)
 		forget(&s->node[i].restart_waiters, rq);
 }
 
-void sup_wait_in(struct supervisor *s, struct sup_request **list, struct request *rq)
+static void wait_in(struct supervisor *s, struct sup_request **list, struct request *rq)
 {
 	struct sup_request *waiter = calloc(1, sizeof *waiter);
 	if (!waiter) {
@@ -195,7 +195,7 @@ static void do_stop(struct request *rq, void *owner)
 	struct supervisor *s = owner;
 	s->by_request = 1;
 	sup_finish_early(s, GOAL_STOP, "asked to stop");
-	sup_wait_in(s, &s->stop_waiters, rq);
+	wait_in(s, &s->stop_waiters, rq);
 }
 
 static void do_checkpoint(struct request *rq, void *owner)
@@ -205,7 +205,7 @@ static void do_checkpoint(struct request *rq, void *owner)
 		request_err(rq, "over", "the job has made its last checkpoint: %s", s->latest);
 		return;
 	}
-	sup_wait_in(s, &s->checkpoint_waiters, rq);
+	wait_in(s, &s->checkpoint_waiters, rq);
 }
 
 static void do_kill(struct request *rq, void *owner)
@@ -240,7 +240,7 @@ static void do_kill_restart(struct request *rq, void *owner)
 		request_err(rq, refused, "%s is not restarted now: %s", n->id,
 			    sup_restart_why(refused));
 	else
-		sup_wait_in(s, &n->restart_waiters, rq);
+		wait_in(s, &n->restart_waiters, rq);
 }
 
 static void do_apply(struct request *rq, void *owner)
@@ -269,45 +269,18 @@ static void do_apply(struct request *rq, void *owner)
 static void do_watch(struct request *rq, void *owner)
 {
 	struct supervisor *s = owner;
-	sup_wait_in(s, &s->watchers, rq);
+	wait_in(s, &s->watchers, rq);
 }
 
 const struct verb sup_verbs[] = {
-	{.name = "status",
-	 .required = "",
-	 .optional = "",
-	 .handler = do_status,
-	 .help = "a job record, then a node each"},
-	{.name = "stop",
-	 .required = "",
-	 .optional = "",
-	 .handler = do_stop,
-	 .help = "checkpoint, then stop; answered when all has ended"},
-	{.name = "checkpoint",
-	 .required = "",
-	 .optional = "",
-	 .handler = do_checkpoint,
-	 .help = "answered with path= when it is complete"},
-	{.name = "kill",
-	 .required = "id",
-	 .optional = "",
-	 .handler = do_kill,
-	 .help = "SIGKILL to a node, which is started again"},
-	{.name = "kill-restart",
-	 .required = "id",
-	 .optional = "force",
-	 .handler = do_kill_restart,
-	 .help = "restart of a live worker or server; answered when it is there again"},
-	{.name = "apply",
-	 .required = "",
-	 .optional = "",
-	 .handler = do_apply,
-	 .payload_bytes_max = SUPERVISOR_ACTIONS_MAX,
-	 .help = "payload: action lines, all or none; answered with the iteration they hold from"},
-	{.name = "watch",
-	 .required = "",
-	 .optional = "",
-	 .handler = do_watch,
-	 .help = "a row record each time, until the client closes"},
+	{"status", "", "", do_status, 0, "a job record, then a node each"},
+	{"stop", "", "", do_stop, 0, "checkpoint, then stop; answered when all has ended"},
+	{"checkpoint", "", "", do_checkpoint, 0, "answered with path= when it is complete"},
+	{"kill", "id", "", do_kill, 0, "SIGKILL to a node, which is started again"},
+	{"kill-restart", "id", "force", do_kill_restart, 0,
+	 "restart of a live worker or server; answered when it is there again"},
+	{"apply", "", "", do_apply, SUPERVISOR_ACTIONS_MAX,
+	 "payload: action lines, all or none; answered with the iteration they hold from"},
+	{"watch", "", "", do_watch, 0, "a row record each time, until the client closes"},
 };
 const size_t sup_verb_count = sizeof sup_verbs / sizeof *sup_verbs;

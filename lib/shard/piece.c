@@ -389,14 +389,6 @@ void piece_renew(struct queue *q, struct piece *p)
 	q->lease_tail = p;
 }
 
-struct epoch *epoch_find(const struct queue *q, uint64_t number)
-{
-	struct epoch *e = q->last_epoch;
-	while (e && e->number > number)
-		e = e->prev;
-	return e && e->number == number ? e : NULL;
-}
-
 struct epoch *epoch_make(struct queue *q, uint64_t number)
 {
 	struct epoch *before = q->last_epoch;

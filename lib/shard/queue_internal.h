@@ -186,7 +186,6 @@ void piece_tell(const struct queue *q, const struct piece *p, struct queue_piece
 void piece_changed(const struct queue *q, const struct piece *p);
 void piece_renew(struct queue *q, struct piece *p);
 void piece_lease_end(struct queue *q, struct piece *p);
-struct epoch *epoch_find(const struct queue *q, uint64_t number);
 /* Begins the epoch if it must be, keeping the list in order; NULL: no memory. */
 struct epoch *epoch_make(struct queue *q, uint64_t number);
 void epoch_shard_done(struct queue *q, struct epoch *e);

@@ -69,7 +69,7 @@ int known(double measured)
 	return isfinite(measured) && measured > 0;
 }
 
-double crew_speed(const struct snapshot_node *n, enum crew_window window)
+static double crew_speed(const struct snapshot_node *n, enum crew_window window)
 {
 	return window == CREW_SHORT ? n->speed_short : n->speed_long;
 }

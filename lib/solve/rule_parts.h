@@ -42,7 +42,6 @@ void crew_free(struct crew *c);
 
 /* Whether a speed, time or ratio says anything. */
 int known(double measured);
-double crew_speed(const struct snapshot_node *n, enum crew_window window);
 /* How slow, over the mean of the crew; NAN: not known. */
 double crew_ratio(const struct crew *c, size_t i, enum crew_window window);
 /* ratio >= lambda, for ratios of decimal numbers too; NAN is not slow. */

@@ -343,18 +343,6 @@ size_t record_end(struct record_out *o, const char *text)
 	return o->len;
 }
 
-size_t record_encode(const char *value, char *out, size_t out_max)
-{
-	struct record_out o = {.data = out, .max = out_max};
-	if (out_max == 0)
-		return 0;
-	put_value(&o, value);
-	if (o.overflow)
-		o.len = 0;
-	out[o.len] = '\0';
-	return o.len;
-}
-
 #define READER_ROOM 65536
 
 struct record_reader {

@@ -78,10 +78,6 @@ void record_add_fields(struct record_out *o, const struct record *r, const char 
  * length without NUL, or 0 when it did not fit. */
 size_t record_end(struct record_out *o, const char *text);
 
-/* Percent coding of one value. Encoded length without NUL, or 0 with *out = '\0' when it does not
- * fit (or is empty). */
-size_t record_encode(const char *value, char *out, size_t out_max);
-
 /*
  * Reading records from a descriptor, for filters and files: a line is given as soon as it is
  * there (a pipe that stays open is not waited for beyond it).

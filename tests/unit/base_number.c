@@ -33,20 +33,6 @@ static void test_u64(void **state)
 	assert_int_equal(number_u64("0", 1, 7, &x, "n", NULL), -1);
 }
 
-static void test_i64(void **state)
-{
-	(void)state;
-	int64_t x = 5;
-	assert_int_equal(number_i64("-3", -3, 3, &x, "n", NULL), 0);
-	assert_int_equal(x, -3);
-	assert_int_equal(number_i64("9223372036854775807", 0, INT64_MAX, &x, "n", NULL), 0);
-	assert_true(x == INT64_MAX);
-	assert_int_equal(number_i64("-4", -3, 3, &x, "n", NULL), -1);
-	assert_int_equal(number_i64("--4", -9, 9, &x, "n", NULL), -1);
-	assert_int_equal(number_i64("-", -9, 9, &x, "n", NULL), -1);
-	assert_int_equal(number_i64("9223372036854775808", 0, INT64_MAX, &x, "n", NULL), -1);
-}
-
 static void test_real(void **state)
 {
 	(void)state;
@@ -139,8 +125,9 @@ static void test_format(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_u64),   cmocka_unit_test(test_i64),
-		cmocka_unit_test(test_real),  cmocka_unit_test(test_bytes),
+		cmocka_unit_test(test_u64),
+		cmocka_unit_test(test_real),
+		cmocka_unit_test(test_bytes),
 		cmocka_unit_test(test_format),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
