@@ -281,7 +281,7 @@ static uint64_t take_row(const struct problem *p, size_t i, uint64_t *const *cos
 	uint64_t most = most_steps(p, i);
 	for (uint64_t c = t->cmin; c <= most; c++) {
 		struct progression list;
-		uint64_t size, more = t->count * (c - t->cmin);
+		uint64_t size = 0, more = t->count * (c - t->cmin);
 		int got = row_sums(p, i, c, sum, &list);
 		if (got < 0)
 			break;
