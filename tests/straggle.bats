@@ -87,9 +87,13 @@ off at= id=w1 life=0" ]
 	run -0 straggle --dir d --for 0.05 persistent nodes=w0
 	[ "${#lines[@]}" -eq 2 ]
 	[ -z "$(ls -A d)" ]
-	start s straggle --dir d persistent nodes=w0 life=0 from=0.3 until=0.4
+	run -0 straggle --dir d persistent nodes=w0 life=0 from=0.1 until=0.2
+	[ "${#lines[@]}" -eq 2 ]
+	[ -z "$(ls -A d)" ]
+	start s straggle --dir d persistent nodes=w0 life=0 from=1000 until=1001
 	wait_for '[ -e d/w0.0 ]'
-	[ "$(cat d/w0.0)" = drag ] || [ "$(cat d/w0.0)" = "drag delay=4" ]
+	[ "$(cat d/w0.0)" = drag ]
+	kill "$PID"
 	ended "$PID"
 	[ "$status" -eq 0 ]
 	[ -z "$(ls -A d)" ]
@@ -133,7 +137,7 @@ off at= id=w1 life=0" ]
 	[ -z "$(ls -A d)" ]
 	[ "$(id -u)" -eq 0 ] || skip "not root"
 	chmod 755 "$T" d
-	run -77 setpriv --reuid 65534 --clear-groups "$(command -v straggle)" --dir "$T/d" --for 1 \
+	run -77 setpriv --reuid 65534 --clear-groups "$(command -v straggle)" --dir d --for 1 \
 		persistent nodes=w0
 }
 
@@ -201,6 +205,7 @@ off at= id=w1 life=0" ]
 	[ "$status" -eq 0 ]
 	grep -q "^gone .* id=$BUSY " s.out
 	start match-me-"$$" bash -c 'while :; do :; done' "unique-$T-word" second
+	wait_for 'grep -aq second /proc/$PID/cmdline' # before that it is a copy of this one
 	run -0 straggle --match "unique-$T-word second" --for 0.01 persistent count=1 slowdown=2
 	[[ $output == "on at=0 id=$PID slowdown=2 "* ]]
 }
