@@ -564,6 +564,7 @@ shards() {
 	server ps0 --dense 4
 	open w ps0.sock
 	tell w 'watch every=1000\n'
+	wait_for 'ask ps0.sock counters | grep -q "verb=watch requests=1"'
 	open a ps0.sock
 	tell a "join worker=w0 generation=1 $ME\n"
 	local i
