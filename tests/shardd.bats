@@ -94,7 +94,7 @@ value() { # KEY of $output
 	PIDS+=($!)
 	local waiter=$!
 	wait_for '[ "$(ask $S counters | grep -c "verb=get requests=2")" = 1 ]'
-	[ "$(wc -l <waiting)" = 1 ]
+	not grep -Eq '^(shard|ok)' waiting
 	ask "$S" 'back worker=w0 generation=1 id=0'
 	wait "$waiter"
 	grep -q '^shard id=0 ' waiting
