@@ -83,7 +83,7 @@ part() {
 	job MODEL=audit WORKERS=3 SHUFFLE=samples EPOCHS=6 PARTITIONS=local MIGRATE=0.5 \
 		"DATA='$T/d0.csv $T/d1.csv $T/d2.csv'"
 	mkdir drag
-	for w in 0 1 2; do echo "drag pace=$((400 + 2000 * w))" >"drag/w$w"; done
+	for w in 0 1 2; do echo "drag pace=$((100 + 500 * w))" >"drag/w$w"; done
 	run run_job --set "DRAG=$T/drag" --set SYNC=asp
 	[ "$status" -eq 0 ]
 	[ "$(tail -n 1 <<<"$output" | field samples)" -eq 5400 ]
