@@ -2,6 +2,7 @@
 # every test has a directory of its own, $T; whatever it started is killed afterwards.
 bats_require_minimum_version 1.5.0
 
+unset CDPATH
 PACELINE_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 PATH=${PACELINE_BIN:-$PACELINE_ROOT/build/bin}:$PATH
 DATA=${PACELINE_DATA:-$PACELINE_ROOT/../shared/data}
@@ -28,10 +29,10 @@ start() {
 	PIDS+=("$PID")
 }
 
-# wait_for 'CONDITION': until it holds, 20 s at most (a limit, not a measurement).
+# wait_for 'CONDITION': until it holds, a minute at least (a limit, not a measurement).
 wait_for() {
 	local i
-	for i in $(seq 400); do
+	for i in $(seq 1200); do
 		if eval "$1"; then return 0; fi
 		sleep 0.05
 	done
@@ -48,7 +49,7 @@ ready() {
 ask() {
 	local socket=$1
 	shift
-	printf '%s\n' "$@" | socat -t 5 - "UNIX-CONNECT:$socket" | tail -n +2
+	printf '%s\n' "$@" | socat -t 20 - "UNIX-CONNECT:$socket" | tail -n +2
 }
 
 # not COMMAND...: it must say no (1: grep, cmp), which is not the same as trouble (2: no such file).
