@@ -201,6 +201,7 @@ seq_rows() { awk -v n="$1" 'BEGIN { for (i = 0; i < n; i++) printf "%d,%*d\n", i
 	chmod 755 "$T"
 	mkdir fixed
 	seq_rows 1000 >fixed/data
+	chmod 644 fixed/data
 	chmod 555 fixed
 	as=()
 	[ "$(id -u)" != 0 ] || as=(setpriv --reuid 65534 --clear-groups)
