@@ -637,8 +637,8 @@ applied() { grep -h '^applied ' run/state/logs/"$1".log; }
 	[ "$left" -gt 0 ]
 	[ "$left" -le 20000 ]
 	grep -q '^info name=sync value=bsp age=0' solution.in
-	for name in rate restart-worker restart-server; do
-		awk -v name=$name '$2 == "name=" name { sub(/value=/, "", $3); found = $3 > 0 } END { exit !found }' solution.in
+	for name in rate restart-worker restart-server; do # the rate is known a little later
+		wait_for "awk -v name=$name '\$2 == \"name=\" name { sub(/value=/, \"\", \$3); found = \$3 > 0 } END { exit !found }' solution.in"
 	done
 	grep -q '^decision solution=.*/solution batch=64 lambda=1.5 pending=7 sync=bsp limit=2 at=' run/state/job.log
 	rm drag/*
