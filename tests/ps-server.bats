@@ -1018,6 +1018,35 @@ balanced() {
 	[ "$(size_of c) $(size_of d)" = "75 25" ]
 }
 
+@test "--balance: members without memory for the batch get what fits, also who joins; it is said, and when it is over" {
+	server ps0 --dense 4 --optimizer sgd --balance lb-bsp --batch 100 --balance-log "$T/balance.log"
+	open a ps0.sock
+	open b ps0.sock
+	tell a "join worker=w0 generation=1 $ME max=30\n"
+	answered a 'ok iteration=0 members=1'
+	[ "$(size_of a)" = 30 ]
+	grep -q 'of 30 samples, not 100: the workers (1) have no memory for more' ps0.err
+	tell b "join worker=w1 generation=1 $ME max=40\n"
+	wait_for 'ask ps0.sock members | grep -q joining'
+	tells a w0 1 0 speed=300
+	answered b 'ok iteration=1 members=2'
+	[ "$(size_of a) $(size_of b)" = "30 40" ]
+	grep -q 'of 70 samples, not 100: the workers (2)' ps0.err
+	tells a w0 2 1 speed=300
+	tells b w1 1 1 speed=300
+	answered b 'ok iteration=2'
+	[ "$(grep -c 'not 100' ps0.err)" -eq 2 ]
+	open c ps0.sock
+	tell c "join worker=w2 generation=1 $ME\n"
+	wait_for 'ask ps0.sock members | grep -q joining'
+	tells a w0 3 2 speed=300
+	tells b w1 2 2 speed=300
+	answered c 'ok iteration=3 members=3'
+	[ "$(($(size_of a) + $(size_of b) + $(size_of c)))" -eq 100 ]
+	grep -q 'of 100 samples again' ps0.err
+	decided_again
+}
+
 @test "--balance lb-bsp: sizes by hand are refused, other actions are not" {
 	balanced lb-bsp
 	printf 'act bytes=38\naction kind=adjust-bs id=w0 size=7777\n' |

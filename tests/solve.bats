@@ -258,9 +258,16 @@ balance iteration=9 sizes=w0:10,w1:30" ]
 	tail -n +2 log >bad
 	run -65 trainctl replay bad
 	[[ $output == *"bad:2: "*"no balancing"* ]]
-	printf 'balancing method=lb-bsp batch=9\nbalance iteration=1 sizes=w0:3,w1:6 mosts=4,4\n' >bad
-	run -1 trainctl replay bad
-	[[ $output == *"iteration 1: "*max* ]]
+	# what the workers' memory does not hold, and more workers than samples
+	for method in lb-bsp lb-bsp-gpu; do
+		printf 'balancing method=%s batch=9\n' $method >small
+		printf 'balance iteration=%d sizes=w0:3,w1:6 times=1,2 mosts=%s\n' 1 4,4 2 ,4 3 1,4 >>small
+		run -0 trainctl replay small
+		[ "$(sed -n 's/.* sizes=//p' <<<"$output" | tr '\n' ' ')" = "w0:4,w1:4 w0:5,w1:4 w0:1,w1:4 " ]
+		printf 'balancing method=%s batch=2\nbalance iteration=1 sizes=w0:1,w1:1,w2:1 mosts=4\n' $method >small
+		run -0 trainctl replay small
+		[ "$(sed -n 's/.* sizes=//p' <<<"$output")" = "w0:1,w1:1,w2:1" ]
+	done
 	head -c 150 log >bad
 	run -65 trainctl replay bad
 	[[ $output == *"bad:3: "*newline* ]]

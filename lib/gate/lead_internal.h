@@ -75,7 +75,8 @@ struct settling {
 /* Sizes at every barrier. */
 struct sizes {
 	struct balance *balance; /* NULL: none */
-	int warned;              /* that it can't be met */
+	uint64_t sum;            /* of the last ones */
+	int warned;              /* that there are none */
 	int fd, lost;            /* of the log; -1: none */
 	char *text;   /* for it, of this round */
 	size_t text_len, text_room;

@@ -163,7 +163,25 @@ static void put_warning(struct lead *l, uint64_t iteration, const char *worker)
 	}
 }
 
-/* What can't be met is said once, until it can be again. */
+/* A sum that is not the batch is said when it begins, changes and is over. */
+static void say_sum(struct lead *l, const struct balance_member *m, size_t n)
+{
+	uint64_t sum = 0, batch = l->options.balance_batch;
+
+	for (size_t i = 0; i < n; i++)
+		sum += m[i].size;
+	if (sum != l->sizes.sum && sum == batch)
+		log_say(LOG_LEVEL_INFO, "iterations are of %llu samples again",
+			(unsigned long long)sum);
+	else if (sum != l->sizes.sum)
+		log_say(LOG_LEVEL_WARNING,
+			"iterations are of %llu samples, not %llu: the workers (%zu) have %s",
+			(unsigned long long)sum, (unsigned long long)batch, n,
+			sum < batch ? "no memory for more" : "one each");
+	l->sizes.sum = sum;
+}
+
+/* What can't be done is said once, until it can be again. */
 static int balance(struct lead *l, struct balance_member *m, size_t n)
 {
 	struct error err = {0};
@@ -172,6 +190,8 @@ static int balance(struct lead *l, struct balance_member *m, size_t n)
 	if (rc != 0 && !l->sizes.warned)
 		log_say(LOG_LEVEL_WARNING, "sizes stay as they are: %s", err.text);
 	l->sizes.warned = rc != 0;
+	if (rc == 0)
+		say_sum(l, m, n);
 	return rc;
 }
 
@@ -212,6 +232,7 @@ int lead_sizes_new(struct lead *l, struct error *err)
 	if (balance_new(&l->sizes.balance, l->options.balance_method, l->options.balance_batch,
 			err) != 0)
 		return -1;
+	l->sizes.sum = l->options.balance_batch;
 	l->options.gate.balance = ask;
 	l->options.gate.balance_arg = l;
 	if (!l->options.balance_log)

@@ -114,8 +114,27 @@ static int step(struct balance *b, struct balance_member *m, size_t n, struct er
 	return 0;
 }
 
+/* Where the members' bounds can't meet the global batch each has the nearest that it may: Algorithm
+ * 2 does not see such a round. */
+static int bounded(const struct balance *b, struct balance_member *m, size_t n)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < n; i++)
+		sum += most_of(&m[i]);
+	if (sum >= b->global && n <= b->global)
+		return 0;
+	for (size_t i = 0; i < n; i++) {
+		m[i].size = sum < b->global ? most_of(&m[i]) : 1;
+		m[i].warn = 0;
+	}
+	return 1;
+}
+
 int balance_round(struct balance *b, struct balance_member *m, size_t n, struct error *err)
 {
+	if (bounded(b, m, n))
+		return 0;
 	if (reserve(b, n, err) != 0)
 		return -1;
 	return b->step ? step(b, m, n, err) : share(b, m, n, err);

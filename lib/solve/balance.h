@@ -36,8 +36,10 @@ struct balance;
 int balance_new(struct balance **out, const char *method, uint64_t global, struct error *err);
 void balance_free(struct balance *b); /* NULL is fine */
 
-/* One round; m in any order, each worker once. ERROR_DATA: bounds that the batch can't meet, and
- * sizes are as they were. */
+/* One round; m in any order, each worker once. Sizes sum to the global batch; to less where the
+ * members have no room for so much (each has what fits it), to more where they are more than its
+ * samples (each has one). -1: no memory, or ERROR_DATA: more members than step.h allows; sizes are
+ * as they were. */
 int balance_round(struct balance *b, struct balance_member *m, size_t n, struct error *err);
 
 #endif
