@@ -1187,6 +1187,14 @@ lives() {
 	[ "$2" -eq $(($1 - 2)) ]
 	run -66 run_job --fresh --set PREDICT_FROM=nowhere
 	[[ $output == *nowhere*PREDICT_FROM* ]]
+	mv from/predict-w1 from/predict-w1.new
+	run -66 run_job --fresh --set PREDICT_FROM="$T/from"
+	[[ $output == *"$T/from: PREDICT_FROM: no predict-ID"* ]]
+	mv from/predict-w1.new from/predict-w17 # no worker here has that name
+	touch from/predict-w2000 from/predict-w3.new
+	run_job --fresh --set PREDICT_FROM="$T/from" >/dev/null
+	set -- $(lives w0)
+	[ "$2" -gt $(($1 + 10)) ]
 	run -78 run_job --fresh --set PREDICT_FROM=run/state
 	[[ $output == *--fresh* ]]
 	[ -e run/state/predict-w0 ]

@@ -13,6 +13,7 @@
 
 #include <math.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define NAME PROGRAM " run"
@@ -153,13 +154,28 @@ static int finished_before(const struct place *place)
 	return 1;
 }
 
+/* Said here: each worker would say that it can't read it, and learn anew. */
+static int check_predict_from(const char *path, struct error *err)
+{
+	char model[PLACE_MAX];
+	struct stat st;
+	if (!path[0])
+		return 0;
+	if (access(path, R_OK) != 0 || stat(path, &st) != 0)
+		return error_errno(err, ERROR_NOINPUT, path, "PREDICT_FROM");
+	if (S_ISDIR(st.st_mode) && place_learnt(path, "w0", model) != 0)
+		return error_set(err, ERROR_NOINPUT, path,
+				 "PREDICT_FROM: no predict-ID of any worker is in there");
+	return 0;
+}
+
 static int make_ready(const struct job *job, const struct place *place, const struct call *call,
 		      struct prepared *ready, struct error *err)
 {
 	char id[65];
 	int running = prepare_running(place, id);
-	if (job->predict_from[0] && access(job->predict_from, R_OK) != 0)
-		return error_errno(err, ERROR_NOINPUT, job->predict_from, "PREDICT_FROM");
+	if (check_predict_from(job->predict_from, err) != 0)
+		return -1;
 	if (call->fresh && running)
 		return error_set(err, ERROR_TEMPFAIL, place->state,
 				 "--fresh, but %s of this job still runs: stop it first", id);

@@ -3,6 +3,7 @@
 
 #include "base/fs.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -133,4 +134,32 @@ void place_run(const struct place *p, const char *name, char *out)
 void place_state(const struct place *p, const char *name, char *out)
 {
 	snprintf(out, PLACE_MAX, "%s/%.250s", p->state, name);
+}
+
+/* N of predict-wN, without what is just being written; NULL: another file. */
+static const char *learnt_number(const char *name)
+{
+	const char *number = strncmp(name, "predict-w", 9) == 0 ? name + 9 : "";
+	size_t len = strlen(number);
+	return len > 0 && len <= 20 && strspn(number, "0123456789") == len ? number : NULL;
+}
+
+int place_learnt(const char *dir, const char *id, char *out)
+{
+	char first[32] = "";
+	if (snprintf(out, PLACE_MAX, "%s/predict-%s", dir, id) < PLACE_MAX &&
+	    access(out, F_OK) == 0)
+		return 0;
+	DIR *d = opendir(dir);
+	for (struct dirent *e; d && (e = readdir(d));) {
+		const char *number = learnt_number(e->d_name);
+		size_t len = number ? strlen(number) : 0, best = strlen(first);
+		if (number && (!best || len < best || (len == best && strcmp(number, first) < 0)))
+			snprintf(first, sizeof first, "%s", number);
+	}
+	if (d)
+		closedir(d);
+	if (!first[0] || snprintf(out, PLACE_MAX, "%s/predict-w%s", dir, first) >= PLACE_MAX)
+		return -1;
+	return 0;
 }

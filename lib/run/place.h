@@ -39,4 +39,8 @@ int place_make(const struct place *p, struct error *err);
 void place_run(const struct place *p, const char *name, char *out);
 void place_state(const struct place *p, const char *name, char *out);
 
+/* What a worker has learnt of its speeds, as a job's state keeps it: predict-ID in dir, else the
+ * first of any worker's. out holds PLACE_MAX bytes. -1: there is none; dir may be no directory. */
+int place_learnt(const char *dir, const char *id, char *out);
+
 #endif

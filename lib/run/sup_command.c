@@ -204,22 +204,6 @@ static void server_words(struct words *w, const struct sup_node *n, uint64_t lif
 		add_state(w, s, "--include", included[i]);
 }
 
-#define DIR_MAX (PLACE_MAX - 100)
-
-/* A model in a directory: this worker's, else that of the first worker that has one. */
-static int find_model(const struct sup_node *n, const char *dir, char path[PLACE_MAX])
-{
-	snprintf(path, PLACE_MAX, "%.*s/predict-%s", DIR_MAX, dir, n->id);
-	if (access(path, F_OK) == 0)
-		return 0;
-	for (uint64_t i = 0; i < n->sup->job->workers; i++) {
-		snprintf(path, PLACE_MAX, "%.*s/predict-w%llu", DIR_MAX, dir, (unsigned long long)i);
-		if (access(path, F_OK) == 0)
-			return 0;
-	}
-	return -1;
-}
-
 /* A worker starts with what it learnt in its earlier life; a new one with what PREDICT_FROM says, the
  * state of another job or one file, or with what another worker of this job has learnt. */
 static void add_predict(struct words *w, const struct sup_node *n)
@@ -236,8 +220,9 @@ static void add_predict(struct words *w, const struct sup_node *n)
 		add_text(w, "--predict-load", path);
 	else if (job->predict_from[0])
 		add_text(w, "--predict-load",
-			 find_model(n, job->predict_from, other) == 0 ? other : job->predict_from);
-	else if (find_model(n, state, other) == 0)
+			 place_learnt(job->predict_from, n->id, other) == 0 ? other
+									    : job->predict_from);
+	else if (place_learnt(state, n->id, other) == 0)
 		add_text(w, "--predict-load", other);
 	add_text(w, "--predict-save", path);
 }
