@@ -1080,6 +1080,37 @@ snapshot() {
 	done
 }
 
+@test "info name=pending that is no number: a warning with its place" {
+	run -0 --separate-stderr trainctl solve antdt-nd < <(snapshot; echo 'info name=note value=x'
+		echo 'info name=pending value=ten%20minutes')
+	[ "$stderr" = "trainctl: stdin:5: info name=pending: 'ten minutes' is no number, and taken as not known" ]
+	[[ $output == "action "* ]]
+	run -0 --separate-stderr trainctl solve antdt-nd < <(snapshot; echo 'info name=pending value=70')
+	[ -z "$stderr" ]
+	for i in 1 2 3; do
+		echo "decision solution=antdt-nd at=$i"
+		snapshot
+		echo "info name=pending value=$([ $i = 3 ] && echo y || echo x)"
+		echo 'decided actions=0'
+	done >job.log
+	run -0 --separate-stderr trainctl replay job.log
+	[ "$stderr" = "trainctl: job.log:5: info name=pending: 'x' is no number, and taken as not known
+trainctl: job.log:17: info name=pending: 'y' is no number, and taken as not known" ]
+	# in a job: once
+	job SOLUTION=antdt-nd EVERY=0.2 EPOCHS=5
+	slow 500
+	begin first
+	wait_for running
+	wait_for 'ask run/bpt-monitor.sock "info name=pending value=soon" | grep -q ^ok'
+	wait_for 'grep -q "info name=pending: .soon. is no number" first.err'
+	local before
+	before=$(logged '^decided ')
+	wait_for '[ "$(logged "^decided ")" -ge $((before + 3)) ]'
+	rm drag/*
+	wait $SUPERVISOR
+	[ "$(grep -c 'no number' first.err)" -eq 1 ]
+}
+
 @test "solve: built-in, executable, bad input" {
 	run trainctl solve even -o batch=7 < <(snapshot)
 	[ "$status" -eq 0 ]

@@ -76,8 +76,21 @@ static int become(const struct filter *f, struct error *err)
 	return error_errno(err, ERROR_CONFIG, f->name, "can't be run");
 }
 
-static int decide(const struct filter *f, const struct snapshot *s, struct error *err)
+/* What was told last, so that a log tells each of them once. */
+static char told[SNAPSHOT_VALUE_MAX];
+
+static int decide(const struct filter *f, const struct snapshot *s, const char *file,
+		  struct error *err)
 {
+	const struct snapshot_info *wrong;
+	for (size_t i = 0; (wrong = snapshot_info_wrong(s, &i));) {
+		if (strcmp(wrong->value, told) != 0)
+			fprintf(stderr,
+				PROGRAM ": %s:%llu: info name=%s: '%.80s' is no number, and taken "
+					"as not known\n",
+				file, (unsigned long long)wrong->line, wrong->name, wrong->value);
+		snprintf(told, sizeof told, "%s", wrong->value);
+	}
 	return solution_decide(f->built_in, s, &f->options, put_action, NULL, err);
 }
 
@@ -95,7 +108,7 @@ static int solve(const struct filter *f, struct error *err)
 		if (got == RECORD_ONE && snapshot_add(&s, &r, err) != 0)
 			got = error_wrap(err, record_reader_place(in));
 	}
-	if (got == 0 && decide(f, &s, err) != 0)
+	if (got == 0 && decide(f, &s, "stdin", err) != 0)
 		got = err->place[0] ? -1 : error_wrap(err, "stdin");
 	snapshot_clear(&s);
 	record_reader_free(in);
@@ -136,6 +149,7 @@ struct replay {
 	struct snapshot snapshot;
 	int open;
 	struct balances *balances;
+	const char *path;
 	uint64_t decisions, failed;
 	char name[PLACE_MAX]; /* of the solution; records are gone by the end of a snapshot */
 	/* For an executable: the snapshot as text, and its arguments. */
@@ -247,7 +261,7 @@ static int end(struct replay *p, const char *place, struct error *err)
 	int status = 0;
 	p->open = 0;
 	if (p->f.built_in)
-		return decide(&p->f, &p->snapshot, err);
+		return decide(&p->f, &p->snapshot, p->path, err);
 	if (ask_executable(p, &status, err) != 0)
 		return -1;
 	if (status != 0) {
@@ -279,6 +293,7 @@ static int replay(const char *path, const char *solution, struct error *err)
 {
 	static struct record r;
 	static struct replay p = {.text_fd = -1};
+	p.path = path;
 	int fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return error_errno(err, 0, path, "can't be read");

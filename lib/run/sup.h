@@ -190,6 +190,7 @@ struct supervisor {
 	int decided_once, deciding;
 	uint64_t solution_failed;  /* rounds in a row */
 	char solution_fails[1024]; /* why the last of them did */
+	char info_wrong[SNAPSHOT_VALUE_MAX]; /* what was to be a number, and was told of */
 	char last_decision[512]; /* for people */
 	double last_decision_at; /* clock_mono(); 0: none yet */
 	struct sup_act *acts;    /* in the order given */

@@ -218,6 +218,19 @@ static int fill(struct snapshot *snapshot, const char *text, struct error *err)
 	return 0;
 }
 
+/* Of what comes from elsewhere; said once, as long as it says the same. */
+static void look_at_info(struct supervisor *s, const struct snapshot *snapshot)
+{
+	size_t at = 0;
+	const struct snapshot_info *wrong = snapshot_info_wrong(snapshot, &at);
+	if (wrong && strcmp(wrong->value, s->info_wrong) != 0)
+		sup_note(s, "warning",
+			 "the monitor was told info name=%s: '%.80s' is no number, and taken as "
+			 "not known",
+			 wrong->name, wrong->value);
+	snprintf(s->info_wrong, sizeof s->info_wrong, "%s", wrong ? wrong->value : "");
+}
+
 static int solve_inside(struct supervisor *s, char given[OPTIONS][OPTION_MAX], struct error *err)
 {
 	struct snapshot snapshot;
@@ -230,9 +243,11 @@ static int solve_inside(struct supervisor *s, char given[OPTIONS][OPTION_MAX], s
 	snapshot_init(&snapshot);
 	if (result == 0)
 		result = fill(&snapshot, s->decide_text, err);
-	if (result == 0)
+	if (result == 0) {
+		look_at_info(s, &snapshot);
 		result = solution_decide(solution_find(s->job->solution), &snapshot, &options,
 					 take_action, &list, err);
+	}
 	snapshot_clear(&snapshot);
 	if (result == 0)
 		carry(s, &list);

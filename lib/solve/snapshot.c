@@ -175,6 +175,7 @@ int snapshot_add(struct snapshot *s, const struct record *r, struct error *err)
 		s->info = items;
 		if (parse_info(&s->info[s->info_count], r, err) != 0)
 			return -1;
+		s->info[s->info_count].line = s->line;
 		s->info_count++;
 	}
 	return 0;
@@ -257,4 +258,16 @@ double snapshot_info_real(const struct snapshot *s, const char *name)
 	if (!text || number_real(text, -1e300, 1e300, &value, NULL, NULL) != 0)
 		return NAN;
 	return value;
+}
+
+const struct snapshot_info *snapshot_info_wrong(const struct snapshot *s, size_t *at)
+{
+	static const char *const numbers[] = {"samples-left",   "rate",           "backup-workers",
+					      "restart-worker", "restart-server", "pending"};
+	for (; *at < s->info_count; (*at)++)
+		for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+			if (strcmp(s->info[*at].name, numbers[i]) == 0 &&
+			    isnan(snapshot_info_real(s, numbers[i])))
+				return &s->info[(*at)++];
+	return NULL;
 }
