@@ -143,11 +143,6 @@ size_t store_row_count(const struct store *s)
 	return s->table ? table_count(s->table) : 0;
 }
 
-const float *store_dense(const struct store *s)
-{
-	return s->dense;
-}
-
 /* ---- reading ---- */
 
 static int check_key(const struct store *s, uint32_t key, struct error *err)

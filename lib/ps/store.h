@@ -30,7 +30,6 @@ uint64_t store_dense_begin(const struct store *s);
 size_t store_dense_count(const struct store *s);
 size_t store_width(const struct store *s); /* 0: no table */
 size_t store_row_count(const struct store *s);
-const float *store_dense(const struct store *s);
 
 /* Rows of keys, made when new. ERROR_DATA naming the first key that is not of this part or beyond
  * the table; with `unique`, also one that is there twice. row[n] stays valid for the store's life.

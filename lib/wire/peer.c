@@ -99,11 +99,6 @@ int peer_is_up(const struct peer *p)
 	return p->state == PEER_UP;
 }
 
-size_t peer_open_requests(const struct peer *p)
-{
-	return p->open;
-}
-
 static struct open_request *take_first(struct peer *p)
 {
 	struct open_request *q = p->first;

@@ -40,6 +40,5 @@ int peer_is_up(const struct peer *p);
  * called. reply may be NULL. */
 int peer_send(struct peer *p, const char *line, size_t len, const void *payload, size_t bytes,
 	      peer_reply_fn *reply, void *arg);
-size_t peer_open_requests(const struct peer *p);
 
 #endif

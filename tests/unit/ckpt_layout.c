@@ -127,6 +127,8 @@ static void tensors_are_found(void **state)
 {
 	struct layout l = sample();
 	(void)state;
+	assert_string_equal(layout_tensor(&l, "zero")->name, "zero");
+	assert_int_equal(layout_tensor(&l, "zero")->begin, 21);
 	assert_null(layout_tensor(&l, "emb"));
 }
 

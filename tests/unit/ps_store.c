@@ -80,20 +80,22 @@ static void mean_over_all_samples_of_all_workers(void **state)
 static void large_ranges_are_copied_whole(void **state)
 {
 	size_t n = 300007;
-	float *out = malloc((n + 32) * sizeof *out);
+	float *out = malloc((n + 32) * sizeof *out), *near = malloc(n * sizeof *near);
 
 	(void)state;
 	prepare("sgd", n, 0);
 	struct store *s = make(0, 1);
+	store_pull_dense(s, near, 0);
 	for (size_t shift = 0; shift < 20; shift += 3) {
 		memset(out, 0, (n + 32) * sizeof *out);
 		out[shift + n] = 7.0f;
 		store_pull_dense(s, out + shift, 1);
-		assert_memory_equal(out + shift, store_dense(s), n * sizeof *out);
+		assert_memory_equal(out + shift, near, n * sizeof *out);
 		assert_true(out[shift + n] == 7.0f);
 	}
 	store_free(s);
 	free(out);
+	free(near);
 }
 
 static void rows_of_many_workers_are_summed_once(void **state)
