@@ -254,6 +254,7 @@ static int run_daemon(const struct settings *s, struct monitor *m, struct error 
 					       .role = PROGRAM,
 					       .verbs = verbs,
 					       .verb_count = sizeof verbs / sizeof *verbs,
+					       .one_way = "bpt device event info",
 					       .owner = &d,
 					       .flush = flush_log,
 					       .idle_seconds = IDLE_SECONDS};

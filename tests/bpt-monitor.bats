@@ -129,6 +129,16 @@ info name=pending value=42 age=10.000000" ]
 	[ "${lines[1]}" = ok ]
 }
 
+@test "daemon: a report of a client that has gone is taken all the same" {
+	monitor
+	kill -STOP "$PID"
+	printf 'info name=%s value=1\n' a b | socat -u - UNIX-CONNECT:m.sock
+	kill -CONT "$PID"
+	wait_for 'ask m.sock snapshot | grep -q "^info name=b value=1"'
+	ask m.sock help | grep -q '^verb name=info .* one-way=1'
+	not grep -q one-way < <(ask m.sock help | grep name=snapshot)
+}
+
 @test "daemon: watch gives each record taken, with its time" {
 	monitor
 	mkfifo wish

@@ -220,18 +220,32 @@ static void check_paused(struct connection *c)
 	s->resume = c;
 }
 
+/* Its answers are of no use any more. What it said before it went is read to the end, for the
+ * one-way requests among it; the end closes it. */
+static void go_deaf(struct connection *c)
+{
+	struct server *s = c->server;
+	if (!s->verbs.any_one_way || c->ended || s->draining || !connection_is_hung_up(c)) {
+		connection_lose(c);
+		return;
+	}
+	c->lost = 1;
+	c->blocked = 0;
+	output_clear(&c->out, &s->chunks);
+}
+
 void connection_flush(struct connection *c)
 {
 	c->dirty = 0;
-	if (c->lost)
+	if (c->lost && c->closing)
 		return;
-	if (c->out.bytes > 0 && !c->blocked) {
+	if (!c->lost && c->out.bytes > 0 && !c->blocked) {
 		size_t before = c->out.bytes;
 		int result = output_write(&c->out, &c->server->chunks, c->fd);
-		if (result < 0) {
-			connection_lose(c);
+		if (result < 0)
+			go_deaf(c);
+		if (c->closing && c->lost)
 			return;
-		}
 		c->blocked = result == OUTPUT_BLOCKED;
 		c->active |= c->out.bytes < before;
 	}

@@ -23,6 +23,10 @@
 static void dispatch(struct connection *c, struct verb_entry *verb, struct payload *payload)
 {
 	struct server *s = c->server;
+	if (c->lost && !verb->one_way) { /* nobody takes what it would hand out */
+		payload_release(payload);
+		return;
+	}
 	struct request *rq = request_new(c, verb, payload);
 	if (!rq) {
 		payload_release(payload);

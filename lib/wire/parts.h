@@ -24,7 +24,7 @@ struct verb_entry {
 	const struct verb *verb;
 	char **required; /* the table row's words, split */
 	size_t required_count;
-	int builtin;
+	int builtin, one_way;
 	uint64_t requests, errors;
 };
 
@@ -33,6 +33,7 @@ struct verb_entry {
 struct verb_table {
 	struct verb_entry *entry;
 	size_t count;
+	int any_one_way;
 	unsigned char slot[VERB_SLOTS]; /* index + 1 */
 };
 
@@ -92,7 +93,7 @@ struct connection {
 	unsigned dirty : 1;
 	unsigned closing : 1;
 	unsigned resuming : 1;
-	unsigned lost : 1;    /* the other side is gone: writing is useless */
+	unsigned lost : 1;    /* the other side is gone: writing is useless; what it said is read */
 	unsigned buried : 1;  /* is being freed: no list takes it any more */
 	unsigned active : 1;  /* did something since the last sweep */
 	int passed_fd; /* a descriptor that came and that no `map` has taken yet, or -1 */
@@ -179,7 +180,8 @@ int mapping_new(struct mapping **out, int fd, uint64_t bytes, struct error *err)
 void mapping_release(struct mapping *m); /* NULL is fine */
 
 /* verbs.c */
-int verbs_new(struct verb_table *t, const struct verb *verbs, size_t count, struct error *err);
+int verbs_new(struct verb_table *t, const struct verb *verbs, size_t count, const char *one_way,
+	      struct error *err);
 void verbs_free(struct verb_table *t);
 struct verb_entry *verbs_find(struct verb_table *t, const char *name);
 /* The first required key that r has not, or NULL. */

@@ -50,6 +50,10 @@ struct server_options {
 	const char *greeting_fields; /* "id=ps0 part=0/2" or NULL */
 	const struct verb *verbs;
 	size_t verb_count;
+	/* Names of verbs, separated by blanks, that tell and ask nothing (a report): they are
+	 * carried out also for a client that went before it was greeted or answered, if they
+	 * arrived whole. Of a client that is known to be gone no other request is. NULL: none. */
+	const char *one_way;
 	void *owner;          /* given to handlers and hooks */
 	/* Called once a turn before answers are written; -1 ends server_run() with its error and
 	 * writes nothing more. May be NULL. */

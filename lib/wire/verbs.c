@@ -19,6 +19,8 @@ static void answer_help(struct request *rq, void *server)
 		record_add(&o, "name", v->name);
 		record_add(&o, "required", v->required ? v->required : "");
 		record_add(&o, "optional", v->optional ? v->optional : "");
+		if (s->verbs.entry[i].one_way)
+			record_add_u64(&o, "one-way", 1);
 		if (v->payload_bytes_max)
 			record_add_u64(&o, "payload-bytes-max", v->payload_bytes_max);
 		request_put(rq, line, record_end(&o, v->help));
@@ -108,7 +110,27 @@ static int split_words(const char *text, char ***words, size_t *count)
 	return 0;
 }
 
-int verbs_new(struct verb_table *t, const struct verb *verbs, size_t count, struct error *err)
+static int mark_one_way(struct verb_table *t, const char *names, struct error *err)
+{
+	char **name;
+	size_t count;
+	int result = 0;
+	if (split_words(names, &name, &count) != 0)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	for (size_t i = 0; i < count && result == 0; i++) {
+		struct verb_entry *v = verbs_find(t, name[i]);
+		if (v)
+			v->one_way = t->any_one_way = 1;
+		else
+			result = error_set(err, ERROR_SOFTWARE, NULL, "one-way: no verb '%s'",
+					   name[i]);
+	}
+	free(name);
+	return result;
+}
+
+int verbs_new(struct verb_table *t, const struct verb *verbs, size_t count, const char *one_way,
+	      struct error *err)
 {
 	*t = (struct verb_table){0};
 	if (count + BUILTIN_COUNT > VERB_SLOTS / 2)
@@ -131,7 +153,7 @@ int verbs_new(struct verb_table *t, const struct verb *verbs, size_t count, stru
 			slot = (slot + 1) % VERB_SLOTS;
 		t->slot[slot] = (unsigned char)(i + 1);
 	}
-	return 0;
+	return mark_one_way(t, one_way, err);
 }
 
 void verbs_free(struct verb_table *t)

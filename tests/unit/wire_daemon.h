@@ -35,7 +35,7 @@ struct daemon_state {
 	struct request *later[64]; /* deferred, by their key */
 	struct request *ticker;
 	struct payload *held;
-	unsigned long cancelled, closed, turns;
+	unsigned long cancelled, closed, turns, notes;
 	int fail_flush;
 };
 
@@ -53,6 +53,12 @@ static void do_echo(struct request *rq, void *owner)
 {
 	(void)owner;
 	request_ok(rq, "n=%llu", (unsigned long long)u64_of(rq, "n"));
+}
+
+static void do_note(struct request *rq, void *owner)
+{
+	((struct daemon_state *)owner)->notes += u64_of(rq, "n");
+	request_ok(rq, NULL);
 }
 
 static void on_cancelled(struct request *rq, void *slot)
@@ -192,7 +198,8 @@ static void do_into(struct request *rq, void *owner)
 static void do_state(struct request *rq, void *owner)
 {
 	struct daemon_state *d = owner;
-	request_ok(rq, "cancelled=%lu closed=%lu turns=%lu", d->cancelled, d->closed, d->turns);
+	request_ok(rq, "cancelled=%lu closed=%lu turns=%lu notes=%lu", d->cancelled, d->closed,
+		   d->turns, d->notes);
 }
 
 static void do_nothing(struct request *rq, void *owner)
@@ -243,6 +250,7 @@ static void on_closed(struct connection *c, void *owner)
 
 static const struct verb daemon_verbs[] = {
 	{"echo", "n", "", do_echo, 0, "answers n"},
+	{"note", "n", "", do_note, 0, "one-way: adds n"},
 	{"later", "key", "", do_later, 0, "answers when released"},
 	{"release", "key", "", do_release, 0, "releases"},
 	{"watch", "", "", do_watch, 0, "streams"},
@@ -287,6 +295,7 @@ static int daemon_main(const struct daemon_options *o)
 	options.role = "test";
 	options.verbs = daemon_verbs;
 	options.verb_count = sizeof daemon_verbs / sizeof *daemon_verbs;
+	options.one_way = "note";
 	options.owner = &d;
 	options.flush = on_flush;
 	options.closed = on_closed;

@@ -236,6 +236,70 @@ static void test_close_cancels(void **state)
 	call_close(c);
 }
 
+static int raw(void)
+{
+	int fd;
+	assert_int_equal(address_connect(daemon_path, &fd, NULL), 0);
+	return fd;
+}
+
+static void put(int fd, const char *bytes)
+{
+	assert_int_equal(write(fd, bytes, strlen(bytes)), strlen(bytes));
+}
+
+static void stop(pid_t pid)
+{
+	int status;
+	assert_int_equal(kill(pid, SIGSTOP), 0);
+	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+	assert_true(WIFSTOPPED(status));
+}
+
+/* What tells and asks nothing is carried out although its client has gone before it was greeted, or
+ * before it was answered; other requests are not, nor half a line. */
+static void test_last_words(void **state)
+{
+	(void)state;
+	pid_t pid = daemon_start(NULL);
+	struct call *watcher = dial();
+	stop(pid);
+	int fd = raw();
+	put(fd,
+	    "note n=1\nlater key=5\necho n=1\nload bytes=3\nabcnote n=2\nsing\nnote n=4\nnote n=8");
+	close(fd);
+	kill(pid, SIGCONT);
+	wait_state(watcher, "notes", 7);
+	wait_state(watcher, "closed", 1);
+	say(watcher, "counters\n");
+	hear(watcher, "counter verb=echo requests=0 errors=0");
+	hear(watcher, "counter verb=note requests=3 errors=0");
+	hear(watcher, "counter verb=later requests=0 errors=0");
+	static struct record r;
+	do
+		assert_int_equal(call_receive(watcher, &r, NULL), 0);
+	while (!record_is(&r, "ok"));
+	/* More than one read takes, from one who was greeted. */
+	char line[64], *many = calloc(3000, 50);
+	for (int i = 0; i < 3000; i++) {
+		snprintf(line, sizeof line, "note n=1 pad=%030d\n", i);
+		strcat(many + (size_t)i * strlen(line), line);
+	}
+	struct call *c = dial();
+	stop(pid);
+	assert_int_equal(write(call_fd(c), many, strlen(many)), strlen(many));
+	put(call_fd(c), "later key=6\n");
+	call_close(c);
+	kill(pid, SIGCONT);
+	wait_state(watcher, "notes", 7 + 3000);
+	wait_state(watcher, "closed", 2);
+	say(watcher, "release key=6\n");
+	hear(watcher, "err code=nothing");
+	free(many);
+	call_close(watcher);
+	assert_int_equal(daemon_stop(pid), 0);
+}
+
 static void test_bye(void **state)
 {
 	(void)state;
@@ -1010,6 +1074,7 @@ int main(void)
 		T(test_half_lines),
 		T(test_half_closed),
 		T(test_close_cancels),
+		T(test_last_words),
 		T(test_bye),
 		T(test_payloads),
 		T(test_payload_refused),
