@@ -1266,3 +1266,14 @@ lives() {
 		awk -F'[:,]' '{ exit !($2 + $4 == 64 && $2 > $4 + 10) }'
 	decided_again
 }
+
+@test "SOLUTION=lb-bsp-gpu: a worker without which the job is faster is said" {
+	data 1500
+	job SOLUTION=lb-bsp-gpu WORKERS=2 SERVERS=1 BATCH=32
+	slow 4000
+	echo 'drag pace=4000 delay=0.05' >drag/w1
+	run run_job
+	[ "$status" -eq 0 ]
+	[ "$(grep -c '^trainctl: w1: the job is faster without it$' <<<"$output")" -eq 1 ]
+	grep -q '^warning .*w1: the job is faster without it$' run/state/job.log
+}

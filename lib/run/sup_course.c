@@ -242,6 +242,8 @@ static void on_row(const struct record *r, int closing, const void *payload, siz
 	(void)bytes;
 	if (!closing && record_is(r, "row"))
 		take_row(arg, r);
+	else if (!closing && record_is(r, "warn") && record_get(r, "id"))
+		sup_note(arg, "warning", "%s: the job is faster without it", record_get(r, "id"));
 }
 
 void sup_watch_up(struct link *link, const struct record *greeting)
