@@ -1,11 +1,6 @@
 #!/usr/bin/env bats
 load helper
 
-# field KEY: its value in the record on standard input.
-field() {
-	tr ' ' '\n' | sed -n "s/^$1=//p"
-}
-
 # Every pair of a positive and a negative, one by one.
 pairs() {
 	awk '{ s[NR] = $1; l[NR] = $2; w[NR] = NF > 2 ? $3 : 1 }

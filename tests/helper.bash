@@ -11,6 +11,8 @@ setup() {
 	T=$(mktemp -d "${TMPDIR:-/tmp}/paceline.XXXXXX")
 	PIDS=()
 	cd "$T" || return 1
+	unset XDG_RUNTIME_DIR RUNTIME_DIRECTORY STATE_DIRECTORY NOTIFY_SOCKET
+	export XDG_STATE_HOME=$T/home
 	if declare -F setup_more >/dev/null; then setup_more; fi
 }
 
@@ -50,6 +52,40 @@ ask() {
 	local socket=$1
 	shift
 	printf '%s\n' "$@" | socat -t 20 - "UNIX-CONNECT:$socket" | tail -n +2
+}
+
+# ended PID: waits for a process of ours; its exit status in $status.
+ended() {
+	status=0
+	wait_for "! kill -0 $1 2>/dev/null"
+	wait "$1" || status=$?
+}
+
+# field KEY: its values in the records on stdin.
+field() { sed -n "s/.* $1=\([^ 	]*\).*/\1/p"; }
+
+# ---- jobs ----
+
+# data ROWS: d.csv; y is 1 where a is large, with some noise.
+data() {
+	awk -v rows="$1" 'BEGIN { print "y,a,b"; srand(3); for (i = 0; i < rows; i++) {
+		a = int(100 * rand()); print (a + 40 * rand() > 70 ? 1 : 0) "," a ",c" i % 7 } }' >d.csv
+}
+
+# job [KEY=VALUE]...: job.env, of d.csv
+job() {
+	[ -e d.csv ] || data 2000
+	printf '%s\n' JOB=tiny "DATA=$T/d.csv" LABEL=y DENSE=a SPARSE=b BATCH=64 BATCHES_PER_SHARD=4 \
+		WORKERS=2 SERVERS=2 "$@" >job.env
+}
+
+run_job() { trainctl run job.env --run-dir "$T/run" "$@"; }
+
+# decided_again LOG: what a lead has written down is enough to decide on it again.
+decided_again() {
+	trainctl replay "$1" | rec where type=balance | rec tsv iteration sizes >again
+	rec where type=balance <"$1" | rec tsv iteration sizes | diff - again
+	[ -s again ]
 }
 
 # not COMMAND...: it must say no (1: grep, cmp), which is not the same as trouble (2: no such file).

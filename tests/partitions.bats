@@ -1,28 +1,6 @@
 # PARTITIONS=local: workers with rows of their own, and rows that move; see also shardd.bats.
 load helper
 
-setup_more() {
-	unset XDG_RUNTIME_DIR RUNTIME_DIRECTORY STATE_DIRECTORY NOTIFY_SOCKET
-	export XDG_STATE_HOME=$T/home
-}
-
-field() { sed -n "s/.* $1=\([^ 	]*\).*/\1/p"; }
-
-# data ROWS: y is 1 where a is large.
-data() {
-	awk -v rows="$1" 'BEGIN { print "y,a,b"; srand(3); for (i = 0; i < rows; i++) {
-		a = int(100 * rand()); print (a > 50 ? 1 : 0) "," a ",c" i % 7 } }' >d.csv
-}
-
-# job [KEY=VALUE]...: job.env
-job() {
-	[ -e d.csv ] || data 2000
-	printf '%s\n' JOB=tiny "DATA=$T/d.csv" LABEL=y DENSE=a SPARSE=b BATCH=64 BATCHES_PER_SHARD=4 \
-		WORKERS=2 SERVERS=2 "$@" >job.env
-}
-
-run_job() { trainctl run job.env --run-dir "$T/run" "$@"; }
-
 # ---- of a worker ----
 
 # part ARG...: shardd with partitions of w0 (3 rows) and w1 (2), and w0 with its rows and ARG.

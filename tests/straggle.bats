@@ -2,13 +2,6 @@ load helper
 
 state_of() { sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status" 2>/dev/null; }
 
-# ended PID: waits for a process of ours; its exit status in $status.
-ended() {
-	status=0
-	wait_for "! kill -0 $1 2>/dev/null"
-	wait "$1" || status=$?
-}
-
 # A process that computes and never ends; pid in $BUSY.
 busy() {
 	start "busy$1" bash -c 'while :; do :; done'

@@ -1,10 +1,5 @@
 load helper
 
-setup_more() {
-	unset XDG_RUNTIME_DIR RUNTIME_DIRECTORY STATE_DIRECTORY NOTIFY_SOCKET
-	export XDG_STATE_HOME=$T/home
-}
-
 # Nodes outlive trainctl: what a failed test leaves is found by the pids its records name.
 teardown_more() {
 	local record pid parent
@@ -17,24 +12,6 @@ teardown_more() {
 	done
 }
 
-field() { sed -n "s/.* $1=\([^ 	]*\).*/\1/p"; }
-
-# data ROWS: y is 1 where a is large, with some noise.
-data() {
-	awk -v rows="$1" 'BEGIN { print "y,a,b"; srand(3); for (i = 0; i < rows; i++) {
-		a = int(100 * rand()); print (a + 40 * rand() > 70 ? 1 : 0) "," a ",c" i % 7 } }' >d.csv
-}
-
-# job [KEY=VALUE]...: job.env
-job() {
-	[ -e d.csv ] || data 2000
-	{
-		printf '%s\n' JOB=tiny "DATA=$T/d.csv" LABEL=y DENSE=a SPARSE=b BATCH=64 \
-			BATCHES_PER_SHARD=4 WORKERS=2 SERVERS=2
-		[ $# -eq 0 ] || printf '%s\n' "$@"
-	} >job.env
-}
-
 # slow PACE: every worker at most so many samples a second. EPOCHS lets a slow machine do all that a
 # test does before the job is over; rm drag/* brings its end.
 slow() {
@@ -43,7 +20,6 @@ slow() {
 	echo "DRAG=$T/drag" >>job.env
 }
 
-run_job() { trainctl run job.env --run-dir "$T/run" "$@"; }
 # begin NAME [OPTION]...: the job in the background; itself, no shell in between, is $SUPERVISOR.
 begin() {
 	local name=$1
@@ -1146,13 +1122,6 @@ sizes() {
 	rec where iteration="$1" <run/state/balance.log | rec tsv sizes | sed 's/w[0-9]*://g'
 }
 
-# What the lead has written down is enough to decide on it again.
-decided_again() {
-	trainctl replay run/state/balance.log | rec where type=balance | rec tsv iteration sizes >again
-	rec where type=balance <run/state/balance.log | rec tsv iteration sizes | diff - again
-	[ -s again ]
-}
-
 @test "SOLUTION=lb-bsp: sizes follow speeds within two iterations, and sum to BATCH in each" {
 	data 1500
 	job SOLUTION=lb-bsp PREDICT=last WORKERS=3 BATCH=120 SERVERS=1
@@ -1167,7 +1136,7 @@ decided_again() {
 		awk -F'[:,]' '{ exit !($6 >= 10 && $6 <= 20) }' # 53,53,14
 	[ "$(logged '^decision')" = 0 ] # the periodic loop is off
 	[ -s run/state/predict-w0 ]
-	decided_again
+	decided_again run/state/balance.log
 }
 
 @test "SOLUTION=lb-bsp: a worker that dies has no share; it comes back and has one again" {
@@ -1184,7 +1153,7 @@ decided_again() {
 	rm drag/*
 	wait "$SUPERVISOR"
 	sed 's/w[0-9]*://g' gone | awk -F, '{ exit $1 + $2 != 120 }'
-	decided_again
+	decided_again run/state/balance.log
 	exact "$(summary job.out | field checkpoint)" 4000 5
 }
 
@@ -1264,7 +1233,7 @@ lives() {
 	[ "$status" -eq 0 ]
 	tail -n 1 run/state/balance.log | rec tsv sizes |
 		awk -F'[:,]' '{ exit !($2 + $4 == 64 && $2 > $4 + 10) }'
-	decided_again
+	decided_again run/state/balance.log
 }
 
 @test "SOLUTION=lb-bsp-gpu: a worker without which the job is faster is said" {

@@ -75,12 +75,6 @@ node() {
 generation() {
 	ask shardd.sock "who worker=$1" | sed -n 's/^ok generation=\([0-9]*\).*/\1/p'
 }
-# Waits for a worker; its exit status in $status.
-ended() {
-	status=0
-	wait_for "! kill -0 $1 2>/dev/null"
-	wait "$1" || status=$?
-}
 # The different values in the exported audit tensor, one a line.
 audit_values() {
 	ckpt export ck audit.safetensors

@@ -475,7 +475,7 @@ static int make_server(struct supervisor *s, struct error *err)
 
 static int make_events(struct supervisor *s, struct error *err)
 {
-	struct timeval second = clock_timeval(TICK_SECONDS);
+	struct timeval tick = clock_timeval(TICK_SECONDS);
 	struct timeval often = clock_timeval(period(s->job));
 	s->kick = event_new(s->base, -1, 0, on_kick, s);
 	s->retry = evtimer_new(s->base, on_kick, s);
@@ -484,7 +484,7 @@ static int make_events(struct supervisor *s, struct error *err)
 	struct sigaction hangup;
 	if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) /* nohup(1) */
 		s->on_hangup = evsignal_new(s->base, SIGHUP, on_hangup, s);
-	if (!s->kick || !s->retry || !s->tick || !s->periodic || event_add(s->tick, &second) != 0 ||
+	if (!s->kick || !s->retry || !s->tick || !s->periodic || event_add(s->tick, &tick) != 0 ||
 	    event_add(s->periodic, &often) != 0 ||
 	    (s->on_hangup && event_add(s->on_hangup, NULL) != 0))
 		return error_set(err, ERROR_OS, "events", "no event loop");

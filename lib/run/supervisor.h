@@ -40,7 +40,7 @@ struct supervisor_options {
 		*search_path; /* where programs are looked for that do not lie beside us; or NULL */
 	const char *notify_socket;
 	double row_seconds; /* between rows, after the early ones */
-	/* A row from the lead; and once a second what changed meanwhile. May be NULL. */
+	/* A row from the lead; and, four times a second, what changed meanwhile. May be NULL. */
 	void (*row)(const struct run_row *row, void *arg);
 	void (*tick)(const struct run_row *row, void *arg);
 	void *arg;

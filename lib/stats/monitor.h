@@ -3,9 +3,9 @@
  * (AntDT V-D: node state, application state, third-party information), and the aggregates over
  * windows that solutions decide on.
  *
- * Pure: every function is told the time.  Input records are `bpt` (the mean of count= batches), `event`,
- * `device` (what a node measured about its hardware) and `info`; their at= is
- * the moment they speak of.  A clock ahead of ours is clamped to now; what is older than the long
+ * Pure: every function is told the time.  Input records are `bpt` (the mean of count= batches),
+ * `event`, `device` (what a node measured about its hardware) and `info`; their at= is the moment
+ * they speak of.  A clock ahead of ours is clamped to now; what is older than the long
  * window counts in totals and in the history, not in the means.  A `start` or `restart` event
  * begins a new process: the means start again, since a new process may be on another machine.
  */

@@ -10,12 +10,12 @@
  * Models (LB-BSP Table 3; the last three are ours):
  *   last      the speed before
  *   ema       exponential moving average, from the first speed on
- *   arima     p, d, q given, or the one of the smallest AIC; on the last ARIMA_WINDOW speeds
+ *   arima     p, d, q given, or the one of the smallest AIC; on the last 256 speeds
  *   rnn lstm  look-back 2, speeds only
  *   narx      v[k] = F(v[k-1..k-2], c[k..k-2], m[k..k-2]), one hidden layer
  *   arx       the same as a straight line, which some tens of batches teach
  *   quantile  of the last batch times: an underestimated time delays everybody, see predict_group.h
- *   auto      all of them, weighed by how well they have done
+ *   auto      all of them but quantile, weighed by how well they have done
  *
  * The nets learn with each observation and speak from `warmup` observations on; ema speaks before.
  * Pure: no clock, random numbers from the seed only, memory bounded, the same calls give the same

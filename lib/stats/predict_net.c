@@ -11,9 +11,9 @@
 #define STEPS 4          /* of Adam an observation */
 #define DRAWS 32         /* samples a step */
 #define CHECK_EVERY 16   /* observations between two looks at the validation samples */
-#define RATE 0.01
-#define AVERAGE 0.02
-#define RATE_MIN 0.001
+#define RATE 0.01        /* of Adam; its other numbers are those of the paper */
+#define RATE_MIN 0.001   /* halved no further */
+#define AVERAGE 0.02     /* weight of the newest step in the mean of the weights */
 
 int net_init(struct net *n, const struct net_shape *shape, const struct predict_config *c)
 {

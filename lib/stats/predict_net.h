@@ -2,12 +2,13 @@
  * predict_net: the tiny nets, and how one learns while the job runs.
  *
  * A net is a function of PREDICT_NET_INPUTS numbers and some weights.  The trainer keeps samples in
- * bounded memory: the newest ones in a ring, older ones in a reservoir (each old sample with the same
- * probability), one in eight for validation only.  With each observation it takes a few steps of
- * Adam on small draws from both, so that an update costs the same at all times and a load seen an
- * hour ago is not forgotten.  Early stopping: the weights that speak are those that were best on the
- * validation samples; when the working copy has not beaten them PREDICT_NET_PATIENCE times in
- * a row it goes back to them, with smaller steps.
+ * bounded memory: the newest ones in a ring, older ones in a reservoir (each old sample with the
+ * same probability: Vitter 1985), one in eight for validation only.  With each observation it takes
+ * a few steps of Adam (Kingma and Ba 2015) on small draws from both, so that an update costs the
+ * same at all times and a load seen an hour ago is not forgotten.  Early stopping: the weights that
+ * speak are those that were best on the validation samples; when the working copy (its moving mean
+ * is compared: single steps are noisy) has not beaten them PREDICT_NET_PATIENCE times in a row it
+ * goes back to them, with smaller steps.
  */
 #ifndef PACELINE_STATS_PREDICT_NET_H
 #define PACELINE_STATS_PREDICT_NET_H

@@ -38,8 +38,8 @@ void window_init(struct window *w);
 /* Frees what it holds; w is empty afterwards and can be used again. */
 void window_clear(struct window *w);
 
-/* An observation is one batch, or the sum of several. They may come out of order. now is only used to
- * tell what is old. */
+/* An observation is one batch, or the sum of several. They may come out of order. now is only used
+ * to tell what is old. All times in seconds. -1: ERROR_OS, and w is as it was. */
 int window_add(struct window *w, double at, const struct window_sum *what, double now,
 	       double window_short, double window_long, struct error *err);
 

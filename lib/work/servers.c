@@ -113,6 +113,11 @@ void servers_identify(struct servers *s, uint64_t generation, uint64_t incarnati
 
 /* ---- connecting ---- */
 
+static int stopped(const struct servers *s)
+{
+	return s->options.stop && *s->options.stop;
+}
+
 static int check_greeting(const struct servers *s, uint32_t i, struct error *err)
 {
 	const struct record *r = call_greeting(s->part[i].call);
@@ -171,7 +176,7 @@ static int connect_one(struct servers *s, uint32_t i, double deadline, struct er
 			err->code = ERROR_UNAVAILABLE;
 			return -1;
 		}
-		if (s->options.stop && *s->options.stop)
+		if (stopped(s))
 			return WORK_STOP;
 		clock_sleep(PAUSE_SECONDS);
 	}
@@ -211,11 +216,6 @@ static void begin(const struct servers *s, struct record_out *o, char *line, con
 	record_add(o, "worker", s->options.worker);
 	record_add_u64(o, "generation", s->generation);
 	record_add_u64(o, "incarnation", s->incarnation);
-}
-
-static int stopped(const struct servers *s)
-{
-	return s->options.stop && *s->options.stop;
 }
 
 /* Part i's connection went: until the same server, or its heir, is there again. WORK_OK, WORK_RESET
@@ -312,7 +312,7 @@ static int answer(struct servers *s, uint32_t i, int stoppable, struct error *er
 				deadline = clock_mono() + s->options.answer_seconds;
 				continue;
 			}
-			if (!stoppable || !s->options.stop || !*s->options.stop)
+			if (!stoppable || !stopped(s))
 				continue;
 			if (grace == 0)
 				grace = clock_mono() + STOP_GRACE_SECONDS;

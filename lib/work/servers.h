@@ -50,9 +50,8 @@ void servers_identify(struct servers *s, uint64_t generation, uint64_t incarnati
  * that goes is waited for, and asked again when it comes back with the same incarnation: it was
  * handed over to another process. With another one: WORK_RESET. */
 
-/* Held back until the worker can enter; *iteration is where it does. WORK_STOP too. */
-/* speed: foretold of the next batch, samples a second; most: samples that fit a step; 0: not known.
- */
+/* Held back until the worker can enter; *iteration is where it does. WORK_STOP too. speed: foretold
+ * of the next batch, samples a second; most: samples that fit a step; 0: not known. */
 int servers_join(struct servers *s, uint64_t size, double speed, uint64_t most, uint64_t *iteration,
 		 struct error *err);
 /* With nothing to wait for: nobody waits for us from now on. brief: a lead that went is not waited

@@ -86,11 +86,15 @@ static int take_held(const struct piece *p, void *owner, struct error *err)
 	return feed_knows(t->feed, p->id) ? 0 : feed_add(t->feed, p, err);
 }
 
+/* Keys are below it. */
+static uint64_t key_count(const struct model_spec *spec)
+{
+	return model_keys_are_rows(spec) ? spec->samples : (uint64_t)1 << spec->hash_bits;
+}
+
 static int new_talkers(struct trainer *t, struct error *err)
 {
 	const struct trainer_options *o = &t->options;
-	uint64_t keys =
-		model_keys_are_rows(o->spec) ? o->spec->samples : (uint64_t)1 << o->spec->hash_bits;
 	struct shards_options shards = {.path = o->shards,
 					.worker = o->worker,
 					.wait_seconds = o->wait_seconds,
@@ -103,7 +107,7 @@ static int new_talkers(struct trainer *t, struct error *err)
 					  .worker = o->worker,
 					  .dense_count = model_dense_count(o->spec),
 					  .width = model_width(o->spec),
-					  .key_count = keys,
+					  .key_count = key_count(o->spec),
 					  .wait_seconds = o->wait_seconds,
 					  .answer_seconds = o->answer_seconds,
 					  .stop = o->stop,
@@ -131,14 +135,12 @@ static int new_talkers(struct trainer *t, struct error *err)
 static int start_feed(struct trainer *t, struct error *err)
 {
 	const struct trainer_options *o = &t->options;
-	int audit = model_keys_are_rows(o->spec);
-	struct feed_options feed = {
-		.dataset = o->dataset,
-		.keys_are_rows = audit,
-		.key_count = audit ? o->spec->samples : (uint64_t)1 << o->spec->hash_bits,
-		.parts = o->server_count,
-		.size = batch_size(t),
-		.spill = o->spill};
+	struct feed_options feed = {.dataset = o->dataset,
+				    .keys_are_rows = model_keys_are_rows(o->spec),
+				    .key_count = key_count(o->spec),
+				    .parts = o->server_count,
+				    .size = batch_size(t),
+				    .spill = o->spill};
 	return feed_new(&t->feed, &feed, err);
 }
 
