@@ -35,6 +35,12 @@ tell() {
 	printf '%b' "$2" >&"${!fd}"
 }
 
+# join NAME SOCKET WORKER: a conversation of a worker, which wants to be a member.
+join() {
+	open "$1" "$2"
+	tell "$1" "join worker=$3 generation=1 $ME\n"
+}
+
 hang_up() {
 	local pid="PID_$1"
 	kill "${!pid}"
@@ -118,11 +124,9 @@ dense() {
 
 @test "BSP: one step with the mean over all samples of all members; the answer waits for them" {
 	server ps0 --dense 4 --optimizer sgd --lr 1
-	open a ps0.sock
-	open b ps0.sock
-	tell a "join worker=w0 generation=1 $ME\n"
+	join a ps0.sock w0
 	answered a 'ok iteration=0 members=1'
-	tell b "join worker=w1 generation=1 $ME\n"
+	join b ps0.sock w1
 	wait_for 'ask ps0.sock members | grep -q joining'
 	push a w0 1 0
 	answered a 'ok iteration=1 applied=1'
@@ -140,17 +144,15 @@ dense() {
 @test "--naive-mean: the mean of the workers' means, in all parts" {
 	server ps1 --part 1/2 --dense 8 --optimizer sgd --lr 1 --naive-mean
 	server ps0 --part 0/2 --dense 8 --optimizer sgd --lr 1 --naive-mean --servers "$T/ps1.sock"
-	open a ps0.sock
-	open b ps0.sock
 	open c ps1.sock
-	tell a "join worker=w0 generation=1 $ME\n"
+	join a ps0.sock w0
 	answered a 'ok iteration=0 members=1'
 	# The lead comes last: what it commits must be staged.
 	push c w0 1 0 1
 	wait_for '[ "$(grep -ac staged=1 c.answers)" = 1 ]'
 	push a w0 1 0 1
 	answered a 'ok iteration=1 applied=1'
-	tell b "join worker=w1 generation=1 $ME\n"
+	join b ps0.sock w1
 	wait_for 'ask ps0.sock members | grep -q joining'
 	push c w0 2 1 1
 	wait_for '[ "$(grep -ac staged=1 c.answers)" = 2 ]'
@@ -169,13 +171,10 @@ dense() {
 
 @test "a worker that disconnects leaves the barrier at once, and its push is not applied" {
 	server ps0 --dense 4 --optimizer sgd --lr 1
-	open a ps0.sock
-	open b ps0.sock
-	open c ps0.sock
-	tell a "join worker=w0 generation=1 $ME\n"
+	join a ps0.sock w0
 	answered a 'members=1'
-	tell b "join worker=w1 generation=1 $ME\n"
-	tell c "join worker=w2 generation=1 $ME\n"
+	join b ps0.sock w1
+	join c ps0.sock w2
 	wait_for '[ "$(ask ps0.sock members | grep -c joining)" = 2 ]'
 	push a w0 1 0
 	answered b 'iteration=1 members=3'
@@ -192,8 +191,7 @@ dense() {
 
 @test "a push said twice is acknowledged and not applied; old names are fenced" {
 	server ps0 --dense 4 --optimizer sgd --lr 1
-	open a ps0.sock
-	tell a "join worker=w0 generation=1 $ME\n"
+	join a ps0.sock w0
 	push a w0 5 0
 	push a w0 5 0
 	push a w0 4 1
@@ -274,11 +272,10 @@ dense() {
 @test "two servers: the part is staged, applied by the lead's word; pulls of the next iteration wait" {
 	server ps1 --part 1/2 --dense 8 --optimizer sgd --lr 1
 	server ps0 --part 0/2 --dense 8 --optimizer sgd --lr 1 --servers ps1.sock
-	open a ps0.sock
 	open b ps1.sock
 	open c ps1.sock
 	tell c "pull worker=x generation=1 $ME iteration=1 dense=1 rows=0\n"
-	tell a "join worker=w0 generation=1 $ME\n"
+	join a ps0.sock w0
 	answered a 'ok iteration=0'
 	push b w0 1 0
 	answered b 'ok staged=1'
@@ -306,8 +303,7 @@ dense() {
 	server ps1 --part 1/2 --dense 8
 	server ps0 --part 0/2 --dense 8 --servers ps1.sock
 	local lead=$PID
-	open a ps0.sock
-	tell a "join worker=w0 generation=1 $ME\n"
+	join a ps0.sock w0
 	push a w0 1 0 # nothing was sent to ps1
 	ends "$lead" 75
 	grep -q 'ps1.sock: what is committed was not applied: not-staged' ps0.err
@@ -334,8 +330,7 @@ shards() {
 	shards 8
 	server ps0 --dense 4 --optimizer sgd --lr 1 --shards shardd.sock
 	ask shardd.sock 'hello worker=w0' 'get worker=w0 generation=1' 'get worker=w0 generation=1'
-	open a ps0.sock
-	tell a "join worker=w0 generation=1 $ME\n"
+	join a ps0.sock w0
 	tell a "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=2 dense=1 rows=0 ranges=0:0:2 loss=1 bytes=16\n$G1234"
 	answered a 'ok iteration=1 applied=1'
 	run ask shardd.sock stat
@@ -352,8 +347,7 @@ shards() {
 	shards 8
 	server ps0 --dense 4 --shards shardd.sock
 	ask shardd.sock 'hello worker=w0' 'get worker=w0 generation=1'
-	open a ps0.sock
-	tell a "join worker=w0 generation=1 $ME\n"
+	join a ps0.sock w0
 	tell a "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=2 dense=1 rows=0 ranges=0:0:900 loss=1 bytes=16\n$G1234"
 	answered a 'err code=fenced'
 	grep -q 'settle' ps0.err
@@ -366,8 +360,7 @@ shards() {
 	shards 40
 	server ps0 --dense 4 --optimizer sgd --lr 1 --shards shardd.sock
 	ask shardd.sock 'hello worker=w0' 'get worker=w0 generation=1' 'get worker=w0 generation=1'
-	open a ps0.sock
-	tell a "join worker=w0 generation=1 $ME\n"
+	join a ps0.sock w0
 	answered a 'ok iteration=0'
 	kill -9 "$SHARDD"
 	wait "$SHARDD" || true
@@ -384,8 +377,7 @@ shards() {
 	server ps0 --dense 4 --shards shardd.sock
 	local lead=$PID
 	ask shardd.sock 'save file=queue' 'load file=queue' 'hello worker=w0' 'get worker=w0 generation=1'
-	open a ps0.sock
-	tell a "join worker=w0 generation=1 $ME\n"
+	join a ps0.sock w0
 	tell a "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=2 dense=1 rows=0 ranges=0:0:2 loss=1 bytes=16\n$G1234"
 	ends "$lead" 75
 	grep -q 'not in force any more' ps0.err
@@ -397,9 +389,8 @@ shards() {
 	server ps0 --part 0/2 --dense 8 --width 1 --optimizer sgd --lr 1 --servers ps1.sock \
 		--shards shardd.sock --job demo
 	ask shardd.sock 'hello worker=w0' 'get worker=w0 generation=1'
-	open a ps0.sock
 	open b ps1.sock
-	tell a "join worker=w0 generation=1 $ME\n"
+	join a ps0.sock w0
 	local p="push worker=w0 generation=1 $ME sequence=1 iteration=0 count=2 dense=1 rows=0 ranges=0:0:2 loss=1 bytes=16\n$G1234"
 	tell b "$p"
 	answered b staged
@@ -423,8 +414,7 @@ shards() {
 
 @test "other slots: the parameters are restored with a warning; another layout is refused" {
 	server ps0 --dense 4 --optimizer sgd --lr 1
-	open a ps0.sock
-	tell a "join worker=w0 generation=1 $ME\n"
+	join a ps0.sock w0
 	push a w0 1 0
 	answered a applied=1
 	run ask ps0.sock 'cut path=c1'
@@ -482,22 +472,18 @@ shards() {
 
 @test "ASP: nobody waits; SSP: who is ahead waits for the slowest" {
 	server asp --dense 4 --optimizer sgd --lr 1 --sync asp
-	open a asp.sock
-	open b asp.sock
-	tell a "join worker=w0 generation=1 $ME\n"
+	join a asp.sock w0
 	answered a members=
-	tell b "join worker=w1 generation=1 $ME\n"
+	join b asp.sock w1
 	answered b members=2
 	push a w0 1 0
 	answered a 'ok iteration=1 applied=1'
 	push a w0 2 0
 	answered a 'ok iteration=2 applied=1'
 	server ssp --dense 4 --optimizer sgd --lr 1 --sync ssp:1
-	open c ssp.sock
-	open d ssp.sock
-	tell c "join worker=w0 generation=1 $ME\n"
+	join c ssp.sock w0
 	answered c members=
-	tell d "join worker=w1 generation=1 $ME\n"
+	join d ssp.sock w1
 	answered d members=2
 	push c w0 1 0
 	answered c 'ok iteration=1 applied=1'
@@ -514,11 +500,9 @@ shards() {
 	server ps0 --dense 4 --optimizer sgd --lr 1 --shards shardd.sock --backup 1
 	ask shardd.sock 'hello worker=w0' 'hello worker=w1' 'get worker=w0 generation=1' \
 		'get worker=w1 generation=1' 'get worker=w0 generation=1'
-	open a ps0.sock
-	open b ps0.sock
-	tell a "join worker=w0 generation=1 $ME\n"
+	join a ps0.sock w0
 	answered a members=
-	tell b "join worker=w1 generation=1 $ME\n"
+	join b ps0.sock w1
 	wait_for 'ask ps0.sock members | grep -q joining'
 	local rest="count=2 dense=1 rows=0"
 	tell a "push worker=w0 generation=1 $ME sequence=1 iteration=0 $rest ranges=0:0:2 loss=1 bytes=16\n$G1234"
@@ -534,11 +518,9 @@ shards() {
 
 @test "actions reach every worker with one close, and those who join later" {
 	server ps0 --dense 4
-	open a ps0.sock
-	open b ps0.sock
-	tell a "join worker=w0 generation=1 $ME\n"
+	join a ps0.sock w0
 	answered a members=
-	tell b "join worker=w1 generation=1 $ME\n"
+	join b ps0.sock w1
 	wait_for 'ask ps0.sock members | grep -q joining'
 	local act='action kind=adjust-bs id=w1 size=7 accum=1 reason=ratio%201.7'
 	run bash -c "printf 'act bytes=%d\n%s\n' $((${#act} + 1)) '$act' | socat -t 5 - UNIX-CONNECT:ps0.sock"
@@ -565,8 +547,7 @@ shards() {
 	open w ps0.sock
 	tell w 'watch every=1000\n'
 	wait_for 'ask ps0.sock counters | grep -q "verb=watch requests=1"'
-	open a ps0.sock
-	tell a "join worker=w0 generation=1 $ME\n"
+	join a ps0.sock w0
 	local i
 	for i in 1 2 3 4 5; do
 		push a w0 $i $((i - 1)) 1
@@ -593,8 +574,7 @@ shards() {
 	ready monitor.sock
 	printf 'drag delay=0.3\n' >drag
 	server ps0 --dense 4 --monitor monitor.sock --report-every 2 --drag drag
-	open a ps0.sock
-	tell a "join worker=w0 generation=1 $ME\n"
+	join a ps0.sock w0
 	push a w0 1 0 4
 	answered a 'iteration=1 applied'
 	push a w0 2 1 4
@@ -614,8 +594,7 @@ shards() {
 		rm -f bpt.log
 		server ps0 --dense 4 --monitor mon.sock --report-every "${every% *}" --report-seconds "${every#* }"
 		wait_for '[ -e bpt.log ]'
-		open a ps0.sock
-		tell a "join worker=w0 generation=1 $ME\n"
+		join a ps0.sock w0
 		for i in $(seq 14); do
 			push a w0 "$i" $((i - 1)) "$i"
 			answered a "ok iteration=$i applied=1"
@@ -676,11 +655,10 @@ shards() {
 @test "a pull says how long it waited for its iteration, apply and drag included" {
 	printf 'drag delay=0.3\n' >drag
 	server ps0 --dense 4 --drag drag
-	open a ps0.sock
 	open b ps0.sock
 	tell b "pull worker=w1 generation=1 $ME iteration=1 dense=0 rows=0\n"
 	wait_for 'ask ps0.sock stat | grep -q pulls=1'
-	tell a "join worker=w0 generation=1 $ME\n"
+	join a ps0.sock w0
 	push a w0 1 0
 	answered b 'model iteration=1 '
 	[[ $(grep -a ^model b.answers) =~ \ waited=([0-9.]+)\ bytes=0 ]]
@@ -800,8 +778,7 @@ heir() {
 	shards 8
 	server ps0 --dense 4 --optimizer sgd --lr 1 --shards shardd.sock
 	ask shardd.sock 'hello worker=w0' 'get worker=w0 generation=1' >/dev/null
-	open a ps0.sock
-	tell a "join worker=w0 generation=1 $ME\n"
+	join a ps0.sock w0
 	answered a members=1
 	kill -STOP "$SHARDD"
 	local p="push worker=w0 generation=1 $ME sequence=1 iteration=0 count=2 dense=1 rows=0 ranges=0:0:2 loss=1 bytes=16\n$G1234"
@@ -833,8 +810,7 @@ heir() {
 		ready ps0.sock
 		ready ps1.sock
 	done
-	open a ps0.sock
-	tell a "join worker=w0 generation=1 $ME\n"
+	join a ps0.sock w0
 	open b ps1.sock
 	push b w0 1 0
 	answered b staged=1
@@ -867,8 +843,7 @@ heir() {
 @test "an heir that goes, errs or says something else: the old one serves on" {
 	server ps0 --dense 400000
 	local old=$PID
-	open a ps0.sock
-	tell a "join worker=w0 generation=1 $ME\n"
+	join a ps0.sock w0
 	answered a members=1
 	# Gone in the middle of the state; gone when it has it all; says something else.
 	printf 'take-over %s\n' "$ME" | socat - UNIX-CONNECT:ps0.sock 2>/dev/null | head -c 5000 >/dev/null
@@ -932,9 +907,8 @@ size_of() { # NAME: the last size that it was told
 
 balanced() {
 	server ps0 --dense 4 --optimizer sgd --balance "$1" --batch 100 --balance-log "$T/balance.log"
-	open a ps0.sock
 	open b ps0.sock
-	tell a "join worker=w0 generation=1 $ME\n"
+	join a ps0.sock w0
 	answered a 'ok iteration=0 members=1'
 	[ "$(size_of a)" = 100 ]
 	tell b "join worker=w1 generation=1 $ME${2:+ $2}\n"
@@ -975,8 +949,7 @@ balanced() {
 	hang_up a
 	hang_up b
 	wait_for '! ask ps0.sock members | grep -q active'
-	open c ps0.sock
-	tell c "join worker=w2 generation=1 $ME\n"
+	join c ps0.sock w2
 	answered c 'ok iteration=1 members=1'
 	[ "$(size_of c)" = 100 ]
 	tells c w2 1 1 time=0.1
