@@ -1,4 +1,5 @@
 /* stats_predict: the models against closed forms, known processes and numeric gradients. */
+#include "predict_text.h"
 #include "stats/predict_net.h"
 
 #include <math.h>
@@ -576,33 +577,6 @@ static void extremes_stay_numbers(void **state)
 }
 
 /* ---- files ---- */
-struct text {
-	char *data;
-	size_t len, room, at;
-};
-
-static int put(const char *line, size_t len, void *arg, struct error *err)
-{
-	struct text *t = arg;
-	(void)err;
-	while (t->len + len > t->room)
-		t->data = realloc(t->data, t->room = 2 * t->room + 4096);
-	memcpy(t->data + t->len, line, len);
-	t->len += len;
-	return 0;
-}
-
-static int take(struct record *r, void *arg, struct error *err)
-{
-	struct text *t = arg;
-	if (t->at == t->len)
-		return error_set(err, ERROR_DATA, NULL, "the end");
-	const char *line = t->data + t->at;
-	size_t len = (size_t)((const char *)memchr(line, '\n', t->len - t->at) - line);
-	t->at += len + 1;
-	return record_parse(r, line, len, err);
-}
-
 static struct predictor *load(struct text *t, struct error *err)
 {
 	static struct record r;

@@ -1,4 +1,5 @@
 /* stats_predict_group: the predictions of all workers together, by what an iteration would last. */
+#include "predict_text.h"
 #include "stats/predict_group.h"
 #include "stats/predict_parts.h"
 
@@ -270,33 +271,6 @@ static void the_level_is_that_of_the_workers(void **state)
 }
 
 /* ---- files ---- */
-struct text {
-	char *data;
-	size_t len, room, at;
-};
-
-static int put(const char *line, size_t len, void *arg, struct error *err)
-{
-	struct text *t = arg;
-	(void)err;
-	while (t->len + len > t->room)
-		t->data = realloc(t->data, t->room = 2 * t->room + 4096);
-	memcpy(t->data + t->len, line, len);
-	t->len += len;
-	return 0;
-}
-
-static int take(struct record *r, void *arg, struct error *err)
-{
-	struct text *t = arg;
-	if (t->at == t->len)
-		return error_set(err, ERROR_DATA, NULL, "the end");
-	const char *line = t->data + t->at;
-	size_t len = (size_t)((const char *)memchr(line, '\n', t->len - t->at) - line);
-	t->at += len + 1;
-	return record_parse(r, line, len, err);
-}
-
 static void a_saved_one_goes_on_bit_for_bit(void **state)
 {
 	(void)state;
