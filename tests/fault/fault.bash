@@ -1,0 +1,122 @@
+# What crash tests share: jobs of the audit model (sample i adds 1 to parameter i), whose processes
+# are killed, and how often each sample is in the model afterwards. Sourced; everything lies in $T.
+# $rows and $epochs are the data's, $run is the run directory of the job, $mode its SYNC where there
+# are several, $supervisor its trainctl; $PIDS are killed in the end, too.
+PATH=${PACELINE_BIN:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/build/bin}:$PATH
+failures=0 number=0 supervisor=
+PIDS=()
+
+# fault_begin [SEED]: of all random choices, in $seed.
+fault_begin() {
+	seed=${1:-$RANDOM}
+	RANDOM=$seed
+	T=$(mktemp -d "${TMPDIR:-/tmp}/paceline-$(basename "$0").XXXXXX")
+	trap fault_cleanup EXIT
+	trap 'exit 130' INT TERM
+}
+
+live_records() { grep -Ls '^end ' "$T"/*/state/nodes/*.[0-9]*; }
+
+# What still runs of a job is known by the pids that its own records name.
+fault_cleanup() {
+	local record pid
+	[ -z "$supervisor" ] || kill -9 "$supervisor" 2>/dev/null
+	[ ${#PIDS[@]} -eq 0 ] || kill -9 "${PIDS[@]}" 2>/dev/null
+	for record in $(live_records); do
+		pid=$(sed -n 's/^node .* pid=\([0-9]*\) .*/\1/p' "$record")
+		grep -qs "$T" "/proc/$pid/cmdline" && kill -9 "$pid"
+	done
+	wait 2>/dev/null
+	[ -n "${KEEP-}" ] || rm -rf "$T"
+}
+
+make_rows() { # COUNT
+	awk -v rows="$1" 'BEGIN { print "y,a,b"; for (i = 0; i < rows; i++) print i % 2 "," i "," i % 7 }'
+}
+
+# ---- TAP ----
+
+check() { # WHAT COMMAND...
+	local what=$1
+	shift
+	number=$((number + 1))
+	if "$@"; then echo "ok $number - $what"; else
+		failures=$((failures + 1))
+		echo "not ok $number - $what"
+		[ ! -e "${run-}.err" ] || sed 's/^/# /' "$run.err" | tail -n 40
+	fi
+}
+
+fault_end() {
+	echo "1..$number"
+	exit $((failures > 0))
+}
+
+# ---- the job ----
+
+field() { sed -n "s/.* $1=\([^ 	]*\).*/\1/p"; }
+status() { trainctl status --run-dir "$run" 2>/dev/null; }
+progress() { status | grep '^job ' | field samples-done; }
+pid_of() { status | grep "^node .* id=$1 " | field pid; }
+
+start() {
+	trainctl run "$T/job.env" --run-dir "$run" ${mode+--set "SYNC=$mode"} >>"$run.out" 2>>"$run.err" &
+	supervisor=$!
+}
+
+# Until the job has come so far (after a rollback it may be less again), or is over.
+await() {
+	local i now
+	for i in $(seq 1200); do
+		now=$(progress)
+		[ "${now:-0}" -ge "$1" ] && return 0
+		kill -0 "$supervisor" 2>/dev/null || return 1
+		sleep 0.05
+	done
+	return 1
+}
+
+# strike ID: kill -9, as soon as it is there; trainctl is started again.
+strike() {
+	local i pid=
+	if [ "$1" = trainctl ]; then
+		kill -9 "$supervisor"
+		wait "$supervisor" 2>/dev/null
+		start
+		echo "# ${mode+$mode: }killed trainctl"
+		return
+	fi
+	for i in $(seq 200); do
+		pid=$(pid_of "$1")
+		if [ -n "$pid" ] && kill -9 "$pid" 2>/dev/null; then
+			echo "# ${mode+$mode: }killed $1 at $(progress) samples"
+			return
+		fi
+		sleep 0.05
+	done
+	return 1
+}
+
+none_left() {
+	local record pid
+	for record in "$run"/state/nodes/*.[0-9]*; do
+		pid=$(sed -n 's/^node .* pid=\([0-9]*\) .*/\1/p' "$record")
+		grep -qs "$T" "/proc/$pid/cmdline" && return 1
+	done
+	return 0
+}
+
+# applications CHECKPOINT: how often each sample is in the model, one a line. The exported tensor: 8
+# bytes length of the header, the header, the data.
+applications() {
+	ckpt export "$1" "$T/audit.safetensors" || return 1
+	local header
+	header=$(od -An -t u8 -N 8 "$T/audit.safetensors" | tr -d ' ')
+	tail -c +$((header + 9)) "$T/audit.safetensors" | od -An -v -t f4 -w4 | awk '{ print $1 }'
+}
+
+exact() { # CHECKPOINT: each sample EPOCHS times
+	applications "$1" | awk -v epochs="$epochs" -v rows="$rows" '
+		$1 != epochs { if (bad++ < 5) print "# sample " NR - 1 " was applied " $1 " times" }
+		END { if (NR != rows) print "# " NR " parameters"; exit bad > 0 || NR != rows }'
+}
