@@ -104,6 +104,7 @@ struct sup_node {
 	/* the last action about it, for people */
 	char told[64];
 	double told_at; /* clock_mono() */
+	uint64_t warned; /* its lives when it was said that the job is faster without it */
 };
 
 /* How long a role takes from launch or kill until it is ready. */

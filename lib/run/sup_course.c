@@ -235,6 +235,18 @@ static void take_row(struct supervisor *s, const struct record *r)
 	sup_ask_stat(s);
 }
 
+/* Where several are as slow the lead warns of one after the other, again and again: once a process
+ * of each is enough. */
+static void take_warning(struct supervisor *s, const struct record *r)
+{
+	const char *id = record_get(r, "id");
+	struct sup_node *n = id ? sup_node_find(s, id) : NULL;
+	if (n && n->warned != n->lives)
+		sup_note(s, "warning", "%s: the job is faster without it", n->id);
+	if (n)
+		n->warned = n->lives;
+}
+
 static void on_row(const struct record *r, int closing, const void *payload, size_t bytes,
 		   void *arg)
 {
@@ -242,8 +254,8 @@ static void on_row(const struct record *r, int closing, const void *payload, siz
 	(void)bytes;
 	if (!closing && record_is(r, "row"))
 		take_row(arg, r);
-	else if (!closing && record_is(r, "warn") && record_get(r, "id"))
-		sup_note(arg, "warning", "%s: the job is faster without it", record_get(r, "id"));
+	else if (!closing && record_is(r, "warn"))
+		take_warning(arg, r);
 }
 
 void sup_watch_up(struct link *link, const struct record *greeting)
