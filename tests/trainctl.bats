@@ -1197,7 +1197,10 @@ lives() {
 	[ "$2" -gt $(($1 + 10)) ]
 	run -78 run_job --fresh --set PREDICT_FROM=run/state
 	[[ $output == *--fresh* ]]
+	run -78 run_job --fresh --set PREDICT_FROM=run/./state/predict-w1
 	[ -e run/state/predict-w0 ]
+	cp -r run/state run/state-before # is not run/state
+	run_job --fresh --set PREDICT_FROM=run/state-before >/dev/null
 }
 
 @test "SOLUTION=lb-bsp: sizes by hand are refused; ssp and asp have no barrier" {

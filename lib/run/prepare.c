@@ -229,6 +229,18 @@ static int remove_models(const struct place *place, struct error *err)
 	return result;
 }
 
+/* By whatever way it is named; what is not there is in nothing. */
+static int lies_in(const char *path, const char *dir)
+{
+	char *whole = realpath(path, NULL), *top = realpath(dir, NULL);
+	size_t len = top ? strlen(top) : 0;
+	int result = whole && top && strncmp(whole, top, len) == 0 &&
+		     (whole[len] == '/' || whole[len] == '\0');
+	free(whole);
+	free(top);
+	return result;
+}
+
 int prepare_fresh(const struct job *job, const struct place *place, struct error *err)
 {
 	static const char *const ours[] = {"summary",     "intent",  "nodes", "journal",
@@ -236,13 +248,12 @@ int prepare_fresh(const struct job *job, const struct place *place, struct error
 					   "job.env",     "job.log", "logs",  "run-dir",
 					   "standing",    "spill",   "balance.log"};
 	char path[PLACE_MAX];
-	place_state(place, "checkpoints/", path);
-	if (strncmp(job->init, path, strlen(path)) == 0)
+	place_state(place, "checkpoints", path);
+	if (job->init[0] && lies_in(job->init, path))
 		return error_set(
 			err, ERROR_CONFIG, job->init,
 			"INIT is a checkpoint of the run that --fresh would remove: move it");
-	place_state(place, "", path);
-	if (strncmp(job->predict_from, path, strlen(path) - 1) == 0)
+	if (job->predict_from[0] && lies_in(job->predict_from, place->state))
 		return error_set(
 			err, ERROR_CONFIG, job->predict_from,
 			"PREDICT_FROM is of the run that --fresh would remove: move it");
