@@ -3,6 +3,7 @@
 bats_require_minimum_version 1.5.0
 
 unset CDPATH
+export LC_ALL=C # od and bash write 0,5 elsewhere
 PACELINE_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 PATH=${PACELINE_BIN:-$PACELINE_ROOT/build/bin}:$PATH
 DATA=${PACELINE_DATA:-$PACELINE_ROOT/../shared/data}
