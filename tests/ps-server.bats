@@ -1010,7 +1010,7 @@ balanced() {
 	answered c 'ok iteration=3 members=3'
 	[ "$(($(size_of a) + $(size_of b) + $(size_of c)))" -eq 100 ]
 	grep -q 'of 100 samples again' ps0.err
-	decided_again
+	decided_again balance.log
 }
 
 @test "--balance lb-bsp: sizes by hand are refused, other actions are not" {
