@@ -67,7 +67,7 @@ start() {
 # Until the job has come so far (after a rollback it may be less again), or is over.
 await() {
 	local i now
-	for i in $(seq 1200); do
+	for i in $(seq 6000); do
 		now=$(progress)
 		[ "${now:-0}" -ge "$1" ] && return 0
 		kill -0 "$supervisor" 2>/dev/null || return 1
@@ -86,7 +86,7 @@ strike() {
 		echo "# ${mode+$mode: }killed trainctl"
 		return
 	fi
-	for i in $(seq 200); do
+	for i in $(seq 1200); do
 		pid=$(pid_of "$1")
 		if [ -n "$pid" ] && kill -9 "$pid" 2>/dev/null; then
 			echo "# ${mode+$mode: }killed $1 at $(progress) samples"
