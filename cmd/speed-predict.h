@@ -13,7 +13,7 @@
 #define PROGRAM "speed-predict"
 
 struct worker {
-	char id[65];
+	char id[OPTION_ID_MAX];
 	uint64_t k; /* of its last line */
 	struct predictor *predictor;
 	struct predictor *loaded; /* the file's, of a worker that began anew; NULL: none */

@@ -3,6 +3,7 @@
 #define PACELINE_CMD_STRAGGLE_H
 
 #include "base/error.h"
+#include "base/option.h"
 #include "straggle/schedule.h"
 
 #include <stddef.h>
@@ -57,7 +58,7 @@ void processes_free(struct processes *p); /* continues all; NULL is fine */
 
 /* nodes.c: the ids that --nodes and --servers list, "w0..w5" among them. */
 struct nodes {
-	char (*id)[65];
+	char (*id)[OPTION_ID_MAX];
 	const char **list;
 	size_t count, workers;
 };

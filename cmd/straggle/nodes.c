@@ -20,7 +20,7 @@ static int add_one(struct nodes *n, const char *id, const char *option, struct e
 			return error_set(err, ERROR_USAGE, option, "%s stands twice", id);
 	if (n->count == NODES_MAX)
 		return error_set(err, ERROR_USAGE, option, "more than %d nodes", NODES_MAX);
-	char(*more)[65] = reallocarray(n->id, n->count + 1, sizeof *more);
+	char(*more)[OPTION_ID_MAX] = reallocarray(n->id, n->count + 1, sizeof *more);
 	if (!more)
 		return error_set(err, ERROR_OS, NULL, "no memory");
 	n->id = more;

@@ -19,7 +19,7 @@ struct balances {
 	uint64_t iteration, rounds, failed;
 	/* The round that is being read: one record or several. */
 	struct balance_member *member;
-	char (*id)[NODE_ID_MAX];
+	char (*id)[OPTION_ID_MAX];
 	size_t count, room;
 	uint64_t *line; /* of which record, counted from 0, each member is */
 	uint64_t lines;
@@ -91,7 +91,7 @@ static int take_ids(struct balances *b, const struct record *r, struct error *er
 		size_t id = colon ? (size_t)(colon - item) : len;
 		if (reserve(b, err) != 0)
 			return -1;
-		if (!colon || id == 0 || id >= NODE_ID_MAX)
+		if (!colon || id == 0 || id >= OPTION_ID_MAX)
 			return error_set(err, ERROR_DATA, NULL, "sizes=: '%.*s' is not ID:SIZE",
 					 (int)(len < 40 ? len : 40), item);
 		memcpy(b->id[b->count], item, id);

@@ -20,7 +20,7 @@ struct phase {
 enum node_is { AWAY, STARTING, UP, DOWN };
 
 struct node {
-	char id[65], role[16];
+	char id[OPTION_ID_MAX], role[16];
 	enum node_is state;
 	double since;
 	double seconds[4]; /* by state */
@@ -35,7 +35,7 @@ struct node {
 };
 
 struct report {
-	char job[65], state[16], solution[256];
+	char job[OPTION_ID_MAX], state[16], solution[256];
 	struct phase phase[PHASES_MAX];
 	size_t phases, now; /* now == phases: none */
 	double phase_since, at, first_at;
@@ -237,7 +237,7 @@ static void take_hand_over(struct report *p, const struct record *r, int failed)
 /* "w1 is restarted: why": by a decision, or a person. */
 static void take_restart(struct report *p, const struct record *r)
 {
-	char id[65];
+	char id[OPTION_ID_MAX];
 	const char *why = r->text ? strstr(r->text, " is restarted: ") : NULL;
 	if (!why || (size_t)(why - r->text) >= sizeof id)
 		return;

@@ -172,7 +172,7 @@ static int check_predict_from(const char *path, struct error *err)
 static int make_ready(const struct job *job, const struct place *place, const struct call *call,
 		      struct prepared *ready, struct error *err)
 {
-	char id[65];
+	char id[OPTION_ID_MAX];
 	int running = prepare_running(place, id);
 	if (check_predict_from(job->predict_from, err) != 0)
 		return -1;

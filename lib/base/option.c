@@ -13,7 +13,7 @@
 int option_id_ok(const char *text)
 {
 	size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
-	return n >= 1 && n <= 64 && text[n] == '\0' && strcmp(text, ".") != 0 &&
+	return n >= 1 && n < OPTION_ID_MAX && text[n] == '\0' && strcmp(text, ".") != 0 &&
 	       strcmp(text, "..") != 0;
 }
 

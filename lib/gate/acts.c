@@ -66,7 +66,7 @@ static int each_line(const char *lines, size_t len,
 static void keep_force(struct gate *g, const char *kind, const char *id, const char *line,
 		       size_t len)
 {
-	char key[GATE_ID_MAX + 32];
+	char key[OPTION_ID_MAX + 32];
 	struct force *f;
 	char *copy = malloc(len + 2);
 

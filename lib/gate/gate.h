@@ -25,12 +25,12 @@
 #define PACELINE_GATE_GATE_H
 
 #include "base/error.h"
+#include "base/option.h"
 #include "solve/balance.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define GATE_ID_MAX 65
 #define GATE_RANGES_MAX 64 /* of one push */
 #define GATE_TOKENS_MAX 4  /* requests that wait for the same thing */
 #define GATE_WORKERS_MAX 65536
@@ -161,14 +161,14 @@ enum gate_effect_kind {
 };
 
 struct gate_line {
-	char worker[GATE_ID_MAX];
+	char worker[OPTION_ID_MAX];
 	uint64_t generation;
 	struct gate_range range;
 	int back; /* dropped: to the end of the queue */
 };
 
 struct gate_part {
-	char worker[GATE_ID_MAX];
+	char worker[OPTION_ID_MAX];
 	uint64_t generation, sequence;
 	uint64_t unit; /* from 0 within the message */
 	double scale;
@@ -187,7 +187,7 @@ struct gate_effect {
 	size_t lines;
 	struct gate_part *part;
 	size_t parts;
-	char worker[GATE_ID_MAX];
+	char worker[OPTION_ID_MAX];
 	uint64_t generation, sequence;
 };
 

@@ -32,7 +32,7 @@ struct pushes {
 enum worker_state { WORKER_OUT, WORKER_JOINING, WORKER_ACTIVE, WORKER_ENDED, WORKER_STATES };
 
 struct worker {
-	char id[GATE_ID_MAX];
+	char id[OPTION_ID_MAX];
 	enum worker_state state;
 	uint64_t generation; /* of the member; 0: out */
 	uint64_t newest;     /* the highest generation seen: an older one is not let in again */
@@ -65,7 +65,7 @@ struct act {
 
 /* The action of a kind (and id) that holds for those who join later. */
 struct force {
-	char key[GATE_ID_MAX + 32];
+	char key[OPTION_ID_MAX + 32];
 	char *line;
 	UT_hash_handle hh;
 };

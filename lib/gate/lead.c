@@ -142,7 +142,7 @@ static void settle_fenced(struct lead *l, const struct record *r)
 		s->fenced = more;
 		s->max = max;
 	}
-	snprintf(s->fenced[s->count++], GATE_ID_MAX, "%s", worker);
+	snprintf(s->fenced[s->count++], OPTION_ID_MAX, "%s", worker);
 }
 
 static void settle_ok(struct lead *l)

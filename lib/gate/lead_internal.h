@@ -65,7 +65,7 @@ struct cutting {
 /* The settle that is with shardd. */
 struct settling {
 	uint64_t number;
-	char (*fenced)[GATE_ID_MAX];
+	char (*fenced)[OPTION_ID_MAX];
 	size_t count, max;
 	double sent;      /* when */
 	uint64_t answers; /* and what they took */

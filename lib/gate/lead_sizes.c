@@ -25,7 +25,7 @@
 /* Values in the order of the members; what is not known is an empty one, and a list without any is
  * empty. */
 struct list {
-	char text[LIST_MAX + GATE_ID_MAX + 2 * NUMBER_MAX];
+	char text[LIST_MAX + OPTION_ID_MAX + 2 * NUMBER_MAX];
 	size_t len;
 	int any;
 };

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LINE_ROOM (GATE_ID_MAX * 3 + 96) /* each byte of an id may be written as three */
+#define LINE_ROOM (OPTION_ID_MAX * 3 + 96) /* each byte of an id may be written as three */
 
 static int reserve(struct gate *g)
 {

@@ -150,7 +150,7 @@ void ps_waits_run(struct ps *p)
 
 struct lines {
 	struct ps_part *part;
-	char (*worker)[STAGE_ID_MAX];
+	char (*worker)[OPTION_ID_MAX];
 	size_t count;
 };
 
@@ -173,7 +173,7 @@ static int line_read(struct lines *l, const char *line, size_t len, uint64_t uni
 		return -1;
 	if (l->count && part->unit < part[-1].unit)
 		return error_set(err, ERROR_DATA, NULL, "units out of order");
-	snprintf(l->worker[l->count], STAGE_ID_MAX, "%s", worker);
+	snprintf(l->worker[l->count], OPTION_ID_MAX, "%s", worker);
 	part->worker = l->worker[l->count];
 	l->count++;
 	return 0;

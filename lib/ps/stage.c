@@ -12,7 +12,7 @@
 #define WORKERS_MAX 65536
 
 struct worker {
-	char id[STAGE_ID_MAX];
+	char id[OPTION_ID_MAX];
 	uint64_t thrown; /* generations up to it are refused */
 	struct staged *first;
 	UT_hash_handle hh;

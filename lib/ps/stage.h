@@ -8,16 +8,15 @@
 #define PACELINE_PS_STAGE_H
 
 #include "base/error.h"
+#include "base/option.h"
 #include "ps/store.h"
 #include "wire/server.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define STAGE_ID_MAX 65
-
 struct staged {
-	char worker[STAGE_ID_MAX];
+	char worker[OPTION_ID_MAX];
 	uint64_t generation, sequence, iteration;
 	struct store_push push;  /* its row array belongs to this struct */
 	struct payload *payload; /* what push points into; held */

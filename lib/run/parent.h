@@ -16,6 +16,7 @@
 #define PACELINE_RUN_PARENT_H
 
 #include "base/error.h"
+#include "base/option.h"
 #include "run/policy.h"
 #include "run/process.h"
 
@@ -25,7 +26,7 @@
 #define PARENT_NAME "node-parent"
 
 struct node_record {
-	char id[65];
+	char id[OPTION_ID_MAX];
 	uint64_t life; /* 0 for the first process of this id */
 	pid_t parent, pid;
 	uint64_t parent_start, start; /* as in process.h */

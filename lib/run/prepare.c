@@ -280,7 +280,7 @@ int prepare_running(const struct place *place, char *id)
 		snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
 		if (node_record_read(path, &r, NULL) == 0 && node_record_running(&r)) {
 			running = 1;
-			snprintf(id, 65, "%s", r.id);
+			snprintf(id, OPTION_ID_MAX, "%s", r.id);
 		}
 	}
 	closedir(d);

@@ -27,7 +27,7 @@ int prepare(const struct job *job, const struct place *place, int running,
  * not the indexes, which are the data's. */
 int prepare_fresh(const struct job *job, const struct place *place, struct error *err);
 
-/* Whether anything of the job runs, by its records; id (65 bytes) is one that does. */
+/* Whether anything of the job runs, by its records; id (OPTION_ID_MAX bytes) is one that does. */
 int prepare_running(const struct place *place, char *id);
 
 #endif

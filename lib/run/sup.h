@@ -83,7 +83,7 @@ struct sup_node {
 	struct supervisor *sup;
 	enum sup_role role;
 	uint32_t index; /* within its role */
-	char id[65];
+	char id[OPTION_ID_MAX];
 	enum node_stage stage;
 	struct sup_process now;      /* that runs, or ran last */
 	struct sup_process heir;     /* a server's next process, taking over (sup_heir.c) */

@@ -11,6 +11,7 @@
 #define PACELINE_RUN_SUPERVISOR_H
 
 #include "base/error.h"
+#include "base/option.h"
 #include "run/job.h"
 #include "run/place.h"
 
@@ -27,7 +28,7 @@ struct run_row {
 	double left;             /* seconds, at this rate; NAN: not known */
 	double time;             /* seconds since this supervisor's start */
 	uint64_t members;
-	char slowest[65]; /* worker with the greatest mean time; "": not known */
+	char slowest[OPTION_ID_MAX]; /* worker with the greatest mean time; "": not known */
 	double ratio;     /* its time over the mean of all workers */
 };
 

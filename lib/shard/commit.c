@@ -11,7 +11,7 @@
 /* Copies: payloads may lie in memory that the client goes on writing to. */
 struct settle_text {
 	struct queue_line *line;
-	char (*worker)[65];
+	char (*worker)[OPTION_ID_MAX];
 	size_t count, room;
 };
 

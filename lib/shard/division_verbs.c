@@ -112,7 +112,7 @@ void share_rows(struct request *rq, void *service)
 	struct service *s = service;
 	struct queue_share share;
 	const char *only = record_get(request_record(rq), "worker");
-	char line[RECORD_LINE_MAX], worker[65];
+	char line[RECORD_LINE_MAX], worker[OPTION_ID_MAX];
 	struct record_out o;
 	snprintf(worker, sizeof worker, "%s", only ? only : "");
 	for (size_t i = 0; queue_share(s->queue, i, &share) == 0; i++) {

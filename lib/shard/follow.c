@@ -201,7 +201,7 @@ static enum queue_result change_move(struct queue_loader *l, struct change *c, s
 {
 	struct queue_move m = {.id = c->id};
 	const char *from, *to;
-	char giver[65];
+	char giver[OPTION_ID_MAX];
 	if (record_id(&l->r, "from", &from, err) != 0)
 		return QUEUE_BAD;
 	snprintf(giver, sizeof giver, "%s", from);

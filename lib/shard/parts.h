@@ -20,6 +20,7 @@
 #define PACELINE_SHARD_PARTS_H
 
 #include "base/error.h"
+#include "base/option.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -29,7 +30,7 @@ struct run {
 };
 
 struct part {
-	char worker[65];
+	char worker[OPTION_ID_MAX];
 	uint64_t begin, samples; /* of its own file */
 	struct run *run;         /* the ring: the first `left` rows are still of this traversal */
 	size_t count, room;

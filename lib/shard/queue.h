@@ -29,6 +29,7 @@
 #define PACELINE_SHARD_QUEUE_H
 
 #include "base/error.h"
+#include "base/option.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -39,7 +40,7 @@ enum queue_shuffle { QUEUE_SHUFFLE_NONE, QUEUE_SHUFFLE_SHARDS, QUEUE_SHUFFLE_SAM
 
 /* A worker's own rows: partitions stand one behind the other in the numbering of rows. */
 struct queue_partition {
-	char worker[65];
+	char worker[OPTION_ID_MAX];
 	uint64_t rows;
 };
 
@@ -146,7 +147,7 @@ struct queue_line {
 	int refused; /* set by queue_settle() */
 };
 struct queue_refusal {
-	char worker[65];
+	char worker[OPTION_ID_MAX];
 	uint64_t generation, id;
 };
 /* QUEUE_FENCED, QUEUE_REPEATED (queue_refusals() is the answer again), QUEUE_OK (a new one), or

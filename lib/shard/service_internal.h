@@ -22,7 +22,7 @@ struct waiter {
 	struct waiter *prev, *next;
 	int is_stat, is_moves;
 	uint64_t generation, max;
-	char worker[65];
+	char worker[OPTION_ID_MAX];
 };
 
 struct watcher {

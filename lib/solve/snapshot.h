@@ -20,7 +20,7 @@
 struct snapshot_node {
 	enum node_role role;
 	enum node_state state;
-	char id[NODE_ID_MAX];
+	char id[OPTION_ID_MAX];
 	uint64_t size;                /* last batch reported; 0: none yet */
 	double mean_short, mean_long; /* mean BPT over the window */
 	double speed_short, speed_long;
@@ -31,7 +31,7 @@ struct snapshot_node {
 	double last;       /* when it reported last, epoch seconds */
 	double speed_last; /* of that report */
 	/* What it measured about its device; type "" and numbers 0 or NAN: not known. */
-	char type[NODE_ID_MAX];
+	char type[OPTION_ID_MAX];
 	double launch, device_speed;
 	uint64_t saturation, max; /* samples a step */
 	double cpu, mem;          /* 0..1 of the node in use */
@@ -39,7 +39,7 @@ struct snapshot_node {
 };
 
 struct snapshot_info {
-	char name[NODE_ID_MAX];
+	char name[OPTION_ID_MAX];
 	char value[SNAPSHOT_VALUE_MAX];
 	double age; /* seconds */
 	uint64_t line; /* as in a node */

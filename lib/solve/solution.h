@@ -35,7 +35,7 @@ enum action_kind {
 struct action {
 	enum action_kind kind;
 	enum node_role role;
-	char id[NODE_ID_MAX];
+	char id[OPTION_ID_MAX];
 	uint64_t size, accum;
 	uint64_t count;
 	double scale;

@@ -1,17 +1,17 @@
 /* step: see step.h. Pure: rounds in, sizes out, no clock. */
 #include "solve/step.h"
 
+#include "base/option.h"
 #include "solve/batch.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define ID_MAX 65
 #define TRIED_MAX 64 /* sizes remembered in a fine phase; the oldest is forgotten */
 #define NOBODY SIZE_MAX
 
 struct slot { /* in order of id, so that the order of the input does not matter */
-	char id[ID_MAX];
+	char id[OPTION_ID_MAX];
 	uint64_t size, min, max;
 	double time, mem; /* of this round */
 	int warned;       /* since it became the straggler */
@@ -403,7 +403,7 @@ int step_round(struct step *s, struct step_worker *w, size_t n, struct error *er
 	qsort(order, n, sizeof *order, compare_ids);
 	int result = 0;
 	for (size_t i = 0; result == 0 && i < n; i++)
-		if (strlen(order[i]->id) >= ID_MAX)
+		if (strlen(order[i]->id) >= OPTION_ID_MAX)
 			result = error_set(err, ERROR_DATA, NULL, "'%s' is too long for an id",
 					   order[i]->id);
 		else if (i > 0 && strcmp(order[i - 1]->id, order[i]->id) == 0)

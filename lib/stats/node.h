@@ -5,7 +5,8 @@
 #ifndef PACELINE_STATS_NODE_H
 #define PACELINE_STATS_NODE_H
 
-#define NODE_ID_MAX 65             /* bytes of an id with its NUL */
+#include "base/option.h"
+
 #define NODE_SIZE_MAX (1ull << 40) /* samples of one batch; sums over all nodes stay exact */
 #define NODE_BATCH_MAX (1u << 24)  /* the same: no worker is told to make a larger one */
 

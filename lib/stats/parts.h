@@ -27,7 +27,7 @@ struct report {
 /* What a node measured about its device. */
 struct device {
 	int known;
-	char type[NODE_ID_MAX];
+	char type[OPTION_ID_MAX];
 	double launch; /* NAN: not said */
 	double speed;
 	uint64_t saturation, max;
@@ -36,7 +36,7 @@ struct device {
 struct node {
 	enum node_role role;
 	enum node_state state;
-	char id[NODE_ID_MAX];
+	char id[OPTION_ID_MAX];
 	int was_started;       /* a process of this node has been seen */
 	int restart_announced; /* a restart event whose start event has not come yet */
 	double since;        /* the present process's start; reports from before belong to others */
@@ -52,7 +52,7 @@ struct node {
 };
 
 struct info {
-	char name[NODE_ID_MAX];
+	char name[OPTION_ID_MAX];
 	char value[MONITOR_VALUE_MAX];
 	double at;
 };

@@ -194,7 +194,7 @@ static int measure(struct bench *b, struct device *d, struct error *err)
 static void make_id(const char *name, char *out)
 {
 	size_t len = 0;
-	for (; *name && *name != '\n' && len < DEVICE_TYPE_MAX - 1; name++) {
+	for (; *name && *name != '\n' && len < OPTION_ID_MAX - 1; name++) {
 		if (isalnum((unsigned char)*name) || *name == '.' || *name == '_')
 			out[len++] = *name;
 		else if (len > 0 && out[len - 1] != '-')

@@ -13,7 +13,6 @@
 #include "work/load.h"
 #include "work/profile.h"
 
-#define DEVICE_TYPE_MAX 65      /* bytes with the NUL */
 #define DEVICE_MEMORY_PART 0.95 /* of the memory is used at most (LB-BSP 4.2) */
 
 struct device_options {
@@ -31,7 +30,7 @@ struct device_options {
 struct device {
 	struct profile profile;
 	uint64_t max; /* samples of a step that fit */
-	char type[DEVICE_TYPE_MAX];
+	char type[OPTION_ID_MAX];
 };
 
 /* WORK_OK, WORK_STOP, or -1: ERROR_DATA for a bad row, ERROR_OS without memory. */

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/option.h"
 #include "wire/call.h"
 #include "work/spill.h"
 
@@ -16,7 +17,7 @@
 
 struct move {
 	uint64_t id, begin, length;
-	char from[65];
+	char from[OPTION_ID_MAX];
 };
 
 struct moves {

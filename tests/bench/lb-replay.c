@@ -33,7 +33,7 @@
 #define BATCH 1024
 
 struct worker {
-	char id[NODE_ID_MAX];
+	char id[OPTION_ID_MAX];
 	double said, speed; /* of this round; speed NAN: it is not there */
 	uint64_t size;      /* of its next batch; 0: not said yet */
 	double time;        /* of its last one */
