@@ -683,7 +683,7 @@ static void naive_mean_leaves_out_who_has_no_samples(void **state)
  * noise of a batch of 16 / (1/89 + 1/21 + 1/12 + 1/6) = 52 samples, 2.47 times the variance. */
 static void naive_mean_of_alike_data_is_noisier(void **state)
 {
-	enum { DRAWS = 20000 };
+	const int draws = 20000;
 	const struct split split = {128, 4, {0, 89, 110, 122, 128}};
 	struct layout layout;
 	struct opt opt = optimiser("sgd");
@@ -697,7 +697,7 @@ static void naive_mean_of_alike_data_is_noisier(void **state)
 	layout_start(&layout, 1);
 	layout_add_tensor(&layout, "a", 1, 1, LAYOUT_ZERO, 0, LAYOUT_OPTIMIZER, NULL);
 	servers_start(&s, &layout, &opt, 1);
-	for (size_t draw = 0; draw < DRAWS; draw++) {
+	for (int draw = 0; draw < draws; draw++) {
 		float total[4] = {0}, before, after;
 		for (size_t w = 0; w < 4; w++)
 			for (size_t i = split.begin[w]; i < split.begin[w + 1]; i++)
@@ -720,11 +720,11 @@ static void naive_mean_of_alike_data_is_noisier(void **state)
 		}
 	}
 	servers_free(&s);
-	assert_true(fabs(sum[0] / DRAWS) < 0.003 && fabs(sum[1] / DRAWS) < 0.005);
+	assert_true(fabs(sum[0] / draws) < 0.003 && fabs(sum[1] / draws) < 0.005);
 	double ratio = squares[1] / squares[0];
-	if (fabs(ratio - 2.47) > 0.1 || fabs(squares[0] / DRAWS * 128 - 1) > 0.04)
+	if (fabs(ratio - 2.47) > 0.1 || fabs(squares[0] / draws * 128 - 1) > 0.04)
 		fail_msg("variance %.3f of a sample's over 128, naive %.3f times that",
-			 squares[0] / DRAWS * 128, ratio);
+			 squares[0] / draws * 128, ratio);
 }
 
 int main(void)
