@@ -386,6 +386,8 @@ exact() {
 	worker=$(pgrep -f "worker .*--id w1 .*$T/run")
 	server=$(pgrep -f "ps-server .*--id ps1 .*$T/run")
 	kill -9 "$worker" "$server"
+	run -78 run_job --set SOLUTION=lb-bsp # the lead that runs sets no sizes
+	[[ $output == *"another SOLUTION; stop it first"* ]]
 	begin second
 	wait_for "running && status | grep -q '^node .* id=w1 state=up'"
 	grep -q 'run already and are adopted' second.err

@@ -610,14 +610,24 @@ int job_write(const struct job *job, const char *path, struct error *err)
 	return result;
 }
 
+/* Who sets sizes at every barrier is in the lead: one that runs does not change its ways. */
+static enum job_change change_of(const struct row *row, const struct job *old,
+				 const struct job *now)
+{
+	const char *before = job_balance(old), *after = job_balance(now);
+	if (strcmp(row->key, "SOLUTION") == 0 && strcmp(before ? before : "", after ? after : "") != 0)
+		return STOPPED;
+	return row->change;
+}
+
 enum job_change job_compare(const struct job *old, const struct job *now, const char **key)
 {
 	enum job_change gravest = JOB_SAME;
 	*key = NULL;
 	for (size_t i = 0; i < ROWS; i++) {
 		char *a = value_text(old, &rows[i]), *b = value_text(now, &rows[i]);
-		if (a && b && strcmp(a, b) != 0 && rows[i].change > gravest) {
-			gravest = rows[i].change;
+		if (a && b && strcmp(a, b) != 0 && change_of(&rows[i], old, now) > gravest) {
+			gravest = change_of(&rows[i], old, now);
 			*key = rows[i].key;
 		}
 		free(a);

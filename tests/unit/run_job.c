@@ -236,6 +236,13 @@ static void the_resolved_file_is_the_same_job(void **state)
 	assert_int_equal(job_set(&again, "AHEAD", "9", "f", &err), 0);
 	assert_int_equal(job_set(&again, "PROFILE", "1", "f", &err), 0);
 	assert_int_equal(job_compare(&job, &again, &key), JOB_CHANGE_FREE);
+	assert_int_equal(job_set(&again, "SOLUTION", "even", "f", &err), 0);
+	assert_int_equal(job_compare(&job, &again, &key), JOB_CHANGE_FREE);
+	assert_int_equal(job_set(&again, "SOLUTION", "lb-bsp", "f", &err), 0);
+	assert_int_equal(job_compare(&job, &again, &key), JOB_CHANGE_STOPPED);
+	assert_string_equal(key, "SOLUTION");
+	assert_int_equal(job_compare(&again, &again, &key), JOB_SAME);
+	assert_int_equal(job_set(&again, "SOLUTION", "even", "f", &err), 0);
 	assert_int_equal(job_set(&again, "WORKERS", "9", "f", &err), 0);
 	assert_int_equal(job_compare(&job, &again, &key), JOB_CHANGE_STOPPED);
 	assert_int_equal(job_set(&again, "BATCH", "9", "f", &err), 0);
