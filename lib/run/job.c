@@ -615,7 +615,8 @@ static enum job_change change_of(const struct row *row, const struct job *old,
 				 const struct job *now)
 {
 	const char *before = job_balance(old), *after = job_balance(now);
-	if (strcmp(row->key, "SOLUTION") == 0 && strcmp(before ? before : "", after ? after : "") != 0)
+	if (strcmp(row->key, "SOLUTION") == 0 &&
+	    strcmp(before ? before : "", after ? after : "") != 0)
 		return STOPPED;
 	return row->change;
 }

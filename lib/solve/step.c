@@ -325,8 +325,8 @@ static void find_ends(const struct step *s, size_t *leader, size_t *straggler)
 	}
 }
 
-/* Are the others done with its samples, too, before it is? One more costs each of them its mean cost
- * at most, and who is full takes none. */
+/* Are the others done with its samples, too, before it is? One more costs each of them its mean
+ * cost at most, and who is full takes none. */
 static int is_better_without(const struct step *s, size_t straggler)
 {
 	const struct slot *g = &s->slot[straggler];
