@@ -23,7 +23,7 @@ SRC_data  = badset dataset index index_file parse parse_criteo parse_libsvm raw 
 SRC_shard = ask commit division division_verbs files follow hand journal lines loader loader_parts order parts piece queue rollback scan service settle share state table tell verbs wait
 SRC_stats = monitor node recordlog report window \
 	    predict predict_walk predict_last predict_arima predict_net predict_rnn predict_lstm predict_narx predict_arx predict_auto \
-	    predict_group predict_lean
+	    predict_group predict_lean predict_file
 SRC_solve = accum balance batch fit idset rule_antdt_dd rule_antdt_nd rule_pace rule_pace_model rule_parts rule_simple snapshot solution step sums
 SRC_straggle = schedule pattern trace duty
 SRC_ckpt  = layout block part_write part_read manifest ckpt list export rowmap
@@ -66,7 +66,7 @@ MORE_straggle = straggle/files straggle/guard straggle/nodes straggle/processes
 
 LIBS_shardd      = -levent -lxxhash -lm
 LIBS_bpt-monitor = -levent -lm
-LIBS_speed-predict = -lm
+LIBS_speed-predict = -lxxhash -lm
 LIBS_bs-solve    = -lm
 LIBS_trainctl    = -Wl,--as-needed -levent -lcsv -lz -lxxhash -lopenblas -ljansson -lm
 LIBS_ps-server   = -levent -lz -lxxhash -ljansson -lm

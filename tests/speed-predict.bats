@@ -320,6 +320,32 @@ over_oracle() {
 	run -66 speed-predict -m narx --load missing <in
 }
 
+# flip FILE BYTE: the lowest bit of that byte is another one
+flip() {
+	local byte
+	byte=$(od -An -t u1 -j "$2" -N 1 "$1")
+	printf "\\x$(printf %02x $((byte ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+
+@test "a model file of which any byte changed is not loaded" {
+	for k in 0 1 2 3; do printf 'obs id=%s k=%d speed=%d.7\n' a $k 10$k b $k 20$k; done >in
+	for how in '-m ema' '-m auto --loss max'; do
+		speed-predict $how --save model <in >out
+		size=$(stat -c %s model)
+		step=$((size / 150 + 1))
+		for ((at = 0; at < size; at += step)); do
+			cp model flipped
+			flip flipped $at
+			not cmp -s model flipped
+			run -65 speed-predict $how --load flipped <in
+		done
+	done
+	speed-predict -m ema --save model <in >out
+	sed 's/v=10\([0-9]\)/v=11\1/' model >flipped
+	run -65 speed-predict -m ema --load flipped <in
+	[[ $output == *"flipped:$(wc -l <model): "*"checksum"* ]]
+}
+
 @test "a model file that can't be written is an error, the old one stays" {
 	printf 'obs id=a k=0 speed=1\n' >in
 	run -73 speed-predict -m ema --save /dev/full <in

@@ -703,8 +703,9 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	finish
 	wait_for '[ -s model ]'
 	grep -q '^model kind=ema' model
-	[ "$(tail -n 1 model)" = end ]
-	for bad in 'garbage' "$(head -n 2 model)" "$(sed s/kind=ema/kind=narx/ model)"; do
+	grep -qE '^whole sum=[0-9a-f]{16}$' <(tail -n 1 model)
+	for bad in 'garbage' "$(head -n 2 model)" "$(sed s/kind=ema/kind=narx/ model)" \
+		"$(sed 's/name=speed \(.*\)v=./name=speed \17/' model)"; do
 		printf '%s\n' "$bad" >bad
 		run -69 worker --id w1 --shards none --servers none --model audit --wait 0 "${CSV[@]}" \
 			--predict ema --predict-load bad
@@ -715,9 +716,12 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 		--predict ema --predict-load torn
 	[[ $output == *"learnt anew: torn:1: the input ends"* ]]
 	mkdir dir
-	run -69 worker --id w1 --shards none --servers none --model audit --wait 0 "${CSV[@]}" \
-		--predict ema --predict-load dir
-	[[ $output == *"learnt anew: dir: read: "* ]]
+	mkfifo pipe
+	for bad in dir pipe; do
+		run -69 worker --id w1 --shards none --servers none --model audit --wait 0 "${CSV[@]}" \
+			--predict ema --predict-load $bad
+		[[ $output == *"learnt anew: $bad: no regular file"* ]]
+	done
 	run -69 worker --id w1 --shards none --servers none --model audit --wait 0 "${CSV[@]}" \
 		--predict ema --predict-load model
 	[[ $output != *anew* ]]

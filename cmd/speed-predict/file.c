@@ -5,19 +5,12 @@
 #include "cmd/speed-predict.h"
 
 #include "base/fs.h"
-#include "wire/record.h"
+#include "stats/predict_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>
 
-static int put_line(const char *line, size_t len, void *file, struct error *err)
-{
-	if (fwrite(line, 1, len, file) == len)
-		return 0;
-	return error_errno(err, 0, NULL, "write");
-}
-
-static int put_head(const struct job *job, FILE *file, struct error *err)
+static int put_head(const struct job *job, struct predict_file *file, struct error *err)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
@@ -27,10 +20,10 @@ static int put_head(const struct job *job, FILE *file, struct error *err)
 	record_add(&o, "loss", job->loss);
 	record_add_u64(&o, "workers", job->now.count);
 	record_add_u64(&o, "round", job->now.round);
-	return put_line(line, record_end(&o, NULL), file, err);
+	return predict_file_put(line, record_end(&o, NULL), file, err);
 }
 
-static int put_models(const struct job *job, FILE *file, struct error *err)
+static int put_models(const struct job *job, struct predict_file *file, struct error *err)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
@@ -41,43 +34,29 @@ static int put_models(const struct job *job, FILE *file, struct error *err)
 		record_begin(&o, line, sizeof line, "worker");
 		record_add(&o, "id", w->id);
 		record_add_u64(&o, "k", w->k);
-		if (put_line(line, record_end(&o, NULL), file, err) != 0 ||
-		    predictor_save(w->predictor, put_line, file, err) != 0)
+		if (predict_file_put(line, record_end(&o, NULL), file, err) != 0 ||
+		    predictor_save(w->predictor, predict_file_put, file, err) != 0)
 			return -1;
 	}
-	if (job->now.group && predict_group_save(job->now.group, put_line, file, err) != 0)
+	if (job->now.group && predict_group_save(job->now.group, predict_file_put, file, err) != 0)
 		return -1;
-	record_begin(&o, line, sizeof line, "whole");
-	return put_line(line, record_end(&o, NULL), file, err);
+	return predict_file_put_end(file, err);
 }
 
 static int fill_file(int fd, const char *path, void *arg, struct error *err)
 {
 	int own = dup(fd);
-	FILE *file = own < 0 ? NULL : fdopen(own, "w");
-	if (!file) {
+	struct predict_file file = {.out = own < 0 ? NULL : fdopen(own, "w")};
+	if (!file.out) {
 		error_errno(err, ERROR_OS, path, "open");
 		if (own >= 0)
 			close(own);
 		return -1;
 	}
-	int result = put_models(arg, file, err);
-	if (fclose(file) != 0 && result == 0)
+	int result = put_models(arg, &file, err);
+	if (fclose(file.out) != 0 && result == 0)
 		result = error_errno(err, 0, path, "write");
 	return result;
-}
-
-/* Records of a file whose end may not come before its `whole` record. */
-static int take_line(struct record *r, void *in, struct error *err)
-{
-	int got = record_read(in, r, err);
-	if (got == RECORD_ONE)
-		return 0;
-	if (got < 0)
-		return -1;
-	return error_set(err, ERROR_DATA, NULL,
-			 got == RECORD_END ? "the model file ends here, in mid-model"
-					   : "an empty line in a model file");
 }
 
 static int take_head(struct job *job, struct record *r, uint64_t *workers, struct error *err)
@@ -100,7 +79,7 @@ static int take_head(struct job *job, struct record *r, uint64_t *workers, struc
 	return 0;
 }
 
-static int take_worker(struct job *job, struct record *r, struct record_reader *in,
+static int take_worker(struct job *job, struct record *r, struct predict_file *in,
 		       struct error *err)
 {
 	const char *id;
@@ -117,52 +96,44 @@ static int take_worker(struct job *job, struct record *r, struct record_reader *
 	if (table_add(&job->now, id, &w, err) != 0)
 		return -1;
 	w->k = k;
-	if (take_line(r, in, err) != 0)
+	if (predict_file_take(r, in, err) != 0)
 		return -1;
 	if (!record_is(r, "model"))
 		return error_set(err, ERROR_DATA, NULL, "a model expected, this is '%.40s'",
 				 r->type);
-	if (predictor_load(&w->predictor, r, take_line, in, err) != 0)
+	if (predictor_load(&w->predictor, r, predict_file_take, in, err) != 0)
 		return -1;
 	w->samples = predictor_count(w->predictor);
 	return 0;
 }
 
-static int take_group(struct job *job, struct record *r, struct record_reader *in,
+static int take_group(struct job *job, struct record *r, struct predict_file *in,
 		      struct error *err)
 {
-	if (take_line(r, in, err) != 0)
+	if (predict_file_take(r, in, err) != 0)
 		return -1;
 	if (!record_is(r, "group"))
 		return error_set(err, ERROR_DATA, NULL, "a group expected, this is '%.40s'",
 				 r->type);
-	if (predict_group_load(&job->now.group, r, take_line, in, err) != 0)
+	if (predict_group_load(&job->now.group, r, predict_file_take, in, err) != 0)
 		return -1;
 	if (predict_group_count(job->now.group) != job->now.count)
 		return error_set(err, ERROR_DATA, NULL, "the group is not of the workers before");
 	return 0;
 }
 
-static int take_models(struct job *job, struct record_reader *in, struct record *r,
+static int take_models(struct job *job, struct predict_file *in, struct record *r,
 		       struct error *err)
 {
 	uint64_t workers;
-	if (take_line(r, in, err) != 0 || take_head(job, r, &workers, err) != 0)
+	if (predict_file_take(r, in, err) != 0 || take_head(job, r, &workers, err) != 0)
 		return -1;
 	for (uint64_t i = 0; i < workers; i++)
-		if (take_line(r, in, err) != 0 || take_worker(job, r, in, err) != 0)
+		if (predict_file_take(r, in, err) != 0 || take_worker(job, r, in, err) != 0)
 			return -1;
 	if (job->grouped && take_group(job, r, in, err) != 0)
 		return -1;
-	if (take_line(r, in, err) != 0)
-		return -1;
-	if (!record_is(r, "whole"))
-		return error_set(err, ERROR_DATA, NULL, "the file's last record expected, not '%.40s'",
-				 r->type);
-	int got = record_read(in, r, err);
-	if (got == RECORD_END)
-		return 0;
-	return got < 0 ? -1 : error_set(err, ERROR_DATA, NULL, "the file goes on behind its end");
+	return predict_file_take_end(in, r, err);
 }
 
 int file_load(struct job *job, const char *path, struct error *err)
@@ -171,11 +142,12 @@ int file_load(struct job *job, const char *path, struct error *err)
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return error_errno(err, 0, path, "can't be read");
-	struct record_reader *in = record_reader_new(fd, path);
-	int result = in ? take_models(job, in, &r, err) : error_set(err, ERROR_OS, NULL, "no memory");
-	if (result != 0 && in && !err->place[0])
-		error_wrap(err, record_reader_place(in));
-	record_reader_free(in);
+	struct predict_file file = {.in = record_reader_new(fd, path)};
+	int result = file.in ? take_models(job, &file, &r, err)
+			     : error_set(err, ERROR_OS, NULL, "no memory");
+	if (result != 0 && file.in && !err->place[0])
+		error_wrap(err, record_reader_place(file.in));
+	record_reader_free(file.in);
 	close(fd);
 	return result;
 }

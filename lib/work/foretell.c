@@ -2,6 +2,7 @@
 #include "work/foretell.h"
 
 #include "base/log.h"
+#include "stats/predict_file.h"
 #include "work/watch.h"
 
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define KEEP_SECONDS 30.0 /* between writings */
@@ -26,35 +28,22 @@ struct foretell {
 
 /* ---- the file ---- */
 
-static int put_line(const char *line, size_t len, void *file, struct error *err)
-{
-	if (fwrite(line, 1, len, file) == len)
-		return 0;
-	return error_errno(err, 0, NULL, "write");
-}
-
-static int take_line(struct record *r, void *in, struct error *err)
-{
-	int got = record_read(in, r, err);
-	if (got == RECORD_ONE)
-		return 0;
-	return got < 0 ? -1 : error_set(err, ERROR_DATA, NULL, "ends in mid-model");
-}
-
-static int take_model(struct predictor **out, struct record_reader *in,
+static int take_model(struct predictor **out, struct predict_file *in,
 		      const struct foretell_options *o, struct error *err)
 {
 	const char *want = predict_model_name(o->model), *kind;
 	struct predictor *saved = NULL;
 	struct record *r = malloc(sizeof *r);
-	int result = r ? take_line(r, in, err) : error_set(err, ERROR_OS, NULL, "no memory");
+	int result = r ? predict_file_take(r, in, err) : error_set(err, ERROR_OS, NULL, "no memory");
 	if (result == 0 && (!record_is(r, "model") || !(kind = record_get(r, "kind"))))
 		result = error_set(err, ERROR_DATA, NULL, "this is no model");
 	if (result == 0 && strcmp(kind, want) != 0)
 		result = error_set(err, ERROR_DATA, NULL, "a model of kind %.20s, not %s", kind,
 				   want);
 	if (result == 0)
-		result = predictor_load(&saved, r, take_line, in, err);
+		result = predictor_load(&saved, r, predict_file_take, in, err);
+	if (result == 0)
+		result = predict_file_take_end(in, r, err);
 	if (result == 0) /* this run may be on another node */
 		result = predictor_reuse(out, saved, err);
 	predictor_free(saved);
@@ -64,11 +53,17 @@ static int take_model(struct predictor **out, struct record_reader *in,
 
 static int load_model(struct predictor **out, const struct foretell_options *o, struct error *err)
 {
-	int fd = open(o->load, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+	int fd = open(o->load, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is not waited for */
 	if (fd < 0)
 		return errno == ENOENT ? 0 : error_errno(err, 0, o->load, "open");
-	struct record_reader *in = record_reader_new(fd, o->load);
-	int result = in ? take_model(out, in, o, err) : error_set(err, ERROR_OS, "", "no memory");
+	if (fstat(fd, &st) == 0 && !S_ISREG(st.st_mode)) {
+		close(fd);
+		return error_set(err, ERROR_DATA, o->load, "no regular file");
+	}
+	struct predict_file file = {.in = record_reader_new(fd, o->load)};
+	struct record_reader *in = file.in;
+	int result = in ? take_model(out, &file, o, err) : error_set(err, ERROR_OS, "", "no memory");
 	/* The reader says where by itself: the file, mostly with the line. */
 	if (result != 0 && in && strcmp(err->place, o->load) != 0 &&
 	    strcmp(err->place, record_reader_place(in)) != 0)
@@ -83,11 +78,13 @@ static int save_model(struct foretell *f, struct error *err)
 	char path[PATH_ROOM];
 	if (snprintf(path, sizeof path, "%s.new", f->save) >= (int)sizeof path)
 		return error_set(err, ERROR_CANTCREAT, f->save, "too long");
-	FILE *file = fopen(path, "we");
-	if (!file)
+	struct predict_file file = {.out = fopen(path, "we")};
+	if (!file.out)
 		return error_errno(err, ERROR_CANTCREAT, path, "open");
-	int result = predictor_save(f->predictor, put_line, file, err);
-	if (fclose(file) != 0 && result == 0)
+	int result = predictor_save(f->predictor, predict_file_put, &file, err);
+	if (result == 0)
+		result = predict_file_put_end(&file, err);
+	if (fclose(file.out) != 0 && result == 0)
 		result = error_errno(err, 0, path, "write");
 	if (result == 0 && rename(path, f->save) != 0)
 		result = error_errno(err, 0, f->save, "rename");
