@@ -265,6 +265,14 @@ over_oracle() {
 	done
 }
 
+@test "what a message quotes can't speak to the terminal" {
+	run -65 speed-predict <<<'obs id=%1b[2J%0a k=0'
+	[ "$output" = "speed-predict: stdin:1: id=: '?[2J?' is no id" ]
+	echo garbage >$'no\nmodel'
+	run -65 speed-predict --load $'no\nmodel' <<<'obs id=a k=0'
+	[ "$output" = "speed-predict: no?model:1: this is no model file of speed-predict" ]
+}
+
 @test "input that ends in mid-line is refused" {
 	printf 'obs id=a k=0 speed=1\nobs id=a k=1 speed=1' >in
 	run -65 --separate-stderr speed-predict -m ema <in

@@ -34,9 +34,17 @@ int error_code_of_errno(int errnum)
 	}
 }
 
+void error_plain(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ' || *text == 0x7f)
+			*text = '?';
+}
+
 static void set_place(struct error *e, const char *place)
 {
 	snprintf(e->place, sizeof e->place, "%s", place ? place : "");
+	error_plain(e->place);
 }
 
 int error_set(struct error *e, int code, const char *place, const char *fmt, ...)
@@ -49,6 +57,7 @@ int error_set(struct error *e, int code, const char *place, const char *fmt, ...
 	va_start(ap, fmt);
 	vsnprintf(e->text, sizeof e->text, fmt, ap);
 	va_end(ap);
+	error_plain(e->text);
 	return -1;
 }
 
@@ -66,6 +75,7 @@ int error_errno(struct error *e, int code, const char *place, const char *fmt, .
 	if (n >= 0 && (size_t)n < sizeof e->text)
 		snprintf(e->text + n, sizeof e->text - (size_t)n, "%s%s", n ? ": " : "",
 			 strerror(errnum));
+	error_plain(e->text);
 	return -1;
 }
 
@@ -79,6 +89,7 @@ int error_wrap(struct error *e, const char *outer)
 		snprintf(e->place, sizeof e->place, "%.200s: %.300s", outer, inner);
 	else
 		snprintf(e->place, sizeof e->place, "%s", outer);
+	error_plain(e->place);
 	return -1;
 }
 

@@ -1,5 +1,7 @@
 #include "base/log.h"
 
+#include "base/error.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -23,5 +25,6 @@ void log_say(enum log_level level, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
+	error_plain(text);
 	sink(level, text, sink_arg);
 }
