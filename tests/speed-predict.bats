@@ -340,7 +340,7 @@ flip() {
 	for how in '-m ema' '-m auto --loss max'; do
 		speed-predict $how --save model <in >out
 		size=$(stat -c %s model)
-		step=$((size / 150 + 1))
+		step=$((size / 40 + 1))
 		for ((at = 0; at < size; at += step)); do
 			cp model flipped
 			flip flipped $at
