@@ -129,11 +129,18 @@ void piece_share(struct queue *q, struct piece *p)
 	p->whole = w;
 }
 
-/* A run boundary at `at`, if it lies inside a run of p. */
-static void split_runs(struct queue *q, struct piece *p, uint64_t at)
+/* The run of p from which a walk to position `at` may begin: those before it end at `at` or
+ * earlier. */
+static struct piece *walk_begin(struct piece *p, uint64_t at)
 {
-	for (struct piece *r = p; r; r = r->more) {
-		if (at <= r->lo || at >= r->hi)
+	return p->last_cut && p->last_cut->hi <= at ? p->last_cut : p;
+}
+
+/* A run boundary at `at`, if it lies inside one of these runs. */
+static void split_runs(struct queue *q, struct piece *runs, uint64_t at)
+{
+	for (struct piece *r = runs; r && r->lo < at; r = r->more) {
+		if (at >= r->hi)
 			continue;
 		struct piece *behind = piece_new(q);
 		behind->lo = at;
@@ -151,31 +158,35 @@ static int is_inside(const struct piece *run, uint64_t lo, uint64_t hi)
 	return run->lo >= lo && run->hi <= hi;
 }
 
+/* p itself stays with its id: it changes places with the first run outside [lo, hi); 0: none is. */
+static int leave_front(struct piece *p, uint64_t lo, uint64_t hi)
+{
+	struct piece *stays = p->more;
+	while (stays && is_inside(stays, lo, hi))
+		stays = stays->more;
+	if (!stays)
+		return 0;
+	uint64_t gone_lo = p->lo, gone_hi = p->hi;
+	p->lo = stays->lo;
+	p->hi = stays->hi;
+	stays->lo = gone_lo;
+	stays->hi = gone_hi;
+	return 1;
+}
+
 struct piece *piece_carve(struct queue *q, struct piece *p, uint64_t lo, uint64_t hi, int *all)
 {
-	split_runs(q, p, lo);
-	split_runs(q, p, hi);
-	struct piece *chain = NULL, **tail = &chain;
-	size_t outside = 0;
-	for (struct piece *r = p; r; r = r->more)
-		outside += !is_inside(r, lo, hi);
-	*all = outside == 0;
+	struct piece *before = walk_begin(p, lo);
+	split_runs(q, before, lo);
+	split_runs(q, before, hi);
+	*all = is_inside(p, lo, hi) && !leave_front(p, lo, hi);
 	if (*all)
 		return NULL;
-	if (is_inside(p, lo, hi)) {
-		/* p itself stays with its id: it changes places with the first run that stays. */
-		struct piece *stays = p->more;
-		while (is_inside(stays, lo, hi))
-			stays = stays->more;
-		uint64_t gone_lo = p->lo, gone_hi = p->hi;
-		p->lo = stays->lo;
-		p->hi = stays->hi;
-		stays->lo = gone_lo;
-		stays->hi = gone_hi;
-	}
-	for (struct piece **link = &p->more; *link;) {
+	struct piece *chain = NULL, **tail = &chain;
+	for (struct piece **link = &before->more; *link && (*link)->lo < hi;) {
 		struct piece *r = *link;
 		if (!is_inside(r, lo, hi)) {
+			before = r;
 			link = &r->more;
 			continue;
 		}
@@ -185,6 +196,7 @@ struct piece *piece_carve(struct queue *q, struct piece *p, uint64_t lo, uint64_
 		tail = &r->more;
 		q->runs--;
 	}
+	p->last_cut = before;
 	return chain;
 }
 
@@ -219,6 +231,7 @@ static void leave_hand(struct queue *q, struct piece *p)
 {
 	piece_unlink(&p->worker->hand, p);
 	piece_lease_end(q, p);
+	p->last_cut = NULL;
 	q->doing--;
 }
 

@@ -155,9 +155,11 @@ struct queue_refusal {
  * own answer in the place of the one that the lead may still ask for. */
 enum queue_result queue_settle_known(const struct queue *q, uint64_t number, uint64_t incarnation,
 				     struct error *err);
-/* All lines or, for any other result than QUEUE_OK, none. A line of a generation not in force, or
- * of a piece that has left the worker's hand unsettled, is refused and told by queue_refusals();
- * a `back` line of a fenced generation asks for what has happened, and passes in silence. */
+/* The lines are judged together, before any of them changes anything. An apply line is refused, and
+ * told by queue_refusals(), unless all of its rows are in this worker's hand, of this generation,
+ * and named by no other line; it takes the other apply lines of that worker's generation with it,
+ * as together they are one gradient. All other lines are carried out. A `back` line asks for what
+ * may have happened already: what of it is no longer in the hand is passed over in silence. */
 enum queue_result queue_settle(struct queue *q, uint64_t number, uint64_t iteration,
 			       uint64_t incarnation, struct queue_line *lines, size_t count,
 			       struct error *err);

@@ -34,6 +34,9 @@ struct piece {
 	/* Further runs of positions that remain, rising. They are pieces without an id yet: each
 	 * gets one when the piece comes back, so that coming back needs no memory. */
 	struct piece *more;
+	/* The last run before what was carved out last, or NULL: who carves in rising order, as a
+	 * settle does, need not walk over all runs each time. */
+	struct piece *last_cut;
 	struct whole *whole; /* NULL: nothing of the shard is elsewhere or done apart from this */
 	struct epoch *epoch;
 	struct worker *worker;                 /* QUEUE_DOING only */
@@ -68,6 +71,7 @@ struct worker {
 	/* The lease of the piece in work ended, and since then there was no sign of life: what else
 	 * it holds expires without blame. */
 	int is_blamed;
+	int is_refused; /* while a settle is judged: its gradient is */
 	struct worker *same_hash;
 	struct worker *next; /* all, in order of their first hello */
 	char id[];

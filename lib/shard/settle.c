@@ -1,15 +1,14 @@
 /* settle: the moment at which a batch belongs to the model (architecture.md, "The life of a
- * batch", 2; batch.pml, settle1).  One request, many lines, all or nothing; its number makes a
- * repetition harmless, and its answer is part of the state, so that a lead which asks again after
- * a crash hears the same. */
+ * batch", 2; batch.pml, settle1).  One request, many lines; all of them are judged before any of
+ * them changes anything.  An apply line counts rows that are in that worker's hand and remain
+ * there, or it is refused; the rows of a generation are one gradient, refused as a whole.  The
+ * number of a settle makes a repetition harmless, and its answer is part of the state, so that a
+ * lead which asks again after a crash hears the same. */
 #include "shard/queue_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* What one line comes to. */
-enum verdict { VERDICT_ACT, VERDICT_NOTHING, VERDICT_REFUSED };
 
 enum queue_result queue_settle_known(const struct queue *q, uint64_t number, uint64_t incarnation,
 				     struct error *err)
@@ -28,6 +27,27 @@ enum queue_result queue_settle_known(const struct queue *q, uint64_t number, uin
 	return QUEUE_BAD;
 }
 
+/* A line whose rows are in the hand of the worker that it names: positions [lo, hi) of piece. */
+struct claim {
+	const struct queue_line *line;
+	struct worker *worker;
+	struct piece *piece;
+	uint64_t id, lo, hi;
+	size_t index;
+};
+
+/* By piece and position: then all of a settle's rows are judged in one walk over each piece's runs,
+ * and leave it in another. */
+static int claim_order(const void *a, const void *b)
+{
+	const struct claim *x = a, *y = b;
+	if (x->id != y->id)
+		return x->id < y->id ? -1 : 1;
+	if (x->lo != y->lo)
+		return x->lo < y->lo ? -1 : 1;
+	return x->index < y->index ? -1 : 1;
+}
+
 /* A range inside the frame; the sum begin + length can't be trusted. */
 static int is_in_frame(const struct piece *p, const struct queue_line *line)
 {
@@ -35,119 +55,178 @@ static int is_in_frame(const struct piece *p, const struct queue_line *line)
 	       line->begin - p->begin <= p->length - line->length;
 }
 
-static enum verdict judge(const struct queue *q, const struct queue_line *line, struct piece **p)
+/* 0: these rows are in nobody's hand, or in another's, or there are none. */
+static int claim_make(const struct queue *q, const struct queue_line *line, size_t index,
+		      struct claim *c)
 {
-	const struct worker *w = queue_worker(q, line->worker);
-	*p = NULL;
-	/* What a fenced worker held came back when it was fenced: `back` asks for no more. */
-	enum verdict otherwise = line->is_back ? VERDICT_NOTHING : VERDICT_REFUSED;
-	if (!w || w->generation == 0 || w->generation != line->generation)
-		return otherwise;
-	*p = table_get(&q->pieces, line->id);
-	if (!*p)
-		return VERDICT_NOTHING; /* settled before */
-	return (*p)->worker == w ? VERDICT_ACT : otherwise;
+	*c = (struct claim){.line = line, .index = index, .id = line->id};
+	c->worker = queue_worker(q, line->worker);
+	if (!c->worker || c->worker->generation == 0 ||
+	    c->worker->generation != line->generation)
+		return 0;
+	c->piece = table_get(&q->pieces, line->id);
+	if (!c->piece || c->piece->worker != c->worker || !is_in_frame(c->piece, line))
+		return 0;
+	c->lo = line->begin - c->piece->begin;
+	c->hi = c->lo + line->length;
+	return 1;
 }
 
-static enum queue_result check(const struct queue *q, const struct queue_line *lines, size_t count,
-			       struct error *err)
+/* Whether the run, with those that follow without a gap, holds all of the claim. */
+static int is_covered(const struct piece *run, const struct claim *c)
 {
-	for (size_t i = 0; i < count; i++) {
-		struct piece *p;
-		enum verdict verdict = judge(q, &lines[i], &p);
-		if (verdict == VERDICT_REFUSED)
-			continue;
-		enum queue_result result = queue_find(q, lines[i].id, &p, err);
-		if (result == QUEUE_OK && verdict == VERDICT_ACT && !is_in_frame(p, &lines[i])) {
-			error_set(err, ERROR_DATA, NULL, "shard %llu has no such rows",
-				  (unsigned long long)lines[i].id);
-			result = QUEUE_BAD;
-		}
-		if (result != QUEUE_OK) {
-			char place[32];
-			snprintf(place, sizeof place, "line %zu", i + 1);
-			error_wrap(err, place);
-			return result;
-		}
+	if (!run || run->lo > c->lo)
+		return 0;
+	uint64_t end = run->hi;
+	while (end < c->hi && run->more && run->more->lo == end) {
+		run = run->more;
+		end = run->hi;
 	}
-	return QUEUE_OK;
+	return end >= c->hi;
 }
 
-static enum verdict act(struct queue *q, const struct queue_line *line)
+/* The claims on one piece: rows that no longer remain in it, and rows named twice of which one line
+ * says that they are in the model, are a refusal of that worker's gradient. */
+static void judge_piece(const struct claim *claim, size_t count)
 {
-	struct piece *p;
-	enum verdict verdict = judge(q, line, &p);
-	if (verdict != VERDICT_ACT)
-		return verdict;
-	if (!is_in_frame(p, line)) /* an earlier line gave the piece a new frame */
-		return line->is_back ? VERDICT_NOTHING : VERDICT_REFUSED;
-	uint64_t lo = line->begin - p->begin;
-	p->worker->is_blamed = 0;
-	if (line->is_back)
-		piece_return_range(q, p, lo, lo + line->length);
-	else
-		piece_apply(q, p, lo, lo + line->length);
-	return verdict;
+	const struct piece *run = claim->piece;
+	uint64_t applied_end = 0, named_end = 0;
+	int is_bad = 0;
+	for (size_t i = 0; i < count; i++) {
+		const struct claim *c = &claim[i];
+		while (run && run->hi <= c->lo)
+			run = run->more;
+		int is_apply = !c->line->is_back;
+		is_bad |= is_apply && (c->lo < named_end || !is_covered(run, c));
+		is_bad |= c->lo < applied_end;
+		if (c->hi > named_end)
+			named_end = c->hi;
+		if (is_apply && c->hi > applied_end)
+			applied_end = c->hi;
+	}
+	if (is_bad)
+		claim->worker->is_refused = 1;
 }
 
-/* The apply lines of a worker's generation are one gradient, which the lead applies or not: one that
- * is refused takes the others with it, or rows would count that are not in the model. */
-static void refuse_whole_pushes(const struct queue *q, struct queue_line *lines, size_t count)
+static void judge_pieces(const struct claim *claim, size_t count)
 {
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0, n; i < count; i += n) {
+		for (n = 1; i + n < count && claim[i + n].id == claim[i].id; n++)
+			;
+		judge_piece(&claim[i], n);
+	}
+}
+
+/* Fills claim[] in order and line[].refused; changes nothing else. How many claims there are. */
+static size_t judge(const struct queue *q, struct queue_line *lines, size_t count,
+		    struct claim *claim)
+{
+	size_t claims = 0;
+	for (size_t i = 0; i < count; i++) {
 		lines[i].refused = 0;
-	for (size_t i = 0; i < count; i++) {
-		struct piece *p;
-		if (lines[i].refused || judge(q, &lines[i], &p) != VERDICT_REFUSED)
+		if (claim_make(q, &lines[i], i, &claim[claims])) {
+			claims++;
 			continue;
-		for (size_t j = 0; j < count; j++)
-			if (!lines[j].is_back && lines[j].generation == lines[i].generation &&
-			    strcmp(lines[j].worker, lines[i].worker) == 0)
-				lines[j].refused = 1;
+		}
+		/* What a `back` line asks for has happened when its rows left the hand. */
+		lines[i].refused = !lines[i].is_back;
+		struct worker *w = claim[claims].worker;
+		if (lines[i].refused && w && w->generation == lines[i].generation)
+			w->is_refused = 1;
 	}
+	qsort(claim, claims, sizeof *claim, claim_order);
+	judge_pieces(claim, claims);
+	for (size_t i = 0; i < count; i++) {
+		const struct worker *w = queue_worker(q, lines[i].worker);
+		if (!lines[i].is_back && w && w->is_refused &&
+		    w->generation == lines[i].generation)
+			lines[i].refused = 1;
+	}
+	for (size_t i = 0; i < count; i++) {
+		struct worker *w = queue_worker(q, lines[i].worker);
+		if (w)
+			w->is_refused = 0;
+	}
+	return claims;
 }
 
-static void log_one(struct queue *q, const struct queue_line *line, enum verdict verdict)
+/* Whether there is something to write down. */
+static int act(struct queue *q, const struct claim *c)
 {
-	struct line l;
-	if (verdict == VERDICT_REFUSED) {
-		line_begin(&l, "fenced");
-		line_text(&l, "worker", line->worker);
-		line_u64(&l, "generation", line->generation);
-		line_u64(&l, "id", line->id);
-	} else {
-		line_begin(&l, line->is_back ? "back" : "apply");
-		line_text(&l, "worker", line->worker);
-		line_u64(&l, "id", line->id);
-		line_u64(&l, "begin", line->begin);
-		line_u64(&l, "length", line->length);
-	}
-	queue_log_line(q, &l);
+	if (c->line->refused)
+		return 0;
+	/* A `back` line before this one may have taken the piece out of the hand. */
+	struct piece *p = table_get(&q->pieces, c->id);
+	if (!p || p->worker != c->worker)
+		return 0;
+	c->worker->is_blamed = 0;
+	if (c->line->is_back)
+		piece_return_range(q, p, c->lo, c->hi);
+	else
+		piece_apply(q, p, c->lo, c->hi);
+	return 1;
 }
 
-static void log_settle(struct queue *q, const struct queue_line *lines, const enum verdict *verdict,
-		       size_t count)
+static void log_settle(struct queue *q, size_t lines)
 {
-	uint64_t told = 0;
-	for (size_t i = 0; i < count; i++)
-		told += verdict[i] != VERDICT_NOTHING;
 	struct line l;
 	line_begin(&l, "settle");
 	line_u64(&l, "number", q->settle_number);
 	line_u64(&l, "iteration", q->iteration);
-	line_u64(&l, "lines", told);
+	line_u64(&l, "lines", lines);
 	queue_log_line(q, &l);
-	for (size_t i = 0; i < count; i++)
-		if (verdict[i] != VERDICT_NOTHING)
-			log_one(q, &lines[i], verdict[i]);
 }
 
-static void refuse(struct queue *q, const struct queue_line *line)
+static void log_act(struct queue *q, const struct queue_line *line)
 {
-	struct queue_refusal *r = &q->refusal[q->refusals++];
-	snprintf(r->worker, sizeof r->worker, "%s", line->worker);
-	r->generation = line->generation;
-	r->id = line->id;
+	struct line l;
+	line_begin(&l, line->is_back ? "back" : "apply");
+	line_text(&l, "worker", line->worker);
+	line_u64(&l, "id", line->id);
+	line_u64(&l, "begin", line->begin);
+	line_u64(&l, "length", line->length);
+	queue_log_line(q, &l);
+}
+
+static void log_refusal(struct queue *q, const struct queue_refusal *r)
+{
+	struct line l;
+	line_begin(&l, "fenced");
+	line_text(&l, "worker", r->worker);
+	line_u64(&l, "generation", r->generation);
+	line_u64(&l, "id", r->id);
+	queue_log_line(q, &l);
+}
+
+static void refuse(struct queue *q, const struct queue_line *lines, size_t count)
+{
+	q->refusals = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (!lines[i].refused)
+			continue;
+		struct queue_refusal *r = &q->refusal[q->refusals++];
+		snprintf(r->worker, sizeof r->worker, "%s", lines[i].worker);
+		r->generation = lines[i].generation;
+		r->id = lines[i].id;
+	}
+	struct queue_refusal *smaller = realloc(q->refusal, (q->refusals + 1) * sizeof *q->refusal);
+	if (smaller)
+		q->refusal = smaller;
+}
+
+/* Carries out the claims and writes down what changed and what was refused: as one transaction,
+ * whose first line says how many there are. */
+static void carry_out(struct queue *q, struct claim *claim, size_t claims)
+{
+	size_t done = 0;
+	for (size_t i = 0; i < claims; i++)
+		if (act(q, &claim[i]))
+			claim[done++] = claim[i];
+	log_settle(q, done + q->refusals);
+	for (size_t i = 0; i < done; i++)
+		log_act(q, claim[i].line);
+	for (size_t i = 0; i < q->refusals; i++)
+		log_refusal(q, &q->refusal[i]);
 }
 
 enum queue_result queue_settle(struct queue *q, uint64_t number, uint64_t iteration,
@@ -155,36 +234,24 @@ enum queue_result queue_settle(struct queue *q, uint64_t number, uint64_t iterat
 			       struct error *err)
 {
 	enum queue_result result = queue_settle_known(q, number, incarnation, err);
-	if (result == QUEUE_OK)
-		result = check(q, lines, count, err);
 	if (result != QUEUE_OK)
 		return result;
 	struct queue_refusal *refusal = malloc((count + 1) * sizeof *refusal);
-	enum verdict *verdict = malloc((count + 1) * sizeof *verdict);
-	if (!refusal || !verdict || piece_prepare(q, 3 * count) != 0) {
+	struct claim *claim = malloc((count + 1) * sizeof *claim);
+	if (!refusal || !claim || piece_prepare(q, 3 * count) != 0) {
 		free(refusal);
-		free(verdict);
-		error_set(err, ERROR_OS, NULL, "out of memory");
-		return QUEUE_MEMORY;
+		free(claim);
+		return queue_no_memory(err);
 	}
+	size_t claims = judge(q, lines, count, claim);
 	free(q->refusal);
 	q->refusal = refusal;
-	q->refusals = 0;
 	q->has_settled = 1;
 	q->settle_number = number;
 	q->iteration = iteration;
-	refuse_whole_pushes(q, lines, count);
-	for (size_t i = 0; i < count; i++) {
-		verdict[i] = lines[i].refused ? VERDICT_REFUSED : act(q, &lines[i]);
-		lines[i].refused = verdict[i] == VERDICT_REFUSED;
-		if (lines[i].refused)
-			refuse(q, &lines[i]);
-	}
-	struct queue_refusal *smaller = realloc(refusal, (q->refusals + 1) * sizeof *refusal);
-	if (smaller)
-		q->refusal = smaller;
-	log_settle(q, lines, verdict, count);
-	free(verdict);
+	refuse(q, lines, count);
+	carry_out(q, claim, claims);
+	free(claim);
 	return QUEUE_OK;
 }
 

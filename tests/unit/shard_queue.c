@@ -273,43 +273,109 @@ static void do_one(struct model *m, size_t i)
 		drop_hand(m, i);
 }
 
+#define LINES_MAX 12
+
+/* A line of a settle as the model sees it. */
+struct asked {
+	size_t hand; /* SIZE_MAX: of nobody's hand, or of a generation that is none */
+	uint64_t lo, hi;
+};
+
+/* Rows of a hand, mostly; now and then of another's, of a generation or a shard that is none. */
+static void ask_line(struct model *m, struct queue_line *line, struct asked *asked)
+{
+	size_t i = pick(m, m->hands);
+	struct hand *h = &m->hand[i];
+	*asked = (struct asked){.hand = i};
+	random_range(m, h, &asked->lo, &asked->hi);
+	*line = (struct queue_line){.is_back = pick(m, 3) == 0,
+				    .worker = name[h->worker],
+				    .generation = h->generation,
+				    .id = h->id,
+				    .begin = h->begin + asked->lo,
+				    .length = asked->hi - asked->lo};
+	switch (pick(m, 24)) {
+	case 0:
+		line->generation += 7;
+		break;
+	case 1:
+		line->id = 1u << 30;
+		break;
+	case 2:
+		line->length = h->length + 1;
+		break;
+	case 3:
+		line->worker = "nobody";
+		break;
+	case 4:
+		line->begin = UINT64_MAX;
+		break;
+	default:
+		return;
+	}
+	asked->hand = SIZE_MAX;
+}
+
+/* All of its rows are in the hand, and no other line names one of them. */
+static int is_good(const struct model *m, const struct asked *asked, size_t count, size_t i)
+{
+	if (asked[i].hand == SIZE_MAX)
+		return 0;
+	for (uint64_t k = asked[i].lo; k < asked[i].hi; k++)
+		if (!m->hand[asked[i].hand].left[k])
+			return 0;
+	for (size_t j = 0; j < count; j++)
+		if (j != i && asked[j].hand == asked[i].hand && asked[j].lo < asked[i].hi &&
+		    asked[i].lo < asked[j].hi)
+			return 0;
+	return 1;
+}
+
+/* Which apply lines are refused: one that is not good takes its generation's others with it. */
+static size_t expect_refusals(const struct model *m, const struct queue_line *line,
+			      const struct asked *asked, size_t count, int *refused)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < count; i++) {
+		refused[i] = 0;
+		for (size_t j = 0; j < count && !line[i].is_back; j++)
+			refused[i] |= !line[j].is_back && !is_good(m, asked, count, j) &&
+				      line[j].generation == line[i].generation &&
+				      strcmp(line[j].worker, line[i].worker) == 0;
+		n += (size_t)refused[i];
+	}
+	return n;
+}
+
 static void do_settle(struct model *m)
 {
-	struct queue_line line[8];
-	size_t count = 0;
+	struct queue_line line[LINES_MAX];
+	struct asked asked[LINES_MAX];
+	int refused[LINES_MAX];
+	size_t count = m->hands ? pick(m, LINES_MAX + 1) : 0, refusals;
 	struct queue_stat stat;
 	queue_stat(m->q, &stat);
-	int emptied[512] = {0};
-	for (size_t i = 0; i < m->hands && count < 8; i++) {
-		struct hand *h = &m->hand[i];
-		uint64_t lo, hi;
-		random_range(m, h, &lo, &hi);
-		line[count] = (struct queue_line){.is_back = pick(m, 3) == 0,
-						  .worker = name[h->worker],
-						  .generation = h->generation,
-						  .id = h->id,
-						  .begin = h->begin + lo,
-						  .length = hi - lo};
-		if (pick(m, 8) == 0) { /* of a generation that is none */
-			line[count++].generation += 7;
-			continue;
-		}
-		uint64_t n = take_out(h, lo, hi, &emptied[i]);
-		m->done += line[count++].is_back ? 0 : n;
-	}
+	for (size_t i = 0; i < count; i++)
+		ask_line(m, &line[i], &asked[i]);
+	size_t expected = expect_refusals(m, line, asked, count, refused);
 	static uint64_t number;
 	assert_int_equal(queue_settle(m->q, ++number, 5, stat.incarnation, line, count, NULL),
 			 QUEUE_OK);
-	size_t refused, expected = 0;
 	for (size_t i = 0; i < count; i++)
-		expected += !line[i].is_back &&
-			    m->generation[line[i].worker[1] - '0'] != line[i].generation;
-	queue_refusals(m->q, &refused);
-	assert_int_equal(refused, expected);
+		assert_int_equal(line[i].refused, refused[i]);
+	queue_refusals(m->q, &refusals);
+	assert_int_equal(refusals, expected);
 	assert_int_equal(queue_settle(m->q, number, 5, stat.incarnation, line, count, NULL),
 			 QUEUE_REPEATED);
+	for (size_t i = 0; i < count; i++) {
+		int is_empty;
+		if (asked[i].hand == SIZE_MAX || refused[i])
+			continue;
+		uint64_t n = take_out(&m->hand[asked[i].hand], asked[i].lo, asked[i].hi, &is_empty);
+		m->done += line[i].is_back ? 0 : n;
+	}
 	for (size_t i = m->hands; i-- > 0;)
-		if (emptied[i])
+		if (!memchr(m->hand[i].left, 1, m->hand[i].length))
 			drop_hand(m, i);
 }
 
@@ -542,7 +608,23 @@ static void test_held(void **state)
 	queue_free(q);
 }
 
-static void test_settle_is_all_or_nothing(void **state)
+/* One settle of count lines, and the samples that are done after it. */
+static uint64_t settle(struct queue *q, struct queue_line *line, size_t count)
+{
+	static uint64_t number;
+	struct queue_stat stat;
+	assert_int_equal(queue_settle(q, ++number, 1, 1, line, count, NULL), QUEUE_OK);
+	queue_stat(q, &stat);
+	return stat.samples_done;
+}
+
+static struct queue_line apply(const char *worker, uint64_t id, uint64_t begin, uint64_t length)
+{
+	return (struct queue_line){
+		.worker = worker, .generation = 1, .id = id, .begin = begin, .length = length};
+}
+
+static void test_settle_counts_only_rows_in_hand(void **state)
 {
 	(void)state;
 	struct queue_parameters p = {.samples = 20, .batch = 10, .batches = 1, .epochs = 1};
@@ -553,31 +635,123 @@ static void test_settle_is_all_or_nothing(void **state)
 	struct error err;
 	queue_hello(q, "w", &generation, NULL);
 	queue_get(q, "w", generation, 0, &piece, NULL);
-	struct queue_line line[2] = {
-		{.worker = "w", .generation = 1, .id = 0, .begin = 0, .length = 5},
-		{.worker = "w", .generation = 1, .id = 77, .begin = 0, .length = 5},
+	/* Each of these takes line 0, which is good, with it: they are one gradient. */
+	const struct queue_line bad[] = {
+		apply("w", 77, 0, 5),		  /* a shard that never was */
+		apply("w", 1, 10, 5),		  /* one in nobody's hand yet */
+		apply("w", 0, 5, 6),		  /* rows past its end */
+		apply("w", 0, UINT64_MAX - 1, 6), /* a sum that overflows */
+		apply("w", 0, 5, UINT64_MAX),
+		apply("w", 0, 4, 3), /* a row of line 0 again */
+		apply("w", 0, 0, 5), /* the same range twice */
+		apply("w", 0, 0, 10),
 	};
-	struct queue_stat stat;
-	assert_int_equal(queue_settle(q, 1, 1, 1, line, 2, &err), QUEUE_UNKNOWN_SHARD);
-	assert_string_equal(err.place, "line 2");
-	line[1] = (struct queue_line){
-		.worker = "w", .generation = 1, .id = 0, .begin = 5, .length = 6};
-	assert_int_equal(queue_settle(q, 1, 1, 1, line, 2, &err), QUEUE_BAD);
-	line[1].begin = UINT64_MAX - 1;
-	assert_int_equal(queue_settle(q, 1, 1, 1, line, 2, &err), QUEUE_BAD);
-	queue_stat(q, &stat);
-	assert_int_equal(stat.samples_done, 0);
-	assert_int_equal(queue_settle(q, 1, 1, 2, line, 1, &err), QUEUE_FENCED);
-	assert_int_equal(queue_settle(q, 1, 1, 1, line, 1, &err), QUEUE_OK);
-	queue_stat(q, &stat);
-	assert_int_equal(stat.samples_done, 5);
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		struct queue_line line[2] = {apply("w", 0, 0, 5), bad[i]};
+		assert_int_equal(settle(q, line, 2), 0);
+		assert_true(line[0].refused && line[1].refused);
+		struct queue_line turned[2] = {bad[i], apply("w", 0, 0, 5)};
+		assert_int_equal(settle(q, turned, 2), 0);
+		assert_true(turned[0].refused && turned[1].refused);
+	}
+	struct queue_line line = apply("w", 0, 0, 5);
+	assert_int_equal(queue_settle(q, 999, 1, 2, &line, 1, &err), QUEUE_FENCED);
+	assert_int_equal(settle(q, &line, 1), 5);
+	assert_false(line.refused);
+	/* Under another number it is another gradient for the same rows. */
+	assert_int_equal(settle(q, &line, 1), 5);
+	assert_true(line.refused);
+	line = apply("w", 0, 4, 6);
+	assert_int_equal(settle(q, &line, 1), 5);
+	assert_true(line.refused);
 	/* In todo again, by the worker's own wish: what is applied now would be twice. */
 	queue_back(q, "w", generation, 0, NULL);
-	line[0].begin = 5;
-	assert_int_equal(queue_settle(q, 2, 1, 1, line, 1, &err), QUEUE_OK);
-	assert_true(line[0].refused);
-	queue_stat(q, &stat);
-	assert_int_equal(stat.samples_done, 5);
+	line = apply("w", 0, 5, 5);
+	assert_int_equal(settle(q, &line, 1), 5);
+	assert_true(line.refused);
+	queue_free(q);
+}
+
+/* Rows that came back and are done by another are no longer the first one's. */
+static void test_settle_of_rows_that_another_did(void **state)
+{
+	(void)state;
+	struct queue_parameters p = {.samples = 20, .batch = 10, .batches = 1, .epochs = 1};
+	struct queue *q;
+	assert_int_equal(queue_new(&q, &p, NULL), 0);
+	uint64_t generation;
+	struct queue_piece piece, fresh;
+	queue_hello(q, "w0", &generation, NULL);
+	queue_hello(q, "w1", &generation, NULL);
+	queue_get(q, "w0", 1, 0, &piece, NULL);
+	queue_back(q, "w0", 1, piece.id, NULL);
+	queue_get(q, "w1", 1, 0, &fresh, NULL);
+	queue_get(q, "w1", 1, 0, &piece, NULL);
+	assert_int_equal(piece.id, 0);
+	queue_done(q, "w1", 1, 0, NULL);
+	struct queue_line line[2] = {apply("w0", 0, 0, 10), apply("w1", 1, 10, 10)};
+	assert_int_equal(settle(q, line, 2), 20); /* w1's are carried out */
+	assert_true(line[0].refused && !line[1].refused);
+	queue_free(q);
+}
+
+static void test_settle_refused_in_the_middle_of_a_push(void **state)
+{
+	(void)state;
+	struct queue_parameters p = {.samples = 20, .batch = 10, .batches = 1, .epochs = 1};
+	struct queue *q;
+	assert_int_equal(queue_new(&q, &p, NULL), 0);
+	uint64_t generation;
+	struct queue_piece piece;
+	queue_hello(q, "w", &generation, NULL);
+	queue_get(q, "w", generation, 0, &piece, NULL);
+	queue_get(q, "w", generation, 0, &piece, NULL);
+	struct queue_line line[3] = {apply("w", 1, 10, 10), apply("w", 0, 0, 10),
+				     apply("w", 0, 0, 10)};
+	line[1].is_back = 1;
+	assert_int_equal(settle(q, line, 3), 0);
+	assert_true(line[0].refused && !line[1].refused && line[2].refused);
+	/* A part of a piece that was given back. */
+	queue_back_range(q, "w", generation, 1, 12, 3, NULL);
+	struct queue_line around = apply("w", 1, 10, 10);
+	assert_int_equal(settle(q, &around, 1), 0);
+	assert_true(around.refused);
+	struct queue_line rest[2] = {apply("w", 1, 10, 2), apply("w", 1, 15, 5)};
+	assert_int_equal(settle(q, rest, 2), 7);
+	queue_free(q);
+}
+
+#define MANY 80000
+
+/* Every other row of one shard, last ones first: far more than a machine can do in the time of a
+ * test if each line were compared with each other, or with each run of the shard. */
+static void test_settle_of_many_lines(void **state)
+{
+	(void)state;
+	struct queue_parameters p = {
+		.samples = 2 * MANY, .batch = 2 * MANY, .batches = 1, .epochs = 1};
+	struct queue *q;
+	assert_int_equal(queue_new(&q, &p, NULL), 0);
+	uint64_t generation;
+	struct queue_piece piece;
+	queue_hello(q, "w", &generation, NULL);
+	queue_get(q, "w", generation, 0, &piece, NULL);
+	struct queue_line *line = malloc(MANY * sizeof *line);
+	char(*stranger)[16] = malloc(MANY * sizeof *stranger);
+	assert_true(line && stranger);
+	for (uint64_t i = 0; i < MANY; i++) {
+		snprintf(stranger[i], sizeof *stranger, "s%u", (unsigned)i);
+		line[i] = apply(stranger[i], 0, i, 1);
+	}
+	assert_int_equal(settle(q, line, MANY), 0);
+	for (uint64_t i = 0; i < MANY; i++)
+		line[i] = apply("w", 0, 2 * (MANY - 1 - i), 1);
+	assert_int_equal(settle(q, line, MANY), MANY);
+	for (uint64_t i = 0; i < MANY; i++)
+		line[i].begin++;
+	assert_int_equal(settle(q, line, MANY), 2 * MANY);
+	free(line);
+	free(stranger);
 	queue_free(q);
 }
 
@@ -860,7 +1034,10 @@ int main(void)
 		cmocka_unit_test(test_each_row_once),
 		cmocka_unit_test(test_order_is_the_published_one),
 		cmocka_unit_test(test_held),
-		cmocka_unit_test(test_settle_is_all_or_nothing),
+		cmocka_unit_test(test_settle_counts_only_rows_in_hand),
+		cmocka_unit_test(test_settle_of_rows_that_another_did),
+		cmocka_unit_test(test_settle_refused_in_the_middle_of_a_push),
+		cmocka_unit_test(test_settle_of_many_lines),
 		cmocka_unit_test(test_settle_that_comes_late),
 		cmocka_unit_test(test_leases),
 		cmocka_unit_test(test_runs_inherit),
