@@ -53,9 +53,9 @@ answered() {
 
 # ends PID STATUS: it ends by itself, with this status.
 ends() {
-	local got=0
-	wait "$1" || got=$?
-	[ "$got" -eq "$2" ] || { echo "status $got, not $2"; return 1; }
+	local status
+	ended "$1"
+	[ "$status" -eq "$2" ] || { echo "status $status, not $2"; return 1; }
 }
 
 # noise COUNT: a layout of so many parameters that do not compress.
@@ -219,7 +219,9 @@ dense() {
 		printf '%s dense=0 rows=18446744073709551615\n' "$p"
 		printf '%s dense=0 rows=0 ranges=1:2\n' "$p"
 		printf '%s dense=0 rows=0 ranges=1:2:3 loss=nan\n' "$p"
+		printf 'join worker=w0 generation=1 %s\n' "$ME" # it was put out
 		printf '%s dense=0 rows=0 ranges=1:2:3 loss=\n' "$p"
+		printf 'join worker=w0 generation=1 %s\n' "$ME"
 		printf '%s dense=0 rows=0 ranges=1:2:3 loss=x\n' "$p"
 		printf 'push worker=w0 generation=1 %s sequence=1 iteration=7 count=1 dense=0 rows=0\n' "$ME"
 		printf 'pull worker=w0 generation=1 %s iteration=0 dense=1 rows=3 bytes=4\n1234' "$ME"
@@ -232,7 +234,8 @@ dense() {
 	run cat out
 	local want=('ok iteration=0' 'err code=bad-request*12 bytes*' 'err code=bad-request*1 is there twice*' \
 		'err code=bad-request*' 'err code=bad-request*18446744073709551615*' 'err code=bad-request*1:2*' \
-		'err code=diverged*' 'err code=diverged*' 'err code=bad-request*x*' \
+		'err code=diverged*' 'ok iteration=0' 'err code=diverged*' 'ok iteration=0' \
+		'err code=bad-request*x*' \
 		'err code=bad-request*7 is not open*' 'err code=bad-request*4 bytes*' \
 		'err code=bad-request*into*' 'err code=bad-request*' 'err code=bad-request*' \
 		'err code=bad-request*' 'err code=unknown-request*' 'err code=bad-request*' \
@@ -299,15 +302,57 @@ dense() {
 	answered b 'err code=fenced'
 }
 
-@test "what is committed but not staged at a server ends the lead with 75: only a rollback helps" {
-	server ps1 --part 1/2 --dense 8
-	server ps0 --part 0/2 --dense 8 --servers ps1.sock
-	local lead=$PID
+@test "a push that a server lacks is refused alone, and shardd does not hear of it" {
+	shards 8
+	server ps1 --part 1/2 --dense 8 --optimizer sgd --lr 1
+	server ps0 --part 0/2 --dense 8 --optimizer sgd --lr 1 --servers ps1.sock --shards shardd.sock
+	local w p='dense=1 rows=0 loss=1 bytes=16\n'$G1234
+	for w in w0 w1; do
+		ask shardd.sock "hello worker=$w" "get worker=$w generation=1"
+	done
+	open b ps1.sock
 	join a ps0.sock w0
-	push a w0 1 0 # nothing was sent to ps1
-	ends "$lead" 75
-	grep -q 'ps1.sock: what is committed was not applied: not-staged' ps0.err
-	grep -q 'committed, but not staged here: w0 1 1' ps1.err
+	answered a 'ok iteration=0'
+	join c ps0.sock w1
+	# The first unit is w0's alone; then both are members.
+	tell b "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=1 $p"
+	answered b 'ok staged=1'
+	tell a "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=1 ranges=0:0:1 $p"
+	answered a 'ok iteration=1 applied=1'
+	answered c 'ok iteration=1 members=2'
+	# w1 sends to the lead alone, and something else to the server than to the lead.
+	tell b "push worker=w0 generation=1 $ME sequence=2 iteration=1 count=1 $p"
+	tell b "push worker=w1 generation=1 $ME sequence=2 iteration=1 count=2 $p"
+	wait_for '[ "$(grep -c staged=1 b.answers)" = 3 ]'
+	tell c "push worker=w1 generation=1 $ME sequence=2 iteration=1 count=1 ranges=1:2:1 $p"
+	tell a "push worker=w0 generation=1 $ME sequence=2 iteration=1 count=1 ranges=0:1:1 $p"
+	answered c 'err code=fenced'
+	answered a 'ok iteration=2 applied=1'
+	wait_for 'ask ps1.sock stat | grep -q "iteration=2.*staged=0"'
+	grep -q 'w1: a server does not have its part of its push' ps0.err
+	[ "$(dense ps0.sock 2)" = "-2 -4 -6 -8" ]
+	[ "$(dense ps1.sock 2)" = "-2 -4 -6 -8" ]
+	run ask shardd.sock stat
+	[[ $output == *" samples-done=2 "* ]]
+}
+
+@test "what the lead holds stays staged, whatever its worker pushes" {
+	server ps1 --part 1/2 --dense 8 --optimizer sgd --lr 1 --sync asp
+	local n p='dense=1 rows=0 bytes=16\n'$G1234
+	open b ps1.sock
+	tell b "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=1 $p"
+	local part='part worker=w0 generation=1 sequence=1 unit=0 count=1'
+	local other='part worker=w0 generation=1 sequence=9 unit=0 count=1'
+	tell b "hold $ME bytes=$((${#part} + ${#other} + 2))\n$part\n$other\n"
+	wait_for 'grep -q "^missing worker=w0 generation=1 sequence=9" b.answers'
+	for n in 5 6 7; do # out of the window of sequences, and of generations
+		tell b "push worker=w0 generation=1 $ME sequence=$n iteration=0 count=1 $p"
+		tell b "push worker=w0 generation=$n $ME sequence=1 iteration=0 count=1 $p"
+	done
+	tell b "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=1 dense=1 rows=0 bytes=16\n${G1234//[1-9a-f]/0}"
+	tell b "apply $ME iteration=0 units=1 bytes=$((${#part} + 1))\n$part\n"
+	wait_for 'grep -q "^ok iteration=1" b.answers'
+	[ "$(dense ps1.sock 1)" = "-1 -2 -3 -4" ]
 }
 
 @test "a server of another iteration or part is refused by the lead" {
@@ -348,9 +393,9 @@ shards() {
 	server ps0 --dense 4 --shards shardd.sock
 	ask shardd.sock 'hello worker=w0' 'get worker=w0 generation=1'
 	join a ps0.sock w0
-	tell a "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=2 dense=1 rows=0 ranges=0:0:900 loss=1 bytes=16\n$G1234"
+	tell a "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=900 dense=1 rows=0 ranges=0:0:900 loss=1 bytes=16\n$G1234"
 	answered a 'err code=fenced'
-	grep -q 'settle' ps0.err
+	grep -q 'w0: not all rows of its push are in its hand' ps0.err
 	[ "$(dense ps0.sock 0)" = "0 0 0 0" ]
 	run ask shardd.sock stat
 	[[ $output == *"samples-done=0"* ]]

@@ -331,6 +331,17 @@ void gate_end(struct gate *g, const struct gate_who *who)
 	units_step(g);
 }
 
+void gate_unfit(struct gate *g, const struct gate_who *who, const char *why)
+{
+	struct worker *w;
+
+	HASH_FIND_STR(g->workers, who->worker, w);
+	if (w && who->incarnation == g->options.incarnation && w->state != WORKER_OUT &&
+	    w->generation == who->generation)
+		worker_out(g, w, why);
+	units_step(g);
+}
+
 void gate_closed(struct gate *g, uint64_t connection)
 {
 	struct worker *w, *next;
@@ -418,6 +429,8 @@ static struct push *push_make(struct worker *w, const struct gate_who *who,
 	p->sequence = push->sequence;
 	p->iteration = push->iteration;
 	p->count = push->count;
+	p->skipped = push->skipped;
+	p->size = push->size;
 	p->loss = push->loss;
 	p->scale = w->scale;
 	p->token[p->tokens++] = who->token;
@@ -430,6 +443,26 @@ static void take_numbers(struct worker *w, const struct gate_push *push)
 	w->time = push->time;
 	w->mem = push->mem;
 	w->count = push->count;
+}
+
+/* With shardd: whether the samples that it says it trained are the rows that it says it covers;
+ * answers when not. Which rows those are is shardd's to judge. */
+static int push_adds_up(struct gate *g, const struct gate_who *who, const struct gate_push *push)
+{
+	uint64_t rows = 0;
+	int bad = 0;
+
+	if (!g->options.commit)
+		return 1;
+	for (size_t i = 0; i < push->ranges; i++)
+		bad |= __builtin_add_overflow(rows, push->range[i].length, &rows);
+	if (!bad && push->skipped <= rows && push->count == rows - push->skipped)
+		return 1;
+	effect_err(g, who->token, "bad-request",
+		   "count=%llu and skipped=%llu, but its ranges have %llu rows",
+		   (unsigned long long)push->count, (unsigned long long)push->skipped,
+		   (unsigned long long)rows);
+	return 0;
 }
 
 enum gate_verdict gate_push(struct gate *g, const struct gate_who *who,
@@ -445,7 +478,7 @@ enum gate_verdict gate_push(struct gate *g, const struct gate_who *who,
 		return GATE_NOT;
 	}
 	gate_here(g, who->worker, who->generation, who->connection);
-	if (push_known(g, w, who, push))
+	if (push_known(g, w, who, push) || !push_adds_up(g, who, push))
 		return GATE_NOT;
 	p = push_make(w, who, push);
 	if (!p) {

@@ -14,7 +14,8 @@
  * Backup workers: AntDT V-E, after Chen et al., 2016.
  *
  * What holds after every event (tests/unit/gate_random.c):
- * - a push is applied at most once, and only after its settle was answered without refusing it;
+ * - a push is applied at most once, and only after every server held its part of it and its settle
+ *   was answered without refusing it;
  * - one settle is outstanding at most, and its number is repeated until it is answered;
  * - every token is answered exactly once, as long as members live;
  * - no settle is outstanding between SAVE and CUT;
@@ -35,6 +36,8 @@
 #define GATE_TOKENS_MAX 4  /* requests that wait for the same thing */
 #define GATE_WORKERS_MAX 65536
 #define GATE_ACTIONS_BYTES_MAX 65536 /* of one `act` */
+#define GATE_SETTLE_LINES 8192 /* a unit of more is settled in several requests: one has to fit what
+				  shardd takes, 4 MiB */
 
 enum gate_sync { GATE_BSP, GATE_SSP, GATE_ASP };
 
@@ -83,8 +86,10 @@ struct gate_range {
 struct gate_push {
 	uint64_t sequence; /* grows within a generation */
 	uint64_t iteration;
-	uint64_t count; /* samples */
-	double loss;    /* sum over them */
+	uint64_t count;   /* samples; 0: it has no gradient */
+	uint64_t skipped; /* rows of the ranges that could not be read */
+	uint64_t size;    /* samples of a whole batch, 0: count; see struct gate_part */
+	double loss;      /* sum over the samples */
 	const struct gate_range *range;
 	size_t ranges;
 	double speed, time, mem; /* as in struct balance_member */
@@ -106,6 +111,8 @@ void gate_leave(struct gate *g, const struct gate_who *who);
 void gate_end(struct gate *g, const struct gate_who *who);
 enum gate_verdict gate_push(struct gate *g, const struct gate_who *who,
 			    const struct gate_push *push);
+/* A push of it can't be taken, and no other will come for these rows: nobody waits for it. */
+void gate_unfit(struct gate *g, const struct gate_who *who, const char *why);
 /* The connection is gone: its members leave. */
 void gate_closed(struct gate *g, uint64_t connection);
 /* Something else came from a member that has no connection since gate_load(): it is back. */
@@ -133,17 +140,16 @@ void gate_cut_over(struct gate *g);
 
 void gate_shards(struct gate *g, int up);  /* connected; starts as not */
 void gate_servers(struct gate *g, int up); /* all of them connected; starts as up */
+/* The answer to HOLD: the workers of which a server has not all; they are refused, nobody else. */
+void gate_held(struct gate *g, const char *const *missing, size_t count);
 /* The settle's answer: the workers whose lines were refused. Another number is ignored. */
 void gate_settled(struct gate *g, uint64_t number, const char *const *fenced, size_t count);
 
 enum gate_refusal {
 	GATE_REFUSED_INCARNATION, /* not in force any more: the lead must end */
-	GATE_REFUSED_NOW,  /* a full disk: the same again when the owner says gate_shards(1) */
-	GATE_REFUSED_LINES /* shardd does not know what a line names; nothing was settled */
+	GATE_REFUSED_NOW /* a full disk: the same again when the owner says gate_shards(1) */
 };
-/* worker: whose line it was, or NULL when shardd does not say: then all are refused. */
-void gate_settle_refused(struct gate *g, uint64_t number, enum gate_refusal why,
-			 const char *worker);
+void gate_settle_refused(struct gate *g, uint64_t number, enum gate_refusal why);
 void gate_saved(struct gate *g);
 void gate_save_refused(struct gate *g, int incarnation, const char *why);
 
@@ -151,6 +157,7 @@ void gate_save_refused(struct gate *g, int incarnation, const char *why);
 
 enum gate_effect_kind {
 	GATE_ANSWER,  /* token, ok, fields or code and text, actions */
+	GATE_HOLD,    /* part[parts]: servers keep them until APPLY or THROW, or say what they lack */
 	GATE_SETTLE,  /* number, iteration, line[lines] */
 	GATE_APPLY,   /* iteration (before), units, part[parts], samples, loss */
 	GATE_UNSTAGE, /* worker, generation, sequence: of the lead's own staged parts */
@@ -170,7 +177,12 @@ struct gate_line {
 struct gate_part {
 	char worker[OPTION_ID_MAX];
 	uint64_t generation, sequence;
-	uint64_t unit; /* from 0 within the message */
+	uint64_t unit;  /* from 0 within the message */
+	uint64_t count; /* samples, as its push to the lead said */
+	/* Samples of the whole batch, or count: a last, short batch is divided by that. No more than
+	 * the largest batch that anybody has had settled: whoever claims more would make the unit's
+	 * mean small for all others. */
+	uint64_t size;
 	double scale;
 };
 

@@ -10,13 +10,15 @@
 #include <stdarg.h>
 #include <uthash.h>
 
+enum refused { REFUSED_NOT, REFUSED_BY_SHARDD, REFUSED_BY_SERVER, REFUSED_KINDS };
+
 /* A push from its arrival to its answer. In g->held, then in g->sent, both in order of arrival. */
 struct push {
 	struct worker *worker;
-	uint64_t generation, sequence, iteration, count;
+	uint64_t generation, sequence, iteration, count, skipped, size;
 	double loss, scale;
-	int late;    /* its iteration was closed before: to be dropped */
-	int refused; /* by shardd */
+	int late; /* its iteration was closed before: to be dropped */
+	enum refused refused;
 	struct gate_range *range;
 	size_t ranges;
 	uint64_t token[GATE_TOKENS_MAX];
@@ -80,10 +82,13 @@ struct gate {
 	uint64_t applied; /* units */
 	struct pushes held, sent;
 	uint64_t late;  /* of held */
-	int settling;   /* sent is with shardd */
+	int settling;   /* sent is with the servers (holding), or with shardd */
+	int holding;
 	int unit;       /* sent closes a unit (or, not under BSP, is units) */
-	int unanswered; /* the settle must be sent again once shardd is there */
+	int unanswered; /* what is asked must be asked (again) once who is asked is there */
 	uint64_t number;
+	uint64_t settled; /* pushes at the front of sent whose settle is answered */
+	uint64_t largest; /* samples of the largest batch settled so far */
 	int shards_up, servers_up, finished, quit;
 	enum cut_state cut;
 	uint64_t cut_token;

@@ -125,40 +125,54 @@ static void on_again(evutil_socket_t fd, short what, void *lead)
 	lead_pump(l);
 }
 
-static void settle_fenced(struct lead *l, const struct record *r)
+/* The worker= of a record of this type. */
+static void names_add(struct lead *l, struct names *names, const struct record *r, const char *type)
 {
-	struct settling *s = &l->settling;
 	const char *worker = record_get(r, "worker");
 
-	if (!record_is(r, "fenced") || !worker)
+	if (!record_is(r, type) || !worker)
 		return;
-	if (s->count == s->max) {
-		size_t max = s->max ? s->max * 2 : 16;
-		void *more = realloc(s->fenced, max * sizeof *s->fenced);
+	if (names->count == names->max) {
+		size_t max = names->max ? names->max * 2 : 16;
+		void *more = realloc(names->name, max * sizeof *names->name);
 		if (!more) {
-			lead_breakf(l, ERROR_OS, "settle", "no memory");
+			lead_breakf(l, ERROR_OS, type, "no memory");
 			return;
 		}
-		s->fenced = more;
-		s->max = max;
+		names->name = more;
+		names->max = max;
 	}
-	snprintf(s->fenced[s->count++], OPTION_ID_MAX, "%s", worker);
+	snprintf(names->name[names->count++], OPTION_ID_MAX, "%s", worker);
+}
+
+/* As the gate wants them, and said with the reason; to be freed. NULL: no memory, and the lead is
+ * broken. */
+static const char **names_list(struct lead *l, const struct names *names, const char *why)
+{
+	const char **list = calloc(names->count + 1, sizeof *list);
+
+	if (!list) {
+		lead_breakf(l, ERROR_OS, "names", "no memory");
+		return NULL;
+	}
+	for (size_t i = 0; i < names->count; i++) {
+		list[i] = names->name[i];
+		if (i == 0 || strcmp(list[i], list[i - 1]) != 0)
+			log_say(LOG_LEVEL_WARNING, "%s: %s: it is refused", list[i], why);
+	}
+	return list;
 }
 
 static void settle_ok(struct lead *l)
 {
 	struct settling *s = &l->settling;
-	const char **name = calloc(s->count + 1, sizeof *name);
+	const char **name = names_list(l, &s->fenced, "not all rows of its push are in its hand");
 
-	if (!name) {
-		lead_breakf(l, ERROR_OS, "settle", "no memory");
+	if (!name)
 		return;
-	}
-	for (size_t i = 0; i < s->count; i++)
-		name[i] = s->fenced[i];
 	s->answers++;
 	s->seconds += clock_mono() - s->sent;
-	gate_settled(l->gate, s->number, name, s->count);
+	gate_settled(l->gate, s->number, name, s->fenced.count);
 	free(name);
 }
 
@@ -169,19 +183,21 @@ static void settle_err(struct lead *l, const struct record *r)
 
 	code = code ? code : "";
 	if (strcmp(code, "fenced") == 0) {
-		gate_settle_refused(l->gate, number, GATE_REFUSED_INCARNATION, NULL);
+		gate_settle_refused(l->gate, number, GATE_REFUSED_INCARNATION);
 		return;
 	}
-	log_say(LOG_LEVEL_ERROR, "%s: settle %llu: %s: %s", l->options.shards,
-		(unsigned long long)number, code, r->text ? r->text : "");
-	if (strcmp(code, "bad-request") == 0 || strcmp(code, "unknown-shard") == 0 ||
-	    strcmp(code, "unknown-worker") == 0 || strcmp(code, "not-yours") == 0) {
-		gate_settle_refused(l->gate, number, GATE_REFUSED_LINES, record_get(r, "worker"));
+	if (strcmp(code, "journal") == 0 || strcmp(code, "memory") == 0) {
+		/* What shardd has no room for now it has later. */
+		log_say(LOG_LEVEL_ERROR, "%s: settle %llu: %s: %s", l->options.shards,
+			(unsigned long long)number, code, r->text ? r->text : "");
+		gate_settle_refused(l->gate, number, GATE_REFUSED_NOW);
+		again_later(l);
 		return;
 	}
-	/* journal, no memory: what shardd can't do now it can do later. */
-	gate_settle_refused(l->gate, number, GATE_REFUSED_NOW, NULL);
-	again_later(l);
+	/* No line of a settle makes it fail: somebody else settles in this incarnation, or that is no
+	 * shardd. What is in its journal is not what is in the model. */
+	lead_breakf(l, ERROR_TEMPFAIL, l->options.shards, "settle %llu: %s: %s",
+		    (unsigned long long)number, code, r->text ? r->text : "");
 }
 
 static void on_settle(const struct record *r, int closing, const void *payload, size_t bytes,
@@ -194,7 +210,7 @@ static void on_settle(const struct record *r, int closing, const void *payload, 
 	if (!r)
 		return; /* on_shards_down() follows */
 	if (!closing) {
-		settle_fenced(l, r);
+		names_add(l, &l->settling.fenced, r, "fenced");
 		return;
 	}
 	if (record_is(r, "ok"))
@@ -236,10 +252,10 @@ static void settle(struct lead *l, const struct gate_effect *e)
 	record_add_u64(&o, "bytes", len);
 	size_t head_len = record_end(&o, NULL);
 	l->settling.number = e->number;
-	l->settling.count = 0;
+	l->settling.fenced.count = 0;
 	l->settling.sent = clock_mono();
 	if (peer_send(l->shards, head, head_len, text, len, on_settle, l) != 0) {
-		gate_settle_refused(l->gate, e->number, GATE_REFUSED_NOW, NULL);
+		gate_settle_refused(l->gate, e->number, GATE_REFUSED_NOW);
 		again_later(l);
 	}
 	free(text);
@@ -265,9 +281,9 @@ static void on_shards_down(struct peer *p, void *lead)
 	lead_pump(l);
 }
 
-/* ---- applying ---- */
+/* ---- holding and applying ---- */
 
-static size_t apply_line(char *out, const struct gate_part *part)
+static size_t part_line(char *out, const struct gate_part *part)
 {
 	struct record_out o;
 
@@ -276,24 +292,121 @@ static size_t apply_line(char *out, const struct gate_part *part)
 	record_add_u64(&o, "generation", part->generation);
 	record_add_u64(&o, "sequence", part->sequence);
 	record_add_u64(&o, "unit", part->unit);
+	record_add_u64(&o, "count", part->count);
+	record_add_u64(&o, "size", part->size);
 	if (part->scale < 1.0 || part->scale > 1.0)
 		record_add_real(&o, "scale", part->scale);
 	return record_end(&o, NULL);
+}
+
+/* The parts as lines, to be freed. NULL: no memory, and the lead is broken. */
+static char *part_lines(struct lead *l, const struct gate_effect *e, size_t *len)
+{
+	char *text = malloc(e->parts * LINE_ROOM + 1);
+
+	*len = 0;
+	if (!text) {
+		lead_breakf(l, ERROR_OS, "parts", "no memory");
+		return NULL;
+	}
+	for (size_t i = 0; i < e->parts; i++)
+		*len += part_line(text + *len, &e->part[i]);
+	return text;
+}
+
+/* The parts as this server's own room takes them; -1: no memory, and the lead is broken. */
+static int own_parts(struct lead *l, const struct gate_effect *e)
+{
+	if (e->parts > l->part_max) {
+		free(l->part);
+		l->part = calloc(e->parts, sizeof *l->part);
+		l->part_max = l->part ? e->parts : 0;
+	}
+	if (e->parts && !l->part)
+		return lead_breakf(l, ERROR_OS, "apply", "no memory");
+	for (size_t i = 0; i < e->parts; i++)
+		l->part[i] = (struct ps_part){.worker = e->part[i].worker,
+					      .generation = e->part[i].generation,
+					      .sequence = e->part[i].sequence,
+					      .unit = e->part[i].unit,
+					      .count = e->part[i].count,
+					      .size = e->part[i].size,
+					      .scale = e->part[i].scale};
+	return 0;
+}
+
+static void held(struct lead *l)
+{
+	const char **missing = names_list(l, &l->holding.missing, "a server does not have its part of its push");
+
+	if (missing)
+		gate_held(l->gate, missing, l->holding.missing.count);
+	free(missing);
+}
+
+static void on_hold(const struct record *r, int closing, const void *payload, size_t bytes,
+		    void *arg)
+{
+	struct other *o = arg;
+	struct lead *l = o->lead;
+
+	(void)payload;
+	(void)bytes;
+	if (!r || l->broken)
+		return;
+	if (!closing) {
+		names_add(l, &l->holding.missing, r, "missing");
+		return;
+	}
+	if (!record_is(r, "ok"))
+		lead_breakf(l, ERROR_TEMPFAIL, o->path, "hold: %s", r->text ? r->text : "");
+	else if (--l->holding.asked == 0)
+		held(l);
+	lead_pump(l);
+}
+
+static void hold(struct lead *l, const struct gate_effect *e)
+{
+	char head[256], *text;
+	struct record_out o;
+	size_t len;
+
+	l->holding.missing.count = 0;
+	l->holding.asked = l->others;
+	if (own_parts(l, e) != 0)
+		return;
+	/* A push comes to the lead with its part. */
+	if (ps_hold(l->ps, l->part, e->parts, NULL, NULL) != 0) {
+		lead_breakf(l, ERROR_SOFTWARE, "hold", "a part is not staged here");
+		return;
+	}
+	if (l->others == 0) {
+		held(l);
+		return;
+	}
+	text = part_lines(l, e, &len);
+	if (!text)
+		return;
+	record_begin(&o, head, sizeof head, "hold");
+	record_add_u64(&o, "incarnation", l->options.gate.incarnation);
+	record_add_u64(&o, "bytes", len);
+	size_t head_len = record_end(&o, NULL);
+	for (size_t i = 0; i < l->others && !l->broken; i++)
+		(void)other_ask(&l->other[i], head, head_len, text, len, 0, on_hold, &l->other[i]);
+	free(text);
 }
 
 static int apply_others(struct lead *l, const struct gate_effect *e)
 {
 	char head[256], *text;
 	struct record_out o;
-	size_t len = 0;
+	size_t len;
 
 	if (l->others == 0)
 		return 0;
-	text = malloc(e->parts * LINE_ROOM + 1);
+	text = part_lines(l, e, &len);
 	if (!text)
-		return lead_breakf(l, ERROR_OS, "apply", "no memory");
-	for (size_t i = 0; i < e->parts; i++)
-		len += apply_line(text + len, &e->part[i]);
+		return -1;
 	record_begin(&o, head, sizeof head, "apply");
 	record_add_u64(&o, "incarnation", l->options.gate.incarnation);
 	record_add_u64(&o, "iteration", e->iteration);
@@ -311,19 +424,8 @@ static void apply(struct lead *l, const struct gate_effect *e)
 	struct error err = {0};
 	size_t missing = 0;
 
-	if (e->parts > l->part_max) {
-		free(l->part);
-		l->part = calloc(e->parts, sizeof *l->part);
-		l->part_max = l->part ? e->parts : 0;
-	}
-	if (e->parts && !l->part) {
-		lead_breakf(l, ERROR_OS, "apply", "no memory");
+	if (own_parts(l, e) != 0)
 		return;
-	}
-	for (size_t i = 0; i < e->parts; i++)
-		l->part[i] =
-			(struct ps_part){e->part[i].worker, e->part[i].generation,
-					 e->part[i].sequence, e->part[i].unit, e->part[i].scale};
 	/* The others first: they work while this part does. */
 	if (apply_others(l, e) != 0)
 		return;
@@ -362,6 +464,9 @@ void lead_pump(struct lead *l)
 		switch (e->kind) {
 		case GATE_ANSWER:
 			answer(l, e);
+			break;
+		case GATE_HOLD:
+			hold(l, e);
 			break;
 		case GATE_SETTLE:
 			settle(l, e);
@@ -487,7 +592,8 @@ void lead_free(struct lead *l)
 	others_free(l);
 	lead_sizes_free(l);
 	free(l->cut.part);
-	free(l->settling.fenced);
+	free(l->settling.fenced.name);
+	free(l->holding.missing.name);
 	free(l->part);
 	free(l);
 }

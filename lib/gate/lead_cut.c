@@ -283,7 +283,7 @@ void lead_cut_fork(struct lead *l, uint64_t iteration)
 	size_t len = record_end(&o, NULL);
 	for (size_t i = 0; i < l->others; i++) {
 		struct other *other = &l->other[i];
-		if (len && other_ask(other, line, len, on_other, other) == 0)
+		if (len && other_ask(other, line, len, NULL, 0, 1, on_other, other) == 0)
 			continue;
 		fail(l, other->path, "can't be asked");
 		c->writing--;

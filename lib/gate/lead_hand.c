@@ -34,6 +34,8 @@ static int give_told(const struct other *o, struct outlet *out, struct error *er
 	struct record_out r;
 
 	for (const struct told *t = o->first; t; t = t->next) {
+		if (t->reply) /* the heir's gate asks again */
+			continue;
 		record_begin(&r, line, sizeof line, "told");
 		record_add_u64(&r, "part", o->part);
 		record_add_u64(&r, "iteration", t->iteration);

@@ -28,7 +28,14 @@ struct told {
 	size_t head, bytes;        /* of text: the record, and the payload behind it */
 	peer_reply_fn *reply;      /* NULL: an ok is all that is wanted */
 	void *arg;
+	int can_fail; /* when the server does not come back soon: reply hears so */
 	char text[];
+};
+
+/* Names of workers, each once or more. */
+struct names {
+	char (*name)[OPTION_ID_MAX];
+	size_t count, max;
 };
 
 struct other {
@@ -65,11 +72,16 @@ struct cutting {
 /* The settle that is with shardd. */
 struct settling {
 	uint64_t number;
-	char (*fenced)[OPTION_ID_MAX];
-	size_t count, max;
+	struct names fenced;
 	double sent;      /* when */
 	uint64_t answers; /* and what they took */
 	double seconds;
+};
+
+/* What the servers are asked to hold. */
+struct holding {
+	size_t asked;         /* servers that have not answered */
+	struct names missing; /* workers of which one lacks a part */
 };
 
 /* Sizes at every barrier. */
@@ -106,6 +118,7 @@ struct lead {
 	struct rows_total total;
 	double started;
 	uint64_t started_at; /* which iteration */
+	struct holding holding;
 	struct settling settling;
 	struct sizes sizes;
 	struct cutting cut;
@@ -139,8 +152,10 @@ void others_free(struct lead *l);
 /* To all of them; what is not answered is said again. units 0: no apply. */
 int others_tell(struct lead *l, uint64_t iteration, uint64_t units, const char *head, size_t len,
 		const void *payload, size_t bytes);
-/* To one of them. reply hears of the answer; with r == NULL when it has not come back in time. */
-int other_ask(struct other *o, const char *head, size_t len, peer_reply_fn *reply, void *arg);
+/* To one of them. reply hears of the answer, and with can_fail (a checkpoint can) with r == NULL when
+ * the server has not come back in time; otherwise it is asked until it answers. */
+int other_ask(struct other *o, const char *head, size_t len, const void *payload, size_t bytes,
+	      int can_fail, peer_reply_fn *reply, void *arg);
 /* Without sending it: what another lead has told, in its order. ERROR_OS. */
 int other_owe(struct other *o, uint64_t iteration, uint64_t units, const char *text, size_t head,
 	      size_t bytes, struct error *err);

@@ -74,8 +74,13 @@ static void on_answer(const struct record *r, int closing, const void *payload, 
 	struct other *o = arg;
 
 	/* Lost: all of them are kept until the server is back. */
-	if (!closing || !r || !o->first)
+	if (!r || !o->first)
 		return;
+	if (!closing) {
+		if (o->first->reply)
+			o->first->reply(r, closing, payload, bytes, o->first->arg);
+		return;
+	}
 	struct told *t = told_take(o);
 	if (t->reply)
 		t->reply(r, closing, payload, bytes, t->arg);
@@ -122,18 +127,20 @@ int others_tell(struct lead *l, uint64_t iteration, uint64_t units, const char *
 	return 0;
 }
 
-int other_ask(struct other *o, const char *head, size_t len, peer_reply_fn *reply, void *arg)
+int other_ask(struct other *o, const char *head, size_t len, const void *payload, size_t bytes,
+	      int can_fail, peer_reply_fn *reply, void *arg)
 {
 	struct timeval limit = {.tv_sec = COME_BACK_SECONDS};
-	struct told *t = keep(o, 0, 0, head, len, NULL, 0);
+	struct told *t = keep(o, 0, 0, head, len, payload, bytes);
 
 	if (!t)
 		return -1;
 	t->reply = reply;
 	t->arg = arg;
+	t->can_fail = can_fail;
 	if (o->ready)
 		send_told(o, t);
-	else
+	else if (can_fail)
 		event_add(o->overdue, &limit);
 	return 0;
 }
@@ -159,7 +166,7 @@ static void on_overdue(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	while ((t = *at)) {
-		if (!t->reply) {
+		if (!t->can_fail) {
 			at = &t->next;
 			continue;
 		}

@@ -124,6 +124,7 @@ static void push(struct lead *l, struct request *rq, struct staged *staged,
 	push.sequence = staged->sequence;
 	push.iteration = staged->iteration;
 	push.count = staged->push.count;
+	push.size = staged->push.size;
 	who.token = lead_defer(l, rq);
 	if (!who.token || gate_push(l->gate, &who, &push) == GATE_NOT)
 		staged_free(staged);
@@ -132,6 +133,17 @@ static void push(struct lead *l, struct request *rq, struct staged *staged,
 		lead_break(l, &err); /* it may be in a settle by now */
 	}
 	lead_pump(l);
+}
+
+/* A member whose gradient can't be applied is waited for no longer: it has no other one for these
+ * rows. */
+static void push_unfit(struct lead *l, struct request *rq)
+{
+	struct gate_who who;
+	struct error ignored;
+
+	if (who_read(rq, &who, &ignored) == 0)
+		gate_unfit(l->gate, &who, "its loss or gradient is not finite");
 }
 
 static void on_push(struct request *rq, void *lead)
@@ -146,12 +158,16 @@ static void on_push(struct request *rq, void *lead)
 
 	if (gate_ranges_parse(ranges ? ranges : "", range, &given.ranges, &err) != 0 ||
 	    loss_read(rq, &given.loss, &diverged, &err) != 0 ||
-	    numbers_read(request_record(rq), &given, &err) != 0) {
+	    numbers_read(request_record(rq), &given, &err) != 0 ||
+	    record_u64_opt(request_record(rq), "skipped", 0, PS_COUNT_MAX, &given.skipped, &err) !=
+		    0) {
 		request_bad(rq, &err);
 		return;
 	}
 	if (diverged) {
+		push_unfit(l, rq);
 		request_err(rq, "diverged", "the loss is not finite");
+		lead_pump(l);
 		return;
 	}
 	if (ps_push_read(l->ps, rq, &staged, &err) != 0) {
@@ -160,7 +176,9 @@ static void on_push(struct request *rq, void *lead)
 	}
 	if (staged->diverged) {
 		staged_free(staged);
+		push_unfit(l, rq);
 		ps_diverged(rq);
+		lead_pump(l);
 		return;
 	}
 	push(l, rq, staged, &given);

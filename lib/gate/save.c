@@ -38,6 +38,9 @@ static void save_head(const struct gate *g, FILE *out)
 	record_add_u64(&o, "applied", g->applied);
 	record_add_u64(&o, "number", g->number);
 	record_add_u64(&o, "settling", g->settling ? 1 : 0);
+	record_add_u64(&o, "holding", g->holding ? 1 : 0);
+	record_add_u64(&o, "settled", g->settled);
+	record_add_u64(&o, "largest", g->largest);
 	record_add_u64(&o, "unit", g->unit ? 1 : 0);
 	record_add_u64(&o, "backup", g->backup);
 	record_add_u64(&o, "finished", g->finished ? 1 : 0);
@@ -108,10 +111,12 @@ static void save_push(const struct push *p, const char *list, FILE *out)
 	record_add_u64(&o, "sequence", p->sequence);
 	record_add_u64(&o, "iteration", p->iteration);
 	record_add_u64(&o, "count", p->count);
+	record_add_u64(&o, "skipped", p->skipped);
+	record_add_u64(&o, "size", p->size);
 	record_add_real(&o, "loss", p->loss);
 	record_add_real(&o, "scale", p->scale);
 	record_add_u64(&o, "late", p->late ? 1 : 0);
-	record_add_u64(&o, "refused", p->refused ? 1 : 0);
+	record_add_u64(&o, "refused", p->refused);
 	put(out, &o);
 	save_ranges(p, out);
 }
@@ -179,12 +184,15 @@ static int load_head(struct load *l, struct error *err)
 {
 	struct gate *g = l->g;
 	const struct record *r = &l->record;
-	uint64_t settling, unit, finished;
+	uint64_t settling, holding = 0, unit, finished;
 
 	if (record_u64(r, "open", 0, UINT64_MAX, &g->open, err) != 0 ||
 	    record_u64(r, "applied", 0, UINT64_MAX, &g->applied, err) != 0 ||
 	    record_u64(r, "number", 0, UINT64_MAX, &g->number, err) != 0 ||
 	    record_u64(r, "settling", 0, 1, &settling, err) != 0 ||
+	    record_u64_opt(r, "holding", 0, settling, &holding, err) != 0 ||
+	    record_u64_opt(r, "settled", 0, UINT64_MAX, &g->settled, err) != 0 ||
+	    record_u64_opt(r, "largest", 0, UINT64_MAX, &g->largest, err) != 0 ||
 	    record_u64(r, "unit", 0, 1, &unit, err) != 0 ||
 	    record_u64(r, "backup", 0, UINT64_MAX, &g->backup, err) != 0 ||
 	    record_u64(r, "finished", 0, 1, &finished, err) != 0 ||
@@ -194,6 +202,7 @@ static int load_head(struct load *l, struct error *err)
 	    record_u64_opt(r, "expect", 0, UINT64_MAX, &g->expect, err) != 0)
 		return -1;
 	g->settling = g->unanswered = (int)settling;
+	g->holding = (int)holding;
 	g->unit = (int)unit;
 	g->finished = (int)finished;
 	return 0;
@@ -296,13 +305,15 @@ static int load_push(struct load *l, struct error *err)
 	    record_u64(r, "sequence", 0, UINT64_MAX, &p->sequence, err) != 0 ||
 	    record_u64(r, "iteration", 0, UINT64_MAX, &p->iteration, err) != 0 ||
 	    record_u64(r, "count", 0, UINT64_MAX, &p->count, err) != 0 ||
+	    record_u64_opt(r, "skipped", 0, UINT64_MAX, &p->skipped, err) != 0 ||
+	    record_u64_opt(r, "size", 0, UINT64_MAX, &p->size, err) != 0 ||
 	    record_real(r, "loss", -1e300, 1e300, &p->loss, err) != 0 ||
 	    record_real(r, "scale", 0.0, 1e9, &p->scale, err) != 0 ||
 	    record_u64(r, "late", 0, 1, &late, err) != 0 ||
-	    record_u64(r, "refused", 0, 1, &refused, err) != 0)
+	    record_u64(r, "refused", 0, REFUSED_KINDS - 1, &refused, err) != 0)
 		goto failed;
 	p->late = (int)late;
-	p->refused = (int)refused;
+	p->refused = (enum refused)refused;
 	HASH_FIND_STR(l->g->workers, id, p->worker);
 	if (!p->worker) {
 		error_set(err, ERROR_DATA, NULL, "a push of %s, who is not here", id);
@@ -414,9 +425,11 @@ static int check(const struct gate *g, struct error *err)
 		if (w->state == WORKER_ACTIVE && w->acts_seen < g->acts_base)
 			return error_set(err, ERROR_DATA, "gate", "acts for %s are gone", w->id);
 	}
-	if ((g->settling != 0) != (g->sent.count > 0))
-		return error_set(err, ERROR_DATA, "gate", "settling=%d with %zu pushes", g->settling,
-				 g->sent.count);
+	if ((g->settling != 0) != (g->sent.count > 0) ||
+	    g->settled >= g->sent.count + (g->settling ? 0 : 1))
+		return error_set(err, ERROR_DATA, "gate",
+				 "settling=%d settled=%llu with %zu pushes", g->settling,
+				 (unsigned long long)g->settled, g->sent.count);
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 /*
  * Units: when one closes, its settle, its application, and the cuts between units.  The order of
- * effects is the promise: SETTLE, then (its answer) APPLY, then the answers to workers; SAVE only
- * while no settle is out, CUT behind the last APPLY.
+ * effects is the promise: HOLD, then (its answer) SETTLE, then (its answer) APPLY, then the answers
+ * to workers; SAVE only while none of these is out, CUT behind the last APPLY.
  */
 #include "gate/gate_internal.h"
 
@@ -53,18 +53,69 @@ static int try_close(struct gate *g)
 	return 1;
 }
 
-static size_t count_lines(const struct gate *g)
+/* Whether there is a gradient of it to be applied. */
+static int has_step(const struct push *p)
+{
+	return !p->late && !p->refused && p->count > 0;
+}
+
+/* The members of the unit, as parts of an effect; an effect without parts if there is none. */
+static struct gate_effect *put_parts(struct gate *g, enum gate_effect_kind kind)
+{
+	struct gate_part *part = calloc(g->sent.count + 1, sizeof *part);
+	struct gate_effect *e = part ? effect_add(g, kind) : NULL;
+	size_t n = 0;
+
+	if (!e) {
+		free(part);
+		g->failed = 1;
+		return NULL;
+	}
+	for (const struct push *p = g->sent.first; p; p = p->next) {
+		if (!has_step(p))
+			continue;
+		memcpy(part[n].worker, p->worker->id, sizeof part[n].worker);
+		part[n].generation = p->generation;
+		part[n].sequence = p->sequence;
+		part[n].scale = p->scale;
+		part[n].unit = bsp(g) ? 0 : n;
+		part[n].count = p->count;
+		part[n].size = p->size;
+		n++;
+	}
+	e->part = part;
+	e->parts = n;
+	return e;
+}
+
+static struct push *first_unsettled(const struct gate *g)
+{
+	struct push *p = g->sent.first;
+
+	for (uint64_t i = 0; i < g->settled; i++)
+		p = p->next;
+	return p;
+}
+
+/* The pushes that the next settle has, and their lines. */
+static size_t next_settle(const struct gate *g, uint64_t *pushes)
 {
 	size_t lines = 0;
 
-	for (const struct push *p = g->sent.first; p; p = p->next)
+	*pushes = 0;
+	for (const struct push *p = first_unsettled(g); p; p = p->next) {
+		if (lines && lines + p->ranges > GATE_SETTLE_LINES)
+			break;
 		lines += p->ranges;
+		(*pushes)++;
+	}
 	return lines;
 }
 
 static void put_settle(struct gate *g)
 {
-	size_t lines = count_lines(g), n = 0;
+	uint64_t pushes;
+	size_t lines = next_settle(g, &pushes), n = 0;
 	struct gate_line *line = calloc(lines, sizeof *line);
 	struct gate_effect *e = line ? effect_add(g, GATE_SETTLE) : NULL;
 
@@ -73,7 +124,7 @@ static void put_settle(struct gate *g)
 		g->failed = 1;
 		return;
 	}
-	for (const struct push *p = g->sent.first; p; p = p->next) {
+	for (const struct push *p = first_unsettled(g); p && pushes; p = p->next, pushes--) {
 		for (size_t i = 0; i < p->ranges; i++, n++) {
 			memcpy(line[n].worker, p->worker->id, sizeof line[n].worker);
 			line[n].generation = p->generation;
@@ -85,24 +136,53 @@ static void put_settle(struct gate *g)
 	e->iteration = g->applied;
 	e->line = line;
 	e->lines = lines;
-	g->unanswered = 0;
 }
 
 static void commit(struct gate *g);
 static void release(struct gate *g);
 
-/* Asks shardd, or commits at once when there is nothing to ask. */
+/* What is open is asked, if who is asked is there. */
+static void ask(struct gate *g)
+{
+	if (!g->settling || !g->unanswered || g->quit)
+		return;
+	if (g->holding ? !g->servers_up : !g->shards_up)
+		return;
+	g->unanswered = 0;
+	if (g->holding)
+		put_parts(g, GATE_HOLD);
+	else
+		put_settle(g);
+}
+
+/* Asks shardd for what it has not answered, or commits when there is nothing to ask. */
 static void settle(struct gate *g)
 {
-	if (!g->options.commit || count_lines(g) == 0) {
+	uint64_t pushes;
+
+	if (!g->options.commit || next_settle(g, &pushes) == 0) {
 		commit(g);
 		return;
 	}
-	g->settling = 1;
 	g->number++;
 	g->unanswered = 1;
-	if (g->shards_up)
-		put_settle(g);
+	ask(g);
+}
+
+/* First all servers say that they have what is to be applied: shardd's word can't be taken back. */
+static void hold(struct gate *g)
+{
+	size_t steps = 0;
+
+	for (const struct push *p = g->sent.first; p; p = p->next)
+		steps += has_step(p) ? 1 : 0;
+	g->settling = 1;
+	if (steps == 0) {
+		settle(g);
+		return;
+	}
+	g->holding = g->unanswered = 1;
+	ask(g);
 }
 
 static void step_cut(struct gate *g)
@@ -126,7 +206,7 @@ void units_step(struct gate *g)
 	step_cut(g);
 	while (!g->settling && g->servers_up && g->cut != CUT_WANTED && g->cut != CUT_SAVING &&
 	       try_close(g)) {
-		settle(g);
+		hold(g);
 		step_cut(g);
 	}
 	if (bsp(g))
@@ -148,41 +228,36 @@ static int by_worker(const void *a, const void *b)
 /* The members of the unit that shardd took, as APPLY. */
 static void put_apply(struct gate *g)
 {
-	size_t n = 0;
-	struct gate_part *part;
 	struct gate_effect *e;
+	size_t steps = 0;
 
-	for (const struct push *p = g->sent.first; p; p = p->next)
-		n += p->late || p->refused ? 0 : 1;
-	if (n == 0 && !bsp(g))
+	for (const struct push *p = g->sent.first; p; p = p->next) {
+		steps += has_step(p) ? 1 : 0;
+		if (has_step(p) && p->count + p->skipped > g->largest)
+			g->largest = p->count + p->skipped;
+	}
+	if (steps == 0 && !bsp(g))
 		return;
-	part = calloc(n + 1, sizeof *part);
-	e = part ? effect_add(g, GATE_APPLY) : NULL;
-	n = 0;
-
-	if (!e) {
-		free(part);
-		g->failed = 1;
+	e = put_parts(g, GATE_APPLY);
+	if (!e)
 		return;
+	for (size_t i = 0; i < e->parts; i++) {
+		struct gate_part *part = &e->part[i];
+		if (part->size > g->largest)
+			part->size = g->largest;
+		if (part->size < part->count)
+			part->size = part->count;
 	}
 	for (const struct push *p = g->sent.first; p; p = p->next) {
-		if (p->late || p->refused)
+		if (!has_step(p))
 			continue;
-		memcpy(part[n].worker, p->worker->id, sizeof part[n].worker);
-		part[n].generation = p->generation;
-		part[n].sequence = p->sequence;
-		part[n].scale = p->scale;
-		part[n].unit = bsp(g) ? 0 : n;
 		e->samples += p->count;
 		e->loss += p->loss;
-		n++;
 	}
 	if (bsp(g)) /* the same contributions give the same bits, whoever came first */
-		qsort(part, n, sizeof *part, by_worker);
+		qsort(e->part, e->parts, sizeof *e->part, by_worker);
 	e->iteration = g->applied;
-	e->units = bsp(g) ? 1 : n;
-	e->part = part;
-	e->parts = n;
+	e->units = bsp(g) ? 1 : e->parts;
 	g->applied += e->units;
 }
 
@@ -197,20 +272,25 @@ static void answer(struct gate *g, struct push *p)
 			  i ? " repeated=1" : "");
 }
 
+static const char *const refused_why[REFUSED_KINDS] = {
+	[REFUSED_BY_SHARDD] = "shardd refused it: not all of its rows are in this worker's hand",
+	[REFUSED_BY_SERVER] = "a server does not have its part of it",
+};
+
 static void finish_push(struct gate *g, struct push *p)
 {
 	struct worker *w = p->worker;
 
 	w->sent = NULL;
-	if (p->late || p->refused)
+	if (!has_step(p))
 		effect_name(g, GATE_UNSTAGE, w->id, p->generation, p->sequence);
 	if (p->refused) {
 		for (size_t i = 0; i < p->tokens; i++)
-			effect_err(g, p->token[i], "fenced", "shardd refused it");
+			effect_err(g, p->token[i], "fenced", "%s", refused_why[p->refused]);
 		if (w->throw_upto < p->generation)
 			w->throw_upto = p->generation;
 		if (w->generation == p->generation)
-			worker_out(g, w, "shardd refused it");
+			worker_out(g, w, refused_why[p->refused]);
 		push_free(p);
 		return;
 	}
@@ -239,6 +319,7 @@ static void commit(struct gate *g)
 	if (g->unit)
 		put_apply(g);
 	g->settling = g->unit = 0;
+	g->settled = 0;
 	pushes_start(&g->sent);
 	for (p = sent.first; p; p = next) {
 		next = p->next;
@@ -290,23 +371,64 @@ static void release(struct gate *g)
 	}
 }
 
-/* ---- shardd's answers ---- */
+/* ---- answers of servers and shardd ---- */
 
-static void mark_refused(struct gate *g, const char *worker)
+/* How many are there. */
+static size_t mark_refused(struct gate *g, const char *worker, enum refused by)
 {
+	size_t n = 0;
+
 	for (struct push *p = g->sent.first; p; p = p->next) {
-		if (!p->late && strcmp(p->worker->id, worker) == 0)
-			p->refused = 1;
+		if (p->late || strcmp(p->worker->id, worker) != 0)
+			continue;
+		p->refused = by;
+		n++;
 	}
+	return n;
+}
+
+/* Those of sent that a server lacks: shardd is not asked for their rows. */
+static void drop_refused(struct gate *g)
+{
+	struct pushes sent = g->sent;
+	struct push *p, *next;
+
+	pushes_start(&g->sent);
+	for (p = sent.first; p; p = next) {
+		next = p->next;
+		if (p->refused)
+			finish_push(g, p);
+		else
+			pushes_add(&g->sent, p);
+	}
+}
+
+void gate_held(struct gate *g, const char *const *missing, size_t count)
+{
+	size_t refused = 0;
+
+	if (!g->holding || g->unanswered || g->quit)
+		return;
+	for (size_t i = 0; i < count; i++)
+		refused += mark_refused(g, missing[i], REFUSED_BY_SERVER);
+	g->holding = 0;
+	if (refused)
+		drop_refused(g);
+	settle(g);
+	units_step(g);
 }
 
 void gate_settled(struct gate *g, uint64_t number, const char *const *fenced, size_t count)
 {
-	if (!g->settling || number != g->number || g->quit)
+	uint64_t pushes;
+
+	if (!g->settling || g->holding || number != g->number || g->quit)
 		return;
 	for (size_t i = 0; i < count; i++)
-		mark_refused(g, fenced[i]);
-	commit(g);
+		mark_refused(g, fenced[i], REFUSED_BY_SHARDD);
+	(void)next_settle(g, &pushes);
+	g->settled += pushes;
+	settle(g);
 	units_step(g);
 }
 
@@ -316,48 +438,14 @@ static void quit(struct gate *g)
 	effect_add(g, GATE_QUIT);
 }
 
-/* Nothing of the settle happened. Whose line shardd can't take is refused and leaves; the others
- * are settled again, under a new number. */
-static void without(struct gate *g, const char *worker)
+void gate_settle_refused(struct gate *g, uint64_t number, enum gate_refusal why)
 {
-	struct pushes keep;
-	struct push *p, *next;
-	int found = 0;
-
-	for (p = g->sent.first; p; p = p->next)
-		found |= worker && strcmp(p->worker->id, worker) == 0;
-	pushes_start(&keep);
-	for (p = g->sent.first; p; p = next) {
-		next = p->next;
-		if (found && strcmp(p->worker->id, worker) != 0) {
-			pushes_add(&keep, p);
-			continue;
-		}
-		p->refused = 1;
-		finish_push(g, p);
-	}
-	g->sent = keep;
-	if (!keep.count)
-		pushes_start(&g->sent);
-	settle(g);
-}
-
-void gate_settle_refused(struct gate *g, uint64_t number, enum gate_refusal why, const char *worker)
-{
-	if (!g->settling || number != g->number || g->quit)
+	if (!g->settling || g->holding || number != g->number || g->quit)
 		return;
-	switch (why) {
-	case GATE_REFUSED_INCARNATION:
+	if (why == GATE_REFUSED_INCARNATION)
 		quit(g);
-		return;
-	case GATE_REFUSED_NOW:
+	else
 		g->unanswered = 1;
-		return;
-	case GATE_REFUSED_LINES:
-		without(g, worker);
-		units_step(g);
-		return;
-	}
 }
 
 void gate_shards(struct gate *g, int up)
@@ -368,12 +456,11 @@ void gate_shards(struct gate *g, int up)
 	if (g->quit)
 		return;
 	if (!up) {
-		g->unanswered = g->settling;
+		g->unanswered |= g->settling && !g->holding;
 		return;
 	}
 	/* The same settle under the same number: shardd knows whether it did it already. */
-	if (g->settling && g->unanswered)
-		put_settle(g);
+	ask(g);
 	if (g->cut == CUT_SAVING && !was)
 		effect_add(g, GATE_SAVE);
 }
@@ -381,6 +468,8 @@ void gate_shards(struct gate *g, int up)
 void gate_servers(struct gate *g, int up)
 {
 	g->servers_up = up;
+	if (up)
+		ask(g);
 	units_step(g);
 }
 

@@ -65,6 +65,7 @@ static int give_push(const struct ps *p, const struct staged *s, struct outlet *
 	record_add_u64(&r, "iteration", s->iteration);
 	record_add_u64(&r, "count", q->count);
 	record_add_u64(&r, "size", q->size);
+	record_add_u64(&r, "held", s->held ? 1 : 0);
 	record_add_u64(&r, "dense", q->dense ? 1 : 0);
 	record_add_u64(&r, "rows", q->rows);
 	record_add_u64(&r, "bytes", dense + q->rows * sizeof(uint32_t) + rows);
@@ -266,13 +267,15 @@ static int take_thrown(struct ps *p, const struct record *r, struct error *err)
 static int take_push(struct ps *p, const struct record *r, struct call *c, struct error *err)
 {
 	struct staged *s = calloc(1, sizeof *s);
-	uint64_t dense, rows, bytes;
+	uint64_t dense, rows, bytes, held = 0;
 
 	if (!s)
 		return error_set(err, ERROR_OS, NULL, "no memory");
 	if (ps_push_fields(r, s, &dense, &rows, err) != 0 ||
+	    record_u64_opt(r, "held", 0, 1, &held, err) != 0 ||
 	    record_u64(r, "bytes", 0, PS_PAYLOAD_BYTES_MAX, &bytes, err) != 0)
 		goto failed;
+	s->held = (int)held;
 	s->own = malloc(bytes ? (size_t)bytes : 1);
 	if (!s->own) {
 		error_set(err, ERROR_OS, NULL, "no memory for a push");

@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #define EXPONENT 0x7f800000u /* all ones: infinite or not a number */
-#define COUNT_MAX (UINT64_C(1) << 48) /* samples of a push */
 
 int ps_new(struct ps **out, const struct ps_options *options, struct error *err)
 {
@@ -157,8 +156,8 @@ int ps_push_fields(const struct record *r, struct staged *s, uint64_t *dense, ui
 	    record_u64(r, "generation", 1, UINT64_MAX - 1, &s->generation, err) != 0 ||
 	    record_u64(r, "sequence", 0, UINT64_MAX - 1, &s->sequence, err) != 0 ||
 	    record_u64(r, "iteration", 0, UINT64_MAX - 1, &s->iteration, err) != 0 ||
-	    record_u64(r, "count", 0, COUNT_MAX, &s->push.count, err) != 0 ||
-	    record_u64_opt(r, "size", 0, COUNT_MAX, &s->push.size, err) != 0 ||
+	    record_u64(r, "count", 0, PS_COUNT_MAX, &s->push.count, err) != 0 ||
+	    record_u64_opt(r, "size", 0, PS_COUNT_MAX, &s->push.size, err) != 0 ||
 	    record_u64(r, "dense", 0, 1, dense, err) != 0 ||
 	    record_u64(r, "rows", 0, UINT32_MAX, rows, err) != 0)
 		return -1;
@@ -474,6 +473,8 @@ const struct verb ps_verbs[] = {
 	 "parameters as of an iteration; payload: u32 keys"},
 	{"push", PS_PUSH_KEYS, PS_PUSH_MORE, on_push, PS_PAYLOAD_BYTES_MAX,
 	 "gradients, staged until the lead says apply"},
+	{"hold", "incarnation", "", ps_on_hold, PS_APPLY_BYTES_MAX,
+	 "the lead: keep these staged; those that are not here are told"},
 	{"apply", "incarnation iteration units", "", ps_on_apply, PS_APPLY_BYTES_MAX,
 	 "the lead: these staged parts are committed"},
 	{"throw", "incarnation worker generation", "", on_throw, 0,

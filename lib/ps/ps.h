@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #define PS_PAYLOAD_BYTES_MAX (UINT64_C(1) << 34)
+#define PS_COUNT_MAX (UINT64_C(1) << 48) /* samples of a push */
 #define PS_APPLY_BYTES_MAX (UINT64_C(64) << 20)
 
 struct ps;
@@ -53,7 +54,7 @@ extern const size_t ps_verb_count;
 #define PS_PULL_KEYS "worker generation incarnation iteration dense rows"
 #define PS_PULL_MORE "into-offset-bytes into-bytes asked"
 #define PS_PUSH_KEYS "worker generation incarnation sequence iteration count dense rows"
-#define PS_PUSH_MORE "size ranges loss"
+#define PS_PUSH_MORE "size skipped ranges loss"
 
 /* Set once: what apply can't recover from. The server ends with it. */
 const struct error *ps_broken(const struct ps *p); /* NULL: fine */
@@ -81,9 +82,15 @@ void ps_throw(struct ps *p, const char *worker, uint64_t generation);
 struct ps_part {
 	const char *worker;
 	uint64_t generation, sequence;
-	uint64_t unit; /* 0 .. units-1, ascending */
+	uint64_t unit;  /* 0 .. units-1, ascending */
+	uint64_t count; /* of its push, as the lead was told */
+	uint64_t size;  /* as in struct store_push, as the lead has judged it; 0: as its push said */
 	double scale;
 };
+/* Keeps these staged until they are applied or thrown away, whatever else their workers push; those
+ * that are not staged here with this count are told to missing (which may be NULL). How many. */
+size_t ps_hold(struct ps *p, const struct ps_part *part, size_t parts,
+	       void (*missing)(const struct ps_part *part, void *arg), void *arg);
 /* Applies units in order; *missing counts parts that are not staged here. Pulls that waited for it
  * are answered. -1: the parameters can't be trusted any more (ps_broken). */
 int ps_apply(struct ps *p, uint64_t units, const struct ps_part *part, size_t parts,

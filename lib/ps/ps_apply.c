@@ -84,6 +84,8 @@ static int apply_unit(struct ps *p, const struct ps_part *part, size_t parts, si
 			continue;
 		}
 		p->unit[n] = s->push;
+		if (part[i].size)
+			p->unit[n].size = part[i].size;
 		p->unit[n++].scale = part[i].scale;
 		samples += s->push.count;
 	}
@@ -105,6 +107,25 @@ static int apply_unit(struct ps *p, const struct ps_part *part, size_t parts, si
 	p->reached[p->applied % PS_REACHED] = clock_mono();
 	p->work = 0.0;
 	return 0;
+}
+
+size_t ps_hold(struct ps *p, const struct ps_part *part, size_t parts,
+	       void (*missing)(const struct ps_part *part, void *arg), void *arg)
+{
+	size_t lacking = 0;
+
+	for (size_t i = 0; i < parts; i++) {
+		struct staged *s =
+			stage_find(p->stage, part[i].worker, part[i].generation, part[i].sequence);
+		if (s && s->push.count == part[i].count) {
+			s->held = 1;
+			continue;
+		}
+		lacking++;
+		if (missing)
+			missing(&part[i], arg);
+	}
+	return lacking;
 }
 
 int ps_apply(struct ps *p, uint64_t units, const struct ps_part *part, size_t parts,
@@ -146,7 +167,7 @@ void ps_waits_run(struct ps *p)
 	}
 }
 
-/* ---- the lead's request ---- */
+/* ---- the lead's requests ---- */
 
 struct lines {
 	struct ps_part *part;
@@ -169,6 +190,8 @@ static int line_read(struct lines *l, const char *line, size_t len, uint64_t uni
 	    record_u64(r, "generation", 1, UINT64_MAX, &part->generation, err) != 0 ||
 	    record_u64(r, "sequence", 0, UINT64_MAX, &part->sequence, err) != 0 ||
 	    record_u64(r, "unit", 0, units ? units - 1 : 0, &part->unit, err) != 0 ||
+	    record_u64_opt(r, "count", 0, PS_COUNT_MAX, &part->count, err) != 0 ||
+	    record_u64_opt(r, "size", 0, PS_COUNT_MAX, &part->size, err) != 0 ||
 	    record_real_opt(r, "scale", 0.0, 1e9, &part->scale, err) != 0)
 		return -1;
 	if (l->count && part->unit < part[-1].unit)
@@ -203,6 +226,38 @@ static int lines_read(struct lines *l, const char *text, size_t len, uint64_t un
 	}
 	free(r);
 	return rc;
+}
+
+static void put_missing(const struct ps_part *part, void *rq)
+{
+	char line[512];
+	struct record_out o;
+
+	record_begin(&o, line, sizeof line, "missing");
+	record_add(&o, "worker", part->worker);
+	record_add_u64(&o, "generation", part->generation);
+	record_add_u64(&o, "sequence", part->sequence);
+	request_put_record(rq, &o);
+}
+
+void ps_on_hold(struct request *rq, void *ps)
+{
+	struct ps *p = ps;
+	struct payload *payload = request_payload(rq);
+	struct lines l = {0};
+	struct error err = {0};
+
+	if (!ps_in_force(p, rq))
+		return;
+	if (payload && lines_read(&l, payload_data(payload), payload_bytes(payload), LINES_MAX,
+				  &err) != 0) {
+		request_bad(rq, &err);
+	} else {
+		(void)ps_hold(p, l.part, l.count, put_missing, rq);
+		request_ok(rq, NULL);
+	}
+	free(l.part);
+	free(l.worker);
 }
 
 void ps_on_apply(struct request *rq, void *ps)

@@ -63,6 +63,7 @@ struct ps {
 
 /* ps_apply.c */
 void ps_waits_run(struct ps *p);
+void ps_on_hold(struct request *rq, void *ps);
 void ps_on_apply(struct request *rq, void *ps);
 
 /* hand.c */

@@ -89,6 +89,11 @@ static int up_to(const struct staged *p, const struct staged *like)
 	return p->generation <= like->generation;
 }
 
+static int up_to_and_free(const struct staged *p, const struct staged *like)
+{
+	return !p->held && up_to(p, like);
+}
+
 static int before(const struct staged *p, const struct staged *like)
 {
 	return p->iteration < like->iteration;
@@ -97,7 +102,7 @@ static int before(const struct staged *p, const struct staged *like)
 /* Of like's generation, all but the sequence before like's. */
 static int out_of_window(const struct staged *p, const struct staged *like)
 {
-	return p->generation == like->generation && p->sequence != like->sequence &&
+	return !p->held && p->generation == like->generation && p->sequence != like->sequence &&
 	       p->sequence + 1 != like->sequence && p->sequence != like->sequence + 1;
 }
 
@@ -117,7 +122,7 @@ static int make_room(struct stage *s, struct worker *w, const struct staged *p)
 	if (second == 0)
 		return 1;
 	struct staged like = {.generation = second - 1};
-	drop_if(s, w, up_to, &like);
+	drop_if(s, w, up_to_and_free, &like);
 	return p->generation >= second;
 }
 
@@ -130,6 +135,11 @@ int stage_put(struct stage *s, struct staged *p, struct error *err)
 	if (p->generation <= w->thrown || !make_room(s, w, p))
 		return error_set(err, ERROR_DATA, "stage", "generation %llu of %s is over",
 				 (unsigned long long)p->generation, p->worker);
+	const struct staged *here = stage_find(s, p->worker, p->generation, p->sequence);
+	if (here && here->held) {
+		staged_free(p);
+		return 0;
+	}
 	drop_if(s, w, same_name, p);
 	drop_if(s, w, out_of_window, p);
 	p->next = w->first;

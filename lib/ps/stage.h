@@ -2,7 +2,8 @@
  * stage: pushes that wait for the lead's word, by (worker, generation, sequence).  Parts of two
  * generations of a worker lie side by side, and of each the last two sequences: one that is being
  * committed and the next.  Older ones can't be named any more and are thrown away, so that a stage
- * is bounded by the number of workers.
+ * is bounded by the number of workers.  One that the lead has asked for (held) stays until the lead
+ * says what becomes of it.
  */
 #ifndef PACELINE_PS_STAGE_H
 #define PACELINE_PS_STAGE_H
@@ -22,6 +23,7 @@ struct staged {
 	struct payload *payload; /* what push points into; held */
 	void *own;               /* or, after a hand-over, memory of its own */
 	int diverged;            /* a gradient is no finite number */
+	int held;                /* the lead settles it: nothing its worker pushes replaces it */
 	struct staged *next;
 };
 
@@ -31,8 +33,8 @@ int stage_new(struct stage **out, struct error *err);
 void stage_free(struct stage *s);   /* NULL is fine */
 void staged_free(struct staged *p); /* NULL is fine */
 
-/* Takes p; one of the same name is replaced. On failure p is still the caller's. ERROR_DATA: its
- * generation was thrown away, or is older than two others. */
+/* Takes p; one of the same name is replaced, or stays when it is held. On failure p is still the
+ * caller's. ERROR_DATA: its generation was thrown away, or is older than two others. */
 int stage_put(struct stage *s, struct staged *p, struct error *err);
 /* NULL when it is not there. */
 struct staged *stage_find(const struct stage *s, const char *worker, uint64_t generation,

@@ -602,6 +602,8 @@ static int ask_push(struct servers *s, uint32_t i, const struct servers_push *pu
 	record_add_u64(&o, "iteration", push->iteration);
 	record_add_u64(&o, "count", b->count);
 	record_add_u64(&o, "size", push->size);
+	if (b->positions > b->count) /* rows that can't be read: covered, and not in the gradient */
+		record_add_u64(&o, "skipped", b->positions - b->count);
 	record_add_u64(&o, "dense", p->dense_count > 0);
 	record_add_u64(&o, "rows", p->rows);
 	add_ranges(&o, b);

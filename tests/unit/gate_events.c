@@ -18,6 +18,7 @@
 static struct gate *gate;
 static uint64_t token;
 static char text[8192];
+static int hold_is_told; /* 0: the servers have everything, and it is not looked at */
 
 static void start(struct gate_options options)
 {
@@ -33,6 +34,8 @@ static int stop(void **state)
 	(void)state;
 	gate_free(gate);
 	gate = NULL;
+	hold_is_told = 0;
+	text[0] = '\0';
 	return 0;
 }
 
@@ -56,6 +59,13 @@ static void add_effect(const struct gate_effect *e)
 		if (e->actions)
 			add("{%s} ", e->actions);
 		add(e->ok ? "ok %s" : "err %s", e->ok ? e->fields : e->code);
+		break;
+	case GATE_HOLD:
+		add("hold");
+		for (size_t i = 0; i < e->parts; i++)
+			add(" %s/%llu.%llu", e->part[i].worker,
+			    (unsigned long long)e->part[i].generation,
+			    (unsigned long long)e->part[i].sequence);
 		break;
 	case GATE_SETTLE:
 		add("settle %llu", (unsigned long long)e->number);
@@ -93,16 +103,32 @@ static void add_effect(const struct gate_effect *e)
 	add("\n");
 }
 
-/* The effects since the last call. */
-static void expect_at(int line, const char *expected)
+/* The effects since the last call, behind those that were not looked at yet. */
+static void collect(void)
 {
 	const struct gate_effect *e;
 
+	while ((e = gate_next(gate))) {
+		if (e->kind != GATE_HOLD || hold_is_told)
+			add_effect(e);
+		if (e->kind == GATE_HOLD && !hold_is_told)
+			gate_held(gate, NULL, 0);
+	}
+}
+
+/* What happens meanwhile is not looked at. */
+static void pass(void)
+{
+	collect();
 	text[0] = '\0';
-	while ((e = gate_next(gate)))
-		add_effect(e);
+}
+
+static void expect_at(int line, const char *expected)
+{
+	collect();
 	if (strcmp(text, expected) != 0)
 		fail_msg("line %d:\n%s--- expected:\n%s", line, text, expected);
+	text[0] = '\0';
 }
 #define expect(expected) expect_at(__LINE__, expected)
 
@@ -142,6 +168,7 @@ static enum gate_verdict push(const char *worker, uint64_t generation, uint64_t 
 
 static void settled(uint64_t number, const char *fenced)
 {
+	collect(); /* the settle is one of them */
 	gate_settled(gate, number, &fenced, fenced ? 1 : 0);
 }
 
@@ -169,9 +196,9 @@ static void pair(struct gate_options options)
 	join("w2", 1);
 	join("w10", 1);
 	push("w2", 1, 1, 0);
+	pass();
 	settled(1, NULL);
-	while (gate_next(gate))
-		;
+	pass();
 }
 
 static void unit_closes_with_all_and_applies_in_worker_order(void **state)
@@ -603,8 +630,7 @@ static void lead_obeys_backup_workers(void **state)
 	expect("6 ok iteration=2\n");
 	push("w2", 1, 2, 1);
 	settled(2, NULL);
-	while (gate_next(gate))
-		;
+	pass();
 	push("w10", 1, 2, 2);
 	expect("settle 3 w10/1:20+10\n");
 }
@@ -677,27 +703,213 @@ static void lost_settle_is_sent_again_with_its_number(void **state)
 	expect("");
 	gate_shards(gate, 1);
 	expect("settle 41 w0/1:10+10\n");
-	gate_settle_refused(gate, 41, GATE_REFUSED_NOW, NULL);
+	gate_settle_refused(gate, 41, GATE_REFUSED_NOW);
 	expect("");
 	gate_shards(gate, 1);
 	expect("settle 41 w0/1:10+10\n");
-	gate_settle_refused(gate, 41, GATE_REFUSED_INCARNATION, NULL);
+	gate_settle_refused(gate, 41, GATE_REFUSED_INCARNATION);
 	expect("quit\n");
 	settled(41, NULL);
 	expect("");
 }
 
-static void lines_that_shardd_does_not_know_are_refused_alone(void **state)
+/* A push that came to the lead and not to all servers: shardd must not hear of it. */
+static void what_a_server_lacks_is_not_settled(void **state)
 {
+	const char *missing = "w10";
+
 	(void)state;
 	pair((struct gate_options){0});
+	hold_is_told = 1;
 	push("w10", 1, 1, 1);
 	push("w2", 1, 2, 1);
-	expect("settle 2 w10/1:10+10 w2/1:20+10\n");
-	gate_settle_refused(gate, 2, GATE_REFUSED_LINES, "w10");
-	expect("unstage w10/1.1\n6 err fenced\nsettle 3 w2/1:20+10\n");
-	settled(3, NULL);
-	expect("apply 1 w2/1.2@0*1\n7 ok iteration=2 applied=1\nthrow w10/1\n");
+	expect("hold w10/1.1 w2/1.2\n");
+	gate_cut(gate, ++token);
+	settled(2, NULL); /* nobody asked */
+	expect("");
+	gate_held(gate, &missing, 1);
+	expect("unstage w10/1.1\n6 err fenced\nsettle 2 w2/1:20+10\n");
+	gate_held(gate, &missing, 1); /* twice */
+	settled(2, NULL);
+	expect("apply 1 w2/1.2@0*1\n7 ok iteration=2 applied=1\nthrow w10/1\nsave\n");
+	gate_saved(gate);
+	gate_cut_over(gate);
+	expect("cut 2\n");
+	missing = "w2"; /* nobody is left in the unit: it is over all the same */
+	push("w2", 1, 3, 2);
+	expect("hold w2/1.3\n");
+	gate_held(gate, &missing, 1);
+	expect("unstage w2/1.3\n9 err fenced\napply 2\nthrow w2/1\n");
+}
+
+static void servers_that_are_away_are_asked_when_they_are_back(void **state)
+{
+	(void)state;
+	start((struct gate_options){.sync = GATE_ASP});
+	hold_is_told = 1;
+	join("w0", 1);
+	push("w0", 1, 1, 0);
+	expect("1 ok iteration=0 members=1\nhold w0/1.1\n");
+	gate_servers(gate, 0);
+	gate_shards(gate, 0);
+	gate_shards(gate, 1);
+	gate_servers(gate, 1); /* the owner keeps what it asked */
+	expect("");
+	gate_shards(gate, 0);
+	gate_held(gate, NULL, 0);
+	expect("");
+	gate_shards(gate, 1);
+	expect("settle 1 w0/1:10+10\n");
+}
+
+static struct gate_who given(const char *worker, uint64_t sequence, uint64_t iteration,
+			     uint64_t count, uint64_t skipped, uint64_t size, uint64_t rows)
+{
+	struct gate_who w = who(worker, 1);
+	struct gate_range range = {1, sequence * 100, rows};
+	struct gate_push p = {.sequence = sequence,
+			      .iteration = iteration,
+			      .count = count,
+			      .skipped = skipped,
+			      .size = size,
+			      .range = &range,
+			      .ranges = rows ? 1 : 0};
+
+	gate_push(gate, &w, &p);
+	return w;
+}
+
+static void samples_are_the_rows_of_the_ranges(void **state)
+{
+	(void)state;
+	start((struct gate_options){0});
+	join("w0", 1);
+	expect("1 ok iteration=0 members=1\n");
+	given("w0", 1, 0, 10, 0, 0, 0); /* a gradient of no rows */
+	given("w0", 1, 0, 0, 0, 0, 10); /* rows without a gradient */
+	given("w0", 1, 0, UINT64_C(1) << 48, 0, 0, 10);
+	given("w0", 1, 0, 9, 0, 0, 10);
+	given("w0", 1, 0, 9, 2, 0, 10);
+	given("w0", 1, 0, 1, UINT64_MAX, 0, 0);
+	expect("2 err bad-request\n3 err bad-request\n4 err bad-request\n5 err bad-request\n"
+	       "6 err bad-request\n7 err bad-request\n");
+	given("w0", 1, 0, 8, 2, 0, 10); /* two rows could not be read */
+	expect("settle 1 w0/1:100+10\n");
+	settled(1, NULL);
+	expect("apply 0 w0/1.1@0*1\n8 ok iteration=1 applied=1\n");
+	/* None could: the rows are settled, and there is no gradient. */
+	given("w0", 2, 1, 0, 10, 0, 10);
+	expect("settle 2 w0/1:200+10\n");
+	settled(2, NULL);
+	expect("apply 1\nunstage w0/1.2\n9 ok iteration=2 applied=1\n");
+	given("w0", 3, 2, 0, 0, 0, 0); /* nothing to do in this iteration */
+	expect("apply 2\nunstage w0/1.3\n10 ok iteration=3 applied=1\n");
+}
+
+static uint64_t size_applied(void)
+{
+	const struct gate_effect *e;
+	uint64_t size = 0;
+
+	while ((e = gate_next(gate))) {
+		if (e->kind == GATE_HOLD)
+			gate_held(gate, NULL, 0);
+		if (e->kind == GATE_SETTLE)
+			settled(e->number, NULL);
+		if (e->kind == GATE_APPLY && e->parts)
+			size = e->part[0].size;
+	}
+	return size;
+}
+
+/* size= divides the gradient: who claims a huge batch would undo those of the others. */
+static void a_whole_batch_is_no_larger_than_any_that_was_settled(void **state)
+{
+	(void)state;
+	start((struct gate_options){0});
+	join("w0", 1);
+	given("w0", 1, 0, 10, 0, UINT64_C(1) << 40, 10);
+	assert_int_equal(size_applied(), 10);
+	given("w0", 2, 1, 20, 5, 30, 25);
+	assert_int_equal(size_applied(), 25);
+	given("w0", 3, 2, 2, 0, 20, 2); /* the end of the data */
+	assert_int_equal(size_applied(), 20);
+	given("w0", 4, 3, 2, 0, 1000, 2);
+	assert_int_equal(size_applied(), 25);
+	given("w0", 5, 4, 2, 0, 0, 2);
+	assert_int_equal(size_applied(), 2);
+}
+
+static void who_has_no_gradient_is_waited_for_no_longer(void **state)
+{
+	struct gate_who w;
+
+	(void)state;
+	pair((struct gate_options){0});
+	push("w2", 1, 2, 1);
+	expect("");
+	w = who("w10", 2);
+	gate_unfit(gate, &w, "of another generation");
+	expect("");
+	w = who("w10", 1);
+	gate_unfit(gate, &w, "not finite");
+	expect("settle 2 w2/1:20+10\n");
+}
+
+#define MEMBERS 1000
+#define RANGES 60
+
+/* A unit of more lines than a settle takes: several, each repeated under its own number, and applied
+ * when all of them are answered. */
+static void a_large_unit_is_settled_in_several_requests(void **state)
+{
+	struct gate_range range[RANGES];
+	uint64_t lines = 0, settles = 0, number = 0, parts = 0;
+	char name[OPTION_ID_MAX];
+
+	(void)state;
+	start((struct gate_options){.expect = MEMBERS});
+	for (int i = 0; i < MEMBERS; i++) {
+		snprintf(name, sizeof name, "w%d", i);
+		join(name, 1);
+	}
+	for (uint64_t i = 0; i < MEMBERS; i++) {
+		snprintf(name, sizeof name, "w%u", (unsigned)i);
+		for (uint64_t k = 0; k < RANGES; k++)
+			range[k] = (struct gate_range){i * RANGES + k, 0, 1};
+		struct gate_who w = who(name, 1);
+		struct gate_push p = {
+			.sequence = 1, .count = RANGES, .range = range, .ranges = RANGES};
+		assert_int_equal(gate_push(gate, &w, &p), GATE_HELD);
+	}
+	for (const struct gate_effect *e; (e = gate_next(gate));) {
+		if (e->kind == GATE_HOLD) {
+			assert_int_equal(e->parts, MEMBERS);
+			gate_held(gate, NULL, 0);
+			continue;
+		}
+		if (e->kind == GATE_APPLY)
+			parts = e->parts;
+		if (e->kind != GATE_SETTLE)
+			continue;
+		assert_true(e->lines <= GATE_SETTLE_LINES && parts == 0);
+		if (e->number == number + 1) { /* lost, and asked again */
+			number = e->number;
+			gate_shards(gate, 0);
+			gate_shards(gate, 1);
+			continue;
+		}
+		assert_int_equal(e->number, number);
+		assert_int_equal(e->line[0].range.id, lines);
+		lines += e->lines;
+		settles++;
+		snprintf(name, sizeof name, "%s", e->line[0].worker);
+		const char *fenced = name;
+		gate_settled(gate, number, &fenced, settles == 2 ? 1 : 0);
+	}
+	assert_int_equal(lines, MEMBERS * RANGES);
+	assert_int_equal(settles, 8);
+	assert_int_equal(parts, MEMBERS - 1);
 }
 
 static void servers_that_are_away_hold_the_unit(void **state)
@@ -852,7 +1064,12 @@ int main(void)
 		TEST(cut_holds_settlements_from_save_to_fork),
 		TEST(cut_waits_for_all_servers),
 		TEST(lost_settle_is_sent_again_with_its_number),
-		TEST(lines_that_shardd_does_not_know_are_refused_alone),
+		TEST(what_a_server_lacks_is_not_settled),
+		TEST(servers_that_are_away_are_asked_when_they_are_back),
+		TEST(samples_are_the_rows_of_the_ranges),
+		TEST(a_whole_batch_is_no_larger_than_any_that_was_settled),
+		TEST(who_has_no_gradient_is_waited_for_no_longer),
+		TEST(a_large_unit_is_settled_in_several_requests),
 		TEST(servers_that_are_away_hold_the_unit),
 		TEST(end_waits_for_finish),
 		TEST(without_shardd_units_commit_at_once),

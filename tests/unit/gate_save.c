@@ -37,6 +37,17 @@ static int stop(void **state)
 	return 0;
 }
 
+/* What happens meanwhile is not looked at. */
+static void pass(void)
+{
+	const struct gate_effect *e;
+
+	while ((e = gate_next(gate))) {
+		if (e->kind == GATE_HOLD)
+			gate_held(gate, NULL, 0);
+	}
+}
+
 static void hand_over(void)
 {
 	char *text;
@@ -72,7 +83,9 @@ static void push(const char *worker, uint64_t generation, uint64_t sequence, uin
 		range[i] = (struct gate_range){sequence, i, 1};
 	struct gate_push p = {.sequence = sequence,
 			      .iteration = iteration,
-			      .count = 1,
+			      .count = 37,
+			      .skipped = 3,
+			      .size = 64,
 			      .loss = 0.1,
 			      .range = range,
 			      .ranges = 40,
@@ -91,6 +104,8 @@ static int seen(enum gate_effect_kind kind, struct gate_effect *out)
 	while ((e = gate_next(gate))) {
 		if (e->kind == kind && !found++)
 			*out = *e;
+		if (e->kind == GATE_HOLD)
+			gate_held(gate, NULL, 0);
 	}
 	return found;
 }
@@ -124,8 +139,7 @@ static void fences_hold(void **state)
 	start((struct gate_options){.sync = GATE_BSP});
 	join("w1", 3);
 	gate_fence(gate, "w1", 5, ++token);
-	while (gate_next(gate))
-		;
+	pass();
 	hand_over();
 	join("w1", 5);
 	assert_false(answer().ok);
@@ -174,8 +188,7 @@ static void what_is_to_be_thrown_away_is(void **state)
 	push("w1", 1, 1, 0);
 	uint64_t number = settle();
 	join("w1", 2);
-	while (gate_next(gate))
-		;
+	pass();
 	hand_over();
 	gate_shards(gate, 1);
 	gate_settled(gate, number, NULL, 0);
@@ -231,8 +244,7 @@ static void weights_backups_and_acts_in_force_hold(void **state)
 	join("w2", 1);
 	push("w1", 1, 1, 0);
 	gate_settled(gate, settle(), NULL, 0); /* w2 comes in with this close */
-	while (gate_next(gate))
-		;
+	pass();
 	push("w1", 1, 2, 1); /* without w2, who is the backup */
 	gate_settled(gate, settle(), NULL, 0);
 	const struct gate_effect *apply = gate_next(gate);
@@ -265,8 +277,7 @@ static void who_does_not_come_back_is_out(void **state)
 	join("w2", 1);
 	push("w1", 1, 1, 0);
 	gate_settled(gate, settle(), NULL, 0);
-	while (gate_next(gate))
-		;
+	pass();
 	push("w1", 1, 2, 1);
 	hand_over();
 	gate_shards(gate, 1);
@@ -309,8 +320,7 @@ static void sizes_and_what_they_are_made_of_hold(void **state)
 	join("w1", 1);
 	nothing();
 	join("w2", 1);
-	while (gate_next(gate))
-		;
+	pass();
 	push("w1", 1, 1, 0);
 	hand_over();
 	gate_shards(gate, 1);
@@ -319,9 +329,8 @@ static void sizes_and_what_they_are_made_of_hold(void **state)
 	assert_int_equal(asked, 2);
 	assert_int_equal(known[0].size, 1);
 	assert_true(known[0].speed == 1.0 / 3.0 && known[0].time == 0.7 && known[0].mem == 0.25);
-	assert_int_equal(known[0].count, 1);
-	while (gate_next(gate))
-		;
+	assert_int_equal(known[0].count, 37);
+	pass();
 	hand_over(); /* the sizes are made, and not told yet */
 	gate_shards(gate, 1);
 	gate_settled(gate, settle(), NULL, 0);
@@ -340,12 +349,10 @@ static void not_during_a_cut(void **state)
 	start((struct gate_options){.sync = GATE_BSP});
 	gate_cut(gate, ++token);
 	assert_int_equal(gate_save(gate, &text, &len, NULL), -1); /* effects wait */
-	while (gate_next(gate))
-		;
+	pass();
 	assert_int_equal(gate_save(gate, &text, &len, NULL), -1);
 	gate_saved(gate);
-	while (gate_next(gate))
-		;
+	pass();
 	gate_cut_over(gate);
 	assert_int_equal(gate_save(gate, &text, &len, NULL), 0);
 	free(text);
@@ -362,15 +369,13 @@ static void rich(void)
 	join("w1", 1);
 	push("w1", 1, 1, 0);
 	gate_settled(gate, settle(), NULL, 0);
-	while (gate_next(gate))
-		;
+	pass();
 	assert_int_equal(gate_act(gate, lines, strlen(lines), 0, ++token, NULL), 0);
 	push("w1", 1, 2, 1);
 	settle();
 	assert_int_equal(gate_act(gate, lines, strlen(lines), 0, ++token, NULL), 0);
 	push("w1", 1, 3, 2);
-	while (gate_next(gate))
-		;
+	pass();
 }
 
 static int loads(const char *text, size_t len)
