@@ -151,7 +151,7 @@ static void on_push(struct request *rq, void *lead)
 		return;
 	}
 	if (diverged) {
-		request_err(rq, "diverged", "the loss is not finite");
+		ps_diverged_because(l->ps, rq, "the loss is not finite");
 		return;
 	}
 	if (ps_push_read(l->ps, rq, &staged, &err) != 0) {
@@ -159,8 +159,7 @@ static void on_push(struct request *rq, void *lead)
 		return;
 	}
 	if (staged->diverged) {
-		staged_free(staged);
-		ps_diverged(rq);
+		ps_diverged(l->ps, rq, staged);
 		return;
 	}
 	push(l, rq, staged, &given);

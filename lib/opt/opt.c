@@ -2,10 +2,9 @@
  * The optimisers as loops that compilers vectorise: one kernel an optimiser, used for long ranges
  * and for rows.  No state, no allocation, no failure but an unknown name.
  *
- * Must never store what is not finite, whatever the gradient is: within() and at_most() are
- * written so that they turn a NaN into a number, too.  A slot that adds up squares needs no bound of
- * its own: with squares of at most 1e30 a float stops growing below 4e37, where adding one more
- * changes nothing.
+ * Must never store what is not finite, whatever the gradient is.  Each kernel has the one bound from
+ * which the rest follows.  Where a step is at most 1e24, or a square at most 1e30, the float that it
+ * is added to needs no bound: it stops growing below 4e37, where adding one more changes nothing.
  */
 #include "opt/opt.h"
 
@@ -21,6 +20,9 @@
 
 #define STEP_MAX 1e15f /* of the gradient that a step is made with */
 #define OUTLIER 1e3f   /* times what was before; see opt.h */
+/* Of a first moment that was not made here: more, over the root of a second one that does not fit
+ * it, could be an infinite step. */
+#define MOMENT_MAX 1e18f
 
 static const struct {
 	const char *name;
@@ -36,28 +38,24 @@ static int is_squares(enum opt_kind kind, size_t slot)
 	return kind == OPT_ADAGRAD || ((kind == OPT_ADAM || kind == OPT_FTRL) && slot == 1);
 }
 
-/* x within +-most. The comparisons are such that a NaN ends up at most. */
-static inline float within(float x, float most, unsigned *held)
+/* x within +-most; a NaN becomes one of the two. Written so that a vector of it is a few logical
+ * operations and one minimum, like smaller(); a maximum of two minima would become masks. */
+static inline float within(float x, float most)
 {
-	float y = x < most ? x : most;
+	float size = fabsf(x);
 
-	y = y > -most ? y : -most;
-	*held += y != x;
-	return y;
+	return copysignf(size < most ? size : most, x);
 }
 
-/* The same for what is not negative. */
-static inline float at_most(float x, float most, unsigned *held)
+/* 1 where within() would change x. */
+static inline unsigned beyond(float x, float most)
 {
-	float y = x < most ? x : most;
-
-	*held += y != x;
-	return y;
+	return (unsigned)!(fabsf(x) <= most);
 }
 
-static inline float larger(float a, float b)
+static inline float smaller(float a, float b)
 {
-	return a > b ? a : b;
+	return a < b ? a : b; /* b where a is a NaN */
 }
 
 int opt_by_name(struct opt *o, const char *name, struct error *err)
@@ -85,8 +83,6 @@ size_t opt_slots(const struct opt *o)
 
 void opt_init(const struct opt *o, const float *p, float *const *slots, size_t n)
 {
-	unsigned held = 0;
-
 	for (size_t k = 0; k < opt_slots(o); k++)
 		memset(slots[k], 0, n * sizeof *p);
 	if (o->kind == OPT_ADAGRAD)
@@ -98,7 +94,7 @@ void opt_init(const struct opt *o, const float *p, float *const *slots, size_t n
 	for (size_t i = 0; i < n; i++) {
 		float sign = p[i] > 0.0f ? 1.0f : p[i] < 0.0f ? -1.0f : 0.0f;
 		float z = -p[i] * (FTRL_BETA / o->lr + o->l2) - sign * o->l1;
-		slots[0][i] = within(z, OPT_VALUE_MAX, &held);
+		slots[0][i] = within(z, OPT_VALUE_MAX);
 	}
 }
 
@@ -129,7 +125,9 @@ size_t opt_bad_value(const float *p, size_t n)
 
 size_t opt_bad_slot(const struct opt *o, size_t slot, const float *x, size_t n)
 {
-	return first_beyond(x, n, is_squares(o->kind, slot) ? 0.0f : -FLT_MAX, FLT_MAX);
+	float most = o->kind == OPT_ADAM && slot == 0 ? MOMENT_MAX : FLT_MAX;
+
+	return first_beyond(x, n, is_squares(o->kind, slot) ? 0.0f : -most, most);
 }
 
 void opt_step_begin(struct opt_step *s, const struct opt *o, double factor, uint64_t t)
@@ -151,13 +149,17 @@ static inline unsigned sgd(const struct opt_step *s, float *restrict p, const fl
 	unsigned held = 0;
 
 	if (l2 == 0.0f) {
-		for (size_t i = 0; i < n; i++)
-			p[i] = within(p[i] - step * g[i], OPT_VALUE_MAX, &held);
+		for (size_t i = 0; i < n; i++) {
+			float x = p[i] - step * g[i];
+			held += beyond(x, OPT_VALUE_MAX);
+			p[i] = within(x, OPT_VALUE_MAX);
+		}
 		return held;
 	}
 	for (size_t i = 0; i < n; i++) {
-		float d = within(factor * g[i] + l2 * p[i], STEP_MAX, &held);
-		p[i] = within(p[i] - lr * d, OPT_VALUE_MAX, &held);
+		float d = factor * g[i] + l2 * p[i];
+		held += beyond(d, STEP_MAX);
+		p[i] -= lr * within(d, STEP_MAX);
 	}
 	return held;
 }
@@ -169,25 +171,29 @@ static inline unsigned momentum(const struct opt_step *s, float *restrict p, flo
 	unsigned held = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		v[i] = within(mu * v[i] + (factor * g[i] + l2 * p[i]), STEP_MAX, &held);
-		p[i] = within(p[i] - lr * v[i], OPT_VALUE_MAX, &held);
+		float x = mu * v[i] + (factor * g[i] + l2 * p[i]);
+		held += beyond(x, STEP_MAX);
+		v[i] = within(x, STEP_MAX);
+		p[i] -= lr * v[i];
 	}
 	return held;
 }
 
-/* |d| is at most the root of what it was added to, so that the quotient of an outlier, whose square
- * was not added in full, is 1 like that of any large gradient. */
+/* Of an outlier not all is added to the sum. Its step is lr all the same, which is what any gradient
+ * comes to that is large beside those before it. */
 static inline unsigned adagrad(const struct opt_step *s, float *restrict p, float *restrict sum,
 			       const float *restrict g, size_t n)
 {
 	float factor = s->factor, l2 = s->opt.l2, lr = s->opt.lr;
-	unsigned held = 0, ignored = 0;
+	unsigned held = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		float d = within(factor * g[i] + l2 * p[i], STEP_MAX, &held);
-		sum[i] += at_most(d * d, OUTLIER * OUTLIER * larger(sum[i], 1.0f), &held);
-		d = within(d / (sqrtf(sum[i]) + ADAGRAD_EPSILON), 1.0f, &ignored);
-		p[i] = within(p[i] - lr * d, OPT_VALUE_MAX, &held);
+		float d = factor * g[i] + l2 * p[i];
+		float most = OUTLIER * OUTLIER * (1.0f + sum[i]);
+		most = smaller(most, STEP_MAX * STEP_MAX);
+		held += beyond(d * d, most);
+		sum[i] += smaller(d * d, most);
+		p[i] -= lr * within(d / (sqrtf(sum[i]) + ADAGRAD_EPSILON), 1.0f);
 	}
 	return held;
 }
@@ -199,13 +205,14 @@ static inline unsigned adam(const struct opt_step *s, float *restrict p, float *
 	unsigned held = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		float most = OUTLIER * larger(sqrtf(v[i]), 1.0f);
-		most = most < STEP_MAX ? most : STEP_MAX;
-		float d = within(factor * g[i] + l2 * p[i], most, &held);
+		/* Without the root: it would cost more than all else, and v forgets. */
+		float most = smaller(OUTLIER * (1.0f + v[i]), STEP_MAX);
+		float d = factor * g[i] + l2 * p[i];
+		held += beyond(d, most);
+		d = within(d, most);
 		m[i] = ADAM_BETA1 * m[i] + (1.0f - ADAM_BETA1) * d;
 		v[i] = ADAM_BETA2 * v[i] + (1.0f - ADAM_BETA2) * d * d;
-		d = m[i] / (sqrtf(v[i]) * bias + ADAM_EPSILON);
-		p[i] = within(p[i] - lr * d, OPT_VALUE_MAX, &held);
+		p[i] -= lr * m[i] / (sqrtf(v[i]) * bias + ADAM_EPSILON);
 	}
 	return held;
 }
@@ -217,17 +224,18 @@ static inline unsigned ftrl(const struct opt_step *s, float *restrict p, float *
 	unsigned held = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		float root = sqrtf(sum[i]), most = OUTLIER * larger(root, 1.0f);
-		most = most < STEP_MAX ? most : STEP_MAX;
-		float d = within(factor * g[i], most, &held);
+		float root = sqrtf(sum[i]), d = factor * g[i];
+		float most = smaller(OUTLIER * (1.0f + root), STEP_MAX);
+		held += beyond(d, most);
+		d = within(d, most);
 		sum[i] += d * d;
 		float grown = sqrtf(sum[i]);
 		/* In this order: rate may be so large that the other product is infinite, and
 		 * infinity times a p of 0 is no number. */
-		z[i] = within(z[i] + d - (grown - root) * p[i] * rate, OPT_VALUE_MAX, &held);
+		z[i] = within(z[i] + d - (grown - root) * p[i] * rate, OPT_VALUE_MAX);
 		float excess = fabsf(z[i]) - l1;
 		float w = copysignf(excess, z[i]) / ((FTRL_BETA + grown) * rate + l2);
-		p[i] = within(excess > 0.0f ? -w : 0.0f, OPT_VALUE_MAX, &held);
+		p[i] = excess > 0.0f ? -w : 0.0f;
 	}
 	return held;
 }
@@ -236,8 +244,11 @@ static inline unsigned add(float *restrict p, const float *restrict g, size_t n)
 {
 	unsigned held = 0;
 
-	for (size_t i = 0; i < n; i++)
-		p[i] = within(p[i] + g[i], OPT_VALUE_MAX, &held);
+	for (size_t i = 0; i < n; i++) {
+		float x = p[i] + g[i];
+		held += beyond(x, OPT_VALUE_MAX);
+		p[i] = within(x, OPT_VALUE_MAX);
+	}
 	return held;
 }
 

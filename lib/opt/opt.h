@@ -18,14 +18,15 @@
  * the same bits however a range is cut.
  *
  * What is stored is finite, whatever comes, and an outlier does not stop a parameter:
- *   - a parameter stays within +-OPT_VALUE_MAX, the g' of a step within +-1e15
- *   - where squares are kept (adagrad, adam, ftrl), a g' above 1000 that is also more than 1000
- *     times the root of what was kept there counts as 1000 times that root (or as 1000).  One
- *     gradient of 1e14 would otherwise make all later steps 1e14 times smaller.  Data whose
- *     gradients are that large throughout are followed after a few steps.
+ *   - the g' of a step (momentum: its v) stays within +-1e15; what no such step bounds, a parameter
+ *     of sgd and add, and ftrl's z, within +-OPT_VALUE_MAX
+ *   - where squares are kept, their root tells what is usual, and a g' counts as 1000 + 1000 times
+ *     that at most (adam: as 1000 + 1000 times the mean of squares itself).  One gradient of 1e14
+ *     would otherwise make all later steps 1e14 times smaller.  Data whose gradients are that large
+ *     throughout are followed after a few steps.
  * Each function that makes a step returns how many values it held at such a bound.
- * Bounds could not be checked before, gradient by gradient: what is applied was committed before, and
- * a sum over members, a weight or many iterations can pass a bound that each single push keeps.
+ * Bounds can't all be checked before, push by push: what is applied was committed before, and a sum
+ * over members, a weight or many iterations can pass a bound that each single push keeps.
  */
 #ifndef PACELINE_OPT_OPT_H
 #define PACELINE_OPT_OPT_H
@@ -49,7 +50,7 @@
 #define OPT_GRADIENT_MAX 1e18f
 #define OPT_SOURCES_MAX 65536
 #define OPT_WEIGHT_MAX 1e9
-#define OPT_VALUE_MAX 1e30f
+#define OPT_VALUE_MAX 1e28f /* times the largest learning rate it is finite, too */
 
 enum opt_kind { OPT_SGD, OPT_MOMENTUM, OPT_ADAGRAD, OPT_ADAM, OPT_FTRL, OPT_ADD };
 #define OPT_NAMES "sgd|momentum|adagrad|adam|ftrl|add"
@@ -81,7 +82,7 @@ void opt_init(const struct opt *o, const float *p, float *const *slots, size_t n
 void opt_step_begin(struct opt_step *s, const struct opt *o, double factor, uint64_t t);
 
 /* The first element that may not stand here, n when all may: a gradient beyond OPT_GRADIENT_MAX, a
- * parameter or slot that is not finite, a sum of squares below 0. */
+ * parameter or slot that is not finite, a sum of squares below 0, a first moment beyond 1e18. */
 size_t opt_bad_gradient(const float *g, size_t n);
 size_t opt_bad_value(const float *p, size_t n);
 size_t opt_bad_slot(const struct opt *o, size_t slot, const float *x, size_t n);
