@@ -30,7 +30,7 @@ SRC_ckpt  = layout block part_write part_read manifest ckpt list export rowmap
 SRC_model = model spec logistic lr pool fold first wdl audit
 SRC_work  = agent batch device feed foretell giver kernel load mover piece profile report servers shards spent spill tally trainer watch
 SRC_opt   = opt
-SRC_ps    = table outlet store store_file store_hand stage fork ps ps_pull ps_apply hand
+SRC_ps    = table outlet store store_file store_hand room stage fork ps ps_pull ps_apply hand
 SRC_gate  = gate units acts sizes effects save rows lead lead_others lead_cut lead_sizes lead_hand lead_requests
 SRC_run   = child deadline heavy job jobtext parent place policy prepare process show sup_act sup_adopt \
 	    sup_command sup_course sup_cut sup_decide sup_heir sup_links sup_log sup_mend sup_nodes \

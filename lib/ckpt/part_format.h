@@ -59,6 +59,9 @@ static inline uint64_t part_section_width(const struct part_shape *s, size_t sec
 	return section > part_keys_section(s) ? s->width : 1;
 }
 
+/* The first of values[count] (floats) that is not finite; count: none. part_write.c */
+size_t part_not_finite(const void *values, size_t count);
+
 /* Rows in a full block. */
 static inline uint64_t part_block_rows(const struct part_shape *s)
 {

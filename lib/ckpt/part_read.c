@@ -398,6 +398,12 @@ static int load(struct part_reader *p, const struct block *b, void *out, struct 
 		return error_set(err, ERROR_DATA, place, "is damaged: its checksum differs");
 	if (block_decode(p->coder, p->encoded, b->plane, b->count, out) != 0)
 		return error_set(err, ERROR_DATA, place, "is damaged: it can't be decoded");
+	/* Whoever wrote it: one such value would make all others so, a step later. */
+	size_t bad = b->section == part_keys_section(&p->shape) ? b->count
+								: part_not_finite(out, b->count);
+	if (bad < b->count)
+		return error_set(err, ERROR_DATA, place, "value %" PRIu64 " of %s is not finite",
+				 b->first + bad, p->section[b->section].name);
 	return 0;
 }
 

@@ -72,6 +72,26 @@ int part_check_shape(const struct part_shape *s, struct error *err)
 	return 0;
 }
 
+/* By its bits: all ones in the exponent. */
+static int is_finite(const uint8_t *value)
+{
+	uint32_t bits;
+	memcpy(&bits, value, sizeof bits);
+	return (bits & 0x7f800000u) != 0x7f800000u;
+}
+
+size_t part_not_finite(const void *values, size_t count)
+{
+	const uint8_t *at = values;
+	size_t bad = 0;
+	for (size_t i = 0; i < count; i++)
+		bad += !is_finite(at + 4 * i);
+	for (size_t i = 0; bad > 0 && i < count; i++)
+		if (!is_finite(at + 4 * i))
+			return i;
+	return count;
+}
+
 /* Bytes at the end of the file, summed on their way. */
 static int append(struct part_writer *w, const void *data, size_t len, struct error *err)
 {
@@ -178,6 +198,12 @@ static int put_block(struct part_writer *w, const struct section *s, const void 
 		     uint64_t count, struct error *err)
 {
 	uint32_t plane[BLOCK_PLANES];
+	size_t bad = s == &w->section[part_keys_section(&w->shape)]
+			     ? (size_t)count
+			     : part_not_finite(values, (size_t)count);
+	if (bad < count)
+		return error_set(err, ERROR_SOFTWARE, w->path, "a value of %s is not finite",
+				 s->name);
 	size_t len = block_encode(w->coder, values, (size_t)count, w->encoded, plane);
 	char line[RECORD_LINE_MAX], text[64];
 	struct record_out o;

@@ -166,7 +166,7 @@ static void on_push(struct request *rq, void *lead)
 	}
 	if (diverged) {
 		push_unfit(l, rq);
-		request_err(rq, "diverged", "the loss is not finite");
+		ps_diverged_because(l->ps, rq, "the loss is not finite");
 		lead_pump(l);
 		return;
 	}
@@ -175,9 +175,8 @@ static void on_push(struct request *rq, void *lead)
 		return;
 	}
 	if (staged->diverged) {
-		staged_free(staged);
 		push_unfit(l, rq);
-		ps_diverged(rq);
+		ps_diverged(l->ps, rq, staged);
 		lead_pump(l);
 		return;
 	}

@@ -16,6 +16,17 @@
  *
  * Everything is computed in float, elementwise, in the order of the elements: the same input gives
  * the same bits however a range is cut.
+ *
+ * What is stored is finite, whatever comes, and an outlier does not stop a parameter:
+ *   - the g' of a step (momentum: its v) stays within +-1e15; what no such step bounds, a parameter
+ *     of sgd and add, and ftrl's z, within +-OPT_VALUE_MAX
+ *   - where squares are kept, their root tells what is usual, and a g' counts as 1000 + 1000 times
+ *     that at most (adam: as 1000 + 1000 times the mean of squares itself).  One gradient of 1e14
+ *     would otherwise make all later steps 1e14 times smaller.  Data whose gradients are that large
+ *     throughout are followed after a few steps.
+ * Each function that makes a step returns how many values it held at such a bound.
+ * Bounds can't all be checked before, push by push: what is applied was committed before, and a sum
+ * over members, a weight or many iterations can pass a bound that each single push keeps.
  */
 #ifndef PACELINE_OPT_OPT_H
 #define PACELINE_OPT_OPT_H
@@ -33,6 +44,13 @@
  * gradient, which disturbs the hidden layers of a fresh network; 0.1, as TensorFlow has it, is slow
  * to start with means over batches.  This gave the best worst-of-200-seeds AUC of wide & deep. */
 #define OPT_ADAGRAD_START 1e-5f
+
+/* Of each gradient that is pushed. The sum of OPT_SOURCES_MAX of them, with weights up to
+ * OPT_WEIGHT_MAX, is finite, so that no sum can be infinity minus infinity. */
+#define OPT_GRADIENT_MAX 1e18f
+#define OPT_SOURCES_MAX 65536
+#define OPT_WEIGHT_MAX 1e9
+#define OPT_VALUE_MAX 1e28f /* times the largest learning rate it is finite, too */
 
 enum opt_kind { OPT_SGD, OPT_MOMENTUM, OPT_ADAGRAD, OPT_ADAM, OPT_FTRL, OPT_ADD };
 #define OPT_NAMES "sgd|momentum|adagrad|adam|ftrl|add"
@@ -63,20 +81,26 @@ void opt_init(const struct opt *o, const float *p, float *const *slots, size_t n
 
 void opt_step_begin(struct opt_step *s, const struct opt *o, double factor, uint64_t t);
 
+/* The first element that may not stand here, n when all may: a gradient beyond OPT_GRADIENT_MAX, a
+ * parameter or slot that is not finite, a sum of squares below 0, a first moment beyond 1e18. */
+size_t opt_bad_gradient(const float *g, size_t n);
+size_t opt_bad_value(const float *p, size_t n);
+size_t opt_bad_slot(const struct opt *o, size_t slot, const float *x, size_t n);
+
 /* n parameters with gradient g. slots[k] has n floats; unused ones are not looked at. */
-void opt_apply(const struct opt_step *s, float *p, float *const *slots, const float *g, size_t n);
+size_t opt_apply(const struct opt_step *s, float *p, float *const *slots, const float *g, size_t n);
 
 /* The same for count rows; row[i] points at width parameters, followed by the slots of width floats
  * each; the gradient of row i is g[i*width...]. */
-void opt_apply_rows(const struct opt_step *s, float *const *row, size_t count, size_t width,
-		    const float *g);
+size_t opt_apply_rows(const struct opt_step *s, float *const *row, size_t count, size_t width,
+		      const float *g);
 
 /* out[0..n-1] = w0*g0[at...] + w1*g1[at...] + ..., summed in this order; sources at least 1. */
 void opt_sum(float *out, const float *const *g, const float *weight, size_t sources, size_t at,
 	     size_t n);
 
 /* The whole of it for a long range in one pass over memory, block by block: sum, then step. */
-void opt_apply_sum(const struct opt_step *s, float *p, float *const *slots, const float *const *g,
-		   const float *weight, size_t sources, size_t n);
+size_t opt_apply_sum(const struct opt_step *s, float *p, float *const *slots,
+		     const float *const *g, const float *weight, size_t sources, size_t n);
 
 #endif

@@ -44,11 +44,13 @@ static int give_head(const struct ps *p, struct outlet *o, struct error *err)
 	record_add_u64(&r, "bsp", p->options.bsp ? 1 : 0);
 	record_add_u64(&r, "pulls", p->pulls);
 	record_add_u64(&r, "pushes", p->pushes);
+	record_add_u64(&r, "diverged", p->diverged);
+	record_add_u64(&r, "bounded", p->bounded);
 	store_describe(p->store, &r);
 	return outlet_record(o, &r, err);
 }
 
-/* Keys are taken from the rows: those in a worker's memory may be others by now. */
+/* Keys are taken from the rows: those in a worker's memory may be others by now, or gone. */
 static int give_push(const struct ps *p, const struct staged *s, struct outlet *o,
 		     struct error *err)
 {
@@ -243,7 +245,9 @@ static int take_head(struct ps *p, const struct record *r, struct error *err)
 	    record_u64(r, "iteration", 0, UINT64_MAX, &p->applied, err) != 0 ||
 	    record_u64(r, "bsp", 0, 1, &bsp, err) != 0 ||
 	    record_u64(r, "pulls", 0, UINT64_MAX, &p->pulls, err) != 0 ||
-	    record_u64(r, "pushes", 0, UINT64_MAX, &p->pushes, err) != 0)
+	    record_u64(r, "pushes", 0, UINT64_MAX, &p->pushes, err) != 0 ||
+	    record_u64_opt(r, "diverged", 0, UINT64_MAX, &p->diverged, err) != 0 ||
+	    record_u64_opt(r, "bounded", 0, UINT64_MAX, &p->bounded, err) != 0)
 		return -1;
 	if (strcmp(part, mine) != 0)
 		return error_set(err, ERROR_CONFIG, NULL, "is part %.40s, not %s", part, mine);
@@ -276,14 +280,20 @@ static int take_push(struct ps *p, const struct record *r, struct call *c, struc
 	    record_u64(r, "bytes", 0, PS_PAYLOAD_BYTES_MAX, &bytes, err) != 0)
 		goto failed;
 	s->held = (int)held;
-	s->own = malloc(bytes ? (size_t)bytes : 1);
-	if (!s->own) {
+	s->room = room_take(p->rooms, (size_t)bytes);
+	if (!s->room) {
 		error_set(err, ERROR_OS, NULL, "no memory for a push");
 		goto failed;
 	}
-	if (call_bytes(c, s->own, (size_t)bytes, err) == 0 &&
-	    ps_push_find(p, s, s->own, (size_t)bytes, dense, rows, err) == 0 &&
-	    ps_push_keep(p, s, err) == 0)
+	if (call_bytes(c, s->room, (size_t)bytes, err) != 0 ||
+	    ps_push_find(p, s, s->room, (size_t)bytes, dense, rows, err) != 0)
+		goto failed;
+	ps_push_judge(p, s);
+	if (s->diverged) {
+		error_set(err, ERROR_DATA, s->worker, "%s", s->why);
+		goto failed;
+	}
+	if (ps_push_keep(p, s, err) == 0)
 		return 0;
 failed:
 	staged_free(s);

@@ -8,14 +8,13 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/log.h"
 #include "wire/record.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define EXPONENT 0x7f800000u /* all ones: infinite or not a number */
 
 int ps_new(struct ps **out, const struct ps_options *options, struct error *err)
 {
@@ -30,7 +29,11 @@ int ps_new(struct ps **out, const struct ps_options *options, struct error *err)
 	p->handed_fd = -1;
 	p->reported = clock_mono();
 	p->waits_end = &p->waits;
-	if (stage_new(&p->stage, err) != 0) {
+	p->rooms = rooms_new();
+	if (!p->rooms)
+		error_set(err, ERROR_OS, "ps", "no memory");
+	if (!p->rooms || stage_new(&p->stage, err) != 0) {
+		rooms_free(p->rooms);
 		free(p);
 		return -1;
 	}
@@ -82,6 +85,7 @@ void ps_free(struct ps *p)
 	if (!p)
 		return;
 	stage_free(p->stage);
+	rooms_free(p->rooms);
 	free(p->scratch);
 	free(p->unit);
 	if (p->handed_fd >= 0)
@@ -166,19 +170,6 @@ int ps_push_fields(const struct record *r, struct staged *s, uint64_t *dense, ui
 	return 0;
 }
 
-/* Applying what is not finite would spread it to all parameters, unseen until a loss shows it. */
-static int finite(const float *x, size_t n)
-{
-	uint32_t bad = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		uint32_t bits;
-		memcpy(&bits, x + i, sizeof bits);
-		bad |= (bits & EXPONENT) == EXPONENT;
-	}
-	return !bad;
-}
-
 /* Finds the parts of the payload: float dense[count], u32 keys[rows], float rows[rows * width]. */
 int ps_push_find(struct ps *p, struct staged *s, const void *bulk, size_t have, uint64_t dense,
 		 uint64_t rows, struct error *err)
@@ -216,15 +207,66 @@ int ps_push_find(struct ps *p, struct staged *s, const void *bulk, size_t have, 
 	return 0;
 }
 
+/* Which gradient can't be applied, by the numbers of the first such ones; n: none. */
+static void note_diverged(const struct ps *p, struct staged *s, size_t dense, size_t row)
+{
+	size_t width = store_width(p->store);
+	char name[LAYOUT_NAME_MAX + 32];
+	const char *what = "parameter";
+	float value;
+
+	if (s->push.dense && dense < store_dense_count(p->store)) {
+		store_dense_name(p->store, dense, name, sizeof name);
+		value = s->push.dense[dense];
+	} else if (row < s->push.rows * width) {
+		snprintf(name, sizeof name, "%u", table_key(s->push.row[row / width]));
+		what = "key";
+		value = s->push.row_gradient[row];
+	} else
+		return;
+	s->diverged = 1;
+	snprintf(s->why, sizeof s->why, "the gradient of %s %.100s is %g, beyond %g", what, name,
+		 (double)value, (double)OPT_GRADIENT_MAX);
+}
+
+void ps_push_judge(const struct ps *p, struct staged *s)
+{
+	size_t dense = s->push.dense ? store_dense_count(p->store) : 0;
+
+	note_diverged(p, s, opt_bad_gradient(s->push.dense, dense),
+		      opt_bad_gradient(s->push.row_gradient, s->push.rows * store_width(p->store)));
+}
+
+/* Gradients in memory that the client can still write are copied, and the copy is judged: what was
+ * judged is what is applied, whatever the client does meanwhile. */
+static int push_copy(struct ps *p, struct staged *s, struct error *err)
+{
+	size_t dense = s->push.dense ? store_dense_count(p->store) : 0;
+	size_t rows = s->push.rows * store_width(p->store);
+	float *own = room_take(p->rooms, (dense + rows) * sizeof *own);
+
+	if (!own)
+		return error_set(err, ERROR_OS, NULL, "no memory for a push of %zu floats",
+				 dense + rows);
+	size_t bad_dense = store_copy_judged(own, s->push.dense, dense);
+	size_t bad_row = store_copy_judged(own + dense, s->push.row_gradient, rows);
+	s->room = own;
+	s->push.dense = dense ? own : NULL;
+	s->push.row_gradient = own + dense;
+	note_diverged(p, s, bad_dense, bad_row);
+	return 0;
+}
+
 static int push_payload(struct ps *p, struct staged *s, struct payload *payload, uint64_t dense,
 			uint64_t rows, struct error *err)
 {
 	if (ps_push_find(p, s, payload ? payload_data(payload) : NULL,
 			 payload ? payload_bytes(payload) : 0, dense, rows, err) != 0)
 		return -1;
+	if (payload && payload_is_shared(payload))
+		return push_copy(p, s, err);
 	s->payload = payload ? payload_hold(payload) : NULL;
-	s->diverged = !finite(s->push.dense, s->push.dense ? store_dense_count(p->store) : 0) ||
-		      !finite(s->push.row_gradient, s->push.rows * store_width(p->store));
+	ps_push_judge(p, s);
 	return 0;
 }
 
@@ -262,9 +304,30 @@ void ps_throw(struct ps *p, const char *worker, uint64_t generation)
 	stage_throw(p->stage, worker, generation);
 }
 
-void ps_diverged(struct request *rq)
+/* At the 1st, 2nd, 4th, ... time: `stat` has the number, and a client can't fill the disk. */
+int ps_tell(uint64_t count)
 {
-	request_err(rq, "diverged", "a gradient is not finite");
+	return (count & (count - 1)) == 0;
+}
+
+void ps_diverged_because(struct ps *p, struct request *rq, const char *why)
+{
+	const char *worker = record_get(request_record(rq), "worker");
+	const char *iteration = record_get(request_record(rq), "iteration");
+
+	worker = worker ? worker : "";
+	iteration = iteration ? iteration : "";
+	if (ps_tell(++p->diverged))
+		log_say(LOG_LEVEL_WARNING,
+			"a push of %.64s in iteration %.20s is refused: %s; %llu so far", worker,
+			iteration, why, (unsigned long long)p->diverged);
+	request_err(rq, "diverged", "worker %.64s, iteration %.20s: %s", worker, iteration, why);
+}
+
+void ps_diverged(struct ps *p, struct request *rq, struct staged *push)
+{
+	ps_diverged_because(p, rq, push->why);
+	staged_free(push);
 }
 
 /* A part that is not the lead: keep it and say so. */
@@ -296,8 +359,7 @@ static void on_push(struct request *rq, void *ps)
 		return;
 	}
 	if (s->diverged) {
-		staged_free(s);
-		ps_diverged(rq);
+		ps_diverged(p, rq, s);
 		return;
 	}
 	if (s->iteration <= p->applied) {
@@ -442,6 +504,8 @@ void ps_stat(struct request *rq, struct ps *p, const struct ps_lead_stat *lead)
 	record_add_u64(&o, "staged", stage_count(p->stage));
 	record_add_u64(&o, "pushes", p->pushes);
 	record_add_u64(&o, "pulls", p->pulls);
+	record_add_u64(&o, "diverged", p->diverged);
+	record_add_u64(&o, "bounded", p->bounded);
 	record_add_u64(&o, "members", lead ? lead->members : 0);
 	if (lead) {
 		record_add_u64(&o, "balances", lead->balances);

@@ -73,8 +73,10 @@ void ps_stat(struct request *rq, struct ps *p, const struct ps_lead_stat *lead);
 /* The push that rq is, checked and with its rows found; not staged yet. ERROR_DATA says what is
  * wrong with it. */
 int ps_push_read(struct ps *p, struct request *rq, struct staged **out, struct error *err);
-/* Answers a push whose `diverged` is set. */
-void ps_diverged(struct request *rq);
+/* Answers a push whose `diverged` is set, and frees it. */
+void ps_diverged(struct ps *p, struct request *rq, struct staged *push);
+/* The same for a push that nobody has read: what of worker in iteration is wrong. */
+void ps_diverged_because(struct ps *p, struct request *rq, const char *why);
 int ps_push_keep(struct ps *p, struct staged *push, struct error *err);
 void ps_push_drop(struct ps *p, const char *worker, uint64_t generation, uint64_t sequence);
 void ps_throw(struct ps *p, const char *worker, uint64_t generation);

@@ -65,12 +65,27 @@ static int unit_reserve(struct ps *p, size_t parts, struct error *err)
 	return p->unit ? 0 : error_set(err, ERROR_OS, "apply", "no memory");
 }
 
+/* What was committed is applied, but no value that is not finite comes of it. It is told, with the
+ * push that most likely did it. */
+static void tell_bounded(struct ps *p, const struct ps_part *part, size_t n, uint64_t held)
+{
+	p->bounded += held;
+	if (!ps_tell(++p->bounded_units))
+		return;
+	log_say(LOG_LEVEL_WARNING,
+		"iteration %llu: %llu values were held at a bound, %llu so far in %llu iterations; "
+		"the largest gradients are those of %s",
+		(unsigned long long)p->applied, (unsigned long long)held,
+		(unsigned long long)p->bounded, (unsigned long long)p->bounded_units,
+		part[store_largest(p->store, p->unit, n)].worker);
+}
+
 /* One unit of `parts` parts. */
 static int apply_unit(struct ps *p, const struct ps_part *part, size_t parts, size_t *missing,
 		      struct error *err)
 {
 	double start = clock_mono(), slow;
-	uint64_t samples = 0;
+	uint64_t samples = 0, held = store_held(p->store);
 	size_t n = 0;
 
 	for (size_t i = 0; i < parts; i++) {
@@ -93,6 +108,9 @@ static int apply_unit(struct ps *p, const struct ps_part *part, size_t parts, si
 		store_naive_mean(p->unit, n);
 	if (n && store_apply(p->store, p->unit, n, err) != 0)
 		return -1;
+	held = store_held(p->store) - held;
+	if (held && n == parts) /* else it ends here anyway, and places are not those of `part` */
+		tell_bounded(p, part, n, held);
 	for (size_t i = 0; i < parts; i++)
 		stage_drop(p->stage, part[i].worker, part[i].generation, part[i].sequence);
 	p->applied++;
@@ -202,18 +220,23 @@ static int line_read(struct lines *l, const char *line, size_t len, uint64_t uni
 	return 0;
 }
 
-static int lines_read(struct lines *l, const char *text, size_t len, uint64_t units,
+/* From a copy: in memory that is shared, lines could be more when they are read than when they were
+ * counted. */
+static int lines_read(struct lines *l, const struct payload *payload, uint64_t units,
 		      struct error *err)
 {
 	struct record *r = malloc(sizeof *r);
-	size_t max = 0;
+	size_t max = 0, len = payload_bytes(payload);
+	char *text = malloc(len + 1);
 	int rc = 0;
 
-	for (size_t i = 0; i < len; i++)
+	if (text)
+		memcpy(text, payload_data(payload), len);
+	for (size_t i = 0; text && i < len; i++)
 		max += text[i] == '\n';
 	l->part = calloc(max + 1, sizeof *l->part);
 	l->worker = calloc(max + 1, sizeof *l->worker);
-	if (!r || !l->part || !l->worker || max > LINES_MAX)
+	if (!r || !text || !l->part || !l->worker || max > LINES_MAX)
 		rc = error_set(err, ERROR_OS, NULL, "no memory for %zu parts", max);
 	for (size_t at = 0; rc == 0 && at < len;) {
 		const char *end = memchr(text + at, '\n', len - at);
@@ -224,6 +247,7 @@ static int lines_read(struct lines *l, const char *text, size_t len, uint64_t un
 		rc = line_read(l, text + at, (size_t)(end - text) - at, units, r, err);
 		at = (size_t)(end - text) + 1;
 	}
+	free(text);
 	free(r);
 	return rc;
 }
@@ -249,8 +273,7 @@ void ps_on_hold(struct request *rq, void *ps)
 
 	if (!ps_in_force(p, rq))
 		return;
-	if (payload && lines_read(&l, payload_data(payload), payload_bytes(payload), LINES_MAX,
-				  &err) != 0) {
+	if (payload && lines_read(&l, payload, LINES_MAX, &err) != 0) {
 		request_bad(rq, &err);
 	} else {
 		(void)ps_hold(p, l.part, l.count, put_missing, rq);
@@ -274,7 +297,7 @@ void ps_on_apply(struct request *rq, void *ps)
 	    record_u64(r, "iteration", 0, UINT64_MAX - LINES_MAX, &iteration, &err) != 0 ||
 	    record_u64(r, "units", 1, LINES_MAX, &units, &err) != 0 ||
 	    (incarnation == p->options.incarnation && payload &&
-	     lines_read(&l, payload_data(payload), payload_bytes(payload), units, &err) != 0))
+	     lines_read(&l, payload, units, &err) != 0))
 		request_bad(rq, &err);
 	else if (incarnation != p->options.incarnation)
 		request_err(rq, "fenced", "incarnation %llu is in force",

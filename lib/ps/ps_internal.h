@@ -5,6 +5,7 @@
 
 #include "ps/ps.h"
 #include "wire/drag.h"
+#include "ps/room.h"
 #include "ps/table.h"
 #include "wire/peer.h"
 
@@ -34,8 +35,12 @@ struct ps {
 	struct server *server;
 	struct store *store;
 	struct stage *stage;
+	struct rooms *rooms;
 	uint64_t applied; /* units */
 	uint64_t pulls, pushes;
+	uint64_t diverged;      /* pushes refused for their values */
+	uint64_t bounded;       /* values that were held at a bound as units were applied */
+	uint64_t bounded_units; /* in so many of them */
 	struct ps_wait *waits, **waits_end;
 	float **scratch; /* rows of a pull that is answered at once */
 	size_t scratch_rows;
@@ -79,6 +84,8 @@ int ps_push_fields(const struct record *r, struct staged *s, uint64_t *dense, ui
 		   struct error *err);
 int ps_push_find(struct ps *p, struct staged *s, const void *data, size_t have, uint64_t dense,
 		 uint64_t rows, struct error *err);
+void ps_push_judge(const struct ps *p, struct staged *s);
+int ps_tell(uint64_t count); /* whether what happened for the count-th time is logged */
 void ps_answer_wait(struct ps_wait *w);
 int ps_in_force(struct ps *p, struct request *rq); /* answers when not */
 void ps_break(struct ps *p, const struct error *err);

@@ -4,6 +4,8 @@
  */
 #include "ps/stage.h"
 
+#include "ps/room.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +36,7 @@ void staged_free(struct staged *p)
 	if (!p)
 		return;
 	payload_release(p->payload);
-	free(p->own);
+	room_give(p->room);
 	free((void *)p->push.row);
 	free(p);
 }

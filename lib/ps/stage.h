@@ -16,14 +16,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define STAGED_WHY_MAX 160
+
 struct staged {
 	char worker[OPTION_ID_MAX];
 	uint64_t generation, sequence, iteration;
 	struct store_push push;  /* its row array belongs to this struct */
-	struct payload *payload; /* what push points into; held */
-	void *own;               /* or, after a hand-over, memory of its own */
-	int diverged;            /* a gradient is no finite number */
-	int held;                /* the lead settles it: nothing its worker pushes replaces it */
+	/* What push points into: the payload, held, where that is the server's own memory; else a
+	 * copy in a room. Never memory that the client can write. */
+	struct payload *payload;
+	void *room;
+	int diverged;            /* a gradient is not finite, or beyond OPT_GRADIENT_MAX */
+	char why[STAGED_WHY_MAX]; /* then: which one, and its value */
+	int held; /* the lead settles it: nothing its worker pushes replaces it */
 	struct staged *next;
 };
 

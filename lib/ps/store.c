@@ -7,6 +7,8 @@
  */
 #include "ps/store_internal.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -18,6 +20,7 @@
 #define APART_BYTES_MIN ((size_t)1 << 20) /* below, the caches are faster */
 #define ROWS_GROUP 64
 #define KEYS_GROUP 1024
+#define COPY_GROUP 4096 /* floats */
 
 /* ---- making ---- */
 
@@ -143,6 +146,16 @@ size_t store_row_count(const struct store *s)
 	return s->table ? table_count(s->table) : 0;
 }
 
+void store_dense_name(const struct store *s, size_t i, char *out, size_t max)
+{
+	uint64_t at = s->dense_begin + i;
+	const struct layout_tensor *t = s->layout.tensor;
+
+	while (t + 1 < s->layout.tensor + s->layout.count && t[1].begin <= at)
+		t++;
+	snprintf(out, max, "%s[%llu]", t->name, (unsigned long long)(at - t->begin));
+}
+
 /* ---- reading ---- */
 
 static int check_key(const struct store *s, uint32_t key, struct error *err)
@@ -216,6 +229,47 @@ static void copy_apart(float *out, const float *in, size_t n)
 	memcpy(out, in, n * sizeof *in);
 }
 
+#ifdef __AVX512F__
+/* Judged are the registers that are stored: a second look at `from` could see something else. */
+static __mmask16 move_judged(float *to, const float *from)
+{
+	const __m512 most = _mm512_set1_ps(OPT_GRADIENT_MAX);
+	__m512 a = _mm512_loadu_ps(from), b = _mm512_loadu_ps(from + 16);
+
+	_mm512_stream_ps(to, a);
+	_mm512_stream_ps(to + 16, b);
+	return _mm512_cmp_ps_mask(_mm512_abs_ps(a), most, _CMP_NLE_UQ) |
+	       _mm512_cmp_ps_mask(_mm512_abs_ps(b), most, _CMP_NLE_UQ);
+}
+#endif
+
+size_t store_copy_judged(float *to, const float *from, size_t n)
+{
+	size_t at = 0;
+
+#ifdef __AVX512F__
+	/* Past the caches: what is staged is read when its unit closes, not now. */
+	if (n * sizeof *to >= APART_BYTES_MIN && ((uintptr_t)to & 63) == 0) {
+		for (; at + 32 <= n; at += 32) {
+			if (move_judged(to + at, from + at))
+				break;
+		}
+		_mm_sfence();
+		if (at + 32 <= n)
+			return at + opt_bad_gradient(to + at, 32);
+	}
+#endif
+	while (at < n) { /* a group is judged while it is in the first cache */
+		size_t len = n - at < COPY_GROUP ? n - at : COPY_GROUP, bad;
+		memcpy(to + at, from + at, len * sizeof *to);
+		bad = opt_bad_gradient(to + at, len);
+		if (bad < len)
+			return at + bad;
+		at += len;
+	}
+	return n;
+}
+
 void store_pull_dense(const struct store *s, float *out, int apart)
 {
 	if (s->dense_count == 0)
@@ -272,6 +326,13 @@ static int reserve(struct store *s, size_t pushes, size_t rows, struct error *er
 	return 0;
 }
 
+/* Within what a sum of gradients was made safe for. Only naive means of batches whose sizes differ a
+ * billion times weigh more. */
+static double weight_of(const struct store_push *push)
+{
+	return push->scale < OPT_WEIGHT_MAX ? push->scale : OPT_WEIGHT_MAX;
+}
+
 static struct opt_step step_of(const struct store *s, int add, double factor)
 {
 	struct opt plain = {.kind = OPT_ADD};
@@ -293,7 +354,7 @@ static void apply_dense(struct store *s, const struct store_push *push, size_t p
 			if (!push[i].dense)
 				continue;
 			s->source[sources] = push[i].dense + segment->begin;
-			s->weight[sources++] = segment->add ? 1.0f : (float)push[i].scale;
+			s->weight[sources++] = segment->add ? 1.0f : (float)weight_of(&push[i]);
 		}
 		if (sources == 0 || (factor == 0.0 && !segment->add))
 			continue;
@@ -303,11 +364,12 @@ static void apply_dense(struct store *s, const struct store_push *push, size_t p
 			s->weight[0] = 1.0f;
 		}
 		struct opt_step step = step_of(s, segment->add, mine);
-		opt_apply_sum(&step, p, slot, s->source, s->weight, sources, segment->count);
+		s->held += opt_apply_sum(&step, p, slot, s->source, s->weight, sources,
+					 segment->count);
 	}
 }
 
-static void step_rows(const struct store *s, const struct opt_step *step, float *const *row,
+static void step_rows(struct store *s, const struct opt_step *step, float *const *row,
 		      size_t n, const float *gradient)
 {
 	for (size_t at = 0; at < n; at += ROWS_GROUP) {
@@ -315,7 +377,7 @@ static void step_rows(const struct store *s, const struct opt_step *step, float 
 		size_t next = at + 2 * ROWS_GROUP < n ? at + 2 * ROWS_GROUP : n;
 		for (size_t i = at + ROWS_GROUP; i < next; i++)
 			prefetch(row[i], s->width * (1 + s->row_slots));
-		opt_apply_rows(step, row + at, len, s->width, gradient + at * s->width);
+		s->held += opt_apply_rows(step, row + at, len, s->width, gradient + at * s->width);
 	}
 }
 
@@ -325,7 +387,7 @@ static size_t sum_rows(struct store *s, const struct store_push *push, size_t pu
 	size_t w = s->width, used = 0;
 
 	for (size_t k = 0; k < pushes; k++) {
-		float weight = add ? 1.0f : (float)push[k].scale;
+		float weight = add ? 1.0f : (float)weight_of(&push[k]);
 		for (size_t i = 0; i < push[k].rows; i++) {
 			const float *restrict g = push[k].row_gradient + i * w;
 			size_t place = table_place(push[k].row[i], s->touched, used);
@@ -359,7 +421,7 @@ static void apply_rows(struct store *s, const struct store_push *push, size_t pu
 	if (with_rows == 0 || (factor == 0.0 && !add))
 		return;
 	if (with_rows == 1) {
-		struct opt_step step = step_of(s, add, factor * push[last].scale);
+		struct opt_step step = step_of(s, add, factor * weight_of(&push[last]));
 		step_rows(s, &step, push[last].row, push[last].rows, push[last].row_gradient);
 		return;
 	}
@@ -371,6 +433,34 @@ static void apply_rows(struct store *s, const struct store_push *push, size_t pu
 static uint64_t divisor(const struct store_push *push)
 {
 	return push->count > push->size ? push->count : push->size;
+}
+
+uint64_t store_held(const struct store *s)
+{
+	return s->held;
+}
+
+static float largest(const float *g, size_t n, float most)
+{
+	for (size_t i = 0; i < n; i++)
+		most = fabsf(g[i]) > most ? fabsf(g[i]) : most;
+	return most;
+}
+
+size_t store_largest(const struct store *s, const struct store_push *push, size_t pushes)
+{
+	double most = -1.0;
+	size_t place = 0;
+
+	for (size_t i = 0; i < pushes; i++) {
+		float g = largest(push[i].dense, push[i].dense ? s->dense_count : 0, 0.0f);
+		g = largest(push[i].row_gradient, push[i].rows * s->width, g);
+		if ((double)g * weight_of(&push[i]) > most) {
+			most = (double)g * weight_of(&push[i]);
+			place = i;
+		}
+	}
+	return place;
 }
 
 void store_naive_mean(struct store_push *push, size_t pushes)

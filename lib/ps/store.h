@@ -31,6 +31,9 @@ size_t store_dense_count(const struct store *s);
 size_t store_width(const struct store *s); /* 0: no table */
 size_t store_row_count(const struct store *s);
 
+/* The i-th dense parameter of this part as people name it: TENSOR[ELEMENT]. */
+void store_dense_name(const struct store *s, size_t i, char *out, size_t max);
+
 /* Rows of keys, made when new. ERROR_DATA naming the first key that is not of this part or beyond
  * the table; with `unique`, also one that is there twice. row[n] stays valid for the store's life.
  */
@@ -41,6 +44,10 @@ int store_rows(struct store *s, const uint32_t *key, size_t n, int unique, float
  * memory), so that it need not go through the caches. */
 void store_pull_dense(const struct store *s, float *out, int apart);
 void store_pull_rows(const struct store *s, float *const *row, size_t n, float *out);
+
+/* Copies gradients out of memory that somebody else may write meanwhile, and returns which of the
+ * copies is the first that opt_bad_gradient() would name, n when none is. */
+size_t store_copy_judged(float *to, const float *from, size_t n);
 
 /* One worker's contribution to a unit. */
 struct store_push {
@@ -59,6 +66,11 @@ struct store_push {
  * would be a step as large as that of a whole batch, in the direction of their noise.  The same
  * pushes in the same order give the same bits.  ERROR_OS: no memory, nothing was changed. */
 int store_apply(struct store *s, const struct store_push *push, size_t pushes, struct error *err);
+
+/* How many values were held at a bound of the optimiser's (opt.h) in all units since the start. */
+uint64_t store_held(const struct store *s);
+/* Which of these pushes has the largest gradient, by what it weighs; for a message. */
+size_t store_largest(const struct store *s, const struct store_push *push, size_t pushes);
 
 /* Changes the scales so that store_apply() makes the plain mean of the pushes' own means, however
  * many samples each has: with n pushes of x_i samples, X in all, scale X/(n x_i), and so a sample

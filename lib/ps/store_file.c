@@ -87,7 +87,16 @@ failed:
 struct restore {
 	struct store *store;
 	int slots; /* the checkpoint's slots are this optimiser's */
+	const char *dir;
 };
+
+/* Slots are finite, as all that a part file gives, but roots are taken of some. */
+static int bad_slot(const struct store *s, const char *dir, size_t k, float value,
+		    const char *what, uint64_t number, struct error *err)
+{
+	return error_set(err, ERROR_DATA, dir, "slot %zu of %s can't be %g (%s %llu)", k,
+			 opt_name(&s->opt), (double)value, what, (unsigned long long)number);
+}
 
 static int take_row(uint32_t key, const float *values, const float *const *slots, void *arg,
 		    struct error *err)
@@ -104,8 +113,12 @@ static int take_row(uint32_t key, const float *values, const float *const *slots
 	float *slot[OPT_SLOTS_MAX] = {row + s->width, row + 2 * s->width};
 	if (!r->slots && s->row_slots)
 		opt_init(&s->opt, row, slot, s->width);
-	for (size_t k = 0; r->slots && k < s->row_slots; k++)
+	for (size_t k = 0; r->slots && k < s->row_slots; k++) {
+		size_t bad = opt_bad_slot(&s->opt, k, slots[k], s->width);
+		if (bad < s->width)
+			return bad_slot(s, r->dir, k, slots[k][bad], "key", key, err);
 		memcpy(slot[k], slots[k], s->width * sizeof *row);
+	}
 	return 0;
 }
 
@@ -127,7 +140,7 @@ static int same_shape(const struct store *s, const struct ckpt *c, struct error 
 int store_restore(struct store *s, struct ckpt *c, int *slots_lost, struct error *err)
 {
 	const char *note = ckpt_note(c, "optimizer"), *steps = ckpt_note(c, "steps");
-	struct restore r = {s, 0};
+	struct restore r = {s, 0, ckpt_dir(c)};
 	struct error ignored;
 
 	if (same_shape(s, c, err) != 0)
@@ -144,6 +157,10 @@ int store_restore(struct store *s, struct ckpt *c, int *slots_lost, struct error
 	for (size_t k = 0; r.slots && s->dense_count && k < s->slots; k++) {
 		if (ckpt_read_dense(c, (int)k, s->dense_begin, s->dense_count, slot[k], err) != 0)
 			return -1;
+		size_t bad = opt_bad_slot(&s->opt, k, slot[k], s->dense_count);
+		if (bad < s->dense_count)
+			return bad_slot(s, r.dir, k, slot[k][bad], "dense parameter",
+					s->dense_begin + bad, err);
 	}
 	s->steps = 0;
 	if (r.slots && steps && number_u64(steps, 0, UINT64_MAX, &s->steps, "steps", &ignored) != 0)

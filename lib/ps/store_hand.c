@@ -113,6 +113,17 @@ int store_expect(struct store *s, const struct record *r, struct error *err)
 	return 0;
 }
 
+/* As of a part file: parameters (slot 0) and slots of the optimiser that can stand in a store. */
+static int check(const struct store *s, const float *x, size_t n, uint64_t slot, struct error *err)
+{
+	size_t bad = slot == 0 ? opt_bad_value(x, n) : opt_bad_slot(&s->opt, slot - 1, x, n);
+
+	if (bad < n)
+		return error_set(err, ERROR_DATA, NULL, "%g can't stand in slot %llu of %s",
+				 (double)x[bad], (unsigned long long)slot, opt_name(&s->opt));
+	return 0;
+}
+
 static int take_dense(struct store *s, const struct record *r, struct call *c, struct error *err)
 {
 	uint64_t slot, bytes = s->dense_count * sizeof *s->dense;
@@ -124,7 +135,10 @@ static int take_dense(struct store *s, const struct record *r, struct call *c, s
 	    record_u64(r, "bytes", bytes, bytes, &bytes, err) != 0)
 		return -1;
 	s->dense_due--;
-	return call_bytes(c, s->dense + slot * s->dense_stride, (size_t)bytes, err);
+	float *values = s->dense + slot * s->dense_stride;
+	if (call_bytes(c, values, (size_t)bytes, err) != 0)
+		return -1;
+	return check(s, values, s->dense_count, slot, err);
 }
 
 static int take_rows(struct store *s, const struct record *r, struct call *c, struct error *err)
@@ -147,8 +161,11 @@ static int take_rows(struct store *s, const struct record *r, struct call *c, st
 		memcpy(&key[i], group + i * (sizeof *key + each), sizeof *key);
 	if (rc == 0)
 		rc = store_rows(s, key, (size_t)count, 0, row, err);
-	for (uint64_t i = 0; rc == 0 && i < count; i++)
+	for (uint64_t i = 0; rc == 0 && i < count; i++) {
 		memcpy(row[i], group + i * (sizeof *key + each) + sizeof *key, each);
+		for (uint64_t k = 0; rc == 0 && k <= s->row_slots; k++)
+			rc = check(s, row[i] + k * s->width, s->width, k, err);
+	}
 	free(group);
 	free(key);
 	free(row);

@@ -18,6 +18,7 @@ struct store {
 	size_t slots;     /* of the optimiser, dense range */
 	size_t row_slots; /* 0 for a table that only adds */
 	uint64_t steps;   /* optimiser steps since the slots started */
+	uint64_t held;    /* values held at a bound */
 
 	uint64_t dense_begin;
 	size_t dense_count, dense_stride; /* floats; stride: to the next slot */

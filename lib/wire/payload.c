@@ -118,6 +118,11 @@ size_t payload_bytes(const struct payload *p)
 	return p->bytes;
 }
 
+int payload_is_shared(const struct payload *p)
+{
+	return p->mapping != NULL;
+}
+
 struct payload *payload_hold(struct payload *p)
 {
 	p->references++;

@@ -123,6 +123,8 @@ struct payload *request_payload(struct request *rq);
  * what is checked and then used. */
 const void *payload_data(const struct payload *p);
 size_t payload_bytes(const struct payload *p);
+/* Whether it lies in memory that the client can still write. */
+int payload_is_shared(const struct payload *p);
 struct payload *payload_hold(struct payload *p); /* one more reference; returns p */
 void payload_release(struct payload *p);         /* NULL is fine */
 

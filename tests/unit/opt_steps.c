@@ -1,6 +1,6 @@
 /*
- * Optimisers: each kernel against its formula in double, ranges against rows, and the same bits
- * however a range is cut.
+ * Optimisers: each kernel against its formula in double, ranges against rows, the same bits
+ * however a range is cut, and what is stored is finite whatever comes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +11,7 @@
 
 #include "opt/opt.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -202,6 +203,167 @@ static void sums_are_fused_without_a_difference(void **state)
 	}
 }
 
+/* What a client may have sent, or a sum of many may come to. */
+static const float wild[] = {1e18f, -1e18f, 1e30f,    -1e30f,   FLT_MAX, -FLT_MAX, INFINITY, -INFINITY,
+			     NAN,   1.0f,   -1e-44f, 6.6e31f, 0.0f,    1e15f,    -1e3f,    1e-30f};
+#define WILD (sizeof wild / sizeof *wild)
+
+static void all_finite(const struct opt *o, const float *p, const float *s0, const float *s1, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!isfinite(p[i]) || !isfinite(s0[i]) || !isfinite(s1[i]))
+			fail_msg("%s lr=%g l2=%g: element %zu is %g, slots %g %g", opt_name(o),
+				 (double)o->lr, (double)o->l2, i, (double)p[i], (double)s0[i],
+				 (double)s1[i]);
+	}
+}
+
+/* Wild gradients on wild parameters, in many orders. */
+static void stay_finite(const struct opt *o, double factor)
+{
+	enum { COUNT = WILD * WILD };
+	float p[COUNT], s0[COUNT], s1[COUNT], g[COUNT], *slots[] = {s0, s1};
+	struct opt_step s;
+	size_t held = 0;
+
+	memset(s0, 0, sizeof s0);
+	memset(s1, 0, sizeof s1);
+	for (size_t i = 0; i < COUNT; i++) {
+		p[i] = wild[i % WILD];
+		if (!isfinite(p[i])) /* a store holds no such */
+			p[i] = -FLT_MAX;
+	}
+	opt_init(o, p, slots, COUNT);
+	for (unsigned turn = 0; turn < 200; turn++) {
+		for (size_t i = 0; i < COUNT; i++)
+			g[i] = wild[(i / WILD + turn * (i % 3)) % WILD];
+		opt_step_begin(&s, o, factor, turn + 1);
+		held += opt_apply(&s, p, slots, g, COUNT);
+		all_finite(o, p, s0, s1, COUNT);
+	}
+	assert_true(held > 0);
+}
+
+static void whatever_comes_what_stands_is_finite(void **state)
+{
+	const float lrs[] = {1e-30f, 0.05f, 1e9f}, l2s[] = {0.0f, 0.01f, 1e9f};
+	const double factors[] = {1e-14, 1.0, 1e9};
+
+	(void)state;
+	for (size_t k = 0; k < NAMES * 27; k++) {
+		struct opt o = make(names[k / 27]);
+		o.lr = lrs[k % 3];
+		o.l2 = l2s[k / 3 % 3];
+		o.l1 = k % 2 ? 1e9f : 0.0f;
+		o.momentum = k % 2 ? 1.0f : 0.9f;
+		stay_finite(&o, factors[k / 9 % 3]);
+	}
+}
+
+/* What a damaged or strange checkpoint may have put there: finite, and no more is known. */
+static void wild_slots_stay_finite(void **state)
+{
+	const float slot[] = {0.0f, 1e-45f, 1.0f, 1e18f, FLT_MAX};
+
+	(void)state;
+	for (size_t k = 0; k < NAMES * 25; k++) {
+		struct opt o = make(names[k / 25]);
+		float p[WILD], s0[WILD], s1[WILD], *slots[] = {s0, s1};
+		struct opt_step s;
+		o.lr = 1e9f;
+		for (size_t i = 0; i < WILD; i++) {
+			p[i] = i % 2 ? FLT_MAX : -FLT_MAX;
+			s0[i] = slot[k % 5];
+			s1[i] = slot[k / 5 % 5];
+		}
+		if (opt_bad_slot(&o, 0, s0, WILD) < WILD)
+			continue; /* is refused */
+		for (unsigned t = 1; t <= 300; t++) {
+			opt_step_begin(&s, &o, 1.0, t);
+			opt_apply(&s, p, slots, wild, WILD);
+			all_finite(&o, p, s0, s1, WILD);
+		}
+	}
+}
+
+/* The first step of an outlier is like that of any large gradient, and later ones are made. */
+static void an_outlier_stops_nothing(void **state)
+{
+	const char *squares[] = {"adagrad", "adam", "ftrl"};
+
+	(void)state;
+	for (size_t k = 0; k < 3; k++) {
+		struct opt o = make(squares[k]);
+		struct opt_step s;
+		float p = 0.5f, s0, s1, g, *slots[] = {&s0, &s1}, before;
+		size_t held = 0;
+		o.l2 = 0.0f;
+		opt_init(&o, &p, slots, 1);
+		for (unsigned t = 1; t <= 50; t++) {
+			g = t == 25 ? 1e14f : 1.0f;
+			before = p;
+			opt_step_begin(&s, &o, 1.0, t);
+			held += opt_apply(&s, &p, slots, &g, 1);
+			assert_int_equal(held, t >= 25);
+			if (t == 25) /* down, by no more than a few learning rates */
+				assert_true(p < before && p > before - 5.0f * o.lr);
+		}
+		assert_true(p < before);
+		assert_true(before - p > 1e-5f * o.lr);
+	}
+}
+
+/* Data whose gradients are large throughout: the same as with small ones, but for the first steps. */
+static void large_gradients_are_followed(void **state)
+{
+	struct opt o = make("adagrad");
+	struct opt_step s;
+	float p = 0.0f, q = 0.0f, ps[1], qs[1], *a[] = {ps}, *b[] = {qs};
+	size_t held = 0, late = 0;
+
+	(void)state;
+	o.l2 = 0.0f;
+	opt_init(&o, &p, a, 1);
+	opt_init(&o, &q, b, 1);
+	for (unsigned t = 1; t <= 100; t++) {
+		float small = 1.0f + 0.5f * value(t, 9), large = 1e9f * small;
+		opt_step_begin(&s, &o, 1.0, t);
+		held += opt_apply(&s, &q, b, &small, 1);
+		late += opt_apply(&s, &p, a, &large, 1);
+	}
+	assert_int_equal(held, 0);
+	assert_in_range(late, 1, 5);
+	assert_true(fabsf(p - q) < 0.15f * fabsf(q));
+}
+
+static void what_may_not_stand_is_found(void **state)
+{
+	struct opt adagrad = make("adagrad"), adam = make("adam"), mom = make("momentum");
+	float x[100];
+
+	(void)state;
+	for (size_t i = 0; i < 100; i++)
+		x[i] = i % 2 ? 1e18f : -1e18f;
+	assert_int_equal(opt_bad_gradient(x, 100), 100);
+	x[77] = 1.1e18f;
+	assert_int_equal(opt_bad_gradient(x, 100), 77);
+	assert_int_equal(opt_bad_gradient(x, 77), 77);
+	assert_int_equal(opt_bad_value(x, 100), 100);
+	x[70] = NAN;
+	x[71] = INFINITY;
+	assert_int_equal(opt_bad_gradient(x, 100), 70);
+	assert_int_equal(opt_bad_value(x, 100), 70);
+	assert_int_equal(opt_bad_slot(&mom, 0, x, 100), 70);
+	assert_int_equal(opt_bad_slot(&adam, 0, x, 70), 70);
+	x[69] = 1.1e18f;
+	assert_int_equal(opt_bad_slot(&adam, 0, x, 70), 69);
+	assert_int_equal(opt_bad_slot(&mom, 0, x, 70), 70);
+	assert_int_equal(opt_bad_slot(&adam, 1, x, 70), 0);
+	assert_int_equal(opt_bad_slot(&adagrad, 0, x + 1, 1), 1);
+	assert_int_equal(opt_bad_slot(&adagrad, 0, x + 1, 2), 1);
+	assert_int_equal(opt_bad_gradient(x, 0), 0);
+}
+
 static void unknown_names_are_errors(void **state)
 {
 	struct opt o;
@@ -220,6 +382,11 @@ int main(void)
 		cmocka_unit_test(fresh_ftrl_keeps_its_parameters),
 		cmocka_unit_test(rows_are_ranges),
 		cmocka_unit_test(sums_are_fused_without_a_difference),
+		cmocka_unit_test(whatever_comes_what_stands_is_finite),
+		cmocka_unit_test(wild_slots_stay_finite),
+		cmocka_unit_test(an_outlier_stops_nothing),
+		cmocka_unit_test(large_gradients_are_followed),
+		cmocka_unit_test(what_may_not_stand_is_found),
 		cmocka_unit_test(unknown_names_are_errors),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
