@@ -166,6 +166,7 @@ BENCHES = bs-solve speed-predict lb-replay lb-barrier ps-pushpull shardd-redis w
 
 # ---- check: what runs again under the sanitizers and with clang ----
 CHECK      = pages: $(UNITS:%=unit:%) $(PROGRAMS:%=bats:%) bats:solve bats:partitions bats:man \
+	     bats:surroundings short:tests/surroundings \
 	     $(FAULTS:%=short:tests/fault/%) $(BENCHES:%=short:tests/bench/%)
 CHECK_ASAN = $(UNITS:%=asan/unit:%) $(PROGRAMS:%=asan/bats:%) asan/bats:solve asan/bats:partitions \
 	     asan/bats:man
