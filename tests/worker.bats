@@ -59,7 +59,7 @@ act() {
 	local text
 	text=$(printf 'action %s\n' "$@")
 	printf 'act bytes=%d\n%s\n' $((${#text} + 1)) "$text" |
-		socat -t 5 - UNIX-CONNECT:ps0.sock | grep -q '^ok iteration='
+		socat -t 20 - UNIX-CONNECT:ps0.sock | grep -q '^ok iteration='
 }
 # take_reports: what workers send to mon.sock, into bpt.log.
 take_reports() {
