@@ -27,8 +27,8 @@ SRC_stats = monitor node recordlog report window \
 SRC_solve = accum balance batch fit idset rule_antdt_dd rule_antdt_nd rule_pace rule_pace_model rule_parts rule_simple snapshot solution step sums
 SRC_straggle = schedule pattern trace duty
 SRC_ckpt  = layout block part_write part_read manifest ckpt list export rowmap
-SRC_model = model spec logistic lr pool fold first wdl audit
-SRC_work  = agent batch device feed foretell giver kernel load mover piece profile report servers shards spent spill tally trainer watch
+SRC_model = model kernel spec logistic lr pool fold first wdl audit
+SRC_work  = agent batch device feed foretell giver load mover piece profile report servers shards spent spill tally trainer watch
 SRC_opt   = opt
 SRC_ps    = table outlet store store_file store_hand room stage fork ps ps_pull ps_apply hand
 SRC_gate  = gate units acts sizes effects save rows lead lead_others lead_cut lead_sizes lead_hand lead_requests
@@ -79,11 +79,13 @@ LIBS_auc         = -lm
 LIBS_straggle    = -lm
 
 # ---- unit tests: tests/unit/NAME.c, with the rooms it links ----
-UNITS = base_fs base_number base_option wire_record wire_server wire_peer solve_batch solve_accum solve_step shard_queue shard_parts shard_journal solve_solution solve_rules solve_course stats_monitor stats_window stats_predict stats_predict_group data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export data_index data_schema run_job run_policy run_heavy data_dataset run_parent gate_random gate_events gate_save opt_steps ps_store ps_weights ps_stage gate_rows model_gradient model_spec work_batch work_feed work_load work_profile wire_drag straggle_schedule
+UNITS = base_fs base_number base_option wire_record wire_server wire_peer solve_batch solve_accum solve_step shard_queue shard_parts shard_journal solve_solution solve_rules solve_course stats_monitor stats_window stats_predict stats_predict_group data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export data_index data_schema run_job run_policy run_heavy data_dataset run_parent gate_random gate_events gate_save opt_steps ps_store ps_weights ps_stage gate_rows model_gradient model_spec model_kernel work_batch work_feed work_load work_profile wire_drag straggle_schedule
 ROOMS_unit_model_gradient = model ckpt wire base
 LIBS_unit_model_gradient  = -lopenblas
 ROOMS_unit_model_spec     = model ckpt wire base
 LIBS_unit_model_spec      = -lopenblas
+ROOMS_unit_model_kernel    = model wire base
+LIBS_unit_model_kernel     = -lxxhash -lopenblas
 ROOMS_unit_work_batch     = work model data ckpt wire base
 LIBS_unit_work_batch      = -lcsv -lz -lxxhash -lopenblas
 ROOMS_unit_work_feed      = work model data ckpt wire base
@@ -164,6 +166,7 @@ BENCHES = bs-solve speed-predict lb-replay lb-barrier ps-pushpull shardd-redis w
 
 # ---- check: what runs again under the sanitizers and with clang ----
 CHECK      = pages: $(UNITS:%=unit:%) $(PROGRAMS:%=bats:%) bats:solve bats:partitions bats:man \
+	     bats:surroundings short:tests/surroundings \
 	     $(FAULTS:%=short:tests/fault/%) $(BENCHES:%=short:tests/bench/%)
 CHECK_ASAN = $(UNITS:%=asan/unit:%) $(PROGRAMS:%=asan/bats:%) asan/bats:solve asan/bats:partitions \
 	     asan/bats:man

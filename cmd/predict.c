@@ -2,7 +2,7 @@
  * predict(1): scores rows with a checkpoint.  A filter: rows in, "score label" lines out, in input
  * order.  What the rows mean and which model scores them comes from the checkpoint alone.
  */
-#include "cmd/cmd.h"
+#include "cmd/kernels.h"
 
 #include "ckpt/ckpt.h"
 #include "ckpt/rowmap.h"
@@ -17,6 +17,7 @@
 #define PROGRAM "predict"
 #define BATCH 1024
 
+static struct kernels kernels;
 static const char *opt_checkpoint, *opt_format, *opt_bad_rows = "stop";
 
 static const struct option_row rows_of_options[] = {
@@ -26,13 +27,15 @@ static const struct option_row rows_of_options[] = {
 	 .help = "of the rows (that of the training data)", .choices = "criteo|csv|libsvm"},
 	{.name = "bad-rows", .kind = OPTION_TEXT, .target = &opt_bad_rows, .arg = "stop|skip:N",
 	 .help = "what to do about a bad row (stop)"},
+	KERNELS_OPTIONS(kernels),
 	{0}};
 
 static const struct option_table table = {
 	.program = PROGRAM,
 	.synopsis = "-c CHECKPOINT [--format FORMAT] [--bad-rows stop|skip:N] [FILE...] < rows",
 	.about = "Scores rows: a \"score label\" line each, in input order.",
-	.rows = rows_of_options};
+	.rows = rows_of_options,
+	.epilogue = KERNELS_FILES};
 
 struct scorer {
 	struct schema *schema;
@@ -262,12 +265,14 @@ int main(int argc, char **argv)
 	int parsed = option_parse(&table, argc, argv, &first, stdout, &err);
 	if (parsed == OPTION_SHOWN)
 		return cmd_end(PROGRAM, 0);
+	if (parsed == 0 && kernels.probe)
+		return cmd_end(PROGRAM, kernels_probe(PROGRAM));
 	if (parsed == 0 && !opt_checkpoint)
 		parsed = error_set(&err, ERROR_USAGE, "-c", "the checkpoint is missing");
 	if (parsed == 0 && dataset_bad_rows_option(opt_bad_rows, &s.bad_rows_max, &err) != 0)
 		parsed = error_set(&err, ERROR_USAGE, "--bad-rows", "'%.80s' is neither stop nor skip:N",
 				   opt_bad_rows);
-	if (parsed != 0)
+	if (parsed != 0 || kernels_settle(&kernels, argv, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
 	int status = 0;
 	if (score_all(&s, argv + first, argc - first, &err) != 0)

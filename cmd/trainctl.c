@@ -74,11 +74,25 @@ static int bad_usage(const char *what, const char *word)
 	return ERROR_USAGE;
 }
 
+/* What a user's programs read from us and write to us (solutions, launchers) has numbers with a point,
+ * whatever the language; all else of the locale stays as it is. */
+static void numbers_with_point(void)
+{
+	static const char *const others[] = {"LC_CTYPE", "LC_COLLATE", "LC_MESSAGES", "LC_MONETARY",
+					     "LC_TIME"};
+	const char *all = getenv("LC_ALL");
+	for (size_t i = 0; all && all[0] && i < sizeof others / sizeof *others; i++)
+		setenv(others[i], all, 1);
+	unsetenv("LC_ALL");
+	setenv("LC_NUMERIC", "C", 1);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 0 && strcmp(argv[0], PARENT_NAME) == 0)
 		return parent_main(argc, argv);
 	cmd_begin(PROGRAM);
+	numbers_with_point();
 	if (argc < 2)
 		return bad_usage("no command", NULL);
 	if (strcmp(argv[1], "--help") == 0) {

@@ -2,12 +2,11 @@
  * worker: a node that trains.  It takes shards from shardd(8) and parameters from ps-server(8), gives
  * gradients back, and owns nothing that can't be lost.
  */
-#include "cmd/cmd.h"
+#include "cmd/kernels.h"
 
 #include "data/dataset.h"
 #include "data/schema.h"
 #include "model/model.h"
-#include "work/kernel.h"
 #include "work/trainer.h"
 
 #include <cblas.h>
@@ -26,8 +25,6 @@ static struct {
 	double wait, answer, report_seconds;
 	const char *device, *load_root, *predict, *predict_load, *predict_save;
 	const char *spill, *peers;
-	const char *blas_cache;
-	int blas_probe;
 	int model_seen;
 } opt = {.bad_rows = "stop",
 	 .model = "lr",
@@ -41,6 +38,8 @@ static struct {
 	 .report_seconds = 0.5,
 	 .wait = 60,
 	 .answer = 600};
+
+static struct kernels kernels;
 
 static const struct option_row option_rows[] = {
 	{.name = "id", .kind = OPTION_ID, .target = &opt.id, .arg = "ID",
@@ -123,10 +122,7 @@ static const struct option_row option_rows[] = {
 	 .help = "a daemon that is not there is waited for this long", .max = 86400},
 	{.name = "answer", .kind = OPTION_SECONDS, .target = &opt.answer, .arg = "SECONDS",
 	 .help = "longest wait for an answer, at the barrier too", .min = 0.1, .max = 864000},
-	{.name = "blas-cache", .kind = OPTION_TEXT, .target = &opt.blas_cache, .arg = "FILE",
-	 .help = "where the fastest BLAS kernels are remembered (see FILES)"},
-	{.name = "blas-probe", .kind = OPTION_FLAG, .target = &opt.blas_probe,
-	 .help = "prints the speed of the BLAS kernels in use, GFLOP/s"},
+	KERNELS_OPTIONS(kernels),
 	{0}};
 
 static const struct option_table table = {
@@ -135,8 +131,7 @@ static const struct option_table table = {
 		    "--schema FILE --model-file FILE [--batch ROWS] [--monitor SOCKET] ...",
 	.about = "Trains: shards from shardd, parameters from ps-servers, gradients back.",
 	.rows = option_rows,
-	.epilogue = "Files: ${XDG_CACHE_HOME:-$HOME/.cache}/paceline/blas remembers the fastest "
-		    "kernels.\n"};
+	.epilogue = KERNELS_FILES};
 
 static volatile int stop, spent_wanted;
 
@@ -268,44 +263,6 @@ static int make_spec(struct model_spec *spec, const struct schema *schema,
 			 want.hash_bits, (unsigned long long)want.samples);
 }
 
-/* ---- BLAS ---- */
-
-static const char *cache_path(char *out, size_t max)
-{
-	const char *home = getenv("HOME"), *cache = getenv("XDG_CACHE_HOME");
-	int len = -1;
-	if (opt.blas_cache)
-		return opt.blas_cache;
-	if (cache && cache[0] == '/')
-		len = snprintf(out, max, "%s/paceline/blas", cache);
-	else if (home && home[0] == '/')
-		len = snprintf(out, max, "%s/.cache/paceline/blas", home);
-	return len > 0 && (size_t)len < max ? out : NULL;
-}
-
-/* OpenBLAS has chosen its kernels when main() begins. To have others, this program starts anew, once:
- * OPENBLAS_CORETYPE is set then. */
-static void choose_kernels(char **argv)
-{
-	char self[4096], cache[4096], kernels[KERNEL_NAME_MAX];
-	struct error err;
-	if (getenv("OPENBLAS_CORETYPE"))
-		return;
-	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	if (len <= 0)
-		return;
-	self[len] = '\0';
-	if (kernel_choose(self, "--blas-probe", cache_path(cache, sizeof(cache)), kernels, &err) < 0) {
-		log_say(LOG_LEVEL_WARNING, "%s: %s", err.place, err.text);
-		return;
-	}
-	if (!kernels[0] || setenv("OPENBLAS_CORETYPE", kernels, 1) != 0 ||
-	    setenv("OPENBLAS_NUM_THREADS", "1", 1) != 0)
-		return;
-	execv(self, argv);
-	log_say(LOG_LEVEL_WARNING, "%s: %s: goes on with slower kernels", self, strerror(errno));
-}
-
 /* ---- running ---- */
 
 static void write_log(const char *line, size_t len, void *owner)
@@ -385,18 +342,17 @@ int main(int argc, char **argv)
 	if (parsed < 0)
 		return cmd_fail(PROGRAM, &err);
 	openblas_set_num_threads(1);
-	if (opt.blas_probe) {
-		printf("%.2f\n", kernel_measure());
-		return cmd_end(PROGRAM, 0);
-	}
+	if (kernels.probe)
+		return cmd_end(PROGRAM, kernels_probe(PROGRAM));
 	catch_signals();
 	int result = check_options(&servers, &data_files, &err);
 	if (result == 0)
 		result = open_data(&data_files, &schema, &data, &err);
 	if (result == 0)
 		result = make_spec(&spec, schema, data, &err);
-	if (result == 0 && model_uses_blas(&spec))
-		choose_kernels(argv);
+	kernels.fastest = result == 0 && model_uses_blas(&spec);
+	if (result == 0 && !model_keys_are_rows(&spec))
+		result = kernels_settle(&kernels, argv, &err);
 	if (result == 0)
 		result = train(&servers, &data_files, schema, data, &spec, &err);
 	if (data && dataset_bad_rows(data) > 0)

@@ -119,7 +119,7 @@ info name=pending value=42 age=10.000000" ]
 		'history id=../../x' 'history id=w0 last=0' 'snapshot bytes=5'
 	[ "$(grep -c '^err code=' <<<"$output")" -ge 8 ]
 	[[ $output == *"err code=unknown-request"* ]]
-	printf 'snapshot\ninfo name=half value=1' | socat -t 5 - UNIX-CONNECT:m.sock >out
+	printf 'snapshot\ninfo name=half value=1' | socat -t 20 - UNIX-CONNECT:m.sock >out
 	[[ $(tail -1 out) == "err code=bad-request"*newline ]]
 	{ printf 'info name=long value='; head -c 100000 /dev/zero | tr '\0' x; echo; } |
 		socat - UNIX-CONNECT:m.sock >/dev/null || true

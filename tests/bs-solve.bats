@@ -1,4 +1,5 @@
 load helper
+unset SLOW LINK
 
 @test "usage: help and version exit 0, mistakes 64" {
 	run -0 bs-solve --help

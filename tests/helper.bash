@@ -2,8 +2,7 @@
 # every test has a directory of its own, $T; whatever it started is killed afterwards.
 bats_require_minimum_version 1.5.0
 
-unset CDPATH
-export LC_ALL=C # od and bash write 0,5 elsewhere
+. "$(dirname "${BASH_SOURCE[0]}")/environment.bash"
 PACELINE_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 PATH=${PACELINE_BIN:-$PACELINE_ROOT/build/bin}:$PATH
 DATA=${PACELINE_DATA:-$PACELINE_ROOT/../shared/data}
@@ -19,6 +18,7 @@ setup() {
 
 teardown() {
 	if declare -F teardown_more >/dev/null; then teardown_more; fi
+	unset LD_PRELOAD
 	for pid in "${PIDS[@]}"; do kill -9 "$pid" 2>/dev/null || true; done
 	cd / && rm -rf "$T"
 }
@@ -87,6 +87,15 @@ decided_again() {
 	trainctl replay "$1" | rec where type=balance | rec tsv iteration sizes >again
 	rec where type=balance <"$1" | rec tsv iteration sizes | diff - again
 	[ -s again ]
+}
+
+# wrong_kernels: from now on those kernels of OpenBLAS that $KERNELS_WRONG names are wrong and fast.
+wrong_kernels() {
+	[ "$(uname -m)" = x86_64 ] || skip "no kernels with these names"
+	unset OPENBLAS_CORETYPE KERNELS_WRONG
+	cc -shared -fPIC -O2 -o wrong.so "$PACELINE_ROOT/tests/wrong-kernels.c"
+	export LD_PRELOAD=$T/wrong.so
+	export ASAN_OPTIONS=${ASAN_OPTIONS-}:verify_asan_link_order=0
 }
 
 # not COMMAND...: it must say no (1: grep, cmp), which is not the same as trouble (2: no such file).

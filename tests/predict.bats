@@ -245,3 +245,20 @@ floats() {
 	[ "${#lines[@]}" = 3 ]
 	[[ "$stderr" == *"in.csv:5:5: "* ]]
 }
+
+@test "kernels of OpenBLAS that are wrong here do not score" {
+	predict -c "$MODELS/wdl" "$MODELS/rows.csv" >right
+	wrong_kernels
+	export XDG_CACHE_HOME=$T/cache
+	KERNELS_WRONG=default run --separate-stderr -0 predict -c "$MODELS/wdl" <"$MODELS/rows.csv"
+	[[ $stderr == *"predict: "*": these matrix kernels compute wrong results: "*"starts anew with "* ]]
+	# the sums are made in another order
+	paste -d' ' right <(echo "$output") | awk 'NF != 4 || $2 != $4 || ($1 - $3) ^ 2 > 1e-10 { bad = 1 }
+		END { exit bad || NR != 600 }'
+	[ -s cache/paceline/blas ]
+	OPENBLAS_CORETYPE=Prescott KERNELS_WRONG=default run --separate-stderr -0 predict \
+		-c "$MODELS/wdl" "$MODELS/rows.csv"
+	[ -z "$stderr" ]
+	rm -r cache
+	KERNELS_WRONG=all run -78 predict -c "$MODELS/lr" "$MODELS/rows.csv"
+}

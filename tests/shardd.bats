@@ -37,7 +37,7 @@ settle() {
 }
 
 talk() { # text on stdin
-	socat -t 5 - "UNIX-CONNECT:$S" | tail -n +2
+	socat -t 20 - "UNIX-CONNECT:$S" | tail -n +2
 }
 
 value() { # KEY of $output

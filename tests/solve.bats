@@ -1,5 +1,6 @@
 # trainctl solve, replay: each built-in solution, by snapshots as they are typed.
 load helper
+unset UP PS0 PS1
 
 # Six workers of the same batch; what each says of its speed is the second word.
 six() {

@@ -1,9 +1,10 @@
 load helper
+SUPERVISOR=
 
 # Nodes outlive trainctl: what a failed test leaves is found by the pids its records name.
 teardown_more() {
 	local record pid parent
-	[ -z "${SUPERVISOR:-}" ] || kill -9 "$SUPERVISOR" 2>/dev/null || true
+	[ -z "$SUPERVISOR" ] || kill -9 "$SUPERVISOR" 2>/dev/null || true
 	for record in "$T"/*/state/nodes/*.[0-9]* "$T"/state/nodes/*.[0-9]*; do
 		[ -e "$record" ] || continue
 		read -r parent pid < <(sed -n 's/^node .* parent=\([0-9]*\) .* pid=\([0-9]*\) .*/\1 \2/p' "$record")
@@ -196,6 +197,7 @@ exact() {
 	[ "$status" -eq 0 ]
 	[ -e s/summary ]
 	[ -d r ]
+	mkdir x
 	XDG_RUNTIME_DIR=$T/x run trainctl run job.env
 	[ "$status" -eq 0 ]
 	[ -e home/paceline/tiny/summary ]

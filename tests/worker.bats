@@ -59,7 +59,7 @@ act() {
 	local text
 	text=$(printf 'action %s\n' "$@")
 	printf 'act bytes=%d\n%s\n' $((${#text} + 1)) "$text" |
-		socat -t 5 - UNIX-CONNECT:ps0.sock | grep -q '^ok iteration='
+		socat -t 20 - UNIX-CONNECT:ps0.sock | grep -q '^ok iteration='
 }
 # take_reports: what workers send to mon.sock, into bpt.log.
 take_reports() {
@@ -622,8 +622,8 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	grep -q 'LR is too large' w1.err
 }
 
-@test "wdl: kernels are measured once and remembered" {
-	make_csv
+# What a wdl of these data has as parameters.
+wdl_layout() {
 	cat >layout <<-END
 		layout version=1 seed=1
 		tensor name=bias rows=1 cols=1 init=zero scale=0
@@ -633,27 +633,87 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 		tensor name=output.weight rows=1 cols=8 init=normal scale=0.4
 		table name=keys width=5 rows=1048576 zero-columns=1 scale=0.1
 	END
+}
+WDL=(--model wdl --embed 4 --hidden 8)
+
+@test "wdl: kernels are judged, measured once and remembered" {
+	unset OPENBLAS_CORETYPE
+	make_csv
+	wdl_layout
 	queue
 	servers 2
 	run worker --blas-probe
 	[ "$status" -eq 0 ]
 	[[ $output =~ ^[0-9]+\.[0-9]+$ ]]
-	work w0 --model wdl --embed 4 --hidden 8 --blas-cache "$T/cache/blas"
+	work w0 "${WDL[@]}" --blas-cache "$T/cache/blas"
 	worker=$PID
 	finish
 	ended "$worker"
 	[ "$status" -eq 0 ]
-	grep -q '^blas machine=[0-9a-f]* kernel=[A-Za-z]* gflops=' cache/blas
+	grep -q '^blas machine=[0-9a-f]* kernel=[A-Za-z]* judged=1 gflops=' cache/blas
 	cp cache/blas before
 	# whoever comes next reads it, and it stays as it is
-	work w1 --model wdl --embed 4 --hidden 8 --blas-cache "$T/cache/blas"
+	work w1 "${WDL[@]}" --blas-cache "$T/cache/blas"
 	ended "$PID"
 	[ "$status" -eq 0 ]
 	cmp before cache/blas
 	# a place that can't be written to is no trouble
-	work w2 --model wdl --embed 4 --hidden 8 --blas-cache /proc/none/blas
+	work w2 "${WDL[@]}" --blas-cache /proc/none/blas
 	ended "$PID"
 	[ "$status" -eq 0 ]
+	# nor is a home that is not there, or none
+	HOME=/nonexistent XDG_CACHE_HOME=nowhere work w3 "${WDL[@]}"
+	ended "$PID"
+	[ "$status" -eq 0 ]
+	unset HOME XDG_CACHE_HOME
+	work w4 "${WDL[@]}"
+	ended "$PID"
+	[ "$status" -eq 0 ]
+}
+
+@test "wdl: OPENBLAS_CORETYPE stands while it is right; what is wrong is told and not used" {
+	wrong_kernels
+	make_csv
+	wdl_layout
+	queue
+	servers 1
+	# as the user wishes: nothing is measured
+	OPENBLAS_CORETYPE=Prescott work w0 "${WDL[@]}" --blas-cache "$T/blas"
+	worker=$PID
+	finish
+	ended "$worker"
+	[ "$status" -eq 0 ]
+	grep -q 'OPENBLAS_CORETYPE=Prescott: matrix kernels Prescott, as is wished' w0.err
+	[ ! -e blas ]
+	# but for right ones only
+	OPENBLAS_CORETYPE=Prescott KERNELS_WRONG=Prescott work w1 "${WDL[@]}" --blas-cache "$T/blas"
+	ended "$PID"
+	[ "$status" -eq 0 ]
+	grep -q 'worker: Prescott: these matrix kernels compute wrong results: .* plain loop has' w1.err
+	grep -q 'worker: starts anew with' w1.err
+	grep -q '^blas .*judged=1' blas
+	# OpenBLAS' own choice, too
+	KERNELS_WRONG=default work w2 "${WDL[@]}" --blas-cache "$T/blas2"
+	ended "$PID"
+	[ "$status" -eq 0 ]
+	grep -q 'these matrix kernels compute wrong results' w2.err
+	grep -q 'starts anew with matrix kernels [A-Z]' w2.err
+	grep -q '^blas .*kernel=[A-Z].*judged=1' blas2
+	# remembered as right, and wrong by now: measured anew the next time
+	sed -i 's/kernel=[A-Za-z]*/kernel=Prescott/' blas2
+	KERNELS_WRONG=Prescott work w3 "${WDL[@]}" --blas-cache "$T/blas2"
+	ended "$PID"
+	[ "$status" -eq 75 ]
+	[ ! -s blas2 ]
+	KERNELS_WRONG=Prescott work w3 "${WDL[@]}" --blas-cache "$T/blas2"
+	ended "$PID"
+	[ "$status" -eq 0 ]
+	# lr multiplies, too; where nothing is right there is no training
+	KERNELS_WRONG=all work w4 --model lr --blas-cache "$T/blas3"
+	ended "$PID"
+	[ "$status" -eq 78 ]
+	grep -q 'none of OpenBLAS. kernels could be measured and found right' w4.err
+	[ ! -e blas3 ]
 }
 
 @test "libsvm rows: lr with values" {

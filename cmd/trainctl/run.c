@@ -234,9 +234,13 @@ static int run(const char *path, const struct call *call, struct error *err)
 	trainctl_environment(&env);
 	if (read_job(&job, path, call, err) != 0)
 		return -1;
-	int result = -1;
-	if (place_resolve(&place, job.name, call->run_dir, call->state_dir, &env, err) == 0 &&
-	    place_make(&place, err) == 0)
+	int result = place_resolve(&place, job.name, call->run_dir, call->state_dir, &env, err);
+	if (result == 0 && place.passed_over)
+		fprintf(stderr,
+			PROGRAM ": XDG_RUNTIME_DIR=%s is no directory of this user's that can be "
+				"written to: sockets go to %s\n",
+			env.xdg_runtime_dir, place.run);
+	if (result == 0 && (result = place_make(&place, err)) == 0)
 		result = locked(&job, &place, call, err);
 	job_free(&job);
 	return result;

@@ -22,7 +22,7 @@ static int read_asked(const struct record *r, double *asked, struct error *err)
 
 	if (record_real_opt(r, "asked", 0.0, 1e15, &told, err) != 0)
 		return -1;
-	if (told < *asked && told > *asked - ASKED_SECONDS_MAX)
+	if (told > 0 && told < *asked && told > *asked - ASKED_SECONDS_MAX)
 		*asked = told;
 	return 0;
 }

@@ -14,6 +14,20 @@ static int given(const char *text)
 	return text && text[0];
 }
 
+/* The Base Directory Specification: a path that is relative counts as none. */
+static int given_path(const char *text)
+{
+	return text && text[0] == '/';
+}
+
+/* Likewise; what su(1) and sudo(8) leave behind is another user's. */
+static int is_runtime_dir(const char *dir)
+{
+	struct stat st;
+	return given_path(dir) && stat(dir, &st) == 0 && S_ISDIR(st.st_mode) &&
+	       st.st_uid == geteuid() && access(dir, W_OK | X_OK) == 0;
+}
+
 static int fill(char *out, struct error *err, const char *a, const char *b, const char *c)
 {
 	int n = snprintf(out, PLACE_DIR_MAX, "%s%s%s", a, b, c);
@@ -50,8 +64,9 @@ static int resolve_run(struct place *p, const char *job, const char *run_dir,
 		snprintf(p->run, sizeof p->run, "%.*s", (int)n, env->runtime_directory);
 		return 0;
 	}
-	if (given(env->xdg_runtime_dir))
+	if (is_runtime_dir(env->xdg_runtime_dir))
 		return fill(p->run, err, env->xdg_runtime_dir, "/paceline/", job);
+	p->passed_over = given(env->xdg_runtime_dir);
 	snprintf(base, sizeof base, "/tmp/paceline-%lu/", (unsigned long)getuid());
 	return fill(p->run, err, base, job, "");
 }
@@ -69,9 +84,9 @@ static int resolve_state(struct place *p, const char *job, const char *run_dir,
 		snprintf(p->state, sizeof p->state, "%.*s", (int)n, env->state_directory);
 		return 0;
 	}
-	if (given(env->xdg_state_home))
+	if (given_path(env->xdg_state_home))
 		return fill(p->state, err, env->xdg_state_home, "/paceline/", job);
-	if (given(env->home))
+	if (given_path(env->home))
 		return fill(p->state, err, env->home, "/.local/state/paceline/", job);
 	return error_set(err, ERROR_CONFIG, "--state-dir",
 			 "not given, and the environment has neither XDG_STATE_HOME nor HOME");
@@ -85,11 +100,16 @@ int place_resolve(struct place *p, const char *job, const char *run_dir, const c
 				 "which job? give -j NAME or --run-dir DIR");
 	if (!job)
 		job = "";
+	p->passed_over = 0;
 	if (resolve_run(p, job, run_dir, env, err) != 0 || absolute(p->run, err) != 0)
 		return -1;
 	if (resolve_state(p, job, given(run_dir) ? p->run : NULL, state_dir, env, err) != 0 ||
 	    absolute(p->state, err) != 0)
 		return -1;
+	if (strchr(p->run, ','))
+		return error_set(err, ERROR_CONFIG, p->run,
+				 "has a comma, which stands between sockets in lists of them: "
+				 "choose another --run-dir");
 	/* The longest socket is the monitor's; the wire room puts ".lock" behind it for its lock.
 	 */
 	if (strlen(p->run) + sizeof "/bpt-monitor.sock" > PLACE_SOCKET_MAX)

@@ -26,10 +26,12 @@ struct place_environment {
 struct place {
 	char run[PLACE_DIR_MAX];   /* absolute */
 	char state[PLACE_DIR_MAX]; /* absolute */
+	int passed_over;           /* $XDG_RUNTIME_DIR is set, and of no use */
 };
 
 /* run_dir and state_dir as given by options (NULL: not given); job may be NULL when run_dir is
- * given. Makes nothing. Without $XDG_RUNTIME_DIR: /tmp/paceline-UID/JOB. */
+ * given. Makes nothing. Where $XDG_RUNTIME_DIR is no directory that this user owns and may write to:
+ * /tmp/paceline-UID/JOB. Relative paths in the environment count as none. */
 int place_resolve(struct place *p, const char *job, const char *run_dir, const char *state_dir,
 		  const struct place_environment *env, struct error *err);
 /* Both directories and what is expected inside; checks that sockets fit and that we own them. */

@@ -1,6 +1,7 @@
 # An emulated cluster for benches: a job whose workers are paced by straggle(1) (a sleep takes no
 # core, so two cores show what many machines would do), and the oracle that it is held against.
 # Sourced; PATH must hold the programs. Everything lies in $T.
+. "$(dirname "${BASH_SOURCE[0]}")/../environment.bash"
 
 cluster_start() {
 	T=$(mktemp -d "${TMPDIR:-/tmp}/paceline.XXXXXX")
@@ -9,7 +10,7 @@ cluster_start() {
 }
 
 cluster_stop() {
-	[ -z "${KEEP-}" ] || { echo "kept: $T" >&2; return; }
+	[ -z "${PACELINE_KEEP-}" ] || { echo "kept: $T" >&2; return; }
 	local pid
 	for pid in $(jobs -p); do kill "$pid" 2>/dev/null || true; done
 	pkill -9 -f "$T/" 2>/dev/null || true

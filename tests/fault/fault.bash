@@ -2,8 +2,10 @@
 # are killed, and how often each sample is in the model afterwards. Sourced; everything lies in $T.
 # $rows and $epochs are the data's, $run is the run directory of the job, $mode its SYNC where there
 # are several, $supervisor its trainctl; $PIDS are killed in the end, too.
+. "$(dirname "${BASH_SOURCE[0]}")/../environment.bash"
 PATH=${PACELINE_BIN:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/build/bin}:$PATH
-failures=0 number=0 supervisor=
+failures=0 number=0 supervisor= run=
+unset mode
 PIDS=()
 
 # fault_begin [SEED]: of all random choices, in $seed.
@@ -27,7 +29,7 @@ fault_cleanup() {
 		grep -qs "$T" "/proc/$pid/cmdline" && kill -9 "$pid"
 	done
 	wait 2>/dev/null
-	[ -n "${KEEP-}" ] || rm -rf "$T"
+	[ -n "${PACELINE_KEEP-}" ] || rm -rf "$T"
 }
 
 make_rows() { # COUNT
@@ -43,7 +45,7 @@ check() { # WHAT COMMAND...
 	if "$@"; then echo "ok $number - $what"; else
 		failures=$((failures + 1))
 		echo "not ok $number - $what"
-		[ ! -e "${run-}.err" ] || sed 's/^/# /' "$run.err" | tail -n 40
+		[ ! -e "$run.err" ] || sed 's/^/# /' "$run.err" | tail -n 40
 	fi
 }
 

@@ -1,0 +1,125 @@
+/*
+ * kernels: how programs whose models multiply matrices come to kernels of OpenBLAS that are right here.
+ *
+ * OpenBLAS has chosen when main() begins, and what the user says in OPENBLAS_CORETYPE stands as long as
+ * it computes right.  To have others the program starts itself anew, once: with --blas-chosen.
+ */
+#ifndef PACELINE_CMD_KERNELS_H
+#define PACELINE_CMD_KERNELS_H
+
+#include "cmd/cmd.h"
+#include "model/kernel.h"
+
+#include <unistd.h>
+
+#define KERNELS_PATH_MAX 4096
+#define KERNELS_ARGS_MAX 4096
+#define KERNELS_CHOOSE "OPENBLAS_CORETYPE"
+
+struct kernels {
+	const char *cache; /* --blas-cache; NULL: in the user's cache */
+	int probe, chosen;
+	int fastest; /* main() says so: the speed of matrix products matters; one thread */
+};
+
+#define KERNELS_OPTIONS(k)                                                                         \
+	{.name = "blas-cache", .kind = OPTION_TEXT, .target = &(k).cache, .arg = "FILE",           \
+	 .help = "where the best BLAS kernels are remembered (see FILES)"},                        \
+	{.name = "blas-probe", .kind = OPTION_FLAG, .target = &(k).probe,                          \
+	 .help = "judges the BLAS kernels in use and prints their speed, GFLOP/s"},                \
+	{.name = "blas-chosen", .kind = OPTION_FLAG, .target = &(k).chosen,                        \
+	 .help = "given by the program to itself: it has chosen these kernels"}
+
+#define KERNELS_FILES                                                                              \
+	"Files: ${XDG_CACHE_HOME:-$HOME/.cache}/paceline/blas remembers the best kernels.\n"
+
+/* --blas-probe; the exit status. */
+static inline int kernels_probe(const char *program)
+{
+	struct error err;
+	if (kernel_judge(&err) != 0)
+		return cmd_fail(program, &err);
+	printf("%.2f\n", kernel_measure());
+	return 0;
+}
+
+static inline const char *kernels_cache(const struct kernels *k, char *out, size_t max)
+{
+	const char *home = getenv("HOME"), *cache = getenv("XDG_CACHE_HOME");
+	int len = -1;
+	if (k->cache)
+		return k->cache;
+	if (cache && cache[0] == '/')
+		len = snprintf(out, max, "%s/paceline/blas", cache);
+	else if (home && home[0] == '/')
+		len = snprintf(out, max, "%s/.cache/paceline/blas", home);
+	return len > 0 && (size_t)len < max ? out : NULL;
+}
+
+/* Returns only when that can't be. name "": OpenBLAS' own choice. */
+static inline int kernels_start_anew(const struct kernels *k, const char *self, const char *name,
+				     char **argv, struct error *err)
+{
+	char *with[KERNELS_ARGS_MAX] = {argv[0], (char *)(size_t) "--blas-chosen"};
+	size_t n = 1;
+	for (; argv[n]; n++) {
+		if (n + 2 >= KERNELS_ARGS_MAX)
+			return error_set(err, ERROR_USAGE, "", "too many arguments");
+		with[n + 1] = argv[n];
+	}
+	if ((*name ? setenv(KERNELS_CHOOSE, name, 1) : unsetenv(KERNELS_CHOOSE)) != 0 ||
+	    (k->fastest && setenv("OPENBLAS_NUM_THREADS", "1", 1) != 0))
+		return error_errno(err, ERROR_OS, self, "environment");
+	execv(self, with);
+	return error_errno(err, ERROR_OS, self, "can't be started anew");
+}
+
+/* Ends in another program where that can be; else 0: the kernels in use are as good, or -1. wrong: what
+ * stands in OPENBLAS_CORETYPE ("" nothing) gives wrong results; NULL: it does not. */
+static inline int kernels_change(const struct kernels *k, const char *wrong, const char *cache,
+				 char **argv, struct error *err)
+{
+	char self[KERNELS_PATH_MAX], name[KERNEL_NAME_MAX];
+	ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
+	if (len <= 0)
+		return error_errno(err, ERROR_OS, "/proc/self/exe", "can't be read");
+	self[len] = '\0';
+	if (kernel_choose(self, "--blas-probe", cache, wrong, name, err) != 0)
+		return -1;
+	if (!wrong && !name[0])
+		return 0;
+	if (wrong)
+		log_say(LOG_LEVEL_WARNING, "starts anew with %s%s",
+			name[0] ? "matrix kernels " : "OpenBLAS' own choice", name);
+	return kernels_start_anew(k, self, name, argv, err);
+}
+
+/* Before anything is computed or read from stdin. -1: nothing right is to be had. */
+static inline int kernels_settle(const struct kernels *k, char **argv, struct error *err)
+{
+	char path[KERNELS_PATH_MAX];
+	const char *given = getenv(KERNELS_CHOOSE), *cache = kernels_cache(k, path, sizeof path);
+	if (kernel_judge(err) != 0) {
+		if (k->chosen) { /* what was remembered is not true any more */
+			kernel_forget(cache);
+			err->code = ERROR_TEMPFAIL;
+		}
+		if (k->chosen || err->code != ERROR_CONFIG)
+			return -1;
+		log_say(LOG_LEVEL_WARNING, "%s: %s", err->place, err->text);
+		return kernels_change(k, given ? given : "", cache, argv, err);
+	}
+	if (k->chosen || !k->fastest)
+		return 0;
+	if (given && given[0]) {
+		log_say(LOG_LEVEL_INFO, KERNELS_CHOOSE "=%s: matrix kernels %s, as is wished", given,
+			kernel_name());
+		return 0;
+	}
+	if (kernels_change(k, NULL, cache, argv, err) != 0)
+		log_say(LOG_LEVEL_WARNING, "%s: %s: goes on with the kernels it has", err->place,
+			err->text);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,475 @@
+/*
+ * kernel: see kernel.h.  Measuring takes half a second, once a machine; judging some milliseconds,
+ * each time.
+ */
+#include "model/kernel.h"
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/number.h"
+#include "wire/record.h"
+
+#include <cblas.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#define SIZE 512               /* of the square matrices that are multiplied */
+#define ROUNDS 8               /* the best counts */
+#define PROBE_SECONDS 10.0
+#define OTHERS_SECONDS 10.0    /* another process measures: its answer is waited for */
+#define GAIN_MIN 1.05          /* against OpenBLAS' own choice */
+
+/* ---- right or wrong ---- */
+
+/* C (m x n) = alpha A (m x k) B (k x n) + beta C; _t: as its transpose lies in memory. */
+struct product {
+	int m, n, k, a_t, b_t;
+	int more; /* floats between rows */
+	float alpha, beta;
+};
+
+/* What lib/model asks for, first with one block or less, then with several. Sizes around the powers of
+ * two of vectors and blocks; the last ones go through all loops of a blocked product. */
+static const struct {
+	int m, n, k;
+} sizes[] = {
+	{1, 1, 1},    {3, 1, 7},     {1, 17, 5},   {5, 3, 2},      {7, 9, 1},     {13, 7, 31},
+	{31, 33, 17}, {63, 5, 65},   {19, 47, 15}, {67, 129, 65},  {129, 67, 35}, {37, 21, 513},
+	{255, 33, 9}, {511, 65, 31}, {65, 517, 7}, {161, 97, 129}, {33, 71, 801},
+};
+
+#define SPAN_MAX (1 << 17) /* floats of a matrix, with what is between its rows */
+#define GUARD 12345.0f     /* between the rows of the result, where nothing may be written */
+
+struct judge {
+	float *a, *b, *c;     /* as the kernels see them */
+	double *right, *size; /* the result, and the sum of what was added without signs */
+	uint32_t seed;
+};
+
+static float number_next(struct judge *j)
+{
+	j->seed = j->seed * 1664525u + 1013904223u;
+	return (float)(j->seed >> 8) * 0x1p-23f - 1.0f;
+}
+
+static void number_rows(struct judge *j, float *to, int rows, int cols, int stride)
+{
+	for (int r = 0; r < rows; r++)
+		for (int c = 0; c < stride; c++)
+			to[r * stride + c] = c < cols ? number_next(j) : NAN; /* never to be read */
+}
+
+static void plain_loop(struct judge *j, const struct product *p, int lda, int ldb, int ldc)
+{
+	for (int r = 0; r < p->m; r++) {
+		double *right = j->right + (size_t)r * (size_t)p->n;
+		double *size = j->size + (size_t)r * (size_t)p->n;
+		for (int c = 0; c < p->n; c++) {
+			double was = p->beta != 0 ? (double)(p->beta * j->c[r * ldc + c]) : 0;
+			right[c] = was;
+			size[c] = fabs(was);
+		}
+		for (int i = 0; i < p->k; i++) {
+			double x = (double)p->alpha *
+				   (double)(p->a_t ? j->a[i * lda + r] : j->a[r * lda + i]);
+			const float *y = p->b_t ? j->b + i : j->b + i * ldb;
+			int step = p->b_t ? ldb : 1;
+			for (int c = 0; c < p->n; c++) {
+				double add = x * (double)y[c * step];
+				right[c] += add;
+				size[c] += fabs(add);
+			}
+		}
+	}
+}
+
+/* One with a single column is asked for as models do it: matrix times vector. */
+static void ask_kernels(const struct judge *j, const struct product *p, int lda, int ldb, int ldc)
+{
+	if (p->n == 1 && ldc == 1 && (p->b_t || ldb == 1))
+		cblas_sgemv(CblasRowMajor, p->a_t ? CblasTrans : CblasNoTrans,
+			    p->a_t ? p->k : p->m, p->a_t ? p->m : p->k, p->alpha, j->a, lda, j->b,
+			    1, p->beta, j->c, 1);
+	else
+		cblas_sgemm(CblasRowMajor, p->a_t ? CblasTrans : CblasNoTrans,
+			    p->b_t ? CblasTrans : CblasNoTrans, p->m, p->n, p->k, p->alpha, j->a,
+			    lda, j->b, ldb, p->beta, j->c, ldc);
+}
+
+/* Rounding is at most the number of additions times a float's precision; kernels add in any order. */
+static int judge_one(struct judge *j, const struct product *p, struct error *err)
+{
+	int lda = (p->a_t ? p->m : p->k) + p->more, ldb = (p->b_t ? p->k : p->n) + p->more;
+	int ldc = p->n + p->more;
+	double part = (p->k + 4) * 0x1p-23;
+	number_rows(j, j->a, p->a_t ? p->k : p->m, lda - p->more, lda);
+	number_rows(j, j->b, p->b_t ? p->n : p->k, ldb - p->more, ldb);
+	for (int i = 0; i < p->m * ldc; i++) /* what is not to be added to may be anything */
+		j->c[i] = i % ldc >= p->n ? GUARD : p->beta != 0 ? number_next(j) : NAN;
+	plain_loop(j, p, lda, ldb, ldc);
+	ask_kernels(j, p, lda, ldb, ldc);
+	for (int i = 0; i < p->m * ldc; i++) {
+		int r = i / ldc, c = i % ldc, at = r * p->n + c;
+		double got = (double)j->c[i], want = c < p->n ? j->right[at] : (double)GUARD;
+		if (fabs(got - want) <= (c < p->n ? part * j->size[at] : 0.0)) /* not so for NAN */
+			continue;
+		return error_set(err, ERROR_CONFIG, kernel_name(),
+				 "these matrix kernels compute wrong results: %s%s product of %d x "
+				 "%d and %d x %d%s, rows %d apart: %.9g in row %d, column %d, where "
+				 "a plain loop has %.9g",
+				 p->a_t ? "T" : "N", p->b_t ? "T" : "N", p->m, p->k, p->k, p->n,
+				 p->beta != 0 ? ", added" : "", ldc, got, r, c, want);
+	}
+	return 0;
+}
+
+static int judge_all(struct judge *j, struct error *err)
+{
+	static const float alpha[] = {1.0f, 0.4f, 0.4f}, beta[] = {0.0f, 1.0f, 0.0f};
+	static const int more[] = {0, 0, 1, 5};
+	size_t count = sizeof sizes / sizeof *sizes, turn = 0;
+	for (size_t i = 0; i < count; i++)
+		for (int how = 0; how < 4; how++, turn++) {
+			struct product p = {sizes[i].m,      sizes[i].n, sizes[i].k,
+					    how & 1,         how >> 1,   more[(turn / 3) % 4],
+					    alpha[turn % 3], beta[turn % 3]};
+			struct product column = {sizes[i].m, 1, sizes[i].k, how & 1, 0, 0,
+						 alpha[turn % 3], 1.0f};
+			if (judge_one(j, &p, err) < 0 || judge_one(j, &column, err) < 0)
+				return -1;
+		}
+	return 0;
+}
+
+const char *kernel_name(void)
+{
+	return openblas_get_corename();
+}
+
+int kernel_judge(struct error *err)
+{
+	/* One float further than memory is aligned to, as parameters lie in a dense vector. */
+	float *memory = malloc((3 * SPAN_MAX + 1) * sizeof(float));
+	double *plain = malloc(2 * SPAN_MAX * sizeof(double));
+	int result = -1;
+	if (memory && plain) {
+		struct judge j = {memory + 1, memory + 1 + SPAN_MAX, memory + 1 + 2 * SPAN_MAX,
+				  plain, plain + SPAN_MAX, 1};
+		result = judge_all(&j, err);
+	} else {
+		error_set(err, ERROR_OS, "", "no memory to judge matrix kernels");
+	}
+	free(memory);
+	free(plain);
+	return result;
+}
+
+/* ---- how fast ---- */
+
+double kernel_measure(void)
+{
+	float *memory = malloc(3 * SIZE * SIZE * sizeof(float));
+	double best = 0;
+	if (!memory)
+		return 0;
+	for (size_t i = 0; i < 3 * SIZE * SIZE; i++)
+		memory[i] = (float)(i % 17) * 0.125f - 1.0f;
+	const float *a = memory, *b = memory + SIZE * SIZE;
+	float *c = memory + 2 * SIZE * SIZE;
+	for (int round = 0; round < ROUNDS; round++) {
+		double start = clock_mono();
+		cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, SIZE, SIZE, SIZE, 1.0f, a,
+			    SIZE, b, SIZE, 0.0f, c, SIZE);
+		double speed = 2e-9 * SIZE * SIZE * SIZE / (clock_mono() - start);
+		best = speed > best ? speed : best;
+	}
+	free(memory);
+	return best;
+}
+
+/* ---- candidates ---- */
+
+struct candidate {
+	const char *name;
+	int possible;
+	int last; /* slow: only tried when nothing before it was right */
+};
+
+#define CANDIDATES 7
+
+static void list_candidates(struct candidate list[CANDIDATES])
+{
+	int sse3 = 0, sse42 = 0, avx = 0, avx2 = 0, avx512 = 0, bf16 = 0;
+#if defined(__x86_64__)
+	__builtin_cpu_init();
+	sse3 = __builtin_cpu_supports("sse3") != 0;
+	sse42 = __builtin_cpu_supports("sse4.2") != 0;
+	avx = __builtin_cpu_supports("avx") != 0;
+	avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+	avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+		 __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+	bf16 = avx512 && __builtin_cpu_supports("avx512bf16");
+#endif
+	list[0] = (struct candidate){"", 1, 0};
+	list[1] = (struct candidate){"Haswell", avx2, 0};
+	list[2] = (struct candidate){"SkylakeX", avx512, 0};
+	list[3] = (struct candidate){"Cooperlake", bf16, 0};
+	list[4] = (struct candidate){"Sandybridge", avx, 1};
+	list[5] = (struct candidate){"Nehalem", sse42, 1};
+	list[6] = (struct candidate){"Prescott", sse3, 1};
+}
+
+/* ---- a probe in a process of its own ---- */
+
+static void become_probe(const char *program, const char *probe, const char *name, int out)
+{
+	char *argv[] = {(char *)(size_t)program, (char *)(size_t)probe, NULL};
+	int nothing = open("/dev/null", O_RDWR);
+	if (nothing < 0 || dup2(nothing, 0) < 0 || dup2(out, 1) < 0 || dup2(nothing, 2) < 0)
+		_exit(71);
+	if (*name ? setenv("OPENBLAS_CORETYPE", name, 1) : unsetenv("OPENBLAS_CORETYPE"))
+		_exit(71);
+	if (setenv("OPENBLAS_NUM_THREADS", "1", 1) == 0)
+		execv(program, argv);
+	_exit(71);
+}
+
+/* What the child says within the time, without its newline. */
+static void listen_to(int fd, char *text, size_t max)
+{
+	double deadline = clock_mono() + PROBE_SECONDS;
+	size_t len = 0;
+	while (len + 1 < max) {
+		struct pollfd p = {.fd = fd, .events = POLLIN};
+		double left = deadline - clock_mono();
+		int n = left > 0 ? poll(&p, 1, (int)(left * 1e3) + 1) : 0;
+		if (n < 0 && errno == EINTR)
+			continue;
+		ssize_t got = n > 0 ? read(fd, text + len, max - 1 - len) : 0;
+		if (got <= 0)
+			break;
+		len += (size_t)got;
+	}
+	text[len] = '\0';
+	text[strcspn(text, "\n")] = '\0';
+}
+
+/* GFLOP/s, or 0 when it was wrong, crashed, was silent or said something else. */
+static double run_probe(const char *program, const char *probe, const char *name)
+{
+	int pipe_fd[2], status;
+	char text[64];
+	double speed = 0;
+	if (pipe2(pipe_fd, O_CLOEXEC) != 0)
+		return 0;
+	pid_t child = fork();
+	if (child == 0)
+		become_probe(program, probe, name, pipe_fd[1]);
+	close(pipe_fd[1]);
+	if (child > 0) {
+		listen_to(pipe_fd[0], text, sizeof(text));
+		kill(child, SIGKILL); /* done, or too late */
+		while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+			;
+		if (number_real(text, 0, 1e9, &speed, "", NULL) < 0)
+			speed = 0;
+	}
+	close(pipe_fd[0]);
+	return speed;
+}
+
+static int contest(const char *program, const char *probe, char name[KERNEL_NAME_MAX],
+		   double *speed)
+{
+	struct candidate list[CANDIDATES];
+	list_candidates(list);
+	*name = '\0';
+	*speed = run_probe(program, probe, "");
+	int measured = *speed > 0;
+	double beat = *speed * GAIN_MIN;
+	for (size_t i = 1; i < CANDIDATES; i++) {
+		int wanted = list[i].possible && !(list[i].last && measured);
+		double got = wanted ? run_probe(program, probe, list[i].name) : 0;
+		measured |= got > 0;
+		if (got <= beat)
+			continue;
+		*speed = beat = got;
+		snprintf(name, KERNEL_NAME_MAX, "%s", list[i].name);
+	}
+	return measured;
+}
+
+/* ---- the file ---- */
+
+/* One home directory may be seen from machines of several kinds. */
+static uint64_t machine_sum(void)
+{
+	char text[16384];
+	size_t len = 0;
+	int fd = open("/proc/cpuinfo", O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		ssize_t got = read(fd, text, sizeof(text) - 1);
+		len = got > 0 ? (size_t)got : 0;
+		close(fd);
+	}
+	text[len] = '\0';
+	uint64_t sum = 0;
+	static const char *const lines[] = {"vendor_id",  "cpu family", "model\t",
+					    "model name", "stepping",   "flags",
+					    "Features",   "CPU part",   "CPU implementer"};
+	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
+		const char *line = strstr(text, lines[i]);
+		if (line)
+			sum = XXH3_64bits_withSeed(line, strcspn(line, "\n"), sum);
+	}
+	/* Its version and how it was built, but not the kernels that are just in use. */
+	const char *version = openblas_get_config(), *in_use = strstr(version, kernel_name());
+	size_t first = in_use ? (size_t)(in_use - version) : strlen(version);
+	sum = XXH3_64bits_withSeed(version, first, sum);
+	if (in_use)
+		in_use += strlen(kernel_name());
+	return in_use ? XXH3_64bits_withSeed(in_use, strlen(in_use), sum) : sum;
+}
+
+static void machine_text(char text[17])
+{
+	snprintf(text, 17, "%016llx", (unsigned long long)machine_sum());
+}
+
+/* The line of this machine; judged=1: lines of those that only measured are not taken. */
+static int is_ours(const struct record *r, const char *machine)
+{
+	const char *kernel = record_get(r, "kernel"), *of = record_get(r, "machine");
+	const char *judged = record_get(r, "judged");
+	return record_is(r, "blas") && kernel && strlen(kernel) < KERNEL_NAME_MAX && of &&
+	       strcmp(of, machine) == 0 && judged && strcmp(judged, "1") == 0;
+}
+
+static int cache_read(const char *cache, const char *machine, const char *wrong,
+		      char name[KERNEL_NAME_MAX])
+{
+	int fd = open(cache, O_RDONLY | O_CLOEXEC), found = 0;
+	struct record_reader *in = fd >= 0 ? record_reader_new(fd, cache) : NULL;
+	struct record *r = malloc(sizeof(*r));
+	struct error err;
+	int got;
+	while (in && r && !found && (got = record_read(in, r, &err)) > 0) {
+		if (got != RECORD_ONE || !is_ours(r, machine) ||
+		    (wrong && strcmp(record_get(r, "kernel"), wrong) == 0))
+			continue;
+		strcpy(name, record_get(r, "kernel"));
+		found = 1;
+	}
+	free(r);
+	if (in)
+		record_reader_free(in);
+	if (fd >= 0)
+		close(fd);
+	return found;
+}
+
+/* The lines of other machines stay; `line` takes the place of this one's. */
+static void cache_write(const char *cache, const char *machine, const char *line, size_t len)
+{
+	char *old = NULL, *text, mark[40];
+	size_t old_len = 0, kept = 0;
+	struct error err;
+	snprintf(mark, sizeof(mark), "blas machine=%s ", machine);
+	if (fs_read_file(cache, 1 << 20, &old, &old_len, &err) < 0)
+		old_len = 0;
+	if ((text = malloc(old_len + len + 1)) != NULL) {
+		for (size_t at = 0, end; at < old_len; at = end) {
+			const char *newline = memchr(old + at, '\n', old_len - at);
+			end = newline ? (size_t)(newline - old) + 1 : old_len;
+			if (!newline || strncmp(old + at, mark, strlen(mark)) == 0)
+				continue;
+			memcpy(text + kept, old + at, end - at);
+			kept += end - at;
+		}
+		memcpy(text + kept, line, len);
+		(void)fs_replace_file(cache, text, kept + len, &err);
+	}
+	free(text);
+	free(old);
+}
+
+static void remember(const char *cache, const char *machine, const char *name, double speed)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof(line), "blas");
+	record_add(&o, "machine", machine);
+	record_add(&o, "kernel", name);
+	record_add_u64(&o, "judged", 1);
+	record_add_real(&o, "gflops", speed);
+	size_t len = record_end(&o, NULL);
+	cache_write(cache, machine, line, len);
+}
+
+void kernel_forget(const char *cache)
+{
+	char machine[17];
+	machine_text(machine);
+	if (cache)
+		cache_write(cache, machine, "", 0);
+}
+
+/* A lock while we measure, so that workers that start together do not disturb each other. -1: no
+ * lock to be had, or *found meanwhile. */
+static int lock_or_wait(const char *cache, const char *machine, const char *wrong,
+			char name[KERNEL_NAME_MAX], int *found)
+{
+	char dir[4096], path[4096];
+	struct error err;
+	int fd = -1;
+	double deadline = clock_mono() + OTHERS_SECONDS;
+	fs_dirname(cache, dir, sizeof(dir));
+	if (fs_make_dirs(dir, &err) < 0 ||
+	    (size_t)snprintf(path, sizeof(path), "%s.lock", cache) >= sizeof(path))
+		return -1;
+	while (!(*found = cache_read(cache, machine, wrong, name)) &&
+	       fs_lock(path, &fd, &err) < 0) {
+		if (err.code != ERROR_TEMPFAIL || clock_mono() >= deadline)
+			return -1;
+		clock_sleep(0.05);
+	}
+	return fd;
+}
+
+int kernel_choose(const char *program, const char *probe, const char *cache, const char *wrong,
+		  char name[KERNEL_NAME_MAX], struct error *err)
+{
+	char machine[17];
+	double speed;
+	int found = 0, lock = -1, measured = 0;
+	*name = '\0';
+	if (!strstr(openblas_get_config(), "DYNAMIC_ARCH")) /* there is only one */
+		return wrong ? error_set(err, ERROR_CONFIG, program, "OpenBLAS has no other kernels")
+			     : 0;
+	machine_text(machine);
+	if (cache)
+		lock = lock_or_wait(cache, machine, wrong, name, &found);
+	if (!found && lock >= 0) /* the one who held the lock may just have written */
+		found = cache_read(cache, machine, wrong, name);
+	if (!found) {
+		measured = contest(program, probe, name, &speed);
+		if (measured && cache)
+			remember(cache, machine, name, speed);
+	}
+	if (lock >= 0)
+		close(lock);
+	if (!found && !measured)
+		return error_set(err, ERROR_CONFIG, program,
+				 "none of OpenBLAS' kernels could be measured and found right");
+	return 0;
+}
