@@ -362,8 +362,7 @@ int main(int argc, char **argv)
 			    "--filter [--short SECONDS] [--long SECONDS] < records > snapshot",
 		.about = "Windows over batch processing times, node states, outside information.",
 		.rows = rows,
-		.epilogue = "A client is never closed for being idle; one that leaves 64 MiB of "
-			    "answers unread is."};
+		.epilogue = DAEMON_CLIENTS};
 	struct error err = {0};
 	struct monitor *m = NULL;
 	int status = 0;

@@ -370,7 +370,7 @@ int main(int argc, char **argv)
 			"written in 1800 s is given up. A server that is asked to hand over gives its\n"
 			"heir up when it pauses for 20 s; members come back to an heir of the\n"
 			"lead in 30 s and four batches; a server that was asked for a checkpoint is\n"
-			"waited for 5 s."};
+			"waited for 5 s.\n" DAEMON_CLIENTS};
 	struct error err = {0};
 	int status = 0;
 

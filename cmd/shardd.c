@@ -111,8 +111,7 @@ int main(int argc, char **argv)
 		.about = "Hands out shards of the training data and remembers what is in the model.",
 		.rows = rows,
 		.epilogue = "The second form continues from the journal in DIR. A get with wait= is "
-			    "answered within wait= seconds,\n86400 at most. Clients are never closed "
-			    "for being idle; one that leaves 64 MiB of answers unread is."};
+			    "answered within wait= seconds,\n86400 at most.\n" DAEMON_CLIENTS};
 	struct error err = {0};
 	daemon_begin(PROGRAM);
 	int parsed = cmd_options(&table, argc, argv, &err);

@@ -634,7 +634,7 @@ value() { # KEY of $output
 	end=$(tr -d '\0' <"$journal" | wc -c)
 	printf 'done worker=w0 generat' | dd of="$journal" bs=1 seek="$end" conv=notrunc status=none
 	shardd_start
-	grep -q 'journal\.0*1:[0-9]*: torn tail of 22 bytes dropped' shardd.err
+	grep -q 'journal\.0*[0-9]:[0-9]*: torn tail of 22 bytes dropped' shardd.err
 	ask "$S" "save file=$T/after" 'get worker=w0 generation=1' >/dev/null
 	cmp before after
 	crash
@@ -662,6 +662,62 @@ value() { # KEY of $output
 	# A line that is missing as a whole.
 	sed "$((count - 1))d" good >"$journal"
 	run -65 shardd -s "$S" -j "$J"
+}
+
+@test "an empty newer file takes nothing from the journal" {
+	shardd_start -n 1000 -b 10 -m 1
+	ask "$S" 'hello worker=w0' 'get worker=w0 generation=1' "save file=$T/before" >/dev/null
+	crash
+	: >"$J/journal.000099"
+	run -65 shardd -s "$S" -j "$J"
+	[[ $output == *journal.000099*journal.000001,\ which\ is\ older,\ is\ whole* ]]
+	[ -s "$J/journal.000001" ]
+	rm "$J/journal.000099"
+	shardd_start
+	ask "$S" "save file=$T/after" >/dev/null
+	cmp before after
+}
+
+@test "a journal that was cut short is refused with its place" {
+	shardd_start -n 1000 -b 10 -m 1
+	ask "$S" 'hello worker=w0' 'get worker=w0 generation=1' >/dev/null
+	crash
+	journal=$(ls "$J"/journal.0*)
+	count=$(tr -d '\0' <"$journal" | wc -l)
+	# Behind a line: what is left is as good as a journal of less.
+	truncate -s "$(tr -d '\0' <"$journal" | head -n $((count - 1)) | wc -c)" "$journal"
+	run -65 shardd -s "$S" -j "$J"
+	[[ $output == *"$journal:$count: "*"shorter than it was"* ]]
+}
+
+@test "save touches neither the journal nor what is no save" {
+	shardd_start -n 1000 -b 10 -m 1
+	ask "$S" 'hello worker=w0' >/dev/null
+	journal=$(ls "$J"/journal.0*)
+	mkdir other
+	shardd -s other/sock -j other/journal -n 10 2>other/err 3>&- &
+	PIDS+=($!)
+	ready other/sock
+	echo precious >notes
+	: >empty
+	cp "$journal" copy
+	ln -s "$J" link
+	n=0
+	for file in "$journal" "$J/journal.000099" "$J/x" "link/x" "$J/lock" "$J/." notes empty copy \
+		other/journal/journal.000001 other/journal/lock "$T/other" /dev/null; do
+		run ask "$S" "save file=$file"
+		[[ $output == 'err code=file'* ]]
+		n=$((n + 1))
+	done
+	[ "$n" = 13 ]
+	[ "$(cat notes)" = precious ]
+	[ "$(ls "$J")" = "$(printf 'journal.000001\nlock')" ]
+	run ask "$S" 'get worker=w0 generation=1' "save file=$T/cut" "save file=$T/cut"
+	[ "$(grep -c '^ok bytes=' <<<"$output")" = 2 ]
+	crash
+	shardd_start
+	run ask "$S" 'who worker=w0'
+	[ "$(grep -c '^shard' <<<"$output")" = 1 ]
 }
 
 @test "a journal of other parameters is refused with 78; the rest need not be said again" {

@@ -9,6 +9,7 @@
 #include "run/show.h"
 #include "run/supervisor.h"
 #include "solve/solution.h"
+#include "wire/server.h"
 #include "wire/record.h"
 
 #include <math.h>
@@ -253,6 +254,10 @@ static void fill_help(char *out, size_t max)
 	size_t at = (size_t)snprintf(out, max, "Deadlines:\n");
 	deadline_text(out + at, max - at);
 	at = strlen(out);
+	at += (size_t)snprintf(out + at, max - at,
+			       "\n  %-12s %4g s  until a request that a client has begun is whole, and "
+			       "1 s a MiB; then it is closed",
+			       "request", SERVER_BEGUN_SECONDS);
 	at += (size_t)snprintf(out + at, max - at, "\n\nKeys of a job file (paceline-job(5)):");
 	for (size_t i = 0; at < max && (key = job_key(i, &given, &help)); i++)
 		at += (size_t)snprintf(out + at, max - at, "\n  %-17s %s%s%s%s", key, help,

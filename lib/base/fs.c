@@ -8,8 +8,27 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define CREATE_TRIES 8 /* 64 random bits meet a name once: somebody plants them */
+
+/* The name of dir is on disk. Of one that was there already, who made it may have been killed before
+ * that; where its parent may not be opened or synced, it is not one that we made. */
+static int sync_parent(const char *dir, int is_new, struct error *err)
+{
+	char parent[PATH_MAX];
+	fs_dirname(dir, parent, sizeof parent);
+	int fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int result = fd < 0 ? -1 : fsync(fd), errnum = errno;
+	if (fd >= 0)
+		close(fd);
+	if (result == 0 || (!is_new && errnum != EIO))
+		return 0;
+	errno = errnum;
+	return error_errno(err, ERROR_IO, parent, "fsync");
+}
 
 int fs_make_dirs(const char *dir, struct error *err)
 {
@@ -18,22 +37,23 @@ int fs_make_dirs(const char *dir, struct error *err)
 	if (len == 0 || len >= sizeof path)
 		return error_set(err, ERROR_CANTCREAT, dir, "directory name is empty or too long");
 	memcpy(path, dir, len + 1);
+	while (len > 1 && path[len - 1] == '/')
+		path[--len] = '\0';
+	struct stat st;
 	for (size_t i = 1; i <= len; i++) {
 		if (path[i] != '/' && path[i] != '\0')
 			continue;
 		char saved = path[i];
 		path[i] = '\0';
-		if (mkdir(path, 0700) != 0 && errno != EEXIST) {
-			int errnum = errno;
-			struct stat st;
-			if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) {
-				errno = errnum;
-				return error_errno(err, ERROR_CANTCREAT, path, "can't be made");
-			}
+		int errnum = mkdir(path, 0700) == 0 ? 0 : errno;
+		if (errnum != 0 && errnum != EEXIST && (stat(path, &st) != 0 || !S_ISDIR(st.st_mode))) {
+			errno = errnum;
+			return error_errno(err, ERROR_CANTCREAT, path, "can't be made");
 		}
+		if ((errnum == 0 || i == len) && sync_parent(path, errnum == 0, err) != 0)
+			return -1;
 		path[i] = saved;
 	}
-	struct stat st;
 	if (stat(dir, &st) != 0)
 		return error_errno(err, ERROR_CANTCREAT, dir, "can't be made");
 	if (!S_ISDIR(st.st_mode))
@@ -162,18 +182,37 @@ int fs_sync_dir(const char *dir, struct error *err)
 	return result;
 }
 
+/* A new file beside path, which nobody can have put there before: not a link, and not another
+ * process's that writes the same path. */
+static int create_beside(const char *path, mode_t mode, char temporary[PATH_MAX], int *fd,
+			 struct error *err)
+{
+	for (int tries = 0; tries < CREATE_TRIES; tries++) {
+		uint64_t chance;
+		if (getrandom(&chance, sizeof chance, 0) != sizeof chance)
+			return error_errno(err, ERROR_OS, path, "no random number");
+		int n = snprintf(temporary, PATH_MAX, "%s.tmp.%016llx", path,
+				 (unsigned long long)chance);
+		if (n < 0 || n >= PATH_MAX)
+			return error_set(err, ERROR_CANTCREAT, path, "path too long");
+		*fd = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+		if (*fd >= 0)
+			return 0;
+		if (errno != EEXIST)
+			break;
+	}
+	return error_errno(err, ERROR_CANTCREAT, path, "can't be made");
+}
+
 int fs_replace(const char *path, mode_t mode, fs_fill_fn *fill, void *arg, struct error *err)
 {
 	char temporary[PATH_MAX], dir[PATH_MAX];
 	struct stat st;
+	int fd = -1;
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) /* root could rename over a device */
 		return error_set(err, ERROR_CANTCREAT, path, "is there and no regular file");
-	int n = snprintf(temporary, sizeof temporary, "%s.tmp.%ld", path, (long)getpid());
-	if (n < 0 || (size_t)n >= sizeof temporary)
-		return error_set(err, ERROR_CANTCREAT, path, "path too long");
-	int fd = open(temporary, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
-	if (fd < 0)
-		return error_errno(err, ERROR_CANTCREAT, path, "can't be made");
+	if (create_beside(path, mode, temporary, &fd, err) != 0)
+		return -1;
 	int result = fill(fd, path, arg, err);
 	if (result == 0 && fsync(fd) != 0)
 		result = error_errno(err, ERROR_IO, path, "fsync");

@@ -11,7 +11,8 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-/* Makes dir and its parents, new ones with mode 0700. An existing directory is left as it is. */
+/* Makes dir and its parents, new ones with mode 0700, their names on disk. An existing directory is
+ * left as it is. */
 int fs_make_dirs(const char *dir, struct error *err);
 
 /* "dir/name" into out; -1 when it does not fit. name may be absolute: then dir is left out. */
@@ -28,8 +29,8 @@ int fs_pread_all(int fd, void *data, size_t len, uint64_t offset, const char *pl
 int fs_read_file(const char *path, size_t max, char **out, size_t *len, struct error *err);
 
 /* The file is either the old one or the new one, whenever the power goes: write to a temporary
- * name in the same directory, fsync, rename, fsync the directory. What is no regular file (a
- * device, a pipe, a directory) is left alone: ERROR_CANTCREAT. */
+ * name in the same directory (path.tmp.RANDOM), fsync, rename, fsync the directory. What is no
+ * regular file (a device, a pipe, a directory) is left alone: ERROR_CANTCREAT. */
 typedef int fs_fill_fn(int fd, const char *path, void *arg, struct error *err);
 int fs_replace(const char *path, mode_t mode, fs_fill_fn *fill, void *arg, struct error *err);
 /* The same with bytes that are there, mode 0600. */

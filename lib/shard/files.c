@@ -8,9 +8,11 @@
 #include "shard/scan.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define FILE_BYTES_MAX ((size_t)8 << 30)
 
@@ -42,6 +44,52 @@ static void file_error(struct request *rq, const struct error *err)
 	request_err(rq, "file", "%s: %s", err->place, err->text);
 }
 
+/* ---- save ---- */
+
+/* Whether the file is one that `save` has written: its first and last lines are those of a state.
+ * A journal has zeros behind its lines. */
+static int is_save(int fd, off_t size)
+{
+	char text[LINES_MAX];
+	uint32_t sum;
+	size_t content;
+	ssize_t n = pread(fd, text, sizeof text, 0);
+	const char *newline = n > 0 ? memchr(text, '\n', (size_t)n) : NULL;
+	if (!newline || strncmp(text, "queue version=", 14) != 0 ||
+	    !lines_valid(text, (size_t)(newline - text), 0, &content, &sum))
+		return 0;
+	off_t from = size > (off_t)sizeof text ? size - (off_t)sizeof text : 0;
+	n = pread(fd, text, sizeof text, from);
+	if (n < 1 || text[n - 1] != '\n')
+		return 0;
+	const char *before = memrchr(text, '\n', (size_t)n - 1);
+	const char *last = before ? before + 1 : text;
+	return strncmp(last, "end lines=", 10) == 0;
+}
+
+/* A save takes nothing's place but an earlier save's, and keeps out of the journal's directory: a
+ * file there could be taken for the journal. */
+static int may_be_saved_to(const struct service *s, const char *path, struct error *err)
+{
+	char parent[PATH_MAX];
+	struct stat st, own;
+	fs_dirname(path, parent, sizeof parent);
+	if (stat(parent, &st) != 0)
+		return error_errno(err, 0, parent, "can't be looked at");
+	if (stat(s->options.dir, &own) == 0 && st.st_dev == own.st_dev && st.st_ino == own.st_ino)
+		return error_set(err, ERROR_CANTCREAT, path, "is in the journal's directory");
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? 0 : error_errno(err, ERROR_CANTCREAT, path, "is there");
+	int result = 0;
+	if (fstat(fd, &st) != 0)
+		result = error_errno(err, ERROR_OS, path, "can't be looked at");
+	else if (!S_ISREG(st.st_mode) || !is_save(fd, st.st_size))
+		result = error_set(err, ERROR_CANTCREAT, path, "is there and no save");
+	close(fd);
+	return result;
+}
+
 static void add_line(void *out, const char *line, size_t len)
 {
 	lines_add(out, line, len);
@@ -54,6 +102,10 @@ void file_save(struct request *rq, void *service)
 	struct error err;
 	if (!may_touch_files(s, rq, &path))
 		return;
+	if (may_be_saved_to(s, path, &err) != 0) {
+		file_error(rq, &err);
+		return;
+	}
 	/* The file must not know more than the journal does. */
 	if (journal_commit(s->journal, &err) != 0) {
 		service_set_fatal(s, &err);

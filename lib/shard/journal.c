@@ -3,6 +3,7 @@
 
 #include "base/fs.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "shard/lines.h"
 #include "shard/scan.h"
 
@@ -23,12 +24,14 @@
 
 #define FILL_BYTES (4u << 20)        /* zeros written ahead at a time */
 #define FILL_SMALL_BYTES (64u << 10) /* the same on a disk that is nearly full */
+#define NUMBER_MAX 999999999999999ull /* of a file: nobody starts so often */
 
 struct file {
 	uint64_t number; /* 0: none */
 	int fd;
 	uint64_t pos;         /* end of the lines */
 	uint64_t filled;      /* end of the zeros */
+	uint64_t firm;        /* end of the zeros that are on disk: lines stay before it */
 	uint64_t state_bytes; /* how long the file was when its changes began */
 	char path[PATH_MAX];
 };
@@ -70,38 +73,50 @@ static int name_file(const struct journal *j, uint64_t number, const char *suffi
 	return 0;
 }
 
-/* The number in journal.NNNNNN, or 0. */
+/* The number in a name that name_file() makes, else 0. */
 static uint64_t number_of(const char *name)
 {
-	if (strncmp(name, "journal.", 8) != 0 || name[8] == '\0')
+	char same[NAME_MAX];
+	uint64_t number;
+	if (strncmp(name, "journal.", 8) != 0 ||
+	    number_u64(name + 8, 1, NUMBER_MAX, &number, NULL, NULL) != 0)
 		return 0;
-	char *end;
-	errno = 0;
-	unsigned long long number = strtoull(name + 8, &end, 10);
-	return *end == '\0' && errno == 0 && name[8] >= '0' && name[8] <= '9' ? number : 0;
+	snprintf(same, sizeof same, "journal.%06llu", (unsigned long long)number);
+	return strcmp(name, same) == 0 ? number : 0;
 }
 
-/* Looks for the newest file; what a crash left half written, and files that have been replaced,
- * are removed. A file gets its name only when its state is whole and on disk. */
+static int is_half_written(const char *name)
+{
+	size_t len = strlen(name);
+	return strncmp(name, "journal.", 8) == 0 && len > 4 && strcmp(name + len - 4, ".new") == 0;
+}
+
+/* The highest number below `below`, 0 when there is none. What a crash left half written goes: a
+ * file gets its name only when its state is whole and on disk. */
+static int find_newest(struct journal *j, uint64_t below, uint64_t *newest, struct error *err)
+{
+	DIR *dir = opendir(j->dir);
+	if (!dir)
+		return error_errno(err, 0, j->dir, "can't be read");
+	*newest = 0;
+	for (struct dirent *entry; (errno = 0, entry = readdir(dir)) != NULL;) {
+		uint64_t number = number_of(entry->d_name);
+		if (number > *newest && number < below)
+			*newest = number;
+		else if (is_half_written(entry->d_name))
+			unlinkat(dirfd(dir), entry->d_name, 0);
+	}
+	int result = errno ? error_errno(err, 0, j->dir, "can't be listed") : 0;
+	closedir(dir);
+	return result;
+}
+
 static int look_around(struct journal *j, struct error *err)
 {
-	for (int pass = 0; pass < 2; pass++) {
-		DIR *dir = opendir(j->dir);
-		if (!dir)
-			return error_errno(err, 0, j->dir, "can't be read");
-		for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
-			uint64_t number = number_of(entry->d_name);
-			size_t len = strlen(entry->d_name);
-			int is_half = strncmp(entry->d_name, "journal.", 8) == 0 && len > 4 &&
-				      strcmp(entry->d_name + len - 4, ".new") == 0;
-			if (pass == 0 && number > j->file.number)
-				j->file.number = number;
-			else if (pass == 1 && (is_half || (number > 0 && number < j->file.number)))
-				unlinkat(dirfd(dir), entry->d_name, 0);
-		}
-		closedir(dir);
-	}
-	return j->file.number == 0 ? 0 : name_file(j, j->file.number, "", &j->file, err);
+	uint64_t newest;
+	if (find_newest(j, UINT64_MAX, &newest, err) != 0)
+		return -1;
+	return newest == 0 ? 0 : name_file(j, newest, "", &j->file, err);
 }
 
 int journal_open(struct journal **out, const char *dir, enum journal_sync sync, uint64_t long_bytes,
@@ -219,7 +234,7 @@ static int pwrite_all(const struct file *f, const char *data, size_t len, uint64
 static int read_all(struct file *f, char **data, struct error *err)
 {
 	struct stat st;
-	f->fd = open(f->path, O_RDWR | O_CLOEXEC);
+	f->fd = open(f->path, O_RDONLY | O_CLOEXEC);
 	if (f->fd < 0 || fstat(f->fd, &st) != 0)
 		return error_errno(err, 0, f->path, "can't be read");
 	f->filled = (uint64_t)st.st_size;
@@ -230,48 +245,68 @@ static int read_all(struct file *f, char **data, struct error *err)
 	return fs_pread_all(f->fd, *data, (size_t)st.st_size, 0, f->path, err);
 }
 
-/* The torn tail becomes zeros, a newline that is missing is put: the file is as if the crash had
- * come between two lines. */
-static int mend_tail(struct file *f, const struct scan *scan, struct error *err)
+/* Whether the file was cut short. Zeros behind the lines are on disk before the lines are, so that
+ * no crash leaves a file without any. */
+static int check_end(const struct file *f, const char *data, const struct scan *scan,
+		     struct error *err)
 {
-	static const char zeros[4096];
-	uint64_t at = scan->end;
-	for (size_t left = scan->torn; left > 0;) {
-		size_t n = left < sizeof zeros ? left : sizeof zeros;
-		if (pwrite_all(f, zeros, n, at) != 0)
-			return error_errno(err, ERROR_IO, f->path, "write");
-		at += n;
-		left -= n;
-	}
-	if (scan->lacks_newline && pwrite_all(f, "\n", 1, scan->end) != 0)
-		return error_errno(err, ERROR_IO, f->path, "write");
-	if ((scan->torn || scan->lacks_newline) && fdatasync(f->fd) != 0)
-		return error_errno(err, ERROR_IO, f->path, "fdatasync");
-	f->pos = scan->end + (uint64_t)scan->lacks_newline;
-	if (f->filled < f->pos)
-		f->filled = f->pos;
-	return 0;
+	char at[ERROR_PLACE_MAX];
+	if (f->filled > 0 && data[f->filled - 1] == '\0')
+		return 0;
+	snprintf(at, sizeof at, "%.480s:%llu", f->path, (unsigned long long)scan->lines + 1);
+	return error_set(err, ERROR_DATA, at, "the file is shorter than it was: no zeros end it");
+}
+
+static int read_lines(struct file *f,
+		      int (*line)(void *arg, const char *line, size_t len, struct error *err),
+		      void *arg, struct scan *scan, struct error *err)
+{
+	char *data = NULL;
+	int result = read_all(f, &data, err);
+	close_fd(&f->fd);
+	if (result == 0)
+		result = scan_lines(data, (size_t)f->filled, f->path, line, arg, scan, err);
+	if (result == 0)
+		result = check_end(f, data, scan, err);
+	free(data);
+	return result;
 }
 
 int journal_replay(struct journal *j,
 		   int (*line)(void *arg, const char *line, size_t len, struct error *err),
-		   void *arg, size_t *torn, struct error *err)
+		   void *arg, struct error *err)
 {
-	char *data = NULL;
 	struct scan scan;
 	struct file *f = &j->file;
-	int result = read_all(f, &data, err);
-	if (result == 0)
-		result = scan_lines(data, (size_t)f->filled, f->path, line, arg, &scan, err);
-	free(data);
-	if (result != 0)
+	if (read_lines(f, line, arg, &scan, err) != 0)
 		return -1;
 	if (scan.torn > 0)
 		log_say(LOG_LEVEL_WARNING, "%s:%llu: torn tail of %zu bytes dropped", f->path,
 			(unsigned long long)scan.lines + 1, scan.torn);
-	*torn = scan.torn;
-	j->buffer.chain = scan.chain;
-	return mend_tail(f, &scan, err);
+	return 0;
+}
+
+static int pass_line(void *arg, const char *line, size_t len, struct error *err)
+{
+	(void)arg;
+	(void)line;
+	(void)len;
+	(void)err;
+	return 0;
+}
+
+void journal_name_older(struct journal *j, struct error *err)
+{
+	struct file older;
+	struct scan scan;
+	uint64_t number;
+	if (find_newest(j, j->file.number, &number, NULL) != 0 ||
+	    number == 0 || name_file(j, number, "", &older, NULL) != 0 ||
+	    read_lines(&older, pass_line, NULL, &scan, NULL) != 0)
+		return;
+	size_t len = strlen(err->text);
+	snprintf(err->text + len, sizeof err->text - len,
+		 "; %.300s, which is older, is whole: only one of them may stay", older.path);
 }
 
 /* ---- a new file ---- */
@@ -299,6 +334,7 @@ static int write_state(struct file *f, journal_state_fn *state, void *owner, uin
 		else if (fdatasync(f->fd) != 0)
 			errnum = errno;
 	}
+	f->firm = f->filled;
 	f->state_bytes = f->pos;
 	errno = errnum;
 	return errnum ? -1 : 0;
@@ -333,12 +369,19 @@ static int install(struct journal *j, struct file *f, uint32_t chain, struct err
 	return 0;
 }
 
-/* The file in use before; 0 is none. Removing it takes as long as it was, so children do it. */
-static void remove_number(const struct journal *j, uint64_t number)
+/* The files that the one in use has replaced. Removing them takes as long as they were, so children
+ * do it where somebody waits. */
+static void remove_older(const struct journal *j)
 {
-	struct file old;
-	if (number > 0 && name_file(j, number, "", &old, NULL) == 0)
-		unlink(old.path);
+	DIR *dir = opendir(j->dir);
+	if (!dir)
+		return;
+	for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+		uint64_t number = number_of(entry->d_name);
+		if (number > 0 && number < j->file.number)
+			unlinkat(dirfd(dir), entry->d_name, 0);
+	}
+	closedir(dir);
 }
 
 int journal_begin(struct journal *j, journal_state_fn *state, void *owner, struct error *err)
@@ -346,8 +389,7 @@ int journal_begin(struct journal *j, journal_state_fn *state, void *owner, struc
 	forget_child(j);
 	struct file f = {.fd = -1};
 	uint32_t chain;
-	uint64_t before = j->file.number;
-	if (name_file(j, before + 1, ".new", &f, err) != 0 || create_file(&f, err) != 0)
+	if (name_file(j, j->file.number + 1, ".new", &f, err) != 0 || create_file(&f, err) != 0)
 		return -1;
 	int result = write_state(&f, state, owner, &chain);
 	if (result != 0)
@@ -359,7 +401,7 @@ int journal_begin(struct journal *j, journal_state_fn *state, void *owner, struc
 		unlink(f.path);
 		return -1;
 	}
-	remove_number(j, before);
+	remove_older(j);
 	return 0;
 }
 
@@ -372,14 +414,22 @@ int journal_reserve(struct journal *j, size_t bytes, struct error *err)
 	if (lines_reserve(&j->buffer, bytes) != 0 ||
 	    (j->child > 0 && lines_reserve(&j->since, j->buffer.len + bytes) != 0))
 		return error_set(err, ERROR_OS, j->file.path, "out of memory");
-	uint64_t end = j->file.pos + j->buffer.len + bytes;
-	if (end <= j->file.filled)
+	struct file *f = &j->file;
+	uint64_t end = f->pos + j->buffer.len + bytes;
+	if (end < f->firm)
 		return 0;
 	errno = 0;
-	fill(&j->file, fill_target(&j->file, end));
-	if (end <= j->file.filled)
-		return 0;
-	return error_errno(err, ERROR_IO, j->file.path, "no room for another line");
+	if (end >= f->filled)
+		fill(f, fill_target(f, end));
+	if (end >= f->filled)
+		return error_errno(err, ERROR_IO, f->path, "no room for another line");
+	/* A failure here is one of journal_commit(): see there. */
+	if (j->sync != JOURNAL_OFF && fdatasync(f->fd) != 0) {
+		j->is_broken = 1;
+		return error_errno(err, ERROR_IO, f->path, "fdatasync");
+	}
+	f->firm = f->filled;
+	return 0;
 }
 
 void journal_add(struct journal *j, const char *line, size_t len)
@@ -443,9 +493,7 @@ static void child_main(struct journal *j, struct file *f, int report_fd, journal
 {
 	struct report report = {0};
 	leave_parent(f, &report_fd);
-	/* A file replaced earlier goes now: to free its blocks may take long. */
-	if (j->file.number > 1)
-		remove_number(j, j->file.number - 1);
+	remove_older(j);
 	if (write_state(f, state, owner, &report.chain) != 0)
 		report.errnum = errno ? errno : EIO;
 	report.pos = f->pos;
@@ -507,8 +555,10 @@ static int add_since(struct journal *j, uint32_t *chain)
 		result = pwrite_all(f, out.data, out.len, f->pos);
 	if (result == 0 && j->sync != JOURNAL_OFF)
 		result = fdatasync(f->fd);
-	if (result == 0)
+	if (result == 0) {
 		f->pos += out.len;
+		f->firm = f->filled;
+	}
 	*chain = out.chain;
 	int errnum = errno;
 	lines_free(&out);
@@ -521,7 +571,7 @@ static int take_over(struct journal *j, const struct report *report, struct erro
 {
 	uint32_t chain = report->chain;
 	j->next.pos = j->next.state_bytes = report->pos;
-	j->next.filled = report->filled;
+	j->next.filled = j->next.firm = report->filled;
 	if (journal_commit(j, err) != 0)
 		return -1;
 	if (add_since(j, &chain) != 0)

@@ -3,9 +3,10 @@
  *
  * A directory with one file, journal.NNNNNN: the state as it was when the file was begun, then
  * every change since.  Behind the last line the file is filled with zeros that were written
- * before: a line has its place on the disk before it is made, and fdatasync has no sizes to
- * update.  A file that has grown long is replaced by one with the next number; the child that
- * writes its beginning works on a copy (fork), so that nobody waits.
+ * before: a line has its place on the disk before it is made, fdatasync has no sizes to update, and
+ * a file that lost its end is known by the zeros that it lacks.  A file that has grown long is
+ * replaced by one with the next number; the child that writes its beginning works on a copy (fork),
+ * so that nobody waits.  At each start it is replaced, too: what was read may never have been synced.
  *
  * Lines are buffered until journal_commit().  Who answers before it lies.
  */
@@ -29,8 +30,8 @@ enum journal_sync {
 typedef void journal_state_fn(void *owner, void (*line)(void *arg, const char *line, size_t len),
 			      void *arg);
 
-/* Makes dir when missing and locks it (taken already: ERROR_TEMPFAIL). Leftovers of a crash are
- * removed. long_bytes: see journal_is_long(). */
+/* Makes dir when missing and locks it (taken already: ERROR_TEMPFAIL). What a crash left half
+ * written is removed. long_bytes: see journal_is_long(). */
 int journal_open(struct journal **out, const char *dir, enum journal_sync sync, uint64_t long_bytes,
 		 struct error *err);
 void journal_close(struct journal *j); /* NULL is fine. Commits nothing. */
@@ -38,17 +39,21 @@ void journal_close(struct journal *j); /* NULL is fine. Commits nothing. */
 int journal_exists(const struct journal *j);
 const char *journal_path(const struct journal *j); /* of the file */
 
-/* Gives each line to `line`, as scan_lines() does, and makes the file ready to go on. *torn: bytes
- * of a torn tail that were dropped. Damage: ERROR_DATA, and the file stays as it is. */
+/* Gives each line of the newest file to `line`, as scan_lines() does; a torn tail is passed over and
+ * said. Damage: ERROR_DATA. The file stays as it is, and nothing may be added to it: its lines may
+ * be in the kernel's memory only, so whoever replays goes on with journal_begin(). */
 int journal_replay(struct journal *j,
 		   int (*line)(void *arg, const char *line, size_t len, struct error *err),
-		   void *arg, size_t *torn, struct error *err);
+		   void *arg, struct error *err);
+/* When the newest can't be followed: an older file that is whole is named in err's text, too. */
+void journal_name_older(struct journal *j, struct error *err);
 
-/* A new file with this state takes the old one's place, durably, with what is buffered left out.
- * -1: the old one goes on, unless journal_is_broken(). */
+/* A new file with this state takes the place of all older ones, durably, with what is buffered left
+ * out. -1: the old one goes on, unless journal_is_broken(). */
 int journal_begin(struct journal *j, journal_state_fn *state, void *owner, struct error *err);
 
-/* Room for lines of so many bytes, sums included; -1: there is none, and nothing changed. */
+/* Room for lines of so many bytes, sums included; -1: there is none, and nothing changed, unless
+ * journal_is_broken(). */
 int journal_reserve(struct journal *j, size_t bytes, struct error *err);
 /* A line for which room was reserved. */
 void journal_add(struct journal *j, const char *line, size_t len);

@@ -65,6 +65,10 @@ int service_make_room(struct service *s, size_t bytes, struct error *err)
 {
 	service_clock(s);
 	if (journal_reserve(s->journal, bytes, err) != 0) {
+		if (journal_is_broken(s->journal)) {
+			service_set_fatal(s, err);
+			return -1;
+		}
 		if (!s->was_full)
 			log_say(LOG_LEVEL_ERROR,
 				"%s: %s; changes are refused until there is room", err->place,
@@ -144,27 +148,25 @@ static int replay_line(void *loader, const char *line, size_t len, struct error 
 	return queue_loader_line(loader, line, len, err);
 }
 
-static int replay(struct service *s, struct error *err)
+static int replay(struct service *s, struct queue **q, struct error *err)
 {
 	struct queue_loader *loader = queue_loader_new(NULL);
-	struct queue *q;
-	size_t torn;
 	if (!loader)
 		return error_set(err, ERROR_OS, s->options.dir, "out of memory");
-	if (journal_replay(s->journal, replay_line, loader, &torn, err) != 0) {
+	int result = journal_replay(s->journal, replay_line, loader, err);
+	if (result != 0)
 		queue_loader_free(loader);
-		return -1;
-	}
-	if (queue_loader_finish(loader, &q, err) != 0)
-		return error_wrap(err, journal_path(s->journal));
-	service_adopt(s, q);
-	return 0;
+	else if ((result = queue_loader_finish(loader, q, err)) != 0)
+		error_wrap(err, journal_path(s->journal));
+	if (result != 0)
+		journal_name_older(s->journal, err);
+	return result;
 }
 
 /* What the command line says against what the journal says. */
-static int check_given(const struct service *s, struct error *err)
+static int check_given(const struct service *s, const struct queue *q, struct error *err)
 {
-	const struct queue_parameters *have = queue_parameters(s->queue);
+	const struct queue_parameters *have = queue_parameters(q);
 	const struct queue_parameters *want = &s->options.parameters;
 	const struct service_given *given = &s->options.given;
 	const struct {
@@ -194,30 +196,34 @@ static int check_given(const struct service *s, struct error *err)
 	return 0;
 }
 
-static int go_on(struct service *s, struct error *err)
+/* A new journal, of what the old one says where there is one: nothing is acknowledged that only the
+ * kernel's memory knows. */
+static int begin(struct service *s, struct queue *q, struct error *err)
 {
-	if (replay(s, err) != 0 || check_given(s, err) != 0)
-		return -1;
-	const struct service_given *given = &s->options.given;
-	uint64_t retries = given->retries ? s->options.retries : queue_retries(s->queue);
-	double lease = given->lease ? s->options.lease : queue_lease(s->queue);
+	service_adopt(s, q);
 	service_clock(s);
-	queue_restart_leases(s->queue);
-	if (given->migrate && s->options.migrate != queue_migrate(s->queue)) {
-		if (journal_reserve(s->journal, JOURNAL_LINE_BYTES, err) != 0)
-			return -1;
-		queue_set_migrate(s->queue, s->options.migrate);
-	}
-	if (retries != queue_retries(s->queue) || lease != queue_lease(s->queue)) {
-		if (journal_reserve(s->journal, JOURNAL_LINE_BYTES, err) != 0)
-			return -1;
-		queue_set(s->queue, retries, lease);
-		number_format_real(lease, s->lease_text);
-	}
-	return journal_commit(s->journal, err);
+	queue_restart_leases(q);
+	return journal_begin(s->journal, service_write_state, s, err);
 }
 
-static int begin(struct service *s, struct error *err)
+static int go_on(struct service *s, struct error *err)
+{
+	const struct service_given *given = &s->options.given;
+	struct queue *q = NULL;
+	if (replay(s, &q, err) != 0)
+		return -1;
+	if (check_given(s, q, err) != 0) {
+		queue_free(q);
+		return -1;
+	}
+	queue_set(q, given->retries ? s->options.retries : queue_retries(q),
+		  given->lease ? s->options.lease : queue_lease(q));
+	if (given->migrate)
+		queue_set_migrate(q, s->options.migrate);
+	return begin(s, q, err);
+}
+
+static int begin_new(struct service *s, struct error *err)
 {
 	struct queue *q;
 	if (!s->options.given.samples)
@@ -227,8 +233,7 @@ static int begin(struct service *s, struct error *err)
 		return -1;
 	queue_set(q, s->options.retries, s->options.lease);
 	queue_set_migrate(q, s->options.migrate);
-	service_adopt(s, q);
-	return journal_begin(s->journal, service_write_state, s, err);
+	return begin(s, q, err);
 }
 
 /* ---- leases ---- */
@@ -377,7 +382,7 @@ int service_new(struct service **out, const struct service_options *options, str
 	if (journal_open(&s->journal, options->dir, options->sync, options->compact_bytes,
 			 err) == 0 &&
 	    make_server(s, err) == 0 &&
-	    (journal_exists(s->journal) ? go_on(s, err) : begin(s, err)) == 0) {
+	    (journal_exists(s->journal) ? go_on(s, err) : begin_new(s, err)) == 0) {
 		*out = s;
 		return 0;
 	}

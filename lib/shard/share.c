@@ -120,9 +120,10 @@ static int find_stretches(struct plan *plan, const struct parts *p)
 				i, p->part[i].run[j].begin, p->part[i].run[j].length};
 	qsort(plan->stretch, count, sizeof *plan->stretch, by_number);
 	for (size_t i = 0; i < count; i++) {
-		struct stretch *last = &plan->stretch[plan->stretches - 1], *s = &plan->stretch[i];
-		if (plan->stretches > 0 && last->part == s->part &&
-		    last->begin + last->length == s->begin)
+		const struct stretch *s = &plan->stretch[i];
+		struct stretch *last =
+			plan->stretches > 0 ? &plan->stretch[plan->stretches - 1] : NULL;
+		if (last && last->part == s->part && last->begin + last->length == s->begin)
 			last->length += s->length;
 		else
 			plan->stretch[plan->stretches++] = *s;

@@ -59,21 +59,6 @@ static void take_out(struct connection *c)
 	}
 }
 
-static void drop_input(struct connection *c)
-{
-	free(c->in);
-	c->in = NULL;
-	c->in_len = c->in_room = 0;
-	payload_release(c->payload);
-	c->payload = NULL;
-	free(c->line);
-	c->line = NULL;
-	c->discard = 0;
-	if (c->passed_fd >= 0)
-		close(c->passed_fd);
-	c->passed_fd = -1;
-}
-
 void connection_free(struct connection *c)
 {
 	struct server *s = c->server;
@@ -81,7 +66,7 @@ void connection_free(struct connection *c)
 	request_cancel_all(c);
 	if (s->options.closed)
 		s->options.closed(c, s->options.owner);
-	drop_input(c);
+	connection_drop_input(c);
 	output_clear(&c->out, &s->chunks);
 	mapping_release(c->mapping);
 	if (c->watched)
@@ -111,7 +96,7 @@ void connection_lose(struct connection *c)
 void connection_end(struct connection *c)
 {
 	c->ended = 1;
-	drop_input(c);
+	connection_drop_input(c);
 	connection_mark_dirty(c);
 }
 
@@ -158,7 +143,7 @@ int connection_must_pause(const struct connection *c)
 
 static int is_read_from(const struct connection *c)
 {
-	return !c->ended && !c->paused && !c->server->draining;
+	return !c->ended && !c->paused && !c->waits && !c->server->draining;
 }
 
 /* Registers for what c waits for now. A client that is not read from is still watched for its

@@ -107,6 +107,122 @@ static void skip_payload(struct connection *c, uint64_t bytes, uint64_t bytes_ma
 		c->discard = bytes;
 }
 
+/* ---- payloads that are still to come ---- */
+
+static void no_memory(struct connection *c)
+{
+	refuse(c, c->payload_verb, "no-memory", "no memory for a payload of %llu bytes",
+	       (unsigned long long)c->payload_bytes);
+	connection_end(c);
+}
+
+/* The room that a payload takes while it is read: what all clients have announced, so that each one
+ * that was begun can come whole. One alone may be longer. */
+static uint64_t counted(uint64_t bytes)
+{
+	return bytes > PAYLOAD_FREE_BYTES ? bytes : 0;
+}
+
+static int has_room(const struct server *s, uint64_t bytes)
+{
+	uint64_t max = s->options.payloads_bytes_max;
+	return counted(bytes) == 0 || s->payload_bytes == 0 ||
+	       (s->payload_bytes <= max && bytes <= max - s->payload_bytes);
+}
+
+/* c's payload is no longer being read: it is whole, or c goes. */
+static struct payload *take_payload(struct connection *c)
+{
+	struct payload *p = c->payload;
+	if (p)
+		c->server->payload_bytes -= counted(c->payload_bytes);
+	c->payload = NULL;
+	return p;
+}
+
+static void start_payload(struct connection *c)
+{
+	c->payload = payload_begin(c->server->payloads, (size_t)c->payload_bytes);
+	if (!c->payload) {
+		no_memory(c);
+		return;
+	}
+	c->payload_got = 0;
+	c->payload_seen = SIZE_MAX;
+	c->server->payload_bytes += counted(c->payload_bytes);
+	if (c->payload_bytes == 0)
+		dispatch(c, c->payload_verb, take_payload(c));
+}
+
+/* Whoever waits longest comes first. */
+static void give_room(struct server *s)
+{
+	struct connection *c;
+	while ((c = s->first_waiting) != NULL && has_room(s, c->payload_bytes)) {
+		s->first_waiting = c->waits_next;
+		c->waits = 0;
+		start_payload(c);
+		if (c->resuming || c->ended)
+			continue;
+		c->resuming = 1;
+		c->resume_next = s->resume;
+		s->resume = c;
+	}
+}
+
+void connection_drop_input(struct connection *c)
+{
+	free(c->in);
+	c->in = NULL;
+	c->in_len = c->in_room = 0;
+	free(c->line);
+	c->line = NULL;
+	c->discard = 0;
+	if (c->passed_fd >= 0)
+		close(c->passed_fd);
+	c->passed_fd = -1;
+	for (struct connection **at = &c->server->first_waiting; c->waits; at = &(*at)->waits_next) {
+		if (*at != c)
+			continue;
+		*at = c->waits_next;
+		c->waits = 0;
+		break;
+	}
+	payload_release(take_payload(c));
+	give_room(c->server);
+}
+
+static int is_begun(const struct connection *c)
+{
+	return c->payload || c->discard > 0 || (c->in_len > 0 && !c->paused && !c->waits);
+}
+
+/* Time is counted in looks: those that were missed while this process stood still count as one. */
+int connection_look(struct connection *c)
+{
+	const struct server *s = c->server;
+	if (c->closing || c->ended || !is_begun(c)) {
+		c->looks = 0;
+		return 0;
+	}
+	uint64_t bytes = c->payload ? c->payload_bytes : c->discard;
+	double seconds = s->options.begun_seconds + (double)bytes / BEGUN_RATE;
+	int is_in_the_way = c->payload && s->first_waiting && c->payload_got == c->payload_seen;
+	c->payload_seen = c->payload_got;
+	c->looks++;
+	if (!is_in_the_way && c->looks * (s->options.begun_seconds / BEGUN_LOOKS) <= seconds)
+		return 1;
+	log_say(LOG_LEVEL_WARNING, "client %llu (pid %ld) does not end what it has begun: closed",
+		(unsigned long long)c->number, (long)c->pid);
+	struct verb_entry *verb = c->payload ? c->payload_verb : NULL;
+	if (is_in_the_way)
+		refuse(c, verb, "slow", "others wait for this payload's room, and no more comes");
+	else
+		refuse(c, verb, "slow", "the rest of the request did not come in %.0f s", seconds);
+	connection_end(c);
+	return 0;
+}
+
 static void start_raw(struct connection *c, struct verb_entry *verb, uint64_t bytes)
 {
 	uint64_t max = verb->verb->payload_bytes_max;
@@ -121,20 +237,18 @@ static void start_raw(struct connection *c, struct verb_entry *verb, uint64_t by
 		connection_end(c);
 		return;
 	}
-	struct payload *p = payload_new(c->server->payloads, (size_t)bytes);
-	if (!p) {
-		refuse(c, verb, "no-memory", "no memory for a payload of %llu bytes",
-		       (unsigned long long)bytes);
-		connection_end(c);
-		return;
-	}
-	if (bytes == 0) {
-		dispatch(c, verb, p);
-		return;
-	}
-	c->payload = p;
-	c->payload_got = 0;
 	c->payload_verb = verb;
+	c->payload_bytes = bytes;
+	if (has_room(c->server, bytes)) {
+		start_payload(c);
+		return;
+	}
+	struct connection **last = &c->server->first_waiting;
+	while (*last)
+		last = &(*last)->waits_next;
+	c->waits = 1;
+	c->waits_next = NULL;
+	*last = c;
 }
 
 static void start_mapped(struct connection *c, struct verb_entry *verb, uint64_t bytes)
@@ -163,6 +277,7 @@ static void handle_line(struct connection *c, const char *line, size_t len)
 {
 	struct record *r = &c->server->record;
 	struct error err;
+	c->looks = 0;
 	if (record_parse(r, line, len, &err) != 0) {
 		refuse(c, NULL, "bad-request", "%s", err.text);
 		if (may_announce(line, len))
@@ -199,8 +314,8 @@ static void handle_line(struct connection *c, const char *line, size_t len)
 /* All bytes of the payload are there. */
 static void finish_payload(struct connection *c)
 {
-	struct payload *p = c->payload;
-	c->payload = NULL;
+	struct payload *p = take_payload(c);
+	c->looks = 0;
 	if (c->line) {
 		/* Other clients' lines have been in the server's record meanwhile. */
 		(void)record_parse(&c->server->record, c->line, c->line_len, NULL);
@@ -208,12 +323,17 @@ static void finish_payload(struct connection *c)
 		c->line = NULL;
 	}
 	dispatch(c, c->payload_verb, p);
+	give_room(c->server);
 }
 
 static size_t fill_payload(struct connection *c, const char *data, size_t len)
 {
 	size_t want = c->payload->bytes - c->payload_got;
 	size_t taken = len < want ? len : want;
+	if (payload_grow(&c->payload, c->payload_got + taken) != 0) {
+		no_memory(c);
+		return len;
+	}
 	memcpy(c->payload->data + c->payload_got, data, taken);
 	c->payload_got += taken;
 	if (taken == want)
@@ -289,8 +409,10 @@ static void consume(struct connection *c, const char *data, size_t len)
 		size_t line_len = (size_t)(newline - line);
 		at += line_len + 1;
 		handle_line(c, line, line_len);
-		if (c->payload && len - at < c->payload->bytes)
+		if (c->waits || (c->payload && len - at < c->payload->bytes))
 			keep_line(c, line, line_len);
+		if (c->waits)
+			break;
 	}
 	keep_rest(c, data + at, len - at);
 }
@@ -298,13 +420,15 @@ static void consume(struct connection *c, const char *data, size_t len)
 void connection_resume(struct connection *c)
 {
 	c->resuming = 0;
-	if (c->closing || c->ended)
+	if (c->closing || c->ended || c->waits)
 		return;
 	c->paused = 0;
 	size_t len = c->in_len;
 	if (len > 0)
 		memcpy(c->server->input, c->in, len);
 	consume(c, c->server->input, len);
+	if (is_begun(c))
+		server_look_later(c->server);
 	connection_mark_dirty(c); /* for its watch */
 }
 
@@ -353,7 +477,13 @@ static size_t read_once(struct connection *c)
 	struct iovec piece[2];
 	size_t count = 0, direct = 0, kept = c->in_len;
 	if (c->payload) {
-		direct = c->payload->bytes - c->payload_got;
+		if (payload_grow(&c->payload, c->payload_got + 1) != 0) {
+			no_memory(c);
+			return 0;
+		}
+		size_t room = c->payload->room < c->payload->bytes ? c->payload->room
+								   : c->payload->bytes;
+		direct = room - c->payload_got;
 		piece[count++] = (struct iovec){c->payload->data + c->payload_got, direct};
 	}
 	if (kept > 0)
@@ -374,7 +504,7 @@ static size_t read_once(struct connection *c)
 		size_t taken = got < direct ? got : direct;
 		c->payload_got += taken;
 		beyond -= taken;
-		if (taken == direct)
+		if (c->payload_got == c->payload->bytes)
 			finish_payload(c);
 	}
 	if (beyond > 0)
@@ -392,6 +522,8 @@ void connection_read(struct connection *c)
 			break;
 		got += n;
 	} while (c->payload && got < READ_TURN_MAX && !c->closing && !c->ended);
+	if (is_begun(c))
+		server_look_later(c->server);
 	/* A descriptor that came with anything but `map`. */
 	if (c->passed_fd >= 0 && c->in_len == 0 && !c->payload) {
 		close(c->passed_fd);

@@ -20,6 +20,12 @@
 #define OPEN_MAX 1024                            /* requests of one client without an answer */
 #define UNREAD_PAUSE (256 * 1024) /* so much unread: no further request is taken from the client */
 
+/* Requests that were begun: half a line, a payload that is still to come. */
+#define BEGUN_RATE (1024 * 1024) /* bytes a second by which its deadline is longer */
+#define BEGUN_LOOKS 12           /* in the deadline of a short one */
+#define PAYLOADS_BYTES_MAX (256u << 20) /* of all clients' payloads that are being read */
+#define PAYLOAD_FREE_BYTES 2048  /* one so short is not counted, and never waits */
+
 struct verb_entry {
 	const struct verb *verb;
 	char **required; /* the table row's words, split */
@@ -96,6 +102,7 @@ struct connection {
 	unsigned lost : 1;    /* the other side is gone: writing is useless; what it said is read */
 	unsigned buried : 1;  /* is being freed: no list takes it any more */
 	unsigned active : 1;  /* did something since the last sweep */
+	unsigned waits : 1;   /* reads no more until there is room for its payload */
 	int passed_fd; /* a descriptor that came and that no `map` has taken yet, or -1 */
 	uid_t uid;
 	pid_t pid;
@@ -110,8 +117,11 @@ struct connection {
 	char *in; /* what is left of a read: half a line, or more when paused */
 	size_t in_len, in_room;
 	struct payload *payload; /* being read */
-	size_t payload_got;
+	size_t payload_got, payload_seen; /* at the last look; SIZE_MAX: there was none yet */
+	uint64_t payload_bytes; /* announced, and counted by the server */
 	struct verb_entry *payload_verb;
+	struct connection *waits_next;
+	unsigned looks; /* since the request began that is not whole */
 	char *line; /* of the request that waits for its payload */
 	size_t line_len;
 	uint64_t discard;
@@ -124,7 +134,7 @@ struct server {
 	size_t greeting_len;
 	struct verb_table verbs;
 	struct event_base *base;
-	struct event *listener, *accept_again, *sweep, *on_term, *on_int, *watchdog;
+	struct event *listener, *accept_again, *sweep, *look, *on_term, *on_int, *watchdog;
 	int listen_fd, lock_fd;
 	int inherited; /* the listening socket is the service manager's: its name stays */
 	dev_t socket_dev;
@@ -139,10 +149,15 @@ struct server {
 	size_t request_free_count;
 	struct chunk_pool chunks;
 	struct payload_pool *payloads;
+	uint64_t payload_bytes; /* of those being read */
+	struct connection *first_waiting; /* for room for a payload, the longest first */
 	const char *notify_socket;
 	struct record record;
 	char input[INPUT_ROOM];
 };
+
+/* server.c */
+void server_look_later(struct server *s); /* at clients that have begun something */
 
 /* listen.c */
 int listen_prepare(struct server *s, struct error *err); /* directory and lock */
@@ -163,6 +178,10 @@ int connection_must_pause(const struct connection *c);
 /* input.c */
 void connection_read(struct connection *c);
 void connection_resume(struct connection *c); /* requests that were read and not yet handled */
+void connection_drop_input(struct connection *c);
+/* The request that c has begun is looked at: answered and closed when it takes too long. Returns
+ * whether there is still one. */
+int connection_look(struct connection *c);
 
 /* request.c */
 struct request *request_new(struct connection *c, struct verb_entry *verb, struct payload *payload);
@@ -172,6 +191,10 @@ void request_cancel_all(struct connection *c);
 struct payload_pool *payload_pool_new(void);
 void payload_pool_release(struct payload_pool *pool);
 struct payload *payload_new(struct payload_pool *pool, size_t bytes); /* NULL: out of memory */
+/* One that is still to come: its memory grows with it. */
+struct payload *payload_begin(struct payload_pool *pool, size_t bytes);
+/* Room for the first `need` bytes, more when that is cheap. -1: out of memory. */
+int payload_grow(struct payload **p, size_t need);
 /* Part of the mapping; NULL with err when it is not inside, or not aligned to 8. */
 struct payload *payload_of_mapping(struct payload_pool *pool, struct mapping *m, uint64_t offset,
 				   uint64_t bytes, struct error *err);

@@ -14,6 +14,8 @@
 #define SMALL_ROOM 2048
 #define SMALL_MAX 256              /* kept for the next requests */
 #define SPARE_BYTES_MIN (1 << 20)  /* larger payloads: the last one is kept */
+#define FIRST_ROOM (64 * 1024)     /* of a payload that is still to come */
+#define GROWTH 4
 
 struct payload_pool *payload_pool_new(void)
 {
@@ -60,9 +62,9 @@ static struct payload *take_block(struct payload_pool *pool, size_t bytes)
 	return p;
 }
 
-struct payload *payload_new(struct payload_pool *pool, size_t bytes)
+static struct payload *begin(struct payload_pool *pool, size_t bytes, size_t room)
 {
-	struct payload *p = take_block(pool, bytes);
+	struct payload *p = take_block(pool, room);
 	if (!p)
 		return NULL;
 	p->references = 1;
@@ -72,6 +74,34 @@ struct payload *payload_new(struct payload_pool *pool, size_t bytes)
 	p->pool = pool;
 	pool->references++;
 	return p;
+}
+
+struct payload *payload_new(struct payload_pool *pool, size_t bytes)
+{
+	return begin(pool, bytes, bytes);
+}
+
+struct payload *payload_begin(struct payload_pool *pool, size_t bytes)
+{
+	int is_there = pool->spare && pool->spare->room >= bytes && pool->spare->room / 2 <= bytes;
+	return begin(pool, bytes, is_there || bytes < FIRST_ROOM ? bytes : FIRST_ROOM);
+}
+
+int payload_grow(struct payload **payload, size_t need)
+{
+	struct payload *p = *payload;
+	if (need <= p->room)
+		return 0;
+	size_t room = p->room > p->bytes / GROWTH ? p->bytes : GROWTH * p->room;
+	if (room < need)
+		room = need;
+	p = room <= SIZE_MAX - sizeof *p ? realloc(p, sizeof *p + room) : NULL;
+	if (!p)
+		return -1;
+	p->room = room;
+	p->data = p->storage;
+	*payload = p;
+	return 0;
 }
 
 void *mapping_at(const struct mapping *m, uint64_t offset, uint64_t bytes)

@@ -112,6 +112,26 @@ static void on_sweep(evutil_socket_t fd, short what, void *server)
 	}
 }
 
+/* Runs only while a client has begun something. */
+static void on_look(evutil_socket_t fd, short what, void *server)
+{
+	struct server *s = server;
+	int begun = 0;
+	(void)fd;
+	(void)what;
+	for (struct connection *c = s->connections; c; c = c->next)
+		begun += connection_look(c);
+	if (begun > 0)
+		server_look_later(s);
+}
+
+void server_look_later(struct server *s)
+{
+	struct timeval later = clock_timeval(s->options.begun_seconds / BEGUN_LOOKS);
+	if (!event_pending(s->look, EV_TIMEOUT, NULL))
+		event_add(s->look, &later);
+}
+
 static void on_signal(evutil_socket_t signal_number, short what, void *server)
 {
 	struct server *s = server;
@@ -139,6 +159,10 @@ static int copy_options(struct server *s, const struct server_options *options, 
 		s->options.clients_max = CLIENTS_MAX;
 	if (s->options.output_bytes_max == 0)
 		s->options.output_bytes_max = OUTPUT_BYTES_MAX;
+	if (s->options.payloads_bytes_max == 0)
+		s->options.payloads_bytes_max = PAYLOADS_BYTES_MAX;
+	if (s->options.begun_seconds <= 0)
+		s->options.begun_seconds = SERVER_BEGUN_SECONDS;
 	if (s->options.drain_seconds <= 0)
 		s->options.drain_seconds = DRAIN_SECONDS;
 	char line[RECORD_LINE_MAX];
@@ -168,10 +192,11 @@ static int make_base(struct server *s, struct error *err)
 		return error_set(err, ERROR_OS, s->path, "no event loop");
 	s->accept_again = evtimer_new(s->base, on_accept_again, s);
 	s->sweep = event_new(s->base, -1, EV_PERSIST, on_sweep, s);
+	s->look = evtimer_new(s->base, on_look, s);
 	s->watchdog = event_new(s->base, -1, EV_PERSIST, on_watchdog, s);
 	s->on_term = evsignal_new(s->base, SIGTERM, on_signal, s);
 	s->on_int = evsignal_new(s->base, SIGINT, on_signal, s);
-	if (!s->accept_again || !s->sweep || !s->watchdog || !s->on_term || !s->on_int ||
+	if (!s->accept_again || !s->sweep || !s->look || !s->watchdog || !s->on_term || !s->on_int ||
 	    event_add(s->on_term, NULL) != 0 || event_add(s->on_int, NULL) != 0)
 		return error_set(err, ERROR_OS, s->path, "no event loop");
 	return 0;
@@ -240,6 +265,7 @@ void server_free(struct server *s)
 	free_event(s->listener);
 	free_event(s->accept_again);
 	free_event(s->sweep);
+	free_event(s->look);
 	free_event(s->watchdog);
 	free_event(s->on_term);
 	free_event(s->on_int);

@@ -28,6 +28,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define SERVER_BEGUN_SECONDS 60.0
+
 struct event_base;
 struct server;
 struct connection;
@@ -64,6 +66,11 @@ struct server_options {
 	size_t output_bytes_max;  /* unread answers of one client before it is closed; 0: 64 MiB.
 		Counted is what a write has left over (a single answer may be larger), without
 		request_put_ref(). A client that leaves 256 KiB unread is not read from. */
+	uint64_t payloads_bytes_max; /* of all payloads that are being read; 0: 256 MiB. Those that
+		do not fit wait; one alone may be longer, up to its verb's limit. */
+	double begun_seconds;     /* for the rest of a line or payload that was begun, and 1 s for each
+		MiB announced; 0: SERVER_BEGUN_SECONDS. A payload that does not go on while others
+		wait for its room has a sixth of it. */
 	double idle_seconds;      /* a client without request or deferred answer this long is closed; 0: never */
 	double drain_seconds;     /* at the end: unread answers are waited for this long; 0: 1 s */
 	/* Called at SIGTERM and SIGINT in place of server_stop(), for an owner whose end takes its

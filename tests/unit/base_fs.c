@@ -130,6 +130,27 @@ static void test_files(void **state)
 	}
 }
 
+/* Whoever may write to the directory can't choose where a replaced file's bytes go. */
+static void test_planted_link(void **state)
+{
+	(void)state;
+	struct error err;
+	char *data, planted[128];
+	assert_int_equal(fs_replace_file(at("victim"), "mine", 4, &err), 0);
+	snprintf(planted, sizeof planted, "%s.tmp.%ld", at("f"), (long)getpid());
+	assert_int_equal(symlink(at("victim"), planted), 0);
+	assert_int_equal(fs_replace_file(at("f"), "x", 1, &err), 0);
+	assert_int_equal(fs_read_file(at("victim"), 10, &data, NULL, &err), 0);
+	assert_string_equal(data, "mine");
+	free(data);
+	/* A link in the place of the file is replaced, not followed. */
+	assert_int_equal(symlink(at("victim"), at("link")), 0);
+	assert_int_equal(fs_replace_file(at("link"), "x", 1, &err), 0);
+	assert_int_equal(fs_read_file(at("victim"), 10, &data, NULL, &err), 0);
+	assert_string_equal(data, "mine");
+	free(data);
+}
+
 static void test_lock(void **state)
 {
 	(void)state;
@@ -182,7 +203,7 @@ static void test_errors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_dirs), T(test_names), T(test_files), T(test_lock), T(test_errors),
+		T(test_dirs), T(test_names), T(test_files), T(test_planted_link), T(test_lock), T(test_errors),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

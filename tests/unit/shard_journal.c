@@ -280,16 +280,16 @@ static int count_line(void *arg, const char *line, size_t len, struct error *err
 	return 0;
 }
 
+/* As a start does: what is read is written anew. */
 static struct journal *reopen(struct journal *j, int *count)
 {
 	struct error err;
-	size_t torn;
 	journal_close(j);
 	assert_int_equal(journal_open(&j, dir, JOURNAL_GROUP, 4096, &err), 0);
 	*count = -1;
 	if (journal_exists(j)) {
-		int result = journal_replay(j, count_line, count, &torn, &err);
-		if (result != 0)
+		if (journal_replay(j, count_line, count, &err) != 0 ||
+		    journal_begin(j, count_state, count, &err) != 0)
 			fail_msg("%s: %s", err.place, err.text);
 	}
 	return j;
@@ -370,6 +370,7 @@ static void test_goes_on_after_a_torn_tail(void **state)
 	assert_int_equal(count, expected);
 	/* The last newline is lost: the line counts, and the next one follows it. */
 	free(data);
+	snprintf(path, sizeof path, "%s", journal_path(j));
 	assert_int_equal(fs_read_file(path, 1 << 30, &data, &len, &err), 0);
 	end = strnlen(data, len);
 	f = fopen(path, "r+");
@@ -472,6 +473,142 @@ static void test_newest_counts(void **state)
 	journal_close(j);
 }
 
+static void write_file(const char *name, const char *data, size_t len)
+{
+	struct error err;
+	char path[600];
+	snprintf(path, sizeof path, "%s/%s", dir, name);
+	assert_int_equal(fs_replace_file(path, data, len, &err), 0);
+}
+
+static int opened_and_replayed(struct journal **j, struct error *err)
+{
+	int count = -1;
+	assert_int_equal(journal_open(j, dir, JOURNAL_GROUP, 4096, err), 0);
+	int result = journal_replay(*j, count_line, &count, err);
+	if (result != 0)
+		journal_name_older(*j, err);
+	return result;
+}
+
+/* A newer one that can't be read takes nothing from the older one. */
+static void test_older_stays_until_the_newer_was_read(void **state)
+{
+	(void)state;
+	struct error err;
+	int count, expected = 5;
+	struct journal *j = reopen(NULL, &count);
+	assert_int_equal(journal_begin(j, count_state, &expected, &err), 0);
+	up(j, &expected, 3);
+	journal_close(j);
+	static const char *const planted[] = {"", "garbage\n", "state count=9 sum=00000000\n"};
+	for (size_t i = 0; i < sizeof planted / sizeof *planted; i++) {
+		write_file("journal.000099", planted[i], strlen(planted[i]));
+		assert_int_equal(opened_and_replayed(&j, &err), -1);
+		assert_int_equal(err.code, ERROR_DATA);
+		assert_non_null(strstr(err.place, "journal.000099"));
+		assert_non_null(strstr(err.text, "journal.000001, which is older, is whole"));
+		journal_close(j);
+		assert_int_equal(files_in(""), 2);
+	}
+	char path[600];
+	snprintf(path, sizeof path, "%s/journal.000099", dir);
+	assert_int_equal(unlink(path), 0);
+	/* Names that are none of ours count for nothing. */
+	write_file("journal.7", "x", 1);
+	write_file("journal.18446744073709551615", "x", 1);
+	write_file("journal.0000009", "x", 1);
+	j = reopen(NULL, &count);
+	assert_int_equal(count, expected);
+	assert_int_equal(files_in(""), 4);
+	journal_close(j);
+}
+
+/* Whatever is cut off a journal: it is noticed when a line or a part of one was there. */
+static void test_every_cut_is_noticed(void **state)
+{
+	(void)state;
+	struct error err;
+	int count, expected = 0;
+	char path[512], *data;
+	size_t len;
+	struct journal *j = reopen(NULL, &count);
+	assert_int_equal(journal_begin(j, count_state, &expected, &err), 0);
+	for (int i = 0; i < 20; i++)
+		up(j, &expected, 2);
+	snprintf(path, sizeof path, "%s", journal_path(j));
+	journal_close(j);
+	assert_int_equal(fs_read_file(path, 1 << 30, &data, &len, &err), 0);
+	size_t used = strnlen(data, len);
+	assert_true(used > 500 && used < len);
+	for (size_t cut = 0; cut <= used; cut++) {
+		write_file("journal.000001", data, cut);
+		assert_int_equal(opened_and_replayed(&j, &err), -1);
+		assert_int_equal(err.code, ERROR_DATA);
+		journal_close(j);
+	}
+	write_file("journal.000001", data, used + 1); /* of the zeros nobody needs more than one */
+	j = reopen(NULL, &count);
+	assert_int_equal(count, expected);
+	journal_close(j);
+	free(data);
+}
+
+/* The zeros behind the lines never end, however many lines come at once. */
+static void test_zeros_are_always_behind(void **state)
+{
+	(void)state;
+	struct error err;
+	int count, expected = 0;
+	struct stat st;
+	struct journal *j = reopen(NULL, &count);
+	assert_int_equal(journal_begin(j, count_state, &expected, &err), 0);
+	assert_int_equal(stat(journal_path(j), &st), 0);
+	char *data, line[JOURNAL_LINE_BYTES];
+	size_t len, at = 0, filled = (size_t)st.st_size;
+	memset(line, 'x', sizeof line);
+	assert_int_equal(fs_read_file(journal_path(j), 1 << 30, &data, &len, &err), 0);
+	at = strnlen(data, len);
+	free(data);
+	/* Up to the last byte that was filled: a line that would take it has more filled first. */
+	for (int i = 0; at < filled + 1000; i++) {
+		size_t n = filled - at > 2 * sizeof line ? sizeof line - LINES_SUM_BYTES - 1
+			   : filled > at + LINES_SUM_BYTES + 1 ? filled - at - LINES_SUM_BYTES - 1
+							       : 100;
+		size_t whole = n + LINES_SUM_BYTES + 1;
+		assert_int_equal(journal_reserve(j, whole, &err), 0);
+		journal_add(j, line, n);
+		at += whole;
+		if (i % 1000 == 0 || at + 1000 > filled) {
+			assert_int_equal(journal_commit(j, &err), 0);
+			assert_int_equal(stat(journal_path(j), &st), 0);
+			assert_true((size_t)st.st_size > at);
+		}
+	}
+	journal_close(j);
+}
+
+/* A start writes down anew what it has read: nobody knows whether it is on the disk. */
+static void test_start_begins_anew(void **state)
+{
+	(void)state;
+	struct error err;
+	int count, expected = 3;
+	char before[512];
+	struct journal *j = reopen(NULL, &count);
+	assert_int_equal(journal_begin(j, count_state, &expected, &err), 0);
+	for (int round = 0; round < 3; round++) {
+		up(j, &expected, 7);
+		snprintf(before, sizeof before, "%s", journal_path(j));
+		j = reopen(j, &count);
+		assert_int_equal(count, expected);
+		assert_string_not_equal(journal_path(j), before);
+		assert_int_equal(access(before, F_OK), -1);
+		assert_int_equal(files_in(""), 1);
+	}
+	journal_close(j);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -486,6 +623,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_begin_replaces, make_dir, remove_dir),
 		cmocka_unit_test_setup_teardown(test_compaction, make_dir, remove_dir),
 		cmocka_unit_test_setup_teardown(test_newest_counts, make_dir, remove_dir),
+		cmocka_unit_test_setup_teardown(test_older_stays_until_the_newer_was_read, make_dir,
+						remove_dir),
+		cmocka_unit_test_setup_teardown(test_every_cut_is_noticed, make_dir, remove_dir),
+		cmocka_unit_test_setup_teardown(test_zeros_are_always_behind, make_dir, remove_dir),
+		cmocka_unit_test_setup_teardown(test_start_begins_anew, make_dir, remove_dir),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -789,6 +789,154 @@ static void test_idle(void **state)
 	assert_int_equal(daemon_stop(pid), 0);
 }
 
+/* What was begun must end; who has nothing begun may stay as long as it likes. */
+static void test_begun_has_a_deadline(void **state)
+{
+	(void)state;
+	struct daemon_options o = {.server.begun_seconds = 0.3};
+	pid_t pid = daemon_start(&o);
+	static const char *const begun[] = {"echo n=", "load bytes=100\nabc", "load bytes=9\n",
+					    "echo n=1 bytes=9\nabc"};
+	struct call *idle = dial(), *waiting = dial();
+	say(waiting, "later key=1\n");
+	hear(waiting, "begun");
+	for (size_t i = 0; i < sizeof begun / sizeof *begun; i++) {
+		struct call *c = dial();
+		say(c, "echo n=7\n");
+		say(c, begun[i]);
+		hear(c, "ok n=7");
+		if (i == 3)
+			hear(c, "err code=bad-request");
+		hear(c, "err code=slow");
+		hear_closed(c);
+		call_close(c);
+	}
+	say(idle, "echo n=1\nrelease key=1\n");
+	hear(idle, "ok n=1");
+	hear(idle, "ok");
+	hear(waiting, "ok released=1");
+	call_close(idle);
+	call_close(waiting);
+	assert_int_equal(daemon_stop(pid), 0);
+}
+
+static char megabytes[4 << 20];
+
+static void say_bytes(struct call *c, size_t len)
+{
+	struct error err;
+	assert_int_equal(call_send(c, megabytes, len, NULL, 0, &err), 0);
+}
+
+static void hear_loaded(struct call *c, const char *tag, const char *got)
+{
+	static struct record r;
+	struct error err;
+	assert_int_equal(call_receive(c, &r, &err), 0);
+	assert_string_equal(record_get(&r, "tag"), tag);
+	assert_string_equal(record_get(&r, "got"), got);
+}
+
+static int is_silent(struct call *c, struct call *other)
+{
+	struct pollfd p = {.fd = call_fd(c), .events = POLLIN};
+	say(other, "echo n=5\n");
+	hear(other, "ok n=5");
+	return poll(&p, 1, 0) == 0;
+}
+
+/* Who does not fit waits, and comes when there is room; the short ones never wait. */
+static void test_payloads_wait_for_room(void **state)
+{
+	(void)state;
+	struct daemon_options o = {.server.payloads_bytes_max = 1 << 20};
+	pid_t pid = daemon_start(&o);
+	struct call *first = dial(), *second = dial(), *third = dial(), *gone = dial(),
+		    *other = dial();
+	/* One alone may be longer. */
+	say(first, "load tag=1 bytes=4194304\n");
+	say_bytes(first, sizeof megabytes);
+	hear_loaded(first, "1", "4194304");
+	say(first, "load tag=2 bytes=1000000\n");
+	say_bytes(first, 500000);
+	assert_true(is_silent(first, other));
+	say(gone, "load bytes=900000\n");
+	assert_true(is_silent(gone, other));
+	say(second, "load tag=3 bytes=60000\n");
+	say_bytes(second, 60000);
+	say(second, "echo n=8\n");
+	say(third, "echo n=9\nload tag=4 bytes=1000000\nxx");
+	hear(third, "ok n=9");
+	assert_true(is_silent(second, other));
+	assert_true(is_silent(third, other));
+	say(other, "load tag=5 bytes=100\n");
+	say_bytes(other, 100);
+	hear_loaded(other, "5", "100");
+	call_close(gone);
+	say_bytes(first, 500000);
+	hear_loaded(first, "2", "1000000");
+	hear_loaded(second, "3", "60000");
+	hear(second, "ok n=8");
+	say_bytes(third, 999998);
+	hear_loaded(third, "4", "1000000");
+	call_close(first);
+	call_close(second);
+	call_close(third);
+	call_close(other);
+	assert_int_equal(daemon_stop(pid), 0);
+}
+
+/* One that announces, takes all the room and says nothing more is closed, not those who wait. */
+static void test_who_is_in_the_way_goes(void **state)
+{
+	(void)state;
+	struct daemon_options o = {.server = {.payloads_bytes_max = 1 << 20, .begun_seconds = 1}};
+	pid_t pid = daemon_start(&o);
+	struct call *hostile[3], *good = dial();
+	for (int i = 0; i < 3; i++) {
+		hostile[i] = dial();
+		say(hostile[i], "load bytes=1000000\nabc");
+	}
+	say(good, "load tag=1 bytes=100000\n");
+	say_bytes(good, 100000);
+	hear_loaded(good, "1", "100000");
+	for (int i = 0; i < 3; i++) {
+		hear(hostile[i], "err code=slow");
+		hear_closed(hostile[i]);
+		call_close(hostile[i]);
+	}
+	call_close(good);
+	assert_int_equal(daemon_stop(pid), 0);
+}
+
+/* However many announce and send: what the daemon has taken from them is bounded. */
+static void test_payloads_are_bounded(void **state)
+{
+	(void)state;
+	enum { CLIENTS = 20 };
+	struct daemon_options o = {.server.payloads_bytes_max = 4 << 20};
+	pid_t pid = daemon_start(&o);
+	struct call *c[CLIENTS];
+	size_t sent = 0;
+	for (int i = 0; i < CLIENTS; i++) {
+		c[i] = dial();
+		say(c[i], "load bytes=4194304\n");
+		for (size_t at = 0; at < 1 << 20;) {
+			struct pollfd p = {.fd = call_fd(c[i]), .events = POLLOUT};
+			if (poll(&p, 1, 100) == 0)
+				break;
+			ssize_t n = send(p.fd, megabytes, 1 << 14, MSG_DONTWAIT | MSG_NOSIGNAL);
+			assert_true(n > 0 || errno == EAGAIN);
+			at += n > 0 ? (size_t)n : 0;
+			sent += n > 0 ? (size_t)n : 0;
+		}
+	}
+	assert_true(sent < (size_t)CLIENTS << 19);
+	for (int i = 0; i < CLIENTS; i++)
+		call_close(c[i]);
+	assert_int_equal(daemon_stop(pid), 0);
+}
+
 /* ---- the owner's hook, the end ---- */
 
 static void test_flush_fails(void **state)
@@ -1089,6 +1237,10 @@ int main(void)
 		T(test_soft_limit_is_raised),
 		T(test_clients_max),
 		T(test_idle),
+		T(test_begun_has_a_deadline),
+		T(test_payloads_wait_for_room),
+		T(test_who_is_in_the_way_goes),
+		T(test_payloads_are_bounded),
 		T(test_flush_fails),
 		T(test_shutdown),
 		T(test_second_instance),
