@@ -780,6 +780,13 @@ value() { # KEY of $output
 	[ "$(grep -c '^err code=journal' <<<"$output")" = 1 ]
 	[ "$(grep -c '^err code=file' <<<"$output")" = 1 ]
 	grep -q 'changes are refused until there is room' shardd.err
+	# Started anew there is no room for a new journal: the old one goes on.
+	crash
+	shardd_start
+	grep -q 'the old one goes on' shardd.err
+	run ask "$S" 'stat' 'done worker=w0 generation=1 id=0'
+	[ "$(grep -c "^stat .* doing=$acknowledged " <<<"$output")" = 1 ]
+	[ "$(grep -c '^err code=journal' <<<"$output")" = 1 ]
 	rm disk/ballast
 	mount -o remount,size=2m disk
 	run ask "$S" 'done worker=w0 generation=1 id=0' "save file=$T/before"

@@ -43,6 +43,7 @@ struct journal {
 	int lock_fd;
 	int is_broken; /* a commit failed: never again */
 	struct file file;
+	struct scan replayed;
 	struct lines_out buffer;
 	/* Replacing the file. */
 	pid_t child;
@@ -276,14 +277,37 @@ int journal_replay(struct journal *j,
 		   int (*line)(void *arg, const char *line, size_t len, struct error *err),
 		   void *arg, struct error *err)
 {
-	struct scan scan;
 	struct file *f = &j->file;
-	if (read_lines(f, line, arg, &scan, err) != 0)
+	if (read_lines(f, line, arg, &j->replayed, err) != 0)
 		return -1;
-	if (scan.torn > 0)
+	if (j->replayed.torn > 0)
 		log_say(LOG_LEVEL_WARNING, "%s:%llu: torn tail of %zu bytes dropped", f->path,
-			(unsigned long long)scan.lines + 1, scan.torn);
+			(unsigned long long)j->replayed.lines + 1, j->replayed.torn);
 	return 0;
+}
+
+int journal_keep(struct journal *j, struct error *err)
+{
+	const struct scan *scan = &j->replayed;
+	struct file *f = &j->file;
+	char *data = NULL;
+	int result = read_all(f, &data, err);
+	close_fd(&f->fd);
+	if (result == 0) {
+		memset(data + scan->end, 0, (size_t)f->filled - scan->end);
+		if (scan->lacks_newline)
+			data[scan->end] = '\n';
+		f->fd = open(f->path, O_RDWR | O_CLOEXEC);
+		if (f->fd < 0 || pwrite_all(f, data, (size_t)f->filled, 0) != 0 ||
+		    fdatasync(f->fd) != 0)
+			result = error_errno(err, ERROR_IO, f->path, "write");
+	}
+	free(data);
+	f->pos = f->state_bytes = scan->end + (scan->lacks_newline ? 1 : 0);
+	f->firm = f->filled;
+	j->buffer.chain = scan->chain;
+	j->buffer.len = 0;
+	return result;
 }
 
 static int pass_line(void *arg, const char *line, size_t len, struct error *err)

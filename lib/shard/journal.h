@@ -41,10 +41,14 @@ const char *journal_path(const struct journal *j); /* of the file */
 
 /* Gives each line of the newest file to `line`, as scan_lines() does; a torn tail is passed over and
  * said. Damage: ERROR_DATA. The file stays as it is, and nothing may be added to it: its lines may
- * be in the kernel's memory only, so whoever replays goes on with journal_begin(). */
+ * be in the kernel's memory only, so whoever replays goes on with journal_begin() or
+ * journal_keep(). */
 int journal_replay(struct journal *j,
 		   int (*line)(void *arg, const char *line, size_t len, struct error *err),
 		   void *arg, struct error *err);
+/* Where there is no room for a new file: the replayed one goes on. It is written again where it is,
+ * which needs no room, and synced. */
+int journal_keep(struct journal *j, struct error *err);
 /* When the newest can't be followed: an older file that is whole is named in err's text, too. */
 void journal_name_older(struct journal *j, struct error *err);
 

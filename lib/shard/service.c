@@ -206,9 +206,35 @@ static int begin(struct service *s, struct queue *q, struct error *err)
 	return journal_begin(s->journal, service_write_state, s, err);
 }
 
-static int go_on(struct service *s, struct error *err)
+/* What the command line changes, which in a new journal is part of the state. */
+static void set_given(struct service *s, struct queue *q)
 {
 	const struct service_given *given = &s->options.given;
+	queue_set(q, given->retries ? s->options.retries : queue_retries(q),
+		  given->lease ? s->options.lease : queue_lease(q));
+	if (given->migrate)
+		queue_set_migrate(q, s->options.migrate);
+}
+
+/* A full disk is no reason not to answer: the old journal goes on, as far as it has room. */
+static int keep(struct service *s, struct error *err)
+{
+	const struct service_given *given = &s->options.given;
+	if (journal_is_broken(s->journal))
+		return -1;
+	log_say(LOG_LEVEL_WARNING, "%s: %s: the old one goes on", err->place, err->text);
+	if (journal_keep(s->journal, err) != 0)
+		return -1;
+	if (!given->retries && !given->lease && !given->migrate)
+		return 0;
+	if (journal_reserve(s->journal, 3 * JOURNAL_LINE_BYTES, err) != 0)
+		return -1;
+	set_given(s, s->queue);
+	return journal_commit(s->journal, err);
+}
+
+static int go_on(struct service *s, struct error *err)
+{
 	struct queue *q = NULL;
 	if (replay(s, &q, err) != 0)
 		return -1;
@@ -216,11 +242,8 @@ static int go_on(struct service *s, struct error *err)
 		queue_free(q);
 		return -1;
 	}
-	queue_set(q, given->retries ? s->options.retries : queue_retries(q),
-		  given->lease ? s->options.lease : queue_lease(q));
-	if (given->migrate)
-		queue_set_migrate(q, s->options.migrate);
-	return begin(s, q, err);
+	set_given(s, q);
+	return begin(s, q, err) == 0 ? 0 : keep(s, err);
 }
 
 static int begin_new(struct service *s, struct error *err)
