@@ -165,6 +165,7 @@ struct supervisor {
 	char making[PLACE_MAX], latest[PLACE_MAX];
 	int cut_pending, cut_done;
 	unsigned cut_failures;
+	uint64_t cut_samples; /* in the model when the one under way was asked for, at least */
 	double cut_at, cut_again; /* clock_mono(): last one; not before */
 	struct sup_request *checkpoint_waiters, *stop_waiters, *watchers;
 	/* the end */
@@ -203,7 +204,8 @@ struct supervisor {
 	/* scores */
 	struct child *scorer;
 	double score_at;
-	int scored; /* of the end */
+	int scored;       /* of the end */
+	int score_status; /* why it failed then, as an exit status */
 	double auc, logloss, best_auc;
 	uint64_t without_gain;
 	char score_of[PLACE_MAX];

@@ -425,23 +425,33 @@ static void summary(struct supervisor *s, struct supervisor_result *result)
 	record_add_u64(&o, "shards", stat->shards);
 	record_add_u64(&o, "held", stat->held);
 	record_add_u64(&o, "restarts", all_restarts(s));
+	record_add_u64(&o, "bad-rows", s->options.bad_rows);
 	record_add(&o, "checkpoint", s->latest);
 	if (!isnan(s->auc)) {
 		record_add_real(&o, "auc", s->auc);
 		record_add_real(&o, "logloss", s->logloss);
 	}
+	if (s->score_status)
+		record_add(&o, "score", "failed");
 	if (s->held[0])
 		record_add(&o, "held-ids", s->held);
 	record_end(&o, NULL);
 }
 
-/* A job that is done is not done again; the caller finds this. */
+static int is_finished(const struct supervisor *s)
+{
+	int scored = s->job->test.count == 0 || (s->scored && !s->score_status);
+	return (s->goal == GOAL_DONE || s->goal == GOAL_EARLY) && scored;
+}
+
+/* A job that is done is not done again; the caller finds this. One that could not be scored is not:
+ * started again it has nothing left to train, and is scored. */
 static void keep_summary(struct supervisor *s, const struct supervisor_result *result)
 {
 	char path[PLACE_MAX];
 	struct error err;
 	place_state(&s->place, "summary", path);
-	if ((s->goal == GOAL_DONE || s->goal == GOAL_EARLY) &&
+	if (is_finished(s) &&
 	    fs_replace_file(path, result->summary, strlen(result->summary), &err) != 0)
 		sup_note(s, "warning", "%s: %s", err.place, err.text);
 }
@@ -452,6 +462,8 @@ static int end_status(const struct supervisor *s)
 		return s->fail_status;
 	if (s->goal == GOAL_STOP)
 		return ERROR_TEMPFAIL;
+	if (s->score_status)
+		return s->score_status;
 	return s->stat.held > 0 ? ERROR_NEGATIVE : 0;
 }
 

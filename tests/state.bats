@@ -1,0 +1,239 @@
+# What lies in a job's state directory, and what trainctl makes of it: a run that is over, one that is
+# started over, data and checkpoints that are not what they were.
+load helper
+
+teardown_more() {
+	local record pid parent
+	[ -z "${SUPERVISOR:-}" ] || kill -9 "$SUPERVISOR" 2>/dev/null || true
+	for record in "$T"/run/state/nodes/*.[0-9]*; do
+		[ -e "$record" ] || continue
+		read -r parent pid < <(sed -n 's/^node .* parent=\([0-9]*\) .* pid=\([0-9]*\) .*/\1 \2/p' "$record")
+		if grep -qs "$T" "/proc/$pid/cmdline"; then kill -9 "$pid"; fi
+		wait_for "[ \"\$(cat /proc/$parent/comm 2>/dev/null)\" != node-parent ]"
+	done
+}
+
+slow() {
+	mkdir -p drag
+	for w in w0 w1; do echo "drag pace=$1" >"drag/$w"; done
+	echo "DRAG=$T/drag" >>job.env
+}
+begin() {
+	local name=$1
+	shift
+	start "$name" trainctl run job.env --run-dir "$T/run" "$@"
+	SUPERVISOR=$PID
+}
+done_samples() { trainctl status --run-dir "$T/run" 2>/dev/null | grep '^job ' | field samples-done; }
+came_to() { local n; n=$(done_samples); [ "${n:-0}" -ge "$1" ]; }
+pid_of() { trainctl status --run-dir "$T/run" | grep "^node .* id=$1 " | field pid; }
+
+# finished: a job that is done, and what it left
+finished() {
+	job "$@"
+	run_job >first.out
+	model=$(tail -n 1 first.out | field checkpoint)
+	whole
+}
+# whole: the finished run, as it was
+whole() {
+	ckpt verify "$model"
+	cmp <(tail -n 1 first.out) run/state/summary
+	run -0 run_job
+	[ "$(echo "$output" | tail -n 1)" = "$(tail -n 1 first.out)" ]
+}
+
+# ---- started over ----
+
+@test "--fresh of a job that can't be: the finished one stays as it was" {
+	finished
+	awk -F, -v OFS=, 'NR == 1 { print; next } { print ($1 == 1 ? "yes" : "no"), $2, $3 }' d.csv >words.csv
+	run -65 run_job --fresh --set POSITIVE=7
+	whole
+	run -65 run_job --fresh --set DATA="$T/words.csv" --set POSITIVE=yess
+	[[ $output == *"no label is 'yess'"* ]]
+	whole
+	run -65 run_job --fresh --set LABEL=z
+	whole
+	run -66 run_job --fresh --set DATA="$T/nothing.csv"
+	whole
+	sed '7s/,.*,/,oops,/' d.csv >bad.csv
+	run -65 run_job --fresh --set DATA="$T/bad.csv"
+	[[ $output == *bad.csv:7:* ]]
+	whole
+	run -78 run_job --fresh --set MODEL=wdl --set HIDDEN="$(seq -s, 100)"
+	whole
+	[ ! -e run/state/previous ]
+	[ -z "$(ls -d run/state/fresh.* 2>/dev/null)" ]
+}
+
+@test "--fresh: the run before is kept until the new one has trained" {
+	finished
+	# The new one gets as far as its first checkpoint, of nothing.
+	run -65 run_job --fresh --set LAUNCH_WORKER='sh -c "exit 65"'
+	[[ $output == *"the run before --fresh is kept in $T/run/state/previous"* ]]
+	ckpt verify "run/state/previous/checkpoints/$(basename "$model")"
+	cmp run/state/previous/summary <(tail -n 1 first.out)
+	# Once more: still the one that is worth it
+	run -65 run_job --fresh --set LAUNCH_WORKER='sh -c "exit 65"'
+	ckpt verify "run/state/previous/checkpoints/$(basename "$model")"
+	cmp run/state/previous/summary <(tail -n 1 first.out)
+	# It can be scored with, and asked.
+	predict -c "run/state/previous/checkpoints/$(basename "$model")" d.csv >scores
+	[ "$(wc -l <scores)" -eq 2000 ]
+	[[ $(trainctl report --state-dir run/state/previous | tail -n 1) == *state=done* ]]
+	# The new one goes on without --fresh, and has a model.
+	run -0 run_job --set LAUNCH_WORKER=
+	[ ! -e run/state/previous ]
+	ckpt verify "$(echo "$output" | tail -n 1 | field checkpoint)"
+}
+
+@test "--fresh: what others keep in the state directory stays, and a name in the way is said" {
+	finished
+	mkdir run/state/mine run/state/previous
+	echo precious >run/state/mine/note
+	echo precious >run/state/previous/note
+	run -78 run_job --fresh
+	[[ $output == *"run/state/previous: is in the way of --fresh"* ]]
+	whole
+	rm -r run/state/previous
+	ln -s /nowhere run/state/previous
+	run -78 run_job --fresh
+	whole
+	rm run/state/previous
+	run -0 run_job --fresh
+	[ "$(cat run/state/mine/note)" = precious ]
+	[ ! -e run/state/previous ]
+}
+
+# ---- a run that is over ----
+
+@test "a finished job whose file or data have changed is not done" {
+	finished TEST=d.csv
+	local was
+	for was in MODEL=wdl LABEL=a EPOCHS=2 BATCH=32 SEED=2 LR=0.3 POSITIVE=1 TEST=words.csv; do
+		run -78 run_job --set "$was"
+		[[ $output == *"another ${was%%=*}; --fresh starts over"* ]]
+		not grep -q '^summary' <<<"$output"
+	done
+	run -78 run_job --set EPOCHS=2 --set BATCH=32
+	[[ $output == *"another BATCH, EPOCHS; --fresh starts over"* ]]
+	run -0 run_job --set KEEP=7 --set WORKERS=1
+	whole
+	# The same bytes under another time
+	touch d.csv
+	whole
+	cp d.csv same.csv
+	mv same.csv d.csv
+	whole
+	# As long, and another
+	cp d.csv kept.csv
+	sed '1500s/[0-9],c/x,c/; 1500s/x,c/7,c/; 1500s/^./Q/' d.csv >other.csv
+	[ "$(stat -c %s other.csv)" = "$(stat -c %s d.csv)" ]
+	cp other.csv d.csv
+	run -78 run_job
+	[[ $output == *"d.csv: was changed since the job began"*"--fresh starts over"* ]]
+	cp kept.csv d.csv
+	whole
+	echo 1,2,c3 >>d.csv
+	run -78 run_job
+	rm d.csv
+	run -66 run_job
+	cp kept.csv d.csv
+	whole
+}
+
+@test "a stopped job whose data have changed is refused, and goes on with the old ones" {
+	job MODEL=audit EPOCHS=5
+	slow 400
+	begin first
+	wait_for 'came_to 200'
+	trainctl stop --run-dir "$T/run" >/dev/null
+	wait $SUPERVISOR || true
+	rm drag/*
+	cp d.csv kept.csv
+	sed '1500s/^./1/; 1501s/^./0/; 1502s/^./1/; 1503s/^./0/' d.csv >other.csv
+	[ "$(stat -c %s other.csv)" = "$(stat -c %s d.csv)" ]
+	cp other.csv d.csv
+	run -78 run_job
+	[[ $output == *"d.csv: was changed since the job began"* ]]
+	cp kept.csv d.csv
+	run -0 run_job
+}
+
+@test "held shards: the status of a finished job is the same again" {
+	finished
+	sed -i 's/ held=0 / held=2 /' run/state/summary
+	run -1 run_job
+	[[ $output == *" held=2 "* ]]
+}
+
+# ---- labels, TEST, bad rows ----
+
+@test "one class only is an error, unless it is said that it is none" {
+	data 300
+	sed -i 's/^[01],/0,/' d.csv
+	job
+	run -65 run_job
+	[[ $output == *"d.csv: all 300 rows have label 0; CLASSES=any"* ]]
+	run -65 run_job --set POSITIVE=yes
+	[[ $output == *"POSITIVE: no label is 'yes', so all 300 rows have label 0"* ]]
+	run -65 run_job --set DENSE_SCALE=none
+	sed -i 's/^0,/1,/' d.csv
+	run -65 run_job
+	[[ $output == *"all 300 rows have label 1"* ]]
+	run -78 run_job --set CLASSES=one
+	[ -z "$(ls run/state/nodes)" ]
+	run -0 run_job --set CLASSES=any
+	# no label is looked at
+	run -0 run_job --fresh --set MODEL=audit
+}
+
+@test "TEST is looked at before anything is trained" {
+	job
+	run -66 run_job --set TEST="$T/nothing.csv"
+	[[ $output == *"TEST: $T/nothing.csv"* ]]
+	: >empty.csv
+	run -65 run_job --set TEST="$T/empty.csv"
+	echo y,a,b >head.csv
+	run -65 run_job --set TEST="$T/head.csv"
+	[[ $output == *"holds no row"* ]]
+	sed 1s/y/why/ d.csv >label.csv
+	run -65 run_job --set TEST="$T/label.csv"
+	[[ $output == *label.csv:1*"'y'"* ]]
+	sed '9s/,/,x/' d.csv >row.csv
+	run -65 run_job --set TEST="$T/row.csv"
+	[[ $output == *row.csv:9:* ]]
+	mkfifo pipe.csv
+	run -66 run_job --set TEST="$T/pipe.csv"
+	[[ $output == *"not a regular file"* ]]
+	[ -z "$(ls run/state/nodes)" ]
+	run -0 run_job --set TEST="$T/row.csv" --set BAD_ROWS=skip:1
+}
+
+@test "a scoring that failed is in the exit status, and is done again" {
+	sed 's/^1,/0,/' <(data 2000; cat d.csv) >zero.csv
+	data 2000
+	sed '1900s/,/,x/' d.csv >late.csv
+	job
+	run -65 run_job --set TEST="$T/late.csv"
+	[[ $(echo "$output" | tail -n 1) == *"state=done"*" score=failed"* ]]
+	[[ $output == *late.csv:1900* ]]
+	[ ! -e run/state/summary ]
+	run -65 run_job --set TEST="$T/zero.csv"
+	[[ $output == *"rows of both classes"* ]]
+	run -0 run_job --set TEST="$T/d.csv"
+	[[ $(echo "$output" | tail -n 1) == *" samples=2000 "*" auc="* ]]
+	[ -e run/state/summary ]
+}
+
+@test "rows that were left out are counted in the summary" {
+	data 2000
+	sed -i '5s/,/,x/; 500s/,/,x/; 1500s/,/,x/' d.csv
+	job BAD_ROWS=skip:9
+	run -0 run_job --set EPOCHS=2
+	[ "$(echo "$output" | tail -n 1 | field bad-rows)" = 3 ]
+	run -0 run_job --fresh --set DENSE_SCALE=none --set BAD_ROWS=skip:3
+	[ "$(echo "$output" | tail -n 1 | field bad-rows)" = 3 ]
+	run -65 run_job --fresh --set DENSE_SCALE=none --set BAD_ROWS=skip:2
+}
