@@ -237,3 +237,59 @@ whole() {
 	[ "$(echo "$output" | tail -n 1 | field bad-rows)" = 3 ]
 	run -65 run_job --fresh --set DENSE_SCALE=none --set BAD_ROWS=skip:2
 }
+
+# ---- checkpoints that are gone ----
+
+@test "a server dies and its checkpoints are gone: the job fails, and says what is missing" {
+	job MODEL=audit EPOCHS=20 CHECKPOINT_EVERY=0
+	slow 400
+	begin first
+	wait_for 'came_to 200'
+	rm -r run/state/checkpoints/*
+	kill -9 "$(pid_of ps1)"
+	ended $SUPERVISOR
+	[ "$status" -eq 66 ]
+	grep -q "run/state/checkpoints holds no complete checkpoint to go back to any more, but [0-9]* samples" first.err
+	run -66 run_job
+	[[ $output == *"has no complete checkpoint"*"--fresh starts over"* ]]
+	rm drag/*
+	run -0 run_job --fresh
+}
+
+@test "a server dies and its checkpoints can't be read: the job fails, and goes on when they can" {
+	job MODEL=audit EPOCHS=5 CHECKPOINT_EVERY=0
+	slow 400
+	begin first
+	wait_for 'came_to 200'
+	cp run/state/checkpoints/000001/shards kept
+	printf 'x' | dd of=run/state/checkpoints/000001/shards conv=notrunc status=none
+	kill -9 "$(pid_of ps1)"
+	ended $SUPERVISOR
+	[ "$status" -eq 65 ]
+	grep -q 'no checkpoint to go back to: .*000001/shards' first.err
+	cp kept run/state/checkpoints/000001/shards
+	rm drag/*
+	run -0 run_job
+	[ "$(echo "$output" | tail -n 1 | field samples)" = 10000 ]
+}
+
+@test "an intent whose checkpoint is gone takes another, or fails" {
+	job MODEL=audit EPOCHS=5 CHECKPOINT_EVERY=0
+	slow 400
+	begin first
+	wait_for 'came_to 200'
+	trainctl checkpoint --run-dir "$T/run" >/dev/null
+	kill -9 $SUPERVISOR
+	wait $SUPERVISOR || true
+	echo "intent kind=rollback cut=$T/run/state/checkpoints/000099 reason=server at=1" >run/state/intent
+	begin second
+	wait_for 'grep -q "the intent.s checkpoint: .*000099" second.err'
+	wait_for 'pgrep -af "ps-server .*$T/run" | grep -q -- "--restore $T/run/state/checkpoints/000002"'
+	wait_for '[ ! -e run/state/intent ]'
+	kill -9 $SUPERVISOR
+	wait $SUPERVISOR || true
+	rm -r run/state/checkpoints/*
+	echo "intent kind=rollback cut=$T/run/state/checkpoints/000002 reason=server at=1" >run/state/intent
+	run -66 run_job
+	[[ $output == *"checkpoints/000002, which an intent names, is gone"* ]]
+}

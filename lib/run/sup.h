@@ -158,6 +158,8 @@ struct supervisor {
 	/* rollback */
 	int intent;          /* the file is there */
 	char cut[PLACE_MAX]; /* what servers restore; "": none */
+	int chosen;  /* which cut, or that there is none to choose */
+	int had_cut; /* before it was looked for */
 	int stat_asked, load_asked, loaded;
 	uint64_t incarnation;
 	double not_before; /* clock_mono(): backoff of the servers */
