@@ -293,3 +293,51 @@ whole() {
 	run -66 run_job
 	[[ $output == *"checkpoints/000002, which an intent names, is gone"* ]]
 }
+
+# ---- its log ----
+
+# torn: as a power cut leaves it
+torn() { printf 'event role=worker id=w0 ki' >>run/state/job.log; }
+whole_log() { rec where type=begin <run/state/job.log >/dev/null; }
+
+@test "a log that ends in the middle of a line: report and replay take it, the next start cuts it" {
+	job SOLUTION=even EVERY=0.2 EPOCHS=10
+	slow 4000
+	run_job >first.out
+	local decisions
+	decisions=$(grep -c ^decided run/state/job.log)
+	torn
+	run -65 whole_log
+	run -0 trainctl report --run-dir run
+	[[ $(tail -n 1 <<<"$output") == *" state=done runs=1 "*" decisions=$decisions "* ]]
+	run -0 trainctl replay run/state/job.log
+	[ "$(grep -c ^decision <<<"$output")" -eq "$decisions" ]
+	rm run/state/summary
+	run -0 run_job
+	whole_log
+	run -0 trainctl report --run-dir run
+	[[ $(tail -n 1 <<<"$output") == *" runs=2 "* ]]
+	# Elsewhere it is still an error with its place.
+	sed -i '3s/^[^ ]*/?/' run/state/job.log
+	run -65 trainctl report --run-dir run
+	[[ $output == *job.log:3:* ]]
+}
+
+@test "a log that grew large begins again, and report reads both" {
+	job
+	run_job >/dev/null
+	rm run/state/summary
+	local line='row iteration=1 epoch=1 epochs=1 loss= samples-done=0 samples=9 at=1'
+	yes "$line" | head -c 67200000 >>run/state/job.log
+	run -0 run_job
+	[ "$(stat -c %s run/state/job.log.1)" -ge 67108864 ]
+	[ "$(stat -c %s run/state/job.log)" -lt 100000 ]
+	head -n 1 run/state/job.log | grep -q '^begin job=tiny .* goes-on=1 at='
+	whole_log
+	run -0 trainctl report --run-dir run
+	[[ $(tail -n 1 <<<"$output") == *" job=tiny state=done runs=2 "* ]]
+	# The older half may be gone.
+	rm run/state/job.log.1
+	run -0 trainctl report --run-dir run
+	[[ $(tail -n 1 <<<"$output") == *" job=tiny state=done runs=1 "* ]]
+}
