@@ -108,6 +108,7 @@ LIBS_unit_gate_events  = -levent
 ROOMS_unit_gate_random = gate stats wire base
 LIBS_unit_gate_random  = -levent
 ROOMS_unit_run_parent = run wire base
+LIBS_unit_run_parent = -levent
 ROOMS_unit_data_dataset = data wire base
 LIBS_unit_data_dataset = -lcsv -lz -lxxhash
 ROOMS_unit_run_job = run solve stats wire base
