@@ -19,7 +19,7 @@ LDFLAGS   = $(SANITIZE) -pthread
 # ---- rooms: the sources of each, and nothing else; a program names the rooms it is made of ----
 SRC_base  = clock error fs log number option random
 SRC_wire  = record address call connection drag input listen notify output payload peer request server verbs
-SRC_data  = badset dataset index index_file parse parse_criteo parse_libsvm raw rows rowscan schema schema_file source stream
+SRC_data  = badset dataset index index_file origin parse parse_criteo parse_libsvm raw rows rowscan schema schema_file source stream
 SRC_shard = ask commit division division_verbs files follow hand journal lines loader loader_parts order parts piece queue rollback scan service settle share state table tell verbs wait
 SRC_stats = monitor node recordlog report window \
 	    predict predict_walk predict_last predict_arima predict_net predict_rnn predict_lstm predict_narx predict_arx predict_auto \
@@ -32,7 +32,7 @@ SRC_work  = agent batch device feed foretell giver load mover piece profile repo
 SRC_opt   = opt
 SRC_ps    = table outlet store store_file store_hand room stage fork ps ps_pull ps_apply hand
 SRC_gate  = gate units acts sizes effects save rows lead lead_others lead_cut lead_sizes lead_hand lead_requests
-SRC_run   = child deadline heavy job jobtext parent place policy prepare process show sup_act sup_adopt \
+SRC_run   = child deadline fresh heavy job jobtext parent place policy prepare process show sup_act sup_adopt \
 	    sup_command sup_course sup_cut sup_decide sup_heir sup_links sup_log sup_mend sup_nodes \
 	    sup_process sup_restart sup_rollback sup_score sup_standing sup_verbs sup_words supervisor
 ROOMS     = base wire data shard stats solve ckpt model work opt ps gate run straggle
@@ -110,6 +110,7 @@ LIBS_unit_gate_events  = -levent
 ROOMS_unit_gate_random = gate stats wire base
 LIBS_unit_gate_random  = -levent
 ROOMS_unit_run_parent = run wire base
+LIBS_unit_run_parent = -levent
 ROOMS_unit_data_dataset = data wire base
 LIBS_unit_data_dataset = -lcsv -lz -lxxhash
 ROOMS_unit_run_job = run solve stats wire base
@@ -159,17 +160,16 @@ ROOMS_unit_stats_predict_group = stats wire base
 ROOMS_unit_stats_window = stats base
 
 # ---- fault tests and benches: check runs their short forms, `make fault` and `make bench` all ----
-FAULTS  = shardd-kill shardd-sync audit-kills partitions job-storm handover actions
+FAULTS  = shardd-kill shardd-sync fresh audit-kills partitions job-storm handover actions
 BENCHES = bs-solve speed-predict lb-replay lb-barrier ps-pushpull shardd-redis worker-torch worker-agent \
 	  antdt-stragglers antdt-asp antdt-dd antdt-overhead antdt-restart lb-weights lb-updates \
 	  lb-partitions lb-cluster lb-contention
 
 # ---- check: what runs again under the sanitizers and with clang ----
-CHECK      = pages: $(UNITS:%=unit:%) $(PROGRAMS:%=bats:%) bats:solve bats:partitions bats:man \
-	     bats:surroundings short:tests/surroundings \
+BATS       = $(PROGRAMS) solve partitions state man
+CHECK      = pages: $(UNITS:%=unit:%) $(BATS:%=bats:%) bats:surroundings short:tests/surroundings \
 	     $(FAULTS:%=short:tests/fault/%) $(BENCHES:%=short:tests/bench/%)
-CHECK_ASAN = $(UNITS:%=asan/unit:%) $(PROGRAMS:%=asan/bats:%) asan/bats:solve asan/bats:partitions \
-	     asan/bats:man
+CHECK_ASAN = $(UNITS:%=asan/unit:%) $(BATS:%=asan/bats:%)
 CHECK_CLANG = $(UNITS:%=clang/unit:%)
 
 # ---------------------------------------------------------------------------------------------

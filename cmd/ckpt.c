@@ -187,7 +187,8 @@ static int run_prune(const char *const *operand, struct error *err)
 {
 	if (!keep_seen)
 		return error_set(err, ERROR_USAGE, NULL, "prune needs --keep N");
-	return ckpt_prune(operand[0], opt_keep, opt_protect, tell_removed, NULL, err);
+	const char *const protect[] = {opt_protect, NULL};
+	return ckpt_prune(operand[0], opt_keep, protect, tell_removed, NULL, err);
 }
 
 static int ask(struct call *c, char path[CKPT_PATH_MAX], struct error *err)

@@ -252,6 +252,27 @@ ok" ]
 	run -0 ask m.sock snapshot
 	[[ $output == *"info name=pending value=0 age="* ]]
 	run ! "$feed/feed-pending" m.sock false
+	# Slurm: who is held, or waits for another job, says nothing of the cluster.
+	mkdir slurm
+	cat >slurm/squeue <<-'END'
+		#!/bin/sh
+		ago() { date -d "$1 seconds ago" +%FT%T; }
+		case "$*" in *PendingTime*) printf '%s\n' 90000 80000 100 40; exit ;; esac
+		printf '%-40s%-30s\n' JobHeldUser N/A Dependency N/A BeginTime "$(ago -900)" \
+			QOSMaxCpuPerUserLimit "$(ago 70000)" Resources "$(ago 100)" Priority "$(ago 40)"
+	END
+	chmod +x slurm/squeue
+	PATH=$T/slurm:$PATH "$feed/feed-pending" m.sock
+	run -0 ask m.sock snapshot
+	waits=$(echo "$output" | sed -n 's/^info name=pending value=\([0-9]*\) .*/\1/p')
+	[ "$waits" -ge 100 ]
+	[ "$waits" -lt 70000 ]
+	printf '#!/bin/sh\nexit 1\n' >slurm/squeue
+	PATH=$T/slurm:$PATH run ! "$feed/feed-pending" m.sock
+	printf '#!/bin/sh\n' >slurm/squeue
+	PATH=$T/slurm:$PATH "$feed/feed-pending" m.sock
+	run -0 ask m.sock snapshot
+	[[ $output == *"info name=pending value=0 age="* ]]
 	run ! "$feed/feed-load" none.sock
 }
 

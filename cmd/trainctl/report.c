@@ -234,18 +234,13 @@ static void take_hand_over(struct report *p, const struct record *r, int failed)
 	n->handing = !failed;
 }
 
-/* "w1 is restarted: why": by a decision, or a person. */
+/* By a decision, or a person. */
 static void take_restart(struct report *p, const struct record *r)
 {
-	char id[OPTION_ID_MAX];
-	const char *why = r->text ? strstr(r->text, " is restarted: ") : NULL;
-	if (!why || (size_t)(why - r->text) >= sizeof id)
-		return;
-	snprintf(id, sizeof id, "%.*s", (int)(why - r->text), r->text);
-	struct node *n = find(p, id, "");
+	struct node *n = find(p, value(r, "id"), "");
 	if (!n)
 		return;
-	snprintf(n->reason, sizeof n->reason, "%s", why + strlen(" is restarted: "));
+	snprintf(n->reason, sizeof n->reason, "%s", value(r, "reason"));
 	snprintf(n->why, sizeof n->why, "kill-restart");
 	n->from = p->at;
 	n->asked = 1;
@@ -306,7 +301,7 @@ static void take(struct report *p, const struct record *r)
 	record_real_opt(r, "at", 0, 1e300, &p->at, NULL);
 	if (p->first_at == 0)
 		p->first_at = p->at;
-	if (record_is(r, "begin"))
+	if (record_is(r, "begin") && (p->runs == 0 || !record_get(r, "goes-on")))
 		take_begin(p, r, before);
 	else if (record_is(r, "phase"))
 		take_phase(p, value(r, "name"));
@@ -396,20 +391,33 @@ static void put_report(const struct report *p)
 	print(&o);
 }
 
-static int report(const char *path, struct error *err)
+static int take_file(struct report *p, const char *path, struct error *err)
 {
 	static struct record r;
-	static struct report p;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return error_errno(err, 0, path, "can't be read");
 	struct record_reader *in = record_reader_new(fd, path);
 	int got = in ? RECORD_ONE : error_set(err, ERROR_OS, path, "out of memory");
+	if (in)
+		record_reader_of_log(in);
 	while (got > 0) {
 		got = record_read(in, &r, err);
 		if (got == RECORD_ONE)
-			take(&p, &r);
+			take(p, &r);
 	}
+	record_reader_free(in);
+	close(fd);
+	return got;
+}
+
+/* older: what the log was before it grew too large; often there is none. */
+static int report(const char *older, const char *path, struct error *err)
+{
+	static struct report p;
+	int got = access(older, F_OK) == 0 ? take_file(&p, older, err) : 0;
+	if (got == 0)
+		got = take_file(&p, path, err);
 	if (p.failed)
 		got = error_set(err, ERROR_OS, path, "out of memory");
 	if (got == 0 && p.runs == 0)
@@ -422,15 +430,13 @@ static int report(const char *path, struct error *err)
 		put_report(&p);
 	}
 	free(p.node);
-	record_reader_free(in);
-	close(fd);
 	return got;
 }
 
 int trainctl_report(int argc, char **argv)
 {
 	const char *job = NULL, *run_dir = NULL, *state_dir = NULL, *none;
-	char path[PLACE_MAX];
+	char path[PLACE_MAX], older[PLACE_MAX];
 	const struct option_row rows[] = {
 		TRAINCTL_ROW_JOB(&job),
 		TRAINCTL_ROW_RUN_DIR(&run_dir, "its run directory; state is in DIR/state"),
@@ -453,5 +459,6 @@ int trainctl_report(int argc, char **argv)
 						state_dir, &env, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
 	place_state(&place, "job.log", path);
-	return report(path, &err) == 0 ? 0 : cmd_fail(PROGRAM, &err);
+	place_state(&place, "job.log.1", older);
+	return report(older, path, &err) == 0 ? 0 : cmd_fail(PROGRAM, &err);
 }

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "run/deadline.h"
+#include "run/fresh.h"
 #include "run/job.h"
 #include "run/prepare.h"
 #include "run/show.h"
@@ -142,15 +143,24 @@ static int read_job(struct job *job, const char *path, const struct call *call, 
 	return result;
 }
 
-/* Already done: its summary again. */
-static int finished_before(const struct place *place)
+/* Already done: its summary again, and the status that it had then. */
+static int finished_before(const struct job *job, const struct place *place, int *status,
+			   struct error *err)
 {
 	char path[PLACE_MAX], *text;
+	struct record r;
+	uint64_t held = 0;
 	place_state(place, "summary", path);
 	if (fs_read_file(path, RECORD_LINE_MAX, &text, NULL, NULL) != 0)
 		return 0;
-	fprintf(stderr, PROGRAM ": this job has been finished; --fresh starts it over\n");
-	fputs(text, stdout);
+	*status = prepare_finished(job, place, err);
+	if (*status == 0) {
+		fprintf(stderr, PROGRAM ": this job has been finished; --fresh starts it over\n");
+		fputs(text, stdout);
+		if (record_parse(&r, text, strcspn(text, "\n"), NULL) == 0)
+			record_u64_opt(&r, "held", 0, UINT64_MAX, &held, NULL);
+		*status = held > 0 ? ERROR_NEGATIVE : 0;
+	}
 	free(text);
 	return 1;
 }
@@ -180,9 +190,9 @@ static int make_ready(const struct job *job, const struct place *place, const st
 	if (call->fresh && running)
 		return error_set(err, ERROR_TEMPFAIL, place->state,
 				 "--fresh, but %s of this job still runs: stop it first", id);
-	if (call->fresh && (prepare_fresh(job, place, err) != 0 || place_make(place, err) != 0))
-		return -1;
-	int result = prepare(job, place, running, on_progress, NULL, ready, err);
+	const struct prepare_options options = {
+		.running = running, .fresh = call->fresh, .progress = on_progress};
+	int result = prepare(job, place, &options, ready, err);
 	clear_bar();
 	return result;
 }
@@ -193,6 +203,7 @@ static int supervise(const struct job *job, const struct place *place, const str
 	struct supervisor_options options = {.job = job,
 					     .place = *place,
 					     .samples = ready->samples,
+					     .bad_rows = ready->bad_rows,
 					     .rows = ready->rows,
 					     .search_path = getenv("PATH"),
 					     .notify_socket = getenv("NOTIFY_SOCKET"),
@@ -207,6 +218,15 @@ static int supervise(const struct job *job, const struct place *place, const str
 	return result.status;
 }
 
+/* To those whose new run failed before it had anything to show. */
+static void tell_kept(const struct place *place)
+{
+	char path[PLACE_MAX];
+	if (fresh_kept(place, path))
+		log_say(LOG_LEVEL_INFO, "the run before --fresh is kept in %s, its model in %s/checkpoints",
+			path, path);
+}
+
 static int locked(const struct job *job, const struct place *place, const struct call *call,
 		  struct error *err)
 {
@@ -217,11 +237,15 @@ static int locked(const struct job *job, const struct place *place, const struct
 	if (fs_lock(path, &lock, err) != 0)
 		return -1;
 	int result = -1;
-	if (!call->fresh && finished_before(place))
-		result = 0;
+	if (fresh_recover(place, err) != 0 || place_make(place, err) != 0)
+		result = -1;
+	else if (!call->fresh && finished_before(job, place, &result, err))
+		;
 	else if (make_ready(job, place, call, &ready, err) == 0) {
 		result = supervise(job, place, call, &ready, err);
 		free(ready.rows);
+		if (result != 0)
+			tell_kept(place);
 	}
 	close(lock);
 	return result;

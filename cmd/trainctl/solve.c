@@ -4,16 +4,21 @@
  */
 #include "cmd/cmd.h"
 #include "cmd/trainctl.h"
+#include "base/clock.h"
 #include "base/fs.h"
 #include "base/number.h"
+#include "run/deadline.h"
 #include "solve/solution.h"
 #include "wire/record.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -199,12 +204,31 @@ static int text_add(struct replay *p, const struct record *r, struct error *err)
 	return fs_write_all(p->text_fd, line, n, p->f.name, err);
 }
 
+/* As long as a job would; one that hangs is killed, with what it has started. */
+static int wait_for(const struct replay *p, pid_t pid, int *status, struct error *err)
+{
+	struct pollfd ended = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+	double until = clock_mono() + deadline_seconds(DEADLINE_SOLUTION), left;
+	while (ended.fd >= 0 && (left = until - clock_mono()) > 0)
+		if (poll(&ended, 1, (int)(left * 1000) + 1) > 0)
+			break;
+	if (ended.fd < 0 || clock_mono() >= until)
+		kill(-pid, SIGKILL);
+	if (ended.fd >= 0)
+		close(ended.fd);
+	while (waitpid(pid, status, 0) < 0)
+		if (errno != EINTR)
+			return error_errno(err, ERROR_OS, p->f.name, "waitpid");
+	return 0;
+}
+
 /* What it prints is printed; 0 when it ended well. */
 static int ask_executable(struct replay *p, int *status, struct error *err)
 {
 	char path[PLACE_MAX];
 	char *argv[REPLAY_OPTIONS + 2];
 	posix_spawn_file_actions_t files;
+	posix_spawnattr_t group; /* its own */
 	pid_t pid;
 	size_t n = 0;
 	path_of(p->f.name, path);
@@ -217,18 +241,21 @@ static int ask_executable(struct replay *p, int *status, struct error *err)
 	lseek(p->text_fd, 0, SEEK_SET);
 	if (posix_spawn_file_actions_init(&files) != 0)
 		return error_set(err, ERROR_OS, p->f.name, "out of memory");
+	if (posix_spawnattr_init(&group) != 0) {
+		posix_spawn_file_actions_destroy(&files);
+		return error_set(err, ERROR_OS, p->f.name, "out of memory");
+	}
 	int failed = posix_spawn_file_actions_adddup2(&files, p->text_fd, STDIN_FILENO);
+	posix_spawnattr_setflags(&group, POSIX_SPAWN_SETPGROUP);
 	if (failed == 0)
-		failed = posix_spawn(&pid, path, &files, NULL, argv, environ);
+		failed = posix_spawn(&pid, path, &files, &group, argv, environ);
+	posix_spawnattr_destroy(&group);
 	posix_spawn_file_actions_destroy(&files);
 	if (failed != 0) {
 		errno = failed;
 		return error_errno(err, ERROR_CONFIG, p->f.name, "can't be run");
 	}
-	while (waitpid(pid, status, 0) < 0)
-		if (errno != EINTR)
-			return error_errno(err, ERROR_OS, p->f.name, "waitpid");
-	return 0;
+	return wait_for(p, pid, status, err);
 }
 
 static int begin(struct replay *p, const struct record *r, const char *solution, struct error *err)
@@ -303,6 +330,8 @@ static int replay(const char *path, const char *solution, struct error *err)
 	int got = in ? RECORD_ONE : error_set(err, ERROR_OS, path, "out of memory");
 	if (got > 0 && balances_new(&p.balances, solution, err) != 0)
 		got = -1;
+	if (in)
+		record_reader_of_log(in);
 	while (got > 0) {
 		got = record_read(in, &r, err);
 		p.snapshot.line = record_reader_line(in);

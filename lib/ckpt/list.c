@@ -183,14 +183,22 @@ static int remove_one(const char *dir, const char *name, struct error *err)
 	return fs_remove_tree(path, err);
 }
 
-int ckpt_prune(const char *dir, uint64_t keep, const char *protect,
+static int is_protected(const char *name, const char *const *protect)
+{
+	char kept[CKPT_PATH_MAX];
+	for (; protect && *protect; protect++) {
+		last_part(*protect, kept, sizeof kept);
+		if (strcmp(name, kept) == 0)
+			return 1;
+	}
+	return 0;
+}
+
+int ckpt_prune(const char *dir, uint64_t keep, const char *const *protect,
 	       void (*removed)(const char *name, void *arg), void *arg, struct error *err)
 {
 	struct ckpt_entry *entry;
 	size_t count;
-	char kept[CKPT_PATH_MAX] = "";
-	if (protect)
-		last_part(protect, kept, sizeof kept);
 	if (ckpt_list(dir, &entry, &count, err) != 0)
 		return -1;
 	const char *newest = count && entry[count - 1].complete ? entry[count - 1].name : NULL;
@@ -200,7 +208,7 @@ int ckpt_prune(const char *dir, uint64_t keep, const char *protect,
 		int goes = e->complete ? count - i > keep
 				       : newest && is_number(e->name) && is_number(newest) &&
 						 compare_numbers(e->name, newest) < 0;
-		if (!goes || strcmp(e->name, kept) == 0)
+		if (!goes || is_protected(e->name, protect))
 			continue;
 		result = remove_one(dir, e->name, err);
 		if (result == 0 && removed)

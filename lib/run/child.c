@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "run/process.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -145,11 +146,7 @@ static void on_end(evutil_socket_t fd, short what, void *arg)
 static void become(char *const *argv, int input, int output)
 {
 	setpgid(0, 0);
-	for (int sig = 1; sig < NSIG; sig++)
-		signal(sig, SIG_DFL);
-	sigset_t none;
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
+	process_signals_reset();
 	if (dup2(input, 0) < 0 || dup2(output, 1) < 0)
 		_exit(ERROR_OS);
 	execv(argv[0], argv);
@@ -181,7 +178,7 @@ static int spawn(struct child *c, struct error *err)
 		close(input);
 		return -1;
 	}
-	c->pid = fork();
+	c->pid = process_fork();
 	if (c->pid == 0)
 		become(c->options.argv, input, pipe_fd[1]);
 	if (c->pid > 0)

@@ -50,6 +50,8 @@ static const struct row rows[] = {
 	{"NEGATIVE", TEXT, AT(negative), "", 0, 0, NULL, FRESH, "label value that means 0"},
 	{"DENSE_SCALE", CHOICE, AT(dense_scale), "log-z", 0, 0, "log-z|z|none", FRESH,
 	 "scaling of dense columns"},
+	{"CLASSES", CHOICE, AT(classes), "both", 0, 0, "both|any", FREE,
+	 "labels that DATA must hold: 0 and 1, or any"},
 	{"BAD_ROWS", BAD_ROWS, AT(bad_rows), "stop", 0, 0, NULL, FREE, "stop, or skip:N at most"},
 	{"TEST", FILES, AT(test), "", 0, 0, NULL, FREE, "data scored at the end"},
 	{"MODEL", CHOICE, AT(model), "lr", 0, 0, "lr|wdl|audit", FRESH, "what is trained"},
@@ -610,29 +612,48 @@ int job_write(const struct job *job, const char *path, struct error *err)
 	return result;
 }
 
+/* What a stopped job goes on with, and a finished one never used. */
+static int is_late(const struct row *row)
+{
+	static const char *const keys[] = {"L2", "LR", "TEST"};
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		if (strcmp(row->key, keys[i]) == 0)
+			return 1;
+	return 0;
+}
+
 /* Who sets sizes at every barrier is in the lead: one that runs does not change its ways. */
 static enum job_change change_of(const struct row *row, const struct job *old,
-				 const struct job *now)
+				 const struct job *now, int finished)
 {
 	const char *before = job_balance(old), *after = job_balance(now);
+	if (finished && is_late(row))
+		return FRESH;
 	if (strcmp(row->key, "SOLUTION") == 0 &&
 	    strcmp(before ? before : "", after ? after : "") != 0)
 		return STOPPED;
 	return row->change;
 }
 
-enum job_change job_compare(const struct job *old, const struct job *now, const char **key)
+enum job_change job_compare(const struct job *old, const struct job *now, int finished, char *keys)
 {
 	enum job_change gravest = JOB_SAME;
-	*key = NULL;
+	size_t at = 0;
+	keys[0] = '\0';
 	for (size_t i = 0; i < ROWS; i++) {
 		char *a = value_text(old, &rows[i]), *b = value_text(now, &rows[i]);
-		if (a && b && strcmp(a, b) != 0 && change_of(&rows[i], old, now) > gravest) {
-			gravest = change_of(&rows[i], old, now);
-			*key = rows[i].key;
-		}
+		int differs = a && b && strcmp(a, b) != 0;
+		enum job_change change = change_of(&rows[i], old, now, finished);
 		free(a);
 		free(b);
+		if (!differs || change < gravest)
+			continue;
+		if (change > gravest)
+			at = 0;
+		gravest = change;
+		if (at + strlen(rows[i].key) + 3 < JOB_KEYS_MAX)
+			at += (size_t)snprintf(keys + at, JOB_KEYS_MAX - at, "%s%s",
+					       at > 0 ? ", " : "", rows[i].key);
 	}
 	return gravest;
 }

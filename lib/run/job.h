@@ -25,6 +25,7 @@ struct job {
 	char *label, *positive, *negative, *weight; /* "" when not given */
 	char *dense, *sparse;  /* lists of columns, as schema.h wants them; "" when not given */
 	char *dense_scale;     /* log-z | z | none */
+	char *classes;         /* both | any */
 	char *bad_rows;        /* stop | skip:N */
 	uint64_t bad_rows_max; /* N of skip:N; 0: stop */
 	/* model and optimiser */
@@ -89,8 +90,10 @@ enum job_change {
 	JOB_CHANGE_STOPPED, /* only when nothing of the job runs */
 	JOB_CHANGE_FRESH    /* only from the start: the state was made under another value */
 };
-/* The gravest difference; *key is its name (or NULL). */
-enum job_change job_compare(const struct job *old, const struct job *now, const char **key);
+/* The gravest difference; keys (JOB_KEYS_MAX bytes) names all of that gravity, "A, B". finished: of a
+ * run that is over, whose model and score are made: what goes into them can't be changed any more. */
+#define JOB_KEYS_MAX 400
+enum job_change job_compare(const struct job *old, const struct job *now, int finished, char *keys);
 
 /* For the man page's table and completion: names and defaults in order; NULL behind the last. */
 const char *job_key(size_t i, const char **default_text, const char **help);

@@ -215,7 +215,7 @@ int parent_launch(const struct launch *launch, pid_t *parent, struct error *err)
 	pid_t pid = -1;
 	if (result == 0) {
 		lseek(spec, 0, SEEK_SET);
-		pid = fork();
+		pid = process_fork(); /* settle_in() lets signals come again */
 		if (pid == 0)
 			become_parent(spec, lock, launch->id);
 		if (pid < 0)
@@ -274,15 +274,11 @@ static int settle_in(const struct spec *spec)
 	fcntl(LOCK_FD, F_SETFD, FD_CLOEXEC);
 	close(SPEC_FD);
 	close_range(LOCK_FD + 1, ~0u, 0);
-	for (int sig = 1; sig < NSIG; sig++)
-		signal(sig, SIG_DFL);
+	process_signals_reset();
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
-	sigset_t none;
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	int log = open(spec->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 	if (null < 0 || log < 0 || dup2(null, 0) < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0)

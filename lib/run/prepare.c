@@ -3,11 +3,15 @@
 
 #include "base/fs.h"
 #include "ckpt/layout.h"
+#include "data/origin.h"
+#include "data/source.h"
 #include "model/model.h"
+#include "run/fresh.h"
 #include "run/parent.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,29 +24,33 @@ static const char *given(const char *text)
 /* ---- is it the same job? ---- */
 
 /* Nodes that run are reached by their sockets, so they must be where they were. */
-static int same_run_dir(const struct place *place, int running, struct error *err)
+static int same_run_dir(const struct place *place, struct error *err)
 {
 	char path[PLACE_MAX], *text;
 	place_state(place, "run-dir", path);
-	if (running && fs_read_file(path, PLACE_MAX, &text, NULL, NULL) == 0) {
-		text[strcspn(text, "\n")] = '\0';
-		int same = strcmp(text, place->run) == 0;
-		if (!same)
-			error_set(err, ERROR_CONFIG, place->run,
-				  "nodes of this job run with the run directory %.200s", text);
-		free(text);
-		if (!same)
-			return -1;
-	}
-	char line[PLACE_MAX];
-	int n = snprintf(line, sizeof line, "%s\n", place->run);
+	if (fs_read_file(path, PLACE_MAX, &text, NULL, NULL) != 0)
+		return 0;
+	text[strcspn(text, "\n")] = '\0';
+	int same = strcmp(text, place->run) == 0;
+	if (!same)
+		error_set(err, ERROR_CONFIG, place->run,
+			  "nodes of this job run with the run directory %.200s", text);
+	free(text);
+	return same ? 0 : -1;
+}
+
+static int write_run_dir(const struct place *made, struct error *err)
+{
+	char path[PLACE_MAX], line[PLACE_MAX];
+	place_state(made, "run-dir", path);
+	int n = snprintf(line, sizeof line, "%s\n", made->run);
 	return fs_replace_file(path, line, (size_t)n, err);
 }
 
-static int compare(const struct job *job, const struct place *place, int running, struct error *err)
+static int compare_keys(const struct job *job, const struct place *place, int running, int finished,
+			struct error *err)
 {
-	char path[PLACE_MAX];
-	const char *key;
+	char path[PLACE_MAX], keys[JOB_KEYS_MAX];
 	struct job old;
 	place_state(place, "job.env", path);
 	if (access(path, F_OK) != 0)
@@ -52,16 +60,45 @@ static int compare(const struct job *job, const struct place *place, int running
 	int result = job_read(&old, path, err);
 	if (result == 0)
 		result = job_finish(&old, path, err);
-	enum job_change change = result == 0 ? job_compare(&old, job, &key) : JOB_SAME;
+	enum job_change change = result == 0 ? job_compare(&old, job, finished, keys) : JOB_SAME;
 	job_free(&old);
 	if (change == JOB_CHANGE_FRESH)
 		return error_set(err, ERROR_CONFIG, place->state,
 				 "holds the state of this job with another %s; --fresh starts over",
-				 key);
+				 keys);
 	if (change == JOB_CHANGE_STOPPED && running)
 		return error_set(err, ERROR_CONFIG, place->state,
-				 "nodes of this job run with another %s; stop it first", key);
+				 "nodes of this job run with another %s; stop it first", keys);
 	return result;
+}
+
+/* A state that was made before this was written down has nothing to compare. */
+static int compare_data(const struct job *job, const struct place *place, struct error *err)
+{
+	char path[PLACE_MAX];
+	place_state(place, "data", path);
+	if (access(path, F_OK) != 0)
+		return 0;
+	if (origin_check(path, job->data.item, job->data.count, err) == 0)
+		return 0;
+	if (err->code == ERROR_CONFIG)
+		snprintf(err->text + strlen(err->text), sizeof err->text - strlen(err->text),
+			 ": DATA is not what %.200s was made with; --fresh starts over",
+			 place->state);
+	return -1;
+}
+
+static int compare(const struct job *job, const struct place *place, int running, int finished,
+		   struct error *err)
+{
+	if (compare_keys(job, place, running, finished, err) != 0)
+		return -1;
+	return compare_data(job, place, err);
+}
+
+int prepare_finished(const struct job *job, const struct place *place, struct error *err)
+{
+	return compare(job, place, 0, 1, err);
 }
 
 /* ---- schema, dataset ---- */
@@ -95,8 +132,7 @@ static int saved_schema(const char *path, const struct schema *wanted, struct sc
 }
 
 static int open_data(const struct job *job, const struct place *place, const struct schema *schema,
-		     dataset_progress_fn *progress, void *arg, struct dataset **ds,
-		     struct error *err)
+		     const struct prepare_options *o, struct dataset **ds, struct error *err)
 {
 	char index[PLACE_MAX];
 	place_state(place, "index", index);
@@ -104,9 +140,95 @@ static int open_data(const struct job *job, const struct place *place, const str
 					  .path_count = job->data.count,
 					  .index_dir = index,
 					  .bad_rows_max = job->bad_rows_max,
-					  .progress = progress,
-					  .progress_arg = arg};
+					  .progress = o->progress,
+					  .progress_arg = o->progress_arg};
 	return dataset_open(ds, schema, &options, err);
+}
+
+/* ---- the rows ---- */
+
+#define LOOK_ROWS 1024 /* read at once, and of each file of TEST */
+
+/* How many rows have each label, as far as the answer may depend on it: until both were seen, or to
+ * the end where bad rows are to be counted. */
+static int count_labels(struct dataset *ds, int to_end, uint64_t count[2], struct error *err)
+{
+	struct rows rows = {0};
+	uint64_t all = dataset_rows(ds), take;
+	int result = 0;
+	for (uint64_t at = 0; result == 0 && at < all; at += take) {
+		if (count[0] > 0 && count[1] > 0 && !to_end)
+			break;
+		take = all - at < LOOK_ROWS ? all - at : LOOK_ROWS;
+		result = dataset_read(ds, at, take, &rows, err);
+		for (size_t i = 0; result == 0 && i < rows.count; i++)
+			count[rows.label[i] > 0]++;
+	}
+	rows_free(&rows);
+	return result;
+}
+
+/* A misspelt POSITIVE makes every label 0, and such a model learns to say so, with a falling loss. */
+static int check_labels(const struct job *job, const struct schema *schema, struct dataset *ds,
+			struct error *err)
+{
+	uint64_t count[2] = {0, 0};
+	int audit = strcmp(job->model, "audit") == 0; /* looks at no label */
+	int wanted = !audit && strcmp(job->classes, "both") == 0;
+	/* Bad rows are counted here, unless schema_fit() is going to meet them all. */
+	int to_end = job->bad_rows_max > 0 && !schema_needs_fit(schema);
+	if (!wanted && !to_end)
+		return 0;
+	if (count_labels(ds, to_end, count, err) != 0)
+		return -1;
+	if (!wanted || (count[0] > 0 && count[1] > 0))
+		return 0;
+	if (count[0] + count[1] == 0)
+		return error_set(err, ERROR_DATA, job->data.item[0],
+				 "holds no row that can be read");
+	if (count[1] == 0 && job->positive[0])
+		return error_set(err, ERROR_DATA, job->data.item[0],
+				 "POSITIVE: no label is '%.80s', so all %llu rows have label 0; "
+				 "CLASSES=any trains on them all the same",
+				 job->positive, (unsigned long long)count[0]);
+	return error_set(err, ERROR_DATA, job->data.item[0],
+			 "all %llu rows have label %d; CLASSES=any trains on them all the same",
+			 (unsigned long long)(count[0] + count[1]), count[1] > 0);
+}
+
+/* What would stop the scoring hours later is said now. */
+static int check_test_file(const struct job *job, const struct schema *schema, const char *path,
+			   struct error *err)
+{
+	const struct row_stream_options options = {.name = path,
+						   .bad_rows_max = job->bad_rows_max};
+	struct source *source; /* says what is no regular file */
+	struct row_stream *in;
+	struct rows rows = {0};
+	if (source_open(&source, path, err) != 0)
+		return -1;
+	source_close(source);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return error_errno(err, 0, path, "can't be read");
+	int result = row_stream_open(&in, schema, fd, &options, err);
+	if (result == 0) {
+		result = row_stream_read(in, LOOK_ROWS, &rows, err);
+		if (result == 0 && rows.count == 0)
+			result = error_set(err, ERROR_DATA, path, "holds no row");
+		row_stream_close(in);
+	}
+	rows_free(&rows);
+	close(fd);
+	return result;
+}
+
+static int check_test(const struct job *job, const struct schema *schema, struct error *err)
+{
+	int result = 0;
+	for (size_t i = 0; result == 0 && i < job->test.count; i++)
+		result = check_test_file(job, schema, job->test.item[i], err);
+	return result == 0 ? 0 : error_wrap(err, "TEST");
 }
 
 static int fit(const char *path, struct schema *schema, struct dataset *ds, struct error *err)
@@ -114,6 +236,28 @@ static int fit(const char *path, struct schema *schema, struct dataset *ds, stru
 	if (schema_needs_fit(schema) && schema_fit(schema, ds, err) != 0)
 		return -1;
 	return schema_write(schema, path, err);
+}
+
+/* What the data were, and are: once, before anything is trained on them. */
+static int write_origin(const struct job *job, const struct place *made, struct dataset *ds,
+			struct prepared *out, struct error *err)
+{
+	char path[PLACE_MAX];
+	struct origin origin = {.rows = out->samples, .bad_rows = dataset_bad_rows(ds)};
+	out->bad_rows = origin.bad_rows;
+	place_state(made, "data", path);
+	return origin_write(path, &origin, job->data.item, job->data.count, err);
+}
+
+static int read_origin(const struct place *place, struct prepared *out)
+{
+	char path[PLACE_MAX];
+	struct origin origin;
+	place_state(place, "data", path);
+	if (origin_read(path, &origin, NULL) != 0)
+		return -1;
+	out->bad_rows = origin.bad_rows;
+	return 0;
 }
 
 /* ---- model, layout ---- */
@@ -167,67 +311,53 @@ static int count_rows(const struct job *job, const struct dataset *ds, struct pr
 	return 0;
 }
 
-static int with_schema(const struct job *job, const struct place *place, struct schema *schema,
-		       int saved, dataset_progress_fn *progress, void *arg, struct prepared *out,
-		       struct error *err)
+/* place: where indexes are, and the run before; made: where this run's files go, often the same. */
+static int with_schema(const struct job *job, const struct place *place, const struct place *made,
+		       struct schema *schema, int saved, const struct prepare_options *options,
+		       struct prepared *out, struct error *err)
 {
 	char path[PLACE_MAX];
 	struct dataset *ds;
-	place_state(place, "schema", path);
-	if (open_data(job, place, schema, progress, arg, &ds, err) != 0)
+	place_state(made, "schema", path);
+	if (open_data(job, place, schema, options, &ds, err) != 0)
 		return -1;
 	int result = count_rows(job, ds, out, err);
 	if (result == 0 && !saved)
+		result = check_labels(job, schema, ds, err);
+	if (result == 0 && !saved)
 		result = fit(path, schema, ds, err);
+	/* A state without it was made by an earlier version. */
+	if (result == 0 && read_origin(made, out) != 0)
+		result = write_origin(job, made, ds, out, err);
 	dataset_close(ds);
-	return result == 0 ? write_model(job, place, schema, out->samples, err) : -1;
+	if (result == 0)
+		result = check_test(job, schema, err);
+	return result == 0 ? write_model(job, made, schema, out->samples, err) : -1;
 }
 
-int prepare(const struct job *job, const struct place *place, int running,
-	    dataset_progress_fn *progress, void *arg, struct prepared *out, struct error *err)
+static int make(const struct job *job, const struct place *place, const struct place *made,
+		const struct prepare_options *options, struct prepared *out, struct error *err)
 {
 	char path[PLACE_MAX];
 	struct schema *wanted = NULL, *schema = NULL;
-	*out = (struct prepared){0};
-	if (compare(job, place, running, err) != 0 || same_run_dir(place, running, err) != 0 ||
-	    wanted_schema(job, &wanted, err) != 0)
+	if (wanted_schema(job, &wanted, err) != 0)
 		return -1;
-	place_state(place, "schema", path);
+	place_state(made, "schema", path);
 	int saved = access(path, F_OK) == 0, result = 0;
 	if (saved)
 		result = saved_schema(path, wanted, &schema, err);
 	if (result == 0)
-		result = with_schema(job, place, saved ? schema : wanted, saved, progress, arg, out,
+		result = with_schema(job, place, made, saved ? schema : wanted, saved, options, out,
 				     err);
 	schema_free(wanted);
 	schema_free(schema);
-	place_state(place, "job.env", path);
 	if (result == 0)
-		result = job_write(job, path, err);
-	if (result != 0)
-		free(out->rows);
-	return result;
+		result = write_run_dir(made, err);
+	place_state(made, "job.env", path);
+	return result == 0 ? job_write(job, path, err) : -1;
 }
 
 /* ---- starting over ---- */
-
-/* What workers have learnt of their speeds: predict-ID, one each. */
-static int remove_models(const struct place *place, struct error *err)
-{
-	char dir[PLACE_MAX], path[PLACE_MAX];
-	int result = 0;
-	place_state(place, "", dir);
-	DIR *d = opendir(dir);
-	for (struct dirent *e; d && result == 0 && (e = readdir(d));) {
-		if (strncmp(e->d_name, "predict-", 8) != 0)
-			continue;
-		place_state(place, e->d_name, path);
-		result = fs_remove_tree(path, err);
-	}
-	if (d)
-		closedir(d);
-	return result;
-}
 
 /* By whatever way it is named; what is not there is in nothing. */
 static int lies_in(const char *path, const char *dir)
@@ -241,15 +371,13 @@ static int lies_in(const char *path, const char *dir)
 	return result;
 }
 
-int prepare_fresh(const struct job *job, const struct place *place, struct error *err)
+/* The run before is moved, and goes one day: nothing of it can be what the new one starts from. */
+static int check_apart(const struct job *job, const struct place *place, struct error *err)
 {
-	static const char *const ours[] = {"summary",     "intent",  "nodes", "journal",
-					   "checkpoints", "schema",  "model", "layout",
-					   "job.env",     "job.log", "logs",  "run-dir",
-					   "standing",    "spill",   "balance.log"};
 	char path[PLACE_MAX];
 	place_state(place, "checkpoints", path);
-	if (job->init[0] && lies_in(job->init, path))
+	if (job->init[0] && (lies_in(job->init, path) ||
+			     (fresh_kept(place, path) && lies_in(job->init, path))))
 		return error_set(
 			err, ERROR_CONFIG, job->init,
 			"INIT is a checkpoint of the run that --fresh would remove: move it");
@@ -257,12 +385,42 @@ int prepare_fresh(const struct job *job, const struct place *place, struct error
 		return error_set(
 			err, ERROR_CONFIG, job->predict_from,
 			"PREDICT_FROM is of the run that --fresh would remove: move it");
-	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
-		place_state(place, ours[i], path);
-		if (fs_remove_tree(path, err) != 0)
-			return -1;
+	return 0;
+}
+
+static int start_over(const struct job *job, const struct place *place,
+		      const struct prepare_options *options, struct prepared *out,
+		      struct error *err)
+{
+	struct place made;
+	if (check_apart(job, place, err) != 0 || fresh_begin(place, &made, err) != 0)
+		return -1;
+	if (make(job, place, &made, options, out, err) != 0) {
+		fresh_give_up(place);
+		return -1;
 	}
-	return remove_models(place, err);
+	if (fresh_commit(place, err) != 0)
+		return -1;
+	return place_make(place, err);
+}
+
+int prepare(const struct job *job, const struct place *place,
+	    const struct prepare_options *options, struct prepared *out, struct error *err)
+{
+	int result;
+	*out = (struct prepared){0};
+	if (options->fresh)
+		result = start_over(job, place, options, out, err);
+	else if (compare(job, place, options->running, 0, err) != 0 ||
+		 (options->running && same_run_dir(place, err) != 0))
+		result = -1;
+	else
+		result = make(job, place, place, options, out, err);
+	if (result != 0) {
+		free(out->rows);
+		out->rows = NULL;
+	}
+	return result;
 }
 
 int prepare_running(const struct place *place, char *id)

@@ -13,19 +13,26 @@
 #include <stdint.h>
 
 struct prepared {
-	uint64_t samples; /* rows of DATA */
-	uint64_t *rows;   /* of each of its files; to be freed */
+	uint64_t samples;  /* rows of DATA */
+	uint64_t bad_rows; /* of these, left out */
+	uint64_t *rows;    /* of each of its files; to be freed */
 };
 
-/* May take as long as one or two passes over the data, the first time; progress may be NULL.
- * *out is filled when 0 is returned. The job must fit what the state directory was made with (ERROR_CONFIG
- * naming the key): running tells whether nodes of it run. */
-int prepare(const struct job *job, const struct place *place, int running,
-	    dataset_progress_fn *progress, void *arg, struct prepared *out, struct error *err);
+struct prepare_options {
+	int running; /* nodes of the job run */
+	int fresh;   /* start over: what an earlier run left is put aside (fresh.h), when all is well */
+	dataset_progress_fn *progress; /* or NULL */
+	void *progress_arg;
+};
 
-/* Removes what an earlier run left in the state directory, but nothing else that may lie there, and
- * not the indexes, which are the data's. */
-int prepare_fresh(const struct job *job, const struct place *place, struct error *err);
+/* May take as long as a few passes over the data, the first time. *out is filled when 0 is returned.
+ * The job and its data must fit what the state directory was made with: ERROR_CONFIG naming the
+ * keys, or the file. TEST is opened, and its first rows are read. */
+int prepare(const struct job *job, const struct place *place,
+	    const struct prepare_options *options, struct prepared *out, struct error *err);
+
+/* The same look at a job whose run is over: whether what it made is what this file asks for. */
+int prepare_finished(const struct job *job, const struct place *place, struct error *err);
 
 /* Whether anything of the job runs, by its records; id (OPTION_ID_MAX bytes) is one that does. */
 int prepare_running(const struct place *place, char *id);

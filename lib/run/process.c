@@ -3,7 +3,9 @@
 
 #include "base/fs.h"
 
+#include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +59,30 @@ void process_boot(char out[PROCESS_BOOT_MAX])
 		return;
 	snprintf(out, PROCESS_BOOT_MAX, "%.*s", (int)strcspn(text, " \n"), text);
 	free(text);
+}
+
+pid_t process_fork(void)
+{
+	sigset_t all, before;
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &before);
+	pid_t pid = fork();
+	int errnum = errno;
+	if (pid != 0)
+		sigprocmask(SIG_SETMASK, &before, NULL);
+	errno = errnum;
+	return pid;
+}
+
+void process_signals_reset(void)
+{
+	sigset_t none;
+	for (int sig = 1; sig < NSIG; sig++) {
+		signal(sig, SIG_IGN); /* what is pending is gone */
+		signal(sig, SIG_DFL);
+	}
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 static int runs(const char *path)

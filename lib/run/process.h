@@ -24,6 +24,13 @@ int process_watch(pid_t pid, uint64_t start);
 /* The id of this boot of the machine; empty when the kernel does not tell. */
 void process_boot(char out[PROCESS_BOOT_MAX]);
 
+/* fork(), with all signals blocked in the child, which must not run our handlers: they would tell us
+ * of a Ctrl-C a second time, through descriptors that both have. It calls process_signals_reset()
+ * before it does anything else, or executes a program of ours that does. */
+pid_t process_fork(void);
+/* Forgets what came meanwhile (it was for the group that it was in), then all as after a login. */
+void process_signals_reset(void);
+
 /* Where a program of the kit lies: beside our own executable, else on `search` (a PATH). An
  * installed kit and a build directory both work, whatever PATH says. ERROR_CONFIG when nowhere. */
 int process_find(const char *program, const char *search, char *out, size_t out_max,

@@ -16,6 +16,7 @@
 #include "run/policy.h"
 #include "run/supervisor.h"
 #include "solve/solution.h"
+#include "stats/recordlog.h"
 #include "wire/peer.h"
 #include "wire/server.h"
 
@@ -150,7 +151,8 @@ struct supervisor {
 	enum sup_goal goal;
 	struct event *kick, *tick, *periodic, *retry, *on_hangup;
 	double started, retry_at; /* clock_mono() */
-	int log_fd;
+	struct recordlog log;
+	char log_path[PLACE_MAX];
 	size_t node_count;
 	struct sup_node *node; /* shardd, monitor, servers, workers */
 	struct sup_node *shardd, *monitor, *servers, *workers;
@@ -158,6 +160,8 @@ struct supervisor {
 	/* rollback */
 	int intent;          /* the file is there */
 	char cut[PLACE_MAX]; /* what servers restore; "": none */
+	int chosen;  /* which cut, or that there is none to choose */
+	int had_cut; /* before it was looked for */
 	int stat_asked, load_asked, loaded;
 	uint64_t incarnation;
 	double not_before; /* clock_mono(): backoff of the servers */
@@ -165,6 +169,7 @@ struct supervisor {
 	char making[PLACE_MAX], latest[PLACE_MAX];
 	int cut_pending, cut_done;
 	unsigned cut_failures;
+	uint64_t cut_samples; /* in the model when the one under way was asked for, at least */
 	double cut_at, cut_again; /* clock_mono(): last one; not before */
 	struct sup_request *checkpoint_waiters, *stop_waiters, *watchers;
 	/* the end */
@@ -203,7 +208,8 @@ struct supervisor {
 	/* scores */
 	struct child *scorer;
 	double score_at;
-	int scored; /* of the end */
+	int scored;       /* of the end */
+	int score_status; /* why it failed then, as an exit status */
 	double auc, logloss, best_auc;
 	uint64_t without_gain;
 	char score_of[PLACE_MAX];
@@ -222,6 +228,12 @@ const char *sup_phase_name(enum sup_phase phase);
 
 /* ---- sup_log.c ---- */
 int sup_log_open(struct supervisor *s, struct error *err);
+/* goes_on: the same run, in a new file. */
+void sup_log_begin(struct supervisor *s, int goes_on);
+/* Begins a new file when this one is large. Between two records of any kind. */
+void sup_log_bound(struct supervisor *s);
+/* Whole lines, as they are. */
+void sup_log_text(struct supervisor *s, const char *lines, size_t len);
 /* A record into STATE/job.log; at= is added. o was begun by the caller. */
 void sup_log(struct supervisor *s, struct record_out *o);
 /* A record of one word with a text, for people and for the log. */

@@ -13,7 +13,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define TEXT_BYTES_MAX 65536 /* of one `act` to the lead (GATE_ACTIONS_BYTES_MAX) */
 
@@ -419,8 +418,7 @@ static void log_action(struct supervisor *s, const struct action *a)
 {
 	char line[RECORD_LINE_MAX];
 	size_t len = action_format(a, line, sizeof line);
-	if (write(s->log_fd, line, len) < 0)
-		(void)0; /* the log is for people: sup_log says so */
+	sup_log_text(s, line, len);
 }
 
 /* What status shows of it. */

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/number.h"
 #include "ckpt/ckpt.h"
+#include "run/fresh.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -59,10 +60,25 @@ static void prune(struct supervisor *s)
 {
 	char dir[PLACE_MAX];
 	struct error err;
+	/* What servers are to restore, and what is being scored. */
+	const char *protect[3] = {NULL};
+	size_t n = 0;
+	if (s->intent)
+		protect[n++] = s->cut;
+	if (s->scorer)
+		protect[n++] = s->score_of;
 	directory(s, dir);
-	if (ckpt_prune(dir, s->job->keep, s->intent ? s->cut : NULL, pruned, s, &err) != 0)
+	if (ckpt_prune(dir, s->job->keep, protect, pruned, s, &err) != 0)
 		sup_note(s, "warning", "old checkpoints can't be removed: %s: %s", err.place,
 			 err.text);
+}
+
+/* From now on this run has a model of its own. */
+static void forget_previous(struct supervisor *s)
+{
+	struct error err;
+	if (s->cut_samples > 0 && fresh_forget(&s->place, &err) != 0)
+		sup_note(s, "warning", "the run before can't be removed: %s: %s", err.place, err.text);
 }
 
 static void succeeded(struct supervisor *s, const struct record *r)
@@ -81,6 +97,7 @@ static void succeeded(struct supervisor *s, const struct record *r)
 			record_add(&o, keys[i], record_get(r, keys[i]));
 	sup_log(s, &o);
 	sup_answer_checkpoints(s, 1);
+	forget_previous(s);
 	prune(s);
 }
 
@@ -129,6 +146,7 @@ void sup_cut_start(struct supervisor *s)
 	record_begin(&o, line, sizeof line, "cut");
 	record_add(&o, "path", s->making);
 	s->cut_done = 0;
+	s->cut_samples = s->stat.samples_done; /* so many at least will be in it */
 	if (sup_link_send(&s->lead_cut, &o, NULL, 0, on_cut, s) == 0)
 		s->cut_pending = 1;
 }

@@ -270,8 +270,7 @@ static void log_question(struct supervisor *s, char given[OPTIONS][OPTION_MAX])
 		record_add(&o, key, given[i] + n + 1);
 	}
 	sup_log(s, &o);
-	if (write(s->log_fd, s->decide_text, s->decide_bytes) < 0)
-		(void)0; /* the log is for people: sup_log says so */
+	sup_log_text(s, s->decide_text, s->decide_bytes);
 }
 
 static void decide(struct supervisor *s)

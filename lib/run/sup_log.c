@@ -1,6 +1,6 @@
 /*
- * sup_log: what happened and why, as records: STATE/job.log (one write a record, so that lines of
- * a supervisor that was killed are whole), and events to the monitor.
+ * sup_log: what happened and why, as records: STATE/job.log (each written at once and whole, so that
+ * it can be read while we go on, or after we were killed), and events to the monitor.
  */
 #include "run/sup.h"
 
@@ -8,28 +8,76 @@
 #include "base/fs.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#define LOG_BYTES_MAX (64u << 20) /* then it becomes job.log.1, and the one before goes */
 
 int sup_log_open(struct supervisor *s, struct error *err)
 {
-	char path[PLACE_MAX];
-	place_state(&s->place, "job.log", path);
-	s->log_fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-	if (s->log_fd < 0)
-		return error_errno(err, ERROR_CANTCREAT, path, "can't be opened");
-	return 0;
+	place_state(&s->place, "job.log", s->log_path);
+	return recordlog_open(&s->log, s->log_path, err);
+}
+
+/* A full disk must not stop a job: its log is for people. */
+static void flush(struct supervisor *s)
+{
+	struct error err;
+	if (s->log.fd >= 0 && recordlog_flush(&s->log, &err) != 0)
+		log_say(LOG_LEVEL_WARNING, "%s: %s; what can't be written is lost", err.place,
+			err.text);
+}
+
+void sup_log_text(struct supervisor *s, const char *lines, size_t len)
+{
+	recordlog_add(&s->log, lines, len);
+	flush(s);
 }
 
 static void put(struct supervisor *s, struct record_out *o, const char *text)
 {
 	record_add_seconds(o, "at", clock_epoch());
 	size_t len = record_end(o, text);
-	/* A full disk must not stop a job: its log is for people. */
-	if (len > 0 && s->log_fd >= 0 && write(s->log_fd, o->data, len) < 0 && errno != ENOSPC)
-		log_say(LOG_LEVEL_WARNING, "job.log: %s", strerror(errno));
+	if (len > 0)
+		sup_log_text(s, o->data, len);
+}
+
+void sup_log_begin(struct supervisor *s, int goes_on)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "begin");
+	record_add(&o, "job", s->job->name);
+	record_add_u64(&o, "workers", s->job->workers);
+	record_add_u64(&o, "servers", s->job->servers);
+	record_add_u64(&o, "batch", s->job->batch);
+	record_add(&o, "sync", s->job->sync);
+	record_add(&o, "solution", s->job->solution);
+	if (goes_on)
+		record_add_u64(&o, "goes-on", 1);
+	put(s, &o, NULL);
+}
+
+/* The new file says what the old one began with: one day it is the oldest there is. */
+void sup_log_bound(struct supervisor *s)
+{
+	char older[PLACE_MAX], line[RECORD_LINE_MAX];
+	struct record_out o;
+	struct error err;
+	struct stat st;
+	if (s->log.fd < 0 || fstat(s->log.fd, &st) != 0 || st.st_size < (off_t)LOG_BYTES_MAX)
+		return;
+	place_state(&s->place, "job.log.1", older);
+	/* What can't be renamed or opened goes on in the old one; tried again with the next look. */
+	if ((rename(s->log_path, older) != 0 && errno != ENOENT) ||
+	    recordlog_reopen(&s->log, &err) != 0)
+		return;
+	sup_log_begin(s, 1);
+	record_begin(&o, line, sizeof line, "phase");
+	record_add(&o, "name", sup_phase_name(s->phase));
+	put(s, &o, NULL);
 }
 
 void sup_log(struct supervisor *s, struct record_out *o)

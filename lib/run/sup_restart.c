@@ -53,6 +53,17 @@ const char *sup_restart_why(const char *word)
 	return word;
 }
 
+static void tell(struct sup_node *n, const char *reason)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	log_say(LOG_LEVEL_INFO, "%s is restarted: %s", n->id, reason);
+	record_begin(&o, line, sizeof line, "restart");
+	record_add(&o, "id", n->id);
+	record_add(&o, "reason", reason);
+	sup_log(n->sup, &o);
+}
+
 const char *sup_restart(struct sup_node *n, int force, const char *reason)
 {
 	const char *refused = refusal(n, force);
@@ -62,8 +73,7 @@ const char *sup_restart(struct sup_node *n, int force, const char *reason)
 	n->heavy.last = clock_epoch();
 	n->restart_from = clock_mono();
 	sup_standing_write(n->sup);
-	sup_note(n->sup, "restart", "%s is restarted: %s", n->id,
-		 reason && reason[0] ? reason : "no reason given");
+	tell(n, reason && reason[0] ? reason : "no reason given");
 	if (n->role == ROLE_WORKER)
 		sup_node_kill(n);
 	else {

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "ckpt/ckpt.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -98,6 +99,7 @@ void sup_rollback_begin(struct supervisor *s, const char *reason)
 	s->loaded = s->all_done = s->cut_done = s->finish_asked = s->last_known = 0;
 	if (s->phase == PHASE_ROLLBACK || s->phase >= PHASE_STOPPING)
 		return;
+	s->chosen = 0;
 	sup_note(s, "rollback", "%s: all servers %s", reason,
 		 s->latest[0] || s->intent ? "go back to the last checkpoint" : "start anew");
 	sup_enter(s, PHASE_ROLLBACK);
@@ -157,19 +159,79 @@ static void close_links(struct supervisor *s)
 		sup_link_close(&s->servers[i].link);
 }
 
-void sup_rollback_step(struct supervisor *s)
+/* Whether servers and shardd can go back to it, as far as that is quickly seen: servers look at the
+ * sums of their parts themselves. */
+static int is_whole(const char *cut, struct error *err)
+{
+	char path[CKPT_PATH_MAX];
+	struct ckpt *c;
+	if (ckpt_open(&c, cut, err) != 0)
+		return -1;
+	int result = ckpt_check_file(c, "shards", path, sizeof path, err);
+	ckpt_close(c);
+	return result;
+}
+
+/* The cut is chosen once, before the servers are touched. One that was completed while its lead died
+ * is as good as any; where the intent's own is gone by now, another is as good, too, because shardd
+ * loads its queue anew. -1: not yet, or never. */
+static int choose_cut(struct supervisor *s)
 {
 	struct error err;
-	/* The cut is chosen once, before the servers are touched. One that was completed while its
-	 * lead died is as good as any. */
-	if (!s->intent && sup_cut_find(s, &err) != 0)
-		sup_note(s, "warning", "%s: %s", err.place, err.text);
-	if (!s->intent && s->latest[0] && write_intent(s, s->latest, "server") != 0)
-		return;
+	int gone = 0;
+	if (s->intent) {
+		if (s->chosen || is_whole(s->cut, &err) == 0)
+			return 0;
+		gone = 1;
+		sup_note(s, "warning", "the intent's checkpoint: %s: %s", err.place, err.text);
+	}
+	if (sup_cut_find(s, &err) != 0 || (s->latest[0] && is_whole(s->latest, &err) != 0)) {
+		sup_fail(s, err.code, "no checkpoint to go back to: %s: %s; one that is removed is "
+			 "passed over", err.place, err.text);
+		return -1;
+	}
+	if (s->latest[0])
+		return write_intent(s, s->latest, "server");
+	if (!gone)
+		return 0;
+	sup_fail(s, ERROR_NOINPUT, "%s, which an intent names, is gone, and so are all others; --fresh "
+		 "starts over", s->cut);
+	return -1;
+}
+
+/* Without a cut servers begin with nothing. That is right only when nothing was trained, and nobody
+ * holds a shard whose settlement may be on its way still. */
+static int may_start_anew(struct supervisor *s)
+{
+	if (!s->stat.known) {
+		sup_ask_stat(s);
+		return 0;
+	}
+	if (s->stat.samples_done == 0 && s->stat.doing == 0)
+		return 1;
+	sup_fail(s, ERROR_NOINPUT, "%s/checkpoints holds no complete checkpoint to go back to%s, but "
+		 "%llu samples count as done and %llu shards are in hand; --fresh starts over",
+		 s->place.state, s->had_cut ? " any more" : "",
+		 (unsigned long long)s->stat.samples_done, (unsigned long long)s->stat.doing);
+	return 0;
+}
+
+void sup_rollback_step(struct supervisor *s)
+{
+	if (!s->chosen) {
+		s->had_cut = s->latest[0] != '\0';
+		if (choose_cut(s) != 0)
+			return;
+		s->chosen = 1;
+	}
 	close_links(s);
 	for (size_t i = 0; i < s->job->servers; i++)
 		sup_node_stop(&s->servers[i], SIGKILL);
-	if (!sup_nodes_off(s->servers, s->job->servers))
+	if (!sup_nodes_off(s->servers, s->job->servers)) {
+		s->stat.known = 0; /* a lead that lives may change it */
+		return;
+	}
+	if (!s->intent && !may_start_anew(s))
 		return;
 	if (s->intent && !s->loaded) {
 		load(s);

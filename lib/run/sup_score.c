@@ -58,6 +58,21 @@ static void judge(struct supervisor *s)
 		sup_finish_early(s, GOAL_EARLY, "PATIENCE: no better AUC any more");
 }
 
+/* One that was under way when the job ended may be of an older checkpoint: the last is scored then. */
+static int is_last(const struct supervisor *s)
+{
+	return s->phase == PHASE_SCORING && strcmp(s->score_of, s->latest) == 0;
+}
+
+/* The job's own end then: it has a model, but not what was asked of it. Run again it is scored again. */
+static void score_failed(struct supervisor *s, int status, const char *why)
+{
+	s->auc = s->logloss = NAN;
+	if (is_last(s))
+		s->score_status = status ? status : ERROR_SOFTWARE;
+	sup_note(s, "warning", "scoring TEST with %s failed: %s", s->score_of, why);
+}
+
 static void on_scored(const struct node_end *end, enum child_cut cut, const char *output,
 		      size_t bytes, void *arg)
 {
@@ -69,10 +84,13 @@ static void on_scored(const struct node_end *end, enum child_cut cut, const char
 	if (cut != CHILD_WHOLE)
 		snprintf(text, sizeof text, "no score after %g s",
 			 deadline_seconds(DEADLINE_SCORE));
-	if (cut != CHILD_WHOLE || policy_class(end) != END_CLEAN || take_scores(s, output) != 0) {
-		s->auc = s->logloss = NAN;
-		sup_note(s, "warning", "scoring TEST with %s failed: %s", s->score_of, text);
-	} else {
+	if (cut != CHILD_WHOLE)
+		score_failed(s, ERROR_TEMPFAIL, text);
+	else if (policy_class(end) != END_CLEAN)
+		score_failed(s, policy_end_status(end), text);
+	else if (take_scores(s, output) != 0)
+		score_failed(s, ERROR_DATA, "TEST tells no AUC: it needs rows of both classes");
+	else {
 		log_score(s);
 		if (s->phase == PHASE_RUNNING) {
 			log_say(LOG_LEVEL_INFO, "auc=%.5f logloss=%.5f of %s", s->auc, s->logloss,
@@ -80,7 +98,7 @@ static void on_scored(const struct node_end *end, enum child_cut cut, const char
 			judge(s);
 		}
 	}
-	if (s->phase == PHASE_SCORING)
+	if (is_last(s))
 		s->scored = 1;
 	sup_kick(s);
 }
@@ -96,15 +114,16 @@ void sup_score_start(struct supervisor *s, const char *checkpoint, int last)
 	s->score_at = clock_mono();
 	size_t count = s->job->test.count;
 	char **argv = calloc(count + 10, sizeof *argv);
+	snprintf(s->score_of, sizeof s->score_of, "%s", checkpoint);
+	if (!argv)
+		error_set(&err, ERROR_OS, NULL, "out of memory");
 	if (!argv ||
 	    process_find("predict", s->options.search_path, predict, sizeof predict, &err) != 0 ||
 	    process_find("auc", s->options.search_path, auc, sizeof auc, &err) != 0) {
-		sup_note(s, "warning", "TEST can't be scored: %s",
-			 argv ? err.text : "out of memory");
+		score_failed(s, err.code, err.text);
 		free(argv);
 		return;
 	}
-	snprintf(s->score_of, sizeof s->score_of, "%s", checkpoint);
 	place_state(&s->place, "scores.tmp", temporary);
 	size_t n = 0;
 	const char *const head[] = {"/bin/sh", "-c",        script,    "score",         predict,
@@ -121,7 +140,7 @@ void sup_score_start(struct supervisor *s, const char *checkpoint, int last)
 	if (child_start(&s->scorer, s->base, &options, &err) == 0)
 		s->scored = 0;
 	else
-		sup_note(s, "warning", "TEST can't be scored: %s", err.text);
+		score_failed(s, err.code, err.text);
 	free(argv);
 }
 

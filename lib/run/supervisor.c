@@ -343,6 +343,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	sup_course_tick(s);
 	sup_logs_rotate(s);
+	sup_log_bound(s);
 	sup_kick(s);
 }
 
@@ -425,23 +426,33 @@ static void summary(struct supervisor *s, struct supervisor_result *result)
 	record_add_u64(&o, "shards", stat->shards);
 	record_add_u64(&o, "held", stat->held);
 	record_add_u64(&o, "restarts", all_restarts(s));
+	record_add_u64(&o, "bad-rows", s->options.bad_rows);
 	record_add(&o, "checkpoint", s->latest);
 	if (!isnan(s->auc)) {
 		record_add_real(&o, "auc", s->auc);
 		record_add_real(&o, "logloss", s->logloss);
 	}
+	if (s->score_status)
+		record_add(&o, "score", "failed");
 	if (s->held[0])
 		record_add(&o, "held-ids", s->held);
 	record_end(&o, NULL);
 }
 
-/* A job that is done is not done again; the caller finds this. */
+static int is_finished(const struct supervisor *s)
+{
+	int scored = s->job->test.count == 0 || (s->scored && !s->score_status);
+	return (s->goal == GOAL_DONE || s->goal == GOAL_EARLY) && scored;
+}
+
+/* A job that is done is not done again; the caller finds this. One that could not be scored is not:
+ * started again it has nothing left to train, and is scored. */
 static void keep_summary(struct supervisor *s, const struct supervisor_result *result)
 {
 	char path[PLACE_MAX];
 	struct error err;
 	place_state(&s->place, "summary", path);
-	if ((s->goal == GOAL_DONE || s->goal == GOAL_EARLY) &&
+	if (is_finished(s) &&
 	    fs_replace_file(path, result->summary, strlen(result->summary), &err) != 0)
 		sup_note(s, "warning", "%s: %s", err.place, err.text);
 }
@@ -452,6 +463,8 @@ static int end_status(const struct supervisor *s)
 		return s->fail_status;
 	if (s->goal == GOAL_STOP)
 		return ERROR_TEMPFAIL;
+	if (s->score_status)
+		return s->score_status;
 	return s->stat.held > 0 ? ERROR_NEGATIVE : 0;
 }
 
@@ -510,23 +523,8 @@ static void release(struct supervisor *s)
 	snapshot_clear(&s->snapshot);
 	snapshot_clear(&s->filling);
 	server_free(s->server);
-	if (s->log_fd >= 0)
-		close(s->log_fd);
+	recordlog_close(&s->log);
 	free(s);
-}
-
-static void log_begin(struct supervisor *s)
-{
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "begin");
-	record_add(&o, "job", s->job->name);
-	record_add_u64(&o, "workers", s->job->workers);
-	record_add_u64(&o, "servers", s->job->servers);
-	record_add_u64(&o, "batch", s->job->batch);
-	record_add(&o, "sync", s->job->sync);
-	record_add(&o, "solution", s->job->solution);
-	sup_log(s, &o);
 }
 
 static int begin(struct supervisor *s, struct error *err)
@@ -535,7 +533,7 @@ static int begin(struct supervisor *s, struct error *err)
 	    sup_nodes_new(s, err) != 0 || sup_standing_read(s, err) != 0 ||
 	    sup_intent_read(s, err) != 0 || sup_cut_find(s, err) != 0)
 		return -1;
-	log_begin(s); /* what is adopted is of this run */
+	sup_log_begin(s, 0); /* what is adopted is of this run */
 	int running = sup_nodes_adopt(s, err);
 	if (running < 0)
 		return -1;
@@ -556,7 +554,7 @@ int supervisor_run(const struct supervisor_options *options, struct supervisor_r
 	s->options = *options;
 	s->job = options->job;
 	s->place = options->place;
-	s->log_fd = -1;
+	s->log.fd = -1;
 	s->started = clock_mono();
 	s->auc = s->logloss = s->best_auc = s->row.rate = s->row.loss = s->row.ratio = NAN;
 	s->stat.first_at = s->stat.last_at = NAN;
@@ -571,8 +569,7 @@ int supervisor_run(const struct supervisor_options *options, struct supervisor_r
 		result->status = end_status(s);
 		summary(s, result);
 		keep_summary(s, result);
-		if (write(s->log_fd, result->summary, strlen(result->summary)) < 0)
-			(void)0; /* the caller prints it */
+		sup_log_text(s, result->summary, strlen(result->summary));
 	}
 	release(s);
 	return served;

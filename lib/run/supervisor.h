@@ -36,6 +36,7 @@ struct supervisor_options {
 	const struct job *job; /* finished (job_finish) */
 	struct place place;    /* made (place_make), locked by the caller */
 	uint64_t samples;      /* rows of DATA */
+	uint64_t bad_rows;     /* of these, left out */
 	const uint64_t *rows;  /* of each of its files */
 	const char
 		*search_path; /* where programs are looked for that do not lie beside us; or NULL */

@@ -215,7 +215,7 @@ static struct offer offer_worker(struct pace *p, size_t i, int asp)
 {
 	struct offer offer = {.index = i};
 	double seconds = restart_seconds(p, "restart-worker");
-	double pending = snapshot_info_real(p->s, "pending");
+	double pending = pending_seconds(p->s);
 	offer.saves = helps(p->workers.node[i]) * pace_lasts(&p->worker[i], p->left);
 	seconds += pending > 0 ? pending : 0;
 	if (asp)

@@ -202,7 +202,14 @@ int crew_split(struct split *s, const struct crew *c, const double *speed, uint6
 
 /* ---- restarts ---- */
 
+double pending_seconds(const struct snapshot *s)
+{
+	return snapshot_info_age(s, "pending") > PENDING_AGE_MAX
+		       ? NAN
+		       : snapshot_info_real(s, "pending");
+}
+
 int busy(const struct snapshot *s, const struct solution_options *o)
 {
-	return snapshot_info_real(s, "pending") >= o->pending; /* not for NAN */
+	return pending_seconds(s) >= o->pending; /* not for NAN */
 }

@@ -71,6 +71,10 @@ int say_sizes(struct voice *v, const struct crew *c, const struct batch_worker *
 
 /* ---- restarts ---- */
 
+/* How long a job waits for the cluster, as somebody outside says; NAN when nobody does, or who did
+ * has been silent for long: a feeder that died must not make the cluster busy for ever. */
+#define PENDING_AGE_MAX 300.0 /* seconds: five rounds of cron */
+double pending_seconds(const struct snapshot *s);
 /* The cluster is: no node may be restarted now. */
 int busy(const struct snapshot *s, const struct solution_options *o);
 

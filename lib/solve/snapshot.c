@@ -243,12 +243,24 @@ int snapshot_check(const struct snapshot *s, struct error *err)
 	return check_twice(s, err);
 }
 
-const char *snapshot_info_text(const struct snapshot *s, const char *name)
+static const struct snapshot_info *find_info(const struct snapshot *s, const char *name)
 {
 	for (size_t i = 0; i < s->info_count; i++)
 		if (strcmp(s->info[i].name, name) == 0)
-			return s->info[i].value;
+			return &s->info[i];
 	return NULL;
+}
+
+const char *snapshot_info_text(const struct snapshot *s, const char *name)
+{
+	const struct snapshot_info *info = find_info(s, name);
+	return info ? info->value : NULL;
+}
+
+double snapshot_info_age(const struct snapshot *s, const char *name)
+{
+	const struct snapshot_info *info = find_info(s, name);
+	return info ? info->age : NAN;
 }
 
 double snapshot_info_real(const struct snapshot *s, const char *name)

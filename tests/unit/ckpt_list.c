@@ -18,8 +18,9 @@ static void checkpoint(const char *name, uint64_t iteration, uint64_t incarnatio
 
 static const char *prune(uint64_t keep, const char *protect)
 {
+	const char *const list[] = {protect, NULL};
 	gone[0] = '\0';
-	OK(ckpt_prune(in_dir("d"), keep, protect, remember, NULL, err));
+	OK(ckpt_prune(in_dir("d"), keep, list, remember, NULL, err));
 	return gone;
 }
 
@@ -76,6 +77,10 @@ static void old_ones_go(void **state)
 	OK(fs_make_dirs(in_dir("d/000012"), err)); /* in the making */
 	OK(fs_make_dirs(in_dir("d/notes"), err));  /* none of ours */
 	assert_string_equal(prune(3, NULL), "000001 ");
+	const char *const two[] = {"/elsewhere/000010", "000002", NULL};
+	gone[0] = '\0';
+	OK(ckpt_prune(in_dir("d"), 1, two, remember, NULL, err));
+	assert_string_equal(gone, "");
 	assert_string_equal(prune(1, "/elsewhere/000002/"), "000010 ");
 	assert_string_equal(prune(1, "000002"), "");
 	assert_string_equal(prune(1, NULL), "000002 ");

@@ -215,7 +215,7 @@ static void the_resolved_file_is_the_same_job(void **state)
 	(void)state;
 	struct error err;
 	struct job again;
-	const char *key;
+	char keys[JOB_KEYS_MAX];
 	char path[] = "/tmp/run_job.XXXXXX";
 	close(mkstemp(path));
 	set("JOB", "j");
@@ -228,28 +228,56 @@ static void the_resolved_file_is_the_same_job(void **state)
 	assert_int_equal(job_init(&again, &err), 0);
 	assert_int_equal(job_read(&again, path, &err), 0);
 	assert_int_equal(job_finish(&again, path, &err), 0);
-	assert_int_equal(job_compare(&job, &again, &key), JOB_SAME);
+	assert_int_equal(job_compare(&job, &again, 0, keys), JOB_SAME);
 	assert_string_equal(again.launch_worker, job.launch_worker);
 	assert_int_equal(job_set(&again, "KEEP", "9", "f", &err), 0);
 	assert_int_equal(job_set(&again, "HEAVY_WINDOW", "9", "f", &err), 0);
 	assert_int_equal(job_set(&again, "PENDING", "9", "f", &err), 0);
 	assert_int_equal(job_set(&again, "AHEAD", "9", "f", &err), 0);
 	assert_int_equal(job_set(&again, "PROFILE", "1", "f", &err), 0);
-	assert_int_equal(job_compare(&job, &again, &key), JOB_CHANGE_FREE);
+	assert_int_equal(job_compare(&job, &again, 0, keys), JOB_CHANGE_FREE);
 	assert_int_equal(job_set(&again, "SOLUTION", "even", "f", &err), 0);
-	assert_int_equal(job_compare(&job, &again, &key), JOB_CHANGE_FREE);
+	assert_int_equal(job_compare(&job, &again, 0, keys), JOB_CHANGE_FREE);
 	assert_int_equal(job_set(&again, "SOLUTION", "lb-bsp", "f", &err), 0);
-	assert_int_equal(job_compare(&job, &again, &key), JOB_CHANGE_STOPPED);
-	assert_string_equal(key, "SOLUTION");
-	assert_int_equal(job_compare(&again, &again, &key), JOB_SAME);
+	assert_int_equal(job_compare(&job, &again, 0, keys), JOB_CHANGE_STOPPED);
+	assert_string_equal(keys, "SOLUTION");
+	assert_int_equal(job_compare(&again, &again, 0, keys), JOB_SAME);
 	assert_int_equal(job_set(&again, "SOLUTION", "even", "f", &err), 0);
 	assert_int_equal(job_set(&again, "WORKERS", "9", "f", &err), 0);
-	assert_int_equal(job_compare(&job, &again, &key), JOB_CHANGE_STOPPED);
+	assert_int_equal(job_compare(&job, &again, 0, keys), JOB_CHANGE_STOPPED);
 	assert_int_equal(job_set(&again, "BATCH", "9", "f", &err), 0);
-	assert_int_equal(job_compare(&job, &again, &key), JOB_CHANGE_FRESH);
-	assert_string_equal(key, "BATCH");
+	assert_int_equal(job_compare(&job, &again, 0, keys), JOB_CHANGE_FRESH);
+	assert_string_equal(keys, "BATCH");
+	assert_int_equal(job_set(&again, "EPOCHS", "9", "f", &err), 0);
+	assert_int_equal(job_compare(&job, &again, 0, keys), JOB_CHANGE_FRESH);
+	assert_string_equal(keys, "BATCH, EPOCHS");
 	job_free(&again);
 	unlink(path);
+}
+
+/* What a stopped job may go on with is too late for one whose model is made. */
+static void a_finished_job_is_what_it_was_made_with(void **state)
+{
+	(void)state;
+	struct error err;
+	struct job again;
+	char keys[JOB_KEYS_MAX];
+	set("JOB", "j");
+	set("DATA", "/d/a.csv");
+	assert_int_equal(job_finish(&job, "f", &err), 0);
+	assert_int_equal(job_init(&again, &err), 0);
+	assert_int_equal(job_set(&again, "JOB", "j", "f", &err), 0);
+	assert_int_equal(job_set(&again, "DATA", "/d/a.csv", "f", &err), 0);
+	assert_int_equal(job_set(&again, "LR", "0.3", "f", &err), 0);
+	assert_int_equal(job_finish(&again, "f", &err), 0);
+	assert_int_equal(job_compare(&job, &again, 0, keys), JOB_CHANGE_STOPPED);
+	assert_int_equal(job_compare(&job, &again, 1, keys), JOB_CHANGE_FRESH);
+	assert_string_equal(keys, "LR");
+	assert_int_equal(job_set(&again, "TEST", "/d/t.csv", "f", &err), 0);
+	assert_int_equal(job_set(&again, "WORKERS", "5", "f", &err), 0);
+	assert_int_equal(job_compare(&job, &again, 1, keys), JOB_CHANGE_FRESH);
+	assert_string_equal(keys, "TEST, LR");
+	job_free(&again);
 }
 
 static void set_option(void **state)
@@ -278,6 +306,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(values_out_of_range, start, stop),
 		cmocka_unit_test_setup_teardown(keys_that_do_not_fit, start, stop),
 		cmocka_unit_test_setup_teardown(the_resolved_file_is_the_same_job, start, stop),
+		cmocka_unit_test_setup_teardown(a_finished_job_is_what_it_was_made_with, start, stop),
 		cmocka_unit_test_setup_teardown(set_option, start, stop),
 	};
 	return cmocka_run_group_tests_name("run_job", tests, NULL, NULL);

@@ -3,8 +3,11 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "run/child.h"
 
+#include <event2/event.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -244,6 +247,68 @@ static void damaged_records_are_refused(void **state)
 	}
 }
 
+/* A Ctrl-C in the moment behind fork(), before exec: libevent's handler would write to the pipe that
+ * it shares with the supervisor, who would count it twice, and stop without a checkpoint. */
+static int told[2], window_open;
+
+static void tell(int sig)
+{
+	(void)sig;
+	if (write(told[1], "x", 1) < 0)
+		abort();
+}
+
+static void in_the_window(void)
+{
+	if (window_open)
+		kill(getpid(), SIGINT);
+}
+
+static void on_done(const struct node_end *end, enum child_cut cut, const char *output, size_t bytes,
+		    void *arg)
+{
+	(void)arg;
+	assert_int_equal(cut, CHILD_WHOLE);
+	assert_int_equal(end->signal, 0);
+	assert_int_equal(end->status, 7);
+	assert_int_equal(bytes, 0);
+	assert_string_equal(output, "");
+}
+
+static void a_signal_behind_fork_is_nobodys(void **state)
+{
+	(void)state;
+	struct node_record r;
+	struct error err;
+	char c;
+	char *const argv[] = {(char *)(size_t) "/bin/sh", (char *)(size_t) "-c",
+			      (char *)(size_t) "exit 7", NULL};
+	struct child_options options = {
+		.argv = argv, .seconds = 60, .output_bytes_max = 9, .done = on_done};
+	struct child *child;
+	struct event_base *base = event_base_new();
+	struct sigaction act = {.sa_handler = tell}, before;
+	assert_int_equal(pipe2(told, O_NONBLOCK | O_CLOEXEC), 0);
+	assert_int_equal(pthread_atfork(NULL, NULL, in_the_window), 0);
+	assert_int_equal(sigaction(SIGINT, &act, &before), 0);
+	window_open = 1;
+	pid_t parent = start("exit 3", NULL);
+	assert_int_equal(child_start(&child, base, &options, &err), 0);
+	window_open = 0;
+	event_base_dispatch(base);
+	event_base_free(base);
+	waitpid(parent, NULL, 0);
+	assert_int_equal(node_record_read(record, &r, &err), 0);
+	assert_int_equal(r.end.status, 3);
+	assert_int_equal(read(told[0], &c, 1), -1);
+	/* Here they come as before. */
+	raise(SIGINT);
+	assert_int_equal(read(told[0], &c, 1), 1);
+	sigaction(SIGINT, &before, NULL);
+	close(told[0]);
+	close(told[1]);
+}
+
 int main(int argc, char **argv)
 {
 	if (strcmp(argv[0], PARENT_NAME) == 0)
@@ -259,6 +324,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(a_template_stands_in_front, begin, end),
 		cmocka_unit_test_setup_teardown(the_rest_of_the_group_is_killed, begin, end),
 		cmocka_unit_test_setup_teardown(damaged_records_are_refused, begin, end),
+		cmocka_unit_test_setup_teardown(a_signal_behind_fork_is_nobodys, begin, end),
 	};
 	return cmocka_run_group_tests_name("run_parent", tests, NULL, NULL);
 }

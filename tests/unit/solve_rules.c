@@ -215,7 +215,10 @@ static void balance_does_not_hide_who_is_slow(void **state)
 	balanced(10);
 	says("antdt-nd", "action kind=kill-restart role=worker id=w3 reason=\n",
 	     "w3 takes 2 times the mean per sample over 10 s");
-	take("info name=pending value=60 age=0");
+	take("info name=pending value=60 age=300.5"); /* who said so has died */
+	says("antdt-nd", "action kind=kill-restart role=worker id=w3 reason=\n", "");
+	s.info_count--;
+	take("info name=pending value=60 age=300");
 	says("antdt-nd", NONE, "w3: slow, but sizes fit");
 	o.pending = 61;
 	says("antdt-nd", "action kind=kill-restart role=worker id=w3 reason=\n", "");

@@ -154,6 +154,9 @@ static void states_follow_events(void **state)
 	}
 	/* One announced and started, one started without a word. */
 	assert_string_equal(node("w0", "restarts", 1000), "2");
+	take("event role=worker id=w9 kind=start", 1000);
+	take("event role=worker id=w9 kind=exit status=0 class=clean", 1001);
+	assert_non_null(strstr(snapshot(1002), "id=w9 state=down"));
 }
 
 static void up_counts_from_ready(void **state)

@@ -1,0 +1,226 @@
+/* origin: see origin.h. */
+#include "data/origin.h"
+
+#include "base/fs.h"
+#include "data/source.h"
+#include "wire/record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <xxhash.h>
+
+#define ORIGIN_BYTES_MAX (256u << 20) /* 65,536 files, a line each */
+#define PIECE (1u << 20)
+
+struct file {
+	struct source_identity identity;
+	uint64_t sum;
+};
+
+/* ---- the data ---- */
+
+static int sum_all(int fd, const char *path, char *piece, XXH3_state_t *state, struct error *err)
+{
+	for (;;) {
+		ssize_t n = read(fd, piece, PIECE);
+		if (n == 0)
+			return 0;
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return error_errno(err, ERROR_IO, path, "read");
+		XXH3_64bits_update(state, piece, (size_t)n);
+	}
+}
+
+static int sum_file(const char *path, uint64_t *sum, struct error *err)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return error_errno(err, 0, path, "can't be read");
+	char *piece = malloc(PIECE);
+	XXH3_state_t *state = XXH3_createState();
+	int result = piece && state && XXH3_64bits_reset(state) == XXH_OK
+			     ? sum_all(fd, path, piece, state, err)
+			     : error_set(err, ERROR_OS, path, "out of memory");
+	if (result == 0)
+		*sum = XXH3_64bits_digest(state);
+	XXH3_freeState(state);
+	free(piece);
+	close(fd);
+	return result;
+}
+
+static int identify(const char *path, struct source_identity *out, struct error *err)
+{
+	struct source *source;
+	if (source_open(&source, path, err) != 0)
+		return -1;
+	int result = source_identify(source, out, err);
+	source_close(source);
+	return result;
+}
+
+/* ---- the file of records ---- */
+
+static void print_file(FILE *out, const char *path, const struct file *f)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "file");
+	record_add(&o, "path", path);
+	record_add_u64(&o, "bytes", f->identity.bytes);
+	record_add_u64(&o, "mtime-ns", f->identity.mtime_ns);
+	record_add_u64(&o, "head-bytes", f->identity.head_bytes);
+	record_add_u64(&o, "head-sum", f->identity.head_sum);
+	record_add_u64(&o, "sum", f->sum);
+	if (record_end(&o, NULL) > 0)
+		fputs(line, out);
+}
+
+static int write_down(const char *path, const struct origin *origin, char *const *names,
+		      const struct file *file, size_t count, struct error *err)
+{
+	char line[RECORD_LINE_MAX], *text = NULL;
+	size_t len = 0;
+	struct record_out o;
+	FILE *out = open_memstream(&text, &len);
+	if (!out)
+		return error_set(err, ERROR_OS, path, "out of memory");
+	record_begin(&o, line, sizeof line, "data");
+	record_add_u64(&o, "version", 1);
+	record_add_u64(&o, "rows", origin->rows);
+	record_add_u64(&o, "bad-rows", origin->bad_rows);
+	record_end(&o, NULL);
+	fputs(line, out);
+	for (size_t i = 0; i < count; i++)
+		print_file(out, names[i], &file[i]);
+	int result = fclose(out) != 0 ? error_set(err, ERROR_OS, path, "out of memory")
+				      : fs_replace_file(path, text, len, err);
+	free(text);
+	return result;
+}
+
+int origin_write(const char *path, const struct origin *origin, char *const *files, size_t count,
+		 struct error *err)
+{
+	struct file *file = calloc(count, sizeof *file);
+	int result = file ? 0 : error_set(err, ERROR_OS, path, "out of memory");
+	for (size_t i = 0; result == 0 && i < count; i++) {
+		result = identify(files[i], &file[i].identity, err);
+		if (result == 0)
+			result = sum_file(files[i], &file[i].sum, err);
+	}
+	if (result == 0)
+		result = write_down(path, origin, files, file, count, err);
+	free(file);
+	return result;
+}
+
+static int take_data(const struct record *r, struct origin *out, struct error *err)
+{
+	uint64_t version;
+	if (record_u64(r, "version", 1, 1, &version, err) != 0 ||
+	    record_u64(r, "rows", 0, UINT64_MAX, &out->rows, err) != 0)
+		return -1;
+	return record_u64(r, "bad-rows", 0, UINT64_MAX, &out->bad_rows, err);
+}
+
+static int take_file(const struct record *r, struct file *out, struct error *err)
+{
+	const struct {
+		const char *key;
+		uint64_t *at;
+	} numbers[] = {{"bytes", &out->identity.bytes},
+		       {"mtime-ns", &out->identity.mtime_ns},
+		       {"head-bytes", &out->identity.head_bytes},
+		       {"head-sum", &out->identity.head_sum},
+		       {"sum", &out->sum}};
+	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+		if (record_u64(r, numbers[i].key, 0, UINT64_MAX, numbers[i].at, err) != 0)
+			return -1;
+	return 0;
+}
+
+/* file[count], or count 0: only what is known of the whole. */
+static int take_text(char *text, struct origin *out, struct file *file, size_t count,
+		     struct error *err)
+{
+	struct record r;
+	size_t files = 0, heads = 0;
+	for (char *p = text; *p;) {
+		size_t n = strcspn(p, "\n");
+		if (record_parse(&r, p, n, err) != 0)
+			return -1;
+		if (record_is(&r, "data") && heads++ == 0 && take_data(&r, out, err) != 0)
+			return -1;
+		if (record_is(&r, "file") && files++ < count &&
+		    take_file(&r, &file[files - 1], err) != 0)
+			return -1;
+		p += n + (p[n] == '\n');
+	}
+	if (heads != 1 || (count > 0 && files != count))
+		return error_set(err, ERROR_DATA, NULL, "has %zu data and %zu file records", heads,
+				 files);
+	return 0;
+}
+
+static int read_all(const char *path, struct origin *out, struct file *file, size_t count,
+		    struct error *err)
+{
+	char *text;
+	if (fs_read_file(path, ORIGIN_BYTES_MAX, &text, NULL, err) != 0)
+		return -1;
+	int result = take_text(text, out, file, count, err);
+	free(text);
+	return result == 0 ? 0 : error_wrap(err, path);
+}
+
+int origin_read(const char *path, struct origin *out, struct error *err)
+{
+	return read_all(path, out, NULL, 0, err);
+}
+
+/* ---- still the same? ---- */
+
+/* *touched: the same bytes under another time. */
+static int check_file(const char *path, struct file *f, int *touched, struct error *err)
+{
+	struct source_identity now;
+	uint64_t sum;
+	if (identify(path, &now, err) != 0)
+		return -1;
+	if (now.bytes != f->identity.bytes || now.head_bytes != f->identity.head_bytes ||
+	    now.head_sum != f->identity.head_sum)
+		return error_set(err, ERROR_CONFIG, path, "was changed since the job began");
+	if (now.mtime_ns == f->identity.mtime_ns)
+		return 0;
+	if (sum_file(path, &sum, err) != 0)
+		return -1;
+	if (sum != f->sum)
+		return error_set(err, ERROR_CONFIG, path, "was changed since the job began");
+	f->identity.mtime_ns = now.mtime_ns;
+	*touched = 1;
+	return 0;
+}
+
+int origin_check(const char *path, char *const *files, size_t count, struct error *err)
+{
+	struct origin origin = {0};
+	struct file *file = calloc(count, sizeof *file);
+	int touched = 0;
+	int result = file ? read_all(path, &origin, file, count, err)
+			  : error_set(err, ERROR_OS, path, "out of memory");
+	for (size_t i = 0; result == 0 && i < count; i++)
+		result = check_file(files[i], &file[i], &touched, err);
+	/* The next start need not read them again; where it can't be kept it does. */
+	if (result == 0 && touched)
+		(void)write_down(path, &origin, files, file, count, NULL);
+	free(file);
+	return result;
+}

@@ -1,0 +1,343 @@
+# What lies in a job's state directory, and what trainctl makes of it: a run that is over, one that is
+# started over, data and checkpoints that are not what they were.
+load helper
+
+teardown_more() {
+	local record pid parent
+	[ -z "${SUPERVISOR:-}" ] || kill -9 "$SUPERVISOR" 2>/dev/null || true
+	for record in "$T"/run/state/nodes/*.[0-9]*; do
+		[ -e "$record" ] || continue
+		read -r parent pid < <(sed -n 's/^node .* parent=\([0-9]*\) .* pid=\([0-9]*\) .*/\1 \2/p' "$record")
+		if grep -qs "$T" "/proc/$pid/cmdline"; then kill -9 "$pid"; fi
+		wait_for "[ \"\$(cat /proc/$parent/comm 2>/dev/null)\" != node-parent ]"
+	done
+}
+
+slow() {
+	mkdir -p drag
+	for w in w0 w1; do echo "drag pace=$1" >"drag/$w"; done
+	echo "DRAG=$T/drag" >>job.env
+}
+begin() {
+	local name=$1
+	shift
+	start "$name" trainctl run job.env --run-dir "$T/run" "$@"
+	SUPERVISOR=$PID
+}
+done_samples() { trainctl status --run-dir "$T/run" 2>/dev/null | grep '^job ' | field samples-done; }
+came_to() { local n; n=$(done_samples); [ "${n:-0}" -ge "$1" ]; }
+pid_of() { trainctl status --run-dir "$T/run" | grep "^node .* id=$1 " | field pid; }
+
+# finished: a job that is done, and what it left
+finished() {
+	job "$@"
+	run_job >first.out
+	model=$(tail -n 1 first.out | field checkpoint)
+	whole
+}
+# whole: the finished run, as it was
+whole() {
+	ckpt verify "$model"
+	cmp <(tail -n 1 first.out) run/state/summary
+	run -0 run_job
+	[ "$(echo "$output" | tail -n 1)" = "$(tail -n 1 first.out)" ]
+}
+
+# ---- started over ----
+
+@test "--fresh of a job that can't be: the finished one stays as it was" {
+	finished
+	awk -F, -v OFS=, 'NR == 1 { print; next } { print ($1 == 1 ? "yes" : "no"), $2, $3 }' d.csv >words.csv
+	run -65 run_job --fresh --set POSITIVE=7
+	whole
+	run -65 run_job --fresh --set DATA="$T/words.csv" --set POSITIVE=yess
+	[[ $output == *"no label is 'yess'"* ]]
+	whole
+	run -65 run_job --fresh --set LABEL=z
+	whole
+	run -66 run_job --fresh --set DATA="$T/nothing.csv"
+	whole
+	sed '7s/,.*,/,oops,/' d.csv >bad.csv
+	run -65 run_job --fresh --set DATA="$T/bad.csv"
+	[[ $output == *bad.csv:7:* ]]
+	whole
+	run -78 run_job --fresh --set MODEL=wdl --set HIDDEN="$(seq -s, 100)"
+	whole
+	[ ! -e run/state/previous ]
+	[ -z "$(ls -d run/state/fresh.* 2>/dev/null)" ]
+}
+
+@test "--fresh: the run before is kept until the new one has trained" {
+	finished
+	# The new one gets as far as its first checkpoint, of nothing.
+	run -65 run_job --fresh --set LAUNCH_WORKER='sh -c "exit 65"'
+	[[ $output == *"the run before --fresh is kept in $T/run/state/previous"* ]]
+	ckpt verify "run/state/previous/checkpoints/$(basename "$model")"
+	cmp run/state/previous/summary <(tail -n 1 first.out)
+	# Once more: still the one that is worth it
+	run -65 run_job --fresh --set LAUNCH_WORKER='sh -c "exit 65"'
+	ckpt verify "run/state/previous/checkpoints/$(basename "$model")"
+	cmp run/state/previous/summary <(tail -n 1 first.out)
+	# It can be scored with, and asked.
+	predict -c "run/state/previous/checkpoints/$(basename "$model")" d.csv >scores
+	[ "$(wc -l <scores)" -eq 2000 ]
+	[[ $(trainctl report --state-dir run/state/previous | tail -n 1) == *state=done* ]]
+	# The new one goes on without --fresh, and has a model.
+	run -0 run_job --set LAUNCH_WORKER=
+	[ ! -e run/state/previous ]
+	ckpt verify "$(echo "$output" | tail -n 1 | field checkpoint)"
+}
+
+@test "--fresh: what others keep in the state directory stays, and a name in the way is said" {
+	finished
+	mkdir run/state/mine run/state/previous
+	echo precious >run/state/mine/note
+	echo precious >run/state/previous/note
+	run -78 run_job --fresh
+	[[ $output == *"run/state/previous: is in the way of --fresh"* ]]
+	whole
+	rm -r run/state/previous
+	ln -s /nowhere run/state/previous
+	run -78 run_job --fresh
+	whole
+	rm run/state/previous
+	run -0 run_job --fresh
+	[ "$(cat run/state/mine/note)" = precious ]
+	[ ! -e run/state/previous ]
+}
+
+# ---- a run that is over ----
+
+@test "a finished job whose file or data have changed is not done" {
+	finished TEST=d.csv
+	local was
+	for was in MODEL=wdl LABEL=a EPOCHS=2 BATCH=32 SEED=2 LR=0.3 POSITIVE=1 TEST=words.csv; do
+		run -78 run_job --set "$was"
+		[[ $output == *"another ${was%%=*}; --fresh starts over"* ]]
+		not grep -q '^summary' <<<"$output"
+	done
+	run -78 run_job --set EPOCHS=2 --set BATCH=32
+	[[ $output == *"another BATCH, EPOCHS; --fresh starts over"* ]]
+	run -0 run_job --set KEEP=7 --set WORKERS=1
+	whole
+	# The same bytes under another time
+	touch d.csv
+	whole
+	cp d.csv same.csv
+	mv same.csv d.csv
+	whole
+	# As long, and another
+	cp d.csv kept.csv
+	sed '1500s/[0-9],c/x,c/; 1500s/x,c/7,c/; 1500s/^./Q/' d.csv >other.csv
+	[ "$(stat -c %s other.csv)" = "$(stat -c %s d.csv)" ]
+	cp other.csv d.csv
+	run -78 run_job
+	[[ $output == *"d.csv: was changed since the job began"*"--fresh starts over"* ]]
+	cp kept.csv d.csv
+	whole
+	echo 1,2,c3 >>d.csv
+	run -78 run_job
+	rm d.csv
+	run -66 run_job
+	cp kept.csv d.csv
+	whole
+}
+
+@test "a stopped job whose data have changed is refused, and goes on with the old ones" {
+	job MODEL=audit EPOCHS=5
+	slow 400
+	begin first
+	wait_for 'came_to 200'
+	trainctl stop --run-dir "$T/run" >/dev/null
+	wait $SUPERVISOR || true
+	rm drag/*
+	cp d.csv kept.csv
+	sed '1500s/^./1/; 1501s/^./0/; 1502s/^./1/; 1503s/^./0/' d.csv >other.csv
+	[ "$(stat -c %s other.csv)" = "$(stat -c %s d.csv)" ]
+	cp other.csv d.csv
+	run -78 run_job
+	[[ $output == *"d.csv: was changed since the job began"* ]]
+	cp kept.csv d.csv
+	run -0 run_job
+}
+
+@test "held shards: the status of a finished job is the same again" {
+	finished
+	sed -i 's/ held=0 / held=2 /' run/state/summary
+	run -1 run_job
+	[[ $output == *" held=2 "* ]]
+}
+
+# ---- labels, TEST, bad rows ----
+
+@test "one class only is an error, unless it is said that it is none" {
+	data 300
+	sed -i 's/^[01],/0,/' d.csv
+	job
+	run -65 run_job
+	[[ $output == *"d.csv: all 300 rows have label 0; CLASSES=any"* ]]
+	run -65 run_job --set POSITIVE=yes
+	[[ $output == *"POSITIVE: no label is 'yes', so all 300 rows have label 0"* ]]
+	run -65 run_job --set DENSE_SCALE=none
+	sed -i 's/^0,/1,/' d.csv
+	run -65 run_job
+	[[ $output == *"all 300 rows have label 1"* ]]
+	run -78 run_job --set CLASSES=one
+	[ -z "$(ls run/state/nodes)" ]
+	run -0 run_job --set CLASSES=any
+	# no label is looked at
+	run -0 run_job --fresh --set MODEL=audit
+}
+
+@test "TEST is looked at before anything is trained" {
+	job
+	run -66 run_job --set TEST="$T/nothing.csv"
+	[[ $output == *"TEST: $T/nothing.csv"* ]]
+	: >empty.csv
+	run -65 run_job --set TEST="$T/empty.csv"
+	echo y,a,b >head.csv
+	run -65 run_job --set TEST="$T/head.csv"
+	[[ $output == *"holds no row"* ]]
+	sed 1s/y/why/ d.csv >label.csv
+	run -65 run_job --set TEST="$T/label.csv"
+	[[ $output == *label.csv:1*"'y'"* ]]
+	sed '9s/,/,x/' d.csv >row.csv
+	run -65 run_job --set TEST="$T/row.csv"
+	[[ $output == *row.csv:9:* ]]
+	mkfifo pipe.csv
+	run -66 run_job --set TEST="$T/pipe.csv"
+	[[ $output == *"not a regular file"* ]]
+	[ -z "$(ls run/state/nodes)" ]
+	run -0 run_job --set TEST="$T/row.csv" --set BAD_ROWS=skip:1
+}
+
+@test "a scoring that failed is in the exit status, and is done again" {
+	sed 's/^1,/0,/' <(data 2000; cat d.csv) >zero.csv
+	data 2000
+	sed '1900s/,/,x/' d.csv >late.csv
+	job
+	run -65 run_job --set TEST="$T/late.csv"
+	[[ $(echo "$output" | tail -n 1) == *"state=done"*" score=failed"* ]]
+	[[ $output == *late.csv:1900* ]]
+	[ ! -e run/state/summary ]
+	run -65 run_job --set TEST="$T/zero.csv"
+	[[ $output == *"rows of both classes"* ]]
+	run -0 run_job --set TEST="$T/d.csv"
+	[[ $(echo "$output" | tail -n 1) == *" samples=2000 "*" auc="* ]]
+	[ -e run/state/summary ]
+}
+
+@test "rows that were left out are counted in the summary" {
+	data 2000
+	sed -i '5s/,/,x/; 500s/,/,x/; 1500s/,/,x/' d.csv
+	job BAD_ROWS=skip:9
+	run -0 run_job --set EPOCHS=2
+	[ "$(echo "$output" | tail -n 1 | field bad-rows)" = 3 ]
+	run -0 run_job --fresh --set DENSE_SCALE=none --set BAD_ROWS=skip:3
+	[ "$(echo "$output" | tail -n 1 | field bad-rows)" = 3 ]
+	run -65 run_job --fresh --set DENSE_SCALE=none --set BAD_ROWS=skip:2
+}
+
+# ---- checkpoints that are gone ----
+
+@test "a server dies and its checkpoints are gone: the job fails, and says what is missing" {
+	job MODEL=audit EPOCHS=20 CHECKPOINT_EVERY=0
+	slow 400
+	begin first
+	wait_for 'came_to 200'
+	rm -r run/state/checkpoints/*
+	kill -9 "$(pid_of ps1)"
+	ended $SUPERVISOR
+	[ "$status" -eq 66 ]
+	grep -q "run/state/checkpoints holds no complete checkpoint to go back to any more, but [0-9]* samples" first.err
+	run -66 run_job
+	[[ $output == *"has no complete checkpoint"*"--fresh starts over"* ]]
+	rm drag/*
+	run -0 run_job --fresh
+}
+
+@test "a server dies and its checkpoints can't be read: the job fails, and goes on when they can" {
+	job MODEL=audit EPOCHS=5 CHECKPOINT_EVERY=0
+	slow 400
+	begin first
+	wait_for 'came_to 200'
+	cp run/state/checkpoints/000001/shards kept
+	printf 'x' | dd of=run/state/checkpoints/000001/shards conv=notrunc status=none
+	kill -9 "$(pid_of ps1)"
+	ended $SUPERVISOR
+	[ "$status" -eq 65 ]
+	grep -q 'no checkpoint to go back to: .*000001/shards' first.err
+	cp kept run/state/checkpoints/000001/shards
+	rm drag/*
+	run -0 run_job
+	[ "$(echo "$output" | tail -n 1 | field samples)" = 10000 ]
+}
+
+@test "an intent whose checkpoint is gone takes another, or fails" {
+	job MODEL=audit EPOCHS=5 CHECKPOINT_EVERY=0
+	slow 400
+	begin first
+	wait_for 'came_to 200'
+	trainctl checkpoint --run-dir "$T/run" >/dev/null
+	kill -9 $SUPERVISOR
+	wait $SUPERVISOR || true
+	echo "intent kind=rollback cut=$T/run/state/checkpoints/000099 reason=server at=1" >run/state/intent
+	begin second
+	wait_for 'grep -q "the intent.s checkpoint: .*000099" second.err'
+	wait_for 'pgrep -af "ps-server .*$T/run" | grep -q -- "--restore $T/run/state/checkpoints/000002"'
+	wait_for '[ ! -e run/state/intent ]'
+	kill -9 $SUPERVISOR
+	wait $SUPERVISOR || true
+	rm -r run/state/checkpoints/*
+	echo "intent kind=rollback cut=$T/run/state/checkpoints/000002 reason=server at=1" >run/state/intent
+	run -66 run_job
+	[[ $output == *"checkpoints/000002, which an intent names, is gone"* ]]
+}
+
+# ---- its log ----
+
+# torn: as a power cut leaves it
+torn() { printf 'event role=worker id=w0 ki' >>run/state/job.log; }
+whole_log() { rec where type=begin <run/state/job.log >/dev/null; }
+
+@test "a log that ends in the middle of a line: report and replay take it, the next start cuts it" {
+	job SOLUTION=even EVERY=0.2 EPOCHS=10
+	slow 4000
+	run_job >first.out
+	local decisions
+	decisions=$(grep -c ^decided run/state/job.log)
+	torn
+	run -65 whole_log
+	run -0 trainctl report --run-dir run
+	[[ $(tail -n 1 <<<"$output") == *" state=done runs=1 "*" decisions=$decisions "* ]]
+	run -0 trainctl replay run/state/job.log
+	[ "$(grep -c ^decision <<<"$output")" -eq "$decisions" ]
+	rm run/state/summary
+	run -0 run_job
+	whole_log
+	run -0 trainctl report --run-dir run
+	[[ $(tail -n 1 <<<"$output") == *" runs=2 "* ]]
+	# Elsewhere it is still an error with its place.
+	sed -i '3s/^[^ ]*/?/' run/state/job.log
+	run -65 trainctl report --run-dir run
+	[[ $output == *job.log:3:* ]]
+}
+
+@test "a log that grew large begins again, and report reads both" {
+	job
+	run_job >/dev/null
+	rm run/state/summary
+	local line='row iteration=1 epoch=1 epochs=1 loss= samples-done=0 samples=9 at=1'
+	yes "$line" | head -c 67200000 >>run/state/job.log
+	run -0 run_job
+	[ "$(stat -c %s run/state/job.log.1)" -ge 67108864 ]
+	[ "$(stat -c %s run/state/job.log)" -lt 100000 ]
+	head -n 1 run/state/job.log | grep -q '^begin job=tiny .* goes-on=1 at='
+	whole_log
+	run -0 trainctl report --run-dir run
+	[[ $(tail -n 1 <<<"$output") == *" job=tiny state=done runs=2 "* ]]
+	# The older half may be gone.
+	rm run/state/job.log.1
+	run -0 trainctl report --run-dir run
+	[[ $(tail -n 1 <<<"$output") == *" job=tiny state=done runs=1 "* ]]
+}
