@@ -221,6 +221,8 @@ dense() {
 		printf '%s dense=0 rows=0 ranges=1:2:3 loss=nan\n' "$p"
 		printf '%s dense=0 rows=0 ranges=1:2:3 loss=\n' "$p"
 		printf '%s dense=0 rows=0 ranges=1:2:3 loss=x\n' "$p"
+		printf '%s dense=0 rows=0 ranges=1:2:3 loss=-1e31\n' "$p"
+		printf '%s dense=0 rows=0 ranges=1:2:3 loss=1e31\n' "$p"
 		printf 'push worker=w0 generation=1 %s sequence=1 iteration=7 count=1 dense=0 rows=0\n' "$ME"
 		printf 'pull worker=w0 generation=1 %s iteration=0 dense=1 rows=3 bytes=4\n1234' "$ME"
 		printf 'pull worker=w0 generation=1 %s iteration=0 dense=1 rows=0 into-offset-bytes=0 into-bytes=16\n' "$ME"
@@ -233,6 +235,7 @@ dense() {
 	local want=('ok iteration=0' 'err code=bad-request*12 bytes*' 'err code=bad-request*1 is there twice*' \
 		'err code=bad-request*' 'err code=bad-request*18446744073709551615*' 'err code=bad-request*1:2*' \
 		'err code=diverged*' 'err code=diverged*' 'err code=bad-request*x*' \
+		'err code=diverged*worker w0, iteration 0: the loss*beyond 1e30' \
 		'err code=bad-request*7 is not open*' 'err code=bad-request*4 bytes*' \
 		'err code=bad-request*into*' 'err code=bad-request*' 'err code=bad-request*' \
 		'err code=bad-request*' 'err code=unknown-request*' 'err code=bad-request*' \
