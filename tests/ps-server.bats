@@ -222,7 +222,6 @@ dense() {
 		printf '%s dense=0 rows=0 ranges=1:2:3 loss=\n' "$p"
 		printf '%s dense=0 rows=0 ranges=1:2:3 loss=x\n' "$p"
 		printf '%s dense=0 rows=0 ranges=1:2:3 loss=-1e31\n' "$p"
-		printf '%s dense=0 rows=0 ranges=1:2:3 loss=1e31\n' "$p"
 		printf 'push worker=w0 generation=1 %s sequence=1 iteration=7 count=1 dense=0 rows=0\n' "$ME"
 		printf 'pull worker=w0 generation=1 %s iteration=0 dense=1 rows=3 bytes=4\n1234' "$ME"
 		printf 'pull worker=w0 generation=1 %s iteration=0 dense=1 rows=0 into-offset-bytes=0 into-bytes=16\n' "$ME"
