@@ -392,6 +392,29 @@ static void slots_that_can_not_be_are_refused(void **state)
 	fs_remove_tree(root, NULL);
 }
 
+/* Counts whose sum comes round to 0 would divide by it. */
+static void counts_may_be_anything(void **state)
+{
+	float g[2] = {0.0f, 1e18f}, p[2];
+	struct store_push push[] = {{.dense = g, .count = UINT64_C(1) << 63, .scale = 1.0},
+				    {.dense = g, .count = UINT64_C(1) << 63, .scale = 1.0}};
+
+	(void)state;
+	prepare("sgd", 2, 0);
+	struct store *s = make(0, 1);
+	store_pull_dense(s, p, 0);
+	float before = p[0];
+	for (int naive = 0; naive < 2; naive++) {
+		if (naive)
+			store_naive_mean(push, 2);
+		assert_int_equal(store_apply(s, push, 2, NULL), 0);
+		store_pull_dense(s, p, 0);
+		assert_float_equal(p[0], before, 0);
+		assert_true(fabsf(p[1]) < 2.0f);
+	}
+	store_free(s);
+}
+
 /* Many members, each within what a push may be, with a weight: the sum is applied, and told. */
 static void sums_of_many_stay_finite(void **state)
 {
@@ -438,6 +461,7 @@ int main(void)
 		cmocka_unit_test(tensors_that_add_are_plain_sums),
 		cmocka_unit_test(checkpoint_comes_back_in_other_parts),
 		cmocka_unit_test(slots_that_can_not_be_are_refused),
+		cmocka_unit_test(counts_may_be_anything),
 		cmocka_unit_test(sums_of_many_stay_finite),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
