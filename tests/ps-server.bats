@@ -974,6 +974,27 @@ balanced() {
 	[ "$(size_of a) $(size_of b)" = "50 50" ]
 }
 
+@test "an heir takes nothing that can't stand in a store" {
+	local state="state part=0/1 incarnation=1 iteration=3 bsp=1 pulls=0 pushes=0 optimizer=adagrad steps=3 dense=2 slots=1 width=1 row-slots=1 rows=1" one='\0\0\x80\x3f' nan='\0\0\xc0\x7f' minus='\0\0\x80\xbf'
+	local dense="dense slot=0 bytes=8\n$one$one" slot="dense slot=1 bytes=8\n$one$one" row="rows count=1 bytes=12\n\7\0\0\0$one$one"
+	local staged='staged worker=w0 generation=1 sequence=1 iteration=3 count=1 size=1 dense=1 rows=0 bytes=8\n' n=0 bad
+	# The last of each is what is wrong; then what is said of it.
+	for bad in "dense slot=0 bytes=8\n$one$nan=nan can.t stand in slot 0" \
+		"${dense}dense slot=1 bytes=8\n$one$minus=-1 can.t stand in slot 1 of adagrad" \
+		"$dense${slot}rows count=1 bytes=12\n\7\0\0\0$nan$one=nan can.t stand in slot 0" \
+		"$dense${slot}rows count=1 bytes=12\n\7\0\0\0$one$minus=-1 can.t stand in slot 1" \
+		"$dense$slot$row$staged$one$nan=the gradient of parameter dense.1. is nan"; do
+		n=$((n + 1))
+		printf 'paceline role=ps-server version=1\n%s\n' "$state" >reply$n
+		printf '%b' "${bad%=*}" >>reply$n
+		start old$n socat UNIX-LISTEN:old$n.sock "SYSTEM:cat reply$n; exec cat >/dev/null"
+		wait_for "[ -S old$n.sock ]"
+		run ps-server -s old$n.sock --id ps0 --dense 2 --width 1 --take-over
+		[ "$status" -eq 65 ] || { echo "$n: $status $output"; return 1; }
+		[[ $output =~ ${bad##*=} ]] || { echo "$n: $output"; return 1; }
+	done
+}
+
 @test "--balance lb-bsp: sizes follow what the pushes foretell, or size over time" {
 	balanced lb-bsp
 	tells a w0 2 1 speed=300
