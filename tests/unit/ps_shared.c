@@ -297,6 +297,7 @@ static void what_was_judged_is_applied(void **state)
 		struct scribbler s = {.a = 0x7fc00000u, .b = 0x3f800000u};
 		pthread_t thread;
 		fill(&m, dense);
+		m.dense[dense - 2] = 1.0f;
 		s.word = (volatile uint32_t *)(void *)&m.dense[dense - 2];
 		assert_int_equal(pthread_create(&thread, NULL, scribble, &s), 0);
 		for (unsigned i = 1; i <= turns; i++) {
