@@ -316,24 +316,45 @@ static void what_was_judged_is_applied(void **state)
 	}
 }
 
-/* Its lines become more between a look and the next. */
+#define LINES 60
+
+struct separators {
+	volatile char *at[LINES];
+	atomic_int end;
+};
+
+/* Behind a tab is text, so the lines are well formed whether they are one or many. */
+static void *separate(void *arg)
+{
+	struct separators *s = arg;
+
+	while (!atomic_load(&s->end)) {
+		for (size_t i = 0; i < LINES; i++)
+			*s->at[i] = '\t';
+		for (size_t i = 0; i < LINES; i++)
+			*s->at[i] = '\n';
+	}
+	return NULL;
+}
+
+/* They become more between a look and the next. */
 static void lines_of_an_apply_may_change(void **state)
 {
-	(void)state;
-	start(SMALL);
-	struct memory m = share(SMALL);
-	struct scribbler s = {.a = 0x0a0a0a0au, .b = 0x20202020u};
+	struct separators s = {.end = 0};
 	pthread_t thread;
 	size_t len = 0;
 
-	for (unsigned i = 0; i < 60; i++)
+	(void)state;
+	start(SMALL);
+	struct memory m = share(SMALL);
+	for (unsigned i = 0; i < LINES; i++) {
 		len += (size_t)sprintf(m.lines + len,
 				       "part worker=w%u generation=1 sequence=1 unit=0\n", i);
-	while (len % 4 != 0)
-		m.lines[len++] = '\n';
-	s.word = (volatile uint32_t *)(void *)(m.lines + len / 8 * 4);
-	assert_int_equal(pthread_create(&thread, NULL, scribble, &s), 0);
-	for (unsigned i = 0; i < 2000; i++)
+		s.at[i] = m.lines + len - 1;
+	}
+	len += (size_t)sprintf(m.lines + len, "part worker=w generation=1 sequence=1 unit=0\n");
+	assert_int_equal(pthread_create(&thread, NULL, separate, &s), 0);
+	for (unsigned i = 0; i < 3000; i++)
 		(void)ask("apply incarnation=0 iteration=%u units=1 map-offset-bytes=%zu map-bytes=%zu\n",
 			  1000000u, m.lines_at, len);
 	atomic_store(&s.end, 1);
