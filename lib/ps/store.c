@@ -326,8 +326,8 @@ static int reserve(struct store *s, size_t pushes, size_t rows, struct error *er
 	return 0;
 }
 
-/* Within what a sum of gradients was made safe for. Only naive means of batches whose sizes differ a
- * billion times weigh more. */
+/* Within what makes a sum of gradients safe. Only naive means of batches whose sizes differ a billion
+ * times weigh more. */
 static double weight_of(const struct store_push *push)
 {
 	return push->scale < OPT_WEIGHT_MAX ? push->scale : OPT_WEIGHT_MAX;

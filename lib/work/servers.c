@@ -3,8 +3,8 @@
  * another process has the same incarnation, and is asked again what it did not answer, in the same
  * words.  With a higher incarnation there was a rollback: WORK_RESET.
  *
- * Must never write to the shared gradients of a push before it was answered `staged`, or by the lead:
- * until then the server may not have taken its copy.
+ * Must never write to the shared gradients of a push before its answer: until then the server may
+ * not have taken its copy.
  */
 #include "work/servers.h"
 
