@@ -79,7 +79,7 @@ LIBS_auc         = -lm
 LIBS_straggle    = -lm
 
 # ---- unit tests: tests/unit/NAME.c, with the rooms it links ----
-UNITS = base_fs base_number base_option wire_record wire_server wire_peer solve_batch solve_accum solve_step shard_queue shard_parts shard_journal solve_solution solve_rules solve_course stats_monitor stats_window stats_predict stats_predict_group data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export data_index data_schema run_job run_policy run_heavy data_dataset run_parent gate_random gate_events gate_save opt_steps ps_store ps_weights ps_stage gate_rows model_gradient model_spec model_kernel work_batch work_feed work_load work_profile wire_drag straggle_schedule
+UNITS = $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/*.c))
 ROOMS_unit_model_gradient = model ckpt wire base
 LIBS_unit_model_gradient  = -lopenblas
 ROOMS_unit_model_spec     = model ckpt wire base
@@ -103,6 +103,8 @@ ROOMS_unit_ps_weights = ps opt model ckpt wire base
 LIBS_unit_ps_weights  = -levent -lz -lxxhash -lopenblas -ljansson
 ROOMS_unit_ps_stage = ps opt ckpt wire base
 LIBS_unit_ps_stage  = -levent -lz -lxxhash -ljansson
+ROOMS_unit_ps_shared = ps opt ckpt wire base
+LIBS_unit_ps_shared  = -levent -lz -lxxhash -ljansson
 ROOMS_unit_gate_rows = gate
 ROOMS_unit_gate_save = gate stats wire base
 ROOMS_unit_gate_events = gate stats wire base

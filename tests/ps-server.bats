@@ -117,7 +117,7 @@ dense() {
 	[ "${lines[1]}" = "ok iteration=0 members=1" ]
 	grep -aq 'ok iteration=1 applied=1$' out
 	grep -aq 'model iteration=1 dense=4 rows=1 width=2 bytes=24$' out
-	grep -aq 'stat id=ps0 part=0/1 iteration=1 incarnation=1 dense=4 rows=1 staged=0 pushes=1 pulls=2 members=1 balances=0 balance-us=0 settles=0 settle-us=0$' out
+	grep -aq 'stat id=ps0 part=0/1 iteration=1 incarnation=1 dense=4 rows=1 staged=0 pushes=1 pulls=2 diverged=0 bounded=0 members=1 balances=0 balance-us=0 settles=0 settle-us=0$' out
 	grep -aq 'member worker=w0 generation=1 iteration=1 state=active$' out
 	[ "$(dense ps0.sock 1)" = "-0.25 -0.5 -0.75 -1" ]
 }
@@ -223,6 +223,8 @@ dense() {
 		printf '%s dense=0 rows=0 ranges=1:2:3 loss=\n' "$p"
 		printf 'join worker=w0 generation=1 %s\n' "$ME"
 		printf '%s dense=0 rows=0 ranges=1:2:3 loss=x\n' "$p"
+		printf '%s dense=0 rows=0 ranges=1:2:3 loss=-1e31\n' "$p"
+		printf 'join worker=w0 generation=1 %s\n' "$ME"
 		printf 'push worker=w0 generation=1 %s sequence=1 iteration=7 count=1 dense=0 rows=0\n' "$ME"
 		printf 'pull worker=w0 generation=1 %s iteration=0 dense=1 rows=3 bytes=4\n1234' "$ME"
 		printf 'pull worker=w0 generation=1 %s iteration=0 dense=1 rows=0 into-offset-bytes=0 into-bytes=16\n' "$ME"
@@ -236,6 +238,7 @@ dense() {
 		'err code=bad-request*' 'err code=bad-request*18446744073709551615*' 'err code=bad-request*1:2*' \
 		'err code=diverged*' 'ok iteration=0' 'err code=diverged*' 'ok iteration=0' \
 		'err code=bad-request*x*' \
+		'err code=diverged*worker w0, iteration 0: the loss*beyond 1e30' 'ok iteration=0' \
 		'err code=bad-request*7 is not open*' 'err code=bad-request*4 bytes*' \
 		'err code=bad-request*into*' 'err code=bad-request*' 'err code=bad-request*' \
 		'err code=bad-request*' 'err code=unknown-request*' 'err code=bad-request*' \
@@ -269,6 +272,61 @@ dense() {
 			run ask $s.sock stat
 			[[ $output == *staged=0* ]]
 		done
+	done
+}
+
+# all_finite DIR: a checkpoint that is whole, and what it exports.
+all_finite() {
+	local head
+	ckpt verify "$1"
+	ckpt export "$1" "$1.safetensors"
+	head=$(od -An -t u8 -N 8 "$1.safetensors")
+	od -An -v -t f4 -w4 -j $((head + 8)) "$1.safetensors" >values
+	[ -s values ]
+	not grep -qi -e nan -e inf values
+}
+
+@test "an outlier of 1e30: refused with its place; what follows moves all parameters" {
+	local optimizer f30='\xca\xf2\x49\x71' f17='\xbc\xa2\xb1\x5b' before after i
+	for optimizer in sgd momentum adagrad adam ftrl add; do
+		server $optimizer --dense 4 --width 1 --optimizer $optimizer --lr 0.05
+		join $optimizer $optimizer.sock w0
+		answered $optimizer 'ok iteration=0'
+		push $optimizer w0 1 0
+		answered $optimizer 'ok iteration=1 applied=1'
+		tell $optimizer "push worker=w0 generation=1 $ME sequence=2 iteration=1 count=1 dense=1 rows=0 ranges=2:2:1 bytes=16\n\0\0\0\0\0\0\0\0\0\0\0\0$f30"
+		answered $optimizer 'err code=diverged'
+		grep -aq 'worker w0, iteration 1: the gradient of parameter dense\[3\] is 1e+30, beyond 1e+18' $optimizer.answers
+		tell $optimizer "join worker=w0 generation=1 $ME\n" # nobody waits for it before
+		tell $optimizer "push worker=w0 generation=1 $ME sequence=3 iteration=1 count=1 dense=0 rows=1 ranges=2:2:1 bytes=8\n\7\0\0\0$f30"
+		answered $optimizer 'the gradient of key 7 is 1e.30'
+		grep -q 'a push of w0 in iteration 1 is refused: the gradient of parameter dense.3. is 1e+30' $optimizer.err
+		run ask $optimizer.sock stat
+		[[ $output == *"iteration=1 "*"staged=0 "*" diverged=2 bounded=0 "* ]]
+		# Within 1e18, but no value of any reason: applied, held at a bound, told, counted.
+		tell $optimizer "join worker=w0 generation=1 $ME\n"
+		tell $optimizer "push worker=w0 generation=1 $ME sequence=4 iteration=1 count=1 dense=1 rows=0 ranges=2:2:1 bytes=16\n\0\0\0\0\0\0\0\0\0\0\0\0$f17"
+		answered $optimizer 'ok iteration=2 applied=1'
+		before=$(dense $optimizer.sock 2)
+		for i in 2 3 4; do
+			push $optimizer w0 $((i + 3)) $i
+			answered $optimizer "ok iteration=$((i + 1)) applied=1"
+		done
+		after=$(dense $optimizer.sock 5)
+		not grep -qi -e nan -e inf <<<"$before $after"
+		# sgd and add have thrown the last one far away, as they were told to.
+		[ "${before% *}" != "${after% *}" ]
+		case $optimizer in
+		adagrad | adam | ftrl)
+			[ "${before##* }" != "${after##* }" ] || { echo "$optimizer: $before, $after"; return 1; }
+			grep -q 'iteration 1: 1 values were held at a bound, 1 so far in 1 iterations; the largest gradients are those of w0' $optimizer.err
+			[[ $(ask $optimizer.sock stat) == *" bounded=1 "* ]]
+			;;
+		esac
+		run ask $optimizer.sock "cut path=$T/ck-$optimizer"
+		[[ $output == "ok path="* ]]
+		all_finite ck-$optimizer
+		hang_up $optimizer
 	done
 }
 
@@ -962,6 +1020,27 @@ balanced() {
 	answered a 'ok iteration=1 applied=1'
 	answered b 'ok iteration=1 members=2'
 	[ "$(size_of a) $(size_of b)" = "50 50" ]
+}
+
+@test "an heir takes nothing that can't stand in a store" {
+	local state="state part=0/1 incarnation=1 iteration=3 bsp=1 pulls=0 pushes=0 optimizer=adagrad steps=3 dense=2 slots=1 width=1 row-slots=1 rows=1" one='\0\0\x80\x3f' nan='\0\0\xc0\x7f' minus='\0\0\x80\xbf'
+	local dense="dense slot=0 bytes=8\n$one$one" slot="dense slot=1 bytes=8\n$one$one" row="rows count=1 bytes=12\n\7\0\0\0$one$one"
+	local staged='staged worker=w0 generation=1 sequence=1 iteration=3 count=1 size=1 dense=1 rows=0 bytes=8\n' n=0 bad
+	# The last of each is what is wrong; then what is said of it.
+	for bad in "dense slot=0 bytes=8\n$one$nan=nan can.t stand in slot 0" \
+		"${dense}dense slot=1 bytes=8\n$one$minus=-1 can.t stand in slot 1 of adagrad" \
+		"$dense${slot}rows count=1 bytes=12\n\7\0\0\0$nan$one=nan can.t stand in slot 0" \
+		"$dense${slot}rows count=1 bytes=12\n\7\0\0\0$one$minus=-1 can.t stand in slot 1" \
+		"$dense$slot$row$staged$one$nan=the gradient of parameter dense.1. is nan"; do
+		n=$((n + 1))
+		printf 'paceline role=ps-server version=1\n%s\n' "$state" >reply$n
+		printf '%b' "${bad%=*}" >>reply$n
+		start old$n socat UNIX-LISTEN:old$n.sock "SYSTEM:cat reply$n; exec cat >/dev/null"
+		wait_for "[ -S old$n.sock ]"
+		run ps-server -s old$n.sock --id ps0 --dense 2 --width 1 --take-over
+		[ "$status" -eq 65 ] || { echo "$n: $status $output"; return 1; }
+		[[ $output =~ ${bad##*=} ]] || { echo "$n: $output"; return 1; }
+	done
 }
 
 @test "--balance lb-bsp: sizes follow what the pushes foretell, or size over time" {

@@ -603,23 +603,45 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	grep -q 'part 0/1, not 0/2' w2.err
 }
 
-@test "a loss or a gradient that is no number: 65 and what it means" {
+@test "a loss or a gradient beyond reason: 65, who, when, and which row stands out" {
 	make_csv
-	sed -i '11,900s/,[^,]*,/,1e30,/' data.csv
+	sed -i '11,900s/,[^,]*,/,1e15,/' data.csv
 	lr_layout
 	queue
 	servers 1 --optimizer sgd --lr 1e9
 	work w0
 	ended "$PID"
 	[ "$status" -eq 65 ]
-	grep -q 'not a number in iteration' w0.err
-	grep -q 'LR' w0.err
-	# the sum over a batch is too large already
-	sed -i 's/1e30/3e38/' data.csv
-	work w1
+	grep -q 'worker w0, iteration [0-9]*: the loss is not finite.*: LR is too large' w0.err
+	grep -q 'the largest of this batch are at data.csv:[0-9]*: weight 1, value 1e+15$' w0.err
+}
+
+@test "a weight of 1e25 in one row: 65 and its place; without that row the job is done" {
+	make_csv
+	awk -F, -v OFS=, 'NR == 1 { print $0, "w"; next } { print $0, NR == 502 ? "1e25" : 1 + NR % 3 }' \
+		data.csv >weighted.csv
+	mv weighted.csv data.csv
+	lr_layout
+	queue
+	servers 2
+	work w0 --weight w
 	ended "$PID"
 	[ "$status" -eq 65 ]
-	grep -q 'LR is too large' w1.err
+	grep -Eq 'ps[01].sock: worker w0, iteration [0-9]+: the gradient of .* is -?[0-9.]+e.2[0-9], beyond 1e.18: ' w0.err
+	grep -q 'the largest of this batch are at data.csv:502: weight 1e+25, value [0-9.]*$' w0.err
+	grep -q 'a push of w0 in iteration [0-9]* is refused: the gradient' ps0.err ps1.err
+	# Its rows are still to be done, and nothing of it is in the model.
+	[[ $(ask shardd.sock stat) == *" doing=0 "* ]]
+	sed -i '502s/1e25/1/' data.csv
+	work w1 --weight w
+	finish
+	ended "$PID"
+	[ "$status" -eq 0 ]
+	[[ $(ask shardd.sock stat) == *" samples-done=1000 "* ]]
+	ckpt verify ck
+	ckpt export ck model.safetensors
+	od -An -v -t f4 -j $((8 + $(od -An -t u8 -N 8 model.safetensors))) model.safetensors >values
+	not grep -qi -e nan -e inf values
 }
 
 # What a wdl of these data has as parameters.

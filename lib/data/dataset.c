@@ -15,6 +15,7 @@
 
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -446,6 +447,24 @@ int dataset_read(struct dataset *ds, uint64_t begin, uint64_t length, struct row
 	source_close(ds->source);
 	ds->source = NULL;
 	return -1;
+}
+
+void dataset_place(struct dataset *ds, uint64_t row, char *out, size_t max)
+{
+	const struct span *s = ds->span ? span_of(ds, row) : NULL;
+	uint64_t place = s ? row - s->begin + s->place : row;
+	struct row_ref ref;
+	if (dataset_has(ds, row, 1) < 1) {
+		snprintf(out, max, "row %llu", (unsigned long long)row);
+		return;
+	}
+	snprintf(out, max, "%s", ds->file[file_of(ds, place)].path);
+	if (go_to(ds, place, NULL) == 0 && rowscan_next(&ds->scan, &ref, 0, NULL) == ROWSCAN_ROW)
+		snprintf(out, max, "%s:%llu", ds->file[ds->current].path,
+			 (unsigned long long)ref.line);
+	/* The next read starts from the index. */
+	source_close(ds->source);
+	ds->source = NULL;
 }
 
 /* ---- fitting ---- */

@@ -94,6 +94,9 @@ uint64_t dataset_file_rows(const struct dataset *ds, size_t file); /* of the fil
 int dataset_read(struct dataset *ds, uint64_t begin, uint64_t length, struct rows *rows,
 		 struct error *err);
 
+/* "FILE:LINE" of a row, for a message about it; FILE alone when that can't be read any more. */
+void dataset_place(struct dataset *ds, uint64_t row, char *out, size_t max);
+
 /* Different bad rows skipped so far (one met again in a later epoch counts once), and the error of
  * the last of them ("" when there was none). */
 uint64_t dataset_bad_rows(const struct dataset *ds);

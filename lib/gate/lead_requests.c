@@ -6,11 +6,14 @@
 #include "base/clock.h"
 #include "wire/record.h"
 
+#include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define SPEED_MAX 1e18 /* samples a second */
+#define LOSS_MAX 1e30  /* of a push: the sum of any number of them is finite */
 
 /* ---- workers ---- */
 
@@ -96,8 +99,8 @@ static int numbers_read(const struct record *r, struct gate_push *push, struct e
 		       : 0;
 }
 
-/* The sum of losses. One that is not finite says that the model has diverged: applying its gradient
- * would spread that to all parameters, unseen. */
+/* The sum of losses. One that is not finite, or as good as that, says that the model has diverged:
+ * applying its gradient would spread that to all parameters, unseen. */
 static int loss_read(struct request *rq, double *loss, int *diverged, struct error *err)
 {
 	const char *text = record_get(request_record(rq), "loss");
@@ -106,7 +109,10 @@ static int loss_read(struct request *rq, double *loss, int *diverged, struct err
 	*diverged = text && (!*text || strcasestr(text, "nan") || strcasestr(text, "inf"));
 	if (!text || *diverged)
 		return 0;
-	return record_real(request_record(rq), "loss", -1e300, 1e300, loss, err);
+	if (record_real(request_record(rq), "loss", -DBL_MAX, DBL_MAX, loss, err) != 0)
+		return -1;
+	*diverged = fabs(*loss) > LOSS_MAX;
+	return 0;
 }
 
 static void push(struct lead *l, struct request *rq, struct staged *staged,
@@ -166,7 +172,7 @@ static void on_push(struct request *rq, void *lead)
 	}
 	if (diverged) {
 		push_unfit(l, rq);
-		ps_diverged_because(l->ps, rq, "the loss is not finite");
+		ps_diverged_because(l->ps, rq, "the loss is not finite, or beyond 1e30");
 		lead_pump(l);
 		return;
 	}

@@ -2,9 +2,9 @@
  * The optimisers as loops that compilers vectorise: one kernel an optimiser, used for long ranges
  * and for rows.  No state, no allocation, no failure but an unknown name.
  *
- * Must never store what is not finite, whatever the gradient is.  Each kernel has the one bound from
- * which the rest follows.  Where a step is at most 1e24, or a square at most 1e30, the float that it
- * is added to needs no bound: it stops growing below 4e37, where adding one more changes nothing.
+ * Must never store what is not finite, whatever the gradient is.  Each kernel has the one bound
+ * from which the rest follows.  Where a step is at most 1e24, or a square at most 1e30, the float
+ * that it is added to needs no bound: it stops growing below 4e37, where one more changes nothing.
  */
 #include "opt/opt.h"
 
@@ -179,8 +179,8 @@ static inline unsigned momentum(const struct opt_step *s, float *restrict p, flo
 	return held;
 }
 
-/* Of an outlier not all is added to the sum. Its step is lr all the same, which is what any gradient
- * comes to that is large beside those before it. */
+/* Of an outlier not all is added to the sum. Its step is lr all the same, as that of any gradient
+ * that is large beside those before it. */
 static inline unsigned adagrad(const struct opt_step *s, float *restrict p, float *restrict sum,
 			       const float *restrict g, size_t n)
 {

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LINES_MAX 65536
+#define LINES_MAX OPT_SOURCES_MAX
 #define EARLY_UNITS 8 /* reports at 1, 2, 4, 8 */
 
 /* ---- reports ---- */

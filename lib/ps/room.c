@@ -75,16 +75,16 @@ static struct room *find(struct rooms *r, size_t bytes)
 void *room_take(struct rooms *r, size_t bytes)
 {
 	struct room *room;
+	void *fresh;
 	size_t all;
 
 	r->takes++;
 	room = find(r, bytes);
 	if (!room) {
-		if (__builtin_add_overflow(bytes, (size_t)(2 * HEAD - 1), &all))
+		if (__builtin_add_overflow(bytes, (size_t)HEAD, &all) ||
+		    posix_memalign(&fresh, bytes < HUGE_BYTES ? HEAD : HUGE_BYTES, all) != 0)
 			return NULL;
-		room = aligned_alloc(bytes < HUGE_BYTES ? HEAD : HUGE_BYTES, all / HEAD * HEAD);
-		if (!room)
-			return NULL;
+		room = fresh;
 		/* Advice only: without huge pages it is slower, not wrong. */
 		if (bytes >= HUGE_BYTES)
 			(void)madvise(room, all, MADV_HUGEPAGE);

@@ -1,7 +1,7 @@
 /*
  * room: memory for the gradients of staged pushes, used again and again: a fresh one of many
- * megabytes costs as much in page faults as the copy that it is for.  What is given back is kept for
- * the next pushes and freed when so many came and none needed it.
+ * megabytes costs as much in page faults as the copy that it is for.  What is given back is kept
+ * for the next pushes, and freed when so many came and none needed it.
  */
 #ifndef PACELINE_PS_ROOM_H
 #define PACELINE_PS_ROOM_H

@@ -326,8 +326,8 @@ static int reserve(struct store *s, size_t pushes, size_t rows, struct error *er
 	return 0;
 }
 
-/* Within what a sum of gradients was made safe for. Only naive means of batches whose sizes differ a
- * billion times weigh more. */
+/* Within what makes a sum of gradients safe. Only naive means of batches whose sizes differ a billion
+ * times weigh more. */
 static double weight_of(const struct store_push *push)
 {
 	return push->scale < OPT_WEIGHT_MAX ? push->scale : OPT_WEIGHT_MAX;
@@ -465,34 +465,35 @@ size_t store_largest(const struct store *s, const struct store_push *push, size_
 
 void store_naive_mean(struct store_push *push, size_t pushes)
 {
-	uint64_t all = 0;
+	double all = 0.0;
 	size_t with = 0;
 
 	for (size_t i = 0; i < pushes; i++) {
-		all += divisor(&push[i]);
+		all += (double)divisor(&push[i]);
 		with += push[i].count > 0; /* a push without samples has no mean */
 	}
 	for (size_t i = 0; i < pushes; i++) {
 		if (push[i].count)
 			push[i].scale *=
-				(double)all / ((double)with * (double)divisor(&push[i]));
+				all / ((double)with * (double)divisor(&push[i]));
 	}
 }
 
 int store_apply(struct store *s, const struct store_push *push, size_t pushes, struct error *err)
 {
-	uint64_t count = 0, samples = 0;
+	double count = 0.0; /* whatever clients say they have: this sum can't come round to 0 */
 	size_t rows = 0;
+	int samples = 0;
 
 	for (size_t i = 0; i < pushes; i++) {
-		count += divisor(&push[i]);
-		samples += push[i].count;
+		count += (double)divisor(&push[i]);
+		samples |= push[i].count > 0;
 		rows += push[i].rows;
 	}
 	if (reserve(s, pushes, rows, err) != 0)
 		return -1;
 	/* A unit without samples has no mean; sums (audit) count all the same. */
-	double factor = samples ? 1.0 / (double)count : 0.0;
+	double factor = samples ? 1.0 / count : 0.0;
 	if (samples)
 		s->steps++;
 	apply_dense(s, push, pushes, factor);

@@ -3,8 +3,8 @@
  * keys, each with optimiser slots.  Numbers only: who may apply what is decided elsewhere
  * (lib/gate).
  *
- * Parameters lie in private memory (the cut forks); gradients are read where they are, which may be
- * a worker's shared memory.
+ * Parameters lie in private memory (the cut forks).  Gradients are read when a unit is applied: they
+ * have to be memory that nobody else writes (store_copy_judged()).
  */
 #ifndef PACELINE_PS_STORE_H
 #define PACELINE_PS_STORE_H

@@ -163,8 +163,10 @@ int store_restore(struct store *s, struct ckpt *c, int *slots_lost, struct error
 					s->dense_begin + bad, err);
 	}
 	s->steps = 0;
-	if (r.slots && steps && number_u64(steps, 0, UINT64_MAX, &s->steps, "steps", &ignored) != 0)
-		return error_set(err, ERROR_DATA, ckpt_dir(c), "steps=%s is no number", steps);
+	if (r.slots && steps &&
+	    number_u64(steps, 0, STORE_STEPS_MAX, &s->steps, "steps", &ignored) != 0)
+		return error_set(err, ERROR_DATA, ckpt_dir(c),
+				 "steps=%s is no number, or too large", steps);
 	if (s->table && ckpt_each_row(c, take_row, &r, err) != 0)
 		return -1;
 	return 0;

@@ -106,7 +106,7 @@ int store_expect(struct store *s, const struct record *r, struct error *err)
 				 opt_name(&s->opt));
 	if (same(r, "dense", s->dense_count, err) != 0 || same(r, "slots", s->slots, err) != 0 ||
 	    same(r, "width", s->width, err) != 0 || same(r, "row-slots", s->row_slots, err) != 0 ||
-	    record_u64(r, "steps", 0, UINT64_MAX, &s->steps, err) != 0 ||
+	    record_u64(r, "steps", 0, STORE_STEPS_MAX, &s->steps, err) != 0 ||
 	    record_u64(r, "rows", 0, UINT32_MAX, &s->rows_due, err) != 0)
 		return -1;
 	s->dense_due = s->dense_count ? s->slots + 1 : 0;

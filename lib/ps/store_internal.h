@@ -5,6 +5,8 @@
 #include "ps/store.h"
 #include "ps/table.h"
 
+#define STORE_STEPS_MAX (UINT64_C(1) << 62) /* more come on top, and must not come round to 0 */
+
 /* A piece of the dense range that is updated in one way. */
 struct segment {
 	size_t begin, count; /* within this part */

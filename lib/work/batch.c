@@ -6,6 +6,7 @@
 
 #include "ckpt/layout.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@ void batch_free(struct batch *b)
 	free(b->dense);
 	free(b->label);
 	free(b->weight);
+	free(b->row);
 	free(b->value);
 	free(b->offset);
 	free(b->index);
@@ -93,6 +95,7 @@ static int reserve_rows(struct batch *b, size_t rows, struct error *err)
 	size_t room = rows + rows / 4 + 16;
 	if (grow(&b->label, room, sizeof(float), err) < 0 ||
 	    grow(&b->weight, room, sizeof(float), err) < 0 ||
+	    grow(&b->row, room, sizeof(uint64_t), err) < 0 ||
 	    grow(&b->offset, room + 1, sizeof(uint32_t), err) < 0)
 		return -1;
 	b->row_room = room;
@@ -143,6 +146,7 @@ void batch_add_sample(struct batch *b, const struct rows *rows, size_t i, int ke
 	size_t n = b->count++, at = b->offset[n];
 	b->label[n] = rows->label[i];
 	b->weight[n] = rows->weight[i];
+	b->row[n] = rows->row[i];
 	if (keys_are_rows) {
 		b->raw[at] = (uint32_t)rows->row[i];
 		b->offset[n + 1] = (uint32_t)at + 1;
@@ -233,6 +237,32 @@ int batch_finish(struct batch *b, uint32_t parts, uint64_t key_count, struct err
 		group_by_part(b);
 	b->part_begin[parts] = b->unique;
 	return 0;
+}
+
+/* Inputs that have no number of their own count as 1. */
+static double largest_input(const struct batch *b, size_t i)
+{
+	double most = 1;
+	for (size_t k = 0; k < b->dense_columns; k++)
+		most = fmax(most, fabs((double)b->dense[i * b->dense_columns + k]));
+	for (size_t k = b->offset[i]; b->has_value && k < b->offset[i + 1]; k++)
+		most = fmax(most, fabs((double)b->value[k]));
+	return most;
+}
+
+struct batch_extreme batch_extreme(const struct batch *b, int unit_weights)
+{
+	struct batch_extreme e = {0, 0, 0};
+	double most = -1;
+	for (size_t i = 0; i < b->count; i++) {
+		double weight = unit_weights ? 1 : (double)b->weight[i];
+		double value = largest_input(b, i);
+		if (weight * value <= most)
+			continue;
+		most = weight * value;
+		e = (struct batch_extreme){b->row[i], weight, value};
+	}
+	return e;
 }
 
 struct model_batch batch_slice(const struct batch *b, size_t begin, size_t count, int unit_weights)

@@ -29,6 +29,7 @@ struct batch {
 	size_t dense_columns;
 	float *dense, *label, *weight, *value;
 	int has_value;
+	uint64_t *row; /* number of each sample's row in the data */
 	uint32_t *offset, *index;
 
 	/* Unique keys, those of part 0 first, then of part 1, ...; part_begin[i] is where part i
@@ -60,6 +61,14 @@ int batch_reserve(struct batch *b, size_t rows, size_t keys, struct error *err);
 void batch_add_sample(struct batch *b, const struct rows *rows, size_t i, int keys_are_rows);
 /* Finds the unique keys and groups them by part. keys are below key_count. */
 int batch_finish(struct batch *b, uint32_t parts, uint64_t key_count, struct error *err);
+
+/* The sample whose weight times its largest input is the largest, for a message: it is what made a
+ * gradient too large, if a row did. Some has to be there. */
+struct batch_extreme {
+	uint64_t row;
+	double weight, value;
+};
+struct batch_extreme batch_extreme(const struct batch *b, int unit_weights);
 
 /* Samples [begin, begin+count) as the model wants them. unit_weights: batch without weights. */
 struct model_batch batch_slice(const struct batch *b, size_t begin, size_t count,

@@ -388,6 +388,14 @@ int feed_number(struct feed *f, uint64_t begin, struct error *err)
 	return result;
 }
 
+void feed_place(struct feed *f, uint64_t row, char *out, size_t max)
+{
+	pthread_mutex_lock(&f->lock);
+	wait_idle(f);
+	dataset_place(f->options.dataset, row, out, max);
+	pthread_mutex_unlock(&f->lock);
+}
+
 void feed_drop(struct feed *f)
 {
 	pthread_mutex_lock(&f->lock);

@@ -35,6 +35,8 @@ uint64_t feed_held(struct feed *f);
 void feed_resize(struct feed *f, uint64_t size);
 /* The dataset's own rows are numbered from begin on. */
 int feed_number(struct feed *f, uint64_t begin, struct error *err);
+/* "FILE:LINE" of a row of the data, for a message. */
+void feed_place(struct feed *f, uint64_t row, char *out, size_t max);
 /* Everything that is not taken is forgotten. */
 void feed_drop(struct feed *f);
 

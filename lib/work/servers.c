@@ -3,8 +3,8 @@
  * another process has the same incarnation, and is asked again what it did not answer, in the same
  * words.  With a higher incarnation there was a rollback: WORK_RESET.
  *
- * Must never write to the shared gradients of a push before the pull of the
- * next batch has been answered: servers may add them up straight from there until then.
+ * Must never write to the shared gradients of a push before its answer: until then the server may
+ * not have taken its copy.
  */
 #include "work/servers.h"
 
@@ -47,6 +47,7 @@ struct servers {
 	float *dense, *dense_gradient, *rows, *row_gradient;
 	size_t dense_room, dense_gradient_room, rows_room, row_gradient_room;
 	int brief;     /* who went is not waited for */
+	int diverged;  /* the last refusal was for the values of a push */
 	double waited; /* of this pull: the longest that a server said */
 	struct record record;
 };
@@ -266,15 +267,14 @@ static int again(struct servers *s, uint32_t i, struct error *err)
 	return -1;
 }
 
-static int refused(const struct servers *s, uint32_t i, struct error *err)
+static int refused(struct servers *s, uint32_t i, struct error *err)
 {
 	const char *code = record_get(&s->record, "code");
 	if (code && strcmp(code, "fenced") == 0)
 		return WORK_FENCED;
-	if (code && strcmp(code, "diverged") == 0)
-		return error_set(err, ERROR_DATA, s->options.paths[i],
-				 "%s: LR is too large for these data, or they hold values beyond "
-				 "reason",
+	s->diverged = code && strcmp(code, "diverged") == 0;
+	if (s->diverged)
+		return error_set(err, ERROR_DATA, s->options.paths[i], "%s",
 				 s->record.text ? s->record.text : code);
 	return error_set(err, ERROR_SOFTWARE, s->options.paths[i], "err code=%s: %s",
 			 code ? code : "", s->record.text ? s->record.text : "");
@@ -650,4 +650,9 @@ int servers_pushed(struct servers *s, uint64_t *iteration, int *dropped, struct 
 	if (record_u64(&s->record, "iteration", 0, UINT64_MAX, iteration, err) < 0)
 		return error_wrap(err, s->options.paths[0]);
 	return WORK_OK;
+}
+
+int servers_diverged(const struct servers *s)
+{
+	return s->diverged;
 }

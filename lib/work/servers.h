@@ -82,5 +82,7 @@ int servers_push(struct servers *s, const struct servers_push *push, const struc
 /* Waits until the unit is closed. *iteration: where the next batch belongs; *dropped: this one came
  * too late. Actions are given to options.action before it returns. */
 int servers_pushed(struct servers *s, uint64_t *iteration, int *dropped, struct error *err);
+/* Whether -1 came of a push that a server refused for its values. */
+int servers_diverged(const struct servers *s);
 
 #endif

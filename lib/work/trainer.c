@@ -352,6 +352,19 @@ static void slow_down(struct trainer *t, const struct drag *drag, double elapsed
 		clock_sleep(left);
 }
 
+/* What may be the reason, behind what is wrong; and the row that stands out. */
+static int diverged(struct trainer *t, struct error *err)
+{
+	struct batch_extreme e = batch_extreme(t->batch, t->options.unit_weights);
+	struct error what = *err;
+	char place[ERROR_PLACE_MAX];
+	feed_place(t->feed, e.row, place, sizeof(place));
+	return error_set(err, ERROR_DATA, what.place,
+			 "%.200s: LR is too large for these data, or they hold values beyond "
+			 "reason; the largest of this batch are at %.140s: weight %g, value %g",
+			 what.text, place, e.weight, e.value);
+}
+
 static int compute(struct trainer *t, const struct servers_values *v, double *loss,
 		   struct error *err)
 {
@@ -365,12 +378,11 @@ static int compute(struct trainer *t, const struct servers_values *v, double *lo
 				v->row_gradient, loss, err) < 0)
 			return -1;
 	}
-	if (!isfinite(*loss))
-		return error_set(err, ERROR_DATA, "",
-				 "the loss is not a number in iteration %llu: LR is too large for "
-				 "these data, or they hold values beyond reason",
-				 (unsigned long long)t->iteration);
-	return WORK_OK;
+	if (isfinite(*loss))
+		return WORK_OK;
+	error_set(err, ERROR_DATA, "", "worker %s, iteration %llu: the loss is not finite",
+		  t->options.worker, (unsigned long long)t->iteration);
+	return diverged(t, err);
 }
 
 /* Parameters are there: the steps of the batch, one after the other. */
@@ -429,10 +441,10 @@ static int train(struct trainer *t, struct error *err)
 	foretell(t, &push, computed - began - values.waited);
 	double foretold = clock_mono();
 	if ((result = servers_push(t->servers, &push, t->batch, err)) != WORK_OK)
-		return result;
+		return result < 0 && servers_diverged(t->servers) ? diverged(t, err) : result;
 	double pushed = clock_mono(), obeying = t->spent.seconds[SPENT_ACTIONS];
 	if ((result = servers_pushed(t->servers, &iteration, &dropped, err)) != WORK_OK)
-		return result;
+		return result < 0 && servers_diverged(t->servers) ? diverged(t, err) : result;
 	t->mark = clock_mono();
 	t->pushing = pushed - foretold;
 	obeying = t->spent.seconds[SPENT_ACTIONS] - obeying; /* taking actions is no waiting */

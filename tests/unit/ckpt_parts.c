@@ -1,9 +1,10 @@
 /* ckpt_parts: what is written is what is read, for any number of parts and any piece sizes. */
 #include "ckpt_make.h"
 
-#include "ckpt/block.h"
+#include "ckpt/part_format.h"
 
 #include <math.h>
+#include <xxhash.h>
 
 static void block_there_and_back(const void *values, size_t count, size_t most)
 {
@@ -156,6 +157,95 @@ static void half_a_part_is_no_part(void **state)
 	assert_int_equal(part_create(&w, in_dir("half"), &shape, NULL), -1);
 }
 
+/* A whole part file of two dense values, by hand: its writer refuses such values. */
+static void forge(const char *path, const uint32_t bits[2])
+{
+	char line[256], index[256], end[PART_END_BYTES + 1];
+	uint8_t block[8];
+	int head = sprintf(line, "part version=1 part=0 parts=1 dense-begin=0 dense=2 dense-slots=0 "
+				 "width=0 row-slots=0\n");
+	for (size_t i = 0; i < 8; i++) /* four planes of two bytes */
+		block[i] = (uint8_t)(bits[i % 2] >> (i / 2 * 8));
+	int len = sprintf(index, "block section=dense at=%d count=2 planes=2,2,2,2 sum=%016" PRIx64
+				 "\n", head, (uint64_t)XXH3_64bits(block, sizeof block));
+	sprintf(end, PART_END_FORMAT, (uint64_t)head + sizeof block);
+	XXH3_state_t *sum = XXH3_createState();
+	XXH3_64bits_reset(sum);
+	XXH3_64bits_update(sum, line, (size_t)head);
+	XXH3_64bits_update(sum, index, (size_t)len);
+	XXH3_64bits_update(sum, end, PART_END_PREFIX_BYTES);
+	sprintf(end + PART_END_PREFIX_BYTES, "%016" PRIx64 "\n",
+		(uint64_t)XXH3_64bits_digest(sum));
+	XXH3_freeState(sum);
+	FILE *f = fopen(path, "w");
+	assert_non_null(f);
+	fwrite(line, 1, (size_t)head, f);
+	fwrite(block, 1, sizeof block, f);
+	fwrite(index, 1, (size_t)len, f);
+	fwrite(end, 1, PART_END_BYTES, f);
+	assert_int_equal(fclose(f), 0);
+}
+
+static void note_bad(const char *place, const char *text, void *arg)
+{
+	snprintf(arg, 256, "%s: %s", place, text);
+}
+
+static void what_is_not_finite_is_not_read(void **state)
+{
+	const uint32_t fine[2] = {0x7f7fffffu, 0xff7fffffu};
+	const uint32_t bad[3][2] = {{0x3f800000u, 0x7fc00000u},
+				    {0, 0xff800000u},
+				    {0, 0x7f800001u}};
+	const char *path = in_dir("forged");
+	struct part_reader *p;
+	float values[2];
+	char told[256] = "";
+	(void)state;
+	forge(path, fine);
+	OK(part_open(&p, path, err));
+	OK(part_read_dense(p, -1, 0, 2, values, err));
+	assert_int_equal(part_verify(p, note_bad, told, NULL), 0);
+	part_close(p);
+	for (size_t i = 0; i < 3; i++) {
+		struct error why = {0};
+		forge(path, bad[i]);
+		OK(part_open(&p, path, err));
+		assert_int_equal(part_read_dense(p, -1, 0, 1, values, &why), -1);
+		assert_int_equal(why.code, ERROR_DATA);
+		assert_non_null(strstr(why.place, "forged: block 0 (dense)"));
+		assert_non_null(strstr(why.text, "value 1 of dense is not finite"));
+		assert_int_equal(part_verify(p, note_bad, told, NULL), 1);
+		assert_non_null(strstr(told, "block 0 (dense): value 1 of dense is not finite"));
+		part_close(p);
+	}
+}
+
+static void what_is_not_finite_is_not_written(void **state)
+{
+	const struct part_shape shape = {.parts = 1, .dense_count = 4, .width = 2, .row_slots = 1};
+	const char *const section[] = {"dense", "rows", "rows.s0", NULL};
+	const float fine[4] = {1, 2, 3, 4}, bad[4] = {1, 2, 3, NAN};
+	const uint32_t keys[2] = {0x7fc00000u, 0xffffffffu}; /* no floats: anything goes */
+	(void)state;
+	for (int turn = 0; turn < 4; turn++) {
+		const float *slots[] = {turn == 2 ? bad : fine};
+		struct part_writer *w;
+		struct error why = {0};
+		uint64_t bytes, sum;
+		OK(part_create(&w, in_dir("part"), &shape, err));
+		OK(part_dense(w, -1, turn == 0 ? bad : fine, 4, err));
+		OK(part_rows(w, 2, keys, turn == 1 ? bad : fine, slots, err));
+		assert_int_equal(part_finish(w, &bytes, &sum, &why), section[turn] ? -1 : 0);
+		assert_int_equal(access(in_dir("part"), F_OK), section[turn] ? -1 : 0);
+		if (!section[turn])
+			continue;
+		char expected[64];
+		snprintf(expected, sizeof expected, "a value of %s is not finite", section[turn]);
+		assert_string_equal(why.text, expected);
+	}
+}
+
 static void commit_wants_all_parts(void **state)
 {
 	struct ckpt_manifest *m = malloc(sizeof *m);
@@ -178,6 +268,8 @@ int main(void)
 		cmocka_unit_test(blocks_come_back),    cmocka_unit_test(bad_planes_are_refused),
 		cmocka_unit_test(any_shape_comes_back), cmocka_unit_test(any_range_is_read),
 		cmocka_unit_test(half_a_part_is_no_part),
+		cmocka_unit_test(what_is_not_finite_is_not_read),
+		cmocka_unit_test(what_is_not_finite_is_not_written),
 		cmocka_unit_test(commit_wants_all_parts),
 	};
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

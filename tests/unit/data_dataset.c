@@ -669,6 +669,44 @@ static void test_numbers(void **state)
 	schema_free(s);
 }
 
+static void place_is(struct dataset *ds, uint64_t row, const char *file, const char *line)
+{
+	char place[512], want[512];
+	dataset_place(ds, row, place, sizeof place);
+	snprintf(want, sizeof want, "%s%s", file, line);
+	assert_string_equal(place, want);
+}
+
+/* Where a row stands: a quoted newline and an empty line count as lines, not as rows. */
+static void test_places(void **state)
+{
+	(void)state;
+	write_text(0, "y,a\n0,\"1\n\"\n\n1,11\n0,12\n");
+	write_text(1, "y,a\n1,8\n1,9\n");
+	struct schema *s = make((struct schema_options){.format = "csv", .label = "y", .dense = "a",
+							.dense_scale = "none"});
+	struct dataset *ds = open_files(s, 2, 0);
+	struct rows rows = {0};
+	struct error err = {0};
+	place_is(ds, 4, path[1], ":3");
+	place_is(ds, 1, path[0], ":5");
+	place_is(ds, 0, path[0], ":2");
+	place_is(ds, 5, "row 5", "");
+	/* Reading goes on as if nobody had asked. */
+	assert_int_equal(dataset_read(ds, 1, 2, &rows, &err), 0);
+	place_is(ds, 4, path[1], ":3");
+	assert_int_equal(dataset_read(ds, 3, 2, &rows, &err), 0);
+	near(rows.dense[1], 9);
+	assert_int_equal(dataset_number(ds, 100, &err), 0);
+	place_is(ds, 103, path[1], ":2");
+	place_is(ds, 3, "row 3", "");
+	write_text(1, "y,a\n1,8\n"); /* changed meanwhile: only the file is known */
+	place_is(ds, 104, path[1], "");
+	rows_free(&rows);
+	dataset_close(ds);
+	schema_free(s);
+}
+
 static void raw_is(struct raw *raw, uint64_t begin, uint64_t length, size_t bytes_max,
 		   const char *want)
 {
@@ -718,6 +756,7 @@ int main(void)
 		TEST(test_bad_rows_are_counted_once),
 		TEST(test_two_files_are_one),
 		TEST(test_numbers),
+		TEST(test_places),
 		TEST(test_raw),
 		TEST(test_index_directory),
 		TEST(test_stream),

@@ -204,11 +204,13 @@ static void sums_are_fused_without_a_difference(void **state)
 }
 
 /* What a client may have sent, or a sum of many may come to. */
-static const float wild[] = {1e18f, -1e18f, 1e30f,    -1e30f,   FLT_MAX, -FLT_MAX, INFINITY, -INFINITY,
-			     NAN,   1.0f,   -1e-44f, 6.6e31f, 0.0f,    1e15f,    -1e3f,    1e-30f};
+static const float wild[] = {1e18f,    -1e18f,    1e30f, -1e30f, FLT_MAX, -FLT_MAX,
+			     INFINITY, -INFINITY, NAN,   1.0f,   -1e-44f, 6.6e31f,
+			     0.0f,     1e15f,     -1e3f, 1e-30f};
 #define WILD (sizeof wild / sizeof *wild)
 
-static void all_finite(const struct opt *o, const float *p, const float *s0, const float *s1, size_t n)
+static void all_finite(const struct opt *o, const float *p, const float *s0, const float *s1,
+		       size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (!isfinite(p[i]) || !isfinite(s0[i]) || !isfinite(s1[i]))
@@ -313,7 +315,7 @@ static void an_outlier_stops_nothing(void **state)
 	}
 }
 
-/* Data whose gradients are large throughout: the same as with small ones, but for the first steps. */
+/* Data whose gradients are large throughout: as with small ones, but for the first steps. */
 static void large_gradients_are_followed(void **state)
 {
 	struct opt o = make("adagrad");

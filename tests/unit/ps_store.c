@@ -342,6 +342,114 @@ static void checkpoint_comes_back_in_other_parts(void **state)
 	fs_remove_tree(root, NULL);
 }
 
+/* A sum of squares below 0 would give roots that are no numbers. */
+static void slots_that_can_not_be_are_refused(void **state)
+{
+	const struct part_shape shape = {.parts = 1, .dense_count = 4, .dense_slots = 1, .width = 1,
+					 .row_slots = 1};
+	const float p[4] = {1, 2, 3, 4}, bad[4] = {1, 2, -3, 4};
+	const float *fine_slots[] = {p}, *bad_slots[] = {bad};
+	const uint32_t keys[4] = {7, 8, 9, 10};
+	char root[] = "/tmp/ps_store.XXXXXX", dir[64], path[96];
+
+	(void)state;
+	assert_non_null(mkdtemp(root));
+	prepare("adagrad", 4, 1);
+	for (int turn = 0; turn < 3; turn++) {
+		struct ckpt_manifest *m = calloc(1, sizeof *m);
+		struct part_writer *w;
+		struct ckpt *c;
+		struct error err = {0};
+		uint64_t bytes, sum;
+		int lost;
+		snprintf(dir, sizeof dir, "%s/%d", root, turn);
+		snprintf(path, sizeof path, "%s/part-0", dir);
+		assert_int_equal(fs_make_dirs(dir, &err), 0);
+		assert_int_equal(part_create(&w, path, &shape, &err), 0);
+		assert_int_equal(part_note(w, "optimizer", "adagrad", &err), 0);
+		assert_int_equal(part_dense(w, -1, p, 4, &err), 0);
+		assert_int_equal(part_dense(w, 0, turn == 0 ? bad : p, 4, &err), 0);
+		assert_int_equal(
+			part_rows(w, 4, keys, p, turn == 1 ? bad_slots : fine_slots, &err), 0);
+		assert_int_equal(part_finish(w, &bytes, &sum, &err), 0);
+		assert_int_equal(ckpt_manifest_start(m, "", 1, 1, 0.0, &err), 0);
+		assert_int_equal(ckpt_add(m, "part-0", bytes, sum, &err), 0);
+		assert_int_equal(ckpt_commit(m, dir, &err), 0);
+		free(m);
+		assert_int_equal(ckpt_open(&c, dir, &err), 0);
+		struct store *s = make(0, 1);
+		assert_int_equal(store_restore(s, c, &lost, &err), turn < 2 ? -1 : 0);
+		if (turn < 2) {
+			assert_int_equal(err.code, ERROR_DATA);
+			assert_string_equal(err.text,
+					    turn == 0 ? "slot 0 of adagrad can't be -3 (dense "
+							"parameter 2)"
+						      : "slot 0 of adagrad can't be -3 (key 9)");
+		}
+		store_free(s);
+		ckpt_close(c);
+	}
+	fs_remove_tree(root, NULL);
+}
+
+/* Counts whose sum comes round to 0 would divide by it. */
+static void counts_may_be_anything(void **state)
+{
+	float g[2] = {0.0f, 1e18f}, p[2];
+	struct store_push push[] = {{.dense = g, .count = UINT64_C(1) << 63, .scale = 1.0},
+				    {.dense = g, .count = UINT64_C(1) << 63, .scale = 1.0}};
+
+	(void)state;
+	prepare("sgd", 2, 0);
+	struct store *s = make(0, 1);
+	store_pull_dense(s, p, 0);
+	float before = p[0];
+	for (int naive = 0; naive < 2; naive++) {
+		if (naive)
+			store_naive_mean(push, 2);
+		assert_int_equal(store_apply(s, push, 2, NULL), 0);
+		store_pull_dense(s, p, 0);
+		assert_float_equal(p[0], before, 0);
+		assert_true(fabsf(p[1]) < 2.0f);
+	}
+	store_free(s);
+}
+
+/* Many members, each within what a push may be, with a weight: the sum is applied, and told. */
+static void sums_of_many_stay_finite(void **state)
+{
+	enum { MANY = 1000 };
+	const char *const names[] = {"sgd", "momentum", "adagrad", "adam", "ftrl", "add"};
+	float g[3] = {OPT_GRADIENT_MAX, -OPT_GRADIENT_MAX, 1.0f}, p[3];
+	uint32_t key = 5;
+	struct store_push push[MANY];
+
+	(void)state;
+	for (size_t k = 0; k < 6; k++) {
+		float *row;
+		prepare(names[k], 2, 1);
+		opt.lr = 1e9f;
+		struct store *s = make(0, 1);
+		assert_int_equal(store_rows(s, &key, 1, 1, &row, NULL), 0);
+		for (size_t i = 0; i < MANY; i++)
+			push[i] = (struct store_push){g, 1, &row, g + (i % 2), 1, 0, i ? 1e30 : 1.0};
+		push[MANY / 2].dense = NULL;
+		for (int turn = 0; turn < 100; turn++) {
+			assert_int_equal(store_apply(s, push, turn % 2 ? MANY : 1, NULL), 0);
+			store_pull_dense(s, p, 0);
+			store_pull_rows(s, &row, 1, p + 2);
+			for (size_t i = 0; i < 3; i++)
+				if (!isfinite(p[i]))
+					fail_msg("%s: %g in turn %d", names[k], (double)p[i], turn);
+		}
+		assert_true(k == 5 || store_held(s) > 0);
+		assert_int_equal(store_largest(s, push, 2), 1);
+		push[1].scale = 0.5;
+		assert_int_equal(store_largest(s, push, 2), 0);
+		store_free(s);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -352,6 +460,9 @@ int main(void)
 		cmocka_unit_test(keys_are_checked),
 		cmocka_unit_test(tensors_that_add_are_plain_sums),
 		cmocka_unit_test(checkpoint_comes_back_in_other_parts),
+		cmocka_unit_test(slots_that_can_not_be_are_refused),
+		cmocka_unit_test(counts_may_be_anything),
+		cmocka_unit_test(sums_of_many_stay_finite),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -180,6 +180,40 @@ static void row_numbers(void **unused)
 	batch_free(&b);
 }
 
+static void largest_is(const struct batch *b, int unit_weights, uint64_t row, double weight,
+		       double value)
+{
+	struct batch_extreme e = batch_extreme(b, unit_weights);
+	assert_int_equal(e.row, row);
+	assert_true(fabs(e.weight - weight) <= 1e-6 * weight);
+	assert_true(fabs(e.value - value) <= 1e-6 * value);
+}
+
+/* The row to name when a batch gave too much: its weight, an input, a value of a key. */
+static void the_largest_row(void **unused)
+{
+	(void)unused;
+	struct error err = {0};
+	struct batch b = {0};
+	struct rows rows = make_rows(10);
+	static float value[ROWS * FIELDS];
+	for (size_t i = 0; i < ROWS * FIELDS; i++)
+		value[i] = 1;
+	rows.value = value;
+	rows.weight[7] = 1e25f;
+	batch_start(&b, 2, 1);
+	assert_int_equal(batch_reserve(&b, ROWS, ROWS * FIELDS, &err), 0);
+	for (size_t i = ROWS; i-- > 0;) /* in another order than that of the data */
+		batch_add_sample(&b, &rows, i, 0);
+	largest_is(&b, 0, 1007, 1e25, 7);
+	largest_is(&b, 1, 1000 + ROWS - 1, 1, ROWS - 1);
+	b.value[b.offset[3] + 2] = -1e6f; /* of the fourth from behind */
+	largest_is(&b, 1, 1000 + ROWS - 4, 1, 1e6);
+	b.dense[1] = -1e7f; /* of the last */
+	largest_is(&b, 1, 1000 + ROWS - 1, 1, 1e7);
+	batch_free(&b);
+}
+
 static void ranges(void **unused)
 {
 	(void)unused;
@@ -261,6 +295,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(unique_keys), cmocka_unit_test(row_numbers),
 		cmocka_unit_test(ranges),      cmocka_unit_test(pieces),
+		cmocka_unit_test(the_largest_row),
 		cmocka_unit_test(shuffle),     cmocka_unit_test(steps_sum_to_the_whole),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
