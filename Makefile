@@ -37,8 +37,10 @@ SRC_run   = child deadline fresh heavy job jobtext parent place policy prepare p
 	    sup_process sup_restart sup_rollback sup_score sup_standing sup_verbs sup_words supervisor
 ROOMS     = base wire data shard stats solve ckpt model work opt ps gate run straggle
 
-# Tests and benches compute with what od and bash write, which is 0,5 in some languages.
+# Tests and benches compute with what od and bash write, which is 0,5 in some languages; they are in
+# bash's own language.
 export LC_ALL = C
+unexport POSIXLY_CORRECT
 
 # ---- programs: rooms in link order (a room before those it knows), then libraries ----
 PROGRAMS = bs-solve speed-predict rowidx bpt-monitor ckpt auc rec trainctl shardd predict ps-server worker straggle

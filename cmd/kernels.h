@@ -1,8 +1,10 @@
 /*
- * kernels: how programs whose models multiply matrices come to kernels of OpenBLAS that are right here.
+ * kernels: how programs whose models multiply matrices come to kernels of OpenBLAS that are right
+ * here.
  *
- * OpenBLAS has chosen when main() begins, and what the user says in OPENBLAS_CORETYPE stands as long as
- * it computes right.  To have others the program starts itself anew, once: with --blas-chosen.
+ * OpenBLAS has chosen when main() begins, and what the user says in OPENBLAS_CORETYPE stands as
+ * long as it computes right.  To have others the program starts itself anew, once: with
+ * --blas-chosen.
  */
 #ifndef PACELINE_CMD_KERNELS_H
 #define PACELINE_CMD_KERNELS_H
@@ -13,7 +15,6 @@
 #include <unistd.h>
 
 #define KERNELS_PATH_MAX 4096
-#define KERNELS_ARGS_MAX 4096
 #define KERNELS_CHOOSE "OPENBLAS_CORETYPE"
 
 struct kernels {
@@ -23,12 +24,19 @@ struct kernels {
 };
 
 #define KERNELS_OPTIONS(k)                                                                         \
-	{.name = "blas-cache", .kind = OPTION_TEXT, .target = &(k).cache, .arg = "FILE",           \
+	{.name = "blas-cache",                                                                     \
+	 .kind = OPTION_TEXT,                                                                      \
+	 .target = &(k).cache,                                                                     \
+	 .arg = "FILE",                                                                            \
 	 .help = "where the best BLAS kernels are remembered (see FILES)"},                        \
-	{.name = "blas-probe", .kind = OPTION_FLAG, .target = &(k).probe,                          \
-	 .help = "judges the BLAS kernels in use and prints their speed, GFLOP/s"},                \
-	{.name = "blas-chosen", .kind = OPTION_FLAG, .target = &(k).chosen,                        \
-	 .help = "given by the program to itself: it has chosen these kernels"}
+		{.name = "blas-probe",                                                             \
+		 .kind = OPTION_FLAG,                                                              \
+		 .target = &(k).probe,                                                             \
+		 .help = "judges the BLAS kernels in use and prints their speed, GFLOP/s"},        \
+	{                                                                                          \
+		.name = "blas-chosen", .kind = OPTION_FLAG, .target = &(k).chosen,                 \
+		.help = "given by the program to itself: it has chosen these kernels"              \
+	}
 
 #define KERNELS_FILES                                                                              \
 	"Files: ${XDG_CACHE_HOME:-$HOME/.cache}/paceline/blas remembers the best kernels.\n"
@@ -60,22 +68,28 @@ static inline const char *kernels_cache(const struct kernels *k, char *out, size
 static inline int kernels_start_anew(const struct kernels *k, const char *self, const char *name,
 				     char **argv, struct error *err)
 {
-	char *with[KERNELS_ARGS_MAX] = {argv[0], (char *)(size_t) "--blas-chosen"};
-	size_t n = 1;
-	for (; argv[n]; n++) {
-		if (n + 2 >= KERNELS_ARGS_MAX)
-			return error_set(err, ERROR_USAGE, "", "too many arguments");
-		with[n + 1] = argv[n];
-	}
+	size_t n = 0;
+	while (argv[n])
+		n++;
+	char **with = calloc(n + 2, sizeof *with);
+	if (!with)
+		return error_set(err, ERROR_OS, self, "no memory to be started anew");
+	with[0] = argv[0];
+	with[1] = (char *)(size_t) "--blas-chosen";
+	memcpy(with + 2, argv + 1, (n - 1) * sizeof *with);
 	if ((*name ? setenv(KERNELS_CHOOSE, name, 1) : unsetenv(KERNELS_CHOOSE)) != 0 ||
 	    (k->fastest && setenv("OPENBLAS_NUM_THREADS", "1", 1) != 0))
-		return error_errno(err, ERROR_OS, self, "environment");
-	execv(self, with);
-	return error_errno(err, ERROR_OS, self, "can't be started anew");
+		error_errno(err, ERROR_OS, self, "environment");
+	else {
+		execv(self, with);
+		error_errno(err, ERROR_OS, self, "can't be started anew");
+	}
+	free(with);
+	return -1;
 }
 
-/* Ends in another program where that can be; else 0: the kernels in use are as good, or -1. wrong: what
- * stands in OPENBLAS_CORETYPE ("" nothing) gives wrong results; NULL: it does not. */
+/* Ends in another program where that can be; else 0: the kernels in use are as good, or -1. wrong:
+ * what stands in OPENBLAS_CORETYPE ("" nothing) gives wrong results; NULL: it does not. */
 static inline int kernels_change(const struct kernels *k, const char *wrong, const char *cache,
 				 char **argv, struct error *err)
 {
@@ -112,8 +126,8 @@ static inline int kernels_settle(const struct kernels *k, char **argv, struct er
 	if (k->chosen || !k->fastest)
 		return 0;
 	if (given && given[0]) {
-		log_say(LOG_LEVEL_INFO, KERNELS_CHOOSE "=%s: matrix kernels %s, as is wished", given,
-			kernel_name());
+		log_say(LOG_LEVEL_INFO, KERNELS_CHOOSE "=%s: matrix kernels %s, as is wished",
+			given, kernel_name());
 		return 0;
 	}
 	if (kernels_change(k, NULL, cache, argv, err) != 0)

@@ -74,8 +74,8 @@ static int bad_usage(const char *what, const char *word)
 	return ERROR_USAGE;
 }
 
-/* What a user's programs read from us and write to us (solutions, launchers) has numbers with a point,
- * whatever the language; all else of the locale stays as it is. */
+/* What a user's programs read from us and write to us (solutions, launchers) has numbers with a
+ * point, whatever the language; all else of the locale stays as it is. */
 static void numbers_with_point(void)
 {
 	static const char *const others[] = {"LC_CTYPE", "LC_COLLATE", "LC_MESSAGES", "LC_MONETARY",

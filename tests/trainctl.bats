@@ -269,10 +269,13 @@ exact() {
 	wait $SUPERVISOR || code=$?
 	[ $code -eq 130 ]
 	[[ $(summary first.out) == *state=stopped* ]]
-	begin second --set LAUNCH_WORKER="sh -c 'trap \"\" TERM; exec \"\$@\"' sh"
-	wait_for running
+	local before
+	before=$(logged 'phase name=winding')
+	begin second
+	wait_for 'running && [ -n "$(pid_of w0)" ]'
+	kill -STOP "$(pid_of w0)" # or the first signal might do
 	kill -TERM $SUPERVISOR
-	wait_for "grep -q 'phase name=winding' run/state/job.log"
+	wait_for '[ "$(logged "phase name=winding")" -gt '"$before"' ]'
 	kill -TERM $SUPERVISOR
 	code=0
 	wait $SUPERVISOR || code=$?

@@ -245,8 +245,10 @@ audit_values() {
 	echo 'drag delay=0.2' >drag
 	work w0 --model audit --drag "$T/drag"
 	W0=$PID
+	wait_for '[[ $(ask ps0.sock members) == *w0*state=active* ]]'
 	work w1 --model audit --drag "$T/drag"
 	W1=$PID
+	wait_for '[[ $(ask ps0.sock members) == *w1*state=active* ]]'
 	wait_for '[[ $(ask ps0.sock stat) == *" iteration="[1-9]* ]]'
 	gen=$(generation w0)
 	ask shardd.sock 'fail worker=w0' | grep -q ^ok
@@ -275,6 +277,8 @@ audit_values() {
 	echo 'drag delay=0.2' >drag
 	work w0 --model audit --drag "$T/drag"
 	W0=$PID
+	# a member before w1 comes, or w1 trains all rows alone
+	wait_for '[[ $(ask ps0.sock members) == *w0*state=active* ]]'
 	work w1 --model audit
 	wait_for '[[ $(ask ps0.sock stat) == *" iteration="[1-9]* ]]'
 	kill -9 "$W0"

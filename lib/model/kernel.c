@@ -22,11 +22,11 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#define SIZE 512               /* of the square matrices that are multiplied */
-#define ROUNDS 8               /* the best counts */
+#define SIZE 512 /* of the square matrices that are multiplied */
+#define ROUNDS 8 /* the best counts */
 #define PROBE_SECONDS 10.0
-#define OTHERS_SECONDS 10.0    /* another process measures: its answer is waited for */
-#define GAIN_MIN 1.05          /* against OpenBLAS' own choice */
+#define OTHERS_SECONDS 10.0 /* another process measures: its answer is waited for */
+#define GAIN_MIN 1.05       /* against OpenBLAS' own choice */
 
 /* ---- right or wrong ---- */
 
@@ -37,8 +37,8 @@ struct product {
 	float alpha, beta;
 };
 
-/* What lib/model asks for, first with one block or less, then with several. Sizes around the powers of
- * two of vectors and blocks; the last ones go through all loops of a blocked product. */
+/* What lib/model asks for, first with one block or less, then with several. Sizes around the powers
+ * of two of vectors and blocks; the last ones go through all loops of a blocked product. */
 static const struct {
 	int m, n, k;
 } sizes[] = {
@@ -97,16 +97,16 @@ static void plain_loop(struct judge *j, const struct product *p, int lda, int ld
 static void ask_kernels(const struct judge *j, const struct product *p, int lda, int ldb, int ldc)
 {
 	if (p->n == 1 && ldc == 1 && (p->b_t || ldb == 1))
-		cblas_sgemv(CblasRowMajor, p->a_t ? CblasTrans : CblasNoTrans,
-			    p->a_t ? p->k : p->m, p->a_t ? p->m : p->k, p->alpha, j->a, lda, j->b,
-			    1, p->beta, j->c, 1);
+		cblas_sgemv(CblasRowMajor, p->a_t ? CblasTrans : CblasNoTrans, p->a_t ? p->k : p->m,
+			    p->a_t ? p->m : p->k, p->alpha, j->a, lda, j->b, 1, p->beta, j->c, 1);
 	else
 		cblas_sgemm(CblasRowMajor, p->a_t ? CblasTrans : CblasNoTrans,
 			    p->b_t ? CblasTrans : CblasNoTrans, p->m, p->n, p->k, p->alpha, j->a,
 			    lda, j->b, ldb, p->beta, j->c, ldc);
 }
 
-/* Rounding is at most the number of additions times a float's precision; kernels add in any order. */
+/* Rounding is at most the number of additions times a float's precision; kernels add in any order.
+ */
 static int judge_one(struct judge *j, const struct product *p, struct error *err)
 {
 	int lda = (p->a_t ? p->m : p->k) + p->more, ldb = (p->b_t ? p->k : p->n) + p->more;
@@ -123,12 +123,13 @@ static int judge_one(struct judge *j, const struct product *p, struct error *err
 		double got = (double)j->c[i], want = c < p->n ? j->right[at] : (double)GUARD;
 		if (fabs(got - want) <= (c < p->n ? part * j->size[at] : 0.0)) /* not so for NAN */
 			continue;
-		return error_set(err, ERROR_CONFIG, kernel_name(),
-				 "these matrix kernels compute wrong results: %s%s product of %d x "
-				 "%d and %d x %d%s, rows %d apart: %.9g in row %d, column %d, where "
-				 "a plain loop has %.9g",
-				 p->a_t ? "T" : "N", p->b_t ? "T" : "N", p->m, p->k, p->k, p->n,
-				 p->beta != 0 ? ", added" : "", ldc, got, r, c, want);
+		return error_set(
+			err, ERROR_CONFIG, kernel_name(),
+			"these matrix kernels compute wrong results: %s%s product of %d x "
+			"%d and %d x %d%s, rows %d apart: %.9g in row %d, column %d, where "
+			"a plain loop has %.9g",
+			p->a_t ? "T" : "N", p->b_t ? "T" : "N", p->m, p->k, p->k, p->n,
+			p->beta != 0 ? ", added" : "", ldc, got, r, c, want);
 	}
 	return 0;
 }
@@ -140,11 +141,11 @@ static int judge_all(struct judge *j, struct error *err)
 	size_t count = sizeof sizes / sizeof *sizes, turn = 0;
 	for (size_t i = 0; i < count; i++)
 		for (int how = 0; how < 4; how++, turn++) {
-			struct product p = {sizes[i].m,      sizes[i].n, sizes[i].k,
-					    how & 1,         how >> 1,   more[(turn / 3) % 4],
+			struct product p = {sizes[i].m,      sizes[i].n,    sizes[i].k,
+					    how & 1,         how >> 1,      more[(turn / 3) % 4],
 					    alpha[turn % 3], beta[turn % 3]};
-			struct product column = {sizes[i].m, 1, sizes[i].k, how & 1, 0, 0,
-						 alpha[turn % 3], 1.0f};
+			struct product column = {sizes[i].m, 1, sizes[i].k,      how & 1,
+						 0,          0, alpha[turn % 3], 1.0f};
 			if (judge_one(j, &p, err) < 0 || judge_one(j, &column, err) < 0)
 				return -1;
 		}
@@ -164,7 +165,7 @@ int kernel_judge(struct error *err)
 	int result = -1;
 	if (memory && plain) {
 		struct judge j = {memory + 1, memory + 1 + SPAN_MAX, memory + 1 + 2 * SPAN_MAX,
-				  plain, plain + SPAN_MAX, 1};
+				  plain,      plain + SPAN_MAX,      1};
 		result = judge_all(&j, err);
 	} else {
 		error_set(err, ERROR_OS, "", "no memory to judge matrix kernels");
@@ -454,7 +455,8 @@ int kernel_choose(const char *program, const char *probe, const char *cache, con
 	int found = 0, lock = -1, measured = 0;
 	*name = '\0';
 	if (!strstr(openblas_get_config(), "DYNAMIC_ARCH")) /* there is only one */
-		return wrong ? error_set(err, ERROR_CONFIG, program, "OpenBLAS has no other kernels")
+		return wrong ? error_set(err, ERROR_CONFIG, program,
+					 "OpenBLAS has no other kernels")
 			     : 0;
 	machine_text(machine);
 	if (cache)

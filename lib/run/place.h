@@ -30,8 +30,8 @@ struct place {
 };
 
 /* run_dir and state_dir as given by options (NULL: not given); job may be NULL when run_dir is
- * given. Makes nothing. Where $XDG_RUNTIME_DIR is no directory that this user owns and may write to:
- * /tmp/paceline-UID/JOB. Relative paths in the environment count as none. */
+ * given. Makes nothing. Where $XDG_RUNTIME_DIR is no directory that this user owns and may write
+ * to: /tmp/paceline-UID/JOB. Relative paths in the environment count as none. */
 int place_resolve(struct place *p, const char *job, const char *run_dir, const char *state_dir,
 		  const struct place_environment *env, struct error *err);
 /* Both directories and what is expected inside; checks that sockets fit and that we own them. */

@@ -1,7 +1,7 @@
-/* Kernels of OpenBLAS that are fast and wrong: they are not taken, whoever asked for them. The products
- * are computed here: rightly, but for the kernels named in $KERNEL_WRONG ("default": OpenBLAS' own
- * choice), which are wrong in the way that $KERNEL_HOW says. Started with PROBE this program is the
- * probe. */
+/* Kernels of OpenBLAS that are fast and wrong: they are not taken, whoever asked for them. The
+ * products are computed here: rightly, but for the kernels named in $KERNEL_WRONG ("default":
+ * OpenBLAS' own choice), which are wrong in the way that $KERNEL_HOW says. Started with PROBE this
+ * program is the probe. */
 #include "model/kernel.h"
 
 #include <cblas.h>
@@ -66,7 +66,8 @@ void cblas_sgemm(OPENBLAS_CONST enum CBLAS_ORDER order, OPENBLAS_CONST enum CBLA
 		abort();
 	multiply(m, n, k, a_t, b_t, alpha, a, lda, b, ldb,
 		 wrong_so("beta") && beta == 0.0f ? 1e-30f : beta, c, ldc);
-	if ((wrong_so("odd") && m % 2 == 1 && n > 16) || (wrong_so("trans") && a_t && b_t && k > 32))
+	if ((wrong_so("odd") && m % 2 == 1 && n > 16) ||
+	    (wrong_so("trans") && a_t && b_t && k > 32))
 		c[(m - 1) * ldc + n - 1] += 0.01f;
 	if (wrong_so("beyond") && ldc > n)
 		c[n] = 0.0f;
@@ -153,7 +154,8 @@ static void choose(const char *was_wrong, const char *want, int how)
 		assert_int_equal(err.code, ERROR_CONFIG);
 }
 
-/* Beside slow ones that are right, a fast one that is wrong is not taken, nor is one that crashes. */
+/* Beside slow ones that are right, a fast one that is wrong is not taken, nor is one that crashes.
+ */
 static void a_fast_one_that_is_wrong_loses(void **state)
 {
 	char name[KERNEL_NAME_MAX];
@@ -169,7 +171,8 @@ static void a_fast_one_that_is_wrong_loses(void **state)
 	assert_string_not_equal(name, "Haswell");
 }
 
-/* OpenBLAS' own choice is wrong: another one, even a slow one; and no word of the cache against it. */
+/* OpenBLAS' own choice is wrong: another one, even a slow one; and no word of the cache against it.
+ */
 static void the_default_may_be_wrong(void **state)
 {
 	char name[KERNEL_NAME_MAX];
@@ -228,8 +231,10 @@ static void memory_is_of_this_machine_and_judged(void **state)
 	}
 	f = fopen(cache, "w");
 	assert_non_null(f);
-	fprintf(f, "blas machine=0123456789abcdef kernel=x judged=1 gflops=1\n"
-		   "blas machine=%s kernel=Prescott judged=1 gflops=1e6\nhalf", machine);
+	fprintf(f,
+		"blas machine=0123456789abcdef kernel=x judged=1 gflops=1\n"
+		"blas machine=%s kernel=Prescott judged=1 gflops=1e6\nhalf",
+		machine);
 	fclose(f);
 	choose("Prescott", NULL, 0); /* judged to be wrong since then */
 	choose(NULL, NULL, 0);
