@@ -1,5 +1,5 @@
 # Paceline. `make`, `make check`, `make check-fast`, `make install PREFIX= DESTDIR=`, `make fault`,
-# `make bench`, `make asan`, `make clang`, `make units`, `make clean`.
+# `make bench`, `make asan`, `make clang`, `make clang-asan`, `make units`, `make clean`.
 # BUILD names the build directory, so that several compilers live side by side:
 #   make CC=clang BUILD=build-clang check
 
@@ -164,7 +164,7 @@ ROOMS_unit_stats_predict_group = stats wire base
 ROOMS_unit_stats_window = stats base
 
 # ---- fault tests and benches: check runs their short forms, `make fault` and `make bench` all ----
-FAULTS  = shardd-kill shardd-sync fresh audit-kills partitions job-storm handover actions
+FAULTS  = shardd-kill shardd-sync disk fresh audit-kills partitions job-storm handover actions
 BENCHES = bs-solve speed-predict lb-replay lb-barrier ps-pushpull shardd-redis worker-torch worker-agent \
 	  antdt-stragglers antdt-asp antdt-dd antdt-overhead antdt-restart lb-weights lb-updates \
 	  lb-partitions lb-cluster lb-contention
@@ -175,6 +175,7 @@ CHECK      = pages: $(UNITS:%=unit:%) $(BATS:%=bats:%) bats:surroundings short:t
 	     $(FAULTS:%=short:tests/fault/%) $(BENCHES:%=short:tests/bench/%)
 CHECK_ASAN = $(UNITS:%=asan/unit:%) $(BATS:%=asan/bats:%)
 CHECK_CLANG = $(UNITS:%=clang/unit:%)
+CHECK_CLANG_ASAN = $(UNITS:%=clang-asan/unit:%)
 
 # ---------------------------------------------------------------------------------------------
 all: $(PROGRAMS:%=$(BUILD)/bin/%)
@@ -217,8 +218,13 @@ asan:
 clang:
 	$(MAKE) BUILD=$(BUILD)-clang CC=clang all units
 
-check: all units asan clang
-	tests/run $(BUILD) $(CHECK) $(CHECK_CLANG) $(CHECK_ASAN)
+# clang's sanitizers see what gcc's do not (a pointer formed outside of its array), on the unit tests.
+clang-asan:
+	$(MAKE) BUILD=$(BUILD)-clang-asan CC=clang OPT='-O1 $(ARCH) -fno-omit-frame-pointer' \
+		SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=undefined' units
+
+check: all units asan clang clang-asan
+	tests/run $(BUILD) $(CHECK) $(CHECK_CLANG) $(CHECK_CLANG_ASAN) $(CHECK_ASAN)
 
 # Everything once with this build only: the loop of a developer.
 check-fast: all units
@@ -246,7 +252,7 @@ install: all
 	cp -r scripts/examples/. $(DESTDIR)$(PREFIX)/share/paceline/examples
 
 clean:
-	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-clang
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-clang $(BUILD)-clang-asan
 
-.PHONY: all units asan clang check check-fast fault bench install clean
+.PHONY: all units asan clang clang-asan check check-fast fault bench install clean
 .SECONDARY:

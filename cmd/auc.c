@@ -4,6 +4,7 @@
  */
 #include "cmd/cmd.h"
 
+#include "base/fs.h"
 #include "base/number.h"
 #include "wire/record.h"
 
@@ -11,6 +12,7 @@
 
 #define PROGRAM "auc"
 #define CLIP 1e-15 /* log loss of a certain score that is wrong stays finite */
+#define LINE_ROOM 4096
 
 struct row {
 	double score, weight;
@@ -82,12 +84,13 @@ static int add_row(struct rows *all, const char *line, size_t len, struct error 
 
 static int read_rows(FILE *in, const char *name, struct rows *all, struct error *err)
 {
-	char *line = NULL, place[ERROR_PLACE_MAX];
-	size_t room = 0;
+	char line[LINE_ROOM], place[ERROR_PLACE_MAX];
 	ssize_t n;
 	int result = 0;
-	while (result == 0 && (n = getline(&line, &room, in)) > 0) {
-		if (line[n - 1] != '\n')
+	while (result == 0 && (n = fs_read_line(in, line, sizeof line, err)) != 0) {
+		if (n < 0)
+			result = -1;
+		else if (line[n - 1] != '\n')
 			result = error_set(err, ERROR_DATA, NULL, "the input ends without a newline");
 		else
 			result = add_row(all, line, (size_t)n - 1, err);
@@ -96,9 +99,6 @@ static int read_rows(FILE *in, const char *name, struct rows *all, struct error 
 			error_wrap(err, place);
 		}
 	}
-	free(line);
-	if (result == 0 && !feof(in)) /* an error of the stream, or no memory for the line */
-		return error_errno(err, errno == ENOMEM ? ERROR_OS : ERROR_IO, name, "read");
 	if (result == 0 && all->count == 0)
 		return error_set(err, ERROR_DATA, name, "no rows");
 	return result;

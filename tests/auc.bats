@@ -83,6 +83,8 @@ near() {
 }
 
 @test "no input" {
+	run -65 timeout 20 auc </dev/zero
+	[[ $output == *"stdin:1: the line is longer than"* ]]
 	run -65 auc </dev/null
 	[[ "$output" == *"no rows"* ]]
 	run -66 auc missing

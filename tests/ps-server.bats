@@ -546,6 +546,9 @@ shards() {
 	[[ ${lines[0]} == "err code=cut"* ]]
 	[ ! -e c/1 ]
 	[[ ${lines[1]} == stat* ]]
+	run ask ps0.sock "cut path=$T/c/2//"
+	[[ ${lines[0]} == "err code=cut"*"part-0: write"* ]]
+	[ ! -e c/2 ]
 	touch file
 	run ask ps0.sock "cut path=$T/file/1" "join worker=w0 generation=1 $ME"
 	[[ ${lines[0]} == "err code=cut"* ]]
@@ -753,6 +756,7 @@ shards() {
 	kill "$PID" "$other"
 	ends "$PID" 0
 	ends "$other" 0
+	[ ! -e c ]
 }
 
 @test "a pull says how long it waited for its iteration, apply and drag included" {

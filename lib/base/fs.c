@@ -153,6 +153,21 @@ int fs_read_file(const char *path, size_t max, char **out, size_t *len, struct e
 	return 0;
 }
 
+ssize_t fs_read_line(FILE *in, char *line, size_t max, struct error *err)
+{
+	size_t len = 0;
+	int c = 0;
+	while (len < max - 1 && c != '\n' && (c = getc_unlocked(in)) != EOF)
+		line[len++] = (char)c;
+	line[len] = '\0';
+	if (ferror(in))
+		return error_errno(err, ERROR_IO, NULL, "read");
+	if (len == max - 1 && c != '\n')
+		return error_set(err, ERROR_DATA, NULL, "the line is longer than %zu bytes",
+				 max - 2);
+	return (ssize_t)len;
+}
+
 void fs_dirname(const char *path, char *out, size_t out_max)
 {
 	const char *slash = strrchr(path, '/');

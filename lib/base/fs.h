@@ -28,6 +28,10 @@ int fs_pread_all(int fd, void *data, size_t len, uint64_t offset, const char *pl
  * ERROR_DATA. */
 int fs_read_file(const char *path, size_t max, char **out, size_t *len, struct error *err);
 
+/* The next line of a stream, its newline included if it has one, NUL behind it: returns how long it
+ * is, 0 at the end. Longer than max - 2 bytes: ERROR_DATA, however long it is. */
+ssize_t fs_read_line(FILE *in, char *line, size_t max, struct error *err);
+
 /* The file is either the old one or the new one, whenever the power goes: write to a temporary
  * name in the same directory (path.tmp.RANDOM), fsync, rename, fsync the directory. What is no
  * regular file (a device, a pipe, a directory) is left alone: ERROR_CANTCREAT. */

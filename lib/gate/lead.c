@@ -588,6 +588,8 @@ void lead_free(struct lead *l)
 {
 	if (!l)
 		return;
+	if (l->cut.busy)
+		lead_cut_refused(l);
 	gate_free(l->gate);
 	others_free(l);
 	lead_sizes_free(l);

@@ -172,15 +172,19 @@ static void on_other(const struct record *r, int closing, const void *payload, s
 /* Makes the directory; its full name into out: shardd and the other servers may run elsewhere. */
 static int make_dir(const char *dir, char out[CKPT_PATH_MAX], struct error *err)
 {
-	char parent[CKPT_PATH_MAX];
+	char parent[CKPT_PATH_MAX], name[CKPT_PATH_MAX];
+	size_t len = strlen(dir);
 
-	if (strlen(dir) >= CKPT_PATH_MAX)
+	if (len >= CKPT_PATH_MAX)
 		return error_set(err, ERROR_CANTCREAT, NULL, "the path is too long");
-	fs_dirname(dir, parent, sizeof parent);
+	while (len > 1 && dir[len - 1] == '/')
+		len--;
+	snprintf(name, sizeof name, "%.*s", (int)len, dir);
+	fs_dirname(name, parent, sizeof parent);
 	if (fs_make_dirs(parent, err) != 0)
 		return -1;
 	/* A name of its own: an older checkpoint is never written over. */
-	if (mkdir(dir, 0700) != 0)
+	if (mkdir(name, 0700) != 0)
 		return error_errno(err, 0, dir, "mkdir");
 	char *full = realpath(dir, NULL);
 	if (!full || strlen(full) >= CKPT_PATH_MAX) {
@@ -220,7 +224,7 @@ void lead_cut_begin(struct lead *l, struct request *rq, const char *dir)
 	gate_cut(l->gate, c->token);
 }
 
-/* The gate refused, or shardd did. */
+/* The gate refused, or shardd did, or the lead comes to its end meanwhile. */
 void lead_cut_refused(struct lead *l)
 {
 	l->cut.busy = 0;

@@ -366,7 +366,8 @@ static int write_state(struct file *f, journal_state_fn *state, void *owner, uin
 
 static int create_file(struct file *f, struct error *err)
 {
-	f->fd = open(f->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	unlink(f->path); /* what a failure left; a link is not followed */
+	f->fd = open(f->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	return f->fd < 0 ? error_errno(err, ERROR_CANTCREAT, f->path, "can't be made") : 0;
 }
 
@@ -537,6 +538,7 @@ int journal_compact(struct journal *j, journal_state_fn *state, void *owner, int
 		return -1;
 	if (pipe2(ends, O_CLOEXEC) != 0) {
 		close_fd(&j->next.fd);
+		unlink(j->next.path);
 		return error_errno(err, ERROR_OS, j->next.path, "pipe");
 	}
 	pid_t child = fork();

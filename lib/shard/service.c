@@ -1,5 +1,5 @@
 /* service: see service.h. What there is and when it is on disk; requests are in verbs.c, commit.c,
- * ask.c and files.c, held-back answers in wait.c. */
+ * ask.c, files.c and division_verbs.c, held-back answers in wait.c. */
 #include "shard/service_internal.h"
 
 #include "base/clock.h"

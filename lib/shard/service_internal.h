@@ -1,6 +1,6 @@
 /*
- * What the files of the service share (service.c, wait.c, verbs.c, ask.c, files.c), and nobody
- * else.
+ * What the files of the service share (service.c, wait.c, verbs.c, commit.c, ask.c, files.c,
+ * division_verbs.c), and nobody else.
  */
 #ifndef PACELINE_SHARD_SERVICE_INTERNAL_H
 #define PACELINE_SHARD_SERVICE_INTERNAL_H

@@ -10,6 +10,7 @@
  */
 #include "straggle/internal.h"
 
+#include "base/fs.h"
 #include "base/log.h"
 #include "base/number.h"
 
@@ -20,6 +21,7 @@
 #include <string.h>
 
 #define COLUMNS_MAX 32
+#define LINE_ROOM 4096
 #define AT_MAX 1e9
 
 struct batch_row {
@@ -287,7 +289,7 @@ static int at_line(const struct reading *in, struct error *err)
 		memcpy(err->text, text, sizeof text);
 		err->place[0] = '\0';
 	}
-	if (err->code != ERROR_OS)
+	if (err->code != ERROR_OS && err->code != ERROR_IO)
 		err->code = ERROR_DATA;
 	snprintf(err->place, sizeof err->place, "%.400s:%llu", in->options->path,
 		 (unsigned long long)in->line);
@@ -296,23 +298,20 @@ static int at_line(const struct reading *in, struct error *err)
 
 static int read_lines(struct reading *in, FILE *file, struct error *err)
 {
-	char *line = NULL;
-	size_t room = 0;
+	char line[LINE_ROOM];
 	ssize_t len;
 	int result = 0;
-	errno = 0;
-	while (result == 0 && (len = getline(&line, &room, file)) >= 0) {
+	while (result == 0 && (len = fs_read_line(file, line, sizeof line, err)) != 0) {
 		in->line++;
-		if (line[len - 1] != '\n')
+		if (len < 0)
+			result = -1;
+		else if (line[len - 1] != '\n')
 			result = error_set(err, ERROR_DATA, NULL, "the last line has no end");
 		else
 			line[--len] = '\0';
 		if (result < 0 || read_line(in, line, (size_t)len, err) < 0)
 			result = at_line(in, err);
 	}
-	if (result == 0 && ferror(file))
-		result = error_errno(err, 0, in->options->path, "read");
-	free(line);
 	return result;
 }
 

@@ -564,7 +564,7 @@ static void test_zeros_are_always_behind(void **state)
 	struct journal *j = reopen(NULL, &count);
 	assert_int_equal(journal_begin(j, count_state, &expected, &err), 0);
 	assert_int_equal(stat(journal_path(j), &st), 0);
-	char *data, line[JOURNAL_LINE_BYTES];
+	char *data, line[2 * JOURNAL_LINE_BYTES];
 	size_t len, at = 0, filled = (size_t)st.st_size;
 	memset(line, 'x', sizeof line);
 	assert_int_equal(fs_read_file(journal_path(j), 1 << 30, &data, &len, &err), 0);
@@ -572,7 +572,7 @@ static void test_zeros_are_always_behind(void **state)
 	free(data);
 	/* Up to the last byte that was filled: a line that would take it has more filled first. */
 	for (int i = 0; at < filled + 1000; i++) {
-		size_t n = filled - at > 2 * sizeof line ? sizeof line - LINES_SUM_BYTES - 1
+		size_t n = filled - at > sizeof line ? JOURNAL_LINE_BYTES - LINES_SUM_BYTES - 1
 			   : filled > at + LINES_SUM_BYTES + 1 ? filled - at - LINES_SUM_BYTES - 1
 							       : 100;
 		size_t whole = n + LINES_SUM_BYTES + 1;

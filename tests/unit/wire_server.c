@@ -890,18 +890,23 @@ static void test_payloads_wait_for_room(void **state)
 static void test_who_is_in_the_way_goes(void **state)
 {
 	(void)state;
-	struct daemon_options o = {.server = {.payloads_bytes_max = 1 << 20, .begun_seconds = 1}};
+	struct daemon_options o = {.server = {.payloads_bytes_max = 1 << 20, .begun_seconds = 3}};
+	static struct record r;
+	struct error err;
 	pid_t pid = daemon_start(&o);
 	struct call *hostile[3], *good = dial();
 	for (int i = 0; i < 3; i++) {
 		hostile[i] = dial();
-		say(hostile[i], "load bytes=1000000\nabc");
+		say(hostile[i], "echo n=1\nload bytes=1000000\nabc");
+		hear(hostile[i], "ok n=1"); /* they come in this order */
 	}
 	say(good, "load tag=1 bytes=100000\n");
 	say_bytes(good, 100000);
 	hear_loaded(good, "1", "100000");
 	for (int i = 0; i < 3; i++) {
-		hear(hostile[i], "err code=slow");
+		assert_int_equal(call_receive(hostile[i], &r, &err), 0);
+		assert_string_equal(record_get(&r, "code"), "slow");
+		assert_non_null(strstr(r.text, "others wait"));
 		hear_closed(hostile[i]);
 		call_close(hostile[i]);
 	}
