@@ -34,7 +34,7 @@ SRC_ps    = table outlet store store_file store_hand stage fork ps ps_pull ps_ap
 SRC_gate  = gate units acts sizes effects save rows lead lead_others lead_cut lead_sizes lead_hand lead_requests
 SRC_run   = child deadline heavy job jobtext parent place policy prepare process show sup_act sup_adopt \
 	    sup_command sup_course sup_cut sup_decide sup_heir sup_links sup_log sup_mend sup_nodes \
-	    sup_process sup_restart sup_rollback sup_score sup_standing sup_verbs sup_words supervisor
+	    sup_process sup_restart sup_rollback sup_score sup_standing sup_stray sup_verbs sup_words supervisor
 ROOMS     = base wire data shard stats solve ckpt model work opt ps gate run straggle
 
 # Tests and benches compute with what od and bash write, which is 0,5 in some languages.
