@@ -157,7 +157,7 @@ ROOMS_unit_stats_predict_group = stats wire base
 ROOMS_unit_stats_window = stats base
 
 # ---- fault tests and benches: check runs their short forms, `make fault` and `make bench` all ----
-FAULTS  = shardd-kill shardd-sync audit-kills partitions job-storm handover actions
+FAULTS  = shardd-kill shardd-sync audit-kills partitions job-storm handover actions stranger
 BENCHES = bs-solve speed-predict lb-replay lb-barrier ps-pushpull shardd-redis worker-torch worker-agent \
 	  antdt-stragglers antdt-asp antdt-dd antdt-overhead antdt-restart lb-weights lb-updates \
 	  lb-partitions lb-cluster lb-contention
