@@ -93,6 +93,8 @@ int main(int argc, char **argv)
 		{.name = "migrate", .kind = OPTION_REAL, .target = &o->migrate, .arg = "TIMES",
 		 .help = "rows move when traversals differ by more (2); 0: never", .max = 1e9,
 		 .seen = &o->given.migrate},
+		{.name = "settle-only", .kind = OPTION_FLAG, .target = &o->settle_only,
+		 .help = "rows count by the lead's settle alone, and only fail tells of a death"},
 		{.name = "sync", .kind = OPTION_CHOICE, .target = &s.sync,
 		 .arg = "WHEN", .choices = "always|group|off",
 		 .help = "fdatasync for each request, for all that have arrived (group), or never"},
@@ -106,7 +108,7 @@ int main(int argc, char **argv)
 			    "[-e EPOCHS] [--shuffle none|shards|samples] [--seed N] "
 			    "[--lease SECONDS] [--retries N] [--sync always|group|off] "
 			    "[--partitions ID:ROWS[,ID:ROWS]] [--migrate TIMES] "
-			    "[--compact BYTES]\n"
+			    "[--settle-only] [--compact BYTES]\n"
 			    "-s SOCKET -j DIR",
 		.about = "Hands out shards of the training data and remembers what is in the model.",
 		.rows = rows,

@@ -297,6 +297,34 @@ value() { # KEY of $output
 	END
 }
 
+@test "--settle-only: no word of a worker's own counts a row, and hello again is no death" {
+	shardd_start -n 20 -b 10 -m 1 --retries 1 --settle-only
+	run ask "$S" 'hello worker=w0' 'get worker=w0 generation=1' 'done worker=w0 generation=1 id=0' \
+		'progress worker=w0 generation=1 id=0 upto=5' 'done worker=w0 generation=9 id=0' \
+		'hello worker=w0' 'get worker=w0 generation=2 max=4' 'stat' 'fail worker=w0' 'stat'
+	expect <<-'END'
+		ok generation=1 samples=20 shards=2 epochs=1 incarnation=1 shuffle=none batch=10
+		shard id=0 epoch=0 begin=0 length=10 lease=0 seed=0
+		ok
+		err code=settle-only
+		err code=settle-only
+		err code=fenced
+		ok generation=2 samples=20 shards=2 epochs=1 incarnation=1 shuffle=none batch=10
+		shard id=2 epoch=0 begin=10 length=4 lease=0 seed=0
+		ok
+		stat epoch=0 epochs=1 todo=2 doing=1 done=0 held=0 shards=2 shards-done=0 samples-done=0 samples-repeated=0 incarnation=1 iteration=0
+		ok
+		ok shards=1
+		stat epoch=0 epochs=1 todo=2 doing=0 done=0 held=1 shards=2 shards-done=0 samples-done=0 samples-repeated=0 incarnation=1 iteration=0
+		ok
+	END
+	crash # what came back without blame comes back so from the journal
+	shardd_start --settle-only
+	run ask "$S" 'list'
+	[[ $output == *"shard id=0 epoch=0 state=todo "* ]]
+	[[ $output == *"shard id=2 epoch=0 state=held "* ]]
+}
+
 @test "a shard whose workers keep dying is held, named, and released" {
 	shardd_start -n 20 -b 10 -m 1 --retries 2
 	run ask "$S" 'hello worker=w0' 'get worker=w0 generation=1' 'get worker=w0 generation=1' \

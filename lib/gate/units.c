@@ -287,6 +287,9 @@ static void finish_push(struct gate *g, struct push *p)
 	if (p->refused) {
 		for (size_t i = 0; i < p->tokens; i++)
 			effect_err(g, p->token[i], "fenced", "%s", refused_why[p->refused]);
+		/* Its parts are thrown away everywhere, and those to come: it can't come back. */
+		if (w->fenced < p->generation)
+			w->fenced = p->generation;
 		if (w->throw_upto < p->generation)
 			w->throw_upto = p->generation;
 		if (w->generation == p->generation)

@@ -21,6 +21,9 @@ static const struct {
 			       "a server's state has gone to its next process; then both are "
 			       "killed"},
 	[DEADLINE_SCORE] = {"score", 3600, "predict and auc score TEST; then they are killed"},
+	[DEADLINE_STRAY] = {"stray", 30,
+			    "the last rows come, of clients that are no workers of the job; then "
+			    "they are handed out again"},
 	[DEADLINE_ADOPT] = {"adopt", 5, "a node found while it is being started is known"},
 };
 

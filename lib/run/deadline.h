@@ -16,6 +16,7 @@ enum deadline {
 	DEADLINE_SOLUTION, /* an executable solution */
 	DEADLINE_HANDOVER, /* a server's state goes to its next process */
 	DEADLINE_SCORE,    /* scoring TEST */
+	DEADLINE_STRAY,    /* rows in the hand of a client that may be gone */
 	DEADLINE_ADOPT,    /* a node parent has just been started and has not said by whom */
 	DEADLINES
 };

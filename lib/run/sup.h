@@ -141,6 +141,14 @@ struct sup_stat {
 	double first_at, last_at; /* NAN: none yet */
 };
 
+/* Rows in the hand of a client that is no node here (sup_stray.c). */
+struct sup_stray {
+	uint64_t samples; /* in the model, since that second of clock_mono() */
+	double since;
+	int asked, is_member;
+	char id[OPTION_ID_MAX]; /* whom it is asked about */
+};
+
 struct supervisor {
 	struct supervisor_options options;
 	const struct job *job;
@@ -181,6 +189,7 @@ struct supervisor {
 	int by_request;  /* `stop` */
 	/* what is known of the course */
 	struct sup_stat stat;
+	struct sup_stray stray;
 	struct run_row row;
 	double row_at;        /* at= of the last row */
 	uint64_t row_samples; /* of the lead at the last row */
@@ -349,6 +358,9 @@ int sup_link_send(struct link *link, struct record_out *o, const void *payload, 
 void sup_links_servers(struct supervisor *s);
 void sup_link_again(struct sup_node *server); /* its process is another one now */
 void sup_links_services(struct supervisor *s);
+
+/* ---- sup_stray.c ---- */
+void sup_stray_tick(struct supervisor *s);
 
 /* ---- sup_mend.c ---- */
 void sup_mend_step(struct sup_node *worker);

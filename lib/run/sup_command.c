@@ -147,6 +147,7 @@ static void shardd_words(struct words *w, const struct supervisor *s)
 	add_text(w, "--shuffle", job->shuffle);
 	add_count(w, "--seed", job->seed);
 	add_count(w, "--retries", job->shard_retries);
+	add(w, "--settle-only");
 	if (job_is_local(job))
 		add_partitions(w, s);
 }

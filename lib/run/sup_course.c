@@ -338,6 +338,7 @@ void sup_course_tick(struct supervisor *s)
 {
 	sup_acts_tick(s);
 	sup_decide_first(s);
+	sup_stray_tick(s);
 	if (s->phase < PHASE_STOPPING) {
 		sup_ask_stat(s);
 		if (s->ticks++ % SNAPSHOT_TICKS == 0)

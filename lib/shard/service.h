@@ -29,6 +29,8 @@ struct service_options {
 	uint64_t retries;
 	double lease;
 	double migrate; /* see queue_set_migrate() */
+	int settle_only; /* there is a lead and a supervisor: rows count by settle alone, and only
+			    fail tells of a death */
 	struct service_given given;
 };
 

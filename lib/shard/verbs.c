@@ -143,6 +143,23 @@ static void resume(struct service *s, struct request *rq)
 	answer_hello(s, rq, g.worker, g.generation);
 }
 
+static int pass_over(void *arg, const struct queue_piece *piece)
+{
+	(void)arg;
+	(void)piece;
+	return 1;
+}
+
+/* A supervisor says fail of who died, before it says hello again: whoever still holds something
+ * here and begins anew was refused, or is nobody's worker. Shards must not be held for that. */
+static void give_back(struct service *s, const char *worker)
+{
+	uint64_t in_force, last;
+	if (queue_who(s->queue, worker, &in_force, &last, pass_over, NULL, NULL) == QUEUE_OK &&
+	    in_force > 0)
+		(void)queue_bye(s->queue, worker, in_force, NULL);
+}
+
 void verb_hello(struct request *rq, void *service)
 {
 	struct service *s = service;
@@ -157,8 +174,10 @@ void verb_hello(struct request *rq, void *service)
 		request_bad(rq, &err);
 		return;
 	}
-	if (!service_may_change(s, rq, JOURNAL_LINE_BYTES))
+	if (!service_may_change(s, rq, 2 * JOURNAL_LINE_BYTES))
 		return;
+	if (s->options.settle_only)
+		give_back(s, worker);
 	enum queue_result result = queue_hello(s->queue, worker, &generation, &err);
 	if (result != QUEUE_OK) {
 		verb_refuse(rq, result, &err);
@@ -219,12 +238,28 @@ void verb_get(struct request *rq, void *service)
 
 /* ---- of one piece ---- */
 
+/* Whether a worker's own word that rows are in the model is taken; answers when not. */
+static int may_count(struct service *s, struct request *rq, const struct grip *g)
+{
+	struct error err;
+	enum queue_result result;
+	if (!s->options.settle_only)
+		return 1;
+	result = queue_in_force(s->queue, g->worker, g->generation, &err);
+	if (result != QUEUE_OK)
+		verb_refuse(rq, result, &err);
+	else
+		request_err(rq, "settle-only", "what is in the model is the lead's to say");
+	return 0;
+}
+
 void verb_done(struct request *rq, void *service)
 {
 	struct service *s = service;
 	struct grip g;
 	struct error err;
-	if (read_grip(s, rq, &g) && may_change(s, rq, g.worker, g.generation))
+	if (read_grip(s, rq, &g) && may_count(s, rq, &g) &&
+	    may_change(s, rq, g.worker, g.generation))
 		answer(s, rq, queue_done(s->queue, g.worker, g.generation, g.id, &err), &err);
 }
 
@@ -234,7 +269,7 @@ void verb_progress(struct request *rq, void *service)
 	struct grip g;
 	struct error err;
 	uint64_t upto;
-	if (!read_grip(s, rq, &g))
+	if (!read_grip(s, rq, &g) || !may_count(s, rq, &g))
 		return;
 	if (record_u64(request_record(rq), "upto", 0, UINT64_MAX, &upto, &err) != 0)
 		refuse_value(s, rq, &g, &err);

@@ -252,8 +252,13 @@ static void fenced_at_shardd_is_not_applied_and_out(void **state)
 	       "throw w2/1\n");
 	push("w2", 1, 3, 2);
 	expect("8 err fenced\n");
+	join("w2", 1); /* what it pushes is thrown away everywhere from now on */
+	expect("9 err fenced\n");
 	push("w10", 1, 2, 2);
 	expect("settle 3 w10/1:20+10\n");
+	join("w2", 2);
+	settled(3, NULL);
+	expect("apply 2 w10/1.2@0*1\n10 ok iteration=3 applied=1\n");
 }
 
 static void repeated_push_is_acknowledged_not_applied(void **state)
