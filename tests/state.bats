@@ -341,3 +341,78 @@ whole_log() { rec where type=begin <run/state/job.log >/dev/null; }
 	run -0 trainctl report --run-dir run
 	[[ $(tail -n 1 <<<"$output") == *" job=tiny state=done runs=1 "* ]]
 }
+
+# ---- its time ----
+
+@test "MAX_TIME counts over all starts" {
+	job MODEL=audit EPOCHS=50 MAX_TIME=100000
+	slow 400
+	begin first
+	wait_for 'came_to 200'
+	wait_for '[ -s run/state/time ]'
+	kill -9 $SUPERVISOR
+	wait $SUPERVISOR || true
+	begin second
+	wait_for 'came_to 400'
+	trainctl stop --run-dir "$T/run" >/dev/null
+	wait $SUPERVISOR || true
+	awk -F= '/^time seconds=[0-9.]+$/ && $2 > 0 { ok = 1 } END { exit !ok }' run/state/time
+	echo time seconds=99999.5 >run/state/time
+	run -0 run_job
+	grep -q 'MAX_TIME is over' <<<"$output"
+	[[ $(tail -n 1 <<<"$output") == *" state=done "* ]]
+	[ "$(tail -n 1 <<<"$output" | field samples)" -lt 100000 ]
+	[ "$(field seconds <run/state/time | cut -d. -f1)" -ge 100000 ]
+	rm run/state/summary
+	echo time seconds=soon >run/state/time
+	run -65 run_job
+	[[ $output == *run/state/time*seconds* ]]
+	# --fresh begins anew
+	run -0 run_job --fresh --set EPOCHS=1 --set DRAG=
+	[ "$(field seconds <run/state/time | cut -d. -f1)" -lt 1000 ]
+}
+
+# ---- where its sockets are ----
+
+@test "after a logout, and from cron, a job is found again" {
+	local name=tiny-$$-$RANDOM
+	job MODEL=audit EPOCHS=50 JOB=$name
+	slow 400
+	# As in a session, whose directory goes with it
+	mkdir session
+	XDG_RUNTIME_DIR=$T/session start first nohup trainctl run job.env
+	SUPERVISOR=$PID
+	from_cron() { env -i PATH="$PATH" HOME="$T" XDG_STATE_HOME="$T/home" "$@"; }
+	wait_for 'from_cron trainctl status -j '$name' 2>/dev/null | grep -q "^job .* state=running"'
+	rm -rf session
+	run -0 from_cron trainctl checkpoint -j $name
+	run -0 from_cron ckpt save -j $name
+	# Started again from elsewhere it minds the nodes that run.
+	kill -9 $SUPERVISOR
+	wait $SUPERVISOR || true
+	mkdir unit
+	RUNTIME_DIRECTORY=$T/unit start second trainctl run job.env
+	SUPERVISOR=$PID
+	wait_for 'grep -q "6 nodes run already and are adopted" second.err'
+	wait_for 'from_cron trainctl status -j '$name' 2>/dev/null | grep -q "^job .* state=running"'
+	run -0 from_cron trainctl stop -j $name
+	wait $SUPERVISOR || true
+	rm -r "/tmp/paceline-$(id -u)/$name"
+}
+
+@test "a directory in /tmp that another made first is not taken" {
+	[ "$(id -u)" = 0 ] && command -v setpriv >/dev/null || skip "needs root"
+	job JOB=theirs
+	chmod 755 "$T"
+	chmod 644 d.csv job.env
+	# Of a user that nobody is: what is made stands under that number.
+	local uid=$((50000 + RANDOM % 10000))
+	local base=/tmp/paceline-$uid
+	mkdir -m 777 $base
+	mkdir home
+	chown $uid home
+	run setpriv --reuid $uid --clear-groups trainctl run job.env
+	rm -r $base
+	[ "$status" -eq 77 ]
+	[[ $output == *"$base: belongs to another user"* ]]
+}

@@ -196,10 +196,12 @@ exact() {
 	[ "$status" -eq 0 ]
 	[ -e s/summary ]
 	[ -d r ]
-	XDG_RUNTIME_DIR=$T/x run trainctl run job.env
+	name=tiny-$$-$RANDOM
+	run trainctl run job.env --set JOB=$name
 	[ "$status" -eq 0 ]
-	[ -e home/paceline/tiny/summary ]
-	[ -d x/paceline/tiny ]
+	[ -e home/paceline/$name/summary ]
+	[ "$(cat home/paceline/$name/run-dir)" = "/tmp/paceline-$(id -u)/$name" ]
+	rm -r "/tmp/paceline-$(id -u)/$name"
 	run run_job --state-dir "$T/elsewhere"
 	[ "$status" -eq 0 ]
 	[ -e elsewhere/summary ]

@@ -151,6 +151,9 @@ struct supervisor {
 	enum sup_goal goal;
 	struct event *kick, *tick, *periodic, *retry, *on_hangup;
 	double started, retry_at; /* clock_mono() */
+	double time_before;       /* seconds of the job's earlier starts */
+	double time_kept;         /* clock_mono(): written last */
+	int time_failed;
 	struct recordlog log;
 	char log_path[PLACE_MAX];
 	size_t node_count;
