@@ -5,7 +5,7 @@ load helper
 teardown_more() {
 	local record pid parent
 	[ -z "${SUPERVISOR:-}" ] || kill -9 "$SUPERVISOR" 2>/dev/null || true
-	for record in "$T"/run/state/nodes/*.[0-9]*; do
+	for record in "$T"/run/state/nodes/*.[0-9]* "$T"/home/paceline/*/nodes/*.[0-9]*; do
 		[ -e "$record" ] || continue
 		read -r parent pid < <(sed -n 's/^node .* parent=\([0-9]*\) .* pid=\([0-9]*\) .*/\1 \2/p' "$record")
 		if grep -qs "$T" "/proc/$pid/cmdline"; then kill -9 "$pid"; fi
@@ -415,4 +415,35 @@ whole_log() { rec where type=begin <run/state/job.log >/dev/null; }
 	rm -r $base
 	[ "$status" -eq 77 ]
 	[[ $output == *"$base: belongs to another user"* ]]
+}
+
+# ---- pruning ----
+
+@test "a checkpoint that is being scored is not pruned" {
+	job TEST=d.csv EVAL_EVERY=0.1 KEEP=1 CHECKPOINT_EVERY=0 EPOCHS=50
+	slow 1000
+	# Programs are looked for beside trainctl first: its predict waits.
+	mkdir bin
+	cp "$(command -v trainctl)" bin
+	cat >bin/predict <<-END
+		#!/bin/sh
+		echo "\$2" >"$T/scored"
+		while [ ! -e "$T/go" ]; do sleep 0.05; done
+		exec "$(command -v predict)" "\$@"
+	END
+	chmod +x bin/predict
+	start first bin/trainctl run job.env --run-dir "$T/run"
+	SUPERVISOR=$PID
+	wait_for '[ -s scored ]'
+	trainctl checkpoint --run-dir "$T/run" >/dev/null
+	trainctl checkpoint --run-dir "$T/run" >/dev/null
+	ckpt verify "$(cat scored)"
+	touch go
+	wait_for 'grep -q "^score " run/state/job.log'
+	not grep -q 'scoring TEST' first.err
+	# Then it goes as others do.
+	local old
+	old=$(cat scored)
+	trainctl checkpoint --run-dir "$T/run" >/dev/null
+	wait_for '[ ! -e "$old" ]'
 }

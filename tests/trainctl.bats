@@ -316,7 +316,7 @@ exact() {
 	[ $code -eq 65 ]
 	words=$(grep -n 'I am doomed' both.out | head -n 1 | cut -d: -f1)
 	log=$(grep -n "$T/run/state/logs/w[01].log" both.out | head -n 1 | cut -d: -f1)
-	last=$(grep -n '^summary job=tiny state=failed' both.out | cut -d: -f1)
+	last=$(grep -n '^summary job=tiny state=failed .* failed=w[01] status=65$' both.out | cut -d: -f1)
 	[ "$words" -lt "$log" ]
 	[ "$log" -lt "$last" ]
 	[ "$last" -eq "$(wc -l <both.out)" ]
@@ -330,6 +330,7 @@ exact() {
 	job "LAUNCH_SERVER='sh -c \"kill -SEGV \$\$\"'"
 	run run_job
 	[ "$status" -eq 139 ]
+	[[ $output == *" failed=ps"[01]" signal=11" ]]
 }
 
 @test "RESTARTS in a row, then the job fails" {

@@ -64,6 +64,15 @@ void sup_fail(struct supervisor *s, int status, const char *fmt, ...)
 		sup_enter(s, PHASE_STOPPING);
 }
 
+void sup_failed_by(const struct sup_node *n)
+{
+	struct supervisor *s = n->sup;
+	if (s->goal == GOAL_FAIL)
+		return;
+	s->failed = n;
+	s->failed_end = n->end;
+}
+
 void sup_finish_early(struct supervisor *s, enum sup_goal goal, const char *reason)
 {
 	if (s->goal == GOAL_FAIL || s->goal == goal || s->phase >= PHASE_STOPPING)
@@ -476,6 +485,10 @@ static void summary(struct supervisor *s, struct supervisor_result *result)
 	}
 	if (s->score_status)
 		record_add(&o, "score", "failed");
+	if (s->failed) {
+		record_add(&o, "failed", s->failed->id);
+		sup_add_end(&o, &s->failed_end);
+	}
 	if (s->held[0])
 		record_add(&o, "held-ids", s->held);
 	record_end(&o, NULL);
