@@ -447,3 +447,22 @@ whole_log() { rec where type=begin <run/state/job.log >/dev/null; }
 	trainctl checkpoint --run-dir "$T/run" >/dev/null
 	wait_for '[ ! -e "$old" ]'
 }
+
+@test "nodes that run are minded, whatever has become of TEST" {
+	job TEST=t.csv EPOCHS=20
+	cp d.csv t.csv
+	slow 1000
+	begin first
+	wait_for 'came_to 100'
+	kill -9 $SUPERVISOR
+	wait $SUPERVISOR || true
+	rm t.csv
+	begin second
+	wait_for 'grep -q "6 nodes run already and are adopted" second.err'
+	rm drag/*
+	ended $SUPERVISOR
+	[ "$status" -eq 66 ]
+	[[ $(tail -n 1 second.out) == *" state=done "*" score=failed"* ]]
+	cp d.csv t.csv
+	run -0 run_job
+}

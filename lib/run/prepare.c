@@ -93,7 +93,8 @@ static int compare(const struct job *job, const struct place *place, int running
 {
 	if (compare_keys(job, place, running, finished, err) != 0)
 		return -1;
-	return compare_data(job, place, err);
+	/* Workers that run notice by themselves, and somebody must mind them until then. */
+	return running ? 0 : compare_data(job, place, err);
 }
 
 int prepare_finished(const struct job *job, const struct place *place, struct error *err)
@@ -330,7 +331,7 @@ static int with_schema(const struct job *job, const struct place *place, const s
 	if (result == 0 && read_origin(made, out) != 0)
 		result = write_origin(job, made, ds, out, err);
 	dataset_close(ds);
-	if (result == 0)
+	if (result == 0 && !options->running)
 		result = check_test(job, schema, err);
 	return result == 0 ? write_model(job, made, schema, out->samples, err) : -1;
 }
