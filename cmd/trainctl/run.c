@@ -222,8 +222,9 @@ static void tell_kept(const struct place *place)
 {
 	char path[PLACE_MAX];
 	if (fresh_kept(place, path))
-		log_say(LOG_LEVEL_INFO, "the run before --fresh is kept in %s, its model in %s/checkpoints",
-			path, path);
+		log_say(LOG_LEVEL_INFO,
+			"the run before --fresh is kept in %s, its model in %s/checkpoints", path,
+			path);
 }
 
 static int locked(const struct job *job, const struct place *place, const struct call *call,

@@ -169,7 +169,7 @@ static int count_labels(struct dataset *ds, int to_end, uint64_t count[2], struc
 	return result;
 }
 
-/* A misspelt POSITIVE makes every label 0, and such a model learns to say so, with a falling loss. */
+/* A misspelt POSITIVE makes every label 0, and a model learns to say so, with a falling loss. */
 static int check_labels(const struct job *job, const struct schema *schema, struct dataset *ds,
 			struct error *err)
 {

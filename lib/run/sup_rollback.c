@@ -186,16 +186,18 @@ static int choose_cut(struct supervisor *s)
 		sup_note(s, "warning", "the intent's checkpoint: %s: %s", err.place, err.text);
 	}
 	if (sup_cut_find(s, &err) != 0 || (s->latest[0] && is_whole(s->latest, &err) != 0)) {
-		sup_fail(s, err.code, "no checkpoint to go back to: %s: %s; one that is removed is "
-			 "passed over", err.place, err.text);
+		sup_fail(s, err.code,
+			 "no checkpoint to go back to: %s: %s; one that is removed is passed over",
+			 err.place, err.text);
 		return -1;
 	}
 	if (s->latest[0])
 		return write_intent(s, s->latest, "server");
 	if (!gone)
 		return 0;
-	sup_fail(s, ERROR_NOINPUT, "%s, which an intent names, is gone, and so are all others; --fresh "
-		 "starts over", s->cut);
+	sup_fail(s, ERROR_NOINPUT,
+		 "%s, which an intent names, is gone, and so are all others; --fresh starts over",
+		 s->cut);
 	return -1;
 }
 
@@ -209,8 +211,9 @@ static int may_start_anew(struct supervisor *s)
 	}
 	if (s->stat.samples_done == 0 && s->stat.doing == 0)
 		return 1;
-	sup_fail(s, ERROR_NOINPUT, "%s/checkpoints holds no complete checkpoint to go back to%s, but "
-		 "%llu samples count as done and %llu shards are in hand; --fresh starts over",
+	sup_fail(s, ERROR_NOINPUT,
+		 "%s/checkpoints holds no complete checkpoint to go back to%s, but %llu samples "
+		 "count as done and %llu shards are in hand; --fresh starts over",
 		 s->place.state, s->had_cut ? " any more" : "",
 		 (unsigned long long)s->stat.samples_done, (unsigned long long)s->stat.doing);
 	return 0;
