@@ -101,6 +101,9 @@ whole() {
 	run -78 run_job --fresh
 	whole
 	rm run/state/previous
+	run -78 run_job --fresh --set JOB=other
+	[[ $output == *"holds the state of job tiny, not of other"* ]]
+	whole
 	run -0 run_job --fresh
 	[ "$(cat run/state/mine/note)" = precious ]
 	[ ! -e run/state/previous ]
@@ -282,6 +285,12 @@ whole() {
 	kill -9 $SUPERVISOR
 	wait $SUPERVISOR || true
 	echo "intent kind=rollback cut=$T/run/state/checkpoints/000099 reason=server at=1" >run/state/intent
+	sed 's/kind=rollback/kind=move/' run/state/intent >moved
+	mv run/state/intent kept
+	cp moved run/state/intent
+	run -65 run_job
+	[[ $output == *"run/state/intent"*"kind=move"* ]]
+	mv kept run/state/intent
 	begin second
 	wait_for 'grep -q "the intent.s checkpoint: .*000099" second.err'
 	wait_for 'pgrep -af "ps-server .*$T/run" | grep -q -- "--restore $T/run/state/checkpoints/000002"'

@@ -389,12 +389,30 @@ static int check_apart(const struct job *job, const struct place *place, struct 
 	return 0;
 }
 
+/* What is another job's is not this one's to remove. A file that can't be read names nobody. */
+static int check_name(const struct job *job, const struct place *place, struct error *err)
+{
+	char path[PLACE_MAX];
+	struct job old;
+	int result = 0;
+	place_state(place, "job.env", path);
+	if (job_init(&old, err) != 0)
+		return -1;
+	if (job_read(&old, path, NULL) == 0 && old.name[0] && strcmp(old.name, job->name) != 0)
+		result = error_set(err, ERROR_CONFIG, place->state,
+				   "holds the state of job %s, not of %s: choose another directory",
+				   old.name, job->name);
+	job_free(&old);
+	return result;
+}
+
 static int start_over(const struct job *job, const struct place *place,
 		      const struct prepare_options *options, struct prepared *out,
 		      struct error *err)
 {
 	struct place made;
-	if (check_apart(job, place, err) != 0 || fresh_begin(place, &made, err) != 0)
+	if (check_name(job, place, err) != 0 || check_apart(job, place, err) != 0 ||
+	    fresh_begin(place, &made, err) != 0)
 		return -1;
 	if (make(job, place, &made, options, out, err) != 0) {
 		fresh_give_up(place);

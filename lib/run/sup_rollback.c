@@ -26,12 +26,17 @@ int sup_intent_read(struct supervisor *s, struct error *err)
 {
 	char path[PLACE_MAX], *text;
 	struct record r;
-	const char *cut;
+	const char *cut, *kind;
 	intent_path(s, path);
 	if (fs_read_file(path, RECORD_LINE_MAX, &text, NULL, err) != 0)
 		return err->code == ERROR_NOINPUT ? 0 : -1;
 	int result = record_parse(&r, text, strcspn(text, "\n"), err);
 	free(text);
+	if (result == 0)
+		result = record_text(&r, "kind", &kind, err);
+	if (result == 0 && strcmp(kind, "rollback") != 0)
+		result = error_set(err, ERROR_DATA, NULL, "kind=%.40s is no intent of this version",
+				   kind);
 	if (result == 0)
 		result = record_text(&r, "cut", &cut, err);
 	if (result != 0)
