@@ -332,23 +332,38 @@ whole_log() { rec where type=begin <run/state/job.log >/dev/null; }
 	[[ $output == *job.log:3:* ]]
 }
 
+# grown: the log, to where it is put away
+grown() {
+	yes 'row iteration=1 epoch=1 epochs=1 loss= samples-done=0 samples=9 at=1' |
+		head -c 67200000 >>run/state/job.log
+}
+
 @test "a log that grew large begins again, and report reads both" {
-	job
-	run_job >/dev/null
-	rm run/state/summary
-	local line='row iteration=1 epoch=1 epochs=1 loss= samples-done=0 samples=9 at=1'
-	yes "$line" | head -c 67200000 >>run/state/job.log
-	run -0 run_job
+	job EPOCHS=20
+	slow 1000
+	begin first
+	wait_for 'came_to 100'
+	grown
+	wait_for '[ -e run/state/job.log.1 ]'
+	rm drag/*
+	wait $SUPERVISOR
 	[ "$(stat -c %s run/state/job.log.1)" -ge 67108864 ]
 	[ "$(stat -c %s run/state/job.log)" -lt 100000 ]
 	head -n 1 run/state/job.log | grep -q '^begin job=tiny .* goes-on=1 at='
 	whole_log
 	run -0 trainctl report --run-dir run
-	[[ $(tail -n 1 <<<"$output") == *" job=tiny state=done runs=2 "* ]]
+	[[ $(tail -n 1 <<<"$output") == *" job=tiny state=done runs=1 "* ]]
 	# The older half may be gone.
 	rm run/state/job.log.1
 	run -0 trainctl report --run-dir run
 	[[ $(tail -n 1 <<<"$output") == *" job=tiny state=done runs=1 "* ]]
+	# One that was left so large is put away before the next run begins.
+	grown
+	rm run/state/summary
+	run -0 run_job
+	head -n 1 run/state/job.log | grep -q '^begin job=tiny .* solution=none at='
+	run -0 trainctl report --run-dir run
+	[[ $(tail -n 1 <<<"$output") == *" job=tiny state=done runs=2 "* ]]
 }
 
 # ---- its time ----
