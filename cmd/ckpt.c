@@ -214,13 +214,14 @@ static int ask(struct call *c, char path[CKPT_PATH_MAX], struct error *err)
 static int run_save(const char *const *operand, struct error *err)
 {
 	struct place_environment env = {.runtime_directory = getenv("RUNTIME_DIRECTORY"),
-					.xdg_runtime_dir = getenv("XDG_RUNTIME_DIR")};
-	struct place place;
+					.state_directory = getenv("STATE_DIRECTORY"),
+					.xdg_state_home = getenv("XDG_STATE_HOME"),
+					.home = getenv("HOME")};
+	struct place place = {.state = "/"};
 	struct call *c;
 	char path[CKPT_PATH_MAX], socket[PLACE_MAX];
 	(void)operand;
-	/* The state directory is not ours to know: the answer holds the path. */
-	if (place_resolve(&place, opt_job, opt_run_dir, ".", &env, err) != 0)
+	if (place_find(place.run, opt_job, opt_run_dir, &env, err) != 0)
 		return -1;
 	place_run(&place, "trainctl.sock", socket);
 	if (call_open(&c, socket, 5, SAVE_SECONDS, err) != 0)

@@ -29,7 +29,6 @@ static const struct {
 void trainctl_environment(struct place_environment *env)
 {
 	*env = (struct place_environment){.runtime_directory = getenv("RUNTIME_DIRECTORY"),
-					  .xdg_runtime_dir = getenv("XDG_RUNTIME_DIR"),
 					  .state_directory = getenv("STATE_DIRECTORY"),
 					  .xdg_state_home = getenv("XDG_STATE_HOME"),
 					  .home = getenv("HOME")};

@@ -40,6 +40,9 @@ int balances_record(struct balances *b, const struct record *r, struct error *er
 int balances_end(struct balances *b, struct error *err); /* no record follows */
 uint64_t balances_count(const struct balances *b, uint64_t *failed); /* rounds */
 
+struct record_reader;
+/* Of a log that was read to its end: says so when that was in the middle of a line. */
+void trainctl_tell_torn(struct record_reader *in);
 void trainctl_environment(struct place_environment *env);
 /* Where the job's trainctl answers; socket holds PLACE_MAX bytes. */
 int trainctl_socket(const char *job, const char *run_dir, char *socket, struct error *err);

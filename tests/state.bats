@@ -5,7 +5,7 @@ load helper
 teardown_more() {
 	local record pid parent
 	[ -z "${SUPERVISOR:-}" ] || kill -9 "$SUPERVISOR" 2>/dev/null || true
-	for record in "$T"/run/state/nodes/*.[0-9]*; do
+	for record in "$T"/run/state/nodes/*.[0-9]* "$T"/home/paceline/*/nodes/*.[0-9]*; do
 		[ -e "$record" ] || continue
 		read -r parent pid < <(sed -n 's/^node .* parent=\([0-9]*\) .* pid=\([0-9]*\) .*/\1 \2/p' "$record")
 		if grep -qs "$T" "/proc/$pid/cmdline"; then kill -9 "$pid"; fi
@@ -101,6 +101,9 @@ whole() {
 	run -78 run_job --fresh
 	whole
 	rm run/state/previous
+	run -78 run_job --fresh --set JOB=other
+	[[ $output == *"holds the state of job tiny, not of other"* ]]
+	whole
 	run -0 run_job --fresh
 	[ "$(cat run/state/mine/note)" = precious ]
 	[ ! -e run/state/previous ]
@@ -282,6 +285,12 @@ whole() {
 	kill -9 $SUPERVISOR
 	wait $SUPERVISOR || true
 	echo "intent kind=rollback cut=$T/run/state/checkpoints/000099 reason=server at=1" >run/state/intent
+	sed 's/kind=rollback/kind=move/' run/state/intent >moved
+	mv run/state/intent kept
+	cp moved run/state/intent
+	run -65 run_job
+	[[ $output == *"run/state/intent"*"kind=move"* ]]
+	mv kept run/state/intent
 	begin second
 	wait_for 'grep -q "the intent.s checkpoint: .*000099" second.err'
 	wait_for 'pgrep -af "ps-server .*$T/run" | grep -q -- "--restore $T/run/state/checkpoints/000002"'
@@ -323,21 +332,161 @@ whole_log() { rec where type=begin <run/state/job.log >/dev/null; }
 	[[ $output == *job.log:3:* ]]
 }
 
+# grown: the log, to where it is put away
+grown() {
+	yes 'row iteration=1 epoch=1 epochs=1 loss= samples-done=0 samples=9 at=1' |
+		head -c 67200000 >>run/state/job.log
+}
+
 @test "a log that grew large begins again, and report reads both" {
-	job
-	run_job >/dev/null
-	rm run/state/summary
-	local line='row iteration=1 epoch=1 epochs=1 loss= samples-done=0 samples=9 at=1'
-	yes "$line" | head -c 67200000 >>run/state/job.log
-	run -0 run_job
+	job EPOCHS=20
+	slow 1000
+	begin first
+	wait_for 'came_to 100'
+	grown
+	wait_for '[ -e run/state/job.log.1 ]'
+	rm drag/*
+	wait $SUPERVISOR
 	[ "$(stat -c %s run/state/job.log.1)" -ge 67108864 ]
 	[ "$(stat -c %s run/state/job.log)" -lt 100000 ]
 	head -n 1 run/state/job.log | grep -q '^begin job=tiny .* goes-on=1 at='
 	whole_log
 	run -0 trainctl report --run-dir run
-	[[ $(tail -n 1 <<<"$output") == *" job=tiny state=done runs=2 "* ]]
+	[[ $(tail -n 1 <<<"$output") == *" job=tiny state=done runs=1 "* ]]
 	# The older half may be gone.
 	rm run/state/job.log.1
 	run -0 trainctl report --run-dir run
 	[[ $(tail -n 1 <<<"$output") == *" job=tiny state=done runs=1 "* ]]
+	# One that was left so large is put away before the next run begins.
+	grown
+	rm run/state/summary
+	run -0 run_job
+	head -n 1 run/state/job.log | grep -q '^begin job=tiny .* solution=none at='
+	run -0 trainctl report --run-dir run
+	[[ $(tail -n 1 <<<"$output") == *" job=tiny state=done runs=2 "* ]]
+}
+
+# ---- its time ----
+
+@test "MAX_TIME counts over all starts" {
+	job MODEL=audit EPOCHS=50 MAX_TIME=100000
+	slow 400
+	begin first
+	wait_for 'came_to 200'
+	wait_for '[ -s run/state/time ]'
+	kill -9 $SUPERVISOR
+	wait $SUPERVISOR || true
+	begin second
+	wait_for 'came_to 400'
+	trainctl stop --run-dir "$T/run" >/dev/null
+	wait $SUPERVISOR || true
+	awk -F= '/^time seconds=[0-9.]+$/ && $2 > 0 { ok = 1 } END { exit !ok }' run/state/time
+	echo time seconds=99999.5 >run/state/time
+	run -0 run_job
+	grep -q 'MAX_TIME is over' <<<"$output"
+	[[ $(tail -n 1 <<<"$output") == *" state=done "* ]]
+	[ "$(tail -n 1 <<<"$output" | field samples)" -lt 100000 ]
+	[ "$(field seconds <run/state/time | cut -d. -f1)" -ge 100000 ]
+	rm run/state/summary
+	echo time seconds=soon >run/state/time
+	run -65 run_job
+	[[ $output == *run/state/time*seconds* ]]
+	# --fresh begins anew
+	run -0 run_job --fresh --set EPOCHS=1 --set DRAG=
+	[ "$(field seconds <run/state/time | cut -d. -f1)" -lt 1000 ]
+}
+
+# ---- where its sockets are ----
+
+@test "after a logout, and from cron, a job is found again" {
+	local name=tiny-$$-$RANDOM
+	job MODEL=audit EPOCHS=50 JOB=$name
+	slow 400
+	# As in a session, whose directory goes with it
+	mkdir session
+	XDG_RUNTIME_DIR=$T/session start first nohup trainctl run job.env
+	SUPERVISOR=$PID
+	from_cron() { env -i PATH="$PATH" HOME="$T" XDG_STATE_HOME="$T/home" "$@"; }
+	wait_for 'from_cron trainctl status -j '$name' 2>/dev/null | grep -q "^job .* state=running"'
+	rm -rf session
+	run -0 from_cron trainctl checkpoint -j $name
+	run -0 from_cron ckpt save -j $name
+	# Started again from elsewhere it minds the nodes that run.
+	kill -9 $SUPERVISOR
+	wait $SUPERVISOR || true
+	mkdir unit
+	RUNTIME_DIRECTORY=$T/unit start second trainctl run job.env
+	SUPERVISOR=$PID
+	wait_for 'grep -q "6 nodes run already and are adopted" second.err'
+	wait_for 'from_cron trainctl status -j '$name' 2>/dev/null | grep -q "^job .* state=running"'
+	run -0 from_cron trainctl stop -j $name
+	wait $SUPERVISOR || true
+	rm -r "/tmp/paceline-$(id -u)/$name"
+}
+
+@test "a directory in /tmp that another made first is not taken" {
+	[ "$(id -u)" = 0 ] && command -v setpriv >/dev/null || skip "needs root"
+	job JOB=theirs
+	chmod 755 "$T"
+	chmod 644 d.csv job.env
+	# Of a user that nobody is: what is made stands under that number.
+	local uid=$((50000 + RANDOM % 10000))
+	local base=/tmp/paceline-$uid
+	mkdir -m 777 $base
+	mkdir home
+	chown $uid home
+	run setpriv --reuid $uid --clear-groups trainctl run job.env
+	rm -r $base
+	[ "$status" -eq 77 ]
+	[[ $output == *"$base: belongs to another user"* ]]
+}
+
+# ---- pruning ----
+
+@test "a checkpoint that is being scored is not pruned" {
+	job TEST=d.csv EVAL_EVERY=0.1 KEEP=1 CHECKPOINT_EVERY=0 EPOCHS=50
+	slow 1000
+	# Programs are looked for beside trainctl first: its predict waits.
+	mkdir bin
+	cp "$(command -v trainctl)" bin
+	cat >bin/predict <<-END
+		#!/bin/sh
+		echo "\$2" >"$T/scored"
+		while [ ! -e "$T/go" ]; do sleep 0.05; done
+		exec "$(command -v predict)" "\$@"
+	END
+	chmod +x bin/predict
+	start first bin/trainctl run job.env --run-dir "$T/run"
+	SUPERVISOR=$PID
+	wait_for '[ -s scored ]'
+	trainctl checkpoint --run-dir "$T/run" >/dev/null
+	trainctl checkpoint --run-dir "$T/run" >/dev/null
+	ckpt verify "$(cat scored)"
+	touch go
+	wait_for 'grep -q "^score " run/state/job.log'
+	not grep -q 'scoring TEST' first.err
+	# Then it goes as others do.
+	local old
+	old=$(cat scored)
+	trainctl checkpoint --run-dir "$T/run" >/dev/null
+	wait_for '[ ! -e "$old" ]'
+}
+
+@test "nodes that run are minded, whatever has become of TEST" {
+	job TEST=t.csv EPOCHS=20
+	cp d.csv t.csv
+	slow 1000
+	begin first
+	wait_for 'came_to 100'
+	kill -9 $SUPERVISOR
+	wait $SUPERVISOR || true
+	rm t.csv
+	begin second
+	wait_for 'grep -q "6 nodes run already and are adopted" second.err'
+	rm drag/*
+	ended $SUPERVISOR
+	[ "$status" -eq 66 ]
+	[[ $(tail -n 1 second.out) == *" state=done "*" score=failed"* ]]
+	cp d.csv t.csv
+	run -0 run_job
 }

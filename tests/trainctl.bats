@@ -197,11 +197,12 @@ exact() {
 	[ "$status" -eq 0 ]
 	[ -e s/summary ]
 	[ -d r ]
-	mkdir x
-	XDG_RUNTIME_DIR=$T/x run trainctl run job.env
+	name=tiny-$$-$RANDOM
+	run trainctl run job.env --set JOB=$name
 	[ "$status" -eq 0 ]
-	[ -e home/paceline/tiny/summary ]
-	[ -d x/paceline/tiny ]
+	[ -e home/paceline/$name/summary ]
+	[ "$(cat home/paceline/$name/run-dir)" = "/tmp/paceline-$(id -u)/$name" ]
+	rm -r "/tmp/paceline-$(id -u)/$name"
 	run run_job --state-dir "$T/elsewhere"
 	[ "$status" -eq 0 ]
 	[ -e elsewhere/summary ]
@@ -319,7 +320,7 @@ exact() {
 	[ $code -eq 65 ]
 	words=$(grep -n 'I am doomed' both.out | head -n 1 | cut -d: -f1)
 	log=$(grep -n "$T/run/state/logs/w[01].log" both.out | head -n 1 | cut -d: -f1)
-	last=$(grep -n '^summary job=tiny state=failed' both.out | cut -d: -f1)
+	last=$(grep -n '^summary job=tiny state=failed .* failed=w[01] status=65$' both.out | cut -d: -f1)
 	[ "$words" -lt "$log" ]
 	[ "$log" -lt "$last" ]
 	[ "$last" -eq "$(wc -l <both.out)" ]
@@ -333,6 +334,7 @@ exact() {
 	job "LAUNCH_SERVER='sh -c \"kill -SEGV \$\$\"'"
 	run run_job
 	[ "$status" -eq 139 ]
+	[[ $output == *" failed=ps"[01]" signal=11" ]]
 }
 
 @test "RESTARTS in a row, then the job fails" {

@@ -130,10 +130,10 @@ static int read_stdin(char **text, size_t *bytes, struct error *err)
 
 int trainctl_socket(const char *job, const char *run_dir, char *socket, struct error *err)
 {
-	struct place place;
+	struct place place = {.state = "/"};
 	struct place_environment env;
 	trainctl_environment(&env);
-	if (place_resolve(&place, job, run_dir, "/", &env, err) != 0)
+	if (place_find(place.run, job, run_dir, &env, err) != 0)
 		return -1;
 	place_run(&place, "trainctl.sock", socket);
 	return 0;

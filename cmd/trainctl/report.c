@@ -59,6 +59,14 @@ static void print(struct record_out *o)
 		fputs(o->data, stdout);
 }
 
+void trainctl_tell_torn(struct record_reader *in)
+{
+	if (record_reader_torn(in))
+		fprintf(stderr,
+			PROGRAM ": %s: the log ends in the middle of a line, which is left out\n",
+			record_reader_place(in));
+}
+
 /* ---- nodes and phases ---- */
 
 static struct node *find(struct report *p, const char *id, const char *role)
@@ -406,6 +414,8 @@ static int take_file(struct report *p, const char *path, struct error *err)
 		if (got == RECORD_ONE)
 			take(p, &r);
 	}
+	if (got == RECORD_END)
+		trainctl_tell_torn(in);
 	record_reader_free(in);
 	close(fd);
 	return got;

@@ -223,8 +223,9 @@ static void tell_kept(const struct place *place)
 {
 	char path[PLACE_MAX];
 	if (fresh_kept(place, path))
-		log_say(LOG_LEVEL_INFO, "the run before --fresh is kept in %s, its model in %s/checkpoints",
-			path, path);
+		log_say(LOG_LEVEL_INFO,
+			"the run before --fresh is kept in %s, its model in %s/checkpoints", path,
+			path);
 }
 
 static int locked(const struct job *job, const struct place *place, const struct call *call,
@@ -251,6 +252,14 @@ static int locked(const struct job *job, const struct place *place, const struct
 	return result;
 }
 
+/* Nodes that run are where they were started, from whatever environment. */
+static void stay(struct place *place)
+{
+	char id[OPTION_ID_MAX], run[PLACE_DIR_MAX];
+	if (prepare_running(place, id) && place_recorded(place, run) == 0)
+		memcpy(place->run, run, sizeof run);
+}
+
 static int run(const char *path, const struct call *call, struct error *err)
 {
 	struct job job;
@@ -260,12 +269,12 @@ static int run(const char *path, const struct call *call, struct error *err)
 	if (read_job(&job, path, call, err) != 0)
 		return -1;
 	int result = place_resolve(&place, job.name, call->run_dir, call->state_dir, &env, err);
-	if (result == 0 && place.passed_over)
-		fprintf(stderr,
-			PROGRAM ": XDG_RUNTIME_DIR=%s is no directory of this user's that can be "
-				"written to: sockets go to %s\n",
-			env.xdg_runtime_dir, place.run);
-	if (result == 0 && (result = place_make(&place, err)) == 0)
+	if (result == 0) {
+		if (!call->run_dir)
+			stay(&place);
+		result = place_make(&place, err);
+	}
+	if (result == 0)
 		result = locked(&job, &place, call, err);
 	job_free(&job);
 	return result;
@@ -298,7 +307,7 @@ int trainctl_run(int argc, char **argv)
 		 .arg = "KEY=VALUE", .help = "one key of the job file, again and again"},
 		{.name = "run-dir", .letter = 'd', .kind = OPTION_TEXT, .target = &call.run_dir,
 		 .arg = "DIR",
-		 .help = "sockets ($RUNTIME_DIRECTORY, or $XDG_RUNTIME_DIR/paceline/JOB)"},
+		 .help = "sockets ($RUNTIME_DIRECTORY, or /tmp/paceline-UID/JOB)"},
 		{.name = "state-dir", .kind = OPTION_TEXT, .target = &call.state_dir, .arg = "DIR",
 		 .help = "state (RUN-DIR/state, $STATE_DIRECTORY, or "
 			 "$XDG_STATE_HOME/paceline/JOB)"},

@@ -330,7 +330,7 @@ static int replay(const char *path, const char *solution, struct error *err)
 	int got = in ? RECORD_ONE : error_set(err, ERROR_OS, path, "out of memory");
 	if (got > 0 && balances_new(&p.balances, solution, err) != 0)
 		got = -1;
-	if (in)
+	if (in && fd != STDIN_FILENO)
 		record_reader_of_log(in);
 	while (got > 0) {
 		got = record_read(in, &r, err);
@@ -339,6 +339,8 @@ static int replay(const char *path, const char *solution, struct error *err)
 		    replay_record(&p, &r, solution, record_reader_place(in), err) != 0)
 			got = error_wrap(err, record_reader_place(in));
 	}
+	if (got == 0)
+		trainctl_tell_torn(in);
 	if (got == 0 && balances_end(p.balances, err) != 0)
 		got = error_wrap(err, record_reader_place(in));
 	if (p.balances) {

@@ -130,9 +130,9 @@ int ckpt_list(const char *dir, struct ckpt_entry **out, size_t *count, struct er
 int ckpt_latest(const char *dir, char *out, size_t out_max, struct error *err);
 
 /* Removes all but the newest `keep` complete ones, and incomplete ones whose number is below that
- * of the newest complete one (a later one may still be in the making); never one of `protect` (paths or
- * names, NULL behind the last; NULL: none). MANIFEST goes first, so that what is half removed is incomplete. removed() is
- * told each name. */
+ * of the newest complete one (a later one may still be in the making); never one of `protect`
+ * (paths or names, NULL behind the last; NULL: none). MANIFEST goes first, so that what is half
+ * removed is incomplete. removed() is told each name. */
 int ckpt_prune(const char *dir, uint64_t keep, const char *const *protect,
 	       void (*removed)(const char *name, void *arg), void *arg, struct error *err);
 

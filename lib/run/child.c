@@ -99,6 +99,7 @@ static int grow(struct child *c)
 	if (!larger)
 		return -1;
 	c->output = larger;
+	c->output[c->bytes] = '\0'; /* also behind nothing */
 	c->room = room;
 	return 0;
 }

@@ -77,7 +77,8 @@ static int remove_run(const char *dir, struct error *err)
 	return 0;
 }
 
-/* What is there already came there before a crash; what has its name now was made since, and empty. */
+/* What is there already came there before a crash; what has its name now was made since, and is
+ * empty. */
 static int move_one(const char *path, const char *name, void *arg, struct error *err)
 {
 	char to[PLACE_MAX + 256];

@@ -2,18 +2,18 @@
  * fresh: a job is started over, and the state of the run before stays until the new one has
  * something to show for itself.
  *
- * The new state (schema, model, layout, job.env: what prepare() makes) is made in STATE/fresh.making,
- * so that whatever is wrong with the new job is found while the old state is untouched.  Then the two
- * change places, in renames of which each can be the last before a crash:
+ * The new state (schema, model, layout, job.env: what prepare() makes) is made in
+ * STATE/fresh.making, so that whatever is wrong with the new job is found while the old state is
+ * untouched.  Then the two change places, in renames of which each can be the last before a crash:
  *
  *     fresh.making -> fresh.ready     from here on the new run is the one in force
  *     STATE/...    -> previous.making, then previous.making -> previous
  *     fresh.ready  -> fresh.moving    nothing of the old run lies in STATE any more
  *     fresh.moving/... -> STATE, then fresh.moving is removed
  *
- * STATE/previous goes with the new run's first checkpoint that samples went into.  Is there one when
- * a job is started over again, then the run in between has no such checkpoint: that run is removed,
- * and previous stays as it is.
+ * STATE/previous goes with the new run's first checkpoint that samples went into.  When there is one
+ * and the job is started over again, the run in between has no such checkpoint: that run is removed,
+ * and STATE/previous stays as it is.
  *
  * The caller holds STATE/lock, and nothing of the job runs.
  */

@@ -81,7 +81,7 @@ static const struct row rows[] = {
 	{"PATIENCE", COUNT, AT(patience), "0", 0, 1e9, NULL, FREE,
 	 "scorings without a better AUC before the end, 0: any"},
 	{"MAX_TIME", REAL, AT(max_time), "0", 0, 1e9, NULL, FREE,
-	 "seconds after which the job ends as it is, 0: never"},
+	 "seconds, all starts together, after which the job ends as it is, 0: never"},
 	{"WORKERS", COUNT, AT(workers), "2", 1, 1024, NULL, STOPPED, "worker nodes"},
 	{"SERVERS", COUNT, AT(servers), "1", 1, 64, NULL, STOPPED, "parameter servers"},
 	{"SYNC", SYNC, AT(sync), "bsp", 0, 0, NULL, STOPPED, "bsp, ssp:N or asp"},

@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,18 +15,10 @@ static int given(const char *text)
 	return text && text[0];
 }
 
-/* The Base Directory Specification: a path that is relative counts as none. */
+/* Of a variable: the XDG Base Directory Specification wants relative paths passed over. */
 static int given_path(const char *text)
 {
 	return text && text[0] == '/';
-}
-
-/* Likewise; what su(1) and sudo(8) leave behind is another user's. */
-static int is_runtime_dir(const char *dir)
-{
-	struct stat st;
-	return given_path(dir) && stat(dir, &st) == 0 && S_ISDIR(st.st_mode) &&
-	       st.st_uid == geteuid() && access(dir, W_OK | X_OK) == 0;
 }
 
 static int fill(char *out, struct error *err, const char *a, const char *b, const char *c)
@@ -53,10 +46,18 @@ static int absolute(char *path, struct error *err)
 	return 0;
 }
 
+#define BASE_MAX 64
+
+/* Of run directories that nobody chose. */
+static void base_of(char out[BASE_MAX])
+{
+	snprintf(out, BASE_MAX, "/tmp/paceline-%lu", (unsigned long)getuid());
+}
+
 static int resolve_run(struct place *p, const char *job, const char *run_dir,
 		       const struct place_environment *env, struct error *err)
 {
-	char base[64];
+	char base[BASE_MAX];
 	if (given(run_dir))
 		return fill(p->run, err, run_dir, "", "");
 	if (given(env->runtime_directory)) {
@@ -64,11 +65,8 @@ static int resolve_run(struct place *p, const char *job, const char *run_dir,
 		snprintf(p->run, sizeof p->run, "%.*s", (int)n, env->runtime_directory);
 		return 0;
 	}
-	if (is_runtime_dir(env->xdg_runtime_dir))
-		return fill(p->run, err, env->xdg_runtime_dir, "/paceline/", job);
-	p->passed_over = given(env->xdg_runtime_dir);
-	snprintf(base, sizeof base, "/tmp/paceline-%lu/", (unsigned long)getuid());
-	return fill(p->run, err, base, job, "");
+	base_of(base);
+	return fill(p->run, err, base, "/", job);
 }
 
 static int resolve_state(struct place *p, const char *job, const char *run_dir,
@@ -92,39 +90,71 @@ static int resolve_state(struct place *p, const char *job, const char *run_dir,
 			 "not given, and the environment has neither XDG_STATE_HOME nor HOME");
 }
 
-int place_resolve(struct place *p, const char *job, const char *run_dir, const char *state_dir,
-		  const struct place_environment *env, struct error *err)
+/* Whether sockets can lie there. The longest is the monitor's; the wire room puts ".lock" behind it
+ * for its lock. */
+static int check_name(const char *run, struct error *err)
 {
-	if (!job && !given(run_dir))
-		return error_set(err, ERROR_USAGE, NULL,
-				 "which job? give -j NAME or --run-dir DIR");
-	if (!job)
-		job = "";
-	p->passed_over = 0;
-	if (resolve_run(p, job, run_dir, env, err) != 0 || absolute(p->run, err) != 0)
-		return -1;
-	if (resolve_state(p, job, given(run_dir) ? p->run : NULL, state_dir, env, err) != 0 ||
-	    absolute(p->state, err) != 0)
-		return -1;
-	if (strchr(p->run, ','))
-		return error_set(err, ERROR_CONFIG, p->run,
+	if (strchr(run, ','))
+		return error_set(err, ERROR_CONFIG, run,
 				 "has a comma, which stands between sockets in lists of them: "
 				 "choose another --run-dir");
-	/* The longest socket is the monitor's; the wire room puts ".lock" behind it for its lock.
-	 */
-	if (strlen(p->run) + sizeof "/bpt-monitor.sock" > PLACE_SOCKET_MAX)
-		return error_set(err, ERROR_CONFIG, p->run,
+	if (strlen(run) + sizeof "/bpt-monitor.sock" > PLACE_SOCKET_MAX)
+		return error_set(err, ERROR_CONFIG, run,
 				 "run directory too long for a socket (%d bytes at most): choose "
 				 "a shorter --run-dir",
 				 (int)(PLACE_SOCKET_MAX - sizeof "/bpt-monitor.sock"));
 	return 0;
 }
 
-/* In /tmp anybody could have made it first. */
-static int ours(const char *dir, struct error *err)
+static int resolve(struct place *p, const char *job, const char *run_dir,
+		   const struct place_environment *env, struct error *err)
+{
+	if (!job && !given(run_dir))
+		return error_set(err, ERROR_USAGE, NULL,
+				 "which job? give -j NAME or --run-dir DIR");
+	if (resolve_run(p, job ? job : "", run_dir, env, err) != 0 || absolute(p->run, err) != 0)
+		return -1;
+	return check_name(p->run, err);
+}
+
+int place_resolve(struct place *p, const char *job, const char *run_dir, const char *state_dir,
+		  const struct place_environment *env, struct error *err)
+{
+	if (resolve(p, job, run_dir, env, err) != 0 ||
+	    resolve_state(p, job ? job : "", given(run_dir) ? p->run : NULL, state_dir, env,
+			  err) != 0)
+		return -1;
+	return absolute(p->state, err);
+}
+
+int place_recorded(const struct place *p, char *run)
+{
+	char path[PLACE_MAX], *text;
+	place_state(p, "run-dir", path);
+	if (fs_read_file(path, PLACE_DIR_MAX, &text, NULL, NULL) != 0)
+		return -1;
+	int n = snprintf(run, PLACE_DIR_MAX, "%.*s", (int)strcspn(text, "\n"), text);
+	free(text);
+	return n > 0 && run[0] == '/' ? check_name(run, NULL) : -1;
+}
+
+int place_find(char *run, const char *job, const char *run_dir, const struct place_environment *env,
+	       struct error *err)
+{
+	struct place p;
+	if (resolve(&p, job, run_dir, env, err) != 0)
+		return -1;
+	if (given(run_dir) || resolve_state(&p, job, NULL, NULL, env, NULL) != 0 ||
+	    absolute(p.state, NULL) != 0 || place_recorded(&p, run) != 0)
+		memcpy(run, p.run, sizeof p.run);
+	return 0;
+}
+
+/* In /tmp anybody could have made it first, as a link to elsewhere, too. */
+static int ours(const char *dir, int (*look)(const char *path, struct stat *st), struct error *err)
 {
 	struct stat st;
-	if (stat(dir, &st) != 0)
+	if (look(dir, &st) != 0)
 		return error_errno(err, 0, dir, "can't be seen");
 	if (st.st_uid != geteuid())
 		return error_set(err, ERROR_NOPERM, dir, "belongs to another user");
@@ -134,9 +164,13 @@ static int ours(const char *dir, struct error *err)
 int place_make(const struct place *p, struct error *err)
 {
 	static const char *const inside[] = {"journal", "checkpoints", "index", "nodes", "logs"};
-	char path[PLACE_MAX];
+	char path[PLACE_MAX], base[BASE_MAX];
+	base_of(base);
+	size_t len = strlen(base);
 	if (fs_make_dirs(p->run, err) != 0 || fs_make_dirs(p->state, err) != 0 ||
-	    ours(p->run, err) != 0 || ours(p->state, err) != 0)
+	    (strncmp(p->run, base, len) == 0 && p->run[len] == '/' &&
+	     ours(base, lstat, err) != 0) ||
+	    ours(p->run, stat, err) != 0 || ours(p->state, stat, err) != 0)
 		return -1;
 	for (size_t i = 0; i < sizeof inside / sizeof *inside; i++) {
 		place_state(p, inside[i], path);

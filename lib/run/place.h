@@ -17,7 +17,6 @@
 /* What the environment says; NULL or "" where it says nothing. main() fills it. */
 struct place_environment {
 	const char *runtime_directory; /* $RUNTIME_DIRECTORY (systemd; the first of a list) */
-	const char *xdg_runtime_dir;   /* $XDG_RUNTIME_DIR */
 	const char *state_directory;   /* $STATE_DIRECTORY */
 	const char *xdg_state_home;    /* $XDG_STATE_HOME */
 	const char *home;              /* $HOME */
@@ -26,14 +25,19 @@ struct place_environment {
 struct place {
 	char run[PLACE_DIR_MAX];   /* absolute */
 	char state[PLACE_DIR_MAX]; /* absolute */
-	int passed_over;           /* $XDG_RUNTIME_DIR is set, and of no use */
 };
 
 /* run_dir and state_dir as given by options (NULL: not given); job may be NULL when run_dir is
- * given. Makes nothing. Where $XDG_RUNTIME_DIR is no directory that this user owns and may write
- * to: /tmp/paceline-UID/JOB. Relative paths in the environment count as none. */
+ * given. Makes nothing. Relative paths in the environment count as none. Sockets do not go to $XDG_RUNTIME_DIR, which is removed when its user logs
+ * out, while a job of nohup(1) goes on. */
 int place_resolve(struct place *p, const char *job, const char *run_dir, const char *state_dir,
 		  const struct place_environment *env, struct error *err);
+/* For those that ask a running job, whatever environment it was started from: where its sockets are,
+ * as its state says. run holds PLACE_DIR_MAX bytes. */
+int place_find(char *run, const char *job, const char *run_dir, const struct place_environment *env,
+	       struct error *err);
+/* STATE/run-dir; -1: there is none. */
+int place_recorded(const struct place *p, char *run);
 /* Both directories and what is expected inside; checks that sockets fit and that we own them. */
 int place_make(const struct place *p, struct error *err);
 

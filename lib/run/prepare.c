@@ -93,7 +93,8 @@ static int compare(const struct job *job, const struct place *place, int running
 {
 	if (compare_keys(job, place, running, finished, err) != 0)
 		return -1;
-	return compare_data(job, place, err);
+	/* Workers that run notice by themselves, and somebody must mind them until then. */
+	return running ? 0 : compare_data(job, place, err);
 }
 
 int prepare_finished(const struct job *job, const struct place *place, struct error *err)
@@ -168,7 +169,7 @@ static int count_labels(struct dataset *ds, int to_end, uint64_t count[2], struc
 	return result;
 }
 
-/* A misspelt POSITIVE makes every label 0, and such a model learns to say so, with a falling loss. */
+/* A misspelt POSITIVE makes every label 0, and a model learns to say so, with a falling loss. */
 static int check_labels(const struct job *job, const struct schema *schema, struct dataset *ds,
 			struct error *err)
 {
@@ -330,7 +331,7 @@ static int with_schema(const struct job *job, const struct place *place, const s
 	if (result == 0 && read_origin(made, out) != 0)
 		result = write_origin(job, made, ds, out, err);
 	dataset_close(ds);
-	if (result == 0)
+	if (result == 0 && !options->running)
 		result = check_test(job, schema, err);
 	return result == 0 ? write_model(job, made, schema, out->samples, err) : -1;
 }
@@ -388,12 +389,30 @@ static int check_apart(const struct job *job, const struct place *place, struct 
 	return 0;
 }
 
+/* What is another job's is not this one's to remove. A file that can't be read names nobody. */
+static int check_name(const struct job *job, const struct place *place, struct error *err)
+{
+	char path[PLACE_MAX];
+	struct job old;
+	int result = 0;
+	place_state(place, "job.env", path);
+	if (job_init(&old, err) != 0)
+		return -1;
+	if (job_read(&old, path, NULL) == 0 && old.name[0] && strcmp(old.name, job->name) != 0)
+		result = error_set(err, ERROR_CONFIG, place->state,
+				   "holds the state of job %s, not of %s: choose another directory",
+				   old.name, job->name);
+	job_free(&old);
+	return result;
+}
+
 static int start_over(const struct job *job, const struct place *place,
 		      const struct prepare_options *options, struct prepared *out,
 		      struct error *err)
 {
 	struct place made;
-	if (check_apart(job, place, err) != 0 || fresh_begin(place, &made, err) != 0)
+	if (check_name(job, place, err) != 0 || check_apart(job, place, err) != 0 ||
+	    fresh_begin(place, &made, err) != 0)
 		return -1;
 	if (make(job, place, &made, options, out, err) != 0) {
 		fresh_give_up(place);

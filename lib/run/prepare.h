@@ -20,14 +20,15 @@ struct prepared {
 
 struct prepare_options {
 	int running; /* nodes of the job run */
-	int fresh;   /* start over: what an earlier run left is put aside (fresh.h), when all is well */
+	int fresh;   /* start over: an earlier run is put aside (fresh.h), when all is well */
 	dataset_progress_fn *progress; /* or NULL */
 	void *progress_arg;
 };
 
-/* May take as long as a few passes over the data, the first time. *out is filled when 0 is returned.
- * The job and its data must fit what the state directory was made with: ERROR_CONFIG naming the
- * keys, or the file. TEST is opened, and its first rows are read. */
+/* May take as long as a few passes over the data, the first time. *out is filled when 0 is
+ * returned. The job and its data must fit what the state directory was made with: ERROR_CONFIG
+ * naming the keys, or the file. TEST is opened, and its first rows are read. Where nodes run the
+ * data are left to them: refusing would leave them without a supervisor. */
 int prepare(const struct job *job, const struct place *place,
 	    const struct prepare_options *options, struct prepared *out, struct error *err);
 

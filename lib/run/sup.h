@@ -159,6 +159,9 @@ struct supervisor {
 	enum sup_goal goal;
 	struct event *kick, *tick, *periodic, *retry, *on_hangup;
 	double started, retry_at; /* clock_mono() */
+	double time_before;       /* seconds of the job's earlier starts */
+	double time_kept;         /* clock_mono(): written last */
+	int time_failed;
 	struct recordlog log;
 	char log_path[PLACE_MAX];
 	size_t node_count;
@@ -185,6 +188,8 @@ struct supervisor {
 	double finish_at; /* clock_mono(): workers were told */
 	char held[1024];  /* ids of held shards */
 	int fail_status;
+	const struct sup_node *failed; /* whose end that status is; NULL: no node's */
+	struct node_end failed_end;
 	int interrupted; /* SIGINT or SIGTERM */
 	int by_request;  /* `stop` */
 	/* what is known of the course */
@@ -232,6 +237,8 @@ void sup_enter(struct supervisor *s, enum sup_phase phase);
  * nothing. */
 void sup_fail(struct supervisor *s, int status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* Before that: it is this node's end. */
+void sup_failed_by(const struct sup_node *n);
 void sup_finish_early(struct supervisor *s, enum sup_goal goal, const char *reason);
 const char *sup_phase_name(enum sup_phase phase);
 

@@ -78,7 +78,8 @@ static void forget_previous(struct supervisor *s)
 {
 	struct error err;
 	if (s->cut_samples > 0 && fresh_forget(&s->place, &err) != 0)
-		sup_note(s, "warning", "the run before can't be removed: %s: %s", err.place, err.text);
+		sup_note(s, "warning", "the run before can't be removed: %s: %s", err.place,
+			 err.text);
 }
 
 static void succeeded(struct supervisor *s, const struct record *r)

@@ -15,9 +15,20 @@
 
 #define LOG_BYTES_MAX (64u << 20) /* then it becomes job.log.1, and the one before goes */
 
+/* What can't be renamed goes on in the old one. */
+static int put_away(struct supervisor *s)
+{
+	char older[PLACE_MAX];
+	place_state(&s->place, "job.log.1", older);
+	return rename(s->log_path, older) == 0 || errno == ENOENT ? 0 : -1;
+}
+
 int sup_log_open(struct supervisor *s, struct error *err)
 {
+	struct stat st;
 	place_state(&s->place, "job.log", s->log_path);
+	if (stat(s->log_path, &st) == 0 && st.st_size >= (off_t)LOG_BYTES_MAX)
+		put_away(s);
 	return recordlog_open(&s->log, s->log_path, err);
 }
 
@@ -63,16 +74,13 @@ void sup_log_begin(struct supervisor *s, int goes_on)
 /* The new file says what the old one began with: one day it is the oldest there is. */
 void sup_log_bound(struct supervisor *s)
 {
-	char older[PLACE_MAX], line[RECORD_LINE_MAX];
+	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	struct error err;
 	struct stat st;
 	if (s->log.fd < 0 || fstat(s->log.fd, &st) != 0 || st.st_size < (off_t)LOG_BYTES_MAX)
 		return;
-	place_state(&s->place, "job.log.1", older);
-	/* What can't be renamed or opened goes on in the old one; tried again with the next look. */
-	if ((rename(s->log_path, older) != 0 && errno != ENOENT) ||
-	    recordlog_reopen(&s->log, &err) != 0)
+	if (put_away(s) != 0 || recordlog_reopen(&s->log, &err) != 0)
 		return;
 	sup_log_begin(s, 1);
 	record_begin(&o, line, sizeof line, "phase");

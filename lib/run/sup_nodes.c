@@ -153,6 +153,7 @@ static int within_limit(struct sup_node *n)
 		return 1;
 	}
 	sup_last_words(n);
+	sup_failed_by(n);
 	sup_fail(s, policy_end_status(&n->end), "%s: %s, %llu times in a row (RESTARTS)", n->id,
 		 text, (unsigned long long)n->in_a_row);
 	return 0;
@@ -180,6 +181,7 @@ static void fail(struct sup_node *n)
 	char text[128];
 	policy_end_text(&n->end, text, sizeof text);
 	sup_last_words(n);
+	sup_failed_by(n);
 	sup_fail(n->sup, policy_end_status(&n->end), "%s: %s, which would happen again", n->id,
 		 text);
 }

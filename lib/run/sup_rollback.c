@@ -26,12 +26,17 @@ int sup_intent_read(struct supervisor *s, struct error *err)
 {
 	char path[PLACE_MAX], *text;
 	struct record r;
-	const char *cut;
+	const char *cut, *kind;
 	intent_path(s, path);
 	if (fs_read_file(path, RECORD_LINE_MAX, &text, NULL, err) != 0)
 		return err->code == ERROR_NOINPUT ? 0 : -1;
 	int result = record_parse(&r, text, strcspn(text, "\n"), err);
 	free(text);
+	if (result == 0)
+		result = record_text(&r, "kind", &kind, err);
+	if (result == 0 && strcmp(kind, "rollback") != 0)
+		result = error_set(err, ERROR_DATA, NULL, "kind=%.40s is no intent of this version",
+				   kind);
 	if (result == 0)
 		result = record_text(&r, "cut", &cut, err);
 	if (result != 0)
@@ -186,16 +191,18 @@ static int choose_cut(struct supervisor *s)
 		sup_note(s, "warning", "the intent's checkpoint: %s: %s", err.place, err.text);
 	}
 	if (sup_cut_find(s, &err) != 0 || (s->latest[0] && is_whole(s->latest, &err) != 0)) {
-		sup_fail(s, err.code, "no checkpoint to go back to: %s: %s; one that is removed is "
-			 "passed over", err.place, err.text);
+		sup_fail(s, err.code,
+			 "no checkpoint to go back to: %s: %s; one that is removed is passed over",
+			 err.place, err.text);
 		return -1;
 	}
 	if (s->latest[0])
 		return write_intent(s, s->latest, "server");
 	if (!gone)
 		return 0;
-	sup_fail(s, ERROR_NOINPUT, "%s, which an intent names, is gone, and so are all others; --fresh "
-		 "starts over", s->cut);
+	sup_fail(s, ERROR_NOINPUT,
+		 "%s, which an intent names, is gone, and so are all others; --fresh starts over",
+		 s->cut);
 	return -1;
 }
 
@@ -209,8 +216,9 @@ static int may_start_anew(struct supervisor *s)
 	}
 	if (s->stat.samples_done == 0 && s->stat.doing == 0)
 		return 1;
-	sup_fail(s, ERROR_NOINPUT, "%s/checkpoints holds no complete checkpoint to go back to%s, but "
-		 "%llu samples count as done and %llu shards are in hand; --fresh starts over",
+	sup_fail(s, ERROR_NOINPUT,
+		 "%s/checkpoints holds no complete checkpoint to go back to%s, but %llu samples "
+		 "count as done and %llu shards are in hand; --fresh starts over",
 		 s->place.state, s->had_cut ? " any more" : "",
 		 (unsigned long long)s->stat.samples_done, (unsigned long long)s->stat.doing);
 	return 0;

@@ -58,13 +58,13 @@ static void judge(struct supervisor *s)
 		sup_finish_early(s, GOAL_EARLY, "PATIENCE: no better AUC any more");
 }
 
-/* One that was under way when the job ended may be of an older checkpoint: the last is scored then. */
+/* One that was under way when the job ended may be of an older checkpoint: then the last comes. */
 static int is_last(const struct supervisor *s)
 {
 	return s->phase == PHASE_SCORING && strcmp(s->score_of, s->latest) == 0;
 }
 
-/* The job's own end then: it has a model, but not what was asked of it. Run again it is scored again. */
+/* At the end the job has a model, but not what was asked of it: run again it is scored again. */
 static void score_failed(struct supervisor *s, int status, const char *why)
 {
 	s->auc = s->logloss = NAN;

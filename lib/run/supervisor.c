@@ -64,6 +64,15 @@ void sup_fail(struct supervisor *s, int status, const char *fmt, ...)
 		sup_enter(s, PHASE_STOPPING);
 }
 
+void sup_failed_by(const struct sup_node *n)
+{
+	struct supervisor *s = n->sup;
+	if (s->goal == GOAL_FAIL)
+		return;
+	s->failed = n;
+	s->failed_end = n->end;
+}
+
 void sup_finish_early(struct supervisor *s, enum sup_goal goal, const char *reason)
 {
 	if (s->goal == GOAL_FAIL || s->goal == goal || s->phase >= PHASE_STOPPING)
@@ -336,6 +345,46 @@ static void on_kick(evutil_socket_t fd, short what, void *arg)
 	sup_kick(s); /* others have a turn in between */
 }
 
+/* ---- how long the job has run, all its starts together ---- */
+
+#define TIME_SECONDS 10.0 /* between two times that are kept; as much is lost in a crash */
+
+static double run_time(const struct supervisor *s)
+{
+	return s->time_before + clock_mono() - s->started;
+}
+
+static int read_time(struct supervisor *s, struct error *err)
+{
+	char path[PLACE_MAX], *text;
+	struct record r;
+	place_state(&s->place, "time", path);
+	if (fs_read_file(path, RECORD_LINE_MAX, &text, NULL, err) != 0)
+		return err->code == ERROR_NOINPUT ? 0 : -1;
+	int result = record_parse(&r, text, strcspn(text, "\n"), err);
+	free(text);
+	if (result == 0)
+		result = record_real(&r, "seconds", 0, 1e300, &s->time_before, err);
+	return result == 0 ? 0 : error_wrap(err, path);
+}
+
+static void write_time(struct supervisor *s)
+{
+	char path[PLACE_MAX], line[RECORD_LINE_MAX];
+	struct record_out o;
+	struct error err;
+	s->time_kept = clock_mono();
+	place_state(&s->place, "time", path);
+	record_begin(&o, line, sizeof line, "time");
+	record_add_seconds(&o, "seconds", run_time(s));
+	if (fs_replace_file(path, line, record_end(&o, NULL), &err) == 0)
+		s->time_failed = 0;
+	else if (!s->time_failed++)
+		sup_note(s, "warning", "%s: %s; MAX_TIME counts on without it", err.place, err.text);
+}
+
+/* ---- events ---- */
+
 static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
 	struct supervisor *s = arg;
@@ -344,6 +393,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	sup_course_tick(s);
 	sup_logs_rotate(s);
 	sup_log_bound(s);
+	if (clock_mono() - s->time_kept >= TIME_SECONDS)
+		write_time(s);
 	sup_kick(s);
 }
 
@@ -356,7 +407,7 @@ static void on_periodic(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	if (s->phase != PHASE_RUNNING)
 		return;
-	if (max > 0 && clock_mono() - s->started >= max)
+	if (max > 0 && run_time(s) >= max)
 		sup_finish_early(s, GOAL_EARLY, "MAX_TIME is over");
 	sup_score_periodic(s);
 	sup_cut_periodic(s);
@@ -434,6 +485,10 @@ static void summary(struct supervisor *s, struct supervisor_result *result)
 	}
 	if (s->score_status)
 		record_add(&o, "score", "failed");
+	if (s->failed) {
+		record_add(&o, "failed", s->failed->id);
+		sup_add_end(&o, &s->failed_end);
+	}
 	if (s->held[0])
 		record_add(&o, "held-ids", s->held);
 	record_end(&o, NULL);
@@ -530,7 +585,8 @@ static void release(struct supervisor *s)
 static int begin(struct supervisor *s, struct error *err)
 {
 	if (make_server(s, err) != 0 || make_events(s, err) != 0 || sup_log_open(s, err) != 0 ||
-	    sup_nodes_new(s, err) != 0 || sup_standing_read(s, err) != 0 ||
+	    read_time(s, err) != 0 || sup_nodes_new(s, err) != 0 ||
+	    sup_standing_read(s, err) != 0 ||
 	    sup_intent_read(s, err) != 0 || sup_cut_find(s, err) != 0)
 		return -1;
 	sup_log_begin(s, 0); /* what is adopted is of this run */
@@ -566,6 +622,7 @@ int supervisor_run(const struct supervisor_options *options, struct supervisor_r
 	}
 	int served = server_run(s->server, options->notify_socket, 0, err);
 	if (served == 0) {
+		write_time(s);
 		result->status = end_status(s);
 		summary(s, result);
 		keep_summary(s, result);

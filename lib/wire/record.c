@@ -347,7 +347,7 @@ size_t record_end(struct record_out *o, const char *text)
 
 struct record_reader {
 	int fd;
-	int ended, of_log;
+	int ended, of_log, torn;
 	uint64_t line; /* lines given so far */
 	size_t begin, end;
 	char name[256];
@@ -361,7 +361,7 @@ struct record_reader *record_reader_new(int fd, const char *name)
 	if (!in)
 		return NULL;
 	in->fd = fd;
-	in->ended = in->of_log = 0;
+	in->ended = in->of_log = in->torn = 0;
 	in->line = 0;
 	in->begin = in->end = 0;
 	snprintf(in->name, sizeof in->name, "%s", name);
@@ -376,6 +376,11 @@ void record_reader_free(struct record_reader *in)
 void record_reader_of_log(struct record_reader *in)
 {
 	in->of_log = 1;
+}
+
+int record_reader_torn(const struct record_reader *in)
+{
+	return in->torn;
 }
 
 int record_reader_buffered(const struct record_reader *in)
@@ -427,9 +432,13 @@ int record_read(struct record_reader *in, struct record *r, struct error *err)
 		if (in->ended || refill(in, err) <= 0) {
 			if (!in->ended)
 				return -1;
-			if (have == 0 || in->of_log)
+			if (have == 0)
 				return RECORD_END;
 			in->line++;
+			in->torn = in->of_log;
+			in->begin = in->of_log ? in->end : in->begin;
+			if (in->of_log)
+				return RECORD_END;
 			return error_set(err, ERROR_DATA, record_reader_place(in),
 					 "the input ends without a newline");
 		}

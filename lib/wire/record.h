@@ -94,6 +94,8 @@ void record_reader_free(struct record_reader *in);
 /* Of a log that is being written, or whose writer died: what stands behind the last newline is no
  * record yet, and the end. */
 void record_reader_of_log(struct record_reader *in);
+/* Then, at the end: whether there was such a piece. */
+int record_reader_torn(const struct record_reader *in);
 /* -1: ERROR_DATA with place "name:line" (grammar, too long, NUL, no newline at the end), or
  * ERROR_IO. */
 int record_read(struct record_reader *in, struct record *r, struct error *err);
