@@ -771,6 +771,21 @@ value() { # KEY of $output
 	[ "$(value doing)" = "$acknowledged" ]
 }
 
+@test "no room for the new journal of a start: 74, and the old one stays" {
+	shardd_start -n 1000 -b 10 -m 1
+	(echo 'hello worker=w0'; for i in $(seq 40); do echo 'get worker=w0 generation=1'; done) | talk >answers
+	ask "$S" "save file=$T/before" >/dev/null
+	crash
+	for kib in 1 2; do
+		run -74 bash -c "ulimit -f $kib; exec shardd -s '$S' -j '$J'"
+		[[ $output == *"$J/journal.000002.new: write: File too large"* ]]
+		[ "$(ls "$J" | xargs)" = 'journal.000001 lock' ]
+	done
+	shardd_start
+	ask "$S" "save file=$T/after" >/dev/null
+	cmp before after
+}
+
 @test "readiness and the end are announced to the service manager" {
 	start notified socat -u "UNIX-RECV:$T/notify" -
 	wait_for '[ -S notify ]'
