@@ -6,7 +6,7 @@
  * before: a line has its place on the disk before it is made, fdatasync has no sizes to update, and
  * a file that lost its end is known by the zeros that it lacks.  A file that has grown long is
  * replaced by one with the next number; the child that writes its beginning works on a copy (fork),
- * so that nobody waits.  At each start it is replaced, too: what was read may never have been synced.
+ * so that nobody waits.  At each start it is replaced, too: what was read may be in memory only.
  *
  * Lines are buffered until journal_commit().  Who answers before it lies.
  */
@@ -39,9 +39,9 @@ void journal_close(struct journal *j); /* NULL is fine. Commits nothing. */
 int journal_exists(const struct journal *j);
 const char *journal_path(const struct journal *j); /* of the file */
 
-/* Gives each line of the newest file to `line`, as scan_lines() does; a torn tail is passed over and
- * said. Damage: ERROR_DATA. The file stays as it is, and nothing may be added to it: its lines may
- * be in the kernel's memory only, so whoever replays goes on with journal_begin(). */
+/* Gives each line of the newest file to `line`, as scan_lines() does; a torn tail is passed over
+ * and said. Damage: ERROR_DATA. The file stays as it is, and nothing may be added to it: its lines
+ * may be in the kernel's memory only, so whoever replays goes on with journal_begin(). */
 int journal_replay(struct journal *j,
 		   int (*line)(void *arg, const char *line, size_t len, struct error *err),
 		   void *arg, struct error *err);
