@@ -696,8 +696,12 @@ value() { # KEY of $output
 	shardd_start -n 1000 -b 10 -m 1
 	ask "$S" 'hello worker=w0' 'get worker=w0 generation=1' "save file=$T/before" >/dev/null
 	crash
+	mkfifo "$J/journal.000099"
+	run -65 timeout 20 shardd -s "$S" -j "$J"
+	[[ $output == *'journal.000099: is no regular file; '* ]]
+	rm "$J/journal.000099"
 	: >"$J/journal.000099"
-	run -65 shardd -s "$S" -j "$J"
+	run -65 timeout 20 shardd -s "$S" -j "$J"
 	[[ $output == *journal.000099*journal.000001,\ which\ is\ older,\ is\ whole* ]]
 	[ -s "$J/journal.000001" ]
 	rm "$J/journal.000099"
@@ -714,7 +718,7 @@ value() { # KEY of $output
 	count=$(tr -d '\0' <"$journal" | wc -l)
 	# Behind a line: what is left is as good as a journal of less.
 	truncate -s "$(tr -d '\0' <"$journal" | head -n $((count - 1)) | wc -c)" "$journal"
-	run -65 shardd -s "$S" -j "$J"
+	run -65 timeout 20 shardd -s "$S" -j "$J"
 	[[ $output == *"$journal:$count: "*"shorter than it was"* ]]
 }
 
@@ -842,6 +846,22 @@ value() { # KEY of $output
 	shardd_start
 	run ask "$S" stat
 	[ "$(value doing)" = "$acknowledged" ]
+}
+
+@test "no room for the new journal of a start: 74, and the old one stays" {
+	shardd_start -n 1000 -b 10 -m 1
+	ask "$S" 'hello worker=w0' >/dev/null
+	for i in $(seq 40); do echo 'get worker=w0 generation=1'; done | talk >answers
+	ask "$S" "save file=$T/before" >/dev/null
+	crash
+	for kib in 1 2; do
+		run -74 bash -c "ulimit -f $kib; exec shardd -s '$S' -j '$J'"
+		[[ $output == *"$J/journal.000002.new: write: File too large"* ]]
+		[ "$(ls "$J" | xargs)" = 'journal.000001 lock' ]
+	done
+	shardd_start
+	ask "$S" "save file=$T/after" >/dev/null
+	cmp before after
 }
 
 @test "readiness and the end are announced to the service manager" {

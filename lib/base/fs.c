@@ -14,8 +14,8 @@
 
 #define CREATE_TRIES 8 /* 64 random bits meet a name once: somebody plants them */
 
-/* The name of dir is on disk. Of one that was there already, who made it may have been killed before
- * that; where its parent may not be opened or synced, it is not one that we made. */
+/* The name of dir is on disk. Of one that was there already, who made it may have been killed
+ * before that; where its parent may not be opened or synced, it is not one that we made. */
 static int sync_parent(const char *dir, int is_new, struct error *err)
 {
 	char parent[PATH_MAX];
@@ -46,7 +46,8 @@ int fs_make_dirs(const char *dir, struct error *err)
 		char saved = path[i];
 		path[i] = '\0';
 		int errnum = mkdir(path, 0700) == 0 ? 0 : errno;
-		if (errnum != 0 && errnum != EEXIST && (stat(path, &st) != 0 || !S_ISDIR(st.st_mode))) {
+		if (errnum != 0 && errnum != EEXIST &&
+		    (stat(path, &st) != 0 || !S_ISDIR(st.st_mode))) {
 			errno = errnum;
 			return error_errno(err, ERROR_CANTCREAT, path, "can't be made");
 		}

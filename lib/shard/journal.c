@@ -235,9 +235,11 @@ static int pwrite_all(const struct file *f, const char *data, size_t len, uint64
 static int read_all(struct file *f, char **data, struct error *err)
 {
 	struct stat st;
-	f->fd = open(f->path, O_RDONLY | O_CLOEXEC);
+	f->fd = open(f->path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (f->fd < 0 || fstat(f->fd, &st) != 0)
 		return error_errno(err, 0, f->path, "can't be read");
+	if (!S_ISREG(st.st_mode))
+		return error_set(err, ERROR_DATA, f->path, "is no regular file");
 	f->filled = (uint64_t)st.st_size;
 	*data = malloc((size_t)st.st_size + 1);
 	if (!*data)

@@ -6,7 +6,7 @@
  * before: a line has its place on the disk before it is made, fdatasync has no sizes to update, and
  * a file that lost its end is known by the zeros that it lacks.  A file that has grown long is
  * replaced by one with the next number; the child that writes its beginning works on a copy (fork),
- * so that nobody waits.  At each start it is replaced, too: what was read may never have been synced.
+ * so that nobody waits.  At each start it is replaced, too: what was read may be in memory only.
  *
  * Lines are buffered until journal_commit().  Who answers before it lies.
  */

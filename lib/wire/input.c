@@ -181,13 +181,12 @@ void connection_drop_input(struct connection *c)
 	if (c->passed_fd >= 0)
 		close(c->passed_fd);
 	c->passed_fd = -1;
-	for (struct connection **at = &c->server->first_waiting; c->waits; at = &(*at)->waits_next) {
-		if (*at != c)
-			continue;
+	struct connection **at = &c->server->first_waiting;
+	while (c->waits && *at != c)
+		at = &(*at)->waits_next;
+	if (c->waits)
 		*at = c->waits_next;
-		c->waits = 0;
-		break;
-	}
+	c->waits = 0;
 	payload_release(take_payload(c));
 	give_room(c->server);
 }

@@ -196,8 +196,8 @@ static int make_base(struct server *s, struct error *err)
 	s->watchdog = event_new(s->base, -1, EV_PERSIST, on_watchdog, s);
 	s->on_term = evsignal_new(s->base, SIGTERM, on_signal, s);
 	s->on_int = evsignal_new(s->base, SIGINT, on_signal, s);
-	if (!s->accept_again || !s->sweep || !s->look || !s->watchdog || !s->on_term || !s->on_int ||
-	    event_add(s->on_term, NULL) != 0 || event_add(s->on_int, NULL) != 0)
+	if (!s->accept_again || !s->sweep || !s->look || !s->watchdog || !s->on_term ||
+	    !s->on_int || event_add(s->on_term, NULL) != 0 || event_add(s->on_int, NULL) != 0)
 		return error_set(err, ERROR_OS, s->path, "no event loop");
 	return 0;
 }

@@ -68,8 +68,8 @@ struct server_options {
 		request_put_ref(). A client that leaves 256 KiB unread is not read from. */
 	uint64_t payloads_bytes_max; /* of all payloads that are being read; 0: 256 MiB. Those that
 		do not fit wait; one alone may be longer, up to its verb's limit. */
-	double begun_seconds;     /* for the rest of a line or payload that was begun, and 1 s for each
-		MiB announced; 0: SERVER_BEGUN_SECONDS. A payload that does not go on while others
+	double begun_seconds;     /* for the rest of a line or payload that was begun, and 1 s for
+		each MiB announced; 0: SERVER_BEGUN_SECONDS. A payload that does not go on while others
 		wait for its room has a sixth of it. */
 	double idle_seconds;      /* a client without request or deferred answer this long is closed; 0: never */
 	double drain_seconds;     /* at the end: unread answers are waited for this long; 0: 1 s */

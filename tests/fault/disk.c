@@ -8,8 +8,8 @@
  *                 it is made. With WHAT log all goes well.
  *   FAULT_UNDER   calls count for files and directories whose names begin so
  *
- * Calls are counted over all processes: each appends a byte to the file `count`, and knows its number
- * by where that byte is.  `struck` says what was struck, or with log all calls in their order.
+ * Calls are counted over all processes: each appends a byte to the file `count`, and knows its
+ * number by where that byte is.  `struck` says what was struck, or with log all calls in their order.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

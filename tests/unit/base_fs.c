@@ -203,7 +203,8 @@ static void test_errors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_dirs), T(test_names), T(test_files), T(test_planted_link), T(test_lock), T(test_errors),
+		T(test_dirs), T(test_names), T(test_files), T(test_planted_link), T(test_lock),
+		T(test_errors),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
