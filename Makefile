@@ -21,7 +21,7 @@ SRC_base  = clock error fs log number option random
 SRC_wire  = record address call connection drag input listen notify output payload peer request server verbs
 SRC_data  = badset dataset index index_file parse parse_criteo parse_libsvm raw rows rowscan schema schema_file source stream
 SRC_shard = ask commit division division_verbs files follow hand journal lines loader loader_parts order parts piece queue rollback scan service settle share state table tell verbs wait
-SRC_stats = monitor node recordlog report window \
+SRC_stats = monitor node pulse recordlog report window \
 	    predict predict_walk predict_last predict_arima predict_net predict_rnn predict_lstm predict_narx predict_arx predict_auto \
 	    predict_group predict_lean predict_file
 SRC_solve = accum balance batch fit idset rule_antdt_dd rule_antdt_nd rule_pace rule_pace_model rule_parts rule_simple snapshot solution step sums
@@ -79,7 +79,7 @@ LIBS_auc         = -lm
 LIBS_straggle    = -lm
 
 # ---- unit tests: tests/unit/NAME.c, with the rooms it links ----
-UNITS = base_fs base_number base_option wire_record wire_server wire_peer solve_batch solve_accum solve_step shard_queue shard_parts shard_journal solve_solution solve_rules solve_course stats_monitor stats_window stats_predict stats_predict_group data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export data_index data_schema run_job run_policy run_heavy data_dataset run_parent gate_random gate_events gate_save opt_steps ps_store ps_weights ps_stage gate_rows model_gradient model_spec work_batch work_feed work_load work_profile wire_drag straggle_schedule
+UNITS = base_fs base_number base_option wire_record wire_server wire_peer solve_batch solve_accum solve_step shard_queue shard_parts shard_journal solve_solution solve_rules solve_course stats_monitor stats_window stats_pulse stats_predict stats_predict_group data_rowscan ckpt_layout ckpt_parts ckpt_damage ckpt_list ckpt_export data_index data_schema run_job run_policy run_heavy data_dataset run_parent gate_random gate_events gate_save opt_steps ps_store ps_weights ps_stage gate_rows model_gradient model_spec work_batch work_feed work_load work_profile wire_drag straggle_schedule
 ROOMS_unit_model_gradient = model ckpt wire base
 LIBS_unit_model_gradient  = -lopenblas
 ROOMS_unit_model_spec     = model ckpt wire base
@@ -155,6 +155,7 @@ LIBS_unit_stats_monitor = -levent
 ROOMS_unit_stats_predict = stats wire base
 ROOMS_unit_stats_predict_group = stats wire base
 ROOMS_unit_stats_window = stats base
+ROOMS_unit_stats_pulse = stats base
 
 # ---- fault tests and benches: check runs their short forms, `make fault` and `make bench` all ----
 FAULTS  = shardd-kill shardd-sync audit-kills partitions job-storm handover actions
