@@ -68,6 +68,7 @@ struct worker {
 	/* The lease of the piece in work ended, and since then there was no sign of life: what else
 	 * it holds expires without blame. */
 	int is_blamed;
+	uint64_t asks; /* see queue_asked() */
 	struct worker *same_hash;
 	struct worker *next; /* all, in order of their first hello */
 	char id[];
