@@ -31,7 +31,7 @@ SRC_model = model spec logistic lr pool fold first wdl audit
 SRC_work  = agent batch device feed foretell giver kernel load mover piece profile report servers shards spent spill tally trainer watch
 SRC_opt   = opt
 SRC_ps    = table outlet store store_file store_hand stage fork ps ps_pull ps_apply hand
-SRC_gate  = gate units acts sizes effects save rows lead lead_others lead_cut lead_sizes lead_hand lead_requests
+SRC_gate  = gate units acts sizes effects save rows lead lead_others lead_cut lead_sizes lead_silent lead_hand lead_requests
 SRC_run   = child deadline heavy job jobtext parent place policy prepare process show sup_act sup_adopt \
 	    sup_command sup_course sup_cut sup_decide sup_heir sup_links sup_log sup_mend sup_nodes \
 	    sup_process sup_restart sup_rollback sup_score sup_standing sup_verbs sup_words supervisor
