@@ -33,8 +33,8 @@ SRC_opt   = opt
 SRC_ps    = table outlet store store_file store_hand stage fork ps ps_pull ps_apply hand
 SRC_gate  = gate units acts sizes effects save rows lead lead_others lead_cut lead_sizes lead_silent lead_hand lead_requests
 SRC_run   = child deadline heavy job jobtext parent place policy prepare process show sup_act sup_adopt \
-	    sup_command sup_course sup_cut sup_decide sup_heir sup_links sup_log sup_mend sup_nodes \
-	    sup_process sup_restart sup_rollback sup_score sup_standing sup_verbs sup_words supervisor
+	    sup_command sup_course sup_cut sup_decide sup_heir sup_links sup_log sup_lost sup_mend sup_nodes \
+	    sup_process sup_pulse sup_restart sup_rollback sup_score sup_standing sup_verbs sup_words supervisor
 ROOMS     = base wire data shard stats solve ckpt model work opt ps gate run straggle
 
 # Tests and benches compute with what od and bash write, which is 0,5 in some languages.
@@ -158,7 +158,7 @@ ROOMS_unit_stats_window = stats base
 ROOMS_unit_stats_pulse = stats base
 
 # ---- fault tests and benches: check runs their short forms, `make fault` and `make bench` all ----
-FAULTS  = shardd-kill shardd-sync audit-kills partitions job-storm handover actions
+FAULTS  = shardd-kill shardd-sync audit-kills partitions job-storm handover actions hung
 BENCHES = bs-solve speed-predict lb-replay lb-barrier ps-pushpull shardd-redis worker-torch worker-agent \
 	  antdt-stragglers antdt-asp antdt-dd antdt-overhead antdt-restart lb-weights lb-updates \
 	  lb-partitions lb-cluster lb-contention

@@ -103,8 +103,7 @@ static int adopt(struct sup_node *n, struct error *err)
 	sup_process_adopt(&n->now, &f.run[0]);
 	sup_node_event(n, EVENT_LAUNCHED);
 	sup_event(n->sup, n, "adopt", NULL);
-	if (n->role != ROLE_WORKER)
-		sup_arm(n->deadline, deadline_seconds(DEADLINE_READY));
+	sup_node_expect(n, 1);
 	if (f.nodes == 2) {
 		sup_process_adopt(&n->heir, &f.run[1]);
 		sup_heir_watch(n);

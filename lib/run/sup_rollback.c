@@ -154,7 +154,7 @@ static void close_links(struct supervisor *s)
 	sup_link_close(&s->lead_act);
 	sup_link_close(&s->lead_watch);
 	for (size_t i = 0; i < s->job->servers; i++)
-		sup_link_close(&s->servers[i].link);
+		sup_links_close(&s->servers[i]);
 }
 
 void sup_rollback_step(struct supervisor *s)
