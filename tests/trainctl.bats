@@ -363,6 +363,18 @@ exact() {
 	[[ $output == *"state=failed"* ]]
 }
 
+@test "RESTARTS: servers that end together make one rollback" {
+	job RESTARTS=1 EPOCHS=4 SERVERS=4
+	slow 400
+	begin first
+	wait_for 'came_to 300'
+	kill -9 $(for i in 0 1 2 3; do pid_of ps$i; done)
+	wait_for '[ "$(logged "^rollback ")" -eq 1 ]'
+	rm drag/*
+	wait $SUPERVISOR
+	summary first.out | grep -q ' state=done '
+}
+
 @test "a stopped worker is given up, and killed with a word in its log; the job goes on: exact" {
 	job MODEL=audit EPOCHS=4 HUNG=2 SOLUTION=pace EVERY=0.3 SHORT=5 LONG=10 SHARD_RETRIES=0
 	slow 300

@@ -185,12 +185,15 @@ static int within_limit(struct sup_node *n)
 	return 0;
 }
 
-/* A job that only ever goes back is over: each server may well run for a while in between. */
+/* A job that only ever goes back is over: each server may well run for a while in between. Servers
+ * that end together make one rollback. */
 static int within_rollbacks(struct sup_node *n)
 {
 	char text[128];
 	struct supervisor *s = n->sup;
-	if (n->asked || s->phase >= PHASE_STOPPING || ++s->rollbacks <= s->job->restarts)
+	if (n->asked || s->phase == PHASE_ROLLBACK || s->phase >= PHASE_STOPPING)
+		return 1;
+	if (++s->rollbacks <= s->job->restarts)
 		return 1;
 	policy_end_text(&n->end, text, sizeof text);
 	sup_last_words(n);
