@@ -16,25 +16,7 @@ CPPFLAGS  = -Ilib -I. -D_GNU_SOURCE
 CFLAGS    = -std=c17 -g $(OPT) $(WARN) $(SANITIZE) -pthread
 LDFLAGS   = $(SANITIZE) -pthread
 
-# ---- rooms: the sources of each, and nothing else; a program names the rooms it is made of ----
-SRC_base  = clock error fs log number option random
-SRC_wire  = record address call connection drag input listen notify output payload peer request server verbs
-SRC_data  = badset dataset index index_file origin parse parse_criteo parse_libsvm raw rows rowscan schema schema_file source stream
-SRC_shard = ask commit division division_verbs files follow hand journal lines loader loader_parts order parts piece queue rollback scan service settle share state table tell verbs wait
-SRC_stats = monitor node recordlog report window \
-	    predict predict_walk predict_last predict_arima predict_net predict_rnn predict_lstm predict_narx predict_arx predict_auto \
-	    predict_group predict_lean predict_file
-SRC_solve = accum balance batch fit idset rule_antdt_dd rule_antdt_nd rule_pace rule_pace_model rule_parts rule_simple snapshot solution step sums
-SRC_straggle = schedule pattern trace duty
-SRC_ckpt  = layout block part_write part_read manifest ckpt list export rowmap
-SRC_model = model kernel spec logistic lr pool fold first wdl audit
-SRC_work  = agent batch device feed foretell giver load mover piece profile report servers shards spent spill tally trainer watch
-SRC_opt   = opt
-SRC_ps    = table outlet store store_file store_hand room stage fork ps ps_pull ps_apply hand
-SRC_gate  = gate units acts sizes effects save rows lead lead_others lead_cut lead_sizes lead_hand lead_requests
-SRC_run   = child deadline fresh heavy job jobtext parent place policy prepare process show sup_act sup_adopt \
-	    sup_command sup_course sup_cut sup_decide sup_heir sup_links sup_log sup_mend sup_nodes \
-	    sup_process sup_restart sup_rollback sup_score sup_standing sup_stray sup_verbs sup_words supervisor
+# ---- rooms: each is the files of its folder in lib/; a program names the rooms it is made of ----
 ROOMS     = base wire data shard stats solve ckpt model work opt ps gate run straggle
 
 # Tests and benches compute with what od and bash write, which is 0,5 in some languages; they are in
@@ -162,6 +144,7 @@ LIBS_unit_stats_monitor = -levent
 ROOMS_unit_stats_predict = stats wire base
 ROOMS_unit_stats_predict_group = stats wire base
 ROOMS_unit_stats_window = stats base
+ROOMS_unit_stats_pulse = stats base
 
 # ---- fault tests and benches: check runs their short forms, `make fault` and `make bench` all ----
 FAULTS  = $(notdir $(filter-out %.bash %.c,$(wildcard tests/fault/*)))
@@ -181,7 +164,7 @@ CHECK_CLANG_ASAN = $(UNITS:%=clang-asan/unit:%)
 all: $(PROGRAMS:%=$(BUILD)/bin/%)
 
 define ROOM_rules
-OBJ_$(1) = $$(SRC_$(1):%=$(BUILD)/lib/$(1)/%.o)
+OBJ_$(1) = $$(patsubst %.c,$(BUILD)/%.o,$$(wildcard lib/$(1)/*.c))
 $(BUILD)/lib/$(1).a: $$(OBJ_$(1)) Makefile
 	@mkdir -p $$(@D)
 	@rm -f $$@

@@ -19,7 +19,7 @@ struct settings {
 	const char *socket, *id, *part_text, *layout_path, *sync_text, *optimizer, *restore, *drag;
 	const char *monitor, *servers_text, *shards, *job, *balance, *balance_log;
 	uint64_t incarnation, dense, width, report_every, backup, batch, expect;
-	double lr, l1, l2, momentum, report_seconds;
+	double lr, l1, l2, momentum, report_seconds, hung;
 	struct option_list include;
 	int seen_dense, take_over, naive_mean;
 
@@ -203,7 +203,8 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 				    .job = s->job,
 				    .balance_log = s->balance_log,
 				    .balance_method = s->balance,
-				    .balance_batch = s->batch};
+				    .balance_batch = s->batch,
+				    .hung_seconds = s->hung};
 
 	if (ps_new(&n->ps, &ps, err) != 0)
 		return -1;
@@ -286,6 +287,7 @@ int main(int argc, char **argv)
 			     .incarnation = 1,
 			     .report_every = 10,
 			     .report_seconds = 0.5,
+			     .hung = 300,
 			     .lr = 0.05,
 			     .momentum = 0.9};
 	const struct option_row rows[] = {
@@ -350,6 +352,10 @@ int main(int argc, char **argv)
 		{.name = "expect", .kind = OPTION_COUNT, .target = &s.expect, .arg = "WORKERS",
 		 .help = "begin when so many have joined, or 10 s after the first",
 		 .max = GATE_WORKERS_MAX},
+		{.name = "hung", .kind = OPTION_SECONDS, .target = &s.hung, .arg = "SECONDS",
+		 .help = "part 0: a worker that owes a push for so long, or for 20 times its usual "
+			 "time, is out; 0: never",
+		 .max = 1e9},
 		{.name = "job", .kind = OPTION_ID, .target = &s.job, .arg = "NAME",
 		 .help = "part 0: the job's name, for checkpoints"},
 		{0}};
@@ -370,7 +376,8 @@ int main(int argc, char **argv)
 			"written in 1800 s is given up. A server that is asked to hand over gives its\n"
 			"heir up when it pauses for 20 s; members come back to an heir of the\n"
 			"lead in 30 s and four batches; a server that was asked for a checkpoint is\n"
-			"waited for 5 s.\n" DAEMON_CLIENTS};
+			"waited for 5 s. A worker that owes a push is waited for --hung seconds.\n"
+			DAEMON_CLIENTS};
 	struct error err = {0};
 	int status = 0;
 

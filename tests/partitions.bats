@@ -55,27 +55,53 @@ part() {
 
 # ---- of a job ----
 
-@test "PARTITIONS=local: each row as often as told, also when rows move" {
+# local_job EPOCHS [KEY=VALUE]...: three workers with 300 rows each, of very different speeds.
+local_job() {
+	local epochs=$1 w
+	shift
 	data 900
 	for w in 0 1 2; do { head -n 1 d.csv; tail -n +2 d.csv | sed -n "$((300 * w + 1)),$((300 * w + 300))p"; } >"d$w.csv"; done
-	job MODEL=audit WORKERS=3 SHUFFLE=samples EPOCHS=6 PARTITIONS=local MIGRATE=0.5 \
-		"DATA='$T/d0.csv $T/d1.csv $T/d2.csv'"
 	mkdir drag
 	for w in 0 1 2; do echo "drag pace=$((100 + 500 * w))" >"drag/w$w"; done
-	run run_job --set "DRAG=$T/drag" --set SYNC=asp
-	[ "$status" -eq 0 ]
-	[ "$(tail -n 1 <<<"$output" | field samples)" -eq 5400 ]
+	job MODEL=audit WORKERS=3 SHUFFLE=samples "EPOCHS=$epochs" PARTITIONS=local MIGRATE=0.5 SYNC=asp \
+		"DRAG=$T/drag" "DATA='$T/d0.csv $T/d1.csv $T/d2.csv'" "$@"
+}
+
+# as_told SUMMARY: every row is in the model as often as shardd says, and at least once.
+as_told() {
 	start after shardd -s "$T/after.sock" -j "$T/run/state/journal"
 	ready "$T/after.sock"
 	[ "$(ask "$T/after.sock" partitions | field rows-moved)" -gt 0 ]
 	ask "$T/after.sock" rows | sed -n 's/.* begin=\([0-9]*\) length=\([0-9]*\) times=\([0-9]*\)/\1 \2 \3/p' |
 		awk '{ for (r = $1; r < $1 + $2; r++) print r, $3 }' | sort -n | cut -d ' ' -f 2 >want
-	ckpt export "$(tail -n 1 <<<"$output" | field checkpoint)" audit.safetensors
+	ckpt export "$(field checkpoint <<<"$1")" audit.safetensors
 	local header
 	header=$(od -An -t u8 -N 8 audit.safetensors | tr -d ' ')
 	tail -c +$((header + 9)) audit.safetensors | od -An -v -t f4 -w4 | awk '{ print $1 }' >have
 	cmp want have
 	[ "$(awk '$1 < 1' have | wc -l)" -eq 0 ]
+}
+
+@test "PARTITIONS=local: each row as often as told, also when rows move" {
+	local_job 6
+	run run_job
+	[ "$status" -eq 0 ]
+	[ "$(tail -n 1 <<<"$output" | field samples)" -eq 5400 ]
+	as_told "$(tail -n 1 <<<"$output")"
+}
+
+# Its rows can't go to others while it has them in hand, and no other move is planned meanwhile.
+@test "PARTITIONS=local: a worker that is stopped holds up the others only until it is given up" {
+	local_job 12 HUNG=2 SHARD_RETRIES=0
+	start first trainctl run job.env --run-dir "$T/run"
+	local job=$PID
+	wait_for '[ "$(ask run/shardd.sock stat | field samples-done)" -gt 1000 ]'
+	kill -STOP "$(trainctl status --run-dir run | grep "^node .* id=w0 " | field pid)"
+	wait_for 'grep -q "^event role=worker id=w0 kind=lost " run/state/job.log'
+	ended "$job"
+	[ "$status" -eq 0 ]
+	[ "$(tail -n 1 first.out | field samples)" -eq 10800 ]
+	as_told "$(tail -n 1 first.out)"
 }
 
 @test "PARTITIONS=local: what does not fit is refused" {

@@ -118,8 +118,33 @@ dense() {
 	grep -aq 'ok iteration=1 applied=1$' out
 	grep -aq 'model iteration=1 dense=4 rows=1 width=2 bytes=24$' out
 	grep -aq 'stat id=ps0 part=0/1 iteration=1 incarnation=1 dense=4 rows=1 staged=0 pushes=1 pulls=2 diverged=0 bounded=0 members=1 balances=0 balance-us=0 settles=0 settle-us=0$' out
-	grep -aq 'member worker=w0 generation=1 iteration=1 state=active$' out
+	grep -aq 'member worker=w0 generation=1 iteration=1 state=active owes=push pushes=1 samples=2 size=2$' out
 	[ "$(dense ps0.sock 1)" = "-0.25 -0.5 -0.75 -1" ]
+}
+
+@test "--hung: a member that keeps its connection and does not move is let go of; it may come back" {
+	server ps0 --dense 4 --optimizer sgd --lr 1 --hung 1.5
+	join a ps0.sock w0
+	answered a 'ok iteration=0 members=1'
+	push a w0 1 0
+	answered a 'iteration=1 applied=1'
+	join b ps0.sock w1
+	wait_for 'ask ps0.sock members | grep -q joining'
+	push a w0 2 1
+	answered a 'iteration=2 applied=1'
+	answered b 'ok iteration=2 members=2'
+	# w1 says no more. w0 owes nothing once it has pushed, however long that takes.
+	push a w0 3 2
+	wait_for '[ "$(ask ps0.sock members | grep "worker=w0" | field owes)" = "" ]'
+	answered a 'iteration=3 applied=1'
+	grep -q 'w1 has owed a push for .* s: nobody waits for it any more' ps0.err
+	[ "$(ask ps0.sock members | grep -c '^member')" = 1 ]
+	push b w1 1 2
+	answered b 'err code=fenced'
+	tell b "join worker=w1 generation=2 $ME\n"
+	push a w0 4 3
+	answered b 'ok iteration=4 members=2'
+	[ "$(dense ps0.sock 4)" = "-4 -8 -12 -16" ]
 }
 
 @test "BSP: one step with the mean over all samples of all members; the answer waits for them" {

@@ -239,6 +239,30 @@ value() { # KEY of $output
 	END
 }
 
+@test "workers: how often each asked, and what it holds; of this process" {
+	shardd_start -n 30 -b 10 -m 1
+	run ask "$S" workers 'hello worker=w0' 'get worker=w0 generation=1' 'get worker=w0 generation=9' \
+		'hello worker=w1' 'hello worker=w1' 'done worker=w0 generation=1 id=0' workers
+	expect <<-'END'
+		ok
+		ok generation=1 samples=30 shards=3 epochs=1 incarnation=1 shuffle=none batch=10
+		shard id=0 epoch=0 begin=0 length=10 lease=0 seed=0
+		ok
+		err code=fenced
+		ok generation=1 samples=30 shards=3 epochs=1 incarnation=1 shuffle=none batch=10
+		ok generation=2 samples=30 shards=3 epochs=1 incarnation=1 shuffle=none batch=10
+		ok
+		worker worker=w0 generation=1 asks=3 pieces=0
+		worker worker=w1 generation=2 asks=2 pieces=0
+		ok
+	END
+	crash
+	shardd_start
+	run ask "$S" workers 'get worker=w1 generation=2 max=3' workers
+	[ "${lines[0]}" = 'worker worker=w0 generation=1 asks=0 pieces=0' ]
+	[ "${lines[6]}" = 'worker worker=w1 generation=2 asks=1 pieces=1' ]
+}
+
 @test "progress: only the rest comes back; back and fail put it at the end of the queue" {
 	shardd_start -n 30 -b 10 -m 1
 	run ask "$S" 'hello worker=w0' 'get worker=w0 generation=1' \

@@ -66,7 +66,7 @@ exact() {
 		[[ $output == "usage: trainctl $command"* ]]
 	done
 	run trainctl run --help
-	[[ $output == *"checkpoint    900 s"* ]]
+	[[ $output == *"batch          30 s"* ]]
 	run trainctl
 	[ "$status" -eq 64 ]
 	run trainctl dance
@@ -116,6 +116,12 @@ exact() {
 	run run_job --set SOLUTION=antdt
 	[ "$status" -eq 78 ]
 	[[ $output == *"'antdt' is no solution"* ]]
+	run run_job --set HUNG=batch:5,sleep:3
+	[ "$status" -eq 78 ]
+	[[ $output == *"HUNG: 'sleep:3' is none of start, batch, exchange, checkpoint, hand-over"* ]]
+	run run_job --set HUNG=soon
+	[ "$status" -eq 78 ]
+	[[ $output == *"HUNG: 'soon' is neither seconds nor never"* ]]
 	run run_job --set BATCHS=3
 	[ "$status" -eq 78 ]
 	[[ $output == *"the nearest is BATCH"* ]]
@@ -344,6 +350,55 @@ exact() {
 	[[ $output == *"not today"* ]]
 	[[ $output == *"state=failed"* ]]
 	[ "$(ls run/state/nodes/ | grep -c '^w0\.[0-9]')" -eq 4 ] || [ "$(ls run/state/nodes/ | grep -c '^w1\.[0-9]')" -eq 4 ]
+}
+
+@test "RESTARTS: a node that never comes to work is not well because it took long to end" {
+	job RESTARTS=1 "LAUNCH_WORKER='sh -c \"sleep 11; exit 75\" x'"
+	run run_job
+	[ "$status" -eq 75 ]
+	[[ $output == *"exit status 75, 2 times in a row (RESTARTS)"* ]]
+	[[ $output == *"state=failed"* ]]
+}
+
+@test "RESTARTS: a job that only ever goes back ends, and says so" {
+	job RESTARTS=1 EPOCHS=1000 CHECKPOINT_EVERY=0 "LAUNCH_SERVER='timeout -s KILL 14'"
+	slow 100
+	run run_job
+	[ "$status" -eq 137 ]
+	[[ $output == *"rollback 2 in a row without a checkpoint that goes further (RESTARTS)"* ]]
+	[[ $output == *"state=failed"* ]]
+}
+
+@test "RESTARTS: servers that end together make one rollback" {
+	job RESTARTS=1 EPOCHS=4 SERVERS=4
+	slow 400
+	begin first
+	wait_for 'came_to 300'
+	kill -9 $(for i in 0 1 2 3; do pid_of ps$i; done)
+	wait_for '[ "$(logged "^rollback ")" -eq 1 ]'
+	rm drag/*
+	wait $SUPERVISOR
+	summary first.out | grep -q ' state=done '
+}
+
+@test "a stopped worker is given up, and killed with a word in its log; the job goes on: exact" {
+	job MODEL=audit EPOCHS=4 HUNG=2 SOLUTION=pace EVERY=0.3 SHORT=5 LONG=10 SHARD_RETRIES=0
+	slow 300
+	begin first
+	wait_for 'came_to 500'
+	local pid
+	pid=$(pid_of w1)
+	kill -STOP "$pid"
+	wait_for 'grep -q "^event role=worker id=w1 kind=lost section=batch silent=2.* limit=2.000000 state=T%20(stopped) wchan=.* life=0 at=" run/state/job.log'
+	wait_for '[ "$(pid_of w1)" != "'"$pid"'" ]'
+	grep -q '^trainctl: w1 has given no sign of life for 2.* s (section batch, at most 2 s): killed$' run/state/logs/w1.log
+	grep -q '^trainctl: the lead said last: member worker=w1 generation=1 .* owes=push ' run/state/logs/w1.log
+	grep -q '^trainctl:   thread '"$pid"' worker: T (stopped), waits in ' run/state/logs/w1.log
+	status | grep -q '^node role=worker id=w0 .* section=[a-z-]* silent='
+	rm drag/*
+	wait $SUPERVISOR
+	exact "$(summary first.out | field checkpoint)" 2000 4
+	report | grep -q '^restarted at=.* id=w1 why=lost '
 }
 
 @test "killed workers and a killed shardd: exact" {
@@ -1125,6 +1180,11 @@ action kind=adjust-bs id=w1 size=3 accum=1" ]
 	[[ $output == *stdin:4* ]]
 	run trainctl solve even < <(snapshot | head -c 100)
 	[ "$status" -eq 65 ]
+	printf '#!/bin/sh\nsleep 1000 &\nwait\n' >mine
+	{ echo 'decision solution=none batch=7 at=1'; snapshot; echo 'decided actions=0 at=1'; } >asked
+	run trainctl replay asked --solution ./mine
+	[ "$status" -eq 1 ]
+	[[ $output == *"asked:"*"./mine: no decision in 10 s"* ]]
 	run trainctl replay job.log
 	[ "$status" -eq 66 ]
 	echo 'phase name=running' >job.log

@@ -237,6 +237,33 @@ audit_values() {
 	[ "$status" -eq 0 ]
 }
 
+@test "SIGTERM is heard while a server stands still: pulling, staging, and at its door" {
+	make_csv
+	audit_layout
+	queue -e 2
+	servers 2
+	echo 'drag delay=0.05' >drag
+	work w0 --model audit --drag "$T/drag"
+	local first=$PID ps1
+	ps1=$(pgrep -f "ps-server -s $T/ps1.sock")
+	wait_for '[[ $(ask ps0.sock stat) == *" iteration="[1-9]* ]]'
+	kill -STOP "$ps1"
+	work w1 --model audit
+	local second=$PID
+	wait_for 'ask shardd.sock "who worker=w1" | grep -q "^ok generation=1"'
+	sleep 0.5 # nothing tells from outside where in the batch w0 is
+	kill -TERM "$first" "$second"
+	ended "$first"
+	[ "$status" -eq 0 ]
+	ended "$second"
+	[ "$status" -eq 0 ]
+	kill -CONT "$ps1"
+	[[ $(ask shardd.sock stat) == *" doing=0 "* ]]
+	work w2 --model audit
+	finish
+	[ "$(audit_values)" = 1000x2 ]
+}
+
 @test "a person's fail, and shardd killed: workers start over or resume, nothing twice" {
 	make_csv
 	audit_layout

@@ -217,6 +217,12 @@ static void take_event(struct report *p, const struct record *r)
 			snprintf(n->why, sizeof n->why, "killed");
 		n->from = n->from > 0 && n->asked ? n->from : p->at;
 		n->asked = 1;
+	} else if (strcmp(kind, "lost") == 0) {
+		if (!n->handing) { /* else it is the next process that is given up */
+			snprintf(n->why, sizeof n->why, "lost");
+			n->from = p->at;
+			n->asked = 1;
+		}
 	} else if (strcmp(kind, "exit") == 0)
 		take_end(p, n, r);
 	else if (strcmp(kind, "start") == 0) {

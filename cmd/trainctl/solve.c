@@ -204,31 +204,34 @@ static int text_add(struct replay *p, const struct record *r, struct error *err)
 	return fs_write_all(p->text_fd, line, n, p->f.name, err);
 }
 
-/* As long as a job would; one that hangs is killed, with what it has started. */
-static int wait_for(const struct replay *p, pid_t pid, int *status, struct error *err)
+/* As long as in a job. */
+static int await(const struct replay *p, pid_t pid, int *status, int *late, struct error *err)
 {
-	struct pollfd ended = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
-	double until = clock_mono() + deadline_seconds(DEADLINE_SOLUTION), left;
-	while (ended.fd >= 0 && (left = until - clock_mono()) > 0)
-		if (poll(&ended, 1, (int)(left * 1000) + 1) > 0)
-			break;
-	if (ended.fd < 0 || clock_mono() >= until)
+	double deadline = clock_mono() + deadline_seconds(DEADLINE_SOLUTION);
+	struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+	int result;
+	do {
+		double left = deadline - clock_mono();
+		result = poll(&end, 1, left > 0 ? (int)(left * 1e3) + 1 : 0);
+	} while (result < 0 && errno == EINTR && end.fd >= 0);
+	if (end.fd >= 0)
+		close(end.fd);
+	*late = result == 0 && end.fd >= 0;
+	if (*late)
 		kill(-pid, SIGKILL);
-	if (ended.fd >= 0)
-		close(ended.fd);
 	while (waitpid(pid, status, 0) < 0)
 		if (errno != EINTR)
 			return error_errno(err, ERROR_OS, p->f.name, "waitpid");
 	return 0;
 }
 
-/* What it prints is printed; 0 when it ended well. */
-static int ask_executable(struct replay *p, int *status, struct error *err)
+/* What it prints is printed; 0 when it ended well. late: it was killed. */
+static int ask_executable(struct replay *p, int *status, int *late, struct error *err)
 {
 	char path[PLACE_MAX];
 	char *argv[REPLAY_OPTIONS + 2];
 	posix_spawn_file_actions_t files;
-	posix_spawnattr_t group; /* its own */
+	posix_spawnattr_t attributes;
 	pid_t pid;
 	size_t n = 0;
 	path_of(p->f.name, path);
@@ -239,23 +242,20 @@ static int ask_executable(struct replay *p, int *status, struct error *err)
 	if (fflush(stdout) != 0) /* it writes behind us */
 		return error_errno(err, ERROR_IO, "stdout", "can't be written");
 	lseek(p->text_fd, 0, SEEK_SET);
-	if (posix_spawn_file_actions_init(&files) != 0)
+	if (posix_spawn_file_actions_init(&files) != 0 || posix_spawnattr_init(&attributes) != 0)
 		return error_set(err, ERROR_OS, p->f.name, "out of memory");
-	if (posix_spawnattr_init(&group) != 0) {
-		posix_spawn_file_actions_destroy(&files);
-		return error_set(err, ERROR_OS, p->f.name, "out of memory");
-	}
 	int failed = posix_spawn_file_actions_adddup2(&files, p->text_fd, STDIN_FILENO);
-	posix_spawnattr_setflags(&group, POSIX_SPAWN_SETPGROUP);
+	if (failed == 0) /* a group of its own, so that its children end with it */
+		failed = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
 	if (failed == 0)
-		failed = posix_spawn(&pid, path, &files, &group, argv, environ);
-	posix_spawnattr_destroy(&group);
+		failed = posix_spawn(&pid, path, &files, &attributes, argv, environ);
 	posix_spawn_file_actions_destroy(&files);
+	posix_spawnattr_destroy(&attributes);
 	if (failed != 0) {
 		errno = failed;
 		return error_errno(err, ERROR_CONFIG, p->f.name, "can't be run");
 	}
-	return wait_for(p, pid, status, err);
+	return await(p, pid, status, late, err);
 }
 
 static int begin(struct replay *p, const struct record *r, const char *solution, struct error *err)
@@ -285,13 +285,17 @@ static int begin(struct replay *p, const struct record *r, const char *solution,
 /* A solution that fails is noted and passed over, as in a job. */
 static int end(struct replay *p, const char *place, struct error *err)
 {
-	int status = 0;
+	int status = 0, late = 0;
 	p->open = 0;
 	if (p->f.built_in)
 		return decide(&p->f, &p->snapshot, p->path, err);
-	if (ask_executable(p, &status, err) != 0)
+	if (ask_executable(p, &status, &late, err) != 0)
 		return -1;
-	if (status != 0) {
+	if (late) {
+		p->failed++;
+		fprintf(stderr, PROGRAM ": %s: solution %s: no decision in %g s\n", place, p->f.name,
+			deadline_seconds(DEADLINE_SOLUTION));
+	} else if (status != 0) {
 		p->failed++;
 		fprintf(stderr, PROGRAM ": %s: solution %s: %s %d\n", place, p->f.name,
 			WIFSIGNALED(status) ? "signal" : "exit status",

@@ -244,6 +244,8 @@ static struct worker *admissible(struct gate *g, const struct gate_who *who)
 		w->throw_upto = who->generation - 1;
 		units_throw(g, w);
 	}
+	if (w->newest < who->generation)
+		w->pushes = w->samples = 0;
 	w->newest = who->generation;
 	return w;
 }
@@ -351,6 +353,16 @@ void gate_closed(struct gate *g, uint64_t connection)
 		if (w->state != WORKER_OUT && w->connection == connection)
 			worker_out(g, w, "its connection closed");
 	}
+	units_step(g);
+}
+
+void gate_silent(struct gate *g, const char *worker, uint64_t generation)
+{
+	struct worker *w;
+
+	HASH_FIND_STR(g->workers, worker, w);
+	if (w && w->generation == generation)
+		worker_out(g, w, "it gave no sign of life");
 	units_step(g);
 }
 
@@ -562,6 +574,12 @@ int worker_order(const void *a, const void *b)
 			       (*(const struct worker *const *)b)->id);
 }
 
+static int owes(const struct worker *w)
+{
+	return w->state == WORKER_ACTIVE && !w->held && !w->waiting &&
+	       !(w->sent && w->sent->generation == w->generation);
+}
+
 void gate_members(const struct gate *g, gate_member_fn *fn, void *arg)
 {
 	const struct worker *w, **all = malloc((HASH_COUNT(g->workers) + 1) * sizeof *all);
@@ -574,9 +592,17 @@ void gate_members(const struct gate *g, gate_member_fn *fn, void *arg)
 			all[n++] = w;
 	}
 	qsort(all, n, sizeof *all, worker_order);
-	for (size_t i = 0; i < n; i++)
-		fn(all[i]->id, all[i]->generation,
-		   g->options.sync == GATE_BSP ? g->open : all[i]->clock,
-		   worker_state_name[all[i]->state], arg);
+	for (size_t i = 0; i < n; i++) {
+		struct gate_member m = {.worker = all[i]->id,
+					.state = worker_state_name[all[i]->state],
+					.generation = all[i]->generation,
+					.iteration = g->options.sync == GATE_BSP ? g->open
+										 : all[i]->clock,
+					.owes = owes(all[i]),
+					.pushes = all[i]->pushes,
+					.samples = all[i]->samples,
+					.size = all[i]->size ? all[i]->size : all[i]->count};
+		fn(&m, arg);
+	}
 	free(all);
 }

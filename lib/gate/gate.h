@@ -115,6 +115,8 @@ enum gate_verdict gate_push(struct gate *g, const struct gate_who *who,
 void gate_unfit(struct gate *g, const struct gate_who *who, const char *why);
 /* The connection is gone: its members leave. */
 void gate_closed(struct gate *g, uint64_t connection);
+/* A member of this generation that gives no sign of life leaves: nobody waits for it any more. */
+void gate_silent(struct gate *g, const char *worker, uint64_t generation);
 /* Something else came from a member that has no connection since gate_load(): it is back. */
 void gate_here(struct gate *g, const char *worker, uint64_t generation, uint64_t connection);
 
@@ -224,8 +226,19 @@ void gate_absent(struct gate *g);
 
 uint64_t gate_iteration(const struct gate *g); /* units applied */
 size_t gate_active(const struct gate *g);
-typedef void gate_member_fn(const char *worker, uint64_t generation, uint64_t iteration,
-			    const char *state, void *arg);
+
+/* A worker that is not out. */
+struct gate_member {
+	const char *worker, *state;
+	uint64_t generation, iteration;
+	int owes; /* it was let in or answered, and its next push (or leave) is to come: whoever waits
+		     for the unit waits for it. 0: it waits itself, for others or for shardd */
+	/* Of this generation's pushes that were answered for good, whatever became of them: to be
+	 * compared with what was said before, as a hand-over begins them anew. */
+	uint64_t pushes, samples;
+	uint64_t size; /* samples of the batch that it owes, as far as is known here */
+};
+typedef void gate_member_fn(const struct gate_member *member, void *arg);
 /* In worker order: node_id_compare(). */
 void gate_members(const struct gate *g, gate_member_fn *fn, void *arg);
 

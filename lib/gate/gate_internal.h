@@ -53,6 +53,7 @@ struct worker {
 	uint64_t count, most;
 	uint64_t size; /* given to the member by `balance`; 0: none */
 	int size_told;
+	uint64_t pushes, samples; /* see struct gate_member */
 	uint64_t acts_seen;
 	uint64_t throw_upto; /* to be thrown once nothing of it is being settled; 0: nothing */
 	uint64_t fence_token[GATE_TOKENS_MAX];

@@ -561,7 +561,8 @@ int lead_start(struct lead *l, struct server *server, struct error *err)
 	l->server = server;
 	l->again = event_new(base, -1, 0, on_again, l);
 	l->begin = evtimer_new(base, on_begin, l);
-	if (!l->again || !l->begin || lead_hand_start(l, base) != 0)
+	if (!l->again || !l->begin || lead_hand_start(l, base) != 0 ||
+	    lead_silent_start(l, base) != 0)
 		return error_set(err, ERROR_OS, "lead", "no memory");
 	if (l->options.shards && !(l->shards = peer_new(base, &shards)))
 		return error_set(err, ERROR_OS, l->options.shards, "no memory");
@@ -582,6 +583,7 @@ void lead_stop(struct lead *l)
 		event_free(l->begin);
 	if (l->absent)
 		event_free(l->absent);
+	lead_silent_stop(l);
 }
 
 void lead_free(struct lead *l)

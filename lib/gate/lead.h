@@ -28,6 +28,8 @@ struct lead_options {
 	const char *balance_method; /* NULL: as the workers have them */
 	uint64_t balance_batch;     /* samples of an iteration */
 	const char *balance_log;    /* file for `balance` records; NULL: none */
+	double hung_seconds;        /* a member that owes a push for so long (or for PULSE_TIMES its
+				       usual time, if that is longer) leaves; 0: never */
 };
 
 int lead_new(struct lead **out, const struct lead_options *options, struct error *err);

@@ -1,6 +1,6 @@
 /* What lead.c (effects, shardd), lead_others.c (the other servers), lead_requests.c (verbs),
- * lead_cut.c (checkpoints), lead_sizes.c (batches at every barrier) and lead_hand.c (handing over)
- * share. */
+ * lead_cut.c (checkpoints), lead_sizes.c (batches at every barrier), lead_silent.c (members that do
+ * not move) and lead_hand.c (handing over) share. */
 #ifndef PACELINE_GATE_LEAD_INTERNAL_H
 #define PACELINE_GATE_LEAD_INTERNAL_H
 
@@ -11,6 +11,7 @@
 #include <uthash.h>
 
 struct event;
+struct silents;
 
 /* A request that the gate will answer. */
 struct pending {
@@ -121,6 +122,7 @@ struct lead {
 	struct holding holding;
 	struct settling settling;
 	struct sizes sizes;
+	struct silents *silents; /* NULL: nobody is looked at */
 	struct cutting cut;
 	struct ps_part *part; /* scratch */
 	size_t part_max;
@@ -167,6 +169,10 @@ int lead_hand_start(struct lead *l, struct event_base *base);
 /* lead_sizes.c */
 int lead_sizes_new(struct lead *l, struct error *err); /* before gate_new() */
 void lead_sizes_free(struct lead *l);
+
+/* lead_silent.c */
+int lead_silent_start(struct lead *l, struct event_base *base);
+void lead_silent_stop(struct lead *l);
 
 /* lead_requests.c */
 void lead_rows(struct lead *l, uint64_t samples, double loss);

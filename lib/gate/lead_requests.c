@@ -297,18 +297,21 @@ static void on_finish(struct request *rq, void *lead)
 	lead_pump(l);
 }
 
-static void put_member(const char *worker, uint64_t generation, uint64_t iteration,
-		       const char *state, void *arg)
+static void put_member(const struct gate_member *m, void *rq)
 {
 	char line[512];
 	struct record_out o;
 
 	record_begin(&o, line, sizeof line, "member");
-	record_add(&o, "worker", worker);
-	record_add_u64(&o, "generation", generation);
-	record_add_u64(&o, "iteration", iteration);
-	record_add(&o, "state", state);
-	request_put_record(arg, &o);
+	record_add(&o, "worker", m->worker);
+	record_add_u64(&o, "generation", m->generation);
+	record_add_u64(&o, "iteration", m->iteration);
+	record_add(&o, "state", m->state);
+	record_add(&o, "owes", m->owes ? "push" : "");
+	record_add_u64(&o, "pushes", m->pushes);
+	record_add_u64(&o, "samples", m->samples);
+	record_add_u64(&o, "size", m->size);
+	request_put_record(rq, &o);
 }
 
 static void on_members(struct request *rq, void *lead)

@@ -301,6 +301,8 @@ static void finish_push(struct gate *g, struct push *p)
 	w->done_generation = p->generation;
 	w->done_sequence = p->sequence;
 	w->done_dropped = p->late;
+	w->pushes++;
+	w->samples += p->count;
 	if (!p->late && w->generation == p->generation)
 		w->clock++;
 	if (g->options.sync == GATE_SSP && w->state == WORKER_ACTIVE &&

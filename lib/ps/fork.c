@@ -20,11 +20,13 @@
 #include <unistd.h>
 
 #define PIPE_FD 3
+#define REAP_SECONDS 1.0
+#define REAP_TRIES 10 /* a millisecond apart */
 
 struct fork_child {
 	pid_t pid;
 	int pipe;
-	struct event *readable;
+	struct event *readable, *reaper;
 	fork_done_fn *done;
 	void *arg;
 	double stall;
@@ -63,14 +65,37 @@ static void child(struct server *server, const struct store *store, const char *
 	_exit(written == 0 ? 0 : ERROR_IO);
 }
 
+/* Nobody waits for its end: one that was killed goes only when its storage lets it. Usually it is a
+ * moment away. */
+static void try_reap(struct fork_child *f)
+{
+	struct timeval again = clock_timeval(REAP_SECONDS);
+	pid_t got;
+
+	for (int i = 0; (got = waitpid(f->pid, NULL, WNOHANG)) == 0 && i < REAP_TRIES; i++)
+		clock_sleep(0.001);
+	if (got == 0 && f->reaper && event_add(f->reaper, &again) == 0)
+		return;
+	if (f->reaper)
+		event_free(f->reaper);
+	free(f);
+}
+
+static void on_reap(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	try_reap(arg);
+}
+
+/* Its answer is there, or nobody wants it any more. It frees itself when the child has gone. */
 static void clear(struct fork_child *f)
 {
 	if (f->readable)
 		event_free(f->readable);
+	f->readable = NULL;
 	close(f->pipe);
-	while (waitpid(f->pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	free(f);
+	try_reap(f);
 }
 
 static void read_answer(struct fork_child *f, struct fork_result *result)
@@ -135,8 +160,9 @@ int fork_start(struct fork_child **out, struct server *server, const struct stor
 	f->arg = arg;
 	snprintf(f->path, sizeof f->path, "%s", path);
 	f->readable = event_new(server_base(server), f->pipe, EV_READ | EV_PERSIST, on_readable, f);
+	f->reaper = evtimer_new(server_base(server), on_reap, f);
 	double before = clock_mono();
-	f->pid = f->readable ? fork() : -1;
+	f->pid = f->readable && f->reaper ? fork() : -1;
 	if (f->pid == 0)
 		child(server, store, f->path, ends[1]);
 	f->stall = clock_mono() - before;
@@ -145,6 +171,8 @@ int fork_start(struct fork_child **out, struct server *server, const struct stor
 		error_errno(err, ERROR_OS, path, "fork");
 		if (f->readable)
 			event_free(f->readable);
+		if (f->reaper)
+			event_free(f->reaper);
 		close(f->pipe);
 		free(f);
 		return -1;
@@ -163,5 +191,8 @@ void fork_stop(struct fork_child *f)
 	if (!f)
 		return;
 	kill(f->pid, SIGKILL);
+	/* The server ends: init reaps. */
+	event_free(f->reaper);
+	f->reaper = NULL;
 	clear(f);
 }

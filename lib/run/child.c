@@ -16,6 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define REAP_TRIES 100 /* a millisecond apart */
+
 struct child {
 	struct child_options options;
 	pid_t pid;
@@ -60,9 +62,9 @@ void child_free(struct child *c)
 	/* A child that has ended may have left others, who hold its output. */
 	if (!c->reaped || !c->eof)
 		kill(-c->pid, SIGKILL);
-	if (!c->reaped)
-		while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
-			;
+	/* One that the kernel holds (its storage hangs) is left to whoever reaps us. */
+	for (int i = 0; !c->reaped && i < REAP_TRIES && waitpid(c->pid, NULL, WNOHANG) == 0; i++)
+		clock_sleep(0.001);
 	release(c);
 }
 

@@ -7,6 +7,7 @@
 #include "base/fs.h"
 #include "base/number.h"
 #include "base/option.h"
+#include "run/deadline.h"
 #include "run/jobtext.h"
 #include "solve/balance.h"
 #include "stats/predict.h"
@@ -20,7 +21,7 @@
 #define JOB_FILE_MAX (1u << 20)
 #define JOB_LIST_MAX 65536
 
-enum kind { ID, TEXT, CHOICE, COUNT, REAL, NUMBERS, FILES, PATH, SYNC, BAD_ROWS };
+enum kind { ID, TEXT, CHOICE, COUNT, REAL, NUMBERS, FILES, PATH, SYNC, BAD_ROWS, DEADLINES_OF };
 
 struct row {
 	const char *key;
@@ -111,6 +112,8 @@ static const struct row rows[] = {
 	 "1: workers measure their devices first"},
 	{"RESTARTS", COUNT, AT(restarts), "10", 0, 1e6, NULL, FREE,
 	 "relaunches of a node in a row before the job fails"},
+	{"HUNG", DEADLINES_OF, AT(hung), "", 0, 0, NULL, FREE,
+	 "seconds without a sign of life after which a node is given up"},
 	{"CHECKPOINT_EVERY", REAL, AT(checkpoint_every), "60", 0, 1e9, NULL, FREE,
 	 "seconds between checkpoints, 0: only at the end"},
 	{"KEEP", COUNT, AT(keep), "3", 1, 1e6, NULL, FREE, "checkpoints kept"},
@@ -252,6 +255,16 @@ static int bad_rows_check(struct job *job, const char *value, const char *place,
 	return 0;
 }
 
+static int deadlines_check(const struct row *row, const char *value, const char *place,
+			   struct error *err)
+{
+	struct pulse_rules rules;
+	struct error why;
+	if (deadline_rules(&rules, value, &why) == 0)
+		return 0;
+	return error_set(err, ERROR_CONFIG, place, "%s: %.900s", row->key, why.text);
+}
+
 static int numbers_check(const struct row *row, const struct job_list *list, const char *place,
 			 struct error *err)
 {
@@ -305,6 +318,8 @@ static int store(struct job *job, const struct row *row, const char *value, cons
 	if (row->kind == SYNC && sync_check(value, place, err) != 0)
 		return -1;
 	if (row->kind == BAD_ROWS && bad_rows_check(job, value, place, err) != 0)
+		return -1;
+	if (row->kind == DEADLINES_OF && deadlines_check(row, value, place, err) != 0)
 		return -1;
 	return text_set(field(job, row), value, place, err);
 }

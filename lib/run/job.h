@@ -42,6 +42,7 @@ struct job {
 	uint64_t patience;           /* evaluations, 0: any number */
 	/* nodes */
 	uint64_t workers, servers, restarts;
+	char *hung; /* see pulse_rules_parse(); "" when not given */
 	char *sync; /* bsp | ssp:N | asp, as given */
 	char *launch_worker, *launch_server, *drag;
 	/* decisions */

@@ -71,6 +71,11 @@ double policy_pause(uint64_t in_a_row)
 	return pause < 5 ? pause : 5;
 }
 
+int policy_did_well(double ready_seconds, int worked)
+{
+	return ready_seconds >= POLICY_WELL_SECONDS && worked;
+}
+
 struct step {
 	signed char known;
 	unsigned char stage;

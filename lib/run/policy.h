@@ -29,8 +29,10 @@ int policy_end_status(const struct node_end *end);
 
 /* Seconds before relaunch number n in a row (from 1): 0.1, doubling, 5 at most. */
 double policy_pause(uint64_t in_a_row);
-/* A node that ran this long did well: its relaunches are counted from 0 again. */
+/* Whether a node did well before it ended, so that its failures are counted from 0 again: it was
+ * ready for so long, and has done what it is there for. How long it took to start says nothing. */
 #define POLICY_WELL_SECONDS 10.0
+int policy_did_well(double ready_seconds, int worked);
 
 enum node_stage {
 	STAGE_OFF,      /* not running, and nobody waits for it */

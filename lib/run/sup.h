@@ -74,10 +74,27 @@ struct sup_process {
 	pid_t parent, pid; /* 0: not known (yet) */
 	uint64_t parent_start, start;
 	int orphan;   /* its parent is gone: the node itself is watched */
+	int forced;   /* it was killed and has not ended: its parent was killed, too */
 	int doomed;   /* killed, or as good as */
 	double since; /* clock_mono() of the launch */
 	int fd;       /* what is watched */
 	struct event *watch;
+};
+
+/* What others say of a worker (sup_pulse.c). */
+struct sup_seen {
+	uint64_t round; /* of questions, in which the lead told of it */
+	int member, owes, pushes_known;
+	uint64_t member_generation, pushes, samples, size; /* the lead */
+	uint64_t generation, asks;                         /* shardd */
+	char last[512];                                    /* the lead's record; "": none */
+};
+
+/* Why a node is given up. */
+struct sup_silence {
+	enum pulse_section section;
+	double seconds, limit;
+	char state[64], wchan[64]; /* of its first thread, as the kernel says */
 };
 
 struct sup_node {
@@ -98,6 +115,13 @@ struct sup_node {
 	uint64_t generation;
 	struct node_end end;
 	struct link link; /* shardd, monitor, servers: answers when it is ready */
+	/* whether it moves */
+	struct pulse pulse;
+	struct link asking; /* the same; on it is asked nothing else */
+	int questioned;     /* and not answered */
+	struct sup_seen seen;
+	double ready_at; /* clock_mono(); 0: this process was not, yet */
+	int worked;      /* a worker: this process has done a batch */
 	/* restarts by intention */
 	struct heavy_past heavy;
 	double restart_from; /* clock_mono() of the one under way; 0: none */
@@ -167,9 +191,14 @@ struct supervisor {
 	size_t node_count;
 	struct sup_node *node; /* shardd, monitor, servers, workers */
 	struct sup_node *shardd, *monitor, *servers, *workers;
+	struct pulse_rules hung;
+	double pulse_at, pulse_asked; /* clock_mono() */
+	uint64_t pulse_round;
 	struct link shardd_wait, lead_cut, lead_act, lead_watch; /* nodes' own links beside these */
 	/* rollback */
 	int intent;          /* the file is there */
+	uint64_t rollbacks;  /* because a server failed, since a checkpoint went beyond the last */
+	uint64_t cut_iteration; /* of the last checkpoint; 0: not known */
 	char cut[PLACE_MAX]; /* what servers restore; "": none */
 	int chosen;  /* which cut, or that there is none to choose */
 	int had_cut; /* before it was looked for */
@@ -260,6 +289,9 @@ void sup_add_end(struct record_out *o, const struct node_end *end);
 /* To the log and to the monitor: event role= id= kind= ... */
 void sup_event(struct supervisor *s, const struct sup_node *n, const char *kind,
 	       const struct node_end *end);
+/* Of an heir only the log is told. */
+void sup_event_lost(struct supervisor *s, const struct sup_process *p,
+		    const struct sup_silence *silence);
 
 /* ---- sup_process.c ---- */
 void sup_process_init(struct sup_process *p, struct sup_node *n);
@@ -277,6 +309,9 @@ void sup_process_move(struct sup_process *p, struct sup_process *from);
  * it. Ask again after SUP_SOON_SECONDS. */
 #define SUP_SOON_SECONDS 0.02
 int sup_process_signal(struct sup_process *p, int signal);
+/* It was killed and has not ended. First its parent is killed, which may be what hangs; then the
+ * process is left to itself: as if it had ended, unseen. 0: it has ended since. */
+int sup_process_force(struct sup_process *p);
 /* How many parents hold a lock of this id; -1: err. */
 int sup_process_locks(const struct sup_node *n, struct error *err);
 
@@ -288,10 +323,24 @@ void sup_node_ended(struct sup_node *n, const struct node_end *end);
 void sup_node_want(struct sup_node *n);             /* launches it when it is off */
 void sup_node_stop(struct sup_node *n, int signal); /* 0: it will go by itself */
 void sup_node_kill(struct sup_node *n);             /* it comes back: not a failure of its own */
+void sup_node_expect(struct sup_node *n, int adopted); /* its process is new here */
+void sup_node_give_up(struct sup_node *n);          /* SIGKILL, as a failure of its own */
 int sup_nodes_off(const struct sup_node *first, size_t count);
 void sup_arm(struct event *timer, double seconds);
 struct sup_node *sup_node_find(struct supervisor *s, const char *id);
 const char *sup_role_name(enum sup_role role);
+
+/* ---- sup_pulse.c ---- */
+void sup_pulse_begin(struct sup_node *n, int adopted); /* another process */
+void sup_pulse_tick(struct supervisor *s);
+/* What it is at: a section, "wait" (for others), or "" when it does not run. */
+const char *sup_pulse_section(const struct sup_node *n);
+
+/* ---- sup_lost.c ---- */
+/* Gives up a node that is silent; what is known of it is kept first. */
+void sup_lost(struct sup_node *n, struct sup_silence *silence);
+/* The words only: of a process of it that is killed by the caller. */
+void sup_lost_words(struct sup_node *n, struct sup_process *p, struct sup_silence *silence);
 
 /* ---- sup_adopt.c ---- */
 /* What runs of an earlier supervisor; returns how many nodes, or -1. */
@@ -363,6 +412,7 @@ int sup_link_up(const struct link *link);
 int sup_link_send(struct link *link, struct record_out *o, const void *payload, size_t bytes,
 		  peer_reply_fn *reply, void *arg);
 void sup_links_servers(struct supervisor *s);
+void sup_links_close(struct sup_node *n); /* both of a node */
 void sup_link_again(struct sup_node *server); /* its process is another one now */
 void sup_links_services(struct supervisor *s);
 

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 
 #include <dirent.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -45,6 +46,7 @@ struct found {
 	size_t nodes;       /* processes that run: 0, 1, or 2 */
 	size_t parents;     /* of them, with a parent */
 	struct node_record run[2]; /* the elder first */
+	struct node_record mute;   /* its node has ended, and its parent has not said so; pid 0: none */
 };
 
 /* From the last one backwards. Only a server can have two, and those that failed to take over may
@@ -64,16 +66,20 @@ static void look(const struct sup_node *n, struct found *f)
 			f->run[0] = r;
 			f->nodes++;
 			f->parents += (runs & RECORD_PARENT_RUNS) != 0;
+		} else if ((runs & RECORD_PARENT_RUNS) && !r.ended) {
+			f->mute = r;
 		} else if (n->role != ROLE_SERVER)
 			break;
 	}
 }
 
 /* A parent that holds a lock and has written no record of a running node yet: the supervisor before
- * us was killed as it launched. It is waited for, so that no id runs twice. */
+ * us was killed as it launched. It is waited for, so that no id runs twice. One whose node has ended
+ * long ago hangs, and is killed. */
 static int settle(struct sup_node *n, struct found *f, struct error *err)
 {
 	double until = clock_mono() + deadline_seconds(DEADLINE_ADOPT);
+	int forced = 0;
 	for (;;) {
 		int locks = sup_process_locks(n, err);
 		if (locks < 0)
@@ -81,7 +87,13 @@ static int settle(struct sup_node *n, struct found *f, struct error *err)
 		look(n, f);
 		if ((size_t)locks == f->parents)
 			return 0;
-		if (clock_mono() > until)
+		if (clock_mono() > until && f->mute.pid > 0 && !forced) {
+			sup_note(n->sup, "late",
+				 "%s has ended, but its parent does not say so: killed", n->id);
+			kill(f->mute.parent, SIGKILL);
+			forced = 1;
+			until = clock_mono() + deadline_seconds(DEADLINE_ADOPT);
+		} else if (clock_mono() > until)
 			return error_set(err, ERROR_TEMPFAIL, n->id,
 					 "a process of it neither starts nor ends");
 		clock_sleep(0.02);
@@ -103,8 +115,7 @@ static int adopt(struct sup_node *n, struct error *err)
 	sup_process_adopt(&n->now, &f.run[0]);
 	sup_node_event(n, EVENT_LAUNCHED);
 	sup_event(n->sup, n, "adopt", NULL);
-	if (n->role != ROLE_WORKER)
-		sup_arm(n->deadline, deadline_seconds(DEADLINE_READY));
+	sup_node_expect(n, 1);
 	if (f.nodes == 2) {
 		sup_process_adopt(&n->heir, &f.run[1]);
 		sup_heir_watch(n);

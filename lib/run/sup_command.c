@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #define REPORT_SECONDS_MAX 0.5
+#define ANSWER_SECONDS 864000.0
+#define WAIT_SECONDS_MAX 86400.0
 
 /* Words one behind the other, then made into one block. */
 struct words {
@@ -175,6 +177,7 @@ static void server_words(struct words *w, const struct sup_node *n, uint64_t lif
 	add(w, "--part");
 	add(w, "%u/%llu", n->index, (unsigned long long)job->servers);
 	add_count(w, "--incarnation", s->incarnation ? s->incarnation : 1);
+	add_count(w, "--hung", 0); /* who does not move is ours to find */
 	add_state(w, s, "--layout", "layout");
 	add_text(w, "--sync", job->sync);
 	add_text(w, "--optimizer", job->optimizer);
@@ -255,8 +258,10 @@ static void worker_words(struct words *w, const struct sup_node *n, uint64_t lif
 	add_report(w, job);
 	add_text(w, "--profile", job->profile);
 	add_predict(w, n);
-	/* It sits out a rollback as long as we do. */
-	add_real(w, "--wait", deadline_seconds(DEADLINE_READY));
+	/* Who is hung is found here: a worker that waits for him must not give up first. */
+	add_real(w, "--answer", ANSWER_SECONDS);
+	/* It sits out a rollback longer than we do, even when a server hangs as it starts. */
+	add_real(w, "--wait", fmin(2 * s->hung.least[PULSE_START], WAIT_SECONDS_MAX));
 	add_drag(w, n, life);
 }
 

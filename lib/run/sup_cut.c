@@ -90,6 +90,12 @@ static void succeeded(struct supervisor *s, const struct record *r)
 	s->cut_done = 1;
 	s->cut_failures = 0;
 	s->cut_at = clock_mono();
+	uint64_t iteration = 0;
+	record_u64_opt(r, "iteration", 0, UINT64_MAX, &iteration, NULL);
+	if (iteration > s->cut_iteration) {
+		s->cut_iteration = iteration;
+		s->rollbacks = 0;
+	}
 	record_begin(&o, line, sizeof line, "checkpoint");
 	record_add(&o, "path", s->latest);
 	const char *const keys[] = {"iteration", "incarnation", "stall"};

@@ -4,12 +4,16 @@
  * the heir is started, both are watched, and whoever ends first says how it went:
  * - the old one, with 0: it has handed over, and the heir is the node now;
  * - the heir: the old one goes on as if nothing had been;
- * - the old one otherwise, or nobody for too long: both are killed, and all servers roll back.
+ * - the old one otherwise: the heir is killed, and all servers roll back;
+ * - nobody for too long: the heir is killed first, so that the old one goes on if it can.
  * An old one of which nobody saw the end may have handed over: the heir knows, and ends with 69 if
  * it has not.
  */
 #include "run/sup.h"
 
+#include "base/clock.h"
+
+#include <math.h>
 #include <signal.h>
 
 static void log_hand_over(struct sup_node *n, const char *type, const struct node_end *end)
@@ -34,6 +38,13 @@ int sup_heir_any(const struct supervisor *s)
 
 /* ---- beginning ---- */
 
+static void arm(struct sup_node *n)
+{
+	double seconds = n->sup->hung.least[PULSE_HANDOVER];
+	if (isfinite(seconds))
+		sup_arm(n->heir_deadline, seconds);
+}
+
 static void begin(struct sup_node *n)
 {
 	struct error err;
@@ -46,7 +57,7 @@ static void begin(struct sup_node *n)
 		return;
 	}
 	log_hand_over(n, "hand-over", NULL);
-	sup_arm(n->heir_deadline, deadline_seconds(DEADLINE_HANDOVER));
+	arm(n);
 }
 
 /* One at a time, and not while a checkpoint is made: the old one would only let it wait. */
@@ -70,14 +81,18 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 	struct sup_node *n = arg;
 	(void)fd;
 	(void)what;
-	if (n->heir.doomed) {
-		sup_heir_kill(n);
+	if (n->heir.doomed && n->heir.pid != 0) {
+		if (sup_process_force(&n->heir))
+			sup_arm(n->heir_deadline, deadline_seconds(DEADLINE_GONE));
 		return;
 	}
-	sup_note(n->sup, "late", "%s has not handed over after %g s: both processes are killed",
-		 n->id, deadline_seconds(DEADLINE_HANDOVER));
+	if (!n->heir.doomed) {
+		struct sup_silence silence = {.section = PULSE_HANDOVER,
+					      .seconds = clock_mono() - n->heir.since,
+					      .limit = n->sup->hung.least[PULSE_HANDOVER]};
+		sup_lost_words(n, &n->heir, &silence);
+	}
 	sup_heir_kill(n);
-	sup_node_kill(n);
 }
 
 int sup_heir_new(struct sup_node *n, struct error *err)
@@ -89,14 +104,16 @@ int sup_heir_new(struct sup_node *n, struct error *err)
 void sup_heir_watch(struct sup_node *n)
 {
 	log_hand_over(n, "hand-over", NULL);
-	sup_arm(n->heir_deadline, deadline_seconds(DEADLINE_HANDOVER));
+	arm(n);
 }
 
 void sup_heir_kill(struct sup_node *n)
 {
 	n->hand_over = 0;
-	if (n->heir.runs && sup_process_signal(&n->heir, SIGKILL) < 0)
-		sup_arm(n->heir_deadline, SUP_SOON_SECONDS);
+	if (n->heir.runs)
+		sup_arm(n->heir_deadline, sup_process_signal(&n->heir, SIGKILL) < 0
+						  ? SUP_SOON_SECONDS
+						  : deadline_seconds(DEADLINE_GONE));
 }
 
 /* ---- ends ---- */
@@ -129,7 +146,7 @@ static void promote(struct sup_node *n)
 	sup_node_event(n, EVENT_HANDED);
 	sup_event(s, n, "restart", NULL);
 	sup_link_again(n);
-	sup_arm(n->deadline, deadline_seconds(DEADLINE_READY));
+	sup_node_expect(n, 0);
 	sup_kick(s);
 }
 

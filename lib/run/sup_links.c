@@ -81,8 +81,22 @@ static void node_up(struct link *link, const struct record *greeting)
 		sup_node_event(n, EVENT_ANSWERS);
 }
 
+/* On which a node is asked whether it moves. No deadline here: that is for sup_pulse.c. */
+static void open_asking(struct supervisor *s, struct sup_node *n)
+{
+	open_link(s, &n->asking, n, n->id, 0, NULL);
+}
+
+void sup_links_close(struct sup_node *n)
+{
+	sup_link_close(&n->link);
+	sup_link_close(&n->asking);
+}
+
 void sup_links_services(struct supervisor *s)
 {
+	open_asking(s, s->shardd);
+	open_asking(s, s->monitor);
 	open_link(s, &s->shardd->link, s->shardd, "shardd", deadline_seconds(DEADLINE_ANSWER),
 		  node_up);
 	open_link(s, &s->shardd_wait, s->shardd, "shardd", 0, NULL);
@@ -93,11 +107,12 @@ void sup_links_services(struct supervisor *s)
 static void open_server(struct supervisor *s, struct sup_node *n)
 {
 	open_link(s, &n->link, n, n->id, deadline_seconds(DEADLINE_ANSWER), node_up);
+	open_asking(s, n);
 }
 
 void sup_link_again(struct sup_node *server)
 {
-	sup_link_close(&server->link);
+	sup_links_close(server);
 	open_server(server->sup, server);
 }
 

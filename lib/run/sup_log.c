@@ -120,24 +120,57 @@ static void fill(struct record_out *o, char *line, const struct sup_node *n, con
 	record_add(o, "role", sup_role_name(n->role));
 	record_add(o, "id", n->id);
 	record_add(o, "kind", kind);
+	/* A restart by intention: HEAVY_LIMIT counts those only. */
+	if (n->restart_from > 0 && strcmp(kind, "restart") == 0)
+		record_add_u64(o, "meant", 1);
 	if (end) {
 		sup_add_end(o, end);
 		record_add(o, "class", policy_class_name(policy_class(end)));
 	}
 }
 
-void sup_event(struct supervisor *s, const struct sup_node *n, const char *kind,
-	       const struct node_end *end)
+static void put_event(struct supervisor *s, const struct sup_process *p, struct record_out *to_log,
+		      struct record_out *to_monitor)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	fill(&o, line, n, kind, end);
-	record_add_u64(&o, "life", n->now.life);
-	put(s, &o, NULL);
+	const struct sup_node *n = p->node;
+	record_add_u64(to_log, "life", p->life);
+	put(s, to_log, NULL);
+	if (p == &n->heir) /* the node itself goes on */
+		return;
 	if (n->role != ROLE_SERVER && n->role != ROLE_WORKER)
 		return;
 	/* Fire and forget: a monitor that is not there misses it. */
-	fill(&o, line, n, kind, end);
-	record_add_seconds(&o, "at", clock_epoch());
-	sup_link_send(&s->monitor->link, &o, NULL, 0, NULL, NULL);
+	record_add_seconds(to_monitor, "at", clock_epoch());
+	sup_link_send(&s->monitor->link, to_monitor, NULL, 0, NULL, NULL);
+}
+
+static void add_silence(struct record_out *o, const struct sup_silence *silence)
+{
+	record_add(o, "section", pulse_section_name(silence->section));
+	record_add_seconds(o, "silent", silence->seconds);
+	record_add_seconds(o, "limit", silence->limit);
+	record_add(o, "state", silence->state);
+	record_add(o, "wchan", silence->wchan);
+}
+
+void sup_event_lost(struct supervisor *s, const struct sup_process *p,
+		    const struct sup_silence *silence)
+{
+	char line[RECORD_LINE_MAX], other[RECORD_LINE_MAX];
+	struct record_out to_log, to_monitor;
+	fill(&to_log, line, p->node, "lost", NULL);
+	fill(&to_monitor, other, p->node, "lost", NULL);
+	add_silence(&to_log, silence);
+	add_silence(&to_monitor, silence);
+	put_event(s, p, &to_log, &to_monitor);
+}
+
+void sup_event(struct supervisor *s, const struct sup_node *n, const char *kind,
+	       const struct node_end *end)
+{
+	char line[RECORD_LINE_MAX], other[RECORD_LINE_MAX];
+	struct record_out to_log, to_monitor;
+	fill(&to_log, line, n, kind, end);
+	fill(&to_monitor, other, n, kind, end);
+	put_event(s, &n->now, &to_log, &to_monitor);
 }

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,10 +48,22 @@ static void on_ready_deadline(evutil_socket_t fd, short what, void *arg)
 	struct sup_node *n = arg;
 	(void)fd;
 	(void)what;
-	sup_note(n->sup, "late", "%s does not answer after %g s: killed", n->id,
-		 deadline_seconds(DEADLINE_READY));
-	sup_node_kill(n);
-	n->asked = 0; /* counts against it */
+	double seconds = clock_mono() - n->now.since;
+	struct sup_silence silence = {.section = PULSE_START,
+				      .seconds = seconds,
+				      .limit = n->sup->hung.least[PULSE_START]};
+	sup_lost(n, &silence);
+}
+
+/* One that runs now has to be ready within its time. Workers have no socket to be asked on: of them
+ * sup_pulse.c knows. */
+void sup_node_expect(struct sup_node *n, int adopted)
+{
+	double seconds = n->sup->hung.least[PULSE_START];
+	n->ready_at = 0;
+	sup_pulse_begin(n, adopted);
+	if (n->role != ROLE_WORKER && isfinite(seconds))
+		sup_arm(n->deadline, seconds);
 }
 
 void sup_node_want(struct sup_node *n)
@@ -72,8 +85,7 @@ void sup_node_want(struct sup_node *n)
 	n->asked = 0;
 	sup_node_event(n, EVENT_LAUNCHED);
 	sup_event(n->sup, n, n->lives > 1 ? "restart" : "start", NULL);
-	if (n->role != ROLE_WORKER)
-		sup_arm(n->deadline, deadline_seconds(DEADLINE_READY));
+	sup_node_expect(n, 0);
 }
 
 /* ---- signals ---- */
@@ -85,7 +97,9 @@ static void send_signal(struct sup_node *n)
 	int result = sup_process_signal(&n->now, n->stop_signal);
 	if (result < 0)
 		sup_arm(n->timer, SUP_SOON_SECONDS);
-	else if (result == 0 && n->stop_signal != SIGKILL)
+	else if (n->stop_signal == SIGKILL)
+		sup_arm(n->timer, deadline_seconds(DEADLINE_GONE));
+	else if (result == 0)
 		sup_arm(n->timer, deadline_seconds(DEADLINE_STOP));
 }
 
@@ -102,6 +116,11 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	if (n->stage == STAGE_PAUSING) {
 		pause_over(n);
+		return;
+	}
+	if (n->now.doomed && n->now.pid != 0) {
+		if (sup_process_force(&n->now))
+			sup_arm(n->timer, deadline_seconds(DEADLINE_GONE));
 		return;
 	}
 	if (n->now.pid != 0 && n->stop_signal != SIGKILL) {
@@ -134,6 +153,13 @@ void sup_node_kill(struct sup_node *n)
 	send_signal(n);
 }
 
+void sup_node_give_up(struct sup_node *n)
+{
+	n->asked = 0;
+	n->stop_signal = SIGKILL;
+	send_signal(n);
+}
+
 /* ---- the table's actions ---- */
 
 /* Whether it may be launched again after this end. */
@@ -141,7 +167,8 @@ static int within_limit(struct sup_node *n)
 {
 	char text[128];
 	struct supervisor *s = n->sup;
-	if (clock_mono() - n->now.since >= POLICY_WELL_SECONDS)
+	double ready = n->ready_at > 0 ? clock_mono() - n->ready_at : 0;
+	if (policy_did_well(ready, n->role != ROLE_WORKER || n->worked))
 		n->in_a_row = 0;
 	if (n->asked)
 		return 1;
@@ -159,6 +186,25 @@ static int within_limit(struct sup_node *n)
 	return 0;
 }
 
+/* A job that only ever goes back is over: each server may well run for a while in between. Servers
+ * that end together make one rollback. */
+static int within_rollbacks(struct sup_node *n)
+{
+	char text[128];
+	struct supervisor *s = n->sup;
+	if (n->asked || s->phase == PHASE_ROLLBACK || s->phase >= PHASE_STOPPING)
+		return 1;
+	if (++s->rollbacks <= s->job->restarts)
+		return 1;
+	policy_end_text(&n->end, text, sizeof text);
+	sup_last_words(n);
+	sup_fail(s, policy_end_status(&n->end),
+		 "%s: %s; that is rollback %llu in a row without a checkpoint that goes further "
+		 "(RESTARTS)",
+		 n->id, text, (unsigned long long)s->rollbacks);
+	return 0;
+}
+
 static void mend(struct sup_node *n)
 {
 	if (!within_limit(n))
@@ -168,7 +214,8 @@ static void mend(struct sup_node *n)
 		n->mend = MEND_ASK;
 		break;
 	case ROLE_SERVER:
-		sup_rollback_begin(n->sup, "a server ended");
+		if (within_rollbacks(n))
+			sup_rollback_begin(n->sup, "a server ended");
 		break;
 	default:
 		sup_node_event(n, EVENT_MENDED);
@@ -199,6 +246,7 @@ void sup_node_event(struct sup_node *n, enum node_event event)
 		break;
 	case DO_TELL:
 		event_del(n->deadline);
+		n->ready_at = clock_mono();
 		sup_event(n->sup, n, "ready", NULL);
 		sup_restart_ready(n);
 		break;
@@ -273,7 +321,7 @@ void sup_nodes_free(struct supervisor *s)
 	for (size_t i = 0; s->node && i < s->node_count; i++) {
 		struct sup_node *n = &s->node[i];
 		struct event *const timers[] = {n->timer, n->deadline, n->heir_deadline};
-		sup_link_close(&n->link);
+		sup_links_close(n);
 		sup_process_release(&n->now);
 		sup_process_release(&n->heir);
 		for (size_t k = 0; k < sizeof timers / sizeof *timers; k++)

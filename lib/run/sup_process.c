@@ -199,7 +199,7 @@ int sup_process_launch(struct sup_process *p, int take_over, struct error *err)
 	p->life = n->lives++;
 	p->parent = parent;
 	p->pid = 0;
-	p->orphan = p->doomed = 0;
+	p->orphan = p->doomed = p->forced = 0;
 	p->since = clock_mono();
 	if (process_start(parent, &p->parent_start) != 0)
 		p->parent_start = 0; /* ended at once */
@@ -214,7 +214,7 @@ void sup_process_adopt(struct sup_process *p, const struct node_record *r)
 	p->pid = r->pid;
 	p->start = r->start;
 	p->since = clock_mono();
-	p->doomed = 0;
+	p->doomed = p->forced = 0;
 	p->orphan = !(node_record_running(r) & RECORD_PARENT_RUNS);
 	p->parent = p->orphan ? 0 : r->parent;
 	p->parent_start = r->parent_start;
@@ -239,6 +239,27 @@ void sup_process_move(struct sup_process *p, struct sup_process *from)
 }
 
 /* ---- signals ---- */
+
+int sup_process_force(struct sup_process *p)
+{
+	struct sup_node *n = p->node;
+	struct node_end unseen = {0};
+	if (!p->runs)
+		return 0;
+	if (!p->forced && p->parent > 0 && process_alive(p->parent, p->parent_start) &&
+	    !process_alive(p->pid, p->start)) {
+		sup_note(n->sup, "late", "%s was killed, but its parent does not say so: killed, too",
+			 n->id);
+		p->forced = 1;
+		kill(p->parent, SIGKILL);
+		return 1;
+	}
+	/* The kernel waits for its storage. No other process of the id starts before it has gone:
+	 * its parent holds the lock. */
+	sup_note(n->sup, "late", "%s was killed and does not end: left to itself", n->id);
+	ended(p, &unseen);
+	return 0;
+}
 
 int sup_process_signal(struct sup_process *p, int signal)
 {

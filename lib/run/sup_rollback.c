@@ -161,7 +161,7 @@ static void close_links(struct supervisor *s)
 	sup_link_close(&s->lead_act);
 	sup_link_close(&s->lead_watch);
 	for (size_t i = 0; i < s->job->servers; i++)
-		sup_link_close(&s->servers[i].link);
+		sup_links_close(&s->servers[i]);
 }
 
 /* Whether servers and shardd can go back to it, as far as that is quickly seen: servers look at the

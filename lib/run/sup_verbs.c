@@ -176,6 +176,9 @@ static void put_node(struct supervisor *s, struct sup_node *n, struct request *r
 	record_add_real(&o, "accum", m && m->accum ? (double)m->accum : NAN);
 	record_add(&o, "told", n->told);
 	record_add_seconds(&o, "told-age", n->told[0] ? clock_mono() - n->told_at : NAN);
+	const char *section = sup_pulse_section(n);
+	record_add(&o, "section", section);
+	record_add_seconds(&o, "silent", section[0] ? n->pulse.silent : NAN);
 	request_put_record(rq, &o);
 }
 

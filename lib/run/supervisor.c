@@ -391,6 +391,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	sup_course_tick(s);
+	sup_pulse_tick(s);
 	sup_logs_rotate(s);
 	sup_log_bound(s);
 	if (clock_mono() - s->time_kept >= TIME_SECONDS)
@@ -612,6 +613,10 @@ int supervisor_run(const struct supervisor_options *options, struct supervisor_r
 	s->place = options->place;
 	s->log.fd = -1;
 	s->started = clock_mono();
+	if (deadline_rules(&s->hung, s->job->hung, err) != 0) {
+		release(s);
+		return -1;
+	}
 	s->auc = s->logloss = s->best_auc = s->row.rate = s->row.loss = s->row.ratio = NAN;
 	s->stat.first_at = s->stat.last_at = NAN;
 	snapshot_init(&s->snapshot);

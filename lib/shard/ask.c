@@ -1,4 +1,4 @@
-/* ask: what the service tells of itself: stat, list, who, watch. Changes nothing, needs no room in
+/* ask: what the service tells of itself: stat, list, who, workers, watch. Changes nothing, needs no room in
  * the journal, and so works on a full disk, too. */
 #include "shard/service_internal.h"
 
@@ -151,6 +151,25 @@ void ask_who(struct request *rq, void *service)
 	else
 		request_ok(rq, "generation=%llu last=%llu", (unsigned long long)generation,
 			   (unsigned long long)last);
+}
+
+static void put_worker(void *rq, const struct queue_worker_told *w)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "worker");
+	record_add(&o, "worker", w->worker);
+	record_add_u64(&o, "generation", w->generation);
+	record_add_u64(&o, "asks", w->asks);
+	record_add_u64(&o, "pieces", w->pieces);
+	request_put_record(rq, &o);
+}
+
+void ask_workers(struct request *rq, void *service)
+{
+	struct service *s = service;
+	queue_workers(s->queue, put_worker, rq);
+	request_ok(rq, NULL);
 }
 
 /* ---- watch ---- */

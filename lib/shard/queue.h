@@ -117,6 +117,18 @@ struct queue_piece {
 
 enum queue_result queue_hello(struct queue *q, const char *worker, uint64_t *generation,
 			      struct error *err);
+/* The worker itself has asked for something: that it lives is told by queue_workers(). No state:
+ * counted from the start of the process. */
+void queue_asked(struct queue *q, const char *worker);
+struct queue_worker_told {
+	const char *worker;
+	uint64_t generation; /* in force; 0: none */
+	uint64_t asks;
+	uint64_t pieces; /* in its hand */
+};
+/* All that ever said hello, in that order. */
+void queue_workers(const struct queue *q,
+		   void (*give)(void *arg, const struct queue_worker_told *worker), void *arg);
 /* Whether this generation of the worker is in force. */
 enum queue_result queue_in_force(const struct queue *q, const char *worker, uint64_t generation,
 				 struct error *err);

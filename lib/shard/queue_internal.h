@@ -72,6 +72,7 @@ struct worker {
 	 * it holds expires without blame. */
 	int is_blamed;
 	int is_refused; /* while a settle is judged: its gradient is */
+	uint64_t asks; /* see queue_asked() */
 	struct worker *same_hash;
 	struct worker *next; /* all, in order of their first hello */
 	char id[];

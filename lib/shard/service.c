@@ -34,6 +34,7 @@ static const struct verb verbs[] = {
 	{"stat", "", "wait", ask_stat, 0, "counts; with wait=, once all is done or held"},
 	{"list", "", "state from max", ask_list, 0, "pieces, by id"},
 	{"who", "worker", "", ask_who, 0, "what a worker holds, and its generation"},
+	{"workers", "", "", ask_workers, 0, "all who ever said hello: how often they asked, what they hold"},
 	{"release", "id", "", verb_release, 0, "a held piece is handed out again"},
 	{"partitions", "", "", share_partitions, 0, "who has how many rows, and how often they came"},
 	{"rows", "", "worker", share_rows, 0, "the runs of rows of partitions, and how often each came"},

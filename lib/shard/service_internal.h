@@ -102,6 +102,7 @@ void ask_put_stat(struct service *s, struct request *rq);
 void ask_stat(struct request *rq, void *service);
 void ask_list(struct request *rq, void *service);
 void ask_who(struct request *rq, void *service);
+void ask_workers(struct request *rq, void *service);
 void ask_watch(struct request *rq, void *service);
 /* A transition, to all who watch. */
 void ask_tell_change(void *service, uint64_t id, enum queue_state state, const char *worker);

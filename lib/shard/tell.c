@@ -116,6 +116,25 @@ int queue_list(const struct queue *q, unsigned states, uint64_t from,
 	return 0;
 }
 
+void queue_asked(struct queue *q, const char *worker)
+{
+	struct worker *w = queue_worker(q, worker);
+	if (w)
+		w->asks++;
+}
+
+void queue_workers(const struct queue *q,
+		   void (*give)(void *arg, const struct queue_worker_told *worker), void *arg)
+{
+	for (const struct worker *w = q->first_worker; w; w = w->next) {
+		struct queue_worker_told told = {.worker = w->id,
+						 .generation = w->generation,
+						 .asks = w->asks,
+						 .pieces = w->hand.count};
+		give(arg, &told);
+	}
+}
+
 enum queue_result queue_who(const struct queue *q, const char *worker, uint64_t *generation,
 			    uint64_t *last, int (*give)(void *arg, const struct queue_piece *piece),
 			    void *arg, struct error *err)

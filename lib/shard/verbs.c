@@ -138,6 +138,7 @@ static void resume(struct service *s, struct request *rq)
 		verb_refuse(rq, result, &err);
 		return;
 	}
+	queue_asked(s->queue, g.worker);
 	struct piece_target to = {s, rq};
 	queue_who(s->queue, g.worker, &in_force, &last, put_held, &to, NULL);
 	answer_hello(s, rq, g.worker, g.generation);
@@ -174,8 +175,10 @@ void verb_hello(struct request *rq, void *service)
 		request_bad(rq, &err);
 		return;
 	}
-	if (!service_may_change(s, rq, 2 * JOURNAL_LINE_BYTES))
+	if (!service_may_change(s, rq, 2 * JOURNAL_LINE_BYTES)) {
+		queue_asked(s->queue, worker); /* it lives, and asks again */
 		return;
+	}
 	if (s->options.settle_only)
 		give_back(s, worker);
 	enum queue_result result = queue_hello(s->queue, worker, &generation, &err);
@@ -184,6 +187,7 @@ void verb_hello(struct request *rq, void *service)
 		return;
 	}
 	s->is_fencing |= generation > 1;
+	queue_asked(s->queue, worker);
 	service_changed(s, rq);
 	answer_hello(s, rq, worker, generation);
 }
@@ -232,6 +236,7 @@ void verb_get(struct request *rq, void *service)
 		refuse_value(s, rq, &g, &err);
 		return;
 	}
+	queue_asked(s->queue, g.worker);
 	if (!verb_try_get(s, rq, g.worker, g.generation, max))
 		wait_for_piece(s, rq, g.worker, g.generation, max, wait);
 }

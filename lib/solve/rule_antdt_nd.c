@@ -105,7 +105,7 @@ static int restart(struct nd *d, const struct crew *c)
 			excuse(d, n->id, "slow, but not up for the long window yet");
 		else if (busy(d->s, d->o))
 			excuse(d, n->id, "slow for long, but the cluster is busy");
-		else if (n->restarts >= d->o->limit)
+		else if (n->meant >= d->o->limit)
 			excuse(d, n->id, "slow for long, but restarted often enough");
 		else {
 			reason_set(reason,

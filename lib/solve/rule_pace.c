@@ -158,7 +158,7 @@ static double helps(const struct snapshot_node *n)
 
 static int may_restart(const struct pace *p, const struct snapshot_node *n)
 {
-	return n->restarts < p->o->limit && (n->restarts == 0 || n->up >= p->s->window_long);
+	return n->meant < p->o->limit && (n->restarts == 0 || n->up >= p->s->window_long);
 }
 
 /* As AntDT-ND would say. */

@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SILENT_SECONDS 10.0
+#define SILENT_BATCHES 4.0 /* of the slowest */
+
 /* ---- saying ---- */
 
 void reason_set(char *out, const char *format, ...)
@@ -87,6 +90,38 @@ static double mean_per_sample(const struct crew *c, enum crew_window window)
 	return count > 0 ? sum / count : NAN;
 }
 
+/* Seconds without a report that say something. At a barrier all report as often as the slowest. */
+static double silence(const struct snapshot *s)
+{
+	double slowest = 0;
+	for (size_t i = 0; i < s->node_count; i++) {
+		const struct snapshot_node *n = &s->node[i];
+		const double time[] = {n->mean_short, n->mean_long,
+				       known(n->speed_last) ? (double)n->size / n->speed_last : 0};
+		for (size_t k = 0; n->state == NODE_UP && k < sizeof time / sizeof *time; k++)
+			if (known(time[k]))
+				slowest = fmax(slowest, time[k]);
+	}
+	return fmax(SILENT_SECONDS, SILENT_BATCHES * slowest);
+}
+
+static double silent_for(const struct snapshot *s, const struct snapshot_node *n)
+{
+	return n->state == NODE_UP && known(n->last) ? s->at - n->last : 0;
+}
+
+const struct snapshot_node *crew_silent(const struct snapshot *s, double *seconds)
+{
+	const struct snapshot_node *longest = NULL;
+	*seconds = silence(s);
+	for (size_t i = 0; i < s->node_count; i++)
+		if (silent_for(s, &s->node[i]) > *seconds) {
+			longest = &s->node[i];
+			*seconds = silent_for(s, longest);
+		}
+	return longest;
+}
+
 int crew_gather(struct crew *c, const struct snapshot *s, enum node_role role, int starting,
 		struct error *err)
 {
@@ -94,10 +129,13 @@ int crew_gather(struct crew *c, const struct snapshot *s, enum node_role role, i
 	c->node = reallocarray(NULL, s->node_count + 1, sizeof *c->node);
 	if (!c->node)
 		return error_set(err, ERROR_OS, NULL, "no memory for %zu nodes", s->node_count);
-	for (size_t i = 0; i < s->node_count; i++)
-		if (s->node[i].role == role && (s->node[i].state == NODE_UP ||
-						(starting && s->node[i].state == NODE_STARTING)))
-			c->node[c->count++] = &s->node[i];
+	double most = silence(s);
+	for (size_t i = 0; i < s->node_count; i++) {
+		const struct snapshot_node *n = &s->node[i];
+		int up = n->state == NODE_UP && (starting || silent_for(s, n) <= most);
+		if (n->role == role && (up || (starting && n->state == NODE_STARTING)))
+			c->node[c->count++] = n;
+	}
 	c->per_sample[CREW_SHORT] = mean_per_sample(c, CREW_SHORT);
 	c->per_sample[CREW_LONG] = mean_per_sample(c, CREW_LONG);
 	return 0;

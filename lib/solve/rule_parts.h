@@ -28,6 +28,13 @@ int say_backup(struct voice *v, uint64_t count, const char *reason);
 
 enum crew_window { CREW_SHORT, CREW_LONG };
 
+/*
+ * A node that is up and has reported nothing for longer than any of them needs for a few batches: it
+ * may be idle, or hang.  Nothing it said before is news, so it belongs to no crew, and where others
+ * wait for it nothing is decided until it is back or lost: who sends nothing must not look fast.
+ */
+const struct snapshot_node *crew_silent(const struct snapshot *s, double *seconds); /* or NULL */
+
 struct crew {
 	size_t count;
 	const struct snapshot_node **node; /* in the snapshot's order */

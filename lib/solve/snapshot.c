@@ -124,7 +124,8 @@ static int parse_node(struct snapshot_node *n, const struct record *r, struct er
 		return -1;
 	if (isnan(n->up))
 		n->up = 0;
-	return 0;
+	n->meant = n->restarts;
+	return record_u64_opt(r, "meant", 0, COUNT_MAX, &n->meant, err);
 }
 
 static int parse_info(struct snapshot_info *info, const struct record *r, struct error *err)

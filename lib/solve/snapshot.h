@@ -26,6 +26,7 @@ struct snapshot_node {
 	double speed_short, speed_long;
 	double ratio_short, ratio_long; /* over the mean of all of its role */
 	uint64_t samples, restarts;
+	uint64_t meant;    /* of the restarts: by intention; all of them where nobody says */
 	double up;         /* seconds since ready; 0 when not up */
 	uint64_t accum;    /* accumulation steps of a batch; 0: not known */
 	double last;       /* when it reported last, epoch seconds */

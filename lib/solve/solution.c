@@ -6,6 +6,7 @@
 
 #include "base/number.h"
 #include "solve/accum.h"
+#include "solve/rule_parts.h"
 #include "solve/rules.h"
 
 #include <stdio.h>
@@ -170,15 +171,15 @@ enum solution_sync solution_sync(const struct solution_options *o, const struct 
 }
 
 static const struct solution table[] = {
-	{"none", "changes nothing", rule_none},
-	{"even", "the same batch for every worker that is up or starting", rule_even},
-	{"backup:N", "every iteration ends without its N slowest workers", rule_backup},
-	{"lb-bsp", "sizes by the newest speeds, each time", rule_lb_bsp},
+	{"none", "changes nothing", rule_none, 0},
+	{"even", "the same batch for every worker that is up or starting", rule_even, 0},
+	{"backup:N", "every iteration ends without its N slowest workers", rule_backup, 0},
+	{"lb-bsp", "sizes by the newest speeds, each time", rule_lb_bsp, 1},
 	{"antdt-nd", "sizes for what is slow for a while, a restart for what stays slow",
-	 rule_antdt_nd},
-	{"antdt-dd", "sizes and accumulation for devices of several types, once", rule_antdt_dd},
-	{"pace", "what saves more than it costs over the rest of the job", rule_pace},
-	{NULL, NULL, NULL},
+	 rule_antdt_nd, 1},
+	{"antdt-dd", "sizes and accumulation for devices of several types, once", rule_antdt_dd, 1},
+	{"pace", "what saves more than it costs over the rest of the job", rule_pace, 1},
+	{NULL, NULL, NULL, 0},
 };
 
 /* A name that ends in ":N" stands for all that have a number there. */
@@ -218,5 +219,14 @@ int solution_decide(const struct solution *solution, const struct snapshot *s,
 {
 	if (snapshot_check(s, err) != 0)
 		return -1;
+	double seconds;
+	const struct snapshot_node *silent = crew_silent(s, &seconds);
+	if (silent && solution->measures && solution_sync(o, s) != SYNC_ASP) {
+		struct voice v = {.take = take, .arg = arg, .err = err};
+		return say_none(&v,
+				"%s has reported nothing for %.3g s: decisions wait until it is "
+				"back or lost",
+				silent->id, seconds);
+	}
 	return solution->decide(s, o, take, arg, err);
 }

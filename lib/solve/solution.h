@@ -86,6 +86,7 @@ struct solution {
 	const char *name;
 	const char *about; /* one line */
 	solution_fn *decide;
+	int measures; /* goes by what nodes report */
 };
 
 /* A built-in one, or NULL. The row "backup:N" is that of every number. */

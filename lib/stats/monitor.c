@@ -273,13 +273,16 @@ static int add_event(struct monitor *m, const struct record *r, double at, struc
 	enum event_kind kind = EVENT_START;
 	enum node_role role;
 	const char *id;
-	if (parse_name(r, &role, &id, err) != 0 || parse_event(r, &kind, err) != 0)
+	uint64_t meant = 0;
+	if (parse_name(r, &role, &id, err) != 0 || parse_event(r, &kind, err) != 0 ||
+	    record_u64_opt(r, "meant", 0, 1, &meant, err) != 0)
 		return -1;
 	struct node *n = node_of(m, role, id, err);
 	if (!n)
 		return -1;
 	n->state = next_state[n->state][kind];
 	n->seen_at = at;
+	n->meant += kind == EVENT_RESTART ? meant : 0;
 	if (kind == EVENT_START || kind == EVENT_RESTART) {
 		begin_process(n, kind, at);
 	} else if (kind == EVENT_READY) {

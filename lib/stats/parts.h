@@ -45,6 +45,7 @@ struct node {
 	double seen_at;      /* of the last record */
 	uint64_t iter, size; /* last reported */
 	uint64_t reports, samples, restarts;
+	uint64_t meant; /* of the restarts: by intention */
 	struct report last; /* the latest of the present process; count 0: none yet */
 	struct device device;
 	struct window window;

@@ -165,6 +165,7 @@ static void put_node(const struct node *n, const struct aggregate *a, double now
 	record_add_brief(&o, "ratio-long", a->ratio[LONG]);
 	record_add_u64(&o, "samples", n->samples);
 	record_add_u64(&o, "restarts", n->restarts);
+	record_add_u64(&o, "meant", n->meant);
 	record_add_seconds(&o, "up", seconds_up(n, now));
 	put_last(&o, n);
 	put_device(&o, &n->device);

@@ -36,6 +36,11 @@ struct call {
 	char data[ROOM];
 };
 
+void call_set_answer(struct call *c, double seconds)
+{
+	c->answer_seconds = seconds;
+}
+
 const struct record *call_greeting(const struct call *c)
 {
 	return &c->greeting;

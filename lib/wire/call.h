@@ -20,6 +20,8 @@ void call_close(struct call *c); /* NULL is fine */
  * with what is in it. What was under way on the old connection is gone. -1: c is not connected, may
  * be tried again and must be closed in the end. */
 int call_reopen(struct call *c, struct error *err);
+/* From now on the longest wait for an answer. */
+void call_set_answer(struct call *c, double seconds);
 const struct record *call_greeting(const struct call *c);
 int call_fd(const struct call *c); /* for poll(2) */
 const char *call_path(const struct call *c);

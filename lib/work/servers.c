@@ -18,6 +18,7 @@
 
 #define PAUSE_SECONDS 0.05       /* between attempts to connect, and of looks at *stop */
 #define BACK_PAUSE_SECONDS 0.005 /* between attempts to connect again */
+#define GREETING_SECONDS 2       /* then, maybe, another attempt: *stop is looked at in between */
 #define STOP_GRACE_SECONDS 30    /* an unfinished batch is waited for, once *stop is set */
 #define STOP_BACK_SECONDS 2      /* and a server that went, to come back */
 #define MAP_BYTES_MAX ((size_t)1 << 32)
@@ -166,11 +167,18 @@ static void share_memory(struct servers *s, struct part *p)
 		p->memory = memory;
 }
 
+/* A server that is stopped has a socket, too, and greets nobody. */
+static double greeting_seconds(const struct servers *s)
+{
+	return s->options.answer_seconds < GREETING_SECONDS ? s->options.answer_seconds
+							    : GREETING_SECONDS;
+}
+
 static int connect_one(struct servers *s, uint32_t i, double deadline, struct error *err)
 {
 	struct part *p = &s->part[i];
 	const char *path = s->options.paths[i];
-	while (call_open(&p->call, path, 0, s->options.answer_seconds, err) != 0) {
+	while (call_open(&p->call, path, 0, greeting_seconds(s), err) != 0) {
 		if (err->code != ERROR_UNAVAILABLE && err->code != ERROR_TEMPFAIL)
 			return -1;
 		if (clock_mono() >= deadline) {
@@ -181,6 +189,7 @@ static int connect_one(struct servers *s, uint32_t i, double deadline, struct er
 			return WORK_STOP;
 		clock_sleep(PAUSE_SECONDS);
 	}
+	call_set_answer(p->call, s->options.answer_seconds);
 	if (check_greeting(s, i, err) < 0) {
 		call_close(p->call);
 		p->call = NULL;
@@ -226,6 +235,7 @@ static int come_back(struct servers *s, uint32_t i, struct error *err)
 	struct part *p = &s->part[i];
 	double deadline = clock_mono() + (s->brief ? 0 : s->options.wait_seconds), grace = 0;
 	uint64_t incarnation;
+	call_set_answer(p->call, greeting_seconds(s));
 	while (call_reopen(p->call, err) != 0) {
 		if (err->code != ERROR_UNAVAILABLE && err->code != ERROR_TEMPFAIL)
 			return -1;
@@ -240,6 +250,7 @@ static int come_back(struct servers *s, uint32_t i, struct error *err)
 			return WORK_STOP;
 		clock_sleep(BACK_PAUSE_SECONDS);
 	}
+	call_set_answer(p->call, s->options.answer_seconds);
 	if (check_greeting(s, i, err) < 0 ||
 	    record_u64(call_greeting(p->call), "incarnation", 0, UINT64_MAX, &incarnation, err) < 0)
 		return -1;
@@ -297,29 +308,42 @@ static int ask(struct servers *s, uint32_t i, struct record_out *o, const void *
 	return WORK_OK;
 }
 
-/* The closing record of part i; actions before it are handed on. stoppable: 0 not, 1 once *stop has
- * been set for STOP_GRACE_SECONDS, 2 at once. */
-static int answer(struct servers *s, uint32_t i, int stoppable, struct error *err)
+/* Whether an answer is waited for once *stop is set: what is computed shall not be lost. */
+enum patience { PATIENT, HASTY };
+
+/* The next record of part i into s->record, looking at *stop meanwhile. *anew (may be NULL): the
+ * connection had gone, and the request was said again. */
+static int receive(struct servers *s, uint32_t i, enum patience patience, int *anew,
+		   struct error *err)
 {
 	double deadline = clock_mono() + s->options.answer_seconds, grace = 0;
-	for (;;) {
-		double slice = stoppable ? PAUSE_SECONDS : s->options.answer_seconds;
-		if (call_receive_within(s->part[i].call, &s->record, slice, err) != 0) {
-			if (err->code != ERROR_TEMPFAIL || clock_mono() >= deadline) {
-				int result = again(s, i, err);
-				if (result != WORK_OK)
-					return result;
-				deadline = clock_mono() + s->options.answer_seconds;
-				continue;
-			}
-			if (!stoppable || !stopped(s))
-				continue;
-			if (grace == 0)
-				grace = clock_mono() + STOP_GRACE_SECONDS;
-			if (stoppable == 2 || clock_mono() >= grace)
-				return WORK_STOP;
+	while (call_receive_within(s->part[i].call, &s->record, PAUSE_SECONDS, err) != 0) {
+		if (err->code != ERROR_TEMPFAIL || clock_mono() >= deadline) {
+			int result = again(s, i, err);
+			if (result != WORK_OK)
+				return result;
+			if (anew)
+				*anew = 1;
+			deadline = clock_mono() + s->options.answer_seconds;
 			continue;
 		}
+		if (!stopped(s))
+			continue;
+		if (grace == 0)
+			grace = clock_mono() + (patience == PATIENT ? STOP_GRACE_SECONDS : 0);
+		if (clock_mono() >= grace)
+			return WORK_STOP;
+	}
+	return WORK_OK;
+}
+
+/* The closing record of part i; actions before it are handed on. */
+static int answer(struct servers *s, uint32_t i, enum patience patience, struct error *err)
+{
+	for (;;) {
+		int result = receive(s, i, patience, NULL, err);
+		if (result != WORK_OK)
+			return result;
 		if (record_is(&s->record, "ok"))
 			return WORK_OK;
 		if (record_is(&s->record, "err"))
@@ -347,7 +371,7 @@ int servers_join(struct servers *s, uint64_t size, double speed, uint64_t most, 
 		record_add_u64(&o, "max", most);
 	int result = ask(s, 0, &o, NULL, 0, err);
 	if (result == WORK_OK)
-		result = answer(s, 0, 2, err);
+		result = answer(s, 0, HASTY, err);
 	if (result == WORK_STOP)
 		servers_disconnect(s); /* which takes the request back */
 	if (result == WORK_OK &&
@@ -365,7 +389,7 @@ int servers_leave(struct servers *s, int brief, struct error *err)
 	begin(s, &o, line, "leave");
 	s->brief = brief;
 	int result = ask(s, 0, &o, NULL, 0, err);
-	result = result == WORK_OK ? answer(s, 0, 1, err) : result;
+	result = result == WORK_OK ? answer(s, 0, PATIENT, err) : result;
 	s->brief = 0;
 	return result;
 }
@@ -377,7 +401,7 @@ int servers_end(struct servers *s, struct error *err)
 	begin(s, &o, line, "end");
 	int result = ask(s, 0, &o, NULL, 0, err);
 	if (result == WORK_OK)
-		result = answer(s, 0, 2, err);
+		result = answer(s, 0, HASTY, err);
 	if (result == WORK_STOP)
 		servers_disconnect(s);
 	return result;
@@ -479,13 +503,11 @@ static int answer_pull(struct servers *s, uint32_t i, const struct batch *b, str
 {
 	int got = 0;
 	for (;;) {
-		if (call_receive(s->part[i].call, &s->record, err) != 0) {
-			int result = again(s, i, err);
-			if (result != WORK_OK)
-				return result;
+		int anew = 0, result = receive(s, i, HASTY, &anew, err);
+		if (result != WORK_OK)
+			return result;
+		if (anew)
 			got = 0;
-			continue;
-		}
 		if (record_is(&s->record, "err"))
 			return refused(s, i, err);
 		if (record_is(&s->record, "ok") && !got)
@@ -501,7 +523,7 @@ static int answer_pull(struct servers *s, uint32_t i, const struct batch *b, str
 		}
 		if (err->code == ERROR_DATA)
 			return error_wrap(err, s->options.paths[i]);
-		int result = again(s, i, err);
+		result = again(s, i, err);
 		if (result != WORK_OK)
 			return result;
 		got = 0;
@@ -541,7 +563,7 @@ int servers_pull(struct servers *s, uint64_t iteration, const struct batch *b,
 		result = answer_pull(s, i, b, err);
 	if (result == WORK_OK)
 		lay_out(s, b, values);
-	else if (result == WORK_FENCED)
+	else if (result == WORK_FENCED || result == WORK_STOP)
 		servers_disconnect(s); /* answers of the other parts may still come */
 	return result;
 }
@@ -630,17 +652,17 @@ int servers_push(struct servers *s, const struct servers_push *push, const struc
 	for (uint32_t i = 1; i < s->options.count && result == WORK_OK; i++)
 		result = ask_push(s, i, push, b, err);
 	for (uint32_t i = 1; i < s->options.count && result == WORK_OK; i++)
-		result = answer(s, i, 0, err);
+		result = answer(s, i, PATIENT, err);
 	if (result == WORK_OK)
 		result = ask_push(s, 0, push, b, err);
-	if (result == WORK_FENCED)
+	if (result == WORK_FENCED || result == WORK_STOP)
 		servers_disconnect(s);
 	return result;
 }
 
 int servers_pushed(struct servers *s, uint64_t *iteration, int *dropped, struct error *err)
 {
-	int result = answer(s, 0, 1, err);
+	int result = answer(s, 0, PATIENT, err);
 	if (result == WORK_STOP)
 		servers_disconnect(s);
 	if (result != WORK_OK)

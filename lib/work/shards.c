@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define PAUSE_SECONDS 0.05 /* between attempts to connect, and of looks at *stop */
+#define GREETING_SECONDS 2 /* one that is stopped has a socket, too, and greets nobody */
 #define JOURNAL_PAUSE_SECONDS 0.5
 #define BYE_SECONDS 2
 
@@ -93,11 +94,15 @@ static int is_lost(const struct error *err)
 
 static int connect_until(struct shards *s, double deadline, struct error *err)
 {
+	double greeting = s->options.answer_seconds < GREETING_SECONDS ? s->options.answer_seconds
+								       : GREETING_SECONDS;
 	while (!s->call) {
 		if (stopped(s))
 			return WORK_STOP;
-		if (call_open(&s->call, s->options.path, 0, s->options.answer_seconds, err) == 0)
+		if (call_open(&s->call, s->options.path, 0, greeting, err) == 0) {
+			call_set_answer(s->call, s->options.answer_seconds);
 			break;
+		}
 		if (!is_lost(err) || clock_mono() >= deadline)
 			return -1;
 		clock_sleep(PAUSE_SECONDS);

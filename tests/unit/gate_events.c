@@ -964,12 +964,83 @@ static void without_shardd_units_commit_at_once(void **state)
 	       "cut 1\n");
 }
 
-static void say_member(const char *worker, uint64_t generation, uint64_t iteration,
-		       const char *name, void *arg)
+static void say_member(const struct gate_member *m, void *arg)
 {
 	(void)arg;
-	add("%s/%llu %llu %s\n", worker, (unsigned long long)generation,
-	    (unsigned long long)iteration, name);
+	add("%s/%llu %llu %s\n", m->worker, (unsigned long long)m->generation,
+	    (unsigned long long)m->iteration, m->state);
+}
+
+static void say_debt(const struct gate_member *m, void *arg)
+{
+	(void)arg;
+	add("%s %s %llu/%llu of %llu\n", m->worker, m->owes ? "owes" : "waits",
+	    (unsigned long long)m->pushes, (unsigned long long)m->samples,
+	    (unsigned long long)m->size);
+}
+
+static void debts(const char *want)
+{
+	text[0] = '\0';
+	gate_members(gate, say_debt, NULL);
+	assert_string_equal(text, want);
+}
+
+/* Whoever was let in or answered owes a push; who pushed, joins or has ended waits himself. */
+static void a_member_that_was_answered_owes_a_push(void **state)
+{
+	(void)state;
+	start((struct gate_options){0});
+	join("w0", 1);
+	join("w1", 1);
+	debts("w0 owes 0/0 of 0\nw1 waits 0/0 of 0\n");
+	push("w0", 1, 1, 0); /* which lets w1 in; it is with shardd */
+	debts("w0 waits 0/0 of 10\nw1 owes 0/0 of 0\n");
+	settled(1, NULL);
+	debts("w0 owes 1/10 of 10\nw1 owes 0/0 of 0\n");
+	push("w0", 1, 2, 1);
+	debts("w0 waits 1/10 of 10\nw1 owes 0/0 of 0\n"); /* at the barrier, for w1 */
+	leave("w1", 1);
+	settled(2, NULL);
+	debts("w0 owes 2/20 of 10\n");
+}
+
+/* Whoever gives no sign of life holds nobody up; what it pushes later is not taken. */
+static void a_silent_member_is_let_go_of(void **state)
+{
+	(void)state;
+	start((struct gate_options){0});
+	join("w0", 1);
+	join("w1", 1);
+	push("w0", 1, 1, 0);
+	settled(1, NULL);
+	push("w0", 1, 2, 1);
+	while (gate_next(gate))
+		;
+	gate_silent(gate, "w1", 2); /* of another generation: nobody */
+	gate_silent(gate, "w9", 1);
+	expect("");
+	gate_silent(gate, "w1", 1);
+	expect("settle 2 w0/1:20+10\n");
+	push("w1", 1, 1, 1);
+	expect("5 err fenced\n");
+	settled(2, NULL);
+	expect("apply 1 w0/1.2@0*1\n4 ok iteration=2 applied=1\n");
+}
+
+/* Under SSP who is ahead waits for the others. */
+static void who_is_ahead_owes_nothing(void **state)
+{
+	(void)state;
+	start((struct gate_options){.sync = GATE_SSP, .staleness = 0});
+	join("w0", 1);
+	join("w1", 1);
+	push("w0", 1, 1, 0);
+	settled(1, NULL);
+	debts("w0 waits 1/10 of 10\nw1 owes 0/0 of 0\n");
+	push("w1", 1, 1, 0);
+	settled(2, NULL);
+	debts("w0 owes 1/10 of 10\nw1 owes 1/10 of 10\n");
 }
 
 static void members_are_told_in_order(void **state)
@@ -1079,6 +1150,9 @@ int main(void)
 		TEST(end_waits_for_finish),
 		TEST(without_shardd_units_commit_at_once),
 		TEST(members_are_told_in_order),
+		TEST(a_member_that_was_answered_owes_a_push),
+		TEST(who_is_ahead_owes_nothing),
+		TEST(a_silent_member_is_let_go_of),
 		TEST(ranges_are_parsed_strictly),
 		TEST(sync_modes),
 	};

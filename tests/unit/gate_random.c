@@ -811,9 +811,36 @@ static void shards_step(struct world *w, int calm)
 	pump(w);
 }
 
+/* Members that owe a push are let go of: they were stopped for long, and move again. */
+static void find_silent(const struct gate_member *m, void *arg)
+{
+	const struct gate_member **found = arg;
+	static struct gate_member copy;
+
+	if (m->owes && strcmp(m->worker, (*found)->worker) == 0) {
+		copy = *m;
+		*found = &copy;
+	}
+}
+
+static void let_go(struct world *w, int id)
+{
+	char name[16];
+	struct gate_member none = {.worker = name};
+	const struct gate_member *found = &none;
+
+	name_of(id, name);
+
+	gate_members(w->gate, find_silent, &found);
+	if (found == &none)
+		return;
+	gate_silent(w->gate, name, found->generation);
+	pump(w);
+}
+
 static void one_step(struct world *w, int calm)
 {
-	uint64_t what = next_random(w) % (calm ? 60 : 69);
+	uint64_t what = next_random(w) % (calm ? 60 : 70);
 	int id = (int)(next_random(w) % WORKERS);
 
 	if (what < 25)
@@ -852,7 +879,8 @@ static void one_step(struct world *w, int calm)
 	else if (what < 68 && chance(w, 3)) { /* half a minute later */
 		gate_absent(w->gate);
 		pump(w);
-	}
+	} else if (what == 69 && chance(w, 3))
+		let_go(w, id);
 }
 
 static int all_done(const struct world *w)

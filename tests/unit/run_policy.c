@@ -44,6 +44,16 @@ static void classes(void **state)
 	assert_int_equal(policy_class(&unseen), END_RETRYABLE);
 }
 
+/* How long a node took to start is no merit, nor that it stood there and did nothing. */
+static void did_well(void **state)
+{
+	(void)state;
+	assert_false(policy_did_well(0, 1));
+	assert_false(policy_did_well(9.9, 1));
+	assert_true(policy_did_well(10, 1));
+	assert_false(policy_did_well(1e6, 0));
+}
+
 static void end_status(void **state)
 {
 	(void)state;
@@ -163,6 +173,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(classes),
+		cmocka_unit_test(did_well),
 		cmocka_unit_test(end_status),
 		cmocka_unit_test(pauses_double_up_to_five_seconds),
 		cmocka_unit_test(a_life),

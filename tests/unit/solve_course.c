@@ -146,12 +146,12 @@ static void restart(struct course *c, struct node *n)
 	assert_true(n->up);
 	if (n->role == NODE_SERVER) {
 		c->waits_until = c->now + RESTART_SERVER;
-		event(c, n, "restart");
+		event(c, n, "restart meant=1");
 		event(c, n, "ready");
 		return;
 	}
 	event(c, n, "exit");
-	event(c, n, "restart");
+	event(c, n, "restart meant=1");
 	n->up = 0;
 	n->ready_at = n->free_at = c->now + RESTART_WORKER;
 }

@@ -222,7 +222,7 @@ static void balance_does_not_hide_who_is_slow(void **state)
 	says("antdt-nd", NONE, "w3: slow, but sizes fit");
 	o.pending = 61;
 	says("antdt-nd", "action kind=kill-restart role=worker id=w3 reason=\n", "");
-	s.node[3].restarts = 3;
+	s.node[3].restarts = s.node[3].meant = 3;
 	says("antdt-nd", NONE, "w3");
 	o.limit = 4;
 	says("antdt-nd", "action kind=kill-restart role=worker id=w3 reason=\n", "");
@@ -244,7 +244,7 @@ static void a_persistent_one_is_restarted_under_asp_too(void **state)
 	says("antdt-nd", NONE, "w3: slow, but not up for the long window");
 	s.node[3].up = 10;
 	s.info_count = 0;
-	s.node[3].restarts = 3;
+	s.node[3].restarts = s.node[3].meant = 3;
 	says("antdt-nd", NONE, "w3: slow for long, but restarted often enough");
 }
 
@@ -460,14 +460,59 @@ static void pace_weighs_a_restart(void **state)
 	memcpy(s.info[2].value, "4800", 5); /* ten iterations are left */
 	says("pace", NONE, "w3");
 	memcpy(s.info[2].value, "1e6", 4);
-	s.node[3].restarts = 3;
+	s.node[3].restarts = s.node[3].meant = 3;
 	says("pace", NONE, "restarts 3");
-	s.node[3].restarts = 1;
+	s.node[3].restarts = s.node[3].meant = 1;
 	s.node[3].up = 9;
 	says("pace", NONE, "restarts 1");
-	s.node[3].restarts = 0;
+	s.node[3].restarts = s.node[3].meant = 0;
 	take("info name=pending value=60 age=0");
 	says("pace", NONE, "w3");
+}
+
+/* w3 is stopped at a barrier: soon all are silent, first of all itself. What it said before must not
+ * bring it more to do. */
+static void who_sends_nothing_gets_nothing(void **state)
+{
+	static const char *const rules[] = {"pace", "antdt-nd", "lb-bsp", "antdt-dd"};
+	(void)state;
+	balanced(100);
+	costs(5, 1, 1e6);
+	for (int i = 0; i < 4; i++)
+		s.node[i].last = s.at - 11;
+	s.node[3].last = s.at - 12;
+	s.node[3].speed_short = s.node[3].speed_last = 1e6; /* it was fast */
+	for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+		says(rules[i], NONE, "w3 has reported nothing for 12 s: decisions wait");
+	/* The others go on without it: one that is idle. */
+	for (int i = 0; i < 3; i++)
+		s.node[i].last = s.at - 1;
+	says("pace", NONE, "w3 has reported nothing for 12 s");
+	/* A batch of 4 s comes every 4 s at most. */
+	s.node[2].mean_long = 4;
+	assert_null(strstr(decide("pace"), NONE));
+	/* Under ASP others don't wait: decisions on them go on, and on it they wait. */
+	s.node[2].mean_long = s.node[2].mean_short;
+	take("info name=sync value=asp age=0");
+	s.node[3].speed_short = s.node[3].speed_last = s.node[3].speed_long;
+	decide("antdt-nd");
+	assert_null(strstr(text, "w3"));
+	s.node[3].last = s.at - 1;
+	assert_non_null(strstr(decide("antdt-nd"), "kill-restart role=worker id=w3"));
+	s.node[3].state = NODE_LOST;
+	assert_null(strstr(decide("antdt-nd"), "w3"));
+}
+
+/* Crashes, and restarts after a loss, are nobody's intention. */
+static void crashes_do_not_count_against_the_limit(void **state)
+{
+	(void)state;
+	balanced(10);
+	s.node[3].restarts = 7;
+	s.node[3].meant = 2;
+	says("antdt-nd", "action kind=kill-restart role=worker id=w3 reason=\n", "");
+	s.node[3].meant = 3;
+	says("antdt-nd", NONE, "w3");
 }
 
 static void pace_without_costs_restarts_as_antdt_nd(void **state)
@@ -590,6 +635,8 @@ int main(void)
 		TEST(dd_without_a_solution_gives_some_one_more),
 		TEST(dd_says_what_is_missing),
 		TEST(pace_weighs_a_restart),
+		TEST(who_sends_nothing_gets_nothing),
+		TEST(crashes_do_not_count_against_the_limit),
 		TEST(pace_without_costs_restarts_as_antdt_nd),
 		TEST(pace_sees_a_jump_in_one_report),
 		TEST(pace_tells_delay_from_speed),

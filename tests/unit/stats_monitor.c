@@ -98,13 +98,13 @@ static void means_speeds_and_ratios(void **state)
 		"job at=1350.000000 iter=2 workers=2 servers=1 short=300 long=600\n"
 		"node role=worker id=w0 state=up size=50 short=0.3 long=0.2 "
 		"speed-short=166.666667 speed-long=150 ratio-short=0.666666667 ratio-long=0.5 "
-		"samples=60 restarts=0 up=350.000000 accum= last=1100.000000 speed-last=166.666667 " NO_DEVICE
+		"samples=60 restarts=0 meant=0 up=350.000000 accum= last=1100.000000 speed-last=166.666667 " NO_DEVICE
 		"node role=worker id=w1 state=up size=60 short=0.6 long=0.6 "
 		"speed-short=100 speed-long=100 ratio-short=1.33333333 ratio-long=1.5 "
-		"samples=60 restarts=0 up=250.000000 accum= last=1100.000000 speed-last=100 " NO_DEVICE
+		"samples=60 restarts=0 meant=0 up=250.000000 accum= last=1100.000000 speed-last=100 " NO_DEVICE
 		"node role=server id=ps0 state=up size=110 short=0.05 long=0.05 "
 		"speed-short=2200 speed-long=2200 ratio-short=1 ratio-long=1 "
-		"samples=110 restarts=0 up=250.000000 accum= last=1100.000000 speed-last=2200 " NO_DEVICE);
+		"samples=110 restarts=0 meant=0 up=250.000000 accum= last=1100.000000 speed-last=2200 " NO_DEVICE);
 	assert_string_equal(node("w0", "short", 2000), "");
 	assert_string_equal(node("w0", "ratio-long", 2000), "");
 }
@@ -157,6 +157,12 @@ static void states_follow_events(void **state)
 	take("event role=worker id=w9 kind=start", 1000);
 	take("event role=worker id=w9 kind=exit status=0 class=clean", 1001);
 	assert_non_null(strstr(snapshot(1002), "id=w9 state=down"));
+	assert_string_equal(node("w0", "meant", 1000), "0");
+	take("event role=worker id=w0 kind=restart meant=1 at=200", NAN);
+	take("event role=worker id=w0 kind=start at=201", NAN);
+	take("event role=worker id=w0 kind=restart at=202", NAN);
+	assert_string_equal(node("w0", "restarts", 1000), "4");
+	assert_string_equal(node("w0", "meant", 1000), "1");
 }
 
 static void up_counts_from_ready(void **state)
