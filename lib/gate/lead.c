@@ -510,7 +510,7 @@ int lead_new(struct lead **out, const struct lead_options *options, struct error
 	l->ps = options->ps;
 	l->others = options->server_count;
 	l->started = clock_mono();
-	l->total.iteration = l->started_at = options->gate.iteration;
+	l->started_at = options->gate.iteration;
 	l->options.gate.commit = options->shards != NULL;
 	l->other = calloc(l->others + 1, sizeof *l->other);
 	others_new(l);

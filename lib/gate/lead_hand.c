@@ -58,8 +58,7 @@ static int give(void *lead, struct outlet *out, struct error *err)
 	int rc;
 
 	record_begin(&r, line, sizeof line, "total");
-	record_add_u64(&r, "samples", l->total.samples);
-	record_add_real(&r, "loss", l->total.loss);
+	record_add_u64(&r, "samples", l->samples);
 	record_add_seconds(&r, "time", clock_mono() - l->started);
 	record_add_u64(&r, "since", l->started_at);
 	if (outlet_record(out, &r, err) != 0 || gate_save(l->gate, &text, &len, err) != 0)
@@ -96,8 +95,7 @@ static int take_total(struct lead *l, const struct record *r, struct error *err)
 {
 	double time;
 
-	if (record_u64(r, "samples", 0, UINT64_MAX, &l->total.samples, err) != 0 ||
-	    record_real(r, "loss", -1e300, 1e300, &l->total.loss, err) != 0 ||
+	if (record_u64(r, "samples", 0, UINT64_MAX, &l->samples, err) != 0 ||
 	    record_real(r, "time", 0.0, 1e15, &time, err) != 0 ||
 	    record_u64(r, "since", 0, ps_iteration(l->ps), &l->started_at, err) != 0)
 		return -1;
@@ -116,7 +114,6 @@ static int take_gate(struct lead *l, const struct record *r, struct call *c, str
 		rc = error_set(err, ERROR_DATA, NULL, "its gate is at iteration %llu, its part at %llu",
 			       (unsigned long long)gate_iteration(l->gate),
 			       (unsigned long long)ps_iteration(l->ps));
-	l->total.iteration = ps_iteration(l->ps);
 	l->taken = rc == 0;
 	return rc;
 }

@@ -116,7 +116,7 @@ struct lead {
 	uint64_t token;
 	int pumping;
 	struct watcher *watchers;
-	struct rows_total total;
+	uint64_t samples; /* applied, by this lead and those before it since the start */
 	double started;
 	uint64_t started_at; /* which iteration */
 	struct holding holding;

@@ -367,7 +367,7 @@ static void on_watch(struct request *rq, void *lead)
 	}
 	w->lead = l;
 	w->rq = rq;
-	rows_start(&w->rows, every, &l->total, clock_mono());
+	rows_start(&w->rows, every, ps_iteration(l->ps), clock_mono());
 	w->next = l->watchers;
 	w->at = &l->watchers;
 	if (w->next)
@@ -378,20 +378,19 @@ static void on_watch(struct request *rq, void *lead)
 
 void lead_rows(struct lead *l, uint64_t samples, double loss)
 {
+	struct rows_unit unit = {ps_iteration(l->ps), samples, loss};
 	double now = clock_mono(), mean;
 	char line[512];
 	struct record_out o;
 
-	l->total.iteration = ps_iteration(l->ps);
-	l->total.samples += samples;
-	l->total.loss += loss;
+	l->samples += samples;
 	for (struct watcher *w = l->watchers; w; w = w->next) {
-		if (!rows_due(&w->rows, &l->total, now, &mean))
+		if (!rows_due(&w->rows, &unit, now, &mean))
 			continue;
 		record_begin(&o, line, sizeof line, "row");
-		record_add_u64(&o, "iteration", l->total.iteration);
+		record_add_u64(&o, "iteration", unit.iteration);
 		record_add_real(&o, "loss", mean);
-		record_add_u64(&o, "samples", l->total.samples);
+		record_add_u64(&o, "samples", l->samples);
 		record_add_seconds(&o, "at", clock_epoch());
 		record_add_seconds(&o, "time", now - l->started);
 		record_add_u64(&o, "members", gate_active(l->gate));

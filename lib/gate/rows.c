@@ -7,26 +7,25 @@ static void pass(struct rows *w, uint64_t iteration)
 		w->power *= 2;
 }
 
-void rows_start(struct rows *w, double every, const struct rows_total *total, double now)
+void rows_start(struct rows *w, double every, uint64_t iteration, double now)
 {
-	w->every = every;
-	w->until = w->next = now + every;
-	w->power = 1;
-	w->last = *total;
-	pass(w, total->iteration);
+	*w = (struct rows){.every = every, .until = now + every, .next = now + every, .power = 1};
+	pass(w, iteration);
 }
 
-int rows_due(struct rows *w, const struct rows_total *total, double now, double *mean)
+int rows_due(struct rows *w, const struct rows_unit *unit, double now, double *mean)
 {
-	int early = (w->every <= 0.0 || now < w->until) && total->iteration >= w->power;
+	int early = (w->every <= 0.0 || now < w->until) && unit->iteration >= w->power;
 	int late = w->every > 0.0 && now >= w->next;
-	uint64_t samples = total->samples - w->last.samples;
 
+	w->samples += unit->samples;
+	w->loss += unit->loss;
 	if (!early && !late)
 		return 0;
-	*mean = samples ? (total->loss - w->last.loss) / (double)samples : 0.0;
-	pass(w, total->iteration);
+	*mean = w->samples ? w->loss / (double)w->samples : 0.0;
+	pass(w, unit->iteration);
 	w->next = now + w->every;
-	w->last = *total;
+	w->samples = 0;
+	w->loss = 0.0;
 	return 1;
 }

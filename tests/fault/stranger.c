@@ -911,7 +911,7 @@ static void act_noise(struct self *me)
 	talk_open(t);
 	for (size_t i = 0; i < n; i++)
 		bytes[i] = (unsigned char)splitmix(&chance);
-	switch (below(7)) {
+	switch (below(8)) {
 	case 0: /* whatever the bytes say */
 		messages++;
 		put(t, bytes, n);
@@ -940,6 +940,12 @@ static void act_noise(struct self *me)
 	case 5: /* a descriptor that is none, a payload where none is taken */
 		say(t, one_in(2) ? "map bytes=%d" : "stat bytes=%d", 100);
 		put(t, bytes, below(100));
+		break;
+	case 7: /* many who say nothing */
+		for (int i = 0; i < 50; i++) {
+			talk_close(t);
+			talk_open(t);
+		}
 		break;
 	case 6: /* every answer at once, none read */
 		for (int i = 0; i < 20; i++)
