@@ -333,17 +333,6 @@ void gate_end(struct gate *g, const struct gate_who *who)
 	units_step(g);
 }
 
-void gate_unfit(struct gate *g, const struct gate_who *who, const char *why)
-{
-	struct worker *w;
-
-	HASH_FIND_STR(g->workers, who->worker, w);
-	if (w && who->incarnation == g->options.incarnation && w->state != WORKER_OUT &&
-	    w->generation == who->generation)
-		worker_out(g, w, why);
-	units_step(g);
-}
-
 void gate_closed(struct gate *g, uint64_t connection)
 {
 	struct worker *w, *next;
@@ -356,13 +345,13 @@ void gate_closed(struct gate *g, uint64_t connection)
 	units_step(g);
 }
 
-void gate_silent(struct gate *g, const char *worker, uint64_t generation)
+void gate_let_go(struct gate *g, const char *worker, uint64_t generation, const char *why)
 {
 	struct worker *w;
 
 	HASH_FIND_STR(g->workers, worker, w);
 	if (w && w->generation == generation)
-		worker_out(g, w, "it gave no sign of life");
+		worker_out(g, w, why);
 	units_step(g);
 }
 

@@ -111,12 +111,11 @@ void gate_leave(struct gate *g, const struct gate_who *who);
 void gate_end(struct gate *g, const struct gate_who *who);
 enum gate_verdict gate_push(struct gate *g, const struct gate_who *who,
 			    const struct gate_push *push);
-/* A push of it can't be taken, and no other will come for these rows: nobody waits for it. */
-void gate_unfit(struct gate *g, const struct gate_who *who, const char *why);
 /* The connection is gone: its members leave. */
 void gate_closed(struct gate *g, uint64_t connection);
-/* A member of this generation that gives no sign of life leaves: nobody waits for it any more. */
-void gate_silent(struct gate *g, const char *worker, uint64_t generation);
+/* The worker leaves, if this is its generation: its push can't be taken, or it gives no sign of life.
+ * Nobody waits for it any more, and it may join again. */
+void gate_let_go(struct gate *g, const char *worker, uint64_t generation, const char *why);
 /* Something else came from a member that has no connection since gate_load(): it is back. */
 void gate_here(struct gate *g, const char *worker, uint64_t generation, uint64_t connection);
 

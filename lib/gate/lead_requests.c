@@ -148,8 +148,9 @@ static void push_unfit(struct lead *l, struct request *rq)
 	struct gate_who who;
 	struct error ignored;
 
-	if (who_read(rq, &who, &ignored) == 0)
-		gate_unfit(l->gate, &who, "its loss or gradient is not finite");
+	if (who_read(rq, &who, &ignored) == 0 &&
+	    who.incarnation == l->options.gate.incarnation)
+		gate_let_go(l->gate, who.worker, who.generation, "its push has diverged");
 }
 
 static void on_push(struct request *rq, void *lead)

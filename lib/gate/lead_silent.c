@@ -85,7 +85,7 @@ static void on_look(evutil_socket_t fd, short what, void *lead)
 			m->pulse.silent);
 		m->hung = m->owes = 0;
 		pulse_begin(&m->pulse);
-		gate_silent(l->gate, m->worker, m->generation);
+		gate_let_go(l->gate, m->worker, m->generation, "it gave no sign of life");
 	}
 	lead_pump(l);
 }

@@ -168,6 +168,14 @@ static void add_report(struct words *w, const struct job *job)
 	add_real(w, "--report-seconds", fmin(REPORT_SECONDS_MAX, job->every / 2));
 }
 
+/* A worker that does not move is found here first, and killed. The lead lets go of members that are no
+ * nodes of this job, and of all while nobody supervises it; 0: never. */
+static double stranger_seconds(const struct supervisor *s)
+{
+	double seconds = fmax(2 * s->hung.least[PULSE_BATCH], s->hung.least[PULSE_START]);
+	return isfinite(seconds) ? seconds : 0;
+}
+
 static void server_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
 {
 	const struct supervisor *s = n->sup;
@@ -177,7 +185,7 @@ static void server_words(struct words *w, const struct sup_node *n, uint64_t lif
 	add(w, "--part");
 	add(w, "%u/%llu", n->index, (unsigned long long)job->servers);
 	add_count(w, "--incarnation", s->incarnation ? s->incarnation : 1);
-	add_count(w, "--hung", 0); /* who does not move is ours to find */
+	add_real(w, "--hung", stranger_seconds(s));
 	add_state(w, s, "--layout", "layout");
 	add_text(w, "--sync", job->sync);
 	add_text(w, "--optimizer", job->optimizer);

@@ -847,17 +847,13 @@ static void a_whole_batch_is_no_larger_than_any_that_was_settled(void **state)
 
 static void who_has_no_gradient_is_waited_for_no_longer(void **state)
 {
-	struct gate_who w;
-
 	(void)state;
 	pair((struct gate_options){0});
 	push("w2", 1, 2, 1);
 	expect("");
-	w = who("w10", 2);
-	gate_unfit(gate, &w, "of another generation");
+	gate_let_go(gate, "w10", 2, "of another generation");
 	expect("");
-	w = who("w10", 1);
-	gate_unfit(gate, &w, "not finite");
+	gate_let_go(gate, "w10", 1, "not finite");
 	expect("settle 2 w2/1:20+10\n");
 }
 
@@ -1015,12 +1011,11 @@ static void a_silent_member_is_let_go_of(void **state)
 	push("w0", 1, 1, 0);
 	settled(1, NULL);
 	push("w0", 1, 2, 1);
-	while (gate_next(gate))
-		;
-	gate_silent(gate, "w1", 2); /* of another generation: nobody */
-	gate_silent(gate, "w9", 1);
+	pass();
+	gate_let_go(gate, "w1", 2, "silent"); /* of another generation: nobody */
+	gate_let_go(gate, "w9", 1, "silent");
 	expect("");
-	gate_silent(gate, "w1", 1);
+	gate_let_go(gate, "w1", 1, "silent");
 	expect("settle 2 w0/1:20+10\n");
 	push("w1", 1, 1, 1);
 	expect("5 err fenced\n");

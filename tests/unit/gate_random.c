@@ -834,7 +834,7 @@ static void let_go(struct world *w, int id)
 	gate_members(w->gate, find_silent, &found);
 	if (found == &none)
 		return;
-	gate_silent(w->gate, name, found->generation);
+	gate_let_go(w->gate, name, found->generation, "silent");
 	pump(w);
 }
 
