@@ -418,6 +418,21 @@ exact() {
 	exact "$(summary first.out | field checkpoint)" 2000 6
 }
 
+@test "rows in the hand of a client that is gone come back at the end: exact" {
+	job MODEL=audit EPOCHS=2 SYNC=asp
+	slow 400
+	begin first
+	wait_for 'came_to 100'
+	ask run/shardd.sock 'hello worker=x' 'get worker=x generation=1' >x.out
+	grep -q '^shard ' x.out
+	rm drag/*
+	wait $SUPERVISOR
+	[ "$(logged '^stray .*x is no worker of this job')" -eq 1 ]
+	[ "$(summary first.out | field held)" -eq 0 ]
+	[ "$(summary first.out | field restarts)" -eq 0 ]
+	exact "$(summary first.out | field checkpoint)" 2000 2
+}
+
 @test "a killed server: all go back to the cut, and shardd with them: exact" {
 	job MODEL=audit EPOCHS=5 SERVERS=3 CHECKPOINT_EVERY=0.3
 	slow 400

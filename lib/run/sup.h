@@ -170,7 +170,7 @@ struct sup_stray {
 	uint64_t samples; /* in the model, since that second of clock_mono() */
 	double since;
 	int asked, is_member;
-	char id[OPTION_ID_MAX]; /* whom it is asked about */
+	char id[OPTION_ID_MAX], behind[OPTION_ID_MAX]; /* who is asked about, and was before */
 };
 
 struct supervisor {

@@ -1,8 +1,9 @@
 /*
- * sup_stray: rows in the hands of nobody.  Any client may take rows of the job; one that goes without
- * a word keeps them, and no death of a node will ever bring them back.  When nothing is left to hand
- * out and nothing has been trained for a while, a holder that is neither a worker of this job nor a
- * member of the lead has what it holds taken from it: as by its own bye, since no shard is to blame.
+ * sup_stray: rows in the hands of nobody.  Any client may take rows of the job; one that goes
+ * without a word keeps them, and no death of a node will ever bring them back.  When nothing is
+ * left to hand out and nothing has been trained for a while, a holder that is neither a worker of
+ * this job nor a member of the lead has what it holds taken from it: as by its own bye, since no
+ * shard is to blame.
  */
 #include "run/sup.h"
 
@@ -19,7 +20,7 @@ static int ask(struct supervisor *s, struct link *link, struct record_out *o, pe
 	return 0;
 }
 
-static void look(struct supervisor *s);
+static void look_behind(struct supervisor *s, const char *id);
 
 static void on_bye(const struct record *r, int closing, const void *payload, size_t bytes,
 		   void *arg)
@@ -36,7 +37,7 @@ static void on_bye(const struct record *r, int closing, const void *payload, siz
 		 "%s is no worker of this job, nor a member, and nothing was trained for %g s: "
 		 "what it held is handed out again",
 		 s->stray.id, deadline_seconds(DEADLINE_STRAY));
-	look(s); /* others wait no longer because of this one */
+	look_behind(s, s->stray.id);
 }
 
 static void on_who(const struct record *r, int closing, const void *payload, size_t bytes,
@@ -76,14 +77,26 @@ static void on_members(const struct record *r, int closing, const void *payload,
 		return;
 	}
 	s->stray.asked = 0;
-	if (!r || !record_is(r, "ok") || s->stray.is_member)
+	if (!r || !record_is(r, "ok"))
 		return;
+	if (s->stray.is_member) {
+		look_behind(s, s->stray.id);
+		return;
+	}
 	record_begin(&o, line, sizeof line, "who");
 	record_add(&o, "worker", s->stray.id);
 	(void)ask(s, &s->shardd->link, &o, on_who);
 }
 
-/* The first of them. */
+/* The first name behind the last one that was looked at. */
+static void take_id(struct supervisor *s, const char *id)
+{
+	struct sup_stray *y = &s->stray;
+	if (strlen(id) < sizeof y->id && strcmp(id, y->behind) > 0 &&
+	    (!y->id[0] || strcmp(id, y->id) < 0) && !sup_node_find(s, id))
+		memcpy(y->id, id, strlen(id) + 1);
+}
+
 static void on_list(const struct record *r, int closing, const void *payload, size_t bytes,
 		    void *arg)
 {
@@ -94,9 +107,8 @@ static void on_list(const struct record *r, int closing, const void *payload, si
 	(void)bytes;
 	if (!closing) {
 		const char *id = record_get(r, "worker");
-		if (!s->stray.id[0] && id && strlen(id) < sizeof s->stray.id &&
-		    !sup_node_find(s, id))
-			memcpy(s->stray.id, id, strlen(id) + 1);
+		if (id)
+			take_id(s, id);
 		return;
 	}
 	s->stray.asked = 0;
@@ -107,10 +119,12 @@ static void on_list(const struct record *r, int closing, const void *payload, si
 	(void)ask(s, &s->servers[0].link, &o, on_members);
 }
 
-static void look(struct supervisor *s)
+/* At the holders of rows, one after the other in the order of their names. */
+static void look_behind(struct supervisor *s, const char *id)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
+	memmove(s->stray.behind, id, strlen(id) + 1);
 	s->stray.id[0] = '\0';
 	record_begin(&o, line, sizeof line, "list");
 	record_add(&o, "state", "doing");
@@ -127,5 +141,5 @@ void sup_stray_tick(struct supervisor *s)
 		return;
 	}
 	if (!s->stray.asked && clock_mono() - s->stray.since >= deadline_seconds(DEADLINE_STRAY))
-		look(s);
+		look_behind(s, "");
 }

@@ -7,8 +7,8 @@
  *     stranger SEED MESSAGES PAUSE bye|gone SAMPLES SHARDD LEAD SERVER...
  *
  * After PAUSE messages, and after the last one, it closes all connections, prints `pause` and waits
- * for a line.  In the end it gives back what it holds (bye), or dies with rows in its hands and as a
- * member (gone).  It exits with 1 when an answer that is due does not come, or when what must be
+ * for a line.  In the end it gives back what it holds (bye), or dies with rows in its hands and as
+ * a member (gone).  It exits with 1 when an answer that is due does not come, or when what must be
  * refused was applied.
  */
 #include <errno.h>
@@ -564,7 +564,7 @@ static void act_good(struct self *me)
 	leave(me);
 }
 
-/* Whatever is chosen is not true, or of no worker here: no chance makes it a push as it should be. */
+/* Whatever is chosen is not true, or of no worker here: chance makes no right push of it. */
 static void lie(const struct piece *p)
 {
 	static char text[64];
@@ -746,8 +746,9 @@ static void act_member(struct self *me)
 	case 3: /* of a generation that is over */
 		hello(me);
 		(void)join(me);
-		(void)ask(&me->part[0], "join worker=%s generation=%" PRIu64 " incarnation=%" PRIu64,
-			  me->name, old ? old : 1, me->incarnation);
+		(void)ask(&me->part[0],
+			  "join worker=%s generation=%" PRIu64 " incarnation=%" PRIu64, me->name,
+			  old ? old : 1, me->incarnation);
 		break;
 	case 4: /* of another incarnation */
 		(void)ask(&odd[1], "join worker=%s generation=%" PRIu64 " incarnation=%" PRIu64,
