@@ -332,10 +332,11 @@ whole_log() { rec where type=begin <run/state/job.log >/dev/null; }
 	[[ $output == *job.log:3:* ]]
 }
 
-# grown: the log, to where it is put away
+# grown: the log, to where it is put away; whole lines and one write, as trainctl writes there, too
 grown() {
 	yes 'row iteration=1 epoch=1 epochs=1 loss= samples-done=0 samples=9 at=1' |
-		head -c 67200000 >>run/state/job.log
+		head -n 980000 >lines
+	dd if=lines of=run/state/job.log bs=128M iflag=fullblock oflag=append conv=notrunc 2>/dev/null
 }
 
 @test "a log that grew large begins again, and report reads both" {

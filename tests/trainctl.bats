@@ -1140,7 +1140,7 @@ snapshot() {
 	printf '#!/bin/sh\nsleep 300 & sleep 300\n' >hangs
 	chmod +x hangs
 	run -1 timeout 60 trainctl replay job.log --solution ./hangs
-	[[ $output == *"solution ./hangs: signal 9"* ]]
+	[[ $output == *"solution ./hangs: no decision in 10 s"* ]]
 }
 
 @test "info name=pending that is no number: a warning with its place" {
