@@ -1,6 +1,6 @@
 /* piece: the objects of the queue: lists, memory reserved ahead, samples that leave a piece, hands
- * and leases.  It decides nothing: whether a request may do what it asks is queue.c's and
- * settle.c's business.  Nothing here can fail once piece_prepare() has succeeded. */
+ * and leases.  It decides nothing: whether a request may do what it asks is the business of
+ * queue.c, hand.c and settle.c.  Nothing here can fail once piece_prepare() has succeeded. */
 #include "base/random.h"
 #include "shard/order.h"
 #include "shard/queue_internal.h"

@@ -1,5 +1,7 @@
 /*
- * What the files of the queue share (queue.c, piece.c, settle.c, state.c), and nobody else.
+ * What the files of the queue share, and nobody else: queue.c and hand.c (requests), settle.c,
+ * piece.c (pieces and their rows), state.c and loader*.c (the state as text, and back), follow.c
+ * (changes, read), tell.c and division.c.
  */
 #ifndef PACELINE_SHARD_QUEUE_INTERNAL_H
 #define PACELINE_SHARD_QUEUE_INTERNAL_H
