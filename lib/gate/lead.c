@@ -125,24 +125,28 @@ static void on_again(evutil_socket_t fd, short what, void *lead)
 	lead_pump(l);
 }
 
-/* The worker= of a record of this type. */
-static void names_add(struct lead *l, struct names *names, const struct record *r, const char *type)
+static void names_put(struct lead *l, struct names *names, const char *worker)
 {
-	const char *worker = record_get(r, "worker");
-
-	if (!record_is(r, type) || !worker)
-		return;
 	if (names->count == names->max) {
 		size_t max = names->max ? names->max * 2 : 16;
 		void *more = realloc(names->name, max * sizeof *names->name);
 		if (!more) {
-			lead_breakf(l, ERROR_OS, type, "no memory");
+			lead_breakf(l, ERROR_OS, "names", "no memory");
 			return;
 		}
 		names->name = more;
 		names->max = max;
 	}
 	snprintf(names->name[names->count++], OPTION_ID_MAX, "%s", worker);
+}
+
+/* The worker= of a record of this type. */
+static void names_add(struct lead *l, struct names *names, const struct record *r, const char *type)
+{
+	const char *worker = record_get(r, "worker");
+
+	if (record_is(r, type) && worker)
+		names_put(l, names, worker);
 }
 
 /* As the gate wants them, and said with the reason; to be freed. NULL: no memory, and the lead is
@@ -157,7 +161,7 @@ static const char **names_list(struct lead *l, const struct names *names, const 
 	}
 	for (size_t i = 0; i < names->count; i++) {
 		list[i] = names->name[i];
-		if (i == 0 || strcmp(list[i], list[i - 1]) != 0)
+		if ((i == 0 || strcmp(list[i], list[i - 1]) != 0) && ps_tell(++l->refusals))
 			log_say(LOG_LEVEL_WARNING, "%s: %s: it is refused", list[i], why);
 	}
 	return list;
@@ -186,7 +190,8 @@ static void settle_err(struct lead *l, const struct record *r)
 		gate_settle_refused(l->gate, number, GATE_REFUSED_INCARNATION);
 		return;
 	}
-	if (strcmp(code, "journal") == 0 || strcmp(code, "memory") == 0) {
+	if (strcmp(code, "journal") == 0 || strcmp(code, "memory") == 0 ||
+	    strcmp(code, "no-memory") == 0 || strcmp(code, "slow") == 0) {
 		/* What shardd has no room for now it has later. */
 		log_say(LOG_LEVEL_ERROR, "%s: settle %llu: %s: %s", l->options.shards,
 			(unsigned long long)number, code, r->text ? r->text : "");
@@ -337,7 +342,8 @@ static int own_parts(struct lead *l, const struct gate_effect *e)
 
 static void held(struct lead *l)
 {
-	const char **missing = names_list(l, &l->holding.missing, "a server does not have its part of its push");
+	const char **missing = names_list(l, &l->holding.missing,
+					  "a server does not have its part of its push");
 
 	if (missing)
 		gate_held(l->gate, missing, l->holding.missing.count);
@@ -365,6 +371,13 @@ static void on_hold(const struct record *r, int closing, const void *payload, si
 	lead_pump(l);
 }
 
+static void own_lacks(const struct ps_part *part, void *lead)
+{
+	struct lead *l = lead;
+
+	names_put(l, &l->holding.missing, part->worker);
+}
+
 static void hold(struct lead *l, const struct gate_effect *e)
 {
 	char head[256], *text;
@@ -375,11 +388,7 @@ static void hold(struct lead *l, const struct gate_effect *e)
 	l->holding.asked = l->others;
 	if (own_parts(l, e) != 0)
 		return;
-	/* A push comes to the lead with its part. */
-	if (ps_hold(l->ps, l->part, e->parts, NULL, NULL) != 0) {
-		lead_breakf(l, ERROR_SOFTWARE, "hold", "a part is not staged here");
-		return;
-	}
+	(void)ps_hold(l->ps, l->part, e->parts, own_lacks, l);
 	if (l->others == 0) {
 		held(l);
 		return;

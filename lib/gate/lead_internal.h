@@ -120,6 +120,7 @@ struct lead {
 	double started;
 	uint64_t started_at; /* which iteration */
 	struct holding holding;
+	uint64_t refusals; /* of pushes, by servers and shardd */
 	struct settling settling;
 	struct sizes sizes;
 	struct silents *silents; /* NULL: nobody is looked at */

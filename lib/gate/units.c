@@ -233,8 +233,8 @@ static void put_apply(struct gate *g)
 
 	for (const struct push *p = g->sent.first; p; p = p->next) {
 		steps += has_step(p) ? 1 : 0;
-		if (has_step(p) && p->count + p->skipped > g->largest)
-			g->largest = p->count + p->skipped;
+		if (has_step(p) && p->count > g->largest)
+			g->largest = p->count;
 	}
 	if (steps == 0 && !bsp(g))
 		return;
@@ -301,8 +301,10 @@ static void finish_push(struct gate *g, struct push *p)
 	w->done_generation = p->generation;
 	w->done_sequence = p->sequence;
 	w->done_dropped = p->late;
-	w->pushes++;
-	w->samples += p->count;
+	if (p->generation == w->newest) { /* not one of a life before */
+		w->pushes++;
+		w->samples += p->count;
+	}
 	if (!p->late && w->generation == p->generation)
 		w->clock++;
 	if (g->options.sync == GATE_SSP && w->state == WORKER_ACTIVE &&
@@ -378,18 +380,16 @@ static void release(struct gate *g)
 
 /* ---- answers of servers and shardd ---- */
 
-/* How many are there. */
+/* How many are there: a worker has one push with shardd. */
 static size_t mark_refused(struct gate *g, const char *worker, enum refused by)
 {
-	size_t n = 0;
+	struct worker *w;
 
-	for (struct push *p = g->sent.first; p; p = p->next) {
-		if (p->late || strcmp(p->worker->id, worker) != 0)
-			continue;
-		p->refused = by;
-		n++;
-	}
-	return n;
+	HASH_FIND_STR(g->workers, worker, w);
+	if (!w || !w->sent || w->sent->late)
+		return 0;
+	w->sent->refused = by;
+	return 1;
 }
 
 /* Those of sent that a server lacks: shardd is not asked for their rows. */
@@ -401,10 +401,14 @@ static void drop_refused(struct gate *g)
 	pushes_start(&g->sent);
 	for (p = sent.first; p; p = next) {
 		next = p->next;
-		if (p->refused)
-			finish_push(g, p);
-		else
+		if (!p->refused) {
 			pushes_add(&g->sent, p);
+			continue;
+		}
+		struct worker *w = p->worker;
+		finish_push(g, p);
+		worker_fence(g, w); /* it waits for nothing of shardd */
+		units_throw(g, w);
 	}
 }
 

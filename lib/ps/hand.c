@@ -293,7 +293,7 @@ static int take_push(struct ps *p, const struct record *r, struct call *c, struc
 		error_set(err, ERROR_DATA, s->worker, "%s", s->why);
 		goto failed;
 	}
-	if (ps_push_keep(p, s, err) == 0)
+	if (stage_restore(p->stage, s, err) == 0)
 		return 0;
 failed:
 	staged_free(s);

@@ -215,6 +215,8 @@ static void note_diverged(const struct ps *p, struct staged *s, size_t dense, si
 	const char *what = "parameter";
 	float value;
 
+	if (s->push.count == 0)
+		return; /* it is never applied */
 	if (s->push.dense && dense < store_dense_count(p->store)) {
 		store_dense_name(p->store, dense, name, sizeof name);
 		value = s->push.dense[dense];

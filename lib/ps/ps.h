@@ -102,6 +102,8 @@ int ps_apply(struct ps *p, uint64_t units, const struct ps_part *part, size_t pa
 int ps_cut(struct ps *p, const char *path, fork_done_fn *done, void *arg, struct error *err);
 
 uint64_t ps_iteration(const struct ps *p);
+/* Whether what a client made happen for the count-th time is logged: it must not fill the disk. */
+int ps_tell(uint64_t count);
 
 /* ---- handing over to another process of the same part ---- */
 

@@ -85,7 +85,6 @@ int ps_push_fields(const struct record *r, struct staged *s, uint64_t *dense, ui
 int ps_push_find(struct ps *p, struct staged *s, const void *data, size_t have, uint64_t dense,
 		 uint64_t rows, struct error *err);
 void ps_push_judge(const struct ps *p, struct staged *s);
-int ps_tell(uint64_t count); /* whether what happened for the count-th time is logged */
 void ps_answer_wait(struct ps_wait *w);
 int ps_in_force(struct ps *p, struct request *rq); /* answers when not */
 void ps_break(struct ps *p, const struct error *err);

@@ -128,12 +128,34 @@ static int make_room(struct stage *s, struct worker *w, const struct staged *p)
 	return p->generation >= second;
 }
 
+static void link_in(struct stage *s, struct worker *w, struct staged *p)
+{
+	p->next = w->first;
+	w->first = p;
+	s->count++;
+}
+
+static int no_room(const struct staged *p, struct error *err)
+{
+	return error_set(err, ERROR_OS, "stage", "no room for worker %s", p->worker);
+}
+
+int stage_restore(struct stage *s, struct staged *p, struct error *err)
+{
+	struct worker *w = find_or_make(s, p->worker);
+
+	if (!w)
+		return no_room(p, err);
+	link_in(s, w, p);
+	return 0;
+}
+
 int stage_put(struct stage *s, struct staged *p, struct error *err)
 {
 	struct worker *w = find_or_make(s, p->worker);
 
 	if (!w)
-		return error_set(err, ERROR_OS, "stage", "no room for worker %s", p->worker);
+		return no_room(p, err);
 	if (p->generation <= w->thrown || !make_room(s, w, p))
 		return error_set(err, ERROR_DATA, "stage", "generation %llu of %s is over",
 				 (unsigned long long)p->generation, p->worker);
@@ -144,9 +166,7 @@ int stage_put(struct stage *s, struct staged *p, struct error *err)
 	}
 	drop_if(s, w, same_name, p);
 	drop_if(s, w, out_of_window, p);
-	p->next = w->first;
-	w->first = p;
-	s->count++;
+	link_in(s, w, p);
 	return 0;
 }
 

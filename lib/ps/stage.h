@@ -41,6 +41,8 @@ void staged_free(struct staged *p); /* NULL is fine */
 /* Takes p; one of the same name is replaced, or stays when it is held. On failure p is still the
  * caller's. ERROR_DATA: its generation was thrown away, or is older than two others. */
 int stage_put(struct stage *s, struct staged *p, struct error *err);
+/* The same for one that another process had staged, whatever else is here: that one has judged. */
+int stage_restore(struct stage *s, struct staged *p, struct error *err);
 /* NULL when it is not there. */
 struct staged *stage_find(const struct stage *s, const char *worker, uint64_t generation,
 			  uint64_t sequence);

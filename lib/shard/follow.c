@@ -58,9 +58,9 @@ static int read_settle_line(struct queue_loader *l, struct error *err)
 static int end_settle(struct queue_loader *l, struct error *err)
 {
 	struct queue *q = l->q;
-	q->has_settled = 0; /* the number was judged when the lines were written */
-	enum queue_result result = queue_settle(q, l->number, l->iteration, q->incarnation, l->line,
-						l->line_count, err);
+	/* The number was judged when the lines were written. */
+	enum queue_result result =
+		queue_settle_again(q, l->number, l->iteration, l->line, l->line_count, err);
 	if (result != QUEUE_OK)
 		return -1;
 	if (q->refusals > 0)

@@ -323,9 +323,7 @@ static int take_run(struct queue_loader *l, struct error *err)
 	if (!before || before->state != QUEUE_DOING || !before->whole)
 		return loader_wrong(err, "`run` without a piece that has several");
 	uint64_t length = before->length;
-	struct piece *p = before;
-	while (p->more)
-		p = p->more;
+	struct piece *p = before->last_cut ? before->last_cut : before; /* the last run */
 	if (loader_u64(l, "lo", &lo, err) != 0 || loader_u64(l, "hi", &hi, err) != 0)
 		return -1;
 	if (lo < p->hi || lo >= hi || hi > length)
@@ -335,6 +333,7 @@ static int take_run(struct queue_loader *l, struct error *err)
 	p->more = piece_new(l->q);
 	p->more->lo = lo;
 	p->more->hi = hi;
+	before->last_cut = p->more;
 	l->q->runs++;
 	before->whole->left += hi - lo;
 	l->remaining += hi - lo;

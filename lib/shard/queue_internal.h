@@ -36,8 +36,9 @@ struct piece {
 	/* Further runs of positions that remain, rising. They are pieces without an id yet: each
 	 * gets one when the piece comes back, so that coming back needs no memory. */
 	struct piece *more;
-	/* The last run before what was carved out last, or NULL: who carves in rising order, as a
-	 * settle does, need not walk over all runs each time. */
+	/* A run that the next walk may begin with, or NULL: the one before what was carved out last,
+	 * or was loaded last. Who carves or loads in rising order, as a settle does, need not walk
+	 * over all runs each time. */
 	struct piece *last_cut;
 	struct whole *whole; /* NULL: nothing of the shard is elsewhere or done apart from this */
 	struct epoch *epoch;
@@ -161,6 +162,11 @@ enum queue_result queue_find(const struct queue *q, uint64_t id, struct piece **
 			     struct error *err);
 /* Takes one piece back as its lease is over. */
 void queue_expire_piece(struct queue *q, struct piece *p, int is_blamed);
+
+/* ---- settle.c ---- */
+/* What was written down, once more, in that order; its number is not judged. */
+enum queue_result queue_settle_again(struct queue *q, uint64_t number, uint64_t iteration,
+				     struct queue_line *lines, size_t count, struct error *err);
 
 /* ---- piece.c: pieces, their lists and their samples ---- */
 void piece_append(struct piece_list *list, struct piece *p);

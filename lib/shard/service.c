@@ -27,7 +27,7 @@ static const struct verb verbs[] = {
 	{"back", "worker generation id", "begin length", verb_back, 0,
 	 "the piece, or some of its rows, to the end of the queue"},
 	{"settle", "number iteration incarnation", "", verb_settle, SETTLE_BYTES_MAX,
-	 "the lead's commit: apply and back lines, all or none"},
+	 "the lead's commit: apply and back lines; those that are refused are told"},
 	{"renew", "worker generation id", "", verb_renew, 0, "the lease begins again"},
 	{"bye", "worker generation", "", verb_bye, 0, "what the worker holds comes back"},
 	{"fail", "worker", "", verb_fail, 0, "given up for dead: fenced, its pieces come back"},

@@ -48,6 +48,12 @@ static int claim_order(const void *a, const void *b)
 	return x->index < y->index ? -1 : 1;
 }
 
+static int line_order(const void *a, const void *b)
+{
+	const struct claim *x = a, *y = b;
+	return x->index < y->index ? -1 : 1;
+}
+
 /* A range inside the frame; the sum begin + length can't be trusted. */
 static int is_in_frame(const struct piece *p, const struct queue_line *line)
 {
@@ -229,13 +235,11 @@ static void carry_out(struct queue *q, struct claim *claim, size_t claims)
 		log_refusal(q, &q->refusal[i]);
 }
 
-enum queue_result queue_settle(struct queue *q, uint64_t number, uint64_t iteration,
-			       uint64_t incarnation, struct queue_line *lines, size_t count,
-			       struct error *err)
+/* is_replay: in the order of the lines, which is that in which they were carried out. */
+static enum queue_result settle(struct queue *q, uint64_t number, uint64_t iteration,
+				struct queue_line *lines, size_t count, int is_replay,
+				struct error *err)
 {
-	enum queue_result result = queue_settle_known(q, number, incarnation, err);
-	if (result != QUEUE_OK)
-		return result;
 	struct queue_refusal *refusal = malloc((count + 1) * sizeof *refusal);
 	struct claim *claim = malloc((count + 1) * sizeof *claim);
 	if (!refusal || !claim || piece_prepare(q, 3 * count) != 0) {
@@ -244,6 +248,8 @@ enum queue_result queue_settle(struct queue *q, uint64_t number, uint64_t iterat
 		return queue_no_memory(err);
 	}
 	size_t claims = judge(q, lines, count, claim);
+	if (is_replay)
+		qsort(claim, claims, sizeof *claim, line_order);
 	free(q->refusal);
 	q->refusal = refusal;
 	q->has_settled = 1;
@@ -253,6 +259,20 @@ enum queue_result queue_settle(struct queue *q, uint64_t number, uint64_t iterat
 	carry_out(q, claim, claims);
 	free(claim);
 	return QUEUE_OK;
+}
+
+enum queue_result queue_settle(struct queue *q, uint64_t number, uint64_t iteration,
+			       uint64_t incarnation, struct queue_line *lines, size_t count,
+			       struct error *err)
+{
+	enum queue_result result = queue_settle_known(q, number, incarnation, err);
+	return result == QUEUE_OK ? settle(q, number, iteration, lines, count, 0, err) : result;
+}
+
+enum queue_result queue_settle_again(struct queue *q, uint64_t number, uint64_t iteration,
+				     struct queue_line *lines, size_t count, struct error *err)
+{
+	return settle(q, number, iteration, lines, count, 1, err);
 }
 
 const struct queue_refusal *queue_refusals(const struct queue *q, size_t *count)

@@ -287,8 +287,12 @@ static int refused(struct servers *s, uint32_t i, struct error *err)
 	if (s->diverged)
 		return error_set(err, ERROR_DATA, s->options.paths[i], "%s",
 				 s->record.text ? s->record.text : code);
-	return error_set(err, ERROR_SOFTWARE, s->options.paths[i], "err code=%s: %s",
-			 code ? code : "", s->record.text ? s->record.text : "");
+	/* A server without memory, or that thinks us too slow, may well take it from our next life. */
+	int is_passing = code && (strcmp(code, "no-memory") == 0 || strcmp(code, "slow") == 0 ||
+				  strcmp(code, "busy") == 0);
+	return error_set(err, is_passing ? ERROR_TEMPFAIL : ERROR_SOFTWARE, s->options.paths[i],
+			 "err code=%s: %s", code ? code : "",
+			 s->record.text ? s->record.text : "");
 }
 
 static int ask(struct servers *s, uint32_t i, struct record_out *o, const void *payload,

@@ -733,10 +733,10 @@ static void what_a_server_lacks_is_not_settled(void **state)
 	settled(2, NULL); /* nobody asked */
 	expect("");
 	gate_held(gate, &missing, 1);
-	expect("unstage w10/1.1\n6 err fenced\nsettle 2 w2/1:20+10\n");
+	expect("unstage w10/1.1\n6 err fenced\nthrow w10/1\nsettle 2 w2/1:20+10\n");
 	gate_held(gate, &missing, 1); /* twice */
 	settled(2, NULL);
-	expect("apply 1 w2/1.2@0*1\n7 ok iteration=2 applied=1\nthrow w10/1\nsave\n");
+	expect("apply 1 w2/1.2@0*1\n7 ok iteration=2 applied=1\nsave\n");
 	gate_saved(gate);
 	gate_cut_over(gate);
 	expect("cut 2\n");
@@ -744,7 +744,7 @@ static void what_a_server_lacks_is_not_settled(void **state)
 	push("w2", 1, 3, 2);
 	expect("hold w2/1.3\n");
 	gate_held(gate, &missing, 1);
-	expect("unstage w2/1.3\n9 err fenced\napply 2\nthrow w2/1\n");
+	expect("unstage w2/1.3\n9 err fenced\nthrow w2/1\napply 2\n");
 }
 
 static void servers_that_are_away_are_asked_when_they_are_back(void **state)
@@ -836,11 +836,11 @@ static void a_whole_batch_is_no_larger_than_any_that_was_settled(void **state)
 	given("w0", 1, 0, 10, 0, UINT64_C(1) << 40, 10);
 	assert_int_equal(size_applied(), 10);
 	given("w0", 2, 1, 20, 5, 30, 25);
-	assert_int_equal(size_applied(), 25);
+	assert_int_equal(size_applied(), 20);
 	given("w0", 3, 2, 2, 0, 20, 2); /* the end of the data */
 	assert_int_equal(size_applied(), 20);
 	given("w0", 4, 3, 2, 0, 1000, 2);
-	assert_int_equal(size_applied(), 25);
+	assert_int_equal(size_applied(), 20);
 	given("w0", 5, 4, 2, 0, 0, 2);
 	assert_int_equal(size_applied(), 2);
 }

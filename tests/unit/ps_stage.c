@@ -75,6 +75,36 @@ static void two_generations_and_two_sequences(void **state)
 	assert_int_equal(put("w0", 3, 10, 0, 1), -1);
 }
 
+/* What the lead holds stays, and comes to an heir with what else there is, in any order. */
+static void what_is_held_stays(void **state)
+{
+	struct stage *heir;
+	struct error err;
+
+	(void)state;
+	put("w0", 1, 5, 0, 1);
+	stage_find(stage, "w0", 1, 5)->held = 1;
+	put("w0", 1, 100, 0, 2);
+	put("w0", 1, 5, 0, 3); /* the same name */
+	put("w0", 2, 1, 0, 1);
+	put("w0", 3, 1, 0, 1);
+	assert_int_equal(stage_find(stage, "w0", 1, 5)->push.count, 1);
+	assert_int_equal(stage_new(&heir, &err), 0);
+	static const uint64_t name[][2] = {{3, 1}, {2, 1}, {1, 5}, {1, 100}};
+	for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
+		struct staged *p = calloc(1, sizeof *p);
+		snprintf(p->worker, sizeof p->worker, "w0");
+		p->generation = name[i][0];
+		p->sequence = name[i][1];
+		p->held = p->sequence == 5;
+		assert_int_equal(stage_restore(heir, p, &err), 0);
+	}
+	for (size_t i = 0; i < sizeof name / sizeof *name; i++)
+		assert_non_null(stage_find(heir, "w0", name[i][0], name[i][1]));
+	assert_int_equal(stage_count(heir), 4);
+	stage_free(heir);
+}
+
 static void thrown_generations_are_refused(void **state)
 {
 	(void)state;
@@ -106,6 +136,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(names_are_whole),
 		TEST(two_generations_and_two_sequences),
+		TEST(what_is_held_stays),
 		TEST(thrown_generations_are_refused),
 		TEST(units_that_are_over_go),
 	};

@@ -62,6 +62,12 @@ static void keep_line(void *arg, const char *line, size_t len)
 	m->len += len + 1;
 }
 
+static void put_line(void *out, const char *line, size_t len)
+{
+	fwrite(line, 1, len, out);
+	putc('\n', out);
+}
+
 static char *state_text(const struct queue *q)
 {
 	struct model m = {0};
@@ -721,6 +727,42 @@ static void test_settle_refused_in_the_middle_of_a_push(void **state)
 	queue_free(q);
 }
 
+/* A settle's lines as an older version wrote them, in the order of the request: carried out in that
+ * order, as they were then. */
+static void test_settle_is_replayed_in_its_order(void **state)
+{
+	(void)state;
+	struct queue_parameters p = {.samples = 20, .batch = 10, .batches = 1, .epochs = 1};
+	struct queue *q;
+	assert_int_equal(queue_new(&q, &p, NULL), 0);
+	struct model m = {0};
+	start(&m, q);
+	static const char *const lines[] = {
+		"hello worker=w0 generation=1",
+		"get worker=w0 id=0",
+		"get worker=w0 id=1",
+		"settle number=1 iteration=1 lines=2",
+		"back worker=w0 id=1 begin=10 length=10",
+		"back worker=w0 id=0 begin=0 length=10",
+		"get worker=w0 id=1",
+		"get worker=w0 id=0",
+	};
+	for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+		keep_line(&m, lines[i], strlen(lines[i]));
+	queue_free(read_back(m.text, m.len));
+	queue_free(q);
+}
+
+static char *long_state_text(const struct queue *q)
+{
+	char *text;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+	queue_write(q, put_line, out);
+	fclose(out);
+	return text;
+}
+
 #define MANY 80000
 
 /* Every other row of one shard, last ones first: far more than a machine can do in the time of a
@@ -747,6 +789,14 @@ static void test_settle_of_many_lines(void **state)
 	for (uint64_t i = 0; i < MANY; i++)
 		line[i] = apply("w", 0, 2 * (MANY - 1 - i), 1);
 	assert_int_equal(settle(q, line, MANY), MANY);
+	/* As many runs are left, and a start reads them. */
+	char *text = long_state_text(q);
+	struct queue *copy = read_back(text, strlen(text));
+	char *again = long_state_text(copy);
+	assert_string_equal(text, again);
+	free(text);
+	free(again);
+	queue_free(copy);
 	for (uint64_t i = 0; i < MANY; i++)
 		line[i].begin++;
 	assert_int_equal(settle(q, line, MANY), 2 * MANY);
@@ -1037,6 +1087,7 @@ int main(void)
 		cmocka_unit_test(test_settle_counts_only_rows_in_hand),
 		cmocka_unit_test(test_settle_of_rows_that_another_did),
 		cmocka_unit_test(test_settle_refused_in_the_middle_of_a_push),
+		cmocka_unit_test(test_settle_is_replayed_in_its_order),
 		cmocka_unit_test(test_settle_of_many_lines),
 		cmocka_unit_test(test_settle_that_comes_late),
 		cmocka_unit_test(test_leases),
