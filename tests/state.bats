@@ -374,27 +374,27 @@ grown() {
 	slow 400
 	begin first
 	wait_for 'came_to 200'
-	wait_for '[ -s run/state/time ]'
+	wait_for '[ -s run/state/spent ]'
 	kill -9 $SUPERVISOR
 	wait $SUPERVISOR || true
 	begin second
 	wait_for 'came_to 400'
 	trainctl stop --run-dir "$T/run" >/dev/null
 	wait $SUPERVISOR || true
-	awk -F= '/^time seconds=[0-9.]+$/ && $2 > 0 { ok = 1 } END { exit !ok }' run/state/time
-	echo time seconds=99999.5 >run/state/time
+	awk -F= '/^time seconds=[0-9.]+$/ && $2 > 0 { ok = 1 } END { exit !ok }' run/state/spent
+	echo time seconds=99999.5 >run/state/spent
 	run -0 run_job
 	grep -q 'MAX_TIME is over' <<<"$output"
 	[[ $(tail -n 1 <<<"$output") == *" state=done "* ]]
 	[ "$(tail -n 1 <<<"$output" | field samples)" -lt 100000 ]
-	[ "$(field seconds <run/state/time | cut -d. -f1)" -ge 100000 ]
+	[ "$(field seconds <run/state/spent | cut -d. -f1)" -ge 100000 ]
 	rm run/state/summary
-	echo time seconds=soon >run/state/time
+	echo time seconds=soon >run/state/spent
 	run -65 run_job
-	[[ $output == *run/state/time*seconds* ]]
+	[[ $output == *run/state/spent*seconds* ]]
 	# --fresh begins anew
 	run -0 run_job --fresh --set EPOCHS=1 --set DRAG=
-	[ "$(field seconds <run/state/time | cut -d. -f1)" -lt 1000 ]
+	[ "$(field seconds <run/state/spent | cut -d. -f1)" -lt 1000 ]
 }
 
 # ---- where its sockets are ----
@@ -490,4 +490,28 @@ grown() {
 	[[ $(tail -n 1 second.out) == *" state=done "*" score=failed"* ]]
 	cp d.csv t.csv
 	run -0 run_job
+}
+
+@test "--fresh and what a user keeps in the state directory" {
+	job EPOCHS=1
+	mkdir -p p/data p/time p/logs
+	cp d.csv p/data/d.csv
+	cp d.csv p/logs/d.csv
+	# Data where a run's own files are would go with them.
+	run -78 trainctl run job.env --run-dir r --state-dir p --set "DATA=$T/p/logs/d.csv" --fresh
+	[[ $output == *"p/logs/d.csv: lies where --fresh removes"* ]]
+	cmp d.csv p/logs/d.csv
+	run -0 trainctl run job.env --run-dir r --state-dir p --set "DATA=$T/p/data/d.csv" --fresh
+	run -0 trainctl run job.env --run-dir r --state-dir p --set "DATA=$T/p/data/d.csv" --fresh
+	cmp d.csv p/data/d.csv
+	[ -d p/time ]
+}
+
+@test "a start that failed has fixed nothing: what the job is made of may change before it began" {
+	job EPOCHS=1 TEST=nope.csv
+	run -66 run_job
+	echo 1,5,c1 >>d.csv
+	sed -i '/^TEST/d' job.env
+	run -0 run_job
+	[[ $output == *"samples=2001 "* ]]
 }

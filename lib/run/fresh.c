@@ -6,7 +6,9 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,20 +21,44 @@
 #define PREVIOUS_GONE "previous.gone"
 
 /* What a run leaves in its state directory. Beside these: what workers have learnt, predict-ID. */
-static const char *const ours[] = {"summary", "intent",  "nodes",     "journal", "checkpoints",
-				   "schema",  "model",   "layout",    "job.env", "job.log",
-				   "job.log.1", "logs",  "run-dir",   "standing", "spill",
-				   "balance.log", "data", "time"};
+static const struct {
+	const char *name;
+	int is_dir;
+} ours[] = {
+	{"summary", 0},     {"intent", 0},    {"nodes", 1},   {"journal", 1},   {"checkpoints", 1},
+	{"schema", 0},      {"model", 0},     {"layout", 0},  {"job.env", 0},   {"job.log", 0},
+	{"job.log.1", 0},   {"logs", 1},      {"run-dir", 0}, {"standing", 0},  {"spill", 1},
+	{"balance.log", 0}, {"data-sums", 0}, {"spent", 0},
+};
 #define OURS (sizeof ours / sizeof *ours)
 
-static int is_ours(const char *name)
+/* By its name and kind: a file is no directory of the same name that somebody else keeps there. */
+static int is_ours(const char *dir, const char *name)
 {
+	char path[PLACE_MAX + 256];
+	struct stat st;
+	int is_dir = -1;
 	if (strncmp(name, "predict-", 8) == 0)
-		return 1;
+		is_dir = 0;
 	for (size_t i = 0; i < OURS; i++)
-		if (strcmp(ours[i], name) == 0)
-			return 1;
-	return 0;
+		if (strcmp(ours[i].name, name) == 0)
+			is_dir = ours[i].is_dir;
+	if (is_dir < 0)
+		return 0;
+	snprintf(path, sizeof path, "%s/%s", dir, name);
+	return lstat(path, &st) == 0 && !S_ISDIR(st.st_mode) == !is_dir;
+}
+
+int fresh_takes(const struct place *place, const char *path)
+{
+	char whole[PATH_MAX], top[PATH_MAX];
+	if (!realpath(path, whole) || !realpath(place->state, top))
+		return 0;
+	size_t len = strlen(top);
+	if (strncmp(whole, top, len) != 0 || whole[len] != '/')
+		return 0;
+	whole[len + 1 + strcspn(whole + len + 1, "/")] = '\0';
+	return is_ours(top, whole + len + 1) || strcmp(whole + len + 1, PREVIOUS) == 0;
 }
 
 /* ---- one directory ---- */
@@ -50,7 +76,7 @@ static int each(const char *dir, each_fn *fn, void *arg, struct error *err)
 		if (!d)
 			return errno == ENOENT ? 0 : error_errno(err, 0, dir, "can't be listed");
 		for (struct dirent *e; !found && (e = readdir(d));) {
-			found = is_ours(e->d_name);
+			found = is_ours(dir, e->d_name);
 			if (found && snprintf(path, sizeof path, "%s/%s", dir, e->d_name) > 0)
 				result = fn(path, e->d_name, arg, err);
 		}

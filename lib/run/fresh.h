@@ -35,6 +35,9 @@ int fresh_commit(const struct place *place, struct error *err);
 /* What was made is thrown away; the old state was never touched. */
 void fresh_give_up(const struct place *place);
 
+/* Whether path is, or lies in, what would be moved away: nothing of it may be used by the new run. */
+int fresh_takes(const struct place *place, const char *path);
+
 /* Whether the state of the run before is kept; its path into out (PLACE_MAX bytes). */
 int fresh_kept(const struct place *place, char *out);
 /* It is needed no longer. */

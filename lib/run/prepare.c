@@ -72,11 +72,21 @@ static int compare_keys(const struct job *job, const struct place *place, int ru
 	return result;
 }
 
+/* Whether a run began here: its job file comes last. */
+static int has_begun(const struct place *place)
+{
+	char path[PLACE_MAX];
+	place_state(place, "job.env", path);
+	return access(path, F_OK) == 0;
+}
+
 /* A state that was made before this was written down has nothing to compare. */
 static int compare_data(const struct job *job, const struct place *place, struct error *err)
 {
 	char path[PLACE_MAX];
-	place_state(place, "data", path);
+	if (!has_begun(place))
+		return 0;
+	place_state(place, "data-sums", path);
 	if (access(path, F_OK) != 0)
 		return 0;
 	if (origin_check(path, job->data.item, job->data.count, err) == 0)
@@ -246,7 +256,7 @@ static int write_origin(const struct job *job, const struct place *made, struct 
 	char path[PLACE_MAX];
 	struct origin origin = {.rows = out->samples, .bad_rows = dataset_bad_rows(ds)};
 	out->bad_rows = origin.bad_rows;
-	place_state(made, "data", path);
+	place_state(made, "data-sums", path);
 	return origin_write(path, &origin, job->data.item, job->data.count, err);
 }
 
@@ -254,7 +264,7 @@ static int read_origin(const struct place *place, struct prepared *out)
 {
 	char path[PLACE_MAX];
 	struct origin origin;
-	place_state(place, "data", path);
+	place_state(place, "data-sums", path);
 	if (origin_read(path, &origin, NULL) != 0)
 		return -1;
 	out->bad_rows = origin.bad_rows;
@@ -325,14 +335,14 @@ static int with_schema(const struct job *job, const struct place *place, const s
 	int result = count_rows(job, ds, out, err);
 	if (result == 0 && !saved)
 		result = check_labels(job, schema, ds, err);
+	if (result == 0 && !options->running)
+		result = check_test(job, schema, err);
 	if (result == 0 && !saved)
 		result = fit(path, schema, ds, err);
 	/* A state without it was made by an earlier version. */
-	if (result == 0 && read_origin(made, out) != 0)
+	if (result == 0 && (!saved || read_origin(made, out) != 0))
 		result = write_origin(job, made, ds, out, err);
 	dataset_close(ds);
-	if (result == 0 && !options->running)
-		result = check_test(job, schema, err);
 	return result == 0 ? write_model(job, made, schema, out->samples, err) : -1;
 }
 
@@ -344,7 +354,7 @@ static int make(const struct job *job, const struct place *place, const struct p
 	if (wanted_schema(job, &wanted, err) != 0)
 		return -1;
 	place_state(made, "schema", path);
-	int saved = access(path, F_OK) == 0, result = 0;
+	int saved = access(path, F_OK) == 0 && has_begun(made), result = 0;
 	if (saved)
 		result = saved_schema(path, wanted, &schema, err);
 	if (result == 0)
@@ -375,13 +385,18 @@ static int lies_in(const char *path, const char *dir)
 /* The run before is moved, and goes one day: nothing of it can be what the new one starts from. */
 static int check_apart(const struct job *job, const struct place *place, struct error *err)
 {
-	char path[PLACE_MAX];
-	place_state(place, "checkpoints", path);
-	if (job->init[0] && (lies_in(job->init, path) ||
-			     (fresh_kept(place, path) && lies_in(job->init, path))))
+	if (job->init[0] && fresh_takes(place, job->init))
 		return error_set(
 			err, ERROR_CONFIG, job->init,
 			"INIT is a checkpoint of the run that --fresh would remove: move it");
+	const struct job_list *const lists[] = {&job->data, &job->test};
+	for (size_t i = 0; i < 2; i++)
+		for (size_t k = 0; k < lists[i]->count; k++)
+			if (fresh_takes(place, lists[i]->item[k]))
+				return error_set(err, ERROR_CONFIG, lists[i]->item[k],
+						 "lies where --fresh removes what a run has left "
+						 "in %s: move it",
+						 place->state);
 	if (job->predict_from[0] && lies_in(job->predict_from, place->state))
 		return error_set(
 			err, ERROR_CONFIG, job->predict_from,

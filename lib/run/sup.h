@@ -85,6 +85,7 @@ struct sup_process {
 struct sup_seen {
 	uint64_t round; /* of questions, in which the lead told of it */
 	int member, owes, pushes_known;
+	int partly; /* it was adopted: of the batch in its hand only the rest is watched */
 	uint64_t member_generation, pushes, samples, size; /* the lead */
 	uint64_t generation, asks;                         /* shardd */
 	char last[512];                                    /* the lead's record; "": none */
@@ -122,6 +123,7 @@ struct sup_node {
 	struct sup_seen seen;
 	double ready_at; /* clock_mono(); 0: this process was not, yet */
 	int worked;      /* a worker: this process has done a batch */
+	int cutting;     /* a daemon: a checkpoint was cut when it was heard of last */
 	/* restarts by intention */
 	struct heavy_past heavy;
 	double restart_from; /* clock_mono() of the one under way; 0: none */

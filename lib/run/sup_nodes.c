@@ -99,7 +99,7 @@ static void send_signal(struct sup_node *n)
 		sup_arm(n->timer, SUP_SOON_SECONDS);
 	else if (n->stop_signal == SIGKILL)
 		sup_arm(n->timer, deadline_seconds(DEADLINE_GONE));
-	else if (result == 0)
+	else if (n->now.runs) /* has gone, too: its parent may not say so */
 		sup_arm(n->timer, deadline_seconds(DEADLINE_STOP));
 }
 

@@ -29,7 +29,11 @@ static void take_counts(struct sup_node *n, uint64_t pushes, uint64_t samples)
 {
 	struct sup_seen *seen = &n->seen;
 	if (seen->pushes_known && pushes > seen->pushes && samples > seen->samples) {
-		pulse_work(&n->pulse, samples - seen->samples);
+		if (seen->partly)
+			pulse_resume(&n->pulse);
+		else
+			pulse_work(&n->pulse, samples - seen->samples);
+		seen->partly = 0;
 		n->worked = 1;
 	} else if (!seen->pushes_known || pushes != seen->pushes)
 		pulse_sign(&n->pulse); /* one that is adopted, or another lead counts anew */
@@ -144,7 +148,7 @@ static enum pulse_section section_of(const struct sup_node *n)
 		return PULSE_START;
 	if (n->role == ROLE_WORKER)
 		return n->seen.member ? PULSE_BATCH : PULSE_EXCHANGE;
-	return n->role != ROLE_MONITOR && n->sup->cut_pending ? PULSE_CHECKPOINT : PULSE_EXCHANGE;
+	return n->role != ROLE_MONITOR && n->cutting ? PULSE_CHECKPOINT : PULSE_EXCHANGE;
 }
 
 /* Samples of the batch in its hand: the larger of what it had and what it may have been told. */
@@ -167,6 +171,8 @@ static int runs(const struct sup_node *n)
 static void judge(struct sup_node *n, double seconds, int owes)
 {
 	const struct pulse_rules *rules = &n->sup->hung;
+	/* A silence that began while a checkpoint was cut is one of that. */
+	n->cutting = n->role != ROLE_WORKER && (n->sup->cut_pending || (n->cutting && owes));
 	enum pulse_section section = section_of(n);
 	uint64_t units = units_of(n);
 	pulse_tick(&n->pulse, seconds, owes);
@@ -213,7 +219,8 @@ void sup_pulse_begin(struct sup_node *n, int adopted)
 {
 	pulse_begin(&n->pulse);
 	/* How long one that is adopted took for what it has done already nobody knows. */
-	n->seen = (struct sup_seen){.round = n->sup->pulse_round, .pushes_known = !adopted};
+	n->seen = (struct sup_seen){
+		.round = n->sup->pulse_round, .pushes_known = !adopted, .partly = adopted};
 	n->worked = 0;
 	n->questioned = 0;
 }

@@ -112,8 +112,12 @@ static void on_list(const struct record *r, int closing, const void *payload, si
 		return;
 	}
 	s->stray.asked = 0;
-	if (!r || !record_is(r, "ok") || !s->stray.id[0])
+	if (!r || !record_is(r, "ok"))
 		return;
+	if (!s->stray.id[0]) { /* all are ours: not again at once */
+		s->stray.since += deadline_seconds(DEADLINE_STRAY) / 10;
+		return;
+	}
 	s->stray.is_member = 0;
 	record_begin(&o, line, sizeof line, "members");
 	(void)ask(s, &s->servers[0].link, &o, on_members);

@@ -358,7 +358,7 @@ static int read_time(struct supervisor *s, struct error *err)
 {
 	char path[PLACE_MAX], *text;
 	struct record r;
-	place_state(&s->place, "time", path);
+	place_state(&s->place, "spent", path);
 	if (fs_read_file(path, RECORD_LINE_MAX, &text, NULL, err) != 0)
 		return err->code == ERROR_NOINPUT ? 0 : -1;
 	int result = record_parse(&r, text, strcspn(text, "\n"), err);
@@ -374,7 +374,7 @@ static void write_time(struct supervisor *s)
 	struct record_out o;
 	struct error err;
 	s->time_kept = clock_mono();
-	place_state(&s->place, "time", path);
+	place_state(&s->place, "spent", path);
 	record_begin(&o, line, sizeof line, "time");
 	record_add_seconds(&o, "seconds", run_time(s));
 	if (fs_replace_file(path, line, record_end(&o, NULL), &err) == 0)

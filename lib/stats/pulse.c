@@ -53,8 +53,14 @@ static int take_word(struct pulse_rules *rules, char *word, struct error *err)
 	if (!(seconds > 0))
 		seconds = INFINITY;
 	set(rules, section, seconds);
-	if (!colon)
-		set(rules, PULSE_EXCHANGE, seconds);
+	if (colon)
+		return 0;
+	set(rules, PULSE_EXCHANGE, seconds);
+	/* A checkpoint does not make a wait shorter. */
+	if (seconds > rules->least[PULSE_CHECKPOINT])
+		set(rules, PULSE_CHECKPOINT, seconds);
+	for (int i = 0; isinf(seconds) && i < PULSE_SECTIONS; i++)
+		set(rules, (enum pulse_section)i, seconds);
 	return 0;
 }
 
@@ -91,6 +97,12 @@ void pulse_tick(struct pulse *p, double seconds, int owes)
 void pulse_sign(struct pulse *p)
 {
 	p->silent = 0;
+}
+
+void pulse_resume(struct pulse *p)
+{
+	p->silent = p->busy = 0;
+	p->begun = 1;
 }
 
 void pulse_work(struct pulse *p, uint64_t units)

@@ -39,7 +39,8 @@ struct pulse_rules {
 };
 
 /* HUNG: "" leaves all as it is; else words separated by commas, each SECTION:SECONDS, SECONDS (of
- * batch and exchange) or `never` (or 0) in place of the seconds. ERROR_CONFIG. */
+ * batch, exchange and, where that is more, checkpoint) or `never` (or 0) in place of the seconds;
+ * `never` alone is of all sections. ERROR_CONFIG. */
 int pulse_rules_parse(struct pulse_rules *rules, const char *text, struct error *err);
 
 struct pulse {
@@ -56,6 +57,8 @@ void pulse_begin(struct pulse *p);
 void pulse_tick(struct pulse *p, double seconds, int owes);
 /* A sign of life without work done. */
 void pulse_sign(struct pulse *p);
+/* Work was done of which only the end was watched: it tells nothing of how long such work takes. */
+void pulse_resume(struct pulse *p);
 /* Work was done: so many units (samples, answers), at least one. */
 void pulse_work(struct pulse *p, uint64_t units);
 /* Seconds that it may be silent, when it is at so many units. */

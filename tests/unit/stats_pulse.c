@@ -166,6 +166,25 @@ static void signs_end_a_silence(void **state)
 	assert_false(p.begun);
 }
 
+/* Of work whose beginning nobody saw only its end is known. */
+static void half_seen_work_teaches_nothing(void **state)
+{
+	struct pulse_rules r = usual_rules();
+	struct pulse p = {0};
+
+	(void)state;
+	pulse_begin(&p);
+	for (int i = 0; i < 2; i++)
+		pulse_tick(&p, 1, 1);
+	pulse_resume(&p);
+	assert_true(p.begun && p.silent == 0);
+	assert_true(found_after(p, &r, PULSE_BATCH, 64) >= 30);
+	for (int i = 0; i < 29; i++)
+		pulse_tick(&p, 1, 1);
+	pulse_work(&p, 64);
+	assert_true(found_after(p, &r, PULSE_BATCH, 64) > 20 * 29 - 1);
+}
+
 static void rules_as_text(void **state)
 {
 	struct pulse_rules r = usual_rules();
@@ -177,6 +196,13 @@ static void rules_as_text(void **state)
 	assert_true(r.least[PULSE_BATCH] == 5 && r.fixed[PULSE_BATCH]);
 	assert_true(r.least[PULSE_EXCHANGE] == 5 && r.fixed[PULSE_EXCHANGE]);
 	assert_true(r.least[PULSE_START] == 600 && !r.fixed[PULSE_START]);
+	assert_true(r.least[PULSE_CHECKPOINT] == 120 && !r.fixed[PULSE_CHECKPOINT]);
+	assert_int_equal(pulse_rules_parse(&r, "300", &err), 0);
+	assert_true(r.least[PULSE_CHECKPOINT] == 300 && r.fixed[PULSE_CHECKPOINT]);
+	assert_int_equal(pulse_rules_parse(&r, "never", &err), 0);
+	for (int i = 0; i < PULSE_SECTIONS; i++)
+		assert_true(isinf(r.least[i]));
+	r = usual_rules();
 	assert_int_equal(pulse_rules_parse(&r, "batch:2.5,start:never,checkpoint:0", &err), 0);
 	assert_true(r.least[PULSE_BATCH] == 2.5);
 	assert_true(isinf(r.least[PULSE_START]) && isinf(r.least[PULSE_CHECKPOINT]));
@@ -200,6 +226,7 @@ int main(void)
 		cmocka_unit_test(a_larger_batch_may_take_longer),
 		cmocka_unit_test(without_a_past_the_start_has_its_deadline),
 		cmocka_unit_test(who_owes_nothing_is_never_hit),
+		cmocka_unit_test(half_seen_work_teaches_nothing),
 		cmocka_unit_test(the_watchers_sleep_counts_for_nobody),
 		cmocka_unit_test(signs_end_a_silence),
 		cmocka_unit_test(rules_as_text),
