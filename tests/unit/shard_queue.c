@@ -750,6 +750,7 @@ static void test_settle_is_replayed_in_its_order(void **state)
 	for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
 		keep_line(&m, lines[i], strlen(lines[i]));
 	queue_free(read_back(m.text, m.len));
+	free(m.text);
 	queue_free(q);
 }
 
