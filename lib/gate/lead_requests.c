@@ -134,10 +134,8 @@ static void push(struct lead *l, struct request *rq, struct staged *staged,
 	who.token = lead_defer(l, rq);
 	if (!who.token || gate_push(l->gate, &who, &push) == GATE_NOT)
 		staged_free(staged);
-	else if (ps_push_keep(l->ps, staged, &err) != 0) {
-		staged_free(staged);
-		lead_break(l, &err); /* it may be in a settle by now */
-	}
+	else if (ps_push_keep(l->ps, staged, &err) != 0)
+		staged_free(staged); /* as at any other server: `hold` finds it missing */
 	lead_pump(l);
 }
 
