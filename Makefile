@@ -16,175 +16,54 @@ CPPFLAGS  = -Ilib -I. -D_GNU_SOURCE
 CFLAGS    = -std=c17 -g $(OPT) $(WARN) $(SANITIZE) -pthread
 LDFLAGS   = $(SANITIZE) -pthread
 
-# ---- rooms: each is the files of its folder in lib/; a program names the rooms it is made of ----
-ROOMS     = base wire data shard stats solve ckpt model work opt ps gate run straggle
+# ---- what is built: the files of the folders. A new file, program or test is named in no list. ----
+# All rooms of lib/ go into one archive; the linker takes from it what a program calls, and of the
+# libraries those that are needed then. Which room may know which is said in CONTRIBUTING.md, and
+# checked there (`pages:` in tests/run).
+PROGRAMS = $(patsubst cmd/%.c,%,$(wildcard cmd/*.c))
+LIBS     = -Wl,--as-needed -levent -lcsv -lz -lxxhash -lopenblas -ljansson -lm
+UNITS    = $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/*.c))
+BATS     = $(patsubst tests/%.bats,%,$(wildcard tests/*.bats))
+# check runs the short forms of these, `make fault` and `make bench` all of them.
+FAULTS   = $(notdir $(filter-out %.bash %.c,$(wildcard tests/fault/*)))
+BENCHES  = $(notdir $(filter-out %.bash %.c %.awk %.py,$(wildcard tests/bench/*)))
 
 # Tests and benches compute with what od and bash write, which is 0,5 in some languages; they are in
 # bash's own language.
 export LC_ALL = C
 unexport POSIXLY_CORRECT
 
-# ---- programs: rooms in link order (a room before those it knows), then libraries ----
-PROGRAMS = bs-solve speed-predict rowidx bpt-monitor ckpt auc rec trainctl shardd predict ps-server worker straggle
-
-ROOMS_shardd      = shard wire base
-ROOMS_bpt-monitor = stats wire base
-ROOMS_speed-predict = stats wire base
-ROOMS_bs-solve    = solve stats wire base
-ROOMS_trainctl    = run data model ckpt solve stats wire base
-ROOMS_ps-server   = gate ps solve stats opt ckpt wire base
-ROOMS_worker      = work stats model data ckpt wire base
-ROOMS_ckpt        = run ckpt wire base
-ROOMS_rowidx      = data wire base
-ROOMS_rec         = wire base
-ROOMS_predict     = model data ckpt wire base
-ROOMS_auc         = wire base
-ROOMS_straggle    = straggle run wire base
-
-# A program whose subcommands are files of their own: cmd/NAME/*.c besides cmd/NAME.c.
-MORE_trainctl = trainctl/ask trainctl/balances trainctl/report trainctl/run trainctl/solve trainctl/top
-MORE_bs-solve = bs-solve/plan bs-solve/step
-MORE_speed-predict = speed-predict/file speed-predict/table
-MORE_rec = rec/json rec/lines rec/records rec/tsv
-MORE_straggle = straggle/files straggle/guard straggle/nodes straggle/processes
-
-LIBS_shardd      = -levent -lxxhash -lm
-LIBS_bpt-monitor = -levent -lm
-LIBS_speed-predict = -lxxhash -lm
-LIBS_bs-solve    = -lm
-LIBS_trainctl    = -Wl,--as-needed -levent -lcsv -lz -lxxhash -lopenblas -ljansson -lm
-LIBS_ps-server   = -levent -lz -lxxhash -ljansson -lm
-LIBS_worker      = -lcsv -lz -lxxhash -lopenblas -ljansson -lm
-LIBS_ckpt        = -lz -lxxhash -ljansson -lm
-LIBS_rowidx      = -lcsv -lz -lxxhash -lm
-LIBS_rec         = -ljansson -lm
-LIBS_predict     = -lcsv -lz -lxxhash -lopenblas -ljansson -lm
-LIBS_auc         = -lm
-LIBS_straggle    = -lm
-
-# ---- unit tests: tests/unit/NAME.c, with the rooms it links ----
-UNITS = $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/*.c))
-ROOMS_unit_model_gradient = model ckpt wire base
-LIBS_unit_model_gradient  = -lopenblas
-ROOMS_unit_model_spec     = model ckpt wire base
-LIBS_unit_model_spec      = -lopenblas
-ROOMS_unit_model_kernel    = model wire base
-LIBS_unit_model_kernel     = -lxxhash -lopenblas
-ROOMS_unit_work_batch     = work model data ckpt wire base
-LIBS_unit_work_batch      = -lcsv -lz -lxxhash -lopenblas
-ROOMS_unit_work_feed      = work model data ckpt wire base
-LIBS_unit_work_feed       = -lcsv -lz -lxxhash -lopenblas
-ROOMS_unit_work_load      = work wire base
-ROOMS_unit_work_profile   = work wire base
-ROOMS_unit_shard_journal = shard wire base
-ROOMS_unit_shard_parts = shard wire base
-LIBS_unit_shard_parts = -lxxhash
-LIBS_unit_shard_journal = -lxxhash
-ROOMS_unit_opt_steps = opt base
-ROOMS_unit_ps_store = ps opt ckpt wire base
-LIBS_unit_ps_store  = -levent -lz -lxxhash -ljansson
-ROOMS_unit_ps_weights = ps opt model ckpt wire base
-LIBS_unit_ps_weights  = -levent -lz -lxxhash -lopenblas -ljansson
-ROOMS_unit_ps_stage = ps opt ckpt wire base
-LIBS_unit_ps_stage  = -levent -lz -lxxhash -ljansson
-ROOMS_unit_ps_shared = ps opt ckpt wire base
-LIBS_unit_ps_shared  = -levent -lz -lxxhash -ljansson
-ROOMS_unit_gate_rows = gate
-ROOMS_unit_gate_save = gate stats wire base
-ROOMS_unit_gate_events = gate stats wire base
-LIBS_unit_gate_events  = -levent
-ROOMS_unit_gate_random = gate stats wire base
-LIBS_unit_gate_random  = -levent
-ROOMS_unit_run_parent = run wire base
-LIBS_unit_run_parent = -levent
-ROOMS_unit_data_dataset = data wire base
-LIBS_unit_data_dataset = -lcsv -lz -lxxhash
-ROOMS_unit_run_job = run solve stats wire base
-ROOMS_unit_run_policy = run wire base
-ROOMS_unit_run_heavy = run wire base
-ROOMS_unit_data_schema = data wire base
-LIBS_unit_data_schema = -lcsv -lz -lxxhash
-ROOMS_unit_data_index = data wire base
-LIBS_unit_data_index = -lcsv -lz -lxxhash
-ROOMS_unit_ckpt_layout = ckpt wire base
-LIBS_unit_ckpt_layout = -lz -lxxhash -ljansson
-ROOMS_unit_ckpt_parts = ckpt wire base
-LIBS_unit_ckpt_parts = -lz -lxxhash -ljansson
-ROOMS_unit_ckpt_damage = ckpt wire base
-LIBS_unit_ckpt_damage = -lz -lxxhash -ljansson
-ROOMS_unit_ckpt_list = ckpt wire base
-LIBS_unit_ckpt_list = -lz -lxxhash -ljansson
-ROOMS_unit_ckpt_export = ckpt wire base
-LIBS_unit_ckpt_export = -lz -lxxhash -ljansson
-ROOMS_unit_data_rowscan = data wire base
-LIBS_unit_data_rowscan = -lcsv -lz -lxxhash
-ROOMS_unit_shard_queue = shard wire base
-LIBS_unit_shard_queue = -lxxhash
-ROOMS_unit_base_fs = base
-ROOMS_unit_base_number = base
-ROOMS_unit_base_option = base
-ROOMS_unit_wire_record = wire base
-ROOMS_unit_wire_drag = wire base
-ROOMS_unit_straggle_schedule = straggle wire base
-ROOMS_unit_wire_peer = wire base
-LIBS_unit_wire_peer = -levent
-ROOMS_unit_wire_server = wire base
-LIBS_unit_wire_server = -levent
-ROOMS_unit_solve_batch = solve base
-ROOMS_unit_solve_accum = solve base
-ROOMS_unit_solve_step = solve base
-ROOMS_unit_solve_solution = solve stats wire base
-LIBS_unit_solve_solution = -levent
-ROOMS_unit_solve_rules = solve stats wire base
-LIBS_unit_solve_rules = -levent
-ROOMS_unit_solve_course = solve stats wire base
-LIBS_unit_solve_course = -levent
-ROOMS_unit_stats_monitor = stats wire base
-LIBS_unit_stats_monitor = -levent
-ROOMS_unit_stats_predict = stats wire base
-ROOMS_unit_stats_predict_group = stats wire base
-ROOMS_unit_stats_window = stats base
-ROOMS_unit_stats_pulse = stats base
-
-# ---- fault tests and benches: check runs their short forms, `make fault` and `make bench` all ----
-FAULTS  = $(notdir $(filter-out %.bash %.c,$(wildcard tests/fault/*)))
-BENCHES = bs-solve speed-predict lb-replay lb-barrier ps-pushpull shardd-redis worker-torch worker-agent \
-	  antdt-stragglers antdt-asp antdt-dd antdt-overhead antdt-restart lb-weights lb-updates \
-	  lb-partitions lb-cluster lb-contention
-
 # ---- check: what runs again under the sanitizers and with clang ----
-BATS       = $(PROGRAMS) solve partitions state man
-CHECK      = pages: $(UNITS:%=unit:%) $(BATS:%=bats:%) bats:surroundings short:tests/surroundings \
+CHECK      = pages: $(UNITS:%=unit:%) $(BATS:%=bats:%) short:tests/surroundings \
 	     $(FAULTS:%=short:tests/fault/%) $(BENCHES:%=short:tests/bench/%)
-CHECK_ASAN = $(UNITS:%=asan/unit:%) $(BATS:%=asan/bats:%)
+CHECK_ASAN = $(UNITS:%=asan/unit:%) $(patsubst %,asan/bats:%,$(filter-out surroundings,$(BATS)))
 CHECK_CLANG = $(UNITS:%=clang/unit:%)
 CHECK_CLANG_ASAN = $(UNITS:%=clang-asan/unit:%)
 
 # ---------------------------------------------------------------------------------------------
 all: $(PROGRAMS:%=$(BUILD)/bin/%)
 
-define ROOM_rules
-OBJ_$(1) = $$(patsubst %.c,$(BUILD)/%.o,$$(wildcard lib/$(1)/*.c))
-$(BUILD)/lib/$(1).a: $$(OBJ_$(1)) Makefile
-	@mkdir -p $$(@D)
-	@rm -f $$@
-	ar rcs $$@ $$(OBJ_$(1))
-endef
-$(foreach room,$(ROOMS),$(eval $(call ROOM_rules,$(room))))
+ARCHIVE = $(BUILD)/lib/paceline.a
+OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(wildcard lib/*/*.c))
+SOURCES_OF = $(wildcard cmd/$(1).c cmd/$(1)/*.c)
 
+# q, not r: two rooms may each have a file of the same name.
+$(ARCHIVE): $(OBJECTS) Makefile
+	@mkdir -p $(@D)
+	@rm -f $@
+	ar qcs $@ $(OBJECTS)
+
+# A program is cmd/NAME.c and, where it has subcommands, cmd/NAME/*.c.
 define PROGRAM_rules
-$(BUILD)/bin/$(1): $(BUILD)/cmd/$(1).o $$(MORE_$(1):%=$(BUILD)/cmd/%.o) $$(ROOMS_$(1):%=$(BUILD)/lib/%.a)
+$(BUILD)/bin/$(1): $(patsubst %.c,$(BUILD)/%.o,$(call SOURCES_OF,$(1))) $(ARCHIVE)
 	@mkdir -p $$(@D)
-	$$(CC) $$(LDFLAGS) -o $$@ $(BUILD)/cmd/$(1).o $$(MORE_$(1):%=$(BUILD)/cmd/%.o) $$(ROOMS_$(1):%=$(BUILD)/lib/%.a) $$(LIBS_$(1))
+	$$(CC) $$(LDFLAGS) -o $$@ $$^ $$(LIBS)
 endef
 $(foreach program,$(PROGRAMS),$(eval $(call PROGRAM_rules,$(program))))
 
-define UNIT_rules
-$(BUILD)/unit/$(1): $(BUILD)/tests/unit/$(1).o $$(ROOMS_unit_$(1):%=$(BUILD)/lib/%.a)
-	@mkdir -p $$(@D)
-	$$(CC) $$(LDFLAGS) -o $$@ $(BUILD)/tests/unit/$(1).o $$(ROOMS_unit_$(1):%=$(BUILD)/lib/%.a) -lcmocka $$(LIBS_unit_$(1)) -lm
-endef
-$(foreach unit,$(UNITS),$(eval $(call UNIT_rules,$(unit))))
+$(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $(ARCHIVE)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LIBS)
 
 $(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)

@@ -6,7 +6,7 @@
 
 #include "base/fs.h"
 #include "base/number.h"
-#include "wire/record.h"
+#include "record/record.h"
 
 #include <math.h>
 

@@ -1,14 +1,14 @@
 /*
  * bpt-monitor(8): windows over the batch processing times of a job's nodes. A daemon on a socket,
- * or a filter over recorded records; what is measured, and how, is in lib/stats/monitor.
+ * or a filter over recorded records; what is measured, and how, is in lib/monitor.
  */
 #include "cmd/daemon.h"
 #include "cmd/filter.h"
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/number.h"
-#include "stats/monitor.h"
-#include "stats/recordlog.h"
+#include "monitor/monitor.h"
+#include "record/recordlog.h"
 
 #include <event2/event.h>
 #include <math.h>

@@ -7,9 +7,9 @@
 #include "base/fs.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/export.h"
-#include "run/place.h"
+#include "job/place.h"
 #include "wire/call.h"
-#include "wire/record.h"
+#include "record/record.h"
 
 #include <inttypes.h>
 #include <limits.h>

@@ -6,7 +6,7 @@
 #define PACELINE_CMD_FILTER_H
 
 #include "cmd/cmd.h"
-#include "wire/record.h"
+#include "record/record.h"
 
 #include <unistd.h>
 

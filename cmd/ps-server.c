@@ -1,13 +1,14 @@
 /*
  * ps-server(8): a part of the parameters; part 0 leads: it closes the units, commits them with
- * shardd and tells the other parts.  The work is in lib/ps and lib/gate; here is the command line,
+ * shardd and tells the other parts.  The work is in lib/ps and lib/lead; here is the command line,
  * and the order in which things are made.
  */
-#include "gate/lead.h"
+#include "lead/lead.h"
 #include "ps/ps.h"
 #include "cmd/daemon.h"
 
 #include "base/clock.h"
+#include "ckpt/store_file.h"
 #include "base/number.h"
 
 #include <sys/resource.h>

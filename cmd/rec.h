@@ -6,7 +6,7 @@
 
 #include "cmd/cmd.h"
 
-#include "wire/record.h"
+#include "record/record.h"
 
 #define PROGRAM "rec"
 #define KEYS_MAX 256

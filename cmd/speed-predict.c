@@ -5,7 +5,7 @@
 #include "cmd/filter.h"
 #include "cmd/speed-predict.h"
 
-#include "wire/record.h"
+#include "record/record.h"
 
 #include <math.h>
 #include <unistd.h>

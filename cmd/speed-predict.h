@@ -6,7 +6,7 @@
 
 #include "cmd/cmd.h"
 
-#include "stats/predict_group.h"
+#include "predict/group.h"
 
 #include <uthash.h>
 

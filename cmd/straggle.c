@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/number.h"
 #include "cmd/cmd.h"
-#include "wire/record.h"
+#include "record/record.h"
 
 #include <math.h>
 #include <time.h>

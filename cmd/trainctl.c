@@ -2,12 +2,12 @@
  * trainctl(1): starts, minds and finishes a job; and talks to one that runs. The supervisor itself
  * is lib/run; a subcommand is a file in cmd/trainctl.
  *
- * Under the name node-parent this program is the small parent of one node (lib/run/parent.h).
+ * Under the name node-parent this program is the small parent of one node (lib/proc/parent.h).
  */
 #include "cmd/trainctl.h"
 #include "base/version.h"
 #include "cmd/cmd.h"
-#include "run/parent.h"
+#include "proc/parent.h"
 
 static const struct {
 	const char *name;

@@ -3,7 +3,7 @@
 #define PACELINE_CMD_TRAINCTL_H
 
 #include "base/option.h"
-#include "run/place.h"
+#include "job/place.h"
 
 #define PROGRAM "trainctl"
 

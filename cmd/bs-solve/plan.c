@@ -6,7 +6,7 @@
 #include "solve/accum.h"
 #include "solve/batch.h"
 #include "solve/idset.h"
-#include "wire/record.h"
+#include "record/record.h"
 
 struct workers {
 	int accumulate;          /* which of the two is used; the other stays NULL */

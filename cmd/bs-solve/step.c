@@ -8,7 +8,7 @@
 #include "cmd/filter.h"
 #include "solve/batch.h"
 #include "solve/idset.h"
-#include "wire/record.h"
+#include "record/record.h"
 
 #include <math.h>
 #include <unistd.h>

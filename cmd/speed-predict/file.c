@@ -5,7 +5,7 @@
 #include "cmd/speed-predict.h"
 
 #include "base/fs.h"
-#include "stats/predict_file.h"
+#include "predict/file.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -5,8 +5,8 @@
 #include "cmd/straggle.h"
 
 #include "base/fs.h"
-#include "wire/drag.h"
-#include "wire/record.h"
+#include "record/drag.h"
+#include "record/record.h"
 
 #include <errno.h>
 #include <fcntl.h>

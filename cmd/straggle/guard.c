@@ -11,8 +11,8 @@
  */
 #include "cmd/straggle.h"
 
-#include "run/process.h"
-#include "wire/record.h"
+#include "proc/process.h"
+#include "record/record.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -8,7 +8,7 @@
 
 #include "base/fs.h"
 #include "base/number.h"
-#include "run/process.h"
+#include "proc/process.h"
 #include "straggle/duty.h"
 
 #include <ctype.h>

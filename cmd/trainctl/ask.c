@@ -2,7 +2,7 @@
  * its trainctl.sock. */
 #include "cmd/cmd.h"
 #include "cmd/trainctl.h"
-#include "run/deadline.h"
+#include "job/deadline.h"
 #include "run/show.h"
 #include "run/supervisor.h"
 #include "wire/call.h"

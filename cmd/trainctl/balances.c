@@ -1,13 +1,13 @@
 /*
  * balances: sizes that a lead set at its barriers, decided again on what its log says
- * (lib/gate/lead_sizes.c writes it, see ps-server(8)). What comes out is such a log.
+ * (lib/lead/lead_sizes.c writes it, see ps-server(8)). What comes out is such a log.
  */
 #include "cmd/cmd.h"
 #include "cmd/trainctl.h"
 #include "base/number.h"
 #include "solve/balance.h"
-#include "stats/node.h"
-#include "wire/record.h"
+#include "monitor/node.h"
+#include "record/record.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
  * may run, be over, or have died. */
 #include "cmd/cmd.h"
 #include "cmd/trainctl.h"
-#include "wire/record.h"
+#include "record/record.h"
 
 #include <fcntl.h>
 #include <math.h>

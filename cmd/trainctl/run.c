@@ -3,15 +3,15 @@
 #include "cmd/trainctl.h"
 #include "base/clock.h"
 #include "base/fs.h"
-#include "run/deadline.h"
-#include "run/fresh.h"
-#include "run/job.h"
-#include "run/prepare.h"
+#include "job/deadline.h"
+#include "job/fresh.h"
+#include "job/job.h"
+#include "job/prepare.h"
 #include "run/show.h"
 #include "run/supervisor.h"
 #include "solve/solution.h"
 #include "wire/server.h"
-#include "wire/record.h"
+#include "record/record.h"
 
 #include <math.h>
 #include <sys/ioctl.h>

@@ -7,9 +7,9 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/number.h"
-#include "run/deadline.h"
+#include "job/deadline.h"
 #include "solve/solution.h"
-#include "wire/record.h"
+#include "record/record.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /*
  * clock: the only place that reads a clock.  Seconds as double: monotonic for durations and
- * deadlines, epoch for `at=` fields.  Decisions (lib/solve, lib/stats) never call this.
+ * deadlines, epoch for `at=` fields.  Decisions (lib/solve, lib/predict) never call this.
  */
 #ifndef PACELINE_BASE_CLOCK_H
 #define PACELINE_BASE_CLOCK_H

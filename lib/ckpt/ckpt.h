@@ -15,7 +15,7 @@
 #define PACELINE_CKPT_CKPT_H
 
 #include "base/error.h"
-#include "ckpt/layout.h"
+#include "param/layout.h"
 #include "ckpt/part.h"
 
 #include <stddef.h>

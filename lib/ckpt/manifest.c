@@ -10,7 +10,7 @@
 #include "base/fs.h"
 #include "base/number.h"
 #include "base/option.h"
-#include "wire/record.h"
+#include "record/record.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

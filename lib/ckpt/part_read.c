@@ -8,8 +8,8 @@
 #include "base/fs.h"
 #include "base/number.h"
 #include "base/search.h"
-#include "ckpt/layout.h"
-#include "wire/record.h"
+#include "param/layout.h"
+#include "record/record.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -6,8 +6,8 @@
 #include "ckpt/part_format.h"
 
 #include "base/fs.h"
-#include "ckpt/layout.h"
-#include "wire/record.h"
+#include "param/layout.h"
+#include "record/record.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -13,7 +13,7 @@
 #include "data/index.h"
 
 #include "base/fs.h"
-#include "wire/record.h"
+#include "record/record.h"
 
 #include <errno.h>
 #include <fcntl.h>

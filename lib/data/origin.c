@@ -3,7 +3,7 @@
 
 #include "base/fs.h"
 #include "data/source.h"
-#include "wire/record.h"
+#include "record/record.h"
 
 #include <errno.h>
 #include <fcntl.h>

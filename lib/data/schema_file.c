@@ -10,7 +10,7 @@
 #include "data/schema.h"
 
 #include "base/fs.h"
-#include "wire/record.h"
+#include "record/record.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * row of the sample's number and its table adds gradients as they are, so a finished job of E epochs
  * must export E everywhere.  Must never look at labels or weights.
  */
-#include "ckpt/layout.h"
+#include "param/layout.h"
 #include "model/kind.h"
 
 static int audit_check(const struct model_spec *spec, struct error *err)

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/number.h"
-#include "wire/record.h"
+#include "record/record.h"
 
 #include <cblas.h>
 #include <errno.h>

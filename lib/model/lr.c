@@ -2,7 +2,7 @@
  * lr: logistic regression, and so the wide part of wdl.  One weight a dense column, one a key.
  * Memory bound: what counts is that a row's keys are touched once on the way there and once back.
  */
-#include "ckpt/layout.h"
+#include "param/layout.h"
 #include "model/kind.h"
 
 #include <cblas.h>

@@ -5,7 +5,7 @@
 #include "base/fs.h"
 #include "base/number.h"
 #include "model/model.h"
-#include "wire/record.h"
+#include "record/record.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -14,7 +14,7 @@
  * the AUC's deviation between seeds falls from 0.0011 to 0.0006, with the mean 0.001 lower, and the
  * worst of some hundred seeds rises.
  */
-#include "ckpt/layout.h"
+#include "param/layout.h"
 #include "model/first.h"
 #include "model/kind.h"
 

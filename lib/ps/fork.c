@@ -6,7 +6,8 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
-#include "wire/record.h"
+#include "ckpt/store_file.h"
+#include "record/record.h"
 
 #include <errno.h>
 #include <event2/event.h>

@@ -6,7 +6,7 @@
 #define PACELINE_PS_FORK_H
 
 #include "base/error.h"
-#include "ps/store.h"
+#include "param/store.h"
 #include "wire/server.h"
 
 #define FORK_SECONDS_MAX 1800.0 /* a child that writes longer is killed: the disk hangs */

@@ -3,7 +3,7 @@
  * throw, cut.  The lead itself is a server too: it calls the same functions without a socket.
  *
  * Counts units: a pull or push for iteration K waits until K units are applied here.  What is
- * applied is decided by the lead (lib/gate); this only does it, and reports its own batch
+ * applied is decided by the lead (lib/lead); this only does it, and reports its own batch
  * processing time (bpt) to a monitor.
  *
  * All of it on the server's event loop; nothing blocks but `drag`, whose purpose that is.
@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "ps/fork.h"
 #include "ps/stage.h"
-#include "ps/store.h"
+#include "param/store.h"
 #include "wire/server.h"
 
 #include <stddef.h>

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "wire/record.h"
+#include "record/record.h"
 
 #include <stdio.h>
 #include <stdlib.h>

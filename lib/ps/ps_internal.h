@@ -3,10 +3,11 @@
 #ifndef PACELINE_PS_PS_INTERNAL_H
 #define PACELINE_PS_PS_INTERNAL_H
 
+#include "ckpt/ckpt.h"
 #include "ps/ps.h"
-#include "wire/drag.h"
+#include "record/drag.h"
 #include "ps/room.h"
-#include "ps/table.h"
+#include "param/table.h"
 #include "wire/peer.h"
 
 #define PS_REACHED 64

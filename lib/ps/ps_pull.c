@@ -7,7 +7,7 @@
 #include "ps/ps_internal.h"
 
 #include "base/clock.h"
-#include "wire/record.h"
+#include "record/record.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/option.h"
-#include "ps/store.h"
+#include "param/store.h"
 #include "wire/server.h"
 
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* show: see show.h. */
 #include "run/show.h"
 
-#include "wire/record.h"
+#include "record/record.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -9,14 +9,14 @@
 #define PACELINE_RUN_SUP_H
 
 #include "base/log.h"
-#include "run/child.h"
-#include "run/deadline.h"
+#include "proc/child.h"
+#include "job/deadline.h"
 #include "run/heavy.h"
-#include "run/parent.h"
-#include "run/policy.h"
+#include "proc/parent.h"
+#include "proc/policy.h"
 #include "run/supervisor.h"
 #include "solve/solution.h"
-#include "stats/recordlog.h"
+#include "record/recordlog.h"
 #include "wire/peer.h"
 #include "wire/server.h"
 

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/number.h"
 #include "ckpt/ckpt.h"
-#include "run/fresh.h"
+#include "job/fresh.h"
 
 #include <dirent.h>
 #include <stdlib.h>

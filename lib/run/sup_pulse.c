@@ -3,7 +3,7 @@
  * a second, on a connection of its own, and owes the answer.  The answers of shardd and of the lead
  * tell of workers, too: one that was answered owes its next push, one that is no member owes its
  * next step, and one that waits for others owes nothing.  How long a silence may be is a pure
- * function (stats/pulse.h); a node that is silent for longer is given up (sup_lost.c).
+ * function (monitor/pulse.h); a node that is silent for longer is given up (sup_lost.c).
  *
  * While a daemon is silent that workers talk to, their silence says nothing: nobody is killed for
  * waiting.  So the daemon is found first, and whoever hung beside it afterwards.

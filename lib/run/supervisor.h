@@ -12,8 +12,8 @@
 
 #include "base/error.h"
 #include "base/option.h"
-#include "run/job.h"
-#include "run/place.h"
+#include "job/job.h"
+#include "job/place.h"
 
 #include <stdint.h>
 

@@ -2,7 +2,7 @@
  * the answer.  A repeated number is answered before its payload is looked at. */
 #include "shard/service_internal.h"
 
-#include "shard/lines.h"
+#include "record/sealed.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 
 #include "base/fs.h"
 #include "base/log.h"
-#include "shard/lines.h"
+#include "record/sealed.h"
 #include "shard/scan.h"
 
 #include <errno.h>

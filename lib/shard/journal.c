@@ -4,7 +4,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/number.h"
-#include "shard/lines.h"
+#include "record/sealed.h"
 #include "shard/scan.h"
 
 #include <assert.h>

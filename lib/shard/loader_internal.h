@@ -5,7 +5,7 @@
 #define PACELINE_SHARD_LOADER_INTERNAL_H
 
 #include "shard/queue_internal.h"
-#include "wire/record.h"
+#include "record/record.h"
 
 #define LINES_OF_SETTLE_MAX (1u << 20)
 

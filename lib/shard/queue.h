@@ -20,7 +20,7 @@
  * piece, then shards not handed out yet, then what came back, in the order in which it came.
  *
  * Partitions (LB-BSP 3.5): with parameters that name some, each worker is handed rows of its own
- * partition only, over and over, until EPOCHS * N rows are in the model; see parts.h.
+ * partition only, over and over, until EPOCHS * N rows are in the model; see partition/partition.h.
  *
  * Every function that changes something either does all of it or nothing.  What it did it says
  * in lines (queue_set_log), which queue_loader_line() of another queue follows.

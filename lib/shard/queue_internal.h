@@ -6,8 +6,8 @@
 #ifndef PACELINE_SHARD_QUEUE_INTERNAL_H
 #define PACELINE_SHARD_QUEUE_INTERNAL_H
 
-#include "shard/lines.h"
-#include "shard/parts.h"
+#include "record/sealed.h"
+#include "partition/partition.h"
 #include "shard/queue.h"
 #include "shard/table.h"
 

@@ -1,7 +1,7 @@
 /* scan: see scan.h. Works on bytes in memory, so that every kind of damage can be tried on it. */
 #include "shard/scan.h"
 
-#include "shard/lines.h"
+#include "record/sealed.h"
 
 #include <stdio.h>
 #include <string.h>

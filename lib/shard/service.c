@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/number.h"
-#include "shard/lines.h"
+#include "record/sealed.h"
 #include "shard/scan.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 
 #include "solve/batch.h"
 #include "solve/step.h"
-#include "stats/node.h"
+#include "monitor/node.h"
 
 #include <stdlib.h>
 #include <string.h>

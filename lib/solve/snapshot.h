@@ -9,8 +9,8 @@
 #define PACELINE_SOLVE_SNAPSHOT_H
 
 #include "base/error.h"
-#include "stats/node.h"
-#include "wire/record.h"
+#include "monitor/node.h"
+#include "record/record.h"
 
 #include <stddef.h>
 #include <stdint.h>

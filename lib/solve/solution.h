@@ -18,7 +18,7 @@
 
 #include "base/error.h"
 #include "solve/snapshot.h"
-#include "wire/record.h"
+#include "record/record.h"
 
 #include <stdint.h>
 

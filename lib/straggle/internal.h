@@ -3,7 +3,7 @@
 #define PACELINE_STRAGGLE_INTERNAL_H
 
 #include "straggle/schedule.h"
-#include "wire/record.h"
+#include "record/record.h"
 
 enum pattern_kind {
 	PATTERN_TRANSIENT = 1,

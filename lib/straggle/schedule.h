@@ -12,7 +12,7 @@
 #define PACELINE_STRAGGLE_SCHEDULE_H
 
 #include "base/error.h"
-#include "wire/drag.h"
+#include "record/drag.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -7,7 +7,7 @@
 #ifndef PACELINE_WIRE_CALL_H
 #define PACELINE_WIRE_CALL_H
 
-#include "wire/record.h"
+#include "record/record.h"
 
 struct call;
 

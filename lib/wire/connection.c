@@ -2,7 +2,7 @@
  * connection: one client, from welcome to burial: what it waits for and how its answers are
  * written.  What it says is input.c's business.
  */
-#include "wire/parts.h"
+#include "wire/server_internal.h"
 
 #include "base/log.h"
 

@@ -3,7 +3,7 @@
  * Nothing the client sends may end the process: what can't be understood is answered; when it
  * can't be known where the next request begins, the client is closed.
  */
-#include "wire/parts.h"
+#include "wire/server_internal.h"
 
 #include "base/log.h"
 

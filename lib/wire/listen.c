@@ -2,7 +2,7 @@
  * listen: the name a server is found by.  A lock beside the socket says who may own the name; the
  * socket itself is made only when requests can be handled, so that its being there means ready.
  */
-#include "wire/parts.h"
+#include "wire/server_internal.h"
 
 #include "base/fs.h"
 #include "wire/address.h"

@@ -3,7 +3,7 @@
  * memory that the client has passed.  Reference counted: it may outlive its request, its
  * connection and its server.  Not for several threads at once.
  */
-#include "wire/parts.h"
+#include "wire/server_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

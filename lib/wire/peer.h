@@ -9,7 +9,7 @@
 #ifndef PACELINE_WIRE_PEER_H
 #define PACELINE_WIRE_PEER_H
 
-#include "wire/record.h"
+#include "record/record.h"
 
 struct event_base;
 struct peer;

@@ -3,7 +3,7 @@
  * the first open request writes straight into the connection's output, later ones into their own
  * until it is their turn.
  */
-#include "wire/parts.h"
+#include "wire/server_internal.h"
 
 #include "base/log.h"
 

@@ -3,7 +3,7 @@
  * clients in connection.c, answers in request.c.  Reads and writes are ours, not bufferevents': a
  * turn reads all that is there, then asks the owner to make it durable, then writes.
  */
-#include "wire/parts.h"
+#include "wire/server_internal.h"
 
 #include "base/clock.h"
 #include "base/log.h"

@@ -22,7 +22,7 @@
 #define PACELINE_WIRE_SERVER_H
 
 #include "base/error.h"
-#include "wire/record.h"
+#include "record/record.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
  * verbs: the table of what a server can be asked.  Lookup, arity, `help` and `counters` all come
  * from the owner's rows, so they cannot disagree.
  */
-#include "wire/parts.h"
+#include "wire/server_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "work/report.h"
+#include "meter/report.h"
 
 #include <math.h>
 #include <stdlib.h>

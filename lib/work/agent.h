@@ -8,11 +8,11 @@
 #define PACELINE_WORK_AGENT_H
 
 #include "base/error.h"
-#include "wire/record.h"
+#include "record/record.h"
 #include "work/device.h"
 #include "work/foretell.h"
-#include "work/spent.h"
-#include "work/tally.h"
+#include "meter/spent.h"
+#include "meter/tally.h"
 
 #include <stddef.h>
 #include <stdint.h>

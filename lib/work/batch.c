@@ -4,7 +4,7 @@
  */
 #include "work/batch.h"
 
-#include "ckpt/layout.h"
+#include "param/layout.h"
 
 #include <math.h>
 #include <stdlib.h>

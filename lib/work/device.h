@@ -8,10 +8,10 @@
 
 #include "data/dataset.h"
 #include "model/model.h"
-#include "stats/node.h"
-#include "wire/drag.h"
-#include "work/load.h"
-#include "work/profile.h"
+#include "monitor/node.h"
+#include "record/drag.h"
+#include "meter/load.h"
+#include "meter/profile.h"
 
 #define DEVICE_MEMORY_PART 0.95 /* of the memory is used at most (LB-BSP 4.2) */
 

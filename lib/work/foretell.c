@@ -2,8 +2,8 @@
 #include "work/foretell.h"
 
 #include "base/log.h"
-#include "stats/predict_file.h"
-#include "work/watch.h"
+#include "predict/file.h"
+#include "meter/watch.h"
 
 #include <errno.h>
 #include <fcntl.h>

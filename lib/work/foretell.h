@@ -4,14 +4,14 @@
  * the predictions of all cost the lead nothing.
  *
  * What was learnt can be kept in a file, for this worker's next life or for another one: the records
- * of predictor_save() (lib/stats).  It is written new and renamed, and not flushed to disk: what a
+ * of predictor_save() (lib/predict).  It is written new and renamed, and not flushed to disk: what a
  * power cut takes is learnt again.
  */
 #ifndef PACELINE_WORK_FORETELL_H
 #define PACELINE_WORK_FORETELL_H
 
 #include "base/error.h"
-#include "stats/predict.h"
+#include "predict/predict.h"
 
 struct foretell;
 

@@ -6,7 +6,7 @@
 #include "base/fs.h"
 #include "data/raw.h"
 #include "wire/address.h"
-#include "wire/record.h"
+#include "record/record.h"
 #include "work/spill.h"
 
 #include <errno.h>

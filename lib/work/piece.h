@@ -6,7 +6,7 @@
 #define PACELINE_WORK_PIECE_H
 
 #include "base/error.h"
-#include "wire/record.h"
+#include "record/record.h"
 
 #include <stddef.h>
 #include <stdint.h>

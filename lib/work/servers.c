@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/number.h"
-#include "ckpt/layout.h"
+#include "param/layout.h"
 #include "wire/call.h"
 
 #include <stdlib.h>

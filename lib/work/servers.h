@@ -10,7 +10,7 @@
 #define PACELINE_WORK_SERVERS_H
 
 #include "base/error.h"
-#include "wire/record.h"
+#include "record/record.h"
 #include "work/batch.h"
 #include "work/shards.h"
 

@@ -11,7 +11,7 @@
 #include "work/mover.h"
 #include "work/servers.h"
 #include "work/shards.h"
-#include "wire/drag.h"
+#include "record/drag.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -34,7 +34,7 @@
  */
 #include "base/clock.h"
 #include "model/model.h"
-#include "wire/record.h"
+#include "record/record.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -11,7 +11,7 @@
  *   even           the same batch for each, whatever was predicted: plain BSP
  *   antdt-nd, pace, backup:N, ...
  *                  any built-in solution of lib/solve, each SECONDS of the replayed time (10), by
- *                  what the monitor (lib/stats) says of its windows (10,60): the loop of trainctl
+ *                  what the monitor (lib/monitor) says of its windows (10,60): the loop of trainctl
  *                  without the programs.  A restart changes nothing: the trace is what was.
  *
  * Prints rounds, their time, the oracle's time for the same samples, who knows the next speeds, the
@@ -21,7 +21,7 @@
 #include "solve/batch.h"
 #include "solve/solution.h"
 #include "solve/step.h"
-#include "stats/monitor.h"
+#include "monitor/monitor.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -5,8 +5,8 @@
  *
  *   speed-predict MODEL < obs        or: group WORKERS, the round of a group of so many
  */
-#include "stats/predict_group.h"
-#include "wire/record.h"
+#include "predict/group.h"
+#include "record/record.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * Gradients against finite differences, losses and scores against the formulas, computed in double
  * and without any cleverness.
  */
-#include "ckpt/layout.h"
+#include "param/layout.h"
 #include "model/kind.h"
 #include "model/model.h"
 

@@ -1,5 +1,5 @@
 /* The record of a model: it survives being written and read, and says what is wrong with it. */
-#include "ckpt/layout.h"
+#include "param/layout.h"
 #include "model/model.h"
 
 #include <setjmp.h>

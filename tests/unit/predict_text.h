@@ -2,7 +2,7 @@
 #ifndef PACELINE_TESTS_PREDICT_TEXT_H
 #define PACELINE_TESTS_PREDICT_TEXT_H
 
-#include "stats/predict.h"
+#include "predict/predict.h"
 
 #include <stdlib.h>
 #include <string.h>

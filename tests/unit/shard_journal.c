@@ -5,7 +5,7 @@
  */
 #include "base/fs.h"
 #include "shard/journal.h"
-#include "shard/lines.h"
+#include "record/sealed.h"
 #include "shard/scan.h"
 
 #include <dirent.h>

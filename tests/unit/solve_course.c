@@ -12,7 +12,7 @@
  * what a healthy server takes; delays of transients as they are, persistent ones absent.
  */
 #include "solve/solution.h"
-#include "stats/monitor.h"
+#include "monitor/monitor.h"
 
 #include <math.h>
 #include <setjmp.h>

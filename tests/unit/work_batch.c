@@ -1,5 +1,5 @@
 /* Batches: unique keys and their parts, ranges, slices; pieces: what shardd may say, the shuffle. */
-#include "ckpt/layout.h"
+#include "param/layout.h"
 #include "base/random.h"
 #include "work/batch.h"
 #include "work/piece.h"

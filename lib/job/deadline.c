@@ -1,0 +1,63 @@
+/* deadline: see deadline.h. */
+#include "job/deadline.h"
+
+#include <stdio.h>
+
+static const struct {
+	const char *name;
+	double seconds;
+	const char *what;
+} table[DEADLINES] = {
+	[DEADLINE_READY] = {"start", 600,
+			    "a started node is there, a worker has done a batch (HUNG)"},
+	[DEADLINE_BATCH] = {"batch", 30, "a worker's batch, or 20 times its usual time (HUNG)"},
+	[DEADLINE_EXCHANGE] = {"exchange", 30,
+			       "a daemon answers, a worker goes on; or 20 times the usual (HUNG)"},
+	[DEADLINE_STALL] = {"checkpoint", 120, "a daemon answers while one is cut (HUNG)"},
+	[DEADLINE_HANDOVER] = {"hand-over", 60,
+			       "a server's state has gone to its next process (HUNG)"},
+	[DEADLINE_GONE] = {"gone", 10, "a killed node has ended; then its parent is killed, too"},
+	[DEADLINE_ANSWER] = {"answer", 30, "a daemon answers; then its connection is made anew"},
+	[DEADLINE_CUT] = {"cut", 900, "a checkpoint is written; then it is tried again"},
+	[DEADLINE_ACT] = {"actions", 120, "actions reach the workers; then they are dropped"},
+	[DEADLINE_STOP] = {"stop", 10, "a node ends after SIGTERM; then SIGKILL"},
+	[DEADLINE_FINISH] = {"finish", 60,
+			     "workers leave after the final checkpoint; then SIGTERM"},
+	[DEADLINE_SOLUTION] = {"solution", 10, "an executable SOLUTION decides; then it is killed"},
+	[DEADLINE_SCORE] = {"score", 3600, "predict and auc score TEST; then they are killed"},
+	[DEADLINE_STRAY] = {"stray", 30,
+			    "the last rows come, of clients that are no workers of the job; then "
+			    "they are handed out again"},
+	[DEADLINE_ADOPT] = {"adopt", 5, "a node found while it is being started is known"},
+};
+
+double deadline_seconds(enum deadline which)
+{
+	return table[which].seconds;
+}
+
+int deadline_rules(struct pulse_rules *rules, const char *hung, struct error *err)
+{
+	static const enum deadline of[PULSE_SECTIONS] = {
+		[PULSE_START] = DEADLINE_READY,
+		[PULSE_BATCH] = DEADLINE_BATCH,
+		[PULSE_EXCHANGE] = DEADLINE_EXCHANGE,
+		[PULSE_CHECKPOINT] = DEADLINE_STALL,
+		[PULSE_HANDOVER] = DEADLINE_HANDOVER,
+	};
+	*rules = (struct pulse_rules){0};
+	for (int i = 0; i < PULSE_SECTIONS; i++)
+		rules->least[i] = deadline_seconds(of[i]);
+	return pulse_rules_parse(rules, hung, err);
+}
+
+void deadline_text(char *out, size_t out_max)
+{
+	size_t at = 0;
+	out[0] = '\0';
+	for (size_t i = 0; i < DEADLINES && at < out_max; i++) {
+		int n = snprintf(out + at, out_max - at, "%s  %-12s %4g s  until %s", i ? "\n" : "",
+				 table[i].name, table[i].seconds, table[i].what);
+		at += n > 0 ? (size_t)n : 0;
+	}
+}

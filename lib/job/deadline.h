@@ -1,0 +1,39 @@
+/*
+ * deadline: how long the supervisor waits for anything, in one place; --help prints this table.
+ */
+#ifndef PACELINE_JOB_DEADLINE_H
+#define PACELINE_JOB_DEADLINE_H
+
+#include "monitor/pulse.h"
+
+#include <stddef.h>
+
+enum deadline {
+	/* sections of a node that gives no sign of life (monitor/pulse.h); then it is given up: killed,
+	 * and started again */
+	DEADLINE_READY,    /* it was started (it may replay, restore, or wait for its place) */
+	DEADLINE_BATCH,    /* a worker owes a push */
+	DEADLINE_EXCHANGE, /* a daemon owes an answer, a worker its next step */
+	DEADLINE_STALL,    /* a daemon owes an answer while a checkpoint is cut */
+	DEADLINE_HANDOVER, /* a server's state goes to its next process */
+	DEADLINE_GONE,     /* from SIGKILL to the end */
+	/* others */
+	DEADLINE_ANSWER,   /* a daemon owes an answer */
+	DEADLINE_CUT,      /* a checkpoint */
+	DEADLINE_ACT,      /* actions wait for the close of a unit */
+	DEADLINE_STOP,     /* from SIGTERM to SIGKILL */
+	DEADLINE_FINISH,   /* workers leave after the final checkpoint */
+	DEADLINE_SOLUTION, /* an executable solution */
+	DEADLINE_SCORE,    /* scoring TEST */
+	DEADLINE_STRAY,    /* rows in the hand of a client that may be gone */
+	DEADLINE_ADOPT,    /* a node parent has just been started and has not said by whom */
+	DEADLINES
+};
+
+double deadline_seconds(enum deadline which);
+/* How long nodes may be silent, by their section: as the table says, or as HUNG does. */
+int deadline_rules(struct pulse_rules *rules, const char *hung, struct error *err);
+/* "  start        600 s  ..." lines into out. */
+void deadline_text(char *out, size_t out_max);
+
+#endif

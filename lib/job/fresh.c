@@ -1,0 +1,254 @@
+/* fresh: see fresh.h. Must never remove what it does not know by name: a state directory may be
+ * shared with others. */
+#include "job/fresh.h"
+
+#include "base/fs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAKING "fresh.making"
+#define READY "fresh.ready"
+#define MOVING "fresh.moving"
+#define PREVIOUS "previous"
+#define PREVIOUS_MAKING "previous.making"
+#define PREVIOUS_GONE "previous.gone"
+
+/* What a run leaves in its state directory. Beside these: what workers have learnt, predict-ID. */
+static const struct {
+	const char *name;
+	int is_dir;
+} ours[] = {
+	{"summary", 0},     {"intent", 0},    {"nodes", 1},   {"journal", 1},   {"checkpoints", 1},
+	{"schema", 0},      {"model", 0},     {"layout", 0},  {"job.env", 0},   {"job.log", 0},
+	{"job.log.1", 0},   {"logs", 1},      {"run-dir", 0}, {"standing", 0},  {"spill", 1},
+	{"balance.log", 0}, {"data-sums", 0}, {"spent", 0},
+};
+#define OURS (sizeof ours / sizeof *ours)
+
+/* By its name and kind: a file is no directory of the same name that somebody else keeps there. */
+static int is_ours(const char *dir, const char *name)
+{
+	char path[PLACE_MAX + 256];
+	struct stat st;
+	int is_dir = -1;
+	if (strncmp(name, "predict-", 8) == 0)
+		is_dir = 0;
+	for (size_t i = 0; i < OURS; i++)
+		if (strcmp(ours[i].name, name) == 0)
+			is_dir = ours[i].is_dir;
+	if (is_dir < 0)
+		return 0;
+	snprintf(path, sizeof path, "%s/%s", dir, name);
+	return lstat(path, &st) == 0 && !S_ISDIR(st.st_mode) == !is_dir;
+}
+
+int fresh_takes(const struct place *place, const char *path)
+{
+	char whole[PATH_MAX], top[PATH_MAX];
+	if (!realpath(path, whole) || !realpath(place->state, top))
+		return 0;
+	size_t len = strlen(top);
+	if (strncmp(whole, top, len) != 0 || whole[len] != '/')
+		return 0;
+	whole[len + 1 + strcspn(whole + len + 1, "/")] = '\0';
+	return is_ours(top, whole + len + 1) || strcmp(whole + len + 1, PREVIOUS) == 0;
+}
+
+/* ---- one directory ---- */
+
+typedef int each_fn(const char *path, const char *name, void *arg, struct error *err);
+
+/* Each name of a run's in dir, as dir/name; fn takes it away. So the directory is read anew after
+ * each: what it says while names go is not defined. */
+static int each(const char *dir, each_fn *fn, void *arg, struct error *err)
+{
+	char path[PLACE_MAX + 256];
+	for (;;) {
+		int found = 0, result = 0;
+		DIR *d = opendir(dir);
+		if (!d)
+			return errno == ENOENT ? 0 : error_errno(err, 0, dir, "can't be listed");
+		for (struct dirent *e; !found && (e = readdir(d));) {
+			found = is_ours(dir, e->d_name);
+			if (found && snprintf(path, sizeof path, "%s/%s", dir, e->d_name) > 0)
+				result = fn(path, e->d_name, arg, err);
+		}
+		closedir(d);
+		if (!found || result != 0)
+			return result;
+	}
+}
+
+static int remove_one(const char *path, const char *name, void *arg, struct error *err)
+{
+	(void)name;
+	(void)arg;
+	return fs_remove_tree(path, err);
+}
+
+/* With what it holds of a run; the directory itself stays when there is more in it. */
+static int remove_run(const char *dir, struct error *err)
+{
+	if (each(dir, remove_one, NULL, err) != 0)
+		return -1;
+	if (rmdir(dir) != 0 && errno != ENOENT && errno != ENOTEMPTY && errno != EEXIST)
+		return error_errno(err, ERROR_IO, dir, "can't be removed");
+	return 0;
+}
+
+/* What is there already came there before a crash; what has its name now was made since, and is
+ * empty. */
+static int move_one(const char *path, const char *name, void *arg, struct error *err)
+{
+	char to[PLACE_MAX + 256];
+	struct stat st;
+	snprintf(to, sizeof to, "%s/%s", (const char *)arg, name);
+	if (lstat(to, &st) == 0)
+		return fs_remove_tree(path, err);
+	if (rename(path, to) != 0)
+		return error_errno(err, ERROR_IO, path, "can't be moved to %.300s", to);
+	return 0;
+}
+
+static int move_run(const char *from, const char *to, struct error *err)
+{
+	if (fs_make_dirs(to, err) != 0 || each(from, move_one, (void *)(size_t)to, err) != 0)
+		return -1;
+	return fs_sync_dir(to, err);
+}
+
+static int rename_in(const struct place *place, const char *from, const char *to, struct error *err)
+{
+	char a[PLACE_MAX], b[PLACE_MAX];
+	place_state(place, from, a);
+	place_state(place, to, b);
+	if (rename(a, b) != 0)
+		return error_errno(err, ERROR_IO, a, "can't be renamed to %.300s", b);
+	return fs_sync_dir(place->state, err);
+}
+
+static int is_dir(const struct place *place, const char *name)
+{
+	char path[PLACE_MAX];
+	struct stat st;
+	place_state(place, name, path);
+	return lstat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static int is_there(const struct place *place, const char *name)
+{
+	char path[PLACE_MAX];
+	struct stat st;
+	place_state(place, name, path);
+	return lstat(path, &st) == 0;
+}
+
+/* ---- the two change places ---- */
+
+static int holds_anything(const struct place *place, const char *name)
+{
+	char path[PLACE_MAX];
+	int found = 0;
+	place_state(place, name, path);
+	DIR *d = opendir(path);
+	for (struct dirent *e; d && !found && (e = readdir(d));)
+		found = strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+	if (d)
+		closedir(d);
+	return found;
+}
+
+/* Until fresh.ready is renamed all that lies in the state directory is of the run before. A half
+ * moved one has lost its job.env, but not the directory that it goes to. */
+static int put_aside(const struct place *place, struct error *err)
+{
+	char path[PLACE_MAX];
+	int is_run = is_there(place, "job.env") || holds_anything(place, "checkpoints") ||
+		     is_dir(place, PREVIOUS_MAKING);
+	place_state(place, PREVIOUS_MAKING, path);
+	if (is_dir(place, PREVIOUS) || !is_run)
+		return each(place->state, remove_one, NULL, err);
+	if (move_run(place->state, path, err) != 0)
+		return -1;
+	return rename_in(place, PREVIOUS_MAKING, PREVIOUS, err);
+}
+
+static int move_in(const struct place *place, struct error *err)
+{
+	char path[PLACE_MAX];
+	place_state(place, MOVING, path);
+	if (move_run(path, place->state, err) != 0)
+		return -1;
+	return remove_run(path, err);
+}
+
+int fresh_recover(const struct place *place, struct error *err)
+{
+	char path[PLACE_MAX];
+	place_state(place, MAKING, path);
+	if (fs_remove_tree(path, err) != 0) /* with temporary files of all names */
+		return -1;
+	place_state(place, PREVIOUS_GONE, path);
+	if (remove_run(path, err) != 0)
+		return -1;
+	if (is_dir(place, READY) &&
+	    (put_aside(place, err) != 0 || rename_in(place, READY, MOVING, err) != 0))
+		return -1;
+	return is_dir(place, MOVING) ? move_in(place, err) : 0;
+}
+
+int fresh_begin(const struct place *place, struct place *made, struct error *err)
+{
+	char kept[PLACE_MAX];
+	place_state(place, PREVIOUS, kept);
+	if (is_there(place, PREVIOUS) && !is_there(place, PREVIOUS "/job.env") &&
+	    !is_there(place, PREVIOUS "/checkpoints"))
+		return error_set(err, ERROR_CONFIG, kept,
+				 "is in the way of --fresh: it is not the state of a job");
+	*made = *place;
+	int n = snprintf(made->state, sizeof made->state, "%s/" MAKING, place->state);
+	if (n < 0 || (size_t)n >= sizeof made->state)
+		return error_set(err, ERROR_CONFIG, place->state, "path too long");
+	return fs_make_dirs(made->state, err);
+}
+
+int fresh_commit(const struct place *place, struct error *err)
+{
+	char path[PLACE_MAX];
+	place_state(place, MAKING, path);
+	if (fs_sync_dir(path, err) != 0 || rename_in(place, MAKING, READY, err) != 0)
+		return -1;
+	return fresh_recover(place, err);
+}
+
+void fresh_give_up(const struct place *place)
+{
+	char path[PLACE_MAX];
+	place_state(place, MAKING, path);
+	fs_remove_tree(path, NULL);
+}
+
+int fresh_kept(const struct place *place, char *out)
+{
+	place_state(place, PREVIOUS, out);
+	return is_dir(place, PREVIOUS);
+}
+
+int fresh_forget(const struct place *place, struct error *err)
+{
+	char path[PLACE_MAX];
+	if (!fresh_kept(place, path))
+		return 0;
+	/* Half removed it must not look like a run to be kept. */
+	if (rename_in(place, PREVIOUS, PREVIOUS_GONE, err) != 0)
+		return -1;
+	place_state(place, PREVIOUS_GONE, path);
+	return remove_run(path, err);
+}

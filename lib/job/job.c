@@ -1,0 +1,674 @@
+/*
+ * job: see job.h.  Must never touch what the keys name (no file but the job file is opened here):
+ * whether data and directories are there is for those that use them.
+ */
+#include "job/job.h"
+
+#include "base/fs.h"
+#include "base/number.h"
+#include "base/option.h"
+#include "job/deadline.h"
+#include "job/jobtext.h"
+#include "solve/balance.h"
+#include "predict/predict.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define JOB_FILE_MAX (1u << 20)
+#define JOB_LIST_MAX 65536
+
+enum kind { ID, TEXT, CHOICE, COUNT, REAL, NUMBERS, FILES, PATH, SYNC, BAD_ROWS, DEADLINES_OF };
+
+struct row {
+	const char *key;
+	enum kind kind;
+	size_t at;         /* offset in struct job */
+	const char *given; /* default, as text; NULL: must be given or is found in job_finish() */
+	double min, max;
+	const char *choices;
+	enum job_change change;
+	const char *help;
+};
+
+#define AT(field) offsetof(struct job, field)
+#define FREE JOB_CHANGE_FREE
+#define STOPPED JOB_CHANGE_STOPPED
+#define FRESH JOB_CHANGE_FRESH
+
+static const struct row rows[] = {
+	{"JOB", ID, AT(name), "", 0, 0, NULL, FRESH, "name of the job"},
+	{"DATA", FILES, AT(data), "", 0, 0, NULL, FRESH, "training data, one file or several"},
+	{"FORMAT", CHOICE, AT(format), "", 0, 0, "criteo|csv|libsvm", FRESH, "of DATA and TEST"},
+	{"LABEL", TEXT, AT(label), "", 0, 0, NULL, FRESH, "label column (csv)"},
+	{"DENSE", TEXT, AT(dense), "", 0, 0, NULL, FRESH, "numeric columns (csv)"},
+	{"SPARSE", TEXT, AT(sparse), "", 0, 0, NULL, FRESH, "category columns (csv)"},
+	{"WEIGHT", TEXT, AT(weight), "", 0, 0, NULL, FRESH, "column of sample weights (csv)"},
+	{"POSITIVE", TEXT, AT(positive), "", 0, 0, NULL, FRESH, "label value that means 1"},
+	{"NEGATIVE", TEXT, AT(negative), "", 0, 0, NULL, FRESH, "label value that means 0"},
+	{"DENSE_SCALE", CHOICE, AT(dense_scale), "log-z", 0, 0, "log-z|z|none", FRESH,
+	 "scaling of dense columns"},
+	{"CLASSES", CHOICE, AT(classes), "both", 0, 0, "both|any", FREE,
+	 "labels that DATA must hold: 0 and 1, or any"},
+	{"BAD_ROWS", BAD_ROWS, AT(bad_rows), "stop", 0, 0, NULL, FREE, "stop, or skip:N at most"},
+	{"TEST", FILES, AT(test), "", 0, 0, NULL, FREE, "data scored at the end"},
+	{"MODEL", CHOICE, AT(model), "lr", 0, 0, "lr|wdl|audit", FRESH, "what is trained"},
+	{"EMBED", COUNT, AT(embed), "16", 1, 4096, NULL, FRESH, "embedding width (wdl)"},
+	{"HIDDEN", NUMBERS, AT(hidden), "64,32", 1, 65536, NULL, FRESH, "hidden layers (wdl)"},
+	{"HASH_BITS", COUNT, AT(hash_bits), "20", 1, 31, NULL, FRESH, "2^N hashed categories"},
+	{"L2", REAL, AT(l2), "0", 0, 1e6, NULL, STOPPED, "L2 penalty"},
+	{"INIT", PATH, AT(init), "", 0, 0, NULL, FRESH, "checkpoint to start from"},
+	{"OPTIMIZER", CHOICE, AT(optimizer), "adagrad", 0, 0, "sgd|momentum|adagrad|adam|ftrl",
+	 FRESH, "how gradients are applied"},
+	{"LR", REAL, AT(lr), NULL, 1e-30, 1e6, NULL, STOPPED, "learning rate"},
+	{"BATCH", COUNT, AT(batch), "1024", 1, 1e9, NULL, FRESH, "global batch, samples"},
+	{"BATCHES_PER_SHARD", COUNT, AT(batches_per_shard), "100", 1, 1e9, NULL, FRESH,
+	 "global batches in one shard"},
+	{"EPOCHS", COUNT, AT(epochs), "1", 1, 1e9, NULL, FRESH, "passes over DATA"},
+	{"SHUFFLE", CHOICE, AT(shuffle), "none", 0, 0, "none|shards|samples", FRESH,
+	 "order of samples"},
+	{"PARTITIONS", CHOICE, AT(partitions), "shared", 0, 0, "shared|local", FRESH,
+	 "local: each worker trains its own file of DATA only"},
+	{"MIGRATE", REAL, AT(migrate), "2", 0, 1e9, NULL, STOPPED,
+	 "traversals apart from which on rows move, 0: never"},
+	{"SEED", COUNT, AT(seed), "1", 0, 0, NULL, FRESH, "of every random choice"},
+	{"SHARD_RETRIES", COUNT, AT(shard_retries), "3", 0, 1e6, NULL, FRESH,
+	 "workers a piece may cost before it is held, 0: any"},
+	{"EVAL_EVERY", REAL, AT(eval_every), "0", 0, 1e9, NULL, FREE,
+	 "seconds between scorings of TEST, 0: only at the end"},
+	{"PATIENCE", COUNT, AT(patience), "0", 0, 1e9, NULL, FREE,
+	 "scorings without a better AUC before the end, 0: any"},
+	{"MAX_TIME", REAL, AT(max_time), "0", 0, 1e9, NULL, FREE,
+	 "seconds, all starts together, after which the job ends as it is, 0: never"},
+	{"WORKERS", COUNT, AT(workers), "2", 1, 1024, NULL, STOPPED, "worker nodes"},
+	{"SERVERS", COUNT, AT(servers), "1", 1, 64, NULL, STOPPED, "parameter servers"},
+	{"SYNC", SYNC, AT(sync), "bsp", 0, 0, NULL, STOPPED, "bsp, ssp:N or asp"},
+	{"SOLUTION", TEXT, AT(solution), "none", 0, 0, NULL, FREE,
+	 "a name (trainctl(1)), or the path of an executable"},
+	{"EVERY", REAL, AT(every), "60", 0.1, 1e9, NULL, FREE, "seconds between decisions"},
+	{"SHORT", REAL, AT(shorter), "300", 0.1, 1e9, NULL, STOPPED, "short window, seconds"},
+	{"LONG", REAL, AT(longer), "600", 0.1, 1e9, NULL, STOPPED, "long window, seconds"},
+	{"LAMBDA", REAL, AT(lambda), "1.3", 1, 1e6, NULL, FREE, "slowness ratio of a straggler"},
+	{"PENDING", REAL, AT(pending), "60", 0, 1e9, NULL, FREE,
+	 "seconds of waiting from which on the cluster is busy"},
+	{"HEAVY_WINDOW", REAL, AT(heavy_window), NULL, 0, 1e9, NULL, FREE,
+	 "seconds in which a node is restarted by intention once"},
+	{"HEAVY_COOLDOWN", REAL, AT(heavy_cooldown), "0", 0, 1e9, NULL, FREE,
+	 "seconds between such restarts of any nodes"},
+	{"HEAVY_LIMIT", COUNT, AT(heavy_limit), "3", 0, 1e6, NULL, FREE,
+	 "such restarts of one node, 0: none"},
+	{"REPORT_EVERY", COUNT, AT(report_every), "10", 1, 1e9, NULL, FREE,
+	 "iterations between a worker's reports"},
+	{"AHEAD", COUNT, AT(ahead), "4", 1, 1024, NULL, FREE,
+	 "batches that a worker takes before their time"},
+	{"PREDICT", CHOICE, AT(predict), "auto", 0, 0, "none|" PREDICT_CHOICES, FREE,
+	 "how workers foretell their speeds (lb-bsp)"},
+	{"PREDICT_FROM", PATH, AT(predict_from), "", 0, 0, NULL, FREE,
+	 "what was learnt of that before: STATE of a job, or a file"},
+	{"PROFILE", CHOICE, AT(profile), "", 0, 0, "0|1", FREE,
+	 "1: workers measure their devices first"},
+	{"RESTARTS", COUNT, AT(restarts), "10", 0, 1e6, NULL, FREE,
+	 "relaunches of a node in a row before the job fails"},
+	{"HUNG", DEADLINES_OF, AT(hung), "", 0, 0, NULL, FREE,
+	 "seconds without a sign of life after which a node is given up"},
+	{"CHECKPOINT_EVERY", REAL, AT(checkpoint_every), "60", 0, 1e9, NULL, FREE,
+	 "seconds between checkpoints, 0: only at the end"},
+	{"KEEP", COUNT, AT(keep), "3", 1, 1e6, NULL, FREE, "checkpoints kept"},
+	{"LAUNCH_WORKER", TEXT, AT(launch_worker), "", 0, 0, NULL, FREE,
+	 "template that starts a worker"},
+	{"LAUNCH_SERVER", TEXT, AT(launch_server), "", 0, 0, NULL, FREE,
+	 "template that starts a server"},
+	{"DRAG", PATH, AT(drag), "", 0, 0, NULL, STOPPED, "directory of drag files"},
+};
+#define ROWS (sizeof rows / sizeof *rows)
+
+const char *job_key(size_t i, const char **default_text, const char **help)
+{
+	if (i >= ROWS)
+		return NULL;
+	*default_text = rows[i].given ? rows[i].given : "";
+	*help = rows[i].help;
+	return rows[i].key;
+}
+
+static int is_list(enum kind kind)
+{
+	return kind == NUMBERS || kind == FILES;
+}
+
+static int is_number(enum kind kind)
+{
+	return kind == COUNT || kind == REAL;
+}
+
+static void *field(const struct job *job, const struct row *row)
+{
+	return (char *)(size_t)job + row->at;
+}
+
+/* ---- values ---- */
+
+static void list_free(struct job_list *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		free(list->item[i]);
+	free(list->item);
+	*list = (struct job_list){0};
+}
+
+static int list_split(struct job_list *list, const char *value, const char *separators,
+		      const char *place, struct error *err)
+{
+	struct job_list made = {0};
+	size_t room = 2;
+	for (const char *p = value; *p; p++)
+		room += strchr(separators, *p) != NULL;
+	if (room > JOB_LIST_MAX)
+		return error_set(err, ERROR_CONFIG, place, "more than %d items", JOB_LIST_MAX);
+	made.item = calloc(room, sizeof *made.item);
+	if (!made.item)
+		return error_set(err, ERROR_OS, place, "out of memory");
+	for (const char *p = value; *p;) {
+		size_t n = strcspn(p, separators);
+		if (n > 0 && !(made.item[made.count++] = strndup(p, n))) {
+			made.count--;
+			list_free(&made);
+			return error_set(err, ERROR_OS, place, "out of memory");
+		}
+		p += n + (p[n] != '\0');
+	}
+	list_free(list);
+	*list = made;
+	return 0;
+}
+
+static char *list_join(const struct job_list *list, char separator)
+{
+	size_t len = 1;
+	for (size_t i = 0; i < list->count; i++)
+		len += strlen(list->item[i]) + 1;
+	char *text = malloc(len), *p = text;
+	for (size_t i = 0; text && i < list->count; i++) {
+		if (i > 0)
+			*p++ = separator;
+		p = stpcpy(p, list->item[i]);
+	}
+	if (text)
+		*p = '\0';
+	return text;
+}
+
+static int text_set(char **at, const char *value, const char *place, struct error *err)
+{
+	char *copy = strdup(value);
+	if (!copy)
+		return error_set(err, ERROR_OS, place, "out of memory");
+	free(*at);
+	*at = copy;
+	return 0;
+}
+
+static int choice_check(const struct row *row, const char *value, const char *place,
+			struct error *err)
+{
+	size_t len = strlen(value);
+	for (const char *p = row->choices; *p;) {
+		size_t n = strcspn(p, "|");
+		if (n == len && memcmp(p, value, n) == 0)
+			return 0;
+		p += n + (p[n] == '|');
+	}
+	return error_set(err, ERROR_CONFIG, place, "%s: '%.80s' is none of %s", row->key, value,
+			 row->choices);
+}
+
+/* word, or word:N */
+static int prefixed_count(const char *value, const char *word, uint64_t max, uint64_t *out)
+{
+	size_t n = strlen(word);
+	if (strncmp(value, word, n) != 0 || value[n] != ':')
+		return -1;
+	return number_u64(value + n + 1, 0, max, out, NULL, NULL);
+}
+
+static int sync_check(const char *value, const char *place, struct error *err)
+{
+	uint64_t bound;
+	if (strcmp(value, "bsp") == 0 || strcmp(value, "asp") == 0 ||
+	    prefixed_count(value, "ssp", 1000000, &bound) == 0)
+		return 0;
+	return error_set(err, ERROR_CONFIG, place, "SYNC: '%.80s' is none of bsp|ssp:N|asp%s",
+			 value,
+			 strcmp(value, "allreduce") == 0 ? " (allreduce is not there yet)" : "");
+}
+
+static int bad_rows_check(struct job *job, const char *value, const char *place, struct error *err)
+{
+	uint64_t most = 0;
+	if (strcmp(value, "stop") != 0 && prefixed_count(value, "skip", UINT64_MAX, &most) != 0)
+		return error_set(err, ERROR_CONFIG, place,
+				 "BAD_ROWS: '%.80s' is neither stop nor skip:N", value);
+	job->bad_rows_max = most;
+	return 0;
+}
+
+static int deadlines_check(const struct row *row, const char *value, const char *place,
+			   struct error *err)
+{
+	struct pulse_rules rules;
+	struct error why;
+	if (deadline_rules(&rules, value, &why) == 0)
+		return 0;
+	return error_set(err, ERROR_CONFIG, place, "%s: %.900s", row->key, why.text);
+}
+
+static int numbers_check(const struct row *row, const struct job_list *list, const char *place,
+			 struct error *err)
+{
+	uint64_t n;
+	for (size_t i = 0; i < list->count; i++)
+		if (number_u64(list->item[i], (uint64_t)row->min, (uint64_t)row->max, &n, place,
+			       err) != 0) {
+			if (err)
+				err->code = ERROR_CONFIG;
+			return -1;
+		}
+	return 0;
+}
+
+static int number_store(struct job *job, const struct row *row, const char *value,
+			const char *place, struct error *err)
+{
+	char what[ERROR_PLACE_MAX];
+	int result;
+	snprintf(what, sizeof what, "%.400s: %s", place, row->key);
+	if (row->kind == COUNT)
+		result = number_u64(value, (uint64_t)row->min,
+				    row->max > 0 ? (uint64_t)row->max : UINT64_MAX, field(job, row),
+				    what, err);
+	else
+		result = number_real(value, row->min, row->max, field(job, row), what, err);
+	if (result != 0 && err)
+		err->code = ERROR_CONFIG;
+	return result;
+}
+
+static int store(struct job *job, const struct row *row, const char *value, const char *place,
+		 struct error *err)
+{
+	if (is_number(row->kind))
+		return number_store(job, row, value, place, err);
+	if (is_list(row->kind)) {
+		if (list_split(field(job, row), value, row->kind == FILES ? " \t" : ", \t", place,
+			       err) != 0)
+			return -1;
+		return row->kind == NUMBERS ? numbers_check(row, field(job, row), place, err) : 0;
+	}
+	int given = value[0] != '\0';
+	if (given && row->kind == ID && !option_id_ok(value))
+		return error_set(err, ERROR_CONFIG, place,
+				 "%s: '%.80s' is no id (1 to 64 of letters, digits, . _ -)",
+				 row->key, value);
+	if (row->kind == CHOICE && (given || (row->given && row->given[0])) &&
+	    choice_check(row, value, place, err) != 0)
+		return -1;
+	if (row->kind == SYNC && sync_check(value, place, err) != 0)
+		return -1;
+	if (row->kind == BAD_ROWS && bad_rows_check(job, value, place, err) != 0)
+		return -1;
+	if (row->kind == DEADLINES_OF && deadlines_check(row, value, place, err) != 0)
+		return -1;
+	return text_set(field(job, row), value, place, err);
+}
+
+/* ---- keys ---- */
+
+int job_init(struct job *job, struct error *err)
+{
+	memset(job, 0, sizeof *job);
+	job->lr = job->heavy_window = NAN;
+	for (size_t i = 0; i < ROWS; i++)
+		if (rows[i].given && store(job, &rows[i], rows[i].given, "default", err) != 0) {
+			job_free(job);
+			return -1;
+		}
+	return 0;
+}
+
+void job_free(struct job *job)
+{
+	for (size_t i = 0; i < ROWS; i++) {
+		if (is_list(rows[i].kind))
+			list_free(field(job, &rows[i]));
+		else if (!is_number(rows[i].kind))
+			free(*(char **)field(job, &rows[i]));
+	}
+	memset(job, 0, sizeof *job);
+}
+
+/* Edits that turn a into b; both are short. */
+static size_t distance(const char *a, const char *b)
+{
+	size_t row[JOBTEXT_KEY_MAX + 1], width = strlen(b);
+	if (width > JOBTEXT_KEY_MAX)
+		return SIZE_MAX;
+	for (size_t j = 0; j <= width; j++)
+		row[j] = j;
+	for (size_t i = 1; a[i - 1]; i++) {
+		size_t diagonal = row[0];
+		row[0] = i;
+		for (size_t j = 1; j <= width; j++) {
+			size_t best = diagonal + (a[i - 1] != b[j - 1]);
+			diagonal = row[j];
+			if (row[j] + 1 < best)
+				best = row[j] + 1;
+			if (row[j - 1] + 1 < best)
+				best = row[j - 1] + 1;
+			row[j] = best;
+		}
+	}
+	return row[width];
+}
+
+static const char *nearest(const char *key)
+{
+	char upper[JOBTEXT_KEY_MAX];
+	size_t n = 0;
+	for (; key[n] && n + 1 < sizeof upper; n++)
+		upper[n] = (char)(key[n] >= 'a' && key[n] <= 'z' ? key[n] - 'a' + 'A' : key[n]);
+	upper[n] = '\0';
+	const char *best = rows[0].key;
+	size_t least = SIZE_MAX;
+	for (size_t i = 0; i < ROWS; i++) {
+		size_t d = distance(upper, rows[i].key);
+		if (d < least) {
+			least = d;
+			best = rows[i].key;
+		}
+	}
+	return best;
+}
+
+int job_set(struct job *job, const char *key, const char *value, const char *place,
+	    struct error *err)
+{
+	for (size_t i = 0; i < ROWS; i++)
+		if (strcmp(rows[i].key, key) == 0)
+			return store(job, &rows[i], value, place, err);
+	return error_set(err, ERROR_CONFIG, place, "unknown key %.64s; the nearest is %s", key,
+			 nearest(key));
+}
+
+int job_set_text(struct job *job, const char *assignment, struct error *err)
+{
+	char key[JOBTEXT_KEY_MAX];
+	const char *equals = strchr(assignment, '=');
+	if (!equals || equals == assignment || (size_t)(equals - assignment) >= sizeof key)
+		return error_set(err, ERROR_USAGE, "--set", "'%.80s' is not KEY=VALUE", assignment);
+	memcpy(key, assignment, (size_t)(equals - assignment));
+	key[equals - assignment] = '\0';
+	if (strlen(equals + 1) >= JOBTEXT_VALUE_MAX || strchr(equals + 1, '\n'))
+		return error_set(err, ERROR_USAGE, "--set",
+				 "value of %s is too long or has a newline", key);
+	return job_set(job, key, equals + 1, "--set", err);
+}
+
+struct reading {
+	struct job *job;
+	const char *path;
+};
+
+static int take(const char *key, const char *value, size_t line, void *arg, struct error *err)
+{
+	struct reading *reading = arg;
+	char place[ERROR_PLACE_MAX];
+	snprintf(place, sizeof place, "%.400s:%zu", reading->path, line);
+	return job_set(reading->job, key, value, place, err);
+}
+
+int job_read(struct job *job, const char *path, struct error *err)
+{
+	char *text;
+	size_t len;
+	if (fs_read_file(path, JOB_FILE_MAX, &text, &len, err) != 0)
+		return -1;
+	struct reading reading = {job, path};
+	int result = jobtext_parse(path, text, len, take, &reading, err);
+	free(text);
+	return result;
+}
+
+/* ---- the whole ---- */
+
+static int absolute(char **path, struct error *err)
+{
+	char here[PATH_MAX], full[2 * PATH_MAX];
+	if (**path == '\0' || **path == '/')
+		return 0;
+	if (!getcwd(here, sizeof here))
+		return error_errno(err, ERROR_OS, *path, "current directory");
+	snprintf(full, sizeof full, "%s/%s", here, *path);
+	return text_set(path, full, *path, err);
+}
+
+static int absolute_list(struct job_list *list, struct error *err)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (absolute(&list->item[i], err) != 0)
+			return -1;
+	return 0;
+}
+
+static const char *guess_format(const char *path)
+{
+	static const char *const guess[][2] = {{".csv", "csv"},    {".tsv", "criteo"},
+					       {".svm", "libsvm"}, {".libsvm", "libsvm"},
+					       {".ffm", "libsvm"}, {".libffm", "libsvm"}};
+	size_t len = strlen(path);
+	if (len > 3 && strcmp(path + len - 3, ".gz") == 0)
+		len -= 3;
+	for (size_t i = 0; i < sizeof guess / sizeof *guess; i++) {
+		size_t n = strlen(guess[i][0]);
+		if (len > n && strncmp(path + len - n, guess[i][0], n) == 0)
+			return guess[i][1];
+	}
+	return NULL;
+}
+
+static double default_lr(const char *optimizer)
+{
+	static const struct {
+		const char *name;
+		double lr;
+	} defaults[] = {{"sgd", 0.1},
+			{"momentum", 0.01},
+			{"adagrad", 0.05},
+			{"adam", 0.001},
+			{"ftrl", 0.1}};
+	for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++)
+		if (strcmp(defaults[i].name, optimizer) == 0)
+			return defaults[i].lr;
+	return 0.05;
+}
+
+static int finish_format(struct job *job, const char *path, struct error *err)
+{
+	if (!job->format[0]) {
+		const char *format = guess_format(job->data.item[0]);
+		if (!format)
+			return error_set(err, ERROR_CONFIG, path,
+					 "no FORMAT, and the name of %.200s does not tell it",
+					 job->data.item[0]);
+		if (text_set(&job->format, format, path, err) != 0)
+			return -1;
+	}
+	if (strcmp(job->format, "csv") != 0 && (job->label[0] || job->weight[0]))
+		return error_set(err, ERROR_CONFIG, path,
+				 "LABEL and WEIGHT name columns of a csv; FORMAT is %s",
+				 job->format);
+	return 0;
+}
+
+const char *job_balance(const struct job *job)
+{
+	return balance_is(job->solution) ? job->solution : NULL;
+}
+
+int job_is_local(const struct job *job)
+{
+	return strcmp(job->partitions, "local") == 0;
+}
+
+int job_finish(struct job *job, const char *path, struct error *err)
+{
+	if (!job->name[0])
+		return error_set(err, ERROR_CONFIG, path, "no JOB: a job needs a name");
+	if (job->data.count == 0)
+		return error_set(err, ERROR_CONFIG, path, "no DATA: nothing to train on");
+	if (finish_format(job, path, err) != 0)
+		return -1;
+	if (!job->profile[0] &&
+	    text_set(&job->profile, strcmp(job->solution, "antdt-dd") == 0 ? "1" : "0", path,
+		     err) != 0)
+		return -1;
+	if (isnan(job->heavy_window))
+		job->heavy_window = job->longer;
+	if (isnan(job->lr))
+		job->lr = default_lr(job->optimizer);
+	if (job_is_local(job) && job->data.count != job->workers)
+		return error_set(err, ERROR_CONFIG, path,
+				 "PARTITIONS=local needs a file of DATA for each worker: %zu files, "
+				 "WORKERS=%llu",
+				 job->data.count, (unsigned long long)job->workers);
+	if (job_is_local(job) && strcmp(job->shuffle, "shards") == 0)
+		return error_set(err, ERROR_CONFIG, path,
+				 "PARTITIONS=local has no shards to shuffle: SHUFFLE=none or samples");
+	if (job->workers > job->batch)
+		return error_set(err, ERROR_CONFIG, path,
+				 "BATCH=%llu is less than one sample for each of WORKERS=%llu",
+				 (unsigned long long)job->batch, (unsigned long long)job->workers);
+	if (job->longer < job->shorter)
+		return error_set(err, ERROR_CONFIG, path, "LONG=%g is shorter than SHORT=%g",
+				 job->longer, job->shorter);
+	if (job->eval_every > 0 && job->test.count == 0)
+		return error_set(err, ERROR_CONFIG, path, "EVAL_EVERY without TEST");
+	if (job->patience > 0 && job->eval_every == 0)
+		return error_set(err, ERROR_CONFIG, path, "PATIENCE without EVAL_EVERY");
+	if (job_balance(job) && strcmp(job->sync, "bsp") != 0)
+		return error_set(err, ERROR_CONFIG, path,
+				 "SOLUTION=%s sets sizes at the barrier; SYNC=%s has none",
+				 job->solution, job->sync);
+	if (strchr(job->solution, '/') && absolute(&job->solution, err) != 0)
+		return -1;
+	if (absolute_list(&job->data, err) != 0 || absolute_list(&job->test, err) != 0 ||
+	    absolute(&job->init, err) != 0 || absolute(&job->drag, err) != 0 ||
+	    absolute(&job->predict_from, err) != 0)
+		return -1;
+	return 0;
+}
+
+/* The value as a job file would say it; to be freed. */
+static char *value_text(const struct job *job, const struct row *row)
+{
+	char number[40];
+	const void *at = field(job, row);
+	switch (row->kind) {
+	case COUNT:
+		number_format_u64(*(const uint64_t *)at, number);
+		return strdup(number);
+	case REAL:
+		if (isnan(*(const double *)at))
+			return strdup("");
+		number_format_real(*(const double *)at, number);
+		return strdup(number);
+	case NUMBERS:
+		return list_join(at, ',');
+	case FILES:
+		return list_join(at, ' ');
+	default:
+		return strdup(*(char *const *)at);
+	}
+}
+
+static int write_rows(const struct job *job, FILE *out)
+{
+	for (size_t i = 0; i < ROWS; i++) {
+		char *value = value_text(job, &rows[i]);
+		if (!value)
+			return -1;
+		size_t max = 2 * strlen(value) + 80;
+		char *line = malloc(max);
+		if (line && jobtext_format(rows[i].key, value, line, max) > 0)
+			fprintf(out, "%s\n", line);
+		free(value);
+		free(line);
+		if (!line)
+			return -1;
+	}
+	return 0;
+}
+
+int job_write(const struct job *job, const char *path, struct error *err)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *out = open_memstream(&text, &len);
+	if (!out)
+		return error_set(err, ERROR_OS, path, "out of memory");
+	int result = write_rows(job, out);
+	if (fclose(out) != 0 || result != 0)
+		result = error_set(err, ERROR_OS, path, "out of memory");
+	if (result == 0)
+		result = fs_replace_file(path, text, len, err);
+	free(text);
+	return result;
+}
+
+/* What a stopped job goes on with, and a finished one never used. */
+static int is_late(const struct row *row)
+{
+	static const char *const keys[] = {"L2", "LR", "TEST"};
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		if (strcmp(row->key, keys[i]) == 0)
+			return 1;
+	return 0;
+}
+
+/* Who sets sizes at every barrier is in the lead: one that runs does not change its ways. */
+static enum job_change change_of(const struct row *row, const struct job *old,
+				 const struct job *now, int finished)
+{
+	const char *before = job_balance(old), *after = job_balance(now);
+	if (finished && is_late(row))
+		return FRESH;
+	if (strcmp(row->key, "SOLUTION") == 0 &&
+	    strcmp(before ? before : "", after ? after : "") != 0)
+		return STOPPED;
+	return row->change;
+}
+
+enum job_change job_compare(const struct job *old, const struct job *now, int finished, char *keys)
+{
+	enum job_change gravest = JOB_SAME;
+	size_t at = 0;
+	keys[0] = '\0';
+	for (size_t i = 0; i < ROWS; i++) {
+		char *a = value_text(old, &rows[i]), *b = value_text(now, &rows[i]);
+		int differs = a && b && strcmp(a, b) != 0;
+		enum job_change change = change_of(&rows[i], old, now, finished);
+		free(a);
+		free(b);
+		if (!differs || change < gravest)
+			continue;
+		if (change > gravest)
+			at = 0;
+		gravest = change;
+		if (at + strlen(rows[i].key) + 3 < JOB_KEYS_MAX)
+			at += (size_t)snprintf(keys + at, JOB_KEYS_MAX - at, "%s%s",
+					       at > 0 ? ", " : "", rows[i].key);
+	}
+	return gravest;
+}

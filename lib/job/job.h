@@ -1,0 +1,102 @@
+/*
+ * job: the keys of a job file (paceline-job(5)): ranges, defaults, what may change later.
+ *
+ * One table row a key; reading, the nearest-key hint, the resolved file and the comparison with a
+ * job that has state all come from it.
+ */
+#ifndef PACELINE_JOB_JOB_H
+#define PACELINE_JOB_JOB_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct job_list {
+	size_t count;
+	char **item; /* NULL-terminated */
+};
+
+struct job {
+	char *name; /* JOB */
+	/* data */
+	struct job_list data, test; /* absolute paths */
+	char *format;               /* criteo | csv | libsvm; "" until job_finish() */
+	char *label, *positive, *negative, *weight; /* "" when not given */
+	char *dense, *sparse;  /* lists of columns, as schema.h wants them; "" when not given */
+	char *dense_scale;     /* log-z | z | none */
+	char *classes;         /* both | any */
+	char *bad_rows;        /* stop | skip:N */
+	uint64_t bad_rows_max; /* N of skip:N; 0: stop */
+	/* model and optimiser */
+	char *model, *optimizer, *init;
+	uint64_t embed, hash_bits;
+	struct job_list hidden; /* whole numbers >= 1 */
+	double l2, lr;          /* lr NaN until job_finish() */
+	/* course */
+	uint64_t batch, batches_per_shard, epochs, seed, shard_retries;
+	char *shuffle;               /* none | shards | samples */
+	char *partitions;            /* shared | local */
+	double migrate;              /* traversals, 0: never */
+	double eval_every, max_time; /* seconds, 0: never */
+	uint64_t patience;           /* evaluations, 0: any number */
+	/* nodes */
+	uint64_t workers, servers, restarts;
+	char *hung; /* see pulse_rules_parse(); "" when not given */
+	char *sync; /* bsp | ssp:N | asp, as given */
+	char *launch_worker, *launch_server, *drag;
+	/* decisions */
+	char *solution; /* a name, or the path of an executable */
+	double every, shorter, longer, lambda, pending;
+	/* restarts by intention; heavy_window NaN until job_finish() */
+	double heavy_window, heavy_cooldown;
+	uint64_t heavy_limit;
+	/* of workers, what they tell and take */
+	uint64_t report_every, ahead;
+	char *predict; /* none, or a model of lib/predict */
+	char *predict_from;
+	char *profile; /* 0 | 1; "" until job_finish() */
+	/* checkpoints */
+	double checkpoint_every; /* seconds, 0: only at the end */
+	uint64_t keep;
+};
+
+/* Everything at its default. -1: out of memory. */
+int job_init(struct job *job, struct error *err);
+void job_free(struct job *job);
+
+/* A file, "-" for stdin is not taken. ERROR_NOINPUT, or ERROR_CONFIG with place "file:line". */
+int job_read(struct job *job, const char *path, struct error *err);
+/* One KEY=VALUE; place says where it came from. An unknown key names the nearest known one. */
+int job_set(struct job *job, const char *key, const char *value, const char *place,
+	    struct error *err);
+/* "KEY=VALUE" of --set: the value as it stands, unquoted. */
+int job_set_text(struct job *job, const char *assignment, struct error *err);
+/* After the last key: what must be there, defaults that depend on other keys, keys that do not
+ * fit together. Paths become absolute: those in the file are as the caller's directory sees them,
+ * like a sourced file's. */
+int job_finish(struct job *job, const char *path, struct error *err);
+
+/* The solution that the lead carries out at every barrier, or NULL. */
+const char *job_balance(const struct job *job);
+/* Whether each worker reads its own file only. */
+int job_is_local(const struct job *job);
+
+/* The resolved job, every key, as a job file; durable. */
+int job_write(const struct job *job, const char *path, struct error *err);
+
+enum job_change {
+	JOB_SAME = 0,
+	JOB_CHANGE_FREE,    /* every change may come while it runs or between runs */
+	JOB_CHANGE_STOPPED, /* only when nothing of the job runs */
+	JOB_CHANGE_FRESH    /* only from the start: the state was made under another value */
+};
+/* The gravest difference; keys (JOB_KEYS_MAX bytes) names all of that gravity, "A, B". finished: of
+ * a run that is over, whose model and score are made: what goes into them can't change any more. */
+#define JOB_KEYS_MAX 400
+enum job_change job_compare(const struct job *old, const struct job *now, int finished, char *keys);
+
+/* For the man page's table and completion: names and defaults in order; NULL behind the last. */
+const char *job_key(size_t i, const char **default_text, const char **help);
+
+#endif

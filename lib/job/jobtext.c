@@ -1,0 +1,159 @@
+/*
+ * jobtext: see jobtext.h.  Must never accept what sh and systemd would read differently, and never
+ * knows what a key means.
+ */
+#include "job/jobtext.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* What ends or changes a bare word in sh; a blank would start a second word (and a command). */
+static const char bare_special[] = " \t|&;<>()$`\\\"'";
+
+static int bad(struct error *err, const char *name, size_t line, const char *why, const char *what)
+{
+	char place[ERROR_PLACE_MAX];
+	snprintf(place, sizeof place, "%.400s:%zu", name, line);
+	return error_set(err, ERROR_CONFIG, place, "%s%s%.80s%s", why, what ? ": '" : "",
+			 what ? what : "", what ? "'" : "");
+}
+
+static int key_char(int c, int first)
+{
+	return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' ||
+	       (!first && c >= '0' && c <= '9');
+}
+
+/* 'text': everything up to the next single quote. Returns the position behind it, or NULL. */
+static const char *take_single(const char *p, const char *end, char *out, size_t *n)
+{
+	const char *close = memchr(p, '\'', (size_t)(end - p));
+	if (!close)
+		return NULL;
+	*n = (size_t)(close - p);
+	memcpy(out, p, *n);
+	return close + 1;
+}
+
+/* "text": a backslash means itself unless one of " \ ` $ follows, in both languages. */
+static const char *take_double(const char *p, const char *end, char *out, size_t *n,
+			       const char **why)
+{
+	size_t len = 0;
+	*why = "the double quote is not closed on its line";
+	for (; p < end; p++) {
+		if (*p == '"') {
+			*n = len;
+			return p + 1;
+		}
+		if (*p == '$' || *p == '`') {
+			*why = "sh would expand $ and ` in double quotes: use single quotes";
+			return NULL;
+		}
+		if (*p == '\\' && p + 1 < end && strchr("\"\\`$", p[1]))
+			p++;
+		out[len++] = *p;
+	}
+	return NULL;
+}
+
+static const char *take_bare(const char *p, const char *end, char *out, size_t *n, const char **why)
+{
+	const char *start = p;
+	while (p < end && !strchr(bare_special, *p))
+		p++;
+	*n = (size_t)(p - start);
+	memcpy(out, start, *n);
+	if (*n > 0 && *start == '~') {
+		*why = "sh would expand a leading ~: quote it, or write the directory";
+		return NULL;
+	}
+	if (p < end && *p != ' ' && *p != '\t') {
+		*why = "a bare value can't hold any of | & ; < > ( ) $ ` \\ \" ': quote it";
+		return NULL;
+	}
+	return p;
+}
+
+static int take_line(const char *name, size_t line, const char *p, const char *end,
+		     jobtext_fn *each, void *arg, struct error *err)
+{
+	char key[JOBTEXT_KEY_MAX], value[JOBTEXT_VALUE_MAX];
+	while (p < end && (*p == ' ' || *p == '\t'))
+		p++;
+	if (p == end || *p == '#')
+		return 0;
+	if (memchr(p, '\0', (size_t)(end - p)))
+		return bad(err, name, line, "a NUL byte", NULL);
+	if (end[-1] == '\r')
+		return bad(err, name, line, "ends in a carriage return (DOS line ends)", NULL);
+	const char *start = p;
+	while (p < end && key_char((unsigned char)*p, p == start))
+		p++;
+	size_t key_len = (size_t)(p - start);
+	if (key_len == 0 || key_len >= sizeof key || p == end || *p != '=') {
+		snprintf(value, sizeof value, "%.*s", (int)(end - start > 80 ? 80 : end - start),
+			 start);
+		return bad(err, name, line, "is not KEY=value (no blanks around =, no export)",
+			   value);
+	}
+	memcpy(key, start, key_len);
+	key[key_len] = '\0';
+	p++;
+	if ((size_t)(end - p) >= sizeof value)
+		return bad(err, name, line, "value too long", key);
+	size_t n = 0;
+	const char *why = "the single quote is not closed on its line";
+	const char *rest;
+	if (p < end && *p == '\'')
+		rest = take_single(p + 1, end, value, &n);
+	else if (p < end && *p == '"')
+		rest = take_double(p + 1, end, value, &n, &why);
+	else
+		rest = take_bare(p, end, value, &n, &why);
+	if (!rest)
+		return bad(err, name, line, why, key);
+	value[n] = '\0';
+	while (rest < end && (*rest == ' ' || *rest == '\t'))
+		rest++;
+	if (rest < end)
+		return bad(err, name, line,
+			   "text behind the value (sh and systemd read it differently): quote the "
+			   "whole value",
+			   key);
+	return each(key, value, line, arg, err);
+}
+
+int jobtext_parse(const char *name, const char *text, size_t len, jobtext_fn *each, void *arg,
+		  struct error *err)
+{
+	const char *p = text, *stop = text + len;
+	for (size_t line = 1; p < stop; line++) {
+		const char *end = memchr(p, '\n', (size_t)(stop - p));
+		if (!end)
+			end = stop;
+		if (take_line(name, line, p, end, each, arg, err) != 0)
+			return -1;
+		p = end + 1;
+	}
+	return 0;
+}
+
+size_t jobtext_format(const char *key, const char *value, char *out, size_t out_max)
+{
+	int n;
+	if (value[0] != '~' && !strpbrk(value, bare_special))
+		n = snprintf(out, out_max, "%s=%s", key, value);
+	else if (!strchr(value, '\''))
+		n = snprintf(out, out_max, "%s='%s'", key, value);
+	else {
+		size_t at = (size_t)snprintf(out, out_max, "%s=\"", key);
+		for (const char *p = value; *p && at + 4 < out_max; p++) {
+			if (strchr("\"\\`$", *p))
+				out[at++] = '\\';
+			out[at++] = *p;
+		}
+		n = (int)at + snprintf(out + at, out_max - at, "\"");
+	}
+	return n < 0 ? 0 : (size_t)n;
+}

@@ -1,0 +1,480 @@
+/* prepare: see prepare.h. Must never touch a state directory whose job runs under other values. */
+#include "job/prepare.h"
+
+#include "base/fs.h"
+#include "param/layout.h"
+#include "data/origin.h"
+#include "data/source.h"
+#include "model/model.h"
+#include "job/fresh.h"
+#include "proc/parent.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *given(const char *text)
+{
+	return text[0] ? text : NULL;
+}
+
+/* ---- is it the same job? ---- */
+
+/* Nodes that run are reached by their sockets, so they must be where they were. */
+static int same_run_dir(const struct place *place, struct error *err)
+{
+	char path[PLACE_MAX], *text;
+	place_state(place, "run-dir", path);
+	if (fs_read_file(path, PLACE_MAX, &text, NULL, NULL) != 0)
+		return 0;
+	text[strcspn(text, "\n")] = '\0';
+	int same = strcmp(text, place->run) == 0;
+	if (!same)
+		error_set(err, ERROR_CONFIG, place->run,
+			  "nodes of this job run with the run directory %.200s", text);
+	free(text);
+	return same ? 0 : -1;
+}
+
+static int write_run_dir(const struct place *made, struct error *err)
+{
+	char path[PLACE_MAX], line[PLACE_MAX];
+	place_state(made, "run-dir", path);
+	int n = snprintf(line, sizeof line, "%s\n", made->run);
+	return fs_replace_file(path, line, (size_t)n, err);
+}
+
+static int compare_keys(const struct job *job, const struct place *place, int running, int finished,
+			struct error *err)
+{
+	char path[PLACE_MAX], keys[JOB_KEYS_MAX];
+	struct job old;
+	place_state(place, "job.env", path);
+	if (access(path, F_OK) != 0)
+		return 0;
+	if (job_init(&old, err) != 0)
+		return -1;
+	int result = job_read(&old, path, err);
+	if (result == 0)
+		result = job_finish(&old, path, err);
+	enum job_change change = result == 0 ? job_compare(&old, job, finished, keys) : JOB_SAME;
+	job_free(&old);
+	if (change == JOB_CHANGE_FRESH)
+		return error_set(err, ERROR_CONFIG, place->state,
+				 "holds the state of this job with another %s; --fresh starts over",
+				 keys);
+	if (change == JOB_CHANGE_STOPPED && running)
+		return error_set(err, ERROR_CONFIG, place->state,
+				 "nodes of this job run with another %s; stop it first", keys);
+	return result;
+}
+
+/* Whether a run began here: its job file comes last. */
+static int has_begun(const struct place *place)
+{
+	char path[PLACE_MAX];
+	place_state(place, "job.env", path);
+	return access(path, F_OK) == 0;
+}
+
+/* A state that was made before this was written down has nothing to compare. */
+static int compare_data(const struct job *job, const struct place *place, struct error *err)
+{
+	char path[PLACE_MAX];
+	if (!has_begun(place))
+		return 0;
+	place_state(place, "data-sums", path);
+	if (access(path, F_OK) != 0)
+		return 0;
+	if (origin_check(path, job->data.item, job->data.count, err) == 0)
+		return 0;
+	if (err->code == ERROR_CONFIG)
+		snprintf(err->text + strlen(err->text), sizeof err->text - strlen(err->text),
+			 ": DATA is not what %.200s was made with; --fresh starts over",
+			 place->state);
+	return -1;
+}
+
+static int compare(const struct job *job, const struct place *place, int running, int finished,
+		   struct error *err)
+{
+	if (compare_keys(job, place, running, finished, err) != 0)
+		return -1;
+	/* Workers that run notice by themselves, and somebody must mind them until then. */
+	return running ? 0 : compare_data(job, place, err);
+}
+
+int prepare_finished(const struct job *job, const struct place *place, struct error *err)
+{
+	return compare(job, place, 0, 1, err);
+}
+
+/* ---- schema, dataset ---- */
+
+static int wanted_schema(const struct job *job, struct schema **schema, struct error *err)
+{
+	struct schema_options options = {.format = job->format,
+					 .label = given(job->label),
+					 .dense = given(job->dense),
+					 .sparse = given(job->sparse),
+					 .weight = given(job->weight),
+					 .positive = given(job->positive),
+					 .negative = given(job->negative),
+					 .dense_scale = job->dense_scale,
+					 .hash_bits = job->hash_bits};
+	return schema_new(schema, &options, err);
+}
+
+static int saved_schema(const char *path, const struct schema *wanted, struct schema **saved,
+			struct error *err)
+{
+	struct error why;
+	if (schema_read(saved, path, err) != 0)
+		return -1;
+	if (schema_equal(wanted, *saved, &why))
+		return 0;
+	schema_free(*saved);
+	*saved = NULL;
+	return error_set(err, ERROR_CONFIG, path,
+			 "does not fit the job (%.300s); --fresh starts over", why.text);
+}
+
+static int open_data(const struct job *job, const struct place *place, const struct schema *schema,
+		     const struct prepare_options *o, struct dataset **ds, struct error *err)
+{
+	char index[PLACE_MAX];
+	place_state(place, "index", index);
+	struct dataset_options options = {.paths = (const char *const *)job->data.item,
+					  .path_count = job->data.count,
+					  .index_dir = index,
+					  .bad_rows_max = job->bad_rows_max,
+					  .progress = o->progress,
+					  .progress_arg = o->progress_arg};
+	return dataset_open(ds, schema, &options, err);
+}
+
+/* ---- the rows ---- */
+
+#define LOOK_ROWS 1024 /* read at once, and of each file of TEST */
+
+/* How many rows have each label, as far as the answer may depend on it: until both were seen, or to
+ * the end where bad rows are to be counted. */
+static int count_labels(struct dataset *ds, int to_end, uint64_t count[2], struct error *err)
+{
+	struct rows rows = {0};
+	uint64_t all = dataset_rows(ds), take;
+	int result = 0;
+	for (uint64_t at = 0; result == 0 && at < all; at += take) {
+		if (count[0] > 0 && count[1] > 0 && !to_end)
+			break;
+		take = all - at < LOOK_ROWS ? all - at : LOOK_ROWS;
+		result = dataset_read(ds, at, take, &rows, err);
+		for (size_t i = 0; result == 0 && i < rows.count; i++)
+			count[rows.label[i] > 0]++;
+	}
+	rows_free(&rows);
+	return result;
+}
+
+/* A misspelt POSITIVE makes every label 0, and a model learns to say so, with a falling loss. */
+static int check_labels(const struct job *job, const struct schema *schema, struct dataset *ds,
+			struct error *err)
+{
+	uint64_t count[2] = {0, 0};
+	int audit = strcmp(job->model, "audit") == 0; /* looks at no label */
+	int wanted = !audit && strcmp(job->classes, "both") == 0;
+	/* Bad rows are counted here, unless schema_fit() is going to meet them all. */
+	int to_end = job->bad_rows_max > 0 && !schema_needs_fit(schema);
+	if (!wanted && !to_end)
+		return 0;
+	if (count_labels(ds, to_end, count, err) != 0)
+		return -1;
+	if (!wanted || (count[0] > 0 && count[1] > 0))
+		return 0;
+	if (count[0] + count[1] == 0)
+		return error_set(err, ERROR_DATA, job->data.item[0],
+				 "holds no row that can be read");
+	if (count[1] == 0 && job->positive[0])
+		return error_set(err, ERROR_DATA, job->data.item[0],
+				 "POSITIVE: no label is '%.80s', so all %llu rows have label 0; "
+				 "CLASSES=any trains on them all the same",
+				 job->positive, (unsigned long long)count[0]);
+	return error_set(err, ERROR_DATA, job->data.item[0],
+			 "all %llu rows have label %d; CLASSES=any trains on them all the same",
+			 (unsigned long long)(count[0] + count[1]), count[1] > 0);
+}
+
+/* What would stop the scoring hours later is said now. */
+static int check_test_file(const struct job *job, const struct schema *schema, const char *path,
+			   struct error *err)
+{
+	const struct row_stream_options options = {.name = path,
+						   .bad_rows_max = job->bad_rows_max};
+	struct source *source; /* says what is no regular file */
+	struct row_stream *in;
+	struct rows rows = {0};
+	if (source_open(&source, path, err) != 0)
+		return -1;
+	source_close(source);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return error_errno(err, 0, path, "can't be read");
+	int result = row_stream_open(&in, schema, fd, &options, err);
+	if (result == 0) {
+		result = row_stream_read(in, LOOK_ROWS, &rows, err);
+		if (result == 0 && rows.count == 0)
+			result = error_set(err, ERROR_DATA, path, "holds no row");
+		row_stream_close(in);
+	}
+	rows_free(&rows);
+	close(fd);
+	return result;
+}
+
+static int check_test(const struct job *job, const struct schema *schema, struct error *err)
+{
+	int result = 0;
+	for (size_t i = 0; result == 0 && i < job->test.count; i++)
+		result = check_test_file(job, schema, job->test.item[i], err);
+	return result == 0 ? 0 : error_wrap(err, "TEST");
+}
+
+static int fit(const char *path, struct schema *schema, struct dataset *ds, struct error *err)
+{
+	if (schema_needs_fit(schema) && schema_fit(schema, ds, err) != 0)
+		return -1;
+	return schema_write(schema, path, err);
+}
+
+/* What the data were, and are: once, before anything is trained on them. */
+static int write_origin(const struct job *job, const struct place *made, struct dataset *ds,
+			struct prepared *out, struct error *err)
+{
+	char path[PLACE_MAX];
+	struct origin origin = {.rows = out->samples, .bad_rows = dataset_bad_rows(ds)};
+	out->bad_rows = origin.bad_rows;
+	place_state(made, "data-sums", path);
+	return origin_write(path, &origin, job->data.item, job->data.count, err);
+}
+
+static int read_origin(const struct place *place, struct prepared *out)
+{
+	char path[PLACE_MAX];
+	struct origin origin;
+	place_state(place, "data-sums", path);
+	if (origin_read(path, &origin, NULL) != 0)
+		return -1;
+	out->bad_rows = origin.bad_rows;
+	return 0;
+}
+
+/* ---- model, layout ---- */
+
+static int write_model(const struct job *job, const struct place *place,
+		       const struct schema *schema, uint64_t samples, struct error *err)
+{
+	char path[PLACE_MAX];
+	struct model_spec spec;
+	static struct layout layout; /* large */
+	model_spec_default(&spec);
+	snprintf(spec.name, sizeof spec.name, "%s", job->model);
+	spec.dense_inputs = (uint32_t)schema->dense_count;
+	spec.fields = (uint32_t)schema_fields(schema);
+	spec.embed = (uint32_t)job->embed;
+	spec.hash_bits = (uint32_t)job->hash_bits;
+	spec.l2 = job->l2;
+	spec.seed = job->seed;
+	spec.samples = samples;
+	if (job->hidden.count > MODEL_HIDDEN_MAX)
+		return error_set(err, ERROR_CONFIG, "HIDDEN", "more than %d layers",
+				 MODEL_HIDDEN_MAX);
+	spec.hidden_count = (uint32_t)job->hidden.count;
+	for (size_t i = 0; i < job->hidden.count; i++)
+		spec.hidden[i] = (uint32_t)strtoul(job->hidden.item[i], NULL, 10);
+	place_state(place, "model", path);
+	if (model_spec_check(&spec, err) != 0 || model_spec_write(path, &spec, err) != 0)
+		return -1;
+	layout_start(&layout, job->seed);
+	place_state(place, "layout", path);
+	if (model_layout(&spec, &layout, err) != 0)
+		return -1;
+	return layout_write(&layout, path, err);
+}
+
+static int count_rows(const struct job *job, const struct dataset *ds, struct prepared *out,
+		      struct error *err)
+{
+	out->samples = dataset_rows(ds);
+	if (out->samples == 0)
+		return error_set(err, ERROR_DATA, job->data.item[0], "holds no row");
+	out->rows = calloc(job->data.count, sizeof *out->rows);
+	if (!out->rows)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	for (size_t i = 0; i < job->data.count; i++) {
+		out->rows[i] = dataset_file_rows(ds, i);
+		if (out->rows[i] == 0 && job_is_local(job))
+			return error_set(err, ERROR_DATA, job->data.item[i],
+					 "holds no row: a partition needs one");
+	}
+	return 0;
+}
+
+/* place: where indexes are, and the run before; made: where this run's files go, often the same. */
+static int with_schema(const struct job *job, const struct place *place, const struct place *made,
+		       struct schema *schema, int saved, const struct prepare_options *options,
+		       struct prepared *out, struct error *err)
+{
+	char path[PLACE_MAX];
+	struct dataset *ds;
+	place_state(made, "schema", path);
+	if (open_data(job, place, schema, options, &ds, err) != 0)
+		return -1;
+	int result = count_rows(job, ds, out, err);
+	if (result == 0 && !saved)
+		result = check_labels(job, schema, ds, err);
+	if (result == 0 && !options->running)
+		result = check_test(job, schema, err);
+	if (result == 0 && !saved)
+		result = fit(path, schema, ds, err);
+	/* A state without it was made by an earlier version. */
+	if (result == 0 && (!saved || read_origin(made, out) != 0))
+		result = write_origin(job, made, ds, out, err);
+	dataset_close(ds);
+	return result == 0 ? write_model(job, made, schema, out->samples, err) : -1;
+}
+
+static int make(const struct job *job, const struct place *place, const struct place *made,
+		const struct prepare_options *options, struct prepared *out, struct error *err)
+{
+	char path[PLACE_MAX];
+	struct schema *wanted = NULL, *schema = NULL;
+	if (wanted_schema(job, &wanted, err) != 0)
+		return -1;
+	place_state(made, "schema", path);
+	int saved = access(path, F_OK) == 0 && has_begun(made), result = 0;
+	if (saved)
+		result = saved_schema(path, wanted, &schema, err);
+	if (result == 0)
+		result = with_schema(job, place, made, saved ? schema : wanted, saved, options, out,
+				     err);
+	schema_free(wanted);
+	schema_free(schema);
+	if (result == 0)
+		result = write_run_dir(made, err);
+	place_state(made, "job.env", path);
+	return result == 0 ? job_write(job, path, err) : -1;
+}
+
+/* ---- starting over ---- */
+
+/* By whatever way it is named; what is not there is in nothing. */
+static int lies_in(const char *path, const char *dir)
+{
+	char *whole = realpath(path, NULL), *top = realpath(dir, NULL);
+	size_t len = top ? strlen(top) : 0;
+	int result = whole && top && strncmp(whole, top, len) == 0 &&
+		     (whole[len] == '/' || whole[len] == '\0');
+	free(whole);
+	free(top);
+	return result;
+}
+
+/* The run before is moved, and goes one day: nothing of it can be what the new one starts from. */
+static int check_apart(const struct job *job, const struct place *place, struct error *err)
+{
+	if (job->init[0] && fresh_takes(place, job->init))
+		return error_set(
+			err, ERROR_CONFIG, job->init,
+			"INIT is a checkpoint of the run that --fresh would remove: move it");
+	const struct job_list *const lists[] = {&job->data, &job->test};
+	for (size_t i = 0; i < 2; i++)
+		for (size_t k = 0; k < lists[i]->count; k++)
+			if (fresh_takes(place, lists[i]->item[k]))
+				return error_set(err, ERROR_CONFIG, lists[i]->item[k],
+						 "lies where --fresh removes what a run has left "
+						 "in %s: move it",
+						 place->state);
+	if (job->predict_from[0] && lies_in(job->predict_from, place->state))
+		return error_set(
+			err, ERROR_CONFIG, job->predict_from,
+			"PREDICT_FROM is of the run that --fresh would remove: move it");
+	return 0;
+}
+
+/* What is another job's is not this one's to remove. A file that can't be read names nobody. */
+static int check_name(const struct job *job, const struct place *place, struct error *err)
+{
+	char path[PLACE_MAX];
+	struct job old;
+	int result = 0;
+	place_state(place, "job.env", path);
+	if (job_init(&old, err) != 0)
+		return -1;
+	if (job_read(&old, path, NULL) == 0 && old.name[0] && strcmp(old.name, job->name) != 0)
+		result = error_set(err, ERROR_CONFIG, place->state,
+				   "holds the state of job %s, not of %s: choose another directory",
+				   old.name, job->name);
+	job_free(&old);
+	return result;
+}
+
+static int start_over(const struct job *job, const struct place *place,
+		      const struct prepare_options *options, struct prepared *out,
+		      struct error *err)
+{
+	struct place made;
+	if (check_name(job, place, err) != 0 || check_apart(job, place, err) != 0 ||
+	    fresh_begin(place, &made, err) != 0)
+		return -1;
+	if (make(job, place, &made, options, out, err) != 0) {
+		fresh_give_up(place);
+		return -1;
+	}
+	if (fresh_commit(place, err) != 0)
+		return -1;
+	return place_make(place, err);
+}
+
+int prepare(const struct job *job, const struct place *place,
+	    const struct prepare_options *options, struct prepared *out, struct error *err)
+{
+	int result;
+	*out = (struct prepared){0};
+	if (options->fresh)
+		result = start_over(job, place, options, out, err);
+	else if (compare(job, place, options->running, 0, err) != 0 ||
+		 (options->running && same_run_dir(place, err) != 0))
+		result = -1;
+	else
+		result = make(job, place, place, options, out, err);
+	if (result != 0) {
+		free(out->rows);
+		out->rows = NULL;
+	}
+	return result;
+}
+
+int prepare_running(const struct place *place, char *id)
+{
+	char dir[PLACE_MAX], path[PLACE_MAX + 256];
+	struct node_record r;
+	int running = 0;
+	place_state(place, "nodes", dir);
+	DIR *d = opendir(dir);
+	if (!d)
+		return 0;
+	for (struct dirent *e; !running && (e = readdir(d));) {
+		if (e->d_name[0] == '.' || strstr(e->d_name, ".lock") || strstr(e->d_name, ".tmp"))
+			continue;
+		snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+		if (node_record_read(path, &r, NULL) == 0 && node_record_running(&r)) {
+			running = 1;
+			snprintf(id, OPTION_ID_MAX, "%s", r.id);
+		}
+	}
+	closedir(d);
+	return running;
+}

@@ -1,0 +1,41 @@
+/*
+ * prepare: what must lie in the state directory before any node starts: indexes of the data, schema
+ * (fitted once, then kept), model, layout, and the resolved job.
+ */
+#ifndef PACELINE_JOB_PREPARE_H
+#define PACELINE_JOB_PREPARE_H
+
+#include "base/error.h"
+#include "data/dataset.h"
+#include "job/job.h"
+#include "job/place.h"
+
+#include <stdint.h>
+
+struct prepared {
+	uint64_t samples;  /* rows of DATA */
+	uint64_t bad_rows; /* of these, left out */
+	uint64_t *rows;    /* of each of its files; to be freed */
+};
+
+struct prepare_options {
+	int running; /* nodes of the job run */
+	int fresh;   /* start over: an earlier run is put aside (fresh.h), when all is well */
+	dataset_progress_fn *progress; /* or NULL */
+	void *progress_arg;
+};
+
+/* May take as long as a few passes over the data, the first time. *out is filled when 0 is
+ * returned. The job and its data must fit what the state directory was made with: ERROR_CONFIG
+ * naming the keys, or the file. TEST is opened, and its first rows are read. Where nodes run the
+ * data are left to them: refusing would leave them without a supervisor. */
+int prepare(const struct job *job, const struct place *place,
+	    const struct prepare_options *options, struct prepared *out, struct error *err);
+
+/* The same look at a job whose run is over: whether what it made is what this file asks for. */
+int prepare_finished(const struct job *job, const struct place *place, struct error *err);
+
+/* Whether anything of the job runs, by its records; id (OPTION_ID_MAX bytes) is one that does. */
+int prepare_running(const struct place *place, char *id);
+
+#endif

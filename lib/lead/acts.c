@@ -1,0 +1,264 @@
+/*
+ * Actions: lines that the supervisor gives and that every worker gets with the answer that closes
+ * the next unit, so that under BSP all obey from the same iteration on.  Those that last (batch
+ * sizes, learning rates, backup workers) are kept for whoever joins later.
+ *
+ * The lead itself obeys backup-workers and the weights of adjust-lr.
+ */
+#include "lead/gate_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int check_line(const struct gate *g, const struct record *r, struct error *err)
+{
+	const char *kind, *id;
+	uint64_t count;
+	double scale;
+
+	if (!record_is(r, "action"))
+		return error_set(err, ERROR_DATA, "act", "%.64s is no action", r->type);
+	if (record_text(r, "kind", &kind, err) != 0)
+		return -1;
+	if (strcmp(kind, "backup-workers") == 0)
+		return record_u64(r, "count", 0, GATE_WORKERS_MAX, &count, err);
+	if (strcmp(kind, "adjust-lr") == 0)
+		return record_id(r, "id", &id, err) != 0
+			       ? -1
+			       : record_real(r, "scale", 0.0, 1e9, &scale, err);
+	if (strcmp(kind, "adjust-bs") == 0 && g->options.balance)
+		return error_set(err, ERROR_NOPERM, "act", "sizes are set at every barrier");
+	if (strcmp(kind, "adjust-bs") == 0)
+		return record_id(r, "id", &id, err) != 0 ||
+				       record_u64(r, "size", 1, UINT64_MAX, &count, err) != 0
+			       ? -1
+			       : record_u64_opt(r, "accum", 1, UINT64_MAX, &count, err);
+	return 0; /* kill-restart, none, and what later versions know */
+}
+
+/* Calls fn for every line; -1 at the first bad one. */
+static int each_line(const char *lines, size_t len,
+		     void (*fn)(struct gate *g, const struct record *r, const char *line,
+				size_t line_len),
+		     struct gate *g, struct error *err)
+{
+	struct record *r = malloc(sizeof *r);
+	int rc = r ? 0 : error_set(err, ERROR_OS, "act", "no memory");
+
+	for (size_t at = 0; rc == 0 && at < len;) {
+		const char *end = memchr(lines + at, '\n', len - at);
+		size_t line = end ? (size_t)(end - lines) - at : len - at;
+		if (!end)
+			rc = error_set(err, ERROR_DATA, "act", "the last line has no end");
+		else if (line > 0 &&
+			 (record_parse(r, lines + at, line, err) != 0 || check_line(g, r, err) != 0))
+			rc = -1;
+		else if (line > 0 && fn)
+			fn(g, r, lines + at, line);
+		at += line + 1;
+	}
+	free(r);
+	return rc;
+}
+
+/* Keeps the last line of each kind and id. */
+static void keep_force(struct gate *g, const char *kind, const char *id, const char *line,
+		       size_t len)
+{
+	char key[OPTION_ID_MAX + 32];
+	struct force *f;
+	char *copy = malloc(len + 2);
+
+	if (!copy) {
+		g->failed = 1;
+		return;
+	}
+	memcpy(copy, line, len);
+	memcpy(copy + len, "\n", 2);
+	snprintf(key, sizeof key, "%.30s %s", kind, id);
+	HASH_FIND_STR(g->force, key, f);
+	if (f) {
+		free(f->line);
+		f->line = copy;
+		return;
+	}
+	f = calloc(1, sizeof *f);
+	if (!f || HASH_COUNT(g->force) >= GATE_WORKERS_MAX) {
+		g->failed |= !f;
+		free(f);
+		free(copy);
+		return;
+	}
+	memcpy(f->key, key, sizeof key);
+	f->line = copy;
+	HASH_ADD_STR(g->force, key, f);
+}
+
+void acts_keep(struct gate *g, const struct record *r, const char *line, size_t len)
+{
+	const char *kind = record_get(r, "kind"), *id = record_get(r, "id");
+
+	if (strcmp(kind, "backup-workers") == 0)
+		keep_force(g, kind, "", line, len);
+	else if (strcmp(kind, "adjust-lr") == 0 || strcmp(kind, "adjust-bs") == 0)
+		keep_force(g, kind, id, line, len);
+}
+
+static void obey(struct gate *g, const struct record *r, const char *line, size_t len)
+{
+	const char *kind = record_get(r, "kind");
+	double scale = 1.0;
+
+	if (strcmp(kind, "backup-workers") == 0) {
+		record_u64(r, "count", 0, GATE_WORKERS_MAX, &g->backup, NULL);
+	} else if (strcmp(kind, "adjust-lr") == 0) {
+		struct worker *w = worker_get(g, record_get(r, "id"));
+		record_real(r, "scale", 0.0, 1e9, &scale, NULL);
+		if (w)
+			w->scale = scale;
+	}
+	acts_keep(g, r, line, len);
+}
+
+/* Those that all members have seen need not be kept. */
+static void trim(struct gate *g)
+{
+	uint64_t least = g->acts_base + g->acts;
+	size_t gone;
+
+	for (const struct worker *w = g->workers; w; w = w->hh.next) {
+		if (w->state == WORKER_ACTIVE && w->acts_seen < least)
+			least = w->acts_seen;
+	}
+	gone = (size_t)(least - g->acts_base);
+	for (size_t i = 0; i < gone; i++)
+		free(g->act[i].lines);
+	memmove(g->act, g->act + gone, (g->acts - gone) * sizeof *g->act);
+	g->acts -= gone;
+	g->acts_base = least;
+}
+
+/* Behind those that are published. */
+int acts_add(struct gate *g, char *lines, size_t len)
+{
+	if (g->acts == g->acts_max) {
+		size_t max = g->acts_max ? g->acts_max * 2 : 8;
+		struct act *more = realloc(g->act, max * sizeof *more);
+		if (!more) {
+			g->failed = 1;
+			return -1;
+		}
+		g->act = more;
+		g->acts_max = max;
+	}
+	g->act[g->acts++] = (struct act){lines, len};
+	return 0;
+}
+
+/* The unit that closes now carries what is pending. */
+void acts_publish(struct gate *g)
+{
+	if (!g->pending)
+		return;
+	if (g->acts)
+		trim(g);
+	if (acts_add(g, g->pending, g->pending_len) != 0)
+		return;
+	each_line(g->pending, g->pending_len, obey, g, NULL);
+	g->pending = NULL;
+	g->pending_len = 0;
+}
+
+char *acts_unseen(struct gate *g, struct worker *w)
+{
+	uint64_t end = g->acts_base + g->acts;
+	size_t from, len = 0;
+	char *out;
+
+	if (w->state != WORKER_ACTIVE || w->acts_seen >= end)
+		return NULL;
+	from = w->acts_seen > g->acts_base ? (size_t)(w->acts_seen - g->acts_base) : 0;
+	for (size_t i = from; i < g->acts; i++)
+		len += g->act[i].len;
+	out = malloc(len + 1);
+	if (!out) {
+		g->failed = 1;
+		return NULL;
+	}
+	len = 0;
+	for (size_t i = from; i < g->acts; i++) {
+		memcpy(out + len, g->act[i].lines, g->act[i].len);
+		len += g->act[i].len;
+	}
+	out[len] = '\0';
+	w->acts_seen = end;
+	return out;
+}
+
+char *acts_in_force(struct gate *g)
+{
+	size_t len = 0;
+	char *out;
+
+	for (const struct force *f = g->force; f; f = f->hh.next)
+		len += strlen(f->line);
+	if (len == 0)
+		return NULL;
+	out = malloc(len + 1);
+	if (!out) {
+		g->failed = 1;
+		return NULL;
+	}
+	char *end = out;
+	for (const struct force *f = g->force; f; f = f->hh.next)
+		end = stpcpy(end, f->line);
+	return out;
+}
+
+int gate_act(struct gate *g, const char *lines, size_t len, uint64_t number, uint64_t token,
+	     struct error *err)
+{
+	char *more;
+	uint64_t from;
+
+	if (number && number == g->act_number) {
+		effect_ok(g, token, NULL, "iteration=%llu repeated=1",
+			  (unsigned long long)g->act_iteration);
+		return 0;
+	}
+	if (each_line(lines, len, NULL, g, err) != 0)
+		return -1;
+	if (g->pending_len + len > GATE_ACTIONS_BYTES_MAX)
+		return error_set(err, ERROR_DATA, "act", "more than %d bytes of actions wait",
+				 GATE_ACTIONS_BYTES_MAX);
+	more = realloc(g->pending, g->pending_len + len + 1);
+	if (!more)
+		return error_set(err, ERROR_OS, "act", "no memory");
+	memcpy(more + g->pending_len, lines, len);
+	g->pending = more;
+	g->pending_len += len;
+	more[g->pending_len] = '\0';
+	from = g->options.sync == GATE_BSP ? g->open : g->applied;
+	g->act_number = number;
+	g->act_iteration = g->active ? from + 1 : from;
+	effect_ok(g, token, NULL, "iteration=%llu", (unsigned long long)g->act_iteration);
+	units_step(g);
+	return 0;
+}
+
+void acts_free(struct gate *g)
+{
+	struct force *f, *next;
+
+	HASH_ITER(hh, g->force, f, next)
+	{
+		HASH_DEL(g->force, f);
+		free(f->line);
+		free(f);
+	}
+	for (size_t i = 0; i < g->acts; i++)
+		free(g->act[i].lines);
+	free(g->act);
+	free(g->pending);
+}

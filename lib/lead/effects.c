@@ -1,0 +1,161 @@
+/*
+ * The gate's queue of effects, and small text: ranges, sync modes.
+ *
+ * A queue that can't grow marks the gate as failed: an effect that is lost is a member who waits
+ * for ever, so the owner must end.
+ */
+#include "lead/gate_internal.h"
+
+#include "base/number.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void effect_clear(struct gate_effect *e)
+{
+	free(e->actions);
+	free(e->line);
+	free(e->part);
+	e->actions = NULL;
+	e->line = NULL;
+	e->part = NULL;
+}
+
+struct gate_effect *effect_add(struct gate *g, enum gate_effect_kind kind)
+{
+	if (g->effects == g->effects_max) {
+		size_t max = g->effects_max ? g->effects_max * 2 : 64;
+		struct gate_effect *more = realloc(g->effect, max * sizeof *more);
+		if (!more) {
+			g->failed = 1;
+			return NULL;
+		}
+		g->effect = more;
+		g->effects_max = max;
+	}
+	struct gate_effect *e = &g->effect[g->effects++];
+	memset(e, 0, sizeof *e);
+	e->kind = kind;
+	return e;
+}
+
+void effect_ok(struct gate *g, uint64_t token, char *actions, const char *fmt, ...)
+{
+	struct gate_effect *e = effect_add(g, GATE_ANSWER);
+	va_list ap;
+
+	if (!e) {
+		free(actions);
+		return;
+	}
+	e->token = token;
+	e->ok = 1;
+	e->actions = actions;
+	va_start(ap, fmt);
+	vsnprintf(e->fields, sizeof e->fields, fmt, ap);
+	va_end(ap);
+}
+
+void effect_err(struct gate *g, uint64_t token, const char *code, const char *fmt, ...)
+{
+	struct gate_effect *e = effect_add(g, GATE_ANSWER);
+	va_list ap;
+
+	if (!e)
+		return;
+	e->token = token;
+	e->code = code;
+	va_start(ap, fmt);
+	vsnprintf(e->fields, sizeof e->fields, fmt, ap);
+	va_end(ap);
+}
+
+void effect_name(struct gate *g, enum gate_effect_kind kind, const char *worker,
+		 uint64_t generation, uint64_t sequence)
+{
+	struct gate_effect *e = effect_add(g, kind);
+
+	if (!e)
+		return;
+	snprintf(e->worker, sizeof e->worker, "%s", worker);
+	e->generation = generation;
+	e->sequence = sequence;
+}
+
+const struct gate_effect *gate_next(struct gate *g)
+{
+	if (g->effect_next > 0)
+		effect_clear(&g->effect[g->effect_next - 1]);
+	if (g->effect_next == g->effects) {
+		g->effects = g->effect_next = 0;
+		return NULL;
+	}
+	return &g->effect[g->effect_next++];
+}
+
+void effects_free(struct gate *g)
+{
+	for (size_t i = 0; i < g->effects; i++)
+		effect_clear(&g->effect[i]);
+	free(g->effect);
+}
+
+int gate_failed(const struct gate *g)
+{
+	return g->failed;
+}
+
+/* ---- text ---- */
+
+int gate_sync_parse(const char *text, enum gate_sync *sync, uint64_t *staleness, struct error *err)
+{
+	*staleness = 0;
+	if (strcmp(text, "bsp") == 0)
+		*sync = GATE_BSP;
+	else if (strcmp(text, "asp") == 0)
+		*sync = GATE_ASP;
+	else if (strncmp(text, "ssp:", 4) == 0) {
+		*sync = GATE_SSP;
+		if (number_u64(text + 4, 0, UINT32_MAX, staleness, "sync", err) != 0) {
+			if (err)
+				err->code = ERROR_USAGE;
+			return -1;
+		}
+	} else
+		return error_set(err, ERROR_USAGE, "sync", "%s is none of bsp, ssp:S, asp", text);
+	return 0;
+}
+
+/* One number of a range, up to `end`; returns what follows it. */
+static const char *range_number(const char *at, char end, uint64_t *out)
+{
+	const char *stop = strchr(at, end);
+	size_t len = stop ? (size_t)(stop - at) : strlen(at);
+
+	if ((end == ':' && !stop) || number_u64_span(at, len, out) != 0)
+		return NULL;
+	return at + len + (stop ? 1 : 0);
+}
+
+int gate_ranges_parse(const char *text, struct gate_range *range, size_t *ranges, struct error *err)
+{
+	const char *at = text;
+
+	*ranges = 0;
+	while (*at) {
+		struct gate_range r = {0, 0, 0};
+		uint64_t end;
+		const char *piece = at;
+		if (*ranges == GATE_RANGES_MAX)
+			return error_set(err, ERROR_DATA, "ranges", "more than %d",
+					 GATE_RANGES_MAX);
+		if (!(at = range_number(at, ':', &r.id)) ||
+		    !(at = range_number(at, ':', &r.begin)) ||
+		    !(at = range_number(at, ',', &r.length)) || r.length == 0 ||
+		    __builtin_add_overflow(r.begin, r.length, &end) || (!*at && at[-1] == ','))
+			return error_set(err, ERROR_DATA, "ranges", "bad piece at %.40s", piece);
+		range[(*ranges)++] = r;
+	}
+	return 0;
+}

@@ -1,0 +1,597 @@
+/*
+ * The gate's members: joining, leaving, fences, and the arrival of pushes.  Each event changes the
+ * state, queues effects, and ends in units_step(), which closes what can be closed.
+ *
+ * Never waits, never asks anybody: what is not known yet comes as a later event.
+ */
+#include "lead/gate_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const worker_state_name[WORKER_STATES] = {"out", "joining", "active", "ended"};
+
+int gate_new(struct gate **out, const struct gate_options *options, struct error *err)
+{
+	struct gate *g = calloc(1, sizeof *g);
+
+	if (!g)
+		return error_set(err, ERROR_OS, "gate", "no memory");
+	g->options = *options;
+	g->open = g->applied = options->iteration;
+	g->number = options->settle_first;
+	g->backup = options->backup;
+	g->expect = options->sync == GATE_BSP ? options->expect : 0;
+	g->servers_up = 1;
+	pushes_start(&g->held);
+	pushes_start(&g->sent);
+	*out = g;
+	return 0;
+}
+
+void gate_free(struct gate *g)
+{
+	struct worker *w, *next;
+	struct push *p;
+
+	if (!g)
+		return;
+	HASH_ITER(hh, g->workers, w, next)
+	{
+		HASH_DEL(g->workers, w);
+		push_free(w->waiting);
+		free(w);
+	}
+	while ((p = g->held.first)) {
+		pushes_remove(&g->held, p);
+		push_free(p);
+	}
+	while ((p = g->sent.first)) {
+		pushes_remove(&g->sent, p);
+		push_free(p);
+	}
+	sizes_free(g);
+	acts_free(g);
+	effects_free(g);
+	free(g);
+}
+
+/* ---- lists of pushes ---- */
+
+void push_free(struct push *p)
+{
+	if (!p)
+		return;
+	free(p->range);
+	free(p);
+}
+
+void pushes_start(struct pushes *list)
+{
+	list->first = NULL;
+	list->end = &list->first;
+	list->count = 0;
+}
+
+void pushes_add(struct pushes *list, struct push *p)
+{
+	p->next = NULL;
+	*list->end = p;
+	list->end = &p->next;
+	list->count++;
+}
+
+void pushes_remove(struct pushes *list, struct push *p)
+{
+	struct push **at = &list->first;
+
+	while (*at != p)
+		at = &(*at)->next;
+	*at = p->next;
+	if (list->end == &p->next)
+		list->end = at;
+	list->count--;
+}
+
+/* ---- workers ---- */
+
+/* The record of an id, made when new; NULL when there are too many, or no memory. */
+struct worker *worker_get(struct gate *g, const char *id)
+{
+	struct worker *w;
+
+	HASH_FIND_STR(g->workers, id, w);
+	if (w || HASH_COUNT(g->workers) >= GATE_WORKERS_MAX)
+		return w;
+	w = calloc(1, sizeof *w);
+	if (!w) {
+		g->failed = 1;
+		return NULL;
+	}
+	snprintf(w->id, sizeof w->id, "%s", id);
+	w->scale = 1.0;
+	HASH_ADD_STR(g->workers, id, w);
+	return w;
+}
+
+static void drop_held(struct gate *g, struct worker *w, const char *why)
+{
+	struct push *p = w->held;
+
+	if (!p)
+		return;
+	w->held = NULL;
+	pushes_remove(&g->held, p);
+	g->late -= p->late ? 1 : 0;
+	effect_name(g, GATE_UNSTAGE, w->id, p->generation, p->sequence);
+	for (size_t i = 0; i < p->tokens; i++)
+		effect_err(g, p->token[i], "fenced", "%s", why);
+	push_free(p);
+}
+
+/* Nobody waits for w any more. What of it is being settled goes on: shardd decides. */
+void worker_out(struct gate *g, struct worker *w, const char *why)
+{
+	if (w->state == WORKER_ACTIVE)
+		g->active--;
+	w->state = WORKER_OUT;
+	w->generation = 0;
+	w->connection = 0;
+	drop_held(g, w, why);
+	if (w->waiting) { /* it is applied: slower members no longer matter to one who goes */
+		for (size_t i = 0; i < w->waiting->tokens; i++)
+			effect_ok(g, w->waiting->token[i], NULL, "iteration=%llu applied=1",
+				  (unsigned long long)g->applied);
+		push_free(w->waiting);
+		w->waiting = NULL;
+	}
+	if (w->join_token)
+		effect_err(g, w->join_token, "fenced", "%s", why);
+	if (w->end_token)
+		effect_err(g, w->end_token, "fenced", "%s", why);
+	w->join_token = w->end_token = 0;
+}
+
+static void let_in(struct gate *g, struct worker *w)
+{
+	w->clock = g->active ? units_slowest(g) : 0;
+	w->state = WORKER_ACTIVE;
+	w->acts_seen = g->acts_base + g->acts;
+	w->size_told = 0;
+	g->active++;
+}
+
+static void answer_join(struct gate *g, struct worker *w)
+{
+	effect_ok(g, w->join_token, sizes_tell(g, w, acts_in_force(g), 1),
+		  "iteration=%llu members=%zu",
+		  (unsigned long long)(g->options.sync == GATE_BSP ? g->open : g->applied),
+		  g->active);
+	w->acts_seen = g->acts_base + g->acts; /* what is in force is what was published */
+	w->join_token = 0;
+}
+
+/* Whether those who wait are enough to begin with. */
+static int expected(struct gate *g)
+{
+	uint64_t waiting = 0;
+
+	for (const struct worker *w = g->workers; w && g->expect; w = w->hh.next)
+		waiting += w->state == WORKER_JOINING;
+	if (waiting < g->expect)
+		return 0;
+	g->expect = 0;
+	return 1;
+}
+
+/* Members who enter together are told the same number of members. */
+void worker_let_in(struct gate *g, int closed)
+{
+	struct worker *w, *next;
+	size_t came = 0;
+
+	if (!closed && g->active && g->options.sync == GATE_BSP)
+		return;
+	if (!g->active && !expected(g))
+		return;
+	HASH_ITER(hh, g->workers, w, next)
+	{
+		if (w->state != WORKER_JOINING)
+			continue;
+		let_in(g, w);
+		came++;
+	}
+	if (closed || came)
+		sizes_ask(g, g->open);
+	HASH_ITER(hh, g->workers, w, next)
+	{
+		if (w->state == WORKER_ACTIVE && w->join_token)
+			answer_join(g, w);
+	}
+}
+
+void gate_begin(struct gate *g)
+{
+	g->expect = 0;
+	units_step(g);
+}
+
+/* Whether who may come in; answers when not. */
+static struct worker *admissible(struct gate *g, const struct gate_who *who)
+{
+	struct worker *w;
+
+	if (who->incarnation != g->options.incarnation) {
+		effect_err(g, who->token, "fenced", "incarnation %llu is in force",
+			   (unsigned long long)g->options.incarnation);
+		return NULL;
+	}
+	w = worker_get(g, who->worker);
+	if (!w) {
+		effect_err(g, who->token, "busy", "too many workers");
+		return NULL;
+	}
+	uint64_t least = w->fenced + 1 > w->newest ? w->fenced + 1 : w->newest;
+	if (who->generation < least) {
+		effect_err(g, who->token, "fenced", "generation %llu or later",
+			   (unsigned long long)least);
+		return NULL;
+	}
+	if (w->generation && w->generation < who->generation)
+		worker_out(g, w, "a later generation came");
+	if (w->newest > w->fenced && w->newest < who->generation) { /* a fence throws by itself */
+		w->throw_upto = who->generation - 1;
+		units_throw(g, w);
+	}
+	if (w->newest < who->generation)
+		w->pushes = w->samples = 0;
+	w->newest = who->generation;
+	return w;
+}
+
+void gate_join(struct gate *g, const struct gate_who *who)
+{
+	struct worker *w = admissible(g, who);
+
+	if (w) {
+		if (w->join_token)
+			effect_err(g, w->join_token, "fenced", "joined again");
+		if (w->end_token)
+			effect_err(g, w->end_token, "fenced", "joined again");
+		w->end_token = 0;
+		w->join_token = who->token;
+		w->connection = who->connection;
+		w->generation = who->generation;
+		if (w->state == WORKER_ACTIVE) /* again: others still wait for the barrier */
+			answer_join(g, w);
+		else {
+			w->state = WORKER_JOINING;
+			worker_let_in(g, 0);
+		}
+	}
+	units_step(g);
+}
+
+/* Who may tell of himself before he joins; NULL: nobody of now. */
+static struct worker *worker_telling(struct gate *g, const struct gate_who *who)
+{
+	struct worker *w;
+
+	HASH_FIND_STR(g->workers, who->worker, w);
+	if (!w && who->incarnation == g->options.incarnation)
+		w = worker_get(g, who->worker);
+	return w && who->generation > w->fenced && who->generation >= w->newest ? w : NULL;
+}
+
+void gate_speed(struct gate *g, const struct gate_who *who, double speed)
+{
+	struct worker *w = worker_telling(g, who);
+
+	if (w)
+		w->speed = speed;
+}
+
+void gate_most(struct gate *g, const struct gate_who *who, uint64_t most)
+{
+	struct worker *w = worker_telling(g, who);
+
+	if (w)
+		w->most = most;
+}
+
+void gate_leave(struct gate *g, const struct gate_who *who)
+{
+	struct worker *w;
+
+	HASH_FIND_STR(g->workers, who->worker, w);
+	if (who->incarnation != g->options.incarnation)
+		effect_err(g, who->token, "fenced", "incarnation %llu is in force",
+			   (unsigned long long)g->options.incarnation);
+	else {
+		if (w && w->generation == who->generation)
+			worker_out(g, w, "it left");
+		effect_ok(g, who->token, NULL, "%s", "");
+	}
+	units_step(g);
+}
+
+void gate_end(struct gate *g, const struct gate_who *who)
+{
+	struct worker *w = admissible(g, who);
+
+	if (w) {
+		worker_out(g, w, "it ended");
+		w->generation = who->generation;
+		w->connection = who->connection;
+		w->state = WORKER_ENDED;
+		if (g->finished)
+			effect_ok(g, who->token, NULL, "%s", "");
+		else
+			w->end_token = who->token;
+	}
+	units_step(g);
+}
+
+void gate_closed(struct gate *g, uint64_t connection)
+{
+	struct worker *w, *next;
+
+	HASH_ITER(hh, g->workers, w, next)
+	{
+		if (w->state != WORKER_OUT && w->connection == connection)
+			worker_out(g, w, "its connection closed");
+	}
+	units_step(g);
+}
+
+void gate_let_go(struct gate *g, const char *worker, uint64_t generation, const char *why)
+{
+	struct worker *w;
+
+	HASH_FIND_STR(g->workers, worker, w);
+	if (w && w->generation == generation)
+		worker_out(g, w, why);
+	units_step(g);
+}
+
+void gate_here(struct gate *g, const char *worker, uint64_t generation, uint64_t connection)
+{
+	struct worker *w;
+
+	HASH_FIND_STR(g->workers, worker, w);
+	if (w && w->state != WORKER_OUT && w->generation == generation && w->connection == 0)
+		w->connection = connection;
+}
+
+void gate_absent(struct gate *g)
+{
+	gate_closed(g, 0);
+}
+
+/* ---- pushes ---- */
+
+/* A request for a push that is under way: it gets the same answer. */
+static void join_push(struct gate *g, struct push *p, uint64_t token)
+{
+	if (p->tokens == GATE_TOKENS_MAX)
+		effect_err(g, token, "busy", "this push is asked for too often");
+	else
+		p->token[p->tokens++] = token;
+}
+
+/* Answers a push that must not become a new one; 1 when it did. */
+static int push_known(struct gate *g, struct worker *w, const struct gate_who *who,
+		      const struct gate_push *push)
+{
+	int same = w->done && w->done_generation == who->generation;
+
+	if (w->held && w->held->sequence == push->sequence)
+		join_push(g, w->held, who->token);
+	else if (w->sent && w->sent->generation == who->generation &&
+		 w->sent->sequence == push->sequence)
+		join_push(g, w->sent, who->token);
+	else if (w->waiting && w->waiting->generation == who->generation &&
+		 w->waiting->sequence == push->sequence)
+		join_push(g, w->waiting, who->token);
+	else if (same && push->sequence <= w->done_sequence) {
+		int dropped = push->sequence == w->done_sequence && w->done_dropped;
+		effect_ok(g, who->token, sizes_tell(g, w, acts_unseen(g, w), 1),
+			  "iteration=%llu %s=1 repeated=1",
+			  (unsigned long long)g->applied, dropped ? "dropped" : "applied");
+	} else if (w->held || w->waiting)
+		effect_err(g, who->token, "bad-request", "one push at a time");
+	else if (g->options.sync == GATE_BSP && push->iteration > g->open)
+		effect_err(g, who->token, "bad-request", "iteration %llu is not open, %llu is",
+			   (unsigned long long)push->iteration, (unsigned long long)g->open);
+	else
+		return 0;
+	return 1;
+}
+
+static struct push *push_make(struct worker *w, const struct gate_who *who,
+			      const struct gate_push *push)
+{
+	struct push *p = calloc(1, sizeof *p);
+
+	if (!p)
+		return NULL;
+	if (push->ranges) {
+		p->range = malloc(push->ranges * sizeof *p->range);
+		if (!p->range) {
+			free(p);
+			return NULL;
+		}
+		memcpy(p->range, push->range, push->ranges * sizeof *p->range);
+	}
+	p->ranges = push->ranges;
+	p->worker = w;
+	p->generation = who->generation;
+	p->sequence = push->sequence;
+	p->iteration = push->iteration;
+	p->count = push->count;
+	p->skipped = push->skipped;
+	p->size = push->size;
+	p->loss = push->loss;
+	p->scale = w->scale;
+	p->token[p->tokens++] = who->token;
+	return p;
+}
+
+static void take_numbers(struct worker *w, const struct gate_push *push)
+{
+	w->speed = push->speed;
+	w->time = push->time;
+	w->mem = push->mem;
+	w->count = push->count;
+}
+
+/* With shardd: whether the samples that it says it trained are the rows that it says it covers;
+ * answers when not. Which rows those are is shardd's to judge. */
+static int push_adds_up(struct gate *g, const struct gate_who *who, const struct gate_push *push)
+{
+	uint64_t rows = 0;
+	int bad = 0;
+
+	if (!g->options.commit)
+		return 1;
+	for (size_t i = 0; i < push->ranges; i++)
+		bad |= __builtin_add_overflow(rows, push->range[i].length, &rows);
+	if (!bad && push->skipped <= rows && push->count == rows - push->skipped)
+		return 1;
+	effect_err(g, who->token, "bad-request",
+		   "count=%llu and skipped=%llu, but its ranges have %llu rows",
+		   (unsigned long long)push->count, (unsigned long long)push->skipped,
+		   (unsigned long long)rows);
+	return 0;
+}
+
+enum gate_verdict gate_push(struct gate *g, const struct gate_who *who,
+			    const struct gate_push *push)
+{
+	struct worker *w;
+	struct push *p;
+
+	HASH_FIND_STR(g->workers, who->worker, w);
+	if (who->incarnation != g->options.incarnation || !w || w->state != WORKER_ACTIVE ||
+	    w->generation != who->generation || who->generation <= w->fenced) {
+		effect_err(g, who->token, "fenced", "not a member");
+		return GATE_NOT;
+	}
+	gate_here(g, who->worker, who->generation, who->connection);
+	if (push_known(g, w, who, push) || !push_adds_up(g, who, push))
+		return GATE_NOT;
+	p = push_make(w, who, push);
+	if (!p) {
+		effect_err(g, who->token, "no-memory", "for the push");
+		return GATE_NOT;
+	}
+	p->late = g->options.sync == GATE_BSP && push->iteration < g->open;
+	g->late += p->late ? 1 : 0;
+	w->held = p;
+	take_numbers(w, push);
+	pushes_add(&g->held, p);
+	units_step(g);
+	return GATE_HELD;
+}
+
+/* ---- the supervisor ---- */
+
+/* Carries out the fences of w, once nothing of it is with shardd. */
+void worker_fence(struct gate *g, struct worker *w)
+{
+	if (!w->fence_tokens || w->sent)
+		return;
+	if (w->generation && w->generation <= w->fenced)
+		worker_out(g, w, "fenced");
+	if (w->throw_upto < w->fenced)
+		w->throw_upto = w->fenced;
+	units_throw(g, w);
+	for (size_t i = 0; i < w->fence_tokens; i++) {
+		if (w->fence_token[i]) /* 0: asked for before a hand-over */
+			effect_ok(g, w->fence_token[i], NULL, "%s", "");
+	}
+	w->fence_tokens = 0;
+}
+
+void gate_fence(struct gate *g, const char *worker, uint64_t generation, uint64_t token)
+{
+	struct worker *w = worker_get(g, worker);
+
+	if (!w || w->fence_tokens == GATE_TOKENS_MAX) {
+		effect_err(g, token, "busy", w ? "too many fences wait" : "too many workers");
+		return;
+	}
+	/* In force from now on, so that nothing new of it comes in; the answer waits while a settle
+	 * names it: only its outcome says what the worker's rows have become. */
+	if (w->fenced < generation)
+		w->fenced = generation;
+	w->fence_token[w->fence_tokens++] = token;
+	worker_fence(g, w);
+	units_step(g);
+}
+
+void gate_finish(struct gate *g, uint64_t token)
+{
+	struct worker *w, *next;
+
+	g->finished = 1;
+	HASH_ITER(hh, g->workers, w, next)
+	{
+		if (w->end_token)
+			effect_ok(g, w->end_token, NULL, "%s", "");
+		w->end_token = 0;
+	}
+	effect_ok(g, token, NULL, "%s", "");
+}
+
+/* ---- looking ---- */
+
+uint64_t gate_iteration(const struct gate *g)
+{
+	return g->applied;
+}
+
+size_t gate_active(const struct gate *g)
+{
+	return g->active;
+}
+
+int worker_order(const void *a, const void *b)
+{
+	return node_id_compare((*(const struct worker *const *)a)->id,
+			       (*(const struct worker *const *)b)->id);
+}
+
+static int owes(const struct worker *w)
+{
+	return w->state == WORKER_ACTIVE && !w->held && !w->waiting &&
+	       !(w->sent && w->sent->generation == w->generation);
+}
+
+void gate_members(const struct gate *g, gate_member_fn *fn, void *arg)
+{
+	const struct worker *w, **all = malloc((HASH_COUNT(g->workers) + 1) * sizeof *all);
+	size_t n = 0;
+
+	if (!all)
+		return;
+	for (w = g->workers; w; w = w->hh.next) {
+		if (w->state != WORKER_OUT)
+			all[n++] = w;
+	}
+	qsort(all, n, sizeof *all, worker_order);
+	for (size_t i = 0; i < n; i++) {
+		struct gate_member m = {.worker = all[i]->id,
+					.state = worker_state_name[all[i]->state],
+					.generation = all[i]->generation,
+					.iteration = g->options.sync == GATE_BSP ? g->open
+										 : all[i]->clock,
+					.owes = owes(all[i]),
+					.pushes = all[i]->pushes,
+					.samples = all[i]->samples,
+					.size = all[i]->size ? all[i]->size : all[i]->count};
+		fn(&m, arg);
+	}
+	free(all);
+}

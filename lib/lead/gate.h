@@ -1,0 +1,244 @@
+/*
+ * gate: the lead of a job as a state machine: who is a member, when a unit closes, what is
+ * committed, what is applied, and who is told what.  The place where a batch becomes part of the
+ * model.
+ *
+ * Pure: events are function calls, effects wait in a queue (gate_next) until the owner carries them
+ * out, in their order.  No socket, no clock, no parameters: a push is a name here (worker,
+ * generation, sequence) with the rows that it covers; its gradients are staged elsewhere.
+ *
+ * A unit is what is committed together.  BSP: an iteration, closed when all active members have
+ * pushed, or all but `backup` of them; a push for an iteration closed before is late: settled as
+ * dropped.  ASP and SSP: each push by itself; under SSP the answer to a push waits while its worker
+ * is more than `staleness` iterations ahead of the slowest active member (Ho et al., NIPS 2013).
+ * Backup workers: AntDT V-E, after Chen et al., 2016.
+ *
+ * What holds after every event (tests/unit/gate_random.c):
+ * - a push is applied at most once, and only after every server held its part of it and its settle
+ *   was answered without refusing it;
+ * - one settle is outstanding at most, and its number is repeated until it is answered;
+ * - every token is answered exactly once, as long as members live;
+ * - no settle is outstanding between SAVE and CUT;
+ * - with `balance`, the members of an iteration were told sizes of one call of it.
+ * The Spin model of the life of a batch checks the same: change both.
+ */
+#ifndef PACELINE_LEAD_GATE_H
+#define PACELINE_LEAD_GATE_H
+
+#include "base/error.h"
+#include "base/option.h"
+#include "solve/balance.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define GATE_RANGES_MAX 64 /* of one push */
+#define GATE_TOKENS_MAX 4  /* requests that wait for the same thing */
+#define GATE_WORKERS_MAX 65536
+#define GATE_ACTIONS_BYTES_MAX 65536 /* of one `act` */
+#define GATE_SETTLE_LINES 8192 /* a unit of more is settled in several requests: one has to fit what
+				  shardd takes, 4 MiB */
+
+enum gate_sync { GATE_BSP, GATE_SSP, GATE_ASP };
+
+/* How large the batches of an iteration are; a pure function of what it was told so far. member is
+ * in worker order; its numbers are those of its last push, of a life before if there was none
+ * since. -1: sizes stay as they are, and who has none keeps his own. */
+typedef int gate_balance_fn(uint64_t iteration, struct balance_member *member, size_t members,
+			    void *arg);
+
+struct gate_options {
+	enum gate_sync sync;
+	uint64_t staleness; /* SSP */
+	uint64_t backup;    /* BSP: units close without this many */
+	uint64_t incarnation;
+	uint64_t iteration;    /* units that the parameters hold already */
+	uint64_t settle_first; /* number of the first settle */
+	int commit;            /* 0: nobody to settle with; units are committed as they close */
+	gate_balance_fn *balance; /* BSP: sizes at every barrier; NULL: as the workers have them */
+	void *balance_arg;
+	uint64_t expect; /* BSP: the first ones enter together, once there are so many, or
+			    gate_begin() */
+};
+
+struct gate;
+
+int gate_new(struct gate **out, const struct gate_options *options, struct error *err);
+void gate_free(struct gate *g); /* NULL is fine */
+
+/* "bsp", "ssp:S", "asp". ERROR_USAGE. */
+int gate_sync_parse(const char *text, enum gate_sync *sync, uint64_t *staleness, struct error *err);
+
+/* ---- events: workers ---- */
+
+/* Who asks. token names the request: it comes back in one GATE_ANSWER. Generations count from 1. */
+struct gate_who {
+	const char *worker;
+	uint64_t generation, incarnation;
+	uint64_t connection;
+	uint64_t token;
+};
+
+struct gate_range {
+	uint64_t id, begin, length;
+};
+
+struct gate_push {
+	uint64_t sequence; /* grows within a generation */
+	uint64_t iteration;
+	uint64_t count;   /* samples; 0: it has no gradient */
+	uint64_t skipped; /* rows of the ranges that could not be read */
+	uint64_t size;    /* samples of a whole batch, 0: count; see struct gate_part */
+	double loss;      /* sum over the samples */
+	const struct gate_range *range;
+	size_t ranges;
+	double speed, time, mem; /* as in struct balance_member */
+};
+
+enum gate_verdict {
+	GATE_NOT, /* answered, or named already: what came with it is not needed */
+	GATE_HELD /* keep it under (worker, generation, sequence) until APPLY, UNSTAGE or THROW */
+};
+
+void gate_join(struct gate *g, const struct gate_who *who);
+/* Before its join: what it says about its next batch, samples a second. */
+void gate_speed(struct gate *g, const struct gate_who *who, double speed);
+/* The same: samples that fit a step of it. */
+void gate_most(struct gate *g, const struct gate_who *who, uint64_t most);
+/* Who waits to enter is not made to wait for those who are expected any longer. */
+void gate_begin(struct gate *g);
+void gate_leave(struct gate *g, const struct gate_who *who);
+void gate_end(struct gate *g, const struct gate_who *who);
+enum gate_verdict gate_push(struct gate *g, const struct gate_who *who,
+			    const struct gate_push *push);
+/* The connection is gone: its members leave. */
+void gate_closed(struct gate *g, uint64_t connection);
+/* The worker leaves, if this is its generation: its push can't be taken, or it gives no sign of life.
+ * Nobody waits for it any more, and it may join again. */
+void gate_let_go(struct gate *g, const char *worker, uint64_t generation, const char *why);
+/* Something else came from a member that has no connection since gate_load(): it is back. */
+void gate_here(struct gate *g, const char *worker, uint64_t generation, uint64_t connection);
+
+/* "ID:BEGIN:LENGTH[,...]" or empty, into range[GATE_RANGES_MAX]. ERROR_DATA with the bad piece. */
+int gate_ranges_parse(const char *text, struct gate_range *range, size_t *ranges,
+		      struct error *err);
+
+/* ---- events: the supervisor ---- */
+
+void gate_fence(struct gate *g, const char *worker, uint64_t generation, uint64_t token);
+/* Lines `action kind=...`; -1 (nothing done) when one is bad (ERROR_DATA), or sets a size that the
+ * gate sets at every barrier (ERROR_NOPERM). number: 0, or what names this request: the number of
+ * the one before is that one said again, and is answered only. */
+int gate_act(struct gate *g, const char *lines, size_t len, uint64_t number, uint64_t token,
+	     struct error *err);
+void gate_finish(struct gate *g, uint64_t token);
+/* Starts a cut: the CUT effect follows, or an answer that refuses it. The answer to a cut that has
+ * come to CUT is the owner's; then gate_cut_over(). */
+void gate_cut(struct gate *g, uint64_t token);
+void gate_cut_over(struct gate *g);
+
+/* ---- events: shardd and the other servers ---- */
+
+void gate_shards(struct gate *g, int up);  /* connected; starts as not */
+void gate_servers(struct gate *g, int up); /* all of them connected; starts as up */
+/* The answer to HOLD: the workers of which a server has not all; they are refused, nobody else. */
+void gate_held(struct gate *g, const char *const *missing, size_t count);
+/* The settle's answer: the workers whose lines were refused. Another number is ignored. */
+void gate_settled(struct gate *g, uint64_t number, const char *const *fenced, size_t count);
+
+enum gate_refusal {
+	GATE_REFUSED_INCARNATION, /* not in force any more: the lead must end */
+	GATE_REFUSED_NOW /* a full disk: the same again when the owner says gate_shards(1) */
+};
+void gate_settle_refused(struct gate *g, uint64_t number, enum gate_refusal why);
+void gate_saved(struct gate *g);
+void gate_save_refused(struct gate *g, int incarnation, const char *why);
+
+/* ---- effects ---- */
+
+enum gate_effect_kind {
+	GATE_ANSWER,  /* token, ok, fields or code and text, actions */
+	GATE_HOLD,    /* part[parts]: servers keep them until APPLY or THROW, or say what they lack */
+	GATE_SETTLE,  /* number, iteration, line[lines] */
+	GATE_APPLY,   /* iteration (before), units, part[parts], samples, loss */
+	GATE_UNSTAGE, /* worker, generation, sequence: of the lead's own staged parts */
+	GATE_THROW,   /* worker, generation: staged parts up to it, everywhere */
+	GATE_SAVE,    /* ask shardd to save */
+	GATE_CUT,     /* token, iteration: every server forks behind the last apply */
+	GATE_QUIT     /* the incarnation is not in force any more */
+};
+
+struct gate_line {
+	char worker[OPTION_ID_MAX];
+	uint64_t generation;
+	struct gate_range range;
+	int back; /* dropped: to the end of the queue */
+};
+
+struct gate_part {
+	char worker[OPTION_ID_MAX];
+	uint64_t generation, sequence;
+	uint64_t unit;  /* from 0 within the message */
+	uint64_t count; /* samples, as its push to the lead said */
+	/* Samples of the whole batch, or count: a last, short batch is divided by that. No more than
+	 * the largest batch that anybody has had settled: whoever claims more would make the unit's
+	 * mean small for all others. */
+	uint64_t size;
+	double scale;
+};
+
+struct gate_effect {
+	enum gate_effect_kind kind;
+	uint64_t token;
+	int ok;
+	const char *code; /* of a refusal */
+	char fields[192]; /* behind `ok`, or the text for people */
+	char *actions;    /* records to send before `ok`, or NULL */
+	uint64_t number, iteration, units, samples;
+	double loss;
+	struct gate_line *line;
+	size_t lines;
+	struct gate_part *part;
+	size_t parts;
+	char worker[OPTION_ID_MAX];
+	uint64_t generation, sequence;
+};
+
+/* The next effect, or NULL. It belongs to the gate and lives until the next call. */
+const struct gate_effect *gate_next(struct gate *g);
+/* Memory ran out: what the gate says can't be trusted any more. */
+int gate_failed(const struct gate *g);
+
+/* ---- handing over to another process ---- */
+
+/* The whole gate as lines of records, to be freed; no effect may be waiting and no cut be under way
+ * (ERROR_TEMPFAIL). Requests that wait are not in it: who asked asks again. */
+int gate_save(const struct gate *g, char **text, size_t *len, struct error *err);
+/* Into a gate that is new and has the same options. shardd and the other servers are not connected;
+ * members have no connection until they say something (a push is known again by its sequence), and
+ * are out with gate_absent(). ERROR_DATA naming the line. */
+int gate_load(struct gate *g, const char *text, size_t len, struct error *err);
+/* Members that have not come back since gate_load() leave. */
+void gate_absent(struct gate *g);
+
+/* ---- looking ---- */
+
+uint64_t gate_iteration(const struct gate *g); /* units applied */
+size_t gate_active(const struct gate *g);
+
+/* A worker that is not out. */
+struct gate_member {
+	const char *worker, *state;
+	uint64_t generation, iteration;
+	int owes; /* it was let in or answered, and its next push (or leave) is to come: whoever waits
+		     for the unit waits for it. 0: it waits itself, for others or for shardd */
+	/* Of this generation's pushes that were answered for good, whatever became of them: to be
+	 * compared with what was said before, as a hand-over begins them anew. */
+	uint64_t pushes, samples;
+	uint64_t size; /* samples of the batch that it owes, as far as is known here */
+};
+typedef void gate_member_fn(const struct gate_member *member, void *arg);
+/* In worker order: node_id_compare(). */
+void gate_members(const struct gate *g, gate_member_fn *fn, void *arg);
+
+#endif

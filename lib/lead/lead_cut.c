@@ -1,0 +1,305 @@
+/*
+ * Checkpoints: one cut through shardd and all servers.  The gate says when; this makes the
+ * directory, has every part written, and commits with the manifest.  Whatever fails, training goes
+ * on: the directory without a manifest is no checkpoint and is removed.
+ */
+#include "lead/lead_internal.h"
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/log.h"
+#include "record/record.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Who asked gets the answer, if still there. */
+static void answer(struct lead *l, const char *why)
+{
+	struct cutting *c = &l->cut;
+	struct request *rq = lead_take(l, c->token);
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+
+	if (!rq)
+		return;
+	if (why) {
+		request_err(rq, "cut", "%s", why);
+		return;
+	}
+	record_begin(&o, line, sizeof line, "ok");
+	record_add(&o, "path", c->dir);
+	record_add_u64(&o, "iteration", c->iteration);
+	record_add_u64(&o, "incarnation", l->options.gate.incarnation);
+	record_add_seconds(&o, "stall", c->hold + c->fork);
+	request_ok_record(rq, &o);
+}
+
+static void remove_dir(struct lead *l)
+{
+	struct error err = {0};
+
+	if (fs_remove_tree(l->cut.dir, &err) != 0)
+		log_say(LOG_LEVEL_WARNING, "%s: %s", err.place, err.text);
+}
+
+static void fail(struct lead *l, const char *place, const char *why)
+{
+	struct cutting *c = &l->cut;
+
+	if (!c->failed)
+		snprintf(c->why, sizeof c->why, "%.200s: %.380s", place, why);
+	c->failed = 1;
+}
+
+static int has_layout(const struct ckpt_manifest *m)
+{
+	for (size_t i = 0; i < m->count; i++) {
+		if (strcmp(m->file[i].name, "layout") == 0)
+			return 1;
+	}
+	return 0;
+}
+
+static int add_files(struct lead *l, struct ckpt_manifest *m, struct error *err)
+{
+	struct cutting *c = &l->cut;
+	const struct option_list *include = l->options.include;
+	char name[CKPT_NAME_MAX], path[CKPT_PATH_MAX];
+
+	for (size_t i = 0; i <= l->others; i++) {
+		ckpt_part_name((uint32_t)i, name);
+		if (ckpt_add(m, name, c->part[i].bytes, c->part[i].sum, err) != 0)
+			return -1;
+	}
+	if (l->shards && ckpt_add_file(m, c->dir, "shards", err) != 0)
+		return -1;
+	for (size_t i = 0; include && i < include->count; i++) {
+		if (ckpt_include(m, c->dir, include->item[i], NULL, err) != 0)
+			return -1;
+	}
+	if (has_layout(m))
+		return 0;
+	if (fs_join(path, sizeof path, c->dir, "layout", err) != 0 ||
+	    layout_write(l->options.layout, path, err) != 0)
+		return -1;
+	return ckpt_add_file(m, c->dir, "layout", err);
+}
+
+static int commit(struct lead *l, struct error *err)
+{
+	struct cutting *c = &l->cut;
+	struct ckpt_manifest *m = calloc(1, sizeof *m);
+	int rc;
+
+	if (!m)
+		return error_set(err, ERROR_OS, c->dir, "no memory");
+	rc = ckpt_manifest_start(m, l->options.job, c->iteration, l->options.gate.incarnation,
+				 clock_epoch(), err);
+	if (rc == 0)
+		rc = add_files(l, m, err);
+	if (rc == 0)
+		rc = ckpt_commit(m, c->dir, err);
+	free(m);
+	return rc;
+}
+
+/* The last part has answered. */
+static void finish(struct lead *l)
+{
+	struct cutting *c = &l->cut;
+	struct error err = {0};
+	char why[ERROR_PLACE_MAX + ERROR_TEXT_MAX];
+
+	if (!c->failed && commit(l, &err) != 0) {
+		error_format(&err, why, sizeof why);
+		fail(l, "manifest", why);
+	}
+	if (c->failed) {
+		log_say(LOG_LEVEL_ERROR, "checkpoint %s: %s", c->dir, c->why);
+		remove_dir(l);
+	}
+	answer(l, c->failed ? c->why : NULL);
+	c->busy = 0;
+	gate_cut_over(l->gate);
+	lead_pump(l);
+}
+
+static void one_answered(struct lead *l)
+{
+	if (--l->cut.writing == 0)
+		finish(l);
+}
+
+static void on_own(const struct fork_result *result, void *lead)
+{
+	struct lead *l = lead;
+
+	l->cut.part[0] = *result;
+	if (!result->ok)
+		fail(l, "part 0", result->why);
+	one_answered(l);
+}
+
+static void on_other(const struct record *r, int closing, const void *payload, size_t bytes,
+		     void *arg)
+{
+	struct other *o = arg;
+	struct lead *l = o->lead;
+	struct fork_result *part = &l->cut.part[o->part];
+	struct error err = {0};
+
+	(void)payload;
+	(void)bytes;
+	if (!closing || l->broken)
+		return;
+	if (!r)
+		fail(l, o->path, "connection lost");
+	else if (!record_is(r, "ok"))
+		fail(l, o->path, r->text ? r->text : "refused");
+	else if (record_u64(r, "bytes", 0, UINT64_MAX, &part->bytes, &err) != 0 ||
+		 record_u64(r, "sum", 0, UINT64_MAX, &part->sum, &err) != 0 ||
+		 record_real_opt(r, "stall", 0.0, 1e9, &part->stall, &err) != 0)
+		fail(l, o->path, err.text);
+	else if (part->stall > l->cut.fork)
+		l->cut.fork = part->stall;
+	one_answered(l);
+}
+
+/* Makes the directory; its full name into out: shardd and the other servers may run elsewhere. */
+static int make_dir(const char *dir, char out[CKPT_PATH_MAX], struct error *err)
+{
+	char parent[CKPT_PATH_MAX], name[CKPT_PATH_MAX];
+	size_t len = strlen(dir);
+
+	if (len >= CKPT_PATH_MAX)
+		return error_set(err, ERROR_CANTCREAT, NULL, "the path is too long");
+	while (len > 1 && dir[len - 1] == '/')
+		len--;
+	snprintf(name, sizeof name, "%.*s", (int)len, dir);
+	fs_dirname(name, parent, sizeof parent);
+	if (fs_make_dirs(parent, err) != 0)
+		return -1;
+	/* A name of its own: an older checkpoint is never written over. */
+	if (mkdir(name, 0700) != 0)
+		return error_errno(err, 0, dir, "mkdir");
+	char *full = realpath(dir, NULL);
+	if (!full || strlen(full) >= CKPT_PATH_MAX) {
+		error_errno(err, 0, dir, "its full name");
+		free(full);
+		rmdir(dir);
+		return -1;
+	}
+	strcpy(out, full);
+	free(full);
+	return 0;
+}
+
+void lead_cut_begin(struct lead *l, struct request *rq, const char *dir)
+{
+	struct cutting *c = &l->cut;
+	struct error err = {0};
+
+	if (c->busy) {
+		request_err(rq, "busy", "%s is being written", c->dir);
+		return;
+	}
+	if (make_dir(dir, c->dir, &err) != 0) {
+		request_err(rq, "cut", "%s: %s", err.place, err.text);
+		return;
+	}
+	memset(c->part, 0, (l->others + 1) * sizeof *c->part);
+	c->busy = 1;
+	c->failed = 0;
+	c->held = c->hold = c->fork = 0.0;
+	c->token = lead_defer(l, rq);
+	if (!c->token) {
+		c->busy = 0;
+		remove_dir(l);
+		return;
+	}
+	gate_cut(l->gate, c->token);
+}
+
+/* The gate refused, or shardd did, or the lead comes to its end meanwhile. */
+void lead_cut_refused(struct lead *l)
+{
+	l->cut.busy = 0;
+	remove_dir(l);
+}
+
+static void on_saved(const struct record *r, int closing, const void *payload, size_t bytes,
+		     void *lead)
+{
+	struct lead *l = lead;
+	const char *code = r ? record_get(r, "code") : NULL;
+
+	(void)payload;
+	(void)bytes;
+	if (!r || !closing)
+		return; /* lost: asked again when shardd is back */
+	if (record_is(r, "ok"))
+		gate_saved(l->gate);
+	else
+		gate_save_refused(l->gate, code && strcmp(code, "fenced") == 0,
+				  r->text ? r->text
+				  : code  ? code
+					  : "refused");
+	lead_pump(l);
+}
+
+void lead_cut_save(struct lead *l)
+{
+	char line[RECORD_LINE_MAX], path[CKPT_PATH_MAX];
+	struct record_out o;
+	struct error err = {0};
+	size_t len = 0;
+
+	if (l->cut.held <= 0.0)
+		l->cut.held = clock_mono();
+	if (fs_join(path, sizeof path, l->cut.dir, "shards", &err) == 0) {
+		record_begin(&o, line, sizeof line, "save");
+		record_add(&o, "file", path);
+		record_add_u64(&o, "incarnation", l->options.gate.incarnation);
+		len = record_end(&o, NULL);
+	}
+	if (len == 0 || peer_send(l->shards, line, len, NULL, 0, on_saved, l) != 0)
+		gate_save_refused(l->gate, 0, "the request could not be sent");
+}
+
+void lead_cut_fork(struct lead *l, uint64_t iteration)
+{
+	struct cutting *c = &l->cut;
+	char line[RECORD_LINE_MAX], path[CKPT_PATH_MAX], name[CKPT_NAME_MAX];
+	struct record_out o;
+	struct error err = {0};
+	double start = clock_mono();
+
+	c->iteration = iteration;
+	c->writing = l->others + 2; /* and this function */
+	record_begin(&o, line, sizeof line, "cut");
+	record_add_u64(&o, "incarnation", l->options.gate.incarnation);
+	record_add(&o, "path", c->dir);
+	record_add_u64(&o, "iteration", iteration);
+	size_t len = record_end(&o, NULL);
+	for (size_t i = 0; i < l->others; i++) {
+		struct other *other = &l->other[i];
+		if (len && other_ask(other, line, len, NULL, 0, 1, on_other, other) == 0)
+			continue;
+		fail(l, other->path, "can't be asked");
+		c->writing--;
+	}
+	ckpt_part_name(0, name);
+	if (fs_join(path, sizeof path, c->dir, name, &err) != 0 ||
+	    ps_cut(l->ps, path, on_own, l, &err) != 0) {
+		fail(l, err.place, err.text);
+		c->writing--;
+	}
+	double now = clock_mono();
+	c->hold = c->held > 0.0 ? start - c->held : 0.0;
+	c->fork = now - start;
+	one_answered(l);
+}

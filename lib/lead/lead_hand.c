@@ -1,0 +1,193 @@
+/*
+ * Handing over the lead: besides what every part has, the gate, what the other servers have not
+ * answered yet, and the totals.  Not while a checkpoint is being made.
+ *
+ * The settle that is with shardd is said again by the heir, under its number; shardd answers it as
+ * it did, or does it now.
+ */
+#include "lead/lead_internal.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "wire/call.h"
+
+#include <event2/event.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MEMBERS_SECONDS 30.0 /* for members to come back to an heir, */
+#define MEMBERS_BATCHES 4.0  /* and the time of so many batches */
+#define TEXT_BYTES_MAX (UINT64_C(1) << 30)
+
+/* ---- giving ---- */
+
+static int ready(void *lead)
+{
+	struct lead *l = lead;
+
+	return !l->cut.busy && !l->broken;
+}
+
+static int give_told(const struct other *o, struct outlet *out, struct error *err)
+{
+	char line[512];
+	struct record_out r;
+
+	for (const struct told *t = o->first; t; t = t->next) {
+		if (t->reply) /* the heir's gate asks again */
+			continue;
+		record_begin(&r, line, sizeof line, "told");
+		record_add_u64(&r, "part", o->part);
+		record_add_u64(&r, "iteration", t->iteration);
+		record_add_u64(&r, "units", t->units);
+		record_add_u64(&r, "head-bytes", t->head);
+		record_add_u64(&r, "bytes", t->head + t->bytes);
+		if (outlet_record(out, &r, err) != 0 ||
+		    outlet_put(out, t->text, t->head + t->bytes, err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int give(void *lead, struct outlet *out, struct error *err)
+{
+	struct lead *l = lead;
+	char line[512], *text;
+	struct record_out r;
+	size_t len;
+	int rc;
+
+	record_begin(&r, line, sizeof line, "total");
+	record_add_u64(&r, "samples", l->samples);
+	record_add_seconds(&r, "time", clock_mono() - l->started);
+	record_add_u64(&r, "since", l->started_at);
+	if (outlet_record(out, &r, err) != 0 || gate_save(l->gate, &text, &len, err) != 0)
+		return -1;
+	record_begin(&r, line, sizeof line, "gate");
+	record_add_u64(&r, "bytes", len);
+	rc = outlet_record(out, &r, err);
+	if (rc == 0)
+		rc = outlet_put(out, text, len, err);
+	free(text);
+	for (size_t i = 0; rc == 0 && i < l->others; i++)
+		rc = give_told(&l->other[i], out, err);
+	return rc;
+}
+
+/* ---- taking ---- */
+
+static char *take_text(const struct record *r, struct call *c, uint64_t *bytes, struct error *err)
+{
+	char *text;
+
+	if (record_u64(r, "bytes", 1, TEXT_BYTES_MAX, bytes, err) != 0)
+		return NULL;
+	text = malloc((size_t)*bytes);
+	if (!text)
+		error_set(err, ERROR_OS, NULL, "no memory");
+	else if (call_bytes(c, text, (size_t)*bytes, err) == 0)
+		return text;
+	free(text);
+	return NULL;
+}
+
+static int take_total(struct lead *l, const struct record *r, struct error *err)
+{
+	double time;
+
+	if (record_u64(r, "samples", 0, UINT64_MAX, &l->samples, err) != 0 ||
+	    record_real(r, "time", 0.0, 1e15, &time, err) != 0 ||
+	    record_u64(r, "since", 0, ps_iteration(l->ps), &l->started_at, err) != 0)
+		return -1;
+	l->started = clock_mono() - time;
+	return 0;
+}
+
+static int take_gate(struct lead *l, const struct record *r, struct call *c, struct error *err)
+{
+	uint64_t bytes;
+	char *text = take_text(r, c, &bytes, err);
+	int rc = text ? gate_load(l->gate, text, (size_t)bytes, err) : -1;
+
+	free(text);
+	if (rc == 0 && gate_iteration(l->gate) != ps_iteration(l->ps))
+		rc = error_set(err, ERROR_DATA, NULL, "its gate is at iteration %llu, its part at %llu",
+			       (unsigned long long)gate_iteration(l->gate),
+			       (unsigned long long)ps_iteration(l->ps));
+	l->taken = rc == 0;
+	return rc;
+}
+
+static int take_told(struct lead *l, const struct record *r, struct call *c, struct error *err)
+{
+	uint64_t part, iteration, units, head, bytes;
+	char *text;
+	int rc;
+
+	if (record_u64(r, "part", 1, l->others, &part, err) != 0 ||
+	    record_u64(r, "iteration", 0, UINT64_MAX, &iteration, err) != 0 ||
+	    record_u64(r, "units", 0, UINT64_MAX, &units, err) != 0 ||
+	    record_u64(r, "head-bytes", 1, RECORD_LINE_MAX, &head, err) != 0 ||
+	    record_u64(r, "bytes", head, TEXT_BYTES_MAX, &bytes, err) != 0)
+		return -1;
+	text = take_text(r, c, &bytes, err);
+	if (!text)
+		return -1;
+	rc = other_owe(&l->other[part - 1], iteration, units, text, (size_t)head,
+		       (size_t)(bytes - head), err);
+	free(text);
+	return rc;
+}
+
+static int take(void *lead, const struct record *r, struct call *c, struct error *err)
+{
+	struct lead *l = lead;
+
+	if (record_is(r, "total"))
+		return take_total(l, r, err);
+	if (record_is(r, "gate"))
+		return take_gate(l, r, c, err);
+	if (record_is(r, "told"))
+		return take_told(l, r, c, err);
+	return 0;
+}
+
+void lead_hand_new(struct lead *l)
+{
+	struct ps_more more = {.ready = ready, .give = give, .take = take, .owner = l};
+
+	ps_set_more(l->ps, &more);
+}
+
+/* ---- members ---- */
+
+static void on_absent(evutil_socket_t fd, short what, void *lead)
+{
+	struct lead *l = lead;
+
+	(void)fd;
+	(void)what;
+	gate_absent(l->gate);
+	lead_pump(l);
+}
+
+/* A member says something with each batch only: a few of those are waited for. */
+static double members_seconds(const struct lead *l)
+{
+	double units = (double)(ps_iteration(l->ps) - l->started_at);
+	double batch = units > 0.0 ? (clock_mono() - l->started) / units : 0.0;
+
+	if (l->options.gate.sync != GATE_BSP)
+		batch *= (double)gate_active(l->gate);
+	return MEMBERS_SECONDS + MEMBERS_BATCHES * (batch < 3600.0 ? batch : 3600.0);
+}
+
+int lead_hand_start(struct lead *l, struct event_base *base)
+{
+	struct timeval limit = clock_timeval(members_seconds(l));
+
+	l->absent = evtimer_new(base, on_absent, l);
+	if (!l->absent)
+		return -1;
+	return l->taken ? event_add(l->absent, &limit) : 0;
+}

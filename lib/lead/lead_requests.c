@@ -1,0 +1,423 @@
+/*
+ * What the lead can be asked: each request becomes an event of the gate, whose effects answer it.
+ */
+#include "lead/lead_internal.h"
+
+#include "base/clock.h"
+#include "record/record.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SPEED_MAX 1e18 /* samples a second */
+#define LOSS_MAX 1e30  /* of a push: the sum of any number of them is finite */
+
+/* ---- workers ---- */
+
+static int who_read(struct request *rq, struct gate_who *who, struct error *err)
+{
+	const struct record *r = request_record(rq);
+
+	memset(who, 0, sizeof *who);
+	who->connection = connection_number(request_connection(rq));
+	return record_id(r, "worker", &who->worker, err) != 0 ||
+			       record_u64(r, "generation", 1, UINT64_MAX - 1, &who->generation,
+					  err) != 0 ||
+			       record_u64(r, "incarnation", 0, UINT64_MAX, &who->incarnation,
+					  err) != 0
+		       ? -1
+		       : 0;
+}
+
+static void member_event(struct request *rq, struct lead *l,
+			 void (*event)(struct gate *g, const struct gate_who *who))
+{
+	struct gate_who who;
+	struct error err = {0};
+
+	if (who_read(rq, &who, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	who.token = lead_defer(l, rq);
+	if (!who.token)
+		return;
+	event(l->gate, &who);
+	lead_pump(l);
+}
+
+static void on_join(struct request *rq, void *lead)
+{
+	struct lead *l = lead;
+	struct gate_who who;
+	struct error err = {0};
+	double speed = 0.0;
+	uint64_t most = 0;
+
+	if (record_real_opt(request_record(rq), "speed", 0.0, SPEED_MAX, &speed, &err) != 0 ||
+	    record_u64_opt(request_record(rq), "max", 0, UINT64_MAX, &most, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	if (who_read(rq, &who, &err) == 0) {
+		if (speed > 0.0)
+			gate_speed(l->gate, &who, speed);
+		gate_most(l->gate, &who, most);
+	}
+	lead_expect(l);
+	member_event(rq, l, gate_join);
+}
+
+static void on_leave(struct request *rq, void *lead)
+{
+	member_event(rq, lead, gate_leave);
+}
+
+static void on_end(struct request *rq, void *lead)
+{
+	member_event(rq, lead, gate_end);
+}
+
+void lead_closed(struct connection *c, void *lead)
+{
+	struct lead *l = lead;
+
+	gate_closed(l->gate, connection_number(c));
+	lead_pump(l);
+}
+
+/* What the worker says of this batch and the next. */
+static int numbers_read(const struct record *r, struct gate_push *push, struct error *err)
+{
+	return record_real_opt(r, "speed", 0.0, SPEED_MAX, &push->speed, err) != 0 ||
+			       record_real_opt(r, "time", 0.0, 1e9, &push->time, err) != 0 ||
+			       record_real_opt(r, "mem", 0.0, 1.0, &push->mem, err) != 0
+		       ? -1
+		       : 0;
+}
+
+/* The sum of losses. One that is not finite, or as good as that, says that the model has diverged:
+ * applying its gradient would spread that to all parameters, unseen. */
+static int loss_read(struct request *rq, double *loss, int *diverged, struct error *err)
+{
+	const char *text = record_get(request_record(rq), "loss");
+
+	*loss = 0.0;
+	*diverged = text && (!*text || strcasestr(text, "nan") || strcasestr(text, "inf"));
+	if (!text || *diverged)
+		return 0;
+	if (record_real(request_record(rq), "loss", -DBL_MAX, DBL_MAX, loss, err) != 0)
+		return -1;
+	*diverged = fabs(*loss) > LOSS_MAX;
+	return 0;
+}
+
+static void push(struct lead *l, struct request *rq, struct staged *staged,
+		 const struct gate_push *given)
+{
+	struct gate_who who;
+	struct error err = {0};
+	struct gate_push push = *given;
+
+	if (who_read(rq, &who, &err) != 0) {
+		staged_free(staged);
+		request_bad(rq, &err);
+		return;
+	}
+	push.sequence = staged->sequence;
+	push.iteration = staged->iteration;
+	push.count = staged->push.count;
+	push.size = staged->push.size;
+	who.token = lead_defer(l, rq);
+	if (!who.token || gate_push(l->gate, &who, &push) == GATE_NOT)
+		staged_free(staged);
+	else if (ps_push_keep(l->ps, staged, &err) != 0)
+		staged_free(staged); /* as at any other server: `hold` finds it missing */
+	lead_pump(l);
+}
+
+/* A member whose gradient can't be applied is waited for no longer: it has no other one for these
+ * rows. */
+static void push_unfit(struct lead *l, struct request *rq)
+{
+	struct gate_who who;
+	struct error ignored;
+
+	if (who_read(rq, &who, &ignored) == 0 &&
+	    who.incarnation == l->options.gate.incarnation)
+		gate_let_go(l->gate, who.worker, who.generation, "its push has diverged");
+}
+
+static void on_push(struct request *rq, void *lead)
+{
+	struct lead *l = lead;
+	struct gate_range range[GATE_RANGES_MAX];
+	struct gate_push given = {.range = range};
+	struct staged *staged;
+	struct error err = {0};
+	const char *ranges = record_get(request_record(rq), "ranges");
+	int diverged;
+
+	if (gate_ranges_parse(ranges ? ranges : "", range, &given.ranges, &err) != 0 ||
+	    loss_read(rq, &given.loss, &diverged, &err) != 0 ||
+	    numbers_read(request_record(rq), &given, &err) != 0 ||
+	    record_u64_opt(request_record(rq), "skipped", 0, PS_COUNT_MAX, &given.skipped, &err) !=
+		    0) {
+		request_bad(rq, &err);
+		return;
+	}
+	if (diverged) {
+		push_unfit(l, rq);
+		ps_diverged_because(l->ps, rq, "the loss is not finite, or beyond 1e30");
+		lead_pump(l);
+		return;
+	}
+	if (ps_push_read(l->ps, rq, &staged, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	if (staged->diverged) {
+		push_unfit(l, rq);
+		ps_diverged(l->ps, rq, staged);
+		lead_pump(l);
+		return;
+	}
+	push(l, rq, staged, &given);
+}
+
+/* A member that pulls is there, too. */
+static void on_pull(struct request *rq, void *lead)
+{
+	struct lead *l = lead;
+	struct gate_who who;
+	struct error ignored;
+
+	if (l->taken && who_read(rq, &who, &ignored) == 0)
+		gate_here(l->gate, who.worker, who.generation, who.connection);
+	ps_pull(rq, l->ps);
+}
+
+static void on_take_over(struct request *rq, void *lead)
+{
+	ps_take_over(rq, ((struct lead *)lead)->ps);
+}
+
+static void on_taken(struct request *rq, void *lead)
+{
+	ps_not_given(rq, ((struct lead *)lead)->ps);
+}
+
+/* ---- the supervisor ---- */
+
+static void on_fence(struct request *rq, void *lead)
+{
+	struct lead *l = lead;
+	const char *worker;
+	uint64_t generation, token;
+	struct error err = {0};
+
+	if (record_id(request_record(rq), "worker", &worker, &err) != 0 ||
+	    record_u64(request_record(rq), "generation", 0, UINT64_MAX - 2, &generation, &err) !=
+		    0) {
+		request_bad(rq, &err);
+		return;
+	}
+	token = lead_defer(l, rq);
+	if (!token)
+		return;
+	gate_fence(l->gate, worker, generation, token);
+	lead_pump(l);
+}
+
+static void on_cut(struct request *rq, void *lead)
+{
+	struct lead *l = lead;
+	const char *path;
+	struct error err = {0};
+
+	if (record_text(request_record(rq), "path", &path, &err) != 0 || !*path) {
+		request_err(rq, "bad-request", "path=DIRECTORY is wanted");
+		return;
+	}
+	lead_cut_begin(l, rq, path);
+	lead_pump(l);
+}
+
+static void on_act(struct request *rq, void *lead)
+{
+	struct lead *l = lead;
+	struct payload *payload = request_payload(rq);
+	struct error err = {0};
+	uint64_t number = 0;
+
+	if (record_u64_opt(request_record(rq), "number", 1, UINT64_MAX, &number, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	if (!payload || payload_bytes(payload) > GATE_ACTIONS_BYTES_MAX) {
+		request_err(rq, "bad-request",
+			    "a payload of action lines is wanted, at most %d bytes",
+			    GATE_ACTIONS_BYTES_MAX);
+		return;
+	}
+	/* A copy: the client could change mapped memory between check and use. */
+	size_t len = payload_bytes(payload);
+	char *lines = malloc(len + 1);
+	uint64_t token = lines ? lead_defer(l, rq) : 0;
+	if (!token) {
+		if (!lines)
+			request_err(rq, "no-memory", NULL);
+		free(lines);
+		return;
+	}
+	memcpy(lines, payload_data(payload), len);
+	if (gate_act(l->gate, lines, len, number, token, &err) != 0) {
+		struct request *refused = lead_take(l, token);
+		if (err.code == ERROR_NOPERM)
+			request_err(refused, "balanced", "%s", err.text);
+		else
+			request_bad(refused, &err);
+	}
+	free(lines);
+	lead_pump(l);
+}
+
+static void on_finish(struct request *rq, void *lead)
+{
+	struct lead *l = lead;
+	uint64_t token = lead_defer(l, rq);
+
+	if (!token)
+		return;
+	gate_finish(l->gate, token);
+	lead_pump(l);
+}
+
+static void put_member(const struct gate_member *m, void *rq)
+{
+	char line[512];
+	struct record_out o;
+
+	record_begin(&o, line, sizeof line, "member");
+	record_add(&o, "worker", m->worker);
+	record_add_u64(&o, "generation", m->generation);
+	record_add_u64(&o, "iteration", m->iteration);
+	record_add(&o, "state", m->state);
+	record_add(&o, "owes", m->owes ? "push" : "");
+	record_add_u64(&o, "pushes", m->pushes);
+	record_add_u64(&o, "samples", m->samples);
+	record_add_u64(&o, "size", m->size);
+	request_put_record(rq, &o);
+}
+
+static void on_members(struct request *rq, void *lead)
+{
+	gate_members(((struct lead *)lead)->gate, put_member, rq);
+	request_ok(rq, NULL);
+}
+
+static void on_stat(struct request *rq, void *lead)
+{
+	struct lead *l = lead;
+
+	const struct sizes *sizes = &l->sizes;
+	const struct settling *s = &l->settling;
+	struct ps_lead_stat stat = {
+		.members = gate_active(l->gate),
+		.balances = sizes->asked,
+		.balance_us = sizes->asked ? sizes->seconds / (double)sizes->asked * 1e6 : 0.0,
+		.settles = s->answers,
+		.settle_us = s->answers ? s->seconds / (double)s->answers * 1e6 : 0.0};
+
+	ps_stat(rq, l->ps, &stat);
+}
+
+/* ---- rows for watchers ---- */
+
+static void watcher_gone(struct request *rq, void *arg)
+{
+	struct watcher *w = arg;
+
+	(void)rq;
+	*w->at = w->next;
+	if (w->next)
+		w->next->at = w->at;
+	free(w);
+}
+
+static void on_watch(struct request *rq, void *lead)
+{
+	struct lead *l = lead;
+	struct watcher *w = calloc(1, sizeof *w);
+	struct error err = {0};
+	double every = 0.0;
+
+	if (!w) {
+		request_err(rq, "no-memory", NULL);
+		return;
+	}
+	if (record_real_opt(request_record(rq), "every", 0.0, 1e9, &every, &err) != 0) {
+		request_bad(rq, &err);
+		free(w);
+		return;
+	}
+	w->lead = l;
+	w->rq = rq;
+	rows_start(&w->rows, every, ps_iteration(l->ps), clock_mono());
+	w->next = l->watchers;
+	w->at = &l->watchers;
+	if (w->next)
+		w->next->at = &w->next;
+	l->watchers = w;
+	request_defer(rq, watcher_gone, w);
+}
+
+void lead_rows(struct lead *l, uint64_t samples, double loss)
+{
+	struct rows_unit unit = {ps_iteration(l->ps), samples, loss};
+	double now = clock_mono(), mean;
+	char line[512];
+	struct record_out o;
+
+	l->samples += samples;
+	for (struct watcher *w = l->watchers; w; w = w->next) {
+		if (!rows_due(&w->rows, &unit, now, &mean))
+			continue;
+		record_begin(&o, line, sizeof line, "row");
+		record_add_u64(&o, "iteration", unit.iteration);
+		record_add_real(&o, "loss", mean);
+		record_add_u64(&o, "samples", l->samples);
+		record_add_seconds(&o, "at", clock_epoch());
+		record_add_seconds(&o, "time", now - l->started);
+		record_add_u64(&o, "members", gate_active(l->gate));
+		request_put_record(w->rq, &o);
+	}
+}
+
+#define WHO_KEYS "worker generation incarnation"
+
+const struct verb lead_verbs[] = {
+	{"pull", PS_PULL_KEYS, PS_PULL_MORE, on_pull, PS_PAYLOAD_BYTES_MAX,
+	 "parameters as of an iteration; payload: u32 keys"},
+	{"push", PS_PUSH_KEYS, PS_PUSH_MORE " speed time mem", on_push, PS_PAYLOAD_BYTES_MAX,
+	 "gradients; answered when they are committed and applied"},
+	{"join", WHO_KEYS, "size speed max", on_join, 0, "become a member, at the next iteration"},
+	{"leave", WHO_KEYS, "", on_leave, 0, "nobody waits for this worker any more"},
+	{"end", WHO_KEYS, "", on_end, 0, "no work is left; answered when the job is finished"},
+	{"fence", "worker generation", "", on_fence, 0,
+	 "the supervisor: refuse generations up to this one"},
+	{"cut", "path", "", on_cut, 0, "the supervisor: a checkpoint into a new directory"},
+	{"act", "", "number", on_act, GATE_ACTIONS_BYTES_MAX,
+	 "the supervisor: actions for all workers; payload: their lines"},
+	{"finish", "", "", on_finish, 0, "the supervisor: workers that said end may go"},
+	{"watch", "", "every", on_watch, 0, "a row of progress now and then, until you go"},
+	{"take-over", "incarnation", "", on_take_over, 0,
+	 "an heir: all that is here; then say taken, and this server ends"},
+	{"taken", "", "", on_taken, 0, "an heir: it has it all"},
+	{"members", "", "", on_members, 0, "who takes part"},
+	{"stat", "", "", on_stat, 0, "what is here"},
+};
+const size_t lead_verb_count = sizeof lead_verbs / sizeof *lead_verbs;

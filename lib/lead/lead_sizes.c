@@ -1,0 +1,253 @@
+/*
+ * Sizes at every barrier, as the lead sees them: it asks lib/solve for the gate, measures what that
+ * costs those who wait, and writes down what it was decided on, so that it can be decided again
+ * (trainctl replay): a `balancing` record before a lead's first, then `balance` records.
+ *
+ * A log that can't be written is said once; training goes on.
+ */
+#include "lead/lead_internal.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/number.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LIST_MAX 480  /* bytes of a list: with a last item, all of them fit a record */
+#define NUMBER_MAX 40 /* bytes of a number as text */
+
+/* Values in the order of the members; what is not known is an empty one, and a list without any is
+ * empty. */
+struct list {
+	char text[LIST_MAX + OPTION_ID_MAX + 2 * NUMBER_MAX];
+	size_t len;
+	int any;
+};
+
+static void add_text(struct list *l, const char *text)
+{
+	size_t len = strlen(text);
+
+	memcpy(l->text + l->len, text, len + 1);
+	l->len += len;
+}
+
+/* Nine digits, as many as a worker's own message has. */
+static void add_number(struct list *l, double value, int first)
+{
+	char text[NUMBER_MAX];
+
+	if (!first)
+		add_text(l, ",");
+	if (!(value > 0.0))
+		return;
+	snprintf(text, sizeof text, "%.9g", value);
+	add_text(l, text);
+	l->any = 1;
+}
+
+static void put_list(struct record_out *o, const char *key, const struct list *l)
+{
+	record_add(o, key, l->any ? l->text : "");
+}
+
+/* Records are kept until the round is over: one write(2) delays those who wait less than several. */
+static void put_log(struct lead *l, struct record_out *o)
+{
+	struct sizes *s = &l->sizes;
+	size_t len = record_end(o, NULL);
+
+	if (s->text_room - s->text_len < len) {
+		char *text = realloc(s->text, (s->text_len + len) * 2);
+		if (!text)
+			return;
+		s->text = text;
+		s->text_room = (s->text_len + len) * 2;
+	}
+	memcpy(s->text + s->text_len, o->data, len);
+	s->text_len += len;
+}
+
+static void write_log(struct lead *l)
+{
+	struct sizes *s = &l->sizes;
+	size_t len = s->text_len;
+
+	s->text_len = 0;
+	if (len == 0 || write(s->fd, s->text, len) == (ssize_t)len)
+		return;
+	if (!s->lost)
+		log_say(LOG_LEVEL_WARNING, "%s: %s; what is not written is lost",
+			l->options.balance_log, strerror(errno));
+	s->lost = 1;
+}
+
+enum { SIZES, SPEEDS, TIMES, COUNTS, MEMS, MOSTS, HAD, LISTS };
+static const char *const list_key[LISTS] = {"sizes", "speeds", "times", "counts",
+					    "mems",  "mosts",  "had"};
+
+/* From one member on, as many as fit a record; the next one. had: their sizes before, or NULL. */
+static size_t put_some(struct lead *l, uint64_t iteration, const struct balance_member *m,
+		       size_t from, size_t n, const uint64_t *had, double us)
+{
+	struct list list[LISTS] = {0};
+	char line[RECORD_LINE_MAX], number[NUMBER_MAX];
+	struct record_out o;
+	int full = 0;
+	size_t i;
+
+	for (i = from; i < n && !full; i++) {
+		if (i > from)
+			add_text(&list[SIZES], ",");
+		add_text(&list[SIZES], m[i].worker);
+		add_text(&list[SIZES], ":");
+		number_format_u64(m[i].size, number);
+		add_text(&list[SIZES], number);
+		list[SIZES].any = 1;
+		add_number(&list[SPEEDS], m[i].speed, i == from);
+		add_number(&list[TIMES], m[i].time, i == from);
+		add_number(&list[COUNTS], m[i].speed > 0.0 ? 0.0 : (double)m[i].count, i == from);
+		add_number(&list[MEMS], m[i].mem, i == from);
+		add_number(&list[MOSTS], (double)m[i].most, i == from);
+		add_number(&list[HAD], had ? (double)had[i] : 0.0, i == from);
+		for (int k = 0; k < LISTS; k++)
+			full |= list[k].len >= LIST_MAX;
+	}
+	record_begin(&o, line, sizeof line, "balance");
+	record_add_u64(&o, "iteration", iteration);
+	if (from) /* an iteration may have two rounds: all go before it is over, others come */
+		record_add_u64(&o, "from", from);
+	record_add_brief(&o, "time-us", rint(us * 10.0) / 10.0);
+	for (int k = 0; k < (had ? LISTS : HAD); k++)
+		put_list(&o, list_key[k], &list[k]);
+	put_log(l, &o);
+	return i;
+}
+
+static void put_begin(struct lead *l)
+{
+	char line[512];
+	struct record_out o;
+
+	record_begin(&o, line, sizeof line, "balancing");
+	record_add(&o, "method", l->options.balance_method);
+	record_add_u64(&o, "batch", l->options.balance_batch);
+	record_add_seconds(&o, "at", clock_epoch());
+	put_log(l, &o);
+	l->sizes.begun = 1;
+}
+
+static void put_warning(struct lead *l, uint64_t iteration, const char *worker)
+{
+	char line[512];
+	struct record_out o;
+
+	log_say(LOG_LEVEL_WARNING, "%s: the job is faster without it", worker);
+	for (struct watcher *w = l->watchers; ; w = w->next) {
+		record_begin(&o, line, sizeof line, "warn");
+		record_add(&o, "id", worker);
+		record_add(&o, "reason", "remove-straggler");
+		record_add_u64(&o, "iteration", iteration);
+		if (!w) {
+			if (l->sizes.fd >= 0)
+				put_log(l, &o);
+			return;
+		}
+		request_put_record(w->rq, &o);
+	}
+}
+
+/* A sum that is not the batch is said when it begins, changes and is over. */
+static void say_sum(struct lead *l, const struct balance_member *m, size_t n)
+{
+	uint64_t sum = 0, batch = l->options.balance_batch;
+
+	for (size_t i = 0; i < n; i++)
+		sum += m[i].size;
+	if (sum != l->sizes.sum && sum == batch)
+		log_say(LOG_LEVEL_INFO, "iterations are of %llu samples again",
+			(unsigned long long)sum);
+	else if (sum != l->sizes.sum)
+		log_say(LOG_LEVEL_WARNING,
+			"iterations are of %llu samples, not %llu: the workers (%zu) have %s",
+			(unsigned long long)sum, (unsigned long long)batch, n,
+			sum < batch ? "no memory for more" : "one each");
+	l->sizes.sum = sum;
+}
+
+/* What can't be done is said once, until it can be again. */
+static int balance(struct lead *l, struct balance_member *m, size_t n)
+{
+	struct error err = {0};
+	int rc = balance_round(l->sizes.balance, m, n, &err);
+
+	if (rc != 0 && !l->sizes.warned)
+		log_say(LOG_LEVEL_WARNING, "sizes stay as they are: %s", err.text);
+	l->sizes.warned = rc != 0;
+	if (rc == 0)
+		say_sum(l, m, n);
+	return rc;
+}
+
+static int ask(uint64_t iteration, struct balance_member *m, size_t n, void *lead)
+{
+	struct lead *l = lead;
+	double began = clock_mono(), asked;
+	uint64_t changes = 0, *before = malloc(n * sizeof *before + 1);
+	int rc = before && !l->broken ? 0 : -1; /* as it ends, members seem to go one by one */
+
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		before[i] = m[i].size;
+	if (rc == 0)
+		rc = balance(l, m, n);
+	asked = clock_mono();
+	if (rc == 0 && l->sizes.fd >= 0 && !l->sizes.begun)
+		put_begin(l); /* an heir: not before the old one's last round */
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		changes += m[i].size != before[i];
+		if (m[i].warn)
+			put_warning(l, iteration, m[i].worker);
+	}
+	for (size_t i = 0; rc == 0 && (changes || l->sizes.whole) && l->sizes.fd >= 0 && i < n;)
+		i = put_some(l, iteration, m, i, n, l->sizes.whole ? before : NULL,
+			     (asked - began) * 1e6);
+	free(before);
+	write_log(l);
+	l->sizes.asked++;
+	l->sizes.seconds += clock_mono() - began;
+	return rc;
+}
+
+int lead_sizes_new(struct lead *l, struct error *err)
+{
+	l->sizes.fd = -1;
+	if (!l->options.balance_method)
+		return 0;
+	if (balance_new(&l->sizes.balance, l->options.balance_method, l->options.balance_batch,
+			err) != 0)
+		return -1;
+	l->sizes.sum = l->options.balance_batch;
+	l->options.gate.balance = ask;
+	l->options.gate.balance_arg = l;
+	if (!l->options.balance_log)
+		return 0;
+	l->sizes.fd = open(l->options.balance_log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	if (l->sizes.fd < 0)
+		return error_errno(err, ERROR_CANTCREAT, l->options.balance_log, "open");
+	l->sizes.whole = strcmp(l->options.balance_method, "lb-bsp-gpu") == 0;
+	return 0;
+}
+
+void lead_sizes_free(struct lead *l)
+{
+	if (l->sizes.fd >= 0)
+		close(l->sizes.fd);
+	balance_free(l->sizes.balance);
+	free(l->sizes.text);
+}

@@ -1,0 +1,529 @@
+/*
+ * Units: when one closes, its settle, its application, and the cuts between units.  The order of
+ * effects is the promise: HOLD, then (its answer) SETTLE, then (its answer) APPLY, then the answers
+ * to workers; SAVE only while none of these is out, CUT behind the last APPLY.
+ */
+#include "lead/gate_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int bsp(const struct gate *g)
+{
+	return g->options.sync == GATE_BSP;
+}
+
+/* ---- closing ---- */
+
+/* What is held goes to shardd together: under BSP the unit and what is late, or that alone (what is
+ * on time stays held for its unit); otherwise each push as a unit of its own. */
+static void send_held(struct gate *g, int late_alone)
+{
+	for (struct push *p = g->held.first, *next; p; p = next) {
+		next = p->next;
+		if (late_alone && !p->late)
+			continue;
+		pushes_remove(&g->held, p);
+		p->worker->held = NULL;
+		p->worker->sent = p;
+		pushes_add(&g->sent, p);
+	}
+	g->late = 0;
+}
+
+/* What can be sent is sent; 1 when something was. */
+static int try_close(struct gate *g)
+{
+	uint64_t ready = g->held.count - g->late, needed = g->active;
+
+	if (g->held.count == 0)
+		return 0;
+	needed = needed > g->backup ? needed - g->backup : 1;
+	g->unit = !bsp(g) || (ready > 0 && ready >= needed);
+	if (!g->unit && !g->late)
+		return 0;
+	send_held(g, !g->unit);
+	if (!g->unit)
+		return 1;
+	if (bsp(g))
+		g->open++;
+	acts_publish(g);
+	if (bsp(g))
+		worker_let_in(g, 1);
+	return 1;
+}
+
+/* Whether there is a gradient of it to be applied. */
+static int has_step(const struct push *p)
+{
+	return !p->late && !p->refused && p->count > 0;
+}
+
+/* The members of the unit, as parts of an effect; an effect without parts if there is none. */
+static struct gate_effect *put_parts(struct gate *g, enum gate_effect_kind kind)
+{
+	struct gate_part *part = calloc(g->sent.count + 1, sizeof *part);
+	struct gate_effect *e = part ? effect_add(g, kind) : NULL;
+	size_t n = 0;
+
+	if (!e) {
+		free(part);
+		g->failed = 1;
+		return NULL;
+	}
+	for (const struct push *p = g->sent.first; p; p = p->next) {
+		if (!has_step(p))
+			continue;
+		memcpy(part[n].worker, p->worker->id, sizeof part[n].worker);
+		part[n].generation = p->generation;
+		part[n].sequence = p->sequence;
+		part[n].scale = p->scale;
+		part[n].unit = bsp(g) ? 0 : n;
+		part[n].count = p->count;
+		part[n].size = p->size;
+		n++;
+	}
+	e->part = part;
+	e->parts = n;
+	return e;
+}
+
+static struct push *first_unsettled(const struct gate *g)
+{
+	struct push *p = g->sent.first;
+
+	for (uint64_t i = 0; i < g->settled; i++)
+		p = p->next;
+	return p;
+}
+
+/* The pushes that the next settle has, and their lines. */
+static size_t next_settle(const struct gate *g, uint64_t *pushes)
+{
+	size_t lines = 0;
+
+	*pushes = 0;
+	for (const struct push *p = first_unsettled(g); p; p = p->next) {
+		if (lines && lines + p->ranges > GATE_SETTLE_LINES)
+			break;
+		lines += p->ranges;
+		(*pushes)++;
+	}
+	return lines;
+}
+
+static void put_settle(struct gate *g)
+{
+	uint64_t pushes;
+	size_t lines = next_settle(g, &pushes), n = 0;
+	struct gate_line *line = calloc(lines, sizeof *line);
+	struct gate_effect *e = line ? effect_add(g, GATE_SETTLE) : NULL;
+
+	if (!e) {
+		free(line);
+		g->failed = 1;
+		return;
+	}
+	for (const struct push *p = first_unsettled(g); p && pushes; p = p->next, pushes--) {
+		for (size_t i = 0; i < p->ranges; i++, n++) {
+			memcpy(line[n].worker, p->worker->id, sizeof line[n].worker);
+			line[n].generation = p->generation;
+			line[n].range = p->range[i];
+			line[n].back = p->late;
+		}
+	}
+	e->number = g->number;
+	e->iteration = g->applied;
+	e->line = line;
+	e->lines = lines;
+}
+
+static void commit(struct gate *g);
+static void release(struct gate *g);
+
+/* What is open is asked, if who is asked is there. */
+static void ask(struct gate *g)
+{
+	if (!g->settling || !g->unanswered || g->quit)
+		return;
+	if (g->holding ? !g->servers_up : !g->shards_up)
+		return;
+	g->unanswered = 0;
+	if (g->holding)
+		put_parts(g, GATE_HOLD);
+	else
+		put_settle(g);
+}
+
+/* Asks shardd for what it has not answered, or commits when there is nothing to ask. */
+static void settle(struct gate *g)
+{
+	uint64_t pushes;
+
+	if (!g->options.commit || next_settle(g, &pushes) == 0) {
+		commit(g);
+		return;
+	}
+	g->number++;
+	g->unanswered = 1;
+	ask(g);
+}
+
+/* First all servers say that they have what is to be applied: shardd's word can't be taken back. */
+static void hold(struct gate *g)
+{
+	size_t steps = 0;
+
+	for (const struct push *p = g->sent.first; p; p = p->next)
+		steps += has_step(p) ? 1 : 0;
+	g->settling = 1;
+	if (steps == 0) {
+		settle(g);
+		return;
+	}
+	g->holding = g->unanswered = 1;
+	ask(g);
+}
+
+static void step_cut(struct gate *g)
+{
+	if (g->cut != CUT_WANTED || g->settling || !g->servers_up)
+		return;
+	if (!g->options.commit) {
+		g->cut = CUT_SAVING;
+		gate_saved(g);
+		return;
+	}
+	g->cut = CUT_SAVING;
+	if (g->shards_up)
+		effect_add(g, GATE_SAVE);
+}
+
+void units_step(struct gate *g)
+{
+	if (g->quit)
+		return;
+	step_cut(g);
+	while (!g->settling && g->servers_up && g->cut != CUT_WANTED && g->cut != CUT_SAVING &&
+	       try_close(g)) {
+		hold(g);
+		step_cut(g);
+	}
+	if (bsp(g))
+		worker_let_in(g, 0);
+	/* Nobody's answer will carry them: they hold for those who join. */
+	if (g->pending && g->active == 0)
+		acts_publish(g);
+	release(g);
+}
+
+/* ---- committing ---- */
+
+static int by_worker(const void *a, const void *b)
+{
+	return node_id_compare(((const struct gate_part *)a)->worker,
+			       ((const struct gate_part *)b)->worker);
+}
+
+/* The members of the unit that shardd took, as APPLY. */
+static void put_apply(struct gate *g)
+{
+	struct gate_effect *e;
+	size_t steps = 0;
+
+	for (const struct push *p = g->sent.first; p; p = p->next) {
+		steps += has_step(p) ? 1 : 0;
+		if (has_step(p) && p->count > g->largest)
+			g->largest = p->count;
+	}
+	if (steps == 0 && !bsp(g))
+		return;
+	e = put_parts(g, GATE_APPLY);
+	if (!e)
+		return;
+	for (size_t i = 0; i < e->parts; i++) {
+		struct gate_part *part = &e->part[i];
+		if (part->size > g->largest)
+			part->size = g->largest;
+		if (part->size < part->count)
+			part->size = part->count;
+	}
+	for (const struct push *p = g->sent.first; p; p = p->next) {
+		if (!has_step(p))
+			continue;
+		e->samples += p->count;
+		e->loss += p->loss;
+	}
+	if (bsp(g)) /* the same contributions give the same bits, whoever came first */
+		qsort(e->part, e->parts, sizeof *e->part, by_worker);
+	e->iteration = g->applied;
+	e->units = bsp(g) ? 1 : e->parts;
+	g->applied += e->units;
+}
+
+static void answer(struct gate *g, struct push *p)
+{
+	const char *word = p->late ? "dropped" : "applied";
+
+	for (size_t i = 0; i < p->tokens; i++)
+		effect_ok(g, p->token[i],
+			  i == 0 ? sizes_tell(g, p->worker, acts_unseen(g, p->worker), 0) : NULL,
+			  "iteration=%llu %s=1%s", (unsigned long long)g->applied, word,
+			  i ? " repeated=1" : "");
+}
+
+static const char *const refused_why[REFUSED_KINDS] = {
+	[REFUSED_BY_SHARDD] = "shardd refused it: not all of its rows are in this worker's hand",
+	[REFUSED_BY_SERVER] = "a server does not have its part of it",
+};
+
+static void finish_push(struct gate *g, struct push *p)
+{
+	struct worker *w = p->worker;
+
+	w->sent = NULL;
+	if (!has_step(p))
+		effect_name(g, GATE_UNSTAGE, w->id, p->generation, p->sequence);
+	if (p->refused) {
+		for (size_t i = 0; i < p->tokens; i++)
+			effect_err(g, p->token[i], "fenced", "%s", refused_why[p->refused]);
+		/* Its parts are thrown away everywhere, and those to come: it can't come back. */
+		if (w->fenced < p->generation)
+			w->fenced = p->generation;
+		if (w->throw_upto < p->generation)
+			w->throw_upto = p->generation;
+		if (w->generation == p->generation)
+			worker_out(g, w, refused_why[p->refused]);
+		push_free(p);
+		return;
+	}
+	w->done = 1;
+	w->done_generation = p->generation;
+	w->done_sequence = p->sequence;
+	w->done_dropped = p->late;
+	if (p->generation == w->newest) { /* not one of a life before */
+		w->pushes++;
+		w->samples += p->count;
+	}
+	if (!p->late && w->generation == p->generation)
+		w->clock++;
+	if (g->options.sync == GATE_SSP && w->state == WORKER_ACTIVE &&
+	    w->generation == p->generation && !w->waiting) {
+		w->waiting = p; /* release() answers, now or when the others have caught up */
+		return;
+	}
+	answer(g, p);
+	push_free(p);
+}
+
+/* The commit is known: apply, then tell. */
+static void commit(struct gate *g)
+{
+	struct pushes sent = g->sent;
+	struct push *p, *next;
+	struct worker *w, *w_next;
+
+	if (g->unit)
+		put_apply(g);
+	g->settling = g->unit = 0;
+	g->settled = 0;
+	pushes_start(&g->sent);
+	for (p = sent.first; p; p = next) {
+		next = p->next;
+		finish_push(g, p);
+	}
+	HASH_ITER(hh, g->workers, w, w_next)
+	{
+		worker_fence(g, w);
+		units_throw(g, w);
+	}
+}
+
+void units_throw(struct gate *g, struct worker *w)
+{
+	if (!w->throw_upto || w->sent)
+		return;
+	effect_name(g, GATE_THROW, w->id, w->throw_upto, 0);
+	w->throw_upto = 0;
+}
+
+/* The clock of the slowest active member. */
+uint64_t units_slowest(const struct gate *g)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (const struct worker *w = g->workers; w; w = w->hh.next) {
+		if (w->state == WORKER_ACTIVE && w->clock < least)
+			least = w->clock;
+	}
+	return least == UINT64_MAX ? 0 : least;
+}
+
+/* SSP: answers that waited for slower members. */
+static void release(struct gate *g)
+{
+	struct worker *w, *next;
+	uint64_t least;
+
+	if (g->options.sync != GATE_SSP)
+		return;
+	least = units_slowest(g);
+	HASH_ITER(hh, g->workers, w, next)
+	{
+		if (!w->waiting || w->clock > least + g->options.staleness)
+			continue;
+		answer(g, w->waiting);
+		push_free(w->waiting);
+		w->waiting = NULL;
+	}
+}
+
+/* ---- answers of servers and shardd ---- */
+
+/* How many are there: a worker has one push with shardd. */
+static size_t mark_refused(struct gate *g, const char *worker, enum refused by)
+{
+	struct worker *w;
+
+	HASH_FIND_STR(g->workers, worker, w);
+	if (!w || !w->sent || w->sent->late)
+		return 0;
+	w->sent->refused = by;
+	return 1;
+}
+
+/* Those of sent that a server lacks: shardd is not asked for their rows. */
+static void drop_refused(struct gate *g)
+{
+	struct pushes sent = g->sent;
+	struct push *p, *next;
+
+	pushes_start(&g->sent);
+	for (p = sent.first; p; p = next) {
+		next = p->next;
+		if (!p->refused) {
+			pushes_add(&g->sent, p);
+			continue;
+		}
+		struct worker *w = p->worker;
+		finish_push(g, p);
+		worker_fence(g, w); /* it waits for nothing of shardd */
+		units_throw(g, w);
+	}
+}
+
+void gate_held(struct gate *g, const char *const *missing, size_t count)
+{
+	size_t refused = 0;
+
+	if (!g->holding || g->unanswered || g->quit)
+		return;
+	for (size_t i = 0; i < count; i++)
+		refused += mark_refused(g, missing[i], REFUSED_BY_SERVER);
+	g->holding = 0;
+	if (refused)
+		drop_refused(g);
+	settle(g);
+	units_step(g);
+}
+
+void gate_settled(struct gate *g, uint64_t number, const char *const *fenced, size_t count)
+{
+	uint64_t pushes;
+
+	if (!g->settling || g->holding || number != g->number || g->quit)
+		return;
+	for (size_t i = 0; i < count; i++)
+		mark_refused(g, fenced[i], REFUSED_BY_SHARDD);
+	(void)next_settle(g, &pushes);
+	g->settled += pushes;
+	settle(g);
+	units_step(g);
+}
+
+static void quit(struct gate *g)
+{
+	g->quit = 1;
+	effect_add(g, GATE_QUIT);
+}
+
+void gate_settle_refused(struct gate *g, uint64_t number, enum gate_refusal why)
+{
+	if (!g->settling || g->holding || number != g->number || g->quit)
+		return;
+	if (why == GATE_REFUSED_INCARNATION)
+		quit(g);
+	else
+		g->unanswered = 1;
+}
+
+void gate_shards(struct gate *g, int up)
+{
+	int was = g->shards_up;
+
+	g->shards_up = up;
+	if (g->quit)
+		return;
+	if (!up) {
+		g->unanswered |= g->settling && !g->holding;
+		return;
+	}
+	/* The same settle under the same number: shardd knows whether it did it already. */
+	ask(g);
+	if (g->cut == CUT_SAVING && !was)
+		effect_add(g, GATE_SAVE);
+}
+
+void gate_servers(struct gate *g, int up)
+{
+	g->servers_up = up;
+	if (up)
+		ask(g);
+	units_step(g);
+}
+
+/* ---- cuts ---- */
+
+void gate_cut(struct gate *g, uint64_t token)
+{
+	if (g->cut != CUT_NONE) {
+		effect_err(g, token, "busy", "a cut is being made");
+		return;
+	}
+	g->cut = CUT_WANTED;
+	g->cut_token = token;
+	units_step(g);
+}
+
+void gate_saved(struct gate *g)
+{
+	struct gate_effect *e;
+
+	if (g->cut != CUT_SAVING)
+		return;
+	g->cut = CUT_WRITING;
+	e = effect_add(g, GATE_CUT);
+	if (e) {
+		e->token = g->cut_token;
+		e->iteration = g->applied;
+	}
+	if (g->options.commit)
+		units_step(g);
+}
+
+void gate_save_refused(struct gate *g, int incarnation, const char *why)
+{
+	if (g->cut != CUT_SAVING)
+		return;
+	g->cut = CUT_NONE;
+	effect_err(g, g->cut_token, "cut", "shardd: %s", why);
+	if (incarnation)
+		quit(g);
+	units_step(g);
+}
+
+void gate_cut_over(struct gate *g)
+{
+	if (g->cut == CUT_WRITING)
+		g->cut = CUT_NONE;
+}

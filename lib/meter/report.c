@@ -1,0 +1,142 @@
+/*
+ * report: see report.h.  The socket never blocks; what it does not take at once is dropped, and a
+ * line taken by half is finished before the next one.
+ */
+#include "meter/report.h"
+
+#include "base/clock.h"
+#include "wire/address.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define RETRY_SECONDS 1.0
+#define LINE_MAX_BYTES 4096
+
+struct report {
+	char *path;
+	int fd; /* -1: not connected */
+	double next_attempt;
+	char rest[LINE_MAX_BYTES]; /* of a line taken by half */
+	size_t rest_len;
+	char kept[LINE_MAX_BYTES];
+	size_t kept_len;
+	int kept_due; /* this connection has not got it yet */
+};
+
+int report_new(struct report **out, const char *path, struct error *err)
+{
+	struct report *r = calloc(1, sizeof(*r));
+	if (!r)
+		return error_set(err, ERROR_OS, "", "no memory");
+	r->fd = -1;
+	if (path && !(r->path = strdup(path))) {
+		free(r);
+		return error_set(err, ERROR_OS, "", "no memory");
+	}
+	*out = r;
+	return 0;
+}
+
+void report_free(struct report *r)
+{
+	if (!r)
+		return;
+	if (r->fd >= 0)
+		close(r->fd);
+	free(r->path);
+	free(r);
+}
+
+static void lose_connection(struct report *r)
+{
+	close(r->fd);
+	r->fd = -1;
+	r->rest_len = 0;
+}
+
+static int connected(struct report *r)
+{
+	struct error err;
+	if (r->fd >= 0)
+		return 1;
+	if (clock_mono() < r->next_attempt)
+		return 0;
+	r->next_attempt = clock_mono() + RETRY_SECONDS;
+	if (address_connect(r->path, &r->fd, &err) != 0) {
+		r->fd = -1;
+		return 0;
+	}
+	r->kept_due = r->kept_len > 0;
+	return 1;
+}
+
+/* Bytes the socket took, or -1 when the connection went. */
+static ssize_t put(struct report *r, const char *data, size_t len)
+{
+	ssize_t n;
+	do
+		n = send(r->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+		return 0;
+	if (n < 0)
+		lose_connection(r);
+	return n;
+}
+
+/* Greeting and answers: nobody reads them, but unread they would fill the socket. */
+static void throw_answers_away(struct report *r)
+{
+	char data[4096];
+	ssize_t n = 1;
+	while (n > 0 && r->fd >= 0) {
+		n = recv(r->fd, data, sizeof(data), MSG_DONTWAIT);
+		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
+			lose_connection(r);
+	}
+}
+
+/* Whether the socket took the line, whole or with a rest to be sent before the next one. */
+static int put_line(struct report *r, const char *line, size_t len)
+{
+	ssize_t n = r->fd >= 0 && r->rest_len == 0 ? put(r, line, len) : 0;
+	if (n <= 0)
+		return 0;
+	memcpy(r->rest, line + n, len - (size_t)n);
+	r->rest_len = len - (size_t)n;
+	return 1;
+}
+
+void report_keep(struct report *r, const char *line, size_t len)
+{
+	if (len > sizeof(r->kept))
+		return;
+	memcpy(r->kept, line, len);
+	r->kept_len = len;
+	r->kept_due = len > 0;
+}
+
+void report_send(struct report *r, const char *line, size_t len)
+{
+	if (!r->path || len > LINE_MAX_BYTES)
+		return;
+	if (r->fd >= 0)
+		throw_answers_away(r);
+	if (!connected(r))
+		return;
+	if (r->rest_len > 0) {
+		ssize_t n = put(r, r->rest, r->rest_len);
+		if (n > 0) {
+			memmove(r->rest, r->rest + n, r->rest_len - (size_t)n);
+			r->rest_len -= (size_t)n;
+		}
+	}
+	if (r->kept_due && put_line(r, r->kept, r->kept_len))
+		r->kept_due = 0;
+	if (len > 0)
+		put_line(r, line, len);
+}

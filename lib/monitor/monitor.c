@@ -1,0 +1,361 @@
+/*
+ * monitor: see monitor.h. Records in. It must never judge a node: who is slow, and what to do about
+ * it, is for solutions.
+ */
+#include "monitor/monitor.h"
+
+#include "monitor/monitor_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define AT_MAX 1e11     /* epoch seconds; the year 5138 */
+#define SECONDS_MAX 1e9 /* of one batch */
+
+#define MORE_KEY(name, key, max) key,
+#define MORE_MAX(name, key, max) max,
+const char *const report_more_key[REPORT_MORES] = {REPORT_MORE(MORE_KEY)};
+static const double more_max[REPORT_MORES] = {REPORT_MORE(MORE_MAX)};
+
+enum event_kind { EVENT_START, EVENT_READY, EVENT_EXIT, EVENT_LOST, EVENT_KILL, EVENT_RESTART };
+#define EVENT_KINDS 6
+
+static const char *const event_word[EVENT_KINDS] = {"start", "ready", "exit",
+						    "lost",  "kill",  "restart"};
+
+/* State x event -> state. Senders are many and messages get lost, so every pair means something:
+ * the event is believed. Only a process known to be over can't be lost. */
+static const enum node_state next_state[4][EVENT_KINDS] = {
+	/*                 start          ready    exit       lost       kill       restart */
+	[NODE_STARTING] = {NODE_STARTING, NODE_UP, NODE_DOWN, NODE_LOST, NODE_DOWN, NODE_STARTING},
+	[NODE_UP] = {NODE_STARTING, NODE_UP, NODE_DOWN, NODE_LOST, NODE_DOWN, NODE_STARTING},
+	[NODE_LOST] = {NODE_STARTING, NODE_UP, NODE_DOWN, NODE_LOST, NODE_DOWN, NODE_STARTING},
+	[NODE_DOWN] = {NODE_STARTING, NODE_UP, NODE_DOWN, NODE_DOWN, NODE_DOWN, NODE_STARTING},
+};
+
+int monitor_new(struct monitor **out, double window_short, double window_long, struct error *err)
+{
+	if (!(window_short > 0 && window_short <= window_long))
+		return error_set(err, ERROR_USAGE, NULL,
+				 "windows: short %g must be above 0 and at most long %g",
+				 window_short, window_long);
+	struct monitor *m = calloc(1, sizeof *m);
+	if (!m)
+		return error_set(err, ERROR_OS, NULL, "no memory for a monitor");
+	m->window_short = window_short;
+	m->window_long = window_long;
+	*out = m;
+	return 0;
+}
+
+static void node_free(struct node *n)
+{
+	window_clear(&n->window);
+	free(n->history);
+	free(n);
+}
+
+void monitor_free(struct monitor *m)
+{
+	if (!m)
+		return;
+	for (size_t i = 0; i < m->node_count; i++)
+		node_free(m->node[i]);
+	free(m);
+}
+
+double monitor_latest(const struct monitor *m)
+{
+	return m->latest;
+}
+
+/* Where the node is, or belongs. */
+static size_t place_of(const struct monitor *m, enum node_role role, const char *id)
+{
+	size_t low = 0, high = m->node_count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct node *n = m->node[middle];
+		int order =
+			n->role != role ? (n->role < role ? -1 : 1) : node_id_compare(n->id, id);
+		if (order < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* A full table gives up the node that has been gone for longest. */
+static int forget_one(struct monitor *m)
+{
+	size_t oldest = m->node_count;
+	for (size_t i = 0; i < m->node_count; i++) {
+		const struct node *n = m->node[i];
+		if (n->state != NODE_DOWN && n->state != NODE_LOST)
+			continue;
+		if (oldest == m->node_count || n->seen_at < m->node[oldest]->seen_at)
+			oldest = i;
+	}
+	if (oldest == m->node_count)
+		return -1;
+	node_free(m->node[oldest]);
+	m->node_count--;
+	memmove(m->node + oldest, m->node + oldest + 1, (m->node_count - oldest) * sizeof *m->node);
+	return 0;
+}
+
+/* The node of that name, made when it is new. */
+static struct node *node_of(struct monitor *m, enum node_role role, const char *id,
+			    struct error *err)
+{
+	size_t i = place_of(m, role, id);
+	if (i < m->node_count && m->node[i]->role == role && strcmp(m->node[i]->id, id) == 0)
+		return m->node[i];
+	if (m->node_count == MONITOR_NODES_MAX) {
+		if (forget_one(m) != 0) {
+			error_set(err, ERROR_TEMPFAIL, NULL, "more than %d nodes",
+				  MONITOR_NODES_MAX);
+			return NULL;
+		}
+		i = place_of(m, role, id);
+	}
+	struct node *n = calloc(1, sizeof *n);
+	if (!n) {
+		error_set(err, ERROR_OS, NULL, "no memory for a node");
+		return NULL;
+	}
+	n->role = role;
+	memcpy(n->id, id, strlen(id) + 1);
+	n->since = n->ended_at = -INFINITY;
+	n->ready_at = NAN;
+	window_init(&n->window);
+	memmove(m->node + i + 1, m->node + i, (m->node_count - i) * sizeof *m->node);
+	m->node[i] = n;
+	m->node_count++;
+	return n;
+}
+
+/* role= and id=, which every record about a node has. */
+static int parse_name(const struct record *r, enum node_role *role, const char **id,
+		      struct error *err)
+{
+	const char *word;
+	if (record_text(r, "role", &word, err) != 0 || record_id(r, "id", id, err) != 0)
+		return -1;
+	if (node_role_of(word, role) != 0)
+		return error_set(err, ERROR_DATA, NULL, "role=: '%.80s' is none of worker|server",
+				 word);
+	return 0;
+}
+
+static int parse_report(struct report *p, const struct record *r, struct error *err)
+{
+	if (record_u64(r, "iter", 0, MONITOR_SAMPLES_MAX, &p->iter, err) != 0 ||
+	    record_real(r, "time", 0, SECONDS_MAX, &p->time, err) != 0 ||
+	    record_u64(r, "size", 0, NODE_SIZE_MAX, &p->size, err) != 0 ||
+	    record_u64_opt(r, "count", 1, MONITOR_COUNT_MAX, &p->count, err) != 0 ||
+	    record_u64_opt(r, "accum", 1, NODE_SIZE_MAX, &p->accum, err) != 0)
+		return -1;
+	for (int i = 0; i < REPORT_MORES; i++) {
+		p->more[i] = NAN;
+		if (record_real_opt(r, report_more_key[i], 0, more_max[i], &p->more[i], err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* A report says that the process lives, unless it was sent before the process's end. */
+static void believe_report(struct node *n, double at)
+{
+	if (n->state == NODE_UP || at < n->since)
+		return;
+	if ((n->state == NODE_DOWN || n->state == NODE_LOST) && at <= n->ended_at)
+		return;
+	n->state = NODE_UP;
+	n->was_started = 1;
+	if (isnan(n->ready_at))
+		n->ready_at = at;
+}
+
+static int add_bpt(struct monitor *m, const struct record *r, double at, double now,
+		   struct error *err)
+{
+	struct report p = {.at = at, .count = 1};
+	enum node_role role;
+	const char *id;
+	if (parse_name(r, &role, &id, err) != 0 || parse_report(&p, r, err) != 0)
+		return -1;
+	struct node *n = node_of(m, role, id, err);
+	if (!n)
+		return -1;
+	if (!n->history && !(n->history = calloc(MONITOR_HISTORY_MAX, sizeof *n->history)))
+		return error_set(err, ERROR_OS, NULL, "no memory for a history");
+	struct window_sum what = {p.count, p.time * (double)p.count,
+				  (double)p.size * (double)p.count};
+	if (at >= n->since && window_add(&n->window, at, &what, now, m->window_short,
+					 m->window_long, err) != 0)
+		return -1;
+	believe_report(n, at);
+	n->history[n->reports++ % MONITOR_HISTORY_MAX] = p;
+	if (at >= n->since && (n->last.count == 0 || at >= n->last.at))
+		n->last = p;
+	/* can't overflow: 2^53 + 2^60 */
+	n->samples += p.size * p.count;
+	if (n->samples > MONITOR_SAMPLES_MAX)
+		n->samples = MONITOR_SAMPLES_MAX;
+	n->iter = p.iter;
+	n->size = p.size;
+	n->seen_at = at;
+	return 0;
+}
+
+/* What a device is like is believed until the node says otherwise: a new process may have moved, and
+ * then says so. */
+static int add_device(struct monitor *m, const struct record *r, double at, struct error *err)
+{
+	struct device d = {.known = 1, .launch = NAN};
+	enum node_role role;
+	const char *id, *type;
+	if (parse_name(r, &role, &id, err) != 0 || record_id(r, "type", &type, err) != 0 ||
+	    record_real_opt(r, "launch", 0, SECONDS_MAX, &d.launch, err) != 0 ||
+	    record_real(r, "speed", 0, 1e15, &d.speed, err) != 0 ||
+	    record_u64(r, "saturation", 1, NODE_SIZE_MAX, &d.saturation, err) != 0 ||
+	    record_u64(r, "max", 1, NODE_SIZE_MAX, &d.max, err) != 0)
+		return -1;
+	struct node *n = node_of(m, role, id, err);
+	if (!n)
+		return -1;
+	memcpy(d.type, type, strlen(type) + 1);
+	n->device = d;
+	n->seen_at = at;
+	return 0;
+}
+
+static int parse_event(const struct record *r, enum event_kind *kind, struct error *err)
+{
+	const char *word, *class = record_get(r, "class");
+	uint64_t number;
+	if (record_text(r, "kind", &word, err) != 0 ||
+	    record_u64_opt(r, "status", 0, 255, &number, err) != 0 ||
+	    record_u64_opt(r, "signal", 0, 255, &number, err) != 0)
+		return -1;
+	if (class && strcmp(class, "clean") != 0 && strcmp(class, "retryable") != 0 &&
+	    strcmp(class, "unretryable") != 0)
+		return error_set(err, ERROR_DATA, NULL,
+				 "class=: '%.80s' is none of clean|retryable|unretryable", class);
+	for (int k = 0; k < EVENT_KINDS; k++)
+		if (strcmp(event_word[k], word) == 0) {
+			*kind = (enum event_kind)k;
+			return 0;
+		}
+	return error_set(err, ERROR_DATA, NULL,
+			 "kind=: '%.80s' is none of start|ready|exit|lost|kill|restart", word);
+}
+
+/* A new process: nothing measured before is about it. A restart that is both announced and followed
+ * by its start counts once; a second start without announcement is a restart too. */
+static void begin_process(struct node *n, enum event_kind kind, double at)
+{
+	if (kind == EVENT_RESTART || (n->was_started && !n->restart_announced))
+		n->restarts++;
+	n->restart_announced = kind == EVENT_RESTART;
+	n->was_started = 1;
+	n->since = at;
+	n->ready_at = NAN;
+	n->last = (struct report){0};
+	window_clear(&n->window);
+}
+
+static int add_event(struct monitor *m, const struct record *r, double at, struct error *err)
+{
+	enum event_kind kind = EVENT_START;
+	enum node_role role;
+	const char *id;
+	uint64_t meant = 0;
+	if (parse_name(r, &role, &id, err) != 0 || parse_event(r, &kind, err) != 0 ||
+	    record_u64_opt(r, "meant", 0, 1, &meant, err) != 0)
+		return -1;
+	struct node *n = node_of(m, role, id, err);
+	if (!n)
+		return -1;
+	n->state = next_state[n->state][kind];
+	n->seen_at = at;
+	n->meant += kind == EVENT_RESTART ? meant : 0;
+	if (kind == EVENT_START || kind == EVENT_RESTART) {
+		begin_process(n, kind, at);
+	} else if (kind == EVENT_READY) {
+		n->was_started = 1;
+		n->restart_announced = 0;
+		n->ready_at = at;
+	} else {
+		n->was_started = 1;
+		n->ended_at = at;
+		if (n->state == NODE_DOWN)
+			n->ready_at = NAN;
+	}
+	return 0;
+}
+
+static int add_info(struct monitor *m, const struct record *r, double at, struct error *err)
+{
+	const char *name, *value;
+	if (record_id(r, "name", &name, err) != 0 || record_text(r, "value", &value, err) != 0)
+		return -1;
+	if (strlen(value) >= MONITOR_VALUE_MAX)
+		return error_set(err, ERROR_DATA, NULL, "value=: longer than %d bytes",
+				 MONITOR_VALUE_MAX - 1);
+	size_t i = 0;
+	while (i < m->info_count && strcmp(m->info[i].name, name) != 0)
+		i++;
+	if (i == MONITOR_INFOS_MAX)
+		return error_set(err, ERROR_TEMPFAIL, NULL, "more than %d infos",
+				 MONITOR_INFOS_MAX);
+	if (i == m->info_count)
+		m->info_count++;
+	struct info *info = &m->info[i];
+	memcpy(info->name, name, strlen(name) + 1);
+	memcpy(info->value, value, strlen(value) + 1);
+	info->at = at;
+	return 0;
+}
+
+/* When the record counts: its at=, but never later than now. */
+static int time_of(const struct monitor *m, const struct record *r, double *now, double *at,
+		   struct error *err)
+{
+	*at = *now;
+	if (record_real_opt(r, "at", 0, AT_MAX, at, err) != 0)
+		return -1;
+	if (isnan(*at))
+		return error_set(err, ERROR_DATA, NULL, "%.64s: at= is missing", r->type);
+	if (isnan(*now))
+		*now = *at > m->latest ? *at : m->latest;
+	if (*at > *now)
+		*at = *now;
+	return 0;
+}
+
+int monitor_add(struct monitor *m, const struct record *r, double now, double *at_out,
+		struct error *err)
+{
+	int is_bpt = record_is(r, "bpt"), is_event = record_is(r, "event");
+	int is_device = record_is(r, "device");
+	if (!is_bpt && !is_event && !is_device && !record_is(r, "info"))
+		return MONITOR_UNKNOWN;
+	double at;
+	if (time_of(m, r, &now, &at, err) != 0)
+		return -1;
+	int result = is_bpt      ? add_bpt(m, r, at, now, err)
+		     : is_event  ? add_event(m, r, at, err)
+		     : is_device ? add_device(m, r, at, err)
+				 : add_info(m, r, at, err);
+	if (result != 0)
+		return -1;
+	if (at > m->latest)
+		m->latest = at;
+	if (at_out)
+		*at_out = at;
+	return MONITOR_TAKEN;
+}

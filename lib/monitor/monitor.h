@@ -1,0 +1,66 @@
+/*
+ * monitor: what is known about the nodes of a job, from the records they and others send
+ * (AntDT V-D: node state, application state, third-party information), and the aggregates over
+ * windows that solutions decide on.
+ *
+ * Pure: every function is told the time.  Input records are `bpt` (the mean of count= batches),
+ * `event`, `device` (what a node measured about its hardware) and `info`; their at= is the moment
+ * they speak of.  A clock ahead of ours is clamped to now; what is older than the long
+ * window counts in totals and in the history, not in the means.  A `start` or `restart` event
+ * begins a new process: the means start again, since a new process may be on another machine.
+ */
+#ifndef PACELINE_MONITOR_MONITOR_H
+#define PACELINE_MONITOR_MONITOR_H
+
+#include "base/error.h"
+#include "monitor/node.h"
+#include "record/record.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define MONITOR_NODES_MAX 4096
+#define MONITOR_SAMPLES_MAX (1ull << 53) /* totals stop there: doubles hold no larger count */
+#define MONITOR_COUNT_MAX (1u << 20) /* batches in one report */
+#define MONITOR_INFOS_MAX 256
+#define MONITOR_VALUE_MAX 257   /* bytes of an info value with its NUL */
+#define MONITOR_HISTORY_MAX 128 /* reports kept a node */
+
+struct monitor;
+
+/* Windows in seconds, 0 < window_short <= window_long. */
+int monitor_new(struct monitor **out, double window_short, double window_long, struct error *err);
+void monitor_free(struct monitor *m); /* NULL is fine */
+
+enum monitor_result { MONITOR_TAKEN = 0, MONITOR_UNKNOWN = 1 /* no type of ours */ };
+
+/*
+ * Takes one record. now is the present, and stands in for a missing at=; NAN: there is no clock,
+ * time is the largest at= so far and at= must be there. *at (may be NULL) is the time it counts at.
+ * -1: nothing was changed; ERROR_DATA for a bad record (no place), ERROR_TEMPFAIL when there are
+ * too many nodes or infos, ERROR_OS.
+ */
+int monitor_add(struct monitor *m, const struct record *r, double now, double *at,
+		struct error *err);
+
+/* The largest at= taken; 0 before the first. */
+double monitor_latest(const struct monitor *m);
+
+typedef void monitor_put_fn(const char *text, size_t len, void *arg);
+
+/* `job` (its workers= and servers= count the nodes that follow), then a `node` each (workers first,
+ * natural order of ids), then an `info` each in order of first appearance; whole records. Empty
+ * values: nothing in that window. -1: no memory, and nothing was put. */
+int monitor_snapshot(const struct monitor *m, double now, monitor_put_fn *put, void *arg,
+		     struct error *err);
+
+/* The last `last` reports of a node, oldest first, as `bpt` records; -1 when there is no such
+ * node. At most MONITOR_HISTORY_MAX are there. */
+int monitor_history(const struct monitor *m, enum node_role role, const char *id, uint64_t last,
+		    monitor_put_fn *put, void *arg);
+
+/* The same aggregates in Prometheus's text exposition format 0.0.4. -1 as above. */
+int monitor_prometheus(const struct monitor *m, double now, monitor_put_fn *put, void *arg,
+		       struct error *err);
+
+#endif

@@ -1,0 +1,70 @@
+/* monitor_internal: the inside of a monitor, shared by monitor.c (input) and report.c (output) only. */
+#ifndef PACELINE_MONITOR_MONITOR_INTERNAL_H
+#define PACELINE_MONITOR_MONITOR_INTERNAL_H
+
+#include "monitor/monitor.h"
+#include "monitor/window.h"
+
+/* The numbers of a bpt record that need not be there: REPORT_MORE lists them, in the order in which
+ * they are written, with the largest value believed. */
+#define REPORT_MORE(X) \
+	X(COMPUTE, "compute", 1e9) X(COMM, "comm", 1e9) X(WAIT, "wait", 1e9) \
+	X(CPU, "cpu", 1e6) X(MEM, "mem", 1e6) X(PSI_CPU, "psi-cpu", 1e6) \
+	X(PSI_MEM, "psi-mem", 1e6) X(THROTTLED, "throttled", 1e6) X(OWN_CPU, "own-cpu", 1e6)
+#define REPORT_NAME(name, key, max) REPORT_##name,
+enum report_more { REPORT_MORE(REPORT_NAME) REPORT_MORES };
+
+extern const char *const report_more_key[REPORT_MORES];
+
+/* One bpt record: the mean of `count` batches. */
+struct report {
+	double at, time;
+	double more[REPORT_MORES]; /* NAN: not said */
+	uint64_t iter, size, count;
+	uint64_t accum; /* 0: not said */
+};
+
+/* What a node measured about its device. */
+struct device {
+	int known;
+	char type[OPTION_ID_MAX];
+	double launch; /* NAN: not said */
+	double speed;
+	uint64_t saturation, max;
+};
+
+struct node {
+	enum node_role role;
+	enum node_state state;
+	char id[OPTION_ID_MAX];
+	int was_started;       /* a process of this node has been seen */
+	int restart_announced; /* a restart event whose start event has not come yet */
+	double since;        /* the present process's start; reports from before belong to others */
+	double ready_at;     /* NAN while not ready */
+	double ended_at;     /* of the last exit, kill or loss */
+	double seen_at;      /* of the last record */
+	uint64_t iter, size; /* last reported */
+	uint64_t reports, samples, restarts;
+	uint64_t meant; /* of the restarts: by intention */
+	struct report last; /* the latest of the present process; count 0: none yet */
+	struct device device;
+	struct window window;
+	struct report *history; /* a ring of MONITOR_HISTORY_MAX, made with the first report */
+};
+
+struct info {
+	char name[OPTION_ID_MAX];
+	char value[MONITOR_VALUE_MAX];
+	double at;
+};
+
+struct monitor {
+	double window_short, window_long;
+	double latest;
+	size_t node_count;
+	struct node *node[MONITOR_NODES_MAX]; /* in the order of the snapshot */
+	size_t info_count;
+	struct info info[MONITOR_INFOS_MAX];
+};
+
+#endif

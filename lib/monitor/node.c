@@ -1,0 +1,85 @@
+/* node: see node.h. Words only: nothing here measures or decides. */
+#include "monitor/node.h"
+
+#include <string.h>
+
+static const char *const role_word[] = {"worker", "server"};
+static const char *const state_word[] = {"starting", "up", "lost", "down"};
+
+const char *node_role_name(enum node_role role)
+{
+	return role_word[role];
+}
+
+const char *node_state_name(enum node_state state)
+{
+	return state_word[state];
+}
+
+static int word_of(const char *const *words, int count, const char *word)
+{
+	for (int i = 0; i < count; i++)
+		if (strcmp(words[i], word) == 0)
+			return i;
+	return -1;
+}
+
+int node_role_of(const char *word, enum node_role *role)
+{
+	int i = word_of(role_word, 2, word);
+	if (i < 0)
+		return -1;
+	*role = (enum node_role)i;
+	return 0;
+}
+
+int node_state_of(const char *word, enum node_state *state)
+{
+	int i = word_of(state_word, 4, word);
+	if (i < 0)
+		return -1;
+	*state = (enum node_state)i;
+	return 0;
+}
+
+static int is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+/* Compares two runs of digits by value, of any length; *a and *b end behind them. */
+static int compare_digits(const char **a, const char **b)
+{
+	while (**a == '0')
+		(*a)++;
+	while (**b == '0')
+		(*b)++;
+	size_t n = 0, m = 0;
+	while (is_digit((*a)[n]))
+		n++;
+	while (is_digit((*b)[m]))
+		m++;
+	int order = n != m ? (n < m ? -1 : 1) : memcmp(*a, *b, n);
+	*a += n;
+	*b += m;
+	return order;
+}
+
+int node_id_compare(const char *a, const char *b)
+{
+	const char *p = a, *q = b;
+	while (*p && *q) {
+		if (is_digit(*p) && is_digit(*q)) {
+			int order = compare_digits(&p, &q);
+			if (order)
+				return order;
+		} else {
+			if (*p != *q)
+				return (unsigned char)*p < (unsigned char)*q ? -1 : 1;
+			p++, q++;
+		}
+	}
+	if (*p || *q)
+		return *p ? 1 : -1;
+	return strcmp(a, b);
+}

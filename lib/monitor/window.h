@@ -1,0 +1,49 @@
+/*
+ * window: observations of one node over the last seconds, in bounded memory.
+ *
+ * Up to WINDOW_ROOM observations are kept one by one.  When there is no more room, those older
+ * than the long window go, and the others are summed on a grid: 1/128 of the short window where it
+ * reaches, 1/128 of the long one behind it.  So a mean is exact for a few hundred observations a
+ * window, and otherwise its window's edge is off by 1/128 of the window at most.
+ */
+#ifndef PACELINE_MONITOR_WINDOW_H
+#define PACELINE_MONITOR_WINDOW_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define WINDOW_ROOM 512
+#define WINDOW_GRID 128
+
+struct window_entry {
+	double at;      /* of the last observation in it */
+	double seconds; /* sums over its observations */
+	double samples;
+	uint64_t count;
+};
+
+struct window {
+	struct window_entry *entry; /* in order of at */
+	size_t count, room;
+};
+
+struct window_sum {
+	uint64_t count;
+	double seconds, samples;
+};
+
+void window_init(struct window *w);
+/* Frees what it holds; w is empty afterwards and can be used again. */
+void window_clear(struct window *w);
+
+/* An observation is one batch, or the sum of several. They may come out of order. now is only used
+ * to tell what is old. All times in seconds. -1: ERROR_OS, and w is as it was. */
+int window_add(struct window *w, double at, const struct window_sum *what, double now,
+	       double window_short, double window_long, struct error *err);
+
+/* The sum over observations with at > from. */
+struct window_sum window_since(const struct window *w, double from);
+
+#endif

@@ -1,0 +1,353 @@
+/*
+ * The optimisers as loops that compilers vectorise: one kernel an optimiser, used for long ranges
+ * and for rows.  No state, no allocation, no failure but an unknown name.
+ *
+ * Must never store what is not finite, whatever the gradient is.  Each kernel has the one bound
+ * from which the rest follows.  Where a step is at most 1e24, or a square at most 1e30, the float
+ * that it is added to needs no bound: it stops growing below 4e37, where one more changes nothing.
+ */
+#include "param/opt.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#define ADAGRAD_EPSILON 1e-10f
+#define ADAM_BETA1 0.9f
+#define ADAM_BETA2 0.999f
+#define ADAM_EPSILON 1e-8f
+#define FTRL_BETA 1.0f
+
+#define STEP_MAX 1e15f /* of the gradient that a step is made with */
+#define OUTLIER 1e3f   /* times what was before; see opt.h */
+/* Of a first moment that was not made here: more, over the root of a second one that does not fit
+ * it, could be an infinite step. */
+#define MOMENT_MAX 1e18f
+
+static const struct {
+	const char *name;
+	size_t slots;
+} opt_table[] = {
+	[OPT_SGD] = {"sgd", 0},   [OPT_MOMENTUM] = {"momentum", 1}, [OPT_ADAGRAD] = {"adagrad", 1},
+	[OPT_ADAM] = {"adam", 2}, [OPT_FTRL] = {"ftrl", 2},         [OPT_ADD] = {"add", 0},
+};
+
+/* Whether a slot is a sum or a mean of squares, of which roots are taken. */
+static int is_squares(enum opt_kind kind, size_t slot)
+{
+	return kind == OPT_ADAGRAD || ((kind == OPT_ADAM || kind == OPT_FTRL) && slot == 1);
+}
+
+/* x within +-most; a NaN becomes one of the two. Written so that a vector of it is a few logical
+ * operations and one minimum, like smaller(); a maximum of two minima would become masks. */
+static inline float within(float x, float most)
+{
+	float size = fabsf(x);
+
+	return copysignf(size < most ? size : most, x);
+}
+
+/* 1 where within() would change x. */
+static inline unsigned beyond(float x, float most)
+{
+	return (unsigned)!(fabsf(x) <= most);
+}
+
+static inline float smaller(float a, float b)
+{
+	return a < b ? a : b; /* b where a is a NaN */
+}
+
+int opt_by_name(struct opt *o, const char *name, struct error *err)
+{
+	for (size_t i = 0; i < sizeof opt_table / sizeof *opt_table; i++) {
+		if (strcmp(opt_table[i].name, name) == 0) {
+			memset(o, 0, sizeof *o);
+			o->kind = (enum opt_kind)i;
+			o->momentum = 0.9f;
+			return 0;
+		}
+	}
+	return error_set(err, ERROR_CONFIG, "optimizer", "unknown: %s (" OPT_NAMES ")", name);
+}
+
+const char *opt_name(const struct opt *o)
+{
+	return opt_table[o->kind].name;
+}
+
+size_t opt_slots(const struct opt *o)
+{
+	return opt_table[o->kind].slots;
+}
+
+void opt_init(const struct opt *o, const float *p, float *const *slots, size_t n)
+{
+	for (size_t k = 0; k < opt_slots(o); k++)
+		memset(slots[k], 0, n * sizeof *p);
+	if (o->kind == OPT_ADAGRAD)
+		for (size_t i = 0; i < n; i++)
+			slots[0][i] = OPT_ADAGRAD_START;
+	if (o->kind != OPT_FTRL)
+		return;
+	/* ftrl computes p from z and n alone: start z where the proximal step gives p back. */
+	for (size_t i = 0; i < n; i++) {
+		float sign = p[i] > 0.0f ? 1.0f : p[i] < 0.0f ? -1.0f : 0.0f;
+		float z = -p[i] * (FTRL_BETA / o->lr + o->l2) - sign * o->l1;
+		slots[0][i] = within(z, OPT_VALUE_MAX);
+	}
+}
+
+/* The first that is not in low..high: one pass that compilers vectorise, and a second one only when
+ * there is something to find. */
+static size_t first_beyond(const float *x, size_t n, float low, float high)
+{
+	unsigned any = 0;
+
+	for (size_t i = 0; i < n; i++)
+		any |= !(x[i] >= low && x[i] <= high) ? 1u : 0u;
+	for (size_t i = 0; any && i < n; i++) {
+		if (!(x[i] >= low && x[i] <= high))
+			return i;
+	}
+	return n;
+}
+
+size_t opt_bad_gradient(const float *g, size_t n)
+{
+	return first_beyond(g, n, -OPT_GRADIENT_MAX, OPT_GRADIENT_MAX);
+}
+
+size_t opt_bad_value(const float *p, size_t n)
+{
+	return first_beyond(p, n, -FLT_MAX, FLT_MAX);
+}
+
+size_t opt_bad_slot(const struct opt *o, size_t slot, const float *x, size_t n)
+{
+	float most = o->kind == OPT_ADAM && slot == 0 ? MOMENT_MAX : FLT_MAX;
+
+	return first_beyond(x, n, is_squares(o->kind, slot) ? 0.0f : -most, most);
+}
+
+void opt_step_begin(struct opt_step *s, const struct opt *o, double factor, uint64_t t)
+{
+	double steps = (double)(t ? t : 1);
+
+	s->opt = *o;
+	s->factor = o->kind == OPT_ADD ? 1.0f : (float)factor;
+	s->adam_lr = (float)((double)o->lr / (1.0 - pow((double)ADAM_BETA1, steps)));
+	s->adam_bias = (float)(1.0 / sqrt(1.0 - pow((double)ADAM_BETA2, steps)));
+}
+
+/* ---- kernels: n elements each; how many values were held at a bound ---- */
+
+static inline unsigned sgd(const struct opt_step *s, float *restrict p, const float *restrict g,
+			   size_t n)
+{
+	float factor = s->factor, l2 = s->opt.l2, lr = s->opt.lr, step = lr * factor;
+	unsigned held = 0;
+
+	if (l2 == 0.0f) {
+		for (size_t i = 0; i < n; i++) {
+			float x = p[i] - step * g[i];
+			held += beyond(x, OPT_VALUE_MAX);
+			p[i] = within(x, OPT_VALUE_MAX);
+		}
+		return held;
+	}
+	for (size_t i = 0; i < n; i++) {
+		float d = factor * g[i] + l2 * p[i];
+		held += beyond(d, STEP_MAX);
+		p[i] -= lr * within(d, STEP_MAX);
+	}
+	return held;
+}
+
+static inline unsigned momentum(const struct opt_step *s, float *restrict p, float *restrict v,
+				const float *restrict g, size_t n)
+{
+	float factor = s->factor, l2 = s->opt.l2, lr = s->opt.lr, mu = s->opt.momentum;
+	unsigned held = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		float x = mu * v[i] + (factor * g[i] + l2 * p[i]);
+		held += beyond(x, STEP_MAX);
+		v[i] = within(x, STEP_MAX);
+		p[i] -= lr * v[i];
+	}
+	return held;
+}
+
+/* Of an outlier not all is added to the sum. Its step is lr all the same, as that of any gradient
+ * that is large beside those before it. */
+static inline unsigned adagrad(const struct opt_step *s, float *restrict p, float *restrict sum,
+			       const float *restrict g, size_t n)
+{
+	float factor = s->factor, l2 = s->opt.l2, lr = s->opt.lr;
+	unsigned held = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		float d = factor * g[i] + l2 * p[i];
+		float most = OUTLIER * OUTLIER * (1.0f + sum[i]);
+		most = smaller(most, STEP_MAX * STEP_MAX);
+		held += beyond(d * d, most);
+		sum[i] += smaller(d * d, most);
+		p[i] -= lr * within(d / (sqrtf(sum[i]) + ADAGRAD_EPSILON), 1.0f);
+	}
+	return held;
+}
+
+static inline unsigned adam(const struct opt_step *s, float *restrict p, float *restrict m,
+			    float *restrict v, const float *restrict g, size_t n)
+{
+	float factor = s->factor, l2 = s->opt.l2, lr = s->adam_lr, bias = s->adam_bias;
+	unsigned held = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		/* Without the root: it would cost more than all else, and v forgets. */
+		float most = smaller(OUTLIER * (1.0f + v[i]), STEP_MAX);
+		float d = factor * g[i] + l2 * p[i];
+		held += beyond(d, most);
+		d = within(d, most);
+		m[i] = ADAM_BETA1 * m[i] + (1.0f - ADAM_BETA1) * d;
+		v[i] = ADAM_BETA2 * v[i] + (1.0f - ADAM_BETA2) * d * d;
+		p[i] -= lr * m[i] / (sqrtf(v[i]) * bias + ADAM_EPSILON);
+	}
+	return held;
+}
+
+static inline unsigned ftrl(const struct opt_step *s, float *restrict p, float *restrict z,
+			    float *restrict sum, const float *restrict g, size_t n)
+{
+	float factor = s->factor, rate = 1.0f / s->opt.lr, l1 = s->opt.l1, l2 = s->opt.l2;
+	unsigned held = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		float root = sqrtf(sum[i]), d = factor * g[i];
+		float most = smaller(OUTLIER * (1.0f + root), STEP_MAX);
+		held += beyond(d, most);
+		d = within(d, most);
+		sum[i] += d * d;
+		float grown = sqrtf(sum[i]);
+		/* In this order: rate may be so large that the other product is infinite, and
+		 * infinity times a p of 0 is no number. */
+		z[i] = within(z[i] + d - (grown - root) * p[i] * rate, OPT_VALUE_MAX);
+		float excess = fabsf(z[i]) - l1;
+		float w = copysignf(excess, z[i]) / ((FTRL_BETA + grown) * rate + l2);
+		p[i] = excess > 0.0f ? -w : 0.0f;
+	}
+	return held;
+}
+
+static inline unsigned add(float *restrict p, const float *restrict g, size_t n)
+{
+	unsigned held = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		float x = p[i] + g[i];
+		held += beyond(x, OPT_VALUE_MAX);
+		p[i] = within(x, OPT_VALUE_MAX);
+	}
+	return held;
+}
+
+size_t opt_apply(const struct opt_step *s, float *p, float *const *slots, const float *g, size_t n)
+{
+	switch (s->opt.kind) {
+	case OPT_SGD:
+		return sgd(s, p, g, n);
+	case OPT_MOMENTUM:
+		return momentum(s, p, slots[0], g, n);
+	case OPT_ADAGRAD:
+		return adagrad(s, p, slots[0], g, n);
+	case OPT_ADAM:
+		return adam(s, p, slots[0], slots[1], g, n);
+	case OPT_FTRL:
+		return ftrl(s, p, slots[0], slots[1], g, n);
+	case OPT_ADD:
+		return add(p, g, n);
+	}
+	return 0;
+}
+
+/* Rows are short: the switch is outside, and with a constant width the inner loops vanish. */
+static inline size_t rows(const struct opt_step *s, float *const *row, size_t count, size_t w,
+			  const float *g)
+{
+	unsigned held = 0;
+
+	switch (s->opt.kind) {
+	case OPT_SGD:
+		for (size_t i = 0; i < count; i++)
+			held += sgd(s, row[i], g + i * w, w);
+		break;
+	case OPT_MOMENTUM:
+		for (size_t i = 0; i < count; i++)
+			held += momentum(s, row[i], row[i] + w, g + i * w, w);
+		break;
+	case OPT_ADAGRAD:
+		for (size_t i = 0; i < count; i++)
+			held += adagrad(s, row[i], row[i] + w, g + i * w, w);
+		break;
+	case OPT_ADAM:
+		for (size_t i = 0; i < count; i++)
+			held += adam(s, row[i], row[i] + w, row[i] + 2 * w, g + i * w, w);
+		break;
+	case OPT_FTRL:
+		for (size_t i = 0; i < count; i++)
+			held += ftrl(s, row[i], row[i] + w, row[i] + 2 * w, g + i * w, w);
+		break;
+	case OPT_ADD:
+		for (size_t i = 0; i < count; i++)
+			held += add(row[i], g + i * w, w);
+		break;
+	}
+	return held;
+}
+
+size_t opt_apply_rows(const struct opt_step *s, float *const *row, size_t count, size_t width,
+		      const float *g)
+{
+	if (width == 1) /* logistic regression */
+		return rows(s, row, count, 1, g);
+	if (width == 17) /* wide & deep: its default embedding */
+		return rows(s, row, count, 17, g);
+	return rows(s, row, count, width, g);
+}
+
+void opt_sum(float *out, const float *const *g, const float *weight, size_t sources, size_t at,
+	     size_t n)
+{
+	const float *restrict first = g[0] + at;
+	float *restrict sum = out;
+	float w = weight[0];
+
+	for (size_t i = 0; i < n; i++)
+		sum[i] = w * first[i];
+	for (size_t k = 1; k < sources; k++) {
+		const float *restrict next = g[k] + at;
+		w = weight[k];
+		for (size_t i = 0; i < n; i++)
+			sum[i] += w * next[i];
+	}
+}
+
+size_t opt_apply_sum(const struct opt_step *s, float *p, float *const *slots,
+		     const float *const *g, const float *weight, size_t sources, size_t n)
+{
+	float sum[OPT_BLOCK];
+	size_t held = 0;
+
+	if (sources == 1 && weight[0] == 1.0f)
+		return opt_apply(s, p, slots, g[0], n);
+	for (size_t at = 0; at < n; at += OPT_BLOCK) {
+		size_t len = n - at < OPT_BLOCK ? n - at : OPT_BLOCK;
+		float *slot[OPT_SLOTS_MAX] = {NULL, NULL};
+		for (size_t k = 0; k < opt_slots(&s->opt); k++)
+			slot[k] = slots[k] + at;
+		opt_sum(sum, g, weight, sources, at, len);
+		held += opt_apply(s, p + at, slot, sum, len);
+	}
+	return held;
+}

@@ -1,0 +1,502 @@
+/*
+ * The parameters of one server, and one step of the optimiser on them.  Dense ranges are gone
+ * through once a unit, block by block; rows are found when a push is staged, so that applying only
+ * follows pointers.
+ *
+ * Never decides what is applied, never touches a socket.
+ */
+#include "param/store_internal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
+
+#define APART_BYTES_MIN ((size_t)1 << 20) /* below, the caches are faster */
+#define ROWS_GROUP 64
+#define KEYS_GROUP 1024
+#define COPY_GROUP 4096 /* floats */
+
+/* ---- making ---- */
+
+static void init_row(uint32_t key, float *row, void *arg)
+{
+	struct store *s = arg;
+	float *slot[OPT_SLOTS_MAX] = {row + s->width, row + 2 * s->width};
+
+	layout_init_row(&s->layout, key, row);
+	if (s->row_slots)
+		opt_init(&s->opt, row, slot, s->width);
+}
+
+static void cut_segments(struct store *s)
+{
+	uint64_t end = s->dense_begin + s->dense_count;
+
+	for (size_t i = 0; i < s->layout.count; i++) {
+		const struct layout_tensor *t = &s->layout.tensor[i];
+		uint64_t from = t->begin, to = t->begin + t->rows * t->cols;
+		int add = t->update == LAYOUT_ADD;
+		if (from < s->dense_begin)
+			from = s->dense_begin;
+		if (to > end)
+			to = end;
+		if (from >= to)
+			continue;
+		struct segment *last = s->segments ? &s->segment[s->segments - 1] : NULL;
+		if (last && last->add == add) {
+			last->count += (size_t)(to - from);
+			continue;
+		}
+		s->segment[s->segments++] =
+			(struct segment){(size_t)(from - s->dense_begin), (size_t)(to - from), add};
+	}
+}
+
+static int make_dense(struct store *s, struct error *err)
+{
+	uint64_t count;
+	size_t floats;
+
+	layout_part_range(&s->layout, s->part, s->parts, &s->dense_begin, &count);
+	s->dense_count = (size_t)count;
+	s->dense_stride = (s->dense_count + 15) / 16 * 16;
+	if (s->dense_count == 0)
+		return 0;
+	if (__builtin_mul_overflow(s->dense_stride, 1 + s->slots, &floats) ||
+	    __builtin_mul_overflow(floats, sizeof(float), &s->dense_bytes))
+		return error_set(err, ERROR_OS, "dense", "too large");
+	void *memory = mmap(NULL, s->dense_bytes, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED)
+		return error_errno(err, ERROR_OS, "dense", "%zu bytes", s->dense_bytes);
+	/* Advice only: without huge pages it is slower, not wrong. */
+	(void)madvise(memory, s->dense_bytes, MADV_HUGEPAGE);
+	s->dense = memory;
+	layout_init_dense(&s->layout, s->dense_begin, s->dense_count, s->dense);
+	float *slot[OPT_SLOTS_MAX] = {s->dense + s->dense_stride, s->dense + 2 * s->dense_stride};
+	opt_init(&s->opt, s->dense, slot, s->dense_count);
+	return 0;
+}
+
+int store_new(struct store **out, const struct layout *layout, uint32_t part, uint32_t parts,
+	      const struct opt *opt, struct error *err)
+{
+	struct store *s = calloc(1, sizeof *s);
+
+	if (!s)
+		return error_set(err, ERROR_OS, "store", "no memory");
+	s->layout = *layout;
+	s->part = part;
+	s->parts = parts;
+	s->opt = *opt;
+	s->slots = opt_slots(opt);
+	if (make_dense(s, err) != 0)
+		goto failed;
+	cut_segments(s);
+	if (layout->has_table) {
+		s->width = layout->table.width;
+		s->row_slots = layout->table.update == LAYOUT_ADD ? 0 : s->slots;
+		if (table_new(&s->table, s->width, s->row_slots, init_row, s, err) != 0)
+			goto failed;
+	}
+	*out = s;
+	return 0;
+failed:
+	store_free(s);
+	return -1;
+}
+
+void store_free(struct store *s)
+{
+	if (!s)
+		return;
+	if (s->dense)
+		munmap(s->dense, s->dense_bytes);
+	table_free(s->table);
+	free(s->touched);
+	free(s->sum);
+	free(s->source);
+	free(s->weight);
+	free(s);
+}
+
+uint64_t store_dense_begin(const struct store *s)
+{
+	return s->dense_begin;
+}
+
+size_t store_dense_count(const struct store *s)
+{
+	return s->dense_count;
+}
+
+size_t store_width(const struct store *s)
+{
+	return s->width;
+}
+
+size_t store_row_count(const struct store *s)
+{
+	return s->table ? table_count(s->table) : 0;
+}
+
+void store_dense_name(const struct store *s, size_t i, char *out, size_t max)
+{
+	uint64_t at = s->dense_begin + i;
+	const struct layout_tensor *t = s->layout.tensor;
+
+	while (t + 1 < s->layout.tensor + s->layout.count && t[1].begin <= at)
+		t++;
+	snprintf(out, max, "%s[%llu]", t->name, (unsigned long long)(at - t->begin));
+}
+
+/* ---- reading ---- */
+
+static int check_key(const struct store *s, uint32_t key, struct error *err)
+{
+	uint64_t bound = s->layout.table.rows;
+
+	if (bound && key >= bound)
+		return error_set(err, ERROR_DATA, "keys", "%u is beyond the table's %llu rows", key,
+				 (unsigned long long)bound);
+	uint32_t part = layout_part_of_key(key, s->parts);
+	if (part != s->part)
+		return error_set(err, ERROR_DATA, "keys", "%u is of part %u, this is part %u", key,
+				 part, s->part);
+	return 0;
+}
+
+int store_rows(struct store *s, const uint32_t *key, size_t n, int unique, float **row,
+	       struct error *err)
+{
+	uint64_t bound = s->layout.table.rows ? s->layout.table.rows : UINT64_C(1) << 32;
+	uint32_t own[KEYS_GROUP];
+
+	if (n == 0)
+		return 0;
+	if (!s->table)
+		return error_set(err, ERROR_DATA, "rows", "there is no table");
+	for (size_t at = 0; at < n; at += KEYS_GROUP) {
+		size_t len = n - at < KEYS_GROUP ? n - at : KEYS_GROUP;
+		unsigned wrong = 0;
+		/* A copy: checked keys must be the ones looked up, whoever writes meanwhile. */
+		memcpy(own, key + at, len * sizeof *own);
+		for (size_t i = 0; i < len; i++)
+			wrong |= own[i] >= bound || layout_part_of_key(own[i], s->parts) != s->part;
+		for (size_t i = 0; wrong && i < len; i++) {
+			if (check_key(s, own[i], err) != 0)
+				return -1;
+		}
+		if (table_rows(s->table, own, len, row + at, err) != 0)
+			return -1;
+		for (size_t i = at; unique && i < at + len; i++) {
+			if (table_place(row[i], row, i) != i)
+				return error_set(err, ERROR_DATA, "keys", "%u is there twice",
+						 table_key(row[i]));
+		}
+	}
+	return 0;
+}
+
+/* Whole lines past the caches: they are neither read first nor do they push the parameters out. */
+static void copy_apart(float *out, const float *in, size_t n)
+{
+#ifdef __AVX512F__
+	size_t head = (64 - ((size_t)(uintptr_t)out & 63)) / sizeof(float) % 16;
+
+	if (n * sizeof *in >= APART_BYTES_MIN && ((uintptr_t)out & 3) == 0) {
+		memcpy(out, in, head * sizeof *in);
+		size_t i = head;
+		for (; i + 64 <= n; i += 64) {
+			__m512 a = _mm512_loadu_ps(in + i), b = _mm512_loadu_ps(in + i + 16);
+			__m512 c = _mm512_loadu_ps(in + i + 32), d = _mm512_loadu_ps(in + i + 48);
+			_mm512_stream_ps(out + i, a);
+			_mm512_stream_ps(out + i + 16, b);
+			_mm512_stream_ps(out + i + 32, c);
+			_mm512_stream_ps(out + i + 48, d);
+		}
+		_mm_sfence();
+		memcpy(out + i, in + i, (n - i) * sizeof *in);
+		return;
+	}
+#endif
+	memcpy(out, in, n * sizeof *in);
+}
+
+#ifdef __AVX512F__
+/* Judged are the registers that are stored: a second look at `from` could see something else. */
+static __mmask16 move_judged(float *to, const float *from)
+{
+	const __m512 most = _mm512_set1_ps(OPT_GRADIENT_MAX);
+	__m512 a = _mm512_loadu_ps(from), b = _mm512_loadu_ps(from + 16);
+
+	_mm512_stream_ps(to, a);
+	_mm512_stream_ps(to + 16, b);
+	return _mm512_cmp_ps_mask(_mm512_abs_ps(a), most, _CMP_NLE_UQ) |
+	       _mm512_cmp_ps_mask(_mm512_abs_ps(b), most, _CMP_NLE_UQ);
+}
+#endif
+
+size_t store_copy_judged(float *to, const float *from, size_t n)
+{
+	size_t at = 0;
+
+#ifdef __AVX512F__
+	/* Past the caches: what is staged is read when its unit closes, not now. */
+	if (n * sizeof *to >= APART_BYTES_MIN && ((uintptr_t)to & 63) == 0) {
+		for (; at + 32 <= n; at += 32) {
+			if (move_judged(to + at, from + at))
+				break;
+		}
+		_mm_sfence();
+		if (at + 32 <= n)
+			return at + opt_bad_gradient(to + at, 32);
+	}
+#endif
+	while (at < n) { /* a group is judged while it is in the first cache */
+		size_t len = n - at < COPY_GROUP ? n - at : COPY_GROUP, bad;
+		memcpy(to + at, from + at, len * sizeof *to);
+		bad = opt_bad_gradient(to + at, len);
+		if (bad < len)
+			return at + bad;
+		at += len;
+	}
+	return n;
+}
+
+void store_pull_dense(const struct store *s, float *out, int apart)
+{
+	if (s->dense_count == 0)
+		return;
+	if (apart)
+		copy_apart(out, s->dense, s->dense_count);
+	else
+		memcpy(out, s->dense, s->dense_count * sizeof *out);
+}
+
+static inline void prefetch(const float *row, size_t floats)
+{
+	for (size_t i = 0; i < floats; i += 16)
+		__builtin_prefetch(row + i, 1);
+}
+
+void store_pull_rows(const struct store *s, float *const *row, size_t n, float *out)
+{
+	if (s->width == 1) {
+		for (size_t i = 0; i < n; i++)
+			out[i] = *row[i];
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (i + 16 < n)
+			prefetch(row[i + 16], s->width);
+		memcpy(out + i * s->width, row[i], s->width * sizeof *out);
+	}
+}
+
+/* ---- applying ---- */
+
+static int reserve(struct store *s, size_t pushes, size_t rows, struct error *err)
+{
+	if (pushes > s->scratch_pushes) {
+		free(s->source);
+		free(s->weight);
+		s->source = calloc(pushes, sizeof *s->source);
+		s->weight = calloc(pushes, sizeof *s->weight);
+		s->scratch_pushes = s->source && s->weight ? pushes : 0;
+		if (!s->scratch_pushes)
+			return error_set(err, ERROR_OS, "store", "no memory");
+	}
+	if (rows > s->scratch_rows) {
+		free(s->touched);
+		free(s->sum);
+		rows += rows / 4;
+		s->touched = malloc(rows * sizeof *s->touched);
+		s->sum = malloc(rows * s->width * sizeof *s->sum);
+		s->scratch_rows = s->touched && s->sum ? rows : 0;
+		if (!s->scratch_rows)
+			return error_set(err, ERROR_OS, "store", "no memory");
+	}
+	return 0;
+}
+
+/* Within what makes a sum of gradients safe. Only naive means of batches whose sizes differ a billion
+ * times weigh more. */
+static double weight_of(const struct store_push *push)
+{
+	return push->scale < OPT_WEIGHT_MAX ? push->scale : OPT_WEIGHT_MAX;
+}
+
+static struct opt_step step_of(const struct store *s, int add, double factor)
+{
+	struct opt plain = {.kind = OPT_ADD};
+	struct opt_step step;
+
+	opt_step_begin(&step, add ? &plain : &s->opt, factor, s->steps);
+	return step;
+}
+
+static void apply_dense(struct store *s, const struct store_push *push, size_t pushes,
+			double factor)
+{
+	for (size_t g = 0; g < s->segments; g++) {
+		const struct segment *segment = &s->segment[g];
+		float *p = s->dense + segment->begin;
+		float *slot[OPT_SLOTS_MAX] = {p + s->dense_stride, p + 2 * s->dense_stride};
+		size_t sources = 0;
+		for (size_t i = 0; i < pushes; i++) {
+			if (!push[i].dense)
+				continue;
+			s->source[sources] = push[i].dense + segment->begin;
+			s->weight[sources++] = segment->add ? 1.0f : (float)weight_of(&push[i]);
+		}
+		if (sources == 0 || (factor == 0.0 && !segment->add))
+			continue;
+		double mine = factor;
+		if (sources == 1) { /* no sum to make: the weight goes into the factor */
+			mine *= (double)s->weight[0];
+			s->weight[0] = 1.0f;
+		}
+		struct opt_step step = step_of(s, segment->add, mine);
+		s->held += opt_apply_sum(&step, p, slot, s->source, s->weight, sources,
+					 segment->count);
+	}
+}
+
+static void step_rows(struct store *s, const struct opt_step *step, float *const *row,
+		      size_t n, const float *gradient)
+{
+	for (size_t at = 0; at < n; at += ROWS_GROUP) {
+		size_t len = n - at < ROWS_GROUP ? n - at : ROWS_GROUP;
+		size_t next = at + 2 * ROWS_GROUP < n ? at + 2 * ROWS_GROUP : n;
+		for (size_t i = at + ROWS_GROUP; i < next; i++)
+			prefetch(row[i], s->width * (1 + s->row_slots));
+		s->held += opt_apply_rows(step, row + at, len, s->width, gradient + at * s->width);
+	}
+}
+
+/* Several workers touch the same rows: their gradients are summed first, a step is made once. */
+static size_t sum_rows(struct store *s, const struct store_push *push, size_t pushes, int add)
+{
+	size_t w = s->width, used = 0;
+
+	for (size_t k = 0; k < pushes; k++) {
+		float weight = add ? 1.0f : (float)weight_of(&push[k]);
+		for (size_t i = 0; i < push[k].rows; i++) {
+			const float *restrict g = push[k].row_gradient + i * w;
+			size_t place = table_place(push[k].row[i], s->touched, used);
+			float *restrict sum = s->sum + place * w;
+			if (i + 16 < push[k].rows)
+				__builtin_prefetch(push[k].row[i + 16] - 1, 1);
+			if (place == used) {
+				used++;
+				for (size_t j = 0; j < w; j++)
+					sum[j] = weight * g[j];
+			} else {
+				for (size_t j = 0; j < w; j++)
+					sum[j] += weight * g[j];
+			}
+		}
+	}
+	return used;
+}
+
+static void apply_rows(struct store *s, const struct store_push *push, size_t pushes, double factor)
+{
+	int add = s->layout.table.update == LAYOUT_ADD;
+	size_t with_rows = 0, last = 0;
+
+	for (size_t i = 0; i < pushes; i++) {
+		if (push[i].rows) {
+			with_rows++;
+			last = i;
+		}
+	}
+	if (with_rows == 0 || (factor == 0.0 && !add))
+		return;
+	if (with_rows == 1) {
+		struct opt_step step = step_of(s, add, factor * weight_of(&push[last]));
+		step_rows(s, &step, push[last].row, push[last].rows, push[last].row_gradient);
+		return;
+	}
+	struct opt_step step = step_of(s, add, factor);
+	step_rows(s, &step, s->touched, sum_rows(s, push, pushes, add), s->sum);
+}
+
+/* What a mean over one push divides by. */
+static uint64_t divisor(const struct store_push *push)
+{
+	return push->count > push->size ? push->count : push->size;
+}
+
+uint64_t store_held(const struct store *s)
+{
+	return s->held;
+}
+
+static float largest(const float *g, size_t n, float most)
+{
+	for (size_t i = 0; i < n; i++)
+		most = fabsf(g[i]) > most ? fabsf(g[i]) : most;
+	return most;
+}
+
+size_t store_largest(const struct store *s, const struct store_push *push, size_t pushes)
+{
+	double most = -1.0;
+	size_t place = 0;
+
+	for (size_t i = 0; i < pushes; i++) {
+		float g = largest(push[i].dense, push[i].dense ? s->dense_count : 0, 0.0f);
+		g = largest(push[i].row_gradient, push[i].rows * s->width, g);
+		if ((double)g * weight_of(&push[i]) > most) {
+			most = (double)g * weight_of(&push[i]);
+			place = i;
+		}
+	}
+	return place;
+}
+
+void store_naive_mean(struct store_push *push, size_t pushes)
+{
+	double all = 0.0;
+	size_t with = 0;
+
+	for (size_t i = 0; i < pushes; i++) {
+		all += (double)divisor(&push[i]);
+		with += push[i].count > 0; /* a push without samples has no mean */
+	}
+	for (size_t i = 0; i < pushes; i++) {
+		if (push[i].count)
+			push[i].scale *=
+				all / ((double)with * (double)divisor(&push[i]));
+	}
+}
+
+int store_apply(struct store *s, const struct store_push *push, size_t pushes, struct error *err)
+{
+	double count = 0.0; /* whatever clients say they have: this sum can't come round to 0 */
+	size_t rows = 0;
+	int samples = 0;
+
+	for (size_t i = 0; i < pushes; i++) {
+		count += (double)divisor(&push[i]);
+		samples |= push[i].count > 0;
+		rows += push[i].rows;
+	}
+	if (reserve(s, pushes, rows, err) != 0)
+		return -1;
+	/* A unit without samples has no mean; sums (audit) count all the same. */
+	double factor = samples ? 1.0 / count : 0.0;
+	if (samples)
+		s->steps++;
+	apply_dense(s, push, pushes, factor);
+	apply_rows(s, push, pushes, factor);
+	return 0;
+}

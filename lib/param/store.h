@@ -1,0 +1,93 @@
+/*
+ * store: one server's share of the parameters: a range of the dense vector and the rows of its
+ * keys, each with optimiser slots.  Numbers only: who may apply what is decided elsewhere
+ * (lib/lead).
+ *
+ * Parameters lie in private memory (the cut forks).  Gradients are read when a unit is applied: they
+ * have to be memory that nobody else writes (store_copy_judged()).
+ */
+#ifndef PACELINE_PARAM_STORE_H
+#define PACELINE_PARAM_STORE_H
+
+#include "base/error.h"
+#include "param/layout.h"
+#include "param/opt.h"
+#include "wire/outlet.h"
+#include "wire/call.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct store;
+
+/* Part `part` of `parts`, with the layout's initial values. The layout is copied. */
+int store_new(struct store **out, const struct layout *layout, uint32_t part, uint32_t parts,
+	      const struct opt *opt, struct error *err);
+void store_free(struct store *s); /* NULL is fine */
+
+uint64_t store_dense_begin(const struct store *s);
+size_t store_dense_count(const struct store *s);
+size_t store_width(const struct store *s); /* 0: no table */
+size_t store_row_count(const struct store *s);
+
+/* The i-th dense parameter of this part as people name it: TENSOR[ELEMENT]. */
+void store_dense_name(const struct store *s, size_t i, char *out, size_t max);
+
+/* Rows of keys, made when new. ERROR_DATA naming the first key that is not of this part or beyond
+ * the table; with `unique`, also one that is there twice. row[n] stays valid for the store's life.
+ */
+int store_rows(struct store *s, const uint32_t *key, size_t n, int unique, float **row,
+	       struct error *err);
+
+/* This part's dense range; `apart` says that the destination is not read here again (a worker's
+ * memory), so that it need not go through the caches. */
+void store_pull_dense(const struct store *s, float *out, int apart);
+void store_pull_rows(const struct store *s, float *const *row, size_t n, float *out);
+
+/* Copies gradients out of memory that somebody else may write meanwhile, and returns which of the
+ * copies is the first that opt_bad_gradient() would name, n when none is. */
+size_t store_copy_judged(float *to, const float *from, size_t n);
+
+/* One worker's contribution to a unit. */
+struct store_push {
+	const float *dense; /* sum of gradients over count samples; NULL: none */
+	size_t rows;
+	float *const *row; /* from store_rows(unique) */
+	const float *row_gradient;
+	uint64_t count;
+	uint64_t size; /* samples of a whole batch of this worker; its divisor is never less */
+	double scale;  /* what it weighs; 1 */
+};
+
+/* Applies a unit: one optimiser step with the mean over all samples of all pushes, summed in the
+ * order given.  A batch that the end of the data cut short is divided by its whole size, so that
+ * its samples weigh what all others do (LB-BSP 3.4: 1/X each): a mean over the last one or two
+ * would be a step as large as that of a whole batch, in the direction of their noise.  The same
+ * pushes in the same order give the same bits.  ERROR_OS: no memory, nothing was changed. */
+int store_apply(struct store *s, const struct store_push *push, size_t pushes, struct error *err);
+
+/* How many values were held at a bound of the optimiser's (opt.h) in all units since the start. */
+uint64_t store_held(const struct store *s);
+/* Which of these pushes has the largest gradient, by what it weighs; for a message. */
+size_t store_largest(const struct store *s, const struct store_push *push, size_t pushes);
+
+/* Changes the scales so that store_apply() makes the plain mean of the pushes' own means, however
+ * many samples each has: with n pushes of x_i samples, X in all, scale X/(n x_i), and so a sample
+ * weighs 1/(n x_i) instead of 1/X.  It leans towards the data of small batches, and where the data
+ * are alike it is as noisy as a batch of n^2 / (sum of 1/x_i).  For comparison only: this is what
+ * LB-BSP 3.4 warns of. */
+void store_naive_mean(struct store_push *push, size_t pushes);
+
+/* ---- handing over to another process of the same part ---- */
+
+/* Adds what the other side has to agree with, and what it has to wait for. */
+void store_describe(const struct store *s, struct record_out *r);
+/* Records `dense` and `rows`, each with its bulk. */
+int store_give(const struct store *s, struct outlet *o, struct error *err);
+/* The same on the other side, into a new store: what store_describe() said (ERROR_CONFIG when it is
+ * another model or optimiser), each record with its bulk, and whether all has come. */
+int store_expect(struct store *s, const struct record *r, struct error *err);
+int store_take(struct store *s, const struct record *r, struct call *c, struct error *err);
+int store_taken(const struct store *s, struct error *err);
+
+#endif

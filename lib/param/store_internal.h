@@ -1,0 +1,48 @@
+/* What store.c (numbers) and store_file.c (checkpoints) share. */
+#ifndef PACELINE_PARAM_STORE_INTERNAL_H
+#define PACELINE_PARAM_STORE_INTERNAL_H
+
+#include "param/store.h"
+#include "param/table.h"
+
+#define STORE_STEPS_MAX (UINT64_C(1) << 62) /* more come on top, and must not come round to 0 */
+
+/* A piece of the dense range that is updated in one way. */
+struct segment {
+	size_t begin, count; /* within this part */
+	int add;             /* plain sums instead of the optimiser */
+};
+
+struct store {
+	struct layout layout;
+	uint32_t part, parts;
+	struct opt opt;
+	size_t slots;     /* of the optimiser, dense range */
+	size_t row_slots; /* 0 for a table that only adds */
+	uint64_t steps;   /* optimiser steps since the slots started */
+	uint64_t held;    /* values held at a bound */
+
+	uint64_t dense_begin;
+	size_t dense_count, dense_stride; /* floats; stride: to the next slot */
+	float *dense;                     /* parameters, then slot 0, then slot 1 */
+	size_t dense_bytes;
+	struct segment segment[LAYOUT_TENSORS_MAX];
+	size_t segments;
+
+	size_t width;
+	struct table *table;
+
+	/* scratch of store_apply, kept between units */
+	float **touched;
+	float *sum;
+	size_t scratch_rows;
+	const float **source;
+	float *weight;
+	size_t scratch_pushes;
+
+	/* while it is taken over: what has not come yet */
+	size_t dense_due; /* the dense range, then its slots */
+	uint64_t rows_due;
+};
+
+#endif

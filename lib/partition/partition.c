@@ -1,0 +1,354 @@
+/* partition: see partition.h. What may be asked for is the queue's to check; here it is done. */
+#include "partition/partition.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SLICES_MAX 32 /* of what follows by number, in a ring */
+
+int parts_add(struct parts *p, const char *worker, uint64_t rows)
+{
+	struct part *grown = realloc(p->part, (p->count + 1) * sizeof *grown);
+	if (!grown)
+		return -1;
+	p->part = grown;
+	struct part *part = &grown[p->count];
+	*part = (struct part){.samples = rows};
+	memcpy(part->worker, worker, strlen(worker) + 1);
+	if (p->count > 0)
+		part->begin = part[-1].begin + part[-1].samples;
+	p->count++;
+	return 0;
+}
+
+void parts_free(struct parts *p)
+{
+	for (size_t i = 0; i < p->count; i++)
+		free(p->part[i].run);
+	free(p->part);
+	free(p->move);
+	*p = (struct parts){0};
+}
+
+size_t parts_find(const struct parts *p, const char *worker)
+{
+	size_t i = 0;
+	while (i < p->count && strcmp(p->part[i].worker, worker) != 0)
+		i++;
+	return i;
+}
+
+/* ---- the ring ---- */
+
+static int reserve(struct part *part, size_t more)
+{
+	if (part->room >= part->count + more)
+		return 0;
+	size_t room = (part->count + more) * 2;
+	struct run *grown = realloc(part->run, room * sizeof *grown);
+	if (!grown)
+		return -1;
+	part->run = grown;
+	part->room = room;
+	return 0;
+}
+
+int part_prepare(struct part *part)
+{
+	return reserve(part, 2);
+}
+
+static void insert(struct part *part, size_t at, struct run run)
+{
+	memmove(part->run + at + 1, part->run + at, (part->count - at) * sizeof run);
+	part->run[at] = run;
+	part->count++;
+}
+
+static void cut_out(struct part *part, size_t at)
+{
+	part->count--;
+	memmove(part->run + at, part->run + at + 1, (part->count - at) * sizeof *part->run);
+}
+
+/* At the end; joined with the run there when that was handed out in this traversal, too. */
+static void push(struct part *part, struct run run)
+{
+	struct run *last = part->count > 0 ? &part->run[part->count - 1] : NULL;
+	if (last && part->left < part->rows && last->begin + last->length == run.begin &&
+	    last->times == run.times)
+		last->length += run.length;
+	else
+		insert(part, part->count, run);
+}
+
+static void turn(struct part *part)
+{
+	if (part->left > 0 || part->rows == 0)
+		return;
+	part->left = part->rows;
+	part->traversals++;
+}
+
+int part_append(struct part *part, uint64_t begin, uint64_t length, uint64_t times)
+{
+	if (reserve(part, 1) != 0)
+		return -1;
+	insert(part, part->count, (struct run){begin, length, times});
+	part->rows += length;
+	return 0;
+}
+
+/* The run that comes next: the first; when all of the budget is reserved, the first of rows that were
+ * never handed out, which may stand behind others since a move. */
+static size_t next_run(const struct parts *p, const struct part *part)
+{
+	size_t i = 0;
+	while (p->budget == p->unseen && i < part->count && part->run[i].times > 0)
+		i++;
+	return i;
+}
+
+uint64_t part_offer(const struct parts *p, const struct part *part, uint64_t max)
+{
+	size_t next = next_run(p, part);
+	if (next == part->count)
+		return 0;
+	const struct run *run = &part->run[next];
+	uint64_t n = max < run->length ? max : run->length;
+	uint64_t free_budget = run->times == 0 ? p->budget : p->budget - p->unseen;
+	if (n > part->left)
+		n = part->left;
+	return n < free_budget ? n : free_budget;
+}
+
+uint64_t part_take(struct parts *p, struct part *part, uint64_t n)
+{
+	size_t next = next_run(p, part);
+	struct run *run = &part->run[next];
+	struct run taken = {run->begin, n, run->times + 1};
+	p->unseen -= run->times == 0 ? n : 0;
+	p->budget -= n;
+	run->begin += n;
+	run->length -= n;
+	if (run->length == 0)
+		cut_out(part, next);
+	push(part, taken);
+	part->left -= n;
+	part->given += n;
+	turn(part);
+	return taken.begin;
+}
+
+/* ---- moves ---- */
+
+struct part_move *parts_move(const struct parts *p, uint64_t id)
+{
+	for (size_t i = 0; i < p->moves; i++)
+		if (p->move[i].id == id)
+			return &p->move[i];
+	return NULL;
+}
+
+int parts_plan(struct parts *p, const struct part_move *move)
+{
+	if (p->moves == p->move_room) {
+		size_t room = p->move_room ? 2 * p->move_room : 8;
+		struct part_move *grown = realloc(p->move, room * sizeof *grown);
+		if (!grown)
+			return -1;
+		p->move = grown;
+		p->move_room = room;
+	}
+	p->move[p->moves++] = *move;
+	if (p->next_move <= move->id)
+		p->next_move = move->id + 1;
+	return 0;
+}
+
+void parts_drop(struct parts *p, struct part_move *move)
+{
+	size_t behind = p->moves - (size_t)(move - p->move) - 1;
+	memmove(move, move + 1, behind * sizeof *move);
+	p->moves--;
+	for (size_t i = 0; p->moves == 0 && i < p->count; i++)
+		p->part[i].given = 0;
+}
+
+static int by_begin(const void *a, const void *b)
+{
+	uint64_t x = ((const struct run *)a)->begin, y = ((const struct run *)b)->begin;
+	return (x > y) - (x < y);
+}
+
+/* A part of a stretch of rows, and where it should stand: at (2 * number + 1) / (2 * of). */
+struct slice {
+	struct run run;
+	uint64_t number, of;
+};
+
+static int by_place(const void *a, const void *b)
+{
+	const struct slice *x = a, *y = b;
+	uint64_t left = (2 * x->number + 1) * y->of, right = (2 * y->number + 1) * x->of;
+	if (left != right)
+		return (left > right) - (left < right);
+	return by_begin(&x->run, &y->run);
+}
+
+static size_t slice_up(const struct run *run, uint64_t grain, struct slice *out)
+{
+	uint64_t count = run->length / grain;
+	count = count < 1 ? 1 : count > SLICES_MAX ? SLICES_MAX : count;
+	struct run left = *run;
+	for (uint64_t i = 0; i < count; i++) {
+		uint64_t n = left.length / (count - i);
+		out[i] = (struct slice){{left.begin, n, left.times}, i, count};
+		left.begin += n;
+		left.length -= n;
+	}
+	return (size_t)count;
+}
+
+/* Runs first..end-1 anew: what follows by number is joined, so that rings do not crumble; then each
+ * stretch is spread evenly over the whole. slice has room for SLICES_MAX a run, and so has the ring;
+ * how many runs they are now. */
+static size_t spread(struct part *part, size_t first, size_t end, uint64_t grain,
+		     struct slice *slice)
+{
+	struct run *run = part->run + first;
+	size_t stretches = 0, slices = 0, behind = part->count - end;
+	qsort(run, end - first, sizeof *run, by_begin);
+	for (size_t i = 0; i < end - first; i++) {
+		struct run *last = stretches > 0 ? &run[stretches - 1] : NULL;
+		if (last && last->begin + last->length == run[i].begin &&
+		    last->times == run[i].times)
+			last->length += run[i].length;
+		else
+			run[stretches++] = run[i];
+	}
+	for (size_t i = 0; i < stretches; i++)
+		slices += slice_up(&run[i], grain, slice + slices);
+	qsort(slice, slices, sizeof *slice, by_place);
+	memmove(run + slices, part->run + end, behind * sizeof *run);
+	for (size_t i = 0; i < slices; i++)
+		run[i] = slice[i].run;
+	part->count = first + slices + behind;
+	return slices;
+}
+
+/* Into the receiver's ring, whose first *ahead runs are still of its traversal. */
+static void receive(struct part *to, struct run run, int is_ahead, size_t *ahead)
+{
+	insert(to, is_ahead ? (*ahead)++ : to->count, run);
+	to->rows += run.length;
+	to->left += is_ahead ? run.length : 0;
+}
+
+static size_t runs_ahead(const struct part *part)
+{
+	uint64_t before = 0;
+	size_t at = 0;
+	while (at < part->count && before < part->left)
+		before += part->run[at++].length;
+	return at;
+}
+
+/* Takes what run `at` of the giver has of [begin, end) out of it; its length. */
+static uint64_t carve(struct part *from, size_t at, uint64_t begin, uint64_t end, struct run *out)
+{
+	struct run *run = &from->run[at];
+	uint64_t lo = run->begin > begin ? run->begin : begin, run_end = run->begin + run->length;
+	uint64_t hi = run_end < end ? run_end : end;
+	if (lo >= hi)
+		return 0;
+	*out = (struct run){lo, hi - lo, run->times};
+	struct run behind = {hi, run_end - hi, run->times};
+	run->length = lo - run->begin;
+	if (behind.length > 0)
+		insert(from, at + 1, behind);
+	if (from->run[at].length == 0)
+		cut_out(from, at);
+	return out->length;
+}
+
+int parts_commit(struct parts *p, struct part_move *move)
+{
+	struct part *from = &p->part[move->from], *to = &p->part[move->to];
+	size_t most = SLICES_MAX * (from->count + to->count + 2), to_ahead = runs_ahead(to);
+	struct slice *slice = malloc(most * sizeof *slice);
+	if (!slice || reserve(from, 2) != 0 || reserve(to, most) != 0) {
+		free(slice);
+		return -1;
+	}
+	uint64_t end = move->begin + move->length, at = 0, ahead = from->left;
+	for (size_t i = 0; i < from->count;) {
+		struct run got;
+		size_t count = from->count;
+		int is_ahead = at < ahead; /* a run never lies on both sides */
+		uint64_t n = carve(from, i, move->begin, end, &got);
+		if (n == 0) {
+			at += from->run[i++].length;
+			continue;
+		}
+		at += n;
+		from->rows -= n;
+		from->left -= is_ahead ? n : 0;
+		receive(to, got, is_ahead, &to_ahead);
+		/* What stood before it in its run stays, and has been looked at. */
+		if (from->count >= count && from->run[i].begin < got.begin)
+			at += from->run[i++].length;
+	}
+	to_ahead = spread(to, 0, to_ahead, p->grain, slice);
+	spread(to, to_ahead, to->count, p->grain, slice);
+	free(slice);
+	turn(from);
+	p->moves_done++;
+	p->rows_moved += move->length;
+	parts_drop(p, move);
+	return 0;
+}
+
+/* ---- checks ---- */
+
+static uint64_t rows_within(const struct part *part, uint64_t begin, uint64_t end)
+{
+	uint64_t rows = 0;
+	for (size_t i = 0; i < part->count; i++) {
+		const struct run *run = &part->run[i];
+		uint64_t lo = run->begin > begin ? run->begin : begin;
+		uint64_t hi = run->begin + run->length < end ? run->begin + run->length : end;
+		rows += lo < hi ? hi - lo : 0;
+	}
+	return rows;
+}
+
+int parts_are_whole(const struct parts *p, uint64_t samples)
+{
+	size_t count = 0, filled = 0;
+	for (size_t i = 0; i < p->count; i++)
+		count += p->part[i].count;
+	struct run *all = malloc((count + 1) * sizeof *all);
+	if (!all)
+		return -1;
+	for (size_t i = 0; i < p->count; i++) {
+		if (p->part[i].count > 0)
+			memcpy(all + filled, p->part[i].run, p->part[i].count * sizeof *all);
+		filled += p->part[i].count;
+	}
+	qsort(all, count, sizeof *all, by_begin);
+	uint64_t next = 0;
+	int whole = 1;
+	for (size_t i = 0; i < count && whole; i++) {
+		whole = all[i].begin == next && all[i].length > 0 &&
+			all[i].length <= samples - next;
+		next += all[i].length;
+	}
+	free(all);
+	for (size_t i = 0; i < p->moves && whole; i++) {
+		const struct part_move *m = &p->move[i];
+		whole = m->length > 0 && m->length <= samples && m->begin <= samples - m->length &&
+			rows_within(&p->part[m->from], m->begin, m->begin + m->length) == m->length;
+	}
+	return whole && next == samples;
+}

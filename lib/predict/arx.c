@@ -1,0 +1,209 @@
+/*
+ * arx: the speed before, moved by what has changed since: a straight line in the changes of
+ * speed and load, learnt with every observation (recursive least squares).  Much less than a net
+ * can say, and learnt from some tens of batches instead of hundreds: on a node whose load is seen,
+ * what others take is what this worker lacks.
+ *
+ * With v the speed over its mean, c and m the loads, and v~, c~, m~ moving averages of them:
+ *
+ *     v[k] - v[k-1] = a0 (v[k-1] - v[k-2]) + a1 (v~ - v[k-1])
+ *                   + b0 (c[k] - c[k-1]) + b1 (c[k-1] - c[k-2]) + b2 (c~ - c[k-1])
+ *                   + d0 (m[k] - m[k-1]) + d1 (m[k-1] - m[k-2]) + d2 (m~ - m[k-1])
+ *
+ * All start from zero: then it is `last`.  A jump far off what was said, more than usual, teaches
+ * only as much as one at the edge of the usual: no load shows a spike.  k counts observations:
+ * loads seen between two of them are forgotten.
+ */
+#include "predict/predict_internal.h"
+
+#include <math.h>
+
+#define TERMS 8
+#define SPEEDS 2           /* of them; the others are of loads */
+#define AVERAGE 0.2        /* weight of the newest in the moving averages */
+#define MEMORY 0.998       /* weight of an observation beside the one after it */
+#define MEAN_OF 1000.0     /* observations in the mean speed */
+#define UNSURE_SPEED 100.0 /* variance of a term in the beginning, in units of the errors' */
+#define UNSURE_LOAD 1000.0
+#define UNSURE_MAX 1e4 /* what has not moved for long is not known worse and worse */
+#define USUAL 3.0      /* errors' deviations */
+#define ERRORS 100.0   /* in their mean square */
+#define ERROR_MIN 1e-3 /* of it in the beginning, and where the terms are in doubt */
+#define ELSEWHERE 8.0  /* times the variance, on another node */
+#define FROM 8         /* observations; until then the speed before */
+
+struct arx {
+	double speed[2], mean, average; /* newest first */
+	double low, high;               /* so far */
+	double c[3], m[3], c_average, m_average;
+	double term[TERMS], spread[TERMS * TERMS];
+	double x[TERMS], said;
+	double error;     /* mean square */
+	uint64_t count;   /* speeds learnt from, in this run or the one before */
+	uint64_t seen;    /* speeds in the mean */
+	uint64_t waiting; /* predicted, and not yet observed */
+};
+
+static void unsure(struct arx *a)
+{
+	for (int i = 0; i < TERMS * TERMS; i++)
+		a->spread[i] = 0;
+	for (int i = 0; i < TERMS; i++)
+		a->spread[i * TERMS + i] = i < SPEEDS ? UNSURE_SPEED : UNSURE_LOAD;
+}
+
+static int arx_init(void *state, const struct predict_config *c, struct error *err)
+{
+	struct arx *a = state;
+	(void)c, (void)err;
+	a->speed[0] = a->speed[1] = a->average = a->said = a->low = a->high = NAN;
+	for (int i = 0; i < 3; i++)
+		a->c[i] = a->m[i] = NAN;
+	a->c_average = a->m_average = NAN;
+	a->error = ERROR_MIN;
+	unsure(a);
+	return 0;
+}
+
+static double known(double x)
+{
+	return isnan(x) ? 0 : x;
+}
+
+static void shift(double *load, double *average)
+{
+	if (!isnan(load[0]))
+		*average = isnan(*average) ? load[0] : *average + AVERAGE * (load[0] - *average);
+	for (int i = 2; i > 0; i--)
+		load[i] = load[i - 1];
+}
+
+static double arx_predict(void *state, double cpu, double mem)
+{
+	struct arx *a = state;
+	double change = 0;
+	if (!a->waiting) {
+		shift(a->c, &a->c_average);
+		shift(a->m, &a->m_average);
+	}
+	a->waiting = 1;
+	if (!isnan(cpu)) /* else it is as it was */
+		a->c[0] = cpu;
+	if (!isnan(mem))
+		a->m[0] = mem;
+	a->said = a->speed[0];
+	if (isnan(a->speed[1]))
+		return a->said;
+	double v0 = a->speed[0] / a->mean;
+	a->x[0] = v0 - a->speed[1] / a->mean;
+	a->x[1] = a->average / a->mean - v0;
+	a->x[2] = known(a->c[0] - a->c[1]);
+	a->x[3] = known(a->c[1] - a->c[2]);
+	a->x[4] = known(a->c_average - a->c[1]);
+	a->x[5] = known(a->m[0] - a->m[1]);
+	a->x[6] = known(a->m[1] - a->m[2]);
+	a->x[7] = known(a->m_average - a->m[1]);
+	for (int i = 0; i < TERMS; i++)
+		change += a->term[i] * a->x[i];
+	/* What was never seen, nor anything near it, is not said. */
+	a->said = fmin(fmax((v0 + change) * a->mean, a->low / 2), a->high * 2);
+	return a->count < FROM ? a->speed[0] : a->said;
+}
+
+/* wrong: speed less what was said. jump: speed less the one before. */
+static void learn(struct arx *a, double wrong, double jump)
+{
+	double gain[TERMS], whole = MEMORY;
+	for (int i = 0; i < TERMS; i++) {
+		gain[i] = 0;
+		for (int j = 0; j < TERMS; j++)
+			gain[i] += a->spread[i * TERMS + j] * a->x[j];
+	}
+	for (int i = 0; i < TERMS; i++)
+		whole += gain[i] * a->x[i];
+	if (!(whole >=
+	      MEMORY / 2)) { /* no variance is less than 0: rounding has got the better of it */
+		unsure(a);
+		return;
+	}
+	/* How far off is usual: the noise, and what such changes mean may not be known yet, least
+	 * of all where nothing has moved so far.  Where the speed was far off without a jump, the
+	 * terms are wrong, and nothing is spared. */
+	double usual =
+		USUAL * sqrt(a->error * MEMORY + fmax(a->error, ERROR_MIN) * (whole - MEMORY));
+	if (fabs(wrong) < 2 * fabs(jump))
+		wrong = fmin(fmax(wrong, -usual), usual);
+	a->error += (wrong * wrong / whole - a->error) / fmin((double)(FROM + ++a->count), ERRORS);
+	for (int i = 0; i < TERMS; i++)
+		a->term[i] += gain[i] / whole * wrong;
+	for (int i = 0; i < TERMS; i++)
+		for (int j = 0; j < TERMS; j++)
+			a->spread[i * TERMS + j] =
+				(a->spread[i * TERMS + j] - gain[i] * gain[j] / whole) / MEMORY;
+	for (int i = 0; i < TERMS; i++) {
+		double most = a->spread[i * TERMS + i] / UNSURE_MAX;
+		for (int j = 0; j < TERMS && most > 1; j++) {
+			a->spread[i * TERMS + j] /= sqrt(most);
+			a->spread[j * TERMS + i] /= sqrt(most);
+		}
+	}
+}
+
+static void arx_observe(void *state, double speed)
+{
+	struct arx *a = state;
+	if (!isnan(a->speed[1]))
+		learn(a, (speed - a->said) / a->mean, (speed - a->speed[0]) / a->mean);
+	a->waiting = 0;
+	a->mean += (speed - a->mean) / fmin((double)++a->seen, MEAN_OF);
+	a->low = fmin(a->low, speed);
+	a->high = fmax(a->high, speed);
+	a->average = isnan(a->average) ? speed : a->average + AVERAGE * (speed - a->average);
+	a->speed[1] = a->speed[0];
+	a->speed[0] = speed;
+}
+
+static void arx_walk(void *state, struct predict_walk *w)
+{
+	struct arx *a = state;
+	predict_walk_reals(w, "speeds", a->speed, 2);
+	predict_walk_reals(w, "mean", &a->mean, 1);
+	predict_walk_reals(w, "average", &a->average, 1);
+	predict_walk_reals(w, "low", &a->low, 1);
+	predict_walk_reals(w, "high", &a->high, 1);
+	predict_walk_reals(w, "cpu", a->c, 3);
+	predict_walk_reals(w, "mem", a->m, 3);
+	predict_walk_reals(w, "cpu-average", &a->c_average, 1);
+	predict_walk_reals(w, "mem-average", &a->m_average, 1);
+	predict_walk_reals(w, "terms", a->term, TERMS);
+	predict_walk_reals(w, "spread", a->spread, TERMS * TERMS);
+	predict_walk_reals(w, "inputs", a->x, TERMS);
+	predict_walk_reals(w, "said", &a->said, 1);
+	predict_walk_reals(w, "error", &a->error, 1);
+	predict_walk_u64(w, "learnt", &a->count, UINT64_MAX / 2);
+	predict_walk_u64(w, "seen", &a->seen, UINT64_MAX / 2);
+	predict_walk_u64(w, "waiting", &a->waiting, 1);
+}
+
+/* The terms are those of a node like this one, less sure; the speed itself is found anew. */
+static int arx_reuse(void *state, const void *from, struct error *err)
+{
+	struct arx *a = state;
+	const struct arx *b = from;
+	(void)err;
+	for (int i = 0; i < TERMS; i++)
+		a->term[i] = b->term[i];
+	for (int i = 0; i < TERMS * TERMS; i++)
+		a->spread[i] = ELSEWHERE * b->spread[i];
+	a->error = b->error;
+	a->count = b->count;
+	return 0;
+}
+
+const struct predict_kind predict_arx = {.name = "arx",
+					 .bytes = sizeof(struct arx),
+					 .init = arx_init,
+					 .predict = arx_predict,
+					 .observe = arx_observe,
+					 .walk = arx_walk,
+					 .reuse = arx_reuse};

@@ -1,0 +1,88 @@
+/* file: see file.h. */
+#include "predict/file.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <xxhash.h>
+
+/* One record's bytes, added to those before. */
+static void add(struct predict_file *f, const char *line, size_t len)
+{
+	f->sum = XXH3_64bits_withSeed(line, len, f->sum);
+}
+
+int predict_file_put(const char *line, size_t len, void *file, struct error *err)
+{
+	struct predict_file *f = file;
+	add(f, line, len);
+	if (fwrite(line, 1, len, f->out) == len)
+		return 0;
+	return error_errno(err, 0, NULL, "write");
+}
+
+static int take(struct predict_file *f, struct record *r, struct error *err)
+{
+	int got = record_read(f->in, r, err);
+	if (got == RECORD_ONE)
+		return 0;
+	if (got < 0)
+		return -1;
+	return error_set(err, ERROR_DATA, NULL,
+			 got == RECORD_END ? "the model file ends here, in mid-model"
+					   : "an empty line in a model file");
+}
+
+/* As it was written: the reader keeps a record's parts only. */
+static void add_record(struct predict_file *f, const struct record *r)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, r->type);
+	for (size_t i = 0; i < r->count; i++)
+		record_add(&o, r->field[i].key, r->field[i].value);
+	add(f, line, record_end(&o, r->text));
+}
+
+int predict_file_take(struct record *r, void *file, struct error *err)
+{
+	if (take(file, r, err) != 0)
+		return -1;
+	add_record(file, r);
+	return 0;
+}
+
+static void sum_text(const struct predict_file *f, char text[17])
+{
+	snprintf(text, 17, "%016" PRIx64, f->sum);
+}
+
+int predict_file_put_end(struct predict_file *f, struct error *err)
+{
+	char line[RECORD_LINE_MAX], sum[17];
+	struct record_out o;
+	sum_text(f, sum);
+	record_begin(&o, line, sizeof line, "whole");
+	record_add(&o, "sum", sum);
+	return predict_file_put(line, record_end(&o, NULL), f, err);
+}
+
+int predict_file_take_end(struct predict_file *f, struct record *r, struct error *err)
+{
+	const char *said;
+	char sum[17];
+	sum_text(f, sum);
+	if (take(f, r, err) != 0)
+		return -1;
+	if (!record_is(r, "whole"))
+		return error_set(err, ERROR_DATA, NULL, "the file's last record expected, not '%.40s'",
+				 r->type);
+	if (record_text(r, "sum", &said, err) != 0)
+		return -1;
+	if (strcmp(said, sum) != 0)
+		return error_set(err, ERROR_DATA, NULL,
+				 "the file is damaged: its checksum is %s, not '%.40s'", sum, said);
+	int got = record_read(f->in, r, err);
+	if (got == RECORD_END)
+		return 0;
+	return got < 0 ? -1 : error_set(err, ERROR_DATA, NULL, "the file goes on behind its end");
+}

@@ -1,0 +1,40 @@
+/*
+ * child: a short helper process (an executable solution, a scorer) inside an event loop: input is
+ * known beforehand, output is gathered, the end comes by callback, and it always comes.
+ */
+#ifndef PACELINE_PROC_CHILD_H
+#define PACELINE_PROC_CHILD_H
+
+#include "base/error.h"
+#include "proc/policy.h"
+
+#include <stddef.h>
+
+struct event_base;
+struct child;
+
+enum child_cut {
+	CHILD_WHOLE,
+	CHILD_LATE, /* killed at the deadline */
+	CHILD_TALKS /* killed for too much output */
+};
+
+struct child_options {
+	char *const *argv; /* program with its path, arguments; NULL-terminated */
+	const void *input; /* its stdin; NULL: empty */
+	size_t input_bytes;
+	double seconds;          /* then it and what it started are killed */
+	size_t output_bytes_max; /* more: killed */
+	/* Once. Behind output's last byte stands a NUL. The child is gone after this. */
+	void (*done)(const struct node_end *end, enum child_cut cut, const char *output,
+		     size_t bytes, void *arg);
+	void *arg;
+};
+
+/* stderr is the caller's. */
+int child_start(struct child **out, struct event_base *base, const struct child_options *options,
+		struct error *err);
+/* Kills it; done() is not called. NULL is fine. */
+void child_free(struct child *c);
+
+#endif

@@ -1,0 +1,382 @@
+/*
+ * parent: see parent.h.  The node's parent must stay small and must never decide anything: it knows
+ * one node, writes one file, and does not read the network.
+ *
+ * What it is to do comes through a file without a name on descriptor 3: strings, NUL behind each.
+ * Descriptor 4 is the lock.
+ */
+#include "proc/parent.h"
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/number.h"
+#include "record/record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SPEC_FD 3
+#define LOCK_FD 4
+#define SPEC_MAX (16u << 20)
+#define RECORD_FILE_MAX 65536
+#define END_TRIES 20 /* half a second apart: a full disk may have room again */
+
+/* ---- the record file ---- */
+
+static int take_node(struct node_record *r, const struct record *rec, struct error *err)
+{
+	const char *id, *boot;
+	uint64_t parent, pid;
+	if (record_id(rec, "id", &id, err) != 0 ||
+	    record_u64(rec, "life", 0, UINT64_MAX, &r->life, err) != 0 ||
+	    record_u64(rec, "parent", 1, INT32_MAX, &parent, err) != 0 ||
+	    record_u64(rec, "parent-start", 0, UINT64_MAX, &r->parent_start, err) != 0 ||
+	    record_u64(rec, "pid", 1, INT32_MAX, &pid, err) != 0 ||
+	    record_u64(rec, "start", 0, UINT64_MAX, &r->start, err) != 0 ||
+	    record_text(rec, "boot", &boot, err) != 0 ||
+	    record_real(rec, "at", 0, 1e300, &r->at, err) != 0)
+		return -1;
+	snprintf(r->id, sizeof r->id, "%s", id);
+	snprintf(r->boot, sizeof r->boot, "%s", boot);
+	r->parent = (pid_t)parent;
+	r->pid = (pid_t)pid;
+	return 0;
+}
+
+static int take_end(struct node_record *r, const struct record *rec, struct error *err)
+{
+	uint64_t status = 0, sig = 0;
+	if (record_u64_opt(rec, "status", 0, 255, &status, err) != 0 ||
+	    record_u64_opt(rec, "signal", 0, 255, &sig, err) != 0 ||
+	    record_real(rec, "at", 0, 1e300, &r->end_at, err) != 0)
+		return -1;
+	r->ended = 1;
+	r->end = (struct node_end){.seen = 1, .status = (int)status, .signal = (int)sig};
+	return 0;
+}
+
+int node_record_read(const char *path, struct node_record *r, struct error *err)
+{
+	char *text;
+	size_t len;
+	struct record rec;
+	memset(r, 0, sizeof *r);
+	if (fs_read_file(path, RECORD_FILE_MAX, &text, &len, err) != 0)
+		return -1;
+	int result = 0, nodes = 0;
+	for (char *p = text; result == 0 && *p;) {
+		size_t n = strcspn(p, "\n");
+		result = record_parse(&rec, p, n, err);
+		if (result == 0 && record_is(&rec, "node")) {
+			nodes++;
+			result = take_node(r, &rec, err);
+		} else if (result == 0 && record_is(&rec, "end"))
+			result = take_end(r, &rec, err);
+		p += n + (p[n] == '\n');
+	}
+	free(text);
+	if (result == 0 && nodes != 1)
+		result = error_set(err, ERROR_DATA, NULL, "has %d node records", nodes);
+	return result == 0 ? 0 : error_wrap(err, path);
+}
+
+int node_record_write(const char *path, const struct node_record *r, struct error *err)
+{
+	char text[2 * RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, text, RECORD_LINE_MAX, "node");
+	record_add(&o, "id", r->id);
+	record_add_u64(&o, "life", r->life);
+	record_add_u64(&o, "parent", (uint64_t)r->parent);
+	record_add_u64(&o, "parent-start", r->parent_start);
+	record_add_u64(&o, "pid", (uint64_t)r->pid);
+	record_add_u64(&o, "start", r->start);
+	record_add(&o, "boot", r->boot);
+	record_add_seconds(&o, "at", r->at);
+	size_t len = record_end(&o, NULL);
+	if (r->ended) {
+		record_begin(&o, text + len, RECORD_LINE_MAX, "end");
+		if (r->end.signal)
+			record_add_u64(&o, "signal", (uint64_t)r->end.signal);
+		else
+			record_add_u64(&o, "status", (uint64_t)r->end.status);
+		record_add_seconds(&o, "at", r->end_at);
+		len += record_end(&o, NULL);
+	}
+	return fs_replace_file(path, text, len, err);
+}
+
+int node_record_running(const struct node_record *r)
+{
+	char boot[PROCESS_BOOT_MAX];
+	process_boot(boot);
+	if (strcmp(boot, r->boot) != 0)
+		return 0;
+	return (process_alive(r->parent, r->parent_start) ? RECORD_PARENT_RUNS : 0) |
+	       (!r->ended && process_alive(r->pid, r->start) ? RECORD_NODE_RUNS : 0);
+}
+
+/* ---- the supervisor's side ---- */
+
+/* A plain command, no list, no assignment: then no shell need stay in front of the node, and its
+ * pid is the one that was started. */
+static int is_plain(const char *launcher)
+{
+	size_t first = strcspn(launcher, " \t");
+	return !strpbrk(launcher, ";&|(){}<>`$\n") && !memchr(launcher, '=', first);
+}
+
+/* The template with its %i and %% replaced, and the program's arguments handed on by sh. */
+static char *shell_line(const char *launcher, const char *id)
+{
+	size_t room = strlen(launcher) * (strlen(id) + 1) + 24;
+	char *line = malloc(room), *p = line;
+	if (!line)
+		return NULL;
+	p = stpcpy(p, is_plain(launcher) ? "exec " : "");
+	for (const char *t = launcher; *t; t++) {
+		if (t[0] == '%' && t[1] == 'i') {
+			p = stpcpy(p, id);
+			t++;
+		} else if (t[0] == '%' && t[1] == '%') {
+			*p++ = '%';
+			t++;
+		} else
+			*p++ = *t;
+	}
+	strcpy(p, " \"$@\"");
+	return line;
+}
+
+static int put_text(int fd, const char *text, struct error *err)
+{
+	return fs_write_all(fd, text, strlen(text) + 1, "launch", err);
+}
+
+static int put_spec(int fd, const struct launch *launch, struct error *err)
+{
+	char life[24];
+	number_format_u64(launch->life, life);
+	if (put_text(fd, launch->id, err) != 0 || put_text(fd, life, err) != 0 ||
+	    put_text(fd, launch->record, err) != 0 || put_text(fd, launch->log, err) != 0)
+		return -1;
+	if (launch->launcher && launch->launcher[0]) {
+		char *line = shell_line(launch->launcher, launch->id);
+		if (!line)
+			return error_set(err, ERROR_OS, launch->id, "out of memory");
+		int result = put_text(fd, "/bin/sh", err);
+		if (result == 0)
+			result = put_text(fd, "-c", err);
+		if (result == 0)
+			result = put_text(fd, line, err);
+		if (result == 0)
+			result = put_text(fd, "sh", err);
+		free(line);
+		if (result != 0)
+			return -1;
+	}
+	for (size_t i = 0; launch->argv[i]; i++)
+		if (put_text(fd, launch->argv[i], err) != 0)
+			return -1;
+	return 0;
+}
+
+/* In the child, before exec: only what is safe there. Descriptors of the supervisor are
+ * close-on-exec by rule; these two are moved to where the parent looks for them. */
+static void become_parent(int spec, int lock, const char *id)
+{
+	char *const argv[] = {(char *)(size_t)PARENT_NAME, (char *)(size_t)id, NULL};
+	int high_spec = fcntl(spec, F_DUPFD, 10), high_lock = fcntl(lock, F_DUPFD, 10);
+	if (high_spec < 0 || high_lock < 0 || dup2(high_spec, SPEC_FD) < 0 ||
+	    dup2(high_lock, LOCK_FD) < 0)
+		_exit(ERROR_OS);
+	close(high_spec);
+	close(high_lock);
+	execv("/proc/self/exe", argv);
+	_exit(ERROR_OS);
+}
+
+int parent_launch(const struct launch *launch, pid_t *parent, struct error *err)
+{
+	int lock;
+	if (fs_lock(launch->lock, &lock, err) != 0)
+		return -1;
+	int spec = memfd_create("node", MFD_CLOEXEC);
+	int result = spec < 0 ? error_errno(err, ERROR_OS, launch->id, "memfd")
+			      : put_spec(spec, launch, err);
+	pid_t pid = -1;
+	if (result == 0) {
+		lseek(spec, 0, SEEK_SET);
+		pid = process_fork(); /* settle_in() lets signals come again */
+		if (pid == 0)
+			become_parent(spec, lock, launch->id);
+		if (pid < 0)
+			result = error_errno(err, ERROR_OS, launch->id, "fork");
+	}
+	if (spec >= 0)
+		close(spec);
+	close(lock); /* the parent's copy keeps it */
+	*parent = pid;
+	return result;
+}
+
+/* ---- the parent's side ---- */
+
+struct spec {
+	char *text;
+	const char *id, *record, *log;
+	uint64_t life;
+	char **argv;
+};
+
+static int read_spec(struct spec *spec)
+{
+	size_t len, count = 0;
+	char path[32];
+	snprintf(path, sizeof path, "/proc/self/fd/%d", SPEC_FD);
+	if (fs_read_file(path, SPEC_MAX, &spec->text, &len, NULL) != 0)
+		return -1;
+	char *word[4], *p = spec->text, *end = p + len;
+	for (size_t i = 0; i < 4; i++) {
+		if (p >= end)
+			return -1;
+		word[i] = p;
+		p += strlen(p) + 1;
+	}
+	spec->id = word[0];
+	spec->record = word[2];
+	spec->log = word[3];
+	if (number_u64(word[1], 0, UINT64_MAX, &spec->life, "life", NULL) != 0 || p >= end)
+		return -1;
+	for (char *q = p; q < end; q += strlen(q) + 1)
+		count++;
+	spec->argv = calloc(count + 1, sizeof *spec->argv);
+	if (!spec->argv)
+		return -1;
+	for (size_t i = 0; p < end; p += strlen(p) + 1)
+		spec->argv[i++] = p;
+	return 0;
+}
+
+/* Its own session, nothing that reaches a terminal or a supervisor's group, output to the log. */
+static int settle_in(const struct spec *spec)
+{
+	prctl(PR_SET_NAME, PARENT_NAME);
+	setsid();
+	fcntl(LOCK_FD, F_SETFD, FD_CLOEXEC);
+	close(SPEC_FD);
+	close_range(LOCK_FD + 1, ~0u, 0);
+	process_signals_reset();
+	signal(SIGHUP, SIG_IGN);
+	signal(SIGINT, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN);
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	int log = open(spec->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	if (null < 0 || log < 0 || dup2(null, 0) < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0)
+		return -1;
+	if (null > LOCK_FD)
+		close(null);
+	if (log > LOCK_FD)
+		close(log);
+	return 0;
+}
+
+/* Waits for the word that the record is written; without it (the parent was killed) no node. */
+static void become_node(const struct spec *spec, int gate)
+{
+	/* The service manager's talk is with the supervisor. */
+	static const char *const not_yours[] = {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",
+						"LISTEN_FDS",    "LISTEN_PID",    "LISTEN_FDNAMES"};
+	char word;
+	for (size_t i = 0; i < sizeof not_yours / sizeof *not_yours; i++)
+		unsetenv(not_yours[i]);
+	signal(SIGHUP, SIG_DFL);
+	signal(SIGINT, SIG_DFL);
+	signal(SIGTERM, SIG_DFL);
+	signal(SIGPIPE, SIG_DFL);
+	setpgid(0, 0);
+	if (read(gate, &word, 1) != 1)
+		_exit(ERROR_TEMPFAIL);
+	execv(spec->argv[0], spec->argv);
+	int errnum = errno;
+	dprintf(2, "%s: %s: %s\n", PARENT_NAME, spec->argv[0], strerror(errnum));
+	_exit(errnum == EAGAIN || errnum == ENOMEM ? ERROR_OS : ERROR_CONFIG);
+}
+
+static int start_node(const struct spec *spec, struct node_record *r)
+{
+	int gate[2];
+	if (pipe2(gate, O_CLOEXEC) != 0)
+		return -1;
+	r->pid = fork();
+	if (r->pid == 0) {
+		close(gate[1]);
+		become_node(spec, gate[0]);
+	}
+	close(gate[0]);
+	if (r->pid > 0) {
+		setpgid(r->pid, r->pid); /* here too: whoever comes first */
+		if (process_start(r->pid, &r->start) == 0 &&
+		    node_record_write(spec->record, r, NULL) == 0) {
+			/* Killed since then it does not read this: its end is recorded all the
+			 * same. */
+			if (write(gate[1], "", 1) < 0)
+				(void)0;
+			close(gate[1]);
+			return 0;
+		}
+	}
+	close(gate[1]);
+	return -1;
+}
+
+static void write_end(const struct spec *spec, struct node_record *r, int status)
+{
+	r->ended = 1;
+	r->end_at = clock_epoch();
+	r->end = (struct node_end){.seen = 1};
+	if (WIFSIGNALED(status))
+		r->end.signal = WTERMSIG(status);
+	else
+		r->end.status = WEXITSTATUS(status);
+	for (int i = 0; i < END_TRIES && node_record_write(spec->record, r, NULL) != 0; i++)
+		clock_sleep(0.5);
+}
+
+int parent_main(int argc, char **argv)
+{
+	struct spec spec = {0};
+	struct node_record r = {0};
+	(void)argv;
+	if (argc != 2 || read_spec(&spec) != 0 || settle_in(&spec) != 0)
+		return ERROR_USAGE; /* started by hand */
+	snprintf(r.id, sizeof r.id, "%s", spec.id);
+	r.life = spec.life;
+	r.parent = getpid();
+	r.at = clock_epoch();
+	process_boot(r.boot);
+	if (process_start(r.parent, &r.parent_start) != 0 || start_node(&spec, &r) != 0)
+		return ERROR_OS;
+	int status = 0;
+	siginfo_t info;
+	while (waitid(P_PID, (id_t)r.pid, &info, WEXITED | WNOWAIT) != 0 && errno == EINTR)
+		;
+	/* A launch template's shell may have died before the program. The dead node still holds its
+	 * pid, so this reaches no stranger. */
+	kill(-r.pid, SIGKILL);
+	while (waitpid(r.pid, &status, 0) < 0 && errno == EINTR)
+		;
+	write_end(&spec, &r, status);
+	free(spec.argv);
+	free(spec.text);
+	return 0;
+}

@@ -1,0 +1,65 @@
+/*
+ * parent: each node has a small parent of its own, so that the node and the knowledge of how it
+ * ended outlive the supervisor.
+ *
+ * trainctl starts itself again under the name node-parent (its command line then holds nothing but
+ * that name and the node's id, so that killing trainctl or a job's workers by name never hits it).
+ * The parent leads a session of its own, starts the node in a process group of its own, writes who
+ * runs into the node's record file, waits, and adds how the node ended; then it ends itself.  When
+ * the node ends, what is left of its process group is killed.
+ *
+ * Record file (STATE/nodes/ID.LIFE), always whole:
+ *     node id=w0 life=3 parent= parent-start= pid= start= boot= at=
+ *     end status=75 at=          or: end signal=9 at=          (only once it has ended)
+ */
+#ifndef PACELINE_PROC_PARENT_H
+#define PACELINE_PROC_PARENT_H
+
+#include "base/error.h"
+#include "base/option.h"
+#include "proc/policy.h"
+#include "proc/process.h"
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#define PARENT_NAME "node-parent"
+
+struct node_record {
+	char id[OPTION_ID_MAX];
+	uint64_t life; /* 0 for the first process of this id */
+	pid_t parent, pid;
+	uint64_t parent_start, start; /* as in process.h */
+	char boot[PROCESS_BOOT_MAX];
+	double at; /* epoch seconds */
+	int ended;
+	struct node_end end; /* seen is set when ended */
+	double end_at;
+};
+
+int node_record_read(const char *path, struct node_record *r, struct error *err);
+int node_record_write(const char *path, const struct node_record *r, struct error *err);
+
+enum { RECORD_PARENT_RUNS = 1, RECORD_NODE_RUNS = 2 };
+/* Bits; nothing of another boot runs. */
+int node_record_running(const struct node_record *r);
+
+struct launch {
+	const char *id;
+	uint64_t life;
+	const char *record;   /* file to be made */
+	const char *log;      /* stdout and stderr are appended here */
+	const char *lock;     /* file that the parent keeps locked while it lives */
+	const char *launcher; /* template: words in front of the program, for sh(1); %i is the id;
+				 NULL or "": the program itself */
+	char *const *argv;    /* program with its path, and arguments; NULL-terminated */
+};
+
+/* Starts the parent, a child of the caller, and returns its pid. The lock taken by somebody:
+ * ERROR_TEMPFAIL. That the program is not there shows in the node's end (status 78). */
+int parent_launch(const struct launch *launch, pid_t *parent, struct error *err);
+
+/* The parent's main(), when a program was started under PARENT_NAME; returns its exit status. */
+int parent_main(int argc, char **argv);
+
+#endif

@@ -1,0 +1,113 @@
+/* process: see process.h. */
+#include "proc/process.h"
+
+#include "base/fs.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int process_start(pid_t pid, uint64_t *start)
+{
+	char path[64], *text;
+	snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
+	if (pid <= 0 || fs_read_file(path, 4096, &text, NULL, NULL) != 0)
+		return -1;
+	/* "PID (NAME) STATE ..." where NAME may hold anything: fields are counted from the last
+	 * ")". */
+	char *p = strrchr(text, ')');
+	int result = -1;
+	if (p && p[1] == ' ' && p[2] != 'Z' && p[2] != 'X') {
+		char *save = NULL, *word = strtok_r(p + 2, " ", &save);
+		for (int field = 3; word && field < 22; field++)
+			word = strtok_r(NULL, " ", &save);
+		if (word) {
+			*start = strtoull(word, NULL, 10);
+			result = 0;
+		}
+	}
+	free(text);
+	return result;
+}
+
+int process_alive(pid_t pid, uint64_t start)
+{
+	uint64_t now;
+	return process_start(pid, &now) == 0 && now == start;
+}
+
+int process_watch(pid_t pid, uint64_t start)
+{
+	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (fd >= 0 && !process_alive(pid, start)) { /* looked at after the descriptor holds it */
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+void process_boot(char out[PROCESS_BOOT_MAX])
+{
+	char *text;
+	out[0] = '\0';
+	if (fs_read_file("/proc/sys/kernel/random/boot_id", 4096, &text, NULL, NULL) != 0)
+		return;
+	snprintf(out, PROCESS_BOOT_MAX, "%.*s", (int)strcspn(text, " \n"), text);
+	free(text);
+}
+
+pid_t process_fork(void)
+{
+	sigset_t all, before;
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &before);
+	pid_t pid = fork();
+	int errnum = errno;
+	if (pid != 0)
+		sigprocmask(SIG_SETMASK, &before, NULL);
+	errno = errnum;
+	return pid;
+}
+
+void process_signals_reset(void)
+{
+	sigset_t none;
+	for (int sig = 1; sig < NSIG; sig++) {
+		signal(sig, SIG_IGN); /* what is pending is gone */
+		signal(sig, SIG_DFL);
+	}
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static int runs(const char *path)
+{
+	return access(path, X_OK) == 0;
+}
+
+int process_find(const char *program, const char *search, char *out, size_t out_max,
+		 struct error *err)
+{
+	char self[PATH_MAX], dir[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+	if (n > 0) {
+		self[n] = '\0';
+		fs_dirname(self, dir, sizeof dir);
+		if (fs_join(out, out_max, dir, program, NULL) == 0 && runs(out))
+			return 0;
+	}
+	for (const char *p = search ? search : ""; *p;) {
+		size_t len = strcspn(p, ":");
+		int m = snprintf(out, out_max, "%.*s/%s", (int)len, p, program);
+		if (len > 0 && m > 0 && (size_t)m < out_max && runs(out))
+			return 0;
+		p += len + (p[len] == ':');
+	}
+	return error_set(err, ERROR_CONFIG, program,
+			 "program is neither beside trainctl nor on PATH");
+}

@@ -1,0 +1,39 @@
+/*
+ * process: processes that may not be our children, told apart for certain.
+ *
+ * A pid alone names whoever has it now.  Pid, start time (clock ticks since boot, /proc/PID/stat)
+ * and boot id together name one process for ever; that is what node records keep.
+ */
+#ifndef PACELINE_PROC_PROCESS_H
+#define PACELINE_PROC_PROCESS_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define PROCESS_BOOT_MAX 64
+
+/* Start time of a process that runs (a zombie does not); -1 when there is none. */
+int process_start(pid_t pid, uint64_t *start);
+/* Whether exactly that process still runs. */
+int process_alive(pid_t pid, uint64_t start);
+/* A descriptor that becomes readable when exactly that process ends; -1 when it is gone. */
+int process_watch(pid_t pid, uint64_t start);
+/* The id of this boot of the machine; empty when the kernel does not tell. */
+void process_boot(char out[PROCESS_BOOT_MAX]);
+
+/* fork(), with all signals blocked in the child, which must not run our handlers: they would tell us
+ * of a Ctrl-C a second time, through descriptors that both have. It calls process_signals_reset()
+ * before it does anything else, or executes a program of ours that does. */
+pid_t process_fork(void);
+/* Forgets what came meanwhile (it was for the group that it was in), then all as after a login. */
+void process_signals_reset(void);
+
+/* Where a program of the kit lies: beside our own executable, else on `search` (a PATH). An
+ * installed kit and a build directory both work, whatever PATH says. ERROR_CONFIG when nowhere. */
+int process_find(const char *program, const char *search, char *out, size_t out_max,
+		 struct error *err);
+
+#endif

@@ -1,0 +1,461 @@
+/* record: see record.h and paceline-record(5). Pure text work: no sockets, no clock. */
+#include "record/record.h"
+
+#include "base/number.h"
+#include "base/option.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int is_name_start(unsigned char c)
+{
+	return c >= 'a' && c <= 'z';
+}
+
+static int is_name(unsigned char c)
+{
+	return is_name_start(c) || (c >= '0' && c <= '9') || c == '-';
+}
+
+static int hex_value(unsigned char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return -1;
+}
+
+static uint64_t key_bit(const char *key)
+{
+	unsigned h = 0;
+	for (; *key; key++)
+		h = h * 31 + (unsigned char)*key;
+	return 1ull << (h & 63);
+}
+
+static int bad(struct error *err, size_t at, const char *why)
+{
+	return error_set(err, ERROR_DATA, NULL, "byte %zu: %s", at + 1, why);
+}
+
+/* Copies one value to *to, decoded and terminated; *i ends behind it. */
+static int take_value(const char *line, size_t len, size_t *i, char **to, struct error *err)
+{
+	char *out = *to;
+	size_t k = *i;
+	for (; k < len && line[k] != ' ' && line[k] != '\t'; k++) {
+		unsigned char c = (unsigned char)line[k];
+		if (c == '%') {
+			int high = k + 2 < len + 0 ? hex_value((unsigned char)line[k + 1]) : -1;
+			int low = k + 2 < len + 0 ? hex_value((unsigned char)line[k + 2]) : -1;
+			if (k + 2 >= len || high < 0 || low < 0)
+				return bad(err, k, "'%' without two hexadecimal digits");
+			c = (unsigned char)(high * 16 + low);
+			if (c == 0)
+				return bad(err, k, "a value may not hold a NUL");
+			k += 2;
+		} else if (c < 0x20 || c == 0x7f) {
+			return bad(err, k, "control character in a value");
+		}
+		*out++ = (char)c;
+	}
+	*out++ = '\0';
+	*to = out;
+	*i = k;
+	return 0;
+}
+
+static int is_key_twice(const struct record *r, const char *key)
+{
+	for (size_t i = 0; i < r->count; i++)
+		if (strcmp(r->field[i].key, key) == 0)
+			return 1;
+	return 0;
+}
+
+/* Copies a type or key; *i ends on the byte behind it. */
+static int take_name(const char *line, size_t len, size_t *i, char **to, const char *what,
+		     struct error *err)
+{
+	size_t k = *i;
+	if (k >= len || !is_name_start((unsigned char)line[k]))
+		return error_set(err, ERROR_DATA, NULL, "byte %zu: %s must begin with a-z", k + 1,
+				 what);
+	char *out = *to;
+	while (k < len && is_name((unsigned char)line[k]))
+		*out++ = line[k++];
+	*out++ = '\0';
+	*to = out;
+	*i = k;
+	return 0;
+}
+
+int record_parse(struct record *r, const char *line, size_t len, struct error *err)
+{
+	r->count = 0;
+	r->text = NULL;
+	r->key_bits = 0;
+	if (len >= RECORD_LINE_MAX)
+		return error_set(err, ERROR_DATA, NULL, "line longer than %d bytes",
+				 RECORD_LINE_MAX);
+	if (memchr(line, '\0', len))
+		return error_set(err, ERROR_DATA, NULL, "NUL byte in the line");
+	/* Every piece shrinks or keeps its length, its separator making room for the NUL. */
+	char *to = r->line;
+	size_t i = 0;
+	r->type = to;
+	if (take_name(line, len, &i, &to, "the type", err) != 0)
+		return -1;
+	while (i < len && line[i] == ' ') {
+		i++;
+		if (r->count == RECORD_FIELDS_MAX)
+			return bad(err, i, "too many fields");
+		struct record_field *f = &r->field[r->count];
+		f->key = to;
+		if (take_name(line, len, &i, &to, "a key", err) != 0)
+			return -1;
+		if (i >= len || line[i] != '=')
+			return error_set(err, ERROR_DATA, NULL, "byte %zu: key '%.40s' without '='",
+					 i + 1, f->key);
+		i++;
+		f->value = to;
+		if (take_value(line, len, &i, &to, err) != 0)
+			return -1;
+		uint64_t bit = key_bit(f->key);
+		if ((r->key_bits & bit) && is_key_twice(r, f->key))
+			return error_set(err, ERROR_DATA, NULL, "key '%.40s' stands twice", f->key);
+		r->key_bits |= bit;
+		r->count++;
+	}
+	if (i < len && line[i] == '\t') {
+		size_t n = len - i - 1;
+		memcpy(to, line + i + 1, n);
+		to[n] = '\0';
+		r->text = to;
+		i = len;
+	}
+	if (i != len)
+		return bad(err, i, "fields must be key=value with single spaces between");
+	return 0;
+}
+
+const char *record_get(const struct record *r, const char *key)
+{
+	if (!(r->key_bits & key_bit(key)))
+		return NULL;
+	for (size_t i = 0; i < r->count; i++)
+		if (strcmp(r->field[i].key, key) == 0)
+			return r->field[i].value;
+	return NULL;
+}
+
+int record_is(const struct record *r, const char *type)
+{
+	return strcmp(r->type, type) == 0;
+}
+
+/* A number's error is one of data here, with the key in the text: places belong to the reader. */
+static int as_data(struct error *err, const char *key)
+{
+	if (err) {
+		char text[ERROR_TEXT_MAX];
+		snprintf(text, sizeof text, "%s=: %.460s", key, err->text);
+		memcpy(err->text, text, sizeof text);
+		err->code = ERROR_DATA;
+		err->place[0] = '\0';
+	}
+	return -1;
+}
+
+int record_text(const struct record *r, const char *key, const char **out, struct error *err)
+{
+	const char *value = record_get(r, key);
+	if (!value)
+		return error_set(err, ERROR_DATA, NULL, "%.64s: %s= is missing", r->type, key);
+	*out = value;
+	return 0;
+}
+
+int record_id(const struct record *r, const char *key, const char **out, struct error *err)
+{
+	if (record_text(r, key, out, err) != 0)
+		return -1;
+	if (!option_id_ok(*out))
+		return error_set(err, ERROR_DATA, NULL, "%s=: '%.80s' is no id", key, *out);
+	return 0;
+}
+
+int record_u64_opt(const struct record *r, const char *key, uint64_t min, uint64_t max,
+		   uint64_t *out, struct error *err)
+{
+	const char *value = record_get(r, key);
+	if (value && number_u64(value, min, max, out, NULL, err) != 0)
+		return as_data(err, key);
+	return 0;
+}
+
+int record_real_opt(const struct record *r, const char *key, double min, double max, double *out,
+		    struct error *err)
+{
+	const char *value = record_get(r, key);
+	if (value && *value && number_real(value, min, max, out, NULL, err) != 0)
+		return as_data(err, key);
+	return 0;
+}
+
+int record_u64(const struct record *r, const char *key, uint64_t min, uint64_t max, uint64_t *out,
+	       struct error *err)
+{
+	const char *value;
+	if (record_text(r, key, &value, err) != 0)
+		return -1;
+	return record_u64_opt(r, key, min, max, out, err);
+}
+
+int record_real(const struct record *r, const char *key, double min, double max, double *out,
+		struct error *err)
+{
+	const char *value = NULL;
+	if (record_text(r, key, &value, err) != 0)
+		return -1;
+	return number_real(value, min, max, out, NULL, err) != 0 ? as_data(err, key) : 0;
+}
+
+/* One byte stays free for the newline and one for the NUL. */
+static void put(struct record_out *o, const char *data, size_t len)
+{
+	if (o->overflow || len + 2 > o->max - o->len) {
+		o->overflow = 1;
+		return;
+	}
+	memcpy(o->data + o->len, data, len);
+	o->len += len;
+}
+
+void record_begin(struct record_out *o, char *data, size_t max, const char *type)
+{
+	*o = (struct record_out){.data = data, .max = max};
+	put(o, type, strlen(type));
+}
+
+static int must_encode(unsigned char c)
+{
+	return c <= 0x20 || c == '%' || c == 0x7f;
+}
+
+static void put_value(struct record_out *o, const char *value)
+{
+	static const char hex[] = "0123456789ABCDEF";
+	while (*value) {
+		size_t plain = 0;
+		while (value[plain] && !must_encode((unsigned char)value[plain]))
+			plain++;
+		if (plain)
+			put(o, value, plain);
+		value += plain;
+		if (*value) {
+			unsigned char c = (unsigned char)*value++;
+			char code[3] = {'%', hex[c >> 4], hex[c & 15]};
+			put(o, code, 3);
+		}
+	}
+}
+
+static void put_key(struct record_out *o, const char *key)
+{
+	put(o, " ", 1);
+	put(o, key, strlen(key));
+	put(o, "=", 1);
+}
+
+void record_add(struct record_out *o, const char *key, const char *value)
+{
+	put_key(o, key);
+	put_value(o, value);
+}
+
+void record_add_u64(struct record_out *o, const char *key, uint64_t value)
+{
+	char text[32];
+	size_t n = number_format_u64(value, text);
+	put_key(o, key);
+	put(o, text, n);
+}
+
+void record_add_real(struct record_out *o, const char *key, double value)
+{
+	char text[40];
+	put_key(o, key);
+	if (isfinite(value))
+		put(o, text, number_format_real(value, text));
+}
+
+void record_add_brief(struct record_out *o, const char *key, double value)
+{
+	char text[32];
+	put_key(o, key);
+	if (isfinite(value))
+		put(o, text, (size_t)snprintf(text, sizeof text, "%.9g", value));
+}
+
+void record_add_seconds(struct record_out *o, const char *key, double value)
+{
+	char text[64];
+	put_key(o, key);
+	if (isfinite(value))
+		put(o, text, (size_t)snprintf(text, sizeof text, "%.6f", value));
+}
+
+void record_add_fields(struct record_out *o, const struct record *r, const char *except)
+{
+	for (size_t i = 0; i < r->count; i++)
+		if (!except || strcmp(r->field[i].key, except) != 0)
+			record_add(o, r->field[i].key, r->field[i].value);
+}
+
+size_t record_end(struct record_out *o, const char *text)
+{
+	if (text && text[0] && !o->overflow) {
+		put(o, "\t", 1);
+		size_t start = o->len, room = o->max - o->len;
+		size_t n = strlen(text);
+		/* Text is for people: cut it rather than lose the record. */
+		if (n + 2 > room)
+			n = room > 2 ? room - 2 : 0;
+		put(o, text, n);
+		for (size_t i = start; i < o->len; i++)
+			if (o->data[i] == '\n' || o->data[i] == '\0')
+				o->data[i] = ' ';
+	}
+	if (o->overflow || o->len + 1 > RECORD_LINE_MAX) {
+		o->data[0] = '\0';
+		return 0;
+	}
+	o->data[o->len++] = '\n';
+	o->data[o->len] = '\0';
+	return o->len;
+}
+
+#define READER_ROOM 65536
+
+struct record_reader {
+	int fd;
+	int ended, of_log, torn;
+	uint64_t line; /* lines given so far */
+	size_t begin, end;
+	char name[256];
+	char place[300];
+	char data[READER_ROOM];
+};
+
+struct record_reader *record_reader_new(int fd, const char *name)
+{
+	struct record_reader *in = malloc(sizeof *in);
+	if (!in)
+		return NULL;
+	in->fd = fd;
+	in->ended = in->of_log = in->torn = 0;
+	in->line = 0;
+	in->begin = in->end = 0;
+	snprintf(in->name, sizeof in->name, "%s", name);
+	return in;
+}
+
+void record_reader_free(struct record_reader *in)
+{
+	free(in);
+}
+
+void record_reader_of_log(struct record_reader *in)
+{
+	in->of_log = 1;
+}
+
+int record_reader_torn(const struct record_reader *in)
+{
+	return in->torn;
+}
+
+int record_reader_buffered(const struct record_reader *in)
+{
+	return memchr(in->data + in->begin, '\n', in->end - in->begin) != NULL;
+}
+
+uint64_t record_reader_line(const struct record_reader *in)
+{
+	return in->line;
+}
+
+const char *record_reader_place(struct record_reader *in)
+{
+	snprintf(in->place, sizeof in->place, "%s:%llu", in->name, (unsigned long long)in->line);
+	return in->place;
+}
+
+/* More bytes behind those there are; 0 at the end of input. */
+static int refill(struct record_reader *in, struct error *err)
+{
+	if (in->begin > 0) {
+		memmove(in->data, in->data + in->begin, in->end - in->begin);
+		in->end -= in->begin;
+		in->begin = 0;
+	}
+	for (;;) {
+		ssize_t n = read(in->fd, in->data + in->end, sizeof in->data - in->end);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return error_errno(err, ERROR_IO, in->name, "read");
+		in->end += (size_t)n;
+		in->ended = n == 0;
+		return n > 0;
+	}
+}
+
+int record_read(struct record_reader *in, struct record *r, struct error *err)
+{
+	size_t seen = 0;
+	char *newline;
+	for (;;) {
+		size_t have = in->end - in->begin;
+		newline = memchr(in->data + in->begin + seen, '\n', have - seen);
+		if (newline || have >= RECORD_LINE_MAX)
+			break;
+		seen = have;
+		if (in->ended || refill(in, err) <= 0) {
+			if (!in->ended)
+				return -1;
+			if (have == 0)
+				return RECORD_END;
+			in->line++;
+			in->torn = in->of_log;
+			in->begin = in->of_log ? in->end : in->begin;
+			if (in->of_log)
+				return RECORD_END;
+			return error_set(err, ERROR_DATA, record_reader_place(in),
+					 "the input ends without a newline");
+		}
+	}
+	in->line++;
+	const char *line = in->data + in->begin;
+	size_t len = newline ? (size_t)(newline - line) : RECORD_LINE_MAX;
+	if (!newline || len >= RECORD_LINE_MAX)
+		return error_set(err, ERROR_DATA, record_reader_place(in),
+				 "line longer than %d bytes", RECORD_LINE_MAX);
+	in->begin += len + 1;
+	if (len == 0)
+		return RECORD_BLANK;
+	if (record_parse(r, line, len, err) != 0) {
+		char place[300];
+		snprintf(place, sizeof place, "%s", record_reader_place(in));
+		return error_wrap(err, place);
+	}
+	return RECORD_ONE;
+}

@@ -1,0 +1,109 @@
+/*
+ * record: the one text format (paceline-record(5)).
+ *
+ *     type key=value key=value<TAB>text for people\n
+ *
+ * A record is parsed into a buffer of its own: no allocation, no field kept elsewhere.  Values are
+ * percent-decoded and NUL-terminated; a value that would hold a NUL is refused, because every
+ * reader here takes values as C strings.
+ */
+#ifndef PACELINE_RECORD_RECORD_H
+#define PACELINE_RECORD_RECORD_H
+
+#include "base/error.h"
+
+#include <stdint.h>
+
+#define RECORD_LINE_MAX 4096 /* bytes, newline included */
+#define RECORD_FIELDS_MAX 1366 /* as many "k=" as fit */
+
+struct record_field {
+	const char *key;
+	const char *value;
+};
+
+struct record {
+	const char *type;
+	const char *text; /* behind the tab; NULL when there is none */
+	size_t count;
+	uint64_t key_bits; /* one bit a key's hash: most lookups of absent keys end here */
+	struct record_field field[RECORD_FIELDS_MAX];
+	char line[RECORD_LINE_MAX];
+};
+
+/* line without its newline, len bytes. -1 with ERROR_DATA: err.place stays empty, the text says
+ * what is wrong and at which byte. */
+int record_parse(struct record *r, const char *line, size_t len, struct error *err);
+
+/* The value of key, or NULL. */
+const char *record_get(const struct record *r, const char *key);
+int record_is(const struct record *r, const char *type);
+
+/* A field that must be there (ERROR_DATA otherwise, naming the key and the offending value). */
+int record_text(const struct record *r, const char *key, const char **out, struct error *err);
+int record_id(const struct record *r, const char *key, const char **out, struct error *err);
+int record_u64(const struct record *r, const char *key, uint64_t min, uint64_t max, uint64_t *out,
+	       struct error *err);
+int record_real(const struct record *r, const char *key, double min, double max, double *out,
+		struct error *err);
+/* A field that may be missing: *out keeps what it holds. Bad values are errors all the same; an
+ * empty real is one that does not exist (paceline-record(5)) and counts as missing. */
+int record_u64_opt(const struct record *r, const char *key, uint64_t min, uint64_t max,
+		   uint64_t *out, struct error *err);
+int record_real_opt(const struct record *r, const char *key, double min, double max, double *out,
+		    struct error *err);
+
+/*
+ * Writing.  The caller gives the buffer (RECORD_LINE_MAX is always enough for one record); what
+ * does not fit makes record_end() fail, never write past it.
+ */
+struct record_out {
+	char *data;
+	size_t len;
+	size_t max;
+	int overflow;
+};
+
+void record_begin(struct record_out *o, char *data, size_t max, const char *type);
+void record_add(struct record_out *o, const char *key, const char *value); /* encodes */
+void record_add_u64(struct record_out *o, const char *key, uint64_t value);
+void record_add_real(struct record_out *o, const char *key, double value); /* round-trips; a value
+	that is not finite is written as an empty one */
+void record_add_brief(struct record_out *o, const char *key, double value); /* nine digits: for
+	measured values; not finite: empty */
+void record_add_seconds(struct record_out *o, const char *key, double value); /* microseconds */
+/* Every field of r, decoded values encoded again, except those whose key is `except` (may be NULL). */
+void record_add_fields(struct record_out *o, const struct record *r, const char *except);
+/* Ends the record: text (may be NULL; newlines in it become spaces), newline, NUL. Returns the
+ * length without NUL, or 0 when it did not fit. */
+size_t record_end(struct record_out *o, const char *text);
+
+/*
+ * Reading records from a descriptor, for filters and files: a line is given as soon as it is
+ * there (a pipe that stays open is not waited for beyond it).
+ */
+struct record_reader;
+enum record_result {
+	RECORD_END = 0,   /* end of input */
+	RECORD_ONE = 1,   /* *r holds a record */
+	RECORD_BLANK = 2  /* an empty line */
+};
+/* name is what error places say ("stdin"); the descriptor stays the caller's. NULL: no memory. */
+struct record_reader *record_reader_new(int fd, const char *name);
+void record_reader_free(struct record_reader *in);
+/* Of a log that is being written, or whose writer died: what stands behind the last newline is no
+ * record yet, and the end. */
+void record_reader_of_log(struct record_reader *in);
+/* Then, at the end: whether there was such a piece. */
+int record_reader_torn(const struct record_reader *in);
+/* -1: ERROR_DATA with place "name:line" (grammar, too long, NUL, no newline at the end), or
+ * ERROR_IO. */
+int record_read(struct record_reader *in, struct record *r, struct error *err);
+/* Whether the next record_read() finds a whole line without asking the descriptor: a filter that
+ * has no such line flushes what it has written so far. */
+int record_reader_buffered(const struct record_reader *in);
+uint64_t record_reader_line(const struct record_reader *in); /* of the record read last, from 1 */
+/* "name:line" of the record read last. */
+const char *record_reader_place(struct record_reader *in);
+
+#endif

@@ -1,0 +1,120 @@
+/* recordlog: see recordlog.h. An effect, apart from the pure files of this room: it knows nothing
+ * of what the lines mean. */
+#include "record/recordlog.h"
+
+#include "record/record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define GATHER_MAX (1u << 20) /* lines beyond this are written at once */
+
+/* A torn last line, left by a power cut, goes: a reader would stop at it. */
+static void drop_torn_line(int fd)
+{
+	char tail[RECORD_LINE_MAX];
+	struct stat st;
+	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+		return;
+	off_t begin = st.st_size > (off_t)sizeof tail ? st.st_size - (off_t)sizeof tail : 0;
+	ssize_t n = pread(fd, tail, sizeof tail, begin);
+	ssize_t keep = n;
+	while (keep > 0 && tail[keep - 1] != '\n')
+		keep--;
+	if (keep < n && (keep > 0 || begin == 0))
+		(void)!ftruncate(fd, begin + keep);
+}
+
+static int open_file(const char *path, int *fd, struct error *err)
+{
+	/* Nobody may read a FIFO for hours: better lose lines than stand still. */
+	*fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
+	if (*fd < 0)
+		return error_errno(err, ERROR_CANTCREAT, path, "can't be opened for appending");
+	drop_torn_line(*fd);
+	return 0;
+}
+
+int recordlog_open(struct recordlog *log, const char *path, struct error *err)
+{
+	*log = (struct recordlog){.path = path, .fd = -1};
+	return open_file(path, &log->fd, err);
+}
+
+int recordlog_reopen(struct recordlog *log, struct error *err)
+{
+	int fd;
+	int result = recordlog_flush(log, err);
+	if (open_file(log->path, &fd, err) != 0)
+		return -1;
+	close(log->fd);
+	log->fd = fd;
+	return result;
+}
+
+void recordlog_close(struct recordlog *log)
+{
+	if (log->fd >= 0)
+		close(log->fd);
+	free(log->data);
+	*log = (struct recordlog){.fd = -1};
+}
+
+void recordlog_add(struct recordlog *log, const char *line, size_t len)
+{
+	if (log->len + len > GATHER_MAX)
+		(void)recordlog_flush(log, NULL);
+	if (log->len + len > log->room) {
+		size_t room = log->room ? log->room * 2 : 4096;
+		while (room < log->len + len)
+			room *= 2;
+		char *data = realloc(log->data, room);
+		if (!data) {
+			log->lost++;
+			return;
+		}
+		log->data = data;
+		log->room = room;
+	}
+	memcpy(log->data + log->len, line, len);
+	log->len += len;
+	log->lines++;
+}
+
+/* Takes back the part of a batch that did fit. */
+static void cut_back(int fd, size_t written)
+{
+	struct stat st;
+	if (written > 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+	    (size_t)st.st_size >= written)
+		(void)!ftruncate(fd, st.st_size - (off_t)written);
+}
+
+int recordlog_flush(struct recordlog *log, struct error *err)
+{
+	size_t written = 0;
+	while (written < log->len) {
+		ssize_t n = write(log->fd, log->data + written, log->len - written);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0) {
+			uint64_t before = log->lost;
+			error_errno(err, ERROR_IO, log->path, "write");
+			cut_back(log->fd, written);
+			log->lost += log->lines;
+			log->len = 0;
+			log->lines = 0;
+			return before == 0 ? -1 : 0;
+		}
+		written += (size_t)n;
+	}
+	if (log->len > 0)
+		log->lost = 0;
+	log->len = 0;
+	log->lines = 0;
+	return 0;
+}

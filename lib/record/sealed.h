@@ -1,0 +1,60 @@
+/*
+ * sealed: text lines that each carry a checksum (paceline-journal(5)).
+ *
+ *     done worker=w0 id=17 sum=4c02b1f3\n
+ *
+ * The sum is the low 32 bits of XXH3 over the line before " sum=", its seed the sum of the line
+ * before (0 for the first): a line that is changed, missing, doubled or out of its place is
+ * noticed, whatever the others say.
+ */
+#ifndef PACELINE_RECORD_SEALED_H
+#define PACELINE_RECORD_SEALED_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define LINES_SUM_BYTES 13 /* " sum=" and eight digits */
+#define LINES_MAX 512      /* no line is longer, sum and newline included */
+
+/* Whether line (without newline) is whole; then *content is its length without the sum. */
+int lines_valid(const char *line, size_t len, uint32_t chain, size_t *content, uint32_t *sum);
+/* The sum that a line says it has; -1 when it says none. */
+int lines_said(const char *line, size_t len, uint32_t *sum);
+
+/* A growing text of such lines; with fd >= 0 it is written there when it gets long. */
+struct lines_out {
+	char *data;
+	size_t len;
+	size_t room;
+	uint32_t chain;   /* sum of the last line */
+	uint64_t written; /* bytes that went to fd */
+	int fd;           /* -1: everything stays in data */
+	int errnum;       /* first failure; afterwards nothing is added */
+};
+
+/* Room for bytes more; -1: no memory. */
+int lines_reserve(struct lines_out *o, size_t bytes);
+/* Adds sum and newline. Grows by itself; a failure is kept in errnum. */
+void lines_add(struct lines_out *o, const char *line, size_t len);
+/* Writes what is left to fd. -1: errnum says why. */
+int lines_flush(struct lines_out *o);
+void lines_free(struct lines_out *o);
+
+/* One line being made: type and fields as in a record. Names and numbers here need no encoding.
+ * What does not fit LINES_MAX is a bug of the caller. */
+struct line {
+	size_t len;
+	char data[LINES_MAX];
+};
+
+void line_begin(struct line *l, const char *type);
+void line_text(struct line *l, const char *key, const char *value);
+void line_u64(struct line *l, const char *key, uint64_t value);
+/* Rounded to milliseconds; value >= 0. What is read back is lines_milliseconds(value). */
+void line_seconds(struct line *l, const char *key, double value);
+double lines_milliseconds(double value);
+void line_real(struct line *l, const char *key, double value);
+
+#endif

@@ -1,0 +1,313 @@
+/* The job file: what sh and systemd read alike is read, all else is refused with its place. */
+#include "job/job.h"
+#include "job/jobtext.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char got[4096];
+
+static int note(const char *key, const char *value, size_t line, void *arg, struct error *err)
+{
+	(void)arg;
+	(void)err;
+	size_t n = strlen(got);
+	snprintf(got + n, sizeof got - n, "%zu:%s=[%s] ", line, key, value);
+	return 0;
+}
+
+static const char *parse(const char *text)
+{
+	struct error err;
+	got[0] = '\0';
+	if (jobtext_parse("f", text, strlen(text), note, NULL, &err) != 0)
+		snprintf(got, sizeof got, "%d %s: %s", err.code, err.place, err.text);
+	return got;
+}
+
+static void reads_what_sh_and_systemd_read(void **state)
+{
+	(void)state;
+	assert_string_equal(parse("A=1\n# c\n\n  B='x y#$'  \nC=\"a\\\"b\\c\\$\"\nD=\nE=a#b=c"),
+			    "1:A=[1] 4:B=[x y#$] 5:C=[a\"b\\c$] 6:D=[] 7:E=[a#b=c] ");
+}
+
+static void refuses_with_the_line(void **state)
+{
+	(void)state;
+	const char *const bad[][2] = {
+		{"A=1\nexport B=2\n", "f:2"},   {"A=1 2\n", "text behind"},
+		{"A =1\n", "no blanks around"}, {"A=1 # c\n", "text behind"},
+		{"A=$B\n", "bare value"},       {"A=\"$B\"\n", "single quotes"},
+		{"A='b\n", "not closed"},       {"A=\"b\n'", "not closed"},
+		{"A='b'c\n", "text behind"},    {"A=b;c\n", "bare value"},
+		{"A=~/x\n", "leading ~"},       {"A=1\r\n", "carriage return"},
+		{"=x\n", "not KEY=value"},      {"1A=x\n", "not KEY=value"},
+	};
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		if (!strstr(parse(bad[i][0]), bad[i][1]) || strncmp(got, "78 f:", 5) != 0)
+			fail_msg("%s gave %s", bad[i][0], got);
+}
+
+static void nul_and_long_values_are_refused(void **state)
+{
+	(void)state;
+	struct error err;
+	char text[JOBTEXT_VALUE_MAX + 8];
+	assert_int_equal(jobtext_parse("f", "A=\0b\n", 5, note, NULL, &err), -1);
+	memset(text, 'x', sizeof text);
+	memcpy(text, "A=", 2);
+	assert_int_equal(jobtext_parse("f", text, sizeof text, note, NULL, &err), -1);
+	assert_non_null(strstr(err.text, "too long"));
+}
+
+static void what_is_written_is_read_again(void **state)
+{
+	(void)state;
+	const char *const values[] = {"plain",         "",      "two words", "it's",
+				      "a'b\"c$d`e\\f", "~home", "#x"};
+	for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+		char line[256], want[256];
+		jobtext_format("K", values[i], line, sizeof line);
+		snprintf(want, sizeof want, "1:K=[%s] ", values[i]);
+		assert_string_equal(parse(line), want);
+	}
+}
+
+static struct job job;
+
+static const char *set(const char *key, const char *value)
+{
+	struct error err;
+	got[0] = '\0';
+	if (job_set(&job, key, value, "f:7", &err) != 0)
+		snprintf(got, sizeof got, "%d %s: %s", err.code, err.place, err.text);
+	return got;
+}
+
+static int start(void **state)
+{
+	(void)state;
+	return job_init(&job, NULL);
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	job_free(&job);
+	return 0;
+}
+
+static void defaults(void **state)
+{
+	(void)state;
+	struct error err;
+	set("JOB", "j");
+	set("DATA", "/d/a.tsv.gz /d/b.tsv.gz");
+	assert_int_equal(job_finish(&job, "f", &err), 0);
+	assert_int_equal(job.batch, 1024);
+	assert_int_equal(job.batches_per_shard, 100);
+	assert_int_equal(job.workers, 2);
+	assert_int_equal(job.servers, 1);
+	assert_int_equal(job.epochs, 1);
+	assert_int_equal(job.embed, 16);
+	assert_int_equal(job.hash_bits, 20);
+	assert_int_equal(job.hidden.count, 2);
+	assert_int_equal(job.data.count, 2);
+	assert_string_equal(job.format, "criteo");
+	assert_string_equal(job.model, "lr");
+	assert_string_equal(job.optimizer, "adagrad");
+	assert_true(job.lr == 0.05);
+	assert_string_equal(job.sync, "bsp");
+	assert_string_equal(job.solution, "none");
+	assert_true(job.pending == 60);
+	assert_true(job.heavy_window == job.longer);
+	assert_true(job.heavy_cooldown == 0);
+	assert_int_equal(job.heavy_limit, 3);
+	assert_int_equal(job.report_every, 10);
+	assert_int_equal(job.ahead, 4);
+	assert_string_equal(job.profile, "0");
+}
+
+static void defaults_that_other_keys_give(void **state)
+{
+	(void)state;
+	struct error err;
+	set("JOB", "j");
+	set("DATA", "/d/a.csv");
+	set("SOLUTION", "antdt-dd");
+	set("LONG", "900");
+	assert_int_equal(job_finish(&job, "f", &err), 0);
+	assert_string_equal(job.profile, "1");
+	assert_true(job.heavy_window == 900);
+	assert_non_null(strstr(set("PROFILE", "2"), "PROFILE"));
+	assert_non_null(strstr(set("AHEAD", "0"), "AHEAD"));
+}
+
+static void unknown_key_names_the_nearest(void **state)
+{
+	(void)state;
+	assert_string_equal(set("BATCHES", "1"),
+			    "78 f:7: unknown key BATCHES; the nearest is BATCH");
+	assert_non_null(strstr(set("WORKER", "1"), "the nearest is WORKERS"));
+	assert_non_null(strstr(set("epochs", "1"), "the nearest is EPOCHS"));
+	assert_non_null(strstr(set("CHECKPOINT_EVRY", "1"), "the nearest is CHECKPOINT_EVERY"));
+}
+
+static void values_out_of_range(void **state)
+{
+	(void)state;
+	const char *const bad[][2] = {
+		{"WORKERS", "0"},       {"WORKERS", "1.5"}, {"WORKERS", ""},
+		{"SYNC", "ssp"},        {"SYNC", "ssp:-1"}, {"SYNC", "allreduce"},
+		{"FORMAT", "parquet"},  {"LR", "inf"},      {"LR", "0.1x"},
+		{"EVERY", "0"},         {"JOB", "a/b"},     {"BAD_ROWS", "skip"},
+		{"BAD_ROWS", "skip:x"}, {"HIDDEN", "64,x"}, {"HIDDEN", "0"},
+		{"HASH_BITS", "32"},    {"MODEL", "gpt"},   {"EPOCHS", "0"},
+		{"SERVERS", "65"},
+	};
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		if (strncmp(set(bad[i][0], bad[i][1]), "78 f:7", 6) != 0)
+			fail_msg("%s=%s gave '%s'", bad[i][0], bad[i][1], got);
+	assert_string_equal(set("SYNC", "ssp:3"), "");
+	assert_string_equal(set("BAD_ROWS", "skip:10"), "");
+	assert_int_equal(job.bad_rows_max, 10);
+	assert_string_equal(set("CHECKPOINT_EVERY", "0.25"), "");
+}
+
+static void keys_that_do_not_fit(void **state)
+{
+	(void)state;
+	struct error err;
+	assert_int_equal(job_finish(&job, "f", &err), -1);
+	assert_non_null(strstr(err.text, "no JOB"));
+	set("JOB", "j");
+	assert_int_equal(job_finish(&job, "f", &err), -1);
+	assert_non_null(strstr(err.text, "no DATA"));
+	set("DATA", "/d/a.data");
+	assert_int_equal(job_finish(&job, "f", &err), -1);
+	assert_non_null(strstr(err.text, "no FORMAT"));
+	set("FORMAT", "csv");
+	set("BATCH", "3");
+	set("WORKERS", "4");
+	assert_int_equal(job_finish(&job, "f", &err), -1);
+	assert_non_null(strstr(err.text, "BATCH=3"));
+	set("BATCH", "4");
+	set("PATIENCE", "2");
+	assert_int_equal(job_finish(&job, "f", &err), -1);
+	set("EVAL_EVERY", "2");
+	assert_int_equal(job_finish(&job, "f", &err), -1);
+	set("TEST", "t");
+	assert_int_equal(job_finish(&job, "f", &err), 0);
+	assert_int_equal(job.test.item[0][0], '/');
+}
+
+static void the_resolved_file_is_the_same_job(void **state)
+{
+	(void)state;
+	struct error err;
+	struct job again;
+	char keys[JOB_KEYS_MAX];
+	char path[] = "/tmp/run_job.XXXXXX";
+	close(mkstemp(path));
+	set("JOB", "j");
+	set("DATA", "/d/a.csv /d/b.csv");
+	set("POSITIVE", ">50K");
+	set("LAUNCH_WORKER", "nice -n '5' \"x\"");
+	set("LR", "0.1");
+	assert_int_equal(job_finish(&job, "f", &err), 0);
+	assert_int_equal(job_write(&job, path, &err), 0);
+	assert_int_equal(job_init(&again, &err), 0);
+	assert_int_equal(job_read(&again, path, &err), 0);
+	assert_int_equal(job_finish(&again, path, &err), 0);
+	assert_int_equal(job_compare(&job, &again, 0, keys), JOB_SAME);
+	assert_string_equal(again.launch_worker, job.launch_worker);
+	assert_int_equal(job_set(&again, "KEEP", "9", "f", &err), 0);
+	assert_int_equal(job_set(&again, "HEAVY_WINDOW", "9", "f", &err), 0);
+	assert_int_equal(job_set(&again, "PENDING", "9", "f", &err), 0);
+	assert_int_equal(job_set(&again, "AHEAD", "9", "f", &err), 0);
+	assert_int_equal(job_set(&again, "PROFILE", "1", "f", &err), 0);
+	assert_int_equal(job_compare(&job, &again, 0, keys), JOB_CHANGE_FREE);
+	assert_int_equal(job_set(&again, "SOLUTION", "even", "f", &err), 0);
+	assert_int_equal(job_compare(&job, &again, 0, keys), JOB_CHANGE_FREE);
+	assert_int_equal(job_set(&again, "SOLUTION", "lb-bsp", "f", &err), 0);
+	assert_int_equal(job_compare(&job, &again, 0, keys), JOB_CHANGE_STOPPED);
+	assert_string_equal(keys, "SOLUTION");
+	assert_int_equal(job_compare(&again, &again, 0, keys), JOB_SAME);
+	assert_int_equal(job_set(&again, "SOLUTION", "even", "f", &err), 0);
+	assert_int_equal(job_set(&again, "WORKERS", "9", "f", &err), 0);
+	assert_int_equal(job_compare(&job, &again, 0, keys), JOB_CHANGE_STOPPED);
+	assert_int_equal(job_set(&again, "BATCH", "9", "f", &err), 0);
+	assert_int_equal(job_compare(&job, &again, 0, keys), JOB_CHANGE_FRESH);
+	assert_string_equal(keys, "BATCH");
+	assert_int_equal(job_set(&again, "EPOCHS", "9", "f", &err), 0);
+	assert_int_equal(job_compare(&job, &again, 0, keys), JOB_CHANGE_FRESH);
+	assert_string_equal(keys, "BATCH, EPOCHS");
+	job_free(&again);
+	unlink(path);
+}
+
+/* What a stopped job may go on with is too late for one whose model is made. */
+static void a_finished_job_is_what_it_was_made_with(void **state)
+{
+	(void)state;
+	struct error err;
+	struct job again;
+	char keys[JOB_KEYS_MAX];
+	set("JOB", "j");
+	set("DATA", "/d/a.csv");
+	assert_int_equal(job_finish(&job, "f", &err), 0);
+	assert_int_equal(job_init(&again, &err), 0);
+	assert_int_equal(job_set(&again, "JOB", "j", "f", &err), 0);
+	assert_int_equal(job_set(&again, "DATA", "/d/a.csv", "f", &err), 0);
+	assert_int_equal(job_set(&again, "LR", "0.3", "f", &err), 0);
+	assert_int_equal(job_finish(&again, "f", &err), 0);
+	assert_int_equal(job_compare(&job, &again, 0, keys), JOB_CHANGE_STOPPED);
+	assert_int_equal(job_compare(&job, &again, 1, keys), JOB_CHANGE_FRESH);
+	assert_string_equal(keys, "LR");
+	assert_int_equal(job_set(&again, "TEST", "/d/t.csv", "f", &err), 0);
+	assert_int_equal(job_set(&again, "WORKERS", "5", "f", &err), 0);
+	assert_int_equal(job_compare(&job, &again, 1, keys), JOB_CHANGE_FRESH);
+	assert_string_equal(keys, "TEST, LR");
+	job_free(&again);
+}
+
+static void set_option(void **state)
+{
+	(void)state;
+	struct error err;
+	assert_int_equal(job_set_text(&job, "BATCH=64", &err), 0);
+	assert_int_equal(job.batch, 64);
+	assert_int_equal(job_set_text(&job, "POSITIVE=a b $c", &err), 0);
+	assert_string_equal(job.positive, "a b $c");
+	assert_int_equal(job_set_text(&job, "BATCH", &err), -1);
+	assert_int_equal(err.code, ERROR_USAGE);
+	assert_int_equal(job_set_text(&job, "=3", &err), -1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(reads_what_sh_and_systemd_read),
+		cmocka_unit_test(refuses_with_the_line),
+		cmocka_unit_test(nul_and_long_values_are_refused),
+		cmocka_unit_test(what_is_written_is_read_again),
+		cmocka_unit_test_setup_teardown(defaults, start, stop),
+		cmocka_unit_test_setup_teardown(defaults_that_other_keys_give, start, stop),
+		cmocka_unit_test_setup_teardown(unknown_key_names_the_nearest, start, stop),
+		cmocka_unit_test_setup_teardown(values_out_of_range, start, stop),
+		cmocka_unit_test_setup_teardown(keys_that_do_not_fit, start, stop),
+		cmocka_unit_test_setup_teardown(the_resolved_file_is_the_same_job, start, stop),
+		cmocka_unit_test_setup_teardown(a_finished_job_is_what_it_was_made_with, start, stop),
+		cmocka_unit_test_setup_teardown(set_option, start, stop),
+	};
+	return cmocka_run_group_tests_name("run_job", tests, NULL, NULL);
+}

@@ -1,0 +1,1155 @@
+/*
+ * The gate, event by event: after each the effects, written as lines, are compared with what the
+ * life of a batch asks for.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "lead/gate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct gate *gate;
+static uint64_t token;
+static char text[8192];
+static int hold_is_told; /* 0: the servers have everything, and it is not looked at */
+
+static void start(struct gate_options options)
+{
+	options.incarnation = 7;
+	options.commit = 1;
+	token = 0;
+	assert_int_equal(gate_new(&gate, &options, NULL), 0);
+	gate_shards(gate, 1);
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	gate_free(gate);
+	gate = NULL;
+	hold_is_told = 0;
+	text[0] = '\0';
+	return 0;
+}
+
+static void add(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+static void add(const char *fmt, ...)
+{
+	size_t len = strlen(text);
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text + len, sizeof text - len, fmt, ap);
+	va_end(ap);
+}
+
+static void add_effect(const struct gate_effect *e)
+{
+	switch (e->kind) {
+	case GATE_ANSWER:
+		add("%llu ", (unsigned long long)e->token);
+		if (e->actions)
+			add("{%s} ", e->actions);
+		add(e->ok ? "ok %s" : "err %s", e->ok ? e->fields : e->code);
+		break;
+	case GATE_HOLD:
+		add("hold");
+		for (size_t i = 0; i < e->parts; i++)
+			add(" %s/%llu.%llu", e->part[i].worker,
+			    (unsigned long long)e->part[i].generation,
+			    (unsigned long long)e->part[i].sequence);
+		break;
+	case GATE_SETTLE:
+		add("settle %llu", (unsigned long long)e->number);
+		for (size_t i = 0; i < e->lines; i++)
+			add(" %s%s/%llu:%llu+%llu", e->line[i].back ? "-" : "", e->line[i].worker,
+			    (unsigned long long)e->line[i].generation,
+			    (unsigned long long)e->line[i].range.begin,
+			    (unsigned long long)e->line[i].range.length);
+		break;
+	case GATE_APPLY:
+		add("apply %llu", (unsigned long long)e->iteration);
+		for (size_t i = 0; i < e->parts; i++)
+			add(" %s/%llu.%llu@%llu*%g", e->part[i].worker,
+			    (unsigned long long)e->part[i].generation,
+			    (unsigned long long)e->part[i].sequence,
+			    (unsigned long long)e->part[i].unit, e->part[i].scale);
+		break;
+	case GATE_UNSTAGE:
+		add("unstage %s/%llu.%llu", e->worker, (unsigned long long)e->generation,
+		    (unsigned long long)e->sequence);
+		break;
+	case GATE_THROW:
+		add("throw %s/%llu", e->worker, (unsigned long long)e->generation);
+		break;
+	case GATE_SAVE:
+		add("save");
+		break;
+	case GATE_CUT:
+		add("cut %llu", (unsigned long long)e->iteration);
+		break;
+	case GATE_QUIT:
+		add("quit");
+		break;
+	}
+	add("\n");
+}
+
+/* The effects since the last call, behind those that were not looked at yet. */
+static void collect(void)
+{
+	const struct gate_effect *e;
+
+	while ((e = gate_next(gate))) {
+		if (e->kind != GATE_HOLD || hold_is_told)
+			add_effect(e);
+		if (e->kind == GATE_HOLD && !hold_is_told)
+			gate_held(gate, NULL, 0);
+	}
+}
+
+/* What happens meanwhile is not looked at. */
+static void pass(void)
+{
+	collect();
+	text[0] = '\0';
+}
+
+static void expect_at(int line, const char *expected)
+{
+	collect();
+	if (strcmp(text, expected) != 0)
+		fail_msg("line %d:\n%s--- expected:\n%s", line, text, expected);
+	text[0] = '\0';
+}
+#define expect(expected) expect_at(__LINE__, expected)
+
+static struct gate_who who(const char *worker, uint64_t generation)
+{
+	return (struct gate_who){worker, generation, 7, (uint64_t)worker[1], ++token};
+}
+
+static void join(const char *worker, uint64_t generation)
+{
+	struct gate_who w = who(worker, generation);
+	gate_join(gate, &w);
+}
+
+static void leave(const char *worker, uint64_t generation)
+{
+	struct gate_who w = who(worker, generation);
+	gate_leave(gate, &w);
+}
+
+static double speed_said; /* with the next pushes */
+
+static enum gate_verdict push(const char *worker, uint64_t generation, uint64_t sequence,
+			      uint64_t iteration)
+{
+	struct gate_who w = who(worker, generation);
+	struct gate_range range = {1, sequence * 10, 10};
+	struct gate_push p = {.sequence = sequence,
+			      .iteration = iteration,
+			      .count = 10,
+			      .loss = 1.0,
+			      .range = &range,
+			      .ranges = 1,
+			      .speed = speed_said};
+	return gate_push(gate, &w, &p);
+}
+
+static void settled(uint64_t number, const char *fenced)
+{
+	collect(); /* the settle is one of them */
+	gate_settled(gate, number, &fenced, fenced ? 1 : 0);
+}
+
+/* ---- BSP ---- */
+
+static void first_member_enters_at_once_others_at_the_close(void **state)
+{
+	(void)state;
+	start((struct gate_options){.iteration = 5});
+	join("w0", 1);
+	expect("1 ok iteration=5 members=1\n");
+	join("w1", 1);
+	expect("");
+	assert_int_equal(push("w0", 1, 1, 5), GATE_HELD);
+	expect("2 ok iteration=6 members=2\nsettle 1 w0/1:10+10\n");
+	settled(1, NULL);
+	expect("apply 5 w0/1.1@0*1\n3 ok iteration=6 applied=1\n");
+}
+
+static void pair(struct gate_options options)
+{
+	start(options);
+	join("w10", 1);
+	leave("w10", 1);
+	join("w2", 1);
+	join("w10", 1);
+	push("w2", 1, 1, 0);
+	pass();
+	settled(1, NULL);
+	pass();
+}
+
+static void unit_closes_with_all_and_applies_in_worker_order(void **state)
+{
+	(void)state;
+	pair((struct gate_options){0});
+	push("w10", 1, 1, 1);
+	expect("");
+	push("w2", 1, 2, 1);
+	expect("settle 2 w10/1:10+10 w2/1:20+10\n");
+	settled(1, NULL); /* of another number */
+	expect("");
+	settled(2, NULL);
+	expect("apply 1 w2/1.2@0*1 w10/1.1@0*1\n6 ok iteration=2 applied=1\n"
+	       "7 ok iteration=2 applied=1\n");
+}
+
+static void leaving_closes_the_unit_for_the_others(void **state)
+{
+	(void)state;
+	pair((struct gate_options){0});
+	push("w10", 1, 1, 1);
+	leave("w2", 1);
+	expect("7 ok \nsettle 2 w10/1:10+10\n");
+}
+
+static void closed_connection_leaves_and_discards(void **state)
+{
+	(void)state;
+	pair((struct gate_options){0});
+	push("w2", 1, 2, 1);
+	gate_closed(gate, '2');
+	expect("unstage w2/1.2\n6 err fenced\n");
+	push("w10", 1, 1, 1);
+	expect("settle 2 w10/1:10+10\n");
+	gate_closed(gate, '1'); /* its push is with shardd: that goes on */
+	expect("");
+	settled(2, NULL);
+	expect("apply 1 w10/1.1@0*1\n7 ok iteration=2 applied=1\n");
+}
+
+static void fenced_at_shardd_is_not_applied_and_out(void **state)
+{
+	(void)state;
+	pair((struct gate_options){0});
+	push("w10", 1, 1, 1);
+	push("w2", 1, 2, 1);
+	expect("settle 2 w10/1:10+10 w2/1:20+10\n");
+	settled(2, "w2");
+	expect("apply 1 w10/1.1@0*1\n6 ok iteration=2 applied=1\nunstage w2/1.2\n7 err fenced\n"
+	       "throw w2/1\n");
+	push("w2", 1, 3, 2);
+	expect("8 err fenced\n");
+	join("w2", 1); /* what it pushes is thrown away everywhere from now on */
+	expect("9 err fenced\n");
+	push("w10", 1, 2, 2);
+	expect("settle 3 w10/1:20+10\n");
+	join("w2", 2);
+	settled(3, NULL);
+	expect("apply 2 w10/1.2@0*1\n10 ok iteration=3 applied=1\n");
+}
+
+static void repeated_push_is_acknowledged_not_applied(void **state)
+{
+	(void)state;
+	start((struct gate_options){0});
+	join("w0", 3);
+	push("w0", 3, 4, 0);
+	assert_int_equal(push("w0", 3, 4, 0), GATE_NOT);
+	settled(1, NULL);
+	expect("1 ok iteration=0 members=1\nsettle 1 w0/3:40+10\napply 0 w0/3.4@0*1\n"
+	       "2 ok iteration=1 applied=1\n3 ok iteration=1 applied=1 repeated=1\n");
+	push("w0", 3, 4, 1);
+	push("w0", 3, 2, 1);
+	expect("4 ok iteration=1 applied=1 repeated=1\n5 ok iteration=1 applied=1 repeated=1\n");
+}
+
+static void old_names_are_refused(void **state)
+{
+	struct gate_who w;
+
+	(void)state;
+	start((struct gate_options){0});
+	join("w0", 3);
+	expect("1 ok iteration=0 members=1\n");
+	push("w0", 2, 1, 0);
+	expect("2 err fenced\n");
+	push("w1", 1, 1, 0);
+	expect("3 err fenced\n");
+	join("w0", 2);
+	expect("4 err fenced\n");
+	w = who("w0", 3);
+	w.incarnation = 6;
+	gate_join(gate, &w);
+	gate_leave(gate, &w);
+	expect("5 err fenced\n5 err fenced\n");
+	push("w0", 3, 1, 9);
+	expect("6 err bad-request\n"); /* an iteration that is not open yet */
+	join("w0", 4);
+	expect("throw w0/3\n7 ok iteration=0 members=1\n");
+}
+
+static void backup_worker_is_dropped_when_late(void **state)
+{
+	(void)state;
+	pair((struct gate_options){.backup = 1});
+	push("w10", 1, 1, 1);
+	expect("settle 2 w10/1:10+10\n");
+	push("w2", 1, 2, 1);
+	expect(""); /* late; one settle at a time */
+	settled(2, NULL);
+	expect("apply 1 w10/1.1@0*1\n6 ok iteration=2 applied=1\nsettle 3 -w2/1:20+10\n");
+	settled(3, NULL);
+	expect("unstage w2/1.2\n7 ok iteration=2 dropped=1\n");
+	push("w2", 1, 2, 1);
+	expect("8 ok iteration=2 dropped=1 repeated=1\n");
+}
+
+/* ---- sizes at every barrier ---- */
+
+static char asked[512];
+static int refuse;
+
+/* 100 in all, in proportion to speeds; the last one gets the rest. */
+static int by_speed(uint64_t iteration, struct balance_member *m, size_t n, void *arg)
+{
+	double sum = 0;
+	uint64_t left = 100;
+	size_t len = (size_t)snprintf(asked, sizeof asked, "%llu", (unsigned long long)iteration);
+
+	assert_ptr_equal(arg, asked);
+	for (size_t i = 0; i < n; i++) {
+		len += (size_t)snprintf(asked + len, sizeof asked - len, " %s:%g/%llu", m[i].worker,
+					m[i].speed, (unsigned long long)m[i].size);
+		sum += m[i].speed > 0 ? m[i].speed : 1;
+	}
+	for (size_t i = 0; i < n; i++) {
+		uint64_t size = (uint64_t)(100 * (m[i].speed > 0 ? m[i].speed : 1) / sum);
+		m[i].size = i + 1 < n ? size : left;
+		left -= size;
+	}
+	return refuse ? -1 : 0;
+}
+
+#define BALANCED                                                                                   \
+	(struct gate_options)                                                                      \
+	{                                                                                          \
+		.balance = by_speed, .balance_arg = asked                                          \
+	}
+#define SIZE(worker, size)                                                                         \
+	"{action kind=adjust-bs id=" worker " size=" #size " accum=1 barrier=1\n} "
+
+static void balanced_pair(struct gate_options options)
+{
+	start(options);
+	speed_said = 0;
+	refuse = 0;
+	join("w0", 1);
+	expect("1 " SIZE("w0", 100) "ok iteration=0 members=1\n");
+	join("w1", 1);
+	speed_said = 3;
+	push("w0", 1, 1, 0);
+	expect("2 " SIZE("w1", 25) "ok iteration=1 members=2\nsettle 1 w0/1:10+10\n");
+	assert_string_equal(asked, "1 w0:3/100 w1:0/0");
+	settled(1, NULL);
+	expect("apply 0 w0/1.1@0*1\n3 " SIZE("w0", 75) "ok iteration=1 applied=1\n");
+}
+
+static void sizes_go_with_the_answers_when_they_change(void **state)
+{
+	(void)state;
+	balanced_pair(BALANCED);
+	push("w0", 1, 2, 1);
+	speed_said = 1;
+	push("w1", 1, 1, 1);
+	assert_string_equal(asked, "2 w0:3/75 w1:1/25");
+	settled(2, NULL);
+	expect("settle 2 w0/1:20+10 w1/1:10+10\napply 1 w0/1.2@0*1 w1/1.1@0*1\n"
+	       "4 ok iteration=2 applied=1\n5 ok iteration=2 applied=1\n");
+	push("w1", 1, 2, 2);
+	speed_said = 1;
+	push("w0", 1, 3, 2);
+	settled(3, NULL);
+	expect("settle 3 w1/1:20+10 w0/1:30+10\napply 2 w0/1.3@0*1 w1/1.2@0*1\n"
+	       "6 " SIZE("w1", 50) "ok iteration=3 applied=1\n7 " SIZE("w0", 50)
+	       "ok iteration=3 applied=1\n");
+	push("w0", 1, 3, 2); /* its answer may have been lost */
+	expect("8 " SIZE("w0", 50) "ok iteration=3 applied=1 repeated=1\n");
+}
+
+static void the_share_of_who_goes_goes_to_the_others(void **state)
+{
+	(void)state;
+	balanced_pair(BALANCED);
+	leave("w1", 1);
+	push("w0", 1, 2, 1);
+	assert_string_equal(asked, "2 w0:3/75");
+	settled(2, NULL);
+	expect("4 ok \nsettle 2 w0/1:20+10\napply 1 w0/1.2@0*1\n5 " SIZE("w0", 100)
+	       "ok iteration=2 applied=1\n");
+	join("w1", 2); /* comes back: what it told before is still known */
+	speed_said = 3;
+	push("w0", 1, 3, 2);
+	assert_string_equal(asked, "3 w0:3/100 w1:0/25");
+}
+
+static void a_joiner_may_tell_its_speed(void **state)
+{
+	struct gate_who w;
+
+	(void)state;
+	balanced_pair(BALANCED);
+	w = who("w2", 4);
+	gate_speed(gate, &w, 2);
+	gate_join(gate, &w);
+	w = who("w0", 0); /* of a life that is over */
+	gate_speed(gate, &w, 9);
+	push("w0", 1, 2, 1);
+	push("w1", 1, 1, 1);
+	assert_string_equal(asked, "2 w0:3/75 w1:3/25 w2:2/0");
+}
+
+static void what_can_not_be_met_leaves_sizes_as_they_are(void **state)
+{
+	(void)state;
+	balanced_pair(BALANCED);
+	refuse = 1;
+	speed_said = 7;
+	push("w0", 1, 2, 1);
+	push("w1", 1, 1, 1);
+	settled(2, NULL);
+	expect("settle 2 w0/1:20+10 w1/1:10+10\napply 1 w0/1.2@0*1 w1/1.1@0*1\n"
+	       "4 ok iteration=2 applied=1\n5 ok iteration=2 applied=1\n");
+}
+
+static void late_ones_hear_of_the_newest_size(void **state)
+{
+	struct gate_options options = BALANCED;
+
+	(void)state;
+	options.backup = 1;
+	balanced_pair(options);
+	push("w0", 1, 2, 1);
+	settled(2, NULL);
+	expect("settle 2 w0/1:20+10\napply 1 w0/1.2@0*1\n4 ok iteration=2 applied=1\n");
+	speed_said = 1;
+	push("w1", 1, 1, 1); /* late */
+	settled(3, NULL);
+	expect("settle 3 -w1/1:10+10\nunstage w1/1.1\n5 ok iteration=2 dropped=1\n");
+	push("w0", 1, 3, 2);
+	assert_string_equal(asked, "3 w0:1/75 w1:1/25");
+	settled(4, NULL);
+	expect("settle 4 w0/1:30+10\napply 2 w0/1.3@0*1\n6 " SIZE("w0", 50)
+	       "ok iteration=3 applied=1\n");
+	push("w1", 1, 2, 2);
+	settled(5, NULL);
+	expect("settle 5 -w1/1:20+10\nunstage w1/1.2\n7 " SIZE("w1", 50)
+	       "ok iteration=3 dropped=1\n");
+}
+
+static void sizes_by_hand_are_refused_then(void **state)
+{
+	static const char size[] = "action kind=adjust-lr id=w0 scale=0.5\n"
+				   "action kind=adjust-bs id=w0 size=5\n";
+	static const char rate[] = "action kind=adjust-lr id=w0 scale=0.5\n";
+	struct error err = {0};
+
+	(void)state;
+	balanced_pair(BALANCED);
+	assert_int_equal(gate_act(gate, size, strlen(size), 0, ++token, &err), -1);
+	assert_int_equal(err.code, ERROR_NOPERM);
+	assert_int_equal(gate_act(gate, rate, strlen(rate), 0, ++token, &err), 0);
+	expect("5 ok iteration=2\n");
+	speed_said = 3;
+	push("w0", 1, 2, 1);
+	speed_said = 3;
+	push("w1", 1, 1, 1);
+	settled(2, NULL);
+	expect("settle 2 w0/1:20+10 w1/1:10+10\napply 1 w0/1.2@0*1 w1/1.1@0*1\n"
+	       "6 {action kind=adjust-bs id=w0 size=50 accum=1 barrier=1\n"
+	       "action kind=adjust-lr id=w0 scale=0.5\n} ok iteration=2 applied=1\n"
+	       "7 {action kind=adjust-bs id=w1 size=50 accum=1 barrier=1\n"
+	       "action kind=adjust-lr id=w0 scale=0.5\n} ok iteration=2 applied=1\n");
+}
+
+static void those_who_are_expected_enter_together(void **state)
+{
+	struct gate_options options = BALANCED;
+
+	(void)state;
+	options.expect = 3;
+	start(options);
+	speed_said = 0;
+	join("w0", 1);
+	join("w1", 1);
+	leave("w1", 1);
+	join("w2", 1);
+	expect("2 err fenced\n3 ok \n");
+	join("w1", 2);
+	expect("throw w1/1\n1 " SIZE("w0", 33) "ok iteration=0 members=3\n5 " SIZE("w1", 33)
+	       "ok iteration=0 members=3\n4 " SIZE("w2", 34) "ok iteration=0 members=3\n");
+}
+
+static void nobody_is_expected_for_ever(void **state)
+{
+	struct gate_options options = BALANCED;
+
+	(void)state;
+	options.expect = 3;
+	start(options);
+	join("w0", 1);
+	expect("");
+	gate_begin(gate);
+	expect("1 " SIZE("w0", 100) "ok iteration=0 members=1\n");
+}
+
+/* ---- fences ---- */
+
+static void fence_waits_for_the_settle_that_names_the_worker(void **state)
+{
+	(void)state;
+	start((struct gate_options){0});
+	join("w0", 1);
+	push("w0", 1, 1, 0);
+	expect("1 ok iteration=0 members=1\nsettle 1 w0/1:10+10\n");
+	gate_fence(gate, "w0", 1, ++token);
+	expect("");
+	settled(1, NULL);
+	expect("apply 0 w0/1.1@0*1\n2 ok iteration=1 applied=1\nthrow w0/1\n3 ok \n");
+	join("w0", 1);
+	join("w0", 2);
+	expect("4 err fenced\n5 ok iteration=1 members=1\n");
+}
+
+static void fence_discards_what_is_held(void **state)
+{
+	(void)state;
+	pair((struct gate_options){0});
+	push("w2", 1, 2, 1);
+	gate_fence(gate, "w2", 1, ++token);
+	expect("unstage w2/1.2\n6 err fenced\nthrow w2/1\n7 ok \n");
+	push("w10", 1, 1, 1);
+	expect("settle 2 w10/1:10+10\n");
+	gate_fence(gate, "w9", 4, ++token); /* of a worker never seen */
+	expect("throw w9/4\n9 ok \n");
+}
+
+/* ---- ASP, SSP ---- */
+
+static void asp_settles_waiting_pushes_together_as_units(void **state)
+{
+	(void)state;
+	start((struct gate_options){.sync = GATE_ASP});
+	join("w0", 1);
+	join("w1", 1);
+	join("w2", 1);
+	expect("1 ok iteration=0 members=1\n2 ok iteration=0 members=2\n"
+	       "3 ok iteration=0 members=3\n");
+	push("w1", 1, 1, 0);
+	push("w2", 1, 1, 0);
+	push("w0", 1, 1, 0);
+	expect("settle 1 w1/1:10+10\n");
+	settled(1, NULL);
+	expect("apply 0 w1/1.1@0*1\n4 ok iteration=1 applied=1\nsettle 2 w2/1:10+10 w0/1:10+10\n");
+	settled(2, "w2");
+	expect("apply 1 w0/1.1@0*1\nunstage w2/1.1\n5 err fenced\n6 ok iteration=2 applied=1\n"
+	       "throw w2/1\n");
+}
+
+static void ssp_holds_the_answer_of_who_is_ahead(void **state)
+{
+	(void)state;
+	start((struct gate_options){.sync = GATE_SSP, .staleness = 1});
+	join("w0", 1);
+	join("w1", 1);
+	push("w0", 1, 1, 0);
+	settled(1, NULL);
+	push("w0", 1, 2, 1);
+	settled(2, NULL);
+	expect("1 ok iteration=0 members=1\n2 ok iteration=0 members=2\nsettle 1 w0/1:10+10\n"
+	       "apply 0 w0/1.1@0*1\n3 ok iteration=1 applied=1\nsettle 2 w0/1:20+10\n"
+	       "apply 1 w0/1.2@0*1\n");
+	push("w1", 1, 1, 0);
+	settled(3, NULL);
+	expect("settle 3 w1/1:10+10\napply 2 w1/1.1@0*1\n4 ok iteration=3 applied=1\n"
+	       "5 ok iteration=3 applied=1\n");
+	push("w0", 1, 3, 3);
+	settled(4, NULL);
+	expect("settle 4 w0/1:30+10\napply 3 w0/1.3@0*1\n");
+	join("w2", 1); /* starts with the slowest */
+	expect("7 ok iteration=4 members=3\n");
+	leave("w1", 1);
+	expect("8 ok \n");
+	leave("w2", 1);
+	expect("9 ok \n6 ok iteration=4 applied=1\n");
+}
+
+/* ---- actions ---- */
+
+static void act(const char *lines)
+{
+	assert_int_equal(gate_act(gate, lines, strlen(lines), 0, ++token, NULL), 0);
+}
+
+static void actions_come_with_one_close_and_stay_for_joiners(void **state)
+{
+	(void)state;
+	pair((struct gate_options){0});
+	push("w10", 1, 1, 1);
+	act("action kind=adjust-lr id=w2 scale=0.5\naction kind=none\n");
+	expect("7 ok iteration=2\n");
+	push("w2", 1, 2, 1);
+	settled(2, NULL);
+	expect("settle 2 w10/1:10+10 w2/1:20+10\napply 1 w2/1.2@0*1 w10/1.1@0*1\n"
+	       "6 {action kind=adjust-lr id=w2 scale=0.5\naction kind=none\n} ok iteration=2 "
+	       "applied=1\n"
+	       "8 {action kind=adjust-lr id=w2 scale=0.5\naction kind=none\n} ok iteration=2 "
+	       "applied=1\n");
+	push("w10", 1, 2, 2);
+	join("w3", 1);
+	push("w2", 1, 3, 2);
+	settled(3, NULL);
+	expect("10 {action kind=adjust-lr id=w2 scale=0.5\n} ok iteration=3 members=3\n"
+	       "settle 3 w10/1:20+10 w2/1:30+10\napply 2 w2/1.3@0*0.5 w10/1.2@0*1\n"
+	       "9 ok iteration=3 applied=1\n11 ok iteration=3 applied=1\n");
+}
+
+static void lead_obeys_backup_workers(void **state)
+{
+	(void)state;
+	pair((struct gate_options){0});
+	act("action kind=backup-workers count=1\n");
+	push("w10", 1, 1, 1);
+	expect("6 ok iteration=2\n");
+	push("w2", 1, 2, 1);
+	settled(2, NULL);
+	pass();
+	push("w10", 1, 2, 2);
+	expect("settle 3 w10/1:20+10\n");
+}
+
+static void bad_actions_change_nothing(void **state)
+{
+	static const char *const bad[] = {"action kind=adjust-lr id=w0 scale=fast\n",
+					  "action\n",
+					  "row kind=none\n",
+					  "action kind=none",
+					  "action kind=backup-workers\n",
+					  "action kind=adjust-bs\n"};
+	struct error err;
+
+	(void)state;
+	start((struct gate_options){0});
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		assert_int_equal(gate_act(gate, bad[i], strlen(bad[i]), 0, 1, &err), -1);
+	expect("");
+}
+
+/* ---- cuts ---- */
+
+static void cut_holds_settlements_from_save_to_fork(void **state)
+{
+	(void)state;
+	start((struct gate_options){0});
+	join("w0", 1);
+	push("w0", 1, 1, 0);
+	gate_cut(gate, ++token);
+	expect("1 ok iteration=0 members=1\nsettle 1 w0/1:10+10\n");
+	settled(1, NULL);
+	push("w0", 1, 2, 1);
+	expect("apply 0 w0/1.1@0*1\n2 ok iteration=1 applied=1\nsave\n");
+	gate_saved(gate);
+	expect("cut 1\nsettle 2 w0/1:20+10\n");
+	gate_cut(gate, ++token);
+	expect("5 err busy\n");
+	gate_cut_over(gate);
+	gate_cut(gate, ++token);
+	settled(2, NULL);
+	expect("apply 1 w0/1.2@0*1\n4 ok iteration=2 applied=1\nsave\n");
+	gate_save_refused(gate, 0, "no room");
+	expect("6 err cut\n");
+}
+
+static void cut_waits_for_all_servers(void **state)
+{
+	(void)state;
+	start((struct gate_options){.commit = 1});
+	gate_servers(gate, 0);
+	gate_cut(gate, ++token);
+	expect("");
+	gate_servers(gate, 1);
+	expect("save\n");
+	gate_save_refused(gate, 1, "incarnation");
+	expect("1 err cut\nquit\n");
+}
+
+/* ---- shardd comes and goes ---- */
+
+static void lost_settle_is_sent_again_with_its_number(void **state)
+{
+	(void)state;
+	start((struct gate_options){.settle_first = 40});
+	join("w0", 1);
+	push("w0", 1, 1, 0);
+	expect("1 ok iteration=0 members=1\nsettle 41 w0/1:10+10\n");
+	gate_shards(gate, 0);
+	expect("");
+	gate_shards(gate, 1);
+	expect("settle 41 w0/1:10+10\n");
+	gate_settle_refused(gate, 41, GATE_REFUSED_NOW);
+	expect("");
+	gate_shards(gate, 1);
+	expect("settle 41 w0/1:10+10\n");
+	gate_settle_refused(gate, 41, GATE_REFUSED_INCARNATION);
+	expect("quit\n");
+	settled(41, NULL);
+	expect("");
+}
+
+/* A push that came to the lead and not to all servers: shardd must not hear of it. */
+static void what_a_server_lacks_is_not_settled(void **state)
+{
+	const char *missing = "w10";
+
+	(void)state;
+	pair((struct gate_options){0});
+	hold_is_told = 1;
+	push("w10", 1, 1, 1);
+	push("w2", 1, 2, 1);
+	expect("hold w10/1.1 w2/1.2\n");
+	gate_cut(gate, ++token);
+	settled(2, NULL); /* nobody asked */
+	expect("");
+	gate_held(gate, &missing, 1);
+	expect("unstage w10/1.1\n6 err fenced\nthrow w10/1\nsettle 2 w2/1:20+10\n");
+	gate_held(gate, &missing, 1); /* twice */
+	settled(2, NULL);
+	expect("apply 1 w2/1.2@0*1\n7 ok iteration=2 applied=1\nsave\n");
+	gate_saved(gate);
+	gate_cut_over(gate);
+	expect("cut 2\n");
+	missing = "w2"; /* nobody is left in the unit: it is over all the same */
+	push("w2", 1, 3, 2);
+	expect("hold w2/1.3\n");
+	gate_held(gate, &missing, 1);
+	expect("unstage w2/1.3\n9 err fenced\nthrow w2/1\napply 2\n");
+}
+
+static void servers_that_are_away_are_asked_when_they_are_back(void **state)
+{
+	(void)state;
+	start((struct gate_options){.sync = GATE_ASP});
+	hold_is_told = 1;
+	join("w0", 1);
+	push("w0", 1, 1, 0);
+	expect("1 ok iteration=0 members=1\nhold w0/1.1\n");
+	gate_servers(gate, 0);
+	gate_shards(gate, 0);
+	gate_shards(gate, 1);
+	gate_servers(gate, 1); /* the owner keeps what it asked */
+	expect("");
+	gate_shards(gate, 0);
+	gate_held(gate, NULL, 0);
+	expect("");
+	gate_shards(gate, 1);
+	expect("settle 1 w0/1:10+10\n");
+}
+
+static struct gate_who given(const char *worker, uint64_t sequence, uint64_t iteration,
+			     uint64_t count, uint64_t skipped, uint64_t size, uint64_t rows)
+{
+	struct gate_who w = who(worker, 1);
+	struct gate_range range = {1, sequence * 100, rows};
+	struct gate_push p = {.sequence = sequence,
+			      .iteration = iteration,
+			      .count = count,
+			      .skipped = skipped,
+			      .size = size,
+			      .range = &range,
+			      .ranges = rows ? 1 : 0};
+
+	gate_push(gate, &w, &p);
+	return w;
+}
+
+static void samples_are_the_rows_of_the_ranges(void **state)
+{
+	(void)state;
+	start((struct gate_options){0});
+	join("w0", 1);
+	expect("1 ok iteration=0 members=1\n");
+	given("w0", 1, 0, 10, 0, 0, 0); /* a gradient of no rows */
+	given("w0", 1, 0, 0, 0, 0, 10); /* rows without a gradient */
+	given("w0", 1, 0, UINT64_C(1) << 48, 0, 0, 10);
+	given("w0", 1, 0, 9, 0, 0, 10);
+	given("w0", 1, 0, 9, 2, 0, 10);
+	given("w0", 1, 0, 1, UINT64_MAX, 0, 0);
+	expect("2 err bad-request\n3 err bad-request\n4 err bad-request\n5 err bad-request\n"
+	       "6 err bad-request\n7 err bad-request\n");
+	given("w0", 1, 0, 8, 2, 0, 10); /* two rows could not be read */
+	expect("settle 1 w0/1:100+10\n");
+	settled(1, NULL);
+	expect("apply 0 w0/1.1@0*1\n8 ok iteration=1 applied=1\n");
+	/* None could: the rows are settled, and there is no gradient. */
+	given("w0", 2, 1, 0, 10, 0, 10);
+	expect("settle 2 w0/1:200+10\n");
+	settled(2, NULL);
+	expect("apply 1\nunstage w0/1.2\n9 ok iteration=2 applied=1\n");
+	given("w0", 3, 2, 0, 0, 0, 0); /* nothing to do in this iteration */
+	expect("apply 2\nunstage w0/1.3\n10 ok iteration=3 applied=1\n");
+}
+
+static uint64_t size_applied(void)
+{
+	const struct gate_effect *e;
+	uint64_t size = 0;
+
+	while ((e = gate_next(gate))) {
+		if (e->kind == GATE_HOLD)
+			gate_held(gate, NULL, 0);
+		if (e->kind == GATE_SETTLE)
+			settled(e->number, NULL);
+		if (e->kind == GATE_APPLY && e->parts)
+			size = e->part[0].size;
+	}
+	return size;
+}
+
+/* size= divides the gradient: who claims a huge batch would undo those of the others. */
+static void a_whole_batch_is_no_larger_than_any_that_was_settled(void **state)
+{
+	(void)state;
+	start((struct gate_options){0});
+	join("w0", 1);
+	given("w0", 1, 0, 10, 0, UINT64_C(1) << 40, 10);
+	assert_int_equal(size_applied(), 10);
+	given("w0", 2, 1, 20, 5, 30, 25);
+	assert_int_equal(size_applied(), 20);
+	given("w0", 3, 2, 2, 0, 20, 2); /* the end of the data */
+	assert_int_equal(size_applied(), 20);
+	given("w0", 4, 3, 2, 0, 1000, 2);
+	assert_int_equal(size_applied(), 20);
+	given("w0", 5, 4, 2, 0, 0, 2);
+	assert_int_equal(size_applied(), 2);
+}
+
+static void who_has_no_gradient_is_waited_for_no_longer(void **state)
+{
+	(void)state;
+	pair((struct gate_options){0});
+	push("w2", 1, 2, 1);
+	expect("");
+	gate_let_go(gate, "w10", 2, "of another generation");
+	expect("");
+	gate_let_go(gate, "w10", 1, "not finite");
+	expect("settle 2 w2/1:20+10\n");
+}
+
+#define MEMBERS 1000
+#define RANGES 60
+
+/* A unit of more lines than a settle takes: several, each repeated under its own number, and applied
+ * when all of them are answered. */
+static void a_large_unit_is_settled_in_several_requests(void **state)
+{
+	struct gate_range range[RANGES];
+	uint64_t lines = 0, settles = 0, number = 0, parts = 0;
+	char name[OPTION_ID_MAX];
+
+	(void)state;
+	start((struct gate_options){.expect = MEMBERS});
+	for (int i = 0; i < MEMBERS; i++) {
+		snprintf(name, sizeof name, "w%d", i);
+		join(name, 1);
+	}
+	for (uint64_t i = 0; i < MEMBERS; i++) {
+		snprintf(name, sizeof name, "w%u", (unsigned)i);
+		for (uint64_t k = 0; k < RANGES; k++)
+			range[k] = (struct gate_range){i * RANGES + k, 0, 1};
+		struct gate_who w = who(name, 1);
+		struct gate_push p = {
+			.sequence = 1, .count = RANGES, .range = range, .ranges = RANGES};
+		assert_int_equal(gate_push(gate, &w, &p), GATE_HELD);
+	}
+	for (const struct gate_effect *e; (e = gate_next(gate));) {
+		if (e->kind == GATE_HOLD) {
+			assert_int_equal(e->parts, MEMBERS);
+			gate_held(gate, NULL, 0);
+			continue;
+		}
+		if (e->kind == GATE_APPLY)
+			parts = e->parts;
+		if (e->kind != GATE_SETTLE)
+			continue;
+		assert_true(e->lines <= GATE_SETTLE_LINES && parts == 0);
+		if (e->number == number + 1) { /* lost, and asked again */
+			number = e->number;
+			gate_shards(gate, 0);
+			gate_shards(gate, 1);
+			continue;
+		}
+		assert_int_equal(e->number, number);
+		assert_int_equal(e->line[0].range.id, lines);
+		lines += e->lines;
+		settles++;
+		snprintf(name, sizeof name, "%s", e->line[0].worker);
+		const char *fenced = name;
+		gate_settled(gate, number, &fenced, settles == 2 ? 1 : 0);
+	}
+	assert_int_equal(lines, MEMBERS * RANGES);
+	assert_int_equal(settles, 8);
+	assert_int_equal(parts, MEMBERS - 1);
+}
+
+static void servers_that_are_away_hold_the_unit(void **state)
+{
+	(void)state;
+	start((struct gate_options){0});
+	join("w0", 1);
+	gate_servers(gate, 0);
+	push("w0", 1, 1, 0);
+	expect("1 ok iteration=0 members=1\n");
+	gate_servers(gate, 1);
+	expect("settle 1 w0/1:10+10\n");
+}
+
+/* ---- the end, and small things ---- */
+
+static void end_waits_for_finish(void **state)
+{
+	struct gate_who w;
+
+	(void)state;
+	start((struct gate_options){0});
+	join("w0", 1);
+	join("w1", 1);
+	expect("1 ok iteration=0 members=1\n");
+	w = who("w0", 1);
+	gate_end(gate, &w);
+	expect("2 ok iteration=0 members=1\n"); /* nobody waits for one who ended */
+	gate_finish(gate, ++token);
+	expect("3 ok \n4 ok \n");
+	w = who("w1", 1);
+	gate_end(gate, &w);
+	expect("5 ok \n");
+}
+
+static void without_shardd_units_commit_at_once(void **state)
+{
+	struct gate_options options = {.incarnation = 7};
+
+	(void)state;
+	token = 0;
+	assert_int_equal(gate_new(&gate, &options, NULL), 0);
+	join("w0", 1);
+	push("w0", 1, 1, 0);
+	gate_cut(gate, ++token);
+	expect("1 ok iteration=0 members=1\napply 0 w0/1.1@0*1\n2 ok iteration=1 applied=1\n"
+	       "cut 1\n");
+}
+
+static void say_member(const struct gate_member *m, void *arg)
+{
+	(void)arg;
+	add("%s/%llu %llu %s\n", m->worker, (unsigned long long)m->generation,
+	    (unsigned long long)m->iteration, m->state);
+}
+
+static void say_debt(const struct gate_member *m, void *arg)
+{
+	(void)arg;
+	add("%s %s %llu/%llu of %llu\n", m->worker, m->owes ? "owes" : "waits",
+	    (unsigned long long)m->pushes, (unsigned long long)m->samples,
+	    (unsigned long long)m->size);
+}
+
+static void debts(const char *want)
+{
+	text[0] = '\0';
+	gate_members(gate, say_debt, NULL);
+	assert_string_equal(text, want);
+}
+
+/* Whoever was let in or answered owes a push; who pushed, joins or has ended waits himself. */
+static void a_member_that_was_answered_owes_a_push(void **state)
+{
+	(void)state;
+	start((struct gate_options){0});
+	join("w0", 1);
+	join("w1", 1);
+	debts("w0 owes 0/0 of 0\nw1 waits 0/0 of 0\n");
+	push("w0", 1, 1, 0); /* which lets w1 in; it is with shardd */
+	debts("w0 waits 0/0 of 10\nw1 owes 0/0 of 0\n");
+	settled(1, NULL);
+	debts("w0 owes 1/10 of 10\nw1 owes 0/0 of 0\n");
+	push("w0", 1, 2, 1);
+	debts("w0 waits 1/10 of 10\nw1 owes 0/0 of 0\n"); /* at the barrier, for w1 */
+	leave("w1", 1);
+	settled(2, NULL);
+	debts("w0 owes 2/20 of 10\n");
+}
+
+/* Whoever gives no sign of life holds nobody up; what it pushes later is not taken. */
+static void a_silent_member_is_let_go_of(void **state)
+{
+	(void)state;
+	start((struct gate_options){0});
+	join("w0", 1);
+	join("w1", 1);
+	push("w0", 1, 1, 0);
+	settled(1, NULL);
+	push("w0", 1, 2, 1);
+	pass();
+	gate_let_go(gate, "w1", 2, "silent"); /* of another generation: nobody */
+	gate_let_go(gate, "w9", 1, "silent");
+	expect("");
+	gate_let_go(gate, "w1", 1, "silent");
+	expect("settle 2 w0/1:20+10\n");
+	push("w1", 1, 1, 1);
+	expect("5 err fenced\n");
+	settled(2, NULL);
+	expect("apply 1 w0/1.2@0*1\n4 ok iteration=2 applied=1\n");
+}
+
+/* Under SSP who is ahead waits for the others. */
+static void who_is_ahead_owes_nothing(void **state)
+{
+	(void)state;
+	start((struct gate_options){.sync = GATE_SSP, .staleness = 0});
+	join("w0", 1);
+	join("w1", 1);
+	push("w0", 1, 1, 0);
+	settled(1, NULL);
+	debts("w0 waits 1/10 of 10\nw1 owes 0/0 of 0\n");
+	push("w1", 1, 1, 0);
+	settled(2, NULL);
+	debts("w0 owes 1/10 of 10\nw1 owes 1/10 of 10\n");
+}
+
+static void members_are_told_in_order(void **state)
+{
+	(void)state;
+	pair((struct gate_options){0});
+	join("w1", 5);
+	text[0] = '\0';
+	gate_members(gate, say_member, NULL);
+	assert_string_equal(text, "w1/5 1 joining\nw2/1 1 active\nw10/1 1 active\n");
+	assert_int_equal(gate_active(gate), 2);
+	assert_int_equal(gate_iteration(gate), 1);
+}
+
+static void ranges_are_parsed_strictly(void **state)
+{
+	static const char *const bad[] = {"1",
+					  "1:2",
+					  "1:2:",
+					  "1:2:0",
+					  "1:2:3,",
+					  ",1:2:3",
+					  "1:2:3,,1:2:3",
+					  "a:2:3",
+					  "1:-2:3",
+					  "1:2:3:4",
+					  " 1:2:3",
+					  "1:18446744073709551615:2",
+					  "99999999999999999999:1:1"};
+	struct gate_range r[GATE_RANGES_MAX];
+	char many[1024] = "";
+	size_t n;
+
+	(void)state;
+	assert_int_equal(gate_ranges_parse("", r, &n, NULL), 0);
+	assert_int_equal(n, 0);
+	assert_int_equal(gate_ranges_parse("1:2:3,40:50:60", r, &n, NULL), 0);
+	assert_int_equal(n, 2);
+	assert_int_equal(r[1].id, 40);
+	assert_int_equal(r[1].begin, 50);
+	assert_int_equal(r[1].length, 60);
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		if (gate_ranges_parse(bad[i], r, &n, NULL) == 0)
+			fail_msg("taken: %s", bad[i]);
+	}
+	for (size_t i = 0; i < GATE_RANGES_MAX; i++)
+		strcat(many, i ? ",1:2:3" : "1:2:3");
+	assert_int_equal(gate_ranges_parse(many, r, &n, NULL), 0);
+	strcat(many, ",1:2:3");
+	assert_int_equal(gate_ranges_parse(many, r, &n, NULL), -1);
+}
+
+static void sync_modes(void **state)
+{
+	enum gate_sync sync;
+	uint64_t s;
+
+	(void)state;
+	assert_int_equal(gate_sync_parse("ssp:4", &sync, &s, NULL), 0);
+	assert_int_equal(sync, GATE_SSP);
+	assert_int_equal(s, 4);
+	assert_int_equal(gate_sync_parse("asp", &sync, &s, NULL), 0);
+	assert_int_equal(gate_sync_parse("bsp", &sync, &s, NULL), 0);
+	assert_int_equal(gate_sync_parse("ssp", &sync, &s, NULL), -1);
+	assert_int_equal(gate_sync_parse("ssp:-1", &sync, &s, NULL), -1);
+	assert_int_equal(gate_sync_parse("BSP", &sync, &s, NULL), -1);
+}
+
+#define TEST(name) cmocka_unit_test_teardown(name, stop)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(first_member_enters_at_once_others_at_the_close),
+		TEST(unit_closes_with_all_and_applies_in_worker_order),
+		TEST(leaving_closes_the_unit_for_the_others),
+		TEST(closed_connection_leaves_and_discards),
+		TEST(fenced_at_shardd_is_not_applied_and_out),
+		TEST(repeated_push_is_acknowledged_not_applied),
+		TEST(old_names_are_refused),
+		TEST(backup_worker_is_dropped_when_late),
+		TEST(sizes_go_with_the_answers_when_they_change),
+		TEST(the_share_of_who_goes_goes_to_the_others),
+		TEST(a_joiner_may_tell_its_speed),
+		TEST(what_can_not_be_met_leaves_sizes_as_they_are),
+		TEST(late_ones_hear_of_the_newest_size),
+		TEST(sizes_by_hand_are_refused_then),
+		TEST(those_who_are_expected_enter_together),
+		TEST(nobody_is_expected_for_ever),
+		TEST(fence_waits_for_the_settle_that_names_the_worker),
+		TEST(fence_discards_what_is_held),
+		TEST(asp_settles_waiting_pushes_together_as_units),
+		TEST(ssp_holds_the_answer_of_who_is_ahead),
+		TEST(actions_come_with_one_close_and_stay_for_joiners),
+		TEST(lead_obeys_backup_workers),
+		TEST(bad_actions_change_nothing),
+		TEST(cut_holds_settlements_from_save_to_fork),
+		TEST(cut_waits_for_all_servers),
+		TEST(lost_settle_is_sent_again_with_its_number),
+		TEST(what_a_server_lacks_is_not_settled),
+		TEST(servers_that_are_away_are_asked_when_they_are_back),
+		TEST(samples_are_the_rows_of_the_ranges),
+		TEST(a_whole_batch_is_no_larger_than_any_that_was_settled),
+		TEST(who_has_no_gradient_is_waited_for_no_longer),
+		TEST(a_large_unit_is_settled_in_several_requests),
+		TEST(servers_that_are_away_hold_the_unit),
+		TEST(end_waits_for_finish),
+		TEST(without_shardd_units_commit_at_once),
+		TEST(members_are_told_in_order),
+		TEST(a_member_that_was_answered_owes_a_push),
+		TEST(who_is_ahead_owes_nothing),
+		TEST(a_silent_member_is_let_go_of),
+		TEST(ranges_are_parsed_strictly),
+		TEST(sync_modes),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
