@@ -28,7 +28,7 @@ static int ready(void *lead)
 	return !l->cut.busy && !l->broken;
 }
 
-static int give_told(const struct other *o, struct outlet *out, struct error *err)
+static int give_told(const struct other *o, struct call *c, struct error *err)
 {
 	char line[512];
 	struct record_out r;
@@ -42,14 +42,13 @@ static int give_told(const struct other *o, struct outlet *out, struct error *er
 		record_add_u64(&r, "units", t->units);
 		record_add_u64(&r, "head-bytes", t->head);
 		record_add_u64(&r, "bytes", t->head + t->bytes);
-		if (outlet_record(out, &r, err) != 0 ||
-		    outlet_put(out, t->text, t->head + t->bytes, err) != 0)
+		if (ps_say(c, &r, t->text, t->head + t->bytes, err) != 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int give(void *lead, struct outlet *out, struct error *err)
+static int give(void *lead, struct call *c, struct error *err)
 {
 	struct lead *l = lead;
 	char line[512], *text;
@@ -61,16 +60,14 @@ static int give(void *lead, struct outlet *out, struct error *err)
 	record_add_u64(&r, "samples", l->samples);
 	record_add_seconds(&r, "time", clock_mono() - l->started);
 	record_add_u64(&r, "since", l->started_at);
-	if (outlet_record(out, &r, err) != 0 || gate_save(l->gate, &text, &len, err) != 0)
+	if (ps_say(c, &r, NULL, 0, err) != 0 || gate_save(l->gate, &text, &len, err) != 0)
 		return -1;
 	record_begin(&r, line, sizeof line, "gate");
 	record_add_u64(&r, "bytes", len);
-	rc = outlet_record(out, &r, err);
-	if (rc == 0)
-		rc = outlet_put(out, text, len, err);
+	rc = ps_say(c, &r, text, len, err);
 	free(text);
 	for (size_t i = 0; rc == 0 && i < l->others; i++)
-		rc = give_told(&l->other[i], out, err);
+		rc = give_told(&l->other[i], c, err);
 	return rc;
 }
 

@@ -15,6 +15,7 @@
 #include "ps/fork.h"
 #include "ps/stage.h"
 #include "param/store.h"
+#include "wire/call.h"
 #include "wire/server.h"
 
 #include <stddef.h>
@@ -110,12 +111,14 @@ int ps_tell(uint64_t count);
 /* What the lead has besides. */
 struct ps_more {
 	int (*ready)(void *owner); /* 0: what is under way can't be handed over; asked again soon */
-	int (*give)(void *owner, struct outlet *o, struct error *err);
+	int (*give)(void *owner, struct call *c, struct error *err);
 	/* A record that ps does not know. */
 	int (*take)(void *owner, const struct record *r, struct call *c, struct error *err);
 	void *owner;
 };
 void ps_set_more(struct ps *p, const struct ps_more *more);
+/* Ends r and sends it, and its bulk if it announced some, to the heir. */
+int ps_say(struct call *c, struct record_out *r, const void *bulk, size_t bytes, struct error *err);
 
 /* The requests `take-over` and `taken`. The state is sent between two events, and nobody else is
  * served until the heir has said that it has it, or is gone. Then the server's loop ends. */

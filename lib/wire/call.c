@@ -348,22 +348,33 @@ static int greet(struct call *c, struct error *err)
 	return 0;
 }
 
-static int open_once(struct call **out, const char *path, double answer_seconds,
-		     struct error *err)
+int call_adopt(struct call **out, int fd, const char *name, double answer_seconds,
+	       struct error *err)
 {
 	struct call *c = malloc(sizeof *c);
 	if (!c)
-		return error_set(err, ERROR_OS, path, "out of memory");
+		return error_set(err, ERROR_OS, name, "out of memory");
 	c->fd = c->memory_fd = -1;
 	c->answer_seconds = answer_seconds;
 	c->pending = 0;
 	c->memory = NULL;
 	c->begin = c->end = 0;
-	c->path = strdup(path);
+	c->path = strdup(name);
 	if (!c->path) {
 		call_close(c);
-		return error_set(err, ERROR_OS, path, "out of memory");
+		return error_set(err, ERROR_OS, name, "out of memory");
 	}
+	c->fd = fd;
+	*out = c;
+	return 0;
+}
+
+static int open_once(struct call **out, const char *path, double answer_seconds,
+		     struct error *err)
+{
+	struct call *c = NULL;
+	if (call_adopt(&c, -1, path, answer_seconds, err) != 0)
+		return -1;
 	if (address_connect(path, &c->fd, err) != 0 || greet(c, err) != 0) {
 		call_close(c);
 		return -1;

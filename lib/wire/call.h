@@ -15,6 +15,11 @@ struct call;
  * wait_seconds are over (0: one try). answer_seconds: longest wait for an answer. */
 int call_open(struct call **out, const char *path, double wait_seconds, double answer_seconds,
 	      struct error *err);
+/* The other end of a connection that is there already (fd, non-blocking; from now on it is c's), by a
+ * process that does nothing else meanwhile: no greeting is read. name is what error places say. -1:
+ * fd is still the caller's. */
+int call_adopt(struct call **out, int fd, const char *name, double answer_seconds,
+	       struct error *err);
 void call_close(struct call *c); /* NULL is fine */
 /* Connects anew to the same path, once; the memory of call_map() is given to whoever is there now,
  * with what is in it. What was under way on the old connection is gone. -1: c is not connected, may
