@@ -21,7 +21,7 @@ static int begin(void **state)
 {
 	(void)state;
 	snapshot_init(&s);
-	o = SOLUTION_OPTIONS_DEFAULT;
+	solution_options_init(&o);
 	return 0;
 }
 
