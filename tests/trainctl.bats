@@ -691,6 +691,7 @@ applied() { grep -h '^applied ' run/state/logs/"$1".log; }
 	[ "$left" -gt 0 ]
 	[ "$left" -le 20000 ]
 	grep -q '^info name=sync value=bsp age=0' solution.in
+	grep -q '^node role=worker id=w0 .* silent=[0-9.]*$' solution.in
 	for name in rate restart-worker restart-server; do # the rate is known a little later
 		wait_for "awk -v name=$name '\$2 == \"name=\" name { sub(/value=/, \"\", \$3); found = \$3 > 0 } END { exit !found }' solution.in"
 	done

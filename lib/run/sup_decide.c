@@ -293,8 +293,12 @@ static void on_snapshot(const struct record *r, int closing, const void *payload
 	(void)payload;
 	(void)bytes;
 	if (!closing) {
+		const char *id = record_is(r, "node") ? record_get(r, "id") : NULL;
+		const struct sup_node *n = id ? sup_node_find(s, id) : NULL;
 		record_begin(&o, line, sizeof line, r->type);
-		record_add_fields(&o, r, NULL);
+		record_add_fields(&o, r, n ? "silent" : NULL);
+		if (n && sup_pulse_section(n)[0])
+			record_add_seconds(&o, "silent", n->pulse.silent);
 		if (!is_ours(r))
 			append(s, line, record_end(&o, NULL));
 		return;
