@@ -162,7 +162,7 @@ static uint64_t *reachable(const struct problem *p, uint64_t last, struct error 
 	size_t words = sums_words(width);
 	uint64_t *set = calloc(5 * words, sizeof *set);
 	if (!set) {
-		error_set(err, ERROR_OS, NULL, "no memory for %zu sums", words * 64);
+		error_set(err, ERROR_OS, NULL, "out of memory for %zu sums", words * 64);
 		return NULL;
 	}
 	uint64_t *from = set, *to = set + words, *told = set + 2 * words, *spare = set + 3 * words;
@@ -311,7 +311,7 @@ static int take_fewest(struct problem *p, struct error *err)
 	if (!table || !cost) {
 		free(table);
 		free(cost);
-		return error_set(err, ERROR_OS, NULL, "no memory for %llu sums of %zu rows",
+		return error_set(err, ERROR_OS, NULL, "out of memory for %llu sums of %zu rows",
 				 (unsigned long long)width, p->n);
 	}
 	for (size_t i = 0; i <= p->n; i++)
@@ -448,7 +448,7 @@ int accum_solve(struct accum_type *t, size_t n, uint64_t global, struct error *e
 		return -1;
 	p.top = reallocarray(NULL, n, sizeof *p.top);
 	if (!p.top)
-		return error_set(err, ERROR_OS, NULL, "no memory for %zu rows", n);
+		return error_set(err, ERROR_OS, NULL, "out of memory for %zu rows", n);
 	int result = solve(&p, err);
 	free(p.top);
 	return result;

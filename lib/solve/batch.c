@@ -174,7 +174,7 @@ int batch_share(struct batch_worker *w, size_t n, uint64_t global, struct error 
 		return -1;
 	struct open_row *row = reallocarray(NULL, n ? n : 1, sizeof *row);
 	if (!row)
-		return error_set(err, ERROR_OS, NULL, "no memory for %zu workers", n);
+		return error_set(err, ERROR_OS, NULL, "out of memory for %zu workers", n);
 	uint64_t left;
 	double t = find_threshold(w, row, n, global);
 	size_t ties = take_below(w, row, n, global, t, &left);

@@ -218,7 +218,7 @@ int rule_antdt_dd(const struct snapshot *s, const struct solution_options *o, ac
 	d.more = calloc(d.crew.count + 1, sizeof *d.more);
 	int result = d.type && d.device && d.more
 			     ? decide(&d, s, o, &v)
-			     : error_set(err, ERROR_OS, NULL, "no memory for device types");
+			     : error_set(err, ERROR_OS, NULL, "out of memory for device types");
 	free(d.type);
 	free(d.device);
 	free(d.more);

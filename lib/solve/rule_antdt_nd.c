@@ -75,7 +75,7 @@ static int balance(struct nd *d, const struct crew *c)
 	size_t slow = slowest_short(d, c);
 	double *speed = calloc(c->count + 1, sizeof *speed);
 	if (!speed)
-		return error_set(d->v.err, ERROR_OS, NULL, "no memory for speeds");
+		return error_set(d->v.err, ERROR_OS, NULL, "out of memory for speeds");
 	for (size_t i = 0; i < c->count; i++)
 		speed[i] = c->node[i]->speed_short;
 	char why[ACTION_REASON_MAX];

@@ -485,7 +485,7 @@ static int decide_bsp(struct pace *p)
 {
 	double *scratch = calloc(p->workers.count, sizeof *scratch);
 	if (!scratch)
-		return error_set(p->v.err, ERROR_OS, NULL, "no memory for times");
+		return error_set(p->v.err, ERROR_OS, NULL, "out of memory for times");
 	leave_out(p);
 	if (heed_spikes(p) != 0) {
 		free(scratch);
@@ -565,7 +565,7 @@ int rule_pace(const struct snapshot *s, const struct solution_options *o, action
 		p.out = calloc(p.workers.count + 1, 1);
 		result = !p.worker || !p.server ? -1
 			 : p.w && p.out         ? decide(&p)
-					: error_set(err, ERROR_OS, NULL, "no memory for a split");
+					: error_set(err, ERROR_OS, NULL, "out of memory for a split");
 	}
 	free(p.worker);
 	free(p.server);

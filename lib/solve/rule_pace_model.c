@@ -220,7 +220,7 @@ struct pace_node *pace_model(const struct crew *c, const struct snapshot *s, int
 	free(scratch);
 	if (failed) {
 		free(p);
-		error_set(err, ERROR_OS, NULL, "no memory for %zu nodes", c->count);
+		error_set(err, ERROR_OS, NULL, "out of memory for %zu nodes", c->count);
 		return NULL;
 	}
 	return p;

@@ -135,7 +135,7 @@ int crew_gather(struct crew *c, const struct snapshot *s, enum node_role role, i
 	*c = (struct crew){0};
 	c->node = reallocarray(NULL, s->node_count + 1, sizeof *c->node);
 	if (!c->node)
-		return error_set(err, ERROR_OS, NULL, "no memory for %zu nodes", s->node_count);
+		return error_set(err, ERROR_OS, NULL, "out of memory for %zu nodes", s->node_count);
 	double most = silence(s);
 	for (size_t i = 0; i < s->node_count; i++) {
 		const struct snapshot_node *n = &s->node[i];
@@ -227,7 +227,7 @@ int crew_split(struct split *s, const struct crew *c, const double *speed, uint6
 		return reason_set(why, "no speed reported yet"), 1;
 	s->w = calloc(c->count, sizeof *s->w);
 	if (!s->w)
-		return error_set(err, ERROR_OS, NULL, "no memory for %zu workers", c->count);
+		return error_set(err, ERROR_OS, NULL, "out of memory for %zu workers", c->count);
 	for (size_t i = 0; i < c->count; i++)
 		s->w[i] = (struct batch_worker){.speed = known(speed[i]) ? speed[i] : mean,
 						.min = 1,

@@ -22,7 +22,7 @@ static int give_even(struct voice *v, const struct crew *c, uint64_t global)
 	size_t same = 0;
 	struct batch_worker *w = calloc(c->count, sizeof *w);
 	if (!w)
-		return error_set(v->err, ERROR_OS, NULL, "no memory for %zu workers", c->count);
+		return error_set(v->err, ERROR_OS, NULL, "out of memory for %zu workers", c->count);
 	for (size_t i = 0; i < c->count; i++)
 		w[i] = (struct batch_worker){
 			.speed = 1, .min = 1, .max = BATCH_SIZE_MAX, .count = 1};
@@ -103,7 +103,7 @@ int rule_lb_bsp(const struct snapshot *s, const struct solution_options *o, acti
 	if (crew_gather(&c, s, NODE_WORKER, 0, err) != 0)
 		return -1;
 	double *speed = calloc(c.count + 1, sizeof *speed);
-	int result = speed ? 0 : error_set(err, ERROR_OS, NULL, "no memory for speeds");
+	int result = speed ? 0 : error_set(err, ERROR_OS, NULL, "out of memory for speeds");
 	for (size_t i = 0; result == 0 && i < c.count; i++)
 		speed[i] = newest(c.node[i]);
 	if (result == 0)

@@ -151,7 +151,7 @@ static int grow(void **items, size_t *room, size_t count, size_t size, struct er
 	size_t wanted = *room ? *room * 2 : 16;
 	void *bigger = reallocarray(*items, wanted, size);
 	if (!bigger)
-		return error_set(err, ERROR_OS, NULL, "no memory for %zu snapshot records", wanted);
+		return error_set(err, ERROR_OS, NULL, "out of memory for %zu snapshot records", wanted);
 	*items = bigger;
 	*room = wanted;
 	return 0;
@@ -209,7 +209,7 @@ static int check_twice(const struct snapshot *s, struct error *err)
 {
 	const struct snapshot_node **sorted = reallocarray(NULL, s->node_count + 1, sizeof *sorted);
 	if (!sorted)
-		return error_set(err, ERROR_OS, NULL, "no memory for %zu nodes", s->node_count);
+		return error_set(err, ERROR_OS, NULL, "out of memory for %zu nodes", s->node_count);
 	for (size_t i = 0; i < s->node_count; i++)
 		sorted[i] = &s->node[i];
 	qsort(sorted, s->node_count, sizeof *sorted, compare_nodes);
