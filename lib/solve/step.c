@@ -32,7 +32,7 @@ struct step {
 	double *times;    /* depth rounds of n times */
 	uint64_t *slower; /* n rows of n bits: was i ever slower than j in this phase? */
 	uint64_t round;
-	uint64_t known;   /* rounds that may be looked back upon */
+	uint64_t known; /* rounds that may be looked back upon */
 	struct tried tried[TRIED_MAX];
 	size_t tried_count, tried_next;
 };
@@ -46,7 +46,7 @@ struct step *step_new(const struct step_options *options, struct error *err)
 	}
 	s->o = *options;
 	s->depth = (size_t)(options->window > options->fine_window ? options->window
-								    : options->fine_window);
+								   : options->fine_window);
 	return s;
 }
 
