@@ -3,6 +3,8 @@
  */
 #include "cmd/rec.h"
 
+#include "base/grow.h"
+
 #include <unistd.h>
 
 #define LINE_MAX_BYTES (1u << 20) /* longer ones are no data */
@@ -14,13 +16,8 @@ static int more_lines(struct rec_lines *in, struct error *err)
 		in->end -= in->begin;
 		in->begin = 0;
 	}
-	if (in->room - in->end < 65536) {
-		char *larger = realloc(in->data, in->room + 131072);
-		if (!larger)
-			return error_set(err, ERROR_OS, NULL, "out of memory");
-		in->data = larger;
-		in->room += 131072;
-	}
+	if (GROW(in->data, in->room, in->end + 65536) != 0)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
 	ssize_t n;
 	do
 		n = read(STDIN_FILENO, in->data + in->end, in->room - in->end - 1);

@@ -116,8 +116,8 @@ int node_record_write(const char *path, const struct node_record *r, struct erro
 
 int node_record_running(const struct node_record *r)
 {
-	char boot[PROCESS_BOOT_MAX];
-	process_boot(boot);
+	char boot[BOOT_ID_MAX];
+	boot_id(boot);
 	if (strcmp(boot, r->boot) != 0)
 		return 0;
 	return (process_alive(r->parent, r->parent_start) ? RECORD_PARENT_RUNS : 0) |
@@ -363,7 +363,7 @@ int parent_main(int argc, char **argv)
 	r.life = spec.life;
 	r.parent = getpid();
 	r.at = clock_epoch();
-	process_boot(r.boot);
+	boot_id(r.boot);
 	if (process_start(r.parent, &r.parent_start) != 0 || start_node(&spec, &r) != 0)
 		return ERROR_OS;
 	int status = 0;

@@ -15,6 +15,7 @@
 #ifndef PACELINE_PROC_PARENT_H
 #define PACELINE_PROC_PARENT_H
 
+#include "base/boot.h"
 #include "base/error.h"
 #include "base/option.h"
 #include "proc/policy.h"
@@ -30,7 +31,7 @@ struct node_record {
 	uint64_t life; /* 0 for the first process of this id */
 	pid_t parent, pid;
 	uint64_t parent_start, start; /* as in process.h */
-	char boot[PROCESS_BOOT_MAX];
+	char boot[BOOT_ID_MAX];
 	double at; /* epoch seconds */
 	int ended;
 	struct node_end end; /* seen is set when ended */

@@ -43,9 +43,8 @@ int drag_parse(const char *text, size_t len, struct drag *d, struct error *err)
 {
 	struct record r;
 	struct drag got;
-	const char *newline = memchr(text, '\n', len);
 	*d = (struct drag){0};
-	if (record_parse(&r, text, newline ? (size_t)(newline - text) : len, err) < 0)
+	if (record_first(&r, text, len, err) != 0)
 		return -1;
 	if (!record_is(&r, "drag"))
 		return error_set(err, ERROR_DATA, "", "a \"%.64s\" record where \"drag\" belongs",

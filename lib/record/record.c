@@ -343,6 +343,38 @@ size_t record_end(struct record_out *o, const char *text)
 	return o->len;
 }
 
+/* ---- the records of a text ---- */
+
+struct record_walk record_walk(const char *text, size_t len)
+{
+	return (struct record_walk){.at = text, .end = text + len};
+}
+
+int record_next(struct record_walk *w, struct record *r, struct error *err)
+{
+	while (w->at < w->end) {
+		size_t left = (size_t)(w->end - w->at);
+		const char *newline = memchr(w->at, '\n', left);
+		w->line = w->at;
+		w->len = newline ? (size_t)(newline - w->at) : left;
+		w->at += newline ? w->len + 1 : left;
+		w->number++;
+		if (!newline)
+			return error_set(err, ERROR_DATA, NULL, "the last line has no newline");
+		if (w->len > 0)
+			return record_parse(r, w->line, w->len, err) == 0 ? RECORD_ONE : -1;
+	}
+	return RECORD_END;
+}
+
+int record_first(struct record *r, const char *text, size_t len, struct error *err)
+{
+	const char *newline = memchr(text, '\n', len);
+	return record_parse(r, text, newline ? (size_t)(newline - text) : len, err);
+}
+
+/* ---- records from a descriptor ---- */
+
 #define READER_ROOM 65536
 
 struct record_reader {
