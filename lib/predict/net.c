@@ -58,10 +58,11 @@ double net_predict(void *state, double cpu, double mem)
 {
 	struct net *n = state;
 	double x[PREDICT_NET_INPUTS];
-	for (int i = 2; i > 0; i--) {
+	for (int i = 2; i > 0 && !n->waiting; i--) { /* else there is no speed beside them */
 		n->c[i] = n->c[i - 1];
 		n->m[i] = n->m[i - 1];
 	}
+	n->waiting = 1;
 	if (!isnan(cpu)) /* else it is as it was */
 		n->c[0] = cpu;
 	if (!isnan(mem))
@@ -217,6 +218,7 @@ void net_observe(void *state, double speed)
 {
 	struct net *n = state;
 	uint64_t settled = n->reused ? REUSE_SETTLED : TRAIN_FROM;
+	n->waiting = 0;
 	n->count++;
 	n->sum += speed;
 	n->low = fmin(n->low, speed);
@@ -306,6 +308,7 @@ void net_walk(void *state, struct predict_walk *w)
 	predict_walk_u64(w, "count", &n->count, UINT64_MAX / 2);
 	predict_walk_u64(w, "random", &n->seed, UINT64_MAX);
 	predict_walk_u64(w, "reused", &n->reused, 1);
+	predict_walk_u64(w, "waiting", &n->waiting, 1);
 	walk_samples(n->recent, PREDICT_NET_RECENT, &n->recents, "recent", w);
 	walk_samples(n->old, PREDICT_NET_OLD, &n->olds, "old", w);
 	walk_samples(n->check, PREDICT_NET_CHECK, &n->checks, "check", w);

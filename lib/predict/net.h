@@ -53,6 +53,7 @@ struct net {
 	double ema, low, high;   /* of speeds; lowest and highest seen */
 	double alpha, said;
 	uint64_t count, warmup, seed, reused;
+	uint64_t waiting; /* predicted, and not yet observed */
 	struct net_sample recent[PREDICT_NET_RECENT], old[PREDICT_NET_OLD];
 	struct net_sample check[PREDICT_NET_CHECK];
 	uint64_t recents, olds, checks; /* ever put there */
