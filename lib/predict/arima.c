@@ -329,24 +329,24 @@ static void arima_observe(void *state, double speed)
 		a->fit = f;
 }
 
-static void arima_walk(void *state, struct predict_walk *w)
+static void arima_walk(void *state, struct predict_state *f)
 {
 	struct arima *a = state;
-	predict_walk_u64(w, "count", &a->count, UINT64_MAX / 2);
+	predict_state_u64(f, "count", &a->count, UINT64_MAX / 2);
 	size_t held = a->count < WINDOW ? (size_t)a->count : WINDOW;
-	predict_walk_reals(w, "speed", a->speed, held);
-	predict_walk_reals(w, "ema", &a->ema, 1);
-	predict_walk_u64(w, "p", &a->p, ORDER_MAX);
-	predict_walk_u64(w, "d", &a->d, 2);
-	predict_walk_u64(w, "q", &a->q, ORDER_MAX);
-	predict_walk_reals(w, "phi", a->fit.phi, ORDER_MAX);
-	predict_walk_reals(w, "theta", a->fit.theta, ORDER_MAX);
-	predict_walk_reals(w, "aic", &a->fit.aic, 1);
-	predict_walk_u64(w, "next", &a->next, ORDERS - 1);
-	predict_walk_u64(w, "best-p", &a->best_p, ORDER_MAX);
-	predict_walk_u64(w, "best-d", &a->best_d, 2);
-	predict_walk_u64(w, "best-q", &a->best_q, ORDER_MAX);
-	predict_walk_reals(w, "best-aic", &a->best_aic, 1);
+	predict_state_reals(f, "speed", a->speed, held);
+	predict_state_reals(f, "ema", &a->ema, 1);
+	predict_state_u64(f, "p", &a->p, ORDER_MAX);
+	predict_state_u64(f, "d", &a->d, 2);
+	predict_state_u64(f, "q", &a->q, ORDER_MAX);
+	predict_state_reals(f, "phi", a->fit.phi, ORDER_MAX);
+	predict_state_reals(f, "theta", a->fit.theta, ORDER_MAX);
+	predict_state_reals(f, "aic", &a->fit.aic, 1);
+	predict_state_u64(f, "next", &a->next, ORDERS - 1);
+	predict_state_u64(f, "best-p", &a->best_p, ORDER_MAX);
+	predict_state_u64(f, "best-d", &a->best_d, 2);
+	predict_state_u64(f, "best-q", &a->best_q, ORDER_MAX);
+	predict_state_reals(f, "best-aic", &a->best_aic, 1);
 }
 
 const struct predict_kind predict_arima = {.name = "arima",

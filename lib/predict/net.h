@@ -63,7 +63,7 @@ int net_init(struct net *n, const struct net_shape *shape, const struct predict_
 /* As struct predict_kind wants them; state is a struct net. */
 double net_predict(void *state, double cpu, double mem);
 void net_observe(void *state, double speed);
-void net_walk(void *state, struct predict_walk *w);
+void net_walk(void *state, struct predict_state *f);
 int net_reuse(void *state, const void *from, struct error *err);
 
 #endif

@@ -1,5 +1,6 @@
 /* predict/predict: the models against closed forms, known processes and numeric gradients. */
 #include "predict_text.h"
+#include "base/random.h"
 #include "predict/net.h"
 
 #include <math.h>
@@ -17,7 +18,7 @@ static uint64_t random_state;
 
 static double draw(void)
 {
-	return predict_uniform(&random_state);
+	return random_uniform(&random_state);
 }
 
 static double gauss(void)
