@@ -43,7 +43,7 @@ static int put_action(const struct action *a, void *arg, struct error *err)
 
 static int find(struct filter *f, struct error *err)
 {
-	f->options = SOLUTION_OPTIONS_DEFAULT;
+	solution_options_init(&f->options);
 	f->built_in = solution_find(f->name);
 	if (!f->built_in && !fs_is_program(f->name)) {
 		char known[256] = "";
@@ -120,18 +120,33 @@ static int solve(const struct filter *f, struct error *err)
 	return got;
 }
 
+/* The names and the options, from their tables. */
+static void fill_help(char *out, size_t max)
+{
+	const struct solution_option *o;
+	size_t at = (size_t)snprintf(out, max, "NAME is an executable, or:");
+	for (const struct solution *s = solution_table(); s->name && at < max; s++)
+		at += (size_t)snprintf(out + at, max - at, "\n  %-10s  %s", s->name, s->about);
+	for (size_t i = 0; at < max && (o = solution_option(i)); i++)
+		at += (size_t)snprintf(out + at, max - at, "%s\n  %-7s  %-11s  %s%s%s%s",
+				       i == 0 ? "\n\nKEYs, and those of a job file:" : "", o->key,
+				       o->job_key, o->help, o->given[0] ? " (" : "", o->given,
+				       o->given[0] ? ")" : "");
+}
+
 int trainctl_solve(int argc, char **argv)
 {
 	static struct filter f;
+	char more[4096];
+	fill_help(more, sizeof more);
 	const struct option_row rows[] = {
 		{.name = "option", .letter = 'o', .kind = OPTION_LIST, .target = &f.set,
 		 .arg = "KEY=VALUE",
-		 .help = "batch=, lambda=, pending=, sync=, limit=, cmax=; to an executable as an "
-			 "argument"},
+		 .help = "an option of the solution; to an executable as an argument"},
 		{0}};
 	const struct option_table table = {
 		PROGRAM " solve", "NAME [-o KEY=VALUE]... < snapshot > actions",
-		"Lets a built-in solution or an executable decide on one snapshot.", rows, NULL};
+		"Lets a built-in solution or an executable decide on one snapshot.", rows, more};
 	struct error err;
 	int shown = trainctl_parse(&table, argc, argv, "solution", &f.name, &err);
 	if (shown == OPTION_SHOWN)
@@ -146,9 +161,6 @@ int trainctl_solve(int argc, char **argv)
 
 /* In a job's log: `decision solution= batch= lambda= ... at=`, the snapshot's records, what was decided
  * then (left out here), `decided`.  In a lead's: see balances.c. */
-#define REPLAY_OPTIONS 6
-#define REPLAY_OPTION_MAX 64
-
 struct replay {
 	struct filter f;
 	struct snapshot snapshot;
@@ -157,28 +169,20 @@ struct replay {
 	const char *path;
 	uint64_t decisions, failed;
 	char name[PLACE_MAX]; /* of the solution; records are gone by the end of a snapshot */
-	/* For an executable: the snapshot as text, and its arguments. */
-	int text_fd;
-	char given[REPLAY_OPTIONS][REPLAY_OPTION_MAX];
-	size_t given_count;
+	int text_fd;          /* the snapshot as text, for an executable */
 };
 
 /* The options of then: a decision record has them as its keys. */
 static int take_options(struct replay *p, const struct record *r, struct error *err)
 {
-	static const char *const key[REPLAY_OPTIONS] = {"batch", "lambda", "pending",
-							"sync",  "limit",  "cmax"};
-	p->f.options = SOLUTION_OPTIONS_DEFAULT;
-	p->given_count = 0;
-	for (size_t i = 0; i < REPLAY_OPTIONS; i++) {
-		char *text = p->given[p->given_count];
-		const char *value = record_get(r, key[i]);
-		if (!value || !value[0] || (i == 0 && strcmp(value, "0") == 0))
+	const struct solution_option *option;
+	solution_options_init(&p->f.options);
+	for (size_t i = 0; (option = solution_option(i)); i++) {
+		const char *value = record_get(r, option->key);
+		if (!value || !value[0])
 			continue;
-		snprintf(text, REPLAY_OPTION_MAX, "%s=%.40s", key[i], value);
-		if (solution_options_set(&p->f.options, text, err) != 0)
+		if (solution_option_set(option, &p->f.options, value, err) != 0)
 			return err->code = ERROR_DATA, -1;
-		p->given_count++;
 	}
 	solution_options_name(&p->f.options, p->f.name);
 	return 0;
@@ -229,16 +233,14 @@ static int await(const struct replay *p, pid_t pid, int *status, int *late, stru
 static int ask_executable(struct replay *p, int *status, int *late, struct error *err)
 {
 	char path[PLACE_MAX];
-	char *argv[REPLAY_OPTIONS + 2];
+	char *argv[SOLUTION_OPTIONS_MAX + 2] = {path};
+	struct solution_arguments given;
 	posix_spawn_file_actions_t files;
 	posix_spawnattr_t attributes;
 	pid_t pid;
-	size_t n = 0;
 	path_of(p->f.name, path);
-	argv[n++] = path;
-	for (size_t i = 0; i < p->given_count; i++)
-		argv[n++] = p->given[i];
-	argv[n] = NULL;
+	solution_options_arguments(&p->f.options, &given);
+	memcpy(argv + 1, given.item, sizeof given.item);
 	if (fflush(stdout) != 0) /* it writes behind us */
 		return error_errno(err, ERROR_IO, "stdout", "can't be written");
 	lseek(p->text_fd, 0, SEEK_SET);

@@ -9,6 +9,7 @@
 
 #define SILENT_SECONDS 10.0
 #define SILENT_BATCHES 4.0 /* of the slowest */
+#define OWED_SECONDS 5.0   /* without a sign, from one that owes some */
 
 /* ---- saying ---- */
 
@@ -110,12 +111,18 @@ static double silent_for(const struct snapshot *s, const struct snapshot_node *n
 	return n->state == NODE_UP && known(n->last) ? s->at - n->last : 0;
 }
 
+/* Where nobody watches who owes what, everybody does. */
+static int owes(const struct snapshot_node *n)
+{
+	return !(n->silent < OWED_SECONDS);
+}
+
 const struct snapshot_node *crew_silent(const struct snapshot *s, double *seconds)
 {
 	const struct snapshot_node *longest = NULL;
 	*seconds = silence(s);
 	for (size_t i = 0; i < s->node_count; i++)
-		if (silent_for(s, &s->node[i]) > *seconds) {
+		if (owes(&s->node[i]) && silent_for(s, &s->node[i]) > *seconds) {
 			longest = &s->node[i];
 			*seconds = silent_for(s, longest);
 		}

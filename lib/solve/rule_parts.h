@@ -30,10 +30,12 @@ enum crew_window { CREW_SHORT, CREW_LONG };
 
 /*
  * A node that is up and has reported nothing for longer than any of them needs for a few batches: it
- * may be idle, or hang.  Nothing it said before is news, so it belongs to no crew, and where others
- * wait for it nothing is decided until it is back or lost: who sends nothing must not look fast.
+ * may be idle, or hang.  Nothing it said before is news, so it belongs to no crew: who sends nothing
+ * must not look fast.  Where others wait for it nothing is decided until it is back or lost: that is
+ * this one, or NULL.  Nobody waits for one that owes nothing, or shows other signs of life: there is
+ * nothing for it to do, perhaps for good.
  */
-const struct snapshot_node *crew_silent(const struct snapshot *s, double *seconds); /* or NULL */
+const struct snapshot_node *crew_silent(const struct snapshot *s, double *seconds);
 
 struct crew {
 	size_t count;

@@ -1,4 +1,4 @@
-/* rule_simple: none, even, backup:N and lb-bsp, which others are compared with. See rules.h. */
+/* rule_simple: none, even, backup:N, lb-bsp and lb-bsp-gpu, which others are compared with. See rules.h. */
 #include "solve/rules.h"
 
 #include "solve/rule_parts.h"
@@ -123,4 +123,13 @@ int rule_lb_bsp(const struct snapshot *s, const struct solution_options *o, acti
 	free(split.w);
 	crew_free(&c);
 	return result;
+}
+
+int rule_lb_bsp_gpu(const struct snapshot *s, const struct solution_options *o, action_fn *take,
+		    void *arg, struct error *err)
+{
+	struct voice v = {.take = take, .arg = arg, .err = err};
+	(void)s;
+	(void)o;
+	return say_none(&v, "lb-bsp-gpu: decides at every barrier of a job, not on a snapshot");
 }

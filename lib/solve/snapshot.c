@@ -120,6 +120,7 @@ static int parse_node(struct snapshot_node *n, const struct record *r, struct er
 	    real_or_nan(r, "up", &n->up, err) != 0 ||
 	    count_or_zero(r, "accum", COUNT_MAX, &n->accum, err) != 0 ||
 	    real_or_nan(r, "last", &n->last, err) != 0 ||
+	    real_or_nan(r, "silent", &n->silent, err) != 0 ||
 	    real_or_nan(r, "speed-last", &n->speed_last, err) != 0 || parse_device(n, r, err) != 0)
 		return -1;
 	if (isnan(n->up))

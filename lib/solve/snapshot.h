@@ -30,6 +30,7 @@ struct snapshot_node {
 	double up;         /* seconds since ready; 0 when not up */
 	uint64_t accum;    /* accumulation steps of a batch; 0: not known */
 	double last;       /* when it reported last, epoch seconds */
+	double silent;     /* seconds for which it has owed something and shown no sign of life */
 	double speed_last; /* of that report */
 	/* What it measured about its device; type "" and numbers 0 or NAN: not known. */
 	char type[OPTION_ID_MAX];

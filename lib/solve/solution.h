@@ -10,6 +10,7 @@
  *     struct snapshot s;
  *     snapshot_init(&s);
  *     while (record) snapshot_add(&s, record, err);
+ *     solution_options_init(&options);
  *     solution_options_name(&options, name);
  *     solution_decide(solution_find(name), &s, &options, take_action, arg, err);
  */
@@ -17,8 +18,9 @@
 #define PACELINE_SOLVE_SOLUTION_H
 
 #include "base/error.h"
-#include "solve/snapshot.h"
 #include "record/record.h"
+#include "solve/options.h"
+#include "solve/snapshot.h"
 
 #include <stdint.h>
 
@@ -48,29 +50,6 @@ int action_parse(struct action *a, const struct record *r, struct error *err);
 /* The record with its newline (RECORD_LINE_MAX is always enough); returns its length. */
 size_t action_format(const struct action *a, char *out, size_t out_max);
 
-enum solution_sync {
-	SYNC_UNSAID, /* as `info name=sync` of the snapshot says; without it bsp */
-	SYNC_BSP,
-	SYNC_SSP,
-	SYNC_ASP
-};
-
-/* What `-o KEY=VALUE` of trainctl(1) sets; the same for every built-in solution. */
-struct solution_options {
-	uint64_t batch; /* global batch; 0: the sum of the sizes in the snapshot */
-	double lambda;  /* from this ratio on a node is slow */
-	double pending; /* seconds; from this pending time on the cluster is busy */
-	enum solution_sync sync;
-	uint64_t limit;  /* a node restarted that often is not restarted again */
-	uint64_t cmax;   /* accumulation steps at most */
-	uint64_t number; /* behind the colon of the name; no -o sets it */
-};
-#define SOLUTION_OPTIONS_DEFAULT                                                                   \
-	((struct solution_options){                                                                \
-		.lambda = 1.3, .pending = 60, .limit = 3, .cmax = 5, .number = 1})
-
-/* "KEY=VALUE"; ERROR_USAGE naming an unknown key or a bad value. */
-int solution_options_set(struct solution_options *o, const char *assignment, struct error *err);
 /* Takes the number of a name that has one ("backup:2") into o->number; others change nothing. */
 void solution_options_name(struct solution_options *o, const char *name);
 /* What holds for this decision: never SYNC_UNSAID. */
