@@ -49,7 +49,7 @@ static int append_all(struct text *t, const struct schema *s, const char *path, 
 	struct record_out o;
 	record_begin(&o, line, sizeof line, "schema");
 	record_add_u64(&o, "version", 1);
-	record_add(&o, "format", schema_format_name(s->format));
+	record_add(&o, "format", row_format_name(s->format));
 	record_add(&o, "scale", schema_scale_name(s->scale));
 	record_add(&o, "hash", "xxh3");
 	record_add_u64(&o, "hash-bits", s->hash_bits);
