@@ -9,6 +9,7 @@
 #include "run/sup.h"
 
 #include "base/clock.h"
+#include "base/grow.h"
 #include "base/number.h"
 
 #include <math.h>
@@ -25,19 +26,10 @@ static void append(struct supervisor *s, const char *data, size_t len)
 {
 	if (s->decide_bytes + len > SNAPSHOT_BYTES_MAX)
 		return;
-	if (s->decide_bytes + len + 1 > s->decide_room) {
-		size_t room = s->decide_room ? s->decide_room * 2 : 4096;
-		while (room < s->decide_bytes + len + 1)
-			room *= 2;
-		char *moved = realloc(s->decide_text, room);
-		if (!moved)
-			return;
-		s->decide_text = moved;
-		s->decide_room = room;
-	}
+	if (GROW(s->decide_text, s->decide_room, s->decide_bytes + len) != 0)
+		return;
 	memcpy(s->decide_text + s->decide_bytes, data, len);
 	s->decide_bytes += len;
-	s->decide_text[s->decide_bytes] = '\0';
 }
 
 static const char *const own_info[] = {"samples-left",   "rate", "backup-workers", "restart-worker",
@@ -189,18 +181,6 @@ static int take_action(const struct action *a, void *arg, struct error *err)
 	return sup_actions_add(arg, a, 0, err);
 }
 
-static int fill(struct snapshot *snapshot, const char *text, struct error *err)
-{
-	struct record r;
-	for (const char *p = text; *p;) {
-		size_t n = strcspn(p, "\n");
-		if (record_parse(&r, p, n, err) != 0 || snapshot_add(snapshot, &r, err) != 0)
-			return -1;
-		p += n + (p[n] == '\n');
-	}
-	return 0;
-}
-
 /* Of what comes from elsewhere; said once, as long as it says the same. */
 static void look_at_info(struct supervisor *s, const struct snapshot *snapshot)
 {
@@ -221,7 +201,7 @@ static int solve_inside(struct supervisor *s, struct error *err)
 	struct sup_actions list = {0};
 	solution_options_name(&options, s->job->solution);
 	snapshot_init(&snapshot);
-	int result = fill(&snapshot, s->decide_text, err);
+	int result = snapshot_add_text(&snapshot, s->decide_text, s->decide_bytes, err);
 	if (result == 0) {
 		look_at_info(s, &snapshot);
 		result = solution_decide(solution_find(s->job->solution), &snapshot, &options,
@@ -266,15 +246,16 @@ static void decide(struct supervisor *s)
 static int all_reported(const struct supervisor *s)
 {
 	struct record r;
+	struct record_walk walk = record_walk(s->decide_text, s->decide_bytes);
 	size_t reported = 0;
-	for (const char *p = s->decide_text; *p;) {
-		size_t n = strcspn(p, "\n");
+	int got;
+	while ((got = record_next(&walk, &r, NULL)) != RECORD_END) {
+		const char *role = got == RECORD_ONE && record_is(&r, "node") ? record_get(&r, "role")
+									      : NULL;
 		uint64_t size = 0;
-		if (record_parse(&r, p, n, NULL) == 0 && record_is(&r, "node") &&
-		    record_get(&r, "role") && strcmp(record_get(&r, "role"), "worker") == 0 &&
+		if (role && strcmp(role, "worker") == 0 &&
 		    record_u64_opt(&r, "size", 0, UINT64_MAX, &size, NULL) == 0)
 			reported += size > 0;
-		p += n + (p[n] == '\n');
 	}
 	return reported >= s->job->workers;
 }
