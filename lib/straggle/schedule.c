@@ -17,8 +17,7 @@ uint64_t schedule_draw(const struct schedule *s, enum schedule_draw what, uint32
 {
 	philox4x32_ctr_t counter = {{(uint32_t)turn, (uint32_t)(turn >> 32), (uint32_t)node,
 				     pattern << 4 | (uint32_t)what}};
-	philox4x32_key_t key = {
-		{(uint32_t)s->options.seed, (uint32_t)(s->options.seed >> 32)}};
+	philox4x32_key_t key = {{(uint32_t)s->options.seed, (uint32_t)(s->options.seed >> 32)}};
 	philox4x32_ctr_t bits = philox4x32(counter, key);
 	return (uint64_t)bits.v[1] << 32 | bits.v[0];
 }
@@ -166,8 +165,8 @@ static void put_trace(const struct pattern *p, const struct schedule_slot *slot,
 	add_delay(&out->drag, got.drag.delay);
 }
 
-static void put(const struct schedule *s, const struct pattern *p,
-		const struct schedule_slot *slot, double t, struct schedule_state *out)
+static void put_pattern(const struct schedule *s, const struct pattern *p,
+			const struct schedule_slot *slot, double t, struct schedule_state *out)
 {
 	if (p->kind == PATTERN_REPLAY) {
 		put_trace(p, slot, t, out);
@@ -188,7 +187,7 @@ void schedule_at(const struct schedule *s, size_t slot, double t, struct schedul
 {
 	*out = (struct schedule_state){.slowdown = 1};
 	for (size_t i = 0; i < s->patterns; i++)
-		put(s, &s->pattern[i], &s->slot[slot], t, out);
+		put_pattern(s, &s->pattern[i], &s->slot[slot], t, out);
 }
 
 static double next_of(const struct pattern *p, double t)
