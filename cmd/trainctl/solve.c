@@ -141,10 +141,7 @@ int trainctl_solve(int argc, char **argv)
 	char more[4096];
 	fill_help(more, sizeof more);
 	const struct option_row rows[] = {
-		{.name = "option",
-		 .letter = 'o',
-		 .kind = OPTION_LIST,
-		 .target = &f.set,
+		{.name = "option", .letter = 'o', .kind = OPTION_LIST, .target = &f.set,
 		 .arg = "KEY=VALUE",
 		 .help = "an option of the solution; to an executable as an argument"},
 		{0}};
@@ -383,10 +380,7 @@ int trainctl_replay(int argc, char **argv)
 {
 	const char *solution = NULL;
 	const struct option_row rows[] = {
-		{.name = "solution",
-		 .kind = OPTION_TEXT,
-		 .target = &solution,
-		 .arg = "NAME",
+		{.name = "solution", .kind = OPTION_TEXT, .target = &solution, .arg = "NAME",
 		 .help = "another than the one that decided then, or an executable"},
 		{0}};
 	const struct option_table table = {

@@ -48,7 +48,8 @@ static void on_row(int c, void *arg)
 
 static int no_memory(struct rowscan *r, struct error *err)
 {
-	return error_set(err, ERROR_OS, r->source ? source_name(r->source) : "rows", "out of memory");
+	return error_set(err, ERROR_OS, r->source ? source_name(r->source) : "rows",
+			 "out of memory");
 }
 
 static int bad_row(struct rowscan *r, struct error *err, const char *why)
