@@ -552,6 +552,34 @@ exact() {
 	[ "$(ps -o comm= -p "$(pid_of w1)")" = worker ]
 }
 
+@test "a launch template knows its place; what stands for nothing is refused with the line" {
+	job EPOCHS=5 "LAUNCH_WORKER='env WHERE=%i/%n/%h/%cores/%mem/100%%'"
+	slow 400
+	begin first
+	wait_for running
+	wait_for '[ -n "$(pid_of w1)" ] && grep -qs WHERE "/proc/$(pid_of w1)/environ"'
+	tr '\0' '\n' <"/proc/$(pid_of w1)/environ" | grep -qx "WHERE=w1/1/$(uname -n)/[1-9][0-9]*/[1-9][0-9]*/100%"
+	kill -9 $SUPERVISOR
+	echo 'LAUNCH_SERVER="nice %x"' >bad.env
+	cat job.env >>bad.env
+	run -78 trainctl run bad.env --run-dir "$T/other"
+	[[ $output == *"bad.env:1: LAUNCH_SERVER: '%x' in column 6 stands for nothing: %i, %n, %h, "* ]]
+}
+
+@test "a node whose parent hangs before it starts it is given up" {
+	job EPOCHS=1
+	mkdir -p run/state/logs
+	mkfifo run/state/logs/w0.log # whoever opens it to write waits for a reader
+	begin first
+	wait_for '[ "$(logged "^event role=worker id=w0 kind=start ")" = 1 ]'
+	parent=$(pgrep -f -x 'node-parent w0' -P $SUPERVISOR)
+	kill -INT $SUPERVISOR
+	wait_for "not kill -0 $parent"
+	ended $SUPERVISOR
+	[ "$status" -eq 130 ]
+	grep -q '^late .*w0 is to end, but its parent does not say so: killed, too' run/state/job.log
+}
+
 @test "a drag file for one process of a node only" {
 	job EPOCHS=5
 	slow 400
