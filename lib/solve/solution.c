@@ -5,9 +5,11 @@
 #include "solve/solution.h"
 
 #include "base/number.h"
-#include "solve/rule_parts.h"
+#include "solve/crew.h"
 #include "solve/rules.h"
+#include "solve/say.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -124,6 +126,27 @@ enum solution_sync solution_sync(const struct solution_options *o, const struct 
 	if (sync == SYNC_UNSAID && (!said || solution_sync_of(said, &sync) != 0))
 		sync = SYNC_BSP;
 	return sync;
+}
+
+uint64_t solution_batch(const struct solution_options *o, const struct snapshot *s)
+{
+	uint64_t sum = 0;
+	for (size_t i = 0; o->batch == 0 && i < s->node_count; i++)
+		if (s->node[i].role == NODE_WORKER)
+			sum += s->node[i].size;
+	return o->batch ? o->batch : sum;
+}
+
+double solution_pending(const struct snapshot *s)
+{
+	return snapshot_info_age(s, "pending") > SOLUTION_PENDING_AGE_MAX
+		       ? NAN
+		       : snapshot_info_real(s, "pending");
+}
+
+int solution_busy(const struct solution_options *o, const struct snapshot *s)
+{
+	return solution_pending(s) >= o->pending; /* not for NAN */
 }
 
 static const struct solution table[] = {
