@@ -401,6 +401,19 @@ exact() {
 	report | grep -q '^restarted at=.* id=w1 why=lost '
 }
 
+@test "a supervisor that stood still takes nobody for hung that starts" {
+	job EPOCHS=1 HUNG=start:4 "LAUNCH_SERVER=$T/launch"
+	printf '#!/bin/sh\nsleep 1\nexec "$@"\n' >launch
+	chmod +x launch
+	begin first
+	wait_for '[ "$(logged "^event role=server id=ps0 kind=start ")" = 1 ]'
+	kill -STOP $SUPERVISOR
+	sleep 5
+	kill -CONT $SUPERVISOR
+	wait $SUPERVISOR
+	[ "$(logged "^event .*kind=lost ")" = 0 ]
+}
+
 @test "killed workers and a killed shardd: exact" {
 	job MODEL=audit EPOCHS=6 SYNC=ssp:2 WORKERS=3
 	slow 400
@@ -1258,6 +1271,16 @@ sizes() {
 	[ "$(logged '^decision')" = 0 ] # the periodic loop is off
 	[ -s run/state/predict-w0 ]
 	decided_again run/state/balance.log
+}
+
+@test "balance.log: one that grew large begins again" {
+	job SOLUTION=lb-bsp SYNC=bsp EPOCHS=1000
+	begin first
+	wait_for 'grep -qs "^balance " run/state/balance.log'
+	truncate -s 70M run/state/balance.log
+	wait_for '[ "$(stat -c %s run/state/balance.log)" -lt 70000000 ]'
+	[ "$(stat -c %s run/state/balance.log.1)" -ge 70000000 ]
+	wait_for 'grep -q "^balance " run/state/balance.log'
 }
 
 @test "SOLUTION=lb-bsp: a worker that dies has no share; it comes back and has one again" {

@@ -71,16 +71,16 @@ int node_record_read(const char *path, struct node_record *r, struct error *err)
 	memset(r, 0, sizeof *r);
 	if (fs_read_file(path, RECORD_FILE_MAX, &text, &len, err) != 0)
 		return -1;
-	int result = 0, nodes = 0;
-	for (char *p = text; result == 0 && *p;) {
-		size_t n = strcspn(p, "\n");
-		result = record_parse(&rec, p, n, err);
-		if (result == 0 && record_is(&rec, "node")) {
-			nodes++;
+	struct record_walk walk = record_walk(text, len);
+	int result = 0, nodes = 0, got;
+	while (result == 0 && (got = record_next(&walk, &rec, err)) != RECORD_END) {
+		nodes += got == RECORD_ONE && record_is(&rec, "node");
+		if (got != RECORD_ONE)
+			result = -1;
+		else if (record_is(&rec, "node"))
 			result = take_node(r, &rec, err);
-		} else if (result == 0 && record_is(&rec, "end"))
+		else if (record_is(&rec, "end"))
 			result = take_end(r, &rec, err);
-		p += n + (p[n] == '\n');
 	}
 	free(text);
 	if (result == 0 && nodes != 1)

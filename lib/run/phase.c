@@ -107,8 +107,9 @@ void sup_interrupt(struct supervisor *s, int sig)
 
 static void want_services(struct supervisor *s)
 {
-	sup_node_want(sup_shardd(s));
-	sup_node_want(sup_monitor(s));
+	EACH_NODE (n, s)
+		if (n->role->service)
+			sup_node_want(n);
 	sup_links_services(s);
 }
 
@@ -285,22 +286,23 @@ static void step_finishing(struct supervisor *s)
 		sup_kick_after(s, left > 0 ? left : 1);
 }
 
-/* Servers and workers first: shardd outlives those that write to it. */
-static void step_stopping(struct supervisor *s)
+static int stop(struct supervisor *s, int service, int sig)
 {
-	int sig = s->phases.goal == GOAL_FAIL || s->phases.interrupted > 1 ? SIGKILL : SIGTERM;
 	int off = 1;
 	EACH_NODE (n, s) {
-		if (n == sup_shardd(s) || n == sup_monitor(s))
+		if (n->role->service != service)
 			continue;
 		sup_node_stop(n, sig);
 		off &= sup_node_is_off(n);
 	}
-	if (!off)
-		return;
-	sup_node_stop(sup_shardd(s), SIGTERM);
-	sup_node_stop(sup_monitor(s), SIGTERM);
-	if (sup_off(s, NULL))
+	return off;
+}
+
+/* Servers and workers first: shardd outlives those that write to it. */
+static void step_stopping(struct supervisor *s)
+{
+	int sig = s->phases.goal == GOAL_FAIL || s->phases.interrupted > 1 ? SIGKILL : SIGTERM;
+	if (stop(s, 0, sig) && stop(s, 1, SIGTERM))
 		sup_enter(s, PHASE_SCORING);
 }
 

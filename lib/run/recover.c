@@ -142,7 +142,7 @@ int sup_intent_read(struct supervisor *s, struct error *err)
 	intent_path(s, path);
 	if (fs_read_file(path, RECORD_LINE_MAX, &text, NULL, err) != 0)
 		return err->code == ERROR_NOINPUT ? 0 : -1;
-	int result = record_parse(&r, text, strcspn(text, "\n"), err);
+	int result = record_first(&r, text, strlen(text), err);
 	free(text);
 	if (result == 0)
 		result = record_text(&r, "kind", &kind, err);

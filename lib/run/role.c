@@ -4,6 +4,9 @@
  */
 #include "run/sup.h"
 
+#include "base/grow.h"
+#include "proc/process.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -23,17 +26,9 @@ struct words {
 
 static void put(struct words *w, const char *data, size_t len)
 {
-	if (w->len + len > w->room) {
-		size_t room = w->room ? w->room : 1024;
-		while (room < w->len + len)
-			room *= 2;
-		char *text = realloc(w->text, room);
-		if (!text) {
-			w->failed = 1;
-			return;
-		}
-		w->text = text;
-		w->room = room;
+	if (GROW(w->text, w->room, w->len + len) != 0) {
+		w->failed = 1;
+		return;
 	}
 	memcpy(w->text + w->len, data, len);
 	w->len += len;
@@ -316,12 +311,14 @@ const struct role role_shardd = {.name = "shardd",
 				 .id = "shardd",
 				 .count = single,
 				 .words = shardd_words,
-				 .asked = "workers"};
+				 .asked = "workers",
+				 .service = 1};
 const struct role role_monitor = {.name = "monitor",
 				  .program = "bpt-monitor",
 				  .id = "bpt-monitor",
 				  .count = single,
-				  .words = monitor_words};
+				  .words = monitor_words,
+				  .service = 1};
 const struct role role_server = {.name = "server",
 				 .program = "ps-server",
 				 .id = "ps%u",

@@ -2,8 +2,9 @@
  * role: what a node is for, a row of a table each: its program and the words of its command line,
  * how it is seen to be ready, and what its death asks for.
  *
- * A new role is a row in role.c, with the function that writes its words; a daemon is asked for its
- * `counters` and is started again when it ends, if its row says nothing else.
+ * A new role is a row in role.c, with the function that writes its words.  A service that there is
+ * one of needs no more: it is started first, is asked for its `counters`, is started again when it
+ * ends, and ends last.
  */
 #ifndef PACELINE_RUN_ROLE_H
 #define PACELINE_RUN_ROLE_H
@@ -44,6 +45,7 @@ struct role {
 	enum role_restart restart;
 	const char *asked; /* once a second, whether it moves; NULL: "counters" */
 	int told;          /* the monitor is told of its events */
+	int service; /* it runs from the first phase to the last; all others end before it does */
 };
 
 extern const struct role role_shardd, role_monitor, role_server, role_worker;

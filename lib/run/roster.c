@@ -65,8 +65,8 @@ size_t sup_rank(const struct sup_node *n)
 
 int sup_off(const struct supervisor *s, const struct role *role)
 {
-	EACH_NODE (n, s)
-		if ((!role || n->role == role) && !sup_node_is_off(n))
+	EACH_OF (n, s, role)
+		if (!sup_node_is_off(n))
 			return 0;
 	return 1;
 }

@@ -45,7 +45,7 @@ struct sup_node *sup_shardd(const struct supervisor *s);
 struct sup_node *sup_monitor(const struct supervisor *s);
 struct sup_node *sup_lead(const struct supervisor *s);
 
-/* Whether all of a role (NULL: all nodes) are off. */
+/* Whether all of a role are off. */
 int sup_off(const struct supervisor *s, const struct role *role);
 /* Samples of an iteration that are a worker's when nobody says otherwise. */
 uint64_t sup_share(const struct sup_node *worker);

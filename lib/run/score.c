@@ -32,15 +32,14 @@ static void log_score(struct supervisor *s)
 
 static int take_scores(struct supervisor *s, const char *output)
 {
+	struct record_walk walk = record_walk(output, strlen(output));
 	struct record r;
-	for (const char *p = output; *p;) {
-		size_t n = strcspn(p, "\n");
-		if (n > 0 && record_parse(&r, p, n, NULL) == 0 && record_is(&r, "auc") &&
+	int got;
+	while ((got = record_next(&walk, &r, NULL)) != RECORD_END)
+		if (got == RECORD_ONE && record_is(&r, "auc") &&
 		    record_real(&r, "auc", 0, 1, &s->score.auc, NULL) == 0 &&
 		    record_real(&r, "logloss", 0, 1e300, &s->score.logloss, NULL) == 0)
 			return 0;
-		p += n + (p[n] == '\n');
-	}
 	return -1;
 }
 

@@ -79,8 +79,9 @@ void sup_links_close(struct sup_node *n)
 
 void sup_links_services(struct supervisor *s)
 {
-	open_node(sup_shardd(s));
-	open_node(sup_monitor(s));
+	EACH_NODE (n, s)
+		if (n->role->service)
+			open_node(n);
 	open_link(&s->links.shardd_wait, sup_shardd(s), 0, NULL);
 }
 

@@ -53,7 +53,7 @@ static void as_many_as_the_job_says(void **state)
 	assert_ptr_equal(sup_find(s, "w1")->role, &role_worker);
 	assert_null(sup_find(s, "w3"));
 	assert_null(sup_find_of(s, &role_server, "w1"));
-	assert_true(sup_off(s, NULL));
+	assert_true(sup_off(s, &role_worker));
 }
 
 static void one_that_leaves_makes_room_for_another(void **state)
