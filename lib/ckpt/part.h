@@ -8,7 +8,7 @@
  *     part version=1 part=0 parts=2 dense-begin=0 dense=5 dense-slots=1 width=2 row-slots=1 rows=2\n
  *     (values)
  *     note key=steps value=12\n
- *     block section=dense count=5 planes=5,5,5,3 sum=... at=93\n
+ *     block section=dense at=93 count=5 planes=5,5,5,3 sum=...\n
  *     end index=00000000000000000104 sum=...\n
  *
  * The last line's sum covers the first line and everything from the index on up to its own digits;

@@ -40,10 +40,8 @@ static int put(void *writer, struct record_out *r, const void *values, size_t by
 	       struct error *err)
 {
 	struct part_writer *w = writer;
-
-	if (bytes)
-		record_add_u64(r, "at", w->offset);
 	size_t len = record_end(r, NULL);
+
 	if (len == 0)
 		return error_set(err, ERROR_SOFTWARE, w->path, "an index line is too long");
 	if (w->offset == 0) {
@@ -64,7 +62,7 @@ int part_create(struct part_writer **out, const char *path, struct error *err)
 	if (!w)
 		return error_set(err, ERROR_OS, path, "out of memory");
 	w->fd = -1;
-	w->sink = (struct stream_sink){.put = put, .owner = w, .keep = 1};
+	w->sink = (struct stream_sink){.put = put, .owner = w, .at = &w->offset};
 	w->path = strdup(path);
 	w->file_sum = XXH3_createState();
 	w->index_sum = XXH3_createState();

@@ -89,9 +89,9 @@ static int write_rows(const struct store *s, struct stream_writer *w, size_t mos
 static int write_table(const struct store *s, const struct stream_shape *shape,
 		       const struct stream_sink *sink, struct stream_writer *w, struct error *err)
 {
-	uint32_t *order = sink->keep ? order_rows(s, table_count(s->table)) : NULL;
+	uint32_t *order = sink->at ? order_rows(s, table_count(s->table)) : NULL;
 
-	if (sink->keep && !order)
+	if (sink->at && !order)
 		return error_set(err, ERROR_OS, "rows", "out of memory");
 	int rc = write_rows(s, w, stream_block_rows(shape), order, err);
 	free(order);

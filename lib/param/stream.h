@@ -73,14 +73,15 @@ size_t stream_not_finite(const void *values, size_t count);
 /* ---- writing ---- */
 
 struct stream_sink {
-	/* Takes a record that is not ended yet (record_end()), so that the sink may say in it where the
-	 * values are; bytes 0: it has none. */
+	/* Takes a record that is not ended yet (record_end()), so that the sink may add to it; bytes 0: it
+	 * has no values. */
 	int (*put)(void *owner, struct record_out *r, const void *values, size_t bytes,
 		   struct error *err);
 	void *owner;
-	/* It is kept: values as planes, and rows are wanted in the order of their places. Otherwise it
-	 * is taken at once: values are given as and where they lie. */
-	int keep;
+	/* Of a stream that is kept: where the next values will be, which their record says. Values are
+	 * given as planes, and rows in the order of their places. NULL: it is taken at once; values are
+	 * given as and where they lie. */
+	const uint64_t *at;
 };
 
 struct stream_writer;

@@ -114,17 +114,17 @@ int stream_begin(struct stream_writer **out, const struct stream_sink *sink,
 {
 	if (stream_shape_check(shape, err) != 0)
 		return -1;
-	size_t room = sink->keep ? PLANES_BYTES_MAX : 0;
+	size_t room = sink->at ? PLANES_BYTES_MAX : 0;
 	struct stream_writer *w = calloc(1, sizeof *w + room);
-	if (w && sink->keep)
+	if (w && sink->at)
 		w->coder = planes_coder_new();
-	if (!w || (sink->keep && !w->coder)) {
+	if (!w || (sink->at && !w->coder)) {
 		free(w);
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	}
 	w->sink = *sink;
 	w->shape = *shape;
-	w->block_values = sink->keep ? PLANES_VALUES_MAX : LIVE_VALUES;
+	w->block_values = sink->at ? PLANES_VALUES_MAX : LIVE_VALUES;
 	if (put_first(w, err) != 0) {
 		stream_writer_free(w);
 		return -1;
@@ -180,14 +180,16 @@ static int put_block(struct stream_writer *w, size_t section, const void *values
 
 	stream_section_name(&w->shape, section, text);
 	/* Who takes it at once looks, too, and it is gone only then. */
-	if (!keys && w->sink.keep && stream_not_finite(values, count) < count)
+	if (!keys && w->sink.at && stream_not_finite(values, count) < count)
 		return error_set(err, ERROR_SOFTWARE, NULL, "a value of %s is not finite", text);
 	record_begin(&o, line, sizeof line, "block");
 	record_add(&o, "section", text);
+	if (w->sink.at)
+		record_add_u64(&o, "at", *w->sink.at);
 	record_add_u64(&o, "count", count);
 	if (keys)
 		add_places(&o, values, count);
-	if (w->sink.keep) {
+	if (w->sink.at) {
 		uint32_t plane[PLANES];
 		bytes = planes_encode(w->coder, values, count, w->encoded, plane);
 		values = w->encoded;
