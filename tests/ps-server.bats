@@ -1089,7 +1089,7 @@ balanced() {
 		printf 'paceline role=ps-server version=1\n%s\n' "$state" >reply$n
 		printf '%b' "${bad%=*}" >>reply$n
 		start old$n socat UNIX-LISTEN:old$n.sock "SYSTEM:cat reply$n; exec cat >/dev/null"
-		wait_for "[ -S old$n.sock ]"
+		wait_for "grep -q '00010000 .*old$n.sock' /proc/net/unix" # it listens
 		run ps-server -s old$n.sock --id ps0 --dense 2 --width 1 --take-over
 		[ "$status" -eq 65 ] || { echo "$n: $status $output"; return 1; }
 		[[ $output =~ ${bad##*=} ]] || { echo "$n: $output"; return 1; }
