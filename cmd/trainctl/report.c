@@ -2,6 +2,7 @@
  * reason, each restart with what it cost, and where the time went. Only the log is read, so the job
  * may run, be over, or have died. */
 #include "cmd/cmd.h"
+#include "base/grow.h"
 #include "cmd/trainctl.h"
 #include "record/record.h"
 
@@ -74,15 +75,9 @@ static struct node *find(struct report *p, const char *id, const char *role)
 	for (size_t i = 0; i < p->nodes; i++)
 		if (strcmp(p->node[i].id, id) == 0)
 			return &p->node[i];
-	if (p->nodes == p->room) {
-		size_t room = p->room ? 2 * p->room : 16;
-		struct node *more = realloc(p->node, room * sizeof *more);
-		if (!more) {
-			p->failed = 1;
-			return NULL;
-		}
-		p->node = more;
-		p->room = room;
+	if (GROW(p->node, p->room, p->nodes + 1) != 0) {
+		p->failed = 1;
+		return NULL;
 	}
 	struct node *n = &p->node[p->nodes++];
 	*n = (struct node){.samples_at = 0};

@@ -5,6 +5,7 @@
 #include "data/dataset.h"
 
 #include "base/fs.h"
+#include "base/grow.h"
 #include "base/number.h"
 #include "base/search.h"
 #include "data/badset.h"
@@ -35,10 +36,10 @@ struct dataset {
 	const struct schema *schema;
 	enum row_format format;
 	struct file *file;
-	size_t file_count;
+	size_t file_count, file_room;
 	uint64_t rows;
 	struct span *span; /* NULL: numbers are places */
-	size_t span_count;
+	size_t span_count, span_room;
 	uint64_t shift; /* number - place, of what is being read */
 	char *index_dir;
 	uint64_t bad_rows_max;
@@ -248,11 +249,9 @@ uint64_t dataset_has(const struct dataset *ds, uint64_t begin, uint64_t length)
 
 static int add_span(struct dataset *ds, struct span span, struct error *err)
 {
-	struct span *grown = realloc(ds->span, (ds->span_count + 1) * sizeof *grown);
-	if (!grown)
+	if (GROW(ds->span, ds->span_room, ds->span_count + 1) != 0)
 		return error_set(err, ERROR_OS, "dataset", "out of memory");
-	ds->span = grown;
-	grown[ds->span_count++] = span;
+	ds->span[ds->span_count++] = span;
 	return 0;
 }
 
@@ -271,14 +270,12 @@ int dataset_add(struct dataset *ds, const char *path, uint64_t begin, struct err
 	if (ds->file_count == DATASET_FILES_MAX)
 		return error_set(err, ERROR_CONFIG, path, "is one file too many: %d are possible",
 				 DATASET_FILES_MAX);
-	struct file *grown = realloc(ds->file, (ds->file_count + 1) * sizeof *grown);
-	if (!grown)
+	if (GROW(ds->file, ds->file_room, ds->file_count + 1) != 0)
 		return error_set(err, ERROR_OS, "dataset", "out of memory");
-	ds->file = grown;
 	source_close(ds->source); /* opening takes the scan */
 	ds->source = NULL;
-	memset(&grown[ds->file_count], 0, sizeof *grown);
-	if (open_file(ds, &grown[ds->file_count++], path, ds->index_dir, err) != 0)
+	memset(&ds->file[ds->file_count], 0, sizeof *ds->file);
+	if (open_file(ds, &ds->file[ds->file_count++], path, ds->index_dir, err) != 0)
 		return -1;
 	return add_span(ds, (struct span){begin, ds->rows - place, place}, err);
 }

@@ -4,6 +4,7 @@
  */
 #include "data/index.h"
 
+#include "base/grow.h"
 #include "base/search.h"
 
 #include <limits.h>
@@ -20,7 +21,8 @@
 
 struct building {
 	struct index *ix;
-	size_t place_room, point_room, places_max, points_max;
+	size_t place_room, places_max, points_max;
+	size_t point_room[3]; /* of points, windows and where they lie */
 	uint64_t span;
 };
 
@@ -62,14 +64,8 @@ static int add_place(struct building *b, uint64_t offset, uint64_t line, struct 
 		if (ix->rows % ix->every != 0)
 			return 0;
 	}
-	if (ix->place_count == b->place_room) {
-		size_t room = b->place_room ? 2 * b->place_room : 1024;
-		struct index_place *larger = realloc(ix->place, room * sizeof *larger);
-		if (!larger)
-			return no_memory(err);
-		ix->place = larger;
-		b->place_room = room;
-	}
+	if (GROW(ix->place, b->place_room, ix->place_count + 1) != 0)
+		return no_memory(err);
 	ix->place[ix->place_count++] = (struct index_place){offset, line};
 	return 0;
 }
@@ -95,22 +91,11 @@ static void thin_points(struct building *b)
 static int grow_points(struct building *b, struct error *err)
 {
 	struct index *ix = b->ix;
-	if (ix->point_count < b->point_room)
-		return 0;
-	size_t room = b->point_room ? 2 * b->point_room : 64;
-	struct source_point *points = realloc(ix->point, room * sizeof *points);
-	if (points)
-		ix->point = points;
-	unsigned char **windows = realloc(ix->window, room * sizeof *windows);
-	if (windows)
-		ix->window = windows;
-	uint64_t *at = realloc(ix->window_at, room * sizeof *at);
-	if (at)
-		ix->window_at = at;
-	if (!points || !windows || !at)
-		return no_memory(err);
-	b->point_room = room;
-	return 0;
+	size_t count = ix->point_count + 1, *room = b->point_room;
+	return GROW(ix->point, room[0], count) != 0 || GROW(ix->window, room[1], count) != 0 ||
+			       GROW(ix->window_at, room[2], count) != 0
+		       ? no_memory(err)
+		       : 0;
 }
 
 static int on_point(const struct source_point *p, const void *window, size_t window_len, void *arg,

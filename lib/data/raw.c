@@ -1,6 +1,7 @@
 /* raw: see raw.h. */
 #include "data/raw.h"
 
+#include "base/grow.h"
 #include "data/index.h"
 
 #include <limits.h>
@@ -71,16 +72,8 @@ uint64_t raw_rows(const struct raw *r)
 
 static int append(struct raw_text *out, const char *data, size_t len, struct error *err)
 {
-	if (out->len + len > out->room) {
-		size_t room = out->room ? out->room : 65536;
-		while (room < out->len + len)
-			room *= 2;
-		char *grown = realloc(out->data, room);
-		if (!grown)
-			return error_set(err, ERROR_OS, NULL, "out of memory");
-		out->data = grown;
-		out->room = room;
-	}
+	if (GROW(out->data, out->room, out->len + len) != 0)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
 	memcpy(out->data + out->len, data, len);
 	out->len += len;
 	return 0;

@@ -7,6 +7,8 @@
  */
 #include "data/rowscan.h"
 
+#include "base/grow.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,24 +41,11 @@ static int is_newline(unsigned char c)
 
 /* ---- libcsv ---- */
 
-static int make_room(void **data, size_t *room, size_t need, size_t size)
-{
-	if (need <= *room)
-		return 0;
-	size_t larger = *room * 2 > need ? *room * 2 : need + 64;
-	void *p = realloc(*data, larger * size);
-	if (!p)
-		return -1;
-	*data = p;
-	*room = larger;
-	return 0;
-}
-
 static void on_field(void *data, size_t len, void *arg)
 {
 	struct rowscan_fields *f = arg;
-	if (make_room((void **)&f->bytes, &f->bytes_room, f->bytes_len + len + ROWSCAN_SLACK, 1) ||
-	    make_room((void **)&f->end, &f->room, f->count + 1, sizeof *f->end)) {
+	if (GROW(f->bytes, f->bytes_room, f->bytes_len + len + ROWSCAN_SLACK) != 0 ||
+	    GROW(f->end, f->room, f->count + 1) != 0) {
 		f->failed = 1;
 		return;
 	}
@@ -113,7 +102,7 @@ int rowscan_fields(struct rowscan *r, const struct row_ref *row, const struct ro
 	struct rowscan_fields *f = &r->fields;
 	size_t n = 0;
 	if (row->quoted) {
-		if (make_room((void **)&f->field, &f->field_room, f->count, sizeof *f->field) != 0)
+		if (GROW(f->field, f->field_room, f->count) != 0)
 			return no_memory(r, err);
 		for (size_t from = 0; n < f->count; n++) {
 			f->field[n] = (struct row_field){f->bytes + from, f->end[n] - from};
@@ -124,7 +113,7 @@ int rowscan_fields(struct rowscan *r, const struct row_ref *row, const struct ro
 		for (;;) {
 			const char *comma = memchr(p, ',', (size_t)(end - p));
 			const char *to = comma ? comma : end;
-			if (make_room((void **)&f->field, &f->field_room, n + 1, sizeof *f->field) != 0)
+			if (GROW(f->field, f->field_room, n + 1) != 0)
 				return no_memory(r, err);
 			const char *from = p, *stop = to;
 			while (from < stop && is_blank((unsigned char)*from))

@@ -10,6 +10,7 @@
 #include "data/schema.h"
 
 #include "base/fs.h"
+#include "base/grow.h"
 #include "record/record.h"
 
 #include <stdlib.h>
@@ -30,14 +31,8 @@ static int append(struct text *t, struct record_out *o, const char *path, struct
 	size_t n = record_end(o, NULL);
 	if (n == 0)
 		return error_set(err, ERROR_CONFIG, path, "a record of the schema is too long");
-	if (t->len + n > t->room) {
-		size_t room = t->room * 2 + RECORD_LINE_MAX;
-		char *larger = realloc(t->data, room);
-		if (!larger)
-			return error_set(err, ERROR_OS, path, "out of memory");
-		t->data = larger;
-		t->room = room;
-	}
+	if (GROW(t->data, t->room, t->len + n) != 0)
+		return error_set(err, ERROR_OS, path, "out of memory");
 	memcpy(t->data + t->len, o->data, n);
 	t->len += n;
 	return 0;
@@ -152,14 +147,8 @@ static int take_head(struct reading *in, const struct record *r, struct error *e
 static int add_to_list(struct text *list, const char *name, struct error *err)
 {
 	size_t len = strlen(name);
-	if (list->len + 3 * len + 2 > list->room) {
-		size_t room = list->room * 2 + 3 * len + 2;
-		char *larger = realloc(list->data, room);
-		if (!larger)
-			return error_set(err, ERROR_OS, NULL, "out of memory");
-		list->data = larger;
-		list->room = room;
-	}
+	if (GROW(list->data, list->room, list->len + 3 * len + 2) != 0)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
 	if (list->len)
 		list->data[list->len++] = ',';
 	for (; *name; name++) {
