@@ -21,8 +21,8 @@
 
 struct building {
 	struct index *ix;
-	size_t place_room, places_max, points_max;
-	size_t point_room[3]; /* of points, windows and where they lie */
+	size_t place_room, point_room, window_room, window_at_room;
+	size_t places_max, points_max;
 	uint64_t span;
 };
 
@@ -91,11 +91,11 @@ static void thin_points(struct building *b)
 static int grow_points(struct building *b, struct error *err)
 {
 	struct index *ix = b->ix;
-	size_t count = ix->point_count + 1, *room = b->point_room;
-	return GROW(ix->point, room[0], count) != 0 || GROW(ix->window, room[1], count) != 0 ||
-			       GROW(ix->window_at, room[2], count) != 0
-		       ? no_memory(err)
-		       : 0;
+	if (GROW(ix->point, b->point_room, ix->point_count + 1) != 0 ||
+	    GROW(ix->window, b->window_room, ix->point_count + 1) != 0 ||
+	    GROW(ix->window_at, b->window_at_room, ix->point_count + 1) != 0)
+		return no_memory(err);
+	return 0;
 }
 
 static int on_point(const struct source_point *p, const void *window, size_t window_len, void *arg,
@@ -235,8 +235,7 @@ int index_same(const struct index *a, const struct index *b, struct error *err)
 	if (a->rows != b->rows || a->lines != b->lines || a->text_bytes != b->text_bytes)
 		return differs(err, "the data file holds other rows");
 	if (a->every != b->every || a->place_count != b->place_count ||
-	    (a->place_count &&
-	     memcmp(a->place, b->place, a->place_count * sizeof *a->place) != 0))
+	    (a->place_count && memcmp(a->place, b->place, a->place_count * sizeof *a->place) != 0))
 		return differs(err, "the rows begin elsewhere");
 	if (a->point_count != b->point_count)
 		return differs(err, "the access points differ");
@@ -252,9 +251,6 @@ static size_t point_before(const struct index *ix, uint64_t offset)
 {
 	return search_last(&ix->point->out, sizeof *ix->point, ix->point_count, offset);
 }
-
-/* index_file.c: the deflated window of point i, from the file. To be freed. */
-int index_fetch_window(const struct index *ix, size_t i, unsigned char **out, struct error *err);
 
 static int seek_point(const struct index *ix, struct source *source, size_t i, struct error *err)
 {
@@ -294,8 +290,7 @@ int index_seek(const struct index *ix, struct source *source, struct rowscan *sc
 	return rowscan_start(scan, source, place->line, err);
 }
 
-int index_path(char *out, size_t out_max, const char *data_path, const char *dir,
-	       struct error *err)
+int index_path(char *out, size_t out_max, const char *data_path, const char *dir, struct error *err)
 {
 	int n;
 	if (!dir) {

@@ -26,23 +26,23 @@ void rows_begin(struct rows *rows, const struct schema *s)
 	rows->count = 0;
 	rows->dense_columns = s->dense_count;
 	rows->fields = schema_fields(s);
-	rows->value_wanted = s->format == SCHEMA_LIBSVM;
+	rows->value_wanted = s->format == ROW_LIBSVM;
 	rows->value = rows->value_wanted ? rows->value_room : NULL;
 	if (rows->offset)
 		rows->offset[0] = 0;
 }
 
+/* Of several arrays with one room. */
 static int grow_rows(struct rows *r)
 {
-	size_t room = r->row_room ? r->row_room * 2 : 256;
-	size_t row = r->row_room, label = row, weight = row, offset = row;
+	size_t row = r->row_room, label = row, weight = row, offset = r->offset ? row + 1 : 0;
 	int first = r->offset == NULL;
-	if (GROW(r->row, row, room) != 0 || GROW(r->label, label, room) != 0 ||
-	    GROW(r->weight, weight, room) != 0 || GROW(r->offset, offset, room + 1) != 0)
+	if (GROW(r->row, row, r->count + 1) != 0 || GROW(r->label, label, row) != 0 ||
+	    GROW(r->weight, weight, row) != 0 || GROW(r->offset, offset, row + 1) != 0)
 		return -1;
 	if (first)
 		r->offset[0] = 0;
-	r->row_room = room;
+	r->row_room = row;
 	return 0;
 }
 
@@ -57,7 +57,6 @@ int rows_reserve(struct rows *r, size_t keys, struct error *err)
 	if (GROW(r->dense, r->dense_room, dense) != 0 || GROW(r->key, r->key_room, need) != 0 ||
 	    (r->value_wanted && GROW(r->value_room, r->value_room_count, need) != 0))
 		return error_set(err, ERROR_OS, "rows", "out of memory");
-	if (r->value_wanted)
-		r->value = r->value_room;
+	r->value = r->value_wanted ? r->value_room : NULL;
 	return 0;
 }

@@ -44,7 +44,7 @@ static int append_all(struct text *t, const struct schema *s, const char *path, 
 	struct record_out o;
 	record_begin(&o, line, sizeof line, "schema");
 	record_add_u64(&o, "version", 1);
-	record_add(&o, "format", schema_format_name(s->format));
+	record_add(&o, "format", row_format_name(s->format));
 	record_add(&o, "scale", schema_scale_name(s->scale));
 	record_add(&o, "hash", "xxh3");
 	record_add_u64(&o, "hash-bits", s->hash_bits);
@@ -218,19 +218,16 @@ static int take_file(struct reading *in, const char *data, size_t len, struct er
 	struct record *r = malloc(sizeof *r);
 	if (!r)
 		return error_set(err, ERROR_OS, in->path, "out of memory");
-	int result = 0;
-	for (size_t at = 0; at < len && result == 0;) {
-		const char *newline = memchr(data + at, '\n', len - at);
-		in->line++;
-		if (!newline)
-			result = error_set(err, ERROR_DATA, NULL, "ends in the middle of a line");
-		else
-			result = record_parse(r, data + at, (size_t)(newline - data) - at, err);
-		if (result == 0)
-			result = take_line(in, r, data, at, err);
-		if (result == 0)
-			at = (size_t)(newline - data) + 1;
+	struct record_walk walk = record_walk(data, len);
+	int result;
+	while ((result = record_next(&walk, r, err)) == RECORD_ONE) {
+		in->line = walk.number;
+		if (take_line(in, r, data, (size_t)(walk.line - data), err) != 0)
+			break;
 	}
+	if (result != RECORD_END)
+		result = -1;
+	in->line = walk.number;
 	free(r);
 	if (result == 0 && !in->ended) {
 		in->line++;

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
-#include "data/raw.h"
+#include "data/rowfile.h"
 #include "record/framer.h"
 #include "record/record.h"
 #include "work/spill.h"
@@ -101,7 +101,7 @@ static int refuse(const struct client *c, const char *code, const char *text)
 struct wanted {
 	const struct mover *mover;
 	uint64_t begin, length;
-	struct raw_text text;
+	struct rowfile_text text;
 	size_t header;
 	uint64_t count;
 };
@@ -110,21 +110,20 @@ struct wanted {
 static int look(const char *path, uint64_t first, struct wanted *w, uint64_t *rows,
 		struct error *err)
 {
-	struct raw *raw;
+	struct rowfile file;
 	const struct mover_options *o = &w->mover->options;
-	if (raw_open(&raw, path, o->format, o->index_dir, err) != 0)
-		return -1;
-	*rows = raw_rows(raw);
-	int result = 0;
-	if (w->begin >= first && w->begin - first < *rows) {
+	const struct rowfile_options options = {.index_dir = o->index_dir};
+	int result = rowfile_open(&file, path, o->format, &options, err);
+	*rows = result == 0 ? file.index->rows : 0;
+	if (result == 0 && w->begin >= first && w->begin - first < *rows) {
 		w->text.len = 0;
-		result = raw_header(raw, &w->text, err);
+		result = rowfile_add_header(&file, &w->text, err);
 		w->header = w->text.len;
 		if (result == 0)
-			result = raw_read(raw, w->begin - first, w->length, MOVER_CHUNK_BYTES,
-					  &w->text, &w->count, err);
+			result = rowfile_add_rows(&file, w->begin - first, w->length,
+						  MOVER_CHUNK_BYTES, &w->text, &w->count, err);
 	}
-	raw_close(raw);
+	rowfile_close(&file);
 	return result;
 }
 
