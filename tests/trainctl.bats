@@ -401,6 +401,19 @@ exact() {
 	report | grep -q '^restarted at=.* id=w1 why=lost '
 }
 
+@test "a supervisor that stood still takes nobody for hung that starts" {
+	job EPOCHS=1 HUNG=start:4 "LAUNCH_SERVER=$T/launch"
+	printf '#!/bin/sh\nsleep 1\nexec "$@"\n' >launch
+	chmod +x launch
+	begin first
+	wait_for '[ "$(logged "^event role=server id=ps0 kind=start ")" = 1 ]'
+	kill -STOP $SUPERVISOR
+	sleep 5
+	kill -CONT $SUPERVISOR
+	wait $SUPERVISOR
+	[ "$(logged "^event .*kind=lost ")" = 0 ]
+}
+
 @test "killed workers and a killed shardd: exact" {
 	job MODEL=audit EPOCHS=6 SYNC=ssp:2 WORKERS=3
 	slow 400
@@ -552,6 +565,34 @@ exact() {
 	[ "$(ps -o comm= -p "$(pid_of w1)")" = worker ]
 }
 
+@test "a launch template knows its place; what stands for nothing is refused with the line" {
+	job EPOCHS=5 "LAUNCH_WORKER='env WHERE=%i/%n/%h/%cores/%mem/100%%'"
+	slow 400
+	begin first
+	wait_for running
+	wait_for '[ -n "$(pid_of w1)" ] && grep -qs WHERE "/proc/$(pid_of w1)/environ"'
+	tr '\0' '\n' <"/proc/$(pid_of w1)/environ" | grep -qx "WHERE=w1/1/$(uname -n)/[1-9][0-9]*/[1-9][0-9]*/100%"
+	kill -9 $SUPERVISOR
+	echo 'LAUNCH_SERVER="nice %x"' >bad.env
+	cat job.env >>bad.env
+	run -78 trainctl run bad.env --run-dir "$T/other"
+	[[ $output == *"bad.env:1: LAUNCH_SERVER: '%x' in column 6 stands for nothing: %i, %n, %h, "* ]]
+}
+
+@test "a node whose parent hangs before it starts it is given up" {
+	job EPOCHS=1
+	mkdir -p run/state/logs
+	mkfifo run/state/logs/w0.log # whoever opens it to write waits for a reader
+	begin first
+	wait_for '[ "$(logged "^event role=worker id=w0 kind=start ")" = 1 ]'
+	parent=$(pgrep -f -x 'node-parent w0' -P $SUPERVISOR)
+	kill -INT $SUPERVISOR
+	wait_for "not kill -0 $parent"
+	ended $SUPERVISOR
+	[ "$status" -eq 130 ]
+	grep -q '^late .*w0 is to end, but its parent does not say so: killed, too' run/state/job.log
+}
+
 @test "a drag file for one process of a node only" {
 	job EPOCHS=5
 	slow 400
@@ -655,7 +696,7 @@ exact() {
 	slow 400
 	begin first
 	wait_for '[ "$(logged "^decided ")" -ge 2 ]'
-	grep -qx 'batch=64 lambda=1.3 pending=60 sync=bsp limit=3' solution.args
+	grep -qx 'batch=64 lambda=1.3 pending=60 sync=bsp limit=3 cmax=5' solution.args
 	grep -q '^job at=' solution.in
 	wait_for 'status | grep -q "^node .* id=w0 .* size=50 "'
 	touch fail
@@ -683,7 +724,7 @@ applied() { grep -h '^applied ' run/state/logs/"$1".log; }
 		cat >solution.tmp && mv solution.tmp solution.in
 		echo 'action kind=backup-workers count=1'
 	S
-	job SOLUTION=./solution EVERY=0.3 MODEL=audit WORKERS=3 SYNC=bsp PENDING=7 HEAVY_LIMIT=2 LAMBDA=1.5 EPOCHS=10
+	job SOLUTION=./solution EVERY=0.3 MODEL=audit WORKERS=3 SYNC=bsp PENDING=7 HEAVY_LIMIT=2 LAMBDA=1.5 CMAX=4 EPOCHS=10
 	slow 300
 	begin first
 	wait_for 'grep -qs "^info name=backup-workers value=1 age=0" solution.in'
@@ -691,10 +732,11 @@ applied() { grep -h '^applied ' run/state/logs/"$1".log; }
 	[ "$left" -gt 0 ]
 	[ "$left" -le 20000 ]
 	grep -q '^info name=sync value=bsp age=0' solution.in
+	grep -q '^node role=worker id=w0 .* silent=[0-9.]*$' solution.in
 	for name in rate restart-worker restart-server; do # the rate is known a little later
 		wait_for "awk -v name=$name '\$2 == \"name=\" name { sub(/value=/, \"\", \$3); found = \$3 > 0 } END { exit !found }' solution.in"
 	done
-	grep -q '^decision solution=.*/solution batch=64 lambda=1.5 pending=7 sync=bsp limit=2 at=' run/state/job.log
+	grep -q '^decision solution=.*/solution batch=64 lambda=1.5 pending=7 sync=bsp limit=2 cmax=4 at=' run/state/job.log
 	rm drag/*
 	wait $SUPERVISOR
 	exact "$(summary first.out | field checkpoint)" 2000 10
@@ -1229,6 +1271,16 @@ sizes() {
 	[ "$(logged '^decision')" = 0 ] # the periodic loop is off
 	[ -s run/state/predict-w0 ]
 	decided_again run/state/balance.log
+}
+
+@test "balance.log: one that grew large begins again" {
+	job SOLUTION=lb-bsp SYNC=bsp EPOCHS=1000
+	begin first
+	wait_for 'grep -qs "^balance " run/state/balance.log'
+	truncate -s 70M run/state/balance.log
+	wait_for '[ "$(stat -c %s run/state/balance.log)" -lt 70000000 ]'
+	[ "$(stat -c %s run/state/balance.log.1)" -ge 70000000 ]
+	wait_for 'grep -q "^balance " run/state/balance.log'
 }
 
 @test "SOLUTION=lb-bsp: a worker that dies has no share; it comes back and has one again" {

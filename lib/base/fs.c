@@ -1,6 +1,8 @@
 /* fs: see fs.h. */
 #include "base/fs.h"
 
+#include "base/grow.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -132,13 +134,8 @@ int fs_read_file(const char *path, size_t max, char **out, size_t *len, struct e
 			error_set(err, ERROR_DATA, path, "is longer than %zu bytes", max);
 			break;
 		}
-		if (room - size < 2) {
-			char *larger = realloc(data, room * 2);
-			if (!larger)
-				break;
-			data = larger;
-			room *= 2;
-		}
+		if (GROW(data, room, size + 2) != 0)
+			break;
 	}
 	if (result != 0 && (!data || room - size < 2))
 		error_set(err, ERROR_OS, path, "out of memory");

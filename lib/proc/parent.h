@@ -15,9 +15,11 @@
 #ifndef PACELINE_PROC_PARENT_H
 #define PACELINE_PROC_PARENT_H
 
+#include "base/boot.h"
 #include "base/error.h"
 #include "base/option.h"
-#include "proc/policy.h"
+#include "proc/end.h"
+#include "proc/launcher.h"
 #include "proc/process.h"
 
 #include <stdint.h>
@@ -30,7 +32,7 @@ struct node_record {
 	uint64_t life; /* 0 for the first process of this id */
 	pid_t parent, pid;
 	uint64_t parent_start, start; /* as in process.h */
-	char boot[PROCESS_BOOT_MAX];
+	char boot[BOOT_ID_MAX];
 	double at; /* epoch seconds */
 	int ended;
 	struct node_end end; /* seen is set when ended */
@@ -45,13 +47,12 @@ enum { RECORD_PARENT_RUNS = 1, RECORD_NODE_RUNS = 2 };
 int node_record_running(const struct node_record *r);
 
 struct launch {
-	const char *id;
+	struct node_name name;
 	uint64_t life;
 	const char *record;   /* file to be made */
 	const char *log;      /* stdout and stderr are appended here */
 	const char *lock;     /* file that the parent keeps locked while it lives */
-	const char *launcher; /* template: words in front of the program, for sh(1); %i is the id;
-				 NULL or "": the program itself */
+	const char *template; /* what the launcher of its place puts in front; NULL or "": nothing */
 	char *const *argv;    /* program with its path, and arguments; NULL-terminated */
 };
 

@@ -51,16 +51,6 @@ int process_watch(pid_t pid, uint64_t start)
 	return fd;
 }
 
-void process_boot(char out[PROCESS_BOOT_MAX])
-{
-	char *text;
-	out[0] = '\0';
-	if (fs_read_file("/proc/sys/kernel/random/boot_id", 4096, &text, NULL, NULL) != 0)
-		return;
-	snprintf(out, PROCESS_BOOT_MAX, "%.*s", (int)strcspn(text, " \n"), text);
-	free(text);
-}
-
 pid_t process_fork(void)
 {
 	sigset_t all, before;

@@ -13,16 +13,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define PROCESS_BOOT_MAX 64
-
 /* Start time of a process that runs (a zombie does not); -1 when there is none. */
 int process_start(pid_t pid, uint64_t *start);
 /* Whether exactly that process still runs. */
 int process_alive(pid_t pid, uint64_t start);
 /* A descriptor that becomes readable when exactly that process ends; -1 when it is gone. */
 int process_watch(pid_t pid, uint64_t start);
-/* The id of this boot of the machine; empty when the kernel does not tell. */
-void process_boot(char out[PROCESS_BOOT_MAX]);
 
 /* fork(), with all signals blocked in the child, which must not run our handlers: they would tell us
  * of a Ctrl-C a second time, through descriptors that both have. It calls process_signals_reset()

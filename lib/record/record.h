@@ -17,6 +17,12 @@
 #define RECORD_LINE_MAX 4096 /* bytes, newline included */
 #define RECORD_FIELDS_MAX 1366 /* as many "k=" as fit */
 
+enum record_result {
+	RECORD_END = 0,   /* end of input */
+	RECORD_ONE = 1,   /* *r holds a record */
+	RECORD_BLANK = 2  /* an empty line */
+};
+
 struct record_field {
 	const char *key;
 	const char *value;
@@ -34,6 +40,29 @@ struct record {
 /* line without its newline, len bytes. -1 with ERROR_DATA: err.place stays empty, the text says
  * what is wrong and at which byte. */
 int record_parse(struct record *r, const char *line, size_t len, struct error *err);
+
+/*
+ * The records of a text that is in memory, one by one:
+ *
+ *     struct record_walk walk = record_walk(text, len);
+ *     while ((got = record_next(&walk, &r, err)) == RECORD_ONE)
+ *             ...
+ *
+ * Blank lines are passed over. A last line without its newline is no record. After a line that is
+ * none (-1) the next call goes on behind it.
+ */
+struct record_walk {
+	const char *at, *end; /* what is still to come */
+	const char *line;     /* the line given last, without its newline */
+	size_t len;
+	uint64_t number;      /* its number, from 1 */
+};
+struct record_walk record_walk(const char *text, size_t len);
+/* RECORD_ONE, RECORD_END (no more) or -1: ERROR_DATA, err.place stays empty. The text is not
+ * changed, and must stay as long as the walk. */
+int record_next(struct record_walk *w, struct record *r, struct error *err);
+/* The first line of a text, which need not have a newline. */
+int record_first(struct record *r, const char *text, size_t len, struct error *err);
 
 /* The value of key, or NULL. */
 const char *record_get(const struct record *r, const char *key);
@@ -83,12 +112,7 @@ size_t record_end(struct record_out *o, const char *text);
  * there (a pipe that stays open is not waited for beyond it).
  */
 struct record_reader;
-enum record_result {
-	RECORD_END = 0,   /* end of input */
-	RECORD_ONE = 1,   /* *r holds a record */
-	RECORD_BLANK = 2  /* an empty line */
-};
-/* name is what error places say ("stdin"); the descriptor stays the caller's. NULL: no memory. */
+/* name is what error places say ("stdin"); the descriptor stays the caller's. NULL: out of memory. */
 struct record_reader *record_reader_new(int fd, const char *name);
 void record_reader_free(struct record_reader *in);
 /* Of a log that is being written, or whose writer died: what stands behind the last newline is no

@@ -2,6 +2,7 @@
  * of what the lines mean. */
 #include "record/recordlog.h"
 
+#include "base/grow.h"
 #include "record/record.h"
 
 #include <errno.h>
@@ -68,17 +69,9 @@ void recordlog_add(struct recordlog *log, const char *line, size_t len)
 {
 	if (log->len + len > GATHER_MAX)
 		(void)recordlog_flush(log, NULL);
-	if (log->len + len > log->room) {
-		size_t room = log->room ? log->room * 2 : 4096;
-		while (room < log->len + len)
-			room *= 2;
-		char *data = realloc(log->data, room);
-		if (!data) {
-			log->lost++;
-			return;
-		}
-		log->data = data;
-		log->room = room;
+	if (GROW(log->data, log->room, log->len + len) != 0) {
+		log->lost++;
+		return;
 	}
 	memcpy(log->data + log->len, line, len);
 	log->len += len;

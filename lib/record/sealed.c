@@ -2,6 +2,7 @@
  * is journal's. */
 #include "record/sealed.h"
 
+#include "base/grow.h"
 #include "base/number.h"
 
 #define XXH_INLINE_ALL
@@ -48,17 +49,7 @@ int lines_valid(const char *line, size_t len, uint32_t chain, size_t *content, u
 
 int lines_reserve(struct lines_out *o, size_t bytes)
 {
-	if (o->room - o->len >= bytes)
-		return 0;
-	size_t room = o->room ? o->room : 4096;
-	while (room - o->len < bytes)
-		room *= 2;
-	char *larger = realloc(o->data, room);
-	if (!larger)
-		return -1;
-	o->data = larger;
-	o->room = room;
-	return 0;
+	return GROW(o->data, o->room, o->len + bytes);
 }
 
 void lines_add(struct lines_out *o, const char *line, size_t len)

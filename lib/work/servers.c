@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/number.h"
-#include "param/layout.h"
+#include "param/map.h"
 #include "wire/call.h"
 
 #include <stdlib.h>
@@ -42,6 +42,7 @@ struct part {
 struct servers {
 	struct servers_options options;
 	uint64_t generation, incarnation;
+	struct map map;
 	struct part *part;
 	int straight; /* this batch is computed in the shared pages of the only part */
 	/* private memory, used when not straight; rooms in floats */
@@ -68,9 +69,11 @@ int servers_new(struct servers **out, const struct servers_options *options, str
 		return error_set(err, ERROR_OS, "", "no memory");
 	}
 	s->options = *options;
-	for (uint32_t i = 0; i < options->count; i++)
-		layout_cut(options->dense_count, i, options->count, &s->part[i].dense_begin,
-			   &s->part[i].dense_count);
+	map_even(&s->map, options->count, options->dense_count);
+	for (uint32_t i = 0; i < options->count; i++) {
+		s->part[i].dense_begin = s->map.dense_begin[i];
+		s->part[i].dense_count = s->map.dense_begin[i + 1] - s->map.dense_begin[i];
+	}
 	*out = s;
 	return 0;
 }
@@ -88,6 +91,11 @@ void servers_free(struct servers *s)
 	free(s->rows);
 	free(s->row_gradient);
 	free(s);
+}
+
+const struct map *servers_map(const struct servers *s)
+{
+	return &s->map;
 }
 
 void servers_disconnect(struct servers *s)

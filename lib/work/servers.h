@@ -34,6 +34,8 @@ struct servers_options {
 
 int servers_new(struct servers **out, const struct servers_options *options, struct error *err);
 void servers_free(struct servers *s); /* NULL is fine */
+/* Which of them has what; as long as s. */
+const struct map *servers_map(const struct servers *s);
 
 /* Connects to those that are not connected. A server of another model (its number of parameters or
  * its part is not what the options say) is ERROR_CONFIG. *low and *high: the incarnations met.

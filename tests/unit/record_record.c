@@ -315,6 +315,37 @@ static void test_reader_edges(void **state)
 	record_reader_free(in);
 }
 
+static void test_walk(void **state)
+{
+	(void)state;
+	static const char text[] = "a b=1\n\nno record\nc\n\n\nd e=";
+	struct error err = {0};
+	struct record_walk w = record_walk(text, strlen(text));
+	assert_int_equal(record_next(&w, &r, &err), RECORD_ONE);
+	assert_true(record_is(&r, "a"));
+	assert_int_equal(w.number, 1);
+	assert_int_equal(w.len, 5);
+	assert_ptr_equal(w.line, text);
+	assert_int_equal(record_next(&w, &r, &err), -1);
+	assert_int_equal(w.number, 3);
+	assert_int_equal(err.code, ERROR_DATA);
+	assert_int_equal(record_next(&w, &r, &err), RECORD_ONE);
+	assert_true(record_is(&r, "c"));
+	assert_int_equal(w.number, 4);
+	assert_int_equal(record_next(&w, &r, &err), -1);
+	assert_string_equal(err.text, "the last line has no newline");
+	assert_int_equal(w.number, 7);
+	assert_int_equal(record_next(&w, &r, &err), RECORD_END);
+	w = record_walk("", 0);
+	assert_int_equal(record_next(&w, &r, &err), RECORD_END);
+
+	assert_int_equal(record_first(&r, text, 5, &err), 0);
+	assert_string_equal(record_get(&r, "b"), "1");
+	assert_int_equal(record_first(&r, text, sizeof text - 1, &err), 0);
+	assert_string_equal(record_get(&r, "b"), "1");
+	assert_int_equal(record_first(&r, "", 0, &err), -1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -325,6 +356,7 @@ int main(void)
 		cmocka_unit_test(test_write),
 		cmocka_unit_test(test_no_room),
 		cmocka_unit_test(test_noise),
+		cmocka_unit_test(test_walk),
 		cmocka_unit_test(test_reader),
 		cmocka_unit_test(test_reader_edges),
 	};
