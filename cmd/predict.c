@@ -4,6 +4,7 @@
  */
 #include "cmd/kernels.h"
 
+#include "base/grow.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/rowmap.h"
 #include "data/dataset.h"
@@ -140,15 +141,7 @@ static int make_room(struct scorer *s, size_t keys, struct error *err)
 {
 	if (!s->offset)
 		s->offset = malloc((BATCH + 1) * sizeof *s->offset);
-	if (keys >= s->index_room) {
-		size_t room = keys + keys / 2 + BATCH;
-		uint32_t *index = reallocarray(s->index, room, sizeof *index);
-		if (index) {
-			s->index = index;
-			s->index_room = room;
-		}
-	}
-	if (!s->offset || keys >= s->index_room || keys > UINT32_MAX)
+	if (!s->offset || GROW(s->index, s->index_room, keys + 1) != 0 || keys > UINT32_MAX)
 		return error_set(err, ERROR_OS, NULL, "out of memory for %zu keys", keys);
 	return 0;
 }
