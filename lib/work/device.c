@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/option.h"
 #include "work/batch.h"
-#include "work/shards.h"
+#include "work/result.h"
 
 #include <ctype.h>
 #include <fcntl.h>

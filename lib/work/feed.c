@@ -432,3 +432,11 @@ int feed_take(struct feed *f, int short_ok, struct batch **out, struct error *er
 	pthread_mutex_unlock(&f->lock);
 	return result;
 }
+
+const struct batch *feed_next(struct feed *f)
+{
+	pthread_mutex_lock(&f->lock);
+	const struct batch *b = f->ready_count > 0 ? &f->batch[f->ready_first] : NULL;
+	pthread_mutex_unlock(&f->lock);
+	return b;
+}

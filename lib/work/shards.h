@@ -7,16 +7,7 @@
 
 #include "base/error.h"
 #include "work/piece.h"
-
-/* What a conversation can come to besides an error; shared with servers.h. */
-enum work_result {
-	WORK_OK = 0,
-	WORK_WAIT,   /* nothing to hand out now; others still work */
-	WORK_END,    /* nothing left at all */
-	WORK_FENCED, /* our generation or incarnation is not in force: start over with hello */
-	WORK_RESET,  /* a server went away: the same */
-	WORK_STOP    /* *stop was set while we waited */
-};
+#include "work/result.h"
 
 struct shards;
 

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "work/agent.h"
+#include "work/exchange.h"
 #include "work/feed.h"
 #include "work/mover.h"
 #include "work/servers.h"
@@ -25,13 +26,14 @@ struct trainer {
 	struct trainer_options options;
 	struct model *model;
 	struct shards *shards;
-	struct servers *servers;
+	struct exchange *exchange;
 	struct feed *feed; /* NULL: not yet, the dataset is ours */
 	struct mover *mover; /* NULL: no rows move, or not yet */
 	uint64_t own_rows;
 	struct agent *agent;
 	struct spent spent;
 	int member;
+	int steady; /* what the last push brought has not changed the batches */
 	uint64_t iteration, sequence;
 	const struct batch *batch; /* in hand; NULL: none */
 	double mark;               /* when this batch's time began */
@@ -67,7 +69,8 @@ static void take_action(const struct record *r, void *owner)
 
 static void obey(struct trainer *t)
 {
-	if (!agent_obey(t->agent, t->iteration))
+	t->steady = !agent_obey(t->agent, t->iteration);
+	if (t->steady)
 		return;
 	double began = clock_mono();
 	feed_resize(t->feed, batch_size(t));
@@ -126,7 +129,7 @@ static int new_talkers(struct trainer *t, struct error *err)
 				      .spent = &t->spent,
 				      .log = o->log,
 				      .owner = o->owner};
-	if (shards_new(&t->shards, &shards, err) < 0 || servers_new(&t->servers, &servers, err) < 0)
+	if (shards_new(&t->shards, &shards, err) < 0 || servers_new(&t->exchange, &servers, err) < 0)
 		return -1;
 	return agent_new(&t->agent, &agent, err);
 }
@@ -167,7 +170,8 @@ void trainer_free(struct trainer *t)
 		return;
 	mover_stop(t->mover);
 	feed_free(t->feed);
-	servers_free(t->servers);
+	if (t->exchange)
+		t->exchange->kind->free(t->exchange);
 	shards_free(t->shards);
 	agent_free(t->agent);
 	model_free(t->model);
@@ -216,6 +220,7 @@ static int check_samples(struct trainer *t, struct error *err)
 static int start_over(struct trainer *t, struct error *err)
 {
 	double deadline = clock_mono() + t->options.wait_seconds;
+	struct exchange *x = t->exchange;
 	uint64_t low, high, incarnation;
 	int hello = 1;
 	for (;;) {
@@ -225,7 +230,7 @@ static int start_over(struct trainer *t, struct error *err)
 		if (result == WORK_OK && check_samples(t, err) < 0)
 			return -1;
 		if (result == WORK_OK)
-			result = servers_connect(t->servers, &low, &high, err);
+			result = x->kind->connect(x, &low, &high, err);
 		spend(t, SPENT_COMM, began);
 		if (result != WORK_OK)
 			return result;
@@ -237,12 +242,12 @@ static int start_over(struct trainer *t, struct error *err)
 					 "servers of incarnation %llu, a queue of %llu",
 					 (unsigned long long)low, (unsigned long long)incarnation);
 		hello = high > incarnation;
-		servers_disconnect(t->servers);
+		x->kind->disconnect(x);
 		clock_sleep(PAUSE_SECONDS);
 		if (stopped(t))
 			return WORK_STOP;
 	}
-	servers_identify(t->servers, shards_generation(t->shards), incarnation);
+	x->kind->identify(x, shards_generation(t->shards), incarnation);
 	t->sequence = 0;
 	t->mark = clock_mono();
 	return WORK_OK;
@@ -252,9 +257,9 @@ static int start_over(struct trainer *t, struct error *err)
 static void forget(struct trainer *t)
 {
 	struct error ignored;
-	if (t->member && servers_connected(t->servers) &&
-	    servers_leave(t->servers, 1, &ignored) != WORK_OK)
-		servers_disconnect(t->servers);
+	struct exchange *x = t->exchange;
+	if (t->member && x->kind->connected(x) && x->kind->leave(x, 1, &ignored) != WORK_OK)
+		x->kind->disconnect(x);
 	t->member = 0;
 	t->batch = NULL;
 	feed_drop(t->feed);
@@ -273,9 +278,10 @@ static uint64_t most(struct trainer *t)
 
 static int join(struct trainer *t, struct error *err)
 {
+	struct exchange_member member = {
+		.size = batch_size(t), .speed = agent_speed(t->agent), .most = most(t)};
 	double began = clock_mono();
-	int result = servers_join(t->servers, batch_size(t), agent_speed(t->agent), most(t),
-				  &t->iteration, err);
+	int result = t->exchange->kind->join(t->exchange, &member, &t->iteration, err);
 	spend(t, SPENT_WAIT, began);
 	if (result != WORK_OK)
 		return result;
@@ -365,7 +371,7 @@ static int diverged(struct trainer *t, struct error *err)
 			 what.text, place, e.weight, e.value);
 }
 
-static int compute(struct trainer *t, const struct servers_values *v, double *loss,
+static int compute(struct trainer *t, const struct exchange_values *v, double *loss,
 		   struct error *err)
 {
 	const struct batch *b = t->batch;
@@ -386,7 +392,7 @@ static int compute(struct trainer *t, const struct servers_values *v, double *lo
 }
 
 /* Parameters are there: the steps of the batch, one after the other. */
-static int take_steps(struct trainer *t, const struct servers_values *values, double began,
+static int take_steps(struct trainer *t, const struct exchange_values *values, double began,
 		      double *loss, struct error *err)
 {
 	const struct drag *drag = drag_look(&t->drag);
@@ -412,7 +418,7 @@ static void account(struct trainer *t, uint64_t iteration, const struct tally_ba
 }
 
 /* seconds: of this batch until now; sending it takes about as long as it did last time. */
-static void foretell(struct trainer *t, struct servers_push *push, double seconds)
+static void foretell(struct trainer *t, struct exchange_push *push, double seconds)
 {
 	uint64_t samples = t->batch->positions;
 	push->time = seconds + t->pushing;
@@ -424,13 +430,14 @@ static void foretell(struct trainer *t, struct servers_push *push, double second
 
 static int train(struct trainer *t, struct error *err)
 {
-	struct servers_values values;
-	struct servers_push push = {
+	struct exchange_values values;
+	struct exchange_push push = {
 		.sequence = ++t->sequence, .iteration = t->iteration, .size = batch_size(t)};
+	struct exchange *x = t->exchange;
 	uint64_t iteration = t->iteration;
-	int dropped, result;
+	int result;
 	double began = t->mark, pulling = clock_mono();
-	if ((result = servers_pull(t->servers, t->iteration, t->batch, &values, err)) != WORK_OK)
+	if ((result = x->kind->pull(x, t->iteration, t->batch, &values, err)) != WORK_OK)
 		return result;
 	double pulled = clock_mono();
 	if (values.waited > pulled - pulling) /* by a server's clock */
@@ -440,11 +447,13 @@ static int train(struct trainer *t, struct error *err)
 	double computed = clock_mono();
 	foretell(t, &push, computed - began - values.waited);
 	double foretold = clock_mono();
-	if ((result = servers_push(t->servers, &push, t->batch, err)) != WORK_OK)
-		return result < 0 && servers_diverged(t->servers) ? diverged(t, err) : result;
+	/* Where each answer changes the batches, the next one is not what is ready now. */
+	const struct batch *next = t->steady ? feed_next(t->feed) : NULL;
+	if ((result = x->kind->push(x, &push, t->batch, next, err)) != WORK_OK)
+		return result == WORK_DIVERGED ? diverged(t, err) : result;
 	double pushed = clock_mono(), obeying = t->spent.seconds[SPENT_ACTIONS];
-	if ((result = servers_pushed(t->servers, &iteration, &dropped, err)) != WORK_OK)
-		return result < 0 && servers_diverged(t->servers) ? diverged(t, err) : result;
+	if ((result = x->kind->wait(x, &iteration, err)) != WORK_OK)
+		return result == WORK_DIVERGED ? diverged(t, err) : result;
 	t->mark = clock_mono();
 	t->pushing = pushed - foretold;
 	obeying = t->spent.seconds[SPENT_ACTIONS] - obeying; /* taking actions is no waiting */
@@ -469,7 +478,7 @@ static int leave(struct trainer *t, struct error *err)
 	if (!t->member)
 		return WORK_OK;
 	t->member = 0;
-	int result = servers_leave(t->servers, 0, err);
+	int result = t->exchange->kind->leave(t->exchange, 0, err);
 	spend(t, SPENT_WAIT, began);
 	return result;
 }
@@ -497,7 +506,7 @@ static int end(struct trainer *t, struct error *err)
 	int result = leave(t, err);
 	double began = clock_mono();
 	if (result == WORK_OK)
-		result = servers_end(t->servers, err);
+		result = t->exchange->kind->end(t->exchange, err);
 	spend(t, SPENT_WAIT, began);
 	return result == WORK_OK ? WORK_END : result;
 }
