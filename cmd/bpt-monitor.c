@@ -129,7 +129,7 @@ static void on_watch(struct request *rq, void *owner)
 		size_t room = d->watcher_room ? d->watcher_room * 2 : 8;
 		struct request **watcher = reallocarray(d->watcher, room, sizeof *watcher);
 		if (!watcher) {
-			request_err(rq, "internal", "no memory");
+			request_err(rq, "internal", "out of memory");
 			return;
 		}
 		d->watcher = watcher;
@@ -179,7 +179,7 @@ static int write_page(struct daemon *d, struct error *err)
 	if (monitor_prometheus(d->monitor, clock_epoch(), put_page, d, err) != 0)
 		return -1;
 	if (d->page_short)
-		return error_set(err, ERROR_OS, d->prometheus, "no memory for the page");
+		return error_set(err, ERROR_OS, d->prometheus, "out of memory for the page");
 	return fs_replace_file(d->prometheus, d->page, d->page_len, err);
 }
 
@@ -235,7 +235,7 @@ static int serve(struct daemon *d, const struct settings *s, struct error *err)
 	timer = event_new(base, -1, EV_PERSIST, on_timer, d);
 	if (!hup || !timer || event_add(hup, NULL) != 0 ||
 	    (s->prometheus && event_add(timer, &every) != 0))
-		error_set(err, ERROR_OS, NULL, "no memory for events");
+		error_set(err, ERROR_OS, NULL, "out of memory for events");
 	else
 		result = daemon_run(d->server, err);
 	if (result == 0 && s->prometheus)
@@ -307,7 +307,7 @@ static int run_filter(const struct settings *s, struct monitor *m, struct error 
 	struct filter_unknown unknown = {.program = PROGRAM, .strict = s->strict};
 	struct record_reader *in = record_reader_new(STDIN_FILENO, "stdin");
 	if (!in)
-		return error_set(err, ERROR_OS, NULL, "no memory");
+		return error_set(err, ERROR_OS, NULL, "out of memory");
 	int got, result = 0;
 	while (result == 0 && (got = record_read(in, &r, err)) != RECORD_END)
 		if (got != RECORD_BLANK)

@@ -14,7 +14,6 @@
 #include <sys/resource.h>
 
 #define PROGRAM "ps-server"
-#define PARTS_MAX 1024
 
 struct settings {
 	const char *socket, *id, *part_text, *layout_path, *sync_text, *optimizer, *restore, *drag;
@@ -28,13 +27,14 @@ struct settings {
 	enum gate_sync sync;
 	uint64_t staleness;
 	char *servers_copy; /* servers point into it */
-	const char *servers[PARTS_MAX];
+	const char *servers[MAP_PARTS_MAX];
 	size_t server_count;
 };
 
 /* What runs: the lead uses ps, both use the server's loop. */
 struct node {
 	struct layout layout;
+	struct map map;
 	struct store *store;
 	struct ps *ps;
 	struct lead *lead;
@@ -59,10 +59,10 @@ static int parse_part(struct settings *s, struct error *err)
 	uint64_t part, parts;
 
 	if (!slash || number_u64_span(s->part_text, (size_t)(slash - s->part_text), &part) != 0 ||
-	    number_u64_span(slash + 1, strlen(slash + 1), &parts) != 0 || parts > PARTS_MAX ||
+	    number_u64_span(slash + 1, strlen(slash + 1), &parts) != 0 || parts > MAP_PARTS_MAX ||
 	    part >= parts)
 		return error_set(err, ERROR_USAGE, "--part", "%s is not I/N with I < N <= %d",
-				 s->part_text, PARTS_MAX);
+				 s->part_text, MAP_PARTS_MAX);
 	s->part = (uint32_t)part;
 	s->parts = (uint32_t)parts;
 	return 0;
@@ -76,7 +76,7 @@ static int parse_servers(struct settings *s, struct error *err)
 	if (s->servers_text && !(rest = s->servers_copy = strdup(s->servers_text)))
 		return error_set(err, ERROR_OS, "--servers", "no memory");
 	while (rest && (one = strsep(&rest, ","))) {
-		if (!*one || s->server_count == PARTS_MAX)
+		if (!*one || s->server_count == MAP_PARTS_MAX)
 			return error_set(err, ERROR_USAGE, "--servers",
 					 "an empty name, or too many");
 		s->servers[s->server_count++] = one;
@@ -160,7 +160,9 @@ static int make_store(const struct settings *s, struct node *n, struct error *er
 	else
 		rc = plain_layout(s, &n->layout, err);
 	if (rc == 0)
-		rc = store_new(&n->store, &n->layout, s->part, s->parts, &opt, err);
+		map_even(&n->map, s->parts, layout_dense_count(&n->layout));
+	if (rc == 0)
+		rc = store_new(&n->store, &n->layout, &n->map, s->part, &opt, err);
 	if (rc == 0 && c && !s->take_over)
 		rc = store_restore(n->store, c, &lost, err);
 	if (rc == 0 && c && !s->take_over)

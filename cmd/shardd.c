@@ -44,6 +44,8 @@ static int serve(const struct settings *s, struct error *err)
 	int result = daemon_listen(service_server(service), err);
 	if (result == 0)
 		result = daemon_run(service_server(service), err);
+	if (result == 0)
+		result = service_end(service, err);
 	service_free(service);
 	return result;
 }

@@ -520,6 +520,141 @@ value() { # KEY of $output
 	[ "$(value samples-done)" = 40 ]
 }
 
+# boot ID: from now on that is this machine's; syncs: how often a disk was waited for.
+boot() {
+	[ -e boot.so ] || cc -shared -fPIC -O2 -o boot.so "$PACELINE_ROOT/tests/other-boot.c"
+	echo "$1" >boot_id
+	export BOOT_ID=$T/boot_id SYNCS=$T/syncs LD_PRELOAD=$T/boot.so
+	export ASAN_OPTIONS=${ASAN_OPTIONS-}:verify_asan_link_order=0
+}
+syncs() { stat -c %s syncs; }
+
+# settle_here NUMBER BOOT LINE...: a settle of a sender of that boot.
+settle_here() { settle "$1" 1 "${@:3}" | sed "s/^settle /&boot=$2 /"; }
+
+@test "settle boot=: not waited for on one boot, once the journal says so; all else is" {
+	boot aaaa-1
+	shardd_start -n 1000 -b 10 -m 1
+	ask "$S" 'hello worker=w0' 'get worker=w0 generation=1' 'get worker=w0 generation=1' >/dev/null
+	run ask "$S" stat
+	not grep -q ' boot=' <<<"$output"
+	local before=$(syncs)
+	settle_here 1 aaaa-1 'apply worker=w0 generation=1 id=0 begin=0 length=1' | talk
+	[ "$(syncs)" -eq $((before + 1)) ] # says that there are such from now on
+	for i in 2 3 4; do
+		settle_here $i aaaa-1 "apply worker=w0 generation=1 id=0 begin=$i length=1" | talk
+	done
+	[ "$(syncs)" -eq $((before + 1)) ]
+	settle_here 4 aaaa-1 | talk # again
+	[ "$(syncs)" -eq $((before + 1)) ]
+	settle_here 4 bbbb-2 | talk # again, by somebody else: what it hears must be on disk
+	[ "$(syncs)" -eq $((before + 2)) ]
+	settle_here 5 bbbb-2 'apply worker=w0 generation=1 id=0 begin=5 length=1' | talk
+	[ "$(syncs)" -eq $((before + 3)) ]
+	settle_here 6 '' 'apply worker=w0 generation=1 id=0 begin=6 length=1' | talk
+	[ "$(syncs)" -eq $((before + 4)) ]
+	settle_here 7 aaaa-1 'apply worker=w0 generation=1 id=0 begin=7 length=1' | talk
+	[ "$(syncs)" -eq $((before + 4)) ]
+	ask "$S" 'hello worker=w1'
+	[ "$(syncs)" -eq $((before + 5)) ]
+	settle_here 8 aaaa-1 'apply worker=w0 generation=1 id=0 begin=8 length=1' | talk
+	ask "$S" "save file=$T/cut"
+	[ "$(syncs)" -eq $((before + 6)) ]
+	run ask "$S" stat
+	[ "$(value boot)" = aaaa-1 ]
+	not grep -q ' lost=' <<<"$output"
+	[ "$(value samples-done)" = 8 ]
+	ask "$S" 'get worker=w0 generation=1 boot=aaaa-1' | grep '^shard id=2 '
+	[ "$(syncs)" -eq $((before + 6)) ]
+	ask "$S" 'get worker=w0 generation=1' | grep '^shard id=3 '
+	[ "$(syncs)" -eq $((before + 7)) ]
+	ask "$S" "load file=$T/cut" 'hello worker=w0' >/dev/null
+	before=$(syncs)
+	ask "$S" 'get worker=w0 generation=2 boot=aaaa-1' | grep '^shard id='
+	[ "$(syncs)" -eq $((before + 1)) ] # no settle is loose: so is no get
+}
+
+@test "settle boot=: kill -9 loses nothing, and the same boot goes on" {
+	boot aaaa-1
+	shardd_start -n 100 -b 10 -m 1
+	{
+		printf '%s\n' 'hello worker=w0' 'get worker=w0 generation=1'
+		settle_here 1 aaaa-1 'apply worker=w0 generation=1 id=0 begin=0 length=4'
+		settle_here 2 aaaa-1 'apply worker=w0 generation=1 id=0 begin=4 length=3'
+	} | talk
+	for again in 1 2; do
+		crash
+		shardd_start
+		run ask "$S" stat
+		[ "$(value samples-done)" = 7 ]
+		[ "$(value boot)" = aaaa-1 ]
+		not grep -q ' lost=' <<<"$output"
+	done
+	settle_here 3 aaaa-1 'apply worker=w0 generation=1 id=0 begin=7 length=3' | talk
+	run ask "$S" 'get worker=w0 generation=1' stat
+	[ "${lines[1]}" = ok ]
+	[ "$(value done)" = 1 ]
+}
+
+@test "settle boot=: after another boot all changes are refused until a load" {
+	boot aaaa-1
+	shardd_start -n 100 -b 10 -m 1
+	ask "$S" "hello worker=w0" "save file=$T/cut" 'get worker=w0 generation=1' \
+		'hello worker=w1' 'get worker=w1 generation=1' 'hello worker=w1' >/dev/null
+	settle_here 1 aaaa-1 'apply worker=w0 generation=1 id=0 begin=0 length=4' | talk
+	crash
+	for again in 1 2; do # it is not forgotten by a start
+		boot bbbb-2
+		shardd_start
+		grep -q "boot aaaa-1 of the machine.*refused" shardd.err
+		local request
+		for request in 'hello worker=w2' 'hello worker=w0 generation=1' \
+			'get worker=w0 generation=1' 'get worker=w0 generation=1 wait=60' \
+			'done worker=w0 generation=1 id=0' 'renew worker=w0 generation=1 id=0' \
+			'progress worker=w0 generation=1 id=0 upto=3' 'back worker=w0 generation=1 id=0' \
+			'bye worker=w0 generation=1' 'fail worker=w0' 'release id=0' \
+			'settle number=1 iteration=7 incarnation=1' "save file=$T/late"; do
+			[[ $(ask "$S" "$request") = "err code=boot"* ]]
+		done
+		run ask "$S" 'who worker=w0' 'who worker=w1' 'list state=doing' stat
+		expect <<-END
+			shard id=0 epoch=0 state=doing begin=0 length=10 upto=4 worker=w0 returns=0 skip=4 take=6
+			ok generation=1 last=1
+			ok generation=2 last=2
+			shard id=0 epoch=0 state=doing begin=0 length=10 upto=4 worker=w0 returns=0 skip=4 take=6
+			ok count=1
+			stat epoch=0 epochs=1 todo=9 doing=1 done=0 held=0 shards=10 shards-done=0 samples-done=4 samples-repeated=0 incarnation=1 iteration=7 boot=aaaa-1 lost=1
+			ok
+		END
+		crash
+	done
+	shardd_start
+	run ask "$S" "load file=$T/cut incarnation=1" 'hello worker=w1' 'hello worker=w0' \
+		'get worker=w0 generation=2' stat
+	[ "${lines[0]}" = 'ok incarnation=2' ]
+	[ "$(value generation)" = 2 ] # none comes again, of those that were given since the save, too
+	[ "${lines[3]}" = 'shard id=0 epoch=0 begin=0 length=10 lease=0 seed=0' ]
+	not grep -q ' boot=' <<<"$output"
+	run ask "$S" 'hello worker=w1'
+	[ "$(value generation)" = 4 ]
+}
+
+@test "settle boot=: an end in order leaves nothing to be lost" {
+	boot aaaa-1
+	shardd_start -n 100 -b 10 -m 1
+	ask "$S" 'hello worker=w0' 'get worker=w0 generation=1' >/dev/null
+	settle_here 1 aaaa-1 'apply worker=w0 generation=1 id=0 begin=0 length=4' | talk
+	kill "$PID"
+	ended "$PID"
+	[ "$status" = 0 ]
+	boot bbbb-2
+	shardd_start
+	run ask "$S" 'done worker=w0 generation=1 id=0' stat
+	[ "${lines[0]}" = ok ]
+	[ "$(value done)" = 1 ]
+	not grep -q ' boot=' <<<"$output"
+}
+
 @test "save, load: rolled back, every generation fenced, incarnations only rise" {
 	shardd_start -n 40 -b 10 -m 1
 	run ask "$S" 'hello worker=w0' 'get worker=w0 generation=1' 'get worker=w0 generation=1' \

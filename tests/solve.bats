@@ -125,7 +125,7 @@ adjust-bs - w3 100 1" ]
 	[[ $output == *"decision solution=backup:2 at=2"*"kind=backup-workers count=2"* ]]
 	run trainctl replay --solution backup:1 job.log
 	[ "$(grep -c 'count=1' <<<"$output")" = 2 ]
-	for name in none even lb-bsp antdt-nd antdt-dd pace; do
+	for name in none even lb-bsp lb-bsp-gpu antdt-nd antdt-dd pace; do
 		run trainctl replay --solution $name job.log
 		[ "$status" -eq 0 ]
 		[ "$(grep -c '^decision solution='$name <<<"$output")" = 2 ]
@@ -176,6 +176,29 @@ action kind=none reason=8-batch=100-lambda=1.3" ]
 	[ "$status" -eq 0 ]
 	[ "$(kinds)" = "none - - - -" ]
 	[[ $output == *reason=*5%20samples* ]]
+}
+
+@test "every solution and every option stands in the pages, and in a job file" {
+	local man=$PACELINE_ROOT/man name key job_key n=0
+	trainctl solve --help >help
+	for name in $(awk '/^NAME is/ { on = 1; next } /^$/ { on = 0 } on { print $1 }' help); do
+		grep -q "^\.It Cm ${name%N}" "$man/paceline-solution.7"
+		grep -q "^\.It Cm ${name%N}" "$man/trainctl.1"
+		grep -q "[ :]${name//./\\.} ," "$man/paceline-job.5"
+		n=$((n + 1))
+	done
+	[ "$n" -ge 8 ]
+	n=0
+	while read -r key job_key _; do
+		grep -qx "\.It Cm $key No ($job_key)" "$man/paceline-solution.7"
+		grep -qx "\.Li $key\( (.*\)\?,\?" "$man/trainctl.1"
+		grep -q "^\.Li decision .* $key= " "$man/trainctl.1"
+		grep -q "^\.Li .*\b$key=" "$man/paceline-job.5"
+		grep -q "Cm $job_key\( [*+]\)\?\( ,.*\)\?$" "$man/paceline-job.5"
+		trainctl run --help | grep -q "^  $job_key "
+		n=$((n + 1))
+	done < <(awk '/^KEYs/ { on = 1; next } on { print $1, $2 }' help)
+	[ "$n" -ge 6 ]
 }
 
 @test "a bad snapshot: exit 65, the line named; bad options: 64" {

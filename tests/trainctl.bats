@@ -655,7 +655,7 @@ exact() {
 	slow 400
 	begin first
 	wait_for '[ "$(logged "^decided ")" -ge 2 ]'
-	grep -qx 'batch=64 lambda=1.3 pending=60 sync=bsp limit=3' solution.args
+	grep -qx 'batch=64 lambda=1.3 pending=60 sync=bsp limit=3 cmax=5' solution.args
 	grep -q '^job at=' solution.in
 	wait_for 'status | grep -q "^node .* id=w0 .* size=50 "'
 	touch fail
@@ -683,7 +683,7 @@ applied() { grep -h '^applied ' run/state/logs/"$1".log; }
 		cat >solution.tmp && mv solution.tmp solution.in
 		echo 'action kind=backup-workers count=1'
 	S
-	job SOLUTION=./solution EVERY=0.3 MODEL=audit WORKERS=3 SYNC=bsp PENDING=7 HEAVY_LIMIT=2 LAMBDA=1.5 EPOCHS=10
+	job SOLUTION=./solution EVERY=0.3 MODEL=audit WORKERS=3 SYNC=bsp PENDING=7 HEAVY_LIMIT=2 LAMBDA=1.5 CMAX=4 EPOCHS=10
 	slow 300
 	begin first
 	wait_for 'grep -qs "^info name=backup-workers value=1 age=0" solution.in'
@@ -691,10 +691,11 @@ applied() { grep -h '^applied ' run/state/logs/"$1".log; }
 	[ "$left" -gt 0 ]
 	[ "$left" -le 20000 ]
 	grep -q '^info name=sync value=bsp age=0' solution.in
+	grep -q '^node role=worker id=w0 .* silent=[0-9.]*$' solution.in
 	for name in rate restart-worker restart-server; do # the rate is known a little later
 		wait_for "awk -v name=$name '\$2 == \"name=\" name { sub(/value=/, \"\", \$3); found = \$3 > 0 } END { exit !found }' solution.in"
 	done
-	grep -q '^decision solution=.*/solution batch=64 lambda=1.5 pending=7 sync=bsp limit=2 at=' run/state/job.log
+	grep -q '^decision solution=.*/solution batch=64 lambda=1.5 pending=7 sync=bsp limit=2 cmax=4 at=' run/state/job.log
 	rm drag/*
 	wait $SUPERVISOR
 	exact "$(summary first.out | field checkpoint)" 2000 10

@@ -22,13 +22,13 @@ int table_add(struct table *t, const char *id, struct worker **out, struct error
 		size_t room = t->room ? 2 * t->room : 16;
 		struct worker **row = reallocarray(t->row, room, sizeof *row);
 		if (!row)
-			return error_set(err, ERROR_OS, NULL, "no memory for %zu workers", room);
+			return error_set(err, ERROR_OS, NULL, "out of memory for %zu workers", room);
 		t->row = row;
 		t->room = room;
 	}
 	struct worker *w = calloc(1, sizeof *w);
 	if (!w)
-		return error_set(err, ERROR_OS, NULL, "no memory for a worker");
+		return error_set(err, ERROR_OS, NULL, "out of memory for a worker");
 	snprintf(w->id, sizeof w->id, "%s", id);
 	w->number = t->count;
 	t->row[t->count++] = w;

@@ -8,6 +8,7 @@
 #include "base/fs.h"
 #include "base/number.h"
 #include "job/deadline.h"
+#include "solve/balance_log.h"
 #include "solve/solution.h"
 #include "record/record.h"
 
@@ -43,7 +44,7 @@ static int put_action(const struct action *a, void *arg, struct error *err)
 
 static int find(struct filter *f, struct error *err)
 {
-	f->options = SOLUTION_OPTIONS_DEFAULT;
+	solution_options_init(&f->options);
 	f->built_in = solution_find(f->name);
 	if (!f->built_in && !fs_is_program(f->name)) {
 		char known[256] = "";
@@ -120,18 +121,36 @@ static int solve(const struct filter *f, struct error *err)
 	return got;
 }
 
+/* The names and the options, from their tables. */
+static void fill_help(char *out, size_t max)
+{
+	const struct solution_option *o;
+	size_t at = (size_t)snprintf(out, max, "NAME is an executable, or:");
+	for (const struct solution *s = solution_table(); s->name && at < max; s++)
+		at += (size_t)snprintf(out + at, max - at, "\n  %-10s  %s", s->name, s->about);
+	for (size_t i = 0; at < max && (o = solution_option(i)); i++)
+		at += (size_t)snprintf(out + at, max - at, "%s\n  %-7s  %-11s  %s%s%s%s",
+				       i == 0 ? "\n\nKEYs, and those of a job file:" : "", o->key,
+				       o->job_key, o->help, o->given[0] ? " (" : "", o->given,
+				       o->given[0] ? ")" : "");
+}
+
 int trainctl_solve(int argc, char **argv)
 {
 	static struct filter f;
+	char more[4096];
+	fill_help(more, sizeof more);
 	const struct option_row rows[] = {
-		{.name = "option", .letter = 'o', .kind = OPTION_LIST, .target = &f.set,
+		{.name = "option",
+		 .letter = 'o',
+		 .kind = OPTION_LIST,
+		 .target = &f.set,
 		 .arg = "KEY=VALUE",
-		 .help = "batch=, lambda=, pending=, sync=, limit=, cmax=; to an executable as an "
-			 "argument"},
+		 .help = "an option of the solution; to an executable as an argument"},
 		{0}};
 	const struct option_table table = {
 		PROGRAM " solve", "NAME [-o KEY=VALUE]... < snapshot > actions",
-		"Lets a built-in solution or an executable decide on one snapshot.", rows, NULL};
+		"Lets a built-in solution or an executable decide on one snapshot.", rows, more};
 	struct error err;
 	int shown = trainctl_parse(&table, argc, argv, "solution", &f.name, &err);
 	if (shown == OPTION_SHOWN)
@@ -144,41 +163,30 @@ int trainctl_solve(int argc, char **argv)
 
 /* ---- replay ---- */
 
-/* In a job's log: `decision solution= batch= lambda= ... at=`, the snapshot's records, what was decided
- * then (left out here), `decided`.  In a lead's: see balances.c. */
-#define REPLAY_OPTIONS 6
-#define REPLAY_OPTION_MAX 64
-
+/* In a job's log: `decision solution= batch= lambda= ... at=`, the snapshot's records, what was
+ * decided then (left out here), `decided`.  In a lead's: solve/balance_log.h. */
 struct replay {
 	struct filter f;
 	struct snapshot snapshot;
 	int open;
-	struct balances *balances;
+	struct balance_replay *balances; /* what a lead decided at its barriers */
 	const char *path;
 	uint64_t decisions, failed;
 	char name[PLACE_MAX]; /* of the solution; records are gone by the end of a snapshot */
-	/* For an executable: the snapshot as text, and its arguments. */
-	int text_fd;
-	char given[REPLAY_OPTIONS][REPLAY_OPTION_MAX];
-	size_t given_count;
+	int text_fd;          /* the snapshot as text, for an executable */
 };
 
 /* The options of then: a decision record has them as its keys. */
 static int take_options(struct replay *p, const struct record *r, struct error *err)
 {
-	static const char *const key[REPLAY_OPTIONS] = {"batch", "lambda", "pending",
-							"sync",  "limit",  "cmax"};
-	p->f.options = SOLUTION_OPTIONS_DEFAULT;
-	p->given_count = 0;
-	for (size_t i = 0; i < REPLAY_OPTIONS; i++) {
-		char *text = p->given[p->given_count];
-		const char *value = record_get(r, key[i]);
-		if (!value || !value[0] || (i == 0 && strcmp(value, "0") == 0))
+	const struct solution_option *option;
+	solution_options_init(&p->f.options);
+	for (size_t i = 0; (option = solution_option(i)); i++) {
+		const char *value = record_get(r, option->key);
+		if (!value || !value[0])
 			continue;
-		snprintf(text, REPLAY_OPTION_MAX, "%s=%.40s", key[i], value);
-		if (solution_options_set(&p->f.options, text, err) != 0)
+		if (solution_option_set(option, &p->f.options, value, err) != 0)
 			return err->code = ERROR_DATA, -1;
-		p->given_count++;
 	}
 	solution_options_name(&p->f.options, p->f.name);
 	return 0;
@@ -229,16 +237,14 @@ static int await(const struct replay *p, pid_t pid, int *status, int *late, stru
 static int ask_executable(struct replay *p, int *status, int *late, struct error *err)
 {
 	char path[PLACE_MAX];
-	char *argv[REPLAY_OPTIONS + 2];
+	char *argv[SOLUTION_OPTIONS_MAX + 2] = {path};
+	struct solution_arguments given;
 	posix_spawn_file_actions_t files;
 	posix_spawnattr_t attributes;
 	pid_t pid;
-	size_t n = 0;
 	path_of(p->f.name, path);
-	argv[n++] = path;
-	for (size_t i = 0; i < p->given_count; i++)
-		argv[n++] = p->given[i];
-	argv[n] = NULL;
+	solution_options_arguments(&p->f.options, &given);
+	memcpy(argv + 1, given.item, sizeof given.item);
 	if (fflush(stdout) != 0) /* it writes behind us */
 		return error_errno(err, ERROR_IO, "stdout", "can't be written");
 	lseek(p->text_fd, 0, SEEK_SET);
@@ -293,8 +299,8 @@ static int end(struct replay *p, const char *place, struct error *err)
 		return -1;
 	if (late) {
 		p->failed++;
-		fprintf(stderr, PROGRAM ": %s: solution %s: no decision in %g s\n", place, p->f.name,
-			deadline_seconds(DEADLINE_SOLUTION));
+		fprintf(stderr, PROGRAM ": %s: solution %s: no decision in %g s\n", place,
+			p->f.name, deadline_seconds(DEADLINE_SOLUTION));
 	} else if (status != 0) {
 		p->failed++;
 		fprintf(stderr, PROGRAM ": %s: solution %s: %s %d\n", place, p->f.name,
@@ -310,7 +316,7 @@ static int replay_record(struct replay *p, const struct record *r, const char *s
 	if (record_is(r, "decision"))
 		return begin(p, r, solution, err);
 	if (!p->open)
-		return balances_record(p->balances, r, err);
+		return balance_replay_record(p->balances, r, err);
 	if (record_is(r, "decided"))
 		return end(p, place, err);
 	if (!record_is(r, "job") && !record_is(r, "node") && !record_is(r, "info"))
@@ -318,6 +324,12 @@ static int replay_record(struct replay *p, const struct record *r, const char *s
 	if (!p->f.built_in)
 		return text_add(p, r, err);
 	return snapshot_add(&p->snapshot, r, err);
+}
+
+static void put_text(const char *text, size_t len, void *arg)
+{
+	(void)arg;
+	fwrite(text, 1, len, stdout);
 }
 
 static int replay(const char *path, const char *solution, struct error *err)
@@ -332,7 +344,7 @@ static int replay(const char *path, const char *solution, struct error *err)
 	uint64_t failed;
 	snapshot_init(&p.snapshot);
 	int got = in ? RECORD_ONE : error_set(err, ERROR_OS, path, "out of memory");
-	if (got > 0 && balances_new(&p.balances, solution, err) != 0)
+	if (got > 0 && balance_replay_new(&p.balances, solution, put_text, NULL, err) != 0)
 		got = -1;
 	if (in && fd != STDIN_FILENO)
 		record_reader_of_log(in);
@@ -345,10 +357,10 @@ static int replay(const char *path, const char *solution, struct error *err)
 	}
 	if (got == 0)
 		trainctl_tell_torn(in);
-	if (got == 0 && balances_end(p.balances, err) != 0)
+	if (got == 0 && balance_replay_end(p.balances, err) != 0)
 		got = error_wrap(err, record_reader_place(in));
 	if (p.balances) {
-		p.decisions += balances_count(p.balances, &failed);
+		p.decisions += balance_replay_rounds(p.balances, &failed);
 		p.failed += failed;
 	}
 	if (got == 0 && p.decisions == 0)
@@ -357,7 +369,7 @@ static int replay(const char *path, const char *solution, struct error *err)
 		got = error_set(err, ERROR_NEGATIVE, path, "%llu of %llu decisions failed",
 				(unsigned long long)p.failed, (unsigned long long)p.decisions);
 	snapshot_clear(&p.snapshot);
-	balances_free(p.balances);
+	balance_replay_free(p.balances);
 	record_reader_free(in);
 	if (p.text_fd >= 0)
 		close(p.text_fd);
@@ -370,7 +382,10 @@ int trainctl_replay(int argc, char **argv)
 {
 	const char *solution = NULL;
 	const struct option_row rows[] = {
-		{.name = "solution", .kind = OPTION_TEXT, .target = &solution, .arg = "NAME",
+		{.name = "solution",
+		 .kind = OPTION_TEXT,
+		 .target = &solution,
+		 .arg = "NAME",
 		 .help = "another than the one that decided then, or an executable"},
 		{0}};
 	const struct option_table table = {

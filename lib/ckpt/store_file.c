@@ -57,7 +57,7 @@ int store_write(const struct store *s, const char *path, uint64_t *bytes, uint64
 {
 	struct part_shape shape = {
 		.part = s->part,
-		.parts = s->parts,
+		.parts = s->map.parts,
 		.dense_begin = s->dense_begin,
 		.dense_count = s->dense_count,
 		.dense_slots = (uint32_t)s->slots,
@@ -106,7 +106,7 @@ static int take_row(uint32_t key, const float *values, const float *const *slots
 	struct store *s = r->store;
 	float *row;
 
-	if (layout_part_of_key(key, s->parts) != s->part)
+	if (map_part_of_key(&s->map, key) != s->part)
 		return 0;
 	if (store_rows(s, &key, 1, 0, &row, err) != 0)
 		return -1;

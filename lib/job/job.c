@@ -9,8 +9,8 @@
 #include "base/option.h"
 #include "job/deadline.h"
 #include "job/jobtext.h"
-#include "solve/balance.h"
 #include "predict/predict.h"
+#include "solve/balance.h"
 
 #include <limits.h>
 #include <math.h>
@@ -39,7 +39,7 @@ struct row {
 #define STOPPED JOB_CHANGE_STOPPED
 #define FRESH JOB_CHANGE_FRESH
 
-static const struct row rows[] = {
+static const struct row own_rows[] = {
 	{"JOB", ID, AT(name), "", 0, 0, NULL, FRESH, "name of the job"},
 	{"DATA", FILES, AT(data), "", 0, 0, NULL, FRESH, "training data, one file or several"},
 	{"FORMAT", CHOICE, AT(format), "", 0, 0, "criteo|csv|libsvm", FRESH, "of DATA and TEST"},
@@ -91,9 +91,6 @@ static const struct row rows[] = {
 	{"EVERY", REAL, AT(every), "60", 0.1, 1e9, NULL, FREE, "seconds between decisions"},
 	{"SHORT", REAL, AT(shorter), "300", 0.1, 1e9, NULL, STOPPED, "short window, seconds"},
 	{"LONG", REAL, AT(longer), "600", 0.1, 1e9, NULL, STOPPED, "long window, seconds"},
-	{"LAMBDA", REAL, AT(lambda), "1.3", 1, 1e6, NULL, FREE, "slowness ratio of a straggler"},
-	{"PENDING", REAL, AT(pending), "60", 0, 1e9, NULL, FREE,
-	 "seconds of waiting from which on the cluster is busy"},
 	{"HEAVY_WINDOW", REAL, AT(heavy_window), NULL, 0, 1e9, NULL, FREE,
 	 "seconds in which a node is restarted by intention once"},
 	{"HEAVY_COOLDOWN", REAL, AT(heavy_cooldown), "0", 0, 1e9, NULL, FREE,
@@ -123,15 +120,50 @@ static const struct row rows[] = {
 	 "template that starts a server"},
 	{"DRAG", PATH, AT(drag), "", 0, 0, NULL, STOPPED, "directory of drag files"},
 };
-#define ROWS (sizeof rows / sizeof *rows)
+#define OWN_ROWS (sizeof own_rows / sizeof *own_rows)
+
+static const struct row *own_row(const char *key)
+{
+	for (size_t i = 0; i < OWN_ROWS; i++)
+		if (strcmp(own_rows[i].key, key) == 0)
+			return &own_rows[i];
+	return NULL;
+}
+
+/* The i-th of all keys: ours, then those of a solution's options that are not ours, too. -1: there
+ * are no more. */
+static int row_get(size_t i, struct row *out)
+{
+	const struct solution_option *option;
+	if (i < OWN_ROWS) {
+		*out = own_rows[i];
+		return 0;
+	}
+	i -= OWN_ROWS;
+	for (size_t k = 0; (option = solution_option(k)); k++) {
+		if (own_row(option->job_key) || i-- > 0)
+			continue;
+		*out = (struct row){.key = option->job_key,
+				    .kind = option->kind == SOLUTION_COUNT ? COUNT : REAL,
+				    .at = AT(options) + option->at,
+				    .given = option->given,
+				    .min = option->min,
+				    .max = option->max,
+				    .change = FREE,
+				    .help = option->help};
+		return 0;
+	}
+	return -1;
+}
 
 const char *job_key(size_t i, const char **default_text, const char **help)
 {
-	if (i >= ROWS)
+	struct row row;
+	if (row_get(i, &row) != 0)
 		return NULL;
-	*default_text = rows[i].given ? rows[i].given : "";
-	*help = rows[i].help;
-	return rows[i].key;
+	*default_text = row.given ? row.given : "";
+	*help = row.help;
+	return row.key;
 }
 
 static int is_list(enum kind kind)
@@ -330,8 +362,9 @@ int job_init(struct job *job, struct error *err)
 {
 	memset(job, 0, sizeof *job);
 	job->lr = job->heavy_window = NAN;
-	for (size_t i = 0; i < ROWS; i++)
-		if (rows[i].given && store(job, &rows[i], rows[i].given, "default", err) != 0) {
+	struct row row;
+	for (size_t i = 0; row_get(i, &row) == 0; i++)
+		if (row.given && store(job, &row, row.given, "default", err) != 0) {
 			job_free(job);
 			return -1;
 		}
@@ -340,11 +373,12 @@ int job_init(struct job *job, struct error *err)
 
 void job_free(struct job *job)
 {
-	for (size_t i = 0; i < ROWS; i++) {
-		if (is_list(rows[i].kind))
-			list_free(field(job, &rows[i]));
-		else if (!is_number(rows[i].kind))
-			free(*(char **)field(job, &rows[i]));
+	struct row row;
+	for (size_t i = 0; row_get(i, &row) == 0; i++) {
+		if (is_list(row.kind))
+			list_free(field(job, &row));
+		else if (!is_number(row.kind))
+			free(*(char **)field(job, &row));
 	}
 	memset(job, 0, sizeof *job);
 }
@@ -380,13 +414,14 @@ static const char *nearest(const char *key)
 	for (; key[n] && n + 1 < sizeof upper; n++)
 		upper[n] = (char)(key[n] >= 'a' && key[n] <= 'z' ? key[n] - 'a' + 'A' : key[n]);
 	upper[n] = '\0';
-	const char *best = rows[0].key;
+	const char *best = NULL;
 	size_t least = SIZE_MAX;
-	for (size_t i = 0; i < ROWS; i++) {
-		size_t d = distance(upper, rows[i].key);
+	struct row row;
+	for (size_t i = 0; row_get(i, &row) == 0; i++) {
+		size_t d = distance(upper, row.key);
 		if (d < least) {
 			least = d;
-			best = rows[i].key;
+			best = row.key;
 		}
 	}
 	return best;
@@ -395,9 +430,10 @@ static const char *nearest(const char *key)
 int job_set(struct job *job, const char *key, const char *value, const char *place,
 	    struct error *err)
 {
-	for (size_t i = 0; i < ROWS; i++)
-		if (strcmp(rows[i].key, key) == 0)
-			return store(job, &rows[i], value, place, err);
+	struct row row;
+	for (size_t i = 0; row_get(i, &row) == 0; i++)
+		if (strcmp(row.key, key) == 0)
+			return store(job, &row, value, place, err);
 	return error_set(err, ERROR_CONFIG, place, "unknown key %.64s; the nearest is %s", key,
 			 nearest(key));
 }
@@ -522,6 +558,46 @@ int job_is_local(const struct job *job)
 	return strcmp(job->partitions, "local") == 0;
 }
 
+/* The value as a job file would say it; to be freed. */
+static char *value_text(const struct job *job, const struct row *row)
+{
+	char number[40];
+	const void *at = field(job, row);
+	switch (row->kind) {
+	case COUNT:
+		number_format_u64(*(const uint64_t *)at, number);
+		return strdup(number);
+	case REAL:
+		if (isnan(*(const double *)at))
+			return strdup("");
+		number_format_real(*(const double *)at, number);
+		return strdup(number);
+	case NUMBERS:
+		return list_join(at, ',');
+	case FILES:
+		return list_join(at, ' ');
+	default:
+		return strdup(*(char *const *)at);
+	}
+}
+
+/* Options whose keys are ours, too: a solution is told what the job is told. */
+static int finish_options(struct job *job, const char *path, struct error *err)
+{
+	const struct solution_option *option;
+	for (size_t i = 0; (option = solution_option(i)); i++) {
+		const struct row *row = own_row(option->job_key);
+		char *value = row ? value_text(job, row) : NULL;
+		if (row && !value)
+			return error_set(err, ERROR_OS, path, "out of memory");
+		int result = row ? solution_option_set(option, &job->options, value, err) : 0;
+		free(value);
+		if (result != 0)
+			return -1;
+	}
+	return 0;
+}
+
 int job_finish(struct job *job, const char *path, struct error *err)
 {
 	if (!job->name[0])
@@ -563,6 +639,8 @@ int job_finish(struct job *job, const char *path, struct error *err)
 				 job->solution, job->sync);
 	if (strchr(job->solution, '/') && absolute(&job->solution, err) != 0)
 		return -1;
+	if (finish_options(job, path, err) != 0)
+		return -1;
 	if (absolute_list(&job->data, err) != 0 || absolute_list(&job->test, err) != 0 ||
 	    absolute(&job->init, err) != 0 || absolute(&job->drag, err) != 0 ||
 	    absolute(&job->predict_from, err) != 0)
@@ -570,38 +648,16 @@ int job_finish(struct job *job, const char *path, struct error *err)
 	return 0;
 }
 
-/* The value as a job file would say it; to be freed. */
-static char *value_text(const struct job *job, const struct row *row)
-{
-	char number[40];
-	const void *at = field(job, row);
-	switch (row->kind) {
-	case COUNT:
-		number_format_u64(*(const uint64_t *)at, number);
-		return strdup(number);
-	case REAL:
-		if (isnan(*(const double *)at))
-			return strdup("");
-		number_format_real(*(const double *)at, number);
-		return strdup(number);
-	case NUMBERS:
-		return list_join(at, ',');
-	case FILES:
-		return list_join(at, ' ');
-	default:
-		return strdup(*(char *const *)at);
-	}
-}
-
 static int write_rows(const struct job *job, FILE *out)
 {
-	for (size_t i = 0; i < ROWS; i++) {
-		char *value = value_text(job, &rows[i]);
+	struct row row;
+	for (size_t i = 0; row_get(i, &row) == 0; i++) {
+		char *value = value_text(job, &row);
 		if (!value)
 			return -1;
 		size_t max = 2 * strlen(value) + 80;
 		char *line = malloc(max);
-		if (line && jobtext_format(rows[i].key, value, line, max) > 0)
+		if (line && jobtext_format(row.key, value, line, max) > 0)
 			fprintf(out, "%s\n", line);
 		free(value);
 		free(line);
@@ -654,11 +710,12 @@ enum job_change job_compare(const struct job *old, const struct job *now, int fi
 {
 	enum job_change gravest = JOB_SAME;
 	size_t at = 0;
+	struct row row;
 	keys[0] = '\0';
-	for (size_t i = 0; i < ROWS; i++) {
-		char *a = value_text(old, &rows[i]), *b = value_text(now, &rows[i]);
+	for (size_t i = 0; row_get(i, &row) == 0; i++) {
+		char *a = value_text(old, &row), *b = value_text(now, &row);
 		int differs = a && b && strcmp(a, b) != 0;
-		enum job_change change = change_of(&rows[i], old, now, finished);
+		enum job_change change = change_of(&row, old, now, finished);
 		free(a);
 		free(b);
 		if (!differs || change < gravest)
@@ -666,9 +723,9 @@ enum job_change job_compare(const struct job *old, const struct job *now, int fi
 		if (change > gravest)
 			at = 0;
 		gravest = change;
-		if (at + strlen(rows[i].key) + 3 < JOB_KEYS_MAX)
+		if (at + strlen(row.key) + 3 < JOB_KEYS_MAX)
 			at += (size_t)snprintf(keys + at, JOB_KEYS_MAX - at, "%s%s",
-					       at > 0 ? ", " : "", rows[i].key);
+					       at > 0 ? ", " : "", row.key);
 	}
 	return gravest;
 }

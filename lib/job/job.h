@@ -2,12 +2,14 @@
  * job: the keys of a job file (paceline-job(5)): ranges, defaults, what may change later.
  *
  * One table row a key; reading, the nearest-key hint, the resolved file and the comparison with a
- * job that has state all come from it.
+ * job that has state all come from it.  Keys that only a solution looks at are not listed here but
+ * with its options (solve/options.h).
  */
 #ifndef PACELINE_JOB_JOB_H
 #define PACELINE_JOB_JOB_H
 
 #include "base/error.h"
+#include "solve/options.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -47,7 +49,8 @@ struct job {
 	char *launch_worker, *launch_server, *drag;
 	/* decisions */
 	char *solution; /* a name, or the path of an executable */
-	double every, shorter, longer, lambda, pending;
+	double every, shorter, longer;
+	struct solution_options options; /* for the solution; all of them from job_finish() on */
 	/* restarts by intention; heavy_window NaN until job_finish() */
 	double heavy_window, heavy_cooldown;
 	uint64_t heavy_limit;

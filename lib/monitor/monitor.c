@@ -42,7 +42,7 @@ int monitor_new(struct monitor **out, double window_short, double window_long, s
 				 window_short, window_long);
 	struct monitor *m = calloc(1, sizeof *m);
 	if (!m)
-		return error_set(err, ERROR_OS, NULL, "no memory for a monitor");
+		return error_set(err, ERROR_OS, NULL, "out of memory for a monitor");
 	m->window_short = window_short;
 	m->window_long = window_long;
 	*out = m;
@@ -123,7 +123,7 @@ static struct node *node_of(struct monitor *m, enum node_role role, const char *
 	}
 	struct node *n = calloc(1, sizeof *n);
 	if (!n) {
-		error_set(err, ERROR_OS, NULL, "no memory for a node");
+		error_set(err, ERROR_OS, NULL, "out of memory for a node");
 		return NULL;
 	}
 	n->role = role;
@@ -191,7 +191,7 @@ static int add_bpt(struct monitor *m, const struct record *r, double at, double 
 	if (!n)
 		return -1;
 	if (!n->history && !(n->history = calloc(MONITOR_HISTORY_MAX, sizeof *n->history)))
-		return error_set(err, ERROR_OS, NULL, "no memory for a history");
+		return error_set(err, ERROR_OS, NULL, "out of memory for a history");
 	struct window_sum what = {p.count, p.time * (double)p.count,
 				  (double)p.size * (double)p.count};
 	if (at >= n->since && window_add(&n->window, at, &what, now, m->window_short,

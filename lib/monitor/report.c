@@ -22,7 +22,7 @@ static double divide(double a, double b)
 	return b > 0 ? a / b : NAN;
 }
 
-/* One aggregate a node, in their order; NULL: no memory. To be freed by the caller. */
+/* One aggregate a node, in their order; NULL: out of memory. To be freed by the caller. */
 static struct aggregate *aggregate(const struct monitor *m, double now)
 {
 	const double length[WINDOWS] = {m->window_short, m->window_long};
@@ -179,7 +179,7 @@ int monitor_snapshot(const struct monitor *m, double now, monitor_put_fn *put, v
 {
 	struct aggregate *all = aggregate(m, now);
 	if (!all)
-		return error_set(err, ERROR_OS, NULL, "no memory for a snapshot");
+		return error_set(err, ERROR_OS, NULL, "out of memory for a snapshot");
 	put_job(m, now, put, arg);
 	for (size_t i = 0; i < m->node_count; i++)
 		put_node(m->node[i], &all[i], now, put, arg);
@@ -401,7 +401,7 @@ int monitor_prometheus(const struct monitor *m, double now, monitor_put_fn *put,
 {
 	struct aggregate *all = aggregate(m, now);
 	if (!all)
-		return error_set(err, ERROR_OS, NULL, "no memory for a page");
+		return error_set(err, ERROR_OS, NULL, "out of memory for a page");
 	const struct page p = {m, all, now, put, arg};
 	head(&p, "job_iteration", "gauge", "Furthest iteration reported.");
 	say(&p, "paceline_job_iteration %llu\n", (unsigned long long)job_iter(m));

@@ -200,23 +200,6 @@ void layout_init_row(const struct layout *l, uint32_t key, float *out)
 	}
 }
 
-/* ---- parts ---- */
-
-void layout_cut(uint64_t dense_count, uint32_t i, uint32_t n, uint64_t *begin, uint64_t *count)
-{
-	/* At most 2^40 elements times 2^20 parts: no overflow. */
-	uint64_t from = (uint64_t)i * dense_count / n;
-	uint64_t to = ((uint64_t)i + 1) * dense_count / n;
-	*begin = from;
-	*count = to - from;
-}
-
-void layout_part_range(const struct layout *l, uint32_t i, uint32_t n, uint64_t *begin,
-		       uint64_t *count)
-{
-	layout_cut(layout_dense_count(l), i, n, begin, count);
-}
-
 /* ---- the text form ---- */
 
 static int take_choice(const struct record *r, const char *key, const char *const *names,

@@ -1,10 +1,9 @@
 /*
- * layout: which parameters a model has, and where each lives.
+ * layout: which parameters a model has, and how they begin.
  *
  * The dense parameters are one flat float vector: the tensors in their order, each row-major, one
- * behind the other.  Servers cut that vector evenly, never by tensors.  Besides there is at most one
- * table of sparse rows, `width` floats each, found by a 32-bit key; a row exists from its first
- * touch on.
+ * behind the other.  Besides there is at most one table of sparse rows, `width` floats each, found by
+ * a 32-bit key; a row exists from its first touch on.  Which server has what is the map's (map.h).
  *
  * Initial values come from Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2,
  * 3", SC'11) with the seed as its key and the index as its counter: the value of an element depends
@@ -74,19 +73,6 @@ const struct layout_tensor *layout_tensor(const struct layout *l, const char *na
 void layout_init_dense(const struct layout *l, uint64_t begin, uint64_t count, float *out);
 /* Initial values of the row of key into out[width]. The layout has a table. */
 void layout_init_row(const struct layout *l, uint32_t key, float *out);
-
-/* Part i of n holds [i*D/n, (i+1)*D/n) of the flat vector. */
-void layout_part_range(const struct layout *l, uint32_t i, uint32_t n, uint64_t *begin,
-		       uint64_t *count);
-/* The same for a vector of dense_count elements without a layout. */
-void layout_cut(uint64_t dense_count, uint32_t i, uint32_t n, uint64_t *begin, uint64_t *count);
-
-/* The part (of n) where the row of key lives: the high bits of Knuth's multiplicative hash, so that
- * dense key ranges spread evenly whatever n is. */
-static inline uint32_t layout_part_of_key(uint32_t key, uint32_t n)
-{
-	return (uint32_t)(((uint64_t)(uint32_t)(key * 2654435761u) * n) >> 32);
-}
 
 /* The text form (records; paceline-checkpoint(5)). Reading fails with ERROR_DATA and path:line;
  * writing replaces the file durably. */

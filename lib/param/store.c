@@ -60,11 +60,10 @@ static void cut_segments(struct store *s)
 
 static int make_dense(struct store *s, struct error *err)
 {
-	uint64_t count;
 	size_t floats;
 
-	layout_part_range(&s->layout, s->part, s->parts, &s->dense_begin, &count);
-	s->dense_count = (size_t)count;
+	s->dense_begin = s->map.dense_begin[s->part];
+	s->dense_count = (size_t)(s->map.dense_begin[s->part + 1] - s->dense_begin);
 	s->dense_stride = (s->dense_count + 15) / 16 * 16;
 	if (s->dense_count == 0)
 		return 0;
@@ -84,7 +83,7 @@ static int make_dense(struct store *s, struct error *err)
 	return 0;
 }
 
-int store_new(struct store **out, const struct layout *layout, uint32_t part, uint32_t parts,
+int store_new(struct store **out, const struct layout *layout, const struct map *map, uint32_t part,
 	      const struct opt *opt, struct error *err)
 {
 	struct store *s = calloc(1, sizeof *s);
@@ -92,8 +91,8 @@ int store_new(struct store **out, const struct layout *layout, uint32_t part, ui
 	if (!s)
 		return error_set(err, ERROR_OS, "store", "no memory");
 	s->layout = *layout;
+	s->map = *map;
 	s->part = part;
-	s->parts = parts;
 	s->opt = *opt;
 	s->slots = opt_slots(opt);
 	if (make_dense(s, err) != 0)
@@ -165,7 +164,7 @@ static int check_key(const struct store *s, uint32_t key, struct error *err)
 	if (bound && key >= bound)
 		return error_set(err, ERROR_DATA, "keys", "%u is beyond the table's %llu rows", key,
 				 (unsigned long long)bound);
-	uint32_t part = layout_part_of_key(key, s->parts);
+	uint32_t part = map_part_of_key(&s->map, key);
 	if (part != s->part)
 		return error_set(err, ERROR_DATA, "keys", "%u is of part %u, this is part %u", key,
 				 part, s->part);
@@ -176,6 +175,7 @@ int store_rows(struct store *s, const uint32_t *key, size_t n, int unique, float
 	       struct error *err)
 {
 	uint64_t bound = s->layout.table.rows ? s->layout.table.rows : UINT64_C(1) << 32;
+	uint64_t begin = s->map.key_begin[s->part], places = s->map.key_begin[s->part + 1] - begin;
 	uint32_t own[KEYS_GROUP];
 
 	if (n == 0)
@@ -188,7 +188,7 @@ int store_rows(struct store *s, const uint32_t *key, size_t n, int unique, float
 		/* A copy: checked keys must be the ones looked up, whoever writes meanwhile. */
 		memcpy(own, key + at, len * sizeof *own);
 		for (size_t i = 0; i < len; i++)
-			wrong |= own[i] >= bound || layout_part_of_key(own[i], s->parts) != s->part;
+			wrong |= own[i] >= bound || map_place(own[i]) - begin >= places;
 		for (size_t i = 0; wrong && i < len; i++) {
 			if (check_key(s, own[i], err) != 0)
 				return -1;

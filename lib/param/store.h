@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "param/layout.h"
+#include "param/map.h"
 #include "param/opt.h"
 #include "wire/outlet.h"
 #include "wire/call.h"
@@ -20,8 +21,8 @@
 
 struct store;
 
-/* Part `part` of `parts`, with the layout's initial values. The layout is copied. */
-int store_new(struct store **out, const struct layout *layout, uint32_t part, uint32_t parts,
+/* What the map gives to part `part`, with the layout's initial values. Layout and map are copied. */
+int store_new(struct store **out, const struct layout *layout, const struct map *map, uint32_t part,
 	      const struct opt *opt, struct error *err);
 void store_free(struct store *s); /* NULL is fine */
 

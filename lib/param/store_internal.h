@@ -15,7 +15,8 @@ struct segment {
 
 struct store {
 	struct layout layout;
-	uint32_t part, parts;
+	struct map map;
+	uint32_t part;
 	struct opt opt;
 	size_t slots;     /* of the optimiser, dense range */
 	size_t row_slots; /* 0 for a table that only adds */

@@ -60,7 +60,7 @@ int predict_group_new(struct predict_group **out, struct error *err)
 {
 	struct predict_group *g = calloc(1, sizeof *g);
 	if (!g)
-		return error_set(err, ERROR_OS, NULL, "no memory for a group of predictors");
+		return error_set(err, ERROR_OS, NULL, "out of memory for a group of predictors");
 	g->error = NAN;
 	*out = g;
 	return 0;
@@ -89,7 +89,7 @@ int predict_group_add(struct predict_group *g, size_t *worker, struct error *err
 		size_t room = g->room ? 2 * g->room : 16;
 		struct member *m = reallocarray(g->member, room, sizeof *m);
 		if (!m)
-			return error_set(err, ERROR_OS, NULL, "no memory for %zu workers", room);
+			return error_set(err, ERROR_OS, NULL, "out of memory for %zu workers", room);
 		g->member = m;
 		g->room = room;
 	}
@@ -343,7 +343,7 @@ static int load(struct predict_group *g, uint64_t workers, struct predict_walk *
 			return -1;
 	w->record = malloc(sizeof *w->record);
 	if (!w->record)
-		return error_set(w->err, ERROR_OS, NULL, "no memory for a record");
+		return error_set(w->err, ERROR_OS, NULL, "out of memory for a record");
 	walk(g, w);
 	int result = w->failed ? -1 : w->take(w->record, w->arg, w->err);
 	if (result == 0 && !record_is(w->record, "end"))

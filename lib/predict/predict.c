@@ -58,7 +58,7 @@ int predictor_new(struct predictor **out, const struct predict_config *config, s
 	if (!p || !state) {
 		free(p);
 		free(state);
-		return error_set(err, ERROR_OS, NULL, "no memory for a predictor");
+		return error_set(err, ERROR_OS, NULL, "out of memory for a predictor");
 	}
 	*p = (struct predictor){.kind = kind, .config = *config, .state = state};
 	if (kind->init(state, config, err) != 0) {
@@ -179,7 +179,7 @@ int predictor_load(struct predictor **out, const struct record *head, predict_ta
 		return -1;
 	w.record = malloc(sizeof *w.record);
 	if (!w.record) {
-		error_set(err, ERROR_OS, NULL, "no memory for a record");
+		error_set(err, ERROR_OS, NULL, "out of memory for a record");
 		w.failed = 1;
 	} else {
 		predictor_walk(*out, &w);

@@ -18,26 +18,8 @@
 
 #define OUTPUT_BYTES_MAX (1u << 20)
 #define SNAPSHOT_BYTES_MAX (8u << 20)
-#define OPTION_MAX 64
 
 /* ---- what a solution is told ---- */
-
-enum { OPTION_BATCH, OPTION_LAMBDA, OPTION_PENDING, OPTION_SYNC, OPTION_LIMIT, OPTIONS };
-
-static void options_of(const struct job *job, char out[OPTIONS][OPTION_MAX])
-{
-	char number[40];
-	number_format_u64(job->batch, number);
-	snprintf(out[OPTION_BATCH], OPTION_MAX, "batch=%s", number);
-	number_format_real(job->lambda, number);
-	snprintf(out[OPTION_LAMBDA], OPTION_MAX, "lambda=%s", number);
-	number_format_real(job->pending, number);
-	snprintf(out[OPTION_PENDING], OPTION_MAX, "pending=%s", number);
-	snprintf(out[OPTION_SYNC], OPTION_MAX, "sync=%.*s", (int)strcspn(job->sync, ":"),
-		 job->sync);
-	number_format_u64(job->heavy_limit, number);
-	snprintf(out[OPTION_LIMIT], OPTION_MAX, "limit=%s", number);
-}
 
 static void append(struct supervisor *s, const char *data, size_t len)
 {
@@ -184,11 +166,12 @@ static void on_solved(const struct node_end *end, enum child_cut cut, const char
 	sup_actions_free(&list);
 }
 
-static int solve_outside(struct supervisor *s, char given[OPTIONS][OPTION_MAX], struct error *err)
+static int solve_outside(struct supervisor *s, struct error *err)
 {
-	char *argv[OPTIONS + 2] = {s->job->solution};
-	for (size_t i = 0; i < OPTIONS; i++)
-		argv[i + 1] = given[i];
+	struct solution_arguments given;
+	char *argv[SOLUTION_OPTIONS_MAX + 2] = {s->job->solution};
+	solution_options_arguments(&s->job->options, &given);
+	memcpy(argv + 1, given.item, sizeof given.item);
 	struct child_options options = {.argv = argv,
 					.input = s->decide_text,
 					.input_bytes = s->decide_bytes,
@@ -231,18 +214,14 @@ static void look_at_info(struct supervisor *s, const struct snapshot *snapshot)
 	snprintf(s->info_wrong, sizeof s->info_wrong, "%s", wrong ? wrong->value : "");
 }
 
-static int solve_inside(struct supervisor *s, char given[OPTIONS][OPTION_MAX], struct error *err)
+static int solve_inside(struct supervisor *s, struct error *err)
 {
 	struct snapshot snapshot;
-	struct solution_options options = SOLUTION_OPTIONS_DEFAULT;
+	struct solution_options options = s->job->options;
 	struct sup_actions list = {0};
-	int result = 0;
-	for (size_t i = 0; result == 0 && i < OPTIONS; i++)
-		result = solution_options_set(&options, given[i], err);
 	solution_options_name(&options, s->job->solution);
 	snapshot_init(&snapshot);
-	if (result == 0)
-		result = fill(&snapshot, s->decide_text, err);
+	int result = fill(&snapshot, s->decide_text, err);
 	if (result == 0) {
 		look_at_info(s, &snapshot);
 		result = solution_decide(solution_find(s->job->solution), &snapshot, &options,
@@ -257,33 +236,29 @@ static int solve_inside(struct supervisor *s, char given[OPTIONS][OPTION_MAX], s
 
 /* ---- asking ---- */
 
-static void log_question(struct supervisor *s, char given[OPTIONS][OPTION_MAX])
+static void log_question(struct supervisor *s)
 {
-	char line[RECORD_LINE_MAX];
+	const struct solution_option *option;
+	char line[RECORD_LINE_MAX], value[SOLUTION_OPTION_TEXT_MAX];
 	struct record_out o;
 	record_begin(&o, line, sizeof line, "decision");
 	record_add(&o, "solution", s->job->solution);
-	for (size_t i = 0; i < OPTIONS; i++) {
-		char key[OPTION_MAX];
-		size_t n = strcspn(given[i], "=");
-		snprintf(key, sizeof key, "%.*s", (int)n, given[i]);
-		record_add(&o, key, given[i] + n + 1);
-	}
+	for (size_t i = 0; (option = solution_option(i)); i++)
+		if (solution_option_format(option, &s->job->options, value) > 0)
+			record_add(&o, option->key, value);
 	sup_log(s, &o);
 	sup_log_text(s, s->decide_text, s->decide_bytes);
 }
 
 static void decide(struct supervisor *s)
 {
-	char given[OPTIONS][OPTION_MAX];
 	struct error err;
 	s->decided_once = 1;
 	s->decide_at = clock_mono();
-	options_of(s->job, given);
 	add_own_info(s);
-	log_question(s, given);
+	log_question(s);
 	int built_in = solution_find(s->job->solution) != NULL;
-	if ((built_in ? solve_inside(s, given, &err) : solve_outside(s, given, &err)) != 0)
+	if ((built_in ? solve_inside(s, &err) : solve_outside(s, &err)) != 0)
 		skip(s, "%s", err.text);
 }
 
@@ -318,8 +293,12 @@ static void on_snapshot(const struct record *r, int closing, const void *payload
 	(void)payload;
 	(void)bytes;
 	if (!closing) {
+		const char *id = record_is(r, "node") ? record_get(r, "id") : NULL;
+		const struct sup_node *n = id ? sup_node_find(s, id) : NULL;
 		record_begin(&o, line, sizeof line, r->type);
-		record_add_fields(&o, r, NULL);
+		record_add_fields(&o, r, n ? "silent" : NULL);
+		if (n && sup_pulse_section(n)[0])
+			record_add_seconds(&o, "silent", n->pulse.silent);
 		if (!is_ours(r))
 			append(s, line, record_end(&o, NULL));
 		return;

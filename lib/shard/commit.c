@@ -90,8 +90,18 @@ static void answer_settle(struct service *s, struct request *rq)
 	request_ok(rq, NULL);
 }
 
+/* Before the first settle that is not waited for, the journal says that there are such, durably. */
+static void change_loosely(struct service *s)
+{
+	if (strcmp(queue_loose(s->queue), s->boot) != 0) {
+		queue_set_loose(s->queue, s->boot);
+		service_changed(s, NULL);
+	}
+	s->is_loose = 1;
+}
+
 static void settle_text(struct service *s, struct request *rq, uint64_t number, uint64_t iteration,
-			uint64_t incarnation, const char *text, size_t len)
+			uint64_t incarnation, int is_loose, const char *text, size_t len)
 {
 	struct error err;
 	struct settle_text t = {.room = count_lines(text, len)};
@@ -102,21 +112,24 @@ static void settle_text(struct service *s, struct request *rq, uint64_t number, 
 	if (t.line && t.worker)
 		result = read_lines(s, &t, text, len, &err) != 0 ? QUEUE_BAD : QUEUE_OK;
 	/* Each line written down says no more than the line that asked, and a sum. */
-	size_t bytes = JOURNAL_LINE_BYTES + len + t.count * (LINES_SUM_BYTES + 1);
+	size_t bytes = 2 * JOURNAL_LINE_BYTES + len + t.count * (LINES_SUM_BYTES + 1);
 	if (result == QUEUE_OK && !service_may_change(s, rq, bytes)) {
 		free_text(&t);
 		return;
 	}
+	if (result == QUEUE_OK && is_loose)
+		change_loosely(s);
 	if (result == QUEUE_OK)
 		result = queue_settle(s->queue, number, iteration, incarnation, t.line, t.count,
 				      &err);
 	free_text(&t);
-	if (result != QUEUE_OK) {
+	if (result == QUEUE_OK) {
+		service_changed(s, rq);
+		answer_settle(s, rq);
+	} else {
 		verb_refuse(rq, result, &err);
-		return;
 	}
-	service_changed(s, rq);
-	answer_settle(s, rq);
+	s->is_loose = 0;
 }
 
 void verb_settle(struct request *rq, void *service)
@@ -126,6 +139,9 @@ void verb_settle(struct request *rq, void *service)
 	const struct payload *payload = request_payload(rq);
 	uint64_t number, iteration, incarnation;
 	struct error err;
+	int is_loose = service_is_here(s, r);
+	if (!service_is_whole(s, rq))
+		return;
 	if (record_u64(r, "incarnation", 0, UINT64_MAX, &incarnation, &err) != 0 ||
 	    record_u64(r, "number", 0, UINT64_MAX, &number, &err) != 0 ||
 	    record_u64(r, "iteration", 0, UINT64_MAX, &iteration, &err) != 0) {
@@ -138,6 +154,7 @@ void verb_settle(struct request *rq, void *service)
 		return;
 	}
 	if (result == QUEUE_REPEATED) {
+		s->is_firm |= !is_loose;
 		answer_settle(s, rq);
 		return;
 	}
@@ -149,6 +166,6 @@ void verb_settle(struct request *rq, void *service)
 	}
 	if (len > 0)
 		memcpy(text, payload_data(payload), len);
-	settle_text(s, rq, number, iteration, incarnation, text, len);
+	settle_text(s, rq, number, iteration, incarnation, is_loose, text, len);
 	free(text);
 }

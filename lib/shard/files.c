@@ -100,7 +100,7 @@ void file_save(struct request *rq, void *service)
 	struct service *s = service;
 	const char *path;
 	struct error err;
-	if (!may_touch_files(s, rq, &path))
+	if (!service_is_whole(s, rq) || !may_touch_files(s, rq, &path))
 		return;
 	if (may_be_saved_to(s, path, &err) != 0) {
 		file_error(rq, &err);

@@ -186,6 +186,12 @@ static enum queue_result change_set(struct queue_loader *l, struct change *c, st
 	return QUEUE_OK;
 }
 
+static enum queue_result change_loose(struct queue_loader *l, struct change *c, struct error *err)
+{
+	(void)c;
+	return loader_loose(l, "boot", err) == 0 ? QUEUE_OK : QUEUE_BAD;
+}
+
 static enum queue_result change_migrate(struct queue_loader *l, struct change *c,
 					struct error *err)
 {
@@ -253,6 +259,7 @@ static const struct {
 	{"release", change_release},
 	{"expire", change_expire},
 	{"set", change_set},
+	{"loose", change_loose},
 	{"migrate", change_migrate},
 	{"move", change_move},
 	{"moved", change_moved},

@@ -42,6 +42,7 @@ struct journal {
 	char dir[PATH_MAX];
 	int lock_fd;
 	int is_broken; /* a commit failed: never again */
+	int is_loose;  /* lines were written that may not be on disk */
 	struct file file;
 	struct scan replayed;
 	struct lines_out buffer;
@@ -254,7 +255,7 @@ static int check_end(const struct file *f, const char *data, const struct scan *
 		     struct error *err)
 {
 	char at[ERROR_PLACE_MAX];
-	if (f->filled > 0 && data[f->filled - 1] == '\0')
+	if (scan->is_loose || (f->filled > 0 && data[f->filled - 1] == '\0'))
 		return 0;
 	snprintf(at, sizeof at, "%.480s:%llu", f->path, (unsigned long long)scan->lines + 1);
 	return error_set(err, ERROR_DATA, at, "the file is shorter than it was: no zeros end it");
@@ -390,6 +391,7 @@ static int install(struct journal *j, struct file *f, uint32_t chain, struct err
 	close_fd(&j->file.fd);
 	j->file = named;
 	j->long_after = 0;
+	j->is_loose = 0;
 	f->fd = -1;
 	j->buffer.chain = chain;
 	j->buffer.len = 0;
@@ -471,24 +473,39 @@ int journal_is_pending(const struct journal *j)
 	return j->buffer.len > 0;
 }
 
-int journal_commit(struct journal *j, struct error *err)
+/* After a failure here the kernel may hold pages as clean that never reached the disk: to try again
+ * would prove nothing. */
+static int fail(struct journal *j, const char *what, struct error *err)
+{
+	j->is_broken = 1;
+	return error_errno(err, ERROR_IO, j->file.path, "%s", what);
+}
+
+int journal_write(struct journal *j, struct error *err)
 {
 	if (j->is_broken)
 		return error_set(err, ERROR_IO, j->file.path, "failed before");
 	if (j->buffer.len == 0)
 		return 0;
-	/* After a failure here the kernel may hold pages as clean that never reached the disk: to
-	 * try again would prove nothing. */
-	j->is_broken = 1;
-	if (j->buffer.errnum != 0)
+	if (j->buffer.errnum != 0) {
+		j->is_broken = 1;
 		return error_set(err, ERROR_OS, j->file.path, "out of memory");
+	}
 	if (pwrite_all(&j->file, j->buffer.data, j->buffer.len, j->file.pos) != 0)
-		return error_errno(err, ERROR_IO, j->file.path, "write");
-	if (j->sync != JOURNAL_OFF && fdatasync(j->file.fd) != 0)
-		return error_errno(err, ERROR_IO, j->file.path, "fdatasync");
-	j->is_broken = 0;
+		return fail(j, "write", err);
 	j->file.pos += j->buffer.len;
 	j->buffer.len = 0;
+	j->is_loose = 1;
+	return 0;
+}
+
+int journal_commit(struct journal *j, struct error *err)
+{
+	if (journal_write(j, err) != 0)
+		return -1;
+	if (j->is_loose && j->sync != JOURNAL_OFF && fdatasync(j->file.fd) != 0)
+		return fail(j, "fdatasync", err);
+	j->is_loose = 0;
 	return 0;
 }
 

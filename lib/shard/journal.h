@@ -8,7 +8,7 @@
  * replaced by one with the next number; the child that writes its beginning works on a copy (fork),
  * so that nobody waits.  At each start it is replaced, too: what was read may be in memory only.
  *
- * Lines are buffered until journal_commit().  Who answers before it lies.
+ * Lines are buffered until journal_commit(), or journal_write().  Who answers before it lies.
  */
 #ifndef PACELINE_SHARD_JOURNAL_H
 #define PACELINE_SHARD_JOURNAL_H
@@ -61,10 +61,12 @@ int journal_begin(struct journal *j, journal_state_fn *state, void *owner, struc
 int journal_reserve(struct journal *j, size_t bytes, struct error *err);
 /* A line for which room was reserved. */
 void journal_add(struct journal *j, const char *line, size_t len);
-/* Whether lines wait for journal_commit(). */
+/* Whether lines wait for journal_commit() or journal_write(). */
 int journal_is_pending(const struct journal *j);
-/* -1: journal_is_broken() from then on. */
+/* All lines are on disk, those of journal_write(), too. -1: journal_is_broken() from then on. */
 int journal_commit(struct journal *j, struct error *err);
+/* All lines are the kernel's: they survive this process, not the machine. -1: as above. */
+int journal_write(struct journal *j, struct error *err);
 /* Nobody knows what is on the disk: nothing may be acknowledged any more, the owner must end with
  * 74 and let replay decide. */
 int journal_is_broken(const struct journal *j);

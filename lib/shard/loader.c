@@ -3,6 +3,7 @@
  * together is refused here, and nothing it says may crash us. */
 #include "shard/loader_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,6 +113,15 @@ static int take_partition(struct queue_loader *l, struct error *err)
 	return queue_new(&l->q, &l->p, err);
 }
 
+int loader_loose(struct queue_loader *l, const char *key, struct error *err)
+{
+	const char *boot = record_get(&l->r, key);
+	if (boot && boot[0] && !option_id_ok(boot))
+		return loader_wrong(err, "the id of a boot is none");
+	snprintf(l->q->loose, sizeof l->q->loose, "%s", boot ? boot : "");
+	return 0;
+}
+
 static int take_state(struct queue_loader *l, struct error *err)
 {
 	struct queue *q = l->q;
@@ -128,7 +138,8 @@ static int take_state(struct queue_loader *l, struct error *err)
 	    loader_u64(l, "samples-done", &q->samples_done, err) != 0 ||
 	    loader_u64(l, "samples-repeated", &q->samples_repeated, err) != 0 ||
 	    record_real(&l->r, "first-at", 0, 1e15, &q->first_at, err) != 0 ||
-	    record_real(&l->r, "last-at", 0, 1e15, &q->last_at, err) != 0)
+	    record_real(&l->r, "last-at", 0, 1e15, &q->last_at, err) != 0 ||
+	    loader_loose(l, "loose", err) != 0)
 		return -1;
 	if (q->parts && loader_parts_state(l, err) != 0)
 		return -1;
@@ -439,6 +450,11 @@ int queue_loader_line(struct queue_loader *l, const char *line, size_t len, stru
 int queue_loader_ended(const struct queue_loader *l)
 {
 	return l->stage == STAGE_CHANGES;
+}
+
+const char *queue_loader_loose(const struct queue_loader *l)
+{
+	return l->q ? l->q->loose : "";
 }
 
 int queue_loader_finish(struct queue_loader *l, struct queue **out, struct error *err)

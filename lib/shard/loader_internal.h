@@ -39,6 +39,8 @@ int loader_wrong(struct error *err, const char *why);
 int loader_no_memory(struct error *err);
 /* A number that must be there. */
 int loader_u64(struct queue_loader *l, const char *key, uint64_t *out, struct error *err);
+/* Which boot's lines may be lost; "" is none. */
+int loader_loose(struct queue_loader *l, const char *key, struct error *err);
 int loader_refusal(struct queue_loader *l, struct queue_refusal *out, struct error *err);
 
 /* ---- loader_parts.c ---- */

@@ -4,6 +4,7 @@
  * state. */
 #include "shard/queue_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -212,6 +213,20 @@ uint64_t queue_retries(const struct queue *q)
 double queue_lease(const struct queue *q)
 {
 	return q->lease;
+}
+
+void queue_set_loose(struct queue *q, const char *boot)
+{
+	struct line l;
+	snprintf(q->loose, sizeof q->loose, "%s", boot);
+	line_begin(&l, "loose");
+	line_text(&l, "boot", q->loose);
+	queue_log_line(q, &l);
+}
+
+const char *queue_loose(const struct queue *q)
+{
+	return q->loose;
 }
 
 /* ---- workers and their generations ---- */

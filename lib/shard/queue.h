@@ -89,6 +89,11 @@ void queue_set(struct queue *q, uint64_t retries, double lease);
 uint64_t queue_retries(const struct queue *q);
 double queue_lease(const struct queue *q);
 
+/* From here on lines may be lost if the machine is started anew: that of this boot id. "": none may.
+ * Part of the state, until it is said again or the queue is rolled back. Logged. */
+void queue_set_loose(struct queue *q, const char *boot);
+const char *queue_loose(const struct queue *q);
+
 /* Where the lines go; NULL (the default) is nowhere. Lines stay queue's own. A settle is several
  * lines, given one after the other. */
 void queue_set_log(struct queue *q, void (*log)(void *arg, const char *line, size_t len),
@@ -274,13 +279,15 @@ struct queue_loader *queue_loader_new(const struct queue_parameters *expected);
 int queue_loader_line(struct queue_loader *l, const char *line, size_t len, struct error *err);
 /* Whether the `end` line has come, so that changes follow. */
 int queue_loader_ended(const struct queue_loader *l);
+/* queue_loose() so far. */
+const char *queue_loader_loose(const struct queue_loader *l);
 /* Gives the queue to the caller and frees the loader; -1 when the state has no end. */
 int queue_loader_finish(struct queue_loader *l, struct queue **out, struct error *err);
 void queue_loader_free(struct queue_loader *l); /* NULL is fine */
 
 /* q, just loaded from a file, takes the place of `replaced`: every generation is fenced and none
- * comes again, the incarnation is a new one, the last settle is forgotten. Not logged. -1: no
- * memory. */
+ * comes again, the incarnation is a new one, the last settle is forgotten, no line may be lost. Not
+ * logged. -1: no memory. */
 int queue_roll_back(struct queue *q, const struct queue *replaced, struct error *err);
 
 #endif

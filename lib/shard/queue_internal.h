@@ -114,6 +114,7 @@ struct queue {
 	struct worker *first_worker, *last_worker;
 	uint64_t worker_count;
 
+	char loose[OPTION_ID_MAX]; /* see queue_set_loose() */
 	uint64_t incarnation;
 	uint64_t todo, doing; /* pieces (objects only) */
 	uint64_t pieces_done, shards_done, samples_done, samples_repeated;

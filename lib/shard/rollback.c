@@ -29,6 +29,7 @@ int queue_roll_back(struct queue *q, const struct queue *replaced, struct error 
 		q->parts->next_move = replaced->parts->next_move;
 	if (q->parts)
 		q->parts->migrate = replaced->parts->migrate;
+	q->loose[0] = '\0';
 	q->has_settled = 0;
 	q->refusals = 0;
 	q->retries = replaced->retries;

@@ -99,7 +99,7 @@ int scan_lines(const char *data, size_t size, const char *place,
 		int lacks_newline = 0;
 		if (end == size || !lines_valid(text, len, now.chain, &content, &sum)) {
 			enum tail tail = judge_tail(data, now.end, size, now.chain);
-			if (tail == TAIL_DAMAGED)
+			if (tail == TAIL_DAMAGED && !now.is_loose)
 				return refuse(err, place, now.lines + 1);
 			if (tail != TAIL_LACKS_NEWLINE)
 				break;
@@ -118,7 +118,8 @@ int scan_lines(const char *data, size_t size, const char *place,
 		now.end += len + !lacks_newline;
 		now.chain = sum;
 		now.lacks_newline = lacks_newline;
-		if (taken == 0)
+		now.is_loose = (taken & SCAN_LOOSE) != 0;
+		if (!(taken & SCAN_PARTIAL))
 			whole = now;
 		if (lacks_newline)
 			break;

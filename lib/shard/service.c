@@ -2,6 +2,7 @@
  * ask.c, files.c and division_verbs.c, held-back answers in wait.c. */
 #include "shard/service_internal.h"
 
+#include "base/boot.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/number.h"
@@ -20,13 +21,13 @@
 static const struct verb verbs[] = {
 	{"hello", "worker", "generation", verb_hello, 0,
 	 "begins a generation of a worker, or resumes one"},
-	{"get", "worker generation", "max wait", verb_get, 0, "the next piece"},
+	{"get", "worker generation", "max wait boot", verb_get, 0, "the next piece"},
 	{"done", "worker generation id", "", verb_done, 0, "all of the piece is in the model"},
 	{"progress", "worker generation id upto", "", verb_progress, 0,
 	 "the first upto= samples are in the model"},
 	{"back", "worker generation id", "begin length", verb_back, 0,
 	 "the piece, or some of its rows, to the end of the queue"},
-	{"settle", "number iteration incarnation", "", verb_settle, SETTLE_BYTES_MAX,
+	{"settle", "number iteration incarnation", "boot", verb_settle, SETTLE_BYTES_MAX,
 	 "the lead's commit: apply and back lines; those that are refused are told"},
 	{"renew", "worker generation id", "", verb_renew, 0, "the lease begins again"},
 	{"bye", "worker generation", "", verb_bye, 0, "what the worker holds comes back"},
@@ -62,9 +63,28 @@ void service_set_fatal(struct service *s, const struct error *err)
 		s->fatal.code = ERROR_IO;
 }
 
+int service_is_whole(struct service *s, struct request *rq)
+{
+	if (!s->is_lost)
+		return 1;
+	request_err(rq, "boot",
+		    "the machine was started anew since boot %s: lines may be missing, load a saved state",
+		    queue_loose(s->queue));
+	return 0;
+}
+
+int service_is_here(const struct service *s, const struct record *r)
+{
+	const char *boot = record_get(r, "boot");
+	return boot && s->boot[0] && strcmp(boot, s->boot) == 0 && s->options.sync != JOURNAL_OFF;
+}
+
 int service_make_room(struct service *s, size_t bytes, struct error *err)
 {
 	service_clock(s);
+	if (s->is_lost)
+		return error_set(err, ERROR_TEMPFAIL, journal_path(s->journal),
+				 "lines may be missing: a saved state must be loaded");
 	if (journal_reserve(s->journal, bytes, err) != 0) {
 		if (journal_is_broken(s->journal)) {
 			service_set_fatal(s, err);
@@ -86,6 +106,8 @@ int service_make_room(struct service *s, size_t bytes, struct error *err)
 int service_may_change(struct service *s, struct request *rq, size_t bytes)
 {
 	struct error err;
+	if (!service_is_whole(s, rq))
+		return 0;
 	if (service_make_room(s, bytes, &err) == 0)
 		return 1;
 	request_err(rq, "journal", "%s: %s", err.place, err.text);
@@ -102,13 +124,22 @@ static void count_client(struct service *s, struct connection *c)
 	connection_set_user(c, (void *)s->commit);
 }
 
+/* What was changed is on disk, or the kernel's where that is enough. */
+static int write_down(struct service *s, struct error *err)
+{
+	int is_firm = s->is_firm;
+	s->is_firm = 0;
+	return is_firm ? journal_commit(s->journal, err) : journal_write(s->journal, err);
+}
+
 void service_changed(struct service *s, struct request *rq)
 {
 	struct error err;
 	s->is_stirred = 1;
-	if (rq)
+	s->is_firm |= !s->is_loose;
+	if (rq && !s->is_loose)
 		count_client(s, request_connection(rq));
-	if (s->options.sync == JOURNAL_ALWAYS && journal_commit(s->journal, &err) != 0)
+	if (s->options.sync == JOURNAL_ALWAYS && write_down(s, &err) != 0)
 		service_set_fatal(s, &err); /* the flush hook ends all before an answer leaves */
 }
 
@@ -134,6 +165,12 @@ void service_write_state(void *service, void (*line)(void *arg, const char *line
 	queue_write(((struct service *)service)->queue, line, arg);
 }
 
+/* Whether lines are of a boot of the machine that is over. */
+static int is_lost(const struct service *s, const char *boot)
+{
+	return boot[0] && strcmp(boot, s->boot) != 0;
+}
+
 void service_adopt(struct service *s, struct queue *q)
 {
 	queue_free(s->queue);
@@ -141,20 +178,31 @@ void service_adopt(struct service *s, struct queue *q)
 	queue_set_log(q, log_change, s);
 	queue_set_watch(q, ask_tell_change, s);
 	number_format_real(queue_lease(q), s->lease_text);
+	s->is_lost = is_lost(s, queue_loose(q));
 	s->is_stirred = 1;
 }
 
-static int replay_line(void *loader, const char *line, size_t len, struct error *err)
+struct replay {
+	const struct service *service;
+	struct queue_loader *loader;
+};
+
+static int replay_line(void *replay, const char *line, size_t len, struct error *err)
 {
-	return queue_loader_line(loader, line, len, err);
+	struct replay *r = replay;
+	int taken = queue_loader_line(r->loader, line, len, err);
+	if (taken >= 0 && is_lost(r->service, queue_loader_loose(r->loader)))
+		taken |= SCAN_LOOSE;
+	return taken;
 }
 
 static int replay(struct service *s, struct queue **q, struct error *err)
 {
 	struct queue_loader *loader = queue_loader_new(NULL);
+	struct replay r = {s, loader};
 	if (!loader)
 		return error_set(err, ERROR_OS, s->options.dir, "out of memory");
-	int result = journal_replay(s->journal, replay_line, loader, err);
+	int result = journal_replay(s->journal, replay_line, &r, err);
 	if (result != 0)
 		queue_loader_free(loader);
 	else if ((result = queue_loader_finish(loader, q, err)) != 0)
@@ -239,6 +287,11 @@ static int go_on(struct service *s, struct error *err)
 	struct queue *q = NULL;
 	if (replay(s, &q, err) != 0)
 		return -1;
+	if (is_lost(s, queue_loose(q)))
+		log_say(LOG_LEVEL_WARNING,
+			"%s: of boot %s of the machine: settles may be missing, and all changes are "
+			"refused until a saved state is loaded",
+			journal_path(s->journal), queue_loose(q));
 	if (check_given(s, q, err) != 0) {
 		queue_free(q);
 		return -1;
@@ -276,7 +329,7 @@ static void on_lease(evutil_socket_t fd, short what, void *service)
 void service_arm_lease(struct service *s)
 {
 	double end;
-	if (event_pending(s->lease_timer, EV_TIMEOUT, NULL) || !queue_next_expiry(s->queue, &end))
+	if (s->is_lost || event_pending(s->lease_timer, EV_TIMEOUT, NULL) || !queue_next_expiry(s->queue, &end))
 		return;
 	double left = end - clock_mono();
 	if (left <= 0) /* there was no room to write it down */
@@ -344,10 +397,10 @@ static void gather(struct service *s)
 
 static int commit(struct service *s, struct error *err)
 {
-	if (s->options.sync != JOURNAL_GROUP || !journal_is_pending(s->journal))
-		return journal_commit(s->journal, err);
+	if (s->options.sync != JOURNAL_GROUP || !s->is_firm || !journal_is_pending(s->journal))
+		return write_down(s, err);
 	double begin = clock_mono();
-	int result = journal_commit(s->journal, err);
+	int result = write_down(s, err);
 	double took = clock_mono() - begin;
 	if (took > SYNC_SECONDS_MAX)
 		took = SYNC_SECONDS_MAX;
@@ -362,7 +415,7 @@ static int flush(void *service, struct error *err)
 {
 	struct service *s = service;
 	struct error why;
-	if (s->options.sync == JOURNAL_GROUP && journal_is_pending(s->journal))
+	if (s->options.sync == JOURNAL_GROUP && s->is_firm && journal_is_pending(s->journal))
 		gather(s);
 	if (s->is_stirred) {
 		share_plan(s);
@@ -403,6 +456,7 @@ int service_new(struct service **out, const struct service_options *options, str
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	s->options = *options;
 	s->commit = 1;
+	boot_id(s->boot);
 	if (journal_open(&s->journal, options->dir, options->sync, options->compact_bytes,
 			 err) == 0 &&
 	    make_server(s, err) == 0 &&
@@ -417,6 +471,16 @@ int service_new(struct service **out, const struct service_options *options, str
 struct server *service_server(const struct service *s)
 {
 	return s->server;
+}
+
+int service_end(struct service *s, struct error *err)
+{
+	if (!queue_loose(s->queue)[0] || s->is_lost || s->options.sync == JOURNAL_OFF)
+		return 0;
+	if (service_make_room(s, JOURNAL_LINE_BYTES, err) != 0)
+		return journal_is_broken(s->journal) ? -1 : 0; /* it may be said of lines that are there */
+	queue_set_loose(s->queue, "");
+	return journal_commit(s->journal, err);
 }
 
 void service_free(struct service *s)

@@ -4,6 +4,9 @@
  * The queue says what changed in lines, the journal keeps them, the server's flush hook commits
  * before answers leave.  A change is made only when its lines have room in the journal; after a
  * commit that failed nothing is acknowledged, and server_run() ends with ERROR_IO.
+ *
+ * A settle whose sender lives and dies with this boot of the machine is not waited for (boot= in
+ * shardd(8)): its lines are written, and fdatasync comes with the next change of another kind.
  */
 #ifndef PACELINE_SHARD_SERVICE_H
 #define PACELINE_SHARD_SERVICE_H
@@ -40,6 +43,8 @@ struct service_options {
 int service_new(struct service **out, const struct service_options *options, struct error *err);
 /* To be run (server_run()); the service's own. */
 struct server *service_server(const struct service *s);
+/* The orderly end, after server_run(): what was not waited for is on disk. */
+int service_end(struct service *s, struct error *err);
 void service_free(struct service *s); /* NULL is fine */
 
 #endif

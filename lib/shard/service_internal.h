@@ -5,6 +5,7 @@
 #ifndef PACELINE_SHARD_SERVICE_INTERNAL_H
 #define PACELINE_SHARD_SERVICE_INTERNAL_H
 
+#include "base/boot.h"
 #include "shard/service.h"
 #include "wire/server.h"
 
@@ -20,7 +21,7 @@ struct waiter {
 	struct request *rq;
 	struct event *timer;
 	struct waiter *prev, *next;
-	int is_stat, is_moves;
+	int is_stat, is_moves, is_here;
 	uint64_t generation, max;
 	char worker[OPTION_ID_MAX];
 };
@@ -39,6 +40,10 @@ struct service {
 	struct event *lease_timer, *compaction;
 	struct waiter *first_waiter, *last_waiter;
 	struct watcher *watchers;
+	char boot[BOOT_ID_MAX]; /* of this machine; "": the kernel does not tell */
+	int is_lost;  /* the journal is of another boot, and lines of it may be missing */
+	int is_loose; /* what is being changed need not be on disk before its answer */
+	int is_firm;  /* something was changed that must be */
 	int is_stirred;      /* something changed since the waiters were looked at */
 	int is_fencing;      /* a generation has ended since */
 	/* Commits are numbered from 1; a connection's user pointer is that of its last change. */
@@ -58,12 +63,18 @@ struct service {
 /* The time for ages and leases; it stands still while lines wait for their commit, so that replay,
  * which knows one time a batch, comes to the same state. */
 void service_clock(struct service *s);
+/* Whether changes can be made at all: not while lines may be missing, whatever the request. 0: no,
+ * and the request was answered so. */
+int service_is_whole(struct service *s, struct request *rq);
+/* Whether who asks ends with this boot of the machine, as its boot= says, so that what it hears need
+ * not be on disk. */
+int service_is_here(const struct service *s, const struct record *r);
 /* Room for a change of so many bytes; -1: there is none. */
 int service_make_room(struct service *s, size_t bytes, struct error *err);
 /* The same; 0: there was none, and the request was answered so. */
 int service_may_change(struct service *s, struct request *rq, size_t bytes);
-/* After a change, before its answer: with --sync always it goes to disk now. rq (NULL: a lease)
- * is who asked. */
+/* After a change, before its answer: with --sync always it goes to disk now, or (is_loose) to the
+ * kernel. rq (NULL: a lease) is who asked. */
 void service_changed(struct service *s, struct request *rq);
 void service_set_fatal(struct service *s, const struct error *err);
 void service_adopt(struct service *s, struct queue *q); /* s owns it from now on */
@@ -73,7 +84,7 @@ void service_arm_lease(struct service *s);
 
 /* ---- wait.c ---- */
 void wait_for_piece(struct service *s, struct request *rq, const char *worker, uint64_t generation,
-		    uint64_t max, double seconds);
+		    uint64_t max, int is_here, double seconds);
 void wait_for_end(struct service *s, struct request *rq, double seconds);
 void wait_for_moves(struct service *s, struct request *rq, const char *worker, double seconds);
 /* Answers those whose time has come; before each commit. */
@@ -83,7 +94,7 @@ void wait_free(struct service *s);
 /* ---- verbs.c: what workers and the lead say ---- */
 /* A get without waiting: answers, or returns 0 when there is nothing to hand out now. */
 int verb_try_get(struct service *s, struct request *rq, const char *worker, uint64_t generation,
-		 uint64_t max);
+		 uint64_t max, int is_here);
 void verb_refuse(struct request *rq, enum queue_result result, const struct error *err);
 void verb_put_piece(const struct service *s, struct request *rq, const struct queue_piece *piece);
 void verb_hello(struct request *rq, void *service);

@@ -48,6 +48,8 @@ static void write_head(struct writer *w, const struct queue *q)
 	line_u64(l, "samples-repeated", q->samples_repeated);
 	line_real(l, "first-at", q->first_at);
 	line_real(l, "last-at", q->last_at);
+	if (q->loose[0])
+		line_text(l, "loose", q->loose);
 	if (q->parts) {
 		line_u64(l, "begun", q->begun);
 		line_real(l, "migrate", q->parts->migrate);

@@ -4,7 +4,8 @@
 
 #include <stdio.h>
 
-/* Where a generation is not in force, that is the answer, whatever else is wrong. */
+/* Where a generation is not in force, that is the answer, whatever else is wrong; but for lines that
+ * may be missing. */
 struct grip {
 	const char *worker;
 	uint64_t generation, id;
@@ -16,10 +17,12 @@ void verb_refuse(struct request *rq, enum queue_result result, const struct erro
 		    err->text);
 }
 
-static int read_worker(struct request *rq, struct grip *g)
+static int read_worker(struct service *s, struct request *rq, struct grip *g)
 {
 	struct error err;
 	const struct record *r = request_record(rq);
+	if (!service_is_whole(s, rq))
+		return 0;
 	if (record_id(r, "worker", &g->worker, &err) == 0 &&
 	    record_u64(r, "generation", 0, UINT64_MAX, &g->generation, &err) == 0)
 		return 1;
@@ -57,7 +60,7 @@ static int may_change(struct service *s, struct request *rq, const char *worker,
 static int read_grip(struct service *s, struct request *rq, struct grip *g)
 {
 	struct error err;
-	if (!read_worker(rq, g))
+	if (!read_worker(s, rq, g))
 		return 0;
 	if (record_u64(request_record(rq), "id", 0, UINT64_MAX, &g->id, &err) == 0)
 		return 1;
@@ -131,7 +134,7 @@ static void resume(struct service *s, struct request *rq)
 	struct grip g;
 	struct error err;
 	uint64_t in_force, last;
-	if (!read_worker(rq, &g))
+	if (!read_worker(s, rq, &g))
 		return;
 	enum queue_result result = queue_in_force(s->queue, g.worker, g.generation, &err);
 	if (result != QUEUE_OK) {
@@ -194,18 +197,23 @@ void verb_hello(struct request *rq, void *service)
 
 /* ---- get ---- */
 
+/* is_here: a piece is as loose as the settles of its rows are; where all of those are waited for,
+ * this is, too. */
 int verb_try_get(struct service *s, struct request *rq, const char *worker, uint64_t generation,
-		 uint64_t max)
+		 uint64_t max, int is_here)
 {
 	struct queue_piece piece;
 	struct queue_stat stat;
 	struct error err;
 	if (queue_has_todo(s->queue) && !may_change(s, rq, worker, generation))
 		return 1;
+	s->is_loose = is_here && queue_loose(s->queue)[0];
 	enum queue_result result = queue_get(s->queue, worker, generation, max, &piece, &err);
+	if (result == QUEUE_OK)
+		service_changed(s, rq);
+	s->is_loose = 0;
 	switch (result) {
 	case QUEUE_OK:
-		service_changed(s, rq);
 		verb_put_piece(s, rq, &piece);
 		request_ok(rq, NULL);
 		return 1;
@@ -229,7 +237,7 @@ void verb_get(struct request *rq, void *service)
 	struct error err;
 	uint64_t max = 0;
 	double wait = 0;
-	if (!read_worker(rq, &g))
+	if (!read_worker(s, rq, &g))
 		return;
 	if (record_u64_opt(r, "max", 1, UINT64_MAX, &max, &err) != 0 ||
 	    record_real_opt(r, "wait", 0, WAIT_SECONDS_MAX, &wait, &err) != 0) {
@@ -237,8 +245,9 @@ void verb_get(struct request *rq, void *service)
 		return;
 	}
 	queue_asked(s->queue, g.worker);
-	if (!verb_try_get(s, rq, g.worker, g.generation, max))
-		wait_for_piece(s, rq, g.worker, g.generation, max, wait);
+	int is_here = service_is_here(s, r);
+	if (!verb_try_get(s, rq, g.worker, g.generation, max, is_here))
+		wait_for_piece(s, rq, g.worker, g.generation, max, is_here, wait);
 }
 
 /* ---- of one piece ---- */
@@ -341,7 +350,7 @@ void verb_bye(struct request *rq, void *service)
 	struct service *s = service;
 	struct grip g;
 	struct error err;
-	if (!read_worker(rq, &g) || !may_change(s, rq, g.worker, g.generation))
+	if (!read_worker(s, rq, &g) || !may_change(s, rq, g.worker, g.generation))
 		return;
 	s->is_fencing = 1;
 	answer(s, rq, queue_bye(s->queue, g.worker, g.generation, &err), &err);

@@ -78,7 +78,7 @@ static struct waiter *add(struct service *s, struct request *rq, double seconds)
 }
 
 void wait_for_piece(struct service *s, struct request *rq, const char *worker, uint64_t generation,
-		    uint64_t max, double seconds)
+		    uint64_t max, int is_here, double seconds)
 {
 	if (seconds <= 0) {
 		answer_wait(rq);
@@ -90,6 +90,7 @@ void wait_for_piece(struct service *s, struct request *rq, const char *worker, u
 	memcpy(w->worker, worker, strlen(worker) + 1);
 	w->generation = generation;
 	w->max = max;
+	w->is_here = is_here;
 }
 
 void wait_for_end(struct service *s, struct request *rq, double seconds)
@@ -127,7 +128,7 @@ static int serve_one(struct service *s, struct waiter *w)
 		return 1;
 	}
 	if (queue_has_todo(s->queue) || queue_is_over(s->queue))
-		return verb_try_get(s, rq, w->worker, w->generation, w->max);
+		return verb_try_get(s, rq, w->worker, w->generation, w->max, w->is_here);
 	return 0;
 }
 

@@ -27,6 +27,9 @@ solution_fn rule_even;
 solution_fn rule_backup;
 /* A split by the newest speeds in each decision (LB-BSP 3.2, Eq. 3, memoryless). */
 solution_fn rule_lb_bsp;
+/* Never anything: LB-BSP's Algorithm 2 learns from one iteration to the next (balance.h), which no
+ * snapshot holds. */
+solution_fn rule_lb_bsp_gpu;
 /*
  * AntDT VI-A.  Somebody slow in the short window: a split by the speeds of that window.  Nobody,
  * but sizes are uneven or don't sum to B: a split again, when it gains 1 %.  A persistent worker

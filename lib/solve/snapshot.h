@@ -30,6 +30,7 @@ struct snapshot_node {
 	double up;         /* seconds since ready; 0 when not up */
 	uint64_t accum;    /* accumulation steps of a batch; 0: not known */
 	double last;       /* when it reported last, epoch seconds */
+	double silent;     /* seconds for which it has owed something and shown no sign of life */
 	double speed_last; /* of that report */
 	/* What it measured about its device; type "" and numbers 0 or NAN: not known. */
 	char type[OPTION_ID_MAX];
@@ -42,13 +43,13 @@ struct snapshot_node {
 struct snapshot_info {
 	char name[OPTION_ID_MAX];
 	char value[SNAPSHOT_VALUE_MAX];
-	double age; /* seconds */
+	double age;    /* seconds */
 	uint64_t line; /* as in a node */
 };
 
 struct snapshot {
-	/* The line of the next record, if the reader cares to say: for errors that only show when all
-	 * are in. 0: not known. */
+	/* The line of the next record, if the reader cares to say: for errors that only show when
+	 * all are in. 0: not known. */
 	uint64_t line;
 	int has_job;
 	uint64_t job_line;
@@ -73,6 +74,9 @@ int snapshot_add(struct snapshot *s, const struct record *r, struct error *err);
 /* To be called when all records are in: there must be a job record, as many nodes as it says, and
  * no node twice. */
 int snapshot_check(const struct snapshot *s, struct error *err);
+
+/* Whether a speed, time or ratio says anything. */
+int snapshot_known(double measured);
 
 /* The value of an info record, or NULL when there is none. */
 const char *snapshot_info_text(const struct snapshot *s, const char *name);

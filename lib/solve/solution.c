@@ -1,14 +1,15 @@
 /*
- * solution: see solution.h. The table of built-in solutions, their options, and the action record.
+ * solution: see solution.h. The table of built-in solutions, and the action record.
  * Nothing here may keep state between two decisions.
  */
 #include "solve/solution.h"
 
 #include "base/number.h"
-#include "solve/accum.h"
-#include "solve/rule_parts.h"
+#include "solve/crew.h"
 #include "solve/rules.h"
+#include "solve/say.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -118,56 +119,34 @@ size_t action_format(const struct action *a, char *out, size_t out_max)
 	return record_end(&o, NULL);
 }
 
-/* "ssp" with its bound, as a job file has it, is fine. */
-static int sync_of(const char *word, enum solution_sync *out)
-{
-	static const struct {
-		const char *word;
-		enum solution_sync sync;
-	} row[] = {{"bsp", SYNC_BSP}, {"ssp", SYNC_SSP}, {"asp", SYNC_ASP}};
-	size_t len = strncmp(word, "ssp:", 4) == 0 ? 3 : strlen(word);
-	for (size_t i = 0; i < sizeof row / sizeof *row; i++)
-		if (len == 3 && strncmp(row[i].word, word, len) == 0) {
-			*out = row[i].sync;
-			return 0;
-		}
-	return -1;
-}
-
-int solution_options_set(struct solution_options *o, const char *assignment, struct error *err)
-{
-	const char *equals = strchr(assignment, '=');
-	if (!equals)
-		return error_set(err, ERROR_USAGE, assignment, "is not KEY=VALUE");
-	size_t len = (size_t)(equals - assignment);
-	char what[32];
-	snprintf(what, sizeof what, "%.*s", (int)(len < 24 ? len : 24), assignment);
-	if (strcmp(what, "batch") == 0)
-		return number_u64(equals + 1, 1, 1ull << 53, &o->batch, what, err);
-	if (strcmp(what, "lambda") == 0)
-		return number_real(equals + 1, 1, 1e9, &o->lambda, what, err);
-	if (strcmp(what, "pending") == 0)
-		return number_real(equals + 1, 0, 1e9, &o->pending, what, err);
-	if (strcmp(what, "limit") == 0)
-		return number_u64(equals + 1, 0, 1u << 20, &o->limit, what, err);
-	if (strcmp(what, "cmax") == 0)
-		return number_u64(equals + 1, 1, ACCUM_STEPS_MAX, &o->cmax, what, err);
-	if (strcmp(what, "sync") == 0)
-		return sync_of(equals + 1, &o->sync) == 0
-			       ? 0
-			       : error_set(err, ERROR_USAGE, what, "'%.32s' is none of bsp|ssp|asp",
-					   equals + 1);
-	return error_set(err, ERROR_USAGE, what,
-			 "is no option of a solution: batch, lambda, pending, sync, limit, cmax");
-}
-
 enum solution_sync solution_sync(const struct solution_options *o, const struct snapshot *s)
 {
 	enum solution_sync sync = o->sync;
 	const char *said = snapshot_info_text(s, "sync");
-	if (sync == SYNC_UNSAID && (!said || sync_of(said, &sync) != 0))
+	if (sync == SYNC_UNSAID && (!said || solution_sync_of(said, &sync) != 0))
 		sync = SYNC_BSP;
 	return sync;
+}
+
+uint64_t solution_batch(const struct solution_options *o, const struct snapshot *s)
+{
+	uint64_t sum = 0;
+	for (size_t i = 0; o->batch == 0 && i < s->node_count; i++)
+		if (s->node[i].role == NODE_WORKER)
+			sum += s->node[i].size;
+	return o->batch ? o->batch : sum;
+}
+
+double solution_pending(const struct snapshot *s)
+{
+	return snapshot_info_age(s, "pending") > SOLUTION_PENDING_AGE_MAX
+		       ? NAN
+		       : snapshot_info_real(s, "pending");
+}
+
+int solution_busy(const struct solution_options *o, const struct snapshot *s)
+{
+	return solution_pending(s) >= o->pending; /* not for NAN */
 }
 
 static const struct solution table[] = {
@@ -175,6 +154,8 @@ static const struct solution table[] = {
 	{"even", "the same batch for every worker that is up or starting", rule_even, 0},
 	{"backup:N", "every iteration ends without its N slowest workers", rule_backup, 0},
 	{"lb-bsp", "sizes by the newest speeds, each time", rule_lb_bsp, 1},
+	{"lb-bsp-gpu", "sizes by trying, a step an iteration: at the barriers of a job only",
+	 rule_lb_bsp_gpu, 0},
 	{"antdt-nd", "sizes for what is slow for a while, a restart for what stays slow",
 	 rule_antdt_nd, 1},
 	{"antdt-dd", "sizes and accumulation for devices of several types, once", rule_antdt_dd, 1},

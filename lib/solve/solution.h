@@ -10,6 +10,7 @@
  *     struct snapshot s;
  *     snapshot_init(&s);
  *     while (record) snapshot_add(&s, record, err);
+ *     solution_options_init(&options);
  *     solution_options_name(&options, name);
  *     solution_decide(solution_find(name), &s, &options, take_action, arg, err);
  */
@@ -17,8 +18,9 @@
 #define PACELINE_SOLVE_SOLUTION_H
 
 #include "base/error.h"
-#include "solve/snapshot.h"
 #include "record/record.h"
+#include "solve/options.h"
+#include "solve/snapshot.h"
 
 #include <stdint.h>
 
@@ -48,33 +50,22 @@ int action_parse(struct action *a, const struct record *r, struct error *err);
 /* The record with its newline (RECORD_LINE_MAX is always enough); returns its length. */
 size_t action_format(const struct action *a, char *out, size_t out_max);
 
-enum solution_sync {
-	SYNC_UNSAID, /* as `info name=sync` of the snapshot says; without it bsp */
-	SYNC_BSP,
-	SYNC_SSP,
-	SYNC_ASP
-};
-
-/* What `-o KEY=VALUE` of trainctl(1) sets; the same for every built-in solution. */
-struct solution_options {
-	uint64_t batch; /* global batch; 0: the sum of the sizes in the snapshot */
-	double lambda;  /* from this ratio on a node is slow */
-	double pending; /* seconds; from this pending time on the cluster is busy */
-	enum solution_sync sync;
-	uint64_t limit;  /* a node restarted that often is not restarted again */
-	uint64_t cmax;   /* accumulation steps at most */
-	uint64_t number; /* behind the colon of the name; no -o sets it */
-};
-#define SOLUTION_OPTIONS_DEFAULT                                                                   \
-	((struct solution_options){                                                                \
-		.lambda = 1.3, .pending = 60, .limit = 3, .cmax = 5, .number = 1})
-
-/* "KEY=VALUE"; ERROR_USAGE naming an unknown key or a bad value. */
-int solution_options_set(struct solution_options *o, const char *assignment, struct error *err);
 /* Takes the number of a name that has one ("backup:2") into o->number; others change nothing. */
 void solution_options_name(struct solution_options *o, const char *name);
-/* What holds for this decision: never SYNC_UNSAID. */
+
+/* ---- what holds for a decision, by its options and the snapshot ---- */
+
+/* Never SYNC_UNSAID. */
 enum solution_sync solution_sync(const struct solution_options *o, const struct snapshot *s);
+/* Global batch: batch=, else the sum of all workers' last sizes, whatever their state: a dead
+ * worker's share must not shrink it. 0: nobody has reported a size yet. */
+uint64_t solution_batch(const struct solution_options *o, const struct snapshot *s);
+/* How long a job waits for the cluster, as somebody outside says; NAN when nobody does, or who did
+ * has been silent for long: a feeder that died must not make the cluster busy for ever. */
+#define SOLUTION_PENDING_AGE_MAX 300.0 /* seconds: five rounds of cron */
+double solution_pending(const struct snapshot *s);
+/* The cluster is: no node may be restarted now. */
+int solution_busy(const struct solution_options *o, const struct snapshot *s);
 
 /* Takes one action; a is valid during the call only. -1 (with err) ends the decision. */
 typedef int action_fn(const struct action *a, void *arg, struct error *err);

@@ -381,6 +381,17 @@ int peer_send(struct peer *p, const char *line, size_t len, const void *payload,
 	return 0;
 }
 
+void peer_flush(struct peer *p)
+{
+	if (p->fd < 0 || p->out.bytes == 0 || event_pending(p->writer, EV_WRITE, NULL))
+		return;
+	int result = output_write(&p->out, &p->chunks, p->fd);
+	if (result < 0)
+		event_active(p->flusher, EV_TIMEOUT, 0); /* it finds the same, and may drop */
+	else if (result == OUTPUT_BLOCKED)
+		event_add(p->writer, NULL);
+}
+
 /* ---- connecting ---- */
 
 static void connect_now(struct peer *p)

@@ -4,7 +4,6 @@
  */
 #include "work/batch.h"
 
-#include "param/layout.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -201,16 +200,16 @@ static int find_unique(struct batch *b, uint64_t key_count, struct error *err)
 }
 
 /* Counting sort of the unique keys by part; then every index follows its key. */
-static void group_by_part(struct batch *b)
+static void group_by_part(struct batch *b, const struct map *map)
 {
 	size_t *begin = b->part_begin, total = b->offset[b->count];
 	for (size_t u = 0; u < b->unique; u++)
-		begin[layout_part_of_key(b->key[u], b->parts) + 1]++;
+		begin[map_part_of_key(map, b->key[u]) + 1]++;
 	for (uint32_t i = 0; i < b->parts; i++)
 		begin[i + 1] += begin[i];
 	uint32_t *sorted = b->raw; /* its keys are in key[] and index[] now; as long as unique */
 	for (size_t u = 0; u < b->unique; u++) {
-		size_t to = begin[layout_part_of_key(b->key[u], b->parts)]++;
+		size_t to = begin[map_part_of_key(map, b->key[u])]++;
 		sorted[to] = b->key[u];
 		b->move[u] = (uint32_t)to;
 	}
@@ -222,8 +221,9 @@ static void group_by_part(struct batch *b)
 		b->index[k] = b->move[b->index[k]];
 }
 
-int batch_finish(struct batch *b, uint32_t parts, uint64_t key_count, struct error *err)
+int batch_finish(struct batch *b, const struct map *map, uint64_t key_count, struct error *err)
 {
+	uint32_t parts = map->parts;
 	if (parts + 1 > b->part_room) {
 		if (grow(&b->part_begin, parts + 1, sizeof(size_t), err) < 0)
 			return -1;
@@ -234,7 +234,7 @@ int batch_finish(struct batch *b, uint32_t parts, uint64_t key_count, struct err
 	if (find_unique(b, key_count, err) < 0)
 		return -1;
 	if (parts > 1 && b->unique > 0)
-		group_by_part(b);
+		group_by_part(b, map);
 	b->part_begin[parts] = b->unique;
 	return 0;
 }

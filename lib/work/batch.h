@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "data/dataset.h"
 #include "model/model.h"
+#include "param/map.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -60,7 +61,7 @@ int batch_reserve(struct batch *b, size_t rows, size_t keys, struct error *err);
 /* Appends sample i of rows. Room has been made. keys_are_rows: its only key is its row number. */
 void batch_add_sample(struct batch *b, const struct rows *rows, size_t i, int keys_are_rows);
 /* Finds the unique keys and groups them by part. keys are below key_count. */
-int batch_finish(struct batch *b, uint32_t parts, uint64_t key_count, struct error *err);
+int batch_finish(struct batch *b, const struct map *map, uint64_t key_count, struct error *err);
 
 /* The sample whose weight times its largest input is the largest, for a message: it is what made a
  * gradient too large, if a row did. Some has to be there. */

@@ -25,6 +25,7 @@ struct bench {
 	const struct device_options *options;
 	struct rows rows;
 	struct batch batch;
+	struct map map;
 	float *dense, *dense_gradient, *row, *row_gradient;
 	size_t row_room;
 	struct drag drag;
@@ -93,7 +94,8 @@ static int fill_batch(struct bench *b, uint64_t size, struct error *err)
 		return -1;
 	for (uint64_t i = 0; i < size; i++)
 		batch_add_sample(&b->batch, rows, (size_t)(i % rows->count), audit);
-	return batch_finish(&b->batch, 1, key_count, err);
+	map_even(&b->map, 1, 0);
+	return batch_finish(&b->batch, &b->map, key_count, err);
 }
 
 static int make_parameters(struct bench *b, struct error *err)

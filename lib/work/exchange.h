@@ -14,6 +14,7 @@
 #define PACELINE_WORK_EXCHANGE_H
 
 #include "base/error.h"
+#include "param/map.h"
 #include "work/batch.h"
 #include "work/result.h"
 
@@ -45,6 +46,8 @@ struct exchange;
  * which the worker starts over or ends; or -1. */
 struct exchange_kind {
 	void (*free)(struct exchange *x);
+	/* Where keys and dense parameters are; as long as x. The keys of a batch are grouped so. */
+	const struct map *(*map)(const struct exchange *x);
 
 	/* With all that are not connected. *low and *high: the incarnations met. ERROR_CONFIG: who is
 	 * there has another model; ERROR_UNAVAILABLE: nobody is there, and was waited for. */

@@ -193,7 +193,7 @@ static int fill(struct feed *f, struct batch *b, uint64_t size, struct cursor *c
 		cut->parcel = p->next;
 		cut->position = p->next->piece.skip;
 	}
-	return batch_finish(b, f->options.parts, f->options.key_count, err);
+	return batch_finish(b, f->options.map, f->options.key_count, err);
 }
 
 /* Reads the next parcel outside the lock. */

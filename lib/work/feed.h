@@ -19,7 +19,7 @@ struct feed_options {
 	struct dataset *dataset; /* the feed's alone from feed_new() to feed_free() */
 	int keys_are_rows;       /* audit */
 	uint64_t key_count;      /* keys are below it */
-	uint32_t parts;          /* servers */
+	const struct map *map;   /* of the servers; the caller's, and longer there than the feed */
 	uint64_t size;           /* rows in a batch */
 	const char *spill;       /* where rows are that the dataset lacks; NULL: nowhere */
 };

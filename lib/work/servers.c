@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/number.h"
-#include "param/layout.h"
+#include "param/map.h"
 #include "wire/call.h"
 
 #include <math.h>
@@ -56,6 +56,7 @@ struct servers {
 	struct exchange exchange; /* first */
 	struct servers_options options;
 	uint64_t generation, incarnation;
+	struct map map;
 	struct part *part;
 	int straight; /* this batch is computed in the shared pages of the only part */
 	/* private memory, used when not straight; rooms in floats */
@@ -104,6 +105,11 @@ static void servers_free(struct exchange *x)
 	free(s->rows);
 	free(s->row_gradient);
 	free(s);
+}
+
+static const struct map *servers_map(const struct exchange *x)
+{
+	return &((const struct servers *)(const void *)x)->map;
 }
 
 static void servers_disconnect(struct exchange *x)
@@ -806,6 +812,7 @@ static int servers_wait(struct exchange *x, uint64_t *iteration, struct error *e
 
 static const struct exchange_kind servers_kind = {
 	.free = servers_free,
+	.map = servers_map,
 	.connect = servers_connect,
 	.disconnect = servers_disconnect,
 	.connected = servers_connected,
@@ -829,9 +836,11 @@ int servers_new(struct exchange **out, const struct servers_options *options, st
 	}
 	s->exchange.kind = &servers_kind;
 	s->options = *options;
-	for (uint32_t i = 0; i < options->count; i++)
-		layout_cut(options->dense_count, i, options->count, &s->part[i].dense_begin,
-			   &s->part[i].dense_count);
+	map_even(&s->map, options->count, options->dense_count);
+	for (uint32_t i = 0; i < options->count; i++) {
+		s->part[i].dense_begin = s->map.dense_begin[i];
+		s->part[i].dense_count = s->map.dense_begin[i + 1] - s->map.dense_begin[i];
+	}
 	*out = &s->exchange;
 	return 0;
 }

@@ -4,6 +4,7 @@
  */
 #include "work/shards.h"
 
+#include "base/boot.h"
 #include "base/clock.h"
 #include "wire/call.h"
 
@@ -25,6 +26,7 @@ struct shards {
 	int asked, piece_here; /* a get is open; its shard record has arrived */
 	uint64_t asked_max;
 	double asked_wait;
+	char boot[BOOT_ID_MAX];
 	struct piece piece;
 	struct record record;
 };
@@ -35,6 +37,7 @@ int shards_new(struct shards **out, const struct shards_options *options, struct
 	if (!s)
 		return error_set(err, ERROR_OS, "", "no memory");
 	s->options = *options;
+	boot_id(s->boot);
 	*out = s;
 	return 0;
 }
@@ -133,7 +136,7 @@ static int refused(struct shards *s, struct error *err)
 		return WORK_FENCED;
 	error_set(err, ERROR_SOFTWARE, s->options.path, "err code=%s: %s", code ? code : "",
 		  s->record.text ? s->record.text : "");
-	if (code && strcmp(code, "journal") == 0) {
+	if (code && (strcmp(code, "journal") == 0 || strcmp(code, "boot") == 0)) {
 		err->code = ERROR_TEMPFAIL;
 		return WORK_WAIT;
 	}
@@ -240,6 +243,7 @@ static int send_get(struct shards *s, struct error *err)
 	record_add_u64(&o, "max", s->asked_max);
 	if (s->asked_wait > 0)
 		record_add_seconds(&o, "wait", s->asked_wait);
+	record_add(&o, "boot", s->boot);
 	size_t len = record_end(&o, NULL);
 	if (call_send(s->call, line, len, NULL, 0, err) < 0)
 		return -1;

@@ -141,7 +141,7 @@ static int start_feed(struct trainer *t, struct error *err)
 	struct feed_options feed = {.dataset = o->dataset,
 				    .keys_are_rows = model_keys_are_rows(o->spec),
 				    .key_count = key_count(o->spec),
-				    .parts = o->server_count,
+				    .map = t->exchange->kind->map(t->exchange),
 				    .size = batch_size(t),
 				    .spill = o->spill};
 	return feed_new(&t->feed, &feed, err);

@@ -250,7 +250,7 @@ static void set_up(void)
 {
 	struct error err = {0};
 	struct step_options steps = STEP_OPTIONS_DEFAULT;
-	options = SOLUTION_OPTIONS_DEFAULT;
+	solution_options_init(&options);
 	if (strcmp(name, "lb-bsp") == 0 || strcmp(name, "even") == 0)
 		return;
 	if (strcmp(name, "lb-bsp-gpu") == 0) {

@@ -4,6 +4,7 @@
 
 #include "base/fs.h"
 #include "ckpt/ckpt.h"
+#include "param/map.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -86,7 +87,9 @@ static inline void make_rows(struct part_writer *w, const struct make *m, uint32
 {
 	uint32_t *keys = malloc(((size_t)m->piece + 1) * sizeof *keys);
 	float *values[1 + PART_SLOTS_MAX];
+	static struct map map;
 	uint64_t n = 0;
+	map_even(&map, m->parts, m->dense);
 	for (int s = 0; s < 1 + PART_SLOTS_MAX; s++)
 		values[s] = malloc(((size_t)m->piece + 1) * m->width * sizeof(float));
 	for (uint32_t i = 0; i <= m->rows; i++) {
@@ -94,7 +97,7 @@ static inline void make_rows(struct part_writer *w, const struct make *m, uint32
 			OK(part_rows(w, n, keys, values[0], (const float *const *)values + 1, err));
 			n = 0;
 		}
-		if (i == m->rows || layout_part_of_key(row_key(i), m->parts) != part)
+		if (i == m->rows || map_part_of_key(&map, row_key(i)) != part)
 			continue;
 		keys[n] = row_key(i);
 		for (int s = 0; s <= (int)m->row_slots; s++)
@@ -114,9 +117,12 @@ static inline void make_part(struct ckpt_manifest *manifest, const char *dir, co
 	struct part_shape shape = {.part = part, .parts = m->parts, .dense_slots = m->dense_slots,
 				   .width = m->width, .row_slots = m->row_slots};
 	struct part_writer *w;
+	static struct map map;
 	uint64_t bytes, sum;
 	float *values = malloc(((size_t)m->piece + 1) * sizeof *values);
-	layout_cut(m->dense, part, m->parts, &shape.dense_begin, &shape.dense_count);
+	map_even(&map, m->parts, m->dense);
+	shape.dense_begin = map.dense_begin[part];
+	shape.dense_count = map.dense_begin[part + 1] - shape.dense_begin;
 	ckpt_part_name(part, name);
 	snprintf(path, sizeof path, "%s/%s", dir, name);
 	OK(part_create(&w, path, &shape, err));

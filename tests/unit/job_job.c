@@ -128,7 +128,10 @@ static void defaults(void **state)
 	assert_true(job.lr == 0.05);
 	assert_string_equal(job.sync, "bsp");
 	assert_string_equal(job.solution, "none");
-	assert_true(job.pending == 60);
+	assert_true(job.options.pending == 60);
+	assert_int_equal(job.options.cmax, 5);
+	assert_int_equal(job.options.batch, 1024);
+	assert_int_equal(job.options.sync, SYNC_BSP);
 	assert_true(job.heavy_window == job.longer);
 	assert_true(job.heavy_cooldown == 0);
 	assert_int_equal(job.heavy_limit, 3);
@@ -145,7 +148,11 @@ static void defaults_that_other_keys_give(void **state)
 	set("DATA", "/d/a.csv");
 	set("SOLUTION", "antdt-dd");
 	set("LONG", "900");
+	set("SYNC", "ssp:4");
+	set("HEAVY_LIMIT", "7");
+	set("CMAX", "2");
 	assert_int_equal(job_finish(&job, "f", &err), 0);
+	assert_true(job.options.sync == SYNC_SSP && job.options.limit == 7 && job.options.cmax == 2);
 	assert_string_equal(job.profile, "1");
 	assert_true(job.heavy_window == 900);
 	assert_non_null(strstr(set("PROFILE", "2"), "PROFILE"));

@@ -33,14 +33,14 @@ static void philox_is_the_published_one(void **state)
 static void any_cut_gives_the_same_values(void **state)
 {
 	struct layout l = sample();
-	uint64_t total = layout_dense_count(&l), begin, count;
+	uint64_t total = layout_dense_count(&l);
 	float *whole = malloc(total * sizeof *whole), *piece = malloc(total * sizeof *piece);
 	(void)state;
 	layout_init_dense(&l, 0, total, whole);
 	for (uint32_t n = 1; n < 12; n++) {
 		uint64_t covered = 0;
 		for (uint32_t i = 0; i < n; i++) {
-			layout_part_range(&l, i, n, &begin, &count);
+			uint64_t begin = i * total / n, count = (i + 1) * total / n - begin;
 			assert_int_equal(begin, covered);
 			layout_init_dense(&l, begin, count, piece);
 			assert_memory_equal(piece, whole + begin, count * sizeof *piece);
@@ -107,22 +107,6 @@ static void another_seed_gives_other_values(void **state)
 	}
 }
 
-static void keys_are_spread(void **state)
-{
-	(void)state;
-	for (uint32_t n = 1; n < 20; n++) {
-		uint32_t count[20] = {0};
-		for (uint32_t key = 0; key < 20000; key++) {
-			uint32_t part = layout_part_of_key(key, n);
-			assert_true(part < n);
-			count[part]++;
-		}
-		for (uint32_t i = 0; i < n; i++)
-			assert_in_range(count[i], 20000 / n * 9 / 10, 20000 / n * 11 / 10);
-	}
-	assert_true(layout_part_of_key(UINT32_MAX, 3) < 3);
-}
-
 static void tensors_are_found(void **state)
 {
 	struct layout l = sample();
@@ -174,9 +158,6 @@ static void largest_layout(void **state)
 	OK(layout_write(&l, in_dir("layout"), err));
 	OK(layout_read(&back, in_dir("layout"), err));
 	assert_int_equal(layout_dense_count(&back), LAYOUT_DENSE_MAX);
-	uint64_t begin, count;
-	layout_part_range(&l, 1023, 1024, &begin, &count);
-	assert_int_equal(begin + count, LAYOUT_DENSE_MAX);
 }
 
 static void bad_text_is_refused_with_its_line(void **state)
@@ -222,7 +203,6 @@ int main(void)
 		cmocka_unit_test(any_cut_gives_the_same_values),
 		cmocka_unit_test(values_have_their_distribution),
 		cmocka_unit_test(another_seed_gives_other_values),
-		cmocka_unit_test(keys_are_spread),
 		cmocka_unit_test(tensors_are_found),
 		cmocka_unit_test(text_and_back),
 		cmocka_unit_test(largest_layout),

@@ -145,6 +145,7 @@ static void draw_samples(size_t n, int whole)
 
 struct servers {
 	uint32_t parts;
+	struct map map;
 	struct store *part[PARTS_MAX];
 };
 
@@ -152,8 +153,9 @@ static void servers_start(struct servers *s, const struct layout *layout, const 
 			  uint32_t parts)
 {
 	s->parts = parts;
+	map_even(&s->map, parts, layout_dense_count(layout));
 	for (uint32_t p = 0; p < parts; p++)
-		assert_int_equal(store_new(&s->part[p], layout, p, parts, opt, NULL), 0);
+		assert_int_equal(store_new(&s->part[p], layout, &s->map, p, opt, NULL), 0);
 }
 
 static void servers_free(struct servers *s)
@@ -171,7 +173,7 @@ static void pull_dense(const struct servers *s, float *out)
 static const float *row_of(const struct servers *s, uint32_t key)
 {
 	float *row;
-	uint32_t p = layout_part_of_key(key, s->parts);
+	uint32_t p = map_part_of_key(&s->map, key);
 
 	assert_int_equal(store_rows(s->part[p], &key, 1, 0, &row, NULL), 0);
 	return row;
@@ -197,7 +199,7 @@ static void apply(struct servers *s, const struct gradient *g, size_t workers, i
 			row[w] = malloc((g[w].keys + 1) * sizeof *row[w]);
 			values[w] = malloc((g[w].keys * width + 1) * sizeof *values[w]);
 			for (size_t i = 0; i < g[w].keys; i++) {
-				if (layout_part_of_key(g[w].key[i], s->parts) != p)
+				if (map_part_of_key(&s->map, g[w].key[i]) != p)
 					continue;
 				memcpy(values[w] + n * width, g[w].row + i * width,
 				       width * sizeof(float));

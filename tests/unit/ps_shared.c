@@ -41,6 +41,7 @@ static int serve(uint64_t dense)
 {
 	struct layout_table table = {.name = "t", .width = WIDTH, .zero_columns = WIDTH};
 	struct layout *layout = malloc(sizeof *layout);
+	static struct map map;
 	struct opt opt;
 	struct store *store;
 	struct ps *ps;
@@ -54,7 +55,8 @@ static int serve(uint64_t dense)
 	    layout_set_table(layout, &table, &err) != 0 || opt_by_name(&opt, "sgd", &err) != 0)
 		return err.code;
 	opt.lr = 1.0f;
-	if (store_new(&store, layout, 0, 1, &opt, &err) != 0)
+	map_even(&map, 1, dense);
+	if (store_new(&store, layout, &map, 0, &opt, &err) != 0)
 		return err.code;
 	struct ps_options options = {.id = "ps0", .parts = 1, .store = store};
 	struct server_options served = {

@@ -30,9 +30,10 @@ struct seen {
 	char text[1 << 16];
 	size_t len;
 	int due; /* lines that a group still needs */
+	int is_loose;
 };
 
-/* "group n=3" is completed by three lines more. */
+/* "group n=3" is completed by three lines more; behind "loose" anything may be missing. */
 static int see(void *arg, const char *line, size_t len, struct error *err)
 {
 	struct seen *s = arg;
@@ -41,6 +42,10 @@ static int see(void *arg, const char *line, size_t len, struct error *err)
 	memcpy(s->text + s->len, line, len);
 	s->text[s->len + len] = '\n';
 	s->len += len + 1;
+	if (len == 5 && memcmp(line, "loose", 5) == 0)
+		s->is_loose = 1;
+	if (s->is_loose)
+		return SCAN_LOOSE;
 	if (s->due > 0)
 		return --s->due > 0;
 	if (len == 9 && memcmp(line, "group n=3", 9) == 0)
@@ -218,6 +223,50 @@ static void test_group_is_whole_or_absent(void **state)
 		if (len == third)
 			assert_int_equal(out.torn, third - before);
 	}
+	lines_free(&o);
+}
+
+/* Behind a line that says so, what is whole counts, whatever follows; before it, nothing is
+ * forgiven. */
+static void test_loose(void **state)
+{
+	(void)state;
+	size_t last;
+	struct lines_out o = make(&last);
+	add(&o, "loose");
+	size_t loose = o.len;
+	char line[64];
+	for (int i = 0; i < 40; i++) {
+		snprintf(line, sizeof line, "%s at=%d", i % 5 ? "apply" : SCAN_MARK, i);
+		add(&o, line);
+	}
+	size_t size = (o.len / 512 + 2) * 512;
+	char *data = calloc(1, size);
+	struct scan out;
+	struct error err;
+	memcpy(data, o.data, o.len);
+	for (size_t i = 0; i < o.len; i++) {
+		for (int k = 0; k < 3; k++) { /* a byte, a rest, a sector */
+			size_t end = k == 0 ? i + 1 : k == 1 ? size : (i / 512 + 1) * 512;
+			if (k == 0)
+				data[i] = (char)(o.data[i] ^ 1);
+			else
+				memset(data + i, 0, end - i);
+			int result = scan(data, size, &out, &seen, &err);
+			if (i >= loose) {
+				assert_int_equal(result, 0);
+				assert_true(out.is_loose);
+				size_t whole = count_lines(o.data, i);
+				assert_int_equal(seen.lines, whole + (size_t)out.lacks_newline);
+				assert_memory_equal(o.data, data, out.end);
+			} else if (k == 0 || (k == 2 && end < loose)) {
+				assert_int_equal(result, -1);
+			}
+			memset(data, 0, size);
+			memcpy(data, o.data, o.len);
+		}
+	}
+	free(data);
 	lines_free(&o);
 }
 
@@ -554,6 +603,62 @@ static void test_every_cut_is_noticed(void **state)
 	free(data);
 }
 
+static int count_loosely(void *arg, const char *line, size_t len, struct error *err)
+{
+	static int is_loose;
+	is_loose = (is_loose && strncmp(line, "state ", 6) != 0) ||
+		   (len == 5 && memcmp(line, "loose", 5) == 0);
+	return count_line(arg, line, len, err) | (is_loose ? SCAN_LOOSE : SCAN_TAKEN);
+}
+
+/* A file whose lines were not waited for, found after another boot with any end. */
+static void test_loose_lines_may_be_missing(void **state)
+{
+	(void)state;
+	struct error err;
+	int count, expected = 0;
+	char path[512], *data;
+	size_t len;
+	struct journal *j = reopen(NULL, &count);
+	assert_int_equal(journal_begin(j, count_state, &expected, &err), 0);
+	up(j, &expected, 5);
+	assert_int_equal(journal_reserve(j, 64, &err), 0);
+	journal_add(j, "loose", 5);
+	assert_int_equal(journal_commit(j, &err), 0);
+	snprintf(path, sizeof path, "%s", journal_path(j));
+	assert_int_equal(fs_read_file(path, 1 << 30, &data, &len, &err), 0);
+	size_t firm = strnlen(data, len);
+	free(data);
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(journal_reserve(j, 64, &err), 0);
+		journal_add(j, "up", 2);
+		assert_int_equal(journal_write(j, &err), 0);
+		assert_false(journal_is_pending(j));
+	}
+	journal_close(j);
+	assert_int_equal(fs_read_file(path, 1 << 30, &data, &len, &err), 0);
+	size_t used = strnlen(data, len), line = 2 + LINES_SUM_BYTES + 1;
+	for (size_t cut = 0; cut <= used; cut++) {
+		write_file("journal.000001", data, cut);
+		assert_int_equal(journal_open(&j, dir, JOURNAL_GROUP, 4096, &err), 0);
+		count = -1;
+		if (cut < firm - 1) {
+			assert_int_equal(journal_replay(j, count_loosely, &count, &err), -1);
+			assert_int_equal(err.code, ERROR_DATA);
+		} else {
+			assert_int_equal(journal_replay(j, count_loosely, &count, &err), 0);
+			size_t whole = cut < firm ? 0 : (cut - firm + 1) / line;
+			assert_int_equal(count, 5 + (int)whole);
+		}
+		journal_close(j);
+	}
+	/* Who is of the same boot forgives nothing. */
+	write_file("journal.000001", data, used);
+	assert_int_equal(opened_and_replayed(&j, &err), -1);
+	journal_close(j);
+	free(data);
+}
+
 /* The zeros behind the lines never end, however many lines come at once. */
 static void test_zeros_are_always_behind(void **state)
 {
@@ -616,6 +721,7 @@ int main(void)
 		cmocka_unit_test(test_every_length),
 		cmocka_unit_test(test_every_sector),
 		cmocka_unit_test(test_group_is_whole_or_absent),
+		cmocka_unit_test(test_loose),
 		cmocka_unit_test(test_lines_moved),
 		cmocka_unit_test_setup_teardown(test_replay, make_dir, remove_dir),
 		cmocka_unit_test_setup_teardown(test_goes_on_after_a_torn_tail, make_dir,
@@ -626,6 +732,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_older_stays_until_the_newer_was_read, make_dir,
 						remove_dir),
 		cmocka_unit_test_setup_teardown(test_every_cut_is_noticed, make_dir, remove_dir),
+		cmocka_unit_test_setup_teardown(test_loose_lines_may_be_missing, make_dir,
+						remove_dir),
 		cmocka_unit_test_setup_teardown(test_zeros_are_always_behind, make_dir, remove_dir),
 		cmocka_unit_test_setup_teardown(test_start_begins_anew, make_dir, remove_dir),
 	};

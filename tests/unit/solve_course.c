@@ -338,7 +338,7 @@ static void come_up(struct course *c)
 static void begin(struct course *c, const struct shape *s, const char *solution, uint64_t seed)
 {
 	*c = (struct course){.shape = s, .random = seed * 0x9e3779b97f4a7c15u + 1, .period = -1};
-	c->options = SOLUTION_OPTIONS_DEFAULT;
+	solution_options_init(&c->options);
 	c->options.batch = c->batch = 512 * s->workers;
 	c->options.lambda = s->lambda;
 	solution_options_name(&c->options, solution);

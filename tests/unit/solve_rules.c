@@ -21,7 +21,7 @@ static int begin(void **state)
 {
 	(void)state;
 	snapshot_init(&s);
-	o = SOLUTION_OPTIONS_DEFAULT;
+	solution_options_init(&o);
 	return 0;
 }
 
@@ -503,6 +503,22 @@ static void who_sends_nothing_gets_nothing(void **state)
 	assert_null(strstr(decide("antdt-nd"), "w3"));
 }
 
+/* w3's own rows are done: it reports no more, and nobody waits for it. */
+static void who_owes_nothing_is_not_waited_for(void **state)
+{
+	(void)state;
+	balanced(100);
+	s.node[3].last = s.at - 100;
+	says("antdt-nd", NONE, "w3 has reported nothing for 100 s");
+	s.node[3].silent = 30;
+	says("antdt-nd", NONE, "w3 has reported nothing for 100 s");
+	s.node[3].silent = 0.9;
+	for (int i = 0; i < 3; i++)
+		s.node[i].last = s.at - 1;
+	assert_null(strstr(decide("antdt-nd"), "w3"));
+	assert_non_null(strstr(text, "kind=adjust-bs id=w0"));
+}
+
 /* Crashes, and restarts after a loss, are nobody's intention. */
 static void crashes_do_not_count_against_the_limit(void **state)
 {
@@ -636,6 +652,7 @@ int main(void)
 		TEST(dd_says_what_is_missing),
 		TEST(pace_weighs_a_restart),
 		TEST(who_sends_nothing_gets_nothing),
+		TEST(who_owes_nothing_is_not_waited_for),
 		TEST(crashes_do_not_count_against_the_limit),
 		TEST(pace_without_costs_restarts_as_antdt_nd),
 		TEST(pace_sees_a_jump_in_one_report),

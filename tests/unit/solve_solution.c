@@ -52,7 +52,8 @@ static int keep(const struct action *a, void *arg, struct error *e)
 
 static int decide(const char *name, uint64_t batch)
 {
-	struct solution_options o = SOLUTION_OPTIONS_DEFAULT;
+	struct solution_options o;
+	solution_options_init(&o);
 	o.batch = batch;
 	text[0] = '\0';
 	return solution_decide(solution_find(name), &s, &o, keep, NULL, &err);
@@ -111,7 +112,8 @@ static void a_taker_may_end_it(void **state)
 {
 	(void)state;
 	three_workers();
-	struct solution_options o = SOLUTION_OPTIONS_DEFAULT;
+	struct solution_options o;
+	solution_options_init(&o);
 	text[0] = '\0';
 	assert_int_equal(solution_decide(solution_find("even"), &s, &o, keep, &o, &err), -1);
 	assert_int_equal(err.code, ERROR_IO);
@@ -198,7 +200,8 @@ static void actions_there_and_back(void **state)
 static void options_are_checked(void **state)
 {
 	(void)state;
-	struct solution_options o = SOLUTION_OPTIONS_DEFAULT;
+	struct solution_options o;
+	solution_options_init(&o);
 	assert_int_equal(solution_options_set(&o, "batch=128", &err), 0);
 	assert_int_equal(solution_options_set(&o, "lambda=1.5", &err), 0);
 	assert_int_equal(solution_options_set(&o, "pending=0", &err), 0);

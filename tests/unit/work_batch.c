@@ -1,5 +1,4 @@
 /* Batches: unique keys and their parts, ranges, slices; pieces: what shardd may say, the shuffle. */
-#include "param/layout.h"
 #include "base/random.h"
 #include "work/batch.h"
 #include "work/piece.h"
@@ -45,13 +44,20 @@ static struct rows make_rows(uint64_t key_count)
 			     .key = key};
 }
 
+static const struct map *map_of(uint32_t parts)
+{
+	static struct map map;
+	map_even(&map, parts, 0);
+	return &map;
+}
+
 static void check_unique(const struct batch *b, const struct rows *rows, uint32_t parts)
 {
 	assert_int_equal(b->part_begin[0], 0);
 	assert_int_equal(b->part_begin[parts], b->unique);
 	for (uint32_t i = 0; i < parts; i++)
 		for (size_t u = b->part_begin[i]; u < b->part_begin[i + 1]; u++)
-			assert_int_equal(layout_part_of_key(b->key[u], parts), i);
+			assert_int_equal(map_part_of_key(map_of(parts), b->key[u]), i);
 	for (size_t u = 0; u < b->unique; u++)
 		for (size_t v = 0; v < u; v++)
 			assert_int_not_equal(b->key[u], b->key[v]);
@@ -76,7 +82,7 @@ static void unique_keys(void **unused)
 		assert_int_equal(batch_reserve(&b, ROWS, ROWS * FIELDS, &err), 0);
 		for (size_t i = 0; i < ROWS; i++)
 			batch_add_sample(&b, &rows, i, 0);
-		assert_int_equal(batch_finish(&b, parts, keys, &err), 0);
+		assert_int_equal(batch_finish(&b, map_of(parts), keys, &err), 0);
 		check_unique(&b, &rows, parts);
 	}
 	struct model_batch slice = batch_slice(&b, 100, 50, 1);
@@ -154,7 +160,7 @@ static void steps_sum_to_the_whole(void **unused)
 	assert_int_equal(batch_reserve(&whole, ROWS, ROWS * FIELDS, &err), 0);
 	for (size_t i = 0; i < ROWS; i++)
 		batch_add_sample(&whole, &rows, i, 0);
-	assert_int_equal(batch_finish(&whole, 3, KEYS, &err), 0);
+	assert_int_equal(batch_finish(&whole, map_of(3), KEYS, &err), 0);
 	check_steps("lr");
 	check_steps("wdl");
 	batch_free(&whole);
@@ -170,12 +176,12 @@ static void row_numbers(void **unused)
 	assert_int_equal(batch_reserve(&b, 4, 4, &err), 0);
 	for (size_t i = 0; i < 4; i++)
 		batch_add_sample(&b, &rows, i % 3, 1);
-	assert_int_equal(batch_finish(&b, 1, 2000, &err), 0);
+	assert_int_equal(batch_finish(&b, map_of(1), 2000, &err), 0);
 	assert_int_equal(b.unique, 3);
 	assert_int_equal(b.key[b.index[2]], 1002);
 	assert_int_equal(b.index[0], b.index[3]);
 	batch_start(&b, 0, 0);
-	assert_int_equal(batch_finish(&b, 3, 2000, &err), 0); /* nothing at all */
+	assert_int_equal(batch_finish(&b, map_of(3), 2000, &err), 0); /* nothing at all */
 	assert_int_equal(b.unique, 0);
 	batch_free(&b);
 }

@@ -67,9 +67,11 @@ struct stage {
 
 static struct stage start(uint64_t size, uint64_t bad_rows_max, int audit)
 {
+	static struct map map;
 	struct error err = {0};
 	struct stage s;
 	const char *paths[] = {path};
+	map_even(&map, 1, 0);
 	struct dataset_options options = {
 		.paths = paths, .path_count = 1, .bad_rows_max = bad_rows_max};
 	if (dataset_open(&s.dataset, schema, &options, &err) != 0)
@@ -77,7 +79,7 @@ static struct stage start(uint64_t size, uint64_t bad_rows_max, int audit)
 	struct feed_options feed = {.dataset = s.dataset,
 				    .keys_are_rows = audit,
 				    .key_count = audit ? ROWS : 1 << 20,
-				    .parts = 1,
+				    .map = &map,
 				    .size = size};
 	assert_int_equal(feed_new(&s.feed, &feed, &err), 0);
 	return s;

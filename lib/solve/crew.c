@@ -1,76 +1,13 @@
-/* rule_parts: see rule_parts.h. Pure, like all that rules are made of. */
-#include "solve/rule_parts.h"
+/* crew: see crew.h. */
+#include "solve/crew.h"
 
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define SILENT_SECONDS 10.0
 #define SILENT_BATCHES 4.0 /* of the slowest */
-
-/* ---- saying ---- */
-
-void reason_set(char *out, const char *format, ...)
-{
-	va_list args;
-	va_start(args, format);
-	vsnprintf(out, ACTION_REASON_MAX, format, args);
-	va_end(args);
-}
-
-int say(struct voice *v, const struct action *a)
-{
-	v->given++;
-	return v->take(a, v->arg, v->err);
-}
-
-int say_none(struct voice *v, const char *format, ...)
-{
-	struct action a = {.kind = ACTION_NONE};
-	va_list args;
-	va_start(args, format);
-	vsnprintf(a.reason, sizeof a.reason, format, args);
-	va_end(args);
-	return say(v, &a);
-}
-
-int say_restart(struct voice *v, const struct snapshot_node *n, const char *reason)
-{
-	struct action a = {.kind = ACTION_KILL_RESTART, .role = n->role};
-	memcpy(a.id, n->id, sizeof a.id);
-	reason_set(a.reason, "%s", reason);
-	return say(v, &a);
-}
-
-int say_backup(struct voice *v, uint64_t count, const char *reason)
-{
-	struct action a = {.kind = ACTION_BACKUP_WORKERS, .count = count};
-	reason_set(a.reason, "%s", reason);
-	return say(v, &a);
-}
-
-int say_sizes(struct voice *v, const struct crew *c, const struct batch_worker *w,
-	      const char *reason)
-{
-	struct action a = {.kind = ACTION_ADJUST_BS, .accum = 1};
-	reason_set(a.reason, "%s", reason);
-	for (size_t i = 0; i < c->count; i++) {
-		memcpy(a.id, c->node[i]->id, sizeof a.id);
-		a.size = w[i].size;
-		if (say(v, &a) != 0)
-			return -1;
-	}
-	return 0;
-}
-
-/* ---- the crew ---- */
-
-int known(double measured)
-{
-	return isfinite(measured) && measured > 0;
-}
+#define OWED_SECONDS 5.0   /* without a sign, from one that owes some */
 
 static double crew_speed(const struct snapshot_node *n, enum crew_window window)
 {
@@ -82,7 +19,7 @@ static double mean_per_sample(const struct crew *c, enum crew_window window)
 	double sum = 0, count = 0;
 	for (size_t i = 0; i < c->count; i++) {
 		double speed = crew_speed(c->node[i], window);
-		if (known(speed)) {
+		if (snapshot_known(speed)) {
 			sum += 1 / speed;
 			count++;
 		}
@@ -96,10 +33,11 @@ static double silence(const struct snapshot *s)
 	double slowest = 0;
 	for (size_t i = 0; i < s->node_count; i++) {
 		const struct snapshot_node *n = &s->node[i];
-		const double time[] = {n->mean_short, n->mean_long,
-				       known(n->speed_last) ? (double)n->size / n->speed_last : 0};
+		const double time[] = {
+			n->mean_short, n->mean_long,
+			snapshot_known(n->speed_last) ? (double)n->size / n->speed_last : 0};
 		for (size_t k = 0; n->state == NODE_UP && k < sizeof time / sizeof *time; k++)
-			if (known(time[k]))
+			if (snapshot_known(time[k]))
 				slowest = fmax(slowest, time[k]);
 	}
 	return fmax(SILENT_SECONDS, SILENT_BATCHES * slowest);
@@ -107,7 +45,13 @@ static double silence(const struct snapshot *s)
 
 static double silent_for(const struct snapshot *s, const struct snapshot_node *n)
 {
-	return n->state == NODE_UP && known(n->last) ? s->at - n->last : 0;
+	return n->state == NODE_UP && snapshot_known(n->last) ? s->at - n->last : 0;
+}
+
+/* Where nobody watches who owes what, everybody does. */
+static int owes(const struct snapshot_node *n)
+{
+	return !(n->silent < OWED_SECONDS);
 }
 
 const struct snapshot_node *crew_silent(const struct snapshot *s, double *seconds)
@@ -115,7 +59,7 @@ const struct snapshot_node *crew_silent(const struct snapshot *s, double *second
 	const struct snapshot_node *longest = NULL;
 	*seconds = silence(s);
 	for (size_t i = 0; i < s->node_count; i++)
-		if (silent_for(s, &s->node[i]) > *seconds) {
+		if (owes(&s->node[i]) && silent_for(s, &s->node[i]) > *seconds) {
 			longest = &s->node[i];
 			*seconds = silent_for(s, longest);
 		}
@@ -128,7 +72,7 @@ int crew_gather(struct crew *c, const struct snapshot *s, enum node_role role, i
 	*c = (struct crew){0};
 	c->node = reallocarray(NULL, s->node_count + 1, sizeof *c->node);
 	if (!c->node)
-		return error_set(err, ERROR_OS, NULL, "no memory for %zu nodes", s->node_count);
+		return error_set(err, ERROR_OS, NULL, "out of memory for %zu nodes", s->node_count);
 	double most = silence(s);
 	for (size_t i = 0; i < s->node_count; i++) {
 		const struct snapshot_node *n = &s->node[i];
@@ -151,23 +95,14 @@ double crew_ratio(const struct crew *c, size_t i, enum crew_window window)
 {
 	const struct snapshot_node *n = c->node[i];
 	double speed = crew_speed(n, window);
-	if (n->role == NODE_WORKER && known(speed))
+	if (n->role == NODE_WORKER && snapshot_known(speed))
 		return 1 / speed / c->per_sample[window];
 	return window == CREW_SHORT ? n->ratio_short : n->ratio_long;
 }
 
-int is_slow(double ratio, double lambda)
+int crew_is_slow(double ratio, double lambda)
 {
 	return ratio * (1 + 1e-9) >= lambda;
-}
-
-uint64_t global_batch(const struct snapshot *s, const struct solution_options *o)
-{
-	uint64_t sum = 0;
-	for (size_t i = 0; o->batch == 0 && i < s->node_count; i++)
-		if (s->node[i].role == NODE_WORKER)
-			sum += s->node[i].size;
-	return o->batch ? o->batch : sum;
 }
 
 /* ---- a split ---- */
@@ -176,7 +111,7 @@ static double mean_speed(const double *speed, size_t n)
 {
 	double sum = 0, count = 0;
 	for (size_t i = 0; i < n; i++)
-		if (known(speed[i])) {
+		if (snapshot_known(speed[i])) {
 			sum += speed[i];
 			count++;
 		}
@@ -213,16 +148,16 @@ int crew_split(struct split *s, const struct crew *c, const double *speed, uint6
 	double mean = mean_speed(speed, c->count);
 	*s = (struct split){0};
 	if (c->count == 0)
-		return reason_set(why, "no worker is up"), 1;
+		return say_reason(why, "no worker is up"), 1;
 	if (batch == 0)
-		return reason_set(why, "no size reported yet and no batch= given"), 1;
-	if (!known(mean))
-		return reason_set(why, "no speed reported yet"), 1;
+		return say_reason(why, "no size reported yet and no batch= given"), 1;
+	if (!snapshot_known(mean))
+		return say_reason(why, "no speed reported yet"), 1;
 	s->w = calloc(c->count, sizeof *s->w);
 	if (!s->w)
-		return error_set(err, ERROR_OS, NULL, "no memory for %zu workers", c->count);
+		return error_set(err, ERROR_OS, NULL, "out of memory for %zu workers", c->count);
 	for (size_t i = 0; i < c->count; i++)
-		s->w[i] = (struct batch_worker){.speed = known(speed[i]) ? speed[i] : mean,
+		s->w[i] = (struct batch_worker){.speed = snapshot_known(speed[i]) ? speed[i] : mean,
 						.min = 1,
 						.max = c->node[i]->max ? c->node[i]->max
 								       : BATCH_SIZE_MAX,
@@ -235,19 +170,19 @@ int crew_split(struct split *s, const struct crew *c, const double *speed, uint6
 		*err = local;
 		return -1;
 	}
-	return reason_set(why, "%s", local.text), 1;
+	return say_reason(why, "%s", local.text), 1;
 }
 
-/* ---- restarts ---- */
-
-double pending_seconds(const struct snapshot *s)
+int crew_say_sizes(const struct crew *c, const struct batch_worker *w, const char *reason,
+		   struct voice *v)
 {
-	return snapshot_info_age(s, "pending") > PENDING_AGE_MAX
-		       ? NAN
-		       : snapshot_info_real(s, "pending");
-}
-
-int busy(const struct snapshot *s, const struct solution_options *o)
-{
-	return pending_seconds(s) >= o->pending; /* not for NAN */
+	struct action a = {.kind = ACTION_ADJUST_BS, .accum = 1};
+	say_reason(a.reason, "%s", reason);
+	for (size_t i = 0; i < c->count; i++) {
+		memcpy(a.id, c->node[i]->id, sizeof a.id);
+		a.size = w[i].size;
+		if (say_action(v, &a) != 0)
+			return -1;
+	}
+	return 0;
 }

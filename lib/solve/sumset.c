@@ -1,9 +1,9 @@
 /*
- * sums: see sums.h. A progression of len numbers is a chain of log2(len) moves: what has been
+ * sumset: see sumset.h. A progression of len numbers is a chain of log2(len) moves: what has been
  * covered so far, taken once more that much further on.  Overlaps do no harm, as neither "or" nor
  * "min" minds being told a thing twice.
  */
-#include "solve/sums.h"
+#include "solve/sumset.h"
 
 #include <string.h>
 
@@ -23,10 +23,10 @@ static void or_shifted(uint64_t *restrict to, const uint64_t *restrict from, siz
 		to[i] |= from[i - skip] << bits | from[i - skip - 1] >> (64 - bits);
 }
 
-void sums_reach(uint64_t *to, const uint64_t *from, const struct progression *p, uint64_t width,
-		uint64_t *spare)
+void sumset_reach(uint64_t *to, const uint64_t *from, const struct progression *p, uint64_t width,
+		  uint64_t *spare)
 {
-	size_t words = sums_words(width);
+	size_t words = sumset_words(width);
 	uint64_t *next = spare;
 	for (uint64_t covered = 1; covered < p->len;) {
 		uint64_t more = covered < p->len - covered ? covered : p->len - covered;
@@ -47,8 +47,8 @@ static void min_shifted(uint64_t *restrict to, const uint64_t *restrict from,
 		to[s] = same[s] < from[s - shift] ? same[s] : from[s - shift];
 }
 
-void sums_least(uint64_t *to, const uint64_t *from, const struct progression *p, uint64_t cost,
-		uint64_t width, uint64_t *spare)
+void sumset_least(uint64_t *to, const uint64_t *from, const struct progression *p, uint64_t cost,
+		  uint64_t width, uint64_t *spare)
 {
 	uint64_t *next = spare;
 	for (uint64_t covered = 1; covered < p->len;) {
@@ -60,7 +60,7 @@ void sums_least(uint64_t *to, const uint64_t *from, const struct progression *p,
 	}
 	for (uint64_t s = p->start; s < width; s++) {
 		uint64_t with = from[s - p->start];
-		with = with == SUMS_NEVER ? with : with + cost;
+		with = with == SUMSET_NEVER ? with : with + cost;
 		to[s] = with < to[s] ? with : to[s];
 	}
 }
