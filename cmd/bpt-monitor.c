@@ -6,6 +6,7 @@
 #include "cmd/filter.h"
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/grow.h"
 #include "base/number.h"
 #include "monitor/monitor.h"
 #include "record/recordlog.h"
@@ -97,8 +98,8 @@ static void on_history(struct request *rq, void *owner)
 		request_bad(rq, &err);
 		return;
 	}
-	if (word && node_role_of(word, &role) != 0) {
-		request_err(rq, "bad-request", "role=: '%.80s' is none of worker|server", word);
+	if (word && node_role_in(r, &role, &err) != 0) {
+		request_bad(rq, &err);
 		return;
 	}
 	int found = -1;
@@ -125,15 +126,9 @@ static void watcher_left(struct request *rq, void *owner)
 static void on_watch(struct request *rq, void *owner)
 {
 	struct daemon *d = owner;
-	if (d->watcher_count == d->watcher_room) {
-		size_t room = d->watcher_room ? d->watcher_room * 2 : 8;
-		struct request **watcher = reallocarray(d->watcher, room, sizeof *watcher);
-		if (!watcher) {
-			request_err(rq, "internal", "out of memory");
-			return;
-		}
-		d->watcher = watcher;
-		d->watcher_room = room;
+	if (GROW(d->watcher, d->watcher_room, d->watcher_count + 1) != 0) {
+		request_err(rq, "internal", "out of memory");
+		return;
 	}
 	d->watcher[d->watcher_count++] = rq;
 	request_defer(rq, watcher_left, d);
@@ -158,15 +153,9 @@ static const struct verb verbs[] = {
 static void put_page(const char *text, size_t len, void *arg)
 {
 	struct daemon *d = arg;
-	if (d->page_len + len > d->page_room) {
-		size_t room = (d->page_len + len) * 2;
-		char *page = realloc(d->page, room);
-		if (!page) {
-			d->page_short = 1;
-			return;
-		}
-		d->page = page;
-		d->page_room = room;
+	if (GROW(d->page, d->page_room, d->page_len + len) != 0) {
+		d->page_short = 1;
+		return;
 	}
 	memcpy(d->page + d->page_len, text, len);
 	d->page_len += len;

@@ -98,13 +98,10 @@ static int parse_device(struct snapshot_node *n, const struct record *r, struct 
 
 static int parse_node(struct snapshot_node *n, const struct record *r, struct error *err)
 {
-	const char *role, *id, *state;
-	if (record_text(r, "role", &role, err) != 0 || record_id(r, "id", &id, err) != 0 ||
+	const char *id, *state;
+	if (node_name_in(r, &n->role, &id, err) != 0 ||
 	    record_text(r, "state", &state, err) != 0)
 		return -1;
-	if (node_role_of(role, &n->role) != 0)
-		return error_set(err, ERROR_DATA, NULL, "role=: '%.80s' is none of worker|server",
-				 role);
 	if (node_state_of(state, &n->state) != 0)
 		return error_set(err, ERROR_DATA, NULL,
 				 "state=: '%.80s' is none of starting|up|lost|down", state);

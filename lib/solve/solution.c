@@ -22,17 +22,6 @@ const char *action_kind_name(enum action_kind kind)
 	return kind_word[kind];
 }
 
-static int parse_role(struct action *a, const struct record *r, struct error *err)
-{
-	const char *role;
-	if (record_text(r, "role", &role, err) != 0)
-		return -1;
-	if (node_role_of(role, &a->role) != 0)
-		return error_set(err, ERROR_DATA, NULL, "role=: '%.80s' is none of worker|server",
-				 role);
-	return 0;
-}
-
 static int parse_id(struct action *a, const struct record *r, struct error *err)
 {
 	const char *id;
@@ -56,7 +45,7 @@ static int parse_fields(struct action *a, const struct record *r, struct error *
 	case ACTION_BACKUP_WORKERS:
 		return record_u64(r, "count", 0, 1u << 20, &a->count, err);
 	case ACTION_KILL_RESTART:
-		return parse_role(a, r, err) != 0 || parse_id(a, r, err) != 0 ? -1 : 0;
+		return node_role_in(r, &a->role, err) != 0 || parse_id(a, r, err) != 0 ? -1 : 0;
 	case ACTION_ADJUST_LR:
 		if (parse_id(a, r, err) != 0)
 			return -1;

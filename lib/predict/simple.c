@@ -1,4 +1,4 @@
-/* last: the models without parameters to learn: last, ema, quantile. */
+/* simple: the models without parameters to learn: last, ema, quantile. */
 #include "predict/predict_internal.h"
 
 #include <math.h>
@@ -26,9 +26,9 @@ static void last_observe(void *state, double speed)
 	((struct last *)state)->speed = speed;
 }
 
-static void last_walk(void *state, struct predict_walk *w)
+static void last_walk(void *state, struct predict_state *f)
 {
-	predict_walk_reals(w, "speed", &((struct last *)state)->speed, 1);
+	predict_state_reals(f, "speed", &((struct last *)state)->speed, 1);
 }
 
 const struct predict_kind predict_last = {.name = "last",
@@ -62,9 +62,9 @@ static void ema_observe(void *state, double speed)
 	e->speed = isnan(e->speed) ? speed : (1 - e->alpha) * e->speed + e->alpha * speed;
 }
 
-static void ema_walk(void *state, struct predict_walk *w)
+static void ema_walk(void *state, struct predict_state *f)
 {
-	predict_walk_reals(w, "speed", &((struct ema *)state)->speed, 1);
+	predict_state_reals(f, "speed", &((struct ema *)state)->speed, 1);
 }
 
 const struct predict_kind predict_ema = {.name = "ema",
@@ -108,10 +108,10 @@ double predict_times_place(const double *sorted, size_t n, double quantile)
 	return i + 1 < n ? sorted[i] + (sorted[i + 1] - sorted[i]) * (place - below) : sorted[i];
 }
 
-void predict_times_walk(struct predict_times *t, struct predict_walk *w)
+void predict_times_walk(struct predict_times *t, struct predict_state *f)
 {
-	predict_walk_u64(w, "times", &t->count, UINT64_MAX - 1);
-	predict_walk_reals(w, "time", t->time, PREDICT_WINDOW_MAX);
+	predict_state_u64(f, "times", &t->count, UINT64_MAX - 1);
+	predict_state_reals(f, "time", t->time, PREDICT_WINDOW_MAX);
 }
 
 static int quantile_init(void *state, const struct predict_config *c, struct error *err)
@@ -137,9 +137,9 @@ static void quantile_observe(void *state, double speed)
 	predict_times_add(&((struct quantile *)state)->times, speed);
 }
 
-static void quantile_walk(void *state, struct predict_walk *w)
+static void quantile_walk(void *state, struct predict_state *f)
 {
-	predict_times_walk(&((struct quantile *)state)->times, w);
+	predict_times_walk(&((struct quantile *)state)->times, f);
 }
 
 const struct predict_kind predict_quantile = {.name = "quantile",
