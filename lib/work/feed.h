@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "data/dataset.h"
 #include "work/batch.h"
-#include "work/piece.h"
+#include "work/shards.h"
 
 struct feed;
 
