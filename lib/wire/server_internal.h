@@ -36,13 +36,10 @@ struct verb_entry {
 	uint64_t requests, errors;
 };
 
-#define VERB_SLOTS 256 /* a power of two, more than twice the verbs of any table */
-
 struct verb_table {
 	struct verb_entry *entry;
 	size_t count;
 	int any_one_way;
-	unsigned char slot[VERB_SLOTS]; /* index + 1 */
 };
 
 struct mapping {
