@@ -12,7 +12,7 @@
 #include "work/actions.h"
 #include "work/exchange.h"
 #include "work/feed.h"
-#include "work/mover.h"
+#include "work/rows_move.h"
 #include "work/servers.h"
 #include "work/shards.h"
 #include "work/speed.h"
@@ -32,7 +32,7 @@ struct trainer {
 	struct shards *shards;
 	struct exchange *exchange;
 	struct feed *feed; /* NULL: not yet, the dataset is ours */
-	struct mover *mover; /* NULL: no rows move, or not yet */
+	struct rows_move *move; /* NULL: no rows move, or not yet */
 	uint64_t own_rows;
 	struct actions actions;
 	struct meter *meter;
@@ -168,7 +168,7 @@ void trainer_free(struct trainer *t)
 {
 	if (!t)
 		return;
-	mover_stop(t->mover);
+	rows_move_stop(t->move);
 	feed_free(t->feed);
 	if (t->exchange)
 		t->exchange->kind->free(t->exchange);
@@ -179,10 +179,10 @@ void trainer_free(struct trainer *t)
 	free(t);
 }
 
-static int start_mover(struct trainer *t, uint64_t begin, struct error *err)
+static int start_move(struct trainer *t, uint64_t begin, struct error *err)
 {
 	const struct trainer_options *o = &t->options;
-	struct mover_options mover = {.worker = o->worker,
+	struct rows_move_options move = {.worker = o->worker,
 				      .shards = o->shards,
 				      .dir = o->peers,
 				      .spill = o->spill,
@@ -193,7 +193,7 @@ static int start_mover(struct trainer *t, uint64_t begin, struct error *err)
 				      .begin = begin,
 				      .length = t->own_rows,
 				      .answer_seconds = o->answer_seconds};
-	return o->peers && !t->mover ? mover_start(&t->mover, &mover, err) : 0;
+	return o->peers && !t->move ? rows_move_start(&t->move, &move, err) : 0;
 }
 
 /* The queue is of these data; where it has partitions, ours begins with the row that it says. */
@@ -206,7 +206,7 @@ static int check_samples(struct trainer *t, struct error *err)
 				 has_part ? "hands out partitions: --spill is needed"
 					  : "hands out no partitions: --spill is too much");
 	if (has_part && own == data)
-		return feed_number(t->feed, begin, err) < 0 ? -1 : start_mover(t, begin, err);
+		return feed_number(t->feed, begin, err) < 0 ? -1 : start_move(t, begin, err);
 	if (has_part)
 		queue = own;
 	else if (queue == data)
