@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/log.h"
-#include "data/raw.h"
+#include "data/rowfile.h"
 #include "record/record.h"
 #include "wire/server.h"
 #include "work/rows_spill.h"
@@ -27,7 +27,7 @@ int rows_move_socket(char *out, size_t max, const char *dir, const char *worker,
 struct wanted {
 	const struct rows_move *move;
 	uint64_t begin, length;
-	struct raw_text text;
+	struct rowfile_text text;
 	size_t header;
 	uint64_t count;
 };
@@ -36,21 +36,20 @@ struct wanted {
 static int look(const char *path, uint64_t first, struct wanted *w, uint64_t *rows,
 		struct error *err)
 {
-	struct raw *raw;
+	struct rowfile file;
 	const struct rows_move_options *o = &w->move->options;
-	if (raw_open(&raw, path, o->format, o->index_dir, err) != 0)
-		return -1;
-	*rows = raw_rows(raw);
-	int result = 0;
-	if (w->begin >= first && w->begin - first < *rows) {
+	const struct rowfile_options options = {.index_dir = o->index_dir};
+	int result = rowfile_open(&file, path, o->format, &options, err);
+	*rows = result == 0 ? file.index->rows : 0;
+	if (result == 0 && w->begin >= first && w->begin - first < *rows) {
 		w->text.len = 0;
-		result = raw_header(raw, &w->text, err);
+		result = rowfile_add_header(&file, &w->text, err);
 		w->header = w->text.len;
 		if (result == 0)
-			result = raw_read(raw, w->begin - first, w->length, CHUNK_BYTES,
-					  &w->text, &w->count, err);
+			result = rowfile_add_rows(&file, w->begin - first, w->length, CHUNK_BYTES,
+						  &w->text, &w->count, err);
 	}
-	raw_close(raw);
+	rowfile_close(&file);
 	return result;
 }
 

@@ -65,6 +65,8 @@ struct stage {
 	struct feed *feed;
 };
 
+static struct map map; /* one part has all */
+
 static struct stage start(uint64_t size, uint64_t bad_rows_max, int audit)
 {
 	static struct map map;
@@ -76,6 +78,7 @@ static struct stage start(uint64_t size, uint64_t bad_rows_max, int audit)
 		.paths = paths, .path_count = 1, .bad_rows_max = bad_rows_max};
 	if (dataset_open(&s.dataset, schema, &options, &err) != 0)
 		fail_msg("%s: %s", err.place, err.text);
+	map_even(&map, 1, 0);
 	struct feed_options feed = {.dataset = s.dataset,
 				    .keys_are_rows = audit,
 				    .key_count = audit ? ROWS : 1 << 20,
