@@ -69,11 +69,9 @@ static struct map map; /* one part has all */
 
 static struct stage start(uint64_t size, uint64_t bad_rows_max, int audit)
 {
-	static struct map map;
 	struct error err = {0};
 	struct stage s;
 	const char *paths[] = {path};
-	map_even(&map, 1, 0);
 	struct dataset_options options = {
 		.paths = paths, .path_count = 1, .bad_rows_max = bad_rows_max};
 	if (dataset_open(&s.dataset, schema, &options, &err) != 0)
