@@ -48,7 +48,7 @@ static int make_room(struct workers *all, struct error *err)
 	void *more = all->accumulate ? reallocarray(all->type, room, sizeof *all->type)
 				     : reallocarray(all->row, room, sizeof *all->row);
 	if (!more)
-		return error_set(err, ERROR_OS, NULL, "no memory for %zu workers", room);
+		return error_set(err, ERROR_OS, NULL, "out of memory for %zu workers", room);
 	if (all->accumulate)
 		all->type = more;
 	else

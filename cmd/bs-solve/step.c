@@ -46,7 +46,7 @@ static int add_worker(struct iteration *now, const struct record *r, struct erro
 		size_t room = now->room ? now->room * 2 : 64;
 		struct step_worker *worker = reallocarray(now->worker, room, sizeof *worker);
 		if (!worker)
-			return error_set(err, ERROR_OS, NULL, "no memory for %zu workers", room);
+			return error_set(err, ERROR_OS, NULL, "out of memory for %zu workers", room);
 		now->worker = worker;
 		now->room = room;
 	}
@@ -158,7 +158,7 @@ int bs_solve_step(const struct step_options *options, int strict)
 	struct record_reader *in = record_reader_new(STDIN_FILENO, "stdin");
 	int result;
 	if (s && !in)
-		result = error_set(&err, ERROR_OS, NULL, "no memory");
+		result = error_set(&err, ERROR_OS, NULL, "out of memory");
 	else
 		result = s ? follow(in, s, options->global, strict, &err) : -1;
 	record_reader_free(in);

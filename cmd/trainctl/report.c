@@ -44,7 +44,7 @@ struct report {
 	double snapshot_at; /* of the decision that is read; 0: none */
 	uint64_t runs, decisions, actions, refused, skipped, restarts, rollbacks, checkpoints;
 	char samples[24], jct[32];
-	int failed; /* no memory */
+	int failed; /* out of memory */
 };
 
 static const char *value(const struct record *r, const char *key)

@@ -8,6 +8,7 @@
 #include "base/fs.h"
 #include "base/number.h"
 #include "job/deadline.h"
+#include "solve/balance_log.h"
 #include "solve/solution.h"
 #include "record/record.h"
 
@@ -140,7 +141,10 @@ int trainctl_solve(int argc, char **argv)
 	char more[4096];
 	fill_help(more, sizeof more);
 	const struct option_row rows[] = {
-		{.name = "option", .letter = 'o', .kind = OPTION_LIST, .target = &f.set,
+		{.name = "option",
+		 .letter = 'o',
+		 .kind = OPTION_LIST,
+		 .target = &f.set,
 		 .arg = "KEY=VALUE",
 		 .help = "an option of the solution; to an executable as an argument"},
 		{0}};
@@ -159,13 +163,13 @@ int trainctl_solve(int argc, char **argv)
 
 /* ---- replay ---- */
 
-/* In a job's log: `decision solution= batch= lambda= ... at=`, the snapshot's records, what was decided
- * then (left out here), `decided`.  In a lead's: see balances.c. */
+/* In a job's log: `decision solution= batch= lambda= ... at=`, the snapshot's records, what was
+ * decided then (left out here), `decided`.  In a lead's: solve/balance_log.h. */
 struct replay {
 	struct filter f;
 	struct snapshot snapshot;
 	int open;
-	struct balances *balances;
+	struct balance_replay *balances; /* what a lead decided at its barriers */
 	const char *path;
 	uint64_t decisions, failed;
 	char name[PLACE_MAX]; /* of the solution; records are gone by the end of a snapshot */
@@ -295,8 +299,8 @@ static int end(struct replay *p, const char *place, struct error *err)
 		return -1;
 	if (late) {
 		p->failed++;
-		fprintf(stderr, PROGRAM ": %s: solution %s: no decision in %g s\n", place, p->f.name,
-			deadline_seconds(DEADLINE_SOLUTION));
+		fprintf(stderr, PROGRAM ": %s: solution %s: no decision in %g s\n", place,
+			p->f.name, deadline_seconds(DEADLINE_SOLUTION));
 	} else if (status != 0) {
 		p->failed++;
 		fprintf(stderr, PROGRAM ": %s: solution %s: %s %d\n", place, p->f.name,
@@ -312,7 +316,7 @@ static int replay_record(struct replay *p, const struct record *r, const char *s
 	if (record_is(r, "decision"))
 		return begin(p, r, solution, err);
 	if (!p->open)
-		return balances_record(p->balances, r, err);
+		return balance_replay_record(p->balances, r, err);
 	if (record_is(r, "decided"))
 		return end(p, place, err);
 	if (!record_is(r, "job") && !record_is(r, "node") && !record_is(r, "info"))
@@ -320,6 +324,12 @@ static int replay_record(struct replay *p, const struct record *r, const char *s
 	if (!p->f.built_in)
 		return text_add(p, r, err);
 	return snapshot_add(&p->snapshot, r, err);
+}
+
+static void put_text(const char *text, size_t len, void *arg)
+{
+	(void)arg;
+	fwrite(text, 1, len, stdout);
 }
 
 static int replay(const char *path, const char *solution, struct error *err)
@@ -334,7 +344,7 @@ static int replay(const char *path, const char *solution, struct error *err)
 	uint64_t failed;
 	snapshot_init(&p.snapshot);
 	int got = in ? RECORD_ONE : error_set(err, ERROR_OS, path, "out of memory");
-	if (got > 0 && balances_new(&p.balances, solution, err) != 0)
+	if (got > 0 && balance_replay_new(&p.balances, solution, put_text, NULL, err) != 0)
 		got = -1;
 	if (in && fd != STDIN_FILENO)
 		record_reader_of_log(in);
@@ -347,10 +357,10 @@ static int replay(const char *path, const char *solution, struct error *err)
 	}
 	if (got == 0)
 		trainctl_tell_torn(in);
-	if (got == 0 && balances_end(p.balances, err) != 0)
+	if (got == 0 && balance_replay_end(p.balances, err) != 0)
 		got = error_wrap(err, record_reader_place(in));
 	if (p.balances) {
-		p.decisions += balances_count(p.balances, &failed);
+		p.decisions += balance_replay_rounds(p.balances, &failed);
 		p.failed += failed;
 	}
 	if (got == 0 && p.decisions == 0)
@@ -359,7 +369,7 @@ static int replay(const char *path, const char *solution, struct error *err)
 		got = error_set(err, ERROR_NEGATIVE, path, "%llu of %llu decisions failed",
 				(unsigned long long)p.failed, (unsigned long long)p.decisions);
 	snapshot_clear(&p.snapshot);
-	balances_free(p.balances);
+	balance_replay_free(p.balances);
 	record_reader_free(in);
 	if (p.text_fd >= 0)
 		close(p.text_fd);
@@ -372,7 +382,10 @@ int trainctl_replay(int argc, char **argv)
 {
 	const char *solution = NULL;
 	const struct option_row rows[] = {
-		{.name = "solution", .kind = OPTION_TEXT, .target = &solution, .arg = "NAME",
+		{.name = "solution",
+		 .kind = OPTION_TEXT,
+		 .target = &solution,
+		 .arg = "NAME",
 		 .help = "another than the one that decided then, or an executable"},
 		{0}};
 	const struct option_table table = {

@@ -163,26 +163,26 @@ static void arx_observe(void *state, double speed)
 	a->speed[0] = speed;
 }
 
-static void arx_walk(void *state, struct predict_walk *w)
+static void arx_walk(void *state, struct predict_state *f)
 {
 	struct arx *a = state;
-	predict_walk_reals(w, "speeds", a->speed, 2);
-	predict_walk_reals(w, "mean", &a->mean, 1);
-	predict_walk_reals(w, "average", &a->average, 1);
-	predict_walk_reals(w, "low", &a->low, 1);
-	predict_walk_reals(w, "high", &a->high, 1);
-	predict_walk_reals(w, "cpu", a->c, 3);
-	predict_walk_reals(w, "mem", a->m, 3);
-	predict_walk_reals(w, "cpu-average", &a->c_average, 1);
-	predict_walk_reals(w, "mem-average", &a->m_average, 1);
-	predict_walk_reals(w, "terms", a->term, TERMS);
-	predict_walk_reals(w, "spread", a->spread, TERMS * TERMS);
-	predict_walk_reals(w, "inputs", a->x, TERMS);
-	predict_walk_reals(w, "said", &a->said, 1);
-	predict_walk_reals(w, "error", &a->error, 1);
-	predict_walk_u64(w, "learnt", &a->count, UINT64_MAX / 2);
-	predict_walk_u64(w, "seen", &a->seen, UINT64_MAX / 2);
-	predict_walk_u64(w, "waiting", &a->waiting, 1);
+	predict_state_reals(f, "speeds", a->speed, 2);
+	predict_state_reals(f, "mean", &a->mean, 1);
+	predict_state_reals(f, "average", &a->average, 1);
+	predict_state_reals(f, "low", &a->low, 1);
+	predict_state_reals(f, "high", &a->high, 1);
+	predict_state_reals(f, "cpu", a->c, 3);
+	predict_state_reals(f, "mem", a->m, 3);
+	predict_state_reals(f, "cpu-average", &a->c_average, 1);
+	predict_state_reals(f, "mem-average", &a->m_average, 1);
+	predict_state_reals(f, "terms", a->term, TERMS);
+	predict_state_reals(f, "spread", a->spread, TERMS * TERMS);
+	predict_state_reals(f, "inputs", a->x, TERMS);
+	predict_state_reals(f, "said", &a->said, 1);
+	predict_state_reals(f, "error", &a->error, 1);
+	predict_state_u64(f, "learnt", &a->count, UINT64_MAX / 2);
+	predict_state_u64(f, "seen", &a->seen, UINT64_MAX / 2);
+	predict_state_u64(f, "waiting", &a->waiting, 1);
 }
 
 /* The terms are those of a node like this one, less sure; the speed itself is found anew. */

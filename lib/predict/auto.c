@@ -149,18 +149,18 @@ static void auto_observe(void *state, double speed)
 		predictor_observe(a->expert[i], speed);
 }
 
-static void auto_walk(void *state, struct predict_walk *w)
+static void auto_walk(void *state, struct predict_state *f)
 {
 	struct auto_state *a = state;
-	predict_walk_reals(w, "said", a->said, EXPERTS);
-	predict_walk_reals(w, "means", a->mean, MEANS);
-	predict_walk_reals(w, "loss", a->loss[0], MEANS * EXPERTS);
-	predict_walk_reals(w, "loss-of-means", a->of_mean, MEANS);
-	predict_walk_reals(w, "level", &a->level, 1);
-	predict_walk_u64(w, "scored", &a->count, UINT64_MAX / 2);
-	predict_walk_u64(w, "seen", &a->seen, UINT64_MAX / 2);
+	predict_state_reals(f, "said", a->said, EXPERTS);
+	predict_state_reals(f, "means", a->mean, MEANS);
+	predict_state_reals(f, "loss", a->loss[0], MEANS * EXPERTS);
+	predict_state_reals(f, "loss-of-means", a->of_mean, MEANS);
+	predict_state_reals(f, "level", &a->level, 1);
+	predict_state_u64(f, "scored", &a->count, UINT64_MAX / 2);
+	predict_state_u64(f, "seen", &a->seen, UINT64_MAX / 2);
 	for (size_t i = 0; i < EXPERTS; i++)
-		predictor_walk(a->expert[i], w);
+		predictor_walk(a->expert[i], f);
 }
 
 static int auto_reuse(void *state, const void *from, struct error *err)

@@ -34,7 +34,7 @@ struct lines_out {
 	int errnum;       /* first failure; afterwards nothing is added */
 };
 
-/* Room for bytes more; -1: no memory. */
+/* Room for bytes more; -1: out of memory. */
 int lines_reserve(struct lines_out *o, size_t bytes);
 /* Adds sum and newline. Grows by itself; a failure is kept in errnum. */
 void lines_add(struct lines_out *o, const char *line, size_t len);

@@ -25,7 +25,7 @@ int schedule_new(struct schedule **out, const struct schedule_options *options, 
 {
 	struct schedule *s = calloc(1, sizeof *s);
 	if (!s)
-		return error_set(err, ERROR_OS, NULL, "no memory");
+		return error_set(err, ERROR_OS, NULL, "out of memory");
 	s->options = *options;
 	s->nodes = options->workers + options->servers;
 	*out = s;
@@ -52,7 +52,7 @@ static int add_slot(struct schedule *s, size_t node, int64_t life, struct error 
 			return 0;
 	struct schedule_slot *slot = reallocarray(s->slot, s->slots + 1, sizeof *slot);
 	if (!slot)
-		return error_set(err, ERROR_OS, NULL, "no memory for %zu nodes", s->slots + 1);
+		return error_set(err, ERROR_OS, NULL, "out of memory for %zu nodes", s->slots + 1);
 	s->slot = slot;
 	slot[s->slots++] = (struct schedule_slot){s->options.node[node], life, node};
 	return 0;
@@ -70,12 +70,12 @@ static int add_slots(struct schedule *s, const struct pattern *p, struct error *
 {
 	const struct trace *t = &p->trace;
 	for (size_t i = 0; p->kind != PATTERN_REPLAY && i < p->count; i++)
-		if (add_slot(s, p->chosen[i], p->life, err) < 0)
+		if (add_slot(s, p->chosen[i], p->life, err) != 0)
 			return -1;
 	for (size_t i = 0; i < t->count; i++) {
 		const struct trace_point *now = &t->point[i], *before = now - (i > 0);
 		if ((i == 0 || before->node != now->node || before->life != now->life) &&
-		    add_slot(s, now->node, now->life, err) < 0)
+		    add_slot(s, now->node, now->life, err) != 0)
 			return -1;
 	}
 	if (s->slots)
@@ -87,11 +87,11 @@ int schedule_add(struct schedule *s, char *const *words, size_t count, struct er
 {
 	struct pattern *pattern = reallocarray(s->pattern, s->patterns + 1, sizeof *pattern);
 	if (!pattern)
-		return error_set(err, ERROR_OS, NULL, "no memory for a pattern");
+		return error_set(err, ERROR_OS, NULL, "out of memory for a pattern");
 	s->pattern = pattern;
 	struct pattern *p = &pattern[s->patterns];
 	*p = (struct pattern){.number = (uint32_t)s->patterns};
-	if (pattern_parse(s, p, words, count, err) < 0) {
+	if (pattern_parse(s, p, words, count, err) != 0) {
 		pattern_free(p);
 		return -1;
 	}
