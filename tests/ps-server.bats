@@ -117,7 +117,7 @@ dense() {
 	[ "${lines[1]}" = "ok iteration=0 members=1" ]
 	grep -aq 'ok iteration=1 applied=1$' out
 	grep -aq 'model iteration=1 dense=4 rows=1 width=2 bytes=24$' out
-	grep -aq 'stat id=ps0 part=0/1 iteration=1 incarnation=1 dense=4 rows=1 staged=0 pushes=1 pulls=2 diverged=0 bounded=0 members=1 balances=0 balance-us=0 settles=0 settle-us=0$' out
+	grep -aq 'stat id=ps0 part=0/1 iteration=1 incarnation=1 dense=4 rows=1 staged=0 pushes=1 pulls=2 diverged=0 bounded=0 boot=[^ ]* members=1 balances=0 balance-us=0 settles=0 settle-us=0$' out
 	grep -aq 'member worker=w0 generation=1 iteration=1 state=active owes=push pushes=1 samples=2 size=2$' out
 	[ "$(dense ps0.sock 1)" = "-0.25 -0.5 -0.75 -1" ]
 }
@@ -486,6 +486,62 @@ shards() {
 	run ask shardd.sock stat
 	[[ $output == *"samples-done=2"* ]]
 	[ "$(dense ps0.sock 1)" = "-0.5 -1 -1.5 -2" ]
+}
+
+# other_boot PROGRAM ARG...: as if it ran on a machine of another boot.
+other_boot() {
+	[ -e boot.so ] || cc -shared -fPIC -O2 -o boot.so "$PACELINE_ROOT/tests/other-boot.c"
+	echo 11111111-2222-3333-4444-555555555555 >boot_id
+	BOOT_ID=$T/boot_id LD_PRELOAD=$T/boot.so ASAN_OPTIONS=${ASAN_OPTIONS-}:verify_asan_link_order=0 "$@"
+}
+
+# boot_of SOCKET: which boot it says that it lives in, or for shardd whose settles it did not wait for.
+boot_of() { ask "$1" stat | field boot; }
+
+@test "parts in one boot: settles need not be waited for; with a part of another boot they are" {
+	local p='dense=1 rows=0 loss=1 bytes=16\n'$G1234 w here
+	here=$(cat /proc/sys/kernel/random/boot_id)
+	shards 8
+	server ps1 --part 1/2 --dense 8
+	server ps0 --part 0/2 --dense 8 --servers ps1.sock --shards shardd.sock
+	[ "$(boot_of ps0.sock)" = "$here" ]
+	[ "$(boot_of ps1.sock)" = "$here" ]
+	[ -z "$(boot_of shardd.sock)" ]
+	ask shardd.sock 'hello worker=w0' 'get worker=w0 generation=1' >/dev/null
+	open b ps1.sock
+	join a ps0.sock w0
+	tell b "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=1 $p"
+	answered b 'ok staged=1'
+	tell a "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=1 ranges=0:0:1 $p"
+	answered a 'ok iteration=1 applied=1'
+	[ "$(boot_of shardd.sock)" = "$here" ]
+	# The same with a part that lives elsewhere, and with no part at all: who knows where it is.
+	local way
+	for way in far none; do
+		kill "$SHARDD"
+		ends "$SHARDD" 0
+		rm -r journal b.in b.answers a.in a.answers
+		shards 8
+		ask shardd.sock 'hello worker=w0' 'get worker=w0 generation=1' >/dev/null
+		if [ $way = far ]; then
+			start far other_boot ps-server -s far.sock --id far --part 1/2 --dense 8
+			ready far.sock
+			[[ $(boot_of far.sock) == 11111111-* ]]
+			server lead-far --part 0/2 --dense 8 --servers far.sock --shards shardd.sock
+			open b far.sock
+			tell b "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=1 $p"
+			answered b 'ok staged=1'
+			join a lead-far.sock w0
+			tell a "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=1 ranges=0:0:1 $p"
+		else
+			server lead-none --lead-only --shards shardd.sock
+			open b lead-none.sock
+			join a lead-none.sock w0
+			tell a "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=1 ranges=0:0:1\n"
+		fi
+		answered a 'ok iteration=1 applied=1'
+		[ -z "$(boot_of shardd.sock)" ]
+	done
 }
 
 @test "rows that shardd does not know are refused, and nothing is applied" {

@@ -238,8 +238,16 @@ static size_t settle_line(char *out, const struct gate_line *line)
 	return record_end(&o, NULL);
 }
 
+/*
+ * boot= says that all who apply this unit live in this boot. If shardd does, too, it need not wait for
+ * the disk: what takes its journal's last lines takes the parameters, and both go back to a checkpoint.
+ * Each sample is used (what was lost is given out again, behind that checkpoint) and none is twice in
+ * the model (it went back with the queue); what is acknowledged is on disk as long as anything is
+ * left that was told so.
+ */
 static void settle(struct lead *l, const struct gate_effect *e)
 {
+	const char *boot = lead_parts_boot(l->parts);
 	char head[256], *text = malloc(e->lines * LINE_ROOM);
 	struct record_out o;
 	size_t len = 0;
@@ -254,6 +262,8 @@ static void settle(struct lead *l, const struct gate_effect *e)
 	record_add_u64(&o, "number", e->number);
 	record_add_u64(&o, "iteration", e->iteration);
 	record_add_u64(&o, "incarnation", l->options.gate.incarnation);
+	if (boot[0])
+		record_add(&o, "boot", boot);
 	record_add_u64(&o, "bytes", len);
 	size_t head_len = record_end(&o, NULL);
 	l->settling.number = e->number;

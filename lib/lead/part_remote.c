@@ -4,6 +4,7 @@
  */
 #include "lead/part_remote.h"
 
+#include "base/boot.h"
 #include "base/log.h"
 #include "wire/peer.h"
 
@@ -29,6 +30,7 @@ struct told {
 struct part_remote {
 	struct part_remote_options options;
 	struct peer *peer;
+	char boot[BOOT_ID_MAX];    /* which run of its machine it lives in */
 	int ready;                 /* connected, and in the state that the lead knows */
 	struct told *first, **end; /* unanswered, in sequence */
 	struct event *overdue;     /* a cut that was asked waits for it to come back */
@@ -233,6 +235,8 @@ static void on_stat(const struct record *record, int closing, const void *payloa
 	(void)bytes;
 	if (!record || closing || !is_where(r, record))
 		return;
+	snprintf(r->boot, sizeof r->boot, "%s",
+		 record_get(record, "boot") ? record_get(record, "boot") : "");
 	r->ready = 1;
 	event_del(r->overdue);
 	for (const struct told *t = r->first; t; t = t->next)
@@ -256,6 +260,11 @@ static void on_down(struct peer *p, void *remote)
 	r->ready = 0;
 	event_add(r->overdue, &limit);
 	r->options.changed(r->options.owner);
+}
+
+const char *part_remote_boot(const struct part_remote *r)
+{
+	return r->boot;
 }
 
 int part_remote_ready(const struct part_remote *r)

@@ -25,6 +25,7 @@ void part_remote_stop(struct part_remote *r);
 void part_remote_free(struct part_remote *r); /* NULL is fine */
 
 int part_remote_ready(const struct part_remote *r); /* connected, and where it must be */
+const char *part_remote_boot(const struct part_remote *r); /* as it said last; "": it did not */
 void part_remote_flush(struct part_remote *r);
 /* text: the order as text. a NULL: see lead_parts_give(). -1: no memory. */
 int part_remote_obey(struct part_remote *r, const struct order *o, const char *text, size_t head,

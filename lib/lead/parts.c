@@ -1,9 +1,11 @@
 /* The set of parts: who is in it, and what all of them are told. */
 #include "lead/parts.h"
 
+#include "base/boot.h"
 #include "lead/part_remote.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct lead_parts {
 	struct lead_parts_options options;
@@ -11,6 +13,7 @@ struct lead_parts {
 	struct part_remote **remote; /* parts `local`, .. */
 	uint32_t local;              /* 1: part 0 is here */
 	size_t count;
+	char boot[BOOT_ID_MAX]; /* of this process */
 };
 
 static void changed(void *parts)
@@ -47,6 +50,7 @@ int lead_parts_new(struct lead_parts **out, const struct lead_parts_options *opt
 	if (options->here)
 		p->here = *options->here;
 	p->count = p->local + options->count;
+	boot_id(p->boot);
 	for (size_t i = 0; i < options->count; i++) {
 		struct part_remote_options remote = {.path = options->sockets[i],
 						     .part = p->local + (uint32_t)i,
@@ -103,6 +107,15 @@ int lead_parts_ready(const struct lead_parts *p)
 	for (size_t i = 0; i < p->options.count; i++)
 		ready += part_remote_ready(p->remote[i]) ? 1 : 0;
 	return ready == p->count;
+}
+
+const char *lead_parts_boot(const struct lead_parts *p)
+{
+	for (size_t i = 0; i < p->options.count; i++) {
+		if (strcmp(part_remote_boot(p->remote[i]), p->boot) != 0)
+			return "";
+	}
+	return p->count ? p->boot : "";
 }
 
 const char *lead_parts_name(const struct lead_parts *p, uint32_t part)

@@ -58,6 +58,9 @@ void lead_parts_free(struct lead_parts *p); /* NULL is fine */
 
 size_t lead_parts_count(const struct lead_parts *p);
 int lead_parts_ready(const struct lead_parts *p);
+/* The boot that all parts and this process live in, so that a power cut ends them together; "": there
+ * are none, or it is not known of all. */
+const char *lead_parts_boot(const struct lead_parts *p);
 const char *lead_parts_name(const struct lead_parts *p, uint32_t part); /* a socket, or `part 0` */
 const struct part_here *lead_parts_here(const struct lead_parts *p);   /* NULL: none */
 

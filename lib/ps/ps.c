@@ -18,6 +18,7 @@ int ps_new(struct ps **out, const struct ps_options *options, struct error *err)
 	if (!p)
 		return error_set(err, ERROR_OS, "ps", "no memory");
 	p->options = *options;
+	boot_id(p->boot);
 	p->drag.path = options->drag;
 	p->store = options->store;
 	p->applied = options->iteration;
@@ -138,6 +139,7 @@ void ps_stat(const void *ps, struct record_out *o)
 	record_add_u64(o, "pulls", p->pulls);
 	record_add_u64(o, "diverged", p->diverged);
 	record_add_u64(o, "bounded", p->bounded);
+	record_add(o, "boot", p->boot);
 }
 
 /* ---- requests ---- */

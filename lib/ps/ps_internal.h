@@ -4,6 +4,7 @@
 #ifndef PACELINE_PS_PS_INTERNAL_H
 #define PACELINE_PS_PS_INTERNAL_H
 
+#include "base/boot.h"
 #include "ckpt/ckpt.h"
 #include "ps/fork.h"
 #include "ps/ps.h"
@@ -37,6 +38,7 @@ struct ps_wait {
 struct ps {
 	struct ps_options options;
 	struct server *server;
+	char boot[BOOT_ID_MAX]; /* which run of this machine */
 	struct store *store;
 	struct stage *stage;
 	struct rooms *rooms;
