@@ -210,14 +210,11 @@ void lead_cut_refused(struct lead *l)
 	remove_dir(l);
 }
 
-static void on_saved(const struct record *r, int closing, const void *payload, size_t bytes,
-		     void *lead)
+static void on_saved(const struct record *r, int closing, void *lead)
 {
 	struct lead *l = lead;
 	const char *code = r ? record_get(r, "code") : NULL;
 
-	(void)payload;
-	(void)bytes;
 	if (!r || !closing)
 		return; /* lost: asked again when shardd is back */
 	if (record_is(r, "ok"))

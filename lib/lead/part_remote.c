@@ -105,15 +105,12 @@ static void result_read(struct order_result *result, const struct record *r, str
 	}
 }
 
-static void on_answer(const struct record *record, int closing, const void *payload, size_t bytes,
-		      void *remote)
+static void on_answer(const struct record *record, int closing, void *remote)
 {
 	struct part_remote *r = remote;
 	struct order_result result;
 	struct error err = {0};
 
-	(void)payload;
-	(void)bytes;
 	/* Lost: all of them are kept until the server is back. */
 	if (!record || !r->first)
 		return;
@@ -226,13 +223,10 @@ static int is_where(struct part_remote *r, const struct record *stat)
 	return 0;
 }
 
-static void on_stat(const struct record *record, int closing, const void *payload, size_t bytes,
-		    void *remote)
+static void on_stat(const struct record *record, int closing, void *remote)
 {
 	struct part_remote *r = remote;
 
-	(void)payload;
-	(void)bytes;
 	if (!record || closing || !is_where(r, record))
 		return;
 	snprintf(r->boot, sizeof r->boot, "%s",
