@@ -32,7 +32,7 @@ static void dispatch(struct connection *c, struct verb_entry *verb, struct paylo
 	}
 	verb->requests++;
 	s->handling = rq;
-	verb->verb->handler(rq, verb->builtin ? s : s->options.owner);
+	verb->verb->handler(rq, verb->owner);
 	if (s->handling == rq) {
 		log_say(LOG_LEVEL_ERROR, "the handler of %s gave no answer", verb->verb->name);
 		request_err(rq, "internal", "no answer to %s", verb->verb->name);
