@@ -32,15 +32,6 @@ void ps_set_more(struct ps *p, const struct ps_more *more)
 
 /* ---- giving ---- */
 
-int ps_say(struct call *c, struct record_out *r, const void *bulk, size_t bytes, struct error *err)
-{
-	size_t len = record_end(r, NULL);
-
-	if (len == 0)
-		return error_set(err, ERROR_SOFTWARE, call_path(c), "a record longer than a line");
-	return call_send(c, r->data, len, bulk, bytes, err);
-}
-
 static int give_head(const struct ps *p, struct call *c, struct error *err)
 {
 	char line[RECORD_LINE_MAX], part[32];
@@ -56,7 +47,7 @@ static int give_head(const struct ps *p, struct call *c, struct error *err)
 	record_add_u64(&r, "pushes", p->pushes);
 	record_add_u64(&r, "diverged", p->diverged);
 	record_add_u64(&r, "bounded", p->bounded);
-	return ps_say(c, &r, NULL, 0, err);
+	return call_record(c, &r, NULL, 0, err);
 }
 
 static int put_stream(void *call, struct record_out *r, const void *values, size_t bytes,
@@ -64,7 +55,7 @@ static int put_stream(void *call, struct record_out *r, const void *values, size
 {
 	if (bytes)
 		record_add_u64(r, "bytes", bytes);
-	return ps_say(call, r, values, bytes, err);
+	return call_record(call, r, values, bytes, err);
 }
 
 /* Keys are taken from the rows: those in a worker's memory may be others by now, or gone. */
@@ -93,7 +84,7 @@ static int give_push(const struct ps *p, const struct staged *s, struct call *c,
 	record_add_u64(&r, "dense", q->dense ? 1 : 0);
 	record_add_u64(&r, "rows", q->rows);
 	record_add_u64(&r, "bytes", dense + q->rows * sizeof *key + rows);
-	rc = ps_say(c, &r, q->dense, dense, err);
+	rc = call_record(c, &r, q->dense, dense, err);
 	if (rc == 0 && rows)
 		rc = call_send(c, (const char *)key, q->rows * sizeof *key, q->row_gradient, rows,
 			       err);
@@ -117,7 +108,7 @@ static int give_worker(const char *worker, uint64_t thrown, const struct staged 
 		record_begin(&r, line, sizeof line, "thrown");
 		record_add(&r, "worker", worker);
 		record_add_u64(&r, "generation", thrown);
-		if (ps_say(g->call, &r, NULL, 0, err) != 0)
+		if (call_record(g->call, &r, NULL, 0, err) != 0)
 			return -1;
 	}
 	for (const struct staged *s = first; s; s = s->next) {
@@ -213,8 +204,10 @@ static void heir_gone(struct request *rq, void *ps)
 		event_del(p->hand);
 }
 
-void ps_take_over(struct request *rq, struct ps *p)
+void ps_on_take_over(struct request *rq, void *ps)
 {
+	struct ps *p = ps;
+
 	if (!ps_in_force(p, rq))
 		return;
 	if (p->heir) {
@@ -226,8 +219,9 @@ void ps_take_over(struct request *rq, struct ps *p)
 	hand_later(p);
 }
 
-void ps_not_given(struct request *rq, struct ps *p)
+void ps_on_taken(struct request *rq, void *ps)
 {
+	struct ps *p = ps;
 	struct connection *c = request_connection(rq);
 
 	/* It would not say it again when it is asked, and everybody would wait for that. */
@@ -282,7 +276,7 @@ static int take_thrown(struct ps *p, const struct record *r, struct error *err)
 	if (record_id(r, "worker", &worker, err) != 0 ||
 	    record_u64(r, "generation", 0, UINT64_MAX, &generation, err) != 0)
 		return -1;
-	ps_throw(p, worker, generation);
+	stage_throw(p->stage, worker, generation);
 	return 0;
 }
 
@@ -295,7 +289,7 @@ static int take_push(struct ps *p, const struct record *r, struct call *c, struc
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	if (ps_push_fields(r, s, &dense, &rows, err) != 0 ||
 	    record_u64_opt(r, "held", 0, 1, &held, err) != 0 ||
-	    record_u64(r, "bytes", 0, PS_PAYLOAD_BYTES_MAX, &bytes, err) != 0)
+	    record_u64(r, "bytes", 0, PART_PAYLOAD_BYTES_MAX, &bytes, err) != 0)
 		goto failed;
 	s->held = (int)held;
 	s->room = room_take(p->rooms, (size_t)bytes);

@@ -104,6 +104,15 @@ int call_send(struct call *c, const char *line, size_t len, const void *payload,
 	return send_all(c, piece, bytes ? 2 : 1, -1, err);
 }
 
+int call_record(struct call *c, struct record_out *r, const void *payload, size_t bytes,
+		struct error *err)
+{
+	size_t len = record_end(r, NULL);
+	if (len == 0)
+		return error_set(err, ERROR_SOFTWARE, c->path, "a record longer than a line");
+	return call_send(c, r->data, len, payload, bytes, err);
+}
+
 /* ---- receiving ---- */
 
 /* Reads, and waits for something to read; bytes of a payload go to `to`, if there are any due. */

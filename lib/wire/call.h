@@ -37,6 +37,9 @@ int call_buffered(const struct call *c);
  * answer deadline applies to each pause in which nothing could be sent. */
 int call_send(struct call *c, const char *line, size_t len, const void *payload, size_t bytes,
 	      struct error *err);
+/* The same with a record that is not ended yet. */
+int call_record(struct call *c, struct record_out *r, const void *payload, size_t bytes,
+		struct error *err);
 /* The next record that arrives: data or closing. After a data record whose last key is bytes=N
  * come the payload's bytes: call_bytes() takes them (in as many pieces as one likes), the next
  * call_receive() throws away what was not taken. Closing records never have a payload. */
