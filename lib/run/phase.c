@@ -139,7 +139,7 @@ static void choose(struct supervisor *s)
 		sup_fail(s, ERROR_NOINPUT,
 			 "%s has no complete checkpoint, but %llu samples count as done%s; --fresh "
 			 "starts over",
-			 s->place.state, (unsigned long long)stat->samples_done,
+			 s->dirs.state, (unsigned long long)stat->samples_done,
 			 stat->lost ? ", or more: the machine was started anew since" : "");
 	else if (latest[0] || running > 0)
 		sup_rollback_begin(s, "the job goes on");

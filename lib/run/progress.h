@@ -16,7 +16,7 @@
 /* What shardd said last. */
 struct sup_stat {
 	int known;
-	uint64_t lost; /* 1: of another boot of the machine, and what it had not written is missing */
+	uint64_t lost; /* 1: of another boot; what was not written then may be missing */
 	uint64_t epoch, epochs, todo, doing, done, held, shards, shards_done, samples_done;
 	uint64_t samples_repeated, incarnation;
 	double first_at, last_at; /* NAN: none yet */

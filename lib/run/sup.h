@@ -35,7 +35,7 @@ struct supervisor {
 	/* as it was begun */
 	struct supervisor_options options;
 	const struct job *job;
-	struct place place;
+	struct dirs dirs;
 	struct node_place here; /* of all nodes, today */
 	struct server *server;
 	struct event_base *base;

@@ -26,7 +26,7 @@ static void on_down(struct peer *p, void *owner)
 static void open_link(struct link *link, struct sup_node *n, double answer_seconds,
 		      void (*up)(struct link *link, const struct record *greeting))
 {
-	char path[PLACE_MAX];
+	char path[DIRS_PATH_MAX];
 	if (link->peer)
 		return;
 	sup_socket(n->sup, n->id, path);

@@ -119,8 +119,8 @@ static void put_job(struct supervisor *s, struct request *rq)
 	record_add(&o, "decision", s->actions.last);
 	record_add_seconds(&o, "decision-age",
 			   s->actions.last_at > 0 ? clock_mono() - s->actions.last_at : NAN);
-	record_add(&o, "run-dir", s->place.run);
-	record_add(&o, "state-dir", s->place.state);
+	record_add(&o, "run-dir", s->dirs.run);
+	record_add(&o, "state-dir", s->dirs.state);
 	request_put_record(rq, &o);
 }
 

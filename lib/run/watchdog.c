@@ -135,7 +135,7 @@ static void ask(struct sup_node *n)
 /* What is known of it, into its own log: a template leaves more than one process in its group. */
 static void keep_words(struct sup_node *n, const char *why)
 {
-	char path[PLACE_MAX], *text = NULL;
+	char path[DIRS_PATH_MAX], *text = NULL;
 	size_t len = 0;
 	struct error err;
 	FILE *out = open_memstream(&text, &len);
