@@ -51,7 +51,8 @@ SOURCES_OF = $(wildcard cmd/$(1).c cmd/$(1)/*.c)
 $(ARCHIVE): $(OBJECTS) Makefile
 	@mkdir -p $(@D)
 	@rm -f $@
-	ar qcs $@ $(OBJECTS)
+	@echo ar qcs $@
+	@ar qcs $@ $(OBJECTS)
 
 # A program is cmd/NAME.c and, where it has subcommands, cmd/NAME/*.c.
 define PROGRAM_rules
