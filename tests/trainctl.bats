@@ -401,6 +401,23 @@ exact() {
 	report | grep -q '^restarted at=.* id=w1 why=lost '
 }
 
+@test "a worker that hangs while no supervisor is there is given up by the next one" {
+	local pid
+	job MODEL=audit EPOCHS=20 HUNG=5 REPORT_EVERY=1
+	slow 400
+	begin first
+	wait_for 'came_to 300'
+	pid=$(pid_of w0)
+	kill -9 $SUPERVISOR
+	wait $SUPERVISOR || true
+	kill -STOP "$pid"
+	begin second
+	wait_for '[ "$(logged "^event role=worker id=w0 kind=lost section=batch ")" = 1 ]'
+	rm drag/*
+	wait $SUPERVISOR
+	exact "$(summary second.out | field checkpoint)" 2000 20
+}
+
 @test "a supervisor that stood still takes nobody for hung that starts" {
 	job EPOCHS=1 HUNG=start:4 "LAUNCH_SERVER=$T/launch"
 	printf '#!/bin/sh\nsleep 1\nexec "$@"\n' >launch

@@ -349,6 +349,15 @@ void sup_ask_snapshot(struct supervisor *s)
 	sup_ask(&p->question, &sup_monitor(s)->link, &o, on_snapshot, on_snapshot_end, s);
 }
 
+const struct snapshot_node *sup_measured(const struct sup_node *n)
+{
+	const struct snapshot *now = &n->sup->progress.snapshot.now;
+	for (size_t i = 0; i < now->node_count; i++)
+		if (strcmp(now->node[i].id, n->id) == 0)
+			return &now->node[i];
+	return NULL;
+}
+
 void sup_snapshot_info(struct supervisor *s, const char *name, const char *value)
 {
 	struct sup_snapshot *p = &s->progress.snapshot;

@@ -270,8 +270,21 @@ static int all_there(const struct supervisor *s)
 	return there;
 }
 
+/* One that is adopted, and did batches before: how long they took the monitor knows. */
+static void recall(struct sup_node *n)
+{
+	const struct sup_seen *seen = &n->watch.seen;
+	const struct snapshot_node *m = sup_measured(n);
+	if (n->watch.pulse.begun || !seen->partly || !seen->member || seen->pushes == 0 || !m ||
+	    !(m->mean_short > 0) || m->size == 0)
+		return;
+	n->watch.pulse.usual = m->mean_short / (double)m->size;
+	pulse_resume(&n->watch.pulse);
+}
+
 static void judge_worker(struct sup_node *n, double seconds, int there)
 {
+	recall(n);
 	if (sup_node_runs(n))
 		judge(n, seconds, there && (!n->watch.seen.member || n->watch.seen.owes));
 }
@@ -284,7 +297,7 @@ int sup_watch_init(struct supervisor *s, struct error *err)
 void sup_watch_begin(struct sup_node *n, int adopted)
 {
 	pulse_begin(&n->watch.pulse);
-	/* How long one that is adopted took for what it has done already nobody knows. */
+	/* Of one that is adopted nobody knows when it began with what it is at. */
 	n->watch.seen = (struct sup_seen){
 		.round = n->sup->watchdog.round, .pushes_known = !adopted, .partly = adopted};
 	n->watch.worked = 0;
