@@ -190,7 +190,8 @@ static int run_stream(uint64_t begin, uint64_t length, uint64_t *number, struct 
 	struct row_ref row;
 	if (source_open_fd(&source, 0, "stdin", err) != 0)
 		return -1;
-	enum row_format format = opt.format ? (enum row_format)row_format_find(opt.format) : ROW_LINES;
+	enum row_format format =
+		opt.format ? (enum row_format)row_format_find(opt.format) : ROW_LINES;
 	int result = rowscan_init(&scan, format, err);
 	if (result == 0)
 		result = rowscan_start(&scan, source, 1, err);

@@ -147,7 +147,7 @@ static void undo(const struct wards *w)
 	}
 }
 
-static int take(struct wards *w, const struct record *r, struct error *err)
+static int take_ward(struct wards *w, const struct record *r, struct error *err)
 {
 	struct ward ward = {0};
 	const char *path;
@@ -189,7 +189,7 @@ int guard_main(void)
 	struct record_reader *in = record_reader_new(STDIN_FILENO, "stdin");
 	/* A line that breaks off is a straggle that was killed in the middle of it. */
 	while (in && result == 0 && record_read(in, &r, &err) == RECORD_ONE)
-		result = take(&wards, &r, &err);
+		result = take_ward(&wards, &r, &err);
 	undo(&wards);
 	forget(&wards);
 	record_reader_free(in);

@@ -42,7 +42,7 @@ static int put_action(const struct action *a, void *arg, struct error *err)
 	return 0;
 }
 
-static int find(struct filter *f, struct error *err)
+static int find_solution(struct filter *f, struct error *err)
 {
 	solution_options_init(&f->options);
 	f->built_in = solution_find(f->name);
@@ -141,10 +141,7 @@ int trainctl_solve(int argc, char **argv)
 	char more[4096];
 	fill_help(more, sizeof more);
 	const struct option_row rows[] = {
-		{.name = "option",
-		 .letter = 'o',
-		 .kind = OPTION_LIST,
-		 .target = &f.set,
+		{.name = "option", .letter = 'o', .kind = OPTION_LIST, .target = &f.set,
 		 .arg = "KEY=VALUE",
 		 .help = "an option of the solution; to an executable as an argument"},
 		{0}};
@@ -155,7 +152,7 @@ int trainctl_solve(int argc, char **argv)
 	int shown = trainctl_parse(&table, argc, argv, "solution", &f.name, &err);
 	if (shown == OPTION_SHOWN)
 		return 0;
-	if (shown != 0 || find(&f, &err) != 0)
+	if (shown != 0 || find_solution(&f, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
 	int result = f.built_in ? solve(&f, &err) : become(&f, &err);
 	return result == 0 ? 0 : cmd_fail(PROGRAM, &err);
@@ -264,7 +261,8 @@ static int ask_executable(struct replay *p, int *status, int *late, struct error
 	return await(p, pid, status, late, err);
 }
 
-static int begin(struct replay *p, const struct record *r, const char *solution, struct error *err)
+static int begin_decision(struct replay *p, const struct record *r, const char *solution,
+			  struct error *err)
 {
 	const char *name = record_get(r, "solution"), *at = record_get(r, "at");
 	char line[RECORD_LINE_MAX];
@@ -289,7 +287,7 @@ static int begin(struct replay *p, const struct record *r, const char *solution,
 }
 
 /* A solution that fails is noted and passed over, as in a job. */
-static int end(struct replay *p, const char *place, struct error *err)
+static int end_decision(struct replay *p, const char *place, struct error *err)
 {
 	int status = 0, late = 0;
 	p->open = 0;
@@ -314,11 +312,11 @@ static int replay_record(struct replay *p, const struct record *r, const char *s
 			 const char *place, struct error *err)
 {
 	if (record_is(r, "decision"))
-		return begin(p, r, solution, err);
+		return begin_decision(p, r, solution, err);
 	if (!p->open)
 		return balance_replay_record(p->balances, r, err);
 	if (record_is(r, "decided"))
-		return end(p, place, err);
+		return end_decision(p, place, err);
 	if (!record_is(r, "job") && !record_is(r, "node") && !record_is(r, "info"))
 		return 0;
 	if (!p->f.built_in)
@@ -382,10 +380,7 @@ int trainctl_replay(int argc, char **argv)
 {
 	const char *solution = NULL;
 	const struct option_row rows[] = {
-		{.name = "solution",
-		 .kind = OPTION_TEXT,
-		 .target = &solution,
-		 .arg = "NAME",
+		{.name = "solution", .kind = OPTION_TEXT, .target = &solution, .arg = "NAME",
 		 .help = "another than the one that decided then, or an executable"},
 		{0}};
 	const struct option_table table = {

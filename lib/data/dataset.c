@@ -160,8 +160,8 @@ int dataset_bad_rows_option(const char *text, uint64_t *bad_rows_max, struct err
 		*bad_rows_max = 0;
 		return 0;
 	}
-	if (strncmp(text, "skip:", 5) != 0 || number_u64_span(text + 5, strlen(text + 5), &n) != 0 ||
-	    n == 0)
+	if (strncmp(text, "skip:", 5) != 0 ||
+	    number_u64_span(text + 5, strlen(text + 5), &n) != 0 || n == 0)
 		return error_set(err, ERROR_CONFIG, "BAD_ROWS",
 				 "'%.80s' is neither 'stop' nor 'skip:N' with N from 1", text);
 	*bad_rows_max = n;
@@ -388,16 +388,16 @@ int schema_fit(struct schema *s, struct dataset *ds, struct error *err)
 	ds->parser.fit = NULL;
 	if (result == 0) {
 		for (size_t i = 0; i < s->dense_count; i++) {
-			double deviation = fit[i].count ? sqrt(fit[i].squares / (double)fit[i].count)
-							: 0;
+			double deviation =
+				fit[i].count ? sqrt(fit[i].squares / (double)fit[i].count) : 0;
 			s->dense[i].mean = fit[i].mean;
 			s->dense[i].deviation = deviation > 0 ? deviation : 1;
 		}
 		s->fitted = 1;
 		parser_refresh(&ds->parser);
 		if (ds->progress)
-			ds->progress("fit", ds->file[ds->file_count - 1].rows.path, ds->rows, ds->rows,
-				     ds->progress_arg);
+			ds->progress("fit", ds->file[ds->file_count - 1].rows.path, ds->rows,
+				     ds->rows, ds->progress_arg);
 	}
 	rows_free(&rows);
 	free(fit);

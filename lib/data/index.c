@@ -235,8 +235,7 @@ int index_same(const struct index *a, const struct index *b, struct error *err)
 	if (a->rows != b->rows || a->lines != b->lines || a->text_bytes != b->text_bytes)
 		return differs(err, "the data file holds other rows");
 	if (a->every != b->every || a->place_count != b->place_count ||
-	    (a->place_count &&
-	     memcmp(a->place, b->place, a->place_count * sizeof *a->place) != 0))
+	    (a->place_count && memcmp(a->place, b->place, a->place_count * sizeof *a->place) != 0))
 		return differs(err, "the rows begin elsewhere");
 	if (a->point_count != b->point_count)
 		return differs(err, "the access points differ");
@@ -291,8 +290,7 @@ int index_seek(const struct index *ix, struct source *source, struct rowscan *sc
 	return rowscan_start(scan, source, place->line, err);
 }
 
-int index_path(char *out, size_t out_max, const char *data_path, const char *dir,
-	       struct error *err)
+int index_path(char *out, size_t out_max, const char *data_path, const char *dir, struct error *err)
 {
 	int n;
 	if (!dir) {

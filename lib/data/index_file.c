@@ -318,8 +318,8 @@ int index_read(struct index **out, const char *path, int check_windows, struct e
 	if (fd < 0)
 		return error_errno(err, 0, path, "can't be read");
 	struct index *ix = calloc(1, sizeof *ix);
-	int result = ix ? read_all(ix, fd, path, err)
-			: error_set(err, ERROR_OS, path, "out of memory");
+	int result =
+		ix ? read_all(ix, fd, path, err) : error_set(err, ERROR_OS, path, "out of memory");
 	close(fd);
 	for (size_t i = 0; result == 0 && check_windows && i < ix->point_count; i++) {
 		if (ix->point[i].window_len == 0)

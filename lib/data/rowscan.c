@@ -48,7 +48,8 @@ static void on_row(int c, void *arg)
 
 static int no_memory(struct rowscan *r, struct error *err)
 {
-	return error_set(err, ERROR_OS, r->source ? source_name(r->source) : "rows", "out of memory");
+	return error_set(err, ERROR_OS, r->source ? source_name(r->source) : "rows",
+			 "out of memory");
 }
 
 static int bad_row(struct rowscan *r, struct error *err, const char *why)
@@ -175,7 +176,7 @@ void rowscan_free(struct rowscan *r)
 }
 
 /* More bytes behind those in the buffer. */
-static int fill(struct rowscan *r, struct error *err)
+static int fill_buffer(struct rowscan *r, struct error *err)
 {
 	if (r->room - r->end < CHUNK / 2 && r->begin > 0) {
 		memmove(r->buffer, r->buffer + r->begin, r->end - r->begin);
@@ -213,7 +214,7 @@ int rowscan_start(struct rowscan *r, struct source *source, uint64_t line, struc
 	if (r->offset > 0)
 		return 0;
 	while (r->end < 3 && !r->eof)
-		if (fill(r, err) != 0)
+		if (fill_buffer(r, err) != 0)
 			return -1;
 	if (r->end >= 3 && memcmp(r->buffer, "\xef\xbb\xbf", 3) == 0) {
 		r->begin = r->scan = 3;
@@ -284,7 +285,7 @@ int rowscan_next(struct rowscan *r, struct row_ref *row, int nowait, struct erro
 			if (nowait && !source_ready(r->source))
 				return ROWSCAN_WAIT;
 			size_t shift = r->begin;
-			if (fill(r, err) != 0)
+			if (fill_buffer(r, err) != 0)
 				return -1;
 			shift -= r->begin;
 			look -= shift;
@@ -327,7 +328,7 @@ int rowscan_guess(struct rowscan *r, struct error *err)
 			if (r->buffer[look] != '#' && !row_is_blank(r->buffer + look, to - look))
 				break;
 			look = to + 1;
-		} else if (fill(r, err) != 0) {
+		} else if (fill_buffer(r, err) != 0) {
 			return -1;
 		}
 	}

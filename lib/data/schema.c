@@ -226,7 +226,7 @@ static int set_columns(struct schema *s, const struct schema_options *o, struct 
 	return 0;
 }
 
-static int fill(struct schema *s, const struct schema_options *o, struct error *err)
+static int set_options(struct schema *s, const struct schema_options *o, struct error *err)
 {
 	int format = o->format ? row_format_find(o->format) : -1;
 	if (format < 0 || format == ROW_LINES)
@@ -259,7 +259,7 @@ int schema_new(struct schema **out, const struct schema_options *options, struct
 	struct schema *s = calloc(1, sizeof *s);
 	if (!s)
 		return out_of_memory(err);
-	if (fill(s, options, err) != 0) {
+	if (set_options(s, options, err) != 0) {
 		schema_free(s);
 		return -1;
 	}

@@ -19,7 +19,7 @@ struct row_stream {
 	uint64_t number, bad_rows, bad_rows_max;
 };
 
-static int begin(struct row_stream *in, enum row_format format, struct error *err)
+static int bind_stream(struct row_stream *in, enum row_format format, struct error *err)
 {
 	struct row_ref header = {0};
 	if (rowscan_init(&in->scan, format, err) != 0 ||
@@ -47,7 +47,7 @@ int row_stream_open(struct row_stream **out, const struct schema *schema, int fd
 	in->bad_rows_max = options->bad_rows_max;
 	if (source_open_fd(&in->source, fd, options->name, err) != 0 ||
 	    parser_init(&in->parser, schema, options->label_optional, err) != 0 ||
-	    begin(in, schema->format, err) != 0) {
+	    bind_stream(in, schema->format, err) != 0) {
 		row_stream_close(in);
 		return -1;
 	}

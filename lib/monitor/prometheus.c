@@ -19,7 +19,8 @@ struct page {
 	void *arg;
 };
 
-static void __attribute__((format(printf, 2, 3))) say(const struct page *p, const char *fmt, ...)
+static void __attribute__((format(printf, 2, 3)))
+put_line(const struct page *p, const char *fmt, ...)
 {
 	char line[1024];
 	va_list ap;
@@ -31,16 +32,16 @@ static void __attribute__((format(printf, 2, 3))) say(const struct page *p, cons
 		p->put(line, (size_t)n, p->arg);
 }
 
-static void head(const struct page *p, const char *name, const char *type, const char *help)
+static void put_head(const struct page *p, const char *name, const char *type, const char *help)
 {
-	say(p, "# HELP paceline_%s %s\n# TYPE paceline_%s %s\n", name, help, name, type);
+	put_line(p, "# HELP paceline_%s %s\n# TYPE paceline_%s %s\n", name, help, name, type);
 }
 
 /* One metric of each node; those of which nothing is known are left out. */
 static void each_node(const struct page *p, const char *name, const char *type, const char *help,
 		      double (*value)(const struct node *n, double now))
 {
-	head(p, name, type, help);
+	put_head(p, name, type, help);
 	for (size_t i = 0; i < p->m->node_count; i++) {
 		const struct node *n = p->m->node[i];
 		double x = value(n, p->now);
@@ -48,8 +49,8 @@ static void each_node(const struct page *p, const char *name, const char *type, 
 		if (isnan(x))
 			continue;
 		number_format_real(x, number);
-		say(p, "paceline_%s{role=\"%s\",id=\"%s\"} %s\n", name, node_role_name(n->role),
-		    n->id, number);
+		put_line(p, "paceline_%s{role=\"%s\",id=\"%s\"} %s\n", name,
+			 node_role_name(n->role), n->id, number);
 	}
 }
 
@@ -57,7 +58,7 @@ static void each_node(const struct page *p, const char *name, const char *type, 
 static void each_window(const struct page *p, const char *name, const char *help, size_t offset)
 {
 	static const char *const window[MONITOR_WINDOWS] = {"short", "long"};
-	head(p, name, "gauge", help);
+	put_head(p, name, "gauge", help);
 	for (size_t i = 0; i < p->m->node_count; i++) {
 		const struct node *n = p->m->node[i];
 		for (int k = 0; k < MONITOR_WINDOWS; k++) {
@@ -65,8 +66,9 @@ static void each_window(const struct page *p, const char *name, const char *help
 			memcpy(&value, (const char *)&p->all[i] + offset + (size_t)k * sizeof value,
 			       sizeof value);
 			if (!isnan(value))
-				say(p, "paceline_%s{role=\"%s\",id=\"%s\",window=\"%s\"} %.9g\n",
-				    name, node_role_name(n->role), n->id, window[k], value);
+				put_line(p,
+					 "paceline_%s{role=\"%s\",id=\"%s\",window=\"%s\"} %.9g\n",
+					 name, node_role_name(n->role), n->id, window[k], value);
 		}
 	}
 }
@@ -116,21 +118,22 @@ static double node_speed_last(const struct node *n, double now)
 /* What the last report says besides, by its key. */
 static void each_more(const struct page *p)
 {
-	head(p, "node_last", "gauge", "What the last report of the node says.");
+	put_head(p, "node_last", "gauge", "What the last report of the node says.");
 	for (size_t i = 0; i < p->m->node_count; i++) {
 		const struct node *n = p->m->node[i];
 		for (int k = 0; k < REPORT_MORES; k++)
 			if (!isnan(monitor_last_more(n, (enum report_more)k)))
-				say(p,
-				    "paceline_node_last{role=\"%s\",id=\"%s\",key=\"%s\"} %.9g\n",
-				    node_role_name(n->role), n->id, report_more_key[k],
-				    n->last.more[k]);
+				put_line(p,
+					 "paceline_node_last{role=\"%s\",id=\"%s\",key=\"%s\"} "
+					 "%.9g\n",
+					 node_role_name(n->role), n->id, report_more_key[k],
+					 n->last.more[k]);
 	}
 }
 
 static void each_device(const struct page *p)
 {
-	head(p, "node_device", "gauge", "What the node measured about its device.");
+	put_head(p, "node_device", "gauge", "What the node measured about its device.");
 	for (size_t i = 0; i < p->m->node_count; i++) {
 		const struct node *n = p->m->node[i];
 		const struct device *d = &n->device;
@@ -143,28 +146,28 @@ static void each_device(const struct page *p)
 			   {"max", (double)d->max}};
 		for (size_t k = 0; d->known && k < sizeof row / sizeof *row; k++)
 			if (!isnan(row[k].value))
-				say(p,
-				    "paceline_node_device{role=\"%s\",id=\"%s\",type=\"%s\","
-				    "key=\"%s\"} %.9g\n",
-				    node_role_name(n->role), n->id, d->type, row[k].key,
-				    row[k].value);
+				put_line(p,
+					 "paceline_node_device{role=\"%s\",id=\"%s\",type=\"%s\","
+					 "key=\"%s\"} %.9g\n",
+					 node_role_name(n->role), n->id, d->type, row[k].key,
+					 row[k].value);
 	}
 }
 
 /* Only values that are numbers can be samples of a metric. */
 static void each_info(const struct page *p)
 {
-	head(p, "info_value", "gauge", "Value of an info record.");
+	put_head(p, "info_value", "gauge", "Value of an info record.");
 	for (size_t i = 0; i < p->m->info_count; i++) {
 		double value;
 		if (number_real(p->m->info[i].value, -1e300, 1e300, &value, NULL, NULL) == 0)
-			say(p, "paceline_info_value{name=\"%s\"} %.17g\n", p->m->info[i].name,
-			    value);
+			put_line(p, "paceline_info_value{name=\"%s\"} %.17g\n", p->m->info[i].name,
+				 value);
 	}
-	head(p, "info_age_seconds", "gauge", "Seconds since the info record.");
+	put_head(p, "info_age_seconds", "gauge", "Seconds since the info record.");
 	for (size_t i = 0; i < p->m->info_count; i++)
-		say(p, "paceline_info_age_seconds{name=\"%s\"} %.6f\n", p->m->info[i].name,
-		    monitor_age(&p->m->info[i], p->now));
+		put_line(p, "paceline_info_age_seconds{name=\"%s\"} %.6f\n", p->m->info[i].name,
+			 monitor_age(&p->m->info[i], p->now));
 }
 
 int monitor_prometheus(const struct monitor *m, double now, monitor_put_fn *put, void *arg,
@@ -174,8 +177,8 @@ int monitor_prometheus(const struct monitor *m, double now, monitor_put_fn *put,
 	if (!all)
 		return error_set(err, ERROR_OS, NULL, "out of memory for a page");
 	const struct page p = {m, all, now, put, arg};
-	head(&p, "job_iteration", "gauge", "Furthest iteration reported.");
-	say(&p, "paceline_job_iteration %llu\n", (unsigned long long)monitor_iter(m));
+	put_head(&p, "job_iteration", "gauge", "Furthest iteration reported.");
+	put_line(&p, "paceline_job_iteration %llu\n", (unsigned long long)monitor_iter(m));
 	each_node(&p, "node_up", "gauge", "1 when the node is ready or reporting.", node_is_up);
 	each_node(&p, "node_up_seconds", "gauge", "Seconds since ready.", monitor_up);
 	each_node(&p, "node_batch_samples", "gauge", "Last batch size reported.", node_size);

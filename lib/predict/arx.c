@@ -65,7 +65,7 @@ static int arx_init(void *state, const struct predict_config *c, struct error *e
 	return 0;
 }
 
-static double known(double x)
+static double or_zero(double x)
 {
 	return isnan(x) ? 0 : x;
 }
@@ -97,12 +97,12 @@ static double arx_predict(void *state, double cpu, double mem)
 	double v0 = a->speed[0] / a->mean;
 	a->x[0] = v0 - a->speed[1] / a->mean;
 	a->x[1] = a->average / a->mean - v0;
-	a->x[2] = known(a->c[0] - a->c[1]);
-	a->x[3] = known(a->c[1] - a->c[2]);
-	a->x[4] = known(a->c_average - a->c[1]);
-	a->x[5] = known(a->m[0] - a->m[1]);
-	a->x[6] = known(a->m[1] - a->m[2]);
-	a->x[7] = known(a->m_average - a->m[1]);
+	a->x[2] = or_zero(a->c[0] - a->c[1]);
+	a->x[3] = or_zero(a->c[1] - a->c[2]);
+	a->x[4] = or_zero(a->c_average - a->c[1]);
+	a->x[5] = or_zero(a->m[0] - a->m[1]);
+	a->x[6] = or_zero(a->m[1] - a->m[2]);
+	a->x[7] = or_zero(a->m_average - a->m[1]);
 	for (int i = 0; i < TERMS; i++)
 		change += a->term[i] * a->x[i];
 	/* What was never seen, nor anything near it, is not said. */

@@ -114,8 +114,8 @@ static double auto_predict(void *state, double cpu, double mem)
 }
 
 /* Errors of this observation; none is counted for more than `most`. */
-static void count(double *loss, const double *said, size_t n, double speed, double level,
-		  double most)
+static void add_errors(double *loss, const double *said, size_t n, double speed, double level,
+		       double most)
 {
 	for (size_t i = 0; i < n; i++) {
 		double d = isnan(said[i]) ? 0 : (said[i] - speed) / level;
@@ -138,9 +138,10 @@ static void auto_observe(void *state, double speed)
 	struct auto_state *a = state;
 	double one = unit(a, a->loss[NIMBLE]);
 	a->level += (speed - a->level) / fmin((double)++a->seen, LEVEL_OF);
-	count(a->of_mean, a->mean, MEANS, speed, a->level, INFINITY);
-	count(a->loss[STEADY], a->said, EXPERTS, speed, a->level, INFINITY);
-	count(a->loss[NIMBLE], a->said, EXPERTS, speed, a->level, one > 0 ? CLIP * one : INFINITY);
+	add_errors(a->of_mean, a->mean, MEANS, speed, a->level, INFINITY);
+	add_errors(a->loss[STEADY], a->said, EXPERTS, speed, a->level, INFINITY);
+	add_errors(a->loss[NIMBLE], a->said, EXPERTS, speed, a->level,
+		   one > 0 ? CLIP * one : INFINITY);
 	a->count += isnan(a->said[0]) ? 0 : 1;
 	one = unit(a, a->loss[NIMBLE]);
 	cap(a->loss[NIMBLE], EXPERTS, CAP * one);

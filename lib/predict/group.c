@@ -220,7 +220,7 @@ static double within(double speed)
 	return fmin(fmax(speed, PREDICT_SPEED_MIN), PREDICT_SPEED_MAX);
 }
 
-static double say(struct predict_group *g, struct member *m, double own)
+static double predict_member(struct predict_group *g, struct member *m, double own)
 {
 	double weight[EXPERTS], part[WAYS], mean = 0;
 	m->said = m->seen = NAN;
@@ -245,7 +245,7 @@ double predict_group_predict(struct predict_group *g, size_t worker, double own,
 			     enum predict_loss loss)
 {
 	struct member *m = &g->member[worker];
-	double said = say(g, m, own), lean = lean_predict(&m->lean, own, said);
+	double said = predict_member(g, m, own), lean = lean_predict(&m->lean, own, said);
 	return isnan(said) || loss == PREDICT_LOSS_MAX ? said : within(lean);
 }
 
@@ -267,7 +267,7 @@ static int took_part(const struct member *m)
 }
 
 /* The usual error, the level, and how many took part. */
-static size_t look(struct predict_group *g)
+static size_t look_at_round(struct predict_group *g)
 {
 	double sum = 0, below = 0;
 	size_t n = 0;
@@ -357,7 +357,7 @@ static void learn_offsets(struct predict_group *g, const struct round *r, size_t
 
 void predict_group_close(struct predict_group *g)
 {
-	if (look(g) >= 2) {
+	if (look_at_round(g) >= 2) {
 		for (size_t way = 0; way < WAYS; way++) {
 			struct round r = round_of(g, way);
 			double cost = exp(r.latest) * r.real / r.speed - 1;

@@ -185,8 +185,8 @@ static void add_trouble(struct pace_node *p, const struct snapshot_node *n,
 	p->age = part * fmin(n->up, s->window_long);
 }
 
-static void fill(struct pace_node *p, const struct snapshot_node *n, const struct snapshot *s,
-		 const struct kind *k, int spiky)
+static void model_node(struct pace_node *p, const struct snapshot_node *n, const struct snapshot *s,
+		       const struct kind *k, int spiky)
 {
 	struct point best = best_point(n, spiky);
 	*p = (struct pace_node){.cured_slope = k->median};
@@ -218,7 +218,7 @@ struct pace_node *pace_model(const struct crew *c, const struct snapshot *s, int
 			k = kind_of(c, c->node[i]->type, spiky, scratch);
 		if (isnan(k.median))
 			k.median = median;
-		fill(&p[i], c->node[i], s, &k, spiky);
+		model_node(&p[i], c->node[i], s, &k, spiky);
 	}
 	free(scratch);
 	if (failed) {

@@ -2,7 +2,7 @@
  * pattern: from the words of a pattern to what schedule.c computes with.  The words become a
  * record, so that their grammar and their numbers are read as everywhere.
  */
-#include "straggle/internal.h"
+#include "straggle/schedule_internal.h"
 
 #include "base/number.h"
 

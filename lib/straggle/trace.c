@@ -8,7 +8,7 @@
  *   columns step,worker,batch-time.  A step lasts as long as its longest batch, as under BSP
  *   without any remedy, because nothing else is known about its time.
  */
-#include "straggle/internal.h"
+#include "straggle/schedule_internal.h"
 
 #include "base/fs.h"
 #include "base/grow.h"

@@ -1,4 +1,4 @@
-/* stats_predict_group: the predictions of all workers together, by what an iteration would last. */
+/* predict_group: the predictions of all workers together, by what an iteration would last. */
 #include "predict_text.h"
 #include "base/random.h"
 #include "predict/group.h"

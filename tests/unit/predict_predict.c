@@ -1,4 +1,4 @@
-/* predict/predict: the models against closed forms, known processes and numeric gradients. */
+/* predict_predict: the models against closed forms, known processes and numeric gradients. */
 #include "predict_text.h"
 #include "base/random.h"
 #include "predict/net.h"

@@ -1,6 +1,6 @@
 /* What schedule.c (time), pattern.c (words) and trace.c (files) share. */
-#ifndef PACELINE_STRAGGLE_INTERNAL_H
-#define PACELINE_STRAGGLE_INTERNAL_H
+#ifndef PACELINE_STRAGGLE_SCHEDULE_INTERNAL_H
+#define PACELINE_STRAGGLE_SCHEDULE_INTERNAL_H
 
 #include "straggle/schedule.h"
 #include "record/record.h"
@@ -47,9 +47,9 @@ struct schedule {
 	struct schedule_options options;
 	size_t nodes;
 	struct pattern *pattern;
-	size_t patterns;
+	size_t patterns, pattern_room;
 	struct schedule_slot *slot;
-	size_t slots;
+	size_t slots, slot_room;
 };
 
 enum schedule_draw { DRAW_CHOICE = 1, DRAW_PERIOD = 2 };
