@@ -52,7 +52,6 @@ struct supervisor {
 	struct sup_links links;
 	struct sup_watchdog watchdog;
 	struct sup_recover recover;
-	struct sup_durations durations; /* restart */
 	struct sup_checkpoints checkpoint;
 	struct sup_progress progress;
 	struct sup_abandoned abandoned;

@@ -163,6 +163,15 @@ int sup_ask(struct question *q, struct link *link, struct record_out *o, sup_ans
 	return q->open ? 0 : sup_ask_again(q, link, o, each, done, owner);
 }
 
+int sup_ask_word(struct question *q, struct link *link, const char *word, sup_answer_fn *each,
+		 sup_answer_fn *done, void *owner)
+{
+	char line[64];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, word);
+	return sup_ask(q, link, &o, each, done, owner);
+}
+
 void sup_tell(struct link *link, struct record_out *o)
 {
 	size_t len = record_end(o, NULL);

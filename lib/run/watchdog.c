@@ -11,8 +11,9 @@
 #include <unistd.h>
 
 #define ASK_SECONDS 1.0
-#define PRESENT_SECONDS 1.0 /* a daemon whose answer is later than that is not there for workers   \
-			     */
+#define PRESENT_SECONDS                                                                            \
+	1.0 /* a daemon whose answer is later than that is not there for workers                   \
+	     */
 
 /* ---- asking ---- */
 
@@ -123,11 +124,9 @@ static void on_answer(const struct record *r, void *owner)
 
 static void ask(struct sup_node *n)
 {
-	char line[64];
-	struct record_out o;
 	const char *asked = n->role->asked ? n->role->asked : "counters";
-	record_begin(&o, line, sizeof line, is_lead(n) ? "members" : asked);
-	sup_ask(&n->watch.question, &n->watch_link, &o, on_record, on_answer, n);
+	sup_ask_word(&n->watch.question, &n->watch_link, is_lead(n) ? "members" : asked, on_record,
+		     on_answer, n);
 }
 
 /* ---- giving up ---- */
