@@ -205,13 +205,10 @@ static void settle_err(struct lead *l, const struct record *r)
 		    (unsigned long long)number, code, r->text ? r->text : "");
 }
 
-static void on_settle(const struct record *r, int closing, const void *payload, size_t bytes,
-		      void *lead)
+static void on_settle(const struct record *r, int closing, void *lead)
 {
 	struct lead *l = lead;
 
-	(void)payload;
-	(void)bytes;
 	if (!r)
 		return; /* on_shards_down() follows */
 	if (!closing) {
@@ -350,14 +347,11 @@ static void held(struct lead *l)
 	free(missing);
 }
 
-static void on_hold(const struct record *r, int closing, const void *payload, size_t bytes,
-		    void *arg)
+static void on_hold(const struct record *r, int closing, void *arg)
 {
 	struct other *o = arg;
 	struct lead *l = o->lead;
 
-	(void)payload;
-	(void)bytes;
 	if (!r || l->broken)
 		return;
 	if (!closing) {

@@ -144,16 +144,13 @@ static void on_own(const struct fork_result *result, void *lead)
 	one_answered(l);
 }
 
-static void on_other(const struct record *r, int closing, const void *payload, size_t bytes,
-		     void *arg)
+static void on_other(const struct record *r, int closing, void *arg)
 {
 	struct other *o = arg;
 	struct lead *l = o->lead;
 	struct fork_result *part = &l->cut.part[o->part];
 	struct error err = {0};
 
-	(void)payload;
-	(void)bytes;
 	if (!closing || l->broken)
 		return;
 	if (!r)
@@ -231,14 +228,11 @@ void lead_cut_refused(struct lead *l)
 	remove_dir(l);
 }
 
-static void on_saved(const struct record *r, int closing, const void *payload, size_t bytes,
-		     void *lead)
+static void on_saved(const struct record *r, int closing, void *lead)
 {
 	struct lead *l = lead;
 	const char *code = r ? record_get(r, "code") : NULL;
 
-	(void)payload;
-	(void)bytes;
 	if (!r || !closing)
 		return; /* lost: asked again when shardd is back */
 	if (record_is(r, "ok"))

@@ -68,8 +68,7 @@ static void applied(struct other *o, const struct record *r)
 		    code ? code : "?", r->text ? r->text : "");
 }
 
-static void on_answer(const struct record *r, int closing, const void *payload, size_t bytes,
-		      void *arg)
+static void on_answer(const struct record *r, int closing, void *arg)
 {
 	struct other *o = arg;
 
@@ -78,12 +77,12 @@ static void on_answer(const struct record *r, int closing, const void *payload, 
 		return;
 	if (!closing) {
 		if (o->first->reply)
-			o->first->reply(r, closing, payload, bytes, o->first->arg);
+			o->first->reply(r, closing, o->first->arg);
 		return;
 	}
 	struct told *t = told_take(o);
 	if (t->reply)
-		t->reply(r, closing, payload, bytes, t->arg);
+		t->reply(r, closing, t->arg);
 	else
 		applied(o, r);
 	free(t);
@@ -183,7 +182,7 @@ static void on_overdue(evutil_socket_t fd, short what, void *arg)
 	o->end = at;
 	while ((t = gone)) {
 		gone = t->next;
-		t->reply(NULL, 1, NULL, 0, t->arg);
+		t->reply(NULL, 1, t->arg);
 		free(t);
 	}
 }
@@ -225,13 +224,10 @@ static int is_where(const struct other *o, const struct record *r)
 	return 0;
 }
 
-static void on_stat(const struct record *r, int closing, const void *payload, size_t bytes,
-		    void *arg)
+static void on_stat(const struct record *r, int closing, void *arg)
 {
 	struct other *o = arg;
 
-	(void)payload;
-	(void)bytes;
 	if (!r || closing || !is_where(o, r))
 		return;
 	o->ready = 1;
