@@ -6,6 +6,7 @@
 #include "cmd/filter.h"
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/grow.h"
 #include "base/number.h"
 #include "monitor/monitor.h"
 #include "record/recordlog.h"
@@ -97,8 +98,8 @@ static void on_history(struct request *rq, void *owner)
 		request_bad(rq, &err);
 		return;
 	}
-	if (word && node_role_of(word, &role) != 0) {
-		request_err(rq, "bad-request", "role=: '%.80s' is none of worker|server", word);
+	if (word && node_role_in(r, &role, &err) != 0) {
+		request_bad(rq, &err);
 		return;
 	}
 	int found = -1;
@@ -125,15 +126,9 @@ static void watcher_left(struct request *rq, void *owner)
 static void on_watch(struct request *rq, void *owner)
 {
 	struct daemon *d = owner;
-	if (d->watcher_count == d->watcher_room) {
-		size_t room = d->watcher_room ? d->watcher_room * 2 : 8;
-		struct request **watcher = reallocarray(d->watcher, room, sizeof *watcher);
-		if (!watcher) {
-			request_err(rq, "internal", "no memory");
-			return;
-		}
-		d->watcher = watcher;
-		d->watcher_room = room;
+	if (GROW(d->watcher, d->watcher_room, d->watcher_count + 1) != 0) {
+		request_err(rq, "internal", "out of memory");
+		return;
 	}
 	d->watcher[d->watcher_count++] = rq;
 	request_defer(rq, watcher_left, d);
@@ -158,15 +153,9 @@ static const struct verb verbs[] = {
 static void put_page(const char *text, size_t len, void *arg)
 {
 	struct daemon *d = arg;
-	if (d->page_len + len > d->page_room) {
-		size_t room = (d->page_len + len) * 2;
-		char *page = realloc(d->page, room);
-		if (!page) {
-			d->page_short = 1;
-			return;
-		}
-		d->page = page;
-		d->page_room = room;
+	if (GROW(d->page, d->page_room, d->page_len + len) != 0) {
+		d->page_short = 1;
+		return;
 	}
 	memcpy(d->page + d->page_len, text, len);
 	d->page_len += len;
@@ -179,7 +168,7 @@ static int write_page(struct daemon *d, struct error *err)
 	if (monitor_prometheus(d->monitor, clock_epoch(), put_page, d, err) != 0)
 		return -1;
 	if (d->page_short)
-		return error_set(err, ERROR_OS, d->prometheus, "no memory for the page");
+		return error_set(err, ERROR_OS, d->prometheus, "out of memory for the page");
 	return fs_replace_file(d->prometheus, d->page, d->page_len, err);
 }
 
@@ -235,7 +224,7 @@ static int serve(struct daemon *d, const struct settings *s, struct error *err)
 	timer = event_new(base, -1, EV_PERSIST, on_timer, d);
 	if (!hup || !timer || event_add(hup, NULL) != 0 ||
 	    (s->prometheus && event_add(timer, &every) != 0))
-		error_set(err, ERROR_OS, NULL, "no memory for events");
+		error_set(err, ERROR_OS, NULL, "out of memory for events");
 	else
 		result = daemon_run(d->server, err);
 	if (result == 0 && s->prometheus)
@@ -307,7 +296,7 @@ static int run_filter(const struct settings *s, struct monitor *m, struct error 
 	struct filter_unknown unknown = {.program = PROGRAM, .strict = s->strict};
 	struct record_reader *in = record_reader_new(STDIN_FILENO, "stdin");
 	if (!in)
-		return error_set(err, ERROR_OS, NULL, "no memory");
+		return error_set(err, ERROR_OS, NULL, "out of memory");
 	int got, result = 0;
 	while (result == 0 && (got = record_read(in, &r, err)) != RECORD_END)
 		if (got != RECORD_BLANK)

@@ -54,7 +54,7 @@ static inline int filter_read(const char *program, int strict, const char *type,
 	struct filter_unknown unknown = {.program = program, .strict = strict};
 	struct record_reader *in = record_reader_new(STDIN_FILENO, "stdin");
 	if (!in)
-		return error_set(err, ERROR_OS, NULL, "no memory");
+		return error_set(err, ERROR_OS, NULL, "out of memory");
 	int got, result = 0;
 	while (result == 0) {
 		if (!record_reader_buffered(in))

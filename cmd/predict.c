@@ -66,9 +66,9 @@ static int is_criteo_name(const char *name, char letter, unsigned max)
 /* Criteo rows and a csv whose header names I1..I13 and C1..C26 hold the same columns. */
 static int change_format(struct schema *s, const char *format, struct error *err)
 {
-	if (strcmp(format, schema_format_name(s->format)) == 0)
+	if (strcmp(format, row_format_name(s->format)) == 0)
 		return 0;
-	int fits = s->format != SCHEMA_LIBSVM && strcmp(format, "libsvm") != 0;
+	int fits = s->format != ROW_LIBSVM && strcmp(format, "libsvm") != 0;
 	for (size_t i = 0; fits && i < s->dense_count; i++)
 		fits = is_criteo_name(s->dense[i].name, 'I', SCHEMA_CRITEO_DENSE);
 	for (size_t i = 0; fits && i < s->sparse_count; i++)
@@ -76,10 +76,10 @@ static int change_format(struct schema *s, const char *format, struct error *err
 	if (!fits)
 		return error_set(err, ERROR_CONFIG, "--format",
 				 "the model was trained on %s, whose columns %s does not have",
-				 schema_format_name(s->format), format);
+				 row_format_name(s->format), format);
 	if (!s->label && !(s->label = strdup("label")))
 		return error_set(err, ERROR_OS, NULL, "out of memory");
-	s->format = s->format == SCHEMA_CSV ? SCHEMA_CRITEO : SCHEMA_CSV;
+	s->format = s->format == ROW_CSV ? ROW_CRITEO : ROW_CSV;
 	return 0;
 }
 

@@ -6,6 +6,7 @@
 
 #include "cmd/cmd.h"
 
+#include "record/framer.h"
 #include "record/record.h"
 
 #define PROGRAM "rec"
@@ -41,9 +42,8 @@ int rec_condition(const char *text, struct rec_condition *c, struct error *err);
 /* lines.c */
 struct rec_lines {
 	char *data;
-	size_t begin, end, room;
+	struct framer in;
 	unsigned long long number;
-	int ended;
 	char place[64];
 };
 /* The next line, NUL for its newline; 1, or 0 at the end. *whole is 0 for a last line without

@@ -5,7 +5,7 @@
 #include "cmd/cmd.h"
 
 #include "base/number.h"
-#include "data/index.h"
+#include "data/rowfile.h"
 
 #include <limits.h>
 #include <unistd.h>
@@ -107,106 +107,79 @@ static int guess(const char *path, enum row_format *format, struct error *err)
 	return result;
 }
 
-static int build(struct index **out, const char *path, enum row_format format, struct error *err)
-{
-	struct source *source;
-	if (source_open(&source, path, err) != 0)
-		return -1;
-	int result = index_build(out, source, format, isatty(2) ? show_progress : NULL,
-				 (void *)(size_t)path, err);
-	source_close(source);
-	return result;
-}
-
-static int choose_format(const struct index *old, const char *path, enum row_format *format,
+/* As said, else as the index that is there says, whether it fits or not. */
+static int choose_format(const char *path, const char *index_name, enum row_format *format,
 			 struct error *err)
 {
+	struct index *old;
 	if (opt.format) {
 		*format = (enum row_format)row_format_find(opt.format);
 		return 0;
 	}
-	if (old) {
-		*format = old->format;
-		return 0;
-	}
-	return guess(path, format, err);
-}
-
-/* The index of the file: the one that is there when it fits, else a new one, kept when it can be. */
-static int find_index(struct index **out, const char *path, const char *index_name,
-		      struct error *err)
-{
-	struct source *source;
-	struct index *old = NULL;
-	enum row_format format;
-	if (source_open(&source, path, err) != 0)
-		return -1;
-	int fits = 0;
-	if (index_read(&old, index_name, 0, NULL) == 0)
-		fits = index_is_of(old, source, err);
-	source_close(source);
-	if (fits < 0 || choose_format(old, path, &format, err) != 0) {
-		index_free(old);
-		return -1;
-	}
-	if (fits && format == old->format && !opt.force) {
-		*out = old;
-		return 0;
-	}
+	if (index_read(&old, index_name, 0, NULL) != 0)
+		return guess(path, format, err);
+	*format = old->format;
 	index_free(old);
-	if (build(out, path, format, err) != 0)
-		return -1;
-	/* Whoever only looks needs no index kept. */
-	int only_looks = (opt.count || opt.cat) && !opt.index;
-	if (only_looks && !index_may_write(index_name))
-		return 0;
-	if (index_write(*out, index_name, err) == 0 || (only_looks && err->code == ERROR_IO))
-		return 0;
-	index_free(*out);
-	return -1;
-}
-
-/* Prints rows that scan gives, the first of which has number at, as far as they are wanted. */
-static int print_rows(struct rowscan *scan, uint64_t at, uint64_t begin, uint64_t length,
-		      uint64_t *printed, struct error *err)
-{
-	struct row_ref row;
-	*printed = 0;
-	while (*printed < length) {
-		int got = rowscan_next(scan, &row, 0, err);
-		if (got != ROWSCAN_ROW)
-			return got;
-		if (at++ < begin)
-			continue;
-		if (fwrite(row.data, 1, row.raw_len, stdout) != row.raw_len)
-			return error_errno(err, ERROR_IO, "standard output", "write");
-		(*printed)++;
-	}
 	return 0;
 }
 
-static int cat_file(struct index *ix, const char *path, uint64_t begin, uint64_t length,
-		    uint64_t *printed, struct error *err)
+static int open_file(struct rowfile *f, const char *path, const char *index_name,
+		     struct error *err)
 {
-	struct source *source;
-	struct rowscan scan;
-	uint64_t at;
-	*printed = 0;
-	if (begin >= ix->rows || length == 0)
-		return 0;
-	if (source_open(&source, path, err) != 0)
+	enum row_format format;
+	/* Whoever only looks needs no index kept. */
+	int only_looks = (opt.count || opt.cat) && !opt.index;
+	const struct rowfile_options options = {
+		.index_path = index_name,
+		.making = {.keep = only_looks ? INDEX_KEEP_IF : INDEX_KEEP,
+			   .anew = opt.force,
+			   .progress = isatty(2) ? show_progress : NULL,
+			   .arg = (void *)(size_t)path}};
+	if (choose_format(path, index_name, &format, err) != 0)
 		return -1;
-	int result = source_check_unchanged(source, &ix->identity, err);
-	if (result == 0)
-		result = rowscan_init(&scan, ix->format, err);
-	if (result == 0) {
-		result = index_seek(ix, source, &scan, begin, &at, err);
-		if (result == 0)
-			result = print_rows(&scan, at, begin, length, printed, err);
-		rowscan_free(&scan);
+	return rowfile_open(f, path, format, &options, err);
+}
+
+static int print_row(const struct row_ref *row, struct error *err)
+{
+	if (fwrite(row->data, 1, row->raw_len, stdout) == row->raw_len)
+		return 0;
+	return error_errno(err, ERROR_IO, "standard output", "write");
+}
+
+static int cat_file(struct rowfile *f, uint64_t begin, uint64_t length, uint64_t *printed,
+		    struct error *err)
+{
+	struct row_ref row;
+	uint64_t there = begin < f->index->rows ? f->index->rows - begin : 0;
+	*printed = 0;
+	if (there == 0 || length == 0)
+		return 0;
+	if (rowfile_go_to(f, begin, err) != 0)
+		return -1;
+	for (; *printed < length && *printed < there; (*printed)++)
+		if (rowfile_next(f, &row, err) != 0 || print_row(&row, err) != 0)
+			return -1;
+	return 0;
+}
+
+/* Prints rows that scan gives, from its first on, as far as they are wanted. */
+static int print_rows(struct rowscan *scan, uint64_t begin, uint64_t length, uint64_t *printed,
+		      struct error *err)
+{
+	struct row_ref row;
+	*printed = 0;
+	for (uint64_t at = 0; *printed < length; at++) {
+		int got = rowscan_next(scan, &row, 0, err);
+		if (got != ROWSCAN_ROW)
+			return got;
+		if (at < begin)
+			continue;
+		if (print_row(&row, err) != 0)
+			return -1;
+		(*printed)++;
 	}
-	source_close(source);
-	return result;
+	return 0;
 }
 
 /* --count - and --cat -: by scanning. */
@@ -217,7 +190,8 @@ static int run_stream(uint64_t begin, uint64_t length, uint64_t *number, struct 
 	struct row_ref row;
 	if (source_open_fd(&source, 0, "stdin", err) != 0)
 		return -1;
-	enum row_format format = opt.format ? (enum row_format)row_format_find(opt.format) : ROW_LINES;
+	enum row_format format =
+		opt.format ? (enum row_format)row_format_find(opt.format) : ROW_LINES;
 	int result = rowscan_init(&scan, format, err);
 	if (result == 0)
 		result = rowscan_start(&scan, source, 1, err);
@@ -226,7 +200,7 @@ static int run_stream(uint64_t begin, uint64_t length, uint64_t *number, struct 
 	if (result == 0 && scan.format == ROW_CSV) /* the header is no row */
 		result = rowscan_next(&scan, &row, 0, err) < 0 ? -1 : 0;
 	if (result == 0 && opt.cat) {
-		result = print_rows(&scan, 0, begin, length, number, err);
+		result = print_rows(&scan, begin, length, number, err);
 	} else if (result == 0) {
 		*number = 0;
 		while ((result = rowscan_next(&scan, &row, 0, err)) == ROWSCAN_ROW)
@@ -237,27 +211,34 @@ static int run_stream(uint64_t begin, uint64_t length, uint64_t *number, struct 
 	return result;
 }
 
-static int check(const char *path, const char *index_name, struct error *err)
+/* 1: the index says what one made now would say; 0 and why in err; -1. */
+static int compare(const struct index *old, const char *path, struct error *err)
 {
-	struct index *old, *new;
 	struct source *source;
-	if (index_read(&old, index_name, 1, err) != 0) {
-		if (err->code == ERROR_DATA)
-			err->code = ERROR_NEGATIVE;
+	struct index *new;
+	if (source_open(&source, path, err) != 0)
 		return -1;
-	}
-	if (source_open(&source, path, err) != 0) {
-		index_free(old);
-		return -1;
-	}
 	int same = index_is_of(old, source, err);
-	source_close(source);
-	if (same == 1 && build(&new, path, old->format, err) == 0) {
+	if (same == 1 && index_build(&new, source, old->format, isatty(2) ? show_progress : NULL,
+				     (void *)(size_t)path, err) == 0) {
 		same = index_same(old, new, err);
 		index_free(new);
 	} else if (same == 1) {
 		same = -1;
 	}
+	source_close(source);
+	return same;
+}
+
+static int check(const char *path, const char *index_name, struct error *err)
+{
+	struct index *old;
+	if (index_read(&old, index_name, 1, err) != 0) {
+		if (err->code == ERROR_DATA)
+			err->code = ERROR_NEGATIVE;
+		return -1;
+	}
+	int same = compare(old, path, err);
 	index_free(old);
 	if (same == 0)
 		snprintf(err->place, sizeof err->place, "%.500s", index_name);
@@ -268,7 +249,7 @@ static int run(const char *const *operand, struct error *err)
 {
 	const char *path = operand[0];
 	char name[PATH_MAX];
-	struct index *ix = NULL;
+	struct rowfile file = {0};
 	uint64_t begin = 0, length = 0, number = 0;
 	if (opt.cat && (number_u64(operand[1], 0, INT64_MAX, &begin, "BEGIN", err) != 0 ||
 			number_u64(operand[2], 0, INT64_MAX, &length, "LENGTH", err) != 0))
@@ -283,11 +264,11 @@ static int run(const char *const *operand, struct error *err)
 			return -1;
 		if (opt.check)
 			return check(path, name, err);
-		if (find_index(&ix, path, name, err) != 0)
-			return -1;
-		number = ix->rows;
-		result = opt.cat ? cat_file(ix, path, begin, length, &number, err) : 0;
-		index_free(ix);
+		result = open_file(&file, path, name, err);
+		number = result == 0 ? file.index->rows : 0;
+		if (result == 0 && opt.cat)
+			result = cat_file(&file, begin, length, &number, err);
+		rowfile_close(&file);
 	}
 	if (result != 0)
 		return -1;
@@ -308,7 +289,7 @@ int main(int argc, char **argv)
 	int parsed = parse(argc, argv, operand, &count, &err);
 	if (parsed == OPTION_SHOWN)
 		return cmd_end(PROGRAM, 0);
-	if (parsed < 0 || check_usage(operand, count, &err) != 0)
+	if (parsed != OPTION_GO || check_usage(operand, count, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
 	int status = 0;
 	if (run(operand, &err) != 0) {

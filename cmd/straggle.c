@@ -78,7 +78,7 @@ static int change(struct run *run, size_t i, const struct schedule_state *state,
 	if (schedule_same(&run->now[i], state))
 		return 0;
 	run->now[i] = *state;
-	if (run->files && files_set(run->files, i, state, err) < 0)
+	if (run->files && files_set(run->files, i, state, err) != 0)
 		return -1;
 	if (run->processes && !run->options->dry_run)
 		processes_set(run->processes, schedule_slot(run->schedule, i)->node,
@@ -92,7 +92,7 @@ static int change_all(struct run *run, double at, struct error *err)
 	struct schedule_state state;
 	for (size_t i = 0; i < schedule_slots(run->schedule); i++) {
 		schedule_at(run->schedule, i, at, &state);
-		if (change(run, i, &state, at, err) < 0)
+		if (change(run, i, &state, at, err) != 0)
 			return -1;
 	}
 	if (!run->options->dry_run && fflush(stdout) != 0)
@@ -104,7 +104,7 @@ static int all_off(struct run *run, double at, struct error *err)
 {
 	const struct schedule_state off = {.slowdown = 1};
 	for (size_t i = 0; i < schedule_slots(run->schedule); i++)
-		if (change(run, i, &off, at, err) < 0)
+		if (change(run, i, &off, at, err) != 0)
 			return -1;
 	return 0;
 }
@@ -164,7 +164,7 @@ static int wait_until(struct run *run, double until, struct error *err)
 			return 0;
 		if (run->processes)
 			next = fmin(until, processes_tick(run->processes, now, say_gone, run));
-		if (!over(run) && pause_until(run, next, err) < 0)
+		if (!over(run) && pause_until(run, next, err) != 0)
 			return -1;
 	}
 	return 0;
@@ -177,13 +177,13 @@ static int walk(struct run *run, struct error *err)
 	double end = run->options->for_seen ? run->options->duration : INFINITY, at = 0;
 	run->begin = clock_mono();
 	for (;;) {
-		if (change_all(run, at, err) < 0)
+		if (change_all(run, at, err) != 0)
 			return -1;
 		double next = schedule_next(run->schedule, at);
 		if (isinf(next) && isinf(end) && (dry || !anything_on(run)))
 			return 0;
 		next = fmin(next, end);
-		if (!dry && wait_until(run, run->begin + next, err) < 0)
+		if (!dry && wait_until(run, run->begin + next, err) != 0)
 			return -1;
 		at = next;
 		if (at >= end || over(run))
@@ -204,8 +204,8 @@ static int read_scale(const char *text, const char *option, double *out, struct 
 		return error_set(err, ERROR_USAGE, option, "'%.80s...' is no number", text);
 	memcpy(head, text, n);
 	head[n] = '\0';
-	if (number_real(head, 1e-9, 1e9, out, option, err) < 0 ||
-	    (text[n] && number_real(text + n + 1, 1e-9, 1e9, &divisor, option, err) < 0))
+	if (number_real(head, 1e-9, 1e9, out, option, err) != 0 ||
+	    (text[n] && number_real(text + n + 1, 1e-9, 1e9, &divisor, option, err) != 0))
 		return -1;
 	*out /= divisor;
 	return 0;
@@ -214,12 +214,12 @@ static int read_scale(const char *text, const char *option, double *out, struct 
 static int read_nodes(const struct options *o, struct nodes *n, char **words, size_t count,
 		      struct error *err)
 {
-	if (o->nodes && nodes_add(n, o->nodes, "--nodes", err) < 0)
+	if (o->nodes && nodes_add(n, o->nodes, "--nodes", err) != 0)
 		return -1;
 	n->workers = n->count;
 	if (o->servers)
 		return nodes_add(n, o->servers, "--servers", err);
-	if (!o->nodes && nodes_of_patterns(n, words, count, err) < 0)
+	if (!o->nodes && nodes_of_patterns(n, words, count, err) != 0)
 		return -1;
 	n->workers = n->count;
 	return 0;
@@ -240,15 +240,15 @@ static int make_schedule(struct run *run, const struct nodes *nodes, const char 
 		s.node = processes_ids(run->processes);
 		s.workers = processes_count(run->processes);
 	}
-	if (read_scale(o->scale, "--scale", &s.scale, err) < 0 ||
-	    read_scale(o->delay_scale, "--delay-scale", &s.delay_scale, err) < 0 ||
-	    schedule_new(&run->schedule, &s, err) < 0)
+	if (read_scale(o->scale, "--scale", &s.scale, err) != 0 ||
+	    read_scale(o->delay_scale, "--delay-scale", &s.delay_scale, err) != 0 ||
+	    schedule_new(&run->schedule, &s, err) != 0)
 		return -1;
 	if (count == 0)
 		return error_set(err, ERROR_USAGE, NULL, "no pattern");
 	for (size_t n; count > 0; words += n, count -= n) {
 		n = schedule_words(words, count);
-		if (schedule_add(run->schedule, words, n, err) < 0)
+		if (schedule_add(run->schedule, words, n, err) != 0)
 			return -1;
 	}
 	if (o->dry_run && !o->for_seen && schedule_endless(run->schedule))
@@ -258,7 +258,7 @@ static int make_schedule(struct run *run, const struct nodes *nodes, const char 
 	run->now = calloc(slots + 1, sizeof *run->now);
 	for (size_t i = 0; run->now && i < slots; i++)
 		run->now[i].slowdown = 1;
-	return run->now ? 0 : error_set(err, ERROR_OS, NULL, "no memory");
+	return run->now ? 0 : error_set(err, ERROR_OS, NULL, "out of memory");
 }
 
 static int check_options(const struct options *o, struct error *err)
@@ -281,11 +281,11 @@ static int carry_out(struct run *run, struct error *err)
 	if (o->dry_run)
 		return walk(run, err);
 	take_signals(run);
-	if (guard_start(&run->guard, err) < 0)
+	if (guard_start(&run->guard, err) != 0)
 		return -1;
-	if (run->processes ? processes_guard(run->processes, &run->guard, err) < 0
+	if (run->processes ? processes_guard(run->processes, &run->guard, err) != 0
 			   : files_new(&run->files, o->dir, run->schedule, o->force, &run->guard,
-				       err) < 0)
+				       err) != 0)
 		return -1;
 	return walk(run, err);
 }
@@ -372,7 +372,7 @@ int main(int argc, char **argv)
 	if (parsed == OPTION_SHOWN)
 		return cmd_end(PROGRAM, 0);
 	int status = 0;
-	if (parsed < 0 || straggle(&o, argv + first, (size_t)(argc - first), &err) < 0)
+	if (parsed < 0 || straggle(&o, argv + first, (size_t)(argc - first), &err) != 0)
 		status = cmd_fail(PROGRAM, &err);
 	return cmd_end(PROGRAM, status);
 }

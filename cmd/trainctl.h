@@ -30,16 +30,6 @@ int trainctl_replay(int argc, char **argv);
 		.arg = "DIR", .help = (text)                                                       \
 	}
 
-/* balances.c: rounds of LB-BSP in a log (ps-server(8)), decided again and printed. method: another
- * than that of then, or NULL. Records of other types are passed over. */
-struct record;
-struct balances;
-int balances_new(struct balances **out, const char *method, struct error *err);
-void balances_free(struct balances *b);
-int balances_record(struct balances *b, const struct record *r, struct error *err);
-int balances_end(struct balances *b, struct error *err); /* no record follows */
-uint64_t balances_count(const struct balances *b, uint64_t *failed); /* rounds */
-
 struct record_reader;
 /* Of a log that was read to its end: says so when that was in the middle of a line. */
 void trainctl_tell_torn(struct record_reader *in);

@@ -385,6 +385,21 @@ all_finite() {
 	answered b 'err code=fenced'
 }
 
+@test "apply leaves before the lead's own part works: the slowest part is what a unit costs" {
+	printf 'drag delay=3600\n' >drag
+	server ps1 --part 1/2 --dense 8 --optimizer sgd --lr 1
+	server ps0 --part 0/2 --dense 8 --optimizer sgd --lr 1 --servers ps1.sock --drag drag
+	open b ps1.sock
+	tell b "pull worker=w0 generation=1 $ME iteration=1 dense=1 rows=0\n"
+	open c ps1.sock
+	push c w0 1 0
+	answered c 'ok staged=1'
+	join a ps0.sock w0
+	answered a 'ok iteration=0'
+	push a w0 1 0
+	answered b 'model iteration=1 dense=4' # the lead sleeps for an hour
+}
+
 @test "a push that a server lacks is refused alone, and shardd does not hear of it" {
 	shards 8
 	server ps1 --part 1/2 --dense 8 --optimizer sgd --lr 1
@@ -397,6 +412,7 @@ all_finite() {
 	join a ps0.sock w0
 	answered a 'ok iteration=0'
 	join c ps0.sock w1
+	wait_for 'ask ps0.sock members | grep -q joining'
 	# The first unit is w0's alone; then both are members.
 	tell b "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=1 $p"
 	answered b 'ok staged=1'

@@ -401,6 +401,19 @@ exact() {
 	report | grep -q '^restarted at=.* id=w1 why=lost '
 }
 
+@test "a supervisor that stood still takes nobody for hung that starts" {
+	job EPOCHS=1 HUNG=start:4 "LAUNCH_SERVER=$T/launch"
+	printf '#!/bin/sh\nsleep 1\nexec "$@"\n' >launch
+	chmod +x launch
+	begin first
+	wait_for '[ "$(logged "^event role=server id=ps0 kind=start ")" = 1 ]'
+	kill -STOP $SUPERVISOR
+	sleep 5
+	kill -CONT $SUPERVISOR
+	wait $SUPERVISOR
+	[ "$(logged "^event .*kind=lost ")" = 0 ]
+}
+
 @test "killed workers and a killed shardd: exact" {
 	job MODEL=audit EPOCHS=6 SYNC=ssp:2 WORKERS=3
 	slow 400
@@ -550,6 +563,34 @@ exact() {
 	wait_for '[ -n "$(pid_of w1)" ] && [ "$(ps -o ni= -p $(pid_of w1) | tr -d " ")" = $(($(nice) + 3)) ]'
 	tr '\0' '\n' <"/proc/$(pid_of w1)/environ" | grep -qx NODE_WAS=w1
 	[ "$(ps -o comm= -p "$(pid_of w1)")" = worker ]
+}
+
+@test "a launch template knows its place; what stands for nothing is refused with the line" {
+	job EPOCHS=5 "LAUNCH_WORKER='env WHERE=%i/%n/%h/%cores/%mem/100%%'"
+	slow 400
+	begin first
+	wait_for running
+	wait_for '[ -n "$(pid_of w1)" ] && grep -qs WHERE "/proc/$(pid_of w1)/environ"'
+	tr '\0' '\n' <"/proc/$(pid_of w1)/environ" | grep -qx "WHERE=w1/1/$(uname -n)/[1-9][0-9]*/[1-9][0-9]*/100%"
+	kill -9 $SUPERVISOR
+	echo 'LAUNCH_SERVER="nice %x"' >bad.env
+	cat job.env >>bad.env
+	run -78 trainctl run bad.env --run-dir "$T/other"
+	[[ $output == *"bad.env:1: LAUNCH_SERVER: '%x' in column 6 stands for nothing: %i, %n, %h, "* ]]
+}
+
+@test "a node whose parent hangs before it starts it is given up" {
+	job EPOCHS=1
+	mkdir -p run/state/logs
+	mkfifo run/state/logs/w0.log # whoever opens it to write waits for a reader
+	begin first
+	wait_for '[ "$(logged "^event role=worker id=w0 kind=start ")" = 1 ]'
+	parent=$(pgrep -f -x 'node-parent w0' -P $SUPERVISOR)
+	kill -INT $SUPERVISOR
+	wait_for "not kill -0 $parent"
+	ended $SUPERVISOR
+	[ "$status" -eq 130 ]
+	grep -q '^late .*w0 is to end, but its parent does not say so: killed, too' run/state/job.log
 }
 
 @test "a drag file for one process of a node only" {
@@ -1230,6 +1271,16 @@ sizes() {
 	[ "$(logged '^decision')" = 0 ] # the periodic loop is off
 	[ -s run/state/predict-w0 ]
 	decided_again run/state/balance.log
+}
+
+@test "balance.log: one that grew large begins again" {
+	job SOLUTION=lb-bsp SYNC=bsp EPOCHS=1000
+	begin first
+	wait_for 'grep -qs "^balance " run/state/balance.log'
+	truncate -s 70M run/state/balance.log
+	wait_for '[ "$(stat -c %s run/state/balance.log)" -lt 70000000 ]'
+	[ "$(stat -c %s run/state/balance.log.1)" -ge 70000000 ]
+	wait_for 'grep -q "^balance " run/state/balance.log'
 }
 
 @test "SOLUTION=lb-bsp: a worker that dies has no share; it comes back and has one again" {

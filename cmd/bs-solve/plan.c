@@ -1,6 +1,7 @@
 /* plan: the methods that read all workers first and cut the global batch once. */
 #include "cmd/bs-solve.h"
 
+#include "base/grow.h"
 #include "cmd/cmd.h"
 #include "cmd/filter.h"
 #include "solve/accum.h"
@@ -42,21 +43,6 @@ static int parse_worker(struct accum_type *t, const struct record *r, struct err
 	return 0;
 }
 
-static int make_room(struct workers *all, struct error *err)
-{
-	size_t room = all->room ? all->room * 2 : 256;
-	void *more = all->accumulate ? reallocarray(all->type, room, sizeof *all->type)
-				     : reallocarray(all->row, room, sizeof *all->row);
-	if (!more)
-		return error_set(err, ERROR_OS, NULL, "no memory for %zu workers", room);
-	if (all->accumulate)
-		all->type = more;
-	else
-		all->row = more;
-	all->room = room;
-	return 0;
-}
-
 static int keep_worker(struct workers *all, const struct accum_type *t, struct error *err)
 {
 	if (all->accumulate) {
@@ -80,8 +66,9 @@ static int add_worker(const struct record *r, void *workers, struct error *err)
 	struct workers *all = workers;
 	const char *id;
 	struct accum_type t;
-	if (all->count == all->room && make_room(all, err) != 0)
-		return -1;
+	if ((all->accumulate ? GROW(all->type, all->room, all->count + 1)
+			     : GROW(all->row, all->room, all->count + 1)) != 0)
+		return error_set(err, ERROR_OS, NULL, "out of memory for a worker");
 	if (record_id(r, "id", &id, err) != 0 || parse_worker(&t, r, err) != 0 ||
 	    keep_worker(all, &t, err) != 0)
 		return -1;

@@ -4,6 +4,7 @@
  */
 #include "cmd/bs-solve.h"
 
+#include "base/grow.h"
 #include "cmd/cmd.h"
 #include "cmd/filter.h"
 #include "solve/batch.h"
@@ -42,14 +43,8 @@ static int parse_worker(struct step_worker *w, const struct record *r, struct er
 static int add_worker(struct iteration *now, const struct record *r, struct error *err)
 {
 	const char *id;
-	if (now->count == now->room) {
-		size_t room = now->room ? now->room * 2 : 64;
-		struct step_worker *worker = reallocarray(now->worker, room, sizeof *worker);
-		if (!worker)
-			return error_set(err, ERROR_OS, NULL, "no memory for %zu workers", room);
-		now->worker = worker;
-		now->room = room;
-	}
+	if (GROW(now->worker, now->room, now->count + 1) != 0)
+		return error_set(err, ERROR_OS, NULL, "out of memory for a worker");
 	if (now->count == STEP_WORKERS_MAX)
 		return error_set(err, ERROR_DATA, NULL, "more than %d workers", STEP_WORKERS_MAX);
 	if (record_id(r, "id", &id, err) != 0 ||
@@ -158,7 +153,7 @@ int bs_solve_step(const struct step_options *options, int strict)
 	struct record_reader *in = record_reader_new(STDIN_FILENO, "stdin");
 	int result;
 	if (s && !in)
-		result = error_set(&err, ERROR_OS, NULL, "no memory");
+		result = error_set(&err, ERROR_OS, NULL, "out of memory");
 	else
 		result = s ? follow(in, s, options->global, strict, &err) : -1;
 	record_reader_free(in);

@@ -3,57 +3,58 @@
  */
 #include "cmd/rec.h"
 
-#include "base/grow.h"
-
 #include <unistd.h>
 
 #define LINE_MAX_BYTES (1u << 20) /* longer ones are no data */
+#define ROOM (LINE_MAX_BYTES + 65536)
 
+/* 0 at the end of the input. */
 static int more_lines(struct rec_lines *in, struct error *err)
 {
-	if (in->begin > 0) {
-		memmove(in->data, in->data + in->begin, in->end - in->begin);
-		in->end -= in->begin;
-		in->begin = 0;
+	struct iovec piece[2];
+	if (!in->data) {
+		in->data = malloc(ROOM + 1); /* and a NUL */
+		if (!in->data)
+			return error_set(err, ERROR_OS, NULL, "out of memory");
+		framer_lend(&in->in, in->data, ROOM);
 	}
-	if (GROW(in->data, in->room, in->end + 65536) != 0)
-		return error_set(err, ERROR_OS, NULL, "out of memory");
+	size_t count = framer_pieces(&in->in, NULL, 0, piece);
 	ssize_t n;
 	do
-		n = read(STDIN_FILENO, in->data + in->end, in->room - in->end - 1);
+		n = readv(STDIN_FILENO, piece, (int)count);
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return error_errno(err, ERROR_IO, "stdin", "read");
-	in->end += (size_t)n;
-	in->ended = n == 0;
-	return 0;
+	framer_came(&in->in, (size_t)n);
+	return n > 0;
 }
 
-/* The next line, NUL for its newline; 1, or 0 at the end. *whole is 0 for a last line without
- * newline. */
 int rec_next_line(struct rec_lines *in, char **line, size_t *len, int *whole, struct error *err)
 {
-	for (;;) {
-		size_t have = in->end - in->begin;
-		char *start = in->data ? in->data + in->begin : NULL;
-		char *newline = have ? memchr(start, '\n', have) : NULL;
-		if (newline || (in->ended && have > 0)) {
-			*line = start;
-			*len = newline ? (size_t)(newline - start) : have;
-			*whole = newline != NULL;
-			start[*len] = '\0';
-			in->begin += *len + (newline != NULL);
-			snprintf(in->place, sizeof in->place, "stdin:%llu", ++in->number);
-			return 1;
-		}
-		if (in->ended)
-			return 0;
-		if (have > LINE_MAX_BYTES)
-			return error_set(err, ERROR_DATA, "stdin", "line %llu is longer than %u bytes",
-					 in->number + 1, LINE_MAX_BYTES);
-		if (rec_flush(err) != 0 || more_lines(in, err) != 0)
+	const char *at = NULL;
+	enum framer_found found;
+	while ((found = framer_line(&in->in, LINE_MAX_BYTES + 1, &at, len)) == FRAMER_MORE) {
+		int more = rec_flush(err) == 0 ? more_lines(in, err) : -1;
+		if (more < 0)
 			return -1;
+		if (more == 0)
+			break;
 	}
+	if (found == FRAMER_LONG)
+		return error_set(err, ERROR_DATA, "stdin", "line %llu is longer than %u bytes",
+				 in->number + 1, LINE_MAX_BYTES);
+	*whole = found == FRAMER_LINE;
+	if (!*whole) {
+		*len = framer_left(&in->in);
+		at = in->data + in->in.begin;
+		in->in.begin = in->in.end;
+		if (*len == 0)
+			return 0;
+	}
+	*line = in->data + (at - in->data);
+	(*line)[*len] = '\0';
+	snprintf(in->place, sizeof in->place, "stdin:%llu", ++in->number);
+	return 1;
 }
 
 int rec_put(struct record_out *o, const char *text, const char *place, struct error *err)

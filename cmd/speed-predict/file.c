@@ -144,7 +144,7 @@ int file_load(struct job *job, const char *path, struct error *err)
 		return error_errno(err, 0, path, "can't be read");
 	struct predict_file file = {.in = record_reader_new(fd, path)};
 	int result = file.in ? take_models(job, &file, &r, err)
-			     : error_set(err, ERROR_OS, NULL, "no memory");
+			     : error_set(err, ERROR_OS, NULL, "out of memory");
 	if (result != 0 && file.in && !err->place[0])
 		error_wrap(err, record_reader_place(file.in));
 	record_reader_free(file.in);

@@ -1,6 +1,8 @@
 /* table: the workers of a stream, by number and by id. */
 #include "cmd/speed-predict.h"
 
+#include "base/grow.h"
+
 void table_clear(struct table *t)
 {
 	HASH_CLEAR(hh, t->by_id);
@@ -18,17 +20,9 @@ int table_add(struct table *t, const char *id, struct worker **out, struct error
 {
 	if (t->count == PREDICT_GROUP_MAX)
 		return error_set(err, ERROR_DATA, NULL, "more than %d workers", PREDICT_GROUP_MAX);
-	if (t->count == t->room) {
-		size_t room = t->room ? 2 * t->room : 16;
-		struct worker **row = reallocarray(t->row, room, sizeof *row);
-		if (!row)
-			return error_set(err, ERROR_OS, NULL, "no memory for %zu workers", room);
-		t->row = row;
-		t->room = room;
-	}
-	struct worker *w = calloc(1, sizeof *w);
+	struct worker *w = GROW(t->row, t->room, t->count + 1) == 0 ? calloc(1, sizeof *w) : NULL;
 	if (!w)
-		return error_set(err, ERROR_OS, NULL, "no memory for a worker");
+		return error_set(err, ERROR_OS, NULL, "out of memory for a worker");
 	snprintf(w->id, sizeof w->id, "%s", id);
 	w->number = t->count;
 	t->row[t->count++] = w;

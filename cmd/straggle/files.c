@@ -72,7 +72,7 @@ static int remove_file(struct file *f, struct error *err)
 	return 0;
 }
 
-static int look(const struct file *f, int force, struct error *err)
+static int check_free(const struct file *f, int force, struct error *err)
 {
 	struct stat st;
 	if (lstat(f->path, &st) < 0)
@@ -85,8 +85,8 @@ static int look(const struct file *f, int force, struct error *err)
 				 "over");
 }
 
-static int begin(struct files *f, const char *dir, const struct schedule *s, int force,
-		 struct guard *g, struct error *err)
+static int take_over(struct files *f, const char *dir, const struct schedule *s, int force,
+		     struct guard *g, struct error *err)
 {
 	struct stat st;
 	if (stat(dir, &st) < 0)
@@ -94,17 +94,17 @@ static int begin(struct files *f, const char *dir, const struct schedule *s, int
 	if (!S_ISDIR(st.st_mode))
 		return error_set(err, ERROR_CANTCREAT, dir, "is no directory");
 	for (size_t i = 0; i < f->count; i++)
-		if (name_file(&f->row[i], dir, schedule_slot(s, i), err) < 0 ||
-		    look(&f->row[i], force, err) < 0)
+		if (name_file(&f->row[i], dir, schedule_slot(s, i), err) != 0 ||
+		    check_free(&f->row[i], force, err) != 0)
 			return -1;
 	for (size_t i = 0; i < f->count; i++)
-		if (guard_file(g, f->row[i].fresh, err) < 0 ||
-		    guard_file(g, f->row[i].path, err) < 0)
+		if (guard_file(g, f->row[i].fresh, err) != 0 ||
+		    guard_file(g, f->row[i].path, err) != 0)
 			return -1;
 	for (size_t i = 0; i < f->count; i++) {
 		struct drag none = {0};
-		if (f->row[i].kept ? write_file(&f->row[i], &none, err) < 0
-				   : force && remove_file(&f->row[i], err) < 0)
+		if (f->row[i].kept ? write_file(&f->row[i], &none, err) != 0
+				   : force && remove_file(&f->row[i], err) != 0)
 			return -1;
 	}
 	return 0;
@@ -118,10 +118,10 @@ int files_new(struct files **out, const char *dir, const struct schedule *s, int
 	char *full = realpath(dir, NULL); /* the guardian's, wherever it runs */
 	int result = -1;
 	if (!f || !row)
-		error_set(err, ERROR_OS, NULL, "no memory for %zu files", schedule_slots(s));
+		error_set(err, ERROR_OS, NULL, "out of memory for %zu files", schedule_slots(s));
 	else {
 		*f = (struct files){row, schedule_slots(s)};
-		result = begin(f, full ? full : dir, s, force, g, err);
+		result = take_over(f, full ? full : dir, s, force, g, err);
 	}
 	free(full);
 	if (result == 0) {

@@ -147,7 +147,7 @@ static void undo(const struct wards *w)
 	}
 }
 
-static int take(struct wards *w, const struct record *r, struct error *err)
+static int take_ward(struct wards *w, const struct record *r, struct error *err)
 {
 	struct ward ward = {0};
 	const char *path;
@@ -157,11 +157,11 @@ static int take(struct wards *w, const struct record *r, struct error *err)
 		return 0;
 	}
 	if (record_is(r, "file")) {
-		if (record_text(r, "path", &path, err) < 0)
+		if (record_text(r, "path", &path, err) != 0)
 			return -1;
 		ward.path = strdup(path);
-	} else if (record_u64(r, "pid", 2, INT32_MAX, &pid, err) < 0 ||
-		   record_u64(r, "start", 0, UINT64_MAX, &ward.start, err) < 0) {
+	} else if (record_u64(r, "pid", 2, INT32_MAX, &pid, err) != 0 ||
+		   record_u64(r, "start", 0, UINT64_MAX, &ward.start, err) != 0) {
 		return -1;
 	}
 	ward.pid = (pid_t)pid;
@@ -170,7 +170,7 @@ static int take(struct wards *w, const struct record *r, struct error *err)
 		w->row = row;
 	if (!row || (pid == 0 && !ward.path)) {
 		free(ward.path);
-		return error_set(err, ERROR_OS, NULL, "no memory");
+		return error_set(err, ERROR_OS, NULL, "out of memory");
 	}
 	row[w->count++] = ward;
 	return 0;
@@ -189,7 +189,7 @@ int guard_main(void)
 	struct record_reader *in = record_reader_new(STDIN_FILENO, "stdin");
 	/* A line that breaks off is a straggle that was killed in the middle of it. */
 	while (in && result == 0 && record_read(in, &r, &err) == RECORD_ONE)
-		result = take(&wards, &r, &err);
+		result = take_ward(&wards, &r, &err);
 	undo(&wards);
 	forget(&wards);
 	record_reader_free(in);

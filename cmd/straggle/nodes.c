@@ -22,7 +22,7 @@ static int add_one(struct nodes *n, const char *id, const char *option, struct e
 		return error_set(err, ERROR_USAGE, option, "more than %d nodes", NODES_MAX);
 	char(*more)[OPTION_ID_MAX] = reallocarray(n->id, n->count + 1, sizeof *more);
 	if (!more)
-		return error_set(err, ERROR_OS, NULL, "no memory");
+		return error_set(err, ERROR_OS, NULL, "out of memory");
 	n->id = more;
 	snprintf(n->id[n->count++], sizeof *n->id, "%.64s", id);
 	return 0;
@@ -53,7 +53,7 @@ static int add_word(struct nodes *n, const char *word, const char *option, struc
 	for (uint64_t i = first; i <= last; i++) {
 		char id[128];
 		snprintf(id, sizeof id, "%.*s%llu", (int)prefix, word, (unsigned long long)i);
-		if (add_one(n, id, option, err) < 0)
+		if (add_one(n, id, option, err) != 0)
 			return -1;
 	}
 	return 0;
@@ -68,14 +68,14 @@ int nodes_add(struct nodes *n, const char *text, const char *option, struct erro
 			return error_set(err, ERROR_USAGE, option, "'%.80s...' is no id", text);
 		memcpy(word, text, len);
 		word[len] = '\0';
-		if (add_word(n, word, option, err) < 0)
+		if (add_word(n, word, option, err) != 0)
 			return -1;
 		text += len + (text[len] == ',');
 	}
 	return 0;
 }
 
-static int known(const struct nodes *n, const char *id, size_t len)
+static int is_listed(const struct nodes *n, const char *id, size_t len)
 {
 	for (size_t i = 0; i < n->count; i++)
 		if (strlen(n->id[i]) == len && memcmp(n->id[i], id, len) == 0)
@@ -93,7 +93,7 @@ int nodes_of_patterns(struct nodes *n, char *const *words, size_t count, struct 
 			char word[128];
 			size_t len = strcspn(at, ",");
 			snprintf(word, sizeof word, "%.*s", (int)(len < 127 ? len : 127), at);
-			if (!known(n, at, len) && add_one(n, word, "nodes=", err) < 0)
+			if (!is_listed(n, at, len) && add_one(n, word, "nodes=", err) != 0)
 				return -1;
 			at += len + (at[len] == ',');
 		}
@@ -107,7 +107,7 @@ const char *const *nodes_list(struct nodes *n, struct error *err)
 	for (size_t i = 0; n->list && i < n->count; i++)
 		n->list[i] = n->id[i];
 	if (!n->list)
-		error_set(err, ERROR_OS, NULL, "no memory");
+		error_set(err, ERROR_OS, NULL, "out of memory");
 	return n->list;
 }
 

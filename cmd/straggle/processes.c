@@ -86,8 +86,8 @@ static int add_list(struct processes *all, const char *text, const char *between
 		uint64_t pid;
 		size_t n = strcspn(text, between);
 		snprintf(word, sizeof word, "%.*s", (int)(n < 23 ? n : 23), text);
-		if (number_u64(word, 1, INT32_MAX, &pid, what, err) < 0 ||
-		    add(all, pid, what, err) < 0)
+		if (number_u64(word, 1, INT32_MAX, &pid, what, err) != 0 ||
+		    add(all, pid, what, err) != 0)
 			return -1;
 		text += n;
 	}
@@ -97,7 +97,7 @@ static int add_list(struct processes *all, const char *text, const char *between
 static int add_file(struct processes *all, const char *path, struct error *err)
 {
 	char *text;
-	if (fs_read_file(path, 1 << 16, &text, NULL, err) < 0)
+	if (fs_read_file(path, 1 << 16, &text, NULL, err) != 0)
 		return -1;
 	int result = add_list(all, text, " \t\n", path, err);
 	free(text);
@@ -109,7 +109,7 @@ static pid_t parent_of(pid_t pid)
 	char path[64], *text;
 	long parent = 0;
 	snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
-	if (fs_read_file(path, 4096, &text, NULL, NULL) < 0)
+	if (fs_read_file(path, 4096, &text, NULL, NULL) != 0)
 		return 0;
 	char *behind = strrchr(text, ')'); /* the name may hold anything */
 	if (!behind || sscanf(behind + 1, " %*c %ld", &parent) != 1)
@@ -136,7 +136,7 @@ static int matches(pid_t pid, const char *words)
 	if (stat(path, &st) < 0 || st.st_uid != geteuid())
 		return 0;
 	snprintf(path, sizeof path, "/proc/%ld/cmdline", (long)pid);
-	if (fs_read_file(path, COMMAND_MAX, &text, &len, NULL) < 0)
+	if (fs_read_file(path, COMMAND_MAX, &text, &len, NULL) != 0)
 		return 0;
 	for (size_t i = 0; i < len; i++)
 		if (text[i] == '\0')
@@ -169,7 +169,7 @@ static int add_matching(struct processes *all, const char *words, struct error *
 	closedir(proc);
 	qsort(found, count, sizeof *found, by_pid);
 	for (size_t i = 0; i < count; i++)
-		if (add(all, found[i], "--match", err) < 0 && err->code != ERROR_NOINPUT)
+		if (add(all, found[i], "--match", err) != 0 && err->code != ERROR_NOINPUT)
 			return -1; /* one that has ended meanwhile is none */
 	return all->count > before
 		       ? 0
@@ -182,11 +182,11 @@ int processes_new(struct processes **out, const struct processes_options *option
 {
 	struct processes *p = calloc(1, sizeof *p);
 	if (!p)
-		return error_set(err, ERROR_OS, NULL, "no memory");
+		return error_set(err, ERROR_OS, NULL, "out of memory");
 	p->period = options->period;
-	if ((options->list && add_list(p, options->list, ",", "--pid", err) < 0) ||
-	    (options->file && add_file(p, options->file, err) < 0) ||
-	    (options->match && add_matching(p, options->match, err) < 0)) {
+	if ((options->list && add_list(p, options->list, ",", "--pid", err) != 0) ||
+	    (options->file && add_file(p, options->file, err) != 0) ||
+	    (options->match && add_matching(p, options->match, err) != 0)) {
 		processes_free(p);
 		return -1;
 	}
@@ -212,7 +212,7 @@ const char *const *processes_ids(const struct processes *p)
 int processes_guard(struct processes *p, struct guard *g, struct error *err)
 {
 	for (size_t i = 0; i < p->count; i++)
-		if (guard_process(g, p->row[i].pid, p->row[i].start, err) < 0)
+		if (guard_process(g, p->row[i].pid, p->row[i].start, err) != 0)
 			return -1;
 	return 0;
 }

@@ -3,6 +3,7 @@
  * may run, be over, or have died. */
 #include "cmd/cmd.h"
 #include "cmd/trainctl.h"
+#include "base/grow.h"
 #include "record/record.h"
 
 #include <fcntl.h>
@@ -44,7 +45,7 @@ struct report {
 	double snapshot_at; /* of the decision that is read; 0: none */
 	uint64_t runs, decisions, actions, refused, skipped, restarts, rollbacks, checkpoints;
 	char samples[24], jct[32];
-	int failed; /* no memory */
+	int failed; /* out of memory */
 };
 
 static const char *value(const struct record *r, const char *key)
@@ -69,20 +70,14 @@ void trainctl_tell_torn(struct record_reader *in)
 
 /* ---- nodes and phases ---- */
 
-static struct node *find(struct report *p, const char *id, const char *role)
+static struct node *find_node(struct report *p, const char *id, const char *role)
 {
 	for (size_t i = 0; i < p->nodes; i++)
 		if (strcmp(p->node[i].id, id) == 0)
 			return &p->node[i];
-	if (p->nodes == p->room) {
-		size_t room = p->room ? 2 * p->room : 16;
-		struct node *more = realloc(p->node, room * sizeof *more);
-		if (!more) {
-			p->failed = 1;
-			return NULL;
-		}
-		p->node = more;
-		p->room = room;
+	if (GROW(p->node, p->room, p->nodes + 1) != 0) {
+		p->failed = 1;
+		return NULL;
 	}
 	struct node *n = &p->node[p->nodes++];
 	*n = (struct node){.samples_at = 0};
@@ -207,7 +202,7 @@ static void take_end(struct report *p, struct node *n, const struct record *r)
 
 static void take_event(struct report *p, const struct record *r)
 {
-	struct node *n = find(p, value(r, "id"), value(r, "role"));
+	struct node *n = find_node(p, value(r, "id"), value(r, "role"));
 	const char *kind = value(r, "kind");
 	uint64_t life = n ? n->life : 0;
 	if (!n || record_u64_opt(r, "life", 0, UINT64_MAX, &life, NULL) != 0)
@@ -240,7 +235,7 @@ static void take_event(struct report *p, const struct record *r)
 /* Of a server: its next process is there, or has failed and the one before goes on. */
 static void take_hand_over(struct report *p, const struct record *r, int failed)
 {
-	struct node *n = find(p, value(r, "id"), "");
+	struct node *n = find_node(p, value(r, "id"), "");
 	if (!n)
 		return;
 	if (failed && n->ended_at == 0)
@@ -251,7 +246,7 @@ static void take_hand_over(struct report *p, const struct record *r, int failed)
 /* By a decision, or a person. */
 static void take_restart(struct report *p, const struct record *r)
 {
-	struct node *n = find(p, value(r, "id"), "");
+	struct node *n = find_node(p, value(r, "id"), "");
 	if (!n)
 		return;
 	snprintf(n->reason, sizeof n->reason, "%s", value(r, "reason"));
@@ -265,7 +260,7 @@ static void take_restart(struct report *p, const struct record *r)
 static void take_node(struct report *p, const struct record *r)
 {
 	double samples = 0, speed = NAN;
-	struct node *n = find(p, value(r, "id"), value(r, "role"));
+	struct node *n = find_node(p, value(r, "id"), value(r, "role"));
 	if (!n || record_real_opt(r, "samples", 0, 1e300, &samples, NULL) != 0 ||
 	    record_real_opt(r, "speed-short", 0, 1e300, &speed, NULL) != 0)
 		return;
@@ -309,7 +304,7 @@ static void take_summary(struct report *p, const struct record *r)
 	snprintf(p->jct, sizeof p->jct, "%s", value(r, "jct"));
 }
 
-static void take(struct report *p, const struct record *r)
+static void take_record(struct report *p, const struct record *r)
 {
 	double before = p->at;
 	record_real_opt(r, "at", 0, 1e300, &p->at, NULL);
@@ -418,7 +413,7 @@ static int take_file(struct report *p, const char *path, struct error *err)
 	while (got > 0) {
 		got = record_read(in, &r, err);
 		if (got == RECORD_ONE)
-			take(p, &r);
+			take_record(p, &r);
 	}
 	if (got == RECORD_END)
 		trainctl_tell_torn(in);

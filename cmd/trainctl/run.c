@@ -157,7 +157,7 @@ static int finished_before(const struct job *job, const struct place *place, int
 	if (*status == 0) {
 		fprintf(stderr, PROGRAM ": this job has been finished; --fresh starts it over\n");
 		fputs(text, stdout);
-		if (record_parse(&r, text, strcspn(text, "\n"), NULL) == 0)
+		if (record_first(&r, text, strlen(text), NULL) == 0)
 			record_u64_opt(&r, "held", 0, UINT64_MAX, &held, NULL);
 		*status = held > 0 ? ERROR_NEGATIVE : 0;
 	}

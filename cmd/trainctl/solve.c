@@ -8,6 +8,7 @@
 #include "base/fs.h"
 #include "base/number.h"
 #include "job/deadline.h"
+#include "solve/balance_log.h"
 #include "solve/solution.h"
 #include "record/record.h"
 
@@ -41,7 +42,7 @@ static int put_action(const struct action *a, void *arg, struct error *err)
 	return 0;
 }
 
-static int find(struct filter *f, struct error *err)
+static int find_solution(struct filter *f, struct error *err)
 {
 	solution_options_init(&f->options);
 	f->built_in = solution_find(f->name);
@@ -151,7 +152,7 @@ int trainctl_solve(int argc, char **argv)
 	int shown = trainctl_parse(&table, argc, argv, "solution", &f.name, &err);
 	if (shown == OPTION_SHOWN)
 		return 0;
-	if (shown != 0 || find(&f, &err) != 0)
+	if (shown != 0 || find_solution(&f, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
 	int result = f.built_in ? solve(&f, &err) : become(&f, &err);
 	return result == 0 ? 0 : cmd_fail(PROGRAM, &err);
@@ -159,13 +160,13 @@ int trainctl_solve(int argc, char **argv)
 
 /* ---- replay ---- */
 
-/* In a job's log: `decision solution= batch= lambda= ... at=`, the snapshot's records, what was decided
- * then (left out here), `decided`.  In a lead's: see balances.c. */
+/* In a job's log: `decision solution= batch= lambda= ... at=`, the snapshot's records, what was
+ * decided then (left out here), `decided`.  In a lead's: solve/balance_log.h. */
 struct replay {
 	struct filter f;
 	struct snapshot snapshot;
 	int open;
-	struct balances *balances;
+	struct balance_replay *balances; /* what a lead decided at its barriers */
 	const char *path;
 	uint64_t decisions, failed;
 	char name[PLACE_MAX]; /* of the solution; records are gone by the end of a snapshot */
@@ -260,7 +261,8 @@ static int ask_executable(struct replay *p, int *status, int *late, struct error
 	return await(p, pid, status, late, err);
 }
 
-static int begin(struct replay *p, const struct record *r, const char *solution, struct error *err)
+static int begin_decision(struct replay *p, const struct record *r, const char *solution,
+			  struct error *err)
 {
 	const char *name = record_get(r, "solution"), *at = record_get(r, "at");
 	char line[RECORD_LINE_MAX];
@@ -285,7 +287,7 @@ static int begin(struct replay *p, const struct record *r, const char *solution,
 }
 
 /* A solution that fails is noted and passed over, as in a job. */
-static int end(struct replay *p, const char *place, struct error *err)
+static int end_decision(struct replay *p, const char *place, struct error *err)
 {
 	int status = 0, late = 0;
 	p->open = 0;
@@ -295,8 +297,8 @@ static int end(struct replay *p, const char *place, struct error *err)
 		return -1;
 	if (late) {
 		p->failed++;
-		fprintf(stderr, PROGRAM ": %s: solution %s: no decision in %g s\n", place, p->f.name,
-			deadline_seconds(DEADLINE_SOLUTION));
+		fprintf(stderr, PROGRAM ": %s: solution %s: no decision in %g s\n", place,
+			p->f.name, deadline_seconds(DEADLINE_SOLUTION));
 	} else if (status != 0) {
 		p->failed++;
 		fprintf(stderr, PROGRAM ": %s: solution %s: %s %d\n", place, p->f.name,
@@ -310,16 +312,22 @@ static int replay_record(struct replay *p, const struct record *r, const char *s
 			 const char *place, struct error *err)
 {
 	if (record_is(r, "decision"))
-		return begin(p, r, solution, err);
+		return begin_decision(p, r, solution, err);
 	if (!p->open)
-		return balances_record(p->balances, r, err);
+		return balance_replay_record(p->balances, r, err);
 	if (record_is(r, "decided"))
-		return end(p, place, err);
+		return end_decision(p, place, err);
 	if (!record_is(r, "job") && !record_is(r, "node") && !record_is(r, "info"))
 		return 0;
 	if (!p->f.built_in)
 		return text_add(p, r, err);
 	return snapshot_add(&p->snapshot, r, err);
+}
+
+static void put_text(const char *text, size_t len, void *arg)
+{
+	(void)arg;
+	fwrite(text, 1, len, stdout);
 }
 
 static int replay(const char *path, const char *solution, struct error *err)
@@ -334,7 +342,7 @@ static int replay(const char *path, const char *solution, struct error *err)
 	uint64_t failed;
 	snapshot_init(&p.snapshot);
 	int got = in ? RECORD_ONE : error_set(err, ERROR_OS, path, "out of memory");
-	if (got > 0 && balances_new(&p.balances, solution, err) != 0)
+	if (got > 0 && balance_replay_new(&p.balances, solution, put_text, NULL, err) != 0)
 		got = -1;
 	if (in && fd != STDIN_FILENO)
 		record_reader_of_log(in);
@@ -347,10 +355,10 @@ static int replay(const char *path, const char *solution, struct error *err)
 	}
 	if (got == 0)
 		trainctl_tell_torn(in);
-	if (got == 0 && balances_end(p.balances, err) != 0)
+	if (got == 0 && balance_replay_end(p.balances, err) != 0)
 		got = error_wrap(err, record_reader_place(in));
 	if (p.balances) {
-		p.decisions += balances_count(p.balances, &failed);
+		p.decisions += balance_replay_rounds(p.balances, &failed);
 		p.failed += failed;
 	}
 	if (got == 0 && p.decisions == 0)
@@ -359,7 +367,7 @@ static int replay(const char *path, const char *solution, struct error *err)
 		got = error_set(err, ERROR_NEGATIVE, path, "%llu of %llu decisions failed",
 				(unsigned long long)p.failed, (unsigned long long)p.decisions);
 	snapshot_clear(&p.snapshot);
-	balances_free(p.balances);
+	balance_replay_free(p.balances);
 	record_reader_free(in);
 	if (p.text_fd >= 0)
 		close(p.text_fd);

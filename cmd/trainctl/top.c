@@ -80,7 +80,7 @@ static void put_node(FILE *out, const struct record *r)
 	fputc('\n', out);
 }
 
-static void take(const struct record *r, void *arg)
+static void put_record(const struct record *r, void *arg)
 {
 	if (record_is(r, "job"))
 		put_job(arg, r);
@@ -98,7 +98,7 @@ static char *table(const char *socket, struct error *err)
 	if (call_open(&c, socket, 0, ANSWER_SECONDS, err) != 0)
 		return NULL;
 	FILE *out = open_memstream(&text, &len);
-	int result = out ? call_request(c, "status\n", 7, &closing, take, out, err)
+	int result = out ? call_request(c, "status\n", 7, &closing, put_record, out, err)
 			 : error_set(err, ERROR_OS, socket, "out of memory");
 	call_close(c);
 	if (out && fclose(out) != 0 && result == CALL_OK)

@@ -8,6 +8,11 @@ uint64_t random_next(uint64_t *state)
 	return z ^ (z >> 31);
 }
 
+double random_uniform(uint64_t *state)
+{
+	return (double)(random_next(state) >> 11) * 0x1p-53;
+}
+
 void random_permute(uint32_t *a, size_t count, uint64_t seed)
 {
 	for (size_t i = 0; i < count; i++)

@@ -14,6 +14,8 @@
 
 /* The next number of the stream; the state is the seed at first. */
 uint64_t random_next(uint64_t *state);
+/* In [0, 1). */
+double random_uniform(uint64_t *state);
 
 /* a[i] = i, then for j = count-1 down to 1: r = next % (j + 1), a[j] and a[r] change places. */
 void random_permute(uint32_t *a, size_t count, uint64_t seed);

@@ -14,7 +14,7 @@ struct badset {
 };
 
 int badset_has(const struct badset *b, uint64_t row);
-int badset_add(struct badset *b, uint64_t row); /* -1: no memory */
+int badset_add(struct badset *b, uint64_t row); /* -1: out of memory */
 void badset_free(struct badset *b);
 
 #endif

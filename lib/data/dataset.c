@@ -5,23 +5,20 @@
 #include "data/dataset.h"
 
 #include "base/fs.h"
+#include "base/grow.h"
 #include "base/number.h"
 #include "base/search.h"
 #include "data/badset.h"
-#include "data/index.h"
 #include "data/parse.h"
-#include "data/rowscan.h"
-#include "data/source.h"
+#include "data/rowfile.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct file {
-	char *path;
-	struct index *index;
+	struct rowfile rows;
 	struct columns columns;
 	uint64_t first; /* number of its first row */
 };
@@ -33,12 +30,11 @@ struct span {
 
 struct dataset {
 	const struct schema *schema;
-	enum row_format format;
 	struct file *file;
-	size_t file_count;
+	size_t file_count, file_room;
 	uint64_t rows;
 	struct span *span; /* NULL: numbers are places */
-	size_t span_count;
+	size_t span_count, span_room;
 	uint64_t shift; /* number - place, of what is being read */
 	char *index_dir;
 	uint64_t bad_rows_max;
@@ -46,18 +42,10 @@ struct dataset {
 	void *progress_arg;
 	const char *progress_path;
 	struct parser parser;
-	struct rowscan scan;
-	struct source *source; /* of file `current`, or NULL */
-	size_t current;
-	uint64_t at;           /* number of the row that scan gives next */
+	size_t current; /* the file that is read; the others rest */
 	struct badset bad;
 	char last_bad[ERROR_PLACE_MAX + ERROR_TEXT_MAX];
 };
-
-static enum row_format format_of(enum schema_format format)
-{
-	return format == SCHEMA_CRITEO ? ROW_CRITEO : format == SCHEMA_CSV ? ROW_CSV : ROW_LIBSVM;
-}
 
 /* ---- opening ---- */
 
@@ -67,71 +55,29 @@ static void on_index(uint64_t done, uint64_t total, void *arg)
 	ds->progress("index", ds->progress_path, done, total, ds->progress_arg);
 }
 
-/* An index that can't be kept beside a file that is not ours is no failure: it stays in memory. */
-static int keep_index(struct index *ix, const char *path, int must, struct error *err)
-{
-	return must || index_may_write(path) ? index_write(ix, path, err) : 0;
-}
-
-static int find_index(struct dataset *ds, struct file *f, struct source *source, const char *dir,
-		      struct error *err)
-{
-	char path[PATH_MAX];
-	if (index_path(path, sizeof path, f->path, dir, err) != 0)
-		return -1;
-	if (index_read(&f->index, path, 0, NULL) == 0) {
-		int is = f->index->format == ds->format ? index_is_of(f->index, source, err) : 0;
-		if (is != 0)
-			return is < 0 ? -1 : 0;
-		index_free(f->index);
-		f->index = NULL;
-	}
-	ds->progress_path = f->path;
-	if (index_build(&f->index, source, ds->format, ds->progress ? on_index : NULL, ds, err) != 0)
-		return -1;
-	return keep_index(f->index, path, dir != NULL, err);
-}
-
 static int bind_header(struct dataset *ds, struct file *f, struct error *err)
 {
 	struct row_ref header = {0};
-	if (ds->format == ROW_CSV) {
-		struct source *source;
-		if (source_open(&source, f->path, err) != 0)
-			return -1;
-		int got = rowscan_start(&ds->scan, source, 1, err);
-		if (got == 0)
-			got = rowscan_next(&ds->scan, &header, 0, err);
-		int result = -1;
-		if (got == ROWSCAN_END)
-			error_set(err, ERROR_DATA, f->path, "is empty: no header line");
-		else if (got == ROWSCAN_ROW)
-			result = columns_bind(&f->columns, &ds->parser, &ds->scan, &header, f->path,
-					      err);
-		source_close(source);
-		return result;
-	}
-	return columns_bind(&f->columns, &ds->parser, &ds->scan, &header, f->path, err);
+	if (rowfile_header(&f->rows, &header, err) < 0)
+		return -1;
+	return columns_bind(&f->columns, &ds->parser, &f->rows.scan, &header, f->rows.path, err);
 }
 
-static int open_file(struct dataset *ds, struct file *f, const char *path, const char *dir,
-		     struct error *err)
+static int open_file(struct dataset *ds, struct file *f, const char *path, struct error *err)
 {
-	struct source *source;
-	f->path = strdup(path);
-	if (!f->path)
-		return error_set(err, ERROR_OS, path, "out of memory");
-	if (source_open(&source, path, err) != 0)
+	const struct rowfile_options options = {
+		.index_dir = ds->index_dir,
+		.making = {.keep = ds->index_dir ? INDEX_KEEP : INDEX_KEEP_IF,
+			   .progress = ds->progress ? on_index : NULL,
+			   .arg = ds}};
+	ds->progress_path = path;
+	if (rowfile_open(&f->rows, path, ds->schema->format, &options, err) != 0 ||
+	    bind_header(ds, f, err) != 0)
 		return -1;
-	int result = find_index(ds, f, source, dir, err);
-	source_close(source);
-	if (result == 0)
-		result = bind_header(ds, f, err);
-	if (result == 0) {
-		f->first = ds->rows;
-		ds->rows += f->index->rows;
-	}
-	return result;
+	rowfile_rest(&f->rows);
+	f->first = ds->rows;
+	ds->rows += f->rows.index->rows;
+	return 0;
 }
 
 static int open_all(struct dataset *ds, const struct dataset_options *o, struct error *err)
@@ -142,15 +88,15 @@ static int open_all(struct dataset *ds, const struct dataset_options *o, struct 
 	if (o->index_dir && fs_make_dirs(o->index_dir, err) != 0)
 		return -1;
 	ds->file = calloc(o->path_count, sizeof *ds->file);
+	ds->file_room = ds->file ? o->path_count : 0;
 	ds->index_dir = o->index_dir ? strdup(o->index_dir) : NULL;
 	if (!ds->file || (o->index_dir && !ds->index_dir))
 		return error_set(err, ERROR_OS, "dataset", "out of memory");
-	if (parser_init(&ds->parser, ds->schema, o->label_optional, err) != 0 ||
-	    rowscan_init(&ds->scan, ds->format, err) != 0)
+	if (parser_init(&ds->parser, ds->schema, o->label_optional, err) != 0)
 		return -1;
 	for (size_t i = 0; i < o->path_count; i++) {
 		ds->file_count = i + 1;
-		if (open_file(ds, &ds->file[i], o->paths[i], o->index_dir, err) != 0)
+		if (open_file(ds, &ds->file[i], o->paths[i], err) != 0)
 			return -1;
 	}
 	if (ds->rows == 0)
@@ -165,7 +111,6 @@ int dataset_open(struct dataset **out, const struct schema *schema,
 	if (!ds)
 		return error_set(err, ERROR_OS, "dataset", "out of memory");
 	ds->schema = schema;
-	ds->format = format_of(schema->format);
 	ds->bad_rows_max = options->bad_rows_max;
 	ds->progress = options->progress;
 	ds->progress_arg = options->progress_arg;
@@ -182,15 +127,12 @@ void dataset_close(struct dataset *ds)
 	if (!ds)
 		return;
 	for (size_t i = 0; i < ds->file_count; i++) {
-		free(ds->file[i].path);
-		index_free(ds->file[i].index);
+		rowfile_close(&ds->file[i].rows);
 		columns_free(&ds->file[i].columns);
 	}
 	free(ds->file);
 	free(ds->span);
 	free(ds->index_dir);
-	source_close(ds->source);
-	rowscan_free(&ds->scan);
 	parser_free(&ds->parser);
 	badset_free(&ds->bad);
 	free(ds);
@@ -218,8 +160,8 @@ int dataset_bad_rows_option(const char *text, uint64_t *bad_rows_max, struct err
 		*bad_rows_max = 0;
 		return 0;
 	}
-	if (strncmp(text, "skip:", 5) != 0 || number_u64_span(text + 5, strlen(text + 5), &n) != 0 ||
-	    n == 0)
+	if (strncmp(text, "skip:", 5) != 0 ||
+	    number_u64_span(text + 5, strlen(text + 5), &n) != 0 || n == 0)
 		return error_set(err, ERROR_CONFIG, "BAD_ROWS",
 				 "'%.80s' is neither 'stop' nor 'skip:N' with N from 1", text);
 	*bad_rows_max = n;
@@ -248,11 +190,9 @@ uint64_t dataset_has(const struct dataset *ds, uint64_t begin, uint64_t length)
 
 static int add_span(struct dataset *ds, struct span span, struct error *err)
 {
-	struct span *grown = realloc(ds->span, (ds->span_count + 1) * sizeof *grown);
-	if (!grown)
+	if (GROW(ds->span, ds->span_room, ds->span_count + 1) != 0)
 		return error_set(err, ERROR_OS, "dataset", "out of memory");
-	ds->span = grown;
-	grown[ds->span_count++] = span;
+	ds->span[ds->span_count++] = span;
 	return 0;
 }
 
@@ -271,26 +211,23 @@ int dataset_add(struct dataset *ds, const char *path, uint64_t begin, struct err
 	if (ds->file_count == DATASET_FILES_MAX)
 		return error_set(err, ERROR_CONFIG, path, "is one file too many: %d are possible",
 				 DATASET_FILES_MAX);
-	struct file *grown = realloc(ds->file, (ds->file_count + 1) * sizeof *grown);
-	if (!grown)
+	rowfile_rest(&ds->file[ds->current].rows); /* the files move */
+	if (GROW(ds->file, ds->file_room, ds->file_count + 1) != 0)
 		return error_set(err, ERROR_OS, "dataset", "out of memory");
-	ds->file = grown;
-	source_close(ds->source); /* opening takes the scan */
-	ds->source = NULL;
-	memset(&grown[ds->file_count], 0, sizeof *grown);
-	if (open_file(ds, &grown[ds->file_count++], path, ds->index_dir, err) != 0)
+	ds->file[ds->file_count] = (struct file){0};
+	if (open_file(ds, &ds->file[ds->file_count++], path, err) != 0)
 		return -1;
 	return add_span(ds, (struct span){begin, ds->rows - place, place}, err);
 }
 
 enum row_format dataset_format(const struct dataset *ds)
 {
-	return ds->format;
+	return ds->schema->format;
 }
 
 uint64_t dataset_file_rows(const struct dataset *ds, size_t file)
 {
-	return ds->file[file].index->rows;
+	return ds->file[file].rows.index->rows;
 }
 
 /* ---- reading ---- */
@@ -301,48 +238,14 @@ static size_t file_of(const struct dataset *ds, uint64_t row)
 	return search_last(&ds->file->first, sizeof *ds->file, ds->file_count, row);
 }
 
-static int ended_early(const struct file *f, struct error *err)
-{
-	return error_set(err, ERROR_DATA, f->path, "holds fewer rows than its index: was it changed?");
-}
-
-/* Steps over rows of the current file until `row` is next. */
-static int skip_rows(struct dataset *ds, uint64_t row, struct error *err)
-{
-	struct row_ref ref;
-	while (ds->at < row) {
-		int got = rowscan_next(&ds->scan, &ref, 0, err);
-		if (got != ROWSCAN_ROW)
-			return got < 0 ? -1 : ended_early(&ds->file[ds->current], err);
-		ds->at++;
-	}
-	return 0;
-}
-
-/* Makes `row` the next that scan gives. */
+/* Makes `row` the next of its file. */
 static int go_to(struct dataset *ds, uint64_t row, struct error *err)
 {
 	size_t i = file_of(ds, row);
-	struct file *f = &ds->file[i];
-	if (ds->source && ds->current != i) {
-		source_close(ds->source);
-		ds->source = NULL;
-	}
-	int fresh = ds->source == NULL;
-	if (fresh) {
-		ds->current = i;
-		if (source_open(&ds->source, f->path, err) != 0)
-			return -1;
-	}
-	if (source_check_unchanged(ds->source, &f->index->identity, err) != 0)
-		return -1;
-	uint64_t every = f->index->every;
-	if (fresh || ds->at > row || (ds->at - f->first) / every != (row - f->first) / every) {
-		if (index_seek(f->index, ds->source, &ds->scan, row - f->first, &ds->at, err) != 0)
-			return -1;
-		ds->at += f->first;
-	}
-	return skip_rows(ds, row, err);
+	if (i != ds->current)
+		rowfile_rest(&ds->file[ds->current].rows);
+	ds->current = i;
+	return rowfile_go_to(&ds->file[i].rows, row - ds->file[i].first, err);
 }
 
 /* A bad row: counted and left out, or the error that ends the reading. */
@@ -351,7 +254,7 @@ static int take_bad(struct dataset *ds, const struct row_ref *ref, size_t at, ui
 {
 	if (badset_has(&ds->bad, number))
 		return 0;
-	parse_place(why->place, sizeof why->place, ds->file[ds->current].path, ref, at);
+	parse_place(why->place, sizeof why->place, ds->file[ds->current].rows.path, ref, at);
 	error_format(why, ds->last_bad, sizeof ds->last_bad);
 	if (ds->bad.count >= ds->bad_rows_max) {
 		char text[ERROR_TEXT_MAX];
@@ -375,14 +278,13 @@ static int read_rows(struct dataset *ds, uint64_t end, struct rows *rows, struct
 	struct file *f = &ds->file[ds->current];
 	struct row_ref ref;
 	struct error why;
-	while (ds->at < end) {
+	while (f->first + f->rows.at < end) {
 		size_t at;
-		int got = rowscan_next(&ds->scan, &ref, 0, err);
-		if (got != ROWSCAN_ROW)
-			return got < 0 ? -1 : ended_early(f, err);
-		uint64_t number = ds->at++ + ds->shift;
-		int result = parse_row(&ds->parser, &f->columns, &ds->scan, &ref, number, rows, &at,
-				       &why);
+		uint64_t number = f->first + f->rows.at + ds->shift;
+		if (rowfile_next(&f->rows, &ref, err) != 0)
+			return -1;
+		int result = parse_row(&ds->parser, &f->columns, &f->rows.scan, &ref, number, rows,
+				       &at, &why);
 		if (result == PARSE_OK)
 			continue;
 		if (result < 0) {
@@ -403,7 +305,7 @@ static int read_all(struct dataset *ds, uint64_t begin, uint64_t length, struct 
 		if (go_to(ds, begin, err) != 0)
 			return -1;
 		const struct file *f = &ds->file[ds->current];
-		uint64_t stop = f->first + f->index->rows;
+		uint64_t stop = f->first + f->rows.index->rows;
 		if (stop > end)
 			stop = end;
 		if (read_rows(ds, stop, rows, err) != 0)
@@ -436,16 +338,14 @@ int dataset_read(struct dataset *ds, uint64_t begin, uint64_t length, struct row
 {
 	rows_begin(rows, ds->schema);
 	if (dataset_has(ds, begin, length) < length)
-		return error_set(err, ERROR_DATA, ds->file[0].path,
+		return error_set(err, ERROR_DATA, ds->file[0].rows.path,
 				 "rows from %llu, %llu of them, are not in its %llu rows",
 				 (unsigned long long)begin, (unsigned long long)length,
 				 (unsigned long long)ds->rows);
 	if ((ds->span ? read_spans(ds, begin, length, rows, err)
 		      : read_all(ds, begin, length, rows, err)) == 0)
 		return 0;
-	/* Where the scan stands is not known any more: the next read starts from the index. */
-	source_close(ds->source);
-	ds->source = NULL;
+	rowfile_rest(&ds->file[ds->current].rows);
 	return -1;
 }
 
@@ -458,13 +358,12 @@ void dataset_place(struct dataset *ds, uint64_t row, char *out, size_t max)
 		snprintf(out, max, "row %llu", (unsigned long long)row);
 		return;
 	}
-	snprintf(out, max, "%s", ds->file[file_of(ds, place)].path);
-	if (go_to(ds, place, NULL) == 0 && rowscan_next(&ds->scan, &ref, 0, NULL) == ROWSCAN_ROW)
-		snprintf(out, max, "%s:%llu", ds->file[ds->current].path,
+	snprintf(out, max, "%s", ds->file[file_of(ds, place)].rows.path);
+	if (go_to(ds, place, NULL) == 0 &&
+	    rowfile_next(&ds->file[ds->current].rows, &ref, NULL) == 0)
+		snprintf(out, max, "%s:%llu", ds->file[ds->current].rows.path,
 			 (unsigned long long)ref.line);
-	/* The next read starts from the index. */
-	source_close(ds->source);
-	ds->source = NULL;
+	rowfile_rest(&ds->file[ds->current].rows);
 }
 
 /* ---- fitting ---- */
@@ -482,23 +381,23 @@ int schema_fit(struct schema *s, struct dataset *ds, struct error *err)
 	for (uint64_t begin = 0; result == 0 && begin < ds->rows; begin += FIT_ROWS) {
 		uint64_t left = ds->rows - begin;
 		if (ds->progress && begin % (64 * FIT_ROWS) == 0)
-			ds->progress("fit", ds->file[file_of(ds, begin)].path, begin, ds->rows,
+			ds->progress("fit", ds->file[file_of(ds, begin)].rows.path, begin, ds->rows,
 				     ds->progress_arg);
 		result = dataset_read(ds, begin, left < FIT_ROWS ? left : FIT_ROWS, &rows, err);
 	}
 	ds->parser.fit = NULL;
 	if (result == 0) {
 		for (size_t i = 0; i < s->dense_count; i++) {
-			double deviation = fit[i].count ? sqrt(fit[i].squares / (double)fit[i].count)
-							: 0;
+			double deviation =
+				fit[i].count ? sqrt(fit[i].squares / (double)fit[i].count) : 0;
 			s->dense[i].mean = fit[i].mean;
 			s->dense[i].deviation = deviation > 0 ? deviation : 1;
 		}
 		s->fitted = 1;
 		parser_refresh(&ds->parser);
 		if (ds->progress)
-			ds->progress("fit", ds->file[ds->file_count - 1].path, ds->rows, ds->rows,
-				     ds->progress_arg);
+			ds->progress("fit", ds->file[ds->file_count - 1].rows.path, ds->rows,
+				     ds->rows, ds->progress_arg);
 	}
 	rows_free(&rows);
 	free(fit);

@@ -4,6 +4,7 @@
  */
 #include "data/index.h"
 
+#include "base/grow.h"
 #include "base/search.h"
 
 #include <limits.h>
@@ -20,7 +21,8 @@
 
 struct building {
 	struct index *ix;
-	size_t place_room, point_room, places_max, points_max;
+	size_t place_room, point_room, window_room, window_at_room;
+	size_t places_max, points_max;
 	uint64_t span;
 };
 
@@ -62,14 +64,8 @@ static int add_place(struct building *b, uint64_t offset, uint64_t line, struct 
 		if (ix->rows % ix->every != 0)
 			return 0;
 	}
-	if (ix->place_count == b->place_room) {
-		size_t room = b->place_room ? 2 * b->place_room : 1024;
-		struct index_place *larger = realloc(ix->place, room * sizeof *larger);
-		if (!larger)
-			return no_memory(err);
-		ix->place = larger;
-		b->place_room = room;
-	}
+	if (GROW(ix->place, b->place_room, ix->place_count + 1) != 0)
+		return no_memory(err);
 	ix->place[ix->place_count++] = (struct index_place){offset, line};
 	return 0;
 }
@@ -95,21 +91,10 @@ static void thin_points(struct building *b)
 static int grow_points(struct building *b, struct error *err)
 {
 	struct index *ix = b->ix;
-	if (ix->point_count < b->point_room)
-		return 0;
-	size_t room = b->point_room ? 2 * b->point_room : 64;
-	struct source_point *points = realloc(ix->point, room * sizeof *points);
-	if (points)
-		ix->point = points;
-	unsigned char **windows = realloc(ix->window, room * sizeof *windows);
-	if (windows)
-		ix->window = windows;
-	uint64_t *at = realloc(ix->window_at, room * sizeof *at);
-	if (at)
-		ix->window_at = at;
-	if (!points || !windows || !at)
+	if (GROW(ix->point, b->point_room, ix->point_count + 1) != 0 ||
+	    GROW(ix->window, b->window_room, ix->point_count + 1) != 0 ||
+	    GROW(ix->window_at, b->window_at_room, ix->point_count + 1) != 0)
 		return no_memory(err);
-	b->point_room = room;
 	return 0;
 }
 
@@ -250,8 +235,7 @@ int index_same(const struct index *a, const struct index *b, struct error *err)
 	if (a->rows != b->rows || a->lines != b->lines || a->text_bytes != b->text_bytes)
 		return differs(err, "the data file holds other rows");
 	if (a->every != b->every || a->place_count != b->place_count ||
-	    (a->place_count &&
-	     memcmp(a->place, b->place, a->place_count * sizeof *a->place) != 0))
+	    (a->place_count && memcmp(a->place, b->place, a->place_count * sizeof *a->place) != 0))
 		return differs(err, "the rows begin elsewhere");
 	if (a->point_count != b->point_count)
 		return differs(err, "the access points differ");
@@ -267,9 +251,6 @@ static size_t point_before(const struct index *ix, uint64_t offset)
 {
 	return search_last(&ix->point->out, sizeof *ix->point, ix->point_count, offset);
 }
-
-/* index_file.c: the deflated window of point i, from the file. To be freed. */
-int index_fetch_window(const struct index *ix, size_t i, unsigned char **out, struct error *err);
 
 static int seek_point(const struct index *ix, struct source *source, size_t i, struct error *err)
 {
@@ -309,8 +290,7 @@ int index_seek(const struct index *ix, struct source *source, struct rowscan *sc
 	return rowscan_start(scan, source, place->line, err);
 }
 
-int index_path(char *out, size_t out_max, const char *data_path, const char *dir,
-	       struct error *err)
+int index_path(char *out, size_t out_max, const char *data_path, const char *dir, struct error *err)
 {
 	int n;
 	if (!dir) {

@@ -62,8 +62,6 @@ void index_free(struct index *ix); /* NULL is fine */
 
 /* Written new and renamed into place. Afterwards windows are read from the file. */
 int index_write(struct index *ix, const char *path, struct error *err);
-/* Whether the directory of path may be written at all. */
-int index_may_write(const char *path);
 /* ERROR_NOINPUT: not there. ERROR_DATA: damaged. Windows are checked when used, or all now. */
 int index_read(struct index **out, const char *path, int check_windows, struct error *err);
 /* 1 when the index was made from this file; 0 and why in err (may be NULL); -1 when the file can't
@@ -72,10 +70,29 @@ int index_is_of(const struct index *ix, struct source *source, struct error *err
 /* 1 when both say the same of the same text (windows left out); 0 and why in err. */
 int index_same(const struct index *a, const struct index *b, struct error *err);
 
+/* The index of a data file: the one at `path`, if it was made from this file and format, else a new
+ * one. source must stand at its start, and is anywhere afterwards. */
+enum index_keep {
+	INDEX_KEEP_NOT, /* in memory only */
+	INDEX_KEEP_IF,  /* written to path if that can be written */
+	INDEX_KEEP      /* written, or the error */
+};
+struct index_making {
+	enum index_keep keep;
+	int anew; /* whatever there is at path */
+	index_progress_fn *progress; /* may be NULL */
+	void *arg;
+};
+int index_open(struct index **out, struct source *source, enum row_format format,
+	       const char *path, const struct index_making *making, struct error *err);
+
 /* Brings source and scan to the start of a row <= row (*at), as near as the index knows. row must
  * be < rows. */
 int index_seek(const struct index *ix, struct source *source, struct rowscan *scan, uint64_t row,
 	       uint64_t *at, struct error *err);
+
+/* For index_seek(): the deflated window of point i, from the index file. To be freed. */
+int index_fetch_window(const struct index *ix, size_t i, unsigned char **out, struct error *err);
 
 /* FILE.rowidx, or in dir NAME.HASH.rowidx, HASH from the absolute path, because files of different
  * directories may share a name. */

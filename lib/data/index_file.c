@@ -29,8 +29,6 @@
 #define PLACE_BYTES 16
 #define POINT_BYTES 40
 
-int index_fetch_window(const struct index *ix, size_t i, unsigned char **out, struct error *err);
-
 static void put64(unsigned char *p, uint64_t x)
 {
 	for (size_t i = 0; i < 8; i++)
@@ -106,13 +104,6 @@ static uint64_t place_windows(struct index *ix, uint64_t from)
 		at += ix->point[i].window_len;
 	}
 	return at - from;
-}
-
-int index_may_write(const char *path)
-{
-	char dir[PATH_MAX];
-	fs_dirname(path, dir, sizeof dir);
-	return access(dir, W_OK) == 0;
 }
 
 int index_write(struct index *ix, const char *path, struct error *err)
@@ -327,8 +318,8 @@ int index_read(struct index **out, const char *path, int check_windows, struct e
 	if (fd < 0)
 		return error_errno(err, 0, path, "can't be read");
 	struct index *ix = calloc(1, sizeof *ix);
-	int result = ix ? read_all(ix, fd, path, err)
-			: error_set(err, ERROR_OS, path, "out of memory");
+	int result =
+		ix ? read_all(ix, fd, path, err) : error_set(err, ERROR_OS, path, "out of memory");
 	close(fd);
 	for (size_t i = 0; result == 0 && check_windows && i < ix->point_count; i++) {
 		if (ix->point[i].window_len == 0)
@@ -371,4 +362,56 @@ int index_fetch_window(const struct index *ix, size_t i, unsigned char **out, st
 	}
 	*out = data;
 	return 0;
+}
+
+/* ---- the one to use ---- */
+
+static int may_write(const char *path)
+{
+	char dir[PATH_MAX];
+	fs_dirname(path, dir, sizeof dir);
+	return access(dir, W_OK) == 0;
+}
+
+static int keep(struct index *ix, const char *path, enum index_keep how, struct error *err)
+{
+	struct error why;
+	if (how == INDEX_KEEP)
+		return index_write(ix, path, err);
+	if (how == INDEX_KEEP_NOT || !may_write(path) || index_write(ix, path, &why) == 0 ||
+	    why.code == ERROR_IO)
+		return 0;
+	if (err)
+		*err = why;
+	return -1;
+}
+
+/* 1: it fits; 0: there is none that does; -1: the data file can't be read. */
+static int read_fitting(struct index **out, struct source *source, enum row_format format,
+			const char *path, struct error *err)
+{
+	if (index_read(out, path, 0, NULL) != 0)
+		return 0;
+	int is = (*out)->format == format ? index_is_of(*out, source, err) : 0;
+	if (is == 1)
+		return 1;
+	index_free(*out);
+	*out = NULL;
+	return is;
+}
+
+int index_open(struct index **out, struct source *source, enum row_format format, const char *path,
+	       const struct index_making *making, struct error *err)
+{
+	*out = NULL;
+	int found = making->anew ? 0 : read_fitting(out, source, format, path, err);
+	if (found != 0)
+		return found == 1 ? 0 : -1;
+	if (index_build(out, source, format, making->progress, making->arg, err) != 0)
+		return -1;
+	if (keep(*out, path, making->keep, err) == 0)
+		return 0;
+	index_free(*out);
+	*out = NULL;
+	return -1;
 }

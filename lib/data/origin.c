@@ -148,22 +148,22 @@ static int take_file(const struct record *r, struct file *out, struct error *err
 }
 
 /* file[count], or count 0: only what is known of the whole. */
-static int take_text(char *text, struct origin *out, struct file *file, size_t count,
-		     struct error *err)
+static int take_text(const char *text, size_t len, struct origin *out, struct file *file,
+		     size_t count, struct error *err)
 {
 	struct record r;
 	size_t files = 0, heads = 0;
-	for (char *p = text; *p;) {
-		size_t n = strcspn(p, "\n");
-		if (record_parse(&r, p, n, err) != 0)
-			return -1;
+	struct record_walk walk = record_walk(text, len);
+	int got;
+	while ((got = record_next(&walk, &r, err)) == RECORD_ONE) {
 		if (record_is(&r, "data") && heads++ == 0 && take_data(&r, out, err) != 0)
 			return -1;
 		if (record_is(&r, "file") && files++ < count &&
 		    take_file(&r, &file[files - 1], err) != 0)
 			return -1;
-		p += n + (p[n] == '\n');
 	}
+	if (got != RECORD_END)
+		return -1;
 	if (heads != 1 || (count > 0 && files != count))
 		return error_set(err, ERROR_DATA, NULL, "has %zu data and %zu file records", heads,
 				 files);
@@ -174,9 +174,10 @@ static int read_all(const char *path, struct origin *out, struct file *file, siz
 		    struct error *err)
 {
 	char *text;
-	if (fs_read_file(path, ORIGIN_BYTES_MAX, &text, NULL, err) != 0)
+	size_t len;
+	if (fs_read_file(path, ORIGIN_BYTES_MAX, &text, &len, err) != 0)
 		return -1;
-	int result = take_text(text, out, file, count, err);
+	int result = take_text(text, len, out, file, count, err);
 	free(text);
 	return result == 0 ? 0 : error_wrap(err, path);
 }

@@ -77,9 +77,9 @@ int parser_init(struct parser *p, const struct schema *s, int label_optional, st
 	size_t n = s->dense_count + 1;
 	p->inverse = malloc(n * sizeof *p->inverse);
 	p->raw = malloc(n * sizeof *p->raw);
-	if (s->format == SCHEMA_CRITEO)
+	if (s->format == ROW_CRITEO)
 		p->table = malloc(n * PARSE_TABLE * sizeof *p->table);
-	if (!p->inverse || !p->raw || (s->format == SCHEMA_CRITEO && !p->table)) {
+	if (!p->inverse || !p->raw || (s->format == ROW_CRITEO && !p->table)) {
 		parser_free(p);
 		return error_set(err, ERROR_OS, "parser", "out of memory");
 	}
@@ -133,7 +133,7 @@ int parse_label(const struct parser *p, const char *text, size_t len, float *out
 		return PARSE_OK;
 	}
 	double x;
-	int svm = s->format == SCHEMA_LIBSVM;
+	int svm = s->format == ROW_LIBSVM;
 	if (number_real_span(text, len, &x) != 0 || !(x == 0 || x == 1 || (svm && x == -1)))
 		return parse_bad(at, where, err, "label '%.*s' is neither 0 nor 1%s", shown, text,
 				 svm ? " (or -1)" : "; POSITIVE= says which value means 1");
@@ -230,9 +230,9 @@ int columns_bind(struct columns *c, const struct parser *p, struct rowscan *scan
 		 const struct row_ref *header, const char *file, struct error *err)
 {
 	*c = (struct columns){0};
-	if (p->schema->format == SCHEMA_CRITEO)
+	if (p->schema->format == ROW_CRITEO)
 		return bind_criteo(c, p->schema, err);
-	if (p->schema->format == SCHEMA_LIBSVM)
+	if (p->schema->format == ROW_LIBSVM)
 		return 0;
 	const struct row_field *field;
 	struct header h = {.file = file, .row = header};
@@ -359,13 +359,15 @@ int parse_row(struct parser *p, const struct columns *c, struct rowscan *scan,
 {
 	int result = -1;
 	switch (p->schema->format) {
-	case SCHEMA_CRITEO:
+	case ROW_LINES:
+		break;
+	case ROW_CRITEO:
 		result = parse_criteo(p, c, row, rows, at, err);
 		break;
-	case SCHEMA_CSV:
+	case ROW_CSV:
 		result = parse_csv(p, c, scan, row, rows, at, err);
 		break;
-	case SCHEMA_LIBSVM:
+	case ROW_LIBSVM:
 		result = parse_libsvm(p, row, rows, at, err);
 		break;
 	}

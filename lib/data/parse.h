@@ -48,7 +48,7 @@ void columns_free(struct columns *c);
 
 enum parse_result { PARSE_OK = 0, PARSE_BAD = 1 };
 /* Adds the row to rows under its number: PARSE_OK; PARSE_BAD: nothing added, err->text says why and
- * *at is the offset in the row; -1: no memory. */
+ * *at is the offset in the row; -1: out of memory. */
 int parse_row(struct parser *p, const struct columns *c, struct rowscan *scan,
 	      const struct row_ref *row, uint64_t number, struct rows *rows, size_t *at,
 	      struct error *err);

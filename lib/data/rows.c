@@ -4,6 +4,8 @@
  */
 #include "data/parse.h"
 
+#include "base/grow.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,37 +26,23 @@ void rows_begin(struct rows *rows, const struct schema *s)
 	rows->count = 0;
 	rows->dense_columns = s->dense_count;
 	rows->fields = schema_fields(s);
-	rows->value_wanted = s->format == SCHEMA_LIBSVM;
+	rows->value_wanted = s->format == ROW_LIBSVM;
 	rows->value = rows->value_wanted ? rows->value_room : NULL;
 	if (rows->offset)
 		rows->offset[0] = 0;
 }
 
-static int grow(void *array, size_t count, size_t size)
-{
-	size_t bytes;
-	void *old, *larger;
-	memcpy(&old, array, sizeof old);
-	if (__builtin_mul_overflow(count, size, &bytes))
-		return -1;
-	larger = realloc(old, bytes);
-	if (!larger)
-		return -1;
-	memcpy(array, &larger, sizeof larger);
-	return 0;
-}
-
+/* Of several arrays with one room. */
 static int grow_rows(struct rows *r)
 {
-	size_t room = r->row_room ? r->row_room * 2 : 256;
+	size_t row = r->row_room, label = row, weight = row, offset = r->offset ? row + 1 : 0;
 	int first = r->offset == NULL;
-	if (grow(&r->row, room, sizeof *r->row) || grow(&r->label, room, sizeof *r->label) ||
-	    grow(&r->weight, room, sizeof *r->weight) ||
-	    grow(&r->offset, room + 1, sizeof *r->offset))
+	if (GROW(r->row, row, r->count + 1) != 0 || GROW(r->label, label, row) != 0 ||
+	    GROW(r->weight, weight, row) != 0 || GROW(r->offset, offset, row + 1) != 0)
 		return -1;
 	if (first)
 		r->offset[0] = 0;
-	r->row_room = room;
+	r->row_room = row;
 	return 0;
 }
 
@@ -66,24 +54,9 @@ int rows_reserve(struct rows *r, size_t keys, struct error *err)
 	if (__builtin_mul_overflow(r->count + 1, r->dense_columns, &dense) ||
 	    __builtin_add_overflow(r->offset[r->count], keys, &need))
 		return error_set(err, ERROR_OS, "rows", "too many");
-	if (dense > r->dense_room) {
-		size_t room = dense * 2;
-		if (grow(&r->dense, room, sizeof *r->dense) != 0)
-			return error_set(err, ERROR_OS, "rows", "out of memory");
-		r->dense_room = room;
-	}
-	if (need > r->key_room) {
-		size_t room = need * 2;
-		if (grow(&r->key, room, sizeof *r->key) != 0)
-			return error_set(err, ERROR_OS, "rows", "out of memory");
-		r->key_room = room;
-	}
-	if (r->value_wanted && need > r->value_room_count) {
-		size_t room = need * 2;
-		if (grow(&r->value_room, room, sizeof *r->value_room) != 0)
-			return error_set(err, ERROR_OS, "rows", "out of memory");
-		r->value_room_count = room;
-		r->value = r->value_room;
-	}
+	if (GROW(r->dense, r->dense_room, dense) != 0 || GROW(r->key, r->key_room, need) != 0 ||
+	    (r->value_wanted && GROW(r->value_room, r->value_room_count, need) != 0))
+		return error_set(err, ERROR_OS, "rows", "out of memory");
+	r->value = r->value_wanted ? r->value_room : NULL;
 	return 0;
 }

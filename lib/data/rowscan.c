@@ -7,25 +7,12 @@
  */
 #include "data/rowscan.h"
 
+#include "base/grow.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #define CHUNK 262144
-
-static const char *const names[] = {"lines", "criteo", "csv", "libsvm"};
-
-const char *row_format_name(enum row_format format)
-{
-	return names[format];
-}
-
-int row_format_find(const char *name)
-{
-	for (int i = 0; i < 4; i++)
-		if (strcmp(names[i], name) == 0)
-			return i;
-	return -1;
-}
 
 static int is_blank(unsigned char c)
 {
@@ -39,24 +26,11 @@ static int is_newline(unsigned char c)
 
 /* ---- libcsv ---- */
 
-static int make_room(void **data, size_t *room, size_t need, size_t size)
-{
-	if (need <= *room)
-		return 0;
-	size_t larger = *room * 2 > need ? *room * 2 : need + 64;
-	void *p = realloc(*data, larger * size);
-	if (!p)
-		return -1;
-	*data = p;
-	*room = larger;
-	return 0;
-}
-
 static void on_field(void *data, size_t len, void *arg)
 {
 	struct rowscan_fields *f = arg;
-	if (make_room((void **)&f->bytes, &f->bytes_room, f->bytes_len + len + ROWSCAN_SLACK, 1) ||
-	    make_room((void **)&f->end, &f->room, f->count + 1, sizeof *f->end)) {
+	if (GROW(f->bytes, f->bytes_room, f->bytes_len + len + ROWSCAN_SLACK) != 0 ||
+	    GROW(f->end, f->room, f->count + 1) != 0) {
 		f->failed = 1;
 		return;
 	}
@@ -74,7 +48,8 @@ static void on_row(int c, void *arg)
 
 static int no_memory(struct rowscan *r, struct error *err)
 {
-	return error_set(err, ERROR_OS, r->source ? source_name(r->source) : "rows", "out of memory");
+	return error_set(err, ERROR_OS, r->source ? source_name(r->source) : "rows",
+			 "out of memory");
 }
 
 static int bad_row(struct rowscan *r, struct error *err, const char *why)
@@ -113,7 +88,7 @@ int rowscan_fields(struct rowscan *r, const struct row_ref *row, const struct ro
 	struct rowscan_fields *f = &r->fields;
 	size_t n = 0;
 	if (row->quoted) {
-		if (make_room((void **)&f->field, &f->field_room, f->count, sizeof *f->field) != 0)
+		if (GROW(f->field, f->field_room, f->count) != 0)
 			return no_memory(r, err);
 		for (size_t from = 0; n < f->count; n++) {
 			f->field[n] = (struct row_field){f->bytes + from, f->end[n] - from};
@@ -124,7 +99,7 @@ int rowscan_fields(struct rowscan *r, const struct row_ref *row, const struct ro
 		for (;;) {
 			const char *comma = memchr(p, ',', (size_t)(end - p));
 			const char *to = comma ? comma : end;
-			if (make_room((void **)&f->field, &f->field_room, n + 1, sizeof *f->field) != 0)
+			if (GROW(f->field, f->field_room, n + 1) != 0)
 				return no_memory(r, err);
 			const char *from = p, *stop = to;
 			while (from < stop && is_blank((unsigned char)*from))
@@ -201,7 +176,7 @@ void rowscan_free(struct rowscan *r)
 }
 
 /* More bytes behind those in the buffer. */
-static int fill(struct rowscan *r, struct error *err)
+static int fill_buffer(struct rowscan *r, struct error *err)
 {
 	if (r->room - r->end < CHUNK / 2 && r->begin > 0) {
 		memmove(r->buffer, r->buffer + r->begin, r->end - r->begin);
@@ -239,7 +214,7 @@ int rowscan_start(struct rowscan *r, struct source *source, uint64_t line, struc
 	if (r->offset > 0)
 		return 0;
 	while (r->end < 3 && !r->eof)
-		if (fill(r, err) != 0)
+		if (fill_buffer(r, err) != 0)
 			return -1;
 	if (r->end >= 3 && memcmp(r->buffer, "\xef\xbb\xbf", 3) == 0) {
 		r->begin = r->scan = 3;
@@ -273,15 +248,6 @@ static void pass(struct rowscan *r, size_t to, uint64_t lines)
 	r->row_open = 0;
 }
 
-static int all_blank(const char *data, size_t len)
-{
-	/* Nearly every line ends this at its first byte. */
-	size_t i = 0;
-	while (i < len && is_blank((unsigned char)data[i]))
-		i++;
-	return i == len;
-}
-
 /* Whether the line is a row of its own; for csv, -1 is an error and 2 an open row. */
 static int judge(struct rowscan *r, struct row_ref *row, size_t line_at, size_t to, int last,
 		 struct error *err)
@@ -294,12 +260,12 @@ static int judge(struct rowscan *r, struct row_ref *row, size_t line_at, size_t 
 	case ROW_CRITEO:
 		return row->len > 0;
 	case ROW_LIBSVM:
-		return row->len > 0 && row->data[0] != '#' && !all_blank(row->data, row->len);
+		return row->len > 0 && row->data[0] != '#' && !row_is_blank(row->data, row->len);
 	case ROW_CSV:
 		break;
 	}
 	if (!r->row_open && !memchr(row->data, '"', row->len))
-		return !all_blank(row->data, row->len);
+		return !row_is_blank(row->data, row->len);
 	int done = feed_csv(r, line_at, to, last, err);
 	row->quoted = 1;
 	return done < 0 ? -1 : done ? 1 : 2;
@@ -319,7 +285,7 @@ int rowscan_next(struct rowscan *r, struct row_ref *row, int nowait, struct erro
 			if (nowait && !source_ready(r->source))
 				return ROWSCAN_WAIT;
 			size_t shift = r->begin;
-			if (fill(r, err) != 0)
+			if (fill_buffer(r, err) != 0)
 				return -1;
 			shift -= r->begin;
 			look -= shift;
@@ -352,49 +318,6 @@ int rowscan_next(struct rowscan *r, struct row_ref *row, int nowait, struct erro
 
 /* ---- guess ---- */
 
-/* "LABEL 3:1 10:0.5": the second word is numbers with a colon. */
-static int looks_libsvm(const char *line, size_t len)
-{
-	size_t i = 0;
-	while (i < len && !is_blank((unsigned char)line[i]))
-		i++;
-	while (i < len && is_blank((unsigned char)line[i]))
-		i++;
-	if (i + 4 < len && memcmp(line + i, "qid:", 4) == 0)
-		return 1;
-	size_t digits = i;
-	while (i < len && line[i] >= '0' && line[i] <= '9')
-		i++;
-	return i > digits && i < len && line[i] == ':';
-}
-
-enum row_format row_format_guess(const char *head, size_t len)
-{
-	if (len >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0) {
-		head += 3;
-		len -= 3;
-	}
-	/* The first line that is neither empty nor a libsvm comment. */
-	while (len > 0) {
-		const char *newline = memchr(head, '\n', len);
-		size_t line = newline ? (size_t)(newline - head) : len;
-		if (head[0] != '#' && !all_blank(head, line)) {
-			size_t tabs = 0;
-			for (size_t i = 0; i < line; i++)
-				tabs += head[i] == '\t';
-			if (tabs >= 35 && tabs <= 39)
-				return ROW_CRITEO;
-			if (looks_libsvm(head, line))
-				return ROW_LIBSVM;
-			return memchr(head, ',', line) ? ROW_CSV : ROW_LINES;
-		}
-		size_t step = newline ? line + 1 : line;
-		head += step;
-		len -= step;
-	}
-	return ROW_LINES;
-}
-
 int rowscan_guess(struct rowscan *r, struct error *err)
 {
 	/* Until a line with something in it is whole. */
@@ -402,10 +325,10 @@ int rowscan_guess(struct rowscan *r, struct error *err)
 		const char *newline = memchr(r->buffer + look, '\n', r->end - look);
 		if (newline) {
 			size_t to = (size_t)(newline - r->buffer);
-			if (r->buffer[look] != '#' && !all_blank(r->buffer + look, to - look))
+			if (r->buffer[look] != '#' && !row_is_blank(r->buffer + look, to - look))
 				break;
 			look = to + 1;
-		} else if (fill(r, err) != 0) {
+		} else if (fill_buffer(r, err) != 0) {
 			return -1;
 		}
 	}

@@ -13,6 +13,7 @@
 #define PACELINE_DATA_ROWSCAN_H
 
 #include "base/error.h"
+#include "data/format.h"
 #include "data/source.h"
 
 #include <csv.h>
@@ -21,11 +22,6 @@
 
 #define ROWSCAN_ROW_MAX (1u << 20) /* bytes of a row, its line end included */
 #define ROWSCAN_SLACK 64           /* readable bytes behind every row, for vector loads */
-
-enum row_format { ROW_LINES, ROW_CRITEO, ROW_CSV, ROW_LIBSVM };
-
-const char *row_format_name(enum row_format format);
-int row_format_find(const char *name); /* -1: none of them */
 
 struct row_ref {
 	const char *data;
@@ -91,8 +87,5 @@ int rowscan_fields(struct rowscan *r, const struct row_ref *row, const struct ro
 
 /* Where field number `index` of a csv row begins, as an offset into it, for error places. */
 size_t rowscan_field_at(const struct row_ref *row, size_t index);
-
-/* What the content looks like, from its first bytes. Never an error: ROW_LINES fits all. */
-enum row_format row_format_guess(const char *head, size_t len);
 
 #endif

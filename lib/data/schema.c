@@ -11,13 +11,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-static const char *const format_names[] = {"criteo", "csv", "libsvm"};
 static const char *const scale_names[] = {"log-z", "z", "none"};
-
-const char *schema_format_name(enum schema_format format)
-{
-	return format_names[format];
-}
 
 const char *schema_scale_name(enum schema_scale scale)
 {
@@ -199,7 +193,7 @@ static int refuse(const char *text, const char *key, const char *format, struct 
 
 static int set_columns(struct schema *s, const struct schema_options *o, struct error *err)
 {
-	if (s->format == SCHEMA_CSV) {
+	if (s->format == ROW_CSV) {
 		if (!o->label || !*o->label)
 			return error_set(err, ERROR_CONFIG, "LABEL", "FORMAT=csv needs it");
 		if (copy_text(&s->label, o->label, "LABEL", err) != 0 ||
@@ -213,10 +207,10 @@ static int set_columns(struct schema *s, const struct schema_options *o, struct 
 					 "FORMAT=csv needs columns in DENSE or SPARSE");
 		return 0;
 	}
-	const char *name = schema_format_name(s->format);
+	const char *name = row_format_name(s->format);
 	if (refuse(o->label, "LABEL", name, err) != 0 || refuse(o->weight, "WEIGHT", name, err) != 0)
 		return -1;
-	if (s->format == SCHEMA_LIBSVM) {
+	if (s->format == ROW_LIBSVM) {
 		if (refuse(o->dense, "DENSE", name, err) != 0 ||
 		    refuse(o->sparse, "SPARSE", name, err) != 0)
 			return -1;
@@ -232,10 +226,10 @@ static int set_columns(struct schema *s, const struct schema_options *o, struct 
 	return 0;
 }
 
-static int fill(struct schema *s, const struct schema_options *o, struct error *err)
+static int set_options(struct schema *s, const struct schema_options *o, struct error *err)
 {
-	int format = o->format ? find_name(format_names, 3, o->format) : -1;
-	if (format < 0)
+	int format = o->format ? row_format_find(o->format) : -1;
+	if (format < 0 || format == ROW_LINES)
 		return error_set(err, ERROR_CONFIG, "FORMAT", "'%.80s' is none of criteo, csv, libsvm",
 				 o->format ? o->format : "");
 	int scale = o->dense_scale && *o->dense_scale ? find_name(scale_names, 3, o->dense_scale) : 0;
@@ -245,7 +239,7 @@ static int fill(struct schema *s, const struct schema_options *o, struct error *
 	if (o->hash_bits > SCHEMA_HASH_BITS_MAX)
 		return error_set(err, ERROR_CONFIG, "HASH_BITS", "%llu is not in 1..%d",
 				 (unsigned long long)o->hash_bits, SCHEMA_HASH_BITS_MAX);
-	s->format = (enum schema_format)format;
+	s->format = (enum row_format)format;
 	s->scale = (enum schema_scale)scale;
 	s->hash_bits = o->hash_bits ? (unsigned)o->hash_bits : 20;
 	const char *positive = o->positive && *o->positive ? o->positive : NULL;
@@ -265,7 +259,7 @@ int schema_new(struct schema **out, const struct schema_options *options, struct
 	struct schema *s = calloc(1, sizeof *s);
 	if (!s)
 		return out_of_memory(err);
-	if (fill(s, options, err) != 0) {
+	if (set_options(s, options, err) != 0) {
 		schema_free(s);
 		return -1;
 	}
@@ -309,8 +303,8 @@ static int same_columns(const struct schema_column *a, size_t a_count,
 int schema_equal(const struct schema *a, const struct schema *b, struct error *err)
 {
 	if (a->format != b->format)
-		return differ(err, "format", schema_format_name(a->format),
-			      schema_format_name(b->format));
+		return differ(err, "format", row_format_name(a->format),
+			      row_format_name(b->format));
 	if (a->scale != b->scale)
 		return differ(err, "scale", schema_scale_name(a->scale),
 			      schema_scale_name(b->scale));

@@ -19,6 +19,7 @@
 #define PACELINE_DATA_SCHEMA_H
 
 #include "base/error.h"
+#include "data/format.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -29,7 +30,6 @@
 #define SCHEMA_CRITEO_DENSE 13       /* I1..I13 */
 #define SCHEMA_CRITEO_SPARSE 26      /* C1..C26 */
 
-enum schema_format { SCHEMA_CRITEO, SCHEMA_CSV, SCHEMA_LIBSVM };
 enum schema_scale { SCHEMA_LOG_Z, SCHEMA_Z, SCHEMA_NONE };
 
 struct schema_column {
@@ -39,7 +39,7 @@ struct schema_column {
 };
 
 struct schema {
-	enum schema_format format;
+	enum row_format format; /* never ROW_LINES */
 	enum schema_scale scale;
 	unsigned hash_bits;  /* keys are in [0, 2^hash_bits) */
 	int fitted;          /* mean and deviation are those of training data */
@@ -83,7 +83,6 @@ int schema_needs_fit(const struct schema *s);
 /* Keys that every row has, or 0 when rows differ (libsvm). */
 size_t schema_fields(const struct schema *s);
 
-const char *schema_format_name(enum schema_format format);
 const char *schema_scale_name(enum schema_scale scale);
 
 /* The key of one category. */

@@ -10,6 +10,7 @@
 #include "data/schema.h"
 
 #include "base/fs.h"
+#include "base/grow.h"
 #include "record/record.h"
 
 #include <stdlib.h>
@@ -30,14 +31,8 @@ static int append(struct text *t, struct record_out *o, const char *path, struct
 	size_t n = record_end(o, NULL);
 	if (n == 0)
 		return error_set(err, ERROR_CONFIG, path, "a record of the schema is too long");
-	if (t->len + n > t->room) {
-		size_t room = t->room * 2 + RECORD_LINE_MAX;
-		char *larger = realloc(t->data, room);
-		if (!larger)
-			return error_set(err, ERROR_OS, path, "out of memory");
-		t->data = larger;
-		t->room = room;
-	}
+	if (GROW(t->data, t->room, t->len + n) != 0)
+		return error_set(err, ERROR_OS, path, "out of memory");
 	memcpy(t->data + t->len, o->data, n);
 	t->len += n;
 	return 0;
@@ -49,7 +44,7 @@ static int append_all(struct text *t, const struct schema *s, const char *path, 
 	struct record_out o;
 	record_begin(&o, line, sizeof line, "schema");
 	record_add_u64(&o, "version", 1);
-	record_add(&o, "format", schema_format_name(s->format));
+	record_add(&o, "format", row_format_name(s->format));
 	record_add(&o, "scale", schema_scale_name(s->scale));
 	record_add(&o, "hash", "xxh3");
 	record_add_u64(&o, "hash-bits", s->hash_bits);
@@ -152,14 +147,8 @@ static int take_head(struct reading *in, const struct record *r, struct error *e
 static int add_to_list(struct text *list, const char *name, struct error *err)
 {
 	size_t len = strlen(name);
-	if (list->len + 3 * len + 2 > list->room) {
-		size_t room = list->room * 2 + 3 * len + 2;
-		char *larger = realloc(list->data, room);
-		if (!larger)
-			return error_set(err, ERROR_OS, NULL, "out of memory");
-		list->data = larger;
-		list->room = room;
-	}
+	if (GROW(list->data, list->room, list->len + 3 * len + 2) != 0)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
 	if (list->len)
 		list->data[list->len++] = ',';
 	for (; *name; name++) {
@@ -229,19 +218,16 @@ static int take_file(struct reading *in, const char *data, size_t len, struct er
 	struct record *r = malloc(sizeof *r);
 	if (!r)
 		return error_set(err, ERROR_OS, in->path, "out of memory");
-	int result = 0;
-	for (size_t at = 0; at < len && result == 0;) {
-		const char *newline = memchr(data + at, '\n', len - at);
-		in->line++;
-		if (!newline)
-			result = error_set(err, ERROR_DATA, NULL, "ends in the middle of a line");
-		else
-			result = record_parse(r, data + at, (size_t)(newline - data) - at, err);
-		if (result == 0)
-			result = take_line(in, r, data, at, err);
-		if (result == 0)
-			at = (size_t)(newline - data) + 1;
+	struct record_walk walk = record_walk(data, len);
+	int result;
+	while ((result = record_next(&walk, r, err)) == RECORD_ONE) {
+		in->line = walk.number;
+		if (take_line(in, r, data, (size_t)(walk.line - data), err) != 0)
+			break;
 	}
+	if (result != RECORD_END)
+		result = -1;
+	in->line = walk.number;
 	free(r);
 	if (result == 0 && !in->ended) {
 		in->line++;

@@ -128,7 +128,7 @@ static int looks_gzip(const struct source *s)
 	       s->input[s->in_begin + 1] == 0x8b;
 }
 
-static int begin(struct source *s, struct error *err)
+static int find_compression(struct source *s, struct error *err)
 {
 	s->input = malloc(INPUT_MAX);
 	if (!s->input)
@@ -159,7 +159,7 @@ static int make(struct source **out, int fd, int owns, int regular, const char *
 			close(fd);
 		return error_set(err, ERROR_OS, name, "out of memory");
 	}
-	if (begin(s, err) != 0) {
+	if (find_compression(s, err) != 0) {
 		source_close(s);
 		return -1;
 	}

@@ -19,7 +19,7 @@ struct row_stream {
 	uint64_t number, bad_rows, bad_rows_max;
 };
 
-static int begin(struct row_stream *in, enum row_format format, struct error *err)
+static int bind_stream(struct row_stream *in, enum row_format format, struct error *err)
 {
 	struct row_ref header = {0};
 	if (rowscan_init(&in->scan, format, err) != 0 ||
@@ -43,14 +43,11 @@ int row_stream_open(struct row_stream **out, const struct schema *schema, int fd
 	struct row_stream *in = calloc(1, sizeof *in);
 	if (!in)
 		return error_set(err, ERROR_OS, options->name, "out of memory");
-	enum row_format format = schema->format == SCHEMA_CRITEO ? ROW_CRITEO
-				 : schema->format == SCHEMA_CSV	 ? ROW_CSV
-								 : ROW_LIBSVM;
 	in->schema = schema;
 	in->bad_rows_max = options->bad_rows_max;
 	if (source_open_fd(&in->source, fd, options->name, err) != 0 ||
 	    parser_init(&in->parser, schema, options->label_optional, err) != 0 ||
-	    begin(in, format, err) != 0) {
+	    bind_stream(in, schema->format, err) != 0) {
 		row_stream_close(in);
 		return -1;
 	}

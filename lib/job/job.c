@@ -10,6 +10,7 @@
 #include "job/deadline.h"
 #include "job/jobtext.h"
 #include "predict/predict.h"
+#include "proc/launcher.h"
 #include "solve/balance.h"
 
 #include <limits.h>
@@ -21,7 +22,7 @@
 #define JOB_FILE_MAX (1u << 20)
 #define JOB_LIST_MAX 65536
 
-enum kind { ID, TEXT, CHOICE, COUNT, REAL, NUMBERS, FILES, PATH, SYNC, BAD_ROWS, DEADLINES_OF };
+enum kind { ID, TEXT, CHOICE, COUNT, REAL, NUMBERS, FILES, PATH, SYNC, BAD_ROWS, DEADLINES_OF, TEMPLATE };
 
 struct row {
 	const char *key;
@@ -114,9 +115,9 @@ static const struct row own_rows[] = {
 	{"CHECKPOINT_EVERY", REAL, AT(checkpoint_every), "60", 0, 1e9, NULL, FREE,
 	 "seconds between checkpoints, 0: only at the end"},
 	{"KEEP", COUNT, AT(keep), "3", 1, 1e6, NULL, FREE, "checkpoints kept"},
-	{"LAUNCH_WORKER", TEXT, AT(launch_worker), "", 0, 0, NULL, FREE,
+	{"LAUNCH_WORKER", TEMPLATE, AT(launch_worker), "", 0, 0, NULL, FREE,
 	 "template that starts a worker"},
-	{"LAUNCH_SERVER", TEXT, AT(launch_server), "", 0, 0, NULL, FREE,
+	{"LAUNCH_SERVER", TEMPLATE, AT(launch_server), "", 0, 0, NULL, FREE,
 	 "template that starts a server"},
 	{"DRAG", PATH, AT(drag), "", 0, 0, NULL, STOPPED, "directory of drag files"},
 };
@@ -297,6 +298,15 @@ static int deadlines_check(const struct row *row, const char *value, const char 
 	return error_set(err, ERROR_CONFIG, place, "%s: %.900s", row->key, why.text);
 }
 
+static int template_check(const struct row *row, const char *value, const char *place,
+			  struct error *err)
+{
+	struct error why;
+	if (launcher_check(value, &why) == 0)
+		return 0;
+	return error_set(err, why.code, place, "%s: %.900s", row->key, why.text);
+}
+
 static int numbers_check(const struct row *row, const struct job_list *list, const char *place,
 			 struct error *err)
 {
@@ -352,6 +362,8 @@ static int store(struct job *job, const struct row *row, const char *value, cons
 	if (row->kind == BAD_ROWS && bad_rows_check(job, value, place, err) != 0)
 		return -1;
 	if (row->kind == DEADLINES_OF && deadlines_check(row, value, place, err) != 0)
+		return -1;
+	if (row->kind == TEMPLATE && template_check(row, value, place, err) != 0)
 		return -1;
 	return text_set(field(job, row), value, place, err);
 }

@@ -425,6 +425,7 @@ static int apply_others(struct lead *l, const struct gate_effect *e)
 	size_t head_len = record_end(&o, NULL);
 	int rc = others_tell(l, e->iteration, e->units, head, head_len, len ? text : NULL, len);
 	free(text);
+	others_flush(l);
 	return rc;
 }
 
@@ -435,7 +436,7 @@ static void apply(struct lead *l, const struct gate_effect *e)
 
 	if (own_parts(l, e) != 0)
 		return;
-	/* The others first: they work while this part does. */
+	/* The others first, and at once: they work while this part does. */
 	if (apply_others(l, e) != 0)
 		return;
 	if (ps_apply(l->ps, e->units, l->part, e->parts, &missing, &err) != 0)

@@ -156,6 +156,8 @@ void others_free(struct lead *l);
 /* To all of them; what is not answered is said again. units 0: no apply. */
 int others_tell(struct lead *l, uint64_t iteration, uint64_t units, const char *head, size_t len,
 		const void *payload, size_t bytes);
+/* What they were told leaves now, not at the end of this turn. */
+void others_flush(struct lead *l);
 /* To one of them. reply hears of the answer, and with can_fail (a checkpoint can) with r == NULL when
  * the server has not come back in time; otherwise it is asked until it answers. */
 int other_ask(struct other *o, const char *head, size_t len, const void *payload, size_t bytes,

@@ -127,6 +127,12 @@ int others_tell(struct lead *l, uint64_t iteration, uint64_t units, const char *
 	return 0;
 }
 
+void others_flush(struct lead *l)
+{
+	for (size_t i = 0; i < l->others; i++)
+		peer_flush(l->other[i].peer);
+}
+
 int other_ask(struct other *o, const char *head, size_t len, const void *payload, size_t bytes,
 	      int can_fail, peer_reply_fn *reply, void *arg)
 {

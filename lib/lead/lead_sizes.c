@@ -9,58 +9,18 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/number.h"
+#include "solve/balance_log.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define LIST_MAX 480  /* bytes of a list: with a last item, all of them fit a record */
-#define NUMBER_MAX 40 /* bytes of a number as text */
-
-/* Values in the order of the members; what is not known is an empty one, and a list without any is
- * empty. */
-struct list {
-	char text[LIST_MAX + OPTION_ID_MAX + 2 * NUMBER_MAX];
-	size_t len;
-	int any;
-};
-
-static void add_text(struct list *l, const char *text)
-{
-	size_t len = strlen(text);
-
-	memcpy(l->text + l->len, text, len + 1);
-	l->len += len;
-}
-
-/* Nine digits, as many as a worker's own message has. */
-static void add_number(struct list *l, double value, int first)
-{
-	char text[NUMBER_MAX];
-
-	if (!first)
-		add_text(l, ",");
-	if (!(value > 0.0))
-		return;
-	snprintf(text, sizeof text, "%.9g", value);
-	add_text(l, text);
-	l->any = 1;
-}
-
-static void put_list(struct record_out *o, const char *key, const struct list *l)
-{
-	record_add(o, key, l->any ? l->text : "");
-}
-
 /* Records are kept until the round is over: one write(2) delays those who wait less than several. */
-static void put_log(struct lead *l, struct record_out *o)
+static void put_log(struct record_out *o, void *lead)
 {
-	struct sizes *s = &l->sizes;
+	struct sizes *s = &((struct lead *)lead)->sizes;
 	size_t len = record_end(o, NULL);
 
 	if (s->text_room - s->text_len < len) {
@@ -88,48 +48,6 @@ static void write_log(struct lead *l)
 	s->lost = 1;
 }
 
-enum { SIZES, SPEEDS, TIMES, COUNTS, MEMS, MOSTS, HAD, LISTS };
-static const char *const list_key[LISTS] = {"sizes", "speeds", "times", "counts",
-					    "mems",  "mosts",  "had"};
-
-/* From one member on, as many as fit a record; the next one. had: their sizes before, or NULL. */
-static size_t put_some(struct lead *l, uint64_t iteration, const struct balance_member *m,
-		       size_t from, size_t n, const uint64_t *had, double us)
-{
-	struct list list[LISTS] = {0};
-	char line[RECORD_LINE_MAX], number[NUMBER_MAX];
-	struct record_out o;
-	int full = 0;
-	size_t i;
-
-	for (i = from; i < n && !full; i++) {
-		if (i > from)
-			add_text(&list[SIZES], ",");
-		add_text(&list[SIZES], m[i].worker);
-		add_text(&list[SIZES], ":");
-		number_format_u64(m[i].size, number);
-		add_text(&list[SIZES], number);
-		list[SIZES].any = 1;
-		add_number(&list[SPEEDS], m[i].speed, i == from);
-		add_number(&list[TIMES], m[i].time, i == from);
-		add_number(&list[COUNTS], m[i].speed > 0.0 ? 0.0 : (double)m[i].count, i == from);
-		add_number(&list[MEMS], m[i].mem, i == from);
-		add_number(&list[MOSTS], (double)m[i].most, i == from);
-		add_number(&list[HAD], had ? (double)had[i] : 0.0, i == from);
-		for (int k = 0; k < LISTS; k++)
-			full |= list[k].len >= LIST_MAX;
-	}
-	record_begin(&o, line, sizeof line, "balance");
-	record_add_u64(&o, "iteration", iteration);
-	if (from) /* an iteration may have two rounds: all go before it is over, others come */
-		record_add_u64(&o, "from", from);
-	record_add_brief(&o, "time-us", rint(us * 10.0) / 10.0);
-	for (int k = 0; k < (had ? LISTS : HAD); k++)
-		put_list(&o, list_key[k], &list[k]);
-	put_log(l, &o);
-	return i;
-}
-
 static void put_begin(struct lead *l)
 {
 	char line[512];
@@ -139,7 +57,7 @@ static void put_begin(struct lead *l)
 	record_add(&o, "method", l->options.balance_method);
 	record_add_u64(&o, "batch", l->options.balance_batch);
 	record_add_seconds(&o, "at", clock_epoch());
-	put_log(l, &o);
+	put_log(&o, l);
 	l->sizes.begun = 1;
 }
 
@@ -156,7 +74,7 @@ static void put_warning(struct lead *l, uint64_t iteration, const char *worker)
 		record_add_u64(&o, "iteration", iteration);
 		if (!w) {
 			if (l->sizes.fd >= 0)
-				put_log(l, &o);
+				put_log(&o, l);
 			return;
 		}
 		request_put_record(w->rq, &o);
@@ -214,9 +132,9 @@ static int ask(uint64_t iteration, struct balance_member *m, size_t n, void *lea
 		if (m[i].warn)
 			put_warning(l, iteration, m[i].worker);
 	}
-	for (size_t i = 0; rc == 0 && (changes || l->sizes.whole) && l->sizes.fd >= 0 && i < n;)
-		i = put_some(l, iteration, m, i, n, l->sizes.whole ? before : NULL,
-			     (asked - began) * 1e6);
+	if (rc == 0 && (changes || l->sizes.whole) && l->sizes.fd >= 0)
+		balance_log_round(iteration, m, n, l->sizes.whole ? before : NULL,
+				  (asked - began) * 1e6, put_log, l);
 	free(before);
 	write_log(l);
 	l->sizes.asked++;

@@ -5,12 +5,11 @@
 #include "meter/report.h"
 
 #include "base/clock.h"
-#include "wire/address.h"
+#include "wire/transport.h"
 
-#include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #define RETRY_SECONDS 1.0
@@ -66,7 +65,7 @@ static int connected(struct report *r)
 	if (clock_mono() < r->next_attempt)
 		return 0;
 	r->next_attempt = clock_mono() + RETRY_SECONDS;
-	if (address_connect(r->path, &r->fd, &err) != 0) {
+	if (transport_connect(r->path, &r->fd, &err) != 0) {
 		r->fd = -1;
 		return 0;
 	}
@@ -77,27 +76,23 @@ static int connected(struct report *r)
 /* Bytes the socket took, or -1 when the connection went. */
 static ssize_t put(struct report *r, const char *data, size_t len)
 {
-	ssize_t n;
-	do
-		n = send(r->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
-	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-		return 0;
+	struct iovec piece = {(char *)(uintptr_t)data, len};
+	ssize_t n = transport_write(r->fd, &piece, 1, -1);
 	if (n < 0)
 		lose_connection(r);
-	return n;
+	return n < 0 ? -1 : n;
 }
 
 /* Greeting and answers: nobody reads them, but unread they would fill the socket. */
 static void throw_answers_away(struct report *r)
 {
 	char data[4096];
-	ssize_t n = 1;
-	while (n > 0 && r->fd >= 0) {
-		n = recv(r->fd, data, sizeof(data), MSG_DONTWAIT);
-		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
-			lose_connection(r);
-	}
+	struct iovec piece = {data, sizeof data};
+	ssize_t n;
+	while ((n = transport_read(r->fd, &piece, 1, NULL)) > 0)
+		;
+	if (n != TRANSPORT_LATER)
+		lose_connection(r);
 }
 
 /* Whether the socket took the line, whole or with a rest to be sent before the next one. */

@@ -42,7 +42,7 @@ int monitor_new(struct monitor **out, double window_short, double window_long, s
 				 window_short, window_long);
 	struct monitor *m = calloc(1, sizeof *m);
 	if (!m)
-		return error_set(err, ERROR_OS, NULL, "no memory for a monitor");
+		return error_set(err, ERROR_OS, NULL, "out of memory for a monitor");
 	m->window_short = window_short;
 	m->window_long = window_long;
 	*out = m;
@@ -123,7 +123,7 @@ static struct node *node_of(struct monitor *m, enum node_role role, const char *
 	}
 	struct node *n = calloc(1, sizeof *n);
 	if (!n) {
-		error_set(err, ERROR_OS, NULL, "no memory for a node");
+		error_set(err, ERROR_OS, NULL, "out of memory for a node");
 		return NULL;
 	}
 	n->role = role;
@@ -135,19 +135,6 @@ static struct node *node_of(struct monitor *m, enum node_role role, const char *
 	m->node[i] = n;
 	m->node_count++;
 	return n;
-}
-
-/* role= and id=, which every record about a node has. */
-static int parse_name(const struct record *r, enum node_role *role, const char **id,
-		      struct error *err)
-{
-	const char *word;
-	if (record_text(r, "role", &word, err) != 0 || record_id(r, "id", id, err) != 0)
-		return -1;
-	if (node_role_of(word, role) != 0)
-		return error_set(err, ERROR_DATA, NULL, "role=: '%.80s' is none of worker|server",
-				 word);
-	return 0;
 }
 
 static int parse_report(struct report *p, const struct record *r, struct error *err)
@@ -185,13 +172,13 @@ static int add_bpt(struct monitor *m, const struct record *r, double at, double 
 	struct report p = {.at = at, .count = 1};
 	enum node_role role;
 	const char *id;
-	if (parse_name(r, &role, &id, err) != 0 || parse_report(&p, r, err) != 0)
+	if (node_name_in(r, &role, &id, err) != 0 || parse_report(&p, r, err) != 0)
 		return -1;
 	struct node *n = node_of(m, role, id, err);
 	if (!n)
 		return -1;
 	if (!n->history && !(n->history = calloc(MONITOR_HISTORY_MAX, sizeof *n->history)))
-		return error_set(err, ERROR_OS, NULL, "no memory for a history");
+		return error_set(err, ERROR_OS, NULL, "out of memory for a history");
 	struct window_sum what = {p.count, p.time * (double)p.count,
 				  (double)p.size * (double)p.count};
 	if (at >= n->since && window_add(&n->window, at, &what, now, m->window_short,
@@ -218,7 +205,7 @@ static int add_device(struct monitor *m, const struct record *r, double at, stru
 	struct device d = {.known = 1, .launch = NAN};
 	enum node_role role;
 	const char *id, *type;
-	if (parse_name(r, &role, &id, err) != 0 || record_id(r, "type", &type, err) != 0 ||
+	if (node_name_in(r, &role, &id, err) != 0 || record_id(r, "type", &type, err) != 0 ||
 	    record_real_opt(r, "launch", 0, SECONDS_MAX, &d.launch, err) != 0 ||
 	    record_real(r, "speed", 0, 1e15, &d.speed, err) != 0 ||
 	    record_u64(r, "saturation", 1, NODE_SIZE_MAX, &d.saturation, err) != 0 ||
@@ -274,7 +261,7 @@ static int add_event(struct monitor *m, const struct record *r, double at, struc
 	enum node_role role;
 	const char *id;
 	uint64_t meant = 0;
-	if (parse_name(r, &role, &id, err) != 0 || parse_event(r, &kind, err) != 0 ||
+	if (node_name_in(r, &role, &id, err) != 0 || parse_event(r, &kind, err) != 0 ||
 	    record_u64_opt(r, "meant", 0, 1, &meant, err) != 0)
 		return -1;
 	struct node *n = node_of(m, role, id, err);

@@ -50,7 +50,7 @@ typedef void monitor_put_fn(const char *text, size_t len, void *arg);
 
 /* `job` (its workers= and servers= count the nodes that follow), then a `node` each (workers first,
  * natural order of ids), then an `info` each in order of first appearance; whole records. Empty
- * values: nothing in that window. -1: no memory, and nothing was put. */
+ * values: nothing in that window. -1: out of memory, and nothing was put. */
 int monitor_snapshot(const struct monitor *m, double now, monitor_put_fn *put, void *arg,
 		     struct error *err);
 

@@ -1,4 +1,5 @@
-/* monitor_internal: the inside of a monitor, shared by monitor.c (input) and report.c (output) only. */
+/* monitor_internal: the inside of a monitor, shared by monitor.c (records in), monitor_text.c (records
+ * out) and prometheus.c only. */
 #ifndef PACELINE_MONITOR_MONITOR_INTERNAL_H
 #define PACELINE_MONITOR_MONITOR_INTERNAL_H
 
@@ -66,5 +67,26 @@ struct monitor {
 	size_t info_count;
 	struct info info[MONITOR_INFOS_MAX];
 };
+
+/* ---- what is worked out for both outputs (monitor_text.c) ---- */
+
+enum { MONITOR_SHORT, MONITOR_LONG, MONITOR_WINDOWS };
+
+/* Of one node; NAN where its window is empty. speed is samples over seconds, which is what a batch
+ * takes: the mean of B/BPT that AntDT takes (V-D) is above it wherever batches differ. */
+struct aggregate {
+	double mean[MONITOR_WINDOWS], speed[MONITOR_WINDOWS], ratio[MONITOR_WINDOWS];
+};
+/* One a node, in their order; NULL: out of memory. To be freed by the caller. */
+struct aggregate *monitor_aggregate(const struct monitor *m, double now);
+/* The furthest of those that work; when none does, of all: after a rollback a dead node's number
+ * must not stand. */
+uint64_t monitor_iter(const struct monitor *m);
+double monitor_up(const struct node *n, double now); /* seconds since ready; 0 when not up */
+double monitor_age(const struct info *info, double now);
+/* What only the last report says; NAN: nothing. */
+double monitor_last_speed(const struct node *n);
+double monitor_last_accum(const struct node *n);
+double monitor_last_more(const struct node *n, enum report_more what);
 
 #endif

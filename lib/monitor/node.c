@@ -24,15 +24,6 @@ static int word_of(const char *const *words, int count, const char *word)
 	return -1;
 }
 
-int node_role_of(const char *word, enum node_role *role)
-{
-	int i = word_of(role_word, 2, word);
-	if (i < 0)
-		return -1;
-	*role = (enum node_role)i;
-	return 0;
-}
-
 int node_state_of(const char *word, enum node_state *state)
 {
 	int i = word_of(state_word, 4, word);
@@ -63,6 +54,24 @@ static int compare_digits(const char **a, const char **b)
 	*a += n;
 	*b += m;
 	return order;
+}
+
+int node_role_in(const struct record *r, enum node_role *role, struct error *err)
+{
+	const char *word;
+	if (record_text(r, "role", &word, err) != 0)
+		return -1;
+	int i = word_of(role_word, NODE_ROLES, word);
+	if (i < 0)
+		return error_set(err, ERROR_DATA, NULL, "role=: '%.80s' is none of worker|server",
+				 word);
+	*role = (enum node_role)i;
+	return 0;
+}
+
+int node_name_in(const struct record *r, enum node_role *role, const char **id, struct error *err)
+{
+	return node_role_in(r, role, err) != 0 ? -1 : record_id(r, "id", id, err);
 }
 
 int node_id_compare(const char *a, const char *b)

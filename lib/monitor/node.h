@@ -6,6 +6,7 @@
 #define PACELINE_MONITOR_NODE_H
 
 #include "base/option.h"
+#include "record/record.h"
 
 #define NODE_SIZE_MAX (1ull << 40) /* samples of one batch; sums over all nodes stay exact */
 #define NODE_BATCH_MAX (1u << 24)  /* the same: no worker is told to make a larger one */
@@ -23,8 +24,11 @@ enum node_state {
 const char *node_role_name(enum node_role role);
 const char *node_state_name(enum node_state state);
 /* 0, or -1 for a word that is none. */
-int node_role_of(const char *word, enum node_role *role);
 int node_state_of(const char *word, enum node_state *state);
+
+/* role= and id= of a record, which must be there: ERROR_DATA. */
+int node_role_in(const struct record *r, enum node_role *role, struct error *err);
+int node_name_in(const struct record *r, enum node_role *role, const char **id, struct error *err);
 
 /* Natural order: runs of digits compare as numbers, so w2 stands before w10. Ids that differ only
  * in leading zeros are ordered by strcmp(), so 0 means the same id. */

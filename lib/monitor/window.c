@@ -61,7 +61,7 @@ static int make_room(struct window *w, double now, double window_short, double w
 	size_t room = w->room ? w->room * 2 : 16;
 	struct window_entry *entry = reallocarray(w->entry, room, sizeof *entry);
 	if (!entry)
-		return error_set(err, ERROR_OS, NULL, "no memory for %zu observations", room);
+		return error_set(err, ERROR_OS, NULL, "out of memory for %zu observations", room);
 	w->entry = entry;
 	w->room = room;
 	return 0;

@@ -78,7 +78,7 @@ int partitions_same(const struct partition_own *a, size_t count_a, const struct 
 		    size_t count_b);
 
 /* Each has the rows of its own file (copied), never handed out; passes * all rows are the budget, and
- * batch samples a batch of all workers together. NULL: no memory. */
+ * batch samples a batch of all workers together. NULL: out of memory. */
 struct partitions *partitions_new(const struct partition_own *own, size_t count, uint64_t batch,
 				  uint64_t passes);
 void partitions_free(struct partitions *p); /* NULL is fine */
@@ -88,20 +88,20 @@ size_t partitions_find(const struct partitions *p, const char *worker);
 /* How many rows, at most max, the partition can be handed out in one run; 0: none, as the budget is
  * used up or reserved. */
 uint64_t partition_offer(const struct partitions *p, const struct partition *part, uint64_t max);
-/* Room for any one change of it; -1: no memory. */
+/* Room for any one change of it; -1: out of memory. */
 int partition_prepare(struct partition *part);
 /* Hands out n rows, no more than were offered; the first of them. Needs partition_prepare(). */
 uint64_t partition_take(struct partitions *p, struct partition *part, uint64_t n);
-/* A run at the end of the ring, as a file says. -1: no memory. */
+/* A run at the end of the ring, as a file says. -1: out of memory. */
 int partition_append(struct partition *part, uint64_t begin, uint64_t length, uint64_t times);
 
 /* The move `id`, or NULL. */
 struct partition_move *partitions_move(const struct partitions *p, uint64_t id);
 /* Whether the giver has all of these rows, and no other move takes any. */
 int partitions_may_move(const struct partitions *p, const struct partition_move *move);
-/* A move more. -1: no memory. */
+/* A move more. -1: out of memory. */
 int partitions_plan(struct partitions *p, const struct partition_move *move);
-/* Does it; with the last one the counts begin anew. -1: no memory, and nothing happened. */
+/* Does it; with the last one the counts begin anew. -1: out of memory, and nothing happened. */
 int partitions_commit(struct partitions *p, struct partition_move *move);
 void partitions_drop(struct partitions *p, struct partition_move *move);
 
@@ -109,7 +109,7 @@ void partitions_drop(struct partitions *p, struct partition_move *move);
 void partitions_roll_back(struct partitions *p, const struct partitions *replaced);
 
 /* Whether each of the rows 0..samples-1 is in one partition, once, and each move's in its giver's.
- * -1: no memory. */
+ * -1: out of memory. */
 int partitions_are_whole(const struct partitions *p, uint64_t samples);
 
 /* ---- as text (paceline-journal(5)) ---- */
@@ -136,7 +136,7 @@ double partitions_gap(const struct partitions *p);
 void partitions_shares(const uint64_t *rows, const uint64_t *given, size_t count, uint64_t floor_rows,
 		  uint64_t *share);
 /* The moves that lead there: *moves is the caller's to free, ids from next_move. The ends of the giver's
- * longest rows of numbers go, so that they are few. -1: no memory. */
+ * longest rows of numbers go, so that they are few. -1: out of memory. */
 int partitions_moves(const struct partitions *p, uint64_t floor_rows, struct partition_move **moves,
 		     size_t *count);
 /* The same when they are due; else none. Moves that nobody would notice any more are not. */

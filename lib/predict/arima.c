@@ -20,6 +20,7 @@
 #define LONG 8      /* order of the long autoregression */
 #define START 12    /* speeds at the window's beginning that are nobody's target */
 #define ORDER_MAX PREDICT_ORDER_MAX
+#define ORDERS ((ORDER_MAX + 1) * 3 * (ORDER_MAX + 1)) /* p, d, q */
 #define TERMS_MAX LONG
 #define STEPS 4
 
@@ -254,7 +255,6 @@ static int arima_fit(const struct arima *a, size_t p, unsigned d, size_t q, stru
 static void search(struct arima *a)
 {
 	struct arima_fit f;
-	uint64_t orders = (ORDER_MAX + 1) * 3 * ORDER_MAX;
 	size_t p = (size_t)(a->next % (ORDER_MAX + 1));
 	unsigned d = (unsigned)(a->next / (ORDER_MAX + 1) % 3);
 	size_t q = (size_t)(a->next / (ORDER_MAX + 1) / 3);
@@ -264,7 +264,7 @@ static void search(struct arima *a)
 		a->best_d = d;
 		a->best_q = q;
 	}
-	if (++a->next < orders)
+	if (++a->next < ORDERS)
 		return;
 	a->next = 0;
 	if (!isnan(a->best_aic)) {
@@ -329,24 +329,24 @@ static void arima_observe(void *state, double speed)
 		a->fit = f;
 }
 
-static void arima_walk(void *state, struct predict_walk *w)
+static void arima_walk(void *state, struct predict_state *f)
 {
 	struct arima *a = state;
-	predict_walk_u64(w, "count", &a->count, UINT64_MAX / 2);
+	predict_state_u64(f, "count", &a->count, UINT64_MAX / 2);
 	size_t held = a->count < WINDOW ? (size_t)a->count : WINDOW;
-	predict_walk_reals(w, "speed", a->speed, held);
-	predict_walk_reals(w, "ema", &a->ema, 1);
-	predict_walk_u64(w, "p", &a->p, ORDER_MAX);
-	predict_walk_u64(w, "d", &a->d, 2);
-	predict_walk_u64(w, "q", &a->q, ORDER_MAX);
-	predict_walk_reals(w, "phi", a->fit.phi, ORDER_MAX);
-	predict_walk_reals(w, "theta", a->fit.theta, ORDER_MAX);
-	predict_walk_reals(w, "aic", &a->fit.aic, 1);
-	predict_walk_u64(w, "next", &a->next, (ORDER_MAX + 1) * 3 * ORDER_MAX - 1);
-	predict_walk_u64(w, "best-p", &a->best_p, ORDER_MAX);
-	predict_walk_u64(w, "best-d", &a->best_d, 2);
-	predict_walk_u64(w, "best-q", &a->best_q, ORDER_MAX);
-	predict_walk_reals(w, "best-aic", &a->best_aic, 1);
+	predict_state_reals(f, "speed", a->speed, held);
+	predict_state_reals(f, "ema", &a->ema, 1);
+	predict_state_u64(f, "p", &a->p, ORDER_MAX);
+	predict_state_u64(f, "d", &a->d, 2);
+	predict_state_u64(f, "q", &a->q, ORDER_MAX);
+	predict_state_reals(f, "phi", a->fit.phi, ORDER_MAX);
+	predict_state_reals(f, "theta", a->fit.theta, ORDER_MAX);
+	predict_state_reals(f, "aic", &a->fit.aic, 1);
+	predict_state_u64(f, "next", &a->next, ORDERS - 1);
+	predict_state_u64(f, "best-p", &a->best_p, ORDER_MAX);
+	predict_state_u64(f, "best-d", &a->best_d, 2);
+	predict_state_u64(f, "best-q", &a->best_q, ORDER_MAX);
+	predict_state_reals(f, "best-aic", &a->best_aic, 1);
 }
 
 const struct predict_kind predict_arima = {.name = "arima",

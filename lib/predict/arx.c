@@ -65,7 +65,7 @@ static int arx_init(void *state, const struct predict_config *c, struct error *e
 	return 0;
 }
 
-static double known(double x)
+static double or_zero(double x)
 {
 	return isnan(x) ? 0 : x;
 }
@@ -97,12 +97,12 @@ static double arx_predict(void *state, double cpu, double mem)
 	double v0 = a->speed[0] / a->mean;
 	a->x[0] = v0 - a->speed[1] / a->mean;
 	a->x[1] = a->average / a->mean - v0;
-	a->x[2] = known(a->c[0] - a->c[1]);
-	a->x[3] = known(a->c[1] - a->c[2]);
-	a->x[4] = known(a->c_average - a->c[1]);
-	a->x[5] = known(a->m[0] - a->m[1]);
-	a->x[6] = known(a->m[1] - a->m[2]);
-	a->x[7] = known(a->m_average - a->m[1]);
+	a->x[2] = or_zero(a->c[0] - a->c[1]);
+	a->x[3] = or_zero(a->c[1] - a->c[2]);
+	a->x[4] = or_zero(a->c_average - a->c[1]);
+	a->x[5] = or_zero(a->m[0] - a->m[1]);
+	a->x[6] = or_zero(a->m[1] - a->m[2]);
+	a->x[7] = or_zero(a->m_average - a->m[1]);
 	for (int i = 0; i < TERMS; i++)
 		change += a->term[i] * a->x[i];
 	/* What was never seen, nor anything near it, is not said. */
@@ -163,26 +163,26 @@ static void arx_observe(void *state, double speed)
 	a->speed[0] = speed;
 }
 
-static void arx_walk(void *state, struct predict_walk *w)
+static void arx_walk(void *state, struct predict_state *f)
 {
 	struct arx *a = state;
-	predict_walk_reals(w, "speeds", a->speed, 2);
-	predict_walk_reals(w, "mean", &a->mean, 1);
-	predict_walk_reals(w, "average", &a->average, 1);
-	predict_walk_reals(w, "low", &a->low, 1);
-	predict_walk_reals(w, "high", &a->high, 1);
-	predict_walk_reals(w, "cpu", a->c, 3);
-	predict_walk_reals(w, "mem", a->m, 3);
-	predict_walk_reals(w, "cpu-average", &a->c_average, 1);
-	predict_walk_reals(w, "mem-average", &a->m_average, 1);
-	predict_walk_reals(w, "terms", a->term, TERMS);
-	predict_walk_reals(w, "spread", a->spread, TERMS * TERMS);
-	predict_walk_reals(w, "inputs", a->x, TERMS);
-	predict_walk_reals(w, "said", &a->said, 1);
-	predict_walk_reals(w, "error", &a->error, 1);
-	predict_walk_u64(w, "learnt", &a->count, UINT64_MAX / 2);
-	predict_walk_u64(w, "seen", &a->seen, UINT64_MAX / 2);
-	predict_walk_u64(w, "waiting", &a->waiting, 1);
+	predict_state_reals(f, "speeds", a->speed, 2);
+	predict_state_reals(f, "mean", &a->mean, 1);
+	predict_state_reals(f, "average", &a->average, 1);
+	predict_state_reals(f, "low", &a->low, 1);
+	predict_state_reals(f, "high", &a->high, 1);
+	predict_state_reals(f, "cpu", a->c, 3);
+	predict_state_reals(f, "mem", a->m, 3);
+	predict_state_reals(f, "cpu-average", &a->c_average, 1);
+	predict_state_reals(f, "mem-average", &a->m_average, 1);
+	predict_state_reals(f, "terms", a->term, TERMS);
+	predict_state_reals(f, "spread", a->spread, TERMS * TERMS);
+	predict_state_reals(f, "inputs", a->x, TERMS);
+	predict_state_reals(f, "said", &a->said, 1);
+	predict_state_reals(f, "error", &a->error, 1);
+	predict_state_u64(f, "learnt", &a->count, UINT64_MAX / 2);
+	predict_state_u64(f, "seen", &a->seen, UINT64_MAX / 2);
+	predict_state_u64(f, "waiting", &a->waiting, 1);
 }
 
 /* The terms are those of a node like this one, less sure; the speed itself is found anew. */

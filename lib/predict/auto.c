@@ -114,8 +114,8 @@ static double auto_predict(void *state, double cpu, double mem)
 }
 
 /* Errors of this observation; none is counted for more than `most`. */
-static void count(double *loss, const double *said, size_t n, double speed, double level,
-		  double most)
+static void add_errors(double *loss, const double *said, size_t n, double speed, double level,
+		       double most)
 {
 	for (size_t i = 0; i < n; i++) {
 		double d = isnan(said[i]) ? 0 : (said[i] - speed) / level;
@@ -138,9 +138,10 @@ static void auto_observe(void *state, double speed)
 	struct auto_state *a = state;
 	double one = unit(a, a->loss[NIMBLE]);
 	a->level += (speed - a->level) / fmin((double)++a->seen, LEVEL_OF);
-	count(a->of_mean, a->mean, MEANS, speed, a->level, INFINITY);
-	count(a->loss[STEADY], a->said, EXPERTS, speed, a->level, INFINITY);
-	count(a->loss[NIMBLE], a->said, EXPERTS, speed, a->level, one > 0 ? CLIP * one : INFINITY);
+	add_errors(a->of_mean, a->mean, MEANS, speed, a->level, INFINITY);
+	add_errors(a->loss[STEADY], a->said, EXPERTS, speed, a->level, INFINITY);
+	add_errors(a->loss[NIMBLE], a->said, EXPERTS, speed, a->level,
+		   one > 0 ? CLIP * one : INFINITY);
 	a->count += isnan(a->said[0]) ? 0 : 1;
 	one = unit(a, a->loss[NIMBLE]);
 	cap(a->loss[NIMBLE], EXPERTS, CAP * one);
@@ -149,18 +150,18 @@ static void auto_observe(void *state, double speed)
 		predictor_observe(a->expert[i], speed);
 }
 
-static void auto_walk(void *state, struct predict_walk *w)
+static void auto_walk(void *state, struct predict_state *f)
 {
 	struct auto_state *a = state;
-	predict_walk_reals(w, "said", a->said, EXPERTS);
-	predict_walk_reals(w, "means", a->mean, MEANS);
-	predict_walk_reals(w, "loss", a->loss[0], MEANS * EXPERTS);
-	predict_walk_reals(w, "loss-of-means", a->of_mean, MEANS);
-	predict_walk_reals(w, "level", &a->level, 1);
-	predict_walk_u64(w, "scored", &a->count, UINT64_MAX / 2);
-	predict_walk_u64(w, "seen", &a->seen, UINT64_MAX / 2);
+	predict_state_reals(f, "said", a->said, EXPERTS);
+	predict_state_reals(f, "means", a->mean, MEANS);
+	predict_state_reals(f, "loss", a->loss[0], MEANS * EXPERTS);
+	predict_state_reals(f, "loss-of-means", a->of_mean, MEANS);
+	predict_state_reals(f, "level", &a->level, 1);
+	predict_state_u64(f, "scored", &a->count, UINT64_MAX / 2);
+	predict_state_u64(f, "seen", &a->seen, UINT64_MAX / 2);
 	for (size_t i = 0; i < EXPERTS; i++)
-		predictor_walk(a->expert[i], w);
+		predictor_walk(a->expert[i], f);
 }
 
 static int auto_reuse(void *state, const void *from, struct error *err)

@@ -20,7 +20,7 @@ int predict_file_put(const char *line, size_t len, void *file, struct error *err
 	return error_errno(err, 0, NULL, "write");
 }
 
-static int take(struct predict_file *f, struct record *r, struct error *err)
+static int next_record(struct predict_file *f, struct record *r, struct error *err)
 {
 	int got = record_read(f->in, r, err);
 	if (got == RECORD_ONE)
@@ -45,7 +45,7 @@ static void add_record(struct predict_file *f, const struct record *r)
 
 int predict_file_take(struct record *r, void *file, struct error *err)
 {
-	if (take(file, r, err) != 0)
+	if (next_record(file, r, err) != 0)
 		return -1;
 	add_record(file, r);
 	return 0;
@@ -71,7 +71,7 @@ int predict_file_take_end(struct predict_file *f, struct record *r, struct error
 	const char *said;
 	char sum[17];
 	sum_text(f, sum);
-	if (take(f, r, err) != 0)
+	if (next_record(f, r, err) != 0)
 		return -1;
 	if (!record_is(r, "whole"))
 		return error_set(err, ERROR_DATA, NULL, "the file's last record expected, not '%.40s'",

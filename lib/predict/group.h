@@ -43,7 +43,7 @@ size_t predict_group_count(const struct predict_group *g);
 
 enum predict_loss {
 	PREDICT_LOSS_MAX,  /* the time of an iteration: the group's prediction */
-	PREDICT_LOSS_BOTH, /* it and the error: between own and the group's, see lean.h */
+	PREDICT_LOSS_BOTH, /* it and the error: between own and the group's */
 };
 /* own: the worker's own prediction, NAN for none. NAN: nothing is known about it. */
 double predict_group_predict(struct predict_group *g, size_t worker, double own,

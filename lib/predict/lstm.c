@@ -4,6 +4,7 @@
  *
  *   i, f, o = sigmoid(w x + W h + b), z = tanh(w x + W h + b), s = f s' + i z, h = o tanh(s)
  */
+#include "base/random.h"
 #include "predict/net.h"
 
 #include <math.h>
@@ -32,12 +33,12 @@ static void lstm_weights(double *weights, uint64_t *seed)
 	struct weights *w = (struct weights *)weights;
 	*w = (struct weights){0};
 	for (int h = 0; h < HIDDEN; h++) {
-		w->out[h] = (2 * predict_uniform(seed) - 1) / 2;
+		w->out[h] = (2 * random_uniform(seed) - 1) / 2;
 		w->bias[GATE_FORGET][h] = 1; /* what is not forgotten can be learnt from */
 		for (int gate = 0; gate < GATES; gate++) {
-			w->in[gate][h] = 2 * predict_uniform(seed) - 1;
+			w->in[gate][h] = 2 * random_uniform(seed) - 1;
 			for (int j = 0; j < HIDDEN; j++)
-				w->again[gate][h][j] = (2 * predict_uniform(seed) - 1) / 2;
+				w->again[gate][h][j] = (2 * random_uniform(seed) - 1) / 2;
 		}
 	}
 }

@@ -5,6 +5,7 @@
  * are zeros says what ema says, so that without loads to see, or before it has learnt, it is no
  * worse than that.
  */
+#include "base/random.h"
 #include "predict/net.h"
 
 #include <math.h>
@@ -23,9 +24,9 @@ static void narx_weights(double *weights, uint64_t *seed)
 	*w = (struct weights){0};
 	for (int i = 0; i < IN; i++)
 		for (int h = 0; h < HIDDEN; h++)
-			w->in[i][h] = 2 * predict_uniform(seed) - 1;
+			w->in[i][h] = 2 * random_uniform(seed) - 1;
 	for (int h = 0; h < HIDDEN; h++)
-		w->bias[h] = 2 * predict_uniform(seed) - 1;
+		w->bias[h] = 2 * random_uniform(seed) - 1;
 }
 
 static double narx_forward(const struct weights *w, const double *x, double *hidden)

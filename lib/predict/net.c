@@ -58,10 +58,11 @@ double net_predict(void *state, double cpu, double mem)
 {
 	struct net *n = state;
 	double x[PREDICT_NET_INPUTS];
-	for (int i = 2; i > 0; i--) {
+	for (int i = 2; i > 0 && !n->waiting; i--) { /* else there is no speed beside them */
 		n->c[i] = n->c[i - 1];
 		n->m[i] = n->m[i - 1];
 	}
+	n->waiting = 1;
 	if (!isnan(cpu)) /* else it is as it was */
 		n->c[0] = cpu;
 	if (!isnan(mem))
@@ -217,6 +218,7 @@ void net_observe(void *state, double speed)
 {
 	struct net *n = state;
 	uint64_t settled = n->reused ? REUSE_SETTLED : TRAIN_FROM;
+	n->waiting = 0;
 	n->count++;
 	n->sum += speed;
 	n->low = fmin(n->low, speed);
@@ -272,43 +274,44 @@ int net_reuse(void *state, const void *other, struct error *err)
 
 /* ---- files ---- */
 static void walk_samples(struct net_sample *s, size_t room, uint64_t *ever, const char *name,
-			 struct predict_walk *w)
+			 struct predict_state *f)
 {
 	char label[16];
 	size_t len = strlen(name);
 	memcpy(label, name, len);
 	memcpy(label + len, "-n", 3);
-	predict_walk_u64(w, label, ever, UINT64_MAX / 2);
+	predict_state_u64(f, label, ever, UINT64_MAX / 2);
 	size_t held = *ever < room ? (size_t)*ever : room;
-	predict_walk_reals(w, name, (double *)s, held * (sizeof *s / sizeof(double)));
+	predict_state_reals(f, name, (double *)s, held * (sizeof *s / sizeof(double)));
 }
 
-void net_walk(void *state, struct predict_walk *w)
+void net_walk(void *state, struct predict_state *f)
 {
 	struct net *n = state;
 	size_t weights = n->shape->weights;
-	predict_walk_reals(w, "best", n->best, weights);
-	predict_walk_reals(w, "work", n->work, weights);
-	predict_walk_reals(w, "mean", n->mean, weights);
-	predict_walk_reals(w, "first", n->first, weights);
-	predict_walk_reals(w, "second", n->second, weights);
-	predict_walk_reals(w, "rate", &n->rate, 1);
-	predict_walk_u64(w, "steps", &n->steps, UINT64_MAX / 2);
-	predict_walk_u64(w, "misses", &n->misses, PREDICT_NET_PATIENCE);
-	predict_walk_reals(w, "scale", &n->scale, 1);
-	predict_walk_reals(w, "sum", &n->sum, 1);
-	predict_walk_reals(w, "speeds", n->v, 2);
-	predict_walk_reals(w, "cpu", n->c, 3);
-	predict_walk_reals(w, "mem", n->m, 3);
-	predict_walk_reals(w, "ema", &n->ema, 1);
-	predict_walk_reals(w, "low", &n->low, 1);
-	predict_walk_reals(w, "high", &n->high, 1);
-	predict_walk_u64(w, "count", &n->count, UINT64_MAX / 2);
-	predict_walk_u64(w, "random", &n->seed, UINT64_MAX);
-	predict_walk_u64(w, "reused", &n->reused, 1);
-	walk_samples(n->recent, PREDICT_NET_RECENT, &n->recents, "recent", w);
-	walk_samples(n->old, PREDICT_NET_OLD, &n->olds, "old", w);
-	walk_samples(n->check, PREDICT_NET_CHECK, &n->checks, "check", w);
+	predict_state_reals(f, "best", n->best, weights);
+	predict_state_reals(f, "work", n->work, weights);
+	predict_state_reals(f, "mean", n->mean, weights);
+	predict_state_reals(f, "first", n->first, weights);
+	predict_state_reals(f, "second", n->second, weights);
+	predict_state_reals(f, "rate", &n->rate, 1);
+	predict_state_u64(f, "steps", &n->steps, UINT64_MAX / 2);
+	predict_state_u64(f, "misses", &n->misses, PREDICT_NET_PATIENCE);
+	predict_state_reals(f, "scale", &n->scale, 1);
+	predict_state_reals(f, "sum", &n->sum, 1);
+	predict_state_reals(f, "speeds", n->v, 2);
+	predict_state_reals(f, "cpu", n->c, 3);
+	predict_state_reals(f, "mem", n->m, 3);
+	predict_state_reals(f, "ema", &n->ema, 1);
+	predict_state_reals(f, "low", &n->low, 1);
+	predict_state_reals(f, "high", &n->high, 1);
+	predict_state_u64(f, "count", &n->count, UINT64_MAX / 2);
+	predict_state_u64(f, "random", &n->seed, UINT64_MAX);
+	predict_state_u64(f, "reused", &n->reused, 1);
+	predict_state_u64(f, "waiting", &n->waiting, 1);
+	walk_samples(n->recent, PREDICT_NET_RECENT, &n->recents, "recent", f);
+	walk_samples(n->old, PREDICT_NET_OLD, &n->olds, "old", f);
+	walk_samples(n->check, PREDICT_NET_CHECK, &n->checks, "check", f);
 	if (n->recents + n->checks > n->count)
-		predict_walk_refuse(w, "more samples than speeds");
+		predict_state_refuse(f, "more samples than speeds");
 }

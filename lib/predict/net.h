@@ -53,6 +53,7 @@ struct net {
 	double ema, low, high;   /* of speeds; lowest and highest seen */
 	double alpha, said;
 	uint64_t count, warmup, seed, reused;
+	uint64_t waiting; /* predicted, and not yet observed */
 	struct net_sample recent[PREDICT_NET_RECENT], old[PREDICT_NET_OLD];
 	struct net_sample check[PREDICT_NET_CHECK];
 	uint64_t recents, olds, checks; /* ever put there */
@@ -62,7 +63,7 @@ int net_init(struct net *n, const struct net_shape *shape, const struct predict_
 /* As struct predict_kind wants them; state is a struct net. */
 double net_predict(void *state, double cpu, double mem);
 void net_observe(void *state, double speed);
-void net_walk(void *state, struct predict_walk *w);
+void net_walk(void *state, struct predict_state *f);
 int net_reuse(void *state, const void *from, struct error *err);
 
 #endif

@@ -1,6 +1,7 @@
 /*
  * predict: see predict.h.  The table of models, and what is the same for each.  A model knows its
- * state only; who owns it, what it is called in a file and that a prediction is a speed is said here.
+ * state only; who owns it, what it is called in a file and that a prediction is a speed is said
+ * here.
  */
 #include "predict/predict_internal.h"
 
@@ -58,7 +59,7 @@ int predictor_new(struct predictor **out, const struct predict_config *config, s
 	if (!p || !state) {
 		free(p);
 		free(state);
-		return error_set(err, ERROR_OS, NULL, "no memory for a predictor");
+		return error_set(err, ERROR_OS, NULL, "out of memory for a predictor");
 	}
 	*p = (struct predictor){.kind = kind, .config = *config, .state = state};
 	if (kind->init(state, config, err) != 0) {
@@ -111,16 +112,20 @@ int predictor_reuse(struct predictor **out, const struct predictor *p, struct er
 }
 
 /* ---- files ---- */
-void predictor_walk(struct predictor *p, struct predict_walk *w)
+void predictor_walk(struct predictor *p, struct predict_state *f)
 {
-	predict_walk_u64(w, "count", &p->count, UINT64_MAX - 1);
-	p->kind->walk(p->state, w);
+	predict_state_u64(f, "count", &p->count, UINT64_MAX - 1);
+	p->kind->walk(p->state, f);
+}
+
+static void walk(void *p, struct predict_state *f)
+{
+	predictor_walk(p, f);
 }
 
 int predictor_save(struct predictor *p, predict_put_fn *put, void *arg, struct error *err)
 {
 	const struct predict_config *c = &p->config;
-	struct predict_walk w = {.put = put, .arg = arg, .err = err};
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	record_begin(&o, line, sizeof line, "model");
@@ -134,13 +139,7 @@ int predictor_save(struct predictor *p, predict_put_fn *put, void *arg, struct e
 	record_add_u64(&o, "q", c->q);
 	record_add_u64(&o, "warmup", c->warmup);
 	record_add_u64(&o, "seed", c->seed);
-	if (put(line, record_end(&o, NULL), arg, err) != 0)
-		return -1;
-	predictor_walk(p, &w);
-	if (w.failed)
-		return -1;
-	record_begin(&o, line, sizeof line, "end");
-	return put(line, record_end(&o, NULL), arg, err);
+	return predict_state_save(&o, walk, p, put, arg, err);
 }
 
 static int read_config(struct predict_config *c, const struct record *head, struct error *err)
@@ -174,25 +173,9 @@ int predictor_load(struct predictor **out, const struct record *head, predict_ta
 		   void *arg, struct error *err)
 {
 	struct predict_config c;
-	struct predict_walk w = {.loading = 1, .take = take, .arg = arg, .err = err};
 	if (read_config(&c, head, err) != 0 || predictor_new(out, &c, err) != 0)
 		return -1;
-	w.record = malloc(sizeof *w.record);
-	if (!w.record) {
-		error_set(err, ERROR_OS, NULL, "no memory for a record");
-		w.failed = 1;
-	} else {
-		predictor_walk(*out, &w);
-	}
-	if (!w.failed && take(w.record, arg, err) != 0)
-		w.failed = 1;
-	if (!w.failed && !record_is(w.record, "end")) {
-		error_set(err, ERROR_DATA, NULL, "the model's end expected, this is '%.40s'",
-			  w.record->type);
-		w.failed = 1;
-	}
-	free(w.record);
-	if (!w.failed)
+	if (predict_state_load(walk, *out, "model", take, arg, err) == 0)
 		return 0;
 	predictor_free(*out);
 	*out = NULL;

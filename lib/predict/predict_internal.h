@@ -8,7 +8,7 @@
 #include "predict/predict.h"
 
 /* ---- a walk over a state: the same function saves and loads, so the two can't disagree ---- */
-struct predict_walk {
+struct predict_state {
 	int loading;
 	int failed; /* then err says why, and nothing more is done */
 	predict_put_fn *put;
@@ -19,10 +19,19 @@ struct predict_walk {
 };
 
 /* n numbers; NAN is kept. Loading refuses other counts and names. */
-void predict_walk_reals(struct predict_walk *w, const char *name, double *x, size_t n);
-void predict_walk_u64(struct predict_walk *w, const char *name, uint64_t *x, uint64_t max);
+void predict_state_reals(struct predict_state *f, const char *name, double *x, size_t n);
+void predict_state_u64(struct predict_state *f, const char *name, uint64_t *x, uint64_t max);
 /* What was loaded contradicts itself. */
-void predict_walk_refuse(struct predict_walk *w, const char *why);
+void predict_state_refuse(struct predict_state *f, const char *why);
+
+/* Walks over the state of `of`. */
+typedef void predict_state_fn(void *of, struct predict_state *f);
+/* The record in head, what walk says, `end`; and all behind that record. what: the word for `of` in
+ * errors. */
+int predict_state_save(struct record_out *head, predict_state_fn *walk, void *of,
+		       predict_put_fn *put, void *arg, struct error *err);
+int predict_state_load(predict_state_fn *walk, void *of, const char *what, predict_take_fn *take,
+		       void *arg, struct error *err);
 
 /* ---- a model ---- */
 struct predict_kind {
@@ -32,7 +41,7 @@ struct predict_kind {
 	void (*free)(void *state); /* may be NULL */
 	double (*predict)(void *state, double cpu, double mem);
 	void (*observe)(void *state, double speed);
-	void (*walk)(void *state, struct predict_walk *w);
+	void (*walk)(void *state, struct predict_state *f);
 	/* Forget the run, keep what was learnt; NULL: nothing is learnt, begin anew. */
 	int (*reuse)(void *state, const void *from, struct error *err);
 };
@@ -41,11 +50,9 @@ extern const struct predict_kind predict_last, predict_ema, predict_quantile, pr
 	predict_rnn, predict_lstm, predict_narx, predict_arx, predict_auto;
 
 /* A predictor inside of another. */
-void predictor_walk(struct predictor *p, struct predict_walk *w);
+void predictor_walk(struct predictor *p, struct predict_state *f);
 
 /* ---- what several models need ---- */
-double predict_uniform(uint64_t *state); /* [0, 1), of random_next() */
-
 /* The newest times, and quantiles of them. */
 struct predict_times {
 	double time[PREDICT_WINDOW_MAX]; /* seconds a sample, newest at count-1 modulo the room */
@@ -56,6 +63,6 @@ void predict_times_add(struct predict_times *t, double speed);
 size_t predict_times_sort(const struct predict_times *t, size_t window, double *sorted);
 /* Between neighbours linearly; NAN of none. */
 double predict_times_place(const double *sorted, size_t n, double quantile);
-void predict_times_walk(struct predict_times *t, struct predict_walk *w);
+void predict_times_walk(struct predict_times *t, struct predict_state *f);
 
 #endif

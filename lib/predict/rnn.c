@@ -2,6 +2,7 @@
  * rnn: a simple recurrent net of look-back 2, h = tanh(w x + W h + b) over the last two
  * speeds, then a straight output (LB-BSP Table 3, SimpleRNN). It sees no load.
  */
+#include "base/random.h"
 #include "predict/net.h"
 
 #include <math.h>
@@ -18,10 +19,10 @@ static void rnn_weights(double *weights, uint64_t *seed)
 	struct weights *w = (struct weights *)weights;
 	*w = (struct weights){0};
 	for (int h = 0; h < HIDDEN; h++) {
-		w->in[h] = 2 * predict_uniform(seed) - 1;
-		w->out[h] = (2 * predict_uniform(seed) - 1) / 2;
+		w->in[h] = 2 * random_uniform(seed) - 1;
+		w->out[h] = (2 * random_uniform(seed) - 1) / 2;
 		for (int j = 0; j < HIDDEN; j++)
-			w->again[h][j] = (2 * predict_uniform(seed) - 1) / 2;
+			w->again[h][j] = (2 * random_uniform(seed) - 1) / 2;
 	}
 }
 

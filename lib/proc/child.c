@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/grow.h"
 #include "proc/process.h"
 
 #include <errno.h>
@@ -16,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define OUTPUT_STEP 4096 /* bytes */
 #define REAP_TRIES 100 /* a millisecond apart */
 
 struct child {
@@ -96,13 +98,9 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 
 static int grow(struct child *c)
 {
-	size_t room = c->room ? c->room * 2 : 4096;
-	char *larger = realloc(c->output, room);
-	if (!larger)
+	if (GROW(c->output, c->room, c->bytes + OUTPUT_STEP) != 0)
 		return -1;
-	c->output = larger;
 	c->output[c->bytes] = '\0'; /* also behind nothing */
-	c->room = room;
 	return 0;
 }
 

@@ -6,7 +6,7 @@
 #define PACELINE_PROC_CHILD_H
 
 #include "base/error.h"
-#include "proc/policy.h"
+#include "proc/end.h"
 
 #include <stddef.h>
 

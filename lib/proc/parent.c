@@ -71,16 +71,16 @@ int node_record_read(const char *path, struct node_record *r, struct error *err)
 	memset(r, 0, sizeof *r);
 	if (fs_read_file(path, RECORD_FILE_MAX, &text, &len, err) != 0)
 		return -1;
-	int result = 0, nodes = 0;
-	for (char *p = text; result == 0 && *p;) {
-		size_t n = strcspn(p, "\n");
-		result = record_parse(&rec, p, n, err);
-		if (result == 0 && record_is(&rec, "node")) {
-			nodes++;
+	struct record_walk walk = record_walk(text, len);
+	int result = 0, nodes = 0, got;
+	while (result == 0 && (got = record_next(&walk, &rec, err)) != RECORD_END) {
+		nodes += got == RECORD_ONE && record_is(&rec, "node");
+		if (got != RECORD_ONE)
+			result = -1;
+		else if (record_is(&rec, "node"))
 			result = take_node(r, &rec, err);
-		} else if (result == 0 && record_is(&rec, "end"))
+		else if (record_is(&rec, "end"))
 			result = take_end(r, &rec, err);
-		p += n + (p[n] == '\n');
 	}
 	free(text);
 	if (result == 0 && nodes != 1)
@@ -126,67 +126,35 @@ int node_record_running(const struct node_record *r)
 
 /* ---- the supervisor's side ---- */
 
-/* A plain command, no list, no assignment: then no shell need stay in front of the node, and its
- * pid is the one that was started. */
-static int is_plain(const char *launcher)
-{
-	size_t first = strcspn(launcher, " \t");
-	return !strpbrk(launcher, ";&|(){}<>`$\n") && !memchr(launcher, '=', first);
-}
-
-/* The template with its %i and %% replaced, and the program's arguments handed on by sh. */
-static char *shell_line(const char *launcher, const char *id)
-{
-	size_t room = strlen(launcher) * (strlen(id) + 1) + 24;
-	char *line = malloc(room), *p = line;
-	if (!line)
-		return NULL;
-	p = stpcpy(p, is_plain(launcher) ? "exec " : "");
-	for (const char *t = launcher; *t; t++) {
-		if (t[0] == '%' && t[1] == 'i') {
-			p = stpcpy(p, id);
-			t++;
-		} else if (t[0] == '%' && t[1] == '%') {
-			*p++ = '%';
-			t++;
-		} else
-			*p++ = *t;
-	}
-	strcpy(p, " \"$@\"");
-	return line;
-}
-
 static int put_text(int fd, const char *text, struct error *err)
 {
 	return fs_write_all(fd, text, strlen(text) + 1, "launch", err);
 }
 
-static int put_spec(int fd, const struct launch *launch, struct error *err)
+/* sh(1) hands the program's own words on behind the line. */
+static int put_shell(int fd, const char *line, struct error *err)
 {
-	char life[24];
-	number_format_u64(launch->life, life);
-	if (put_text(fd, launch->id, err) != 0 || put_text(fd, life, err) != 0 ||
-	    put_text(fd, launch->record, err) != 0 || put_text(fd, launch->log, err) != 0)
-		return -1;
-	if (launch->launcher && launch->launcher[0]) {
-		char *line = shell_line(launch->launcher, launch->id);
-		if (!line)
-			return error_set(err, ERROR_OS, launch->id, "out of memory");
-		int result = put_text(fd, "/bin/sh", err);
-		if (result == 0)
-			result = put_text(fd, "-c", err);
-		if (result == 0)
-			result = put_text(fd, line, err);
-		if (result == 0)
-			result = put_text(fd, "sh", err);
-		free(line);
-		if (result != 0)
-			return -1;
-	}
-	for (size_t i = 0; launch->argv[i]; i++)
-		if (put_text(fd, launch->argv[i], err) != 0)
+	const char *const words[] = {"/bin/sh", "-c", line, "sh"};
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if (put_text(fd, words[i], err) != 0)
 			return -1;
 	return 0;
+}
+
+static int put_spec(int fd, const struct launch *launch, struct error *err)
+{
+	char life[24], *line;
+	const struct launcher *launcher = launch->name.place->launcher;
+	number_format_u64(launch->life, life);
+	if (put_text(fd, launch->name.id, err) != 0 || put_text(fd, life, err) != 0 ||
+	    put_text(fd, launch->record, err) != 0 || put_text(fd, launch->log, err) != 0 ||
+	    launcher->start(launch->template, &launch->name, &line, err) != 0)
+		return -1;
+	int result = line ? put_shell(fd, line, err) : 0;
+	free(line);
+	for (size_t i = 0; result == 0 && launch->argv[i]; i++)
+		result = put_text(fd, launch->argv[i], err);
+	return result;
 }
 
 /* In the child, before exec: only what is safe there. Descriptors of the supervisor are
@@ -210,16 +178,16 @@ int parent_launch(const struct launch *launch, pid_t *parent, struct error *err)
 	if (fs_lock(launch->lock, &lock, err) != 0)
 		return -1;
 	int spec = memfd_create("node", MFD_CLOEXEC);
-	int result = spec < 0 ? error_errno(err, ERROR_OS, launch->id, "memfd")
+	int result = spec < 0 ? error_errno(err, ERROR_OS, launch->name.id, "memfd")
 			      : put_spec(spec, launch, err);
 	pid_t pid = -1;
 	if (result == 0) {
 		lseek(spec, 0, SEEK_SET);
 		pid = process_fork(); /* settle_in() lets signals come again */
 		if (pid == 0)
-			become_parent(spec, lock, launch->id);
+			become_parent(spec, lock, launch->name.id);
 		if (pid < 0)
-			result = error_errno(err, ERROR_OS, launch->id, "fork");
+			result = error_errno(err, ERROR_OS, launch->name.id, "fork");
 	}
 	if (spec >= 0)
 		close(spec);

@@ -18,7 +18,8 @@
 #include "base/boot.h"
 #include "base/error.h"
 #include "base/option.h"
-#include "proc/policy.h"
+#include "proc/end.h"
+#include "proc/launcher.h"
 #include "proc/process.h"
 
 #include <stdint.h>
@@ -46,13 +47,12 @@ enum { RECORD_PARENT_RUNS = 1, RECORD_NODE_RUNS = 2 };
 int node_record_running(const struct node_record *r);
 
 struct launch {
-	const char *id;
+	struct node_name name;
 	uint64_t life;
 	const char *record;   /* file to be made */
 	const char *log;      /* stdout and stderr are appended here */
 	const char *lock;     /* file that the parent keeps locked while it lives */
-	const char *launcher; /* template: words in front of the program, for sh(1); %i is the id;
-				 NULL or "": the program itself */
+	const char *template; /* what the launcher of its place puts in front; NULL or "": nothing */
 	char *const *argv;    /* program with its path, and arguments; NULL-terminated */
 };
 

@@ -46,7 +46,7 @@ int ps_start(struct ps *p, struct server *server, struct error *err)
 	struct peer_options options = {.path = p->options.monitor, .owner = p};
 
 	p->server = server;
-	if (ps_hand_start(p, err) != 0)
+	if (ps_hand_start(p, err) != 0 || ps_waits_start(p, err) != 0)
 		return -1;
 	if (!p->options.monitor)
 		return 0;
@@ -76,6 +76,7 @@ void ps_stop(struct ps *p)
 		return;
 	fork_stop(p->fork);
 	ps_hand_stop(p);
+	ps_waits_stop(p);
 	if (p->monitor)
 		peer_free(p->monitor);
 }

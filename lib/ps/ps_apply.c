@@ -9,11 +9,13 @@
 #include "base/log.h"
 #include "record/record.h"
 
+#include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define LINES_MAX OPT_SOURCES_MAX
+#define ANSWER_BYTES ((size_t)256 << 10) /* of parameters that are copied in one turn */
 #define EARLY_UNITS 8 /* reports at 1, 2, 4, 8 */
 
 /* ---- reports ---- */
@@ -51,6 +53,51 @@ static void report(struct ps *p)
 	p->report_seconds = 0.0;
 	p->report_samples = p->report_units = 0;
 	p->reported = clock_mono();
+}
+
+/* ---- those who waited ---- */
+
+/* Those whose iteration is here, as long as what they pull is no more than room bytes together; the
+ * first one too when it is more, if `any`. The rest has its turn when these answers have gone. */
+static void waits_run(struct ps *p, size_t room, int any)
+{
+	struct timeval next_turn = {0, 0};
+	double start = clock_mono();
+
+	for (struct ps_wait *w = p->waits, *next; w; w = next) {
+		size_t bytes = w->push ? 0 : ps_pull_bytes(p, &w->pull);
+		next = w->next;
+		if (w->iteration > p->applied)
+			continue;
+		if (bytes > room && !any) {
+			event_add(p->answer, &next_turn);
+			break;
+		}
+		room -= bytes < room ? bytes : room;
+		any = 0;
+		ps_answer_wait(w);
+	}
+	p->work += clock_mono() - start;
+}
+
+static void on_answer(evutil_socket_t fd, short what, void *ps)
+{
+	(void)fd;
+	(void)what;
+	waits_run(ps, ANSWER_BYTES, 1);
+}
+
+int ps_waits_start(struct ps *p, struct error *err)
+{
+	p->answer = evtimer_new(server_base(p->server), on_answer, p);
+	return p->answer ? 0 : error_set(err, ERROR_OS, "ps", "out of memory");
+}
+
+void ps_waits_stop(struct ps *p)
+{
+	if (p->answer)
+		event_free(p->answer);
+	p->answer = NULL;
 }
 
 /* ---- applying ---- */
@@ -165,24 +212,14 @@ int ps_apply(struct ps *p, uint64_t units, const struct ps_part *part, size_t pa
 	if (p->options.bsp) /* what was late for these units is thrown away */
 		stage_drop_before(p->stage, p->applied);
 	report(p);
-	ps_waits_run(p);
+	/* What is told of this unit goes first, then parameters, a worker's after the other's: nobody
+	 * waits until they have been copied for all. */
+	waits_run(p, ANSWER_BYTES, 0);
 	return 0;
 broken:
 	/* Committed, and not in the parameters: only a rollback makes them agree again. */
 	ps_break(p, err);
 	return -1;
-}
-
-void ps_waits_run(struct ps *p)
-{
-	for (struct ps_wait *w = p->waits, *next; w; w = next) {
-		next = w->next;
-		if (w->iteration <= p->applied) {
-			double start = clock_mono();
-			ps_answer_wait(w);
-			p->work += clock_mono() - start;
-		}
-	}
 }
 
 /* ---- the lead's requests ---- */

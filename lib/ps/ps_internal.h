@@ -43,6 +43,7 @@ struct ps {
 	uint64_t bounded;       /* values that were held at a bound as units were applied */
 	uint64_t bounded_units; /* in so many of them */
 	struct ps_wait *waits, **waits_end;
+	struct event *answer; /* those of waits whose iteration is here, one after the other */
 	float **scratch; /* rows of a pull that is answered at once */
 	size_t scratch_rows;
 	struct store_push *unit;
@@ -68,7 +69,8 @@ struct ps {
 };
 
 /* ps_apply.c */
-void ps_waits_run(struct ps *p);
+int ps_waits_start(struct ps *p, struct error *err);
+void ps_waits_stop(struct ps *p);
 void ps_on_hold(struct request *rq, void *ps);
 void ps_on_apply(struct request *rq, void *ps);
 
@@ -77,6 +79,7 @@ int ps_hand_start(struct ps *p, struct error *err);
 void ps_hand_stop(struct ps *p);
 
 /* ps_pull.c */
+size_t ps_pull_bytes(const struct ps *p, const struct ps_pull *q);
 void ps_pull_answer(struct ps *p, struct request *rq, const struct ps_pull *q, float *const *row);
 
 /* ps.c */

@@ -76,6 +76,13 @@ static double waited(const struct ps *p, uint64_t iteration, double asked)
 	return reached > asked ? reached - asked : 0.0;
 }
 
+size_t ps_pull_bytes(const struct ps *p, const struct ps_pull *q)
+{
+	size_t count = q->dense ? store_dense_count(p->store) : 0;
+
+	return (count + (size_t)q->rows * store_width(p->store)) * sizeof(float);
+}
+
 void ps_pull_answer(struct ps *p, struct request *rq, const struct ps_pull *q, float *const *row)
 {
 	int dense = (int)q->dense, into = q->into;
@@ -83,7 +90,7 @@ void ps_pull_answer(struct ps *p, struct request *rq, const struct ps_pull *q, f
 	size_t rows = (size_t)q->rows;
 	double wait = waited(p, q->iteration, q->asked);
 	size_t width = store_width(p->store), count = dense ? store_dense_count(p->store) : 0;
-	size_t bytes = (count + rows * width) * sizeof(float);
+	size_t bytes = ps_pull_bytes(p, q);
 	char line[256];
 	struct record_out o;
 	float *out = into ? request_mapped(rq, into_offset, bytes) : malloc(bytes ? bytes : 1);

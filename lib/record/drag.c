@@ -16,7 +16,7 @@ static int read_type(const struct record *r, struct drag *d, struct error *err)
 	const char *type;
 	if (!record_get(r, "type"))
 		return 0;
-	if (record_id(r, "type", &type, err) < 0)
+	if (record_id(r, "type", &type, err) != 0)
 		return -1;
 	if ((size_t)snprintf(d->type, sizeof d->type, "%s", type) >= sizeof d->type)
 		return error_set(err, ERROR_DATA, "", "type=%.80s is too long", type);
@@ -26,12 +26,12 @@ static int read_type(const struct record *r, struct drag *d, struct error *err)
 int drag_fields(const struct record *r, struct drag *d, struct error *err)
 {
 	*d = (struct drag){0};
-	if (record_real_opt(r, "delay", 0, DRAG_SECONDS_MAX, &d->delay, err) < 0 ||
-	    record_real_opt(r, "pace", 0, DRAG_PACE_MAX, &d->pace, err) < 0 ||
-	    record_real_opt(r, "launch", 0, DRAG_SECONDS_MAX, &d->launch, err) < 0 ||
-	    record_u64_opt(r, "saturation", 0, DRAG_SAMPLES_MAX, &d->saturation, err) < 0 ||
-	    record_u64_opt(r, "memory", 0, DRAG_SAMPLES_MAX, &d->memory, err) < 0 ||
-	    read_type(r, d, err) < 0)
+	if (record_real_opt(r, "delay", 0, DRAG_SECONDS_MAX, &d->delay, err) != 0 ||
+	    record_real_opt(r, "pace", 0, DRAG_PACE_MAX, &d->pace, err) != 0 ||
+	    record_real_opt(r, "launch", 0, DRAG_SECONDS_MAX, &d->launch, err) != 0 ||
+	    record_u64_opt(r, "saturation", 0, DRAG_SAMPLES_MAX, &d->saturation, err) != 0 ||
+	    record_u64_opt(r, "memory", 0, DRAG_SAMPLES_MAX, &d->memory, err) != 0 ||
+	    read_type(r, d, err) != 0)
 		return -1;
 	if (d->pace <= 0 && (d->launch > 0 || d->saturation > 0))
 		return error_set(err, ERROR_DATA, "", "%s= without pace=",
@@ -49,7 +49,7 @@ int drag_parse(const char *text, size_t len, struct drag *d, struct error *err)
 	if (!record_is(&r, "drag"))
 		return error_set(err, ERROR_DATA, "", "a \"%.64s\" record where \"drag\" belongs",
 				 r.type);
-	if (drag_fields(&r, &got, err) < 0)
+	if (drag_fields(&r, &got, err) != 0)
 		return -1;
 	*d = got;
 	return 0;
@@ -105,7 +105,7 @@ const struct drag *drag_look(struct drag_file *f)
 	memcpy(f->text, text, f->len);
 	if (len < 0)
 		tell_once(f, &err);
-	else if (len > 0 && drag_parse(text, f->len, &f->drag, &err) < 0) {
+	else if (len > 0 && drag_parse(text, f->len, &f->drag, &err) != 0) {
 		error_wrap(&err, f->path);
 		tell_once(f, &err);
 	} else {

@@ -4,12 +4,10 @@
 #include "base/number.h"
 #include "base/option.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static int is_name_start(unsigned char c)
 {
@@ -371,123 +369,4 @@ int record_first(struct record *r, const char *text, size_t len, struct error *e
 {
 	const char *newline = memchr(text, '\n', len);
 	return record_parse(r, text, newline ? (size_t)(newline - text) : len, err);
-}
-
-/* ---- records from a descriptor ---- */
-
-#define READER_ROOM 65536
-
-struct record_reader {
-	int fd;
-	int ended, of_log, torn;
-	uint64_t line; /* lines given so far */
-	size_t begin, end;
-	char name[256];
-	char place[300];
-	char data[READER_ROOM];
-};
-
-struct record_reader *record_reader_new(int fd, const char *name)
-{
-	struct record_reader *in = malloc(sizeof *in);
-	if (!in)
-		return NULL;
-	in->fd = fd;
-	in->ended = in->of_log = in->torn = 0;
-	in->line = 0;
-	in->begin = in->end = 0;
-	snprintf(in->name, sizeof in->name, "%s", name);
-	return in;
-}
-
-void record_reader_free(struct record_reader *in)
-{
-	free(in);
-}
-
-void record_reader_of_log(struct record_reader *in)
-{
-	in->of_log = 1;
-}
-
-int record_reader_torn(const struct record_reader *in)
-{
-	return in->torn;
-}
-
-int record_reader_buffered(const struct record_reader *in)
-{
-	return memchr(in->data + in->begin, '\n', in->end - in->begin) != NULL;
-}
-
-uint64_t record_reader_line(const struct record_reader *in)
-{
-	return in->line;
-}
-
-const char *record_reader_place(struct record_reader *in)
-{
-	snprintf(in->place, sizeof in->place, "%s:%llu", in->name, (unsigned long long)in->line);
-	return in->place;
-}
-
-/* More bytes behind those there are; 0 at the end of input. */
-static int refill(struct record_reader *in, struct error *err)
-{
-	if (in->begin > 0) {
-		memmove(in->data, in->data + in->begin, in->end - in->begin);
-		in->end -= in->begin;
-		in->begin = 0;
-	}
-	for (;;) {
-		ssize_t n = read(in->fd, in->data + in->end, sizeof in->data - in->end);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return error_errno(err, ERROR_IO, in->name, "read");
-		in->end += (size_t)n;
-		in->ended = n == 0;
-		return n > 0;
-	}
-}
-
-int record_read(struct record_reader *in, struct record *r, struct error *err)
-{
-	size_t seen = 0;
-	char *newline;
-	for (;;) {
-		size_t have = in->end - in->begin;
-		newline = memchr(in->data + in->begin + seen, '\n', have - seen);
-		if (newline || have >= RECORD_LINE_MAX)
-			break;
-		seen = have;
-		if (in->ended || refill(in, err) <= 0) {
-			if (!in->ended)
-				return -1;
-			if (have == 0)
-				return RECORD_END;
-			in->line++;
-			in->torn = in->of_log;
-			in->begin = in->of_log ? in->end : in->begin;
-			if (in->of_log)
-				return RECORD_END;
-			return error_set(err, ERROR_DATA, record_reader_place(in),
-					 "the input ends without a newline");
-		}
-	}
-	in->line++;
-	const char *line = in->data + in->begin;
-	size_t len = newline ? (size_t)(newline - line) : RECORD_LINE_MAX;
-	if (!newline || len >= RECORD_LINE_MAX)
-		return error_set(err, ERROR_DATA, record_reader_place(in),
-				 "line longer than %d bytes", RECORD_LINE_MAX);
-	in->begin += len + 1;
-	if (len == 0)
-		return RECORD_BLANK;
-	if (record_parse(r, line, len, err) != 0) {
-		char place[300];
-		snprintf(place, sizeof place, "%s", record_reader_place(in));
-		return error_wrap(err, place);
-	}
-	return RECORD_ONE;
 }

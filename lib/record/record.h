@@ -112,7 +112,7 @@ size_t record_end(struct record_out *o, const char *text);
  * there (a pipe that stays open is not waited for beyond it).
  */
 struct record_reader;
-/* name is what error places say ("stdin"); the descriptor stays the caller's. NULL: no memory. */
+/* name is what error places say ("stdin"); the descriptor stays the caller's. NULL: out of memory. */
 struct record_reader *record_reader_new(int fd, const char *name);
 void record_reader_free(struct record_reader *in);
 /* Of a log that is being written, or whose writer died: what stands behind the last newline is no

@@ -34,7 +34,7 @@ struct sealed_out {
 	int errnum;       /* first failure; afterwards nothing is added */
 };
 
-/* Room for bytes more; -1: no memory. */
+/* Room for bytes more; -1: out of memory. */
 int sealed_reserve(struct sealed_out *o, size_t bytes);
 /* Adds sum and newline. Grows by itself; a failure is kept in errnum. */
 void sealed_add(struct sealed_out *o, const char *line, size_t len);

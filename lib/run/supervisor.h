@@ -29,7 +29,7 @@ struct run_row {
 	double time;             /* seconds since this supervisor's start */
 	uint64_t members;
 	char slowest[OPTION_ID_MAX]; /* worker with the greatest mean time; "": not known */
-	double ratio;     /* its time over the mean of all workers */
+	double ratio;                /* its time over the mean of all workers */
 };
 
 struct supervisor_options {

@@ -69,7 +69,7 @@ void moves_plan(struct service *s)
 		s->planned = 0;
 	}
 	if (partitions_due(own, queue_parameters(s->queue)->batch, &moves, &count) != 0)
-		return; /* no memory: later */
+		return; /* out of memory: later */
 	if (count > 0)
 		take_plan(s, own, moves, count);
 	free(moves);

@@ -73,7 +73,7 @@ int queue_shuffle_of(const char *name, enum queue_shuffle *out); /* -1: none of 
 enum queue_state { QUEUE_TODO, QUEUE_DOING, QUEUE_DONE, QUEUE_HELD, QUEUE_STATES };
 const char *queue_state_name(enum queue_state state);
 
-/* ERROR_CONFIG: too large or zero; ERROR_OS: no memory. */
+/* ERROR_CONFIG: too large or zero; ERROR_OS: out of memory. */
 int queue_new(struct queue **out, const struct queue_parameters *p, struct error *err);
 void queue_free(struct queue *q); /* NULL is fine */
 const struct queue_parameters *queue_parameters(const struct queue *q);
@@ -226,7 +226,7 @@ int queue_is_over(const struct queue *q);
 int queue_has_todo(const struct queue *q);
 
 /* Pieces with id >= from in rising order, those of the states in the mask (bit 1 << state); give
- * returns nonzero to stop. Done pieces: whole shards only. -1: no memory. */
+ * returns nonzero to stop. Done pieces: whole shards only. -1: out of memory. */
 int queue_list(const struct queue *q, unsigned states, uint64_t from,
 	       int (*give)(void *arg, const struct queue_piece *piece), void *arg);
 /* The pieces in a worker's hand, oldest first, one call for each run of positions that remains;
@@ -241,7 +241,7 @@ void queue_write(const struct queue *q, void (*line)(void *arg, const char *line
 		 void *arg);
 
 struct queue_loader;
-/* expected (may be NULL; copied): a file of other parameters is ERROR_CONFIG. NULL: no memory. */
+/* expected (may be NULL; copied): a file of other parameters is ERROR_CONFIG. NULL: out of memory. */
 struct queue_loader *queue_loader_new(const struct queue_parameters *expected);
 /* One line, in order. 0: taken; 1: taken, and only the lines that follow complete it; -1: it
  * can't be (ERROR_DATA, ERROR_OS). */
@@ -256,7 +256,7 @@ void queue_loader_free(struct queue_loader *l); /* NULL is fine */
 
 /* q, just loaded from a file, takes the place of `replaced`: every generation is fenced and none
  * comes again, the incarnation is a new one, the last settle is forgotten, no line may be lost. Not
- * logged. -1: no memory. */
+ * logged. -1: out of memory. */
 int queue_roll_back(struct queue *q, const struct queue *replaced, struct error *err);
 
 #endif

@@ -32,7 +32,7 @@ struct piece {
 	uint64_t lo, hi;        /* positions that remain; lo < hi */
 	uint64_t seed;
 	/* Further runs of positions that remain, rising. They are pieces without an id yet: each
-	 * gets one when the piece comes back, so that coming back needs no memory. */
+	 * gets one when the piece comes back, so that coming back needs out of memory. */
 	struct piece *more;
 	/* A run that the next walk may begin with, or NULL: the one before what was carved out last,
 	 * or was loaded last. Who carves or loads in rising order, as a settle does, need not walk
@@ -136,7 +136,7 @@ struct queue {
 /* ---- queue.c ---- */
 extern const char *const queue_state_names[], *const queue_shuffle_names[]; /* end with NULL */
 struct worker *queue_worker(const struct queue *q, const char *id);
-/* Finds or makes; NULL: no memory. */
+/* Finds or makes; NULL: out of memory. */
 struct worker *queue_worker_make(struct queue *q, const char *id);
 /* QUEUE_UNKNOWN_WORKER or QUEUE_FENCED: there is no such generation in force. */
 enum queue_result queue_grip(const struct queue *q, const char *worker, uint64_t generation,
@@ -159,13 +159,13 @@ enum queue_result queue_settle_again(struct queue *q, uint64_t number, uint64_t 
 
 /* ---- source.c: what is handed out next ---- */
 int source_check(const struct queue_parameters *p, struct error *err); /* ERROR_CONFIG */
-int source_new(struct queue *q); /* of q->p. -1: no memory */
+int source_new(struct queue *q); /* of q->p. -1: out of memory */
 void source_free(struct queue *q);
 /* Whether this worker can be handed anything, ever. */
 int source_knows(const struct queue *q, const char *worker);
 /* What would be handed to this worker: a piece, or (NULL with *is_fresh) a shard never handed out. */
 struct piece *source_next(const struct queue *q, const struct worker *w, int *is_fresh);
-/* That shard, or max rows of it; there is one. Needs piece_prepare(1). NULL: no memory. */
+/* That shard, or max rows of it; there is one. Needs piece_prepare(1). NULL: out of memory. */
 struct piece *source_fresh(struct queue *q, const struct worker *w, uint64_t max);
 /* Shards that nobody has begun; of partitions an estimate until the budget is used up. */
 uint64_t source_left(const struct queue *q);

@@ -82,7 +82,7 @@ static struct epoch *epoch_of(struct lane *lane)
 	return (struct epoch *)lane;
 }
 
-/* Begins the epoch if it must be, keeping the list in order; NULL: no memory. */
+/* Begins the epoch if it must be, keeping the list in order; NULL: out of memory. */
 static struct epoch *epoch_make(struct queue *q, uint64_t number)
 {
 	struct epoch *before = q->last_epoch;

@@ -4,7 +4,7 @@
  * Feasible(T): is there one size and one number of steps a row, each within time T, whose samples
  * sum to the global batch?  What a row can take within T is one arithmetic progression a number of
  * steps: count*c*size for size from min to the largest that fits.  Whether one number out of each
- * row's list sums to B is a set of reachable sums (sums.h).  More time only adds numbers, so the
+ * row's list sums to B is a set of reachable sums (sumset.h).  More time only adds numbers, so the
  * smallest T is found by bisection on the bits of T; then the same lists with costs in place of
  * bits give the fewest steps, and the way back through the tables the answer.
  *
@@ -21,8 +21,8 @@
 #include "solve/accum.h"
 
 #include "solve/batch.h"
-#include "solve/fit.h"
-#include "solve/sums.h"
+#include "solve/duration.h"
+#include "solve/sumset.h"
 
 #include <float.h>
 #include <stdio.h>
@@ -30,8 +30,8 @@
 #include <string.h>
 
 /* Beyond these the search would take minutes and gigabytes: an error, not a guess. */
-#define WIDTH_MAX (1ull << 27) /* sums */
-#define TABLE_MAX (1ull << 27) /* sums times rows: 1 GiB */
+#define WIDTH_MAX (1ull << 27)   /* sums */
+#define TABLE_MAX (1ull << 27)   /* sums times rows: 1 GiB */
 #define NEAREST_MAX (1ull << 24) /* sums; beyond, an error message does without them */
 
 struct problem {
@@ -42,21 +42,21 @@ struct problem {
 	uint64_t unit;  /* all sums are multiples of it */
 	/* What time allows: */
 	double time;
-	uint64_t *top;     /* by row: the most that it can take */
-	uint64_t total;    /* their sum, or UINT64_MAX when that is larger */
-	uint64_t members;  /* of all lists; equal numbers mean equal lists; UINT64_MAX: unknown */
+	uint64_t *top;    /* by row: the most that it can take */
+	uint64_t total;   /* their sum, or UINT64_MAX when that is larger */
+	uint64_t members; /* of all lists; equal numbers mean equal lists; UINT64_MAX: unknown */
 	int from_top;
-	uint64_t target;   /* the sum asked for: see above; in units */
+	uint64_t target; /* the sum asked for: see above; in units */
 };
 
 double accum_time(const struct accum_type *t)
 {
-	return fit_time(t->speed, t->fixed, t->accum, t->size);
+	return duration_of(t->speed, t->fixed, t->accum, t->size);
 }
 
 static uint64_t least_of(const struct accum_type *t)
 {
-	return fit_add(0, t->count * t->cmin, t->min);
+	return batch_add(0, t->count * t->cmin, t->min);
 }
 
 /* What is left for a row when the others take their least. */
@@ -78,13 +78,13 @@ static uint64_t most_steps(const struct problem *p, size_t i)
 static int largest_size(const struct problem *p, size_t i, uint64_t c, uint64_t *size)
 {
 	const struct accum_type *t = &p->row[i];
-	if (fit_time(t->speed, t->fixed, c, t->min) > p->time)
+	if (duration_of(t->speed, t->fixed, c, t->min) > p->time)
 		return 0;
 	uint64_t cap = room_for(p, i) / (t->count * c);
 	cap = cap < t->max ? cap : t->max;
 	if (cap < t->min)
 		return 0;
-	*size = fit_largest(t->speed, t->fixed, c, p->time, t->min, cap);
+	*size = duration_fits(t->speed, t->fixed, c, p->time, t->min, cap);
 	return 1;
 }
 
@@ -100,12 +100,12 @@ static int set_time(struct problem *p, double time)
 		for (uint64_t c = t->cmin; c <= most && largest_size(p, i, c, &size); c++) {
 			uint64_t samples = t->count * c * size;
 			p->top[i] = samples > p->top[i] ? samples : p->top[i];
-			p->members = fit_add(p->members, 1, size - t->min + 1);
+			p->members = batch_add(p->members, 1, size - t->min + 1);
 			lists++;
 		}
 		if (lists == 0)
 			return 0;
-		p->total = fit_add(p->total, 1, p->top[i]);
+		p->total = batch_add(p->total, 1, p->top[i]);
 	}
 	uint64_t missing = p->total - p->global, more = p->global - p->least;
 	p->from_top = p->total != UINT64_MAX && missing < more;
@@ -137,9 +137,9 @@ static int told_already(uint64_t *told, const struct progression *list)
 {
 	if (list->len > 1)
 		return 0;
-	if (sums_has(told, list->start))
+	if (sumset_has(told, list->start))
 		return 1;
-	sums_put(told, list->start);
+	sumset_put(told, list->start);
 	return 0;
 }
 
@@ -159,14 +159,14 @@ static uint64_t *reachable(const struct problem *p, uint64_t last, struct error 
 		return NULL;
 	}
 	uint64_t width = last + 1;
-	size_t words = sums_words(width);
+	size_t words = sumset_words(width);
 	uint64_t *set = calloc(5 * words, sizeof *set);
 	if (!set) {
-		error_set(err, ERROR_OS, NULL, "no memory for %zu sums", words * 64);
+		error_set(err, ERROR_OS, NULL, "out of memory for %zu sums", words * 64);
 		return NULL;
 	}
 	uint64_t *from = set, *to = set + words, *told = set + 2 * words, *spare = set + 3 * words;
-	sums_put(from, 0);
+	sumset_put(from, 0);
 	for (size_t i = 0; i < p->n; i++) {
 		uint64_t most = most_steps(p, i);
 		memset(to, 0, words * sizeof *to);
@@ -177,7 +177,7 @@ static uint64_t *reachable(const struct problem *p, uint64_t last, struct error 
 			if (got < 0)
 				break;
 			if (got > 0 && !told_already(told, &list))
-				sums_reach(to, from, &list, width, spare);
+				sumset_reach(to, from, &list, width, spare);
 		}
 		uint64_t *swap = from;
 		from = to;
@@ -194,7 +194,7 @@ static int is_feasible(const struct problem *p, struct error *err)
 	uint64_t *set = reachable(p, p->target, err);
 	if (!set)
 		return -1;
-	int found = sums_has(set, p->target);
+	int found = sumset_has(set, p->target);
 	free(set);
 	return found;
 }
@@ -202,12 +202,12 @@ static int is_feasible(const struct problem *p, struct error *err)
 /* T0: the smallest time at which the rows together could take the global batch. */
 static uint64_t first_time(struct problem *p)
 {
-	uint64_t low = 0, high = fit_bits(DBL_MAX);
+	uint64_t low = 0, high = duration_bits(DBL_MAX);
 	if (set_time(p, 0))
 		return 0;
 	while (high - low > 1) {
 		uint64_t middle = low + (high - low) / 2;
-		*(set_time(p, fit_time_at(middle)) ? &high : &low) = middle;
+		*(set_time(p, duration_of_bits(middle)) ? &high : &low) = middle;
 	}
 	return high;
 }
@@ -215,13 +215,13 @@ static uint64_t first_time(struct problem *p)
 /* The smallest time, into *bits: 1; there is none: 0; -1 with err. */
 static int find_time(struct problem *p, uint64_t *bits, struct error *err)
 {
-	uint64_t last = fit_bits(DBL_MAX), at, below, bad = UINT64_MAX, step = 1;
+	uint64_t last = duration_bits(DBL_MAX), at, below, bad = UINT64_MAX, step = 1;
 	if (!set_time(p, DBL_MAX))
 		return 0;
 	int got = 0;
 	at = below = first_time(p);
 	for (;; step *= 2) {
-		set_time(p, fit_time_at(at));
+		set_time(p, duration_of_bits(at));
 		if (p->members == UINT64_MAX || p->members != bad)
 			got = is_feasible(p, err);
 		if (got != 0 || at == last)
@@ -234,7 +234,7 @@ static int find_time(struct problem *p, uint64_t *bits, struct error *err)
 	while (got > 0 && at - below > 1) {
 		uint64_t middle = below + (at - below) / 2;
 		int fits = 0;
-		set_time(p, fit_time_at(middle));
+		set_time(p, duration_of_bits(middle));
 		if (p->members == UINT64_MAX || (p->members != bad && p->members != good))
 			fits = is_feasible(p, err);
 		else
@@ -253,12 +253,12 @@ static void fill_costs(const struct problem *p, uint64_t **cost, uint64_t width,
 		       uint64_t *spare)
 {
 	for (uint64_t s = 0; s < width; s++)
-		cost[p->n][s] = s ? SUMS_NEVER : 0;
+		cost[p->n][s] = s ? SUMSET_NEVER : 0;
 	for (size_t i = p->n; i-- > 0;) {
 		const struct accum_type *t = &p->row[i];
 		uint64_t most = most_steps(p, i);
 		memset(cost[i], 0xff, width * sizeof *cost[i]);
-		memset(told, 0, sums_words(width) * sizeof *told);
+		memset(told, 0, sumset_words(width) * sizeof *told);
 		for (uint64_t c = t->cmin; c <= most; c++) {
 			struct progression list;
 			int got = row_sums(p, i, c, width - 1, &list);
@@ -267,8 +267,8 @@ static void fill_costs(const struct problem *p, uint64_t **cost, uint64_t width,
 			/* Over cmin, so that sums stay below 2^64: count*c is at most what the
 			 * row takes then. */
 			if (got > 0 && !told_already(told, &list))
-				sums_least(cost[i], cost[i + 1], &list, t->count * (c - t->cmin),
-					   width, spare);
+				sumset_least(cost[i], cost[i + 1], &list, t->count * (c - t->cmin),
+					     width, spare);
 		}
 	}
 }
@@ -289,7 +289,7 @@ static uint64_t take_row(const struct problem *p, size_t i, uint64_t *const *cos
 			/* The larger size first: the smaller sum from the top. */
 			uint64_t j = p->from_top ? k : list.len - 1 - k;
 			uint64_t rest = cost[i + 1][sum - list.start - j * list.stride];
-			if (rest == SUMS_NEVER || rest + more != cost[i][sum])
+			if (rest == SUMSET_NEVER || rest + more != cost[i][sum])
 				continue;
 			largest_size(p, i, c, &size);
 			t->accum = c;
@@ -297,7 +297,7 @@ static uint64_t take_row(const struct problem *p, size_t i, uint64_t *const *cos
 			return sum - list.start - j * list.stride;
 		}
 	}
-	return SUMS_NEVER;
+	return SUMSET_NEVER;
 }
 
 /* For p->time: the fewest steps, as sizes and steps. */
@@ -311,7 +311,7 @@ static int take_fewest(struct problem *p, struct error *err)
 	if (!table || !cost) {
 		free(table);
 		free(cost);
-		return error_set(err, ERROR_OS, NULL, "no memory for %llu sums of %zu rows",
+		return error_set(err, ERROR_OS, NULL, "out of memory for %llu sums of %zu rows",
 				 (unsigned long long)width, p->n);
 	}
 	for (size_t i = 0; i <= p->n; i++)
@@ -319,7 +319,7 @@ static int take_fewest(struct problem *p, struct error *err)
 	uint64_t *told = table + (p->n + 1) * width;
 	fill_costs(p, cost, width, told, told + width);
 	uint64_t sum = p->target;
-	for (size_t i = 0; i < p->n && sum != SUMS_NEVER; i++)
+	for (size_t i = 0; i < p->n && sum != SUMSET_NEVER; i++)
 		sum = take_row(p, i, cost, sum);
 	free(cost);
 	free(table);
@@ -334,7 +334,7 @@ static void nearest_sums(struct problem *p, uint64_t *below, uint64_t *above)
 	*below = 0;
 	*above = UINT64_MAX;
 	for (size_t i = 0; i < p->n; i++) {
-		uint64_t stride = fit_add(0, p->row[i].count, p->row[i].cmax);
+		uint64_t stride = batch_add(0, p->row[i].count, p->row[i].cmax);
 		margin = stride > margin ? stride : margin;
 	}
 	margin = margin < BATCH_SIZE_MAX ? margin : BATCH_SIZE_MAX;
@@ -344,12 +344,12 @@ static void nearest_sums(struct problem *p, uint64_t *below, uint64_t *above)
 	uint64_t last = (p->global - p->least) / p->unit;
 	uint64_t *set = last < NEAREST_MAX ? reachable(p, last, NULL) : NULL;
 	for (uint64_t s = asked + 1; set && s-- > 0;)
-		if (sums_has(set, s) && p->least + s * p->unit < wanted) {
+		if (sumset_has(set, s) && p->least + s * p->unit < wanted) {
 			*below = p->least + s * p->unit;
 			break;
 		}
 	for (uint64_t s = asked; set && s <= last; s++)
-		if (sums_has(set, s) && p->least + s * p->unit > wanted) {
+		if (sumset_has(set, s) && p->least + s * p->unit > wanted) {
 			*above = p->least + s * p->unit;
 			break;
 		}
@@ -411,8 +411,8 @@ static int check_rows(struct problem *p, struct error *err)
 		    t->cmin > t->cmax || t->cmax > ACCUM_STEPS_MAX || t->count < 1 ||
 		    t->count > BATCH_COUNT_MAX)
 			return error_set(err, ERROR_DATA, NULL, "row %zu: bounds", i);
-		p->least = fit_add(p->least, 1, least_of(t));
-		most = fit_add(most, t->count * t->cmax, t->max);
+		p->least = batch_add(p->least, 1, least_of(t));
+		most = batch_add(most, t->count * t->cmax, t->max);
 	}
 	p->unit = accum_unit(p->row, p->n);
 	if (p->global > BATCH_SIZE_MAX)
@@ -437,7 +437,7 @@ static int solve(struct problem *p, struct error *err)
 	int found = find_time(p, &bits, err);
 	if (found <= 0)
 		return found == 0 ? no_sum(p, err) : -1;
-	set_time(p, fit_time_at(bits) * (1 + FIT_EQUAL));
+	set_time(p, duration_of_bits(bits) * (1 + DURATION_EQUAL));
 	return take_fewest(p, err);
 }
 
@@ -448,7 +448,7 @@ int accum_solve(struct accum_type *t, size_t n, uint64_t global, struct error *e
 		return -1;
 	p.top = reallocarray(NULL, n, sizeof *p.top);
 	if (!p.top)
-		return error_set(err, ERROR_OS, NULL, "no memory for %zu rows", n);
+		return error_set(err, ERROR_OS, NULL, "out of memory for %zu rows", n);
 	int result = solve(&p, err);
 	free(p.top);
 	return result;

@@ -27,7 +27,7 @@ int balance_new(struct balance **out, const char *method, uint64_t global, struc
 	struct step_options options = STEP_OPTIONS_DEFAULT;
 
 	if (!b)
-		return error_set(err, ERROR_OS, "--balance", "no memory");
+		return error_set(err, ERROR_OS, "--balance", "out of memory");
 	b->global = options.global = global;
 	if (strcmp(method, "lb-bsp-gpu") == 0 && !(b->step = step_new(&options, err))) {
 		free(b);
@@ -56,7 +56,7 @@ static int reserve(struct balance *b, size_t n, struct error *err)
 	b->batch = calloc(n * 2, sizeof *b->batch);
 	b->step_worker = calloc(n * 2, sizeof *b->step_worker);
 	b->room = b->batch && b->step_worker ? n * 2 : 0;
-	return b->room ? 0 : error_set(err, ERROR_OS, "--balance", "no memory");
+	return b->room ? 0 : error_set(err, ERROR_OS, "--balance", "out of memory");
 }
 
 /* What it foretells; without that it stays as fast as it was. */

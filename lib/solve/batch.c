@@ -19,18 +19,18 @@
  *
  * Times that are equal for the decimal numbers of the input may differ as doubles: by 2^-50 of
  * their size at most, as fixed, speed, the quotient and the sum are each off by 2^-53.  So times
- * within FIT_EQUAL of T count as equal to T; no smaller tolerance finds all ties, and the optimum
- * is missed by no more than that.
+ * within DURATION_EQUAL of T count as equal to T; no smaller tolerance finds all ties, and the
+ * optimum is missed by no more than that.
  */
 #include "solve/batch.h"
 
-#include "solve/fit.h"
+#include "solve/duration.h"
 
 #include <stdlib.h>
 
 static double time_of(const struct batch_worker *w, uint64_t size)
 {
-	return fit_time(w->speed, w->fixed, 1, size);
+	return duration_of(w->speed, w->fixed, 1, size);
 }
 
 double batch_time(const struct batch_worker *w)
@@ -40,15 +40,15 @@ double batch_time(const struct batch_worker *w)
 
 static uint64_t largest_within(const struct batch_worker *w, double t, uint64_t low, uint64_t high)
 {
-	return fit_largest(w->speed, w->fixed, 1, t, low, high);
+	return duration_fits(w->speed, w->fixed, 1, t, low, high);
 }
 
 static int check_bounds(const struct batch_worker *w, size_t n, uint64_t global, struct error *err)
 {
 	uint64_t sum_min = 0, sum_max = 0;
 	for (size_t i = 0; i < n; i++) {
-		sum_min = fit_add(sum_min, w[i].count, w[i].min);
-		sum_max = fit_add(sum_max, w[i].count, w[i].max);
+		sum_min = batch_add(sum_min, w[i].count, w[i].min);
+		sum_max = batch_add(sum_max, w[i].count, w[i].max);
 	}
 	if (sum_min > global)
 		return error_set(err, ERROR_DATA, NULL,
@@ -75,7 +75,7 @@ static size_t drop_settled(const struct batch_worker *w, struct open_row *row, s
 	size_t kept = 0;
 	for (size_t i = 0; i < n; i++) {
 		if (row[i].low == row[i].high)
-			*settled = fit_add(*settled, w[row[i].index].count, row[i].low);
+			*settled = batch_add(*settled, w[row[i].index].count, row[i].low);
 		else
 			row[kept++] = row[i];
 	}
@@ -101,15 +101,15 @@ static double find_threshold(const struct batch_worker *w, struct open_row *row,
 		double t = time_of(&w[i], cap);
 		top = t > top ? t : top;
 	}
-	uint64_t low = 0, high = fit_bits(top), settled = 0;
+	uint64_t low = 0, high = duration_bits(top), settled = 0;
 	n = drop_settled(w, row, n, &settled);
 	while (n > 0 && high - low > 1) {
 		uint64_t middle = low + (high - low) / 2, sum = settled;
-		double t = fit_time_at(middle);
+		double t = duration_of_bits(middle);
 		for (size_t i = 0; i < n; i++) {
 			const struct batch_worker *v = &w[row[i].index];
 			row[i].key = largest_within(v, t, row[i].low, row[i].high);
-			sum = fit_add(sum, v->count, row[i].key);
+			sum = batch_add(sum, v->count, row[i].key);
 		}
 		if (sum < global)
 			low = middle;
@@ -119,7 +119,7 @@ static double find_threshold(const struct batch_worker *w, struct open_row *row,
 			*(sum < global ? &row[i].low : &row[i].high) = row[i].key;
 		n = drop_settled(w, row, n, &settled);
 	}
-	return fit_time_at(high);
+	return duration_of_bits(high);
 }
 
 /* Everybody gets the elements below t; row lists those who have some equal to it. Returns how many
@@ -131,8 +131,8 @@ static size_t take_below(struct batch_worker *w, struct open_row *row, size_t n,
 	*left = global;
 	for (size_t i = 0; i < n; i++) {
 		uint64_t cap = size_cap(&w[i], global);
-		uint64_t low = largest_within(&w[i], t * (1 - FIT_EQUAL), w[i].min, cap);
-		uint64_t high = largest_within(&w[i], t * (1 + FIT_EQUAL), low, cap);
+		uint64_t low = largest_within(&w[i], t * (1 - DURATION_EQUAL), w[i].min, cap);
+		uint64_t high = largest_within(&w[i], t * (1 + DURATION_EQUAL), low, cap);
 		w[i].size = low;
 		w[i].larger = 0;
 		*left -= w[i].count * low;
@@ -140,7 +140,7 @@ static size_t take_below(struct batch_worker *w, struct open_row *row, size_t n,
 			row[ties++] = (struct open_row){.index = i,
 							.low = low,
 							.high = high,
-							.key = fit_bits(time_of(&w[i], low))};
+							.key = duration_bits(time_of(&w[i], low))};
 	}
 	return ties;
 }
@@ -160,7 +160,7 @@ static void take_ties(struct batch_worker *w, struct open_row *row, size_t n, ui
 	for (size_t i = 0; i < n && left > 0; i++) {
 		struct batch_worker *v = &w[row[i].index];
 		/* More than one a worker only where doubles can't tell its times apart. */
-		uint64_t equal = fit_add(0, v->count, row[i].high - row[i].low);
+		uint64_t equal = batch_add(0, v->count, row[i].high - row[i].low);
 		uint64_t taken = equal < left ? equal : left;
 		v->size = row[i].low + taken / v->count;
 		v->larger = taken % v->count;
@@ -174,7 +174,7 @@ int batch_share(struct batch_worker *w, size_t n, uint64_t global, struct error 
 		return -1;
 	struct open_row *row = reallocarray(NULL, n ? n : 1, sizeof *row);
 	if (!row)
-		return error_set(err, ERROR_OS, NULL, "no memory for %zu workers", n);
+		return error_set(err, ERROR_OS, NULL, "out of memory for %zu workers", n);
 	uint64_t left;
 	double t = find_threshold(w, row, n, global);
 	size_t ties = take_below(w, row, n, global, t, &left);
@@ -187,7 +187,7 @@ int batch_even(struct batch_worker *w, size_t n, uint64_t global, size_t *broken
 {
 	uint64_t workers = 0;
 	for (size_t i = 0; i < n; i++)
-		workers = fit_add(workers, w[i].count, 1);
+		workers = batch_add(workers, w[i].count, 1);
 	if (broken)
 		*broken = n;
 	if (workers == 0)

@@ -44,4 +44,14 @@ int batch_even(struct batch_worker *w, size_t n, uint64_t global, size_t *broken
 /* Seconds of the slowest worker of the row. A worker with size 0 has time `fixed`, like any. */
 double batch_time(const struct batch_worker *w);
 
+/* sum + count*size, stuck at the largest number instead of wrapping round. */
+static inline uint64_t batch_add(uint64_t sum, uint64_t count, uint64_t size)
+{
+	uint64_t product;
+	if (__builtin_mul_overflow(count, size, &product) ||
+	    __builtin_add_overflow(sum, product, &sum))
+		return UINT64_MAX;
+	return sum;
+}
+
 #endif

@@ -76,7 +76,7 @@ int idset_add(struct idset *s, const char *id, struct error *err)
 	size_t len = strlen(id) + 1;
 	if ((s->count == s->room && grow_rows(s) != 0) ||
 	    (s->text_len + len > s->text_room && grow_text(s, s->text_len + len) != 0))
-		return error_set(err, ERROR_OS, NULL, "no memory for %zu ids", s->count + 1);
+		return error_set(err, ERROR_OS, NULL, "out of memory for %zu ids", s->count + 1);
 	uint32_t *slot = find(s, id);
 	if (*slot)
 		return 0;

@@ -1,4 +1,4 @@
-/* options: see options.h. Everything here walks the one table; nothing names an option but its row. */
+/* options: see options.h. Nothing here names an option but its row. */
 #include "solve/options.h"
 
 #include "base/number.h"

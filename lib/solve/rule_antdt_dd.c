@@ -13,7 +13,7 @@
 #include "solve/rules.h"
 
 #include "solve/accum.h"
-#include "solve/rule_parts.h"
+#include "solve/crew.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -56,10 +56,10 @@ static int find_types(struct dd *d, uint64_t cmax)
 {
 	for (size_t i = 0; i < d->crew.count; i++) {
 		const struct snapshot_node *n = d->crew.node[i];
-		if (!known(n->device_speed) || n->max == 0) {
-			reason_set(d->why, "%s has not measured its device: %s", n->id,
-				   known(n->device_speed) ? "max= is missing"
-							  : "device-speed= is missing");
+		if (!snapshot_known(n->device_speed) || n->max == 0) {
+			say_reason(d->why, "%s has not measured its device: %s", n->id,
+				   snapshot_known(n->device_speed) ? "max= is missing"
+								   : "device-speed= is missing");
 			return 1;
 		}
 		size_t before = 0;
@@ -115,15 +115,15 @@ static int solve_below(struct dd *d, uint64_t batch, struct error *err)
 	struct error local;
 	uint64_t step = accum_unit(d->device, d->types);
 	if (accum_solve(d->device, d->types, batch, &local) == 0) {
-		reason_set(d->why, "antdt-dd: Eq. 4 over %zu types", d->types);
+		say_reason(d->why, "antdt-dd: Eq. 4 over %zu types", d->types);
 		return 0;
 	}
-	reason_set(d->why, "%s", local.text);
+	say_reason(d->why, "%s", local.text);
 	uint64_t below = batch - (batch % step ? batch % step : step);
 	for (int i = 0; local.code == ERROR_DATA && i < TRIES && below > 0 && below < batch; i++) {
 		if (accum_solve(d->device, d->types, below, &local) == 0 &&
 		    can_give(d, batch - below)) {
-			reason_set(
+			say_reason(
 				d->why,
 				"antdt-dd: Eq. 4 over %zu types has no solution for %llu; that of "
 				"%llu, and one sample a step more for some",
@@ -160,7 +160,7 @@ static int say_steps(struct dd *d, struct voice *v)
 			d->more[d->type[i]]--;
 			a.size++;
 		}
-		if (say(v, &a) != 0)
+		if (say_action(v, &a) != 0)
 			return -1;
 	}
 	return 0;
@@ -191,7 +191,7 @@ static int as_solved(const struct dd *d)
 static int decide(struct dd *d, const struct snapshot *s, const struct solution_options *o,
 		  struct voice *v)
 {
-	uint64_t batch = global_batch(s, o);
+	uint64_t batch = solution_batch(o, s);
 	if (d->crew.count == 0)
 		return say_none(v, "antdt-dd: no worker is up");
 	if (batch == 0)
@@ -218,7 +218,7 @@ int rule_antdt_dd(const struct snapshot *s, const struct solution_options *o, ac
 	d.more = calloc(d.crew.count + 1, sizeof *d.more);
 	int result = d.type && d.device && d.more
 			     ? decide(&d, s, o, &v)
-			     : error_set(err, ERROR_OS, NULL, "no memory for device types");
+			     : error_set(err, ERROR_OS, NULL, "out of memory for device types");
 	free(d.type);
 	free(d.device);
 	free(d.more);

@@ -7,7 +7,7 @@
  */
 #include "solve/rules.h"
 
-#include "solve/rule_parts.h"
+#include "solve/crew.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ struct nd {
 static void excuse(struct nd *d, const char *id, const char *reason)
 {
 	if (!d->why[0])
-		reason_set(d->why, "antdt-nd: %s%s%s", id, id[0] ? ": " : "", reason);
+		say_reason(d->why, "antdt-nd: %s%s%s", id, id[0] ? ": " : "", reason);
 }
 
 /* The slowest of the short window who counts as slow, or c->count. */
@@ -37,7 +37,7 @@ static size_t slowest_short(const struct nd *d, const struct crew *c)
 	double most = 0;
 	for (size_t i = 0; i < c->count; i++) {
 		double ratio = crew_ratio(c, i, CREW_SHORT);
-		if (is_slow(ratio, d->o->lambda) && ratio > most) {
+		if (crew_is_slow(ratio, d->o->lambda) && ratio > most) {
 			slowest = i;
 			most = ratio;
 		}
@@ -51,17 +51,17 @@ static int split_pays(struct nd *d, const struct crew *c, const struct split *sp
 	if (!split->changes || (slow == c->count && split->sums && !split->uneven))
 		return 0;
 	if (slow < c->count)
-		reason_set(
+		say_reason(
 			why,
 			"antdt-nd: %s takes %.3g times the mean per sample over %g s; the slowest "
 			"would take %.4g s instead of %.4g s",
 			c->node[slow]->id, crew_ratio(c, slow, CREW_SHORT), d->s->window_short,
 			split->after, split->before);
 	else if (!split->sums)
-		reason_set(why, "antdt-nd: the sizes of those up don't sum to %llu",
-			   (unsigned long long)global_batch(d->s, d->o));
+		say_reason(why, "antdt-nd: the sizes of those up don't sum to %llu",
+			   (unsigned long long)solution_batch(d->o, d->s));
 	else if (split->after < split->before * (1 - GAIN_MIN))
-		reason_set(
+		say_reason(
 			why,
 			"antdt-nd: nobody is slow, sizes are uneven; the slowest would take %.4g "
 			"s instead of %.4g s",
@@ -75,16 +75,16 @@ static int balance(struct nd *d, const struct crew *c)
 	size_t slow = slowest_short(d, c);
 	double *speed = calloc(c->count + 1, sizeof *speed);
 	if (!speed)
-		return error_set(d->v.err, ERROR_OS, NULL, "no memory for speeds");
+		return error_set(d->v.err, ERROR_OS, NULL, "out of memory for speeds");
 	for (size_t i = 0; i < c->count; i++)
 		speed[i] = c->node[i]->speed_short;
 	char why[ACTION_REASON_MAX];
-	int result = crew_split(&split, c, speed, global_batch(d->s, d->o), why, d->v.err);
+	int result = crew_split(&split, c, speed, solution_batch(d->o, d->s), why, d->v.err);
 	if (result == 1) {
 		excuse(d, "", why);
 		result = 0;
 	} else if (result == 0 && split_pays(d, c, &split, slow)) {
-		result = say_sizes(&d->v, c, split.w, d->why);
+		result = crew_say_sizes(c, split.w, d->why, &d->v);
 		d->why[0] = '\0';
 	} else if (result == 0 && slow < c->count)
 		excuse(d, c->node[slow]->id, "slow, but sizes fit the speeds already");
@@ -99,16 +99,16 @@ static int restart(struct nd *d, const struct crew *c)
 		const struct snapshot_node *n = c->node[i];
 		double ratio = crew_ratio(c, i, CREW_LONG);
 		char reason[ACTION_REASON_MAX];
-		if (!is_slow(ratio, d->o->lambda))
+		if (!crew_is_slow(ratio, d->o->lambda))
 			continue;
 		if (n->up < d->s->window_long)
 			excuse(d, n->id, "slow, but not up for the long window yet");
-		else if (busy(d->s, d->o))
+		else if (solution_busy(d->o, d->s))
 			excuse(d, n->id, "slow for long, but the cluster is busy");
 		else if (n->meant >= d->o->limit)
 			excuse(d, n->id, "slow for long, but restarted often enough");
 		else {
-			reason_set(reason,
+			say_reason(reason,
 				   "antdt-nd: %s takes %.3g times the mean %s over %g s, up %.6g s",
 				   n->id, ratio,
 				   n->role == NODE_WORKER ? "per sample" : "of the servers",

@@ -123,7 +123,7 @@ static void find_serving(struct pace *p)
 {
 	for (size_t i = 0; i < p->servers.count; i++) {
 		double t = p->server[i].time;
-		if (!known(t))
+		if (!snapshot_known(t))
 			continue;
 		p->serving_next = fmax(p->serving_next, fmin(t, p->serving));
 		p->serving = fmax(p->serving, t);
@@ -140,7 +140,7 @@ static double find_left(const struct pace *p, double z)
 			if (p->s->node[i].role == NODE_WORKER)
 				samples += (double)p->s->node[i].samples;
 	}
-	return known(rate) ? samples / rate : samples / (double)p->batch * z;
+	return snapshot_known(rate) ? samples / rate : samples / (double)p->batch * z;
 }
 
 /* ---- restarts ---- */
@@ -165,7 +165,7 @@ static int may_restart(const struct pace *p, const struct snapshot_node *n)
 static int slow_for_long(const struct pace *p, const struct crew *c, size_t i)
 {
 	return c->node[i]->up >= p->s->window_long &&
-	       is_slow(crew_ratio(c, i, CREW_LONG), p->o->lambda);
+	       crew_is_slow(crew_ratio(c, i, CREW_LONG), p->o->lambda);
 }
 
 static int pays(const struct pace *p, const struct crew *c, const struct offer *offer)
@@ -215,7 +215,7 @@ static struct offer offer_worker(struct pace *p, size_t i, int asp)
 {
 	struct offer offer = {.index = i};
 	double seconds = restart_seconds(p, "restart-worker");
-	double pending = pending_seconds(p->s);
+	double pending = solution_pending(p->s);
 	offer.saves = helps(p->workers.node[i]) * pace_lasts(&p->worker[i], p->left);
 	seconds += pending > 0 ? pending : 0;
 	if (asp)
@@ -246,7 +246,7 @@ static void explain(char *out, const struct snapshot_node *n, const struct pace_
 		snprintf(costs, sizeof costs, "costs what is not known");
 	else
 		snprintf(costs, sizeof costs, "costs %.3g s", offer->costs);
-	reason_set(out,
+	say_reason(out,
 		   "pace: %s takes %.4g s a batch, %.4g s more than the median, for about %.3g s "
 		   "now, restarts %llu; a restart saves %.3g s, %s",
 		   n->id, b->time, b->trouble, b->age, (unsigned long long)n->restarts,
@@ -256,7 +256,7 @@ static void explain(char *out, const struct snapshot_node *n, const struct pace_
 /* What a restart could save at most, up to a factor: to look at the likeliest first. */
 static double likely(const struct pace *p, const struct snapshot_node *n, const struct pace_node *b)
 {
-	double may = may_restart(p, n) && !busy(p->s, p->o) ? 1 : 1e-9;
+	double may = may_restart(p, n) && !solution_busy(p->o, p->s) ? 1 : 1e-9;
 	return b->trouble > 0 ? may * helps(n) * pace_lasts(b, p->left) * b->trouble : -1;
 }
 
@@ -291,7 +291,7 @@ static int restart(struct pace *p, const struct crew *c, const struct pace_node 
 		const struct snapshot_node *n = c->node[i];
 		struct offer offer =
 			n->role == NODE_SERVER ? offer_server(p, i) : offer_worker(p, i, asp);
-		int may = may_restart(p, n) && !busy(p->s, p->o) && pays(p, c, &offer);
+		int may = may_restart(p, n) && !solution_busy(p->o, p->s) && pays(p, c, &offer);
 		explain(reason, n, &node[i], &offer);
 		if (may && offer.saves > best.saves)
 			best = offer;
@@ -380,16 +380,16 @@ static int balance(struct pace *p)
 	if (!changes || (sums && p->z_split > p->z * (1 - gain)))
 		return 0;
 	if (sums)
-		reason_set(reason,
+		say_reason(reason,
 			   "pace: an iteration lasts %.4g s, with these sizes %.4g s: saves %.3g s "
 			   "of %.4g s, costs nothing",
 			   now, after, saves, p->left);
 	else
-		reason_set(reason,
+		say_reason(reason,
 			   "pace: the sizes of those up sum to %llu, not to %llu; with these an "
 			   "iteration lasts %.4g s",
 			   (unsigned long long)sum, (unsigned long long)p->batch, after);
-	return say_sizes(&p->v, &p->workers, p->w, reason);
+	return crew_say_sizes(&p->workers, p->w, reason, &p->v);
 }
 
 /* ---- backup workers ---- */
@@ -397,12 +397,13 @@ static int balance(struct pace *p)
 /* Seconds of the last report's batch. */
 static double last_time(const struct snapshot_node *n)
 {
-	return n->size && known(n->speed_last) ? (double)n->size / n->speed_last : n->mean_short;
+	return n->size && snapshot_known(n->speed_last) ? (double)n->size / n->speed_last
+							: n->mean_short;
 }
 
 static double per_sample_now(const struct snapshot_node *n)
 {
-	return 1 / (known(n->speed_last) ? n->speed_last : n->speed_short);
+	return 1 / (snapshot_known(n->speed_last) ? n->speed_last : n->speed_short);
 }
 
 /* Seconds by which iterations are late beyond what anybody takes that is slow in the last report
@@ -412,7 +413,8 @@ static double late_by(const struct pace *p)
 	double rate = snapshot_info_real(p->s, "rate"), last = 0, now = 0, before = 0, slowest = 0;
 	for (size_t i = 0; i < p->workers.count; i++) {
 		const struct snapshot_node *n = p->workers.node[i];
-		if (!known(n->mean_short) || !known(n->mean_long) || n->up < p->s->window_long)
+		if (!snapshot_known(n->mean_short) || !snapshot_known(n->mean_long) ||
+		    n->up < p->s->window_long)
 			return 0;
 		last += last_time(n);
 		now += n->mean_short;
@@ -420,7 +422,7 @@ static double late_by(const struct pace *p)
 		if (!p->out[i])
 			slowest = fmax(slowest, fmin(n->mean_short, last_time(n)));
 	}
-	if (!known(rate) || fabs(now / before - 1) > STEADY || last < now * (1 - STEADY))
+	if (!snapshot_known(rate) || fabs(now / before - 1) > STEADY || last < now * (1 - STEADY))
 		return 0;
 	return (double)p->batch / rate - slowest - p->serving;
 }
@@ -436,13 +438,14 @@ static int spikes_go_on(const struct pace *p)
 	if (!last)
 		return 0;
 	for (size_t i = 0; i < p->workers.count; i++)
-		if (known(per_sample_now(p->workers.node[i])) && !p->out[i])
+		if (snapshot_known(per_sample_now(p->workers.node[i])) && !p->out[i])
 			last[count++] = per_sample_now(p->workers.node[i]);
 	double median = pace_median(last, count);
 	free(last);
 	for (size_t i = 0; i < p->workers.count; i++) {
 		const struct snapshot_node *n = p->workers.node[i];
-		if (known(n->speed_long) && !p->out[i] && per_sample_now(n) < median * SLOW_NOW)
+		if (snapshot_known(n->speed_long) && !p->out[i] &&
+		    per_sample_now(n) < median * SLOW_NOW)
 			spikes += 1 / n->speed_long - median;
 	}
 	return spikes > 2 * median / (double)count;
@@ -464,18 +467,18 @@ static int back_up(struct pace *p)
 	if (count == p->backup)
 		return 0;
 	if (count > outs)
-		reason_set(
+		say_reason(
 			reason,
 			"pace: iterations are %.3g s late beyond the slowest average: one backup "
 			"worker saves %.3g s, costs %.3g s of each",
 			late, gains, z / n);
 	else if (count > 0)
-		reason_set(reason,
+		say_reason(reason,
 			   "pace: %llu have a delay longer than the %.4g s that the others take; "
 			   "they get one sample and nobody waits: saves %.3g s",
 			   (unsigned long long)count, z, p->left * (1 - z / (p->z + p->serving)));
 	else
-		reason_set(reason, "pace: backup workers don't pay any more");
+		say_reason(reason, "pace: backup workers don't pay any more");
 	return say_backup(&p->v, count, reason);
 }
 
@@ -485,7 +488,7 @@ static int decide_bsp(struct pace *p)
 {
 	double *scratch = calloc(p->workers.count, sizeof *scratch);
 	if (!scratch)
-		return error_set(p->v.err, ERROR_OS, NULL, "no memory for times");
+		return error_set(p->v.err, ERROR_OS, NULL, "out of memory for times");
 	leave_out(p);
 	if (heed_spikes(p) != 0) {
 		free(scratch);
@@ -512,7 +515,7 @@ static int decide_asp(struct pace *p)
 {
 	double count = 0;
 	for (size_t i = 0; i < p->workers.count; i++)
-		if (known(p->worker[i].time)) {
+		if (snapshot_known(p->worker[i].time)) {
 			p->z_split += p->worker[i].time;
 			count++;
 		}
@@ -531,14 +534,14 @@ static uint64_t backup_in_force(const struct snapshot *s)
 static int anything_known(const struct pace *p)
 {
 	for (size_t i = 0; i < p->workers.count; i++)
-		if (known(p->worker[i].time))
+		if (snapshot_known(p->worker[i].time))
 			return 1;
 	return 0;
 }
 
 static int decide(struct pace *p)
 {
-	p->batch = global_batch(p->s, p->o);
+	p->batch = solution_batch(p->o, p->s);
 	if (p->workers.count == 0)
 		return say_none(&p->v, "pace: no worker is up");
 	if (p->batch == 0 || !anything_known(p))
@@ -564,8 +567,9 @@ int rule_pace(const struct snapshot *s, const struct solution_options *o, action
 		p.w = calloc(p.workers.count + 1, sizeof *p.w);
 		p.out = calloc(p.workers.count + 1, 1);
 		result = !p.worker || !p.server ? -1
-			 : p.w && p.out         ? decide(&p)
-					: error_set(err, ERROR_OS, NULL, "no memory for a split");
+			 : p.w && p.out
+				 ? decide(&p)
+				 : error_set(err, ERROR_OS, NULL, "out of memory for a split");
 	}
 	free(p.worker);
 	free(p.server);

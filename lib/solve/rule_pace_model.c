@@ -16,15 +16,16 @@ struct point {
 
 static struct point point_of(double time, double speed)
 {
-	return known(time) && known(speed) ? (struct point){time, time * speed}
-					   : (struct point){NAN, NAN};
+	return snapshot_known(time) && snapshot_known(speed) ? (struct point){time, time * speed}
+							     : (struct point){NAN, NAN};
 }
 
 static struct point point_last(const struct snapshot_node *n)
 {
 	double size = (double)n->size;
-	return n->size > 0 && known(n->speed_last) ? (struct point){size / n->speed_last, size}
-						   : (struct point){NAN, NAN};
+	return n->size > 0 && snapshot_known(n->speed_last)
+		       ? (struct point){size / n->speed_last, size}
+		       : (struct point){NAN, NAN};
 }
 
 /* A snapshot made by hand may have speeds and no times. */
@@ -32,7 +33,7 @@ static struct point point_short(const struct snapshot_node *n)
 {
 	struct point p = point_of(n->mean_short, n->speed_short);
 	double size = (double)n->size;
-	if (!known(p.time) && n->size > 0 && known(n->speed_short))
+	if (!snapshot_known(p.time) && n->size > 0 && snapshot_known(n->speed_short))
 		p = (struct point){size / n->speed_short, size};
 	return p;
 }
@@ -45,9 +46,10 @@ static int jumped(struct point last, struct point window)
 static struct point best_point(const struct snapshot_node *n, int spiky)
 {
 	struct point last = point_last(n), window = point_short(n);
-	if (known(window.time) && (spiky || !known(last.time) || !jumped(last, window)))
+	if (snapshot_known(window.time) &&
+	    (spiky || !snapshot_known(last.time) || !jumped(last, window)))
 		return window;
-	return known(last.time) ? last : point_of(n->mean_long, n->speed_long);
+	return snapshot_known(last.time) ? last : point_of(n->mean_long, n->speed_long);
 }
 
 double pace_time(const struct pace_node *p, double x)
@@ -95,7 +97,7 @@ static double median_of(const struct crew *c, const char *type,
 	size_t n = 0;
 	for (size_t i = 0; i < c->count; i++) {
 		double v = value(c->node[i], spiky);
-		if ((!type || strcmp(c->node[i]->type, type) == 0) && known(v))
+		if ((!type || strcmp(c->node[i]->type, type) == 0) && snapshot_known(v))
 			scratch[n++] = v;
 	}
 	return pace_median(scratch, n);
@@ -115,7 +117,7 @@ static double long_per_sample(const struct snapshot_node *n, int spiky)
 static double best_time(const struct snapshot_node *n, int spiky)
 {
 	struct point p = best_point(n, spiky);
-	return known(p.time) ? p.time : n->mean_short;
+	return snapshot_known(p.time) ? p.time : n->mean_short;
 }
 
 static double long_time(const struct snapshot_node *n, int spiky)
@@ -128,7 +130,7 @@ static struct kind kind_of(const struct crew *c, const char *type, int spiky, do
 {
 	struct kind k = {.fastest = INFINITY};
 	k.median = median_of(c, type, best_per_sample, spiky, scratch);
-	if (known(k.median))
+	if (snapshot_known(k.median))
 		k.fastest = scratch[0];
 	k.median_long = median_of(c, type, long_per_sample, spiky, scratch);
 	k.time = median_of(c, type, best_time, spiky, scratch);
@@ -141,7 +143,8 @@ static struct kind kind_of(const struct crew *c, const char *type, int spiky, do
 static double secant(struct point a, struct point b)
 {
 	double larger = fmax(a.size, b.size);
-	return known(a.time) && known(b.time) && fabs(a.size - b.size) > SIZES_DIFFER * larger
+	return snapshot_known(a.time) && snapshot_known(b.time) &&
+			       fabs(a.size - b.size) > SIZES_DIFFER * larger
 		       ? (a.time - b.time) / (a.size - b.size)
 		       : NAN;
 }
@@ -182,15 +185,15 @@ static void add_trouble(struct pace_node *p, const struct snapshot_node *n,
 	p->age = part * fmin(n->up, s->window_long);
 }
 
-static void fill(struct pace_node *p, const struct snapshot_node *n, const struct snapshot *s,
-		 const struct kind *k, int spiky)
+static void model_node(struct pace_node *p, const struct snapshot_node *n, const struct snapshot *s,
+		       const struct kind *k, int spiky)
 {
 	struct point best = best_point(n, spiky);
 	*p = (struct pace_node){.cured_slope = k->median};
 	if (n->role == NODE_SERVER) {
 		p->time = best_time(n, spiky);
 		add_trouble(p, n, s, k);
-	} else if (known(best.time)) {
+	} else if (snapshot_known(best.time)) {
 		p->time = best.time;
 		p->size = best.size;
 		p->slope = slope_of(n, best, k);
@@ -215,12 +218,12 @@ struct pace_node *pace_model(const struct crew *c, const struct snapshot *s, int
 			k = kind_of(c, c->node[i]->type, spiky, scratch);
 		if (isnan(k.median))
 			k.median = median;
-		fill(&p[i], c->node[i], s, &k, spiky);
+		model_node(&p[i], c->node[i], s, &k, spiky);
 	}
 	free(scratch);
 	if (failed) {
 		free(p);
-		error_set(err, ERROR_OS, NULL, "no memory for %zu nodes", c->count);
+		error_set(err, ERROR_OS, NULL, "out of memory for %zu nodes", c->count);
 		return NULL;
 	}
 	return p;

@@ -19,7 +19,7 @@
 #ifndef PACELINE_SOLVE_RULE_PACE_MODEL_H
 #define PACELINE_SOLVE_RULE_PACE_MODEL_H
 
-#include "solve/rule_parts.h"
+#include "solve/crew.h"
 
 struct pace_node {
 	double time, size;  /* the point: seconds, samples */

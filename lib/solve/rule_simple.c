@@ -1,7 +1,7 @@
-/* rule_simple: none, even, backup:N, lb-bsp and lb-bsp-gpu, which others are compared with. See rules.h. */
+/* rule_simple: none, even, backup:N, lb-bsp and lb-bsp-gpu. See rules.h. */
 #include "solve/rules.h"
 
-#include "solve/rule_parts.h"
+#include "solve/crew.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -22,17 +22,17 @@ static int give_even(struct voice *v, const struct crew *c, uint64_t global)
 	size_t same = 0;
 	struct batch_worker *w = calloc(c->count, sizeof *w);
 	if (!w)
-		return error_set(v->err, ERROR_OS, NULL, "no memory for %zu workers", c->count);
+		return error_set(v->err, ERROR_OS, NULL, "out of memory for %zu workers", c->count);
 	for (size_t i = 0; i < c->count; i++)
 		w[i] = (struct batch_worker){
 			.speed = 1, .min = 1, .max = BATCH_SIZE_MAX, .count = 1};
 	int result = batch_even(w, c->count, global, NULL, v->err);
 	for (size_t i = 0; i < c->count; i++)
 		same += c->node[i]->size == w[i].size;
-	reason_set(reason, "even: %llu over %zu workers", (unsigned long long)global, c->count);
+	say_reason(reason, "even: %llu over %zu workers", (unsigned long long)global, c->count);
 	if (result == 0)
 		result = same == c->count ? say_none(v, "even: sizes are even already")
-					  : say_sizes(v, c, w, reason);
+					  : crew_say_sizes(c, w, reason, v);
 	free(w);
 	return result;
 }
@@ -43,7 +43,7 @@ int rule_even(const struct snapshot *s, const struct solution_options *o, action
 	struct voice v = {.take = take, .arg = arg, .err = err};
 	struct crew c;
 	int result;
-	uint64_t global = global_batch(s, o);
+	uint64_t global = solution_batch(o, s);
 	if (crew_gather(&c, s, NODE_WORKER, 1, err) != 0)
 		return -1;
 	if (c.count == 0)
@@ -77,7 +77,7 @@ int rule_backup(const struct snapshot *s, const struct solution_options *o, acti
 	uint64_t count = o->number < up ? o->number : up - 1;
 	if (in_force == (double)count)
 		return say_none(&v, "backup: %llu in force already", (unsigned long long)count);
-	reason_set(reason, "backup: iterations end with %llu of %zu workers%s",
+	say_reason(reason, "backup: iterations end with %llu of %zu workers%s",
 		   (unsigned long long)(up - count), up,
 		   count < o->number ? ", as one must be left" : "");
 	return say_backup(&v, count, reason);
@@ -86,9 +86,9 @@ int rule_backup(const struct snapshot *s, const struct solution_options *o, acti
 /* One report is enough: memoryless, as Eq. 3 of LB-BSP is without its predictor. */
 static double newest(const struct snapshot_node *n)
 {
-	return known(n->speed_last)    ? n->speed_last
-	       : known(n->speed_short) ? n->speed_short
-				       : n->speed_long;
+	return snapshot_known(n->speed_last)    ? n->speed_last
+	       : snapshot_known(n->speed_short) ? n->speed_short
+						: n->speed_long;
 }
 
 int rule_lb_bsp(const struct snapshot *s, const struct solution_options *o, action_fn *take,
@@ -103,21 +103,21 @@ int rule_lb_bsp(const struct snapshot *s, const struct solution_options *o, acti
 	if (crew_gather(&c, s, NODE_WORKER, 0, err) != 0)
 		return -1;
 	double *speed = calloc(c.count + 1, sizeof *speed);
-	int result = speed ? 0 : error_set(err, ERROR_OS, NULL, "no memory for speeds");
+	int result = speed ? 0 : error_set(err, ERROR_OS, NULL, "out of memory for speeds");
 	for (size_t i = 0; result == 0 && i < c.count; i++)
 		speed[i] = newest(c.node[i]);
 	if (result == 0)
-		result = crew_split(&split, &c, speed, global_batch(s, o), why, err);
+		result = crew_split(&split, &c, speed, solution_batch(o, s), why, err);
 	if (result == 1)
 		result = say_none(&v, "lb-bsp: %s", why);
 	else if (result == 0 && !split.changes)
 		result = say_none(&v, "lb-bsp: sizes fit the newest speeds");
 	else if (result == 0) {
-		reason_set(
+		say_reason(
 			why,
 			"lb-bsp: by the newest speeds the slowest takes %.4g s instead of %.4g s",
 			split.after, split.before);
-		result = say_sizes(&v, &c, split.w, why);
+		result = crew_say_sizes(&c, split.w, why, &v);
 	}
 	free(speed);
 	free(split.w);

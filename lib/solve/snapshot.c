@@ -4,6 +4,7 @@
  */
 #include "solve/snapshot.h"
 
+#include "base/grow.h"
 #include "base/number.h"
 
 #include <math.h>
@@ -97,13 +98,10 @@ static int parse_device(struct snapshot_node *n, const struct record *r, struct 
 
 static int parse_node(struct snapshot_node *n, const struct record *r, struct error *err)
 {
-	const char *role, *id, *state;
-	if (record_text(r, "role", &role, err) != 0 || record_id(r, "id", &id, err) != 0 ||
+	const char *id, *state;
+	if (node_name_in(r, &n->role, &id, err) != 0 ||
 	    record_text(r, "state", &state, err) != 0)
 		return -1;
-	if (node_role_of(role, &n->role) != 0)
-		return error_set(err, ERROR_DATA, NULL, "role=: '%.80s' is none of worker|server",
-				 role);
 	if (node_state_of(state, &n->state) != 0)
 		return error_set(err, ERROR_DATA, NULL,
 				 "state=: '%.80s' is none of starting|up|lost|down", state);
@@ -143,44 +141,39 @@ static int parse_info(struct snapshot_info *info, const struct record *r, struct
 	return 0;
 }
 
-/* Room for one more in an array of items of the given size. */
-static int grow(void **items, size_t *room, size_t count, size_t size, struct error *err)
-{
-	if (count < *room)
-		return 0;
-	size_t wanted = *room ? *room * 2 : 16;
-	void *bigger = reallocarray(*items, wanted, size);
-	if (!bigger)
-		return error_set(err, ERROR_OS, NULL, "no memory for %zu snapshot records", wanted);
-	*items = bigger;
-	*room = wanted;
-	return 0;
-}
-
 int snapshot_add(struct snapshot *s, const struct record *r, struct error *err)
 {
 	if (record_is(r, "job"))
 		return add_job(s, r, err);
 	if (record_is(r, "node")) {
-		void *items = s->node;
-		if (grow(&items, &s->node_room, s->node_count, sizeof *s->node, err) != 0)
-			return -1;
-		s->node = items;
+		if (GROW(s->node, s->node_room, s->node_count + 1) != 0)
+			return error_set(err, ERROR_OS, NULL, "out of memory for %zu nodes",
+					 s->node_count);
 		if (parse_node(&s->node[s->node_count], r, err) != 0)
 			return -1;
 		s->node[s->node_count].line = s->line;
 		s->node_count++;
 	} else if (record_is(r, "info")) {
-		void *items = s->info;
-		if (grow(&items, &s->info_room, s->info_count, sizeof *s->info, err) != 0)
-			return -1;
-		s->info = items;
+		if (GROW(s->info, s->info_room, s->info_count + 1) != 0)
+			return error_set(err, ERROR_OS, NULL, "out of memory for %zu infos",
+					 s->info_count);
 		if (parse_info(&s->info[s->info_count], r, err) != 0)
 			return -1;
 		s->info[s->info_count].line = s->line;
 		s->info_count++;
 	}
 	return 0;
+}
+
+int snapshot_add_text(struct snapshot *s, const char *text, size_t len, struct error *err)
+{
+	struct record r;
+	struct record_walk walk = record_walk(text, len);
+	int got;
+	while ((got = record_next(&walk, &r, err)) == RECORD_ONE)
+		if (snapshot_add(s, &r, err) != 0)
+			return -1;
+	return got == RECORD_END ? 0 : -1;
 }
 
 static int compare_names(const struct snapshot_node *p, const struct snapshot_node *q)
@@ -209,7 +202,7 @@ static int check_twice(const struct snapshot *s, struct error *err)
 {
 	const struct snapshot_node **sorted = reallocarray(NULL, s->node_count + 1, sizeof *sorted);
 	if (!sorted)
-		return error_set(err, ERROR_OS, NULL, "no memory for %zu nodes", s->node_count);
+		return error_set(err, ERROR_OS, NULL, "out of memory for %zu nodes", s->node_count);
 	for (size_t i = 0; i < s->node_count; i++)
 		sorted[i] = &s->node[i];
 	qsort(sorted, s->node_count, sizeof *sorted, compare_nodes);
@@ -243,6 +236,11 @@ int snapshot_check(const struct snapshot *s, struct error *err)
 				 (unsigned long long)count[NODE_WORKER],
 				 (unsigned long long)count[NODE_SERVER]);
 	return check_twice(s, err);
+}
+
+int snapshot_known(double measured)
+{
+	return isfinite(measured) && measured > 0;
 }
 
 static const struct snapshot_info *find_info(const struct snapshot *s, const char *name)

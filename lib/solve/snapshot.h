@@ -43,13 +43,13 @@ struct snapshot_node {
 struct snapshot_info {
 	char name[OPTION_ID_MAX];
 	char value[SNAPSHOT_VALUE_MAX];
-	double age; /* seconds */
+	double age;    /* seconds */
 	uint64_t line; /* as in a node */
 };
 
 struct snapshot {
-	/* The line of the next record, if the reader cares to say: for errors that only show when all
-	 * are in. 0: not known. */
+	/* The line of the next record, if the reader cares to say: for errors that only show when
+	 * all are in. 0: not known. */
 	uint64_t line;
 	int has_job;
 	uint64_t job_line;
@@ -70,10 +70,15 @@ void snapshot_clear(struct snapshot *s);
 /* Takes one record in. A bad one is ERROR_DATA without a place (the reader knows the line). A
  * second `job` record is refused: one snapshot at a time. */
 int snapshot_add(struct snapshot *s, const struct record *r, struct error *err);
+/* The same of all records of a text. */
+int snapshot_add_text(struct snapshot *s, const char *text, size_t len, struct error *err);
 
 /* To be called when all records are in: there must be a job record, as many nodes as it says, and
  * no node twice. */
 int snapshot_check(const struct snapshot *s, struct error *err);
+
+/* Whether a speed, time or ratio says anything. */
+int snapshot_known(double measured);
 
 /* The value of an info record, or NULL when there is none. */
 const char *snapshot_info_text(const struct snapshot *s, const char *name);

@@ -5,9 +5,11 @@
 #include "solve/solution.h"
 
 #include "base/number.h"
-#include "solve/rule_parts.h"
+#include "solve/crew.h"
 #include "solve/rules.h"
+#include "solve/say.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,17 +20,6 @@ static const char *const kind_word[] = {"none", "adjust-bs", "backup-workers", "
 const char *action_kind_name(enum action_kind kind)
 {
 	return kind_word[kind];
-}
-
-static int parse_role(struct action *a, const struct record *r, struct error *err)
-{
-	const char *role;
-	if (record_text(r, "role", &role, err) != 0)
-		return -1;
-	if (node_role_of(role, &a->role) != 0)
-		return error_set(err, ERROR_DATA, NULL, "role=: '%.80s' is none of worker|server",
-				 role);
-	return 0;
 }
 
 static int parse_id(struct action *a, const struct record *r, struct error *err)
@@ -54,7 +45,7 @@ static int parse_fields(struct action *a, const struct record *r, struct error *
 	case ACTION_BACKUP_WORKERS:
 		return record_u64(r, "count", 0, 1u << 20, &a->count, err);
 	case ACTION_KILL_RESTART:
-		return parse_role(a, r, err) != 0 || parse_id(a, r, err) != 0 ? -1 : 0;
+		return node_role_in(r, &a->role, err) != 0 || parse_id(a, r, err) != 0 ? -1 : 0;
 	case ACTION_ADJUST_LR:
 		if (parse_id(a, r, err) != 0)
 			return -1;
@@ -124,6 +115,27 @@ enum solution_sync solution_sync(const struct solution_options *o, const struct 
 	if (sync == SYNC_UNSAID && (!said || solution_sync_of(said, &sync) != 0))
 		sync = SYNC_BSP;
 	return sync;
+}
+
+uint64_t solution_batch(const struct solution_options *o, const struct snapshot *s)
+{
+	uint64_t sum = 0;
+	for (size_t i = 0; o->batch == 0 && i < s->node_count; i++)
+		if (s->node[i].role == NODE_WORKER)
+			sum += s->node[i].size;
+	return o->batch ? o->batch : sum;
+}
+
+double solution_pending(const struct snapshot *s)
+{
+	return snapshot_info_age(s, "pending") > SOLUTION_PENDING_AGE_MAX
+		       ? NAN
+		       : snapshot_info_real(s, "pending");
+}
+
+int solution_busy(const struct solution_options *o, const struct snapshot *s)
+{
+	return solution_pending(s) >= o->pending; /* not for NAN */
 }
 
 static const struct solution table[] = {

@@ -52,8 +52,20 @@ size_t action_format(const struct action *a, char *out, size_t out_max);
 
 /* Takes the number of a name that has one ("backup:2") into o->number; others change nothing. */
 void solution_options_name(struct solution_options *o, const char *name);
-/* What holds for this decision: never SYNC_UNSAID. */
+
+/* ---- what holds for a decision, by its options and the snapshot ---- */
+
+/* Never SYNC_UNSAID. */
 enum solution_sync solution_sync(const struct solution_options *o, const struct snapshot *s);
+/* Global batch: batch=, else the sum of all workers' last sizes, whatever their state: a dead
+ * worker's share must not shrink it. 0: nobody has reported a size yet. */
+uint64_t solution_batch(const struct solution_options *o, const struct snapshot *s);
+/* How long a job waits for the cluster, as somebody outside says; NAN when nobody does, or who did
+ * has been silent for long: a feeder that died must not make the cluster busy for ever. */
+#define SOLUTION_PENDING_AGE_MAX 300.0 /* seconds: five rounds of cron */
+double solution_pending(const struct snapshot *s);
+/* The cluster is: no node may be restarted now. */
+int solution_busy(const struct solution_options *o, const struct snapshot *s);
 
 /* Takes one action; a is valid during the call only. -1 (with err) ends the decision. */
 typedef int action_fn(const struct action *a, void *arg, struct error *err);

@@ -32,7 +32,7 @@ struct step {
 	double *times;    /* depth rounds of n times */
 	uint64_t *slower; /* n rows of n bits: was i ever slower than j in this phase? */
 	uint64_t round;
-	uint64_t known;   /* rounds that may be looked back upon */
+	uint64_t known; /* rounds that may be looked back upon */
 	struct tried tried[TRIED_MAX];
 	size_t tried_count, tried_next;
 };
@@ -41,12 +41,12 @@ struct step *step_new(const struct step_options *options, struct error *err)
 {
 	struct step *s = calloc(1, sizeof *s);
 	if (!s) {
-		error_set(err, ERROR_OS, NULL, "no memory");
+		error_set(err, ERROR_OS, NULL, "out of memory");
 		return NULL;
 	}
 	s->o = *options;
 	s->depth = (size_t)(options->window > options->fine_window ? options->window
-								    : options->fine_window);
+								   : options->fine_window);
 	return s;
 }
 
@@ -109,7 +109,7 @@ static int divide(const struct step *s, struct step_worker *const *w, struct slo
 {
 	struct batch_worker *row = reallocarray(NULL, n, sizeof *row);
 	if (!row)
-		return error_set(err, ERROR_OS, NULL, "no memory for %zu workers", n);
+		return error_set(err, ERROR_OS, NULL, "out of memory for %zu workers", n);
 	double sum = 0;
 	size_t known = 0;
 	for (size_t i = 0; i < n; i++) {
@@ -142,7 +142,7 @@ static int take_over(struct step *s, struct step_worker *const *w, size_t n, str
 	uint64_t *slower = reallocarray(NULL, n * ((n + 63) / 64), sizeof *slower);
 	int result = 0;
 	if (!slot || !times || !slower)
-		result = error_set(err, ERROR_OS, NULL, "no memory for %zu workers", n);
+		result = error_set(err, ERROR_OS, NULL, "out of memory for %zu workers", n);
 	if (result != 0 || divide(s, w, slot, n, err) != 0) {
 		free(slot);
 		free(times);
@@ -397,7 +397,7 @@ int step_round(struct step *s, struct step_worker *w, size_t n, struct error *er
 		return 0;
 	struct step_worker **order = reallocarray(NULL, n, sizeof(struct step_worker *));
 	if (!order)
-		return error_set(err, ERROR_OS, NULL, "no memory for %zu workers", n);
+		return error_set(err, ERROR_OS, NULL, "out of memory for %zu workers", n);
 	for (size_t i = 0; i < n; i++)
 		order[i] = &w[i];
 	qsort(order, n, sizeof *order, compare_ids);

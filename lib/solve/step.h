@@ -34,9 +34,9 @@
 enum step_phase { STEP_COARSE, STEP_FINE };
 
 struct step_options {
-	uint64_t global;                  /* samples, 1..BATCH_SIZE_MAX */
-	uint64_t step, fine_step;         /* samples, 1..BATCH_SIZE_MAX */
-	uint64_t window, fine_window;     /* iterations, 1..STEP_WINDOW_MAX */
+	uint64_t global;              /* samples, 1..BATCH_SIZE_MAX */
+	uint64_t step, fine_step;     /* samples, 1..BATCH_SIZE_MAX */
+	uint64_t window, fine_window; /* iterations, 1..STEP_WINDOW_MAX */
 };
 #define STEP_OPTIONS_DEFAULT                                                                       \
 	((struct step_options){.step = 5, .window = 5, .fine_step = 1, .fine_window = 20})

@@ -2,7 +2,7 @@
  * pattern: from the words of a pattern to what schedule.c computes with.  The words become a
  * record, so that their grammar and their numbers are read as everywhere.
  */
-#include "straggle/internal.h"
+#include "straggle/schedule_internal.h"
 
 #include "base/number.h"
 
@@ -108,7 +108,7 @@ static int read_words(const struct schedule *s, struct pattern *p, char *const *
 					 words[i]);
 		memcpy(key, words[i], n);
 		key[n] = '\0';
-		if (check_key(s, p, key, err) < 0)
+		if (check_key(s, p, key, err) != 0)
 			return -1;
 		record_add(&o, key, words[i] + n + 1);
 	}
@@ -142,7 +142,7 @@ static int choose_named(const struct schedule *s, struct pattern *p, const char 
 		if (node == s->nodes)
 			return error_set(err, ERROR_USAGE, "nodes=", "'%.*s' is none of the nodes",
 					 (int)(n < 80 ? n : 80), list);
-		if (choose(s, p, node, err) < 0)
+		if (choose(s, p, node, err) != 0)
 			return -1;
 		list += n + (list[n] == ',');
 	}
@@ -156,7 +156,7 @@ static int choose_drawn(const struct schedule *s, struct pattern *p, size_t firs
 	uint64_t *draw = calloc(nodes + 1, sizeof *draw);
 	int result = 0;
 	if (!draw)
-		return error_set(err, ERROR_OS, NULL, "no memory for %zu nodes", nodes);
+		return error_set(err, ERROR_OS, NULL, "out of memory for %zu nodes", nodes);
 	for (size_t i = 0; i < nodes; i++)
 		draw[i] = schedule_draw(s, DRAW_CHOICE, p->number, first + i, 0);
 	for (size_t i = 0; i < nodes && result == 0; i++) {
@@ -182,7 +182,7 @@ static int choose_nodes(const struct schedule *s, struct pattern *p, const struc
 	p->chosen = calloc(s->nodes + 1, sizeof *p->chosen);
 	p->place = calloc(s->nodes + 1, sizeof *p->place);
 	if (!p->chosen || !p->place)
-		return error_set(err, ERROR_OS, NULL, "no memory for %zu nodes", s->nodes);
+		return error_set(err, ERROR_OS, NULL, "out of memory for %zu nodes", s->nodes);
 	if ((named != NULL) + (record_get(r, "count") != NULL) + (record_get(r, "fraction") != NULL) >
 	    1)
 		return error_set(err, ERROR_USAGE, NULL, "one of nodes=, count=, fraction=");
@@ -195,8 +195,8 @@ static int choose_nodes(const struct schedule *s, struct pattern *p, const struc
 	if (nodes == 0)
 		return error_set(err, ERROR_USAGE, NULL, "needs %s",
 				 server ? "--servers, or nodes=" : "--nodes, or nodes=");
-	if (record_u64_opt(r, "count", 0, nodes, &count, err) < 0 ||
-	    record_real_opt(r, "fraction", 0, 1, &fraction, err) < 0)
+	if (record_u64_opt(r, "count", 0, nodes, &count, err) != 0 ||
+	    record_real_opt(r, "fraction", 0, 1, &fraction, err) != 0)
 		return -1;
 	if (fraction >= 0)
 		count = (uint64_t)llround(fraction * (double)nodes);
@@ -216,12 +216,12 @@ static int read_times(const struct schedule *s, struct pattern *p, const struct 
 	p->p = 0.3;
 	p->life = p->kind & (PATTERN_PERSISTENT | PATTERN_SERVER) ? s->options.life
 								   : SCHEDULE_EVERY_LIFE;
-	if (record_real_opt(r, "from", 0, TIME_MAX, &p->from, err) < 0 ||
-	    record_real_opt(r, "until", 0, TIME_MAX, &p->until, err) < 0 ||
-	    record_real_opt(r, "on", 0, TIME_MAX, &p->on, err) < 0 ||
-	    record_real_opt(r, "every", 0, TIME_MAX, &p->every, err) < 0 ||
-	    record_real_opt(r, "p", 0, 1, &p->p, err) < 0 ||
-	    record_u64_opt(r, "life", 0, 1000000000, &life, err) < 0)
+	if (record_real_opt(r, "from", 0, TIME_MAX, &p->from, err) != 0 ||
+	    record_real_opt(r, "until", 0, TIME_MAX, &p->until, err) != 0 ||
+	    record_real_opt(r, "on", 0, TIME_MAX, &p->on, err) != 0 ||
+	    record_real_opt(r, "every", 0, TIME_MAX, &p->every, err) != 0 ||
+	    record_real_opt(r, "p", 0, 1, &p->p, err) != 0 ||
+	    record_u64_opt(r, "life", 0, 1000000000, &life, err) != 0)
 		return -1;
 	if (record_get(r, "life"))
 		p->life = (int64_t)life;
@@ -249,8 +249,8 @@ static int read_delay(const struct schedule *s, struct pattern *p, const struct 
 		return 0;
 	if (s->options.processes)
 		return record_real(r, "slowdown", 1, SLOWDOWN_MAX, &p->slowdown, err);
-	if (record_real_opt(r, "intensity", 0, 1e6, &intensity, err) < 0 ||
-	    record_real_opt(r, "sleep", 0, DRAG_SECONDS_MAX, &sleep, err) < 0)
+	if (record_real_opt(r, "intensity", 0, 1e6, &intensity, err) != 0 ||
+	    record_real_opt(r, "sleep", 0, DRAG_SECONDS_MAX, &sleep, err) != 0)
 		return -1;
 	p->delay = sleep * intensity * s->options.delay_scale;
 	if (p->delay > DRAG_SECONDS_MAX)
@@ -278,7 +278,7 @@ static int read_values(struct pattern *p, const char *list, const char *key, str
 						 list);
 			memcpy(word, list, n);
 			word[n] = '\0';
-			if (number_real(word, 1e-9, DRAG_PACE_MAX, &value, key, err) < 0)
+			if (number_real(word, 1e-9, DRAG_PACE_MAX, &value, key, err) != 0)
 				return -1;
 			list += n + (list[n] == ',');
 		}
@@ -303,7 +303,7 @@ static int read_device(struct pattern *p, const struct record *r, struct error *
 		    strcmp(r->field[i].key, "memory") == 0 || strcmp(r->field[i].key, "type") == 0)
 			record_add(&o, r->field[i].key, r->field[i].value);
 	size_t len = record_end(&o, NULL);
-	if (drag_parse(line, len, &p->device, err) < 0)
+	if (drag_parse(line, len, &p->device, err) != 0)
 		return -1;
 	p->device.pace = 0;
 	if (!record_get(r, "speed"))
@@ -312,11 +312,11 @@ static int read_device(struct pattern *p, const struct record *r, struct error *
 			       : error_set(err, ERROR_USAGE, NULL, "speed= is missing");
 	p->pace = calloc(p->count + 1, sizeof *p->pace);
 	if (!p->pace)
-		return error_set(err, ERROR_OS, NULL, "no memory for %zu nodes", p->count);
+		return error_set(err, ERROR_OS, NULL, "out of memory for %zu nodes", p->count);
 	for (size_t i = 0; i < p->count; i++)
 		p->pace[i] = 1;
 	const char *factor = record_get(r, "factor");
-	if (read_values(p, record_get(r, "speed"), "speed", err) < 0)
+	if (read_values(p, record_get(r, "speed"), "speed", err) != 0)
 		return -1;
 	return factor ? read_values(p, factor, "factor", err) : 0;
 }
@@ -327,10 +327,10 @@ static int read_trace(const struct schedule *s, struct pattern *p, const struct 
 	struct trace_options o = {.path = record_get(r, "file"), .unit = 1};
 	if (!o.path)
 		return error_set(err, ERROR_USAGE, NULL, "file= is missing");
-	if (record_real_opt(r, "unit", 1e-12, 1e12, &o.unit, err) < 0 ||
-	    record_real_opt(r, "own", 0, DRAG_SECONDS_MAX, &o.own, err) < 0 ||
-	    record_real_opt(r, "batch", 0, 1e15, &o.batch, err) < 0 ||
-	    record_real_opt(r, "step", SCHEDULE_STEP_MIN, TIME_MAX, &o.step, err) < 0)
+	if (record_real_opt(r, "unit", 1e-12, 1e12, &o.unit, err) != 0 ||
+	    record_real_opt(r, "own", 0, DRAG_SECONDS_MAX, &o.own, err) != 0 ||
+	    record_real_opt(r, "batch", 0, 1e15, &o.batch, err) != 0 ||
+	    record_real_opt(r, "step", SCHEDULE_STEP_MIN, TIME_MAX, &o.step, err) != 0)
 		return -1;
 	if (o.own > 0 && o.batch > 0)
 		return error_set(err, ERROR_USAGE, NULL, "own= is for delays, batch= for paces");
@@ -349,12 +349,12 @@ int pattern_parse(struct schedule *s, struct pattern *p, char *const *words, siz
 		  struct error *err)
 {
 	struct record r;
-	if (read_kind(s, p, words[0], err) < 0)
+	if (read_kind(s, p, words[0], err) != 0)
 		return -1;
-	if (read_words(s, p, words, count, &r, err) < 0 || choose_nodes(s, p, &r, err) < 0 ||
-	    read_times(s, p, &r, err) < 0 || read_delay(s, p, &r, err) < 0 ||
-	    (p->kind == PATTERN_PACE && read_device(p, &r, err) < 0) ||
-	    (p->kind == PATTERN_REPLAY && read_trace(s, p, &r, err) < 0))
+	if (read_words(s, p, words, count, &r, err) != 0 || choose_nodes(s, p, &r, err) != 0 ||
+	    read_times(s, p, &r, err) != 0 || read_delay(s, p, &r, err) != 0 ||
+	    (p->kind == PATTERN_PACE && read_device(p, &r, err) != 0) ||
+	    (p->kind == PATTERN_REPLAY && read_trace(s, p, &r, err) != 0))
 		return as_usage(p, words[0], err);
 	return 0;
 }

@@ -3,7 +3,9 @@
  * numbers: as easy as 1, 2, 3", 2011): a draw is a function of seed, pattern, node and period, so
  * that nothing has to be drawn in order, and a node more changes nothing for the others.
  */
-#include "straggle/internal.h"
+#include "straggle/schedule_internal.h"
+
+#include "base/grow.h"
 
 #include <Random123/philox.h>
 #include <math.h>
@@ -15,8 +17,7 @@ uint64_t schedule_draw(const struct schedule *s, enum schedule_draw what, uint32
 {
 	philox4x32_ctr_t counter = {{(uint32_t)turn, (uint32_t)(turn >> 32), (uint32_t)node,
 				     pattern << 4 | (uint32_t)what}};
-	philox4x32_key_t key = {
-		{(uint32_t)s->options.seed, (uint32_t)(s->options.seed >> 32)}};
+	philox4x32_key_t key = {{(uint32_t)s->options.seed, (uint32_t)(s->options.seed >> 32)}};
 	philox4x32_ctr_t bits = philox4x32(counter, key);
 	return (uint64_t)bits.v[1] << 32 | bits.v[0];
 }
@@ -25,7 +26,7 @@ int schedule_new(struct schedule **out, const struct schedule_options *options, 
 {
 	struct schedule *s = calloc(1, sizeof *s);
 	if (!s)
-		return error_set(err, ERROR_OS, NULL, "no memory");
+		return error_set(err, ERROR_OS, NULL, "out of memory");
 	s->options = *options;
 	s->nodes = options->workers + options->servers;
 	*out = s;
@@ -50,11 +51,9 @@ static int add_slot(struct schedule *s, size_t node, int64_t life, struct error 
 	for (size_t i = 0; i < s->slots; i++)
 		if (s->slot[i].node == node && s->slot[i].life == life)
 			return 0;
-	struct schedule_slot *slot = reallocarray(s->slot, s->slots + 1, sizeof *slot);
-	if (!slot)
-		return error_set(err, ERROR_OS, NULL, "no memory for %zu nodes", s->slots + 1);
-	s->slot = slot;
-	slot[s->slots++] = (struct schedule_slot){s->options.node[node], life, node};
+	if (GROW(s->slot, s->slot_room, s->slots + 1) != 0)
+		return error_set(err, ERROR_OS, NULL, "out of memory for %zu nodes", s->slots + 1);
+	s->slot[s->slots++] = (struct schedule_slot){s->options.node[node], life, node};
 	return 0;
 }
 
@@ -70,12 +69,12 @@ static int add_slots(struct schedule *s, const struct pattern *p, struct error *
 {
 	const struct trace *t = &p->trace;
 	for (size_t i = 0; p->kind != PATTERN_REPLAY && i < p->count; i++)
-		if (add_slot(s, p->chosen[i], p->life, err) < 0)
+		if (add_slot(s, p->chosen[i], p->life, err) != 0)
 			return -1;
 	for (size_t i = 0; i < t->count; i++) {
 		const struct trace_point *now = &t->point[i], *before = now - (i > 0);
 		if ((i == 0 || before->node != now->node || before->life != now->life) &&
-		    add_slot(s, now->node, now->life, err) < 0)
+		    add_slot(s, now->node, now->life, err) != 0)
 			return -1;
 	}
 	if (s->slots)
@@ -85,13 +84,11 @@ static int add_slots(struct schedule *s, const struct pattern *p, struct error *
 
 int schedule_add(struct schedule *s, char *const *words, size_t count, struct error *err)
 {
-	struct pattern *pattern = reallocarray(s->pattern, s->patterns + 1, sizeof *pattern);
-	if (!pattern)
-		return error_set(err, ERROR_OS, NULL, "no memory for a pattern");
-	s->pattern = pattern;
-	struct pattern *p = &pattern[s->patterns];
+	if (GROW(s->pattern, s->pattern_room, s->patterns + 1) != 0)
+		return error_set(err, ERROR_OS, NULL, "out of memory for a pattern");
+	struct pattern *p = &s->pattern[s->patterns];
 	*p = (struct pattern){.number = (uint32_t)s->patterns};
-	if (pattern_parse(s, p, words, count, err) < 0) {
+	if (pattern_parse(s, p, words, count, err) != 0) {
 		pattern_free(p);
 		return -1;
 	}
@@ -168,8 +165,8 @@ static void put_trace(const struct pattern *p, const struct schedule_slot *slot,
 	add_delay(&out->drag, got.drag.delay);
 }
 
-static void put(const struct schedule *s, const struct pattern *p,
-		const struct schedule_slot *slot, double t, struct schedule_state *out)
+static void put_pattern(const struct schedule *s, const struct pattern *p,
+			const struct schedule_slot *slot, double t, struct schedule_state *out)
 {
 	if (p->kind == PATTERN_REPLAY) {
 		put_trace(p, slot, t, out);
@@ -190,7 +187,7 @@ void schedule_at(const struct schedule *s, size_t slot, double t, struct schedul
 {
 	*out = (struct schedule_state){.slowdown = 1};
 	for (size_t i = 0; i < s->patterns; i++)
-		put(s, &s->pattern[i], &s->slot[slot], t, out);
+		put_pattern(s, &s->pattern[i], &s->slot[slot], t, out);
 }
 
 static double next_of(const struct pattern *p, double t)

@@ -8,9 +8,10 @@
  *   columns step,worker,batch-time.  A step lasts as long as its longest batch, as under BSP
  *   without any remedy, because nothing else is known about its time.
  */
-#include "straggle/internal.h"
+#include "straggle/schedule_internal.h"
 
 #include "base/fs.h"
+#include "base/grow.h"
 #include "base/log.h"
 #include "base/number.h"
 
@@ -50,26 +51,10 @@ void trace_free(struct trace *t)
 	*t = (struct trace){0};
 }
 
-/* Room for one more of size bytes. */
-static int grow(void **array, size_t *room, size_t count, size_t size, struct error *err)
-{
-	if (count < *room)
-		return 0;
-	size_t more = *room ? *room * 2 : 1024;
-	void *larger = reallocarray(*array, more, size);
-	if (!larger)
-		return error_set(err, ERROR_OS, NULL, "no memory for %zu lines", more);
-	*array = larger;
-	*room = more;
-	return 0;
-}
-
 static int add_point(struct trace *t, const struct trace_point *point, struct error *err)
 {
-	void *array = t->point;
-	if (grow(&array, &t->room, t->count, sizeof *t->point, err) < 0)
-		return -1;
-	t->point = array;
+	if (GROW(t->point, t->room, t->count + 1) != 0)
+		return error_set(err, ERROR_OS, NULL, "out of memory for %zu lines", t->count);
 	t->point[t->count++] = *point;
 	return 0;
 }
@@ -103,7 +88,7 @@ static int read_record(struct reading *in, const char *line, size_t len, struct 
 	struct trace_point p = {.life = SCHEDULE_EVERY_LIFE, .line = in->line};
 	uint64_t life = 0;
 	const char *id;
-	if (record_parse(&r, line, len, err) < 0)
+	if (record_parse(&r, line, len, err) != 0)
 		return -1;
 	if (!record_is(&r, "on") && !record_is(&r, "off")) {
 		if (!in->warned)
@@ -113,12 +98,12 @@ static int read_record(struct reading *in, const char *line, size_t len, struct 
 		return 0;
 	}
 	p.state = (struct schedule_state){.on = record_is(&r, "on"), .slowdown = 1};
-	if (record_real(&r, "at", 0, AT_MAX, &p.at, err) < 0 ||
-	    record_id(&r, "id", &id, err) < 0 || find_node(in, id, &p.node, err) < 0 ||
-	    check_target(in, &r, err) < 0 ||
-	    record_u64_opt(&r, "life", 0, 1000000000, &life, err) < 0 ||
-	    (p.state.on && drag_fields(&r, &p.state.drag, err) < 0) ||
-	    record_real_opt(&r, "slowdown", 1, 1000, &p.state.slowdown, err) < 0)
+	if (record_real(&r, "at", 0, AT_MAX, &p.at, err) != 0 ||
+	    record_id(&r, "id", &id, err) != 0 || find_node(in, id, &p.node, err) != 0 ||
+	    check_target(in, &r, err) != 0 ||
+	    record_u64_opt(&r, "life", 0, 1000000000, &life, err) != 0 ||
+	    (p.state.on && drag_fields(&r, &p.state.drag, err) != 0) ||
+	    record_real_opt(&r, "slowdown", 1, 1000, &p.state.slowdown, err) != 0)
 		return -1;
 	if (record_get(&r, "life"))
 		p.life = (int64_t)life;
@@ -162,21 +147,19 @@ static int read_batch(struct reading *in, char *line, struct error *err)
 		in->head = 1;
 		for (size_t w = 0; w < 3; w++)
 			in->column[w] = w;
-		if (number_real_span(word[0], strlen(word[0]), &ignored) < 0)
+		if (number_real_span(word[0], strlen(word[0]), &ignored) != 0)
 			return read_head(in, word, words, err);
 	}
-	void *array = in->row;
-	if (grow(&array, &in->room, in->rows, sizeof *in->row, err) < 0)
-		return -1;
-	in->row = array;
+	if (GROW(in->row, in->room, in->rows + 1) != 0)
+		return error_set(err, ERROR_OS, NULL, "out of memory for %zu lines", in->rows);
 	struct batch_row *row = &in->row[in->rows];
 	for (size_t w = 0; w < 3; w++)
 		if (in->column[w] >= words)
 			return error_set(err, ERROR_DATA, NULL, "%zu columns, but %zu are needed",
 					 words, in->column[w] + 1);
-	if (number_real(word[in->column[STEP]], 0, 1e15, &row->step, "step", err) < 0 ||
-	    number_u64(word[in->column[WORKER]], 0, UINT64_MAX, &row->worker, "worker", err) < 0 ||
-	    number_real(word[in->column[SECONDS]], 0, 1e15, &row->seconds, "batch time", err) < 0)
+	if (number_real(word[in->column[STEP]], 0, 1e15, &row->step, "step", err) != 0 ||
+	    number_u64(word[in->column[WORKER]], 0, UINT64_MAX, &row->worker, "worker", err) != 0 ||
+	    number_real(word[in->column[SECONDS]], 0, 1e15, &row->seconds, "batch time", err) != 0)
 		return -1;
 	row->seconds *= in->options->unit * in->schedule->options.delay_scale;
 	if (row->seconds > DRAG_SECONDS_MAX)
@@ -244,7 +227,7 @@ static int make_points(struct reading *in, struct error *err)
 						.life = SCHEDULE_EVERY_LIFE,
 						.line = row->line,
 						.state = batch_state(o, row->seconds)};
-			if (add_point(in->trace, &p, err) < 0)
+			if (add_point(in->trace, &p, err) != 0)
 				return -1;
 			longest = fmax(longest, row->seconds);
 		}
@@ -256,7 +239,7 @@ static int make_points(struct reading *in, struct error *err)
 					.life = SCHEDULE_EVERY_LIFE,
 					.line = in->line + 1,
 					.state = {.slowdown = 1}};
-		if (add_point(in->trace, &p, err) < 0)
+		if (add_point(in->trace, &p, err) != 0)
 			return -1;
 	}
 	return 0;
@@ -309,7 +292,7 @@ static int read_lines(struct reading *in, FILE *file, struct error *err)
 			result = error_set(err, ERROR_DATA, NULL, "the last line has no end");
 		else
 			line[--len] = '\0';
-		if (result < 0 || read_line(in, line, (size_t)len, err) < 0)
+		if (result != 0 || read_line(in, line, (size_t)len, err) != 0)
 			result = at_line(in, err);
 	}
 	return result;
@@ -339,7 +322,7 @@ static int sort_points(struct trace *t, const char *path, struct error *err)
 		return error_set(err, ERROR_DATA, path, "says nothing");
 	t->time = calloc(t->count, sizeof *t->time);
 	if (!t->time)
-		return error_set(err, ERROR_OS, NULL, "no memory for %zu lines", t->count);
+		return error_set(err, ERROR_OS, NULL, "out of memory for %zu lines", t->count);
 	for (size_t i = 0; i < t->count; i++)
 		t->time[i] = t->point[i].at;
 	qsort(t->time, t->count, sizeof *t->time, by_time);

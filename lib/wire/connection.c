@@ -6,9 +6,7 @@
 
 #include "base/log.h"
 
-#include <poll.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 static void on_event(evutil_socket_t fd, short what, void *connection);
@@ -17,8 +15,6 @@ static void on_event(evutil_socket_t fd, short what, void *connection);
 
 struct connection *connection_new(struct server *s, int fd)
 {
-	struct ucred who;
-	socklen_t len = sizeof who;
 	struct connection *c = calloc(1, sizeof *c);
 	if (!c)
 		return NULL;
@@ -27,12 +23,8 @@ struct connection *connection_new(struct server *s, int fd)
 	c->passed_fd = -1;
 	c->active = 1;
 	c->number = ++s->connection_last;
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0) {
-		c->uid = who.uid;
-		c->pid = who.pid;
-	} else {
+	if (transport_who(fd, &c->uid, &c->pid) != 0)
 		c->uid = (uid_t)-1;
-	}
 	c->next = s->connections;
 	if (c->next)
 		c->next->previous = c;
@@ -169,12 +161,6 @@ void connection_watch(struct connection *c)
 	}
 }
 
-int connection_is_hung_up(const struct connection *c)
-{
-	struct pollfd p = {.fd = c->fd};
-	return poll(&p, 1, 0) == 1 && (p.revents & (POLLHUP | POLLERR));
-}
-
 static void on_event(evutil_socket_t fd, short what, void *connection)
 {
 	struct connection *c = connection;
@@ -188,7 +174,7 @@ static void on_event(evutil_socket_t fd, short what, void *connection)
 	if (is_read_from(c)) {
 		if (what & EV_READ)
 			connection_read(c);
-	} else if (connection_is_hung_up(c)) {
+	} else if (transport_is_gone(c->fd)) {
 		connection_lose(c);
 	}
 }
@@ -210,7 +196,7 @@ static void check_paused(struct connection *c)
 static void go_deaf(struct connection *c)
 {
 	struct server *s = c->server;
-	if (!s->verbs.any_one_way || c->ended || s->draining || !connection_is_hung_up(c)) {
+	if (!s->verbs.any_one_way || c->ended || s->draining || !transport_is_gone(c->fd)) {
 		connection_lose(c);
 		return;
 	}

@@ -7,16 +7,13 @@
 
 #include "base/log.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #define READ_TURN_MAX (4 * 1024 * 1024) /* of one client's payload, before others have their turn */
-#define DESCRIPTORS_MAX 4               /* of one message; the kernel closes those beyond */
 
 /* ---- requests ---- */
 
@@ -104,7 +101,7 @@ static void skip_payload(struct connection *c, uint64_t bytes, uint64_t bytes_ma
 	if (bytes > bytes_max)
 		connection_end(c);
 	else
-		c->discard = bytes;
+		framer_expect(&c->in, bytes);
 }
 
 /* ---- payloads that are still to come ---- */
@@ -147,8 +144,8 @@ static void start_payload(struct connection *c)
 		no_memory(c);
 		return;
 	}
-	c->payload_got = 0;
-	c->payload_seen = SIZE_MAX;
+	framer_expect(&c->in, c->payload_bytes);
+	c->due_seen = UINT64_MAX;
 	c->server->payload_bytes += counted(c->payload_bytes);
 	if (c->payload_bytes == 0)
 		dispatch(c, c->payload_verb, take_payload(c));
@@ -172,12 +169,9 @@ static void give_room(struct server *s)
 
 void connection_drop_input(struct connection *c)
 {
-	free(c->in);
-	c->in = NULL;
-	c->in_len = c->in_room = 0;
+	framer_clear(&c->in);
 	free(c->line);
 	c->line = NULL;
-	c->discard = 0;
 	if (c->passed_fd >= 0)
 		close(c->passed_fd);
 	c->passed_fd = -1;
@@ -193,7 +187,8 @@ void connection_drop_input(struct connection *c)
 
 static int is_begun(const struct connection *c)
 {
-	return c->payload || c->discard > 0 || (c->in_len > 0 && !c->paused && !c->waits);
+	return c->payload || c->in.due > 0 ||
+	       (framer_left(&c->in) > 0 && !c->paused && !c->waits);
 }
 
 /* Time is counted in looks: those that were missed while this process stood still count as one. */
@@ -204,10 +199,10 @@ int connection_look(struct connection *c)
 		c->looks = 0;
 		return 0;
 	}
-	uint64_t bytes = c->payload ? c->payload_bytes : c->discard;
+	uint64_t bytes = c->payload ? c->payload_bytes : c->in.due;
 	double seconds = s->options.begun_seconds + (double)bytes / BEGUN_RATE;
-	int is_in_the_way = c->payload && s->first_waiting && c->payload_got == c->payload_seen;
-	c->payload_seen = c->payload_got;
+	int is_in_the_way = c->payload && s->first_waiting && c->in.due == c->due_seen;
+	c->due_seen = c->in.due;
 	c->looks++;
 	if (!is_in_the_way && c->looks * (s->options.begun_seconds / BEGUN_LOOKS) <= seconds)
 		return 1;
@@ -310,6 +305,23 @@ static void handle_line(struct connection *c, const char *line, size_t len)
 
 /* ---- reading ---- */
 
+static size_t payload_got(const struct connection *c)
+{
+	return c->payload->bytes - (size_t)c->in.due;
+}
+
+/* What is there of the payload. -1: it is not whole, or there is no memory for it. */
+static int take_some(struct connection *c)
+{
+	size_t got = payload_got(c), left = framer_left(&c->in);
+	if (payload_grow(&c->payload, got + (left < c->in.due ? left : (size_t)c->in.due)) != 0) {
+		no_memory(c);
+		return -1;
+	}
+	(void)framer_take(&c->in, c->payload->data + got, SIZE_MAX);
+	return c->in.due == 0 ? 0 : -1;
+}
+
 /* All bytes of the payload are there. */
 static void finish_payload(struct connection *c)
 {
@@ -325,21 +337,6 @@ static void finish_payload(struct connection *c)
 	give_room(c->server);
 }
 
-static size_t fill_payload(struct connection *c, const char *data, size_t len)
-{
-	size_t want = c->payload->bytes - c->payload_got;
-	size_t taken = len < want ? len : want;
-	if (payload_grow(&c->payload, c->payload_got + taken) != 0) {
-		no_memory(c);
-		return len;
-	}
-	memcpy(c->payload->data + c->payload_got, data, taken);
-	c->payload_got += taken;
-	if (taken == want)
-		finish_payload(c);
-	return taken;
-}
-
 /* The line of a request whose payload is still to come. */
 static void keep_line(struct connection *c, const char *line, size_t len)
 {
@@ -352,68 +349,51 @@ static void keep_line(struct connection *c, const char *line, size_t len)
 	c->line_len = len;
 }
 
-static void keep_rest(struct connection *c, const char *data, size_t len)
+/* Takes one line, or what is there of a payload. -1: nothing more is to be taken now. */
+static int take_one(struct connection *c)
 {
-	if (len == 0 || c->closing || c->ended) {
-		free(c->in);
-		c->in = NULL;
-		c->in_len = c->in_room = 0;
-		return;
+	const char *line;
+	size_t len;
+	if (c->payload) {
+		if (take_some(c) != 0)
+			return -1;
+		finish_payload(c);
+		return 0;
 	}
-	if (len > c->in_room) {
-		char *room = realloc(c->in, len);
-		if (!room) {
-			connection_lose(c);
-			return;
-		}
-		c->in = room;
-		c->in_room = len;
+	if (c->in.due > 0)
+		return framer_take(&c->in, NULL, SIZE_MAX) > 0 ? 0 : -1;
+	if (framer_left(&c->in) == 0)
+		return -1;
+	if (connection_must_pause(c)) {
+		c->paused = 1;
+		connection_mark_dirty(c);
+		return -1;
 	}
-	memcpy(c->in, data, len);
-	c->in_len = len;
+	switch (framer_line(&c->in, RECORD_LINE_MAX, &line, &len)) {
+	case FRAMER_MORE:
+		return -1;
+	case FRAMER_LONG:
+		refuse(c, NULL, "bad-request", "line longer than %d bytes", RECORD_LINE_MAX);
+		connection_end(c);
+		return -1;
+	case FRAMER_LINE:
+		break;
+	}
+	handle_line(c, line, len);
+	if (c->waits || (c->payload && framer_left(&c->in) < c->in.due))
+		keep_line(c, line, len);
+	return c->waits ? -1 : 0;
 }
 
-/* data lies in the server's input, not in c->in. */
-static void consume(struct connection *c, const char *data, size_t len)
+/* What was lent is taken back. */
+static void consume(struct connection *c)
 {
-	size_t at = 0;
-	while (at < len && !c->closing && !c->ended) {
-		size_t rest = len - at;
-		if (c->discard > 0) {
-			size_t taken = c->discard < rest ? (size_t)c->discard : rest;
-			c->discard -= taken;
-			at += taken;
-			continue;
-		}
-		if (c->payload) {
-			at += fill_payload(c, data + at, rest);
-			continue;
-		}
-		if (connection_must_pause(c)) {
-			c->paused = 1;
-			connection_mark_dirty(c);
-			break;
-		}
-		const char *line = data + at;
-		const char *newline =
-			memchr(line, '\n', rest < RECORD_LINE_MAX ? rest : RECORD_LINE_MAX);
-		if (!newline) {
-			if (rest >= RECORD_LINE_MAX) {
-				refuse(c, NULL, "bad-request", "line longer than %d bytes",
-				       RECORD_LINE_MAX);
-				connection_end(c);
-			}
-			break;
-		}
-		size_t line_len = (size_t)(newline - line);
-		at += line_len + 1;
-		handle_line(c, line, line_len);
-		if (c->waits || (c->payload && len - at < c->payload->bytes))
-			keep_line(c, line, line_len);
-		if (c->waits)
-			break;
-	}
-	keep_rest(c, data + at, len - at);
+	while (!c->closing && !c->ended && take_one(c) == 0)
+		;
+	if (c->closing)
+		framer_clear(&c->in);
+	else if (framer_return(&c->in) != 0)
+		connection_lose(c);
 }
 
 void connection_resume(struct connection *c)
@@ -422,99 +402,58 @@ void connection_resume(struct connection *c)
 	if (c->closing || c->ended || c->waits)
 		return;
 	c->paused = 0;
-	size_t len = c->in_len;
-	if (len > 0)
-		memcpy(c->server->input, c->in, len);
-	consume(c, c->server->input, len);
+	framer_lend(&c->in, c->server->input, INPUT_ROOM);
+	consume(c);
 	if (is_begun(c))
 		server_look_later(c->server);
 	connection_mark_dirty(c); /* for its watch */
 }
 
-/* Keeps one descriptor for a `map` to come; nobody has use for more. */
-static void take_descriptors(struct connection *c, struct msghdr *message)
+/* The client says no more, or has gone. */
+static void hear_end(struct connection *c, int half_closed)
 {
-	for (struct cmsghdr *h = CMSG_FIRSTHDR(message); h; h = CMSG_NXTHDR(message, h)) {
-		if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
-			continue;
-		size_t count = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		for (size_t i = 0; i < count; i++) {
-			int fd;
-			memcpy(&fd, CMSG_DATA(h) + i * sizeof fd, sizeof fd);
-			if (c->passed_fd < 0)
-				c->passed_fd = fd;
-			else
-				close(fd);
-		}
+	if (!half_closed) {
+		connection_lose(c);
+		return;
 	}
-}
-
-static ssize_t receive(struct connection *c, struct iovec *piece, size_t count)
-{
-	union {
-		struct cmsghdr align;
-		char room[CMSG_SPACE(DESCRIPTORS_MAX * sizeof(int))];
-	} control;
-	for (;;) {
-		struct msghdr message = {.msg_iov = piece,
-					 .msg_iovlen = count,
-					 .msg_control = &control,
-					 .msg_controllen = sizeof control};
-		ssize_t n = recvmsg(c->fd, &message, MSG_CMSG_CLOEXEC);
-		if (n >= 0 && message.msg_controllen > 0)
-			take_descriptors(c, &message);
-		if (n >= 0 || errno != EINTR)
-			return n;
-	}
+	if (framer_left(&c->in) > 0 && !c->payload)
+		refuse(c, NULL, "bad-request", "the input ends without a newline");
+	connection_end(c);
 }
 
 /* One read: straight into the payload where one is due, into the common input beyond it. Returns
  * the bytes read, 0 when nothing more is to be read now. */
 static size_t read_once(struct connection *c)
 {
-	char *input = c->server->input;
 	struct iovec piece[2];
-	size_t count = 0, direct = 0, kept = c->in_len;
+	void *to = NULL;
+	size_t bytes = 0;
 	if (c->payload) {
-		if (payload_grow(&c->payload, c->payload_got + 1) != 0) {
+		size_t got = payload_got(c);
+		if (payload_grow(&c->payload, got + 1) != 0) {
 			no_memory(c);
 			return 0;
 		}
-		size_t room = c->payload->room < c->payload->bytes ? c->payload->room
-								   : c->payload->bytes;
-		direct = room - c->payload_got;
-		piece[count++] = (struct iovec){c->payload->data + c->payload_got, direct};
+		to = c->payload->data + got;
+		bytes = c->payload->room - got;
 	}
-	if (kept > 0)
-		memcpy(input, c->in, kept);
-	piece[count++] = (struct iovec){input + kept, INPUT_ROOM - kept};
-	ssize_t n = receive(c, piece, count);
-	if (n <= 0) {
-		if (n == 0 && !connection_is_hung_up(c)) {
-			if (kept > 0 && !c->payload)
-				refuse(c, NULL, "bad-request", "the input ends without a newline");
-			connection_end(c);
-		} else if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK))
-			connection_lose(c);
-		return 0;
-	}
-	size_t got = (size_t)n, beyond = got;
-	if (direct > 0) {
-		size_t taken = got < direct ? got : direct;
-		c->payload_got += taken;
-		beyond -= taken;
-		if (c->payload_got == c->payload->bytes)
-			finish_payload(c);
-	}
-	if (beyond > 0)
-		consume(c, input, kept + beyond);
-	return got;
+	framer_lend(&c->in, c->server->input, INPUT_ROOM);
+	size_t count = framer_pieces(&c->in, to, bytes, piece);
+	ssize_t n = transport_read(c->fd, piece, count, &c->passed_fd);
+	if (n > 0)
+		framer_came(&c->in, (size_t)n);
+	else if (n != TRANSPORT_LATER)
+		hear_end(c, n == TRANSPORT_END && !transport_is_gone(c->fd));
+	consume(c);
+	return n > 0 ? (size_t)n : 0;
 }
 
 void connection_read(struct connection *c)
 {
-	c->active = 1;
 	size_t got = 0;
+	c->active = 1;
+	if (c->resuming) /* what it has said before comes first */
+		return;
 	do {
 		size_t n = read_once(c);
 		if (n == 0)
@@ -524,7 +463,7 @@ void connection_read(struct connection *c)
 	if (is_begun(c))
 		server_look_later(c->server);
 	/* A descriptor that came with anything but `map`. */
-	if (c->passed_fd >= 0 && c->in_len == 0 && !c->payload) {
+	if (c->passed_fd >= 0 && framer_left(&c->in) == 0 && !c->payload) {
 		close(c->passed_fd);
 		c->passed_fd = -1;
 	}

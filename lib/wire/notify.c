@@ -2,35 +2,18 @@
 #include "wire/notify.h"
 
 #include "base/number.h"
+#include "wire/transport.h"
 
 #include <fcntl.h>
-#include <stddef.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #define LISTEN_FDS_FIRST 3
 
-void notify_send(const char *socket_name, const char *text)
+void notify_send(const char *socket, const char *text)
 {
-	struct sockaddr_un to = {.sun_family = AF_UNIX};
-	size_t len = socket_name ? strlen(socket_name) : 0;
-	if (len < 2 || len >= sizeof to.sun_path)
-		return;
-	memcpy(to.sun_path, socket_name, len);
-	if (to.sun_path[0] == '@')
-		to.sun_path[0] = '\0';
-	else if (to.sun_path[0] != '/')
-		return;
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return;
-	/* An abstract name ends with its length: no NUL is part of it. */
-	socklen_t to_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len);
-	(void)!sendto(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT, (struct sockaddr *)&to,
-		      to_len);
-	close(fd);
+	if (socket)
+		transport_tell(socket, text);
 }
 
 static int is_this_process(const char *pid)

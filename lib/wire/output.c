@@ -1,16 +1,15 @@
 /* output: see output.h. Knows sockets only as a place to write to; must never block. */
 #include "wire/output.h"
 
-#include <errno.h>
+#include "wire/transport.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
 
 #define CHUNK_ROOM 4032    /* a pooled chunk with its head is a little under a page */
 #define POOL_MAX 256       /* free chunks kept: 1 MiB */
-#define PIECES_MAX 64      /* of one sendmsg() */
+#define PIECES_MAX 64      /* of one write */
 #define TURN_MAX (4 * 1024 * 1024) /* bytes, before others have their turn */
 
 struct chunk {
@@ -181,18 +180,13 @@ int output_write(struct output *o, struct chunk_pool *pool, int fd)
 		if (written >= TURN_MAX)
 			return OUTPUT_BLOCKED;
 		struct iovec piece[PIECES_MAX];
-		struct msghdr message = {.msg_iov = piece};
-		for (struct chunk *k = o->first; k && message.msg_iovlen < PIECES_MAX; k = k->next)
-			piece[message.msg_iovlen++] =
-				(struct iovec){(char *)(uintptr_t)k->data + k->begin,
-					       k->end - k->begin};
-		ssize_t n = message.msg_iovlen == 1
-				    ? send(fd, piece[0].iov_base, piece[0].iov_len, MSG_NOSIGNAL)
-				    : sendmsg(fd, &message, MSG_NOSIGNAL);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return errno == EAGAIN || errno == EWOULDBLOCK ? OUTPUT_BLOCKED : -1;
+		size_t count = 0;
+		for (struct chunk *k = o->first; k && count < PIECES_MAX; k = k->next)
+			piece[count++] = (struct iovec){(char *)(uintptr_t)k->data + k->begin,
+							k->end - k->begin};
+		ssize_t n = transport_write(fd, piece, count, -1);
+		if (n <= 0)
+			return n == TRANSPORT_LATER ? OUTPUT_BLOCKED : -1;
 		written += (size_t)n;
 		advance(o, pool, (size_t)n);
 	}

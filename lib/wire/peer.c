@@ -6,17 +6,14 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "wire/address.h"
+#include "wire/answers.h"
 #include "wire/output.h"
+#include "wire/transport.h"
 
-#include <errno.h>
 #include <event2/event.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#define ROOM (64 * 1024)
 #define RETRY_SECONDS_FIRST 0.01
 #define RETRY_SECONDS_MAX 1.0
 #define GREETING_SECONDS 10.0
@@ -37,7 +34,6 @@ struct peer {
 	char *path;
 	struct event_base *base;
 	enum peer_state state;
-	int fd;
 	int dead;      /* freed by the owner while a callback runs */
 	unsigned busy; /* callbacks on the stack */
 	double retry_seconds, since;
@@ -46,12 +42,10 @@ struct peer {
 	size_t open;
 	struct output out;
 	struct chunk_pool chunks;
-	char *payload;
-	size_t payload_bytes, payload_got;
-	int has_payload;
-	size_t begin, end;
+	char *payload; /* of the record, being read */
+	size_t payload_bytes;
 	struct record record;
-	char data[ROOM];
+	struct answers in;
 };
 
 static void arm(struct peer *p, double seconds)
@@ -141,14 +135,10 @@ static void forget_connection(struct peer *p)
 	}
 	event_del(p->flusher);
 	event_del(p->timer);
-	if (p->fd >= 0)
-		close(p->fd);
-	p->fd = -1;
+	answers_end(&p->in);
 	output_clear(&p->out, &p->chunks);
 	free(p->payload);
 	p->payload = NULL;
-	p->has_payload = 0;
-	p->begin = p->end = 0;
 	p->state = PEER_DOWN;
 }
 
@@ -190,7 +180,7 @@ static void watch_oldest(struct peer *p)
 static int give(struct peer *p, const void *payload, size_t bytes)
 {
 	struct open_request *q = p->first;
-	int closing = record_is(&p->record, "ok") || record_is(&p->record, "err");
+	int closing = answers_is_last(&p->record);
 	if (!q) {
 		log_say(LOG_LEVEL_WARNING, "%s: an answer that nobody asked for", p->path);
 		drop(p);
@@ -204,16 +194,15 @@ static int give(struct peer *p, const void *payload, size_t bytes)
 	}
 	if (!reply)
 		return 1;
-	int fd = p->fd;
+	int fd = p->in.fd;
 	enter(p);
 	reply(&p->record, closing, payload, bytes, arg);
-	return leave(p) && p->fd == fd;
+	return leave(p) && p->in.fd == fd;
 }
 
 static int greeted(struct peer *p)
 {
-	const char *version = record_get(&p->record, "version");
-	if (!record_is(&p->record, "paceline") || !version || strcmp(version, "1") != 0) {
+	if (answers_greeting(&p->record, p->path, NULL) != 0) {
 		drop(p);
 		return 0;
 	}
@@ -227,67 +216,43 @@ static int greeted(struct peer *p)
 	return leave(p);
 }
 
-/* Begins a payload when the record announces one. -1: it can't be taken. */
-static int begin_payload(struct peer *p)
-{
-	const struct record *r = &p->record;
-	uint64_t bytes;
-	if (p->state != PEER_UP || r->count == 0 || record_is(r, "ok") || record_is(r, "err") ||
-	    strcmp(r->field[r->count - 1].key, "bytes") != 0)
-		return 0;
-	if (record_u64(r, "bytes", 0, SIZE_MAX / 2, &bytes, NULL) != 0)
-		return -1;
-	p->payload = malloc(bytes ? (size_t)bytes : 1);
-	if (!p->payload)
-		return -1;
-	p->payload_bytes = (size_t)bytes;
-	p->payload_got = 0;
-	p->has_payload = 1;
-	return 0;
-}
-
+/* All of it is there. */
 static int end_payload(struct peer *p)
 {
 	char *payload = p->payload;
 	p->payload = NULL;
-	p->has_payload = 0;
 	int result = give(p, payload, p->payload_bytes);
 	free(payload);
 	return result;
 }
 
-/* Handles what the buffer holds. 0: the peer is gone or dropped. */
-static int consume(struct peer *p)
+/* One record, or what is there of a payload. 0: more has to be read first, or the peer is gone or
+ * dropped. */
+static int take_one(struct peer *p)
 {
-	for (;;) {
-		const char *data = p->data + p->begin;
-		size_t have = p->end - p->begin;
-		if (p->has_payload) {
-			size_t want = p->payload_bytes - p->payload_got;
-			size_t taken = have < want ? have : want;
-			memcpy(p->payload + p->payload_got, data, taken);
-			p->payload_got += taken;
-			p->begin += taken;
-			if (taken < want)
-				return 1;
-			if (!end_payload(p))
-				return 0;
-			continue;
-		}
-		const char *newline = have ? memchr(data, '\n', have) : NULL;
-		struct error err = {0};
-		if (!newline && have < RECORD_LINE_MAX)
-			return 1;
-		size_t len = newline ? (size_t)(newline - data) : RECORD_LINE_MAX;
-		p->begin += len + 1;
-		if (record_parse(&p->record, data, len, &err) != 0 || begin_payload(p) != 0) {
-			log_say(LOG_LEVEL_WARNING, "%s: no record: %s", p->path, err.text);
-			drop(p);
-			return 0;
-		}
-		if (p->state == PEER_GREETING ? !greeted(p) : !p->has_payload && !give(p, NULL, 0))
-			return 0;
+	struct error err = {0};
+	if (p->payload) {
+		size_t got = p->payload_bytes - (size_t)answers_due(&p->in);
+		(void)framer_take(&p->in.in, p->payload + got, SIZE_MAX);
+		return answers_due(&p->in) == 0 && end_payload(p);
 	}
+	int found = answers_next(&p->in, &p->record, &err);
+	if (found == RECORD_END)
+		return 0;
+	if (found == RECORD_ONE && answers_due(&p->in) > 0) {
+		p->payload_bytes = (size_t)answers_due(&p->in);
+		p->payload = malloc(p->payload_bytes);
+		if (p->payload)
+			return 1;
+		error_set(&err, ERROR_OS, p->path, "out of memory for %zu bytes", p->payload_bytes);
+		found = -1;
+	}
+	if (found < 0) {
+		log_say(LOG_LEVEL_WARNING, "%s: %s", err.place, err.text);
+		drop(p);
+		return 0;
+	}
+	return p->state == PEER_GREETING ? greeted(p) : give(p, NULL, 0);
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *peer)
@@ -295,39 +260,28 @@ static void on_readable(evutil_socket_t fd, short what, void *peer)
 	struct peer *p = peer;
 	size_t total = 0;
 	(void)what;
+	enter(p);
 	do {
-		ssize_t n;
-		int direct = p->has_payload && p->begin == p->end;
-		if (direct) {
-			n = recv(fd, p->payload + p->payload_got,
-				 p->payload_bytes - p->payload_got, 0);
-		} else {
-			memmove(p->data, p->data + p->begin, p->end - p->begin);
-			p->end -= p->begin;
-			p->begin = 0;
-			n = recv(fd, p->data + p->end, ROOM - p->end, 0);
-		}
-		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
-			return;
-		if (n <= 0) {
+		char *to = p->payload;
+		if (to)
+			to += p->payload_bytes - (size_t)answers_due(&p->in);
+		ssize_t n = answers_read(&p->in, to, to ? SIZE_MAX : 0, NULL);
+		if (n < 0)
 			drop(p);
-			return;
-		}
+		if (n <= 0)
+			break;
 		total += (size_t)n;
-		if (direct)
-			p->payload_got += (size_t)n;
-		else
-			p->end += (size_t)n;
-		if (!consume(p))
-			return;
-	} while (p->has_payload && total < READ_TURN_MAX);
+		while (take_one(p))
+			;
+	} while (!p->dead && p->in.fd == fd && p->payload && total < READ_TURN_MAX);
+	(void)leave(p);
 }
 
 /* ---- writing ---- */
 
 static void write_out(struct peer *p)
 {
-	int result = output_write(&p->out, &p->chunks, p->fd);
+	int result = output_write(&p->out, &p->chunks, p->in.fd);
 	if (result < 0)
 		drop(p);
 	else if (result == OUTPUT_BLOCKED)
@@ -339,7 +293,7 @@ static void on_writable(evutil_socket_t fd, short what, void *peer)
 	struct peer *p = peer;
 	(void)fd;
 	(void)what;
-	if (p->fd >= 0)
+	if (p->in.fd >= 0)
 		write_out(p);
 }
 
@@ -381,19 +335,30 @@ int peer_send(struct peer *p, const char *line, size_t len, const void *payload,
 	return 0;
 }
 
+void peer_flush(struct peer *p)
+{
+	if (p->in.fd < 0 || p->out.bytes == 0 || event_pending(p->writer, EV_WRITE, NULL))
+		return;
+	int result = output_write(&p->out, &p->chunks, p->in.fd);
+	if (result < 0)
+		event_active(p->flusher, EV_TIMEOUT, 0); /* it finds the same, and may drop */
+	else if (result == OUTPUT_BLOCKED)
+		event_add(p->writer, NULL);
+}
+
 /* ---- connecting ---- */
 
 static void connect_now(struct peer *p)
 {
-	struct error err;
-	if (address_connect(p->path, &p->fd, &err) != 0) {
-		p->fd = -1;
+	int fd;
+	if (transport_connect(p->path, &fd, NULL) != 0) {
 		retry_later(p);
 		return;
 	}
+	answers_begin(&p->in, fd, p->path);
 	p->state = PEER_GREETING;
-	p->reader = event_new(p->base, p->fd, EV_READ | EV_PERSIST, on_readable, p);
-	p->writer = event_new(p->base, p->fd, EV_WRITE, on_writable, p);
+	p->reader = event_new(p->base, fd, EV_READ | EV_PERSIST, on_readable, p);
+	p->writer = event_new(p->base, fd, EV_WRITE, on_writable, p);
 	if (!p->reader || !p->writer || event_add(p->reader, NULL) != 0) {
 		drop(p);
 		return;
@@ -429,7 +394,7 @@ struct peer *peer_new(struct event_base *base, const struct peer_options *option
 	if (p->options.output_bytes_max == 0)
 		p->options.output_bytes_max = OUTPUT_BYTES_MAX;
 	p->base = base;
-	p->fd = -1;
+	p->in.fd = -1;
 	p->retry_seconds = RETRY_SECONDS_FIRST;
 	p->path = strdup(options->path);
 	p->timer = evtimer_new(base, on_timer, p);

@@ -1,22 +1,21 @@
 /*
- * server: see server.h.  Here: what a server is made of and its turns; the name is in listen.c,
- * clients in connection.c, answers in request.c.  Reads and writes are ours, not bufferevents': a
+ * server: see server.h.  Here: what a server is made of and its turns; clients are in connection.c,
+ * what they say in input.c, answers in request.c.  Reads and writes are ours, not bufferevents': a
  * turn reads all that is there, then asks the owner to make it durable, then writes.
  */
 #include "wire/server_internal.h"
 
 #include "base/clock.h"
+#include "base/fs.h"
 #include "base/log.h"
 #include "wire/notify.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <math.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #define ACCEPT_TURN_MAX 64
@@ -32,7 +31,8 @@
 /* Before the greeting: the client is told why it is not wanted, if it listens. */
 static void turn_away(int fd, const char *line)
 {
-	(void)!send(fd, line, strlen(line), MSG_NOSIGNAL | MSG_DONTWAIT);
+	struct iovec piece = {(char *)(uintptr_t)line, strlen(line)};
+	(void)transport_write(fd, &piece, 1, -1);
 	close(fd);
 }
 
@@ -62,9 +62,10 @@ static void welcome(struct server *s, int fd)
 static void on_accept(evutil_socket_t listen_fd, short what, void *server)
 {
 	struct server *s = server;
+	(void)listen_fd;
 	(void)what;
 	for (int i = 0; i < ACCEPT_TURN_MAX; i++) {
-		int fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		int fd = transport_accept(&s->listens);
 		if (fd >= 0) {
 			s->accept_told = 0;
 			welcome(s, fd);
@@ -179,6 +180,21 @@ static int copy_options(struct server *s, const struct server_options *options, 
 	return 0;
 }
 
+/* The lock beside the socket says who may own the name. The socket itself is made only when requests
+ * can be handled, so that its being there means ready; someone who listens there without the lock
+ * (it was deleted, or is no server of ours) keeps the name. */
+static int take_lock(struct server *s, struct error *err)
+{
+	char dir[PATH_MAX], lock[PATH_MAX];
+	fs_dirname(s->path, dir, sizeof dir);
+	if (fs_make_dirs(dir, err) != 0)
+		return -1;
+	int n = snprintf(lock, sizeof lock, "%s.lock", s->path);
+	if (n < 0 || (size_t)n >= sizeof lock)
+		return error_set(err, ERROR_USAGE, s->path, "name of a socket too long");
+	return fs_lock(lock, &s->lock_fd, err);
+}
+
 static int make_base(struct server *s, struct error *err)
 {
 	struct event_config *config = event_config_new();
@@ -218,14 +234,14 @@ int server_new(struct server **out, const struct server_options *options, struct
 	struct server *s = calloc(1, sizeof *s);
 	if (!s)
 		return error_set(err, ERROR_OS, options->path, "out of memory");
-	s->listen_fd = s->lock_fd = -1;
+	s->listens.fd = s->lock_fd = -1;
 	s->payloads = payload_pool_new();
 	if (!s->payloads)
 		error_set(err, ERROR_OS, options->path, "out of memory");
 	else if (copy_options(s, options, err) == 0 &&
 		 verbs_new(&s->verbs, options->verbs, options->verb_count, options->one_way, err) ==
 			 0 &&
-		 listen_prepare(s, err) == 0 && make_base(s, err) == 0) {
+		 take_lock(s, err) == 0 && make_base(s, err) == 0) {
 		allow_clients(s->options.clients_max);
 		*out = s;
 		return 0;
@@ -236,17 +252,7 @@ int server_new(struct server **out, const struct server_options *options, struct
 
 int server_use_fd(struct server *s, int listen_fd, struct error *err)
 {
-	int listens = 0;
-	socklen_t len = sizeof listens;
-	if (getsockopt(listen_fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) != 0 || !listens)
-		return error_set(err, ERROR_CONFIG, s->path,
-				 "descriptor %d is no listening socket", listen_fd);
-	int flags = fcntl(listen_fd, F_GETFL);
-	if (flags < 0 || fcntl(listen_fd, F_SETFL, flags | O_NONBLOCK) != 0)
-		return error_errno(err, ERROR_OS, s->path, "descriptor %d", listen_fd);
-	s->listen_fd = listen_fd;
-	s->inherited = 1;
-	return 0;
+	return transport_inherit(&s->listens, listen_fd, s->path, err);
 }
 
 static void free_event(struct event *event)
@@ -261,7 +267,9 @@ void server_free(struct server *s)
 		return;
 	while (s->connections)
 		connection_free(s->connections);
-	listen_close(s);
+	transport_unlisten(&s->listens, s->path);
+	if (s->lock_fd >= 0)
+		close(s->lock_fd);
 	free_event(s->listener);
 	free_event(s->accept_again);
 	free_event(s->sweep);
@@ -288,8 +296,8 @@ void server_forked(struct server *s)
 {
 	for (struct connection *c = s->connections; c; c = c->next)
 		close(c->fd);
-	if (s->listen_fd >= 0)
-		close(s->listen_fd);
+	if (s->listens.fd >= 0)
+		close(s->listens.fd);
 	close(s->lock_fd);
 	/* The loop's handlers would wake the parent. */
 	signal(SIGTERM, SIG_DFL);
@@ -413,7 +421,7 @@ static int drain(struct server *s, struct error *err)
 
 int server_listen(struct server *s, struct error *err)
 {
-	return s->listen_fd >= 0 ? 0 : listen_bind(s, err);
+	return s->listens.fd >= 0 ? 0 : transport_listen(&s->listens, s->path, err);
 }
 
 int server_run(struct server *s, const char *notify_socket, double watchdog_seconds,
@@ -422,7 +430,7 @@ int server_run(struct server *s, const char *notify_socket, double watchdog_seco
 	if (server_listen(s, err) != 0)
 		return -1;
 	s->notify_socket = notify_socket;
-	s->listener = event_new(s->base, s->listen_fd, EV_READ | EV_PERSIST, on_accept, s);
+	s->listener = event_new(s->base, s->listens.fd, EV_READ | EV_PERSIST, on_accept, s);
 	if (!s->listener || event_add(s->listener, NULL) != 0)
 		return error_set(err, ERROR_OS, s->path, "no event loop");
 	struct timeval watchdog = clock_timeval(watchdog_seconds / 2);

@@ -1,6 +1,6 @@
 /*
- * server_internal: what the files of the server (server.c, listen.c, connection.c, input.c, request.c,
- * payload.c, verbs.c) share.  Nobody else includes this.
+ * server_internal: what the files of the server (server.c, connection.c, input.c, request.c, payload.c,
+ * verbs.c) share.  Nobody else includes this.
  *
  * Who owns what: the server owns connections; a connection owns its requests, its output and the
  * payload that is being read; a request owns one reference to its payload.  Nothing is freed while
@@ -9,8 +9,10 @@
 #ifndef PACELINE_WIRE_SERVER_INTERNAL_H
 #define PACELINE_WIRE_SERVER_INTERNAL_H
 
+#include "record/framer.h"
 #include "wire/output.h"
 #include "wire/server.h"
+#include "wire/transport.h"
 
 #include <event2/event.h>
 #include <event2/event_struct.h>
@@ -34,13 +36,10 @@ struct verb_entry {
 	uint64_t requests, errors;
 };
 
-#define VERB_SLOTS 256 /* a power of two, more than twice the verbs of any table */
-
 struct verb_table {
 	struct verb_entry *entry;
 	size_t count;
 	int any_one_way;
-	unsigned char slot[VERB_SLOTS]; /* index + 1 */
 };
 
 struct mapping {
@@ -114,17 +113,15 @@ struct connection {
 	size_t stuck; /* own bytes that the last write left */
 	struct request *first, *last;
 	size_t open;
-	char *in; /* what is left of a read: half a line, or more when paused */
-	size_t in_len, in_room;
+	struct framer in; /* a payload is due without `payload`: it is thrown away */
 	struct payload *payload; /* being read */
-	size_t payload_got, payload_seen; /* at the last look; SIZE_MAX: there was none yet */
+	uint64_t due_seen; /* of it at the last look; UINT64_MAX: there was none yet */
 	uint64_t payload_bytes; /* announced, and counted by the server */
 	struct verb_entry *payload_verb;
 	struct connection *waits_next;
 	unsigned looks; /* since the request began that is not whole */
 	char *line; /* of the request that waits for its payload */
 	size_t line_len;
-	uint64_t discard;
 	struct mapping *mapping;
 };
 
@@ -135,10 +132,8 @@ struct server {
 	struct verb_table verbs;
 	struct event_base *base;
 	struct event *listener, *accept_again, *sweep, *look, *on_term, *on_int, *watchdog;
-	int listen_fd, lock_fd;
-	int inherited; /* the listening socket is the service manager's: its name stays */
-	dev_t socket_dev;
-	ino_t socket_ino;
+	struct transport_listener listens;
+	int lock_fd;
 	int stop, draining, abandoned, accept_told;
 	struct connection *connections;
 	size_t connection_count;
@@ -159,11 +154,6 @@ struct server {
 /* server.c */
 void server_look_later(struct server *s); /* at clients that have begun something */
 
-/* listen.c */
-int listen_prepare(struct server *s, struct error *err); /* directory and lock */
-int listen_bind(struct server *s, struct error *err);
-void listen_close(struct server *s);
-
 /* connection.c */
 struct connection *connection_new(struct server *s, int fd);
 void connection_free(struct connection *c); /* tells requests and owner */
@@ -171,7 +161,6 @@ void connection_flush(struct connection *c);
 void connection_mark_dirty(struct connection *c);
 void connection_end(struct connection *c);  /* reads no more, answers what was asked */
 void connection_lose(struct connection *c); /* the other side is gone, or as good as */
-int connection_is_hung_up(const struct connection *c);
 void connection_watch(struct connection *c);
 int connection_must_pause(const struct connection *c);
 

@@ -76,21 +76,12 @@ int verbs_is_map(const struct verb_entry *v)
 	return v->verb->handler == answer_map;
 }
 
-static unsigned slot_of(const char *name)
-{
-	unsigned h = 2166136261u;
-	for (; *name; name++)
-		h = (h ^ (unsigned char)*name) * 16777619u;
-	return (h ^ h >> 15) % VERB_SLOTS;
-}
-
+/* A table has a few dozen rows: most are told apart by their first letter. */
 struct verb_entry *verbs_find(struct verb_table *t, const char *name)
 {
-	for (unsigned i = slot_of(name); t->slot[i]; i = (i + 1) % VERB_SLOTS) {
-		struct verb_entry *v = &t->entry[t->slot[i] - 1];
-		if (strcmp(v->verb->name, name) == 0)
+	for (struct verb_entry *v = t->entry; v < t->entry + t->count; v++)
+		if (v->verb->name[0] == name[0] && strcmp(v->verb->name, name) == 0)
 			return v;
-	}
 	return NULL;
 }
 
@@ -133,8 +124,6 @@ int verbs_new(struct verb_table *t, const struct verb *verbs, size_t count, cons
 	      struct error *err)
 {
 	*t = (struct verb_table){0};
-	if (count + BUILTIN_COUNT > VERB_SLOTS / 2)
-		return error_set(err, ERROR_SOFTWARE, NULL, "%zu verbs are too many", count);
 	t->entry = calloc(count + BUILTIN_COUNT, sizeof *t->entry);
 	if (!t->entry)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
@@ -148,10 +137,6 @@ int verbs_new(struct verb_table *t, const struct verb *verbs, size_t count, cons
 		if (split_words(v->verb->required, &v->required, &v->required_count) != 0)
 			return error_set(err, ERROR_OS, NULL, "out of memory");
 		t->count++;
-		unsigned slot = slot_of(v->verb->name);
-		while (t->slot[slot])
-			slot = (slot + 1) % VERB_SLOTS;
-		t->slot[slot] = (unsigned char)(i + 1);
 	}
 	return mark_one_way(t, one_way, err);
 }

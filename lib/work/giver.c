@@ -4,18 +4,15 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
-#include "data/raw.h"
-#include "wire/address.h"
+#include "data/rowfile.h"
+#include "record/framer.h"
 #include "record/record.h"
 #include "work/spill.h"
 
-#include <errno.h>
 #include <poll.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define SILENCE_SECONDS_MAX 30.0
@@ -27,27 +24,12 @@ int mover_socket(char *out, size_t max, const char *dir, const char *worker, str
 	return fs_join(out, max, dir, name, err);
 }
 
-/* The name was an earlier life's of this worker; there is one at a time. */
 int giver_listen(struct mover *m, struct error *err)
 {
 	char path[4096];
-	struct address a;
 	if (mover_socket(path, sizeof path, m->options.dir, m->options.worker, err) != 0)
 		return -1;
-	if (unlink(path) != 0 && errno != ENOENT)
-		return error_errno(err, ERROR_CANTCREAT, path, "can't be removed");
-	if (address_open(&a, path, err) != 0)
-		return -1;
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	int bad = fd < 0 || fchmod(fd, 0600) != 0 ||
-		  bind(fd, (struct sockaddr *)&a.name, a.len) != 0 || listen(fd, SOMAXCONN) != 0;
-	if (bad)
-		error_errno(err, ERROR_CANTCREAT, path, "can't listen");
-	address_close(&a);
-	if (bad && fd >= 0)
-		close(fd);
-	m->listen_fd = bad ? -1 : fd;
-	return bad ? -1 : 0;
+	return transport_listen(&m->listens, path, err);
 }
 
 /* ---- a client ---- */
@@ -55,8 +37,8 @@ int giver_listen(struct mover *m, struct error *err)
 struct client {
 	struct mover *mover;
 	int fd;
-	char in[RECORD_LINE_MAX];
-	size_t len;
+	struct framer in;
+	char data[RECORD_LINE_MAX];
 	struct record record;
 };
 
@@ -74,14 +56,12 @@ static int wait_for(const struct client *c, short events)
 
 static int put(const struct client *c, const char *data, size_t len)
 {
-	while (len > 0) {
-		ssize_t n = send(c->fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
-		if (n > 0) {
-			data += n;
-			len -= (size_t)n;
-		} else if (n == 0 || (errno != EAGAIN && errno != EINTR) || !wait_for(c, POLLOUT)) {
+	struct iovec piece = {(char *)(uintptr_t)data, len};
+	for (size_t count = len > 0; count > 0;) {
+		ssize_t n = transport_write(c->fd, &piece, 1, -1);
+		if (n < 0 || (n == 0 && !wait_for(c, POLLOUT)))
 			return -1;
-		}
+		count = transport_advance(&piece, 1, (size_t)n);
 	}
 	return 0;
 }
@@ -92,20 +72,19 @@ static int put_record(const struct client *c, struct record_out *o, const char *
 	return put(c, o->data, len);
 }
 
-/* Bytes up to a newline, which is not counted; -1: no more, or a line without end. */
-static ssize_t get_line(struct client *c)
+/* The next line. -1: no more, or a line without end. */
+static int get_line(struct client *c, const char **line, size_t *len)
 {
-	for (;;) {
-		const char *end = memchr(c->in, '\n', c->len);
-		if (end)
-			return end - c->in;
-		if (c->len == sizeof c->in || !wait_for(c, POLLIN))
+	enum framer_found found;
+	while ((found = framer_line(&c->in, sizeof c->data, line, len)) == FRAMER_MORE) {
+		struct iovec piece[2];
+		size_t count = framer_pieces(&c->in, NULL, 0, piece);
+		ssize_t n = transport_read(c->fd, piece, count, NULL);
+		if (n < 0 || (n == 0 && !wait_for(c, POLLIN)))
 			return -1;
-		ssize_t n = recv(c->fd, c->in + c->len, sizeof c->in - c->len, MSG_DONTWAIT);
-		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-			return -1;
-		c->len += n > 0 ? (size_t)n : 0;
+		framer_came(&c->in, (size_t)n);
 	}
+	return found == FRAMER_LINE ? 0 : -1;
 }
 
 static int refuse(const struct client *c, const char *code, const char *text)
@@ -122,7 +101,7 @@ static int refuse(const struct client *c, const char *code, const char *text)
 struct wanted {
 	const struct mover *mover;
 	uint64_t begin, length;
-	struct raw_text text;
+	struct rowfile_text text;
 	size_t header;
 	uint64_t count;
 };
@@ -131,21 +110,20 @@ struct wanted {
 static int look(const char *path, uint64_t first, struct wanted *w, uint64_t *rows,
 		struct error *err)
 {
-	struct raw *raw;
+	struct rowfile file;
 	const struct mover_options *o = &w->mover->options;
-	if (raw_open(&raw, path, o->format, o->index_dir, err) != 0)
-		return -1;
-	*rows = raw_rows(raw);
-	int result = 0;
-	if (w->begin >= first && w->begin - first < *rows) {
+	const struct rowfile_options options = {.index_dir = o->index_dir};
+	int result = rowfile_open(&file, path, o->format, &options, err);
+	*rows = result == 0 ? file.index->rows : 0;
+	if (result == 0 && w->begin >= first && w->begin - first < *rows) {
 		w->text.len = 0;
-		result = raw_header(raw, &w->text, err);
+		result = rowfile_add_header(&file, &w->text, err);
 		w->header = w->text.len;
 		if (result == 0)
-			result = raw_read(raw, w->begin - first, w->length, MOVER_CHUNK_BYTES,
-					  &w->text, &w->count, err);
+			result = rowfile_add_rows(&file, w->begin - first, w->length,
+						  MOVER_CHUNK_BYTES, &w->text, &w->count, err);
 	}
-	raw_close(raw);
+	rowfile_close(&file);
 	return result;
 }
 
@@ -200,34 +178,30 @@ static int answer_rows(struct client *c)
 	return result;
 }
 
-static int handle(struct client *c, size_t len)
+static int handle(struct client *c, const char *line, size_t len)
 {
 	struct error err;
-	int result;
-	if (record_parse(&c->record, c->in, len, &err) != 0)
-		result = refuse(c, "bad-request", err.text);
-	else if (!record_is(&c->record, "rows"))
-		result = refuse(c, "unknown-request", "rows begin= length= is all that is known");
-	else
-		result = answer_rows(c);
-	c->len -= len + 1;
-	memmove(c->in, c->in + len + 1, c->len);
-	return result;
+	if (record_parse(&c->record, line, len, &err) != 0)
+		return refuse(c, "bad-request", err.text);
+	if (!record_is(&c->record, "rows"))
+		return refuse(c, "unknown-request", "rows begin= length= is all that is known");
+	return answer_rows(c);
 }
 
 static void serve(struct client *c)
 {
-	char line[RECORD_LINE_MAX];
+	char greeting[RECORD_LINE_MAX];
+	const char *line;
 	struct record_out o;
-	ssize_t len;
-	record_begin(&o, line, sizeof line, "paceline");
+	size_t len;
+	record_begin(&o, greeting, sizeof greeting, "paceline");
 	record_add(&o, "role", "rows");
 	record_add(&o, "version", "1");
 	record_add(&o, "id", c->mover->options.worker);
 	if (put_record(c, &o, NULL) != 0)
 		return;
-	while ((len = get_line(c)) >= 0)
-		if (handle(c, (size_t)len) != 0)
+	while (get_line(c, &line, &len) == 0)
+		if (handle(c, line, len) != 0)
 			return;
 }
 
@@ -236,12 +210,13 @@ void *giver_main(void *mover)
 	struct mover *m = mover;
 	static _Thread_local struct client c; /* large */
 	while (!atomic_load(&m->stop)) {
-		struct pollfd p = {.fd = m->listen_fd, .events = POLLIN};
+		struct pollfd p = {.fd = m->listens.fd, .events = POLLIN};
 		if (poll(&p, 1, (int)(MOVER_LOOK_SECONDS * 1000)) <= 0)
 			continue;
 		c.mover = m;
-		c.len = 0;
-		c.fd = accept4(m->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+		c.in = (struct framer){0};
+		framer_lend(&c.in, c.data, sizeof c.data);
+		c.fd = transport_accept(&m->listens);
 		if (c.fd < 0)
 			continue;
 		serve(&c);

@@ -257,7 +257,7 @@ int mover_start(struct mover **out, const struct mover_options *options, struct 
 	if (!m)
 		return error_set(err, ERROR_OS, "", "no memory");
 	m->options = *options;
-	m->listen_fd = -1;
+	m->listens.fd = -1;
 	if (giver_listen(m, err) != 0) {
 		mover_stop(m);
 		return -1;
@@ -281,7 +281,7 @@ void mover_stop(struct mover *m)
 		pthread_join(m->giver, NULL);
 	if (m->taker_runs)
 		pthread_join(m->taker, NULL);
-	if (m->listen_fd >= 0)
-		close(m->listen_fd);
+	if (m->listens.fd >= 0)
+		close(m->listens.fd);
 	free(m);
 }

@@ -2,6 +2,7 @@
 #ifndef PACELINE_WORK_MOVER_INTERNAL_H
 #define PACELINE_WORK_MOVER_INTERNAL_H
 
+#include "wire/transport.h"
 #include "work/mover.h"
 
 #include <pthread.h>
@@ -14,7 +15,7 @@ struct mover {
 	struct mover_options options;
 	pthread_t giver, taker;
 	int giver_runs, taker_runs;
-	int listen_fd;
+	struct transport_listener listens;
 	atomic_int stop;
 };
 

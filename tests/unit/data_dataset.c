@@ -4,7 +4,7 @@
  */
 #include "base/fs.h"
 #include "data/dataset.h"
-#include "data/raw.h"
+#include "data/rowfile.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -707,13 +707,13 @@ static void test_places(void **state)
 	schema_free(s);
 }
 
-static void raw_is(struct raw *raw, uint64_t begin, uint64_t length, size_t bytes_max,
+static void rowfile_is(struct rowfile *file, uint64_t begin, uint64_t length, size_t bytes_max,
 		   const char *want)
 {
-	struct raw_text text = {0};
+	struct rowfile_text text = {0};
 	struct error err = {0};
 	uint64_t count, lines = 0;
-	assert_int_equal(raw_read(raw, begin, length, bytes_max, &text, &count, &err), 0);
+	assert_int_equal(rowfile_add_rows(file, begin, length, bytes_max, &text, &count, &err), 0);
 	assert_int_equal(text.len, strlen(want));
 	assert_memory_equal(text.data ? text.data : "", want, text.len);
 	for (const char *p = want; (p = strchr(p, '\n')) != NULL; p++)
@@ -722,25 +722,26 @@ static void raw_is(struct raw *raw, uint64_t begin, uint64_t length, size_t byte
 	free(text.data);
 }
 
-static void test_raw(void **state)
+static void test_rowfile(void **state)
 {
 	(void)state;
-	struct raw *raw;
-	struct raw_text header = {0};
+	struct rowfile file;
+	const struct rowfile_options options = {0};
+	struct rowfile_text header = {0};
 	struct error err = {0};
 	write_text(0, "\xef\xbb\xbfy,a\r\n0,10\r\n\r\n1,11\n0,12");
-	assert_int_equal(raw_open(&raw, path[0], ROW_CSV, NULL, &err), 0);
-	assert_int_equal(raw_rows(raw), 3);
-	raw_is(raw, 1, 9, SIZE_MAX, "1,11\n0,12\n");
-	assert_int_equal(raw_header(raw, &header, &err), 0);
+	assert_int_equal(rowfile_open(&file, path[0], ROW_CSV, &options, &err), 0);
+	assert_int_equal(file.index->rows, 3);
+	rowfile_is(&file, 1, 9, SIZE_MAX, "1,11\n0,12\n");
+	assert_int_equal(rowfile_add_header(&file, &header, &err), 0);
 	assert_int_equal(header.len, 5);
 	assert_memory_equal(header.data, "y,a\r\n", 5);
-	raw_is(raw, 2, 1, SIZE_MAX, "0,12\n");
-	raw_is(raw, 0, 3, 1, "0,10\r\n"); /* one at least */
-	raw_is(raw, 1, 1, SIZE_MAX, "1,11\n");
-	raw_is(raw, 3, 1, SIZE_MAX, "");
+	rowfile_is(&file, 2, 1, SIZE_MAX, "0,12\n");
+	rowfile_is(&file, 0, 3, 1, "0,10\r\n"); /* one at least */
+	rowfile_is(&file, 1, 1, SIZE_MAX, "1,11\n");
+	rowfile_is(&file, 3, 1, SIZE_MAX, "");
 	free(header.data);
-	raw_close(raw);
+	rowfile_close(&file);
 }
 
 int main(void)
@@ -757,7 +758,7 @@ int main(void)
 		TEST(test_two_files_are_one),
 		TEST(test_numbers),
 		TEST(test_places),
-		TEST(test_raw),
+		TEST(test_rowfile),
 		TEST(test_index_directory),
 		TEST(test_stream),
 		TEST(test_stream_gives_what_is_there),

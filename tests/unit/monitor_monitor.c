@@ -1,4 +1,4 @@
-/* stats_monitor: records in, snapshots out, as literal lines; the clock is an argument. */
+/* monitor_monitor: records in, snapshots out, as literal lines; the clock is an argument. */
 #include "monitor/monitor.h"
 
 #include <math.h>

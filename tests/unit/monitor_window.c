@@ -1,4 +1,4 @@
-/* stats_window: sums over windows against plain loops over all observations. */
+/* monitor_window: sums over windows against plain loops over all observations. */
 #include "monitor/window.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
-/* stats_predict_group: the predictions of all workers together, by what an iteration would last. */
+/* predict_group: the predictions of all workers together, by what an iteration would last. */
 #include "predict_text.h"
+#include "base/random.h"
 #include "predict/group.h"
 #include "predict/predict_internal.h"
 
@@ -21,7 +22,7 @@ static double gauss(void)
 {
 	double sum = -6;
 	for (int i = 0; i < 12; i++)
-		sum += predict_uniform(&random_state);
+		sum += random_uniform(&random_state);
 	return sum;
 }
 
@@ -181,11 +182,11 @@ static void holes_are_survived(void **state)
 		if (k == 200)
 			assert_int_equal(predict_group_add(g, &worker, NULL), 0);
 		for (size_t i = 0; i < predict_group_count(g); i++) {
-			if (predict_uniform(&random_state) < 0.4)
+			if (random_uniform(&random_state) < 0.4)
 				continue;
 			double said = predict_group_predict(g, i, k % 3 ? NAN : 50, PREDICT_LOSS_MAX);
 			assert_true(isnan(said) || (said > 1e-3 && said < 1e6));
-			if (predict_uniform(&random_state) < 0.8)
+			if (random_uniform(&random_state) < 0.8)
 				predict_group_observe(g, i, 100 * exp(gauss()));
 		}
 		predict_group_close(g);

@@ -1,5 +1,6 @@
-/* stats_predict: the models against closed forms, known processes and numeric gradients. */
+/* predict_predict: the models against closed forms, known processes and numeric gradients. */
 #include "predict_text.h"
+#include "base/random.h"
 #include "predict/net.h"
 
 #include <math.h>
@@ -17,7 +18,7 @@ static uint64_t random_state;
 
 static double draw(void)
 {
-	return predict_uniform(&random_state);
+	return random_uniform(&random_state);
 }
 
 static double gauss(void)
@@ -248,6 +249,26 @@ static void arima_is_as_good_as_the_process(void **state)
 	}
 	assert_int_equal(predictor_new(&p, &c, NULL), 0);
 	assert_true(score(p, v, NULL, MANY, 300) < 2 * 1.07);
+	predictor_free(p);
+}
+
+/* What comes back after three batches is seen by q = 3 only: p = 3 leaves 17 % more error. */
+static void arima_of_the_highest_order_is_found(void **state)
+{
+	(void)state;
+	double e[3] = {0};
+	struct predict_config c;
+	struct predictor *p;
+	random_state = 41;
+	for (int k = 0; k < MANY; k++) {
+		double now = 2 * gauss();
+		v[k] = 100 + now + 0.9 * e[k % 3];
+		e[k % 3] = now;
+	}
+	predict_config_init(&c, PREDICT_ARIMA);
+	c.by_aic = 1;
+	assert_int_equal(predictor_new(&p, &c, NULL), 0);
+	assert_true(score(p, v, NULL, MANY, 300) < 2 * 1.1);
 	predictor_free(p);
 }
 
@@ -522,6 +543,29 @@ static void arx_serves_gaps_and_others(void **state)
 	predictor_free(other);
 }
 
+/* A batch that nobody measured is no batch: the loads of the others stay beside their speeds. */
+static void batches_without_a_speed_count_for_none(void **state)
+{
+	(void)state;
+	for (int model = 0; model < PREDICT_MODELS; model++) {
+		struct predictor *p = make((enum predict_model)model, 20);
+		struct predictor *q = make((enum predict_model)model, 20);
+		random_state = 43;
+		for (int k = 0; k < 150; k++) {
+			double load = draw(), speed = 100 * (1 - 0.8 * load);
+			if (k % 5 == 0)
+				predictor_predict(q, draw(), draw());
+			double said = predictor_predict(p, load, load / 2);
+			double gap = predictor_predict(q, load, load / 2);
+			assert_true(k == 0 || said == gap);
+			predictor_observe(p, speed);
+			predictor_observe(q, speed);
+		}
+		predictor_free(p);
+		predictor_free(q);
+	}
+}
+
 /* What is true of processors in use is true of memory: the same numbers as one or the other. */
 static void arx_takes_memory_as_it_takes_processors(void **state)
 {
@@ -674,6 +718,7 @@ int main(void)
 		cmocka_unit_test(a_model_serves_another_worker),
 		cmocka_unit_test(old_samples_are_replayed),
 		cmocka_unit_test(arima_is_as_good_as_the_process),
+		cmocka_unit_test(arima_of_the_highest_order_is_found),
 		cmocka_unit_test(arima_goes_on_with_a_line),
 		cmocka_unit_test(arima_is_refined),
 		cmocka_unit_test(auto_keeps_up_with_ema_and_follows_the_best),
@@ -684,6 +729,7 @@ int main(void)
 		cmocka_unit_test(arx_is_not_taught_by_spikes),
 		cmocka_unit_test(arx_starts_from_anything),
 		cmocka_unit_test(arx_serves_gaps_and_others),
+		cmocka_unit_test(batches_without_a_speed_count_for_none),
 		cmocka_unit_test(arx_takes_memory_as_it_takes_processors),
 		cmocka_unit_test(auto_falls_with_the_speed),
 		cmocka_unit_test(quantile_is_of_times),

@@ -42,16 +42,18 @@ static int end(void **state)
 	return fs_remove_tree(dir, NULL);
 }
 
-static pid_t start(const char *script, const char *launcher)
+static struct node_place here;
+
+static pid_t start(const char *script, const char *template)
 {
 	char *const argv[] = {(char *)(size_t) "/bin/sh", (char *)(size_t) "-c",
 			      (char *)(size_t)script, NULL};
-	struct launch l = {.id = "w0",
+	struct launch l = {.name = {.id = "w0", .place = &here},
 			   .life = 0,
 			   .record = record,
 			   .log = logfile,
 			   .lock = lock,
-			   .launcher = launcher,
+			   .template = template,
 			   .argv = argv};
 	pid_t parent;
 	struct error err;
@@ -133,7 +135,7 @@ static void a_missing_program_is_a_configuration_error(void **state)
 	pid_t parent;
 	char *const argv[] = {(char *)(size_t) "/nowhere/worker", NULL};
 	struct launch l = {
-		.id = "w0", .record = record, .log = logfile, .lock = lock, .argv = argv};
+		.name = {.id = "w0", .place = &here}, .record = record, .log = logfile, .lock = lock, .argv = argv};
 	assert_int_equal(parent_launch(&l, &parent, &err), 0);
 	waitpid(parent, NULL, 0);
 	assert_int_equal(node_record_read(record, &r, NULL), 0);
@@ -148,7 +150,7 @@ static void one_at_a_time(void **state)
 	pid_t parent = start("sleep 60", NULL), other;
 	char *const argv[] = {(char *)(size_t) "/bin/true", NULL};
 	struct launch l = {
-		.id = "w0", .record = record, .log = logfile, .lock = lock, .argv = argv};
+		.name = {.id = "w0", .place = &here}, .record = record, .log = logfile, .lock = lock, .argv = argv};
 	assert_int_equal(parent_launch(&l, &other, &err), -1);
 	assert_int_equal(err.code, ERROR_TEMPFAIL);
 	wait_for(runs, &r);
@@ -313,6 +315,7 @@ int main(int argc, char **argv)
 {
 	if (strcmp(argv[0], PARENT_NAME) == 0)
 		return parent_main(argc, argv);
+	launcher_here(&here);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(exit_status_is_recorded, begin, end),
 		cmocka_unit_test_setup_teardown(signal_is_recorded, begin, end),

@@ -1,7 +1,7 @@
 /* wire/server: conversations as a client has them, friendly and hostile. */
 #include "wire_daemon.h"
 
-#include "wire/address.h"
+#include "wire/transport.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -239,7 +239,7 @@ static void test_close_cancels(void **state)
 static int raw(void)
 {
 	int fd;
-	assert_int_equal(address_connect(daemon_path, &fd, NULL), 0);
+	assert_int_equal(transport_connect(daemon_path, &fd, NULL), 0);
 	return fd;
 }
 
@@ -616,12 +616,9 @@ static void test_noise(void **state)
 	pid_t pid = daemon_start(&o);
 	char *noise = malloc(20000), sink[4096];
 	for (int i = 0; i < 3000; i++) {
-		struct address a;
-		assert_int_equal(address_open(&a, daemon_path, NULL), 0);
-		int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-		while (connect(fd, (struct sockaddr *)&a.name, a.len) != 0)
-			assert_true(errno == ENOENT || errno == ECONNREFUSED);
-		address_close(&a);
+		int fd;
+		while (transport_connect(daemon_path, &fd, NULL) != 0)
+			;
 		for (uint64_t k = next_random() % 4; k > 0; k--) {
 			size_t len = make_noise(noise, 20000);
 			(void)!send(fd, noise, len, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -714,7 +711,7 @@ static void test_descriptors_run_out(void **state)
 	int fd[40];
 	struct call *first = dial();
 	for (int i = 0; i < 40; i++)
-		while (address_connect(daemon_path, &fd[i], NULL) != 0)
+		while (transport_connect(daemon_path, &fd[i], NULL) != 0)
 			;
 	say(first, "echo n=1\n");
 	hear(first, "ok n=1");
@@ -882,6 +879,39 @@ static void test_payloads_wait_for_room(void **state)
 	call_close(first);
 	call_close(second);
 	call_close(third);
+	call_close(other);
+	assert_int_equal(daemon_stop(pid), 0);
+}
+
+/* What a client said while it waited comes before what it says when there is room: both may be there
+ * in the same turn of the loop. */
+static void test_payload_keeps_its_order(void **state)
+{
+	(void)state;
+	struct daemon_options o = {.server.payloads_bytes_max = 1 << 20};
+	pid_t pid = daemon_start(&o);
+	struct call *first = dial(), *second = dial(), *other = dial();
+	static struct record r;
+	struct error err;
+	char sum[32], said[60000];
+	say(first, "load tag=1 bytes=1000000\n");
+	say_bytes(first, 999999);
+	assert_true(is_silent(first, other));
+	say(second, "echo n=2\nload tag=2 bytes=60000\nbegin");
+	hear(second, "ok n=2");
+	assert_true(is_silent(second, other));
+	memset(said, 'x', sizeof said);
+	memcpy(said, "begin", 5);
+	stop(pid);
+	say(first, "\n");
+	assert_int_equal(call_send(second, said + 5, sizeof said - 5, NULL, 0, &err), 0);
+	kill(pid, SIGCONT);
+	hear_loaded(first, "1", "1000000");
+	assert_int_equal(call_receive(second, &r, &err), 0);
+	snprintf(sum, sizeof sum, "%llu", (unsigned long long)sum_of(said, sizeof said));
+	assert_string_equal(record_get(&r, "sum"), sum);
+	call_close(first);
+	call_close(second);
 	call_close(other);
 	assert_int_equal(daemon_stop(pid), 0);
 }
@@ -1071,20 +1101,20 @@ static void test_long_path(void **state)
 static void test_inherited_socket(void **state)
 {
 	(void)state;
-	struct address a;
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	struct stat st;
 	char dir[160];
 	snprintf(dir, sizeof dir, "%s/run", daemon_dir);
 	assert_int_equal(fs_make_dirs(dir, NULL), 0);
-	assert_int_equal(address_open(&a, daemon_path, NULL), 0);
+	snprintf(a.sun_path, sizeof a.sun_path, "%.100s", daemon_path);
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(bind(fd, (struct sockaddr *)&a.name, a.len), 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
 	/* Not listening yet: refused. */
 	struct daemon_options o = {.listen_fd = fd};
 	assert_int_equal(daemon_wait(daemon_start(&o)), ERROR_CONFIG);
 	assert_int_equal(listen(fd, 5), 0);
 	int early;
-	assert_int_equal(address_connect(daemon_path, &early, NULL), 0);
+	assert_int_equal(transport_connect(daemon_path, &early, NULL), 0);
 	pid_t pid = daemon_start(&o);
 	char line[64];
 	struct pollfd p = {.fd = early, .events = POLLIN};
@@ -1244,6 +1274,7 @@ int main(void)
 		T(test_idle),
 		T(test_begun_has_a_deadline),
 		T(test_payloads_wait_for_room),
+		T(test_payload_keeps_its_order),
 		T(test_who_is_in_the_way_goes),
 		T(test_payloads_are_bounded),
 		T(test_flush_fails),

@@ -65,6 +65,8 @@ struct stage {
 	struct feed *feed;
 };
 
+static struct map map; /* one part has all */
+
 static struct stage start(uint64_t size, uint64_t bad_rows_max, int audit)
 {
 	struct error err = {0};
@@ -74,10 +76,11 @@ static struct stage start(uint64_t size, uint64_t bad_rows_max, int audit)
 		.paths = paths, .path_count = 1, .bad_rows_max = bad_rows_max};
 	if (dataset_open(&s.dataset, schema, &options, &err) != 0)
 		fail_msg("%s: %s", err.place, err.text);
+	map_even(&map, 1, 0);
 	struct feed_options feed = {.dataset = s.dataset,
 				    .keys_are_rows = audit,
 				    .key_count = audit ? ROWS : 1 << 20,
-				    .parts = 1,
+				    .map = &map,
 				    .size = size};
 	assert_int_equal(feed_new(&s.feed, &feed, &err), 0);
 	return s;

@@ -1,0 +1,135 @@
+/* rowfile: see rowfile.h. */
+#include "data/rowfile.h"
+
+#include "base/grow.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+int rowfile_open(struct rowfile *f, const char *path, enum row_format format,
+		 const struct rowfile_options *o, struct error *err)
+{
+	char name[PATH_MAX];
+	*f = (struct rowfile){.path = strdup(path)};
+	if (!f->path)
+		return error_set(err, ERROR_OS, path, "out of memory");
+	if (!o->index_path && index_path(name, sizeof name, path, o->index_dir, err) != 0)
+		return -1;
+	if (source_open(&f->source, path, err) != 0)
+		return -1;
+	int result = index_open(&f->index, f->source, format, o->index_path ? o->index_path : name,
+				&o->making, err);
+	rowfile_rest(f);
+	return result;
+}
+
+void rowfile_close(struct rowfile *f)
+{
+	rowfile_rest(f);
+	index_free(f->index);
+	free(f->path);
+	*f = (struct rowfile){0};
+}
+
+void rowfile_rest(struct rowfile *f)
+{
+	rowscan_free(&f->scan);
+	source_close(f->source);
+	f->source = NULL;
+}
+
+/* At the start of the file, anew. */
+static int start(struct rowfile *f, struct error *err)
+{
+	rowfile_rest(f);
+	if (source_open(&f->source, f->path, err) != 0)
+		return -1;
+	return rowscan_init(&f->scan, f->index->format, err);
+}
+
+int rowfile_header(struct rowfile *f, struct row_ref *row, struct error *err)
+{
+	if (f->index->format != ROW_CSV)
+		return 0;
+	int got = start(f, err) == 0 ? rowscan_start(&f->scan, f->source, 1, err) : -1;
+	if (got == 0)
+		got = rowscan_next(&f->scan, row, 0, err);
+	f->at = UINT64_MAX; /* go_to() seeks */
+	if (got == ROWSCAN_END)
+		return error_set(err, ERROR_DATA, f->path, "is empty: no header line");
+	return got == ROWSCAN_ROW ? 1 : -1;
+}
+
+int rowfile_next(struct rowfile *f, struct row_ref *row, struct error *err)
+{
+	int got = rowscan_next(&f->scan, row, 0, err);
+	if (got == ROWSCAN_END)
+		return error_set(err, ERROR_DATA, f->path,
+				 "holds fewer rows than its index: was it changed?");
+	f->at += got == ROWSCAN_ROW;
+	return got == ROWSCAN_ROW ? 0 : -1;
+}
+
+int rowfile_go_to(struct rowfile *f, uint64_t row, struct error *err)
+{
+	struct row_ref passed;
+	int fresh = !f->source;
+	if (fresh && start(f, err) != 0)
+		return -1;
+	if (source_check_unchanged(f->source, &f->index->identity, err) != 0)
+		return -1;
+	uint64_t every = f->index->every;
+	if ((fresh || f->at > row || f->at / every != row / every) &&
+	    index_seek(f->index, f->source, &f->scan, row, &f->at, err) != 0)
+		return -1;
+	while (f->at < row)
+		if (rowfile_next(f, &passed, err) != 0)
+			return -1;
+	return 0;
+}
+
+/* ---- text ---- */
+
+static int append(struct rowfile_text *out, const char *data, size_t len, struct error *err)
+{
+	if (GROW(out->data, out->room, out->len + len) != 0)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	memcpy(out->data + out->len, data, len);
+	out->len += len;
+	return 0;
+}
+
+/* As it stands, but never without its newline. */
+static int append_row(struct rowfile_text *out, const struct row_ref *row, struct error *err)
+{
+	if (append(out, row->data, row->raw_len, err) != 0)
+		return -1;
+	return row->raw_len > row->len ? 0 : append(out, "\n", 1, err);
+}
+
+int rowfile_add_header(struct rowfile *f, struct rowfile_text *out, struct error *err)
+{
+	struct row_ref row;
+	int got = rowfile_header(f, &row, err);
+	return got == 1 ? append_row(out, &row, err) : got;
+}
+
+int rowfile_add_rows(struct rowfile *f, uint64_t begin, uint64_t length, size_t bytes_max,
+		     struct rowfile_text *out, uint64_t *count, struct error *err)
+{
+	struct row_ref row;
+	*count = 0;
+	if (begin >= f->index->rows || length == 0)
+		return 0;
+	if (length > f->index->rows - begin)
+		length = f->index->rows - begin;
+	int result = rowfile_go_to(f, begin, err);
+	while (result == 0 && *count < length && (*count == 0 || out->len < bytes_max)) {
+		result = rowfile_next(f, &row, err) == 0 ? append_row(out, &row, err) : -1;
+		*count += result == 0;
+	}
+	if (result != 0)
+		rowfile_rest(f);
+	return result;
+}

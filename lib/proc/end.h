@@ -1,0 +1,27 @@
+/*
+ * end: how a process ended, and whether the next one may fare better.  Pure.
+ *
+ * Exit statuses are those of all programs of the kit (paceline(7)): 69, 71, 74, 75 and death by
+ * KILL, TERM, HUP, PIPE may go well next time, as may an end that nobody saw; everything else would
+ * come again.  What starts a process may know more: see launcher.h.
+ */
+#ifndef PACELINE_PROC_END_H
+#define PACELINE_PROC_END_H
+
+#include <stddef.h>
+
+struct node_end {
+	int seen;   /* 0: nobody recorded how it ended (its parent was killed too, or a reboot) */
+	int status; /* exit status, when signal is 0 */
+	int signal; /* 0: it exited */
+};
+
+enum end_class { END_CLEAN, END_RETRYABLE, END_UNRETRYABLE };
+enum end_class end_class_of(const struct node_end *end);
+const char *end_class_name(enum end_class c);
+/* "exit status 65", "signal 9 (Killed)", "an end that nobody saw" into out. */
+void end_text(const struct node_end *end, char *out, size_t out_max);
+/* Exit status of a whole job that this end stops: the status itself, 128 + signal, or 70. */
+int end_status(const struct node_end *end);
+
+#endif

@@ -1,0 +1,117 @@
+/* abandoned: see abandoned.h. */
+#include "run/sup.h"
+
+#include "base/clock.h"
+
+#include <string.h>
+
+static void look_behind(struct supervisor *s, const char *id);
+
+static void ask(struct supervisor *s, struct link *link, struct record_out *o, sup_answer_fn *each,
+		sup_answer_fn *done)
+{
+	(void)sup_ask(&s->abandoned.question, link, o, each, done, s);
+}
+
+static void on_bye(const struct record *r, void *owner)
+{
+	struct supervisor *s = owner;
+	if (!sup_answer_ok(r))
+		return;
+	sup_note(s, "stray",
+		 "%s is no worker of this job, nor a member, and nothing was trained for %g s: "
+		 "what it held is handed out again",
+		 s->abandoned.id, deadline_seconds(DEADLINE_STRAY));
+	look_behind(s, s->abandoned.id);
+}
+
+static void on_who(const struct record *r, void *owner)
+{
+	struct supervisor *s = owner;
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	uint64_t generation = 0;
+	if (!sup_answer_ok(r) || record_u64(r, "generation", 1, UINT64_MAX, &generation, NULL) != 0)
+		return;
+	record_begin(&o, line, sizeof line, "bye");
+	record_add(&o, "worker", s->abandoned.id);
+	record_add_u64(&o, "generation", generation);
+	ask(s, &sup_shardd(s)->link, &o, NULL, on_bye);
+}
+
+static void on_member(const struct record *r, void *owner)
+{
+	struct sup_abandoned *a = &((struct supervisor *)owner)->abandoned;
+	const char *id = record_get(r, "worker"), *state = record_get(r, "state");
+	a->is_member |= id && strcmp(id, a->id) == 0 && state && strcmp(state, "active") == 0;
+}
+
+/* A member that is silent is the lead's business. */
+static void on_members(const struct record *r, void *owner)
+{
+	struct supervisor *s = owner;
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	if (!sup_answer_ok(r))
+		return;
+	if (s->abandoned.is_member) {
+		look_behind(s, s->abandoned.id);
+		return;
+	}
+	record_begin(&o, line, sizeof line, "who");
+	record_add(&o, "worker", s->abandoned.id);
+	ask(s, &sup_shardd(s)->link, &o, NULL, on_who);
+}
+
+/* The first name behind the last one that was looked at. */
+static void on_holder(const struct record *r, void *owner)
+{
+	struct supervisor *s = owner;
+	struct sup_abandoned *a = &s->abandoned;
+	const char *id = record_get(r, "worker");
+	if (id && strlen(id) < sizeof a->id && strcmp(id, a->behind) > 0 &&
+	    (!a->id[0] || strcmp(id, a->id) < 0) && !sup_find(s, id))
+		memcpy(a->id, id, strlen(id) + 1);
+}
+
+static void on_holders(const struct record *r, void *owner)
+{
+	struct supervisor *s = owner;
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	if (!sup_answer_ok(r))
+		return;
+	if (!s->abandoned.id[0]) { /* all are ours: not again at once */
+		s->abandoned.since += deadline_seconds(DEADLINE_STRAY) / 10;
+		return;
+	}
+	s->abandoned.is_member = 0;
+	record_begin(&o, line, sizeof line, "members");
+	ask(s, &sup_lead(s)->link, &o, on_member, on_members);
+}
+
+/* At the holders of rows, one after the other in the order of their names. */
+static void look_behind(struct supervisor *s, const char *id)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	memmove(s->abandoned.behind, id, strlen(id) + 1);
+	s->abandoned.id[0] = '\0';
+	record_begin(&o, line, sizeof line, "list");
+	record_add(&o, "state", "doing");
+	ask(s, &sup_shardd(s)->link, &o, on_holder, on_holders);
+}
+
+void sup_abandoned_tick(struct supervisor *s)
+{
+	const struct sup_stat *stat = &s->progress.stat;
+	struct sup_abandoned *a = &s->abandoned;
+	if (s->phases.now != PHASE_RUNNING || !stat->known || stat->doing == 0 || stat->todo > 0 ||
+	    stat->samples_done != a->samples) {
+		a->samples = stat->samples_done;
+		a->since = clock_mono();
+		return;
+	}
+	if (!a->question.open && clock_mono() - a->since >= deadline_seconds(DEADLINE_STRAY))
+		look_behind(s, "");
+}

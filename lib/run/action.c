@@ -1,0 +1,468 @@
+/* action: see action.h. */
+#include "run/sup.h"
+
+#include "base/clock.h"
+#include "base/grow.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TEXT_BYTES_MAX 65536 /* of one `act` to the lead (GATE_ACTIONS_BYTES_MAX) */
+
+struct sup_act {
+	struct sup_act *next;
+	struct supervisor *sup;
+	char *text;
+	size_t bytes, count;
+	uint64_t number;          /* so that one asked again is not given twice */
+	struct question question; /* open: it was sent */
+	int again;                /* it was in force before: for a lead of a new incarnation */
+	double until;             /* clock_mono() */
+	char who[128];
+	struct request *rq; /* NULL: nobody waits */
+	size_t refused;     /* of the same decision, for rq */
+};
+
+/* ---- lists ---- */
+
+int sup_actions_add(struct sup_actions *list, const struct action *a, size_t line,
+		    struct error *err)
+{
+	size_t room = list->room;
+	if (GROW(list->item, room, list->count + 1) != 0 ||
+	    GROW(list->line, list->room, list->count + 1) != 0)
+		return error_set(err, ERROR_OS, "actions", "out of memory");
+	list->item[list->count] = *a;
+	list->line[list->count++] = line;
+	return 0;
+}
+
+void sup_actions_free(struct sup_actions *list)
+{
+	free(list->item);
+	free(list->line);
+	*list = (struct sup_actions){0};
+}
+
+/* Every line must be an action: a word mistyped must not be half a decision. */
+int sup_actions_parse(struct sup_actions *list, const char *text, size_t len, struct error *err)
+{
+	struct record_walk walk = record_walk(text, len);
+	struct record r;
+	struct action a;
+	int got;
+	while ((got = record_next(&walk, &r, err)) == RECORD_ONE)
+		if (action_parse(&a, &r, err) != 0 ||
+		    sup_actions_add(list, &a, walk.number, err) != 0)
+			break;
+	if (got == RECORD_END)
+		return 0;
+	if (text[len - 1] != '\n' && walk.at == walk.end)
+		error_set(err, ERROR_DATA, NULL, "ends in the middle");
+	char why[sizeof err->text];
+	memcpy(why, err->text, sizeof why);
+	return error_set(err, err->code, NULL, "line %llu: %.900s", (unsigned long long)walk.number,
+			 why);
+}
+
+/* ---- looking ---- */
+
+static const char *id_of(const struct action *a)
+{
+	return a->kind == ACTION_BACKUP_WORKERS ? "" : a->id;
+}
+
+static void log_refused(struct supervisor *s, const struct action *a, size_t line,
+			const char *reason, struct request *rq)
+{
+	char text[RECORD_LINE_MAX];
+	struct record_out o;
+	for (int to_log = 0; to_log < 2; to_log++) {
+		record_begin(&o, text, sizeof text, "refused");
+		record_add(&o, "kind", action_kind_name(a->kind));
+		record_add(&o, "id", id_of(a));
+		record_add(&o, "reason", reason);
+		if (line > 0)
+			record_add_u64(&o, "line", line);
+		if (to_log)
+			sup_log(s, &o);
+		else if (rq)
+			request_put_record(rq, &o);
+	}
+}
+
+/* What can't be meant, as a word; NULL: fine. A worker that is not up right now may well be told
+ * its size: it gets it when it joins. */
+static const char *nonsense(struct supervisor *s, const struct action *a)
+{
+	struct sup_node *n = id_of(a)[0] ? sup_find(s, a->id) : NULL;
+	switch (a->kind) {
+	case ACTION_ADJUST_BS:
+		if (job_balance(s->job)) /* the lead sets them at every barrier */
+			return "balanced";
+		if (!n || n->role != &role_worker)
+			return "unknown-node";
+		return a->size == 0 || a->accum == 0 || a->size > NODE_BATCH_MAX ||
+				       a->accum > NODE_BATCH_MAX / a->size
+			       ? "size"
+			       : NULL;
+	case ACTION_ADJUST_LR:
+		return !n || n->role != &role_worker ? "unknown-node" : NULL;
+	case ACTION_BACKUP_WORKERS:
+		return a->count >= sup_count(s, &role_worker) ? "count" : NULL;
+	case ACTION_KILL_RESTART:
+		return n && ((a->role == NODE_WORKER && n->role == &role_worker) ||
+			     (a->role == NODE_SERVER && n->role == &role_server))
+			       ? NULL
+			       : "unknown-node";
+	case ACTION_NONE:
+		break;
+	}
+	return NULL;
+}
+
+static int check(struct supervisor *s, const struct sup_actions *list, struct request *rq,
+		 struct error *err)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		const struct action *a = &list->item[i];
+		const char *why = nonsense(s, a);
+		char line[48] = "";
+		if (!why)
+			continue;
+		log_refused(s, a, list->line[i], why, rq);
+		if (list->line[i] > 0)
+			snprintf(line, sizeof line, "line %zu: ", list->line[i]);
+		return error_set(err, ERROR_DATA, NULL, "%s%s%s%s: %s", line,
+				 action_kind_name(a->kind), id_of(a)[0] ? " " : "", id_of(a), why);
+	}
+	return 0;
+}
+
+/* Samples in an iteration after this decision, of the workers that run; 0: it sets no size. */
+static uint64_t sum_of_sizes(const struct supervisor *s, const struct sup_actions *list)
+{
+	uint64_t sum = 0;
+	int sets = 0;
+	EACH_OF (n, s, &role_worker) {
+		const struct action *size = NULL;
+		for (size_t k = 0; k < list->count; k++)
+			if (list->item[k].kind == ACTION_ADJUST_BS &&
+			    strcmp(list->item[k].id, n->id) == 0)
+				size = &list->item[k];
+		sets |= size != NULL;
+		if (!size && n->stage != STAGE_STARTING && n->stage != STAGE_READY)
+			continue;
+		if (!size)
+			size = sup_force_find(s, ACTION_ADJUST_BS, n->id);
+		sum += size ? size->size * size->accum : sup_share(n);
+	}
+	return sets ? sum : 0;
+}
+
+static void warn_of_sum(struct supervisor *s, const struct sup_actions *list)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	uint64_t sum = sum_of_sizes(s, list);
+	if (sum == 0 || sum == s->job->batch)
+		return;
+	record_begin(&o, line, sizeof line, "warning");
+	record_add(&o, "kind", "adjust-bs");
+	record_add_u64(&o, "sum", sum);
+	record_add_u64(&o, "batch", s->job->batch);
+	sup_log(s, &o);
+}
+
+/* ---- to the lead ---- */
+
+static void drop(struct sup_act *act)
+{
+	for (struct sup_act **p = &act->sup->actions.first; *p; p = &(*p)->next)
+		if (*p == act) {
+			*p = act->next;
+			break;
+		}
+	free(act->text);
+	free(act);
+}
+
+static void answer(struct request *rq, size_t count, size_t refused, const char *iteration)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "ok");
+	record_add_u64(&o, "actions", count);
+	record_add_u64(&o, "refused", refused);
+	if (iteration)
+		record_add(&o, "iteration", iteration);
+	request_ok_record(rq, &o);
+}
+
+static void acknowledged(struct sup_act *act, const struct record *r)
+{
+	struct supervisor *s = act->sup;
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	const char *iteration = record_get(r, "iteration");
+	record_begin(&o, line, sizeof line, "acted");
+	record_add(&o, "by", act->who);
+	record_add_u64(&o, "actions", act->count);
+	record_add(&o, "iteration", iteration ? iteration : "");
+	sup_log(s, &o);
+	sup_force_take(s, act->text);
+	if (act->rq)
+		answer(act->rq, act->count, act->refused, iteration);
+}
+
+static void on_act(const struct record *r, void *owner)
+{
+	struct sup_act *act = owner;
+	if (!r)
+		return; /* the next lead gets it */
+	if (sup_answer_ok(r))
+		acknowledged(act, r);
+	else {
+		sup_note(act->sup, "warning", "the lead refuses actions (%s): %s", act->who,
+			 r->text ? r->text : "");
+		if (act->rq)
+			request_err(act->rq, "refused", "%s", r->text ? r->text : "by the lead");
+	}
+	drop(act);
+}
+
+static void send_all(struct supervisor *s)
+{
+	for (struct sup_act *act = s->actions.first; act; act = act->next) {
+		char line[64];
+		struct record_out o;
+		if (act->question.open)
+			continue;
+		record_begin(&o, line, sizeof line, "act");
+		record_add_u64(&o, "number", act->number);
+		record_add_u64(&o, "bytes", act->bytes);
+		if (sup_ask_with(&act->question, &s->links.lead_act, &o, act->text, act->bytes,
+				 on_act, act) != 0)
+			return;
+	}
+}
+
+static void cancelled(struct request *rq, void *arg)
+{
+	(void)rq;
+	((struct sup_act *)arg)->rq = NULL;
+}
+
+static uint64_t next_number(struct supervisor *s)
+{
+	uint64_t now = (uint64_t)(clock_epoch() * 1e6); /* above those of an earlier supervisor */
+	s->actions.number = now > s->actions.number ? now : s->actions.number + 1;
+	return s->actions.number;
+}
+
+/* text is taken over. */
+static struct sup_act *queue(struct supervisor *s, char *text, size_t count, const char *who)
+{
+	struct sup_act *act = calloc(1, sizeof *act), **p = &s->actions.first;
+	if (!act) {
+		free(text);
+		return NULL;
+	}
+	*act = (struct sup_act){.sup = s,
+				.text = text,
+				.bytes = strlen(text),
+				.count = count,
+				.number = next_number(s),
+				.until = clock_mono() + deadline_seconds(DEADLINE_ACT)};
+	snprintf(act->who, sizeof act->who, "%s", who);
+	while (*p)
+		p = &(*p)->next;
+	*p = act;
+	return act;
+}
+
+/* A lead that was rolled back knows nothing of what was in force; one that took over knows all. */
+void sup_actions_up(struct link *link, const struct record *greeting)
+{
+	struct supervisor *s = link->sup;
+	uint64_t incarnation = 0;
+	record_u64_opt(greeting, "incarnation", 0, UINT64_MAX, &incarnation, NULL);
+	int again = incarnation != s->force.incarnation && s->force.count > 0;
+	for (struct sup_act *act = s->actions.first; act; act = act->next)
+		again &= !act->again; /* it is on its way */
+	char *text = again ? sup_force_lines(s) : NULL;
+	if (text) {
+		/* In front of what came later. */
+		struct sup_act *later = s->actions.first;
+		s->actions.first = NULL;
+		struct sup_act *act = queue(s, text, s->force.count, "in-force");
+		if (act) {
+			act->again = 1;
+			act->next = later;
+		} else
+			s->actions.first = later;
+	}
+	send_all(s);
+}
+
+void sup_actions_tick(struct supervisor *s)
+{
+	double now = clock_mono();
+	for (struct sup_act *act = s->actions.first, *next; act; act = next) {
+		next = act->next;
+		if (act->question.open || now < act->until)
+			continue;
+		sup_note(s, "warning", "actions (%s) are dropped: no lead for %g s", act->who,
+			 deadline_seconds(DEADLINE_ACT));
+		if (act->rq)
+			request_err(act->rq, "late", "no lead took them in time");
+		drop(act);
+	}
+}
+
+void sup_actions_over(struct supervisor *s)
+{
+	while (s->actions.first) {
+		if (s->actions.first->rq)
+			request_err(s->actions.first->rq, "over", "the job has ended");
+		drop(s->actions.first);
+	}
+}
+
+/* ---- carrying out ---- */
+
+/* Without their reasons: the log has them, and a decision for a thousand workers has to fit. */
+static char *lead_lines(const struct sup_actions *list, size_t *count, struct error *err)
+{
+	char line[RECORD_LINE_MAX], *text = NULL;
+	size_t len = 0;
+	FILE *out = open_memstream(&text, &len);
+	*count = 0;
+	for (size_t i = 0; out && i < list->count; i++) {
+		struct action a = list->item[i];
+		if (a.kind == ACTION_NONE || a.kind == ACTION_KILL_RESTART)
+			continue;
+		a.reason[0] = '\0';
+		action_format(&a, line, sizeof line);
+		fputs(line, out);
+		++*count;
+	}
+	if (!out || fclose(out) != 0) {
+		free(text);
+		error_set(err, ERROR_OS, "actions", "out of memory");
+		return NULL;
+	}
+	if (len <= TEXT_BYTES_MAX)
+		return text;
+	free(text);
+	error_set(err, ERROR_DATA, NULL, "more than %d bytes of actions", TEXT_BYTES_MAX);
+	return NULL;
+}
+
+static void describe(const struct action *a, char *out, size_t max)
+{
+	switch (a->kind) {
+	case ACTION_ADJUST_BS:
+		snprintf(out, max, "size %llux%llu", (unsigned long long)a->size,
+			 (unsigned long long)a->accum);
+		break;
+	case ACTION_ADJUST_LR:
+		snprintf(out, max, "lr x%g", a->scale);
+		break;
+	case ACTION_BACKUP_WORKERS:
+		snprintf(out, max, "backup %llu", (unsigned long long)a->count);
+		break;
+	case ACTION_KILL_RESTART:
+		snprintf(out, max, "restart");
+		break;
+	case ACTION_NONE:
+		snprintf(out, max, "none");
+		break;
+	}
+}
+
+static void log_action(struct supervisor *s, const struct action *a)
+{
+	char line[RECORD_LINE_MAX];
+	size_t len = action_format(a, line, sizeof line);
+	sup_log_text(s, line, len);
+}
+
+/* What status shows of it. */
+static void note(struct supervisor *s, const struct action *a)
+{
+	char what[64];
+	struct sup_node *n = id_of(a)[0] ? sup_find(s, a->id) : NULL;
+	describe(a, what, sizeof what);
+	snprintf(s->actions.last, sizeof s->actions.last, "%s%s%s%s%s", n ? n->id : "",
+		 n ? " " : "", what, a->reason[0] ? ": " : "", a->reason);
+	s->actions.last_at = clock_mono();
+	if (n) {
+		snprintf(n->said.what, sizeof n->said.what, "%s", what);
+		n->said.at = clock_mono();
+	}
+}
+
+static void log_by_hand(struct supervisor *s, size_t count)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "by-hand");
+	record_add_u64(&o, "actions", count);
+	sup_log(s, &o);
+}
+
+/* Restarts; the number that were refused. */
+static size_t restart(struct supervisor *s, const struct sup_actions *list, struct request *rq)
+{
+	size_t refused = 0;
+	for (size_t i = 0; i < list->count; i++) {
+		const struct action *a = &list->item[i];
+		if (a->kind != ACTION_KILL_RESTART)
+			continue;
+		const char *why = sup_restart(sup_find(s, a->id), 0, a->reason);
+		if (why)
+			log_refused(s, a, list->line[i], why, rq);
+		else
+			note(s, a);
+		refused += why != NULL;
+	}
+	return refused;
+}
+
+int sup_actions_carry(struct supervisor *s, const struct sup_actions *list, const char *who,
+		      struct request *rq, struct error *err)
+{
+	size_t count;
+	if (check(s, list, rq, err) != 0)
+		return -1;
+	char *text = lead_lines(list, &count, err);
+	if (!text)
+		return -1;
+	warn_of_sum(s, list);
+	if (rq)
+		log_by_hand(s, list->count);
+	for (size_t i = 0; i < list->count; i++) {
+		log_action(s, &list->item[i]);
+		if (list->item[i].kind != ACTION_NONE && list->item[i].kind != ACTION_KILL_RESTART)
+			note(s, &list->item[i]);
+	}
+	/* First those of the lead: a restarted worker joins with the new sizes. */
+	struct sup_act *act = NULL;
+	if (count > 0 && !(act = queue(s, text, count, who)))
+		return error_set(err, ERROR_OS, "actions", "out of memory");
+	if (count == 0)
+		free(text);
+	if (act)
+		send_all(s);
+	size_t refused = restart(s, list, rq);
+	if (rq && act) {
+		act->rq = rq;
+		act->count = list->count - refused;
+		act->refused = refused;
+		request_defer(rq, cancelled, act);
+	} else if (rq)
+		answer(rq, list->count - refused, refused, NULL);
+	return (int)(list->count - refused);
+}

@@ -1,0 +1,184 @@
+/* checkpoint: see checkpoint.h. */
+#include "run/sup.h"
+
+#include "base/clock.h"
+#include "base/number.h"
+#include "ckpt/ckpt.h"
+#include "job/fresh.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CUT_RETRY_SECONDS 1.0
+#define CUT_FAILURES_MAX 30 /* in a row, where the job can't go on without one */
+
+static void directory(const struct supervisor *s, char *out)
+{
+	place_state(&s->place, "checkpoints", out);
+}
+
+int sup_checkpoint_find(struct supervisor *s, struct error *err)
+{
+	char dir[PLACE_MAX];
+	directory(s, dir);
+	s->checkpoint.latest[0] = '\0';
+	if (ckpt_latest(dir, s->checkpoint.latest, sizeof s->checkpoint.latest, err) == 0)
+		return 0;
+	s->checkpoint.latest[0] = '\0';
+	return err->code == ERROR_NEGATIVE || err->code == ERROR_NOINPUT ? 0 : -1;
+}
+
+/* One above the greatest number there is, complete or not. */
+static uint64_t next_number(const char *dir)
+{
+	uint64_t greatest = 0, number;
+	DIR *d = opendir(dir);
+	if (!d)
+		return 1;
+	for (struct dirent *e; (e = readdir(d));)
+		if (number_u64_span(e->d_name, strlen(e->d_name), &number) == 0 &&
+		    number > greatest)
+			greatest = number;
+	closedir(d);
+	return greatest + 1;
+}
+
+static void pruned(const char *name, void *arg)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "pruned");
+	record_add(&o, "checkpoint", name);
+	sup_log(arg, &o);
+}
+
+static void prune(struct supervisor *s)
+{
+	char dir[PLACE_MAX];
+	struct error err;
+	/* What servers are to restore, and what is being scored. */
+	const char *protect[3] = {NULL};
+	size_t n = 0;
+	if (s->recover.intent)
+		protect[n++] = s->recover.cut;
+	if (s->score.child)
+		protect[n++] = s->score.of;
+	directory(s, dir);
+	if (ckpt_prune(dir, s->job->keep, protect, pruned, s, &err) != 0)
+		sup_note(s, "warning", "old checkpoints can't be removed: %s: %s", err.place,
+			 err.text);
+}
+
+/* From now on this run has a model of its own. */
+static void forget_previous(struct supervisor *s)
+{
+	struct error err;
+	if (s->checkpoint.samples > 0 && fresh_forget(&s->place, &err) != 0)
+		sup_note(s, "warning", "the run before can't be removed: %s: %s", err.place,
+			 err.text);
+}
+
+static void succeeded(struct supervisor *s, const struct record *r)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	snprintf(s->checkpoint.latest, sizeof s->checkpoint.latest, "%s", s->checkpoint.making);
+	s->checkpoint.made++;
+	s->checkpoint.failures = 0;
+	s->checkpoint.at = clock_mono();
+	uint64_t iteration = 0;
+	record_u64_opt(r, "iteration", 0, UINT64_MAX, &iteration, NULL);
+	if (iteration > s->checkpoint.iteration) {
+		s->checkpoint.iteration = iteration;
+		sup_rollback_gained(s);
+	}
+	record_begin(&o, line, sizeof line, "checkpoint");
+	record_add(&o, "path", s->checkpoint.latest);
+	const char *const keys[] = {"iteration", "incarnation", "stall"};
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		if (record_get(r, keys[i]))
+			record_add(&o, keys[i], record_get(r, keys[i]));
+	sup_log(s, &o);
+	sup_checkpoint_answer(s, 1);
+	forget_previous(s);
+	prune(s);
+}
+
+static void failed(struct supervisor *s, const struct record *r)
+{
+	char text[SUP_ANSWER_TEXT];
+	s->checkpoint.failures++;
+	s->checkpoint.again = clock_mono() + CUT_RETRY_SECONDS;
+	s->checkpoint.at = clock_mono();
+	if (!r) /* rolled back, handed over, or the deadline: the phases see to it */
+		return;
+	sup_checkpoint_answer(s, 0);
+	sup_note(s, "warning", "checkpoint %s failed: %s", s->checkpoint.making,
+		 sup_answer_text(r, text));
+	if (s->checkpoint.failures >= CUT_FAILURES_MAX && s->phases.now != PHASE_RUNNING)
+		sup_fail(s, ERROR_IO, "no checkpoint after %u tries", s->checkpoint.failures);
+	sup_kick_after(s, CUT_RETRY_SECONDS);
+}
+
+static void on_cut(const struct record *r, void *owner)
+{
+	struct supervisor *s = owner;
+	if (sup_answer_ok(r))
+		succeeded(s, r);
+	else
+		failed(s, r);
+	sup_kick(s);
+}
+
+int sup_checkpoint_is_made(const struct supervisor *s)
+{
+	return s->checkpoint.cut.open > 0;
+}
+
+void sup_checkpoint_make(struct supervisor *s)
+{
+	char dir[PLACE_MAX], line[RECORD_LINE_MAX];
+	struct record_out o;
+	/* A part that is handing over would not answer. */
+	if (sup_checkpoint_is_made(s) || clock_mono() < s->checkpoint.again ||
+	    sup_restart_hands_over(s))
+		return;
+	directory(s, dir);
+	snprintf(s->checkpoint.making, sizeof s->checkpoint.making, "%.3900s/%06llu", dir,
+		 (unsigned long long)next_number(dir));
+	record_begin(&o, line, sizeof line, "cut");
+	record_add(&o, "path", s->checkpoint.making);
+	s->checkpoint.samples = s->progress.stat.samples_done; /* so many at least will be in it */
+	sup_ask(&s->checkpoint.cut, &s->links.lead_cut, &o, NULL, on_cut, s);
+}
+
+void sup_checkpoint_begin(struct supervisor *s)
+{
+	s->checkpoint.at = clock_mono();
+}
+
+void sup_checkpoint_periodic(struct supervisor *s)
+{
+	double every = s->job->checkpoint_every;
+	int due = every > 0 && clock_mono() - s->checkpoint.at >= every;
+	if (due || s->checkpoint.waiters.first)
+		sup_checkpoint_make(s);
+}
+
+void sup_checkpoint_answer(struct supervisor *s, int ok)
+{
+	while (s->checkpoint.waiters.first) {
+		struct request *rq = sup_wait_take(&s->checkpoint.waiters);
+		char line[RECORD_LINE_MAX];
+		struct record_out o;
+		if (!ok) {
+			request_err(rq, "cut", "the checkpoint failed; the job's log says why");
+			continue;
+		}
+		record_begin(&o, line, sizeof line, "ok");
+		record_add(&o, "path", s->checkpoint.latest);
+		request_ok_record(rq, &o);
+	}
+}

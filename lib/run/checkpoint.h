@@ -1,0 +1,36 @@
+/*
+ * checkpoint: when checkpoints are made, under which name, and how many are kept.  The lead makes
+ * them; a name is never used twice (renaming over an old one is slow and would lose it half-way).
+ */
+#ifndef PACELINE_RUN_CHECKPOINT_H
+#define PACELINE_RUN_CHECKPOINT_H
+
+#include "base/error.h"
+#include "job/place.h"
+#include "run/talk.h"
+#include "run/verbs.h"
+
+#include <stdint.h>
+
+struct sup_checkpoints {
+	char latest[PLACE_MAX]; /* complete; "": none */
+	char making[PLACE_MAX];
+	struct question cut;
+	uint64_t made;      /* by this supervisor */
+	uint64_t iteration; /* the greatest of any; 0: not known */
+	uint64_t samples;   /* in the model when the one under way was asked for, at least */
+	unsigned failures;  /* in a row */
+	double at, again;   /* clock_mono(): of the last one; not before */
+	struct sup_waiters waiters;
+};
+
+/* The latest complete one there is. */
+int sup_checkpoint_find(struct supervisor *s, struct error *err);
+/* Asks for one, if it may be made now. */
+void sup_checkpoint_make(struct supervisor *s);
+int sup_checkpoint_is_made(const struct supervisor *s); /* one is under way */
+void sup_checkpoint_begin(struct supervisor *s);        /* CHECKPOINT_EVERY counts from now */
+void sup_checkpoint_periodic(struct supervisor *s);
+void sup_checkpoint_answer(struct supervisor *s, int ok); /* those who wait for one */
+
+#endif

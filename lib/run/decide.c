@@ -1,0 +1,252 @@
+/* decide: see decide.h. */
+#include "run/sup.h"
+
+#include "base/clock.h"
+#include "base/number.h"
+#include "proc/child.h"
+#include "solve/solution.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define OUTPUT_BYTES_MAX (1u << 20)
+
+/* ---- what a solution is told besides ---- */
+
+static void add_info_real(struct supervisor *s, const char *name, double value)
+{
+	char text[40];
+	if (isnan(value))
+		return;
+	snprintf(text, sizeof text, "%.6g", value);
+	sup_snapshot_info(s, name, text);
+}
+
+static void add_own_info(struct supervisor *s)
+{
+	char text[40];
+	uint64_t total = s->options.samples * s->job->epochs, done = s->progress.stat.samples_done;
+	const struct action *backup = sup_force_find(s, ACTION_BACKUP_WORKERS, "");
+	number_format_u64(total > done ? total - done : 0, text);
+	sup_snapshot_info(s, "samples-left", text);
+	add_info_real(s, "rate", sup_rate(s));
+	number_format_u64(backup ? backup->count : 0, text);
+	sup_snapshot_info(s, "backup-workers", text);
+	add_info_real(s, "restart-worker", sup_restart_seconds(s, &role_worker));
+	add_info_real(s, "restart-server", sup_restart_seconds(s, &role_server));
+	sup_snapshot_info(s, "sync", s->job->sync);
+}
+
+/* ---- the end of a decision ---- */
+
+static void decided(struct supervisor *s, int count, int skipped)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "decided");
+	record_add_u64(&o, "actions", count > 0 ? (uint64_t)count : 0);
+	if (skipped)
+		record_add_u64(&o, "skipped", 1);
+	sup_log(s, &o);
+	s->decide.under_way = 0;
+}
+
+__attribute__((format(printf, 2, 3))) static void skip(struct supervisor *s, const char *fmt, ...)
+{
+	char text[sizeof s->decide.fails];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	if (s->decide.failed++ == 0 || strcmp(text, s->decide.fails) != 0)
+		sup_note(s, "warning", "solution %s: %s; skipped", s->job->solution, text);
+	snprintf(s->decide.fails, sizeof s->decide.fails, "%s", text);
+	decided(s, 0, 1);
+}
+
+static void well(struct supervisor *s)
+{
+	if (s->decide.failed > 0)
+		sup_note(s, "solution", "solution %s is well again: %llu %s failed",
+			 s->job->solution, (unsigned long long)s->decide.failed,
+			 s->decide.failed == 1 ? "round" : "rounds");
+	s->decide.failed = 0;
+}
+
+static void carry(struct supervisor *s, const struct sup_actions *list)
+{
+	struct error err;
+	if (s->phases.now != PHASE_RUNNING) { /* no fault of the solution's */
+		sup_note(s, "warning", "a decision is skipped: the job is in phase %s",
+			 sup_phase_name(s->phases.now));
+		decided(s, 0, 1);
+		return;
+	}
+	int count = sup_actions_carry(s, list, s->job->solution, NULL, &err);
+	if (count < 0) {
+		skip(s, "%s", err.text);
+		return;
+	}
+	well(s);
+	decided(s, count, 0);
+}
+
+/* ---- an executable ---- */
+
+static void on_solved(const struct node_end *end, enum child_cut cut, const char *output,
+		      size_t bytes, void *arg)
+{
+	struct supervisor *s = arg;
+	struct sup_actions list = {0};
+	struct error err;
+	char text[128];
+	s->decide.solver = NULL;
+	end_text(end, text, sizeof text);
+	if (cut == CHILD_LATE)
+		skip(s, "no decision in %g s", deadline_seconds(DEADLINE_SOLUTION));
+	else if (cut == CHILD_TALKS)
+		skip(s, "more than %u bytes of decision", OUTPUT_BYTES_MAX);
+	else if (end_class_of(end) != END_CLEAN)
+		skip(s, "%s", text);
+	else if (sup_actions_parse(&list, output, bytes, &err) != 0)
+		skip(s, "%s", err.text);
+	else
+		carry(s, &list);
+	sup_actions_free(&list);
+}
+
+static int solve_outside(struct supervisor *s, struct error *err)
+{
+	struct solution_arguments given;
+	char *argv[SOLUTION_OPTIONS_MAX + 2] = {s->job->solution};
+	solution_options_arguments(&s->job->options, &given);
+	memcpy(argv + 1, given.item, sizeof given.item);
+	struct child_options options = {.argv = argv,
+					.input = s->progress.snapshot.text,
+					.input_bytes = s->progress.snapshot.bytes,
+					.seconds = deadline_seconds(DEADLINE_SOLUTION),
+					.output_bytes_max = OUTPUT_BYTES_MAX,
+					.done = on_solved,
+					.arg = s};
+	return child_start(&s->decide.solver, s->base, &options, err);
+}
+
+/* ---- a built-in one ---- */
+
+static int take_action(const struct action *a, void *arg, struct error *err)
+{
+	return sup_actions_add(arg, a, 0, err);
+}
+
+/* Of what comes from elsewhere; said once, as long as it says the same. */
+static void look_at_info(struct supervisor *s, const struct snapshot *snapshot)
+{
+	size_t at = 0;
+	const struct snapshot_info *wrong = snapshot_info_wrong(snapshot, &at);
+	if (wrong && strcmp(wrong->value, s->decide.info_wrong) != 0)
+		sup_note(s, "warning",
+			 "the monitor was told info name=%s: '%.80s' is no number, and taken as "
+			 "not known",
+			 wrong->name, wrong->value);
+	snprintf(s->decide.info_wrong, sizeof s->decide.info_wrong, "%s",
+		 wrong ? wrong->value : "");
+}
+
+static int solve_inside(struct supervisor *s, struct error *err)
+{
+	const struct snapshot *snapshot = &s->progress.snapshot.now;
+	struct solution_options options = s->job->options;
+	struct sup_actions list = {0};
+	solution_options_name(&options, s->job->solution);
+	look_at_info(s, snapshot);
+	int result = solution_decide(solution_find(s->job->solution), snapshot, &options,
+				     take_action, &list, err);
+	if (result == 0)
+		carry(s, &list);
+	sup_actions_free(&list);
+	return result;
+}
+
+/* ---- asking ---- */
+
+static void log_question(struct supervisor *s)
+{
+	const struct solution_option *option;
+	char line[RECORD_LINE_MAX], value[SOLUTION_OPTION_TEXT_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "decision");
+	record_add(&o, "solution", s->job->solution);
+	for (size_t i = 0; (option = solution_option(i)); i++)
+		if (solution_option_format(option, &s->job->options, value) > 0)
+			record_add(&o, option->key, value);
+	sup_log(s, &o);
+	sup_log_text(s, s->progress.snapshot.text, s->progress.snapshot.bytes);
+}
+
+static int ask(struct supervisor *s, struct error *err)
+{
+	if (s->progress.snapshot.is_wrong) {
+		*err = s->progress.snapshot.wrong;
+		return -1;
+	}
+	return solution_find(s->job->solution) ? solve_inside(s, err) : solve_outside(s, err);
+}
+
+/* Whether each worker has trained at least a batch: before that there is little to decide on. */
+static int all_reported(const struct supervisor *s)
+{
+	const struct snapshot *snapshot = &s->progress.snapshot.now;
+	size_t reported = 0;
+	for (size_t i = 0; i < snapshot->node_count; i++)
+		reported += snapshot->node[i].role == NODE_WORKER && snapshot->node[i].size > 0;
+	return reported >= sup_count(s, &role_worker);
+}
+
+static int due(const struct supervisor *s)
+{
+	return clock_mono() - s->decide.at >= s->job->every;
+}
+
+static int decides(const struct supervisor *s)
+{
+	return strcmp(s->job->solution, "none") != 0 && !job_balance(s->job) &&
+	       s->phases.now == PHASE_RUNNING && !s->decide.under_way;
+}
+
+void sup_decide(struct supervisor *s)
+{
+	struct error err;
+	if (!decides(s) || (!due(s) && (s->decide.once || !all_reported(s))))
+		return;
+	s->decide.once = s->decide.under_way = 1;
+	s->decide.at = clock_mono();
+	add_own_info(s);
+	log_question(s);
+	if (ask(s, &err) != 0)
+		skip(s, "%s", err.text);
+}
+
+void sup_decide_periodic(struct supervisor *s)
+{
+	if (decides(s) && due(s))
+		sup_ask_snapshot(s);
+}
+
+void sup_decide_first(struct supervisor *s)
+{
+	if (decides(s) && !s->decide.once)
+		sup_ask_snapshot(s);
+}
+
+void sup_decide_init(struct supervisor *s)
+{
+	s->decide.at = clock_mono();
+}
+
+void sup_decide_stop(struct supervisor *s)
+{
+	child_free(s->decide.solver);
+	s->decide.solver = NULL;
+}

@@ -1,0 +1,184 @@
+/* in_force: see in_force.h. */
+#include "run/sup.h"
+
+#include "base/fs.h"
+#include "base/grow.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FILE_BYTES_MAX (8u << 20)
+
+static void force_path(const struct supervisor *s, char *out)
+{
+	place_state(&s->place, "standing", out);
+}
+
+/* ---- in force ---- */
+
+static int same(const struct action *a, enum action_kind kind, const char *id)
+{
+	return a->kind == kind && (kind == ACTION_BACKUP_WORKERS || strcmp(a->id, id) == 0);
+}
+
+const struct action *sup_force_find(const struct supervisor *s, enum action_kind kind,
+				    const char *id)
+{
+	for (size_t i = 0; i < s->force.count; i++)
+		if (same(&s->force.action[i], kind, id))
+			return &s->force.action[i];
+	return NULL;
+}
+
+/* The last of a kind (and id) is in force. */
+static int put(struct sup_force *f, const struct action *a)
+{
+	for (size_t i = 0; i < f->count; i++)
+		if (same(&f->action[i], a->kind, a->id)) {
+			f->action[i] = *a;
+			return 0;
+		}
+	if (GROW(f->action, f->room, f->count + 1) != 0)
+		return -1;
+	f->action[f->count++] = *a;
+	return 0;
+}
+
+void sup_force_take(struct supervisor *s, const char *lines)
+{
+	struct record_walk walk = record_walk(lines, strlen(lines));
+	struct record r;
+	struct action a;
+	int got;
+	while ((got = record_next(&walk, &r, NULL)) != RECORD_END)
+		if (got == RECORD_ONE && action_parse(&a, &r, NULL) == 0)
+			put(&s->force, &a);
+	s->force.incarnation = s->recover.incarnation;
+	sup_force_write(s);
+}
+
+char *sup_force_lines(const struct supervisor *s)
+{
+	char line[RECORD_LINE_MAX], *text = NULL;
+	size_t len = 0;
+	FILE *out = s->force.count > 0 ? open_memstream(&text, &len) : NULL;
+	if (!out)
+		return NULL;
+	for (size_t i = 0; i < s->force.count; i++) {
+		action_format(&s->force.action[i], line, sizeof line);
+		fputs(line, out);
+	}
+	if (fclose(out) == 0)
+		return text;
+	free(text);
+	return NULL;
+}
+
+/* ---- the file ---- */
+
+static void print(const struct supervisor *s, FILE *out)
+{
+	char line[RECORD_LINE_MAX], *lines = sup_force_lines(s);
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "force");
+	record_add_u64(&o, "incarnation", s->force.incarnation);
+	record_end(&o, NULL);
+	fputs(line, out);
+	fputs(lines ? lines : "", out);
+	free(lines);
+	EACH_NODE (n, s) {
+		if (n->restart.past.count == 0)
+			continue;
+		record_begin(&o, line, sizeof line, "heavy");
+		record_add(&o, "id", n->id);
+		record_add_u64(&o, "count", n->restart.past.count);
+		record_add_seconds(&o, "at", n->restart.past.last);
+		record_end(&o, NULL);
+		fputs(line, out);
+	}
+}
+
+void sup_force_write(struct supervisor *s)
+{
+	char path[PLACE_MAX], *text = NULL;
+	size_t len = 0;
+	struct error err;
+	FILE *out = open_memstream(&text, &len);
+	force_path(s, path);
+	if (out)
+		print(s, out);
+	if (!out || fclose(out) != 0)
+		error_set(&err, ERROR_OS, path, "out of memory");
+	else if (fs_replace_file(path, text, len, &err) == 0) {
+		free(text);
+		return;
+	}
+	/* The job goes on: what is lost is lost only to a supervisor that comes after a crash. */
+	sup_note(s, "warning", "%s: %s", err.place, err.text);
+	free(text);
+}
+
+static int take(struct supervisor *s, const struct record *r, struct error *err)
+{
+	struct action a;
+	if (record_is(r, "force"))
+		return record_u64(r, "incarnation", 0, UINT64_MAX, &s->force.incarnation, err);
+	if (record_is(r, "action")) {
+		if (action_parse(&a, r, err) != 0)
+			return -1;
+		if (a.kind == ACTION_ADJUST_BS && job_balance(s->job))
+			return 0; /* of another SOLUTION, before */
+		return put(&s->force, &a) == 0 ? 0
+					       : error_set(err, ERROR_OS, NULL, "out of memory");
+	}
+	if (!record_is(r, "heavy"))
+		return 0;
+	const char *id;
+	uint64_t count;
+	double at;
+	if (record_id(r, "id", &id, err) != 0 ||
+	    record_u64(r, "count", 0, UINT64_MAX, &count, err) != 0 ||
+	    record_real(r, "at", 0, 1e300, &at, err) != 0)
+		return -1;
+	struct sup_node *n = sup_find(s, id);
+	if (n)
+		sup_restart_past(n, (struct restart_past){.count = count, .last = at});
+	return 0;
+}
+
+int sup_force_read(struct supervisor *s, struct error *err)
+{
+	char path[PLACE_MAX], *text;
+	struct record r;
+	int got;
+	force_path(s, path);
+	if (fs_read_file(path, FILE_BYTES_MAX, &text, NULL, err) != 0)
+		return err->code == ERROR_NOINPUT ? 0 : -1;
+	struct record_walk walk = record_walk(text, strlen(text));
+	while ((got = record_next(&walk, &r, err)) == RECORD_ONE)
+		if (take(s, &r, err) != 0)
+			break;
+	free(text);
+	return got == RECORD_END ? 0 : error_wrap(err, path);
+}
+
+void sup_force_forget(struct supervisor *s)
+{
+	char path[PLACE_MAX];
+	force_path(s, path);
+	if (unlink(path) != 0 && errno != ENOENT)
+		sup_note(s, "warning", "%s can't be removed: %s", path, strerror(errno));
+	s->force.count = 0;
+	s->force.incarnation = 0;
+	EACH_NODE (n, s)
+		sup_restart_past(n, (struct restart_past){0});
+}
+
+void sup_force_free(struct supervisor *s)
+{
+	free(s->force.action);
+	s->force = (struct sup_force){0};
+}

@@ -1,0 +1,40 @@
+/*
+ * in_force: what outlives a lead and a supervisor: the actions in force (a lead of a new
+ * incarnation is told them again) and how often each node was restarted by intention.  One small
+ * file, STATE/standing, written new with each change:
+ *
+ *     force incarnation=     the lead that has them
+ *     action ...             each, without its reason
+ *     heavy id= count= at=   each node that was restarted
+ *
+ * It is of these processes only: when none is left the next run begins without it.
+ */
+#ifndef PACELINE_RUN_IN_FORCE_H
+#define PACELINE_RUN_IN_FORCE_H
+
+#include "base/error.h"
+#include "solve/solution.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct supervisor;
+
+struct sup_force {
+	struct action *action;
+	size_t count, room;
+	uint64_t incarnation; /* of the lead that has them */
+};
+
+int sup_force_read(struct supervisor *s, struct error *err);
+void sup_force_write(struct supervisor *s);
+void sup_force_forget(struct supervisor *s);
+void sup_force_free(struct supervisor *s);
+/* Takes over what the lead in force has acknowledged. */
+void sup_force_take(struct supervisor *s, const char *lines);
+/* The lines of all that is in force, to be freed; NULL: none, or out of memory. */
+char *sup_force_lines(const struct supervisor *s);
+const struct action *sup_force_find(const struct supervisor *s, enum action_kind kind,
+				    const char *id);
+
+#endif

@@ -1,0 +1,272 @@
+/* logs: see logs.h. */
+#include "run/sup.h"
+
+#include "base/clock.h"
+#include "base/fs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LOG_BYTES_MAX (64u << 20)    /* then it becomes job.log.1, and the one before goes */
+#define NODE_BYTES_LAUNCH (8u << 20) /* at a launch; then the log becomes ID.log.1 */
+#define NODE_BYTES_MAX (64u << 20)   /* while it runs */
+#define WORDS_MAX 4096               /* of a node's last words */
+
+/* What can't be renamed goes on in the old one. */
+static int put_away(struct supervisor *s)
+{
+	char older[PLACE_MAX];
+	place_state(&s->place, "job.log.1", older);
+	return rename(s->log.path, older) == 0 || errno == ENOENT ? 0 : -1;
+}
+
+void sup_log_init(struct supervisor *s)
+{
+	s->log.file.fd = -1;
+}
+
+int sup_log_open(struct supervisor *s, struct error *err)
+{
+	struct stat st;
+	place_state(&s->place, "job.log", s->log.path);
+	if (stat(s->log.path, &st) == 0 && st.st_size >= (off_t)LOG_BYTES_MAX)
+		put_away(s);
+	return recordlog_open(&s->log.file, s->log.path, err);
+}
+
+/* A full disk must not stop a job: its log is for people. */
+static void flush(struct supervisor *s)
+{
+	struct error err;
+	if (s->log.file.fd >= 0 && recordlog_flush(&s->log.file, &err) != 0)
+		log_say(LOG_LEVEL_WARNING, "%s: %s; what can't be written is lost", err.place,
+			err.text);
+}
+
+void sup_log_text(struct supervisor *s, const char *lines, size_t len)
+{
+	recordlog_add(&s->log.file, lines, len);
+	flush(s);
+}
+
+static void put(struct supervisor *s, struct record_out *o, const char *text)
+{
+	record_add_seconds(o, "at", clock_epoch());
+	size_t len = record_end(o, text);
+	if (len > 0)
+		sup_log_text(s, o->data, len);
+}
+
+void sup_log_begin(struct supervisor *s, int goes_on)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "begin");
+	record_add(&o, "job", s->job->name);
+	record_add_u64(&o, "workers", sup_count(s, &role_worker));
+	record_add_u64(&o, "servers", sup_count(s, &role_server));
+	record_add_u64(&o, "batch", s->job->batch);
+	record_add(&o, "sync", s->job->sync);
+	record_add(&o, "solution", s->job->solution);
+	if (goes_on)
+		record_add_u64(&o, "goes-on", 1);
+	put(s, &o, NULL);
+}
+
+/* The new file says what the old one began with: one day it is the oldest there is. */
+static void bound(struct supervisor *s)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	struct error err;
+	struct stat st;
+	if (s->log.file.fd < 0 || fstat(s->log.file.fd, &st) != 0 ||
+	    st.st_size < (off_t)LOG_BYTES_MAX)
+		return;
+	if (put_away(s) != 0 || recordlog_reopen(&s->log.file, &err) != 0)
+		return;
+	sup_log_begin(s, 1);
+	record_begin(&o, line, sizeof line, "phase");
+	record_add(&o, "name", sup_phase_name(s->phases.now));
+	put(s, &o, NULL);
+}
+
+void sup_log(struct supervisor *s, struct record_out *o)
+{
+	put(s, o, NULL);
+}
+
+void sup_note(struct supervisor *s, const char *type, const char *fmt, ...)
+{
+	char text[1024], line[RECORD_LINE_MAX];
+	struct record_out o;
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	log_say(strcmp(type, "error") == 0 ? LOG_LEVEL_ERROR : LOG_LEVEL_INFO, "%s", text);
+	record_begin(&o, line, sizeof line, type);
+	put(s, &o, text);
+}
+
+void sup_add_end(struct record_out *o, const struct node_end *end)
+{
+	if (end->seen)
+		record_add_u64(o, end->signal ? "signal" : "status",
+			       (uint64_t)(end->signal ? end->signal : end->status));
+}
+
+static void fill(struct record_out *o, char *line, const struct sup_node *n, const char *kind,
+		 const struct node_end *end)
+{
+	record_begin(o, line, RECORD_LINE_MAX, "event");
+	record_add(o, "role", n->role->name);
+	record_add(o, "id", n->id);
+	record_add(o, "kind", kind);
+	/* A restart by intention: HEAVY_LIMIT counts those only. */
+	if (n->restart.from > 0 && strcmp(kind, "restart") == 0)
+		record_add_u64(o, "meant", 1);
+	if (end) {
+		sup_add_end(o, end);
+		record_add(o, "class", end_class_name(sup_node_class(n, end)));
+	}
+}
+
+static void put_event(const struct sup_process *p, struct record_out *to_log,
+		      struct record_out *to_monitor)
+{
+	const struct sup_node *n = p->node;
+	record_add_u64(to_log, "life", p->life);
+	put(n->sup, to_log, NULL);
+	if (p == &n->restart.next) /* the node itself goes on */
+		return;
+	if (!n->role->told)
+		return;
+	/* A monitor that is not there misses it. */
+	record_add_seconds(to_monitor, "at", clock_epoch());
+	sup_tell(&sup_monitor(n->sup)->link, to_monitor);
+}
+
+static void add_silence(struct record_out *o, const struct sup_silence *silence)
+{
+	record_add(o, "section", pulse_section_name(silence->section));
+	record_add_seconds(o, "silent", silence->seconds);
+	record_add_seconds(o, "limit", silence->limit);
+	record_add(o, "state", silence->state);
+	record_add(o, "wchan", silence->wchan);
+}
+
+void sup_event_lost(const struct sup_process *p, const struct sup_silence *silence)
+{
+	char line[RECORD_LINE_MAX], other[RECORD_LINE_MAX];
+	struct record_out to_log, to_monitor;
+	fill(&to_log, line, p->node, "lost", NULL);
+	fill(&to_monitor, other, p->node, "lost", NULL);
+	add_silence(&to_log, silence);
+	add_silence(&to_monitor, silence);
+	put_event(p, &to_log, &to_monitor);
+}
+
+void sup_event(const struct sup_node *n, const char *kind, const struct node_end *end)
+{
+	char line[RECORD_LINE_MAX], other[RECORD_LINE_MAX];
+	struct record_out to_log, to_monitor;
+	fill(&to_log, line, n, kind, end);
+	fill(&to_monitor, other, n, kind, end);
+	put_event(&n->now, &to_log, &to_monitor);
+}
+
+void sup_log_close(struct supervisor *s)
+{
+	recordlog_close(&s->log.file);
+}
+
+/* ---- what nodes print ---- */
+
+void sup_node_log_path(const struct sup_node *n, char *out)
+{
+	char name[128];
+	snprintf(name, sizeof name, "logs/%s.log", n->id);
+	place_state(&n->sup->place, name, out);
+}
+
+/* Before a launch, when nobody writes to it. */
+void sup_node_log_rotate(const struct sup_node *n)
+{
+	char path[PLACE_MAX], older[PLACE_MAX + 2];
+	struct stat st;
+	sup_node_log_path(n, path);
+	if (stat(path, &st) != 0 || st.st_size < (off_t)NODE_BYTES_LAUNCH)
+		return;
+	snprintf(older, sizeof older, "%s.1", path);
+	rename(path, older);
+}
+
+/* While its writer runs a log can't be renamed (he holds the file): copied, then cut to nothing. He
+ * appends, so he goes on at the new end; lines written in between are lost. */
+static void cut_if_large(const char *path)
+{
+	char older[PLACE_MAX + 2];
+	struct stat st;
+	if (stat(path, &st) != 0 || st.st_size < (off_t)NODE_BYTES_MAX)
+		return;
+	snprintf(older, sizeof older, "%s.1", path);
+	int in = open(path, O_RDWR | O_CLOEXEC);
+	int out = open(older, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (in >= 0 && out >= 0) {
+		while (copy_file_range(in, NULL, out, NULL, NODE_BYTES_MAX, 0) > 0)
+			;
+		if (ftruncate(in, 0) != 0)
+			log_say(LOG_LEVEL_WARNING, "%s: %s", path, strerror(errno));
+	}
+	if (in >= 0)
+		close(in);
+	if (out >= 0)
+		close(out);
+}
+
+void sup_logs_bound(struct supervisor *s)
+{
+	char path[PLACE_MAX];
+	EACH_NODE (n, s) {
+		sup_node_log_path(n, path);
+		cut_if_large(path);
+	}
+	place_state(&s->place, "balance.log", path); /* the lead's */
+	cut_if_large(path);
+	bound(s);
+}
+
+/* Each as a line of its own. */
+void sup_last_words(const struct sup_node *n)
+{
+	char path[PLACE_MAX], words[WORDS_MAX + 1];
+	sup_node_log_path(n, path);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return;
+	off_t size = lseek(fd, 0, SEEK_END);
+	off_t from = size > WORDS_MAX ? size - WORDS_MAX : 0;
+	ssize_t got = pread(fd, words, WORDS_MAX, from);
+	close(fd);
+	if (got <= 0) {
+		log_say(LOG_LEVEL_ERROR, "%s said nothing; its log is %s", n->id, path);
+		return;
+	}
+	words[got] = '\0';
+	char *start = words + got;
+	int lines = 0;
+	for (; start > words; start--)
+		if (start[-1] == '\n' && start < words + got && ++lines == 10)
+			break;
+	log_say(LOG_LEVEL_ERROR, "last words of %s:", n->id);
+	for (char *save = NULL, *line = strtok_r(start, "\n", &save); line;
+	     line = strtok_r(NULL, "\n", &save))
+		log_say(LOG_LEVEL_ERROR, "  %s", line);
+	log_say(LOG_LEVEL_ERROR, "whole log of %s: %s", n->id, path);
+}

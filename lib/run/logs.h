@@ -1,0 +1,53 @@
+/*
+ * logs: what happened and why, as records: STATE/job.log (each written at once and whole, so that
+ * it can be read while we go on, or after we were killed), and events to the monitor.  And what
+ * nodes print: their logs, kept from growing without end, and their last words.
+ */
+#ifndef PACELINE_RUN_LOGS_H
+#define PACELINE_RUN_LOGS_H
+
+#include "base/error.h"
+#include "base/log.h"
+#include "job/place.h"
+#include "proc/end.h"
+#include "record/record.h"
+#include "record/recordlog.h"
+
+struct supervisor;
+struct sup_node;
+struct sup_process;
+struct sup_silence;
+
+struct sup_log {
+	struct recordlog file;
+	char path[PLACE_MAX];
+};
+
+void sup_log_init(struct supervisor *s); /* not open */
+int sup_log_open(struct supervisor *s, struct error *err);
+void sup_log_close(struct supervisor *s);
+/* goes_on: the same run, in a new file. */
+void sup_log_begin(struct supervisor *s, int goes_on);
+/* Whole lines, as they are. */
+void sup_log_text(struct supervisor *s, const char *lines, size_t len);
+/* A record into STATE/job.log; at= is added. o was begun by the caller. */
+void sup_log(struct supervisor *s, struct record_out *o);
+/* A record of one word with a text, for people and for the log. */
+void sup_note(struct supervisor *s, const char *type, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* status= or signal= of an end; nothing of one that nobody saw. */
+void sup_add_end(struct record_out *o, const struct node_end *end);
+/* To the log and to the monitor: event role= id= kind= ... */
+void sup_event(const struct sup_node *n, const char *kind, const struct node_end *end);
+/* Of a process that is to take over only the log is told. */
+void sup_event_lost(const struct sup_process *p, const struct sup_silence *silence);
+
+void sup_node_log_path(const struct sup_node *n, char *out);
+/* Before a launch, when nobody writes to it. */
+void sup_node_log_rotate(const struct sup_node *n);
+/* The last lines that a node wrote, to people. */
+void sup_last_words(const struct sup_node *n);
+/* Begins anew what has become large. Between two records of any kind. */
+void sup_logs_bound(struct supervisor *s);
+
+#endif

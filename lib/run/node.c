@@ -1,0 +1,333 @@
+/* node: see node.h. */
+#include "run/sup.h"
+
+#include "base/clock.h"
+
+#include <event2/event.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void step(struct sup_node *n, enum node_event event);
+static void on_timer(evutil_socket_t fd, short what, void *arg);
+
+void sup_arm(struct event *timer, double seconds)
+{
+	struct timeval tv = clock_timeval(seconds);
+	event_add(timer, &tv);
+}
+
+struct sup_node *sup_node_new(struct supervisor *s, const struct role *role, uint32_t number,
+			      struct error *err)
+{
+	struct sup_node *n = calloc(1, sizeof *n);
+	if (!n) {
+		error_set(err, ERROR_OS, role->name, "out of memory");
+		return NULL;
+	}
+	n->sup = s;
+	n->role = role;
+	n->number = number;
+	n->place = s->here;
+	sup_process_init(&n->now, n);
+	const char *number_at = strstr(role->id, "%u");
+	int len = number_at ? (int)(number_at - role->id) : (int)strlen(role->id);
+	snprintf(n->id, sizeof n->id, "%.*s", len, role->id);
+	if (number_at)
+		snprintf(n->id + len, sizeof n->id - (size_t)len, "%u", number);
+	n->timer = evtimer_new(s->base, on_timer, n);
+	if (n->timer && sup_restart_init(n) == 0)
+		return n;
+	error_set(err, ERROR_OS, n->id, "out of memory");
+	sup_node_free(n);
+	return NULL;
+}
+
+void sup_node_free(struct sup_node *n)
+{
+	sup_links_close(n);
+	sup_process_release(&n->now);
+	sup_restart_release(n);
+	if (n->timer)
+		event_free(n->timer);
+	free(n);
+}
+
+int sup_node_is_off(const struct sup_node *n)
+{
+	return n->stage == STAGE_OFF && !n->restart.next.runs;
+}
+
+int sup_node_runs(const struct sup_node *n)
+{
+	return (n->stage == STAGE_STARTING || n->stage == STAGE_READY) && !n->now.doomed;
+}
+
+int sup_node_is_asked_about(const struct sup_node *n)
+{
+	return n->fence.question.open > 0;
+}
+
+enum end_class sup_node_class(const struct sup_node *n, const struct node_end *end)
+{
+	return n->place.launcher->class_of(end);
+}
+
+void sup_node_lived(struct sup_node *n, uint64_t lives)
+{
+	n->lives = lives;
+	n->restarts = lives > 0 ? lives - 1 : 0;
+}
+
+uint64_t sup_node_next_life(struct sup_node *n)
+{
+	return n->lives++;
+}
+
+/* ---- beginnings and ends ---- */
+
+/* Another process than before. */
+static void begin(struct sup_node *n, int adopted)
+{
+	n->ready_at = 0;
+	sup_watch_begin(n, adopted);
+}
+
+void sup_node_want(struct sup_node *n)
+{
+	struct error err;
+	if (n->stage != STAGE_OFF)
+		return;
+	if (sup_process_launch(&n->now, 0, &err) != 0) {
+		char text[1024];
+		error_format(&err, text, sizeof text);
+		if (err.code == ERROR_TEMPFAIL || err.code == ERROR_OS) {
+			sup_note(n->sup, "retry", "%s can't be started yet: %s", n->id, text);
+			sup_kick_after(n->sup, 1);
+		} else
+			sup_fail(n->sup, err.code, "%s can't be started: %s", n->id, text);
+		return;
+	}
+	n->restarts = n->now.life;
+	n->asked = 0;
+	step(n, EVENT_LAUNCHED);
+	sup_event(n, n->lives > 1 ? "restart" : "start", NULL);
+	begin(n, 0);
+}
+
+void sup_node_found(struct sup_node *n)
+{
+	step(n, EVENT_LAUNCHED);
+	sup_event(n, "adopt", NULL);
+	begin(n, 1);
+}
+
+/* It may have answered already, on a connection that we take for the old one's: made anew. */
+void sup_node_replaced(struct sup_node *n)
+{
+	event_del(n->timer);
+	n->restarts = n->now.life;
+	n->asked = 0;
+	step(n, EVENT_HANDED);
+	sup_event(n, "restart", NULL);
+	sup_link_again(n);
+	begin(n, 0);
+	sup_kick(n->sup);
+}
+
+void sup_node_answers(struct sup_node *n, uint64_t incarnation)
+{
+	struct supervisor *s = n->sup;
+	/* A server of before the rollback can't be there any more; one that an earlier supervisor
+	 * left half-way can. */
+	if (n->role->death == DEATH_ROLLBACK && incarnation != 0 && s->recover.incarnation != 0 &&
+	    incarnation != s->recover.incarnation)
+		sup_rollback_begin(s, "a server of another incarnation runs");
+	else if (n->stage == STAGE_STARTING || n->stage == STAGE_READY)
+		step(n, EVENT_ANSWERS);
+}
+
+void sup_node_ended(struct sup_node *n, const struct node_end *end)
+{
+	event_del(n->timer);
+	n->end = *end;
+	if (!n->asked)
+		sup_restart_failed(n, "it ended by itself first");
+	sup_event(n, "exit", end);
+	if (n->role->ready != READY_MEMBER)
+		sup_kick(n->sup);
+	step(n, sup_node_class(n, end) == END_UNRETRYABLE ? EVENT_ENDED_BAD : EVENT_ENDED);
+}
+
+void sup_node_missed_end(struct sup_node *n, const struct node_end *end)
+{
+	step(n, EVENT_LAUNCHED);
+	sup_node_ended(n, end);
+}
+
+void sup_node_fenced(struct sup_node *n)
+{
+	step(n, EVENT_MENDED);
+}
+
+/* ---- signals ---- */
+
+static void send_signal(struct sup_node *n)
+{
+	int result = sup_process_signal(&n->now, n->stop_signal);
+	if (result < 0)
+		sup_arm(n->timer, SUP_SOON_SECONDS);
+	else if (n->stop_signal == SIGKILL)
+		sup_arm(n->timer, deadline_seconds(DEADLINE_GONE));
+	else if (n->now.runs) /* has gone, too: its parent may not say so */
+		sup_arm(n->timer, deadline_seconds(DEADLINE_STOP));
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct sup_node *n = arg;
+	(void)fd;
+	(void)what;
+	if (n->stage == STAGE_PAUSING) {
+		step(n, EVENT_PAUSE_OVER);
+		sup_kick(n->sup);
+		return;
+	}
+	if (sup_process_is_late(&n->now)) {
+		if (sup_process_force(&n->now))
+			sup_arm(n->timer, deadline_seconds(DEADLINE_GONE));
+		return;
+	}
+	if (n->now.pid != 0 && n->stop_signal != SIGKILL) {
+		sup_note(n->sup, "late", "%s does not end after %g s: SIGKILL", n->id,
+			 deadline_seconds(DEADLINE_STOP));
+		n->stop_signal = SIGKILL;
+	}
+	send_signal(n);
+}
+
+void sup_node_stop(struct sup_node *n, int signal)
+{
+	if (n->stage == STAGE_OFF || (n->stage == STAGE_STOPPING && signal == n->stop_signal))
+		return;
+	n->stop_signal = signal;
+	sup_restart_failed(n, "it is to end");
+	if (signal)
+		sup_restart_kill_next(n);
+	step(n, EVENT_STOP);
+}
+
+void sup_stop_all(struct supervisor *s, const struct role *role, int signal)
+{
+	EACH_OF (n, s, role)
+		sup_node_stop(n, signal);
+}
+
+void sup_node_kill(struct sup_node *n)
+{
+	if (n->stage != STAGE_STARTING && n->stage != STAGE_READY)
+		return;
+	n->asked = 1;
+	n->stop_signal = SIGKILL;
+	sup_event(n, "kill", NULL);
+	send_signal(n);
+}
+
+void sup_node_give_up(struct sup_node *n)
+{
+	n->asked = 0;
+	n->stop_signal = SIGKILL;
+	send_signal(n);
+}
+
+/* ---- the table's actions ---- */
+
+/* Whether it may be launched again after this end. */
+static int within_limit(struct sup_node *n)
+{
+	char text[128];
+	struct supervisor *s = n->sup;
+	double ready = n->ready_at > 0 ? clock_mono() - n->ready_at : 0;
+	if (stage_did_well(ready, n->role->ready != READY_MEMBER || n->watch.worked))
+		n->in_a_row = 0;
+	if (n->asked)
+		return 1;
+	n->in_a_row++;
+	end_text(&n->end, text, sizeof text);
+	if (n->in_a_row <= s->job->restarts) {
+		sup_note(s, "relaunch", "%s: %s; starts again (%llu of %llu)", n->id, text,
+			 (unsigned long long)n->in_a_row, (unsigned long long)s->job->restarts);
+		return 1;
+	}
+	sup_fail_by(n, "%s, %llu times in a row (RESTARTS)", text, (unsigned long long)n->in_a_row);
+	return 0;
+}
+
+static void mend(struct sup_node *n)
+{
+	if (!within_limit(n))
+		return;
+	switch (n->role->death) {
+	case DEATH_FENCE:
+		sup_fence_begin(n);
+		break;
+	case DEATH_ROLLBACK:
+		sup_rollback_after(n);
+		break;
+	case DEATH_NOTHING:
+		step(n, EVENT_MENDED);
+	}
+	sup_kick(n->sup);
+}
+
+static void ready(struct sup_node *n)
+{
+	n->ready_at = clock_mono();
+	sup_watch_ready(n);
+	sup_event(n, "ready", NULL);
+	sup_restart_ready(n);
+}
+
+static void fail(struct sup_node *n)
+{
+	char text[128];
+	end_text(&n->end, text, sizeof text);
+	sup_fail_by(n, "%s, which would happen again", text);
+}
+
+static void step(struct sup_node *n, enum node_event event)
+{
+	struct error err;
+	enum node_action action;
+	if (stage_step(&n->stage, event, &action, &err) != 0) {
+		sup_fail(n->sup, err.code, "%s: %s", n->id, err.text);
+		return;
+	}
+	switch (action) {
+	case DO_NOTHING:
+		break;
+	case DO_TELL:
+		ready(n);
+		break;
+	case DO_MEND:
+		mend(n);
+		break;
+	case DO_FAIL:
+		fail(n);
+		break;
+	case DO_PAUSE:
+		sup_arm(n->timer, n->asked ? 0 : stage_pause(n->in_a_row));
+		break;
+	case DO_LAUNCH:
+		break; /* the phase's step wants it, when it is time */
+	case DO_SIGNAL:
+		if (n->stop_signal)
+			send_signal(n);
+		break;
+	case DO_GONE:
+		event_del(n->timer);
+		break;
+	}
+	sup_kick(n->sup);
+}

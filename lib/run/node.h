@@ -1,0 +1,77 @@
+/*
+ * node: the life of a node: wanted, stopped, killed, and what follows when its process ends.
+ *
+ * Which stage follows which is a table (stage.h), what its death asks for a column of the table of
+ * roles (role.h).  What other modules keep of a node lies in it, each part written by its owner
+ * only.
+ */
+#ifndef PACELINE_RUN_NODE_H
+#define PACELINE_RUN_NODE_H
+
+#include "base/option.h"
+#include "run/action.h"
+#include "run/node_process.h"
+#include "run/recover.h"
+#include "run/restart.h"
+#include "run/role.h"
+#include "run/stage.h"
+#include "run/talk.h"
+#include "run/watchdog.h"
+
+struct sup_node {
+	struct supervisor *sup;
+	struct sup_node *next; /* roster */
+	const struct role *role;
+	uint32_t number; /* within its role */
+	char id[OPTION_ID_MAX];
+	struct node_place place;
+	enum node_stage stage;
+	struct sup_process now;      /* that runs, or ran last */
+	uint64_t lives;              /* processes started so far: the next life's number */
+	uint64_t in_a_row, restarts; /* failures since it last did well; processes but the first */
+	int asked;                   /* its end was asked for: no failure of its own */
+	int stop_signal;
+	struct event *timer;
+	struct node_end end;
+	double ready_at;              /* clock_mono(); 0: this process was not, yet */
+	struct link link, watch_link; /* talk; the second is the watchdog's */
+	struct sup_watched watch;     /* watchdog */
+	struct sup_restart restart;   /* restart */
+	struct sup_fence fence;       /* recover */
+	struct sup_said said;         /* action */
+	uint64_t warned;              /* progress: its lives when the lead warned of it */
+};
+
+/* Off, and in no roster. NULL: err. */
+struct sup_node *sup_node_new(struct supervisor *s, const struct role *role, uint32_t number,
+			      struct error *err);
+void sup_node_free(struct sup_node *n);
+
+int sup_node_is_off(const struct sup_node *n);
+/* Its process runs, and is neither told to end nor killed. */
+int sup_node_runs(const struct sup_node *n);
+int sup_node_is_asked_about(const struct sup_node *n);
+
+void sup_node_want(struct sup_node *n);             /* launches it when it is off */
+void sup_node_stop(struct sup_node *n, int signal); /* 0: it will go by itself */
+void sup_node_kill(struct sup_node *n);             /* it comes back: not a failure of its own */
+void sup_node_give_up(struct sup_node *n);          /* SIGKILL, as a failure of its own */
+void sup_stop_all(struct supervisor *s, const struct role *role, int signal);
+
+/* ---- told by others ---- */
+/* Its daemon greets, or the lead has it as a member. incarnation: as a server says; 0: it says
+ * none. */
+void sup_node_answers(struct sup_node *n, uint64_t incarnation);
+void sup_node_ended(struct sup_node *n, const struct node_end *end);
+void sup_node_fenced(struct sup_node *n);   /* what its death left behind is removed */
+void sup_node_replaced(struct sup_node *n); /* n->now is its next process, which has taken over */
+void sup_node_found(struct sup_node *n);    /* n->now runs already */
+/* It ended while no supervisor was there. */
+void sup_node_missed_end(struct sup_node *n, const struct node_end *end);
+void sup_node_lived(struct sup_node *n, uint64_t lives);
+uint64_t sup_node_next_life(struct sup_node *n);
+
+enum end_class sup_node_class(const struct sup_node *n, const struct node_end *end);
+void sup_arm(struct event *timer, double seconds);
+
+#endif

@@ -1,0 +1,443 @@
+/* node_process: see node_process.h. */
+#include "run/sup.h"
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "proc/process.h"
+
+#include <dirent.h>
+#include <event2/event.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void record_path(const struct sup_node *n, uint64_t life, char *out)
+{
+	char name[128];
+	snprintf(name, sizeof name, "nodes/%s.%llu", n->id, (unsigned long long)life);
+	place_state(&n->sup->place, name, out);
+}
+
+static int read_record(const struct sup_process *p, struct node_record *r)
+{
+	char path[PLACE_MAX];
+	record_path(p->node, p->life, path);
+	return node_record_read(path, r, NULL);
+}
+
+static void lock_path(const struct sup_node *n, int second, char *out)
+{
+	char name[128];
+	snprintf(name, sizeof name, "nodes/%s%s.lock", n->id, second ? ".heir" : "");
+	place_state(&n->sup->place, name, out);
+}
+
+/* Bits of the locks that are held; -1: err. */
+static int locks_held(const struct sup_node *n, struct error *err)
+{
+	int held = 0;
+	for (int second = 0; second < 2; second++) {
+		char path[PLACE_MAX];
+		int fd;
+		lock_path(n, second, path);
+		if (fs_lock(path, &fd, err) == 0)
+			close(fd);
+		else if (err->code == ERROR_TEMPFAIL)
+			held |= 1 << second;
+		else
+			return -1;
+	}
+	return held;
+}
+
+/* ---- watching ---- */
+
+static void unwatch(struct sup_process *p)
+{
+	if (p->watch)
+		event_free(p->watch);
+	p->watch = NULL;
+	if (p->fd >= 0)
+		close(p->fd);
+	p->fd = -1;
+}
+
+static void ended(struct sup_process *p, const struct node_end *end)
+{
+	struct sup_node *n = p->node;
+	unwatch(p);
+	p->runs = 0;
+	p->parent = p->pid = 0;
+	if (p == &n->restart.next)
+		sup_restart_next_ended(n, end);
+	else if (n->restart.next.runs)
+		sup_restart_old_ended(n, end);
+	else
+		sup_node_ended(n, end);
+}
+
+static void follow(struct sup_process *p, pid_t pid, uint64_t start);
+
+/* Its parent was killed: the node may go on without it. */
+static int goes_on(struct sup_process *p, const struct node_record *r)
+{
+	if (p->orphan || !process_alive(r->pid, r->start))
+		return 0;
+	p->orphan = 1;
+	p->pid = r->pid;
+	p->start = r->start;
+	follow(p, p->pid, p->start);
+	if (p->doomed)
+		sup_process_signal(p, SIGKILL);
+	else
+		sup_note(p->node->sup, "orphan", "%s goes on without its parent", p->node->id);
+	return 1;
+}
+
+/* The watched process ended: usually the parent, which has written how. */
+static void on_end(evutil_socket_t fd, short what, void *arg)
+{
+	struct sup_process *p = arg;
+	struct node_record r;
+	struct node_end end = {0};
+	int status = 0;
+	(void)fd;
+	(void)what;
+	if (p->parent > 0)
+		waitpid(p->parent, &status, WNOHANG); /* ours to reap, or init's */
+	if (read_record(p, &r) == 0) {
+		if (r.ended)
+			end = r.end;
+		else if (goes_on(p, &r))
+			return;
+	} else if (!p->orphan && WIFEXITED(status) && WEXITSTATUS(status) != 0)
+		end = (struct node_end){.seen = 1, .status = WEXITSTATUS(status)};
+	ended(p, &end);
+}
+
+/* One that is gone already is looked at in the next turn, as if it had been watched. */
+static void follow(struct sup_process *p, pid_t pid, uint64_t start)
+{
+	unwatch(p);
+	p->fd = process_watch(pid, start);
+	p->watch = event_new(p->node->sup->base, p->fd, EV_READ | EV_PERSIST, on_end, p);
+	if (!p->watch)
+		sup_fail(p->node->sup, ERROR_OS, "%s can't be watched: out of memory", p->node->id);
+	else if (p->fd < 0 || event_add(p->watch, NULL) != 0)
+		event_active(p->watch, EV_TIMEOUT, 0);
+}
+
+void sup_process_init(struct sup_process *p, struct sup_node *n)
+{
+	p->node = n;
+	p->fd = -1;
+}
+
+void sup_process_release(struct sup_process *p)
+{
+	unwatch(p);
+}
+
+/* ---- launching, adopting ---- */
+
+/* Which lock a new process takes; -1: err. */
+static int choose_lock(const struct sup_node *n, int take_over, struct error *err)
+{
+	int held = locks_held(n, err);
+	if (held < 0)
+		return -1;
+	if (held == 3 || (held && !take_over))
+		return error_set(err, ERROR_TEMPFAIL, n->id, "an earlier process still ends");
+	return held == 1;
+}
+
+int sup_process_launch(struct sup_process *p, int take_over, struct error *err)
+{
+	struct sup_node *n = p->node;
+	char record[PLACE_MAX], log[PLACE_MAX], lock[PLACE_MAX];
+	int second = choose_lock(n, take_over, err);
+	char **argv = second < 0 ? NULL : sup_command(n, n->lives, take_over, err);
+	if (!argv)
+		return -1;
+	record_path(n, n->lives, record);
+	sup_node_log_path(n, log);
+	lock_path(n, second, lock);
+	if (!take_over)
+		sup_node_log_rotate(n); /* nobody writes to it */
+	struct launch l = {.name = {.id = n->id, .number = n->number, .place = &n->place},
+			   .life = n->lives,
+			   .record = record,
+			   .log = log,
+			   .lock = lock,
+			   .template = n->role->template ? n->role->template(n->sup->job) : NULL,
+			   .argv = argv};
+	pid_t parent;
+	int result = parent_launch(&l, &parent, err);
+	free(argv);
+	if (result != 0)
+		return -1;
+	p->runs = 1;
+	p->life = sup_node_next_life(n);
+	p->parent = parent;
+	p->pid = 0;
+	p->orphan = p->doomed = p->forced = 0;
+	p->missed = 0;
+	p->since = clock_mono();
+	if (process_start(parent, &p->parent_start) != 0)
+		p->parent_start = 0; /* ended at once */
+	follow(p, parent, p->parent_start);
+	return 0;
+}
+
+/* Its parent, which knows how it ends; without one, itself. */
+static void follow_either(struct sup_process *p)
+{
+	if (p->orphan)
+		follow(p, p->pid, p->start);
+	else
+		follow(p, p->parent, p->parent_start);
+}
+
+static void adopt_process(struct sup_process *p, const struct node_record *r)
+{
+	p->runs = 1;
+	p->life = r->life;
+	p->pid = r->pid;
+	p->start = r->start;
+	p->since = clock_mono();
+	p->doomed = p->forced = 0;
+	p->orphan = !(node_record_running(r) & RECORD_PARENT_RUNS);
+	p->parent = p->orphan ? 0 : r->parent;
+	p->parent_start = r->parent_start;
+	p->missed = 0;
+	follow_either(p);
+}
+
+void sup_process_move(struct sup_process *p, struct sup_process *from)
+{
+	struct sup_node *n = p->node;
+	unwatch(p);
+	unwatch(from);
+	*p = *from;
+	*from = (struct sup_process){0};
+	sup_process_init(from, n);
+	follow_either(p);
+}
+
+/* ---- signals ---- */
+
+pid_t sup_process_pid(struct sup_process *p)
+{
+	struct node_record r;
+	if (p->runs && p->pid == 0 && read_record(p, &r) == 0) {
+		p->pid = r.pid;
+		p->start = r.start;
+	}
+	return p->pid;
+}
+
+int sup_process_is_late(const struct sup_process *p)
+{
+	if (p->pid != 0)
+		return p->doomed;
+	return p->missed > 0 && clock_mono() - p->missed >= deadline_seconds(DEADLINE_GONE);
+}
+
+int sup_process_force(struct sup_process *p)
+{
+	struct sup_node *n = p->node;
+	struct node_end unseen = {0};
+	if (!p->runs)
+		return 0;
+	if (!p->forced && p->parent > 0 && process_alive(p->parent, p->parent_start) &&
+	    !process_alive(p->pid, p->start)) {
+		sup_note(n->sup, "late", "%s %s, but its parent does not say so: killed, too",
+			 n->id, p->pid != 0 ? "was killed" : "is to end");
+		p->forced = 1;
+		kill(p->parent, SIGKILL);
+		return 1;
+	}
+	/* The kernel waits for its storage. No other process of the id starts before it has gone:
+	 * its parent holds the lock. */
+	sup_note(n->sup, "late", "%s was killed and does not end: left to itself", n->id);
+	ended(p, &unseen);
+	return 0;
+}
+
+int sup_process_signal(struct sup_process *p, int signal)
+{
+	if (!p->runs)
+		return 1;
+	p->doomed |= signal == SIGKILL;
+	if (sup_process_pid(p) == 0) { /* its parent is just about to start it */
+		if (p->missed == 0)
+			p->missed = clock_mono();
+		return -1;
+	}
+	if (!process_alive(p->pid, p->start))
+		return 1;
+	p->node->place.launcher->stop(p->pid, signal);
+	return 0;
+}
+
+/* ---- what runs already ---- */
+
+static int latest_life(const struct sup_node *n, uint64_t *life)
+{
+	char dir[PLACE_MAX];
+	size_t len = strlen(n->id);
+	int found = 0;
+	place_state(&n->sup->place, "nodes", dir);
+	DIR *d = opendir(dir);
+	if (!d)
+		return 0;
+	for (struct dirent *e; (e = readdir(d));) {
+		char *end;
+		if (strncmp(e->d_name, n->id, len) != 0 || e->d_name[len] != '.' ||
+		    e->d_name[len + 1] < '0' || e->d_name[len + 1] > '9')
+			continue;
+		unsigned long long number = strtoull(e->d_name + len + 1, &end, 10);
+		if (*end == '\0' && (!found || number > *life)) {
+			*life = number;
+			found = 1;
+		}
+	}
+	closedir(d);
+	return found;
+}
+
+void sup_recall_lives(struct sup_node *n)
+{
+	uint64_t latest;
+	if (latest_life(n, &latest))
+		sup_node_lived(n, latest + 1);
+}
+
+/* What the records of an id say. */
+struct found {
+	int known;                 /* there is a record */
+	uint64_t latest;           /* life of the last one */
+	size_t nodes;              /* processes that run: 0, 1, or 2 */
+	size_t parents;            /* of them, with a parent */
+	struct node_record run[2]; /* the elder first */
+	struct node_record
+		mute; /* its node has ended, and its parent has not said so; pid 0: none */
+};
+
+/* From the last one backwards. Only one that hands over can have two, and those that failed to take
+ * over may lie between. */
+static void look(const struct sup_node *n, struct found *f)
+{
+	char path[PLACE_MAX];
+	struct node_record r;
+	size_t most = n->role->restart == RESTART_HAND_OVER ? 2 : 1;
+	*f = (struct found){0};
+	f->known = latest_life(n, &f->latest);
+	for (uint64_t life = f->latest + 1; f->known && life-- > 0 && f->nodes < most;) {
+		record_path(n, life, path);
+		int runs = node_record_read(path, &r, NULL) == 0 ? node_record_running(&r) : 0;
+		if (runs & RECORD_NODE_RUNS) {
+			f->run[1] = f->run[0];
+			f->run[0] = r;
+			f->nodes++;
+			f->parents += (runs & RECORD_PARENT_RUNS) != 0;
+		} else if ((runs & RECORD_PARENT_RUNS) && !r.ended) {
+			f->mute = r;
+		} else if (most == 1)
+			break;
+	}
+}
+
+/* A parent that holds a lock and has written no record of a running node yet: the supervisor before
+ * us was killed as it launched. It is waited for, so that no id runs twice. One whose node has
+ * ended long ago hangs, and is killed. */
+static int settle(struct sup_node *n, struct found *f, struct error *err)
+{
+	double until = clock_mono() + deadline_seconds(DEADLINE_ADOPT);
+	int forced = 0;
+	for (;;) {
+		int held = locks_held(n, err);
+		if (held < 0)
+			return -1;
+		look(n, f);
+		if ((size_t)((held & 1) + (held >> 1)) == f->parents)
+			return 0;
+		if (clock_mono() > until && f->mute.pid > 0 && !forced) {
+			sup_note(n->sup, "late",
+				 "%s has ended, but its parent does not say so: killed", n->id);
+			kill(f->mute.parent, SIGKILL);
+			forced = 1;
+			until = clock_mono() + deadline_seconds(DEADLINE_ADOPT);
+		} else if (clock_mono() > until)
+			return error_set(err, ERROR_TEMPFAIL, n->id,
+					 "a process of it neither starts nor ends");
+		clock_sleep(0.02);
+	}
+}
+
+/* Of a server two processes may run: the supervisor was killed in the middle of a hand-over. The
+ * younger is the next one, and whoever ends first says how it went (restart.h). */
+static int adopt(struct sup_node *n, struct error *err)
+{
+	struct found f;
+	if (settle(n, &f, err) != 0)
+		return -1;
+	if (!f.known)
+		return 0;
+	n->now.life = f.latest;
+	sup_node_lived(n, f.latest + 1);
+	if (f.nodes == 0)
+		return 0;
+	adopt_process(&n->now, &f.run[0]);
+	sup_node_found(n);
+	if (f.nodes == 2) {
+		adopt_process(&n->restart.next, &f.run[1]);
+		sup_restart_goes_on(n);
+	}
+	return (int)f.nodes;
+}
+
+/* Of a node that ended while no supervisor was there the end still counts. */
+static void take_missed_end(struct sup_node *n)
+{
+	struct node_record r;
+	if (n->stage != STAGE_OFF || n->lives == 0 || read_record(&n->now, &r) != 0)
+		return;
+	n->now.since = r.ended ? clock_mono() - (r.end_at - r.at) : clock_mono();
+	sup_node_missed_end(n, r.ended ? &r.end : &(struct node_end){0});
+}
+
+/* Nothing runs: what was in force for those nodes is so no more. */
+static void forget(struct supervisor *s)
+{
+	EACH_NODE (n, s) {
+		char path[PLACE_MAX];
+		for (uint64_t life = 0; life < n->lives; life++) {
+			record_path(n, life, path);
+			unlink(path);
+		}
+		sup_node_lived(n, 0);
+	}
+	sup_force_forget(s);
+}
+
+int sup_adopt(struct supervisor *s, struct error *err)
+{
+	int running = 0;
+	EACH_NODE (n, s) {
+		int one = adopt(n, err);
+		if (one < 0)
+			return -1;
+		running += one;
+	}
+	if (running == 0) {
+		forget(s);
+		return 0;
+	}
+	EACH_NODE (n, s)
+		take_missed_end(n);
+	return running;
+}

@@ -1,0 +1,381 @@
+/* phase: see phase.h. */
+#include "run/sup.h"
+
+#include "base/clock.h"
+
+#include <event2/event.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#define READY_SECONDS 0.1 /* between questions whether a worker is a member yet */
+#define STEPS_MAX 64      /* phases passed in one turn */
+
+void sup_kick(struct supervisor *s)
+{
+	event_active(s->phases.kick, EV_TIMEOUT, 0);
+}
+
+void sup_kick_after(struct supervisor *s, double seconds)
+{
+	struct timeval tv = clock_timeval(seconds);
+	double at = clock_mono() + seconds;
+	if (evtimer_pending(s->phases.retry, NULL) && s->phases.retry_at <= at)
+		return; /* somebody is in more of a hurry */
+	s->phases.retry_at = at;
+	event_add(s->phases.retry, &tv);
+}
+
+void sup_enter(struct supervisor *s, enum sup_phase phase)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	if (s->phases.now == phase)
+		return;
+	s->phases.now = phase;
+	s->phases.cuts_before = s->checkpoint.made;
+	s->phases.told = 0;
+	sup_progress_phase(s);
+	record_begin(&o, line, sizeof line, "phase");
+	record_add(&o, "name", sup_phase_name(phase));
+	sup_log(s, &o);
+	sup_kick(s);
+}
+
+void sup_fail(struct supervisor *s, int status, const char *fmt, ...)
+{
+	char text[1024];
+	va_list ap;
+	if (s->phases.goal == GOAL_FAIL)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	s->phases.goal = GOAL_FAIL;
+	s->phases.fail_status = status ? status : ERROR_SOFTWARE;
+	sup_note(s, "error", "job fails: %s", text);
+	if (s->phases.now < PHASE_STOPPING)
+		sup_enter(s, PHASE_STOPPING);
+}
+
+void sup_fail_by(struct sup_node *n, const char *fmt, ...)
+{
+	char text[1024];
+	struct supervisor *s = n->sup;
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	sup_last_words(n);
+	if (s->phases.goal != GOAL_FAIL) {
+		s->phases.failed = n;
+		s->phases.failed_end = n->end;
+	}
+	sup_fail(s, end_status(&n->end), "%s: %s", n->id, text);
+}
+
+void sup_finish_early(struct supervisor *s, enum sup_goal goal, const char *reason)
+{
+	if (s->phases.goal == GOAL_FAIL || s->phases.goal == goal ||
+	    s->phases.now >= PHASE_STOPPING)
+		return;
+	sup_note(s, "stop", "%s: a last checkpoint, then the end", reason);
+	s->phases.goal = goal;
+	if (s->phases.now == PHASE_RUNNING)
+		sup_enter(s, PHASE_WINDING);
+	sup_kick(s);
+}
+
+void sup_interrupt(struct supervisor *s, int sig)
+{
+	s->phases.interrupted++;
+	if (s->phases.fail_status == 0)
+		s->phases.fail_status = 128 + sig;
+	if (s->phases.interrupted == 1) {
+		sup_finish_early(s, GOAL_STOP, sig == SIGINT ? "interrupted" : "terminated");
+		/* Nothing to save yet, or no more. */
+		if (s->phases.now == PHASE_SERVICES)
+			sup_enter(s, PHASE_STOPPING);
+	} else if (s->phases.now < PHASE_STOPPING) {
+		sup_note(s, "stop", "at once, without a checkpoint");
+		sup_enter(s, PHASE_STOPPING);
+	}
+	sup_kick(s);
+}
+
+/* ---- the phases' steps ---- */
+
+static void want_services(struct supervisor *s)
+{
+	EACH_NODE (n, s)
+		if (n->role->service)
+			sup_node_want(n);
+	sup_links_services(s);
+}
+
+static size_t running_servers(const struct supervisor *s)
+{
+	size_t running = 0;
+	EACH_OF (n, s, &role_server)
+		running += n->stage == STAGE_STARTING || n->stage == STAGE_READY;
+	return running;
+}
+
+/* shardd answers; what is there decides how it goes on. After the end of a boot no server runs, and
+ * of what shardd had not yet written nobody knows: that is only right with a saved queue. */
+static void choose(struct supervisor *s)
+{
+	const struct sup_stat *stat = &s->progress.stat;
+	const char *latest = s->checkpoint.latest;
+	size_t running = running_servers(s);
+	sup_incarnation(s, stat->incarnation);
+	if (s->phases.goal != GOAL_DONE && !latest[0] && running == 0)
+		sup_enter(s, PHASE_STOPPING); /* stopped before anything was done */
+	else if (s->recover.intent)
+		sup_rollback_begin(s, "an intent was left behind");
+	else if (running == sup_count(s, &role_server) && !stat->lost)
+		sup_enter(s, PHASE_SERVERS);
+	else if (!latest[0] && (stat->samples_done > 0 || stat->lost))
+		sup_fail(s, ERROR_NOINPUT,
+			 "%s has no complete checkpoint, but %llu samples count as done%s; --fresh "
+			 "starts over",
+			 s->place.state, (unsigned long long)stat->samples_done,
+			 stat->lost ? ", or more: the machine was started anew since" : "");
+	else if (latest[0] || running > 0)
+		sup_rollback_begin(s, "the job goes on");
+	else
+		sup_enter(s, PHASE_SERVERS);
+}
+
+static void step_services(struct supervisor *s)
+{
+	if (!sup_link_up(&sup_shardd(s)->link))
+		return;
+	if (!s->progress.stat.known)
+		sup_ask_stat(s);
+	else
+		choose(s);
+}
+
+static void step_servers(struct supervisor *s)
+{
+	int up = 1;
+	EACH_OF (n, s, &role_server) {
+		if (s->phases.now != PHASE_SERVERS)
+			return; /* one of them can't be started */
+		sup_node_want(n);
+	}
+	sup_links_servers(s);
+	EACH_OF (n, s, &role_server)
+		up &= n->stage == STAGE_READY && sup_link_up(&n->link);
+	if (!up)
+		return;
+	if (sup_intent_remove(s) != 0)
+		sup_kick_after(s, 1);
+	else
+		sup_enter(s, !s->checkpoint.latest[0]      ? PHASE_FIRST_CUT
+			     : s->phases.goal == GOAL_DONE ? PHASE_RUNNING
+							   : PHASE_WINDING);
+}
+
+static void step_first_cut(struct supervisor *s)
+{
+	if (s->checkpoint.latest[0])
+		sup_enter(s, s->phases.goal == GOAL_DONE ? PHASE_RUNNING : PHASE_WINDING);
+	else
+		sup_checkpoint_make(s);
+}
+
+static int any_starting(const struct supervisor *s)
+{
+	EACH_OF (n, s, &role_worker)
+		if (n->stage == STAGE_STARTING)
+			return 1;
+	return 0;
+}
+
+static void step_running(struct supervisor *s)
+{
+	if (s->phases.goal != GOAL_DONE) {
+		sup_enter(s, PHASE_WINDING);
+		return;
+	}
+	EACH_OF (n, s, &role_worker) {
+		sup_node_want(n);
+		if (s->phases.now != PHASE_RUNNING)
+			return;
+	}
+	sup_fence_step(s);
+	if (any_starting(s)) {
+		sup_ask_members(s);
+		sup_kick_after(s, READY_SECONDS);
+	}
+	sup_restart_step(s);
+	sup_wait_done(s);
+	if (s->progress.all_done && !sup_checkpoint_is_made(s))
+		sup_enter(s, PHASE_LAST_CUT);
+	else if (s->checkpoint.waiters.first)
+		sup_checkpoint_make(s);
+}
+
+static void step_winding(struct supervisor *s)
+{
+	sup_stop_all(s, &role_worker, s->phases.interrupted > 1 ? SIGKILL : SIGTERM);
+	if (sup_off(s, &role_worker) && !sup_checkpoint_is_made(s))
+		sup_enter(s, PHASE_LAST_CUT);
+}
+
+static void step_last_cut(struct supervisor *s)
+{
+	if (s->checkpoint.made == s->phases.cuts_before) {
+		sup_checkpoint_make(s);
+		return;
+	}
+	if (!s->progress.last.known) {
+		sup_ask_last(s);
+		return;
+	}
+	if (s->phases.goal != GOAL_DONE)
+		sup_enter(s, PHASE_STOPPING);
+	else if (s->progress.stat.todo + s->progress.stat.doing > 0)
+		sup_enter(s, PHASE_RUNNING); /* rolled back in between: there is work again */
+	else {
+		if (s->progress.last.held[0])
+			sup_note(
+				s, "held",
+				"shards %s are held: their workers kept dying, and they are not in "
+				"the model",
+				s->progress.last.held);
+		sup_enter(s, PHASE_FINISHING);
+	}
+}
+
+static void on_finish(const struct record *r, void *owner)
+{
+	struct supervisor *s = owner;
+	if (!sup_answer_ok(r))
+		s->phases.told = 0;
+	sup_kick(s);
+}
+
+/* From here on their end is expected. */
+static void tell_finish(struct supervisor *s)
+{
+	char line[64];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "finish");
+	if (sup_ask(&s->phases.finish, &sup_lead(s)->link, &o, NULL, on_finish, s) != 0)
+		return;
+	s->phases.told = 1;
+	s->phases.told_at = clock_mono();
+	sup_stop_all(s, &role_worker, 0);
+}
+
+static void step_finishing(struct supervisor *s)
+{
+	if (!s->phases.told)
+		tell_finish(s);
+	if (sup_off(s, &role_worker)) {
+		sup_enter(s, PHASE_STOPPING);
+		return;
+	}
+	double left = s->phases.told_at + deadline_seconds(DEADLINE_FINISH) - clock_mono();
+	if (s->phases.told && left <= 0)
+		sup_stop_all(s, &role_worker, SIGTERM);
+	else
+		sup_kick_after(s, left > 0 ? left : 1);
+}
+
+static int stop(struct supervisor *s, int service, int sig)
+{
+	int off = 1;
+	EACH_NODE (n, s) {
+		if (n->role->service != service)
+			continue;
+		sup_node_stop(n, sig);
+		off &= sup_node_is_off(n);
+	}
+	return off;
+}
+
+/* Servers and workers first: shardd outlives those that write to it. */
+static void step_stopping(struct supervisor *s)
+{
+	int sig = s->phases.goal == GOAL_FAIL || s->phases.interrupted > 1 ? SIGKILL : SIGTERM;
+	if (stop(s, 0, sig) && stop(s, 1, SIGTERM))
+		sup_enter(s, PHASE_SCORING);
+}
+
+static void step_scoring(struct supervisor *s)
+{
+	int finished = s->phases.goal == GOAL_DONE || s->phases.goal == GOAL_EARLY;
+	if (finished && s->job->test.count > 0 && !s->score.done && !s->phases.interrupted) {
+		sup_score_start(s, s->checkpoint.latest, 1);
+		if (!s->score.done)
+			return;
+	}
+	sup_enter(s, PHASE_OVER);
+}
+
+static void step_over(struct supervisor *s)
+{
+	sup_links_close_servers(s); /* those who wait for an answer are told */
+	sup_answer_all(s);
+	server_stop(s->server);
+}
+
+static const struct {
+	const char *name;
+	void (*step)(struct supervisor *s);
+} phases[PHASES] = {
+	[PHASE_SERVICES] = {"services", step_services},
+	[PHASE_ROLLBACK] = {"rollback", sup_rollback_step},
+	[PHASE_SERVERS] = {"servers", step_servers},
+	[PHASE_FIRST_CUT] = {"first-cut", step_first_cut},
+	[PHASE_RUNNING] = {"running", step_running},
+	[PHASE_WINDING] = {"winding", step_winding},
+	[PHASE_LAST_CUT] = {"last-cut", step_last_cut},
+	[PHASE_FINISHING] = {"finishing", step_finishing},
+	[PHASE_STOPPING] = {"stopping", step_stopping},
+	[PHASE_SCORING] = {"scoring", step_scoring},
+	[PHASE_OVER] = {"over", step_over},
+};
+
+const char *sup_phase_name(enum sup_phase phase)
+{
+	return phases[phase].name;
+}
+
+static void on_kick(evutil_socket_t fd, short what, void *arg)
+{
+	struct supervisor *s = arg;
+	(void)fd;
+	(void)what;
+	for (int i = 0; i < STEPS_MAX; i++) {
+		enum sup_phase before = s->phases.now;
+		if (s->phases.now < PHASE_STOPPING)
+			want_services(s);
+		phases[s->phases.now].step(s);
+		if (s->phases.now == before)
+			return;
+	}
+	sup_kick(s); /* others have a turn in between */
+}
+
+int sup_phase_init(struct supervisor *s, struct error *err)
+{
+	s->phases.started = clock_mono();
+	s->phases.kick = event_new(s->base, -1, 0, on_kick, s);
+	s->phases.retry = evtimer_new(s->base, on_kick, s);
+	return s->phases.kick && s->phases.retry
+		       ? 0
+		       : error_set(err, ERROR_OS, "events", "out of memory");
+}
+
+void sup_phase_free(struct supervisor *s)
+{
+	if (s->phases.kick)
+		event_free(s->phases.kick);
+	if (s->phases.retry)
+		event_free(s->phases.retry);
+}

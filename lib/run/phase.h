@@ -1,0 +1,75 @@
+/*
+ * phase: the phases of a job, one step function each.  A step looks at what is so and does the next
+ * thing that is missing; it is called again whenever something has changed, and may always be
+ * called once too often.
+ */
+#ifndef PACELINE_RUN_PHASE_H
+#define PACELINE_RUN_PHASE_H
+
+#include "base/error.h"
+#include "proc/end.h"
+#include "run/talk.h"
+
+#include <stdint.h>
+
+struct event;
+struct sup_node;
+struct supervisor;
+
+enum sup_phase {
+	PHASE_SERVICES,  /* shardd and the monitor; what is there already */
+	PHASE_ROLLBACK,  /* all servers off, shardd loads the cut's queue */
+	PHASE_SERVERS,   /* servers start and answer */
+	PHASE_FIRST_CUT, /* so that there always is a cut to go back to */
+	PHASE_RUNNING,
+	PHASE_WINDING, /* workers end early */
+	PHASE_LAST_CUT,
+	PHASE_FINISHING, /* workers leave by themselves */
+	PHASE_STOPPING,  /* everything off */
+	PHASE_SCORING,
+	PHASE_OVER,
+	PHASES
+};
+
+enum sup_goal {
+	GOAL_DONE,  /* all samples */
+	GOAL_EARLY, /* enough: MAX_TIME, PATIENCE */
+	GOAL_STOP,  /* a person wants it to stop; it goes on another day */
+	GOAL_FAIL
+};
+
+struct sup_phases {
+	enum sup_phase now;
+	enum sup_goal goal;
+	struct event *kick, *retry;
+	double started, retry_at; /* clock_mono() */
+	uint64_t cuts_before;     /* this phase */
+	struct question finish;   /* workers are told to leave */
+	int told;                 /* they were, in this phase */
+	double told_at;           /* clock_mono() */
+	int fail_status;
+	const struct sup_node *failed; /* whose end that status is; NULL: no node's */
+	struct node_end failed_end;
+	int interrupted; /* SIGINT or SIGTERM, so many times */
+};
+
+int sup_phase_init(struct supervisor *s, struct error *err);
+void sup_phase_free(struct supervisor *s);
+/* Somebody has looked at what changed: the phase's step is called soon. */
+void sup_kick(struct supervisor *s);
+void sup_kick_after(struct supervisor *s, double seconds);
+void sup_enter(struct supervisor *s, enum sup_phase phase);
+const char *sup_phase_name(enum sup_phase phase);
+
+/* The job ends as failed with this status; why is for people and the log. Once; later calls do
+ * nothing. */
+void sup_fail(struct supervisor *s, int status, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* By the end of this node, whose last words are told first. */
+void sup_fail_by(struct sup_node *n, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void sup_finish_early(struct supervisor *s, enum sup_goal goal, const char *reason);
+/* A signal to the supervisor: the first asks for a checkpoint and a stop, the second for an end at
+ * once. */
+void sup_interrupt(struct supervisor *s, int sig);
+
+#endif

@@ -1,0 +1,415 @@
+/* progress: see progress.h. */
+#include "run/show.h"
+#include "run/sup.h"
+
+#include "base/clock.h"
+#include "base/grow.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SNAPSHOT_TICKS 4  /* between two looks at the monitor */
+#define WAIT_SECONDS 30.0 /* `stat wait=`: asked again after this long */
+#define SNAPSHOT_BYTES_MAX (8u << 20)
+
+/* ---- shardd ---- */
+
+static void note_rate(struct supervisor *s)
+{
+	struct sup_rate *rate = &s->progress.rate;
+	if (rate->count > 0 && s->progress.stat.samples_done < rate->point[rate->count - 1].samples)
+		rate->count = 0; /* rolled back */
+	if (rate->count == SUP_RATE_POINTS)
+		memmove(rate->point, rate->point + 1, --rate->count * sizeof *rate->point);
+	rate->point[rate->count].at = clock_mono();
+	rate->point[rate->count++].samples = s->progress.stat.samples_done;
+}
+
+double sup_rate(const struct supervisor *s)
+{
+	const struct sup_rate *rate = &s->progress.rate;
+	if (rate->count < 2)
+		return NAN;
+	size_t last = rate->count - 1;
+	double time = rate->point[last].at - rate->point[0].at;
+	return time > 0 ? (double)(rate->point[last].samples - rate->point[0].samples) / time : NAN;
+}
+
+static void take_stat(struct supervisor *s, const struct record *r)
+{
+	struct sup_stat stat = {.known = 1, .first_at = NAN, .last_at = NAN};
+	const struct {
+		const char *key;
+		uint64_t *at;
+	} counts[] = {{"lost", &stat.lost},
+		      {"epoch", &stat.epoch},
+		      {"epochs", &stat.epochs},
+		      {"todo", &stat.todo},
+		      {"doing", &stat.doing},
+		      {"done", &stat.done},
+		      {"held", &stat.held},
+		      {"shards", &stat.shards},
+		      {"shards-done", &stat.shards_done},
+		      {"samples-done", &stat.samples_done},
+		      {"samples-repeated", &stat.samples_repeated},
+		      {"incarnation", &stat.incarnation}};
+	for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+		record_u64_opt(r, counts[i].key, 0, UINT64_MAX, counts[i].at, NULL);
+	record_real_opt(r, "first-at", 0, 1e300, &stat.first_at, NULL);
+	record_real_opt(r, "last-at", 0, 1e300, &stat.last_at, NULL);
+	s->progress.stat = stat;
+	note_rate(s);
+}
+
+static void show_row(struct supervisor *s);
+
+static void on_stat(const struct record *r, void *owner)
+{
+	if (record_is(r, "stat"))
+		take_stat(owner, r);
+}
+
+static void on_stat_end(const struct record *r, void *owner)
+{
+	struct supervisor *s = owner;
+	(void)r;
+	if (s->progress.row_waits && !s->progress.stat_question.open)
+		show_row(s);
+	sup_kick(s);
+}
+
+static void ask_stat(struct supervisor *s, int again)
+{
+	char line[64];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "stat");
+	(again ? sup_ask_again : sup_ask)(&s->progress.stat_question, &sup_shardd(s)->link, &o,
+					  on_stat, on_stat_end, s);
+}
+
+void sup_ask_stat(struct supervisor *s)
+{
+	ask_stat(s, 0);
+}
+
+void sup_stat_forget(struct supervisor *s)
+{
+	s->progress.stat.known = 0;
+}
+
+static int nothing_left(const struct sup_stat *stat)
+{
+	return stat->known && stat->todo == 0 && stat->doing == 0; /* in any epoch */
+}
+
+static void on_done(const struct record *r, void *owner)
+{
+	struct supervisor *s = owner;
+	if (sup_answer_ok(r) && s->phases.now == PHASE_RUNNING)
+		s->progress.all_done = nothing_left(&s->progress.stat);
+	sup_kick(s);
+}
+
+void sup_wait_done(struct supervisor *s)
+{
+	char line[64];
+	struct record_out o;
+	if (s->progress.all_done)
+		return;
+	record_begin(&o, line, sizeof line, "stat");
+	record_add_real(&o, "wait", WAIT_SECONDS);
+	sup_ask(&s->progress.done_question, &s->links.shardd_wait, &o, on_stat, on_done, s);
+}
+
+void sup_progress_phase(struct supervisor *s)
+{
+	s->progress.all_done = s->progress.last.known = 0;
+}
+
+/* ---- the end's numbers ---- */
+
+static void on_held(const struct record *r, void *owner)
+{
+	struct supervisor *s = owner;
+	char *held = s->progress.last.held;
+	const char *id = record_get(r, "id");
+	size_t at = strlen(held), max = sizeof s->progress.last.held;
+	if (id && at + strlen(id) + 2 < max)
+		snprintf(held + at, max - at, "%s%s", at ? "," : "", id);
+}
+
+static void on_held_end(const struct record *r, void *owner)
+{
+	struct supervisor *s = owner;
+	s->progress.last.known = sup_answer_ok(r);
+	sup_kick(s);
+}
+
+/* Both on one connection, so answered in this order. */
+void sup_ask_last(struct supervisor *s)
+{
+	char line[64];
+	struct record_out o;
+	if (s->progress.held_question.open)
+		return;
+	s->progress.last.held[0] = '\0';
+	ask_stat(s, 1);
+	record_begin(&o, line, sizeof line, "list");
+	record_add(&o, "state", "held");
+	sup_ask(&s->progress.held_question, &sup_shardd(s)->link, &o, on_held, on_held_end, s);
+}
+
+/* ---- rows ---- */
+
+/* Who holds the others up: the greatest mean time of a batch in the short window. */
+static void find_slowest(struct supervisor *s)
+{
+	s->progress.row.slowest[0] = '\0';
+	s->progress.row.ratio = NAN;
+	for (size_t i = 0; i < s->progress.snapshot.now.node_count; i++) {
+		const struct snapshot_node *n = &s->progress.snapshot.now.node[i];
+		if (n->role != NODE_WORKER || n->state != NODE_UP || isnan(n->ratio_short))
+			continue;
+		if (isnan(s->progress.row.ratio) || n->ratio_short > s->progress.row.ratio) {
+			s->progress.row.ratio = n->ratio_short;
+			snprintf(s->progress.row.slowest, sizeof s->progress.row.slowest, "%s",
+				 n->id);
+		}
+	}
+}
+
+static void fill_row(struct supervisor *s)
+{
+	struct run_row *row = &s->progress.row;
+	row->epochs = s->job->epochs;
+	row->samples = s->progress.stat.samples_done;
+	row->epoch =
+		s->progress.stat.epoch + 1 < row->epochs ? s->progress.stat.epoch + 1 : row->epochs;
+	row->total = s->options.samples * s->job->epochs;
+	row->time = clock_mono() - s->phases.started;
+	row->left = NAN;
+	if (row->rate > 0 && row->total >= row->samples)
+		row->left = (double)(row->total - row->samples) / row->rate;
+	find_slowest(s);
+}
+
+static void log_row(struct supervisor *s, const struct run_row *row)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "row");
+	show_fields(&o, row);
+	record_add_u64(&o, "members", row->members);
+	sup_log(s, &o);
+}
+
+/* Samples are shardd's count: the lead's begins again with each of its lives. */
+static void show_row(struct supervisor *s)
+{
+	s->progress.row_waits = 0;
+	fill_row(s);
+	log_row(s, &s->progress.row);
+	if (s->options.row)
+		s->options.row(&s->progress.row, s->options.arg);
+	sup_answer_watchers(s, &s->progress.row);
+}
+
+static void take_row(struct supervisor *s, const struct record *r)
+{
+	uint64_t samples = 0;
+	double at = 0;
+	if (s->progress.row_waits) /* shardd is slow, or away: with the count of before */
+		show_row(s);
+	s->progress.row.loss = NAN;
+	record_u64_opt(r, "iteration", 0, UINT64_MAX, &s->progress.row.iteration, NULL);
+	record_real_opt(r, "loss", -1e300, 1e300, &s->progress.row.loss, NULL);
+	record_u64_opt(r, "samples", 0, UINT64_MAX, &samples, NULL);
+	record_u64_opt(r, "members", 0, UINT64_MAX, &s->progress.row.members, NULL);
+	record_real_opt(r, "at", 0, 1e300, &at, NULL);
+	if (s->progress.row_at > 0 && at > s->progress.row_at && samples > s->progress.row_samples)
+		s->progress.row.rate =
+			(double)(samples - s->progress.row_samples) / (at - s->progress.row_at);
+	s->progress.row_at = at;
+	s->progress.row_samples = samples;
+	s->progress.row_waits = 1;
+	ask_stat(s, 1); /* one that is under way may have been answered before this row */
+}
+
+/* Where several are as slow the lead warns of one after the other, again and again: once a process
+ * of each is enough. */
+static void take_warning(struct supervisor *s, const struct record *r)
+{
+	struct sup_node *n = sup_find_of(s, &role_worker, record_get(r, "id"));
+	if (n && n->warned != n->lives)
+		sup_note(s, "warning", "%s: the job is faster without it", n->id);
+	if (n)
+		n->warned = n->lives;
+}
+
+static void on_row(const struct record *r, void *owner)
+{
+	if (record_is(r, "row"))
+		take_row(owner, r);
+	else if (record_is(r, "warn"))
+		take_warning(owner, r);
+}
+
+void sup_watch_up(struct link *link, const struct record *greeting)
+{
+	struct supervisor *s = link->sup;
+	char line[64];
+	struct record_out o;
+	(void)greeting;
+	s->progress.row_at = 0; /* a lead that was rolled back counts from its cut */
+	record_begin(&o, line, sizeof line, "watch");
+	record_add_real(&o, "every", s->options.row_seconds);
+	sup_ask(&s->progress.rows_question, link, &o, on_row, NULL, s);
+}
+
+/* ---- the monitor ---- */
+
+static const char *const own_info[] = {"samples-left",   "rate",           "backup-workers",
+				       "restart-worker", "restart-server", "sync"};
+
+/* What we know better than anybody who tells the monitor. */
+static int is_ours(const struct record *r)
+{
+	const char *name = record_is(r, "info") ? record_get(r, "name") : NULL;
+	for (size_t i = 0; name && i < sizeof own_info / sizeof *own_info; i++)
+		if (strcmp(name, own_info[i]) == 0)
+			return 1;
+	return 0;
+}
+
+static void append(struct sup_snapshot *p, struct record_out *o)
+{
+	size_t len = record_end(o, NULL);
+	if (p->bytes + len > SNAPSHOT_BYTES_MAX) {
+		p->is_wrong = 1;
+		error_set(&p->wrong, ERROR_DATA, NULL, "a snapshot of more than %u bytes",
+			  SNAPSHOT_BYTES_MAX);
+	} else if (GROW(p->text, p->room, p->bytes + len + 1) != 0) {
+		p->is_wrong = 1;
+		error_set(&p->wrong, ERROR_OS, NULL, "out of memory");
+	} else {
+		memcpy(p->text + p->bytes, o->data, len + 1);
+		p->bytes += len;
+	}
+}
+
+/* For how long a node has owed something is known here. */
+static void on_snapshot(const struct record *r, void *owner)
+{
+	struct supervisor *s = owner;
+	struct sup_snapshot *p = &s->progress.snapshot;
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	const char *id = record_is(r, "node") ? record_get(r, "id") : NULL;
+	const struct sup_node *n = id ? sup_find(s, id) : NULL;
+	if (p->is_wrong || is_ours(r))
+		return;
+	record_begin(&o, line, sizeof line, r->type);
+	record_add_fields(&o, r, n ? "silent" : NULL);
+	if (n && sup_watch_section(n)[0])
+		record_add_seconds(&o, "silent", n->watch.pulse.silent);
+	append(p, &o);
+	p->is_wrong |= snapshot_add(&p->filling, r, &p->wrong) != 0;
+	struct snapshot_node *last = p->filling.node + p->filling.node_count;
+	if (n && p->filling.node_count > 0 && strcmp((--last)->id, n->id) == 0)
+		last->silent = sup_watch_section(n)[0] ? n->watch.pulse.silent : NAN;
+}
+
+static void on_snapshot_end(const struct record *r, void *owner)
+{
+	struct supervisor *s = owner;
+	struct sup_snapshot *p = &s->progress.snapshot;
+	if (!sup_answer_ok(r) || p->bytes == 0)
+		return;
+	if (!p->is_wrong) {
+		struct snapshot old = p->now;
+		p->now = p->filling;
+		p->filling = old;
+	}
+	sup_decide(s);
+}
+
+void sup_ask_snapshot(struct supervisor *s)
+{
+	struct sup_snapshot *p = &s->progress.snapshot;
+	char line[64];
+	struct record_out o;
+	if (p->question.open)
+		return;
+	snapshot_clear(&p->filling);
+	p->bytes = 0;
+	p->is_wrong = 0;
+	record_begin(&o, line, sizeof line, "snapshot");
+	sup_ask(&p->question, &sup_monitor(s)->link, &o, on_snapshot, on_snapshot_end, s);
+}
+
+void sup_snapshot_info(struct supervisor *s, const char *name, const char *value)
+{
+	struct sup_snapshot *p = &s->progress.snapshot;
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	struct record r;
+	if (p->is_wrong)
+		return;
+	record_begin(&o, line, sizeof line, "info");
+	record_add(&o, "name", name);
+	record_add(&o, "value", value);
+	record_add(&o, "age", "0");
+	append(p, &o);
+	p->is_wrong |= record_first(&r, line, o.len, &p->wrong) != 0 ||
+		       snapshot_add(&p->now, &r, &p->wrong) != 0;
+}
+
+/* ---- members ---- */
+
+static void on_member(const struct record *r, void *owner)
+{
+	const char *state = record_get(r, "state");
+	struct sup_node *n = sup_find_of(owner, &role_worker, record_get(r, "worker"));
+	if (n && n->stage == STAGE_STARTING && state && strcmp(state, "active") == 0)
+		sup_node_answers(n, 0);
+}
+
+void sup_ask_members(struct supervisor *s)
+{
+	char line[64];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "members");
+	sup_ask(&s->progress.members_question, &sup_lead(s)->link, &o, on_member, NULL, s);
+}
+
+/* ---- beginning, tick, end ---- */
+
+void sup_progress_init(struct supervisor *s)
+{
+	struct sup_progress *p = &s->progress;
+	p->row.rate = p->row.loss = p->row.ratio = NAN;
+	p->stat.first_at = p->stat.last_at = NAN;
+	snapshot_init(&p->snapshot.now);
+	snapshot_init(&p->snapshot.filling);
+}
+
+void sup_progress_free(struct supervisor *s)
+{
+	snapshot_clear(&s->progress.snapshot.now);
+	snapshot_clear(&s->progress.snapshot.filling);
+	free(s->progress.snapshot.text);
+}
+
+void sup_progress_tick(struct supervisor *s)
+{
+	sup_ask_stat(s);
+	if (s->progress.ticks++ % SNAPSHOT_TICKS == 0)
+		sup_ask_snapshot(s); /* a record a node */
+	if (s->phases.now == PHASE_RUNNING && s->progress.stat.known) {
+		fill_row(s);
+		if (s->options.tick)
+			s->options.tick(&s->progress.row, s->options.arg);
+	}
+}

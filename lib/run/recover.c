@@ -1,0 +1,386 @@
+/* recover: see recover.h. */
+#include "run/sup.h"
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "ckpt/ckpt.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- a worker's death ---- */
+
+static void begin(struct record_out *o, char *line, const char *type, const struct sup_node *n)
+{
+	record_begin(o, line, RECORD_LINE_MAX, type);
+	record_add(o, "worker", n->id);
+}
+
+/* An answer that is neither expected nor lost: said, and asked again a little later. */
+static void again(struct sup_node *n, const struct record *r)
+{
+	char text[SUP_ANSWER_TEXT];
+	n->fence.step = FENCE_WHO;
+	if (r) {
+		sup_note(n->sup, "retry", "%s can't be mended yet: %s", n->id,
+			 sup_answer_text(r, text));
+		sup_kick_after(n->sup, 1);
+	}
+}
+
+static void fenced(struct sup_node *n)
+{
+	n->fence.step = FENCE_WHO;
+	sup_node_fenced(n);
+}
+
+/* None in force: a rollback or a person fenced it; the lead may still hold the last. */
+static int take_generation(struct sup_node *n, const struct record *r)
+{
+	if (record_u64(r, "generation", 0, UINT64_MAX, &n->fence.generation, NULL) != 0)
+		return -1;
+	if (n->fence.generation == 0)
+		record_u64_opt(r, "last", 0, UINT64_MAX, &n->fence.generation, NULL);
+	return 0;
+}
+
+static void on_who(struct sup_node *n, const struct record *r)
+{
+	if (sup_answer_ok(r) && take_generation(n, r) == 0)
+		n->fence.step = n->fence.generation > 0 ? FENCE_LEAD : FENCE_SHARDD;
+	else if (strcmp(sup_answer_code(r), "unknown-worker") == 0)
+		fenced(n); /* it never said hello: there is nothing of it anywhere */
+	else
+		again(n, r);
+}
+
+static void on_fence(struct sup_node *n, const struct record *r)
+{
+	if (sup_answer_ok(r))
+		n->fence.step = FENCE_SHARDD;
+	else
+		again(n, r);
+}
+
+static void on_fail(struct sup_node *n, const struct record *r)
+{
+	const char *code = sup_answer_code(r);
+	if (sup_answer_ok(r) || strcmp(code, "unknown-worker") == 0 || strcmp(code, "fenced") == 0)
+		fenced(n);
+	else
+		again(n, r);
+}
+
+static void on_answer(const struct record *r, void *owner)
+{
+	static void (*const taken[])(struct sup_node * n, const struct record *r) = {
+		[FENCE_WHO] = on_who, [FENCE_LEAD] = on_fence, [FENCE_SHARDD] = on_fail};
+	struct sup_node *n = owner;
+	int stale = n->fence.stale;
+	n->fence.stale = 0;
+	sup_kick(n->sup);
+	if (n->stage != STAGE_MENDING || stale)
+		return;
+	taken[n->fence.step](n, r);
+}
+
+void sup_fence_begin(struct sup_node *n)
+{
+	n->fence.step = FENCE_WHO;
+	n->fence.stale = n->fence.question.open > 0;
+}
+
+static void fence(struct sup_node *n)
+{
+	struct supervisor *s = n->sup;
+	struct link *link = &sup_shardd(s)->link;
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	int meant = n->restart.from > 0;
+	switch (n->fence.step) {
+	case FENCE_WHO:
+		begin(&o, line, "who", n);
+		break;
+	case FENCE_LEAD:
+		begin(&o, line, "fence", n);
+		record_add_u64(&o, "generation", n->fence.generation);
+		link = &sup_lead(s)->link;
+		break;
+	case FENCE_SHARDD:
+		/* A restart by intention is nobody's fault: shards must not be held for it. */
+		begin(&o, line, meant ? "bye" : "fail", n);
+		if (meant)
+			record_add_u64(&o, "generation", n->fence.generation);
+		break;
+	}
+	sup_ask(&n->fence.question, link, &o, NULL, on_answer, n);
+}
+
+void sup_fence_step(struct supervisor *s)
+{
+	EACH_NODE (n, s)
+		if (n->role->death == DEATH_FENCE && n->stage == STAGE_MENDING)
+			fence(n);
+}
+
+/* ---- the intent ---- */
+
+static void intent_path(const struct supervisor *s, char *out)
+{
+	place_state(&s->place, "intent", out);
+}
+
+int sup_intent_read(struct supervisor *s, struct error *err)
+{
+	char path[PLACE_MAX], *text;
+	struct record r;
+	const char *cut, *kind;
+	intent_path(s, path);
+	if (fs_read_file(path, RECORD_LINE_MAX, &text, NULL, err) != 0)
+		return err->code == ERROR_NOINPUT ? 0 : -1;
+	int result = record_first(&r, text, strlen(text), err);
+	free(text);
+	if (result == 0)
+		result = record_text(&r, "kind", &kind, err);
+	if (result == 0 && strcmp(kind, "rollback") != 0)
+		result = error_set(err, ERROR_DATA, NULL, "kind=%.40s is no intent of this version",
+				   kind);
+	if (result == 0)
+		result = record_text(&r, "cut", &cut, err);
+	if (result != 0)
+		return error_wrap(err, path);
+	snprintf(s->recover.cut, sizeof s->recover.cut, "%s", cut);
+	s->recover.intent = 1;
+	return 0;
+}
+
+static int write_intent(struct supervisor *s, const char *cut, const char *reason)
+{
+	char path[PLACE_MAX], line[RECORD_LINE_MAX];
+	struct record_out o;
+	struct error err;
+	intent_path(s, path);
+	record_begin(&o, line, sizeof line, "intent");
+	record_add(&o, "kind", "rollback");
+	record_add(&o, "cut", cut);
+	record_add(&o, "reason", reason);
+	record_add_seconds(&o, "at", clock_epoch());
+	size_t len = record_end(&o, NULL);
+	if (len == 0 || fs_replace_file(path, line, len, &err) != 0) {
+		sup_note(s, "retry", "the intent to roll back can't be written yet: %s", err.text);
+		sup_kick_after(s, 1);
+		return -1;
+	}
+	snprintf(s->recover.cut, sizeof s->recover.cut, "%s", cut);
+	s->recover.intent = 1;
+	return 0;
+}
+
+int sup_intent_remove(struct supervisor *s)
+{
+	char path[PLACE_MAX];
+	struct error err;
+	if (!s->recover.intent)
+		return 0;
+	intent_path(s, path);
+	if (unlink(path) != 0 && errno != ENOENT) {
+		sup_note(s, "retry", "%s can't be removed: %s", path, strerror(errno));
+		return -1;
+	}
+	/* One that comes back after a power cut is only done once more. */
+	if (fs_sync_dir(s->place.state, &err) != 0)
+		sup_note(s, "warning", "%s: %s", err.place, err.text);
+	s->recover.intent = 0;
+	return 0;
+}
+
+/* ---- going back ---- */
+
+void sup_incarnation(struct supervisor *s, uint64_t incarnation)
+{
+	s->recover.incarnation = incarnation;
+}
+
+void sup_rollback_gained(struct supervisor *s)
+{
+	s->recover.in_a_row = 0;
+}
+
+static double pause_of(const struct supervisor *s)
+{
+	double longest = 0;
+	EACH_OF (n, s, &role_server) {
+		int waits = !n->asked && n->in_a_row > 0 && n->stage == STAGE_MENDING;
+		double pause = waits ? stage_pause(n->in_a_row) : 0;
+		longest = pause > longest ? pause : longest;
+	}
+	return longest;
+}
+
+void sup_rollback_begin(struct supervisor *s, const char *reason)
+{
+	double ready = clock_mono() + pause_of(s);
+	if (ready > s->recover.not_before)
+		s->recover.not_before = ready;
+	s->recover.loaded = 0;
+	if (s->phases.now == PHASE_ROLLBACK || s->phases.now >= PHASE_STOPPING)
+		return;
+	s->recover.chosen = 0;
+	sup_note(s, "rollback", "%s: all servers %s", reason,
+		 s->checkpoint.latest[0] || s->recover.intent ? "go back to the last checkpoint"
+							      : "start anew");
+	sup_enter(s, PHASE_ROLLBACK);
+}
+
+/* A job that only ever goes back is over: each server may well run for a while in between. Servers
+ * that end together make one rollback. */
+static int within_limit(const struct sup_node *n)
+{
+	char text[128];
+	struct supervisor *s = n->sup;
+	if (n->asked || s->phases.now == PHASE_ROLLBACK || s->phases.now >= PHASE_STOPPING)
+		return 1;
+	if (++s->recover.in_a_row <= s->job->restarts)
+		return 1;
+	end_text(&n->end, text, sizeof text);
+	sup_last_words(n);
+	sup_fail(s, end_status(&n->end),
+		 "%s: %s; that is rollback %llu in a row without a checkpoint that goes further "
+		 "(RESTARTS)",
+		 n->id, text, (unsigned long long)s->recover.in_a_row);
+	return 0;
+}
+
+void sup_rollback_after(struct sup_node *server)
+{
+	if (within_limit(server))
+		sup_rollback_begin(server->sup, "a server ended");
+}
+
+/* Which incarnation is in force? Then the load that replaces exactly this one. */
+static void on_load(const struct record *r, void *owner)
+{
+	struct supervisor *s = owner;
+	char text[SUP_ANSWER_TEXT];
+	sup_stat_forget(s); /* whatever happened, the question comes first again */
+	sup_kick(s);
+	if (s->phases.now != PHASE_ROLLBACK || !r)
+		return;
+	if (sup_answer_ok(r) &&
+	    record_u64(r, "incarnation", 1, UINT64_MAX, &s->recover.incarnation, NULL) == 0) {
+		s->recover.loaded = 1;
+		return;
+	}
+	sup_note(s, "retry", "shardd does not load %s/shards yet: %s", s->recover.cut,
+		 sup_answer_text(r, text));
+	sup_kick_after(s, 1);
+}
+
+static void load(struct supervisor *s)
+{
+	char line[RECORD_LINE_MAX], file[PLACE_MAX + 8];
+	struct record_out o;
+	if (!s->progress.stat.known) {
+		sup_ask_stat(s);
+		return;
+	}
+	snprintf(file, sizeof file, "%s/shards", s->recover.cut);
+	record_begin(&o, line, sizeof line, "load");
+	record_add(&o, "file", file);
+	record_add_u64(&o, "incarnation", s->progress.stat.incarnation);
+	sup_ask(&s->recover.load, &sup_shardd(s)->link, &o, NULL, on_load, s);
+}
+
+/* Whether servers and shardd can go back to it, as far as that is quickly seen: servers look at the
+ * sums of their parts themselves. */
+static int is_whole(const char *cut, struct error *err)
+{
+	char path[CKPT_PATH_MAX];
+	struct ckpt *c;
+	if (ckpt_open(&c, cut, err) != 0)
+		return -1;
+	int result = ckpt_check_file(c, "shards", path, sizeof path, err);
+	ckpt_close(c);
+	return result;
+}
+
+/* The cut is chosen once, before the servers are touched. One that was completed while its lead
+ * died is as good as any; where the intent's own is gone by now, another is as good, too, because
+ * shardd loads its queue anew. -1: not yet, or never. */
+static int choose_cut(struct supervisor *s)
+{
+	struct error err;
+	int gone = 0;
+	if (s->recover.intent) {
+		if (s->recover.chosen || is_whole(s->recover.cut, &err) == 0)
+			return 0;
+		gone = 1;
+		sup_note(s, "warning", "the intent's checkpoint: %s: %s", err.place, err.text);
+	}
+	if (sup_checkpoint_find(s, &err) != 0 ||
+	    (s->checkpoint.latest[0] && is_whole(s->checkpoint.latest, &err) != 0)) {
+		sup_fail(s, err.code,
+			 "no checkpoint to go back to: %s: %s; one that is removed is passed over",
+			 err.place, err.text);
+		return -1;
+	}
+	if (s->checkpoint.latest[0])
+		return write_intent(s, s->checkpoint.latest, "server");
+	if (!gone)
+		return 0;
+	sup_fail(s, ERROR_NOINPUT,
+		 "%s, which an intent names, is gone, and so are all others; --fresh starts over",
+		 s->recover.cut);
+	return -1;
+}
+
+/* Without a cut servers begin with nothing. That is right only when nothing was trained, and nobody
+ * holds a shard whose settlement may be on its way still. */
+static int may_start_anew(struct supervisor *s)
+{
+	if (!s->progress.stat.known) {
+		sup_ask_stat(s);
+		return 0;
+	}
+	if (s->progress.stat.samples_done == 0 && s->progress.stat.doing == 0 &&
+	    !s->progress.stat.lost)
+		return 1;
+	sup_fail(s, ERROR_NOINPUT,
+		 "%s/checkpoints holds no complete checkpoint to go back to%s, but %llu samples "
+		 "count as done and %llu shards are in hand; --fresh starts over",
+		 s->place.state, s->recover.had_cut ? " any more" : "",
+		 (unsigned long long)s->progress.stat.samples_done,
+		 (unsigned long long)s->progress.stat.doing);
+	return 0;
+}
+
+void sup_rollback_step(struct supervisor *s)
+{
+	if (!s->recover.chosen) {
+		s->recover.had_cut = s->checkpoint.latest[0] != '\0';
+		if (choose_cut(s) != 0)
+			return;
+		s->recover.chosen = 1;
+	}
+	sup_links_close_servers(s);
+	sup_stop_all(s, &role_server, SIGKILL);
+	if (!sup_off(s, &role_server)) {
+		sup_stat_forget(s); /* a lead that lives may change it */
+		return;
+	}
+	if (!s->recover.intent && !may_start_anew(s))
+		return;
+	if (s->recover.intent && !s->recover.loaded) {
+		load(s);
+		return;
+	}
+	double pause = s->recover.not_before - clock_mono();
+	if (pause > 0)
+		sup_kick_after(s, pause);
+	else
+		sup_enter(s, PHASE_SERVERS);
+}

@@ -1,0 +1,64 @@
+/*
+ * recover: what a death leaves behind is removed before anything goes on (architecture: the life of
+ * a batch, 5 and 6).
+ *
+ * A worker's: shardd says which generation it had; the lead settles or discards what it holds of it
+ * and refuses it from then on; shardd gives it up; only then a new process says hello.  The order
+ * is what keeps a batch from counting twice, so a step is never left out: an answer that did not
+ * come (the lead is being rolled back, shardd restarts) begins again with the question.
+ *
+ * A server's: the intent, naming the cut, is on disk before anything is done; then all servers are
+ * off, shardd loads that cut's queue under a new incarnation, and the servers start with that cut
+ * and no other, even if a forked child completes a later one meanwhile.  A supervisor that finds an
+ * intent does all of it again: every step may be repeated, because shardd's incarnation says
+ * whether the load that is answered is the last.  So it does where servers are gone for another
+ * reason: a stop, or the end of a boot, after which neither their memory nor what shardd had not
+ * yet written is there.
+ */
+#ifndef PACELINE_RUN_RECOVER_H
+#define PACELINE_RUN_RECOVER_H
+
+#include "base/error.h"
+#include "job/place.h"
+#include "run/talk.h"
+
+#include <stdint.h>
+
+enum fence_step { FENCE_WHO, FENCE_LEAD, FENCE_SHARDD };
+
+/* Of a worker that ended. */
+struct sup_fence {
+	enum fence_step step;
+	uint64_t generation;
+	struct question question;
+	int stale; /* it was asked about an earlier death: its answer counts no more */
+};
+
+struct sup_recover {
+	int intent;           /* the file is there */
+	char cut[PLACE_MAX];  /* what servers restore; "": none */
+	uint64_t incarnation; /* in force; 0: not known yet */
+	uint64_t in_a_row;    /* because a server failed, since a checkpoint went beyond the last */
+	int chosen;           /* which cut, or that there is none to choose */
+	int had_cut;          /* before it was looked for */
+	int loaded;
+	struct question load;
+	double not_before; /* clock_mono(): the servers' pause */
+};
+
+void sup_fence_begin(struct sup_node *worker);
+void sup_fence_step(struct supervisor *s);
+
+int sup_intent_read(struct supervisor *s, struct error *err);
+/* It is fulfilled. -1: not yet. */
+int sup_intent_remove(struct supervisor *s);
+
+void sup_rollback_begin(struct supervisor *s, const char *reason);
+void sup_rollback_after(struct sup_node *server); /* its end; unless it is one too many */
+void sup_rollback_step(struct supervisor *s);
+/* A checkpoint went beyond the last: the job does not only ever go back. */
+void sup_rollback_gained(struct supervisor *s);
+/* What shardd says that is in force. */
+void sup_incarnation(struct supervisor *s, uint64_t incarnation);
+
+#endif

@@ -1,0 +1,262 @@
+/* restart: see restart.h. */
+#include "run/sup.h"
+
+#include "base/clock.h"
+
+#include <event2/event.h>
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+
+static double last_of_any(const struct supervisor *s)
+{
+	double last = 0;
+	EACH_NODE (n, s)
+		if (n->restart.past.last > last)
+			last = n->restart.past.last;
+	return last;
+}
+
+static const char *refusal(const struct sup_node *n, int force)
+{
+	const struct supervisor *s = n->sup;
+	if (n->role->restart == RESTART_NEVER)
+		return "role";
+	if (s->phases.now != PHASE_RUNNING || n->stage != STAGE_READY)
+		return "not-up";
+	if (n->restart.wanted || n->restart.next.runs || n->restart.from > 0)
+		return "under-way";
+	if (force)
+		return NULL;
+	struct restart_rules rules = {.window = s->job->heavy_window,
+				      .cooldown = s->job->heavy_cooldown,
+				      .limit = s->job->heavy_limit};
+	return restart_guard_word(
+		restart_guard(&rules, &n->restart.past, last_of_any(s), clock_epoch()));
+}
+
+const char *sup_restart_why(const char *word)
+{
+	static const char *const text[][2] = {
+		{"role", "only workers and servers are"},
+		{"not-up", "it is not up, or the job is not running"},
+		{"under-way", "it is being restarted already"},
+		{"limit", "HEAVY_LIMIT times are over"},
+		{"window", "it was, less than HEAVY_WINDOW ago"},
+		{"cool-down", "another node was, less than HEAVY_COOLDOWN ago"}};
+	for (size_t i = 0; i < sizeof text / sizeof *text; i++)
+		if (strcmp(text[i][0], word) == 0)
+			return text[i][1];
+	return word;
+}
+
+static void tell(struct sup_node *n, const char *reason)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	log_say(LOG_LEVEL_INFO, "%s is restarted: %s", n->id, reason);
+	record_begin(&o, line, sizeof line, "restart");
+	record_add(&o, "id", n->id);
+	record_add(&o, "reason", reason);
+	sup_log(n->sup, &o);
+}
+
+const char *sup_restart(struct sup_node *n, int force, const char *reason)
+{
+	const char *refused = refusal(n, force);
+	if (refused)
+		return refused;
+	n->restart.past.count++;
+	n->restart.past.last = clock_epoch();
+	n->restart.from = clock_mono();
+	sup_force_write(n->sup);
+	tell(n, reason && reason[0] ? reason : "no reason given");
+	if (n->role->restart == RESTART_KILL)
+		sup_node_kill(n);
+	else {
+		n->restart.wanted = 1;
+		sup_kick(n->sup);
+	}
+	return NULL;
+}
+
+void sup_restart_past(struct sup_node *n, struct restart_past past)
+{
+	n->restart.past = past;
+}
+
+/* ---- a hand-over ---- */
+
+static void log_hand_over(struct sup_node *n, const char *type, const struct node_end *end)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, type);
+	record_add(&o, "id", n->id);
+	record_add_u64(&o, "life", n->restart.next.life);
+	if (end)
+		sup_add_end(&o, end);
+	sup_log(n->sup, &o);
+}
+
+int sup_restart_hands_over(const struct supervisor *s)
+{
+	EACH_NODE (n, s)
+		if (n->restart.next.runs)
+			return 1;
+	return 0;
+}
+
+static void begin(struct sup_node *n)
+{
+	struct error err;
+	n->restart.wanted = 0;
+	if (sup_process_launch(&n->restart.next, 1, &err) != 0) {
+		char text[1024];
+		error_format(&err, text, sizeof text);
+		sup_note(n->sup, "warning", "%s can't be restarted: %s", n->id, text);
+		sup_restart_failed(n, text);
+		return;
+	}
+	sup_restart_goes_on(n);
+}
+
+/* One at a time, and not while a checkpoint is made: the old one would only let it wait. */
+void sup_restart_step(struct supervisor *s)
+{
+	EACH_NODE (n, s) {
+		if (sup_checkpoint_is_made(s) || sup_restart_hands_over(s))
+			return;
+		if (n->restart.wanted && n->stage == STAGE_READY)
+			begin(n);
+		else if (n->restart.wanted) {
+			n->restart.wanted = 0;
+			sup_restart_failed(n, "it is not up any more");
+		}
+	}
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct sup_node *n = arg;
+	(void)fd;
+	(void)what;
+	if (!sup_process_is_late(&n->restart.next))
+		sup_restart_kill_next(n);
+	else if (sup_process_force(&n->restart.next))
+		sup_arm(n->restart.timer, deadline_seconds(DEADLINE_GONE));
+}
+
+int sup_restart_init(struct sup_node *n)
+{
+	sup_process_init(&n->restart.next, n);
+	n->restart.timer = evtimer_new(n->sup->base, on_timer, n);
+	return n->restart.timer ? 0 : -1;
+}
+
+void sup_restart_release(struct sup_node *n)
+{
+	sup_process_release(&n->restart.next);
+	if (n->restart.timer)
+		event_free(n->restart.timer);
+}
+
+void sup_restart_goes_on(struct sup_node *n)
+{
+	log_hand_over(n, "hand-over", NULL);
+	sup_watch_next(n);
+}
+
+void sup_restart_kill_next(struct sup_node *n)
+{
+	n->restart.wanted = 0;
+	if (n->restart.next.runs)
+		sup_arm(n->restart.timer, sup_process_signal(&n->restart.next, SIGKILL) < 0
+						  ? SUP_SOON_SECONDS
+						  : deadline_seconds(DEADLINE_GONE));
+}
+
+void sup_restart_next_ended(struct sup_node *n, const struct node_end *end)
+{
+	event_del(n->restart.timer);
+	log_hand_over(n, "handover-failed", end);
+	if (n->stage == STAGE_STARTING || n->stage == STAGE_READY) {
+		char text[128];
+		end_text(end, text, sizeof text);
+		sup_note(n->sup, "warning",
+			 "%s was not restarted: its next process ended first (%s)", n->id, text);
+		sup_restart_failed(n, text);
+	}
+	sup_kick(n->sup);
+}
+
+void sup_restart_old_ended(struct sup_node *n, const struct node_end *end)
+{
+	int wanted = n->stage == STAGE_STARTING || n->stage == STAGE_READY;
+	int well = !end->seen || sup_node_class(n, end) == END_CLEAN;
+	if (!wanted || !well || n->restart.next.doomed) {
+		sup_restart_kill_next(n);
+		sup_node_ended(n, end);
+		return;
+	}
+	sup_event(n, "exit", end);
+	event_del(n->restart.timer);
+	sup_process_move(&n->now, &n->restart.next);
+	sup_node_replaced(n);
+}
+
+/* ---- how long it took ---- */
+
+static struct sup_duration *duration(struct sup_durations *d, const struct role *role)
+{
+	size_t i = 0;
+	while (i + 1 < SUP_ROLES_MAX && d->of[i].role && d->of[i].role != role)
+		i++;
+	d->of[i].role = role;
+	return &d->of[i];
+}
+
+/* Only the restarts that were meant are counted: after a crash a node waits a while, and a server's
+ * takes all others along. */
+void sup_restart_ready(struct sup_node *n)
+{
+	struct sup_duration *d = duration(&n->sup->durations, n->role);
+	double now = clock_mono(), took = now - n->restart.from;
+	if (n->restart.from > 0) {
+		d->restarts++;
+		d->restart_sum += took;
+	} else if (n->now.life == 0 && n->now.since >= n->sup->phases.started) {
+		d->launches++;
+		d->launch_sum += now - n->now.since;
+	}
+	n->restart.from = 0;
+	while (n->restart.waiters.first) {
+		char line[RECORD_LINE_MAX];
+		struct record_out o;
+		record_begin(&o, line, sizeof line, "ok");
+		record_add(&o, "id", n->id);
+		record_add_seconds(&o, "seconds", took);
+		request_ok_record(sup_wait_take(&n->restart.waiters), &o);
+	}
+}
+
+void sup_restart_failed(struct sup_node *n, const char *why)
+{
+	n->restart.from = 0;
+	n->restart.wanted = 0;
+	while (n->restart.waiters.first)
+		request_err(sup_wait_take(&n->restart.waiters), "not-restarted", "%s: %s", n->id,
+			    why);
+}
+
+double sup_restart_seconds(const struct supervisor *s, const struct role *role)
+{
+	for (size_t i = 0; i < SUP_ROLES_MAX && s->durations.of[i].role; i++) {
+		const struct sup_duration *d = &s->durations.of[i];
+		if (d->role == role && d->restarts > 0)
+			return d->restart_sum / (double)d->restarts;
+		if (d->role == role && d->launches > 0)
+			return d->launch_sum / (double)d->launches;
+	}
+	return NAN;
+}

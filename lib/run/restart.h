@@ -1,0 +1,68 @@
+/*
+ * restart: a worker or a server is restarted by intention, because it is slow: at most as often as
+ * the guard (restart_guard.h) lets anybody, and never a node that is not up.  How long such
+ * restarts take is measured here, so that a solution can set their price against their use.
+ *
+ * A worker is killed, fenced and started again at once.  A live server gives its part to its next
+ * process without a rollback.  The two do that between themselves (`take-over`, `taken`:
+ * ps-server(8)); here the next one is started, both are watched, and whoever ends first says how it
+ * went:
+ * - the old one, with 0: it has handed over, and the next one is the node now;
+ * - the next one: the old one goes on as if nothing had been;
+ * - the old one otherwise: the next one is killed, and all servers roll back;
+ * - nobody for too long: the next one is killed first, so that the old one goes on if it can.
+ * An old one of which nobody saw the end may have handed over: the next one knows, and ends with 69
+ * if it has not.
+ */
+#ifndef PACELINE_RUN_RESTART_H
+#define PACELINE_RUN_RESTART_H
+
+#include "run/node_process.h"
+#include "run/restart_guard.h"
+#include "run/verbs.h"
+
+struct role;
+
+/* Of a node. */
+struct sup_restart {
+	struct restart_past past;
+	double from;             /* clock_mono() of the one under way; 0: none */
+	int wanted;              /* a hand-over: waits until no checkpoint is being made */
+	struct sup_process next; /* takes over */
+	struct event *timer;     /* next was killed */
+	struct sup_waiters waiters;
+};
+
+/* How long nodes of a role take from launch or kill until they are ready; a list. */
+struct sup_duration {
+	const struct role *role;
+	uint64_t launches, restarts;
+	double launch_sum, restart_sum; /* seconds */
+};
+#define SUP_ROLES_MAX 16
+struct sup_durations {
+	struct sup_duration of[SUP_ROLES_MAX];
+};
+
+int sup_restart_init(struct sup_node *n); /* -1: out of memory */
+void sup_restart_release(struct sup_node *n);
+
+/* The reason for which it is refused, as a word, or NULL: it is under way. */
+const char *sup_restart(struct sup_node *n, int force, const char *reason);
+/* Such a word in a sentence, for people. */
+const char *sup_restart_why(const char *word);
+void sup_restart_step(struct supervisor *s);            /* starts hand-overs that are wanted */
+int sup_restart_hands_over(const struct supervisor *s); /* any */
+/* Mean seconds; NAN: not known yet. */
+double sup_restart_seconds(const struct supervisor *s, const struct role *role);
+void sup_restart_past(struct sup_node *n, struct restart_past past); /* as it was kept */
+
+/* ---- told by others ---- */
+void sup_restart_ready(struct sup_node *n); /* it is there (again) */
+void sup_restart_failed(struct sup_node *n, const char *why);
+void sup_restart_goes_on(struct sup_node *n); /* a hand-over, found under way */
+void sup_restart_next_ended(struct sup_node *n, const struct node_end *end);
+void sup_restart_old_ended(struct sup_node *n, const struct node_end *end);
+void sup_restart_kill_next(struct sup_node *n);
+
+#endif

@@ -1,0 +1,364 @@
+/*
+ * role: see role.h.  The run directory stands on every command line, and a worker's --id before it:
+ * people look nodes up by them.
+ */
+#include "run/sup.h"
+
+#include "base/grow.h"
+#include "proc/process.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define REPORT_SECONDS_MAX 0.5
+#define ANSWER_SECONDS 864000.0
+#define WAIT_SECONDS_MAX 86400.0
+
+/* Words one behind the other, then made into one block. */
+struct words {
+	char *text;
+	size_t len, room, count;
+	int failed;
+};
+
+static void put(struct words *w, const char *data, size_t len)
+{
+	if (GROW(w->text, w->room, w->len + len) != 0) {
+		w->failed = 1;
+		return;
+	}
+	memcpy(w->text + w->len, data, len);
+	w->len += len;
+}
+
+__attribute__((format(printf, 2, 3))) static void add(struct words *w, const char *fmt, ...)
+{
+	char word[2 * PLACE_MAX];
+	va_list ap;
+	va_start(ap, fmt);
+	int n = vsnprintf(word, sizeof word, fmt, ap);
+	va_end(ap);
+	if (n < 0 || (size_t)n >= sizeof word)
+		w->failed = 1;
+	else
+		put(w, word, (size_t)n + 1);
+	w->count++;
+}
+
+static void add_count(struct words *w, const char *option, uint64_t value)
+{
+	add(w, "%s", option);
+	add(w, "%llu", (unsigned long long)value);
+}
+
+static void add_real(struct words *w, const char *option, double value)
+{
+	add(w, "%s", option);
+	add(w, "%.17g", value);
+}
+
+static void add_text(struct words *w, const char *option, const char *value)
+{
+	add(w, "%s", option);
+	add(w, "%s", value);
+}
+
+void sup_socket(const struct supervisor *s, const char *id, char *out)
+{
+	char name[96];
+	snprintf(name, sizeof name, "%s.sock", id);
+	place_run(&s->place, name, out);
+}
+
+static void add_socket(struct words *w, const struct supervisor *s, const char *option,
+		       const char *id)
+{
+	char path[PLACE_MAX];
+	sup_socket(s, id, path);
+	add_text(w, option, path);
+}
+
+static void add_state(struct words *w, const struct supervisor *s, const char *option,
+		      const char *name)
+{
+	char path[PLACE_MAX];
+	place_state(&s->place, name, path);
+	add_text(w, option, path);
+}
+
+/* Sockets of the servers but the first `skip`, separated by commas, as one word. */
+static void add_servers(struct words *w, const struct supervisor *s, const char *option,
+			size_t skip)
+{
+	char path[PLACE_MAX];
+	add(w, "%s", option);
+	EACH_OF (n, s, &role_server) {
+		if (sup_rank(n) < skip)
+			continue;
+		sup_socket(s, n->id, path);
+		put(w, path, strlen(path));
+		put(w, sup_next_of(n) ? "," : "", 1);
+	}
+	w->count++;
+}
+
+/* Its drag file: ID.LIFE for this process only, else ID; given even when it is not there yet,
+ * because a node reads it anew before each batch. */
+static void add_drag(struct words *w, const struct sup_node *n, uint64_t life)
+{
+	const char *dir = n->sup->job->drag;
+	char path[PLACE_MAX];
+	if (!dir[0])
+		return;
+	snprintf(path, sizeof path, "%.3900s/%s.%llu", dir, n->id, (unsigned long long)life);
+	if (access(path, F_OK) != 0)
+		snprintf(path, sizeof path, "%.3900s/%s", dir, n->id);
+	add_text(w, "--drag", path);
+}
+
+/* As one word: with many workers it is longer than add() takes. */
+static void add_partitions(struct words *w, const struct supervisor *s)
+{
+	char one[128];
+	add(w, "--partitions");
+	EACH_OF (n, s, &role_worker) {
+		int len = snprintf(one, sizeof one, "%s%s:%llu", n->number > 0 ? "," : "", n->id,
+				   (unsigned long long)s->options.rows[n->number]);
+		put(w, one, (size_t)len);
+	}
+	put(w, "", 1);
+	w->count++;
+	add_real(w, "--migrate", s->job->migrate);
+}
+
+static void shardd_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
+{
+	const struct supervisor *s = n->sup;
+	const struct job *job = s->job;
+	(void)life;
+	(void)take_over;
+	add_socket(w, s, "-s", "shardd");
+	add_state(w, s, "-j", "journal");
+	add_count(w, "-n", s->options.samples);
+	add_count(w, "-b", job->batch);
+	add_count(w, "-m", job->batches_per_shard);
+	add_count(w, "-e", job->epochs);
+	add_text(w, "--shuffle", job->shuffle);
+	add_count(w, "--seed", job->seed);
+	add_count(w, "--retries", job->shard_retries);
+	add(w, "--settle-only");
+	if (job_is_local(job))
+		add_partitions(w, s);
+}
+
+static void monitor_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
+{
+	const struct supervisor *s = n->sup;
+	(void)life;
+	(void)take_over;
+	add_socket(w, s, "-s", "bpt-monitor");
+	add_real(w, "--short", s->job->shorter);
+	add_real(w, "--long", s->job->longer);
+}
+
+/* A decision must find something newer than the last one did. */
+static void add_report(struct words *w, const struct job *job)
+{
+	add_count(w, "--report-every", job->report_every);
+	add_real(w, "--report-seconds", fmin(REPORT_SECONDS_MAX, job->every / 2));
+}
+
+/* A worker that does not move is found here first, and killed. The lead lets go of members that are
+ * no nodes of this job, and of all while nobody supervises it; 0: never. */
+static double stranger_seconds(const struct supervisor *s)
+{
+	double seconds = fmax(2 * s->watchdog.rules.least[PULSE_BATCH],
+			      s->watchdog.rules.least[PULSE_START]);
+	return isfinite(seconds) ? seconds : 0;
+}
+
+static void server_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
+{
+	const struct supervisor *s = n->sup;
+	const struct job *job = s->job;
+	size_t servers = sup_count(s, &role_server);
+	add_text(w, "--id", n->id);
+	add_socket(w, s, "-s", n->id);
+	add(w, "--part");
+	add(w, "%zu/%zu", sup_rank(n), servers);
+	add_count(w, "--incarnation", s->recover.incarnation ? s->recover.incarnation : 1);
+	add_real(w, "--hung", stranger_seconds(s));
+	add_state(w, s, "--layout", "layout");
+	add_text(w, "--sync", job->sync);
+	add_text(w, "--optimizer", job->optimizer);
+	add_real(w, "--lr", job->lr);
+	add_real(w, "--l2", job->l2);
+	/* What it takes over comes from the process before it; that cut may be pruned by now. */
+	if (take_over)
+		add(w, "--take-over");
+	else if (s->recover.cut[0] || job->init[0])
+		add_text(w, "--restore", s->recover.cut[0] ? s->recover.cut : job->init);
+	add_socket(w, s, "--monitor", "bpt-monitor");
+	add_report(w, job);
+	add_drag(w, n, life);
+	if (n != sup_lead(s))
+		return;
+	if (servers > 1)
+		add_servers(w, s, "--servers", 1);
+	add_socket(w, s, "--shards", "shardd");
+	add_text(w, "--job", job->name);
+	if (job_balance(job)) {
+		add_text(w, "--balance", job_balance(job));
+		add_count(w, "--batch", job->batch);
+		add_count(w, "--expect", sup_count(s, &role_worker));
+		add_state(w, s, "--balance-log", "balance.log");
+	}
+	static const char *const included[] = {"schema", "layout", "model", "job.env"};
+	for (size_t i = 0; i < sizeof included / sizeof *included; i++)
+		add_state(w, s, "--include", included[i]);
+}
+
+/* A worker starts with what it learnt in its earlier life; a new one with what PREDICT_FROM says,
+ * the state of another job or one file, or with what another worker of this job has learnt. */
+static void add_predict(struct words *w, const struct sup_node *n)
+{
+	const struct job *job = n->sup->job;
+	char name[96], path[PLACE_MAX], other[PLACE_MAX], state[PLACE_MAX];
+	if (!job_balance(job) || strcmp(job->solution, "lb-bsp") != 0)
+		return;
+	snprintf(name, sizeof name, "predict-%s", n->id);
+	place_state(&n->sup->place, "", state);
+	place_state(&n->sup->place, name, path);
+	add_text(w, "--predict", job->predict);
+	if (access(path, F_OK) == 0)
+		add_text(w, "--predict-load", path);
+	else if (job->predict_from[0])
+		add_text(w, "--predict-load",
+			 place_learnt(job->predict_from, n->id, other) == 0 ? other
+									    : job->predict_from);
+	else if (place_learnt(state, n->id, other) == 0)
+		add_text(w, "--predict-load", other);
+	add_text(w, "--predict-save", path);
+}
+
+static void worker_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
+{
+	const struct supervisor *s = n->sup;
+	const struct job *job = s->job;
+	(void)take_over;
+	add_text(w, "--id", n->id);
+	add_socket(w, s, "--shards", "shardd");
+	add_servers(w, s, "--servers", 0);
+	add_socket(w, s, "--monitor", "bpt-monitor");
+	if (job_is_local(job)) {
+		char spill[96];
+		snprintf(spill, sizeof spill, "spill/%s", n->id);
+		add_text(w, "--data", job->data.item[n->number]);
+		add_state(w, s, "--spill", spill);
+		add_text(w, "--peers", s->place.run);
+	}
+	for (size_t i = 0; !job_is_local(job) && i < job->data.count; i++)
+		add_text(w, "--data", job->data.item[i]);
+	add_state(w, s, "--index-dir", "index");
+	add_state(w, s, "--schema", "schema");
+	add_state(w, s, "--model-file", "model");
+	add_count(w, "--batch", sup_share(n));
+	add_text(w, "--bad-rows", job->bad_rows);
+	add_count(w, "--ahead", job->ahead);
+	add_report(w, job);
+	add_text(w, "--profile", job->profile);
+	add_predict(w, n);
+	/* Who is hung is found here: a worker that waits for him must not give up first. */
+	add_real(w, "--answer", ANSWER_SECONDS);
+	/* It sits out a rollback longer than we do, even when a server hangs as it starts. */
+	add_real(w, "--wait", fmin(2 * s->watchdog.rules.least[PULSE_START], WAIT_SECONDS_MAX));
+	add_drag(w, n, life);
+}
+
+/* ---- the table ---- */
+
+static uint64_t single(const struct job *job)
+{
+	(void)job;
+	return 1;
+}
+
+static uint64_t servers_of(const struct job *job)
+{
+	return job->servers;
+}
+
+static uint64_t workers_of(const struct job *job)
+{
+	return job->workers;
+}
+
+static const char *launch_server(const struct job *job)
+{
+	return job->launch_server;
+}
+
+static const char *launch_worker(const struct job *job)
+{
+	return job->launch_worker;
+}
+
+const struct role role_shardd = {.name = "shardd",
+				 .program = "shardd",
+				 .id = "shardd",
+				 .count = single,
+				 .words = shardd_words,
+				 .asked = "workers",
+				 .service = 1};
+const struct role role_monitor = {.name = "monitor",
+				  .program = "bpt-monitor",
+				  .id = "bpt-monitor",
+				  .count = single,
+				  .words = monitor_words,
+				  .service = 1};
+const struct role role_server = {.name = "server",
+				 .program = "ps-server",
+				 .id = "ps%u",
+				 .count = servers_of,
+				 .words = server_words,
+				 .template = launch_server,
+				 .death = DEATH_ROLLBACK,
+				 .restart = RESTART_HAND_OVER,
+				 .told = 1};
+const struct role role_worker = {.name = "worker",
+				 .program = "worker",
+				 .id = "w%u",
+				 .count = workers_of,
+				 .words = worker_words,
+				 .template = launch_worker,
+				 .ready = READY_MEMBER,
+				 .death = DEATH_FENCE,
+				 .restart = RESTART_KILL,
+				 .told = 1};
+const struct role *const roles[] = {&role_shardd, &role_monitor, &role_server, &role_worker, NULL};
+
+char **sup_command(const struct sup_node *n, uint64_t life, int take_over, struct error *err)
+{
+	struct words w = {0};
+	char path[PLACE_MAX];
+	if (process_find(n->role->program, n->sup->options.search_path, path, sizeof path, err) !=
+	    0)
+		return NULL;
+	add(&w, "%s", path);
+	n->role->words(&w, n, life, take_over);
+	size_t table = (w.count + 1) * sizeof(char *);
+	char **argv = w.failed ? NULL : malloc(table + w.len);
+	if (argv) {
+		char *p = (char *)argv + table;
+		memcpy(p, w.text, w.len);
+		for (size_t i = 0; i < w.count; i++, p += strlen(p) + 1)
+			argv[i] = p;
+		argv[w.count] = NULL;
+	} else
+		error_set(err, ERROR_OS, n->id, "command line too long, or out of memory");
+	free(w.text);
+	return argv;
+}

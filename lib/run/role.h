@@ -1,0 +1,60 @@
+/*
+ * role: what a node is for, a row of a table each: its program and the words of its command line,
+ * how it is seen to be ready, and what its death asks for.
+ *
+ * A new role is a row in role.c, with the function that writes its words.  A service that there is
+ * one of needs no more: it is started first, is asked for its `counters`, is started again when it
+ * ends, and ends last.
+ */
+#ifndef PACELINE_RUN_ROLE_H
+#define PACELINE_RUN_ROLE_H
+
+#include "base/error.h"
+#include "job/job.h"
+
+#include <stdint.h>
+
+struct sup_node;
+struct supervisor;
+struct words;
+
+enum role_ready {
+	READY_ANSWERS, /* its socket greets */
+	READY_MEMBER   /* the lead has it as a member; it has no socket */
+};
+
+/* Before it may run again. */
+enum role_death {
+	DEATH_NOTHING,
+	DEATH_FENCE,   /* what it had in hand is given up, and its generation refused */
+	DEATH_ROLLBACK /* all servers go back to a checkpoint, with the queue of shards */
+};
+
+/* How it is restarted by intention. */
+enum role_restart { RESTART_NEVER, RESTART_KILL, RESTART_HAND_OVER };
+
+struct role {
+	const char *name; /* in events and in status */
+	const char *program;
+	const char *id; /* with %u for its number, where there may be several */
+	uint64_t (*count)(const struct job *job);
+	void (*words)(struct words *w, const struct sup_node *n, uint64_t life, int take_over);
+	const char *(*template)(const struct job *job); /* for its launcher; NULL: none */
+	enum role_ready ready;
+	enum role_death death;
+	enum role_restart restart;
+	const char *asked; /* once a second, whether it moves; NULL: "counters" */
+	int told;          /* the monitor is told of its events */
+	int service; /* it runs from the first phase to the last; all others end before it does */
+};
+
+extern const struct role role_shardd, role_monitor, role_server, role_worker;
+/* In the order in which they are listed; NULL behind the last. */
+extern const struct role *const roles[];
+
+/* The argument vector of a node's process; one block, to be freed. NULL: err says why. */
+char **sup_command(const struct sup_node *n, uint64_t life, int take_over, struct error *err);
+/* Path of the socket of a node. out holds PLACE_MAX bytes. */
+void sup_socket(const struct supervisor *s, const char *id, char *out);
+
+#endif

@@ -1,0 +1,149 @@
+/* roster: see roster.h. */
+#include "run/sup.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct sup_node *sup_first(const struct supervisor *s, const struct role *role)
+{
+	EACH_NODE (n, s)
+		if (n->role == role)
+			return n;
+	return NULL;
+}
+
+struct sup_node *sup_next_of(const struct sup_node *n)
+{
+	return n->next && n->next->role == n->role ? n->next : NULL;
+}
+
+struct sup_node *sup_shardd(const struct supervisor *s)
+{
+	return sup_first(s, &role_shardd);
+}
+
+struct sup_node *sup_monitor(const struct supervisor *s)
+{
+	return sup_first(s, &role_monitor);
+}
+
+struct sup_node *sup_lead(const struct supervisor *s)
+{
+	return sup_first(s, &role_server);
+}
+
+struct sup_node *sup_find(struct supervisor *s, const char *id)
+{
+	EACH_NODE (n, s)
+		if (strcmp(n->id, id) == 0)
+			return n;
+	return NULL;
+}
+
+struct sup_node *sup_find_of(struct supervisor *s, const struct role *role, const char *id)
+{
+	struct sup_node *n = id ? sup_find(s, id) : NULL;
+	return n && n->role == role ? n : NULL;
+}
+
+size_t sup_count(const struct supervisor *s, const struct role *role)
+{
+	size_t count = 0;
+	EACH_OF (n, s, role)
+		count++;
+	return count;
+}
+
+size_t sup_rank(const struct sup_node *n)
+{
+	size_t rank = 0;
+	for (struct sup_node *p = sup_first(n->sup, n->role); p && p != n; p = sup_next_of(p))
+		rank++;
+	return rank;
+}
+
+int sup_off(const struct supervisor *s, const struct role *role)
+{
+	EACH_OF (n, s, role)
+		if (!sup_node_is_off(n))
+			return 0;
+	return 1;
+}
+
+uint64_t sup_all_restarts(const struct supervisor *s)
+{
+	uint64_t restarts = 0;
+	EACH_NODE (n, s)
+		restarts += n->restarts;
+	return restarts;
+}
+
+uint64_t sup_share(const struct sup_node *worker)
+{
+	uint64_t batch = worker->sup->job->batch, workers = sup_count(worker->sup, worker->role);
+	return batch / workers + (sup_rank(worker) < batch % workers);
+}
+
+/* ---- coming and going ---- */
+
+static size_t order(const struct role *role)
+{
+	size_t i = 0;
+	while (roles[i] && roles[i] != role)
+		i++;
+	return i;
+}
+
+static int stands_before(const struct sup_node *n, const struct role *role, uint32_t number)
+{
+	return n->role == role ? n->number < number : order(n->role) < order(role);
+}
+
+struct sup_node *sup_roster_add(struct supervisor *s, const struct role *role, struct error *err)
+{
+	uint32_t number = 0;
+	struct sup_node **at = &s->roster.first;
+	EACH_OF (n, s, role)
+		number += n->number == number;
+	struct sup_node *made = sup_node_new(s, role, number, err);
+	if (!made)
+		return NULL;
+	sup_recall_lives(made);
+	while (*at && stands_before(*at, role, number))
+		at = &(*at)->next;
+	made->next = *at;
+	*at = made;
+	return made;
+}
+
+int sup_roster_remove(struct sup_node *n, struct error *err)
+{
+	if (!sup_node_is_off(n) || sup_node_is_asked_about(n))
+		return error_set(err, ERROR_TEMPFAIL, n->id, "is not gone yet");
+	for (struct sup_node **at = &n->sup->roster.first; *at; at = &(*at)->next)
+		if (*at == n) {
+			*at = n->next;
+			break;
+		}
+	sup_node_free(n);
+	return 0;
+}
+
+int sup_roster_fill(struct supervisor *s, struct error *err)
+{
+	for (size_t i = 0; roles[i]; i++)
+		for (uint64_t k = roles[i]->count(s->job); k > 0; k--)
+			if (!sup_roster_add(s, roles[i], err))
+				return -1;
+	return 0;
+}
+
+void sup_roster_free(struct supervisor *s)
+{
+	while (s->roster.first) {
+		struct sup_node *n = s->roster.first;
+		s->roster.first = n->next;
+		sup_node_free(n);
+	}
+}

@@ -1,0 +1,54 @@
+/*
+ * roster: the nodes of a job.  They may come and go while it runs: a list, ordered by role (as in
+ * the table of roles) and number, so that whoever looks at all of a role sees them in one order.
+ */
+#ifndef PACELINE_RUN_ROSTER_H
+#define PACELINE_RUN_ROSTER_H
+
+#include "base/error.h"
+#include "run/role.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct supervisor;
+struct sup_node;
+
+struct sup_roster {
+	struct sup_node *first;
+};
+
+/* As many of each role as the job says, off. */
+int sup_roster_fill(struct supervisor *s, struct error *err);
+/* One more of a role, off; its number is the lowest that is free. It is launched when its phase
+ * wants nodes of its role. NULL: err. */
+struct sup_node *sup_roster_add(struct supervisor *s, const struct role *role, struct error *err);
+/* One that is off leaves. ERROR_TEMPFAIL: it is not off yet, or an answer about it is on its way.
+ */
+int sup_roster_remove(struct sup_node *n, struct error *err);
+void sup_roster_free(struct supervisor *s);
+
+struct sup_node *sup_find(struct supervisor *s, const char *id); /* NULL: none */
+/* Of a role; NULL: none. */
+struct sup_node *sup_find_of(struct supervisor *s, const struct role *role, const char *id);
+size_t sup_count(const struct supervisor *s, const struct role *role);
+/* How many of its role stand before it. */
+size_t sup_rank(const struct sup_node *n);
+struct sup_node *sup_first(const struct supervisor *s, const struct role *role);
+struct sup_node *sup_next_of(const struct sup_node *n);
+
+#define EACH_NODE(n, s) for (struct sup_node *n = (s)->roster.first; n; n = n->next)
+#define EACH_OF(n, s, role) for (struct sup_node *n = sup_first(s, role); n; n = sup_next_of(n))
+
+/* Those that there is one of. The lead is in the first server. */
+struct sup_node *sup_shardd(const struct supervisor *s);
+struct sup_node *sup_monitor(const struct supervisor *s);
+struct sup_node *sup_lead(const struct supervisor *s);
+
+/* Whether all of a role are off. */
+int sup_off(const struct supervisor *s, const struct role *role);
+/* Samples of an iteration that are a worker's when nobody says otherwise. */
+uint64_t sup_share(const struct sup_node *worker);
+uint64_t sup_all_restarts(const struct supervisor *s);
+
+#endif

@@ -1,0 +1,167 @@
+/* score: see score.h. */
+#include "run/sup.h"
+
+#include "base/clock.h"
+#include "proc/child.h"
+#include "proc/process.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define OUTPUT_BYTES_MAX (1u << 20)
+
+/* Through a file, not a pipe: sh tells the status of a pipe's last program only, and half a
+ * prediction must not become a score. */
+static const char script[] =
+	"p=$1 a=$2 c=$3 t=$4 b=$5; shift 5; true >\"$t\" || exit 73; "
+	"for f; do \"$p\" -c \"$c\" --bad-rows \"$b\" \"$f\" >>\"$t\" || exit; done; "
+	"\"$a\" <\"$t\"; e=$?; rm -f \"$t\"; exit $e";
+
+static void log_score(struct supervisor *s)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "score");
+	record_add(&o, "checkpoint", s->score.of);
+	record_add_real(&o, "auc", s->score.auc);
+	record_add_real(&o, "logloss", s->score.logloss);
+	sup_log(s, &o);
+}
+
+static int take_scores(struct supervisor *s, const char *output)
+{
+	struct record_walk walk = record_walk(output, strlen(output));
+	struct record r;
+	int got;
+	while ((got = record_next(&walk, &r, NULL)) != RECORD_END)
+		if (got == RECORD_ONE && record_is(&r, "auc") &&
+		    record_real(&r, "auc", 0, 1, &s->score.auc, NULL) == 0 &&
+		    record_real(&r, "logloss", 0, 1e300, &s->score.logloss, NULL) == 0)
+			return 0;
+	return -1;
+}
+
+/* PATIENCE: so many scores in a row without a better one. */
+static void judge(struct supervisor *s)
+{
+	if (isnan(s->score.best_auc) || s->score.auc > s->score.best_auc) {
+		s->score.best_auc = s->score.auc;
+		s->score.without_gain = 0;
+		return;
+	}
+	s->score.without_gain++;
+	if (s->job->patience > 0 && s->score.without_gain >= s->job->patience)
+		sup_finish_early(s, GOAL_EARLY, "PATIENCE: no better AUC any more");
+}
+
+/* One that was under way when the job ended may be of an older checkpoint: then the last comes. */
+static int is_last(const struct supervisor *s)
+{
+	return s->phases.now == PHASE_SCORING && strcmp(s->score.of, s->checkpoint.latest) == 0;
+}
+
+/* At the end the job has a model, but not what was asked of it: run again it is scored again. */
+static void score_failed(struct supervisor *s, int status, const char *why)
+{
+	s->score.auc = s->score.logloss = NAN;
+	if (is_last(s))
+		s->score.status = status ? status : ERROR_SOFTWARE;
+	sup_note(s, "warning", "scoring TEST with %s failed: %s", s->score.of, why);
+}
+
+static void on_scored(const struct node_end *end, enum child_cut cut, const char *output,
+		      size_t bytes, void *arg)
+{
+	struct supervisor *s = arg;
+	char text[128];
+	(void)bytes;
+	s->score.child = NULL;
+	end_text(end, text, sizeof text);
+	if (cut != CHILD_WHOLE)
+		snprintf(text, sizeof text, "no score after %g s",
+			 deadline_seconds(DEADLINE_SCORE));
+	if (cut != CHILD_WHOLE)
+		score_failed(s, ERROR_TEMPFAIL, text);
+	else if (end_class_of(end) != END_CLEAN)
+		score_failed(s, end_status(end), text);
+	else if (take_scores(s, output) != 0)
+		score_failed(s, ERROR_DATA, "TEST tells no AUC: it needs rows of both classes");
+	else {
+		log_score(s);
+		if (s->phases.now == PHASE_RUNNING) {
+			log_say(LOG_LEVEL_INFO, "auc=%.5f logloss=%.5f of %s", s->score.auc,
+				s->score.logloss, s->score.of);
+			judge(s);
+		}
+	}
+	if (is_last(s))
+		s->score.done = 1;
+	sup_kick(s);
+}
+
+void sup_score_start(struct supervisor *s, const char *checkpoint, int last)
+{
+	char predict[PLACE_MAX], auc[PLACE_MAX], temporary[PLACE_MAX];
+	struct error err;
+	if (s->score.child)
+		return;
+	s->score.done = last; /* so that a failure to start does not hold the end up */
+	s->score.auc = s->score.logloss = NAN;
+	s->score.at = clock_mono();
+	size_t count = s->job->test.count;
+	char **argv = calloc(count + 10, sizeof *argv);
+	snprintf(s->score.of, sizeof s->score.of, "%s", checkpoint);
+	if (!argv)
+		error_set(&err, ERROR_OS, NULL, "out of memory");
+	if (!argv ||
+	    process_find("predict", s->options.search_path, predict, sizeof predict, &err) != 0 ||
+	    process_find("auc", s->options.search_path, auc, sizeof auc, &err) != 0) {
+		score_failed(s, err.code, err.text);
+		free(argv);
+		return;
+	}
+	place_state(&s->place, "scores.tmp", temporary);
+	size_t n = 0;
+	const char *const head[] = {"/bin/sh", "-c",        script,    "score",         predict,
+				    auc,       s->score.of, temporary, s->job->bad_rows};
+	for (; n < sizeof head / sizeof *head; n++)
+		argv[n] = (char *)(size_t)head[n];
+	for (size_t i = 0; i < count; i++)
+		argv[n + i] = s->job->test.item[i];
+	struct child_options options = {.argv = argv,
+					.seconds = deadline_seconds(DEADLINE_SCORE),
+					.output_bytes_max = OUTPUT_BYTES_MAX,
+					.done = on_scored,
+					.arg = s};
+	if (child_start(&s->score.child, s->base, &options, &err) == 0)
+		s->score.done = 0;
+	else
+		score_failed(s, err.code, err.text);
+	free(argv);
+}
+
+/* A score needs a checkpoint of now: one is made, and the next turn scores it. */
+void sup_score_periodic(struct supervisor *s)
+{
+	double every = s->job->eval_every, now = clock_mono();
+	if (every <= 0 || s->score.child || now - s->score.at < every)
+		return;
+	if (s->checkpoint.at <= s->score.at || strcmp(s->score.of, s->checkpoint.latest) == 0)
+		sup_checkpoint_make(s);
+	else
+		sup_score_start(s, s->checkpoint.latest, 0);
+}
+
+void sup_score_stop(struct supervisor *s)
+{
+	child_free(s->score.child);
+	s->score.child = NULL;
+}
+
+void sup_score_init(struct supervisor *s)
+{
+	s->score.auc = s->score.logloss = s->score.best_auc = NAN;
+	s->score.at = clock_mono();
+}

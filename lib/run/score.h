@@ -1,0 +1,32 @@
+/*
+ * score: TEST scored with a checkpoint by the same predict(1) and auc(1) that a person would use;
+ * in between (EVAL_EVERY, PATIENCE) and at the end.
+ */
+#ifndef PACELINE_RUN_SCORE_H
+#define PACELINE_RUN_SCORE_H
+
+#include "job/place.h"
+
+#include <stdint.h>
+
+struct child;
+struct supervisor;
+
+struct sup_score {
+	struct child *child;
+	double at;           /* clock_mono(): begun last */
+	int done;            /* the one of the end */
+	int status;          /* why that failed, as an exit status */
+	double auc, logloss; /* NAN: none */
+	double best_auc;
+	uint64_t without_gain; /* scores in a row */
+	char of[PLACE_MAX];    /* the checkpoint */
+};
+
+void sup_score_init(struct supervisor *s);
+/* last: it is the one of the end. */
+void sup_score_start(struct supervisor *s, const char *checkpoint, int last);
+void sup_score_periodic(struct supervisor *s);
+void sup_score_stop(struct supervisor *s); /* the one under way */
+
+#endif

@@ -1,0 +1,58 @@
+/*
+ * stage: the stages of a node's life, and what is to be done when one follows another.  Pure:
+ * tables only.
+ */
+#ifndef PACELINE_RUN_STAGE_H
+#define PACELINE_RUN_STAGE_H
+
+#include "base/error.h"
+
+#include <stdint.h>
+
+/* Seconds before relaunch number n in a row (from 1): 0.1, doubling, 5 at most. */
+double stage_pause(uint64_t in_a_row);
+/* Whether a node did well before it ended, so that its failures are counted from 0 again: it was
+ * ready for so long, and has done what it is there for. How long it took to start says nothing. */
+#define STAGE_WELL_SECONDS 10.0
+int stage_did_well(double ready_seconds, int worked);
+
+enum node_stage {
+	STAGE_OFF,      /* not running, and nobody waits for it */
+	STAGE_STARTING, /* its process runs */
+	STAGE_READY,    /* it answers (a worker: it is a member) */
+	STAGE_MENDING,  /* ended; first its traces elsewhere are removed */
+	STAGE_PAUSING,  /* waits before it is launched again */
+	STAGE_STOPPING, /* told to end */
+	STAGES
+};
+
+enum node_event {
+	EVENT_LAUNCHED, /* by us just now, or found running */
+	EVENT_ANSWERS,
+	EVENT_ENDED,     /* clean or retryable */
+	EVENT_ENDED_BAD, /* unretryable */
+	EVENT_HANDED,    /* ended, and its next process has what it had */
+	EVENT_MENDED,
+	EVENT_PAUSE_OVER,
+	EVENT_STOP, /* we want it gone */
+	EVENTS
+};
+
+enum node_action {
+	DO_NOTHING,
+	DO_TELL, /* that it is ready */
+	DO_MEND, /* worker: fence, fail; server: roll back; others: nothing to mend */
+	DO_FAIL, /* the job is over */
+	DO_PAUSE,
+	DO_LAUNCH,
+	DO_SIGNAL,
+	DO_GONE /* ended as we wanted */
+};
+
+/* *stage is changed. A pair that the table does not know is ERROR_SOFTWARE with both names. */
+int stage_step(enum node_stage *stage, enum node_event event, enum node_action *action,
+	       struct error *err);
+
+const char *stage_name(enum node_stage stage);
+
+#endif

@@ -1,0 +1,190 @@
+/* talk: see talk.h. */
+#include "run/sup.h"
+
+#include "wire/peer.h"
+
+#include <stdio.h>
+
+/* ---- connections ---- */
+
+static void on_up(struct peer *p, const struct record *greeting, void *owner)
+{
+	struct link *link = owner;
+	(void)p;
+	if (link->up)
+		link->up(link, greeting);
+	sup_kick(link->sup);
+}
+
+static void on_down(struct peer *p, void *owner)
+{
+	struct link *link = owner;
+	(void)p;
+	sup_kick(link->sup);
+}
+
+static void open_link(struct link *link, struct sup_node *n, double answer_seconds,
+		      void (*up)(struct link *link, const struct record *greeting))
+{
+	char path[PLACE_MAX];
+	if (link->peer)
+		return;
+	sup_socket(n->sup, n->id, path);
+	link->sup = n->sup;
+	link->node = n;
+	link->up = up;
+	struct peer_options options = {.path = path,
+				       .up = on_up,
+				       .down = on_down,
+				       .owner = link,
+				       .answer_seconds = answer_seconds};
+	link->peer = peer_new(n->sup->base, &options);
+	if (!link->peer)
+		sup_fail(n->sup, ERROR_OS, "no connection to %s: out of memory", n->id);
+}
+
+static void close_link(struct link *link)
+{
+	struct peer *peer = link->peer;
+	link->peer = NULL; /* first: those who are told must find it closed */
+	peer_free(peer);
+}
+
+int sup_link_up(const struct link *link)
+{
+	return link->peer && peer_is_up(link->peer);
+}
+
+static void node_up(struct link *link, const struct record *greeting)
+{
+	struct sup_node *n = link->node;
+	uint64_t incarnation = 0;
+	record_u64_opt(greeting, "incarnation", 0, UINT64_MAX, &incarnation, NULL);
+	sup_node_answers(n, incarnation);
+}
+
+/* A link of a node's own, and one on which it is asked whether it moves: no deadline there, that is
+ * for the watchdog. */
+static void open_node(struct sup_node *n)
+{
+	open_link(&n->link, n, deadline_seconds(DEADLINE_ANSWER), node_up);
+	open_link(&n->watch_link, n, 0, NULL);
+}
+
+void sup_links_close(struct sup_node *n)
+{
+	close_link(&n->link);
+	close_link(&n->watch_link);
+}
+
+void sup_links_services(struct supervisor *s)
+{
+	EACH_NODE (n, s)
+		if (n->role->service)
+			open_node(n);
+	open_link(&s->links.shardd_wait, sup_shardd(s), 0, NULL);
+}
+
+void sup_link_again(struct sup_node *server)
+{
+	sup_links_close(server);
+	open_node(server);
+}
+
+void sup_links_servers(struct supervisor *s)
+{
+	struct sup_node *lead = sup_lead(s);
+	EACH_OF (n, s, &role_server)
+		open_node(n);
+	open_link(&s->links.lead_cut, lead, deadline_seconds(DEADLINE_CUT), NULL);
+	open_link(&s->links.lead_act, lead, deadline_seconds(DEADLINE_ACT), sup_actions_up);
+	open_link(&s->links.lead_watch, lead, 0, sup_watch_up);
+}
+
+void sup_links_close_servers(struct supervisor *s)
+{
+	close_link(&s->links.lead_cut);
+	close_link(&s->links.lead_act);
+	close_link(&s->links.lead_watch);
+	EACH_OF (n, s, &role_server)
+		sup_links_close(n);
+}
+
+void sup_links_free(struct supervisor *s)
+{
+	sup_links_close_servers(s);
+	close_link(&s->links.shardd_wait);
+	EACH_NODE (n, s)
+		sup_links_close(n);
+}
+
+/* ---- questions ---- */
+
+static void on_reply(const struct record *r, int closing, const void *payload, size_t bytes,
+		     void *arg)
+{
+	struct question *q = arg;
+	(void)payload; /* nobody whom we ask sends one */
+	(void)bytes;
+	if (!closing) {
+		if (q->each)
+			q->each(r, q->owner);
+		return;
+	}
+	q->open--;
+	if (q->done)
+		q->done(r, q->owner);
+}
+
+int sup_ask_with(struct question *q, struct link *link, struct record_out *o, const void *payload,
+		 size_t bytes, sup_answer_fn *done, void *owner)
+{
+	size_t len = record_end(o, NULL);
+	if (len == 0 || !sup_link_up(link))
+		return -1;
+	q->done = done;
+	q->owner = owner;
+	if (peer_send(link->peer, o->data, len, payload, bytes, on_reply, q) != 0)
+		return -1;
+	q->open++;
+	return 0;
+}
+
+int sup_ask_again(struct question *q, struct link *link, struct record_out *o, sup_answer_fn *each,
+		  sup_answer_fn *done, void *owner)
+{
+	q->each = each;
+	return sup_ask_with(q, link, o, NULL, 0, done, owner);
+}
+
+int sup_ask(struct question *q, struct link *link, struct record_out *o, sup_answer_fn *each,
+	    sup_answer_fn *done, void *owner)
+{
+	return q->open ? 0 : sup_ask_again(q, link, o, each, done, owner);
+}
+
+void sup_tell(struct link *link, struct record_out *o)
+{
+	size_t len = record_end(o, NULL);
+	if (len > 0 && sup_link_up(link))
+		peer_send(link->peer, o->data, len, NULL, 0, NULL, NULL);
+}
+
+int sup_answer_ok(const struct record *r)
+{
+	return r && record_is(r, "ok");
+}
+
+const char *sup_answer_code(const struct record *r)
+{
+	const char *code = r ? record_get(r, "code") : NULL;
+	return code ? code : "";
+}
+
+const char *sup_answer_text(const struct record *r, char out[SUP_ANSWER_TEXT])
+{
+	const char *code = sup_answer_code(r);
+	snprintf(out, SUP_ANSWER_TEXT, "%s%s%s", code[0] ? code : r->type, r->text ? ": " : "",
+		 r->text ? r->text : "");
+	return out;
+}

@@ -1,0 +1,69 @@
+/*
+ * talk: connections to the daemons, and questions on them.  Decides nothing.
+ *
+ * Each connection is for one purpose, so that an answer that is held back (a checkpoint, an action,
+ * `stat wait=`) keeps no other waiting.
+ */
+#ifndef PACELINE_RUN_TALK_H
+#define PACELINE_RUN_TALK_H
+
+#include "record/record.h"
+
+#include <stddef.h>
+
+struct supervisor;
+struct sup_node;
+struct peer;
+
+struct link {
+	struct supervisor *sup;
+	struct sup_node *node;
+	struct peer *peer;
+	void (*up)(struct link *link, const struct record *greeting);
+};
+
+/* Those that are no node's own. */
+struct sup_links {
+	struct link shardd_wait, lead_cut, lead_act, lead_watch;
+};
+
+typedef void sup_answer_fn(const struct record *r, void *owner);
+
+/* Something that is asked again and again, and once at a time. */
+struct question {
+	unsigned open; /* asked and not answered */
+	sup_answer_fn *each, *done;
+	void *owner;
+};
+
+/* each (or NULL) gets the records of the answer, done (or NULL) the one that closes it, or NULL
+ * when the connection went first. 0: it is on its way, or was already; -1: there is no connection.
+ */
+int sup_ask(struct question *q, struct link *link, struct record_out *o, sup_answer_fn *each,
+	    sup_answer_fn *done, void *owner);
+/* Also while it is open: that answer may be of before. */
+int sup_ask_again(struct question *q, struct link *link, struct record_out *o, sup_answer_fn *each,
+		  sup_answer_fn *done, void *owner);
+/* With a payload; told is called with the question as it was asked. */
+int sup_ask_with(struct question *q, struct link *link, struct record_out *o, const void *payload,
+		 size_t bytes, sup_answer_fn *done, void *owner);
+/* Nobody waits for an answer. */
+void sup_tell(struct link *link, struct record_out *o);
+
+int sup_answer_ok(const struct record *r);
+/* Its code=, or "". */
+const char *sup_answer_code(const struct record *r);
+/* Code and text of a refusal, for people. */
+#define SUP_ANSWER_TEXT 1024
+const char *sup_answer_text(const struct record *r, char out[SUP_ANSWER_TEXT]);
+
+int sup_link_up(const struct link *link);
+void sup_links_services(struct supervisor *s);
+void sup_links_servers(struct supervisor *s);
+/* Those to the servers, the lead's among them. */
+void sup_links_close_servers(struct supervisor *s);
+void sup_links_free(struct supervisor *s);
+void sup_links_close(struct sup_node *n);     /* both of a node */
+void sup_link_again(struct sup_node *server); /* its process is another one now */
+
+#endif

@@ -1,0 +1,268 @@
+/* verbs: see verbs.h. */
+#include "run/show.h"
+#include "run/sup.h"
+
+#include "base/clock.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- those who wait ---- */
+
+struct sup_waiter {
+	struct sup_waiter *next;
+	struct request *rq;
+};
+
+static void forget(struct sup_waiters *waiters, struct request *rq)
+{
+	for (struct sup_waiter **p = &waiters->first; *p; p = &(*p)->next)
+		if ((*p)->rq == rq) {
+			struct sup_waiter *gone = *p;
+			*p = gone->next;
+			free(gone);
+			return;
+		}
+}
+
+static void cancelled(struct request *rq, void *arg)
+{
+	struct supervisor *s = arg;
+	forget(&s->checkpoint.waiters, rq);
+	forget(&s->clients.stop, rq);
+	forget(&s->clients.watch, rq);
+	EACH_NODE (n, s)
+		forget(&n->restart.waiters, rq);
+}
+
+static void wait_in(struct supervisor *s, struct sup_waiters *waiters, struct request *rq)
+{
+	struct sup_waiter *waiter = calloc(1, sizeof *waiter);
+	if (!waiter) {
+		request_err(rq, "no-memory", "out of memory");
+		return;
+	}
+	waiter->rq = rq;
+	waiter->next = waiters->first;
+	waiters->first = waiter;
+	request_defer(rq, cancelled, s);
+	sup_kick(s);
+}
+
+struct request *sup_wait_take(struct sup_waiters *waiters)
+{
+	struct sup_waiter *first = waiters->first;
+	struct request *rq = first->rq;
+	waiters->first = first->next;
+	free(first);
+	return rq;
+}
+
+void sup_answer_all(struct supervisor *s)
+{
+	sup_checkpoint_answer(s, 0);
+	sup_actions_over(s);
+	EACH_NODE (n, s)
+		sup_restart_failed(n, "the job is over");
+	while (s->clients.watch.first)
+		request_ok(sup_wait_take(&s->clients.watch), NULL);
+	while (s->clients.stop.first) {
+		char line[RECORD_LINE_MAX];
+		struct record_out o;
+		record_begin(&o, line, sizeof line, "ok");
+		record_add(&o, "checkpoint", s->checkpoint.latest);
+		request_ok_record(sup_wait_take(&s->clients.stop), &o);
+	}
+}
+
+void sup_answer_watchers(struct supervisor *s, const struct run_row *row)
+{
+	for (struct sup_waiter *w = s->clients.watch.first; w; w = w->next) {
+		char line[RECORD_LINE_MAX];
+		struct record_out o;
+		record_begin(&o, line, sizeof line, "row");
+		show_fields(&o, row);
+		request_put_record(w->rq, &o);
+	}
+}
+
+/* ---- status ---- */
+
+static const char *goal_word(const struct supervisor *s)
+{
+	static const char *const word[] = {"done", "early", "stop", "fail"};
+	return word[s->phases.goal];
+}
+
+static void put_job(struct supervisor *s, struct request *rq)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "job");
+	record_add(&o, "name", s->job->name);
+	record_add(&o, "state", sup_phase_name(s->phases.now));
+	record_add(&o, "goal", goal_word(s));
+	struct run_row row = s->progress.row;
+	row.total = s->options.samples * s->job->epochs;
+	row.epochs = s->job->epochs;
+	if (s->progress.stat.known)
+		row.samples = s->progress.stat.samples_done;
+	show_fields(&o, &row);
+	record_add_u64(&o, "shards-done", s->progress.stat.shards_done);
+	record_add_u64(&o, "shards", s->progress.stat.shards);
+	record_add_u64(&o, "held", s->progress.stat.held);
+	record_add_u64(&o, "incarnation", s->recover.incarnation);
+	record_add_u64(&o, "restarts", sup_all_restarts(s));
+	record_add(&o, "checkpoint", s->checkpoint.latest);
+	record_add_seconds(&o, "up", clock_mono() - s->phases.started);
+	record_add(&o, "decision", s->actions.last);
+	record_add_seconds(&o, "decision-age",
+			   s->actions.last_at > 0 ? clock_mono() - s->actions.last_at : NAN);
+	record_add(&o, "run-dir", s->place.run);
+	record_add(&o, "state-dir", s->place.state);
+	request_put_record(rq, &o);
+}
+
+static const struct snapshot_node *measured(const struct supervisor *s, const struct sup_node *n)
+{
+	for (size_t i = 0; i < s->progress.snapshot.now.node_count; i++)
+		if (strcmp(s->progress.snapshot.now.node[i].id, n->id) == 0)
+			return &s->progress.snapshot.now.node[i];
+	return NULL;
+}
+
+static void put_node(struct supervisor *s, struct sup_node *n, struct request *rq)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	const struct snapshot_node *m = measured(s, n);
+	pid_t pid = n->stage != STAGE_OFF ? sup_process_pid(&n->now) : n->now.pid;
+	record_begin(&o, line, sizeof line, "node");
+	record_add(&o, "role", n->role->name);
+	record_add(&o, "id", n->id);
+	record_add(&o, "state", stage_name(n->stage));
+	if (pid > 0)
+		record_add_u64(&o, "pid", (uint64_t)pid);
+	else
+		record_add(&o, "pid", ""); /* never 0: kill(1) takes that for a whole group */
+	record_add_u64(&o, "restarts", n->restarts);
+	record_add_real(&o, "size", m ? (double)m->size : NAN);
+	record_add_seconds(&o, "time", m ? m->mean_short : NAN);
+	record_add_real(&o, "speed", m ? m->speed_short : NAN);
+	record_add_real(&o, "ratio", m ? m->ratio_short : NAN);
+	record_add_real(&o, "accum", m && m->accum ? (double)m->accum : NAN);
+	record_add(&o, "told", n->said.what);
+	record_add_seconds(&o, "told-age", n->said.what[0] ? clock_mono() - n->said.at : NAN);
+	const char *section = sup_watch_section(n);
+	record_add(&o, "section", section);
+	record_add_seconds(&o, "silent", section[0] ? n->watch.pulse.silent : NAN);
+	request_put_record(rq, &o);
+}
+
+static void do_status(struct request *rq, void *owner)
+{
+	struct supervisor *s = owner;
+	put_job(s, rq);
+	EACH_NODE (n, s)
+		put_node(s, n, rq);
+	request_ok(rq, NULL);
+}
+
+/* ---- the others ---- */
+
+static void do_stop(struct request *rq, void *owner)
+{
+	struct supervisor *s = owner;
+	sup_finish_early(s, GOAL_STOP, "asked to stop");
+	wait_in(s, &s->clients.stop, rq);
+}
+
+static void do_checkpoint(struct request *rq, void *owner)
+{
+	struct supervisor *s = owner;
+	if (s->phases.now > PHASE_LAST_CUT) {
+		request_err(rq, "over", "the job has made its last checkpoint: %s",
+			    s->checkpoint.latest);
+		return;
+	}
+	wait_in(s, &s->checkpoint.waiters, rq);
+}
+
+static void do_kill(struct request *rq, void *owner)
+{
+	struct supervisor *s = owner;
+	struct sup_node *n = sup_find(s, record_get(request_record(rq), "id"));
+	if (!n) {
+		request_err(rq, "unknown-node", "no node of this name");
+		return;
+	}
+	sup_node_kill(n);
+	request_ok(rq, NULL);
+}
+
+static void do_kill_restart(struct request *rq, void *owner)
+{
+	struct supervisor *s = owner;
+	const struct record *r = request_record(rq);
+	struct sup_node *n = sup_find(s, record_get(r, "id"));
+	uint64_t force = 0;
+	struct error err;
+	if (record_u64_opt(r, "force", 0, 1, &force, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	if (!n) {
+		request_err(rq, "unknown-node", "no node of this name");
+		return;
+	}
+	const char *refused = sup_restart(n, (int)force, "asked for");
+	if (refused)
+		request_err(rq, refused, "%s is not restarted now: %s", n->id,
+			    sup_restart_why(refused));
+	else
+		wait_in(s, &n->restart.waiters, rq);
+}
+
+static void do_apply(struct request *rq, void *owner)
+{
+	struct supervisor *s = owner;
+	struct payload *payload = request_payload(rq);
+	struct sup_actions list = {0};
+	struct error err;
+	size_t bytes = payload ? payload_bytes(payload) : 0;
+	char *text = malloc(bytes + 1); /* mapped memory could change while it is read */
+	if (!text) {
+		request_err(rq, "no-memory", "out of memory");
+		return;
+	}
+	if (payload)
+		memcpy(text, payload_data(payload), bytes);
+	if (s->phases.now != PHASE_RUNNING)
+		request_err(rq, "not-running", "the job is in phase %s",
+			    sup_phase_name(s->phases.now));
+	else if (sup_actions_parse(&list, text, bytes, &err) != 0 ||
+		 sup_actions_carry(s, &list, "apply", rq, &err) < 0)
+		request_err(rq, "bad-actions", "%s", err.text);
+	sup_actions_free(&list);
+	free(text);
+}
+
+static void do_watch(struct request *rq, void *owner)
+{
+	struct supervisor *s = owner;
+	wait_in(s, &s->clients.watch, rq);
+}
+
+const struct verb sup_verbs[] = {
+	{"status", "", "", do_status, 0, "a job record, then a node each"},
+	{"stop", "", "", do_stop, 0, "checkpoint, then stop; answered when all has ended"},
+	{"checkpoint", "", "", do_checkpoint, 0, "answered with path= when it is complete"},
+	{"kill", "id", "", do_kill, 0, "SIGKILL to a node, which is started again"},
+	{"kill-restart", "id", "force", do_kill_restart, 0,
+	 "restart of a live worker or server; answered when it is there again"},
+	{"apply", "", "", do_apply, SUPERVISOR_ACTIONS_MAX,
+	 "payload: action lines, all or none; answered with the iteration they hold from"},
+	{"watch", "", "", do_watch, 0, "a row record each time, until the client closes"},
+};
+const size_t sup_verb_count = sizeof sup_verbs / sizeof *sup_verbs;

@@ -1,0 +1,333 @@
+/* watchdog: see watchdog.h. */
+#include "run/sup.h"
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "proc/inspect.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define ASK_SECONDS 1.0
+#define PRESENT_SECONDS 1.0 /* a daemon whose answer is later than that is not there for workers   \
+			     */
+
+/* ---- asking ---- */
+
+static int is_lead(const struct sup_node *n)
+{
+	return n == sup_lead(n->sup);
+}
+
+static int is_worker(const struct sup_node *n)
+{
+	return n->role->ready == READY_MEMBER;
+}
+
+/* A worker's sign of life, and the work that it has done since it was seen last. */
+static void take_counts(struct sup_node *n, uint64_t pushes, uint64_t samples)
+{
+	struct sup_seen *seen = &n->watch.seen;
+	if (seen->pushes_known && pushes > seen->pushes && samples > seen->samples) {
+		if (seen->partly)
+			pulse_resume(&n->watch.pulse);
+		else
+			pulse_work(&n->watch.pulse, samples - seen->samples);
+		seen->partly = 0;
+		n->watch.worked = 1;
+	} else if (!seen->pushes_known || pushes != seen->pushes)
+		pulse_sign(&n->watch.pulse); /* one that is adopted, or another lead counts anew */
+	seen->pushes = pushes;
+	seen->samples = samples;
+	seen->pushes_known = 1;
+}
+
+static void take_member(struct supervisor *s, const struct record *r)
+{
+	const char *state = record_get(r, "state"), *owes = record_get(r, "owes");
+	struct sup_node *n = sup_find_of(s, &role_worker, record_get(r, "worker"));
+	uint64_t pushes = 0, samples = 0, generation = 0;
+	if (!n || !state)
+		return;
+	struct sup_seen *seen = &n->watch.seen;
+	int owed = owes && owes[0] != '\0';
+	record_u64_opt(r, "generation", 0, UINT64_MAX, &generation, NULL);
+	record_u64_opt(r, "pushes", 0, UINT64_MAX, &pushes, NULL);
+	record_u64_opt(r, "samples", 0, UINT64_MAX, &samples, NULL);
+	record_u64_opt(r, "size", 0, UINT64_MAX, &seen->size, NULL);
+	if (!seen->member || generation != seen->member_generation || owed != seen->owes)
+		pulse_sign(&n->watch.pulse);
+	if (generation != seen->member_generation)
+		seen->pushes = seen->samples = 0;
+	take_counts(n, pushes, samples);
+	seen->member = 1;
+	seen->member_generation = generation;
+	seen->owes = owed;
+	seen->round = s->watchdog.round;
+	struct record_out o;
+	record_begin(&o, seen->last, sizeof seen->last, r->type);
+	record_add_fields(&o, r, NULL);
+	if (record_end(&o, NULL) == 0)
+		seen->last[0] = '\0';
+}
+
+static void take_asks(struct supervisor *s, const struct record *r)
+{
+	struct sup_node *n = sup_find_of(s, &role_worker, record_get(r, "worker"));
+	uint64_t asks = 0, generation = 0;
+	if (!n)
+		return;
+	record_u64_opt(r, "asks", 0, UINT64_MAX, &asks, NULL);
+	record_u64_opt(r, "generation", 0, UINT64_MAX, &generation, NULL);
+	if (asks != n->watch.seen.asks || generation != n->watch.seen.generation) {
+		/* A member's get is made ahead of its batch: only the batch is what it owes. */
+		if (!n->watch.seen.member)
+			pulse_sign(&n->watch.pulse);
+		n->watch.seen.asks = asks;
+		n->watch.seen.generation = generation;
+	}
+}
+
+/* Who was not told of is no member. */
+static void end_round(struct supervisor *s)
+{
+	EACH_OF (n, s, &role_worker) {
+		if (n->watch.seen.round == s->watchdog.round || !n->watch.seen.member)
+			continue;
+		n->watch.seen.member = n->watch.seen.owes = 0;
+		pulse_sign(&n->watch.pulse);
+	}
+	s->watchdog.round++;
+}
+
+static void on_record(const struct record *r, void *owner)
+{
+	struct sup_node *n = owner;
+	if (is_lead(n) && record_is(r, "member"))
+		take_member(n->sup, r);
+	else if (n == sup_shardd(n->sup) && record_is(r, "worker"))
+		take_asks(n->sup, r);
+}
+
+static void on_answer(const struct record *r, void *owner)
+{
+	struct sup_node *n = owner;
+	if (!r)
+		return; /* the connection went: it owes still */
+	if (is_lead(n) && sup_answer_ok(r))
+		end_round(n->sup);
+	pulse_work(&n->watch.pulse, 1);
+}
+
+static void ask(struct sup_node *n)
+{
+	char line[64];
+	struct record_out o;
+	const char *asked = n->role->asked ? n->role->asked : "counters";
+	record_begin(&o, line, sizeof line, is_lead(n) ? "members" : asked);
+	sup_ask(&n->watch.question, &n->watch_link, &o, on_record, on_answer, n);
+}
+
+/* ---- giving up ---- */
+
+/* What is known of it, into its own log: a template leaves more than one process in its group. */
+static void keep_words(struct sup_node *n, const char *why)
+{
+	char path[PLACE_MAX], *text = NULL;
+	size_t len = 0;
+	struct error err;
+	FILE *out = open_memstream(&text, &len);
+	if (!out)
+		return;
+	fprintf(out, "trainctl: %s %s\n", n->id, why);
+	if (n->watch.seen.last[0])
+		fprintf(out, "trainctl: the lead said last: %s", n->watch.seen.last);
+	if (n->now.pid > 0)
+		inspect_group(out, "trainctl: ", n->now.pid);
+	if (n->restart.next.runs && n->restart.next.pid > 0)
+		inspect_group(out, "trainctl: ", n->restart.next.pid);
+	sup_node_log_path(n, path);
+	int fd = fclose(out) == 0
+			 ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600)
+			 : -1;
+	if (fd >= 0 && fs_write_all(fd, text, len, path, &err) != 0)
+		log_say(LOG_LEVEL_WARNING, "%s: %s", path, err.text);
+	if (fd >= 0)
+		close(fd);
+	free(text);
+}
+
+static void tell(struct sup_node *n, struct sup_process *p, struct sup_silence *silence)
+{
+	char why[256];
+	pid_t pid = sup_process_pid(p);
+	if (pid > 0)
+		inspect_process(pid, silence->state, sizeof silence->state, silence->wchan,
+				sizeof silence->wchan);
+	snprintf(why, sizeof why,
+		 "has given no sign of life for %.3g s (section %s, at most %.3g s): killed",
+		 silence->seconds, pulse_section_name(silence->section), silence->limit);
+	keep_words(n, why);
+	sup_event_lost(p, silence);
+	log_say(LOG_LEVEL_WARNING, "%s %s%s%s", n->id, why, silence->state[0] ? "; it was " : "",
+		silence->state);
+}
+
+static void give_up(struct sup_node *n, enum pulse_section section, uint64_t units)
+{
+	struct sup_silence silence = {
+		.section = section,
+		.seconds = n->watch.pulse.silent,
+		.limit = pulse_limit(&n->watch.pulse, &n->sup->watchdog.rules, section, units)};
+	tell(n, &n->now, &silence);
+	sup_restart_failed(n, "it gave no sign of life");
+	sup_node_give_up(n);
+}
+
+/* The one before goes on. */
+static void give_up_next(struct sup_node *n)
+{
+	struct sup_silence silence = {.section = PULSE_HANDOVER,
+				      .seconds = n->watch.next.silent,
+				      .limit = n->sup->watchdog.rules.least[PULSE_HANDOVER]};
+	tell(n, &n->restart.next, &silence);
+	sup_restart_kill_next(n);
+}
+
+/* ---- judging ---- */
+
+static enum pulse_section section_of(const struct sup_node *n)
+{
+	if (is_worker(n) && !n->watch.pulse.begun)
+		return PULSE_START;
+	if (is_worker(n))
+		return n->watch.seen.member ? PULSE_BATCH : PULSE_EXCHANGE;
+	if (n->restart.next.runs)
+		return PULSE_HANDOVER;
+	if (n->stage == STAGE_STARTING)
+		return PULSE_START;
+	return n != sup_monitor(n->sup) && n->watch.cutting ? PULSE_CHECKPOINT : PULSE_EXCHANGE;
+}
+
+/* Samples of the batch in its hand: the larger of what it had and what it may have been told. */
+static uint64_t units_of(struct sup_node *n)
+{
+	if (!is_worker(n))
+		return 1;
+	const struct action *a = sup_force_find(n->sup, ACTION_ADJUST_BS, n->id);
+	uint64_t told = a ? a->size * a->accum : 0;
+	return told > n->watch.seen.size ? told : n->watch.seen.size;
+}
+
+static void judge(struct sup_node *n, double seconds, int owes)
+{
+	/* A silence that began while a checkpoint was cut is one of that. */
+	n->watch.cutting =
+		!is_worker(n) && (sup_checkpoint_is_made(n->sup) || (n->watch.cutting && owes));
+	enum pulse_section section = section_of(n);
+	uint64_t units = units_of(n);
+	pulse_tick(&n->watch.pulse, seconds, owes);
+	if (owes && pulse_hung(&n->watch.pulse, &n->sup->watchdog.rules, section, units))
+		give_up(n, section, units);
+}
+
+/* The old one serves nobody meanwhile. */
+static void judge_next(struct sup_node *n, double seconds)
+{
+	n->watch.pulse.silent = n->watch.pulse.busy = 0;
+	pulse_tick(&n->watch.next, seconds, 1);
+	if (!n->restart.next.doomed &&
+	    n->watch.next.silent > n->sup->watchdog.rules.least[PULSE_HANDOVER])
+		give_up_next(n);
+}
+
+static void judge_daemon(struct sup_node *n, double seconds)
+{
+	if (n->restart.next.runs)
+		judge_next(n, seconds);
+	else if (!sup_node_runs(n))
+		n->watch.pulse.silent = n->watch.pulse.busy = 0;
+	else
+		judge(n, seconds,
+		      n->stage == STAGE_STARTING || n->watch.question.open ||
+			      !sup_link_up(&n->watch_link));
+}
+
+static int is_there(const struct sup_node *n)
+{
+	return n->stage == STAGE_READY && !n->now.doomed && !n->restart.next.runs &&
+	       sup_link_up(&n->watch_link) && n->watch.pulse.silent < PRESENT_SECONDS;
+}
+
+/* Whether all are there that a worker may be waiting for. */
+static int all_there(const struct supervisor *s)
+{
+	int there = s->phases.now == PHASE_RUNNING && is_there(sup_shardd(s));
+	EACH_OF (n, s, &role_server)
+		there &= is_there(n);
+	return there;
+}
+
+static void judge_worker(struct sup_node *n, double seconds, int there)
+{
+	if (sup_node_runs(n))
+		judge(n, seconds, there && (!n->watch.seen.member || n->watch.seen.owes));
+}
+
+int sup_watch_init(struct supervisor *s, struct error *err)
+{
+	return deadline_rules(&s->watchdog.rules, s->job->hung, err);
+}
+
+void sup_watch_begin(struct sup_node *n, int adopted)
+{
+	pulse_begin(&n->watch.pulse);
+	/* How long one that is adopted took for what it has done already nobody knows. */
+	n->watch.seen = (struct sup_seen){
+		.round = n->sup->watchdog.round, .pushes_known = !adopted, .partly = adopted};
+	n->watch.worked = 0;
+}
+
+void sup_watch_ready(struct sup_node *n)
+{
+	pulse_sign(&n->watch.pulse);
+}
+
+void sup_watch_next(struct sup_node *n)
+{
+	n->watch.next = (struct pulse){0};
+}
+
+const char *sup_watch_section(const struct sup_node *n)
+{
+	if (!sup_node_runs(n))
+		return "";
+	if (is_worker(n) && n->watch.seen.member && !n->watch.seen.owes)
+		return "wait";
+	return pulse_section_name(section_of(n));
+}
+
+void sup_watch_tick(struct supervisor *s)
+{
+	struct sup_watchdog *w = &s->watchdog;
+	double now = clock_mono(), seconds = w->at > 0 ? now - w->at : 0;
+	w->at = now;
+	if (s->phases.now >= PHASE_STOPPING)
+		return; /* their ends have deadlines */
+	int due = now - w->asked >= ASK_SECONDS;
+	if (due)
+		w->asked = now;
+	EACH_NODE (n, s) {
+		if (is_worker(n))
+			continue;
+		judge_daemon(n, seconds);
+		if (due && sup_node_runs(n))
+			ask(n);
+	}
+	int there = all_there(s);
+	EACH_NODE (n, s)
+		if (is_worker(n))
+			judge_worker(n, seconds, there);
+}

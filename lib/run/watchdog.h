@@ -1,0 +1,66 @@
+/*
+ * watchdog: whether the nodes move, seen from outside.  Every daemon is asked something cheap once
+ * a second, on a connection of its own, and owes the answer.  The answers of shardd and of the lead
+ * tell of workers, too: one that was answered owes its next push, one that is no member owes its
+ * next step, and one that waits for others owes nothing.  How long a silence may be is a pure
+ * function (monitor/pulse.h).
+ *
+ * A node that is silent for longer is given up.  What the kernel knows of it is kept in its log
+ * first, as nobody can ask it any more; then SIGKILL, which a stopped process obeys, too; from
+ * there on it is a death like any other.
+ *
+ * While a daemon is silent that workers talk to, their silence says nothing: nobody is killed for
+ * waiting.  So the daemon is found first, and whoever hung beside it afterwards.
+ */
+#ifndef PACELINE_RUN_WATCHDOG_H
+#define PACELINE_RUN_WATCHDOG_H
+
+#include "monitor/pulse.h"
+#include "run/talk.h"
+
+#include <stdint.h>
+
+struct sup_process;
+
+/* Why a node is given up. */
+struct sup_silence {
+	enum pulse_section section;
+	double seconds, limit;
+	char state[64], wchan[64]; /* of its first thread, as the kernel says */
+};
+
+/* What others say of a worker. */
+struct sup_seen {
+	uint64_t round; /* of questions, in which the lead told of it */
+	int member, owes, pushes_known;
+	int partly; /* it was adopted: of the batch in its hand only the rest is watched */
+	uint64_t member_generation, pushes, samples, size; /* the lead */
+	uint64_t generation, asks;                         /* shardd */
+	char last[512];                                    /* the lead's record; "": none */
+};
+
+/* Of a node. */
+struct sup_watched {
+	struct pulse pulse;
+	struct pulse next; /* of its next process, that takes over */
+	struct question question;
+	struct sup_seen seen;
+	int worked;  /* a worker: this process has done a batch */
+	int cutting; /* a daemon: a checkpoint was cut when it was heard of last */
+};
+
+struct sup_watchdog {
+	struct pulse_rules rules;
+	double at, asked; /* clock_mono() */
+	uint64_t round;
+};
+
+int sup_watch_init(struct supervisor *s, struct error *err);
+void sup_watch_begin(struct sup_node *n, int adopted); /* another process */
+void sup_watch_ready(struct sup_node *n);
+void sup_watch_next(struct sup_node *n); /* its next process is to take over */
+void sup_watch_tick(struct supervisor *s);
+/* What it is at: a section, "wait" (for others), or "" when it does not run. */
+const char *sup_watch_section(const struct sup_node *n);
+
+#endif

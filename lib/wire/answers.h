@@ -1,0 +1,46 @@
+/*
+ * answers: what a server says, as its clients read it.  call waits for it, peer is told when there
+ * is something; both cut it into records and payloads here, and agree on which end an answer.
+ */
+#ifndef PACELINE_WIRE_ANSWERS_H
+#define PACELINE_WIRE_ANSWERS_H
+
+#include "record/framer.h"
+#include "record/record.h"
+
+#include <sys/types.h>
+
+#define ANSWERS_ROOM (64 * 1024)
+
+struct answers {
+	int fd; /* -1: not connected */
+	const char *name; /* borrowed */
+	struct framer in;
+	char data[ANSWERS_ROOM];
+};
+
+/* Nothing has been read yet from fd, which becomes the answers'. */
+void answers_begin(struct answers *a, int fd, const char *name);
+void answers_end(struct answers *a); /* closes fd */
+
+/* Reads once. Bytes of a payload that is due go to `to` (may be NULL), as far as its `bytes` reach.
+ * Returns how many bytes came, 0 when there are none for now, -1 (ERROR_UNAVAILABLE) when the server
+ * has gone. */
+ssize_t answers_read(struct answers *a, void *to, size_t bytes, struct error *err);
+
+/* The next record that is whole: RECORD_ONE, or RECORD_END when more has to be read first; -1:
+ * ERROR_DATA. When it announces a payload, answers_due() bytes of it are to be taken before the
+ * next one. */
+int answers_next(struct answers *a, struct record *r, struct error *err);
+
+static inline uint64_t answers_due(const struct answers *a)
+{
+	return a->in.due;
+}
+
+/* `ok` or `err`: the last record of an answer. */
+int answers_is_last(const struct record *r);
+/* Whether the first record of a connection is the greeting of a server that we can talk to. */
+int answers_greeting(const struct record *r, const char *name, struct error *err);
+
+#endif

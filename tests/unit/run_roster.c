@@ -1,0 +1,112 @@
+/* Nodes come and go: the order in which they stand, their numbers and their shares of a batch. */
+#include "run/sup.h"
+
+#include <event2/event.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct job job = {.batch = 100, .workers = 3, .servers = 2};
+
+static int begin(void **state)
+{
+	struct error err;
+	struct supervisor *s = calloc(1, sizeof *s);
+	*state = s;
+	s->job = &job;
+	s->base = event_base_new();
+	launcher_here(&s->here);
+	return sup_roster_fill(s, &err);
+}
+
+static int end(void **state)
+{
+	struct supervisor *s = *state;
+	sup_roster_free(s);
+	event_base_free(s->base);
+	free(s);
+	return 0;
+}
+
+static void expect(const struct supervisor *s, const char *ids)
+{
+	char text[256] = "";
+	EACH_NODE (n, s) {
+		size_t at = strlen(text);
+		snprintf(text + at, sizeof text - at, "%s%s", at ? " " : "", n->id);
+	}
+	assert_string_equal(text, ids);
+}
+
+static void as_many_as_the_job_says(void **state)
+{
+	struct supervisor *s = *state;
+	expect(s, "shardd bpt-monitor ps0 ps1 w0 w1 w2");
+	assert_int_equal(sup_count(s, &role_worker), 3);
+	assert_string_equal(sup_lead(s)->id, "ps0");
+	assert_ptr_equal(sup_find(s, "w1")->role, &role_worker);
+	assert_null(sup_find(s, "w3"));
+	assert_null(sup_find_of(s, &role_server, "w1"));
+	assert_true(sup_off(s, &role_worker));
+}
+
+static void one_that_leaves_makes_room_for_another(void **state)
+{
+	struct supervisor *s = *state;
+	struct error err;
+	assert_int_equal(sup_roster_remove(sup_find(s, "w1"), &err), 0);
+	expect(s, "shardd bpt-monitor ps0 ps1 w0 w2");
+	struct sup_node *w2 = sup_find(s, "w2");
+	assert_int_equal(w2->number, 2);
+	assert_int_equal(sup_rank(w2), 1);
+	assert_string_equal(sup_roster_add(s, &role_worker, &err)->id, "w1");
+	assert_string_equal(sup_roster_add(s, &role_worker, &err)->id, "w3");
+	assert_string_equal(sup_roster_add(s, &role_server, &err)->id, "ps2");
+	expect(s, "shardd bpt-monitor ps0 ps1 ps2 w0 w1 w2 w3");
+}
+
+static void shares_make_the_batch(void **state)
+{
+	struct supervisor *s = *state;
+	struct error err;
+	const uint64_t of_three[] = {34, 33, 33};
+	EACH_OF (n, s, &role_worker)
+		assert_int_equal(sup_share(n), of_three[sup_rank(n)]);
+	assert_int_equal(sup_roster_remove(sup_find(s, "w0"), &err), 0);
+	EACH_OF (n, s, &role_worker)
+		assert_int_equal(sup_share(n), 50);
+}
+
+static void nobody_leaves_who_is_not_off(void **state)
+{
+	struct supervisor *s = *state;
+	struct error err;
+	struct sup_node *n = sup_find(s, "w2");
+	n->stage = STAGE_READY;
+	assert_false(sup_off(s, &role_worker));
+	assert_true(sup_off(s, &role_server));
+	assert_int_equal(sup_roster_remove(n, &err), -1);
+	assert_int_equal(err.code, ERROR_TEMPFAIL);
+	n->stage = STAGE_OFF;
+	n->fence.question.open = 1;
+	assert_int_equal(sup_roster_remove(n, &err), -1);
+	n->fence.question.open = 0;
+	assert_int_equal(sup_roster_remove(n, &err), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(as_many_as_the_job_says, begin, end),
+		cmocka_unit_test_setup_teardown(one_that_leaves_makes_room_for_another, begin, end),
+		cmocka_unit_test_setup_teardown(shares_make_the_batch, begin, end),
+		cmocka_unit_test_setup_teardown(nobody_leaves_who_is_not_off, begin, end),
+	};
+	return cmocka_run_group_tests_name("run_roster", tests, NULL, NULL);
+}
