@@ -32,7 +32,7 @@ struct piece {
 	uint64_t lo, hi;        /* positions that remain; lo < hi */
 	uint64_t seed;
 	/* Further runs of positions that remain, rising. They are pieces without an id yet: each
-	 * gets one when the piece comes back, so that coming back needs out of memory. */
+	 * gets one when the piece comes back, so that coming back needs no memory. */
 	struct piece *more;
 	/* A run that the next walk may begin with, or NULL: the one before what was carved out last,
 	 * or was loaded last. Who carves or loads in rising order, as a settle does, need not walk

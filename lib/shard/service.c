@@ -388,7 +388,7 @@ static void compact(struct service *s)
 	}
 	s->compaction = event_new(server_base(s->server), fd, EV_READ, on_compacted, s);
 	if (!s->compaction || event_add(s->compaction, NULL) != 0)
-		end_compaction(s); /* out of memory to wait with: it is waited for here */
+		end_compaction(s); /* no memory to wait with: it is waited for here */
 }
 
 /* ---- turns ---- */

@@ -33,7 +33,8 @@ static inline enum queue_result say_get(struct queue *q, const char *worker, uin
 {
 	struct queue_change c = {.worker = worker, .generation = generation, .max = max};
 	enum queue_result result = say(q, "get", &c);
-	*piece = c.piece;
+	if (result == QUEUE_OK)
+		*piece = c.piece;
 	return result;
 }
 

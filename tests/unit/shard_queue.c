@@ -635,7 +635,7 @@ static void test_settle_of_rows_that_another_did(void **state)
 	(void)state;
 	struct queue *q = queue_with(20, 10);
 	uint64_t generation;
-	struct queue_piece piece, fresh;
+	struct queue_piece piece = {0}, fresh;
 	say_hello(q, "w0", &generation);
 	say_hello(q, "w1", &generation);
 	say_get(q, "w0", 1, 0, &piece);
