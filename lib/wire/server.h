@@ -76,6 +76,7 @@ struct server_options {
 	/* Called at SIGTERM and SIGINT in place of server_stop(), for an owner whose end takes its
 	 * time. NULL: they stop the server. */
 	void (*signalled)(int signal, void *owner);
+	int beside; /* in a thread beside the program's work: signals are not this server's */
 };
 
 /* Takes path.lock by flock (a second instance: ERROR_TEMPFAIL). Greeting and options are copied,

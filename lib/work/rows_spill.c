@@ -1,5 +1,5 @@
-/* spill: see spill.h. */
-#include "work/spill.h"
+/* rows_spill: see rows_spill.h. */
+#include "work/rows_spill.h"
 
 #include "base/fs.h"
 #include "base/number.h"
@@ -18,7 +18,7 @@ static int read_name(const char *name, uint64_t *begin, uint64_t *count)
 	       number_u64_span(dash + 1, strlen(dash + 1), count) == 0 && *count > 0;
 }
 
-int spill_each(const char *dir,
+int rows_spill_each(const char *dir,
 	       int (*each)(const char *path, uint64_t begin, uint64_t count, void *arg,
 			   struct error *err),
 	       void *arg, struct error *err)
@@ -40,7 +40,7 @@ int spill_each(const char *dir,
 	return result;
 }
 
-int spill_write(const char *dir, uint64_t begin, uint64_t count, const void *text, size_t len,
+int rows_spill_write(const char *dir, uint64_t begin, uint64_t count, const void *text, size_t len,
 		struct error *err)
 {
 	char path[PATH_MAX], name[64];
@@ -57,7 +57,7 @@ static int load_one(const char *path, uint64_t begin, uint64_t count, void *arg,
 	return dataset_has(ds, begin, count) == count ? 0 : dataset_add(ds, path, begin, err);
 }
 
-int spill_load(const char *dir, struct dataset *ds, struct error *err)
+int rows_spill_load(const char *dir, struct dataset *ds, struct error *err)
 {
-	return spill_each(dir, load_one, ds, err);
+	return rows_spill_each(dir, load_one, ds, err);
 }

@@ -1,7 +1,25 @@
-/* tally: see tally.h.  Sums only; what is said about them is the agent's. */
-#include "meter/tally.h"
+/* times: see times.h. Sums only; meter.c says them. */
+#include "meter/times.h"
+
+#include "record/record.h"
 
 #define EARLY_MAX 8 /* the last of the early reports */
+
+size_t spent_record(const struct spent *s, const char *id, double now, double epoch, char *line,
+		    size_t max)
+{
+	static const char *const key[SPENT_KINDS] = {"compute", "comm",   "wait", "shards",
+						     "actions", "report", "rows", "profile", "predict"};
+	struct record_out o;
+	record_begin(&o, line, max, "spent");
+	record_add(&o, "id", id);
+	for (int i = 0; i < SPENT_KINDS; i++)
+		record_add_seconds(&o, key[i], s->seconds[i]);
+	record_add_seconds(&o, "total", now - s->began);
+	record_add_u64(&o, "iterations", s->iterations);
+	record_add_seconds(&o, "at", epoch);
+	return record_end(&o, NULL);
+}
 
 void tally_start(struct tally *t, uint64_t every, double seconds, double now)
 {

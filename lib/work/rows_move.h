@@ -1,13 +1,13 @@
 /*
- * mover: rows on their way between workers, behind the trainer's back (LB-BSP 3.5).
+ * rows_move: rows on their way between workers, behind the trainer's back (LB-BSP 3.5).
  *
  * One thread gives: whoever connects to this worker's rows socket may ask for rows that are here.  One
  * thread takes: it asks shardd which rows are to come here, fetches their text from the worker that
- * has them, keeps it (spill.h), and only then says `moved`, from which on shardd hands them out here.
+ * has them, keeps it (rows_spill.h), and only then says `moved`, from which on shardd hands them out here.
  * Whoever dies meanwhile, nothing is lost: until `moved` is on shardd's disk the giver has the rows.
  */
-#ifndef PACELINE_WORK_MOVER_H
-#define PACELINE_WORK_MOVER_H
+#ifndef PACELINE_WORK_ROWS_MOVE_H
+#define PACELINE_WORK_ROWS_MOVE_H
 
 #include "base/error.h"
 #include "data/rowscan.h"
@@ -15,9 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct mover;
+struct rows_move;
 
-struct mover_options {
+struct rows_move_options {
 	const char *worker;
 	const char *shards; /* socket of shardd */
 	const char *dir;    /* of the rows sockets: ID.rows.sock */
@@ -31,8 +31,9 @@ struct mover_options {
 };
 
 /* All strings are borrowed. */
-int mover_start(struct mover **out, const struct mover_options *options, struct error *err);
+int rows_move_start(struct rows_move **out, const struct rows_move_options *options,
+		    struct error *err);
 /* Ends both threads, within a second or so. NULL is fine. */
-void mover_stop(struct mover *m);
+void rows_move_stop(struct rows_move *m);
 
 #endif

@@ -1,11 +1,12 @@
-/* mover: see mover.h. Here: both threads' beginning and end, and the one that takes. */
-#include "work/mover_internal.h"
+/* rows_move: see rows_move.h. Here: both threads' beginning and end, and the one that takes. */
+#include "work/rows_move_internal.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/option.h"
 #include "wire/call.h"
-#include "work/spill.h"
+#include "wire/server.h"
+#include "work/rows_spill.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,7 @@ struct moves {
 	size_t count;
 };
 
-static int stopped(const struct mover *m)
+static int stopped(const struct rows_move *m)
 {
 	return atomic_load(&m->stop);
 }
@@ -50,10 +51,10 @@ static int cover_one(const char *path, uint64_t begin, uint64_t count, void *arg
 }
 
 /* The first row from begin on that is not here. */
-static int first_missing(const struct mover *m, uint64_t begin, uint64_t *missing,
+static int first_missing(const struct rows_move *m, uint64_t begin, uint64_t *missing,
 			 struct error *err)
 {
-	const struct mover_options *o = &m->options;
+	const struct rows_move_options *o = &m->options;
 	struct cover c = {.at = begin, .again = 1};
 	while (c.again) {
 		c.again = 0;
@@ -61,7 +62,7 @@ static int first_missing(const struct mover *m, uint64_t begin, uint64_t *missin
 			c.at = o->begin + o->length;
 			c.again = 1;
 		}
-		if (spill_each(o->spill, cover_one, &c, err) != 0)
+		if (rows_spill_each(o->spill, cover_one, &c, err) != 0)
 			return -1;
 	}
 	*missing = c.at;
@@ -70,7 +71,7 @@ static int first_missing(const struct mover *m, uint64_t begin, uint64_t *missin
 
 /* ---- fetching ---- */
 
-static int take_rows(const struct mover *m, struct call *giver, const struct record *r,
+static int take_rows(const struct rows_move *m, struct call *giver, const struct record *r,
 		     uint64_t begin, uint64_t most, struct error *err)
 {
 	uint64_t first, count, header, bytes;
@@ -84,13 +85,13 @@ static int take_rows(const struct mover *m, struct call *giver, const struct rec
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	int result = call_bytes(giver, text, (size_t)bytes, err);
 	if (result == 0)
-		result = spill_write(m->options.spill, begin, count, text, (size_t)bytes, err);
+		result = rows_spill_write(m->options.spill, begin, count, text, (size_t)bytes, err);
 	free(text);
 	return result;
 }
 
 /* One answer's worth of the rows from begin on. */
-static int fetch_some(const struct mover *m, struct call *giver, uint64_t begin, uint64_t length,
+static int fetch_some(const struct rows_move *m, struct call *giver, uint64_t begin, uint64_t length,
 		      struct error *err)
 {
 	static _Thread_local struct record r; /* large */
@@ -115,12 +116,12 @@ static int fetch_some(const struct mover *m, struct call *giver, uint64_t begin,
 	return result;
 }
 
-static int fetch(const struct mover *m, const struct move *move, struct error *err)
+static int fetch(const struct rows_move *m, const struct move *move, struct error *err)
 {
 	char path[4096];
 	struct call *giver = NULL;
 	uint64_t end = move->begin + move->length, at = move->begin;
-	int result = mover_socket(path, sizeof path, m->options.dir, move->from, err);
+	int result = rows_move_socket(path, sizeof path, m->options.dir, move->from, err);
 	while (result == 0 && !stopped(m)) {
 		if ((result = first_missing(m, at, &at, err)) != 0 || at >= end)
 			break;
@@ -151,12 +152,12 @@ static void take_move(const struct record *r, struct moves *moves)
 }
 
 /* Until the closing record, or `stop`: 1. */
-static int answer(const struct mover *m, struct call *shards, struct record *r,
+static int answer(const struct rows_move *m, struct call *shards, struct record *r,
 		  struct moves *moves, struct error *err)
 {
 	double until = clock_mono() + ASK_SECONDS + m->options.answer_seconds;
 	while (!stopped(m)) {
-		if (call_receive_within(shards, r, MOVER_LOOK_SECONDS, err) != 0) {
+		if (call_receive_within(shards, r, ROWS_LOOK_SECONDS, err) != 0) {
 			if (err->code != ERROR_TEMPFAIL || clock_mono() > until)
 				return -1;
 			continue;
@@ -172,7 +173,7 @@ static int answer(const struct mover *m, struct call *shards, struct record *r,
 	return 1;
 }
 
-static int ask_moves(const struct mover *m, struct call *shards, struct moves *moves,
+static int ask_moves(const struct rows_move *m, struct call *shards, struct moves *moves,
 		     struct error *err)
 {
 	static _Thread_local struct record r;
@@ -188,7 +189,7 @@ static int ask_moves(const struct mover *m, struct call *shards, struct moves *m
 	return answer(m, shards, &r, moves, err);
 }
 
-static int say_moved(const struct mover *m, struct call *shards, uint64_t id, struct error *err)
+static int say_moved(const struct rows_move *m, struct call *shards, uint64_t id, struct error *err)
 {
 	static _Thread_local struct record r;
 	char line[RECORD_LINE_MAX];
@@ -203,7 +204,7 @@ static int say_moved(const struct mover *m, struct call *shards, uint64_t id, st
 }
 
 /* 0: all were done; 1: stopped. */
-static int move_all(const struct mover *m, struct call *shards, const struct moves *moves,
+static int move_all(const struct rows_move *m, struct call *shards, const struct moves *moves,
 		    struct error *err)
 {
 	int result = 0;
@@ -220,9 +221,9 @@ static int move_all(const struct mover *m, struct call *shards, const struct mov
 	return result;
 }
 
-static void *taker_main(void *mover)
+static void *taker_main(void *rows_move)
 {
-	struct mover *m = mover;
+	struct rows_move *m = rows_move;
 	static _Thread_local struct moves moves;
 	struct call *shards = NULL;
 	struct error err, said = {0};
@@ -251,28 +252,28 @@ static void *taker_main(void *mover)
 
 /* ---- both ---- */
 
-int mover_start(struct mover **out, const struct mover_options *options, struct error *err)
+int rows_move_start(struct rows_move **out, const struct rows_move_options *options,
+		    struct error *err)
 {
-	struct mover *m = calloc(1, sizeof *m);
+	struct rows_move *m = calloc(1, sizeof *m);
 	if (!m)
-		return error_set(err, ERROR_OS, "", "no memory");
+		return error_set(err, ERROR_OS, "", "out of memory");
 	m->options = *options;
-	m->listens.fd = -1;
-	if (giver_listen(m, err) != 0) {
-		mover_stop(m);
+	if (rows_give_start(m, err) != 0) {
+		rows_move_stop(m);
 		return -1;
 	}
-	m->giver_runs = pthread_create(&m->giver, NULL, giver_main, m) == 0;
+	m->giver_runs = pthread_create(&m->giver, NULL, rows_give_main, m) == 0;
 	m->taker_runs = pthread_create(&m->taker, NULL, taker_main, m) == 0;
 	if (!m->giver_runs || !m->taker_runs) {
-		mover_stop(m);
+		rows_move_stop(m);
 		return error_set(err, ERROR_OS, "", "threads for rows of others can't be made");
 	}
 	*out = m;
 	return 0;
 }
 
-void mover_stop(struct mover *m)
+void rows_move_stop(struct rows_move *m)
 {
 	if (!m)
 		return;
@@ -281,7 +282,6 @@ void mover_stop(struct mover *m)
 		pthread_join(m->giver, NULL);
 	if (m->taker_runs)
 		pthread_join(m->taker, NULL);
-	if (m->listens.fd >= 0)
-		close(m->listens.fd);
+	server_free(m->server);
 	free(m);
 }

@@ -1,9 +1,8 @@
-/* foretell: see foretell.h. Called by the trainer's thread only. */
-#include "work/foretell.h"
+/* speed: see speed.h. */
+#include "work/speed.h"
 
 #include "base/log.h"
 #include "predict/file.h"
-#include "meter/watch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,20 +15,18 @@
 
 #define KEEP_SECONDS 30.0 /* between writings */
 #define PATH_ROOM 4096
-#define WATCHED 0.25 /* of a batch: the load that the next one begins with */
 
-struct foretell {
-	struct predictor *predictor; /* NULL: none */
-	struct watch *watch;
+struct speed {
+	struct predictor *predictor;
 	const char *save;
 	double kept; /* when; NAN: not yet */
-	double speed, mem;
+	double next;
 };
 
 /* ---- the file ---- */
 
 static int take_model(struct predictor **out, struct predict_file *in,
-		      const struct foretell_options *o, struct error *err)
+		      const struct speed_options *o, struct error *err)
 {
 	const char *want = predict_model_name(o->model), *kind;
 	struct predictor *saved = NULL;
@@ -51,7 +48,7 @@ static int take_model(struct predictor **out, struct predict_file *in,
 	return result;
 }
 
-static int load_model(struct predictor **out, const struct foretell_options *o, struct error *err)
+static int load_model(struct predictor **out, const struct speed_options *o, struct error *err)
 {
 	struct stat st;
 	int fd = open(o->load, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is not waited for */
@@ -73,101 +70,88 @@ static int load_model(struct predictor **out, const struct foretell_options *o, 
 	return result;
 }
 
-static int save_model(struct foretell *f, struct error *err)
+static int save_model(struct speed *s, struct error *err)
 {
 	char path[PATH_ROOM];
-	if (snprintf(path, sizeof path, "%s.new", f->save) >= (int)sizeof path)
-		return error_set(err, ERROR_CANTCREAT, f->save, "too long");
+	if (snprintf(path, sizeof path, "%s.new", s->save) >= (int)sizeof path)
+		return error_set(err, ERROR_CANTCREAT, s->save, "too long");
 	struct predict_file file = {.out = fopen(path, "we")};
 	if (!file.out)
 		return error_errno(err, ERROR_CANTCREAT, path, "open");
-	int result = predictor_save(f->predictor, predict_file_put, &file, err);
+	int result = predictor_save(s->predictor, predict_file_put, &file, err);
 	if (result == 0)
 		result = predict_file_put_end(&file, err);
 	if (fclose(file.out) != 0 && result == 0)
 		result = error_errno(err, 0, path, "write");
-	if (result == 0 && rename(path, f->save) != 0)
-		result = error_errno(err, 0, f->save, "rename");
+	if (result == 0 && rename(path, s->save) != 0)
+		result = error_errno(err, 0, s->save, "rename");
 	if (result != 0)
 		unlink(path);
 	return result;
 }
 
-void foretell_keep(struct foretell *f, double now)
+void speed_keep(struct speed *s, double now)
 {
 	struct error err = {0};
-	if (!f->save || !f->predictor || predictor_count(f->predictor) == 0)
+	if (!s->save || predictor_count(s->predictor) == 0)
 		return;
 	if (!isnan(now)) {
-		if (isnan(f->kept))
-			f->kept = now;
-		if (now < f->kept + KEEP_SECONDS)
+		if (isnan(s->kept))
+			s->kept = now;
+		if (now < s->kept + KEEP_SECONDS)
 			return;
-		f->kept = now;
+		s->kept = now;
 	}
-	if (save_model(f, &err) != 0)
+	if (save_model(s, &err) != 0)
 		log_say(LOG_LEVEL_WARNING, "a model is not kept: %s: %s", err.place, err.text);
 }
 
 /* ---- speeds ---- */
 
-int foretell_new(struct foretell **out, const struct foretell_options *options, struct error *err)
+int speed_new(struct speed **out, const struct speed_options *options, struct error *err)
 {
 	struct predict_config config;
 	struct error why = {0};
-	struct foretell *f = calloc(1, sizeof *f);
-	if (!f)
-		return error_set(err, ERROR_OS, "", "no memory");
-	f->save = options->save;
-	f->kept = NAN;
-	int result = watch_new(&f->watch, options->load_root, options->predict, err);
-	if (result == 0 && options->predict && options->load &&
-	    load_model(&f->predictor, options, &why) != 0)
+	struct speed *s = calloc(1, sizeof *s);
+	if (!s)
+		return error_set(err, ERROR_OS, "", "out of memory");
+	s->save = options->save;
+	s->kept = NAN;
+	if (options->load && load_model(&s->predictor, options, &why) != 0)
 		log_say(LOG_LEVEL_WARNING, "speeds are learnt anew: %s: %s", why.place, why.text);
-	if (result == 0 && options->predict && !f->predictor) {
-		predict_config_init(&config, options->model);
-		result = predictor_new(&f->predictor, &config, err);
-	}
-	if (result != 0) {
-		foretell_free(f);
+	predict_config_init(&config, options->model);
+	if (!s->predictor && predictor_new(&s->predictor, &config, err) != 0) {
+		speed_free(s);
 		return -1;
 	}
-	if (f->predictor)
-		predictor_predict(f->predictor, NAN, NAN);
-	*out = f;
+	predictor_predict(s->predictor, NAN, NAN);
+	*out = s;
 	return 0;
 }
 
-void foretell_free(struct foretell *f)
+void speed_free(struct speed *s)
 {
-	if (!f)
+	if (!s)
 		return;
-	predictor_free(f->predictor);
-	watch_free(f->watch);
-	free(f);
+	predictor_free(s->predictor);
+	free(s);
 }
 
-void foretell_batch(struct foretell *f, uint64_t samples, double seconds, double now)
+static int is_speed(double speed)
 {
-	struct load_values load;
+	return speed >= PREDICT_SPEED_MIN && speed <= PREDICT_SPEED_MAX;
+}
+
+void speed_batch(struct speed *s, uint64_t samples, double seconds, const struct load_values *load)
+{
 	double speed = seconds > 0 ? (double)samples / seconds : 0;
-	watch_look(f->watch, now, &load);
-	watch_seconds(f->watch, seconds * WATCHED);
-	f->mem = load.mem > 0 ? fmin(load.mem, 1) : 0; /* NAN: 0 */
-	if (!f->predictor)
-		return;
-	if (speed >= PREDICT_SPEED_MIN && speed <= PREDICT_SPEED_MAX)
-		predictor_observe(f->predictor, speed);
-	speed = predictor_predict(f->predictor, load.cpu, load.mem);
-	f->speed = speed >= PREDICT_SPEED_MIN && speed <= PREDICT_SPEED_MAX ? speed : 0;
+	if (is_speed(speed))
+		predictor_observe(s->predictor, speed);
+	speed = predictor_predict(s->predictor, load->cpu, load->mem);
+	s->next = is_speed(speed) ? speed : 0;
 }
 
-double foretell_speed(const struct foretell *f)
+double speed_next(const struct speed *s)
 {
-	return f->speed;
-}
-
-double foretell_mem(const struct foretell *f)
-{
-	return f->mem;
+	return s->next;
 }

@@ -1,10 +1,7 @@
-/* device: see device.h. Must not touch a parameter of the job: its own are zero and its own. */
-#include "work/device.h"
+/* device: see device.h. */
+#include "meter/device.h"
 
 #include "base/clock.h"
-#include "base/option.h"
-#include "work/batch.h"
-#include "work/shards.h"
 
 #include <ctype.h>
 #include <fcntl.h>
@@ -23,12 +20,9 @@
 
 struct bench {
 	const struct device_options *options;
-	struct rows rows;
-	struct batch batch;
-	struct map map;
-	float *dense, *dense_gradient, *row, *row_gradient;
-	size_t row_room;
 	struct drag drag;
+	uint64_t size;       /* of the steps now */
+	double sample_bytes; /* at least */
 	double began;
 };
 
@@ -47,92 +41,36 @@ static uint64_t resident_bytes(void)
 	return resident ? strtoull(resident, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
-/* What a sample takes at least, whatever the allocator did: its own numbers, and the rows that its
- * keys name with their gradients. */
-static double sample_bytes_min(const struct bench *b)
-{
-	double keys = (double)b->batch.offset[b->batch.count] / (double)b->batch.count;
-	return (double)(b->batch.dense_columns + 2) * sizeof(float) +
-	       keys * (3 * sizeof(uint32_t) +
-		       2 * sizeof(float) * (double)model_width(b->options->spec));
-}
-
 /* Samples that fit: the drag says so, or memory left over bytes a sample. */
 static uint64_t samples_that_fit(const struct bench *b, uint64_t before, uint64_t after)
 {
 	uint64_t left = load_memory_left(b->options->load);
-	double most = (double)b->drag.memory;
+	double most = (double)b->drag.memory, limit = (double)b->options->most;
 	if (b->drag.memory == 0) {
-		double each = sample_bytes_min(b), measured = 0;
+		double each = b->sample_bytes, measured = 0;
 		if (after > before)
-			measured = (double)(after - before) / (double)b->batch.count;
+			measured = (double)(after - before) / (double)b->size;
 		most = left > 0 ? (double)left / (measured > each ? measured : each)
-				: (double)b->batch.count;
+				: (double)b->size;
 	}
 	most *= DEVICE_MEMORY_PART;
-	return most < 1 ? 1 : most < NODE_BATCH_MAX ? (uint64_t)most : NODE_BATCH_MAX;
+	return most < 1 ? 1 : most < limit ? (uint64_t)most : b->options->most;
 }
 
 /* ---- a step ---- */
-
-/* Keys of the first `size` rows; few rows are used again and again. */
-static size_t count_keys(const struct rows *rows, uint64_t size)
-{
-	return (size_t)(size / rows->count) * rows->offset[rows->count] +
-	       rows->offset[size % rows->count];
-}
-
-static int fill_batch(struct bench *b, uint64_t size, struct error *err)
-{
-	const struct device_options *o = b->options;
-	const struct rows *rows = &b->rows;
-	int audit = model_keys_are_rows(o->spec);
-	uint64_t key_count = audit ? o->spec->samples : (uint64_t)1 << o->spec->hash_bits;
-	batch_start(&b->batch, audit ? 0 : rows->dense_columns, !audit && rows->value != NULL);
-	if (batch_reserve(&b->batch, (size_t)size, audit ? (size_t)size : count_keys(rows, size),
-			  err) < 0)
-		return -1;
-	for (uint64_t i = 0; i < size; i++)
-		batch_add_sample(&b->batch, rows, (size_t)(i % rows->count), audit);
-	map_even(&b->map, 1, 0);
-	return batch_finish(&b->batch, &b->map, key_count, err);
-}
-
-static int make_parameters(struct bench *b, struct error *err)
-{
-	size_t dense = model_dense_count(b->options->spec);
-	size_t rows = b->batch.unique * model_width(b->options->spec);
-	if (!b->dense) {
-		b->dense = calloc(dense + 1, sizeof(float));
-		b->dense_gradient = calloc(dense + 1, sizeof(float));
-	}
-	if (rows >= b->row_room) {
-		free(b->row);
-		free(b->row_gradient);
-		b->row_room = rows + 1;
-		b->row = calloc(b->row_room, sizeof(float));
-		b->row_gradient = calloc(b->row_room, sizeof(float));
-	}
-	if (!b->dense || !b->dense_gradient || !b->row || !b->row_gradient)
-		return error_set(err, ERROR_OS, "", "no memory to measure the device");
-	return 0;
-}
 
 static int stopped(const struct bench *b)
 {
 	return b->options->stop && *b->options->stop;
 }
 
-static int time_step(struct bench *b, uint64_t size, double *seconds, struct error *err)
+static int time_step(struct bench *b, double *seconds, struct error *err)
 {
-	double loss = 0, began = clock_mono(), until, left;
-	struct model_batch all = batch_slice(&b->batch, 0, b->batch.count,
-					     b->options->unit_weights);
-	if (model_train(b->options->model, &all, b->dense, b->row, b->dense_gradient,
-			b->row_gradient, &loss, err) < 0)
+	double began = clock_mono(), until, left;
+	if (b->options->step(b->options->owner, err) != 0)
 		return -1;
-	double trained = clock_mono();
-	until = trained + drag_pause(&b->drag, size, size, trained - began);
+	until = clock_mono();
+	until += drag_pause(&b->drag, b->size, b->size, until - began);
 	while ((left = until - clock_mono()) > 0 && !stopped(b))
 		clock_sleep(left);
 	*seconds = clock_mono() - began;
@@ -144,7 +82,8 @@ static int time_size(struct bench *b, struct profile_point *p, struct error *err
 {
 	double began = clock_mono(), seconds;
 	p->seconds = 0;
-	if (fill_batch(b, p->size, err) < 0 || make_parameters(b, err) < 0)
+	b->size = p->size;
+	if (b->options->prepare(b->options->owner, p->size, &b->sample_bytes, err) != 0)
 		return -1;
 	for (int n = 0; n < REPEATS_MAX; n++) {
 		if (n >= REPEATS_MIN && clock_mono() - began > SIZE_SECONDS)
@@ -152,15 +91,15 @@ static int time_size(struct bench *b, struct profile_point *p, struct error *err
 		if (n == REPEATS_MIN - 1 && p->seconds > STEP_SECONDS_LONG)
 			break;
 		if (stopped(b))
-			return WORK_STOP;
-		if (time_step(b, p->size, &seconds, err) < 0)
+			return 1;
+		if (time_step(b, &seconds, err) != 0)
 			return -1;
 		if (n == 0 || seconds < p->seconds)
 			p->seconds = seconds;
 	}
 	if (!(p->seconds > 0))
 		p->seconds = 1e-9; /* a clock that stands still: no step is that short */
-	return WORK_OK;
+	return 0;
 }
 
 /* ---- all of them ---- */
@@ -182,14 +121,14 @@ static int measure(struct bench *b, struct device *d, struct error *err)
 	for (uint64_t size = 1; size <= most && count < SIZES_MAX; size *= 2) {
 		p[count].size = size;
 		int result = time_size(b, &p[count], err);
-		if (result != WORK_OK)
+		if (result != 0)
 			return result;
 		if (enough(b, p, ++count))
 			break;
 	}
 	profile_fit(p, count, &d->profile);
 	d->max = samples_that_fit(b, before, resident_bytes());
-	return WORK_OK;
+	return 0;
 }
 
 /* Letters, digits and .-_ of a name; runs of others become one dash. */
@@ -221,9 +160,7 @@ static void name_processor(char *type)
 
 int device_measure(struct device *d, const struct device_options *options, struct error *err)
 {
-	struct bench b = {.options = options, .began = clock_mono()};
-	uint64_t rows = dataset_rows(options->dataset);
-	b.drag = *drag_look(options->drag);
+	struct bench b = {.options = options, .drag = *options->drag, .began = clock_mono()};
 	b.drag.delay = 0;
 	if (b.drag.type[0])
 		make_id(b.drag.type, d->type);
@@ -233,17 +170,5 @@ int device_measure(struct device *d, const struct device_options *options, struc
 		name_processor(d->type);
 	if (!option_id_ok(d->type))
 		strcpy(d->type, "cpu");
-	int result = dataset_read(options->dataset, 0,
-				  rows < options->size_max ? rows : options->size_max, &b.rows, err);
-	if (result == 0 && b.rows.count == 0)
-		result = error_set(err, ERROR_DATA, "", "no row to measure the device with");
-	if (result == 0)
-		result = measure(&b, d, err);
-	rows_free(&b.rows);
-	batch_free(&b.batch);
-	free(b.dense);
-	free(b.dense_gradient);
-	free(b.row);
-	free(b.row_gradient);
-	return result;
+	return measure(&b, d, err);
 }
