@@ -328,7 +328,7 @@ static void one_epoch_is_each_row_once(void **unused)
 				     .partition = part, .partitions = 2};
 	struct queue *q;
 	struct error err = {0};
-	struct queue_piece piece;
+	struct queue_piece piece = {0};
 	uint64_t g0, g1;
 	assert_int_equal(queue_new(&q, &p, &err), 0);
 	assert_int_equal(say_hello(q, "w2", &g1), QUEUE_UNKNOWN_WORKER);
