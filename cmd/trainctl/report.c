@@ -2,8 +2,8 @@
  * reason, each restart with what it cost, and where the time went. Only the log is read, so the job
  * may run, be over, or have died. */
 #include "cmd/cmd.h"
-#include "cmd/trainctl.h"
 #include "base/grow.h"
+#include "cmd/trainctl.h"
 #include "record/record.h"
 
 #include <fcntl.h>

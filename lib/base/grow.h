@@ -15,7 +15,8 @@
  *
  * -1: there is no memory, or no such size; array and room are as they were. New items are not
  * cleared. Of several arrays with one room each is grown with a copy of the room. */
-#define GROW(array, room, count) grow_array(&(array), &(room), (count), sizeof *(array))
+#define GROW(array, room, count)                                                                   \
+	((count) <= (room) ? 0 : grow_array(&(array), &(room), (count), sizeof *(array)))
 
 /* array_at: the address of the pointer. Use GROW(). */
 int grow_array(void *array_at, size_t *room, size_t count, size_t item_bytes);
