@@ -120,12 +120,9 @@ void sup_links_free(struct supervisor *s)
 
 /* ---- questions ---- */
 
-static void on_reply(const struct record *r, int closing, const void *payload, size_t bytes,
-		     void *arg)
+static void on_reply(const struct record *r, int closing, void *arg)
 {
 	struct question *q = arg;
-	(void)payload; /* nobody whom we ask sends one */
-	(void)bytes;
 	if (!closing) {
 		if (q->each)
 			q->each(r, q->owner);
