@@ -195,8 +195,10 @@ static void heir_gone(struct request *rq, void *ps)
 		event_del(p->hand);
 }
 
-void ps_take_over(struct request *rq, struct ps *p)
+void ps_on_take_over(struct request *rq, void *ps)
 {
+	struct ps *p = ps;
+
 	if (!ps_in_force(p, rq))
 		return;
 	if (p->heir) {
@@ -208,8 +210,9 @@ void ps_take_over(struct request *rq, struct ps *p)
 	hand_later(p);
 }
 
-void ps_not_given(struct request *rq, struct ps *p)
+void ps_on_taken(struct request *rq, void *ps)
 {
+	struct ps *p = ps;
 	struct connection *c = request_connection(rq);
 
 	/* It would not say it again when it is asked, and everybody would wait for that. */
@@ -264,7 +267,7 @@ static int take_thrown(struct ps *p, const struct record *r, struct error *err)
 	if (record_id(r, "worker", &worker, err) != 0 ||
 	    record_u64(r, "generation", 0, UINT64_MAX, &generation, err) != 0)
 		return -1;
-	ps_throw(p, worker, generation);
+	stage_throw(p->stage, worker, generation);
 	return 0;
 }
 
@@ -277,7 +280,7 @@ static int take_push(struct ps *p, const struct record *r, struct call *c, struc
 		return error_set(err, ERROR_OS, NULL, "no memory");
 	if (ps_push_fields(r, s, &dense, &rows, err) != 0 ||
 	    record_u64_opt(r, "held", 0, 1, &held, err) != 0 ||
-	    record_u64(r, "bytes", 0, PS_PAYLOAD_BYTES_MAX, &bytes, err) != 0)
+	    record_u64(r, "bytes", 0, PART_PAYLOAD_BYTES_MAX, &bytes, err) != 0)
 		goto failed;
 	s->held = (int)held;
 	s->room = room_take(p->rooms, (size_t)bytes);

@@ -243,8 +243,7 @@ int server_new(struct server **out, const struct server_options *options, struct
 	if (!s->payloads)
 		error_set(err, ERROR_OS, options->path, "out of memory");
 	else if (copy_options(s, options, err) == 0 &&
-		 verbs_new(&s->verbs, options->verbs, options->verb_count, options->one_way, err) ==
-			 0 &&
+		 verbs_new(&s->verbs, s, options, err) == 0 &&
 		 take_lock(s, err) == 0 && make_base(s, err) == 0) {
 		allow_clients(s->options.clients_max);
 		*out = s;

@@ -153,7 +153,7 @@ static void pull_later(struct ps *p, struct request *rq, const struct ps_pull *q
 	ps_wait_add(w, p, rq, q->iteration);
 }
 
-void ps_pull(struct request *rq, void *ps)
+void ps_on_pull(struct request *rq, void *ps)
 {
 	struct ps *p = ps;
 	struct ps_pull q;
@@ -161,6 +161,8 @@ void ps_pull(struct request *rq, void *ps)
 	double start = clock_mono();
 
 	p->pulls++;
+	if (p->more.seen)
+		p->more.seen(rq, p->more.owner);
 	if (!ps_in_force(p, rq))
 		return;
 	if (pull_read(p, rq, &q, &err) != 0) {
