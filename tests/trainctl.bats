@@ -10,15 +10,6 @@ running() { status 2>/dev/null | grep -q '^job .* state=running'; }
 gone() { ! kill -0 "$1" 2>/dev/null; }
 summary() { tail -n 1 "$1"; }
 
-# exact CHECKPOINT ROWS EPOCHS: the audit model's promise.
-exact() {
-	ckpt export "$1" audit.safetensors
-	local header
-	header=$(od -An -t u8 -N 8 audit.safetensors | tr -d ' ')
-	tail -c +$((header + 9)) audit.safetensors | od -An -v -t f4 -w4 |
-		awk -v rows="$2" -v epochs="$3" '$1 != epochs { bad = 1 } END { exit bad || NR != rows }'
-}
-
 # ---- words ----
 
 @test "help, version, usage" {
