@@ -952,7 +952,7 @@ applied() { grep -h '^applied ' run/state/logs/"$1".log; }
 	exact "$(summary first.out | field checkpoint)" 2000 15
 }
 
-@test "an heir that fails leaves the old server as it was; a server that dies takes its heir along" {
+@test "a next process that fails leaves the old server as it was; a server that dies takes it along" {
 	job MODEL=audit SERVERS=2 EPOCHS=12 HEAVY_WINDOW=0 HEAVY_LIMIT=9 CHECKPOINT_EVERY=0.3 \
 		"LAUNCH_SERVER=$T/launch"
 	printf '#!/bin/sh\n[ ! -e stop ] || kill -9 $$\nwhile [ -e wait ]; do sleep 0.05; done\nexec "$@"\n' >launch
