@@ -35,7 +35,7 @@ unexport POSIXLY_CORRECT
 
 # ---- check: what runs again under the sanitizers and with clang ----
 CHECK      = pages: $(UNITS:%=unit:%) $(BATS:%=bats:%) short:tests/surroundings \
-	     $(FAULTS:%=short:tests/fault/%) $(BENCHES:%=short:tests/bench/%)
+	     $(FAULTS:%=short:tests/fault/%) short:tests/model/run $(BENCHES:%=short:tests/bench/%)
 CHECK_ASAN = $(UNITS:%=asan/unit:%) $(patsubst %,asan/bats:%,$(filter-out surroundings,$(BATS)))
 CHECK_CLANG = $(UNITS:%=clang/unit:%)
 CHECK_CLANG_ASAN = $(UNITS:%=clang-asan/unit:%)

@@ -5,6 +5,7 @@
 #include "cmd/cmd.h"
 
 #include "base/fs.h"
+#include "base/grow.h"
 #include "base/number.h"
 #include "record/record.h"
 
@@ -68,14 +69,8 @@ static int parse_row(const char *line, size_t len, struct row *r, struct error *
 
 static int add_row(struct rows *all, const char *line, size_t len, struct error *err)
 {
-	if (all->count == all->room) {
-		size_t room = all->room ? all->room * 2 : 4096;
-		struct row *row = reallocarray(all->row, room, sizeof *row);
-		if (!row)
-			return error_set(err, ERROR_OS, NULL, "no memory for %zu rows", room);
-		all->row = row;
-		all->room = room;
-	}
+	if (GROW(all->row, all->room, all->count + 1) != 0)
+		return error_set(err, ERROR_OS, NULL, "out of memory for %zu rows", all->count + 1);
 	if (parse_row(line, len, &all->row[all->count], err) != 0)
 		return -1;
 	all->count++;

@@ -4,6 +4,7 @@
  */
 #include "cmd/kernels.h"
 
+#include "base/grow.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/rowmap.h"
 #include "data/dataset.h"
@@ -110,8 +111,8 @@ static int load_parameters(struct scorer *s, struct ckpt *c, struct error *err)
 		return -1;
 	s->dense = count < SIZE_MAX / 8 ? malloc(((size_t)count + 1) * sizeof *s->dense) : NULL;
 	if (!s->dense)
-		return error_set(err, ERROR_OS, ckpt_dir(c), "no memory for its parameters");
-	if (ckpt_read_dense(c, -1, 0, count, s->dense, err) != 0)
+		return error_set(err, ERROR_OS, ckpt_dir(c), "out of memory for its parameters");
+	if (ckpt_read_dense(c, 0, count, s->dense, err) != 0)
 		return -1;
 	return rowmap_load(&s->map, c, &s->layout, err);
 }
@@ -140,16 +141,8 @@ static int make_room(struct scorer *s, size_t keys, struct error *err)
 {
 	if (!s->offset)
 		s->offset = malloc((BATCH + 1) * sizeof *s->offset);
-	if (keys >= s->index_room) {
-		size_t room = keys + keys / 2 + BATCH;
-		uint32_t *index = reallocarray(s->index, room, sizeof *index);
-		if (index) {
-			s->index = index;
-			s->index_room = room;
-		}
-	}
-	if (!s->offset || keys >= s->index_room || keys > UINT32_MAX)
-		return error_set(err, ERROR_OS, NULL, "no memory for %zu keys", keys);
+	if (!s->offset || GROW(s->index, s->index_room, keys + 1) != 0 || keys > UINT32_MAX)
+		return error_set(err, ERROR_OS, NULL, "out of memory for %zu keys", keys);
 	return 0;
 }
 

@@ -8,7 +8,7 @@
 #include "cmd/daemon.h"
 
 #include "base/clock.h"
-#include "ckpt/store_file.h"
+#include "ckpt/ckpt.h"
 #include "base/number.h"
 
 #include <sys/resource.h>
@@ -22,6 +22,7 @@ struct settings {
 	double lr, l1, l2, momentum, report_seconds, hung;
 	struct option_list include;
 	int seen_dense, take_over, naive_mean;
+	int lead_only, seen_part; /* an option that is for parameters */
 
 	uint32_t part, parts;
 	enum gate_sync sync;
@@ -104,11 +105,16 @@ static int check_settings(struct settings *s, struct error *err)
 {
 	if (!s->socket || !s->id)
 		return error_set(err, ERROR_USAGE, NULL, "needs -s SOCKET and --id ID");
+	if (s->lead_only && (s->seen_part || s->seen_dense))
+		return error_set(err, ERROR_USAGE, "--lead-only",
+				 "there are no parameters: no option of a part, no other parts, no "
+				 "checkpoints");
 	if (s->layout_path && s->seen_dense)
 		return error_set(err, ERROR_USAGE, NULL, "--layout or --dense, not both");
-	if (!s->layout_path && !s->seen_dense && !s->width && !s->restore)
+	if (!s->lead_only && !s->layout_path && !s->seen_dense && !s->width && !s->restore)
 		return error_set(err, ERROR_USAGE, NULL,
-				 "needs --layout FILE, --dense D [--width W], or --restore DIR");
+				 "needs --layout FILE, --dense D [--width W], --restore DIR, or "
+				 "--lead-only");
 	if (parse_part(s, err) != 0 || parse_servers(s, err) != 0)
 		return -1;
 	if (gate_sync_parse(s->sync_text, &s->sync, &s->staleness, err) != 0)
@@ -164,7 +170,7 @@ static int make_store(const struct settings *s, struct node *n, struct error *er
 	if (rc == 0)
 		rc = store_new(&n->store, &n->layout, &n->map, s->part, &opt, err);
 	if (rc == 0 && c && !s->take_over)
-		rc = store_restore(n->store, c, &lost, err);
+		rc = ckpt_restore(c, n->store, &lost, err);
 	if (rc == 0 && c && !s->take_over)
 		n->iteration = ckpt_get_manifest(c)->iteration;
 	if (lost)
@@ -175,6 +181,7 @@ static int make_store(const struct settings *s, struct node *n, struct error *er
 	return rc;
 }
 
+/* The part, the lead, or both. */
 static int make_ps(const struct settings *s, struct node *n, struct error *err)
 {
 	struct ps_options ps = {.id = s->id,
@@ -189,7 +196,8 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 				.monitor = s->monitor,
 				.report_every = s->report_every,
 				.report_seconds = s->report_seconds};
-	struct lead_options lead = {.gate = {.sync = s->sync,
+	struct lead_options lead = {.id = s->id,
+				    .gate = {.sync = s->sync,
 					     .staleness = s->staleness,
 					     .backup = s->backup,
 					     .incarnation = s->incarnation,
@@ -209,11 +217,22 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 				    .balance_batch = s->batch,
 				    .hung_seconds = s->hung};
 
-	if (ps_new(&n->ps, &ps, err) != 0)
+	struct part_here here;
+
+	if (!s->lead_only && ps_new(&n->ps, &ps, err) != 0)
 		return -1;
-	lead.ps = n->ps;
+	if (n->ps) {
+		here = ps_here(n->ps);
+		lead.here = &here;
+	}
 	if (s->part == 0 && lead_new(&n->lead, &lead, err) != 0)
 		return -1;
+	if (n->ps && n->lead)
+		ps_set_more(n->ps, &(struct ps_more){.ready = lead_can_go,
+						     .give = lead_give,
+						     .take = lead_take,
+						     .seen = lead_seen,
+						     .owner = n->lead});
 	if (!s->take_over)
 		return 0;
 	if (ps_take(n->ps, s->socket, err) != 0)
@@ -222,29 +241,47 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 	return 0;
 }
 
+static void greet(const struct settings *s, const struct node *n, char *out, size_t max)
+{
+	char part[64] = "", holds[128] = "";
+
+	if (n->ps) {
+		snprintf(part, sizeof part, "part=%u/%u ", s->part, s->parts);
+		snprintf(holds, sizeof holds, " dense-begin=%llu dense=%zu width=%zu",
+			 (unsigned long long)store_dense_begin(n->store),
+			 store_dense_count(n->store), store_width(n->store));
+	}
+	snprintf(out, max, "id=%s %slead=%d sync=%s incarnation=%llu iteration=%llu%s", s->id, part,
+		 n->lead != NULL, s->sync_text, (unsigned long long)s->incarnation,
+		 (unsigned long long)n->iteration, holds);
+}
+
 static int make_server(const struct settings *s, struct node *n, struct error *err)
 {
 	char greeting[1024];
 	struct server_options options = {.path = s->socket,
 					 .role = PROGRAM,
 					 .greeting_fields = greeting,
-					 .verbs = n->lead ? lead_verbs : ps_verbs,
-					 .verb_count = n->lead ? lead_verb_count : ps_verb_count,
-					 .owner = n->lead ? (void *)n->lead : (void *)n->ps,
-					 .closed = n->lead ? lead_closed : NULL};
+					 .more_verbs = ps_verbs,
+					 .more_count = n->ps ? ps_verb_count : 0,
+					 .more_owner = n->ps};
 
-	snprintf(greeting, sizeof greeting,
-		 "id=%s part=%u/%u lead=%d sync=%s incarnation=%llu iteration=%llu "
-		 "dense-begin=%llu dense=%zu width=%zu",
-		 s->id, s->part, s->parts, s->part == 0, s->sync_text,
-		 (unsigned long long)s->incarnation, (unsigned long long)n->iteration,
-		 (unsigned long long)store_dense_begin(n->store), store_dense_count(n->store),
-		 store_width(n->store));
+	if (n->lead) {
+		options.verbs = lead_verbs;
+		options.verb_count = lead_verb_count;
+		options.owner = n->lead;
+		options.closed = lead_closed;
+	} else {
+		options.verbs = ps_led_verbs;
+		options.verb_count = ps_led_verb_count;
+		options.owner = n->ps;
+	}
+	greet(s, n, greeting, sizeof greeting);
 	if (server_new(&n->server, &options, err) != 0)
 		return -1;
 	if (daemon_listen(n->server, err) != 0)
 		return -1;
-	if (ps_start(n->ps, n->server, err) != 0)
+	if (n->ps && ps_start(n->ps, n->server, err) != 0)
 		return -1;
 	return n->lead ? lead_start(n->lead, n->server, err) : 0;
 }
@@ -255,7 +292,7 @@ static int serve(struct node *n, struct error *err)
 
 	if (daemon_run(n->server, err) != 0)
 		return -1;
-	broken = ps_broken(n->ps);
+	broken = n->ps ? ps_broken(n->ps) : NULL;
 	if (!broken && n->lead)
 		broken = lead_broken(n->lead);
 	if (!broken)
@@ -269,7 +306,8 @@ static int run(const struct settings *s, struct error *err)
 	struct node n = {.iteration = 0};
 	int rc = -1;
 
-	if (make_store(s, &n, err) == 0 && make_ps(s, &n, err) == 0 && make_server(s, &n, err) == 0)
+	if ((s->lead_only || make_store(s, &n, err) == 0) && make_ps(s, &n, err) == 0 &&
+	    make_server(s, &n, err) == 0)
 		rc = serve(&n, err);
 	lead_stop(n.lead);
 	ps_stop(n.ps);
@@ -299,49 +337,59 @@ int main(int argc, char **argv)
 		{.name = "id", .kind = OPTION_ID, .target = &s.id, .arg = "ID",
 		 .help = "the name of this server in greetings and reports"},
 		{.name = "part", .kind = OPTION_TEXT, .target = &s.part_text, .arg = "I/N",
-		 .help = "this part of so many; part 0 leads (0/1)"},
+		 .help = "this part of so many; part 0 leads (0/1)", .seen = &s.seen_part},
+		{.name = "lead-only", .kind = OPTION_FLAG, .target = &s.lead_only,
+		 .help = "lead without parameters: no part is here, and none elsewhere"},
 		{.name = "incarnation", .kind = OPTION_COUNT, .target = &s.incarnation, .arg = "N",
 		 .help = "of the job; requests of another one are refused"},
 		{.name = "layout", .kind = OPTION_TEXT, .target = &s.layout_path, .arg = "FILE",
-		 .help = "which parameters there are"},
+		 .help = "which parameters there are", .seen = &s.seen_part},
 		{.name = "dense", .kind = OPTION_COUNT, .target = &s.dense, .arg = "FLOATS",
 		 .help = "without a layout: so many dense parameters, all zero",
 		 .max = 1099511627776.0, .seen = &s.seen_dense},
 		{.name = "width", .kind = OPTION_COUNT, .target = &s.width, .arg = "FLOATS",
-		 .help = "without a layout: rows of so many, all zero", .max = 65536},
+		 .help = "without a layout: rows of so many, all zero", .max = 65536,
+		 .seen = &s.seen_part},
 		{.name = "sync", .kind = OPTION_TEXT, .target = &s.sync_text,
 		 .arg = "bsp|ssp:S|asp", .help = "what a unit is (bsp)"},
 		{.name = "optimizer", .kind = OPTION_CHOICE, .target = &s.optimizer, .arg = "NAME",
-		 .help = "how gradients are applied (adagrad)", .choices = OPT_NAMES},
+		 .help = "how gradients are applied (adagrad)", .choices = OPT_NAMES,
+		 .seen = &s.seen_part},
 		{.name = "lr", .kind = OPTION_REAL, .target = &s.lr, .arg = "X",
-		 .help = "learning rate", .min = 1e-30, .max = 1e9},
+		 .help = "learning rate", .min = 1e-30, .max = 1e9, .seen = &s.seen_part},
 		{.name = "l1", .kind = OPTION_REAL, .target = &s.l1, .arg = "X",
-		 .help = "L1 regularisation, ftrl only", .max = 1e9},
+		 .help = "L1 regularisation, ftrl only", .max = 1e9, .seen = &s.seen_part},
 		{.name = "l2", .kind = OPTION_REAL, .target = &s.l2, .arg = "X",
-		 .help = "L2 regularisation, of a row when it is touched", .max = 1e9},
+		 .help = "L2 regularisation, of a row when it is touched", .max = 1e9,
+		 .seen = &s.seen_part},
 		{.name = "momentum", .kind = OPTION_REAL, .target = &s.momentum, .arg = "X",
-		 .help = "momentum only", .max = 1},
+		 .help = "momentum only", .max = 1, .seen = &s.seen_part},
 		{.name = "restore", .kind = OPTION_TEXT, .target = &s.restore, .arg = "DIR",
-		 .help = "start from this checkpoint, made by any number of parts"},
+		 .help = "start from this checkpoint, made by any number of parts",
+		 .seen = &s.seen_part},
 		{.name = "drag", .kind = OPTION_TEXT, .target = &s.drag, .arg = "FILE",
-		 .help = "be slow as its `drag` record says, read before each unit"},
+		 .help = "be slow as its `drag` record says, read before each unit",
+		 .seen = &s.seen_part},
 		{.name = "monitor", .kind = OPTION_TEXT, .target = &s.monitor, .arg = "SOCKET",
-		 .help = "report batch processing times to this bpt-monitor"},
+		 .help = "report batch processing times to this bpt-monitor", .seen = &s.seen_part},
 		{.name = "report-every", .kind = OPTION_COUNT, .target = &s.report_every,
-		 .arg = "UNITS", .help = "how often (10), or", .min = 1},
+		 .arg = "UNITS", .help = "how often (10), or", .min = 1, .seen = &s.seen_part},
 		{.name = "report-seconds", .kind = OPTION_SECONDS, .target = &s.report_seconds,
 		 .arg = "SECONDS", .help = "as soon as so long has passed (0.5); 0: by units only",
-		 .max = 86400},
+		 .max = 86400, .seen = &s.seen_part},
 		{.name = "naive-mean", .kind = OPTION_FLAG, .target = &s.naive_mean,
-		 .help = "for comparison: the mean of the workers' means, whatever their sizes"},
+		 .help = "for comparison: the mean of the workers' means, whatever their sizes",
+		 .seen = &s.seen_part},
 		{.name = "take-over", .kind = OPTION_FLAG, .target = &s.take_over,
-		 .help = "replace the server that serves this socket, with all that it has"},
+		 .help = "replace the server that serves this socket, with all that it has",
+		 .seen = &s.seen_part},
 		{.name = "servers", .kind = OPTION_TEXT, .target = &s.servers_text,
-		 .arg = "SOCKET,...", .help = "part 0: the other parts, in order"},
+		 .arg = "SOCKET,...", .help = "part 0: the other parts, in order",
+		 .seen = &s.seen_part},
 		{.name = "shards", .kind = OPTION_TEXT, .target = &s.shards, .arg = "SOCKET",
 		 .help = "part 0: commit units with this shardd"},
 		{.name = "include", .kind = OPTION_LIST, .target = &s.include, .arg = "FILE",
-		 .help = "part 0: copy FILE into every checkpoint"},
+		 .help = "part 0: copy FILE into every checkpoint", .seen = &s.seen_part},
 		{.name = "backup", .kind = OPTION_COUNT, .target = &s.backup, .arg = "N",
 		 .help = "part 0: close an iteration without the last N workers",
 		 .max = GATE_WORKERS_MAX},
@@ -360,14 +408,15 @@ int main(int argc, char **argv)
 			 "time, is out; 0: never",
 		 .max = 1e9},
 		{.name = "job", .kind = OPTION_ID, .target = &s.job, .arg = "NAME",
-		 .help = "part 0: the job's name, for checkpoints"},
+		 .help = "part 0: the job's name, for checkpoints", .seen = &s.seen_part},
 		{0}};
 	const struct option_table table = {
 		.program = PROGRAM,
 		.synopsis = "-s SOCKET --id ID [--part I/N] [--layout FILE | --dense FLOATS "
 			    "[--width FLOATS]]\n"
 			    "-s SOCKET --id ID ... [--sync bsp|ssp:S|asp] [--optimizer NAME] [--lr "
-			    "X] ...",
+			    "X] ...\n"
+			    "-s SOCKET --id ID --lead-only [--shards SOCKET] [--sync bsp|ssp:S|asp] ...",
 		.about = "A part of the parameters of a training job; part 0 leads it.",
 		.rows = rows,
 		.epilogue =

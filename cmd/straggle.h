@@ -60,7 +60,7 @@ void processes_free(struct processes *p); /* continues all; NULL is fine */
 struct nodes {
 	char (*id)[OPTION_ID_MAX];
 	const char **list;
-	size_t count, workers;
+	size_t count, room, workers;
 };
 int nodes_add(struct nodes *n, const char *text, const char *option, struct error *err);
 /* Those that patterns name, when no option names any. */

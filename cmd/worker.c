@@ -7,6 +7,7 @@
 #include "data/dataset.h"
 #include "data/schema.h"
 #include "model/model.h"
+#include "monitor/node.h"
 #include "work/trainer.h"
 
 #include <cblas.h>

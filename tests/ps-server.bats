@@ -117,7 +117,7 @@ dense() {
 	[ "${lines[1]}" = "ok iteration=0 members=1" ]
 	grep -aq 'ok iteration=1 applied=1$' out
 	grep -aq 'model iteration=1 dense=4 rows=1 width=2 bytes=24$' out
-	grep -aq 'stat id=ps0 part=0/1 iteration=1 incarnation=1 dense=4 rows=1 staged=0 pushes=1 pulls=2 diverged=0 bounded=0 members=1 balances=0 balance-us=0 settles=0 settle-us=0$' out
+	grep -aq 'stat id=ps0 part=0/1 iteration=1 incarnation=1 dense=4 rows=1 staged=0 pushes=1 pulls=2 diverged=0 bounded=0 boot=[^ ]* members=1 balances=0 balance-us=0 settles=0 settle-us=0$' out
 	grep -aq 'member worker=w0 generation=1 iteration=1 state=active owes=push pushes=1 samples=2 size=2$' out
 	[ "$(dense ps0.sock 1)" = "-0.25 -0.5 -0.75 -1" ]
 }
@@ -289,6 +289,7 @@ dense() {
 				printf '%s rows=0 bytes=16\n' "$head"
 				printf '%012d' 0
 				printf '%b' "$value"
+				printf 'join worker=w0 generation=1 %s\n' "$ME" # it was put out
 				printf '%s rows=1 bytes=28\n%016d' "$head" 0
 				if [ $s = ps0 ]; then printf '\2\0\0\0'; else printf '\1\0\0\0'; fi
 				printf '%04d%b' 0 "$value"
@@ -485,6 +486,62 @@ shards() {
 	run ask shardd.sock stat
 	[[ $output == *"samples-done=2"* ]]
 	[ "$(dense ps0.sock 1)" = "-0.5 -1 -1.5 -2" ]
+}
+
+# other_boot PROGRAM ARG...: as if it ran on a machine of another boot.
+other_boot() {
+	[ -e boot.so ] || cc -shared -fPIC -O2 -o boot.so "$PACELINE_ROOT/tests/other-boot.c"
+	echo 11111111-2222-3333-4444-555555555555 >boot_id
+	BOOT_ID=$T/boot_id LD_PRELOAD=$T/boot.so ASAN_OPTIONS=${ASAN_OPTIONS-}:verify_asan_link_order=0 "$@"
+}
+
+# boot_of SOCKET: which boot it says that it lives in, or for shardd whose settles it did not wait for.
+boot_of() { ask "$1" stat | field boot; }
+
+@test "parts in one boot: settles need not be waited for; with a part of another boot they are" {
+	local p='dense=1 rows=0 loss=1 bytes=16\n'$G1234 w here
+	here=$(cat /proc/sys/kernel/random/boot_id)
+	shards 8
+	server ps1 --part 1/2 --dense 8
+	server ps0 --part 0/2 --dense 8 --servers ps1.sock --shards shardd.sock
+	[ "$(boot_of ps0.sock)" = "$here" ]
+	[ "$(boot_of ps1.sock)" = "$here" ]
+	[ -z "$(boot_of shardd.sock)" ]
+	ask shardd.sock 'hello worker=w0' 'get worker=w0 generation=1' >/dev/null
+	open b ps1.sock
+	join a ps0.sock w0
+	tell b "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=1 $p"
+	answered b 'ok staged=1'
+	tell a "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=1 ranges=0:0:1 $p"
+	answered a 'ok iteration=1 applied=1'
+	[ "$(boot_of shardd.sock)" = "$here" ]
+	# The same with a part that lives elsewhere, and with no part at all: who knows where it is.
+	local way
+	for way in far none; do
+		kill "$SHARDD"
+		ends "$SHARDD" 0
+		rm -r journal b.in b.answers a.in a.answers
+		shards 8
+		ask shardd.sock 'hello worker=w0' 'get worker=w0 generation=1' >/dev/null
+		if [ $way = far ]; then
+			start far other_boot ps-server -s far.sock --id far --part 1/2 --dense 8
+			ready far.sock
+			[[ $(boot_of far.sock) == 11111111-* ]]
+			server lead-far --part 0/2 --dense 8 --servers far.sock --shards shardd.sock
+			open b far.sock
+			tell b "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=1 $p"
+			answered b 'ok staged=1'
+			join a lead-far.sock w0
+			tell a "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=1 ranges=0:0:1 $p"
+		else
+			server lead-none --lead-only --shards shardd.sock
+			open b lead-none.sock
+			join a lead-none.sock w0
+			tell a "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=1 ranges=0:0:1\n"
+		fi
+		answered a 'ok iteration=1 applied=1'
+		[ -z "$(boot_of shardd.sock)" ]
+	done
 }
 
 @test "rows that shardd does not know are refused, and nothing is applied" {
@@ -1068,20 +1125,28 @@ balanced() {
 }
 
 @test "an heir takes nothing that can't stand in a store" {
-	local state="state part=0/1 incarnation=1 iteration=3 bsp=1 pulls=0 pushes=0 optimizer=adagrad steps=3 dense=2 slots=1 width=1 row-slots=1 rows=1" one='\0\0\x80\x3f' nan='\0\0\xc0\x7f' minus='\0\0\x80\xbf'
-	local dense="dense slot=0 bytes=8\n$one$one" slot="dense slot=1 bytes=8\n$one$one" row="rows count=1 bytes=12\n\7\0\0\0$one$one"
+	local state='state part=0/1 incarnation=1 iteration=3 bsp=1 pulls=0 pushes=0'
+	local head='part version=1 part=0 parts=1 dense-begin=0 dense=2 dense-slots=1 width=1 row-slots=1 rows=1\nnote key=optimizer value=adagrad\nnote key=steps value=3\n'
+	local one='\0\0\x80\x3f' nan='\0\0\xc0\x7f' minus='\0\0\x80\xbf'
+	local dense="${head}block section=dense count=2 bytes=8\n$one$one" slot="block section=dense.s0 count=2 bytes=8\n$one$one"
+	local key='block section=rows.keys count=1 bytes=4\n\7\0\0\0' row="block section=rows count=1 bytes=4\n$one" row_slot="block section=rows.s0 count=1 bytes=4\n$one"
 	local staged='staged worker=w0 generation=1 sequence=1 iteration=3 count=1 size=1 dense=1 rows=0 bytes=8\n' n=0 bad
 	# The last of each is what is wrong; then what is said of it.
-	for bad in "dense slot=0 bytes=8\n$one$nan=nan can.t stand in slot 0" \
-		"${dense}dense slot=1 bytes=8\n$one$minus=-1 can.t stand in slot 1 of adagrad" \
-		"$dense${slot}rows count=1 bytes=12\n\7\0\0\0$nan$one=nan can.t stand in slot 0" \
-		"$dense${slot}rows count=1 bytes=12\n\7\0\0\0$one$minus=-1 can.t stand in slot 1" \
-		"$dense$slot$row$staged$one$nan=the gradient of parameter dense.1. is nan"; do
+	for bad in "${head}block section=dense count=2 bytes=8\n$one$nan=value 1 of dense is not finite" \
+		"${dense}block section=dense.s0 count=2 bytes=8\n$one$minus=slot 0 of adagrad can.t be -1 .dense parameter 1" \
+		"${dense}${slot}block section=dense.s0 count=2 bytes=8\n$one$one=too many values" \
+		"$dense$slot${key}block section=rows count=1 bytes=4\n$nan=value 0 of rows is not finite" \
+		"$dense$slot$key${row}block section=rows.s0 count=1 bytes=4\n$minus=slot 0 of adagrad can.t be -1 .key 7" \
+		"$dense$slot${row}=differ" \
+		"$dense$slot${key}ok\n=rows holds 0 values in place of 1" \
+		"${dense}ok\n=dense.s0 holds 0 values in place of 2" \
+		"ok\n=no parameters" \
+		"$dense$slot$key$row$row_slot$staged$one$nan=the gradient of parameter dense.1. is nan"; do
 		n=$((n + 1))
 		printf 'paceline role=ps-server version=1\n%s\n' "$state" >reply$n
 		printf '%b' "${bad%=*}" >>reply$n
 		start old$n socat UNIX-LISTEN:old$n.sock "SYSTEM:cat reply$n; exec cat >/dev/null"
-		wait_for "[ -S old$n.sock ]"
+		wait_for "grep -q '00010000 .*old$n.sock' /proc/net/unix" # it listens
 		run ps-server -s old$n.sock --id ps0 --dense 2 --width 1 --take-over
 		[ "$status" -eq 65 ] || { echo "$n: $status $output"; return 1; }
 		[[ $output =~ ${bad##*=} ]] || { echo "$n: $output"; return 1; }
@@ -1240,4 +1305,188 @@ balanced() {
 		run -64 ps-server -s x.sock --id ps0 --dense 4 $words
 	done
 	run -73 ps-server -s x.sock --id ps0 --dense 4 --balance lb-bsp --batch 5 --balance-log no/such
+}
+
+# ---- a lead without parameters ----
+
+# hand WORKER ID BEGIN LENGTH: the shard that shardd gives to it; in $SHARD ("ID:BEGIN:LENGTH") and
+# $LENGTH. Empty when there is none.
+hand() {
+	local r
+	r=$(ask shardd.sock "get worker=$1 generation=1" | grep '^shard' || true)
+	LENGTH=$(field length <<<"$r")
+	SHARD=${r:+$(field id <<<"$r"):$(field begin <<<"$r"):$LENGTH}
+}
+
+# counts NAME WORKER SEQUENCE ITERATION: a push of what `hand` gave, and nothing else.
+counts() {
+	tell "$1" "push worker=$2 generation=1 $ME sequence=$3 iteration=$4 count=$LENGTH ranges=$SHARD loss=$LENGTH\n"
+}
+
+# audit SAMPLES [REPEATED]: shardd has each of so many once, so many were given out again, and nobody
+# holds any.
+audit() {
+	run ask shardd.sock stat
+	[[ $output == *" doing=0 "*" samples-done=$1 samples-repeated=${2:-0} "* ]] || { echo "$output"; return 1; }
+}
+
+@test "--lead-only, BSP: two workers by hand that push counts; units close, an action arrives, each sample once" {
+	start monitor bpt-monitor -s monitor.sock
+	ready monitor.sock
+	shards 12
+	server lead --lead-only --shards shardd.sock
+	run ask lead.sock stat
+	[[ ${lines[0]} == "stat id=lead iteration=0 incarnation=1 "*" members=0 "* ]]
+	ask shardd.sock 'hello worker=w0' 'hello worker=w1' >/dev/null
+	join a lead.sock w0
+	answered a '^paceline role=ps-server version=1 id=lead lead=1 sync=bsp incarnation=1 iteration=0$'
+	answered a 'ok iteration=0 members=1'
+	join b lead.sock w1
+	wait_for 'ask lead.sock members | grep -q joining'
+	hand w0
+	counts a w0 1 0
+	answered a 'ok iteration=1 applied=1'
+	answered b 'ok iteration=1 members=2'
+	audit 2 # of w0 alone
+	# Both must push; an action comes to both with the answer that closes the unit.
+	local act='action kind=adjust-bs id=w1 size=1 accum=1'
+	run bash -c "printf 'act bytes=%d\n%s\n' $((${#act} + 1)) '$act' | socat -t 20 - UNIX-CONNECT:lead.sock"
+	[ "${lines[1]}" = "ok iteration=2" ]
+	hand w0
+	counts a w0 2 1
+	wait_for 'ask lead.sock members | grep "worker=w0" | grep -q "owes= "'
+	printf 'bpt role=worker id=w1 iter=1 time=0.1 size=2 at=1\n' | socat -t 20 - UNIX-CONNECT:monitor.sock >/dev/null
+	hand w1
+	counts b w1 1 1
+	answered a 'ok iteration=2 applied=1'
+	answered b 'ok iteration=2 applied=1'
+	[ "$(grep -a -B1 'iteration=2 applied=1' a.answers | head -1)" = "$act" ]
+	[ "$(grep -a -B1 'iteration=2 applied=1' b.answers | head -1)" = "$act" ]
+	[[ $(ask monitor.sock snapshot) == *"id=w1"* ]]
+	local i
+	for i in 2 3; do
+		hand w0
+		[ -z "$SHARD" ] || counts a w0 $((i + 1)) $i
+		[ -n "$SHARD" ] || tell a "push worker=w0 generation=1 $ME sequence=$((i + 1)) iteration=$i count=0\n"
+		hand w1
+		[ -z "$SHARD" ] || counts b w1 $i $i
+		[ -n "$SHARD" ] || tell b "push worker=w1 generation=1 $ME sequence=$i iteration=$i count=0\n"
+		answered a "ok iteration=$((i + 1)) applied=1"
+		answered b "ok iteration=$((i + 1)) applied=1"
+	done
+	audit 12
+	run ask lead.sock stat
+	[[ ${lines[0]} == "stat id=lead iteration=4 "*" members=2 "* ]]
+}
+
+@test "--lead-only, ASP and SSP: units close by themselves; who is ahead waits; each sample once" {
+	local sync i
+	for sync in asp ssp:1; do
+		rm -rf journal ./*.answers ./*.in
+		shards 8
+		server lead-${sync%:*} --lead-only --sync $sync --shards shardd.sock
+		ask shardd.sock 'hello worker=w0' 'hello worker=w1' >/dev/null
+		join a lead-${sync%:*}.sock w0
+		answered a 'members=1'
+		join b lead-${sync%:*}.sock w1
+		answered b 'members=2'
+		hand w0
+		counts a w0 1 0
+		answered a 'ok iteration=1 applied=1'
+		hand w0
+		counts a w0 2 1
+		if [ $sync = ssp:1 ]; then # two ahead: its answer waits
+			wait_for "ask lead-${sync%:*}.sock stat | grep -q iteration=2"
+			[ "$(grep -c applied=1 a.answers)" = 1 ]
+		fi
+		for i in 1 2; do
+			hand w1
+			counts b w1 $i $((i - 1))
+			wait_for "[ \"\$(grep -c applied=1 b.answers)\" = $i ]"
+		done
+		wait_for '[ "$(grep -c applied=1 a.answers)" = 2 ]'
+		audit 8
+		hang_up a
+		hang_up b
+		kill "$PID" "$SHARDD"
+		ends "$PID" 0
+		ends "$SHARDD" 0
+	done
+}
+
+@test "--lead-only: a worker dies, another is fenced, shardd comes back: each sample once" {
+	shards 8
+	server lead --lead-only --shards shardd.sock
+	local lead=$PID
+	ask shardd.sock 'hello worker=w0' 'hello worker=w1' >/dev/null
+	join a lead.sock w0
+	answered a members=1
+	join b lead.sock w1
+	wait_for 'ask lead.sock members | grep -q joining'
+	hand w0
+	counts a w0 1 0
+	answered b 'iteration=1 members=2'
+	hand w1 # it dies with that in its hand
+	hang_up b
+	wait_for '[ "$(ask lead.sock members | grep -c ^member)" = 1 ]'
+	ask lead.sock 'fence worker=w1 generation=1'
+	ask shardd.sock 'fail worker=w1'
+	kill -9 "$SHARDD"
+	wait "$SHARDD" || true
+	shards 8
+	local i
+	for i in 2 3 4; do
+		hand w0
+		counts a w0 $i $((i - 1))
+		answered a "ok iteration=$i applied=1"
+	done
+	audit 8 2
+	# What is not in its hand is not counted, and it is no member any more.
+	tell a "push worker=w0 generation=1 $ME sequence=9 iteration=4 count=2 ranges=0:0:2\n"
+	answered a 'err code=fenced'
+	audit 8 2
+	# A lead of an incarnation that is over ends.
+	ask shardd.sock 'save file=queue' 'load file=queue' 'hello worker=w2' 'get worker=w2 generation=1' >/dev/null
+	join c lead.sock w2
+	answered c members=1
+	tell c "push worker=w2 generation=1 $ME sequence=1 iteration=4 count=2 ranges=0:0:2\n"
+	ends "$lead" 75
+}
+
+@test "--lead-only: what needs parameters is refused; sizes at every barrier" {
+	server lead --lead-only
+	local p="push worker=w0 generation=1 $ME sequence=1 iteration=0 count=1"
+	{
+		printf 'join worker=w0 generation=1 %s\n' "$ME"
+		printf 'pull worker=w0 generation=1 %s iteration=0 dense=0 rows=0\n' "$ME"
+		printf 'cut path=here\ntake-over incarnation=1\ntaken\nhold incarnation=1\n'
+		printf '%s dense=1\n' "$p"
+		printf '%s dense=0 rows=1 bytes=4\n1234' "$p"
+		printf '%s bytes=4\n1234' "$p"
+		printf '%s loss=nan\n' "$p"
+		printf 'stat\n'
+	} | socat -t 20 - UNIX-CONNECT:lead.sock | tail -n +2 >out
+	run cat out
+	local i want=('ok iteration=0 members=1' 'err code=unknown-request' 'err code=no-part' \
+		'err code=unknown-request' 'err code=unknown-request' 'err code=unknown-request' \
+		'err code=bad-request' 'err code=bad-request' 'err code=bad-request' 'err code=diverged' \
+		'stat *diverged=1*members=0*')
+	for i in "${!want[@]}"; do
+		[[ ${lines[$i]} == ${want[$i]}* ]] || { echo "$i: ${lines[$i]} is not ${want[$i]}"; cat out; return 1; }
+	done
+	[ ! -e here ]
+	local args
+	for args in "--dense 4" "--part 0/1" "--part 1/2" "--layout x" "--restore x" "--servers x" "--lr 1" \
+		"--optimizer sgd" "--take-over" "--monitor x" "--drag x" "--job x" "--include x"; do
+		run ps-server -s x --id x --lead-only $args
+		[ "$status" -eq 64 ] || { echo "$args: $status $output"; return 1; }
+	done
+	server sizes --lead-only --balance lb-bsp --batch 30 --expect 2
+	join a sizes.sock w0
+	join b sizes.sock w1
+	answered a 'kind=adjust-bs id=w0 size=15 '
+	tell a "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=15 speed=20\n"
+	tell b "push worker=w1 generation=1 $ME sequence=1 iteration=0 count=15 speed=10\n"
+	answered a 'kind=adjust-bs id=w0 size=20 '
+	answered b 'kind=adjust-bs id=w1 size=10 '
 }

@@ -11,6 +11,7 @@
  */
 #include "cmd/straggle.h"
 
+#include "base/grow.h"
 #include "proc/process.h"
 #include "record/record.h"
 
@@ -31,7 +32,7 @@ struct ward {
 
 struct wards {
 	struct ward *row;
-	size_t count;
+	size_t count, room;
 };
 
 /* ---- in straggle ---- */
@@ -165,14 +166,11 @@ static int take_ward(struct wards *w, const struct record *r, struct error *err)
 		return -1;
 	}
 	ward.pid = (pid_t)pid;
-	struct ward *row = reallocarray(w->row, w->count + 1, sizeof *row);
-	if (row)
-		w->row = row;
-	if (!row || (pid == 0 && !ward.path)) {
+	if ((pid == 0 && !ward.path) || GROW(w->row, w->room, w->count + 1) != 0) {
 		free(ward.path);
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	}
-	row[w->count++] = ward;
+	w->row[w->count++] = ward;
 	return 0;
 }
 

@@ -1,6 +1,7 @@
 /* nodes: lists of ids, as people write them: w0,w1,ps0 or w0..w19. */
 #include "cmd/straggle.h"
 
+#include "base/grow.h"
 #include "base/number.h"
 #include "base/option.h"
 
@@ -20,10 +21,8 @@ static int add_one(struct nodes *n, const char *id, const char *option, struct e
 			return error_set(err, ERROR_USAGE, option, "%s stands twice", id);
 	if (n->count == NODES_MAX)
 		return error_set(err, ERROR_USAGE, option, "more than %d nodes", NODES_MAX);
-	char(*more)[OPTION_ID_MAX] = reallocarray(n->id, n->count + 1, sizeof *more);
-	if (!more)
+	if (GROW(n->id, n->room, n->count + 1) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
-	n->id = more;
 	snprintf(n->id[n->count++], sizeof *n->id, "%.64s", id);
 	return 0;
 }

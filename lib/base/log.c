@@ -28,3 +28,8 @@ void log_say(enum log_level level, const char *fmt, ...)
 	error_plain(text);
 	sink(level, text, sink_arg);
 }
+
+int log_is_worth(uint64_t count)
+{
+	return (count & (count - 1)) == 0;
+}

@@ -5,6 +5,8 @@
 #ifndef PACELINE_BASE_LOG_H
 #define PACELINE_BASE_LOG_H
 
+#include <stdint.h>
+
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
 typedef void log_sink_fn(enum log_level level, const char *text, void *arg);
@@ -13,5 +15,9 @@ typedef void log_sink_fn(enum log_level level, const char *text, void *arg);
 void log_set_sink(log_sink_fn *sink, void *arg, enum log_level highest);
 
 void log_say(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Whether what a client makes happen is worth a line at its count-th time, or it would fill the disk:
+ * the 1st, 2nd, 4th, 8th, ... */
+int log_is_worth(uint64_t count);
 
 #endif

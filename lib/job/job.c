@@ -22,7 +22,20 @@
 #define JOB_FILE_MAX (1u << 20)
 #define JOB_LIST_MAX 65536
 
-enum kind { ID, TEXT, CHOICE, COUNT, REAL, NUMBERS, FILES, PATH, SYNC, BAD_ROWS, DEADLINES_OF, TEMPLATE };
+enum kind {
+	ID,
+	TEXT,
+	CHOICE,
+	COUNT,
+	REAL,
+	NUMBERS,
+	FILES,
+	PATH,
+	SYNC,
+	BAD_ROWS,
+	DEADLINES_OF,
+	TEMPLATE
+};
 
 struct row {
 	const char *key;

@@ -16,10 +16,10 @@ static void effect_clear(struct gate_effect *e)
 {
 	free(e->actions);
 	free(e->line);
-	free(e->part);
+	free(e->push);
 	e->actions = NULL;
 	e->line = NULL;
-	e->part = NULL;
+	e->push = NULL;
 }
 
 struct gate_effect *effect_add(struct gate *g, enum gate_effect_kind kind)

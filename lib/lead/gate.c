@@ -124,7 +124,7 @@ static void drop_held(struct gate *g, struct worker *w, const char *why)
 	w->held = NULL;
 	pushes_remove(&g->held, p);
 	g->late -= p->late ? 1 : 0;
-	effect_name(g, GATE_UNSTAGE, w->id, p->generation, p->sequence);
+	effect_name(g, GATE_DROP, w->id, p->generation, p->sequence);
 	for (size_t i = 0; i < p->tokens; i++)
 		effect_err(g, p->token[i], "fenced", "%s", why);
 	push_free(p);
@@ -380,7 +380,7 @@ static void join_push(struct gate *g, struct push *p, uint64_t token)
 		p->token[p->tokens++] = token;
 }
 
-/* Answers a push that must not become a new one; 1 when it did. */
+/* Answers a push that is not a new one; 1 when it did. */
 static int push_known(struct gate *g, struct worker *w, const struct gate_who *who,
 		      const struct gate_push *push)
 {
@@ -399,31 +399,27 @@ static int push_known(struct gate *g, struct worker *w, const struct gate_who *w
 		effect_ok(g, who->token, sizes_tell(g, w, acts_unseen(g, w), 1),
 			  "iteration=%llu %s=1 repeated=1",
 			  (unsigned long long)g->applied, dropped ? "dropped" : "applied");
-	} else if (w->held || w->waiting)
-		effect_err(g, who->token, "bad-request", "one push at a time");
-	else if (g->options.sync == GATE_BSP && push->iteration > g->open)
-		effect_err(g, who->token, "bad-request", "iteration %llu is not open, %llu is",
-			   (unsigned long long)push->iteration, (unsigned long long)g->open);
-	else
+	} else
 		return 0;
 	return 1;
 }
 
-static struct push *push_make(struct worker *w, const struct gate_who *who,
+/* NULL: no memory, and answered. */
+static struct push *push_make(struct gate *g, struct worker *w, const struct gate_who *who,
 			      const struct gate_push *push)
 {
 	struct push *p = calloc(1, sizeof *p);
 
-	if (!p)
-		return NULL;
-	if (push->ranges) {
-		p->range = malloc(push->ranges * sizeof *p->range);
-		if (!p->range) {
-			free(p);
-			return NULL;
-		}
-		memcpy(p->range, push->range, push->ranges * sizeof *p->range);
+	if (p && push->ranges && !(p->range = malloc(push->ranges * sizeof *p->range))) {
+		free(p);
+		p = NULL;
 	}
+	if (!p) {
+		effect_err(g, who->token, "no-memory", "for the push");
+		return NULL;
+	}
+	if (push->ranges)
+		memcpy(p->range, push->range, push->ranges * sizeof *p->range);
 	p->ranges = push->ranges;
 	p->worker = w;
 	p->generation = who->generation;
@@ -446,8 +442,8 @@ static void take_numbers(struct worker *w, const struct gate_push *push)
 	w->count = push->count;
 }
 
-/* With shardd: whether the samples that it says it trained are the rows that it says it covers;
- * answers when not. Which rows those are is shardd's to judge. */
+/* With shardd the samples that it says it trained are the rows that it says it covers. Which rows
+ * those are is shardd's to judge. */
 static int push_adds_up(struct gate *g, const struct gate_who *who, const struct gate_push *push)
 {
 	uint64_t rows = 0;
@@ -466,25 +462,53 @@ static int push_adds_up(struct gate *g, const struct gate_who *who, const struct
 	return 0;
 }
 
-enum gate_verdict gate_push(struct gate *g, const struct gate_who *who,
-			    const struct gate_push *push)
+/* Whether a new push can be one of now; answers when not. */
+static int push_fits(struct gate *g, const struct worker *w, const struct gate_who *who,
+		     const struct gate_push *push)
+{
+	if (w->held || w->waiting)
+		effect_err(g, who->token, "bad-request", "one push at a time");
+	else if (g->options.sync == GATE_BSP && push->iteration > g->open)
+		effect_err(g, who->token, "bad-request", "iteration %llu is not open, %llu is",
+			   (unsigned long long)push->iteration, (unsigned long long)g->open);
+	else
+		return push_adds_up(g, who, push);
+	return 0;
+}
+
+/* Its record, if it is a member. */
+static struct worker *member(const struct gate *g, const struct gate_who *who)
 {
 	struct worker *w;
-	struct push *p;
 
 	HASH_FIND_STR(g->workers, who->worker, w);
-	if (who->incarnation != g->options.incarnation || !w || w->state != WORKER_ACTIVE ||
-	    w->generation != who->generation || who->generation <= w->fenced) {
+	return w && who->incarnation == g->options.incarnation && w->state == WORKER_ACTIVE &&
+			       w->generation == who->generation && who->generation > w->fenced
+		       ? w
+		       : NULL;
+}
+
+int gate_is_member(const struct gate *g, const struct gate_who *who)
+{
+	return member(g, who) != NULL;
+}
+
+void gate_push(struct gate *g, const struct gate_who *who, const struct gate_push *push)
+{
+	struct worker *w = member(g, who);
+	struct push *p;
+
+	if (!w) {
 		effect_err(g, who->token, "fenced", "not a member");
-		return GATE_NOT;
+		return;
 	}
 	gate_here(g, who->worker, who->generation, who->connection);
-	if (push_known(g, w, who, push) || !push_adds_up(g, who, push))
-		return GATE_NOT;
-	p = push_make(w, who, push);
-	if (!p) {
-		effect_err(g, who->token, "no-memory", "for the push");
-		return GATE_NOT;
+	if (push_known(g, w, who, push))
+		return;
+	p = push_fits(g, w, who, push) ? push_make(g, w, who, push) : NULL;
+	if (!p) { /* nobody will name it */
+		effect_name(g, GATE_DROP, w->id, who->generation, push->sequence);
+		return;
 	}
 	p->late = g->options.sync == GATE_BSP && push->iteration < g->open;
 	g->late += p->late ? 1 : 0;
@@ -492,7 +516,6 @@ enum gate_verdict gate_push(struct gate *g, const struct gate_who *who,
 	take_numbers(w, push);
 	pushes_add(&g->held, p);
 	units_step(g);
-	return GATE_HELD;
 }
 
 /* ---- the supervisor ---- */

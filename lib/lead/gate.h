@@ -27,6 +27,7 @@
 
 #include "base/error.h"
 #include "base/option.h"
+#include "lead/order.h"
 #include "solve/balance.h"
 
 #include <stddef.h>
@@ -88,16 +89,11 @@ struct gate_push {
 	uint64_t iteration;
 	uint64_t count;   /* samples; 0: it has no gradient */
 	uint64_t skipped; /* rows of the ranges that could not be read */
-	uint64_t size;    /* samples of a whole batch, 0: count; see struct gate_part */
+	uint64_t size;    /* samples of a whole batch, 0: count; see struct order_push */
 	double loss;      /* sum over the samples */
 	const struct gate_range *range;
 	size_t ranges;
 	double speed, time, mem; /* as in struct balance_member */
-};
-
-enum gate_verdict {
-	GATE_NOT, /* answered, or named already: what came with it is not needed */
-	GATE_HELD /* keep it under (worker, generation, sequence) until APPLY, UNSTAGE or THROW */
 };
 
 void gate_join(struct gate *g, const struct gate_who *who);
@@ -109,8 +105,10 @@ void gate_most(struct gate *g, const struct gate_who *who, uint64_t most);
 void gate_begin(struct gate *g);
 void gate_leave(struct gate *g, const struct gate_who *who);
 void gate_end(struct gate *g, const struct gate_who *who);
-enum gate_verdict gate_push(struct gate *g, const struct gate_who *who,
-			    const struct gate_push *push);
+/* All parts have their part of its gradient staged, or it is refused when they are asked. */
+void gate_push(struct gate *g, const struct gate_who *who, const struct gate_push *push);
+/* Whether a push of who can be one of a member. */
+int gate_is_member(const struct gate *g, const struct gate_who *who);
 /* The connection is gone: its members leave. */
 void gate_closed(struct gate *g, uint64_t connection);
 /* The worker leaves, if this is its generation: its push can't be taken, or it gives no sign of life.
@@ -158,13 +156,13 @@ void gate_save_refused(struct gate *g, int incarnation, const char *why);
 
 enum gate_effect_kind {
 	GATE_ANSWER,  /* token, ok, fields or code and text, actions */
-	GATE_HOLD,    /* part[parts]: servers keep them until APPLY or THROW, or say what they lack */
+	GATE_HOLD,    /* push[pushes]: parts keep them until APPLY or THROW, or say what they lack */
 	GATE_SETTLE,  /* number, iteration, line[lines] */
-	GATE_APPLY,   /* iteration (before), units, part[parts], samples, loss */
-	GATE_UNSTAGE, /* worker, generation, sequence: of the lead's own staged parts */
-	GATE_THROW,   /* worker, generation: staged parts up to it, everywhere */
+	GATE_APPLY,   /* iteration (before), units, push[pushes], samples, loss */
+	GATE_DROP,    /* worker, generation, sequence: this push, which nobody will name again */
+	GATE_THROW,   /* worker, generation: staged pushes up to it */
 	GATE_SAVE,    /* ask shardd to save */
-	GATE_CUT,     /* token, iteration: every server forks behind the last apply */
+	GATE_CUT,     /* token, iteration: every part forks behind the last apply */
 	GATE_QUIT     /* the incarnation is not in force any more */
 };
 
@@ -173,18 +171,6 @@ struct gate_line {
 	uint64_t generation;
 	struct gate_range range;
 	int back; /* dropped: to the end of the queue */
-};
-
-struct gate_part {
-	char worker[OPTION_ID_MAX];
-	uint64_t generation, sequence;
-	uint64_t unit;  /* from 0 within the message */
-	uint64_t count; /* samples, as its push to the lead said */
-	/* Samples of the whole batch, or count: a last, short batch is divided by that. No more than
-	 * the largest batch that anybody has had settled: whoever claims more would make the unit's
-	 * mean small for all others. */
-	uint64_t size;
-	double scale;
 };
 
 struct gate_effect {
@@ -198,8 +184,8 @@ struct gate_effect {
 	double loss;
 	struct gate_line *line;
 	size_t lines;
-	struct gate_part *part;
-	size_t parts;
+	struct order_push *push;
+	size_t pushes;
 	char worker[OPTION_ID_MAX];
 	uint64_t generation, sequence;
 };

@@ -16,7 +16,7 @@
 #define SETTLE_SECONDS 30.0      /* then the connection to shardd is made anew and asked again */
 #define SETTLE_AGAIN_SECONDS 0.5 /* after shardd had no room for its journal */
 #define EXPECT_SECONDS 10        /* for workers that are expected, from the first one on */
-#define LINE_ROOM 512            /* of a payload line: an id and four numbers */
+#define LINE_ROOM 512            /* of a line of a settle: an id and four numbers */
 
 /* ---- ends ---- */
 
@@ -74,7 +74,7 @@ uint64_t lead_defer(struct lead *l, struct request *rq)
 	return p->token;
 }
 
-struct request *lead_take(struct lead *l, uint64_t token)
+struct request *lead_undefer(struct lead *l, uint64_t token)
 {
 	struct pending *p;
 	struct request *rq;
@@ -90,7 +90,7 @@ struct request *lead_take(struct lead *l, uint64_t token)
 
 static void answer(struct lead *l, const struct gate_effect *e)
 {
-	struct request *rq = lead_take(l, e->token);
+	struct request *rq = lead_undefer(l, e->token);
 
 	if (!e->ok && l->cut.busy && e->token == l->cut.token)
 		lead_cut_refused(l);
@@ -161,7 +161,7 @@ static const char **names_list(struct lead *l, const struct names *names, const 
 	}
 	for (size_t i = 0; i < names->count; i++) {
 		list[i] = names->name[i];
-		if ((i == 0 || strcmp(list[i], list[i - 1]) != 0) && ps_tell(++l->refusals))
+		if ((i == 0 || strcmp(list[i], list[i - 1]) != 0) && log_is_worth(++l->refusals))
 			log_say(LOG_LEVEL_WARNING, "%s: %s: it is refused", list[i], why);
 	}
 	return list;
@@ -205,13 +205,10 @@ static void settle_err(struct lead *l, const struct record *r)
 		    (unsigned long long)number, code, r->text ? r->text : "");
 }
 
-static void on_settle(const struct record *r, int closing, const void *payload, size_t bytes,
-		      void *lead)
+static void on_settle(const struct record *r, int closing, void *lead)
 {
 	struct lead *l = lead;
 
-	(void)payload;
-	(void)bytes;
 	if (!r)
 		return; /* on_shards_down() follows */
 	if (!closing) {
@@ -238,8 +235,16 @@ static size_t settle_line(char *out, const struct gate_line *line)
 	return record_end(&o, NULL);
 }
 
+/*
+ * boot= says that all who apply this unit live in this boot. If shardd does, too, it need not wait for
+ * the disk: what takes its journal's last lines takes the parameters, and both go back to a checkpoint.
+ * Each sample is used (what was lost is given out again, behind that checkpoint) and none is twice in
+ * the model (it went back with the queue); what is acknowledged is on disk as long as anything is
+ * left that was told so.
+ */
 static void settle(struct lead *l, const struct gate_effect *e)
 {
+	const char *boot = lead_parts_boot(l->parts);
 	char head[256], *text = malloc(e->lines * LINE_ROOM);
 	struct record_out o;
 	size_t len = 0;
@@ -254,6 +259,8 @@ static void settle(struct lead *l, const struct gate_effect *e)
 	record_add_u64(&o, "number", e->number);
 	record_add_u64(&o, "iteration", e->iteration);
 	record_add_u64(&o, "incarnation", l->options.gate.incarnation);
+	if (boot[0])
+		record_add(&o, "boot", boot);
 	record_add_u64(&o, "bytes", len);
 	size_t head_len = record_end(&o, NULL);
 	l->settling.number = e->number;
@@ -286,179 +293,93 @@ static void on_shards_down(struct peer *p, void *lead)
 	lead_pump(l);
 }
 
-/* ---- holding and applying ---- */
+/* ---- the parts ---- */
 
-static size_t part_line(char *out, const struct gate_part *part)
-{
-	struct record_out o;
-
-	record_begin(&o, out, LINE_ROOM, "part");
-	record_add(&o, "worker", part->worker);
-	record_add_u64(&o, "generation", part->generation);
-	record_add_u64(&o, "sequence", part->sequence);
-	record_add_u64(&o, "unit", part->unit);
-	record_add_u64(&o, "count", part->count);
-	record_add_u64(&o, "size", part->size);
-	if (part->scale < 1.0 || part->scale > 1.0)
-		record_add_real(&o, "scale", part->scale);
-	return record_end(&o, NULL);
-}
-
-/* The parts as lines, to be freed. NULL: no memory, and the lead is broken. */
-static char *part_lines(struct lead *l, const struct gate_effect *e, size_t *len)
-{
-	char *text = malloc(e->parts * LINE_ROOM + 1);
-
-	*len = 0;
-	if (!text) {
-		lead_breakf(l, ERROR_OS, "parts", "no memory");
-		return NULL;
-	}
-	for (size_t i = 0; i < e->parts; i++)
-		*len += part_line(text + *len, &e->part[i]);
-	return text;
-}
-
-/* The parts as this server's own room takes them; -1: no memory, and the lead is broken. */
-static int own_parts(struct lead *l, const struct gate_effect *e)
-{
-	if (e->parts > l->part_max) {
-		free(l->part);
-		l->part = calloc(e->parts, sizeof *l->part);
-		l->part_max = l->part ? e->parts : 0;
-	}
-	if (e->parts && !l->part)
-		return lead_breakf(l, ERROR_OS, "apply", "no memory");
-	for (size_t i = 0; i < e->parts; i++)
-		l->part[i] = (struct ps_part){.worker = e->part[i].worker,
-					      .generation = e->part[i].generation,
-					      .sequence = e->part[i].sequence,
-					      .unit = e->part[i].unit,
-					      .count = e->part[i].count,
-					      .size = e->part[i].size,
-					      .scale = e->part[i].scale};
-	return 0;
-}
-
-static void held(struct lead *l)
-{
-	const char **missing = names_list(l, &l->holding.missing,
-					  "a server does not have its part of its push");
-
-	if (missing)
-		gate_held(l->gate, missing, l->holding.missing.count);
-	free(missing);
-}
-
-static void on_hold(const struct record *r, int closing, const void *payload, size_t bytes,
-		    void *arg)
-{
-	struct other *o = arg;
-	struct lead *l = o->lead;
-
-	(void)payload;
-	(void)bytes;
-	if (!r || l->broken)
-		return;
-	if (!closing) {
-		names_add(l, &l->holding.missing, r, "missing");
-		return;
-	}
-	if (!record_is(r, "ok"))
-		lead_breakf(l, ERROR_TEMPFAIL, o->path, "hold: %s", r->text ? r->text : "");
-	else if (--l->holding.asked == 0)
-		held(l);
-	lead_pump(l);
-}
-
-static void own_lacks(const struct ps_part *part, void *lead)
+static void on_missing(uint32_t part, const char *worker, uint64_t generation, uint64_t sequence,
+		       void *lead)
 {
 	struct lead *l = lead;
 
-	names_put(l, &l->holding.missing, part->worker);
+	(void)part;
+	(void)generation;
+	(void)sequence;
+	names_put(l, &l->holding.missing, worker);
+}
+
+static void one_holds(struct lead *l)
+{
+	const char **missing;
+
+	if (l->broken || --l->holding.asked > 0)
+		return;
+	missing = names_list(l, &l->holding.missing, "a server does not have its part of its push");
+	if (missing)
+		gate_held(l->gate, missing, l->holding.missing.count);
+	free(missing);
+	lead_pump(l);
+}
+
+static void on_held(uint32_t part, const struct order_result *result, void *lead)
+{
+	struct lead *l = lead;
+
+	if (result->code && !l->broken)
+		lead_breakf(l, ERROR_TEMPFAIL, lead_parts_name(l->parts, part), "hold: %s",
+			    result->text);
+	one_holds(l);
 }
 
 static void hold(struct lead *l, const struct gate_effect *e)
 {
-	char head[256], *text;
-	struct record_out o;
-	size_t len;
+	struct order order = {.kind = ORDER_HOLD, .push = e->push, .pushes = e->pushes};
+	struct order_answer answer = {.missing = on_missing, .done = on_held, .arg = l};
 
 	l->holding.missing.count = 0;
-	l->holding.asked = l->others;
-	if (own_parts(l, e) != 0)
-		return;
-	(void)ps_hold(l->ps, l->part, e->parts, own_lacks, l);
-	if (l->others == 0) {
-		held(l);
-		return;
-	}
-	text = part_lines(l, e, &len);
-	if (!text)
-		return;
-	record_begin(&o, head, sizeof head, "hold");
-	record_add_u64(&o, "incarnation", l->options.gate.incarnation);
-	record_add_u64(&o, "bytes", len);
-	size_t head_len = record_end(&o, NULL);
-	for (size_t i = 0; i < l->others && !l->broken; i++)
-		(void)other_ask(&l->other[i], head, head_len, text, len, 0, on_hold, &l->other[i]);
-	free(text);
-}
-
-static int apply_others(struct lead *l, const struct gate_effect *e)
-{
-	char head[256], *text;
-	struct record_out o;
-	size_t len;
-
-	if (l->others == 0)
-		return 0;
-	text = part_lines(l, e, &len);
-	if (!text)
-		return -1;
-	record_begin(&o, head, sizeof head, "apply");
-	record_add_u64(&o, "incarnation", l->options.gate.incarnation);
-	record_add_u64(&o, "iteration", e->iteration);
-	record_add_u64(&o, "units", e->units);
-	if (len)
-		record_add_u64(&o, "bytes", len);
-	size_t head_len = record_end(&o, NULL);
-	int rc = others_tell(l, e->iteration, e->units, head, head_len, len ? text : NULL, len);
-	free(text);
-	others_flush(l);
-	return rc;
+	l->holding.asked = lead_parts_count(l->parts) + 1; /* and this function */
+	lead_parts_give(l->parts, &order, &answer);
+	one_holds(l);
 }
 
 static void apply(struct lead *l, const struct gate_effect *e)
 {
-	struct error err = {0};
-	size_t missing = 0;
+	struct order order = {.kind = ORDER_APPLY,
+			      .iteration = e->iteration,
+			      .units = e->units,
+			      .push = e->push,
+			      .pushes = e->pushes};
 
-	if (own_parts(l, e) != 0)
-		return;
-	/* The others first, and at once: they work while this part does. */
-	if (apply_others(l, e) != 0)
-		return;
-	if (ps_apply(l->ps, e->units, l->part, e->parts, &missing, &err) != 0)
-		lead_break(l, &err);
-	else if (missing)
-		lead_breakf(l, ERROR_SOFTWARE, "apply", "%zu parts are not staged here", missing);
-	else
-		lead_rows(l, e->samples, e->loss);
+	lead_parts_give(l->parts, &order, NULL);
+	if (!l->broken)
+		lead_rows(l, e->iteration + e->units, e->samples, e->loss);
 }
 
 static void throw_away(struct lead *l, const struct gate_effect *e)
 {
-	char head[256];
-	struct record_out o;
+	struct order order = {.kind = ORDER_THROW,
+			      .worker = e->worker,
+			      .generation = e->generation,
+			      .sequence = e->sequence,
+			      .one = e->kind == GATE_DROP};
 
-	ps_throw(l->ps, e->worker, e->generation);
-	record_begin(&o, head, sizeof head, "throw");
-	record_add_u64(&o, "incarnation", l->options.gate.incarnation);
-	record_add(&o, "worker", e->worker);
-	record_add_u64(&o, "generation", e->generation);
-	size_t len = record_end(&o, NULL);
-	(void)others_tell(l, 0, 0, head, len, NULL, 0);
+	lead_parts_give(l->parts, &order, NULL);
+}
+
+static uint64_t iteration(void *lead)
+{
+	return gate_iteration(((struct lead *)lead)->gate);
+}
+
+static void on_ready(int all, void *lead)
+{
+	struct lead *l = lead;
+
+	gate_servers(l->gate, all);
+	lead_pump(l);
+}
+
+static void on_broken(const struct error *err, void *lead)
+{
+	lead_break(lead, err);
 }
 
 /* ---- effects ---- */
@@ -484,9 +405,7 @@ void lead_pump(struct lead *l)
 		case GATE_APPLY:
 			apply(l, e);
 			break;
-		case GATE_UNSTAGE:
-			ps_push_drop(l->ps, e->worker, e->generation, e->sequence);
-			break;
+		case GATE_DROP:
 		case GATE_THROW:
 			throw_away(l, e);
 			break;
@@ -513,31 +432,36 @@ void lead_pump(struct lead *l)
 int lead_new(struct lead **out, const struct lead_options *options, struct error *err)
 {
 	struct lead *l = calloc(1, sizeof *l);
+	struct lead_parts_options parts = {.here = options->here,
+				      .sockets = options->servers,
+				      .count = options->server_count,
+				      .incarnation = options->gate.incarnation,
+				      .iteration = iteration,
+				      .ready = on_ready,
+				      .broken = on_broken,
+				      .owner = l};
 
 	if (!l)
-		return error_set(err, ERROR_OS, "lead", "no memory");
+		return error_set(err, ERROR_OS, "lead", "out of memory");
 	l->options = *options;
-	l->ps = options->ps;
-	l->others = options->server_count;
 	l->started = clock_mono();
 	l->started_at = options->gate.iteration;
 	l->options.gate.commit = options->shards != NULL;
-	l->other = calloc(l->others + 1, sizeof *l->other);
-	others_new(l);
-	l->cut.part = calloc(l->others + 1, sizeof *l->cut.part);
 	l->sizes.fd = -1;
-	if (!l->other || !l->cut.part) {
-		lead_free(l);
-		return error_set(err, ERROR_OS, "lead", "no memory");
+	if (lead_parts_new(&l->parts, &parts, err) != 0 || lead_sizes_new(l, err) != 0 ||
+	    gate_new(&l->gate, &l->options.gate, err) != 0)
+		goto failed;
+	l->cut.part = calloc(lead_parts_count(l->parts) + 1, sizeof *l->cut.part);
+	if (!l->cut.part) {
+		error_set(err, ERROR_OS, "lead", "out of memory");
+		goto failed;
 	}
-	if (lead_sizes_new(l, err) != 0 || gate_new(&l->gate, &l->options.gate, err) != 0) {
-		lead_free(l);
-		return -1;
-	}
-	gate_servers(l->gate, l->others == 0);
-	lead_hand_new(l);
+	gate_servers(l->gate, lead_parts_ready(l->parts));
 	*out = l;
 	return 0;
+failed:
+	lead_free(l);
+	return -1;
 }
 
 static void on_begin(evutil_socket_t fd, short what, void *lead)
@@ -576,7 +500,7 @@ int lead_start(struct lead *l, struct server *server, struct error *err)
 		return error_set(err, ERROR_OS, "lead", "no memory");
 	if (l->options.shards && !(l->shards = peer_new(base, &shards)))
 		return error_set(err, ERROR_OS, l->options.shards, "no memory");
-	return others_start(l, base, err);
+	return lead_parts_start(l->parts, base, err);
 }
 
 void lead_stop(struct lead *l)
@@ -584,7 +508,7 @@ void lead_stop(struct lead *l)
 	if (!l)
 		return;
 	l->broken = 1; /* peers tell their open requests now: nothing is to follow from it */
-	others_stop(l);
+	lead_parts_stop(l->parts);
 	if (l->shards)
 		peer_free(l->shards);
 	if (l->again)
@@ -603,11 +527,10 @@ void lead_free(struct lead *l)
 	if (l->cut.busy)
 		lead_cut_refused(l);
 	gate_free(l->gate);
-	others_free(l);
+	lead_parts_free(l->parts);
 	lead_sizes_free(l);
 	free(l->cut.part);
 	free(l->settling.fenced.name);
 	free(l->holding.missing.name);
-	free(l->part);
 	free(l);
 }

@@ -1,8 +1,10 @@
 /*
  * lead: the gate with its sockets.  Requests of workers and the supervisor become events; effects
- * become answers, settles with shardd, applies here and at the other servers, and cuts.
+ * become answers, settles with shardd, orders to the parts, and cuts.
  *
- * It is a parameter server as well (part 0): pull and staging are lib/ps.
+ * It has no parameters: those are with the parts (lead/parts.h), of which one may be in this
+ * process.  Without any it leads all the same: workers join, push nothing but counts, and obey
+ * actions; what they covered is committed with shardd.
  */
 #ifndef PACELINE_LEAD_LEAD_H
 #define PACELINE_LEAD_LEAD_H
@@ -10,19 +12,23 @@
 #include "base/error.h"
 #include "base/option.h"
 #include "lead/gate.h"
-#include "ps/ps.h"
+#include "lead/parts.h"
+#include "wire/call.h"
 #include "wire/server.h"
 
 struct lead;
+struct layout;
 
 struct lead_options {
 	struct gate_options gate;
-	struct ps *ps;              /* part 0; borrowed */
-	const char *const *servers; /* sockets of parts 1.., in order */
+	const char *id;
+	const struct part_here *here; /* part 0, in this process; NULL: it is elsewhere, or none */
+	const char *const *servers;   /* sockets of the other parts, in order */
 	size_t server_count;
 	const char *shards;                /* socket, or NULL: units close without a commit */
 	const struct option_list *include; /* files for every checkpoint */
-	const struct layout *layout;       /* written into checkpoints that do not include one */
+	const struct layout *layout;       /* written into checkpoints that do not include one; not
+					      looked at where there are no parts */
 	const char *job;                   /* for MANIFEST; may be "" */
 	/* BSP: sizes at every barrier, see solve/balance.h; gate.balance is the lead's then. */
 	const char *balance_method; /* NULL: as the workers have them */
@@ -45,6 +51,16 @@ extern const struct verb lead_verbs[];
 extern const size_t lead_verb_count;
 /* server_options.closed of a lead. */
 void lead_closed(struct connection *c, void *lead);
+
+/* Something else came from a worker, to a part in this process: it is there. */
+void lead_seen(struct request *rq, void *lead);
+
+/* ---- handing over to another process, with what a part in this one has ---- */
+
+int lead_can_go(void *lead); /* 0: a cut is being made; ask again soon */
+int lead_give(void *lead, struct call *heir, struct error *err);
+/* A record that lead_give() wrote; others are ignored. */
+int lead_take(void *lead, const struct record *r, struct call *c, struct error *err);
 
 /* Why the server must end, or NULL: fenced (ERROR_TEMPFAIL), a server that lacks what is committed
  * (ERROR_TEMPFAIL), no memory. */

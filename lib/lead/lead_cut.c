@@ -20,7 +20,7 @@
 static void answer(struct lead *l, const char *why)
 {
 	struct cutting *c = &l->cut;
-	struct request *rq = lead_take(l, c->token);
+	struct request *rq = lead_undefer(l, c->token);
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 
@@ -70,7 +70,7 @@ static int add_files(struct lead *l, struct ckpt_manifest *m, struct error *err)
 	const struct option_list *include = l->options.include;
 	char name[CKPT_NAME_MAX], path[CKPT_PATH_MAX];
 
-	for (size_t i = 0; i <= l->others; i++) {
+	for (size_t i = 0; i < lead_parts_count(l->parts); i++) {
 		ckpt_part_name((uint32_t)i, name);
 		if (ckpt_add(m, name, c->part[i].bytes, c->part[i].sum, err) != 0)
 			return -1;
@@ -134,38 +134,18 @@ static void one_answered(struct lead *l)
 		finish(l);
 }
 
-static void on_own(const struct fork_result *result, void *lead)
+static void on_written(uint32_t part, const struct order_result *result, void *lead)
 {
 	struct lead *l = lead;
+	struct cutting *c = &l->cut;
 
-	l->cut.part[0] = *result;
-	if (!result->ok)
-		fail(l, "part 0", result->why);
-	one_answered(l);
-}
-
-static void on_other(const struct record *r, int closing, const void *payload, size_t bytes,
-		     void *arg)
-{
-	struct other *o = arg;
-	struct lead *l = o->lead;
-	struct fork_result *part = &l->cut.part[o->part];
-	struct error err = {0};
-
-	(void)payload;
-	(void)bytes;
-	if (!closing || l->broken)
+	if (l->broken)
 		return;
-	if (!r)
-		fail(l, o->path, "connection lost");
-	else if (!record_is(r, "ok"))
-		fail(l, o->path, r->text ? r->text : "refused");
-	else if (record_u64(r, "bytes", 0, UINT64_MAX, &part->bytes, &err) != 0 ||
-		 record_u64(r, "sum", 0, UINT64_MAX, &part->sum, &err) != 0 ||
-		 record_real_opt(r, "stall", 0.0, 1e9, &part->stall, &err) != 0)
-		fail(l, o->path, err.text);
-	else if (part->stall > l->cut.fork)
-		l->cut.fork = part->stall;
+	if (result->code)
+		fail(l, lead_parts_name(l->parts, part), result->text);
+	c->part[part] = (struct part_file){result->bytes, result->sum};
+	if (result->stall > c->fork)
+		c->fork = result->stall;
 	one_answered(l);
 }
 
@@ -211,7 +191,6 @@ void lead_cut_begin(struct lead *l, struct request *rq, const char *dir)
 		request_err(rq, "cut", "%s: %s", err.place, err.text);
 		return;
 	}
-	memset(c->part, 0, (l->others + 1) * sizeof *c->part);
 	c->busy = 1;
 	c->failed = 0;
 	c->held = c->hold = c->fork = 0.0;
@@ -231,14 +210,11 @@ void lead_cut_refused(struct lead *l)
 	remove_dir(l);
 }
 
-static void on_saved(const struct record *r, int closing, const void *payload, size_t bytes,
-		     void *lead)
+static void on_saved(const struct record *r, int closing, void *lead)
 {
 	struct lead *l = lead;
 	const char *code = r ? record_get(r, "code") : NULL;
 
-	(void)payload;
-	(void)bytes;
 	if (!r || !closing)
 		return; /* lost: asked again when shardd is back */
 	if (record_is(r, "ok"))
@@ -273,33 +249,16 @@ void lead_cut_save(struct lead *l)
 void lead_cut_fork(struct lead *l, uint64_t iteration)
 {
 	struct cutting *c = &l->cut;
-	char line[RECORD_LINE_MAX], path[CKPT_PATH_MAX], name[CKPT_NAME_MAX];
-	struct record_out o;
-	struct error err = {0};
+	struct order order = {.kind = ORDER_CUT, .iteration = iteration, .path = c->dir};
+	struct order_answer answer = {.done = on_written, .arg = l};
 	double start = clock_mono();
 
 	c->iteration = iteration;
-	c->writing = l->others + 2; /* and this function */
-	record_begin(&o, line, sizeof line, "cut");
-	record_add_u64(&o, "incarnation", l->options.gate.incarnation);
-	record_add(&o, "path", c->dir);
-	record_add_u64(&o, "iteration", iteration);
-	size_t len = record_end(&o, NULL);
-	for (size_t i = 0; i < l->others; i++) {
-		struct other *other = &l->other[i];
-		if (len && other_ask(other, line, len, NULL, 0, 1, on_other, other) == 0)
-			continue;
-		fail(l, other->path, "can't be asked");
-		c->writing--;
-	}
-	ckpt_part_name(0, name);
-	if (fs_join(path, sizeof path, c->dir, name, &err) != 0 ||
-	    ps_cut(l->ps, path, on_own, l, &err) != 0) {
-		fail(l, err.place, err.text);
-		c->writing--;
-	}
-	double now = clock_mono();
+	c->writing = lead_parts_count(l->parts) + 1; /* and this function */
+	lead_parts_give(l->parts, &order, &answer);
+	double took = clock_mono() - start;
 	c->hold = c->held > 0.0 ? start - c->held : 0.0;
-	c->fork = now - start;
+	if (took > c->fork)
+		c->fork = took;
 	one_answered(l);
 }

@@ -21,35 +21,29 @@
 
 /* ---- giving ---- */
 
-static int ready(void *lead)
+int lead_can_go(void *lead)
 {
 	struct lead *l = lead;
 
 	return !l->cut.busy && !l->broken;
 }
 
-static int give_told(const struct other *o, struct outlet *out, struct error *err)
+static int give_told(uint32_t part, uint64_t iteration, uint64_t units, const char *text, size_t head,
+		     size_t bytes, void *heir, struct error *err)
 {
 	char line[512];
 	struct record_out r;
 
-	for (const struct told *t = o->first; t; t = t->next) {
-		if (t->reply) /* the heir's gate asks again */
-			continue;
-		record_begin(&r, line, sizeof line, "told");
-		record_add_u64(&r, "part", o->part);
-		record_add_u64(&r, "iteration", t->iteration);
-		record_add_u64(&r, "units", t->units);
-		record_add_u64(&r, "head-bytes", t->head);
-		record_add_u64(&r, "bytes", t->head + t->bytes);
-		if (outlet_record(out, &r, err) != 0 ||
-		    outlet_put(out, t->text, t->head + t->bytes, err) != 0)
-			return -1;
-	}
-	return 0;
+	record_begin(&r, line, sizeof line, "told");
+	record_add_u64(&r, "part", part);
+	record_add_u64(&r, "iteration", iteration);
+	record_add_u64(&r, "units", units);
+	record_add_u64(&r, "head-bytes", head);
+	record_add_u64(&r, "bytes", head + bytes);
+	return call_record(heir, &r, text, head + bytes, err);
 }
 
-static int give(void *lead, struct outlet *out, struct error *err)
+int lead_give(void *lead, struct call *heir, struct error *err)
 {
 	struct lead *l = lead;
 	char line[512], *text;
@@ -61,17 +55,13 @@ static int give(void *lead, struct outlet *out, struct error *err)
 	record_add_u64(&r, "samples", l->samples);
 	record_add_seconds(&r, "time", clock_mono() - l->started);
 	record_add_u64(&r, "since", l->started_at);
-	if (outlet_record(out, &r, err) != 0 || gate_save(l->gate, &text, &len, err) != 0)
+	if (call_record(heir, &r, NULL, 0, err) != 0 || gate_save(l->gate, &text, &len, err) != 0)
 		return -1;
 	record_begin(&r, line, sizeof line, "gate");
 	record_add_u64(&r, "bytes", len);
-	rc = outlet_record(out, &r, err);
-	if (rc == 0)
-		rc = outlet_put(out, text, len, err);
+	rc = call_record(heir, &r, text, len, err);
 	free(text);
-	for (size_t i = 0; rc == 0 && i < l->others; i++)
-		rc = give_told(&l->other[i], out, err);
-	return rc;
+	return rc == 0 ? lead_parts_owed(l->parts, give_told, heir, err) : -1;
 }
 
 /* ---- taking ---- */
@@ -97,7 +87,7 @@ static int take_total(struct lead *l, const struct record *r, struct error *err)
 
 	if (record_u64(r, "samples", 0, UINT64_MAX, &l->samples, err) != 0 ||
 	    record_real(r, "time", 0.0, 1e15, &time, err) != 0 ||
-	    record_u64(r, "since", 0, ps_iteration(l->ps), &l->started_at, err) != 0)
+	    record_u64(r, "since", 0, UINT64_MAX, &l->started_at, err) != 0)
 		return -1;
 	l->started = clock_mono() - time;
 	return 0;
@@ -105,15 +95,19 @@ static int take_total(struct lead *l, const struct record *r, struct error *err)
 
 static int take_gate(struct lead *l, const struct record *r, struct call *c, struct error *err)
 {
+	const struct part_here *here = lead_parts_here(l->parts);
 	uint64_t bytes;
 	char *text = take_text(r, c, &bytes, err);
 	int rc = text ? gate_load(l->gate, text, (size_t)bytes, err) : -1;
 
 	free(text);
-	if (rc == 0 && gate_iteration(l->gate) != ps_iteration(l->ps))
+	if (rc == 0 && gate_iteration(l->gate) != here->iteration(here->part))
 		rc = error_set(err, ERROR_DATA, NULL, "its gate is at iteration %llu, its part at %llu",
 			       (unsigned long long)gate_iteration(l->gate),
-			       (unsigned long long)ps_iteration(l->ps));
+			       (unsigned long long)here->iteration(here->part));
+	if (rc == 0 && l->started_at > gate_iteration(l->gate))
+		rc = error_set(err, ERROR_DATA, NULL, "since=%llu is to come",
+			       (unsigned long long)l->started_at);
 	l->taken = rc == 0;
 	return rc;
 }
@@ -124,7 +118,7 @@ static int take_told(struct lead *l, const struct record *r, struct call *c, str
 	char *text;
 	int rc;
 
-	if (record_u64(r, "part", 1, l->others, &part, err) != 0 ||
+	if (record_u64(r, "part", 0, UINT32_MAX, &part, err) != 0 ||
 	    record_u64(r, "iteration", 0, UINT64_MAX, &iteration, err) != 0 ||
 	    record_u64(r, "units", 0, UINT64_MAX, &units, err) != 0 ||
 	    record_u64(r, "head-bytes", 1, RECORD_LINE_MAX, &head, err) != 0 ||
@@ -133,13 +127,13 @@ static int take_told(struct lead *l, const struct record *r, struct call *c, str
 	text = take_text(r, c, &bytes, err);
 	if (!text)
 		return -1;
-	rc = other_owe(&l->other[part - 1], iteration, units, text, (size_t)head,
+	rc = lead_parts_owe(l->parts, (uint32_t)part, iteration, units, text, (size_t)head,
 		       (size_t)(bytes - head), err);
 	free(text);
 	return rc;
 }
 
-static int take(void *lead, const struct record *r, struct call *c, struct error *err)
+int lead_take(void *lead, const struct record *r, struct call *c, struct error *err)
 {
 	struct lead *l = lead;
 
@@ -150,13 +144,6 @@ static int take(void *lead, const struct record *r, struct call *c, struct error
 	if (record_is(r, "told"))
 		return take_told(l, r, c, err);
 	return 0;
-}
-
-void lead_hand_new(struct lead *l)
-{
-	struct ps_more more = {.ready = ready, .give = give, .take = take, .owner = l};
-
-	ps_set_more(l->ps, &more);
 }
 
 /* ---- members ---- */
@@ -174,7 +161,7 @@ static void on_absent(evutil_socket_t fd, short what, void *lead)
 /* A member says something with each batch only: a few of those are waited for. */
 static double members_seconds(const struct lead *l)
 {
-	double units = (double)(ps_iteration(l->ps) - l->started_at);
+	double units = (double)(gate_iteration(l->gate) - l->started_at);
 	double batch = units > 0.0 ? (clock_mono() - l->started) / units : 0.0;
 
 	if (l->options.gate.sync != GATE_BSP)

@@ -1,6 +1,6 @@
-/* What lead.c (effects, shardd), lead_others.c (the other servers), lead_requests.c (verbs),
- * lead_cut.c (checkpoints), lead_sizes.c (batches at every barrier), lead_silent.c (members that do
- * not move) and lead_hand.c (handing over) share. */
+/* What lead.c (effects, shardd, orders to the parts), lead_requests.c (verbs), lead_cut.c
+ * (checkpoints), lead_sizes.c (batches at every barrier), lead_silent.c (members that do not move)
+ * and lead_hand.c (handing over) share. */
 #ifndef PACELINE_LEAD_LEAD_INTERNAL_H
 #define PACELINE_LEAD_LEAD_INTERNAL_H
 
@@ -22,32 +22,10 @@ struct pending {
 	UT_hash_handle hh;
 };
 
-/* A request to another server, from the deed until the answer: said again when that server comes
- * back without it. */
-struct told {
-	struct told *next;
-	uint64_t iteration, units; /* of an apply; units 0: none */
-	size_t head, bytes;        /* of text: the record, and the payload behind it */
-	peer_reply_fn *reply;      /* NULL: an ok is all that is wanted */
-	void *arg;
-	int can_fail; /* when the server does not come back soon: reply hears so */
-	char text[];
-};
-
 /* Names of workers, each once or more. */
 struct names {
 	char (*name)[OPTION_ID_MAX];
 	size_t count, max;
-};
-
-struct other {
-	struct lead *lead;
-	const char *path;
-	struct peer *peer;
-	uint32_t part;
-	int ready;                 /* connected, and in the state that the lead knows */
-	struct told *first, **end; /* unanswered, in order */
-	struct event *overdue;     /* a cut that was asked waits for it to come back */
 };
 
 struct watcher {
@@ -67,7 +45,9 @@ struct cutting {
 	double hold, fork; /* seconds */
 	uint64_t iteration;
 	char dir[CKPT_PATH_MAX];
-	struct fork_result *part; /* of each server */
+	struct part_file {
+		uint64_t bytes, sum;
+	} *part; /* what each wrote */
 	char why[600];
 };
 
@@ -80,9 +60,9 @@ struct settling {
 	double seconds;
 };
 
-/* What the servers are asked to hold. */
+/* What the parts are asked to hold. */
 struct holding {
-	size_t asked;         /* servers that have not answered */
+	size_t asked;         /* parts that have not answered */
 	struct names missing; /* workers of which one lacks a part */
 };
 
@@ -104,10 +84,8 @@ struct lead {
 	struct lead_options options;
 	struct server *server;
 	struct gate *gate;
-	struct ps *ps;
+	struct lead_parts *parts;
 	struct peer *shards;
-	struct other *other;
-	size_t others;
 	struct event *again;  /* a settle that a full disk refused */
 	struct event *begin;  /* members that were expected have not all come */
 	struct event *absent; /* members that have not come back since a hand-over */
@@ -121,13 +99,12 @@ struct lead {
 	double started;
 	uint64_t started_at; /* which iteration */
 	struct holding holding;
-	uint64_t refusals; /* of pushes, by servers and shardd */
+	uint64_t refusals; /* of pushes, by parts and shardd */
+	uint64_t diverged; /* pushes refused for their loss, where no part counts them */
 	struct settling settling;
 	struct sizes sizes;
 	struct silents *silents; /* NULL: nobody is looked at */
 	struct cutting cut;
-	struct ps_part *part; /* scratch */
-	size_t part_max;
 	int broken;
 	struct error error;
 };
@@ -140,7 +117,7 @@ int lead_breakf(struct lead *l, int code, const char *place, const char *fmt, ..
 /* Makes rq a request that the gate will answer; its token, 0 when memory is gone (answered). */
 uint64_t lead_defer(struct lead *l, struct request *rq);
 /* The request of a token, which is forgotten; NULL when its client went. */
-struct request *lead_take(struct lead *l, uint64_t token);
+struct request *lead_undefer(struct lead *l, uint64_t token);
 
 /* lead_cut.c */
 void lead_cut_begin(struct lead *l, struct request *rq, const char *dir);
@@ -148,26 +125,7 @@ void lead_cut_save(struct lead *l);
 void lead_cut_fork(struct lead *l, uint64_t iteration);
 void lead_cut_refused(struct lead *l);
 
-/* lead_others.c */
-void others_new(struct lead *l);
-int others_start(struct lead *l, struct event_base *base, struct error *err);
-void others_stop(struct lead *l);
-void others_free(struct lead *l);
-/* To all of them; what is not answered is said again. units 0: no apply. */
-int others_tell(struct lead *l, uint64_t iteration, uint64_t units, const char *head, size_t len,
-		const void *payload, size_t bytes);
-/* What they were told leaves now, not at the end of this turn. */
-void others_flush(struct lead *l);
-/* To one of them. reply hears of the answer, and with can_fail (a checkpoint can) with r == NULL when
- * the server has not come back in time; otherwise it is asked until it answers. */
-int other_ask(struct other *o, const char *head, size_t len, const void *payload, size_t bytes,
-	      int can_fail, peer_reply_fn *reply, void *arg);
-/* Without sending it: what another lead has told, in its order. ERROR_OS. */
-int other_owe(struct other *o, uint64_t iteration, uint64_t units, const char *text, size_t head,
-	      size_t bytes, struct error *err);
-
 /* lead_hand.c */
-void lead_hand_new(struct lead *l);
 int lead_hand_start(struct lead *l, struct event_base *base);
 
 /* lead_sizes.c */
@@ -179,6 +137,6 @@ int lead_silent_start(struct lead *l, struct event_base *base);
 void lead_silent_stop(struct lead *l);
 
 /* lead_requests.c */
-void lead_rows(struct lead *l, uint64_t samples, double loss);
+void lead_rows(struct lead *l, uint64_t iteration, uint64_t samples, double loss);
 
 #endif

@@ -4,6 +4,7 @@
 #include "lead/lead_internal.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "record/record.h"
 
 #include <float.h>
@@ -115,81 +116,85 @@ static int loss_read(struct request *rq, double *loss, int *diverged, struct err
 	return 0;
 }
 
-static void push(struct lead *l, struct request *rq, struct staged *staged,
-		 const struct gate_push *given)
+static int push_read(const struct record *r, struct gate_range *range, struct gate_push *push,
+		     struct error *err)
 {
-	struct gate_who who;
-	struct error err = {0};
-	struct gate_push push = *given;
+	const char *ranges = record_get(r, "ranges");
 
-	if (who_read(rq, &who, &err) != 0) {
-		staged_free(staged);
-		request_bad(rq, &err);
-		return;
+	return gate_ranges_parse(ranges ? ranges : "", range, &push->ranges, err) != 0 ||
+			       record_u64(r, "sequence", 0, UINT64_MAX - 1, &push->sequence, err) !=
+				       0 ||
+			       record_u64(r, "iteration", 0, UINT64_MAX - 1, &push->iteration,
+					  err) != 0 ||
+			       record_u64(r, "count", 0, ORDER_COUNT_MAX, &push->count, err) != 0 ||
+			       record_u64_opt(r, "skipped", 0, ORDER_COUNT_MAX, &push->skipped,
+					      err) != 0 ||
+			       record_u64_opt(r, "size", 0, ORDER_COUNT_MAX, &push->size, err) !=
+				       0 ||
+			       numbers_read(r, push, err) != 0
+		       ? -1
+		       : 0;
+}
+
+/* Where there are no parameters, a push has no gradient. */
+static enum part_staged stage_nothing(struct lead *l, struct request *rq, const char *unfit)
+{
+	const struct record *r = request_record(rq);
+	uint64_t dense = 0, rows = 0;
+	struct error err = {0};
+
+	if (unfit) {
+		if (log_is_worth(++l->diverged))
+			log_say(LOG_LEVEL_WARNING, "a push of %s is refused: %s; %llu so far",
+				record_get(r, "worker"), unfit, (unsigned long long)l->diverged);
+		request_err(rq, "diverged", "worker %s, iteration %s: %s", record_get(r, "worker"),
+			    record_get(r, "iteration"), unfit);
+		return PART_UNFIT;
 	}
-	push.sequence = staged->sequence;
-	push.iteration = staged->iteration;
-	push.count = staged->push.count;
-	push.size = staged->push.size;
-	who.token = lead_defer(l, rq);
-	if (!who.token || gate_push(l->gate, &who, &push) == GATE_NOT)
-		staged_free(staged);
-	else if (ps_push_keep(l->ps, staged, &err) != 0)
-		staged_free(staged); /* as at any other server: `hold` finds it missing */
-	lead_pump(l);
+	if (record_u64_opt(r, "dense", 0, 0, &dense, &err) != 0 ||
+	    record_u64_opt(r, "rows", 0, 0, &rows, &err) != 0)
+		request_err(rq, "bad-request", "there are no parameters here: %s", err.text);
+	else if (request_payload(rq))
+		request_err(rq, "bad-request", "there are no parameters here, and no gradient");
+	else
+		return PART_STAGED;
+	return PART_BAD;
+}
+
+static enum part_staged stage(struct lead *l, struct request *rq, const char *unfit)
+{
+	const struct part_here *here = lead_parts_here(l->parts);
+
+	return here ? here->stage(here->part, rq, unfit) : stage_nothing(l, rq, unfit);
 }
 
 /* A member whose gradient can't be applied is waited for no longer: it has no other one for these
  * rows. */
-static void push_unfit(struct lead *l, struct request *rq)
-{
-	struct gate_who who;
-	struct error ignored;
-
-	if (who_read(rq, &who, &ignored) == 0 &&
-	    who.incarnation == l->options.gate.incarnation)
-		gate_let_go(l->gate, who.worker, who.generation, "its push has diverged");
-}
-
 static void on_push(struct request *rq, void *lead)
 {
 	struct lead *l = lead;
 	struct gate_range range[GATE_RANGES_MAX];
-	struct gate_push given = {.range = range};
-	struct staged *staged;
+	struct gate_push push = {.range = range};
+	struct gate_who who;
 	struct error err = {0};
-	const char *ranges = record_get(request_record(rq), "ranges");
 	int diverged;
+	enum part_staged staged = PART_STAGED;
 
-	if (gate_ranges_parse(ranges ? ranges : "", range, &given.ranges, &err) != 0 ||
-	    loss_read(rq, &given.loss, &diverged, &err) != 0 ||
-	    numbers_read(request_record(rq), &given, &err) != 0 ||
-	    record_u64_opt(request_record(rq), "skipped", 0, PS_COUNT_MAX, &given.skipped, &err) !=
-		    0) {
+	if (push_read(request_record(rq), range, &push, &err) != 0 ||
+	    loss_read(rq, &push.loss, &diverged, &err) != 0 || who_read(rq, &who, &err) != 0) {
 		request_bad(rq, &err);
 		return;
 	}
-	if (diverged) {
-		push_unfit(l, rq);
-		ps_diverged_because(l->ps, rq, "the loss is not finite, or beyond 1e30");
-		lead_pump(l);
-		return;
-	}
-	if (ps_push_read(l->ps, rq, &staged, &err) != 0) {
-		request_bad(rq, &err);
-		return;
-	}
-	if (staged->diverged) {
-		push_unfit(l, rq);
-		ps_diverged(l->ps, rq, staged);
-		lead_pump(l);
-		return;
-	}
-	push(l, rq, staged, &given);
+	if (gate_is_member(l->gate, &who))
+		staged = stage(l, rq, diverged ? "the loss is not finite, or beyond 1e30" : NULL);
+	if (staged == PART_UNFIT)
+		gate_let_go(l->gate, who.worker, who.generation, "its push has diverged");
+	if (staged == PART_STAGED && (who.token = lead_defer(l, rq)) != 0)
+		gate_push(l->gate, &who, &push);
+	lead_pump(l);
 }
 
-/* A member that pulls is there, too. */
-static void on_pull(struct request *rq, void *lead)
+void lead_seen(struct request *rq, void *lead)
 {
 	struct lead *l = lead;
 	struct gate_who who;
@@ -197,17 +202,6 @@ static void on_pull(struct request *rq, void *lead)
 
 	if (l->taken && who_read(rq, &who, &ignored) == 0)
 		gate_here(l->gate, who.worker, who.generation, who.connection);
-	ps_pull(rq, l->ps);
-}
-
-static void on_take_over(struct request *rq, void *lead)
-{
-	ps_take_over(rq, ((struct lead *)lead)->ps);
-}
-
-static void on_taken(struct request *rq, void *lead)
-{
-	ps_not_given(rq, ((struct lead *)lead)->ps);
 }
 
 /* ---- the supervisor ---- */
@@ -238,6 +232,10 @@ static void on_cut(struct request *rq, void *lead)
 	const char *path;
 	struct error err = {0};
 
+	if (lead_parts_count(l->parts) == 0) {
+		request_err(rq, "no-part", "there are no parameters here; shardd saves its queue");
+		return;
+	}
 	if (record_text(request_record(rq), "path", &path, &err) != 0 || !*path) {
 		request_err(rq, "bad-request", "path=DIRECTORY is wanted");
 		return;
@@ -275,7 +273,7 @@ static void on_act(struct request *rq, void *lead)
 	}
 	memcpy(lines, payload_data(payload), len);
 	if (gate_act(l->gate, lines, len, number, token, &err) != 0) {
-		struct request *refused = lead_take(l, token);
+		struct request *refused = lead_undefer(l, token);
 		if (err.code == ERROR_NOPERM)
 			request_err(refused, "balanced", "%s", err.text);
 		else
@@ -322,17 +320,30 @@ static void on_members(struct request *rq, void *lead)
 static void on_stat(struct request *rq, void *lead)
 {
 	struct lead *l = lead;
-
+	const struct part_here *here = lead_parts_here(l->parts);
 	const struct sizes *sizes = &l->sizes;
 	const struct settling *s = &l->settling;
-	struct ps_lead_stat stat = {
-		.members = gate_active(l->gate),
-		.balances = sizes->asked,
-		.balance_us = sizes->asked ? sizes->seconds / (double)sizes->asked * 1e6 : 0.0,
-		.settles = s->answers,
-		.settle_us = s->answers ? s->seconds / (double)s->answers * 1e6 : 0.0};
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
 
-	ps_stat(rq, l->ps, &stat);
+	record_begin(&o, line, sizeof line, "stat");
+	record_add(&o, "id", l->options.id);
+	if (here)
+		here->stat(here->part, &o);
+	else {
+		record_add_u64(&o, "iteration", gate_iteration(l->gate));
+		record_add_u64(&o, "incarnation", l->options.gate.incarnation);
+		record_add_u64(&o, "diverged", l->diverged);
+	}
+	record_add_u64(&o, "members", gate_active(l->gate));
+	record_add_u64(&o, "balances", sizes->asked);
+	record_add_brief(&o, "balance-us",
+			 sizes->asked ? sizes->seconds / (double)sizes->asked * 1e6 : 0.0);
+	record_add_u64(&o, "settles", s->answers);
+	record_add_brief(&o, "settle-us",
+			 s->answers ? s->seconds / (double)s->answers * 1e6 : 0.0);
+	request_put_record(rq, &o);
+	request_ok(rq, NULL);
 }
 
 /* ---- rows for watchers ---- */
@@ -366,7 +377,7 @@ static void on_watch(struct request *rq, void *lead)
 	}
 	w->lead = l;
 	w->rq = rq;
-	rows_start(&w->rows, every, ps_iteration(l->ps), clock_mono());
+	rows_start(&w->rows, every, gate_iteration(l->gate), clock_mono());
 	w->next = l->watchers;
 	w->at = &l->watchers;
 	if (w->next)
@@ -375,9 +386,9 @@ static void on_watch(struct request *rq, void *lead)
 	request_defer(rq, watcher_gone, w);
 }
 
-void lead_rows(struct lead *l, uint64_t samples, double loss)
+void lead_rows(struct lead *l, uint64_t iteration, uint64_t samples, double loss)
 {
-	struct rows_unit unit = {ps_iteration(l->ps), samples, loss};
+	struct rows_unit unit = {iteration, samples, loss};
 	double now = clock_mono(), mean;
 	char line[512];
 	struct record_out o;
@@ -400,9 +411,8 @@ void lead_rows(struct lead *l, uint64_t samples, double loss)
 #define WHO_KEYS "worker generation incarnation"
 
 const struct verb lead_verbs[] = {
-	{"pull", PS_PULL_KEYS, PS_PULL_MORE, on_pull, PS_PAYLOAD_BYTES_MAX,
-	 "parameters as of an iteration; payload: u32 keys"},
-	{"push", PS_PUSH_KEYS, PS_PUSH_MORE " speed time mem", on_push, PS_PAYLOAD_BYTES_MAX,
+	{"push", WHO_KEYS " sequence iteration count",
+	 "dense rows size skipped ranges loss speed time mem", on_push, PART_PAYLOAD_BYTES_MAX,
 	 "gradients; answered when they are committed and applied"},
 	{"join", WHO_KEYS, "size speed max", on_join, 0, "become a member, at the next iteration"},
 	{"leave", WHO_KEYS, "", on_leave, 0, "nobody waits for this worker any more"},
@@ -414,9 +424,6 @@ const struct verb lead_verbs[] = {
 	 "the supervisor: actions for all workers; payload: their lines"},
 	{"finish", "", "", on_finish, 0, "the supervisor: workers that said end may go"},
 	{"watch", "", "every", on_watch, 0, "a row of progress now and then, until you go"},
-	{"take-over", "incarnation", "", on_take_over, 0,
-	 "an heir: all that is here; then say taken, and this server ends"},
-	{"taken", "", "", on_taken, 0, "an heir: it has it all"},
 	{"members", "", "", on_members, 0, "who takes part"},
 	{"stat", "", "", on_stat, 0, "what is here"},
 };

@@ -59,32 +59,32 @@ static int has_step(const struct push *p)
 	return !p->late && !p->refused && p->count > 0;
 }
 
-/* The members of the unit, as parts of an effect; an effect without parts if there is none. */
-static struct gate_effect *put_parts(struct gate *g, enum gate_effect_kind kind)
+/* The gradients of the unit, for the parts; an effect without any if there is none. */
+static struct gate_effect *put_pushes(struct gate *g, enum gate_effect_kind kind)
 {
-	struct gate_part *part = calloc(g->sent.count + 1, sizeof *part);
-	struct gate_effect *e = part ? effect_add(g, kind) : NULL;
+	struct order_push *push = calloc(g->sent.count + 1, sizeof *push);
+	struct gate_effect *e = push ? effect_add(g, kind) : NULL;
 	size_t n = 0;
 
 	if (!e) {
-		free(part);
+		free(push);
 		g->failed = 1;
 		return NULL;
 	}
 	for (const struct push *p = g->sent.first; p; p = p->next) {
 		if (!has_step(p))
 			continue;
-		memcpy(part[n].worker, p->worker->id, sizeof part[n].worker);
-		part[n].generation = p->generation;
-		part[n].sequence = p->sequence;
-		part[n].scale = p->scale;
-		part[n].unit = bsp(g) ? 0 : n;
-		part[n].count = p->count;
-		part[n].size = p->size;
+		memcpy(push[n].worker, p->worker->id, sizeof push[n].worker);
+		push[n].generation = p->generation;
+		push[n].sequence = p->sequence;
+		push[n].scale = p->scale;
+		push[n].unit = bsp(g) ? 0 : n;
+		push[n].count = p->count;
+		push[n].size = p->size;
 		n++;
 	}
-	e->part = part;
-	e->parts = n;
+	e->push = push;
+	e->pushes = n;
 	return e;
 }
 
@@ -150,7 +150,7 @@ static void ask(struct gate *g)
 		return;
 	g->unanswered = 0;
 	if (g->holding)
-		put_parts(g, GATE_HOLD);
+		put_pushes(g, GATE_HOLD);
 	else
 		put_settle(g);
 }
@@ -221,8 +221,8 @@ void units_step(struct gate *g)
 
 static int by_worker(const void *a, const void *b)
 {
-	return node_id_compare(((const struct gate_part *)a)->worker,
-			       ((const struct gate_part *)b)->worker);
+	return node_id_compare(((const struct order_push *)a)->worker,
+			       ((const struct order_push *)b)->worker);
 }
 
 /* The members of the unit that shardd took, as APPLY. */
@@ -238,15 +238,15 @@ static void put_apply(struct gate *g)
 	}
 	if (steps == 0 && !bsp(g))
 		return;
-	e = put_parts(g, GATE_APPLY);
+	e = put_pushes(g, GATE_APPLY);
 	if (!e)
 		return;
-	for (size_t i = 0; i < e->parts; i++) {
-		struct gate_part *part = &e->part[i];
-		if (part->size > g->largest)
-			part->size = g->largest;
-		if (part->size < part->count)
-			part->size = part->count;
+	for (size_t i = 0; i < e->pushes; i++) {
+		struct order_push *push = &e->push[i];
+		if (push->size > g->largest)
+			push->size = g->largest;
+		if (push->size < push->count)
+			push->size = push->count;
 	}
 	for (const struct push *p = g->sent.first; p; p = p->next) {
 		if (!has_step(p))
@@ -255,9 +255,9 @@ static void put_apply(struct gate *g)
 		e->loss += p->loss;
 	}
 	if (bsp(g)) /* the same contributions give the same bits, whoever came first */
-		qsort(e->part, e->parts, sizeof *e->part, by_worker);
+		qsort(e->push, e->pushes, sizeof *e->push, by_worker);
 	e->iteration = g->applied;
-	e->units = bsp(g) ? 1 : e->parts;
+	e->units = bsp(g) ? 1 : e->pushes;
 	g->applied += e->units;
 }
 
@@ -282,8 +282,6 @@ static void finish_push(struct gate *g, struct push *p)
 	struct worker *w = p->worker;
 
 	w->sent = NULL;
-	if (!has_step(p))
-		effect_name(g, GATE_UNSTAGE, w->id, p->generation, p->sequence);
 	if (p->refused) {
 		for (size_t i = 0; i < p->tokens; i++)
 			effect_err(g, p->token[i], "fenced", "%s", refused_why[p->refused]);

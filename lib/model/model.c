@@ -80,6 +80,11 @@ int model_keys_are_rows(const struct model_spec *spec)
 	return kind_of(spec)->keys_are_rows;
 }
 
+uint64_t model_key_count(const struct model_spec *spec)
+{
+	return model_keys_are_rows(spec) ? spec->samples : (uint64_t)1 << spec->hash_bits;
+}
+
 int model_new(struct model **out, const struct model_spec *spec, struct error *err)
 {
 	if (model_spec_check(spec, err) < 0)

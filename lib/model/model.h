@@ -59,6 +59,8 @@ uint32_t model_width(const struct model_spec *spec);
 int model_uses_blas(const struct model_spec *spec);
 /* Whether a row's only key is its row number (audit), not what the data say. */
 int model_keys_are_rows(const struct model_spec *spec);
+/* Keys are below it. */
+uint64_t model_key_count(const struct model_spec *spec);
 
 /* A mini-batch. All arrays are the caller's and only read. Keys are given as positions in the
  * array of the batch's unique rows. */

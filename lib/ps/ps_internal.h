@@ -1,10 +1,14 @@
-/* What ps.c (requests), ps_pull.c (pulls), ps_apply.c (units, drag, reports) and hand.c (handing
- * over) share. */
+/* What the files of a part share: ps.c (made and ended), pull.c and push.c (of workers), wait.c
+ * (those whose iteration has not come), obey.c (what the lead orders), apply.c (units, drag, reports)
+ * and hand.c (handing over). */
 #ifndef PACELINE_PS_PS_INTERNAL_H
 #define PACELINE_PS_PS_INTERNAL_H
 
+#include "base/boot.h"
 #include "ckpt/ckpt.h"
+#include "ps/fork.h"
 #include "ps/ps.h"
+#include "ps/stage.h"
 #include "record/drag.h"
 #include "ps/room.h"
 #include "param/table.h"
@@ -34,6 +38,7 @@ struct ps_wait {
 struct ps {
 	struct ps_options options;
 	struct server *server;
+	char boot[BOOT_ID_MAX]; /* which run of this machine */
 	struct store *store;
 	struct stage *stage;
 	struct rooms *rooms;
@@ -48,11 +53,10 @@ struct ps {
 	size_t scratch_rows;
 	struct store_push *unit;
 	size_t unit_max;
-	struct fork_child *fork;
-	fork_done_fn *fork_done;
-	void *fork_arg;
-	struct request *asked; /* a cut that was asked for over the socket */
-	char asked_path[CKPT_PATH_MAX];
+	struct fork_child *fork; /* writes cut_file */
+	struct order_answer cut_answer;
+	char cut_file[CKPT_PATH_MAX];
+	struct request *asked; /* if the cut was asked for over the socket */
 	struct peer *monitor;
 	double work;           /* seconds of own work since the last unit */
 	double report_seconds; /* and since the last report, with drag */
@@ -62,35 +66,52 @@ struct ps {
 	struct ps_more more;
 	struct request *heir; /* take-over, waiting */
 	struct event *hand;
-	int handed_fd;        /* closed last: the heir waits for that; -1: not handed over */
+	struct call *handed;  /* to the heir; closed last: it waits for that */
 	struct drag_file drag;
 	int broken;
 	struct error error;
 };
 
-/* ps_apply.c */
+/* wait.c */
+void ps_wait_add(struct ps_wait *w, struct ps *p, struct request *rq, uint64_t iteration);
+void ps_waits_run(struct ps *p); /* units were applied */
 int ps_waits_start(struct ps *p, struct error *err);
 void ps_waits_stop(struct ps *p);
-void ps_on_hold(struct request *rq, void *ps);
-void ps_on_apply(struct request *rq, void *ps);
+
+/* apply.c: applies units in order; *missing counts pushes that are not staged here. -1: the
+ * parameters can't be trusted any more (ps_broken). */
+int ps_apply(struct ps *p, const struct order *o, size_t *missing, struct error *err);
+
+/* obey.c */
+void ps_obey(void *ps, const struct order *o, const struct order_answer *a);
+void ps_on_order(struct request *rq, void *ps);
 
 /* hand.c */
 int ps_hand_start(struct ps *p, struct error *err);
 void ps_hand_stop(struct ps *p);
+/* The requests `take-over` and `taken`. The state is sent between two events, and nobody else is
+ * served until the heir has said that it has it, or is gone. Then the server's loop ends. */
+void ps_on_take_over(struct request *rq, void *ps);
+void ps_on_taken(struct request *rq, void *ps); /* of somebody to whom nothing was given */
 
-/* ps_pull.c */
+/* pull.c */
+void ps_on_pull(struct request *rq, void *ps);
 size_t ps_pull_bytes(const struct ps *p, const struct ps_pull *q);
 void ps_pull_answer(struct ps *p, struct request *rq, const struct ps_pull *q, float *const *row);
 
-/* ps.c */
-void ps_wait_add(struct ps_wait *w, struct ps *p, struct request *rq, uint64_t iteration);
+/* push.c */
+enum part_staged ps_stage(void *ps, struct request *rq, const char *unfit);
+void ps_on_push(struct request *rq, void *ps);
+void ps_push_answer(struct ps *p, struct request *rq, struct staged *s); /* keeps it, and says so */
 int ps_push_fields(const struct record *r, struct staged *s, uint64_t *dense, uint64_t *rows,
 		   struct error *err);
 int ps_push_find(struct ps *p, struct staged *s, const void *data, size_t have, uint64_t dense,
 		 uint64_t rows, struct error *err);
 void ps_push_judge(const struct ps *p, struct staged *s);
-void ps_answer_wait(struct ps_wait *w);
-int ps_in_force(struct ps *p, struct request *rq); /* answers when not */
+
+/* ps.c */
+void ps_stat(const void *ps, struct record_out *o); /* but for id= and members= */
+int ps_in_force(struct ps *p, struct request *rq);  /* answers when not */
 void ps_break(struct ps *p, const struct error *err);
 
 #endif

@@ -32,7 +32,7 @@ static void dispatch(struct connection *c, struct verb_entry *verb, struct paylo
 	}
 	verb->requests++;
 	s->handling = rq;
-	verb->verb->handler(rq, verb->builtin ? s : s->options.owner);
+	verb->verb->handler(rq, verb->owner);
 	if (s->handling == rq) {
 		log_say(LOG_LEVEL_ERROR, "the handler of %s gave no answer", verb->verb->name);
 		request_err(rq, "internal", "no answer to %s", verb->verb->name);
@@ -108,7 +108,7 @@ static void skip_payload(struct connection *c, uint64_t bytes, uint64_t bytes_ma
 
 static void no_memory(struct connection *c)
 {
-	refuse(c, c->payload_verb, "no-memory", "no memory for a payload of %llu bytes",
+	refuse(c, c->payload_verb, "no-memory", "out of memory for a payload of %llu bytes",
 	       (unsigned long long)c->payload_bytes);
 	connection_end(c);
 }

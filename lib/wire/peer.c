@@ -18,7 +18,6 @@
 #define RETRY_SECONDS_MAX 1.0
 #define GREETING_SECONDS 10.0
 #define OUTPUT_BYTES_MAX (64u << 20)
-#define READ_TURN_MAX (4 * 1024 * 1024)
 
 struct open_request {
 	struct open_request *next;
@@ -42,8 +41,6 @@ struct peer {
 	size_t open;
 	struct output out;
 	struct chunk_pool chunks;
-	char *payload; /* of the record, being read */
-	size_t payload_bytes;
 	struct record record;
 	struct answers in;
 };
@@ -67,7 +64,6 @@ static void free_now(struct peer *p)
 	}
 	output_clear(&p->out, &p->chunks);
 	chunk_pool_clear(&p->chunks);
-	free(p->payload);
 	free(p->path);
 	free(p);
 }
@@ -117,7 +113,7 @@ static void fail_all(struct peer *p)
 		void *arg = q->arg;
 		put_back(p, q);
 		if (reply)
-			reply(NULL, 1, NULL, 0, arg);
+			reply(NULL, 1, arg);
 	}
 }
 
@@ -137,8 +133,6 @@ static void forget_connection(struct peer *p)
 	event_del(p->timer);
 	answers_end(&p->in);
 	output_clear(&p->out, &p->chunks);
-	free(p->payload);
-	p->payload = NULL;
 	p->state = PEER_DOWN;
 }
 
@@ -177,7 +171,7 @@ static void watch_oldest(struct peer *p)
 /* ---- reading ---- */
 
 /* Gives the answer's record to its request. 0: the peer is gone or dropped. */
-static int give(struct peer *p, const void *payload, size_t bytes)
+static int give(struct peer *p)
 {
 	struct open_request *q = p->first;
 	int closing = answers_is_last(&p->record);
@@ -196,7 +190,7 @@ static int give(struct peer *p, const void *payload, size_t bytes)
 		return 1;
 	int fd = p->in.fd;
 	enter(p);
-	reply(&p->record, closing, payload, bytes, arg);
+	reply(&p->record, closing, arg);
 	return leave(p) && p->in.fd == fd;
 }
 
@@ -216,64 +210,35 @@ static int greeted(struct peer *p)
 	return leave(p);
 }
 
-/* All of it is there. */
-static int end_payload(struct peer *p)
-{
-	char *payload = p->payload;
-	p->payload = NULL;
-	int result = give(p, payload, p->payload_bytes);
-	free(payload);
-	return result;
-}
-
-/* One record, or what is there of a payload. 0: more has to be read first, or the peer is gone or
- * dropped. */
+/* One record. 0: more has to be read first, or the peer is gone or dropped. */
 static int take_one(struct peer *p)
 {
-	struct error err = {0};
-	if (p->payload) {
-		size_t got = p->payload_bytes - (size_t)answers_due(&p->in);
-		(void)framer_take(&p->in.in, p->payload + got, SIZE_MAX);
-		return answers_due(&p->in) == 0 && end_payload(p);
-	}
+	struct error err;
+	(void)framer_take(&p->in.in, NULL, SIZE_MAX);
+	if (answers_due(&p->in) > 0)
+		return 0;
 	int found = answers_next(&p->in, &p->record, &err);
 	if (found == RECORD_END)
 		return 0;
-	if (found == RECORD_ONE && answers_due(&p->in) > 0) {
-		p->payload_bytes = (size_t)answers_due(&p->in);
-		p->payload = malloc(p->payload_bytes);
-		if (p->payload)
-			return 1;
-		error_set(&err, ERROR_OS, p->path, "out of memory for %zu bytes", p->payload_bytes);
-		found = -1;
-	}
 	if (found < 0) {
 		log_say(LOG_LEVEL_WARNING, "%s: %s", err.place, err.text);
 		drop(p);
 		return 0;
 	}
-	return p->state == PEER_GREETING ? greeted(p) : give(p, NULL, 0);
+	return p->state == PEER_GREETING ? greeted(p) : give(p);
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *peer)
 {
 	struct peer *p = peer;
-	size_t total = 0;
+	(void)fd;
 	(void)what;
 	enter(p);
-	do {
-		char *to = p->payload;
-		if (to)
-			to += p->payload_bytes - (size_t)answers_due(&p->in);
-		ssize_t n = answers_read(&p->in, to, to ? SIZE_MAX : 0, NULL);
-		if (n < 0)
-			drop(p);
-		if (n <= 0)
-			break;
-		total += (size_t)n;
-		while (take_one(p))
-			;
-	} while (!p->dead && p->in.fd == fd && p->payload && total < READ_TURN_MAX);
+	ssize_t n = answers_read(&p->in, NULL, 0, NULL);
+	if (n < 0)
+		drop(p);
+	while (n > 0 && take_one(p))
+		;
 	(void)leave(p);
 }
 

@@ -15,10 +15,9 @@ struct event_base;
 struct peer;
 
 /* r: a data record, or the closing one (type ok or err) when `closing`; NULL with closing set when
- * the connection went first. r is valid during the call only. payload (may be NULL) belongs to a
- * data record that announced bytes=N. */
-typedef void peer_reply_fn(const struct record *r, int closing, const void *payload, size_t bytes,
-			   void *arg);
+ * the connection went first. r is valid during the call only. A payload is thrown away: who asks
+ * other daemons asks for no bulk. */
+typedef void peer_reply_fn(const struct record *r, int closing, void *arg);
 
 struct peer_options {
 	const char *path;

@@ -210,10 +210,14 @@ static int make_base(struct server *s, struct error *err)
 	s->sweep = event_new(s->base, -1, EV_PERSIST, on_sweep, s);
 	s->look = evtimer_new(s->base, on_look, s);
 	s->watchdog = event_new(s->base, -1, EV_PERSIST, on_watchdog, s);
+	if (!s->accept_again || !s->sweep || !s->look || !s->watchdog)
+		return error_set(err, ERROR_OS, s->path, "no event loop");
+	if (s->options.beside)
+		return 0;
 	s->on_term = evsignal_new(s->base, SIGTERM, on_signal, s);
 	s->on_int = evsignal_new(s->base, SIGINT, on_signal, s);
-	if (!s->accept_again || !s->sweep || !s->look || !s->watchdog || !s->on_term ||
-	    !s->on_int || event_add(s->on_term, NULL) != 0 || event_add(s->on_int, NULL) != 0)
+	if (!s->on_term || !s->on_int || event_add(s->on_term, NULL) != 0 ||
+	    event_add(s->on_int, NULL) != 0)
 		return error_set(err, ERROR_OS, s->path, "no event loop");
 	return 0;
 }
@@ -239,8 +243,7 @@ int server_new(struct server **out, const struct server_options *options, struct
 	if (!s->payloads)
 		error_set(err, ERROR_OS, options->path, "out of memory");
 	else if (copy_options(s, options, err) == 0 &&
-		 verbs_new(&s->verbs, options->verbs, options->verb_count, options->one_way, err) ==
-			 0 &&
+		 verbs_new(&s->verbs, s, options, err) == 0 &&
 		 take_lock(s, err) == 0 && make_base(s, err) == 0) {
 		allow_clients(s->options.clients_max);
 		*out = s;

@@ -57,6 +57,10 @@ struct server_options {
 	 * arrived whole. Of a client that is known to be gone no other request is. NULL: none. */
 	const char *one_way;
 	void *owner;          /* given to handlers and hooks */
+	/* More verbs, with an owner of their own: for a program that is two things on one socket. */
+	const struct verb *more_verbs;
+	size_t more_count;
+	void *more_owner;
 	/* Called once a turn before answers are written; -1 ends server_run() with its error and
 	 * writes nothing more. May be NULL. */
 	int (*flush)(void *owner, struct error *err);
@@ -76,6 +80,7 @@ struct server_options {
 	/* Called at SIGTERM and SIGINT in place of server_stop(), for an owner whose end takes its
 	 * time. NULL: they stop the server. */
 	void (*signalled)(int signal, void *owner);
+	int beside; /* in a thread beside the program's work: signals are not this server's */
 };
 
 /* Takes path.lock by flock (a second instance: ERROR_TEMPFAIL). Greeting and options are copied,

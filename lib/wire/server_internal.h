@@ -32,6 +32,7 @@ struct verb_entry {
 	const struct verb *verb;
 	char **required; /* the table row's words, split */
 	size_t required_count;
+	void *owner; /* for the handler */
 	int builtin, one_way;
 	uint64_t requests, errors;
 };
@@ -192,7 +193,7 @@ int mapping_new(struct mapping **out, int fd, uint64_t bytes, struct error *err)
 void mapping_release(struct mapping *m); /* NULL is fine */
 
 /* verbs.c */
-int verbs_new(struct verb_table *t, const struct verb *verbs, size_t count, const char *one_way,
+int verbs_new(struct verb_table *t, struct server *s, const struct server_options *options,
 	      struct error *err);
 void verbs_free(struct verb_table *t);
 struct verb_entry *verbs_find(struct verb_table *t, const char *name);

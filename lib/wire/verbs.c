@@ -120,17 +120,33 @@ static int mark_one_way(struct verb_table *t, const char *names, struct error *e
 	return result;
 }
 
-int verbs_new(struct verb_table *t, const struct verb *verbs, size_t count, const char *one_way,
+/* The i-th of all that a server answers: its owner's, more of them, those of every server. */
+static void pick(struct verb_entry *v, size_t i, struct server *s, const struct server_options *o)
+{
+	if (i < o->verb_count) {
+		v->verb = &o->verbs[i];
+		v->owner = o->owner;
+	} else if (i < o->verb_count + o->more_count) {
+		v->verb = &o->more_verbs[i - o->verb_count];
+		v->owner = o->more_owner;
+	} else {
+		v->verb = &builtin[i - o->verb_count - o->more_count];
+		v->owner = s;
+		v->builtin = 1;
+	}
+}
+
+int verbs_new(struct verb_table *t, struct server *s, const struct server_options *options,
 	      struct error *err)
 {
+	size_t count = options->verb_count + options->more_count;
 	*t = (struct verb_table){0};
 	t->entry = calloc(count + BUILTIN_COUNT, sizeof *t->entry);
 	if (!t->entry)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	for (size_t i = 0; i < count + BUILTIN_COUNT; i++) {
 		struct verb_entry *v = &t->entry[i];
-		v->builtin = i >= count;
-		v->verb = v->builtin ? &builtin[i - count] : &verbs[i];
+		pick(v, i, s, options);
 		if (verbs_find(t, v->verb->name))
 			return error_set(err, ERROR_SOFTWARE, NULL, "verb %s stands twice",
 					 v->verb->name);
@@ -138,7 +154,7 @@ int verbs_new(struct verb_table *t, const struct verb *verbs, size_t count, cons
 			return error_set(err, ERROR_OS, NULL, "out of memory");
 		t->count++;
 	}
-	return mark_one_way(t, one_way, err);
+	return mark_one_way(t, options->one_way, err);
 }
 
 void verbs_free(struct verb_table *t)

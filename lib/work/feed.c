@@ -8,7 +8,7 @@
 #include "work/feed.h"
 
 #include "base/random.h"
-#include "work/spill.h"
+#include "work/rows_spill.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -124,7 +124,7 @@ static int parse(struct feed *f, struct parcel *p, struct error *err)
 	struct dataset *ds = f->options.dataset;
 	/* They have come from another worker since: shardd gave them when they were here. */
 	if (f->options.spill && dataset_has(ds, begin, length) < length &&
-	    spill_load(f->options.spill, ds, err) < 0)
+	    rows_spill_load(f->options.spill, ds, err) < 0)
 		return -1;
 	return dataset_read(ds, begin, length, &p->rows, err);
 }
@@ -431,4 +431,12 @@ int feed_take(struct feed *f, int short_ok, struct batch **out, struct error *er
 	}
 	pthread_mutex_unlock(&f->lock);
 	return result;
+}
+
+const struct batch *feed_next(struct feed *f)
+{
+	pthread_mutex_lock(&f->lock);
+	const struct batch *b = f->ready_count > 0 ? &f->batch[f->ready_first] : NULL;
+	pthread_mutex_unlock(&f->lock);
+	return b;
 }

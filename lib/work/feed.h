@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "data/dataset.h"
 #include "work/batch.h"
-#include "work/piece.h"
+#include "work/shards.h"
 
 struct feed;
 
@@ -45,5 +45,8 @@ void feed_drop(struct feed *f);
  * NULL when what is held does not make a batch. Waits for the thread while that may still change.
  * -1: the data are bad (ERROR_DATA with file:line:column) or memory ran out. */
 int feed_take(struct feed *f, int short_ok, struct batch **out, struct error *err);
+/* What feed_take() will give next, unless feed_resize() or feed_drop() comes first: to be read until
+ * then. NULL: not known yet. */
+const struct batch *feed_next(struct feed *f);
 
 #endif

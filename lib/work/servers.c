@@ -3,6 +3,10 @@
  * another process has the same incarnation, and is asked again what it did not answer, in the same
  * words.  With a higher incarnation there was a rollback: WORK_RESET.
  *
+ * The pull of the next batch is sent right behind a push, which saves a round trip: the servers hold
+ * it back until the push is applied.  If it turns out that it was not for the next batch, or is older
+ * than what the push's answer promises, its answer is thrown away, and the pull is sent anew.
+ *
  * Must never write to the shared gradients of a push before its answer: until then the server may
  * not have taken its copy.
  */
@@ -13,6 +17,7 @@
 #include "param/map.h"
 #include "wire/call.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +28,15 @@
 #define STOP_BACK_SECONDS 2      /* and a server that went, to come back */
 #define MAP_BYTES_MAX ((size_t)1 << 32)
 #define ALIGN 64
+#define OPEN_MAX 2 /* a push, and the pull behind it */
+#define EARLY_PAUSE 32 /* pushes without one, after one that came too early */
+
+/* A request that is not answered; its payload stays where it lies. */
+struct open_request {
+	char line[RECORD_LINE_MAX];
+	size_t len, bytes;
+	const void *payload;
+};
 
 struct part {
 	struct call *call; /* NULL: not connected */
@@ -30,16 +44,16 @@ struct part {
 	uint64_t dense_begin, dense_count;
 	size_t rows_max; /* that fit in the memory */
 	size_t keys_at, push_at;
-	size_t rows; /* of this batch */
+	double asked; /* when the last pull was sent */
+	size_t rows; /* of the batch that was last asked for */
 	float *inline_push;
 	size_t inline_room;
-	/* the request that is not answered: line, and payload where it lies */
-	char asked[RECORD_LINE_MAX];
-	size_t asked_len, asked_bytes;
-	const void *asked_payload;
+	struct open_request open[OPEN_MAX]; /* a ring, answered in this order */
+	uint32_t open_first, open_count;
 };
 
 struct servers {
+	struct exchange exchange; /* first */
 	struct servers_options options;
 	uint64_t generation, incarnation;
 	struct map map;
@@ -48,41 +62,41 @@ struct servers {
 	/* private memory, used when not straight; rooms in floats */
 	float *dense, *dense_gradient, *rows, *row_gradient;
 	size_t dense_room, dense_gradient_room, rows_room, row_gradient_room;
-	int brief;     /* who went is not waited for */
-	int diverged;  /* the last refusal was for the values of a push */
-	double waited; /* of this pull: the longest that a server said */
+	int brief;    /* who went is not waited for */
+	int early; /* a pull was sent behind the push, for this iteration */
+	uint64_t early_iteration;
+	uint32_t early_pause; /* for so many pushes there is none */
+	/* Of this pull: when the last server could answer, and the oldest that one gave. */
+	double reached;
+	uint64_t as_of;
 	struct record record;
 };
+
+static struct servers *servers_of(struct exchange *x)
+{
+	return (struct servers *)(void *)x;
+}
 
 static size_t align(size_t bytes)
 {
 	return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-int servers_new(struct servers **out, const struct servers_options *options, struct error *err)
+static void disconnect(struct servers *s)
 {
-	struct servers *s = calloc(1, sizeof(*s));
-	if (s)
-		s->part = calloc(options->count, sizeof(*s->part));
-	if (!s || !s->part) {
-		free(s);
-		return error_set(err, ERROR_OS, "", "no memory");
+	for (uint32_t i = 0; i < s->options.count; i++) {
+		call_close(s->part[i].call);
+		s->part[i].call = NULL;
+		s->part[i].memory = NULL;
+		s->part[i].open_count = 0;
 	}
-	s->options = *options;
-	map_even(&s->map, options->count, options->dense_count);
-	for (uint32_t i = 0; i < options->count; i++) {
-		s->part[i].dense_begin = s->map.dense_begin[i];
-		s->part[i].dense_count = s->map.dense_begin[i + 1] - s->map.dense_begin[i];
-	}
-	*out = s;
-	return 0;
+	s->early = 0;
 }
 
-void servers_free(struct servers *s)
+static void servers_free(struct exchange *x)
 {
-	if (!s)
-		return;
-	servers_disconnect(s);
+	struct servers *s = servers_of(x);
+	disconnect(s);
 	for (uint32_t i = 0; i < s->options.count; i++)
 		free(s->part[i].inline_push);
 	free(s->part);
@@ -93,32 +107,29 @@ void servers_free(struct servers *s)
 	free(s);
 }
 
-const struct map *servers_map(const struct servers *s)
+static const struct map *servers_map(const struct exchange *x)
 {
-	return &s->map;
+	return &((const struct servers *)(const void *)x)->map;
 }
 
-void servers_disconnect(struct servers *s)
+static void servers_disconnect(struct exchange *x)
 {
-	for (uint32_t i = 0; i < s->options.count; i++) {
-		call_close(s->part[i].call);
-		s->part[i].call = NULL;
-		s->part[i].memory = NULL;
-	}
+	disconnect(servers_of(x));
 }
 
-int servers_connected(const struct servers *s)
+static int servers_connected(const struct exchange *x)
 {
+	const struct servers *s = (const struct servers *)(const void *)x;
 	for (uint32_t i = 0; i < s->options.count; i++)
 		if (!s->part[i].call)
 			return 0;
 	return 1;
 }
 
-void servers_identify(struct servers *s, uint64_t generation, uint64_t incarnation)
+static void servers_identify(struct exchange *x, uint64_t generation, uint64_t incarnation)
 {
-	s->generation = generation;
-	s->incarnation = incarnation;
+	servers_of(x)->generation = generation;
+	servers_of(x)->incarnation = incarnation;
 }
 
 /* ---- connecting ---- */
@@ -207,8 +218,9 @@ static int connect_one(struct servers *s, uint32_t i, double deadline, struct er
 	return WORK_OK;
 }
 
-int servers_connect(struct servers *s, uint64_t *low, uint64_t *high, struct error *err)
+static int servers_connect(struct exchange *x, uint64_t *low, uint64_t *high, struct error *err)
 {
+	struct servers *s = servers_of(x);
 	double deadline = clock_mono() + s->options.wait_seconds;
 	*low = UINT64_MAX;
 	*high = 0;
@@ -264,21 +276,29 @@ static int come_back(struct servers *s, uint32_t i, struct error *err)
 		return -1;
 	if (incarnation == s->incarnation)
 		return WORK_OK;
-	servers_disconnect(s);
+	disconnect(s);
 	return WORK_RESET;
 }
 
-/* A call to part i that failed: a connection that went is made anew, and the request said again; a
- * silent server is not there. */
+static int send_open(struct part *p, struct error *err)
+{
+	for (uint32_t n = 0; n < p->open_count; n++) {
+		const struct open_request *r = &p->open[(p->open_first + n) % OPEN_MAX];
+		if (call_send(p->call, r->line, r->len, r->payload, r->bytes, err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* A call to part i that failed: a connection that went is made anew, and what was not answered said
+ * again; a silent server is not there. */
 static int again(struct servers *s, uint32_t i, struct error *err)
 {
-	struct part *p = &s->part[i];
 	while (err->code == ERROR_UNAVAILABLE) {
 		int result = come_back(s, i, err);
 		if (result != WORK_OK)
 			return result;
-		if (call_send(p->call, p->asked, p->asked_len, p->asked_payload, p->asked_bytes,
-			      err) == 0)
+		if (send_open(&s->part[i], err) == 0)
 			return WORK_OK;
 	}
 	if (err->code == ERROR_TEMPFAIL)
@@ -291,10 +311,11 @@ static int refused(struct servers *s, uint32_t i, struct error *err)
 	const char *code = record_get(&s->record, "code");
 	if (code && strcmp(code, "fenced") == 0)
 		return WORK_FENCED;
-	s->diverged = code && strcmp(code, "diverged") == 0;
-	if (s->diverged)
-		return error_set(err, ERROR_DATA, s->options.paths[i], "%s",
-				 s->record.text ? s->record.text : code);
+	if (code && strcmp(code, "diverged") == 0) {
+		error_set(err, ERROR_DATA, s->options.paths[i], "%s",
+			  s->record.text ? s->record.text : code);
+		return WORK_DIVERGED;
+	}
 	/* A server without memory, or that thinks us too slow, may well take it from our next life. */
 	int is_passing = code && (strcmp(code, "no-memory") == 0 || strcmp(code, "slow") == 0 ||
 				  strcmp(code, "busy") == 0);
@@ -311,11 +332,12 @@ static int ask(struct servers *s, uint32_t i, struct record_out *o, const void *
 		return error_set(err, ERROR_SOFTWARE, s->options.paths[i],
 				 "a request longer than a line");
 	struct part *p = &s->part[i];
-	memcpy(p->asked, o->data, len);
-	p->asked_len = len;
-	p->asked_payload = payload;
-	p->asked_bytes = bytes;
-	if (call_send(p->call, o->data, len, payload, bytes, err) < 0)
+	struct open_request *r = &p->open[(p->open_first + p->open_count++) % OPEN_MAX];
+	memcpy(r->line, o->data, len);
+	r->len = len;
+	r->payload = payload;
+	r->bytes = bytes;
+	if (call_send(p->call, o->data, len, payload, bytes, err) != 0)
 		return again(s, i, err);
 	return WORK_OK;
 }
@@ -324,12 +346,13 @@ static int ask(struct servers *s, uint32_t i, struct record_out *o, const void *
 enum patience { PATIENT, HASTY };
 
 /* The next record of part i into s->record, looking at *stop meanwhile. *anew (may be NULL): the
- * connection had gone, and the request was said again. */
+ * connection had gone, and what is open was said again. */
 static int receive(struct servers *s, uint32_t i, enum patience patience, int *anew,
 		   struct error *err)
 {
+	struct part *p = &s->part[i];
 	double deadline = clock_mono() + s->options.answer_seconds, grace = 0;
-	while (call_receive_within(s->part[i].call, &s->record, PAUSE_SECONDS, err) != 0) {
+	while (call_receive_within(p->call, &s->record, PAUSE_SECONDS, err) != 0) {
 		if (err->code != ERROR_TEMPFAIL || clock_mono() >= deadline) {
 			int result = again(s, i, err);
 			if (result != WORK_OK)
@@ -345,6 +368,10 @@ static int receive(struct servers *s, uint32_t i, enum patience patience, int *a
 			grace = clock_mono() + (patience == PATIENT ? STOP_GRACE_SECONDS : 0);
 		if (clock_mono() >= grace)
 			return WORK_STOP;
+	}
+	if (record_is(&s->record, "ok") || record_is(&s->record, "err")) {
+		p->open_first = (p->open_first + 1) % OPEN_MAX;
+		p->open_count--;
 	}
 	return WORK_OK;
 }
@@ -371,52 +398,72 @@ static void add_known(struct record_out *o, const char *key, double value)
 		record_add_brief(o, key, value);
 }
 
-int servers_join(struct servers *s, uint64_t size, double speed, uint64_t most, uint64_t *iteration,
-		 struct error *err)
+/* The pull that was sent early is for nobody: its answers are thrown away. */
+static int drop_early(struct servers *s, enum patience patience, struct error *err)
 {
+	int result = WORK_OK;
+	if (!s->early)
+		return WORK_OK;
+	for (uint32_t i = 0; i < s->options.count && result == WORK_OK; i++)
+		result = answer(s, i, patience, err);
+	s->early = 0;
+	if (result != WORK_OK)
+		disconnect(s);
+	return result;
+}
+
+/* A question about ourselves, to the lead. */
+static int ask_lead(struct servers *s, struct record_out *o, enum patience patience,
+		    struct error *err)
+{
+	int result = drop_early(s, patience, err);
+	if (result == WORK_OK)
+		result = ask(s, 0, o, NULL, 0, err);
+	if (result == WORK_OK)
+		result = answer(s, 0, patience, err);
+	if (result == WORK_STOP)
+		disconnect(s); /* which takes the request back */
+	return result;
+}
+
+static int servers_join(struct exchange *x, const struct exchange_member *member,
+			uint64_t *iteration, struct error *err)
+{
+	struct servers *s = servers_of(x);
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	begin(s, &o, line, "join");
-	record_add_u64(&o, "size", size);
-	add_known(&o, "speed", speed);
-	if (most > 0)
-		record_add_u64(&o, "max", most);
-	int result = ask(s, 0, &o, NULL, 0, err);
-	if (result == WORK_OK)
-		result = answer(s, 0, HASTY, err);
-	if (result == WORK_STOP)
-		servers_disconnect(s); /* which takes the request back */
+	record_add_u64(&o, "size", member->size);
+	add_known(&o, "speed", member->speed);
+	if (member->most > 0)
+		record_add_u64(&o, "max", member->most);
+	int result = ask_lead(s, &o, HASTY, err);
 	if (result == WORK_OK &&
-	    record_u64(&s->record, "iteration", 0, UINT64_MAX, iteration, err) < 0)
+	    record_u64(&s->record, "iteration", 0, UINT64_MAX, iteration, err) != 0)
 		return error_wrap(err, s->options.paths[0]);
 	return result;
 }
 
-int servers_leave(struct servers *s, int brief, struct error *err)
+static int servers_leave(struct exchange *x, int brief, struct error *err)
 {
+	struct servers *s = servers_of(x);
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	if (!s->part[0].call)
 		return WORK_RESET;
 	begin(s, &o, line, "leave");
 	s->brief = brief;
-	int result = ask(s, 0, &o, NULL, 0, err);
-	result = result == WORK_OK ? answer(s, 0, PATIENT, err) : result;
+	int result = ask_lead(s, &o, PATIENT, err);
 	s->brief = 0;
 	return result;
 }
 
-int servers_end(struct servers *s, struct error *err)
+static int servers_end(struct exchange *x, struct error *err)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
-	begin(s, &o, line, "end");
-	int result = ask(s, 0, &o, NULL, 0, err);
-	if (result == WORK_OK)
-		result = answer(s, 0, HASTY, err);
-	if (result == WORK_STOP)
-		servers_disconnect(s);
-	return result;
+	begin(servers_of(x), &o, line, "end");
+	return ask_lead(servers_of(x), &o, HASTY, err);
 }
 
 /* ---- pulling ---- */
@@ -462,7 +509,7 @@ static int ask_pull(struct servers *s, uint32_t i, uint64_t iteration, const str
 	record_add_u64(&o, "iteration", iteration);
 	record_add_u64(&o, "dense", p->dense_count > 0);
 	record_add_u64(&o, "rows", p->rows);
-	record_add_real(&o, "asked", clock_mono());
+	record_add_real(&o, "asked", p->asked = clock_mono());
 	if (fits(p)) {
 		record_add_u64(&o, "into-offset-bytes", 0);
 		record_add_u64(&o, "into-bytes", p->keys_at);
@@ -485,11 +532,13 @@ static int take_model(struct servers *s, uint32_t i, const struct batch *b, stru
 	size_t dense = p->dense_count * sizeof(float);
 	size_t rows = p->rows * s->options.width * sizeof(float);
 	size_t first = b->part_begin[i] * s->options.width;
-	uint64_t bytes = 0;
+	uint64_t bytes = 0, iteration = 0;
 	double waited = 0;
-	if (record_real_opt(&s->record, "waited", 0, 1e9, &waited, err) < 0)
+	if (record_real_opt(&s->record, "waited", 0, 1e9, &waited, err) != 0 ||
+	    record_u64_opt(&s->record, "iteration", 0, UINT64_MAX, &iteration, err) != 0)
 		return -1;
-	s->waited = waited > s->waited ? waited : s->waited;
+	s->reached = fmax(s->reached, p->asked + waited);
+	s->as_of = iteration < s->as_of ? iteration : s->as_of;
 	if (record_get(&s->record, "map-bytes")) {
 		if (record_u64(&s->record, "map-bytes", dense + rows, dense + rows, &bytes, err) <
 		    0)
@@ -543,40 +592,90 @@ static int answer_pull(struct servers *s, uint32_t i, const struct batch *b, str
 }
 
 /* Where the model finds parameters and puts gradients, which are zeroed. */
-static void lay_out(struct servers *s, const struct batch *b, struct servers_values *v)
+static void lay_out(struct servers *s, const struct batch *b, struct exchange_values *v)
 {
 	size_t dense = s->options.dense_count, rows = b->unique * s->options.width;
 	if (s->straight) {
 		float *memory = (float *)(void *)s->part[0].memory;
 		float *push = (float *)(void *)(s->part[0].memory + s->part[0].push_at);
-		*v = (struct servers_values){memory, memory + dense, push, push + dense + b->unique,
-					     s->waited};
+		*v = (struct exchange_values){memory, memory + dense, push,
+					      push + dense + b->unique, 0};
 	} else {
-		*v = (struct servers_values){s->dense, s->rows, s->dense_gradient, s->row_gradient,
-					     s->waited};
+		*v = (struct exchange_values){s->dense, s->rows, s->dense_gradient,
+					      s->row_gradient, 0};
 	}
 	memset(v->dense_gradient, 0, dense * sizeof(float));
 	memset(v->row_gradient, 0, rows * sizeof(float));
 }
 
-int servers_pull(struct servers *s, uint64_t iteration, const struct batch *b,
-		 struct servers_values *values, struct error *err)
+static void count_rows(struct servers *s, const struct batch *b)
 {
-	int result = WORK_OK;
-	s->waited = 0;
 	for (uint32_t i = 0; i < s->options.count; i++)
 		s->part[i].rows = b->part_begin[i + 1] - b->part_begin[i];
 	s->straight = s->options.count == 1 && fits(&s->part[0]);
-	if (!s->straight && reserve_private(s, b, err) < 0)
-		return -1;
+}
+
+static int ask_pulls(struct servers *s, uint64_t iteration, const struct batch *b,
+		     struct error *err)
+{
+	int result = WORK_OK;
+	count_rows(s, b);
 	for (uint32_t i = 0; i < s->options.count && result == WORK_OK; i++)
 		result = ask_pull(s, i, iteration, b, err);
+	return result;
+}
+
+static int take_answers(struct servers *s, const struct batch *b, struct error *err)
+{
+	int result = WORK_OK;
+	s->reached = 0;
+	s->as_of = UINT64_MAX;
+	if (!s->straight && reserve_private(s, b, err) != 0)
+		return -1;
 	for (uint32_t i = 0; i < s->options.count && result == WORK_OK; i++)
 		result = answer_pull(s, i, b, err);
-	if (result == WORK_OK)
+	return result;
+}
+
+/* Whether the early pull was for this batch: its keys lie in the shared pages. */
+static int early_is_for(const struct servers *s, const struct batch *b)
+{
+	int same = s->early;
+	for (uint32_t i = 0; i < s->options.count && same; i++) {
+		const struct part *p = &s->part[i];
+		size_t rows = b->part_begin[i + 1] - b->part_begin[i];
+		same = p->rows == rows && memcmp(p->memory + p->keys_at, b->key + b->part_begin[i],
+						 rows * sizeof(uint32_t)) == 0;
+	}
+	return same;
+}
+
+static int servers_pull(struct exchange *x, uint64_t iteration, const struct batch *b,
+			struct exchange_values *values, struct error *err)
+{
+	struct servers *s = servers_of(x);
+	double began = clock_mono();
+	int here = 0, result = WORK_OK;
+	if (early_is_for(s, b)) {
+		s->early = 0;
+		result = take_answers(s, b, err);
+		here = s->as_of >= iteration;
+		/* Without a barrier others are applied between the two, again and again. */
+		s->early_pause = here ? 0 : EARLY_PAUSE;
+	} else {
+		result = drop_early(s, HASTY, err);
+	}
+	if (result == WORK_OK && !here) {
+		result = ask_pulls(s, iteration, b, err);
+		if (result == WORK_OK)
+			result = take_answers(s, b, err);
+	}
+	if (result == WORK_OK) {
 		lay_out(s, b, values);
-	else if (result == WORK_FENCED || result == WORK_STOP)
-		servers_disconnect(s); /* answers of the other parts may still come */
+		values->waited = s->reached > began ? s->reached - began : 0;
+	} else if (result == WORK_FENCED || result == WORK_STOP) {
+		disconnect(s); /* answers of the other parts may still come */
+	}
 	return result;
 }
 
@@ -622,7 +721,7 @@ static char *gather_push(struct servers *s, uint32_t i, const struct batch *b, s
 	return to;
 }
 
-static int ask_push(struct servers *s, uint32_t i, const struct servers_push *push,
+static int ask_push(struct servers *s, uint32_t i, const struct exchange_push *push,
 		    const struct batch *b, struct error *err)
 {
 	struct part *p = &s->part[i];
@@ -657,9 +756,31 @@ static int ask_push(struct servers *s, uint32_t i, const struct servers_push *pu
 	return ask(s, i, &o, payload, bytes, err);
 }
 
-int servers_push(struct servers *s, const struct servers_push *push, const struct batch *b,
-		 struct error *err)
+/* A push without samples may be in no unit, and what waits for the next one would wait long. Keys
+ * that do not lie in shared pages could not be looked at again. */
+static int ask_early(struct servers *s, uint64_t iteration, const struct batch *b,
+		     struct error *err)
 {
+	int fit = 1;
+	if (s->early_pause > 0) {
+		s->early_pause--;
+		return WORK_OK;
+	}
+	count_rows(s, b);
+	for (uint32_t i = 0; i < s->options.count; i++)
+		fit = fit && fits(&s->part[i]);
+	if (!fit)
+		return WORK_OK;
+	s->early = 1;
+	s->early_iteration = iteration;
+	return ask_pulls(s, iteration, b, err);
+}
+
+/* Stages at the others, then tells the lead. */
+static int servers_push(struct exchange *x, const struct exchange_push *push,
+			const struct batch *b, const struct batch *next, struct error *err)
+{
+	struct servers *s = servers_of(x);
 	int result = WORK_OK;
 	for (uint32_t i = 1; i < s->options.count && result == WORK_OK; i++)
 		result = ask_push(s, i, push, b, err);
@@ -667,26 +788,59 @@ int servers_push(struct servers *s, const struct servers_push *push, const struc
 		result = answer(s, i, PATIENT, err);
 	if (result == WORK_OK)
 		result = ask_push(s, 0, push, b, err);
+	if (result == WORK_OK && next && b->count > 0)
+		result = ask_early(s, push->iteration + 1, next, err);
 	if (result == WORK_FENCED || result == WORK_STOP)
-		servers_disconnect(s);
+		disconnect(s);
 	return result;
 }
 
-int servers_pushed(struct servers *s, uint64_t *iteration, int *dropped, struct error *err)
+static int servers_wait(struct exchange *x, uint64_t *iteration, struct error *err)
 {
+	struct servers *s = servers_of(x);
 	int result = answer(s, 0, PATIENT, err);
-	if (result == WORK_STOP)
-		servers_disconnect(s);
-	if (result != WORK_OK)
-		return result;
-	const char *drop = record_get(&s->record, "dropped");
-	*dropped = drop && strcmp(drop, "1") == 0;
-	if (record_u64(&s->record, "iteration", 0, UINT64_MAX, iteration, err) < 0)
-		return error_wrap(err, s->options.paths[0]);
-	return WORK_OK;
+	if (result == WORK_OK &&
+	    record_u64(&s->record, "iteration", 0, UINT64_MAX, iteration, err) != 0)
+		result = error_wrap(err, s->options.paths[0]);
+	/* No server can say when it would answer what was sent early. */
+	if (result == WORK_OK && s->early && *iteration < s->early_iteration)
+		result = WORK_RESET;
+	if (result != WORK_OK && (s->early || result == WORK_STOP))
+		disconnect(s);
+	return result;
 }
 
-int servers_diverged(const struct servers *s)
+static const struct exchange_kind servers_kind = {
+	.free = servers_free,
+	.map = servers_map,
+	.connect = servers_connect,
+	.disconnect = servers_disconnect,
+	.connected = servers_connected,
+	.identify = servers_identify,
+	.join = servers_join,
+	.leave = servers_leave,
+	.end = servers_end,
+	.pull = servers_pull,
+	.push = servers_push,
+	.wait = servers_wait,
+};
+
+int servers_new(struct exchange **out, const struct servers_options *options, struct error *err)
 {
-	return s->diverged;
+	struct servers *s = calloc(1, sizeof(*s));
+	if (s)
+		s->part = calloc(options->count, sizeof(*s->part));
+	if (!s || !s->part) {
+		free(s);
+		return error_set(err, ERROR_OS, "", "out of memory");
+	}
+	s->exchange.kind = &servers_kind;
+	s->options = *options;
+	map_even(&s->map, options->count, options->dense_count);
+	for (uint32_t i = 0; i < options->count; i++) {
+		s->part[i].dense_begin = s->map.dense_begin[i];
+		s->part[i].dense_count = s->map.dense_begin[i + 1] - s->map.dense_begin[i];
+	}
+	*out = &s->exchange;
+	return 0;
 }

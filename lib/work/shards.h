@@ -1,22 +1,30 @@
 /*
- * shards: the worker's conversation with shardd(8): hello, get, bye.  A connection that goes
+ * shards: pieces of the data that this worker shall train, from shardd(8): hello, get, bye.  A connection that goes
  * is opened again and the generation resumed, as long as it is in force.  For one thread.
  */
 #ifndef PACELINE_WORK_SHARDS_H
 #define PACELINE_WORK_SHARDS_H
 
 #include "base/error.h"
-#include "work/piece.h"
+#include "record/record.h"
+#include "work/result.h"
 
-/* What a conversation can come to besides an error; shared with servers.h. */
-enum work_result {
-	WORK_OK = 0,
-	WORK_WAIT,   /* nothing to hand out now; others still work */
-	WORK_END,    /* nothing left at all */
-	WORK_FENCED, /* our generation or incarnation is not in force: start over with hello */
-	WORK_RESET,  /* a server went away: the same */
-	WORK_STOP    /* *stop was set while we waited */
+#include <stdint.h>
+
+/* A piece of a shard, and the order in which its rows are trained (paceline-protocol(7), THE LIFE OF
+ * A SHARD): position p (0 <= p < length) is row begin + p, or, when shuffled, begin + order[p],
+ * order being random_permute(order, length, seed).
+ * Only positions skip .. skip+take-1 are still to be trained. */
+struct piece {
+	uint64_t id, epoch, begin, length, seed, skip, take;
+	int shuffled;
 };
+
+#define PIECE_LENGTH_MAX 0x7fffffffu
+
+/* From a `shard` record; ERROR_DATA for one that makes no sense or names rows beyond samples. */
+int piece_parse(struct piece *p, const struct record *r, uint64_t samples, int shuffled,
+		struct error *err);
 
 struct shards;
 

@@ -6,12 +6,17 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "work/agent.h"
+#include "meter/meter.h"
+#include "monitor/node.h"
+#include "record/drag.h"
+#include "work/actions.h"
+#include "work/exchange.h"
 #include "work/feed.h"
-#include "work/mover.h"
+#include "work/rows_move.h"
 #include "work/servers.h"
 #include "work/shards.h"
-#include "record/drag.h"
+#include "work/speed.h"
+#include "work/trial.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -25,13 +30,15 @@ struct trainer {
 	struct trainer_options options;
 	struct model *model;
 	struct shards *shards;
-	struct servers *servers;
+	struct exchange *exchange;
 	struct feed *feed; /* NULL: not yet, the dataset is ours */
-	struct mover *mover; /* NULL: no rows move, or not yet */
+	struct rows_move *move; /* NULL: no rows move, or not yet */
 	uint64_t own_rows;
-	struct agent *agent;
-	struct spent spent;
+	struct actions actions;
+	struct meter *meter;
+	struct speed *speed; /* NULL: none is foretold */
 	int member;
+	int steady; /* what the last push brought has not changed the batches */
 	uint64_t iteration, sequence;
 	const struct batch *batch; /* in hand; NULL: none */
 	double mark;               /* when this batch's time began */
@@ -43,7 +50,7 @@ struct trainer {
 
 static uint64_t batch_size(const struct trainer *t)
 {
-	return agent_size(t->agent) * agent_accum(t->agent);
+	return t->actions.size * t->actions.accum;
 }
 
 static int stopped(const struct trainer *t)
@@ -51,27 +58,27 @@ static int stopped(const struct trainer *t)
 	return t->options.stop && *t->options.stop;
 }
 
-/* The time since `since` was spent on this; now is returned. */
-static double spend(struct trainer *t, enum spent_kind kind, double since)
-{
-	double now = clock_mono();
-	t->spent.seconds[kind] += now - since;
-	return now;
-}
-
 static void take_action(const struct record *r, void *owner)
 {
 	struct trainer *t = owner;
-	agent_take(t->agent, r);
+	double began = clock_mono();
+	actions_take(&t->actions, r);
+	meter_spend(t->meter, SPENT_ACTIONS, began);
 }
 
 static void obey(struct trainer *t)
 {
-	if (!agent_obey(t->agent, t->iteration))
+	t->steady = 1;
+	if (!t->actions.news)
 		return;
+	if (actions_resize(&t->actions)) /* what was measured was about another size */
+		meter_report(t->meter);
 	double began = clock_mono();
-	feed_resize(t->feed, batch_size(t));
-	spend(t, SPENT_ACTIONS, began);
+	if (actions_obey(&t->actions, t->iteration)) {
+		feed_resize(t->feed, batch_size(t));
+		t->steady = 0;
+	}
+	meter_spend(t->meter, SPENT_ACTIONS, began);
 }
 
 /* ---- start and end ---- */
@@ -86,13 +93,7 @@ static int take_held(const struct piece *p, void *owner, struct error *err)
 	return feed_knows(t->feed, p->id) ? 0 : feed_add(t->feed, p, err);
 }
 
-/* Keys are below it. */
-static uint64_t key_count(const struct model_spec *spec)
-{
-	return model_keys_are_rows(spec) ? spec->samples : (uint64_t)1 << spec->hash_bits;
-}
-
-static int new_talkers(struct trainer *t, struct error *err)
+static int new_parts(struct trainer *t, struct error *err)
 {
 	const struct trainer_options *o = &t->options;
 	struct shards_options shards = {.path = o->shards,
@@ -107,28 +108,31 @@ static int new_talkers(struct trainer *t, struct error *err)
 					  .worker = o->worker,
 					  .dense_count = model_dense_count(o->spec),
 					  .width = model_width(o->spec),
-					  .key_count = key_count(o->spec),
+					  .key_count = model_key_count(o->spec),
 					  .wait_seconds = o->wait_seconds,
 					  .answer_seconds = o->answer_seconds,
 					  .stop = o->stop,
 					  .action = take_action,
 					  .owner = t};
-	struct agent_options agent = {.worker = o->worker,
+	struct meter_options meter = {.id = o->worker,
 				      .monitor = o->monitor,
 				      .load_root = o->load_root ? o->load_root : "",
-				      .predict = o->predict,
-				      .model = o->predict_model,
-				      .predict_load = o->predict_load,
-				      .predict_save = o->predict_save,
-				      .batch = o->batch,
+				      .watch = o->predict,
 				      .report_every = o->report_every,
 				      .report_seconds = o->report_seconds,
-				      .spent = &t->spent,
 				      .log = o->log,
 				      .owner = o->owner};
-	if (shards_new(&t->shards, &shards, err) < 0 || servers_new(&t->servers, &servers, err) < 0)
+	struct speed_options speed = {.model = o->predict_model,
+				      .load = o->predict_load,
+				      .save = o->predict_save};
+	actions_start(&t->actions, o->worker, o->batch);
+	t->actions.log = o->log;
+	t->actions.owner = o->owner;
+	if (shards_new(&t->shards, &shards, err) != 0 ||
+	    servers_new(&t->exchange, &servers, err) != 0 ||
+	    (o->predict && speed_new(&t->speed, &speed, err) != 0))
 		return -1;
-	return agent_new(&t->agent, &agent, err);
+	return meter_new(&t->meter, &meter, err);
 }
 
 /* From now on the dataset is the feed's. */
@@ -137,8 +141,8 @@ static int start_feed(struct trainer *t, struct error *err)
 	const struct trainer_options *o = &t->options;
 	struct feed_options feed = {.dataset = o->dataset,
 				    .keys_are_rows = model_keys_are_rows(o->spec),
-				    .key_count = key_count(o->spec),
-				    .map = servers_map(t->servers),
+				    .key_count = model_key_count(o->spec),
+				    .map = t->exchange->kind->map(t->exchange),
 				    .size = batch_size(t),
 				    .spill = o->spill};
 	return feed_new(&t->feed, &feed, err);
@@ -151,9 +155,8 @@ int trainer_new(struct trainer **out, const struct trainer_options *options, str
 		return error_set(err, ERROR_OS, "", "no memory");
 	t->options = *options;
 	t->drag.path = options->drag;
-	t->spent.began = clock_mono();
 	t->own_rows = dataset_rows(options->dataset);
-	if (model_new(&t->model, options->spec, err) < 0 || new_talkers(t, err) < 0) {
+	if (model_new(&t->model, options->spec, err) < 0 || new_parts(t, err) < 0) {
 		trainer_free(t);
 		return -1;
 	}
@@ -165,19 +168,21 @@ void trainer_free(struct trainer *t)
 {
 	if (!t)
 		return;
-	mover_stop(t->mover);
+	rows_move_stop(t->move);
 	feed_free(t->feed);
-	servers_free(t->servers);
+	if (t->exchange)
+		t->exchange->kind->free(t->exchange);
 	shards_free(t->shards);
-	agent_free(t->agent);
+	speed_free(t->speed);
+	meter_free(t->meter);
 	model_free(t->model);
 	free(t);
 }
 
-static int start_mover(struct trainer *t, uint64_t begin, struct error *err)
+static int start_move(struct trainer *t, uint64_t begin, struct error *err)
 {
 	const struct trainer_options *o = &t->options;
-	struct mover_options mover = {.worker = o->worker,
+	struct rows_move_options move = {.worker = o->worker,
 				      .shards = o->shards,
 				      .dir = o->peers,
 				      .spill = o->spill,
@@ -188,7 +193,7 @@ static int start_mover(struct trainer *t, uint64_t begin, struct error *err)
 				      .begin = begin,
 				      .length = t->own_rows,
 				      .answer_seconds = o->answer_seconds};
-	return o->peers && !t->mover ? mover_start(&t->mover, &mover, err) : 0;
+	return o->peers && !t->move ? rows_move_start(&t->move, &move, err) : 0;
 }
 
 /* The queue is of these data; where it has partitions, ours begins with the row that it says. */
@@ -201,7 +206,7 @@ static int check_samples(struct trainer *t, struct error *err)
 				 has_part ? "hands out partitions: --spill is needed"
 					  : "hands out no partitions: --spill is too much");
 	if (has_part && own == data)
-		return feed_number(t->feed, begin, err) < 0 ? -1 : start_mover(t, begin, err);
+		return feed_number(t->feed, begin, err) < 0 ? -1 : start_move(t, begin, err);
 	if (has_part)
 		queue = own;
 	else if (queue == data)
@@ -216,17 +221,18 @@ static int check_samples(struct trainer *t, struct error *err)
 static int start_over(struct trainer *t, struct error *err)
 {
 	double deadline = clock_mono() + t->options.wait_seconds;
+	struct exchange *x = t->exchange;
 	uint64_t low, high, incarnation;
 	int hello = 1;
 	for (;;) {
 		double began = clock_mono();
 		int result = hello ? shards_hello(t->shards, err) : WORK_OK;
-		began = spend(t, SPENT_SHARDS, began);
+		began = meter_spend(t->meter, SPENT_SHARDS, began);
 		if (result == WORK_OK && check_samples(t, err) < 0)
 			return -1;
 		if (result == WORK_OK)
-			result = servers_connect(t->servers, &low, &high, err);
-		spend(t, SPENT_COMM, began);
+			result = x->kind->connect(x, &low, &high, err);
+		meter_spend(t->meter, SPENT_COMM, began);
 		if (result != WORK_OK)
 			return result;
 		incarnation = shards_incarnation(t->shards);
@@ -237,12 +243,12 @@ static int start_over(struct trainer *t, struct error *err)
 					 "servers of incarnation %llu, a queue of %llu",
 					 (unsigned long long)low, (unsigned long long)incarnation);
 		hello = high > incarnation;
-		servers_disconnect(t->servers);
+		x->kind->disconnect(x);
 		clock_sleep(PAUSE_SECONDS);
 		if (stopped(t))
 			return WORK_STOP;
 	}
-	servers_identify(t->servers, shards_generation(t->shards), incarnation);
+	x->kind->identify(x, shards_generation(t->shards), incarnation);
 	t->sequence = 0;
 	t->mark = clock_mono();
 	return WORK_OK;
@@ -252,9 +258,9 @@ static int start_over(struct trainer *t, struct error *err)
 static void forget(struct trainer *t)
 {
 	struct error ignored;
-	if (t->member && servers_connected(t->servers) &&
-	    servers_leave(t->servers, 1, &ignored) != WORK_OK)
-		servers_disconnect(t->servers);
+	struct exchange *x = t->exchange;
+	if (t->member && x->kind->connected(x) && x->kind->leave(x, 1, &ignored) != WORK_OK)
+		x->kind->disconnect(x);
 	t->member = 0;
 	t->batch = NULL;
 	feed_drop(t->feed);
@@ -266,17 +272,19 @@ static void forget(struct trainer *t)
 static uint64_t most(struct trainer *t)
 {
 	uint64_t memory = drag_look(&t->drag)->memory;
-	return agent_most(t->agent) > 0 || memory == 0
-		       ? agent_most(t->agent)
+	return meter_most(t->meter) > 0 || memory == 0
+		       ? meter_most(t->meter)
 		       : (uint64_t)((double)memory * DEVICE_MEMORY_PART);
 }
 
 static int join(struct trainer *t, struct error *err)
 {
+	struct exchange_member member = {.size = batch_size(t), .most = most(t)};
+	if (t->speed)
+		member.speed = speed_next(t->speed);
 	double began = clock_mono();
-	int result = servers_join(t->servers, batch_size(t), agent_speed(t->agent), most(t),
-				  &t->iteration, err);
-	spend(t, SPENT_WAIT, began);
+	int result = t->exchange->kind->join(t->exchange, &member, &t->iteration, err);
+	meter_spend(t->meter, SPENT_WAIT, began);
 	if (result != WORK_OK)
 		return result;
 	t->member = 1;
@@ -319,7 +327,7 @@ static int next_batch(struct trainer *t, struct error *err)
 		struct batch *b;
 		double began = clock_mono();
 		int result = stopped(t) ? WORK_STOP : stock_up(t, &dry, err);
-		began = spend(t, SPENT_SHARDS, began);
+		began = meter_spend(t->meter, SPENT_SHARDS, began);
 		if (result != WORK_OK)
 			return result;
 		uint64_t held = feed_held(t->feed);
@@ -334,7 +342,7 @@ static int next_batch(struct trainer *t, struct error *err)
 			continue;
 		}
 		result = feed_take(t->feed, dry != 0, &b, err);
-		spend(t, SPENT_ROWS, began);
+		meter_spend(t->meter, SPENT_ROWS, began);
 		if (result < 0)
 			return -1;
 		t->batch = b;
@@ -347,7 +355,7 @@ static int next_batch(struct trainer *t, struct error *err)
 static void slow_down(struct trainer *t, const struct drag *drag, double elapsed)
 {
 	double until = clock_mono(), left;
-	until += drag_pause(drag, t->batch->positions, agent_size(t->agent), elapsed);
+	until += drag_pause(drag, t->batch->positions, t->actions.size, elapsed);
 	while ((left = until - clock_mono()) > 0 && !stopped(t))
 		clock_sleep(left);
 }
@@ -365,11 +373,11 @@ static int diverged(struct trainer *t, struct error *err)
 			 what.text, place, e.weight, e.value);
 }
 
-static int compute(struct trainer *t, const struct servers_values *v, double *loss,
+static int compute(struct trainer *t, const struct exchange_values *v, double *loss,
 		   struct error *err)
 {
 	const struct batch *b = t->batch;
-	size_t size = agent_size(t->agent);
+	size_t size = t->actions.size;
 	*loss = 0;
 	for (size_t at = 0; at < b->count; at += size) {
 		size_t count = b->count - at < size ? b->count - at : size;
@@ -386,11 +394,11 @@ static int compute(struct trainer *t, const struct servers_values *v, double *lo
 }
 
 /* Parameters are there: the steps of the batch, one after the other. */
-static int take_steps(struct trainer *t, const struct servers_values *values, double began,
+static int take_steps(struct trainer *t, const struct exchange_values *values, double began,
 		      double *loss, struct error *err)
 {
 	const struct drag *drag = drag_look(&t->drag);
-	uint64_t size = agent_size(t->agent);
+	uint64_t size = t->actions.size;
 	if (drag_fits(drag, t->batch->positions < size ? t->batch->positions : size, err) < 0)
 		return -1;
 	int result = compute(t, values, loss, err);
@@ -399,38 +407,45 @@ static int take_steps(struct trainer *t, const struct servers_values *values, do
 	return result;
 }
 
-static void account(struct trainer *t, uint64_t iteration, const struct tally_batch *b)
+static void account(struct trainer *t, const struct tally_batch *b)
 {
-	t->spent.seconds[SPENT_COMPUTE] += b->compute;
-	t->spent.seconds[SPENT_COMM] += b->comm;
-	t->spent.seconds[SPENT_WAIT] += b->wait;
-	agent_batch(t->agent, iteration, b);
+	meter_batch(t->meter, t->iteration, t->actions.accum, b);
+	if (t->speed)
+		speed_keep(t->speed, clock_mono());
 	if (t->options.spent_wanted && *t->options.spent_wanted) {
 		*t->options.spent_wanted = 0;
-		agent_spent(t->agent);
+		meter_log_spent(t->meter);
 	}
 }
 
-/* seconds: of this batch until now; sending it takes about as long as it did last time. */
-static void foretell(struct trainer *t, struct servers_push *push, double seconds)
+/* What is foretold of the next batch. seconds: of this one until now; sending it takes about as long
+ * as it did last time. */
+static void foretell(struct trainer *t, struct exchange_push *push, double seconds)
 {
+	double began = clock_mono();
 	uint64_t samples = t->batch->positions;
+	struct load_values load;
 	push->time = seconds + t->pushing;
-	struct agent_view view =
-		agent_foretell(t->agent, samples, push->time, samples >= push->size);
-	push->speed = view.speed;
-	push->mem = view.mem;
+	meter_look(t->meter, push->time, &load);
+	push->mem = load.mem > 0 ? fmin(load.mem, 1) : 0; /* NAN: 0 */
+	if (t->speed) {
+		/* One that is shorter than it was to be says nothing about the speed. */
+		speed_batch(t->speed, samples >= push->size ? samples : 0, push->time, &load);
+		push->speed = speed_next(t->speed);
+	}
+	meter_spend(t->meter, SPENT_PREDICT, began);
 }
 
 static int train(struct trainer *t, struct error *err)
 {
-	struct servers_values values;
-	struct servers_push push = {
+	struct exchange_values values;
+	struct exchange_push push = {
 		.sequence = ++t->sequence, .iteration = t->iteration, .size = batch_size(t)};
+	struct exchange *x = t->exchange;
 	uint64_t iteration = t->iteration;
-	int dropped, result;
+	int result;
 	double began = t->mark, pulling = clock_mono();
-	if ((result = servers_pull(t->servers, t->iteration, t->batch, &values, err)) != WORK_OK)
+	if ((result = x->kind->pull(x, t->iteration, t->batch, &values, err)) != WORK_OK)
 		return result;
 	double pulled = clock_mono();
 	if (values.waited > pulled - pulling) /* by a server's clock */
@@ -440,20 +455,22 @@ static int train(struct trainer *t, struct error *err)
 	double computed = clock_mono();
 	foretell(t, &push, computed - began - values.waited);
 	double foretold = clock_mono();
-	if ((result = servers_push(t->servers, &push, t->batch, err)) != WORK_OK)
-		return result < 0 && servers_diverged(t->servers) ? diverged(t, err) : result;
-	double pushed = clock_mono(), obeying = t->spent.seconds[SPENT_ACTIONS];
-	if ((result = servers_pushed(t->servers, &iteration, &dropped, err)) != WORK_OK)
-		return result < 0 && servers_diverged(t->servers) ? diverged(t, err) : result;
+	/* Where each answer changes the batches, the next one is not what is ready now. */
+	const struct batch *next = t->steady ? feed_next(t->feed) : NULL;
+	if ((result = x->kind->push(x, &push, t->batch, next, err)) != WORK_OK)
+		return result == WORK_DIVERGED ? diverged(t, err) : result;
+	double pushed = clock_mono(), obeying = meter_spent(t->meter, SPENT_ACTIONS);
+	if ((result = x->kind->wait(x, &iteration, err)) != WORK_OK)
+		return result == WORK_DIVERGED ? diverged(t, err) : result;
 	t->mark = clock_mono();
 	t->pushing = pushed - foretold;
-	obeying = t->spent.seconds[SPENT_ACTIONS] - obeying; /* taking actions is no waiting */
+	obeying = meter_spent(t->meter, SPENT_ACTIONS) - obeying; /* taking actions is no waiting */
 	struct tally_batch b = {.time = pushed - began - values.waited,
 				.compute = computed - pulled,
 				.comm = pulled - pulling - values.waited + pushed - foretold,
 				.wait = t->mark - pushed - obeying + values.waited,
 				.samples = t->batch->positions};
-	account(t, t->iteration, &b);
+	account(t, &b);
 	t->iteration = iteration;
 	t->batch = NULL;
 	obey(t);
@@ -465,12 +482,12 @@ static int train(struct trainer *t, struct error *err)
 static int leave(struct trainer *t, struct error *err)
 {
 	double began = clock_mono();
-	agent_report(t->agent); /* no batch follows for a while */
+	meter_report(t->meter); /* no batch follows for a while */
 	if (!t->member)
 		return WORK_OK;
 	t->member = 0;
-	int result = servers_leave(t->servers, 0, err);
-	spend(t, SPENT_WAIT, began);
+	int result = t->exchange->kind->leave(t->exchange, 0, err);
+	meter_spend(t->meter, SPENT_WAIT, began);
 	return result;
 }
 
@@ -485,7 +502,7 @@ static int wait_for_work(struct trainer *t, struct error *err)
 				    err);
 	if (result == WORK_OK)
 		result = shards_take(t->shards, 1, &piece, err);
-	spend(t, SPENT_WAIT, began);
+	meter_spend(t->meter, SPENT_WAIT, began);
 	if (result == WORK_OK)
 		return feed_add(t->feed, &piece, err);
 	return result == WORK_WAIT || result == WORK_END ? WORK_OK : result;
@@ -497,8 +514,8 @@ static int end(struct trainer *t, struct error *err)
 	int result = leave(t, err);
 	double began = clock_mono();
 	if (result == WORK_OK)
-		result = servers_end(t->servers, err);
-	spend(t, SPENT_WAIT, began);
+		result = t->exchange->kind->end(t->exchange, err);
+	meter_spend(t->meter, SPENT_WAIT, began);
 	return result == WORK_OK ? WORK_END : result;
 }
 
@@ -536,27 +553,44 @@ static int run(struct trainer *t, struct error *err)
 	return result;
 }
 
+/* 0, 1 (*stop is set) or -1. */
 static int profile(struct trainer *t, struct error *err)
 {
 	const struct trainer_options *o = &t->options;
-	struct device_options device = {.model = t->model,
+	uint64_t size_max = o->batch * PROFILE_BATCHES;
+	struct trial_options options = {.model = t->model,
 					.spec = o->spec,
 					.dataset = o->dataset,
 					.unit_weights = o->unit_weights,
-					.size_max = o->batch * PROFILE_BATCHES,
-					.drag = &t->drag,
+					.rows = size_max};
+	struct device_options device = {.prepare = trial_prepare,
+					.step = trial_step,
+					.size_max = size_max,
+					.most = NODE_BATCH_MAX,
+					.drag = drag_look(&t->drag),
 					.name = o->device,
 					.stop = o->stop};
-	return agent_profile(t->agent, &device, err);
+	struct trial *trial;
+	double began = clock_mono();
+	if (trial_new(&trial, &options, err) != 0)
+		return -1;
+	meter_spend(t->meter, SPENT_PROFILE, began);
+	device.owner = trial;
+	int result = meter_device(t->meter, &device, err);
+	trial_free(trial);
+	return result;
 }
 
 int trainer_run(struct trainer *t, struct error *err)
 {
-	int result = t->options.profile ? profile(t, err) : WORK_OK;
-	if (result == WORK_OK && start_feed(t, err) < 0)
+	int result = t->options.profile ? profile(t, err) : 0;
+	if (result == 0 && start_feed(t, err) != 0)
 		result = -1;
-	if (result == WORK_OK)
+	if (result == 0)
 		result = run(t, err);
-	agent_end(t->agent);
+	meter_report(t->meter);
+	if (t->speed)
+		speed_keep(t->speed, NAN);
+	meter_log_spent(t->meter);
 	return result < 0 ? -1 : 0;
 }

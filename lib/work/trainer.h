@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "data/dataset.h"
 #include "model/model.h"
-#include "work/agent.h"
+#include "predict/predict.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* worker-agent: what a report costs the worker that sends it, in microseconds. */
 #include "base/clock.h"
-#include "work/agent.h"
+#include "meter/meter.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,26 +43,23 @@ static void measure_load(double *us, size_t rounds)
 /* Reports as fast as they can be made, so that the load is looked at in few of them only. */
 static void measure_reports(const char *monitor, double *us, size_t rounds)
 {
-	struct spent spent = {0};
-	struct agent_options options = {.worker = "w0",
+	struct meter_options options = {.id = "w0",
 					.monitor = monitor,
 					.load_root = "",
-					.batch = 1,
 					.report_every = 1,
-					.report_seconds = 1000,
-					.spent = &spent};
+					.report_seconds = 1000};
 	struct tally_batch b = {0.1, 0.05, 0.01, 0.02, 64};
-	struct agent *agent;
+	struct meter *meter;
 	struct error err;
-	if (agent_new(&agent, &options, &err) < 0)
+	if (meter_new(&meter, &options, &err) != 0)
 		fail(&err);
 	for (size_t i = 0; i < rounds; i++) {
 		double began = clock_mono();
-		agent_batch(agent, i, &b);
+		meter_batch(meter, i, 1, &b);
 		us[i] = (clock_mono() - began) * 1e6;
 	}
 	print("report", us, rounds);
-	agent_free(agent);
+	meter_free(meter);
 }
 
 int main(int argc, char **argv)

@@ -82,7 +82,7 @@ struct world {
 	int shards_up;
 	int request, answer; /* a settle not read yet; its answer not read yet */
 	int asked;	     /* to hold asked_part[parts]; not answered yet */
-	struct gate_part asked_part[STAGED];
+	struct order_push asked_part[STAGED];
 	size_t asked_parts;
 	uint64_t number;
 	struct gate_line line[256];
@@ -149,7 +149,7 @@ static void stage_put(struct world *w, int server, int worker, const struct mess
 	w->stage[server].item[slot].sample = m->sample;
 }
 
-static int is_staged(const struct world *w, int server, const struct gate_part *p)
+static int is_staged(const struct world *w, int server, const struct order_push *p)
 {
 	for (size_t i = 0; i < STAGED; i++) {
 		if (w->stage[server].item[i].used &&
@@ -290,12 +290,12 @@ static void take_hold(struct world *w, const struct gate_effect *e)
 {
 	CHECK(!w->asked && !w->request && !w->answer); /* one outstanding */
 	CHECK(!w->save_request && !w->save_answer);
-	CHECK(e->parts > 0 && e->parts <= STAGED);
-	for (size_t i = 0; i < e->parts; i++)
-		CHECK(e->part[i].count == 1 && is_staged(w, 0, &e->part[i]));
+	CHECK(e->pushes > 0 && e->pushes <= STAGED);
+	for (size_t i = 0; i < e->pushes; i++)
+		CHECK(e->push[i].count == 1 && is_staged(w, 0, &e->push[i]));
 	w->asked = 1;
-	w->asked_parts = e->parts;
-	memcpy(w->asked_part, e->part, e->parts * sizeof *e->part);
+	w->asked_parts = e->pushes;
+	memcpy(w->asked_part, e->push, e->pushes * sizeof *e->push);
 }
 
 static void answer_hold(struct world *w)
@@ -329,7 +329,7 @@ static void take_settle(struct world *w, const struct gate_effect *e)
 	w->request = 1;
 }
 
-static int line_of(const struct world *w, const struct gate_part *p, int sample)
+static int line_of(const struct world *w, const struct order_push *p, int sample)
 {
 	for (size_t i = 0; i < w->lines; i++) {
 		if (strcmp(w->line[i].worker, p->worker) == 0 &&
@@ -344,8 +344,8 @@ static void take_apply(struct world *w, const struct gate_effect *e)
 {
 	CHECK(e->iteration == w->iteration);
 	w->iteration += e->units;
-	for (size_t i = 0; i < e->parts; i++) {
-		const struct gate_part *p = &e->part[i];
+	for (size_t i = 0; i < e->pushes; i++) {
+		const struct order_push *p = &e->push[i];
 		int worker = number_of(p->worker);
 		int a = stage_take(w, 0, worker, p->generation, p->sequence);
 		int b = stage_take(w, 1, worker, p->generation, p->sequence);
@@ -354,14 +354,14 @@ static void take_apply(struct world *w, const struct gate_effect *e)
 		CHECK(w->done[a] && !w->refused[worker] && line_of(w, p, a));
 		w->applied[a] = 1;
 		if (i && w->options.sync == GATE_BSP)
-			CHECK(node_id_compare(e->part[i - 1].worker, p->worker) < 0);
+			CHECK(node_id_compare(e->push[i - 1].worker, p->worker) < 0);
 		CHECK(p->unit < e->units);
 	}
 	if (w->options.sync != GATE_BSP)
 		return;
-	for (size_t i = 0; i < STAGED; i++) {
-		if (w->stage[1].item[i].iteration < w->iteration)
-			w->stage[1].item[i].used = 0;
+	for (size_t i = 0; i < 2 * STAGED; i++) {
+		if (w->stage[i % 2].item[i / 2].iteration < w->iteration)
+			w->stage[i % 2].item[i / 2].used = 0;
 	}
 }
 
@@ -463,8 +463,9 @@ static void pump(struct world *w)
 		case GATE_APPLY:
 			take_apply(w, e);
 			break;
-		case GATE_UNSTAGE:
+		case GATE_DROP:
 			stage_take(w, 0, number_of(e->worker), e->generation, e->sequence);
+			stage_take(w, 1, number_of(e->worker), e->generation, e->sequence);
 			break;
 		case GATE_THROW:
 			stage_throw(w, 0, number_of(e->worker), e->generation);
@@ -519,8 +520,11 @@ static void deliver_push(struct world *w, const struct gate_who *who, int id,
 				 .ranges = 1,
 				 .speed = (double)(1 + next_random(w) % 9)};
 
-	if (gate_push(w->gate, who, &push) == GATE_HELD)
+	if (gate_is_member(w->gate, who)) {
+		stage_take(w, 0, id, m->generation, m->sequence);
 		stage_put(w, 0, id, m);
+	}
+	gate_push(w->gate, who, &push);
 }
 
 static void deliver(struct world *w, uint64_t connection)

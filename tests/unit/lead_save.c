@@ -249,7 +249,7 @@ static void weights_backups_and_acts_in_force_hold(void **state)
 	gate_settled(gate, settle(), NULL, 0);
 	const struct gate_effect *apply = gate_next(gate);
 	assert_int_equal(apply->kind, GATE_APPLY);
-	assert_true(apply->part[0].scale < 0.26);
+	assert_true(apply->push[0].scale < 0.26);
 	assert_int_equal(seen(GATE_ANSWER, &e), 1);
 }
 

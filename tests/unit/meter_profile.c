@@ -1,6 +1,6 @@
 /* work_profile: times of steps in, launch, speed and saturation out; and which batches a report covers. */
 #include "meter/profile.h"
-#include "meter/tally.h"
+#include "meter/times.h"
 
 #include <math.h>
 #include <setjmp.h>

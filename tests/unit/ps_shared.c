@@ -60,10 +60,13 @@ static int serve(uint64_t dense)
 		return err.code;
 	struct ps_options options = {.id = "ps0", .parts = 1, .store = store};
 	struct server_options served = {
-		.path = path, .role = "ps-server", .verbs = ps_verbs, .verb_count = ps_verb_count};
+		.path = path, .role = "ps-server", .verbs = ps_led_verbs, .verb_count = ps_led_verb_count};
 	if (ps_new(&ps, &options, &err) != 0)
 		return err.code;
 	served.owner = ps;
+	served.more_verbs = ps_verbs;
+	served.more_count = ps_verb_count;
+	served.more_owner = ps;
 	int rc = server_new(&server, &served, &err);
 	if (rc == 0)
 		rc = ps_start(ps, server, &err);

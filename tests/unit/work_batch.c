@@ -1,7 +1,7 @@
 /* Batches: unique keys and their parts, ranges, slices; pieces: what shardd may say, the shuffle. */
 #include "base/random.h"
 #include "work/batch.h"
-#include "work/piece.h"
+#include "work/shards.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,0 +1,184 @@
+/* Orders as text, and back.  Nothing that comes over a socket is trusted. */
+#include "lead/order.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LINE_ROOM 512 /* of a push: an id and seven numbers */
+
+static const char *const kind_name[ORDERS] = {"hold", "apply", "throw", "cut"};
+
+/* ---- writing ---- */
+
+static size_t push_line(char *out, const struct order_push *push)
+{
+	struct record_out o;
+
+	record_begin(&o, out, LINE_ROOM, "part");
+	record_add(&o, "worker", push->worker);
+	record_add_u64(&o, "generation", push->generation);
+	record_add_u64(&o, "sequence", push->sequence);
+	record_add_u64(&o, "unit", push->unit);
+	record_add_u64(&o, "count", push->count);
+	record_add_u64(&o, "size", push->size);
+	if (push->scale < 1.0 || push->scale > 1.0)
+		record_add_real(&o, "scale", push->scale);
+	return record_end(&o, NULL);
+}
+
+static size_t head_line(char *out, const struct order *order, size_t bytes)
+{
+	struct record_out o;
+
+	record_begin(&o, out, RECORD_LINE_MAX, kind_name[order->kind]);
+	record_add_u64(&o, "incarnation", order->incarnation);
+	switch (order->kind) {
+	case ORDER_APPLY:
+		record_add_u64(&o, "iteration", order->iteration);
+		record_add_u64(&o, "units", order->units);
+		break;
+	case ORDER_THROW:
+		record_add(&o, "worker", order->worker);
+		record_add_u64(&o, "generation", order->generation);
+		if (order->one)
+			record_add_u64(&o, "sequence", order->sequence);
+		break;
+	case ORDER_CUT:
+		record_add(&o, "path", order->path);
+		record_add_u64(&o, "iteration", order->iteration);
+		break;
+	default:
+		break;
+	}
+	if (bytes)
+		record_add_u64(&o, "bytes", bytes);
+	return record_end(&o, NULL);
+}
+
+/* The payload is written behind room for a head, then moved to it. */
+char *order_write(const struct order *o, size_t *head, size_t *bytes)
+{
+	char line[RECORD_LINE_MAX], *text = malloc(RECORD_LINE_MAX + o->pushes * LINE_ROOM);
+
+	*head = *bytes = 0;
+	if (!text)
+		return NULL;
+	for (size_t i = 0; i < o->pushes; i++)
+		*bytes += push_line(text + RECORD_LINE_MAX + *bytes, &o->push[i]);
+	*head = head_line(line, o, *bytes);
+	memmove(text + *head, text + RECORD_LINE_MAX, *bytes);
+	memcpy(text, line, *head);
+	return text;
+}
+
+/* ---- reading ---- */
+
+static int read_push(struct order *o, struct order_push *push, const struct record *r,
+		     struct error *err)
+{
+	const char *worker;
+
+	push->scale = 1.0;
+	if (!record_is(r, "part"))
+		return error_set(err, ERROR_DATA, NULL, "%.64s is no part", r->type);
+	if (record_id(r, "worker", &worker, err) != 0 ||
+	    record_u64(r, "generation", 1, UINT64_MAX, &push->generation, err) != 0 ||
+	    record_u64(r, "sequence", 0, UINT64_MAX, &push->sequence, err) != 0 ||
+	    record_u64(r, "unit", 0, o->units ? o->units - 1 : 0, &push->unit, err) != 0 ||
+	    record_u64_opt(r, "count", 0, ORDER_COUNT_MAX, &push->count, err) != 0 ||
+	    record_u64_opt(r, "size", 0, ORDER_COUNT_MAX, &push->size, err) != 0 ||
+	    record_real_opt(r, "scale", 0.0, 1e9, &push->scale, err) != 0)
+		return -1;
+	if (o->pushes && push->unit < push[-1].unit)
+		return error_set(err, ERROR_DATA, NULL, "units out of order");
+	snprintf(push->worker, sizeof push->worker, "%s", worker);
+	o->pushes++;
+	return 0;
+}
+
+/* Of a copy: in memory that is shared, lines could be more when they are read than when they were
+ * counted. */
+static int read_lines(struct order *o, const char *text, size_t len, struct error *err)
+{
+	struct record *r = malloc(sizeof *r);
+	struct record_walk walk = record_walk(text, len);
+	struct order_push *push;
+	size_t lines = 0;
+	int rc = -1;
+
+	for (size_t i = 0; i < len; i++)
+		lines += text[i] == '\n';
+	o->push = push = calloc(lines + 1, sizeof *push);
+	if (!r || !push || lines > ORDER_PUSHES_MAX)
+		error_set(err, ERROR_OS, NULL, "out of memory for %zu parts", lines);
+	else if (len && text[len - 1] != '\n')
+		error_set(err, ERROR_DATA, NULL, "the last line has no end");
+	else
+		while ((rc = record_next(&walk, r, err)) == RECORD_ONE) {
+			if (read_push(o, &push[o->pushes], r, err) != 0) {
+				rc = -1;
+				break;
+			}
+		}
+	free(r);
+	return rc == RECORD_END ? 0 : -1;
+}
+
+static int read_head(struct order *o, const struct record *r, struct error *err)
+{
+	if (record_u64(r, "incarnation", 0, UINT64_MAX, &o->incarnation, err) != 0)
+		return -1;
+	switch (o->kind) {
+	case ORDER_HOLD:
+		o->units = ORDER_PUSHES_MAX;
+		return 0;
+	case ORDER_APPLY:
+		return record_u64(r, "iteration", 0, UINT64_MAX - ORDER_PUSHES_MAX, &o->iteration,
+				  err) != 0
+			       ? -1
+			       : record_u64(r, "units", 1, ORDER_PUSHES_MAX, &o->units, err);
+	case ORDER_THROW:
+		o->one = record_get(r, "sequence") != NULL;
+		return record_id(r, "worker", &o->worker, err) != 0 ||
+				       record_u64(r, "generation", 0, UINT64_MAX, &o->generation,
+						  err) != 0
+			       ? -1
+			       : record_u64_opt(r, "sequence", 0, UINT64_MAX, &o->sequence, err);
+	default:
+		o->iteration = ORDER_ANYWHERE;
+		return record_text(r, "path", &o->path, err) != 0
+			       ? -1
+			       : record_u64_opt(r, "iteration", 0, UINT64_MAX, &o->iteration, err);
+	}
+}
+
+static int read_kind(struct order *o, const struct record *r, struct error *err)
+{
+	for (int i = 0; i < ORDERS; i++) {
+		o->kind = (enum order_kind)i;
+		if (record_is(r, kind_name[i]))
+			return 0;
+	}
+	return error_set(err, ERROR_DATA, NULL, "%.64s is no order", r->type);
+}
+
+int order_read(struct order *o, const struct record *r, const void *payload, size_t bytes,
+	       struct error *err)
+{
+	char *text;
+	int rc;
+
+	*o = (struct order){.push = NULL};
+	if (read_kind(o, r, err) != 0 || read_head(o, r, err) != 0)
+		return -1;
+	if (bytes == 0)
+		return 0;
+	text = malloc(bytes);
+	if (!text)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	memcpy(text, payload, bytes);
+	rc = read_lines(o, text, bytes, err);
+	free(text);
+	return rc;
+}

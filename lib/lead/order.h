@@ -1,0 +1,84 @@
+/*
+ * order: what the lead tells those who have the parameters (hold, apply, throw, cut), as a struct
+ * and as the request of paceline-protocol(7): a part in this process gets the one, a part behind a
+ * socket the other, and both obey alike.
+ */
+#ifndef PACELINE_LEAD_ORDER_H
+#define PACELINE_LEAD_ORDER_H
+
+#include "base/error.h"
+#include "base/option.h"
+#include "record/record.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define ORDER_PUSHES_MAX 65536              /* of one order */
+#define ORDER_COUNT_MAX (UINT64_C(1) << 48) /* samples of a push */
+#define ORDER_BYTES_MAX (UINT64_C(64) << 20) /* of its payload */
+#define ORDER_ANYWHERE UINT64_MAX
+
+enum order_kind {
+	ORDER_HOLD,  /* keep push[] until an apply or a throw; what is not there is said */
+	ORDER_APPLY, /* push[] is committed: `units` units, behind `iteration` of them */
+	ORDER_THROW, /* what is staged of worker up to generation goes; with `one`, that push alone */
+	ORDER_CUT,   /* behind the last apply, at iteration: write this part into the directory path */
+	ORDERS
+};
+
+/* A staged push, by its name. */
+struct order_push {
+	char worker[OPTION_ID_MAX];
+	uint64_t generation, sequence;
+	uint64_t unit;  /* from 0 within the order, ascending */
+	uint64_t count; /* samples, as its push to the lead said */
+	/* Samples of the whole batch, or count: a last, short batch is divided by that. No more than
+	 * the largest batch that anybody has had settled: whoever claims more would make the unit's
+	 * mean small for all others. 0: as the push said. */
+	uint64_t size;
+	double scale;
+};
+
+/* Belongs to who gives it, and is valid until that call returns. */
+struct order {
+	enum order_kind kind;
+	uint64_t incarnation;
+	uint64_t iteration, units;
+	const struct order_push *push;
+	size_t pushes;
+	const char *worker;
+	uint64_t generation, sequence;
+	int one;          /* throw: of that generation this sequence; 0: all, and later ones are refused */
+	const char *path;
+};
+
+/* What became of it. */
+struct order_result {
+	const char *code; /* of a refusal; NULL: done */
+	const char *text; /* then: for people */
+	uint64_t iteration;
+	int repeated;        /* it was done before */
+	const char *file;    /* of a cut: what was written, */
+	uint64_t bytes, sum;
+	double stall;        /* and the seconds that the part stood still */
+};
+
+/* Who hears of it: missing for each push that is not there, then done, once, now or later. */
+struct order_answer {
+	void (*missing)(uint32_t part, const char *worker, uint64_t generation, uint64_t sequence,
+			void *arg);
+	void (*done)(uint32_t part, const struct order_result *result, void *arg);
+	void *arg;
+	uint32_t part; /* of those that the same order was given to */
+};
+
+/* The order as a request: text[head] is its record, text[head .. head + bytes] the payload. To be
+ * freed. NULL: no memory. */
+char *order_write(const struct order *o, size_t *head, size_t *bytes);
+
+/* The order that a request is; its push array is to be freed, its strings are those of r. ERROR_DATA
+ * says what is wrong. payload may lie in memory that others write. */
+int order_read(struct order *o, const struct record *r, const void *payload, size_t bytes,
+	       struct error *err);
+
+#endif

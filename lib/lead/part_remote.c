@@ -1,0 +1,332 @@
+/*
+ * See part_remote.h.  A server that is not where it must be lacks what is committed: only a rollback
+ * helps.
+ */
+#include "lead/part_remote.h"
+
+#include "base/boot.h"
+#include "base/log.h"
+#include "wire/peer.h"
+
+#include <event2/event.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COME_BACK_SECONDS 5 /* for a server that was asked for a cut */
+
+/* An order, from the deed until the answer. */
+struct told {
+	struct told *next;
+	enum order_kind kind;
+	uint64_t iteration, units; /* of an apply; units 0: none */
+	size_t head, bytes;        /* of text: the record, and the payload behind it */
+	int asked;                 /* who hears of the answer is in answer */
+	struct order_answer answer;
+	char text[];
+};
+
+struct part_remote {
+	struct part_remote_options options;
+	struct peer *peer;
+	char boot[BOOT_ID_MAX];    /* which run of its machine it lives in */
+	int ready;                 /* connected, and in the state that the lead knows */
+	struct told *first, **end; /* unanswered, in sequence */
+	struct event *overdue;     /* a cut that was asked waits for it to come back */
+};
+
+static void breakf(struct part_remote *r, int code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void breakf(struct part_remote *r, int code, const char *fmt, ...)
+{
+	char text[ERROR_TEXT_MAX];
+	struct error err = {0};
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	error_set(&err, code, r->options.path, "%s", text);
+	r->options.broken(&err, r->options.owner);
+}
+
+/* ---- what is not answered ---- */
+
+static struct told *told_add(struct part_remote *r, const char *text, size_t head, size_t bytes)
+{
+	struct told *t = malloc(sizeof *t + head + bytes);
+
+	if (!t)
+		return NULL;
+	*t = (struct told){.head = head, .bytes = bytes};
+	memcpy(t->text, text, head + bytes);
+	*r->end = t;
+	r->end = &t->next;
+	return t;
+}
+
+/* Takes the first out. */
+static struct told *told_take(struct part_remote *r)
+{
+	struct told *t = r->first;
+
+	r->first = t->next;
+	if (!r->first)
+		r->end = &r->first;
+	return t;
+}
+
+/* Data of an answer: only a hold has some. */
+static void missing(const struct told *t, const struct record *r)
+{
+	const char *worker;
+	uint64_t generation, sequence;
+	struct error ignored;
+
+	if (t->asked && t->answer.missing && record_is(r, "missing") &&
+	    record_id(r, "worker", &worker, &ignored) == 0 &&
+	    record_u64(r, "generation", 0, UINT64_MAX, &generation, &ignored) == 0 &&
+	    record_u64(r, "sequence", 0, UINT64_MAX, &sequence, &ignored) == 0)
+		t->answer.missing(t->answer.part, worker, generation, sequence, t->answer.arg);
+}
+
+static void result_read(struct order_result *result, const struct record *r, struct error *err)
+{
+	*result = (struct order_result){.text = r->text ? r->text : ""};
+	if (!record_is(r, "ok"))
+		result->code = record_get(r, "code") ? record_get(r, "code") : "?";
+	else if (record_u64_opt(r, "bytes", 0, UINT64_MAX, &result->bytes, err) != 0 ||
+		 record_u64_opt(r, "sum", 0, UINT64_MAX, &result->sum, err) != 0 ||
+		 record_real_opt(r, "stall", 0.0, 1e9, &result->stall, err) != 0) {
+		result->code = "bad-answer";
+		result->text = err->text;
+	}
+}
+
+static void on_answer(const struct record *record, int closing, void *remote)
+{
+	struct part_remote *r = remote;
+	struct order_result result;
+	struct error err = {0};
+
+	/* Lost: all of them are kept until the server is back. */
+	if (!record || !r->first)
+		return;
+	if (!closing) {
+		missing(r->first, record);
+		return;
+	}
+	struct told *t = told_take(r);
+	result_read(&result, record, &err);
+	if (t->asked)
+		t->answer.done(t->answer.part, &result, t->answer.arg);
+	else if (result.code) /* it is in the journal and not in that server */
+		breakf(r, ERROR_TEMPFAIL, "what is committed was not applied: %s: %s", result.code,
+		       result.text);
+	free(t);
+}
+
+static void send_told(struct part_remote *r, const struct told *t)
+{
+	if (peer_send(r->peer, t->text, t->head, t->bytes ? t->text + t->head : NULL, t->bytes,
+		      on_answer, r) == 0 ||
+	    !peer_is_up(r->peer))
+		return; /* not connected: it goes when the connection comes */
+	breakf(r, ERROR_TEMPFAIL, "does not read what it is told");
+}
+
+int part_remote_obey(struct part_remote *r, const struct order *o, const char *text, size_t head,
+		     size_t bytes, const struct order_answer *a)
+{
+	struct timeval limit = {.tv_sec = COME_BACK_SECONDS};
+	struct told *t = told_add(r, text, head, bytes);
+
+	if (!t)
+		return -1;
+	t->kind = o->kind;
+	t->iteration = o->iteration;
+	t->units = o->kind == ORDER_APPLY ? o->units : 0;
+	t->asked = a != NULL;
+	if (a)
+		t->answer = *a;
+	if (r->ready)
+		send_told(r, t);
+	else if (o->kind == ORDER_CUT)
+		event_add(r->overdue, &limit);
+	return 0;
+}
+
+void part_remote_flush(struct part_remote *r)
+{
+	peer_flush(r->peer);
+}
+
+/* It has not come back: whoever waits for its cut is told, and it is not asked again. */
+static void on_overdue(evutil_socket_t fd, short what, void *remote)
+{
+	struct order_result lost = {.code = "lost", .text = "connection lost"};
+	struct part_remote *r = remote;
+	struct told **at = &r->first, *t, *gone = NULL;
+
+	(void)fd;
+	(void)what;
+	while ((t = *at)) {
+		if (t->kind != ORDER_CUT) {
+			at = &t->next;
+			continue;
+		}
+		*at = t->next;
+		t->next = gone;
+		gone = t;
+	}
+	r->end = at;
+	while ((t = gone)) {
+		gone = t->next;
+		t->answer.done(t->answer.part, &lost, t->answer.arg);
+		free(t);
+	}
+}
+
+/* ---- coming and going ---- */
+
+/* The iterations at which it may be: the lead's, less what it has not answered. */
+static uint64_t least_iteration(const struct part_remote *r)
+{
+	for (const struct told *t = r->first; t; t = t->next) {
+		if (t->units)
+			return t->iteration;
+	}
+	return r->options.iteration(r->options.owner);
+}
+
+static int is_where(struct part_remote *r, const struct record *stat)
+{
+	uint64_t iteration = 0, incarnation = 0, committed = r->options.iteration(r->options.owner);
+	char part[32];
+
+	snprintf(part, sizeof part, "%u/%zu", r->options.part, r->options.parts);
+	const char *is = record_get(stat, "part");
+	if (!is || strcmp(is, part) != 0) {
+		breakf(r, ERROR_CONFIG, "is part %s, not %s", is ? is : "?", part);
+		return 0;
+	}
+	if (record_u64(stat, "iteration", 0, UINT64_MAX, &iteration, NULL) == 0 &&
+	    record_u64(stat, "incarnation", 0, UINT64_MAX, &incarnation, NULL) == 0 &&
+	    iteration >= least_iteration(r) && iteration <= committed &&
+	    incarnation == r->options.incarnation)
+		return 1;
+	breakf(r, ERROR_TEMPFAIL, "is at iteration %llu of incarnation %llu, the lead at %llu of %llu",
+	       (unsigned long long)iteration, (unsigned long long)incarnation,
+	       (unsigned long long)committed, (unsigned long long)r->options.incarnation);
+	return 0;
+}
+
+static void on_stat(const struct record *record, int closing, void *remote)
+{
+	struct part_remote *r = remote;
+
+	if (!record || closing || !is_where(r, record))
+		return;
+	snprintf(r->boot, sizeof r->boot, "%s",
+		 record_get(record, "boot") ? record_get(record, "boot") : "");
+	r->ready = 1;
+	event_del(r->overdue);
+	for (const struct told *t = r->first; t; t = t->next)
+		send_told(r, t);
+	r->options.changed(r->options.owner);
+}
+
+static void on_up(struct peer *p, const struct record *greeting, void *remote)
+{
+	(void)greeting;
+	(void)peer_send(p, "stat\n", 5, NULL, 0, on_stat, remote);
+}
+
+static void on_down(struct peer *p, void *remote)
+{
+	struct part_remote *r = remote;
+	struct timeval limit = {.tv_sec = COME_BACK_SECONDS};
+
+	(void)p;
+	log_say(LOG_LEVEL_WARNING, "%s: connection lost; units wait", r->options.path);
+	r->ready = 0;
+	event_add(r->overdue, &limit);
+	r->options.changed(r->options.owner);
+}
+
+const char *part_remote_boot(const struct part_remote *r)
+{
+	return r->boot;
+}
+
+int part_remote_ready(const struct part_remote *r)
+{
+	return r->ready;
+}
+
+struct part_remote *part_remote_new(const struct part_remote_options *options)
+{
+	struct part_remote *r = calloc(1, sizeof *r);
+
+	if (!r)
+		return NULL;
+	r->options = *options;
+	r->end = &r->first;
+	return r;
+}
+
+int part_remote_start(struct part_remote *r, struct event_base *base)
+{
+	struct peer_options options = {
+		.path = r->options.path, .up = on_up, .down = on_down, .owner = r};
+
+	r->overdue = evtimer_new(base, on_overdue, r);
+	r->peer = r->overdue ? peer_new(base, &options) : NULL;
+	return r->peer ? 0 : -1;
+}
+
+void part_remote_stop(struct part_remote *r)
+{
+	if (r->peer)
+		peer_free(r->peer);
+	if (r->overdue)
+		event_free(r->overdue);
+	r->peer = NULL;
+	r->overdue = NULL;
+}
+
+void part_remote_free(struct part_remote *r)
+{
+	while (r && r->first)
+		free(told_take(r));
+	free(r);
+}
+
+/* ---- handing over ---- */
+
+int part_remote_owed(const struct part_remote *r, lead_parts_owed_fn *fn, void *arg, struct error *err)
+{
+	for (const struct told *t = r->first; t; t = t->next) {
+		if (t->asked) /* the next lead asks by itself */
+			continue;
+		if (fn(r->options.part, t->iteration, t->units, t->text, t->head, t->bytes, arg,
+		       err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+int part_remote_owe(struct part_remote *r, uint64_t iteration, uint64_t units, const char *text,
+		    size_t head, size_t bytes)
+{
+	struct told *t = told_add(r, text, head, bytes);
+
+	if (!t)
+		return -1;
+	t->kind = units ? ORDER_APPLY : ORDER_THROW;
+	t->iteration = iteration;
+	t->units = units;
+	return 0;
+}

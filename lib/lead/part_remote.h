@@ -1,0 +1,38 @@
+/* part_remote: a part behind a socket.  Each order is kept until it is answered, and said again, in
+ * sequence, to a server that comes back (it was handed over to another process, or only the
+ * connection broke); a server answers what it has done already `repeated`. */
+#ifndef PACELINE_LEAD_PART_REMOTE_H
+#define PACELINE_LEAD_PART_REMOTE_H
+
+#include "lead/parts.h"
+
+struct part_remote;
+
+struct part_remote_options {
+	const char *path;
+	uint32_t part;
+	size_t parts;
+	uint64_t incarnation;
+	uint64_t (*iteration)(void *owner); /* see struct lead_parts_options */
+	void (*changed)(void *owner);       /* part_remote_ready() is another */
+	void (*broken)(const struct error *err, void *owner);
+	void *owner;
+};
+
+struct part_remote *part_remote_new(const struct part_remote_options *options); /* NULL: no memory */
+int part_remote_start(struct part_remote *r, struct event_base *base);
+void part_remote_stop(struct part_remote *r);
+void part_remote_free(struct part_remote *r); /* NULL is fine */
+
+int part_remote_ready(const struct part_remote *r); /* connected, and where it must be */
+const char *part_remote_boot(const struct part_remote *r); /* as it said last; "": it did not */
+void part_remote_flush(struct part_remote *r);
+/* text: the order as text. a NULL: see lead_parts_give(). -1: no memory. */
+int part_remote_obey(struct part_remote *r, const struct order *o, const char *text, size_t head,
+		     size_t bytes, const struct order_answer *a);
+
+int part_remote_owed(const struct part_remote *r, lead_parts_owed_fn *fn, void *arg, struct error *err);
+int part_remote_owe(struct part_remote *r, uint64_t iteration, uint64_t units, const char *text,
+		    size_t head, size_t bytes);
+
+#endif

@@ -1,0 +1,49 @@
+/*
+ * meter: what a node measures of itself: the times of its batches, where all its time goes, how busy
+ * it is, what its device is like.  It tells bpt-monitor(8) and its own log.
+ *
+ * It knows no trainer: whoever trains says what took how long.  It decides nothing and never waits:
+ * what the monitor does not take is lost.  For one thread.
+ */
+#ifndef PACELINE_METER_METER_H
+#define PACELINE_METER_METER_H
+
+#include "meter/device.h"
+#include "meter/times.h"
+
+struct meter;
+
+struct meter_options {
+	const char *id;        /* of the worker */
+	const char *monitor;   /* NULL: nobody */
+	const char *load_root; /* see load_new() */
+	int watch;             /* see watch_new(): shares of the time are wanted of meter_look() */
+	uint64_t report_every; /* batches, 1 or more */
+	double report_seconds;
+	void (*log)(const char *line, size_t len, void *owner); /* `spent` records; may be NULL */
+	void *owner;
+};
+
+int meter_new(struct meter **out, const struct meter_options *options, struct error *err);
+void meter_free(struct meter *m); /* NULL is fine */
+
+/* The time since `since` was spent on this; now is returned. */
+double meter_spend(struct meter *m, enum spent_kind kind, double since);
+double meter_spent(const struct meter *m, enum spent_kind kind);
+/* Where the time went, so far, to the log. */
+void meter_log_spent(struct meter *m);
+
+/* A batch that is through, of `accum` steps, and the iteration it was for; reported now and then. */
+void meter_batch(struct meter *m, uint64_t iteration, uint64_t accum, const struct tally_batch *b);
+/* What was not yet reported, now: what follows is of another kind, or nothing follows for a while. */
+void meter_report(struct meter *m);
+
+/* How busy the node is as a batch begins, from the last part of one that took so long. */
+void meter_look(struct meter *m, double batch_seconds, struct load_values *out);
+
+/* Measures the device and reports it. As device_measure(); load is the meter's part. */
+int meter_device(struct meter *m, struct device_options *options, struct error *err);
+/* Samples of a step that fit, as measured; 0: not known. */
+uint64_t meter_most(const struct meter *m);
+
+#endif

@@ -1,0 +1,54 @@
+/* times: see times.h. Sums only; meter.c says them. */
+#include "meter/times.h"
+
+#include "record/record.h"
+
+#define EARLY_MAX 8 /* the last of the early reports */
+
+size_t spent_record(const struct spent *s, const char *id, double now, double epoch, char *line,
+		    size_t max)
+{
+	static const char *const key[SPENT_KINDS] = {"compute", "comm",   "wait", "shards",
+						     "actions", "report", "rows", "profile", "predict"};
+	struct record_out o;
+	record_begin(&o, line, max, "spent");
+	record_add(&o, "id", id);
+	for (int i = 0; i < SPENT_KINDS; i++)
+		record_add_seconds(&o, key[i], s->seconds[i]);
+	record_add_seconds(&o, "total", now - s->began);
+	record_add_u64(&o, "iterations", s->iterations);
+	record_add_seconds(&o, "at", epoch);
+	return record_end(&o, NULL);
+}
+
+void tally_start(struct tally *t, uint64_t every, double seconds, double now)
+{
+	*t = (struct tally){.every = every, .seconds = seconds, .since = now};
+}
+
+int tally_add(struct tally *t, const struct tally_batch *b, double now)
+{
+	t->total++;
+	t->count++;
+	t->sum.time += b->time;
+	t->sum.compute += b->compute;
+	t->sum.comm += b->comm;
+	t->sum.wait += b->wait;
+	t->sum.samples += b->samples;
+	int early = t->total <= EARLY_MAX && (t->total & (t->total - 1)) == 0;
+	return early || t->count >= t->every || now - t->since >= t->seconds;
+}
+
+uint64_t tally_take(struct tally *t, double now, struct tally_batch *mean)
+{
+	uint64_t count = t->count;
+	double n = (double)count;
+	if (count == 0)
+		return 0;
+	*mean = (struct tally_batch){t->sum.time / n, t->sum.compute / n, t->sum.comm / n,
+				     t->sum.wait / n, (t->sum.samples + count / 2) / count};
+	t->sum = (struct tally_batch){0};
+	t->count = 0;
+	t->since = now;
+	return count;
+}

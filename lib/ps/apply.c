@@ -1,0 +1,154 @@
+/*
+ * Units: applying staged pushes, and this server's own batch processing time.  A drag file slows the server down for experiments: it sleeps, and so does
+ * everything it serves, which is what a slow server is.
+ */
+#include "ps/ps_internal.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "record/record.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EARLY_UNITS 8 /* reports at 1, 2, 4, 8 */
+
+/* ---- reports ---- */
+
+/* After so many units or seconds; and early at first, when nothing is known of this server yet. */
+static int report_due(const struct ps *p)
+{
+	const struct ps_options *o = &p->options;
+	int early = p->units <= EARLY_UNITS && (p->units & (p->units - 1)) == 0;
+
+	return p->report_units && (early || p->report_units >= o->report_every ||
+				   (o->report_seconds > 0.0 &&
+				    clock_mono() - p->reported >= o->report_seconds));
+}
+
+static void report(struct ps *p)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	double units = (double)p->report_units;
+
+	if (!p->monitor || !report_due(p))
+		return;
+	record_begin(&o, line, sizeof line, "bpt");
+	record_add(&o, "role", "server");
+	record_add(&o, "id", p->options.id);
+	record_add_u64(&o, "iter", p->applied);
+	record_add_seconds(&o, "time", p->report_seconds / units);
+	record_add_u64(&o, "size", (uint64_t)((double)p->report_samples / units + 0.5));
+	record_add_seconds(&o, "at", clock_epoch());
+	record_add_u64(&o, "count", p->report_units);
+	size_t len = record_end(&o, NULL);
+	/* Fire and forget: training does not wait for a monitor. */
+	(void)peer_send(p->monitor, line, len, NULL, 0, NULL, NULL);
+	p->report_seconds = 0.0;
+	p->report_samples = p->report_units = 0;
+	p->reported = clock_mono();
+}
+
+/* ---- applying ---- */
+
+static int unit_reserve(struct ps *p, size_t pushes, struct error *err)
+{
+	if (pushes <= p->unit_max)
+		return 0;
+	free(p->unit);
+	p->unit = calloc(pushes, sizeof *p->unit);
+	p->unit_max = p->unit ? pushes : 0;
+	return p->unit ? 0 : error_set(err, ERROR_OS, "apply", "no memory");
+}
+
+/* What was committed is applied, but no value that is not finite comes of it. It is told, with the
+ * push that most likely did it. */
+static void tell_bounded(struct ps *p, const struct order_push *push, size_t n, uint64_t held)
+{
+	p->bounded += held;
+	if (!log_is_worth(++p->bounded_units))
+		return;
+	log_say(LOG_LEVEL_WARNING,
+		"iteration %llu: %llu values were held at a bound, %llu so far in %llu iterations; "
+		"the largest gradients are those of %s",
+		(unsigned long long)p->applied, (unsigned long long)held,
+		(unsigned long long)p->bounded, (unsigned long long)p->bounded_units,
+		push[store_largest(p->store, p->unit, n)].worker);
+}
+
+static int apply_unit(struct ps *p, const struct order_push *push, size_t pushes, size_t *missing,
+		      struct error *err)
+{
+	double start = clock_mono(), slow;
+	uint64_t samples = 0, held = store_held(p->store);
+	size_t n = 0;
+
+	for (size_t i = 0; i < pushes; i++) {
+		struct staged *s =
+			stage_find(p->stage, push[i].worker, push[i].generation, push[i].sequence);
+		if (!s) {
+			log_say(LOG_LEVEL_ERROR, "committed, but not staged here: %s %llu %llu",
+				push[i].worker, (unsigned long long)push[i].generation,
+				(unsigned long long)push[i].sequence);
+			(*missing)++;
+			continue;
+		}
+		p->unit[n] = s->push;
+		if (push[i].size)
+			p->unit[n].size = push[i].size;
+		p->unit[n++].scale = push[i].scale;
+		samples += s->push.count;
+	}
+	if (p->options.naive_mean)
+		store_naive_mean(p->unit, n);
+	if (n && store_apply(p->store, p->unit, n, err) != 0)
+		return -1;
+	held = store_held(p->store) - held;
+	if (held && n == pushes) /* else it ends here anyway, and places are not those of `push` */
+		tell_bounded(p, push, n, held);
+	for (size_t i = 0; i < pushes; i++)
+		stage_drop(p->stage, push[i].worker, push[i].generation, push[i].sequence);
+	p->applied++;
+	p->work += clock_mono() - start;
+	slow = drag_pause(drag_look(&p->drag), samples, samples, p->work);
+	if (slow > 0.0)
+		clock_sleep(slow);
+	p->report_seconds += p->work + slow;
+	p->report_samples += samples;
+	p->report_units++;
+	p->units++;
+	p->reached[p->applied % PS_REACHED] = clock_mono();
+	p->work = 0.0;
+	return 0;
+}
+
+int ps_apply(struct ps *p, const struct order *o, size_t *missing, struct error *err)
+{
+	const struct order_push *push = o->push;
+	size_t at = 0;
+
+	*missing = 0;
+	if (unit_reserve(p, o->pushes, err) != 0)
+		goto broken;
+	for (uint64_t unit = 0; unit < o->units; unit++) {
+		size_t n = 0;
+		while (at + n < o->pushes && push[at + n].unit == unit)
+			n++;
+		if (apply_unit(p, push + at, n, missing, err) != 0)
+			goto broken;
+		at += n;
+	}
+	if (p->options.bsp) /* what was late for these units is thrown away */
+		stage_drop_before(p->stage, p->applied);
+	report(p);
+	/* What is told of this unit goes first, then parameters, a worker's after the other's: nobody
+	 * waits until they have been copied for all. */
+	ps_waits_run(p);
+	return 0;
+broken:
+	/* Committed, and not in the parameters: only a rollback makes them agree again. */
+	ps_break(p, err);
+	return -1;
+}

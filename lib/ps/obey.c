@@ -1,0 +1,236 @@
+/*
+ * What the lead orders, from wherever it comes: from a lead in this process as a struct, or over the
+ * socket as a request.
+ */
+#include "ps/ps_internal.h"
+
+#include "base/fs.h"
+#include "record/record.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- obeying ---- */
+
+static void done(const struct order_answer *a, const struct order_result *result)
+{
+	a->done(a->part, result, a->arg);
+}
+
+static void refuse(const struct order_answer *a, const char *code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void refuse(const struct order_answer *a, const char *code, const char *fmt, ...)
+{
+	char text[ERROR_TEXT_MAX];
+	struct order_result result = {.code = code, .text = text};
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	done(a, &result);
+}
+
+static void refuse_iteration(struct ps *p, const struct order *o, const struct order_answer *a)
+{
+	refuse(a, "order", "%llu units are applied here, not %llu", (unsigned long long)p->applied,
+	       (unsigned long long)o->iteration);
+}
+
+static void obey_hold(struct ps *p, const struct order *o, const struct order_answer *a)
+{
+	struct order_result result = {.code = NULL};
+
+	for (size_t i = 0; i < o->pushes; i++) {
+		const struct order_push *q = &o->push[i];
+		struct staged *s = stage_find(p->stage, q->worker, q->generation, q->sequence);
+		if (s && s->push.count == q->count)
+			s->held = 1;
+		else
+			a->missing(a->part, q->worker, q->generation, q->sequence, a->arg);
+	}
+	done(a, &result);
+}
+
+static void obey_apply(struct ps *p, const struct order *o, const struct order_answer *a)
+{
+	struct order_result result = {.repeated = o->iteration + o->units <= p->applied};
+	struct error err = {0};
+	size_t missing = 0;
+
+	if (!result.repeated && o->iteration != p->applied) {
+		refuse_iteration(p, o, a);
+		return;
+	}
+	if (!result.repeated && ps_apply(p, o, &missing, &err) != 0) {
+		refuse(a, "no-memory", "%s", err.text);
+		return;
+	}
+	if (missing) {
+		refuse(a, "not-staged", "%zu parts are committed, but not staged here", missing);
+		return;
+	}
+	result.iteration = p->applied;
+	done(a, &result);
+}
+
+static void obey_throw(struct ps *p, const struct order *o, const struct order_answer *a)
+{
+	struct order_result result = {.code = NULL};
+
+	if (o->one)
+		stage_drop(p->stage, o->worker, o->generation, o->sequence);
+	else
+		stage_throw(p->stage, o->worker, o->generation);
+	done(a, &result);
+}
+
+static void on_forked(const struct fork_result *forked, void *ps)
+{
+	struct ps *p = ps;
+	struct order_result result = {.code = forked->ok ? NULL : "cut",
+				      .text = forked->why,
+				      .file = p->cut_file,
+				      .bytes = forked->bytes,
+				      .sum = forked->sum,
+				      .stall = forked->stall};
+
+	p->fork = NULL;
+	done(&p->cut_answer, &result);
+}
+
+static void obey_cut(struct ps *p, const struct order *o, const struct order_answer *a)
+{
+	char name[CKPT_NAME_MAX], file[CKPT_PATH_MAX];
+	struct error err = {0};
+
+	ckpt_part_name(p->options.part, name);
+	if (p->fork) {
+		refuse(a, "busy", "another cut is being written");
+	} else if (o->iteration != ORDER_ANYWHERE && o->iteration != p->applied) {
+		refuse_iteration(p, o, a); /* said again, too late: the others were cut there */
+	} else if (fs_join(file, sizeof file, o->path, name, &err) != 0 ||
+		   fork_start(&p->fork, p->server, p->store, file, on_forked, p, &err) != 0) {
+		refuse(a, "cut", "%s", err.text);
+	} else {
+		memcpy(p->cut_file, file, sizeof file);
+		p->cut_answer = *a;
+	}
+}
+
+void ps_obey(void *ps, const struct order *o, const struct order_answer *a)
+{
+	static void (*const obey[ORDERS])(struct ps *p, const struct order *o,
+					  const struct order_answer *a) = {
+		[ORDER_HOLD] = obey_hold,
+		[ORDER_APPLY] = obey_apply,
+		[ORDER_THROW] = obey_throw,
+		[ORDER_CUT] = obey_cut,
+	};
+
+	obey[o->kind](ps, o, a);
+}
+
+/* ---- over the socket ---- */
+
+static void put_missing(uint32_t part, const char *worker, uint64_t generation, uint64_t sequence,
+			void *rq)
+{
+	char line[512];
+	struct record_out o;
+
+	(void)part;
+	record_begin(&o, line, sizeof line, "missing");
+	record_add(&o, "worker", worker);
+	record_add_u64(&o, "generation", generation);
+	record_add_u64(&o, "sequence", sequence);
+	request_put_record(rq, &o);
+}
+
+static void put_done(uint32_t part, const struct order_result *result, void *rq)
+{
+	(void)part;
+	if (result->code)
+		request_err(rq, result->code, "%s", result->text);
+	else
+		request_ok(rq, NULL);
+}
+
+static void put_applied(uint32_t part, const struct order_result *result, void *rq)
+{
+	if (result->code)
+		put_done(part, result, rq);
+	else
+		request_ok(rq, "iteration=%llu%s", (unsigned long long)result->iteration,
+			   result->repeated ? " repeated=1" : "");
+}
+
+static void put_cut(uint32_t part, const struct order_result *result, void *ps)
+{
+	struct ps *p = ps;
+	struct request *rq = p->asked;
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+
+	p->asked = NULL;
+	if (!rq)
+		return;
+	if (result->code) {
+		put_done(part, result, rq);
+		return;
+	}
+	record_begin(&o, line, sizeof line, "ok");
+	record_add(&o, "file", result->file);
+	record_add_u64(&o, "bytes", result->bytes);
+	record_add_u64(&o, "sum", result->sum);
+	record_add_seconds(&o, "stall", result->stall);
+	request_ok_record(rq, &o);
+}
+
+/* Its client may go first: the child writes on, nobody is told. */
+static void asker_gone(struct request *rq, void *ps)
+{
+	(void)rq;
+	((struct ps *)ps)->asked = NULL;
+}
+
+static void cut(struct ps *p, const struct order *o, struct request *rq)
+{
+	struct order_answer answer = {.done = put_cut, .arg = p};
+
+	if (p->fork) {
+		request_err(rq, "busy", "another cut is being written");
+		return;
+	}
+	p->asked = rq;
+	ps_obey(p, o, &answer);
+	if (p->asked) /* answered when it is written */
+		request_defer(rq, asker_gone, p);
+}
+
+void ps_on_order(struct request *rq, void *ps)
+{
+	struct ps *p = ps;
+	struct payload *payload = request_payload(rq);
+	struct order_answer answer = {.missing = put_missing, .done = put_done, .arg = rq};
+	struct order order;
+	struct error err = {0};
+
+	if (!ps_in_force(p, rq))
+		return;
+	int rc = order_read(&order, request_record(rq), payload ? payload_data(payload) : NULL,
+			    payload ? payload_bytes(payload) : 0, &err);
+	if (rc != 0)
+		request_bad(rq, &err);
+	else if (order.kind == ORDER_CUT)
+		cut(p, &order, rq);
+	else {
+		if (order.kind == ORDER_APPLY)
+			answer.done = put_applied;
+		ps_obey(p, &order, &answer);
+	}
+	free((void *)order.push);
+}

@@ -1,0 +1,249 @@
+/*
+ * Pushes: gradients read, judged and staged.  Nothing that a client sends is trusted: sizes, keys and
+ * order are checked before anything is kept, and memory that a client can still write is read once.
+ *
+ * Never decides what is applied.
+ */
+#include "ps/ps_internal.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "record/record.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int ps_push_fields(const struct record *r, struct staged *s, uint64_t *dense, uint64_t *rows,
+		       struct error *err)
+{
+	const char *worker;
+
+	if (record_id(r, "worker", &worker, err) != 0 ||
+	    record_u64(r, "generation", 1, UINT64_MAX - 1, &s->generation, err) != 0 ||
+	    record_u64(r, "sequence", 0, UINT64_MAX - 1, &s->sequence, err) != 0 ||
+	    record_u64(r, "iteration", 0, UINT64_MAX - 1, &s->iteration, err) != 0 ||
+	    record_u64(r, "count", 0, ORDER_COUNT_MAX, &s->push.count, err) != 0 ||
+	    record_u64_opt(r, "size", 0, ORDER_COUNT_MAX, &s->push.size, err) != 0 ||
+	    record_u64(r, "dense", 0, 1, dense, err) != 0 ||
+	    record_u64(r, "rows", 0, UINT32_MAX, rows, err) != 0)
+		return -1;
+	snprintf(s->worker, sizeof s->worker, "%s", worker);
+	s->push.scale = 1.0;
+	return 0;
+}
+
+/* Finds the parts of the payload: float dense[count], u32 keys[rows], float rows[rows * width]. */
+int ps_push_find(struct ps *p, struct staged *s, const void *bulk, size_t have, uint64_t dense,
+		 uint64_t rows, struct error *err)
+{
+	uint64_t width = store_width(p->store);
+	uint64_t count = dense ? store_dense_count(p->store) : 0;
+	uint64_t want = (count + rows * (1 + width)) * sizeof(float);
+	float **row = NULL;
+
+	if (rows && width == 0)
+		return error_set(err, ERROR_DATA, NULL, "rows=%llu, but there is no table",
+				 (unsigned long long)rows);
+	if (want != have)
+		return error_set(
+			err, ERROR_DATA, NULL,
+			"a payload of %zu bytes, %llu floats and %llu rows of %llu make %llu", have,
+			(unsigned long long)count, (unsigned long long)rows,
+			(unsigned long long)width, (unsigned long long)want);
+	if (have == 0)
+		return 0;
+	const float *data = bulk;
+	const uint32_t *key = (const uint32_t *)(const void *)(data + count);
+	s->push.dense = count ? data : NULL;
+	if (rows) {
+		row = malloc((size_t)rows * sizeof *row);
+		if (!row)
+			return error_set(err, ERROR_OS, NULL, "no memory for %llu rows",
+					 (unsigned long long)rows);
+		s->push.row = row;
+		s->push.rows = (size_t)rows;
+		s->push.row_gradient = data + count + rows;
+		if (store_rows(p->store, key, (size_t)rows, 1, row, err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Which gradient can't be applied, by the numbers of the first such ones; n: none. */
+static void note_diverged(const struct ps *p, struct staged *s, size_t dense, size_t row)
+{
+	size_t width = store_width(p->store);
+	char name[LAYOUT_NAME_MAX + 32];
+	const char *what = "parameter";
+	float value;
+
+	if (s->push.count == 0)
+		return; /* it is never applied */
+	if (s->push.dense && dense < store_dense_count(p->store)) {
+		store_dense_name(p->store, dense, name, sizeof name);
+		value = s->push.dense[dense];
+	} else if (row < s->push.rows * width) {
+		snprintf(name, sizeof name, "%u", table_key(s->push.row[row / width]));
+		what = "key";
+		value = s->push.row_gradient[row];
+	} else
+		return;
+	s->diverged = 1;
+	snprintf(s->why, sizeof s->why, "the gradient of %s %.100s is %g, beyond %g", what, name,
+		 (double)value, (double)OPT_GRADIENT_MAX);
+}
+
+void ps_push_judge(const struct ps *p, struct staged *s)
+{
+	size_t dense = s->push.dense ? store_dense_count(p->store) : 0;
+
+	note_diverged(p, s, opt_bad_gradient(s->push.dense, dense),
+		      opt_bad_gradient(s->push.row_gradient, s->push.rows * store_width(p->store)));
+}
+
+/* Gradients in memory that the client can still write are copied, and the copy is judged: what was
+ * judged is what is applied, whatever the client does meanwhile. */
+static int push_copy(struct ps *p, struct staged *s, struct error *err)
+{
+	size_t dense = s->push.dense ? store_dense_count(p->store) : 0;
+	size_t rows = s->push.rows * store_width(p->store);
+	float *own = room_take(p->rooms, (dense + rows) * sizeof *own);
+
+	if (!own)
+		return error_set(err, ERROR_OS, NULL, "no memory for a push of %zu floats",
+				 dense + rows);
+	size_t bad_dense = store_copy_judged(own, s->push.dense, dense);
+	size_t bad_row = store_copy_judged(own + dense, s->push.row_gradient, rows);
+	s->room = own;
+	s->push.dense = dense ? own : NULL;
+	s->push.row_gradient = own + dense;
+	note_diverged(p, s, bad_dense, bad_row);
+	return 0;
+}
+
+static int push_payload(struct ps *p, struct staged *s, struct payload *payload, uint64_t dense,
+			uint64_t rows, struct error *err)
+{
+	if (ps_push_find(p, s, payload ? payload_data(payload) : NULL,
+			 payload ? payload_bytes(payload) : 0, dense, rows, err) != 0)
+		return -1;
+	if (payload && payload_is_shared(payload))
+		return push_copy(p, s, err);
+	s->payload = payload ? payload_hold(payload) : NULL;
+	ps_push_judge(p, s);
+	return 0;
+}
+
+/* The push that rq is, checked and with its rows found; not staged yet. ERROR_DATA says what is wrong
+ * with it. */
+static int push_request(struct ps *p, struct request *rq, struct staged **out, struct error *err)
+{
+	struct staged *s = calloc(1, sizeof *s);
+	uint64_t dense, rows;
+	double start = clock_mono();
+
+	if (!s)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	p->pushes++;
+	if (ps_push_fields(request_record(rq), s, &dense, &rows, err) != 0 ||
+	    push_payload(p, s, request_payload(rq), dense, rows, err) != 0) {
+		staged_free(s);
+		return -1;
+	}
+	*out = s;
+	p->work += clock_mono() - start;
+	return 0;
+}
+
+/* Answers a push for its values: what of worker in iteration is wrong. */
+static void refuse_values(struct ps *p, struct request *rq, const char *why)
+{
+	const char *worker = record_get(request_record(rq), "worker");
+	const char *iteration = record_get(request_record(rq), "iteration");
+
+	worker = worker ? worker : "";
+	iteration = iteration ? iteration : "";
+	if (log_is_worth(++p->diverged))
+		log_say(LOG_LEVEL_WARNING,
+			"a push of %.64s in iteration %.20s is refused: %s; %llu so far", worker,
+			iteration, why, (unsigned long long)p->diverged);
+	request_err(rq, "diverged", "worker %.64s, iteration %.20s: %s", worker, iteration, why);
+}
+
+/* Takes s. Kept, or its unit is over: the lead will settle it as dropped. */
+static int keep(struct ps *p, struct staged *s, struct error *err)
+{
+	if (p->options.bsp && s->iteration < p->applied) {
+		staged_free(s);
+		return 0;
+	}
+	if (stage_put(p->stage, s, err) == 0)
+		return 0;
+	staged_free(s);
+	return -1;
+}
+
+static void refuse_room(struct request *rq, const struct error *err)
+{
+	request_err(rq, err->code == ERROR_DATA ? "fenced" : "no-memory", "%s", err->text);
+}
+
+enum part_staged ps_stage(void *ps, struct request *rq, const char *unfit)
+{
+	struct ps *p = ps;
+	struct staged *s = NULL;
+	struct error err = {0};
+
+	if (!unfit && push_request(p, rq, &s, &err) != 0) {
+		request_bad(rq, &err);
+		return PART_BAD;
+	}
+	if (unfit || s->diverged) {
+		refuse_values(p, rq, unfit ? unfit : s->why);
+		staged_free(s);
+		return PART_UNFIT;
+	}
+	if (keep(p, s, &err) == 0)
+		return PART_STAGED;
+	refuse_room(rq, &err);
+	return PART_UNFIT;
+}
+
+void ps_push_answer(struct ps *p, struct request *rq, struct staged *s)
+{
+	struct error err = {0};
+
+	if (keep(p, s, &err) == 0)
+		request_ok(rq, "staged=1");
+	else
+		refuse_room(rq, &err);
+}
+
+/* Of a part whose lead is elsewhere: a push for an iteration to come waits for it. */
+void ps_on_push(struct request *rq, void *ps)
+{
+	struct ps *p = ps;
+	struct staged *s;
+	struct error err = {0};
+
+	if (!ps_in_force(p, rq))
+		return;
+	if (push_request(p, rq, &s, &err) != 0) {
+		request_bad(rq, &err);
+	} else if (s->diverged) {
+		refuse_values(p, rq, s->why);
+		staged_free(s);
+	} else if (s->iteration <= p->applied) {
+		ps_push_answer(p, rq, s);
+	} else {
+		struct ps_wait *w = calloc(1, sizeof *w);
+		if (!w) {
+			staged_free(s);
+			request_err(rq, "no-memory", "for a push that waits");
+			return;
+		}
+		w->push = s;
+		ps_wait_add(w, p, rq, s->iteration);
+	}
+}

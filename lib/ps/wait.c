@@ -1,0 +1,102 @@
+/* Pulls and pushes whose iteration has not come: kept in the order of their arrival, answered when
+ * its units are applied. */
+#include "ps/ps_internal.h"
+
+#include "base/clock.h"
+
+#include <event2/event.h>
+#include <stdlib.h>
+
+#define ANSWER_BYTES ((size_t)256 << 10) /* of parameters that are copied in one turn */
+
+static void wait_free(struct ps_wait *w)
+{
+	struct ps *p = w->ps;
+
+	*w->at = w->next;
+	if (w->next)
+		w->next->at = w->at;
+	else
+		p->waits_end = w->at;
+	staged_free(w->push);
+	free(w->row);
+	free(w);
+}
+
+static void on_cancel(struct request *rq, void *arg)
+{
+	(void)rq;
+	wait_free(arg);
+}
+
+void ps_wait_add(struct ps_wait *w, struct ps *p, struct request *rq, uint64_t iteration)
+{
+	w->ps = p;
+	w->rq = rq;
+	w->iteration = iteration;
+	w->at = p->waits_end;
+	w->next = NULL;
+	*p->waits_end = w;
+	p->waits_end = &w->next;
+	request_defer(rq, on_cancel, w);
+}
+
+static void answer(struct ps_wait *w)
+{
+	struct staged *s = w->push;
+
+	w->push = NULL;
+	if (s)
+		ps_push_answer(w->ps, w->rq, s);
+	else
+		ps_pull_answer(w->ps, w->rq, &w->pull, w->row);
+	wait_free(w);
+}
+
+/* Those whose iteration is here, as long as what they pull is no more than room bytes together; the
+ * first one too when it is more, if `any`. The rest has its turn when these answers have gone. */
+static void run(struct ps *p, size_t room, int any)
+{
+	struct timeval next_turn = {0, 0};
+	double start = clock_mono();
+
+	for (struct ps_wait *w = p->waits, *next; w; w = next) {
+		size_t bytes = w->push ? 0 : ps_pull_bytes(p, &w->pull);
+		next = w->next;
+		if (w->iteration > p->applied)
+			continue;
+		if (bytes > room && !any) {
+			event_add(p->answer, &next_turn);
+			break;
+		}
+		room -= bytes < room ? bytes : room;
+		any = 0;
+		answer(w);
+	}
+	p->work += clock_mono() - start;
+}
+
+static void on_turn(evutil_socket_t fd, short what, void *ps)
+{
+	(void)fd;
+	(void)what;
+	run(ps, ANSWER_BYTES, 1);
+}
+
+void ps_waits_run(struct ps *p)
+{
+	run(p, ANSWER_BYTES, 0);
+}
+
+int ps_waits_start(struct ps *p, struct error *err)
+{
+	p->answer = evtimer_new(server_base(p->server), on_turn, p);
+	return p->answer ? 0 : error_set(err, ERROR_OS, "ps", "out of memory");
+}
+
+void ps_waits_stop(struct ps *p)
+{
+	if (p->answer)
+		event_free(p->answer);
+	p->answer = NULL;
+}

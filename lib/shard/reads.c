@@ -1,0 +1,315 @@
+/* reads: what the service tells of itself: stat, list, who, workers, partitions, rows, watch.  Changes
+ * nothing, needs no room in the journal, and so works on a full disk, too. */
+#include "shard/service_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LIST_MAX 10000 /* pieces an answer, unless max= says otherwise */
+
+/* ---- stat ---- */
+
+/* An empty value: not yet. */
+static void add_time(struct record_out *o, const char *key, double at)
+{
+	if (at > 0)
+		record_add_seconds(o, key, at);
+	else
+		record_add(o, key, "");
+}
+
+void reads_put_stat(struct service *s, struct request *rq)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	struct queue_stat stat;
+	queue_stat(s->queue, &stat);
+	record_begin(&o, line, sizeof line, "stat");
+	record_add_u64(&o, "epoch", stat.epoch);
+	record_add_u64(&o, "epochs", queue_parameters(s->queue)->epochs);
+	record_add_u64(&o, "todo", stat.todo);
+	record_add_u64(&o, "doing", stat.doing);
+	record_add_u64(&o, "done", stat.done);
+	record_add_u64(&o, "held", stat.held);
+	record_add_u64(&o, "shards", stat.shards);
+	record_add_u64(&o, "shards-done", stat.shards_done);
+	record_add_u64(&o, "samples-done", stat.samples_done);
+	record_add_u64(&o, "samples-repeated", stat.samples_repeated);
+	record_add_u64(&o, "incarnation", stat.incarnation);
+	record_add_u64(&o, "iteration", stat.iteration);
+	add_time(&o, "first-at", stat.first_at);
+	add_time(&o, "last-at", stat.last_at);
+	if (queue_loose(s->queue)[0])
+		record_add(&o, "boot", queue_loose(s->queue));
+	if (s->is_lost)
+		record_add_u64(&o, "lost", 1);
+	request_put_record(rq, &o);
+	request_ok(rq, NULL);
+}
+
+void verb_stat(struct request *rq, void *service)
+{
+	struct service *s = service;
+	struct error err;
+	double wait = 0;
+	if (record_real_opt(request_record(rq), "wait", 0, WAIT_SECONDS_MAX, &wait, &err) != 0)
+		request_bad(rq, &err);
+	else if (wait > 0 && !queue_is_over(s->queue))
+		wait_for_end(s, rq, wait);
+	else
+		reads_put_stat(s, rq);
+}
+
+/* ---- list, who ---- */
+
+struct listing {
+	struct request *rq;
+	uint64_t count, max;
+	uint64_t more; /* id of the first piece left out */
+	int is_cut;
+};
+
+static int put_piece(void *arg, const struct queue_piece *piece)
+{
+	struct listing *l = arg;
+	if (l->count == l->max) {
+		l->is_cut = 1;
+		l->more = piece->id;
+		return 1;
+	}
+	l->count++;
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "shard");
+	record_add_u64(&o, "id", piece->id);
+	record_add_u64(&o, "epoch", piece->epoch);
+	record_add(&o, "state", queue_state_name(piece->state));
+	record_add_u64(&o, "begin", piece->begin);
+	record_add_u64(&o, "length", piece->length);
+	record_add_u64(&o, "upto", piece->upto);
+	record_add(&o, "worker", piece->worker);
+	record_add_seconds(&o, "age", piece->age);
+	record_add_u64(&o, "returns", piece->returns);
+	if (piece->state != QUEUE_DONE && (piece->skip > 0 || piece->take != piece->length)) {
+		record_add_u64(&o, "skip", piece->skip);
+		record_add_u64(&o, "take", piece->take);
+	}
+	request_put_record(l->rq, &o);
+	return 0;
+}
+
+static int states_of(const char *name, unsigned *states)
+{
+	*states = 0;
+	for (int i = 0; i < QUEUE_STATES; i++)
+		if (strcmp(name, queue_state_name((enum queue_state)i)) == 0)
+			*states = 1u << i;
+	return *states ? 0 : -1;
+}
+
+void verb_list(struct request *rq, void *service)
+{
+	struct service *s = service;
+	const struct record *r = request_record(rq);
+	const char *state = record_get(r, "state");
+	struct listing l = {.rq = rq, .max = LIST_MAX};
+	unsigned states = 1u << QUEUE_TODO | 1u << QUEUE_DOING | 1u << QUEUE_HELD;
+	uint64_t from = 0;
+	struct error err;
+	if (record_u64_opt(r, "from", 0, UINT64_MAX, &from, &err) != 0 ||
+	    record_u64_opt(r, "max", 1, 100 * LIST_MAX, &l.max, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	if (state && states_of(state, &states) != 0) {
+		request_err(rq, "bad-request", "state=: '%.40s' is none of todo, doing, done, held",
+			    state);
+		return;
+	}
+	service_clock(s);
+	if (queue_list(s->queue, states, from, put_piece, &l) != 0)
+		request_err(rq, "memory", "out of memory");
+	else if (l.is_cut)
+		request_ok(rq, "count=%llu more=%llu", (unsigned long long)l.count,
+			   (unsigned long long)l.more);
+	else
+		request_ok(rq, "count=%llu", (unsigned long long)l.count);
+}
+
+void verb_who(struct request *rq, void *service)
+{
+	struct service *s = service;
+	const char *worker;
+	uint64_t generation, last;
+	struct listing l = {.rq = rq, .max = UINT64_MAX};
+	struct error err;
+	if (record_id(request_record(rq), "worker", &worker, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	service_clock(s);
+	enum queue_result result =
+		queue_who(s->queue, worker, &generation, &last, put_piece, &l, &err);
+	if (result != QUEUE_OK)
+		verb_refuse(rq, result, &err);
+	else
+		request_ok(rq, "generation=%llu last=%llu", (unsigned long long)generation,
+			   (unsigned long long)last);
+}
+
+static void put_worker(void *rq, const struct queue_worker_told *w)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "worker");
+	record_add(&o, "worker", w->worker);
+	record_add_u64(&o, "generation", w->generation);
+	record_add_u64(&o, "asks", w->asks);
+	record_add_u64(&o, "pieces", w->pieces);
+	request_put_record(rq, &o);
+}
+
+void verb_workers(struct request *rq, void *service)
+{
+	struct service *s = service;
+	queue_workers(s->queue, put_worker, rq);
+	request_ok(rq, NULL);
+}
+
+/* ---- partitions ---- */
+
+static void put_partition(struct request *rq, const struct partitions *own, size_t i)
+{
+	const struct partition *p = &own->partition[i];
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	uint64_t in = 0, out = 0;
+	for (size_t k = 0; k < own->moves; k++) {
+		in += own->move[k].to == i ? own->move[k].length : 0;
+		out += own->move[k].from == i ? own->move[k].length : 0;
+	}
+	record_begin(&o, line, sizeof line, "partition");
+	record_add(&o, "worker", p->worker);
+	record_add_u64(&o, "begin", p->begin);
+	record_add_u64(&o, "samples", p->samples);
+	record_add_u64(&o, "rows", p->rows);
+	record_add_u64(&o, "traversals", p->traversals);
+	record_add_u64(&o, "left", p->left);
+	record_add_brief(&o, "since", (double)p->given / (double)p->rows);
+	record_add_u64(&o, "incoming", in);
+	record_add_u64(&o, "outgoing", out);
+	request_put_record(rq, &o);
+}
+
+void verb_partitions(struct request *rq, void *service)
+{
+	static const struct partitions none;
+	const struct service *s = service;
+	const struct partitions *own = queue_own(s->queue);
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	if (!own)
+		own = &none;
+	for (size_t i = 0; i < own->count; i++)
+		put_partition(rq, own, i);
+	record_begin(&o, line, sizeof line, "ok");
+	record_add_u64(&o, "budget", own->budget);
+	record_add_u64(&o, "unseen", own->unseen);
+	record_add_real(&o, "migrate", own->migrate);
+	record_add_u64(&o, "moves", own->moves);
+	record_add_u64(&o, "moves-done", own->moves_done);
+	record_add_u64(&o, "rows-moved", own->rows_moved);
+	request_ok_record(rq, &o);
+}
+
+static void put_rows(struct request *rq, const struct partition *p)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	for (size_t i = 0; i < p->count; i++) {
+		record_begin(&o, line, sizeof line, "rows");
+		record_add(&o, "worker", p->worker);
+		record_add_u64(&o, "begin", p->run[i].begin);
+		record_add_u64(&o, "length", p->run[i].length);
+		record_add_u64(&o, "times", p->run[i].times);
+		request_put_record(rq, &o);
+	}
+}
+
+void verb_rows(struct request *rq, void *service)
+{
+	const struct service *s = service;
+	const struct partitions *own = queue_own(s->queue);
+	const char *only = record_get(request_record(rq), "worker");
+	for (size_t i = 0; own && i < own->count; i++)
+		if (!only || !*only || strcmp(only, own->partition[i].worker) == 0)
+			put_rows(rq, &own->partition[i]);
+	request_ok(rq, NULL);
+}
+
+/* ---- watch ---- */
+
+static void stop_watching(struct request *rq, void *watcher)
+{
+	struct watcher *w = watcher;
+	(void)rq;
+	if (w->prev)
+		w->prev->next = w->next;
+	else
+		w->service->watchers = w->next;
+	if (w->next)
+		w->next->prev = w->prev;
+	free(w);
+}
+
+void verb_watch(struct request *rq, void *service)
+{
+	struct service *s = service;
+	struct watcher *w = calloc(1, sizeof *w);
+	if (!w) {
+		request_err(rq, "memory", "out of memory");
+		return;
+	}
+	w->service = s;
+	w->rq = rq;
+	w->next = s->watchers;
+	if (w->next)
+		w->next->prev = w;
+	s->watchers = w;
+	request_defer(rq, stop_watching, w);
+}
+
+static void tell(const struct service *s, struct record_out *o)
+{
+	struct queue_stat stat;
+	queue_stat(s->queue, &stat);
+	record_add_seconds(o, "at", stat.at);
+	size_t len = record_end(o, NULL);
+	for (const struct watcher *w = s->watchers, *next; w; w = next) {
+		next = w->next; /* a client that does not read its answers may go */
+		request_put(w->rq, o->data, len);
+	}
+}
+
+void reads_tell_change(void *service, uint64_t id, enum queue_state state, const char *worker)
+{
+	const struct service *s = service;
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	if (!s->watchers)
+		return;
+	record_begin(&o, line, sizeof line, "change");
+	record_add_u64(&o, "id", id);
+	record_add(&o, "state", queue_state_name(state));
+	record_add(&o, "worker", worker);
+	tell(s, &o);
+}
+
+void reads_tell_load(struct service *s)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "load");
+	record_add_u64(&o, "incarnation", queue_incarnation(s->queue));
+	tell(s, &o);
+}

@@ -1,0 +1,84 @@
+/*
+ * exchange: how a worker comes by parameters and gives its gradients away.  The trainer knows no
+ * more of it than this.  Parameter servers are one kind (servers.h); with AllReduce a replica on the
+ * worker's own host is another one, behind the same functions.
+ *
+ * In this order: connect, identify, join; then for each batch pull, push, wait; leave when there is
+ * nothing to do; end when there is nothing left.  For one thread.
+ *
+ * Gradients are computed in the exchange's own memory, so that sending them needs no copy.  All of
+ * them are sent with push().  A kind that sends the first of them while the backward pass still
+ * computes the others needs one more function, between pull() and push(): these floats are final.
+ */
+#ifndef PACELINE_WORK_EXCHANGE_H
+#define PACELINE_WORK_EXCHANGE_H
+
+#include "base/error.h"
+#include "param/map.h"
+#include "work/batch.h"
+#include "work/result.h"
+
+/* Parameters of a batch, and room for its gradients, zeroed. Valid until the next pull(). */
+struct exchange_values {
+	const float *dense, *rows;
+	float *dense_gradient, *row_gradient;
+	double waited; /* seconds of the pull in which others were waited for */
+};
+
+/* As a worker says it when it joins: 0 where it is not known. */
+struct exchange_member {
+	uint64_t size; /* samples of a batch */
+	double speed;  /* foretold of the next batch, samples a second */
+	uint64_t most; /* samples that fit a step */
+};
+
+struct exchange_push {
+	uint64_t sequence, iteration;
+	uint64_t size;     /* samples of a whole batch: this one may be shorter, at the end */
+	double loss;       /* sum over the samples */
+	double time;       /* seconds of this batch, without waiting */
+	double speed, mem; /* foretold of the next batch; memory in use, 0..1. 0: not known */
+};
+
+struct exchange;
+
+/* Those that return int, but for `connected`: WORK_OK; WORK_FENCED, WORK_RESET, WORK_STOP, after
+ * which the worker starts over or ends; or -1. */
+struct exchange_kind {
+	void (*free)(struct exchange *x);
+	/* Where keys and dense parameters are; as long as x. The keys of a batch are grouped so. */
+	const struct map *(*map)(const struct exchange *x);
+
+	/* With all that are not connected. *low and *high: the incarnations met. ERROR_CONFIG: who is
+	 * there has another model; ERROR_UNAVAILABLE: nobody is there, and was waited for. */
+	int (*connect)(struct exchange *x, uint64_t *low, uint64_t *high, struct error *err);
+	/* What is in flight is dropped. */
+	void (*disconnect)(struct exchange *x);
+	int (*connected)(const struct exchange *x);
+	/* Who we are, in what follows. */
+	void (*identify)(struct exchange *x, uint64_t generation, uint64_t incarnation);
+
+	/* Held back until the worker can enter; *iteration is where it does. */
+	int (*join)(struct exchange *x, const struct exchange_member *member, uint64_t *iteration,
+		    struct error *err);
+	/* Nobody waits for us from now on. brief: a lead that went is not waited for. */
+	int (*leave)(struct exchange *x, int brief, struct error *err);
+	/* Held back until the job is finished. */
+	int (*end)(struct exchange *x, struct error *err);
+
+	int (*pull)(struct exchange *x, uint64_t iteration, const struct batch *b,
+		    struct exchange_values *values, struct error *err);
+	/* WORK_DIVERGED, too. next: the batch that will follow, unless what wait() brings changes
+	 * that; its parameters may be asked for before wait(). NULL: not known. */
+	int (*push)(struct exchange *x, const struct exchange_push *push, const struct batch *b,
+		    const struct batch *next, struct error *err);
+	/* Until the push is in the parameters, or came too late for them. WORK_DIVERGED, too.
+	 * *iteration: where the next batch belongs. Actions are handed on before it returns. */
+	int (*wait)(struct exchange *x, uint64_t *iteration, struct error *err);
+};
+
+struct exchange {
+	const struct exchange_kind *kind;
+};
+
+#endif

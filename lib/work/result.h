@@ -1,0 +1,15 @@
+/* result: what a conversation of the worker with a daemon can come to, besides -1 with an error. */
+#ifndef PACELINE_WORK_RESULT_H
+#define PACELINE_WORK_RESULT_H
+
+enum work_result {
+	WORK_OK = 0,
+	WORK_WAIT,    /* nothing to hand out now; others still work */
+	WORK_END,     /* nothing left at all */
+	WORK_FENCED,  /* our generation or incarnation is not in force: start over with hello */
+	WORK_RESET,   /* a server went away: the same */
+	WORK_STOP,    /* *stop was set while we waited */
+	WORK_DIVERGED /* a push was refused for its values; the error says which */
+};
+
+#endif

@@ -1,0 +1,148 @@
+/* rows_give: hands out the text of rows that are here; see paceline-protocol(7), ROWS OF OTHERS. */
+#include "work/rows_move_internal.h"
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/log.h"
+#include "data/rowfile.h"
+#include "record/record.h"
+#include "wire/server.h"
+#include "work/rows_spill.h"
+
+#include <event2/event.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CHUNK_BYTES ((size_t)8 << 20) /* of rows in one answer, about */
+#define SILENCE_SECONDS_MAX 30.0
+
+int rows_move_socket(char *out, size_t max, const char *dir, const char *worker, struct error *err)
+{
+	char name[96];
+	snprintf(name, sizeof name, "%s.rows.sock", worker);
+	return fs_join(out, max, dir, name, err);
+}
+
+struct wanted {
+	const struct rows_move *move;
+	uint64_t begin, length;
+	struct rowfile_text text;
+	size_t header;
+	uint64_t count;
+};
+
+/* What of the wanted rows is in this file, which begins with row `first`. */
+static int look(const char *path, uint64_t first, struct wanted *w, uint64_t *rows,
+		struct error *err)
+{
+	struct rowfile file;
+	const struct rows_move_options *o = &w->move->options;
+	const struct rowfile_options options = {.index_dir = o->index_dir};
+	int result = rowfile_open(&file, path, o->format, &options, err);
+	*rows = result == 0 ? file.index->rows : 0;
+	if (result == 0 && w->begin >= first && w->begin - first < *rows) {
+		w->text.len = 0;
+		result = rowfile_add_header(&file, &w->text, err);
+		w->header = w->text.len;
+		if (result == 0)
+			result = rowfile_add_rows(&file, w->begin - first, w->length, CHUNK_BYTES,
+						  &w->text, &w->count, err);
+	}
+	rowfile_close(&file);
+	return result;
+}
+
+static int look_spilled(const char *path, uint64_t begin, uint64_t count, void *arg,
+			struct error *err)
+{
+	struct wanted *w = arg;
+	if (w->begin < begin || w->begin - begin >= count)
+		return 0;
+	return look(path, begin, w, &count, err) != 0 ? -1 : w->count > 0;
+}
+
+static int find_rows(struct wanted *w, struct error *err)
+{
+	const struct rows_move_options *o = &w->move->options;
+	uint64_t first = o->begin, rows;
+	if (w->begin < o->begin || w->begin - o->begin >= o->length)
+		return rows_spill_each(o->spill, look_spilled, w, err);
+	for (size_t i = 0; i < o->path_count && w->count == 0; i++, first += rows)
+		if (look(o->paths[i], first, w, &rows, err) != 0)
+			return -1;
+	return 0;
+}
+
+static void on_rows(struct request *rq, void *rows_move)
+{
+	struct wanted w = {.move = rows_move};
+	const struct record *r = request_record(rq);
+	struct error err;
+	char line[256];
+	struct record_out o;
+	if (record_u64(r, "begin", 0, UINT64_MAX, &w.begin, &err) != 0 ||
+	    record_u64(r, "length", 1, UINT64_MAX, &w.length, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	if (find_rows(&w, &err) < 0 || w.count == 0) {
+		free(w.text.data);
+		if (w.count == 0)
+			request_err(rq, "unknown-row", "that row is not here");
+		else
+			request_err(rq, "data", "%s", err.text);
+		return;
+	}
+	record_begin(&o, line, sizeof line, "rows");
+	record_add_u64(&o, "begin", w.begin);
+	record_add_u64(&o, "count", w.count);
+	record_add_u64(&o, "header-bytes", w.header);
+	record_add_u64(&o, "bytes", w.text.len);
+	request_put_record(rq, &o);
+	request_put_ref(rq, w.text.data, w.text.len, free, w.text.data);
+	request_ok(rq, NULL);
+}
+
+int rows_give_start(struct rows_move *m, struct error *err)
+{
+	static const struct verb verbs[] = {
+		{"rows", "begin length", "", on_rows, 0, "the text of rows that are here"}};
+	char path[4096], fields[96];
+	struct server_options options = {.path = path,
+					 .role = "rows",
+					 .greeting_fields = fields,
+					 .verbs = verbs,
+					 .verb_count = 1,
+					 .owner = m,
+					 .idle_seconds = SILENCE_SECONDS_MAX,
+					 .begun_seconds = SILENCE_SECONDS_MAX,
+					 .beside = 1};
+	snprintf(fields, sizeof fields, "id=%s", m->options.worker);
+	if (rows_move_socket(path, sizeof path, m->options.dir, m->options.worker, err) != 0 ||
+	    server_new(&m->server, &options, err) != 0)
+		return -1;
+	return server_listen(m->server, err);
+}
+
+static void on_look(evutil_socket_t fd, short what, void *rows_move)
+{
+	struct rows_move *m = rows_move;
+	(void)fd;
+	(void)what;
+	if (atomic_load(&m->stop))
+		server_stop(m->server);
+}
+
+void *rows_give_main(void *rows_move)
+{
+	struct rows_move *m = rows_move;
+	struct timeval every = clock_timeval(ROWS_LOOK_SECONDS);
+	struct event *look = event_new(server_base(m->server), -1, EV_PERSIST, on_look, m);
+	struct error err = {0};
+	if (!look || event_add(look, &every) != 0 || server_run(m->server, NULL, 0, &err) != 0)
+		log_say(LOG_LEVEL_WARNING, "rows are not given: %s: %s", err.place, err.text);
+	if (look)
+		event_free(look);
+	return NULL;
+}

@@ -1,0 +1,157 @@
+/* speed: see speed.h. */
+#include "work/speed.h"
+
+#include "base/log.h"
+#include "predict/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define KEEP_SECONDS 30.0 /* between writings */
+#define PATH_ROOM 4096
+
+struct speed {
+	struct predictor *predictor;
+	const char *save;
+	double kept; /* when; NAN: not yet */
+	double next;
+};
+
+/* ---- the file ---- */
+
+static int take_model(struct predictor **out, struct predict_file *in,
+		      const struct speed_options *o, struct error *err)
+{
+	const char *want = predict_model_name(o->model), *kind;
+	struct predictor *saved = NULL;
+	struct record *r = malloc(sizeof *r);
+	int result = r ? predict_file_take(r, in, err) : error_set(err, ERROR_OS, NULL, "no memory");
+	if (result == 0 && (!record_is(r, "model") || !(kind = record_get(r, "kind"))))
+		result = error_set(err, ERROR_DATA, NULL, "this is no model");
+	if (result == 0 && strcmp(kind, want) != 0)
+		result = error_set(err, ERROR_DATA, NULL, "a model of kind %.20s, not %s", kind,
+				   want);
+	if (result == 0)
+		result = predictor_load(&saved, r, predict_file_take, in, err);
+	if (result == 0)
+		result = predict_file_take_end(in, r, err);
+	if (result == 0) /* this run may be on another node */
+		result = predictor_reuse(out, saved, err);
+	predictor_free(saved);
+	free(r);
+	return result;
+}
+
+static int load_model(struct predictor **out, const struct speed_options *o, struct error *err)
+{
+	struct stat st;
+	int fd = open(o->load, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is not waited for */
+	if (fd < 0)
+		return errno == ENOENT ? 0 : error_errno(err, 0, o->load, "open");
+	if (fstat(fd, &st) == 0 && !S_ISREG(st.st_mode)) {
+		close(fd);
+		return error_set(err, ERROR_DATA, o->load, "no regular file");
+	}
+	struct predict_file file = {.in = record_reader_new(fd, o->load)};
+	struct record_reader *in = file.in;
+	int result = in ? take_model(out, &file, o, err) : error_set(err, ERROR_OS, "", "no memory");
+	/* The reader says where by itself: the file, mostly with the line. */
+	if (result != 0 && in && strcmp(err->place, o->load) != 0 &&
+	    strcmp(err->place, record_reader_place(in)) != 0)
+		error_wrap(err, record_reader_place(in));
+	record_reader_free(in);
+	close(fd);
+	return result;
+}
+
+static int save_model(struct speed *s, struct error *err)
+{
+	char path[PATH_ROOM];
+	if (snprintf(path, sizeof path, "%s.new", s->save) >= (int)sizeof path)
+		return error_set(err, ERROR_CANTCREAT, s->save, "too long");
+	struct predict_file file = {.out = fopen(path, "we")};
+	if (!file.out)
+		return error_errno(err, ERROR_CANTCREAT, path, "open");
+	int result = predictor_save(s->predictor, predict_file_put, &file, err);
+	if (result == 0)
+		result = predict_file_put_end(&file, err);
+	if (fclose(file.out) != 0 && result == 0)
+		result = error_errno(err, 0, path, "write");
+	if (result == 0 && rename(path, s->save) != 0)
+		result = error_errno(err, 0, s->save, "rename");
+	if (result != 0)
+		unlink(path);
+	return result;
+}
+
+void speed_keep(struct speed *s, double now)
+{
+	struct error err = {0};
+	if (!s->save || predictor_count(s->predictor) == 0)
+		return;
+	if (!isnan(now)) {
+		if (isnan(s->kept))
+			s->kept = now;
+		if (now < s->kept + KEEP_SECONDS)
+			return;
+		s->kept = now;
+	}
+	if (save_model(s, &err) != 0)
+		log_say(LOG_LEVEL_WARNING, "a model is not kept: %s: %s", err.place, err.text);
+}
+
+/* ---- speeds ---- */
+
+int speed_new(struct speed **out, const struct speed_options *options, struct error *err)
+{
+	struct predict_config config;
+	struct error why = {0};
+	struct speed *s = calloc(1, sizeof *s);
+	if (!s)
+		return error_set(err, ERROR_OS, "", "out of memory");
+	s->save = options->save;
+	s->kept = NAN;
+	if (options->load && load_model(&s->predictor, options, &why) != 0)
+		log_say(LOG_LEVEL_WARNING, "speeds are learnt anew: %s: %s", why.place, why.text);
+	predict_config_init(&config, options->model);
+	if (!s->predictor && predictor_new(&s->predictor, &config, err) != 0) {
+		speed_free(s);
+		return -1;
+	}
+	predictor_predict(s->predictor, NAN, NAN);
+	*out = s;
+	return 0;
+}
+
+void speed_free(struct speed *s)
+{
+	if (!s)
+		return;
+	predictor_free(s->predictor);
+	free(s);
+}
+
+static int is_speed(double speed)
+{
+	return speed >= PREDICT_SPEED_MIN && speed <= PREDICT_SPEED_MAX;
+}
+
+void speed_batch(struct speed *s, uint64_t samples, double seconds, const struct load_values *load)
+{
+	double speed = seconds > 0 ? (double)samples / seconds : 0;
+	if (is_speed(speed))
+		predictor_observe(s->predictor, speed);
+	speed = predictor_predict(s->predictor, load->cpu, load->mem);
+	s->next = is_speed(speed) ? speed : 0;
+}
+
+double speed_next(const struct speed *s)
+{
+	return s->next;
+}

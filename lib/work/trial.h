@@ -1,0 +1,29 @@
+/*
+ * trial: steps of the worker's model with rows of its data and parameters that are all zero, so that
+ * its device can be measured before it joins.  Must not touch a parameter of the job.
+ */
+#ifndef PACELINE_WORK_TRIAL_H
+#define PACELINE_WORK_TRIAL_H
+
+#include "data/dataset.h"
+#include "model/model.h"
+
+struct trial;
+
+struct trial_options {
+	struct model *model;
+	const struct model_spec *spec;
+	struct dataset *dataset; /* the caller's thread's alone meanwhile */
+	int unit_weights;
+	uint64_t rows; /* so many are read, and used again and again */
+};
+
+/* ERROR_DATA for a bad row, or when there is none. */
+int trial_new(struct trial **out, const struct trial_options *options, struct error *err);
+void trial_free(struct trial *t); /* NULL is fine */
+
+/* As in struct device_options; owner: a struct trial. */
+int trial_prepare(void *trial, uint64_t size, double *sample_bytes, struct error *err);
+int trial_step(void *trial, struct error *err);
+
+#endif
