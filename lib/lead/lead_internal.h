@@ -1,6 +1,6 @@
 /* What lead.c (effects, shardd, orders to the parts), lead_requests.c (verbs), lead_cut.c
  * (checkpoints), lead_sizes.c (batches at every barrier), lead_silent.c (members that do not move)
- * and lead_hand.c (handing over) share. */
+ * and lead_handover.c (handing over) share. */
 #ifndef PACELINE_LEAD_LEAD_INTERNAL_H
 #define PACELINE_LEAD_LEAD_INTERNAL_H
 
@@ -125,7 +125,7 @@ void lead_cut_save(struct lead *l);
 void lead_cut_fork(struct lead *l, uint64_t iteration);
 void lead_cut_refused(struct lead *l);
 
-/* lead_hand.c */
+/* lead_handover.c */
 int lead_hand_start(struct lead *l, struct event_base *base);
 
 /* lead_sizes.c */

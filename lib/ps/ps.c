@@ -22,7 +22,6 @@ int ps_new(struct ps **out, const struct ps_options *options, struct error *err)
 	p->drag.path = options->drag;
 	p->store = options->store;
 	p->applied = options->iteration;
-	p->handed_fd = -1;
 	p->reported = clock_mono();
 	p->waits_end = &p->waits;
 	p->rooms = rooms_new();
@@ -42,7 +41,7 @@ int ps_start(struct ps *p, struct server *server, struct error *err)
 	struct peer_options options = {.path = p->options.monitor, .owner = p};
 
 	p->server = server;
-	if (ps_hand_start(p, err) != 0 || ps_waits_start(p, err) != 0)
+	if (ps_handover_start(p, err) != 0 || ps_waits_start(p, err) != 0)
 		return -1;
 	if (!p->options.monitor)
 		return 0;
@@ -57,7 +56,7 @@ void ps_stop(struct ps *p)
 	if (!p)
 		return;
 	fork_stop(p->fork);
-	ps_hand_stop(p);
+	ps_handover_stop(p);
 	ps_waits_stop(p);
 	if (p->monitor)
 		peer_free(p->monitor);
@@ -71,8 +70,7 @@ void ps_free(struct ps *p)
 	rooms_free(p->rooms);
 	free(p->scratch);
 	free(p->unit);
-	if (p->handed_fd >= 0)
-		close(p->handed_fd);
+	call_close(p->handed);
 	free(p);
 }
 
