@@ -1,12 +1,12 @@
-/* What lead.c (effects, shardd, orders to the parts), lead_requests.c (verbs), lead_cut.c
- * (checkpoints), lead_sizes.c (batches at every barrier), lead_silent.c (members that do not move)
- * and lead_hand.c (handing over) share. */
+/* What the conversation of the lead shares: lead.c (effects), lead_requests.c (verbs), lead_settle.c
+ * (shardd), lead_cut.c (checkpoints), lead_balance.c (batches at every barrier), lead_silent.c
+ * (members that do not move) and lead_hand.c (handing over). */
 #ifndef PACELINE_LEAD_LEAD_INTERNAL_H
 #define PACELINE_LEAD_LEAD_INTERNAL_H
 
 #include "ckpt/ckpt.h"
 #include "lead/lead.h"
-#include "lead/rows.h"
+#include "lead/watch.h"
 #include "wire/peer.h"
 
 #include <uthash.h>
@@ -26,13 +26,6 @@ struct pending {
 struct names {
 	char (*name)[OPTION_ID_MAX];
 	size_t count, max;
-};
-
-struct watcher {
-	struct lead *lead;
-	struct request *rq;
-	struct rows rows;
-	struct watcher *next, **at;
 };
 
 /* A checkpoint that is being made. */
@@ -119,6 +112,15 @@ uint64_t lead_defer(struct lead *l, struct request *rq);
 /* The request of a token, which is forgotten; NULL when its client went. */
 struct request *lead_undefer(struct lead *l, uint64_t token);
 
+/* lead_settle.c */
+int lead_settle_start(struct lead *l, struct event_base *base, struct error *err);
+void lead_settle_stop(struct lead *l);
+void lead_settle(struct lead *l, const struct gate_effect *e);
+void lead_names_put(struct lead *l, struct names *names, const char *worker);
+/* As the gate wants them, and said with the reason; to be freed. NULL: no memory, and the lead is
+ * broken. */
+const char **lead_names_list(struct lead *l, const struct names *names, const char *why);
+
 /* lead_cut.c */
 void lead_cut_begin(struct lead *l, struct request *rq, const char *dir);
 void lead_cut_save(struct lead *l);
@@ -128,7 +130,7 @@ void lead_cut_refused(struct lead *l);
 /* lead_hand.c */
 int lead_hand_start(struct lead *l, struct event_base *base);
 
-/* lead_sizes.c */
+/* lead_balance.c */
 int lead_sizes_new(struct lead *l, struct error *err); /* before gate_new() */
 void lead_sizes_free(struct lead *l);
 

@@ -60,7 +60,7 @@ static int unit_reserve(struct ps *p, size_t pushes, struct error *err)
 	free(p->unit);
 	p->unit = calloc(pushes, sizeof *p->unit);
 	p->unit_max = p->unit ? pushes : 0;
-	return p->unit ? 0 : error_set(err, ERROR_OS, "apply", "no memory");
+	return p->unit ? 0 : error_set(err, ERROR_OS, "apply", "out of memory");
 }
 
 /* What was committed is applied, but no value that is not finite comes of it. It is told, with the

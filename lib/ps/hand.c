@@ -224,7 +224,7 @@ void ps_on_taken(struct request *rq, void *ps)
 int ps_hand_start(struct ps *p, struct error *err)
 {
 	p->hand = evtimer_new(server_base(p->server), on_hand, p);
-	return p->hand ? 0 : error_set(err, ERROR_OS, "ps", "no memory");
+	return p->hand ? 0 : error_set(err, ERROR_OS, "ps", "out of memory");
 }
 
 void ps_hand_stop(struct ps *p)
@@ -277,19 +277,19 @@ static int take_push(struct ps *p, const struct record *r, struct call *c, struc
 	uint64_t dense, rows, bytes, held = 0;
 
 	if (!s)
-		return error_set(err, ERROR_OS, NULL, "no memory");
+		return error_set(err, ERROR_OS, NULL, "out of memory");
 	if (ps_push_fields(r, s, &dense, &rows, err) != 0 ||
 	    record_u64_opt(r, "held", 0, 1, &held, err) != 0 ||
 	    record_u64(r, "bytes", 0, PART_PAYLOAD_BYTES_MAX, &bytes, err) != 0)
 		goto failed;
 	s->held = (int)held;
-	s->room = room_take(p->rooms, (size_t)bytes);
-	if (!s->room) {
-		error_set(err, ERROR_OS, NULL, "no memory for a push");
+	s->buffer = buffer_take(p->buffers, (size_t)bytes);
+	if (!s->buffer) {
+		error_set(err, ERROR_OS, NULL, "out of memory for a push");
 		goto failed;
 	}
-	if (call_bytes(c, s->room, (size_t)bytes, err) != 0 ||
-	    ps_push_find(p, s, s->room, (size_t)bytes, dense, rows, err) != 0)
+	if (call_bytes(c, s->buffer, (size_t)bytes, err) != 0 ||
+	    ps_push_find(p, s, s->buffer, (size_t)bytes, dense, rows, err) != 0)
 		goto failed;
 	ps_push_judge(p, s);
 	if (s->diverged) {
@@ -374,7 +374,7 @@ int ps_take(struct ps *p, const char *path, struct error *err)
 	int rc;
 
 	if (!r)
-		return error_set(err, ERROR_OS, path, "no memory");
+		return error_set(err, ERROR_OS, path, "out of memory");
 	rc = call_open(&c, path, 0.0, ANSWER_SECONDS, err);
 	if (rc == 0)
 		rc = take_all(p, c, r, err);

@@ -16,7 +16,7 @@ int ps_new(struct ps **out, const struct ps_options *options, struct error *err)
 	struct ps *p = calloc(1, sizeof *p);
 
 	if (!p)
-		return error_set(err, ERROR_OS, "ps", "no memory");
+		return error_set(err, ERROR_OS, "ps", "out of memory");
 	p->options = *options;
 	boot_id(p->boot);
 	p->drag.path = options->drag;
@@ -25,11 +25,11 @@ int ps_new(struct ps **out, const struct ps_options *options, struct error *err)
 	p->handed_fd = -1;
 	p->reported = clock_mono();
 	p->waits_end = &p->waits;
-	p->rooms = rooms_new();
-	if (!p->rooms)
-		error_set(err, ERROR_OS, "ps", "no memory");
-	if (!p->rooms || stage_new(&p->stage, err) != 0) {
-		rooms_free(p->rooms);
+	p->buffers = buffers_new();
+	if (!p->buffers)
+		error_set(err, ERROR_OS, "ps", "out of memory");
+	if (!p->buffers || stage_new(&p->stage, err) != 0) {
+		buffers_free(p->buffers);
 		free(p);
 		return -1;
 	}
@@ -48,7 +48,7 @@ int ps_start(struct ps *p, struct server *server, struct error *err)
 		return 0;
 	p->monitor = peer_new(server_base(server), &options);
 	if (!p->monitor)
-		return error_set(err, ERROR_OS, p->options.monitor, "no memory");
+		return error_set(err, ERROR_OS, p->options.monitor, "out of memory");
 	return 0;
 }
 
@@ -68,7 +68,7 @@ void ps_free(struct ps *p)
 	if (!p)
 		return;
 	stage_free(p->stage);
-	rooms_free(p->rooms);
+	buffers_free(p->buffers);
 	free(p->scratch);
 	free(p->unit);
 	if (p->handed_fd >= 0)

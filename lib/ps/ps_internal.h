@@ -10,7 +10,7 @@
 #include "ps/ps.h"
 #include "ps/stage.h"
 #include "record/drag.h"
-#include "ps/room.h"
+#include "ps/buffers.h"
 #include "param/table.h"
 #include "wire/peer.h"
 
@@ -41,7 +41,7 @@ struct ps {
 	char boot[BOOT_ID_MAX]; /* which run of this machine */
 	struct store *store;
 	struct stage *stage;
-	struct rooms *rooms;
+	struct buffers *buffers;
 	uint64_t applied; /* units */
 	uint64_t pulls, pushes;
 	uint64_t diverged;      /* pushes refused for their values */

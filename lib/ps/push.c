@@ -59,7 +59,7 @@ int ps_push_find(struct ps *p, struct staged *s, const void *bulk, size_t have, 
 	if (rows) {
 		row = malloc((size_t)rows * sizeof *row);
 		if (!row)
-			return error_set(err, ERROR_OS, NULL, "no memory for %llu rows",
+			return error_set(err, ERROR_OS, NULL, "out of memory for %llu rows",
 					 (unsigned long long)rows);
 		s->push.row = row;
 		s->push.rows = (size_t)rows;
@@ -108,14 +108,14 @@ static int push_copy(struct ps *p, struct staged *s, struct error *err)
 {
 	size_t dense = s->push.dense ? store_dense_count(p->store) : 0;
 	size_t rows = s->push.rows * store_width(p->store);
-	float *own = room_take(p->rooms, (dense + rows) * sizeof *own);
+	float *own = buffer_take(p->buffers, (dense + rows) * sizeof *own);
 
 	if (!own)
-		return error_set(err, ERROR_OS, NULL, "no memory for a push of %zu floats",
+		return error_set(err, ERROR_OS, NULL, "out of memory for a push of %zu floats",
 				 dense + rows);
 	size_t bad_dense = store_copy_judged(own, s->push.dense, dense);
 	size_t bad_row = store_copy_judged(own + dense, s->push.row_gradient, rows);
-	s->room = own;
+	s->buffer = own;
 	s->push.dense = dense ? own : NULL;
 	s->push.row_gradient = own + dense;
 	note_diverged(p, s, bad_dense, bad_row);
