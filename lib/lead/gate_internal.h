@@ -1,6 +1,6 @@
-/* The gate's state, shared by its files: gate_members.c, gate_pushes.c (their arrival), gate_units.c
- * (closing, settling, cuts), gate_actions.c, gate_sizes.c (batches at every barrier), gate_effects.c
- * (the queue) and gate_text.c (handing over). */
+/* The gate's state, shared by its files: gate_members.c, gate_pushes.c (their arrival),
+ * gate_units.c (closing, settling, cuts), gate_actions.c, gate_sizes.c (batches at every barrier),
+ * gate_effects.c (the queue) and gate_text.c (handing over). */
 #ifndef PACELINE_LEAD_GATE_INTERNAL_H
 #define PACELINE_LEAD_GATE_INTERNAL_H
 
@@ -83,8 +83,8 @@ struct gate {
 	uint64_t open;    /* BSP: the iteration that is open, all before are closed */
 	uint64_t applied; /* units */
 	struct pushes held, sent;
-	uint64_t late;  /* of held */
-	int settling;   /* sent is with the servers (holding), or with shardd */
+	uint64_t late; /* of held */
+	int settling;  /* sent is with the servers (holding), or with shardd */
 	int holding;
 	int unit;       /* sent closes a unit (or, not under BSP, is units) */
 	int unanswered; /* what is asked must be asked (again) once who is asked is there */
@@ -95,7 +95,7 @@ struct gate {
 	enum cut_state cut;
 	uint64_t cut_token;
 	uint64_t backup;
-	uint64_t expect; /* 0: nobody is waited for */
+	uint64_t expect;                  /* 0: nobody is waited for */
 	struct balance_member *number_of; /* of the members, while `balance` is asked */
 	struct worker **member;
 	size_t members_max;

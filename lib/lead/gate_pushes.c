@@ -71,8 +71,8 @@ static int push_known(struct gate *g, struct worker *w, const struct gate_who *w
 	else if (same && push->sequence <= w->done_sequence) {
 		int dropped = push->sequence == w->done_sequence && w->done_dropped;
 		effect_ok(g, who->token, sizes_tell(g, w, acts_unseen(g, w), 1),
-			  "iteration=%llu %s=1 repeated=1",
-			  (unsigned long long)g->applied, dropped ? "dropped" : "applied");
+			  "iteration=%llu %s=1 repeated=1", (unsigned long long)g->applied,
+			  dropped ? "dropped" : "applied");
 	} else
 		return 0;
 	return 1;

@@ -121,7 +121,8 @@ static void one_holds(struct lead *l)
 
 	if (l->broken || --l->holding.asked > 0)
 		return;
-	missing = lead_names_list(l, &l->holding.missing, "a server does not have its part of its push");
+	missing = lead_names_list(l, &l->holding.missing,
+				  "a server does not have its part of its push");
 	if (missing)
 		gate_held(l->gate, missing, l->holding.missing.count);
 	free(missing);
@@ -242,13 +243,13 @@ int lead_new(struct lead **out, const struct lead_options *options, struct error
 {
 	struct lead *l = calloc(1, sizeof *l);
 	struct lead_parts_options parts = {.here = options->here,
-				      .sockets = options->servers,
-				      .count = options->server_count,
-				      .incarnation = options->gate.incarnation,
-				      .iteration = iteration,
-				      .ready = on_ready,
-				      .broken = on_broken,
-				      .owner = l};
+					   .sockets = options->servers,
+					   .count = options->server_count,
+					   .incarnation = options->gate.incarnation,
+					   .iteration = iteration,
+					   .ready = on_ready,
+					   .broken = on_broken,
+					   .owner = l};
 
 	if (!l)
 		return error_set(err, ERROR_OS, "lead", "out of memory");

@@ -1,6 +1,6 @@
-/* What the conversation of the lead shares: lead.c (effects), lead_requests.c (verbs), lead_settle.c
- * (shardd), lead_cut.c (checkpoints), lead_balance.c (batches at every barrier), lead_silent.c
- * (members that do not move) and lead_hand.c (handing over). */
+/* What the conversation of the lead shares: lead.c (effects), lead_requests.c (verbs),
+ * lead_settle.c (shardd), lead_cut.c (checkpoints), lead_balance.c (batches at every barrier),
+ * lead_silent.c (members that do not move) and lead_hand.c (handing over). */
 #ifndef PACELINE_LEAD_LEAD_INTERNAL_H
 #define PACELINE_LEAD_LEAD_INTERNAL_H
 
@@ -28,6 +28,10 @@ struct names {
 	size_t count, max;
 };
 
+struct part_file {
+	uint64_t bytes, sum;
+};
+
 /* A checkpoint that is being made. */
 struct cutting {
 	uint64_t token;
@@ -38,9 +42,7 @@ struct cutting {
 	double hold, fork; /* seconds */
 	uint64_t iteration;
 	char dir[CKPT_PATH_MAX];
-	struct part_file {
-		uint64_t bytes, sum;
-	} *part; /* what each wrote */
+	struct part_file *part; /* what each wrote */
 	char why[600];
 };
 
@@ -65,10 +67,10 @@ struct sizes {
 	uint64_t sum;            /* of the last ones */
 	int warned;              /* that there are none */
 	int fd, lost;            /* of the log; -1: none */
-	char *text;   /* for it, of this round */
+	char *text;              /* for it, of this round */
 	size_t text_len, text_room;
-	int whole;    /* each round is logged, not only changes: the method remembers rounds */
-	int begun;    /* the log says what is decided by */
+	int whole; /* each round is logged, not only changes: the method remembers rounds */
+	int begun; /* the log says what is decided by */
 	uint64_t asked;
 	double seconds;
 };

@@ -340,8 +340,7 @@ static void on_stat(struct request *rq, void *lead)
 	record_add_brief(&o, "balance-us",
 			 sizes->asked ? sizes->seconds / (double)sizes->asked * 1e6 : 0.0);
 	record_add_u64(&o, "settles", s->answers);
-	record_add_brief(&o, "settle-us",
-			 s->answers ? s->seconds / (double)s->answers * 1e6 : 0.0);
+	record_add_brief(&o, "settle-us", s->answers ? s->seconds / (double)s->answers * 1e6 : 0.0);
 	request_put_record(rq, &o);
 	request_ok(rq, NULL);
 }
@@ -366,10 +365,12 @@ void lead_rows(struct lead *l, uint64_t iteration, uint64_t samples, double loss
 	double now = clock_mono();
 
 	l->samples += samples;
-	watchers_row(l->watchers, &unit, &(struct rows_fields){.samples = l->samples,
-							       .members = gate_active(l->gate),
-							       .at = clock_epoch(),
-							       .time = now - l->started}, now);
+	watchers_row(l->watchers, &unit,
+		     &(struct rows_fields){.samples = l->samples,
+					   .members = gate_active(l->gate),
+					   .at = clock_epoch(),
+					   .time = now - l->started},
+		     now);
 }
 
 #define WHO_KEYS "worker generation incarnation"

@@ -77,7 +77,8 @@ const char **lead_names_list(struct lead *l, const struct names *names, const ch
 static void settle_ok(struct lead *l)
 {
 	struct settling *s = &l->settling;
-	const char **name = lead_names_list(l, &s->fenced, "not all rows of its push are in its hand");
+	const char **name =
+		lead_names_list(l, &s->fenced, "not all rows of its push are in its hand");
 
 	if (!name)
 		return;
@@ -106,8 +107,8 @@ static void settle_err(struct lead *l, const struct record *r)
 		again_later(l);
 		return;
 	}
-	/* No line of a settle makes it fail: somebody else settles in this incarnation, or that is no
-	 * shardd. What is in its journal is not what is in the model. */
+	/* No line of a settle makes it fail: somebody else settles in this incarnation, or that is
+	 * no shardd. What is in its journal is not what is in the model. */
 	lead_breakf(l, ERROR_TEMPFAIL, l->options.shards, "settle %llu: %s: %s",
 		    (unsigned long long)number, code, r->text ? r->text : "");
 }
@@ -143,11 +144,11 @@ static size_t settle_line(char *out, const struct gate_line *line)
 }
 
 /*
- * boot= says that all who apply this unit live in this boot. If shardd does, too, it need not wait for
- * the disk: what takes its journal's last lines takes the parameters, and both go back to a checkpoint.
- * Each sample is used (what was lost is given out again, behind that checkpoint) and none is twice in
- * the model (it went back with the queue); what is acknowledged is on disk as long as anything is
- * left that was told so.
+ * boot= says that all who apply this unit live in this boot. If shardd does, too, it need not wait
+ * for the disk: what takes its journal's last lines takes the parameters, and both go back to a
+ * checkpoint. Each sample is used (what was lost is given out again, behind that checkpoint) and
+ * none is twice in the model (it went back with the queue); what is acknowledged is on disk as long
+ * as anything is left that was told so.
  */
 void lead_settle(struct lead *l, const struct gate_effect *e)
 {

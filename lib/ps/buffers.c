@@ -1,4 +1,5 @@
-/* See buffers.h.  Those that wait are a list, the last one given back first: the others grow old. */
+/* See buffers.h.  Those that wait are a list, the last one given back first: the others grow old.
+ */
 #include "ps/buffers.h"
 
 #include <stdint.h>

@@ -101,8 +101,11 @@ static uint64_t iteration(const void *ps)
 
 struct part_here ps_here(struct ps *p)
 {
-	return (struct part_here){
-		.part = p, .obey = ps_obey, .stage = ps_stage, .iteration = iteration, .stat = ps_stat};
+	return (struct part_here){.part = p,
+				  .obey = ps_obey,
+				  .stage = ps_stage,
+				  .iteration = iteration,
+				  .stat = ps_stat};
 }
 
 /* Whether a request of a worker is of this incarnation; answers when not. */

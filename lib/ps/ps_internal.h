@@ -1,6 +1,6 @@
 /* What the files of a part share: ps.c (made and ended), pull.c and push.c (of workers), wait.c
- * (those whose iteration has not come), obey.c (what the lead orders), apply.c (units, drag, reports)
- * and hand.c (handing over). */
+ * (those whose iteration has not come), obey.c (what the lead orders), apply.c (units, drag,
+ * reports) and hand.c (handing over). */
 #ifndef PACELINE_PS_PS_INTERNAL_H
 #define PACELINE_PS_PS_INTERNAL_H
 
@@ -49,7 +49,7 @@ struct ps {
 	uint64_t bounded_units; /* in so many of them */
 	struct ps_wait *waits, **waits_end;
 	struct event *answer; /* those of waits whose iteration is here, one after the other */
-	float **scratch; /* rows of a pull that is answered at once */
+	float **scratch;      /* rows of a pull that is answered at once */
 	size_t scratch_rows;
 	struct store_push *unit;
 	size_t unit_max;
@@ -66,7 +66,7 @@ struct ps {
 	struct ps_more more;
 	struct request *heir; /* take-over, waiting */
 	struct event *hand;
-	int handed_fd;        /* closed last: the heir waits for that; -1: not handed over */
+	int handed_fd; /* closed last: the heir waits for that; -1: not handed over */
 	struct drag_file drag;
 	int broken;
 	struct error error;

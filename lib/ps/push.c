@@ -1,6 +1,7 @@
 /*
- * Pushes: gradients read, judged and staged.  Nothing that a client sends is trusted: sizes, keys and
- * order are checked before anything is kept, and memory that a client can still write is read once.
+ * Pushes: gradients read, judged and staged.  Nothing that a client sends is trusted: sizes, keys
+ * and order are checked before anything is kept, and memory that a client can still write is read
+ * once.
  *
  * Never decides what is applied.
  */
@@ -15,7 +16,7 @@
 #include <string.h>
 
 int ps_push_fields(const struct record *r, struct staged *s, uint64_t *dense, uint64_t *rows,
-		       struct error *err)
+		   struct error *err)
 {
 	const char *worker;
 
@@ -135,8 +136,8 @@ static int push_payload(struct ps *p, struct staged *s, struct payload *payload,
 	return 0;
 }
 
-/* The push that rq is, checked and with its rows found; not staged yet. ERROR_DATA says what is wrong
- * with it. */
+/* The push that rq is, checked and with its rows found; not staged yet. ERROR_DATA says what is
+ * wrong with it. */
 static int push_request(struct ps *p, struct request *rq, struct staged **out, struct error *err)
 {
 	struct staged *s = calloc(1, sizeof *s);
