@@ -7,7 +7,7 @@
 #include "base/fs.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/export.h"
-#include "job/place.h"
+#include "job/dirs.h"
 #include "wire/call.h"
 #include "record/record.h"
 
@@ -213,17 +213,17 @@ static int ask(struct call *c, char path[CKPT_PATH_MAX], struct error *err)
 
 static int run_save(const char *const *operand, struct error *err)
 {
-	struct place_environment env = {.runtime_directory = getenv("RUNTIME_DIRECTORY"),
+	struct dirs_environment env = {.runtime_directory = getenv("RUNTIME_DIRECTORY"),
 					.state_directory = getenv("STATE_DIRECTORY"),
 					.xdg_state_home = getenv("XDG_STATE_HOME"),
 					.home = getenv("HOME")};
-	struct place place = {.state = "/"};
+	struct dirs place = {.state = "/"};
 	struct call *c;
-	char path[CKPT_PATH_MAX], socket[PLACE_MAX];
+	char path[CKPT_PATH_MAX], socket[DIRS_PATH_MAX];
 	(void)operand;
-	if (place_find(place.run, opt_job, opt_run_dir, &env, err) != 0)
+	if (dirs_find(place.run, opt_job, opt_run_dir, &env, err) != 0)
 		return -1;
-	place_run(&place, "trainctl.sock", socket);
+	dirs_run(&place, "trainctl.sock", socket);
 	if (call_open(&c, socket, 5, SAVE_SECONDS, err) != 0)
 		return -1;
 	int result = ask(c, path, err);

@@ -112,7 +112,7 @@ static int load_parameters(struct scorer *s, struct ckpt *c, struct error *err)
 	s->dense = count < SIZE_MAX / 8 ? malloc(((size_t)count + 1) * sizeof *s->dense) : NULL;
 	if (!s->dense)
 		return error_set(err, ERROR_OS, ckpt_dir(c), "out of memory for its parameters");
-	if (ckpt_read_dense(c, -1, 0, count, s->dense, err) != 0)
+	if (ckpt_read_dense(c, 0, count, s->dense, err) != 0)
 		return -1;
 	return rowmap_load(&s->map, c, &s->layout, err);
 }

@@ -8,7 +8,7 @@
 #include "cmd/daemon.h"
 
 #include "base/clock.h"
-#include "ckpt/store_file.h"
+#include "ckpt/ckpt.h"
 #include "base/number.h"
 
 #include <sys/resource.h>
@@ -170,7 +170,7 @@ static int make_store(const struct settings *s, struct node *n, struct error *er
 	if (rc == 0)
 		rc = store_new(&n->store, &n->layout, &n->map, s->part, &opt, err);
 	if (rc == 0 && c && !s->take_over)
-		rc = store_restore(n->store, c, &lost, err);
+		rc = ckpt_restore(c, n->store, &lost, err);
 	if (rc == 0 && c && !s->take_over)
 		n->iteration = ckpt_get_manifest(c)->iteration;
 	if (lost)

@@ -10,7 +10,7 @@
 struct settings {
 	struct service_options options;
 	const char *shuffle, *sync, *partitions;
-	struct queue_partition *partition;
+	struct partition_own *partition;
 };
 
 static int check_settings(struct settings *s, struct error *err)
@@ -19,7 +19,7 @@ static int check_settings(struct settings *s, struct error *err)
 	if (!o->socket || !o->dir)
 		return error_set(err, ERROR_USAGE, NULL, "needs -s SOCKET and -j DIR");
 	if (s->partitions) {
-		if (queue_partitions_read(s->partitions, &s->partition, &o->parameters.partitions,
+		if (partitions_option(s->partitions, &s->partition, &o->parameters.partitions,
 					  err) != 0)
 			return -1;
 		o->parameters.partition = s->partition;

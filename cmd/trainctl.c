@@ -26,9 +26,9 @@ static const struct {
 	{"replay", trainctl_replay, "a solution over the snapshots of a job's log"},
 };
 
-void trainctl_environment(struct place_environment *env)
+void trainctl_environment(struct dirs_environment *env)
 {
-	*env = (struct place_environment){.runtime_directory = getenv("RUNTIME_DIRECTORY"),
+	*env = (struct dirs_environment){.runtime_directory = getenv("RUNTIME_DIRECTORY"),
 					  .state_directory = getenv("STATE_DIRECTORY"),
 					  .xdg_state_home = getenv("XDG_STATE_HOME"),
 					  .home = getenv("HOME")};

@@ -3,7 +3,7 @@
 #define PACELINE_CMD_TRAINCTL_H
 
 #include "base/option.h"
-#include "job/place.h"
+#include "job/dirs.h"
 
 #define PROGRAM "trainctl"
 
@@ -33,8 +33,8 @@ int trainctl_replay(int argc, char **argv);
 struct record_reader;
 /* Of a log that was read to its end: says so when that was in the middle of a line. */
 void trainctl_tell_torn(struct record_reader *in);
-void trainctl_environment(struct place_environment *env);
-/* Where the job's trainctl answers; socket holds PLACE_MAX bytes. */
+void trainctl_environment(struct dirs_environment *env);
+/* Where the job's trainctl answers; socket holds DIRS_PATH_MAX bytes. */
 int trainctl_socket(const char *job, const char *run_dir, char *socket, struct error *err);
 
 /* option_parse() with the one operand before, between or behind the options ("trainctl run JOB

@@ -44,14 +44,6 @@ checkpoints() {
 	for pid in "${PIDS[@]}"; do kill "$pid"; done
 }
 
-# flip FILE OFFSET: one bit of the byte there.
-flip() {
-	local byte
-	byte=$(od -An -tu1 -j "$2" -N 1 "$1")
-	printf "\\$(printf %03o $((byte ^ 4)))" |
-		dd of="$1" bs=1 seek="$2" conv=notrunc status=none
-}
-
 @test "usage" {
 	run -0 ckpt --help
 	[[ "$output" == usage:* ]]

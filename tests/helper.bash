@@ -3,6 +3,7 @@
 bats_require_minimum_version 1.5.0
 
 . "$(dirname "${BASH_SOURCE[0]}")/environment.bash"
+. "$(dirname "${BASH_SOURCE[0]}")/conversation.bash"
 PACELINE_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 PATH=${PACELINE_BIN:-$PACELINE_ROOT/build/bin}:$PATH
 DATA=${PACELINE_DATA:-$PACELINE_ROOT/../shared/data}
@@ -10,6 +11,7 @@ DATA=${PACELINE_DATA:-$PACELINE_ROOT/../shared/data}
 setup() {
 	T=$(mktemp -d "${TMPDIR:-/tmp}/paceline.XXXXXX")
 	PIDS=()
+	SUPERVISOR=
 	cd "$T" || return 1
 	unset XDG_RUNTIME_DIR RUNTIME_DIRECTORY STATE_DIRECTORY NOTIFY_SOCKET
 	export XDG_STATE_HOME=$T/home
@@ -19,6 +21,7 @@ setup() {
 teardown() {
 	if declare -F teardown_more >/dev/null; then teardown_more; fi
 	unset LD_PRELOAD
+	end_jobs
 	for pid in "${PIDS[@]}"; do kill -9 "$pid" 2>/dev/null || true; done
 	cd / && rm -rf "$T"
 }
@@ -48,22 +51,12 @@ ready() {
 	wait_for "[ -S '$1' ] && socat -u /dev/null UNIX-CONNECT:'$1' 2>/dev/null"
 }
 
-# ask SOCKET LINE...: a conversation by hand; prints what the daemon says, greeting left out.
-ask() {
-	local socket=$1
-	shift
-	printf '%s\n' "$@" | socat -t 20 - "UNIX-CONNECT:$socket" | tail -n +2
-}
-
 # ended PID: waits for a process of ours; its exit status in $status.
 ended() {
 	status=0
 	wait_for "! kill -0 $1 2>/dev/null"
 	wait "$1" || status=$?
 }
-
-# field KEY: its values in the records on stdin.
-field() { sed -n "s/.* $1=\([^ 	]*\).*/\1/p"; }
 
 # ---- jobs ----
 
@@ -81,6 +74,40 @@ job() {
 }
 
 run_job() { trainctl run job.env --run-dir "$T/run" "$@"; }
+
+# begin NAME [OPTION]...: the job in the background; itself, no shell in between, is $SUPERVISOR.
+begin() {
+	local name=$1
+	shift
+	start "$name" trainctl run job.env --run-dir "$T/run" "$@"
+	SUPERVISOR=$PID
+}
+
+# Nodes outlive trainctl: what a failed test leaves is found by the pids its records name.
+end_jobs() {
+	local record pid parent
+	[ -z "$SUPERVISOR" ] || kill -9 "$SUPERVISOR" 2>/dev/null || true
+	for record in "$T"/*/state/nodes/*.[0-9]* "$T"/state/nodes/*.[0-9]* \
+		"$T"/home/paceline/*/nodes/*.[0-9]*; do
+		[ -e "$record" ] || continue
+		read -r parent pid < <(sed -n 's/^node .* parent=\([0-9]*\) .* pid=\([0-9]*\) .*/\1 \2/p' "$record")
+		if grep -qs "$T" "/proc/$pid/cmdline"; then kill -9 "$pid"; fi
+		wait_for "[ \"\$(cat /proc/$parent/comm 2>/dev/null)\" != node-parent ]"
+	done
+}
+
+# slow PACE: every worker at most so many samples a second. EPOCHS lets a slow machine do all that a
+# test does before the job is over; rm drag/* brings its end.
+slow() {
+	mkdir -p drag
+	for w in w0 w1 w2 w3; do echo "drag pace=$1" >"drag/$w"; done
+	echo "DRAG=$T/drag" >>job.env
+}
+
+status() { trainctl status --run-dir "$T/run"; }
+done_samples() { status 2>/dev/null | grep '^job ' | field samples-done; }
+came_to() { local n; n=$(done_samples); [ "${n:-0}" -ge "$1" ]; }
+pid_of() { status | grep "^node .* id=$1 " | field pid; }
 
 # decided_again LOG: what a lead has written down is enough to decide on it again.
 decided_again() {
@@ -104,6 +131,13 @@ not() {
 	local status=0
 	"$@" || status=$?
 	[ "$status" -eq 1 ]
+}
+
+# flip FILE OFFSET: another bit in this byte.
+flip() {
+	local byte
+	byte=$(od -An -t u1 -j "$2" -N 1 "$1")
+	printf "\\x$(printf %02x $((byte ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
 }
 
 need_data() {

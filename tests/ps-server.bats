@@ -1125,20 +1125,28 @@ balanced() {
 }
 
 @test "an heir takes nothing that can't stand in a store" {
-	local state="state part=0/1 incarnation=1 iteration=3 bsp=1 pulls=0 pushes=0 optimizer=adagrad steps=3 dense=2 slots=1 width=1 row-slots=1 rows=1" one='\0\0\x80\x3f' nan='\0\0\xc0\x7f' minus='\0\0\x80\xbf'
-	local dense="dense slot=0 bytes=8\n$one$one" slot="dense slot=1 bytes=8\n$one$one" row="rows count=1 bytes=12\n\7\0\0\0$one$one"
+	local state='state part=0/1 incarnation=1 iteration=3 bsp=1 pulls=0 pushes=0'
+	local head='part version=1 part=0 parts=1 dense-begin=0 dense=2 dense-slots=1 width=1 row-slots=1 rows=1\nnote key=optimizer value=adagrad\nnote key=steps value=3\n'
+	local one='\0\0\x80\x3f' nan='\0\0\xc0\x7f' minus='\0\0\x80\xbf'
+	local dense="${head}block section=dense count=2 bytes=8\n$one$one" slot="block section=dense.s0 count=2 bytes=8\n$one$one"
+	local key='block section=rows.keys count=1 bytes=4\n\7\0\0\0' row="block section=rows count=1 bytes=4\n$one" row_slot="block section=rows.s0 count=1 bytes=4\n$one"
 	local staged='staged worker=w0 generation=1 sequence=1 iteration=3 count=1 size=1 dense=1 rows=0 bytes=8\n' n=0 bad
 	# The last of each is what is wrong; then what is said of it.
-	for bad in "dense slot=0 bytes=8\n$one$nan=nan can.t stand in slot 0" \
-		"${dense}dense slot=1 bytes=8\n$one$minus=-1 can.t stand in slot 1 of adagrad" \
-		"$dense${slot}rows count=1 bytes=12\n\7\0\0\0$nan$one=nan can.t stand in slot 0" \
-		"$dense${slot}rows count=1 bytes=12\n\7\0\0\0$one$minus=-1 can.t stand in slot 1" \
-		"$dense$slot$row$staged$one$nan=the gradient of parameter dense.1. is nan"; do
+	for bad in "${head}block section=dense count=2 bytes=8\n$one$nan=value 1 of dense is not finite" \
+		"${dense}block section=dense.s0 count=2 bytes=8\n$one$minus=slot 0 of adagrad can.t be -1 .dense parameter 1" \
+		"${dense}${slot}block section=dense.s0 count=2 bytes=8\n$one$one=too many values" \
+		"$dense$slot${key}block section=rows count=1 bytes=4\n$nan=value 0 of rows is not finite" \
+		"$dense$slot$key${row}block section=rows.s0 count=1 bytes=4\n$minus=slot 0 of adagrad can.t be -1 .key 7" \
+		"$dense$slot${row}=differ" \
+		"$dense$slot${key}ok\n=rows holds 0 values in place of 1" \
+		"${dense}ok\n=dense.s0 holds 0 values in place of 2" \
+		"ok\n=no parameters" \
+		"$dense$slot$key$row$row_slot$staged$one$nan=the gradient of parameter dense.1. is nan"; do
 		n=$((n + 1))
 		printf 'paceline role=ps-server version=1\n%s\n' "$state" >reply$n
 		printf '%b' "${bad%=*}" >>reply$n
 		start old$n socat UNIX-LISTEN:old$n.sock "SYSTEM:cat reply$n; exec cat >/dev/null"
-		wait_for "[ -S old$n.sock ]"
+		wait_for "grep -q '00010000 .*old$n.sock' /proc/net/unix" # it listens
 		run ps-server -s old$n.sock --id ps0 --dense 2 --width 1 --take-over
 		[ "$status" -eq 65 ] || { echo "$n: $status $output"; return 1; }
 		[[ $output =~ ${bad##*=} ]] || { echo "$n: $output"; return 1; }

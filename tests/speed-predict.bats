@@ -328,13 +328,6 @@ over_oracle() {
 	run -66 speed-predict -m narx --load missing <in
 }
 
-# flip FILE BYTE: the lowest bit of that byte is another one
-flip() {
-	local byte
-	byte=$(od -An -t u1 -j "$2" -N 1 "$1")
-	printf "\\x$(printf %02x $((byte ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
-}
-
 @test "a model file of which any byte changed is not loaded" {
 	for k in 0 1 2 3; do printf 'obs id=%s k=%d speed=%d.7\n' a $k 10$k b $k 20$k; done >in
 	for how in '-m ema' '-m auto --loss max'; do

@@ -2,32 +2,6 @@
 # started over, data and checkpoints that are not what they were.
 load helper
 
-teardown_more() {
-	local record pid parent
-	[ -z "${SUPERVISOR:-}" ] || kill -9 "$SUPERVISOR" 2>/dev/null || true
-	for record in "$T"/run/state/nodes/*.[0-9]* "$T"/home/paceline/*/nodes/*.[0-9]*; do
-		[ -e "$record" ] || continue
-		read -r parent pid < <(sed -n 's/^node .* parent=\([0-9]*\) .* pid=\([0-9]*\) .*/\1 \2/p' "$record")
-		if grep -qs "$T" "/proc/$pid/cmdline"; then kill -9 "$pid"; fi
-		wait_for "[ \"\$(cat /proc/$parent/comm 2>/dev/null)\" != node-parent ]"
-	done
-}
-
-slow() {
-	mkdir -p drag
-	for w in w0 w1; do echo "drag pace=$1" >"drag/$w"; done
-	echo "DRAG=$T/drag" >>job.env
-}
-begin() {
-	local name=$1
-	shift
-	start "$name" trainctl run job.env --run-dir "$T/run" "$@"
-	SUPERVISOR=$PID
-}
-done_samples() { trainctl status --run-dir "$T/run" 2>/dev/null | grep '^job ' | field samples-done; }
-came_to() { local n; n=$(done_samples); [ "${n:-0}" -ge "$1" ]; }
-pid_of() { trainctl status --run-dir "$T/run" | grep "^node .* id=$1 " | field pid; }
-
 # finished: a job that is done, and what it left
 finished() {
 	job "$@"

@@ -1,38 +1,6 @@
 load helper
-SUPERVISOR=
 
-# Nodes outlive trainctl: what a failed test leaves is found by the pids its records name.
-teardown_more() {
-	local record pid parent
-	[ -z "$SUPERVISOR" ] || kill -9 "$SUPERVISOR" 2>/dev/null || true
-	for record in "$T"/*/state/nodes/*.[0-9]* "$T"/state/nodes/*.[0-9]*; do
-		[ -e "$record" ] || continue
-		read -r parent pid < <(sed -n 's/^node .* parent=\([0-9]*\) .* pid=\([0-9]*\) .*/\1 \2/p' "$record")
-		if grep -qs "$T" "/proc/$pid/cmdline"; then kill -9 "$pid"; fi
-		wait_for "[ \"\$(cat /proc/$parent/comm 2>/dev/null)\" != node-parent ]"
-	done
-}
-
-# slow PACE: every worker at most so many samples a second. EPOCHS lets a slow machine do all that a
-# test does before the job is over; rm drag/* brings its end.
-slow() {
-	mkdir -p drag
-	for w in w0 w1 w2 w3; do echo "drag pace=$1" >"drag/$w"; done
-	echo "DRAG=$T/drag" >>job.env
-}
-
-# begin NAME [OPTION]...: the job in the background; itself, no shell in between, is $SUPERVISOR.
-begin() {
-	local name=$1
-	shift
-	start "$name" trainctl run job.env --run-dir "$T/run" "$@"
-	SUPERVISOR=$PID
-}
 logged() { grep -c "$1" run/state/job.log 2>/dev/null || true; }
-status() { trainctl status --run-dir "$T/run"; }
-done_samples() { status 2>/dev/null | grep '^job ' | field samples-done; }
-came_to() { local n; n=$(done_samples); [ "${n:-0}" -ge "$1" ]; }
-pid_of() { status | grep "^node .* id=$1 " | field pid; }
 # strike ID: kill -9, as soon as it runs.
 strike() {
 	wait_for '[ -n "$(pid_of '"$1"')" ]'
@@ -399,6 +367,23 @@ exact() {
 	wait $SUPERVISOR
 	exact "$(summary first.out | field checkpoint)" 2000 4
 	report | grep -q '^restarted at=.* id=w1 why=lost '
+}
+
+@test "a worker that hangs while no supervisor is there is given up by the next one" {
+	local pid
+	job MODEL=audit EPOCHS=20 HUNG=5 REPORT_EVERY=1
+	slow 400
+	begin first
+	wait_for 'came_to 300'
+	pid=$(pid_of w0)
+	kill -9 $SUPERVISOR
+	wait $SUPERVISOR || true
+	kill -STOP "$pid"
+	begin second
+	wait_for '[ "$(logged "^event role=worker id=w0 kind=lost section=batch ")" = 1 ]'
+	rm drag/*
+	wait $SUPERVISOR
+	exact "$(summary second.out | field checkpoint)" 2000 20
 }
 
 @test "a supervisor that stood still takes nobody for hung that starts" {

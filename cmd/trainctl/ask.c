@@ -130,19 +130,19 @@ static int read_stdin(char **text, size_t *bytes, struct error *err)
 
 int trainctl_socket(const char *job, const char *run_dir, char *socket, struct error *err)
 {
-	struct place place = {.state = "/"};
-	struct place_environment env;
+	struct dirs dirs = {.state = "/"};
+	struct dirs_environment env;
 	trainctl_environment(&env);
-	if (place_find(place.run, job, run_dir, &env, err) != 0)
+	if (dirs_find(dirs.run, job, run_dir, &env, err) != 0)
 		return -1;
-	place_run(&place, "trainctl.sock", socket);
+	dirs_run(&dirs, "trainctl.sock", socket);
 	return 0;
 }
 
 static int ask(const struct question *q, int argc, char **argv)
 {
 	const char *job = NULL, *run_dir = NULL, *id;
-	char name[64], usage[64], socket[PLACE_MAX], line[RECORD_LINE_MAX], *text = NULL;
+	char name[64], usage[64], socket[DIRS_PATH_MAX], line[RECORD_LINE_MAX], *text = NULL;
 	size_t bytes = 0;
 	int force = 0;
 	const struct option_row rows[] = {

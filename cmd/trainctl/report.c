@@ -447,7 +447,7 @@ static int report(const char *older, const char *path, struct error *err)
 int trainctl_report(int argc, char **argv)
 {
 	const char *job = NULL, *run_dir = NULL, *state_dir = NULL, *none;
-	char path[PLACE_MAX], older[PLACE_MAX];
+	char path[DIRS_PATH_MAX], older[DIRS_PATH_MAX];
 	const struct option_row rows[] = {
 		TRAINCTL_ROW_JOB(&job),
 		TRAINCTL_ROW_RUN_DIR(&run_dir, "its run directory; state is in DIR/state"),
@@ -459,17 +459,17 @@ int trainctl_report(int argc, char **argv)
 		"Tells from a job's log what was decided and why, what was restarted, and where "
 		"the time went.",
 		rows, NULL};
-	struct place place;
-	struct place_environment env;
+	struct dirs dirs;
+	struct dirs_environment env;
 	struct error err;
 	int shown = trainctl_parse(&table, argc, argv, NULL, &none, &err);
 	if (shown == OPTION_SHOWN)
 		return 0;
 	trainctl_environment(&env);
-	if (shown != OPTION_GO || place_resolve(&place, job, run_dir || !state_dir ? run_dir : "/",
+	if (shown != OPTION_GO || dirs_resolve(&dirs, job, run_dir || !state_dir ? run_dir : "/",
 						state_dir, &env, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
-	place_state(&place, "job.log", path);
-	place_state(&place, "job.log.1", older);
+	dirs_state(&dirs, "job.log", path);
+	dirs_state(&dirs, "job.log.1", older);
 	return report(older, path, &err) == 0 ? 0 : cmd_fail(PROGRAM, &err);
 }

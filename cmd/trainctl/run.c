@@ -144,16 +144,16 @@ static int read_job(struct job *job, const char *path, const struct call *call, 
 }
 
 /* Already done: its summary again, and the status that it had then. */
-static int finished_before(const struct job *job, const struct place *place, int *status,
+static int finished_before(const struct job *job, const struct dirs *dirs, int *status,
 			   struct error *err)
 {
-	char path[PLACE_MAX], *text;
+	char path[DIRS_PATH_MAX], *text;
 	struct record r;
 	uint64_t held = 0;
-	place_state(place, "summary", path);
+	dirs_state(dirs, "summary", path);
 	if (fs_read_file(path, RECORD_LINE_MAX, &text, NULL, NULL) != 0)
 		return 0;
-	*status = prepare_finished(job, place, err);
+	*status = prepare_finished(job, dirs, err);
 	if (*status == 0) {
 		fprintf(stderr, PROGRAM ": this job has been finished; --fresh starts it over\n");
 		fputs(text, stdout);
@@ -168,40 +168,40 @@ static int finished_before(const struct job *job, const struct place *place, int
 /* Said here: each worker would say that it can't read it, and learn anew. */
 static int check_predict_from(const char *path, struct error *err)
 {
-	char model[PLACE_MAX];
+	char model[DIRS_PATH_MAX];
 	struct stat st;
 	if (!path[0])
 		return 0;
 	if (access(path, R_OK) != 0 || stat(path, &st) != 0)
 		return error_errno(err, ERROR_NOINPUT, path, "PREDICT_FROM");
-	if (S_ISDIR(st.st_mode) && place_learnt(path, "w0", model) != 0)
+	if (S_ISDIR(st.st_mode) && dirs_learnt(path, "w0", model) != 0)
 		return error_set(err, ERROR_NOINPUT, path,
 				 "PREDICT_FROM: no predict-ID of any worker is in there");
 	return 0;
 }
 
-static int make_ready(const struct job *job, const struct place *place, const struct call *call,
+static int make_ready(const struct job *job, const struct dirs *dirs, const struct call *call,
 		      struct prepared *ready, struct error *err)
 {
 	char id[OPTION_ID_MAX];
-	int running = prepare_running(place, id);
+	int running = prepare_running(dirs, id);
 	if (check_predict_from(job->predict_from, err) != 0)
 		return -1;
 	if (call->fresh && running)
-		return error_set(err, ERROR_TEMPFAIL, place->state,
+		return error_set(err, ERROR_TEMPFAIL, dirs->state,
 				 "--fresh, but %s of this job still runs: stop it first", id);
 	const struct prepare_options options = {
 		.running = running, .fresh = call->fresh, .progress = on_progress};
-	int result = prepare(job, place, &options, ready, err);
+	int result = prepare(job, dirs, &options, ready, err);
 	clear_bar();
 	return result;
 }
 
-static int supervise(const struct job *job, const struct place *place, const struct call *call,
+static int supervise(const struct job *job, const struct dirs *dirs, const struct call *call,
 		     const struct prepared *ready, struct error *err)
 {
 	struct supervisor_options options = {.job = job,
-					     .place = *place,
+					     .dirs = *dirs,
 					     .samples = ready->samples,
 					     .bad_rows = ready->bad_rows,
 					     .rows = ready->rows,
@@ -219,63 +219,63 @@ static int supervise(const struct job *job, const struct place *place, const str
 }
 
 /* To those whose new run failed before it had anything to show. */
-static void tell_kept(const struct place *place)
+static void tell_kept(const struct dirs *dirs)
 {
-	char path[PLACE_MAX];
-	if (fresh_kept(place, path))
+	char path[DIRS_PATH_MAX];
+	if (fresh_kept(dirs, path))
 		log_say(LOG_LEVEL_INFO,
 			"the run before --fresh is kept in %s, its model in %s/checkpoints", path,
 			path);
 }
 
-static int locked(const struct job *job, const struct place *place, const struct call *call,
+static int locked(const struct job *job, const struct dirs *dirs, const struct call *call,
 		  struct error *err)
 {
-	char path[PLACE_MAX];
+	char path[DIRS_PATH_MAX];
 	int lock;
 	struct prepared ready;
-	place_state(place, "lock", path);
+	dirs_state(dirs, "lock", path);
 	if (fs_lock(path, &lock, err) != 0)
 		return -1;
 	int result = -1;
-	if (fresh_recover(place, err) != 0 || place_make(place, err) != 0)
+	if (fresh_recover(dirs, err) != 0 || dirs_make(dirs, err) != 0)
 		result = -1;
-	else if (!call->fresh && finished_before(job, place, &result, err))
+	else if (!call->fresh && finished_before(job, dirs, &result, err))
 		;
-	else if (make_ready(job, place, call, &ready, err) == 0) {
-		result = supervise(job, place, call, &ready, err);
+	else if (make_ready(job, dirs, call, &ready, err) == 0) {
+		result = supervise(job, dirs, call, &ready, err);
 		free(ready.rows);
 		if (result != 0)
-			tell_kept(place);
+			tell_kept(dirs);
 	}
 	close(lock);
 	return result;
 }
 
 /* Nodes that run are where they were started, from whatever environment. */
-static void stay(struct place *place)
+static void stay(struct dirs *dirs)
 {
-	char id[OPTION_ID_MAX], run[PLACE_DIR_MAX];
-	if (prepare_running(place, id) && place_recorded(place, run) == 0)
-		memcpy(place->run, run, sizeof run);
+	char id[OPTION_ID_MAX], run[DIRS_MAX];
+	if (prepare_running(dirs, id) && dirs_recorded(dirs, run) == 0)
+		memcpy(dirs->run, run, sizeof run);
 }
 
 static int run(const char *path, const struct call *call, struct error *err)
 {
 	struct job job;
-	struct place place;
-	struct place_environment env;
+	struct dirs dirs;
+	struct dirs_environment env;
 	trainctl_environment(&env);
 	if (read_job(&job, path, call, err) != 0)
 		return -1;
-	int result = place_resolve(&place, job.name, call->run_dir, call->state_dir, &env, err);
+	int result = dirs_resolve(&dirs, job.name, call->run_dir, call->state_dir, &env, err);
 	if (result == 0) {
 		if (!call->run_dir)
-			stay(&place);
-		result = place_make(&place, err);
+			stay(&dirs);
+		result = dirs_make(&dirs, err);
 	}
 	if (result == 0)
-		result = locked(&job, &place, call, err);
+		result = locked(&job, &dirs, call, err);
 	job_free(&job);
 	return result;
 }

@@ -62,15 +62,15 @@ static int find_solution(struct filter *f, struct error *err)
 }
 
 /* A name without a slash is a file here, not one that PATH knows. */
-static void path_of(const char *name, char path[PLACE_MAX])
+static void path_of(const char *name, char path[DIRS_PATH_MAX])
 {
-	snprintf(path, PLACE_MAX, "%s%s", strchr(name, '/') ? "" : "./", name);
+	snprintf(path, DIRS_PATH_MAX, "%s%s", strchr(name, '/') ? "" : "./", name);
 }
 
 /* An executable takes our place: same stdin, same stdout, each KEY=VALUE an argument. */
 static int become(const struct filter *f, struct error *err)
 {
-	char path[PLACE_MAX];
+	char path[DIRS_PATH_MAX];
 	char *argv[OPTION_LIST_MAX + 2];
 	size_t n = 0;
 	path_of(f->name, path);
@@ -169,7 +169,7 @@ struct replay {
 	struct balance_replay *balances; /* what a lead decided at its barriers */
 	const char *path;
 	uint64_t decisions, failed;
-	char name[PLACE_MAX]; /* of the solution; records are gone by the end of a snapshot */
+	char name[DIRS_PATH_MAX]; /* of the solution; records are gone by the end of a snapshot */
 	int text_fd;          /* the snapshot as text, for an executable */
 };
 
@@ -233,7 +233,7 @@ static int await(const struct replay *p, pid_t pid, int *status, int *late, stru
 /* What it prints is printed; 0 when it ended well. late: it was killed. */
 static int ask_executable(struct replay *p, int *status, int *late, struct error *err)
 {
-	char path[PLACE_MAX];
+	char path[DIRS_PATH_MAX];
 	char *argv[SOLUTION_OPTIONS_MAX + 2] = {path};
 	struct solution_arguments given;
 	posix_spawn_file_actions_t files;

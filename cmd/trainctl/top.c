@@ -159,7 +159,7 @@ int trainctl_top(int argc, char **argv)
 {
 	const char *job = NULL, *run_dir = NULL, *none;
 	double every = 1;
-	char socket[PLACE_MAX];
+	char socket[DIRS_PATH_MAX];
 	const struct option_row rows[] = {TRAINCTL_ROW_JOB(&job),
 					  TRAINCTL_ROW_RUN_DIR(&run_dir, "the job's run directory"),
 					  {.name = "every", .letter = 'i', .kind = OPTION_SECONDS,

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_BYTES 256 /* of a new array; four items at least */
+#define FIRST_ROOM 4
 
 int grow_array(void *array_at, size_t *room, size_t count, size_t item_bytes)
 {
@@ -13,10 +13,8 @@ int grow_array(void *array_at, size_t *room, size_t count, size_t item_bytes)
 		return 0;
 	if (__builtin_mul_overflow(more, 2, &more) || more < count)
 		more = count;
-	if (*room == 0 && more < FIRST_BYTES / item_bytes)
-		more = FIRST_BYTES / item_bytes;
-	if (more < 4)
-		more = 4;
+	if (more < FIRST_ROOM)
+		more = FIRST_ROOM;
 	if (__builtin_mul_overflow(more, item_bytes, &bytes))
 		return -1;
 	/* The caller's pointer has a type of its own, and may not be read as a void *. */

@@ -14,7 +14,8 @@
  *             return error_set(err, ERROR_OS, NULL, "out of memory");
  *
  * -1: there is no memory, or no such size; array and room are as they were. New items are not
- * cleared. Of several arrays with one room each is grown with a copy of the room. */
+ * cleared. How much room there is then does not depend on the items' size: of several arrays with
+ * one room all but the last are grown with a copy of the room. */
 #define GROW(array, room, count)                                                                   \
 	((count) <= (room) ? 0 : grow_array(&(array), &(room), (count), sizeof *(array)))
 

@@ -45,8 +45,8 @@ int ckpt_check_length(const char *dir, const struct ckpt_file *f, struct error *
 /* Part i follows part i-1 without a gap, and both are made the same way. */
 static int check_part(struct ckpt *c, uint32_t i, struct error *err)
 {
-	const struct part_shape *s = part_get_shape(c->part[i]);
-	const struct part_shape *before = i ? part_get_shape(c->part[i - 1]) : NULL;
+	const struct stream_shape *s = stream_get_shape(part_stream(c->part[i]));
+	const struct stream_shape *before = i ? stream_get_shape(part_stream(c->part[i - 1])) : NULL;
 	if (s->part != i || s->parts != c->manifest.parts)
 		return error_set(err, ERROR_DATA, c->dir, "part-%u says it is part %u of %u", i,
 				 s->part, s->parts);
@@ -188,9 +188,9 @@ int ckpt_read_layout(struct ckpt *c, struct layout *l, struct error *err)
 	return 0;
 }
 
-static const struct part_shape *last_shape(const struct ckpt *c)
+static const struct stream_shape *last_shape(const struct ckpt *c)
 {
-	return part_get_shape(c->part[c->manifest.parts - 1]);
+	return stream_get_shape(part_stream(c->part[c->manifest.parts - 1]));
 }
 
 uint64_t ckpt_dense_count(const struct ckpt *c)
@@ -223,64 +223,114 @@ uint64_t ckpt_row_count(const struct ckpt *c)
 
 const char *ckpt_note(const struct ckpt *c, const char *key)
 {
-	return part_get_note(c->part[0], key);
+	return stream_get_note(part_stream(c->part[0]), key);
 }
 
 const char *ckpt_note_at(const struct ckpt *c, size_t i, const char **value)
 {
-	return part_note_at(c->part[0], i, value);
+	return stream_note_at(part_stream(c->part[0]), i, value);
 }
 
-int ckpt_read_dense(struct ckpt *c, int slot, uint64_t begin, uint64_t count, float *out,
-		    struct error *err)
+/* ---- parameters ---- */
+
+int ckpt_read(struct ckpt *c, const struct part_want *want, const struct stream_taker *taker,
+	      struct error *err)
+{
+	for (uint32_t i = 0; i < c->manifest.parts; i++)
+		if (part_read(c->part[i], want, taker, err) != 0)
+			return -1;
+	return 0;
+}
+
+struct range {
+	uint64_t begin, end;
+	float *out;
+};
+
+static int copy_range(void *arg, int slot, uint64_t begin, size_t count, const float *values,
+		      struct error *err)
+{
+	const struct range *r = arg;
+	uint64_t from = begin > r->begin ? begin : r->begin;
+	uint64_t end = begin + count < r->end ? begin + count : r->end;
+	(void)slot;
+	(void)err;
+	memcpy(r->out + (from - r->begin), values + (from - begin),
+	       (size_t)(end - from) * sizeof *values);
+	return 0;
+}
+
+int ckpt_read_dense(struct ckpt *c, uint64_t begin, uint64_t count, float *out, struct error *err)
 {
 	uint64_t total = ckpt_dense_count(c);
 	if (begin > total || count > total - begin)
 		return error_set(err, ERROR_DATA, c->dir,
 				 "elements %" PRIu64 "+%" PRIu64 " of %" PRIu64 " asked for", begin,
 				 count, total);
-	for (uint32_t i = 0; i < c->manifest.parts && count > 0; i++) {
-		const struct part_shape *s = part_get_shape(c->part[i]);
-		uint64_t end = s->dense_begin + s->dense_count;
-		if (begin >= end)
-			continue;
-		uint64_t here = end - begin < count ? end - begin : count;
-		if (part_read_dense(c->part[i], slot, begin, here, out, err) != 0)
-			return -1;
-		begin += here;
-		out += here;
-		count -= here;
-	}
-	return 0;
+	struct range range = {begin, begin + count, out};
+	const struct part_want want = {.dense_begin = range.begin, .dense_end = range.end};
+	const struct stream_taker taker = {.dense = copy_range, .owner = &range};
+	return ckpt_read(c, &want, &taker, err);
 }
 
 struct row_walk {
 	ckpt_row_fn *fn;
 	void *arg;
-	uint32_t width, slots;
+	uint32_t width;
 };
 
-static int walk_block(uint64_t rows, const uint32_t *keys, const float *values,
-		      const float *const *slots, void *arg, struct error *err)
+static int walk_rows(void *arg, size_t rows, const uint32_t *keys, const float *values,
+		     const float *const *slots, struct error *err)
 {
 	const struct row_walk *w = arg;
-	for (uint64_t i = 0; i < rows; i++) {
-		const float *slot[PART_SLOTS_MAX];
-		for (uint32_t s = 0; s < w->slots; s++)
-			slot[s] = slots[s] + i * w->width;
-		if (w->fn(keys[i], values + i * w->width, slot, w->arg, err) != 0)
+	(void)slots;
+	for (size_t i = 0; i < rows; i++)
+		if (w->fn(keys[i], values + i * w->width, w->arg, err) != 0)
 			return -1;
-	}
 	return 0;
 }
 
 int ckpt_each_row(struct ckpt *c, ckpt_row_fn *fn, void *arg, struct error *err)
 {
-	struct row_walk w = {fn, arg, ckpt_width(c), ckpt_row_slots(c)};
-	for (uint32_t i = 0; i < c->manifest.parts; i++)
-		if (part_each_rows(c->part[i], walk_block, &w, err) != 0)
-			return -1;
-	return 0;
+	struct row_walk w = {fn, arg, ckpt_width(c)};
+	const struct part_want want = {.place_end = MAP_PLACES};
+	const struct stream_taker taker = {.rows = walk_rows, .owner = &w};
+	return ckpt_read(c, &want, &taker, err);
+}
+
+int ckpt_write_part(const struct store *s, const char *path, uint64_t *bytes, uint64_t *sum,
+		    struct error *err)
+{
+	struct part_writer *w;
+	if (part_create(&w, path, err) != 0)
+		return -1;
+	if (store_write(s, part_sink(w), err) == 0)
+		return part_finish(w, bytes, sum, err);
+	part_abandon(w);
+	return error_wrap(err, path);
+}
+
+int ckpt_restore(struct ckpt *c, struct store *s, int *slots_lost, struct error *err)
+{
+	const struct map *map = store_map(s);
+	uint64_t dense = map->dense_begin[map->parts];
+	uint32_t part = store_part(s);
+	int same;
+	if (ckpt_dense_count(c) != dense)
+		return error_set(err, ERROR_CONFIG, c->dir,
+				 "it has %" PRIu64 " dense parameters, the layout %" PRIu64,
+				 ckpt_dense_count(c), dense);
+	if (store_expect(s, part_stream(c->part[0]), &same, err) != 0)
+		return error_wrap(err, c->dir);
+	*slots_lost = !same && store_slots(s) > 0;
+	const struct part_want want = {.dense_begin = map->dense_begin[part],
+				       .dense_end = map->dense_begin[part + 1],
+				       .place_begin = map->key_begin[part],
+				       .place_end = map->key_begin[part + 1]};
+	const struct stream_taker taker = store_taker(s);
+	if (ckpt_read(c, &want, &taker, err) == 0)
+		return 0;
+	return err && !err->place[0] ? error_wrap(err, c->dir) : -1;
 }
 
 /* ---- verify ---- */
@@ -306,12 +356,9 @@ static int verify_part(const char *path, struct verdict *v)
 		tell(v, &why);
 		return 1;
 	}
-	int found = part_verify(p, v->bad, v->arg, &why);
+	int found = part_verify(p, v->bad, v->arg);
 	part_close(p);
-	if (found < 0)
-		tell(v, &why);
-	else
-		v->found += found;
+	v->found += found;
 	return found != 0;
 }
 

@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "param/layout.h"
 #include "ckpt/part.h"
+#include "param/store.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -61,6 +62,9 @@ int ckpt_commit(struct ckpt_manifest *m, const char *dir, struct error *err);
 
 /* "part-I" */
 void ckpt_part_name(uint32_t part, char out[CKPT_NAME_MAX]);
+/* One server's part, as a file at path; for a forked child. */
+int ckpt_write_part(const struct store *s, const char *path, uint64_t *bytes, uint64_t *sum,
+		    struct error *err);
 
 /* ---- reading ---- */
 
@@ -94,16 +98,20 @@ const char *ckpt_note(const struct ckpt *c, const char *key); /* part 0's note, 
 /* Key and value of part 0's i-th note; NULL behind the last. */
 const char *ckpt_note_at(const struct ckpt *c, size_t i, const char **value);
 
-/* Elements begin..begin+count-1 of the flat vector, whatever parts they lie in. slot -1: the
- * parameters; 0..: an optimiser slot. */
-int ckpt_read_dense(struct ckpt *c, int slot, uint64_t begin, uint64_t count, float *out,
-		    struct error *err);
+/* What is wanted, whatever parts it lies in: see part_read(). */
+int ckpt_read(struct ckpt *c, const struct part_want *want, const struct stream_taker *taker,
+	      struct error *err);
+/* Parameters begin..begin+count-1 of the flat vector. */
+int ckpt_read_dense(struct ckpt *c, uint64_t begin, uint64_t count, float *out, struct error *err);
 
-/* Every row of every part, in no order. values[width]; slots[s][width]. -1 from the callback ends
+/* The parameters of every row of every part, in no order: values[width]. -1 from the callback ends
  * the walk and is handed on. */
-typedef int ckpt_row_fn(uint32_t key, const float *values, const float *const *slots, void *arg,
-			struct error *err);
+typedef int ckpt_row_fn(uint32_t key, const float *values, void *arg, struct error *err);
 int ckpt_each_row(struct ckpt *c, ckpt_row_fn *fn, void *arg, struct error *err);
+
+/* The share of a store, however the checkpoint was cut: only that is read. *slots_lost: the optimiser's
+ * slots were not there (another optimiser) and start anew. ERROR_CONFIG: it is another model's. */
+int ckpt_restore(struct ckpt *c, struct store *s, int *slots_lost, struct error *err);
 
 /* Everything there is to check. bad() is called for each damaged place ("part-1: block 3"); returns
  * how many there were (0: whole; a directory without MANIFEST is damaged in one), or -1 when dir

@@ -154,11 +154,9 @@ static void put_row(const struct export *x, uint64_t row, const float *values)
 	memcpy(row_place(x, row), values, 4 * (size_t)x->layout.table.width);
 }
 
-static int take_dense_row(uint32_t key, const float *values, const float *const *slots, void *arg,
-			  struct error *err)
+static int take_dense_row(uint32_t key, const float *values, void *arg, struct error *err)
 {
 	const struct export *x = arg;
-	(void)slots;
 	if (key >= x->rows)
 		return error_set(err, ERROR_DATA, ckpt_dir(x->ckpt),
 				 "row %u of a table of %" PRIu64, key, x->rows);
@@ -166,24 +164,20 @@ static int take_dense_row(uint32_t key, const float *values, const float *const 
 	return 0;
 }
 
-static int take_key(uint32_t key, const float *values, const float *const *slots, void *arg,
-		    struct error *err)
+static int take_key(uint32_t key, const float *values, void *arg, struct error *err)
 {
 	struct fill *f = arg;
 	(void)values;
-	(void)slots;
 	(void)err;
 	f->order[f->n] = (uint64_t)key << 32 | f->n;
 	f->n++;
 	return 0;
 }
 
-static int take_sorted_row(uint32_t key, const float *values, const float *const *slots, void *arg,
-			   struct error *err)
+static int take_sorted_row(uint32_t key, const float *values, void *arg, struct error *err)
 {
 	struct fill *f = arg;
 	(void)key;
-	(void)slots;
 	(void)err;
 	put_row(f->x, f->rank[f->n++], values);
 	return 0;
@@ -245,7 +239,7 @@ static int fill(struct export *x, struct error *err)
 	uint64_t dense = layout_dense_count(&x->layout);
 	/* dense_at and the header are multiples of 4: the map's floats are aligned. */
 	float *to = (float *)(void *)(x->data + x->dense_at);
-	if (dense && ckpt_read_dense(x->ckpt, -1, 0, dense, to, err) != 0)
+	if (dense && ckpt_read_dense(x->ckpt, 0, dense, to, err) != 0)
 		return -1;
 	return x->layout.has_table ? fill_table(x, err) : 0;
 }

@@ -1,65 +1,42 @@
 /*
- * part: one server's share of a checkpoint, as a file (paceline-checkpoint(5)).
+ * part: a stream of parameters (param/stream.h) as a file of a checkpoint (paceline-checkpoint(5)).
  *
- * A part file is a first line, blocks, an index of records and a last line of fixed length.  A block
- * holds up to PART_BLOCK_BYTES of one section's 4-byte values, split into four byte planes; a plane
- * is stored as it is, as a single byte when all its bytes are the same, or deflated without matches
- * (Z_HUFFMAN_ONLY) where that gains.  Measured on weights: the plane of sign and exponent shrinks
- * about three times, mantissa planes never do, so a plane's histogram decides and mantissas cost no
- * time.  Each block has an XXH3 checksum, the index has one, the whole file another (it goes into
- * MANIFEST).
+ * The stream's first record, the values of all blocks one behind the other, the other records as an
+ * index, in which a block says where its bytes are, and a last line of fixed length, so that a
+ * reader finds the index from the end:
  *
- * Sections: `dense` and `dense.s0`, `dense.s1`, ... (optimiser slots) hold the range
- * [begin, begin+count) of the flat vector; `rows.keys`, `rows` and `rows.s0`, ... hold rows in any
- * order, block by block the same rows in all of them.
+ *     part version=1 part=0 parts=2 dense-begin=0 dense=5 dense-slots=1 width=2 row-slots=1 rows=2\n
+ *     (values)
+ *     note key=steps value=12\n
+ *     block section=dense at=93 count=5 planes=5,5,5,3 sum=...\n
+ *     end index=00000000000000000104 sum=...\n
  *
- * Values are little-endian, as in memory.
+ * The last line's sum covers the first line and everything from the index on up to its own digits;
+ * each block has one of its own, and the whole file one in MANIFEST.
  */
 #ifndef PACELINE_CKPT_PART_H
 #define PACELINE_CKPT_PART_H
 
 #include "base/error.h"
+#include "param/stream.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define PART_BLOCK_BYTES (1u << 20) /* values before encoding */
-#define PART_SLOTS_MAX 4            /* optimiser slots beside the parameters */
+#define PART_END_FORMAT "end index=%020" PRIu64 " sum="
+#define PART_END_PREFIX_BYTES (10 + 20 + 5)
+#define PART_END_BYTES (PART_END_PREFIX_BYTES + 16 + 1)
 
 /* ---- writing, in one pass; for a forked child as well ---- */
 
 struct part_writer;
 
-/* What the part will hold. */
-struct part_shape {
-	uint32_t part, parts;  /* this is part i of n */
-	uint64_t dense_begin;  /* the range of the flat vector */
-	uint64_t dense_count;
-	uint32_t dense_slots;  /* optimiser slots of the dense range: dense.s0, ... */
-	uint32_t width;        /* floats a row; 0: no rows */
-	uint32_t row_slots;    /* optimiser slots of rows (each width floats a row): rows.s0, ... */
-};
-
 /* path is made (0600) and must not exist yet. */
-int part_create(struct part_writer **out, const char *path, const struct part_shape *shape,
-		struct error *err);
-
-/* A small fact about this part's state that is no array (an optimiser's name, a step counter):
- * kept under a key of [a-z][a-z0-9-]*, at most 32 of them. */
-int part_note(struct part_writer *w, const char *key, const char *value, struct error *err);
-
-/* The next values of the dense range: slot -1 for the parameters, 0.. for an optimiser slot.  In any
- * number of pieces; each slot must have got dense_count values in the end. */
-int part_dense(struct part_writer *w, int slot, const float *values, uint64_t count,
-	       struct error *err);
-
-/* Some more rows, in any order, no key twice over all pieces: keys[rows], values[rows][width], and
- * slots[s] the s-th slot's [rows][width] (slots may be NULL when there is none). */
-int part_rows(struct part_writer *w, uint64_t rows, const uint32_t *keys, const float *values,
-	      const float *const *slots, struct error *err);
-
-/* Writes what is left, fsyncs, closes; *bytes and *sum are for MANIFEST. w is gone in any case; after
- * a failure the file is removed. */
+int part_create(struct part_writer **out, const char *path, struct error *err);
+/* Where the stream goes; as long as w. */
+const struct stream_sink *part_sink(struct part_writer *w);
+/* After a whole stream: writes what is left, fsyncs, closes; *bytes and *sum are for MANIFEST. w is
+ * gone in any case; after a failure the file is removed. */
 int part_finish(struct part_writer *w, uint64_t *bytes, uint64_t *sum, struct error *err);
 /* Gives up: the file is removed. NULL is fine. */
 void part_abandon(struct part_writer *w);
@@ -72,25 +49,25 @@ struct part_reader;
 int part_open(struct part_reader **out, const char *path, struct error *err);
 void part_close(struct part_reader *p); /* NULL is fine */
 
-const struct part_shape *part_get_shape(const struct part_reader *p);
-const char *part_get_note(const struct part_reader *p, const char *key); /* or NULL */
-/* Key and value of the i-th note; NULL behind the last. */
-const char *part_note_at(const struct part_reader *p, size_t i, const char **value);
+/* Its shape and notes. */
+const struct stream_reader *part_stream(const struct part_reader *p);
 uint64_t part_row_count(const struct part_reader *p);
 
-/* Elements begin..begin+count-1 of the flat vector, all inside this part's range. slot as above.
- * A damaged block: ERROR_DATA, its place names file and block. */
-int part_read_dense(struct part_reader *p, int slot, uint64_t begin, uint64_t count, float *out,
-		    struct error *err);
+/* What is wanted of a checkpoint: elements of the flat vector, and rows whose keys are at these
+ * places. */
+struct part_want {
+	uint64_t dense_begin, dense_end;
+	uint64_t place_begin, place_end;
+};
 
-/* Rows, a block at a time. -1 from the callback ends the walk and is handed on. */
-typedef int part_rows_fn(uint64_t rows, const uint32_t *keys, const float *values,
-			 const float *const *slots, void *arg, struct error *err);
-int part_each_rows(struct part_reader *p, part_rows_fn *fn, void *arg, struct error *err);
+/* Gives the taker every block in which something of it is; the other blocks are not read. A damaged
+ * block: ERROR_DATA, its place names file and block. */
+int part_read(struct part_reader *p, const struct part_want *want, const struct stream_taker *taker,
+	      struct error *err);
 
 /* Reads every block and checks it. bad(place, text) is called for each damaged one; returns how many
- * there were, or -1 when the file can't be read. */
+ * there were. */
 typedef void part_bad_fn(const char *place, const char *text, void *arg);
-int part_verify(struct part_reader *p, part_bad_fn *bad, void *arg, struct error *err);
+int part_verify(struct part_reader *p, part_bad_fn *bad, void *arg);
 
 #endif

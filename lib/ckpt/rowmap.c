@@ -36,11 +36,9 @@ static uint32_t *find_slot(const struct rowmap *m, uint32_t key)
 	return &m->slot[i];
 }
 
-static int take_row(uint32_t key, const float *values, const float *const *slots, void *arg,
-		    struct error *err)
+static int take_row(uint32_t key, const float *values, void *arg, struct error *err)
 {
 	struct rowmap *m = arg;
-	(void)slots;
 	uint32_t *slot = find_slot(m, key);
 	if (*slot != EMPTY)
 		return error_set(err, ERROR_DATA, NULL, "holds row %u twice", key);
@@ -60,7 +58,7 @@ static int reserve(struct rowmap *m, size_t rows, struct error *err)
 		return error_set(err, ERROR_OS, NULL, "more rows than memory can hold");
 	float *larger = realloc(m->values, (floats + 1) * sizeof *larger);
 	if (!larger)
-		return error_set(err, ERROR_OS, NULL, "no memory for %zu rows", rows);
+		return error_set(err, ERROR_OS, NULL, "out of memory for %zu rows", rows);
 	m->values = larger;
 	m->room = rows;
 	return 0;
@@ -76,7 +74,7 @@ static int make_room(struct rowmap *m, uint64_t rows, struct error *err)
 	m->slot = malloc(((size_t)1 << m->bits) * sizeof *m->slot);
 	m->key = malloc(((size_t)rows + 1) * sizeof *m->key);
 	if (!m->slot || !m->key)
-		return error_set(err, ERROR_OS, NULL, "no memory for %llu rows",
+		return error_set(err, ERROR_OS, NULL, "out of memory for %llu rows",
 				 (unsigned long long)rows);
 	memset(m->slot, 0xff, ((size_t)1 << m->bits) * sizeof *m->slot);
 	/* Some more, so that a batch's absent keys rarely move the array. */

@@ -35,7 +35,7 @@ static const struct {
 /* By its name and kind: a file is no directory of the same name that somebody else keeps there. */
 static int is_ours(const char *dir, const char *name)
 {
-	char path[PLACE_MAX + 256];
+	char path[DIRS_PATH_MAX + 256];
 	struct stat st;
 	int is_dir = -1;
 	if (strncmp(name, "predict-", 8) == 0)
@@ -49,10 +49,10 @@ static int is_ours(const char *dir, const char *name)
 	return lstat(path, &st) == 0 && !S_ISDIR(st.st_mode) == !is_dir;
 }
 
-int fresh_takes(const struct place *place, const char *path)
+int fresh_takes(const struct dirs *dirs, const char *path)
 {
 	char whole[PATH_MAX], top[PATH_MAX];
-	if (!realpath(path, whole) || !realpath(place->state, top))
+	if (!realpath(path, whole) || !realpath(dirs->state, top))
 		return 0;
 	size_t len = strlen(top);
 	if (strncmp(whole, top, len) != 0 || whole[len] != '/')
@@ -69,7 +69,7 @@ typedef int each_fn(const char *path, const char *name, void *arg, struct error 
  * each: what it says while names go is not defined. */
 static int each(const char *dir, each_fn *fn, void *arg, struct error *err)
 {
-	char path[PLACE_MAX + 256];
+	char path[DIRS_PATH_MAX + 256];
 	for (;;) {
 		int found = 0, result = 0;
 		DIR *d = opendir(dir);
@@ -107,7 +107,7 @@ static int remove_run(const char *dir, struct error *err)
  * empty. */
 static int move_one(const char *path, const char *name, void *arg, struct error *err)
 {
-	char to[PLACE_MAX + 256];
+	char to[DIRS_PATH_MAX + 256];
 	struct stat st;
 	snprintf(to, sizeof to, "%s/%s", (const char *)arg, name);
 	if (lstat(to, &st) == 0)
@@ -124,39 +124,39 @@ static int move_run(const char *from, const char *to, struct error *err)
 	return fs_sync_dir(to, err);
 }
 
-static int rename_in(const struct place *place, const char *from, const char *to, struct error *err)
+static int rename_in(const struct dirs *dirs, const char *from, const char *to, struct error *err)
 {
-	char a[PLACE_MAX], b[PLACE_MAX];
-	place_state(place, from, a);
-	place_state(place, to, b);
+	char a[DIRS_PATH_MAX], b[DIRS_PATH_MAX];
+	dirs_state(dirs, from, a);
+	dirs_state(dirs, to, b);
 	if (rename(a, b) != 0)
 		return error_errno(err, ERROR_IO, a, "can't be renamed to %.300s", b);
-	return fs_sync_dir(place->state, err);
+	return fs_sync_dir(dirs->state, err);
 }
 
-static int is_dir(const struct place *place, const char *name)
+static int is_dir(const struct dirs *dirs, const char *name)
 {
-	char path[PLACE_MAX];
+	char path[DIRS_PATH_MAX];
 	struct stat st;
-	place_state(place, name, path);
+	dirs_state(dirs, name, path);
 	return lstat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-static int is_there(const struct place *place, const char *name)
+static int is_there(const struct dirs *dirs, const char *name)
 {
-	char path[PLACE_MAX];
+	char path[DIRS_PATH_MAX];
 	struct stat st;
-	place_state(place, name, path);
+	dirs_state(dirs, name, path);
 	return lstat(path, &st) == 0;
 }
 
 /* ---- the two change places ---- */
 
-static int holds_anything(const struct place *place, const char *name)
+static int holds_anything(const struct dirs *dirs, const char *name)
 {
-	char path[PLACE_MAX];
+	char path[DIRS_PATH_MAX];
 	int found = 0;
-	place_state(place, name, path);
+	dirs_state(dirs, name, path);
 	DIR *d = opendir(path);
 	for (struct dirent *e; d && !found && (e = readdir(d));)
 		found = strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
@@ -167,88 +167,88 @@ static int holds_anything(const struct place *place, const char *name)
 
 /* Until fresh.ready is renamed all that lies in the state directory is of the run before. A half
  * moved one has lost its job.env, but not the directory that it goes to. */
-static int put_aside(const struct place *place, struct error *err)
+static int put_aside(const struct dirs *dirs, struct error *err)
 {
-	char path[PLACE_MAX];
-	int is_run = is_there(place, "job.env") || holds_anything(place, "checkpoints") ||
-		     is_dir(place, PREVIOUS_MAKING);
-	place_state(place, PREVIOUS_MAKING, path);
-	if (is_dir(place, PREVIOUS) || !is_run)
-		return each(place->state, remove_one, NULL, err);
-	if (move_run(place->state, path, err) != 0)
+	char path[DIRS_PATH_MAX];
+	int is_run = is_there(dirs, "job.env") || holds_anything(dirs, "checkpoints") ||
+		     is_dir(dirs, PREVIOUS_MAKING);
+	dirs_state(dirs, PREVIOUS_MAKING, path);
+	if (is_dir(dirs, PREVIOUS) || !is_run)
+		return each(dirs->state, remove_one, NULL, err);
+	if (move_run(dirs->state, path, err) != 0)
 		return -1;
-	return rename_in(place, PREVIOUS_MAKING, PREVIOUS, err);
+	return rename_in(dirs, PREVIOUS_MAKING, PREVIOUS, err);
 }
 
-static int move_in(const struct place *place, struct error *err)
+static int move_in(const struct dirs *dirs, struct error *err)
 {
-	char path[PLACE_MAX];
-	place_state(place, MOVING, path);
-	if (move_run(path, place->state, err) != 0)
+	char path[DIRS_PATH_MAX];
+	dirs_state(dirs, MOVING, path);
+	if (move_run(path, dirs->state, err) != 0)
 		return -1;
 	return remove_run(path, err);
 }
 
-int fresh_recover(const struct place *place, struct error *err)
+int fresh_recover(const struct dirs *dirs, struct error *err)
 {
-	char path[PLACE_MAX];
-	place_state(place, MAKING, path);
+	char path[DIRS_PATH_MAX];
+	dirs_state(dirs, MAKING, path);
 	if (fs_remove_tree(path, err) != 0) /* with temporary files of all names */
 		return -1;
-	place_state(place, PREVIOUS_GONE, path);
+	dirs_state(dirs, PREVIOUS_GONE, path);
 	if (remove_run(path, err) != 0)
 		return -1;
-	if (is_dir(place, READY) &&
-	    (put_aside(place, err) != 0 || rename_in(place, READY, MOVING, err) != 0))
+	if (is_dir(dirs, READY) &&
+	    (put_aside(dirs, err) != 0 || rename_in(dirs, READY, MOVING, err) != 0))
 		return -1;
-	return is_dir(place, MOVING) ? move_in(place, err) : 0;
+	return is_dir(dirs, MOVING) ? move_in(dirs, err) : 0;
 }
 
-int fresh_begin(const struct place *place, struct place *made, struct error *err)
+int fresh_begin(const struct dirs *dirs, struct dirs *made, struct error *err)
 {
-	char kept[PLACE_MAX];
-	place_state(place, PREVIOUS, kept);
-	if (is_there(place, PREVIOUS) && !is_there(place, PREVIOUS "/job.env") &&
-	    !is_there(place, PREVIOUS "/checkpoints"))
+	char kept[DIRS_PATH_MAX];
+	dirs_state(dirs, PREVIOUS, kept);
+	if (is_there(dirs, PREVIOUS) && !is_there(dirs, PREVIOUS "/job.env") &&
+	    !is_there(dirs, PREVIOUS "/checkpoints"))
 		return error_set(err, ERROR_CONFIG, kept,
 				 "is in the way of --fresh: it is not the state of a job");
-	*made = *place;
-	int n = snprintf(made->state, sizeof made->state, "%s/" MAKING, place->state);
+	*made = *dirs;
+	int n = snprintf(made->state, sizeof made->state, "%s/" MAKING, dirs->state);
 	if (n < 0 || (size_t)n >= sizeof made->state)
-		return error_set(err, ERROR_CONFIG, place->state, "path too long");
+		return error_set(err, ERROR_CONFIG, dirs->state, "path too long");
 	return fs_make_dirs(made->state, err);
 }
 
-int fresh_commit(const struct place *place, struct error *err)
+int fresh_commit(const struct dirs *dirs, struct error *err)
 {
-	char path[PLACE_MAX];
-	place_state(place, MAKING, path);
-	if (fs_sync_dir(path, err) != 0 || rename_in(place, MAKING, READY, err) != 0)
+	char path[DIRS_PATH_MAX];
+	dirs_state(dirs, MAKING, path);
+	if (fs_sync_dir(path, err) != 0 || rename_in(dirs, MAKING, READY, err) != 0)
 		return -1;
-	return fresh_recover(place, err);
+	return fresh_recover(dirs, err);
 }
 
-void fresh_give_up(const struct place *place)
+void fresh_give_up(const struct dirs *dirs)
 {
-	char path[PLACE_MAX];
-	place_state(place, MAKING, path);
+	char path[DIRS_PATH_MAX];
+	dirs_state(dirs, MAKING, path);
 	fs_remove_tree(path, NULL);
 }
 
-int fresh_kept(const struct place *place, char *out)
+int fresh_kept(const struct dirs *dirs, char *out)
 {
-	place_state(place, PREVIOUS, out);
-	return is_dir(place, PREVIOUS);
+	dirs_state(dirs, PREVIOUS, out);
+	return is_dir(dirs, PREVIOUS);
 }
 
-int fresh_forget(const struct place *place, struct error *err)
+int fresh_forget(const struct dirs *dirs, struct error *err)
 {
-	char path[PLACE_MAX];
-	if (!fresh_kept(place, path))
+	char path[DIRS_PATH_MAX];
+	if (!fresh_kept(dirs, path))
 		return 0;
 	/* Half removed it must not look like a run to be kept. */
-	if (rename_in(place, PREVIOUS, PREVIOUS_GONE, err) != 0)
+	if (rename_in(dirs, PREVIOUS, PREVIOUS_GONE, err) != 0)
 		return -1;
-	place_state(place, PREVIOUS_GONE, path);
+	dirs_state(dirs, PREVIOUS_GONE, path);
 	return remove_run(path, err);
 }

@@ -21,26 +21,26 @@
 #define PACELINE_JOB_FRESH_H
 
 #include "base/error.h"
-#include "job/place.h"
+#include "job/dirs.h"
 
 /* Finishes what a crash interrupted. Called at every start, before anything else is read. */
-int fresh_recover(const struct place *place, struct error *err);
+int fresh_recover(const struct dirs *dirs, struct error *err);
 
-/* made: as place, with an empty state directory for the new run's files. ERROR_CONFIG when
+/* made: as dirs, with an empty state directory for the new run's files. ERROR_CONFIG when
  * STATE/previous is there and no state of a job. */
-int fresh_begin(const struct place *place, struct place *made, struct error *err);
+int fresh_begin(const struct dirs *dirs, struct dirs *made, struct error *err);
 /* What was made comes into force. Nothing that is no part of a job's state is touched, nor are the
  * indexes, which are the data's. */
-int fresh_commit(const struct place *place, struct error *err);
+int fresh_commit(const struct dirs *dirs, struct error *err);
 /* What was made is thrown away; the old state was never touched. */
-void fresh_give_up(const struct place *place);
+void fresh_give_up(const struct dirs *dirs);
 
-/* Whether path is, or lies in, what would be moved away: nothing of it may be used by the new run. */
-int fresh_takes(const struct place *place, const char *path);
+/* Whether path is, or lies in, what would be moved away: the new run may use nothing of it. */
+int fresh_takes(const struct dirs *dirs, const char *path);
 
-/* Whether the state of the run before is kept; its path into out (PLACE_MAX bytes). */
-int fresh_kept(const struct place *place, char *out);
+/* Whether the state of the run before is kept; its path into out (DIRS_PATH_MAX bytes). */
+int fresh_kept(const struct dirs *dirs, char *out);
 /* It is needed no longer. */
-int fresh_forget(const struct place *place, struct error *err);
+int fresh_forget(const struct dirs *dirs, struct error *err);
 
 #endif

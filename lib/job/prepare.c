@@ -24,35 +24,35 @@ static const char *given(const char *text)
 /* ---- is it the same job? ---- */
 
 /* Nodes that run are reached by their sockets, so they must be where they were. */
-static int same_run_dir(const struct place *place, struct error *err)
+static int same_run_dir(const struct dirs *dirs, struct error *err)
 {
-	char path[PLACE_MAX], *text;
-	place_state(place, "run-dir", path);
-	if (fs_read_file(path, PLACE_MAX, &text, NULL, NULL) != 0)
+	char path[DIRS_PATH_MAX], *text;
+	dirs_state(dirs, "run-dir", path);
+	if (fs_read_file(path, DIRS_PATH_MAX, &text, NULL, NULL) != 0)
 		return 0;
 	text[strcspn(text, "\n")] = '\0';
-	int same = strcmp(text, place->run) == 0;
+	int same = strcmp(text, dirs->run) == 0;
 	if (!same)
-		error_set(err, ERROR_CONFIG, place->run,
+		error_set(err, ERROR_CONFIG, dirs->run,
 			  "nodes of this job run with the run directory %.200s", text);
 	free(text);
 	return same ? 0 : -1;
 }
 
-static int write_run_dir(const struct place *made, struct error *err)
+static int write_run_dir(const struct dirs *made, struct error *err)
 {
-	char path[PLACE_MAX], line[PLACE_MAX];
-	place_state(made, "run-dir", path);
+	char path[DIRS_PATH_MAX], line[DIRS_PATH_MAX];
+	dirs_state(made, "run-dir", path);
 	int n = snprintf(line, sizeof line, "%s\n", made->run);
 	return fs_replace_file(path, line, (size_t)n, err);
 }
 
-static int compare_keys(const struct job *job, const struct place *place, int running, int finished,
+static int compare_keys(const struct job *job, const struct dirs *dirs, int running, int finished,
 			struct error *err)
 {
-	char path[PLACE_MAX], keys[JOB_KEYS_MAX];
+	char path[DIRS_PATH_MAX], keys[JOB_KEYS_MAX];
 	struct job old;
-	place_state(place, "job.env", path);
+	dirs_state(dirs, "job.env", path);
 	if (access(path, F_OK) != 0)
 		return 0;
 	if (job_init(&old, err) != 0)
@@ -63,30 +63,30 @@ static int compare_keys(const struct job *job, const struct place *place, int ru
 	enum job_change change = result == 0 ? job_compare(&old, job, finished, keys) : JOB_SAME;
 	job_free(&old);
 	if (change == JOB_CHANGE_FRESH)
-		return error_set(err, ERROR_CONFIG, place->state,
+		return error_set(err, ERROR_CONFIG, dirs->state,
 				 "holds the state of this job with another %s; --fresh starts over",
 				 keys);
 	if (change == JOB_CHANGE_STOPPED && running)
-		return error_set(err, ERROR_CONFIG, place->state,
+		return error_set(err, ERROR_CONFIG, dirs->state,
 				 "nodes of this job run with another %s; stop it first", keys);
 	return result;
 }
 
 /* Whether a run began here: its job file comes last. */
-static int has_begun(const struct place *place)
+static int has_begun(const struct dirs *dirs)
 {
-	char path[PLACE_MAX];
-	place_state(place, "job.env", path);
+	char path[DIRS_PATH_MAX];
+	dirs_state(dirs, "job.env", path);
 	return access(path, F_OK) == 0;
 }
 
 /* A state that was made before this was written down has nothing to compare. */
-static int compare_data(const struct job *job, const struct place *place, struct error *err)
+static int compare_data(const struct job *job, const struct dirs *dirs, struct error *err)
 {
-	char path[PLACE_MAX];
-	if (!has_begun(place))
+	char path[DIRS_PATH_MAX];
+	if (!has_begun(dirs))
 		return 0;
-	place_state(place, "data-sums", path);
+	dirs_state(dirs, "data-sums", path);
 	if (access(path, F_OK) != 0)
 		return 0;
 	if (origin_check(path, job->data.item, job->data.count, err) == 0)
@@ -94,22 +94,22 @@ static int compare_data(const struct job *job, const struct place *place, struct
 	if (err->code == ERROR_CONFIG)
 		snprintf(err->text + strlen(err->text), sizeof err->text - strlen(err->text),
 			 ": DATA is not what %.200s was made with; --fresh starts over",
-			 place->state);
+			 dirs->state);
 	return -1;
 }
 
-static int compare(const struct job *job, const struct place *place, int running, int finished,
+static int compare(const struct job *job, const struct dirs *dirs, int running, int finished,
 		   struct error *err)
 {
-	if (compare_keys(job, place, running, finished, err) != 0)
+	if (compare_keys(job, dirs, running, finished, err) != 0)
 		return -1;
 	/* Workers that run notice by themselves, and somebody must mind them until then. */
-	return running ? 0 : compare_data(job, place, err);
+	return running ? 0 : compare_data(job, dirs, err);
 }
 
-int prepare_finished(const struct job *job, const struct place *place, struct error *err)
+int prepare_finished(const struct job *job, const struct dirs *dirs, struct error *err)
 {
-	return compare(job, place, 0, 1, err);
+	return compare(job, dirs, 0, 1, err);
 }
 
 /* ---- schema, dataset ---- */
@@ -142,11 +142,11 @@ static int saved_schema(const char *path, const struct schema *wanted, struct sc
 			 "does not fit the job (%.300s); --fresh starts over", why.text);
 }
 
-static int open_data(const struct job *job, const struct place *place, const struct schema *schema,
+static int open_data(const struct job *job, const struct dirs *dirs, const struct schema *schema,
 		     const struct prepare_options *o, struct dataset **ds, struct error *err)
 {
-	char index[PLACE_MAX];
-	place_state(place, "index", index);
+	char index[DIRS_PATH_MAX];
+	dirs_state(dirs, "index", index);
 	struct dataset_options options = {.paths = (const char *const *)job->data.item,
 					  .path_count = job->data.count,
 					  .index_dir = index,
@@ -250,21 +250,21 @@ static int fit(const char *path, struct schema *schema, struct dataset *ds, stru
 }
 
 /* What the data were, and are: once, before anything is trained on them. */
-static int write_origin(const struct job *job, const struct place *made, struct dataset *ds,
+static int write_origin(const struct job *job, const struct dirs *made, struct dataset *ds,
 			struct prepared *out, struct error *err)
 {
-	char path[PLACE_MAX];
+	char path[DIRS_PATH_MAX];
 	struct origin origin = {.rows = out->samples, .bad_rows = dataset_bad_rows(ds)};
 	out->bad_rows = origin.bad_rows;
-	place_state(made, "data-sums", path);
+	dirs_state(made, "data-sums", path);
 	return origin_write(path, &origin, job->data.item, job->data.count, err);
 }
 
-static int read_origin(const struct place *place, struct prepared *out)
+static int read_origin(const struct dirs *dirs, struct prepared *out)
 {
-	char path[PLACE_MAX];
+	char path[DIRS_PATH_MAX];
 	struct origin origin;
-	place_state(place, "data-sums", path);
+	dirs_state(dirs, "data-sums", path);
 	if (origin_read(path, &origin, NULL) != 0)
 		return -1;
 	out->bad_rows = origin.bad_rows;
@@ -273,10 +273,10 @@ static int read_origin(const struct place *place, struct prepared *out)
 
 /* ---- model, layout ---- */
 
-static int write_model(const struct job *job, const struct place *place,
+static int write_model(const struct job *job, const struct dirs *dirs,
 		       const struct schema *schema, uint64_t samples, struct error *err)
 {
-	char path[PLACE_MAX];
+	char path[DIRS_PATH_MAX];
 	struct model_spec spec;
 	static struct layout layout; /* large */
 	model_spec_default(&spec);
@@ -294,11 +294,11 @@ static int write_model(const struct job *job, const struct place *place,
 	spec.hidden_count = (uint32_t)job->hidden.count;
 	for (size_t i = 0; i < job->hidden.count; i++)
 		spec.hidden[i] = (uint32_t)strtoul(job->hidden.item[i], NULL, 10);
-	place_state(place, "model", path);
+	dirs_state(dirs, "model", path);
 	if (model_spec_check(&spec, err) != 0 || model_spec_write(path, &spec, err) != 0)
 		return -1;
 	layout_start(&layout, job->seed);
-	place_state(place, "layout", path);
+	dirs_state(dirs, "layout", path);
 	if (model_layout(&spec, &layout, err) != 0)
 		return -1;
 	return layout_write(&layout, path, err);
@@ -322,15 +322,15 @@ static int count_rows(const struct job *job, const struct dataset *ds, struct pr
 	return 0;
 }
 
-/* place: where indexes are, and the run before; made: where this run's files go, often the same. */
-static int with_schema(const struct job *job, const struct place *place, const struct place *made,
+/* dirs: where indexes are, and the run before; made: where this run's files go, often the same. */
+static int with_schema(const struct job *job, const struct dirs *dirs, const struct dirs *made,
 		       struct schema *schema, int saved, const struct prepare_options *options,
 		       struct prepared *out, struct error *err)
 {
-	char path[PLACE_MAX];
+	char path[DIRS_PATH_MAX];
 	struct dataset *ds;
-	place_state(made, "schema", path);
-	if (open_data(job, place, schema, options, &ds, err) != 0)
+	dirs_state(made, "schema", path);
+	if (open_data(job, dirs, schema, options, &ds, err) != 0)
 		return -1;
 	int result = count_rows(job, ds, out, err);
 	if (result == 0 && !saved)
@@ -346,25 +346,25 @@ static int with_schema(const struct job *job, const struct place *place, const s
 	return result == 0 ? write_model(job, made, schema, out->samples, err) : -1;
 }
 
-static int make(const struct job *job, const struct place *place, const struct place *made,
+static int make(const struct job *job, const struct dirs *dirs, const struct dirs *made,
 		const struct prepare_options *options, struct prepared *out, struct error *err)
 {
-	char path[PLACE_MAX];
+	char path[DIRS_PATH_MAX];
 	struct schema *wanted = NULL, *schema = NULL;
 	if (wanted_schema(job, &wanted, err) != 0)
 		return -1;
-	place_state(made, "schema", path);
+	dirs_state(made, "schema", path);
 	int saved = access(path, F_OK) == 0 && has_begun(made), result = 0;
 	if (saved)
 		result = saved_schema(path, wanted, &schema, err);
 	if (result == 0)
-		result = with_schema(job, place, made, saved ? schema : wanted, saved, options, out,
+		result = with_schema(job, dirs, made, saved ? schema : wanted, saved, options, out,
 				     err);
 	schema_free(wanted);
 	schema_free(schema);
 	if (result == 0)
 		result = write_run_dir(made, err);
-	place_state(made, "job.env", path);
+	dirs_state(made, "job.env", path);
 	return result == 0 ? job_write(job, path, err) : -1;
 }
 
@@ -383,21 +383,21 @@ static int lies_in(const char *path, const char *dir)
 }
 
 /* The run before is moved, and goes one day: nothing of it can be what the new one starts from. */
-static int check_apart(const struct job *job, const struct place *place, struct error *err)
+static int check_apart(const struct job *job, const struct dirs *dirs, struct error *err)
 {
-	if (job->init[0] && fresh_takes(place, job->init))
+	if (job->init[0] && fresh_takes(dirs, job->init))
 		return error_set(
 			err, ERROR_CONFIG, job->init,
 			"INIT is a checkpoint of the run that --fresh would remove: move it");
 	const struct job_list *const lists[] = {&job->data, &job->test};
 	for (size_t i = 0; i < 2; i++)
 		for (size_t k = 0; k < lists[i]->count; k++)
-			if (fresh_takes(place, lists[i]->item[k]))
+			if (fresh_takes(dirs, lists[i]->item[k]))
 				return error_set(err, ERROR_CONFIG, lists[i]->item[k],
 						 "lies where --fresh removes what a run has left "
 						 "in %s: move it",
-						 place->state);
-	if (job->predict_from[0] && lies_in(job->predict_from, place->state))
+						 dirs->state);
+	if (job->predict_from[0] && lies_in(job->predict_from, dirs->state))
 		return error_set(
 			err, ERROR_CONFIG, job->predict_from,
 			"PREDICT_FROM is of the run that --fresh would remove: move it");
@@ -405,51 +405,51 @@ static int check_apart(const struct job *job, const struct place *place, struct 
 }
 
 /* What is another job's is not this one's to remove. A file that can't be read names nobody. */
-static int check_name(const struct job *job, const struct place *place, struct error *err)
+static int check_name(const struct job *job, const struct dirs *dirs, struct error *err)
 {
-	char path[PLACE_MAX];
+	char path[DIRS_PATH_MAX];
 	struct job old;
 	int result = 0;
-	place_state(place, "job.env", path);
+	dirs_state(dirs, "job.env", path);
 	if (job_init(&old, err) != 0)
 		return -1;
 	if (job_read(&old, path, NULL) == 0 && old.name[0] && strcmp(old.name, job->name) != 0)
-		result = error_set(err, ERROR_CONFIG, place->state,
+		result = error_set(err, ERROR_CONFIG, dirs->state,
 				   "holds the state of job %s, not of %s: choose another directory",
 				   old.name, job->name);
 	job_free(&old);
 	return result;
 }
 
-static int start_over(const struct job *job, const struct place *place,
+static int start_over(const struct job *job, const struct dirs *dirs,
 		      const struct prepare_options *options, struct prepared *out,
 		      struct error *err)
 {
-	struct place made;
-	if (check_name(job, place, err) != 0 || check_apart(job, place, err) != 0 ||
-	    fresh_begin(place, &made, err) != 0)
+	struct dirs made;
+	if (check_name(job, dirs, err) != 0 || check_apart(job, dirs, err) != 0 ||
+	    fresh_begin(dirs, &made, err) != 0)
 		return -1;
-	if (make(job, place, &made, options, out, err) != 0) {
-		fresh_give_up(place);
+	if (make(job, dirs, &made, options, out, err) != 0) {
+		fresh_give_up(dirs);
 		return -1;
 	}
-	if (fresh_commit(place, err) != 0)
+	if (fresh_commit(dirs, err) != 0)
 		return -1;
-	return place_make(place, err);
+	return dirs_make(dirs, err);
 }
 
-int prepare(const struct job *job, const struct place *place,
+int prepare(const struct job *job, const struct dirs *dirs,
 	    const struct prepare_options *options, struct prepared *out, struct error *err)
 {
 	int result;
 	*out = (struct prepared){0};
 	if (options->fresh)
-		result = start_over(job, place, options, out, err);
-	else if (compare(job, place, options->running, 0, err) != 0 ||
-		 (options->running && same_run_dir(place, err) != 0))
+		result = start_over(job, dirs, options, out, err);
+	else if (compare(job, dirs, options->running, 0, err) != 0 ||
+		 (options->running && same_run_dir(dirs, err) != 0))
 		result = -1;
 	else
-		result = make(job, place, place, options, out, err);
+		result = make(job, dirs, dirs, options, out, err);
 	if (result != 0) {
 		free(out->rows);
 		out->rows = NULL;
@@ -457,12 +457,12 @@ int prepare(const struct job *job, const struct place *place,
 	return result;
 }
 
-int prepare_running(const struct place *place, char *id)
+int prepare_running(const struct dirs *dirs, char *id)
 {
-	char dir[PLACE_MAX], path[PLACE_MAX + 256];
+	char dir[DIRS_PATH_MAX], path[DIRS_PATH_MAX + 256];
 	struct node_record r;
 	int running = 0;
-	place_state(place, "nodes", dir);
+	dirs_state(dirs, "nodes", dir);
 	DIR *d = opendir(dir);
 	if (!d)
 		return 0;

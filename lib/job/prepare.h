@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "data/dataset.h"
 #include "job/job.h"
-#include "job/place.h"
+#include "job/dirs.h"
 
 #include <stdint.h>
 
@@ -29,13 +29,13 @@ struct prepare_options {
  * returned. The job and its data must fit what the state directory was made with: ERROR_CONFIG
  * naming the keys, or the file. TEST is opened, and its first rows are read. Where nodes run the
  * data are left to them: refusing would leave them without a supervisor. */
-int prepare(const struct job *job, const struct place *place,
+int prepare(const struct job *job, const struct dirs *dirs,
 	    const struct prepare_options *options, struct prepared *out, struct error *err);
 
 /* The same look at a job whose run is over: whether what it made is what this file asks for. */
-int prepare_finished(const struct job *job, const struct place *place, struct error *err);
+int prepare_finished(const struct job *job, const struct dirs *dirs, struct error *err);
 
 /* Whether anything of the job runs, by its records; id (OPTION_ID_MAX bytes) is one that does. */
-int prepare_running(const struct place *place, char *id);
+int prepare_running(const struct dirs *dirs, char *id);
 
 #endif

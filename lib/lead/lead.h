@@ -14,7 +14,6 @@
 #include "lead/gate.h"
 #include "lead/parts.h"
 #include "wire/call.h"
-#include "wire/outlet.h"
 #include "wire/server.h"
 
 struct lead;
@@ -59,7 +58,7 @@ void lead_seen(struct request *rq, void *lead);
 /* ---- handing over to another process, with what a part in this one has ---- */
 
 int lead_can_go(void *lead); /* 0: a cut is being made; ask again soon */
-int lead_give(void *lead, struct outlet *o, struct error *err);
+int lead_give(void *lead, struct call *heir, struct error *err);
 /* A record that lead_give() wrote; others are ignored. */
 int lead_take(void *lead, const struct record *r, struct call *c, struct error *err);
 

@@ -98,7 +98,7 @@ static void say_sum(struct lead *l, const struct balance_member *m, size_t n)
 		log_say(LOG_LEVEL_WARNING,
 			"iterations are of %llu samples, not %llu: the workers (%zu) have %s",
 			(unsigned long long)sum, (unsigned long long)batch, n,
-			sum < batch ? "out of memory for more" : "one each");
+			sum < batch ? "no memory for more" : "one each");
 	l->sizes.sum = sum;
 }
 

@@ -29,7 +29,7 @@ int lead_can_go(void *lead)
 }
 
 static int give_told(uint32_t part, uint64_t iteration, uint64_t units, const char *text, size_t head,
-		     size_t bytes, void *outlet, struct error *err)
+		     size_t bytes, void *heir, struct error *err)
 {
 	char line[512];
 	struct record_out r;
@@ -40,11 +40,10 @@ static int give_told(uint32_t part, uint64_t iteration, uint64_t units, const ch
 	record_add_u64(&r, "units", units);
 	record_add_u64(&r, "head-bytes", head);
 	record_add_u64(&r, "bytes", head + bytes);
-	return outlet_record(outlet, &r, err) != 0 ? -1
-						   : outlet_put(outlet, text, head + bytes, err);
+	return call_record(heir, &r, text, head + bytes, err);
 }
 
-int lead_give(void *lead, struct outlet *out, struct error *err)
+int lead_give(void *lead, struct call *heir, struct error *err)
 {
 	struct lead *l = lead;
 	char line[512], *text;
@@ -56,15 +55,13 @@ int lead_give(void *lead, struct outlet *out, struct error *err)
 	record_add_u64(&r, "samples", l->samples);
 	record_add_seconds(&r, "time", clock_mono() - l->started);
 	record_add_u64(&r, "since", l->started_at);
-	if (outlet_record(out, &r, err) != 0 || gate_save(l->gate, &text, &len, err) != 0)
+	if (call_record(heir, &r, NULL, 0, err) != 0 || gate_save(l->gate, &text, &len, err) != 0)
 		return -1;
 	record_begin(&r, line, sizeof line, "gate");
 	record_add_u64(&r, "bytes", len);
-	rc = outlet_record(out, &r, err);
-	if (rc == 0)
-		rc = outlet_put(out, text, len, err);
+	rc = call_record(heir, &r, text, len, err);
 	free(text);
-	return rc == 0 ? lead_parts_owed(l->parts, give_told, out, err) : -1;
+	return rc == 0 ? lead_parts_owed(l->parts, give_told, heir, err) : -1;
 }
 
 /* ---- taking ---- */

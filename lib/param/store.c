@@ -29,6 +29,8 @@ static void init_row(uint32_t key, float *row, void *arg)
 	struct store *s = arg;
 	float *slot[OPT_SLOTS_MAX] = {row + s->width, row + 2 * s->width};
 
+	if (s->bare)
+		return;
 	layout_init_row(&s->layout, key, row);
 	if (s->row_slots)
 		opt_init(&s->opt, row, slot, s->width);
@@ -89,7 +91,7 @@ int store_new(struct store **out, const struct layout *layout, const struct map 
 	struct store *s = calloc(1, sizeof *s);
 
 	if (!s)
-		return error_set(err, ERROR_OS, "store", "no memory");
+		return error_set(err, ERROR_OS, "store", "out of memory");
 	s->layout = *layout;
 	s->map = *map;
 	s->part = part;
@@ -125,6 +127,16 @@ void store_free(struct store *s)
 	free(s);
 }
 
+const struct map *store_map(const struct store *s)
+{
+	return &s->map;
+}
+
+uint32_t store_part(const struct store *s)
+{
+	return s->part;
+}
+
 uint64_t store_dense_begin(const struct store *s)
 {
 	return s->dense_begin;
@@ -133,6 +145,11 @@ uint64_t store_dense_begin(const struct store *s)
 size_t store_dense_count(const struct store *s)
 {
 	return s->dense_count;
+}
+
+size_t store_slots(const struct store *s)
+{
+	return s->slots;
 }
 
 size_t store_width(const struct store *s)
@@ -311,7 +328,7 @@ static int reserve(struct store *s, size_t pushes, size_t rows, struct error *er
 		s->weight = calloc(pushes, sizeof *s->weight);
 		s->scratch_pushes = s->source && s->weight ? pushes : 0;
 		if (!s->scratch_pushes)
-			return error_set(err, ERROR_OS, "store", "no memory");
+			return error_set(err, ERROR_OS, "store", "out of memory");
 	}
 	if (rows > s->scratch_rows) {
 		free(s->touched);
@@ -321,7 +338,7 @@ static int reserve(struct store *s, size_t pushes, size_t rows, struct error *er
 		s->sum = malloc(rows * s->width * sizeof *s->sum);
 		s->scratch_rows = s->touched && s->sum ? rows : 0;
 		if (!s->scratch_rows)
-			return error_set(err, ERROR_OS, "store", "no memory");
+			return error_set(err, ERROR_OS, "store", "out of memory");
 	}
 	return 0;
 }

@@ -13,8 +13,7 @@
 #include "param/layout.h"
 #include "param/map.h"
 #include "param/opt.h"
-#include "wire/outlet.h"
-#include "wire/call.h"
+#include "param/stream.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -26,8 +25,11 @@ int store_new(struct store **out, const struct layout *layout, const struct map 
 	      const struct opt *opt, struct error *err);
 void store_free(struct store *s); /* NULL is fine */
 
+const struct map *store_map(const struct store *s);
+uint32_t store_part(const struct store *s);
 uint64_t store_dense_begin(const struct store *s);
 size_t store_dense_count(const struct store *s);
+size_t store_slots(const struct store *s); /* of the optimiser, beside each dense parameter */
 size_t store_width(const struct store *s); /* 0: no table */
 size_t store_row_count(const struct store *s);
 
@@ -79,16 +81,16 @@ size_t store_largest(const struct store *s, const struct store_push *push, size_
  * LB-BSP 3.4 warns of. */
 void store_naive_mean(struct store_push *push, size_t pushes);
 
-/* ---- handing over to another process of the same part ---- */
+/* ---- on its way (stream.h) ---- */
 
-/* Adds what the other side has to agree with, and what it has to wait for. */
-void store_describe(const struct store *s, struct record_out *r);
-/* Records `dense` and `rows`, each with its bulk. */
-int store_give(const struct store *s, struct outlet *o, struct error *err);
-/* The same on the other side, into a new store: what store_describe() said (ERROR_CONFIG when it is
- * another model or optimiser), each record with its bulk, and whether all has come. */
-int store_expect(struct store *s, const struct record *r, struct error *err);
-int store_take(struct store *s, const struct record *r, struct call *c, struct error *err);
-int store_taken(const struct store *s, struct error *err);
+/* All of it, as one stream. */
+int store_write(const struct store *s, const struct stream_sink *sink, struct error *err);
+
+/* The store will take its share of streams, one or several: `from` is one of them, its first record
+ * and its notes read, and says what they are. The taker passes over what is another part's.
+ * ERROR_CONFIG: rows of another width. *same: they are of this optimiser; otherwise slots and steps
+ * start anew with the parameters that come. */
+int store_expect(struct store *s, const struct stream_reader *from, int *same, struct error *err);
+struct stream_taker store_taker(struct store *s); /* after store_expect() */
 
 #endif

@@ -1,4 +1,4 @@
-/* What store.c (numbers) and store_file.c (checkpoints) share. */
+/* What store.c (numbers) and store_stream.c (from and to streams) share. */
 #ifndef PACELINE_PARAM_STORE_INTERNAL_H
 #define PACELINE_PARAM_STORE_INTERNAL_H
 
@@ -41,9 +41,9 @@ struct store {
 	float *weight;
 	size_t scratch_pushes;
 
-	/* while it is taken over: what has not come yet */
-	size_t dense_due; /* the dense range, then its slots */
-	uint64_t rows_due;
+	/* while parameters are taken from a stream */
+	int take_slots; /* slots come with them, and are this optimiser's */
+	int bare;       /* rows that are made get their values at once: none are made up */
 };
 
 #endif

@@ -83,7 +83,7 @@ int table_new(struct table **out, size_t width, size_t slots, table_init_fn *ini
 	struct table *t = calloc(1, sizeof *t);
 
 	if (!t)
-		return error_set(err, ERROR_OS, "table", "no memory");
+		return error_set(err, ERROR_OS, "table", "out of memory");
 	t->width = width;
 	t->stride = HEAD + width * (1 + slots);
 	t->init = init;
@@ -95,7 +95,7 @@ int table_new(struct table **out, size_t width, size_t slots, table_init_fn *ini
 	t->slot = memory_new(page_round((t->mask + 1) * sizeof *t->slot));
 	if (!t->slot) {
 		free(t);
-		return error_set(err, ERROR_OS, "table", "no memory");
+		return error_set(err, ERROR_OS, "table", "out of memory");
 	}
 	*out = t;
 	return 0;
@@ -128,7 +128,7 @@ static int grow_slots(struct table *t, struct error *err)
 	struct slot *fresh = memory_new(page_round((mask + 1) * sizeof *fresh));
 
 	if (!fresh)
-		return error_set(err, ERROR_OS, "table", "no memory for %zu keys", mask + 1);
+		return error_set(err, ERROR_OS, "table", "out of memory for %zu keys", mask + 1);
 	for (size_t i = 0; i <= t->mask; i++) {
 		if (!t->slot[i].number)
 			continue;
@@ -149,13 +149,13 @@ static int grow_chunks(struct table *t, struct error *err)
 		size_t max = t->chunks_max ? t->chunks_max * 2 : 16;
 		float **more = realloc(t->chunk, max * sizeof *more);
 		if (!more)
-			return error_set(err, ERROR_OS, "table", "no memory");
+			return error_set(err, ERROR_OS, "table", "out of memory");
 		t->chunk = more;
 		t->chunks_max = max;
 	}
 	t->chunk[t->chunks] = memory_new(t->chunk_bytes);
 	if (!t->chunk[t->chunks])
-		return error_set(err, ERROR_OS, "table", "no memory for row %zu", t->count);
+		return error_set(err, ERROR_OS, "table", "out of memory for row %zu", t->count);
 	t->chunks++;
 	return 0;
 }

@@ -6,46 +6,70 @@
 
 #define SLICES_MAX 32 /* of what follows by number, in a ring */
 
-int parts_add(struct parts *p, const char *worker, uint64_t rows)
+static int add(struct partitions *p, const struct partition_own *own)
 {
-	struct part *grown = realloc(p->part, (p->count + 1) * sizeof *grown);
-	if (!grown)
-		return -1;
-	p->part = grown;
-	struct part *part = &grown[p->count];
-	*part = (struct part){.samples = rows};
-	memcpy(part->worker, worker, strlen(worker) + 1);
+	struct partition *part = &p->partition[p->count];
+	memcpy(part->worker, own->worker, sizeof part->worker);
+	part->samples = own->rows;
 	if (p->count > 0)
 		part->begin = part[-1].begin + part[-1].samples;
 	p->count++;
+	if (partition_append(part, part->begin, part->samples, 0) != 0)
+		return -1;
+	part->left = part->rows;
+	p->unseen += part->rows;
 	return 0;
 }
 
-void parts_free(struct parts *p)
+struct partitions *partitions_new(const struct partition_own *own, size_t count, uint64_t batch,
+				  uint64_t passes)
 {
-	for (size_t i = 0; i < p->count; i++)
-		free(p->part[i].run);
-	free(p->part);
-	free(p->move);
-	*p = (struct parts){0};
+	struct partitions *p = calloc(1, sizeof *p);
+	if (!p)
+		return NULL;
+	p->own = malloc(count * sizeof *p->own);
+	p->partition = calloc(count, sizeof *p->partition);
+	int result = p->own && p->partition ? 0 : -1;
+	for (size_t i = 0; result == 0 && i < count; i++)
+		result = add(p, &own[i]);
+	if (result != 0) {
+		partitions_free(p);
+		return NULL;
+	}
+	memcpy(p->own, own, count * sizeof *own);
+	p->grain = (batch - 1) / count + 1;
+	p->budget = p->unseen * passes;
+	return p;
 }
 
-size_t parts_find(const struct parts *p, const char *worker)
+void partitions_free(struct partitions *p)
+{
+	if (!p)
+		return;
+	for (size_t i = 0; i < p->count; i++)
+		free(p->partition[i].run);
+	free(p->partition);
+	free(p->move);
+	free(p->own);
+	free(p);
+}
+
+size_t partitions_find(const struct partitions *p, const char *worker)
 {
 	size_t i = 0;
-	while (i < p->count && strcmp(p->part[i].worker, worker) != 0)
+	while (i < p->count && strcmp(p->partition[i].worker, worker) != 0)
 		i++;
 	return i;
 }
 
 /* ---- the ring ---- */
 
-static int reserve(struct part *part, size_t more)
+static int reserve(struct partition *part, size_t more)
 {
 	if (part->room >= part->count + more)
 		return 0;
 	size_t room = (part->count + more) * 2;
-	struct run *grown = realloc(part->run, room * sizeof *grown);
+	struct partition_run *grown = realloc(part->run, room * sizeof *grown);
 	if (!grown)
 		return -1;
 	part->run = grown;
@@ -53,28 +77,28 @@ static int reserve(struct part *part, size_t more)
 	return 0;
 }
 
-int part_prepare(struct part *part)
+int partition_prepare(struct partition *part)
 {
 	return reserve(part, 2);
 }
 
-static void insert(struct part *part, size_t at, struct run run)
+static void insert(struct partition *part, size_t at, struct partition_run run)
 {
 	memmove(part->run + at + 1, part->run + at, (part->count - at) * sizeof run);
 	part->run[at] = run;
 	part->count++;
 }
 
-static void cut_out(struct part *part, size_t at)
+static void cut_out(struct partition *part, size_t at)
 {
 	part->count--;
 	memmove(part->run + at, part->run + at + 1, (part->count - at) * sizeof *part->run);
 }
 
 /* At the end; joined with the run there when that was handed out in this traversal, too. */
-static void push(struct part *part, struct run run)
+static void push(struct partition *part, struct partition_run run)
 {
-	struct run *last = part->count > 0 ? &part->run[part->count - 1] : NULL;
+	struct partition_run *last = part->count > 0 ? &part->run[part->count - 1] : NULL;
 	if (last && part->left < part->rows && last->begin + last->length == run.begin &&
 	    last->times == run.times)
 		last->length += run.length;
@@ -82,7 +106,7 @@ static void push(struct part *part, struct run run)
 		insert(part, part->count, run);
 }
 
-static void turn(struct part *part)
+static void turn(struct partition *part)
 {
 	if (part->left > 0 || part->rows == 0)
 		return;
@@ -90,18 +114,18 @@ static void turn(struct part *part)
 	part->traversals++;
 }
 
-int part_append(struct part *part, uint64_t begin, uint64_t length, uint64_t times)
+int partition_append(struct partition *part, uint64_t begin, uint64_t length, uint64_t times)
 {
 	if (reserve(part, 1) != 0)
 		return -1;
-	insert(part, part->count, (struct run){begin, length, times});
+	insert(part, part->count, (struct partition_run){begin, length, times});
 	part->rows += length;
 	return 0;
 }
 
 /* The run that comes next: the first; when all of the budget is reserved, the first of rows that were
  * never handed out, which may stand behind others since a move. */
-static size_t next_run(const struct parts *p, const struct part *part)
+static size_t next_run(const struct partitions *p, const struct partition *part)
 {
 	size_t i = 0;
 	while (p->budget == p->unseen && i < part->count && part->run[i].times > 0)
@@ -109,12 +133,12 @@ static size_t next_run(const struct parts *p, const struct part *part)
 	return i;
 }
 
-uint64_t part_offer(const struct parts *p, const struct part *part, uint64_t max)
+uint64_t partition_offer(const struct partitions *p, const struct partition *part, uint64_t max)
 {
 	size_t next = next_run(p, part);
 	if (next == part->count)
 		return 0;
-	const struct run *run = &part->run[next];
+	const struct partition_run *run = &part->run[next];
 	uint64_t n = max < run->length ? max : run->length;
 	uint64_t free_budget = run->times == 0 ? p->budget : p->budget - p->unseen;
 	if (n > part->left)
@@ -122,13 +146,14 @@ uint64_t part_offer(const struct parts *p, const struct part *part, uint64_t max
 	return n < free_budget ? n : free_budget;
 }
 
-uint64_t part_take(struct parts *p, struct part *part, uint64_t n)
+uint64_t partition_take(struct partitions *p, struct partition *part, uint64_t n)
 {
 	size_t next = next_run(p, part);
-	struct run *run = &part->run[next];
-	struct run taken = {run->begin, n, run->times + 1};
+	struct partition_run *run = &part->run[next];
+	struct partition_run taken = {run->begin, n, run->times + 1};
 	p->unseen -= run->times == 0 ? n : 0;
 	p->budget -= n;
+	p->begun++;
 	run->begin += n;
 	run->length -= n;
 	if (run->length == 0)
@@ -142,7 +167,7 @@ uint64_t part_take(struct parts *p, struct part *part, uint64_t n)
 
 /* ---- moves ---- */
 
-struct part_move *parts_move(const struct parts *p, uint64_t id)
+struct partition_move *partitions_move(const struct partitions *p, uint64_t id)
 {
 	for (size_t i = 0; i < p->moves; i++)
 		if (p->move[i].id == id)
@@ -150,11 +175,36 @@ struct part_move *parts_move(const struct parts *p, uint64_t id)
 	return NULL;
 }
 
-int parts_plan(struct parts *p, const struct part_move *move)
+static uint64_t rows_within(const struct partition *part, uint64_t begin, uint64_t end)
+{
+	uint64_t rows = 0;
+	for (size_t i = 0; i < part->count; i++) {
+		const struct partition_run *run = &part->run[i];
+		uint64_t lo = run->begin > begin ? run->begin : begin;
+		uint64_t hi = run->begin + run->length < end ? run->begin + run->length : end;
+		rows += lo < hi ? hi - lo : 0;
+	}
+	return rows;
+}
+
+int partitions_may_move(const struct partitions *p, const struct partition_move *m)
+{
+	uint64_t end;
+	if (m->from >= p->count || m->to >= p->count || m->from == m->to || m->length == 0 ||
+	    m->id < p->next_move || __builtin_add_overflow(m->begin, m->length, &end))
+		return 0;
+	for (size_t i = 0; i < p->moves; i++)
+		if (p->move[i].begin < end && m->begin < p->move[i].begin + p->move[i].length)
+			return 0;
+	return rows_within(&p->partition[m->from], m->begin, end) == m->length &&
+	       p->partition[m->from].rows > m->length;
+}
+
+int partitions_plan(struct partitions *p, const struct partition_move *move)
 {
 	if (p->moves == p->move_room) {
 		size_t room = p->move_room ? 2 * p->move_room : 8;
-		struct part_move *grown = realloc(p->move, room * sizeof *grown);
+		struct partition_move *grown = realloc(p->move, room * sizeof *grown);
 		if (!grown)
 			return -1;
 		p->move = grown;
@@ -166,24 +216,24 @@ int parts_plan(struct parts *p, const struct part_move *move)
 	return 0;
 }
 
-void parts_drop(struct parts *p, struct part_move *move)
+void partitions_drop(struct partitions *p, struct partition_move *move)
 {
 	size_t behind = p->moves - (size_t)(move - p->move) - 1;
 	memmove(move, move + 1, behind * sizeof *move);
 	p->moves--;
 	for (size_t i = 0; p->moves == 0 && i < p->count; i++)
-		p->part[i].given = 0;
+		p->partition[i].given = 0;
 }
 
 static int by_begin(const void *a, const void *b)
 {
-	uint64_t x = ((const struct run *)a)->begin, y = ((const struct run *)b)->begin;
+	uint64_t x = ((const struct partition_run *)a)->begin, y = ((const struct partition_run *)b)->begin;
 	return (x > y) - (x < y);
 }
 
 /* A part of a stretch of rows, and where it should stand: at (2 * number + 1) / (2 * of). */
 struct slice {
-	struct run run;
+	struct partition_run run;
 	uint64_t number, of;
 };
 
@@ -196,11 +246,11 @@ static int by_place(const void *a, const void *b)
 	return by_begin(&x->run, &y->run);
 }
 
-static size_t slice_up(const struct run *run, uint64_t grain, struct slice *out)
+static size_t slice_up(const struct partition_run *run, uint64_t grain, struct slice *out)
 {
 	uint64_t count = run->length / grain;
 	count = count < 1 ? 1 : count > SLICES_MAX ? SLICES_MAX : count;
-	struct run left = *run;
+	struct partition_run left = *run;
 	for (uint64_t i = 0; i < count; i++) {
 		uint64_t n = left.length / (count - i);
 		out[i] = (struct slice){{left.begin, n, left.times}, i, count};
@@ -213,14 +263,14 @@ static size_t slice_up(const struct run *run, uint64_t grain, struct slice *out)
 /* Runs first..end-1 anew: what follows by number is joined, so that rings do not crumble; then each
  * stretch is spread evenly over the whole. slice has room for SLICES_MAX a run, and so has the ring;
  * how many runs they are now. */
-static size_t spread(struct part *part, size_t first, size_t end, uint64_t grain,
+static size_t spread(struct partition *part, size_t first, size_t end, uint64_t grain,
 		     struct slice *slice)
 {
-	struct run *run = part->run + first;
+	struct partition_run *run = part->run + first;
 	size_t stretches = 0, slices = 0, behind = part->count - end;
 	qsort(run, end - first, sizeof *run, by_begin);
 	for (size_t i = 0; i < end - first; i++) {
-		struct run *last = stretches > 0 ? &run[stretches - 1] : NULL;
+		struct partition_run *last = stretches > 0 ? &run[stretches - 1] : NULL;
 		if (last && last->begin + last->length == run[i].begin &&
 		    last->times == run[i].times)
 			last->length += run[i].length;
@@ -238,14 +288,14 @@ static size_t spread(struct part *part, size_t first, size_t end, uint64_t grain
 }
 
 /* Into the receiver's ring, whose first *ahead runs are still of its traversal. */
-static void receive(struct part *to, struct run run, int is_ahead, size_t *ahead)
+static void receive(struct partition *to, struct partition_run run, int is_ahead, size_t *ahead)
 {
 	insert(to, is_ahead ? (*ahead)++ : to->count, run);
 	to->rows += run.length;
 	to->left += is_ahead ? run.length : 0;
 }
 
-static size_t runs_ahead(const struct part *part)
+static size_t runs_ahead(const struct partition *part)
 {
 	uint64_t before = 0;
 	size_t at = 0;
@@ -255,15 +305,15 @@ static size_t runs_ahead(const struct part *part)
 }
 
 /* Takes what run `at` of the giver has of [begin, end) out of it; its length. */
-static uint64_t carve(struct part *from, size_t at, uint64_t begin, uint64_t end, struct run *out)
+static uint64_t carve(struct partition *from, size_t at, uint64_t begin, uint64_t end, struct partition_run *out)
 {
-	struct run *run = &from->run[at];
+	struct partition_run *run = &from->run[at];
 	uint64_t lo = run->begin > begin ? run->begin : begin, run_end = run->begin + run->length;
 	uint64_t hi = run_end < end ? run_end : end;
 	if (lo >= hi)
 		return 0;
-	*out = (struct run){lo, hi - lo, run->times};
-	struct run behind = {hi, run_end - hi, run->times};
+	*out = (struct partition_run){lo, hi - lo, run->times};
+	struct partition_run behind = {hi, run_end - hi, run->times};
 	run->length = lo - run->begin;
 	if (behind.length > 0)
 		insert(from, at + 1, behind);
@@ -272,9 +322,9 @@ static uint64_t carve(struct part *from, size_t at, uint64_t begin, uint64_t end
 	return out->length;
 }
 
-int parts_commit(struct parts *p, struct part_move *move)
+int partitions_commit(struct partitions *p, struct partition_move *move)
 {
-	struct part *from = &p->part[move->from], *to = &p->part[move->to];
+	struct partition *from = &p->partition[move->from], *to = &p->partition[move->to];
 	size_t most = SLICES_MAX * (from->count + to->count + 2), to_ahead = runs_ahead(to);
 	struct slice *slice = malloc(most * sizeof *slice);
 	if (!slice || reserve(from, 2) != 0 || reserve(to, most) != 0) {
@@ -283,7 +333,7 @@ int parts_commit(struct parts *p, struct part_move *move)
 	}
 	uint64_t end = move->begin + move->length, at = 0, ahead = from->left;
 	for (size_t i = 0; i < from->count;) {
-		struct run got;
+		struct partition_run got;
 		size_t count = from->count;
 		int is_ahead = at < ahead; /* a run never lies on both sides */
 		uint64_t n = carve(from, i, move->begin, end, &got);
@@ -305,36 +355,29 @@ int parts_commit(struct parts *p, struct part_move *move)
 	turn(from);
 	p->moves_done++;
 	p->rows_moved += move->length;
-	parts_drop(p, move);
+	partitions_drop(p, move);
 	return 0;
 }
 
-/* ---- checks ---- */
-
-static uint64_t rows_within(const struct part *part, uint64_t begin, uint64_t end)
+void partitions_roll_back(struct partitions *p, const struct partitions *replaced)
 {
-	uint64_t rows = 0;
-	for (size_t i = 0; i < part->count; i++) {
-		const struct run *run = &part->run[i];
-		uint64_t lo = run->begin > begin ? run->begin : begin;
-		uint64_t hi = run->begin + run->length < end ? run->begin + run->length : end;
-		rows += lo < hi ? hi - lo : 0;
-	}
-	return rows;
+	if (p->next_move < replaced->next_move)
+		p->next_move = replaced->next_move;
+	p->migrate = replaced->migrate;
 }
 
-int parts_are_whole(const struct parts *p, uint64_t samples)
+int partitions_are_whole(const struct partitions *p, uint64_t samples)
 {
 	size_t count = 0, filled = 0;
 	for (size_t i = 0; i < p->count; i++)
-		count += p->part[i].count;
-	struct run *all = malloc((count + 1) * sizeof *all);
+		count += p->partition[i].count;
+	struct partition_run *all = malloc((count + 1) * sizeof *all);
 	if (!all)
 		return -1;
 	for (size_t i = 0; i < p->count; i++) {
-		if (p->part[i].count > 0)
-			memcpy(all + filled, p->part[i].run, p->part[i].count * sizeof *all);
-		filled += p->part[i].count;
+		if (p->partition[i].count > 0)
+			memcpy(all + filled, p->partition[i].run, p->partition[i].count * sizeof *all);
+		filled += p->partition[i].count;
 	}
 	qsort(all, count, sizeof *all, by_begin);
 	uint64_t next = 0;
@@ -346,9 +389,9 @@ int parts_are_whole(const struct parts *p, uint64_t samples)
 	}
 	free(all);
 	for (size_t i = 0; i < p->moves && whole; i++) {
-		const struct part_move *m = &p->move[i];
+		const struct partition_move *m = &p->move[i];
 		whole = m->length > 0 && m->length <= samples && m->begin <= samples - m->length &&
-			rows_within(&p->part[m->from], m->begin, m->begin + m->length) == m->length;
+			rows_within(&p->partition[m->from], m->begin, m->begin + m->length) == m->length;
 	}
 	return whole && next == samples;
 }

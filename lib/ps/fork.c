@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
-#include "ckpt/store_file.h"
+#include "ckpt/ckpt.h"
 #include "record/record.h"
 
 #include <errno.h>
@@ -52,7 +52,7 @@ static void child(struct server *server, const struct store *store, const char *
 	close_range(PIPE_FD + 1, ~0u, 0);
 	/* Training goes on meanwhile and comes first. */
 	(void)setpriority(PRIO_PROCESS, 0, 10);
-	if (store_write(store, path, &bytes, &sum, &err) == 0) {
+	if (ckpt_write_part(store, path, &bytes, &sum, &err) == 0) {
 		record_begin(&o, line, sizeof line, "ok");
 		record_add_u64(&o, "bytes", bytes);
 		record_add_u64(&o, "sum", sum);

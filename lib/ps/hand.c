@@ -19,10 +19,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define QUIET_SECONDS 5.0   /* for clients to take their answers */
-#define AGAIN_SECONDS 0.01  /* between looks at whether it can be now */
+#define QUIET_SECONDS 5.0     /* for clients to take their answers */
+#define AGAIN_SECONDS 0.01    /* between looks at whether it can be now */
+#define PAUSE_SECONDS 20.0    /* in which the heir takes nothing, or says nothing */
 #define ANSWER_SECONDS 1800.0 /* until the old one comes to it: a slow unit, a cut being written */
-#define GONE_SECONDS 60.0   /* for the old one to leave, once it said so */
+#define GONE_SECONDS 60.0     /* for the old one to leave, once it said so */
 
 void ps_set_more(struct ps *p, const struct ps_more *more)
 {
@@ -31,7 +32,7 @@ void ps_set_more(struct ps *p, const struct ps_more *more)
 
 /* ---- giving ---- */
 
-static int give_head(const struct ps *p, struct outlet *o, struct error *err)
+static int give_head(const struct ps *p, struct call *c, struct error *err)
 {
 	char line[RECORD_LINE_MAX], part[32];
 	struct record_out r;
@@ -46,20 +47,32 @@ static int give_head(const struct ps *p, struct outlet *o, struct error *err)
 	record_add_u64(&r, "pushes", p->pushes);
 	record_add_u64(&r, "diverged", p->diverged);
 	record_add_u64(&r, "bounded", p->bounded);
-	store_describe(p->store, &r);
-	return outlet_record(o, &r, err);
+	return call_record(c, &r, NULL, 0, err);
+}
+
+static int put_stream(void *call, struct record_out *r, const void *values, size_t bytes,
+		      struct error *err)
+{
+	if (bytes)
+		record_add_u64(r, "bytes", bytes);
+	return call_record(call, r, values, bytes, err);
 }
 
 /* Keys are taken from the rows: those in a worker's memory may be others by now, or gone. */
-static int give_push(const struct ps *p, const struct staged *s, struct outlet *o,
-		     struct error *err)
+static int give_push(const struct ps *p, const struct staged *s, struct call *c, struct error *err)
 {
 	const struct store_push *q = &s->push;
 	size_t dense = q->dense ? store_dense_count(p->store) * sizeof(float) : 0;
 	size_t rows = q->rows * store_width(p->store) * sizeof(float);
+	uint32_t *key = malloc((q->rows + 1) * sizeof *key);
 	char line[RECORD_LINE_MAX];
 	struct record_out r;
+	int rc;
 
+	if (!key)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	for (size_t i = 0; i < q->rows; i++)
+		key[i] = table_key(q->row[i]);
 	record_begin(&r, line, sizeof line, "staged");
 	record_add(&r, "worker", s->worker);
 	record_add_u64(&r, "generation", s->generation);
@@ -70,20 +83,18 @@ static int give_push(const struct ps *p, const struct staged *s, struct outlet *
 	record_add_u64(&r, "held", s->held ? 1 : 0);
 	record_add_u64(&r, "dense", q->dense ? 1 : 0);
 	record_add_u64(&r, "rows", q->rows);
-	record_add_u64(&r, "bytes", dense + q->rows * sizeof(uint32_t) + rows);
-	if (outlet_record(o, &r, err) != 0 || (dense && outlet_put(o, q->dense, dense, err) != 0))
-		return -1;
-	for (size_t i = 0; i < q->rows; i++) {
-		uint32_t key = table_key(q->row[i]);
-		if (outlet_put(o, &key, sizeof key, err) != 0)
-			return -1;
-	}
-	return rows ? outlet_put(o, q->row_gradient, rows, err) : 0;
+	record_add_u64(&r, "bytes", dense + q->rows * sizeof *key + rows);
+	rc = call_record(c, &r, q->dense, dense, err);
+	if (rc == 0 && rows)
+		rc = call_send(c, (const char *)key, q->rows * sizeof *key, q->row_gradient, rows,
+			       err);
+	free(key);
+	return rc;
 }
 
 struct giving {
 	const struct ps *ps;
-	struct outlet *outlet;
+	struct call *call;
 };
 
 static int give_worker(const char *worker, uint64_t thrown, const struct staged *first, void *arg,
@@ -97,51 +108,47 @@ static int give_worker(const char *worker, uint64_t thrown, const struct staged 
 		record_begin(&r, line, sizeof line, "thrown");
 		record_add(&r, "worker", worker);
 		record_add_u64(&r, "generation", thrown);
-		if (outlet_record(g->outlet, &r, err) != 0)
+		if (call_record(g->call, &r, NULL, 0, err) != 0)
 			return -1;
 	}
 	for (const struct staged *s = first; s; s = s->next) {
-		if (give_push(g->ps, s, g->outlet, err) != 0)
+		if (give_push(g->ps, s, g->call, err) != 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int give_all(const struct ps *p, struct outlet *o, struct error *err)
+static int say(struct call *c, const char *line, struct error *err)
 {
-	struct giving g = {p, o};
+	return call_send(c, line, strlen(line), NULL, 0, err);
+}
 
-	if (give_head(p, o, err) != 0 || store_give(p->store, o, err) != 0 ||
+static int give_all(const struct ps *p, struct call *c, struct error *err)
+{
+	struct giving g = {p, c};
+	const struct stream_sink sink = {.put = put_stream, .owner = c};
+
+	if (give_head(p, c, err) != 0 || store_write(p->store, &sink, err) != 0 ||
 	    stage_each(p->stage, give_worker, &g, err) != 0)
 		return -1;
-	return p->more.give ? p->more.give(p->more.owner, o, err) : 0;
+	if (p->more.give && p->more.give(p->more.owner, c, err) != 0)
+		return -1;
+	return say(c, "ok\n", err);
 }
 
 /* 0: the heir has it, and knows that we know. */
-static int converse(const struct ps *p, int fd, struct error *err)
+static int converse(const struct ps *p, struct call *c, struct error *err)
 {
-	struct outlet *o;
-	char line[64];
-	int rc = outlet_new(&o, fd, err);
+	struct record *r = malloc(sizeof *r);
+	int rc = r ? give_all(p, c, err) : error_set(err, ERROR_OS, "heir", "out of memory");
 
-	if (rc != 0)
-		return -1;
-	rc = give_all(p, o, err);
 	if (rc == 0)
-		rc = outlet_put(o, "ok\n", 3, err);
-	if (rc == 0)
-		rc = outlet_flush(o, err);
-	if (rc == 0)
-		rc = outlet_listen(o, line, sizeof line, err);
-	if (rc == 0 && strcmp(line, "taken") != 0)
-		rc = error_set(err, ERROR_DATA, "heir", "says '%.40s', not taken", line);
+		rc = call_receive(c, r, err);
+	if (rc == 0 && !record_is(r, "taken"))
+		rc = error_set(err, ERROR_DATA, "heir", "says '%.40s', not taken", r->type);
+	free(r);
 	/* From here on it is the heir's; if this does not reach it, it never was. */
-	if (rc == 0)
-		rc = outlet_put(o, "ok\n", 3, err);
-	if (rc == 0)
-		rc = outlet_flush(o, err);
-	outlet_free(o);
-	return rc;
+	return rc == 0 ? say(c, "ok\n", err) : -1;
 }
 
 static void hand_later(struct ps *p)
@@ -168,18 +175,20 @@ static void on_hand(evutil_socket_t timer, short what, void *ps)
 	}
 	struct connection *c = request_connection(p->heir);
 	int fd = fcntl(connection_fd(c), F_DUPFD_CLOEXEC, 0);
-	if (fd >= 0 && converse(p, fd, &err) == 0) {
-		p->handed_fd = fd;
+	struct call *heir = NULL;
+	if (fd < 0)
+		error_errno(&err, ERROR_OS, "heir", "dup");
+	else if (call_adopt(&heir, fd, "heir", PAUSE_SECONDS, &err) != 0)
+		close(fd);
+	if (heir && converse(p, heir, &err) == 0) {
+		p->handed = heir;
 		log_say(LOG_LEVEL_INFO, "handed over to process %ld at iteration %llu in %.3f s",
 			(long)connection_pid(c), (unsigned long long)p->applied,
 			clock_mono() - start);
 		server_abandon(p->server);
 		return;
 	}
-	if (fd < 0)
-		error_errno(&err, ERROR_OS, "heir", "dup");
-	else
-		close(fd);
+	call_close(heir);
 	log_say(LOG_LEVEL_WARNING, "not handed over, training goes on: %s: %s", err.place,
 		err.text);
 	connection_close(c);
@@ -256,7 +265,7 @@ static int take_head(struct ps *p, const struct record *r, struct error *err)
 		return error_set(err, ERROR_CONFIG, NULL, "is part %.40s, not %s", part, mine);
 	if (bsp != (uint64_t)(p->options.bsp != 0))
 		return error_set(err, ERROR_CONFIG, NULL, "has another --sync");
-	return store_expect(p->store, r, err);
+	return 0;
 }
 
 static int take_thrown(struct ps *p, const struct record *r, struct error *err)
@@ -303,36 +312,76 @@ failed:
 	return -1;
 }
 
-static int take_record(struct ps *p, const struct record *r, struct call *c, int *head,
-		       struct error *err)
+/* What comes, from whom. */
+struct taking {
+	struct ps *ps;
+	struct call *call;
+	struct stream_reader *stream;
+	int head;     /* `state` has come */
+	int expected; /* the store knows what comes */
+};
+
+static int read_bytes(void *call, void *to, size_t bytes, struct error *err)
 {
+	return call_bytes(call, to, bytes, err);
+}
+
+/* Once the stream's first record and notes are there: they have to be of the same part, model and
+ * optimiser. */
+static int expect(struct taking *t, struct error *err)
+{
+	const struct store *s = t->ps->store;
+	const struct stream_shape *shape = stream_get_shape(t->stream);
+	const char *optimizer = stream_get_note(t->stream, "optimizer");
+	int same;
+
+	if (t->expected)
+		return 0;
+	if (shape->dense_begin != store_dense_begin(s) || shape->dense_count != store_dense_count(s))
+		return error_set(err, ERROR_CONFIG, NULL, "has %llu dense parameters, we %zu",
+				 (unsigned long long)shape->dense_count, store_dense_count(s));
+	if (store_expect(t->ps->store, t->stream, &same, err) != 0)
+		return -1;
+	if (!same)
+		return error_set(err, ERROR_CONFIG, NULL, "has another --optimizer (%.40s)",
+				 optimizer ? optimizer : "none");
+	t->expected = 1;
+	return 0;
+}
+
+static int take_record(struct taking *t, const struct record *r, struct error *err)
+{
+	const struct stream_taker taker = store_taker(t->ps->store);
+	const struct stream_source source = {read_bytes, t->call};
+	struct ps *p = t->ps;
+	struct stream_block block;
+
 	if (record_is(r, "state")) {
-		*head = 1;
+		t->head = 1;
 		return take_head(p, r, err);
 	}
-	if (!*head)
+	if (!t->head)
 		return error_set(err, ERROR_DATA, NULL, "%.64s before state", r->type);
-	if (record_is(r, "dense") || record_is(r, "rows"))
-		return store_take(p->store, r, c, err);
+	int kind = stream_record(t->stream, r, &block, err);
+	if (kind == STREAM_BLOCK)
+		return expect(t, err) != 0 ? -1
+					   : stream_read(t->stream, &block, &source, &taker, err);
+	if (kind != STREAM_OTHER)
+		return kind < 0 ? -1 : 0;
 	if (record_is(r, "thrown"))
 		return take_thrown(p, r, err);
 	if (record_is(r, "staged"))
-		return take_push(p, r, c, err);
-	return p->more.take ? p->more.take(p->more.owner, r, c, err) : 0;
+		return take_push(p, r, t->call, err);
+	return p->more.take ? p->more.take(p->more.owner, r, t->call, err) : 0;
 }
 
-static int say(struct call *c, const char *line, struct error *err)
+static int take_all(struct taking *t, struct record *r, struct error *err)
 {
-	return call_send(c, line, strlen(line), NULL, 0, err);
-}
-
-static int take_all(struct ps *p, struct call *c, struct record *r, struct error *err)
-{
+	struct call *c = t->call;
 	char line[96];
-	int head = 0;
 
 	snprintf(line, sizeof line, "take-over incarnation=%llu\n",
-		 (unsigned long long)p->options.incarnation);
+		 (unsigned long long)t->ps->options.incarnation);
 	if (say(c, line, err) != 0)
 		return -1;
 	for (;;) {
@@ -344,12 +393,14 @@ static int take_all(struct ps *p, struct call *c, struct record *r, struct error
 					 r->text ? r->text : "");
 		if (record_is(r, "ok"))
 			break;
-		if (take_record(p, r, c, &head, err) != 0)
+		if (take_record(t, r, err) != 0)
 			return error_wrap(err, call_path(c));
 	}
-	if (!head)
-		return error_set(err, ERROR_DATA, call_path(c), "sent no state");
-	return store_taken(p->store, err) != 0 ? error_wrap(err, call_path(c)) : 0;
+	if (stream_complete(t->stream, err) != 0 || expect(t, err) != 0)
+		return error_wrap(err, call_path(c));
+	if (store_row_count(t->ps->store) != stream_get_shape(t->stream)->rows)
+		return error_set(err, ERROR_DATA, call_path(c), "some of its rows are another part's");
+	return 0;
 }
 
 /* It answers and goes; its end is the end of the connection. Without the answer it never heard us,
@@ -370,19 +421,18 @@ static int part_from(struct call *c, struct record *r, struct error *err)
 int ps_take(struct ps *p, const char *path, struct error *err)
 {
 	struct record *r = malloc(sizeof *r);
-	struct call *c = NULL;
-	int rc;
+	struct taking t = {.ps = p, .stream = stream_reader_new()};
+	int rc = r && t.stream ? call_open(&t.call, path, 0.0, ANSWER_SECONDS, err)
+			       : error_set(err, ERROR_OS, path, "out of memory");
 
-	if (!r)
-		return error_set(err, ERROR_OS, path, "out of memory");
-	rc = call_open(&c, path, 0.0, ANSWER_SECONDS, err);
 	if (rc == 0)
-		rc = take_all(p, c, r, err);
+		rc = take_all(&t, r, err);
 	if (rc == 0)
-		rc = part_from(c, r, err);
+		rc = part_from(t.call, r, err);
 	/* A pull that waits for what was applied just now has waited until now. */
 	p->reached[p->applied % PS_REACHED] = clock_mono();
-	call_close(c);
+	call_close(t.call);
+	stream_reader_free(t.stream);
 	free(r);
 	return rc;
 }

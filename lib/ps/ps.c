@@ -22,7 +22,6 @@ int ps_new(struct ps **out, const struct ps_options *options, struct error *err)
 	p->drag.path = options->drag;
 	p->store = options->store;
 	p->applied = options->iteration;
-	p->handed_fd = -1;
 	p->reported = clock_mono();
 	p->waits_end = &p->waits;
 	p->buffers = buffers_new();
@@ -71,8 +70,7 @@ void ps_free(struct ps *p)
 	buffers_free(p->buffers);
 	free(p->scratch);
 	free(p->unit);
-	if (p->handed_fd >= 0)
-		close(p->handed_fd);
+	call_close(p->handed);
 	free(p);
 }
 

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "lead/parts.h"
 #include "param/store.h"
+#include "wire/call.h"
 #include "wire/server.h"
 
 #include <stddef.h>
@@ -62,7 +63,7 @@ uint64_t ps_iteration(const struct ps *p);
 /* What a lead in this process has besides, set before ps_take() and ps_start(). */
 struct ps_more {
 	int (*ready)(void *owner); /* 0: what is under way can't be handed over; asked again soon */
-	int (*give)(void *owner, struct outlet *o, struct error *err);
+	int (*give)(void *owner, struct call *c, struct error *err);
 	/* A record that ps does not know. */
 	int (*take)(void *owner, const struct record *r, struct call *c, struct error *err);
 	void (*seen)(struct request *rq, void *owner); /* a pull: its worker is there; NULL */

@@ -66,7 +66,7 @@ struct ps {
 	struct ps_more more;
 	struct request *heir; /* take-over, waiting */
 	struct event *hand;
-	int handed_fd; /* closed last: the heir waits for that; -1: not handed over */
+	struct call *handed;  /* to the heir; closed last: it waits for that */
 	struct drag_file drag;
 	int broken;
 	struct error error;

@@ -1,11 +1,13 @@
 #include "record/framer.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 void framer_lend(struct framer *f, char *data, size_t room)
 {
 	size_t left = framer_left(f);
+	assert(left <= room);
 	if (left > 0)
 		memcpy(data, f->data + f->begin, left);
 	f->data = data;

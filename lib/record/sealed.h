@@ -15,16 +15,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LINES_SUM_BYTES 13 /* " sum=" and eight digits */
-#define LINES_MAX 512      /* no line is longer, sum and newline included */
+#define SEALED_SUM_BYTES 13 /* " sum=" and eight digits */
+#define SEALED_MAX 512      /* no line is longer, sum and newline included */
 
 /* Whether line (without newline) is whole; then *content is its length without the sum. */
-int lines_valid(const char *line, size_t len, uint32_t chain, size_t *content, uint32_t *sum);
+int sealed_valid(const char *line, size_t len, uint32_t chain, size_t *content, uint32_t *sum);
 /* The sum that a line says it has; -1 when it says none. */
-int lines_said(const char *line, size_t len, uint32_t *sum);
+int sealed_said(const char *line, size_t len, uint32_t *sum);
 
 /* A growing text of such lines; with fd >= 0 it is written there when it gets long. */
-struct lines_out {
+struct sealed_out {
 	char *data;
 	size_t len;
 	size_t room;
@@ -35,26 +35,11 @@ struct lines_out {
 };
 
 /* Room for bytes more; -1: out of memory. */
-int lines_reserve(struct lines_out *o, size_t bytes);
+int sealed_reserve(struct sealed_out *o, size_t bytes);
 /* Adds sum and newline. Grows by itself; a failure is kept in errnum. */
-void lines_add(struct lines_out *o, const char *line, size_t len);
+void sealed_add(struct sealed_out *o, const char *line, size_t len);
 /* Writes what is left to fd. -1: errnum says why. */
-int lines_flush(struct lines_out *o);
-void lines_free(struct lines_out *o);
-
-/* One line being made: type and fields as in a record. Names and numbers here need no encoding.
- * What does not fit LINES_MAX is a bug of the caller. */
-struct line {
-	size_t len;
-	char data[LINES_MAX];
-};
-
-void line_begin(struct line *l, const char *type);
-void line_text(struct line *l, const char *key, const char *value);
-void line_u64(struct line *l, const char *key, uint64_t value);
-/* Rounded to milliseconds; value >= 0. What is read back is lines_milliseconds(value). */
-void line_seconds(struct line *l, const char *key, double value);
-double lines_milliseconds(double value);
-void line_real(struct line *l, const char *key, double value);
+int sealed_flush(struct sealed_out *o);
+void sealed_free(struct sealed_out *o);
 
 #endif

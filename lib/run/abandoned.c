@@ -77,8 +77,6 @@ static void on_holder(const struct record *r, void *owner)
 static void on_holders(const struct record *r, void *owner)
 {
 	struct supervisor *s = owner;
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	if (!sup_answer_ok(r))
 		return;
 	if (!s->abandoned.id[0]) { /* all are ours: not again at once */
@@ -86,8 +84,8 @@ static void on_holders(const struct record *r, void *owner)
 		return;
 	}
 	s->abandoned.is_member = 0;
-	record_begin(&o, line, sizeof line, "members");
-	ask(s, &sup_lead(s)->link, &o, on_member, on_members);
+	sup_ask_word(&s->abandoned.question, &sup_lead(s)->link, "members", on_member, on_members,
+		     s);
 }
 
 /* At the holders of rows, one after the other in the order of their names. */

@@ -16,12 +16,12 @@
 
 static void directory(const struct supervisor *s, char *out)
 {
-	place_state(&s->place, "checkpoints", out);
+	dirs_state(&s->dirs, "checkpoints", out);
 }
 
 int sup_checkpoint_find(struct supervisor *s, struct error *err)
 {
-	char dir[PLACE_MAX];
+	char dir[DIRS_PATH_MAX];
 	directory(s, dir);
 	s->checkpoint.latest[0] = '\0';
 	if (ckpt_latest(dir, s->checkpoint.latest, sizeof s->checkpoint.latest, err) == 0)
@@ -56,7 +56,7 @@ static void pruned(const char *name, void *arg)
 
 static void prune(struct supervisor *s)
 {
-	char dir[PLACE_MAX];
+	char dir[DIRS_PATH_MAX];
 	struct error err;
 	/* What servers are to restore, and what is being scored. */
 	const char *protect[3] = {NULL};
@@ -75,7 +75,7 @@ static void prune(struct supervisor *s)
 static void forget_previous(struct supervisor *s)
 {
 	struct error err;
-	if (s->checkpoint.samples > 0 && fresh_forget(&s->place, &err) != 0)
+	if (s->checkpoint.samples > 0 && fresh_forget(&s->dirs, &err) != 0)
 		sup_note(s, "warning", "the run before can't be removed: %s: %s", err.place,
 			 err.text);
 }
@@ -139,7 +139,7 @@ int sup_checkpoint_is_made(const struct supervisor *s)
 
 void sup_checkpoint_make(struct supervisor *s)
 {
-	char dir[PLACE_MAX], line[RECORD_LINE_MAX];
+	char dir[DIRS_PATH_MAX], line[RECORD_LINE_MAX];
 	struct record_out o;
 	/* A part that is handing over would not answer. */
 	if (sup_checkpoint_is_made(s) || clock_mono() < s->checkpoint.again ||

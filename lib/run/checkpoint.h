@@ -6,15 +6,15 @@
 #define PACELINE_RUN_CHECKPOINT_H
 
 #include "base/error.h"
-#include "job/place.h"
+#include "job/dirs.h"
 #include "run/talk.h"
 #include "run/verbs.h"
 
 #include <stdint.h>
 
 struct sup_checkpoints {
-	char latest[PLACE_MAX]; /* complete; "": none */
-	char making[PLACE_MAX];
+	char latest[DIRS_PATH_MAX]; /* complete; "": none */
+	char making[DIRS_PATH_MAX];
 	struct question cut;
 	uint64_t made;      /* by this supervisor */
 	uint64_t iteration; /* the greatest of any; 0: not known */

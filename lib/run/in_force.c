@@ -14,7 +14,7 @@
 
 static void force_path(const struct supervisor *s, char *out)
 {
-	place_state(&s->place, "standing", out);
+	dirs_state(&s->dirs, "standing", out);
 }
 
 /* ---- in force ---- */
@@ -103,7 +103,7 @@ static void print(const struct supervisor *s, FILE *out)
 
 void sup_force_write(struct supervisor *s)
 {
-	char path[PLACE_MAX], *text = NULL;
+	char path[DIRS_PATH_MAX], *text = NULL;
 	size_t len = 0;
 	struct error err;
 	FILE *out = open_memstream(&text, &len);
@@ -151,7 +151,7 @@ static int take(struct supervisor *s, const struct record *r, struct error *err)
 
 int sup_force_read(struct supervisor *s, struct error *err)
 {
-	char path[PLACE_MAX], *text;
+	char path[DIRS_PATH_MAX], *text;
 	struct record r;
 	int got;
 	force_path(s, path);
@@ -167,7 +167,7 @@ int sup_force_read(struct supervisor *s, struct error *err)
 
 void sup_force_forget(struct supervisor *s)
 {
-	char path[PLACE_MAX];
+	char path[DIRS_PATH_MAX];
 	force_path(s, path);
 	if (unlink(path) != 0 && errno != ENOENT)
 		sup_note(s, "warning", "%s can't be removed: %s", path, strerror(errno));

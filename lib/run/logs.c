@@ -20,8 +20,8 @@
 /* What can't be renamed goes on in the old one. */
 static int put_away(struct supervisor *s)
 {
-	char older[PLACE_MAX];
-	place_state(&s->place, "job.log.1", older);
+	char older[DIRS_PATH_MAX];
+	dirs_state(&s->dirs, "job.log.1", older);
 	return rename(s->log.path, older) == 0 || errno == ENOENT ? 0 : -1;
 }
 
@@ -33,7 +33,7 @@ void sup_log_init(struct supervisor *s)
 int sup_log_open(struct supervisor *s, struct error *err)
 {
 	struct stat st;
-	place_state(&s->place, "job.log", s->log.path);
+	dirs_state(&s->dirs, "job.log", s->log.path);
 	if (stat(s->log.path, &st) == 0 && st.st_size >= (off_t)LOG_BYTES_MAX)
 		put_away(s);
 	return recordlog_open(&s->log.file, s->log.path, err);
@@ -192,13 +192,13 @@ void sup_node_log_path(const struct sup_node *n, char *out)
 {
 	char name[128];
 	snprintf(name, sizeof name, "logs/%s.log", n->id);
-	place_state(&n->sup->place, name, out);
+	dirs_state(&n->sup->dirs, name, out);
 }
 
 /* Before a launch, when nobody writes to it. */
 void sup_node_log_rotate(const struct sup_node *n)
 {
-	char path[PLACE_MAX], older[PLACE_MAX + 2];
+	char path[DIRS_PATH_MAX], older[DIRS_PATH_MAX + 2];
 	struct stat st;
 	sup_node_log_path(n, path);
 	if (stat(path, &st) != 0 || st.st_size < (off_t)NODE_BYTES_LAUNCH)
@@ -211,7 +211,7 @@ void sup_node_log_rotate(const struct sup_node *n)
  * appends, so he goes on at the new end; lines written in between are lost. */
 static void cut_if_large(const char *path)
 {
-	char older[PLACE_MAX + 2];
+	char older[DIRS_PATH_MAX + 2];
 	struct stat st;
 	if (stat(path, &st) != 0 || st.st_size < (off_t)NODE_BYTES_MAX)
 		return;
@@ -232,12 +232,12 @@ static void cut_if_large(const char *path)
 
 void sup_logs_bound(struct supervisor *s)
 {
-	char path[PLACE_MAX];
+	char path[DIRS_PATH_MAX];
 	EACH_NODE (n, s) {
 		sup_node_log_path(n, path);
 		cut_if_large(path);
 	}
-	place_state(&s->place, "balance.log", path); /* the lead's */
+	dirs_state(&s->dirs, "balance.log", path); /* the lead's */
 	cut_if_large(path);
 	bound(s);
 }
@@ -245,7 +245,7 @@ void sup_logs_bound(struct supervisor *s)
 /* Each as a line of its own. */
 void sup_last_words(const struct sup_node *n)
 {
-	char path[PLACE_MAX], words[WORDS_MAX + 1];
+	char path[DIRS_PATH_MAX], words[WORDS_MAX + 1];
 	sup_node_log_path(n, path);
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)

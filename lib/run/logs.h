@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "job/place.h"
+#include "job/dirs.h"
 #include "proc/end.h"
 #include "record/record.h"
 #include "record/recordlog.h"
@@ -20,7 +20,7 @@ struct sup_silence;
 
 struct sup_log {
 	struct recordlog file;
-	char path[PLACE_MAX];
+	char path[DIRS_PATH_MAX];
 };
 
 void sup_log_init(struct supervisor *s); /* not open */

@@ -18,12 +18,12 @@ static void record_path(const struct sup_node *n, uint64_t life, char *out)
 {
 	char name[128];
 	snprintf(name, sizeof name, "nodes/%s.%llu", n->id, (unsigned long long)life);
-	place_state(&n->sup->place, name, out);
+	dirs_state(&n->sup->dirs, name, out);
 }
 
 static int read_record(const struct sup_process *p, struct node_record *r)
 {
-	char path[PLACE_MAX];
+	char path[DIRS_PATH_MAX];
 	record_path(p->node, p->life, path);
 	return node_record_read(path, r, NULL);
 }
@@ -32,7 +32,7 @@ static void lock_path(const struct sup_node *n, int second, char *out)
 {
 	char name[128];
 	snprintf(name, sizeof name, "nodes/%s%s.lock", n->id, second ? ".heir" : "");
-	place_state(&n->sup->place, name, out);
+	dirs_state(&n->sup->dirs, name, out);
 }
 
 /* Bits of the locks that are held; -1: err. */
@@ -40,7 +40,7 @@ static int locks_held(const struct sup_node *n, struct error *err)
 {
 	int held = 0;
 	for (int second = 0; second < 2; second++) {
-		char path[PLACE_MAX];
+		char path[DIRS_PATH_MAX];
 		int fd;
 		lock_path(n, second, path);
 		if (fs_lock(path, &fd, err) == 0)
@@ -157,7 +157,7 @@ static int choose_lock(const struct sup_node *n, int take_over, struct error *er
 int sup_process_launch(struct sup_process *p, int take_over, struct error *err)
 {
 	struct sup_node *n = p->node;
-	char record[PLACE_MAX], log[PLACE_MAX], lock[PLACE_MAX];
+	char record[DIRS_PATH_MAX], log[DIRS_PATH_MAX], lock[DIRS_PATH_MAX];
 	int second = choose_lock(n, take_over, err);
 	char **argv = second < 0 ? NULL : sup_command(n, n->lives, take_over, err);
 	if (!argv)
@@ -287,10 +287,10 @@ int sup_process_signal(struct sup_process *p, int signal)
 
 static int latest_life(const struct sup_node *n, uint64_t *life)
 {
-	char dir[PLACE_MAX];
+	char dir[DIRS_PATH_MAX];
 	size_t len = strlen(n->id);
 	int found = 0;
-	place_state(&n->sup->place, "nodes", dir);
+	dirs_state(&n->sup->dirs, "nodes", dir);
 	DIR *d = opendir(dir);
 	if (!d)
 		return 0;
@@ -331,7 +331,7 @@ struct found {
  * over may lie between. */
 static void look(const struct sup_node *n, struct found *f)
 {
-	char path[PLACE_MAX];
+	char path[DIRS_PATH_MAX];
 	struct node_record r;
 	size_t most = n->role->restart == RESTART_HAND_OVER ? 2 : 1;
 	*f = (struct found){0};
@@ -414,7 +414,7 @@ static void take_missed_end(struct sup_node *n)
 static void forget(struct supervisor *s)
 {
 	EACH_NODE (n, s) {
-		char path[PLACE_MAX];
+		char path[DIRS_PATH_MAX];
 		for (uint64_t life = 0; life < n->lives; life++) {
 			record_path(n, life, path);
 			unlink(path);

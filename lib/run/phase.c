@@ -139,7 +139,7 @@ static void choose(struct supervisor *s)
 		sup_fail(s, ERROR_NOINPUT,
 			 "%s has no complete checkpoint, but %llu samples count as done%s; --fresh "
 			 "starts over",
-			 s->place.state, (unsigned long long)stat->samples_done,
+			 s->dirs.state, (unsigned long long)stat->samples_done,
 			 stat->lost ? ", or more: the machine was started anew since" : "");
 	else if (latest[0] || running > 0)
 		sup_rollback_begin(s, "the job goes on");
@@ -261,10 +261,7 @@ static void on_finish(const struct record *r, void *owner)
 /* From here on their end is expected. */
 static void tell_finish(struct supervisor *s)
 {
-	char line[64];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "finish");
-	if (sup_ask(&s->phases.finish, &sup_lead(s)->link, &o, NULL, on_finish, s) != 0)
+	if (sup_ask_word(&s->phases.finish, &sup_lead(s)->link, "finish", NULL, on_finish, s) != 0)
 		return;
 	s->phases.told = 1;
 	s->phases.told_at = clock_mono();

@@ -338,15 +338,22 @@ static void on_snapshot_end(const struct record *r, void *owner)
 void sup_ask_snapshot(struct supervisor *s)
 {
 	struct sup_snapshot *p = &s->progress.snapshot;
-	char line[64];
-	struct record_out o;
 	if (p->question.open)
 		return;
 	snapshot_clear(&p->filling);
 	p->bytes = 0;
 	p->is_wrong = 0;
-	record_begin(&o, line, sizeof line, "snapshot");
-	sup_ask(&p->question, &sup_monitor(s)->link, &o, on_snapshot, on_snapshot_end, s);
+	sup_ask_word(&p->question, &sup_monitor(s)->link, "snapshot", on_snapshot, on_snapshot_end,
+		     s);
+}
+
+const struct snapshot_node *sup_measured(const struct sup_node *n)
+{
+	const struct snapshot *now = &n->sup->progress.snapshot.now;
+	for (size_t i = 0; i < now->node_count; i++)
+		if (strcmp(now->node[i].id, n->id) == 0)
+			return &now->node[i];
+	return NULL;
 }
 
 void sup_snapshot_info(struct supervisor *s, const char *name, const char *value)
@@ -378,10 +385,8 @@ static void on_member(const struct record *r, void *owner)
 
 void sup_ask_members(struct supervisor *s)
 {
-	char line[64];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "members");
-	sup_ask(&s->progress.members_question, &sup_lead(s)->link, &o, on_member, NULL, s);
+	sup_ask_word(&s->progress.members_question, &sup_lead(s)->link, "members", on_member, NULL,
+		     s);
 }
 
 /* ---- beginning, tick, end ---- */

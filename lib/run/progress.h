@@ -16,7 +16,7 @@
 /* What shardd said last. */
 struct sup_stat {
 	int known;
-	uint64_t lost; /* 1: of another boot of the machine, and what it had not written is missing */
+	uint64_t lost; /* 1: of another boot; what was not written then may be missing */
 	uint64_t epoch, epochs, todo, doing, done, held, shards, shards_done, samples_done;
 	uint64_t samples_repeated, incarnation;
 	double first_at, last_at; /* NAN: none yet */
@@ -76,6 +76,8 @@ void sup_wait_done(struct supervisor *s);
 /* Workers that are members now are ready. */
 void sup_ask_members(struct supervisor *s);
 void sup_ask_snapshot(struct supervisor *s);
+/* What the monitor has of a node; NULL: nothing. */
+const struct snapshot_node *sup_measured(const struct sup_node *n);
 /* `info name= value= age=0`, known here. */
 void sup_snapshot_info(struct supervisor *s, const char *name, const char *value);
 /* Samples per second, over the last seconds; NAN: not known yet. */

@@ -131,12 +131,12 @@ void sup_fence_step(struct supervisor *s)
 
 static void intent_path(const struct supervisor *s, char *out)
 {
-	place_state(&s->place, "intent", out);
+	dirs_state(&s->dirs, "intent", out);
 }
 
 int sup_intent_read(struct supervisor *s, struct error *err)
 {
-	char path[PLACE_MAX], *text;
+	char path[DIRS_PATH_MAX], *text;
 	struct record r;
 	const char *cut, *kind;
 	intent_path(s, path);
@@ -160,7 +160,7 @@ int sup_intent_read(struct supervisor *s, struct error *err)
 
 static int write_intent(struct supervisor *s, const char *cut, const char *reason)
 {
-	char path[PLACE_MAX], line[RECORD_LINE_MAX];
+	char path[DIRS_PATH_MAX], line[RECORD_LINE_MAX];
 	struct record_out o;
 	struct error err;
 	intent_path(s, path);
@@ -182,7 +182,7 @@ static int write_intent(struct supervisor *s, const char *cut, const char *reaso
 
 int sup_intent_remove(struct supervisor *s)
 {
-	char path[PLACE_MAX];
+	char path[DIRS_PATH_MAX];
 	struct error err;
 	if (!s->recover.intent)
 		return 0;
@@ -192,7 +192,7 @@ int sup_intent_remove(struct supervisor *s)
 		return -1;
 	}
 	/* One that comes back after a power cut is only done once more. */
-	if (fs_sync_dir(s->place.state, &err) != 0)
+	if (fs_sync_dir(s->dirs.state, &err) != 0)
 		sup_note(s, "warning", "%s: %s", err.place, err.text);
 	s->recover.intent = 0;
 	return 0;
@@ -282,7 +282,7 @@ static void on_load(const struct record *r, void *owner)
 
 static void load(struct supervisor *s)
 {
-	char line[RECORD_LINE_MAX], file[PLACE_MAX + 8];
+	char line[RECORD_LINE_MAX], file[DIRS_PATH_MAX + 8];
 	struct record_out o;
 	if (!s->progress.stat.known) {
 		sup_ask_stat(s);
@@ -352,7 +352,7 @@ static int may_start_anew(struct supervisor *s)
 	sup_fail(s, ERROR_NOINPUT,
 		 "%s/checkpoints holds no complete checkpoint to go back to%s, but %llu samples "
 		 "count as done and %llu shards are in hand; --fresh starts over",
-		 s->place.state, s->recover.had_cut ? " any more" : "",
+		 s->dirs.state, s->recover.had_cut ? " any more" : "",
 		 (unsigned long long)s->progress.stat.samples_done,
 		 (unsigned long long)s->progress.stat.doing);
 	return 0;

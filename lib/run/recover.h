@@ -19,7 +19,7 @@
 #define PACELINE_RUN_RECOVER_H
 
 #include "base/error.h"
-#include "job/place.h"
+#include "job/dirs.h"
 #include "run/talk.h"
 
 #include <stdint.h>
@@ -36,7 +36,7 @@ struct sup_fence {
 
 struct sup_recover {
 	int intent;           /* the file is there */
-	char cut[PLACE_MAX];  /* what servers restore; "": none */
+	char cut[DIRS_PATH_MAX];  /* what servers restore; "": none */
 	uint64_t incarnation; /* in force; 0: not known yet */
 	uint64_t in_a_row;    /* because a server failed, since a checkpoint went beyond the last */
 	int chosen;           /* which cut, or that there is none to choose */

@@ -207,29 +207,20 @@ void sup_restart_old_ended(struct sup_node *n, const struct node_end *end)
 
 /* ---- how long it took ---- */
 
-static struct sup_duration *duration(struct sup_durations *d, const struct role *role)
-{
-	size_t i = 0;
-	while (i + 1 < SUP_ROLES_MAX && d->of[i].role && d->of[i].role != role)
-		i++;
-	d->of[i].role = role;
-	return &d->of[i];
-}
-
 /* Only the restarts that were meant are counted: after a crash a node waits a while, and a server's
  * takes all others along. */
 void sup_restart_ready(struct sup_node *n)
 {
-	struct sup_duration *d = duration(&n->sup->durations, n->role);
-	double now = clock_mono(), took = now - n->restart.from;
-	if (n->restart.from > 0) {
-		d->restarts++;
-		d->restart_sum += took;
+	struct sup_restart *r = &n->restart;
+	double now = clock_mono(), took = now - r->from;
+	if (r->from > 0) {
+		r->restarts++;
+		r->restart_sum += took;
 	} else if (n->now.life == 0 && n->now.since >= n->sup->phases.started) {
-		d->launches++;
-		d->launch_sum += now - n->now.since;
+		r->launches++;
+		r->launch_sum += now - n->now.since;
 	}
-	n->restart.from = 0;
+	r->from = 0;
 	while (n->restart.waiters.first) {
 		char line[RECORD_LINE_MAX];
 		struct record_out o;
@@ -251,12 +242,15 @@ void sup_restart_failed(struct sup_node *n, const char *why)
 
 double sup_restart_seconds(const struct supervisor *s, const struct role *role)
 {
-	for (size_t i = 0; i < SUP_ROLES_MAX && s->durations.of[i].role; i++) {
-		const struct sup_duration *d = &s->durations.of[i];
-		if (d->role == role && d->restarts > 0)
-			return d->restart_sum / (double)d->restarts;
-		if (d->role == role && d->launches > 0)
-			return d->launch_sum / (double)d->launches;
+	uint64_t launches = 0, restarts = 0;
+	double launch_sum = 0, restart_sum = 0;
+	EACH_OF (n, s, role) {
+		launches += n->restart.launches;
+		launch_sum += n->restart.launch_sum;
+		restarts += n->restart.restarts;
+		restart_sum += n->restart.restart_sum;
 	}
-	return NAN;
+	if (restarts > 0)
+		return restart_sum / (double)restarts;
+	return launches > 0 ? launch_sum / (double)launches : NAN;
 }

@@ -31,17 +31,9 @@ struct sup_restart {
 	struct sup_process next; /* takes over */
 	struct event *timer;     /* next was killed */
 	struct sup_waiters waiters;
-};
-
-/* How long nodes of a role take from launch or kill until they are ready; a list. */
-struct sup_duration {
-	const struct role *role;
+	/* how long it took from launch or kill until it was ready */
 	uint64_t launches, restarts;
 	double launch_sum, restart_sum; /* seconds */
-};
-#define SUP_ROLES_MAX 16
-struct sup_durations {
-	struct sup_duration of[SUP_ROLES_MAX];
 };
 
 int sup_restart_init(struct sup_node *n); /* -1: out of memory */

@@ -36,7 +36,7 @@ static void put(struct words *w, const char *data, size_t len)
 
 __attribute__((format(printf, 2, 3))) static void add(struct words *w, const char *fmt, ...)
 {
-	char word[2 * PLACE_MAX];
+	char word[2 * DIRS_PATH_MAX];
 	va_list ap;
 	va_start(ap, fmt);
 	int n = vsnprintf(word, sizeof word, fmt, ap);
@@ -70,13 +70,13 @@ void sup_socket(const struct supervisor *s, const char *id, char *out)
 {
 	char name[96];
 	snprintf(name, sizeof name, "%s.sock", id);
-	place_run(&s->place, name, out);
+	dirs_run(&s->dirs, name, out);
 }
 
 static void add_socket(struct words *w, const struct supervisor *s, const char *option,
 		       const char *id)
 {
-	char path[PLACE_MAX];
+	char path[DIRS_PATH_MAX];
 	sup_socket(s, id, path);
 	add_text(w, option, path);
 }
@@ -84,8 +84,8 @@ static void add_socket(struct words *w, const struct supervisor *s, const char *
 static void add_state(struct words *w, const struct supervisor *s, const char *option,
 		      const char *name)
 {
-	char path[PLACE_MAX];
-	place_state(&s->place, name, path);
+	char path[DIRS_PATH_MAX];
+	dirs_state(&s->dirs, name, path);
 	add_text(w, option, path);
 }
 
@@ -93,7 +93,7 @@ static void add_state(struct words *w, const struct supervisor *s, const char *o
 static void add_servers(struct words *w, const struct supervisor *s, const char *option,
 			size_t skip)
 {
-	char path[PLACE_MAX];
+	char path[DIRS_PATH_MAX];
 	add(w, "%s", option);
 	EACH_OF (n, s, &role_server) {
 		if (sup_rank(n) < skip)
@@ -110,7 +110,7 @@ static void add_servers(struct words *w, const struct supervisor *s, const char 
 static void add_drag(struct words *w, const struct sup_node *n, uint64_t life)
 {
 	const char *dir = n->sup->job->drag;
-	char path[PLACE_MAX];
+	char path[DIRS_PATH_MAX];
 	if (!dir[0])
 		return;
 	snprintf(path, sizeof path, "%.3900s/%s.%llu", dir, n->id, (unsigned long long)life);
@@ -226,20 +226,20 @@ static void server_words(struct words *w, const struct sup_node *n, uint64_t lif
 static void add_predict(struct words *w, const struct sup_node *n)
 {
 	const struct job *job = n->sup->job;
-	char name[96], path[PLACE_MAX], other[PLACE_MAX], state[PLACE_MAX];
+	char name[96], path[DIRS_PATH_MAX], other[DIRS_PATH_MAX], state[DIRS_PATH_MAX];
 	if (!job_balance(job) || strcmp(job->solution, "lb-bsp") != 0)
 		return;
 	snprintf(name, sizeof name, "predict-%s", n->id);
-	place_state(&n->sup->place, "", state);
-	place_state(&n->sup->place, name, path);
+	dirs_state(&n->sup->dirs, "", state);
+	dirs_state(&n->sup->dirs, name, path);
 	add_text(w, "--predict", job->predict);
 	if (access(path, F_OK) == 0)
 		add_text(w, "--predict-load", path);
 	else if (job->predict_from[0])
 		add_text(w, "--predict-load",
-			 place_learnt(job->predict_from, n->id, other) == 0 ? other
+			 dirs_learnt(job->predict_from, n->id, other) == 0 ? other
 									    : job->predict_from);
-	else if (place_learnt(state, n->id, other) == 0)
+	else if (dirs_learnt(state, n->id, other) == 0)
 		add_text(w, "--predict-load", other);
 	add_text(w, "--predict-save", path);
 }
@@ -258,7 +258,7 @@ static void worker_words(struct words *w, const struct sup_node *n, uint64_t lif
 		snprintf(spill, sizeof spill, "spill/%s", n->id);
 		add_text(w, "--data", job->data.item[n->number]);
 		add_state(w, s, "--spill", spill);
-		add_text(w, "--peers", s->place.run);
+		add_text(w, "--peers", s->dirs.run);
 	}
 	for (size_t i = 0; !job_is_local(job) && i < job->data.count; i++)
 		add_text(w, "--data", job->data.item[i]);
@@ -343,7 +343,7 @@ const struct role *const roles[] = {&role_shardd, &role_monitor, &role_server, &
 char **sup_command(const struct sup_node *n, uint64_t life, int take_over, struct error *err)
 {
 	struct words w = {0};
-	char path[PLACE_MAX];
+	char path[DIRS_PATH_MAX];
 	if (process_find(n->role->program, n->sup->options.search_path, path, sizeof path, err) !=
 	    0)
 		return NULL;

@@ -54,7 +54,7 @@ extern const struct role *const roles[];
 
 /* The argument vector of a node's process; one block, to be freed. NULL: err says why. */
 char **sup_command(const struct sup_node *n, uint64_t life, int take_over, struct error *err);
-/* Path of the socket of a node. out holds PLACE_MAX bytes. */
+/* Path of the socket of a node. out holds DIRS_PATH_MAX bytes. */
 void sup_socket(const struct supervisor *s, const char *id, char *out);
 
 #endif

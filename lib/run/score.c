@@ -103,7 +103,7 @@ static void on_scored(const struct node_end *end, enum child_cut cut, const char
 
 void sup_score_start(struct supervisor *s, const char *checkpoint, int last)
 {
-	char predict[PLACE_MAX], auc[PLACE_MAX], temporary[PLACE_MAX];
+	char predict[DIRS_PATH_MAX], auc[DIRS_PATH_MAX], temporary[DIRS_PATH_MAX];
 	struct error err;
 	if (s->score.child)
 		return;
@@ -122,7 +122,7 @@ void sup_score_start(struct supervisor *s, const char *checkpoint, int last)
 		free(argv);
 		return;
 	}
-	place_state(&s->place, "scores.tmp", temporary);
+	dirs_state(&s->dirs, "scores.tmp", temporary);
 	size_t n = 0;
 	const char *const head[] = {"/bin/sh", "-c",        script,    "score",         predict,
 				    auc,       s->score.of, temporary, s->job->bad_rows};

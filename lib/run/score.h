@@ -5,7 +5,7 @@
 #ifndef PACELINE_RUN_SCORE_H
 #define PACELINE_RUN_SCORE_H
 
-#include "job/place.h"
+#include "job/dirs.h"
 
 #include <stdint.h>
 
@@ -20,7 +20,7 @@ struct sup_score {
 	double auc, logloss; /* NAN: none */
 	double best_auc;
 	uint64_t without_gain; /* scores in a row */
-	char of[PLACE_MAX];    /* the checkpoint */
+	char of[DIRS_PATH_MAX];    /* the checkpoint */
 };
 
 void sup_score_init(struct supervisor *s);

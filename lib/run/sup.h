@@ -35,7 +35,7 @@ struct supervisor {
 	/* as it was begun */
 	struct supervisor_options options;
 	const struct job *job;
-	struct place place;
+	struct dirs dirs;
 	struct node_place here; /* of all nodes, today */
 	struct server *server;
 	struct event_base *base;
@@ -52,7 +52,6 @@ struct supervisor {
 	struct sup_links links;
 	struct sup_watchdog watchdog;
 	struct sup_recover recover;
-	struct sup_durations durations; /* restart */
 	struct sup_checkpoints checkpoint;
 	struct sup_progress progress;
 	struct sup_abandoned abandoned;

@@ -25,9 +25,9 @@ static double run_time(const struct supervisor *s)
 
 static int read_time(struct supervisor *s, struct error *err)
 {
-	char path[PLACE_MAX], *text;
+	char path[DIRS_PATH_MAX], *text;
 	struct record r;
-	place_state(&s->place, "spent", path);
+	dirs_state(&s->dirs, "spent", path);
 	if (fs_read_file(path, RECORD_LINE_MAX, &text, NULL, err) != 0)
 		return err->code == ERROR_NOINPUT ? 0 : -1;
 	int result = record_first(&r, text, strlen(text), err);
@@ -39,11 +39,11 @@ static int read_time(struct supervisor *s, struct error *err)
 
 static void write_time(struct supervisor *s)
 {
-	char path[PLACE_MAX], line[RECORD_LINE_MAX];
+	char path[DIRS_PATH_MAX], line[RECORD_LINE_MAX];
 	struct record_out o;
 	struct error err;
 	s->spent.kept = clock_mono();
-	place_state(&s->place, "spent", path);
+	dirs_state(&s->dirs, "spent", path);
 	record_begin(&o, line, sizeof line, "time");
 	record_add_seconds(&o, "seconds", run_time(s));
 	if (fs_replace_file(path, line, record_end(&o, NULL), &err) == 0)
@@ -155,9 +155,9 @@ static int is_finished(const struct supervisor *s)
  * started again it has nothing left to train, and is scored. */
 static void keep_summary(struct supervisor *s, const struct supervisor_result *result)
 {
-	char path[PLACE_MAX];
+	char path[DIRS_PATH_MAX];
 	struct error err;
-	place_state(&s->place, "summary", path);
+	dirs_state(&s->dirs, "summary", path);
 	if (is_finished(s) &&
 	    fs_replace_file(path, result->summary, strlen(result->summary), &err) != 0)
 		sup_note(s, "warning", "%s: %s", err.place, err.text);
@@ -176,8 +176,8 @@ static int end_status_of(const struct supervisor *s)
 
 static int make_server(struct supervisor *s, struct error *err)
 {
-	char path[PLACE_MAX], fields[96];
-	place_run(&s->place, "trainctl.sock", path);
+	char path[DIRS_PATH_MAX], fields[96];
+	dirs_run(&s->dirs, "trainctl.sock", path);
 	snprintf(fields, sizeof fields, "job=%s", s->job->name);
 	struct server_options options = {.path = path,
 					 .role = "trainctl",
@@ -255,7 +255,7 @@ int supervisor_run(const struct supervisor_options *options, struct supervisor_r
 		return error_set(err, ERROR_OS, "supervisor", "out of memory");
 	s->options = *options;
 	s->job = options->job;
-	s->place = options->place;
+	s->dirs = options->dirs;
 	launcher_here(&s->here);
 	sup_log_init(s);
 	sup_progress_init(s);

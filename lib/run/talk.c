@@ -26,7 +26,7 @@ static void on_down(struct peer *p, void *owner)
 static void open_link(struct link *link, struct sup_node *n, double answer_seconds,
 		      void (*up)(struct link *link, const struct record *greeting))
 {
-	char path[PLACE_MAX];
+	char path[DIRS_PATH_MAX];
 	if (link->peer)
 		return;
 	sup_socket(n->sup, n->id, path);
@@ -158,6 +158,15 @@ int sup_ask(struct question *q, struct link *link, struct record_out *o, sup_ans
 	    sup_answer_fn *done, void *owner)
 {
 	return q->open ? 0 : sup_ask_again(q, link, o, each, done, owner);
+}
+
+int sup_ask_word(struct question *q, struct link *link, const char *word, sup_answer_fn *each,
+		 sup_answer_fn *done, void *owner)
+{
+	char line[64];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, word);
+	return sup_ask(q, link, &o, each, done, owner);
 }
 
 void sup_tell(struct link *link, struct record_out *o)

@@ -41,10 +41,13 @@ struct question {
  */
 int sup_ask(struct question *q, struct link *link, struct record_out *o, sup_answer_fn *each,
 	    sup_answer_fn *done, void *owner);
+/* The same of a request without fields. */
+int sup_ask_word(struct question *q, struct link *link, const char *word, sup_answer_fn *each,
+		 sup_answer_fn *done, void *owner);
 /* Also while it is open: that answer may be of before. */
 int sup_ask_again(struct question *q, struct link *link, struct record_out *o, sup_answer_fn *each,
 		  sup_answer_fn *done, void *owner);
-/* With a payload; told is called with the question as it was asked. */
+/* With a payload. */
 int sup_ask_with(struct question *q, struct link *link, struct record_out *o, const void *payload,
 		 size_t bytes, sup_answer_fn *done, void *owner);
 /* Nobody waits for an answer. */

@@ -119,24 +119,16 @@ static void put_job(struct supervisor *s, struct request *rq)
 	record_add(&o, "decision", s->actions.last);
 	record_add_seconds(&o, "decision-age",
 			   s->actions.last_at > 0 ? clock_mono() - s->actions.last_at : NAN);
-	record_add(&o, "run-dir", s->place.run);
-	record_add(&o, "state-dir", s->place.state);
+	record_add(&o, "run-dir", s->dirs.run);
+	record_add(&o, "state-dir", s->dirs.state);
 	request_put_record(rq, &o);
 }
 
-static const struct snapshot_node *measured(const struct supervisor *s, const struct sup_node *n)
-{
-	for (size_t i = 0; i < s->progress.snapshot.now.node_count; i++)
-		if (strcmp(s->progress.snapshot.now.node[i].id, n->id) == 0)
-			return &s->progress.snapshot.now.node[i];
-	return NULL;
-}
-
-static void put_node(struct supervisor *s, struct sup_node *n, struct request *rq)
+static void put_node(struct sup_node *n, struct request *rq)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
-	const struct snapshot_node *m = measured(s, n);
+	const struct snapshot_node *m = sup_measured(n);
 	pid_t pid = n->stage != STAGE_OFF ? sup_process_pid(&n->now) : n->now.pid;
 	record_begin(&o, line, sizeof line, "node");
 	record_add(&o, "role", n->role->name);
@@ -165,7 +157,7 @@ static void do_status(struct request *rq, void *owner)
 	struct supervisor *s = owner;
 	put_job(s, rq);
 	EACH_NODE (n, s)
-		put_node(s, n, rq);
+		put_node(n, rq);
 	request_ok(rq, NULL);
 }
 

@@ -11,8 +11,9 @@
 #include <unistd.h>
 
 #define ASK_SECONDS 1.0
-#define PRESENT_SECONDS 1.0 /* a daemon whose answer is later than that is not there for workers   \
-			     */
+#define PRESENT_SECONDS                                                                            \
+	1.0 /* a daemon whose answer is later than that is not there for workers                   \
+	     */
 
 /* ---- asking ---- */
 
@@ -123,11 +124,9 @@ static void on_answer(const struct record *r, void *owner)
 
 static void ask(struct sup_node *n)
 {
-	char line[64];
-	struct record_out o;
 	const char *asked = n->role->asked ? n->role->asked : "counters";
-	record_begin(&o, line, sizeof line, is_lead(n) ? "members" : asked);
-	sup_ask(&n->watch.question, &n->watch_link, &o, on_record, on_answer, n);
+	sup_ask_word(&n->watch.question, &n->watch_link, is_lead(n) ? "members" : asked, on_record,
+		     on_answer, n);
 }
 
 /* ---- giving up ---- */
@@ -135,7 +134,7 @@ static void ask(struct sup_node *n)
 /* What is known of it, into its own log: a template leaves more than one process in its group. */
 static void keep_words(struct sup_node *n, const char *why)
 {
-	char path[PLACE_MAX], *text = NULL;
+	char path[DIRS_PATH_MAX], *text = NULL;
 	size_t len = 0;
 	struct error err;
 	FILE *out = open_memstream(&text, &len);
@@ -270,8 +269,21 @@ static int all_there(const struct supervisor *s)
 	return there;
 }
 
+/* One that is adopted, and did batches before: how long they took the monitor knows. */
+static void recall(struct sup_node *n)
+{
+	const struct sup_seen *seen = &n->watch.seen;
+	const struct snapshot_node *m = sup_measured(n);
+	if (n->watch.pulse.begun || !seen->partly || !seen->member || seen->pushes == 0 || !m ||
+	    !(m->mean_short > 0) || m->size == 0)
+		return;
+	n->watch.pulse.usual = m->mean_short / (double)m->size;
+	pulse_resume(&n->watch.pulse);
+}
+
 static void judge_worker(struct sup_node *n, double seconds, int there)
 {
+	recall(n);
 	if (sup_node_runs(n))
 		judge(n, seconds, there && (!n->watch.seen.member || n->watch.seen.owes));
 }
@@ -284,7 +296,7 @@ int sup_watch_init(struct supervisor *s, struct error *err)
 void sup_watch_begin(struct sup_node *n, int adopted)
 {
 	pulse_begin(&n->watch.pulse);
-	/* How long one that is adopted took for what it has done already nobody knows. */
+	/* Of one that is adopted nobody knows when it began with what it is at. */
 	n->watch.seen = (struct sup_seen){
 		.round = n->sup->watchdog.round, .pushes_known = !adopted, .partly = adopted};
 	n->watch.worked = 0;

@@ -50,13 +50,13 @@ static void file_error(struct request *rq, const struct error *err)
  * A journal has zeros behind its lines. */
 static int is_save(int fd, off_t size)
 {
-	char text[LINES_MAX];
+	char text[SEALED_MAX];
 	uint32_t sum;
 	size_t content;
 	ssize_t n = pread(fd, text, sizeof text, 0);
 	const char *newline = n > 0 ? memchr(text, '\n', (size_t)n) : NULL;
 	if (!newline || strncmp(text, "queue version=", 14) != 0 ||
-	    !lines_valid(text, (size_t)(newline - text), 0, &content, &sum))
+	    !sealed_valid(text, (size_t)(newline - text), 0, &content, &sum))
 		return 0;
 	off_t from = size > (off_t)sizeof text ? size - (off_t)sizeof text : 0;
 	n = pread(fd, text, sizeof text, from);
@@ -92,10 +92,10 @@ static int may_be_saved_to(const struct service *s, const char *path, struct err
 
 static void add_line(void *out, const char *line, size_t len)
 {
-	lines_add(out, line, len);
+	sealed_add(out, line, len);
 }
 
-void file_save(struct request *rq, void *service)
+void verb_save(struct request *rq, void *service)
 {
 	struct service *s = service;
 	const char *path;
@@ -112,7 +112,7 @@ void file_save(struct request *rq, void *service)
 		request_err(rq, "journal", "%s: %s", err.place, err.text);
 		return;
 	}
-	struct lines_out text = {.fd = -1};
+	struct sealed_out text = {.fd = -1};
 	queue_write(s->queue, add_line, &text);
 	if (text.errnum != 0)
 		request_err(rq, "memory", "out of memory");
@@ -121,7 +121,7 @@ void file_save(struct request *rq, void *service)
 	else
 		request_ok(rq, "bytes=%zu incarnation=%llu", text.len,
 			   (unsigned long long)queue_incarnation(s->queue));
-	lines_free(&text);
+	sealed_free(&text);
 }
 
 /* ---- load ---- */
@@ -166,7 +166,7 @@ static int read_queue(struct service *s, const char *path, struct queue **out, s
 	return 0;
 }
 
-void file_load(struct request *rq, void *service)
+void verb_load(struct request *rq, void *service)
 {
 	struct service *s = service;
 	const char *path;
@@ -203,6 +203,6 @@ void file_load(struct request *rq, void *service)
 	s->is_fencing = 1;
 	log_say(LOG_LEVEL_INFO, "rolled back to %s: incarnation %llu", path,
 		(unsigned long long)queue_incarnation(s->queue));
-	ask_tell_load(s);
+	reads_tell_load(s);
 	request_ok(rq, "incarnation=%llu", (unsigned long long)queue_incarnation(s->queue));
 }

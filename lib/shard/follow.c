@@ -1,290 +1,165 @@
-/* follow: a queue follows the changes that another wrote down.  Each line is given to the function
- * that wrote it; what it answers then must be what it answered when it was written. */
-#include "shard/loader_internal.h"
+/* follow: lines back to a queue: its state, then the changes since.  Each change is made again, by the
+ * function that made it; what it answers must be what it answered when the line was written. */
+#include "shard/state.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-void follow_free(struct queue_loader *l)
+struct queue_loader {
+	struct state_reader state;
+	/* A settle whose lines are coming. */
+	struct settle_head settle;
+	struct queue_range *range;
+	size_t ranges;
+	struct queue_refusal *refusal;
+	size_t refusals;
+	uint64_t due;
+	struct record r;
+};
+
+static int wrong(struct error *err, const char *why)
 {
-	for (size_t i = 0; i < l->line_count; i++)
-		free((void *)(uintptr_t)l->line[i].worker);
-	free(l->line);
+	return error_set(err, ERROR_DATA, NULL, "%s", why);
+}
+
+struct queue_loader *queue_loader_new(const struct queue_parameters *expected)
+{
+	struct queue_loader *l = calloc(1, sizeof *l);
+	if (l && expected) {
+		l->state.has_expected = 1;
+		l->state.expected = *expected;
+	}
+	return l;
+}
+
+static void forget_settle(struct queue_loader *l)
+{
+	free(l->range);
 	free(l->refusal);
-	l->line = NULL;
+	l->range = NULL;
 	l->refusal = NULL;
-	l->line_count = l->line_due = l->refusals = 0;
+	l->ranges = l->refusals = 0;
 }
 
-static int begin_settle(struct queue_loader *l, struct error *err)
+void queue_loader_free(struct queue_loader *l)
 {
-	uint64_t lines;
-	if (loader_u64(l, "number", &l->number, err) != 0 ||
-	    loader_u64(l, "iteration", &l->iteration, err) != 0 ||
-	    record_u64(&l->r, "lines", 0, LINES_OF_SETTLE_MAX, &lines, err) != 0)
-		return -1;
-	l->line = malloc((lines + 1) * sizeof *l->line);
-	l->refusal = malloc((lines + 1) * sizeof *l->refusal);
-	l->line_due = lines;
-	return l->line && l->refusal ? 0 : loader_no_memory(err);
+	if (!l)
+		return;
+	forget_settle(l);
+	state_reader_free(&l->state);
+	free(l);
 }
 
-static int read_settle_line(struct queue_loader *l, struct error *err)
-{
-	l->line_due--;
-	if (record_is(&l->r, "fenced"))
-		return loader_refusal(l, &l->refusal[l->refusals++], err);
-	struct queue_line *line = &l->line[l->line_count];
-	const char *id;
-	*line = (struct queue_line){.is_back = record_is(&l->r, "back")};
-	if (!line->is_back && !record_is(&l->r, "apply"))
-		return loader_wrong(err, "a settle ends before its lines do");
-	if (record_id(&l->r, "worker", &id, err) != 0 || loader_u64(l, "id", &line->id, err) != 0 ||
-	    loader_u64(l, "begin", &line->begin, err) != 0 ||
-	    loader_u64(l, "length", &line->length, err) != 0)
-		return -1;
-	const struct worker *w = queue_worker(l->q, id);
-	if (!w)
-		return loader_wrong(err, "unknown worker");
-	line->generation = w->generation;
-	line->worker = strdup(id);
-	if (!line->worker)
-		return loader_no_memory(err);
-	l->line_count++;
-	return 0;
-}
+/* ---- settles: several lines that count together ---- */
 
 static int end_settle(struct queue_loader *l, struct error *err)
 {
-	struct queue *q = l->q;
+	struct queue *q = l->state.q;
 	/* The number was judged when the lines were written. */
-	enum queue_result result =
-		queue_settle_again(q, l->number, l->iteration, l->line, l->line_count, err);
-	if (result != QUEUE_OK)
+	if (queue_settle_again(q, l->settle.number, l->settle.iteration, l->range, l->ranges,
+			       err) != QUEUE_OK)
 		return -1;
 	if (q->refusals > 0)
-		return loader_wrong(err, "a settled line is refused now");
+		return wrong(err, "a settled line is refused now");
 	free(q->refusal);
 	q->refusal = l->refusal;
 	q->refusals = l->refusals;
 	l->refusal = NULL;
-	follow_free(l);
+	forget_settle(l);
 	return 0;
 }
 
-/* The worker= and id= of a change, with the generation in force. */
-struct change {
-	const char *worker;
-	uint64_t generation, id;
-};
-
-static int read_change(struct queue_loader *l, struct change *c, struct error *err)
+static int begin_settle(struct queue_loader *l, struct error *err)
 {
-	*c = (struct change){.worker = record_get(&l->r, "worker")};
-	if (c->worker) {
-		const struct worker *w = queue_worker(l->q, c->worker);
-		c->generation = w ? w->generation : 0;
-		if (record_id(&l->r, "worker", &c->worker, err) != 0)
-			return -1;
-	} else {
-		c->worker = "";
+	if (fields_read(settle_fields, &l->r, &l->settle, err) != 0)
+		return -1;
+	if (l->settle.lines > SETTLE_LINES_MAX)
+		return wrong(err, "a settle of too many lines");
+	l->due = l->settle.lines;
+	l->range = malloc((l->due + 1) * sizeof *l->range);
+	l->refusal = malloc((l->due + 1) * sizeof *l->refusal);
+	if (!l->range || !l->refusal)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	return l->due > 0 ? 1 : end_settle(l, err);
+}
+
+static int read_settle_line(struct queue_loader *l, struct error *err)
+{
+	l->due--;
+	if (record_is(&l->r, "fenced"))
+		return fields_read(refusal_fields, &l->r, &l->refusal[l->refusals++], err);
+	struct queue_range *range = &l->range[l->ranges];
+	*range = (struct queue_range){.is_back = record_is(&l->r, "back")};
+	if (!range->is_back && !record_is(&l->r, "apply"))
+		return wrong(err, "a settle ends before its lines do");
+	if (fields_read(range_fields, &l->r, range, err) != 0)
+		return -1;
+	const struct worker *w = queue_worker(l->state.q, range->worker);
+	if (!w)
+		return wrong(err, "unknown worker");
+	range->worker = w->id; /* the record is the next line's */
+	range->generation = w->generation;
+	l->ranges++;
+	return 0;
+}
+
+/* ---- all other changes ---- */
+
+static int follow_change(struct queue_loader *l, struct error *err)
+{
+	struct queue *q = l->state.q;
+	const struct queue_kind *kind = queue_kind(l->r.type);
+	struct queue_change said = {0};
+	if (!kind)
+		return error_set(err, ERROR_DATA, NULL, "unknown line '%.40s'", l->r.type);
+	if (fields_read(kind->fields, &l->r, &said, err) != 0)
+		return -1;
+	struct queue_change c = said;
+	if (kind->flags & QUEUE_BY_WORKER) {
+		const struct worker *w = queue_worker(q, c.worker);
+		c.generation = said.generation = w ? w->generation : 0;
 	}
-	return record_u64_opt(&l->r, "id", 0, UINT64_MAX, &c->id, err);
+	enum queue_result result = queue_make(q, kind, &c, err);
+	if (result != QUEUE_OK && result != QUEUE_WAIT && result != QUEUE_END)
+		return -1;
+	if (!c.is_made || c.id != said.id || c.generation != said.generation)
+		return wrong(err, "what was written down would not be so now");
+	return 0;
 }
 
-static enum queue_result change_hello(struct queue_loader *l, struct change *c, struct error *err)
+int queue_loader_line(struct queue_loader *l, const char *line, size_t len, struct error *err)
 {
-	uint64_t said, given;
-	if (loader_u64(l, "generation", &said, err) != 0 ||
-	    record_id(&l->r, "worker", &c->worker, err) != 0)
-		return QUEUE_BAD;
-	enum queue_result result = queue_hello(l->q, c->worker, &given, err);
-	if (result == QUEUE_OK && given != said) {
-		loader_wrong(err, "another generation would be given now");
-		return QUEUE_BAD;
-	}
-	return result;
-}
-
-static enum queue_result change_get(struct queue_loader *l, struct change *c, struct error *err)
-{
-	uint64_t max = 0;
-	struct queue_piece piece;
-	if (record_u64_opt(&l->r, "max", 1, UINT64_MAX, &max, err) != 0)
-		return QUEUE_BAD;
-	enum queue_result result = queue_get(l->q, c->worker, c->generation, max, &piece, err);
-	if (result == QUEUE_OK && piece.id == c->id)
-		return QUEUE_OK;
-	loader_wrong(err, "another shard would be handed out now");
-	return QUEUE_BAD;
-}
-
-static enum queue_result change_done(struct queue_loader *l, struct change *c, struct error *err)
-{
-	return queue_done(l->q, c->worker, c->generation, c->id, err);
-}
-
-static enum queue_result change_progress(struct queue_loader *l, struct change *c,
-					 struct error *err)
-{
-	uint64_t upto;
-	if (loader_u64(l, "upto", &upto, err) != 0)
-		return QUEUE_BAD;
-	return queue_progress(l->q, c->worker, c->generation, c->id, upto, err);
-}
-
-static enum queue_result change_back(struct queue_loader *l, struct change *c, struct error *err)
-{
-	uint64_t first, length;
-	if (!record_get(&l->r, "begin"))
-		return queue_back(l->q, c->worker, c->generation, c->id, err);
-	if (loader_u64(l, "begin", &first, err) != 0 || loader_u64(l, "length", &length, err) != 0)
-		return QUEUE_BAD;
-	return queue_back_range(l->q, c->worker, c->generation, c->id, first, length, err);
-}
-
-static enum queue_result change_bye(struct queue_loader *l, struct change *c, struct error *err)
-{
-	return queue_bye(l->q, c->worker, c->generation, err);
-}
-
-static enum queue_result change_fail(struct queue_loader *l, struct change *c, struct error *err)
-{
-	uint64_t shards;
-	return queue_fail(l->q, c->worker, &shards, err);
-}
-
-static enum queue_result change_release(struct queue_loader *l, struct change *c, struct error *err)
-{
-	return queue_release(l->q, c->id, err);
-}
-
-static enum queue_result change_expire(struct queue_loader *l, struct change *c, struct error *err)
-{
-	uint64_t is_blamed;
-	struct piece *p = table_get(&l->q->pieces, c->id);
-	if (record_u64(&l->r, "blamed", 0, 1, &is_blamed, err) != 0)
-		return QUEUE_BAD;
-	if (!p || p->state != QUEUE_DOING) {
-		loader_wrong(err, "a lease ends of a shard in nobody's hand");
-		return QUEUE_BAD;
-	}
-	queue_expire_piece(l->q, p, (int)is_blamed);
-	return QUEUE_OK;
-}
-
-static enum queue_result change_set(struct queue_loader *l, struct change *c, struct error *err)
-{
-	(void)c;
-	uint64_t retries;
-	double lease;
-	if (loader_u64(l, "retries", &retries, err) != 0 ||
-	    record_real(&l->r, "lease", 0, 1e12, &lease, err) != 0)
-		return QUEUE_BAD;
-	queue_set(l->q, retries, lease);
-	return QUEUE_OK;
-}
-
-static enum queue_result change_loose(struct queue_loader *l, struct change *c, struct error *err)
-{
-	(void)c;
-	return loader_loose(l, "boot", err) == 0 ? QUEUE_OK : QUEUE_BAD;
-}
-
-static enum queue_result change_migrate(struct queue_loader *l, struct change *c,
-					struct error *err)
-{
-	(void)c;
-	double threshold;
-	if (record_real(&l->r, "threshold", 0, 1e12, &threshold, err) != 0)
-		return QUEUE_BAD;
-	queue_set_migrate(l->q, threshold);
-	return QUEUE_OK;
-}
-
-static enum queue_result change_move(struct queue_loader *l, struct change *c, struct error *err)
-{
-	struct queue_move m = {.id = c->id};
-	const char *from, *to;
-	char giver[OPTION_ID_MAX];
-	if (record_id(&l->r, "from", &from, err) != 0)
-		return QUEUE_BAD;
-	snprintf(giver, sizeof giver, "%s", from);
-	if (record_id(&l->r, "to", &to, err) != 0 ||
-	    loader_u64(l, "begin", &m.begin, err) != 0 ||
-	    loader_u64(l, "length", &m.length, err) != 0)
-		return QUEUE_BAD;
-	m.from = giver;
-	m.to = to;
-	return queue_plan_take(l->q, &m, err);
-}
-
-static enum queue_result change_moved(struct queue_loader *l, struct change *c, struct error *err)
-{
-	const struct part_move *m = l->q->parts ? parts_move(l->q->parts, c->id) : NULL;
-	if (m)
-		return queue_moved(l->q, l->q->parts->part[m->to].worker, c->id, err);
-	loader_wrong(err, "a move that was not planned");
-	return QUEUE_BAD;
-}
-
-static enum queue_result change_drop(struct queue_loader *l, struct change *c, struct error *err)
-{
-	return queue_drop_move(l->q, c->id, err);
-}
-
-static enum queue_result change_time(struct queue_loader *l, struct change *c, struct error *err)
-{
-	(void)c;
-	double at;
-	if (record_real(&l->r, "at", 0, 1e15, &at, err) != 0)
-		return QUEUE_BAD;
-	queue_clock(l->q, at, l->q->mono);
-	return QUEUE_OK;
-}
-
-static const struct {
-	const char *type;
-	enum queue_result (*change)(struct queue_loader *l, struct change *c, struct error *err);
-} changes[] = {
-	{"get", change_get},
-	{"done", change_done},
-	{"time", change_time},
-	{"progress", change_progress},
-	{"back", change_back},
-	{"hello", change_hello},
-	{"bye", change_bye},
-	{"fail", change_fail},
-	{"release", change_release},
-	{"expire", change_expire},
-	{"set", change_set},
-	{"loose", change_loose},
-	{"migrate", change_migrate},
-	{"move", change_move},
-	{"moved", change_moved},
-	{"drop", change_drop},
-};
-
-int follow_line(struct queue_loader *l, struct error *err)
-{
-	if (l->line_due > 0) {
+	if (record_parse(&l->r, line, len, err) != 0)
+		return -1;
+	if (l->state.stage != STATE_WHOLE)
+		return state_read(&l->state, &l->r, err);
+	if (l->due > 0) {
 		if (read_settle_line(l, err) != 0)
 			return -1;
-		return l->line_due > 0 ? 1 : end_settle(l, err);
+		return l->due > 0 ? 1 : end_settle(l, err);
 	}
-	if (record_is(&l->r, "settle")) {
-		if (begin_settle(l, err) != 0)
-			return -1;
-		return l->line_due > 0 ? 1 : end_settle(l, err);
+	return record_is(&l->r, "settle") ? begin_settle(l, err) : follow_change(l, err);
+}
+
+int queue_loader_ended(const struct queue_loader *l)
+{
+	return l->state.stage == STATE_WHOLE;
+}
+
+const char *queue_loader_loose(const struct queue_loader *l)
+{
+	return l->state.q ? l->state.q->loose : "";
+}
+
+int queue_loader_finish(struct queue_loader *l, struct queue **out, struct error *err)
+{
+	int result = 0;
+	if (!queue_loader_ended(l)) {
+		result = wrong(err, "ends before its `end` line");
+	} else {
+		*out = l->state.q;
+		l->state.q = NULL;
 	}
-	for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
-		if (!record_is(&l->r, changes[i].type))
-			continue;
-		struct change c;
-		if (read_change(l, &c, err) != 0)
-			return -1;
-		return changes[i].change(l, &c, err) == QUEUE_OK ? 0 : -1;
-	}
-	return error_set(err, ERROR_DATA, NULL, "unknown line '%.40s'", l->r.type);
+	queue_loader_free(l);
+	return result;
 }

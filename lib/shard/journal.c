@@ -45,13 +45,13 @@ struct journal {
 	int is_loose;  /* lines were written that may not be on disk */
 	struct file file;
 	struct scan replayed;
-	struct lines_out buffer;
+	struct sealed_out buffer;
 	/* Replacing the file. */
 	pid_t child;
 	uint64_t long_after; /* file.pos before which it is not tried */
 	int report_fd;
 	struct file next;
-	struct lines_out since; /* changes that the child has not seen */
+	struct sealed_out since; /* changes that the child has not seen */
 };
 
 /* What the child says when it is done. */
@@ -176,7 +176,7 @@ static void forget_child(struct journal *j)
 	j->child = 0;
 	close_fd(&j->report_fd);
 	close_fd(&j->next.fd);
-	lines_free(&j->since);
+	sealed_free(&j->since);
 }
 
 void journal_close(struct journal *j)
@@ -186,7 +186,7 @@ void journal_close(struct journal *j)
 	forget_child(j);
 	close_fd(&j->file.fd);
 	close_fd(&j->lock_fd);
-	lines_free(&j->buffer);
+	sealed_free(&j->buffer);
 	free(j);
 }
 
@@ -340,19 +340,19 @@ void journal_name_older(struct journal *j, struct error *err)
 
 static void add_line(void *out, const char *line, size_t len)
 {
-	lines_add(out, line, len);
+	sealed_add(out, line, len);
 }
 
 /* The state into f, filled behind and on disk. errno on failure. */
 static int write_state(struct file *f, journal_state_fn *state, void *owner, uint32_t *chain)
 {
-	struct lines_out out = {.fd = f->fd};
+	struct sealed_out out = {.fd = f->fd};
 	state(owner, add_line, &out);
-	lines_flush(&out);
+	sealed_flush(&out);
 	int errnum = out.errnum;
 	*chain = out.chain;
 	f->pos = f->filled = out.written;
-	lines_free(&out);
+	sealed_free(&out);
 	if (errnum == 0) {
 		/* Some room there must be, or the first change would find none. */
 		fill(f, fill_target(f, f->pos));
@@ -440,8 +440,8 @@ int journal_reserve(struct journal *j, size_t bytes, struct error *err)
 {
 	if (j->is_broken)
 		return error_set(err, ERROR_IO, j->file.path, "failed before");
-	if (lines_reserve(&j->buffer, bytes) != 0 ||
-	    (j->child > 0 && lines_reserve(&j->since, j->buffer.len + bytes) != 0))
+	if (sealed_reserve(&j->buffer, bytes) != 0 ||
+	    (j->child > 0 && sealed_reserve(&j->since, j->buffer.len + bytes) != 0))
 		return error_set(err, ERROR_OS, j->file.path, "out of memory");
 	struct file *f = &j->file;
 	uint64_t end = f->pos + j->buffer.len + bytes;
@@ -463,9 +463,9 @@ int journal_reserve(struct journal *j, size_t bytes, struct error *err)
 
 void journal_add(struct journal *j, const char *line, size_t len)
 {
-	lines_add(&j->buffer, line, len);
+	sealed_add(&j->buffer, line, len);
 	if (j->child > 0)
-		lines_add(&j->since, line, len);
+		sealed_add(&j->since, line, len);
 }
 
 int journal_is_pending(const struct journal *j)
@@ -579,11 +579,11 @@ int journal_compact(struct journal *j, journal_state_fn *state, void *owner, int
 /* Lines that came while the child wrote: their sums continue the new file's. */
 static int add_since(struct journal *j, uint32_t *chain)
 {
-	struct lines_out out = {.fd = -1, .chain = *chain};
+	struct sealed_out out = {.fd = -1, .chain = *chain};
 	for (size_t at = 0; at < j->since.len;) {
 		const char *line = j->since.data + at;
 		size_t len = (size_t)((char *)memchr(line, '\n', j->since.len - at) - line);
-		lines_add(&out, line, len - LINES_SUM_BYTES);
+		sealed_add(&out, line, len - SEALED_SUM_BYTES);
 		at += len + 1;
 	}
 	struct file *f = &j->next;
@@ -606,7 +606,7 @@ static int add_since(struct journal *j, uint32_t *chain)
 	}
 	*chain = out.chain;
 	int errnum = errno;
-	lines_free(&out);
+	sealed_free(&out);
 	errno = errnum;
 	return result;
 }

@@ -1,8 +1,6 @@
 /* piece: the objects of the queue: lists, memory reserved ahead, samples that leave a piece, hands
- * and leases.  It decides nothing: whether a request may do what it asks is the business of
- * queue.c, hand.c and settle.c.  Nothing here can fail once piece_prepare() has succeeded. */
-#include "base/random.h"
-#include "shard/order.h"
+ * and leases.  It decides nothing: whether what is asked may happen is the business of change.c and
+ * settle.c.  Nothing here can fail once piece_prepare() has succeeded. */
 #include "shard/queue_internal.h"
 
 #include <assert.h>
@@ -95,26 +93,6 @@ uint64_t piece_left(const struct piece *p)
 	for (; p; p = p->more)
 		left += p->hi - p->lo;
 	return left;
-}
-
-void piece_frame(const struct queue *q, uint64_t id, uint64_t *begin, uint64_t *length)
-{
-	uint64_t epoch = id / q->shards, k = id % q->shards;
-	struct shard_order *order = q->order;
-	if (order->at) {
-		if (order->epoch != epoch)
-			random_permute(order->at, (size_t)q->shards,
-				       order_epoch_seed(q->p.seed, epoch));
-		order->epoch = epoch;
-		k = order->at[k];
-	}
-	*begin = k * q->shard_rows;
-	*length = q->p.samples - *begin < q->shard_rows ? q->p.samples - *begin : q->shard_rows;
-}
-
-uint64_t piece_seed(const struct queue *q, uint64_t id)
-{
-	return q->p.shuffle == QUEUE_SHUFFLE_SAMPLES ? order_piece_seed(q->p.seed, id) : 0;
 }
 
 void piece_share(struct queue *q, struct piece *p)
@@ -214,7 +192,7 @@ static void account(struct queue *q, struct piece *p, uint64_t n, int is_last)
 	}
 	if (is_shard_done) {
 		q->shards_done++;
-		epoch_shard_done(q, p->epoch);
+		source_done(q, p->lane);
 	}
 }
 
@@ -302,7 +280,7 @@ static void put_away(struct queue *q, struct piece *p, int is_held)
 	p->returns++;
 	p->at = q->at;
 	p->state = is_held ? QUEUE_HELD : QUEUE_TODO;
-	piece_append(is_held ? &q->held : &p->epoch->todo, p);
+	piece_append(is_held ? &q->held : &p->lane->todo, p);
 	q->todo += !is_held;
 	piece_changed(q, p);
 }
@@ -317,7 +295,7 @@ static void put_away_run(struct queue *q, const struct piece *p, struct piece *r
 	run->length = p->length;
 	run->seed = p->seed;
 	run->whole = p->whole;
-	run->epoch = p->epoch;
+	run->lane = p->lane;
 	run->deaths = p->deaths;
 	run->returns = p->returns;
 	table_put(&q->pieces, run->id, run);
@@ -356,7 +334,7 @@ void piece_tell(const struct queue *q, const struct piece *p, struct queue_piece
 {
 	*out = (struct queue_piece){
 		.id = p->id,
-		.epoch = p->epoch->number,
+		.epoch = p->lane->number,
 		.state = p->state,
 		.begin = p->begin,
 		.length = p->length,
@@ -400,43 +378,4 @@ void piece_renew(struct queue *q, struct piece *p)
 	else
 		q->lease_head = p;
 	q->lease_tail = p;
-}
-
-struct epoch *epoch_make(struct queue *q, uint64_t number)
-{
-	struct epoch *before = q->last_epoch;
-	while (before && before->number > number)
-		before = before->prev;
-	if (before && before->number == number)
-		return before;
-	struct epoch *e = calloc(1, sizeof *e);
-	if (!e)
-		return NULL;
-	e->number = number;
-	e->prev = before;
-	e->next = before ? before->next : q->first_epoch;
-	if (e->next)
-		e->next->prev = e;
-	else
-		q->last_epoch = e;
-	if (before)
-		before->next = e;
-	else
-		q->first_epoch = e;
-	return e;
-}
-
-void epoch_shard_done(struct queue *q, struct epoch *e)
-{
-	if (e->part || --e->left > 0)
-		return;
-	if (e->prev)
-		e->prev->next = e->next;
-	else
-		q->first_epoch = e->next;
-	if (e->next)
-		e->next->prev = e->prev;
-	else
-		q->last_epoch = e->prev;
-	free(e);
 }

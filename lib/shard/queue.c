@@ -1,17 +1,13 @@
-/* queue: requests of workers and people, one function each.  Each checks first, then reserves
- * memory, then changes and says so in one line; a result other than QUEUE_OK means that nothing
- * changed.  No clock, no file, no socket: paceline-journal(5) follows these lines to the same
- * state. */
+/* queue: the queue as a whole, its workers, and what it says of itself.  No clock, no file, no
+ * socket. */
 #include "shard/queue_internal.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#define WORKERS_MAX (1u << 20) /* names; a worker that comes back has its old one */
 #define SHUFFLED_MAX 0xffffffffu
 
 static const char *const result_code[] = {
@@ -26,13 +22,14 @@ static const char *const result_code[] = {
 	[QUEUE_NOT_YOURS] = "not-yours",
 	[QUEUE_MEMORY] = "memory",
 };
-static const char *const state_name[] = {
+const char *const queue_state_names[] = {
 	[QUEUE_TODO] = "todo",
 	[QUEUE_DOING] = "doing",
 	[QUEUE_DONE] = "done",
 	[QUEUE_HELD] = "held",
+	NULL,
 };
-static const char *const shuffle_name[] = {"none", "shards", "samples"};
+const char *const queue_shuffle_names[] = {"none", "shards", "samples", NULL};
 
 const char *queue_result_code(enum queue_result result)
 {
@@ -41,18 +38,18 @@ const char *queue_result_code(enum queue_result result)
 
 const char *queue_state_name(enum queue_state state)
 {
-	return state_name[state];
+	return queue_state_names[state];
 }
 
 const char *queue_shuffle_name(enum queue_shuffle shuffle)
 {
-	return shuffle_name[shuffle];
+	return queue_shuffle_names[shuffle];
 }
 
 int queue_shuffle_of(const char *name, enum queue_shuffle *out)
 {
 	for (int i = 0; i < 3; i++)
-		if (strcmp(name, shuffle_name[i]) == 0) {
+		if (strcmp(name, queue_shuffle_names[i]) == 0) {
 			*out = (enum queue_shuffle)i;
 			return 0;
 		}
@@ -88,7 +85,7 @@ int queue_new(struct queue **out, const struct queue_parameters *p, struct error
 		return error_set(err, ERROR_CONFIG, NULL,
 				 "%llu samples in %llu epochs are too many",
 				 (unsigned long long)p->samples, (unsigned long long)p->epochs);
-	if (queue_parts_check(p, err) != 0)
+	if (source_check(p, err) != 0)
 		return -1;
 	if (p->shuffle != QUEUE_SHUFFLE_NONE && shards > SHUFFLED_MAX)
 		return error_set(err, ERROR_CONFIG, NULL, "%llu shards are too many to be shuffled",
@@ -97,20 +94,12 @@ int queue_new(struct queue **out, const struct queue_parameters *p, struct error
 	if (!q)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	q->p = *p;
-	q->p.partition = NULL;
 	q->shard_rows = rows;
 	q->shards = shards;
 	q->total = q->next_id = total;
 	q->incarnation = 1;
 	q->retries = 3;
-	q->order = calloc(1, sizeof *q->order);
-	if (q->order) {
-		q->order->epoch = UINT64_MAX;
-		if (p->shuffle != QUEUE_SHUFFLE_NONE)
-			q->order->at = malloc((size_t)shards * sizeof *q->order->at);
-	}
-	if (!q->order || (p->shuffle != QUEUE_SHUFFLE_NONE && !q->order->at) ||
-	    (p->partitions > 0 && queue_parts_new(q, p) != 0)) {
+	if (source_new(q) != 0) {
 		queue_free(q);
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	}
@@ -148,16 +137,9 @@ void queue_free(struct queue *q)
 		q->first_worker = w->next;
 		free(w);
 	}
-	for (struct epoch *e; (e = q->first_epoch) != NULL;) {
-		q->first_epoch = e->next;
-		free(e);
-	}
 	table_free(&q->pieces);
 	table_free(&q->workers);
-	queue_parts_free(q);
-	if (q->order)
-		free(q->order->at);
-	free(q->order);
+	source_free(q);
 	free(q->refusal);
 	free(q);
 }
@@ -188,23 +170,6 @@ void queue_set_watch(struct queue *q,
 	q->change_arg = arg;
 }
 
-void queue_log_line(struct queue *q, const struct line *l)
-{
-	if (q->log)
-		q->log(q->log_arg, l->data, l->len);
-}
-
-void queue_set(struct queue *q, uint64_t retries, double lease)
-{
-	struct line l;
-	q->retries = retries;
-	q->lease = lease;
-	line_begin(&l, "set");
-	line_u64(&l, "retries", retries);
-	line_real(&l, "lease", lease);
-	queue_log_line(q, &l);
-}
-
 uint64_t queue_retries(const struct queue *q)
 {
 	return q->retries;
@@ -215,18 +180,14 @@ double queue_lease(const struct queue *q)
 	return q->lease;
 }
 
-void queue_set_loose(struct queue *q, const char *boot)
-{
-	struct line l;
-	snprintf(q->loose, sizeof q->loose, "%s", boot);
-	line_begin(&l, "loose");
-	line_text(&l, "boot", q->loose);
-	queue_log_line(q, &l);
-}
-
 const char *queue_loose(const struct queue *q)
 {
 	return q->loose;
+}
+
+const struct partitions *queue_own(const struct queue *q)
+{
+	return q->own;
 }
 
 /* ---- workers and their generations ---- */
@@ -299,100 +260,56 @@ enum queue_result queue_in_force(const struct queue *q, const char *worker, uint
 	return queue_grip(q, worker, generation, &w, err);
 }
 
-/* What a worker held comes back; with is_death the piece in work, the oldest, is blamed. */
-static uint64_t return_all(struct queue *q, struct worker *w, int is_death)
+/* ---- a queue from a file takes the place of the one in use ---- */
+
+int queue_roll_back(struct queue *q, const struct queue *replaced, struct error *err)
 {
-	uint64_t count = w->hand.count;
-	for (struct piece *p; (p = w->hand.head) != NULL; is_death = 0) {
-		p->deaths += (uint32_t)(is_death && p->deaths < UINT32_MAX);
-		piece_return(q, p, is_death && q->retries > 0 && p->deaths >= q->retries);
+	/* Generations never go back: what was given since the file was written is not given again.
+	 */
+	for (const struct worker *w = replaced->first_worker; w; w = w->next) {
+		struct worker *mine = queue_worker_make(q, w->id);
+		if (!mine)
+			return error_set(err, ERROR_OS, NULL, "out of memory");
+		if (mine->last < w->last)
+			mine->last = w->last;
 	}
-	w->is_blamed = 0;
-	return count;
-}
-
-static void log_worker(struct queue *q, const char *type, const struct worker *w)
-{
-	struct line l;
-	line_begin(&l, type);
-	line_text(&l, "worker", w->id);
-	queue_log_line(q, &l);
-}
-
-enum queue_result queue_hello(struct queue *q, const char *worker, uint64_t *generation,
-			      struct error *err)
-{
-	if (q->parts && parts_find(q->parts, worker) == q->parts->count) {
-		error_set(err, ERROR_DATA, NULL, "worker '%.64s' has no partition", worker);
-		return QUEUE_UNKNOWN_WORKER;
+	q->at = replaced->at;
+	q->mono = replaced->mono;
+	for (struct worker *w = q->first_worker; w; w = w->next) {
+		while (w->hand.head)
+			piece_return(q, w->hand.head, 0);
+		w->generation = 0;
 	}
-	if (!queue_worker(q, worker) && q->worker_count >= WORKERS_MAX)
-		return queue_no(QUEUE_BAD, err, "more than %llu names of workers", WORKERS_MAX);
-	struct worker *w = queue_worker_make(q, worker);
-	if (!w)
-		return queue_no_memory(err);
-	return_all(q, w, 1);
-	w->generation = ++w->last;
-	*generation = w->generation;
-	struct line l;
-	line_begin(&l, "hello");
-	line_text(&l, "worker", w->id);
-	line_u64(&l, "generation", w->generation);
-	queue_log_line(q, &l);
-	return QUEUE_OK;
+	if (q->incarnation < replaced->incarnation)
+		q->incarnation = replaced->incarnation;
+	q->incarnation++;
+	if (q->next_id < replaced->next_id)
+		q->next_id = replaced->next_id;
+	if (q->own)
+		partitions_roll_back(q->own, replaced->own);
+	q->loose[0] = '\0';
+	q->has_settled = 0;
+	q->refusals = 0;
+	q->retries = replaced->retries;
+	q->lease = replaced->lease;
+	if (replaced->first_at > 0)
+		q->first_at = replaced->first_at;
+	q->samples_repeated = replaced->samples_repeated;
+	if (replaced->samples_done > q->samples_done)
+		q->samples_repeated += replaced->samples_done - q->samples_done;
+	return 0;
 }
 
-enum queue_result queue_bye(struct queue *q, const char *worker, uint64_t generation,
-			    struct error *err)
-{
-	struct worker *w;
-	enum queue_result result = queue_grip(q, worker, generation, &w, err);
-	if (result != QUEUE_OK)
-		return result;
-	return_all(q, w, 0);
-	w->generation = 0;
-	log_worker(q, "bye", w);
-	return QUEUE_OK;
-}
+/* ---- telling ---- */
 
-enum queue_result queue_fail(struct queue *q, const char *worker, uint64_t *shards,
-			     struct error *err)
+uint64_t queue_shards(const struct queue *q)
 {
-	struct worker *w = queue_worker(q, worker);
-	if (!w)
-		return unknown_worker(worker, err);
-	*shards = 0;
-	if (w->generation == 0)
-		return QUEUE_OK; /* given up before */
-	*shards = return_all(q, w, 1);
-	w->generation = 0;
-	log_worker(q, "fail", w);
-	return QUEUE_OK;
-}
-
-/* ---- handing out ---- */
-
-/* What would be handed out: a piece, or (NULL with *is_fresh) the shard under the cursor. */
-static struct piece *next_piece(const struct queue *q, int *is_fresh)
-{
-	*is_fresh = 0;
-	for (struct epoch *e = q->first_epoch; e; e = e->next) {
-		if (e->front)
-			return e->front;
-		if (q->cursor < (e->number + 1) * q->shards) {
-			*is_fresh = 1;
-			return NULL;
-		}
-		if (e->todo.head)
-			return e->todo.head;
-	}
-	*is_fresh = q->cursor < q->total;
-	return NULL;
+	return q->shards;
 }
 
 int queue_has_todo(const struct queue *q)
 {
-	return q->todo > 0 || q->cursor < q->total || (q->parts && q->parts->budget > 0);
+	return q->todo > 0 || source_left(q) > 0;
 }
 
 int queue_is_over(const struct queue *q)
@@ -400,91 +317,146 @@ int queue_is_over(const struct queue *q)
 	return !queue_has_todo(q) && q->doing == 0;
 }
 
-static struct piece *fresh_piece(struct queue *q, struct epoch *e)
+uint64_t queue_incarnation(const struct queue *q)
 {
-	struct piece *p = piece_new(q);
-	p->id = p->origin = q->cursor++;
-	p->epoch = e;
-	piece_frame(q, p->id, &p->begin, &p->length);
-	p->hi = p->length;
-	p->seed = piece_seed(q, p->id);
-	table_put(&q->pieces, p->id, p);
-	return p;
+	return q->incarnation;
 }
 
-static void leave_todo(struct queue *q, struct piece *p)
+void queue_stat(const struct queue *q, struct queue_stat *out)
 {
-	if (p->epoch->front == p)
-		p->epoch->front = NULL;
-	else
-		piece_unlink(&p->epoch->todo, p);
-	q->todo--;
+	*out = (struct queue_stat){
+		.epoch = q->own           ? q->samples_done / q->p.samples
+			 : q->first_epoch ? q->first_epoch->lane.number
+					  : q->cursor / q->shards,
+		.todo = source_left(q) + q->todo,
+		.doing = q->doing,
+		.done = q->pieces_done,
+		.held = q->held.count,
+		.shards = q->own ? q->own->begun + source_left(q) : q->total,
+		.shards_done = q->shards_done,
+		.samples_done = q->samples_done,
+		.samples_repeated = q->samples_repeated,
+		.incarnation = q->incarnation,
+		.iteration = q->iteration,
+		.first_at = q->first_at,
+		.last_at = q->last_at,
+		.at = q->at,
+	};
 }
 
-/* The first max samples of p under a new id; the rest stays first in the queue. */
-static struct piece *cut_piece(struct queue *q, struct piece *p, uint64_t max)
+static void tell_whole(const struct queue *q, uint64_t id, enum queue_state state,
+		       struct queue_piece *out)
 {
-	piece_share(q, p);
-	struct piece *part = piece_new(q);
-	*part = *p;
-	part->prev = part->next = NULL;
-	part->id = q->next_id++;
-	if (p->lo == 0 && p->hi == p->length) {
-		part->length = part->hi = max;
-		part->seed = piece_seed(q, part->id);
-		p->begin += max;
-		p->length -= max;
-		p->hi = p->length;
-	} else { /* shuffled and partly in the model: both keep the frame that the order is of */
-		part->hi = part->lo + max;
-		p->lo += max;
+	*out = (struct queue_piece){
+		.id = id,
+		.epoch = id / q->shards,
+		.state = state,
+		.seed = source_seed(q, id),
+		.worker = "",
+	};
+	source_frame(q, id, &out->begin, &out->length);
+	out->take = out->length;
+	out->upto = state == QUEUE_DONE ? out->length : 0;
+}
+
+static int by_id(const void *a, const void *b)
+{
+	uint64_t x = (*(const struct piece *const *)a)->id,
+		 y = (*(const struct piece *const *)b)->id;
+	return (x > y) - (x < y);
+}
+
+/* Objects of the wanted states in order of id; *sorted is the caller's to free. */
+static int sorted_pieces(const struct queue *q, uint64_t from, struct piece ***sorted,
+			 size_t *count)
+{
+	*count = 0;
+	*sorted = malloc((q->pieces.count + 1) * sizeof **sorted);
+	if (!*sorted)
+		return -1;
+	struct piece *p;
+	for (size_t at = 0; (p = table_next(&q->pieces, &at)) != NULL;)
+		if (p->id >= from)
+			(*sorted)[(*count)++] = p;
+	qsort(*sorted, *count, sizeof **sorted, by_id);
+	return 0;
+}
+
+int queue_list(const struct queue *q, unsigned states, uint64_t from,
+	       int (*give)(void *arg, const struct queue_piece *piece), void *arg)
+{
+	struct piece **sorted;
+	size_t count, i = 0;
+	if (sorted_pieces(q, from, &sorted, &count) != 0)
+		return -1;
+	struct queue_piece out;
+	uint64_t id = from;
+	int stopped = 0;
+	/* Whole shards without an object are done before the cursor and todo behind it. */
+	for (; id < q->total && !stopped; id++) {
+		if (i < count && sorted[i]->id == id) {
+			piece_tell(q, sorted[i++], &out);
+			if (states >> out.state & 1)
+				stopped = give(arg, &out);
+			continue;
+		}
+		enum queue_state state = id < q->cursor ? QUEUE_DONE : QUEUE_TODO;
+		if (states >> state & 1) {
+			tell_whole(q, id, state, &out);
+			stopped = give(arg, &out);
+		} else { /* none until the next object, the cursor or the end */
+			uint64_t next = id < q->cursor ? q->cursor : q->total;
+			if (i < count && sorted[i]->id < next)
+				next = sorted[i]->id;
+			id = next - 1;
+		}
 	}
-	table_put(&q->pieces, part->id, part);
-	p->state = QUEUE_TODO;
-	p->at = q->at;
-	p->epoch->front = p;
-	q->todo++;
-	return part;
+	for (; i < count && !stopped; i++) {
+		piece_tell(q, sorted[i], &out);
+		if (states >> out.state & 1)
+			stopped = give(arg, &out);
+	}
+	free(sorted);
+	return 0;
 }
 
-enum queue_result queue_get(struct queue *q, const char *worker, uint64_t generation, uint64_t max,
-			    struct queue_piece *piece, struct error *err)
+void queue_asked(struct queue *q, const char *worker)
 {
-	struct worker *w;
-	enum queue_result result = queue_grip(q, worker, generation, &w, err);
-	if (result != QUEUE_OK)
-		return result;
-	w->is_blamed = 0;
-	int is_fresh;
-	struct piece *p = q->parts ? queue_parts_next(q, w, &is_fresh) : next_piece(q, &is_fresh);
-	if (!p && !is_fresh)
-		return queue_is_over(q) ? QUEUE_END : QUEUE_WAIT;
-	if (piece_prepare(q, 2) != 0)
-		return queue_no_memory(err);
-	if (p) {
-		leave_todo(q, p);
-	} else if (q->parts) {
-		p = queue_parts_fresh(q, w, max);
-		if (!p)
-			return queue_no_memory(err);
-	} else {
-		struct epoch *e = epoch_make(q, q->cursor / q->shards);
-		if (!e)
-			return queue_no_memory(err);
-		if (e->left == 0)
-			e->left = q->shards;
-		p = fresh_piece(q, e);
+	struct worker *w = queue_worker(q, worker);
+	if (w)
+		w->asks++;
+}
+
+void queue_workers(const struct queue *q,
+		   void (*give)(void *arg, const struct queue_worker_told *worker), void *arg)
+{
+	for (const struct worker *w = q->first_worker; w; w = w->next) {
+		struct queue_worker_told told = {.worker = w->id,
+						 .generation = w->generation,
+						 .asks = w->asks,
+						 .pieces = w->hand.count};
+		give(arg, &told);
 	}
-	if (max > 0 && p->hi - p->lo > max)
-		p = cut_piece(q, p, max);
-	piece_take(q, p, w);
-	piece_tell(q, p, piece);
-	struct line l;
-	line_begin(&l, "get");
-	line_text(&l, "worker", w->id);
-	line_u64(&l, "id", p->id);
-	if (max > 0)
-		line_u64(&l, "max", max);
-	queue_log_line(q, &l);
+}
+
+enum queue_result queue_who(const struct queue *q, const char *worker, uint64_t *generation,
+			    uint64_t *last, int (*give)(void *arg, const struct queue_piece *piece),
+			    void *arg, struct error *err)
+{
+	const struct worker *w = queue_worker(q, worker);
+	if (!w)
+		return unknown_worker(worker, err);
+	*generation = w->generation;
+	*last = w->last;
+	struct queue_piece out;
+	int stopped = 0;
+	for (const struct piece *p = w->hand.head; p && !stopped; p = p->next) {
+		piece_tell(q, p, &out);
+		for (const struct piece *run = p; run && !stopped; run = run->more) {
+			out.skip = run->lo;
+			out.take = run->hi - run->lo;
+			stopped = give(arg, &out);
+		}
+	}
 	return QUEUE_OK;
 }

@@ -22,14 +22,17 @@
  * Partitions (LB-BSP 3.5): with parameters that name some, each worker is handed rows of its own
  * partition only, over and over, until EPOCHS * N rows are in the model; see partition/partition.h.
  *
- * Every function that changes something either does all of it or nothing.  What it did it says
- * in lines (queue_set_log), which queue_loader_line() of another queue follows.
+ * A change is one row of a table (change.c): what a client says, what happens, and the line that says
+ * so (queue_set_log), which queue_loader_line() of another queue follows.  It is made as a whole or
+ * not at all.
  */
 #ifndef PACELINE_SHARD_QUEUE_H
 #define PACELINE_SHARD_QUEUE_H
 
 #include "base/error.h"
 #include "base/option.h"
+#include "partition/partition.h"
+#include "record/fields.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -37,12 +40,6 @@
 struct queue;
 
 enum queue_shuffle { QUEUE_SHUFFLE_NONE, QUEUE_SHUFFLE_SHARDS, QUEUE_SHUFFLE_SAMPLES };
-
-/* A worker's own rows: partitions stand one behind the other in the numbering of rows. */
-struct queue_partition {
-	char worker[OPTION_ID_MAX];
-	uint64_t rows;
-};
 
 /* What makes a queue this one: a journal of others is another job's. */
 struct queue_parameters {
@@ -52,8 +49,8 @@ struct queue_parameters {
 	uint64_t epochs;  /* E > 0 */
 	enum queue_shuffle shuffle;
 	uint64_t seed;
-	const struct queue_partition *partition; /* copied; all of their rows are the samples */
-	size_t partitions;                       /* 0: everybody is handed everything */
+	const struct partition_own *partition; /* copied; all of their rows are the samples */
+	size_t partitions;                     /* 0: everybody is handed everything */
 };
 
 enum queue_result {
@@ -76,7 +73,7 @@ int queue_shuffle_of(const char *name, enum queue_shuffle *out); /* -1: none of 
 enum queue_state { QUEUE_TODO, QUEUE_DOING, QUEUE_DONE, QUEUE_HELD, QUEUE_STATES };
 const char *queue_state_name(enum queue_state state);
 
-/* ERROR_CONFIG: too large or zero; ERROR_OS: no memory. */
+/* ERROR_CONFIG: too large or zero; ERROR_OS: out of memory. */
 int queue_new(struct queue **out, const struct queue_parameters *p, struct error *err);
 void queue_free(struct queue *q); /* NULL is fine */
 const struct queue_parameters *queue_parameters(const struct queue *q);
@@ -84,14 +81,9 @@ const struct queue_parameters *queue_parameters(const struct queue *q);
 /* The time of what follows: epoch seconds for ages, monotonic seconds for leases. */
 void queue_clock(struct queue *q, double at, double mono);
 
-/* Deaths after which a shard is held (0: never), and seconds of a lease (0: none). Logged. */
-void queue_set(struct queue *q, uint64_t retries, double lease);
 uint64_t queue_retries(const struct queue *q);
 double queue_lease(const struct queue *q);
-
-/* From here on lines may be lost if the machine is started anew: that of this boot id. "": none may.
- * Part of the state, until it is said again or the queue is rolled back. Logged. */
-void queue_set_loose(struct queue *q, const char *boot);
+/* The boot of this machine under which lines may be lost; "": none may be. */
 const char *queue_loose(const struct queue *q);
 
 /* Where the lines go; NULL (the default) is nowhere. Lines stay queue's own. A settle is several
@@ -118,9 +110,48 @@ struct queue_piece {
 	double age;             /* seconds in this state; 0 for one never handed out */
 };
 
-/* ---- requests: err (may be NULL) says why, for people ---- */
+/* ---- changes: err (may be NULL) says why not, for people ---- */
 
-enum queue_result queue_hello(struct queue *q, const char *worker, uint64_t *generation,
+#define QUEUE_UNSAID UINT64_MAX /* a begin that is none: all of the piece */
+
+/* What a client asks for, and what a line of the journal says of it. Texts are borrowed; NULL, or 0,
+ * is what the change does not need. */
+struct queue_change {
+	const char *worker, *from, *to, *boot;
+	uint64_t generation, id, begin, length, upto, max, retries, blamed;
+	double lease, threshold, at;
+	/* What came of it. */
+	int is_made;              /* 0: it was so before, and no line says it */
+	uint64_t shards;          /* that came back */
+	struct queue_piece piece; /* that is the worker's now */
+};
+
+enum queue_kind_flags {
+	QUEUE_BY_WORKER = 1, /* a worker says it, of a generation in force; its first field */
+	QUEUE_COUNTS = 2,    /* it says that rows are in the model */
+	QUEUE_FENCES = 4,    /* a generation may end */
+	QUEUE_TELLS = 8      /* the client hears how many shards came back */
+};
+
+struct queue_kind {
+	const char *type; /* of the line */
+	int flags;        /* enum queue_kind_flags */
+	enum queue_result (*make)(struct queue *q, struct queue_change *c, struct error *err);
+	const struct field *fields; /* of struct queue_change: of the line, and of the request */
+};
+
+/* hello, get, done, progress, back, bye, fail, release, expire, set, migrate, move, moved, drop, loose,
+ * time; NULL: it is none. */
+const struct queue_kind *queue_kind(const char *type);
+/* QUEUE_OK: it is so now, and the log was told when it was not before. Else nothing changed. */
+enum queue_result queue_make(struct queue *q, const struct queue_kind *kind, struct queue_change *c,
+			     struct error *err);
+
+/* Whether this generation of the worker is in force. */
+enum queue_result queue_in_force(const struct queue *q, const char *worker, uint64_t generation,
+				 struct error *err);
+/* The lease begins again. No state: leases are of this life of the process. */
+enum queue_result queue_renew(struct queue *q, const char *worker, uint64_t generation, uint64_t id,
 			      struct error *err);
 /* The worker itself has asked for something: that it lives is told by queue_workers(). No state:
  * counted from the start of the process. */
@@ -134,30 +165,9 @@ struct queue_worker_told {
 /* All that ever said hello, in that order. */
 void queue_workers(const struct queue *q,
 		   void (*give)(void *arg, const struct queue_worker_told *worker), void *arg);
-/* Whether this generation of the worker is in force. */
-enum queue_result queue_in_force(const struct queue *q, const char *worker, uint64_t generation,
-				 struct error *err);
-/* max 0: whatever it is. QUEUE_OK: *piece is the worker's. */
-enum queue_result queue_get(struct queue *q, const char *worker, uint64_t generation, uint64_t max,
-			    struct queue_piece *piece, struct error *err);
-enum queue_result queue_progress(struct queue *q, const char *worker, uint64_t generation,
-				 uint64_t id, uint64_t upto, struct error *err);
-enum queue_result queue_done(struct queue *q, const char *worker, uint64_t generation, uint64_t id,
-			     struct error *err);
-enum queue_result queue_back(struct queue *q, const char *worker, uint64_t generation, uint64_t id,
-			     struct error *err);
-enum queue_result queue_back_range(struct queue *q, const char *worker, uint64_t generation,
-				   uint64_t id, uint64_t begin, uint64_t length, struct error *err);
-enum queue_result queue_renew(struct queue *q, const char *worker, uint64_t generation, uint64_t id,
-			      struct error *err);
-enum queue_result queue_bye(struct queue *q, const char *worker, uint64_t generation,
-			    struct error *err);
-enum queue_result queue_fail(struct queue *q, const char *worker, uint64_t *shards,
-			     struct error *err);
-enum queue_result queue_release(struct queue *q, uint64_t id, struct error *err);
 
 /* ---- settle ---- */
-struct queue_line {
+struct queue_range {
 	int is_back;
 	const char *worker;
 	uint64_t generation, id, begin, length;
@@ -172,61 +182,20 @@ struct queue_refusal {
  * own answer in the place of the one that the lead may still ask for. */
 enum queue_result queue_settle_known(const struct queue *q, uint64_t number, uint64_t incarnation,
 				     struct error *err);
-/* The lines are judged together, before any of them changes anything. An apply line is refused, and
+/* The ranges are judged together, before any of them changes anything. One to be applied is refused, and
  * told by queue_refusals(), unless all of its rows are in this worker's hand, of this generation,
- * and named by no other line; it takes the other apply lines of that worker's generation with it,
- * as together they are one gradient. All other lines are carried out. A `back` line asks for what
- * may have happened already: what of it is no longer in the hand is passed over in silence. */
+ * and named by no other; it takes the others to be applied of that worker's generation with it, as
+ * together they are one gradient. All others are carried out. To go back is asked of what may have
+ * happened already: what of it is no longer in the hand is passed over in silence. */
 enum queue_result queue_settle(struct queue *q, uint64_t number, uint64_t iteration,
-			       uint64_t incarnation, struct queue_line *lines, size_t count,
+			       uint64_t incarnation, struct queue_range *ranges, size_t count,
 			       struct error *err);
 /* The answer of the last settle; valid until the next. */
 const struct queue_refusal *queue_refusals(const struct queue *q, size_t *count);
 
-/* ---- partitions: all of them empty, or "no", without any ---- */
-struct queue_share { /* a partition as it is told */
-	const char *worker;      /* queue's own */
-	uint64_t begin, samples; /* of its own file */
-	uint64_t rows;           /* that it has now */
-	uint64_t traversals;     /* times it was handed out whole */
-	uint64_t left;           /* rows before the next time */
-	uint64_t given;          /* rows handed out since the counts were reset */
-};
-struct queue_move { /* rows that are to go to another worker's partition */
-	uint64_t id;
-	const char *from, *to; /* queue's own */
-	uint64_t begin, length;
-};
-struct queue_parts_stat {
-	uint64_t budget;     /* rows to be handed out for the first time, whoever they are of */
-	uint64_t unseen;     /* of them reserved for rows that were never handed out */
-	uint64_t moves;      /* planned and not done */
-	uint64_t moves_done, rows_moved;
-};
-int queue_same_partitions(const struct queue_parameters *a, const struct queue_parameters *b);
-/* "w0:500,w1:250" -> *out, to be freed. ERROR_USAGE: it is none. */
-int queue_partitions_read(const char *text, struct queue_partition **out, size_t *count,
-			  struct error *err);
-/* When traversals since the last reset differ by more than so many, rows are to move; 0: never.
- * Logged. */
-void queue_set_migrate(struct queue *q, double migrate);
-double queue_migrate(const struct queue *q);
-int queue_share(const struct queue *q, size_t i, struct queue_share *out); /* -1: no i-th one */
-int queue_share_of(const struct queue *q, const char *worker, struct queue_share *out);
-void queue_parts_stat(const struct queue *q, struct queue_parts_stat *out);
-/* The i-th run of a partition's rows, in the order in which they come next; -1: there is none. */
-int queue_rows(const struct queue *q, size_t partition, size_t i, uint64_t *begin, uint64_t *length,
-	       uint64_t *times);
-/* The i-th move that is planned; -1: there is none. */
-int queue_move(const struct queue *q, size_t i, struct queue_move *out);
-/* What should move now, as *count moves with ids, to be freed; nothing is changed. -1: no memory. */
-int queue_plan(const struct queue *q, struct queue_move **moves, size_t *count);
-enum queue_result queue_plan_take(struct queue *q, const struct queue_move *move,
-				  struct error *err);
-/* The worker has the text of the rows: they are its partition's from now on. */
-enum queue_result queue_moved(struct queue *q, const char *worker, uint64_t id, struct error *err);
-/* A planned move will not be. */
-enum queue_result queue_drop_move(struct queue *q, uint64_t id, struct error *err);
+/* ---- partitions ---- */
+/* To be looked at; NULL: there are none. */
+const struct partitions *queue_own(const struct queue *q);
 
 /* ---- leases ---- */
 /* Takes back every piece whose lease is over; how many. limit 0: all that are. */
@@ -257,7 +226,7 @@ int queue_is_over(const struct queue *q);
 int queue_has_todo(const struct queue *q);
 
 /* Pieces with id >= from in rising order, those of the states in the mask (bit 1 << state); give
- * returns nonzero to stop. Done pieces: whole shards only. -1: no memory. */
+ * returns nonzero to stop. Done pieces: whole shards only. -1: out of memory. */
 int queue_list(const struct queue *q, unsigned states, uint64_t from,
 	       int (*give)(void *arg, const struct queue_piece *piece), void *arg);
 /* The pieces in a worker's hand, oldest first, one call for each run of positions that remains;
@@ -272,7 +241,7 @@ void queue_write(const struct queue *q, void (*line)(void *arg, const char *line
 		 void *arg);
 
 struct queue_loader;
-/* expected (may be NULL; copied): a file of other parameters is ERROR_CONFIG. NULL: no memory. */
+/* expected (may be NULL; copied): a file of other parameters is ERROR_CONFIG. NULL: out of memory. */
 struct queue_loader *queue_loader_new(const struct queue_parameters *expected);
 /* One line, in order. 0: taken; 1: taken, and only the lines that follow complete it; -1: it
  * can't be (ERROR_DATA, ERROR_OS). */
@@ -287,7 +256,7 @@ void queue_loader_free(struct queue_loader *l); /* NULL is fine */
 
 /* q, just loaded from a file, takes the place of `replaced`: every generation is fenced and none
  * comes again, the incarnation is a new one, the last settle is forgotten, no line may be lost. Not
- * logged. -1: no memory. */
+ * logged. -1: out of memory. */
 int queue_roll_back(struct queue *q, const struct queue *replaced, struct error *err);
 
 #endif

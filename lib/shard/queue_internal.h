@@ -1,13 +1,11 @@
 /*
- * What the files of the queue share, and nobody else: queue.c and hand.c (requests), settle.c,
- * piece.c (pieces and their rows), state.c and loader*.c (the state as text, and back), follow.c
- * (changes, read), tell.c and division.c.
+ * What the files of the queue share, and nobody else: queue.c (workers, telling), change.c (what
+ * changes it), settle.c, source.c (what is handed out next), piece.c (pieces and their rows), state.c
+ * (the state as text, and back) and follow.c (changes, read).
  */
 #ifndef PACELINE_SHARD_QUEUE_INTERNAL_H
 #define PACELINE_SHARD_QUEUE_INTERNAL_H
 
-#include "record/sealed.h"
-#include "partition/partition.h"
 #include "shard/queue.h"
 #include "shard/table.h"
 
@@ -25,7 +23,7 @@ struct shard_order {
 };
 
 struct worker;
-struct epoch;
+struct lane;
 
 struct piece {
 	uint64_t id;
@@ -41,9 +39,9 @@ struct piece {
 	 * over all runs each time. */
 	struct piece *last_cut;
 	struct whole *whole; /* NULL: nothing of the shard is elsewhere or done apart from this */
-	struct epoch *epoch;
+	struct lane *lane;   /* where it waits when it comes back */
 	struct worker *worker;                 /* QUEUE_DOING only */
-	struct piece *prev, *next;             /* in a hand, in an epoch's todo, or held */
+	struct piece *prev, *next;             /* in a hand, in a lane's todo, or held */
 	struct piece *lease_prev, *lease_next; /* QUEUE_DOING only */
 	double lease_from;                     /* monotonic */
 	double at;                             /* epoch seconds: in this state since */
@@ -57,14 +55,18 @@ struct piece_list {
 	uint64_t count;
 };
 
+/* Pieces of one epoch, or of one partition, that wait to be handed out. */
+struct lane {
+	uint64_t number;        /* the epoch, or traversals of the partition that are over */
+	struct piece *front;    /* rest of a cut piece: handed out before all others */
+	struct piece_list todo; /* came back */
+};
+
 /* An epoch that was begun and is not finished. */
 struct epoch {
-	uint64_t number;
-	uint64_t left;       /* shards begun or not, that are not done */
-	struct piece *front; /* rest of a cut piece: handed out before all others of this epoch */
-	struct piece_list todo; /* came back */
+	struct lane lane; /* first: a lane is the epoch's */
+	uint64_t left;    /* shards begun or not, that are not done */
 	struct epoch *prev, *next;
-	struct part *part; /* NULL; else this is no epoch but what came back to a partition */
 };
 
 struct worker {
@@ -87,22 +89,21 @@ struct queue {
 	struct queue_parameters p;
 	uint64_t shard_rows; /* B*M */
 	uint64_t shards;     /* K */
-	uint64_t total;      /* K*E */
+	uint64_t total;      /* K*E; 0 with partitions: all ids are next_id's */
 	uint64_t retries;
 	double lease;
 	double at, mono;
 
-	uint64_t cursor;           /* shards handed out at least once */
-	uint64_t next_id;          /* >= total */
-	struct shard_order *order; /* of the epoch asked for last */
-
-	struct parts *parts; /* NULL: no partitions. Then total is 0: all ids are next_id's */
-	struct epoch *lines; /* one a partition */
-	uint64_t begun;      /* shards that were, of partitions */
+	/* Sources of shards (source.c): epochs, or partitions of the workers' own rows. */
+	uint64_t cursor;          /* shards handed out at least once */
+	uint64_t next_id;         /* >= total */
+	struct shard_order order; /* of the epoch asked for last */
+	struct epoch *first_epoch, *last_epoch;
+	struct partitions *own; /* NULL: epochs */
+	struct lane *lanes;     /* one a partition */
 
 	struct table pieces; /* by id */
 	uint64_t runs;       /* struct piece in some `more`: ids they will need */
-	struct epoch *first_epoch, *last_epoch;
 	struct piece_list held;
 	struct piece *lease_head, *lease_tail;
 	struct piece *spare; /* chained by next */
@@ -114,7 +115,7 @@ struct queue {
 	struct worker *first_worker, *last_worker;
 	uint64_t worker_count;
 
-	char loose[OPTION_ID_MAX]; /* see queue_set_loose() */
+	char loose[OPTION_ID_MAX]; /* see queue_loose() */
 	uint64_t incarnation;
 	uint64_t todo, doing; /* pieces (objects only) */
 	uint64_t pieces_done, shards_done, samples_done, samples_repeated;
@@ -133,41 +134,59 @@ struct queue {
 };
 
 /* ---- queue.c ---- */
+extern const char *const queue_state_names[], *const queue_shuffle_names[]; /* end with NULL */
 struct worker *queue_worker(const struct queue *q, const char *id);
-/* Finds or makes; NULL: no memory. */
+/* Finds or makes; NULL: out of memory. */
 struct worker *queue_worker_make(struct queue *q, const char *id);
+/* QUEUE_UNKNOWN_WORKER or QUEUE_FENCED: there is no such generation in force. */
 enum queue_result queue_grip(const struct queue *q, const char *worker, uint64_t generation,
 			     struct worker **w, struct error *err);
-void queue_log_line(struct queue *q, const struct line *l);
 /* Refuses; why holds one %llu, for the number. */
 enum queue_result queue_no(enum queue_result result, struct error *err, const char *why,
 			   uint64_t number);
 enum queue_result queue_no_memory(struct error *err);
 
-/* ---- division.c: partitions as the queue uses them ---- */
-int queue_parts_check(const struct queue_parameters *p, struct error *err);
-int queue_parts_new(struct queue *q, const struct queue_parameters *p); /* -1: no memory */
-void queue_parts_free(struct queue *q);
-/* The line of a worker's partition; NULL: it has none. */
-struct epoch *queue_parts_line(const struct queue *q, const char *worker);
-/* What would be handed to this worker: a piece, or (NULL with *is_fresh) rows of its ring. */
-struct piece *queue_parts_next(const struct queue *q, const struct worker *w, int *is_fresh);
-/* Needs piece_prepare(1). NULL: no memory. */
-struct piece *queue_parts_fresh(struct queue *q, const struct worker *w, uint64_t max);
-/* Shards not begun: an estimate until the budget is used up. */
-uint64_t queue_parts_todo(const struct queue *q);
-
-/* ---- hand.c ---- */
-/* The piece, or why not; QUEUE_OK with *p NULL: that id is done. */
-enum queue_result queue_find(const struct queue *q, uint64_t id, struct piece **p,
-			     struct error *err);
-/* Takes one piece back as its lease is over. */
-void queue_expire_piece(struct queue *q, struct piece *p, int is_blamed);
+/* ---- change.c ---- */
+/* Tells the log a line of this type with these fields of `from`. */
+void queue_log(struct queue *q, const char *type, const struct field *fields, const void *from);
 
 /* ---- settle.c ---- */
+extern const struct field range_fields[];   /* of struct queue_range, without its generation */
+extern const struct field refusal_fields[]; /* of struct queue_refusal */
 /* What was written down, once more, in that order; its number is not judged. */
 enum queue_result queue_settle_again(struct queue *q, uint64_t number, uint64_t iteration,
-				     struct queue_line *lines, size_t count, struct error *err);
+				     struct queue_range *ranges, size_t count, struct error *err);
+
+/* ---- source.c: what is handed out next ---- */
+int source_check(const struct queue_parameters *p, struct error *err); /* ERROR_CONFIG */
+int source_new(struct queue *q); /* of q->p. -1: out of memory */
+void source_free(struct queue *q);
+/* Whether this worker can be handed anything, ever. */
+int source_knows(const struct queue *q, const char *worker);
+/* What would be handed to this worker: a piece, or (NULL with *is_fresh) a shard never handed out. */
+struct piece *source_next(const struct queue *q, const struct worker *w, int *is_fresh);
+/* That shard, or max rows of it; there is one. Needs piece_prepare(1). NULL: out of memory. */
+struct piece *source_fresh(struct queue *q, const struct worker *w, uint64_t max);
+/* Shards that nobody has begun; of partitions an estimate until the budget is used up. */
+uint64_t source_left(const struct queue *q);
+/* The whole shard `id`, which is of an epoch: first row, samples. */
+void source_frame(const struct queue *q, uint64_t id, uint64_t *begin, uint64_t *length);
+/* The seed of a piece with this id; 0 when samples are not shuffled. */
+uint64_t source_seed(const struct queue *q, uint64_t id);
+/* A shard of this lane is done. */
+void source_done(struct queue *q, struct lane *lane);
+/* The lane of a piece that is read: its partition's worker, or its shard, says it. NULL: none, or no
+ * memory. */
+struct lane *source_lane(struct queue *q, const char *worker, uint64_t origin);
+/* Another shard of it was read. */
+void source_read(struct queue *q, struct lane *lane);
+/* All lines of a state were read: so many samples of so many shards are neither done nor fresh. -1: they
+ * do not add up. */
+int source_read_all(struct queue *q, uint64_t samples, uint64_t shards, struct error *err);
+/* Every lane, from NULL to NULL. */
+const struct lane *source_lane_behind(const struct queue *q, const struct lane *lane);
+/* Whose partition it is; NULL: an epoch. */
+const char *lane_worker(const struct queue *q, const struct lane *lane);
 
 /* ---- piece.c: pieces, their lists and their samples ---- */
 void piece_append(struct piece_list *list, struct piece *p);
@@ -178,10 +197,6 @@ int piece_prepare(struct queue *q, size_t count);
 struct piece *piece_new(struct queue *q);
 void piece_free(struct queue *q, struct piece *p);
 uint64_t piece_left(const struct piece *p);
-/* First row and samples of the whole shard `id`. */
-void piece_frame(const struct queue *q, uint64_t id, uint64_t *begin, uint64_t *length);
-/* The seed of a piece with this id; 0 when samples are not shuffled. */
-uint64_t piece_seed(const struct queue *q, uint64_t id);
 /* From now on other pieces are of the same shard. Needs piece_prepare(1). */
 void piece_share(struct queue *q, struct piece *p);
 /* Parts the runs at the edges of [lo, hi) and takes those inside out of p, as a chain by `more`.
@@ -200,8 +215,5 @@ void piece_tell(const struct queue *q, const struct piece *p, struct queue_piece
 void piece_changed(const struct queue *q, const struct piece *p);
 void piece_renew(struct queue *q, struct piece *p);
 void piece_lease_end(struct queue *q, struct piece *p);
-/* Begins the epoch if it must be, keeping the list in order; NULL: no memory. */
-struct epoch *epoch_make(struct queue *q, uint64_t number);
-void epoch_shard_done(struct queue *q, struct epoch *e);
 
 #endif

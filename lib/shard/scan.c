@@ -41,9 +41,9 @@ static int is_batch_behind(const char *data, size_t from, size_t size)
 		const char *text = data + from;
 		size_t len = end - from;
 		if (has_chain && is_mark(text, len) &&
-		    lines_valid(text, len, chain, &content, &sum))
+		    sealed_valid(text, len, chain, &content, &sum))
 			return 1;
-		has_chain = lines_said(text, len, &chain) == 0;
+		has_chain = sealed_said(text, len, &chain) == 0;
 		from = end + 1;
 	}
 	return 0;
@@ -62,10 +62,10 @@ static enum tail judge_tail(const char *data, size_t at, size_t size, uint32_t c
 	if (behind == size) { /* the end: nothing, or the beginning of a line */
 		if (zero == at)
 			return TAIL_CLEAN;
-		if (lines_valid(data + at, zero - at, chain, &content, &sum))
+		if (sealed_valid(data + at, zero - at, chain, &content, &sum))
 			return TAIL_LACKS_NEWLINE;
 		/* A newline that has become another byte. */
-		if (lines_valid(data + at, zero - at - 1, chain, &content, &sum))
+		if (sealed_valid(data + at, zero - at - 1, chain, &content, &sum))
 			return TAIL_DAMAGED;
 		return is_batch_behind(data, at, zero) ? TAIL_DAMAGED : TAIL_TORN;
 	}
@@ -97,7 +97,7 @@ int scan_lines(const char *data, size_t size, const char *place,
 		const char *text = data + now.end;
 		uint32_t sum;
 		int lacks_newline = 0;
-		if (end == size || !lines_valid(text, len, now.chain, &content, &sum)) {
+		if (end == size || !sealed_valid(text, len, now.chain, &content, &sum)) {
 			enum tail tail = judge_tail(data, now.end, size, now.chain);
 			if (tail == TAIL_DAMAGED && !now.is_loose)
 				return refuse(err, place, now.lines + 1);
@@ -105,7 +105,7 @@ int scan_lines(const char *data, size_t size, const char *place,
 				break;
 			lacks_newline = 1;
 			len = find(data, now.end, size, '\0') - now.end;
-			lines_valid(text, len, now.chain, &content, &sum);
+			sealed_valid(text, len, now.chain, &content, &sum);
 		}
 		now.lines++;
 		int taken = line(arg, text, content, err);

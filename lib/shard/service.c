@@ -1,5 +1,5 @@
-/* service: see service.h. What there is and when it is on disk; requests are in verbs.c, commit.c,
- * ask.c, files.c and division_verbs.c, held-back answers in wait.c. */
+/* service: see service.h. What there is and when it is on disk; requests are in verbs.c, reads.c,
+ * moves.c and files.c, held-back answers in wait.c. */
 #include "shard/service_internal.h"
 
 #include "base/boot.h"
@@ -22,35 +22,35 @@ static const struct verb verbs[] = {
 	{"hello", "worker", "generation", verb_hello, 0,
 	 "begins a generation of a worker, or resumes one"},
 	{"get", "worker generation", "max wait boot", verb_get, 0, "the next piece"},
-	{"done", "worker generation id", "", verb_done, 0, "all of the piece is in the model"},
-	{"progress", "worker generation id upto", "", verb_progress, 0,
+	{"done", "worker generation id", "", verb_change, 0, "all of the piece is in the model"},
+	{"progress", "worker generation id upto", "", verb_change, 0,
 	 "the first upto= samples are in the model"},
-	{"back", "worker generation id", "begin length", verb_back, 0,
+	{"back", "worker generation id", "begin length", verb_change, 0,
 	 "the piece, or some of its rows, to the end of the queue"},
 	{"settle", "number iteration incarnation", "boot", verb_settle, SETTLE_BYTES_MAX,
 	 "the lead's commit: apply and back lines; those that are refused are told"},
 	{"renew", "worker generation id", "", verb_renew, 0, "the lease begins again"},
-	{"bye", "worker generation", "", verb_bye, 0, "what the worker holds comes back"},
-	{"fail", "worker", "", verb_fail, 0, "given up for dead: fenced, its pieces come back"},
-	{"stat", "", "wait", ask_stat, 0, "counts; with wait=, once all is done or held"},
-	{"list", "", "state from max", ask_list, 0, "pieces, by id"},
-	{"who", "worker", "", ask_who, 0, "what a worker holds, and its generation"},
-	{"workers", "", "", ask_workers, 0, "all who ever said hello: how often they asked, what they hold"},
-	{"release", "id", "", verb_release, 0, "a held piece is handed out again"},
-	{"partitions", "", "", share_partitions, 0, "who has how many rows, and how often they came"},
-	{"rows", "", "worker", share_rows, 0, "the runs of rows of partitions, and how often each came"},
-	{"moves", "worker", "wait", share_moves, 0, "rows that are to come to this worker's partition"},
-	{"moved", "worker id", "", share_moved, 0, "the worker has them: they are of its partition"},
-	{"drop-move", "id", "", share_drop, 0, "a move that will not be"},
-	{"save", "file", "incarnation", file_save, 0, "the whole state into a file"},
-	{"load", "file", "incarnation", file_load, 0, "back to the state in a file"},
-	{"watch", "", "", ask_watch, 0, "each transition, until the client closes"},
+	{"bye", "worker generation", "", verb_change, 0, "what the worker holds comes back"},
+	{"fail", "worker", "", verb_change, 0, "given up for dead: fenced, its pieces come back"},
+	{"stat", "", "wait", verb_stat, 0, "counts; with wait=, once all is done or held"},
+	{"list", "", "state from max", verb_list, 0, "pieces, by id"},
+	{"who", "worker", "", verb_who, 0, "what a worker holds, and its generation"},
+	{"workers", "", "", verb_workers, 0, "all who ever said hello: how often they asked, what they hold"},
+	{"release", "id", "", verb_change, 0, "a held piece is handed out again"},
+	{"partitions", "", "", verb_partitions, 0, "who has how many rows, and how often they came"},
+	{"rows", "", "worker", verb_rows, 0, "the runs of rows of partitions, and how often each came"},
+	{"moves", "worker", "wait", verb_moves, 0, "rows that are to come to this worker's partition"},
+	{"moved", "worker id", "", verb_change, 0, "the worker has them: they are of its partition"},
+	{"drop-move", "id", "", verb_drop_move, 0, "a move that will not be"},
+	{"save", "file", "incarnation", verb_save, 0, "the whole state into a file"},
+	{"load", "file", "incarnation", verb_load, 0, "back to the state in a file"},
+	{"watch", "", "", verb_watch, 0, "each transition, until the client closes"},
 };
 
 void service_clock(struct service *s)
 {
 	if (!journal_is_pending(s->journal))
-		queue_clock(s->queue, lines_milliseconds(clock_epoch()), clock_mono());
+		queue_clock(s->queue, fields_milliseconds(clock_epoch()), clock_mono());
 }
 
 void service_set_fatal(struct service *s, const struct error *err)
@@ -149,12 +149,13 @@ static void log_change(void *service, const char *line, size_t len)
 {
 	struct service *s = service;
 	if (!journal_is_pending(s->journal)) {
-		struct line mark;
+		char mark[SEALED_MAX];
+		struct record_out o;
 		struct queue_stat stat;
 		queue_stat(s->queue, &stat);
-		line_begin(&mark, SCAN_MARK);
-		line_seconds(&mark, "at", stat.at);
-		journal_add(s->journal, mark.data, mark.len);
+		record_begin(&o, mark, sizeof mark, SCAN_MARK);
+		fields_add_time(&o, "at", stat.at);
+		journal_add(s->journal, o.data, o.len);
 	}
 	journal_add(s->journal, line, len);
 }
@@ -176,7 +177,7 @@ void service_adopt(struct service *s, struct queue *q)
 	queue_free(s->queue);
 	s->queue = q;
 	queue_set_log(q, log_change, s);
-	queue_set_watch(q, ask_tell_change, s);
+	queue_set_watch(q, reads_tell_change, s);
 	number_format_real(queue_lease(q), s->lease_text);
 	s->is_lost = is_lost(s, queue_loose(q));
 	s->is_stirred = 1;
@@ -239,7 +240,8 @@ static int check_given(const struct service *s, const struct queue *q, struct er
 		return error_set(err, ERROR_CONFIG, journal_path(s->journal),
 				 "is of --shuffle %s, not %s", queue_shuffle_name(have->shuffle),
 				 queue_shuffle_name(want->shuffle));
-	if (given->partitions && !queue_same_partitions(have, want))
+	if (given->partitions && !partitions_same(have->partition, have->partitions,
+						  want->partition, want->partitions))
 		return error_set(err, ERROR_CONFIG, journal_path(s->journal),
 				 "is of other --partitions");
 	return 0;
@@ -255,14 +257,26 @@ static int begin(struct service *s, struct queue *q, struct error *err)
 	return journal_begin(s->journal, service_write_state, s, err);
 }
 
+static void set(struct queue *q, uint64_t retries, double lease)
+{
+	struct queue_change c = {.retries = retries, .lease = lease};
+	queue_make(q, queue_kind("set"), &c, NULL);
+}
+
+static void set_migrate(struct queue *q, double threshold)
+{
+	struct queue_change c = {.threshold = threshold};
+	queue_make(q, queue_kind("migrate"), &c, NULL);
+}
+
 /* What the command line changes, which in a new journal is part of the state. */
 static void set_given(struct service *s, struct queue *q)
 {
 	const struct service_given *given = &s->options.given;
-	queue_set(q, given->retries ? s->options.retries : queue_retries(q),
-		  given->lease ? s->options.lease : queue_lease(q));
+	set(q, given->retries ? s->options.retries : queue_retries(q),
+	    given->lease ? s->options.lease : queue_lease(q));
 	if (given->migrate)
-		queue_set_migrate(q, s->options.migrate);
+		set_migrate(q, s->options.migrate);
 }
 
 /* A full disk is no reason not to answer: the old journal goes on, as far as it has room. */
@@ -308,8 +322,8 @@ static int begin_new(struct service *s, struct error *err)
 				 s->options.dir);
 	if (queue_new(&q, &s->options.parameters, err) != 0)
 		return -1;
-	queue_set(q, s->options.retries, s->options.lease);
-	queue_set_migrate(q, s->options.migrate);
+	set(q, s->options.retries, s->options.lease);
+	set_migrate(q, s->options.migrate);
 	return begin(s, q, err);
 }
 
@@ -418,7 +432,7 @@ static int flush(void *service, struct error *err)
 	if (s->options.sync == JOURNAL_GROUP && s->is_firm && journal_is_pending(s->journal))
 		gather(s);
 	if (s->is_stirred) {
-		share_plan(s);
+		moves_plan(s);
 		wait_serve(s);
 	}
 	if (!s->is_fatal && commit(s, &why) != 0)
@@ -479,7 +493,8 @@ int service_end(struct service *s, struct error *err)
 		return 0;
 	if (service_make_room(s, JOURNAL_LINE_BYTES, err) != 0)
 		return journal_is_broken(s->journal) ? -1 : 0; /* it may be said of lines that are there */
-	queue_set_loose(s->queue, "");
+	struct queue_change c = {0};
+	queue_make(s->queue, queue_kind("loose"), &c, NULL);
 	return journal_commit(s->journal, err);
 }
 

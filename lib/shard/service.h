@@ -31,7 +31,7 @@ struct service_options {
 	struct queue_parameters parameters; /* with defaults where not given */
 	uint64_t retries;
 	double lease;
-	double migrate; /* see queue_set_migrate() */
+	double migrate; /* traversals since the last moves that may differ; 0: any number */
 	int settle_only; /* there is a lead and a supervisor: rows count by settle alone, and only
 			    fail tells of a death */
 	struct service_given given;

@@ -1,6 +1,6 @@
 /*
- * What the files of the service share (service.c, wait.c, verbs.c, commit.c, ask.c, files.c,
- * division_verbs.c), and nobody else.
+ * What the files of the service share (service.c, verbs.c, reads.c, moves.c, files.c, wait.c), and
+ * nobody else.
  */
 #ifndef PACELINE_SHARD_SERVICE_INTERNAL_H
 #define PACELINE_SHARD_SERVICE_INTERNAL_H
@@ -22,7 +22,7 @@ struct waiter {
 	struct event *timer;
 	struct waiter *prev, *next;
 	int is_stat, is_moves, is_here;
-	uint64_t generation, max;
+	struct queue_change asked; /* of a get */
 	char worker[OPTION_ID_MAX];
 };
 
@@ -83,55 +83,50 @@ void service_write_state(void *service, void (*line)(void *arg, const char *line
 void service_arm_lease(struct service *s);
 
 /* ---- wait.c ---- */
-void wait_for_piece(struct service *s, struct request *rq, const char *worker, uint64_t generation,
-		    uint64_t max, int is_here, double seconds);
+void wait_for_piece(struct service *s, struct request *rq, const struct queue_change *asked,
+		    int is_here, double seconds);
 void wait_for_end(struct service *s, struct request *rq, double seconds);
 void wait_for_moves(struct service *s, struct request *rq, const char *worker, double seconds);
 /* Answers those whose time has come; before each commit. */
 void wait_serve(struct service *s);
 void wait_free(struct service *s);
 
-/* ---- verbs.c: what workers and the lead say ---- */
-/* A get without waiting: answers, or returns 0 when there is nothing to hand out now. */
-int verb_try_get(struct service *s, struct request *rq, const char *worker, uint64_t generation,
-		 uint64_t max, int is_here);
+/* ---- verbs.c: what changes the queue ---- */
 void verb_refuse(struct request *rq, enum queue_result result, const struct error *err);
-void verb_put_piece(const struct service *s, struct request *rq, const struct queue_piece *piece);
+/* A get without waiting: answers, or returns 0 when there is nothing to hand out now. */
+int verb_try_get(struct service *s, struct request *rq, const struct queue_change *asked,
+		 int is_here);
+/* Any change whose row says all: the verb's name is the line's. */
+void verb_change(struct request *rq, void *service);
+void verb_drop_move(struct request *rq, void *service);
 void verb_hello(struct request *rq, void *service);
 void verb_get(struct request *rq, void *service);
-void verb_progress(struct request *rq, void *service);
-void verb_done(struct request *rq, void *service);
-void verb_back(struct request *rq, void *service);
 void verb_renew(struct request *rq, void *service);
-void verb_bye(struct request *rq, void *service);
-void verb_fail(struct request *rq, void *service);
-void verb_release(struct request *rq, void *service);
-void verb_settle(struct request *rq, void *service); /* commit.c */
+void verb_settle(struct request *rq, void *service);
 
-/* ---- ask.c: what people and programs ask ---- */
-void ask_put_stat(struct service *s, struct request *rq);
-void ask_stat(struct request *rq, void *service);
-void ask_list(struct request *rq, void *service);
-void ask_who(struct request *rq, void *service);
-void ask_workers(struct request *rq, void *service);
-void ask_watch(struct request *rq, void *service);
+/* ---- reads.c: what only asks ---- */
+void reads_put_stat(struct service *s, struct request *rq);
+void verb_stat(struct request *rq, void *service);
+void verb_list(struct request *rq, void *service);
+void verb_who(struct request *rq, void *service);
+void verb_workers(struct request *rq, void *service);
+void verb_partitions(struct request *rq, void *service);
+void verb_rows(struct request *rq, void *service);
+void verb_watch(struct request *rq, void *service);
 /* A transition, to all who watch. */
-void ask_tell_change(void *service, uint64_t id, enum queue_state state, const char *worker);
-void ask_tell_load(struct service *s);
+void reads_tell_change(void *service, uint64_t id, enum queue_state state, const char *worker);
+void reads_tell_load(struct service *s);
 
-/* ---- division_verbs.c: partitions ---- */
-/* Plans moves when they are due, and drops those that nobody did. */
-void share_plan(struct service *s);
+/* ---- moves.c: rows that go to another partition ---- */
+/* Plans them when they are due, and drops those that nobody did. */
+void moves_plan(struct service *s);
+int moves_are_open(const struct service *s);
 /* Whether there is one for this worker; then the answer was given. */
-int share_put_moves(struct service *s, struct request *rq, const char *worker, int even_none);
-void share_partitions(struct request *rq, void *service);
-void share_rows(struct request *rq, void *service);
-void share_moves(struct request *rq, void *service);
-void share_moved(struct request *rq, void *service);
-void share_drop(struct request *rq, void *service);
+int moves_put(struct service *s, struct request *rq, const char *worker, int even_none);
+void verb_moves(struct request *rq, void *service);
 
 /* ---- files.c: save and load ---- */
-void file_save(struct request *rq, void *service);
-void file_load(struct request *rq, void *service);
+void verb_save(struct request *rq, void *service);
+void verb_load(struct request *rq, void *service);
 
 #endif

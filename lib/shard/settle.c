@@ -4,7 +4,7 @@
  * there, or it is refused; the rows of a generation are one gradient, refused as a whole.  The
  * number of a settle makes a repetition harmless, and its answer is part of the state, so that a
  * lead which asks again after a crash hears the same. */
-#include "shard/queue_internal.h"
+#include "shard/state.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,9 +27,28 @@ enum queue_result queue_settle_known(const struct queue *q, uint64_t number, uin
 	return QUEUE_BAD;
 }
 
-/* A line whose rows are in the hand of the worker that it names: positions [lo, hi) of piece. */
+const struct field settle_fields[] = {
+	{FIELD("number", U64, settle_head, number)},
+	{FIELD("iteration", U64, settle_head, iteration)},
+	{FIELD("lines", U64, settle_head, lines)},
+	{0}};
+
+const struct field range_fields[] = {
+	{FIELD("worker", ID, queue_range, worker)},
+	{FIELD("id", U64, queue_range, id)},
+	{FIELD("begin", U64, queue_range, begin)},
+	{FIELD("length", U64, queue_range, length)},
+	{0}};
+
+const struct field refusal_fields[] = {
+	{FIELD("worker", ID_COPY, queue_refusal, worker)},
+	{FIELD("generation", U64, queue_refusal, generation)},
+	{FIELD("id", U64, queue_refusal, id)},
+	{0}};
+
+/* A range whose rows are in the hand of the worker that it names: positions [lo, hi) of piece. */
 struct claim {
-	const struct queue_line *line;
+	const struct queue_range *range;
 	struct worker *worker;
 	struct piece *piece;
 	uint64_t id, lo, hi;
@@ -48,33 +67,33 @@ static int claim_order(const void *a, const void *b)
 	return x->index < y->index ? -1 : 1;
 }
 
-static int line_order(const void *a, const void *b)
+static int asked_order(const void *a, const void *b)
 {
 	const struct claim *x = a, *y = b;
 	return x->index < y->index ? -1 : 1;
 }
 
 /* A range inside the frame; the sum begin + length can't be trusted. */
-static int is_in_frame(const struct piece *p, const struct queue_line *line)
+static int is_in_frame(const struct piece *p, const struct queue_range *range)
 {
-	return line->length > 0 && line->begin >= p->begin && line->length <= p->length &&
-	       line->begin - p->begin <= p->length - line->length;
+	return range->length > 0 && range->begin >= p->begin && range->length <= p->length &&
+	       range->begin - p->begin <= p->length - range->length;
 }
 
 /* 0: these rows are in nobody's hand, or in another's, or there are none. */
-static int claim_make(const struct queue *q, const struct queue_line *line, size_t index,
+static int claim_make(const struct queue *q, const struct queue_range *range, size_t index,
 		      struct claim *c)
 {
-	*c = (struct claim){.line = line, .index = index, .id = line->id};
-	c->worker = queue_worker(q, line->worker);
+	*c = (struct claim){.range = range, .index = index, .id = range->id};
+	c->worker = queue_worker(q, range->worker);
 	if (!c->worker || c->worker->generation == 0 ||
-	    c->worker->generation != line->generation)
+	    c->worker->generation != range->generation)
 		return 0;
-	c->piece = table_get(&q->pieces, line->id);
-	if (!c->piece || c->piece->worker != c->worker || !is_in_frame(c->piece, line))
+	c->piece = table_get(&q->pieces, range->id);
+	if (!c->piece || c->piece->worker != c->worker || !is_in_frame(c->piece, range))
 		return 0;
-	c->lo = line->begin - c->piece->begin;
-	c->hi = c->lo + line->length;
+	c->lo = range->begin - c->piece->begin;
+	c->hi = c->lo + range->length;
 	return 1;
 }
 
@@ -102,7 +121,7 @@ static void judge_piece(const struct claim *claim, size_t count)
 		const struct claim *c = &claim[i];
 		while (run && run->hi <= c->lo)
 			run = run->more;
-		int is_apply = !c->line->is_back;
+		int is_apply = !c->range->is_back;
 		is_bad |= is_apply && (c->lo < named_end || !is_covered(run, c));
 		is_bad |= c->lo < applied_end;
 		if (c->hi > named_end)
@@ -123,33 +142,33 @@ static void judge_pieces(const struct claim *claim, size_t count)
 	}
 }
 
-/* Fills claim[] in order and line[].refused; changes nothing else. How many claims there are. */
-static size_t judge(const struct queue *q, struct queue_line *lines, size_t count,
+/* Fills claim[] in order and ranges[].refused; changes nothing else. How many claims there are. */
+static size_t judge(const struct queue *q, struct queue_range *ranges, size_t count,
 		    struct claim *claim)
 {
 	size_t claims = 0;
 	for (size_t i = 0; i < count; i++) {
-		lines[i].refused = 0;
-		if (claim_make(q, &lines[i], i, &claim[claims])) {
+		ranges[i].refused = 0;
+		if (claim_make(q, &ranges[i], i, &claim[claims])) {
 			claims++;
 			continue;
 		}
 		/* What a `back` line asks for has happened when its rows left the hand. */
-		lines[i].refused = !lines[i].is_back;
+		ranges[i].refused = !ranges[i].is_back;
 		struct worker *w = claim[claims].worker;
-		if (lines[i].refused && w && w->generation == lines[i].generation)
+		if (ranges[i].refused && w && w->generation == ranges[i].generation)
 			w->is_refused = 1;
 	}
 	qsort(claim, claims, sizeof *claim, claim_order);
 	judge_pieces(claim, claims);
 	for (size_t i = 0; i < count; i++) {
-		const struct worker *w = queue_worker(q, lines[i].worker);
-		if (!lines[i].is_back && w && w->is_refused &&
-		    w->generation == lines[i].generation)
-			lines[i].refused = 1;
+		const struct worker *w = queue_worker(q, ranges[i].worker);
+		if (!ranges[i].is_back && w && w->is_refused &&
+		    w->generation == ranges[i].generation)
+			ranges[i].refused = 1;
 	}
 	for (size_t i = 0; i < count; i++) {
-		struct worker *w = queue_worker(q, lines[i].worker);
+		struct worker *w = queue_worker(q, ranges[i].worker);
 		if (w)
 			w->is_refused = 0;
 	}
@@ -159,61 +178,30 @@ static size_t judge(const struct queue *q, struct queue_line *lines, size_t coun
 /* Whether there is something to write down. */
 static int act(struct queue *q, const struct claim *c)
 {
-	if (c->line->refused)
+	if (c->range->refused)
 		return 0;
 	/* A `back` line before this one may have taken the piece out of the hand. */
 	struct piece *p = table_get(&q->pieces, c->id);
 	if (!p || p->worker != c->worker)
 		return 0;
 	c->worker->is_blamed = 0;
-	if (c->line->is_back)
+	if (c->range->is_back)
 		piece_return_range(q, p, c->lo, c->hi);
 	else
 		piece_apply(q, p, c->lo, c->hi);
 	return 1;
 }
 
-static void log_settle(struct queue *q, size_t lines)
-{
-	struct line l;
-	line_begin(&l, "settle");
-	line_u64(&l, "number", q->settle_number);
-	line_u64(&l, "iteration", q->iteration);
-	line_u64(&l, "lines", lines);
-	queue_log_line(q, &l);
-}
-
-static void log_act(struct queue *q, const struct queue_line *line)
-{
-	struct line l;
-	line_begin(&l, line->is_back ? "back" : "apply");
-	line_text(&l, "worker", line->worker);
-	line_u64(&l, "id", line->id);
-	line_u64(&l, "begin", line->begin);
-	line_u64(&l, "length", line->length);
-	queue_log_line(q, &l);
-}
-
-static void log_refusal(struct queue *q, const struct queue_refusal *r)
-{
-	struct line l;
-	line_begin(&l, "fenced");
-	line_text(&l, "worker", r->worker);
-	line_u64(&l, "generation", r->generation);
-	line_u64(&l, "id", r->id);
-	queue_log_line(q, &l);
-}
-
-static void refuse(struct queue *q, const struct queue_line *lines, size_t count)
+static void refuse(struct queue *q, const struct queue_range *ranges, size_t count)
 {
 	q->refusals = 0;
 	for (size_t i = 0; i < count; i++) {
-		if (!lines[i].refused)
+		if (!ranges[i].refused)
 			continue;
 		struct queue_refusal *r = &q->refusal[q->refusals++];
-		snprintf(r->worker, sizeof r->worker, "%s", lines[i].worker);
-		r->generation = lines[i].generation;
-		r->id = lines[i].id;
+		snprintf(r->worker, sizeof r->worker, "%s", ranges[i].worker);
+		r->generation = ranges[i].generation;
+		r->id = ranges[i].id;
 	}
 	struct queue_refusal *smaller = realloc(q->refusal, (q->refusals + 1) * sizeof *q->refusal);
 	if (smaller)
@@ -228,16 +216,17 @@ static void carry_out(struct queue *q, struct claim *claim, size_t claims)
 	for (size_t i = 0; i < claims; i++)
 		if (act(q, &claim[i]))
 			claim[done++] = claim[i];
-	log_settle(q, done + q->refusals);
+	struct settle_head head = {q->settle_number, q->iteration, done + q->refusals};
+	queue_log(q, "settle", settle_fields, &head);
 	for (size_t i = 0; i < done; i++)
-		log_act(q, claim[i].line);
+		queue_log(q, claim[i].range->is_back ? "back" : "apply", range_fields, claim[i].range);
 	for (size_t i = 0; i < q->refusals; i++)
-		log_refusal(q, &q->refusal[i]);
+		queue_log(q, "fenced", refusal_fields, &q->refusal[i]);
 }
 
 /* is_replay: in the order of the lines, which is that in which they were carried out. */
 static enum queue_result settle(struct queue *q, uint64_t number, uint64_t iteration,
-				struct queue_line *lines, size_t count, int is_replay,
+				struct queue_range *ranges, size_t count, int is_replay,
 				struct error *err)
 {
 	struct queue_refusal *refusal = malloc((count + 1) * sizeof *refusal);
@@ -247,32 +236,32 @@ static enum queue_result settle(struct queue *q, uint64_t number, uint64_t itera
 		free(claim);
 		return queue_no_memory(err);
 	}
-	size_t claims = judge(q, lines, count, claim);
+	size_t claims = judge(q, ranges, count, claim);
 	if (is_replay)
-		qsort(claim, claims, sizeof *claim, line_order);
+		qsort(claim, claims, sizeof *claim, asked_order);
 	free(q->refusal);
 	q->refusal = refusal;
 	q->has_settled = 1;
 	q->settle_number = number;
 	q->iteration = iteration;
-	refuse(q, lines, count);
+	refuse(q, ranges, count);
 	carry_out(q, claim, claims);
 	free(claim);
 	return QUEUE_OK;
 }
 
 enum queue_result queue_settle(struct queue *q, uint64_t number, uint64_t iteration,
-			       uint64_t incarnation, struct queue_line *lines, size_t count,
+			       uint64_t incarnation, struct queue_range *ranges, size_t count,
 			       struct error *err)
 {
 	enum queue_result result = queue_settle_known(q, number, incarnation, err);
-	return result == QUEUE_OK ? settle(q, number, iteration, lines, count, 0, err) : result;
+	return result == QUEUE_OK ? settle(q, number, iteration, ranges, count, 0, err) : result;
 }
 
 enum queue_result queue_settle_again(struct queue *q, uint64_t number, uint64_t iteration,
-				     struct queue_line *lines, size_t count, struct error *err)
+				     struct queue_range *ranges, size_t count, struct error *err)
 {
-	return settle(q, number, iteration, lines, count, 1, err);
+	return settle(q, number, iteration, ranges, count, 1, err);
 }
 
 const struct queue_refusal *queue_refusals(const struct queue *q, size_t *count)

@@ -22,7 +22,7 @@ struct table {
 	size_t room; /* a power of two, or 0 */
 };
 
-/* Room for count entries in all; -1: no memory, nothing changed. */
+/* Room for count entries in all; -1: out of memory, nothing changed. */
 int table_reserve(struct table *t, size_t count);
 /* The key must not be there, and room must have been reserved. value is not NULL. */
 void table_put(struct table *t, uint64_t key, void *value);

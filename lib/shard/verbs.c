@@ -1,15 +1,13 @@
-/* verbs: what workers say, and what people say of workers and pieces.  Here text becomes numbers
- * and results become answers; what may happen is the queue's to say. */
+/* verbs: what changes the queue, as clients ask for it.  Here text becomes numbers and results become
+ * answers; what may happen is the queue's to say.  A change with nothing special about it needs no
+ * function here: verb_change() reads what the change's row says. */
 #include "shard/service_internal.h"
 
-#include <stdio.h>
+#include "record/sealed.h"
 
-/* Where a generation is not in force, that is the answer, whatever else is wrong; but for lines that
- * may be missing. */
-struct grip {
-	const char *worker;
-	uint64_t generation, id;
-};
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 void verb_refuse(struct request *rq, enum queue_result result, const struct error *err)
 {
@@ -17,66 +15,128 @@ void verb_refuse(struct request *rq, enum queue_result result, const struct erro
 		    err->text);
 }
 
-static int read_worker(struct service *s, struct request *rq, struct grip *g)
+/* Whether the worker says it in a generation in force, which wins over whatever else is wrong; 0: it
+ * was answered. */
+static int is_in_force(struct service *s, struct request *rq, const struct queue_change *c)
+{
+	struct error err;
+	enum queue_result result = queue_in_force(s->queue, c->worker, c->generation, &err);
+	if (result != QUEUE_OK)
+		verb_refuse(rq, result, &err);
+	return result == QUEUE_OK;
+}
+
+/* worker= and generation=; 0: they are wrong, or nothing can be said now, and it was answered. */
+static int read_worker(struct service *s, struct request *rq, struct queue_change *c)
 {
 	struct error err;
 	const struct record *r = request_record(rq);
 	if (!service_is_whole(s, rq))
 		return 0;
-	if (record_id(r, "worker", &g->worker, &err) == 0 &&
-	    record_u64(r, "generation", 0, UINT64_MAX, &g->generation, &err) == 0)
+	if (record_id(r, "worker", &c->worker, &err) == 0 &&
+	    record_u64(r, "generation", 0, UINT64_MAX, &c->generation, &err) == 0)
 		return 1;
 	request_bad(rq, &err);
 	return 0;
 }
 
-/* A value is wrong: so says the answer, unless the generation is not in force. */
-static void refuse_value(struct service *s, struct request *rq, const struct grip *g,
-			 const struct error *bad)
+/* Room in the journal for what this worker asks; 0: there was none, and it was answered. */
+static int may_change(struct service *s, struct request *rq, const struct queue_change *c)
 {
-	struct error err;
-	enum queue_result result = queue_in_force(s->queue, g->worker, g->generation, &err);
-	if (result != QUEUE_OK)
-		verb_refuse(rq, result, &err);
-	else
-		request_bad(rq, bad);
-}
-
-/* Room in the journal for what this worker asks. */
-static int may_change(struct service *s, struct request *rq, const char *worker,
-		      uint64_t generation)
-{
-	struct error full, err;
+	struct error full;
 	if (service_make_room(s, JOURNAL_LINE_BYTES, &full) == 0)
 		return 1;
-	enum queue_result result = queue_in_force(s->queue, worker, generation, &err);
-	if (result != QUEUE_OK)
-		verb_refuse(rq, result, &err);
-	else
+	if (is_in_force(s, rq, c))
 		request_err(rq, "journal", "%s: %s", full.place, full.text);
 	return 0;
 }
 
-static int read_grip(struct service *s, struct request *rq, struct grip *g)
+/* ---- any change ---- */
+
+/* What the row asks for; 0: it is wrong, and was answered. */
+static int read_change(struct service *s, struct request *rq, const struct queue_kind *kind,
+		       struct queue_change *c)
 {
 	struct error err;
-	if (!read_worker(s, rq, g))
-		return 0;
-	if (record_u64(request_record(rq), "id", 0, UINT64_MAX, &g->id, &err) == 0)
+	const struct record *r = request_record(rq);
+	if (!(kind->flags & QUEUE_BY_WORKER)) {
+		if ((record_get(r, "worker") && record_id(r, "worker", &c->worker, &err) != 0) ||
+		    fields_read(kind->fields, r, c, &err) != 0) {
+			request_bad(rq, &err);
+			return 0;
+		}
 		return 1;
-	refuse_value(s, rq, g, &err);
+	}
+	if (!read_worker(s, rq, c))
+		return 0;
+	if (fields_read(kind->fields + 1, r, c, &err) == 0) /* the first is the worker */
+		return 1;
+	if (is_in_force(s, rq, c))
+		request_bad(rq, &err);
 	return 0;
 }
 
-static void answer(struct service *s, struct request *rq, enum queue_result result,
-		   const struct error *err)
+/* Whether a worker's own word that rows are in the model is taken; 0: it was answered. */
+static int may_count(struct service *s, struct request *rq, const struct queue_change *c)
 {
+	if (!s->options.settle_only)
+		return 1;
+	if (is_in_force(s, rq, c))
+		request_err(rq, "settle-only", "what is in the model is the lead's to say");
+	return 0;
+}
+
+static void change(struct service *s, struct request *rq, const struct queue_kind *kind)
+{
+	struct queue_change c = {0};
+	struct error err;
+	if (!read_change(s, rq, kind, &c) ||
+	    ((kind->flags & QUEUE_COUNTS) && !may_count(s, rq, &c)) ||
+	    !(kind->flags & QUEUE_BY_WORKER ? may_change(s, rq, &c)
+					    : service_may_change(s, rq, JOURNAL_LINE_BYTES)))
+		return;
+	enum queue_result result = queue_make(s->queue, kind, &c, &err);
 	if (result != QUEUE_OK) {
-		verb_refuse(rq, result, err);
+		verb_refuse(rq, result, &err);
 		return;
 	}
+	s->is_fencing |= kind->flags & QUEUE_FENCES;
 	service_changed(s, rq);
-	request_ok(rq, NULL);
+	if (kind->flags & QUEUE_TELLS)
+		request_ok(rq, "shards=%llu", (unsigned long long)c.shards);
+	else
+		request_ok(rq, NULL);
+}
+
+void verb_change(struct request *rq, void *service)
+{
+	change(service, rq, queue_kind(request_record(rq)->type));
+}
+
+void verb_drop_move(struct request *rq, void *service)
+{
+	change(service, rq, queue_kind("drop"));
+}
+
+/* A lease is of this life of the daemon: nothing is written down. */
+void verb_renew(struct request *rq, void *service)
+{
+	struct service *s = service;
+	struct queue_change c;
+	struct error err;
+	if (!read_worker(s, rq, &c))
+		return;
+	if (record_u64(request_record(rq), "id", 0, UINT64_MAX, &c.id, &err) != 0) {
+		if (is_in_force(s, rq, &c))
+			request_bad(rq, &err);
+		return;
+	}
+	service_clock(s);
+	enum queue_result result = queue_renew(s->queue, c.worker, c.generation, c.id, &err);
+	if (result != QUEUE_OK)
+		verb_refuse(rq, result, &err);
+	else
+		request_ok(rq, NULL);
 }
 
 void verb_put_piece(const struct service *s, struct request *rq, const struct queue_piece *piece)
@@ -103,18 +163,23 @@ static void answer_hello(struct service *s, struct request *rq, const char *work
 			 uint64_t generation)
 {
 	const struct queue_parameters *p = queue_parameters(s->queue);
-	struct queue_share share;
-	char own[80] = "";
-	if (queue_share_of(s->queue, worker, &share) == 0)
-		snprintf(own, sizeof own, " partition-begin=%llu partition-samples=%llu",
-			 (unsigned long long)share.begin, (unsigned long long)share.samples);
-	request_ok(rq,
-		   "generation=%llu samples=%llu shards=%llu epochs=%llu incarnation=%llu "
-		   "shuffle=%s batch=%llu%s",
-		   (unsigned long long)generation, (unsigned long long)p->samples,
-		   (unsigned long long)queue_shards(s->queue), (unsigned long long)p->epochs,
-		   (unsigned long long)queue_incarnation(s->queue), queue_shuffle_name(p->shuffle),
-		   (unsigned long long)p->batch, own);
+	const struct partitions *own = queue_own(s->queue);
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "ok");
+	record_add_u64(&o, "generation", generation);
+	record_add_u64(&o, "samples", p->samples);
+	record_add_u64(&o, "shards", queue_shards(s->queue));
+	record_add_u64(&o, "epochs", p->epochs);
+	record_add_u64(&o, "incarnation", queue_incarnation(s->queue));
+	record_add(&o, "shuffle", queue_shuffle_name(p->shuffle));
+	record_add_u64(&o, "batch", p->batch);
+	if (own && partitions_find(own, worker) < own->count) {
+		const struct partition *mine = &own->partition[partitions_find(own, worker)];
+		record_add_u64(&o, "partition-begin", mine->begin);
+		record_add_u64(&o, "partition-samples", mine->samples);
+	}
+	request_ok_record(rq, &o);
 }
 
 struct piece_target {
@@ -131,20 +196,14 @@ static int put_held(void *target, const struct queue_piece *piece)
 
 static void resume(struct service *s, struct request *rq)
 {
-	struct grip g;
-	struct error err;
+	struct queue_change c;
 	uint64_t in_force, last;
-	if (!read_worker(s, rq, &g))
+	if (!read_worker(s, rq, &c) || !is_in_force(s, rq, &c))
 		return;
-	enum queue_result result = queue_in_force(s->queue, g.worker, g.generation, &err);
-	if (result != QUEUE_OK) {
-		verb_refuse(rq, result, &err);
-		return;
-	}
-	queue_asked(s->queue, g.worker);
+	queue_asked(s->queue, c.worker);
 	struct piece_target to = {s, rq};
-	queue_who(s->queue, g.worker, &in_force, &last, put_held, &to, NULL);
-	answer_hello(s, rq, g.worker, g.generation);
+	queue_who(s->queue, c.worker, &in_force, &last, put_held, &to, NULL);
+	answer_hello(s, rq, c.worker, c.generation);
 }
 
 static int pass_over(void *arg, const struct queue_piece *piece)
@@ -158,63 +217,62 @@ static int pass_over(void *arg, const struct queue_piece *piece)
  * here and begins anew was refused, or is nobody's worker. Shards must not be held for that. */
 static void give_back(struct service *s, const char *worker)
 {
-	uint64_t in_force, last;
-	if (queue_who(s->queue, worker, &in_force, &last, pass_over, NULL, NULL) == QUEUE_OK &&
-	    in_force > 0)
-		(void)queue_bye(s->queue, worker, in_force, NULL);
+	struct queue_change c = {.worker = worker};
+	uint64_t last;
+	if (queue_who(s->queue, worker, &c.generation, &last, pass_over, NULL, NULL) == QUEUE_OK &&
+	    c.generation > 0)
+		queue_make(s->queue, queue_kind("bye"), &c, NULL);
 }
 
 void verb_hello(struct request *rq, void *service)
 {
 	struct service *s = service;
-	const char *worker;
-	uint64_t generation;
+	struct queue_change c = {0};
 	struct error err;
 	if (record_get(request_record(rq), "generation")) {
 		resume(s, rq);
 		return;
 	}
-	if (record_id(request_record(rq), "worker", &worker, &err) != 0) {
+	if (record_id(request_record(rq), "worker", &c.worker, &err) != 0) {
 		request_bad(rq, &err);
 		return;
 	}
 	if (!service_may_change(s, rq, 2 * JOURNAL_LINE_BYTES)) {
-		queue_asked(s->queue, worker); /* it lives, and asks again */
+		queue_asked(s->queue, c.worker); /* it lives, and asks again */
 		return;
 	}
 	if (s->options.settle_only)
-		give_back(s, worker);
-	enum queue_result result = queue_hello(s->queue, worker, &generation, &err);
+		give_back(s, c.worker);
+	enum queue_result result = queue_make(s->queue, queue_kind("hello"), &c, &err);
 	if (result != QUEUE_OK) {
 		verb_refuse(rq, result, &err);
 		return;
 	}
-	s->is_fencing |= generation > 1;
-	queue_asked(s->queue, worker);
+	s->is_fencing |= c.generation > 1;
+	queue_asked(s->queue, c.worker);
 	service_changed(s, rq);
-	answer_hello(s, rq, worker, generation);
+	answer_hello(s, rq, c.worker, c.generation);
 }
 
 /* ---- get ---- */
 
 /* is_here: a piece is as loose as the settles of its rows are; where all of those are waited for,
  * this is, too. */
-int verb_try_get(struct service *s, struct request *rq, const char *worker, uint64_t generation,
-		 uint64_t max, int is_here)
+int verb_try_get(struct service *s, struct request *rq, const struct queue_change *asked, int is_here)
 {
-	struct queue_piece piece;
+	struct queue_change c = *asked;
 	struct queue_stat stat;
 	struct error err;
-	if (queue_has_todo(s->queue) && !may_change(s, rq, worker, generation))
+	if (queue_has_todo(s->queue) && !may_change(s, rq, &c))
 		return 1;
 	s->is_loose = is_here && queue_loose(s->queue)[0];
-	enum queue_result result = queue_get(s->queue, worker, generation, max, &piece, &err);
+	enum queue_result result = queue_make(s->queue, queue_kind("get"), &c, &err);
 	if (result == QUEUE_OK)
 		service_changed(s, rq);
 	s->is_loose = 0;
 	switch (result) {
 	case QUEUE_OK:
-		verb_put_piece(s, rq, &piece);
+		verb_put_piece(s, rq, &c.piece);
 		request_ok(rq, NULL);
 		return 1;
 	case QUEUE_WAIT:
@@ -233,147 +291,184 @@ void verb_get(struct request *rq, void *service)
 {
 	struct service *s = service;
 	const struct record *r = request_record(rq);
-	struct grip g;
+	struct queue_change c = {0};
 	struct error err;
-	uint64_t max = 0;
 	double wait = 0;
-	if (!read_worker(s, rq, &g))
+	if (!read_worker(s, rq, &c))
 		return;
-	if (record_u64_opt(r, "max", 1, UINT64_MAX, &max, &err) != 0 ||
+	if (record_u64_opt(r, "max", 1, UINT64_MAX, &c.max, &err) != 0 ||
 	    record_real_opt(r, "wait", 0, WAIT_SECONDS_MAX, &wait, &err) != 0) {
-		refuse_value(s, rq, &g, &err);
+		if (is_in_force(s, rq, &c))
+			request_bad(rq, &err);
 		return;
 	}
-	queue_asked(s->queue, g.worker);
+	queue_asked(s->queue, c.worker);
 	int is_here = service_is_here(s, r);
-	if (!verb_try_get(s, rq, g.worker, g.generation, max, is_here))
-		wait_for_piece(s, rq, g.worker, g.generation, max, is_here, wait);
+	if (!verb_try_get(s, rq, &c, is_here))
+		wait_for_piece(s, rq, &c, is_here, wait);
 }
 
-/* ---- of one piece ---- */
+/* ---- settle: its payload becomes ranges, the queue's refusals become the answer ---- */
 
-/* Whether a worker's own word that rows are in the model is taken; answers when not. */
-static int may_count(struct service *s, struct request *rq, const struct grip *g)
+/* Copies: payloads may lie in memory that the client goes on writing to. */
+struct settle_text {
+	struct queue_range *range;
+	char (*worker)[OPTION_ID_MAX];
+	size_t count, room;
+};
+
+static void free_text(struct settle_text *t)
 {
-	struct error err;
-	enum queue_result result;
-	if (!s->options.settle_only)
-		return 1;
-	result = queue_in_force(s->queue, g->worker, g->generation, &err);
-	if (result != QUEUE_OK)
-		verb_refuse(rq, result, &err);
-	else
-		request_err(rq, "settle-only", "what is in the model is the lead's to say");
+	free(t->range);
+	free(t->worker);
+}
+
+static size_t count_lines(const char *text, size_t len)
+{
+	size_t count = 0;
+	for (const char *end; len > 0 && (end = memchr(text, '\n', len)) != NULL; count++) {
+		len -= (size_t)(end - text) + 1;
+		text = end + 1;
+	}
+	return count;
+}
+
+static int read_range(struct settle_text *t, const struct record *r, struct error *err)
+{
+	struct queue_range *range = &t->range[t->count];
+	const char *worker;
+	*range = (struct queue_range){.is_back = record_is(r, "back")};
+	if (!range->is_back && !record_is(r, "apply"))
+		return error_set(err, ERROR_DATA, NULL, "'%.40s' is neither apply nor back",
+				 r->type);
+	if (record_id(r, "worker", &worker, err) != 0 ||
+	    record_u64(r, "generation", 0, UINT64_MAX, &range->generation, err) != 0 ||
+	    record_u64(r, "id", 0, UINT64_MAX, &range->id, err) != 0 ||
+	    record_u64(r, "begin", 0, UINT64_MAX, &range->begin, err) != 0 ||
+	    record_u64(r, "length", 1, UINT64_MAX, &range->length, err) != 0)
+		return -1;
+	memcpy(t->worker[t->count], worker, strlen(worker) + 1);
+	range->worker = t->worker[t->count];
+	t->count++;
 	return 0;
 }
 
-void verb_done(struct request *rq, void *service)
+static int read_ranges(struct service *s, struct settle_text *t, const char *text, size_t len,
+		      struct error *err)
 {
-	struct service *s = service;
-	struct grip g;
-	struct error err;
-	if (read_grip(s, rq, &g) && may_count(s, rq, &g) &&
-	    may_change(s, rq, g.worker, g.generation))
-		answer(s, rq, queue_done(s->queue, g.worker, g.generation, g.id, &err), &err);
+	while (len > 0) {
+		const char *end = memchr(text, '\n', len);
+		if (!end)
+			return error_set(err, ERROR_DATA, NULL, "line %zu has no newline",
+					 t->count + 1);
+		size_t n = (size_t)(end - text);
+		if (t->count == t->room)
+			return error_set(err, ERROR_DATA, NULL, "the payload changed while read");
+		if (record_parse(&s->record, text, n, err) != 0 ||
+		    read_range(t, &s->record, err) != 0) {
+			char place[32];
+			snprintf(place, sizeof place, "line %zu", t->count + 1);
+			return error_wrap(err, place);
+		}
+		text = end + 1;
+		len -= n + 1;
+	}
+	return 0;
 }
 
-void verb_progress(struct request *rq, void *service)
+static void answer_settle(struct service *s, struct request *rq)
 {
-	struct service *s = service;
-	struct grip g;
+	char data[RECORD_LINE_MAX];
+	struct record_out o;
+	size_t count;
+	const struct queue_refusal *refusal = queue_refusals(s->queue, &count);
+	for (size_t i = 0; i < count; i++) {
+		record_begin(&o, data, sizeof data, "fenced");
+		record_add(&o, "worker", refusal[i].worker);
+		record_add_u64(&o, "generation", refusal[i].generation);
+		record_add_u64(&o, "id", refusal[i].id);
+		request_put_record(rq, &o);
+	}
+	request_ok(rq, NULL);
+}
+
+/* Before the first settle that is not waited for, the journal says that there are such, durably. */
+static void change_loosely(struct service *s)
+{
+	struct queue_change c = {.boot = s->boot};
+	if (strcmp(queue_loose(s->queue), s->boot) != 0) {
+		queue_make(s->queue, queue_kind("loose"), &c, NULL);
+		service_changed(s, NULL);
+	}
+	s->is_loose = 1;
+}
+
+static void settle_text(struct service *s, struct request *rq, uint64_t number, uint64_t iteration,
+			uint64_t incarnation, int is_loose, const char *text, size_t len)
+{
 	struct error err;
-	uint64_t upto;
-	if (!read_grip(s, rq, &g) || !may_count(s, rq, &g))
+	struct settle_text t = {.room = count_lines(text, len)};
+	t.range = malloc((t.room + 1) * sizeof *t.range);
+	t.worker = malloc((t.room + 1) * sizeof *t.worker);
+	enum queue_result result = QUEUE_MEMORY;
+	error_set(&err, ERROR_OS, NULL, "out of memory");
+	if (t.range && t.worker)
+		result = read_ranges(s, &t, text, len, &err) != 0 ? QUEUE_BAD : QUEUE_OK;
+	/* Each line written down says no more than the line that asked, and a sum. */
+	size_t bytes = 2 * JOURNAL_LINE_BYTES + len + t.count * (SEALED_SUM_BYTES + 1);
+	if (result == QUEUE_OK && !service_may_change(s, rq, bytes)) {
+		free_text(&t);
 		return;
-	if (record_u64(request_record(rq), "upto", 0, UINT64_MAX, &upto, &err) != 0)
-		refuse_value(s, rq, &g, &err);
-	else if (may_change(s, rq, g.worker, g.generation))
-		answer(s, rq, queue_progress(s->queue, g.worker, g.generation, g.id, upto, &err),
-		       &err);
+	}
+	if (result == QUEUE_OK && is_loose)
+		change_loosely(s);
+	if (result == QUEUE_OK)
+		result = queue_settle(s->queue, number, iteration, incarnation, t.range, t.count,
+				      &err);
+	free_text(&t);
+	if (result == QUEUE_OK) {
+		service_changed(s, rq);
+		answer_settle(s, rq);
+	} else {
+		verb_refuse(rq, result, &err);
+	}
+	s->is_loose = 0;
 }
 
-void verb_back(struct request *rq, void *service)
+void verb_settle(struct request *rq, void *service)
 {
 	struct service *s = service;
 	const struct record *r = request_record(rq);
-	struct grip g;
+	const struct payload *payload = request_payload(rq);
+	uint64_t number, iteration, incarnation;
 	struct error err;
-	uint64_t begin = 0, length = 0;
-	if (!read_grip(s, rq, &g))
+	int is_loose = service_is_here(s, r);
+	if (!service_is_whole(s, rq))
 		return;
-	int has_range = record_get(r, "begin") || record_get(r, "length");
-	if (has_range && (record_u64(r, "begin", 0, UINT64_MAX, &begin, &err) != 0 ||
-			  record_u64(r, "length", 1, UINT64_MAX, &length, &err) != 0)) {
-		refuse_value(s, rq, &g, &err);
-		return;
-	}
-	if (!may_change(s, rq, g.worker, g.generation))
-		return;
-	enum queue_result result =
-		has_range ? queue_back_range(s->queue, g.worker, g.generation, g.id, begin, length,
-					     &err)
-			  : queue_back(s->queue, g.worker, g.generation, g.id, &err);
-	answer(s, rq, result, &err);
-}
-
-/* A lease is of this life of the daemon: nothing is written down. */
-void verb_renew(struct request *rq, void *service)
-{
-	struct service *s = service;
-	struct grip g;
-	struct error err;
-	if (!read_grip(s, rq, &g))
-		return;
-	service_clock(s);
-	enum queue_result result = queue_renew(s->queue, g.worker, g.generation, g.id, &err);
-	if (result != QUEUE_OK)
-		verb_refuse(rq, result, &err);
-	else
-		request_ok(rq, NULL);
-}
-
-void verb_release(struct request *rq, void *service)
-{
-	struct service *s = service;
-	uint64_t id;
-	struct error err;
-	if (record_u64(request_record(rq), "id", 0, UINT64_MAX, &id, &err) != 0)
-		request_bad(rq, &err);
-	else if (service_may_change(s, rq, JOURNAL_LINE_BYTES))
-		answer(s, rq, queue_release(s->queue, id, &err), &err);
-}
-
-/* ---- of one worker ---- */
-
-void verb_bye(struct request *rq, void *service)
-{
-	struct service *s = service;
-	struct grip g;
-	struct error err;
-	if (!read_worker(s, rq, &g) || !may_change(s, rq, g.worker, g.generation))
-		return;
-	s->is_fencing = 1;
-	answer(s, rq, queue_bye(s->queue, g.worker, g.generation, &err), &err);
-}
-
-void verb_fail(struct request *rq, void *service)
-{
-	struct service *s = service;
-	const char *worker;
-	uint64_t shards;
-	struct error err;
-	if (record_id(request_record(rq), "worker", &worker, &err) != 0) {
+	if (record_u64(r, "incarnation", 0, UINT64_MAX, &incarnation, &err) != 0 ||
+	    record_u64(r, "number", 0, UINT64_MAX, &number, &err) != 0 ||
+	    record_u64(r, "iteration", 0, UINT64_MAX, &iteration, &err) != 0) {
 		request_bad(rq, &err);
 		return;
 	}
-	if (!service_may_change(s, rq, JOURNAL_LINE_BYTES))
-		return;
-	enum queue_result result = queue_fail(s->queue, worker, &shards, &err);
-	if (result != QUEUE_OK) {
+	enum queue_result result = queue_settle_known(s->queue, number, incarnation, &err);
+	if (result == QUEUE_FENCED) {
 		verb_refuse(rq, result, &err);
 		return;
 	}
-	s->is_fencing = 1;
-	service_changed(s, rq);
-	request_ok(rq, "shards=%llu", (unsigned long long)shards);
+	if (result == QUEUE_REPEATED) {
+		s->is_firm |= !is_loose;
+		answer_settle(s, rq);
+		return;
+	}
+	size_t len = payload ? payload_bytes(payload) : 0;
+	char *text = malloc(len + 1);
+	if (!text) {
+		request_err(rq, "memory", "out of memory");
+		return;
+	}
+	if (len > 0)
+		memcpy(text, payload_data(payload), len);
+	settle_text(s, rq, number, iteration, incarnation, is_loose, text, len);
+	free(text);
 }

@@ -44,9 +44,9 @@ static void on_deadline(evutil_socket_t fd, short what, void *waiter)
 	struct waiter was = *w;
 	unlink_waiter(w);
 	if (was.is_moves)
-		share_put_moves(s, rq, was.worker, 1);
+		moves_put(s, rq, was.worker, 1);
 	else if (was.is_stat)
-		ask_put_stat(s, rq);
+		reads_put_stat(s, rq);
 	else
 		answer_wait(rq);
 }
@@ -77,8 +77,8 @@ static struct waiter *add(struct service *s, struct request *rq, double seconds)
 	return w;
 }
 
-void wait_for_piece(struct service *s, struct request *rq, const char *worker, uint64_t generation,
-		    uint64_t max, int is_here, double seconds)
+void wait_for_piece(struct service *s, struct request *rq, const struct queue_change *asked,
+		    int is_here, double seconds)
 {
 	if (seconds <= 0) {
 		answer_wait(rq);
@@ -87,9 +87,9 @@ void wait_for_piece(struct service *s, struct request *rq, const char *worker, u
 	struct waiter *w = add(s, rq, seconds);
 	if (!w)
 		return;
-	memcpy(w->worker, worker, strlen(worker) + 1);
-	w->generation = generation;
-	w->max = max;
+	memcpy(w->worker, asked->worker, strlen(asked->worker) + 1);
+	w->asked = *asked;
+	w->asked.worker = w->worker;
 	w->is_here = is_here;
 }
 
@@ -115,30 +115,28 @@ static int serve_one(struct service *s, struct waiter *w)
 	struct request *rq = w->rq;
 	struct error err;
 	if (w->is_moves)
-		return share_put_moves(s, rq, w->worker, 0);
+		return moves_put(s, rq, w->worker, 0);
 	if (w->is_stat) {
 		if (!queue_is_over(s->queue))
 			return 0;
-		ask_put_stat(s, rq);
+		reads_put_stat(s, rq);
 		return 1;
 	}
-	enum queue_result result = queue_in_force(s->queue, w->worker, w->generation, &err);
+	enum queue_result result = queue_in_force(s->queue, w->worker, w->asked.generation, &err);
 	if (result != QUEUE_OK) {
 		verb_refuse(rq, result, &err);
 		return 1;
 	}
 	if (queue_has_todo(s->queue) || queue_is_over(s->queue))
-		return verb_try_get(s, rq, w->worker, w->generation, w->max, w->is_here);
+		return verb_try_get(s, rq, &w->asked, w->is_here);
 	return 0;
 }
 
 void wait_serve(struct service *s)
 {
 	s->is_stirred = 0;
-	struct queue_move move;
 	/* Usually nothing can be said to anybody: then 10,000 who wait cost nothing. */
-	int is_over = queue_is_over(s->queue) || s->is_fencing ||
-		      queue_move(s->queue, 0, &move) == 0;
+	int is_over = queue_is_over(s->queue) || s->is_fencing || moves_are_open(s);
 	if (!is_over && !queue_has_todo(s->queue))
 		return;
 	s->is_fencing = 0;

@@ -104,6 +104,15 @@ int call_send(struct call *c, const char *line, size_t len, const void *payload,
 	return send_all(c, piece, bytes ? 2 : 1, -1, err);
 }
 
+int call_record(struct call *c, struct record_out *r, const void *payload, size_t bytes,
+		struct error *err)
+{
+	size_t len = record_end(r, NULL);
+	if (len == 0)
+		return error_set(err, ERROR_SOFTWARE, c->path, "a record longer than a line");
+	return call_send(c, r->data, len, payload, bytes, err);
+}
+
 /* ---- receiving ---- */
 
 /* Reads, and waits for something to read; bytes of a payload go to `to`, if there are any due. */
@@ -193,21 +202,32 @@ static int connect_once(struct call *c, struct error *err)
 	return greet(c, err);
 }
 
-static int open_once(struct call **out, const char *path, double answer_seconds,
-		     struct error *err)
+int call_adopt(struct call **out, int fd, const char *name, double answer_seconds,
+	       struct error *err)
 {
 	struct call *c = malloc(sizeof *c);
 	if (!c)
-		return error_set(err, ERROR_OS, path, "out of memory");
+		return error_set(err, ERROR_OS, name, "out of memory");
 	c->memory_fd = -1;
 	c->answer_seconds = answer_seconds;
 	c->memory = NULL;
-	c->path = strdup(path);
+	c->path = strdup(name);
 	answers_begin(&c->in, -1, c->path);
 	if (!c->path) {
 		call_close(c);
-		return error_set(err, ERROR_OS, path, "out of memory");
+		return error_set(err, ERROR_OS, name, "out of memory");
 	}
+	answers_begin(&c->in, fd, c->path);
+	*out = c;
+	return 0;
+}
+
+static int open_once(struct call **out, const char *path, double answer_seconds,
+		     struct error *err)
+{
+	struct call *c = NULL;
+	if (call_adopt(&c, -1, path, answer_seconds, err) != 0)
+		return -1;
 	if (connect_once(c, err) != 0) {
 		call_close(c);
 		return -1;

@@ -15,6 +15,11 @@ struct call;
  * wait_seconds are over (0: one try). answer_seconds: longest wait for an answer. */
 int call_open(struct call **out, const char *path, double wait_seconds, double answer_seconds,
 	      struct error *err);
+/* The other end of a connection that is there already (fd, non-blocking; from now on it is c's), by a
+ * process that does nothing else meanwhile: no greeting is read. name is what error places say. -1:
+ * fd is still the caller's. */
+int call_adopt(struct call **out, int fd, const char *name, double answer_seconds,
+	       struct error *err);
 void call_close(struct call *c); /* NULL is fine */
 /* Connects anew to the same path, once; the memory of call_map() is given to whoever is there now,
  * with what is in it. What was under way on the old connection is gone. -1: c is not connected, may
@@ -32,6 +37,9 @@ int call_buffered(const struct call *c);
  * answer deadline applies to each pause in which nothing could be sent. */
 int call_send(struct call *c, const char *line, size_t len, const void *payload, size_t bytes,
 	      struct error *err);
+/* The same with a record that is not ended yet. */
+int call_record(struct call *c, struct record_out *r, const void *payload, size_t bytes,
+		struct error *err);
 /* The next record that arrives: data or closing. After a data record whose last key is bytes=N
  * come the payload's bytes: call_bytes() takes them (in as many pieces as one likes), the next
  * call_receive() throws away what was not taken. Closing records never have a payload. */

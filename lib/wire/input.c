@@ -108,7 +108,7 @@ static void skip_payload(struct connection *c, uint64_t bytes, uint64_t bytes_ma
 
 static void no_memory(struct connection *c)
 {
-	refuse(c, c->payload_verb, "no-memory", "no memory for a payload of %llu bytes",
+	refuse(c, c->payload_verb, "no-memory", "out of memory for a payload of %llu bytes",
 	       (unsigned long long)c->payload_bytes);
 	connection_end(c);
 }

@@ -3,6 +3,7 @@
 # $rows and $epochs are the data's, $run is the run directory of the job, $mode its SYNC where there
 # are several, $supervisor its trainctl; $PIDS are killed in the end, too.
 . "$(dirname "${BASH_SOURCE[0]}")/../environment.bash"
+. "$(dirname "${BASH_SOURCE[0]}")/../conversation.bash"
 PATH=${PACELINE_BIN:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/build/bin}:$PATH
 failures=0 number=0 supervisor= run=
 unset mode
@@ -56,7 +57,6 @@ fault_end() {
 
 # ---- the job ----
 
-field() { sed -n "s/.* $1=\([^ 	]*\).*/\1/p"; }
 status() { trainctl status --run-dir "$run" 2>/dev/null; }
 progress() { status | grep '^job ' | field samples-done; }
 pid_of() { status | grep "^node .* id=$1 " | field pid; }
@@ -64,6 +64,20 @@ pid_of() { status | grep "^node .* id=$1 " | field pid; }
 start() {
 	trainctl run "$T/job.env" --run-dir "$run" ${mode+--set "SYNC=$mode"} >>"$run.out" 2>>"$run.err" &
 	supervisor=$!
+}
+
+over() { ! kill -0 "$supervisor" 2>/dev/null; }
+
+# until_true CONDITION: for two minutes at least; not once the job is over, where there is one.
+until_true() {
+	local i
+	for i in $(seq 6000); do
+		eval "$1" && return 0
+		[ -n "$supervisor" ] && over && return 1
+		sleep 0.02
+	done
+	echo "# waited in vain for: $1"
+	return 1
 }
 
 # Until the job has come so far (after a rollback it may be less again), or is over.

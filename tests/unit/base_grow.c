@@ -44,6 +44,24 @@ static void test_large_items(void **state)
 	free(list);
 }
 
+static void test_two_arrays_with_one_room(void **state)
+{
+	(void)state;
+	struct {
+		char bytes[1000];
+	} *large = NULL;
+	char *small = NULL;
+	size_t room = 0;
+	for (size_t n = 0; n < 100; n++) {
+		size_t copy = room;
+		assert_int_equal(GROW(large, copy, n + 1), 0);
+		assert_int_equal(GROW(small, room, n + 1), 0);
+		assert_int_equal(copy, room);
+	}
+	free(large);
+	free(small);
+}
+
 static void test_no_such_size(void **state)
 {
 	(void)state;
@@ -69,6 +87,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_room),
 		cmocka_unit_test(test_large_items),
+		cmocka_unit_test(test_two_arrays_with_one_room),
 		cmocka_unit_test(test_no_such_size),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

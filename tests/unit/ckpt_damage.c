@@ -119,7 +119,7 @@ static void missing_files_are_found(void **state)
 /* Every checksum is right, but the two parts don't belong together. */
 static void mixed_up_parts_are_found(void **state)
 {
-	static const struct part_shape second[] = {
+	static const struct stream_shape second[] = {
 		{.part = 1, .parts = 2, .dense_begin = 3, .dense_count = 2, .width = 1},
 		{.part = 1, .parts = 2, .dense_begin = 4, .dense_count = 2, .width = 1},
 		{.part = 1, .parts = 2, .dense_begin = 2, .dense_count = 2, .width = 1},
@@ -131,7 +131,7 @@ static void mixed_up_parts_are_found(void **state)
 		{.part = 1, .parts = 2, .dense_begin = 3, .dense_count = 2, .width = 1,
 		 .row_slots = 1},
 	};
-	static const struct part_shape first = {.parts = 2, .dense_count = 3, .width = 1};
+	static const struct stream_shape first = {.parts = 2, .dense_count = 3, .width = 1};
 	struct ckpt_manifest *m = malloc(sizeof *m);
 	const float values[3] = {1, 2, 3};
 	(void)state;
@@ -142,15 +142,19 @@ static void mixed_up_parts_are_found(void **state)
 		OK(fs_make_dirs(in_dir("mix"), err));
 		OK(ckpt_manifest_start(m, "j", 1, 0, 1, err));
 		for (uint32_t part = 0; part < 2; part++) {
-			const struct part_shape *shape = part ? &second[i] : &first;
+			const struct stream_shape *shape = part ? &second[i] : &first;
 			char name[CKPT_NAME_MAX], path[256];
-			struct part_writer *w;
+			struct part_writer *file;
+			struct stream_writer *w;
 			ckpt_part_name(part, name);
 			snprintf(path, sizeof path, "%s/%s", in_dir("mix"), name);
-			OK(part_create(&w, path, shape, err));
+			OK(part_create(&file, path, err));
+			OK(stream_begin(&w, part_sink(file), shape, err));
 			for (int slot = -1; slot < (int)shape->dense_slots; slot++)
-				OK(part_dense(w, slot, values, shape->dense_count, err));
-			OK(part_finish(w, &bytes, &sum, err));
+				OK(stream_dense(w, slot, values, shape->dense_count, err));
+			OK(stream_end(w, err));
+			stream_writer_free(w);
+			OK(part_finish(file, &bytes, &sum, err));
 			OK(ckpt_add(m, name, bytes, sum, err));
 		}
 		OK(ckpt_commit(m, in_dir("mix"), err));
@@ -184,31 +188,42 @@ static void fix_sum(char *data, size_t len)
 	XXH3_freeState(sum);
 }
 
-static int count_rows(uint64_t rows, const uint32_t *keys, const float *values,
-		      const float *const *slots, void *arg, struct error *err)
+static int count_rows(void *arg, size_t rows, const uint32_t *keys, const float *values,
+		      const float *const *slots, struct error *err)
 {
 	uint64_t *total = arg;
 	(void)err;
-	for (uint64_t i = 0; i < rows; i++)
+	for (size_t i = 0; i < rows; i++)
 		*total += keys[i] != 0 || values[2 * i] != 0 || slots[0][2 * i] != 0;
+	return 0;
+}
+
+static int count_dense(void *arg, int slot, uint64_t begin, size_t count, const float *values,
+		       struct error *err)
+{
+	uint64_t *total = arg;
+	(void)slot;
+	(void)begin;
+	(void)err;
+	for (size_t i = 0; i < count; i++)
+		*total += values[i] != 0;
 	return 0;
 }
 
 /* As a reader without MANIFEST's help sees it. */
 static int read_part(const char *path)
 {
+	const struct part_want all = {.dense_end = UINT64_MAX, .place_end = MAP_PLACES};
+	uint64_t total = 0;
+	const struct stream_taker taker = {
+		.dense = count_dense, .rows = count_rows, .owner = &total, .slots = 1};
 	struct part_reader *p;
-	uint64_t rows = 0;
 	if (part_open(&p, path, NULL) != 0)
 		return 0;
-	const struct part_shape *s = part_get_shape(p);
-	if (s->dense_count < 4096 && s->width == 2 && s->row_slots == 1) {
-		float *values = malloc((s->dense_count + 1) * sizeof *values);
-		part_read_dense(p, -1, s->dense_begin, s->dense_count, values, NULL);
-		part_each_rows(p, count_rows, &rows, NULL);
-		free(values);
-	}
-	part_verify(p, remember, NULL, NULL);
+	const struct stream_shape *s = stream_get_shape(part_stream(p));
+	if (s->width == 2 && s->row_slots == 1)
+		part_read(p, &all, &taker, NULL);
+	part_verify(p, remember, NULL);
 	part_close(p);
 	return 1;
 }

@@ -97,9 +97,10 @@ static void rows_are_sorted_by_key(void **state)
 static void write_one_part(const char *dir, const struct layout *l, const uint32_t *keys,
 			   uint64_t rows, const float *values)
 {
-	struct part_shape shape = {.parts = 1, .dense_count = layout_dense_count(l),
-				   .width = l->table.width};
-	struct part_writer *w;
+	struct stream_shape shape = {.parts = 1, .dense_count = layout_dense_count(l),
+				     .width = l->table.width, .rows = rows};
+	struct part_writer *file;
+	struct stream_writer *w;
 	struct ckpt_manifest *m = malloc(sizeof *m);
 	uint64_t bytes, sum;
 	char path[256];
@@ -108,10 +109,13 @@ static void write_one_part(const char *dir, const struct layout *l, const uint32
 		dense[i] = (float)i;
 	OK(fs_make_dirs(dir, err));
 	snprintf(path, sizeof path, "%s/part-0", dir);
-	OK(part_create(&w, path, &shape, err));
-	OK(part_dense(w, -1, dense, shape.dense_count, err));
-	OK(part_rows(w, rows, keys, values, NULL, err));
-	OK(part_finish(w, &bytes, &sum, err));
+	OK(part_create(&file, path, err));
+	OK(stream_begin(&w, part_sink(file), &shape, err));
+	OK(stream_dense(w, -1, dense, shape.dense_count, err));
+	OK(stream_rows(w, (size_t)rows, keys, values, NULL, err));
+	OK(stream_end(w, err));
+	stream_writer_free(w);
+	OK(part_finish(file, &bytes, &sum, err));
 	OK(ckpt_manifest_start(m, "", 1, 0, 1, err));
 	OK(ckpt_add(m, "part-0", bytes, sum, err));
 	OK(layout_write(l, in_dir("layout"), err));

@@ -83,18 +83,18 @@ static inline float row_value(int slot, uint32_t key, uint32_t column)
 	       0x1p-33f;
 }
 
-static inline void make_rows(struct part_writer *w, const struct make *m, uint32_t part)
+static inline void make_rows(struct stream_writer *w, const struct make *m, uint32_t part)
 {
 	uint32_t *keys = malloc(((size_t)m->piece + 1) * sizeof *keys);
-	float *values[1 + PART_SLOTS_MAX];
+	float *values[1 + STREAM_SLOTS_MAX];
 	static struct map map;
 	uint64_t n = 0;
 	map_even(&map, m->parts, m->dense);
-	for (int s = 0; s < 1 + PART_SLOTS_MAX; s++)
+	for (int s = 0; s < 1 + STREAM_SLOTS_MAX; s++)
 		values[s] = malloc(((size_t)m->piece + 1) * m->width * sizeof(float));
 	for (uint32_t i = 0; i <= m->rows; i++) {
 		if (n && (n == m->piece || i == m->rows)) {
-			OK(part_rows(w, n, keys, values[0], (const float *const *)values + 1, err));
+			OK(stream_rows(w, n, keys, values[0], (const float *const *)values + 1, err));
 			n = 0;
 		}
 		if (i == m->rows || map_part_of_key(&map, row_key(i)) != part)
@@ -105,7 +105,7 @@ static inline void make_rows(struct part_writer *w, const struct make *m, uint32
 				values[s][n * m->width + c] = row_value(s - 1, keys[n], c);
 		n++;
 	}
-	for (int s = 0; s < 1 + PART_SLOTS_MAX; s++)
+	for (int s = 0; s < 1 + STREAM_SLOTS_MAX; s++)
 		free(values[s]);
 	free(keys);
 }
@@ -114,9 +114,10 @@ static inline void make_part(struct ckpt_manifest *manifest, const char *dir, co
 			     uint32_t part)
 {
 	char name[CKPT_NAME_MAX], path[CKPT_PATH_MAX];
-	struct part_shape shape = {.part = part, .parts = m->parts, .dense_slots = m->dense_slots,
-				   .width = m->width, .row_slots = m->row_slots};
-	struct part_writer *w;
+	struct stream_shape shape = {.part = part, .parts = m->parts, .dense_slots = m->dense_slots,
+				     .width = m->width, .row_slots = m->row_slots};
+	struct part_writer *file;
+	struct stream_writer *w;
 	static struct map map;
 	uint64_t bytes, sum;
 	float *values = malloc(((size_t)m->piece + 1) * sizeof *values);
@@ -125,19 +126,24 @@ static inline void make_part(struct ckpt_manifest *manifest, const char *dir, co
 	shape.dense_count = map.dense_begin[part + 1] - shape.dense_begin;
 	ckpt_part_name(part, name);
 	snprintf(path, sizeof path, "%s/%s", dir, name);
-	OK(part_create(&w, path, &shape, err));
-	OK(part_note(w, "step", "12", err));
+	for (uint32_t i = 0; m->width && i < m->rows; i++)
+		shape.rows += map_part_of_key(&map, row_key(i)) == part;
+	OK(part_create(&file, path, err));
+	OK(stream_begin(&w, part_sink(file), &shape, err));
+	OK(stream_note(w, "step", "12", err));
 	for (int slot = (int)m->dense_slots - 1; slot >= -1; slot--)
 		for (uint64_t i = 0; i < shape.dense_count; i += m->piece) {
 			uint64_t n = shape.dense_count - i < m->piece ? shape.dense_count - i
 								       : m->piece;
 			for (uint64_t k = 0; k < n; k++)
 				values[k] = dense_value(slot, shape.dense_begin + i + k);
-			OK(part_dense(w, slot, values, n, err));
+			OK(stream_dense(w, slot, values, n, err));
 		}
 	if (m->width)
 		make_rows(w, m, part);
-	OK(part_finish(w, &bytes, &sum, err));
+	OK(stream_end(w, err));
+	stream_writer_free(w);
+	OK(part_finish(file, &bytes, &sum, err));
 	OK(ckpt_add(manifest, name, bytes, sum, err));
 	free(values);
 }
@@ -181,27 +187,42 @@ static inline void make_checkpoint(const char *dir, const struct make *m, uint64
 struct seen {
 	const struct make *m;
 	uint32_t rows;
+	uint64_t dense;
 	unsigned char *seen; /* [rows] */
 };
 
-/* Whether a row is one that was written, for the first time. -1 when not. */
-static inline int check_row(uint32_t key, const float *values, const float *const *slots, void *arg,
-			    struct error *err)
+/* Whether rows are those that were written, for the first time. -1 when not. */
+static inline int check_rows(void *arg, size_t rows, const uint32_t *keys, const float *values,
+			     const float *const *slots, struct error *err)
 {
 	struct seen *s = arg;
-	uint32_t n = 0;
-	while (n < s->m->rows && row_key(n) != key)
-		n++;
-	if (n == s->m->rows || s->seen[n]++)
-		return error_set(err, 1, NULL, "row %u is unknown or came twice", key);
-	for (uint32_t c = 0; c < s->m->width; c++) {
-		if (values[c] != row_value(-1, key, c))
-			return error_set(err, 1, NULL, "row %u differs", key);
-		for (int k = 0; k < (int)s->m->row_slots; k++)
-			if (slots[k][c] != row_value(k, key, c))
-				return error_set(err, 1, NULL, "slot %d of row %u differs", k, key);
+	for (size_t i = 0; i < rows; i++) {
+		uint32_t n = 0, key = keys[i];
+		while (n < s->m->rows && row_key(n) != key)
+			n++;
+		if (n == s->m->rows || s->seen[n]++)
+			return error_set(err, 1, NULL, "row %u is unknown or came twice", key);
+		for (uint32_t at = 0, width = s->m->width; at < width; at++) {
+			if (values[i * width + at] != row_value(-1, key, at))
+				return error_set(err, 1, NULL, "row %u differs", key);
+			for (int k = 0; k < (int)s->m->row_slots; k++)
+				if (slots[k][i * width + at] != row_value(k, key, at))
+					return error_set(err, 1, NULL, "slot %d of row %u differs", k,
+							 key);
+		}
+		s->rows++;
 	}
-	s->rows++;
+	return 0;
+}
+
+static inline int check_dense(void *arg, int slot, uint64_t begin, size_t count, const float *values,
+			      struct error *err)
+{
+	struct seen *s = arg;
+	for (size_t i = 0; i < count; i++)
+		if (values[i] != dense_value(slot, begin + i))
+			return error_set(err, 1, NULL, "slot %d differs", slot);
+	s->dense += count;
 	return 0;
 }
 
@@ -211,22 +232,16 @@ static inline int check_content(struct ckpt *c, const struct make *m)
 {
 	struct error err = {0};
 	struct seen s = {.m = m, .seen = calloc(m->rows + 1, 1)};
-	float *values = malloc(((size_t)m->dense + 1) * sizeof *values);
+	const struct part_want want = {.dense_end = m->dense, .place_end = MAP_PLACES};
+	const struct stream_taker taker = {.dense = check_dense, .rows = check_rows, .owner = &s, .slots = 1};
 	int result = 0;
 	if (ckpt_dense_count(c) != m->dense || ckpt_width(c) != m->width ||
 	    ckpt_dense_slots(c) != m->dense_slots)
 		result = -2;
-	for (int slot = -1; result == 0 && slot < (int)m->dense_slots; slot++) {
-		result = ckpt_read_dense(c, slot, 0, m->dense, values, &err);
-		for (uint64_t i = 0; result == 0 && i < m->dense; i++)
-			if (values[i] != dense_value(slot, i))
-				result = -2;
-	}
-	if (result == 0 && ckpt_each_row(c, check_row, &s, &err) != 0)
+	else if (ckpt_read(c, &want, &taker, &err) != 0)
 		result = err.code == 1 ? -2 : -1;
-	if (result == 0 && s.rows != m->rows)
+	else if (s.rows != m->rows || s.dense != m->dense * (1 + m->dense_slots))
 		result = -2;
-	free(values);
 	free(s.seen);
 	return result;
 }

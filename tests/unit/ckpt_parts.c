@@ -1,51 +1,50 @@
 /* ckpt_parts: what is written is what is read, for any number of parts and any piece sizes. */
 #include "ckpt_make.h"
 
-#include "ckpt/part_format.h"
-
+#include <inttypes.h>
 #include <math.h>
 #include <xxhash.h>
 
 static void block_there_and_back(const void *values, size_t count, size_t most)
 {
-	static uint8_t encoded[BLOCK_BYTES_MAX];
-	static uint32_t back[BLOCK_VALUES_MAX];
-	uint32_t plane[BLOCK_PLANES];
-	struct block_coder *c = block_coder_new();
-	size_t len = block_encode(c, values, count, encoded, plane);
+	static uint8_t encoded[PLANES_BYTES_MAX];
+	static uint32_t back[PLANES_VALUES_MAX];
+	uint32_t plane[PLANES];
+	struct planes_coder *c = planes_coder_new();
+	size_t len = planes_encode(c, values, count, encoded, plane);
 	assert_in_range(len, 4, most);
-	assert_int_equal(block_decode(c, encoded, plane, count, back), 0);
+	assert_int_equal(planes_decode(c, encoded, plane, count, back), 0);
 	assert_memory_equal(back, values, 4 * count);
-	block_coder_free(c);
+	planes_coder_free(c);
 }
 
 static void blocks_come_back(void **state)
 {
-	static float weights[BLOCK_VALUES_MAX];
-	static uint32_t bits[BLOCK_VALUES_MAX];
+	static float weights[PLANES_VALUES_MAX];
+	static uint32_t bits[PLANES_VALUES_MAX];
 	struct layout l;
 	(void)state;
 	layout_start(&l, 1);
-	OK(layout_add_tensor(&l, "w", BLOCK_VALUES_MAX, 1, LAYOUT_NORMAL, 0.05, LAYOUT_OPTIMIZER,
+	OK(layout_add_tensor(&l, "w", PLANES_VALUES_MAX, 1, LAYOUT_NORMAL, 0.05, LAYOUT_OPTIMIZER,
 			     err));
-	layout_init_dense(&l, 0, BLOCK_VALUES_MAX, weights);
-	for (size_t i = 0; i < BLOCK_VALUES_MAX; i++)
+	layout_init_dense(&l, 0, PLANES_VALUES_MAX, weights);
+	for (size_t i = 0; i < PLANES_VALUES_MAX; i++)
 		bits[i] = (uint32_t)mix(i);
 	/* Normal weights shrink 1.18 times at least: the top plane alone (libraries measured). */
-	block_there_and_back(weights, BLOCK_VALUES_MAX, BLOCK_BYTES_MAX * 100 / 118);
+	block_there_and_back(weights, PLANES_VALUES_MAX, PLANES_BYTES_MAX * 100 / 118);
 	/* Random bits don't, and cost nothing either. */
-	block_there_and_back(bits, BLOCK_VALUES_MAX, BLOCK_BYTES_MAX);
+	block_there_and_back(bits, PLANES_VALUES_MAX, PLANES_BYTES_MAX);
 	for (size_t count = 1; count < 70; count++) {
 		block_there_and_back(weights, count, 4 * count);
 		block_there_and_back(bits, count, 4 * count);
 	}
 	memset(weights, 0, sizeof weights);
-	block_there_and_back(weights, BLOCK_VALUES_MAX, 4);
-	weights[BLOCK_VALUES_MAX - 1] = 1; /* not seen by a sample */
-	block_there_and_back(weights, BLOCK_VALUES_MAX, BLOCK_BYTES_MAX / 7);
-	for (size_t i = 0; i < BLOCK_VALUES_MAX; i++)
+	block_there_and_back(weights, PLANES_VALUES_MAX, 4);
+	weights[PLANES_VALUES_MAX - 1] = 1; /* not seen by a sample */
+	block_there_and_back(weights, PLANES_VALUES_MAX, PLANES_BYTES_MAX / 7);
+	for (size_t i = 0; i < PLANES_VALUES_MAX; i++)
 		bits[i] = (uint32_t)i;
-	block_there_and_back(bits, BLOCK_VALUES_MAX, BLOCK_BYTES_MAX);
+	block_there_and_back(bits, PLANES_VALUES_MAX, PLANES_BYTES_MAX);
 }
 
 /* Lengths that no encoder gives; under ASan a write beyond the plane would show. */
@@ -53,19 +52,19 @@ static void bad_planes_are_refused(void **state)
 {
 	static uint8_t in[4096];
 	uint32_t out[64];
-	struct block_coder *c = block_coder_new();
+	struct planes_coder *c = planes_coder_new();
 	int refused = 0;
 	(void)state;
 	for (uint64_t turn = 0; turn < 20000; turn++) {
-		uint32_t plane[BLOCK_PLANES];
+		uint32_t plane[PLANES];
 		for (size_t i = 0; i < 16; i++)
 			in[mix(turn * 64 + i) % sizeof in] = (uint8_t)mix(turn * 64 + i + 32);
-		for (size_t p = 0; p < BLOCK_PLANES; p++)
+		for (size_t p = 0; p < PLANES; p++)
 			plane[p] = (uint32_t)(mix(turn * 64 + 48 + p) % 80);
-		refused += block_decode(c, in, plane, 64, out) != 0;
+		refused += planes_decode(c, in, plane, 64, out) != 0;
 	}
 	assert_true(refused > 19000);
-	block_coder_free(c);
+	planes_coder_free(c);
 }
 
 static void round_trip(const struct make *m)
@@ -117,7 +116,7 @@ static void any_range_is_read(void **state)
 			map_even(&map, n, m.dense);
 			uint64_t begin = map.dense_begin[i];
 			uint64_t count = map.dense_begin[i + 1] - begin;
-			OK(ckpt_read_dense(c, -1, begin, count, out, err));
+			OK(ckpt_read_dense(c, begin, count, out, err));
 			for (uint64_t k = 0; k < count; k++)
 				assert_true(out[k] == dense_value(-1, begin + k));
 		}
@@ -125,13 +124,12 @@ static void any_range_is_read(void **state)
 		uint64_t begin = mix(turn) % m.dense;
 		uint64_t count = mix(turn + 1000) % 50;
 		count = count < m.dense - begin ? count : m.dense - begin;
-		OK(ckpt_read_dense(c, -1, begin, count, out, err));
+		OK(ckpt_read_dense(c, begin, count, out, err));
 		for (uint64_t k = 0; k < count; k++)
 			assert_true(out[k] == dense_value(-1, begin + k));
 	}
-	assert_int_equal(ckpt_read_dense(c, -1, 1, m.dense, out, NULL), -1);
-	assert_int_equal(ckpt_read_dense(c, -1, UINT64_MAX, 2, out, NULL), -1);
-	assert_int_equal(ckpt_read_dense(c, 1, 0, 1, out, NULL), -1);
+	assert_int_equal(ckpt_read_dense(c, 1, m.dense, out, NULL), -1);
+	assert_int_equal(ckpt_read_dense(c, UINT64_MAX, 2, out, NULL), -1);
 	ckpt_close(c);
 	free(out);
 }
@@ -139,24 +137,30 @@ static void any_range_is_read(void **state)
 /* The writer's own mistakes leave no file behind. */
 static void half_a_part_is_no_part(void **state)
 {
-	struct part_shape shape = {.parts = 1, .dense_count = 4};
-	struct part_writer *w;
+	const struct stream_shape shape = {.parts = 1, .dense_count = 4, .width = 1, .rows = 1};
+	const uint32_t keys[2] = {1, 2};
+	struct part_writer *file;
+	struct stream_writer *w;
 	uint64_t bytes, sum;
 	float four[4] = {1, 2, 3, 4};
 	(void)state;
-	OK(part_create(&w, in_dir("half"), &shape, err));
-	OK(part_dense(w, -1, four, 3, err));
-	assert_int_equal(part_dense(w, -1, four, 2, NULL), -1);
-	assert_int_equal(part_dense(w, 0, four, 2, NULL), -1);
-	assert_int_equal(part_finish(w, &bytes, &sum, NULL), -1);
+	OK(part_create(&file, in_dir("half"), err));
+	OK(stream_begin(&w, part_sink(file), &shape, err));
+	OK(stream_dense(w, -1, four, 3, err));
+	assert_int_equal(stream_dense(w, -1, four, 2, NULL), -1);
+	assert_int_equal(stream_dense(w, 0, four, 2, NULL), -1);
+	assert_int_equal(stream_end(w, NULL), -1);
+	OK(stream_dense(w, -1, four, 1, err));
+	assert_int_equal(stream_end(w, NULL), -1);
+	assert_int_equal(stream_rows(w, 2, keys, four, NULL, NULL), -1);
+	OK(stream_rows(w, 1, keys, four, NULL, err));
+	OK(stream_end(w, err));
+	stream_writer_free(w);
+	part_abandon(file);
 	assert_int_equal(access(in_dir("half"), F_OK), -1);
-	OK(part_create(&w, in_dir("half"), &shape, err));
-	part_abandon(w);
-	assert_int_equal(access(in_dir("half"), F_OK), -1);
-	OK(part_create(&w, in_dir("half"), &shape, err));
-	OK(part_dense(w, -1, four, 4, err));
-	OK(part_finish(w, &bytes, &sum, err));
-	assert_int_equal(part_create(&w, in_dir("half"), &shape, NULL), -1);
+	OK(part_create(&file, in_dir("half"), err));
+	assert_int_equal(part_create(&file, in_dir("half"), NULL), -1);
+	OK(part_finish(file, &bytes, &sum, err));
 }
 
 /* A whole part file of two dense values, by hand: its writer refuses such values. */
@@ -193,6 +197,16 @@ static void note_bad(const char *place, const char *text, void *arg)
 	snprintf(arg, 256, "%s: %s", place, text);
 }
 
+static int count_dense(void *arg, int slot, uint64_t begin, size_t count, const float *values,
+		       struct error *err)
+{
+	(void)begin;
+	(void)values;
+	(void)err;
+	*(size_t *)arg += slot == -1 ? count : 1000;
+	return 0;
+}
+
 static void what_is_not_finite_is_not_read(void **state)
 {
 	const uint32_t fine[2] = {0x7f7fffffu, 0xff7fffffu};
@@ -200,24 +214,27 @@ static void what_is_not_finite_is_not_read(void **state)
 				    {0, 0xff800000u},
 				    {0, 0x7f800001u}};
 	const char *path = in_dir("forged");
+	const struct part_want want = {.dense_end = 1};
+	size_t taken = 0;
+	const struct stream_taker taker = {.dense = count_dense, .owner = &taken};
 	struct part_reader *p;
-	float values[2];
 	char told[256] = "";
 	(void)state;
 	forge(path, fine);
 	OK(part_open(&p, path, err));
-	OK(part_read_dense(p, -1, 0, 2, values, err));
-	assert_int_equal(part_verify(p, note_bad, told, NULL), 0);
+	OK(part_read(p, &want, &taker, err));
+	assert_int_equal(taken, 2);
+	assert_int_equal(part_verify(p, note_bad, told), 0);
 	part_close(p);
 	for (size_t i = 0; i < 3; i++) {
 		struct error why = {0};
 		forge(path, bad[i]);
 		OK(part_open(&p, path, err));
-		assert_int_equal(part_read_dense(p, -1, 0, 1, values, &why), -1);
+		assert_int_equal(part_read(p, &want, &taker, &why), -1);
 		assert_int_equal(why.code, ERROR_DATA);
 		assert_non_null(strstr(why.place, "forged: block 0 (dense)"));
 		assert_non_null(strstr(why.text, "value 1 of dense is not finite"));
-		assert_int_equal(part_verify(p, note_bad, told, NULL), 1);
+		assert_int_equal(part_verify(p, note_bad, told), 1);
 		assert_non_null(strstr(told, "block 0 (dense): value 1 of dense is not finite"));
 		part_close(p);
 	}
@@ -225,21 +242,25 @@ static void what_is_not_finite_is_not_read(void **state)
 
 static void what_is_not_finite_is_not_written(void **state)
 {
-	const struct part_shape shape = {.parts = 1, .dense_count = 4, .width = 2, .row_slots = 1};
+	const struct stream_shape shape = {.parts = 1, .dense_count = 4, .width = 2, .rows = 2,
+					   .row_slots = 1};
 	const char *const section[] = {"dense", "rows", "rows.s0", NULL};
 	const float fine[4] = {1, 2, 3, 4}, bad[4] = {1, 2, 3, NAN};
 	const uint32_t keys[2] = {0x7fc00000u, 0xffffffffu}; /* no floats: anything goes */
 	(void)state;
 	for (int turn = 0; turn < 4; turn++) {
 		const float *slots[] = {turn == 2 ? bad : fine};
-		struct part_writer *w;
+		struct part_writer *file;
+		struct stream_writer *w;
 		struct error why = {0};
-		uint64_t bytes, sum;
-		OK(part_create(&w, in_dir("part"), &shape, err));
-		OK(part_dense(w, -1, turn == 0 ? bad : fine, 4, err));
-		OK(part_rows(w, 2, keys, turn == 1 ? bad : fine, slots, err));
-		assert_int_equal(part_finish(w, &bytes, &sum, &why), section[turn] ? -1 : 0);
-		assert_int_equal(access(in_dir("part"), F_OK), section[turn] ? -1 : 0);
+		OK(part_create(&file, in_dir("part"), err));
+		OK(stream_begin(&w, part_sink(file), &shape, err));
+		int result = stream_dense(w, -1, turn == 0 ? bad : fine, 4, &why);
+		if (result == 0)
+			result = stream_rows(w, 2, keys, turn == 1 ? bad : fine, slots, &why);
+		assert_int_equal(result, section[turn] ? -1 : 0);
+		stream_writer_free(w);
+		part_abandon(file);
 		if (!section[turn])
 			continue;
 		char expected[64];

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/fs.h"
-#include "ckpt/store_file.h"
+#include "ckpt/ckpt.h"
 #include "param/store.h"
 #include "param/table.h"
 
@@ -272,7 +272,7 @@ static void write_all(struct store **part, uint32_t parts, const char *dir)
 		uint64_t bytes, sum;
 		ckpt_part_name(p, name);
 		assert_int_equal(fs_join(path, sizeof path, dir, name, NULL), 0);
-		if (store_write(part[p], path, &bytes, &sum, &err) != 0)
+		if (ckpt_write_part(part[p], path, &bytes, &sum, &err) != 0)
 			fail_msg("%s: %s", err.place, err.text);
 		assert_int_equal(ckpt_add(m, name, bytes, sum, NULL), 0);
 	}
@@ -289,7 +289,7 @@ static void restore_all(struct store **part, uint32_t parts, const char *dir, in
 	assert_int_equal(ckpt_open(&c, dir, NULL), 0);
 	for (uint32_t p = 0; p < parts; p++) {
 		part[p] = make(p, parts);
-		if (store_restore(part[p], c, &is_lost, &err) != 0)
+		if (ckpt_restore(c, part[p], &is_lost, &err) != 0)
 			fail_msg("%s: %s", err.place, err.text);
 		assert_int_equal(is_lost, lost);
 	}
@@ -356,8 +356,8 @@ static void checkpoint_comes_back_in_other_parts(void **state)
 /* A sum of squares below 0 would give roots that are no numbers. */
 static void slots_that_can_not_be_are_refused(void **state)
 {
-	const struct part_shape shape = {.parts = 1, .dense_count = 4, .dense_slots = 1, .width = 1,
-					 .row_slots = 1};
+	const struct stream_shape shape = {.parts = 1, .dense_count = 4, .rows = 4, .dense_slots = 1,
+					   .width = 1, .row_slots = 1};
 	const float p[4] = {1, 2, 3, 4}, bad[4] = {1, 2, -3, 4};
 	const float *fine_slots[] = {p}, *bad_slots[] = {bad};
 	const uint32_t keys[4] = {7, 8, 9, 10};
@@ -368,7 +368,8 @@ static void slots_that_can_not_be_are_refused(void **state)
 	prepare("adagrad", 4, 1);
 	for (int turn = 0; turn < 3; turn++) {
 		struct ckpt_manifest *m = calloc(1, sizeof *m);
-		struct part_writer *w;
+		struct part_writer *file;
+		struct stream_writer *w;
 		struct ckpt *c;
 		struct error err = {0};
 		uint64_t bytes, sum;
@@ -376,20 +377,22 @@ static void slots_that_can_not_be_are_refused(void **state)
 		snprintf(dir, sizeof dir, "%s/%d", root, turn);
 		snprintf(path, sizeof path, "%s/part-0", dir);
 		assert_int_equal(fs_make_dirs(dir, &err), 0);
-		assert_int_equal(part_create(&w, path, &shape, &err), 0);
-		assert_int_equal(part_note(w, "optimizer", "adagrad", &err), 0);
-		assert_int_equal(part_dense(w, -1, p, 4, &err), 0);
-		assert_int_equal(part_dense(w, 0, turn == 0 ? bad : p, 4, &err), 0);
+		assert_int_equal(part_create(&file, path, &err), 0);
+		assert_int_equal(stream_begin(&w, part_sink(file), &shape, &err), 0);
+		assert_int_equal(stream_note(w, "optimizer", "adagrad", &err), 0);
+		assert_int_equal(stream_dense(w, -1, p, 4, &err), 0);
+		assert_int_equal(stream_dense(w, 0, turn == 0 ? bad : p, 4, &err), 0);
 		assert_int_equal(
-			part_rows(w, 4, keys, p, turn == 1 ? bad_slots : fine_slots, &err), 0);
-		assert_int_equal(part_finish(w, &bytes, &sum, &err), 0);
+			stream_rows(w, 4, keys, p, turn == 1 ? bad_slots : fine_slots, &err), 0);
+		stream_writer_free(w);
+		assert_int_equal(part_finish(file, &bytes, &sum, &err), 0);
 		assert_int_equal(ckpt_manifest_start(m, "", 1, 1, 0.0, &err), 0);
 		assert_int_equal(ckpt_add(m, "part-0", bytes, sum, &err), 0);
 		assert_int_equal(ckpt_commit(m, dir, &err), 0);
 		free(m);
 		assert_int_equal(ckpt_open(&c, dir, &err), 0);
 		struct store *s = make(0, 1);
-		assert_int_equal(store_restore(s, c, &lost, &err), turn < 2 ? -1 : 0);
+		assert_int_equal(ckpt_restore(c, s, &lost, &err), turn < 2 ? -1 : 0);
 		if (turn < 2) {
 			assert_int_equal(err.code, ERROR_DATA);
 			assert_string_equal(err.text,

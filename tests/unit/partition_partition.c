@@ -1,16 +1,6 @@
 /* Partitions: shares against a plain definition, whole lives of a queue against what each row should
  * have, and a second queue that follows the first one's lines. */
-#include "partition/partition.h"
-#include "shard/queue.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/unit/queue.h"
 
 static uint64_t state;
 
@@ -31,15 +21,15 @@ static void shares_are_in_proportion(void **unused)
 	const uint64_t given[] = {64, 96, 128, 160, 192};
 	const uint64_t want[] = {1000, 1500, 2000, 2500, 3000};
 	uint64_t share[5];
-	parts_shares(rows, given, 5, 1, share);
+	partitions_shares(rows, given, 5, 1, share);
 	assert_memory_equal(share, want, sizeof want);
 	/* One below its lowest gets that; the others divide the rest: 9400 by 96:128:160:192. */
-	parts_shares(rows, (const uint64_t[]){0, 96, 128, 160, 192}, 5, 600, share);
+	partitions_shares(rows, (const uint64_t[]){0, 96, 128, 160, 192}, 5, 600, share);
 	assert_int_equal(share[0], 600);
 	assert_in_range(share[1], 1566, 1567);
 	assert_in_range(share[4], 3133, 3134);
 	/* Nobody did anything: everybody keeps what they have. */
-	parts_shares(rows, (const uint64_t[]){0, 0, 0, 0, 0}, 5, 600, share);
+	partitions_shares(rows, (const uint64_t[]){0, 0, 0, 0, 0}, 5, 600, share);
 	assert_memory_equal(share, rows, sizeof rows);
 }
 
@@ -56,7 +46,7 @@ static void shares_keep_the_sum(void **unused)
 			given[i] = pick(3) ? pick(1000000) : 0;
 			all += rows[i];
 		}
-		parts_shares(rows, given, count, floor_rows, share);
+		partitions_shares(rows, given, count, floor_rows, share);
 		for (size_t i = 0; i < count; i++) {
 			sum += share[i];
 			assert_true(share[i] >= (rows[i] < floor_rows ? rows[i] : floor_rows));
@@ -77,10 +67,8 @@ static void shares_keep_the_sum(void **unused)
 #define HAND 4
 
 struct life {
-	struct queue *queue, *follower;
-	struct queue_loader *loader;
-	char *text;
-	size_t len, room;
+	struct queue *queue;
+	struct text journal;
 	uint64_t generation[WORKERS];
 	struct queue_piece hand[WORKERS][HAND];
 	size_t held[WORKERS];
@@ -88,56 +76,25 @@ struct life {
 	uint64_t samples, epochs, moves;
 };
 
-static void keep(void *arg, const char *line, size_t len)
-{
-	struct life *l = arg;
-	if (l->len + len + 1 > l->room) {
-		l->room = 2 * (l->len + len + 1);
-		l->text = realloc(l->text, l->room);
-		assert_non_null(l->text);
-	}
-	memcpy(l->text + l->len, line, len);
-	l->len += len;
-	l->text[l->len++] = '\n';
-}
-
-static char *state_of(const struct queue *q)
-{
-	struct life l = {0};
-	queue_write(q, keep, &l);
-	keep(&l, "", 0);
-	l.text[l.len - 1] = '\0';
-	return l.text;
-}
-
-/* All lines so far give the same queue. */
-static void check_replay(struct life *l)
-{
-	struct queue_loader *loader = queue_loader_new(queue_parameters(l->queue));
-	struct queue *other;
-	struct error err = {0};
-	for (size_t at = 0; at < l->len;) {
-		size_t n = strcspn(l->text + at, "\n");
-		if (queue_loader_line(loader, l->text + at, n, &err) < 0)
-			fail_msg("%.*s: %s", (int)n, l->text + at, err.text);
-		at += n + 1;
-	}
-	assert_int_equal(queue_loader_finish(loader, &other, &err), 0);
-	queue_clock(other, 0, 0);
-	char *a = state_of(l->queue), *b = state_of(other);
-	assert_string_equal(a, b);
-	free(a);
-	free(b);
-	queue_free(other);
-}
-
 /* As a journal that is begun anew. */
 static void begin_text(struct life *l)
 {
-	l->len = 0;
-	queue_set_log(l->queue, NULL, NULL);
-	queue_write(l->queue, keep, l);
-	queue_set_log(l->queue, keep, l);
+	l->journal.len = 0;
+	queue_write(l->queue, text_add, &l->journal);
+	queue_set_log(l->queue, text_add, &l->journal);
+}
+
+static enum queue_result say_move(struct queue *q, uint64_t id, const char *from, const char *to,
+				  uint64_t begin, uint64_t length)
+{
+	struct queue_change c = {.id = id, .from = from, .to = to, .begin = begin, .length = length};
+	return say(q, "move", &c);
+}
+
+static enum queue_result say_moved(struct queue *q, const char *worker, uint64_t id)
+{
+	struct queue_change c = {.id = id, .worker = worker};
+	return say(q, "moved", &c);
 }
 
 static const char *name(size_t i)
@@ -148,11 +105,11 @@ static const char *name(size_t i)
 
 static void start(struct life *l, double migrate, enum queue_shuffle shuffle)
 {
-	struct queue_partition part[WORKERS];
+	struct partition_own part[WORKERS];
 	struct error err = {0};
 	memset(l, 0, sizeof *l);
 	for (size_t i = 0; i < WORKERS; i++) {
-		part[i] = (struct queue_partition){.rows = 1 + pick(ROWS_MAX)};
+		part[i] = (struct partition_own){.rows = 1 + pick(ROWS_MAX)};
 		strcpy(part[i].worker, name(i));
 		l->samples += part[i].rows;
 	}
@@ -161,10 +118,11 @@ static void start(struct life *l, double migrate, enum queue_shuffle shuffle)
 				     .epochs = l->epochs, .shuffle = shuffle, .seed = 3,
 				     .partition = part, .partitions = WORKERS};
 	assert_int_equal(queue_new(&l->queue, &p, &err), 0);
-	queue_set_migrate(l->queue, migrate);
+	struct queue_change set = {.threshold = migrate};
+	say(l->queue, "migrate", &set);
 	begin_text(l);
 	for (size_t i = 0; i < WORKERS; i++)
-		assert_int_equal(queue_hello(l->queue, name(i), &l->generation[i], &err), QUEUE_OK);
+		assert_int_equal(say_hello(l->queue, name(i), &l->generation[i]), QUEUE_OK);
 }
 
 static size_t owner_of(const struct queue_parameters *p, uint64_t row)
@@ -178,11 +136,10 @@ static size_t owner_of(const struct queue_parameters *p, uint64_t row)
 static void get(struct life *l, size_t w, int may_be_foreign)
 {
 	struct queue_piece *p = &l->hand[w][l->held[w]];
-	struct error err = {0};
 	if (l->held[w] == HAND)
 		return;
 	enum queue_result result =
-		queue_get(l->queue, name(w), l->generation[w], 1 + pick(60), p, &err);
+		say_get(l->queue, name(w), l->generation[w], 1 + pick(60), p);
 	assert_true(result == QUEUE_OK || result == QUEUE_WAIT || result == QUEUE_END);
 	if (result != QUEUE_OK)
 		return;
@@ -201,7 +158,7 @@ static void apply(struct life *l, size_t w)
 	size_t i = pick(l->held[w]);
 	struct queue_piece p = l->hand[w][i];
 	uint64_t lo = p.skip, n = 1 + pick(p.take);
-	struct queue_line line = {.worker = name(w), .generation = l->generation[w], .id = p.id,
+	struct queue_range line = {.worker = name(w), .generation = l->generation[w], .id = p.id,
 				  .begin = p.begin + lo, .length = n};
 	static uint64_t number; number++;
 	assert_int_equal(queue_settle(l->queue, number, number, queue_incarnation(l->queue), &line,
@@ -219,32 +176,32 @@ static void apply(struct life *l, size_t w)
 static void die(struct life *l, size_t w)
 {
 	uint64_t shards;
-	struct error err = {0};
-	assert_int_equal(queue_fail(l->queue, name(w), &shards, &err), QUEUE_OK);
+	assert_int_equal(say_fail(l->queue, name(w), &shards), QUEUE_OK);
 	assert_int_equal(shards, l->held[w]);
 	l->held[w] = 0;
-	assert_int_equal(queue_hello(l->queue, name(w), &l->generation[w], &err), QUEUE_OK);
+	assert_int_equal(say_hello(l->queue, name(w), &l->generation[w]), QUEUE_OK);
 }
 
 static void move(struct life *l)
 {
-	struct queue_move *moves, one;
-	struct error err = {0};
+	const struct partitions *own = queue_own(l->queue);
+	struct partition_move *moves;
 	size_t count;
-	assert_int_equal(queue_plan(l->queue, &moves, &count), 0);
+	assert_int_equal(partitions_due(own, queue_parameters(l->queue)->batch, &moves, &count), 0);
 	for (size_t i = 0; i < count; i++)
-		assert_int_equal(queue_plan_take(l->queue, &moves[i], &err), QUEUE_OK);
+		assert_int_equal(say_move(l->queue, moves[i].id, name(moves[i].from),
+					  name(moves[i].to), moves[i].begin, moves[i].length),
+				 QUEUE_OK);
 	free(moves);
-	for (count = 0; queue_move(l->queue, count, &one) == 0; count++)
-		;
-	if (count == 0 || pick(4) > 0)
+	if (own->moves == 0 || pick(4) > 0)
 		return;
-	queue_move(l->queue, pick(count), &one);
+	struct partition_move one = own->move[pick(own->moves)];
 	if (pick(8) == 0) {
-		assert_int_equal(queue_drop_move(l->queue, one.id, &err), QUEUE_OK);
+		struct queue_change c = {.id = one.id};
+		assert_int_equal(say(l->queue, "drop", &c), QUEUE_OK);
 	} else {
-		assert_int_equal(queue_moved(l->queue, one.from, one.id, &err), QUEUE_NOT_YOURS);
-		assert_int_equal(queue_moved(l->queue, one.to, one.id, &err), QUEUE_OK);
+		assert_int_equal(say_moved(l->queue, name(one.from), one.id), QUEUE_NOT_YOURS);
+		assert_int_equal(say_moved(l->queue, name(one.to), one.id), QUEUE_OK);
 		l->moves++;
 	}
 }
@@ -252,7 +209,7 @@ static void move(struct life *l)
 /* To the end; then each row was applied as often as it was handed out, once at least. */
 static void live(struct life *l, int has_moves)
 {
-	queue_set(l->queue, 0, 0); /* no piece is held for ever */
+	say_set(l->queue, 0, 0); /* no piece is held for ever */
 	for (int turn = 0; !queue_is_over(l->queue); turn++) {
 		size_t w = pick(WORKERS * (WORKERS + 1) / 2), who = 0;
 		assert_true(turn < 1000000);
@@ -263,7 +220,7 @@ static void live(struct life *l, int has_moves)
 			die(l, who);
 			break;
 		case 1:
-			check_replay(l);
+			assert_replayed(l->queue, &l->journal);
 			if (pick(3) == 0)
 				begin_text(l);
 			break;
@@ -273,20 +230,23 @@ static void live(struct life *l, int has_moves)
 			move(l);
 		}
 	}
-	uint64_t sum = 0, begin, length, times, rows = 0;
-	for (size_t i = 0; i < WORKERS; i++)
-		for (size_t j = 0; queue_rows(l->queue, i, j, &begin, &length, &times) == 0; j++) {
-			assert_true(times >= 1);
-			rows += length;
-			for (uint64_t r = begin; r < begin + length; r++, sum += times)
+	uint64_t sum = 0, rows = 0;
+	for (size_t i = 0; i < WORKERS; i++) {
+		const struct partition *p = &queue_own(l->queue)->partition[i];
+		for (size_t j = 0; j < p->count; j++) {
+			struct partition_run run = p->run[j];
+			assert_true(run.times >= 1);
+			rows += run.length;
+			for (uint64_t r = run.begin; r < run.begin + run.length; r++, sum += run.times)
 				if (queue_parameters(l->queue)->shuffle == QUEUE_SHUFFLE_NONE)
-					assert_int_equal(l->applied[r], times);
+					assert_int_equal(l->applied[r], run.times);
 		}
+	}
 	assert_int_equal(rows, l->samples);
 	assert_int_equal(sum, l->samples * l->epochs);
-	check_replay(l);
+	assert_replayed(l->queue, &l->journal);
 	queue_free(l->queue);
-	free(l->text);
+	free(l->journal.data);
 }
 
 static void each_row_counts_as_told(void **unused)
@@ -320,45 +280,42 @@ static void moves_lose_nothing(void **unused)
 static void a_move_keeps_traversals(void **unused)
 {
 	(void)unused;
-	const struct queue_partition part[] = {{"w0", 100}, {"w1", 100}};
+	const struct partition_own part[] = {{"w0", 100}, {"w1", 100}};
 	struct queue_parameters p = {.samples = 200, .batch = 10, .batches = 1, .epochs = 9,
 				     .partition = part, .partitions = 2};
 	struct queue *q;
 	struct error err = {0};
 	struct queue_piece piece;
-	struct queue_share share;
-	uint64_t g0, g1, begin, length, times;
+	uint64_t g0, g1;
 	assert_int_equal(queue_new(&q, &p, &err), 0);
-	assert_int_equal(queue_hello(q, "w0", &g0, &err), QUEUE_OK);
-	assert_int_equal(queue_hello(q, "w1", &g1, &err), QUEUE_OK);
+	assert_int_equal(say_hello(q, "w0", &g0), QUEUE_OK);
+	assert_int_equal(say_hello(q, "w1", &g1), QUEUE_OK);
 	for (int i = 0; i < 7; i++) /* rows 0..69 of w0 */
-		assert_int_equal(queue_get(q, "w0", g0, 10, &piece, &err), QUEUE_OK);
+		assert_int_equal(say_get(q, "w0", g0, 10, &piece), QUEUE_OK);
 	for (int i = 0; i < 3; i++) /* rows 100..129 of w1 */
-		assert_int_equal(queue_get(q, "w1", g1, 10, &piece, &err), QUEUE_OK);
-	const struct queue_move move = {0, "w0", "w1", 60, 20};
-	assert_int_equal(queue_plan_take(q, &move, &err), QUEUE_OK);
-	assert_int_equal(queue_moved(q, "w1", 0, &err), QUEUE_OK);
-	assert_int_equal(queue_moved(q, "w1", 0, &err), QUEUE_OK); /* said again */
-	queue_share(q, 0, &share);
-	assert_int_equal(share.rows, 80);
-	assert_int_equal(share.left, 20); /* 80..99 */
-	queue_share(q, 1, &share);
-	assert_int_equal(share.rows, 120);
-	assert_int_equal(share.left, 80); /* 130..199, and 70..79 */
+		assert_int_equal(say_get(q, "w1", g1, 10, &piece), QUEUE_OK);
+	assert_int_equal(say_move(q, 0, "w0", "w1", 60, 20), QUEUE_OK);
+	assert_int_equal(say_moved(q, "w1", 0), QUEUE_OK);
+	assert_int_equal(say_moved(q, "w1", 0), QUEUE_OK); /* said again */
+	const struct partition *from = &queue_own(q)->partition[0], *to = from + 1;
+	assert_int_equal(from->rows, 80);
+	assert_int_equal(from->left, 20); /* 80..99 */
+	assert_int_equal(to->rows, 120);
+	assert_int_equal(to->left, 80); /* 130..199, and 70..79 */
 	/* Spread in runs of five: 70..79 among what is left of this traversal, 60..69 behind. */
 	uint64_t at = 0, ahead = 0, behind = 0;
-	for (size_t i = 0; queue_rows(q, 1, i, &begin, &length, &times) == 0; at += length, i++) {
+	for (size_t i = 0; i < to->count; at += to->run[i++].length) {
+		uint64_t begin = to->run[i].begin;
 		if (begin >= 100)
 			continue;
-		assert_in_range(length, 5, 5);
-		assert_int_equal(times, begin < 70);
-		*(at < share.left ? &ahead : &behind) += begin;
+		assert_int_equal(to->run[i].length, 5);
+		assert_int_equal(to->run[i].times, begin < 70);
+		*(at < to->left ? &ahead : &behind) += begin;
 		assert_true(at > 0);
 	}
 	assert_int_equal(ahead, 70 + 75);
 	assert_int_equal(behind, 60 + 65);
-	const struct queue_move twice = {1, "w0", "w1", 60, 20};
-	assert_int_equal(queue_plan_take(q, &twice, &err), QUEUE_BAD);
+	assert_int_equal(say_move(q, 1, "w0", "w1", 60, 20), QUEUE_BAD);
 	queue_free(q);
 }
 
@@ -366,26 +323,26 @@ static void a_move_keeps_traversals(void **unused)
 static void one_epoch_is_each_row_once(void **unused)
 {
 	(void)unused;
-	const struct queue_partition part[] = {{"w0", 50}, {"w1", 50}};
+	const struct partition_own part[] = {{"w0", 50}, {"w1", 50}};
 	struct queue_parameters p = {.samples = 100, .batch = 10, .batches = 5, .epochs = 1,
 				     .partition = part, .partitions = 2};
 	struct queue *q;
 	struct error err = {0};
-	struct queue_piece piece;
+	struct queue_piece piece = {0};
 	uint64_t g0, g1;
 	assert_int_equal(queue_new(&q, &p, &err), 0);
-	assert_int_equal(queue_hello(q, "w2", &g1, &err), QUEUE_UNKNOWN_WORKER);
-	assert_int_equal(queue_hello(q, "w0", &g0, &err), QUEUE_OK);
-	assert_int_equal(queue_hello(q, "w1", &g1, &err), QUEUE_OK);
-	assert_int_equal(queue_get(q, "w1", g1, 0, &piece, &err), QUEUE_OK);
+	assert_int_equal(say_hello(q, "w2", &g1), QUEUE_UNKNOWN_WORKER);
+	assert_int_equal(say_hello(q, "w0", &g0), QUEUE_OK);
+	assert_int_equal(say_hello(q, "w1", &g1), QUEUE_OK);
+	assert_int_equal(say_get(q, "w1", g1, 0, &piece), QUEUE_OK);
 	assert_int_equal(piece.begin, 50);
 	assert_int_equal(piece.length, 50);
-	assert_int_equal(queue_done(q, "w1", g1, piece.id, &err), QUEUE_OK);
-	assert_int_equal(queue_get(q, "w1", g1, 0, &piece, &err), QUEUE_WAIT);
-	assert_int_equal(queue_get(q, "w0", g0, 0, &piece, &err), QUEUE_OK);
-	assert_int_equal(queue_get(q, "w0", g0, 0, &piece, &err), QUEUE_WAIT);
-	assert_int_equal(queue_done(q, "w0", g0, piece.id, &err), QUEUE_OK);
-	assert_int_equal(queue_get(q, "w0", g0, 0, &piece, &err), QUEUE_END);
+	assert_int_equal(say_done(q, "w1", g1, piece.id), QUEUE_OK);
+	assert_int_equal(say_get(q, "w1", g1, 0, &piece), QUEUE_WAIT);
+	assert_int_equal(say_get(q, "w0", g0, 0, &piece), QUEUE_OK);
+	assert_int_equal(say_get(q, "w0", g0, 0, &piece), QUEUE_WAIT);
+	assert_int_equal(say_done(q, "w0", g0, piece.id), QUEUE_OK);
+	assert_int_equal(say_get(q, "w0", g0, 0, &piece), QUEUE_END);
 	queue_free(q);
 }
 
@@ -393,16 +350,16 @@ static void lists_are_read(void **unused)
 {
 	(void)unused;
 	static const char *const bad[] = {"", "w0", "w0:", ":5", "w0:x", "w0:1,", "w 0:1", "w0:1:2"};
-	struct queue_partition *list;
+	struct partition_own *list;
 	struct error err = {0};
 	size_t count;
-	assert_int_equal(queue_partitions_read("w0:500,w1:250", &list, &count, &err), 0);
+	assert_int_equal(partitions_option("w0:500,w1:250", &list, &count, &err), 0);
 	assert_int_equal(count, 2);
 	assert_string_equal(list[1].worker, "w1");
 	assert_int_equal(list[1].rows, 250);
 	free(list);
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-		assert_int_equal(queue_partitions_read(bad[i], &list, &count, &err), -1);
+		assert_int_equal(partitions_option(bad[i], &list, &count, &err), -1);
 }
 
 int main(void)

@@ -53,15 +53,15 @@ static int see(void *arg, const char *line, size_t len, struct error *err)
 	return s->due > 0;
 }
 
-static void add(struct lines_out *o, const char *line)
+static void add(struct sealed_out *o, const char *line)
 {
-	lines_add(o, line, strlen(line));
+	sealed_add(o, line, strlen(line));
 }
 
 /* A journal of several batches, zeros behind; *last is where the last batch begins. */
-static struct lines_out make(size_t *last)
+static struct sealed_out make(size_t *last)
 {
-	struct lines_out o = {.fd = -1};
+	struct sealed_out o = {.fd = -1};
 	char line[64];
 	add(&o, "queue version=1");
 	add(&o, "end lines=1");
@@ -98,7 +98,7 @@ static void test_every_byte(void **state)
 {
 	(void)state;
 	size_t last;
-	struct lines_out o = make(&last);
+	struct sealed_out o = make(&last);
 	size_t size = o.len + 2048, all = count_lines(o.data, o.len);
 	char *data = calloc(1, size);
 	struct scan out;
@@ -138,14 +138,14 @@ static void test_every_byte(void **state)
 	data[o.len + 700] = 'x';
 	assert_int_equal(scan(data, size, &out, &seen, &err), -1);
 	free(data);
-	lines_free(&o);
+	sealed_free(&o);
 }
 
 static void test_every_length(void **state)
 {
 	(void)state;
 	size_t last;
-	struct lines_out o = make(&last);
+	struct sealed_out o = make(&last);
 	struct scan out;
 	struct error err;
 	char *data = calloc(1, o.len + 1024);
@@ -163,7 +163,7 @@ static void test_every_length(void **state)
 		}
 	}
 	free(data);
-	lines_free(&o);
+	sealed_free(&o);
 }
 
 /* Sectors that did not reach the disk: of the last batch that is a crash, of others damage. */
@@ -171,7 +171,7 @@ static void test_every_sector(void **state)
 {
 	(void)state;
 	size_t last;
-	struct lines_out o = make(&last);
+	struct sealed_out o = make(&last);
 	size_t size = (o.len / 512 + 3) * 512;
 	struct scan out;
 	struct error err;
@@ -200,13 +200,13 @@ static void test_every_sector(void **state)
 	assert_true(out.torn > 0 || o.len <= (last / 512 + 1) * 512);
 	assert_true(torn > 0 && damaged > 2);
 	free(data);
-	lines_free(&o);
+	sealed_free(&o);
 }
 
 static void test_group_is_whole_or_absent(void **state)
 {
 	(void)state;
-	struct lines_out o = {.fd = -1};
+	struct sealed_out o = {.fd = -1};
 	struct scan out;
 	struct error err;
 	add(&o, SCAN_MARK " at=1.000");
@@ -223,7 +223,7 @@ static void test_group_is_whole_or_absent(void **state)
 		if (len == third)
 			assert_int_equal(out.torn, third - before);
 	}
-	lines_free(&o);
+	sealed_free(&o);
 }
 
 /* Behind a line that says so, what is whole counts, whatever follows; before it, nothing is
@@ -232,7 +232,7 @@ static void test_loose(void **state)
 {
 	(void)state;
 	size_t last;
-	struct lines_out o = make(&last);
+	struct sealed_out o = make(&last);
 	add(&o, "loose");
 	size_t loose = o.len;
 	char line[64];
@@ -267,13 +267,13 @@ static void test_loose(void **state)
 		}
 	}
 	free(data);
-	lines_free(&o);
+	sealed_free(&o);
 }
 
 static void test_lines_moved(void **state)
 {
 	(void)state;
-	struct lines_out o = {.fd = -1};
+	struct sealed_out o = {.fd = -1};
 	struct scan out;
 	struct error err;
 	add(&o, "get id=1");
@@ -288,7 +288,7 @@ static void test_lines_moved(void **state)
 	assert_string_equal(err.place, "journal.000001:2");
 	memcpy(data + one, o.data, one);
 	assert_int_equal(scan(data, 2 * one, &out, &seen, &err), -1);
-	lines_free(&o);
+	sealed_free(&o);
 }
 
 /* ---- files ---- */
@@ -348,7 +348,7 @@ static void up(struct journal *j, int *count, int times)
 {
 	struct error err;
 	for (int i = 0; i < times; i++) {
-		assert_int_equal(journal_reserve(j, 2 + LINES_SUM_BYTES + 1, &err), 0);
+		assert_int_equal(journal_reserve(j, 2 + SEALED_SUM_BYTES + 1, &err), 0);
 		journal_add(j, "up", 2);
 		(*count)++;
 	}
@@ -637,7 +637,7 @@ static void test_loose_lines_may_be_missing(void **state)
 	}
 	journal_close(j);
 	assert_int_equal(fs_read_file(path, 1 << 30, &data, &len, &err), 0);
-	size_t used = strnlen(data, len), line = 2 + LINES_SUM_BYTES + 1;
+	size_t used = strnlen(data, len), line = 2 + SEALED_SUM_BYTES + 1;
 	for (size_t cut = 0; cut <= used; cut++) {
 		write_file("journal.000001", data, cut);
 		assert_int_equal(journal_open(&j, dir, JOURNAL_GROUP, 4096, &err), 0);
@@ -677,10 +677,10 @@ static void test_zeros_are_always_behind(void **state)
 	free(data);
 	/* Up to the last byte that was filled: a line that would take it has more filled first. */
 	for (int i = 0; at < filled + 1000; i++) {
-		size_t n = filled - at > sizeof line ? JOURNAL_LINE_BYTES - LINES_SUM_BYTES - 1
-			   : filled > at + LINES_SUM_BYTES + 1 ? filled - at - LINES_SUM_BYTES - 1
+		size_t n = filled - at > sizeof line ? JOURNAL_LINE_BYTES - SEALED_SUM_BYTES - 1
+			   : filled > at + SEALED_SUM_BYTES + 1 ? filled - at - SEALED_SUM_BYTES - 1
 							       : 100;
-		size_t whole = n + LINES_SUM_BYTES + 1;
+		size_t whole = n + SEALED_SUM_BYTES + 1;
 		assert_int_equal(journal_reserve(j, whole, &err), 0);
 		journal_add(j, line, n);
 		at += whole;

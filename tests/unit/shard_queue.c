@@ -5,16 +5,7 @@
  * written (state, then changes) is the same as the one that wrote them.
  */
 #include "base/random.h"
-#include "shard/order.h"
-#include "shard/queue.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/unit/queue.h"
 
 #define WORKERS 3
 #define SAMPLES_MAX 64
@@ -35,9 +26,7 @@ struct model {
 	uint64_t last[WORKERS];
 	struct hand hand[512];
 	size_t hands;
-	/* the journal that the queue writes, and a second one from its middle */
-	char *text;
-	size_t len, room;
+	struct text journal;
 	uint64_t rng;
 	double mono;
 };
@@ -49,68 +38,14 @@ static uint64_t pick(struct model *m, uint64_t n)
 	return random_next(&m->rng) % n;
 }
 
-static void keep_line(void *arg, const char *line, size_t len)
-{
-	struct model *m = arg;
-	if (m->len + len + 2 > m->room) {
-		m->room = (m->room + len) * 2 + 4096;
-		m->text = realloc(m->text, m->room);
-		assert_non_null(m->text);
-	}
-	memcpy(m->text + m->len, line, len);
-	m->text[m->len + len] = '\n';
-	m->len += len + 1;
-}
-
-static void put_line(void *out, const char *line, size_t len)
-{
-	fwrite(line, 1, len, out);
-	putc('\n', out);
-}
-
-static char *state_text(const struct queue *q)
-{
-	struct model m = {0};
-	queue_write(q, keep_line, &m);
-	keep_line(&m, "", 0);
-	m.text[m.len] = '\0';
-	return m.text;
-}
-
-static struct queue *read_back(const char *text, size_t len)
-{
-	struct error err = {0};
-	struct queue_loader *l = queue_loader_new(NULL);
-	for (size_t at = 0; at < len;) {
-		const char *end = memchr(text + at, '\n', len - at);
-		size_t n = (size_t)(end - (text + at));
-		if (queue_loader_line(l, text + at, n, &err) < 0)
-			fail_msg("%.*s: %s", (int)n, text + at, err.text);
-		at += n + 1;
-	}
-	struct queue *q = NULL;
-	assert_int_equal(queue_loader_finish(l, &q, &err), 0);
-	return q;
-}
-
-static void assert_same_as_replayed(struct model *m)
-{
-	struct queue *copy = read_back(m->text, m->len);
-	char *a = state_text(m->q), *b = state_text(copy);
-	assert_string_equal(a, b);
-	free(a);
-	free(b);
-	queue_free(copy);
-}
-
 static void start(struct model *m, struct queue *q)
 {
 	m->q = q;
-	m->len = 0;
-	queue_write(q, keep_line, m);
+	m->journal.len = 0;
+	queue_write(q, text_add, &m->journal);
 	queue_clock(q, 1000, m->mono);
-	keep_line(m, "time at=1000", strlen("time at=1000"));
-	queue_set_log(q, keep_line, m);
+	text_add(&m->journal, "time at=1000", strlen("time at=1000"));
+	queue_set_log(q, text_add, &m->journal);
 }
 
 static uint64_t in_hands(const struct model *m)
@@ -184,7 +119,7 @@ static void lose_all(struct model *m, int w)
 static void do_hello(struct model *m, int w)
 {
 	uint64_t generation;
-	assert_int_equal(queue_hello(m->q, name[w], &generation, NULL), QUEUE_OK);
+	assert_int_equal(say_hello(m->q, name[w], &generation), QUEUE_OK);
 	assert_int_equal(generation, m->last[w] + 1);
 	lose_all(m, w);
 	m->generation[w] = m->last[w] = generation;
@@ -194,7 +129,7 @@ static void do_get(struct model *m, int w)
 {
 	struct queue_piece piece;
 	uint64_t max = pick(m, 3) == 0 ? 0 : 1 + pick(m, 6);
-	enum queue_result result = queue_get(m->q, name[w], m->generation[w], max, &piece, NULL);
+	enum queue_result result = say_get(m->q, name[w], m->generation[w], max, &piece);
 	if (m->generation[w] == 0) {
 		assert_int_equal(result, m->last[w] ? QUEUE_FENCED : QUEUE_UNKNOWN_WORKER);
 		return;
@@ -247,20 +182,20 @@ static void do_one(struct model *m, size_t i)
 	random_range(m, h, &lo, &hi);
 	switch (pick(m, 6)) {
 	case 0:
-		assert_int_equal(queue_done(m->q, w, h->generation, h->id, NULL), QUEUE_OK);
+		assert_int_equal(say_done(m->q, w, h->generation, h->id), QUEUE_OK);
 		m->done += take_out(h, 0, h->length, &is_empty);
 		break;
 	case 1:
-		assert_int_equal(queue_progress(m->q, w, h->generation, h->id, hi, NULL), QUEUE_OK);
+		assert_int_equal(say_progress(m->q, w, h->generation, h->id, hi), QUEUE_OK);
 		m->done += take_out(h, 0, hi, &is_empty);
 		break;
 	case 2:
-		assert_int_equal(queue_back(m->q, w, h->generation, h->id, NULL), QUEUE_OK);
+		assert_int_equal(say_back(m->q, w, h->generation, h->id), QUEUE_OK);
 		is_empty = 1;
 		break;
 	case 3:
-		assert_int_equal(queue_back_range(m->q, w, h->generation, h->id, h->begin + lo,
-						  hi - lo, NULL),
+		assert_int_equal(say_back_range(m->q, w, h->generation, h->id, h->begin + lo,
+						  hi - lo),
 				 QUEUE_OK);
 		take_out(h, lo, hi, &is_empty);
 		break;
@@ -268,8 +203,8 @@ static void do_one(struct model *m, size_t i)
 		assert_int_equal(queue_renew(m->q, w, h->generation, h->id, NULL), QUEUE_OK);
 		return;
 	default:
-		assert_int_equal(queue_done(m->q, name[(h->worker + 1) % WORKERS],
-					    m->generation[(h->worker + 1) % WORKERS], h->id, NULL),
+		assert_int_equal(say_done(m->q, name[(h->worker + 1) % WORKERS],
+					    m->generation[(h->worker + 1) % WORKERS], h->id),
 				 m->generation[(h->worker + 1) % WORKERS] ? QUEUE_NOT_YOURS
 				 : m->last[(h->worker + 1) % WORKERS]     ? QUEUE_FENCED
 									  : QUEUE_UNKNOWN_WORKER);
@@ -288,13 +223,13 @@ struct asked {
 };
 
 /* Rows of a hand, mostly; now and then of another's, of a generation or a shard that is none. */
-static void ask_line(struct model *m, struct queue_line *line, struct asked *asked)
+static void ask_line(struct model *m, struct queue_range *line, struct asked *asked)
 {
 	size_t i = pick(m, m->hands);
 	struct hand *h = &m->hand[i];
 	*asked = (struct asked){.hand = i};
 	random_range(m, h, &asked->lo, &asked->hi);
-	*line = (struct queue_line){.is_back = pick(m, 3) == 0,
+	*line = (struct queue_range){.is_back = pick(m, 3) == 0,
 				    .worker = name[h->worker],
 				    .generation = h->generation,
 				    .id = h->id,
@@ -338,7 +273,7 @@ static int is_good(const struct model *m, const struct asked *asked, size_t coun
 }
 
 /* Which apply lines are refused: one that is not good takes its generation's others with it. */
-static size_t expect_refusals(const struct model *m, const struct queue_line *line,
+static size_t expect_refusals(const struct model *m, const struct queue_range *line,
 			      const struct asked *asked, size_t count, int *refused)
 {
 	size_t n = 0;
@@ -355,7 +290,7 @@ static size_t expect_refusals(const struct model *m, const struct queue_line *li
 
 static void do_settle(struct model *m)
 {
-	struct queue_line line[LINES_MAX];
+	struct queue_range line[LINES_MAX];
 	struct asked asked[LINES_MAX];
 	int refused[LINES_MAX];
 	size_t count = m->hands ? pick(m, LINES_MAX + 1) : 0, refusals;
@@ -390,7 +325,7 @@ static void do_release(struct model *m)
 	struct queue_stat stat;
 	queue_stat(m->q, &stat);
 	for (uint64_t id = 0; stat.held > 0 && id < stat.shards * 40; id++)
-		queue_release(m->q, id, NULL);
+		say_release(m->q, id);
 }
 
 /* Leases end for some pieces: the model asks the queue which worker lost what. */
@@ -405,7 +340,7 @@ static int mark(void *arg, const struct queue_piece *piece)
 
 static void do_expire(struct model *m)
 {
-	queue_set(m->q, queue_retries(m->q), 10);
+	say_set(m->q, queue_retries(m->q), 10);
 	m->mono += 4;
 	queue_clock(m->q, 1000, m->mono);
 	queue_expire(m->q, 0);
@@ -420,15 +355,12 @@ static void do_expire(struct model *m)
 
 /* save, some more requests, load: generations are fenced, done samples are those of the save. */
 static char *saved;
-static size_t saved_len;
 static uint64_t saved_done;
 
 static void do_save(struct model *m)
 {
 	free(saved);
-	saved = state_text(m->q);
-	saved_len = strlen(saved);
-	saved[saved_len - 1] == '\n' ? saved_len-- : 0;
+	saved = text_of(m->q);
 	saved_done = m->done;
 }
 
@@ -436,7 +368,7 @@ static void do_load(struct model *m)
 {
 	if (!saved)
 		return;
-	struct queue *q = read_back(saved, saved_len);
+	struct queue *q = queue_of_text(saved, NULL, NULL);
 	uint64_t before = queue_incarnation(m->q);
 	assert_int_equal(queue_roll_back(q, m->q, NULL), 0);
 	assert_int_equal(queue_incarnation(q), before + 1);
@@ -458,13 +390,13 @@ static void step(struct model *m)
 		do_hello(m, w);
 	} else if (dice < 20) {
 		if (m->generation[w]) {
-			assert_int_equal(queue_bye(m->q, name[w], m->generation[w], NULL),
+			assert_int_equal(say_bye(m->q, name[w], m->generation[w]),
 					 QUEUE_OK);
 			lose_all(m, w);
 			m->generation[w] = 0;
 		}
 	} else if (dice < 26) {
-		assert_int_equal(queue_fail(m->q, name[w], &shards, NULL),
+		assert_int_equal(say_fail(m->q, name[w], &shards),
 				 m->last[w] ? QUEUE_OK : QUEUE_UNKNOWN_WORKER);
 		lose_all(m, w);
 		m->generation[w] = 0;
@@ -504,13 +436,13 @@ static void run_random(enum queue_shuffle shuffle, uint64_t seed)
 		step(&m);
 		check(&m);
 		if (i % 16 == 0)
-			assert_same_as_replayed(&m);
+			assert_replayed(m.q, &m.journal);
 		if (queue_is_over(m.q) && pick(&m, 20) == 0)
 			break;
 	}
-	assert_same_as_replayed(&m);
+	assert_replayed(m.q, &m.journal);
 	queue_free(m.q);
-	free(m.text);
+	free(m.journal.data);
 	free(saved);
 	saved = NULL;
 }
@@ -552,15 +484,15 @@ static void test_each_row_once(void **state)
 		assert_int_equal(queue_shards(q), 9);
 		unsigned char seen[4][103] = {{0}};
 		uint64_t generation, expected = 0;
-		queue_hello(q, "w", &generation, NULL);
+		say_hello(q, "w", &generation);
 		struct queue_piece piece;
 		for (uint64_t max = 0;
-		     queue_get(q, "w", generation, max % 13, &piece, NULL) == QUEUE_OK; max++) {
+		     say_get(q, "w", generation, max % 13, &piece) == QUEUE_OK; max++) {
 			assert_true(piece.epoch >= expected); /* epochs come one after the other */
 			expected = piece.epoch;
 			for (uint64_t k = 0; k < piece.length; k++)
 				seen[piece.epoch][piece.begin + k]++;
-			assert_int_equal(queue_done(q, "w", generation, piece.id, NULL), QUEUE_OK);
+			assert_int_equal(say_done(q, "w", generation, piece.id), QUEUE_OK);
 		}
 		for (int e = 0; e < 4; e++)
 			for (int i = 0; i < 103; i++)
@@ -583,39 +515,64 @@ static void test_order_is_the_published_one(void **state)
 	assert_memory_equal(a, expected, sizeof a);
 }
 
+/* A queue with shards of `batch` rows, one epoch. */
+static struct queue *queue_with(uint64_t samples, uint64_t batch)
+{
+	struct queue_parameters p = {
+		.samples = samples, .batch = batch, .batches = 1, .epochs = 1};
+	struct queue *q;
+	assert_int_equal(queue_new(&q, &p, NULL), 0);
+	return q;
+}
+
+/* The same, with so many of them in the hand of w, generation 1. */
+static struct queue *queue_in_hand(uint64_t samples, uint64_t batch, int shards)
+{
+	struct queue *q = queue_with(samples, batch);
+	uint64_t generation;
+	struct queue_piece piece;
+	assert_int_equal(say_hello(q, "w", &generation), QUEUE_OK);
+	for (int i = 0; i < shards; i++)
+		assert_int_equal(say_get(q, "w", 1, 0, &piece), QUEUE_OK);
+	return q;
+}
+
+static struct queue_stat stat_of(const struct queue *q)
+{
+	struct queue_stat stat;
+	queue_stat(q, &stat);
+	return stat;
+}
+
 /* The piece in work is blamed, the others in the hand are not; release begins anew. */
 static void test_held(void **state)
 {
 	(void)state;
-	struct queue_parameters p = {.samples = 3, .batch = 1, .batches = 1, .epochs = 1};
-	struct queue *q;
-	assert_int_equal(queue_new(&q, &p, NULL), 0);
-	queue_set(q, 2, 0);
+	struct queue *q = queue_with(3, 1);
+	say_set(q, 2, 0);
 	uint64_t generation, shards;
 	struct queue_piece piece;
 	struct queue_stat stat;
 	for (int life = 0; life < 2; life++) {
-		queue_hello(q, "w", &generation, NULL);
+		say_hello(q, "w", &generation);
 		for (int i = 0; i < 3; i++)
-			assert_int_equal(queue_get(q, "w", generation, 0, &piece, NULL), QUEUE_OK);
+			assert_int_equal(say_get(q, "w", generation, 0, &piece), QUEUE_OK);
 		queue_stat(q, &stat);
 		assert_int_equal(stat.held, 0);
-		queue_fail(q, "w", &shards, NULL);
+		say_fail(q, "w", &shards);
 		assert_int_equal(shards, 3);
 	}
-	queue_stat(q, &stat);
-	assert_int_equal(stat.held, 1);
-	assert_int_equal(stat.todo, 2);
-	assert_int_equal(queue_release(q, 1, NULL), QUEUE_OK); /* it is todo: said before */
-	assert_int_equal(queue_release(q, 0, NULL), QUEUE_OK);
-	queue_stat(q, &stat);
-	assert_int_equal(stat.held, 0);
-	assert_int_equal(queue_release(q, 9, NULL), QUEUE_UNKNOWN_SHARD);
+	assert_int_equal(stat_of(q).held, 1);
+	assert_int_equal(stat_of(q).todo, 2);
+	assert_int_equal(say_release(q, 1), QUEUE_OK); /* it is todo: said before */
+	assert_int_equal(say_release(q, 0), QUEUE_OK);
+	assert_int_equal(stat_of(q).held, 0);
+	assert_int_equal(say_release(q, 9), QUEUE_UNKNOWN_SHARD);
 	queue_free(q);
 }
 
 /* One settle of count lines, and the samples that are done after it. */
-static uint64_t settle(struct queue *q, struct queue_line *line, size_t count)
+static uint64_t settle(struct queue *q, struct queue_range *line, size_t count)
 {
 	static uint64_t number;
 	struct queue_stat stat;
@@ -624,25 +581,19 @@ static uint64_t settle(struct queue *q, struct queue_line *line, size_t count)
 	return stat.samples_done;
 }
 
-static struct queue_line apply(const char *worker, uint64_t id, uint64_t begin, uint64_t length)
+static struct queue_range apply(const char *worker, uint64_t id, uint64_t begin, uint64_t length)
 {
-	return (struct queue_line){
+	return (struct queue_range){
 		.worker = worker, .generation = 1, .id = id, .begin = begin, .length = length};
 }
 
 static void test_settle_counts_only_rows_in_hand(void **state)
 {
 	(void)state;
-	struct queue_parameters p = {.samples = 20, .batch = 10, .batches = 1, .epochs = 1};
-	struct queue *q;
-	assert_int_equal(queue_new(&q, &p, NULL), 0);
-	uint64_t generation;
-	struct queue_piece piece;
+	struct queue *q = queue_in_hand(20, 10, 1);
 	struct error err;
-	queue_hello(q, "w", &generation, NULL);
-	queue_get(q, "w", generation, 0, &piece, NULL);
 	/* Each of these takes line 0, which is good, with it: they are one gradient. */
-	const struct queue_line bad[] = {
+	const struct queue_range bad[] = {
 		apply("w", 77, 0, 5),		  /* a shard that never was */
 		apply("w", 1, 10, 5),		  /* one in nobody's hand yet */
 		apply("w", 0, 5, 6),		  /* rows past its end */
@@ -653,14 +604,14 @@ static void test_settle_counts_only_rows_in_hand(void **state)
 		apply("w", 0, 0, 10),
 	};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-		struct queue_line line[2] = {apply("w", 0, 0, 5), bad[i]};
+		struct queue_range line[2] = {apply("w", 0, 0, 5), bad[i]};
 		assert_int_equal(settle(q, line, 2), 0);
 		assert_true(line[0].refused && line[1].refused);
-		struct queue_line turned[2] = {bad[i], apply("w", 0, 0, 5)};
+		struct queue_range turned[2] = {bad[i], apply("w", 0, 0, 5)};
 		assert_int_equal(settle(q, turned, 2), 0);
 		assert_true(turned[0].refused && turned[1].refused);
 	}
-	struct queue_line line = apply("w", 0, 0, 5);
+	struct queue_range line = apply("w", 0, 0, 5);
 	assert_int_equal(queue_settle(q, 999, 1, 2, &line, 1, &err), QUEUE_FENCED);
 	assert_int_equal(settle(q, &line, 1), 5);
 	assert_false(line.refused);
@@ -671,7 +622,7 @@ static void test_settle_counts_only_rows_in_hand(void **state)
 	assert_int_equal(settle(q, &line, 1), 5);
 	assert_true(line.refused);
 	/* In todo again, by the worker's own wish: what is applied now would be twice. */
-	queue_back(q, "w", generation, 0, NULL);
+	say_back(q, "w", 1, 0);
 	line = apply("w", 0, 5, 5);
 	assert_int_equal(settle(q, &line, 1), 5);
 	assert_true(line.refused);
@@ -682,20 +633,18 @@ static void test_settle_counts_only_rows_in_hand(void **state)
 static void test_settle_of_rows_that_another_did(void **state)
 {
 	(void)state;
-	struct queue_parameters p = {.samples = 20, .batch = 10, .batches = 1, .epochs = 1};
-	struct queue *q;
-	assert_int_equal(queue_new(&q, &p, NULL), 0);
+	struct queue *q = queue_with(20, 10);
 	uint64_t generation;
-	struct queue_piece piece, fresh;
-	queue_hello(q, "w0", &generation, NULL);
-	queue_hello(q, "w1", &generation, NULL);
-	queue_get(q, "w0", 1, 0, &piece, NULL);
-	queue_back(q, "w0", 1, piece.id, NULL);
-	queue_get(q, "w1", 1, 0, &fresh, NULL);
-	queue_get(q, "w1", 1, 0, &piece, NULL);
+	struct queue_piece piece = {0}, fresh;
+	say_hello(q, "w0", &generation);
+	say_hello(q, "w1", &generation);
+	say_get(q, "w0", 1, 0, &piece);
+	say_back(q, "w0", 1, piece.id);
+	say_get(q, "w1", 1, 0, &fresh);
+	say_get(q, "w1", 1, 0, &piece);
 	assert_int_equal(piece.id, 0);
-	queue_done(q, "w1", 1, 0, NULL);
-	struct queue_line line[2] = {apply("w0", 0, 0, 10), apply("w1", 1, 10, 10)};
+	say_done(q, "w1", 1, 0);
+	struct queue_range line[2] = {apply("w0", 0, 0, 10), apply("w1", 1, 10, 10)};
 	assert_int_equal(settle(q, line, 2), 20); /* w1's are carried out */
 	assert_true(line[0].refused && !line[1].refused);
 	queue_free(q);
@@ -704,25 +653,18 @@ static void test_settle_of_rows_that_another_did(void **state)
 static void test_settle_refused_in_the_middle_of_a_push(void **state)
 {
 	(void)state;
-	struct queue_parameters p = {.samples = 20, .batch = 10, .batches = 1, .epochs = 1};
-	struct queue *q;
-	assert_int_equal(queue_new(&q, &p, NULL), 0);
-	uint64_t generation;
-	struct queue_piece piece;
-	queue_hello(q, "w", &generation, NULL);
-	queue_get(q, "w", generation, 0, &piece, NULL);
-	queue_get(q, "w", generation, 0, &piece, NULL);
-	struct queue_line line[3] = {apply("w", 1, 10, 10), apply("w", 0, 0, 10),
+	struct queue *q = queue_in_hand(20, 10, 2);
+	struct queue_range line[3] = {apply("w", 1, 10, 10), apply("w", 0, 0, 10),
 				     apply("w", 0, 0, 10)};
 	line[1].is_back = 1;
 	assert_int_equal(settle(q, line, 3), 0);
 	assert_true(line[0].refused && !line[1].refused && line[2].refused);
 	/* A part of a piece that was given back. */
-	queue_back_range(q, "w", generation, 1, 12, 3, NULL);
-	struct queue_line around = apply("w", 1, 10, 10);
+	say_back_range(q, "w", 1, 1, 12, 3);
+	struct queue_range around = apply("w", 1, 10, 10);
 	assert_int_equal(settle(q, &around, 1), 0);
 	assert_true(around.refused);
-	struct queue_line rest[2] = {apply("w", 1, 10, 2), apply("w", 1, 15, 5)};
+	struct queue_range rest[2] = {apply("w", 1, 10, 2), apply("w", 1, 15, 5)};
 	assert_int_equal(settle(q, rest, 2), 7);
 	queue_free(q);
 }
@@ -732,9 +674,7 @@ static void test_settle_refused_in_the_middle_of_a_push(void **state)
 static void test_settle_is_replayed_in_its_order(void **state)
 {
 	(void)state;
-	struct queue_parameters p = {.samples = 20, .batch = 10, .batches = 1, .epochs = 1};
-	struct queue *q;
-	assert_int_equal(queue_new(&q, &p, NULL), 0);
+	struct queue *q = queue_with(20, 10);
 	struct model m = {0};
 	start(&m, q);
 	static const char *const lines[] = {
@@ -748,20 +688,10 @@ static void test_settle_is_replayed_in_its_order(void **state)
 		"get worker=w0 id=0",
 	};
 	for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-		keep_line(&m, lines[i], strlen(lines[i]));
-	queue_free(read_back(m.text, m.len));
-	free(m.text);
+		text_add(&m.journal, lines[i], strlen(lines[i]));
+	queue_free(queue_of_text(m.journal.data, NULL, NULL));
+	free(m.journal.data);
 	queue_free(q);
-}
-
-static char *long_state_text(const struct queue *q)
-{
-	char *text;
-	size_t len;
-	FILE *out = open_memstream(&text, &len);
-	queue_write(q, put_line, out);
-	fclose(out);
-	return text;
 }
 
 #define MANY 80000
@@ -777,9 +707,9 @@ static void test_settle_of_many_lines(void **state)
 	assert_int_equal(queue_new(&q, &p, NULL), 0);
 	uint64_t generation;
 	struct queue_piece piece;
-	queue_hello(q, "w", &generation, NULL);
-	queue_get(q, "w", generation, 0, &piece, NULL);
-	struct queue_line *line = malloc(MANY * sizeof *line);
+	say_hello(q, "w", &generation);
+	say_get(q, "w", generation, 0, &piece);
+	struct queue_range *line = malloc(MANY * sizeof *line);
 	char(*stranger)[16] = malloc(MANY * sizeof *stranger);
 	assert_true(line && stranger);
 	for (uint64_t i = 0; i < MANY; i++) {
@@ -791,9 +721,9 @@ static void test_settle_of_many_lines(void **state)
 		line[i] = apply("w", 0, 2 * (MANY - 1 - i), 1);
 	assert_int_equal(settle(q, line, MANY), MANY);
 	/* As many runs are left, and a start reads them. */
-	char *text = long_state_text(q);
-	struct queue *copy = read_back(text, strlen(text));
-	char *again = long_state_text(copy);
+	char *text = text_of(q);
+	struct queue *copy = queue_of_text(text, NULL, NULL);
+	char *again = text_of(copy);
 	assert_string_equal(text, again);
 	free(text);
 	free(again);
@@ -809,29 +739,21 @@ static void test_settle_of_many_lines(void **state)
 static void test_settle_that_comes_late(void **state)
 {
 	(void)state;
-	struct queue_parameters p = {.samples = 20, .batch = 10, .batches = 1, .epochs = 1};
-	struct queue *q;
-	assert_int_equal(queue_new(&q, &p, NULL), 0);
-	uint64_t generation;
-	struct queue_piece piece;
-	struct queue_stat stat;
+	struct queue *q = queue_in_hand(20, 10, 1);
 	size_t refusals;
 	struct error err;
-	queue_hello(q, "w", &generation, NULL);
-	queue_get(q, "w", generation, 0, &piece, NULL);
-	struct queue_line line = {.worker = "w", .generation = generation, .id = piece.id, .length = 5};
+	struct queue_range line = apply("w", 0, 0, 5);
 	assert_int_equal(queue_settle(q, 7, 1, 1, &line, 1, NULL), QUEUE_OK);
-	struct queue_line fenced = line;
-	fenced.generation = generation + 1;
+	struct queue_range fenced = line;
+	fenced.generation = 2;
 	assert_int_equal(queue_settle(q, 8, 2, 1, &fenced, 1, NULL), QUEUE_OK);
 	/* 7 once more, by another way: what 8 was answered stays. */
 	line.begin = 5;
 	assert_int_equal(queue_settle_known(q, 7, 1, &err), QUEUE_BAD);
 	assert_non_null(strstr(err.text, "settle 7 comes after 8"));
 	assert_int_equal(queue_settle(q, 7, 1, 1, &line, 1, &err), QUEUE_BAD);
-	queue_stat(q, &stat);
-	assert_int_equal(stat.samples_done, 5);
-	assert_int_equal(stat.iteration, 2);
+	assert_int_equal(stat_of(q).samples_done, 5);
+	assert_int_equal(stat_of(q).iteration, 2);
 	assert_int_equal(queue_settle(q, 8, 2, 1, &fenced, 1, NULL), QUEUE_REPEATED);
 	queue_refusals(q, &refusals);
 	assert_int_equal(refusals, 1);
@@ -843,39 +765,33 @@ static void test_settle_that_comes_late(void **state)
 static void test_leases(void **state)
 {
 	(void)state;
-	struct queue_parameters p = {.samples = 3, .batch = 1, .batches = 1, .epochs = 1};
-	struct queue *q;
+	struct queue *q = queue_with(3, 1);
 	uint64_t generation;
 	struct queue_piece piece;
-	struct queue_stat stat;
 	double end;
-	assert_int_equal(queue_new(&q, &p, NULL), 0);
-	queue_set(q, 1, 10);
+	say_set(q, 1, 10);
 	queue_clock(q, 1000, 50);
 	assert_false(queue_next_expiry(q, &end));
-	queue_hello(q, "w", &generation, NULL);
+	say_hello(q, "w", &generation);
 	for (int i = 0; i < 3; i++)
-		queue_get(q, "w", generation, 0, &piece, NULL);
+		say_get(q, "w", generation, 0, &piece);
 	assert_true(queue_next_expiry(q, &end));
 	assert_true(end == 60);
 	queue_clock(q, 1000, 55);
 	assert_int_equal(queue_renew(q, "w", generation, 1, NULL), QUEUE_OK);
 	queue_clock(q, 1000, 60);
 	assert_int_equal(queue_expire(q, 0), 2); /* 0 is blamed and held; 2 comes back */
-	queue_stat(q, &stat);
-	assert_int_equal(stat.held, 1);
-	assert_int_equal(stat.doing, 1);
+	assert_int_equal(stat_of(q).held, 1);
+	assert_int_equal(stat_of(q).doing, 1);
 	queue_clock(q, 1000, 65);
 	assert_int_equal(queue_expire(q, 0), 1); /* 1 is the oldest now, but nobody was there */
-	queue_stat(q, &stat);
-	assert_int_equal(stat.held, 1);
-	assert_int_equal(queue_get(q, "w", generation, 0, &piece, NULL), QUEUE_OK);
+	assert_int_equal(stat_of(q).held, 1);
+	assert_int_equal(say_get(q, "w", generation, 0, &piece), QUEUE_OK);
 	queue_clock(q, 1000, 75);
 	assert_int_equal(queue_expire(q, 0), 1);
-	queue_stat(q, &stat);
-	assert_int_equal(stat.held, 2);
+	assert_int_equal(stat_of(q).held, 2);
 	/* Clocks of another life say nothing of this one. */
-	assert_int_equal(queue_get(q, "w", generation, 0, &piece, NULL), QUEUE_OK);
+	assert_int_equal(say_get(q, "w", generation, 0, &piece), QUEUE_OK);
 	queue_clock(q, 1000, 500);
 	queue_restart_leases(q);
 	assert_int_equal(queue_expire(q, 0), 0);
@@ -892,54 +808,35 @@ static int note_returns(void *arg, const struct queue_piece *piece)
 static void test_runs_inherit(void **state)
 {
 	(void)state;
-	struct queue_parameters p = {.samples = 10, .batch = 10, .batches = 1, .epochs = 1};
-	struct queue *q;
+	struct queue *q = queue_with(10, 10);
 	uint64_t generation, shards, returns;
 	struct queue_piece piece;
-	struct queue_stat stat;
-	assert_int_equal(queue_new(&q, &p, NULL), 0);
-	queue_set(q, 2, 0);
-	queue_hello(q, "w", &generation, NULL);
-	queue_get(q, "w", generation, 0, &piece, NULL);
-	queue_hello(q, "w", &generation, NULL); /* a death */
-	queue_get(q, "w", generation, 0, &piece, NULL);
-	struct queue_line line = {.worker = "w", .generation = generation, .begin = 4, .length = 2};
+	say_set(q, 2, 0);
+	say_hello(q, "w", &generation);
+	say_get(q, "w", generation, 0, &piece);
+	say_hello(q, "w", &generation); /* a death */
+	say_get(q, "w", generation, 0, &piece);
+	struct queue_range line = {.worker = "w", .generation = generation, .begin = 4, .length = 2};
 	assert_int_equal(queue_settle(q, 1, 1, 1, &line, 1, NULL), QUEUE_OK);
-	queue_bye(q, "w", generation, NULL);
+	say_bye(q, "w", generation);
 	queue_list(q, 1u << QUEUE_TODO, 1, note_returns, &returns); /* id 1: the second run */
 	assert_int_equal(returns, 2);
-	queue_hello(q, "w", &generation, NULL);
-	queue_get(q, "w", generation, 0, &piece, NULL);
-	queue_get(q, "w", generation, 0, &piece, NULL);
-	queue_fail(q, "w", &shards, NULL);
-	queue_stat(q, &stat);
-	assert_int_equal(stat.held, 1); /* the first of them, at its second death */
-	assert_int_equal(stat.todo, 1);
+	say_hello(q, "w", &generation);
+	say_get(q, "w", generation, 0, &piece);
+	say_get(q, "w", generation, 0, &piece);
+	say_fail(q, "w", &shards);
+	assert_int_equal(stat_of(q).held, 1); /* the first of them, at its second death */
+	assert_int_equal(stat_of(q).todo, 1);
 	/* Released, it has two lives again. */
-	assert_int_equal(queue_release(q, 0, NULL), QUEUE_OK);
-	queue_hello(q, "w", &generation, NULL);
-	queue_get(q, "w", generation, 0, &piece, NULL);
-	queue_back(q, "w", generation, 1, NULL);
-	queue_get(q, "w", generation, 0, &piece, NULL);
+	assert_int_equal(say_release(q, 0), QUEUE_OK);
+	say_hello(q, "w", &generation);
+	say_get(q, "w", generation, 0, &piece);
+	say_back(q, "w", generation, 1);
+	say_get(q, "w", generation, 0, &piece);
 	assert_int_equal(piece.id, 0);
-	queue_fail(q, "w", &shards, NULL);
-	queue_stat(q, &stat);
-	assert_int_equal(stat.held, 0);
+	say_fail(q, "w", &shards);
+	assert_int_equal(stat_of(q).held, 0);
 	queue_free(q);
-}
-
-static struct queue *try_text(const char *text, struct error *err)
-{
-	struct queue_loader *l = queue_loader_new(NULL);
-	struct queue *q = NULL;
-	for (size_t n; *text; text += n + (text[n] == '\n')) {
-		n = strcspn(text, "\n");
-		if (queue_loader_line(l, text, n, err) < 0) {
-			queue_loader_free(l);
-			return NULL;
-		}
-	}
-	return queue_loader_finish(l, &q, err) == 0 ? q : NULL;
 }
 
 /* Files that somebody made by hand: what does not fit together is refused, and crashes nothing. */
@@ -1013,7 +910,7 @@ static void test_made_by_hand(void **state)
 		{"state incarnation", "stale incarnation"},
 	};
 	struct error err;
-	struct queue *q = try_text(good, &err);
+	struct queue *q = queue_of_text(good, NULL, &err);
 	if (!q)
 		fail_msg("%s", err.text);
 	queue_free(q);
@@ -1023,7 +920,7 @@ static void test_made_by_hand(void **state)
 		char text[sizeof good + 64];
 		snprintf(text, sizeof text, "%.*s%s%s", (int)(at - good), good, change[i].to,
 			 at + strlen(change[i].from));
-		q = try_text(text, &err);
+		q = queue_of_text(text, NULL, &err);
 		if (q)
 			fail_msg("%s -> %s was taken", change[i].from, change[i].to);
 	}
@@ -1033,26 +930,24 @@ static void test_made_by_hand(void **state)
 static void test_rollback_keeps_what_never_goes_back(void **state)
 {
 	(void)state;
-	struct queue_parameters p = {.samples = 40, .batch = 10, .batches = 1, .epochs = 1};
-	struct queue *q;
+	struct queue *q = queue_with(40, 10);
 	uint64_t generation, given;
 	struct queue_piece piece;
-	assert_int_equal(queue_new(&q, &p, NULL), 0);
-	queue_hello(q, "w", &generation, NULL);
+	say_hello(q, "w", &generation);
 	assert_int_equal(queue_settle(q, 9, 1, 1, NULL, 0, NULL), QUEUE_OK);
-	char *text = state_text(q);
-	queue_get(q, "w", generation, 3, &piece, NULL);
-	queue_get(q, "w", generation, 3, &piece, NULL);
+	char *text = text_of(q);
+	say_get(q, "w", generation, 3, &piece);
+	say_get(q, "w", generation, 3, &piece);
 	given = piece.id;
-	struct queue *old = read_back(text, strlen(text) - 1);
+	struct queue *old = queue_of_text(text, NULL, NULL);
 	assert_int_equal(queue_settle_known(old, 9, 1, NULL), QUEUE_REPEATED);
 	assert_int_equal(queue_roll_back(old, q, NULL), 0);
 	assert_int_equal(queue_settle_known(old, 9, 2, NULL), QUEUE_OK);
 	assert_int_equal(queue_settle_known(old, 3, 2, NULL), QUEUE_OK); /* numbers begin anew */
 	assert_int_equal(queue_settle_known(old, 9, 1, NULL), QUEUE_FENCED);
-	queue_hello(old, "w", &generation, NULL);
+	say_hello(old, "w", &generation);
 	assert_int_equal(generation, 2);
-	queue_get(old, "w", generation, 3, &piece, NULL);
+	say_get(old, "w", generation, 3, &piece);
 	assert_true(piece.id > given);
 	queue_free(old);
 	queue_free(q);

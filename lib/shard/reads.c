@@ -1,5 +1,5 @@
-/* ask: what the service tells of itself: stat, list, who, workers, watch. Changes nothing, needs no room in
- * the journal, and so works on a full disk, too. */
+/* reads: what the service tells of itself: stat, list, who, workers, partitions, rows, watch.  Changes
+ * nothing, needs no room in the journal, and so works on a full disk, too. */
 #include "shard/service_internal.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static void add_time(struct record_out *o, const char *key, double at)
 		record_add(o, key, "");
 }
 
-void ask_put_stat(struct service *s, struct request *rq)
+void reads_put_stat(struct service *s, struct request *rq)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
@@ -47,7 +47,7 @@ void ask_put_stat(struct service *s, struct request *rq)
 	request_ok(rq, NULL);
 }
 
-void ask_stat(struct request *rq, void *service)
+void verb_stat(struct request *rq, void *service)
 {
 	struct service *s = service;
 	struct error err;
@@ -57,7 +57,7 @@ void ask_stat(struct request *rq, void *service)
 	else if (wait > 0 && !queue_is_over(s->queue))
 		wait_for_end(s, rq, wait);
 	else
-		ask_put_stat(s, rq);
+		reads_put_stat(s, rq);
 }
 
 /* ---- list, who ---- */
@@ -107,7 +107,7 @@ static int states_of(const char *name, unsigned *states)
 	return *states ? 0 : -1;
 }
 
-void ask_list(struct request *rq, void *service)
+void verb_list(struct request *rq, void *service)
 {
 	struct service *s = service;
 	const struct record *r = request_record(rq);
@@ -136,7 +136,7 @@ void ask_list(struct request *rq, void *service)
 		request_ok(rq, "count=%llu", (unsigned long long)l.count);
 }
 
-void ask_who(struct request *rq, void *service)
+void verb_who(struct request *rq, void *service)
 {
 	struct service *s = service;
 	const char *worker;
@@ -169,10 +169,81 @@ static void put_worker(void *rq, const struct queue_worker_told *w)
 	request_put_record(rq, &o);
 }
 
-void ask_workers(struct request *rq, void *service)
+void verb_workers(struct request *rq, void *service)
 {
 	struct service *s = service;
 	queue_workers(s->queue, put_worker, rq);
+	request_ok(rq, NULL);
+}
+
+/* ---- partitions ---- */
+
+static void put_partition(struct request *rq, const struct partitions *own, size_t i)
+{
+	const struct partition *p = &own->partition[i];
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	uint64_t in = 0, out = 0;
+	for (size_t k = 0; k < own->moves; k++) {
+		in += own->move[k].to == i ? own->move[k].length : 0;
+		out += own->move[k].from == i ? own->move[k].length : 0;
+	}
+	record_begin(&o, line, sizeof line, "partition");
+	record_add(&o, "worker", p->worker);
+	record_add_u64(&o, "begin", p->begin);
+	record_add_u64(&o, "samples", p->samples);
+	record_add_u64(&o, "rows", p->rows);
+	record_add_u64(&o, "traversals", p->traversals);
+	record_add_u64(&o, "left", p->left);
+	record_add_brief(&o, "since", (double)p->given / (double)p->rows);
+	record_add_u64(&o, "incoming", in);
+	record_add_u64(&o, "outgoing", out);
+	request_put_record(rq, &o);
+}
+
+void verb_partitions(struct request *rq, void *service)
+{
+	static const struct partitions none;
+	const struct service *s = service;
+	const struct partitions *own = queue_own(s->queue);
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	if (!own)
+		own = &none;
+	for (size_t i = 0; i < own->count; i++)
+		put_partition(rq, own, i);
+	record_begin(&o, line, sizeof line, "ok");
+	record_add_u64(&o, "budget", own->budget);
+	record_add_u64(&o, "unseen", own->unseen);
+	record_add_real(&o, "migrate", own->migrate);
+	record_add_u64(&o, "moves", own->moves);
+	record_add_u64(&o, "moves-done", own->moves_done);
+	record_add_u64(&o, "rows-moved", own->rows_moved);
+	request_ok_record(rq, &o);
+}
+
+static void put_rows(struct request *rq, const struct partition *p)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	for (size_t i = 0; i < p->count; i++) {
+		record_begin(&o, line, sizeof line, "rows");
+		record_add(&o, "worker", p->worker);
+		record_add_u64(&o, "begin", p->run[i].begin);
+		record_add_u64(&o, "length", p->run[i].length);
+		record_add_u64(&o, "times", p->run[i].times);
+		request_put_record(rq, &o);
+	}
+}
+
+void verb_rows(struct request *rq, void *service)
+{
+	const struct service *s = service;
+	const struct partitions *own = queue_own(s->queue);
+	const char *only = record_get(request_record(rq), "worker");
+	for (size_t i = 0; own && i < own->count; i++)
+		if (!only || !*only || strcmp(only, own->partition[i].worker) == 0)
+			put_rows(rq, &own->partition[i]);
 	request_ok(rq, NULL);
 }
 
@@ -191,7 +262,7 @@ static void stop_watching(struct request *rq, void *watcher)
 	free(w);
 }
 
-void ask_watch(struct request *rq, void *service)
+void verb_watch(struct request *rq, void *service)
 {
 	struct service *s = service;
 	struct watcher *w = calloc(1, sizeof *w);
@@ -220,7 +291,7 @@ static void tell(const struct service *s, struct record_out *o)
 	}
 }
 
-void ask_tell_change(void *service, uint64_t id, enum queue_state state, const char *worker)
+void reads_tell_change(void *service, uint64_t id, enum queue_state state, const char *worker)
 {
 	const struct service *s = service;
 	char line[RECORD_LINE_MAX];
@@ -234,7 +305,7 @@ void ask_tell_change(void *service, uint64_t id, enum queue_state state, const c
 	tell(s, &o);
 }
 
-void ask_tell_load(struct service *s)
+void reads_tell_load(struct service *s)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;

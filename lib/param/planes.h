@@ -1,35 +1,35 @@
 /*
- * block: one block of 4-byte values as four byte planes, and back.
+ * planes: a block of 4-byte values as four byte planes, and back.
  *
  * Plane p holds byte p (least significant first) of every value.  Its encoded length tells its
  * coding: as many bytes as values: stored; a single one (of several values): all bytes are that one;
  * anything between: raw deflate, Huffman codes only.
  */
-#ifndef PACELINE_CKPT_BLOCK_H
-#define PACELINE_CKPT_BLOCK_H
+#ifndef PACELINE_PARAM_PLANES_H
+#define PACELINE_PARAM_PLANES_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define BLOCK_PLANES 4
-#define BLOCK_VALUES_MAX (1u << 18)
-#define BLOCK_BYTES_MAX (BLOCK_VALUES_MAX * 4)
+#define PLANES 4
+#define PLANES_VALUES_MAX (1u << 18)
+#define PLANES_BYTES_MAX (PLANES_VALUES_MAX * 4)
 
-struct block_coder;
+struct planes_coder;
 
 /* One coder serves one direction at a time and one thread. NULL: no memory. */
-struct block_coder *block_coder_new(void);
-void block_coder_free(struct block_coder *c); /* NULL is fine */
+struct planes_coder *planes_coder_new(void);
+void planes_coder_free(struct planes_coder *c); /* NULL is fine */
 
-/* values[count] (1..BLOCK_VALUES_MAX) into out[BLOCK_BYTES_MAX]; plane_bytes tells the lengths of the
+/* values[count] (1..PLANES_VALUES_MAX) into out[PLANES_BYTES_MAX]; plane_bytes tells the lengths of the
  * planes, which lie one behind the other. Returns their sum. Never fails: what can't be deflated is
  * stored. */
-size_t block_encode(struct block_coder *c, const void *values, size_t count, uint8_t *out,
-		    uint32_t plane_bytes[BLOCK_PLANES]);
+size_t planes_encode(struct planes_coder *c, const void *values, size_t count, uint8_t *out,
+		    uint32_t plane_bytes[PLANES]);
 
 /* The other way: values[count] from in. -1 when the planes don't decode to count bytes each; the
  * lengths may be anything, as long as in holds their sum. */
-int block_decode(struct block_coder *c, const uint8_t *in, const uint32_t plane_bytes[BLOCK_PLANES],
+int planes_decode(struct planes_coder *c, const uint8_t *in, const uint32_t plane_bytes[PLANES],
 		 size_t count, void *values);
 
 #endif

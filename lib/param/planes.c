@@ -1,11 +1,11 @@
 /*
- * block: see block.h.  Bytes to bytes; it must never know what the values mean or where they go.
+ * planes: see planes.h.  Bytes to bytes; it must never know what the values mean or where they go.
  *
  * Deflating every plane to find out that it does not shrink costs 10 ms per MiB; counting its bytes
  * costs a tenth of a millisecond and says the same, because a Huffman code alone comes within a few
  * per cent of the entropy of single bytes.
  */
-#include "ckpt/block.h"
+#include "param/planes.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,14 +17,14 @@
 /* Shrinking by less than this is not worth the time of inflating. */
 #define WORTH 0.95
 
-struct block_coder {
+struct planes_coder {
 	z_stream deflater, inflater;
-	uint8_t planes[BLOCK_BYTES_MAX];
+	uint8_t planes[PLANES_BYTES_MAX];
 };
 
-struct block_coder *block_coder_new(void)
+struct planes_coder *planes_coder_new(void)
 {
-	struct block_coder *c = malloc(sizeof *c);
+	struct planes_coder *c = malloc(sizeof *c);
 	if (!c)
 		return NULL;
 	memset(&c->deflater, 0, sizeof c->deflater);
@@ -41,7 +41,7 @@ struct block_coder *block_coder_new(void)
 	return c;
 }
 
-void block_coder_free(struct block_coder *c)
+void planes_coder_free(struct planes_coder *c)
 {
 	if (!c)
 		return;
@@ -112,7 +112,7 @@ static size_t squeeze(z_stream *z, const uint8_t *plane, size_t count, uint8_t *
 	return len > 1 ? len : 0; /* a length of 1 has another meaning */
 }
 
-static uint32_t encode_plane(struct block_coder *c, const uint8_t *plane, size_t count, uint8_t *out)
+static uint32_t encode_plane(struct planes_coder *c, const uint8_t *plane, size_t count, uint8_t *out)
 {
 	if (count > 1) {
 		double bits = sampled_entropy(plane, count);
@@ -128,12 +128,12 @@ static uint32_t encode_plane(struct block_coder *c, const uint8_t *plane, size_t
 	return (uint32_t)count;
 }
 
-size_t block_encode(struct block_coder *c, const void *values, size_t count, uint8_t *out,
-		    uint32_t plane_bytes[BLOCK_PLANES])
+size_t planes_encode(struct planes_coder *c, const void *values, size_t count, uint8_t *out,
+		    uint32_t plane_bytes[PLANES])
 {
 	size_t len = 0;
 	split(values, count, c->planes);
-	for (size_t p = 0; p < BLOCK_PLANES; p++) {
+	for (size_t p = 0; p < PLANES; p++) {
 		plane_bytes[p] = encode_plane(c, c->planes + p * count, count, out + len);
 		len += plane_bytes[p];
 	}
@@ -161,10 +161,10 @@ static int decode_plane(z_stream *z, const uint8_t *in, size_t len, size_t count
 	return 0;
 }
 
-int block_decode(struct block_coder *c, const uint8_t *in, const uint32_t plane_bytes[BLOCK_PLANES],
+int planes_decode(struct planes_coder *c, const uint8_t *in, const uint32_t plane_bytes[PLANES],
 		 size_t count, void *values)
 {
-	for (size_t p = 0; p < BLOCK_PLANES; p++) {
+	for (size_t p = 0; p < PLANES; p++) {
 		if (decode_plane(&c->inflater, in, plane_bytes[p], count,
 				 c->planes + p * count) != 0)
 			return -1;

@@ -1,13 +1,13 @@
-/* share: who should have how many rows, and which rows go where. Pure: no clock, no file. */
+/* plan: who should have how many rows, and which rows go where. Pure: no clock, no file. */
 #include "partition/partition.h"
 
 #include <stdlib.h>
 
-double parts_gap(const struct parts *p)
+double partitions_gap(const struct partitions *p)
 {
 	double most = 0, least = 0;
 	for (size_t i = 0; i < p->count; i++) {
-		double done = (double)p->part[i].given / (double)p->part[i].rows;
+		double done = (double)p->partition[i].given / (double)p->partition[i].rows;
 		if (i == 0 || done > most)
 			most = done;
 		if (i == 0 || done < least)
@@ -50,7 +50,7 @@ static void settle_lowest(const uint64_t *rows, const uint64_t *given, size_t co
 	}
 }
 
-void parts_shares(const uint64_t *rows, const uint64_t *given, size_t count, uint64_t floor_rows,
+void partitions_shares(const uint64_t *rows, const uint64_t *given, size_t count, uint64_t floor_rows,
 		  uint64_t *share)
 {
 	uint64_t left = 0, weight = 0;
@@ -93,7 +93,7 @@ struct stretch {
 };
 
 struct plan {
-	struct part_move *move;
+	struct partition_move *move;
 	size_t count, room;
 	uint64_t id;
 	struct stretch *stretch;
@@ -106,18 +106,18 @@ static int by_number(const void *a, const void *b)
 	return (x->begin > y->begin) - (x->begin < y->begin);
 }
 
-static int find_stretches(struct plan *plan, const struct parts *p)
+static int find_stretches(struct plan *plan, const struct partitions *p)
 {
 	size_t count = 0, filled = 0;
 	for (size_t i = 0; i < p->count; i++)
-		count += p->part[i].count;
+		count += p->partition[i].count;
 	plan->stretch = malloc((count + 1) * sizeof *plan->stretch);
 	if (!plan->stretch)
 		return -1;
 	for (size_t i = 0; i < p->count; i++)
-		for (size_t j = 0; j < p->part[i].count; j++)
+		for (size_t j = 0; j < p->partition[i].count; j++)
 			plan->stretch[filled++] = (struct stretch){
-				i, p->part[i].run[j].begin, p->part[i].run[j].length};
+				i, p->partition[i].run[j].begin, p->partition[i].run[j].length};
 	qsort(plan->stretch, count, sizeof *plan->stretch, by_number);
 	for (size_t i = 0; i < count; i++) {
 		const struct stretch *s = &plan->stretch[i];
@@ -135,12 +135,12 @@ static int add(struct plan *plan, size_t from, size_t to, uint64_t begin, uint64
 {
 	if (plan->count == plan->room) {
 		plan->room = plan->room ? 2 * plan->room : 8;
-		struct part_move *grown = realloc(plan->move, plan->room * sizeof *grown);
+		struct partition_move *grown = realloc(plan->move, plan->room * sizeof *grown);
 		if (!grown)
 			return -1;
 		plan->move = grown;
 	}
-	plan->move[plan->count++] = (struct part_move){plan->id++, from, to, begin, length};
+	plan->move[plan->count++] = (struct partition_move){plan->id++, from, to, begin, length};
 	return 0;
 }
 
@@ -172,11 +172,11 @@ static size_t greatest(const uint64_t *value, size_t count)
 }
 
 /* Moves of less than a hundredth of a usual partition are not worth their files. */
-static int match(struct plan *plan, const struct parts *p, uint64_t *more, uint64_t *less)
+static int match(struct plan *plan, const struct partitions *p, uint64_t *more, uint64_t *less)
 {
 	uint64_t least = 0;
 	for (size_t i = 0; i < p->count; i++)
-		least += p->part[i].rows;
+		least += p->partition[i].rows;
 	least /= 100 * p->count;
 	for (;;) {
 		size_t from = greatest(more, p->count), to = greatest(less, p->count);
@@ -190,7 +190,8 @@ static int match(struct plan *plan, const struct parts *p, uint64_t *more, uint6
 	}
 }
 
-int parts_moves(const struct parts *p, uint64_t floor_rows, struct part_move **moves, size_t *count)
+int partitions_moves(const struct partitions *p, uint64_t floor_rows, struct partition_move **moves,
+		     size_t *count)
 {
 	struct plan plan = {.id = p->next_move};
 	uint64_t *number = calloc(5 * p->count, sizeof *number);
@@ -201,10 +202,10 @@ int parts_moves(const struct parts *p, uint64_t floor_rows, struct part_move **m
 	uint64_t *rows = number, *given = rows + p->count, *share = given + p->count;
 	uint64_t *more = share + p->count, *less = more + p->count;
 	for (size_t i = 0; i < p->count; i++) {
-		rows[i] = p->part[i].rows;
-		given[i] = p->part[i].given;
+		rows[i] = p->partition[i].rows;
+		given[i] = p->partition[i].given;
 	}
-	parts_shares(rows, given, p->count, floor_rows, share);
+	partitions_shares(rows, given, p->count, floor_rows, share);
 	for (size_t i = 0; i < p->count; i++) {
 		more[i] = rows[i] > share[i] ? rows[i] - share[i] : 0;
 		less[i] = share[i] > rows[i] ? share[i] - rows[i] : 0;
@@ -221,4 +222,15 @@ int parts_moves(const struct parts *p, uint64_t floor_rows, struct part_move **m
 	*moves = plan.move;
 	*count = plan.count;
 	return 0;
+}
+
+int partitions_due(const struct partitions *p, uint64_t floor_rows, struct partition_move **moves,
+		   size_t *count)
+{
+	*moves = NULL;
+	*count = 0;
+	if (p->migrate <= 0 || p->moves > 0 || p->budget == p->unseen ||
+	    partitions_gap(p) <= p->migrate)
+		return 0;
+	return partitions_moves(p, floor_rows, moves, count);
 }

@@ -1,5 +1,5 @@
-/* place: see place.h. Reads no environment: main() hands it over. */
-#include "job/place.h"
+/* dirs: see dirs.h. Reads no environment: main() hands it over. */
+#include "job/dirs.h"
 
 #include "base/fs.h"
 
@@ -23,8 +23,8 @@ static int given_path(const char *text)
 
 static int fill(char *out, struct error *err, const char *a, const char *b, const char *c)
 {
-	int n = snprintf(out, PLACE_DIR_MAX, "%s%s%s", a, b, c);
-	if (n < 0 || n >= PLACE_DIR_MAX)
+	int n = snprintf(out, DIRS_MAX, "%s%s%s", a, b, c);
+	if (n < 0 || n >= DIRS_MAX)
 		return error_set(err, ERROR_CONFIG, a, "path too long");
 	return 0;
 }
@@ -32,12 +32,12 @@ static int fill(char *out, struct error *err, const char *a, const char *b, cons
 /* Without changing what the user wrote: no links resolved, so that it can be found in ps(1). */
 static int absolute(char *path, struct error *err)
 {
-	char here[PLACE_MAX], full[2 * PLACE_MAX];
+	char here[DIRS_PATH_MAX], full[2 * DIRS_PATH_MAX];
 	if (path[0] != '/') {
 		if (!getcwd(here, sizeof here))
 			return error_errno(err, ERROR_OS, path, "current directory");
 		int n = snprintf(full, sizeof full, "%s/%s", here, path);
-		if (n < 0 || n >= PLACE_DIR_MAX)
+		if (n < 0 || n >= DIRS_MAX)
 			return error_set(err, ERROR_CONFIG, path, "path too long");
 		memcpy(path, full, (size_t)n + 1);
 	}
@@ -54,8 +54,8 @@ static void base_of(char out[BASE_MAX])
 	snprintf(out, BASE_MAX, "/tmp/paceline-%lu", (unsigned long)getuid());
 }
 
-static int resolve_run(struct place *p, const char *job, const char *run_dir,
-		       const struct place_environment *env, struct error *err)
+static int resolve_run(struct dirs *p, const char *job, const char *run_dir,
+		       const struct dirs_environment *env, struct error *err)
 {
 	char base[BASE_MAX];
 	if (given(run_dir))
@@ -69,8 +69,8 @@ static int resolve_run(struct place *p, const char *job, const char *run_dir,
 	return fill(p->run, err, base, "/", job);
 }
 
-static int resolve_state(struct place *p, const char *job, const char *run_dir,
-			 const char *state_dir, const struct place_environment *env,
+static int resolve_state(struct dirs *p, const char *job, const char *run_dir,
+			 const char *state_dir, const struct dirs_environment *env,
 			 struct error *err)
 {
 	if (given(state_dir))
@@ -98,16 +98,16 @@ static int check_name(const char *run, struct error *err)
 		return error_set(err, ERROR_CONFIG, run,
 				 "has a comma, which stands between sockets in lists of them: "
 				 "choose another --run-dir");
-	if (strlen(run) + sizeof "/bpt-monitor.sock" > PLACE_SOCKET_MAX)
+	if (strlen(run) + sizeof "/bpt-monitor.sock" > DIRS_SOCKET_MAX)
 		return error_set(err, ERROR_CONFIG, run,
 				 "run directory too long for a socket (%d bytes at most): choose "
 				 "a shorter --run-dir",
-				 (int)(PLACE_SOCKET_MAX - sizeof "/bpt-monitor.sock"));
+				 (int)(DIRS_SOCKET_MAX - sizeof "/bpt-monitor.sock"));
 	return 0;
 }
 
-static int resolve(struct place *p, const char *job, const char *run_dir,
-		   const struct place_environment *env, struct error *err)
+static int resolve(struct dirs *p, const char *job, const char *run_dir,
+		   const struct dirs_environment *env, struct error *err)
 {
 	if (!job && !given(run_dir))
 		return error_set(err, ERROR_USAGE, NULL,
@@ -117,8 +117,8 @@ static int resolve(struct place *p, const char *job, const char *run_dir,
 	return check_name(p->run, err);
 }
 
-int place_resolve(struct place *p, const char *job, const char *run_dir, const char *state_dir,
-		  const struct place_environment *env, struct error *err)
+int dirs_resolve(struct dirs *p, const char *job, const char *run_dir, const char *state_dir,
+		  const struct dirs_environment *env, struct error *err)
 {
 	if (resolve(p, job, run_dir, env, err) != 0 ||
 	    resolve_state(p, job ? job : "", given(run_dir) ? p->run : NULL, state_dir, env,
@@ -127,25 +127,25 @@ int place_resolve(struct place *p, const char *job, const char *run_dir, const c
 	return absolute(p->state, err);
 }
 
-int place_recorded(const struct place *p, char *run)
+int dirs_recorded(const struct dirs *p, char *run)
 {
-	char path[PLACE_MAX], *text;
-	place_state(p, "run-dir", path);
-	if (fs_read_file(path, PLACE_DIR_MAX, &text, NULL, NULL) != 0)
+	char path[DIRS_PATH_MAX], *text;
+	dirs_state(p, "run-dir", path);
+	if (fs_read_file(path, DIRS_MAX, &text, NULL, NULL) != 0)
 		return -1;
-	int n = snprintf(run, PLACE_DIR_MAX, "%.*s", (int)strcspn(text, "\n"), text);
+	int n = snprintf(run, DIRS_MAX, "%.*s", (int)strcspn(text, "\n"), text);
 	free(text);
 	return n > 0 && run[0] == '/' ? check_name(run, NULL) : -1;
 }
 
-int place_find(char *run, const char *job, const char *run_dir, const struct place_environment *env,
+int dirs_find(char *run, const char *job, const char *run_dir, const struct dirs_environment *env,
 	       struct error *err)
 {
-	struct place p;
+	struct dirs p;
 	if (resolve(&p, job, run_dir, env, err) != 0)
 		return -1;
 	if (given(run_dir) || resolve_state(&p, job, NULL, NULL, env, NULL) != 0 ||
-	    absolute(p.state, NULL) != 0 || place_recorded(&p, run) != 0)
+	    absolute(p.state, NULL) != 0 || dirs_recorded(&p, run) != 0)
 		memcpy(run, p.run, sizeof p.run);
 	return 0;
 }
@@ -161,10 +161,10 @@ static int ours(const char *dir, int (*look)(const char *path, struct stat *st),
 	return 0;
 }
 
-int place_make(const struct place *p, struct error *err)
+int dirs_make(const struct dirs *p, struct error *err)
 {
 	static const char *const inside[] = {"journal", "checkpoints", "index", "nodes", "logs"};
-	char path[PLACE_MAX], base[BASE_MAX];
+	char path[DIRS_PATH_MAX], base[BASE_MAX];
 	base_of(base);
 	size_t len = strlen(base);
 	if (fs_make_dirs(p->run, err) != 0 || fs_make_dirs(p->state, err) != 0 ||
@@ -173,21 +173,21 @@ int place_make(const struct place *p, struct error *err)
 	    ours(p->run, stat, err) != 0 || ours(p->state, stat, err) != 0)
 		return -1;
 	for (size_t i = 0; i < sizeof inside / sizeof *inside; i++) {
-		place_state(p, inside[i], path);
+		dirs_state(p, inside[i], path);
 		if (fs_make_dirs(path, err) != 0)
 			return -1;
 	}
 	return 0;
 }
 
-void place_run(const struct place *p, const char *name, char *out)
+void dirs_run(const struct dirs *p, const char *name, char *out)
 {
-	snprintf(out, PLACE_MAX, "%s/%.250s", p->run, name);
+	snprintf(out, DIRS_PATH_MAX, "%s/%.250s", p->run, name);
 }
 
-void place_state(const struct place *p, const char *name, char *out)
+void dirs_state(const struct dirs *p, const char *name, char *out)
 {
-	snprintf(out, PLACE_MAX, "%s/%.250s", p->state, name);
+	snprintf(out, DIRS_PATH_MAX, "%s/%.250s", p->state, name);
 }
 
 /* N of predict-wN, without what is just being written; NULL: another file. */
@@ -198,10 +198,10 @@ static const char *learnt_number(const char *name)
 	return len > 0 && len <= 20 && strspn(number, "0123456789") == len ? number : NULL;
 }
 
-int place_learnt(const char *dir, const char *id, char *out)
+int dirs_learnt(const char *dir, const char *id, char *out)
 {
 	char first[32] = "";
-	if (snprintf(out, PLACE_MAX, "%s/predict-%s", dir, id) < PLACE_MAX &&
+	if (snprintf(out, DIRS_PATH_MAX, "%s/predict-%s", dir, id) < DIRS_PATH_MAX &&
 	    access(out, F_OK) == 0)
 		return 0;
 	DIR *d = opendir(dir);
@@ -213,7 +213,7 @@ int place_learnt(const char *dir, const char *id, char *out)
 	}
 	if (d)
 		closedir(d);
-	if (!first[0] || snprintf(out, PLACE_MAX, "%s/predict-w%s", dir, first) >= PLACE_MAX)
+	if (!first[0] || snprintf(out, DIRS_PATH_MAX, "%s/predict-w%s", dir, first) >= DIRS_PATH_MAX)
 		return -1;
 	return 0;
 }

@@ -1,0 +1,268 @@
+/*
+ * A store's parameters into a stream, and this part's share of any stream back into a store, whatever
+ * part wrote it.  Writing only reads the store: a forked child does it.
+ */
+#include "param/store_internal.h"
+
+#include "base/number.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What is kept has its rows in so many groups, by their places.  More would let a reader with other
+ * ranges pass over more, but rows that were touched first (the hottest) shall stay side by side: a
+ * store that is restored makes them in this order. */
+#define GROUPS 256
+#define AHEAD 8 /* rows that are on their way to the cache */
+
+/* ---- writing ---- */
+
+static int write_notes(const struct store *s, struct stream_writer *w, struct error *err)
+{
+	char steps[32];
+
+	number_format_u64(s->steps, steps);
+	if (stream_note(w, "optimizer", opt_name(&s->opt), err) != 0)
+		return -1;
+	return stream_note(w, "steps", steps, err);
+}
+
+static size_t group_of(const struct store *s, size_t row)
+{
+	uint64_t begin = s->map.key_begin[s->part], end = s->map.key_begin[s->part + 1];
+
+	return (size_t)((map_place(table_key(table_at(s->table, row))) - begin) * GROUPS /
+			(end - begin));
+}
+
+/* The numbers of all rows group by group; those of a group in the order of their making. NULL: no
+ * memory. */
+static uint32_t *order_rows(const struct store *s, size_t n)
+{
+	size_t begin[GROUPS + 1] = {0};
+	uint32_t *order = malloc((n + 1) * sizeof *order);
+
+	if (!order)
+		return NULL;
+	for (size_t i = 0; i < n; i++)
+		begin[group_of(s, i) + 1]++;
+	for (size_t g = 0; g < GROUPS; g++)
+		begin[g + 1] += begin[g];
+	for (size_t i = 0; i < n; i++)
+		order[begin[group_of(s, i)]++] = (uint32_t)i;
+	return order;
+}
+
+/* Records hold parameters and slots side by side; a stream has each for itself. order NULL: as they
+ * were made. */
+static int write_rows(const struct store *s, struct stream_writer *w, size_t most,
+		      const uint32_t *order, struct error *err)
+{
+	size_t width = s->width, n = table_count(s->table), sections = 1 + s->row_slots;
+	uint32_t *key = malloc(most * sizeof *key);
+	float *values = malloc(most * width * sections * sizeof *values);
+	const float *slot[OPT_SLOTS_MAX];
+	int rc = key && values ? 0 : error_set(err, ERROR_OS, "rows", "out of memory");
+
+	for (size_t k = 0; k < s->row_slots; k++)
+		slot[k] = values + (k + 1) * most * width;
+	for (size_t begin = 0; rc == 0 && begin < n; begin += most) {
+		size_t len = n - begin < most ? n - begin : most;
+		for (size_t i = 0; i < len; i++) {
+			size_t at = begin + i, ahead = at + AHEAD < n ? at + AHEAD : at;
+			const float *row = table_at(s->table, order ? order[at] : at);
+			__builtin_prefetch(table_at(s->table, order ? order[ahead] : ahead));
+			key[i] = table_key(row);
+			for (size_t k = 0; k < sections; k++)
+				memcpy(values + (k * most + i) * width, row + k * width,
+				       width * sizeof *values);
+		}
+		rc = stream_rows(w, len, key, values, slot, err);
+	}
+	free(key);
+	free(values);
+	return rc;
+}
+
+static int write_table(const struct store *s, const struct stream_shape *shape,
+		       const struct stream_sink *sink, struct stream_writer *w, struct error *err)
+{
+	uint32_t *order = sink->at ? order_rows(s, table_count(s->table)) : NULL;
+
+	if (sink->at && !order)
+		return error_set(err, ERROR_OS, "rows", "out of memory");
+	int rc = write_rows(s, w, stream_block_rows(shape), order, err);
+	free(order);
+	return rc;
+}
+
+int store_write(const struct store *s, const struct stream_sink *sink, struct error *err)
+{
+	struct stream_shape shape = {
+		.part = s->part,
+		.parts = s->map.parts,
+		.dense_begin = s->dense_begin,
+		.dense_count = s->dense_count,
+		.rows = store_row_count(s),
+		.dense_slots = (uint32_t)s->slots,
+		.width = (uint32_t)s->width,
+		.row_slots = (uint32_t)s->row_slots,
+	};
+	struct stream_writer *w;
+	int rc;
+
+	if (stream_begin(&w, sink, &shape, err) != 0)
+		return -1;
+	rc = write_notes(s, w, err);
+	for (size_t k = 0; rc == 0 && s->dense_count && k <= s->slots; k++)
+		rc = stream_dense(w, (int)k - 1, s->dense + k * s->dense_stride, s->dense_count,
+				  err);
+	if (rc == 0 && s->table)
+		rc = write_table(s, &shape, sink, w, err);
+	if (rc == 0)
+		rc = stream_end(w, err);
+	stream_writer_free(w);
+	return rc;
+}
+
+/* ---- reading ---- */
+
+/* Slots are finite, as all that comes out of a stream, but roots are taken of some. */
+static int check_slot(const struct store *s, size_t k, const float *x, size_t n, size_t *bad,
+		      struct error *err)
+{
+	*bad = opt_bad_slot(&s->opt, k, x, n);
+	if (*bad == n)
+		return 0;
+	return error_set(err, ERROR_DATA, NULL, "slot %zu of %s can't be %g", k, opt_name(&s->opt),
+			 (double)x[*bad]);
+}
+
+static int name_bad(struct error *err, const char *what, uint64_t number)
+{
+	size_t len = err ? strlen(err->text) : 0;
+
+	if (err)
+		snprintf(err->text + len, sizeof err->text - len, " (%s %" PRIu64 ")", what, number);
+	return -1;
+}
+
+/* A block that is this part's alone is read to where it belongs. */
+static float *place_dense(void *store, int slot, uint64_t begin, size_t count)
+{
+	struct store *s = store;
+
+	if (begin < s->dense_begin || begin + count > s->dense_begin + s->dense_count)
+		return NULL;
+	return s->dense + (size_t)(slot + 1) * s->dense_stride + (begin - s->dense_begin);
+}
+
+static int take_dense(void *store, int slot, uint64_t begin, size_t count, const float *values,
+		      struct error *err)
+{
+	struct store *s = store;
+	uint64_t end = begin + count, own_end = s->dense_begin + s->dense_count;
+	uint64_t from = begin > s->dense_begin ? begin : s->dense_begin;
+	size_t bad;
+
+	end = end < own_end ? end : own_end;
+	if (from >= end)
+		return 0;
+	count = (size_t)(end - from);
+	values += from - begin;
+	if (slot >= 0 && check_slot(s, (size_t)slot, values, count, &bad, err) != 0)
+		return name_bad(err, "dense parameter", from + bad);
+	float *p = s->dense + (from - s->dense_begin);
+	float *to = p + (size_t)(slot + 1) * s->dense_stride;
+	if (to != values)
+		memcpy(to, values, count * sizeof *values);
+	if (slot < 0 && !s->take_slots) {
+		float *own[OPT_SLOTS_MAX] = {p + s->dense_stride, p + 2 * s->dense_stride};
+		opt_init(&s->opt, p, own, count);
+	}
+	return 0;
+}
+
+/* Numbers of the rows that are this part's, into own[rows]; key[] are their keys. */
+static size_t choose_rows(const struct store *s, size_t rows, const uint32_t *keys, uint32_t *own,
+			  uint32_t *key)
+{
+	uint64_t begin = s->map.key_begin[s->part], places = s->map.key_begin[s->part + 1] - begin;
+	size_t n = 0;
+
+	for (size_t i = 0; i < rows; i++) {
+		own[n] = (uint32_t)i;
+		key[n] = keys[i];
+		n += map_place(keys[i]) - begin < places;
+	}
+	return n;
+}
+
+static int put_rows(struct store *s, size_t n, const uint32_t *own, float *const *row,
+		    const float *values, const float *const *slots, struct error *err)
+{
+	size_t width = s->width, bad;
+
+	for (size_t i = 0; i < n; i++) {
+		float *to = row[i], *slot[OPT_SLOTS_MAX] = {to + width, to + 2 * width};
+		memcpy(to, values + own[i] * width, width * sizeof *to);
+		if (s->row_slots && !s->take_slots)
+			opt_init(&s->opt, to, slot, width);
+		for (size_t k = 0; s->take_slots && k < s->row_slots; k++) {
+			memcpy(slot[k], slots[k] + own[i] * width, width * sizeof *to);
+			if (check_slot(s, k, slot[k], width, &bad, err) != 0)
+				return name_bad(err, "key", table_key(to));
+		}
+	}
+	return 0;
+}
+
+static int take_rows(void *store, size_t rows, const uint32_t *keys, const float *values,
+		     const float *const *slots, struct error *err)
+{
+	struct store *s = store;
+	uint32_t *own = malloc(2 * rows * sizeof *own);
+	float **row = malloc(rows * sizeof *row);
+	int rc = own && row ? 0 : error_set(err, ERROR_OS, "rows", "out of memory");
+
+	if (rc == 0) {
+		size_t n = choose_rows(s, rows, keys, own, own + rows);
+		s->bare = 1;
+		rc = store_rows(s, own + rows, n, 0, row, err);
+		s->bare = 0;
+		if (rc == 0)
+			rc = put_rows(s, n, own, row, values, slots, err);
+	}
+	free(own);
+	free(row);
+	return rc;
+}
+
+int store_expect(struct store *s, const struct stream_reader *from, int *same, struct error *err)
+{
+	const struct stream_shape *shape = stream_get_shape(from);
+	const char *optimizer = stream_get_note(from, "optimizer");
+	const char *steps = stream_get_note(from, "steps");
+	struct error ignored;
+
+	if (shape->width != s->width)
+		return error_set(err, ERROR_CONFIG, NULL, "its rows are %u wide, the layout's %zu",
+				 shape->width, s->width);
+	s->take_slots = optimizer && strcmp(optimizer, opt_name(&s->opt)) == 0 &&
+			shape->dense_slots == s->slots &&
+			(s->width == 0 || shape->row_slots == s->row_slots);
+	*same = s->take_slots;
+	s->steps = 0;
+	if (s->take_slots && steps &&
+	    number_u64(steps, 0, STORE_STEPS_MAX, &s->steps, "steps", &ignored) != 0)
+		return error_set(err, ERROR_DATA, NULL, "steps=%s is no number, or too large", steps);
+	return 0;
+}
+
+struct stream_taker store_taker(struct store *s)
+{
+	return (struct stream_taker){.place = place_dense, .dense = take_dense, .rows = take_rows, .owner = s,
+				     .slots = s->take_slots};
+}

@@ -1,0 +1,258 @@
+/*
+ * stream_write: see stream.h; and what writer and reader both know of its form.  It may run in a
+ * forked child, on arrays that are shared copy-on-write: it never changes what it is given, and
+ * needs memory for one block.
+ */
+#include "param/layout.h"
+#include "param/stream.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+/* Of a block that is taken at once: it stays in the cache of who reads and then checks it. */
+#define LIVE_VALUES (1u << 16)
+
+struct stream_writer {
+	struct stream_sink sink;
+	struct stream_shape shape;
+	uint64_t total[STREAM_SECTIONS_MAX]; /* values written */
+	size_t notes;
+	size_t block_values;
+	struct planes_coder *coder; /* of a sink that keeps, with: */
+	uint8_t encoded[];          /* PLANES_BYTES_MAX */
+};
+
+/* ---- the form ---- */
+
+void stream_section_name(const struct stream_shape *s, size_t section,
+			 char out[STREAM_SECTION_NAME_MAX])
+{
+	size_t keys = stream_keys_section(s);
+
+	if (section == 0)
+		snprintf(out, STREAM_SECTION_NAME_MAX, "dense");
+	else if (section < keys)
+		snprintf(out, STREAM_SECTION_NAME_MAX, "dense.s%u", (unsigned)(section - 1) & 15);
+	else if (section == keys)
+		snprintf(out, STREAM_SECTION_NAME_MAX, "rows.keys");
+	else if (section == keys + 1)
+		snprintf(out, STREAM_SECTION_NAME_MAX, "rows");
+	else
+		snprintf(out, STREAM_SECTION_NAME_MAX, "rows.s%u",
+			 (unsigned)(section - keys - 2) & 15);
+}
+
+int stream_shape_check(const struct stream_shape *s, struct error *err)
+{
+	if (s->parts == 0 || s->parts > MAP_PARTS_MAX || s->part >= s->parts)
+		return error_set(err, ERROR_DATA, NULL, "part %u of %u is out of range", s->part,
+				 s->parts);
+	if (s->dense_begin > LAYOUT_DENSE_MAX || s->dense_count > LAYOUT_DENSE_MAX ||
+	    s->dense_begin + s->dense_count > LAYOUT_DENSE_MAX)
+		return error_set(err, ERROR_DATA, NULL, "dense range is out of range");
+	if (s->width > LAYOUT_WIDTH_MAX)
+		return error_set(err, ERROR_DATA, NULL, "width %u is out of range", s->width);
+	if (s->dense_slots > STREAM_SLOTS_MAX || s->row_slots > STREAM_SLOTS_MAX)
+		return error_set(err, ERROR_DATA, NULL, "more than %d slots", STREAM_SLOTS_MAX);
+	return 0;
+}
+
+/* By its bits: all ones in the exponent. */
+static int is_finite(const uint8_t *value)
+{
+	uint32_t bits;
+
+	memcpy(&bits, value, sizeof bits);
+	return (bits & 0x7f800000u) != 0x7f800000u;
+}
+
+size_t stream_not_finite(const void *values, size_t count)
+{
+	const uint8_t *at = values;
+	size_t bad = 0;
+
+	for (size_t i = 0; i < count; i++)
+		bad += !is_finite(at + 4 * i);
+	for (size_t i = 0; bad > 0 && i < count; i++) {
+		if (!is_finite(at + 4 * i))
+			return i;
+	}
+	return count;
+}
+
+size_t stream_block_rows(const struct stream_shape *s)
+{
+	return PLANES_VALUES_MAX / s->width;
+}
+
+/* ---- writing ---- */
+
+static int put_first(struct stream_writer *w, struct error *err)
+{
+	const struct stream_shape *s = &w->shape;
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+
+	record_begin(&o, line, sizeof line, "part");
+	record_add_u64(&o, "version", 1);
+	record_add_u64(&o, "part", s->part);
+	record_add_u64(&o, "parts", s->parts);
+	record_add_u64(&o, "dense-begin", s->dense_begin);
+	record_add_u64(&o, "dense", s->dense_count);
+	record_add_u64(&o, "dense-slots", s->dense_slots);
+	record_add_u64(&o, "width", s->width);
+	record_add_u64(&o, "row-slots", s->row_slots);
+	record_add_u64(&o, "rows", s->rows);
+	return w->sink.put(w->sink.owner, &o, NULL, 0, err);
+}
+
+int stream_begin(struct stream_writer **out, const struct stream_sink *sink,
+		 const struct stream_shape *shape, struct error *err)
+{
+	if (stream_shape_check(shape, err) != 0)
+		return -1;
+	size_t room = sink->at ? PLANES_BYTES_MAX : 0;
+	struct stream_writer *w = calloc(1, sizeof *w + room);
+	if (w && sink->at)
+		w->coder = planes_coder_new();
+	if (!w || (sink->at && !w->coder)) {
+		free(w);
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	}
+	w->sink = *sink;
+	w->shape = *shape;
+	w->block_values = sink->at ? PLANES_VALUES_MAX : LIVE_VALUES;
+	if (put_first(w, err) != 0) {
+		stream_writer_free(w);
+		return -1;
+	}
+	*out = w;
+	return 0;
+}
+
+void stream_writer_free(struct stream_writer *w)
+{
+	if (!w)
+		return;
+	planes_coder_free(w->coder);
+	free(w);
+}
+
+int stream_note(struct stream_writer *w, const char *key, const char *value, struct error *err)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+
+	if (w->notes == STREAM_NOTES_MAX)
+		return error_set(err, ERROR_SOFTWARE, NULL, "more than %d notes", STREAM_NOTES_MAX);
+	if (strlen(key) >= STREAM_NOTE_MAX || strlen(value) >= STREAM_NOTE_MAX)
+		return error_set(err, ERROR_SOFTWARE, NULL, "note '%.40s' is too long", key);
+	w->notes++;
+	record_begin(&o, line, sizeof line, "note");
+	record_add(&o, "key", key);
+	record_add(&o, "value", value);
+	return w->sink.put(w->sink.owner, &o, NULL, 0, err);
+}
+
+static void add_places(struct record_out *o, const uint32_t *keys, size_t count)
+{
+	uint32_t low = UINT32_MAX, high = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		uint32_t place = map_place(keys[i]);
+		low = place < low ? place : low;
+		high = place > high ? place : high;
+	}
+	record_add_u64(o, "low", low);
+	record_add_u64(o, "high", high);
+}
+
+static int put_block(struct stream_writer *w, size_t section, const void *values, size_t count,
+		     struct error *err)
+{
+	int keys = section == stream_keys_section(&w->shape);
+	char line[RECORD_LINE_MAX], text[64];
+	struct record_out o;
+	size_t bytes = 4 * count;
+
+	stream_section_name(&w->shape, section, text);
+	/* Who takes it at once looks, too, and it is gone only then. */
+	if (!keys && w->sink.at && stream_not_finite(values, count) < count)
+		return error_set(err, ERROR_SOFTWARE, NULL, "a value of %s is not finite", text);
+	record_begin(&o, line, sizeof line, "block");
+	record_add(&o, "section", text);
+	if (w->sink.at)
+		record_add_u64(&o, "at", *w->sink.at);
+	record_add_u64(&o, "count", count);
+	if (keys)
+		add_places(&o, values, count);
+	if (w->sink.at) {
+		uint32_t plane[PLANES];
+		bytes = planes_encode(w->coder, values, count, w->encoded, plane);
+		values = w->encoded;
+		snprintf(text, sizeof text, "%u,%u,%u,%u", plane[0], plane[1], plane[2], plane[3]);
+		record_add(&o, "planes", text);
+		snprintf(text, sizeof text, "%016" PRIx64, (uint64_t)XXH3_64bits(values, bytes));
+		record_add(&o, "sum", text);
+	}
+	w->total[section] += count;
+	return w->sink.put(w->sink.owner, &o, values, bytes, err);
+}
+
+int stream_dense(struct stream_writer *w, int slot, const float *values, uint64_t count,
+		 struct error *err)
+{
+	size_t section = (size_t)(slot + 1);
+
+	if (slot < -1 || slot >= (int)w->shape.dense_slots)
+		return error_set(err, ERROR_SOFTWARE, NULL, "no dense slot %d", slot);
+	if (count > w->shape.dense_count - w->total[section])
+		return error_set(err, ERROR_SOFTWARE, NULL, "too many values for dense slot %d", slot);
+	while (count > 0) {
+		size_t n = count < w->block_values ? (size_t)count : w->block_values;
+		if (put_block(w, section, values, n, err) != 0)
+			return -1;
+		values += n;
+		count -= n;
+	}
+	return 0;
+}
+
+int stream_rows(struct stream_writer *w, size_t rows, const uint32_t *keys, const float *values,
+		const float *const *slots, struct error *err)
+{
+	size_t section = stream_keys_section(&w->shape), width = w->shape.width;
+	size_t most;
+
+	if (width == 0 || rows > w->shape.rows - w->total[section])
+		return error_set(err, ERROR_SOFTWARE, NULL, "too many rows");
+	most = w->block_values > width ? w->block_values / width : 1;
+	for (size_t at = 0, n; at < rows; at += n) {
+		n = rows - at < most ? rows - at : most;
+		if (put_block(w, section, keys + at, n, err) != 0 ||
+		    put_block(w, section + 1, values + at * width, n * width, err) != 0)
+			return -1;
+		for (size_t k = 0; k < w->shape.row_slots; k++) {
+			if (put_block(w, section + 2 + k, slots[k] + at * width, n * width, err) != 0)
+				return -1;
+		}
+	}
+	return 0;
+}
+
+int stream_end(struct stream_writer *w, struct error *err)
+{
+	const struct stream_shape *s = &w->shape;
+
+	for (size_t i = 0; i < stream_keys_section(s); i++) {
+		if (w->total[i] != s->dense_count)
+			return error_set(err, ERROR_SOFTWARE, NULL, "too few values for dense slot %d",
+					 (int)i - 1);
+	}
+	if (w->total[stream_keys_section(s)] != s->rows)
+		return error_set(err, ERROR_SOFTWARE, NULL, "too few rows");
+	return 0;
+}

@@ -1,0 +1,46 @@
+/*
+ * fields: keys of a record and members of a struct, by one table for both ways.  What is written by
+ * a table is read by it, so the two can't drift apart.
+ */
+#ifndef PACELINE_RECORD_FIELDS_H
+#define PACELINE_RECORD_FIELDS_H
+
+#include "base/error.h"
+#include "base/option.h"
+#include "record/record.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum field_kind {
+	FIELD_U64,
+	FIELD_U32,
+	FIELD_REAL, /* double, not negative */
+	FIELD_TIME, /* the same, in whole milliseconds */
+	FIELD_ID,   /* const char *: what is read is the record's own */
+	FIELD_ID_COPY, /* char[OPTION_ID_MAX] */
+	FIELD_NAME, /* an enum; NULL-terminated names[] by its values */
+};
+
+struct field {
+	const char *key; /* NULL: the end of a table */
+	enum field_kind kind;
+	size_t offset;    /* of the member */
+	int is_optional;  /* not written when it is `none`, or ""; so it is when it is missing */
+	uint64_t none;    /* of FIELD_U64 */
+	uint64_t min;     /* of FIELD_U64 */
+	const char *const *names;
+};
+
+#define FIELD(name, what, type, member)                                                            \
+	.key = name, .kind = FIELD_##what, .offset = offsetof(struct type, member)
+
+/* -1: a field is missing or wrong, err says which (ERROR_DATA). */
+int fields_read(const struct field *table, const struct record *r, void *to, struct error *err);
+void fields_write(const struct field *table, struct record_out *o, const void *from);
+
+/* What FIELD_TIME leaves of a time. */
+double fields_milliseconds(double seconds);
+void fields_add_time(struct record_out *o, const char *key, double seconds);
+
+#endif

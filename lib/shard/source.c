@@ -1,0 +1,298 @@
+/* source: what is handed out next.  Epochs come one after the other, the same for all workers; a
+ * partition is traversed over and over by its own worker.  In both, a shard that nobody has asked for
+ * yet is no object, and pieces that wait for another time stand in lanes. */
+#include "shard/queue_internal.h"
+
+#include "base/random.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the beginning and the end ---- */
+
+int source_check(const struct queue_parameters *p, struct error *err)
+{
+	if (p->partitions == 0)
+		return 0;
+	if (p->shuffle == QUEUE_SHUFFLE_SHARDS)
+		return error_set(err, ERROR_CONFIG, NULL,
+				 "shards of partitions have no order to shuffle: say samples");
+	return partitions_check(p->partition, p->partitions, p->samples, err);
+}
+
+int source_new(struct queue *q)
+{
+	q->order.epoch = UINT64_MAX;
+	if (q->p.shuffle != QUEUE_SHUFFLE_NONE && q->p.partitions == 0) {
+		q->order.at = malloc((size_t)q->shards * sizeof *q->order.at);
+		if (!q->order.at)
+			return -1;
+	}
+	if (q->p.partitions == 0)
+		return 0;
+	q->own = partitions_new(q->p.partition, q->p.partitions, q->p.batch, q->p.epochs);
+	q->lanes = calloc(q->p.partitions, sizeof *q->lanes);
+	if (!q->own || !q->lanes)
+		return -1;
+	q->p.partition = q->own->own;
+	q->total = q->next_id = 0;
+	return 0;
+}
+
+void source_free(struct queue *q)
+{
+	for (struct epoch *e; (e = q->first_epoch) != NULL;) {
+		q->first_epoch = e->next;
+		free(e);
+	}
+	partitions_free(q->own);
+	free(q->lanes);
+	free(q->order.at);
+}
+
+/* ---- orders: published (shardd(8), SHUFFLES), so that they must never change ---- */
+
+void source_frame(const struct queue *q, uint64_t id, uint64_t *begin, uint64_t *length)
+{
+	uint64_t epoch = id / q->shards, k = id % q->shards;
+	/* Which epoch's order is at hand is nothing that anybody sees. */
+	struct shard_order *order = (struct shard_order *)(uintptr_t)&q->order;
+	if (order->at) {
+		uint64_t state = ~q->p.seed + epoch;
+		if (order->epoch != epoch)
+			random_permute(order->at, (size_t)q->shards, random_next(&state));
+		order->epoch = epoch;
+		k = order->at[k];
+	}
+	*begin = k * q->shard_rows;
+	*length = q->p.samples - *begin < q->shard_rows ? q->p.samples - *begin : q->shard_rows;
+}
+
+uint64_t source_seed(const struct queue *q, uint64_t id)
+{
+	uint64_t state = q->p.seed + id;
+	/* Halved: it fits a signed number. */
+	return q->p.shuffle == QUEUE_SHUFFLE_SAMPLES ? random_next(&state) >> 1 : 0;
+}
+
+/* ---- epochs ---- */
+
+static struct epoch *epoch_of(struct lane *lane)
+{
+	return (struct epoch *)lane;
+}
+
+/* Begins the epoch if it must be, keeping the list in order; NULL: out of memory. */
+static struct epoch *epoch_make(struct queue *q, uint64_t number)
+{
+	struct epoch *before = q->last_epoch;
+	while (before && before->lane.number > number)
+		before = before->prev;
+	if (before && before->lane.number == number)
+		return before;
+	struct epoch *e = calloc(1, sizeof *e);
+	if (!e)
+		return NULL;
+	e->lane.number = number;
+	e->prev = before;
+	e->next = before ? before->next : q->first_epoch;
+	if (e->next)
+		e->next->prev = e;
+	else
+		q->last_epoch = e;
+	if (before)
+		before->next = e;
+	else
+		q->first_epoch = e;
+	return e;
+}
+
+void source_done(struct queue *q, struct lane *lane)
+{
+	struct epoch *e = epoch_of(lane);
+	if (q->own || --e->left > 0)
+		return;
+	if (e->prev)
+		e->prev->next = e->next;
+	else
+		q->first_epoch = e->next;
+	if (e->next)
+		e->next->prev = e->prev;
+	else
+		q->last_epoch = e->prev;
+	free(e);
+}
+
+static struct piece *next_of_epochs(const struct queue *q, int *is_fresh)
+{
+	for (const struct epoch *e = q->first_epoch; e; e = e->next) {
+		if (e->lane.front)
+			return e->lane.front;
+		if (q->cursor < (e->lane.number + 1) * q->shards) {
+			*is_fresh = 1;
+			return NULL;
+		}
+		if (e->lane.todo.head)
+			return e->lane.todo.head;
+	}
+	*is_fresh = q->cursor < q->total;
+	return NULL;
+}
+
+static struct piece *fresh_of_epoch(struct queue *q)
+{
+	struct epoch *e = epoch_make(q, q->cursor / q->shards);
+	if (!e)
+		return NULL;
+	if (e->left == 0)
+		e->left = q->shards;
+	struct piece *p = piece_new(q);
+	p->lane = &e->lane;
+	p->id = q->cursor++;
+	source_frame(q, p->id, &p->begin, &p->length);
+	return p;
+}
+
+/* ---- partitions ---- */
+
+const char *lane_worker(const struct queue *q, const struct lane *lane)
+{
+	return q->own ? q->own->partition[lane - q->lanes].worker : NULL;
+}
+
+int source_knows(const struct queue *q, const char *worker)
+{
+	return !q->own || partitions_find(q->own, worker) < q->own->count;
+}
+
+static struct piece *next_of_partition(const struct queue *q, size_t i, int *is_fresh)
+{
+	const struct lane *lane = &q->lanes[i];
+	const struct partition *part = &q->own->partition[i];
+	if (lane->front)
+		return lane->front;
+	/* What came back is handed out before the next traversal begins. */
+	if (lane->todo.head && part->left == part->rows)
+		return lane->todo.head;
+	*is_fresh = partition_offer(q->own, part, 1) > 0;
+	return *is_fresh ? NULL : lane->todo.head;
+}
+
+static struct piece *fresh_of_partition(struct queue *q, size_t i, uint64_t max)
+{
+	struct partition *part = &q->own->partition[i];
+	if (partition_prepare(part) != 0)
+		return NULL;
+	uint64_t most = max > 0 && max < q->shard_rows ? max : q->shard_rows;
+	struct piece *p = piece_new(q);
+	p->lane = &q->lanes[i];
+	p->lane->number = part->traversals;
+	p->id = q->next_id++;
+	p->length = partition_offer(q->own, part, most);
+	p->begin = partition_take(q->own, part, p->length);
+	return p;
+}
+
+/* ---- either ---- */
+
+struct piece *source_next(const struct queue *q, const struct worker *w, int *is_fresh)
+{
+	*is_fresh = 0;
+	return q->own ? next_of_partition(q, partitions_find(q->own, w->id), is_fresh)
+		      : next_of_epochs(q, is_fresh);
+}
+
+struct piece *source_fresh(struct queue *q, const struct worker *w, uint64_t max)
+{
+	struct piece *p = q->own ? fresh_of_partition(q, partitions_find(q->own, w->id), max)
+				 : fresh_of_epoch(q);
+	if (!p)
+		return NULL;
+	p->origin = p->id;
+	p->hi = p->length;
+	p->seed = source_seed(q, p->id);
+	table_put(&q->pieces, p->id, p);
+	return p;
+}
+
+uint64_t source_left(const struct queue *q)
+{
+	uint64_t budget = q->own ? q->own->budget : 0;
+	return q->own ? budget / q->shard_rows + (budget % q->shard_rows > 0)
+		      : q->total - q->cursor;
+}
+
+/* ---- a state that is read ---- */
+
+struct lane *source_lane(struct queue *q, const char *worker, uint64_t origin)
+{
+	if (q->own) {
+		size_t i = worker ? partitions_find(q->own, worker) : q->own->count;
+		if (i == q->own->count)
+			return NULL;
+		q->lanes[i].number = q->own->partition[i].traversals;
+		return &q->lanes[i];
+	}
+	struct epoch *e = epoch_make(q, origin / q->shards);
+	return e ? &e->lane : NULL;
+}
+
+void source_read(struct queue *q, struct lane *lane)
+{
+	if (!q->own)
+		epoch_of(lane)->left++;
+}
+
+/* Samples of the shards under and behind the cursor. */
+static uint64_t fresh_samples(const struct queue *q)
+{
+	uint64_t epoch = q->cursor / q->shards, fresh = (q->p.epochs - epoch) * q->p.samples;
+	uint64_t begun = q->cursor % q->shards;
+	fresh -= begun * q->shard_rows;
+	/* One shard may be short: the last, which stands somewhere when they are shuffled. */
+	uint64_t missing = q->shards * q->shard_rows - q->p.samples;
+	for (uint64_t id = epoch * q->shards; missing > 0 && q->order.at && id < q->cursor; id++) {
+		uint64_t begin, length;
+		source_frame(q, id, &begin, &length);
+		if (length < q->shard_rows)
+			return fresh + missing;
+	}
+	return fresh;
+}
+
+static int adds_up(const struct queue *q, uint64_t samples, uint64_t shards)
+{
+	uint64_t all = q->p.samples * q->p.epochs, used;
+	if (q->own)
+		return !__builtin_add_overflow(q->samples_done, samples, &used) && used <= all &&
+		       q->own->begun - q->shards_done == shards;
+	return q->samples_done + samples + fresh_samples(q) == all &&
+	       q->shards_done + shards + source_left(q) == q->total;
+}
+
+int source_read_all(struct queue *q, uint64_t samples, uint64_t shards, struct error *err)
+{
+	if (!adds_up(q, samples, shards))
+		return error_set(err, ERROR_DATA, NULL, "samples or shards do not add up");
+	if (q->own)
+		return partitions_read_all(q->own, q->p.samples, q->p.samples * q->p.epochs,
+					   q->samples_done + samples, err);
+	uint64_t begun = q->cursor % q->shards;
+	if (begun == 0)
+		return 0;
+	struct epoch *e = epoch_make(q, q->cursor / q->shards);
+	if (!e)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	e->left += q->shards - begun;
+	return 0;
+}
+
+const struct lane *source_lane_behind(const struct queue *q, const struct lane *lane)
+{
+	if (q->own) {
+		lane = lane ? lane + 1 : q->lanes;
+		return lane < q->lanes + q->own->count ? lane : NULL;
+	}
+	const struct epoch *e = lane ? ((const struct epoch *)lane)->next : q->first_epoch;
+	return e ? &e->lane : NULL;
+}

@@ -1,0 +1,39 @@
+/*
+ * What state.c, settle.c and follow.c share, and nobody else: a state that is being read, and the head
+ * of a settle.
+ */
+#ifndef PACELINE_SHARD_STATE_H
+#define PACELINE_SHARD_STATE_H
+
+#include "shard/queue_internal.h"
+
+#define SETTLE_LINES_MAX (1u << 20)
+
+/* What stands before the lines of a settle, and of its answer. */
+struct settle_head {
+	uint64_t number, iteration, lines;
+};
+extern const struct field settle_fields[]; /* settle.c */
+
+enum state_stage { STATE_HEAD, STATE_PARTITIONS, STATE_NUMBERS, STATE_PIECES, STATE_WHOLE };
+
+struct state_reader {
+	struct queue *q; /* who takes it leaves NULL */
+	int has_expected;
+	struct queue_parameters expected; /* its partitions are another's, and live as long */
+	enum state_stage stage;
+	uint64_t lines;
+	struct queue_parameters p; /* until its partitions are known */
+	struct partition_own *own; /* p.partition, as it fills */
+	size_t owns;
+	struct piece *last;    /* that `run` lines belong to */
+	struct table origins;  /* origin -> struct whole, also of pieces that were never cut */
+	uint64_t remaining;    /* samples of all pieces */
+	uint64_t refusals_due; /* `fenced` lines of `settled` that are to come */
+};
+
+/* One line, in order, until stage is STATE_WHOLE. -1: it can't be (ERROR_DATA, ERROR_OS). */
+int state_read(struct state_reader *s, const struct record *r, struct error *err);
+void state_reader_free(struct state_reader *s); /* what is in it */
+
+#endif
