@@ -1,6 +1,6 @@
 /* What the conversation of the lead shares: lead.c (effects), lead_requests.c (verbs),
  * lead_settle.c (shardd), lead_cut.c (checkpoints), lead_balance.c (batches at every barrier),
- * lead_silent.c (members that do not move) and lead_hand.c (handing over). */
+ * lead_silent.c (members that do not move) and lead_handover.c (handing over). */
 #ifndef PACELINE_LEAD_LEAD_INTERNAL_H
 #define PACELINE_LEAD_LEAD_INTERNAL_H
 
@@ -129,7 +129,7 @@ void lead_cut_save(struct lead *l);
 void lead_cut_fork(struct lead *l, uint64_t iteration);
 void lead_cut_refused(struct lead *l);
 
-/* lead_hand.c */
+/* lead_handover.c */
 int lead_hand_start(struct lead *l, struct event_base *base);
 
 /* lead_balance.c */

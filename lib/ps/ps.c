@@ -41,7 +41,7 @@ int ps_start(struct ps *p, struct server *server, struct error *err)
 	struct peer_options options = {.path = p->options.monitor, .owner = p};
 
 	p->server = server;
-	if (ps_hand_start(p, err) != 0 || ps_waits_start(p, err) != 0)
+	if (ps_handover_start(p, err) != 0 || ps_waits_start(p, err) != 0)
 		return -1;
 	if (!p->options.monitor)
 		return 0;
@@ -56,7 +56,7 @@ void ps_stop(struct ps *p)
 	if (!p)
 		return;
 	fork_stop(p->fork);
-	ps_hand_stop(p);
+	ps_handover_stop(p);
 	ps_waits_stop(p);
 	if (p->monitor)
 		peer_free(p->monitor);

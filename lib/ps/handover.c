@@ -230,13 +230,13 @@ void ps_on_taken(struct request *rq, void *ps)
 	request_err(rq, "bad-request", "nothing was given to you");
 }
 
-int ps_hand_start(struct ps *p, struct error *err)
+int ps_handover_start(struct ps *p, struct error *err)
 {
 	p->hand = evtimer_new(server_base(p->server), on_hand, p);
 	return p->hand ? 0 : error_set(err, ERROR_OS, "ps", "out of memory");
 }
 
-void ps_hand_stop(struct ps *p)
+void ps_handover_stop(struct ps *p)
 {
 	if (p->hand)
 		event_free(p->hand);
