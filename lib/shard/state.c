@@ -4,6 +4,7 @@
  * hand: what does not fit together is refused, and nothing it says may crash us. */
 #include "shard/state.h"
 
+#include "base/grow.h"
 #include "record/sealed.h"
 
 #include <assert.h>
@@ -245,13 +246,12 @@ static int read_partition(struct state_reader *s, const struct record *r, struct
 {
 	if (!record_is(r, "partition"))
 		return wrong(err, "fewer `partition` lines than partitions=");
-	/* One by one: a file may say any number of them. */
-	struct partition_own *grown = realloc(s->own, (s->owns + 1) * sizeof *grown);
-	if (!grown)
+	/* As they come: a file may say any number of them. */
+	if (GROW(s->own, s->room, s->owns + 1) != 0)
 		return no_memory(err);
-	s->own = grown;
-	grown[s->owns] = (struct partition_own){0};
-	if (fields_read(partition_own_fields, r, &grown[s->owns], err) != 0)
+	struct partition_own *own = &s->own[s->owns];
+	*own = (struct partition_own){0};
+	if (fields_read(partition_own_fields, r, own, err) != 0)
 		return -1;
 	if (++s->owns < s->p.partitions)
 		return 0;
