@@ -44,7 +44,7 @@ static int each_line(const char *lines, size_t len,
 		     struct gate *g, struct error *err)
 {
 	struct record *r = malloc(sizeof *r);
-	int rc = r ? 0 : error_set(err, ERROR_OS, "act", "no memory");
+	int rc = r ? 0 : error_set(err, ERROR_OS, "act", "out of memory");
 
 	for (size_t at = 0; rc == 0 && at < len;) {
 		const char *end = memchr(lines + at, '\n', len - at);
@@ -234,7 +234,7 @@ int gate_act(struct gate *g, const char *lines, size_t len, uint64_t number, uin
 				 GATE_ACTIONS_BYTES_MAX);
 	more = realloc(g->pending, g->pending_len + len + 1);
 	if (!more)
-		return error_set(err, ERROR_OS, "act", "no memory");
+		return error_set(err, ERROR_OS, "act", "out of memory");
 	memcpy(more + g->pending_len, lines, len);
 	g->pending = more;
 	g->pending_len += len;
