@@ -1,6 +1,6 @@
 /*
- * worker: a node that trains.  It takes shards from shardd(8) and parameters from ps-server(8), gives
- * gradients back, and owns nothing that can't be lost.
+ * worker: a node that trains.  It takes shards from shardd(8) and parameters from ps-server(8),
+ * gives gradients back, and owns nothing that can't be lost.
  */
 #include "cmd/kernels.h"
 
@@ -82,7 +82,7 @@ static const struct option_row option_rows[] = {
 	{.name = "hash-bits", .kind = OPTION_COUNT, .target = &opt.schema.hash_bits, .arg = "N",
 	 .help = "categories are hashed to so many bits (0: 20)", .max = 31},
 	{.name = "model", .kind = OPTION_TEXT, .target = &opt.model, .arg = "NAME|FILE",
-	 .help = "lr, wdl or audit (lr); with a slash in it: as --model-file",
+	 .help = MODEL_NAMES " (lr); with a slash in it: as --model-file",
 	 .seen = &opt.model_seen},
 	{.name = "model-file", .kind = OPTION_TEXT, .target = &opt.model_file, .arg = "FILE",
 	 .help = "the model of a job or a checkpoint"},
@@ -174,7 +174,7 @@ static int split(struct names *n, const char *words, const char *option, struct 
 	}
 	char *text = strdup(words); /* kept until the end: item[] points into it */
 	if (!text)
-		return error_set(err, ERROR_OS, option, "no memory");
+		return error_set(err, ERROR_OS, option, "out of memory");
 	for (char *word = strtok(text, ","); word; word = strtok(NULL, ",")) {
 		if (n->count == OPTION_LIST_MAX)
 			return error_set(err, ERROR_USAGE, option, "more than %d", OPTION_LIST_MAX);
@@ -199,10 +199,10 @@ static int check_options(struct names *servers, struct names *data, struct error
 		opt.model_file = opt.model;
 	else if (opt.model_seen && opt.model_file)
 		return error_set(err, ERROR_USAGE, "", "--model and --model-file are too much");
-	if (split(servers, opt.servers, "--servers", err) < 0)
+	if (split(servers, opt.servers, "--servers", err) != 0)
 		return -1;
 	for (size_t i = 0; i < opt.data.count; i++)
-		if (split(data, opt.data.item[i], "--data", err) < 0)
+		if (split(data, opt.data.item[i], "--data", err) != 0)
 			return -1;
 	if (servers->count == 0 || data->count == 0)
 		return error_set(err, ERROR_USAGE, "", "--servers and --data are needed");
@@ -215,14 +215,14 @@ static int open_data(const struct names *files, struct schema **schema, struct d
 	struct dataset_options options = {.paths = files->item,
 					  .path_count = files->count,
 					  .index_dir = opt.index_dir};
-	if (dataset_bad_rows_option(opt.bad_rows, &options.bad_rows_max, err) < 0)
+	if (dataset_bad_rows_option(opt.bad_rows, &options.bad_rows_max, err) != 0)
 		return -1;
-	if (opt.schema_file ? schema_read(schema, opt.schema_file, err) < 0
-			    : schema_new(schema, &opt.schema, err) < 0)
+	if (opt.schema_file ? schema_read(schema, opt.schema_file, err) != 0
+			    : schema_new(schema, &opt.schema, err) != 0)
 		return -1;
-	if (dataset_open(data, *schema, &options, err) < 0)
+	if (dataset_open(data, *schema, &options, err) != 0)
 		return -1;
-	if (schema_needs_fit(*schema) && schema_fit(*schema, *data, err) < 0)
+	if (schema_needs_fit(*schema) && schema_fit(*schema, *data, err) != 0)
 		return -1;
 	return 0;
 }
@@ -246,11 +246,11 @@ static int make_spec(struct model_spec *spec, const struct schema *schema,
 					 "\"%s\" is not known; there are %s", opt.model,
 					 MODEL_NAMES);
 		strcpy(spec->name, opt.model);
-		if (model_spec_hidden(spec, opt.hidden, err) < 0)
+		if (model_spec_hidden(spec, opt.hidden, err) != 0)
 			return -1;
 		return model_spec_check(spec, err);
 	}
-	if (model_spec_read(opt.model_file, spec, err) < 0)
+	if (model_spec_read(opt.model_file, spec, err) != 0)
 		return -1;
 	if (spec->dense_inputs == want.dense_inputs && spec->fields == want.fields &&
 	    spec->hash_bits == want.hash_bits &&
@@ -283,12 +283,13 @@ static int open_log(int *fd, struct error *err)
 	return *fd < 0 ? error_errno(err, ERROR_CANTCREAT, opt.log, "open") : 0;
 }
 
-static int train(const struct names *servers, const struct names *files, const struct schema *schema, struct dataset *data,
-		 const struct model_spec *spec, struct error *err)
+static int train(const struct names *servers, const struct names *files,
+		 const struct schema *schema, struct dataset *data, const struct model_spec *spec,
+		 struct error *err)
 {
 	struct trainer *trainer = NULL;
 	int log_fd;
-	if (open_log(&log_fd, err) < 0)
+	if (open_log(&log_fd, err) != 0)
 		return -1;
 	struct trainer_options options = {.worker = opt.id,
 					  .shards = opt.shards,

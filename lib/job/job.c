@@ -9,6 +9,7 @@
 #include "base/option.h"
 #include "job/deadline.h"
 #include "job/jobtext.h"
+#include "model/model.h"
 #include "predict/predict.h"
 #include "proc/launcher.h"
 #include "solve/balance.h"
@@ -69,7 +70,7 @@ static const struct row own_rows[] = {
 	 "labels that DATA must hold: 0 and 1, or any"},
 	{"BAD_ROWS", BAD_ROWS, AT(bad_rows), "stop", 0, 0, NULL, FREE, "stop, or skip:N at most"},
 	{"TEST", FILES, AT(test), "", 0, 0, NULL, FREE, "data scored at the end"},
-	{"MODEL", CHOICE, AT(model), "lr", 0, 0, "lr|wdl|audit", FRESH, "what is trained"},
+	{"MODEL", CHOICE, AT(model), "lr", 0, 0, MODEL_CHOICES, FRESH, "what is trained"},
 	{"EMBED", COUNT, AT(embed), "16", 1, 4096, NULL, FRESH, "embedding width (wdl)"},
 	{"HIDDEN", NUMBERS, AT(hidden), "64,32", 1, 65536, NULL, FRESH, "hidden layers (wdl)"},
 	{"HASH_BITS", COUNT, AT(hash_bits), "20", 1, 31, NULL, FRESH, "2^N hashed categories"},

@@ -1,7 +1,7 @@
 /*
- * device: measures what a node's device is like: the time of a step over sizes 1, 2, 4, ..., and what
- * fits its memory.  Whoever trains says how a step is made.  A drag's launch, pace and saturation
- * count, its delay does not.
+ * device: measures what a node's device is like: the time of a step over sizes 1, 2, 4, ..., and
+ * what fits its memory.  Whoever trains says how a step is made.  A drag's launch, pace and
+ * saturation count, its delay does not.
  */
 #ifndef PACELINE_METER_DEVICE_H
 #define PACELINE_METER_DEVICE_H
@@ -15,8 +15,8 @@
 #define DEVICE_MEMORY_PART 0.95 /* of the memory is used at most (LB-BSP 4.2) */
 
 struct device_options {
-	/* 0 or -1. The steps that follow are of `size` samples; *sample_bytes: what each of them takes
-	 * in memory at least. */
+	/* 0 or -1. The steps that follow are of `size` samples; *sample_bytes: what each of them
+	 * takes in memory at least. */
 	int (*prepare)(void *owner, uint64_t size, double *sample_bytes, struct error *err);
 	int (*step)(void *owner, struct error *err);
 	void *owner;

@@ -98,7 +98,7 @@ static void look_cpu(struct load *l, struct counters *c)
 {
 	const char *at = l->text + 3;
 	double tick[8] = {0};
-	if (look_at(l, NODE_STAT) < 0 || strncmp(l->text, "cpu ", 4) != 0)
+	if (look_at(l, NODE_STAT) != 0 || strncmp(l->text, "cpu ", 4) != 0)
 		return;
 	for (int i = 0; i < 8; i++) {
 		double x = read_number(at, &at);
@@ -114,7 +114,7 @@ static void look_cpu(struct load *l, struct counters *c)
 
 static void look_quota(struct load *l, struct counters *c)
 {
-	if (look_at(l, GROUP_CPU) < 0)
+	if (look_at(l, GROUP_CPU) != 0)
 		return;
 	c->periods = find_number(l->text, "nr_periods");
 	c->throttled = find_number(l->text, "nr_throttled");
@@ -122,14 +122,14 @@ static void look_quota(struct load *l, struct counters *c)
 
 static double look_pressure(struct load *l, enum source s)
 {
-	return look_at(l, s) < 0 ? NAN : share(find_number(l->text, "some avg10="), 100);
+	return look_at(l, s) != 0 ? NAN : share(find_number(l->text, "some avg10="), 100);
 }
 
 /* Bytes in all and left, of the node. */
 static void node_memory(struct load *l, double *total, double *left)
 {
 	*total = *left = NAN;
-	if (look_at(l, NODE_MEMORY) < 0)
+	if (look_at(l, NODE_MEMORY) != 0)
 		return;
 	*total = find_number(l->text, "MemTotal:") * 1024;
 	*left = find_number(l->text, "MemAvailable:") * 1024;
@@ -140,13 +140,13 @@ static void group_memory(struct load *l, double *total, double *left)
 {
 	const char *end;
 	*total = *left = NAN;
-	if (look_at(l, GROUP_MEMORY_LIMIT) < 0)
+	if (look_at(l, GROUP_MEMORY_LIMIT) != 0)
 		return;
 	double limit = read_number(l->text, &end);
-	if (!(limit < NO_LIMIT) || look_at(l, GROUP_MEMORY) < 0)
+	if (!(limit < NO_LIMIT) || look_at(l, GROUP_MEMORY) != 0)
 		return;
 	double used = read_number(l->text, &end);
-	double idle = look_at(l, GROUP_MEMORY_STAT) < 0 ? NAN : find_number(l->text, l->inactive);
+	double idle = look_at(l, GROUP_MEMORY_STAT) != 0 ? NAN : find_number(l->text, l->inactive);
 	if (idle > 0 && idle <= used)
 		used -= idle;
 	*total = limit;
@@ -281,7 +281,7 @@ static int limited_group(struct load *l, const char *base, const char *name, con
 {
 	char path[PATH_MAX], file[2 * PATH_MAX + 256];
 	const char *end;
-	if (group_path(lines, name, path, sizeof path) < 0)
+	if (group_path(lines, name, path, sizeof path) != 0)
 		return -1;
 	for (;;) {
 		char *slash = strrchr(path, '/');
@@ -334,7 +334,7 @@ static void find_groups(struct load *l)
 			l->fd[GROUP_CPU] = open_in(dir, "cpu.stat");
 		if (!kind[i].limit || l->fd[GROUP_MEMORY] >= 0 ||
 		    limited_group(l, kind[i].base, kind[i].name, kind[i].limit, lines, dir,
-				  sizeof dir) < 0)
+				  sizeof dir) != 0)
 			continue;
 		l->fd[GROUP_MEMORY_LIMIT] = open_in(dir, kind[i].limit);
 		l->fd[GROUP_MEMORY] = open_in(dir, kind[i].used);
@@ -347,7 +347,7 @@ int load_new(struct load **out, const char *root, struct error *err)
 {
 	struct load *l = calloc(1, sizeof *l);
 	if (!l)
-		return error_set(err, ERROR_OS, "", "no memory");
+		return error_set(err, ERROR_OS, "", "out of memory");
 	for (int i = 0; i < SOURCES; i++)
 		l->fd[i] = -1;
 	snprintf(l->root, sizeof l->root, "%s", root);

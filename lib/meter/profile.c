@@ -47,7 +47,7 @@ void profile_fit(const struct profile_point *p, size_t count, struct profile *ou
 	for (size_t i = 1; i < flat; i++)
 		level = p[i].seconds < level ? p[i].seconds : level;
 	*out = (struct profile){0, (double)last->size / last->seconds, last->size};
-	if (flat == count || fit_line(p + from, count - from, out) < 0)
+	if (flat == count || fit_line(p + from, count - from, out) != 0)
 		return; /* it never got slower: nothing is known beyond the last */
 	/* Where the line meets the level. */
 	double knee = (level - out->launch) * out->speed, most = (double)p[flat].size;

@@ -30,11 +30,11 @@ int report_new(struct report **out, const char *path, struct error *err)
 {
 	struct report *r = calloc(1, sizeof(*r));
 	if (!r)
-		return error_set(err, ERROR_OS, "", "no memory");
+		return error_set(err, ERROR_OS, "", "out of memory");
 	r->fd = -1;
 	if (path && !(r->path = strdup(path))) {
 		free(r);
-		return error_set(err, ERROR_OS, "", "no memory");
+		return error_set(err, ERROR_OS, "", "out of memory");
 	}
 	*out = r;
 	return 0;

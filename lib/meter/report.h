@@ -1,6 +1,6 @@
 /*
- * report: `bpt` and `device` records for bpt-monitor(8), fire and forget.  A monitor that is slow, full or not
- * there loses reports; training never waits for it.
+ * report: `bpt` and `device` records for bpt-monitor(8), fire and forget.  A monitor that is slow,
+ * full or not there loses reports; training never waits for it.
  */
 #ifndef PACELINE_METER_REPORT_H
 #define PACELINE_METER_REPORT_H

@@ -8,8 +8,8 @@
 size_t spent_record(const struct spent *s, const char *id, double now, double epoch, char *line,
 		    size_t max)
 {
-	static const char *const key[SPENT_KINDS] = {"compute", "comm",   "wait", "shards",
-						     "actions", "report", "rows", "profile", "predict"};
+	static const char *const key[SPENT_KINDS] = {
+		"compute", "comm", "wait", "shards", "actions", "report", "rows", "profile", "predict"};
 	struct record_out o;
 	record_begin(&o, line, max, "spent");
 	record_add(&o, "id", id);

@@ -46,7 +46,7 @@ int watch_new(struct watch **out, const char *root, int marks, struct error *err
 	pthread_condattr_t steady;
 	struct watch *w = calloc(1, sizeof *w);
 	if (!w)
-		return error_set(err, ERROR_OS, "", "no memory");
+		return error_set(err, ERROR_OS, "", "out of memory");
 	w->seconds = LOAD_PERIOD_SECONDS;
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_condattr_init(&steady);

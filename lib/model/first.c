@@ -51,7 +51,7 @@ static int list_plain(struct first *f, struct error *err)
 	uint32_t fields = f->b.spec->fields;
 	size_t next = 0;
 	f->plain_count = 0;
-	if (words_grow(&f->plain, fields, err) < 0)
+	if (words_grow(&f->plain, fields, err) != 0)
 		return -1;
 	for (uint32_t i = 0; i < fields; i++)
 		if (next < f->fold.count && f->fold.columns.data[next] == i)
@@ -76,8 +76,8 @@ static int pack_weight(struct first *f, struct error *err)
 		f->weight_gradient = f->b.weight_gradient;
 		return 0;
 	}
-	if (pool_grow(&f->weight_room, f->out * f->plain_in, err) < 0 ||
-	    pool_grow(&f->weight_gradient_room, f->out * f->plain_in, err) < 0)
+	if (pool_grow(&f->weight_room, f->out * f->plain_in, err) != 0 ||
+	    pool_grow(&f->weight_gradient_room, f->out * f->plain_in, err) != 0)
 		return -1;
 	float *to = f->weight_room.data;
 	for (size_t o = 0; o < f->out; o++) {
@@ -98,12 +98,12 @@ int first_begin(struct first *f, const struct first_batch *b, struct error *err)
 	f->b = *b;
 	f->out = b->spec->hidden[0];
 	f->embed = b->spec->embed;
-	if (fold_begin(&f->fold, b, err) < 0 || list_plain(f, err) < 0 || pack_weight(f, err) < 0)
+	if (fold_begin(&f->fold, b, err) != 0 || list_plain(f, err) != 0 || pack_weight(f, err) != 0)
 		return -1;
 	size_t rows = f->fold.count > 0 ? b->batch->count : FIRST_BLOCK_ROWS;
-	if (pool_grow(&f->x, FIRST_BLOCK_ROWS * f->plain_in, err) < 0 ||
-	    pool_grow(&f->by_x, FIRST_BLOCK_ROWS * f->plain_count * f->embed, err) < 0 ||
-	    pool_grow(&f->y, rows * f->out, err) < 0 || pool_grow(&f->by_y, rows * f->out, err) < 0)
+	if (pool_grow(&f->x, FIRST_BLOCK_ROWS * f->plain_in, err) != 0 ||
+	    pool_grow(&f->by_x, FIRST_BLOCK_ROWS * f->plain_count * f->embed, err) != 0 ||
+	    pool_grow(&f->y, rows * f->out, err) != 0 || pool_grow(&f->by_y, rows * f->out, err) != 0)
 		return -1;
 	if (f->fold.count > 0)
 		fold_forward(&f->fold, f->y.data);

@@ -71,9 +71,9 @@ static int plan_reserve(struct fold *f, size_t most, struct error *err)
 	size_t fields = f->b.spec->fields, keys = 0;
 	for (uint32_t k = b->offset[0]; k < b->offset[b->count]; k++)
 		keys = b->index[k] >= keys ? (size_t)b->index[k] + 1 : keys;
-	if (words_grow(&f->seen, 2 * keys, err) < 0 ||
-	    words_grow(&f->slot, fields * b->count, err) < 0 ||
-	    words_grow(&f->key, fields * most, err) < 0)
+	if (words_grow(&f->seen, 2 * keys, err) != 0 ||
+	    words_grow(&f->slot, fields * b->count, err) != 0 ||
+	    words_grow(&f->key, fields * most, err) != 0)
 		return -1;
 	memset(f->seen.data, 0, 2 * keys * sizeof(uint32_t));
 	return 0;
@@ -84,12 +84,12 @@ static int plan(struct fold *f, struct error *err)
 	uint32_t fields = f->b.spec->fields;
 	size_t rows = f->b.batch->count, most = (size_t)((double)rows * FOLD_SHARE);
 	f->count = 0;
-	if (words_grow(&f->columns, fields, err) < 0 || words_grow(&f->base, fields + 1, err) < 0)
+	if (words_grow(&f->columns, fields, err) != 0 || words_grow(&f->base, fields + 1, err) != 0)
 		return -1;
 	f->base.data[0] = 0;
 	if (rows < FOLD_ROWS_MIN || !f->b.weight_gradient)
 		return 0;
-	if (plan_reserve(f, most, err) < 0)
+	if (plan_reserve(f, most, err) != 0)
 		return -1;
 	for (uint32_t i = 0; i < fields; i++) {
 		size_t from = f->base.data[f->count], found = count_categories(f, i, from, most);
@@ -111,15 +111,15 @@ int fold_begin(struct fold *f, const struct first_batch *b, struct error *err)
 	f->embed = b->spec->embed;
 	f->in = (size_t)b->spec->fields * f->embed + b->spec->dense_inputs;
 	f->room = (f->embed + LANES - 1) / LANES * LANES;
-	if (plan(f, err) < 0)
+	if (plan(f, err) != 0)
 		return -1;
 	size_t total = f->base.data[f->count];
 	if (total == 0)
 		return 0;
-	if (pool_grow(&f->embedding, total * f->room, err) < 0 ||
-	    pool_grow(&f->by_embedding, total * f->room, err) < 0 ||
-	    pool_grow(&f->tile, total * LANES, err) < 0 ||
-	    pool_grow(&f->weight, f->room * LANES, err) < 0)
+	if (pool_grow(&f->embedding, total * f->room, err) != 0 ||
+	    pool_grow(&f->by_embedding, total * f->room, err) != 0 ||
+	    pool_grow(&f->tile, total * LANES, err) != 0 ||
+	    pool_grow(&f->weight, f->room * LANES, err) != 0)
 		return -1;
 	memset(f->embedding.data, 0, total * f->room * sizeof(float));
 	for (size_t c = 0; c < total; c++)

@@ -146,7 +146,7 @@ static int judge_all(struct judge *j, struct error *err)
 					    alpha[turn % 3], beta[turn % 3]};
 			struct product column = {sizes[i].m, 1, sizes[i].k,      how & 1,
 						 0,          0, alpha[turn % 3], 1.0f};
-			if (judge_one(j, &p, err) < 0 || judge_one(j, &column, err) < 0)
+			if (judge_one(j, &p, err) != 0 || judge_one(j, &column, err) != 0)
 				return -1;
 		}
 	return 0;
@@ -168,7 +168,7 @@ int kernel_judge(struct error *err)
 				  plain,      plain + SPAN_MAX,      1};
 		result = judge_all(&j, err);
 	} else {
-		error_set(err, ERROR_OS, "", "no memory to judge matrix kernels");
+		error_set(err, ERROR_OS, "", "out of memory");
 	}
 	free(memory);
 	free(plain);
@@ -386,7 +386,7 @@ static void cache_write(const char *cache, const char *machine, const char *line
 	size_t old_len = 0, kept = 0;
 	struct error err;
 	snprintf(mark, sizeof(mark), "blas machine=%s ", machine);
-	if (fs_read_file(cache, 1 << 20, &old, &old_len, &err) < 0)
+	if (fs_read_file(cache, 1 << 20, &old, &old_len, &err) != 0)
 		old_len = 0;
 	if ((text = malloc(old_len + len + 1)) != NULL) {
 		for (size_t at = 0, end; at < old_len; at = end) {
@@ -435,11 +435,11 @@ static int lock_or_wait(const char *cache, const char *machine, const char *wron
 	int fd = -1;
 	double deadline = clock_mono() + OTHERS_SECONDS;
 	fs_dirname(cache, dir, sizeof(dir));
-	if (fs_make_dirs(dir, &err) < 0 ||
+	if (fs_make_dirs(dir, &err) != 0 ||
 	    (size_t)snprintf(path, sizeof(path), "%s.lock", cache) >= sizeof(path))
 		return -1;
 	while (!(*found = cache_read(cache, machine, wrong, name)) &&
-	       fs_lock(path, &fd, &err) < 0) {
+	       fs_lock(path, &fd, &err) != 0) {
 		if (err.code != ERROR_TEMPFAIL || clock_mono() >= deadline)
 			return -1;
 		clock_sleep(0.05);

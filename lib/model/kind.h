@@ -5,20 +5,18 @@
 #define PACELINE_MODEL_KIND_H
 
 #include "model/model.h"
-
-struct first;
+#include "model/pool.h"
 
 struct model {
 	struct model_spec spec;
 	const struct model_kind *kind;
-	float *scratch; /* grows, never shrinks */
-	size_t scratch_room;
-	struct first *first; /* wdl's; NULL until used */
+	struct pool scratch; /* for the activations of a batch */
+	void *own;           /* of this kind; NULL until used */
 };
 
 struct model_kind {
 	const char *name;
-	int (*check)(const struct model_spec *spec, struct error *err);
+	int (*check)(const struct model_spec *spec, struct error *err); /* NULL: nothing to check */
 	int (*layout)(const struct model_spec *spec, struct layout *l, struct error *err);
 	uint64_t (*dense_count)(const struct model_spec *spec);
 	uint32_t (*width)(const struct model_spec *spec);
@@ -28,13 +26,14 @@ struct model_kind {
 	/* score holds logits afterwards; model.c makes probabilities of them. NULL: has none */
 	int (*logits)(struct model *m, const struct model_batch *b, const float *dense,
 		      const float *rows, float *score, struct error *err);
+	void (*free)(struct model *m); /* what own points to; NULL: nothing */
 	int uses_blas, keys_are_rows;
 };
 
-extern const struct model_kind model_lr, model_wdl, model_audit;
-
-/* At least `floats` floats, contents lost, aligned to 64 bytes; NULL: no memory, err filled. */
-float *model_scratch(struct model *m, size_t floats, struct error *err);
+/* Each in its file: const struct model_kind model_NAME. */
+#define MODEL_KIND(name) extern const struct model_kind model_##name;
+MODELS(MODEL_KIND, MODEL_KIND)
+#undef MODEL_KIND
 
 /* The wide part, which is all of lr: its dense parameters are the bias and then dense.weight, and
  * column 0 of a row is the key's weight. */

@@ -15,7 +15,7 @@ uint64_t model_wide_count(const struct model_spec *spec)
 
 int model_wide_layout(const struct model_spec *spec, struct layout *l, struct error *err)
 {
-	if (layout_add_tensor(l, "bias", 1, 1, LAYOUT_ZERO, 0, LAYOUT_OPTIMIZER, err) < 0)
+	if (layout_add_tensor(l, "bias", 1, 1, LAYOUT_ZERO, 0, LAYOUT_OPTIMIZER, err) != 0)
 		return -1;
 	if (spec->dense_inputs == 0)
 		return 0;
@@ -74,7 +74,7 @@ void model_wide_backward(const struct model_spec *spec, const struct model_batch
 static int lr_layout(const struct model_spec *spec, struct layout *l, struct error *err)
 {
 	layout_start(l, spec->seed);
-	if (model_wide_layout(spec, l, err) < 0)
+	if (model_wide_layout(spec, l, err) != 0)
 		return -1;
 	struct layout_table table = {.name = "keys",
 				     .width = 1,
@@ -95,9 +95,9 @@ static int lr_train(struct model *m, const struct model_batch *b, const float *d
 		    const float *rows, float *dense_gradient, float *row_gradient,
 		    double *loss_sum, struct error *err)
 {
-	float *z = model_scratch(m, b->count, err);
-	if (!z)
+	if (pool_grow(&m->scratch, b->count, err) != 0)
 		return -1;
+	float *z = m->scratch.data;
 	model_wide_forward(&m->spec, b, dense, rows, 1, z);
 	*loss_sum += model_logistic(b->count, z, b->label, b->weight, z);
 	model_wide_backward(&m->spec, b, z, 1, dense_gradient, row_gradient);

@@ -1,14 +1,14 @@
 /*
- * model: the table of kinds, and the handing over to them.  Which models there are is said here
- * once; nothing outside lib/model compares names.  Must never hold parameters.
+ * model: the table of kinds, and the handing over to them.  Must never hold parameters.
  */
-#include "model/first.h"
 #include "model/kind.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const struct model_kind *const kinds[] = {&model_lr, &model_wdl, &model_audit};
+#define KIND(name) &model_##name,
+
+static const struct model_kind *const kinds[] = {MODELS(KIND, KIND)};
 
 static const struct model_kind *kind_find(const char *name)
 {
@@ -48,14 +48,14 @@ int model_spec_check(const struct model_spec *spec, struct error *err)
 	if (!kind)
 		return error_set(err, ERROR_CONFIG, "model", "\"%s\" is not known; there are %s",
 				 spec->name, MODEL_NAMES);
-	if (check_sizes(spec, err) < 0)
+	if (check_sizes(spec, err) != 0)
 		return -1;
 	return kind->check ? kind->check(spec, err) : 0;
 }
 
 int model_layout(const struct model_spec *spec, struct layout *layout, struct error *err)
 {
-	if (model_spec_check(spec, err) < 0)
+	if (model_spec_check(spec, err) != 0)
 		return -1;
 	return kind_of(spec)->layout(spec, layout, err);
 }
@@ -87,11 +87,11 @@ uint64_t model_key_count(const struct model_spec *spec)
 
 int model_new(struct model **out, const struct model_spec *spec, struct error *err)
 {
-	if (model_spec_check(spec, err) < 0)
+	if (model_spec_check(spec, err) != 0)
 		return -1;
 	struct model *m = calloc(1, sizeof(*m));
 	if (!m)
-		return error_set(err, ERROR_OS, "", "no memory for a model");
+		return error_set(err, ERROR_OS, "", "out of memory");
 	m->spec = *spec;
 	m->kind = kind_of(spec);
 	*out = m;
@@ -102,30 +102,10 @@ void model_free(struct model *m)
 {
 	if (!m)
 		return;
-	first_free(m->first);
-	free(m->scratch);
+	if (m->kind->free)
+		m->kind->free(m);
+	free(m->scratch.data);
 	free(m);
-}
-
-float *model_scratch(struct model *m, size_t floats, struct error *err)
-{
-	if (floats <= m->scratch_room)
-		return m->scratch;
-	size_t bytes;
-	if (__builtin_mul_overflow(floats, sizeof(float), &bytes) || bytes > SIZE_MAX - 63) {
-		error_set(err, ERROR_OS, "", "a batch too large for memory");
-		return NULL;
-	}
-	bytes = (bytes + 63) / 64 * 64;
-	float *scratch = aligned_alloc(64, bytes);
-	if (!scratch) {
-		error_set(err, ERROR_OS, "", "no memory for %zu bytes of activations", bytes);
-		return NULL;
-	}
-	free(m->scratch);
-	m->scratch = scratch;
-	m->scratch_room = bytes / sizeof(float);
-	return scratch;
 }
 
 int model_train(struct model *m, const struct model_batch *batch, const float *dense,
@@ -144,7 +124,7 @@ int model_predict(struct model *m, const struct model_batch *batch, const float 
 		return error_set(err, ERROR_CONFIG, "model", "%s has no scores", m->spec.name);
 	if (batch->count == 0)
 		return 0;
-	if (m->kind->logits(m, batch, dense, rows, score, err) < 0)
+	if (m->kind->logits(m, batch, dense, rows, score, err) != 0)
 		return -1;
 	model_sigmoid(batch->count, score);
 	return 0;

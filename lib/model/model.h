@@ -9,7 +9,7 @@
  *          output; sigmoid of the sum of both.  Needs the same number of keys in every row.
  *   audit  no model: every sample adds exactly 1 to the row whose key is its row number
  *
- * Parameters are those of lib/ckpt/layout.h: one flat dense vector, and one table of rows with
+ * Parameters are those of lib/param/layout.h: one flat dense vector, and one table of rows with
  * `model_width()` floats each.  The caller holds them: a model never allocates parameters.
  */
 #ifndef PACELINE_MODEL_MODEL_H
@@ -23,7 +23,15 @@
 struct layout;
 
 #define MODEL_HIDDEN_MAX 8
-#define MODEL_NAMES "lr, wdl, audit"
+
+/* All of them; the first one is what one gets. A new model is a word here and a file (kind.h). */
+#define MODELS(FIRST, MORE) FIRST(lr) MORE(wdl) MORE(audit)
+
+#define MODEL_WORD(name) #name
+#define MODEL_COMMA_WORD(name) ", " #name
+#define MODEL_BAR_WORD(name) "|" #name
+#define MODEL_NAMES MODELS(MODEL_WORD, MODEL_COMMA_WORD)   /* "lr, wdl, audit" */
+#define MODEL_CHOICES MODELS(MODEL_WORD, MODEL_BAR_WORD) /* "lr|wdl|audit" */
 
 struct model_spec {
 	char name[16];
@@ -50,7 +58,7 @@ int model_spec_check(const struct model_spec *spec, struct error *err);
 int model_spec_read(const char *path, struct model_spec *spec, struct error *err);
 int model_spec_write(const char *path, const struct model_spec *spec, struct error *err);
 
-/* Adds tensors and table to an empty layout (lib/ckpt/layout.h) and sets its seed. */
+/* Adds tensors and table to an empty layout (lib/param/layout.h) and sets its seed. */
 int model_layout(const struct model_spec *spec, struct layout *layout, struct error *err);
 /* Floats in the dense vector, and in a row of the table. */
 uint64_t model_dense_count(const struct model_spec *spec);

@@ -18,8 +18,7 @@ static int grow(void *data, size_t *room, size_t count, struct error *err)
 	*room = 0;
 	*p = aligned_alloc(64, bytes);
 	if (!*p)
-		return error_set(err, ERROR_OS, "", "no memory for %zu bytes of activations",
-				 bytes);
+		return error_set(err, ERROR_OS, "", "out of memory");
 	*room = bytes / 4;
 	return 0;
 }

@@ -30,7 +30,7 @@ int model_spec_hidden(struct model_spec *spec, const char *text, struct error *e
 		if (count == MODEL_HIDDEN_MAX)
 			return error_set(err, ERROR_CONFIG, "hidden", "\"%s\": more than %d layers",
 					 text, MODEL_HIDDEN_MAX);
-		if (number_u64_span(p, len, &width) < 0 || width < 1 || width > 65536)
+		if (number_u64_span(p, len, &width) != 0 || width < 1 || width > 65536)
 			return error_set(err, ERROR_CONFIG, "hidden",
 					 "\"%.*s\" is no width of a layer (1..65536)", (int)len, p);
 		hidden[count++] = (uint32_t)width;
@@ -57,7 +57,7 @@ static void hidden_text(const struct model_spec *spec, char *out)
 static int get_u32(const struct record *r, const char *key, uint32_t *out, struct error *err)
 {
 	uint64_t value;
-	if (record_u64(r, key, 0, UINT32_MAX, &value, err) < 0)
+	if (record_u64(r, key, 0, UINT32_MAX, &value, err) != 0)
 		return -1;
 	*out = (uint32_t)value;
 	return 0;
@@ -70,21 +70,21 @@ static int spec_parse(const struct record *r, struct model_spec *s, struct error
 	if (!record_is(r, "model"))
 		return error_set(err, ERROR_DATA, "", "a \"%s\" record where \"model\" belongs",
 				 r->type);
-	if (record_u64(r, "version", 1, 1, &version, err) < 0 ||
-	    record_text(r, "name", &name, err) < 0 ||
-	    get_u32(r, "dense-inputs", &s->dense_inputs, err) < 0 ||
-	    get_u32(r, "fields", &s->fields, err) < 0 || get_u32(r, "embed", &s->embed, err) < 0 ||
-	    get_u32(r, "hash-bits", &s->hash_bits, err) < 0 ||
-	    record_text(r, "hidden", &hidden, err) < 0 ||
-	    record_real(r, "l2", 0, 1e30, &s->l2, err) < 0 ||
-	    record_u64(r, "seed", 0, UINT64_MAX, &s->seed, err) < 0 ||
-	    record_u64(r, "samples", 0, UINT64_MAX, &s->samples, err) < 0)
+	if (record_u64(r, "version", 1, 1, &version, err) != 0 ||
+	    record_text(r, "name", &name, err) != 0 ||
+	    get_u32(r, "dense-inputs", &s->dense_inputs, err) != 0 ||
+	    get_u32(r, "fields", &s->fields, err) != 0 || get_u32(r, "embed", &s->embed, err) != 0 ||
+	    get_u32(r, "hash-bits", &s->hash_bits, err) != 0 ||
+	    record_text(r, "hidden", &hidden, err) != 0 ||
+	    record_real(r, "l2", 0, 1e30, &s->l2, err) != 0 ||
+	    record_u64(r, "seed", 0, UINT64_MAX, &s->seed, err) != 0 ||
+	    record_u64(r, "samples", 0, UINT64_MAX, &s->samples, err) != 0)
 		return -1;
 	if (strlen(name) >= sizeof(s->name))
 		return error_set(err, ERROR_CONFIG, "model", "\"%s\" is not known; there are %s",
 				 name, MODEL_NAMES);
 	strcpy(s->name, name);
-	if (*hidden && model_spec_hidden(s, hidden, err) < 0)
+	if (*hidden && model_spec_hidden(s, hidden, err) != 0)
 		return -1;
 	return model_spec_check(s, err);
 }
@@ -93,13 +93,13 @@ int model_spec_read(const char *path, struct model_spec *spec, struct error *err
 {
 	char *text;
 	size_t len;
-	if (fs_read_file(path, RECORD_LINE_MAX, &text, &len, err) < 0)
+	if (fs_read_file(path, RECORD_LINE_MAX, &text, &len, err) != 0)
 		return -1;
 	struct record *r = malloc(sizeof(*r));
 	struct model_spec s = {0};
 	int result = -1;
 	if (!r)
-		error_set(err, ERROR_OS, "", "no memory for a record");
+		error_set(err, ERROR_OS, "", "out of memory");
 	else if (len == 0 || strcspn(text, "\n") != len - 1)
 		error_set(err, ERROR_DATA, "", "not one line that ends with a newline");
 	else if (record_parse(r, text, len - 1, err) == 0)
@@ -114,7 +114,7 @@ int model_spec_read(const char *path, struct model_spec *spec, struct error *err
 
 int model_spec_write(const char *path, const struct model_spec *spec, struct error *err)
 {
-	if (model_spec_check(spec, err) < 0)
+	if (model_spec_check(spec, err) != 0)
 		return -1;
 	char line[RECORD_LINE_MAX], hidden[MODEL_HIDDEN_MAX * 12];
 	struct record_out o;

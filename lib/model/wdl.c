@@ -74,24 +74,25 @@ static uint32_t wdl_width(const struct model_spec *s)
 static int wdl_layout(const struct model_spec *s, struct layout *l, struct error *err)
 {
 	layout_start(l, s->seed);
-	if (model_wide_layout(s, l, err) < 0)
+	if (model_wide_layout(s, l, err) != 0)
 		return -1;
 	uint64_t in = inputs(s);
 	for (uint32_t i = 0; i < s->hidden_count; i++) {
 		char name[32];
 		snprintf(name, sizeof(name), "hidden%u.weight", i + 1);
 		if (layout_add_tensor(l, name, s->hidden[i], in, LAYOUT_NORMAL,
-				      sqrt(2.0 / (double)in) / (double)GAIN, LAYOUT_OPTIMIZER, err) < 0)
+				      sqrt(2.0 / (double)in) / (double)GAIN, LAYOUT_OPTIMIZER,
+				      err) != 0)
 			return -1;
 		snprintf(name, sizeof(name), "hidden%u.bias", i + 1);
 		if (layout_add_tensor(l, name, s->hidden[i], 1, LAYOUT_ZERO, 0, LAYOUT_OPTIMIZER,
-				      err) < 0)
+				      err) != 0)
 			return -1;
 		in = s->hidden[i];
 	}
 	if (layout_add_tensor(l, "output.weight", 1, in, LAYOUT_NORMAL,
 			      OUTPUT_SCALE / sqrt((double)in) / (double)GAIN, LAYOUT_OPTIMIZER,
-			      err) < 0)
+			      err) != 0)
 		return -1;
 	struct layout_table table = {.name = "keys",
 				     .width = 1 + s->embed,
@@ -120,9 +121,9 @@ static int block_carve(struct model *m, struct block *k, struct error *err)
 		floats += (size_t)BLOCK_ROWS * s->hidden[i];
 		widest = widest > s->hidden[i] ? widest : s->hidden[i];
 	}
-	float *p = model_scratch(m, floats + 2 * BLOCK_ROWS * widest, err);
-	if (!p)
+	if (pool_grow(&m->scratch, floats + 2 * BLOCK_ROWS * widest, err) != 0)
 		return -1;
+	float *p = m->scratch.data;
 	k->z = p;
 	p += BLOCK_ROWS;
 	for (uint32_t i = 1; i < s->hidden_count; i++) {
@@ -147,9 +148,9 @@ static int begin_first(struct model *m, const struct model_batch *b, const float
 				    .gain = GAIN,
 				    .weight_gradient = dense_gradient ? dense_gradient + at : NULL,
 				    .row_gradient = row_gradient};
-	if (!m->first && !(m->first = first_new()))
-		return error_set(err, ERROR_OS, "", "no memory for a model");
-	return first_begin(m->first, &first, err);
+	if (!m->own && !(m->own = first_new()))
+		return error_set(err, ERROR_OS, "", "out of memory");
+	return first_begin(m->own, &first, err);
 }
 
 static void block_take(struct block *k, const struct model_spec *s, const struct model_batch *b,
@@ -194,7 +195,7 @@ static void forward(struct block *k, struct model *m, const float *dense, const 
 	for (uint32_t i = 0; i < s->hidden_count; i++) {
 		blasint out = (blasint)s->hidden[i];
 		if (i == 0)
-			k->layer[0] = first_forward(m->first, k->begin, (size_t)n);
+			k->layer[0] = first_forward(m->own, k->begin, (size_t)n);
 		else
 			cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, n, out, in, GAIN,
 				    k->layer[i - 1], in, p, in, 0.0f, k->layer[i], out);
@@ -219,13 +220,13 @@ static void backward(struct block *k, struct model *m, const float *dense, float
 	model_wide_backward(s, &k->batch, k->z, 1 + s->embed, dense_gradient, row_gradient);
 	cblas_sgemv(CblasRowMajor, CblasTrans, n, out, GAIN, k->layer[last], out, k->z, 1, 1.0f,
 		    dense_gradient + at, 1);
-	float *by = last > 0 ? k->back[0] : first_by_y(m->first);
+	float *by = last > 0 ? k->back[0] : first_by_y(m->own);
 	for (size_t i = 0; i < (size_t)n; i++)
 		for (size_t j = 0; j < (size_t)out; j++)
 			by[i * (size_t)out + j] = GAIN * k->z[i] * dense[at + j];
 	for (uint32_t i = last; i > 0; i--) {
 		blasint in = (blasint)s->hidden[i - 1];
-		float *next = i == 1		   ? first_by_y(m->first)
+		float *next = i == 1		   ? first_by_y(m->own)
 			      : by == k->back[0] ? k->back[1]
 						 : k->back[0];
 		at -= (size_t)out;
@@ -240,7 +241,7 @@ static void backward(struct block *k, struct model *m, const float *dense, float
 	}
 	at -= (size_t)out;
 	relu_back(by, k->layer[0], dense_gradient + at, (size_t)n, (size_t)out);
-	first_backward(m->first);
+	first_backward(m->own);
 }
 
 static int wdl_train(struct model *m, const struct model_batch *b, const float *dense,
@@ -248,8 +249,8 @@ static int wdl_train(struct model *m, const struct model_batch *b, const float *
 		     double *loss_sum, struct error *err)
 {
 	struct block k;
-	if (block_carve(m, &k, err) < 0 ||
-	    begin_first(m, b, dense, rows, dense_gradient, row_gradient, err) < 0)
+	if (block_carve(m, &k, err) != 0 ||
+	    begin_first(m, b, dense, rows, dense_gradient, row_gradient, err) != 0)
 		return -1;
 	for (size_t begin = 0; begin < b->count; begin += BLOCK_ROWS) {
 		block_take(&k, &m->spec, b, begin);
@@ -258,7 +259,7 @@ static int wdl_train(struct model *m, const struct model_batch *b, const float *
 			model_logistic(k.batch.count, k.z, k.batch.label, k.batch.weight, k.z);
 		backward(&k, m, dense, dense_gradient, row_gradient);
 	}
-	first_end(m->first);
+	first_end(m->own);
 	return 0;
 }
 
@@ -266,8 +267,8 @@ static int wdl_logits(struct model *m, const struct model_batch *b, const float 
 		      const float *rows, float *score, struct error *err)
 {
 	struct block k;
-	if (block_carve(m, &k, err) < 0 ||
-	    begin_first(m, b, dense, rows, NULL, NULL, err) < 0)
+	if (block_carve(m, &k, err) != 0 ||
+	    begin_first(m, b, dense, rows, NULL, NULL, err) != 0)
 		return -1;
 	for (size_t begin = 0; begin < b->count; begin += BLOCK_ROWS) {
 		block_take(&k, &m->spec, b, begin);
@@ -275,6 +276,11 @@ static int wdl_logits(struct model *m, const struct model_batch *b, const float 
 		memcpy(score + begin, k.z, k.batch.count * sizeof(float));
 	}
 	return 0;
+}
+
+static void wdl_free(struct model *m)
+{
+	first_free(m->own);
 }
 
 const struct model_kind model_wdl = {
@@ -285,5 +291,6 @@ const struct model_kind model_wdl = {
 	.width = wdl_width,
 	.train = wdl_train,
 	.logits = wdl_logits,
+	.free = wdl_free,
 	.uses_blas = 1,
 };

@@ -2,8 +2,8 @@
  * layout: which parameters a model has, and how they begin.
  *
  * The dense parameters are one flat float vector: the tensors in their order, each row-major, one
- * behind the other.  Besides there is at most one table of sparse rows, `width` floats each, found by
- * a 32-bit key; a row exists from its first touch on.  Which server has what is the map's (map.h).
+ * behind the other.  Besides there is at most one table of sparse rows, `width` floats each, found
+ * by a 32-bit key; a row exists from its first touch on.  Which server has what: map.h.
  *
  * Initial values come from Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2,
  * 3", SC'11) with the seed as its key and the index as its counter: the value of an element depends

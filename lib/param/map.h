@@ -2,10 +2,10 @@
  * map: which part has which parameters: a table with a version, that all who ask for parameters and
  * all who have them go by.
  *
- * A part has one range of the dense vector and one range of the places of keys.  The place of a key is
- * Knuth's multiplicative hash, 0 .. 2^32-1, so that dense ranges of keys spread evenly over the
- * places.  Ranges follow each other in the order of the parts, without a gap; they need not be of the
- * same length.
+ * A part has one range of the dense vector and one range of the places of keys.  The place of a key
+ * is Knuth's multiplicative hash, 0 .. 2^32-1, so that dense ranges of keys spread evenly over the
+ * places.  Ranges follow each other in the order of the parts, without a gap; they need not be of
+ * the same length.
  *
  * A struct map is plain data without pointers, 16 KB; it may be copied.
  */
@@ -20,14 +20,14 @@
 struct map {
 	uint64_t version; /* of two maps of a job the one in force has the larger one */
 	uint32_t parts;
-	/* Part i has elements dense_begin[i] .. dense_begin[i+1]-1 of the vector, and the keys at places
-	 * key_begin[i] .. key_begin[i+1]-1. */
+	/* Part i has elements dense_begin[i] .. dense_begin[i+1]-1 of the vector, and the keys at
+	 * places key_begin[i] .. key_begin[i+1]-1. */
 	uint64_t dense_begin[MAP_PARTS_MAX + 1];
 	uint64_t key_begin[MAP_PARTS_MAX + 1];
 };
 
-/* Version 1: the same share for each of `parts` (1..MAP_PARTS_MAX) parts, of a dense vector of at most
- * LAYOUT_DENSE_MAX elements. */
+/* Version 1: the same share for each of `parts` (1..MAP_PARTS_MAX) parts, of a dense vector of at
+ * most LAYOUT_DENSE_MAX elements. */
 void map_even(struct map *m, uint32_t parts, uint64_t dense_count);
 
 static inline uint32_t map_place(uint32_t key)

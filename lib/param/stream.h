@@ -19,7 +19,7 @@
  * hold none of its own; older files don't have them, nor rows=.
  *
  * Where records and values go and come from is a sink's and a source's business: a file keeps its
- * records at its end (ckpt/part.h), a conversation sends each before its values (ps/hand.c).
+ * records at its end (ckpt/part.h), a conversation sends each before its values (ps/handover.c).
  *
  * The values of all sections but rows.keys are finite; others are neither written nor read.
  */

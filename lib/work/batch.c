@@ -82,7 +82,7 @@ static int grow(void *array, size_t count, size_t size, struct error *err)
 	if (!__builtin_mul_overflow(count, size, &bytes))
 		larger = realloc(*p, bytes ? bytes : 1);
 	if (!larger)
-		return error_set(err, ERROR_OS, "", "no memory for a batch");
+		return error_set(err, ERROR_OS, "", "out of memory");
 	*p = larger;
 	return 0;
 }
@@ -92,10 +92,10 @@ static int reserve_rows(struct batch *b, size_t rows, struct error *err)
 	if (rows <= b->row_room && b->offset)
 		return 0;
 	size_t room = rows + rows / 4 + 16;
-	if (grow(&b->label, room, sizeof(float), err) < 0 ||
-	    grow(&b->weight, room, sizeof(float), err) < 0 ||
-	    grow(&b->row, room, sizeof(uint64_t), err) < 0 ||
-	    grow(&b->offset, room + 1, sizeof(uint32_t), err) < 0)
+	if (grow(&b->label, room, sizeof(float), err) != 0 ||
+	    grow(&b->weight, room, sizeof(float), err) != 0 ||
+	    grow(&b->row, room, sizeof(uint64_t), err) != 0 ||
+	    grow(&b->offset, room + 1, sizeof(uint32_t), err) != 0)
 		return -1;
 	b->row_room = room;
 	if (b->count == 0)
@@ -109,15 +109,15 @@ static int reserve_keys(struct batch *b, size_t keys, struct error *err)
 		return error_set(err, ERROR_DATA, "", "%zu keys are too many for one batch", keys);
 	size_t room = keys + keys / 4 + 64;
 	if (keys > b->key_room || !b->index) {
-		if (grow(&b->index, room, sizeof(uint32_t), err) < 0 ||
-		    grow(&b->raw, room, sizeof(uint32_t), err) < 0 ||
-		    grow(&b->key, room, sizeof(uint32_t), err) < 0 ||
-		    grow(&b->move, room, sizeof(uint32_t), err) < 0)
+		if (grow(&b->index, room, sizeof(uint32_t), err) != 0 ||
+		    grow(&b->raw, room, sizeof(uint32_t), err) != 0 ||
+		    grow(&b->key, room, sizeof(uint32_t), err) != 0 ||
+		    grow(&b->move, room, sizeof(uint32_t), err) != 0)
 			return -1;
 		b->key_room = room;
 	}
 	if (b->has_value && b->value_room < b->key_room) {
-		if (grow(&b->value, b->key_room, sizeof(float), err) < 0)
+		if (grow(&b->value, b->key_room, sizeof(float), err) != 0)
 			return -1;
 		b->value_room = b->key_room;
 	}
@@ -128,12 +128,12 @@ int batch_reserve(struct batch *b, size_t rows, size_t keys, struct error *err)
 {
 	size_t have = b->offset ? b->offset[b->count] : 0, dense;
 	rows += b->count;
-	if (reserve_rows(b, rows, err) < 0 || reserve_keys(b, have + keys, err) < 0)
+	if (reserve_rows(b, rows, err) != 0 || reserve_keys(b, have + keys, err) != 0)
 		return -1;
 	if (__builtin_mul_overflow(rows, b->dense_columns, &dense))
-		return error_set(err, ERROR_OS, "", "no memory for a batch");
+		return error_set(err, ERROR_OS, "", "out of memory");
 	if (dense > b->dense_room) {
-		if (grow(&b->dense, dense + dense / 4, sizeof(float), err) < 0)
+		if (grow(&b->dense, dense + dense / 4, sizeof(float), err) != 0)
 			return -1;
 		b->dense_room = dense + dense / 4;
 	}
@@ -176,7 +176,7 @@ static int find_unique(struct batch *b, uint64_t key_count, struct error *err)
 	while (size < total + total / 8 && size < key_count)
 		size *= 2;
 	if (size > b->table_room) {
-		if (grow(&b->table, size, sizeof(uint64_t), err) < 0)
+		if (grow(&b->table, size, sizeof(uint64_t), err) != 0)
 			return -1;
 		b->table_room = size;
 	}
@@ -225,13 +225,13 @@ int batch_finish(struct batch *b, const struct map *map, uint64_t key_count, str
 {
 	uint32_t parts = map->parts;
 	if (parts + 1 > b->part_room) {
-		if (grow(&b->part_begin, parts + 1, sizeof(size_t), err) < 0)
+		if (grow(&b->part_begin, parts + 1, sizeof(size_t), err) != 0)
 			return -1;
 		b->part_room = parts + 1;
 	}
 	b->parts = parts;
 	memset(b->part_begin, 0, (parts + 1) * sizeof(size_t));
-	if (find_unique(b, key_count, err) < 0)
+	if (find_unique(b, key_count, err) != 0)
 		return -1;
 	if (parts > 1 && b->unique > 0)
 		group_by_part(b, map);

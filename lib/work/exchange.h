@@ -49,8 +49,8 @@ struct exchange_kind {
 	/* Where keys and dense parameters are; as long as x. The keys of a batch are grouped so. */
 	const struct map *(*map)(const struct exchange *x);
 
-	/* With all that are not connected. *low and *high: the incarnations met. ERROR_CONFIG: who is
-	 * there has another model; ERROR_UNAVAILABLE: nobody is there, and was waited for. */
+	/* With all that are not connected. *low and *high: the incarnations met. ERROR_CONFIG: who
+	 * is there has another model; ERROR_UNAVAILABLE: nobody is there, and was waited for. */
 	int (*connect)(struct exchange *x, uint64_t *low, uint64_t *high, struct error *err);
 	/* What is in flight is dropped. */
 	void (*disconnect)(struct exchange *x);

@@ -16,8 +16,8 @@
 
 #define BATCHES 4 /* one in the trainer's hand, one being filled, the others ready */
 
-struct parcel {
-	struct parcel *next;
+struct held_piece {
+	struct held_piece *next;
 	struct piece piece;
 	int parsed;
 	struct rows rows;
@@ -25,7 +25,7 @@ struct parcel {
 };
 
 struct cursor {
-	struct parcel *parcel; /* NULL: behind the last one */
+	struct held_piece *in; /* NULL: behind the last one */
 	uint64_t position;     /* in it */
 };
 
@@ -38,19 +38,19 @@ struct feed {
 	pthread_cond_t news; /* for the trainer */
 	int stop, busy;
 	int short_ok; /* the trainer waits and would take a short batch */
-	struct parcel *first, *last;
+	struct held_piece *first, *last;
 	struct cursor taken, cut;
 	uint64_t held, uncut; /* rows behind each */
 	struct batch batch[BATCHES];
 	struct cursor after[BATCHES]; /* where cut stood when it was full */
 	size_t ready_first, ready_count; /* a ring; the one in hand is before ready_first */
 	struct error failed;             /* code 0: no */
-	struct rows spare;               /* arrays of a freed parcel, to be used again */
+	struct rows spare;               /* arrays of a freed piece, to be used again */
 };
 
-/* ---- the list of parcels; under the lock ---- */
+/* ---- the list of pieces; under the lock ---- */
 
-static void parcel_free(struct feed *f, struct parcel *p)
+static void held_free(struct feed *f, struct held_piece *p)
 {
 	if (p->rows.row_room > f->spare.row_room) {
 		rows_free(&f->spare);
@@ -62,32 +62,32 @@ static void parcel_free(struct feed *f, struct parcel *p)
 	free(p);
 }
 
-static uint64_t parcel_end(const struct parcel *p)
+static uint64_t held_end(const struct held_piece *p)
 {
 	return p->piece.skip + p->piece.take;
 }
 
-/* At the end of the last parcel a cursor stays there: what is added later is behind it. */
+/* At the end of the last piece a cursor stays there: what is added later is behind it. */
 static void cursor_settle(struct cursor *c)
 {
-	while (c->parcel && c->parcel->next && c->position == parcel_end(c->parcel)) {
-		c->parcel = c->parcel->next;
-		c->position = c->parcel->piece.skip;
+	while (c->in && c->in->next && c->position == held_end(c->in)) {
+		c->in = c->in->next;
+		c->position = c->in->piece.skip;
 	}
 }
 
 static void free_taken(struct feed *f)
 {
-	while (f->first && f->first != f->taken.parcel) {
-		struct parcel *gone = f->first;
+	while (f->first && f->first != f->taken.in) {
+		struct held_piece *gone = f->first;
 		f->first = gone->next;
-		parcel_free(f, gone);
+		held_free(f, gone);
 	}
 }
 
-static struct parcel *first_unparsed(const struct feed *f)
+static struct held_piece *first_unparsed(const struct feed *f)
 {
-	struct parcel *p = f->cut.parcel;
+	struct held_piece *p = f->cut.in;
 	while (p && p->parsed)
 		p = p->next;
 	return p;
@@ -97,9 +97,9 @@ static struct parcel *first_unparsed(const struct feed *f)
 static uint64_t parsed_uncut(const struct feed *f)
 {
 	uint64_t rows = 0, at = f->cut.position;
-	for (const struct parcel *p = f->cut.parcel; p && p->parsed && rows < f->options.size;
+	for (const struct held_piece *p = f->cut.in; p && p->parsed && rows < f->options.size;
 	     p = p->next) {
-		rows += parcel_end(p) - at;
+		rows += held_end(p) - at;
 		at = p->next ? p->next->piece.skip : 0;
 	}
 	return rows;
@@ -107,15 +107,14 @@ static uint64_t parsed_uncut(const struct feed *f)
 
 /* ---- the thread ---- */
 
-static int parse(struct feed *f, struct parcel *p, struct error *err)
+static int parse(struct feed *f, struct held_piece *p, struct error *err)
 {
 	const struct piece *piece = &p->piece;
 	uint64_t begin = piece->begin, length = piece->length;
 	if (piece->shuffled) {
 		p->order = malloc(length * sizeof(*p->order));
 		if (!p->order)
-			return error_set(err, ERROR_OS, "", "no memory for %llu rows",
-					 (unsigned long long)length);
+			return error_set(err, ERROR_OS, "", "out of memory");
 		random_permute(p->order, length, piece->seed);
 	} else {
 		begin += piece->skip; /* in order, so only these are needed */
@@ -124,13 +123,13 @@ static int parse(struct feed *f, struct parcel *p, struct error *err)
 	struct dataset *ds = f->options.dataset;
 	/* They have come from another worker since: shardd gave them when they were here. */
 	if (f->options.spill && dataset_has(ds, begin, length) < length &&
-	    rows_spill_load(f->options.spill, ds, err) < 0)
+	    rows_spill_load(f->options.spill, ds, err) != 0)
 		return -1;
 	return dataset_read(ds, begin, length, &p->rows, err);
 }
 
 /* Where in p->rows the row of a position is; -1 when it was bad and skipped. */
-static ptrdiff_t find_row(const struct parcel *p, uint64_t position)
+static ptrdiff_t find_row(const struct held_piece *p, uint64_t position)
 {
 	const struct rows *rows = &p->rows;
 	uint64_t row = p->piece.begin + (p->order ? p->order[position] : position);
@@ -148,7 +147,7 @@ static ptrdiff_t find_row(const struct parcel *p, uint64_t position)
 	return low < rows->count && rows->row[low] == row ? (ptrdiff_t)low : -1;
 }
 
-static int add_rows(struct feed *f, struct batch *b, const struct parcel *p, uint64_t position,
+static int add_rows(struct feed *f, struct batch *b, const struct held_piece *p, uint64_t position,
 		    uint64_t length, struct error *err)
 {
 	const struct rows *rows = &p->rows;
@@ -161,43 +160,43 @@ static int add_rows(struct feed *f, struct batch *b, const struct parcel *p, uin
 						       : rows->offset[at + 1] - rows->offset[at];
 		if ((b->count == b->row_room || !b->offset ||
 		     b->offset[b->count] + keys > b->key_room) &&
-		    batch_reserve(b, (size_t)(length - i), keys * (size_t)(length - i), err) < 0)
+		    batch_reserve(b, (size_t)(length - i), keys * (size_t)(length - i), err) != 0)
 			return -1;
 		batch_add_sample(b, rows, (size_t)at, f->options.keys_are_rows);
 	}
 	return 0;
 }
 
-/* Fills b from *cut on, and moves it. Reads parcels up to `last`, which are parsed; what is behind
+/* Fills b from *cut on, and moves it. Reads pieces up to `last`, which are parsed; what is behind
  * may change meanwhile. */
 static int fill(struct feed *f, struct batch *b, uint64_t size, struct cursor *cut,
-		const struct parcel *last, struct error *err)
+		const struct held_piece *last, struct error *err)
 {
-	const struct rows *rows = &cut->parcel->rows;
+	const struct rows *rows = &cut->in->rows;
 	int audit = f->options.keys_are_rows;
 	batch_start(b, audit ? 0 : rows->dense_columns, !audit && rows->value != NULL);
-	if (batch_reserve(b, size, audit ? size : size * rows->fields, err) < 0)
+	if (batch_reserve(b, size, audit ? size : size * rows->fields, err) != 0)
 		return -1;
 	while (b->positions < size) {
-		struct parcel *p = cut->parcel;
-		uint64_t left = parcel_end(p) - cut->position;
+		struct held_piece *p = cut->in;
+		uint64_t left = held_end(p) - cut->position;
 		uint64_t length = left < size - b->positions ? left : size - b->positions;
 		if (length > 0 && !batch_takes_range(b, p->piece.id,
 						     p->piece.begin + cut->position, length))
 			break;
-		if (length > 0 && add_rows(f, b, p, cut->position, length, err) < 0)
+		if (length > 0 && add_rows(f, b, p, cut->position, length, err) != 0)
 			return -1;
 		cut->position += length;
 		if (length < left || p == last)
 			break;
-		cut->parcel = p->next;
+		cut->in = p->next;
 		cut->position = p->next->piece.skip;
 	}
 	return batch_finish(b, f->options.map, f->options.key_count, err);
 }
 
-/* Reads the next parcel outside the lock. */
-static void step_parse(struct feed *f, struct parcel *p)
+/* Reads the next piece outside the lock. */
+static void step_parse(struct feed *f, struct held_piece *p)
 {
 	struct error err = {0};
 	p->rows = f->spare;
@@ -218,7 +217,7 @@ static void step_cut(struct feed *f)
 	struct error err = {0};
 	size_t slot = (f->ready_first + f->ready_count) % BATCHES;
 	struct cursor cut = f->cut;
-	const struct parcel *last = cut.parcel;
+	const struct held_piece *last = cut.in;
 	while (last->next && last->next->parsed)
 		last = last->next;
 	f->busy = 1;
@@ -253,7 +252,7 @@ static void *thread_main(void *arg)
 	struct feed *f = arg;
 	pthread_mutex_lock(&f->lock);
 	while (!f->stop) {
-		struct parcel *p = NULL;
+		struct held_piece *p = NULL;
 		if (f->failed.code == 0 && can_cut(f))
 			step_cut(f);
 		else if (f->failed.code == 0 && (p = first_unparsed(f)) != NULL)
@@ -272,7 +271,7 @@ int feed_new(struct feed **out, const struct feed_options *options, struct error
 {
 	struct feed *f = calloc(1, sizeof(*f));
 	if (!f)
-		return error_set(err, ERROR_OS, "", "no memory for the reading thread");
+		return error_set(err, ERROR_OS, "", "out of memory");
 	f->options = *options;
 	pthread_mutex_init(&f->lock, NULL);
 	pthread_cond_init(&f->work, NULL);
@@ -327,9 +326,9 @@ int feed_add(struct feed *f, const struct piece *piece, struct error *err)
 {
 	if (piece->take == 0)
 		return 0;
-	struct parcel *p = calloc(1, sizeof(*p));
+	struct held_piece *p = calloc(1, sizeof(*p));
 	if (!p)
-		return error_set(err, ERROR_OS, "", "no memory for a shard");
+		return error_set(err, ERROR_OS, "", "out of memory");
 	p->piece = *piece;
 	pthread_mutex_lock(&f->lock);
 	if (f->last)
@@ -337,7 +336,7 @@ int feed_add(struct feed *f, const struct piece *piece, struct error *err)
 	else
 		f->first = p;
 	f->last = p;
-	if (!f->taken.parcel)
+	if (!f->taken.in)
 		f->taken = f->cut = (struct cursor){p, piece->skip};
 	cursor_settle(&f->taken);
 	cursor_settle(&f->cut);
@@ -352,9 +351,9 @@ int feed_knows(struct feed *f, uint64_t id)
 {
 	int known = 0;
 	pthread_mutex_lock(&f->lock);
-	for (struct parcel *p = f->taken.parcel; p && !known; p = p->next)
+	for (struct held_piece *p = f->taken.in; p && !known; p = p->next)
 		known = p->piece.id == id &&
-			(p != f->taken.parcel || f->taken.position < parcel_end(p));
+			(p != f->taken.in || f->taken.position < held_end(p));
 	pthread_mutex_unlock(&f->lock);
 	return known;
 }

@@ -1,9 +1,10 @@
 /*
  * rows_move: rows on their way between workers, behind the trainer's back (LB-BSP 3.5).
  *
- * One thread gives: whoever connects to this worker's rows socket may ask for rows that are here.  One
- * thread takes: it asks shardd which rows are to come here, fetches their text from the worker that
- * has them, keeps it (rows_spill.h), and only then says `moved`, from which on shardd hands them out here.
+ * One thread gives: whoever connects to this worker's rows socket may ask for rows that are here.
+ * One thread takes: it asks shardd which rows are to come here, fetches their text from the worker
+ * that has them, keeps it (rows_spill.h), and only then says `moved`, from which on shardd hands
+ * them out here.
  * Whoever dies meanwhile, nothing is lost: until `moved` is on shardd's disk the giver has the rows.
  */
 #ifndef PACELINE_WORK_ROWS_MOVE_H

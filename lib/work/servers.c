@@ -3,9 +3,10 @@
  * another process has the same incarnation, and is asked again what it did not answer, in the same
  * words.  With a higher incarnation there was a rollback: WORK_RESET.
  *
- * The pull of the next batch is sent right behind a push, which saves a round trip: the servers hold
- * it back until the push is applied.  If it turns out that it was not for the next batch, or is older
- * than what the push's answer promises, its answer is thrown away, and the pull is sent anew.
+ * The pull of the next batch is sent right behind a push, which saves a round trip: the servers
+ * hold it back until the push is applied.  Where it turns out that it was not for the next batch,
+ * or is older than what the push's answer promises, its answer is thrown away, and the pull is sent
+ * anew.
  *
  * Must never write to the shared gradients of a push before its answer: until then the server may
  * not have taken its copy.
@@ -153,8 +154,8 @@ static int check_greeting(const struct servers *s, uint32_t i, struct error *err
 	if (!part || strcmp(part, want) != 0)
 		return error_set(err, ERROR_CONFIG, path, "is part %s, not %s", part ? part : "?",
 				 want);
-	if (record_u64(r, "dense", 0, UINT64_MAX, &dense, err) < 0 ||
-	    record_u64(r, "width", 0, UINT32_MAX, &width, err) < 0)
+	if (record_u64(r, "dense", 0, UINT64_MAX, &dense, err) != 0 ||
+	    record_u64(r, "width", 0, UINT32_MAX, &width, err) != 0)
 		return error_wrap(err, path);
 	if (dense != s->part[i].dense_count || width != s->options.width)
 		return error_set(err, ERROR_CONFIG, path,
@@ -209,7 +210,7 @@ static int connect_one(struct servers *s, uint32_t i, double deadline, struct er
 		clock_sleep(PAUSE_SECONDS);
 	}
 	call_set_answer(p->call, s->options.answer_seconds);
-	if (check_greeting(s, i, err) < 0) {
+	if (check_greeting(s, i, err) != 0) {
 		call_close(p->call);
 		p->call = NULL;
 		return -1;
@@ -230,7 +231,7 @@ static int servers_connect(struct exchange *x, uint64_t *low, uint64_t *high, st
 		if (result != WORK_OK)
 			return result;
 		if (record_u64(call_greeting(s->part[i].call), "incarnation", 0, UINT64_MAX,
-			       &incarnation, err) < 0)
+			       &incarnation, err) != 0)
 			return error_wrap(err, s->options.paths[i]);
 		*low = incarnation < *low ? incarnation : *low;
 		*high = incarnation > *high ? incarnation : *high;
@@ -271,8 +272,8 @@ static int come_back(struct servers *s, uint32_t i, struct error *err)
 		clock_sleep(BACK_PAUSE_SECONDS);
 	}
 	call_set_answer(p->call, s->options.answer_seconds);
-	if (check_greeting(s, i, err) < 0 ||
-	    record_u64(call_greeting(p->call), "incarnation", 0, UINT64_MAX, &incarnation, err) < 0)
+	if (check_greeting(s, i, err) != 0 ||
+	    record_u64(call_greeting(p->call), "incarnation", 0, UINT64_MAX, &incarnation, err) != 0)
 		return -1;
 	if (incarnation == s->incarnation)
 		return WORK_OK;
@@ -478,16 +479,16 @@ static int reserve(float **p, size_t *room, size_t floats, struct error *err)
 	if (*p)
 		return 0;
 	*room = 0;
-	return error_set(err, ERROR_OS, "", "no memory for %zu parameters", floats);
+	return error_set(err, ERROR_OS, "", "out of memory");
 }
 
 /* Room for everything when it is not the shared pages'. */
 static int reserve_private(struct servers *s, const struct batch *b, struct error *err)
 {
 	size_t dense = s->options.dense_count, rows = b->unique * s->options.width;
-	if (reserve(&s->dense, &s->dense_room, dense, err) < 0 ||
-	    reserve(&s->dense_gradient, &s->dense_gradient_room, dense, err) < 0 ||
-	    reserve(&s->rows, &s->rows_room, rows, err) < 0)
+	if (reserve(&s->dense, &s->dense_room, dense, err) != 0 ||
+	    reserve(&s->dense_gradient, &s->dense_gradient_room, dense, err) != 0 ||
+	    reserve(&s->rows, &s->rows_room, rows, err) != 0)
 		return -1;
 	return reserve(&s->row_gradient, &s->row_gradient_room, rows, err);
 }
@@ -551,11 +552,11 @@ static int take_model(struct servers *s, uint32_t i, const struct batch *b, stru
 		memcpy(s->rows + first, p->memory + dense, rows);
 		return 0;
 	}
-	if (record_u64(&s->record, "bytes", dense + rows, dense + rows, &bytes, err) < 0)
+	if (record_u64(&s->record, "bytes", dense + rows, dense + rows, &bytes, err) != 0)
 		return -1;
 	float *to = s->straight ? (float *)(void *)p->memory : s->dense + p->dense_begin;
 	float *rows_to = s->straight ? to + p->dense_count : s->rows + first;
-	if (call_bytes(p->call, to, dense, err) < 0)
+	if (call_bytes(p->call, to, dense, err) != 0)
 		return -1;
 	return call_bytes(p->call, rows_to, rows, err);
 }
@@ -709,7 +710,7 @@ static char *gather_push(struct servers *s, uint32_t i, const struct batch *b, s
 	char *to = p->memory + p->push_at;
 	*bytes = dense + keys + rows;
 	if (!fits(p)) {
-		if (reserve(&p->inline_push, &p->inline_room, *bytes / sizeof(float), err) < 0)
+		if (reserve(&p->inline_push, &p->inline_room, *bytes / sizeof(float), err) != 0)
 			return NULL;
 		to = (char *)p->inline_push;
 	}

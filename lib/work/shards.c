@@ -35,7 +35,7 @@ int shards_new(struct shards **out, const struct shards_options *options, struct
 {
 	struct shards *s = calloc(1, sizeof(*s));
 	if (!s)
-		return error_set(err, ERROR_OS, "", "no memory");
+		return error_set(err, ERROR_OS, "", "out of memory");
 	s->options = *options;
 	boot_id(s->boot);
 	*out = s;
@@ -169,7 +169,7 @@ static int refused(struct shards *s, struct error *err)
 
 static int read_piece(struct shards *s, struct piece *p, struct error *err)
 {
-	if (piece_parse(p, &s->record, s->samples, s->shuffled, err) < 0)
+	if (piece_parse(p, &s->record, s->samples, s->shuffled, err) != 0)
 		return error_wrap(err, s->options.path);
 	return 0;
 }
@@ -179,12 +179,12 @@ static int read_piece(struct shards *s, struct piece *p, struct error *err)
 static int read_hello(struct shards *s, struct error *err)
 {
 	const char *shuffle = record_get(&s->record, "shuffle");
-	if (record_u64(&s->record, "generation", 0, UINT64_MAX, &s->generation, err) < 0 ||
-	    record_u64(&s->record, "incarnation", 0, UINT64_MAX, &s->incarnation, err) < 0 ||
-	    record_u64(&s->record, "samples", 1, UINT64_MAX, &s->samples, err) < 0 ||
-	    record_u64_opt(&s->record, "partition-begin", 0, s->samples, &s->part_begin, err) < 0 ||
+	if (record_u64(&s->record, "generation", 0, UINT64_MAX, &s->generation, err) != 0 ||
+	    record_u64(&s->record, "incarnation", 0, UINT64_MAX, &s->incarnation, err) != 0 ||
+	    record_u64(&s->record, "samples", 1, UINT64_MAX, &s->samples, err) != 0 ||
+	    record_u64_opt(&s->record, "partition-begin", 0, s->samples, &s->part_begin, err) != 0 ||
 	    record_u64_opt(&s->record, "partition-samples", 0, s->samples, &s->part_samples,
-			   err) < 0)
+			   err) != 0)
 		return error_wrap(err, s->options.path);
 	s->shuffled = shuffle && strcmp(shuffle, "samples") == 0;
 	return WORK_OK;
@@ -215,8 +215,8 @@ static int hello_answer(struct shards *s, int resume, struct error *err)
 		if (record_is(&s->record, "err"))
 			return refused(s, err);
 		if (resume && record_is(&s->record, "shard") &&
-		    (read_piece(s, &p, err) < 0 ||
-		     s->options.held(&p, s->options.owner, err) < 0))
+		    (read_piece(s, &p, err) != 0 ||
+		     s->options.held(&p, s->options.owner, err) != 0))
 			return -1;
 	}
 }
@@ -229,7 +229,7 @@ static int hello(struct shards *s, int resume, struct error *err)
 		if (result != WORK_OK)
 			return result;
 		s->asked_wait = 0;
-		result = send_hello(s, resume, err) < 0 ? -1 : hello_answer(s, resume, err);
+		result = send_hello(s, resume, err) != 0 ? -1 : hello_answer(s, resume, err);
 		if (result == WORK_WAIT) {
 			if (clock_mono() >= deadline)
 				return -1;
@@ -269,7 +269,7 @@ static int send_get(struct shards *s, struct error *err)
 		record_add_seconds(&o, "wait", s->asked_wait);
 	record_add(&o, "boot", s->boot);
 	size_t len = record_end(&o, NULL);
-	if (call_send(s->call, line, len, NULL, 0, err) < 0)
+	if (call_send(s->call, line, len, NULL, 0, err) != 0)
 		return -1;
 	s->asked = 1;
 	s->piece_here = 0;
@@ -333,7 +333,7 @@ static int take_answer(struct shards *s, struct piece *p, struct error *err)
 			return result;
 		}
 		if (record_is(&s->record, "shard")) {
-			if (read_piece(s, &s->piece, err) < 0)
+			if (read_piece(s, &s->piece, err) != 0)
 				return -1;
 			s->piece_here = 1;
 		}
@@ -374,10 +374,10 @@ void shards_bye(struct shards *s)
 	record_add(&o, "worker", s->options.worker);
 	record_add_u64(&o, "generation", s->generation);
 	size_t len = record_end(&o, NULL);
-	int owed = s->asked ? 2 : 1, lost = call_send(s->call, line, len, NULL, 0, &err) < 0;
+	int owed = s->asked ? 2 : 1, lost = call_send(s->call, line, len, NULL, 0, &err) != 0;
 	double deadline = clock_mono() + BYE_SECONDS;
 	while (!lost && owed > 0 && clock_mono() < deadline) {
-		lost = call_receive_within(s->call, &s->record, BYE_SECONDS, &err) < 0;
+		lost = call_receive_within(s->call, &s->record, BYE_SECONDS, &err) != 0;
 		if (!lost && (record_is(&s->record, "err") || record_is(&s->record, "ok")))
 			owed--;
 	}

@@ -1,6 +1,7 @@
 /*
- * shards: pieces of the data that this worker shall train, from shardd(8): hello, get, bye.  A connection that goes
- * is opened again and the generation resumed, as long as it is in force.  For one thread.
+ * shards: pieces of the data that this worker shall train, from shardd(8): hello, get, bye.  A
+ * connection that goes is opened again and the generation resumed, as long as it is in force.  For
+ * one thread.
  */
 #ifndef PACELINE_WORK_SHARDS_H
 #define PACELINE_WORK_SHARDS_H

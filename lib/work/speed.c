@@ -31,7 +31,8 @@ static int take_model(struct predictor **out, struct predict_file *in,
 	const char *want = predict_model_name(o->model), *kind;
 	struct predictor *saved = NULL;
 	struct record *r = malloc(sizeof *r);
-	int result = r ? predict_file_take(r, in, err) : error_set(err, ERROR_OS, NULL, "no memory");
+	int result = r ? predict_file_take(r, in, err)
+		       : error_set(err, ERROR_OS, NULL, "out of memory");
 	if (result == 0 && (!record_is(r, "model") || !(kind = record_get(r, "kind"))))
 		result = error_set(err, ERROR_DATA, NULL, "this is no model");
 	if (result == 0 && strcmp(kind, want) != 0)
@@ -60,7 +61,8 @@ static int load_model(struct predictor **out, const struct speed_options *o, str
 	}
 	struct predict_file file = {.in = record_reader_new(fd, o->load)};
 	struct record_reader *in = file.in;
-	int result = in ? take_model(out, &file, o, err) : error_set(err, ERROR_OS, "", "no memory");
+	int result = in ? take_model(out, &file, o, err)
+			: error_set(err, ERROR_OS, "", "out of memory");
 	/* The reader says where by itself: the file, mostly with the line. */
 	if (result != 0 && in && strcmp(err->place, o->load) != 0 &&
 	    strcmp(err->place, record_reader_place(in)) != 0)

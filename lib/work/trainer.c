@@ -152,11 +152,11 @@ int trainer_new(struct trainer **out, const struct trainer_options *options, str
 {
 	struct trainer *t = calloc(1, sizeof(*t));
 	if (!t)
-		return error_set(err, ERROR_OS, "", "no memory");
+		return error_set(err, ERROR_OS, "", "out of memory");
 	t->options = *options;
 	t->drag.path = options->drag;
 	t->own_rows = dataset_rows(options->dataset);
-	if (model_new(&t->model, options->spec, err) < 0 || new_parts(t, err) < 0) {
+	if (model_new(&t->model, options->spec, err) != 0 || new_parts(t, err) != 0) {
 		trainer_free(t);
 		return -1;
 	}
@@ -206,7 +206,7 @@ static int check_samples(struct trainer *t, struct error *err)
 				 has_part ? "hands out partitions: --spill is needed"
 					  : "hands out no partitions: --spill is too much");
 	if (has_part && own == data)
-		return feed_number(t->feed, begin, err) < 0 ? -1 : start_move(t, begin, err);
+		return feed_number(t->feed, begin, err) != 0 ? -1 : start_move(t, begin, err);
 	if (has_part)
 		queue = own;
 	else if (queue == data)
@@ -228,7 +228,7 @@ static int start_over(struct trainer *t, struct error *err)
 		double began = clock_mono();
 		int result = hello ? shards_hello(t->shards, err) : WORK_OK;
 		began = meter_spend(t->meter, SPENT_SHARDS, began);
-		if (result == WORK_OK && check_samples(t, err) < 0)
+		if (result == WORK_OK && check_samples(t, err) != 0)
 			return -1;
 		if (result == WORK_OK)
 			result = x->kind->connect(x, &low, &high, err);
@@ -383,7 +383,7 @@ static int compute(struct trainer *t, const struct exchange_values *v, double *l
 		size_t count = b->count - at < size ? b->count - at : size;
 		struct model_batch slice = batch_slice(b, at, count, t->options.unit_weights);
 		if (model_train(t->model, &slice, v->dense, v->rows, v->dense_gradient,
-				v->row_gradient, loss, err) < 0)
+				v->row_gradient, loss, err) != 0)
 			return -1;
 	}
 	if (isfinite(*loss))
@@ -399,7 +399,7 @@ static int take_steps(struct trainer *t, const struct exchange_values *values, d
 {
 	const struct drag *drag = drag_look(&t->drag);
 	uint64_t size = t->actions.size;
-	if (drag_fits(drag, t->batch->positions < size ? t->batch->positions : size, err) < 0)
+	if (drag_fits(drag, t->batch->positions < size ? t->batch->positions : size, err) != 0)
 		return -1;
 	int result = compute(t, values, loss, err);
 	if (result == WORK_OK)

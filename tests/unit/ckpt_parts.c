@@ -163,33 +163,52 @@ static void half_a_part_is_no_part(void **state)
 	OK(part_finish(file, &bytes, &sum, err));
 }
 
-/* A whole part file of two dense values, by hand: its writer refuses such values. */
-static void forge(const char *path, const uint32_t bits[2])
+/* A block of at most 8 values, as planes that are stored. */
+struct forged {
+	const char *section;
+	size_t count;
+	const void *values;
+};
+
+/* A whole part file by hand: what our writer does not write, or does not write any more. */
+static void forge(const char *path, const char *head, const struct forged *block, size_t blocks)
 {
-	char line[256], index[256], end[PART_END_BYTES + 1];
-	uint8_t block[8];
-	int head = sprintf(line, "part version=1 part=0 parts=1 dense-begin=0 dense=2 dense-slots=0 "
-				 "width=0 row-slots=0\n");
-	for (size_t i = 0; i < 8; i++) /* four planes of two bytes */
-		block[i] = (uint8_t)(bits[i % 2] >> (i / 2 * 8));
-	int len = sprintf(index, "block section=dense at=%d count=2 planes=2,2,2,2 sum=%016" PRIx64
-				 "\n", head, (uint64_t)XXH3_64bits(block, sizeof block));
-	sprintf(end, PART_END_FORMAT, (uint64_t)head + sizeof block);
+	char index[4096] = "note key=optimizer value=sgd\n", end[PART_END_BYTES + 1];
+	size_t at = strlen(head), len = strlen(index);
 	XXH3_state_t *sum = XXH3_createState();
+	FILE *f = fopen(path, "w");
+	assert_non_null(f);
+	fputs(head, f);
+	for (size_t i = 0; i < blocks; i++) {
+		size_t n = block[i].count;
+		uint8_t bytes[4 * 8];
+		for (size_t k = 0; k < 4 * n; k++)
+			bytes[k % 4 * n + k / 4] = ((const uint8_t *)block[i].values)[k];
+		fwrite(bytes, 4, n, f);
+		len += (size_t)sprintf(index + len, "block section=%s at=%zu count=%zu planes=%zu,%zu,"
+						    "%zu,%zu sum=%016" PRIx64 "\n",
+				       block[i].section, at, n, n, n, n, n,
+				       (uint64_t)XXH3_64bits(bytes, 4 * n));
+		at += 4 * n;
+	}
+	sprintf(end, PART_END_FORMAT, (uint64_t)at);
 	XXH3_64bits_reset(sum);
-	XXH3_64bits_update(sum, line, (size_t)head);
-	XXH3_64bits_update(sum, index, (size_t)len);
+	XXH3_64bits_update(sum, head, strlen(head));
+	XXH3_64bits_update(sum, index, len);
 	XXH3_64bits_update(sum, end, PART_END_PREFIX_BYTES);
 	sprintf(end + PART_END_PREFIX_BYTES, "%016" PRIx64 "\n",
 		(uint64_t)XXH3_64bits_digest(sum));
 	XXH3_freeState(sum);
-	FILE *f = fopen(path, "w");
-	assert_non_null(f);
-	fwrite(line, 1, (size_t)head, f);
-	fwrite(block, 1, sizeof block, f);
-	fwrite(index, 1, (size_t)len, f);
+	fwrite(index, 1, len, f);
 	fwrite(end, 1, PART_END_BYTES, f);
 	assert_int_equal(fclose(f), 0);
+}
+
+static void forge_dense(const char *path, const uint32_t bits[2])
+{
+	const struct forged dense = {"dense", 2, bits};
+	forge(path, "part version=1 part=0 parts=1 dense-begin=0 dense=2 dense-slots=0 width=0 "
+		    "row-slots=0\n", &dense, 1);
 }
 
 static void note_bad(const char *place, const char *text, void *arg)
@@ -220,7 +239,7 @@ static void what_is_not_finite_is_not_read(void **state)
 	struct part_reader *p;
 	char told[256] = "";
 	(void)state;
-	forge(path, fine);
+	forge_dense(path, fine);
 	OK(part_open(&p, path, err));
 	OK(part_read(p, &want, &taker, err));
 	assert_int_equal(taken, 2);
@@ -228,7 +247,7 @@ static void what_is_not_finite_is_not_read(void **state)
 	part_close(p);
 	for (size_t i = 0; i < 3; i++) {
 		struct error why = {0};
-		forge(path, bad[i]);
+		forge_dense(path, bad[i]);
 		OK(part_open(&p, path, err));
 		assert_int_equal(part_read(p, &want, &taker, &why), -1);
 		assert_int_equal(why.code, ERROR_DATA);
@@ -237,6 +256,64 @@ static void what_is_not_finite_is_not_read(void **state)
 		assert_int_equal(part_verify(p, note_bad, told), 1);
 		assert_non_null(strstr(told, "block 0 (dense): value 1 of dense is not finite"));
 		part_close(p);
+	}
+}
+
+/* Before rows were grouped: no rows=, no low= and high=, blocks of keys in any order. Every server
+ * finds its own. */
+static void an_older_part_is_restored(void **state)
+{
+	static const float dense[3] = {1, 2, 3}, values[2][6] = {{10, 11, 20, 21, 30, 31}, {40, 41}};
+	static const uint32_t keys[2][3] = {{7, 1, 900}, {4000000000u}};
+	const struct forged block[] = {{"rows.keys", 3, keys[0]}, {"dense", 3, dense},
+				       {"rows", 6, values[0]},    {"rows.keys", 1, keys[1]},
+				       {"rows", 2, values[1]}};
+	static struct ckpt_manifest m;
+	static struct map map;
+	struct layout l;
+	struct layout_table t = {.name = "emb", .width = 2, .scale = 0.01};
+	struct opt opt;
+	char told[256] = "";
+	(void)state;
+	layout_start(&l, 7);
+	OK(layout_add_tensor(&l, "w", 3, 1, LAYOUT_NORMAL, 0.5, LAYOUT_OPTIMIZER, err));
+	OK(layout_set_table(&l, &t, err));
+	OK(opt_by_name(&opt, "sgd", err));
+	OK(fs_make_dirs(in_dir("older"), err));
+	forge(in_dir("older/part-0"), "part version=1 part=0 parts=1 dense-begin=0 dense=3 "
+				      "dense-slots=0 width=2 row-slots=0\n", block, 5);
+	OK(ckpt_manifest_start(&m, "j", 1, 0, 1, err));
+	OK(ckpt_add_file(&m, in_dir("older"), "part-0", err));
+	OK(ckpt_commit(&m, in_dir("older"), err));
+	assert_int_equal(ckpt_verify(in_dir("older"), note_bad, told, NULL), 0);
+	for (uint32_t n = 1; n <= 3; n++) {
+		size_t rows = 0;
+		map_even(&map, n, 3);
+		for (uint32_t part = 0; part < n; part++) {
+			struct store *s;
+			struct ckpt *c;
+			float out[3];
+			int lost;
+			OK(store_new(&s, &l, &map, part, &opt, err));
+			OK(ckpt_open(&c, in_dir("older"), err));
+			OK(ckpt_restore(c, s, &lost, err));
+			ckpt_close(c);
+			store_pull_dense(s, out, 0);
+			for (size_t i = 0; i < store_dense_count(s); i++)
+				assert_true(out[i] == dense[store_dense_begin(s) + i]);
+			rows += store_row_count(s);
+			for (size_t i = 0; i < 4; i++) {
+				uint32_t key = keys[i / 3][i % 3];
+				float *row;
+				if (map_part_of_key(&map, key) != part)
+					continue;
+				OK(store_rows(s, &key, 1, 0, &row, err));
+				assert_memory_equal(row, values[i / 3] + i % 3 * 2, 2 * sizeof *row);
+			}
+			assert_true(store_row_count(s) <= 4);
+			store_free(s);
+		}
+		assert_int_equal(rows, 4);
 	}
 }
 
@@ -292,6 +369,7 @@ int main(void)
 		cmocka_unit_test(any_shape_comes_back), cmocka_unit_test(any_range_is_read),
 		cmocka_unit_test(half_a_part_is_no_part),
 		cmocka_unit_test(what_is_not_finite_is_not_read),
+		cmocka_unit_test(an_older_part_is_restored),
 		cmocka_unit_test(what_is_not_finite_is_not_written),
 		cmocka_unit_test(commit_wants_all_parts),
 	};

@@ -8,7 +8,14 @@
 
 #include <cmocka.h>
 
+#define UNDO 244002641u /* times a place is the key there */
+
 static struct map map;
+
+static void check_key(uint32_t key, uint32_t n)
+{
+	assert_int_equal(map_part_of_key(&map, key), (uint64_t)(uint32_t)(key * 2654435761u) * n >> 32);
+}
 
 static void an_even_map_is_the_published_one(void **state)
 {
@@ -22,13 +29,14 @@ static void an_even_map_is_the_published_one(void **state)
 		assert_int_equal(map.dense_begin[n], 1001);
 		assert_int_equal(map.key_begin[0], 0);
 		assert_int_equal(map.key_begin[n], MAP_PLACES);
-		for (uint64_t i = 0; i < n; i++)
+		for (uint64_t i = 0; i < n; i++) {
+			uint32_t place = (uint32_t)map.key_begin[i];
 			assert_int_equal(map.dense_begin[i], i * 1001 / n);
-		for (uint32_t k = 0; k < 1000; k++) {
-			uint32_t key = k < 8 ? keys[k] : k * 2246822519u;
-			assert_int_equal(map_part_of_key(&map, key),
-					 (uint64_t)(uint32_t)(key * 2654435761u) * n >> 32);
+			check_key(place * UNDO, n);
+			check_key((place - 1) * UNDO, n);
 		}
+		for (uint32_t k = 0; k < 1000; k++)
+			check_key(k < 8 ? keys[k] : k * 2246822519u, n);
 	}
 	map_even(&map, MAP_PARTS_MAX, LAYOUT_DENSE_MAX);
 	assert_int_equal(map.dense_begin[MAP_PARTS_MAX], LAYOUT_DENSE_MAX);
@@ -57,14 +65,13 @@ static void an_uneven_map_is_followed(void **state)
 	for (size_t i = 0; i < 8; i++)
 		map.key_begin[i] = begin[i];
 	for (uint32_t k = 0; k < 2000; k++) {
-		/* 244002641 undoes the multiplication: the places 0..19, and others. */
-		uint32_t key = k < 20 ? k * 244002641u : k * 2246822519u;
+		uint32_t key = k < 20 ? k * UNDO : k * 2246822519u; /* the first places, and others */
 		uint32_t part = map_part_of_key(&map, key);
 		assert_true(map_place(key) >= begin[part] && map_place(key) < begin[part + 1]);
 	}
 	assert_int_equal(map_part_of_key(&map, 0), 1);
-	assert_int_equal(map_part_of_key(&map, 244002641u), 2);
-	assert_int_equal(map_part_of_key(&map, UINT32_MAX * 244002641u), 6);
+	assert_int_equal(map_part_of_key(&map, UNDO), 2);
+	assert_int_equal(map_part_of_key(&map, UINT32_MAX * UNDO), 6);
 }
 
 int main(void)

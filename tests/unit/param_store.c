@@ -311,7 +311,7 @@ static void compare(struct store **a, uint32_t as, struct store **b, uint32_t bs
 				 0);
 		assert_int_equal(store_rows(b[part_of(key, bs)], &key, 1, 0, rb, NULL),
 				 0);
-		assert_memory_equal(ra[0], rb[0], WIDTH * sizeof(float));
+		assert_memory_equal(ra[0], rb[0], WIDTH * (1 + opt_slots(&opt)) * sizeof(float));
 	}
 }
 
@@ -321,35 +321,100 @@ static void free_all(struct store **part, uint32_t parts)
 		store_free(part[p]);
 }
 
-/* What goes on after a restore shows that slots and step counts came back, too. */
+/* What goes on after a restore shows that dense slots and step counts came back, too. */
 static void checkpoint_comes_back_in_other_parts(void **state)
 {
 	static const char *const names[] = {"adam", "ftrl", "sgd"};
 	char root[] = "/tmp/ps_store.XXXXXX", dir[64];
-	struct store *a[3], *b[2];
+	struct store *a[5], *b[5];
 
 	(void)state;
 	assert_non_null(mkdtemp(root));
-	for (size_t i = 0; i < 3; i++) {
-		snprintf(dir, sizeof dir, "%s/%zu", root, i);
-		prepare(names[i], DENSE, WIDTH);
+	for (uint32_t i = 0; i < 25; i++) {
+		uint32_t from = 1 + i / 5, to = 1 + i % 5;
+		snprintf(dir, sizeof dir, "%s/%u", root, i);
+		prepare(names[i % 3], DENSE, WIDTH);
 		opt.lr = 0.05f;
-		for (uint32_t p = 0; p < 3; p++)
-			a[p] = make(p, 3);
-		train(a, 3);
-		write_all(a, 3, dir);
-		restore_all(b, 2, dir, 0);
-		compare(a, 3, b, 2);
-		train(a, 3);
-		train(b, 2);
-		compare(a, 3, b, 2);
-		free_all(a, 3);
-		free_all(b, 2);
+		for (uint32_t p = 0; p < from; p++)
+			a[p] = make(p, from);
+		train(a, from);
+		write_all(a, from, dir);
+		restore_all(b, to, dir, 0);
+		compare(a, from, b, to);
+		train(a, from);
+		train(b, to);
+		compare(a, from, b, to);
+		free_all(a, from);
+		free_all(b, to);
 	}
 	snprintf(dir, sizeof dir, "%s/0", root);
 	prepare("adagrad", DENSE, WIDTH); /* another optimiser: parameters only */
 	restore_all(b, 2, dir, 1);
 	free_all(b, 2);
+	fs_remove_tree(root, NULL);
+}
+
+/* The places of the last block of rows in a part file, and the offset of its values. */
+static void last_rows(const char *path, uint64_t *low, uint64_t *at)
+{
+	char *text, *line, *end;
+	size_t len;
+
+	assert_int_equal(fs_read_file(path, 1 << 28, &text, &len, NULL), 0);
+	line = memmem(text, len, "block section=rows.keys ", 24);
+	for (char *next = line; next; next = memmem(line + 1, (size_t)(text + len - line - 1),
+						    "block section=rows.keys ", 24))
+		line = next;
+	assert_non_null(line);
+	end = strchr(line, '\n');
+	assert_non_null(strstr(line, " low="));
+	assert_true(strstr(line, " low=") < end);
+	*low = strtoull(strstr(line, " low=") + 5, NULL, 10);
+	*at = strtoull(strstr(end, " at=") + 4, NULL, 10); /* of the rows behind the keys */
+	free(text);
+}
+
+/* What is another server's may be damaged: it is not read. */
+static void only_what_is_ones_own_is_read(void **state)
+{
+	enum { WIDE = 4096, ROWS = 1500 };
+	static uint32_t key[ROWS];
+	static float *row[ROWS];
+	char root[] = "/tmp/ps_store.XXXXXX", path[64];
+	struct store *s;
+	struct ckpt *c;
+	struct error err;
+	uint64_t low, at;
+	int lost;
+
+	(void)state;
+	assert_non_null(mkdtemp(root));
+	snprintf(path, sizeof path, "%s/part-0", root);
+	prepare("sgd", 4, WIDE);
+	s = make(0, 1);
+	for (uint32_t i = 0; i < ROWS; i++)
+		key[i] = i * 2246822519u;
+	assert_int_equal(store_rows(s, key, ROWS, 1, row, NULL), 0);
+	write_all(&s, 1, root);
+	store_free(s);
+	last_rows(path, &low, &at);
+	assert_true(low >= MAP_PLACES / 4 * 3);
+	FILE *f = fopen(path, "r+");
+	fseek(f, (long)at, SEEK_SET);
+	int byte = fgetc(f);
+	fseek(f, (long)at, SEEK_SET);
+	fputc(byte ^ 1, f);
+	fclose(f);
+	assert_int_equal(ckpt_open(&c, root, NULL), 0);
+	for (uint32_t part = 0; part < 4; part++) {
+		s = make(part, 4);
+		assert_int_equal(ckpt_restore(c, s, &lost, &err), part == 3 ? -1 : 0);
+		if (part < 3)
+			assert_in_range(store_row_count(s), ROWS / 5, ROWS / 3);
+		store_free(s);
+	}
+	assert_non_null(strstr(err.place, "(rows)"));
+	ckpt_close(c);
 	fs_remove_tree(root, NULL);
 }
 
@@ -474,6 +539,7 @@ int main(void)
 		cmocka_unit_test(keys_are_checked),
 		cmocka_unit_test(tensors_that_add_are_plain_sums),
 		cmocka_unit_test(checkpoint_comes_back_in_other_parts),
+		cmocka_unit_test(only_what_is_ones_own_is_read),
 		cmocka_unit_test(slots_that_can_not_be_are_refused),
 		cmocka_unit_test(counts_may_be_anything),
 		cmocka_unit_test(sums_of_many_stay_finite),

@@ -1,7 +1,7 @@
 /*
- * The exchange with servers: the pull that is sent behind a push, and when it is not the one that is
- * wanted.  The server is a process of its own; what it is asked, and what it shall say, lie in memory
- * that both share.
+ * The exchange with servers: the pull that is sent behind a push, and when it is not the one that
+ * is wanted.  The server is a process of its own; what it is asked, and what it shall do, lie in
+ * memory that both share.
  */
 #include "wire/server.h"
 #include "work/servers.h"
