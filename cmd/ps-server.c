@@ -75,7 +75,7 @@ static int parse_servers(struct settings *s, struct error *err)
 	char *rest = NULL, *one;
 
 	if (s->servers_text && !(rest = s->servers_copy = strdup(s->servers_text)))
-		return error_set(err, ERROR_OS, "--servers", "no memory");
+		return error_set(err, ERROR_OS, "--servers", "out of memory");
 	while (rest && (one = strsep(&rest, ","))) {
 		if (!*one || s->server_count == MAP_PARTS_MAX)
 			return error_set(err, ERROR_USAGE, "--servers",

@@ -143,3 +143,20 @@ flip() {
 need_data() {
 	[ -e "$DATA/$1" ] || skip "no $1 here"
 }
+
+# boot ID: from now on that is this machine's; syncs: how often a disk was waited for.
+boot() {
+	[ -e boot.so ] || cc -shared -fPIC -O2 -o boot.so "$PACELINE_ROOT/tests/other-boot.c"
+	echo "$1" >boot_id
+	export BOOT_ID=$T/boot_id SYNCS=$T/syncs LD_PRELOAD=$T/boot.so
+	export ASAN_OPTIONS=${ASAN_OPTIONS-}:verify_asan_link_order=0
+}
+
+# exact CHECKPOINT ROWS EPOCHS: the audit model's promise.
+exact() {
+	ckpt export "$1" audit.safetensors
+	local header
+	header=$(od -An -t u8 -N 8 audit.safetensors | tr -d ' ')
+	tail -c +$((header + 9)) audit.safetensors | od -An -v -t f4 -w4 |
+		awk -v rows="$2" -v epochs="$3" '$1 != epochs { bad = 1 } END { exit bad || NR != rows }'
+}

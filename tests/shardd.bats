@@ -520,13 +520,6 @@ value() { # KEY of $output
 	[ "$(value samples-done)" = 40 ]
 }
 
-# boot ID: from now on that is this machine's; syncs: how often a disk was waited for.
-boot() {
-	[ -e boot.so ] || cc -shared -fPIC -O2 -o boot.so "$PACELINE_ROOT/tests/other-boot.c"
-	echo "$1" >boot_id
-	export BOOT_ID=$T/boot_id SYNCS=$T/syncs LD_PRELOAD=$T/boot.so
-	export ASAN_OPTIONS=${ASAN_OPTIONS-}:verify_asan_link_order=0
-}
 syncs() { stat -c %s syncs; }
 
 # settle_here NUMBER BOOT LINE...: a settle of a sender of that boot.

@@ -10,15 +10,6 @@ running() { status 2>/dev/null | grep -q '^job .* state=running'; }
 gone() { ! kill -0 "$1" 2>/dev/null; }
 summary() { tail -n 1 "$1"; }
 
-# exact CHECKPOINT ROWS EPOCHS: the audit model's promise.
-exact() {
-	ckpt export "$1" audit.safetensors
-	local header
-	header=$(od -An -t u8 -N 8 audit.safetensors | tr -d ' ')
-	tail -c +$((header + 9)) audit.safetensors | od -An -v -t f4 -w4 |
-		awk -v rows="$2" -v epochs="$3" '$1 != epochs { bad = 1 } END { exit bad || NR != rows }'
-}
-
 # ---- words ----
 
 @test "help, version, usage" {
@@ -961,7 +952,7 @@ applied() { grep -h '^applied ' run/state/logs/"$1".log; }
 	exact "$(summary first.out | field checkpoint)" 2000 15
 }
 
-@test "an heir that fails leaves the old server as it was; a server that dies takes its heir along" {
+@test "a next process that fails leaves the old server as it was; a server that dies takes it along" {
 	job MODEL=audit SERVERS=2 EPOCHS=12 HEAVY_WINDOW=0 HEAVY_LIMIT=9 CHECKPOINT_EVERY=0.3 \
 		"LAUNCH_SERVER=$T/launch"
 	printf '#!/bin/sh\n[ ! -e stop ] || kill -9 $$\nwhile [ -e wait ]; do sleep 0.05; done\nexec "$@"\n' >launch

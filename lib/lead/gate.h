@@ -13,7 +13,7 @@
  * is more than `staleness` iterations ahead of the slowest active member (Ho et al., NIPS 2013).
  * Backup workers: AntDT V-E, after Chen et al., 2016.
  *
- * What holds after every event (tests/unit/gate_random.c):
+ * What holds after every event (tests/unit/lead_random.c):
  * - a push is applied at most once, and only after every server held its part of it and its settle
  *   was answered without refusing it;
  * - one settle is outstanding at most, and its number is repeated until it is answered;

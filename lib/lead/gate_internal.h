@@ -1,5 +1,6 @@
-/* The gate's state, shared by its files: gate.c (members), units.c (closing, settling, cuts),
- * acts.c (actions), sizes.c (batches at every barrier), effects.c (the queue), save.c (handing over). */
+/* The gate's state, shared by its files: gate_members.c, gate_pushes.c (their arrival),
+ * gate_units.c (closing, settling, cuts), gate_actions.c, gate_sizes.c (batches at every barrier),
+ * gate_effects.c (the queue) and gate_text.c (handing over). */
 #ifndef PACELINE_LEAD_GATE_INTERNAL_H
 #define PACELINE_LEAD_GATE_INTERNAL_H
 
@@ -82,8 +83,8 @@ struct gate {
 	uint64_t open;    /* BSP: the iteration that is open, all before are closed */
 	uint64_t applied; /* units */
 	struct pushes held, sent;
-	uint64_t late;  /* of held */
-	int settling;   /* sent is with the servers (holding), or with shardd */
+	uint64_t late; /* of held */
+	int settling;  /* sent is with the servers (holding), or with shardd */
 	int holding;
 	int unit;       /* sent closes a unit (or, not under BSP, is units) */
 	int unanswered; /* what is asked must be asked (again) once who is asked is there */
@@ -94,7 +95,7 @@ struct gate {
 	enum cut_state cut;
 	uint64_t cut_token;
 	uint64_t backup;
-	uint64_t expect; /* 0: nobody is waited for */
+	uint64_t expect;                  /* 0: nobody is waited for */
 	struct balance_member *number_of; /* of the members, while `balance` is asked */
 	struct worker **member;
 	size_t members_max;
@@ -112,7 +113,7 @@ struct gate {
 	int failed;
 };
 
-/* effects.c */
+/* gate_effects.c */
 struct gate_effect *effect_add(struct gate *g, enum gate_effect_kind kind);
 void effect_ok(struct gate *g, uint64_t token, char *actions, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
@@ -122,30 +123,32 @@ void effect_name(struct gate *g, enum gate_effect_kind kind, const char *worker,
 		 uint64_t generation, uint64_t sequence);
 void effects_free(struct gate *g);
 
-/* gate.c */
+/* gate_members.c */
 extern const char *const worker_state_name[WORKER_STATES];
 struct worker *worker_get(struct gate *g, const char *id);
 void worker_out(struct gate *g, struct worker *w, const char *why);
 void worker_let_in(struct gate *g, int all); /* BSP: those who wait; all: whoever is active */
 void worker_fence(struct gate *g, struct worker *w);
 int worker_order(const void *a, const void *b); /* of struct worker * */
+
+/* gate_pushes.c */
 void push_free(struct push *p);
 void pushes_start(struct pushes *list);
 void pushes_add(struct pushes *list, struct push *p);
 void pushes_remove(struct pushes *list, struct push *p);
 
-/* units.c */
+/* gate_units.c */
 void units_step(struct gate *g);
 uint64_t units_slowest(const struct gate *g);
 void units_throw(struct gate *g, struct worker *w);
 
-/* sizes.c */
+/* gate_sizes.c */
 void sizes_ask(struct gate *g, uint64_t iteration); /* the members of it are those active now */
 /* The size of w in front of other actions, which are taken; to be freed; NULL: nothing to say. */
 char *sizes_tell(struct gate *g, struct worker *w, char *actions, int again);
 void sizes_free(struct gate *g);
 
-/* acts.c */
+/* gate_actions.c */
 void acts_publish(struct gate *g);
 char *acts_unseen(struct gate *g, struct worker *w); /* to be freed; NULL: none */
 char *acts_in_force(struct gate *g);

@@ -1,6 +1,6 @@
 /*
- * The gate's effects carried out, and what its peers say.  The gate decides; this sends.  Nothing
- * is repeated here but what the gate asks for again.
+ * The gate's effects carried out: answers, orders to the parts.  The gate decides; this sends.
+ * Nothing is repeated here but what the gate asks for again.
  */
 #include "lead/lead_internal.h"
 
@@ -13,10 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SETTLE_SECONDS 30.0      /* then the connection to shardd is made anew and asked again */
-#define SETTLE_AGAIN_SECONDS 0.5 /* after shardd had no room for its journal */
-#define EXPECT_SECONDS 10        /* for workers that are expected, from the first one on */
-#define LINE_ROOM 512            /* of a line of a settle: an id and four numbers */
+#define EXPECT_SECONDS 10 /* for workers that are expected, from the first one on */
 
 /* ---- ends ---- */
 
@@ -105,194 +102,6 @@ static void answer(struct lead *l, const struct gate_effect *e)
 	request_ok(rq, "%s", e->fields);
 }
 
-/* ---- shardd ---- */
-
-static void again_later(struct lead *l)
-{
-	struct timeval t = clock_timeval(SETTLE_AGAIN_SECONDS);
-
-	event_add(l->again, &t);
-}
-
-static void on_again(evutil_socket_t fd, short what, void *lead)
-{
-	struct lead *l = lead;
-
-	(void)fd;
-	(void)what;
-	if (peer_is_up(l->shards))
-		gate_shards(l->gate, 1);
-	lead_pump(l);
-}
-
-static void names_put(struct lead *l, struct names *names, const char *worker)
-{
-	if (names->count == names->max) {
-		size_t max = names->max ? names->max * 2 : 16;
-		void *more = realloc(names->name, max * sizeof *names->name);
-		if (!more) {
-			lead_breakf(l, ERROR_OS, "names", "no memory");
-			return;
-		}
-		names->name = more;
-		names->max = max;
-	}
-	snprintf(names->name[names->count++], OPTION_ID_MAX, "%s", worker);
-}
-
-/* The worker= of a record of this type. */
-static void names_add(struct lead *l, struct names *names, const struct record *r, const char *type)
-{
-	const char *worker = record_get(r, "worker");
-
-	if (record_is(r, type) && worker)
-		names_put(l, names, worker);
-}
-
-/* As the gate wants them, and said with the reason; to be freed. NULL: no memory, and the lead is
- * broken. */
-static const char **names_list(struct lead *l, const struct names *names, const char *why)
-{
-	const char **list = calloc(names->count + 1, sizeof *list);
-
-	if (!list) {
-		lead_breakf(l, ERROR_OS, "names", "no memory");
-		return NULL;
-	}
-	for (size_t i = 0; i < names->count; i++) {
-		list[i] = names->name[i];
-		if ((i == 0 || strcmp(list[i], list[i - 1]) != 0) && log_is_worth(++l->refusals))
-			log_say(LOG_LEVEL_WARNING, "%s: %s: it is refused", list[i], why);
-	}
-	return list;
-}
-
-static void settle_ok(struct lead *l)
-{
-	struct settling *s = &l->settling;
-	const char **name = names_list(l, &s->fenced, "not all rows of its push are in its hand");
-
-	if (!name)
-		return;
-	s->answers++;
-	s->seconds += clock_mono() - s->sent;
-	gate_settled(l->gate, s->number, name, s->fenced.count);
-	free(name);
-}
-
-static void settle_err(struct lead *l, const struct record *r)
-{
-	const char *code = record_get(r, "code");
-	uint64_t number = l->settling.number;
-
-	code = code ? code : "";
-	if (strcmp(code, "fenced") == 0) {
-		gate_settle_refused(l->gate, number, GATE_REFUSED_INCARNATION);
-		return;
-	}
-	if (strcmp(code, "journal") == 0 || strcmp(code, "memory") == 0 ||
-	    strcmp(code, "no-memory") == 0 || strcmp(code, "slow") == 0) {
-		/* What shardd has no room for now it has later. */
-		log_say(LOG_LEVEL_ERROR, "%s: settle %llu: %s: %s", l->options.shards,
-			(unsigned long long)number, code, r->text ? r->text : "");
-		gate_settle_refused(l->gate, number, GATE_REFUSED_NOW);
-		again_later(l);
-		return;
-	}
-	/* No line of a settle makes it fail: somebody else settles in this incarnation, or that is no
-	 * shardd. What is in its journal is not what is in the model. */
-	lead_breakf(l, ERROR_TEMPFAIL, l->options.shards, "settle %llu: %s: %s",
-		    (unsigned long long)number, code, r->text ? r->text : "");
-}
-
-static void on_settle(const struct record *r, int closing, void *lead)
-{
-	struct lead *l = lead;
-
-	if (!r)
-		return; /* on_shards_down() follows */
-	if (!closing) {
-		names_add(l, &l->settling.fenced, r, "fenced");
-		return;
-	}
-	if (record_is(r, "ok"))
-		settle_ok(l);
-	else
-		settle_err(l, r);
-	lead_pump(l);
-}
-
-static size_t settle_line(char *out, const struct gate_line *line)
-{
-	struct record_out o;
-
-	record_begin(&o, out, LINE_ROOM, line->back ? "back" : "apply");
-	record_add(&o, "worker", line->worker);
-	record_add_u64(&o, "generation", line->generation);
-	record_add_u64(&o, "id", line->range.id);
-	record_add_u64(&o, "begin", line->range.begin);
-	record_add_u64(&o, "length", line->range.length);
-	return record_end(&o, NULL);
-}
-
-/*
- * boot= says that all who apply this unit live in this boot. If shardd does, too, it need not wait for
- * the disk: what takes its journal's last lines takes the parameters, and both go back to a checkpoint.
- * Each sample is used (what was lost is given out again, behind that checkpoint) and none is twice in
- * the model (it went back with the queue); what is acknowledged is on disk as long as anything is
- * left that was told so.
- */
-static void settle(struct lead *l, const struct gate_effect *e)
-{
-	const char *boot = lead_parts_boot(l->parts);
-	char head[256], *text = malloc(e->lines * LINE_ROOM);
-	struct record_out o;
-	size_t len = 0;
-
-	if (!text) {
-		lead_breakf(l, ERROR_OS, "settle", "no memory");
-		return;
-	}
-	for (size_t i = 0; i < e->lines; i++)
-		len += settle_line(text + len, &e->line[i]);
-	record_begin(&o, head, sizeof head, "settle");
-	record_add_u64(&o, "number", e->number);
-	record_add_u64(&o, "iteration", e->iteration);
-	record_add_u64(&o, "incarnation", l->options.gate.incarnation);
-	if (boot[0])
-		record_add(&o, "boot", boot);
-	record_add_u64(&o, "bytes", len);
-	size_t head_len = record_end(&o, NULL);
-	l->settling.number = e->number;
-	l->settling.fenced.count = 0;
-	l->settling.sent = clock_mono();
-	if (peer_send(l->shards, head, head_len, text, len, on_settle, l) != 0) {
-		gate_settle_refused(l->gate, e->number, GATE_REFUSED_NOW);
-		again_later(l);
-	}
-	free(text);
-}
-
-static void on_shards_up(struct peer *p, const struct record *r, void *lead)
-{
-	struct lead *l = lead;
-
-	(void)p;
-	(void)r;
-	gate_shards(l->gate, 1);
-	lead_pump(l);
-}
-
-static void on_shards_down(struct peer *p, void *lead)
-{
-	struct lead *l = lead;
-
-	(void)p;
-	log_say(LOG_LEVEL_WARNING, "%s: connection lost; settlements wait", l->options.shards);
-	gate_shards(l->gate, 0);
-	lead_pump(l);
-}
-
 /* ---- the parts ---- */
 
 static void on_missing(uint32_t part, const char *worker, uint64_t generation, uint64_t sequence,
@@ -303,7 +112,7 @@ static void on_missing(uint32_t part, const char *worker, uint64_t generation, u
 	(void)part;
 	(void)generation;
 	(void)sequence;
-	names_put(l, &l->holding.missing, worker);
+	lead_names_put(l, &l->holding.missing, worker);
 }
 
 static void one_holds(struct lead *l)
@@ -312,7 +121,8 @@ static void one_holds(struct lead *l)
 
 	if (l->broken || --l->holding.asked > 0)
 		return;
-	missing = names_list(l, &l->holding.missing, "a server does not have its part of its push");
+	missing = lead_names_list(l, &l->holding.missing,
+				  "a server does not have its part of its push");
 	if (missing)
 		gate_held(l->gate, missing, l->holding.missing.count);
 	free(missing);
@@ -400,7 +210,7 @@ void lead_pump(struct lead *l)
 			hold(l, e);
 			break;
 		case GATE_SETTLE:
-			settle(l, e);
+			lead_settle(l, e);
 			break;
 		case GATE_APPLY:
 			apply(l, e);
@@ -424,7 +234,7 @@ void lead_pump(struct lead *l)
 	}
 	l->pumping = 0;
 	if (gate_failed(l->gate))
-		lead_breakf(l, ERROR_OS, "gate", "no memory");
+		lead_breakf(l, ERROR_OS, "gate", "out of memory");
 }
 
 /* ---- making ---- */
@@ -433,13 +243,13 @@ int lead_new(struct lead **out, const struct lead_options *options, struct error
 {
 	struct lead *l = calloc(1, sizeof *l);
 	struct lead_parts_options parts = {.here = options->here,
-				      .sockets = options->servers,
-				      .count = options->server_count,
-				      .incarnation = options->gate.incarnation,
-				      .iteration = iteration,
-				      .ready = on_ready,
-				      .broken = on_broken,
-				      .owner = l};
+					   .sockets = options->servers,
+					   .count = options->server_count,
+					   .incarnation = options->gate.incarnation,
+					   .iteration = iteration,
+					   .ready = on_ready,
+					   .broken = on_broken,
+					   .owner = l};
 
 	if (!l)
 		return error_set(err, ERROR_OS, "lead", "out of memory");
@@ -486,20 +296,13 @@ void lead_expect(struct lead *l)
 int lead_start(struct lead *l, struct server *server, struct error *err)
 {
 	struct event_base *base = server_base(server);
-	struct peer_options shards = {.path = l->options.shards,
-				      .up = on_shards_up,
-				      .down = on_shards_down,
-				      .owner = l,
-				      .answer_seconds = SETTLE_SECONDS};
 
 	l->server = server;
-	l->again = event_new(base, -1, 0, on_again, l);
 	l->begin = evtimer_new(base, on_begin, l);
-	if (!l->again || !l->begin || lead_hand_start(l, base) != 0 ||
-	    lead_silent_start(l, base) != 0)
-		return error_set(err, ERROR_OS, "lead", "no memory");
-	if (l->options.shards && !(l->shards = peer_new(base, &shards)))
-		return error_set(err, ERROR_OS, l->options.shards, "no memory");
+	if (!l->begin || lead_hand_start(l, base) != 0 || lead_silent_start(l, base) != 0)
+		return error_set(err, ERROR_OS, "lead", "out of memory");
+	if (lead_settle_start(l, base, err) != 0)
+		return -1;
 	return lead_parts_start(l->parts, base, err);
 }
 
@@ -509,10 +312,7 @@ void lead_stop(struct lead *l)
 		return;
 	l->broken = 1; /* peers tell their open requests now: nothing is to follow from it */
 	lead_parts_stop(l->parts);
-	if (l->shards)
-		peer_free(l->shards);
-	if (l->again)
-		event_free(l->again);
+	lead_settle_stop(l);
 	if (l->begin)
 		event_free(l->begin);
 	if (l->absent)

@@ -96,7 +96,7 @@ static int commit(struct lead *l, struct error *err)
 	int rc;
 
 	if (!m)
-		return error_set(err, ERROR_OS, c->dir, "no memory");
+		return error_set(err, ERROR_OS, c->dir, "out of memory");
 	rc = ckpt_manifest_start(m, l->options.job, c->iteration, l->options.gate.incarnation,
 				 clock_epoch(), err);
 	if (rc == 0)

@@ -74,7 +74,7 @@ static char *take_text(const struct record *r, struct call *c, uint64_t *bytes, 
 		return NULL;
 	text = malloc((size_t)*bytes);
 	if (!text)
-		error_set(err, ERROR_OS, NULL, "no memory");
+		error_set(err, ERROR_OS, NULL, "out of memory");
 	else if (call_bytes(c, text, (size_t)*bytes, err) == 0)
 		return text;
 	free(text);

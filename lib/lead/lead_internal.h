@@ -1,12 +1,12 @@
-/* What lead.c (effects, shardd, orders to the parts), lead_requests.c (verbs), lead_cut.c
- * (checkpoints), lead_sizes.c (batches at every barrier), lead_silent.c (members that do not move)
- * and lead_handover.c (handing over) share. */
+/* What the conversation of the lead shares: lead.c (effects), lead_requests.c (verbs),
+ * lead_settle.c (shardd), lead_cut.c (checkpoints), lead_balance.c (batches at every barrier),
+ * lead_silent.c (members that do not move) and lead_handover.c (handing over). */
 #ifndef PACELINE_LEAD_LEAD_INTERNAL_H
 #define PACELINE_LEAD_LEAD_INTERNAL_H
 
 #include "ckpt/ckpt.h"
 #include "lead/lead.h"
-#include "lead/rows.h"
+#include "lead/watch.h"
 #include "wire/peer.h"
 
 #include <uthash.h>
@@ -28,11 +28,8 @@ struct names {
 	size_t count, max;
 };
 
-struct watcher {
-	struct lead *lead;
-	struct request *rq;
-	struct rows rows;
-	struct watcher *next, **at;
+struct part_file {
+	uint64_t bytes, sum;
 };
 
 /* A checkpoint that is being made. */
@@ -45,9 +42,7 @@ struct cutting {
 	double hold, fork; /* seconds */
 	uint64_t iteration;
 	char dir[CKPT_PATH_MAX];
-	struct part_file {
-		uint64_t bytes, sum;
-	} *part; /* what each wrote */
+	struct part_file *part; /* what each wrote */
 	char why[600];
 };
 
@@ -72,10 +67,10 @@ struct sizes {
 	uint64_t sum;            /* of the last ones */
 	int warned;              /* that there are none */
 	int fd, lost;            /* of the log; -1: none */
-	char *text;   /* for it, of this round */
+	char *text;              /* for it, of this round */
 	size_t text_len, text_room;
-	int whole;    /* each round is logged, not only changes: the method remembers rounds */
-	int begun;    /* the log says what is decided by */
+	int whole; /* each round is logged, not only changes: the method remembers rounds */
+	int begun; /* the log says what is decided by */
 	uint64_t asked;
 	double seconds;
 };
@@ -119,6 +114,15 @@ uint64_t lead_defer(struct lead *l, struct request *rq);
 /* The request of a token, which is forgotten; NULL when its client went. */
 struct request *lead_undefer(struct lead *l, uint64_t token);
 
+/* lead_settle.c */
+int lead_settle_start(struct lead *l, struct event_base *base, struct error *err);
+void lead_settle_stop(struct lead *l);
+void lead_settle(struct lead *l, const struct gate_effect *e);
+void lead_names_put(struct lead *l, struct names *names, const char *worker);
+/* As the gate wants them, and said with the reason; to be freed. NULL: no memory, and the lead is
+ * broken. */
+const char **lead_names_list(struct lead *l, const struct names *names, const char *why);
+
 /* lead_cut.c */
 void lead_cut_begin(struct lead *l, struct request *rq, const char *dir);
 void lead_cut_save(struct lead *l);
@@ -128,7 +132,7 @@ void lead_cut_refused(struct lead *l);
 /* lead_handover.c */
 int lead_hand_start(struct lead *l, struct event_base *base);
 
-/* lead_sizes.c */
+/* lead_balance.c */
 int lead_sizes_new(struct lead *l, struct error *err); /* before gate_new() */
 void lead_sizes_free(struct lead *l);
 

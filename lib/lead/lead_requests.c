@@ -340,72 +340,37 @@ static void on_stat(struct request *rq, void *lead)
 	record_add_brief(&o, "balance-us",
 			 sizes->asked ? sizes->seconds / (double)sizes->asked * 1e6 : 0.0);
 	record_add_u64(&o, "settles", s->answers);
-	record_add_brief(&o, "settle-us",
-			 s->answers ? s->seconds / (double)s->answers * 1e6 : 0.0);
+	record_add_brief(&o, "settle-us", s->answers ? s->seconds / (double)s->answers * 1e6 : 0.0);
 	request_put_record(rq, &o);
 	request_ok(rq, NULL);
 }
 
 /* ---- rows for watchers ---- */
 
-static void watcher_gone(struct request *rq, void *arg)
-{
-	struct watcher *w = arg;
-
-	(void)rq;
-	*w->at = w->next;
-	if (w->next)
-		w->next->at = w->at;
-	free(w);
-}
-
 static void on_watch(struct request *rq, void *lead)
 {
 	struct lead *l = lead;
-	struct watcher *w = calloc(1, sizeof *w);
 	struct error err = {0};
 	double every = 0.0;
 
-	if (!w) {
-		request_err(rq, "no-memory", NULL);
-		return;
-	}
-	if (record_real_opt(request_record(rq), "every", 0.0, 1e9, &every, &err) != 0) {
+	if (record_real_opt(request_record(rq), "every", 0.0, 1e9, &every, &err) != 0)
 		request_bad(rq, &err);
-		free(w);
-		return;
-	}
-	w->lead = l;
-	w->rq = rq;
-	rows_start(&w->rows, every, gate_iteration(l->gate), clock_mono());
-	w->next = l->watchers;
-	w->at = &l->watchers;
-	if (w->next)
-		w->next->at = &w->next;
-	l->watchers = w;
-	request_defer(rq, watcher_gone, w);
+	else
+		watchers_add(&l->watchers, rq, every, gate_iteration(l->gate), clock_mono());
 }
 
 void lead_rows(struct lead *l, uint64_t iteration, uint64_t samples, double loss)
 {
 	struct rows_unit unit = {iteration, samples, loss};
-	double now = clock_mono(), mean;
-	char line[512];
-	struct record_out o;
+	double now = clock_mono();
 
 	l->samples += samples;
-	for (struct watcher *w = l->watchers; w; w = w->next) {
-		if (!rows_due(&w->rows, &unit, now, &mean))
-			continue;
-		record_begin(&o, line, sizeof line, "row");
-		record_add_u64(&o, "iteration", unit.iteration);
-		record_add_real(&o, "loss", mean);
-		record_add_u64(&o, "samples", l->samples);
-		record_add_seconds(&o, "at", clock_epoch());
-		record_add_seconds(&o, "time", now - l->started);
-		record_add_u64(&o, "members", gate_active(l->gate));
-		request_put_record(w->rq, &o);
-	}
+	watchers_row(l->watchers, &unit,
+		     &(struct rows_fields){.samples = l->samples,
+					   .members = gate_active(l->gate),
+					   .at = clock_epoch(),
+					   .time = now - l->started},
+		     now);
 }
 
 #define WHO_KEYS "worker generation incarnation"

@@ -13,16 +13,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ORDER_PUSHES_MAX 65536              /* of one order */
-#define ORDER_COUNT_MAX (UINT64_C(1) << 48) /* samples of a push */
+#define ORDER_PUSHES_MAX 65536               /* of one order */
+#define ORDER_COUNT_MAX (UINT64_C(1) << 48)  /* samples of a push */
 #define ORDER_BYTES_MAX (UINT64_C(64) << 20) /* of its payload */
 #define ORDER_ANYWHERE UINT64_MAX
 
 enum order_kind {
 	ORDER_HOLD,  /* keep push[] until an apply or a throw; what is not there is said */
 	ORDER_APPLY, /* push[] is committed: `units` units, behind `iteration` of them */
-	ORDER_THROW, /* what is staged of worker up to generation goes; with `one`, that push alone */
-	ORDER_CUT,   /* behind the last apply, at iteration: write this part into the directory path */
+	ORDER_THROW, /* what is staged of worker up to generation goes; with `one`, one push */
+	ORDER_CUT,   /* behind the last apply, at iteration: write this part into directory path */
 	ORDERS
 };
 
@@ -32,9 +32,9 @@ struct order_push {
 	uint64_t generation, sequence;
 	uint64_t unit;  /* from 0 within the order, ascending */
 	uint64_t count; /* samples, as its push to the lead said */
-	/* Samples of the whole batch, or count: a last, short batch is divided by that. No more than
-	 * the largest batch that anybody has had settled: whoever claims more would make the unit's
-	 * mean small for all others. 0: as the push said. */
+	/* Samples of the whole batch, or count: a last, short batch is divided by that. No more
+	 * than the largest batch that anybody has had settled: whoever claims more would make the
+	 * unit's mean small for all others. 0: as the push said. */
 	uint64_t size;
 	double scale;
 };
@@ -48,7 +48,7 @@ struct order {
 	size_t pushes;
 	const char *worker;
 	uint64_t generation, sequence;
-	int one;          /* throw: of that generation this sequence; 0: all, and later ones are refused */
+	int one; /* throw: of that generation this sequence; 0: all, and later ones are refused */
 	const char *path;
 };
 
@@ -57,10 +57,10 @@ struct order_result {
 	const char *code; /* of a refusal; NULL: done */
 	const char *text; /* then: for people */
 	uint64_t iteration;
-	int repeated;        /* it was done before */
-	const char *file;    /* of a cut: what was written, */
+	int repeated;     /* it was done before */
+	const char *file; /* of a cut: what was written, */
 	uint64_t bytes, sum;
-	double stall;        /* and the seconds that the part stood still */
+	double stall; /* and the seconds that the part stood still */
 };
 
 /* Who hears of it: missing for each push that is not there, then done, once, now or later. */
@@ -76,8 +76,8 @@ struct order_answer {
  * freed. NULL: no memory. */
 char *order_write(const struct order *o, size_t *head, size_t *bytes);
 
-/* The order that a request is; its push array is to be freed, its strings are those of r. ERROR_DATA
- * says what is wrong. payload may lie in memory that others write. */
+/* The order that a request is; its push array is to be freed, its strings are those of r.
+ * ERROR_DATA says what is wrong. payload may lie in memory that others write. */
 int order_read(struct order *o, const struct record *r, const void *payload, size_t bytes,
 	       struct error *err);
 

@@ -1,6 +1,6 @@
 /*
- * See part_remote.h.  A server that is not where it must be lacks what is committed: only a rollback
- * helps.
+ * See part_remote.h.  A server that is not where it must be lacks what is committed: only a
+ * rollback helps.
  */
 #include "lead/part_remote.h"
 
@@ -22,7 +22,6 @@ struct told {
 	enum order_kind kind;
 	uint64_t iteration, units; /* of an apply; units 0: none */
 	size_t head, bytes;        /* of text: the record, and the payload behind it */
-	int asked;                 /* who hears of the answer is in answer */
 	struct order_answer answer;
 	char text[];
 };
@@ -60,7 +59,11 @@ static struct told *told_add(struct part_remote *r, const char *text, size_t hea
 
 	if (!t)
 		return NULL;
-	*t = (struct told){.head = head, .bytes = bytes};
+	*t = (struct told){.head = head,
+			   .bytes = bytes,
+			   .answer = {.done = r->options.committed,
+				      .arg = r->options.owner,
+				      .part = r->options.part}};
 	memcpy(t->text, text, head + bytes);
 	*r->end = t;
 	r->end = &t->next;
@@ -85,7 +88,7 @@ static void missing(const struct told *t, const struct record *r)
 	uint64_t generation, sequence;
 	struct error ignored;
 
-	if (t->asked && t->answer.missing && record_is(r, "missing") &&
+	if (t->answer.missing && record_is(r, "missing") &&
 	    record_id(r, "worker", &worker, &ignored) == 0 &&
 	    record_u64(r, "generation", 0, UINT64_MAX, &generation, &ignored) == 0 &&
 	    record_u64(r, "sequence", 0, UINT64_MAX, &sequence, &ignored) == 0)
@@ -120,11 +123,7 @@ static void on_answer(const struct record *record, int closing, void *remote)
 	}
 	struct told *t = told_take(r);
 	result_read(&result, record, &err);
-	if (t->asked)
-		t->answer.done(t->answer.part, &result, t->answer.arg);
-	else if (result.code) /* it is in the journal and not in that server */
-		breakf(r, ERROR_TEMPFAIL, "what is committed was not applied: %s: %s", result.code,
-		       result.text);
+	t->answer.done(t->answer.part, &result, t->answer.arg);
 	free(t);
 }
 
@@ -148,9 +147,7 @@ int part_remote_obey(struct part_remote *r, const struct order *o, const char *t
 	t->kind = o->kind;
 	t->iteration = o->iteration;
 	t->units = o->kind == ORDER_APPLY ? o->units : 0;
-	t->asked = a != NULL;
-	if (a)
-		t->answer = *a;
+	t->answer = *a;
 	if (r->ready)
 		send_told(r, t);
 	else if (o->kind == ORDER_CUT)
@@ -217,7 +214,8 @@ static int is_where(struct part_remote *r, const struct record *stat)
 	    iteration >= least_iteration(r) && iteration <= committed &&
 	    incarnation == r->options.incarnation)
 		return 1;
-	breakf(r, ERROR_TEMPFAIL, "is at iteration %llu of incarnation %llu, the lead at %llu of %llu",
+	breakf(r, ERROR_TEMPFAIL,
+	       "is at iteration %llu of incarnation %llu, the lead at %llu of %llu",
 	       (unsigned long long)iteration, (unsigned long long)incarnation,
 	       (unsigned long long)committed, (unsigned long long)r->options.incarnation);
 	return 0;
@@ -306,10 +304,12 @@ void part_remote_free(struct part_remote *r)
 
 /* ---- handing over ---- */
 
-int part_remote_owed(const struct part_remote *r, lead_parts_owed_fn *fn, void *arg, struct error *err)
+int part_remote_owed(const struct part_remote *r, lead_parts_owed_fn *fn, void *arg,
+		     struct error *err)
 {
 	for (const struct told *t = r->first; t; t = t->next) {
-		if (t->asked) /* the next lead asks by itself */
+		if (t->kind == ORDER_HOLD ||
+		    t->kind == ORDER_CUT) /* the next lead asks by itself */
 			continue;
 		if (fn(r->options.part, t->iteration, t->units, t->text, t->head, t->bytes, arg,
 		       err) != 0)

@@ -15,23 +15,27 @@ struct part_remote_options {
 	uint64_t incarnation;
 	uint64_t (*iteration)(void *owner); /* see struct lead_parts_options */
 	void (*changed)(void *owner);       /* part_remote_ready() is another */
+	/* The answer to an order that another lead gave, see part_remote_owe(). */
+	void (*committed)(uint32_t part, const struct order_result *result, void *owner);
 	void (*broken)(const struct error *err, void *owner);
 	void *owner;
 };
 
-struct part_remote *part_remote_new(const struct part_remote_options *options); /* NULL: no memory */
+struct part_remote *
+part_remote_new(const struct part_remote_options *options); /* NULL: no memory */
 int part_remote_start(struct part_remote *r, struct event_base *base);
 void part_remote_stop(struct part_remote *r);
 void part_remote_free(struct part_remote *r); /* NULL is fine */
 
-int part_remote_ready(const struct part_remote *r); /* connected, and where it must be */
+int part_remote_ready(const struct part_remote *r);        /* connected, and where it must be */
 const char *part_remote_boot(const struct part_remote *r); /* as it said last; "": it did not */
 void part_remote_flush(struct part_remote *r);
-/* text: the order as text. a NULL: see lead_parts_give(). -1: no memory. */
+/* text: the order as text. -1: no memory. */
 int part_remote_obey(struct part_remote *r, const struct order *o, const char *text, size_t head,
 		     size_t bytes, const struct order_answer *a);
 
-int part_remote_owed(const struct part_remote *r, lead_parts_owed_fn *fn, void *arg, struct error *err);
+int part_remote_owed(const struct part_remote *r, lead_parts_owed_fn *fn, void *arg,
+		     struct error *err);
 int part_remote_owe(struct part_remote *r, uint64_t iteration, uint64_t units, const char *text,
 		    size_t head, size_t bytes);
 

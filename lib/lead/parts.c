@@ -37,7 +37,21 @@ static void broken(const struct error *err, void *parts)
 	p->options.broken(err, p->options.owner);
 }
 
-int lead_parts_new(struct lead_parts **out, const struct lead_parts_options *options, struct error *err)
+/* Of an order that can't fail. */
+static void committed(uint32_t part, const struct order_result *result, void *parts)
+{
+	struct lead_parts *p = parts;
+	struct error err = {0};
+
+	if (!result->code)
+		return;
+	error_set(&err, ERROR_TEMPFAIL, lead_parts_name(p, part),
+		  "what is committed was not applied: %s: %s", result->code, result->text);
+	broken(&err, p);
+}
+
+int lead_parts_new(struct lead_parts **out, const struct lead_parts_options *options,
+		   struct error *err)
 {
 	struct lead_parts *p = calloc(1, sizeof *p);
 
@@ -58,6 +72,7 @@ int lead_parts_new(struct lead_parts **out, const struct lead_parts_options *opt
 						     .incarnation = options->incarnation,
 						     .iteration = iteration,
 						     .changed = changed,
+						     .committed = committed,
 						     .broken = broken,
 						     .owner = p};
 		p->remote[i] = part_remote_new(&remote);
@@ -130,19 +145,6 @@ const struct part_here *lead_parts_here(const struct lead_parts *p)
 
 /* ---- orders ---- */
 
-/* Of an order that can't fail. */
-static void committed(uint32_t part, const struct order_result *result, void *parts)
-{
-	struct lead_parts *p = parts;
-	struct error err = {0};
-
-	if (!result->code)
-		return;
-	error_set(&err, ERROR_TEMPFAIL, lead_parts_name(p, part),
-		  "what is committed was not applied: %s: %s", result->code, result->text);
-	broken(&err, p);
-}
-
 static int give_remote(struct lead_parts *p, const struct order *o, const struct order_answer *a)
 {
 	size_t head, bytes;
@@ -150,9 +152,9 @@ static int give_remote(struct lead_parts *p, const struct order *o, const struct
 	int rc = text || p->options.count == 0 ? 0 : -1;
 
 	for (size_t i = 0; rc == 0 && i < p->options.count; i++) {
-		struct order_answer of = a ? *a : (struct order_answer){.arg = NULL};
+		struct order_answer of = *a;
 		of.part = p->local + (uint32_t)i;
-		rc = part_remote_obey(p->remote[i], o, text, head, bytes, a ? &of : NULL);
+		rc = part_remote_obey(p->remote[i], o, text, head, bytes, &of);
 	}
 	free(text);
 	for (size_t i = 0; rc == 0 && o->kind == ORDER_APPLY && i < p->options.count; i++)
@@ -166,7 +168,7 @@ void lead_parts_give(struct lead_parts *p, struct order *o, const struct order_a
 	struct error err = {0};
 
 	o->incarnation = p->options.incarnation;
-	if (give_remote(p, o, a) != 0) {
+	if (give_remote(p, o, &of) != 0) {
 		error_set(&err, ERROR_OS, "parts", "out of memory");
 		broken(&err, p);
 	} else if (p->local)
@@ -175,7 +177,8 @@ void lead_parts_give(struct lead_parts *p, struct order *o, const struct order_a
 
 /* ---- handing over ---- */
 
-int lead_parts_owed(const struct lead_parts *p, lead_parts_owed_fn *fn, void *arg, struct error *err)
+int lead_parts_owed(const struct lead_parts *p, lead_parts_owed_fn *fn, void *arg,
+		    struct error *err)
 {
 	for (size_t i = 0; i < p->options.count; i++) {
 		if (part_remote_owed(p->remote[i], fn, arg, err) != 0)
@@ -184,8 +187,8 @@ int lead_parts_owed(const struct lead_parts *p, lead_parts_owed_fn *fn, void *ar
 	return 0;
 }
 
-int lead_parts_owe(struct lead_parts *p, uint32_t part, uint64_t at, uint64_t units, const char *text,
-	      size_t head, size_t bytes, struct error *err)
+int lead_parts_owe(struct lead_parts *p, uint32_t part, uint64_t at, uint64_t units,
+		   const char *text, size_t head, size_t bytes, struct error *err)
 {
 	if (part < p->local || part >= p->count)
 		return error_set(err, ERROR_DATA, NULL, "part %u is not elsewhere", part);

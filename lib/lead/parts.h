@@ -3,8 +3,8 @@
  * the same sequence, and answer each in their time; who gives one does not know which of them are
  * servers of their own and which one, if any, is in this process.
  *
- * Orders that say what is committed (apply, throw) can't fail: a part that refuses one lacks what is
- * in the journal, and only a rollback makes them agree again.
+ * Orders that say what is committed (apply, throw) can't fail: a part that refuses one lacks what
+ * is in the journal, and only a rollback makes them agree again.
  */
 #ifndef PACELINE_LEAD_PARTS_H
 #define PACELINE_LEAD_PARTS_H
@@ -33,7 +33,7 @@ struct part_here {
 	void (*obey)(void *part, const struct order *o, const struct order_answer *a);
 	/* The gradient of a push, from its request. unfit: why it is refused anyhow, or NULL. */
 	enum part_staged (*stage)(void *part, struct request *rq, const char *unfit);
-	uint64_t (*iteration)(const void *part); /* units applied */
+	uint64_t (*iteration)(const void *part);              /* units applied */
 	void (*stat)(const void *part, struct record_out *o); /* its fields of `stat` */
 };
 
@@ -51,22 +51,24 @@ struct lead_parts_options {
 	void *owner;
 };
 
-int lead_parts_new(struct lead_parts **out, const struct lead_parts_options *options, struct error *err);
+int lead_parts_new(struct lead_parts **out, const struct lead_parts_options *options,
+		   struct error *err);
 int lead_parts_start(struct lead_parts *p, struct event_base *base, struct error *err);
 void lead_parts_stop(struct lead_parts *p); /* connections go; orders stay, for who takes over */
 void lead_parts_free(struct lead_parts *p); /* NULL is fine */
 
 size_t lead_parts_count(const struct lead_parts *p);
 int lead_parts_ready(const struct lead_parts *p);
-/* The boot that all parts and this process live in, so that a power cut ends them together; "": there
- * are none, or it is not known of all. */
+/* The boot that all parts and this process live in, so that a power cut ends them together; "":
+ * there are none, or it is not known of all. */
 const char *lead_parts_boot(const struct lead_parts *p);
 const char *lead_parts_name(const struct lead_parts *p, uint32_t part); /* a socket, or `part 0` */
-const struct part_here *lead_parts_here(const struct lead_parts *p);   /* NULL: none */
+const struct part_here *lead_parts_here(const struct lead_parts *p);    /* NULL: none */
 
-/* To all of them, those elsewhere first and at once, so that they work while the one here does; each
- * answers to a->missing and a->done, some before this returns. A part that goes is asked again when it is back. Only of a cut it may
- * stay away: then done says code=lost. a NULL: a refusal breaks the lead. */
+/* To all of them, those elsewhere first and at once, so that they work while the one here does;
+ * each answers to a->missing and a->done, some before this returns. A part that goes is asked again
+ * when it is back. Only of a cut it may stay away: then done says code=lost. a NULL: a refusal
+ * breaks the lead. */
 void lead_parts_give(struct lead_parts *p, struct order *o, const struct order_answer *a);
 
 /* ---- handing over the lead ---- */
@@ -74,10 +76,11 @@ void lead_parts_give(struct lead_parts *p, struct order *o, const struct order_a
 /* Each order that is to be said again by whoever leads: in sequence, as text (order_write()); units
  * is 0 but for an apply. -1 from fn ends the walk. */
 typedef int lead_parts_owed_fn(uint32_t part, uint64_t iteration, uint64_t units, const char *text,
-			  size_t head, size_t bytes, void *arg, struct error *err);
-int lead_parts_owed(const struct lead_parts *p, lead_parts_owed_fn *fn, void *arg, struct error *err);
+			       size_t head, size_t bytes, void *arg, struct error *err);
+int lead_parts_owed(const struct lead_parts *p, lead_parts_owed_fn *fn, void *arg,
+		    struct error *err);
 /* One that another lead owes, before lead_parts_start(). */
-int lead_parts_owe(struct lead_parts *p, uint32_t part, uint64_t iteration, uint64_t units, const char *text,
-	      size_t head, size_t bytes, struct error *err);
+int lead_parts_owe(struct lead_parts *p, uint32_t part, uint64_t iteration, uint64_t units,
+		   const char *text, size_t head, size_t bytes, struct error *err);
 
 #endif

@@ -1,6 +1,8 @@
 /* partition: see partition.h. What may be asked for is the queue's to check; here it is done. */
 #include "partition/partition.h"
 
+#include "base/grow.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,15 +68,7 @@ size_t partitions_find(const struct partitions *p, const char *worker)
 
 static int reserve(struct partition *part, size_t more)
 {
-	if (part->room >= part->count + more)
-		return 0;
-	size_t room = (part->count + more) * 2;
-	struct partition_run *grown = realloc(part->run, room * sizeof *grown);
-	if (!grown)
-		return -1;
-	part->run = grown;
-	part->room = room;
-	return 0;
+	return GROW(part->run, part->room, part->count + more);
 }
 
 int partition_prepare(struct partition *part)
@@ -202,14 +196,8 @@ int partitions_may_move(const struct partitions *p, const struct partition_move 
 
 int partitions_plan(struct partitions *p, const struct partition_move *move)
 {
-	if (p->moves == p->move_room) {
-		size_t room = p->move_room ? 2 * p->move_room : 8;
-		struct partition_move *grown = realloc(p->move, room * sizeof *grown);
-		if (!grown)
-			return -1;
-		p->move = grown;
-		p->move_room = room;
-	}
+	if (GROW(p->move, p->move_room, p->moves + 1) != 0)
+		return -1;
 	p->move[p->moves++] = *move;
 	if (p->next_move <= move->id)
 		p->next_move = move->id + 1;

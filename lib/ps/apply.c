@@ -1,6 +1,7 @@
 /*
- * Units: applying staged pushes, and this server's own batch processing time.  A drag file slows the server down for experiments: it sleeps, and so does
- * everything it serves, which is what a slow server is.
+ * Units: applying staged pushes, and this server's own batch processing time.  A drag file slows
+ * the server down for experiments: it sleeps, and so does everything it serves, which is what a
+ * slow server is.
  */
 #include "ps/ps_internal.h"
 
@@ -22,9 +23,9 @@ static int report_due(const struct ps *p)
 	const struct ps_options *o = &p->options;
 	int early = p->units <= EARLY_UNITS && (p->units & (p->units - 1)) == 0;
 
-	return p->report_units && (early || p->report_units >= o->report_every ||
-				   (o->report_seconds > 0.0 &&
-				    clock_mono() - p->reported >= o->report_seconds));
+	return p->report_units &&
+	       (early || p->report_units >= o->report_every ||
+		(o->report_seconds > 0.0 && clock_mono() - p->reported >= o->report_seconds));
 }
 
 static void report(struct ps *p)
@@ -60,7 +61,7 @@ static int unit_reserve(struct ps *p, size_t pushes, struct error *err)
 	free(p->unit);
 	p->unit = calloc(pushes, sizeof *p->unit);
 	p->unit_max = p->unit ? pushes : 0;
-	return p->unit ? 0 : error_set(err, ERROR_OS, "apply", "no memory");
+	return p->unit ? 0 : error_set(err, ERROR_OS, "apply", "out of memory");
 }
 
 /* What was committed is applied, but no value that is not finite comes of it. It is told, with the
@@ -143,8 +144,8 @@ int ps_apply(struct ps *p, const struct order *o, size_t *missing, struct error 
 	if (p->options.bsp) /* what was late for these units is thrown away */
 		stage_drop_before(p->stage, p->applied);
 	report(p);
-	/* What is told of this unit goes first, then parameters, a worker's after the other's: nobody
-	 * waits until they have been copied for all. */
+	/* What is told of this unit goes first, then parameters, a worker's after the other's:
+	 * nobody waits until they have been copied for all. */
 	ps_waits_run(p);
 	return 0;
 broken:

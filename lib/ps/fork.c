@@ -151,7 +151,7 @@ int fork_start(struct fork_child **out, struct server *server, const struct stor
 	int ends[2];
 
 	if (!f)
-		return error_set(err, ERROR_OS, path, "no memory");
+		return error_set(err, ERROR_OS, path, "out of memory");
 	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
 		free(f);
 		return error_errno(err, ERROR_OS, path, "pipe");

@@ -292,13 +292,13 @@ static int take_push(struct ps *p, const struct record *r, struct call *c, struc
 	    record_u64(r, "bytes", 0, PART_PAYLOAD_BYTES_MAX, &bytes, err) != 0)
 		goto failed;
 	s->held = (int)held;
-	s->room = room_take(p->rooms, (size_t)bytes);
-	if (!s->room) {
+	s->buffer = buffer_take(p->buffers, (size_t)bytes);
+	if (!s->buffer) {
 		error_set(err, ERROR_OS, NULL, "out of memory for a push");
 		goto failed;
 	}
-	if (call_bytes(c, s->room, (size_t)bytes, err) != 0 ||
-	    ps_push_find(p, s, s->room, (size_t)bytes, dense, rows, err) != 0)
+	if (call_bytes(c, s->buffer, (size_t)bytes, err) != 0 ||
+	    ps_push_find(p, s, s->buffer, (size_t)bytes, dense, rows, err) != 0)
 		goto failed;
 	ps_push_judge(p, s);
 	if (s->diverged) {

@@ -1,6 +1,6 @@
 /*
- * What the lead orders, from wherever it comes: from a lead in this process as a struct, or over the
- * socket as a request.
+ * What the lead orders, from wherever it comes: from a lead in this process as a struct, or over
+ * the socket as a request.
  */
 #include "ps/ps_internal.h"
 
@@ -124,7 +124,7 @@ static void obey_cut(struct ps *p, const struct order *o, const struct order_ans
 
 void ps_obey(void *ps, const struct order *o, const struct order_answer *a)
 {
-	static void (*const obey[ORDERS])(struct ps *p, const struct order *o,
+	static void (*const obey[ORDERS])(struct ps * p, const struct order *o,
 					  const struct order_answer *a) = {
 		[ORDER_HOLD] = obey_hold,
 		[ORDER_APPLY] = obey_apply,

@@ -16,7 +16,7 @@ int ps_new(struct ps **out, const struct ps_options *options, struct error *err)
 	struct ps *p = calloc(1, sizeof *p);
 
 	if (!p)
-		return error_set(err, ERROR_OS, "ps", "no memory");
+		return error_set(err, ERROR_OS, "ps", "out of memory");
 	p->options = *options;
 	boot_id(p->boot);
 	p->drag.path = options->drag;
@@ -24,11 +24,11 @@ int ps_new(struct ps **out, const struct ps_options *options, struct error *err)
 	p->applied = options->iteration;
 	p->reported = clock_mono();
 	p->waits_end = &p->waits;
-	p->rooms = rooms_new();
-	if (!p->rooms)
-		error_set(err, ERROR_OS, "ps", "no memory");
-	if (!p->rooms || stage_new(&p->stage, err) != 0) {
-		rooms_free(p->rooms);
+	p->buffers = buffers_new();
+	if (!p->buffers)
+		error_set(err, ERROR_OS, "ps", "out of memory");
+	if (!p->buffers || stage_new(&p->stage, err) != 0) {
+		buffers_free(p->buffers);
 		free(p);
 		return -1;
 	}
@@ -47,7 +47,7 @@ int ps_start(struct ps *p, struct server *server, struct error *err)
 		return 0;
 	p->monitor = peer_new(server_base(server), &options);
 	if (!p->monitor)
-		return error_set(err, ERROR_OS, p->options.monitor, "no memory");
+		return error_set(err, ERROR_OS, p->options.monitor, "out of memory");
 	return 0;
 }
 
@@ -67,7 +67,7 @@ void ps_free(struct ps *p)
 	if (!p)
 		return;
 	stage_free(p->stage);
-	rooms_free(p->rooms);
+	buffers_free(p->buffers);
 	free(p->scratch);
 	free(p->unit);
 	call_close(p->handed);
@@ -99,8 +99,11 @@ static uint64_t iteration(const void *ps)
 
 struct part_here ps_here(struct ps *p)
 {
-	return (struct part_here){
-		.part = p, .obey = ps_obey, .stage = ps_stage, .iteration = iteration, .stat = ps_stat};
+	return (struct part_here){.part = p,
+				  .obey = ps_obey,
+				  .stage = ps_stage,
+				  .iteration = iteration,
+				  .stat = ps_stat};
 }
 
 /* Whether a request of a worker is of this incarnation; answers when not. */

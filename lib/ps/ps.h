@@ -72,8 +72,9 @@ struct ps_more {
 void ps_set_more(struct ps *p, const struct ps_more *more);
 
 /* The heir, before ps_start(): everything from who listens at path. When this returns 0 the other
- * is gone and has left its name. ERROR_UNAVAILABLE: it is not there, or went before it heard that we
- * have it all; ERROR_TEMPFAIL: it refuses; ERROR_CONFIG: it is another part, model or optimiser. */
+ * is gone and has left its name. ERROR_UNAVAILABLE: it is not there, or went before it heard that
+ * we have it all; ERROR_TEMPFAIL: it refuses; ERROR_CONFIG: it is another part, model or optimiser.
+ */
 int ps_take(struct ps *p, const char *path, struct error *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* What the files of a part share: ps.c (made and ended), pull.c and push.c (of workers), wait.c
- * (those whose iteration has not come), obey.c (what the lead orders), apply.c (units, drag, reports)
- * and handover.c (handing over). */
+ * (those whose iteration has not come), obey.c (what the lead orders), apply.c (units, drag,
+ * reports) and handover.c (handing over). */
 #ifndef PACELINE_PS_PS_INTERNAL_H
 #define PACELINE_PS_PS_INTERNAL_H
 
@@ -10,7 +10,7 @@
 #include "ps/ps.h"
 #include "ps/stage.h"
 #include "record/drag.h"
-#include "ps/room.h"
+#include "ps/buffers.h"
 #include "param/table.h"
 #include "wire/peer.h"
 
@@ -44,7 +44,7 @@ struct ps {
 	char boot[BOOT_ID_MAX]; /* which run of this machine */
 	struct store *store;
 	struct stage *stage;
-	struct rooms *rooms;
+	struct buffers *buffers;
 	uint64_t applied; /* units */
 	uint64_t pulls, pushes;
 	uint64_t diverged;      /* pushes refused for their values */
@@ -52,7 +52,7 @@ struct ps {
 	uint64_t bounded_units; /* in so many of them */
 	struct ps_wait *waits, **waits_end;
 	struct event *answer; /* those of waits whose iteration is here, one after the other */
-	float **scratch; /* rows of a pull that is answered at once */
+	float **scratch;      /* rows of a pull that is answered at once */
 	size_t scratch_rows;
 	struct store_push *unit;
 	size_t unit_max;

@@ -1,6 +1,7 @@
 /*
- * Pushes: gradients read, judged and staged.  Nothing that a client sends is trusted: sizes, keys and
- * order are checked before anything is kept, and memory that a client can still write is read once.
+ * Pushes: gradients read, judged and staged.  Nothing that a client sends is trusted: sizes, keys
+ * and order are checked before anything is kept, and memory that a client can still write is read
+ * once.
  *
  * Never decides what is applied.
  */
@@ -15,7 +16,7 @@
 #include <string.h>
 
 int ps_push_fields(const struct record *r, struct staged *s, uint64_t *dense, uint64_t *rows,
-		       struct error *err)
+		   struct error *err)
 {
 	const char *worker;
 
@@ -59,7 +60,7 @@ int ps_push_find(struct ps *p, struct staged *s, const void *bulk, size_t have, 
 	if (rows) {
 		row = malloc((size_t)rows * sizeof *row);
 		if (!row)
-			return error_set(err, ERROR_OS, NULL, "no memory for %llu rows",
+			return error_set(err, ERROR_OS, NULL, "out of memory for %llu rows",
 					 (unsigned long long)rows);
 		s->push.row = row;
 		s->push.rows = (size_t)rows;
@@ -108,14 +109,14 @@ static int push_copy(struct ps *p, struct staged *s, struct error *err)
 {
 	size_t dense = s->push.dense ? store_dense_count(p->store) : 0;
 	size_t rows = s->push.rows * store_width(p->store);
-	float *own = room_take(p->rooms, (dense + rows) * sizeof *own);
+	float *own = buffer_take(p->buffers, (dense + rows) * sizeof *own);
 
 	if (!own)
-		return error_set(err, ERROR_OS, NULL, "no memory for a push of %zu floats",
+		return error_set(err, ERROR_OS, NULL, "out of memory for a push of %zu floats",
 				 dense + rows);
 	size_t bad_dense = store_copy_judged(own, s->push.dense, dense);
 	size_t bad_row = store_copy_judged(own + dense, s->push.row_gradient, rows);
-	s->room = own;
+	s->buffer = own;
 	s->push.dense = dense ? own : NULL;
 	s->push.row_gradient = own + dense;
 	note_diverged(p, s, bad_dense, bad_row);
@@ -135,8 +136,8 @@ static int push_payload(struct ps *p, struct staged *s, struct payload *payload,
 	return 0;
 }
 
-/* The push that rq is, checked and with its rows found; not staged yet. ERROR_DATA says what is wrong
- * with it. */
+/* The push that rq is, checked and with its rows found; not staged yet. ERROR_DATA says what is
+ * wrong with it. */
 static int push_request(struct ps *p, struct request *rq, struct staged **out, struct error *err)
 {
 	struct staged *s = calloc(1, sizeof *s);

@@ -4,7 +4,7 @@
  */
 #include "ps/stage.h"
 
-#include "ps/room.h"
+#include "ps/buffers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ struct stage {
 int stage_new(struct stage **out, struct error *err)
 {
 	*out = calloc(1, sizeof **out);
-	return *out ? 0 : error_set(err, ERROR_OS, "stage", "no memory");
+	return *out ? 0 : error_set(err, ERROR_OS, "stage", "out of memory");
 }
 
 void staged_free(struct staged *p)
@@ -36,7 +36,7 @@ void staged_free(struct staged *p)
 	if (!p)
 		return;
 	payload_release(p->payload);
-	room_give(p->room);
+	buffer_give(p->buffer);
 	free((void *)p->push.row);
 	free(p);
 }

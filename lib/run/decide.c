@@ -197,11 +197,12 @@ static int ask(struct supervisor *s, struct error *err)
 /* Whether each worker has trained at least a batch: before that there is little to decide on. */
 static int all_reported(const struct supervisor *s)
 {
-	const struct snapshot *snapshot = &s->progress.snapshot.now;
-	size_t reported = 0;
-	for (size_t i = 0; i < snapshot->node_count; i++)
-		reported += snapshot->node[i].role == NODE_WORKER && snapshot->node[i].size > 0;
-	return reported >= sup_count(s, &role_worker);
+	EACH_OF (n, s, &role_worker) {
+		const struct snapshot_node *m = sup_measured(n);
+		if (n->stage != STAGE_READY || !m || m->size == 0)
+			return 0;
+	}
+	return 1;
 }
 
 static int due(const struct supervisor *s)

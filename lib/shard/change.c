@@ -44,7 +44,7 @@ static enum place place_of(const struct piece *p, const struct worker *w)
 static enum queue_result look_up(const struct queue *q, enum event event, const struct worker *w,
 				 uint64_t id, struct piece **p, struct error *err)
 {
-	*p = table_get(&q->pieces, id);
+	*p = u64map_get(&q->pieces, id);
 	if (!*p && id >= q->cursor && (id < q->total || id >= q->next_id))
 		return queue_no(QUEUE_UNKNOWN_SHARD, err, "no shard %llu has been handed out", id);
 	enum place place = place_of(*p, w);
@@ -164,7 +164,7 @@ static enum queue_result release(struct queue *q, struct queue_change *c, struct
 /* A lease is over. */
 static enum queue_result expire(struct queue *q, struct queue_change *c, struct error *err)
 {
-	struct piece *p = table_get(&q->pieces, c->id);
+	struct piece *p = u64map_get(&q->pieces, c->id);
 	if (!p || p->state != QUEUE_DOING || c->blamed > 1)
 		return queue_no(QUEUE_BAD, err, "shard %llu is in nobody's hand", c->id);
 	p->deaths += (uint32_t)(c->blamed && p->deaths < UINT32_MAX);
@@ -260,7 +260,7 @@ static struct piece *cut_piece(struct queue *q, struct piece *p, uint64_t max)
 		part->hi = part->lo + max;
 		p->lo += max;
 	}
-	table_put(&q->pieces, part->id, part);
+	u64map_put(&q->pieces, part->id, part);
 	p->state = QUEUE_TODO;
 	p->at = q->at;
 	p->lane->front = p;

@@ -110,7 +110,7 @@ int queue_new(struct queue **out, const struct queue_parameters *p, struct error
 static void free_pieces(struct queue *q)
 {
 	struct piece *p;
-	for (size_t at = 0; (p = table_next(&q->pieces, &at)) != NULL;) {
+	for (size_t at = 0; (p = u64map_next(&q->pieces, &at)) != NULL;) {
 		if (p->whole && (p->whole->left -= piece_left(p)) == 0)
 			free(p->whole);
 		for (struct piece *next; p; p = next) {
@@ -137,8 +137,8 @@ void queue_free(struct queue *q)
 		q->first_worker = w->next;
 		free(w);
 	}
-	table_free(&q->pieces);
-	table_free(&q->workers);
+	u64map_free(&q->pieces);
+	u64map_free(&q->workers);
 	source_free(q);
 	free(q->refusal);
 	free(q);
@@ -199,7 +199,7 @@ static uint64_t hash_of(const char *id)
 
 struct worker *queue_worker(const struct queue *q, const char *id)
 {
-	struct worker *w = table_get(&q->workers, hash_of(id));
+	struct worker *w = u64map_get(&q->workers, hash_of(id));
 	while (w && strcmp(w->id, id) != 0)
 		w = w->same_hash;
 	return w;
@@ -211,19 +211,19 @@ struct worker *queue_worker_make(struct queue *q, const char *id)
 	if (w)
 		return w;
 	size_t len = strlen(id) + 1;
-	if (table_reserve(&q->workers, q->workers.count + 1) != 0)
+	if (u64map_reserve(&q->workers, q->workers.count + 1) != 0)
 		return NULL;
 	w = calloc(1, sizeof *w + len);
 	if (!w)
 		return NULL;
 	memcpy(w->id, id, len);
 	uint64_t hash = hash_of(id);
-	struct worker *other = table_get(&q->workers, hash);
+	struct worker *other = u64map_get(&q->workers, hash);
 	if (other) {
 		w->same_hash = other->same_hash;
 		other->same_hash = w;
 	} else {
-		table_put(&q->workers, hash, w);
+		u64map_put(&q->workers, hash, w);
 	}
 	if (q->last_worker)
 		q->last_worker->next = w;
@@ -375,7 +375,7 @@ static int sorted_pieces(const struct queue *q, uint64_t from, struct piece ***s
 	if (!*sorted)
 		return -1;
 	struct piece *p;
-	for (size_t at = 0; (p = table_next(&q->pieces, &at)) != NULL;)
+	for (size_t at = 0; (p = u64map_next(&q->pieces, &at)) != NULL;)
 		if (p->id >= from)
 			(*sorted)[(*count)++] = p;
 	qsort(*sorted, *count, sizeof **sorted, by_id);

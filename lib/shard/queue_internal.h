@@ -6,8 +6,8 @@
 #ifndef PACELINE_SHARD_QUEUE_INTERNAL_H
 #define PACELINE_SHARD_QUEUE_INTERNAL_H
 
+#include "base/u64map.h"
 #include "shard/queue.h"
-#include "shard/table.h"
 
 /* A shard that was cut: it is done when the last of its samples is. */
 struct whole {
@@ -102,7 +102,7 @@ struct queue {
 	struct partitions *own; /* NULL: epochs */
 	struct lane *lanes;     /* one a partition */
 
-	struct table pieces; /* by id */
+	struct u64map pieces; /* by id */
 	uint64_t runs;       /* struct piece in some `more`: ids they will need */
 	struct piece_list held;
 	struct piece *lease_head, *lease_tail;
@@ -111,7 +111,7 @@ struct queue {
 	struct whole *spare_whole;
 	size_t spare_wholes;
 
-	struct table workers; /* by hash of the id */
+	struct u64map workers; /* by hash of the id */
 	struct worker *first_worker, *last_worker;
 	uint64_t worker_count;
 

@@ -89,7 +89,7 @@ static int claim_make(const struct queue *q, const struct queue_range *range, si
 	if (!c->worker || c->worker->generation == 0 ||
 	    c->worker->generation != range->generation)
 		return 0;
-	c->piece = table_get(&q->pieces, range->id);
+	c->piece = u64map_get(&q->pieces, range->id);
 	if (!c->piece || c->piece->worker != c->worker || !is_in_frame(c->piece, range))
 		return 0;
 	c->lo = range->begin - c->piece->begin;
@@ -181,7 +181,7 @@ static int act(struct queue *q, const struct claim *c)
 	if (c->range->refused)
 		return 0;
 	/* A `back` line before this one may have taken the piece out of the hand. */
-	struct piece *p = table_get(&q->pieces, c->id);
+	struct piece *p = u64map_get(&q->pieces, c->id);
 	if (!p || p->worker != c->worker)
 		return 0;
 	c->worker->is_blamed = 0;

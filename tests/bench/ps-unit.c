@@ -1,9 +1,9 @@
 /*
  * The driver of ps-unit: so many workers' conversations with all parts of a model, timed from the
- * push that closes a unit until everybody has the parameters behind it.  Everything before that (the
- * gradients at the other parts, those of the other workers at the lead, the pulls that wait) is done
- * when the clock starts.  Prints two medians, in seconds: until the push is answered, and until the
- * last parameter is there.
+ * push that closes a unit until everybody has the parameters behind it.  Everything before that
+ * (the gradients at the other parts, those of the other workers at the lead, the pulls that wait)
+ * is done when the clock starts.  Prints two medians, in seconds: until the push is answered, and
+ * until the last parameter is there.
  *
  *     ps-unit FLOATS UNITS WORKERS LEAD-SOCKET [SOCKET]...
  */
@@ -119,7 +119,8 @@ static void push(size_t w, size_t part, size_t unit)
 	struct talk *t = &talk[w][part];
 
 	say(t,
-	    "push worker=w%zu generation=1 incarnation=1 sequence=%zu iteration=%zu count=1 dense=1 "
+	    "push worker=w%zu generation=1 incarnation=1 sequence=%zu iteration=%zu count=1 "
+	    "dense=1 "
 	    "rows=0 ranges= map-offset-bytes=0 map-bytes=%zu\n",
 	    w, unit + 1, unit, t->floats * sizeof(float));
 }

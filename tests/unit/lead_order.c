@@ -43,8 +43,18 @@ static int clear(void **state)
 static void pushes_keep_their_names_and_numbers(void **state)
 {
 	struct order_push push[3] = {
-		{.worker = "w0", .generation = 3, .sequence = 9, .count = 64, .size = 64, .scale = 1},
-		{.worker = "w10", .generation = 1, .sequence = 0, .count = 7, .size = 64, .scale = 0.1},
+		{.worker = "w0",
+		 .generation = 3,
+		 .sequence = 9,
+		 .count = 64,
+		 .size = 64,
+		 .scale = 1},
+		{.worker = "w10",
+		 .generation = 1,
+		 .sequence = 0,
+		 .count = 7,
+		 .size = 64,
+		 .scale = 0.1},
 		{.worker = "x", .generation = 2, .sequence = UINT64_MAX, .unit = 1, .scale = 2},
 	};
 	struct order o = {.kind = ORDER_APPLY,

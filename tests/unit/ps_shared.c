@@ -12,7 +12,7 @@
 
 #include "base/fs.h"
 #include "ps/ps.h"
-#include "ps/room.h"
+#include "ps/buffers.h"
 #include "wire/call.h"
 
 #include <math.h>
@@ -367,33 +367,33 @@ static void lines_of_an_apply_may_change(void **state)
 	stop();
 }
 
-static void rooms_are_used_again_and_given_up(void **state)
+static void buffers_are_used_again_and_given_up(void **state)
 {
-	struct rooms *r = rooms_new();
+	struct buffers *r = buffers_new();
 	void *room[10];
 
 	(void)state;
 	for (size_t i = 0; i < 10; i++) {
-		room[i] = room_take(r, 1000 + i);
+		room[i] = buffer_take(r, 1000 + i);
 		assert_int_equal((uintptr_t)room[i] % 64, 0);
 		memset(room[i], 1, 1000 + i);
 	}
 	for (size_t i = 0; i < 10; i++)
-		room_give(room[i]);
-	assert_int_equal(rooms_idle(r), 10);
-	assert_ptr_equal(room_take(r, 1000), room[9]); /* the last one is in the cache still */
-	room_give(room[9]);
-	void *large = room_take(r, 5 << 20), *small = room_take(r, 10);
-	assert_int_equal(rooms_idle(r), 10); /* none of them suited */
+		buffer_give(room[i]);
+	assert_int_equal(buffers_idle(r), 10);
+	assert_ptr_equal(buffer_take(r, 1000), room[9]); /* the last one is in the cache still */
+	buffer_give(room[9]);
+	void *large = buffer_take(r, 5 << 20), *small = buffer_take(r, 10);
+	assert_int_equal(buffers_idle(r), 10); /* none of them suited */
 	memset(large, 1, 5 << 20);
-	room_give(large);
-	room_give(small);
-	for (size_t i = 0; i < 2 * ROOMS_IDLE_TAKES; i++)
-		room_give(room_take(r, 900));
-	assert_int_equal(rooms_idle(r), 1);
-	assert_null(room_take(r, SIZE_MAX - 10));
-	room_give(NULL);
-	rooms_free(r);
+	buffer_give(large);
+	buffer_give(small);
+	for (size_t i = 0; i < 2 * BUFFERS_IDLE_TAKES; i++)
+		buffer_give(buffer_take(r, 900));
+	assert_int_equal(buffers_idle(r), 1);
+	assert_null(buffer_take(r, SIZE_MAX - 10));
+	buffer_give(NULL);
+	buffers_free(r);
 }
 
 int main(void)
@@ -403,7 +403,7 @@ int main(void)
 		cmocka_unit_test(the_first_that_is_too_large_is_named),
 		cmocka_unit_test(what_was_judged_is_applied),
 		cmocka_unit_test(lines_of_an_apply_may_change),
-		cmocka_unit_test(rooms_are_used_again_and_given_up),
+		cmocka_unit_test(buffers_are_used_again_and_given_up),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

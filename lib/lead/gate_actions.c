@@ -7,6 +7,8 @@
  */
 #include "lead/gate_internal.h"
 
+#include "base/grow.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +46,7 @@ static int each_line(const char *lines, size_t len,
 		     struct gate *g, struct error *err)
 {
 	struct record *r = malloc(sizeof *r);
-	int rc = r ? 0 : error_set(err, ERROR_OS, "act", "no memory");
+	int rc = r ? 0 : error_set(err, ERROR_OS, "act", "out of memory");
 
 	for (size_t at = 0; rc == 0 && at < len;) {
 		const char *end = memchr(lines + at, '\n', len - at);
@@ -142,15 +144,9 @@ static void trim(struct gate *g)
 /* Behind those that are published. */
 int acts_add(struct gate *g, char *lines, size_t len)
 {
-	if (g->acts == g->acts_max) {
-		size_t max = g->acts_max ? g->acts_max * 2 : 8;
-		struct act *more = realloc(g->act, max * sizeof *more);
-		if (!more) {
-			g->failed = 1;
-			return -1;
-		}
-		g->act = more;
-		g->acts_max = max;
+	if (GROW(g->act, g->acts_max, g->acts + 1) != 0) {
+		g->failed = 1;
+		return -1;
 	}
 	g->act[g->acts++] = (struct act){lines, len};
 	return 0;
@@ -234,7 +230,7 @@ int gate_act(struct gate *g, const char *lines, size_t len, uint64_t number, uin
 				 GATE_ACTIONS_BYTES_MAX);
 	more = realloc(g->pending, g->pending_len + len + 1);
 	if (!more)
-		return error_set(err, ERROR_OS, "act", "no memory");
+		return error_set(err, ERROR_OS, "act", "out of memory");
 	memcpy(more + g->pending_len, lines, len);
 	g->pending = more;
 	g->pending_len += len;

@@ -9,7 +9,7 @@
  *
  * What is not here: requests that wait (their clients ask again), who is connected, a cut, and what
  * members have pushed in all (whoever compares it sees that it begins anew).
- * A new field of the gate's state belongs here as well, and in tests/unit/gate_random.c.
+ * A new field of the gate's state belongs here as well, and in tests/unit/lead_random.c.
  */
 #include "lead/gate_internal.h"
 
@@ -145,7 +145,7 @@ int gate_save(const struct gate *g, char **text, size_t *len, struct error *err)
 						      : "effects are waiting");
 	out = open_memstream(text, len);
 	if (!out)
-		return error_set(err, ERROR_OS, "gate", "no memory");
+		return error_set(err, ERROR_OS, "gate", "out of memory");
 	save_head(g, out);
 	for (const struct worker *w = g->workers; w; w = w->hh.next)
 		save_worker(w, out);
@@ -167,7 +167,7 @@ int gate_save(const struct gate *g, char **text, size_t *len, struct error *err)
 	if (fclose(out) != 0 || bad) {
 		free(*text);
 		*text = NULL;
-		return error_set(err, ERROR_OS, "gate", "no memory");
+		return error_set(err, ERROR_OS, "gate", "out of memory");
 	}
 	return 0;
 }
@@ -300,7 +300,7 @@ static int load_push(struct load *l, struct error *err)
 	struct push *p = calloc(1, sizeof *p);
 
 	if (!p)
-		return error_set(err, ERROR_OS, NULL, "no memory");
+		return error_set(err, ERROR_OS, NULL, "out of memory");
 	if (record_id(r, "worker", &id, err) != 0 || record_text(r, "list", &list, err) != 0 ||
 	    record_u64(r, "generation", 0, UINT64_MAX, &p->generation, err) != 0 ||
 	    record_u64(r, "sequence", 0, UINT64_MAX, &p->sequence, err) != 0 ||
@@ -343,7 +343,7 @@ static int load_ranges(struct load *l, struct error *err)
 		return -1;
 	more = realloc(p->range, (p->ranges + n) * sizeof *more + 1);
 	if (!more)
-		return error_set(err, ERROR_OS, NULL, "no memory");
+		return error_set(err, ERROR_OS, NULL, "out of memory");
 	memcpy(more + p->ranges, range, n * sizeof *more);
 	p->range = more;
 	p->ranges += n;
@@ -354,7 +354,7 @@ static int load_ranges(struct load *l, struct error *err)
 static int load_force(struct load *l, const char *lines, size_t len, struct error *err)
 {
 	struct record *r = malloc(sizeof *r);
-	int rc = r ? 0 : error_set(err, ERROR_OS, NULL, "no memory");
+	int rc = r ? 0 : error_set(err, ERROR_OS, NULL, "out of memory");
 
 	if (rc == 0)
 		rc = record_parse(r, lines, len - 1, err);
@@ -385,7 +385,7 @@ static int load_lines(struct load *l, struct error *err)
 		return load_force(l, lines, len, err);
 	copy = malloc(len + 1);
 	if (!copy)
-		return error_set(err, ERROR_OS, NULL, "no memory");
+		return error_set(err, ERROR_OS, NULL, "out of memory");
 	memcpy(copy, lines, len);
 	copy[len] = '\0';
 	if (strcmp(list, "published") == 0 && acts_add(g, copy, len) == 0)
@@ -441,7 +441,7 @@ int gate_load(struct gate *g, const char *text, size_t len, struct error *err)
 	int rc = 0;
 
 	if (!l)
-		return error_set(err, ERROR_OS, "gate", "no memory");
+		return error_set(err, ERROR_OS, "gate", "out of memory");
 	*l = (struct load){.g = g, .at = text, .end = text + len};
 	while (rc == 0 && l->at < l->end) {
 		const char *newline = memchr(l->at, '\n', (size_t)(l->end - l->at));
@@ -461,6 +461,6 @@ int gate_load(struct gate *g, const char *text, size_t len, struct error *err)
 	}
 	free(l);
 	if (rc == 0 && g->failed)
-		rc = error_set(err, ERROR_OS, "gate", "no memory");
+		rc = error_set(err, ERROR_OS, "gate", "out of memory");
 	return rc == 0 ? check(g, err) : -1;
 }

@@ -1,6 +1,6 @@
 /*
  * A gate on its way to another process: what must still hold behind a hand-over, field by field
- * where the random test (gate_random.c) would hardly come by; and text that no gate has written.
+ * where the random test (lead_random.c) would hardly come by; and text that no gate has written.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "lead/rows.h"
+#include "lead/watch.h"
 
 static void early_then_by_time(void **state)
 {

@@ -8,6 +8,7 @@
 #include "lead/lead_internal.h"
 
 #include "base/clock.h"
+#include "base/grow.h"
 #include "base/log.h"
 #include "solve/balance_log.h"
 
@@ -18,20 +19,21 @@
 #include <unistd.h>
 
 /* Records are kept until the round is over: one write(2) delays those who wait less than several. */
+static void keep(struct lead *l, const char *line, size_t len)
+{
+	struct sizes *s = &l->sizes;
+
+	if (GROW(s->text, s->text_room, s->text_len + len) != 0)
+		return;
+	memcpy(s->text + s->text_len, line, len);
+	s->text_len += len;
+}
+
 static void put_log(struct record_out *o, void *lead)
 {
-	struct sizes *s = &((struct lead *)lead)->sizes;
 	size_t len = record_end(o, NULL);
 
-	if (s->text_room - s->text_len < len) {
-		char *text = realloc(s->text, (s->text_len + len) * 2);
-		if (!text)
-			return;
-		s->text = text;
-		s->text_room = (s->text_len + len) * 2;
-	}
-	memcpy(s->text + s->text_len, o->data, len);
-	s->text_len += len;
+	keep(lead, o->data, len);
 }
 
 static void write_log(struct lead *l)
@@ -65,20 +67,17 @@ static void put_warning(struct lead *l, uint64_t iteration, const char *worker)
 {
 	char line[512];
 	struct record_out o;
+	size_t len;
 
 	log_say(LOG_LEVEL_WARNING, "%s: the job is faster without it", worker);
-	for (struct watcher *w = l->watchers; ; w = w->next) {
-		record_begin(&o, line, sizeof line, "warn");
-		record_add(&o, "id", worker);
-		record_add(&o, "reason", "remove-straggler");
-		record_add_u64(&o, "iteration", iteration);
-		if (!w) {
-			if (l->sizes.fd >= 0)
-				put_log(&o, l);
-			return;
-		}
-		request_put_record(w->rq, &o);
-	}
+	record_begin(&o, line, sizeof line, "warn");
+	record_add(&o, "id", worker);
+	record_add(&o, "reason", "remove-straggler");
+	record_add_u64(&o, "iteration", iteration);
+	len = record_end(&o, NULL);
+	watchers_say(l->watchers, line, len);
+	if (l->sizes.fd >= 0)
+		keep(l, line, len);
 }
 
 /* A sum that is not the batch is said when it begins, changes and is over. */

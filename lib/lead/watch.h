@@ -1,11 +1,13 @@
 /*
- * rows: when a watcher of the training gets its next row, and what is in it.  Pure: time is told.
+ * watch: who watches the training, when each gets its next row, and what is in it.  Time is told.
  *
  * Early rows come at iterations 1, 2, 4, 8, ...: a job that diverges or does not learn shows it
  * within seconds.  After the first interval rows come by time.
  */
-#ifndef PACELINE_LEAD_ROWS_H
-#define PACELINE_LEAD_ROWS_H
+#ifndef PACELINE_LEAD_WATCH_H
+#define PACELINE_LEAD_WATCH_H
+
+#include "wire/server.h"
 
 #include <stdint.h>
 
@@ -30,5 +32,20 @@ void rows_start(struct rows *w, double every, uint64_t iteration, double now);
 /* Whether a row is due after a unit. When it is: *mean is the mean loss since the last row (0 when
  * no sample came), and the next row is set. */
 int rows_due(struct rows *w, const struct rows_unit *unit, double now, double *mean);
+
+/* The requests of those who watch, until they go. NULL: nobody does. */
+struct watcher;
+
+/* Takes rq, whose rows begin behind iteration. */
+void watchers_add(struct watcher **all, struct request *rq, double every, uint64_t iteration,
+		  double now);
+/* What a row says besides: all samples, members, the epoch, seconds since the start. */
+struct rows_fields {
+	uint64_t samples, members;
+	double at, time;
+};
+void watchers_row(struct watcher *all, const struct rows_unit *unit, const struct rows_fields *f,
+		  double now);
+void watchers_say(struct watcher *all, const char *line, size_t len); /* a record for all of them */
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The gate's members: joining, leaving, fences, and the arrival of pushes.  Each event changes the
+ * The gate's members: joining, leaving, fences.  Each event changes the
  * state, queues effects, and ends in units_step(), which closes what can be closed.
  *
  * Never waits, never asks anybody: what is not known yet comes as a later event.
@@ -17,7 +17,7 @@ int gate_new(struct gate **out, const struct gate_options *options, struct error
 	struct gate *g = calloc(1, sizeof *g);
 
 	if (!g)
-		return error_set(err, ERROR_OS, "gate", "no memory");
+		return error_set(err, ERROR_OS, "gate", "out of memory");
 	g->options = *options;
 	g->open = g->applied = options->iteration;
 	g->number = options->settle_first;
@@ -55,43 +55,6 @@ void gate_free(struct gate *g)
 	acts_free(g);
 	effects_free(g);
 	free(g);
-}
-
-/* ---- lists of pushes ---- */
-
-void push_free(struct push *p)
-{
-	if (!p)
-		return;
-	free(p->range);
-	free(p);
-}
-
-void pushes_start(struct pushes *list)
-{
-	list->first = NULL;
-	list->end = &list->first;
-	list->count = 0;
-}
-
-void pushes_add(struct pushes *list, struct push *p)
-{
-	p->next = NULL;
-	*list->end = p;
-	list->end = &p->next;
-	list->count++;
-}
-
-void pushes_remove(struct pushes *list, struct push *p)
-{
-	struct push **at = &list->first;
-
-	while (*at != p)
-		at = &(*at)->next;
-	*at = p->next;
-	if (list->end == &p->next)
-		list->end = at;
-	list->count--;
 }
 
 /* ---- workers ---- */
@@ -367,155 +330,6 @@ void gate_here(struct gate *g, const char *worker, uint64_t generation, uint64_t
 void gate_absent(struct gate *g)
 {
 	gate_closed(g, 0);
-}
-
-/* ---- pushes ---- */
-
-/* A request for a push that is under way: it gets the same answer. */
-static void join_push(struct gate *g, struct push *p, uint64_t token)
-{
-	if (p->tokens == GATE_TOKENS_MAX)
-		effect_err(g, token, "busy", "this push is asked for too often");
-	else
-		p->token[p->tokens++] = token;
-}
-
-/* Answers a push that is not a new one; 1 when it did. */
-static int push_known(struct gate *g, struct worker *w, const struct gate_who *who,
-		      const struct gate_push *push)
-{
-	int same = w->done && w->done_generation == who->generation;
-
-	if (w->held && w->held->sequence == push->sequence)
-		join_push(g, w->held, who->token);
-	else if (w->sent && w->sent->generation == who->generation &&
-		 w->sent->sequence == push->sequence)
-		join_push(g, w->sent, who->token);
-	else if (w->waiting && w->waiting->generation == who->generation &&
-		 w->waiting->sequence == push->sequence)
-		join_push(g, w->waiting, who->token);
-	else if (same && push->sequence <= w->done_sequence) {
-		int dropped = push->sequence == w->done_sequence && w->done_dropped;
-		effect_ok(g, who->token, sizes_tell(g, w, acts_unseen(g, w), 1),
-			  "iteration=%llu %s=1 repeated=1",
-			  (unsigned long long)g->applied, dropped ? "dropped" : "applied");
-	} else
-		return 0;
-	return 1;
-}
-
-/* NULL: no memory, and answered. */
-static struct push *push_make(struct gate *g, struct worker *w, const struct gate_who *who,
-			      const struct gate_push *push)
-{
-	struct push *p = calloc(1, sizeof *p);
-
-	if (p && push->ranges && !(p->range = malloc(push->ranges * sizeof *p->range))) {
-		free(p);
-		p = NULL;
-	}
-	if (!p) {
-		effect_err(g, who->token, "no-memory", "for the push");
-		return NULL;
-	}
-	if (push->ranges)
-		memcpy(p->range, push->range, push->ranges * sizeof *p->range);
-	p->ranges = push->ranges;
-	p->worker = w;
-	p->generation = who->generation;
-	p->sequence = push->sequence;
-	p->iteration = push->iteration;
-	p->count = push->count;
-	p->skipped = push->skipped;
-	p->size = push->size;
-	p->loss = push->loss;
-	p->scale = w->scale;
-	p->token[p->tokens++] = who->token;
-	return p;
-}
-
-static void take_numbers(struct worker *w, const struct gate_push *push)
-{
-	w->speed = push->speed;
-	w->time = push->time;
-	w->mem = push->mem;
-	w->count = push->count;
-}
-
-/* With shardd the samples that it says it trained are the rows that it says it covers. Which rows
- * those are is shardd's to judge. */
-static int push_adds_up(struct gate *g, const struct gate_who *who, const struct gate_push *push)
-{
-	uint64_t rows = 0;
-	int bad = 0;
-
-	if (!g->options.commit)
-		return 1;
-	for (size_t i = 0; i < push->ranges; i++)
-		bad |= __builtin_add_overflow(rows, push->range[i].length, &rows);
-	if (!bad && push->skipped <= rows && push->count == rows - push->skipped)
-		return 1;
-	effect_err(g, who->token, "bad-request",
-		   "count=%llu and skipped=%llu, but its ranges have %llu rows",
-		   (unsigned long long)push->count, (unsigned long long)push->skipped,
-		   (unsigned long long)rows);
-	return 0;
-}
-
-/* Whether a new push can be one of now; answers when not. */
-static int push_fits(struct gate *g, const struct worker *w, const struct gate_who *who,
-		     const struct gate_push *push)
-{
-	if (w->held || w->waiting)
-		effect_err(g, who->token, "bad-request", "one push at a time");
-	else if (g->options.sync == GATE_BSP && push->iteration > g->open)
-		effect_err(g, who->token, "bad-request", "iteration %llu is not open, %llu is",
-			   (unsigned long long)push->iteration, (unsigned long long)g->open);
-	else
-		return push_adds_up(g, who, push);
-	return 0;
-}
-
-/* Its record, if it is a member. */
-static struct worker *member(const struct gate *g, const struct gate_who *who)
-{
-	struct worker *w;
-
-	HASH_FIND_STR(g->workers, who->worker, w);
-	return w && who->incarnation == g->options.incarnation && w->state == WORKER_ACTIVE &&
-			       w->generation == who->generation && who->generation > w->fenced
-		       ? w
-		       : NULL;
-}
-
-int gate_is_member(const struct gate *g, const struct gate_who *who)
-{
-	return member(g, who) != NULL;
-}
-
-void gate_push(struct gate *g, const struct gate_who *who, const struct gate_push *push)
-{
-	struct worker *w = member(g, who);
-	struct push *p;
-
-	if (!w) {
-		effect_err(g, who->token, "fenced", "not a member");
-		return;
-	}
-	gate_here(g, who->worker, who->generation, who->connection);
-	if (push_known(g, w, who, push))
-		return;
-	p = push_fits(g, w, who, push) ? push_make(g, w, who, push) : NULL;
-	if (!p) { /* nobody will name it */
-		effect_name(g, GATE_DROP, w->id, who->generation, push->sequence);
-		return;
-	}
-	p->late = g->options.sync == GATE_BSP && push->iteration < g->open;
-	g->late += p->late ? 1 : 0;
-	w->held = p;
-	take_numbers(w, push);
-	pushes_add(&g->held, p);
-	units_step(g);
 }
 
 /* ---- the supervisor ---- */

@@ -1,0 +1,221 @@
+/*
+ * The lead and shardd: a settle is said until it is answered, under its number; what shardd has no
+ * room for now is asked again soon.
+ */
+#include "lead/lead_internal.h"
+
+#include "base/clock.h"
+#include "base/grow.h"
+#include "base/log.h"
+
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SETTLE_SECONDS 30.0      /* then the connection to shardd is made anew and asked again */
+#define SETTLE_AGAIN_SECONDS 0.5 /* after shardd had no room for its journal */
+#define LINE_ROOM 512            /* of a line of a settle: an id and four numbers */
+
+static void again_later(struct lead *l)
+{
+	struct timeval t = clock_timeval(SETTLE_AGAIN_SECONDS);
+
+	event_add(l->again, &t);
+}
+
+static void on_again(evutil_socket_t fd, short what, void *lead)
+{
+	struct lead *l = lead;
+
+	(void)fd;
+	(void)what;
+	if (peer_is_up(l->shards))
+		gate_shards(l->gate, 1);
+	lead_pump(l);
+}
+
+void lead_names_put(struct lead *l, struct names *names, const char *worker)
+{
+	if (GROW(names->name, names->max, names->count + 1) != 0) {
+		lead_breakf(l, ERROR_OS, "names", "out of memory");
+		return;
+	}
+	snprintf(names->name[names->count++], OPTION_ID_MAX, "%s", worker);
+}
+
+/* The worker= of a record of this type. */
+static void names_add(struct lead *l, struct names *names, const struct record *r, const char *type)
+{
+	const char *worker = record_get(r, "worker");
+
+	if (record_is(r, type) && worker)
+		lead_names_put(l, names, worker);
+}
+
+const char **lead_names_list(struct lead *l, const struct names *names, const char *why)
+{
+	const char **list = calloc(names->count + 1, sizeof *list);
+
+	if (!list) {
+		lead_breakf(l, ERROR_OS, "names", "out of memory");
+		return NULL;
+	}
+	for (size_t i = 0; i < names->count; i++) {
+		list[i] = names->name[i];
+		if ((i == 0 || strcmp(list[i], list[i - 1]) != 0) && log_is_worth(++l->refusals))
+			log_say(LOG_LEVEL_WARNING, "%s: %s: it is refused", list[i], why);
+	}
+	return list;
+}
+
+static void settle_ok(struct lead *l)
+{
+	struct settling *s = &l->settling;
+	const char **name =
+		lead_names_list(l, &s->fenced, "not all rows of its push are in its hand");
+
+	if (!name)
+		return;
+	s->answers++;
+	s->seconds += clock_mono() - s->sent;
+	gate_settled(l->gate, s->number, name, s->fenced.count);
+	free(name);
+}
+
+static void settle_err(struct lead *l, const struct record *r)
+{
+	const char *code = record_get(r, "code");
+	uint64_t number = l->settling.number;
+
+	code = code ? code : "";
+	if (strcmp(code, "fenced") == 0) {
+		gate_settle_refused(l->gate, number, GATE_REFUSED_INCARNATION);
+		return;
+	}
+	if (strcmp(code, "journal") == 0 || strcmp(code, "memory") == 0 ||
+	    strcmp(code, "no-memory") == 0 || strcmp(code, "slow") == 0) {
+		/* What shardd has no room for now it has later. */
+		log_say(LOG_LEVEL_ERROR, "%s: settle %llu: %s: %s", l->options.shards,
+			(unsigned long long)number, code, r->text ? r->text : "");
+		gate_settle_refused(l->gate, number, GATE_REFUSED_NOW);
+		again_later(l);
+		return;
+	}
+	/* No line of a settle makes it fail: somebody else settles in this incarnation, or that is
+	 * no shardd. What is in its journal is not what is in the model. */
+	lead_breakf(l, ERROR_TEMPFAIL, l->options.shards, "settle %llu: %s: %s",
+		    (unsigned long long)number, code, r->text ? r->text : "");
+}
+
+static void on_settle(const struct record *r, int closing, void *lead)
+{
+	struct lead *l = lead;
+
+	if (!r)
+		return; /* on_shards_down() follows */
+	if (!closing) {
+		names_add(l, &l->settling.fenced, r, "fenced");
+		return;
+	}
+	if (record_is(r, "ok"))
+		settle_ok(l);
+	else
+		settle_err(l, r);
+	lead_pump(l);
+}
+
+static size_t settle_line(char *out, const struct gate_line *line)
+{
+	struct record_out o;
+
+	record_begin(&o, out, LINE_ROOM, line->back ? "back" : "apply");
+	record_add(&o, "worker", line->worker);
+	record_add_u64(&o, "generation", line->generation);
+	record_add_u64(&o, "id", line->range.id);
+	record_add_u64(&o, "begin", line->range.begin);
+	record_add_u64(&o, "length", line->range.length);
+	return record_end(&o, NULL);
+}
+
+/*
+ * boot= says that all who apply this unit live in this boot. If shardd does, too, it need not wait
+ * for the disk: what takes its journal's last lines takes the parameters, and both go back to a
+ * checkpoint. Each sample is used (what was lost is given out again, behind that checkpoint) and
+ * none is twice in the model (it went back with the queue); what is acknowledged is on disk as long
+ * as anything is left that was told so.
+ */
+void lead_settle(struct lead *l, const struct gate_effect *e)
+{
+	const char *boot = lead_parts_boot(l->parts);
+	char head[256], *text = malloc(e->lines * LINE_ROOM);
+	struct record_out o;
+	size_t len = 0;
+
+	if (!text) {
+		lead_breakf(l, ERROR_OS, "settle", "out of memory");
+		return;
+	}
+	for (size_t i = 0; i < e->lines; i++)
+		len += settle_line(text + len, &e->line[i]);
+	record_begin(&o, head, sizeof head, "settle");
+	record_add_u64(&o, "number", e->number);
+	record_add_u64(&o, "iteration", e->iteration);
+	record_add_u64(&o, "incarnation", l->options.gate.incarnation);
+	if (boot[0])
+		record_add(&o, "boot", boot);
+	record_add_u64(&o, "bytes", len);
+	size_t head_len = record_end(&o, NULL);
+	l->settling.number = e->number;
+	l->settling.fenced.count = 0;
+	l->settling.sent = clock_mono();
+	if (peer_send(l->shards, head, head_len, text, len, on_settle, l) != 0) {
+		gate_settle_refused(l->gate, e->number, GATE_REFUSED_NOW);
+		again_later(l);
+	}
+	free(text);
+}
+
+static void on_shards_up(struct peer *p, const struct record *r, void *lead)
+{
+	struct lead *l = lead;
+
+	(void)p;
+	(void)r;
+	gate_shards(l->gate, 1);
+	lead_pump(l);
+}
+
+static void on_shards_down(struct peer *p, void *lead)
+{
+	struct lead *l = lead;
+
+	(void)p;
+	log_say(LOG_LEVEL_WARNING, "%s: connection lost; settlements wait", l->options.shards);
+	gate_shards(l->gate, 0);
+	lead_pump(l);
+}
+
+int lead_settle_start(struct lead *l, struct event_base *base, struct error *err)
+{
+	struct peer_options shards = {.path = l->options.shards,
+				      .up = on_shards_up,
+				      .down = on_shards_down,
+				      .owner = l,
+				      .answer_seconds = SETTLE_SECONDS};
+
+	l->again = event_new(base, -1, 0, on_again, l);
+	if (l->options.shards)
+		l->shards = peer_new(base, &shards);
+	if (!l->again || (l->options.shards && !l->shards))
+		return error_set(err, ERROR_OS, l->options.shards, "out of memory");
+	return 0;
+}
+
+void lead_settle_stop(struct lead *l)
+{
+	if (l->shards)
+		peer_free(l->shards);
+	if (l->again)
+		event_free(l->again);
+}

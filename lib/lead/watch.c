@@ -1,0 +1,104 @@
+/* See watch.h.  Never reads a clock. */
+#include "lead/watch.h"
+
+#include "record/record.h"
+
+#include <stdlib.h>
+
+#define LINE_ROOM 512
+
+struct watcher {
+	struct request *rq;
+	struct rows rows;
+	struct watcher *next, **at;
+};
+
+/* ---- when ---- */
+
+static void pass(struct rows *w, uint64_t iteration)
+{
+	while (w->power <= iteration && w->power)
+		w->power *= 2;
+}
+
+void rows_start(struct rows *w, double every, uint64_t iteration, double now)
+{
+	*w = (struct rows){.every = every, .until = now + every, .next = now + every, .power = 1};
+	pass(w, iteration);
+}
+
+int rows_due(struct rows *w, const struct rows_unit *unit, double now, double *mean)
+{
+	int early = (w->every <= 0.0 || now < w->until) && unit->iteration >= w->power;
+	int late = w->every > 0.0 && now >= w->next;
+
+	w->samples += unit->samples;
+	w->loss += unit->loss;
+	if (!early && !late)
+		return 0;
+	*mean = w->samples ? w->loss / (double)w->samples : 0.0;
+	pass(w, unit->iteration);
+	w->next = now + w->every;
+	w->samples = 0;
+	w->loss = 0.0;
+	return 1;
+}
+
+/* ---- who ---- */
+
+static void on_gone(struct request *rq, void *arg)
+{
+	struct watcher *w = arg;
+
+	(void)rq;
+	*w->at = w->next;
+	if (w->next)
+		w->next->at = w->at;
+	free(w);
+}
+
+void watchers_add(struct watcher **all, struct request *rq, double every, uint64_t iteration,
+		  double now)
+{
+	struct watcher *w = calloc(1, sizeof *w);
+
+	if (!w) {
+		request_err(rq, "no-memory", NULL);
+		return;
+	}
+	w->rq = rq;
+	rows_start(&w->rows, every, iteration, now);
+	w->next = *all;
+	w->at = all;
+	if (w->next)
+		w->next->at = &w->next;
+	*all = w;
+	request_defer(rq, on_gone, w);
+}
+
+void watchers_row(struct watcher *all, const struct rows_unit *unit, const struct rows_fields *f,
+		  double now)
+{
+	char line[LINE_ROOM];
+	struct record_out o;
+	double mean;
+
+	for (struct watcher *w = all; w; w = w->next) {
+		if (!rows_due(&w->rows, unit, now, &mean))
+			continue;
+		record_begin(&o, line, sizeof line, "row");
+		record_add_u64(&o, "iteration", unit->iteration);
+		record_add_real(&o, "loss", mean);
+		record_add_u64(&o, "samples", f->samples);
+		record_add_seconds(&o, "at", f->at);
+		record_add_seconds(&o, "time", f->time);
+		record_add_u64(&o, "members", f->members);
+		request_put_record(w->rq, &o);
+	}
+}
+
+void watchers_say(struct watcher *all, const char *line, size_t len)
+{
+	for (struct watcher *w = all; w; w = w->next)
+		request_put(w->rq, line, len);
+}
