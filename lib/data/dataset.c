@@ -8,7 +8,7 @@
 #include "base/grow.h"
 #include "base/number.h"
 #include "base/search.h"
-#include "data/badset.h"
+#include "base/u64map.h"
 #include "data/parse.h"
 #include "data/rowfile.h"
 
@@ -43,7 +43,7 @@ struct dataset {
 	const char *progress_path;
 	struct parser parser;
 	size_t current; /* the file that is read; the others rest */
-	struct badset bad;
+	struct u64map bad; /* numbers of the bad rows met: again in a later epoch, they count once */
 	char last_bad[ERROR_PLACE_MAX + ERROR_TEXT_MAX];
 };
 
@@ -134,7 +134,7 @@ void dataset_close(struct dataset *ds)
 	free(ds->span);
 	free(ds->index_dir);
 	parser_free(&ds->parser);
-	badset_free(&ds->bad);
+	u64map_free(&ds->bad);
 	free(ds);
 }
 
@@ -252,7 +252,7 @@ static int go_to(struct dataset *ds, uint64_t row, struct error *err)
 static int take_bad(struct dataset *ds, const struct row_ref *ref, size_t at, uint64_t number,
 		    struct error *why, struct error *err)
 {
-	if (badset_has(&ds->bad, number))
+	if (u64map_get(&ds->bad, number))
 		return 0;
 	parse_place(why->place, sizeof why->place, ds->file[ds->current].rows.path, ref, at);
 	error_format(why, ds->last_bad, sizeof ds->last_bad);
@@ -267,8 +267,9 @@ static int take_bad(struct dataset *ds, const struct row_ref *ref, size_t at, ui
 			*err = *why;
 		return -1;
 	}
-	if (badset_add(&ds->bad, number) != 0)
+	if (u64map_reserve(&ds->bad, ds->bad.count + 1) != 0)
 		return error_set(err, ERROR_OS, "dataset", "out of memory");
+	u64map_put(&ds->bad, number, ds);
 	return 0;
 }
 

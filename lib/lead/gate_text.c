@@ -196,7 +196,7 @@ int gate_save(const struct gate *g, char **text, size_t *len, struct error *err)
 
 struct load {
 	struct gate *g;
-	const char *at, *end; /* what is not read yet */
+	struct record_walk text;
 	struct push *push;    /* the last one: ranges follow */
 	struct record record;
 };
@@ -322,14 +322,14 @@ static int load_force(struct load *l, const char *lines, size_t len, struct erro
 static int load_lines(struct load *l, struct error *err)
 {
 	struct gate *g = l->g;
-	const char *list, *lines = l->at;
+	const char *list, *lines = l->text.at;
 	uint64_t len;
 	char *copy;
 
 	if (record_text(&l->record, "list", &list, err) != 0 ||
-	    record_u64(&l->record, "bytes", 1, (uint64_t)(l->end - l->at), &len, err) != 0)
+	    record_u64(&l->record, "bytes", 1, (uint64_t)(l->text.end - l->text.at), &len, err) != 0)
 		return -1;
-	l->at += len;
+	l->text.at += len;
 	if (lines[len - 1] != '\n')
 		return error_set(err, ERROR_DATA, NULL, "the last line has no end");
 	if (strcmp(list, "force") == 0)
@@ -388,30 +388,20 @@ static int check(const struct gate *g, struct error *err)
 int gate_load(struct gate *g, const char *text, size_t len, struct error *err)
 {
 	struct load *l = malloc(sizeof *l);
-	size_t number = 0;
-	int rc = 0;
+	char place[40];
+	int got;
 
 	if (!l)
 		return error_set(err, ERROR_OS, "gate", "out of memory");
-	*l = (struct load){.g = g, .at = text, .end = text + len};
-	while (rc == 0 && l->at < l->end) {
-		const char *newline = memchr(l->at, '\n', (size_t)(l->end - l->at));
-		const char *line = l->at;
-		number++;
-		if (!newline) {
-			rc = error_set(err, ERROR_DATA, "gate", "the last line has no end");
-			break;
-		}
-		l->at = newline + 1;
-		if (record_parse(&l->record, line, (size_t)(newline - line), err) != 0 ||
-		    load_line(l, err) != 0) {
-			char place[40];
-			snprintf(place, sizeof place, "gate:%zu", number);
-			rc = error_wrap(err, place);
-		}
-	}
+	*l = (struct load){.g = g, .text = record_walk(text, len)};
+	while ((got = record_next(&l->text, &l->record, err)) == RECORD_ONE &&
+	       load_line(l, err) == 0)
+		;
+	snprintf(place, sizeof place, "gate:%llu", (unsigned long long)l->text.number);
 	free(l);
-	if (rc == 0 && g->failed)
-		rc = error_set(err, ERROR_OS, "gate", "out of memory");
-	return rc == 0 ? check(g, err) : -1;
+	if (got != RECORD_END)
+		return error_wrap(err, place);
+	if (g->failed)
+		return error_set(err, ERROR_OS, "gate", "out of memory");
+	return check(g, err);
 }

@@ -1,6 +1,8 @@
 /* plan: who should have how many rows, and which rows go where. Pure: no clock, no file. */
 #include "partition/partition.h"
 
+#include "base/grow.h"
+
 #include <stdlib.h>
 
 double partitions_gap(const struct partitions *p)
@@ -50,8 +52,8 @@ static void settle_lowest(const uint64_t *rows, const uint64_t *given, size_t co
 	}
 }
 
-void partitions_shares(const uint64_t *rows, const uint64_t *given, size_t count, uint64_t floor_rows,
-		  uint64_t *share)
+void partitions_shares(const uint64_t *rows, const uint64_t *given, size_t count,
+		       uint64_t floor_rows, uint64_t *share)
 {
 	uint64_t left = 0, weight = 0;
 	for (size_t i = 0; i < count; i++) {
@@ -133,13 +135,8 @@ static int find_stretches(struct plan *plan, const struct partitions *p)
 
 static int add(struct plan *plan, size_t from, size_t to, uint64_t begin, uint64_t length)
 {
-	if (plan->count == plan->room) {
-		plan->room = plan->room ? 2 * plan->room : 8;
-		struct partition_move *grown = realloc(plan->move, plan->room * sizeof *grown);
-		if (!grown)
-			return -1;
-		plan->move = grown;
-	}
+	if (GROW(plan->move, plan->room, plan->count + 1) != 0)
+		return -1;
 	plan->move[plan->count++] = (struct partition_move){plan->id++, from, to, begin, length};
 	return 0;
 }

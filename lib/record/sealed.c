@@ -3,6 +3,7 @@
 #include "record/sealed.h"
 
 #include "base/grow.h"
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

@@ -1,7 +1,7 @@
-/* change: all that changes a queue but settle: one row each, with what is said, what happens, and the
- * line that says so.  A function checks first, then reserves memory, then changes; a result other
- * than QUEUE_OK means that nothing changed.  The same functions follow a journal: what they answer
- * then must be what they answered when the line was written. */
+/* change: all that changes a queue but settle: one row each, with what is said, what happens, and
+ * the line that says so.  A function checks first, then reserves memory, then changes; a result
+ * other than QUEUE_OK means that nothing changed.  The same functions follow a journal: what they
+ * answer then must be what they answered when the line was written. */
 #include "shard/queue_internal.h"
 
 #include "record/sealed.h"
@@ -44,7 +44,7 @@ static enum place place_of(const struct piece *p, const struct worker *w)
 static enum queue_result look_up(const struct queue *q, enum event event, const struct worker *w,
 				 uint64_t id, struct piece **p, struct error *err)
 {
-	*p = table_get(&q->pieces, id);
+	*p = u64map_get(&q->pieces, id);
 	if (!*p && id >= q->cursor && (id < q->total || id >= q->next_id))
 		return queue_no(QUEUE_UNKNOWN_SHARD, err, "no shard %llu has been handed out", id);
 	enum place place = place_of(*p, w);
@@ -164,7 +164,7 @@ static enum queue_result release(struct queue *q, struct queue_change *c, struct
 /* A lease is over. */
 static enum queue_result expire(struct queue *q, struct queue_change *c, struct error *err)
 {
-	struct piece *p = table_get(&q->pieces, c->id);
+	struct piece *p = u64map_get(&q->pieces, c->id);
 	if (!p || p->state != QUEUE_DOING || c->blamed > 1)
 		return queue_no(QUEUE_BAD, err, "shard %llu is in nobody's hand", c->id);
 	p->deaths += (uint32_t)(c->blamed && p->deaths < UINT32_MAX);
@@ -260,7 +260,7 @@ static struct piece *cut_piece(struct queue *q, struct piece *p, uint64_t max)
 		part->hi = part->lo + max;
 		p->lo += max;
 	}
-	table_put(&q->pieces, part->id, part);
+	u64map_put(&q->pieces, part->id, part);
 	p->state = QUEUE_TODO;
 	p->at = q->at;
 	p->lane->front = p;
@@ -288,7 +288,7 @@ static enum queue_result get(struct queue *q, struct queue_change *c, struct err
 	if (c->max > 0 && p->hi - p->lo > c->max)
 		p = cut_piece(q, p, c->max);
 	piece_take(q, p, w);
-	piece_tell(q, p, &c->piece);
+	piece_describe(q, p, &c->piece);
 	c->id = p->id;
 	c->is_made = 1;
 	return QUEUE_OK;
@@ -313,7 +313,7 @@ static enum queue_result loose(struct queue *q, struct queue_change *c, struct e
 	return QUEUE_OK;
 }
 
-static enum queue_result tell_time(struct queue *q, struct queue_change *c, struct error *err)
+static enum queue_result set_time(struct queue *q, struct queue_change *c, struct error *err)
 {
 	(void)err;
 	q->at = c->at;
@@ -393,9 +393,10 @@ static enum queue_result drop(struct queue *q, struct queue_change *c, struct er
 /* Those that come most first. */
 static const struct queue_kind kinds[] = {
 	{"get", QUEUE_BY_WORKER, get,
-	 FIELDS{WORKER, ID, {FIELD("max", U64, queue_change, max), .min = 1, .is_optional = 1}, {0}}},
+	 FIELDS{WORKER, ID, {FIELD("max", U64, queue_change, max), .is_optional = 1, .min = 1},
+		{0}}},
 	{"done", QUEUE_BY_WORKER | QUEUE_COUNTS, done, FIELDS{WORKER, ID, {0}}},
-	{"time", 0, tell_time, FIELDS{{FIELD("at", TIME, queue_change, at)}, {0}}},
+	{"time", 0, set_time, FIELDS{{FIELD("at", TIME, queue_change, at)}, {0}}},
 	{"progress", QUEUE_BY_WORKER | QUEUE_COUNTS, progress,
 	 FIELDS{WORKER, ID, {FIELD("upto", U64, queue_change, upto)}, {0}}},
 	{"back", QUEUE_BY_WORKER, back,

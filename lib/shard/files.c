@@ -95,7 +95,7 @@ static void add_line(void *out, const char *line, size_t len)
 	sealed_add(out, line, len);
 }
 
-void verb_save(struct request *rq, void *service)
+static void verb_save(struct request *rq, void *service)
 {
 	struct service *s = service;
 	const char *path;
@@ -166,7 +166,7 @@ static int read_queue(struct service *s, const char *path, struct queue **out, s
 	return 0;
 }
 
-void verb_load(struct request *rq, void *service)
+static void verb_load(struct request *rq, void *service)
 {
 	struct service *s = service;
 	const char *path;
@@ -203,6 +203,11 @@ void verb_load(struct request *rq, void *service)
 	s->is_fencing = 1;
 	log_say(LOG_LEVEL_INFO, "rolled back to %s: incarnation %llu", path,
 		(unsigned long long)queue_incarnation(s->queue));
-	reads_tell_load(s);
+	watch_load(s);
 	request_ok(rq, "incarnation=%llu", (unsigned long long)queue_incarnation(s->queue));
 }
+
+const struct verb file_verbs[] = {
+	{"save", "file", "incarnation", verb_save, 0, "the whole state into a file"},
+	{"load", "file", "incarnation", verb_load, 0, "back to the state in a file"},
+	{0}};

@@ -1,5 +1,5 @@
-/* moves: rows that go to another worker's partition: when they are planned, who is told of them, and
- * when nobody waits for them any more. */
+/* moves: rows that go to another worker's partition: when they are planned, who is told of them,
+ * and when nobody waits for them any more. */
 #include "shard/service_internal.h"
 
 #include "base/clock.h"
@@ -107,7 +107,7 @@ int moves_put(struct service *s, struct request *rq, const char *worker, int eve
 	return 1;
 }
 
-void verb_moves(struct request *rq, void *service)
+static void verb_moves(struct request *rq, void *service)
 {
 	struct service *s = service;
 	const struct partitions *own = queue_own(s->queue);
@@ -122,3 +122,8 @@ void verb_moves(struct request *rq, void *service)
 	else if (!moves_put(s, rq, worker, wait <= 0))
 		wait_for_moves(s, rq, worker, wait);
 }
+
+const struct verb move_verbs[] = {
+	{"moves", "worker", "wait", verb_moves, 0,
+	 "rows that are to come to this worker's partition"},
+	{0}};

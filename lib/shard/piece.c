@@ -34,7 +34,7 @@ void piece_unlink(struct piece_list *list, struct piece *p)
 
 int piece_prepare(struct queue *q, size_t count)
 {
-	if (table_reserve(&q->pieces, q->pieces.count + q->runs + count) != 0)
+	if (u64map_reserve(&q->pieces, q->pieces.count + q->runs + count) != 0)
 		return -1;
 	while (q->spares < count) {
 		struct piece *p = malloc(sizeof *p);
@@ -217,7 +217,7 @@ void piece_finish(struct queue *q, struct piece *p)
 {
 	account(q, p, piece_left(p), 1);
 	leave_hand(q, p);
-	table_remove(&q->pieces, p->id);
+	u64map_remove(&q->pieces, p->id);
 	q->pieces_done++;
 	p->state = QUEUE_DONE;
 	piece_changed(q, p);
@@ -298,7 +298,7 @@ static void put_away_run(struct queue *q, const struct piece *p, struct piece *r
 	run->lane = p->lane;
 	run->deaths = p->deaths;
 	run->returns = p->returns;
-	table_put(&q->pieces, run->id, run);
+	u64map_put(&q->pieces, run->id, run);
 	put_away(q, run, 0);
 }
 
@@ -330,7 +330,7 @@ void piece_return_range(struct queue *q, struct piece *p, uint64_t lo, uint64_t 
 	}
 }
 
-void piece_tell(const struct queue *q, const struct piece *p, struct queue_piece *out)
+void piece_describe(const struct queue *q, const struct piece *p, struct queue_piece *out)
 {
 	*out = (struct queue_piece){
 		.id = p->id,

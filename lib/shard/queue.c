@@ -110,7 +110,7 @@ int queue_new(struct queue **out, const struct queue_parameters *p, struct error
 static void free_pieces(struct queue *q)
 {
 	struct piece *p;
-	for (size_t at = 0; (p = table_next(&q->pieces, &at)) != NULL;) {
+	for (size_t at = 0; (p = u64map_next(&q->pieces, &at)) != NULL;) {
 		if (p->whole && (p->whole->left -= piece_left(p)) == 0)
 			free(p->whole);
 		for (struct piece *next; p; p = next) {
@@ -137,8 +137,8 @@ void queue_free(struct queue *q)
 		q->first_worker = w->next;
 		free(w);
 	}
-	table_free(&q->pieces);
-	table_free(&q->workers);
+	u64map_free(&q->pieces);
+	u64map_free(&q->workers);
 	source_free(q);
 	free(q->refusal);
 	free(q);
@@ -199,7 +199,7 @@ static uint64_t hash_of(const char *id)
 
 struct worker *queue_worker(const struct queue *q, const char *id)
 {
-	struct worker *w = table_get(&q->workers, hash_of(id));
+	struct worker *w = u64map_get(&q->workers, hash_of(id));
 	while (w && strcmp(w->id, id) != 0)
 		w = w->same_hash;
 	return w;
@@ -211,19 +211,19 @@ struct worker *queue_worker_make(struct queue *q, const char *id)
 	if (w)
 		return w;
 	size_t len = strlen(id) + 1;
-	if (table_reserve(&q->workers, q->workers.count + 1) != 0)
+	if (u64map_reserve(&q->workers, q->workers.count + 1) != 0)
 		return NULL;
 	w = calloc(1, sizeof *w + len);
 	if (!w)
 		return NULL;
 	memcpy(w->id, id, len);
 	uint64_t hash = hash_of(id);
-	struct worker *other = table_get(&q->workers, hash);
+	struct worker *other = u64map_get(&q->workers, hash);
 	if (other) {
 		w->same_hash = other->same_hash;
 		other->same_hash = w;
 	} else {
-		table_put(&q->workers, hash, w);
+		u64map_put(&q->workers, hash, w);
 	}
 	if (q->last_worker)
 		q->last_worker->next = w;
@@ -344,7 +344,7 @@ void queue_stat(const struct queue *q, struct queue_stat *out)
 	};
 }
 
-static void tell_whole(const struct queue *q, uint64_t id, enum queue_state state,
+static void describe_whole(const struct queue *q, uint64_t id, enum queue_state state,
 		       struct queue_piece *out)
 {
 	*out = (struct queue_piece){
@@ -375,7 +375,7 @@ static int sorted_pieces(const struct queue *q, uint64_t from, struct piece ***s
 	if (!*sorted)
 		return -1;
 	struct piece *p;
-	for (size_t at = 0; (p = table_next(&q->pieces, &at)) != NULL;)
+	for (size_t at = 0; (p = u64map_next(&q->pieces, &at)) != NULL;)
 		if (p->id >= from)
 			(*sorted)[(*count)++] = p;
 	qsort(*sorted, *count, sizeof **sorted, by_id);
@@ -395,14 +395,14 @@ int queue_list(const struct queue *q, unsigned states, uint64_t from,
 	/* Whole shards without an object are done before the cursor and todo behind it. */
 	for (; id < q->total && !stopped; id++) {
 		if (i < count && sorted[i]->id == id) {
-			piece_tell(q, sorted[i++], &out);
+			piece_describe(q, sorted[i++], &out);
 			if (states >> out.state & 1)
 				stopped = give(arg, &out);
 			continue;
 		}
 		enum queue_state state = id < q->cursor ? QUEUE_DONE : QUEUE_TODO;
 		if (states >> state & 1) {
-			tell_whole(q, id, state, &out);
+			describe_whole(q, id, state, &out);
 			stopped = give(arg, &out);
 		} else { /* none until the next object, the cursor or the end */
 			uint64_t next = id < q->cursor ? q->cursor : q->total;
@@ -412,7 +412,7 @@ int queue_list(const struct queue *q, unsigned states, uint64_t from,
 		}
 	}
 	for (; i < count && !stopped; i++) {
-		piece_tell(q, sorted[i], &out);
+		piece_describe(q, sorted[i], &out);
 		if (states >> out.state & 1)
 			stopped = give(arg, &out);
 	}
@@ -428,10 +428,10 @@ void queue_asked(struct queue *q, const char *worker)
 }
 
 void queue_workers(const struct queue *q,
-		   void (*give)(void *arg, const struct queue_worker_told *worker), void *arg)
+		   void (*give)(void *arg, const struct queue_worker_stat *worker), void *arg)
 {
 	for (const struct worker *w = q->first_worker; w; w = w->next) {
-		struct queue_worker_told told = {.worker = w->id,
+		struct queue_worker_stat told = {.worker = w->id,
 						 .generation = w->generation,
 						 .asks = w->asks,
 						 .pieces = w->hand.count};
@@ -451,7 +451,7 @@ enum queue_result queue_who(const struct queue *q, const char *worker, uint64_t 
 	struct queue_piece out;
 	int stopped = 0;
 	for (const struct piece *p = w->hand.head; p && !stopped; p = p->next) {
-		piece_tell(q, p, &out);
+		piece_describe(q, p, &out);
 		for (const struct piece *run = p; run && !stopped; run = run->more) {
 			out.skip = run->lo;
 			out.take = run->hi - run->lo;

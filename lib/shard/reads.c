@@ -1,5 +1,5 @@
-/* reads: what the service tells of itself: stat, list, who, workers, partitions, rows, watch.  Changes
- * nothing, needs no room in the journal, and so works on a full disk, too. */
+/* reads: what the service tells of itself: stat, list, who, workers, partitions, rows, watch.
+ * Changes nothing, needs no room in the journal, and so works on a full disk, too. */
 #include "shard/service_internal.h"
 
 #include <stdlib.h>
@@ -47,7 +47,7 @@ void reads_put_stat(struct service *s, struct request *rq)
 	request_ok(rq, NULL);
 }
 
-void verb_stat(struct request *rq, void *service)
+static void verb_stat(struct request *rq, void *service)
 {
 	struct service *s = service;
 	struct error err;
@@ -107,7 +107,7 @@ static int states_of(const char *name, unsigned *states)
 	return *states ? 0 : -1;
 }
 
-void verb_list(struct request *rq, void *service)
+static void verb_list(struct request *rq, void *service)
 {
 	struct service *s = service;
 	const struct record *r = request_record(rq);
@@ -136,7 +136,7 @@ void verb_list(struct request *rq, void *service)
 		request_ok(rq, "count=%llu", (unsigned long long)l.count);
 }
 
-void verb_who(struct request *rq, void *service)
+static void verb_who(struct request *rq, void *service)
 {
 	struct service *s = service;
 	const char *worker;
@@ -157,7 +157,7 @@ void verb_who(struct request *rq, void *service)
 			   (unsigned long long)last);
 }
 
-static void put_worker(void *rq, const struct queue_worker_told *w)
+static void put_worker(void *rq, const struct queue_worker_stat *w)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
@@ -169,7 +169,7 @@ static void put_worker(void *rq, const struct queue_worker_told *w)
 	request_put_record(rq, &o);
 }
 
-void verb_workers(struct request *rq, void *service)
+static void verb_workers(struct request *rq, void *service)
 {
 	struct service *s = service;
 	queue_workers(s->queue, put_worker, rq);
@@ -201,7 +201,7 @@ static void put_partition(struct request *rq, const struct partitions *own, size
 	request_put_record(rq, &o);
 }
 
-void verb_partitions(struct request *rq, void *service)
+static void verb_partitions(struct request *rq, void *service)
 {
 	static const struct partitions none;
 	const struct service *s = service;
@@ -236,7 +236,7 @@ static void put_rows(struct request *rq, const struct partition *p)
 	}
 }
 
-void verb_rows(struct request *rq, void *service)
+static void verb_rows(struct request *rq, void *service)
 {
 	const struct service *s = service;
 	const struct partitions *own = queue_own(s->queue);
@@ -262,7 +262,7 @@ static void stop_watching(struct request *rq, void *watcher)
 	free(w);
 }
 
-void verb_watch(struct request *rq, void *service)
+static void verb_watch(struct request *rq, void *service)
 {
 	struct service *s = service;
 	struct watcher *w = calloc(1, sizeof *w);
@@ -291,7 +291,7 @@ static void tell(const struct service *s, struct record_out *o)
 	}
 }
 
-void reads_tell_change(void *service, uint64_t id, enum queue_state state, const char *worker)
+void watch_change(void *service, uint64_t id, enum queue_state state, const char *worker)
 {
 	const struct service *s = service;
 	char line[RECORD_LINE_MAX];
@@ -305,7 +305,7 @@ void reads_tell_change(void *service, uint64_t id, enum queue_state state, const
 	tell(s, &o);
 }
 
-void reads_tell_load(struct service *s)
+void watch_load(struct service *s)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
@@ -313,3 +313,16 @@ void reads_tell_load(struct service *s)
 	record_add_u64(&o, "incarnation", queue_incarnation(s->queue));
 	tell(s, &o);
 }
+
+const struct verb read_verbs[] = {
+	{"stat", "", "wait", verb_stat, 0, "counts; with wait=, once all is done or held"},
+	{"list", "", "state from max", verb_list, 0, "pieces, by id"},
+	{"who", "worker", "", verb_who, 0, "what a worker holds, and its generation"},
+	{"workers", "", "", verb_workers, 0,
+	 "all who ever said hello: how often they asked, what they hold"},
+	{"partitions", "", "", verb_partitions, 0,
+	 "who has how many rows, and how often they came"},
+	{"rows", "", "worker", verb_rows, 0,
+	 "the runs of rows of partitions, and how often each came"},
+	{"watch", "", "", verb_watch, 0, "each transition, until the client closes"},
+	{0}};

@@ -9,6 +9,7 @@
 #include "record/sealed.h"
 #include "shard/scan.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,36 +17,6 @@
 #define GATHER_LIMIT 2.0 /* parts of a commit's time that it lasts at most */
 #define SYNC_SECONDS_MAX 0.001 /* a commit that took longer was held up by others */
 #define RETRY_SECONDS 1.0      /* a lease that is over, and no room to write it down */
-#define SETTLE_BYTES_MAX (4u << 20)
-
-static const struct verb verbs[] = {
-	{"hello", "worker", "generation", verb_hello, 0,
-	 "begins a generation of a worker, or resumes one"},
-	{"get", "worker generation", "max wait boot", verb_get, 0, "the next piece"},
-	{"done", "worker generation id", "", verb_change, 0, "all of the piece is in the model"},
-	{"progress", "worker generation id upto", "", verb_change, 0,
-	 "the first upto= samples are in the model"},
-	{"back", "worker generation id", "begin length", verb_change, 0,
-	 "the piece, or some of its rows, to the end of the queue"},
-	{"settle", "number iteration incarnation", "boot", verb_settle, SETTLE_BYTES_MAX,
-	 "the lead's commit: apply and back lines; those that are refused are told"},
-	{"renew", "worker generation id", "", verb_renew, 0, "the lease begins again"},
-	{"bye", "worker generation", "", verb_change, 0, "what the worker holds comes back"},
-	{"fail", "worker", "", verb_change, 0, "given up for dead: fenced, its pieces come back"},
-	{"stat", "", "wait", verb_stat, 0, "counts; with wait=, once all is done or held"},
-	{"list", "", "state from max", verb_list, 0, "pieces, by id"},
-	{"who", "worker", "", verb_who, 0, "what a worker holds, and its generation"},
-	{"workers", "", "", verb_workers, 0, "all who ever said hello: how often they asked, what they hold"},
-	{"release", "id", "", verb_change, 0, "a held piece is handed out again"},
-	{"partitions", "", "", verb_partitions, 0, "who has how many rows, and how often they came"},
-	{"rows", "", "worker", verb_rows, 0, "the runs of rows of partitions, and how often each came"},
-	{"moves", "worker", "wait", verb_moves, 0, "rows that are to come to this worker's partition"},
-	{"moved", "worker id", "", verb_change, 0, "the worker has them: they are of its partition"},
-	{"drop-move", "id", "", verb_drop_move, 0, "a move that will not be"},
-	{"save", "file", "incarnation", verb_save, 0, "the whole state into a file"},
-	{"load", "file", "incarnation", verb_load, 0, "back to the state in a file"},
-	{"watch", "", "", verb_watch, 0, "each transition, until the client closes"},
-};
 
 void service_clock(struct service *s)
 {
@@ -68,7 +39,8 @@ int service_is_whole(struct service *s, struct request *rq)
 	if (!s->is_lost)
 		return 1;
 	request_err(rq, "boot",
-		    "the machine was started anew since boot %s: lines may be missing, load a saved state",
+		    "the machine was started anew since boot %s: lines may be missing, load a "
+		    "saved state",
 		    queue_loose(s->queue));
 	return 0;
 }
@@ -177,7 +149,7 @@ void service_adopt(struct service *s, struct queue *q)
 	queue_free(s->queue);
 	s->queue = q;
 	queue_set_log(q, log_change, s);
-	queue_set_watch(q, reads_tell_change, s);
+	queue_set_watch(q, watch_change, s);
 	number_format_real(queue_lease(q), s->lease_text);
 	s->is_lost = is_lost(s, queue_loose(q));
 	s->is_stirred = 1;
@@ -303,8 +275,8 @@ static int go_on(struct service *s, struct error *err)
 		return -1;
 	if (is_lost(s, queue_loose(q)))
 		log_say(LOG_LEVEL_WARNING,
-			"%s: of boot %s of the machine: settles may be missing, and all changes are "
-			"refused until a saved state is loaded",
+			"%s: of boot %s of the machine: settles may be missing, and all changes "
+			"are refused until a saved state is loaded",
 			journal_path(s->journal), queue_loose(q));
 	if (check_given(s, q, err) != 0) {
 		queue_free(q);
@@ -343,7 +315,8 @@ static void on_lease(evutil_socket_t fd, short what, void *service)
 void service_arm_lease(struct service *s)
 {
 	double end;
-	if (s->is_lost || event_pending(s->lease_timer, EV_TIMEOUT, NULL) || !queue_next_expiry(s->queue, &end))
+	if (s->is_lost || event_pending(s->lease_timer, EV_TIMEOUT, NULL) ||
+	    !queue_next_expiry(s->queue, &end))
 		return;
 	double left = end - clock_mono();
 	if (left <= 0) /* there was no room to write it down */
@@ -447,13 +420,27 @@ static int flush(void *service, struct error *err)
 	return 0;
 }
 
+/* A verb's row stands in the file of its function. */
+static size_t collect_verbs(struct service *s)
+{
+	static const struct verb *const tables[] = {change_verbs, read_verbs, move_verbs,
+						    file_verbs};
+	size_t count = 0;
+	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+		for (const struct verb *v = tables[i]; v->name; v++) {
+			assert(count < VERBS_MAX);
+			s->verbs[count++] = *v;
+		}
+	return count;
+}
+
 static int make_server(struct service *s, struct error *err)
 {
 	const struct server_options options = {
 		.path = s->options.socket,
 		.role = "shardd",
-		.verbs = verbs,
-		.verb_count = sizeof verbs / sizeof *verbs,
+		.verbs = s->verbs,
+		.verb_count = collect_verbs(s),
 		.owner = s,
 		.flush = flush,
 	};
@@ -492,7 +479,7 @@ int service_end(struct service *s, struct error *err)
 	if (!queue_loose(s->queue)[0] || s->is_lost || s->options.sync == JOURNAL_OFF)
 		return 0;
 	if (service_make_room(s, JOURNAL_LINE_BYTES, err) != 0)
-		return journal_is_broken(s->journal) ? -1 : 0; /* it may be said of lines that are there */
+		return journal_is_broken(s->journal) ? -1 : 0; /* said too much, at worst */
 	struct queue_change c = {0};
 	queue_make(s->queue, queue_kind("loose"), &c, NULL);
 	return journal_commit(s->journal, err);

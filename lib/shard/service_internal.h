@@ -13,6 +13,7 @@
 #include <limits.h>
 
 #define WAIT_SECONDS_MAX 86400.0 /* longest wait= */
+#define VERBS_MAX 32
 #define AFTER_SECONDS 1.0        /* what a worker is told to wait when it did not say wait= */
 
 /* A request whose answer is held back: a get until there is something, a stat until all is over. */
@@ -37,6 +38,7 @@ struct service {
 	struct queue *queue;
 	struct journal *journal;
 	struct server *server;
+	struct verb verbs[VERBS_MAX];
 	struct event *lease_timer, *compaction;
 	struct waiter *first_waiter, *last_waiter;
 	struct watcher *watchers;
@@ -66,8 +68,8 @@ void service_clock(struct service *s);
 /* Whether changes can be made at all: not while lines may be missing, whatever the request. 0: no,
  * and the request was answered so. */
 int service_is_whole(struct service *s, struct request *rq);
-/* Whether who asks ends with this boot of the machine, as its boot= says, so that what it hears need
- * not be on disk. */
+/* Whether who asks ends with this boot of the machine, as its boot= says, so that what it hears
+ * need not be on disk. */
 int service_is_here(const struct service *s, const struct record *r);
 /* Room for a change of so many bytes; -1: there is none. */
 int service_make_room(struct service *s, size_t bytes, struct error *err);
@@ -91,31 +93,20 @@ void wait_for_moves(struct service *s, struct request *rq, const char *worker, d
 void wait_serve(struct service *s);
 void wait_free(struct service *s);
 
+/* ---- verbs: each file that has some ends with their table ---- */
+extern const struct verb change_verbs[], read_verbs[], move_verbs[], file_verbs[];
+
 /* ---- verbs.c: what changes the queue ---- */
 void verb_refuse(struct request *rq, enum queue_result result, const struct error *err);
 /* A get without waiting: answers, or returns 0 when there is nothing to hand out now. */
 int verb_try_get(struct service *s, struct request *rq, const struct queue_change *asked,
 		 int is_here);
-/* Any change whose row says all: the verb's name is the line's. */
-void verb_change(struct request *rq, void *service);
-void verb_drop_move(struct request *rq, void *service);
-void verb_hello(struct request *rq, void *service);
-void verb_get(struct request *rq, void *service);
-void verb_renew(struct request *rq, void *service);
-void verb_settle(struct request *rq, void *service);
 
 /* ---- reads.c: what only asks ---- */
 void reads_put_stat(struct service *s, struct request *rq);
-void verb_stat(struct request *rq, void *service);
-void verb_list(struct request *rq, void *service);
-void verb_who(struct request *rq, void *service);
-void verb_workers(struct request *rq, void *service);
-void verb_partitions(struct request *rq, void *service);
-void verb_rows(struct request *rq, void *service);
-void verb_watch(struct request *rq, void *service);
 /* A transition, to all who watch. */
-void reads_tell_change(void *service, uint64_t id, enum queue_state state, const char *worker);
-void reads_tell_load(struct service *s);
+void watch_change(void *service, uint64_t id, enum queue_state state, const char *worker);
+void watch_load(struct service *s);
 
 /* ---- moves.c: rows that go to another partition ---- */
 /* Plans them when they are due, and drops those that nobody did. */
@@ -123,10 +114,5 @@ void moves_plan(struct service *s);
 int moves_are_open(const struct service *s);
 /* Whether there is one for this worker; then the answer was given. */
 int moves_put(struct service *s, struct request *rq, const char *worker, int even_none);
-void verb_moves(struct request *rq, void *service);
-
-/* ---- files.c: save and load ---- */
-void verb_save(struct request *rq, void *service);
-void verb_load(struct request *rq, void *service);
 
 #endif

@@ -89,7 +89,7 @@ static int claim_make(const struct queue *q, const struct queue_range *range, si
 	if (!c->worker || c->worker->generation == 0 ||
 	    c->worker->generation != range->generation)
 		return 0;
-	c->piece = table_get(&q->pieces, range->id);
+	c->piece = u64map_get(&q->pieces, range->id);
 	if (!c->piece || c->piece->worker != c->worker || !is_in_frame(c->piece, range))
 		return 0;
 	c->lo = range->begin - c->piece->begin;
@@ -181,7 +181,7 @@ static int act(struct queue *q, const struct claim *c)
 	if (c->range->refused)
 		return 0;
 	/* A `back` line before this one may have taken the piece out of the hand. */
-	struct piece *p = table_get(&q->pieces, c->id);
+	struct piece *p = u64map_get(&q->pieces, c->id);
 	if (!p || p->worker != c->worker)
 		return 0;
 	c->worker->is_blamed = 0;
@@ -219,7 +219,8 @@ static void carry_out(struct queue *q, struct claim *claim, size_t claims)
 	struct settle_head head = {q->settle_number, q->iteration, done + q->refusals};
 	queue_log(q, "settle", settle_fields, &head);
 	for (size_t i = 0; i < done; i++)
-		queue_log(q, claim[i].range->is_back ? "back" : "apply", range_fields, claim[i].range);
+		queue_log(q, claim[i].range->is_back ? "back" : "apply", range_fields,
+			  claim[i].range);
 	for (size_t i = 0; i < q->refusals; i++)
 		queue_log(q, "fenced", refusal_fields, &q->refusal[i]);
 }

@@ -1,6 +1,6 @@
 /* source: what is handed out next.  Epochs come one after the other, the same for all workers; a
- * partition is traversed over and over by its own worker.  In both, a shard that nobody has asked for
- * yet is no object, and pieces that wait for another time stand in lanes. */
+ * partition is traversed over and over by its own worker.  In both, a shard that nobody has asked
+ * for yet is no object, and pieces that wait for another time stand in lanes. */
 #include "shard/queue_internal.h"
 
 #include "base/random.h"
@@ -211,7 +211,7 @@ struct piece *source_fresh(struct queue *q, const struct worker *w, uint64_t max
 	p->origin = p->id;
 	p->hi = p->length;
 	p->seed = source_seed(q, p->id);
-	table_put(&q->pieces, p->id, p);
+	u64map_put(&q->pieces, p->id, p);
 	return p;
 }
 

@@ -1,9 +1,10 @@
-/* state: the whole queue as lines (paceline-journal(5)), and back: the beginning of a journal, and what
- * `save` writes.  One table a line says its fields, for both ways; a field that is added must be
- * optional.  The sums have been checked by who reads the file, but a file may also have been made by
- * hand: what does not fit together is refused, and nothing it says may crash us. */
+/* state: the whole queue as lines (paceline-journal(5)), and back: the beginning of a journal, and
+ * what `save` writes.  One table a line says its fields, for both ways; a field that is added must
+ * be optional.  The sums have been checked by who reads the file, but a file may also have been
+ * made by hand: what does not fit together is refused, and nothing it says may crash us. */
 #include "shard/state.h"
 
+#include "base/grow.h"
 #include "record/sealed.h"
 
 #include <assert.h>
@@ -245,13 +246,12 @@ static int read_partition(struct state_reader *s, const struct record *r, struct
 {
 	if (!record_is(r, "partition"))
 		return wrong(err, "fewer `partition` lines than partitions=");
-	/* One by one: a file may say any number of them. */
-	struct partition_own *grown = realloc(s->own, (s->owns + 1) * sizeof *grown);
-	if (!grown)
+	/* As they come: a file may say any number of them. */
+	if (GROW(s->own, s->room, s->owns + 1) != 0)
 		return no_memory(err);
-	s->own = grown;
-	grown[s->owns] = (struct partition_own){0};
-	if (fields_read(partition_own_fields, r, &grown[s->owns], err) != 0)
+	struct partition_own *own = &s->own[s->owns];
+	*own = (struct partition_own){0};
+	if (fields_read(partition_own_fields, r, own, err) != 0)
 		return -1;
 	if (++s->owns < s->p.partitions)
 		return 0;
@@ -335,7 +335,7 @@ static int check_piece(const struct queue *q, const struct piece *p, struct erro
 	if (p->begin < begin || p->length > length || p->begin - begin > length - p->length ||
 	    p->lo >= p->hi || p->hi > p->length)
 		return wrong(err, "the piece is not inside its shard");
-	if ((p->id < q->total && p->id != p->origin) || table_get(&q->pieces, p->id))
+	if ((p->id < q->total && p->id != p->origin) || u64map_get(&q->pieces, p->id))
 		return wrong(err, "id= of another piece");
 	return 0;
 }
@@ -343,16 +343,16 @@ static int check_piece(const struct queue *q, const struct piece *p, struct erro
 /* The piece's shard: counted once an epoch, shared when it was cut. */
 static int join_origin(struct state_reader *s, struct piece *p, int is_cut, struct error *err)
 {
-	struct whole *w = table_get(&s->origins, p->origin);
+	struct whole *w = u64map_get(&s->origins, p->origin);
 	if (w && (!is_cut || w->next == w))
 		return wrong(err, "two pieces of one shard that was not cut");
 	if (!w) {
-		if (table_reserve(&s->origins, s->origins.count + 1) != 0 ||
+		if (u64map_reserve(&s->origins, s->origins.count + 1) != 0 ||
 		    (w = malloc(sizeof *w)) == NULL)
 			return no_memory(err);
 		*w = (struct whole){.id = p->origin};
 		w->next = is_cut ? NULL : w; /* a mark: it ends with the reader */
-		table_put(&s->origins, p->origin, w);
+		u64map_put(&s->origins, p->origin, w);
 		source_read(s->q, p->lane);
 	}
 	p->whole = is_cut ? w : NULL;
@@ -408,7 +408,7 @@ static int read_piece(struct state_reader *s, const struct record *r, struct err
 	struct piece *p = piece_new(q);
 	*p = said.p;
 	/* From here on the queue has it, and frees it. */
-	table_put(&q->pieces, p->id, p);
+	u64map_put(&q->pieces, p->id, p);
 	s->last = p;
 	return join_origin(s, p, said.is_cut != 0, err) != 0 ? -1 : place_piece(q, p, &said, err);
 }
@@ -438,10 +438,10 @@ static int read_run(struct state_reader *s, const struct record *r, struct error
 static void forget_origins(struct state_reader *s)
 {
 	struct whole *w;
-	for (size_t at = 0; (w = table_next(&s->origins, &at)) != NULL;)
+	for (size_t at = 0; (w = u64map_next(&s->origins, &at)) != NULL;)
 		if (w->next == w)
 			free(w);
-	table_free(&s->origins);
+	u64map_free(&s->origins);
 }
 
 static int read_end(struct state_reader *s, const struct record *r, struct error *err)

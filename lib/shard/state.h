@@ -1,6 +1,6 @@
 /*
- * What state.c, settle.c and follow.c share, and nobody else: a state that is being read, and the head
- * of a settle.
+ * What state.c, settle.c and follow.c share, and nobody else: a state that is being read, and the
+ * head of a settle.
  */
 #ifndef PACELINE_SHARD_STATE_H
 #define PACELINE_SHARD_STATE_H
@@ -25,9 +25,9 @@ struct state_reader {
 	uint64_t lines;
 	struct queue_parameters p; /* until its partitions are known */
 	struct partition_own *own; /* p.partition, as it fills */
-	size_t owns;
+	size_t owns, room;
 	struct piece *last;    /* that `run` lines belong to */
-	struct table origins;  /* origin -> struct whole, also of pieces that were never cut */
+	struct u64map origins;  /* origin -> struct whole, also of pieces that were never cut */
 	uint64_t remaining;    /* samples of all pieces */
 	uint64_t refusals_due; /* `fenced` lines of `settled` that are to come */
 };

@@ -1,6 +1,6 @@
-/* verbs: what changes the queue, as clients ask for it.  Here text becomes numbers and results become
- * answers; what may happen is the queue's to say.  A change with nothing special about it needs no
- * function here: verb_change() reads what the change's row says. */
+/* verbs: what changes the queue, as clients ask for it.  Here text becomes numbers and results
+ * become answers; what may happen is the queue's to say.  A change with nothing special about it
+ * needs no function here: verb_change() reads what the change's row says. */
 #include "shard/service_internal.h"
 
 #include "record/sealed.h"
@@ -15,8 +15,10 @@ void verb_refuse(struct request *rq, enum queue_result result, const struct erro
 		    err->text);
 }
 
-/* Whether the worker says it in a generation in force, which wins over whatever else is wrong; 0: it
- * was answered. */
+#define SETTLE_BYTES_MAX (4u << 20)
+
+/* Whether the worker says it in a generation in force, which wins over whatever else is wrong; 0:
+ * it was answered. */
 static int is_in_force(struct service *s, struct request *rq, const struct queue_change *c)
 {
 	struct error err;
@@ -108,18 +110,18 @@ static void change(struct service *s, struct request *rq, const struct queue_kin
 		request_ok(rq, NULL);
 }
 
-void verb_change(struct request *rq, void *service)
+static void verb_change(struct request *rq, void *service)
 {
 	change(service, rq, queue_kind(request_record(rq)->type));
 }
 
-void verb_drop_move(struct request *rq, void *service)
+static void verb_drop_move(struct request *rq, void *service)
 {
 	change(service, rq, queue_kind("drop"));
 }
 
 /* A lease is of this life of the daemon: nothing is written down. */
-void verb_renew(struct request *rq, void *service)
+static void verb_renew(struct request *rq, void *service)
 {
 	struct service *s = service;
 	struct queue_change c;
@@ -224,7 +226,7 @@ static void give_back(struct service *s, const char *worker)
 		queue_make(s->queue, queue_kind("bye"), &c, NULL);
 }
 
-void verb_hello(struct request *rq, void *service)
+static void verb_hello(struct request *rq, void *service)
 {
 	struct service *s = service;
 	struct queue_change c = {0};
@@ -258,7 +260,8 @@ void verb_hello(struct request *rq, void *service)
 
 /* is_here: a piece is as loose as the settles of its rows are; where all of those are waited for,
  * this is, too. */
-int verb_try_get(struct service *s, struct request *rq, const struct queue_change *asked, int is_here)
+int verb_try_get(struct service *s, struct request *rq, const struct queue_change *asked,
+		 int is_here)
 {
 	struct queue_change c = *asked;
 	struct queue_stat stat;
@@ -287,7 +290,7 @@ int verb_try_get(struct service *s, struct request *rq, const struct queue_chang
 	}
 }
 
-void verb_get(struct request *rq, void *service)
+static void verb_get(struct request *rq, void *service)
 {
 	struct service *s = service;
 	const struct record *r = request_record(rq);
@@ -435,7 +438,7 @@ static void settle_text(struct service *s, struct request *rq, uint64_t number, 
 	s->is_loose = 0;
 }
 
-void verb_settle(struct request *rq, void *service)
+static void verb_settle(struct request *rq, void *service)
 {
 	struct service *s = service;
 	const struct record *r = request_record(rq);
@@ -472,3 +475,23 @@ void verb_settle(struct request *rq, void *service)
 	settle_text(s, rq, number, iteration, incarnation, is_loose, text, len);
 	free(text);
 }
+
+const struct verb change_verbs[] = {
+	{"hello", "worker", "generation", verb_hello, 0,
+	 "begins a generation of a worker, or resumes one"},
+	{"get", "worker generation", "max wait boot", verb_get, 0, "the next piece"},
+	{"done", "worker generation id", "", verb_change, 0, "all of the piece is in the model"},
+	{"progress", "worker generation id upto", "", verb_change, 0,
+	 "the first upto= samples are in the model"},
+	{"back", "worker generation id", "begin length", verb_change, 0,
+	 "the piece, or some of its rows, to the end of the queue"},
+	{"settle", "number iteration incarnation", "boot", verb_settle, SETTLE_BYTES_MAX,
+	 "the lead's commit: apply and back lines; those that are refused are told"},
+	{"renew", "worker generation id", "", verb_renew, 0, "the lease begins again"},
+	{"bye", "worker generation", "", verb_change, 0, "what the worker holds comes back"},
+	{"fail", "worker", "", verb_change, 0, "given up for dead: fenced, its pieces come back"},
+	{"release", "id", "", verb_change, 0, "a held piece is handed out again"},
+	{"moved", "worker id", "", verb_change, 0,
+	 "the worker has them: they are of its partition"},
+	{"drop-move", "id", "", verb_drop_move, 0, "a move that will not be"},
+	{0}};

@@ -7,6 +7,8 @@
 
 #include "base/fs.h"
 
+#include "scratch.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -15,27 +17,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char dir[64];
-
-static int make_dir(void **state)
-{
-	(void)state;
-	snprintf(dir, sizeof dir, "/tmp/paceline-fs.XXXXXX");
-	return mkdtemp(dir) ? 0 : -1;
-}
-
-static int remove_dir(void **state)
-{
-	(void)state;
-	return fs_remove_tree(dir, NULL);
-}
-
 static const char *at(const char *name)
 {
 	static char path[4][160];
 	static unsigned turn;
 	char *out = path[turn++ % 4];
-	snprintf(out, sizeof path[0], "%s/%s", dir, name);
+	snprintf(out, sizeof path[0], "%s/%s", scratch, name);
 	return out;
 }
 
@@ -198,7 +185,7 @@ static void test_errors(void **state)
 	assert_int_equal(error_wrap(NULL, "x"), -1);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, make_dir, remove_dir)
+#define T(name) cmocka_unit_test_setup_teardown(name, scratch_make, scratch_remove)
 
 int main(void)
 {

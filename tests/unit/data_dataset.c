@@ -6,6 +6,8 @@
 #include "data/dataset.h"
 #include "data/rowfile.h"
 
+#include "scratch.h"
+
 #include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
@@ -20,23 +22,14 @@
 
 #include <cmocka.h>
 
-static char dir[64], path[2][128];
+static char path[2][128];
 
 static int set_up(void **state)
 {
-	(void)state;
-	snprintf(dir, sizeof dir, "/tmp/paceline-data.XXXXXX");
-	assert_non_null(mkdtemp(dir));
-	snprintf(path[0], sizeof path[0], "%s/a", dir);
-	snprintf(path[1], sizeof path[1], "%s/b", dir);
+	assert_int_equal(scratch_make(state), 0);
+	snprintf(path[0], sizeof path[0], "%s/a", scratch);
+	snprintf(path[1], sizeof path[1], "%s/b", scratch);
 	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	struct error err;
-	return fs_remove_tree(dir, &err);
 }
 
 static void write_text(int file, const char *text)
@@ -523,7 +516,7 @@ static void test_index_directory(void **state)
 	write_text(0, "1 1:1\n");
 	struct schema *s = make((struct schema_options){.format = "libsvm"});
 	char indexes[128];
-	snprintf(indexes, sizeof indexes, "%s/deep/index", dir);
+	snprintf(indexes, sizeof indexes, "%s/deep/index", scratch);
 	const char *paths[] = {path[0]};
 	struct dataset_options o = {.paths = paths,
 				    .path_count = 1,
@@ -746,7 +739,7 @@ static void test_rowfile(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, scratch_remove)
 	const struct CMUnitTest tests[] = {
 		TEST(test_csv),
 		TEST(test_scales),

@@ -5,6 +5,8 @@
 #include "base/fs.h"
 #include "data/index.h"
 
+#include "scratch.h"
+
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +19,7 @@
 
 #include <cmocka.h>
 
-static char dir[64], path[128], index_name[160];
+static char path[128], index_name[160];
 static uint64_t rng;
 
 static uint64_t below(uint64_t n)
@@ -28,21 +30,12 @@ static uint64_t below(uint64_t n)
 
 static int set_up(void **state)
 {
-	(void)state;
 	struct error err;
-	snprintf(dir, sizeof dir, "/tmp/paceline-data.XXXXXX");
-	assert_non_null(mkdtemp(dir));
-	snprintf(path, sizeof path, "%s/file", dir);
+	assert_int_equal(scratch_make(state), 0);
+	snprintf(path, sizeof path, "%s/file", scratch);
 	assert_int_equal(index_path(index_name, sizeof index_name, path, NULL, &err), 0);
 	rng = 11;
 	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	struct error err;
-	return fs_remove_tree(dir, &err);
 }
 
 /* Digits, which deflate into many blocks; now and then an empty line behind. */
@@ -334,15 +327,15 @@ static void test_names_in_a_directory(void **state)
 	write_rows(1, 0, 0);
 	assert_int_equal(index_path(a, sizeof a, path, "idx", &err), 0);
 	assert_int_equal(strncmp(a, "idx/file.", 9), 0);
-	snprintf(sub, sizeof sub, "%s/sub", dir);
+	snprintf(sub, sizeof sub, "%s/sub", scratch);
 	assert_int_equal(fs_make_dirs(sub, &err), 0);
 	char old[128];
 	snprintf(old, sizeof old, "%s", path);
-	snprintf(path, sizeof path, "%.100s/sub/file", dir);
+	snprintf(path, sizeof path, "%.100s/sub/file", scratch);
 	write_rows(1, 0, 0);
 	assert_int_equal(index_path(b, sizeof b, path, "idx", &err), 0);
 	assert_string_not_equal(a, b);
-	snprintf(path, sizeof path, "%.64s/missing", dir);
+	snprintf(path, sizeof path, "%.64s/missing", scratch);
 	assert_int_equal(index_path(b, sizeof b, path, "idx", &err), -1);
 	assert_int_equal(err.code, ERROR_NOINPUT);
 }
@@ -350,14 +343,14 @@ static void test_names_in_a_directory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_any_row_of_any_file, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_thinned, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_line_numbers, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_small_and_empty_files, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_any_row_of_any_file, set_up, scratch_remove),
+		cmocka_unit_test_setup_teardown(test_thinned, set_up, scratch_remove),
+		cmocka_unit_test_setup_teardown(test_line_numbers, set_up, scratch_remove),
+		cmocka_unit_test_setup_teardown(test_small_and_empty_files, set_up, scratch_remove),
 		cmocka_unit_test_setup_teardown(test_every_damaged_byte_is_noticed, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(test_stale, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_names_in_a_directory, set_up, tear_down),
+						scratch_remove),
+		cmocka_unit_test_setup_teardown(test_stale, set_up, scratch_remove),
+		cmocka_unit_test_setup_teardown(test_names_in_a_directory, set_up, scratch_remove),
 	};
 	return cmocka_run_group_tests_name("data_index", tests, NULL, NULL);
 }

@@ -4,9 +4,12 @@
  * be those that libcsv finds by itself.
  */
 #include "base/fs.h"
+#include "base/random.h"
 #include "data/index.h"
 #include "data/rowscan.h"
 #include "data/source.h"
+
+#include "scratch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,38 +22,20 @@
 
 #include <cmocka.h>
 
-static char dir[64];
 static char path[128];
 static uint64_t rng;
 
-static uint64_t next_random(void)
-{
-	uint64_t z = (rng += UINT64_C(0x9e3779b97f4a7c15));
-	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return z ^ (z >> 31);
-}
-
 static uint64_t below(uint64_t n)
 {
-	return next_random() % n;
+	return random_next(&rng) % n;
 }
 
 static int set_up(void **state)
 {
-	(void)state;
-	snprintf(dir, sizeof dir, "/tmp/paceline-data.XXXXXX");
-	assert_non_null(mkdtemp(dir));
-	snprintf(path, sizeof path, "%s/file", dir);
+	assert_int_equal(scratch_make(state), 0);
+	snprintf(path, sizeof path, "%s/file", scratch);
 	rng = 7;
 	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	struct error err;
-	return fs_remove_tree(dir, &err);
 }
 
 static void write_file(const void *data, size_t len)
@@ -487,15 +472,15 @@ static void test_guess(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_members_are_one_stream, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_members_are_one_stream, set_up, scratch_remove),
 		cmocka_unit_test_setup_teardown(test_truncated_gzip_names_the_byte, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(test_damaged_gzip_is_an_error, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_reading_from_access_points, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_a_row_is, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_rows_without_end, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_rows_are_those_of_libcsv, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_guess, set_up, tear_down),
+						scratch_remove),
+		cmocka_unit_test_setup_teardown(test_damaged_gzip_is_an_error, set_up, scratch_remove),
+		cmocka_unit_test_setup_teardown(test_reading_from_access_points, set_up, scratch_remove),
+		cmocka_unit_test_setup_teardown(test_what_a_row_is, set_up, scratch_remove),
+		cmocka_unit_test_setup_teardown(test_rows_without_end, set_up, scratch_remove),
+		cmocka_unit_test_setup_teardown(test_rows_are_those_of_libcsv, set_up, scratch_remove),
+		cmocka_unit_test_setup_teardown(test_guess, set_up, scratch_remove),
 	};
 	return cmocka_run_group_tests_name("data_rowscan", tests, NULL, NULL);
 }

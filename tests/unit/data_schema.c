@@ -5,6 +5,8 @@
 #include "base/fs.h"
 #include "data/schema.h"
 
+#include "scratch.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,22 +15,13 @@
 
 #include <cmocka.h>
 
-static char dir[64], path[128];
+static char path[128];
 
 static int set_up(void **state)
 {
-	(void)state;
-	snprintf(dir, sizeof dir, "/tmp/paceline-data.XXXXXX");
-	assert_non_null(mkdtemp(dir));
-	snprintf(path, sizeof path, "%s/schema", dir);
+	assert_int_equal(scratch_make(state), 0);
+	snprintf(path, sizeof path, "%s/schema", scratch);
 	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	struct error err;
-	return fs_remove_tree(dir, &err);
 }
 
 static struct schema *make(struct schema_options o)
@@ -248,9 +241,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_options),
 		cmocka_unit_test(test_keys),
-		cmocka_unit_test_setup_teardown(test_file, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_longest_names, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_damaged_file, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_file, set_up, scratch_remove),
+		cmocka_unit_test_setup_teardown(test_longest_names, set_up, scratch_remove),
+		cmocka_unit_test_setup_teardown(test_damaged_file, set_up, scratch_remove),
 		cmocka_unit_test(test_equal),
 		cmocka_unit_test(test_nearest),
 	};

@@ -1,4 +1,5 @@
 /* monitor_window: sums over windows against plain loops over all observations. */
+#include "base/random.h"
 #include "monitor/window.h"
 
 #include <math.h>
@@ -13,10 +14,7 @@ static uint64_t random_state = 7;
 
 static double draw(void)
 {
-	uint64_t z = random_state += 0x9E3779B97F4A7C15ull;
-	z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
-	z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
-	return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
+	return random_uniform(&random_state);
 }
 
 #define MANY 20000

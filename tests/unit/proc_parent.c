@@ -5,6 +5,8 @@
 #include "base/fs.h"
 #include "proc/child.h"
 
+#include "scratch.h"
+
 #include <event2/event.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -21,25 +23,16 @@
 
 #include <cmocka.h>
 
-static char dir[] = "/tmp/run_parent.XXXXXX";
 static char record[256], logfile[256], lock[256];
 
 static int begin(void **state)
 {
-	(void)state;
-	strcpy(dir + strlen(dir) - 6, "XXXXXX");
-	if (!mkdtemp(dir))
+	if (scratch_make(state) != 0)
 		return -1;
-	snprintf(record, sizeof record, "%s/w0.0", dir);
-	snprintf(logfile, sizeof logfile, "%s/w0.log", dir);
-	snprintf(lock, sizeof lock, "%s/w0.lock", dir);
+	snprintf(record, sizeof record, "%s/w0.0", scratch);
+	snprintf(logfile, sizeof logfile, "%s/w0.log", scratch);
+	snprintf(lock, sizeof lock, "%s/w0.lock", scratch);
 	return 0;
-}
-
-static int end(void **state)
-{
-	(void)state;
-	return fs_remove_tree(dir, NULL);
 }
 
 static struct node_place here;
@@ -317,17 +310,17 @@ int main(int argc, char **argv)
 		return parent_main(argc, argv);
 	launcher_here(&here);
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(exit_status_is_recorded, begin, end),
-		cmocka_unit_test_setup_teardown(signal_is_recorded, begin, end),
+		cmocka_unit_test_setup_teardown(exit_status_is_recorded, begin, scratch_remove),
+		cmocka_unit_test_setup_teardown(signal_is_recorded, begin, scratch_remove),
 		cmocka_unit_test_setup_teardown(a_missing_program_is_a_configuration_error, begin,
-						end),
-		cmocka_unit_test_setup_teardown(one_at_a_time, begin, end),
-		cmocka_unit_test_setup_teardown(nobody_knows_it_by_our_name, begin, end),
-		cmocka_unit_test_setup_teardown(a_node_outlives_its_parent, begin, end),
-		cmocka_unit_test_setup_teardown(a_template_stands_in_front, begin, end),
-		cmocka_unit_test_setup_teardown(the_rest_of_the_group_is_killed, begin, end),
-		cmocka_unit_test_setup_teardown(damaged_records_are_refused, begin, end),
-		cmocka_unit_test_setup_teardown(a_signal_behind_fork_is_nobodys, begin, end),
+						scratch_remove),
+		cmocka_unit_test_setup_teardown(one_at_a_time, begin, scratch_remove),
+		cmocka_unit_test_setup_teardown(nobody_knows_it_by_our_name, begin, scratch_remove),
+		cmocka_unit_test_setup_teardown(a_node_outlives_its_parent, begin, scratch_remove),
+		cmocka_unit_test_setup_teardown(a_template_stands_in_front, begin, scratch_remove),
+		cmocka_unit_test_setup_teardown(the_rest_of_the_group_is_killed, begin, scratch_remove),
+		cmocka_unit_test_setup_teardown(damaged_records_are_refused, begin, scratch_remove),
+		cmocka_unit_test_setup_teardown(a_signal_behind_fork_is_nobodys, begin, scratch_remove),
 	};
 	return cmocka_run_group_tests_name("run_parent", tests, NULL, NULL);
 }

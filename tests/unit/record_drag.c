@@ -10,13 +10,15 @@
 #include "base/log.h"
 #include "record/drag.h"
 
+#include "scratch.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char dir[64], path[96];
+static char path[96];
 static int told;
 static char last[1024];
 
@@ -30,20 +32,12 @@ static void sink(enum log_level level, const char *text, void *arg)
 
 static int make_dir(void **state)
 {
-	(void)state;
-	snprintf(dir, sizeof dir, "/tmp/paceline-drag.XXXXXX");
 	log_set_sink(sink, NULL, LOG_LEVEL_DEBUG);
 	told = 0;
-	if (!mkdtemp(dir))
+	if (scratch_make(state) != 0)
 		return -1;
-	snprintf(path, sizeof path, "%s/w0", dir);
+	snprintf(path, sizeof path, "%s/w0", scratch);
 	return 0;
-}
-
-static int remove_dir(void **state)
-{
-	(void)state;
-	return fs_remove_tree(dir, NULL);
 }
 
 static void write_file(const char *text)
@@ -217,8 +211,8 @@ int main(void)
 		cmocka_unit_test(test_seconds),
 		cmocka_unit_test(test_pause),
 		cmocka_unit_test(test_memory),
-		cmocka_unit_test_setup_teardown(test_look, make_dir, remove_dir),
-		cmocka_unit_test_setup_teardown(test_look_bad, make_dir, remove_dir),
+		cmocka_unit_test_setup_teardown(test_look, make_dir, scratch_remove),
+		cmocka_unit_test_setup_teardown(test_look_bad, make_dir, scratch_remove),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,8 @@
 #include "record/sealed.h"
 #include "shard/scan.h"
 
+#include "scratch.h"
+
 #include <dirent.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -293,22 +295,6 @@ static void test_lines_moved(void **state)
 
 /* ---- files ---- */
 
-static char dir[256];
-
-static int make_dir(void **state)
-{
-	(void)state;
-	snprintf(dir, sizeof dir, "%s/paceline.XXXXXX",
-		 getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-	return mkdtemp(dir) ? 0 : -1;
-}
-
-static int remove_dir(void **state)
-{
-	(void)state;
-	return fs_remove_tree(dir, NULL);
-}
-
 /* The state is one number, the changes count it up. */
 static void count_state(void *owner, void (*line)(void *arg, const char *line, size_t len),
 			void *arg)
@@ -334,7 +320,7 @@ static struct journal *reopen(struct journal *j, int *count)
 {
 	struct error err;
 	journal_close(j);
-	assert_int_equal(journal_open(&j, dir, JOURNAL_GROUP, 4096, &err), 0);
+	assert_int_equal(journal_open(&j, scratch, JOURNAL_GROUP, 4096, &err), 0);
 	*count = -1;
 	if (journal_exists(j)) {
 		if (journal_replay(j, count_line, count, &err) != 0 ||
@@ -360,7 +346,7 @@ static void up(struct journal *j, int *count, int times)
 static int files_in(const char *suffix)
 {
 	int n = 0;
-	DIR *d = opendir(dir);
+	DIR *d = opendir(scratch);
 	for (struct dirent *e; (e = readdir(d)) != NULL;) {
 		size_t len = strlen(e->d_name), k = strlen(suffix);
 		n += strncmp(e->d_name, "journal.", 8) == 0 && len >= k &&
@@ -378,7 +364,7 @@ static void test_replay(void **state)
 	struct journal *j = reopen(NULL, &count);
 	struct journal *second;
 	assert_false(journal_exists(j));
-	assert_int_equal(journal_open(&second, dir, JOURNAL_GROUP, 4096, &err), -1);
+	assert_int_equal(journal_open(&second, scratch, JOURNAL_GROUP, 4096, &err), -1);
 	assert_int_equal(err.code, ERROR_TEMPFAIL);
 	assert_int_equal(journal_begin(j, count_state, &expected, &err), 0);
 	for (int round = 0; round < 4; round++) {
@@ -508,13 +494,13 @@ static void test_newest_counts(void **state)
 	assert_int_equal(journal_begin(j, count_state, &expected, &err), 0);
 	char old[600], kept[600];
 	snprintf(old, sizeof old, "%s", journal_path(j));
-	snprintf(kept, sizeof kept, "%s/kept", dir);
+	snprintf(kept, sizeof kept, "%s/kept", scratch);
 	assert_int_equal(link(old, kept), 0);
 	expected = 6;
 	assert_int_equal(journal_begin(j, count_state, &expected, &err), 0);
 	assert_int_equal(rename(kept, old), 0);
 	char half[600];
-	snprintf(half, sizeof half, "%s/journal.000009.new", dir);
+	snprintf(half, sizeof half, "%s/journal.000009.new", scratch);
 	fclose(fopen(half, "w"));
 	j = reopen(j, &count);
 	assert_int_equal(count, 6);
@@ -526,14 +512,14 @@ static void write_file(const char *name, const char *data, size_t len)
 {
 	struct error err;
 	char path[600];
-	snprintf(path, sizeof path, "%s/%s", dir, name);
+	snprintf(path, sizeof path, "%s/%s", scratch, name);
 	assert_int_equal(fs_replace_file(path, data, len, &err), 0);
 }
 
 static int opened_and_replayed(struct journal **j, struct error *err)
 {
 	int count = -1;
-	assert_int_equal(journal_open(j, dir, JOURNAL_GROUP, 4096, err), 0);
+	assert_int_equal(journal_open(j, scratch, JOURNAL_GROUP, 4096, err), 0);
 	int result = journal_replay(*j, count_line, &count, err);
 	if (result != 0)
 		journal_name_older(*j, err);
@@ -561,7 +547,7 @@ static void test_older_stays_until_the_newer_was_read(void **state)
 		assert_int_equal(files_in(""), 2);
 	}
 	char path[600];
-	snprintf(path, sizeof path, "%s/journal.000099", dir);
+	snprintf(path, sizeof path, "%s/journal.000099", scratch);
 	assert_int_equal(unlink(path), 0);
 	/* Names that are none of ours count for nothing. */
 	write_file("journal.7", "x", 1);
@@ -640,7 +626,7 @@ static void test_loose_lines_may_be_missing(void **state)
 	size_t used = strnlen(data, len), line = 2 + SEALED_SUM_BYTES + 1;
 	for (size_t cut = 0; cut <= used; cut++) {
 		write_file("journal.000001", data, cut);
-		assert_int_equal(journal_open(&j, dir, JOURNAL_GROUP, 4096, &err), 0);
+		assert_int_equal(journal_open(&j, scratch, JOURNAL_GROUP, 4096, &err), 0);
 		count = -1;
 		if (cut < firm - 1) {
 			assert_int_equal(journal_replay(j, count_loosely, &count, &err), -1);
@@ -723,19 +709,19 @@ int main(void)
 		cmocka_unit_test(test_group_is_whole_or_absent),
 		cmocka_unit_test(test_loose),
 		cmocka_unit_test(test_lines_moved),
-		cmocka_unit_test_setup_teardown(test_replay, make_dir, remove_dir),
-		cmocka_unit_test_setup_teardown(test_goes_on_after_a_torn_tail, make_dir,
-						remove_dir),
-		cmocka_unit_test_setup_teardown(test_begin_replaces, make_dir, remove_dir),
-		cmocka_unit_test_setup_teardown(test_compaction, make_dir, remove_dir),
-		cmocka_unit_test_setup_teardown(test_newest_counts, make_dir, remove_dir),
-		cmocka_unit_test_setup_teardown(test_older_stays_until_the_newer_was_read, make_dir,
-						remove_dir),
-		cmocka_unit_test_setup_teardown(test_every_cut_is_noticed, make_dir, remove_dir),
-		cmocka_unit_test_setup_teardown(test_loose_lines_may_be_missing, make_dir,
-						remove_dir),
-		cmocka_unit_test_setup_teardown(test_zeros_are_always_behind, make_dir, remove_dir),
-		cmocka_unit_test_setup_teardown(test_start_begins_anew, make_dir, remove_dir),
+		cmocka_unit_test_setup_teardown(test_replay, scratch_make, scratch_remove),
+		cmocka_unit_test_setup_teardown(test_goes_on_after_a_torn_tail, scratch_make,
+						scratch_remove),
+		cmocka_unit_test_setup_teardown(test_begin_replaces, scratch_make, scratch_remove),
+		cmocka_unit_test_setup_teardown(test_compaction, scratch_make, scratch_remove),
+		cmocka_unit_test_setup_teardown(test_newest_counts, scratch_make, scratch_remove),
+		cmocka_unit_test_setup_teardown(test_older_stays_until_the_newer_was_read, scratch_make,
+						scratch_remove),
+		cmocka_unit_test_setup_teardown(test_every_cut_is_noticed, scratch_make, scratch_remove),
+		cmocka_unit_test_setup_teardown(test_loose_lines_may_be_missing, scratch_make,
+						scratch_remove),
+		cmocka_unit_test_setup_teardown(test_zeros_are_always_behind, scratch_make, scratch_remove),
+		cmocka_unit_test_setup_teardown(test_start_begins_anew, scratch_make, scratch_remove),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

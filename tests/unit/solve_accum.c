@@ -3,6 +3,7 @@
  * for, reachable sums or tables: it goes through every size and every number of steps of every row
  * and compares whole-number times.
  */
+#include "base/random.h"
 #include "solve/accum.h"
 
 #include "solve/batch.h"
@@ -36,10 +37,7 @@ static uint64_t random_state = 1;
 
 static int draw(int below)
 {
-	uint64_t z = random_state += 0x9E3779B97F4A7C15ull;
-	z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
-	z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
-	return (int)((z ^ (z >> 31)) % (uint64_t)below);
+	return (int)(random_next(&random_state) % (uint64_t)below);
 }
 
 static long exact_time(const struct exact *e, long accum, long size)

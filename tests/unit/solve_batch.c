@@ -3,6 +3,7 @@
  * greedy choices: it goes through every split of the batch by dynamic programming over vectors of
  * exact times (whole numbers, all over one denominator) and keeps the lexicographically smallest.
  */
+#include "base/random.h"
 #include "solve/batch.h"
 
 #include <setjmp.h>
@@ -35,10 +36,7 @@ static uint64_t random_state = 1;
 
 static unsigned draw(unsigned below)
 {
-	uint64_t z = random_state += 0x9E3779B97F4A7C15ull;
-	z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
-	z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
-	return (unsigned)((z ^ (z >> 31)) % below);
+	return (unsigned)(random_next(&random_state) % below);
 }
 
 static long exact_time(const struct exact *e, uint64_t size)

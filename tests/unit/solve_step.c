@@ -2,6 +2,7 @@
  * solve_step: Algorithm 2 on emulated devices.  What is balanced is not read from the code under
  * test: the exact optimum of Eq. 3 (batch_share) says it.
  */
+#include "base/random.h"
 #include "solve/step.h"
 
 #include "solve/batch.h"
@@ -32,10 +33,7 @@ static uint64_t random_state = 1;
 
 static double draw(void)
 {
-	uint64_t z = random_state += 0x9E3779B97F4A7C15ull;
-	z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
-	z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
-	return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
+	return random_uniform(&random_state);
 }
 
 static const char *const names[DEVICES_MAX] = {"w0", "w1", "w2", "w3", "w4", "w5", "w6", "w7"};

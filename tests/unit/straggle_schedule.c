@@ -11,6 +11,8 @@
 #include "straggle/duty.h"
 #include "straggle/schedule.h"
 
+#include "scratch.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,26 +23,18 @@
 
 static char name[NODES][16];
 static const char *node[NODES];
-static char dir[64], path[96];
+static char path[96];
 
 static int make(void **state)
 {
-	(void)state;
 	for (int i = 0; i < NODES; i++) {
 		snprintf(name[i], sizeof name[i], "w%d", i);
 		node[i] = name[i];
 	}
-	snprintf(dir, sizeof dir, "/tmp/paceline-straggle.XXXXXX");
-	if (!mkdtemp(dir))
+	if (scratch_make(state) != 0)
 		return -1;
-	snprintf(path, sizeof path, "%s/trace", dir);
+	snprintf(path, sizeof path, "%s/trace", scratch);
 	return 0;
-}
-
-static int clean(void **state)
-{
-	(void)state;
-	return fs_remove_tree(dir, NULL);
 }
 
 static struct schedule_options options(size_t workers)
@@ -487,5 +481,5 @@ int main(void)
 		cmocka_unit_test(test_batches),	  cmocka_unit_test(test_bad_traces),
 		cmocka_unit_test(test_duty),
 	};
-	return cmocka_run_group_tests(tests, make, clean);
+	return cmocka_run_group_tests(tests, make, scratch_remove);
 }

@@ -1,34 +1,33 @@
-/* table: see table.h. Knows nothing about what it holds. */
-#include "shard/table.h"
+#include "base/u64map.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-static size_t slot_of(const struct table *t, uint64_t key)
+static size_t slot_of(const struct u64map *t, uint64_t key)
 {
 	/* Ids count up from 0: the multiplication spreads them, the high bits choose. */
 	return (size_t)((key * 0x9e3779b97f4a7c15u) >> 20) & (t->room - 1);
 }
 
-int table_reserve(struct table *t, size_t count)
+int u64map_reserve(struct u64map *t, size_t count)
 {
 	if (count <= t->room - t->room / 4)
 		return 0;
 	size_t room = t->room ? t->room : 64;
 	while (count > room - room / 4)
 		room *= 2;
-	struct table larger = {.slot = calloc(room, sizeof *larger.slot), .room = room};
+	struct u64map larger = {.slot = calloc(room, sizeof *larger.slot), .room = room};
 	if (!larger.slot)
 		return -1;
 	for (size_t i = 0; i < t->room; i++)
 		if (t->slot[i].value)
-			table_put(&larger, t->slot[i].key, t->slot[i].value);
+			u64map_put(&larger, t->slot[i].key, t->slot[i].value);
 	free(t->slot);
 	*t = larger;
 	return 0;
 }
 
-void table_put(struct table *t, uint64_t key, void *value)
+void u64map_put(struct u64map *t, uint64_t key, void *value)
 {
 	assert(value && t->count < t->room - t->room / 4);
 	size_t i = slot_of(t, key);
@@ -36,11 +35,11 @@ void table_put(struct table *t, uint64_t key, void *value)
 		assert(t->slot[i].key != key);
 		i = (i + 1) & (t->room - 1);
 	}
-	t->slot[i] = (struct table_slot){key, value};
+	t->slot[i] = (struct u64map_slot){key, value};
 	t->count++;
 }
 
-static size_t find(const struct table *t, uint64_t key)
+static size_t find(const struct u64map *t, uint64_t key)
 {
 	if (t->count == 0)
 		return SIZE_MAX;
@@ -50,13 +49,13 @@ static size_t find(const struct table *t, uint64_t key)
 	return SIZE_MAX;
 }
 
-void *table_get(const struct table *t, uint64_t key)
+void *u64map_get(const struct u64map *t, uint64_t key)
 {
 	size_t i = find(t, key);
 	return i == SIZE_MAX ? NULL : t->slot[i].value;
 }
 
-void table_remove(struct table *t, uint64_t key)
+void u64map_remove(struct u64map *t, uint64_t key)
 {
 	size_t hole = find(t, key);
 	if (hole == SIZE_MAX)
@@ -74,7 +73,7 @@ void table_remove(struct table *t, uint64_t key)
 	t->count--;
 }
 
-void *table_next(const struct table *t, size_t *at)
+void *u64map_next(const struct u64map *t, size_t *at)
 {
 	while (*at < t->room) {
 		void *value = t->slot[(*at)++].value;
@@ -84,8 +83,8 @@ void *table_next(const struct table *t, size_t *at)
 	return NULL;
 }
 
-void table_free(struct table *t)
+void u64map_free(struct u64map *t)
 {
 	free(t->slot);
-	*t = (struct table){0};
+	*t = (struct u64map){0};
 }
