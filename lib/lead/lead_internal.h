@@ -133,8 +133,8 @@ void lead_cut_refused(struct lead *l);
 int lead_hand_start(struct lead *l, struct event_base *base);
 
 /* lead_balance.c */
-int lead_sizes_new(struct lead *l, struct error *err); /* before gate_new() */
-void lead_sizes_free(struct lead *l);
+int lead_balance_new(struct lead *l, struct error *err); /* before gate_new() */
+void lead_balance_free(struct lead *l);
 
 /* lead_silent.c */
 int lead_silent_start(struct lead *l, struct event_base *base);
