@@ -73,7 +73,7 @@ static inline int kernels_start_anew(const struct kernels *k, const char *self, 
 		n++;
 	char **with = calloc(n + 2, sizeof *with);
 	if (!with)
-		return error_set(err, ERROR_OS, self, "no memory to be started anew");
+		return error_set(err, ERROR_OS, self, "out of memory to be started anew");
 	with[0] = argv[0];
 	with[1] = (char *)(size_t) "--blas-chosen";
 	memcpy(with + 2, argv + 1, (n - 1) * sizeof *with);

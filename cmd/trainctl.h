@@ -30,6 +30,17 @@ int trainctl_replay(int argc, char **argv);
 		.arg = "DIR", .help = (text)                                                       \
 	}
 
+/* solve.c, for replay.c, too. */
+struct solution;
+struct solution_options;
+struct snapshot;
+/* Prints the actions. Infos of the snapshot that should be numbers and are none are told as lines of
+ * file; once, as long as they say the same. */
+int trainctl_decide(const struct solution *solution, const struct solution_options *options,
+		    const struct snapshot *s, const char *file, struct error *err);
+/* Of an executable: a name without a slash is a file here, not one that PATH knows. */
+void trainctl_solution_path(const char *name, char path[DIRS_PATH_MAX]);
+
 struct record_reader;
 /* Of a log that was read to its end: says so when that was in the middle of a line. */
 void trainctl_tell_torn(struct record_reader *in);

@@ -53,9 +53,9 @@ static int write_file(struct file *f, const struct drag *drag, struct error *err
 	if (fd < 0)
 		return error_errno(err, 0, f->fresh, "create");
 	int result = fs_write_all(fd, line, len, f->fresh, err);
-	if (close(fd) < 0 && result == 0)
+	if (close(fd) != 0 && result == 0)
 		result = error_errno(err, 0, f->fresh, "close");
-	if (result == 0 && rename(f->fresh, f->path) < 0)
+	if (result == 0 && rename(f->fresh, f->path) != 0)
 		result = error_errno(err, 0, f->path, "rename");
 	if (result < 0)
 		unlink(f->fresh);
@@ -67,7 +67,7 @@ static int write_file(struct file *f, const struct drag *drag, struct error *err
 static int remove_file(struct file *f, struct error *err)
 {
 	f->there = 0;
-	if (unlink(f->path) < 0 && errno != ENOENT)
+	if (unlink(f->path) != 0 && errno != ENOENT)
 		return error_errno(err, 0, f->path, "remove");
 	return 0;
 }
@@ -75,7 +75,7 @@ static int remove_file(struct file *f, struct error *err)
 static int check_free(const struct file *f, int force, struct error *err)
 {
 	struct stat st;
-	if (lstat(f->path, &st) < 0)
+	if (lstat(f->path, &st) != 0)
 		return errno == ENOENT ? 0 : error_errno(err, 0, f->path, "stat");
 	if (!S_ISREG(st.st_mode))
 		return error_set(err, ERROR_CANTCREAT, f->path, "is no regular file");
@@ -89,7 +89,7 @@ static int take_over(struct files *f, const char *dir, const struct schedule *s,
 		     struct guard *g, struct error *err)
 {
 	struct stat st;
-	if (stat(dir, &st) < 0)
+	if (stat(dir, &st) != 0)
 		return error_errno(err, ERROR_CANTCREAT, dir, "directory of drag files");
 	if (!S_ISDIR(st.st_mode))
 		return error_set(err, ERROR_CANTCREAT, dir, "is no directory");

@@ -46,7 +46,7 @@ static void become_guardian(int in)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	setsid();
 	if (null < 0 || dup2(in, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
-	    close_range(STDERR_FILENO + 1, ~0u, 0) < 0)
+	    close_range(STDERR_FILENO + 1, ~0u, 0) != 0)
 		_exit(ERROR_OS);
 	execv("/proc/self/exe", argv);
 	_exit(ERROR_OS);
@@ -55,7 +55,7 @@ static void become_guardian(int in)
 int guard_start(struct guard *g, struct error *err)
 {
 	int pipe[2];
-	if (pipe2(pipe, O_CLOEXEC) < 0)
+	if (pipe2(pipe, O_CLOEXEC) != 0)
 		return error_errno(err, ERROR_OS, GUARD_NAME, "pipe");
 	pid_t pid = fork();
 	if (pid == 0)

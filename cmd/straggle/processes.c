@@ -68,7 +68,7 @@ static int add(struct processes *all, uint64_t pid, const char *what, struct err
 	if (p->fd < 0)
 		return error_set(err, ERROR_NOINPUT, what, "no process %llu",
 				 (unsigned long long)pid);
-	if (send(p, 0) < 0) {
+	if (send(p, 0) != 0) {
 		error_errno(err, 0, what, "process %llu", (unsigned long long)pid);
 		close(p->fd);
 		return -1;
@@ -133,7 +133,7 @@ static int matches(pid_t pid, const char *words)
 	size_t len = 0;
 	struct stat st;
 	snprintf(path, sizeof path, "/proc/%ld", (long)pid);
-	if (stat(path, &st) < 0 || st.st_uid != geteuid())
+	if (stat(path, &st) != 0 || st.st_uid != geteuid())
 		return 0;
 	snprintf(path, sizeof path, "/proc/%ld/cmdline", (long)pid);
 	if (fs_read_file(path, COMMAND_MAX, &text, &len, NULL) != 0)

@@ -5,6 +5,7 @@
 #include "ckpt/ckpt.h"
 
 #include "base/fs.h"
+#include "base/grow.h"
 #include "ckpt/manifest.h"
 
 #include <dirent.h>
@@ -101,13 +102,8 @@ static int collect(DIR *d, const char *dir, struct ckpt_manifest *m, struct ckpt
 	size_t room = 0;
 	struct dirent *de;
 	while ((errno = 0, de = readdir(d)) != NULL) {
-		if (*count == room) {
-			room = room ? room * 2 : 16;
-			struct ckpt_entry *larger = realloc(*out, room * sizeof *larger);
-			if (!larger)
-				return error_set(err, ERROR_OS, dir, "out of memory");
-			*out = larger;
-		}
+		if (GROW(*out, room, *count + 1) != 0)
+			return error_set(err, ERROR_OS, dir, "out of memory");
 		int found = look_at(dir, de->d_name, m, *out + *count, err);
 		if (found < 0)
 			return -1;

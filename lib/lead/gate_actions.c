@@ -7,6 +7,8 @@
  */
 #include "lead/gate_internal.h"
 
+#include "base/grow.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -142,15 +144,9 @@ static void trim(struct gate *g)
 /* Behind those that are published. */
 int acts_add(struct gate *g, char *lines, size_t len)
 {
-	if (g->acts == g->acts_max) {
-		size_t max = g->acts_max ? g->acts_max * 2 : 8;
-		struct act *more = realloc(g->act, max * sizeof *more);
-		if (!more) {
-			g->failed = 1;
-			return -1;
-		}
-		g->act = more;
-		g->acts_max = max;
+	if (GROW(g->act, g->acts_max, g->acts + 1) != 0) {
+		g->failed = 1;
+		return -1;
 	}
 	g->act[g->acts++] = (struct act){lines, len};
 	return 0;

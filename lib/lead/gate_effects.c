@@ -6,6 +6,7 @@
  */
 #include "lead/gate_internal.h"
 
+#include "base/grow.h"
 #include "base/number.h"
 
 #include <stdio.h>
@@ -24,15 +25,9 @@ static void effect_clear(struct gate_effect *e)
 
 struct gate_effect *effect_add(struct gate *g, enum gate_effect_kind kind)
 {
-	if (g->effects == g->effects_max) {
-		size_t max = g->effects_max ? g->effects_max * 2 : 64;
-		struct gate_effect *more = realloc(g->effect, max * sizeof *more);
-		if (!more) {
-			g->failed = 1;
-			return NULL;
-		}
-		g->effect = more;
-		g->effects_max = max;
+	if (GROW(g->effect, g->effects_max, g->effects + 1) != 0) {
+		g->failed = 1;
+		return NULL;
 	}
 	struct gate_effect *e = &g->effect[g->effects++];
 	memset(e, 0, sizeof *e);

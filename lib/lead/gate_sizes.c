@@ -7,6 +7,8 @@
  */
 #include "lead/gate_internal.h"
 
+#include "base/grow.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,21 +17,13 @@
 
 static int reserve(struct gate *g)
 {
-	struct balance_member *number;
-	struct worker **member;
+	size_t room = g->members_max;
 
-	if (g->active <= g->members_max)
+	if (GROW(g->number_of, room, g->active) == 0 &&
+	    GROW(g->member, g->members_max, g->active) == 0)
 		return 0;
-	number = realloc(g->number_of, g->active * 2 * sizeof *number);
-	g->number_of = number ? number : g->number_of;
-	member = realloc(g->member, g->active * 2 * sizeof *member);
-	g->member = member ? member : g->member;
-	if (!number || !member) {
-		g->failed = 1;
-		return -1;
-	}
-	g->members_max = g->active * 2;
-	return 0;
+	g->failed = 1;
+	return -1;
 }
 
 void sizes_ask(struct gate *g, uint64_t iteration)

@@ -8,6 +8,7 @@
 #include "lead/lead_internal.h"
 
 #include "base/clock.h"
+#include "base/grow.h"
 #include "base/log.h"
 #include "solve/balance_log.h"
 
@@ -22,13 +23,8 @@ static void keep(struct lead *l, const char *line, size_t len)
 {
 	struct sizes *s = &l->sizes;
 
-	if (s->text_room - s->text_len < len) {
-		char *text = realloc(s->text, (s->text_len + len) * 2);
-		if (!text)
-			return;
-		s->text = text;
-		s->text_room = (s->text_len + len) * 2;
-	}
+	if (GROW(s->text, s->text_room, s->text_len + len) != 0)
+		return;
 	memcpy(s->text + s->text_len, line, len);
 	s->text_len += len;
 }

@@ -5,6 +5,7 @@
 #include "lead/lead_internal.h"
 
 #include "base/clock.h"
+#include "base/grow.h"
 #include "base/log.h"
 
 #include <event2/event.h>
@@ -36,15 +37,9 @@ static void on_again(evutil_socket_t fd, short what, void *lead)
 
 void lead_names_put(struct lead *l, struct names *names, const char *worker)
 {
-	if (names->count == names->max) {
-		size_t max = names->max ? names->max * 2 : 16;
-		void *more = realloc(names->name, max * sizeof *names->name);
-		if (!more) {
-			lead_breakf(l, ERROR_OS, "names", "out of memory");
-			return;
-		}
-		names->name = more;
-		names->max = max;
+	if (GROW(names->name, names->max, names->count + 1) != 0) {
+		lead_breakf(l, ERROR_OS, "names", "out of memory");
+		return;
 	}
 	snprintf(names->name[names->count++], OPTION_ID_MAX, "%s", worker);
 }

@@ -282,7 +282,7 @@ static double run_probe(const char *program, const char *probe, const char *name
 		kill(child, SIGKILL); /* done, or too late */
 		while (waitpid(child, &status, 0) < 0 && errno == EINTR)
 			;
-		if (number_real(text, 0, 1e9, &speed, "", NULL) < 0)
+		if (number_real(text, 0, 1e9, &speed, "", NULL) != 0)
 			speed = 0;
 	}
 	close(pipe_fd[0]);

@@ -7,6 +7,8 @@
  */
 #include "param/table.h"
 
+#include "base/grow.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -145,14 +147,8 @@ static int grow_slots(struct table *t, struct error *err)
 
 static int grow_chunks(struct table *t, struct error *err)
 {
-	if (t->chunks == t->chunks_max) {
-		size_t max = t->chunks_max ? t->chunks_max * 2 : 16;
-		float **more = realloc(t->chunk, max * sizeof *more);
-		if (!more)
-			return error_set(err, ERROR_OS, "table", "out of memory");
-		t->chunk = more;
-		t->chunks_max = max;
-	}
+	if (GROW(t->chunk, t->chunks_max, t->chunks + 1) != 0)
+		return error_set(err, ERROR_OS, "table", "out of memory");
 	t->chunk[t->chunks] = memory_new(t->chunk_bytes);
 	if (!t->chunk[t->chunks])
 		return error_set(err, ERROR_OS, "table", "out of memory for row %zu", t->count);

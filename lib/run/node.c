@@ -11,6 +11,7 @@
 
 static void step(struct sup_node *n, enum node_event event);
 static void on_timer(evutil_socket_t fd, short what, void *arg);
+static void now_ended(struct sup_node *n, const struct node_end *end);
 
 void sup_arm(struct event *timer, double seconds)
 {
@@ -30,14 +31,14 @@ struct sup_node *sup_node_new(struct supervisor *s, const struct role *role, uin
 	n->role = role;
 	n->number = number;
 	n->place = s->here;
-	sup_process_init(&n->now, n);
+	sup_process_init(&n->now, n, now_ended);
 	const char *number_at = strstr(role->id, "%u");
 	int len = number_at ? (int)(number_at - role->id) : (int)strlen(role->id);
 	snprintf(n->id, sizeof n->id, "%.*s", len, role->id);
 	if (number_at)
 		snprintf(n->id + len, sizeof n->id - (size_t)len, "%u", number);
 	n->timer = evtimer_new(s->base, on_timer, n);
-	if (n->timer && sup_restart_init(n) == 0)
+	if (sup_restart_init(n) == 0 && n->timer)
 		return n;
 	error_set(err, ERROR_OS, n->id, "out of memory");
 	sup_node_free(n);
@@ -158,6 +159,14 @@ void sup_node_ended(struct sup_node *n, const struct node_end *end)
 	if (n->role->ready != READY_MEMBER)
 		sup_kick(n->sup);
 	step(n, sup_node_class(n, end) == END_UNRETRYABLE ? EVENT_ENDED_BAD : EVENT_ENDED);
+}
+
+static void now_ended(struct sup_node *n, const struct node_end *end)
+{
+	if (n->restart.next.runs)
+		sup_restart_old_ended(n, end);
+	else
+		sup_node_ended(n, end);
 }
 
 void sup_node_missed_end(struct sup_node *n, const struct node_end *end)

@@ -65,18 +65,12 @@ static void unwatch(struct sup_process *p)
 	p->fd = -1;
 }
 
-static void ended(struct sup_process *p, const struct node_end *end)
+static void has_ended(struct sup_process *p, const struct node_end *end)
 {
-	struct sup_node *n = p->node;
 	unwatch(p);
 	p->runs = 0;
 	p->parent = p->pid = 0;
-	if (p == &n->restart.next)
-		sup_restart_next_ended(n, end);
-	else if (n->restart.next.runs)
-		sup_restart_old_ended(n, end);
-	else
-		sup_node_ended(n, end);
+	p->ended(p->node, end);
 }
 
 static void follow(struct sup_process *p, pid_t pid, uint64_t start);
@@ -115,7 +109,7 @@ static void on_end(evutil_socket_t fd, short what, void *arg)
 			return;
 	} else if (!p->orphan && WIFEXITED(status) && WEXITSTATUS(status) != 0)
 		end = (struct node_end){.seen = 1, .status = WEXITSTATUS(status)};
-	ended(p, &end);
+	has_ended(p, &end);
 }
 
 /* One that is gone already is looked at in the next turn, as if it had been watched. */
@@ -130,10 +124,10 @@ static void follow(struct sup_process *p, pid_t pid, uint64_t start)
 		event_active(p->watch, EV_TIMEOUT, 0);
 }
 
-void sup_process_init(struct sup_process *p, struct sup_node *n)
+void sup_process_init(struct sup_process *p, struct sup_node *n,
+		      void (*ended)(struct sup_node *n, const struct node_end *end))
 {
-	p->node = n;
-	p->fd = -1;
+	*p = (struct sup_process){.node = n, .ended = ended, .fd = -1};
 }
 
 void sup_process_release(struct sup_process *p)
@@ -218,12 +212,14 @@ static void adopt_process(struct sup_process *p, const struct node_record *r)
 
 void sup_process_move(struct sup_process *p, struct sup_process *from)
 {
-	struct sup_node *n = p->node;
+	struct sup_process moved = *from;
 	unwatch(p);
 	unwatch(from);
-	*p = *from;
-	*from = (struct sup_process){0};
-	sup_process_init(from, n);
+	moved.ended = p->ended;
+	moved.fd = -1;
+	moved.watch = NULL;
+	*p = moved;
+	sup_process_init(from, p->node, from->ended);
 	follow_either(p);
 }
 
@@ -263,7 +259,7 @@ int sup_process_force(struct sup_process *p)
 	/* The kernel waits for its storage. No other process of the id starts before it has gone:
 	 * its parent holds the lock. */
 	sup_note(n->sup, "late", "%s was killed and does not end: left to itself", n->id);
-	ended(p, &unseen);
+	has_ended(p, &unseen);
 	return 0;
 }
 

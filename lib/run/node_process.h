@@ -1,6 +1,6 @@
 /*
  * node_process: one process of a node: launched through its parent, or found running, watched,
- * signalled.  It only says that a process has ended; what that means is for node.c and restart.c.
+ * signalled.  It only says that a process has ended; what that means is its owner's business.
  * Every process is known by its record file, so that it makes no difference which supervisor
  * started it.
  *
@@ -22,6 +22,7 @@ struct supervisor;
 
 struct sup_process {
 	struct sup_node *node;
+	void (*ended)(struct sup_node *n, const struct node_end *end);
 	int runs; /* as far as we know */
 	uint64_t life;
 	pid_t parent, pid; /* 0: not known (yet) */
@@ -35,7 +36,9 @@ struct sup_process {
 	struct event *watch;
 };
 
-void sup_process_init(struct sup_process *p, struct sup_node *n);
+/* ended is told of each end of it, when p is free for another one. */
+void sup_process_init(struct sup_process *p, struct sup_node *n,
+		      void (*ended)(struct sup_node *n, const struct node_end *end));
 void sup_process_release(struct sup_process *p); /* no longer watched */
 /* Starts life n->lives. Another process of this id may run only when this one is to take over from
  * it. */

@@ -45,15 +45,12 @@ static void take_stat(struct supervisor *s, const struct record *r)
 		uint64_t *at;
 	} counts[] = {{"lost", &stat.lost},
 		      {"epoch", &stat.epoch},
-		      {"epochs", &stat.epochs},
 		      {"todo", &stat.todo},
 		      {"doing", &stat.doing},
-		      {"done", &stat.done},
 		      {"held", &stat.held},
 		      {"shards", &stat.shards},
 		      {"shards-done", &stat.shards_done},
 		      {"samples-done", &stat.samples_done},
-		      {"samples-repeated", &stat.samples_repeated},
 		      {"incarnation", &stat.incarnation}};
 	for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
 		record_u64_opt(r, counts[i].key, 0, UINT64_MAX, counts[i].at, NULL);

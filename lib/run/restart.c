@@ -147,13 +147,6 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 		sup_arm(n->restart.timer, deadline_seconds(DEADLINE_GONE));
 }
 
-int sup_restart_init(struct sup_node *n)
-{
-	sup_process_init(&n->restart.next, n);
-	n->restart.timer = evtimer_new(n->sup->base, on_timer, n);
-	return n->restart.timer ? 0 : -1;
-}
-
 void sup_restart_release(struct sup_node *n)
 {
 	sup_process_release(&n->restart.next);
@@ -176,7 +169,7 @@ void sup_restart_kill_next(struct sup_node *n)
 						  : deadline_seconds(DEADLINE_GONE));
 }
 
-void sup_restart_next_ended(struct sup_node *n, const struct node_end *end)
+static void next_ended(struct sup_node *n, const struct node_end *end)
 {
 	event_del(n->restart.timer);
 	log_hand_over(n, "handover-failed", end);
@@ -188,6 +181,13 @@ void sup_restart_next_ended(struct sup_node *n, const struct node_end *end)
 		sup_restart_failed(n, text);
 	}
 	sup_kick(n->sup);
+}
+
+int sup_restart_init(struct sup_node *n)
+{
+	sup_process_init(&n->restart.next, n, next_ended);
+	n->restart.timer = evtimer_new(n->sup->base, on_timer, n);
+	return n->restart.timer ? 0 : -1;
 }
 
 void sup_restart_old_ended(struct sup_node *n, const struct node_end *end)

@@ -53,7 +53,7 @@ void sup_restart_past(struct sup_node *n, struct restart_past past); /* as it wa
 void sup_restart_ready(struct sup_node *n); /* it is there (again) */
 void sup_restart_failed(struct sup_node *n, const char *why);
 void sup_restart_goes_on(struct sup_node *n); /* a hand-over, found under way */
-void sup_restart_next_ended(struct sup_node *n, const struct node_end *end);
+/* n->now, while its next process runs. */
 void sup_restart_old_ended(struct sup_node *n, const struct node_end *end);
 void sup_restart_kill_next(struct sup_node *n);
 

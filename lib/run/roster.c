@@ -106,6 +106,10 @@ struct sup_node *sup_roster_add(struct supervisor *s, const struct role *role, s
 	struct sup_node **at = &s->roster.first;
 	EACH_OF (n, s, role)
 		number += n->number == number;
+	if (role == &role_worker && job_is_local(s->job) && number >= s->job->data.count) {
+		error_set(err, ERROR_CONFIG, role->name, "there is no file of DATA for one more");
+		return NULL;
+	}
 	struct sup_node *made = sup_node_new(s, role, number, err);
 	if (!made)
 		return NULL;

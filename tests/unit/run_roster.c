@@ -12,7 +12,8 @@
 
 #include <cmocka.h>
 
-static struct job job = {.batch = 100, .workers = 3, .servers = 2};
+static char shared[] = "shared", local[] = "local";
+static struct job job = {.batch = 100, .workers = 3, .servers = 2, .data = {.count = 3}};
 
 static int begin(void **state)
 {
@@ -20,6 +21,7 @@ static int begin(void **state)
 	struct supervisor *s = calloc(1, sizeof *s);
 	*state = s;
 	s->job = &job;
+	job.partitions = shared;
 	s->base = event_base_new();
 	launcher_here(&s->here);
 	return sup_roster_fill(s, &err);
@@ -71,6 +73,17 @@ static void one_that_leaves_makes_room_for_another(void **state)
 	expect(s, "shardd bpt-monitor ps0 ps1 ps2 w0 w1 w2 w3");
 }
 
+static void each_worker_has_its_file_where_files_are_theirs(void **state)
+{
+	struct supervisor *s = *state;
+	struct error err;
+	job.partitions = local;
+	assert_null(sup_roster_add(s, &role_worker, &err));
+	assert_int_equal(err.code, ERROR_CONFIG);
+	assert_int_equal(sup_roster_remove(sup_find(s, "w1"), &err), 0);
+	assert_string_equal(sup_roster_add(s, &role_worker, &err)->id, "w1");
+}
+
 static void shares_make_the_batch(void **state)
 {
 	struct supervisor *s = *state;
@@ -105,6 +118,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(as_many_as_the_job_says, begin, end),
 		cmocka_unit_test_setup_teardown(one_that_leaves_makes_room_for_another, begin, end),
+		cmocka_unit_test_setup_teardown(each_worker_has_its_file_where_files_are_theirs,
+						begin, end),
 		cmocka_unit_test_setup_teardown(shares_make_the_batch, begin, end),
 		cmocka_unit_test_setup_teardown(nobody_leaves_who_is_not_off, begin, end),
 	};

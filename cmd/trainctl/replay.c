@@ -1,0 +1,254 @@
+/*
+ * trainctl replay: a solution again over the snapshots that a job's log has recorded, or over the
+ * rounds that a lead's has (solve/balance_log.h).
+ *
+ * In a job's log: `decision solution= batch= lambda= ... at=`, the snapshot's records, what was
+ * decided then (left out here), `decided`.
+ */
+#include "cmd/cmd.h"
+#include "cmd/trainctl.h"
+#include "base/fs.h"
+#include "base/grow.h"
+#include "job/deadline.h"
+#include "proc/child.h"
+#include "record/record.h"
+#include "solve/balance_log.h"
+#include "solve/solution.h"
+
+#include <event2/event.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#define OUTPUT_BYTES_MAX (1u << 20) /* of an executable's decision, as in a job */
+
+struct replay {
+	const char *path;
+	char name[DIRS_PATH_MAX];            /* of the solution; records are gone by the snapshot's end */
+	const struct solution *built_in; /* NULL: an executable */
+	struct solution_options options; /* of then */
+	int open;                        /* between `decision` and `decided` */
+	struct snapshot snapshot;
+	struct balance_replay *balances;
+	uint64_t decisions, failed;
+	/* For an executable: */
+	struct event_base *base;
+	char *text; /* the snapshot */
+	size_t text_len, text_room;
+	char why[128]; /* it failed; "" when it did not */
+};
+
+/* The options of then: a decision record has them as its keys. */
+static int take_options(struct replay *p, const struct record *r, struct error *err)
+{
+	const struct solution_option *option;
+	solution_options_init(&p->options);
+	for (size_t i = 0; (option = solution_option(i)); i++) {
+		const char *value = record_get(r, option->key);
+		if (!value || !value[0])
+			continue;
+		if (solution_option_set(option, &p->options, value, err) != 0)
+			return err->code = ERROR_DATA, -1;
+	}
+	solution_options_name(&p->options, p->name);
+	return 0;
+}
+
+/* ---- an executable ---- */
+
+static int text_add(struct replay *p, const struct record *r, struct error *err)
+{
+	struct record_out o;
+	if (GROW(p->text, p->text_room, p->text_len + RECORD_LINE_MAX) != 0)
+		return error_set(err, ERROR_OS, p->name, "out of memory");
+	record_begin(&o, p->text + p->text_len, RECORD_LINE_MAX, r->type);
+	record_add_fields(&o, r, NULL);
+	p->text_len += record_end(&o, NULL);
+	return 0;
+}
+
+static void on_end(const struct node_end *end, enum child_cut cut, const char *output,
+		   size_t bytes, void *arg)
+{
+	struct replay *p = arg;
+	fwrite(output, 1, bytes, stdout);
+	p->why[0] = '\0';
+	if (cut == CHILD_LATE)
+		snprintf(p->why, sizeof p->why, "no decision in %g s",
+			 deadline_seconds(DEADLINE_SOLUTION));
+	else if (cut == CHILD_TALKS)
+		snprintf(p->why, sizeof p->why, "more than %u bytes of decision", OUTPUT_BYTES_MAX);
+	else if (end_class_of(end) != END_CLEAN)
+		end_text(end, p->why, sizeof p->why);
+}
+
+/* What it prints is printed; p->why says how it failed, if it did. */
+static int ask_executable(struct replay *p, struct error *err)
+{
+	char path[DIRS_PATH_MAX];
+	char *argv[SOLUTION_OPTIONS_MAX + 2] = {path};
+	struct solution_arguments given;
+	struct child *child;
+	trainctl_solution_path(p->name, path);
+	solution_options_arguments(&p->options, &given);
+	memcpy(argv + 1, given.item, sizeof given.item);
+	const struct child_options options = {.argv = argv,
+					      .input = p->text,
+					      .input_bytes = p->text_len,
+					      .seconds = deadline_seconds(DEADLINE_SOLUTION),
+					      .output_bytes_max = OUTPUT_BYTES_MAX,
+					      .done = on_end,
+					      .arg = p};
+	if (!p->base && !(p->base = event_base_new()))
+		return error_set(err, ERROR_OS, p->name, "out of memory");
+	if (child_start(&child, p->base, &options, err) != 0)
+		return -1;
+	event_base_dispatch(p->base); /* until it has ended: nothing else happens there */
+	return 0;
+}
+
+/* ---- decisions ---- */
+
+static int begin_decision(struct replay *p, const struct record *r, const char *solution,
+			  struct error *err)
+{
+	const char *name = record_get(r, "solution"), *at = record_get(r, "at");
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	snapshot_clear(&p->snapshot);
+	p->text_len = 0;
+	snprintf(p->name, sizeof p->name, "%s", solution ? solution : name ? name : "");
+	p->built_in = solution_find(p->name);
+	if (!p->built_in && !fs_is_program(p->name))
+		return error_set(err, ERROR_USAGE, p->name, "is no solution and no executable");
+	if (take_options(p, r, err) != 0)
+		return -1;
+	p->open = 1;
+	p->decisions++;
+	record_begin(&o, line, sizeof line, "decision");
+	record_add(&o, "solution", p->name);
+	record_add(&o, "at", at ? at : "");
+	if (record_end(&o, NULL) == 0)
+		return error_set(err, ERROR_DATA, p->name, "too long for a record");
+	fputs(line, stdout);
+	return 0;
+}
+
+/* A solution that fails is noted and passed over, as in a job. */
+static int end_decision(struct replay *p, const char *place, struct error *err)
+{
+	p->open = 0;
+	if (p->built_in)
+		return trainctl_decide(p->built_in, &p->options, &p->snapshot, p->path, err);
+	if (ask_executable(p, err) != 0)
+		return -1;
+	if (p->why[0]) {
+		p->failed++;
+		fprintf(stderr, PROGRAM ": %s: solution %s: %s\n", place, p->name, p->why);
+	}
+	return 0;
+}
+
+static int take_record(struct replay *p, const struct record *r, const char *solution,
+		       const char *place, struct error *err)
+{
+	if (record_is(r, "decision"))
+		return begin_decision(p, r, solution, err);
+	if (!p->open)
+		return balance_replay_record(p->balances, r, err);
+	if (record_is(r, "decided"))
+		return end_decision(p, place, err);
+	if (!record_is(r, "job") && !record_is(r, "node") && !record_is(r, "info"))
+		return 0;
+	return p->built_in ? snapshot_add(&p->snapshot, r, err) : text_add(p, r, err);
+}
+
+/* ---- a log ---- */
+
+static void put_text(const char *text, size_t len, void *arg)
+{
+	(void)arg;
+	fwrite(text, 1, len, stdout);
+}
+
+static int read_log(struct replay *p, struct record_reader *in, const char *solution,
+		    struct error *err)
+{
+	static struct record r;
+	int got = RECORD_ONE;
+	while (got > 0) {
+		got = record_read(in, &r, err);
+		p->snapshot.line = record_reader_line(in);
+		if (got == RECORD_ONE &&
+		    take_record(p, &r, solution, record_reader_place(in), err) != 0)
+			got = error_wrap(err, record_reader_place(in));
+	}
+	if (got != RECORD_END)
+		return -1;
+	trainctl_tell_torn(in);
+	return balance_replay_end(p->balances, err) == 0
+		       ? 0
+		       : error_wrap(err, record_reader_place(in));
+}
+
+static int count(struct replay *p, struct error *err)
+{
+	uint64_t failed;
+	p->decisions += balance_replay_rounds(p->balances, &failed);
+	p->failed += failed;
+	if (p->decisions == 0)
+		return error_set(err, ERROR_NEGATIVE, p->path, "holds no decision");
+	if (p->failed > 0)
+		return error_set(err, ERROR_NEGATIVE, p->path, "%llu of %llu decisions failed",
+				 (unsigned long long)p->failed, (unsigned long long)p->decisions);
+	return 0;
+}
+
+static int replay(const char *path, const char *solution, struct error *err)
+{
+	static struct replay p;
+	p.path = path;
+	int fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return error_errno(err, 0, path, "can't be read");
+	struct record_reader *in = record_reader_new(fd, path);
+	int result = in ? balance_replay_new(&p.balances, solution, put_text, NULL, err)
+			: error_set(err, ERROR_OS, path, "out of memory");
+	if (in && fd != STDIN_FILENO)
+		record_reader_of_log(in);
+	snapshot_init(&p.snapshot);
+	if (result == 0)
+		result = read_log(&p, in, solution, err);
+	if (result == 0)
+		result = count(&p, err);
+	snapshot_clear(&p.snapshot);
+	balance_replay_free(p.balances);
+	record_reader_free(in);
+	if (p.base)
+		event_base_free(p.base);
+	free(p.text);
+	if (fd != STDIN_FILENO)
+		close(fd);
+	return result;
+}
+
+int trainctl_replay(int argc, char **argv)
+{
+	const char *solution = NULL;
+	const struct option_row rows[] = {
+		{.name = "solution", .kind = OPTION_TEXT, .target = &solution, .arg = "NAME",
+		 .help = "another than the one that decided then, or an executable"},
+		{0}};
+	const struct option_table table = {
+		PROGRAM " replay", "LOG [--solution NAME]",
+		"Lets a solution decide again on the snapshots of a job's "
+		"log.",
+		rows, NULL};
+	struct error err;
+	const char *path;
+	int shown = trainctl_parse(&table, argc, argv, "log", &path, &err);
+	if (shown == OPTION_SHOWN)
+		return 0;
+	if (shown != 0 || replay(path, solution, &err) != 0)
+		return cmd_fail(PROGRAM, &err);
+	return 0;
+}
