@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const worker_state_name[WORKER_STATES] = {"out", "joining", "active", "ended"};
+const char *const worker_state_name[WORKER_STATES + 1] = {"out", "joining", "active", "ended"};
 
 int gate_new(struct gate **out, const struct gate_options *options, struct error *err)
 {

@@ -76,17 +76,34 @@ static int make_dense(struct store *s, struct error *err)
 			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED)
 		return error_errno(err, ERROR_OS, "dense", "%zu bytes", s->dense_bytes);
-	/* Advice only: without huge pages it is slower, not wrong. */
+	/* Advice only: without huge pages it is slower, not wrong. All pages now, and not while others
+	 * wait for what comes into them. */
 	(void)madvise(memory, s->dense_bytes, MADV_HUGEPAGE);
+	(void)madvise(memory, s->dense_bytes, MADV_POPULATE_WRITE);
 	s->dense = memory;
-	layout_init_dense(&s->layout, s->dense_begin, s->dense_count, s->dense);
-	float *slot[OPT_SLOTS_MAX] = {s->dense + s->dense_stride, s->dense + 2 * s->dense_stride};
-	opt_init(&s->opt, s->dense, slot, s->dense_count);
 	return 0;
+}
+
+static void init_dense(struct store *s)
+{
+	float *slot[OPT_SLOTS_MAX] = {s->dense + s->dense_stride, s->dense + 2 * s->dense_stride};
+
+	layout_init_dense(&s->layout, s->dense_begin, s->dense_count, s->dense);
+	opt_init(&s->opt, s->dense, slot, s->dense_count);
 }
 
 int store_new(struct store **out, const struct layout *layout, const struct map *map, uint32_t part,
 	      const struct opt *opt, struct error *err)
+{
+	if (store_new_bare(out, layout, map, part, opt, err) != 0)
+		return -1;
+	if ((*out)->dense_count)
+		init_dense(*out);
+	return 0;
+}
+
+int store_new_bare(struct store **out, const struct layout *layout, const struct map *map,
+		   uint32_t part, const struct opt *opt, struct error *err)
 {
 	struct store *s = calloc(1, sizeof *s);
 

@@ -23,6 +23,10 @@ struct store;
 /* What the map gives to part `part`, with the layout's initial values. Layout and map are copied. */
 int store_new(struct store **out, const struct layout *layout, const struct map *map, uint32_t part,
 	      const struct opt *opt, struct error *err);
+/* The same for parameters that come from streams: its dense range has no values yet, making them up
+ * would take longer than reading them. */
+int store_new_bare(struct store **out, const struct layout *layout, const struct map *map,
+		   uint32_t part, const struct opt *opt, struct error *err);
 void store_free(struct store *s); /* NULL is fine */
 
 const struct map *store_map(const struct store *s);

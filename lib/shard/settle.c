@@ -219,7 +219,8 @@ static void carry_out(struct queue *q, struct claim *claim, size_t claims)
 	struct settle_head head = {q->settle_number, q->iteration, done + q->refusals};
 	queue_log(q, "settle", settle_fields, &head);
 	for (size_t i = 0; i < done; i++)
-		queue_log(q, claim[i].range->is_back ? "back" : "apply", range_fields, claim[i].range);
+		queue_log(q, claim[i].range->is_back ? "back" : "apply", range_fields,
+			  claim[i].range);
 	for (size_t i = 0; i < q->refusals; i++)
 		queue_log(q, "fenced", refusal_fields, &q->refusal[i]);
 }
