@@ -119,8 +119,8 @@ int lead_settle_start(struct lead *l, struct event_base *base, struct error *err
 void lead_settle_stop(struct lead *l);
 void lead_settle(struct lead *l, const struct gate_effect *e);
 void lead_names_put(struct lead *l, struct names *names, const char *worker);
-/* As the gate wants them, and said with the reason; to be freed. NULL: no memory, and the lead is
- * broken. */
+/* The names as an array, to be freed; each is logged with the reason. NULL: no memory, and the lead
+ * is broken. */
 const char **lead_names_list(struct lead *l, const struct names *names, const char *why);
 
 /* lead_cut.c */
