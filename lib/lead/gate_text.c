@@ -42,7 +42,7 @@ static const struct field head_fields[] = {
 	{.key = NULL},
 };
 
-/* What a lead of an earlier version does not tell is not known. */
+/* A lead of an earlier version says fewer of them: the others are not known. */
 static const struct field worker_fields[] = {
 	{FIELD("state", NAME, worker, state), .names = worker_state_name},
 	{FIELD("generation", U64, worker, generation)},
