@@ -118,7 +118,7 @@ static void obey(struct gate *g, const struct record *r, const char *line, size_
 	acts_keep(g, r, line, len);
 }
 
-/* Those that all members have seen need not be kept. */
+/* Drops the actions that all members have seen. */
 static void trim(struct gate *g)
 {
 	uint64_t least = g->acts_base + g->acts;

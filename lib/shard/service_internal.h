@@ -112,7 +112,8 @@ void watch_load(struct service *s);
 /* Plans them when they are due, and drops those that nobody did. */
 void moves_plan(struct service *s);
 int moves_are_open(const struct service *s);
-/* Whether there is one for this worker; then the answer was given. */
+/* Answers with the moves of this worker; 0: there is none, and no answer (even_none: one all the
+ * same). */
 int moves_put(struct service *s, struct request *rq, const char *worker, int even_none);
 
 #endif
