@@ -258,8 +258,6 @@ static void verb_hello(struct request *rq, void *service)
 
 /* ---- get ---- */
 
-/* is_here: a piece is as loose as the settles of its rows are; where all of those are waited for,
- * this is, too. */
 int verb_try_get(struct service *s, struct request *rq, const struct queue_change *asked,
 		 int is_here)
 {
@@ -306,7 +304,8 @@ static void verb_get(struct request *rq, void *service)
 		return;
 	}
 	queue_asked(s->queue, c.worker);
-	int is_here = service_is_here(s, r);
+	/* A piece is as loose as the settles of its rows: where those are waited for, it is, too. */
+	int is_here = queue_loose(s->queue)[0] && service_is_here(s, r);
 	if (!verb_try_get(s, rq, &c, is_here))
 		wait_for_piece(s, rq, &c, is_here, wait);
 }
