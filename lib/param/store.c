@@ -334,6 +334,22 @@ void store_pull_rows(const struct store *s, float *const *row, size_t n, float *
 	}
 }
 
+void store_look_rows(const struct store *s, const uint32_t *key, size_t n, float *out)
+{
+	float *row[ROWS_GROUP];
+
+	for (size_t at = 0, len; at < n; at += len) {
+		len = n - at < ROWS_GROUP ? n - at : ROWS_GROUP;
+		table_look(s->table, key + at, len, row);
+		for (size_t i = 0; i < len; i++, out += s->width) {
+			if (row[i])
+				memcpy(out, row[i], s->width * sizeof *out);
+			else
+				layout_init_row(&s->layout, key[at + i], out);
+		}
+	}
+}
+
 /* ---- applying ---- */
 
 static int reserve(struct store *s, size_t pushes, size_t rows, struct error *err)

@@ -46,6 +46,10 @@ void store_dense_name(const struct store *s, size_t i, char *out, size_t max);
 int store_rows(struct store *s, const uint32_t *key, size_t n, int unique, float **row,
 	       struct error *err);
 
+/* Parameters of the rows of keys, whatever part they are of, into out[n][width]; those that are not
+ * there as they would begin. None are made. The store has a table. */
+void store_look_rows(const struct store *s, const uint32_t *key, size_t n, float *out);
+
 /* This part's dense range; `apart` says that the destination is not read here again (a worker's
  * memory), so that it need not go through the caches. */
 void store_pull_dense(const struct store *s, float *out, int apart);

@@ -106,7 +106,7 @@ struct part_here ps_here(struct ps *p)
 				  .stat = ps_stat};
 }
 
-/* Whether a request of a worker is of this incarnation; answers when not. */
+/* Whether a request of a worker is of this incarnation; 0: it was refused. */
 int ps_in_force(struct ps *p, struct request *rq)
 {
 	struct error err;
