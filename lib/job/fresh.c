@@ -103,8 +103,8 @@ static int remove_run(const char *dir, struct error *err)
 	return 0;
 }
 
-/* What is there already came there before a crash; what has its name now was made since, and is
- * empty. */
+/* A file that is there already was moved before a crash; the one that has its name now was made
+ * since, and is empty. */
 static int move_one(const char *path, const char *name, void *arg, struct error *err)
 {
 	char to[DIRS_PATH_MAX + 256];

@@ -29,10 +29,10 @@ int fresh_recover(const struct dirs *dirs, struct error *err);
 /* made: as dirs, with an empty state directory for the new run's files. ERROR_CONFIG when
  * STATE/previous is there and no state of a job. */
 int fresh_begin(const struct dirs *dirs, struct dirs *made, struct error *err);
-/* What was made comes into force. Nothing that is no part of a job's state is touched, nor are the
+/* The new state comes into force. Nothing that is no part of a job's state is touched, nor are the
  * indexes, which are the data's. */
 int fresh_commit(const struct dirs *dirs, struct error *err);
-/* What was made is thrown away; the old state was never touched. */
+/* The new state is thrown away; the old one was never touched. */
 void fresh_give_up(const struct dirs *dirs);
 
 /* Whether path is, or lies in, what would be moved away: the new run may use nothing of it. */

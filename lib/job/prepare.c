@@ -207,7 +207,7 @@ static int check_labels(const struct job *job, const struct schema *schema, stru
 			 (unsigned long long)(count[0] + count[1]), count[1] > 0);
 }
 
-/* What would stop the scoring hours later is said now. */
+/* An error that would stop the scoring hours later is told now. */
 static int check_test_file(const struct job *job, const struct schema *schema, const char *path,
 			   struct error *err)
 {
@@ -404,7 +404,7 @@ static int check_apart(const struct job *job, const struct dirs *dirs, struct er
 	return 0;
 }
 
-/* What is another job's is not this one's to remove. A file that can't be read names nobody. */
+/* A state directory of another job's name is not removed. A file that can't be read has no name. */
 static int check_name(const struct job *job, const struct dirs *dirs, struct error *err)
 {
 	char path[DIRS_PATH_MAX];

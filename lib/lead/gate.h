@@ -105,7 +105,8 @@ void gate_most(struct gate *g, const struct gate_who *who, uint64_t most);
 void gate_begin(struct gate *g);
 void gate_leave(struct gate *g, const struct gate_who *who);
 void gate_end(struct gate *g, const struct gate_who *who);
-/* All parts have their part of its gradient staged, or it is refused when they are asked. */
+/* The parts have staged its gradient before: where one has not, the push is refused when they are
+ * asked to hold it. */
 void gate_push(struct gate *g, const struct gate_who *who, const struct gate_push *push);
 /* Whether who is a member, whose push may be taken. */
 int gate_is_member(const struct gate *g, const struct gate_who *who);

@@ -136,7 +136,7 @@ static void trim(struct gate *g)
 	g->acts_base = least;
 }
 
-/* Behind those that are published. */
+/* Adds lines behind those that are published. */
 int acts_add(struct gate *g, char *lines, size_t len)
 {
 	if (GROW(g->act, g->acts_max, g->acts + 1) != 0) {

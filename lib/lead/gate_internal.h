@@ -127,7 +127,8 @@ void effects_free(struct gate *g);
 extern const char *const worker_state_name[WORKER_STATES + 1]; /* and NULL */
 struct worker *worker_get(struct gate *g, const char *id);
 void worker_out(struct gate *g, struct worker *w, const char *why);
-void worker_let_in(struct gate *g, int all); /* BSP: those who wait; all: whoever is active */
+/* Under BSP only when nobody is active, or when a unit has `closed`. */
+void worker_let_in(struct gate *g, int closed);
 void worker_fence(struct gate *g, struct worker *w);
 int worker_order(const void *a, const void *b); /* of struct worker * */
 

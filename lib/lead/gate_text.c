@@ -231,7 +231,7 @@ static int load_worker(struct load *l, struct error *err)
 	return 0;
 }
 
-/* Into its list; -1 when its worker has one there already. */
+/* Puts it into its list; -1 when its worker has one there already. */
 static int place_push(struct load *l, struct push *p, const char *list, struct error *err)
 {
 	struct gate *g = l->g;
@@ -301,7 +301,7 @@ static int load_ranges(struct load *l, struct error *err)
 	return 0;
 }
 
-/* One line of a kind that lasts. */
+/* One action that is in force. */
 static int load_force(struct load *l, const char *lines, size_t len, struct error *err)
 {
 	struct record *r = malloc(sizeof *r);
@@ -368,7 +368,7 @@ static int load_line(struct load *l, struct error *err)
 	return error_set(err, ERROR_DATA, NULL, "%.64s is not known", l->record.type);
 }
 
-/* What no gate that was saved can be. */
+/* -1: no gate that was saved can be like this. */
 static int check(const struct gate *g, struct error *err)
 {
 	for (const struct worker *w = g->workers; w; w = w->hh.next) {

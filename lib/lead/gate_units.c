@@ -211,7 +211,7 @@ void units_step(struct gate *g)
 	}
 	if (bsp(g))
 		worker_let_in(g, 0);
-	/* Nobody's answer will carry them: they hold for those who join. */
+	/* No answer will carry these actions: they hold for those who join. */
 	if (g->pending && g->active == 0)
 		acts_publish(g);
 	release(g);
@@ -390,7 +390,7 @@ static size_t mark_refused(struct gate *g, const char *worker, enum refused by)
 	return 1;
 }
 
-/* Those of sent that a server lacks: shardd is not asked for their rows. */
+/* Ends the pushes that a part lacks: shardd is not asked about their rows. */
 static void drop_refused(struct gate *g)
 {
 	struct pushes sent = g->sent;

@@ -95,7 +95,7 @@ static void settle_err(struct lead *l, const struct record *r)
 	}
 	if (strcmp(code, "journal") == 0 || strcmp(code, "memory") == 0 ||
 	    strcmp(code, "no-memory") == 0 || strcmp(code, "slow") == 0) {
-		/* What shardd has no room for now it has later. */
+		/* There is no room for it in shardd now: it is asked again. */
 		log_say(LOG_LEVEL_ERROR, "%s: settle %llu: %s: %s", l->options.shards,
 			(unsigned long long)number, code, r->text ? r->text : "");
 		gate_settle_refused(l->gate, number, GATE_REFUSED_NOW);

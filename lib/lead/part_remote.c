@@ -114,7 +114,7 @@ static void on_answer(const struct record *record, int closing, void *remote)
 	struct order_result result;
 	struct error err = {0};
 
-	/* Lost: all of them are kept until the server is back. */
+	/* The connection is lost: all orders are kept until the server is back. */
 	if (!record || !r->first)
 		return;
 	if (!closing) {

@@ -33,9 +33,10 @@ double meter_spent(const struct meter *m, enum spent_kind kind);
 /* Where the time went, so far, to the log. */
 void meter_log_spent(struct meter *m);
 
-/* A batch that is through, of `accum` steps, and the iteration it was for; reported now and then. */
+/* A batch that is through, of `accum` steps, and the iteration it was for; reported now and
+ * then. */
 void meter_batch(struct meter *m, uint64_t iteration, uint64_t accum, const struct tally_batch *b);
-/* What was not yet reported, now: what follows is of another kind, or for a while nothing does. */
+/* Reports now what was not reported yet: batches of another kind follow, or none for a while. */
 void meter_report(struct meter *m);
 
 /* How busy the node is as a batch begins, from the last part of one that took so long. */

@@ -41,7 +41,7 @@ struct launcher {
 	 * nothing). */
 	int (*start)(const char *template, const struct node_name *name, char **line,
 		     struct error *err);
-	/* To the node and what it started. -1: there is nobody. */
+	/* Sends a signal to the node and what it started. -1: there is nobody. */
 	int (*stop)(pid_t pid, int signal);
 	enum end_class (*class_of)(const struct node_end *end);
 };

@@ -147,7 +147,7 @@ static int converse(const struct ps *p, struct call *c, struct error *err)
 	if (rc == 0 && !record_is(r, "taken"))
 		rc = error_set(err, ERROR_DATA, "heir", "says '%.40s', not taken", r->type);
 	free(r);
-	/* From here on it is the heir's; if this does not reach it, it never was. */
+	/* With this answer the part is the heir's. */
 	return rc == 0 ? say(c, "ok\n", err) : -1;
 }
 
@@ -224,7 +224,7 @@ void ps_on_taken(struct request *rq, void *ps)
 	struct ps *p = ps;
 	struct connection *c = request_connection(rq);
 
-	/* It would not say it again when it is asked, and everybody would wait for that. */
+	/* Said too early: it would not say it again when it is asked, and everybody would wait. */
 	if (p->heir && request_connection(p->heir) == c)
 		connection_close(c);
 	request_err(rq, "bad-request", "nothing was given to you");

@@ -22,7 +22,7 @@ struct ps_pull {
 	double asked; /* when */
 	uint64_t iteration, into_offset, into_bytes, dense, rows;
 	int into;
-	/* Behind that push of the worker's own; after 0: behind none. */
+	/* Not answered while this push of the worker itself is still staged here; after 0: none. */
 	char worker[OPTION_ID_MAX];
 	uint64_t generation, after;
 };

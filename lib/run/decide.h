@@ -30,7 +30,7 @@ void sup_decide_init(struct supervisor *s);
 void sup_decide_periodic(struct supervisor *s);
 /* More often than that: until every worker has reported once. */
 void sup_decide_first(struct supervisor *s);
-/* There is a snapshot: whether it is decided on is found here. */
+/* There is a new snapshot: decides on it, if it is time. */
 void sup_decide(struct supervisor *s);
 void sup_decide_stop(struct supervisor *s);
 

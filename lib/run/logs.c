@@ -17,7 +17,7 @@
 #define NODE_BYTES_MAX (64u << 20)   /* while it runs */
 #define WORDS_MAX 4096               /* of a node's last words */
 
-/* What can't be renamed goes on in the old one. */
+/* A log that can't be renamed goes on growing. */
 static int put_away(struct supervisor *s)
 {
 	char older[DIRS_PATH_MAX];

@@ -186,7 +186,7 @@ int sup_process_launch(struct sup_process *p, int take_over, struct error *err)
 	return 0;
 }
 
-/* Its parent, which knows how it ends; without one, itself. */
+/* Watches its parent, which knows how it ends; without one, the process itself. */
 static void follow_either(struct sup_process *p)
 {
 	if (p->orphan)
@@ -406,7 +406,7 @@ static void take_missed_end(struct sup_node *n)
 	sup_node_missed_end(n, r.ended ? &r.end : &(struct node_end){0});
 }
 
-/* Nothing runs: what was in force for those nodes is so no more. */
+/* Nothing runs: what was in force for those nodes is not any more. */
 static void forget(struct supervisor *s)
 {
 	EACH_NODE (n, s) {

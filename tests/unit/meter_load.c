@@ -1,4 +1,4 @@
-/* work_load: what a node's files say, from trees of such files; version 1 and 2 of control groups.
+/* meter_load: what a node's files say, from trees of such files; version 1 and 2 of control groups.
  */
 #include "base/clock.h"
 #include "base/fs.h"

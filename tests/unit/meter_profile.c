@@ -1,4 +1,4 @@
-/* work_profile: times of steps in, launch, speed and saturation out; and which batches a report covers. */
+/* meter_profile: times of steps in, launch, speed and saturation out; which batches a report covers. */
 #include "meter/profile.h"
 #include "meter/times.h"
 

@@ -1,4 +1,4 @@
-/* ckpt_layout: initial values against the published test vectors of Philox and their moments; the
+/* param_layout: initial values against the published test vectors of Philox and their moments; the
  * text form there and back; the partition. */
 #include "ckpt_make.h"
 

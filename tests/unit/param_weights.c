@@ -351,7 +351,7 @@ struct number {
 	double peak;    /* the largest that p was: its last bit is what rounding is measured by */
 };
 
-/* As in opt_steps.c: one parameter, straight from the papers; d is the mean gradient. */
+/* As in param_opt.c: one parameter, straight from the papers; d is the mean gradient. */
 static void step(const struct opt *o, struct number *n, double sum, double count, unsigned t)
 {
 	double lr = (double)o->lr, g = sum / count, d = g + (double)o->l2 * n->p, grown;
