@@ -6,7 +6,6 @@
 
 #include "base/grow.h"
 #include "ckpt/ckpt.h"
-#include "ckpt/rowmap.h"
 #include "data/dataset.h"
 #include "data/schema.h"
 #include "model/model.h"
@@ -43,13 +42,14 @@ struct scorer {
 	struct layout layout;
 	struct model *model;
 	float *dense;
-	struct rowmap *map;
+	struct store *store; /* the whole checkpoint, as a part of its own */
 	uint64_t bad_rows_max;
 	uint64_t bad_rows;
 	/* one batch */
 	struct rows rows;
-	uint32_t *offset, *index;
-	size_t index_room;
+	uint32_t *offset, *index; /* each key has a row of its own */
+	float *row;
+	size_t index_room, row_room;
 	float score[BATCH];
 };
 
@@ -107,14 +107,22 @@ static int check_fit(const struct scorer *s, struct ckpt *c, const struct model_
 static int load_parameters(struct scorer *s, struct ckpt *c, struct error *err)
 {
 	uint64_t count = ckpt_dense_count(c);
+	const struct opt opt = {.kind = OPT_SGD}; /* no slots */
+	struct map map;
+	int lost;
 	if (ckpt_read_layout(c, &s->layout, err) != 0)
 		return -1;
 	s->dense = count < SIZE_MAX / 8 ? malloc(((size_t)count + 1) * sizeof *s->dense) : NULL;
 	if (!s->dense)
 		return error_set(err, ERROR_OS, ckpt_dir(c), "out of memory for its parameters");
-	if (ckpt_read_dense(c, 0, count, s->dense, err) != 0)
+	map_even(&map, 1, count);
+	if (store_new_bare(&s->store, &s->layout, &map, 0, &opt, err) != 0 ||
+	    ckpt_restore(c, s->store, &lost, err) != 0)
 		return -1;
-	return rowmap_load(&s->map, c, &s->layout, err);
+	if (store_row_count(s->store) != ckpt_row_count(c))
+		return error_set(err, ERROR_DATA, ckpt_dir(c), "holds a row twice");
+	store_pull_dense(s->store, s->dense, 0);
+	return 0;
 }
 
 static int load(struct scorer *s, struct ckpt *c, struct error *err)
@@ -141,7 +149,8 @@ static int make_room(struct scorer *s, size_t keys, struct error *err)
 {
 	if (!s->offset)
 		s->offset = malloc((BATCH + 1) * sizeof *s->offset);
-	if (!s->offset || GROW(s->index, s->index_room, keys + 1) != 0 || keys > UINT32_MAX)
+	if (!s->offset || GROW(s->index, s->index_room, keys + 1) != 0 || keys > UINT32_MAX ||
+	    GROW(s->row, s->row_room, keys * store_width(s->store) + 1) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory for %zu keys", keys);
 	return 0;
 }
@@ -152,10 +161,9 @@ static int score_batch(struct scorer *s, struct error *err)
 	size_t keys = r->offset[r->count];
 	if (make_room(s, keys, err) != 0)
 		return -1;
-	rowmap_forget(s->map);
+	store_look_rows(s->store, r->key, keys, s->row);
 	for (size_t i = 0; i < keys; i++)
-		if (rowmap_find(s->map, r->key[i], &s->index[i], err) != 0)
-			return -1;
+		s->index[i] = (uint32_t)i;
 	for (size_t i = 0; i <= r->count; i++)
 		s->offset[i] = (uint32_t)r->offset[i];
 	struct model_batch batch = {.count = r->count,
@@ -164,7 +172,7 @@ static int score_batch(struct scorer *s, struct error *err)
 				    .offset = s->offset,
 				    .index = s->index,
 				    .value = r->value};
-	return model_predict(s->model, &batch, s->dense, rowmap_values(s->map), s->score, err);
+	return model_predict(s->model, &batch, s->dense, s->row, s->score, err);
 }
 
 /* "-" stands for a label that is not there; nine digits tell one float from all others. */
@@ -242,11 +250,12 @@ static void scorer_free(struct scorer *s)
 {
 	schema_free(s->schema);
 	model_free(s->model);
-	rowmap_free(s->map);
+	store_free(s->store);
 	rows_free(&s->rows);
 	free(s->dense);
 	free(s->offset);
 	free(s->index);
+	free(s->row);
 }
 
 int main(int argc, char **argv)

@@ -167,7 +167,9 @@ static int make_store(const struct settings *s, struct node *n, struct error *er
 		rc = plain_layout(s, &n->layout, err);
 	if (rc == 0)
 		map_even(&n->map, s->parts, layout_dense_count(&n->layout));
-	if (rc == 0)
+	if (rc == 0 && (c || s->take_over))
+		rc = store_new_bare(&n->store, &n->layout, &n->map, s->part, &opt, err);
+	else if (rc == 0)
 		rc = store_new(&n->store, &n->layout, &n->map, s->part, &opt, err);
 	if (rc == 0 && c && !s->take_over)
 		rc = ckpt_restore(c, n->store, &lost, err);

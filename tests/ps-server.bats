@@ -455,6 +455,28 @@ all_finite() {
 	[ "$(dense ps1.sock 1)" = "-1 -2 -3 -4" ]
 }
 
+@test "a pull behind a push waits until that is applied or thrown away" {
+	server ps1 --part 1/2 --dense 8 --optimizer sgd --lr 1 --sync asp
+	local pull="pull worker=w0 generation=1 $ME iteration=0 dense=0 rows=0 after"
+	local part='part worker=w0 generation=1 sequence=1 unit=0 count=1'
+	open a ps1.sock
+	open b ps1.sock
+	tell a "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=1 dense=1 rows=0 bytes=16\n$G1234"
+	answered a staged=1
+	tell a "$pull=1\n"
+	tell b "$pull=2\n"
+	answered b 'model iteration=0'
+	tell b "apply $ME iteration=0 units=1 bytes=$((${#part} + 1))\n$part\n"
+	answered a 'model iteration=1'
+	not grep -q 'model iteration=0' a.answers
+	tell a "push worker=w0 generation=1 $ME sequence=2 iteration=1 count=1 dense=1 rows=0 bytes=16\n$G1234$pull=2\n"
+	wait_for 'ask ps1.sock stat | grep -q " staged=1 .* pulls=3 "'
+	run grep -c ^model a.answers
+	[ "$output" = 1 ]
+	tell b "throw worker=w0 generation=1 $ME\n"
+	wait_for '[ "$(grep -c ^model a.answers)" = 2 ]'
+}
+
 @test "a server of another iteration or part is refused by the lead" {
 	server ps1 --part 1/2 --dense 8 --incarnation 2
 	start ps0 ps-server -s ps0.sock --id ps0 --part 0/2 --dense 8 --servers ps1.sock

@@ -14,7 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CREATE_TRIES 8 /* 64 random bits meet a name once: somebody plants them */
+/* 64 random bits meet a name by chance once at most; more is somebody's intention. */
+#define CREATE_TRIES 8
 
 /* The name of dir is on disk. Of one that was there already, who made it may have been killed
  * before that; where its parent may not be opened or synced, it is not one that we made. */

@@ -16,8 +16,8 @@ void log_set_sink(log_sink_fn *sink, void *arg, enum log_level highest);
 
 void log_say(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Whether what a client makes happen is worth a line at its count-th time, or it would fill the disk:
- * the 1st, 2nd, 4th, 8th, ... */
+/* Whether to log what has happened `count` times by now: the 1st, 2nd, 4th, 8th, ... time, so that
+ * a client that makes it happen can't fill the disk. */
 int log_is_worth(uint64_t count);
 
 #endif

@@ -292,20 +292,15 @@ static int take_text(struct ckpt_manifest *m, struct record *r, const char *text
 {
 	char place[32];
 	size_t body = len - END_BYTES;
-	for (size_t i = 0, line = 1; i < body; line++) {
-		const char *newline = memchr(text + i, '\n', body - i);
-		size_t n = newline ? (size_t)(newline - text) - i : body - i;
-		int result = newline ? record_parse(r, text + i, n, err)
-				     : error_set(err, ERROR_DATA, NULL, "no newline at its end");
-		if (result == 0 && line == 1)
-			result = take_head(m, r, err);
-		else if (result == 0 && record_is(r, "file"))
-			result = take_file(m, r, err);
-		if (result != 0) {
-			snprintf(place, sizeof place, "line %zu", line);
-			return error_wrap(err, place);
-		}
-		i += n + 1;
+	struct record_walk walk = record_walk(text, body);
+	int got;
+	while ((got = record_next(&walk, r, err)) == RECORD_ONE)
+		if (walk.number == 1 ? take_head(m, r, err) != 0
+				     : record_is(r, "file") && take_file(m, r, err) != 0)
+			break;
+	if (got != RECORD_END) {
+		snprintf(place, sizeof place, "line %llu", (unsigned long long)walk.number);
+		return error_wrap(err, place);
 	}
 	return body ? count_parts(m, err) : error_set(err, ERROR_DATA, NULL, "is empty");
 }

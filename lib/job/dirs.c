@@ -15,7 +15,7 @@ static int given(const char *text)
 	return text && text[0];
 }
 
-/* Of a variable: the XDG Base Directory Specification wants relative paths passed over. */
+/* A path from a variable: the XDG Base Directory Specification wants relative paths passed over. */
 static int given_path(const char *text)
 {
 	return text && text[0] == '/';
@@ -48,7 +48,7 @@ static int absolute(char *path, struct error *err)
 
 #define BASE_MAX 64
 
-/* Of run directories that nobody chose. */
+/* Where the run directories lie that nobody chose. */
 static void base_of(char out[BASE_MAX])
 {
 	snprintf(out, BASE_MAX, "/tmp/paceline-%lu", (unsigned long)getuid());

@@ -709,7 +709,7 @@ int job_write(const struct job *job, const char *path, struct error *err)
 	return result;
 }
 
-/* What a stopped job goes on with, and a finished one never used. */
+/* A stopped job can go on with another value of these; a finished one would have to train again. */
 static int is_late(const struct row *row)
 {
 	static const char *const keys[] = {"L2", "LR", "TEST"};
@@ -719,7 +719,7 @@ static int is_late(const struct row *row)
 	return 0;
 }
 
-/* Who sets sizes at every barrier is in the lead: one that runs does not change its ways. */
+/* A method that sets sizes at every barrier is the lead's from its start to its end. */
 static enum job_change change_of(const struct row *row, const struct job *old,
 				 const struct job *now, int finished)
 {

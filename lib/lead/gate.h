@@ -101,18 +101,18 @@ void gate_join(struct gate *g, const struct gate_who *who);
 void gate_speed(struct gate *g, const struct gate_who *who, double speed);
 /* The same: samples that fit a step of it. */
 void gate_most(struct gate *g, const struct gate_who *who, uint64_t most);
-/* Who waits to enter is not made to wait for those who are expected any longer. */
+/* Those who wait to enter are let in, without those who are expected and have not come. */
 void gate_begin(struct gate *g);
 void gate_leave(struct gate *g, const struct gate_who *who);
 void gate_end(struct gate *g, const struct gate_who *who);
 /* All parts have their part of its gradient staged, or it is refused when they are asked. */
 void gate_push(struct gate *g, const struct gate_who *who, const struct gate_push *push);
-/* Whether a push of who can be one of a member. */
+/* Whether who is a member, whose push may be taken. */
 int gate_is_member(const struct gate *g, const struct gate_who *who);
 /* The connection is gone: its members leave. */
 void gate_closed(struct gate *g, uint64_t connection);
-/* The worker leaves, if this is its generation: its push can't be taken, or it gives no sign of life.
- * Nobody waits for it any more, and it may join again. */
+/* The worker leaves, if this is its generation: its push can't be taken, or it gives no sign of
+ * life. Nobody waits for it any more, and it may join again. */
 void gate_let_go(struct gate *g, const char *worker, uint64_t generation, const char *why);
 /* Something else came from a member that has no connection since gate_load(): it is back. */
 void gate_here(struct gate *g, const char *worker, uint64_t generation, uint64_t connection);

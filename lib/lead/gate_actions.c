@@ -48,20 +48,15 @@ static int each_line(const char *lines, size_t len,
 	struct record *r = malloc(sizeof *r);
 	int rc = r ? 0 : error_set(err, ERROR_OS, "act", "out of memory");
 
-	for (size_t at = 0; rc == 0 && at < len;) {
-		const char *end = memchr(lines + at, '\n', len - at);
-		size_t line = end ? (size_t)(end - lines) - at : len - at;
-		if (!end)
-			rc = error_set(err, ERROR_DATA, "act", "the last line has no end");
-		else if (line > 0 &&
-			 (record_parse(r, lines + at, line, err) != 0 || check_line(g, r, err) != 0))
-			rc = -1;
-		else if (line > 0 && fn)
-			fn(g, r, lines + at, line);
-		at += line + 1;
+	struct record_walk walk = record_walk(lines, len);
+	int got = RECORD_END;
+	while (rc == 0 && (got = record_next(&walk, r, err)) == RECORD_ONE) {
+		rc = check_line(g, r, err);
+		if (rc == 0 && fn)
+			fn(g, r, walk.line, walk.len);
 	}
 	free(r);
-	return rc;
+	return got == RECORD_END ? rc : -1;
 }
 
 /* Keeps the last line of each kind and id. */
@@ -123,7 +118,7 @@ static void obey(struct gate *g, const struct record *r, const char *line, size_
 	acts_keep(g, r, line, len);
 }
 
-/* Those that all members have seen need not be kept. */
+/* Drops the actions that all members have seen. */
 static void trim(struct gate *g)
 {
 	uint64_t least = g->acts_base + g->acts;

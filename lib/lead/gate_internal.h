@@ -124,7 +124,7 @@ void effect_name(struct gate *g, enum gate_effect_kind kind, const char *worker,
 void effects_free(struct gate *g);
 
 /* gate_members.c */
-extern const char *const worker_state_name[WORKER_STATES];
+extern const char *const worker_state_name[WORKER_STATES + 1]; /* and NULL */
 struct worker *worker_get(struct gate *g, const char *id);
 void worker_out(struct gate *g, struct worker *w, const char *why);
 void worker_let_in(struct gate *g, int all); /* BSP: those who wait; all: whoever is active */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const worker_state_name[WORKER_STATES] = {"out", "joining", "active", "ended"};
+const char *const worker_state_name[WORKER_STATES + 1] = {"out", "joining", "active", "ended"};
 
 int gate_new(struct gate **out, const struct gate_options *options, struct error *err)
 {
@@ -180,7 +180,7 @@ void gate_begin(struct gate *g)
 	units_step(g);
 }
 
-/* Whether who may come in; answers when not. */
+/* The worker that joins or ends, if its generation is not over; NULL: it was refused. */
 static struct worker *admissible(struct gate *g, const struct gate_who *who)
 {
 	struct worker *w;
@@ -236,7 +236,7 @@ void gate_join(struct gate *g, const struct gate_who *who)
 	units_step(g);
 }
 
-/* Who may tell of himself before he joins; NULL: nobody of now. */
+/* A worker that tells of itself before it joins, if its generation is not over; else NULL. */
 static struct worker *worker_telling(struct gate *g, const struct gate_who *who)
 {
 	struct worker *w;

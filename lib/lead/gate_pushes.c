@@ -136,7 +136,7 @@ static int push_adds_up(struct gate *g, const struct gate_who *who, const struct
 	return 0;
 }
 
-/* Whether a new push can be one of now; answers when not. */
+/* Whether a new push fits what is open; 0: it was refused. */
 static int push_fits(struct gate *g, const struct worker *w, const struct gate_who *who,
 		     const struct gate_push *push)
 {

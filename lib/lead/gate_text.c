@@ -13,12 +13,71 @@
  */
 #include "lead/gate_internal.h"
 
+#include "record/fields.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define RANGES_A_LINE 16
 #define LINE_ROOM 2048
+
+/* ---- the numbers ---- */
+
+static const struct field head_fields[] = {
+	{FIELD("open", U64, gate, open)},
+	{FIELD("applied", U64, gate, applied)},
+	{FIELD("number", U64, gate, number)},
+	{FIELD("settling", FLAG, gate, settling)},
+	{FIELD("holding", FLAG, gate, holding), .is_optional = 1},
+	{FIELD("settled", U64, gate, settled), .is_optional = 1},
+	{FIELD("largest", U64, gate, largest), .is_optional = 1},
+	{FIELD("unit", FLAG, gate, unit)},
+	{FIELD("backup", U64, gate, backup)},
+	{FIELD("finished", FLAG, gate, finished)},
+	{FIELD("acts", U64, gate, acts_base)},
+	{FIELD("act-number", U64, gate, act_number)},
+	{FIELD("act-iteration", U64, gate, act_iteration)},
+	{FIELD("expect", U64, gate, expect), .is_optional = 1},
+	{.key = NULL},
+};
+
+/* A lead of an earlier version says fewer of them: the others are not known. */
+static const struct field worker_fields[] = {
+	{FIELD("state", NAME, worker, state), .names = worker_state_name},
+	{FIELD("generation", U64, worker, generation)},
+	{FIELD("newest", U64, worker, newest)},
+	{FIELD("fenced", U64, worker, fenced)},
+	{FIELD("throw", U64, worker, throw_upto)},
+	{FIELD("done", FLAG, worker, done)},
+	{FIELD("done-generation", U64, worker, done_generation)},
+	{FIELD("done-sequence", U64, worker, done_sequence)},
+	{FIELD("done-dropped", FLAG, worker, done_dropped)},
+	{FIELD("clock", U64, worker, clock)},
+	{FIELD("scale", NUMBER, worker, scale)},
+	{FIELD("acts-seen", U64, worker, acts_seen)},
+	{FIELD("speed", NUMBER, worker, speed), .is_optional = 1},
+	{FIELD("time", NUMBER, worker, time), .is_optional = 1},
+	{FIELD("mem", NUMBER, worker, mem), .is_optional = 1},
+	{FIELD("count", U64, worker, count), .is_optional = 1},
+	{FIELD("most", U64, worker, most), .is_optional = 1},
+	{FIELD("size", U64, worker, size), .is_optional = 1},
+	{FIELD("size-told", FLAG, worker, size_told), .is_optional = 1},
+	{.key = NULL},
+};
+
+static const struct field push_fields[] = {
+	{FIELD("generation", U64, push, generation)},
+	{FIELD("sequence", U64, push, sequence)},
+	{FIELD("iteration", U64, push, iteration)},
+	{FIELD("count", U64, push, count)},
+	{FIELD("skipped", U64, push, skipped), .is_optional = 1},
+	{FIELD("size", U64, push, size), .is_optional = 1},
+	{FIELD("loss", NUMBER, push, loss)},
+	{FIELD("scale", NUMBER, push, scale)},
+	{FIELD("late", FLAG, push, late)},
+	{.key = NULL},
+};
 
 /* ---- saving ---- */
 
@@ -35,20 +94,7 @@ static void save_head(const struct gate *g, FILE *out)
 	struct record_out o;
 
 	record_begin(&o, line, sizeof line, "gate");
-	record_add_u64(&o, "open", g->open);
-	record_add_u64(&o, "applied", g->applied);
-	record_add_u64(&o, "number", g->number);
-	record_add_u64(&o, "settling", g->settling ? 1 : 0);
-	record_add_u64(&o, "holding", g->holding ? 1 : 0);
-	record_add_u64(&o, "settled", g->settled);
-	record_add_u64(&o, "largest", g->largest);
-	record_add_u64(&o, "unit", g->unit ? 1 : 0);
-	record_add_u64(&o, "backup", g->backup);
-	record_add_u64(&o, "finished", g->finished ? 1 : 0);
-	record_add_u64(&o, "acts", g->acts_base);
-	record_add_u64(&o, "act-number", g->act_number);
-	record_add_u64(&o, "act-iteration", g->act_iteration);
-	record_add_u64(&o, "expect", g->expect);
+	fields_write(head_fields, &o, g);
 	put(out, &o);
 }
 
@@ -59,26 +105,8 @@ static void save_worker(const struct worker *w, FILE *out)
 
 	record_begin(&o, line, sizeof line, "worker");
 	record_add(&o, "worker", w->id);
-	record_add(&o, "state", worker_state_name[w->state]);
-	record_add_u64(&o, "generation", w->generation);
-	record_add_u64(&o, "newest", w->newest);
-	record_add_u64(&o, "fenced", w->fenced);
+	fields_write(worker_fields, &o, w);
 	record_add_u64(&o, "fencing", w->fence_tokens ? 1 : 0);
-	record_add_u64(&o, "throw", w->throw_upto);
-	record_add_u64(&o, "done", w->done ? 1 : 0);
-	record_add_u64(&o, "done-generation", w->done_generation);
-	record_add_u64(&o, "done-sequence", w->done_sequence);
-	record_add_u64(&o, "done-dropped", w->done_dropped ? 1 : 0);
-	record_add_u64(&o, "clock", w->clock);
-	record_add_real(&o, "scale", w->scale);
-	record_add_u64(&o, "acts-seen", w->acts_seen);
-	record_add_real(&o, "speed", w->speed);
-	record_add_real(&o, "time", w->time);
-	record_add_real(&o, "mem", w->mem);
-	record_add_u64(&o, "count", w->count);
-	record_add_u64(&o, "most", w->most);
-	record_add_u64(&o, "size", w->size);
-	record_add_u64(&o, "size-told", w->size_told ? 1 : 0);
 	put(out, &o);
 }
 
@@ -108,15 +136,7 @@ static void save_push(const struct push *p, const char *list, FILE *out)
 	record_begin(&o, line, sizeof line, "push");
 	record_add(&o, "list", list);
 	record_add(&o, "worker", p->worker->id);
-	record_add_u64(&o, "generation", p->generation);
-	record_add_u64(&o, "sequence", p->sequence);
-	record_add_u64(&o, "iteration", p->iteration);
-	record_add_u64(&o, "count", p->count);
-	record_add_u64(&o, "skipped", p->skipped);
-	record_add_u64(&o, "size", p->size);
-	record_add_real(&o, "loss", p->loss);
-	record_add_real(&o, "scale", p->scale);
-	record_add_u64(&o, "late", p->late ? 1 : 0);
+	fields_write(push_fields, &o, p);
 	record_add_u64(&o, "refused", p->refused);
 	put(out, &o);
 	save_ranges(p, out);
@@ -176,96 +196,36 @@ int gate_save(const struct gate *g, char **text, size_t *len, struct error *err)
 
 struct load {
 	struct gate *g;
-	const char *at, *end; /* what is not read yet */
+	struct record_walk text;
 	struct push *push;    /* the last one: ranges follow */
 	struct record record;
 };
 
 static int load_head(struct load *l, struct error *err)
 {
-	struct gate *g = l->g;
-	const struct record *r = &l->record;
-	uint64_t settling, holding = 0, unit, finished;
-
-	if (record_u64(r, "open", 0, UINT64_MAX, &g->open, err) != 0 ||
-	    record_u64(r, "applied", 0, UINT64_MAX, &g->applied, err) != 0 ||
-	    record_u64(r, "number", 0, UINT64_MAX, &g->number, err) != 0 ||
-	    record_u64(r, "settling", 0, 1, &settling, err) != 0 ||
-	    record_u64_opt(r, "holding", 0, settling, &holding, err) != 0 ||
-	    record_u64_opt(r, "settled", 0, UINT64_MAX, &g->settled, err) != 0 ||
-	    record_u64_opt(r, "largest", 0, UINT64_MAX, &g->largest, err) != 0 ||
-	    record_u64(r, "unit", 0, 1, &unit, err) != 0 ||
-	    record_u64(r, "backup", 0, UINT64_MAX, &g->backup, err) != 0 ||
-	    record_u64(r, "finished", 0, 1, &finished, err) != 0 ||
-	    record_u64(r, "acts", 0, UINT64_MAX, &g->acts_base, err) != 0 ||
-	    record_u64(r, "act-number", 0, UINT64_MAX, &g->act_number, err) != 0 ||
-	    record_u64(r, "act-iteration", 0, UINT64_MAX, &g->act_iteration, err) != 0 ||
-	    record_u64_opt(r, "expect", 0, UINT64_MAX, &g->expect, err) != 0)
+	if (fields_read(head_fields, &l->record, l->g, err) != 0)
 		return -1;
-	g->settling = g->unanswered = (int)settling;
-	g->holding = (int)holding;
-	g->unit = (int)unit;
-	g->finished = (int)finished;
-	return 0;
-}
-
-static int load_state(const char *text, enum worker_state *state, struct error *err)
-{
-	for (int i = 0; i < WORKER_STATES; i++) {
-		if (strcmp(text, worker_state_name[i]) == 0) {
-			*state = (enum worker_state)i;
-			return 0;
-		}
-	}
-	return error_set(err, ERROR_DATA, NULL, "state=%.40s", text);
-}
-
-/* What a lead of an earlier version does not tell is not known. */
-static int load_numbers(const struct record *r, struct worker *w, struct error *err)
-{
-	uint64_t told = 0;
-
-	if (record_real_opt(r, "speed", 0.0, 1e300, &w->speed, err) != 0 ||
-	    record_real_opt(r, "time", 0.0, 1e300, &w->time, err) != 0 ||
-	    record_real_opt(r, "mem", 0.0, 1.0, &w->mem, err) != 0 ||
-	    record_u64_opt(r, "count", 0, UINT64_MAX, &w->count, err) != 0 ||
-	    record_u64_opt(r, "most", 0, UINT64_MAX, &w->most, err) != 0 ||
-	    record_u64_opt(r, "size", 0, UINT64_MAX, &w->size, err) != 0 ||
-	    record_u64_opt(r, "size-told", 0, 1, &told, err) != 0)
-		return -1;
-	w->size_told = (int)told;
+	l->g->unanswered = l->g->settling;
 	return 0;
 }
 
 static int load_worker(struct load *l, struct error *err)
 {
 	const struct record *r = &l->record;
-	const char *id, *state;
-	uint64_t fencing, done, dropped;
+	const char *id;
+	uint64_t fencing;
 	struct worker *w;
 
-	if (record_id(r, "worker", &id, err) != 0 || record_text(r, "state", &state, err) != 0)
+	if (record_id(r, "worker", &id, err) != 0)
 		return -1;
 	w = worker_get(l->g, id);
 	if (!w)
 		return error_set(err, ERROR_OS, NULL, "no room for worker %s", id);
-	if (load_state(state, &w->state, err) != 0 ||
-	    record_u64(r, "generation", 0, UINT64_MAX, &w->generation, err) != 0 ||
-	    record_u64(r, "newest", 0, UINT64_MAX, &w->newest, err) != 0 ||
-	    record_u64(r, "fenced", 0, UINT64_MAX, &w->fenced, err) != 0 ||
-	    record_u64(r, "fencing", 0, 1, &fencing, err) != 0 ||
-	    record_u64(r, "throw", 0, UINT64_MAX, &w->throw_upto, err) != 0 ||
-	    record_u64(r, "done", 0, 1, &done, err) != 0 ||
-	    record_u64(r, "done-generation", 0, UINT64_MAX, &w->done_generation, err) != 0 ||
-	    record_u64(r, "done-sequence", 0, UINT64_MAX, &w->done_sequence, err) != 0 ||
-	    record_u64(r, "done-dropped", 0, 1, &dropped, err) != 0 ||
-	    record_u64(r, "clock", 0, UINT64_MAX, &w->clock, err) != 0 ||
-	    record_real(r, "scale", 0.0, 1e9, &w->scale, err) != 0 ||
-	    record_u64(r, "acts-seen", 0, UINT64_MAX, &w->acts_seen, err) != 0 ||
-	    load_numbers(r, w, err) != 0)
+	if (fields_read(worker_fields, r, w, err) != 0 ||
+	    record_u64(r, "fencing", 0, 1, &fencing, err) != 0)
 		return -1;
-	w->done = (int)done;
-	w->done_dropped = (int)dropped;
+	if (w->speed < 0.0 || w->time < 0.0 || w->mem < 0.0 || w->mem > 1.0 || w->scale < 0.0)
+		return error_set(err, ERROR_DATA, NULL, "a number of %s can't be", id);
 	w->fence_tokens = fencing; /* carried out when the settle is answered; nobody is told */
 	l->g->active += w->state == WORKER_ACTIVE;
 	return 0;
@@ -296,24 +256,15 @@ static int load_push(struct load *l, struct error *err)
 {
 	const struct record *r = &l->record;
 	const char *id, *list;
-	uint64_t late, refused;
+	uint64_t refused;
 	struct push *p = calloc(1, sizeof *p);
 
 	if (!p)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	if (record_id(r, "worker", &id, err) != 0 || record_text(r, "list", &list, err) != 0 ||
-	    record_u64(r, "generation", 0, UINT64_MAX, &p->generation, err) != 0 ||
-	    record_u64(r, "sequence", 0, UINT64_MAX, &p->sequence, err) != 0 ||
-	    record_u64(r, "iteration", 0, UINT64_MAX, &p->iteration, err) != 0 ||
-	    record_u64(r, "count", 0, UINT64_MAX, &p->count, err) != 0 ||
-	    record_u64_opt(r, "skipped", 0, UINT64_MAX, &p->skipped, err) != 0 ||
-	    record_u64_opt(r, "size", 0, UINT64_MAX, &p->size, err) != 0 ||
-	    record_real(r, "loss", -1e300, 1e300, &p->loss, err) != 0 ||
-	    record_real(r, "scale", 0.0, 1e9, &p->scale, err) != 0 ||
-	    record_u64(r, "late", 0, 1, &late, err) != 0 ||
+	    fields_read(push_fields, r, p, err) != 0 ||
 	    record_u64(r, "refused", 0, REFUSED_KINDS - 1, &refused, err) != 0)
 		goto failed;
-	p->late = (int)late;
 	p->refused = (enum refused)refused;
 	HASH_FIND_STR(l->g->workers, id, p->worker);
 	if (!p->worker) {
@@ -371,14 +322,14 @@ static int load_force(struct load *l, const char *lines, size_t len, struct erro
 static int load_lines(struct load *l, struct error *err)
 {
 	struct gate *g = l->g;
-	const char *list, *lines = l->at;
+	const char *list, *lines = l->text.at;
 	uint64_t len;
 	char *copy;
 
 	if (record_text(&l->record, "list", &list, err) != 0 ||
-	    record_u64(&l->record, "bytes", 1, (uint64_t)(l->end - l->at), &len, err) != 0)
+	    record_u64(&l->record, "bytes", 1, (uint64_t)(l->text.end - l->text.at), &len, err) != 0)
 		return -1;
-	l->at += len;
+	l->text.at += len;
 	if (lines[len - 1] != '\n')
 		return error_set(err, ERROR_DATA, NULL, "the last line has no end");
 	if (strcmp(list, "force") == 0)
@@ -426,7 +377,7 @@ static int check(const struct gate *g, struct error *err)
 		if (w->state == WORKER_ACTIVE && w->acts_seen < g->acts_base)
 			return error_set(err, ERROR_DATA, "gate", "acts for %s are gone", w->id);
 	}
-	if ((g->settling != 0) != (g->sent.count > 0) ||
+	if ((g->settling != 0) != (g->sent.count > 0) || (g->holding && !g->settling) ||
 	    g->settled >= g->sent.count + (g->settling ? 0 : 1))
 		return error_set(err, ERROR_DATA, "gate",
 				 "settling=%d settled=%llu with %zu pushes", g->settling,
@@ -437,30 +388,20 @@ static int check(const struct gate *g, struct error *err)
 int gate_load(struct gate *g, const char *text, size_t len, struct error *err)
 {
 	struct load *l = malloc(sizeof *l);
-	size_t number = 0;
-	int rc = 0;
+	char place[40];
+	int got;
 
 	if (!l)
 		return error_set(err, ERROR_OS, "gate", "out of memory");
-	*l = (struct load){.g = g, .at = text, .end = text + len};
-	while (rc == 0 && l->at < l->end) {
-		const char *newline = memchr(l->at, '\n', (size_t)(l->end - l->at));
-		const char *line = l->at;
-		number++;
-		if (!newline) {
-			rc = error_set(err, ERROR_DATA, "gate", "the last line has no end");
-			break;
-		}
-		l->at = newline + 1;
-		if (record_parse(&l->record, line, (size_t)(newline - line), err) != 0 ||
-		    load_line(l, err) != 0) {
-			char place[40];
-			snprintf(place, sizeof place, "gate:%zu", number);
-			rc = error_wrap(err, place);
-		}
-	}
+	*l = (struct load){.g = g, .text = record_walk(text, len)};
+	while ((got = record_next(&l->text, &l->record, err)) == RECORD_ONE &&
+	       load_line(l, err) == 0)
+		;
+	snprintf(place, sizeof place, "gate:%llu", (unsigned long long)l->text.number);
 	free(l);
-	if (rc == 0 && g->failed)
-		rc = error_set(err, ERROR_OS, "gate", "out of memory");
-	return rc == 0 ? check(g, err) : -1;
+	if (got != RECORD_END)
+		return error_wrap(err, place);
+	if (g->failed)
+		return error_set(err, ERROR_OS, "gate", "out of memory");
+	return check(g, err);
 }

@@ -141,7 +141,7 @@ static void put_settle(struct gate *g)
 static void commit(struct gate *g);
 static void release(struct gate *g);
 
-/* What is open is asked, if who is asked is there. */
+/* Asks the parts, or shardd, for what they have not answered, if they are connected. */
 static void ask(struct gate *g)
 {
 	if (!g->settling || !g->unanswered || g->quit)
@@ -378,7 +378,7 @@ static void release(struct gate *g)
 
 /* ---- answers of servers and shardd ---- */
 
-/* How many are there: a worker has one push with shardd. */
+/* Returns how many pushes were marked: 0 or 1, as a worker has one with shardd. */
 static size_t mark_refused(struct gate *g, const char *worker, enum refused by)
 {
 	struct worker *w;

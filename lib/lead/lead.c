@@ -258,7 +258,7 @@ int lead_new(struct lead **out, const struct lead_options *options, struct error
 	l->started_at = options->gate.iteration;
 	l->options.gate.commit = options->shards != NULL;
 	l->sizes.fd = -1;
-	if (lead_parts_new(&l->parts, &parts, err) != 0 || lead_sizes_new(l, err) != 0 ||
+	if (lead_parts_new(&l->parts, &parts, err) != 0 || lead_balance_new(l, err) != 0 ||
 	    gate_new(&l->gate, &l->options.gate, err) != 0)
 		goto failed;
 	l->cut.part = calloc(lead_parts_count(l->parts) + 1, sizeof *l->cut.part);
@@ -328,7 +328,7 @@ void lead_free(struct lead *l)
 		lead_cut_refused(l);
 	gate_free(l->gate);
 	lead_parts_free(l->parts);
-	lead_sizes_free(l);
+	lead_balance_free(l);
 	free(l->cut.part);
 	free(l->settling.fenced.name);
 	free(l->holding.missing.name);

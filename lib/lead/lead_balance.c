@@ -141,7 +141,7 @@ static int ask(uint64_t iteration, struct balance_member *m, size_t n, void *lea
 	return rc;
 }
 
-int lead_sizes_new(struct lead *l, struct error *err)
+int lead_balance_new(struct lead *l, struct error *err)
 {
 	l->sizes.fd = -1;
 	if (!l->options.balance_method)
@@ -161,7 +161,7 @@ int lead_sizes_new(struct lead *l, struct error *err)
 	return 0;
 }
 
-void lead_sizes_free(struct lead *l)
+void lead_balance_free(struct lead *l)
 {
 	if (l->sizes.fd >= 0)
 		close(l->sizes.fd);

@@ -119,8 +119,8 @@ int lead_settle_start(struct lead *l, struct event_base *base, struct error *err
 void lead_settle_stop(struct lead *l);
 void lead_settle(struct lead *l, const struct gate_effect *e);
 void lead_names_put(struct lead *l, struct names *names, const char *worker);
-/* As the gate wants them, and said with the reason; to be freed. NULL: no memory, and the lead is
- * broken. */
+/* The names as an array, to be freed; each is logged with the reason. NULL: no memory, and the lead
+ * is broken. */
 const char **lead_names_list(struct lead *l, const struct names *names, const char *why);
 
 /* lead_cut.c */
@@ -133,8 +133,8 @@ void lead_cut_refused(struct lead *l);
 int lead_hand_start(struct lead *l, struct event_base *base);
 
 /* lead_balance.c */
-int lead_sizes_new(struct lead *l, struct error *err); /* before gate_new() */
-void lead_sizes_free(struct lead *l);
+int lead_balance_new(struct lead *l, struct error *err); /* before gate_new() */
+void lead_balance_free(struct lead *l);
 
 /* lead_silent.c */
 int lead_silent_start(struct lead *l, struct event_base *base);

@@ -37,7 +37,7 @@ static void broken(const struct error *err, void *parts)
 	p->options.broken(err, p->options.owner);
 }
 
-/* Of an order that can't fail. */
+/* The answer to an order that can't fail. */
 static void committed(uint32_t part, const struct order_result *result, void *parts)
 {
 	struct lead_parts *p = parts;

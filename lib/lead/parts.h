@@ -45,7 +45,7 @@ struct lead_parts_options {
 	/* Units that are committed: what all parts must have applied, but for orders that they have
 	 * not answered. */
 	uint64_t (*iteration)(void *owner);
-	/* All are there, or one is not. Those elsewhere are not at first. */
+	/* All parts are connected, or one is not any more. Those elsewhere are not at first. */
 	void (*ready)(int all, void *owner);
 	void (*broken)(const struct error *err, void *owner);
 	void *owner;
@@ -79,7 +79,7 @@ typedef int lead_parts_owed_fn(uint32_t part, uint64_t iteration, uint64_t units
 			       size_t head, size_t bytes, void *arg, struct error *err);
 int lead_parts_owed(const struct lead_parts *p, lead_parts_owed_fn *fn, void *arg,
 		    struct error *err);
-/* One that another lead owes, before lead_parts_start(). */
+/* An order of the lead before this one that has no answer yet; before lead_parts_start(). */
 int lead_parts_owe(struct lead_parts *p, uint32_t part, uint64_t iteration, uint64_t units,
 		   const char *text, size_t head, size_t bytes, struct error *err);
 

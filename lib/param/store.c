@@ -76,17 +76,34 @@ static int make_dense(struct store *s, struct error *err)
 			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED)
 		return error_errno(err, ERROR_OS, "dense", "%zu bytes", s->dense_bytes);
-	/* Advice only: without huge pages it is slower, not wrong. */
+	/* Advice only: without huge pages it is slower, not wrong. All pages now, and not while others
+	 * wait for what comes into them. */
 	(void)madvise(memory, s->dense_bytes, MADV_HUGEPAGE);
+	(void)madvise(memory, s->dense_bytes, MADV_POPULATE_WRITE);
 	s->dense = memory;
-	layout_init_dense(&s->layout, s->dense_begin, s->dense_count, s->dense);
-	float *slot[OPT_SLOTS_MAX] = {s->dense + s->dense_stride, s->dense + 2 * s->dense_stride};
-	opt_init(&s->opt, s->dense, slot, s->dense_count);
 	return 0;
+}
+
+static void init_dense(struct store *s)
+{
+	float *slot[OPT_SLOTS_MAX] = {s->dense + s->dense_stride, s->dense + 2 * s->dense_stride};
+
+	layout_init_dense(&s->layout, s->dense_begin, s->dense_count, s->dense);
+	opt_init(&s->opt, s->dense, slot, s->dense_count);
 }
 
 int store_new(struct store **out, const struct layout *layout, const struct map *map, uint32_t part,
 	      const struct opt *opt, struct error *err)
+{
+	if (store_new_bare(out, layout, map, part, opt, err) != 0)
+		return -1;
+	if ((*out)->dense_count)
+		init_dense(*out);
+	return 0;
+}
+
+int store_new_bare(struct store **out, const struct layout *layout, const struct map *map,
+		   uint32_t part, const struct opt *opt, struct error *err)
 {
 	struct store *s = calloc(1, sizeof *s);
 
@@ -314,6 +331,22 @@ void store_pull_rows(const struct store *s, float *const *row, size_t n, float *
 		if (i + 16 < n)
 			prefetch(row[i + 16], s->width);
 		memcpy(out + i * s->width, row[i], s->width * sizeof *out);
+	}
+}
+
+void store_look_rows(const struct store *s, const uint32_t *key, size_t n, float *out)
+{
+	float *row[ROWS_GROUP];
+
+	for (size_t at = 0, len; at < n; at += len) {
+		len = n - at < ROWS_GROUP ? n - at : ROWS_GROUP;
+		table_look(s->table, key + at, len, row);
+		for (size_t i = 0; i < len; i++, out += s->width) {
+			if (row[i])
+				memcpy(out, row[i], s->width * sizeof *out);
+			else
+				layout_init_row(&s->layout, key[at + i], out);
+		}
 	}
 }
 

@@ -23,6 +23,10 @@ struct store;
 /* What the map gives to part `part`, with the layout's initial values. Layout and map are copied. */
 int store_new(struct store **out, const struct layout *layout, const struct map *map, uint32_t part,
 	      const struct opt *opt, struct error *err);
+/* The same for parameters that come from streams: its dense range has no values yet, making them up
+ * would take longer than reading them. */
+int store_new_bare(struct store **out, const struct layout *layout, const struct map *map,
+		   uint32_t part, const struct opt *opt, struct error *err);
 void store_free(struct store *s); /* NULL is fine */
 
 const struct map *store_map(const struct store *s);
@@ -41,6 +45,10 @@ void store_dense_name(const struct store *s, size_t i, char *out, size_t max);
  */
 int store_rows(struct store *s, const uint32_t *key, size_t n, int unique, float **row,
 	       struct error *err);
+
+/* Parameters of the rows of keys, whatever part they are of, into out[n][width]; those that are not
+ * there as they would begin. None are made. The store has a table. */
+void store_look_rows(const struct store *s, const uint32_t *key, size_t n, float *out);
 
 /* This part's dense range; `apart` says that the destination is not read here again (a worker's
  * memory), so that it need not go through the caches. */

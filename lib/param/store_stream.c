@@ -15,7 +15,7 @@
  * ranges pass over more, but rows that were touched first (the hottest) shall stay side by side: a
  * store that is restored makes them in this order. */
 #define GROUPS 256
-#define AHEAD 8 /* rows that are on their way to the cache */
+#define AHEAD 24 /* rows that are on their way to the cache */
 
 /* ---- writing ---- */
 
@@ -29,12 +29,12 @@ static int write_notes(const struct store *s, struct stream_writer *w, struct er
 	return stream_note(w, "steps", steps, err);
 }
 
-static size_t group_of(const struct store *s, size_t row)
+static uint8_t group_of(const struct store *s, size_t row)
 {
 	uint64_t begin = s->map.key_begin[s->part], end = s->map.key_begin[s->part + 1];
 
-	return (size_t)((map_place(table_key(table_at(s->table, row))) - begin) * GROUPS /
-			(end - begin));
+	return (uint8_t)((map_place(table_key(table_at(s->table, row))) - begin) * GROUPS /
+			 (end - begin));
 }
 
 /* The numbers of all rows group by group; those of a group in the order of their making. NULL: no
@@ -43,15 +43,21 @@ static uint32_t *order_rows(const struct store *s, size_t n)
 {
 	size_t begin[GROUPS + 1] = {0};
 	uint32_t *order = malloc((n + 1) * sizeof *order);
+	uint8_t *group = malloc(n + 1);
 
-	if (!order)
-		return NULL;
-	for (size_t i = 0; i < n; i++)
-		begin[group_of(s, i) + 1]++;
+	for (size_t i = 0; order && group && i < n; i++) {
+		group[i] = group_of(s, i);
+		begin[group[i] + 1]++;
+	}
 	for (size_t g = 0; g < GROUPS; g++)
 		begin[g + 1] += begin[g];
-	for (size_t i = 0; i < n; i++)
-		order[begin[group_of(s, i)]++] = (uint32_t)i;
+	for (size_t i = 0; order && group && i < n; i++)
+		order[begin[group[i]]++] = (uint32_t)i;
+	if (!group) {
+		free(order);
+		order = NULL;
+	}
+	free(group);
 	return order;
 }
 
@@ -73,7 +79,9 @@ static int write_rows(const struct store *s, struct stream_writer *w, size_t mos
 		for (size_t i = 0; i < len; i++) {
 			size_t at = begin + i, ahead = at + AHEAD < n ? at + AHEAD : at;
 			const float *row = table_at(s->table, order ? order[at] : at);
-			__builtin_prefetch(table_at(s->table, order ? order[ahead] : ahead));
+			const float *next = table_at(s->table, order ? order[ahead] : ahead);
+			for (size_t k = 0; k < width * sections; k += 16)
+				__builtin_prefetch(next + k);
 			key[i] = table_key(row);
 			for (size_t k = 0; k < sections; k++)
 				memcpy(values + (k * most + i) * width, row + k * width,

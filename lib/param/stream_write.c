@@ -179,7 +179,8 @@ static int put_block(struct stream_writer *w, size_t section, const void *values
 	size_t bytes = 4 * count;
 
 	stream_section_name(&w->shape, section, text);
-	/* Who takes it at once looks, too, and it is gone only then. */
+	/* Only where it is kept: a reader at the other end checks it before the values are gone
+	 * here. */
 	if (!keys && w->sink.at && stream_not_finite(values, count) < count)
 		return error_set(err, ERROR_SOFTWARE, NULL, "a value of %s is not finite", text);
 	record_begin(&o, line, sizeof line, "block");

@@ -183,14 +183,20 @@ static void aim(const struct table *t, const uint32_t *key, size_t n, uint32_t *
 	}
 }
 
+/* The slot of a key that is looked for from h on, or the empty one where it belongs. */
+static inline size_t find(const struct table *t, uint32_t key, size_t h)
+{
+	while (t->slot[h].number && t->slot[h].key != key)
+		h = (h + 1) & t->mask;
+	return h;
+}
+
 /* Finds or makes the rows of a group that was aimed at. */
 static int hit(struct table *t, const uint32_t *key, const size_t *place, size_t n, float **row,
 	       struct error *err)
 {
 	for (size_t i = 0; i < n; i++) {
-		size_t h = place[i], number = 0;
-		while (t->slot[h].number && t->slot[h].key != key[i])
-			h = (h + 1) & t->mask;
+		size_t h = find(t, key[i], place[i]), number = 0;
 		if (t->slot[h].number) {
 			number = t->slot[h].number - 1;
 		} else {
@@ -225,4 +231,21 @@ int table_rows(struct table *t, const uint32_t *key, size_t n, float **row, stru
 		len = next_len;
 	}
 	return 0;
+}
+
+void table_look(const struct table *t, const uint32_t *key, size_t n, float **row)
+{
+	uint32_t own[GROUP];
+	size_t place[GROUP];
+
+	for (size_t at_key = 0, len; at_key < n; at_key += len) {
+		len = n - at_key < GROUP ? n - at_key : GROUP;
+		aim(t, key + at_key, len, own, place);
+		for (size_t i = 0; i < len; i++) {
+			const struct slot *slot = &t->slot[find(t, own[i], place[i])];
+			row[at_key + i] = slot->number ? at(t, slot->number - 1) : NULL;
+			if (slot->number)
+				__builtin_prefetch(row[at_key + i]);
+		}
+	}
 }

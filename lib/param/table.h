@@ -28,6 +28,9 @@ size_t table_count(const struct table *t);
  * then stay. */
 int table_rows(struct table *t, const uint32_t *key, size_t n, float **row, struct error *err);
 
+/* The same without making any: NULL when it is not there. */
+void table_look(const struct table *t, const uint32_t *key, size_t n, float **row);
+
 /* The i-th row in order of making (i < table_count()). */
 float *table_at(const struct table *t, size_t i);
 

@@ -117,8 +117,8 @@ int partition_append(struct partition *part, uint64_t begin, uint64_t length, ui
 	return 0;
 }
 
-/* The run that comes next: the first; when all of the budget is reserved, the first of rows that were
- * never handed out, which may stand behind others since a move. */
+/* The run that comes next: the first; when all of the budget is reserved, the first of rows that
+ * were never handed out, which may stand behind others since a move. */
 static size_t next_run(const struct partitions *p, const struct partition *part)
 {
 	size_t i = 0;
@@ -215,8 +215,8 @@ void partitions_drop(struct partitions *p, struct partition_move *move)
 
 static int by_begin(const void *a, const void *b)
 {
-	uint64_t x = ((const struct partition_run *)a)->begin, y = ((const struct partition_run *)b)->begin;
-	return (x > y) - (x < y);
+	const struct partition_run *x = a, *y = b;
+	return (x->begin > y->begin) - (x->begin < y->begin);
 }
 
 /* A part of a stretch of rows, and where it should stand: at (2 * number + 1) / (2 * of). */
@@ -249,8 +249,8 @@ static size_t slice_up(const struct partition_run *run, uint64_t grain, struct s
 }
 
 /* Runs first..end-1 anew: what follows by number is joined, so that rings do not crumble; then each
- * stretch is spread evenly over the whole. slice has room for SLICES_MAX a run, and so has the ring;
- * how many runs they are now. */
+ * stretch is spread evenly over the whole. slice has room for SLICES_MAX a run, and so has the
+ * ring; how many runs they are now. */
 static size_t spread(struct partition *part, size_t first, size_t end, uint64_t grain,
 		     struct slice *slice)
 {
@@ -293,7 +293,8 @@ static size_t runs_ahead(const struct partition *part)
 }
 
 /* Takes what run `at` of the giver has of [begin, end) out of it; its length. */
-static uint64_t carve(struct partition *from, size_t at, uint64_t begin, uint64_t end, struct partition_run *out)
+static uint64_t carve(struct partition *from, size_t at, uint64_t begin, uint64_t end,
+		      struct partition_run *out)
 {
 	struct partition_run *run = &from->run[at];
 	uint64_t lo = run->begin > begin ? run->begin : begin, run_end = run->begin + run->length;
@@ -363,9 +364,10 @@ int partitions_are_whole(const struct partitions *p, uint64_t samples)
 	if (!all)
 		return -1;
 	for (size_t i = 0; i < p->count; i++) {
-		if (p->partition[i].count > 0)
-			memcpy(all + filled, p->partition[i].run, p->partition[i].count * sizeof *all);
-		filled += p->partition[i].count;
+		const struct partition *part = &p->partition[i];
+		if (part->count > 0)
+			memcpy(all + filled, part->run, part->count * sizeof *all);
+		filled += part->count;
 	}
 	qsort(all, count, sizeof *all, by_begin);
 	uint64_t next = 0;
@@ -379,7 +381,8 @@ int partitions_are_whole(const struct partitions *p, uint64_t samples)
 	for (size_t i = 0; i < p->moves && whole; i++) {
 		const struct partition_move *m = &p->move[i];
 		whole = m->length > 0 && m->length <= samples && m->begin <= samples - m->length &&
-			rows_within(&p->partition[m->from], m->begin, m->begin + m->length) == m->length;
+			rows_within(&p->partition[m->from], m->begin, m->begin + m->length) ==
+				m->length;
 	}
 	return whole && next == samples;
 }

@@ -1,21 +1,21 @@
 /*
- * partition: which rows are whose, when each worker reads its own file only (LB-BSP 3.5), and which of
- * them are to go to another.  Rows and their text only: pieces, generations and the journal are
+ * partition: which rows are whose, when each worker reads its own file only (LB-BSP 3.5), and which
+ * of them are to go to another.  Rows and their text only: pieces, generations and the journal are
  * shard's.
  *
- * A partition is a ring of runs of rows.  Rows are handed out from its front and go to its end, with
- * `times` one higher; when all were, a traversal is over and the next one begins.  So nobody waits
- * for others, and `times` is how often a row was handed out first-hand, which is how often it is in
- * the model once all that was handed out is.
+ * A partition is a ring of runs of rows.  Rows are handed out from its front and go to its end,
+ * with `times` one higher; when all were, a traversal is over and the next one begins.  So nobody
+ * waits for others, and `times` is how often a row was handed out first-hand, which is how often it
+ * is in the model once all that was handed out is.
  *
  * Budget: EPOCHS * N rows in all.  A row that was never handed out has one of them reserved.  So at
  * the end exactly EPOCHS * N rows are in the model, each row at least once.
  *
  * A move gives runs of one partition to another, in one step: what the giver had not yet handed out
- * in its traversal, the receiver hands out in its own current one; the rest waits for the next.  They
- * are spread evenly among the rows that are there: in one block, a batch would hold nothing else.  So
- * no row is left out or comes twice because of a move.  (Only the last traversal of a job is not
- * whole: where the budget ends, rows that were handed out before are passed over.)
+ * in its traversal, the receiver hands out in its own current one; the rest waits for the next.
+ * They are spread evenly among the rows that are there: in one block, a batch would hold nothing
+ * else.  So no row is left out or comes twice because of a move.  (Only the last traversal of a job
+ * is not whole: where the budget ends, rows that were handed out before are passed over.)
  */
 #ifndef PACELINE_PARTITION_PARTITION_H
 #define PACELINE_PARTITION_PARTITION_H
@@ -27,7 +27,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A worker's own file, as the options say: they stand one behind the other in the numbering of rows. */
+/* A worker's own file, as the options say: they stand one behind the other in the numbering of
+ * rows. */
 struct partition_own {
 	char worker[OPTION_ID_MAX];
 	uint64_t rows;
@@ -58,7 +59,7 @@ struct partitions {
 	struct partition *partition;
 	size_t count;         /* of both */
 	uint64_t budget, unseen;
-	uint64_t grain; /* rows that come to a ring are spread over it in runs of so many, or more */
+	uint64_t grain; /* rows that come to a ring are spread over it in such runs, or longer */
 	double migrate;
 	uint64_t begun; /* times that rows were handed out */
 	struct partition_move *move;
@@ -70,15 +71,16 @@ struct partitions {
 /* ---- what the options say ---- */
 
 /* "w0:500,w1:250" -> *out, to be freed. ERROR_USAGE: it is none. */
-int partitions_option(const char *text, struct partition_own **out, size_t *count, struct error *err);
+int partitions_option(const char *text, struct partition_own **out, size_t *count,
+		      struct error *err);
 /* Whether they can be: ERROR_CONFIG. */
 int partitions_check(const struct partition_own *own, size_t count, uint64_t samples,
 		     struct error *err);
 int partitions_same(const struct partition_own *a, size_t count_a, const struct partition_own *b,
 		    size_t count_b);
 
-/* Each has the rows of its own file (copied), never handed out; passes * all rows are the budget, and
- * batch samples a batch of all workers together. NULL: out of memory. */
+/* Each has the rows of its own file (copied), never handed out; passes * all rows are the budget,
+ * and batch samples a batch of all workers together. NULL: out of memory. */
 struct partitions *partitions_new(const struct partition_own *own, size_t count, uint64_t batch,
 				  uint64_t passes);
 void partitions_free(struct partitions *p); /* NULL is fine */
@@ -133,10 +135,10 @@ int partitions_read_all(struct partitions *p, uint64_t samples, uint64_t all, ui
 double partitions_gap(const struct partitions *p);
 /* Rows that each of count partitions should have, so that all are traversed in the same time: in
  * proportion to given, floor_rows each at least (or what it has), their sum unchanged. */
-void partitions_shares(const uint64_t *rows, const uint64_t *given, size_t count, uint64_t floor_rows,
-		  uint64_t *share);
-/* The moves that lead there: *moves is the caller's to free, ids from next_move. The ends of the giver's
- * longest rows of numbers go, so that they are few. -1: out of memory. */
+void partitions_shares(const uint64_t *rows, const uint64_t *given, size_t count,
+		       uint64_t floor_rows, uint64_t *share);
+/* The moves that lead there: *moves is the caller's to free, ids from next_move. The ends of the
+ * giver's longest rows of numbers go, so that they are few. -1: out of memory. */
 int partitions_moves(const struct partitions *p, uint64_t floor_rows, struct partition_move **moves,
 		     size_t *count);
 /* The same when they are due; else none. Moves that nobody would notice any more are not. */

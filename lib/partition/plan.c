@@ -52,8 +52,8 @@ static void settle_lowest(const uint64_t *rows, const uint64_t *given, size_t co
 	}
 }
 
-void partitions_shares(const uint64_t *rows, const uint64_t *given, size_t count, uint64_t floor_rows,
-		  uint64_t *share)
+void partitions_shares(const uint64_t *rows, const uint64_t *given, size_t count,
+		       uint64_t floor_rows, uint64_t *share)
 {
 	uint64_t left = 0, weight = 0;
 	for (size_t i = 0; i < count; i++) {

@@ -26,7 +26,8 @@ static int read_own(const char *text, size_t len, struct partition_own *out, str
 		       : error_set(err, ERROR_USAGE, "--partitions", "'%s' is no id", out->worker);
 }
 
-int partitions_option(const char *text, struct partition_own **out, size_t *count, struct error *err)
+int partitions_option(const char *text, struct partition_own **out, size_t *count,
+		      struct error *err)
 {
 	size_t room = 1;
 	for (const char *p = text; *p; p++)
@@ -133,7 +134,8 @@ struct out {
 	void *arg;
 };
 
-static void put(const struct out *out, const char *type, const struct field *fields, const void *from)
+static void put(const struct out *out, const char *type, const struct field *fields,
+		const void *from)
 {
 	char text[RECORD_LINE_MAX];
 	struct record_out o;
@@ -222,7 +224,9 @@ static int read_move(struct partitions *p, const struct record *r, struct error 
 	if (m.move.from == p->count || m.move.to == p->count || m.move.from == m.move.to ||
 	    m.move.id >= p->next_move || partitions_move(p, m.move.id))
 		return wrong(err, "a move of nobody, that was not planned, or twice");
-	return partitions_plan(p, &m.move) == 0 ? 0 : error_set(err, ERROR_OS, NULL, "out of memory");
+	if (partitions_plan(p, &m.move) != 0)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	return 0;
 }
 
 int partitions_read(struct partitions *p, const struct record *r, struct error *err)

@@ -123,7 +123,7 @@ static void add_errors(double *loss, const double *said, size_t n, double speed,
 	}
 }
 
-/* Nobody falls behind by more than that. */
+/* No loss is more than `behind` above the least one. */
 static void cap(double *loss, size_t n, double behind)
 {
 	double best = INFINITY;

@@ -64,8 +64,8 @@ static int unit_reserve(struct ps *p, size_t pushes, struct error *err)
 	return p->unit ? 0 : error_set(err, ERROR_OS, "apply", "out of memory");
 }
 
-/* What was committed is applied, but no value that is not finite comes of it. It is told, with the
- * push that most likely did it. */
+/* Values were held at a bound, so that all of them are finite: says so, with the push that most
+ * likely did it. */
 static void tell_bounded(struct ps *p, const struct order_push *push, size_t n, uint64_t held)
 {
 	p->bounded += held;

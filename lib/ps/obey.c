@@ -85,6 +85,7 @@ static void obey_throw(struct ps *p, const struct order *o, const struct order_a
 		stage_drop(p->stage, o->worker, o->generation, o->sequence);
 	else
 		stage_throw(p->stage, o->worker, o->generation);
+	ps_waits_run(p); /* pulls behind it */
 	done(a, &result);
 }
 

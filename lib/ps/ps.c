@@ -106,7 +106,7 @@ struct part_here ps_here(struct ps *p)
 				  .stat = ps_stat};
 }
 
-/* Whether a request of a worker is of this incarnation; answers when not. */
+/* Whether a request of a worker is of this incarnation; 0: it was refused. */
 int ps_in_force(struct ps *p, struct request *rq)
 {
 	struct error err;
@@ -161,7 +161,7 @@ static void on_stat(struct request *rq, void *ps)
 
 const struct verb ps_verbs[] = {
 	{"pull", "worker generation incarnation iteration dense rows",
-	 "into-offset-bytes into-bytes asked", ps_on_pull, PART_PAYLOAD_BYTES_MAX,
+	 "into-offset-bytes into-bytes asked after", ps_on_pull, PART_PAYLOAD_BYTES_MAX,
 	 "parameters as of an iteration; payload: u32 keys"},
 	{"take-over", "incarnation", "", ps_on_take_over, 0,
 	 "an heir: all that is here; then say taken, and this server ends"},

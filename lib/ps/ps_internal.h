@@ -22,6 +22,9 @@ struct ps_pull {
 	double asked; /* when */
 	uint64_t iteration, into_offset, into_bytes, dense, rows;
 	int into;
+	/* Behind that push of the worker's own; after 0: behind none. */
+	char worker[OPTION_ID_MAX];
+	uint64_t generation, after;
 };
 
 /* A pull or push whose iteration has not come. */
@@ -96,6 +99,8 @@ void ps_on_taken(struct request *rq, void *ps); /* of somebody to whom nothing w
 
 /* pull.c */
 void ps_on_pull(struct request *rq, void *ps);
+/* Whether units or a push that it is behind are not yet applied here. */
+int ps_pull_waits(const struct ps *p, const struct ps_pull *q);
 size_t ps_pull_bytes(const struct ps *p, const struct ps_pull *q);
 void ps_pull_answer(struct ps *p, struct request *rq, const struct ps_pull *q, float *const *row);
 

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "record/record.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +37,9 @@ static int pull_read(const struct ps *p, struct request *rq, struct ps_pull *q, 
 	memset(q, 0, sizeof *q);
 	q->asked = clock_mono();
 	if (record_id(r, "worker", &worker, err) != 0 ||
+	    record_u64(r, "generation", 0, UINT64_MAX, &q->generation, err) != 0 ||
 	    record_u64(r, "iteration", 0, UINT64_MAX, &q->iteration, err) != 0 ||
+	    record_u64_opt(r, "after", 0, UINT64_MAX, &q->after, err) != 0 ||
 	    record_u64(r, "dense", 0, 1, &q->dense, err) != 0 ||
 	    record_u64(r, "rows", 0, UINT32_MAX, &q->rows, err) != 0 ||
 	    record_u64_opt(r, "into-offset-bytes", 0, UINT64_MAX, &q->into_offset, err) != 0 ||
@@ -44,6 +47,7 @@ static int pull_read(const struct ps *p, struct request *rq, struct ps_pull *q, 
 		return -1;
 	if (read_asked(r, &q->asked, err) != 0)
 		return -1;
+	snprintf(q->worker, sizeof q->worker, "%s", worker);
 	q->into = record_get(r, "into-bytes") != NULL;
 	if (q->rows * sizeof(uint32_t) != (payload ? payload_bytes(payload) : 0))
 		return error_set(err, ERROR_DATA, NULL, "rows=%llu with a payload of %zu bytes",
@@ -74,6 +78,12 @@ static double waited(const struct ps *p, uint64_t iteration, double asked)
 		return 0.0;
 	reached = p->reached[iteration % PS_REACHED];
 	return reached > asked ? reached - asked : 0.0;
+}
+
+int ps_pull_waits(const struct ps *p, const struct ps_pull *q)
+{
+	return q->iteration > p->applied ||
+	       (q->after && stage_find(p->stage, q->worker, q->generation, q->after));
 }
 
 size_t ps_pull_bytes(const struct ps *p, const struct ps_pull *q)
@@ -179,7 +189,7 @@ void ps_on_pull(struct request *rq, void *ps)
 		request_bad(rq, &err);
 		return;
 	}
-	if (q.iteration > p->applied)
+	if (ps_pull_waits(p, &q))
 		pull_later(p, rq, &q, row);
 	else
 		ps_pull_answer(p, rq, &q, row);

@@ -101,7 +101,7 @@ static int before(const struct staged *p, const struct staged *like)
 	return p->iteration < like->iteration;
 }
 
-/* Of like's generation, all but the sequence before like's. */
+/* Of like's generation, and its sequence neither like's nor next to it. */
 static int out_of_window(const struct staged *p, const struct staged *like)
 {
 	return !p->held && p->generation == like->generation && p->sequence != like->sequence &&

@@ -63,7 +63,7 @@ static void run(struct ps *p, size_t room, int any)
 	for (struct ps_wait *w = p->waits, *next; w; w = next) {
 		size_t bytes = w->push ? 0 : ps_pull_bytes(p, &w->pull);
 		next = w->next;
-		if (w->iteration > p->applied)
+		if (w->push ? w->iteration > p->applied : ps_pull_waits(p, &w->pull))
 			continue;
 		if (bytes > room && !any) {
 			event_add(p->answer, &next_turn);

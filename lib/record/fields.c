@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define REAL_MAX 1e15
+#define NUMBER_MAX 1e300
 
 static int read_name(const struct field *f, const struct record *r, void *to, struct error *err)
 {
@@ -35,6 +36,13 @@ static int read_one(const struct field *f, const struct record *r, void *to, str
 	case FIELD_REAL:
 	case FIELD_TIME:
 		return record_real(r, f->key, 0, REAL_MAX, to, err);
+	case FIELD_NUMBER:
+		return record_real(r, f->key, -NUMBER_MAX, NUMBER_MAX, to, err);
+	case FIELD_FLAG:
+		if (record_u64(r, f->key, 0, 1, &wide, err) != 0)
+			return -1;
+		*(int *)to = (int)wide;
+		return 0;
 	case FIELD_ID:
 		return record_id(r, f->key, to, err);
 	case FIELD_ID_COPY:
@@ -57,6 +65,8 @@ static void leave_out(const struct field *f, void *to)
 {
 	if (f->kind == FIELD_U64)
 		*(uint64_t *)to = f->none;
+	else if (f->kind == FIELD_FLAG)
+		*(int *)to = 0;
 	else if (f->kind == FIELD_ID)
 		*(const char **)to = NULL;
 	else if (f->kind == FIELD_ID_COPY)
@@ -101,7 +111,11 @@ static void write_one(const struct field *f, struct record_out *o, const void *f
 	case FIELD_U32:
 		record_add_u64(o, f->key, *(const uint32_t *)from);
 		break;
+	case FIELD_FLAG:
+		record_add_u64(o, f->key, *(const int *)from ? 1 : 0);
+		break;
 	case FIELD_REAL:
+	case FIELD_NUMBER:
 		record_add_real(o, f->key, *(const double *)from);
 		break;
 	case FIELD_TIME:

@@ -17,6 +17,8 @@ enum field_kind {
 	FIELD_U32,
 	FIELD_REAL, /* double, not negative */
 	FIELD_TIME, /* the same, in whole milliseconds */
+	FIELD_NUMBER, /* double, up to 1e300 either way */
+	FIELD_FLAG,   /* int, 0 or 1 */
 	FIELD_ID,   /* const char *: what is read is the record's own */
 	FIELD_ID_COPY, /* char[OPTION_ID_MAX] */
 	FIELD_NAME, /* an enum; NULL-terminated names[] by its values */

@@ -92,7 +92,7 @@ static void log_refused(struct supervisor *s, const struct action *a, size_t lin
 	}
 }
 
-/* What can't be meant, as a word; NULL: fine. A worker that is not up right now may well be told
+/* Why it can't be meant; NULL: it can. A worker that is not up right now may well be told
  * its size: it gets it when it joins. */
 static const char *nonsense(struct supervisor *s, const struct action *a)
 {

@@ -46,7 +46,7 @@ int sup_actions_carry(struct supervisor *s, const struct sup_actions *list, cons
 		      struct request *rq, struct error *err);
 void sup_actions_up(struct link *link, const struct record *greeting); /* the lead is there */
 void sup_actions_tick(struct supervisor *s);
-/* Those that no lead has: whoever waits for them is told that the job is over. */
+/* Actions that no lead has taken: whoever waits for them is told that the job is over. */
 void sup_actions_over(struct supervisor *s);
 
 #endif

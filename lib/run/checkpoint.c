@@ -58,7 +58,7 @@ static void prune(struct supervisor *s)
 {
 	char dir[DIRS_PATH_MAX];
 	struct error err;
-	/* What servers are to restore, and what is being scored. */
+	/* Kept: the one that servers are to restore, and the one that is being scored. */
 	const char *protect[3] = {NULL};
 	size_t n = 0;
 	if (s->recover.intent)

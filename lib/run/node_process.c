@@ -112,7 +112,7 @@ static void on_end(evutil_socket_t fd, short what, void *arg)
 	has_ended(p, &end);
 }
 
-/* One that is gone already is looked at in the next turn, as if it had been watched. */
+/* A process that is gone already is looked at in the next turn, as if it had been watched. */
 static void follow(struct sup_process *p, pid_t pid, uint64_t start)
 {
 	unwatch(p);
@@ -396,7 +396,7 @@ static int adopt(struct sup_node *n, struct error *err)
 	return (int)f.nodes;
 }
 
-/* Of a node that ended while no supervisor was there the end still counts. */
+/* The end of a node counts, too, if no supervisor was there to see it. */
 static void take_missed_end(struct sup_node *n)
 {
 	struct node_record r;

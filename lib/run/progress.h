@@ -66,11 +66,12 @@ void sup_progress_phase(struct supervisor *s); /* another one begins */
 void sup_progress_tick(struct supervisor *s);
 
 void sup_ask_stat(struct supervisor *s);
-/* What is known may have changed: it counts no more. */
+/* What shardd said last may not hold any more: it is asked again. */
 void sup_stat_forget(struct supervisor *s);
 /* The end's numbers and the names of held shards, into stat and last. */
 void sup_ask_last(struct supervisor *s);
-/* To be told (all_done) when there is nothing left to hand out and nothing in anybody's hands. */
+/* Asks shardd to say (all_done) when there is nothing left to hand out and nothing in anybody's
+ * hands. */
 void sup_wait_done(struct supervisor *s);
 /* Workers that are members now are ready. */
 void sup_ask_members(struct supervisor *s);

@@ -191,7 +191,7 @@ int sup_intent_remove(struct supervisor *s)
 		sup_note(s, "retry", "%s can't be removed: %s", path, strerror(errno));
 		return -1;
 	}
-	/* One that comes back after a power cut is only done once more. */
+	/* If a power cut brings the file back, its rollback is only done once more. */
 	if (fs_sync_dir(s->dirs.state, &err) != 0)
 		sup_note(s, "warning", "%s: %s", err.place, err.text);
 	s->recover.intent = 0;

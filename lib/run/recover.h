@@ -26,7 +26,7 @@
 
 enum fence_step { FENCE_WHO, FENCE_LEAD, FENCE_SHARDD };
 
-/* Of a worker that ended. */
+/* What is to be removed of a worker that ended, before its next life. */
 struct sup_fence {
 	enum fence_step step;
 	uint64_t generation;
@@ -50,7 +50,7 @@ void sup_fence_begin(struct sup_node *worker);
 void sup_fence_step(struct supervisor *s);
 
 int sup_intent_read(struct supervisor *s, struct error *err);
-/* It is fulfilled. -1: not yet. */
+/* The intent is carried out: its file goes. -1: not yet. */
 int sup_intent_remove(struct supervisor *s);
 
 void sup_rollback_begin(struct supervisor *s, const char *reason);
@@ -58,7 +58,7 @@ void sup_rollback_after(struct sup_node *server); /* its end; unless it is one t
 void sup_rollback_step(struct supervisor *s);
 /* A checkpoint went beyond the last: the job does not only ever go back. */
 void sup_rollback_gained(struct supervisor *s);
-/* What shardd says that is in force. */
+/* The one that is in force, as shardd says. */
 void sup_incarnation(struct supervisor *s, uint64_t incarnation);
 
 #endif

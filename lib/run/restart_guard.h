@@ -13,7 +13,7 @@ struct restart_rules {
 	uint64_t limit;          /* of one node */
 };
 
-/* Of one node, or (count unused) of all. */
+/* The restarts of one node, or (count unused) of all nodes. */
 struct restart_past {
 	uint64_t count;
 	double last; /* epoch seconds; 0: none yet */

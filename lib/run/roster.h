@@ -18,13 +18,13 @@ struct sup_roster {
 	struct sup_node *first;
 };
 
-/* As many of each role as the job says, off. */
+/* Makes as many nodes of each role as the job says; all are off. */
 int sup_roster_fill(struct supervisor *s, struct error *err);
-/* One more of a role, off; its number is the lowest that is free. It is launched when its phase
- * wants nodes of its role. NULL: err. */
+/* Makes one more node of a role, which is off; its number is the lowest that is free. It is
+ * launched when its phase wants nodes of its role. NULL: err. */
 struct sup_node *sup_roster_add(struct supervisor *s, const struct role *role, struct error *err);
-/* One that is off leaves. ERROR_TEMPFAIL: it is not off yet, or an answer about it is on its way.
- */
+/* Removes a node, which must be off. ERROR_TEMPFAIL: it is not off yet, or an answer about it is on
+ * its way. */
 int sup_roster_remove(struct sup_node *n, struct error *err);
 void sup_roster_free(struct supervisor *s);
 
@@ -40,7 +40,7 @@ struct sup_node *sup_next_of(const struct sup_node *n);
 #define EACH_NODE(n, s) for (struct sup_node *n = (s)->roster.first; n; n = n->next)
 #define EACH_OF(n, s, role) for (struct sup_node *n = sup_first(s, role); n; n = sup_next_of(n))
 
-/* Those that there is one of. The lead is in the first server. */
+/* Of these there is one. The lead is in the first server. */
 struct sup_node *sup_shardd(const struct supervisor *s);
 struct sup_node *sup_monitor(const struct supervisor *s);
 struct sup_node *sup_lead(const struct supervisor *s);

@@ -56,7 +56,8 @@ static void judge(struct supervisor *s)
 		sup_finish_early(s, GOAL_EARLY, "PATIENCE: no better AUC any more");
 }
 
-/* One that was under way when the job ended may be of an older checkpoint: then the last comes. */
+/* A scoring that was under way when the job ended may be of an older checkpoint: then the last one
+ * is scored, too. */
 static int is_last(const struct supervisor *s)
 {
 	return s->phases.now == PHASE_SCORING && strcmp(s->score.of, s->checkpoint.latest) == 0;

@@ -22,7 +22,7 @@ struct link {
 	void (*up)(struct link *link, const struct record *greeting);
 };
 
-/* Those that are no node's own. */
+/* Links that are no node's own. */
 struct sup_links {
 	struct link shardd_wait, lead_cut, lead_act, lead_watch;
 };
@@ -63,7 +63,7 @@ const char *sup_answer_text(const struct record *r, char out[SUP_ANSWER_TEXT]);
 int sup_link_up(const struct link *link);
 void sup_links_services(struct supervisor *s);
 void sup_links_servers(struct supervisor *s);
-/* Those to the servers, the lead's among them. */
+/* Closes the links to the servers, the lead's among them. */
 void sup_links_close_servers(struct supervisor *s);
 void sup_links_free(struct supervisor *s);
 void sup_links_close(struct sup_node *n);     /* both of a node */

@@ -28,7 +28,7 @@ extern const size_t sup_verb_count;
 /* The next one, who is to be answered; there is one. */
 struct request *sup_wait_take(struct sup_waiters *waiters);
 void sup_answer_watchers(struct supervisor *s, const struct run_row *row);
-/* All who still wait: the job is over. */
+/* Answers all requests that still wait: the job is over. */
 void sup_answer_all(struct supervisor *s);
 
 #endif

@@ -91,7 +91,7 @@ static void take_asks(struct supervisor *s, const struct record *r)
 	}
 }
 
-/* Who was not told of is no member. */
+/* A worker that the lead has not named in this round is no member. */
 static void end_round(struct supervisor *s)
 {
 	EACH_OF (n, s, &role_worker) {
@@ -269,7 +269,7 @@ static int all_there(const struct supervisor *s)
 	return there;
 }
 
-/* One that is adopted, and did batches before: how long they took the monitor knows. */
+/* A worker that is adopted did batches before: the monitor knows how long they took. */
 static void recall(struct sup_node *n)
 {
 	const struct sup_seen *seen = &n->watch.seen;

@@ -1,7 +1,7 @@
-/* change: all that changes a queue but settle: one row each, with what is said, what happens, and the
- * line that says so.  A function checks first, then reserves memory, then changes; a result other
- * than QUEUE_OK means that nothing changed.  The same functions follow a journal: what they answer
- * then must be what they answered when the line was written. */
+/* change: all that changes a queue but settle: one row each, with what is said, what happens, and
+ * the line that says so.  A function checks first, then reserves memory, then changes; a result
+ * other than QUEUE_OK means that nothing changed.  The same functions follow a journal: what they
+ * answer then must be what they answered when the line was written. */
 #include "shard/queue_internal.h"
 
 #include "record/sealed.h"
@@ -288,7 +288,7 @@ static enum queue_result get(struct queue *q, struct queue_change *c, struct err
 	if (c->max > 0 && p->hi - p->lo > c->max)
 		p = cut_piece(q, p, c->max);
 	piece_take(q, p, w);
-	piece_tell(q, p, &c->piece);
+	piece_describe(q, p, &c->piece);
 	c->id = p->id;
 	c->is_made = 1;
 	return QUEUE_OK;
@@ -313,7 +313,7 @@ static enum queue_result loose(struct queue *q, struct queue_change *c, struct e
 	return QUEUE_OK;
 }
 
-static enum queue_result tell_time(struct queue *q, struct queue_change *c, struct error *err)
+static enum queue_result set_time(struct queue *q, struct queue_change *c, struct error *err)
 {
 	(void)err;
 	q->at = c->at;
@@ -393,9 +393,10 @@ static enum queue_result drop(struct queue *q, struct queue_change *c, struct er
 /* Those that come most first. */
 static const struct queue_kind kinds[] = {
 	{"get", QUEUE_BY_WORKER, get,
-	 FIELDS{WORKER, ID, {FIELD("max", U64, queue_change, max), .min = 1, .is_optional = 1}, {0}}},
+	 FIELDS{WORKER, ID, {FIELD("max", U64, queue_change, max), .is_optional = 1, .min = 1},
+		{0}}},
 	{"done", QUEUE_BY_WORKER | QUEUE_COUNTS, done, FIELDS{WORKER, ID, {0}}},
-	{"time", 0, tell_time, FIELDS{{FIELD("at", TIME, queue_change, at)}, {0}}},
+	{"time", 0, set_time, FIELDS{{FIELD("at", TIME, queue_change, at)}, {0}}},
 	{"progress", QUEUE_BY_WORKER | QUEUE_COUNTS, progress,
 	 FIELDS{WORKER, ID, {FIELD("upto", U64, queue_change, upto)}, {0}}},
 	{"back", QUEUE_BY_WORKER, back,

@@ -203,7 +203,7 @@ static void verb_load(struct request *rq, void *service)
 	s->is_fencing = 1;
 	log_say(LOG_LEVEL_INFO, "rolled back to %s: incarnation %llu", path,
 		(unsigned long long)queue_incarnation(s->queue));
-	reads_tell_load(s);
+	watch_load(s);
 	request_ok(rq, "incarnation=%llu", (unsigned long long)queue_incarnation(s->queue));
 }
 

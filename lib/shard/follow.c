@@ -1,5 +1,5 @@
-/* follow: lines back to a queue: its state, then the changes since.  Each change is made again, by the
- * function that made it; what it answers must be what it answered when the line was written. */
+/* follow: lines back to a queue: its state, then the changes since.  Each change is made again, by
+ * the function that made it; what it answers must be what it answered when the line was written. */
 #include "shard/state.h"
 
 #include <stdlib.h>

@@ -39,9 +39,9 @@ void journal_close(struct journal *j); /* NULL is fine. Commits nothing. */
 int journal_exists(const struct journal *j);
 const char *journal_path(const struct journal *j); /* of the file */
 
-/* Gives each line of the newest file to `line`, as scan_lines() does; a torn tail is passed over and
- * said. Damage: ERROR_DATA. The file stays as it is, and nothing may be added to it: its lines may
- * be in the kernel's memory only, so whoever replays goes on with journal_begin() or
+/* Gives each line of the newest file to `line`, as scan_lines() does; a torn tail is passed over
+ * and said. Damage: ERROR_DATA. The file stays as it is, and nothing may be added to it: its lines
+ * may be in the kernel's memory only, so whoever replays goes on with journal_begin() or
  * journal_keep(). */
 int journal_replay(struct journal *j,
 		   int (*line)(void *arg, const char *line, size_t len, struct error *err),

@@ -1,5 +1,5 @@
-/* moves: rows that go to another worker's partition: when they are planned, who is told of them, and
- * when nobody waits for them any more. */
+/* moves: rows that go to another worker's partition: when they are planned, who is told of them,
+ * and when nobody waits for them any more. */
 #include "shard/service_internal.h"
 
 #include "base/clock.h"

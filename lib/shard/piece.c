@@ -330,7 +330,7 @@ void piece_return_range(struct queue *q, struct piece *p, uint64_t lo, uint64_t 
 	}
 }
 
-void piece_tell(const struct queue *q, const struct piece *p, struct queue_piece *out)
+void piece_describe(const struct queue *q, const struct piece *p, struct queue_piece *out)
 {
 	*out = (struct queue_piece){
 		.id = p->id,

@@ -344,7 +344,7 @@ void queue_stat(const struct queue *q, struct queue_stat *out)
 	};
 }
 
-static void tell_whole(const struct queue *q, uint64_t id, enum queue_state state,
+static void describe_whole(const struct queue *q, uint64_t id, enum queue_state state,
 		       struct queue_piece *out)
 {
 	*out = (struct queue_piece){
@@ -395,14 +395,14 @@ int queue_list(const struct queue *q, unsigned states, uint64_t from,
 	/* Whole shards without an object are done before the cursor and todo behind it. */
 	for (; id < q->total && !stopped; id++) {
 		if (i < count && sorted[i]->id == id) {
-			piece_tell(q, sorted[i++], &out);
+			piece_describe(q, sorted[i++], &out);
 			if (states >> out.state & 1)
 				stopped = give(arg, &out);
 			continue;
 		}
 		enum queue_state state = id < q->cursor ? QUEUE_DONE : QUEUE_TODO;
 		if (states >> state & 1) {
-			tell_whole(q, id, state, &out);
+			describe_whole(q, id, state, &out);
 			stopped = give(arg, &out);
 		} else { /* none until the next object, the cursor or the end */
 			uint64_t next = id < q->cursor ? q->cursor : q->total;
@@ -412,7 +412,7 @@ int queue_list(const struct queue *q, unsigned states, uint64_t from,
 		}
 	}
 	for (; i < count && !stopped; i++) {
-		piece_tell(q, sorted[i], &out);
+		piece_describe(q, sorted[i], &out);
 		if (states >> out.state & 1)
 			stopped = give(arg, &out);
 	}
@@ -428,10 +428,10 @@ void queue_asked(struct queue *q, const char *worker)
 }
 
 void queue_workers(const struct queue *q,
-		   void (*give)(void *arg, const struct queue_worker_told *worker), void *arg)
+		   void (*give)(void *arg, const struct queue_worker_stat *worker), void *arg)
 {
 	for (const struct worker *w = q->first_worker; w; w = w->next) {
-		struct queue_worker_told told = {.worker = w->id,
+		struct queue_worker_stat told = {.worker = w->id,
 						 .generation = w->generation,
 						 .asks = w->asks,
 						 .pieces = w->hand.count};
@@ -451,7 +451,7 @@ enum queue_result queue_who(const struct queue *q, const char *worker, uint64_t 
 	struct queue_piece out;
 	int stopped = 0;
 	for (const struct piece *p = w->hand.head; p && !stopped; p = p->next) {
-		piece_tell(q, p, &out);
+		piece_describe(q, p, &out);
 		for (const struct piece *run = p; run && !stopped; run = run->more) {
 			out.skip = run->lo;
 			out.take = run->hi - run->lo;

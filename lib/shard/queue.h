@@ -22,9 +22,9 @@
  * Partitions (LB-BSP 3.5): with parameters that name some, each worker is handed rows of its own
  * partition only, over and over, until EPOCHS * N rows are in the model; see partition/partition.h.
  *
- * A change is one row of a table (change.c): what a client says, what happens, and the line that says
- * so (queue_set_log), which queue_loader_line() of another queue follows.  It is made as a whole or
- * not at all.
+ * A change is one row of a table (change.c): what a client says, what happens, and the line that
+ * says so (queue_set_log), which queue_loader_line() of another queue follows.  It is made as a
+ * whole or not at all.
  */
 #ifndef PACELINE_SHARD_QUEUE_H
 #define PACELINE_SHARD_QUEUE_H
@@ -114,8 +114,8 @@ struct queue_piece {
 
 #define QUEUE_UNSAID UINT64_MAX /* a begin that is none: all of the piece */
 
-/* What a client asks for, and what a line of the journal says of it. Texts are borrowed; NULL, or 0,
- * is what the change does not need. */
+/* What a client asks for, and what a line of the journal says of it. Texts are borrowed; NULL, or
+ * 0, is what the change does not need. */
 struct queue_change {
 	const char *worker, *from, *to, *boot;
 	uint64_t generation, id, begin, length, upto, max, retries, blamed;
@@ -140,8 +140,8 @@ struct queue_kind {
 	const struct field *fields; /* of struct queue_change: of the line, and of the request */
 };
 
-/* hello, get, done, progress, back, bye, fail, release, expire, set, migrate, move, moved, drop, loose,
- * time; NULL: it is none. */
+/* hello, get, done, progress, back, bye, fail, release, expire, set, migrate, move, moved, drop,
+ * loose, time; NULL: it is none. */
 const struct queue_kind *queue_kind(const char *type);
 /* QUEUE_OK: it is so now, and the log was told when it was not before. Else nothing changed. */
 enum queue_result queue_make(struct queue *q, const struct queue_kind *kind, struct queue_change *c,
@@ -156,7 +156,7 @@ enum queue_result queue_renew(struct queue *q, const char *worker, uint64_t gene
 /* The worker itself has asked for something: that it lives is told by queue_workers(). No state:
  * counted from the start of the process. */
 void queue_asked(struct queue *q, const char *worker);
-struct queue_worker_told {
+struct queue_worker_stat {
 	const char *worker;
 	uint64_t generation; /* in force; 0: none */
 	uint64_t asks;
@@ -164,7 +164,7 @@ struct queue_worker_told {
 };
 /* All that ever said hello, in that order. */
 void queue_workers(const struct queue *q,
-		   void (*give)(void *arg, const struct queue_worker_told *worker), void *arg);
+		   void (*give)(void *arg, const struct queue_worker_stat *worker), void *arg);
 
 /* ---- settle ---- */
 struct queue_range {
@@ -182,11 +182,11 @@ struct queue_refusal {
  * own answer in the place of the one that the lead may still ask for. */
 enum queue_result queue_settle_known(const struct queue *q, uint64_t number, uint64_t incarnation,
 				     struct error *err);
-/* The ranges are judged together, before any of them changes anything. One to be applied is refused, and
- * told by queue_refusals(), unless all of its rows are in this worker's hand, of this generation,
- * and named by no other; it takes the others to be applied of that worker's generation with it, as
- * together they are one gradient. All others are carried out. To go back is asked of what may have
- * happened already: what of it is no longer in the hand is passed over in silence. */
+/* The ranges are judged together, before any of them changes anything. One to be applied is
+ * refused, and told by queue_refusals(), unless all of its rows are in this worker's hand, of this
+ * generation, and named by no other; it takes the others to be applied of that worker's generation
+ * with it, as together they are one gradient. All others are carried out. To go back is asked of
+ * what may have happened already: what of it is no longer in the hand is passed over in silence. */
 enum queue_result queue_settle(struct queue *q, uint64_t number, uint64_t iteration,
 			       uint64_t incarnation, struct queue_range *ranges, size_t count,
 			       struct error *err);
@@ -241,7 +241,8 @@ void queue_write(const struct queue *q, void (*line)(void *arg, const char *line
 		 void *arg);
 
 struct queue_loader;
-/* expected (may be NULL; copied): a file of other parameters is ERROR_CONFIG. NULL: out of memory. */
+/* expected (may be NULL; copied): a file of other parameters is ERROR_CONFIG. NULL: out of
+ * memory. */
 struct queue_loader *queue_loader_new(const struct queue_parameters *expected);
 /* One line, in order. 0: taken; 1: taken, and only the lines that follow complete it; -1: it
  * can't be (ERROR_DATA, ERROR_OS). */

@@ -1,7 +1,7 @@
 /*
  * What the files of the queue share, and nobody else: queue.c (workers, telling), change.c (what
- * changes it), settle.c, source.c (what is handed out next), piece.c (pieces and their rows), state.c
- * (the state as text, and back) and follow.c (changes, read).
+ * changes it), settle.c, source.c (what is handed out next), piece.c (pieces and their rows),
+ * state.c (the state as text, and back) and follow.c (changes, read).
  */
 #ifndef PACELINE_SHARD_QUEUE_INTERNAL_H
 #define PACELINE_SHARD_QUEUE_INTERNAL_H
@@ -34,9 +34,9 @@ struct piece {
 	/* Further runs of positions that remain, rising. They are pieces without an id yet: each
 	 * gets one when the piece comes back, so that coming back needs no memory. */
 	struct piece *more;
-	/* A run that the next walk may begin with, or NULL: the one before what was carved out last,
-	 * or was loaded last. Who carves or loads in rising order, as a settle does, need not walk
-	 * over all runs each time. */
+	/* A run that the next walk may begin with, or NULL: the one before what was carved out
+	 * last, or was loaded last. Who carves or loads in rising order, as a settle does, need not
+	 * walk over all runs each time. */
 	struct piece *last_cut;
 	struct whole *whole; /* NULL: nothing of the shard is elsewhere or done apart from this */
 	struct lane *lane;   /* where it waits when it comes back */
@@ -163,7 +163,8 @@ int source_new(struct queue *q); /* of q->p. -1: out of memory */
 void source_free(struct queue *q);
 /* Whether this worker can be handed anything, ever. */
 int source_knows(const struct queue *q, const char *worker);
-/* What would be handed to this worker: a piece, or (NULL with *is_fresh) a shard never handed out. */
+/* What would be handed to this worker: a piece, or (NULL with *is_fresh) a shard never handed
+ * out. */
 struct piece *source_next(const struct queue *q, const struct worker *w, int *is_fresh);
 /* That shard, or max rows of it; there is one. Needs piece_prepare(1). NULL: out of memory. */
 struct piece *source_fresh(struct queue *q, const struct worker *w, uint64_t max);
@@ -175,13 +176,13 @@ void source_frame(const struct queue *q, uint64_t id, uint64_t *begin, uint64_t 
 uint64_t source_seed(const struct queue *q, uint64_t id);
 /* A shard of this lane is done. */
 void source_done(struct queue *q, struct lane *lane);
-/* The lane of a piece that is read: its partition's worker, or its shard, says it. NULL: none, or no
- * memory. */
+/* The lane of a piece that is read: its partition's worker, or its shard, says it. NULL: none, or
+ * no memory. */
 struct lane *source_lane(struct queue *q, const char *worker, uint64_t origin);
 /* Another shard of it was read. */
 void source_read(struct queue *q, struct lane *lane);
-/* All lines of a state were read: so many samples of so many shards are neither done nor fresh. -1: they
- * do not add up. */
+/* All lines of a state were read: so many samples of so many shards are neither done nor fresh. -1:
+ * they do not add up. */
 int source_read_all(struct queue *q, uint64_t samples, uint64_t shards, struct error *err);
 /* Every lane, from NULL to NULL. */
 const struct lane *source_lane_behind(const struct queue *q, const struct lane *lane);
@@ -211,7 +212,7 @@ void piece_take(struct queue *q, struct piece *p, struct worker *w);
 void piece_return(struct queue *q, struct piece *p, int is_held);
 /* The same for positions [lo, hi) of it only. Needs piece_prepare(3). */
 void piece_return_range(struct queue *q, struct piece *p, uint64_t lo, uint64_t hi);
-void piece_tell(const struct queue *q, const struct piece *p, struct queue_piece *out);
+void piece_describe(const struct queue *q, const struct piece *p, struct queue_piece *out);
 void piece_changed(const struct queue *q, const struct piece *p);
 void piece_renew(struct queue *q, struct piece *p);
 void piece_lease_end(struct queue *q, struct piece *p);

@@ -1,5 +1,5 @@
-/* reads: what the service tells of itself: stat, list, who, workers, partitions, rows, watch.  Changes
- * nothing, needs no room in the journal, and so works on a full disk, too. */
+/* reads: what the service tells of itself: stat, list, who, workers, partitions, rows, watch.
+ * Changes nothing, needs no room in the journal, and so works on a full disk, too. */
 #include "shard/service_internal.h"
 
 #include <stdlib.h>
@@ -157,7 +157,7 @@ static void verb_who(struct request *rq, void *service)
 			   (unsigned long long)last);
 }
 
-static void put_worker(void *rq, const struct queue_worker_told *w)
+static void put_worker(void *rq, const struct queue_worker_stat *w)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
@@ -291,7 +291,7 @@ static void tell(const struct service *s, struct record_out *o)
 	}
 }
 
-void reads_tell_change(void *service, uint64_t id, enum queue_state state, const char *worker)
+void watch_change(void *service, uint64_t id, enum queue_state state, const char *worker)
 {
 	const struct service *s = service;
 	char line[RECORD_LINE_MAX];
@@ -305,7 +305,7 @@ void reads_tell_change(void *service, uint64_t id, enum queue_state state, const
 	tell(s, &o);
 }
 
-void reads_tell_load(struct service *s)
+void watch_load(struct service *s)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;

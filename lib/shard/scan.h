@@ -7,8 +7,9 @@
  * did not reach the disk.  That is a torn tail: nobody was told of it, it is dropped.  Anything
  * else, and anything in front of a later batch, is damage, and refused.
  *
- * Unless the lines say so themselves (SCAN_LOOSE): behind such a line nobody waited for the disk, and
- * the machine was started anew since.  Then what is whole counts, up to the first line that is not.
+ * Unless the lines say so themselves (SCAN_LOOSE): behind such a line nobody waited for the disk,
+ * and the machine was started anew since.  Then what is whole counts, up to the first line that is
+ * not.
  */
 #ifndef PACELINE_SHARD_SCAN_H
 #define PACELINE_SHARD_SCAN_H
@@ -23,7 +24,7 @@
 /* What a line is taken for; bits. */
 enum {
 	SCAN_TAKEN = 0,
-	SCAN_PARTIAL = 1, /* only what follows completes it: a group that is not complete is torn, too */
+	SCAN_PARTIAL = 1, /* only what follows completes it: half a group is torn, too */
 	SCAN_LOOSE = 2    /* anything may be missing behind it */
 };
 
@@ -37,7 +38,8 @@ struct scan {
 };
 
 /* Gives each line, without its sum, to `line`, which says what it is taken for; -1: refused (err's
- * place is set to place:line). data begins the file that place names. -1: ERROR_DATA at place:line, or what `line` said. */
+ * place is set to place:line). data begins the file that place names. -1: ERROR_DATA at place:line,
+ * or what `line` said. */
 int scan_lines(const char *data, size_t size, const char *place,
 	       int (*line)(void *arg, const char *line, size_t len, struct error *err), void *arg,
 	       struct scan *out, struct error *err);

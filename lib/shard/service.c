@@ -39,7 +39,8 @@ int service_is_whole(struct service *s, struct request *rq)
 	if (!s->is_lost)
 		return 1;
 	request_err(rq, "boot",
-		    "the machine was started anew since boot %s: lines may be missing, load a saved state",
+		    "the machine was started anew since boot %s: lines may be missing, load a "
+		    "saved state",
 		    queue_loose(s->queue));
 	return 0;
 }
@@ -148,7 +149,7 @@ void service_adopt(struct service *s, struct queue *q)
 	queue_free(s->queue);
 	s->queue = q;
 	queue_set_log(q, log_change, s);
-	queue_set_watch(q, reads_tell_change, s);
+	queue_set_watch(q, watch_change, s);
 	number_format_real(queue_lease(q), s->lease_text);
 	s->is_lost = is_lost(s, queue_loose(q));
 	s->is_stirred = 1;
@@ -274,8 +275,8 @@ static int go_on(struct service *s, struct error *err)
 		return -1;
 	if (is_lost(s, queue_loose(q)))
 		log_say(LOG_LEVEL_WARNING,
-			"%s: of boot %s of the machine: settles may be missing, and all changes are "
-			"refused until a saved state is loaded",
+			"%s: of boot %s of the machine: settles may be missing, and all changes "
+			"are refused until a saved state is loaded",
 			journal_path(s->journal), queue_loose(q));
 	if (check_given(s, q, err) != 0) {
 		queue_free(q);
@@ -314,7 +315,8 @@ static void on_lease(evutil_socket_t fd, short what, void *service)
 void service_arm_lease(struct service *s)
 {
 	double end;
-	if (s->is_lost || event_pending(s->lease_timer, EV_TIMEOUT, NULL) || !queue_next_expiry(s->queue, &end))
+	if (s->is_lost || event_pending(s->lease_timer, EV_TIMEOUT, NULL) ||
+	    !queue_next_expiry(s->queue, &end))
 		return;
 	double left = end - clock_mono();
 	if (left <= 0) /* there was no room to write it down */
@@ -421,7 +423,8 @@ static int flush(void *service, struct error *err)
 /* A verb's row stands in the file of its function. */
 static size_t collect_verbs(struct service *s)
 {
-	static const struct verb *const tables[] = {change_verbs, read_verbs, move_verbs, file_verbs};
+	static const struct verb *const tables[] = {change_verbs, read_verbs, move_verbs,
+						    file_verbs};
 	size_t count = 0;
 	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
 		for (const struct verb *v = tables[i]; v->name; v++) {
@@ -476,7 +479,7 @@ int service_end(struct service *s, struct error *err)
 	if (!queue_loose(s->queue)[0] || s->is_lost || s->options.sync == JOURNAL_OFF)
 		return 0;
 	if (service_make_room(s, JOURNAL_LINE_BYTES, err) != 0)
-		return journal_is_broken(s->journal) ? -1 : 0; /* it may be said of lines that are there */
+		return journal_is_broken(s->journal) ? -1 : 0; /* said too much, at worst */
 	struct queue_change c = {0};
 	queue_make(s->queue, queue_kind("loose"), &c, NULL);
 	return journal_commit(s->journal, err);

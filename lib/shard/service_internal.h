@@ -68,8 +68,8 @@ void service_clock(struct service *s);
 /* Whether changes can be made at all: not while lines may be missing, whatever the request. 0: no,
  * and the request was answered so. */
 int service_is_whole(struct service *s, struct request *rq);
-/* Whether who asks ends with this boot of the machine, as its boot= says, so that what it hears need
- * not be on disk. */
+/* Whether who asks ends with this boot of the machine, as its boot= says, so that what it hears
+ * need not be on disk. */
 int service_is_here(const struct service *s, const struct record *r);
 /* Room for a change of so many bytes; -1: there is none. */
 int service_make_room(struct service *s, size_t bytes, struct error *err);
@@ -105,14 +105,15 @@ int verb_try_get(struct service *s, struct request *rq, const struct queue_chang
 /* ---- reads.c: what only asks ---- */
 void reads_put_stat(struct service *s, struct request *rq);
 /* A transition, to all who watch. */
-void reads_tell_change(void *service, uint64_t id, enum queue_state state, const char *worker);
-void reads_tell_load(struct service *s);
+void watch_change(void *service, uint64_t id, enum queue_state state, const char *worker);
+void watch_load(struct service *s);
 
 /* ---- moves.c: rows that go to another partition ---- */
 /* Plans them when they are due, and drops those that nobody did. */
 void moves_plan(struct service *s);
 int moves_are_open(const struct service *s);
-/* Whether there is one for this worker; then the answer was given. */
+/* Answers with the moves of this worker; 0: there is none, and no answer (even_none: one all the
+ * same). */
 int moves_put(struct service *s, struct request *rq, const char *worker, int even_none);
 
 #endif

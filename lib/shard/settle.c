@@ -1,9 +1,9 @@
-/* settle: the moment at which a batch belongs to the model (architecture.md, "The life of a
- * batch", 2; batch.pml, settle1).  One request, many lines; all of them are judged before any of
- * them changes anything.  An apply line counts rows that are in that worker's hand and remain
- * there, or it is refused; the rows of a generation are one gradient, refused as a whole.  The
- * number of a settle makes a repetition harmless, and its answer is part of the state, so that a
- * lead which asks again after a crash hears the same. */
+/* settle: the moment at which a batch belongs to the model (paceline-protocol(7), THE LIFE OF A
+ * BATCH; judge() of tests/model/batch.pml).  One request, many lines; all of them are judged before
+ * any of them changes anything.  An apply line counts rows that are in that worker's hand and
+ * remain there, or it is refused; the rows of a generation are one gradient, refused as a whole.
+ * The number of a settle makes a repetition harmless, and its answer is part of the state, so that
+ * a lead which asks again after a crash hears the same. */
 #include "shard/state.h"
 
 #include <stdio.h>
@@ -219,7 +219,8 @@ static void carry_out(struct queue *q, struct claim *claim, size_t claims)
 	struct settle_head head = {q->settle_number, q->iteration, done + q->refusals};
 	queue_log(q, "settle", settle_fields, &head);
 	for (size_t i = 0; i < done; i++)
-		queue_log(q, claim[i].range->is_back ? "back" : "apply", range_fields, claim[i].range);
+		queue_log(q, claim[i].range->is_back ? "back" : "apply", range_fields,
+			  claim[i].range);
 	for (size_t i = 0; i < q->refusals; i++)
 		queue_log(q, "fenced", refusal_fields, &q->refusal[i]);
 }

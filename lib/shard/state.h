@@ -1,6 +1,6 @@
 /*
- * What state.c, settle.c and follow.c share, and nobody else: a state that is being read, and the head
- * of a settle.
+ * What state.c, settle.c and follow.c share, and nobody else: a state that is being read, and the
+ * head of a settle.
  */
 #ifndef PACELINE_SHARD_STATE_H
 #define PACELINE_SHARD_STATE_H

@@ -1,6 +1,6 @@
-/* verbs: what changes the queue, as clients ask for it.  Here text becomes numbers and results become
- * answers; what may happen is the queue's to say.  A change with nothing special about it needs no
- * function here: verb_change() reads what the change's row says. */
+/* verbs: what changes the queue, as clients ask for it.  Here text becomes numbers and results
+ * become answers; what may happen is the queue's to say.  A change with nothing special about it
+ * needs no function here: verb_change() reads what the change's row says. */
 #include "shard/service_internal.h"
 
 #include "record/sealed.h"
@@ -17,8 +17,8 @@ void verb_refuse(struct request *rq, enum queue_result result, const struct erro
 
 #define SETTLE_BYTES_MAX (4u << 20)
 
-/* Whether the worker says it in a generation in force, which wins over whatever else is wrong; 0: it
- * was answered. */
+/* Whether the worker says it in a generation in force, which wins over whatever else is wrong; 0:
+ * it was answered. */
 static int is_in_force(struct service *s, struct request *rq, const struct queue_change *c)
 {
 	struct error err;
@@ -258,9 +258,8 @@ static void verb_hello(struct request *rq, void *service)
 
 /* ---- get ---- */
 
-/* is_here: a piece is as loose as the settles of its rows are; where all of those are waited for,
- * this is, too. */
-int verb_try_get(struct service *s, struct request *rq, const struct queue_change *asked, int is_here)
+int verb_try_get(struct service *s, struct request *rq, const struct queue_change *asked,
+		 int is_here)
 {
 	struct queue_change c = *asked;
 	struct queue_stat stat;
@@ -305,7 +304,8 @@ static void verb_get(struct request *rq, void *service)
 		return;
 	}
 	queue_asked(s->queue, c.worker);
-	int is_here = service_is_here(s, r);
+	/* A piece is as loose as the settles of its rows: where those are waited for, it is, too. */
+	int is_here = queue_loose(s->queue)[0] && service_is_here(s, r);
 	if (!verb_try_get(s, rq, &c, is_here))
 		wait_for_piece(s, rq, &c, is_here, wait);
 }

@@ -109,7 +109,7 @@ void wait_for_moves(struct service *s, struct request *rq, const char *worker, d
 	w->is_moves = 1;
 }
 
-/* Whether its time has come: then it was answered. */
+/* Answers a request that was held back, if it can be answered now; else 0. */
 static int serve_one(struct service *s, struct waiter *w)
 {
 	struct request *rq = w->rq;

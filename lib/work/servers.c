@@ -498,8 +498,9 @@ static int fits(const struct part *p)
 	return p->memory && p->rows <= p->rows_max;
 }
 
-static int ask_pull(struct servers *s, uint32_t i, uint64_t iteration, const struct batch *b,
-		    struct error *err)
+/* after: the push that it is sent behind; 0: none. */
+static int ask_pull(struct servers *s, uint32_t i, uint64_t iteration, uint64_t after,
+		    const struct batch *b, struct error *err)
 {
 	struct part *p = &s->part[i];
 	const uint32_t *keys = b->key + b->part_begin[i];
@@ -511,6 +512,8 @@ static int ask_pull(struct servers *s, uint32_t i, uint64_t iteration, const str
 	record_add_u64(&o, "dense", p->dense_count > 0);
 	record_add_u64(&o, "rows", p->rows);
 	record_add_real(&o, "asked", p->asked = clock_mono());
+	if (after > 0)
+		record_add_u64(&o, "after", after);
 	if (fits(p)) {
 		record_add_u64(&o, "into-offset-bytes", 0);
 		record_add_u64(&o, "into-bytes", p->keys_at);
@@ -616,13 +619,13 @@ static void count_rows(struct servers *s, const struct batch *b)
 	s->straight = s->options.count == 1 && fits(&s->part[0]);
 }
 
-static int ask_pulls(struct servers *s, uint64_t iteration, const struct batch *b,
+static int ask_pulls(struct servers *s, uint64_t iteration, uint64_t after, const struct batch *b,
 		     struct error *err)
 {
 	int result = WORK_OK;
 	count_rows(s, b);
 	for (uint32_t i = 0; i < s->options.count && result == WORK_OK; i++)
-		result = ask_pull(s, i, iteration, b, err);
+		result = ask_pull(s, i, iteration, after, b, err);
 	return result;
 }
 
@@ -661,13 +664,13 @@ static int servers_pull(struct exchange *x, uint64_t iteration, const struct bat
 		s->early = 0;
 		result = take_answers(s, b, err);
 		here = s->as_of >= iteration;
-		/* Without a barrier others are applied between the two, again and again. */
+		/* As under SSP, where a push is answered when slower workers have caught up. */
 		s->early_pause = here ? 0 : EARLY_PAUSE;
 	} else {
 		result = drop_early(s, HASTY, err);
 	}
 	if (result == WORK_OK && !here) {
-		result = ask_pulls(s, iteration, b, err);
+		result = ask_pulls(s, iteration, 0, b, err);
 		if (result == WORK_OK)
 			result = take_answers(s, b, err);
 	}
@@ -759,7 +762,7 @@ static int ask_push(struct servers *s, uint32_t i, const struct exchange_push *p
 
 /* A push without samples may be in no unit, and what waits for the next one would wait long. Keys
  * that do not lie in shared pages could not be looked at again. */
-static int ask_early(struct servers *s, uint64_t iteration, const struct batch *b,
+static int ask_early(struct servers *s, const struct exchange_push *push, const struct batch *b,
 		     struct error *err)
 {
 	int fit = 1;
@@ -773,8 +776,8 @@ static int ask_early(struct servers *s, uint64_t iteration, const struct batch *
 	if (!fit)
 		return WORK_OK;
 	s->early = 1;
-	s->early_iteration = iteration;
-	return ask_pulls(s, iteration, b, err);
+	s->early_iteration = push->iteration + 1;
+	return ask_pulls(s, s->early_iteration, push->sequence, b, err);
 }
 
 /* Stages at the others, then tells the lead. */
@@ -790,7 +793,7 @@ static int servers_push(struct exchange *x, const struct exchange_push *push,
 	if (result == WORK_OK)
 		result = ask_push(s, 0, push, b, err);
 	if (result == WORK_OK && next && b->count > 0)
-		result = ask_early(s, push->iteration + 1, next, err);
+		result = ask_early(s, push, next, err);
 	if (result == WORK_FENCED || result == WORK_STOP)
 		disconnect(s);
 	return result;

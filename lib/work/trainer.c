@@ -360,7 +360,7 @@ static void slow_down(struct trainer *t, const struct drag *drag, double elapsed
 		clock_sleep(left);
 }
 
-/* What may be the reason, behind what is wrong; and the row that stands out. */
+/* Adds to the error what may be the reason, and the row that stands out. */
 static int diverged(struct trainer *t, struct error *err)
 {
 	struct batch_extreme e = batch_extreme(t->batch, t->options.unit_weights);
@@ -418,8 +418,8 @@ static void account(struct trainer *t, const struct tally_batch *b)
 	}
 }
 
-/* What is foretold of the next batch. seconds: of this one until now; sending it takes about as long
- * as it did last time. */
+/* What is foretold of the next batch. seconds: of this one until now; sending it takes about as
+ * long as it did last time. */
 static void foretell(struct trainer *t, struct exchange_push *push, double seconds)
 {
 	double began = clock_mono();

@@ -7,7 +7,6 @@
  *
  *     ps-unit FLOATS UNITS WORKERS LEAD-SOCKET [SOCKET]...
  */
-#include "param/layout.h"
 #include "wire/call.h"
 
 #include <stdarg.h>
@@ -91,12 +90,13 @@ static void open_all(char **path, size_t floats)
 	for (size_t w = 0; w < workers; w++)
 		for (size_t i = 0; i < parts; i++) {
 			struct talk *t = &talk[w][i];
-			uint64_t begin, count;
+			uint64_t count = 0;
 			void *memory;
-			layout_cut(floats, (uint32_t)i, (uint32_t)parts, &begin, &count);
-			t->floats = (size_t)count;
 			if (call_open(&t->call, path[i], 10, 600, &err) != 0 ||
-			    call_map(t->call, 2 * t->floats * sizeof(float), &memory, &err) != 0)
+			    record_u64(call_greeting(t->call), "dense", 1, floats, &count, &err) != 0)
+				die(path[i], err.text);
+			t->floats = (size_t)count;
+			if (call_map(t->call, 2 * t->floats * sizeof(float), &memory, &err) != 0)
 				die(path[i], err.text);
 			t->gradient = memory;
 			t->model = t->gradient + t->floats;

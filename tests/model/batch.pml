@@ -640,9 +640,11 @@ proctype Supervisor() {
 		:: true -> d_step { start(about); k = 0 }
 		:: WILL_DIE(SHARDD) -> deaf = deaf | 64
 		fi }
-	/* a server's death: all of it is written down before anything is done */
-	:: d_step { step == LOOKS && !intent && (!up[0] || !up[1]) ->
-		intent = 1; intent_queue = cut_queue; intent_rows[0] = cut_rows[0];
+	/* a server's death, for which a lead that was asked may wait: all of it is written down before
+	 * anything is done */
+	:: d_step { (step == LOOKS || step == FENCE || step == FENCED) && !intent &&
+		(!up[0] || !up[1]) ->
+		idle(); intent = 1; intent_queue = cut_queue; intent_rows[0] = cut_rows[0];
 		intent_rows[1] = cut_rows[1] }
 	:: d_step { step == LOOKS && intent && up[0] -> stop_lead() }
 	:: d_step { step == LOOKS && intent && !up[0] && up[1] -> stop_part() }

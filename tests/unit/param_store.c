@@ -168,6 +168,35 @@ static void many_rows(void **state)
 	store_free(s);
 }
 
+/* Rows that are there and rows that are not, of more keys than are looked for at a time. */
+static void looking_makes_no_rows(void **state)
+{
+	enum { KEYS = 200 };
+	uint32_t key[KEYS], all[2 * KEYS];
+	float *row[KEYS], out[2 * KEYS * 3], initial[3];
+
+	(void)state;
+	prepare("adagrad", 0, 3);
+	struct store *s = make(0, 1);
+	for (uint32_t i = 0; i < 2 * KEYS; i++) {
+		all[i] = i * 7919;
+		if (i % 2)
+			key[i / 2] = all[i];
+	}
+	assert_int_equal(store_rows(s, key, KEYS, 1, row, NULL), 0);
+	for (size_t i = 0; i < KEYS; i++)
+		row[i][1] = (float)i;
+	store_look_rows(s, all, 2 * KEYS, out);
+	for (size_t i = 0; i < 2 * KEYS; i++) {
+		layout_init_row(&layout, all[i], initial);
+		if (i % 2)
+			initial[1] = (float)(i / 2);
+		assert_memory_equal(out + 3 * i, initial, sizeof initial);
+	}
+	assert_int_equal(store_row_count(s), KEYS);
+	store_free(s);
+}
+
 static void keys_are_checked(void **state)
 {
 	uint32_t twice[] = {1, 2, 1}, beyond[] = {5, 100}, other[1] = {0};
@@ -536,6 +565,7 @@ int main(void)
 		cmocka_unit_test(large_ranges_are_copied_whole),
 		cmocka_unit_test(rows_of_many_workers_are_summed_once),
 		cmocka_unit_test(many_rows),
+		cmocka_unit_test(looking_makes_no_rows),
 		cmocka_unit_test(keys_are_checked),
 		cmocka_unit_test(tensors_that_add_are_plain_sums),
 		cmocka_unit_test(checkpoint_comes_back_in_other_parts),

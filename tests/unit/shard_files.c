@@ -1,6 +1,6 @@
 /*
- * shard_files: journals and saves as they were first written (version=1).  What is made of them today is
- * what was made of them then; and each kind of line is followed, or refused.
+ * shard_files: journals and saves as they were first written (version=1).  What is made of them
+ * today is what was made of them then; and each kind of line is followed, or refused.
  */
 #include "tests/unit/queue.h"
 

@@ -816,7 +816,8 @@ static void test_runs_inherit(void **state)
 	say_get(q, "w", generation, 0, &piece);
 	say_hello(q, "w", &generation); /* a death */
 	say_get(q, "w", generation, 0, &piece);
-	struct queue_range line = {.worker = "w", .generation = generation, .begin = 4, .length = 2};
+	struct queue_range line = {
+		.worker = "w", .generation = generation, .begin = 4, .length = 2};
 	assert_int_equal(queue_settle(q, 1, 1, 1, &line, 1, NULL), QUEUE_OK);
 	say_bye(q, "w", generation);
 	queue_list(q, 1u << QUEUE_TODO, 1, note_returns, &returns); /* id 1: the second run */

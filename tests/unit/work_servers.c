@@ -32,7 +32,7 @@ enum play {
 
 struct stage {
 	enum play play;
-	char asked[4096]; /* "pull 0,push 0,pull 1," */
+	char asked[4096]; /* "pull 0,push 0,pull 1 after 1," */
 	uint64_t applied;
 };
 
@@ -47,9 +47,10 @@ static struct request *held_push;
 static void note(const struct record *r)
 {
 	size_t len = strlen(stage->asked);
-	const char *iteration = record_get(r, "iteration");
-	snprintf(stage->asked + len, sizeof stage->asked - len, "%s%s%s,", r->type,
-		 iteration ? " " : "", iteration ? iteration : "");
+	const char *iteration = record_get(r, "iteration"), *after = record_get(r, "after");
+	snprintf(stage->asked + len, sizeof stage->asked - len, "%s%s%s%s%s,", r->type,
+		 iteration ? " " : "", iteration ? iteration : "", after ? " after " : "",
+		 after ? after : "");
 }
 
 /* Dense values say which iteration they are of, rows which key. */
@@ -124,7 +125,7 @@ static void on_leave(struct request *rq, void *owner)
 static void serve(void)
 {
 	static const struct verb verbs[] = {
-		{"pull", "", "", on_pull, 1 << 20, ""},
+		{"pull", "", "after", on_pull, 1 << 20, ""},
 		{"push", "", "", on_push, 1 << 20, ""},
 		{"leave", "", "", on_leave, 0, ""},
 	};
@@ -233,7 +234,7 @@ static void the_next_pull_is_sent_behind_the_push(void **unused)
 	pull(x, 0, &a, 0);
 	assert_int_equal(push(x, &a, &b), 1);
 	pull(x, 1, &b, 1);
-	assert_string_equal(stage->asked, "pull 0,push 0,pull 1,");
+	assert_string_equal(stage->asked, "pull 0,push 0,pull 1 after 1,");
 	end(x);
 }
 
@@ -258,14 +259,14 @@ static void another_batch_is_asked_for_anew(void **unused)
 	pull(x, 0, &a, 0);
 	assert_int_equal(push(x, &a, &b), 1);
 	pull(x, 1, &c, 1);
-	assert_string_equal(stage->asked, "pull 0,push 0,pull 1,pull 1,");
+	assert_string_equal(stage->asked, "pull 0,push 0,pull 1 after 1,pull 1,");
 	assert_int_equal(push(x, &c, &a), 2);
 	a.unique = a.part_begin[1] = 1; /* the same first key, and fewer */
 	struct exchange_values v;
 	struct error err;
 	assert_int_equal(x->kind->pull(x, 2, &a, &v, &err), WORK_OK);
 	assert_int_equal(v.rows[0], 4);
-	assert_string_equal(stage->asked, "pull 0,push 0,pull 1,pull 1,push 0,pull 1,pull 2,");
+	assert_string_equal(stage->asked, "pull 0,push 0,pull 1 after 1,pull 1,push 0,pull 1 after 1,pull 2,");
 	end(x);
 }
 
@@ -276,7 +277,7 @@ static void older_parameters_than_promised_are_asked_for_anew(void **unused)
 	pull(x, 0, &a, 0);
 	assert_int_equal(push(x, &a, &b), 3);
 	pull(x, 3, &b, 3);
-	assert_string_equal(stage->asked, "pull 0,push 0,pull 1,pull 3,");
+	assert_string_equal(stage->asked, "pull 0,push 0,pull 1 after 1,pull 3,");
 	end(x);
 }
 
@@ -289,7 +290,7 @@ static void a_worker_that_leaves_reads_past_it(void **unused)
 	assert_int_equal(push(x, &a, &b), 1);
 	assert_int_equal(x->kind->leave(x, 0, &err), WORK_OK);
 	pull(x, 1, &c, 1);
-	assert_string_equal(stage->asked, "pull 0,push 0,pull 1,leave,pull 1,");
+	assert_string_equal(stage->asked, "pull 0,push 0,pull 1 after 1,leave,pull 1,");
 	end(x);
 }
 
@@ -300,7 +301,7 @@ static void both_are_said_again_where_a_connection_went(void **unused)
 	pull(x, 0, &a, 0);
 	assert_int_equal(push(x, &a, &b), 1);
 	pull(x, 1, &b, 1);
-	assert_string_equal(stage->asked, "pull 0,push 0,pull 1,push 0,pull 1,");
+	assert_string_equal(stage->asked, "pull 0,push 0,pull 1 after 1,push 0,pull 1 after 1,");
 	end(x);
 }
 
