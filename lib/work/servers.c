@@ -794,7 +794,7 @@ static int servers_push(struct exchange *x, const struct exchange_push *push,
 		result = ask_push(s, 0, push, b, err);
 	if (result == WORK_OK && next && b->count > 0)
 		result = ask_early(s, push, next, err);
-	if (result == WORK_FENCED || result == WORK_STOP)
+	if (result == WORK_FENCED || result == WORK_STOP || (result != WORK_OK && s->early))
 		disconnect(s);
 	return result;
 }
