@@ -242,62 +242,6 @@ int ckpt_read(struct ckpt *c, const struct part_want *want, const struct stream_
 	return 0;
 }
 
-struct range {
-	uint64_t begin, end;
-	float *out;
-};
-
-static int copy_range(void *arg, int slot, uint64_t begin, size_t count, const float *values,
-		      struct error *err)
-{
-	const struct range *r = arg;
-	uint64_t from = begin > r->begin ? begin : r->begin;
-	uint64_t end = begin + count < r->end ? begin + count : r->end;
-	(void)slot;
-	(void)err;
-	memcpy(r->out + (from - r->begin), values + (from - begin),
-	       (size_t)(end - from) * sizeof *values);
-	return 0;
-}
-
-int ckpt_read_dense(struct ckpt *c, uint64_t begin, uint64_t count, float *out, struct error *err)
-{
-	uint64_t total = ckpt_dense_count(c);
-	if (begin > total || count > total - begin)
-		return error_set(err, ERROR_DATA, c->dir,
-				 "elements %" PRIu64 "+%" PRIu64 " of %" PRIu64 " asked for", begin,
-				 count, total);
-	struct range range = {begin, begin + count, out};
-	const struct part_want want = {.dense_begin = range.begin, .dense_end = range.end};
-	const struct stream_taker taker = {.dense = copy_range, .owner = &range};
-	return ckpt_read(c, &want, &taker, err);
-}
-
-struct row_walk {
-	ckpt_row_fn *fn;
-	void *arg;
-	uint32_t width;
-};
-
-static int walk_rows(void *arg, size_t rows, const uint32_t *keys, const float *values,
-		     const float *const *slots, struct error *err)
-{
-	const struct row_walk *w = arg;
-	(void)slots;
-	for (size_t i = 0; i < rows; i++)
-		if (w->fn(keys[i], values + i * w->width, w->arg, err) != 0)
-			return -1;
-	return 0;
-}
-
-int ckpt_each_row(struct ckpt *c, ckpt_row_fn *fn, void *arg, struct error *err)
-{
-	struct row_walk w = {fn, arg, ckpt_width(c)};
-	const struct part_want want = {.place_end = MAP_PLACES};
-	const struct stream_taker taker = {.rows = walk_rows, .owner = &w};
-	return ckpt_read(c, &want, &taker, err);
-}
-
 int ckpt_write_part(const struct store *s, const char *path, uint64_t *bytes, uint64_t *sum,
 		    struct error *err)
 {

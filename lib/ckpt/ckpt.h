@@ -101,13 +101,6 @@ const char *ckpt_note_at(const struct ckpt *c, size_t i, const char **value);
 /* What is wanted, whatever parts it lies in: see part_read(). */
 int ckpt_read(struct ckpt *c, const struct part_want *want, const struct stream_taker *taker,
 	      struct error *err);
-/* Parameters begin..begin+count-1 of the flat vector. */
-int ckpt_read_dense(struct ckpt *c, uint64_t begin, uint64_t count, float *out, struct error *err);
-
-/* The parameters of every row of every part, in no order: values[width]. -1 from the callback ends
- * the walk and is handed on. */
-typedef int ckpt_row_fn(uint32_t key, const float *values, void *arg, struct error *err);
-int ckpt_each_row(struct ckpt *c, ckpt_row_fn *fn, void *arg, struct error *err);
 
 /* The share of a store, however the checkpoint was cut: only that is read. *slots_lost: the optimiser's
  * slots were not there (another optimiser) and start anew. ERROR_CONFIG: it is another model's. */

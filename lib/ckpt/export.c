@@ -135,51 +135,66 @@ static int plan(struct export *x, struct error *err)
 	return make_header(x, err);
 }
 
-/* ---- the table ---- */
+/* ---- values ---- */
 
 struct fill {
-	struct export *x;
+	const struct export *x;
 	uint64_t n;      /* rows seen */
 	uint64_t *order; /* key << 32 | number in the walk */
 	uint32_t *rank;  /* [number in the walk]: place in the file */
 };
 
-static uint8_t *row_place(const struct export *x, uint64_t row)
-{
-	return x->data + x->table_at + 4 * (uint64_t)x->layout.table.width * row;
-}
-
 static void put_row(const struct export *x, uint64_t row, const float *values)
 {
-	memcpy(row_place(x, row), values, 4 * (size_t)x->layout.table.width);
+	uint64_t bytes = 4 * (uint64_t)x->layout.table.width;
+	memcpy(x->data + x->table_at + bytes * row, values, (size_t)bytes);
 }
 
-static int take_dense_row(uint32_t key, const float *values, void *arg, struct error *err)
+static int take_dense(void *arg, int slot, uint64_t begin, size_t count, const float *values,
+		      struct error *err)
 {
-	const struct export *x = arg;
-	if (key >= x->rows)
-		return error_set(err, ERROR_DATA, ckpt_dir(x->ckpt),
-				 "row %u of a table of %" PRIu64, key, x->rows);
-	put_row(x, key, values);
+	const struct export *x = ((const struct fill *)arg)->x;
+	(void)slot;
+	(void)err;
+	memcpy(x->data + x->dense_at + 4 * begin, values, 4 * count);
 	return 0;
 }
 
-static int take_key(uint32_t key, const float *values, void *arg, struct error *err)
+static int take_all_rows(void *arg, size_t rows, const uint32_t *keys, const float *values,
+			 const float *const *slots, struct error *err)
+{
+	const struct export *x = ((const struct fill *)arg)->x;
+	(void)slots;
+	for (size_t i = 0; i < rows; i++) {
+		if (keys[i] >= x->rows)
+			return error_set(err, ERROR_DATA, ckpt_dir(x->ckpt),
+					 "row %u of a table of %" PRIu64, keys[i], x->rows);
+		put_row(x, keys[i], values + i * x->layout.table.width);
+	}
+	return 0;
+}
+
+static int take_keys(void *arg, size_t rows, const uint32_t *keys, const float *values,
+		     const float *const *slots, struct error *err)
 {
 	struct fill *f = arg;
 	(void)values;
+	(void)slots;
 	(void)err;
-	f->order[f->n] = (uint64_t)key << 32 | f->n;
-	f->n++;
+	for (size_t i = 0; i < rows; i++, f->n++)
+		f->order[f->n] = (uint64_t)keys[i] << 32 | f->n;
 	return 0;
 }
 
-static int take_sorted_row(uint32_t key, const float *values, void *arg, struct error *err)
+static int take_sorted_rows(void *arg, size_t rows, const uint32_t *keys, const float *values,
+			    const float *const *slots, struct error *err)
 {
 	struct fill *f = arg;
-	(void)key;
+	(void)keys;
+	(void)slots;
 	(void)err;
-	put_row(f->x, f->rank[f->n++], values);
+	for (size_t i = 0; i < rows; i++, f->n++)
+		put_row(f->x, f->rank[f->n], values + i * f->x->layout.table.width);
 	return 0;
 }
 
@@ -189,11 +204,15 @@ static int compare_u64(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
+static const struct part_want everything = {.dense_end = UINT64_MAX, .place_end = MAP_PLACES};
+
 /* Two walks over the rows, the same order in both: keys first, then each row to its rank. */
 static int fill_sorted(struct fill *f, struct error *err)
 {
-	struct export *x = f->x;
-	if (ckpt_each_row(x->ckpt, take_key, f, err) != 0)
+	const struct part_want rows = {.place_end = MAP_PLACES};
+	struct stream_taker taker = {.dense = take_dense, .rows = take_keys, .owner = f};
+	const struct export *x = f->x;
+	if (ckpt_read(x->ckpt, &everything, &taker, err) != 0)
 		return -1;
 	if (f->n)
 		qsort(f->order, (size_t)f->n, sizeof *f->order, compare_u64);
@@ -206,23 +225,31 @@ static int fill_sorted(struct fill *f, struct error *err)
 		f->rank[(uint32_t)f->order[i]] = (uint32_t)i;
 	}
 	f->n = 0;
-	return ckpt_each_row(x->ckpt, take_sorted_row, f, err);
+	taker.rows = take_sorted_rows;
+	return ckpt_read(x->ckpt, &rows, &taker, err);
 }
 
-static int fill_table(struct export *x, struct error *err)
+/* Absent rows of a table that is one tensor have their initial values. */
+static int fill_all_rows(struct fill *f, struct error *err)
 {
-	if (!has_sorted_rows(x)) {
-		float *initial = malloc(4 * (size_t)x->layout.table.width);
-		if (!initial)
-			return error_set(err, ERROR_OS, x->name, "out of memory");
-		for (uint64_t row = 0; row < x->rows; row++) {
-			layout_init_row(&x->layout, (uint32_t)row, initial);
-			put_row(x, row, initial);
-		}
-		free(initial);
-		return ckpt_each_row(x->ckpt, take_dense_row, x, err);
+	const struct stream_taker taker = {.dense = take_dense, .rows = take_all_rows, .owner = f};
+	const struct export *x = f->x;
+	float *initial = malloc(4 * (size_t)x->layout.table.width + 1);
+	if (!initial)
+		return error_set(err, ERROR_OS, x->name, "out of memory");
+	for (uint64_t row = 0; row < x->rows; row++) {
+		layout_init_row(&x->layout, (uint32_t)row, initial);
+		put_row(x, row, initial);
 	}
+	free(initial);
+	return ckpt_read(x->ckpt, &everything, &taker, err);
+}
+
+static int fill(const struct export *x, struct error *err)
+{
 	struct fill f = {.x = x};
+	if (!has_sorted_rows(x))
+		return fill_all_rows(&f, err);
 	f.order = calloc((size_t)x->rows + 1, sizeof *f.order);
 	f.rank = calloc((size_t)x->rows + 1, sizeof *f.rank);
 	int result = f.order && f.rank ? fill_sorted(&f, err)
@@ -233,16 +260,6 @@ static int fill_table(struct export *x, struct error *err)
 }
 
 /* ---- the file ---- */
-
-static int fill(struct export *x, struct error *err)
-{
-	uint64_t dense = layout_dense_count(&x->layout);
-	/* dense_at and the header are multiples of 4: the map's floats are aligned. */
-	float *to = (float *)(void *)(x->data + x->dense_at);
-	if (dense && ckpt_read_dense(x->ckpt, 0, dense, to, err) != 0)
-		return -1;
-	return x->layout.has_table ? fill_table(x, err) : 0;
-}
 
 static int map_and_fill(struct export *x, int fd, struct error *err)
 {
