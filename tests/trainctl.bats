@@ -735,8 +735,8 @@ applied() { grep -h '^applied ' run/state/logs/"$1".log; }
 @test "a solution that hangs, dies, or talks nonsense is skipped, and asked again" {
 	solution <<-'S'
 		#!/bin/sh
-		how=$(cat how)
-		echo good >how
+		# taken as a whole, so that what is wanted next is not written over
+		if mv how taken 2>taken.err; then how=$(cat taken); else how=good; fi
 		case $how in
 		hang) exec sleep 100 ;;
 		die) echo 'action kind=adjust-bs id=w0 size=1'; kill -9 $$ ;;
@@ -754,10 +754,10 @@ applied() { grep -h '^applied ' run/state/logs/"$1".log; }
 	S
 	job SOLUTION=./solution EVERY=0.2 MODEL=audit EPOCHS=10
 	slow 125
-	echo die >how
 	begin first
 	while read -r how why; do
-		echo "$how" >how
+		echo "$how" >wanted
+		mv wanted how
 		wait_for "grep -qs \"solution .*$why.*; skipped\" run/state/job.log"
 		# and the next round is heard
 		local before

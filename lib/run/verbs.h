@@ -11,6 +11,7 @@
 
 struct run_row;
 struct sup_waiter;
+struct supervisor;
 
 /* Clients that wait: for a checkpoint, a restart, the end. */
 struct sup_waiters {
