@@ -105,7 +105,7 @@ static double arx_predict(void *state, double cpu, double mem)
 	a->x[7] = or_zero(a->m_average - a->m[1]);
 	for (int i = 0; i < TERMS; i++)
 		change += a->term[i] * a->x[i];
-	/* What was never seen, nor anything near it, is not said. */
+	/* Far from all speeds that were seen the sum means nothing. */
 	a->said = fmin(fmax((v0 + change) * a->mean, a->low / 2), a->high * 2);
 	return a->count < FROM ? a->speed[0] : a->said;
 }

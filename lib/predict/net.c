@@ -71,7 +71,7 @@ double net_predict(void *state, double cpu, double mem)
 		return n->ema;
 	fill_inputs(n, x);
 	double speed = (n->shape->value(n->best, x) + 1) * n->scale;
-	/* What was never seen, nor anything near it, is the net's fancy. */
+	/* Far from all speeds that were seen the net's answer means nothing. */
 	return isfinite(speed) ? fmin(fmax(speed, n->low / 2), n->high * 2) : n->ema;
 }
 

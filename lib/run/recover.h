@@ -1,11 +1,12 @@
 /*
- * recover: what a death leaves behind is removed before anything goes on (architecture: the life of
- * a batch, 5 and 6).
+ * recover: what a death leaves behind is removed before anything goes on (paceline-protocol(7),
+ * Deaths; as a model: tests/model/batch.pml).
  *
  * A worker's: shardd says which generation it had; the lead settles or discards what it holds of it
- * and refuses it from then on; shardd gives it up; only then a new process says hello.  The order
- * is what keeps a batch from counting twice, so a step is never left out: an answer that did not
- * come (the lead is being rolled back, shardd restarts) begins again with the question.
+ * and refuses it from then on; shardd gives it up; only then a new process says hello.  So nothing
+ * of the dead one is under way when its rows are handed out again.  A step is never left out: an
+ * answer that did not come (the lead is being rolled back, shardd restarts) begins again with the
+ * question.
  *
  * A server's: the intent, naming the cut, is on disk before anything is done; then all servers are
  * off, shardd loads that cut's queue under a new incarnation, and the servers start with that cut

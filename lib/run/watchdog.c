@@ -131,7 +131,8 @@ static void ask(struct sup_node *n)
 
 /* ---- giving up ---- */
 
-/* What is known of it, into its own log: a template leaves more than one process in its group. */
+/* Writes what is known of the node into its log: of all processes of its group, as a template may
+ * leave several. */
 static void keep_words(struct sup_node *n, const char *why)
 {
 	char path[DIRS_PATH_MAX], *text = NULL;
@@ -296,7 +297,7 @@ int sup_watch_init(struct supervisor *s, struct error *err)
 void sup_watch_begin(struct sup_node *n, int adopted)
 {
 	pulse_begin(&n->watch.pulse);
-	/* Of one that is adopted nobody knows when it began with what it is at. */
+	/* Nobody knows when an adopted node began with what it is at. */
 	n->watch.seen = (struct sup_seen){
 		.round = n->sup->watchdog.round, .pushes_known = !adopted, .partly = adopted};
 	n->watch.worked = 0;

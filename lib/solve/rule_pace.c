@@ -95,7 +95,7 @@ static double share(struct pace *p, size_t cured)
 		return NAN;
 	for (size_t i = 0; i < n; i++)
 		z = fmax(z, batch_time(&p->w[i]));
-	/* To their places: from the back, as they stand in front of them. */
+	/* The n results stand at the front; each goes to its worker's place, the last one first. */
 	for (size_t i = p->workers.count; i-- > 0;) {
 		if (p->out[i])
 			p->w[i] = (struct batch_worker){.size = 1};
