@@ -9,34 +9,20 @@
 
 #include <cmocka.h>
 
-#include "lead/gate.h"
+#include "gate.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static struct gate *gate;
-static uint64_t token;
 static char text[8192];
 static int hold_is_told; /* 0: the servers have everything, and it is not looked at */
 
-static void start(struct gate_options options)
+static int stop_and_forget(void **state)
 {
-	options.incarnation = 7;
-	options.commit = 1;
-	token = 0;
-	assert_int_equal(gate_new(&gate, &options, NULL), 0);
-	gate_shards(gate, 1);
-}
-
-static int stop(void **state)
-{
-	(void)state;
-	gate_free(gate);
-	gate = NULL;
 	hold_is_told = 0;
 	text[0] = '\0';
-	return 0;
+	return stop(state);
 }
 
 static void add(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -131,17 +117,6 @@ static void expect_at(int line, const char *expected)
 	text[0] = '\0';
 }
 #define expect(expected) expect_at(__LINE__, expected)
-
-static struct gate_who who(const char *worker, uint64_t generation)
-{
-	return (struct gate_who){worker, generation, 7, (uint64_t)worker[1], ++token};
-}
-
-static void join(const char *worker, uint64_t generation)
-{
-	struct gate_who w = who(worker, generation);
-	gate_join(gate, &w);
-}
 
 static void leave(const char *worker, uint64_t generation)
 {
@@ -1103,7 +1078,7 @@ static void sync_modes(void **state)
 	assert_int_equal(gate_sync_parse("BSP", &sync, &s, NULL), -1);
 }
 
-#define TEST(name) cmocka_unit_test_teardown(name, stop)
+#define TEST(name) cmocka_unit_test_teardown(name, stop_and_forget)
 
 int main(void)
 {

@@ -9,33 +9,11 @@
 
 #include <cmocka.h>
 
-#include "lead/gate.h"
+#include "gate.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static struct gate *gate;
-static struct gate_options options;
-static uint64_t token;
-
-static void start(struct gate_options with)
-{
-	options = with;
-	options.incarnation = 7;
-	options.commit = 1;
-	token = 0;
-	assert_int_equal(gate_new(&gate, &options, NULL), 0);
-	gate_shards(gate, 1);
-}
-
-static int stop(void **state)
-{
-	(void)state;
-	gate_free(gate);
-	gate = NULL;
-	return 0;
-}
 
 /* What happens meanwhile is not looked at. */
 static void pass(void)
@@ -56,22 +34,10 @@ static void hand_over(void)
 
 	assert_int_equal(gate_save(gate, &text, &len, &err), 0);
 	gate_free(gate);
-	assert_int_equal(gate_new(&gate, &options, NULL), 0);
+	assert_int_equal(gate_new(&gate, &started, NULL), 0);
 	if (gate_load(gate, text, len, &err) != 0)
 		fail_msg("%s: %s", err.place, err.text);
 	free(text);
-}
-
-static struct gate_who who(const char *worker, uint64_t generation)
-{
-	return (struct gate_who){worker, generation, 7, (uint64_t)worker[1], ++token};
-}
-
-static void join(const char *worker, uint64_t generation)
-{
-	struct gate_who w = who(worker, generation);
-
-	gate_join(gate, &w);
 }
 
 static void push(const char *worker, uint64_t generation, uint64_t sequence, uint64_t iteration)
@@ -383,7 +349,7 @@ static int loads(const char *text, size_t len)
 	struct gate *g;
 	struct error err = {0};
 
-	assert_int_equal(gate_new(&g, &options, NULL), 0);
+	assert_int_equal(gate_new(&g, &started, NULL), 0);
 	int rc = gate_load(g, text, len, &err);
 	if (rc != 0) {
 		assert_int_not_equal(err.code, 0);

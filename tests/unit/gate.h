@@ -1,0 +1,43 @@
+/* A gate in tests, of incarnation 7, with shardd connected; and workers who join it. */
+#ifndef PACELINE_TESTS_GATE_H
+#define PACELINE_TESTS_GATE_H
+
+#include "lead/gate.h"
+
+#include <cmocka.h>
+
+static struct gate *gate;
+static struct gate_options started; /* with these */
+static uint64_t token;
+
+static inline void start(struct gate_options with)
+{
+	started = with;
+	started.incarnation = 7;
+	started.commit = 1;
+	token = 0;
+	assert_int_equal(gate_new(&gate, &started, NULL), 0);
+	gate_shards(gate, 1);
+}
+
+static inline int stop(void **state)
+{
+	(void)state;
+	gate_free(gate);
+	gate = NULL;
+	return 0;
+}
+
+static inline struct gate_who who(const char *worker, uint64_t generation)
+{
+	return (struct gate_who){worker, generation, 7, (uint64_t)worker[1], ++token};
+}
+
+static inline void join(const char *worker, uint64_t generation)
+{
+	struct gate_who w = who(worker, generation);
+
+	gate_join(gate, &w);
+}
+
+#endif
