@@ -26,7 +26,7 @@ UNITS    = $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/*.c))
 BATS     = $(patsubst tests/%.bats,%,$(wildcard tests/*.bats))
 # check runs the short forms of these, `make fault` and `make bench` all of them.
 FAULTS   = $(notdir $(filter-out %.bash %.c,$(wildcard tests/fault/*)))
-BENCHES  = $(notdir $(filter-out %.bash %.c %.awk %.py,$(wildcard tests/bench/*)))
+BENCHES  = $(notdir $(filter-out %.bash %.c %.h %.awk %.py,$(wildcard tests/bench/*)))
 
 # Tests and benches compute with what od and bash write, which is 0,5 in some languages; they are in
 # bash's own language.

@@ -8,6 +8,8 @@
  *   pairs fill SOCKET COUNT                 the list `todo` of Redis
  *   pairs idle SOCKET CLIENTS               workers that have said hello, until stdin ends
  */
+#include "rounds.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +18,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 struct client {
@@ -35,13 +36,6 @@ static void die(const char *what)
 {
 	fprintf(stderr, "pairs: %s: %s\n", what, strerror(errno));
 	exit(1);
-}
-
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
 static int dial(void)

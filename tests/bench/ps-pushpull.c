@@ -8,30 +8,15 @@
  *     ps-pushpull sparse SOCKET ROWS ROUNDS WIDTH   pull and push of so many random rows
  *     mpirun -n 2 ps-pushpull-mpi FLOATS ROUNDS
  */
+#include "rounds.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static int ascending(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
 
 static void report(double *seconds, size_t n)
 {
-	qsort(seconds, n, sizeof *seconds, ascending);
-	printf("%.6f\n", seconds[n / 2]);
+	printf("%.6f\n", median(seconds, n));
 }
 
 #ifdef WITH_MPI

@@ -9,11 +9,12 @@
  */
 #include "wire/call.h"
 
+#include "rounds.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define PARTS_MAX 64
 #define WORKERS_MAX 16
@@ -27,27 +28,6 @@ struct talk {
 static struct talk talk[WORKERS_MAX][PARTS_MAX];
 static size_t workers, parts;
 static struct record answer;
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static int ascending(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double median(double *seconds, size_t n)
-{
-	qsort(seconds, n, sizeof *seconds, ascending);
-	return seconds[n / 2];
-}
 
 static void die(const char *what, const char *why)
 {
