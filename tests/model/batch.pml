@@ -640,8 +640,8 @@ proctype Supervisor() {
 		:: true -> d_step { start(about); k = 0 }
 		:: WILL_DIE(SHARDD) -> deaf = deaf | 64
 		fi }
-	/* a server's death, for which a lead that was asked may wait: all of it is written down before
-	 * anything is done */
+	/* a server's death, for which a lead that was asked may wait: what is to be done is written
+	 * down first */
 	:: d_step { (step == LOOKS || step == FENCE || step == FENCED) && !intent &&
 		(!up[0] || !up[1]) ->
 		idle(); intent = 1; intent_queue = cut_queue; intent_rows[0] = cut_rows[0];
@@ -755,7 +755,8 @@ end:	do
 #if HANG == 1
 	:: d_step { hung == 1 -> hung = 2; if :: LIVES(1) -> die(1) :: else fi }
 #else
-	:: d_step { hung == 1 && QUIET && OWES(1) && member[1] == gen[1] -> out(1) }
+	:: d_step { hung == 1 && how[1] != RUNS && QUIET && OWES(1) && member[1] == gen[1] ->
+		out(1) }
 	:: d_step { hung == 1 && !stale && state[1] == OUT && how[1] == STANDS ->
 		hung = 2; fail(1) }
 	:: d_step { hung == 2 -> hung = 3; if :: LIVES(1) -> how[1] = RUNS :: else fi }
