@@ -477,6 +477,18 @@ all_finite() {
 	wait_for '[ "$(grep -c ^model a.answers)" = 2 ]'
 }
 
+@test "a push said again once it is applied is not staged again: a pull behind it is answered" {
+	server ps0 --dense 4 --optimizer sgd --lr 1 --sync asp
+	join a ps0.sock w0
+	push a w0 1 0
+	answered a 'ok iteration=1 applied=1$'
+	push a w0 1 0
+	answered a 'repeated=1'
+	ask ps0.sock stat | grep -q ' staged=0 '
+	tell a "pull worker=w0 generation=1 $ME iteration=1 dense=0 rows=0 after=1\n"
+	answered a '^model iteration=1'
+}
+
 @test "a server of another iteration or part is refused by the lead" {
 	server ps1 --part 1/2 --dense 8 --incarnation 2
 	start ps0 ps-server -s ps0.sock --id ps0 --part 0/2 --dense 8 --servers ps1.sock

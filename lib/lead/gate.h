@@ -108,8 +108,9 @@ void gate_end(struct gate *g, const struct gate_who *who);
 /* The parts have staged its gradient before: where one has not, the push is refused when they are
  * asked to hold it. */
 void gate_push(struct gate *g, const struct gate_who *who, const struct gate_push *push);
-/* Whether who is a member, whose push may be taken. */
-int gate_is_member(const struct gate *g, const struct gate_who *who);
+/* Whether this push of who is to be staged: it is a member, and the push was not applied or dropped
+ * before. What is staged once more after that would stay, and a pull behind it wait, for ever. */
+int gate_wants(const struct gate *g, const struct gate_who *who, uint64_t sequence);
 /* The connection is gone: its members leave. */
 void gate_closed(struct gate *g, uint64_t connection);
 /* The worker leaves, if this is its generation: its push can't be taken, or it gives no sign of

@@ -54,12 +54,16 @@ static void join_push(struct gate *g, struct push *p, uint64_t token)
 		p->token[p->tokens++] = token;
 }
 
+/* Whether it was applied or dropped before. */
+static int is_done(const struct worker *w, const struct gate_who *who, uint64_t sequence)
+{
+	return w->done && w->done_generation == who->generation && sequence <= w->done_sequence;
+}
+
 /* Answers a push that is not a new one; 1 when it did. */
 static int push_known(struct gate *g, struct worker *w, const struct gate_who *who,
 		      const struct gate_push *push)
 {
-	int same = w->done && w->done_generation == who->generation;
-
 	if (w->held && w->held->sequence == push->sequence)
 		join_push(g, w->held, who->token);
 	else if (w->sent && w->sent->generation == who->generation &&
@@ -68,7 +72,7 @@ static int push_known(struct gate *g, struct worker *w, const struct gate_who *w
 	else if (w->waiting && w->waiting->generation == who->generation &&
 		 w->waiting->sequence == push->sequence)
 		join_push(g, w->waiting, who->token);
-	else if (same && push->sequence <= w->done_sequence) {
+	else if (is_done(w, who, push->sequence)) {
 		int dropped = push->sequence == w->done_sequence && w->done_dropped;
 		effect_ok(g, who->token, sizes_tell(g, w, acts_unseen(g, w), 1),
 			  "iteration=%llu %s=1 repeated=1", (unsigned long long)g->applied,
@@ -162,9 +166,11 @@ static struct worker *member(const struct gate *g, const struct gate_who *who)
 		       : NULL;
 }
 
-int gate_is_member(const struct gate *g, const struct gate_who *who)
+int gate_wants(const struct gate *g, const struct gate_who *who, uint64_t sequence)
 {
-	return member(g, who) != NULL;
+	const struct worker *w = member(g, who);
+
+	return w && !is_done(w, who, sequence);
 }
 
 void gate_push(struct gate *g, const struct gate_who *who, const struct gate_push *push)

@@ -185,7 +185,7 @@ static void on_push(struct request *rq, void *lead)
 		request_bad(rq, &err);
 		return;
 	}
-	if (gate_is_member(l->gate, &who))
+	if (gate_wants(l->gate, &who, push.sequence))
 		staged = stage(l, rq, diverged ? "the loss is not finite, or beyond 1e30" : NULL);
 	if (staged == PART_UNFIT)
 		gate_let_go(l->gate, who.worker, who.generation, "its push has diverged");
