@@ -522,11 +522,13 @@ shards() {
 	[ "$(dense ps0.sock 1)" = "-0.5 -1 -1.5 -2" ]
 }
 
-# other_boot PROGRAM ARG...: as if it ran on a machine of another boot.
+# other_boot PROGRAM ARG...: as if it ran on a machine of another boot. For `start`: it becomes the
+# program.
 other_boot() {
 	[ -e boot.so ] || cc -shared -fPIC -O2 -o boot.so "$PACELINE_ROOT/tests/other-boot.c"
 	echo 11111111-2222-3333-4444-555555555555 >boot_id
-	BOOT_ID=$T/boot_id LD_PRELOAD=$T/boot.so ASAN_OPTIONS=${ASAN_OPTIONS-}:verify_asan_link_order=0 "$@"
+	exec env BOOT_ID="$T/boot_id" LD_PRELOAD="$T/boot.so" \
+		ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0" "$@"
 }
 
 # boot_of SOCKET: which boot it says that it lives in, or for shardd whose settles it did not wait for.
