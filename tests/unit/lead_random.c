@@ -520,7 +520,7 @@ static void deliver_push(struct world *w, const struct gate_who *who, int id,
 				 .ranges = 1,
 				 .speed = (double)(1 + next_random(w) % 9)};
 
-	if (gate_is_member(w->gate, who)) {
+	if (gate_wants(w->gate, who, m->sequence)) {
 		stage_take(w, 0, id, m->generation, m->sequence);
 		stage_put(w, 0, id, m);
 	}
