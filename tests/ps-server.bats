@@ -489,6 +489,24 @@ all_finite() {
 	answered a '^model iteration=1'
 }
 
+@test "a push without samples is in no unit: it does not stay staged, and a pull behind it is answered" {
+	server ps1 --part 1/2 --dense 8 --optimizer sgd --lr 1 --sync asp
+	server ps0 --part 0/2 --dense 8 --optimizer sgd --lr 1 --sync asp --servers ps1.sock
+	local pull="pull worker=w0 generation=1 $ME iteration=0 dense=0 rows=0 after=1\n"
+	open b ps1.sock
+	tell b "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=0 dense=1 rows=0 bytes=16\n$G1234"
+	answered b staged=1
+	join a ps0.sock w0
+	push a w0 1 0 0
+	answered a 'ok iteration=0 applied=1$'
+	ask ps0.sock stat | grep -q ' staged=0 '
+	ask ps1.sock stat | grep -q ' staged=0 '
+	tell a "$pull"
+	tell b "$pull"
+	answered a '^model iteration=0'
+	answered b '^model iteration=0'
+}
+
 @test "a server of another iteration or part is refused by the lead" {
 	server ps1 --part 1/2 --dense 8 --incarnation 2
 	start ps0 ps-server -s ps0.sock --id ps0 --part 0/2 --dense 8 --servers ps1.sock
