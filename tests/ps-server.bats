@@ -507,6 +507,20 @@ all_finite() {
 	answered b '^model iteration=0'
 }
 
+@test "a pull behind a push that newer ones have replaced is answered" {
+	server ps1 --part 1/2 --dense 8 --optimizer sgd --lr 1 --sync asp
+	local p="$ME iteration=0 count=1 dense=1 rows=0 bytes=16\n$G1234"
+	open a ps1.sock
+	open b ps1.sock
+	tell a "push worker=w0 generation=1 sequence=1 $p"
+	answered a staged=1
+	tell b "pull worker=w0 generation=1 $ME iteration=0 dense=0 rows=0 after=1\n"
+	wait_for 'ask ps1.sock stat | grep -q " pulls=1 "'
+	not grep -q ^model b.answers
+	tell a "push worker=w0 generation=1 sequence=5 $p"
+	answered b '^model iteration=0'
+}
+
 @test "a server of another iteration or part is refused by the lead" {
 	server ps1 --part 1/2 --dense 8 --incarnation 2
 	start ps0 ps-server -s ps0.sock --id ps0 --part 0/2 --dense 8 --servers ps1.sock

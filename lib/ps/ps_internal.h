@@ -77,7 +77,8 @@ struct ps {
 
 /* wait.c */
 void ps_wait_add(struct ps_wait *w, struct ps *p, struct request *rq, uint64_t iteration);
-void ps_waits_run(struct ps *p); /* units were applied */
+void ps_waits_run(struct ps *p);  /* units were applied, or pushes thrown away */
+void ps_waits_soon(struct ps *p); /* the same, in the next turn */
 int ps_waits_start(struct ps *p, struct error *err);
 void ps_waits_stop(struct ps *p);
 

@@ -180,10 +180,13 @@ static int keep(struct ps *p, struct staged *s, struct error *err)
 		staged_free(s);
 		return 0;
 	}
-	if (stage_put(p->stage, s, err) == 0)
-		return 0;
-	staged_free(s);
-	return -1;
+	size_t had = stage_count(p->stage);
+	int rc = stage_put(p->stage, s, err);
+	if (rc != 0)
+		staged_free(s);
+	if (stage_count(p->stage) <= had) /* older ones went: pulls may be behind those */
+		ps_waits_soon(p);
+	return rc;
 }
 
 static void refuse_room(struct request *rq, const struct error *err)

@@ -53,11 +53,18 @@ static void answer(struct ps_wait *w)
 	wait_free(w);
 }
 
+void ps_waits_soon(struct ps *p)
+{
+	struct timeval next_turn = {0, 0};
+
+	if (p->waits)
+		event_add(p->answer, &next_turn);
+}
+
 /* Those whose iteration is here, as long as what they pull is no more than room bytes together; the
  * first one too when it is more, if `any`. The rest has its turn when these answers have gone. */
 static void run(struct ps *p, size_t room, int any)
 {
-	struct timeval next_turn = {0, 0};
 	double start = clock_mono();
 
 	for (struct ps_wait *w = p->waits, *next; w; w = next) {
@@ -66,7 +73,7 @@ static void run(struct ps *p, size_t room, int any)
 		if (w->push ? w->iteration > p->applied : ps_pull_waits(p, &w->pull))
 			continue;
 		if (bytes > room && !any) {
-			event_add(p->answer, &next_turn);
+			ps_waits_soon(p);
 			break;
 		}
 		room -= bytes < room ? bytes : room;
