@@ -521,6 +521,20 @@ all_finite() {
 	answered b '^model iteration=0'
 }
 
+@test "a push that the lead can't apply does not stay staged at the others" {
+	server ps1 --part 1/2 --dense 8 --optimizer sgd --lr 1 --sync asp
+	server ps0 --part 0/2 --dense 8 --optimizer sgd --lr 1 --sync asp --servers ps1.sock
+	join a ps0.sock w0
+	answered a members=1
+	open b ps1.sock
+	tell b "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=1 dense=1 rows=0 bytes=16\n$G1234"
+	answered b staged=1
+	ask ps1.sock stat | grep -q ' staged=1 '
+	tell a "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=1 dense=1 rows=0 loss=nan bytes=16\n$G1234"
+	answered a 'err code=diverged'
+	wait_for 'ask ps1.sock stat | grep -q " staged=0 "'
+}
+
 @test "a server of another iteration or part is refused by the lead" {
 	server ps1 --part 1/2 --dense 8 --incarnation 2
 	start ps0 ps-server -s ps0.sock --id ps0 --part 0/2 --dense 8 --servers ps1.sock

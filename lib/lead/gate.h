@@ -113,8 +113,11 @@ void gate_push(struct gate *g, const struct gate_who *who, const struct gate_pus
 int gate_wants(const struct gate *g, const struct gate_who *who, uint64_t sequence);
 /* The connection is gone: its members leave. */
 void gate_closed(struct gate *g, uint64_t connection);
-/* The worker leaves, if this is its generation: its push can't be taken, or it gives no sign of
- * life. Nobody waits for it any more, and it may join again. */
+/* A push that is wanted (gate_wants()) can't be applied: the worker leaves, and what other parts
+ * have of the push goes, unless it is being settled: then that decides. */
+void gate_unfit(struct gate *g, const struct gate_who *who, uint64_t sequence);
+/* The worker leaves, if this is its generation: it gives no sign of life. Nobody waits for it any
+ * more, and it may join again. */
 void gate_let_go(struct gate *g, const char *worker, uint64_t generation, const char *why);
 /* Something else came from a member that has no connection since gate_load(): it is back. */
 void gate_here(struct gate *g, const char *worker, uint64_t generation, uint64_t connection);

@@ -173,6 +173,19 @@ int gate_wants(const struct gate *g, const struct gate_who *who, uint64_t sequen
 	return w && !is_done(w, who, sequence);
 }
 
+void gate_unfit(struct gate *g, const struct gate_who *who, uint64_t sequence)
+{
+	struct worker *w = member(g, who);
+	const struct push *sent = w ? w->sent : NULL;
+
+	if (!w)
+		return;
+	if (!sent || sent->generation != who->generation || sent->sequence != sequence)
+		effect_name(g, GATE_DROP, w->id, who->generation, sequence);
+	worker_out(g, w, "its push can't be applied");
+	units_step(g);
+}
+
 void gate_push(struct gate *g, const struct gate_who *who, const struct gate_push *push)
 {
 	struct worker *w = member(g, who);

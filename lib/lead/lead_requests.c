@@ -188,7 +188,7 @@ static void on_push(struct request *rq, void *lead)
 	if (gate_wants(l->gate, &who, push.sequence))
 		staged = stage(l, rq, diverged ? "the loss is not finite, or beyond 1e30" : NULL);
 	if (staged == PART_UNFIT)
-		gate_let_go(l->gate, who.worker, who.generation, "its push can't be applied");
+		gate_unfit(l->gate, &who, push.sequence);
 	if (staged == PART_STAGED && (who.token = lead_defer(l, rq)) != 0)
 		gate_push(l->gate, &who, &push);
 	lead_pump(l);
