@@ -51,6 +51,8 @@ static int take_block(struct part_reader *p, const struct record *r, const struc
 
 	if (record_u64(r, "at", *end, *end, &at, err) != 0)
 		return -1;
+	if (b->raw) /* fine on a socket; on a disk nothing would notice that it is damaged */
+		return error_set(err, ERROR_DATA, NULL, "a block without planes= and sum=");
 	if (stream_block_bytes(b) > p->blocks_end - at)
 		return error_set(err, ERROR_DATA, NULL, "a block without room");
 	if (GROW(s->block, s->room, s->count + 1) != 0)

@@ -169,11 +169,12 @@ static void half_a_part_is_no_part(void **state)
 	OK(part_finish(file, &bytes, &sum, err));
 }
 
-/* A block of at most 8 values, as planes that are stored. */
+/* A block of at most 8 values, as planes that are stored; or as a hand-over has them. */
 struct forged {
 	const char *section;
 	size_t count;
 	const void *values;
+	int is_raw;
 };
 
 /* A whole part file by hand: what our writer does not write, or does not write any more. */
@@ -191,10 +192,13 @@ static void forge(const char *path, const char *head, const struct forged *block
 		for (size_t k = 0; k < 4 * n; k++)
 			bytes[k % 4 * n + k / 4] = ((const uint8_t *)block[i].values)[k];
 		fwrite(bytes, 4, n, f);
-		len += (size_t)sprintf(index + len, "block section=%s at=%zu count=%zu planes=%zu,%zu,"
-						    "%zu,%zu sum=%016" PRIx64 "\n",
-				       block[i].section, at, n, n, n, n, n,
-				       (uint64_t)XXH3_64bits(bytes, 4 * n));
+		len += (size_t)sprintf(index + len, "block section=%s at=%zu count=%zu",
+				       block[i].section, at, n);
+		if (!block[i].is_raw)
+			len += (size_t)sprintf(index + len,
+					       " planes=%zu,%zu,%zu,%zu sum=%016" PRIx64, n, n, n,
+					       n, (uint64_t)XXH3_64bits(bytes, 4 * n));
+		index[len++] = '\n';
 		at += 4 * n;
 	}
 	sprintf(end, PART_END_FORMAT, (uint64_t)at);
@@ -212,7 +216,7 @@ static void forge(const char *path, const char *head, const struct forged *block
 
 static void forge_dense(const char *path, const uint32_t bits[2])
 {
-	const struct forged dense = {"dense", 2, bits};
+	const struct forged dense = {"dense", 2, bits, 0};
 	forge(path, "part version=1 part=0 parts=1 dense-begin=0 dense=2 dense-slots=0 width=0 "
 		    "row-slots=0\n", &dense, 1);
 }
@@ -265,15 +269,30 @@ static void what_is_not_finite_is_not_read(void **state)
 	}
 }
 
+/* What is only fit for a socket: its values could change unnoticed. */
+static void a_block_without_checksum_is_refused(void **state)
+{
+	const float values[2] = {1, 2};
+	const struct forged dense = {"dense", 2, values, 1};
+	struct part_reader *p;
+	struct error why = {0};
+	(void)state;
+	forge(in_dir("raw"), "part version=1 part=0 parts=1 dense-begin=0 dense=2 dense-slots=0 "
+			     "width=0 row-slots=0\n", &dense, 1);
+	assert_int_equal(part_open(&p, in_dir("raw"), &why), -1);
+	assert_int_equal(why.code, ERROR_DATA);
+	assert_non_null(strstr(why.text, "without planes= and sum="));
+}
+
 /* Before rows were grouped: no rows=, no low= and high=, blocks of keys in any order. Every server
  * finds its own. */
 static void an_older_part_is_restored(void **state)
 {
 	static const float dense[3] = {1, 2, 3}, values[2][6] = {{10, 11, 20, 21, 30, 31}, {40, 41}};
 	static const uint32_t keys[2][3] = {{7, 1, 900}, {4000000000u}};
-	const struct forged block[] = {{"rows.keys", 3, keys[0]}, {"dense", 3, dense},
-				       {"rows", 6, values[0]},    {"rows.keys", 1, keys[1]},
-				       {"rows", 2, values[1]}};
+	const struct forged block[] = {{"rows.keys", 3, keys[0], 0}, {"dense", 3, dense, 0},
+				       {"rows", 6, values[0], 0},    {"rows.keys", 1, keys[1], 0},
+				       {"rows", 2, values[1], 0}};
 	static struct ckpt_manifest m;
 	static struct map map;
 	struct layout l;
@@ -375,6 +394,7 @@ int main(void)
 		cmocka_unit_test(any_shape_comes_back), cmocka_unit_test(any_range_is_read),
 		cmocka_unit_test(half_a_part_is_no_part),
 		cmocka_unit_test(what_is_not_finite_is_not_read),
+		cmocka_unit_test(a_block_without_checksum_is_refused),
 		cmocka_unit_test(an_older_part_is_restored),
 		cmocka_unit_test(what_is_not_finite_is_not_written),
 		cmocka_unit_test(commit_wants_all_parts),
