@@ -290,7 +290,9 @@ summary() { tail -n 1 "$1"; }
 	[ "$log" -lt "$last" ]
 	[ "$last" -eq "$(wc -l <both.out)" ]
 	[ "$(grep -c '^end' run/state/nodes/*.0 | grep -vc ':1$')" -eq 0 ]
-	# mended, it goes on
+	# mended, it goes on; also where an earlier version let more stand in a template
+	sed -i 's/I am doomed/I am %doomed/' run/state/job.env
+	grep -q '^LAUNCH_WORKER=.*%doomed' run/state/job.env
 	run run_job --set LAUNCH_WORKER=
 	[ "$status" -eq 0 ]
 }

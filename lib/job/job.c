@@ -481,6 +481,7 @@ int job_set_text(struct job *job, const char *assignment, struct error *err)
 struct reading {
 	struct job *job;
 	const char *path;
+	int kept; /* templates as they stand */
 };
 
 static int take(const char *key, const char *value, size_t line, void *arg, struct error *err)
@@ -488,19 +489,32 @@ static int take(const char *key, const char *value, size_t line, void *arg, stru
 	struct reading *reading = arg;
 	char place[ERROR_PLACE_MAX];
 	snprintf(place, sizeof place, "%.400s:%zu", reading->path, line);
+	for (size_t i = 0; reading->kept && i < OWN_ROWS; i++)
+		if (own_rows[i].kind == TEMPLATE && strcmp(own_rows[i].key, key) == 0)
+			return text_set(field(reading->job, &own_rows[i]), value, place, err);
 	return job_set(reading->job, key, value, place, err);
 }
 
-int job_read(struct job *job, const char *path, struct error *err)
+static int read_file(struct job *job, const char *path, int kept, struct error *err)
 {
 	char *text;
 	size_t len;
 	if (fs_read_file(path, JOB_FILE_MAX, &text, &len, err) != 0)
 		return -1;
-	struct reading reading = {job, path};
+	struct reading reading = {job, path, kept};
 	int result = jobtext_parse(path, text, len, take, &reading, err);
 	free(text);
 	return result;
+}
+
+int job_read(struct job *job, const char *path, struct error *err)
+{
+	return read_file(job, path, 0, err);
+}
+
+int job_read_kept(struct job *job, const char *path, struct error *err)
+{
+	return read_file(job, path, 1, err);
 }
 
 /* ---- the whole ---- */

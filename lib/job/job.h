@@ -70,6 +70,9 @@ void job_free(struct job *job);
 
 /* A file, "-" for stdin is not taken. ERROR_NOINPUT, or ERROR_CONFIG with place "file:line". */
 int job_read(struct job *job, const char *path, struct error *err);
+/* The file that job_write() left of an earlier run, to compare with. Its launch templates are taken
+ * as they stand: an earlier version may have allowed more in them, and they start nothing here. */
+int job_read_kept(struct job *job, const char *path, struct error *err);
 /* One KEY=VALUE; place says where it came from. An unknown key names the nearest known one. */
 int job_set(struct job *job, const char *key, const char *value, const char *place,
 	    struct error *err);

@@ -57,7 +57,7 @@ static int compare_keys(const struct job *job, const struct dirs *dirs, int runn
 		return 0;
 	if (job_init(&old, err) != 0)
 		return -1;
-	int result = job_read(&old, path, err);
+	int result = job_read_kept(&old, path, err);
 	if (result == 0)
 		result = job_finish(&old, path, err);
 	enum job_change change = result == 0 ? job_compare(&old, job, finished, keys) : JOB_SAME;
@@ -413,7 +413,7 @@ static int check_name(const struct job *job, const struct dirs *dirs, struct err
 	dirs_state(dirs, "job.env", path);
 	if (job_init(&old, err) != 0)
 		return -1;
-	if (job_read(&old, path, NULL) == 0 && old.name[0] && strcmp(old.name, job->name) != 0)
+	if (job_read_kept(&old, path, NULL) == 0 && old.name[0] && strcmp(old.name, job->name) != 0)
 		result = error_set(err, ERROR_CONFIG, dirs->state,
 				   "holds the state of job %s, not of %s: choose another directory",
 				   old.name, job->name);

@@ -262,6 +262,32 @@ static void the_resolved_file_is_the_same_job(void **state)
 	unlink(path);
 }
 
+/* Else a job of an earlier version could neither go on with a mended template nor start over. */
+static void a_template_of_an_earlier_version_is_compared(void **state)
+{
+	(void)state;
+	struct error err;
+	struct job old;
+	char keys[JOB_KEYS_MAX];
+	char path[] = "/tmp/run_job.XXXXXX";
+	static const char text[] = "JOB=j\nDATA=/d/a.csv\nLAUNCH_WORKER='env WHEN=%d'\n";
+	int fd = mkstemp(path);
+	assert_int_equal(write(fd, text, sizeof text - 1), sizeof text - 1);
+	close(fd);
+	set("JOB", "j");
+	set("DATA", "/d/a.csv");
+	assert_int_equal(job_finish(&job, "f", &err), 0);
+	assert_int_equal(job_init(&old, &err), 0);
+	assert_int_equal(job_read(&old, path, &err), -1);
+	assert_int_equal(job_read_kept(&old, path, &err), 0);
+	assert_int_equal(job_finish(&old, path, &err), 0);
+	assert_string_equal(old.launch_worker, "env WHEN=%d");
+	assert_int_equal(job_compare(&old, &job, 0, keys), JOB_CHANGE_FREE);
+	assert_string_equal(keys, "LAUNCH_WORKER");
+	job_free(&old);
+	unlink(path);
+}
+
 /* What a stopped job may go on with is too late for one whose model is made. */
 static void a_finished_job_is_what_it_was_made_with(void **state)
 {
@@ -313,6 +339,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(values_out_of_range, start, stop),
 		cmocka_unit_test_setup_teardown(keys_that_do_not_fit, start, stop),
 		cmocka_unit_test_setup_teardown(the_resolved_file_is_the_same_job, start, stop),
+		cmocka_unit_test_setup_teardown(a_template_of_an_earlier_version_is_compared, start,
+						stop),
 		cmocka_unit_test_setup_teardown(a_finished_job_is_what_it_was_made_with, start, stop),
 		cmocka_unit_test_setup_teardown(set_option, start, stop),
 	};
