@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #define SEALED_SUM_BYTES 13 /* " sum=" and eight digits */
-#define SEALED_MAX 512      /* no line is longer, sum and newline included */
+#define SEALED_MAX 1024     /* no line is longer, sum and newline included */
 
 /* Whether line (without newline) is whole; then *content is its length without the sum. */
 int sealed_valid(const char *line, size_t len, uint32_t chain, size_t *content, uint32_t *sum);
