@@ -167,7 +167,7 @@ plan time=1.02 total=384 method=accum steps=4" ]
 
 @test "share, accum: forty random clusters each as glpsol solves them" {
 	command -v glpsol >/dev/null || skip "no glpsol here"
-	local lp=$PACELINE_ROOT/tests/bench/bs-solve-lp seed cmax mine steps
+	local lp=$PACELINE_ROOT/tests/bench/bs-solve-lp.awk seed cmax mine steps
 	for seed in $(seq 40); do
 		for cmax in 1 4; do
 			# share is accum without counts and steps: the same problem for glpsol.

@@ -1,6 +1,6 @@
 #!/usr/bin/awk -f
-# bs-solve-lp: AntDT Eq. 4 as a linear problem for glpsol --lp, from the records of `bs-solve -m accum`.
-#   bs-solve-lp -v batch=B [-v limit=T] < workers
+# bs-solve-lp.awk: AntDT Eq. 4 as a linear problem for glpsol --lp, from the records of `bs-solve -m accum`.
+#   bs-solve-lp.awk -v batch=B [-v limit=T] < workers
 # The product steps*size is taken apart: a binary y a number of steps, a size x that is 0 without
 # it. Minimises the time; with a limit for the time the steps instead.
 {
