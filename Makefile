@@ -47,8 +47,15 @@ ARCHIVE = $(BUILD)/lib/paceline.a
 OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(wildcard lib/*/*.c))
 SOURCES_OF = $(wildcard cmd/$(1).c cmd/$(1)/*.c)
 
+# The names of all sources, written only when they are others: a file that is gone makes no object
+# newer, and would stay in the archive and in the programs.
+SOURCES = $(sort $(wildcard lib/*/*.c cmd/*.c cmd/*/*.c))
+$(BUILD)/sources: FORCE
+	@mkdir -p $(@D)
+	@echo $(SOURCES) | cmp -s - $@ || echo $(SOURCES) >$@
+
 # q, not r: two rooms may each have a file of the same name.
-$(ARCHIVE): $(OBJECTS) Makefile
+$(ARCHIVE): $(OBJECTS) $(BUILD)/sources Makefile
 	@mkdir -p $(@D)
 	@rm -f $@
 	@echo ar qcs $@
@@ -117,5 +124,5 @@ install: all
 clean:
 	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-clang $(BUILD)-clang-asan
 
-.PHONY: all units asan clang clang-asan check check-fast fault bench install clean
+.PHONY: all units asan clang clang-asan check check-fast fault bench install clean FORCE
 .SECONDARY:
