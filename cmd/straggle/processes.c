@@ -233,7 +233,7 @@ void processes_set(struct processes *all, size_t i, double slowdown, double now)
 		return;
 	/* side by side, or all would stand still at the same moments */
 	double first = now + all->period * (double)i / (double)all->count;
-	duty_start(&p->duty, slowdown, first, now);
+	duty_start(&p->duty, slowdown, first);
 	obey(p, was_stopped);
 }
 

@@ -10,9 +10,8 @@ void duty_go_on(struct duty *d, double now)
 	d->stopped = 0;
 }
 
-void duty_start(struct duty *d, double slowdown, double first, double now)
+void duty_start(struct duty *d, double slowdown, double first)
 {
-	duty_go_on(d, now);
 	*d = (struct duty){.slowdown = slowdown,
 			   .turn = slowdown > 1 ? first : INFINITY,
 			   .begin = first,

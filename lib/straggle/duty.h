@@ -14,8 +14,8 @@ struct duty {
 	double begin, cycle, since, stopped_for;
 };
 
-/* From first on (not before now, which ends a stop that goes on). */
-void duty_start(struct duty *d, double slowdown, double first, double now);
+/* From first on; a stop that goes on is over. */
+void duty_start(struct duty *d, double slowdown, double first);
 /* At or after d->turn: sets d->stopped, and the next turn. */
 void duty_turn(struct duty *d, double period, double now);
 /* Ends a stop before its time. */

@@ -436,7 +436,7 @@ static double stopped_share(double slowdown, double period, double lag)
 {
 	struct duty d = {.slowdown = 1, .turn = INFINITY};
 	double now = 5, still = 0, random = 0.5;
-	duty_start(&d, slowdown, 5.03, now);
+	duty_start(&d, slowdown, 5.03);
 	assert_true(d.turn == 5.03);
 	while (now < 105) {
 		double before = now;
@@ -461,12 +461,12 @@ static void test_duty(void **state)
 			assert_true(fabs(stopped_share(slowdown[i], 0.1, 0.02) - share) < 0.01);
 	}
 	struct duty d = {.slowdown = 1, .turn = INFINITY};
-	duty_start(&d, 1, 7, 7);
+	duty_start(&d, 1, 7);
 	assert_true(isinf(d.turn) && !d.stopped);
-	duty_start(&d, 2, 7, 7);
+	duty_start(&d, 2, 7);
 	duty_turn(&d, 1, 7);
 	assert_true(d.stopped && d.turn == 7.5);
-	duty_start(&d, 1, 7.1, 7.1); /* in the middle of a stop */
+	duty_start(&d, 1, 7.1); /* in the middle of a stop */
 	assert_true(isinf(d.turn) && !d.stopped);
 }
 
