@@ -271,6 +271,7 @@ balance iteration=9 sizes=w0:10,w1:30" ]
 		balance iteration=x sizes=w0:1|iteration=
 		balance iteration=7|balance: sizes=
 		balance iteration=7 sizes=w0|sizes=: 'w0'
+		balance iteration=7 sizes=w0:1,w%201:1|sizes=: 'w 1:1'
 		balance iteration=7 sizes=w0:1 speeds=nan|speeds=: 'nan'
 		balance iteration=7 sizes=w0:1 times=-1|times=: '-1'
 		balance iteration=7 sizes=w0:1 mems=1,2|mems=: longer

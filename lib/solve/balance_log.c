@@ -198,14 +198,15 @@ static int take_ids(struct balance_replay *b, const struct record *r, struct err
 	while (*at) {
 		size_t len = next_item(&at, &item);
 		const char *colon = memchr(item, ':', len);
-		size_t id = colon ? (size_t)(colon - item) : len;
-		if (!colon || id == 0 || id >= OPTION_ID_MAX)
+		struct replay_member m = {.line = b->lines};
+		if (colon && colon - item < OPTION_ID_MAX)
+			memcpy(m.id, item, (size_t)(colon - item));
+		if (!option_id_ok(m.id))
 			return error_set(err, ERROR_DATA, NULL, "sizes=: '%.*s' is not ID:SIZE",
 					 (int)(len < 40 ? len : 40), item);
 		if (GROW(b->member, b->room, b->count + 1) != 0)
 			return error_set(err, ERROR_OS, NULL, "out of memory");
-		b->member[b->count] = (struct replay_member){.line = b->lines};
-		memcpy(b->member[b->count++].id, item, id);
+		b->member[b->count++] = m;
 	}
 	b->lines++;
 	return 0;
