@@ -1,6 +1,7 @@
 /* balance: see balance.h. */
 #include "solve/balance.h"
 
+#include "base/grow.h"
 #include "solve/batch.h"
 #include "solve/step.h"
 #include "monitor/node.h"
@@ -49,14 +50,11 @@ void balance_free(struct balance *b)
 
 static int reserve(struct balance *b, size_t n, struct error *err)
 {
-	if (n <= b->room)
-		return 0;
-	free(b->batch);
-	free(b->step_worker);
-	b->batch = calloc(n * 2, sizeof *b->batch);
-	b->step_worker = calloc(n * 2, sizeof *b->step_worker);
-	b->room = b->batch && b->step_worker ? n * 2 : 0;
-	return b->room ? 0 : error_set(err, ERROR_OS, "--balance", "out of memory");
+	size_t room = b->room; /* of both */
+
+	if (GROW(b->batch, room, n) != 0 || GROW(b->step_worker, b->room, n) != 0)
+		return error_set(err, ERROR_OS, "--balance", "out of memory");
+	return 0;
 }
 
 /* What it foretells; without that it stays as fast as it was. */

@@ -2,6 +2,8 @@
  * are only asked once whether they are new. */
 #include "solve/idset.h"
 
+#include "base/grow.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,24 +60,11 @@ static int grow_rows(struct idset *s)
 	return 0;
 }
 
-static int grow_text(struct idset *s, size_t wanted)
-{
-	size_t room = s->text_room ? s->text_room : 4096;
-	while (room < wanted)
-		room *= 2;
-	char *text = realloc(s->text, room);
-	if (!text)
-		return -1;
-	s->text = text;
-	s->text_room = room;
-	return 0;
-}
-
 int idset_add(struct idset *s, const char *id, struct error *err)
 {
 	size_t len = strlen(id) + 1;
 	if ((s->count == s->room && grow_rows(s) != 0) ||
-	    (s->text_len + len > s->text_room && grow_text(s, s->text_len + len) != 0))
+	    GROW(s->text, s->text_room, s->text_len + len) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory for %zu ids", s->count + 1);
 	uint32_t *slot = find(s, id);
 	if (*slot)

@@ -165,17 +165,6 @@ int snapshot_add(struct snapshot *s, const struct record *r, struct error *err)
 	return 0;
 }
 
-int snapshot_add_text(struct snapshot *s, const char *text, size_t len, struct error *err)
-{
-	struct record r;
-	struct record_walk walk = record_walk(text, len);
-	int got;
-	while ((got = record_next(&walk, &r, err)) == RECORD_ONE)
-		if (snapshot_add(s, &r, err) != 0)
-			return -1;
-	return got == RECORD_END ? 0 : -1;
-}
-
 static int compare_names(const struct snapshot_node *p, const struct snapshot_node *q)
 {
 	return p->role != q->role ? (p->role < q->role ? -1 : 1) : strcmp(p->id, q->id);

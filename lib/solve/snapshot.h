@@ -70,8 +70,6 @@ void snapshot_clear(struct snapshot *s);
 /* Takes one record in. A bad one is ERROR_DATA without a place (the reader knows the line). A
  * second `job` record is refused: one snapshot at a time. */
 int snapshot_add(struct snapshot *s, const struct record *r, struct error *err);
-/* The same of all records of a text. */
-int snapshot_add_text(struct snapshot *s, const char *text, size_t len, struct error *err);
 
 /* To be called when all records are in: there must be a job record, as many nodes as it says, and
  * no node twice. */
