@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/grow.h"
-#include "base/number.h"
 #include "monitor/monitor.h"
 #include "record/recordlog.h"
 

@@ -4,7 +4,6 @@
 #include "base/number.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #define SECONDS_MAX 1e9

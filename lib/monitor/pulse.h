@@ -11,7 +11,6 @@
 
 #include "base/error.h"
 
-#include <stddef.h>
 #include <stdint.h>
 
 /* What a node is at. */

@@ -51,7 +51,7 @@ struct net {
 	double scale, sum;       /* samples per second; NAN until known */
 	double v[2], c[3], m[3]; /* newest first; c[0], m[0]: this iteration */
 	double ema, low, high;   /* of speeds; lowest and highest seen */
-	double alpha, said;
+	double alpha;
 	uint64_t count, warmup, seed, reused;
 	uint64_t waiting; /* predicted, and not yet observed */
 	struct net_sample recent[PREDICT_NET_RECENT], old[PREDICT_NET_OLD];

@@ -5,7 +5,6 @@
 #ifndef PACELINE_SOLVE_DURATION_H
 #define PACELINE_SOLVE_DURATION_H
 
-#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 

@@ -9,8 +9,6 @@
 
 #include "solve/crew.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -36,7 +36,6 @@
 #include "solve/rule_pace_model.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

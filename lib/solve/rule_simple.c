@@ -3,8 +3,6 @@
 
 #include "solve/crew.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 int rule_none(const struct snapshot *s, const struct solution_options *o, action_fn *take,
