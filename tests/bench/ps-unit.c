@@ -121,10 +121,10 @@ static void wait_staged(size_t count)
 {
 	struct error err;
 	static struct call *lead;
-	static const char *path;
+	const char *path = call_path(talk[0][0].call);
 	uint64_t staged;
 
-	if (!lead && call_open(&lead, path = call_path(talk[0][0].call), 10, 600, &err) != 0)
+	if (!lead && call_open(&lead, path, 10, 600, &err) != 0)
 		die(path, err.text);
 	do {
 		struct talk t = {.call = lead};
