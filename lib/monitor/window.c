@@ -1,6 +1,8 @@
 /* window: see window.h. Numbers only: no clock, no ids. */
 #include "monitor/window.h"
 
+#include "base/grow.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +52,7 @@ static int make_room(struct window *w, double now, double window_short, double w
 {
 	if (w->count < w->room)
 		return 0;
-	if (w->room == WINDOW_ROOM) {
+	if (w->room >= WINDOW_ROOM) {
 		compact(w, now, window_short, window_long);
 		if (w->count < w->room)
 			return 0;
@@ -58,12 +60,9 @@ static int make_room(struct window *w, double now, double window_short, double w
 		memmove(w->entry, w->entry + 1, --w->count * sizeof *w->entry);
 		return 0;
 	}
-	size_t room = w->room ? w->room * 2 : 16;
-	struct window_entry *entry = reallocarray(w->entry, room, sizeof *entry);
-	if (!entry)
-		return error_set(err, ERROR_OS, NULL, "out of memory for %zu observations", room);
-	w->entry = entry;
-	w->room = room;
+	if (GROW(w->entry, w->room, w->count + 1) != 0)
+		return error_set(err, ERROR_OS, NULL, "out of memory for %zu observations",
+				 w->count + 1);
 	return 0;
 }
 
