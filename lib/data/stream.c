@@ -19,8 +19,9 @@ struct row_stream {
 	uint64_t number, bad_rows, bad_rows_max;
 };
 
-static int bind_stream(struct row_stream *in, enum row_format format, struct error *err)
+static int bind_stream(struct row_stream *in, struct error *err)
 {
+	enum row_format format = in->schema->format;
 	struct row_ref header = {0};
 	if (rowscan_init(&in->scan, format, err) != 0 ||
 	    rowscan_start(&in->scan, in->source, 1, err) != 0)
@@ -47,7 +48,7 @@ int row_stream_open(struct row_stream **out, const struct schema *schema, int fd
 	in->bad_rows_max = options->bad_rows_max;
 	if (source_open_fd(&in->source, fd, options->name, err) != 0 ||
 	    parser_init(&in->parser, schema, options->label_optional, err) != 0 ||
-	    bind_stream(in, schema->format, err) != 0) {
+	    bind_stream(in, err) != 0) {
 		row_stream_close(in);
 		return -1;
 	}
