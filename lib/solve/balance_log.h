@@ -4,7 +4,7 @@
  *
  *     balancing method= batch= at=
  *     balance iteration= [from=] time-us= sizes=ID:SIZE,... speeds= times= counts= mems= mosts=
- * [had=]
+ *             [had=]
  *
  * Lists are in the order of the members; what is not known is an empty item, and a list that knows
  * nothing is empty.  A round of more members than fit a record goes on in the next one: from= is
