@@ -160,7 +160,7 @@ static void pull_later(struct ps *p, struct request *rq, const struct ps_pull *q
 	if (q->rows)
 		memcpy(w->row, row, (size_t)q->rows * sizeof *w->row);
 	w->pull = *q;
-	ps_wait_add(w, p, rq, q->iteration);
+	ps_wait_add(w, p, rq);
 }
 
 void ps_on_pull(struct request *rq, void *ps)

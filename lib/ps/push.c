@@ -13,7 +13,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 int ps_push_fields(const struct record *r, struct staged *s, uint64_t *dense, uint64_t *rows,
 		   struct error *err)
@@ -249,6 +248,6 @@ void ps_on_push(struct request *rq, void *ps)
 			return;
 		}
 		w->push = s;
-		ps_wait_add(w, p, rq, s->iteration);
+		ps_wait_add(w, p, rq);
 	}
 }
