@@ -1,6 +1,6 @@
 /*
- * The gate's members: joining, leaving, fences.  Each event changes the
- * state, queues effects, and ends in units_step(), which closes what can be closed.
+ * The gate's members: joining, leaving, fences.  Each event changes the state, queues effects, and
+ * ends in units_step(), which closes what can be closed.
  *
  * Never waits, never asks anybody: what is not known yet comes as a later event.
  */
@@ -8,7 +8,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 const char *const worker_state_name[WORKER_STATES + 1] = {"out", "joining", "active", "ended"};
 

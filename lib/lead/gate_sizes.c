@@ -9,7 +9,6 @@
 
 #include "base/grow.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

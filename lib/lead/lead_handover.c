@@ -8,12 +8,10 @@
 #include "lead/lead_internal.h"
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "wire/call.h"
 
 #include <event2/event.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define MEMBERS_SECONDS 30.0 /* for members to come back to an heir, */
 #define MEMBERS_BATCHES 4.0  /* and the time of so many batches */
