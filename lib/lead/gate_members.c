@@ -235,14 +235,13 @@ void gate_join(struct gate *g, const struct gate_who *who)
 	units_step(g);
 }
 
-/* A worker that tells of itself before it joins, if its generation is not over; else NULL. */
+/* A worker that tells of itself before it joins, if neither its incarnation nor its generation is
+ * over; else NULL. */
 static struct worker *worker_telling(struct gate *g, const struct gate_who *who)
 {
-	struct worker *w;
+	struct worker *w =
+		who->incarnation == g->options.incarnation ? worker_get(g, who->worker) : NULL;
 
-	HASH_FIND_STR(g->workers, who->worker, w);
-	if (!w && who->incarnation == g->options.incarnation)
-		w = worker_get(g, who->worker);
 	return w && who->generation > w->fenced && who->generation >= w->newest ? w : NULL;
 }
 
