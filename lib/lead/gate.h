@@ -167,7 +167,7 @@ enum gate_effect_kind {
 	GATE_DROP,    /* worker, generation, sequence: this push, which nobody will name again */
 	GATE_THROW,   /* worker, generation: staged pushes up to it */
 	GATE_SAVE,    /* ask shardd to save */
-	GATE_CUT,     /* token, iteration: every part forks behind the last apply */
+	GATE_CUT,     /* iteration: every part forks behind the last apply */
 	GATE_QUIT     /* the incarnation is not in force any more */
 };
 
