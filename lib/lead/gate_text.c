@@ -218,6 +218,9 @@ static int load_worker(struct load *l, struct error *err)
 
 	if (record_id(r, "worker", &id, err) != 0)
 		return -1;
+	HASH_FIND_STR(l->g->workers, id, w);
+	if (w)
+		return error_set(err, ERROR_DATA, NULL, "worker %s is here twice", id);
 	w = worker_get(l->g, id);
 	if (!w)
 		return error_set(err, ERROR_OS, NULL, "no room for worker %s", id);
