@@ -68,7 +68,7 @@ struct ps {
 	struct ps_more more;
 	struct request *heir; /* take-over, waiting */
 	struct event *hand;
-	struct call *handed;  /* to the heir; closed last: it waits for that */
+	struct call *handed; /* to the heir; closed last: it waits for that */
 	struct drag_file drag;
 	int broken;
 	struct error error;

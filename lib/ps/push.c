@@ -171,8 +171,9 @@ static void refuse_values(struct ps *p, struct request *rq, const char *why)
 	request_err(rq, "diverged", "worker %.64s, iteration %.20s: %s", worker, iteration, why);
 }
 
-/* Takes s. Kept, or nobody will ever name it: its unit is over (the lead will settle it as dropped),
- * or it has no samples, so that it is in no unit. It would stay, and a pull behind it wait. */
+/* Takes s. Kept, or nobody will ever name it: its unit is over (the lead will settle it as
+ * dropped), or it has no samples, so that it is in no unit. It would stay, and a pull behind it
+ * wait. */
 static int keep(struct ps *p, struct staged *s, struct error *err)
 {
 	if (s->push.count == 0 || (p->options.bsp && s->iteration < p->applied)) {
