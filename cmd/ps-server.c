@@ -218,7 +218,6 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 				    .balance_method = s->balance,
 				    .balance_batch = s->batch,
 				    .hung_seconds = s->hung};
-
 	struct part_here here;
 
 	if (!s->lead_only && ps_new(&n->ps, &ps, err) != 0)
@@ -418,7 +417,8 @@ int main(int argc, char **argv)
 			    "[--width FLOATS]]\n"
 			    "-s SOCKET --id ID ... [--sync bsp|ssp:S|asp] [--optimizer NAME] [--lr "
 			    "X] ...\n"
-			    "-s SOCKET --id ID --lead-only [--shards SOCKET] [--sync bsp|ssp:S|asp] ...",
+			    "-s SOCKET --id ID --lead-only [--shards SOCKET] [--sync "
+			    "bsp|ssp:S|asp] ...",
 		.about = "A part of the parameters of a training job; part 0 leads it.",
 		.rows = rows,
 		.epilogue =
@@ -427,9 +427,11 @@ int main(int argc, char **argv)
 			"client goes; a settle without an answer for 30 s is sent again on a new\n"
 			"connection, one refused for lack of room after 0.5 s; a checkpoint part "
 			"not\n"
-			"written in 1800 s is given up. A server that is asked to hand over gives its\n"
+			"written in 1800 s is given up. A server that is asked to hand over gives "
+			"its\n"
 			"heir up when it pauses for 20 s; members come back to an heir of the\n"
-			"lead in 30 s and four batches; a server that was asked for a checkpoint is\n"
+			"lead in 30 s and four batches; a server that was asked for a checkpoint "
+			"is\n"
 			"waited for 5 s. A worker that owes a push is waited for --hung seconds.\n"
 			DAEMON_CLIENTS};
 	struct error err = {0};

@@ -53,9 +53,9 @@ struct gate_options {
 	uint64_t staleness; /* SSP */
 	uint64_t backup;    /* BSP: units close without this many */
 	uint64_t incarnation;
-	uint64_t iteration;    /* units that the parameters hold already */
-	uint64_t settle_first; /* number of the first settle */
-	int commit;            /* 0: nobody to settle with; units are committed as they close */
+	uint64_t iteration;       /* units that the parameters hold already */
+	uint64_t settle_first;    /* number of the first settle */
+	int commit;               /* 0: nobody to settle with; units are committed as they close */
 	gate_balance_fn *balance; /* BSP: sizes at every barrier; NULL: as the workers have them */
 	void *balance_arg;
 	uint64_t expect; /* BSP: the first ones enter together, once there are so many, or
@@ -160,15 +160,15 @@ void gate_save_refused(struct gate *g, int incarnation, const char *why);
 /* ---- effects ---- */
 
 enum gate_effect_kind {
-	GATE_ANSWER,  /* token, ok, fields or code and text, actions */
-	GATE_HOLD,    /* push[pushes]: parts keep them until APPLY or THROW, or say what they lack */
-	GATE_SETTLE,  /* number, iteration, line[lines] */
-	GATE_APPLY,   /* iteration (before), units, push[pushes], samples, loss */
-	GATE_DROP,    /* worker, generation, sequence: this push, which nobody will name again */
-	GATE_THROW,   /* worker, generation: staged pushes up to it */
-	GATE_SAVE,    /* ask shardd to save */
-	GATE_CUT,     /* token, iteration: every part forks behind the last apply */
-	GATE_QUIT     /* the incarnation is not in force any more */
+	GATE_ANSWER, /* token, ok, fields or code and text, actions */
+	GATE_HOLD,   /* push[pushes]: parts keep them until APPLY or THROW, or say what they lack */
+	GATE_SETTLE, /* number, iteration, line[lines] */
+	GATE_APPLY,  /* iteration (before), units, push[pushes], samples, loss */
+	GATE_DROP,   /* worker, generation, sequence: this push, which nobody will name again */
+	GATE_THROW,  /* worker, generation: staged pushes up to it */
+	GATE_SAVE,   /* ask shardd to save */
+	GATE_CUT,    /* iteration: every part forks behind the last apply */
+	GATE_QUIT    /* the incarnation is not in force any more */
 };
 
 struct gate_line {
@@ -221,8 +221,9 @@ size_t gate_active(const struct gate *g);
 struct gate_member {
 	const char *worker, *state;
 	uint64_t generation, iteration;
-	int owes; /* it was let in or answered, and its next push (or leave) is to come: whoever waits
-		     for the unit waits for it. 0: it waits itself, for others or for shardd */
+	/* It was let in or answered, and its next push (or leave) is to come: whoever waits for
+	 * the unit waits for it. 0: it waits itself, for others or for shardd. */
+	int owes;
 	/* Of this generation's pushes that were answered for good, whatever became of them: to be
 	 * compared with what was said before, as a hand-over begins them anew. */
 	uint64_t pushes, samples;

@@ -1,6 +1,6 @@
 /*
- * The gate's members: joining, leaving, fences.  Each event changes the
- * state, queues effects, and ends in units_step(), which closes what can be closed.
+ * The gate's members: joining, leaving, fences.  Each event changes the state, queues effects, and
+ * ends in units_step(), which closes what can be closed.
  *
  * Never waits, never asks anybody: what is not known yet comes as a later event.
  */
@@ -8,7 +8,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 const char *const worker_state_name[WORKER_STATES + 1] = {"out", "joining", "active", "ended"};
 
@@ -236,14 +235,13 @@ void gate_join(struct gate *g, const struct gate_who *who)
 	units_step(g);
 }
 
-/* A worker that tells of itself before it joins, if its generation is not over; else NULL. */
+/* A worker that tells of itself before it joins, if neither its incarnation nor its generation is
+ * over; else NULL. */
 static struct worker *worker_telling(struct gate *g, const struct gate_who *who)
 {
-	struct worker *w;
+	struct worker *w =
+		who->incarnation == g->options.incarnation ? worker_get(g, who->worker) : NULL;
 
-	HASH_FIND_STR(g->workers, who->worker, w);
-	if (!w && who->incarnation == g->options.incarnation)
-		w = worker_get(g, who->worker);
 	return w && who->generation > w->fenced && who->generation >= w->newest ? w : NULL;
 }
 

@@ -160,7 +160,7 @@ int gate_save(const struct gate *g, char **text, size_t *len, struct error *err)
 
 	if (g->cut != CUT_NONE || g->effect_next < g->effects || g->quit)
 		return error_set(err, ERROR_TEMPFAIL, "gate", "%s",
-				 g->quit ? "it is at its end"
+				 g->quit              ? "it is at its end"
 				 : g->cut != CUT_NONE ? "a cut is being made"
 						      : "effects are waiting");
 	out = open_memstream(text, len);
@@ -197,7 +197,7 @@ int gate_save(const struct gate *g, char **text, size_t *len, struct error *err)
 struct load {
 	struct gate *g;
 	struct record_walk text;
-	struct push *push;    /* the last one: ranges follow */
+	struct push *push; /* the last one: ranges follow */
 	struct record record;
 };
 
@@ -218,6 +218,9 @@ static int load_worker(struct load *l, struct error *err)
 
 	if (record_id(r, "worker", &id, err) != 0)
 		return -1;
+	HASH_FIND_STR(l->g->workers, id, w);
+	if (w)
+		return error_set(err, ERROR_DATA, NULL, "worker %s is here twice", id);
 	w = worker_get(l->g, id);
 	if (!w)
 		return error_set(err, ERROR_OS, NULL, "no room for worker %s", id);
@@ -327,7 +330,7 @@ static int load_lines(struct load *l, struct error *err)
 	char *copy;
 
 	if (record_text(&l->record, "list", &list, err) != 0 ||
-	    record_u64(&l->record, "bytes", 1, (uint64_t)(l->text.end - l->text.at), &len, err) != 0)
+	    record_u64(&l->record, "bytes", 1, (uint64_t)(l->text.end - lines), &len, err) != 0)
 		return -1;
 	l->text.at += len;
 	if (lines[len - 1] != '\n')
@@ -373,7 +376,8 @@ static int check(const struct gate *g, struct error *err)
 {
 	for (const struct worker *w = g->workers; w; w = w->hh.next) {
 		if (w->acts_seen > g->acts_base + g->acts)
-			return error_set(err, ERROR_DATA, "gate", "%s has seen acts to come", w->id);
+			return error_set(err, ERROR_DATA, "gate", "%s has seen acts to come",
+					 w->id);
 		if (w->state == WORKER_ACTIVE && w->acts_seen < g->acts_base)
 			return error_set(err, ERROR_DATA, "gate", "acts for %s are gone", w->id);
 	}

@@ -501,10 +501,8 @@ void gate_saved(struct gate *g)
 		return;
 	g->cut = CUT_WRITING;
 	e = effect_add(g, GATE_CUT);
-	if (e) {
-		e->token = g->cut_token;
+	if (e)
 		e->iteration = g->applied;
-	}
 	if (g->options.commit)
 		units_step(g);
 }

@@ -5,7 +5,6 @@
 #include "lead/lead_internal.h"
 
 #include "base/clock.h"
-#include "base/log.h"
 
 #include <event2/event.h>
 #include <stdarg.h>

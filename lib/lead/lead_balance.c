@@ -18,7 +18,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Records are kept until the round is over: one write(2) delays those who wait less than several. */
+/* Records are kept until the round is over: those who wait lose less by one write(2) than by
+ * several. */
 static void keep(struct lead *l, const char *line, size_t len)
 {
 	struct sizes *s = &l->sizes;

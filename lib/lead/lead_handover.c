@@ -8,12 +8,10 @@
 #include "lead/lead_internal.h"
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "wire/call.h"
 
 #include <event2/event.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define MEMBERS_SECONDS 30.0 /* for members to come back to an heir, */
 #define MEMBERS_BATCHES 4.0  /* and the time of so many batches */
@@ -28,8 +26,8 @@ int lead_can_go(void *lead)
 	return !l->cut.busy && !l->broken;
 }
 
-static int give_told(uint32_t part, uint64_t iteration, uint64_t units, const char *text, size_t head,
-		     size_t bytes, void *heir, struct error *err)
+static int give_told(uint32_t part, uint64_t iteration, uint64_t units, const char *text,
+		     size_t head, size_t bytes, void *heir, struct error *err)
 {
 	char line[512];
 	struct record_out r;
@@ -102,7 +100,8 @@ static int take_gate(struct lead *l, const struct record *r, struct call *c, str
 
 	free(text);
 	if (rc == 0 && gate_iteration(l->gate) != here->iteration(here->part))
-		rc = error_set(err, ERROR_DATA, NULL, "its gate is at iteration %llu, its part at %llu",
+		rc = error_set(err, ERROR_DATA, NULL,
+			       "its gate is at iteration %llu, its part at %llu",
 			       (unsigned long long)gate_iteration(l->gate),
 			       (unsigned long long)here->iteration(here->part));
 	if (rc == 0 && l->started_at > gate_iteration(l->gate))
@@ -128,7 +127,7 @@ static int take_told(struct lead *l, const struct record *r, struct call *c, str
 	if (!text)
 		return -1;
 	rc = lead_parts_owe(l->parts, (uint32_t)part, iteration, units, text, (size_t)head,
-		       (size_t)(bytes - head), err);
+			    (size_t)(bytes - head), err);
 	free(text);
 	return rc;
 }

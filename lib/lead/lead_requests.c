@@ -9,7 +9,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,12 +62,12 @@ static void on_join(struct request *rq, void *lead)
 		request_bad(rq, &err);
 		return;
 	}
-	if (who_read(rq, &who, &err) == 0) {
+	if (who_read(rq, &who, &err) == 0 && who.incarnation == l->options.gate.incarnation) {
 		if (speed > 0.0)
 			gate_speed(l->gate, &who, speed);
 		gate_most(l->gate, &who, most);
+		lead_expect(l);
 	}
-	lead_expect(l);
 	member_event(rq, l, gate_join);
 }
 

@@ -11,7 +11,7 @@
 #include "monitor/pulse.h"
 
 #include <event2/event.h>
-#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define LOOK_SECONDS 1.0

@@ -9,7 +9,6 @@
 #include "wire/peer.h"
 
 #include <event2/event.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,22 +33,6 @@ struct part_remote {
 	struct told *first, **end; /* unanswered, in sequence */
 	struct event *overdue;     /* a cut that was asked waits for it to come back */
 };
-
-static void breakf(struct part_remote *r, int code, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static void breakf(struct part_remote *r, int code, const char *fmt, ...)
-{
-	char text[ERROR_TEXT_MAX];
-	struct error err = {0};
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof text, fmt, ap);
-	va_end(ap);
-	error_set(&err, code, r->options.path, "%s", text);
-	r->options.broken(&err, r->options.owner);
-}
 
 /* ---- what is not answered ---- */
 
@@ -129,11 +112,14 @@ static void on_answer(const struct record *record, int closing, void *remote)
 
 static void send_told(struct part_remote *r, const struct told *t)
 {
+	struct error err = {0};
+
 	if (peer_send(r->peer, t->text, t->head, t->bytes ? t->text + t->head : NULL, t->bytes,
 		      on_answer, r) == 0 ||
 	    !peer_is_up(r->peer))
 		return; /* not connected: it goes when the connection comes */
-	breakf(r, ERROR_TEMPFAIL, "does not read what it is told");
+	error_set(&err, ERROR_TEMPFAIL, r->options.path, "does not read what it is told");
+	r->options.broken(&err, r->options.owner);
 }
 
 int part_remote_obey(struct part_remote *r, const struct order *o, const char *text, size_t head,
@@ -198,35 +184,38 @@ static uint64_t least_iteration(const struct part_remote *r)
 	return r->options.iteration(r->options.owner);
 }
 
-static int is_where(struct part_remote *r, const struct record *stat)
+static int check_where(const struct part_remote *r, const struct record *stat, struct error *err)
 {
 	uint64_t iteration = 0, incarnation = 0, committed = r->options.iteration(r->options.owner);
 	char part[32];
 
 	snprintf(part, sizeof part, "%u/%zu", r->options.part, r->options.parts);
 	const char *is = record_get(stat, "part");
-	if (!is || strcmp(is, part) != 0) {
-		breakf(r, ERROR_CONFIG, "is part %s, not %s", is ? is : "?", part);
-		return 0;
-	}
+	if (!is || strcmp(is, part) != 0)
+		return error_set(err, ERROR_CONFIG, r->options.path, "is part %s, not %s",
+				 is ? is : "?", part);
 	if (record_u64(stat, "iteration", 0, UINT64_MAX, &iteration, NULL) == 0 &&
 	    record_u64(stat, "incarnation", 0, UINT64_MAX, &incarnation, NULL) == 0 &&
 	    iteration >= least_iteration(r) && iteration <= committed &&
 	    incarnation == r->options.incarnation)
-		return 1;
-	breakf(r, ERROR_TEMPFAIL,
-	       "is at iteration %llu of incarnation %llu, the lead at %llu of %llu",
-	       (unsigned long long)iteration, (unsigned long long)incarnation,
-	       (unsigned long long)committed, (unsigned long long)r->options.incarnation);
-	return 0;
+		return 0;
+	return error_set(err, ERROR_TEMPFAIL, r->options.path,
+			 "is at iteration %llu of incarnation %llu, the lead at %llu of %llu",
+			 (unsigned long long)iteration, (unsigned long long)incarnation,
+			 (unsigned long long)committed, (unsigned long long)r->options.incarnation);
 }
 
 static void on_stat(const struct record *record, int closing, void *remote)
 {
 	struct part_remote *r = remote;
+	struct error err = {0};
 
-	if (!record || closing || !is_where(r, record))
+	if (!record || closing)
 		return;
+	if (check_where(r, record, &err) != 0) {
+		r->options.broken(&err, r->options.owner);
+		return;
+	}
 	snprintf(r->boot, sizeof r->boot, "%s",
 		 record_get(record, "boot") ? record_get(record, "boot") : "");
 	r->ready = 1;

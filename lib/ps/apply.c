@@ -9,9 +9,7 @@
 #include "base/log.h"
 #include "record/record.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define EARLY_UNITS 8 /* reports at 1, 2, 4, 8 */
 

@@ -4,7 +4,8 @@
  * The old one, once all answers are written and no cut is being made, sends what it has to its heir
  * and listens to nobody else until the heir says `taken`; then it ends without another word.  So
  * there is no moment at which two serve, and what anybody had asked and not been answered is asked
- * again: of the heir, under the same name and number.  If the heir goes first, nothing has happened.
+ * again: of the heir, under the same name and number.  If the heir goes first, nothing has
+ * happened.
  */
 #include "ps/ps_internal.h"
 
@@ -337,7 +338,8 @@ static int expect(struct taking *t, struct error *err)
 
 	if (t->expected)
 		return 0;
-	if (shape->dense_begin != store_dense_begin(s) || shape->dense_count != store_dense_count(s))
+	if (shape->dense_begin != store_dense_begin(s) ||
+	    shape->dense_count != store_dense_count(s))
 		return error_set(err, ERROR_CONFIG, NULL, "has %llu dense parameters, we %zu",
 				 (unsigned long long)shape->dense_count, store_dense_count(s));
 	if (store_expect(t->ps->store, t->stream, &same, err) != 0)
@@ -399,7 +401,8 @@ static int take_all(struct taking *t, struct record *r, struct error *err)
 	if (stream_complete(t->stream, err) != 0 || expect(t, err) != 0)
 		return error_wrap(err, call_path(c));
 	if (store_row_count(t->ps->store) != stream_get_shape(t->stream)->rows)
-		return error_set(err, ERROR_DATA, call_path(c), "some of its rows are another part's");
+		return error_set(err, ERROR_DATA, call_path(c),
+				 "some of its rows are another part's");
 	return 0;
 }
 

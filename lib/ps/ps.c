@@ -2,14 +2,10 @@
 #include "ps/ps_internal.h"
 
 #include "base/clock.h"
-#include "base/fs.h"
-#include "base/log.h"
 #include "record/record.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 int ps_new(struct ps **out, const struct ps_options *options, struct error *err)
 {

@@ -6,12 +6,12 @@
 
 #include "base/boot.h"
 #include "ckpt/ckpt.h"
+#include "param/table.h"
+#include "ps/buffers.h"
 #include "ps/fork.h"
 #include "ps/ps.h"
 #include "ps/stage.h"
 #include "record/drag.h"
-#include "ps/buffers.h"
-#include "param/table.h"
 #include "wire/peer.h"
 
 #define PS_REACHED 64
@@ -31,7 +31,6 @@ struct ps_pull {
 struct ps_wait {
 	struct ps *ps;
 	struct request *rq;
-	uint64_t iteration;
 	struct staged *push; /* NULL: a pull */
 	struct ps_pull pull;
 	float **row; /* of a pull */
@@ -69,14 +68,14 @@ struct ps {
 	struct ps_more more;
 	struct request *heir; /* take-over, waiting */
 	struct event *hand;
-	struct call *handed;  /* to the heir; closed last: it waits for that */
+	struct call *handed; /* to the heir; closed last: it waits for that */
 	struct drag_file drag;
 	int broken;
 	struct error error;
 };
 
 /* wait.c */
-void ps_wait_add(struct ps_wait *w, struct ps *p, struct request *rq, uint64_t iteration);
+void ps_wait_add(struct ps_wait *w, struct ps *p, struct request *rq);
 void ps_waits_run(struct ps *p);  /* units were applied, or pushes thrown away */
 void ps_waits_soon(struct ps *p); /* the same, in the next turn */
 int ps_waits_start(struct ps *p, struct error *err);

@@ -15,8 +15,8 @@
 
 #define ASKED_SECONDS_MAX 3600.0
 
-/* When the worker asked, by the clock that all processes of a host share: while a server sleeps, its
- * requests wait unread, and only this tells for how long. A time that can't be is none. */
+/* When the worker asked, by the clock that all processes of a host share: while a server sleeps,
+ * its requests wait unread, and only this tells for how long. A time that can't be is none. */
 static int read_asked(const struct record *r, double *asked, struct error *err)
 {
 	double told = *asked;
@@ -160,7 +160,7 @@ static void pull_later(struct ps *p, struct request *rq, const struct ps_pull *q
 	if (q->rows)
 		memcpy(w->row, row, (size_t)q->rows * sizeof *w->row);
 	w->pull = *q;
-	ps_wait_add(w, p, rq, q->iteration);
+	ps_wait_add(w, p, rq);
 }
 
 void ps_on_pull(struct request *rq, void *ps)

@@ -13,7 +13,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 int ps_push_fields(const struct record *r, struct staged *s, uint64_t *dense, uint64_t *rows,
 		   struct error *err)
@@ -172,8 +171,9 @@ static void refuse_values(struct ps *p, struct request *rq, const char *why)
 	request_err(rq, "diverged", "worker %.64s, iteration %.20s: %s", worker, iteration, why);
 }
 
-/* Takes s. Kept, or nobody will ever name it: its unit is over (the lead will settle it as dropped),
- * or it has no samples, so that it is in no unit. It would stay, and a pull behind it wait. */
+/* Takes s. Kept, or nobody will ever name it: its unit is over (the lead will settle it as
+ * dropped), or it has no samples, so that it is in no unit. It would stay, and a pull behind it
+ * wait. */
 static int keep(struct ps *p, struct staged *s, struct error *err)
 {
 	if (s->push.count == 0 || (p->options.bsp && s->iteration < p->applied)) {
@@ -249,6 +249,6 @@ void ps_on_push(struct request *rq, void *ps)
 			return;
 		}
 		w->push = s;
-		ps_wait_add(w, p, rq, s->iteration);
+		ps_wait_add(w, p, rq);
 	}
 }

@@ -21,14 +21,14 @@
 struct staged {
 	char worker[OPTION_ID_MAX];
 	uint64_t generation, sequence, iteration;
-	struct store_push push;  /* its row array belongs to this struct */
+	struct store_push push; /* its row array belongs to this struct */
 	/* What push points into: the payload, held, where that is the server's own memory; else a
 	 * copy in a buffer. Never memory that the client can write. */
 	struct payload *payload;
 	void *buffer;
-	int diverged;            /* a gradient is not finite, or beyond OPT_GRADIENT_MAX */
+	int diverged;             /* a gradient is not finite, or beyond OPT_GRADIENT_MAX */
 	char why[STAGED_WHY_MAX]; /* then: which one, and its value */
-	int held; /* the lead settles it: nothing its worker pushes replaces it */
+	int held;                 /* the lead settles it: nothing its worker pushes replaces it */
 	struct staged *next;
 };
 

@@ -29,11 +29,10 @@ static void on_cancel(struct request *rq, void *arg)
 	wait_free(arg);
 }
 
-void ps_wait_add(struct ps_wait *w, struct ps *p, struct request *rq, uint64_t iteration)
+void ps_wait_add(struct ps_wait *w, struct ps *p, struct request *rq)
 {
 	w->ps = p;
 	w->rq = rq;
-	w->iteration = iteration;
 	w->at = p->waits_end;
 	w->next = NULL;
 	*p->waits_end = w;
@@ -70,7 +69,7 @@ static void run(struct ps *p, size_t room, int any)
 	for (struct ps_wait *w = p->waits, *next; w; w = next) {
 		size_t bytes = w->push ? 0 : ps_pull_bytes(p, &w->pull);
 		next = w->next;
-		if (w->push ? w->iteration > p->applied : ps_pull_waits(p, &w->pull))
+		if (w->push ? w->push->iteration > p->applied : ps_pull_waits(p, &w->pull))
 			continue;
 		if (bytes > room && !any) {
 			ps_waits_soon(p);

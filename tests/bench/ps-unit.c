@@ -50,8 +50,8 @@ static void say(struct talk *t, const char *fmt, ...)
 		die("send", err.text);
 }
 
-/* The closing record of the next answer; a `stat` before it stays in answer when wanted. */
-static void expect_ok(struct talk *t, const char *keep)
+/* Reads on to the next record of this type, into answer. */
+static void expect(struct talk *t, const char *type)
 {
 	struct error err = {0};
 
@@ -60,7 +60,7 @@ static void expect_ok(struct talk *t, const char *keep)
 			die("receive", err.text);
 		if (record_is(&answer, "err"))
 			die("answer", answer.text ? answer.text : "refused");
-	} while (!record_is(&answer, keep ? keep : "ok"));
+	} while (!record_is(&answer, type));
 }
 
 static void open_all(char **path, size_t floats)
@@ -73,7 +73,7 @@ static void open_all(char **path, size_t floats)
 			uint64_t count = 0;
 			void *memory;
 			if (call_open(&t->call, path[i], 10, 600, &err) != 0 ||
-			    record_u64(call_greeting(t->call), "dense", 1, floats, &count, &err) != 0)
+			    record_u64(call_greeting(t->call), "dense", 1, floats, &count, &err))
 				die(path[i], err.text);
 			t->floats = (size_t)count;
 			if (call_map(t->call, 2 * t->floats * sizeof(float), &memory, &err) != 0)
@@ -91,7 +91,7 @@ static void join_all(void)
 	for (size_t w = 0; w < workers; w++)
 		say(&talk[w][0], "join worker=w%zu generation=1 incarnation=1\n", w);
 	for (size_t w = 0; w < workers; w++)
-		expect_ok(&talk[w][0], NULL);
+		expect(&talk[w][0], "ok");
 }
 
 static void push(size_t w, size_t part, size_t unit)
@@ -129,10 +129,10 @@ static void wait_staged(size_t count)
 	do {
 		struct talk t = {.call = lead};
 		say(&t, "stat\n");
-		expect_ok(&t, "stat");
+		expect(&t, "stat");
 		if (record_u64(&answer, "staged", 0, UINT64_MAX, &staged, &err) != 0)
 			die("stat", err.text);
-		expect_ok(&t, NULL);
+		expect(&t, "ok");
 	} while (staged < count);
 }
 
@@ -146,7 +146,7 @@ static void one_unit(size_t unit, double *told, double *there)
 	for (size_t w = 0; w < workers; w++)
 		for (size_t i = 0; i < parts; i++) {
 			if (i)
-				expect_ok(&talk[w][i], NULL);
+				expect(&talk[w][i], "ok");
 			if (i || w + 1 < workers)
 				pull(w, i, unit);
 		}
@@ -155,11 +155,11 @@ static void one_unit(size_t unit, double *told, double *there)
 	push(workers - 1, 0, unit);
 	pull(workers - 1, 0, unit);
 	for (size_t w = 0; w < workers; w++)
-		expect_ok(&talk[w][0], NULL);
+		expect(&talk[w][0], "ok");
 	*told = now() - start;
 	for (size_t w = 0; w < workers; w++)
 		for (size_t i = 0; i < parts; i++)
-			expect_ok(&talk[w][i], NULL);
+			expect(&talk[w][i], "ok");
 	*there = now() - start;
 }
 

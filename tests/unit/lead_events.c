@@ -388,7 +388,10 @@ static void a_joiner_may_tell_its_speed(void **state)
 	w = who("w2", 4);
 	gate_speed(gate, &w, 2);
 	gate_join(gate, &w);
-	w = who("w0", 0); /* of a life that is over */
+	w = who("w2", 3); /* of a life that is over */
+	gate_speed(gate, &w, 9);
+	w = who("w2", 5); /* of another incarnation */
+	w.incarnation--;
 	gate_speed(gate, &w, 9);
 	push("w0", 1, 2, 1);
 	push("w1", 1, 1, 1);

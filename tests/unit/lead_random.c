@@ -2,12 +2,13 @@
  * The life of a batch under random events: a gate between simulated workers, shardd, a second
  * server and a supervisor; the same rules as batch.pml, on the real code.  Messages are delivered
  * late, workers die with requests under way, some push to the lead alone, shardd loses connections
- * before or after it journals, and now and then the gate is saved, thrown away and loaded: then all requests under way are gone,
- * and those who live make theirs again.
+ * before or after it journals, and now and then the gate is saved, thrown away and loaded: then all
+ * requests under way are gone, and those who live make theirs again.
  *
  * Checked at every step: nothing is applied twice, nothing that was not settled, everything that is
  * applied is staged at both servers; every token is answered once; every member sees every act
- * once, in their order; members of an iteration have the sizes of one plan; queue and servers agree at every cut. In the end every sample is in the model exactly once.
+ * once, in their order; members of an iteration have the sizes of one plan; queue and servers agree
+ * at every cut.  In the end every sample is in the model exactly once.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -81,7 +82,7 @@ struct world {
 	int refused[WORKERS];
 	int shards_up;
 	int request, answer; /* a settle not read yet; its answer not read yet */
-	int asked;	     /* to hold asked_part[parts]; not answered yet */
+	int asked;           /* to hold asked_part[parts]; not answered yet */
 	struct order_push asked_part[STAGED];
 	size_t asked_parts;
 	uint64_t number;
@@ -723,7 +724,8 @@ static void ask_act(struct world *w)
 	struct error err;
 	/* With sizes at every barrier others only can be given. */
 	int len = snprintf(text, sizeof text, "action kind=%s id=w1 size=%d accum=1\n%s",
-			   w->options.balance ? "adjust-lr scale=1" : "adjust-bs", ++w->acts, more[next_random(w) % 3]);
+			   w->options.balance ? "adjust-lr scale=1" : "adjust-bs", ++w->acts,
+			   more[next_random(w) % 3]);
 
 	for (int again = chance(w, 3); again >= 0; again--)
 		CHECK(gate_act(w->gate, text, (size_t)len, (uint64_t)w->acts,

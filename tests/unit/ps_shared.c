@@ -370,19 +370,19 @@ static void lines_of_an_apply_may_change(void **state)
 static void buffers_are_used_again_and_given_up(void **state)
 {
 	struct buffers *r = buffers_new();
-	void *room[10];
+	void *buffer[10];
 
 	(void)state;
 	for (size_t i = 0; i < 10; i++) {
-		room[i] = buffer_take(r, 1000 + i);
-		assert_int_equal((uintptr_t)room[i] % 64, 0);
-		memset(room[i], 1, 1000 + i);
+		buffer[i] = buffer_take(r, 1000 + i);
+		assert_int_equal((uintptr_t)buffer[i] % 64, 0);
+		memset(buffer[i], 1, 1000 + i);
 	}
 	for (size_t i = 0; i < 10; i++)
-		buffer_give(room[i]);
+		buffer_give(buffer[i]);
 	assert_int_equal(buffers_idle(r), 10);
-	assert_ptr_equal(buffer_take(r, 1000), room[9]); /* the last one is in the cache still */
-	buffer_give(room[9]);
+	assert_ptr_equal(buffer_take(r, 1000), buffer[9]); /* the last one is in the cache still */
+	buffer_give(buffer[9]);
 	void *large = buffer_take(r, 5 << 20), *small = buffer_take(r, 10);
 	assert_int_equal(buffers_idle(r), 10); /* none of them suited */
 	memset(large, 1, 5 << 20);
