@@ -23,6 +23,8 @@ part() {
 		'rows begin=1 count=2 header-bytes=4 bytes=14' y,a 1,11 0,12 ok \
 		'rows begin=4 count=1 header-bytes=4 bytes=9' a,y 30,1 ok \
 		'err code=unknown-row' 'err code=bad-request' 'err code=unknown-request')" ]
+	rm d.csv # which is not the same as a row that is not here
+	[[ $(ask "$T/w0.rows.sock" 'rows begin=1 length=1') == "err code=data"* ]]
 }
 
 @test "partitions: rows that move are fetched, kept, and said to have come" {
