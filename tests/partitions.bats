@@ -41,6 +41,20 @@ part() {
 	[ "$(cat spill/w1/1-2)" = "$(printf 'y,a\n1,11\n0,12')" ]
 }
 
+@test "partitions: a giver that is stopped does not keep the other from its end" {
+	part --spill "$T/spill/w0" --peers "$T"
+	wait_for '[ -S w0.rows.sock ]'
+	kill -STOP "$PID"
+	printf 'y,a\n1,21\n1,22\n' >d1.csv
+	ask "$T/parts.sock" 'hello worker=w1' get\ worker=w1\ generation=1{,,,,,,,,,,}
+	start w1 worker --id w1 --shards "$T/parts.sock" --servers "$T/none.sock" --data d1.csv \
+		--format csv --label y --dense a --dense-scale none --spill "$T/spill/w1" --peers "$T"
+	wait_for 'grep -q "rows do not come: $T/w0.rows.sock" w1.err'
+	kill "$PID"
+	ended "$PID"
+	[ "$status" -eq 0 ]
+}
+
 @test "partitions: data, shardd and words that do not fit" {
 	part
 	wait "$PID" && false || [ $? -eq 78 ]
