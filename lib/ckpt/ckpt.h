@@ -94,7 +94,6 @@ uint32_t ckpt_dense_slots(const struct ckpt *c);
 uint32_t ckpt_width(const struct ckpt *c); /* 0: no rows */
 uint32_t ckpt_row_slots(const struct ckpt *c);
 uint64_t ckpt_row_count(const struct ckpt *c);
-const char *ckpt_note(const struct ckpt *c, const char *key); /* part 0's note, or NULL */
 /* Key and value of part 0's i-th note; NULL behind the last. */
 const char *ckpt_note_at(const struct ckpt *c, size_t i, const char **value);
 
