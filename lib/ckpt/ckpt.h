@@ -23,7 +23,6 @@
 #include <stdint.h>
 
 #define CKPT_FILES_MAX 1100
-#define CKPT_PARTS_MAX 1024
 #define CKPT_NAME_MAX 65
 #define CKPT_PATH_MAX 4096
 

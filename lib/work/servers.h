@@ -12,11 +12,9 @@
 #include "record/record.h"
 #include "work/exchange.h"
 
-#define SERVERS_MAX 1024
-
 struct servers_options {
 	const char *const *paths; /* in the order of the parts; the lead first */
-	uint32_t count;
+	uint32_t count;           /* 1..MAP_PARTS_MAX */
 	const char *worker;
 	uint64_t dense_count;     /* floats, in all parts */
 	uint32_t width;           /* floats in a row */
