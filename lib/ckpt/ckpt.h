@@ -15,8 +15,8 @@
 #define PACELINE_CKPT_CKPT_H
 
 #include "base/error.h"
-#include "param/layout.h"
 #include "ckpt/part.h"
+#include "param/layout.h"
 #include "param/store.h"
 
 #include <stddef.h>

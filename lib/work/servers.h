@@ -1,7 +1,7 @@
 /*
  * servers: an exchange (exchange.h) with all parts of ps-server(8): the lead (part 0) and the
- * others.  Parameters come and gradients go through memory shared with each server, one mapping for the life
- * of a connection; a batch that does not fit there goes inline.
+ * others.  Parameters come and gradients go through memory shared with each server, one mapping for
+ * the life of a connection; a batch that does not fit there goes inline.
  *
  * With one server the model reads and writes the shared pages themselves; with several, ranges of
  * the dense vector are put together and taken apart by copying.
