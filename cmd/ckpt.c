@@ -214,9 +214,9 @@ static int ask(struct call *c, char path[CKPT_PATH_MAX], struct error *err)
 static int run_save(const char *const *operand, struct error *err)
 {
 	struct dirs_environment env = {.runtime_directory = getenv("RUNTIME_DIRECTORY"),
-					.state_directory = getenv("STATE_DIRECTORY"),
-					.xdg_state_home = getenv("XDG_STATE_HOME"),
-					.home = getenv("HOME")};
+				       .state_directory = getenv("STATE_DIRECTORY"),
+				       .xdg_state_home = getenv("XDG_STATE_HOME"),
+				       .home = getenv("HOME")};
 	struct dirs place = {.state = "/"};
 	struct call *c;
 	char path[CKPT_PATH_MAX], socket[DIRS_PATH_MAX];

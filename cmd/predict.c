@@ -41,7 +41,6 @@ struct scorer {
 	struct schema *schema;
 	struct layout layout;
 	struct model *model;
-	float *dense;
 	struct store *store; /* the whole checkpoint, as a part of its own */
 	uint64_t bad_rows_max;
 	uint64_t bad_rows;
@@ -106,22 +105,17 @@ static int check_fit(const struct scorer *s, struct ckpt *c, const struct model_
 
 static int load_parameters(struct scorer *s, struct ckpt *c, struct error *err)
 {
-	uint64_t count = ckpt_dense_count(c);
 	const struct opt opt = {.kind = OPT_SGD}; /* no slots */
 	struct map map;
 	int lost;
 	if (ckpt_read_layout(c, &s->layout, err) != 0)
 		return -1;
-	s->dense = count < SIZE_MAX / 8 ? malloc(((size_t)count + 1) * sizeof *s->dense) : NULL;
-	if (!s->dense)
-		return error_set(err, ERROR_OS, ckpt_dir(c), "out of memory for its parameters");
-	map_even(&map, 1, count);
+	map_even(&map, 1, ckpt_dense_count(c));
 	if (store_new_bare(&s->store, &s->layout, &map, 0, &opt, err) != 0 ||
 	    ckpt_restore(c, s->store, &lost, err) != 0)
 		return -1;
 	if (store_row_count(s->store) != ckpt_row_count(c))
 		return error_set(err, ERROR_DATA, ckpt_dir(c), "holds a row twice");
-	store_pull_dense(s->store, s->dense, 0);
 	return 0;
 }
 
@@ -172,7 +166,7 @@ static int score_batch(struct scorer *s, struct error *err)
 				    .offset = s->offset,
 				    .index = s->index,
 				    .value = r->value};
-	return model_predict(s->model, &batch, s->dense, s->row, s->score, err);
+	return model_predict(s->model, &batch, store_dense(s->store), s->row, s->score, err);
 }
 
 /* "-" stands for a label that is not there; nine digits tell one float from all others. */
@@ -252,7 +246,6 @@ static void scorer_free(struct scorer *s)
 	model_free(s->model);
 	store_free(s->store);
 	rows_free(&s->rows);
-	free(s->dense);
 	free(s->offset);
 	free(s->index);
 	free(s->row);

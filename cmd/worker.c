@@ -8,6 +8,7 @@
 #include "data/schema.h"
 #include "model/model.h"
 #include "monitor/node.h"
+#include "param/map.h"
 #include "work/trainer.h"
 
 #include <cblas.h>
@@ -164,6 +165,8 @@ struct names {
 	size_t count;
 	const char *item[OPTION_LIST_MAX];
 };
+
+_Static_assert(OPTION_LIST_MAX <= MAP_PARTS_MAX, "a map has room for all servers named");
 
 /* Splits at commas; a word that names a file as it stands is not split. */
 static int split(struct names *n, const char *words, const char *option, struct error *err)

@@ -23,6 +23,8 @@ part() {
 		'rows begin=1 count=2 header-bytes=4 bytes=14' y,a 1,11 0,12 ok \
 		'rows begin=4 count=1 header-bytes=4 bytes=9' a,y 30,1 ok \
 		'err code=unknown-row' 'err code=bad-request' 'err code=unknown-request')" ]
+	rm d.csv # which is not the same as a row that is not here
+	[[ $(ask "$T/w0.rows.sock" 'rows begin=1 length=1') == "err code=data"* ]]
 }
 
 @test "partitions: rows that move are fetched, kept, and said to have come" {
@@ -37,6 +39,20 @@ part() {
 	wait_for '[[ $(ask "$T/parts.sock" partitions) == *"moves=0 moves-done=1 rows-moved=2"* ]]'
 	[ "$(ls spill/w1)" = 1-2 ]
 	[ "$(cat spill/w1/1-2)" = "$(printf 'y,a\n1,11\n0,12')" ]
+}
+
+@test "partitions: a giver that is stopped does not keep the other from its end" {
+	part --spill "$T/spill/w0" --peers "$T"
+	wait_for '[ -S w0.rows.sock ]'
+	kill -STOP "$PID"
+	printf 'y,a\n1,21\n1,22\n' >d1.csv
+	ask "$T/parts.sock" 'hello worker=w1' get\ worker=w1\ generation=1{,,,,,,,,,,}
+	start w1 worker --id w1 --shards "$T/parts.sock" --servers "$T/none.sock" --data d1.csv \
+		--format csv --label y --dense a --dense-scale none --spill "$T/spill/w1" --peers "$T"
+	wait_for 'grep -q "rows do not come: $T/w0.rows.sock" w1.err'
+	kill "$PID"
+	ended "$PID"
+	[ "$status" -eq 0 ]
 }
 
 @test "partitions: data, shardd and words that do not fit" {

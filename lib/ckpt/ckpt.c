@@ -221,11 +221,6 @@ uint64_t ckpt_row_count(const struct ckpt *c)
 	return rows;
 }
 
-const char *ckpt_note(const struct ckpt *c, const char *key)
-{
-	return stream_get_note(part_stream(c->part[0]), key);
-}
-
 const char *ckpt_note_at(const struct ckpt *c, size_t i, const char **value)
 {
 	return stream_note_at(part_stream(c->part[0]), i, value);

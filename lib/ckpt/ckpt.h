@@ -15,15 +15,14 @@
 #define PACELINE_CKPT_CKPT_H
 
 #include "base/error.h"
-#include "param/layout.h"
 #include "ckpt/part.h"
+#include "param/layout.h"
 #include "param/store.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
 #define CKPT_FILES_MAX 1100
-#define CKPT_PARTS_MAX 1024
 #define CKPT_NAME_MAX 65
 #define CKPT_PATH_MAX 4096
 
@@ -94,7 +93,6 @@ uint32_t ckpt_dense_slots(const struct ckpt *c);
 uint32_t ckpt_width(const struct ckpt *c); /* 0: no rows */
 uint32_t ckpt_row_slots(const struct ckpt *c);
 uint64_t ckpt_row_count(const struct ckpt *c);
-const char *ckpt_note(const struct ckpt *c, const char *key); /* part 0's note, or NULL */
 /* Key and value of part 0's i-th note; NULL behind the last. */
 const char *ckpt_note_at(const struct ckpt *c, size_t i, const char **value);
 

@@ -164,12 +164,12 @@ static int count_parts(struct ckpt_manifest *m, struct error *err)
 	char name[CKPT_NAME_MAX];
 	for (size_t i = 0; i < m->count; i++)
 		named += strncmp(m->file[i].name, "part-", 5) == 0;
-	for (int found = 1; found && n <= CKPT_PARTS_MAX;) {
+	for (int found = 1; found && n <= MAP_PARTS_MAX;) {
 		ckpt_part_name(n, name);
 		found = ckpt_manifest_file(m, name) != NULL;
 		n += (uint32_t)found;
 	}
-	if (n == 0 || n != named || n > CKPT_PARTS_MAX)
+	if (n == 0 || n != named || n > MAP_PARTS_MAX)
 		return error_set(err, ERROR_DATA, NULL,
 				 "%u parts are named, of which %u in a row from part-0", named, n);
 	m->parts = n;

@@ -91,11 +91,9 @@ static int take_index(struct part_reader *p, const char *index, size_t len, stru
 	struct record *r = malloc(sizeof *r);
 	struct stream_block b;
 	uint64_t end = p->blocks_begin;
-	size_t line = 0;
 	int got = r ? RECORD_ONE : error_set(err, ERROR_OS, NULL, "out of memory");
 
 	while (got == RECORD_ONE) {
-		line++;
 		got = record_next(&walk, r, err);
 		int kind = got == RECORD_ONE ? stream_record(p->stream, r, &b, err) : STREAM_OTHER;
 		if (kind < 0 || (kind == STREAM_BLOCK && take_block(p, r, &b, &end, err) != 0))
@@ -104,7 +102,7 @@ static int take_index(struct part_reader *p, const char *index, size_t len, stru
 	free(r);
 	if (got != RECORD_END) {
 		char place[64];
-		snprintf(place, sizeof place, "index line %zu", line);
+		snprintf(place, sizeof place, "index line %" PRIu64, walk.number);
 		error_wrap(err, place);
 		return error_wrap(err, p->path);
 	}

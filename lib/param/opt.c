@@ -118,11 +118,6 @@ size_t opt_bad_gradient(const float *g, size_t n)
 	return first_beyond(g, n, -OPT_GRADIENT_MAX, OPT_GRADIENT_MAX);
 }
 
-size_t opt_bad_value(const float *p, size_t n)
-{
-	return first_beyond(p, n, -FLT_MAX, FLT_MAX);
-}
-
 size_t opt_bad_slot(const struct opt *o, size_t slot, const float *x, size_t n)
 {
 	float most = o->kind == OPT_ADAM && slot == 0 ? MOMENT_MAX : FLT_MAX;

@@ -82,9 +82,8 @@ void opt_init(const struct opt *o, const float *p, float *const *slots, size_t n
 void opt_step_begin(struct opt_step *s, const struct opt *o, double factor, uint64_t t);
 
 /* The first element that may not stand here, n when all may: a gradient beyond OPT_GRADIENT_MAX, a
- * parameter or slot that is not finite, a sum of squares below 0, a first moment beyond 1e18. */
+ * slot that is not finite, a sum of squares below 0, a first moment beyond 1e18. */
 size_t opt_bad_gradient(const float *g, size_t n);
-size_t opt_bad_value(const float *p, size_t n);
 size_t opt_bad_slot(const struct opt *o, size_t slot, const float *x, size_t n);
 
 /* n parameters with gradient g. slots[k] has n floats; unused ones are not looked at. */

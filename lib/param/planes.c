@@ -112,7 +112,8 @@ static size_t squeeze(z_stream *z, const uint8_t *plane, size_t count, uint8_t *
 	return len > 1 ? len : 0; /* a length of 1 has another meaning */
 }
 
-static uint32_t encode_plane(struct planes_coder *c, const uint8_t *plane, size_t count, uint8_t *out)
+static uint32_t encode_plane(struct planes_coder *c, const uint8_t *plane, size_t count,
+			     uint8_t *out)
 {
 	if (count > 1) {
 		double bits = sampled_entropy(plane, count);
@@ -162,7 +163,7 @@ static int decode_plane(z_stream *z, const uint8_t *in, size_t len, size_t count
 }
 
 int planes_decode(struct planes_coder *c, const uint8_t *in, const uint32_t plane_bytes[PLANES],
-		 size_t count, void *values)
+		  size_t count, void *values)
 {
 	for (size_t p = 0; p < PLANES; p++) {
 		if (decode_plane(&c->inflater, in, plane_bytes[p], count,

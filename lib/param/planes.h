@@ -21,15 +21,15 @@ struct planes_coder;
 struct planes_coder *planes_coder_new(void);
 void planes_coder_free(struct planes_coder *c); /* NULL is fine */
 
-/* values[count] (1..PLANES_VALUES_MAX) into out[PLANES_BYTES_MAX]; plane_bytes tells the lengths of the
- * planes, which lie one behind the other. Returns their sum. Never fails: what can't be deflated is
- * stored. */
+/* values[count] (1..PLANES_VALUES_MAX) into out[PLANES_BYTES_MAX]; plane_bytes tells the lengths of
+ * the planes, which lie one behind the other. Returns their sum. Never fails: what can't be
+ * deflated is stored. */
 size_t planes_encode(struct planes_coder *c, const void *values, size_t count, uint8_t *out,
-		    uint32_t plane_bytes[PLANES]);
+		     uint32_t plane_bytes[PLANES]);
 
 /* The other way: values[count] from in. -1 when the planes don't decode to count bytes each; the
  * lengths may be anything, as long as in holds their sum. */
 int planes_decode(struct planes_coder *c, const uint8_t *in, const uint32_t plane_bytes[PLANES],
-		 size_t count, void *values);
+		  size_t count, void *values);
 
 #endif

@@ -304,6 +304,11 @@ size_t store_copy_judged(float *to, const float *from, size_t n)
 	return n;
 }
 
+const float *store_dense(const struct store *s)
+{
+	return s->dense;
+}
+
 void store_pull_dense(const struct store *s, float *out, int apart)
 {
 	if (s->dense_count == 0)

@@ -50,7 +50,9 @@ int store_rows(struct store *s, const uint32_t *key, size_t n, int unique, float
  * there as they would begin. None are made. The store has a table. */
 void store_look_rows(const struct store *s, const uint32_t *key, size_t n, float *out);
 
-/* This part's dense range; `apart` says that the destination is not read here again (a worker's
+/* This part's dense range where it lies, as long as s; NULL: it is empty. */
+const float *store_dense(const struct store *s);
+/* The same, copied; `apart` says that the destination is not read here again (a worker's
  * memory), so that it need not go through the caches. */
 void store_pull_dense(const struct store *s, float *out, int apart);
 void store_pull_rows(const struct store *s, float *const *row, size_t n, float *out);

@@ -271,6 +271,9 @@ int store_expect(struct store *s, const struct stream_reader *from, int *same, s
 
 struct stream_taker store_taker(struct store *s)
 {
-	return (struct stream_taker){.place = place_dense, .dense = take_dense, .rows = take_rows, .owner = s,
+	return (struct stream_taker){.place = place_dense,
+				     .dense = take_dense,
+				     .rows = take_rows,
+				     .owner = s,
 				     .slots = s->take_slots};
 }

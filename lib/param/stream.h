@@ -73,8 +73,8 @@ size_t stream_not_finite(const void *values, size_t count);
 /* ---- writing ---- */
 
 struct stream_sink {
-	/* Takes a record that is not ended yet (record_end()), so that the sink may add to it; bytes 0: it
-	 * has no values. */
+	/* Takes a record that is not ended yet (record_end()), so that the sink may add to it;
+	 * bytes 0: it has no values. */
 	int (*put)(void *owner, struct record_out *r, const void *values, size_t bytes,
 		   struct error *err);
 	void *owner;

@@ -4,6 +4,7 @@
  */
 #include "work/batch.h"
 
+#include "base/grow.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -74,16 +75,12 @@ void batch_add_range(struct batch *b, uint64_t id, uint64_t begin, uint64_t leng
 	b->ranges_bytes += range_bytes(id, begin, length);
 }
 
-static int grow(void *array, size_t count, size_t size, struct error *err)
+/* To `count` (1 or more) and not beyond, as several arrays have one room. */
+static int grow(void *array_at, size_t count, size_t size, struct error *err)
 {
-	void **p = array;
-	size_t bytes;
-	void *larger = NULL;
-	if (!__builtin_mul_overflow(count, size, &bytes))
-		larger = realloc(*p, bytes ? bytes : 1);
-	if (!larger)
+	size_t room = 0;
+	if (grow_array(array_at, &room, count, size) != 0)
 		return error_set(err, ERROR_OS, "", "out of memory");
-	*p = larger;
 	return 0;
 }
 

@@ -86,12 +86,13 @@ static void on_rows(struct request *rq, void *rows_move)
 		request_bad(rq, &err);
 		return;
 	}
-	if (find_rows(&w, &err) < 0 || w.count == 0) {
+	int found = find_rows(&w, &err);
+	if (found < 0 || w.count == 0) {
 		free(w.text.data);
-		if (w.count == 0)
-			request_err(rq, "unknown-row", "that row is not here");
-		else
+		if (found < 0)
 			request_err(rq, "data", "%s", err.text);
+		else
+			request_err(rq, "unknown-row", "that row is not here");
 		return;
 	}
 	record_begin(&o, line, sizeof line, "rows");

@@ -12,9 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ASK_SECONDS 2.0   /* shardd may hold an answer back so long */
-#define PAUSE_SECONDS 0.5 /* after something that did not work */
-#define MOVES_MAX 64      /* of one answer; the others are asked for again */
+#define ASK_SECONDS 2.0     /* shardd may hold an answer back so long */
+#define SILENCE_SECONDS 2.0 /* before a greeting, and amid the bytes of rows */
+#define PAUSE_SECONDS 0.5   /* after something that did not work */
+#define MOVES_MAX 64        /* of one answer; the others are asked for again */
 
 struct move {
 	uint64_t id, begin, length;
@@ -29,6 +30,32 @@ struct moves {
 static int stopped(const struct rows_move *m)
 {
 	return atomic_load(&m->stop);
+}
+
+/* ---- conversations: nobody who is stopped, and has a socket still, may hold up our end ---- */
+
+static int open_call(const struct rows_move *m, struct call **out, const char *path,
+		     struct error *err)
+{
+	double answer = m->options.answer_seconds;
+	return call_open(out, path, 0, answer < SILENCE_SECONDS ? answer : SILENCE_SECONDS, err);
+}
+
+/* The next record, waited for as long as an answer may take, or `stop`: 1. */
+static int receive(const struct rows_move *m, struct call *c, struct record *r, double held,
+		   struct error *err)
+{
+	double until = clock_mono() + held + m->options.answer_seconds;
+	struct error why;
+	while (!stopped(m)) {
+		if (call_receive_within(c, r, ROWS_LOOK_SECONDS, &why) == 0)
+			return 0;
+		if (why.code != ERROR_TEMPFAIL || clock_mono() > until) {
+			*err = why;
+			return -1;
+		}
+	}
+	return 1;
 }
 
 /* ---- what is here already ---- */
@@ -103,16 +130,22 @@ static int fetch_some(const struct rows_move *m, struct call *giver, uint64_t be
 	size_t len = record_end(&o, NULL);
 	if (call_send(giver, line, len, NULL, 0, err) != 0)
 		return -1;
-	int result = 0;
-	do {
-		if (call_receive(giver, &r, err) != 0)
+	int result, got = 0;
+	while ((result = receive(m, giver, &r, 0, err)) == 0) {
+		if (record_is(&r, "err"))
+			return error_set(err, ERROR_TEMPFAIL, call_path(giver), "%s",
+					 r.text ? r.text : "refused");
+		if (record_is(&r, "ok") && !got) /* or it would be asked for ever */
+			return error_set(err, ERROR_DATA, call_path(giver),
+					 "an answer to rows without rows");
+		if (record_is(&r, "ok"))
+			return 0;
+		if (!record_is(&r, "rows"))
+			continue;
+		if (take_rows(m, giver, &r, begin, length, err) != 0)
 			return -1;
-		if (record_is(&r, "rows") && take_rows(m, giver, &r, begin, length, err) != 0)
-			result = -1;
-	} while (!record_is(&r, "ok") && !record_is(&r, "err"));
-	if (record_is(&r, "err"))
-		return error_set(err, ERROR_TEMPFAIL, call_path(giver), "%s",
-				 r.text ? r.text : "refused");
+		got = 1;
+	}
 	return result;
 }
 
@@ -126,7 +159,7 @@ static int fetch(const struct rows_move *m, const struct move *move, struct erro
 		if ((result = first_missing(m, at, &at, err)) != 0 || at >= end)
 			break;
 		if (!giver)
-			result = call_open(&giver, path, 0, m->options.answer_seconds, err);
+			result = open_call(m, &giver, path, err);
 		if (result == 0)
 			result = fetch_some(m, giver, at, end - at, err);
 	}
@@ -155,13 +188,8 @@ static void take_move(const struct record *r, struct moves *moves)
 static int answer(const struct rows_move *m, struct call *shards, struct record *r,
 		  struct moves *moves, struct error *err)
 {
-	double until = clock_mono() + ASK_SECONDS + m->options.answer_seconds;
-	while (!stopped(m)) {
-		if (call_receive_within(shards, r, ROWS_LOOK_SECONDS, err) != 0) {
-			if (err->code != ERROR_TEMPFAIL || clock_mono() > until)
-				return -1;
-			continue;
-		}
+	int result;
+	while ((result = receive(m, shards, r, ASK_SECONDS, err)) == 0) {
 		if (record_is(r, "ok"))
 			return 0;
 		if (record_is(r, "err"))
@@ -170,7 +198,7 @@ static int answer(const struct rows_move *m, struct call *shards, struct record 
 		if (moves)
 			take_move(r, moves);
 	}
-	return 1;
+	return result;
 }
 
 static int ask_moves(const struct rows_move *m, struct call *shards, struct moves *moves,
@@ -228,9 +256,7 @@ static void *taker_main(void *rows_move)
 	struct call *shards = NULL;
 	struct error err, said = {0};
 	while (!stopped(m)) {
-		int result = shards ? 0
-				    : call_open(&shards, m->options.shards, 0,
-						m->options.answer_seconds, &err);
+		int result = shards ? 0 : open_call(m, &shards, m->options.shards, &err);
 		if (result == 0)
 			result = ask_moves(m, shards, &moves, &err);
 		if (result == 0)

@@ -34,7 +34,7 @@ struct rows_move_options {
 /* All strings are borrowed. */
 int rows_move_start(struct rows_move **out, const struct rows_move_options *options,
 		    struct error *err);
-/* Ends both threads, within a second or so. NULL is fine. */
+/* Ends both threads, within a few seconds. NULL is fine. */
 void rows_move_stop(struct rows_move *m);
 
 #endif

@@ -19,9 +19,9 @@ static int read_name(const char *name, uint64_t *begin, uint64_t *count)
 }
 
 int rows_spill_each(const char *dir,
-	       int (*each)(const char *path, uint64_t begin, uint64_t count, void *arg,
-			   struct error *err),
-	       void *arg, struct error *err)
+		    int (*each)(const char *path, uint64_t begin, uint64_t count, void *arg,
+				struct error *err),
+		    void *arg, struct error *err)
 {
 	char path[PATH_MAX];
 	uint64_t begin, count;
@@ -41,7 +41,7 @@ int rows_spill_each(const char *dir,
 }
 
 int rows_spill_write(const char *dir, uint64_t begin, uint64_t count, const void *text, size_t len,
-		struct error *err)
+		     struct error *err)
 {
 	char path[PATH_MAX], name[64];
 	snprintf(name, sizeof name, "%llu-%llu", (unsigned long long)begin,

@@ -12,12 +12,12 @@
 
 /* Each file; a nonzero result of `each` ends it and is returned. No directory: no file. */
 int rows_spill_each(const char *dir,
-	       int (*each)(const char *path, uint64_t begin, uint64_t count, void *arg,
-			   struct error *err),
-	       void *arg, struct error *err);
+		    int (*each)(const char *path, uint64_t begin, uint64_t count, void *arg,
+				struct error *err),
+		    void *arg, struct error *err);
 /* The rows of text become a file, durably. */
 int rows_spill_write(const char *dir, uint64_t begin, uint64_t count, const void *text, size_t len,
-		struct error *err);
+		     struct error *err);
 /* Files with rows that the dataset lacks become part of it. */
 int rows_spill_load(const char *dir, struct dataset *ds, struct error *err);
 

@@ -46,7 +46,7 @@ struct part {
 	size_t rows_max; /* that fit in the memory */
 	size_t keys_at, push_at;
 	double asked; /* when the last pull was sent */
-	size_t rows; /* of the batch that was last asked for */
+	size_t rows;  /* of the batch that was last asked for */
 	float *inline_push;
 	size_t inline_room;
 	struct open_request open[OPEN_MAX]; /* a ring, answered in this order */
@@ -63,7 +63,7 @@ struct servers {
 	/* private memory, used when not straight; rooms in floats */
 	float *dense, *dense_gradient, *rows, *row_gradient;
 	size_t dense_room, dense_gradient_room, rows_room, row_gradient_room;
-	int brief;    /* who went is not waited for */
+	int brief; /* who went is not waited for */
 	int early; /* a pull was sent behind the push, for this iteration */
 	uint64_t early_iteration;
 	uint32_t early_pause; /* for so many pushes there is none */

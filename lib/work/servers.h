@@ -1,7 +1,7 @@
 /*
  * servers: an exchange (exchange.h) with all parts of ps-server(8): the lead (part 0) and the
- * others.  Parameters come and gradients go through memory shared with each server, one mapping for the life
- * of a connection; a batch that does not fit there goes inline.
+ * others.  Parameters come and gradients go through memory shared with each server, one mapping for
+ * the life of a connection; a batch that does not fit there goes inline.
  *
  * With one server the model reads and writes the shared pages themselves; with several, ranges of
  * the dense vector are put together and taken apart by copying.
@@ -12,11 +12,9 @@
 #include "record/record.h"
 #include "work/exchange.h"
 
-#define SERVERS_MAX 1024
-
 struct servers_options {
 	const char *const *paths; /* in the order of the parts; the lead first */
-	uint32_t count;
+	uint32_t count;           /* 1..MAP_PARTS_MAX */
 	const char *worker;
 	uint64_t dense_count;     /* floats, in all parts */
 	uint32_t width;           /* floats in a row */

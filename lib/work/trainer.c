@@ -183,16 +183,16 @@ static int start_move(struct trainer *t, uint64_t begin, struct error *err)
 {
 	const struct trainer_options *o = &t->options;
 	struct rows_move_options move = {.worker = o->worker,
-				      .shards = o->shards,
-				      .dir = o->peers,
-				      .spill = o->spill,
-				      .paths = o->paths,
-				      .path_count = o->path_count,
-				      .index_dir = o->index_dir,
-				      .format = dataset_format(o->dataset),
-				      .begin = begin,
-				      .length = t->own_rows,
-				      .answer_seconds = o->answer_seconds};
+					 .shards = o->shards,
+					 .dir = o->peers,
+					 .spill = o->spill,
+					 .paths = o->paths,
+					 .path_count = o->path_count,
+					 .index_dir = o->index_dir,
+					 .format = dataset_format(o->dataset),
+					 .begin = begin,
+					 .length = t->own_rows,
+					 .answer_seconds = o->answer_seconds};
 	return o->peers && !t->move ? rows_move_start(&t->move, &move, err) : 0;
 }
 

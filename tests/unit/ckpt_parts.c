@@ -69,14 +69,16 @@ static void bad_planes_are_refused(void **state)
 
 static void round_trip(const struct make *m)
 {
+	const char *value;
 	struct ckpt *c;
 	make_checkpoint(in_dir("c"), m, 5, 0);
 	OK(ckpt_open(&c, in_dir("c"), err));
 	assert_int_equal(ckpt_get_manifest(c)->parts, m->parts);
 	assert_int_equal(ckpt_get_manifest(c)->iteration, 5);
 	assert_int_equal(ckpt_row_count(c), m->rows);
-	assert_string_equal(ckpt_note(c, "step"), "12");
-	assert_null(ckpt_note(c, "none"));
+	assert_string_equal(ckpt_note_at(c, 0, &value), "step");
+	assert_string_equal(value, "12");
+	assert_null(ckpt_note_at(c, 1, &value));
 	assert_int_equal(check_content(c, m), 0);
 	ckpt_close(c);
 	OK(fs_remove_tree(in_dir("c"), err));
