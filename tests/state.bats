@@ -78,7 +78,10 @@ whole() {
 	run -78 run_job --fresh --set JOB=other
 	[[ $output == *"holds the state of job tiny, not of other"* ]]
 	whole
+	touch run/state/balance.log run/state/balance.log.1
 	run -0 run_job --fresh
+	[ ! -e run/state/balance.log ]
+	[ ! -e run/state/balance.log.1 ]
 	[ "$(cat run/state/mine/note)" = precious ]
 	[ ! -e run/state/previous ]
 }
