@@ -327,7 +327,7 @@ summary() { tail -n 1 "$1"; }
 	run run_job
 	[ "$status" -eq 137 ]
 	[[ $output == *"rollback 2 in a row without a checkpoint that goes further (RESTARTS)"* ]]
-	[[ $output == *"state=failed"* ]]
+	[[ $output == *"state=failed"*" failed=ps"[01]" "* ]]
 }
 
 @test "RESTARTS: servers that end together make one rollback" {
