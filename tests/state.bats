@@ -287,7 +287,7 @@ end_of_boot() {
 	kill -9 $SUPERVISOR
 	wait $SUPERVISOR || true
 	for record in run/state/nodes/*.[0-9]*; do
-		read -r parent pid < <(sed -n 's/^node .* parent=\([0-9]*\) .* pid=\([0-9]*\) .*/\1 \2/p' "$record")
+		read -r parent pid < <(record_pids "$record")
 		kill -9 "$parent" "$pid" || true
 		wait_for "[ ! -e /proc/$pid/cmdline ] || ! grep -qs . /proc/$pid/cmdline"
 	done
