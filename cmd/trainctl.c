@@ -29,9 +29,9 @@ static const struct {
 void trainctl_environment(struct dirs_environment *env)
 {
 	*env = (struct dirs_environment){.runtime_directory = getenv("RUNTIME_DIRECTORY"),
-					  .state_directory = getenv("STATE_DIRECTORY"),
-					  .xdg_state_home = getenv("XDG_STATE_HOME"),
-					  .home = getenv("HOME")};
+					 .state_directory = getenv("STATE_DIRECTORY"),
+					 .xdg_state_home = getenv("XDG_STATE_HOME"),
+					 .home = getenv("HOME")};
 }
 
 int trainctl_parse(const struct option_table *table, int argc, char **argv, const char *what,

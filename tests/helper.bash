@@ -83,6 +83,9 @@ begin() {
 	SUPERVISOR=$PID
 }
 
+# record_pids FILE: of a node's parent and of the node.
+record_pids() { sed -n 's/^node .* parent=\([0-9]*\) .* pid=\([0-9]*\) .*/\1 \2/p' "$1"; }
+
 # Nodes outlive trainctl: what a failed test leaves is found by the pids its records name.
 end_jobs() {
 	local record pid parent
@@ -90,7 +93,7 @@ end_jobs() {
 	for record in "$T"/*/state/nodes/*.[0-9]* "$T"/state/nodes/*.[0-9]* \
 		"$T"/home/paceline/*/nodes/*.[0-9]*; do
 		[ -e "$record" ] || continue
-		read -r parent pid < <(sed -n 's/^node .* parent=\([0-9]*\) .* pid=\([0-9]*\) .*/\1 \2/p' "$record")
+		read -r parent pid < <(record_pids "$record")
 		if grep -qs "$T" "/proc/$pid/cmdline"; then kill -9 "$pid"; fi
 		wait_for "[ \"\$(cat /proc/$parent/comm 2>/dev/null)\" != node-parent ]"
 	done

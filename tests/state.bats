@@ -78,7 +78,10 @@ whole() {
 	run -78 run_job --fresh --set JOB=other
 	[[ $output == *"holds the state of job tiny, not of other"* ]]
 	whole
+	touch run/state/balance.log run/state/balance.log.1
 	run -0 run_job --fresh
+	[ ! -e run/state/balance.log ]
+	[ ! -e run/state/balance.log.1 ]
 	[ "$(cat run/state/mine/note)" = precious ]
 	[ ! -e run/state/previous ]
 }
@@ -284,7 +287,7 @@ end_of_boot() {
 	kill -9 $SUPERVISOR
 	wait $SUPERVISOR || true
 	for record in run/state/nodes/*.[0-9]*; do
-		read -r parent pid < <(sed -n 's/^node .* parent=\([0-9]*\) .* pid=\([0-9]*\) .*/\1 \2/p' "$record")
+		read -r parent pid < <(record_pids "$record")
 		kill -9 "$parent" "$pid" || true
 		wait_for "[ ! -e /proc/$pid/cmdline ] || ! grep -qs . /proc/$pid/cmdline"
 	done

@@ -327,7 +327,7 @@ summary() { tail -n 1 "$1"; }
 	run run_job
 	[ "$status" -eq 137 ]
 	[[ $output == *"rollback 2 in a row without a checkpoint that goes further (RESTARTS)"* ]]
-	[[ $output == *"state=failed"* ]]
+	[[ $output == *"state=failed"*" failed=ps"[01]" "* ]]
 }
 
 @test "RESTARTS: servers that end together make one rollback" {
@@ -569,6 +569,24 @@ summary() { tail -n 1 "$1"; }
 	ended $SUPERVISOR
 	[ "$status" -eq 130 ]
 	grep -q '^late .*w0 is to end, but its parent does not say so: killed, too' run/state/job.log
+}
+
+@test "a node that is killed before it is there is killed when it is, whoever saw it first" {
+	job EPOCHS=20
+	slow 400
+	mkdir -p run/state/logs
+	mkfifo run/state/logs/w0.log # its parent waits until somebody reads it
+	begin first
+	wait_for '[ "$(logged "^event role=worker id=w0 kind=start ")" = 1 ]'
+	ask run/trainctl.sock 'kill id=w0' | grep -q '^ok'
+	# asked all the time, status learns of it before the next try to kill it
+	yes status | head -n 20000 | socat -t 20 - UNIX-CONNECT:run/trainctl.sock >answers &
+	wait_for '[ -s answers ]'
+	exec 9<>run/state/logs/w0.log
+	wait_for '[ "$(logged "^event role=worker id=w0 kind=restart ")" = 1 ]'
+	[ "$(logged "^event role=worker id=w0 kind=exit signal=9 ")" = 1 ]
+	[ "$(logged "^late ")" = 0 ]
+	kill -9 $SUPERVISOR
 }
 
 @test "a drag file for one process of a node only" {

@@ -118,11 +118,11 @@ static int resolve(struct dirs *p, const char *job, const char *run_dir,
 }
 
 int dirs_resolve(struct dirs *p, const char *job, const char *run_dir, const char *state_dir,
-		  const struct dirs_environment *env, struct error *err)
+		 const struct dirs_environment *env, struct error *err)
 {
 	if (resolve(p, job, run_dir, env, err) != 0 ||
-	    resolve_state(p, job ? job : "", given(run_dir) ? p->run : NULL, state_dir, env,
-			  err) != 0)
+	    resolve_state(p, job ? job : "", given(run_dir) ? p->run : NULL, state_dir, env, err) !=
+		    0)
 		return -1;
 	return absolute(p->state, err);
 }
@@ -139,7 +139,7 @@ int dirs_recorded(const struct dirs *p, char *run)
 }
 
 int dirs_find(char *run, const char *job, const char *run_dir, const struct dirs_environment *env,
-	       struct error *err)
+	      struct error *err)
 {
 	struct dirs p;
 	if (resolve(&p, job, run_dir, env, err) != 0)
@@ -213,7 +213,8 @@ int dirs_learnt(const char *dir, const char *id, char *out)
 	}
 	if (d)
 		closedir(d);
-	if (!first[0] || snprintf(out, DIRS_PATH_MAX, "%s/predict-w%s", dir, first) >= DIRS_PATH_MAX)
+	if (!first[0] ||
+	    snprintf(out, DIRS_PATH_MAX, "%s/predict-w%s", dir, first) >= DIRS_PATH_MAX)
 		return -1;
 	return 0;
 }

@@ -10,8 +10,8 @@
 
 #include <stddef.h>
 
-#define DIRS_MAX 3840   /* bytes of a directory's path, NUL included */
-#define DIRS_PATH_MAX 4096       /* bytes of a path below one */
+#define DIRS_MAX 3840       /* bytes of a directory's path, NUL included */
+#define DIRS_PATH_MAX 4096  /* bytes of a path below one */
 #define DIRS_SOCKET_MAX 108 /* of a Unix socket's path (unix(7)), NUL included */
 
 /* What the environment says; NULL or "" where it says nothing. main() fills it. */
@@ -31,11 +31,11 @@ struct dirs {
  * given. Makes nothing. Relative paths in the environment count as none. Sockets do not go to
  * $XDG_RUNTIME_DIR, which is removed when its user logs out, while a job of nohup(1) goes on. */
 int dirs_resolve(struct dirs *p, const char *job, const char *run_dir, const char *state_dir,
-		  const struct dirs_environment *env, struct error *err);
-/* For those that ask a running job, whatever environment it was started from: where its sockets are,
- * as its state says. run holds DIRS_MAX bytes. */
+		 const struct dirs_environment *env, struct error *err);
+/* For those that ask a running job, whatever environment it was started from: where its sockets
+ * are, as its state says. run holds DIRS_MAX bytes. */
 int dirs_find(char *run, const char *job, const char *run_dir, const struct dirs_environment *env,
-	       struct error *err);
+	      struct error *err);
 /* STATE/run-dir; -1: there is none. */
 int dirs_recorded(const struct dirs *p, char *run);
 /* Both directories and what is expected inside; checks that sockets fit and that we own them. */
@@ -46,8 +46,8 @@ void dirs_run(const struct dirs *p, const char *name, char *out);
 void dirs_state(const struct dirs *p, const char *name, char *out);
 
 /* What a worker has learnt of its speeds, as a job's state keeps it: predict-ID in dir, else the
- * first of any worker's. out holds
- * DIRS_PATH_MAX bytes. -1: there is none; dir may be no directory. */
+ * first of any worker's. out holds DIRS_PATH_MAX bytes. -1: there is none; dir may be no
+ * directory. */
 int dirs_learnt(const char *dir, const char *id, char *out);
 
 #endif

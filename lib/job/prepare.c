@@ -47,14 +47,22 @@ static int write_run_dir(const struct dirs *made, struct error *err)
 	return fs_replace_file(path, line, (size_t)n, err);
 }
 
+/* Whether a run began here: its job file comes last. */
+static int has_begun(const struct dirs *dirs)
+{
+	char path[DIRS_PATH_MAX];
+	dirs_state(dirs, "job.env", path);
+	return access(path, F_OK) == 0;
+}
+
 static int compare_keys(const struct job *job, const struct dirs *dirs, int running, int finished,
 			struct error *err)
 {
 	char path[DIRS_PATH_MAX], keys[JOB_KEYS_MAX];
 	struct job old;
-	dirs_state(dirs, "job.env", path);
-	if (access(path, F_OK) != 0)
+	if (!has_begun(dirs))
 		return 0;
+	dirs_state(dirs, "job.env", path);
 	if (job_init(&old, err) != 0)
 		return -1;
 	int result = job_read_kept(&old, path, err);
@@ -70,14 +78,6 @@ static int compare_keys(const struct job *job, const struct dirs *dirs, int runn
 		return error_set(err, ERROR_CONFIG, dirs->state,
 				 "nodes of this job run with another %s; stop it first", keys);
 	return result;
-}
-
-/* Whether a run began here: its job file comes last. */
-static int has_begun(const struct dirs *dirs)
-{
-	char path[DIRS_PATH_MAX];
-	dirs_state(dirs, "job.env", path);
-	return access(path, F_OK) == 0;
 }
 
 /* A state that was made before this was written down has nothing to compare. */

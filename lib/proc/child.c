@@ -135,11 +135,7 @@ static void on_end(evutil_socket_t fd, short what, void *arg)
 	if (waitpid(c->pid, &status, WNOHANG) != c->pid)
 		return;
 	c->reaped = 1;
-	c->end = (struct node_end){.seen = 1};
-	if (WIFSIGNALED(status))
-		c->end.signal = WTERMSIG(status);
-	else
-		c->end.status = WEXITSTATUS(status);
+	c->end = end_of(status);
 	drop(&c->ended);
 	maybe_done(c);
 }

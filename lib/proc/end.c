@@ -6,6 +6,14 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+
+struct node_end end_of(int status)
+{
+	if (WIFSIGNALED(status))
+		return (struct node_end){.seen = 1, .signal = WTERMSIG(status)};
+	return (struct node_end){.seen = 1, .status = WEXITSTATUS(status)};
+}
 
 enum end_class end_class_of(const struct node_end *end)
 {

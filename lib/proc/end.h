@@ -16,6 +16,9 @@ struct node_end {
 	int signal; /* 0: it exited */
 };
 
+/* Of a status that waitpid(2) told. */
+struct node_end end_of(int status);
+
 enum end_class { END_CLEAN, END_RETRYABLE, END_UNRETRYABLE };
 enum end_class end_class_of(const struct node_end *end);
 const char *end_class_name(enum end_class c);

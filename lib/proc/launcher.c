@@ -142,11 +142,10 @@ static int local_stop(pid_t pid, int signal)
 /* A shell that stays in front says so of a program that died by such a signal. */
 static enum end_class local_class(const struct node_end *end)
 {
-	static const int retryable[] = {SIGKILL, SIGTERM, SIGHUP, SIGPIPE};
-	for (size_t i = 0; i < sizeof retryable / sizeof *retryable; i++)
-		if (end->seen && !end->signal && end->status == 128 + retryable[i])
-			return END_RETRYABLE;
-	return end_class_of(end);
+	struct node_end program = *end;
+	if (end->seen && !end->signal && end->status > 128)
+		program.signal = end->status - 128;
+	return end_class_of(&program);
 }
 
 /* ---- the table ---- */
@@ -167,7 +166,7 @@ void launcher_here(struct node_place *place)
 {
 	cpu_set_t usable;
 	long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-	*place = (struct node_place){.launcher = launcher_find("local"), .device = "cpu"};
+	*place = (struct node_place){.launcher = launcher_find("local")};
 	if (gethostname(place->host, sizeof place->host - 1) != 0)
 		snprintf(place->host, sizeof place->host, "localhost");
 	place->cores = sched_getaffinity(0, sizeof usable, &usable) == 0

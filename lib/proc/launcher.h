@@ -24,7 +24,6 @@ struct node_place {
 	char host[256]; /* as it calls itself */
 	uint64_t cores;
 	uint64_t memory_mib;
-	char device[32]; /* what a worker computes with */
 };
 
 /* Who is started. */

@@ -311,11 +311,7 @@ static void write_end(const struct spec *spec, struct node_record *r, int status
 {
 	r->ended = 1;
 	r->end_at = clock_epoch();
-	r->end = (struct node_end){.seen = 1};
-	if (WIFSIGNALED(status))
-		r->end.signal = WTERMSIG(status);
-	else
-		r->end.status = WEXITSTATUS(status);
+	r->end = end_of(status);
 	for (int i = 0; i < END_TRIES && node_record_write(spec->record, r, NULL) != 0; i++)
 		clock_sleep(0.5);
 }

@@ -143,9 +143,7 @@ static void put_event(const struct sup_process *p, struct record_out *to_log,
 	const struct sup_node *n = p->node;
 	record_add_u64(to_log, "life", p->life);
 	put(n->sup, to_log, NULL);
-	if (p == &n->restart.next) /* the node itself goes on */
-		return;
-	if (!n->role->told)
+	if (p == &n->restart.next || !n->role->told) /* the next one's: the node itself goes on */
 		return;
 	/* A monitor that is not there misses it. */
 	record_add_seconds(to_monitor, "at", clock_epoch());

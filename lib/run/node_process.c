@@ -237,9 +237,9 @@ pid_t sup_process_pid(struct sup_process *p)
 
 int sup_process_is_late(const struct sup_process *p)
 {
-	if (p->pid != 0)
+	if (p->missed == 0)
 		return p->doomed;
-	return p->missed > 0 && clock_mono() - p->missed >= deadline_seconds(DEADLINE_GONE);
+	return p->pid == 0 && clock_mono() - p->missed >= deadline_seconds(DEADLINE_GONE);
 }
 
 int sup_process_force(struct sup_process *p)
@@ -273,6 +273,7 @@ int sup_process_signal(struct sup_process *p, int signal)
 			p->missed = clock_mono();
 		return -1;
 	}
+	p->missed = 0;
 	if (!process_alive(p->pid, p->start))
 		return 1;
 	p->node->place.launcher->stop(p->pid, signal);

@@ -31,7 +31,7 @@ struct sup_process {
 	int forced;    /* it was killed and has not ended: its parent was killed, too */
 	int doomed;    /* killed, or as good as */
 	double since;  /* clock_mono() of the launch */
-	double missed; /* clock_mono(): the first signal for which it was not known yet; 0: none */
+	double missed; /* clock_mono(): of the first signal that has not reached it yet; 0: none */
 	int fd;        /* what is watched */
 	struct event *watch;
 };

@@ -253,7 +253,7 @@ static void on_row(const struct record *r, void *owner)
 		take_warning(owner, r);
 }
 
-void sup_watch_up(struct link *link, const struct record *greeting)
+void sup_progress_up(struct link *link, const struct record *greeting)
 {
 	struct supervisor *s = link->sup;
 	char line[64];

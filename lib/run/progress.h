@@ -82,6 +82,6 @@ const struct snapshot_node *sup_measured(const struct sup_node *n);
 void sup_snapshot_info(struct supervisor *s, const char *name, const char *value);
 /* Samples per second, over the last seconds; NAN: not known yet. */
 double sup_rate(const struct supervisor *s);
-void sup_watch_up(struct link *link, const struct record *greeting);
+void sup_progress_up(struct link *link, const struct record *greeting); /* the lead is there */
 
 #endif

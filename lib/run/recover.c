@@ -238,7 +238,7 @@ void sup_rollback_begin(struct supervisor *s, const char *reason)
 
 /* A job that only ever goes back is over: each server may well run for a while in between. Servers
  * that end together make one rollback. */
-static int within_limit(const struct sup_node *n)
+static int within_limit(struct sup_node *n)
 {
 	char text[128];
 	struct supervisor *s = n->sup;
@@ -247,11 +247,10 @@ static int within_limit(const struct sup_node *n)
 	if (++s->recover.in_a_row <= s->job->restarts)
 		return 1;
 	end_text(&n->end, text, sizeof text);
-	sup_last_words(n);
-	sup_fail(s, end_status(&n->end),
-		 "%s: %s; that is rollback %llu in a row without a checkpoint that goes further "
-		 "(RESTARTS)",
-		 n->id, text, (unsigned long long)s->recover.in_a_row);
+	sup_fail_by(n,
+		    "%s; that is rollback %llu in a row without a checkpoint that goes further "
+		    "(RESTARTS)",
+		    text, (unsigned long long)s->recover.in_a_row);
 	return 0;
 }
 

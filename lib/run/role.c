@@ -125,11 +125,11 @@ static void add_partitions(struct words *w, const struct supervisor *s)
 	char one[128];
 	add(w, "--partitions");
 	EACH_OF (n, s, &role_worker) {
-		int len = snprintf(one, sizeof one, "%s%s:%llu", n->number > 0 ? "," : "", n->id,
+		int len = snprintf(one, sizeof one, "%s:%llu", n->id,
 				   (unsigned long long)s->options.rows[n->number]);
 		put(w, one, (size_t)len);
+		put(w, sup_next_of(n) ? "," : "", 1);
 	}
-	put(w, "", 1);
 	w->count++;
 	add_real(w, "--migrate", s->job->migrate);
 }

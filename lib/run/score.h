@@ -19,8 +19,8 @@ struct sup_score {
 	int status;          /* why that failed, as an exit status */
 	double auc, logloss; /* NAN: none */
 	double best_auc;
-	uint64_t without_gain; /* scores in a row */
-	char of[DIRS_PATH_MAX];    /* the checkpoint */
+	uint64_t without_gain;  /* scores in a row */
+	char of[DIRS_PATH_MAX]; /* the checkpoint */
 };
 
 void sup_score_init(struct supervisor *s);

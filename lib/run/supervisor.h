@@ -34,7 +34,7 @@ struct run_row {
 
 struct supervisor_options {
 	const struct job *job; /* finished (job_finish) */
-	struct dirs dirs;    /* made (dirs_make), locked by the caller */
+	struct dirs dirs;      /* made (dirs_make), locked by the caller */
 	uint64_t samples;      /* rows of DATA */
 	uint64_t bad_rows;     /* of these, left out */
 	const uint64_t *rows;  /* of each of its files */

@@ -98,7 +98,7 @@ void sup_links_servers(struct supervisor *s)
 		open_node(n);
 	open_link(&s->links.lead_cut, lead, deadline_seconds(DEADLINE_CUT), NULL);
 	open_link(&s->links.lead_act, lead, deadline_seconds(DEADLINE_ACT), sup_actions_up);
-	open_link(&s->links.lead_watch, lead, 0, sup_watch_up);
+	open_link(&s->links.lead_watch, lead, 0, sup_progress_up);
 }
 
 void sup_links_close_servers(struct supervisor *s)

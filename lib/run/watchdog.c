@@ -11,9 +11,7 @@
 #include <unistd.h>
 
 #define ASK_SECONDS 1.0
-#define PRESENT_SECONDS                                                                            \
-	1.0 /* a daemon whose answer is later than that is not there for workers                   \
-	     */
+#define PRESENT_SECONDS 1.0 /* a daemon whose answer comes later is not there for workers */
 
 /* ---- asking ---- */
 
