@@ -233,6 +233,19 @@ static void test_moves(void **state)
 	assert_null(followed(partitions_then, "hello worker=w7 generation=1\n", &err));
 }
 
+/* Nobody is handed anything who has no partition, whatever a file says. */
+static void test_a_worker_without_a_partition(void **state)
+{
+	(void)state;
+	struct error err = {0};
+	char text[sizeof partitions_then + 64];
+	const char *end = strstr(partitions_then, "end lines=20\n");
+	snprintf(text, sizeof text, "%.*sworker id=w9 generation=1 last=1\nend lines=21\n",
+		 (int)(end - partitions_then), partitions_then);
+	assert_null(followed(text, "get worker=w9 id=5\n", &err));
+	assert_non_null(strstr(err.text, "partition"));
+}
+
 /* Which boot's lines may be lost is part of the state, until a rollback. */
 static void test_loose(void **state)
 {
@@ -302,6 +315,7 @@ int main(void)
 		cmocka_unit_test(test_changes),
 		cmocka_unit_test(test_each_kind),
 		cmocka_unit_test(test_moves),
+		cmocka_unit_test(test_a_worker_without_a_partition),
 		cmocka_unit_test(test_loose),
 		cmocka_unit_test(test_largest),
 	};
