@@ -1,6 +1,7 @@
 /*
- * boot: which run of the machine this is.  Two processes that were told the same id have lived since
- * the same boot: what one of them had written, and nobody synced, the other may still have read.
+ * boot: which run of the machine this is.  Two processes that were told the same id have lived
+ * since the same boot: what one of them had written, and nobody synced, the other may still have
+ * read.
  */
 #ifndef PACELINE_BASE_BOOT_H
 #define PACELINE_BASE_BOOT_H

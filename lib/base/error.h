@@ -36,8 +36,9 @@ struct error {
 	char text[ERROR_TEXT_MAX];   /* why, with the offending value */
 };
 
-/* Control characters become '?': values that are quoted in a message come from outside, and messages
- * go to terminals, a line each. All texts and places of errors, and of log_say(), are so. */
+/* Control characters become '?': values that are quoted in a message come from outside, and
+ * messages go to terminals, a line each. All texts and places of errors, and of log_say(), are
+ * so. */
 void error_plain(char *text);
 
 /* Fills e (which may be NULL) and returns -1, so that callers write `return error_set(...)`. */

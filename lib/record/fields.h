@@ -28,7 +28,9 @@ struct field {
 	const char *key; /* NULL: the end of a table */
 	enum field_kind kind;
 	size_t offset;    /* of the member */
-	int is_optional;  /* not written when it is `none`, or ""; so it is when it is missing */
+	/* May be missing: then a U64 is `none`, an ID NULL or "", a FLAG 0, and others stay as they
+	 * are. None and "" are not written. */
+	int is_optional;
 	uint64_t none;    /* of FIELD_U64 */
 	uint64_t min;     /* of FIELD_U64 */
 	const char *const *names;

@@ -101,7 +101,7 @@ void record_add_real(struct record_out *o, const char *key, double value); /* ro
 void record_add_brief(struct record_out *o, const char *key, double value); /* nine digits: for
 	measured values; not finite: empty */
 void record_add_seconds(struct record_out *o, const char *key, double value); /* microseconds */
-/* Every field of r, decoded values encoded again, except those whose key is `except` (may be NULL). */
+/* Every field of r, decoded values encoded again, except those whose key is `except` (or NULL). */
 void record_add_fields(struct record_out *o, const struct record *r, const char *except);
 /* Ends the record: text (may be NULL; newlines in it become spaces), newline, NUL. Returns the
  * length without NUL, or 0 when it did not fit. */
@@ -112,7 +112,8 @@ size_t record_end(struct record_out *o, const char *text);
  * there (a pipe that stays open is not waited for beyond it).
  */
 struct record_reader;
-/* name is what error places say ("stdin"); the descriptor stays the caller's. NULL: out of memory. */
+/* name is what error places say ("stdin"); the descriptor stays the caller's. NULL: out of
+ * memory. */
 struct record_reader *record_reader_new(int fd, const char *name);
 void record_reader_free(struct record_reader *in);
 /* Of a log that is being written, or whose writer died: what stands behind the last newline is no

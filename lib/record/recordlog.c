@@ -65,19 +65,6 @@ void recordlog_close(struct recordlog *log)
 	*log = (struct recordlog){.fd = -1};
 }
 
-void recordlog_add(struct recordlog *log, const char *line, size_t len)
-{
-	if (log->len + len > GATHER_MAX)
-		(void)recordlog_flush(log, NULL);
-	if (GROW(log->data, log->room, log->len + len) != 0) {
-		log->lost++;
-		return;
-	}
-	memcpy(log->data + log->len, line, len);
-	log->len += len;
-	log->lines++;
-}
-
 /* Takes back the part of a batch that did fit. */
 static void cut_back(int fd, size_t written)
 {
@@ -87,27 +74,50 @@ static void cut_back(int fd, size_t written)
 		(void)!ftruncate(fd, st.st_size - (off_t)written);
 }
 
-int recordlog_flush(struct recordlog *log, struct error *err)
+/* All that is gathered, or nothing of it. */
+static int write_out(struct recordlog *log, struct error *err)
 {
 	size_t written = 0;
+	int result = 0;
 	while (written < log->len) {
 		ssize_t n = write(log->fd, log->data + written, log->len - written);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0) {
-			uint64_t before = log->lost;
-			error_errno(err, ERROR_IO, log->path, "write");
+			result = error_errno(err, ERROR_IO, log->path, "write");
 			cut_back(log->fd, written);
-			log->lost += log->lines;
-			log->len = 0;
-			log->lines = 0;
-			return before == 0 ? -1 : 0;
+			break;
 		}
 		written += (size_t)n;
 	}
-	if (log->len > 0)
+	if (result != 0) {
+		log->lost += log->lines;
+	} else if (log->len > 0) {
 		log->lost = 0;
+		log->is_told = 0;
+	}
 	log->len = 0;
 	log->lines = 0;
-	return 0;
+	return result;
+}
+
+void recordlog_add(struct recordlog *log, const char *line, size_t len)
+{
+	if (log->len + len > GATHER_MAX)
+		(void)write_out(log, NULL); /* told by the next flush that fails */
+	if (GROW(log->data, log->room, log->len + len) != 0) {
+		log->lost++;
+		return;
+	}
+	memcpy(log->data + log->len, line, len);
+	log->len += len;
+	log->lines++;
+}
+
+int recordlog_flush(struct recordlog *log, struct error *err)
+{
+	if (write_out(log, err) == 0 || log->is_told)
+		return 0;
+	log->is_told = 1;
+	return -1;
 }

@@ -20,6 +20,7 @@ struct recordlog {
 	size_t len, room;
 	uint64_t lines; /* in data */
 	uint64_t lost;  /* lines dropped since the last successful write */
+	int is_told;    /* that some were */
 };
 
 /* Opens for appending, mode 0600 when made. A torn last line, left by a power cut, is

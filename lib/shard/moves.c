@@ -57,9 +57,9 @@ void moves_plan(struct service *s)
 	const struct partitions *own = queue_own(s->queue);
 	struct partition_move *moves;
 	size_t count;
-	double now = clock_mono();
 	if (!own || s->is_lost)
 		return;
+	double now = clock_mono();
 	if (own->moves == 0) {
 		s->planned = 0;
 	} else if (s->planned == 0) {

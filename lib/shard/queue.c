@@ -273,6 +273,9 @@ int queue_roll_back(struct queue *q, const struct queue *replaced, struct error 
 		if (mine->last < w->last)
 			mine->last = w->last;
 	}
+	/* Nor are ids: pieces that come back in several runs get some. */
+	if (q->next_id < replaced->next_id)
+		q->next_id = replaced->next_id;
 	q->at = replaced->at;
 	q->mono = replaced->mono;
 	for (struct worker *w = q->first_worker; w; w = w->next) {
@@ -283,8 +286,6 @@ int queue_roll_back(struct queue *q, const struct queue *replaced, struct error 
 	if (q->incarnation < replaced->incarnation)
 		q->incarnation = replaced->incarnation;
 	q->incarnation++;
-	if (q->next_id < replaced->next_id)
-		q->next_id = replaced->next_id;
 	if (q->own)
 		partitions_roll_back(q->own, replaced->own);
 	q->loose[0] = '\0';

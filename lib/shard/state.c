@@ -314,6 +314,8 @@ static int read_worker(struct state_reader *s, const struct record *r, struct er
 		return -1;
 	if (queue_worker(s->q, said.id))
 		return wrong(err, "worker stands twice");
+	if (!source_knows(s->q, said.id))
+		return wrong(err, "worker without a partition");
 	if (said.generation != 0 && said.generation != said.last)
 		return wrong(err, "generation= is neither 0 nor last=");
 	struct worker *w = queue_worker_make(s->q, said.id);

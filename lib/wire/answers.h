@@ -24,8 +24,8 @@ void answers_begin(struct answers *a, int fd, const char *name);
 void answers_end(struct answers *a); /* closes fd */
 
 /* Reads once. Bytes of a payload that is due go to `to` (may be NULL), as far as its `bytes` reach.
- * Returns how many bytes came, 0 when there are none for now, -1 (ERROR_UNAVAILABLE) when the server
- * has gone. */
+ * Returns how many bytes came, 0 when there are none for now, -1 (ERROR_UNAVAILABLE) when the
+ * server has gone. */
 ssize_t answers_read(struct answers *a, void *to, size_t bytes, struct error *err);
 
 /* The next record that is whole: RECORD_ONE, or RECORD_END when more has to be read first; -1:

@@ -15,9 +15,9 @@ struct call;
  * wait_seconds are over (0: one try). answer_seconds: longest wait for an answer. */
 int call_open(struct call **out, const char *path, double wait_seconds, double answer_seconds,
 	      struct error *err);
-/* The other end of a connection that is there already (fd, non-blocking; from now on it is c's), by a
- * process that does nothing else meanwhile: no greeting is read. name is what error places say. -1:
- * fd is still the caller's. */
+/* The other end of a connection that is there already (fd, non-blocking; from now on it is c's),
+ * by a process that does nothing else meanwhile: no greeting is read. name is what error places
+ * say. -1: fd is still the caller's. */
 int call_adopt(struct call **out, int fd, const char *name, double answer_seconds,
 	       struct error *err);
 void call_close(struct call *c); /* NULL is fine */
@@ -55,8 +55,8 @@ enum call_result { CALL_OK = 0, CALL_ERR = 1 };
 int call_request(struct call *c, const char *line, size_t len, struct record *closing,
 		 void (*data)(const struct record *r, void *arg), void *arg, struct error *err);
 
-/* Gives the server `bytes` of shared memory (memfd, sealed against shrinking and growing): *memory is mapped here
- * and there until call_close(). */
+/* Gives the server `bytes` of shared memory (memfd, sealed against shrinking and growing): *memory
+ * is mapped here and there until call_close(). */
 int call_map(struct call *c, size_t bytes, void **memory, struct error *err);
 
 #endif

@@ -5,9 +5,9 @@
  * chunk of their own, and borrowed ones are not copied at all.  An empty output owns no memory, so
  * that thousands of idle connections cost nothing here.
  *
- * libevent's evbuffer does nearly the same, and was tried: an answer of 43 bytes took 25 ns in place
- * of 10, one behind an open request 60 in place of 10; it can't say which bytes are borrowed (a
- * client is closed for the others), and its writes raise SIGPIPE.
+ * libevent's evbuffer does nearly the same, and was tried: an answer of 43 bytes took 25 ns in
+ * place of 10, one behind an open request 60 in place of 10; it can't say which bytes are borrowed
+ * (a client is closed for the others), and its writes raise SIGPIPE.
  */
 #ifndef PACELINE_WIRE_OUTPUT_H
 #define PACELINE_WIRE_OUTPUT_H

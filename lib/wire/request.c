@@ -181,8 +181,9 @@ static void finish(struct request *rq)
 
 void request_ok(struct request *rq, const char *fields_fmt, ...)
 {
-	char line[RECORD_LINE_MAX] = "ok";
+	char line[RECORD_LINE_MAX]; /* not cleared: this is every answer's way */
 	size_t len = 2;
+	memcpy(line, "ok", len);
 	if (fields_fmt && fields_fmt[0]) {
 		line[len++] = ' ';
 		va_list ap;

@@ -180,9 +180,9 @@ static int copy_options(struct server *s, const struct server_options *options, 
 	return 0;
 }
 
-/* The lock beside the socket says who may own the name. The socket itself is made only when requests
- * can be handled, so that its being there means ready; someone who listens there without the lock
- * (it was deleted, or is no server of ours) keeps the name. */
+/* The lock beside the socket says who may own the name. The socket itself is made only when
+ * requests can be handled, so that its being there means ready; someone who listens there without
+ * the lock (it was deleted, or is no server of ours) keeps the name. */
 static int take_lock(struct server *s, struct error *err)
 {
 	char dir[PATH_MAX], lock[PATH_MAX];

@@ -75,7 +75,8 @@ struct server_options {
 	double begun_seconds;     /* for the rest of a line or payload that was begun, and 1 s for
 		each MiB announced; 0: SERVER_BEGUN_SECONDS. A payload that does not go on while others
 		wait for its room has a sixth of it. */
-	double idle_seconds;      /* a client without request or deferred answer this long is closed; 0: never */
+	double idle_seconds;      /* a client without request or deferred answer this long is
+		closed; 0: never */
 	double drain_seconds;     /* at the end: unread answers are waited for this long; 0: 1 s */
 	/* Called at SIGTERM and SIGINT in place of server_stop(), for an owner whose end takes its
 	 * time. NULL: they stop the server. */

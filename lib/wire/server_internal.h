@@ -1,6 +1,6 @@
 /*
- * server_internal: what the files of the server (server.c, connection.c, input.c, request.c, payload.c,
- * verbs.c) share.  Nobody else includes this.
+ * server_internal: what the files of the server (server.c, connection.c, input.c, request.c,
+ * payload.c, verbs.c) share.  Nobody else includes this.
  *
  * Who owns what: the server owns connections; a connection owns its requests, its output and the
  * payload that is being read; a request owns one reference to its payload.  Nothing is freed while

@@ -43,8 +43,8 @@ enum transport_result {
 	TRANSPORT_LOST = -2  /* with errno */
 };
 
-/* Bytes read, or enum transport_result. A descriptor that came with them goes to *passed (NULL: none
- * is wanted) when that is -1; further ones are closed. */
+/* Bytes read, or enum transport_result. A descriptor that came with them goes to *passed (NULL:
+ * none is wanted) when that is -1; further ones are closed. */
 ssize_t transport_read(int fd, const struct iovec *piece, size_t count, int *passed);
 /* Bytes written, TRANSPORT_LATER or TRANSPORT_LOST; `pass` >= 0 goes with them. */
 ssize_t transport_write(int fd, const struct iovec *piece, size_t count, int pass);

@@ -4,6 +4,8 @@
  */
 #include "tests/unit/queue.h"
 
+#include "record/sealed.h"
+
 static const char changes[] =
 	"queue version=1 samples=100 batch=10 batches=1 epochs=2 shuffle=none seed=0\n"
 	"state incarnation=1 cursor=0 next-id=20 iteration=0 retries=1 lease=0 pieces-done=0 "
@@ -231,6 +233,19 @@ static void test_moves(void **state)
 	assert_null(followed(partitions_then, "hello worker=w7 generation=1\n", &err));
 }
 
+/* Nobody is handed anything who has no partition, whatever a file says. */
+static void test_a_worker_without_a_partition(void **state)
+{
+	(void)state;
+	struct error err = {0};
+	char text[sizeof partitions_then + 64];
+	const char *end = strstr(partitions_then, "end lines=20\n");
+	snprintf(text, sizeof text, "%.*sworker id=w9 generation=1 last=1\nend lines=21\n",
+		 (int)(end - partitions_then), partitions_then);
+	assert_null(followed(text, "get worker=w9 id=5\n", &err));
+	assert_non_null(strstr(err.text, "partition"));
+}
+
 /* Which boot's lines may be lost is part of the state, until a rollback. */
 static void test_loose(void **state)
 {
@@ -247,13 +262,62 @@ static void test_loose(void **state)
 	free(text);
 }
 
+/* The largest numbers and the longest ids, as a save made by hand may say them, are written as they
+ * were read, and no line is longer than a sealed one may be. */
+#define U64 "18446744073709551615"
+#define U32 "4294967295"
+#define REAL "2.2250738585072014e-308"
+#define TIME "1000000000000000.000"
+#define SAMPLES "4611686018427387903" /* 2^62 - 1 */
+#define HALF "2305843009213693951"
+#define ID32 "an-id-of-two-and-thirty-letters-"
+#define ID ID32 ID32
+
+static const char largest[] =
+	"queue version=1 samples=" SAMPLES " batch=" U64 " batches=" U64
+	" epochs=1 shuffle=samples seed=" U64 " partitions=1\n"
+	"partition worker=" ID " samples=" SAMPLES "\n"
+	"state incarnation=" U64 " cursor=0 next-id=9223372036854775807 iteration=" U64
+	" retries=" U64 " lease=" REAL " pieces-done=" U64
+	" shards-done=18446744073709551614 samples-done=4611686018427387902"
+	" samples-repeated=" U64 " first-at=" TIME " last-at=" TIME " loose=" ID " begun=" U64
+	" migrate=" REAL " next-move=" U64 " moves-done=" U64 " rows-moved=" U64 "\n"
+	"settled number=" U64 " lines=1\n"
+	"fenced worker=" ID " generation=" U64 " id=" U64 "\n"
+	"traversal worker=" ID " done=" U64 " left=" SAMPLES " given=" U64 "\n"
+	"rows begin=0 length=" SAMPLES " times=" U64 "\n"
+	"worker id=" ID " generation=" U64 " last=" U64 "\n"
+	"piece id=9223372036854775806 state=doing origin=9223372036854775806 begin=" HALF
+	" length=" HALF " lo=2305843009213693950 hi=" HALF " seed=" U64 " cut=1 partition=" ID
+	" worker=" ID " deaths=" U32 " returns=" U32 " at=" TIME "\n"
+	"end lines=9\n";
+
+static void test_largest(void **state)
+{
+	(void)state;
+	struct error err = {0};
+	struct queue *q = queue_of_text(largest, NULL, &err);
+	if (!q)
+		fail_msg("%s", err.text);
+	char *text = text_of(q);
+	assert_string_equal(text, largest);
+	for (size_t n, at = 0; text[at]; at += n + 1) {
+		n = strcspn(text + at, "\n");
+		assert_in_range(n + SEALED_SUM_BYTES + 1, 0, SEALED_MAX);
+	}
+	queue_free(q);
+	free(text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_changes),
 		cmocka_unit_test(test_each_kind),
 		cmocka_unit_test(test_moves),
+		cmocka_unit_test(test_a_worker_without_a_partition),
 		cmocka_unit_test(test_loose),
+		cmocka_unit_test(test_largest),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -955,6 +955,32 @@ static void test_rollback_keeps_what_never_goes_back(void **state)
 	free(text);
 }
 
+static int highest_id(void *arg, const struct queue_piece *piece)
+{
+	*(uint64_t *)arg = piece->id;
+	return 0;
+}
+
+/* A piece whose middle is done comes back in two runs, of which one gets an id. */
+static void test_rollback_gives_runs_new_ids(void **state)
+{
+	(void)state;
+	struct queue *q = queue_in_hand(40, 10, 1);
+	struct queue_range middle = apply("w", 0, 4, 2);
+	struct queue_piece piece;
+	uint64_t last = 0;
+	assert_int_equal(settle(q, &middle, 1), 2);
+	char *text = text_of(q);
+	assert_int_equal(say_get(q, "w", 1, 3, &piece), QUEUE_OK); /* a part */
+	struct queue *old = queue_of_text(text, NULL, NULL);
+	assert_int_equal(queue_roll_back(old, q, NULL), 0);
+	assert_int_equal(queue_list(old, 1u << QUEUE_TODO, 0, highest_id, &last), 0);
+	assert_true(last > piece.id);
+	queue_free(old);
+	queue_free(q);
+	free(text);
+}
+
 static void test_parameters(void **state)
 {
 	(void)state;
@@ -991,6 +1017,7 @@ int main(void)
 		cmocka_unit_test(test_runs_inherit),
 		cmocka_unit_test(test_made_by_hand),
 		cmocka_unit_test(test_rollback_keeps_what_never_goes_back),
+		cmocka_unit_test(test_rollback_gives_runs_new_ids),
 		cmocka_unit_test(test_parameters),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
