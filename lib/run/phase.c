@@ -276,9 +276,10 @@ static void step_finishing(struct supervisor *s)
 		sup_enter(s, PHASE_STOPPING);
 		return;
 	}
+	/* All they did is in the checkpoint: who presses Ctrl-C need not wait for them. */
 	double left = s->phases.told_at + deadline_seconds(DEADLINE_FINISH) - clock_mono();
-	if (s->phases.told && left <= 0)
-		sup_stop_all(s, &role_worker, SIGTERM);
+	if (s->phases.interrupted || (s->phases.told && left <= 0))
+		sup_stop_all(s, &role_worker, s->phases.interrupted > 1 ? SIGKILL : SIGTERM);
 	else
 		sup_kick_after(s, left > 0 ? left : 1);
 }
