@@ -23,7 +23,7 @@ LDFLAGS   = $(SANITIZE) -pthread
 PROGRAMS = $(patsubst cmd/%.c,%,$(wildcard cmd/*.c))
 LIBS     = -Wl,--as-needed -levent -lcsv -lz -lxxhash -lopenblas -ljansson -lm
 UNITS    = $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/*.c))
-BATS     = $(patsubst tests/%.bats,%,$(wildcard tests/*.bats))
+BATS     = $(patsubst tests/%.bats,%,$(shell ls -S tests/*.bats))
 # check runs the short forms of these, `make fault` and `make bench` all of them.
 FAULTS   = $(notdir $(filter-out %.bash %.c,$(wildcard tests/fault/*)))
 BENCHES  = $(notdir $(filter-out %.bash %.c %.h %.awk %.py,$(wildcard tests/bench/*)))
@@ -34,9 +34,12 @@ export LC_ALL = C
 unexport POSIXLY_CORRECT
 
 # ---- check: what runs again under the sanitizers and with clang ----
-CHECK      = pages: $(UNITS:%=unit:%) $(BATS:%=bats:%) short:tests/surroundings \
+# The conversations come first, the largest of them (ls -S) before the others: what takes long and
+# mostly waits runs beside all the rest, and nothing is left over at the end that runs alone.
+CHECK      = $(BATS:%=bats:%) pages: $(UNITS:%=unit:%) short:tests/surroundings \
 	     $(FAULTS:%=short:tests/fault/%) short:tests/model/run $(BENCHES:%=short:tests/bench/%)
-CHECK_ASAN = $(UNITS:%=asan/unit:%) $(patsubst %,asan/bats:%,$(filter-out surroundings,$(BATS)))
+CHECK_ASAN = $(UNITS:%=asan/unit:%)
+CHECK_ASAN_BATS = $(patsubst %,asan/bats:%,$(filter-out surroundings,$(BATS)))
 CHECK_CLANG = $(UNITS:%=clang/unit:%)
 CHECK_CLANG_ASAN = $(UNITS:%=clang-asan/unit:%)
 
@@ -82,7 +85,7 @@ $(BUILD)/%.o: %.c Makefile
 units: $(UNITS:%=$(BUILD)/unit/%)
 
 asan:
-	$(MAKE) BUILD=$(BUILD)-asan OPT='-O1 $(ARCH) -fno-omit-frame-pointer' \
+	$(MAKE) BUILD=$(BUILD)-asan OPT='-O2 $(ARCH) -fno-omit-frame-pointer' \
 		SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=undefined' all units
 
 clang:
@@ -90,11 +93,11 @@ clang:
 
 # clang's sanitizers see what gcc's do not (a pointer formed outside of its array), on the unit tests.
 clang-asan:
-	$(MAKE) BUILD=$(BUILD)-clang-asan CC=clang OPT='-O1 $(ARCH) -fno-omit-frame-pointer' \
+	$(MAKE) BUILD=$(BUILD)-clang-asan CC=clang OPT='-O2 $(ARCH) -fno-omit-frame-pointer' \
 		SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=undefined' units
 
 check: all units asan clang clang-asan
-	tests/run $(BUILD) $(CHECK) $(CHECK_CLANG) $(CHECK_CLANG_ASAN) $(CHECK_ASAN)
+	tests/run $(BUILD) $(CHECK_ASAN_BATS) $(CHECK) $(CHECK_CLANG) $(CHECK_CLANG_ASAN) $(CHECK_ASAN)
 
 # Everything once with this build only: the loop of a developer.
 check-fast: all units
