@@ -356,6 +356,7 @@ summary() { tail -n 1 "$1"; }
 	grep -q '^trainctl: the lead said last: member worker=w1 generation=1 .* owes=push ' run/state/logs/w1.log
 	grep -q '^trainctl:   thread '"$pid"' worker: T (stopped), waits in ' run/state/logs/w1.log
 	status | grep -q '^node role=worker id=w0 .* section=[a-z-]* silent='
+	wait_for '[ "$(logged "^event role=worker id=w1 kind=ready life=1 ")" = 1 ]' # the rest takes milliseconds
 	rm drag/*
 	wait $SUPERVISOR
 	exact "$(summary first.out | field checkpoint)" 2000 4
