@@ -79,7 +79,7 @@ floats() {
 	[[ "$output" == usage:* ]]
 	run -0 predict --version
 	run -64 predict
-	run -64 predict -c "$MODELS/lr" --format tsv
+	run -64 predict -c "$MODELS/lr" --format arff
 	run -64 predict -c "$MODELS/lr" --bad-rows some
 	run -64 predict -c "$MODELS/lr" --what
 }
@@ -255,6 +255,20 @@ floats() {
 	} >rows.csv
 	predict -c "$MODELS/criteo" --format csv rows.csv | cmp - from-tsv
 	run -78 predict -c "$MODELS/criteo" --format libsvm rows.csv
+}
+
+@test "a csv's model scores a tsv and other separators" {
+	predict -c "$MODELS/lr" "$MODELS/rows.csv" >want
+	tr , '\t' <"$MODELS/rows.csv" >rows.tsv
+	tr , ';' <"$MODELS/rows.csv" >semicolons.csv
+	predict -c "$MODELS/lr" --format tsv rows.tsv | cmp - want
+	predict -c "$MODELS/lr" --separator tab rows.tsv | cmp - want
+	predict -c "$MODELS/lr" --separator ';' semicolons.csv | cmp - want
+	run -65 --separate-stderr predict -c "$MODELS/lr" semicolons.csv
+	[[ $stderr == *"semicolons.csv:1: no column "*"did you mean SEPARATOR=';'?"* ]]
+	run -64 predict -c "$MODELS/lr" --separator x rows.tsv
+	run -64 predict -c "$MODELS/lr" --format tsv --separator ';' rows.tsv
+	run -78 predict -c "$MODELS/criteo" --format libsvm rows.tsv
 }
 
 @test "output that can't be written is an error" {
