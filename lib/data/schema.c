@@ -193,9 +193,10 @@ static int refuse(const char *text, const char *key, const char *format, struct 
 
 static int set_columns(struct schema *s, const struct schema_options *o, struct error *err)
 {
-	if (s->format == ROW_CSV) {
+	const char *name = row_syntax_name(s->syntax);
+	if (s->syntax.format == ROW_CSV) {
 		if (!o->label || !*o->label)
-			return error_set(err, ERROR_CONFIG, "LABEL", "FORMAT=csv needs it");
+			return error_set(err, ERROR_CONFIG, "LABEL", "FORMAT=%s needs it", name);
 		if (copy_text(&s->label, o->label, "LABEL", err) != 0 ||
 		    (o->weight && *o->weight && copy_text(&s->weight, o->weight, "WEIGHT", err) != 0))
 			return -1;
@@ -204,13 +205,12 @@ static int set_columns(struct schema *s, const struct schema_options *o, struct 
 			return -1;
 		if (s->dense_count + s->sparse_count == 0)
 			return error_set(err, ERROR_CONFIG, "DENSE",
-					 "FORMAT=csv needs columns in DENSE or SPARSE");
+					 "FORMAT=%s needs columns in DENSE or SPARSE", name);
 		return 0;
 	}
-	const char *name = row_format_name(s->format);
 	if (refuse(o->label, "LABEL", name, err) != 0 || refuse(o->weight, "WEIGHT", name, err) != 0)
 		return -1;
-	if (s->format == ROW_LIBSVM) {
+	if (s->syntax.format == ROW_LIBSVM) {
 		if (refuse(o->dense, "DENSE", name, err) != 0 ||
 		    refuse(o->sparse, "SPARSE", name, err) != 0)
 			return -1;
@@ -228,10 +228,10 @@ static int set_columns(struct schema *s, const struct schema_options *o, struct 
 
 static int set_options(struct schema *s, const struct schema_options *o, struct error *err)
 {
-	int format = o->format ? row_format_find(o->format) : -1;
-	if (format < 0 || format == ROW_LINES)
-		return error_set(err, ERROR_CONFIG, "FORMAT", "'%.80s' is none of criteo, csv, libsvm",
-				 o->format ? o->format : "");
+	if (row_syntax_find(o->format, o->separator, &s->syntax, err) != 0)
+		return -1;
+	if (s->syntax.format == ROW_LINES)
+		return error_set(err, ERROR_CONFIG, "FORMAT", "lines have no columns to train on");
 	int scale = o->dense_scale && *o->dense_scale ? find_name(scale_names, 3, o->dense_scale) : 0;
 	if (scale < 0)
 		return error_set(err, ERROR_CONFIG, "DENSE_SCALE", "'%.80s' is none of log-z, z, none",
@@ -239,7 +239,6 @@ static int set_options(struct schema *s, const struct schema_options *o, struct 
 	if (o->hash_bits > SCHEMA_HASH_BITS_MAX)
 		return error_set(err, ERROR_CONFIG, "HASH_BITS", "%llu is not in 1..%d",
 				 (unsigned long long)o->hash_bits, SCHEMA_HASH_BITS_MAX);
-	s->format = (enum row_format)format;
 	s->scale = (enum schema_scale)scale;
 	s->hash_bits = o->hash_bits ? (unsigned)o->hash_bits : 20;
 	const char *positive = o->positive && *o->positive ? o->positive : NULL;
@@ -302,9 +301,15 @@ static int same_columns(const struct schema_column *a, size_t a_count,
 
 int schema_equal(const struct schema *a, const struct schema *b, struct error *err)
 {
-	if (a->format != b->format)
-		return differ(err, "format", row_format_name(a->format),
-			      row_format_name(b->format));
+	if (!row_syntax_same(a->syntax, b->syntax)) {
+		const char *in_a = row_syntax_name(a->syntax), *in_b = row_syntax_name(b->syntax);
+		char separator_a[8], separator_b[8];
+		if (strcmp(in_a, in_b) != 0)
+			return differ(err, "format", in_a, in_b);
+		row_separator_text(a->syntax.separator, separator_a);
+		row_separator_text(b->syntax.separator, separator_b);
+		return differ(err, "separator", separator_a, separator_b);
+	}
 	if (a->scale != b->scale)
 		return differ(err, "scale", schema_scale_name(a->scale),
 			      schema_scale_name(b->scale));

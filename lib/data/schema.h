@@ -39,7 +39,7 @@ struct schema_column {
 };
 
 struct schema {
-	enum row_format format; /* never ROW_LINES */
+	struct row_syntax syntax; /* never ROW_LINES */
 	enum schema_scale scale;
 	unsigned hash_bits;  /* keys are in [0, 2^hash_bits) */
 	int fitted;          /* mean and deviation are those of training data */
@@ -55,7 +55,8 @@ struct schema {
  * separated by commas; a name may hold %XX (a comma: %2C). criteo: default all of I1..I13, C1..C26,
  * a list chooses among them. csv: label and at least one column are needed. libsvm: no lists. */
 struct schema_options {
-	const char *format;      /* criteo | csv | libsvm; needed */
+	const char *format;      /* ROW_FORMAT_CHOICES */
+	const char *separator;   /* csv: SEPARATOR=; of the two one is needed (row_syntax_find) */
 	const char *label;
 	const char *dense, *sparse;
 	const char *weight;

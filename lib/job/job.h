@@ -23,7 +23,8 @@ struct job {
 	char *name; /* JOB */
 	/* data */
 	struct job_list data, test; /* absolute paths */
-	char *format;               /* criteo | csv | libsvm; "" until job_finish() */
+	char *format;    /* criteo | csv | libsvm | tsv; "" until job_finish() */
+	char *separator; /* csv, tsv: as row_separator_text() writes it, from job_finish() on */
 	char *label, *positive, *negative, *weight; /* "" when not given */
 	char *dense, *sparse;  /* lists of columns, as schema.h wants them; "" when not given */
 	char *dense_scale;     /* log-z | z | none */
