@@ -44,7 +44,7 @@ struct row {
 	size_t at;         /* offset in struct job */
 	const char *given; /* default, as text; NULL: must be given or is found in job_finish() */
 	double min, max;
-	const char *choices;
+	const char *choices; /* of CHOICE; of others what --help shows and completion offers */
 	enum job_change change;
 	const char *help;
 };
@@ -68,7 +68,8 @@ static const struct row own_rows[] = {
 	 "scaling of dense columns"},
 	{"CLASSES", CHOICE, AT(classes), "both", 0, 0, "both|any", FREE,
 	 "labels that DATA must hold: 0 and 1, or any"},
-	{"BAD_ROWS", BAD_ROWS, AT(bad_rows), "stop", 0, 0, NULL, FREE, "stop, or skip:N at most"},
+	{"BAD_ROWS", BAD_ROWS, AT(bad_rows), "stop", 0, 0, "stop|skip:N", FREE,
+	 "what becomes of rows that can't be read: at most N are left out"},
 	{"TEST", FILES, AT(test), "", 0, 0, NULL, FREE, "data scored at the end"},
 	{"MODEL", CHOICE, AT(model), "lr", 0, 0, MODEL_CHOICES, FRESH, "what is trained"},
 	{"EMBED", COUNT, AT(embed), "16", 1, 4096, NULL, FRESH, "embedding width (wdl)"},
@@ -100,9 +101,10 @@ static const struct row own_rows[] = {
 	 "seconds, all starts together, after which the job ends as it is, 0: never"},
 	{"WORKERS", COUNT, AT(workers), "2", 1, 1024, NULL, STOPPED, "worker nodes"},
 	{"SERVERS", COUNT, AT(servers), "1", 1, 64, NULL, STOPPED, "parameter servers"},
-	{"SYNC", SYNC, AT(sync), "bsp", 0, 0, NULL, STOPPED, "bsp, ssp:N or asp"},
-	{"SOLUTION", TEXT, AT(solution), "none", 0, 0, NULL, FREE,
-	 "a name (trainctl(1)), or the path of an executable"},
+	{"SYNC", SYNC, AT(sync), "bsp", 0, 0, "bsp|ssp:N|asp", STOPPED,
+	 "how far workers may be apart"},
+	{"SOLUTION", TEXT, AT(solution), "none", 0, 0, "SOLUTION", FREE,
+	 "who decides: a name (trainctl solve --help), or the path of an executable"},
 	{"EVERY", REAL, AT(every), "60", 0.1, 1e9, NULL, FREE, "seconds between decisions"},
 	{"SHORT", REAL, AT(shorter), "300", 0.1, 1e9, NULL, STOPPED, "short window, seconds"},
 	{"LONG", REAL, AT(longer), "600", 0.1, 1e9, NULL, STOPPED, "long window, seconds"},
@@ -179,6 +181,16 @@ const char *job_key(size_t i, const char **default_text, const char **help)
 	*default_text = row.given ? row.given : "";
 	*help = row.help;
 	return row.key;
+}
+
+const char *job_key_values(size_t i)
+{
+	struct row row;
+	if (row_get(i, &row) != 0)
+		return NULL;
+	if (row.choices)
+		return row.choices;
+	return row.kind == FILES ? "FILE" : row.kind == PATH ? "PATH" : NULL;
 }
 
 static int is_list(enum kind kind)
