@@ -40,7 +40,7 @@ unexport POSIXLY_CORRECT
 CHECK      = $(BATS:%=bats:%) pages: $(UNITS:%=unit:%) short:tests/surroundings \
 	     $(FAULTS:%=short:tests/fault/%) short:tests/model/run $(BENCHES:%=short:tests/bench/%)
 CHECK_ASAN = $(UNITS:%=asan/unit:%)
-CHECK_ASAN_BATS = $(patsubst %,asan/bats:%,$(filter-out surroundings,$(BATS)))
+CHECK_ASAN_BATS = $(patsubst %,asan/bats:%,$(filter-out surroundings install,$(BATS)))
 CHECK_CLANG = $(UNITS:%=clang/unit:%)
 CHECK_CLANG_ASAN = $(UNITS:%=clang-asan/unit:%)
 

@@ -103,7 +103,7 @@ static const struct row own_rows[] = {
 	{"SERVERS", COUNT, AT(servers), "1", 1, 64, NULL, STOPPED, "parameter servers"},
 	{"SYNC", SYNC, AT(sync), "bsp", 0, 0, "bsp|ssp:N|asp", STOPPED,
 	 "how far workers may be apart"},
-	{"SOLUTION", TEXT, AT(solution), "none", 0, 0, "SOLUTION", FREE,
+	{"SOLUTION", TEXT, AT(solution), "none", 0, 0, "NAME|FILE", FREE,
 	 "who decides: a name (trainctl solve --help), or the path of an executable"},
 	{"EVERY", REAL, AT(every), "60", 0.1, 1e9, NULL, FREE, "seconds between decisions"},
 	{"SHORT", REAL, AT(shorter), "300", 0.1, 1e9, NULL, STOPPED, "short window, seconds"},

@@ -104,8 +104,8 @@ enum job_change job_compare(const struct job *old, const struct job *now, int fi
 
 /* For the man page's table and completion: names and defaults in order; NULL behind the last. */
 const char *job_key(size_t i, const char **default_text, const char **help);
-/* What the value of the i-th key may be: "a|b|c", where a word in capitals stands for what a user
- * chooses; FILE, PATH, SOLUTION; NULL: a number, or text. */
+/* What the value of the i-th key may be: "a|b|c"; FILE, PATH, NAME|FILE, which begin with a capital;
+ * NULL: a number, or text. */
 const char *job_key_values(size_t i);
 
 #endif
