@@ -18,13 +18,15 @@
 #define BATCH 1024
 
 static struct kernels kernels;
-static const char *opt_checkpoint, *opt_format, *opt_bad_rows = "stop";
+static const char *opt_checkpoint, *opt_format, *opt_separator, *opt_bad_rows = "stop";
 
 static const struct option_row rows_of_options[] = {
 	{.name = "checkpoint", .letter = 'c', .kind = OPTION_TEXT, .target = &opt_checkpoint,
 	 .arg = "PATH", .help = "checkpoint to score with; needed"},
 	{.name = "format", .kind = OPTION_CHOICE, .target = &opt_format, .arg = "FORMAT",
-	 .help = "of the rows (that of the training data)", .choices = "criteo|csv|libsvm"},
+	 .help = "of the rows (that of the training data)", .choices = ROW_FORMAT_CHOICES},
+	{.name = "separator", .kind = OPTION_TEXT, .target = &opt_separator, .arg = "CHARACTER",
+	 .help = "csv: between two fields, or the word tab (that of the training data)"},
 	{.name = "bad-rows", .kind = OPTION_TEXT, .target = &opt_bad_rows, .arg = "stop|skip:N",
 	 .help = "what to do about a bad row (stop)"},
 	KERNELS_OPTIONS(kernels),
@@ -32,7 +34,8 @@ static const struct option_row rows_of_options[] = {
 
 static const struct option_table table = {
 	.program = PROGRAM,
-	.synopsis = "-c CHECKPOINT [--format FORMAT] [--bad-rows stop|skip:N] [FILE...] < rows",
+	.synopsis = "-c CHECKPOINT [--format FORMAT] [--separator CHARACTER]\n"
+		    "[--bad-rows stop|skip:N] [FILE...] < rows",
 	.about = "Scores rows: a \"score label\" line each, in input order.",
 	.rows = rows_of_options,
 	.epilogue = KERNELS_FILES};
@@ -63,23 +66,27 @@ static int is_criteo_name(const char *name, char letter, unsigned max)
 	return *end == '\0' && n <= max;
 }
 
-/* Criteo rows and a csv whose header names I1..I13 and C1..C26 hold the same columns. */
-static int change_format(struct schema *s, const char *format, struct error *err)
+/* A csv is one with any separator. Criteo rows and a csv whose header names I1..I13 and C1..C26
+ * hold the same columns. */
+static int change_syntax(struct schema *s, struct error *err)
 {
-	if (strcmp(format, row_format_name(s->format)) == 0)
-		return 0;
-	int fits = s->format != ROW_LIBSVM && strcmp(format, "libsvm") != 0;
+	struct row_syntax want;
+	if (row_syntax_find(opt_format, opt_separator, &want, err) != 0) {
+		err->code = ERROR_USAGE;
+		return -1;
+	}
+	int fits = want.format != ROW_LIBSVM && s->syntax.format != ROW_LIBSVM;
 	for (size_t i = 0; fits && i < s->dense_count; i++)
 		fits = is_criteo_name(s->dense[i].name, 'I', SCHEMA_CRITEO_DENSE);
 	for (size_t i = 0; fits && i < s->sparse_count; i++)
 		fits = is_criteo_name(s->sparse[i].name, 'C', SCHEMA_CRITEO_SPARSE);
-	if (!fits)
+	if (!fits && want.format != s->syntax.format)
 		return error_set(err, ERROR_CONFIG, "--format",
 				 "the model was trained on %s, whose columns %s does not have",
-				 row_format_name(s->format), format);
-	if (!s->label && !(s->label = strdup("label")))
+				 row_syntax_name(s->syntax), row_syntax_name(want));
+	if (want.format == ROW_CSV && !s->label && !(s->label = strdup("label")))
 		return error_set(err, ERROR_OS, NULL, "out of memory");
-	s->format = s->format == ROW_CSV ? ROW_CRITEO : ROW_CSV;
+	s->syntax = want;
 	return 0;
 }
 
@@ -132,7 +139,7 @@ static int load(struct scorer *s, struct ckpt *c, struct error *err)
 	    schema_read(&s->schema, path, err) != 0 || check_fit(s, c, &spec, err) != 0 ||
 	    load_parameters(s, c, err) != 0)
 		return -1;
-	if (opt_format && change_format(s->schema, opt_format, err) != 0)
+	if ((opt_format || opt_separator) && change_syntax(s->schema, err) != 0)
 		return -1;
 	return model_new(&s->model, &spec, err);
 }

@@ -14,16 +14,20 @@
 #define OPERANDS_MAX 4
 
 static struct {
-	const char *index, *format;
+	const char *index, *format, *separator;
 	int count, cat, check, force;
+	int named; /* the syntax was said */
+	struct row_syntax syntax;
 } opt;
 
 static const struct option_row rows[] = {
 	{.name = "index", .letter = 'o', .kind = OPTION_TEXT, .target = &opt.index, .arg = "INDEX",
 	 .help = "the index file (default: FILE.rowidx)"},
 	{.name = "format", .letter = 'f', .kind = OPTION_CHOICE, .target = &opt.format,
-	 .arg = "FORMAT", .choices = "criteo|csv|libsvm|lines",
+	 .arg = "FORMAT", .choices = ROW_FORMAT_CHOICES "|lines",
 	 .help = "what a row is (default: as the index says, else by the first line)"},
+	{.name = "separator", .letter = 's', .kind = OPTION_TEXT, .target = &opt.separator,
+	 .arg = "CHARACTER", .help = "of a csv: stands between two fields; or the word tab (,)"},
 	{.name = "count", .letter = 'c', .kind = OPTION_FLAG, .target = &opt.count,
 	 .help = "print how many rows there are"},
 	{.name = "cat", .letter = 'p', .kind = OPTION_FLAG, .target = &opt.cat,
@@ -36,11 +40,11 @@ static const struct option_row rows[] = {
 
 static const struct option_table table = {
 	.program = PROGRAM,
-	.synopsis = "[--format FORMAT] [--force] FILE [-o INDEX]\n"
+	.synopsis = "[--format FORMAT] [--separator CHARACTER] [--force] FILE [-o INDEX]\n"
 		    "--count FILE|-\n"
 		    "--cat FILE|- BEGIN LENGTH\n"
 		    "--check FILE",
-	.about = "Builds and uses an index of the rows of a csv, criteo or libsvm file, plain or gzip.",
+	.about = "Builds and uses an index of the rows of a csv, tsv, criteo or libsvm file, plain or gzip.",
 	.rows = rows,
 	.epilogue = "An index beside a file is used when size, time and first bytes of the file are still\n"
 		    "those it was made from, else it is built anew. Nothing here waits for anybody."};
@@ -78,6 +82,12 @@ static int check_usage(const char *const *operand, size_t count, struct error *e
 		return error_set(err, ERROR_USAGE, "-o", "a stream has no index");
 	if (opt.index && strcmp(opt.index, "-") == 0)
 		return error_set(err, ERROR_USAGE, "-o", "an index must be a file");
+	if ((opt.format || opt.separator) &&
+	    row_syntax_find(opt.format, opt.separator, &opt.syntax, err) != 0) {
+		err->code = ERROR_USAGE;
+		return -1;
+	}
+	opt.named = opt.format || opt.separator;
 	return 0;
 }
 
@@ -90,35 +100,35 @@ static void show_progress(uint64_t done, uint64_t total, void *name)
 		fprintf(stderr, "\r\033[K");
 }
 
-static int guess(const char *path, enum row_format *format, struct error *err)
+static int guess(const char *path, struct row_syntax *syntax, struct error *err)
 {
 	struct source *source;
 	struct rowscan scan;
 	if (source_open(&source, path, err) != 0)
 		return -1;
-	int result = rowscan_init(&scan, ROW_LINES, err);
+	int result = rowscan_init(&scan, row_syntax(ROW_LINES), err);
 	if (result == 0)
 		result = rowscan_start(&scan, source, 1, err);
 	if (result == 0)
 		result = rowscan_guess(&scan, err);
-	*format = scan.format;
+	*syntax = scan.syntax;
 	rowscan_free(&scan);
 	source_close(source);
 	return result;
 }
 
 /* As said, else as the index that is there says, whether it fits or not. */
-static int choose_format(const char *path, const char *index_name, enum row_format *format,
+static int choose_syntax(const char *path, const char *index_name, struct row_syntax *syntax,
 			 struct error *err)
 {
 	struct index *old;
-	if (opt.format) {
-		*format = (enum row_format)row_format_find(opt.format);
+	if (opt.named) {
+		*syntax = opt.syntax;
 		return 0;
 	}
 	if (index_read(&old, index_name, 0, NULL) != 0)
-		return guess(path, format, err);
-	*format = old->format;
+		return guess(path, syntax, err);
+	*syntax = old->syntax;
 	index_free(old);
 	return 0;
 }
@@ -126,7 +136,7 @@ static int choose_format(const char *path, const char *index_name, enum row_form
 static int open_file(struct rowfile *f, const char *path, const char *index_name,
 		     struct error *err)
 {
-	enum row_format format;
+	struct row_syntax syntax;
 	/* Whoever only looks needs no index kept. */
 	int only_looks = (opt.count || opt.cat) && !opt.index;
 	const struct rowfile_options options = {
@@ -135,9 +145,9 @@ static int open_file(struct rowfile *f, const char *path, const char *index_name
 			   .anew = opt.force,
 			   .progress = isatty(2) ? show_progress : NULL,
 			   .arg = (void *)(size_t)path}};
-	if (choose_format(path, index_name, &format, err) != 0)
+	if (choose_syntax(path, index_name, &syntax, err) != 0)
 		return -1;
-	return rowfile_open(f, path, format, &options, err);
+	return rowfile_open(f, path, syntax, &options, err);
 }
 
 static int print_row(const struct row_ref *row, struct error *err)
@@ -190,14 +200,12 @@ static int run_stream(uint64_t begin, uint64_t length, uint64_t *number, struct 
 	struct row_ref row;
 	if (source_open_fd(&source, 0, "stdin", err) != 0)
 		return -1;
-	enum row_format format =
-		opt.format ? (enum row_format)row_format_find(opt.format) : ROW_LINES;
-	int result = rowscan_init(&scan, format, err);
+	int result = rowscan_init(&scan, opt.named ? opt.syntax : row_syntax(ROW_LINES), err);
 	if (result == 0)
 		result = rowscan_start(&scan, source, 1, err);
-	if (result == 0 && !opt.format)
+	if (result == 0 && !opt.named)
 		result = rowscan_guess(&scan, err);
-	if (result == 0 && scan.format == ROW_CSV) /* the header is no row */
+	if (result == 0 && scan.syntax.format == ROW_CSV) /* the header is no row */
 		result = rowscan_next(&scan, &row, 0, err) < 0 ? -1 : 0;
 	if (result == 0 && opt.cat) {
 		result = print_rows(&scan, begin, length, number, err);
@@ -219,7 +227,7 @@ static int compare(const struct index *old, const char *path, struct error *err)
 	if (source_open(&source, path, err) != 0)
 		return -1;
 	int same = index_is_of(old, source, err);
-	if (same == 1 && index_build(&new, source, old->format, isatty(2) ? show_progress : NULL,
+	if (same == 1 && index_build(&new, source, old->syntax, isatty(2) ? show_progress : NULL,
 				     (void *)(size_t)path, err) == 0) {
 		same = index_same(old, new, err);
 		index_free(new);

@@ -65,11 +65,15 @@ static const struct option_row option_rows[] = {
 	{.name = "schema", .kind = OPTION_TEXT, .target = &opt.schema_file, .arg = "FILE",
 	 .help = "what the columns mean; or --format and what it needs:"},
 	{.name = "format", .kind = OPTION_CHOICE, .target = &opt.schema.format, .arg = "FORMAT",
-	 .help = "of the data", .choices = "criteo|csv|libsvm"},
+	 .help = "of the data", .choices = ROW_FORMAT_CHOICES},
+	{.name = "separator", .kind = OPTION_TEXT, .target = &opt.schema.separator,
+	 .arg = "CHARACTER", .help = "csv: between two fields, or the word tab (,)"},
 	{.name = "label", .kind = OPTION_TEXT, .target = &opt.schema.label, .arg = "COLUMN",
 	 .help = "csv: column of the label"},
 	{.name = "positive", .kind = OPTION_TEXT, .target = &opt.schema.positive, .arg = "VALUE",
 	 .help = "label that means 1"},
+	{.name = "missing", .kind = OPTION_TEXT, .target = &opt.schema.missing, .arg = "VALUES",
+	 .help = "csv: values that mean that there is none, like NA,?"},
 	{.name = "negative", .kind = OPTION_TEXT, .target = &opt.schema.negative, .arg = "VALUE",
 	 .help = "the only other label allowed"},
 	{.name = "weight", .kind = OPTION_TEXT, .target = &opt.schema.weight, .arg = "COLUMN",
@@ -212,6 +216,20 @@ static int check_options(struct names *servers, struct names *data, struct error
 	return 0;
 }
 
+static int fit(struct schema *schema, struct dataset *data, struct error *err)
+{
+	struct labels labels = {0};
+	char text[800];
+	dataset_count_labels(data, &labels);
+	int result = schema_fit(schema, data, err);
+	dataset_count_labels(data, NULL);
+	if (result == 0 && labels_are_odd(&labels)) {
+		dataset_describe_labels(data, &labels, text, sizeof text);
+		log_say(LOG_LEVEL_WARNING, "labels of the data are more than two: %s", text);
+	}
+	return result;
+}
+
 static int open_data(const struct names *files, struct schema **schema, struct dataset **data,
 		     struct error *err)
 {
@@ -225,9 +243,7 @@ static int open_data(const struct names *files, struct schema **schema, struct d
 		return -1;
 	if (dataset_open(data, *schema, &options, err) != 0)
 		return -1;
-	if (schema_needs_fit(*schema) && schema_fit(*schema, *data, err) != 0)
-		return -1;
-	return 0;
+	return schema_needs_fit(*schema) ? fit(*schema, *data, err) : 0;
 }
 
 /* The model's sizes are the data's; a model from a file has to agree with them. */

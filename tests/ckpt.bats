@@ -141,6 +141,14 @@ checkpoints() {
 	run -66 ckpt prune none --keep 1
 }
 
+# tensors FILE: which there are, and their values.
+tensors() {
+	local header
+	header=$(od -An -tu8 -N 8 "$1" | tr -d ' ')
+	tail -c +9 "$1" | head -c "$header" | grep -o '"[^"]*":{"dtype[^}]*}'
+	tail -c +$((header + 9)) "$1"
+}
+
 @test "a restored checkpoint is the same checkpoint, whatever the number of servers" {
 	checkpoints c
 	ckpt export d/c before.safetensors
@@ -149,7 +157,8 @@ checkpoints() {
 	ready solo.sock
 	[[ "$(ask solo.sock "cut path=$PWD/d/solo")" == "ok path="* ]]
 	ckpt export d/solo after.safetensors
-	cmp before.safetensors after.safetensors
+	# Metadata apart: a server writes its layout in its own words.
+	cmp <(tensors before.safetensors) <(tensors after.safetensors)
 	[[ "$(ckpt show d/solo)" == *" parts=1 "*" rows=3 "* ]]
 }
 

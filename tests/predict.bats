@@ -18,6 +18,7 @@ setup_file() {
 	}' >rows.csv
 	train lr MODEL=lr WEIGHT=
 	train wdl MODEL=wdl WEIGHT= EMBED=4 HIDDEN=8,4
+	train scaled MODEL=wdl WEIGHT= EMBED=6 HIDDEN=8,4 DENSE_SCALE=log-z
 	train weighted MODEL=lr WEIGHT=importance
 	train audit MODEL=audit WEIGHT=
 	awk 'BEGIN {
@@ -78,7 +79,7 @@ floats() {
 	[[ "$output" == usage:* ]]
 	run -0 predict --version
 	run -64 predict
-	run -64 predict -c "$MODELS/lr" --format tsv
+	run -64 predict -c "$MODELS/lr" --format arff
 	run -64 predict -c "$MODELS/lr" --bad-rows some
 	run -64 predict -c "$MODELS/lr" --what
 }
@@ -111,6 +112,30 @@ floats() {
 		if (!near(logit[5], logit[1] + 1.5 * w[1])) exit 4
 		if (!near(logit[6], logit[1] - 2 * w[2])) exit 5
 	}' bias weight rows -
+}
+
+@test "an export says by itself how to score: another program, the same scores" {
+	for model in lr wdl scaled; do
+		ckpt export "$MODELS/$model" "$model.safetensors"
+		grep -a -q '"schema":"schema version=1 .*","model":"model version=1 .*","layout":"layout v' \
+			"$model.safetensors"
+	done
+	python3 -c 'import ctypes; ctypes.CDLL("libxxhash.so.0")' || skip "no python3 with libxxhash"
+	# Also a missing value, a category never seen, bytes that are no UTF-8, and columns elsewhere.
+	{
+		head -n 100 "$MODELS/rows.csv"
+		printf 'violet,,-1e6,yes,1\n,0.5,,no,1\n"a, b",1,-0.25,yes,1\ncaf\351,1,1,yes,1\n'
+	} >in.csv
+	awk -F, 'NR < 101 { print $3 "," $2 "," $1 }' OFS=, in.csv >turned.csv
+	for model in lr wdl scaled; do
+		for file in in.csv turned.csv; do
+			predict -c "$MODELS/$model" "$file" >right
+			python3 "$PACELINE_ROOT/scripts/examples/score.py" "$model.safetensors" <"$file" |
+				paste -d' ' right - |
+				awk '{ d = $1 - $3; if (NF != 3 || d > 1e-6 || d < -1e-6) { print; bad = 1 } }
+					END { exit bad || NR < 99 }'
+		done
+	done
 }
 
 @test "a trained model knows its data, lr and wdl" {
@@ -230,6 +255,20 @@ floats() {
 	} >rows.csv
 	predict -c "$MODELS/criteo" --format csv rows.csv | cmp - from-tsv
 	run -78 predict -c "$MODELS/criteo" --format libsvm rows.csv
+}
+
+@test "a csv's model scores a tsv and other separators" {
+	predict -c "$MODELS/lr" "$MODELS/rows.csv" >want
+	tr , '\t' <"$MODELS/rows.csv" >rows.tsv
+	tr , ';' <"$MODELS/rows.csv" >semicolons.csv
+	predict -c "$MODELS/lr" --format tsv rows.tsv | cmp - want
+	predict -c "$MODELS/lr" --separator tab rows.tsv | cmp - want
+	predict -c "$MODELS/lr" --separator ';' semicolons.csv | cmp - want
+	run -65 --separate-stderr predict -c "$MODELS/lr" semicolons.csv
+	[[ $stderr == *"semicolons.csv:1: no column "*"did you mean SEPARATOR=';'?"* ]]
+	run -64 predict -c "$MODELS/lr" --separator x rows.tsv
+	run -64 predict -c "$MODELS/lr" --format tsv --separator ';' rows.tsv
+	run -78 predict -c "$MODELS/criteo" --format libsvm rows.tsv
 }
 
 @test "output that can't be written is an error" {

@@ -61,6 +61,23 @@ seq_rows() { awk -v n="$1" 'BEGIN { for (i = 0; i < n; i++) printf "%d,%*d\n", i
 	[ "$(rowidx --count header)" = 0 ]
 }
 
+@test "a separator says which quote opens a field; the index keeps it" {
+	printf 'y;text\n1;"a\nb"\n0;c\n' >data
+	[ "$(rowidx --count data)" = 2 ]
+	[[ $(head -n 1 data.rowidx) == "paceline-index version=1 format=csv separator=; compression=none rows=2 "* ]]
+	[ "$(rowidx --count --format csv data)" = 3 ]
+	[ "$(rowidx --count --separator ';' data)" = 2 ]
+	[ "$(rowidx --cat - 0 1 <data)" = "$(printf '1;"a\nb"')" ]
+	run -0 rowidx --check data
+	printf 'y\ttext\n1\t"a\nb"\n' >tabs
+	[ "$(rowidx --count --format tsv tabs)" = 1 ]
+	[[ $(head -n 1 tabs.rowidx) == "paceline-index version=1 format=tsv compression="* ]]
+	[ "$(rowidx --count --separator tab - <tabs)" = 1 ]
+	run -64 rowidx --separator x data
+	[[ $output == *"SEPARATOR: 'x' is neither one character"* ]]
+	run -64 rowidx --format libsvm --separator ';' data
+}
+
 @test "--cat: the rows as they are, from plain, gzip and a stream" {
 	make_csv >data
 	make_csv | gzip >data.gz
@@ -192,7 +209,7 @@ seq_rows() { awk -v n="$1" 'BEGIN { for (i = 0; i < n; i++) printf "%d,%*d\n", i
 	run -66 rowidx missing
 	mkdir dir
 	run -66 rowidx dir
-	[[ $output == *"not a regular file"* ]]
+	[[ $output == *"is a directory"* ]]
 	mkfifo fifo
 	run -66 rowidx --count fifo
 }

@@ -33,6 +33,11 @@ struct export {
 	uint8_t *data;         /* mapped */
 };
 
+static int no_memory(const struct export *x, struct error *err)
+{
+	return error_set(err, ERROR_OS, x->name, "out of memory");
+}
+
 static int has_sorted_rows(const struct export *x)
 {
 	return x->layout.has_table && x->layout.table.export == LAYOUT_EXPORT_ROWS;
@@ -75,18 +80,39 @@ static int add_table(const struct export *x, json_t *header)
 				   bytes);
 }
 
-static int add_metadata(const struct export *x, json_t *header)
+/* An included file as it is, so that the export says by itself what its inputs mean. One that is not
+ * UTF-8 (a column's name in another encoding) is no JSON string, and stays behind. */
+static int add_text(const struct export *x, json_t *metadata, const char *name, struct error *err)
+{
+	char *text;
+	size_t len;
+	if (!ckpt_find_file(x->ckpt, name))
+		return 0;
+	if (ckpt_read_file(x->ckpt, name, &text, &len, err) != 0)
+		return -1;
+	json_t *string = json_stringn(text, len);
+	free(text);
+	if (string && json_object_set_new(metadata, name, string) != 0)
+		return no_memory(x, err);
+	return 0;
+}
+
+static int add_metadata(const struct export *x, json_t *header, struct error *err)
 {
 	const struct ckpt_manifest *m = ckpt_get_manifest(x->ckpt);
 	char iteration[32];
 	snprintf(iteration, sizeof iteration, "%" PRIu64, m->iteration);
-	return json_object_set_new(header, "__metadata__",
-				   json_pack("{s:s, s:s}", "job", m->job, "iteration", iteration));
+	json_t *metadata = json_pack("{s:s, s:s}", "job", m->job, "iteration", iteration);
+	if (json_object_set_new(header, "__metadata__", metadata) != 0)
+		return no_memory(x, err);
+	if (add_text(x, metadata, "schema", err) != 0 || add_text(x, metadata, "model", err) != 0)
+		return -1;
+	return add_text(x, metadata, "layout", err);
 }
 
 static int add_all(const struct export *x, json_t *header)
 {
-	int result = add_metadata(x, header);
+	int result = 0;
 	for (size_t i = 0; result == 0 && i < x->layout.count; i++) {
 		const struct layout_tensor *t = &x->layout.tensor[i];
 		result = add_tensor(header, t->name, "F32", shape_of(t->rows, t->cols, t->cols == 1),
@@ -100,7 +126,13 @@ static int add_all(const struct export *x, json_t *header)
 static int make_header(struct export *x, struct error *err)
 {
 	json_t *header = json_object();
-	int result = header ? add_all(x, header) : -1;
+	if (!header)
+		return no_memory(x, err);
+	if (add_metadata(x, header, err) != 0) {
+		json_decref(header);
+		return -1;
+	}
+	int result = add_all(x, header);
 	char *text = result == 0 ? json_dumps(header, JSON_COMPACT) : NULL;
 	json_decref(header);
 	if (result == -2)

@@ -5,8 +5,9 @@
  * Every dense tensor by its name as F32, shape [rows, cols], or [rows] when cols is 1.  A table with
  * export=dense is one F32 tensor of all its rows ([rows] when its width is 1), absent rows with their
  * initial values; another table is NAME.keys (I64, [R]) and NAME.values (F32, [R, width]) in ascending
- * order of the key.  Optimiser slots stay behind.  Keys come first in the file, so that each tensor is
- * aligned to its elements.
+ * order of the key.  The metadata hold the files schema, model and layout, so that the export says by
+ * itself how to score with it (predict(1)).  Optimiser slots stay behind.  Keys come first in the file,
+ * so that each tensor is aligned to its elements.
  */
 #ifndef PACELINE_CKPT_EXPORT_H
 #define PACELINE_CKPT_EXPORT_H

@@ -71,7 +71,7 @@ static int open_file(struct dataset *ds, struct file *f, const char *path, struc
 			   .progress = ds->progress ? on_index : NULL,
 			   .arg = ds}};
 	ds->progress_path = path;
-	if (rowfile_open(&f->rows, path, ds->schema->format, &options, err) != 0 ||
+	if (rowfile_open(&f->rows, path, ds->schema->syntax, &options, err) != 0 ||
 	    bind_header(ds, f, err) != 0)
 		return -1;
 	rowfile_rest(&f->rows);
@@ -220,9 +220,9 @@ int dataset_add(struct dataset *ds, const char *path, uint64_t begin, struct err
 	return add_span(ds, (struct span){begin, ds->rows - place, place}, err);
 }
 
-enum row_format dataset_format(const struct dataset *ds)
+struct row_syntax dataset_syntax(const struct dataset *ds)
 {
-	return ds->schema->format;
+	return ds->schema->syntax;
 }
 
 uint64_t dataset_file_rows(const struct dataset *ds, size_t file)
@@ -365,6 +365,24 @@ void dataset_place(struct dataset *ds, uint64_t row, char *out, size_t max)
 		snprintf(out, max, "%s:%llu", ds->file[ds->current].rows.path,
 			 (unsigned long long)ref.line);
 	rowfile_rest(&ds->file[ds->current].rows);
+}
+
+void dataset_count_labels(struct dataset *ds, struct labels *labels)
+{
+	ds->parser.labels = labels;
+}
+
+static void label_place(uint64_t row, char *out, size_t max, void *arg)
+{
+	char place[ERROR_PLACE_MAX];
+	dataset_place(arg, row, place, sizeof place);
+	const char *slash = strrchr(place, '/');
+	snprintf(out, max, "%s", slash ? slash + 1 : place);
+}
+
+void dataset_describe_labels(struct dataset *ds, const struct labels *labels, char *out, size_t max)
+{
+	labels_describe(labels, label_place, ds, out, max);
 }
 
 /* ---- fitting ---- */

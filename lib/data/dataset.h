@@ -15,6 +15,7 @@
 #define PACELINE_DATA_DATASET_H
 
 #include "base/error.h"
+#include "data/labels.h"
 #include "data/rowscan.h"
 #include "data/schema.h"
 
@@ -84,7 +85,7 @@ int dataset_number(struct dataset *ds, uint64_t begin, struct error *err);
 int dataset_add(struct dataset *ds, const char *path, uint64_t begin, struct error *err);
 /* How many of the rows from begin on, up to length, are there one behind the other. */
 uint64_t dataset_has(const struct dataset *ds, uint64_t begin, uint64_t length);
-enum row_format dataset_format(const struct dataset *ds);
+struct row_syntax dataset_syntax(const struct dataset *ds);
 uint64_t dataset_file_rows(const struct dataset *ds, size_t file); /* of the files opened first */
 
 /* Rows [begin, begin+length), which must be inside the dataset. Bad rows are left out, or, beyond
@@ -101,6 +102,11 @@ void dataset_place(struct dataset *ds, uint64_t row, char *out, size_t max);
  * the last of them ("" when there was none). */
 uint64_t dataset_bad_rows(const struct dataset *ds);
 const char *dataset_last_bad(const struct dataset *ds);
+
+/* From now on the labels of all rows read are counted there, those of bad rows too; NULL: no longer. */
+void dataset_count_labels(struct dataset *ds, struct labels *labels);
+/* Of those counted, as labels_describe() says it; names of files without their directories. */
+void dataset_describe_labels(struct dataset *ds, const struct labels *labels, char *out, size_t max);
 
 /* BAD_ROWS= of a job: "stop" -> 0, "skip:N" -> N (1 or more). ERROR_CONFIG otherwise. */
 int dataset_bad_rows_option(const char *text, uint64_t *bad_rows_max, struct error *err);

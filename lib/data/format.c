@@ -5,17 +5,88 @@
 
 static const char *const names[] = {"lines", "criteo", "csv", "libsvm"};
 
-const char *row_format_name(enum row_format format)
+struct row_syntax row_syntax(enum row_format format)
 {
-	return names[format];
+	return (struct row_syntax){format, format == ROW_CSV ? ',' : '\0'};
 }
 
-int row_format_find(const char *name)
+int row_syntax_same(struct row_syntax a, struct row_syntax b)
 {
+	return a.format == b.format && a.separator == b.separator;
+}
+
+const char *row_syntax_name(struct row_syntax s)
+{
+	return s.format == ROW_CSV && s.separator == '\t' ? "tsv" : names[s.format];
+}
+
+int row_syntax_is_odd(struct row_syntax s)
+{
+	return s.format == ROW_CSV && s.separator != ',' && s.separator != '\t';
+}
+
+/* -1: it can't be one. Letters, digits and what numbers are written with would be a slip. */
+static int find_separator(const char *text)
+{
+	if (strcmp(text, "tab") == 0 || strcmp(text, "\\t") == 0)
+		return '\t';
+	if (strlen(text) != 1 || (unsigned char)text[0] > 126)
+		return -1;
+	char c = text[0];
+	if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || strchr("0123456789+-._\"\r\n", c))
+		return -1;
+	return c;
+}
+
+void row_separator_text(char separator, char *out)
+{
+	if (separator == '\t') {
+		strcpy(out, "tab");
+		return;
+	}
+	out[0] = separator;
+	out[1] = '\0';
+}
+
+static int find_format(const char *name, struct row_syntax *out)
+{
+	*out = (struct row_syntax){ROW_CSV, '\t'};
+	if (strcmp(name, "tsv") == 0)
+		return 0;
 	for (int i = 0; i < 4; i++)
-		if (strcmp(names[i], name) == 0)
-			return i;
+		if (strcmp(names[i], name) == 0) {
+			*out = row_syntax((enum row_format)i);
+			return 0;
+		}
 	return -1;
+}
+
+int row_syntax_find(const char *format, const char *separator, struct row_syntax *out,
+		    struct error *err)
+{
+	int given = format && *format;
+	*out = row_syntax(ROW_CSV);
+	if (given && find_format(format, out) != 0)
+		return error_set(err, ERROR_CONFIG, "FORMAT",
+				 "'%.80s' is none of criteo, csv, libsvm, tsv", format);
+	if (!given && (!separator || !*separator))
+		return error_set(err, ERROR_CONFIG, "FORMAT", "is not given: criteo, csv, libsvm or tsv");
+	if (!separator || !*separator)
+		return 0;
+	int c = find_separator(separator);
+	if (c < 0)
+		return error_set(err, ERROR_CONFIG, "SEPARATOR",
+				 "'%.80s' is neither one character (no letter, digit, quote or "
+				 "sign of a number) nor the word tab",
+				 separator);
+	if (out->format != ROW_CSV)
+		return error_set(err, ERROR_CONFIG, "SEPARATOR",
+				 "is for csv and tsv; FORMAT is %s", row_syntax_name(*out));
+	if (out->separator == '\t' && c != '\t')
+		return error_set(err, ERROR_CONFIG, "SEPARATOR",
+				 "FORMAT=tsv has tabs; with '%c' between fields it is FORMAT=csv", c);
+	out->separator = (char)c;
+	return 0;
 }
 
 static int is_blank(unsigned char c)
@@ -23,11 +94,11 @@ static int is_blank(unsigned char c)
 	return c == ' ' || c == '\t' || c == '\r';
 }
 
-int row_is_blank(const char *data, size_t len)
+int row_is_blank(const char *data, size_t len, char separator)
 {
 	/* Nearly every line ends this at its first byte. */
 	size_t i = 0;
-	while (i < len && is_blank((unsigned char)data[i]))
+	while (i < len && is_blank((unsigned char)data[i]) && data[i] != separator)
 		i++;
 	return i == len;
 }
@@ -48,7 +119,49 @@ static int looks_libsvm(const char *line, size_t len)
 	return i > digits && i < len && line[i] == ':';
 }
 
-enum row_format row_format_guess(const char *head, size_t len)
+static size_t count_of(const char *line, size_t len, char c)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < len; i++)
+		n += line[i] == c;
+	return n;
+}
+
+/* 40 fields, of which up to three at the end may have lost their tabs; the first is the label. A
+ * table with as many columns has a name there. */
+static int looks_criteo(const char *line, size_t len)
+{
+	size_t tabs = count_of(line, len, '\t');
+	int label = len > 1 && (line[0] == '\t' || (strchr("01", line[0]) && line[1] == '\t'));
+	return tabs >= 35 && tabs <= 39 && label;
+}
+
+char row_separator_guess(const char *line, size_t len, char separator)
+{
+	static const char known[] = ",\t;|";
+	char best = separator;
+	size_t most = separator ? count_of(line, len, separator) : 0;
+	for (size_t i = 0; known[i]; i++) {
+		size_t n = count_of(line, len, known[i]);
+		if (n > most) {
+			most = n;
+			best = known[i];
+		}
+	}
+	return best;
+}
+
+static struct row_syntax guess_line(const char *line, size_t len)
+{
+	if (looks_criteo(line, len))
+		return row_syntax(ROW_CRITEO);
+	if (looks_libsvm(line, len))
+		return row_syntax(ROW_LIBSVM);
+	char separator = row_separator_guess(line, len, '\0');
+	return separator ? (struct row_syntax){ROW_CSV, separator} : row_syntax(ROW_LINES);
+}
+
+struct row_syntax row_syntax_guess(const char *head, size_t len)
 {
 	if (len >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0) {
 		head += 3;
@@ -58,19 +171,11 @@ enum row_format row_format_guess(const char *head, size_t len)
 	while (len > 0) {
 		const char *newline = memchr(head, '\n', len);
 		size_t line = newline ? (size_t)(newline - head) : len;
-		if (head[0] != '#' && !row_is_blank(head, line)) {
-			size_t tabs = 0;
-			for (size_t i = 0; i < line; i++)
-				tabs += head[i] == '\t';
-			if (tabs >= 35 && tabs <= 39)
-				return ROW_CRITEO;
-			if (looks_libsvm(head, line))
-				return ROW_LIBSVM;
-			return memchr(head, ',', line) ? ROW_CSV : ROW_LINES;
-		}
+		if (head[0] != '#' && !row_is_blank(head, line, '\0'))
+			return guess_line(head, line);
 		size_t step = newline ? line + 1 : line;
 		head += step;
 		len -= step;
 	}
-	return ROW_LINES;
+	return row_syntax(ROW_LINES);
 }

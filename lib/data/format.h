@@ -1,20 +1,45 @@
 /*
- * format: what a data file holds.
+ * format: how the rows of a data file are written.
  */
 #ifndef PACELINE_DATA_FORMAT_H
 #define PACELINE_DATA_FORMAT_H
+
+#include "base/error.h"
 
 #include <stddef.h>
 
 /* Rows of ROW_LINES are lines of any text: they can be counted and found, not trained on. */
 enum row_format { ROW_LINES, ROW_CRITEO, ROW_CSV, ROW_LIBSVM };
 
-const char *row_format_name(enum row_format format);
-int row_format_find(const char *name); /* -1: none of them */
+/* For options: formats that can be trained on. tsv is a csv whose separator is the tab. */
+#define ROW_FORMAT_CHOICES "criteo|csv|libsvm|tsv"
+
+struct row_syntax {
+	enum row_format format;
+	char separator; /* between the fields of a csv; 0 in other formats */
+};
+
+/* The format with its own separator: a comma for ROW_CSV. */
+struct row_syntax row_syntax(enum row_format format);
+int row_syntax_same(struct row_syntax a, struct row_syntax b);
+/* "csv"; "tsv" for a csv whose separator is the tab. */
+const char *row_syntax_name(struct row_syntax s);
+
+/* From what FORMAT= and SEPARATOR= say. Either may be NULL or "", not both: a separator alone makes
+ * a csv. ERROR_CONFIG with the key at fault as place. */
+int row_syntax_find(const char *format, const char *separator, struct row_syntax *out,
+		    struct error *err);
+/* Whether the name alone does not say the separator. */
+int row_syntax_is_odd(struct row_syntax s);
+/* A separator as SEPARATOR= writes it: the character, or "tab". out holds 8 bytes at least. */
+void row_separator_text(char separator, char *out);
 
 /* What the content looks like, from its first bytes. Never an error: ROW_LINES fits all. */
-enum row_format row_format_guess(const char *head, size_t len);
-/* Whether a line is nothing but blanks, a carriage return among them. */
-int row_is_blank(const char *line, size_t len);
+struct row_syntax row_syntax_guess(const char *head, size_t len);
+/* Of a header line: the separator that stands in it most often, or `separator` where none stands
+ * oftener than that one. */
+char row_separator_guess(const char *line, size_t len, char separator);
+/* Whether a line is nothing but blanks, a carriage return among them. A separator is no blank. */
+int row_is_blank(const char *line, size_t len, char separator);
 
 #endif

@@ -134,7 +134,7 @@ static int scan_all(struct building *b, struct source *source, struct rowscan *s
 	if (rowscan_start(scan, source, 1, err) != 0)
 		return -1;
 	struct row_ref row;
-	int header = ix->format == ROW_CSV;
+	int header = ix->syntax.format == ROW_CSV;
 	uint64_t said = 0;
 	int result;
 	while ((result = rowscan_next(scan, &row, 0, err)) == ROWSCAN_ROW) {
@@ -163,7 +163,7 @@ static int build(struct building *b, struct source *source, index_progress_fn *p
 		return -1;
 	source_collect(source, &b->span, on_point, b);
 	struct rowscan scan;
-	int result = rowscan_init(&scan, ix->format, err);
+	int result = rowscan_init(&scan, ix->syntax, err);
 	if (result == 0)
 		result = scan_all(b, source, &scan, progress, arg, err);
 	rowscan_free(&scan);
@@ -176,15 +176,15 @@ static int build(struct building *b, struct source *source, index_progress_fn *p
 	return result;
 }
 
-int index_build_within(struct index **out, struct source *source, enum row_format format,
+int index_build_within(struct index **out, struct source *source, struct row_syntax syntax,
 		       const struct index_bounds *bounds, index_progress_fn *progress, void *arg,
 		       struct error *err)
 {
 	struct index *ix = calloc(1, sizeof *ix);
 	if (!ix)
 		return no_memory(err);
-	ix->format = format;
-	ix->gzip = source_is_gzip(source);
+	ix->syntax = syntax;
+	ix->packing = source_packing(source);
 	ix->every = bounds->every;
 	struct building b = {.ix = ix,
 			     .places_max = bounds->places_max,
@@ -198,12 +198,12 @@ int index_build_within(struct index **out, struct source *source, enum row_forma
 	return 0;
 }
 
-int index_build(struct index **out, struct source *source, enum row_format format,
+int index_build(struct index **out, struct source *source, struct row_syntax syntax,
 		index_progress_fn *progress, void *arg, struct error *err)
 {
 	static const struct index_bounds bounds = {INDEX_EVERY, INDEX_PLACES_MAX, INDEX_SPAN,
 						   INDEX_POINTS_MAX};
-	return index_build_within(out, source, format, &bounds, progress, arg, err);
+	return index_build_within(out, source, syntax, &bounds, progress, arg, err);
 }
 
 static int differs(struct error *err, const char *what)
@@ -223,14 +223,14 @@ int index_is_of(const struct index *ix, struct source *source, struct error *err
 		return differs(err, "stale: the data file was changed since");
 	if (now.head_bytes != ix->identity.head_bytes || now.head_sum != ix->identity.head_sum)
 		return differs(err, "stale: the data file begins otherwise");
-	if (source_is_gzip(source) != ix->gzip)
+	if (source_packing(source) != ix->packing)
 		return differs(err, "stale: the data file is compressed otherwise");
 	return 1;
 }
 
 int index_same(const struct index *a, const struct index *b, struct error *err)
 {
-	if (a->format != b->format)
+	if (!row_syntax_same(a->syntax, b->syntax))
 		return differs(err, "the formats differ");
 	if (a->rows != b->rows || a->lines != b->lines || a->text_bytes != b->text_bytes)
 		return differs(err, "the data file holds other rows");
@@ -273,7 +273,7 @@ int index_seek(const struct index *ix, struct source *source, struct rowscan *sc
 {
 	size_t i = (size_t)(row / ix->every);
 	const struct index_place *place = &ix->place[i];
-	if (!ix->gzip) {
+	if (ix->packing == SOURCE_PLAIN) {
 		if (source_seek(source, place->offset, err) != 0)
 			return -1;
 	} else {

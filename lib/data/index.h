@@ -1,8 +1,8 @@
 /*
  * index: where rows begin in a data file (paceline-index(5)).
  *
- * Keeps the place of every every-th row (offset in the text, line number) and, for gzip, access
- * points with the text before them.  Both are thinned by half when they grow beyond a bound, so that
+ * Keeps the place of every every-th row (offset in the text, line number) and, for gzip and zstd,
+ * access points with the text before them.  Both are thinned by half when they grow beyond a bound, so that
  * the index of a file of any size stays small.  Read-only once made and written.
  */
 #ifndef PACELINE_DATA_INDEX_H
@@ -25,8 +25,8 @@ struct index_place {
 };
 
 struct index {
-	enum row_format format;
-	int gzip;
+	struct row_syntax syntax;
+	enum source_packing packing;
 	struct source_identity identity;
 	uint64_t rows;
 	uint64_t lines;      /* in the whole text */
@@ -34,7 +34,7 @@ struct index {
 	uint64_t every;
 	size_t place_count;  /* ceil(rows / every): place i is row i * every */
 	struct index_place *place;
-	size_t point_count;  /* 0 unless gzip */
+	size_t point_count;  /* 0 for plain text */
 	struct source_point *point;
 	uint64_t *window_at; /* of each point's window: in the index file, or unused */
 	unsigned char **window; /* deflated, in memory; NULL when they lie in the file */
@@ -46,7 +46,7 @@ typedef void index_progress_fn(uint64_t done, uint64_t total, void *arg);
 
 /* One pass over the source, which must stand at its start. source_identify() is called before and
  * after: a file that changes meanwhile is ERROR_TEMPFAIL. progress may be NULL. */
-int index_build(struct index **out, struct source *source, enum row_format format,
+int index_build(struct index **out, struct source *source, struct row_syntax syntax,
 		index_progress_fn *progress, void *arg, struct error *err);
 /* The same with other bounds than those above, in one place for both. */
 struct index_bounds {
@@ -55,7 +55,7 @@ struct index_bounds {
 	uint64_t span;
 	size_t points_max; /* the same for INDEX_POINTS_MAX */
 };
-int index_build_within(struct index **out, struct source *source, enum row_format format,
+int index_build_within(struct index **out, struct source *source, struct row_syntax syntax,
 		       const struct index_bounds *bounds, index_progress_fn *progress, void *arg,
 		       struct error *err);
 void index_free(struct index *ix); /* NULL is fine */
@@ -83,7 +83,7 @@ struct index_making {
 	index_progress_fn *progress; /* may be NULL */
 	void *arg;
 };
-int index_open(struct index **out, struct source *source, enum row_format format,
+int index_open(struct index **out, struct source *source, struct row_syntax syntax,
 	       const char *path, const struct index_making *making, struct error *err);
 
 /* Brings source and scan to the start of a row <= row (*at), as near as the index knows. row must

@@ -74,8 +74,13 @@ static size_t put_head(struct index *ix, const unsigned char *tables, uint64_t w
 	struct record_out o;
 	record_begin(&o, ix->head, sizeof ix->head, "paceline-index");
 	record_add_u64(&o, "version", 1);
-	record_add(&o, "format", row_format_name(ix->format));
-	record_add(&o, "compression", ix->gzip ? "gzip" : "none");
+	record_add(&o, "format", row_syntax_name(ix->syntax));
+	if (row_syntax_is_odd(ix->syntax)) {
+		char separator[8];
+		row_separator_text(ix->syntax.separator, separator);
+		record_add(&o, "separator", separator);
+	}
+	record_add(&o, "compression", source_packing_name(ix->packing));
 	record_add_u64(&o, "rows", ix->rows);
 	record_add_u64(&o, "lines", ix->lines);
 	record_add_u64(&o, "text-bytes", ix->text_bytes);
@@ -209,15 +214,15 @@ static int take_head(struct index *ix, const struct record *r, uint64_t *table_s
 	    record_u64(r, "windows-bytes", 0, INT64_MAX, windows, err) != 0 ||
 	    get_hex(r, "table-sum", table_sum, err) != 0)
 		return -1;
-	int found = row_format_find(format);
-	ix->gzip = strcmp(compression, "gzip") == 0;
-	if (found < 0 || (!ix->gzip && strcmp(compression, "none") != 0))
+	int found = row_syntax_find(format, record_get(r, "separator"), &ix->syntax, NULL);
+	int packing = source_packing_find(compression);
+	if (found != 0 || packing < 0)
 		return error_set(err, ERROR_DATA, NULL, "unknown format or compression");
-	ix->format = (enum row_format)found;
+	ix->packing = (enum source_packing)packing;
 	ix->place_count = (size_t)places;
 	ix->point_count = (size_t)points;
 	if (places != ix->rows / ix->every + (ix->rows % ix->every != 0) ||
-	    (ix->gzip && ix->rows && !points))
+	    (ix->packing != SOURCE_PLAIN && ix->rows && !points))
 		return error_set(err, ERROR_DATA, NULL, "too few places");
 	return 0;
 }
@@ -387,12 +392,12 @@ static int keep(struct index *ix, const char *path, enum index_keep how, struct 
 }
 
 /* 1: it fits; 0: there is none that does; -1: the data file can't be read. */
-static int read_fitting(struct index **out, struct source *source, enum row_format format,
+static int read_fitting(struct index **out, struct source *source, struct row_syntax syntax,
 			const char *path, struct error *err)
 {
 	if (index_read(out, path, 0, NULL) != 0)
 		return 0;
-	int is = (*out)->format == format ? index_is_of(*out, source, err) : 0;
+	int is = row_syntax_same((*out)->syntax, syntax) ? index_is_of(*out, source, err) : 0;
 	if (is == 1)
 		return 1;
 	index_free(*out);
@@ -400,14 +405,14 @@ static int read_fitting(struct index **out, struct source *source, enum row_form
 	return is;
 }
 
-int index_open(struct index **out, struct source *source, enum row_format format, const char *path,
+int index_open(struct index **out, struct source *source, struct row_syntax syntax, const char *path,
 	       const struct index_making *making, struct error *err)
 {
 	*out = NULL;
-	int found = making->anew ? 0 : read_fitting(out, source, format, path, err);
+	int found = making->anew ? 0 : read_fitting(out, source, syntax, path, err);
 	if (found != 0)
 		return found == 1 ? 0 : -1;
-	if (index_build(out, source, format, making->progress, making->arg, err) != 0)
+	if (index_build(out, source, syntax, making->progress, making->arg, err) != 0)
 		return -1;
 	if (keep(*out, path, making->keep, err) == 0)
 		return 0;

@@ -77,9 +77,9 @@ int parser_init(struct parser *p, const struct schema *s, int label_optional, st
 	size_t n = s->dense_count + 1;
 	p->inverse = malloc(n * sizeof *p->inverse);
 	p->raw = malloc(n * sizeof *p->raw);
-	if (s->format == ROW_CRITEO)
+	if (s->syntax.format == ROW_CRITEO)
 		p->table = malloc(n * PARSE_TABLE * sizeof *p->table);
-	if (!p->inverse || !p->raw || (s->format == ROW_CRITEO && !p->table)) {
+	if (!p->inverse || !p->raw || (s->syntax.format == ROW_CRITEO && !p->table)) {
 		parser_free(p);
 		return error_set(err, ERROR_OS, "parser", "out of memory");
 	}
@@ -112,47 +112,55 @@ static int matches(const char *text, size_t len, const char *want)
 	       number_real_span(want, strlen(want), &b) == 0 && a == b;
 }
 
-int parse_label(const struct parser *p, const char *text, size_t len, float *out, size_t *at,
+static int refuse_label(const struct schema *s, const char *text, size_t len, size_t *at,
+			size_t where, struct error *err)
+{
+	int shown = len > 80 ? 80 : (int)len;
+	if (len == 0)
+		return parse_bad(at, where, err, "the label is empty");
+	if (s->positive)
+		return parse_bad(at, where, err, "label '%.*s' is neither '%.80s' nor '%.80s'", shown,
+				 text, s->positive, s->negative);
+	return parse_bad(at, where, err, "label '%.*s' is neither 0 nor 1%s", shown, text,
+			 s->syntax.format == ROW_LIBSVM ? " (or -1)"
+							: "; POSITIVE= says which value means 1");
+}
+
+static enum label_meaning meaning_of(const struct schema *s, const char *text, size_t len)
+{
+	double x;
+	if (len == 0)
+		return LABEL_BAD;
+	if (s->positive) {
+		if (matches(text, len, s->positive))
+			return LABEL_ONE;
+		return s->negative && !matches(text, len, s->negative) ? LABEL_BAD : LABEL_ZERO;
+	}
+	if (number_real_span(text, len, &x) != 0 ||
+	    !(x == 0 || x == 1 || (s->syntax.format == ROW_LIBSVM && x == -1)))
+		return LABEL_BAD;
+	return x == 1 ? LABEL_ONE : LABEL_ZERO;
+}
+
+int parse_label(struct parser *p, const char *text, size_t len, float *out, size_t *at,
 		size_t where, struct error *err)
 {
-	const struct schema *s = p->schema;
-	int shown = len > 80 ? 80 : (int)len;
 	if (len == 0 && p->label_optional) {
 		*out = NAN;
 		return PARSE_OK;
 	}
-	if (len == 0)
-		return parse_bad(at, where, err, "the label is empty");
-	if (s->positive) {
-		int yes = matches(text, len, s->positive);
-		if (!yes && s->negative && !matches(text, len, s->negative))
-			return parse_bad(at, where, err,
-					 "label '%.*s' is neither '%.80s' nor '%.80s'", shown, text,
-					 s->positive, s->negative);
-		*out = yes ? 1.0f : 0.0f;
-		return PARSE_OK;
-	}
-	double x;
-	int svm = s->format == ROW_LIBSVM;
-	if (number_real_span(text, len, &x) != 0 || !(x == 0 || x == 1 || (svm && x == -1)))
-		return parse_bad(at, where, err, "label '%.*s' is neither 0 nor 1%s", shown, text,
-				 svm ? " (or -1)" : "; POSITIVE= says which value means 1");
-	*out = x == 1 ? 1.0f : 0.0f;
+	enum label_meaning meaning = meaning_of(p->schema, text, len);
+	if (p->labels)
+		labels_add(p->labels, text, len, meaning, p->row);
+	if (meaning == LABEL_BAD)
+		return refuse_label(p->schema, text, len, at, where, err);
+	*out = meaning == LABEL_ONE ? 1.0f : 0.0f;
 	return PARSE_OK;
 }
 
 /* ---- csv ---- */
 
-static int missing_column(const char *file, const struct row_ref *header, const char *name,
-			  const char *const *names, size_t count, struct error *err)
-{
-	char place[ERROR_PLACE_MAX];
-	snprintf(place, sizeof place, "%.480s:%llu", file, (unsigned long long)header->line);
-	const char *nearest = schema_nearest(name, names, count);
-	return error_set(err, ERROR_DATA, place, "no column '%.80s' in the header%s%.80s%s", name,
-			 nearest ? "; the nearest is '" : "", nearest ? nearest : "",
-			 nearest ? "'" : "");
-}
+#define WORD_SHORT 8 /* bytes that somebody may write for a missing value */
 
 struct header {
 	const char *file;
@@ -160,6 +168,52 @@ struct header {
 	const char **names; /* terminated copies */
 	size_t count;
 };
+
+/* How the header seems to be written, where not as the format says: "SEPARATOR=';'". */
+static int guess_separator(const struct header *h, char *out, size_t max)
+{
+	char text[8], guess = row_separator_guess(h->row->data, h->row->len, h->row->separator);
+	if (guess == h->row->separator)
+		return 0;
+	row_separator_text(guess, text);
+	if (guess == '\t' || guess == ',')
+		snprintf(out, max, "FORMAT=%s", guess == ',' ? "csv" : "tsv");
+	else
+		snprintf(out, max, "SEPARATOR='%s'", text);
+	return 1;
+}
+
+static int holds_numbers_only(const struct header *h)
+{
+	double x;
+	size_t numbers = 0;
+	for (size_t i = 0; i < h->count; i++) {
+		size_t len = strlen(h->names[i]);
+		if (len > 0 && number_real_span(h->names[i], len, &x) != 0)
+			return 0;
+		numbers += len > 0;
+	}
+	return numbers > 0;
+}
+
+static int missing_column(const struct header *h, const char *name, struct error *err)
+{
+	char place[ERROR_PLACE_MAX], guess[32];
+	snprintf(place, sizeof place, "%.480s:%llu", h->file, (unsigned long long)h->row->line);
+	if (guess_separator(h, guess, sizeof guess))
+		return error_set(err, ERROR_DATA, place,
+				 "no column '%.80s': the header has %zu column%s; did you mean %s?",
+				 name, h->count, h->count == 1 ? "" : "s", guess);
+	if (holds_numbers_only(h))
+		return error_set(err, ERROR_DATA, place,
+				 "no column '%.80s': the first line holds numbers, and should hold "
+				 "the names of the columns",
+				 name);
+	const char *nearest = schema_nearest(name, h->names, h->count);
+	return error_set(err, ERROR_DATA, place, "no column '%.80s' in the header%s%.80s%s", name,
+			 nearest ? "; the nearest is '" : "", nearest ? nearest : "",
+			 nearest ? "'" : "");
+}
 
 static int find_column(const struct header *h, const char *name, size_t *at, struct error *err)
 {
@@ -171,13 +225,14 @@ static int find_column(const struct header *h, const char *name, size_t *at, str
 			char place[ERROR_PLACE_MAX];
 			parse_place(place, sizeof place, h->file, h->row,
 				    rowscan_field_at(h->row, i));
-			return error_set(err, ERROR_DATA, place, "column '%.80s' stands twice",
+			return error_set(err, ERROR_DATA, place,
+					 "column '%.80s' stands twice in the header: rename one",
 					 name);
 		}
 		found = i;
 	}
 	if (found == SIZE_MAX)
-		return missing_column(h->file, h->row, name, h->names, h->count, err);
+		return missing_column(h, name, err);
 	*at = found;
 	return 0;
 }
@@ -230,9 +285,9 @@ int columns_bind(struct columns *c, const struct parser *p, struct rowscan *scan
 		 const struct row_ref *header, const char *file, struct error *err)
 {
 	*c = (struct columns){0};
-	if (p->schema->format == ROW_CRITEO)
+	if (p->schema->syntax.format == ROW_CRITEO)
 		return bind_criteo(c, p->schema, err);
-	if (p->schema->format == ROW_LIBSVM)
+	if (p->schema->syntax.format == ROW_LIBSVM)
 		return 0;
 	const struct row_field *field;
 	struct header h = {.file = file, .row = header};
@@ -273,8 +328,11 @@ static int csv_dense(struct parser *p, const struct columns *c, const struct row
 		if (f->len > 0) {
 			if (number_real_span(f->data, f->len, &x) != 0)
 				return parse_bad(at, rowscan_field_at(row, c->dense_at[i]), err,
-						 "%.80s: '%.*s' is not a number", s->dense[i].name,
-						 f->len > 80 ? 80 : (int)f->len, f->data);
+						 "%.80s: '%.*s' is not a number%s", s->dense[i].name,
+						 f->len > 80 ? 80 : (int)f->len, f->data,
+						 f->len > WORD_SHORT ? ""
+								     : "; MISSING= says which values "
+								       "mean that there is none");
 			out[i] = parse_scale(p, i, x);
 			if (!isfinite(out[i]))
 				return parse_bad(at, rowscan_field_at(row, c->dense_at[i]), err,
@@ -301,6 +359,19 @@ static int csv_weight(const struct columns *c, const struct row_ref *row,
 	return PARSE_OK;
 }
 
+/* From here on a missing value is an empty one, however it is written. */
+static void empty_missing(const struct schema *s, const struct columns *c, struct row_field *field,
+			  size_t count)
+{
+	for (size_t i = 0; s->missing_count > 0 && i < count; i++)
+		for (size_t k = 0; i != c->label_at && k < s->missing_count; k++)
+			if (field[i].len == s->missing_word[k].len &&
+			    memcmp(field[i].data, s->missing_word[k].text, field[i].len) == 0) {
+				field[i].len = 0;
+				break;
+			}
+}
+
 static int parse_csv(struct parser *p, const struct columns *c, struct rowscan *scan,
 		     const struct row_ref *row, struct rows *rows, size_t *at, struct error *err)
 {
@@ -313,6 +384,7 @@ static int parse_csv(struct parser *p, const struct columns *c, struct rowscan *
 	if (count != c->count)
 		return parse_bad(at, count > c->count ? rowscan_field_at(row, c->count) : row->len,
 				 err, "%zu fields instead of the header's %zu", count, c->count);
+	empty_missing(s, c, scan->fields.field, count);
 	int result = PARSE_OK;
 	rows->label[n] = NAN;
 	if (c->label_at != SIZE_MAX)
@@ -353,16 +425,30 @@ static void gather(struct parser *p)
 	}
 }
 
+/* A table with a header, read as Criteo's rows because of its name. */
+static void hint_header(const struct row_ref *row, struct error *err)
+{
+	struct row_syntax guess = row_syntax_guess(row->data, row->len);
+	size_t n = strlen(err->text);
+	if (row->line == 1 && guess.format == ROW_CSV)
+		snprintf(err->text + n, sizeof err->text - n,
+			 "; if this is a header, say FORMAT=%s and LABEL=",
+			 row_syntax_name(guess));
+}
+
 int parse_row(struct parser *p, const struct columns *c, struct rowscan *scan,
 	      const struct row_ref *row, uint64_t number, struct rows *rows, size_t *at,
 	      struct error *err)
 {
 	int result = -1;
-	switch (p->schema->format) {
+	p->row = number;
+	switch (p->schema->syntax.format) {
 	case ROW_LINES:
 		break;
 	case ROW_CRITEO:
 		result = parse_criteo(p, c, row, rows, at, err);
+		if (result == PARSE_BAD && err)
+			hint_header(row, err);
 		break;
 	case ROW_CSV:
 		result = parse_csv(p, c, scan, row, rows, at, err);

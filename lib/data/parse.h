@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "data/dataset.h"
+#include "data/labels.h"
 #include "data/rowscan.h"
 #include "data/schema.h"
 
@@ -34,6 +35,8 @@ struct parser {
 	float *table;     /* criteo: PARSE_TABLE scaled integers of each dense column */
 	struct fit_column *fit; /* when set: dense values are gathered there, and not scaled */
 	double *raw;      /* of the row at hand, for fit: NAN where missing */
+	struct labels *labels; /* when set: counts the labels of all rows, of bad ones too */
+	uint64_t row;     /* number of the row at hand */
 };
 
 int parser_init(struct parser *p, const struct schema *s, int label_optional, struct error *err);
@@ -57,7 +60,7 @@ int parse_row(struct parser *p, const struct columns *c, struct rowscan *scan,
 int parse_bad(size_t *at, size_t where, struct error *err, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 /* The label rule of the schema; PARSE_OK or PARSE_BAD. */
-int parse_label(const struct parser *p, const char *text, size_t len, float *out, size_t *at,
+int parse_label(struct parser *p, const char *text, size_t len, float *out, size_t *at,
 		size_t where, struct error *err);
 /* log1p and scaling; not finite when x is too large for a float. */
 float parse_scale(const struct parser *p, size_t column, double x);

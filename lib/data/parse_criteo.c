@@ -138,7 +138,7 @@ int parse_criteo(struct parser *p, const struct columns *c, const struct row_ref
 	rows->label[n] = NAN;
 	if (labelled) {
 		size_t len = bound[1] - 1;
-		if (len == 1 && (data[0] == '0' || data[0] == '1') && !s->positive)
+		if (len == 1 && (data[0] == '0' || data[0] == '1') && !s->positive && !p->labels)
 			rows->label[n] = (float)(data[0] - '0');
 		else if (parse_label(p, data, len, &rows->label[n], at, 0, err) != PARSE_OK)
 			return PARSE_BAD;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-int rowfile_open(struct rowfile *f, const char *path, enum row_format format,
+int rowfile_open(struct rowfile *f, const char *path, struct row_syntax syntax,
 		 const struct rowfile_options *o, struct error *err)
 {
 	char name[PATH_MAX];
@@ -18,7 +18,7 @@ int rowfile_open(struct rowfile *f, const char *path, enum row_format format,
 		return -1;
 	if (source_open(&f->source, path, err) != 0)
 		return -1;
-	int result = index_open(&f->index, f->source, format, o->index_path ? o->index_path : name,
+	int result = index_open(&f->index, f->source, syntax, o->index_path ? o->index_path : name,
 				&o->making, err);
 	rowfile_rest(f);
 	return result;
@@ -45,12 +45,12 @@ static int start(struct rowfile *f, struct error *err)
 	rowfile_rest(f);
 	if (source_open(&f->source, f->path, err) != 0)
 		return -1;
-	return rowscan_init(&f->scan, f->index->format, err);
+	return rowscan_init(&f->scan, f->index->syntax, err);
 }
 
 int rowfile_header(struct rowfile *f, struct row_ref *row, struct error *err)
 {
-	if (f->index->format != ROW_CSV)
+	if (f->index->syntax.format != ROW_CSV)
 		return 0;
 	int got = start(f, err) == 0 ? rowscan_start(&f->scan, f->source, 1, err) : -1;
 	if (got == 0)

@@ -24,7 +24,7 @@ struct rowfile {
 
 /* Reads its index, or makes one. All zero bytes are a rowfile without memory; rowfile_close() after
  * any use. */
-int rowfile_open(struct rowfile *f, const char *path, enum row_format format,
+int rowfile_open(struct rowfile *f, const char *path, struct row_syntax syntax,
 		 const struct rowfile_options *options, struct error *err);
 void rowfile_close(struct rowfile *f);
 /* Gives back descriptor and memory until the next read, so that thousands may be open. After an

@@ -14,9 +14,25 @@
 
 #define CHUNK 262144
 
-static int is_blank(unsigned char c)
+static int is_blank(int c)
 {
 	return c == ' ' || c == '\t' || c == '\r';
+}
+
+static int is_any_blank(unsigned char c)
+{
+	return is_blank(c);
+}
+
+/* What libcsv takes for blanks: it knows them by a function that is told one byte. */
+static int is_blank_but_tab(unsigned char c)
+{
+	return c == ' ' || c == '\r';
+}
+
+static int is_blank_but_space(unsigned char c)
+{
+	return c == '\t' || c == '\r';
 }
 
 static int is_newline(unsigned char c)
@@ -97,19 +113,19 @@ int rowscan_fields(struct rowscan *r, const struct row_ref *row, const struct ro
 	} else {
 		const char *p = row->data, *end = row->data + row->len;
 		for (;;) {
-			const char *comma = memchr(p, ',', (size_t)(end - p));
-			const char *to = comma ? comma : end;
+			const char *next = memchr(p, row->separator, (size_t)(end - p));
+			const char *to = next ? next : end;
 			if (GROW(f->field, f->field_room, n + 1) != 0)
 				return no_memory(r, err);
 			const char *from = p, *stop = to;
-			while (from < stop && is_blank((unsigned char)*from))
+			while (from < stop && is_blank(*from))
 				from++;
-			while (stop > from && is_blank((unsigned char)stop[-1]))
+			while (stop > from && is_blank(stop[-1]))
 				stop--;
 			f->field[n++] = (struct row_field){from, (size_t)(stop - from)};
-			if (!comma)
+			if (!next)
 				break;
-			p = comma + 1;
+			p = next + 1;
 		}
 	}
 	*field = f->field;
@@ -129,11 +145,11 @@ size_t rowscan_field_at(const struct row_ref *row, size_t index)
 		} else if (c == '"') {
 			quoted = !begun || (i > 0 && row->data[i - 1] == '"');
 			begun = 1;
-		} else if (c == ',') {
+		} else if (c == row->separator) {
 			field++;
 			at = i + 1;
 			begun = 0;
-		} else if (!is_blank((unsigned char)c)) {
+		} else if (!is_blank(c)) {
 			begun = 1;
 		}
 	}
@@ -142,9 +158,9 @@ size_t rowscan_field_at(const struct row_ref *row, size_t index)
 
 /* ---- lines ---- */
 
-int rowscan_init(struct rowscan *r, enum row_format format, struct error *err)
+int rowscan_init(struct rowscan *r, struct row_syntax syntax, struct error *err)
 {
-	*r = (struct rowscan){.format = format, .room = 2 * CHUNK};
+	*r = (struct rowscan){.syntax = syntax, .room = 2 * CHUNK};
 	r->buffer = calloc(1, r->room + ROWSCAN_SLACK);
 	if (!r->buffer)
 		return no_memory(r, err);
@@ -158,7 +174,11 @@ static int begin_csv(struct rowscan *r, struct error *err)
 	r->csv_ready = csv_init(&r->csv, 0) == 0;
 	if (!r->csv_ready)
 		return no_memory(r, err);
-	csv_set_space_func(&r->csv, is_blank);
+	char separator = r->syntax.separator;
+	csv_set_delim(&r->csv, (unsigned char)separator);
+	csv_set_space_func(&r->csv, separator == '\t'  ? is_blank_but_tab
+				    : separator == ' ' ? is_blank_but_space
+						       : is_any_blank);
 	csv_set_term_func(&r->csv, is_newline);
 	r->fields.failed = 0;
 	return 0;
@@ -209,7 +229,7 @@ int rowscan_start(struct rowscan *r, struct source *source, uint64_t line, struc
 	r->lines_in_row = 0;
 	r->row_open = r->eof = 0;
 	/* The read before may have left libcsv inside a row. */
-	if (r->format == ROW_CSV && begin_csv(r, err) != 0)
+	if (r->syntax.format == ROW_CSV && begin_csv(r, err) != 0)
 		return -1;
 	if (r->offset > 0)
 		return 0;
@@ -236,6 +256,7 @@ static void give(struct rowscan *r, struct row_ref *row, size_t to)
 	row->raw_len = raw;
 	row->offset = r->offset;
 	row->line = r->line;
+	row->separator = r->syntax.separator;
 }
 
 /* The row (or the line that is none) is over at `to`, after `lines` newlines. */
@@ -254,18 +275,18 @@ static int judge(struct rowscan *r, struct row_ref *row, size_t line_at, size_t 
 {
 	give(r, row, to);
 	row->quoted = 0;
-	switch (r->format) {
+	switch (r->syntax.format) {
 	case ROW_LINES:
 		return 1;
 	case ROW_CRITEO:
 		return row->len > 0;
 	case ROW_LIBSVM:
-		return row->len > 0 && row->data[0] != '#' && !row_is_blank(row->data, row->len);
+		return row->len > 0 && row->data[0] != '#' && !row_is_blank(row->data, row->len, row->separator);
 	case ROW_CSV:
 		break;
 	}
 	if (!r->row_open && !memchr(row->data, '"', row->len))
-		return !row_is_blank(row->data, row->len);
+		return !row_is_blank(row->data, row->len, row->separator);
 	int done = feed_csv(r, line_at, to, last, err);
 	row->quoted = 1;
 	return done < 0 ? -1 : done ? 1 : 2;
@@ -325,13 +346,14 @@ int rowscan_guess(struct rowscan *r, struct error *err)
 		const char *newline = memchr(r->buffer + look, '\n', r->end - look);
 		if (newline) {
 			size_t to = (size_t)(newline - r->buffer);
-			if (r->buffer[look] != '#' && !row_is_blank(r->buffer + look, to - look))
+			if (r->buffer[look] != '#' &&
+			    !row_is_blank(r->buffer + look, to - look, '\0'))
 				break;
 			look = to + 1;
 		} else if (fill_buffer(r, err) != 0) {
 			return -1;
 		}
 	}
-	r->format = row_format_guess(r->buffer + r->begin, r->end - r->begin);
-	return r->format == ROW_CSV ? begin_csv(r, err) : 0;
+	r->syntax = row_syntax_guess(r->buffer + r->begin, r->end - r->begin);
+	return r->syntax.format == ROW_CSV ? begin_csv(r, err) : 0;
 }

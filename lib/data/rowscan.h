@@ -3,8 +3,8 @@
  *
  * lines: each line, empty ones too.  criteo: each line that is not empty.  libsvm: the same, without
  * lines that begin with '#'.  csv: as libcsv sees rows (non-strict; rows end with a newline, which a
- * quoted field may hold; blanks around a field are not part of it; lines of blanks are no rows); the
- * first row is the header and is not counted.
+ * quoted field may hold; blanks around a field are not part of it, unless the blank is the separator;
+ * lines of blanks are no rows); the first row is the header and is not counted.
  *
  * A byte order mark at the start of the text is left out.  A carriage return before the newline is
  * part of the line end.  Lines count from 1.
@@ -29,6 +29,7 @@ struct row_ref {
 	size_t raw_len;  /* with it */
 	uint64_t offset; /* in the text */
 	uint64_t line;
+	char separator;  /* csv: between two fields */
 	int quoted;      /* csv: split by libcsv, see rowscan_fields() */
 };
 
@@ -51,7 +52,7 @@ struct rowscan_fields {
 
 struct rowscan {
 	struct source *source;
-	enum row_format format;
+	struct row_syntax syntax;
 	char *buffer;
 	size_t room;
 	size_t begin, scan, end; /* row begins; looked at up to here; bytes end */
@@ -66,13 +67,13 @@ struct rowscan {
 enum rowscan_result { ROWSCAN_END = 0, ROWSCAN_ROW = 1, ROWSCAN_WAIT = 2 };
 
 /* All zero bytes are a rowscan without memory; rowscan_free() after any use. */
-int rowscan_init(struct rowscan *r, enum row_format format, struct error *err);
+int rowscan_init(struct rowscan *r, struct row_syntax syntax, struct error *err);
 void rowscan_free(struct rowscan *r);
 /* Goes on reading at the source's place, which is the start of line `line`. */
 int rowscan_start(struct rowscan *r, struct source *source, uint64_t line, struct error *err);
 
-/* After rowscan_start() at the start of the text, in place of a known format: takes what the first
- * line looks like (see row_format_guess). */
+/* After rowscan_start() at the start of the text, in place of a known syntax: takes what the first
+ * line looks like (see row_syntax_guess). */
 int rowscan_guess(struct rowscan *r, struct error *err);
 
 /* The next row: enum rowscan_result, or -1. Valid until the next call. With nowait, ROWSCAN_WAIT

@@ -40,6 +40,10 @@ void schema_free(struct schema *s)
 	free(s->weight);
 	free(s->positive);
 	free(s->negative);
+	for (size_t i = 0; i < s->missing_count; i++)
+		free(s->missing_word[i].text);
+	free(s->missing_word);
+	free(s->missing);
 	free(s);
 }
 
@@ -191,26 +195,52 @@ static int refuse(const char *text, const char *key, const char *format, struct 
 			 text, format);
 }
 
+static int set_missing(struct schema *s, const char *text, struct error *err)
+{
+	char word[SCHEMA_NAME_MAX + 1];
+	size_t len;
+	if (!text || !*text)
+		return 0;
+	s->missing = strdup(text);
+	s->missing_word = calloc(SCHEMA_MISSING_MAX, sizeof *s->missing_word);
+	if (!s->missing || !s->missing_word)
+		return out_of_memory(err);
+	for (const char *p = text; p; p = *p == ',' ? p + 1 : NULL) {
+		if (take_name(&p, word, &len, "MISSING", err) != 0)
+			return -1;
+		if (s->missing_count == SCHEMA_MISSING_MAX)
+			return error_set(err, ERROR_CONFIG, "MISSING", "more than %d values",
+					 SCHEMA_MISSING_MAX);
+		s->missing_word[s->missing_count] = (struct schema_word){strdup(word), len};
+		if (!s->missing_word[s->missing_count++].text)
+			return out_of_memory(err);
+	}
+	return 0;
+}
+
 static int set_columns(struct schema *s, const struct schema_options *o, struct error *err)
 {
-	if (s->format == ROW_CSV) {
+	const char *name = row_syntax_name(s->syntax);
+	if (s->syntax.format == ROW_CSV) {
 		if (!o->label || !*o->label)
-			return error_set(err, ERROR_CONFIG, "LABEL", "FORMAT=csv needs it");
+			return error_set(err, ERROR_CONFIG, "LABEL", "FORMAT=%s needs it", name);
 		if (copy_text(&s->label, o->label, "LABEL", err) != 0 ||
 		    (o->weight && *o->weight && copy_text(&s->weight, o->weight, "WEIGHT", err) != 0))
 			return -1;
-		if (parse_list(o->dense, &s->dense, &s->dense_count, "DENSE", err) != 0 ||
+		if (set_missing(s, o->missing, err) != 0 ||
+		    parse_list(o->dense, &s->dense, &s->dense_count, "DENSE", err) != 0 ||
 		    parse_list(o->sparse, &s->sparse, &s->sparse_count, "SPARSE", err) != 0)
 			return -1;
 		if (s->dense_count + s->sparse_count == 0)
 			return error_set(err, ERROR_CONFIG, "DENSE",
-					 "FORMAT=csv needs columns in DENSE or SPARSE");
+					 "FORMAT=%s needs columns in DENSE or SPARSE", name);
 		return 0;
 	}
-	const char *name = row_format_name(s->format);
-	if (refuse(o->label, "LABEL", name, err) != 0 || refuse(o->weight, "WEIGHT", name, err) != 0)
+	if (refuse(o->label, "LABEL", name, err) != 0 ||
+	    refuse(o->weight, "WEIGHT", name, err) != 0 ||
+	    refuse(o->missing, "MISSING", name, err) != 0)
 		return -1;
-	if (s->format == ROW_LIBSVM) {
+	if (s->syntax.format == ROW_LIBSVM) {
 		if (refuse(o->dense, "DENSE", name, err) != 0 ||
 		    refuse(o->sparse, "SPARSE", name, err) != 0)
 			return -1;
@@ -228,10 +258,10 @@ static int set_columns(struct schema *s, const struct schema_options *o, struct 
 
 static int set_options(struct schema *s, const struct schema_options *o, struct error *err)
 {
-	int format = o->format ? row_format_find(o->format) : -1;
-	if (format < 0 || format == ROW_LINES)
-		return error_set(err, ERROR_CONFIG, "FORMAT", "'%.80s' is none of criteo, csv, libsvm",
-				 o->format ? o->format : "");
+	if (row_syntax_find(o->format, o->separator, &s->syntax, err) != 0)
+		return -1;
+	if (s->syntax.format == ROW_LINES)
+		return error_set(err, ERROR_CONFIG, "FORMAT", "lines have no columns to train on");
 	int scale = o->dense_scale && *o->dense_scale ? find_name(scale_names, 3, o->dense_scale) : 0;
 	if (scale < 0)
 		return error_set(err, ERROR_CONFIG, "DENSE_SCALE", "'%.80s' is none of log-z, z, none",
@@ -239,7 +269,6 @@ static int set_options(struct schema *s, const struct schema_options *o, struct 
 	if (o->hash_bits > SCHEMA_HASH_BITS_MAX)
 		return error_set(err, ERROR_CONFIG, "HASH_BITS", "%llu is not in 1..%d",
 				 (unsigned long long)o->hash_bits, SCHEMA_HASH_BITS_MAX);
-	s->format = (enum row_format)format;
 	s->scale = (enum schema_scale)scale;
 	s->hash_bits = o->hash_bits ? (unsigned)o->hash_bits : 20;
 	const char *positive = o->positive && *o->positive ? o->positive : NULL;
@@ -302,9 +331,15 @@ static int same_columns(const struct schema_column *a, size_t a_count,
 
 int schema_equal(const struct schema *a, const struct schema *b, struct error *err)
 {
-	if (a->format != b->format)
-		return differ(err, "format", row_format_name(a->format),
-			      row_format_name(b->format));
+	if (!row_syntax_same(a->syntax, b->syntax)) {
+		const char *in_a = row_syntax_name(a->syntax), *in_b = row_syntax_name(b->syntax);
+		char separator_a[8], separator_b[8];
+		if (strcmp(in_a, in_b) != 0)
+			return differ(err, "format", in_a, in_b);
+		row_separator_text(a->syntax.separator, separator_a);
+		row_separator_text(b->syntax.separator, separator_b);
+		return differ(err, "separator", separator_a, separator_b);
+	}
 	if (a->scale != b->scale)
 		return differ(err, "scale", schema_scale_name(a->scale),
 			      schema_scale_name(b->scale));
@@ -321,6 +356,8 @@ int schema_equal(const struct schema *a, const struct schema *b, struct error *e
 		return differ(err, "positive", a->positive, b->positive);
 	if (!same_text(a->negative, b->negative))
 		return differ(err, "negative", a->negative, b->negative);
+	if (!same_text(a->missing, b->missing))
+		return differ(err, "missing", a->missing, b->missing);
 	int fitted = a->fitted && b->fitted;
 	return same_columns(a->dense, a->dense_count, b->dense, b->dense_count, fitted, "dense",
 			    err) &&

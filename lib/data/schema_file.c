@@ -44,7 +44,12 @@ static int append_all(struct text *t, const struct schema *s, const char *path, 
 	struct record_out o;
 	record_begin(&o, line, sizeof line, "schema");
 	record_add_u64(&o, "version", 1);
-	record_add(&o, "format", row_format_name(s->format));
+	record_add(&o, "format", row_syntax_name(s->syntax));
+	if (row_syntax_is_odd(s->syntax)) {
+		char separator[8];
+		row_separator_text(s->syntax.separator, separator);
+		record_add(&o, "separator", separator);
+	}
 	record_add(&o, "scale", schema_scale_name(s->scale));
 	record_add(&o, "hash", "xxh3");
 	record_add_u64(&o, "hash-bits", s->hash_bits);
@@ -57,6 +62,8 @@ static int append_all(struct text *t, const struct schema *s, const char *path, 
 		record_add(&o, "positive", s->positive);
 	if (s->negative)
 		record_add(&o, "negative", s->negative);
+	if (s->missing)
+		record_add(&o, "missing", s->missing);
 	if (append(t, &o, path, err) != 0)
 		return -1;
 	for (size_t i = 0; i < s->dense_count; i++) {
@@ -97,7 +104,7 @@ struct reading {
 	int ended;
 	uint64_t fitted;
 	struct schema_options options;
-	char *head[7];           /* format scale label weight positive negative: kept for options */
+	char *head[8];           /* values of the first record, which options point to */
 	struct text dense, sparse; /* comma lists, percent-coded */
 	double mean[SCHEMA_COLUMNS_MAX], deviation[SCHEMA_COLUMNS_MAX];
 	size_t dense_count, sparse_count;
@@ -116,8 +123,8 @@ static int bad(const struct reading *in, struct error *err)
 
 static int take_head(struct reading *in, const struct record *r, struct error *err)
 {
-	static const char *const keys[] = {"format", "scale", "label", "weight", "positive",
-					   "negative"};
+	static const char *const keys[] = {"format",   "separator", "scale",	"label",
+					   "weight",   "positive",  "negative", "missing"};
 	uint64_t version;
 	const char *hash;
 	if (record_u64(r, "version", 1, 1, &version, err) != 0 ||
@@ -127,9 +134,10 @@ static int take_head(struct reading *in, const struct record *r, struct error *e
 		return -1;
 	if (strcmp(hash, "xxh3") != 0)
 		return error_set(err, ERROR_DATA, NULL, "hash '%.40s' is not known", hash);
-	const char **target[] = {&in->options.format,	&in->options.dense_scale, &in->options.label,
-				 &in->options.weight,	&in->options.positive,
-				 &in->options.negative};
+	const char **target[] = {&in->options.format,	   &in->options.separator,
+				 &in->options.dense_scale, &in->options.label,
+				 &in->options.weight,	   &in->options.positive,
+				 &in->options.negative,    &in->options.missing};
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
 		const char *value = record_get(r, keys[i]);
 		if (!value)

@@ -1,10 +1,11 @@
 /*
- * source: the bytes of a data file, plain or gzip, in order or from any offset.
+ * source: the bytes of a data file, plain, gzip or zstd, in order or from any offset.
  *
- * Offsets are those of the text (uncompressed).  gzip is known by its first two bytes.  Several
- * members behind one another are one stream; zero padding behind the last is left out.  Random
- * access needs the access points collected by a whole pass (source_collect): deflate state of the
- * kind zlib's examples/zran.c keeps, that is a position in bits and the 32 KiB of text before it.
+ * Offsets are those of the text (uncompressed).  gzip and zstd are known by their first bytes.
+ * Several members (gzip) or frames (zstd) behind one another are one stream; zero padding behind the
+ * last member is left out.  Random access needs the access points collected by a whole pass
+ * (source_collect): starts of members and frames and, of gzip, deflate state of the kind zlib's
+ * examples/zran.c keeps, that is a position in bits and the 32 KiB of text before it.
  *
  * A source belongs to one thread at a time.
  */
@@ -21,6 +22,11 @@
 
 struct source;
 
+enum source_packing { SOURCE_PLAIN, SOURCE_GZIP, SOURCE_ZSTD };
+
+const char *source_packing_name(enum source_packing packing); /* none, gzip, zstd */
+int source_packing_find(const char *name); /* -1: none of them */
+
 /* What tells whether a file is still the one it was. */
 struct source_identity {
 	uint64_t bytes; /* on disk */
@@ -28,39 +34,39 @@ struct source_identity {
 	uint64_t head_bytes, head_sum; /* XXH3_64bits of the first head_bytes, 64 KiB at most */
 };
 
-/* A place in a gzip file where reading may begin. window_len 0: the start of a member. */
+/* A place in a packed file where reading may begin. window_len 0: the start of a member or frame. */
 struct source_point {
 	uint64_t out;   /* offset in the text */
 	uint64_t in;    /* byte of the file that follows; the last `bits` of the byte before count too */
 	uint32_t bits;  /* 0..7 */
-	uint32_t window_len; /* deflated (zlib format) length of the window; 0: member start */
+	uint32_t window_len; /* deflated (zlib format) length of the window; 0: none is needed */
 	uint64_t window_sum; /* XXH3_64bits of those bytes */
 };
 
-/* A regular file. */
+/* A regular file; anything else is ERROR_NOINPUT, saying what it is and what to do. */
 int source_open(struct source **out, const char *path, struct error *err);
 /* A descriptor that is read from where it stands; it stays the caller's. name is for places. */
 int source_open_fd(struct source **out, int fd, const char *name, struct error *err);
 void source_close(struct source *s); /* NULL is fine */
 
 const char *source_name(const struct source *s);
-int source_is_gzip(const struct source *s);
+enum source_packing source_packing(const struct source *s);
 /* Of a regular file; reads its head. */
 int source_identify(struct source *s, struct source_identity *out, struct error *err);
 /* ERROR_DATA when size or time of the open file are not those of id any more. */
 int source_check_unchanged(struct source *s, const struct source_identity *id, struct error *err);
 
-/* Up to max bytes; *got == 0 means the end. Damaged or truncated gzip: ERROR_DATA, place is the
- * file, the text names the byte of the file. */
+/* Up to max bytes; *got == 0 means the end. Damaged or truncated packing: ERROR_DATA, place is
+ * the file, the text names the byte of the file. */
 int source_read(struct source *s, void *data, size_t max, size_t *got, struct error *err);
 /* Whether source_read() would return without waiting for the descriptor. */
 int source_ready(struct source *s);
 uint64_t source_offset(const struct source *s);   /* in the text */
 uint64_t source_consumed(const struct source *s); /* of the file's bytes on disk, roughly */
 
-/* From now on, from the start of the file: `point` is called for each member start and for a block
- * boundary now and then (at least *span bytes of text after the last; the callee may make *span
- * larger). window is the text before it, window_len bytes, none for a member start. -1 ends the
+/* From now on, from the start of the file: `point` is called for the start of a member or frame, and
+ * for a block boundary of gzip, now and then (at least *span bytes of text after the last; the callee
+ * may make *span larger). window is the text before it, window_len bytes, none for a start. -1 ends the
  * reading with its error. */
 typedef int source_point_fn(const struct source_point *p, const void *window, size_t window_len,
 			    void *arg, struct error *err);
@@ -68,7 +74,7 @@ void source_collect(struct source *s, uint64_t *span, source_point_fn *point, vo
 
 /* To an offset of a plain file. */
 int source_seek(struct source *s, uint64_t offset, struct error *err);
-/* To an access point of a gzip file, with its window (NULL for a member start). */
+/* To an access point of a packed file, with its window (NULL where none is needed). */
 int source_seek_point(struct source *s, const struct source_point *p, const void *window,
 		      size_t window_len, struct error *err);
 /* Reads and drops bytes of the text up to offset, which must not be behind. */

@@ -21,12 +21,12 @@ struct row_stream {
 
 static int bind_stream(struct row_stream *in, struct error *err)
 {
-	enum row_format format = in->schema->format;
+	struct row_syntax syntax = in->schema->syntax;
 	struct row_ref header = {0};
-	if (rowscan_init(&in->scan, format, err) != 0 ||
+	if (rowscan_init(&in->scan, syntax, err) != 0 ||
 	    rowscan_start(&in->scan, in->source, 1, err) != 0)
 		return -1;
-	if (format == ROW_CSV) {
+	if (syntax.format == ROW_CSV) {
 		int got = rowscan_next(&in->scan, &header, 0, err);
 		if (got < 0)
 			return -1;

@@ -7,6 +7,8 @@
 #include "base/fs.h"
 #include "base/number.h"
 #include "base/option.h"
+#include "base/words.h"
+#include "data/format.h"
 #include "job/deadline.h"
 #include "job/jobtext.h"
 #include "model/model.h"
@@ -57,13 +59,17 @@ struct row {
 static const struct row own_rows[] = {
 	{"JOB", ID, AT(name), "", 0, 0, NULL, FRESH, "name of the job"},
 	{"DATA", FILES, AT(data), "", 0, 0, NULL, FRESH, "training data, one file or several"},
-	{"FORMAT", CHOICE, AT(format), "", 0, 0, "criteo|csv|libsvm", FRESH, "of DATA and TEST"},
-	{"LABEL", TEXT, AT(label), "", 0, 0, NULL, FRESH, "label column (csv)"},
-	{"DENSE", TEXT, AT(dense), "", 0, 0, NULL, FRESH, "numeric columns (csv)"},
-	{"SPARSE", TEXT, AT(sparse), "", 0, 0, NULL, FRESH, "category columns (csv)"},
-	{"WEIGHT", TEXT, AT(weight), "", 0, 0, NULL, FRESH, "column of sample weights (csv)"},
+	{"FORMAT", CHOICE, AT(format), "", 0, 0, ROW_FORMAT_CHOICES, FRESH, "of DATA and TEST"},
+	{"SEPARATOR", TEXT, AT(separator), "", 0, 0, NULL, FRESH,
+	 "between two columns: a character, or tab (csv)"},
+	{"LABEL", TEXT, AT(label), "", 0, 0, NULL, FRESH, "label column (csv, tsv)"},
+	{"DENSE", TEXT, AT(dense), "", 0, 0, NULL, FRESH, "numeric columns (csv, tsv)"},
+	{"SPARSE", TEXT, AT(sparse), "", 0, 0, NULL, FRESH, "category columns (csv, tsv)"},
+	{"WEIGHT", TEXT, AT(weight), "", 0, 0, NULL, FRESH, "column of sample weights (csv, tsv)"},
 	{"POSITIVE", TEXT, AT(positive), "", 0, 0, NULL, FRESH, "label value that means 1"},
 	{"NEGATIVE", TEXT, AT(negative), "", 0, 0, NULL, FRESH, "label value that means 0"},
+	{"MISSING", TEXT, AT(missing), "", 0, 0, NULL, FRESH,
+	 "values that mean there is none, like NA,? (csv, tsv)"},
 	{"DENSE_SCALE", CHOICE, AT(dense_scale), "log-z", 0, 0, "log-z|z|none", FRESH,
 	 "scaling of dense columns"},
 	{"CLASSES", CHOICE, AT(classes), "both", 0, 0, "both|any", FREE,
@@ -183,6 +189,7 @@ const char *job_key(size_t i, const char **default_text, const char **help)
 	return row.key;
 }
 
+<<<<<<< HEAD
 const char *job_key_values(size_t i)
 {
 	struct row row;
@@ -191,6 +198,12 @@ const char *job_key_values(size_t i)
 	if (row.choices)
 		return row.choices;
 	return row.kind == FILES ? "FILE" : row.kind == PATH ? "PATH" : NULL;
+=======
+const char *job_key_choices(size_t i)
+{
+	struct row row;
+	return row_get(i, &row) == 0 ? row.choices : NULL;
+>>>>>>> main
 }
 
 static int is_list(enum kind kind)
@@ -212,9 +225,7 @@ static void *field(const struct job *job, const struct row *row)
 
 static void list_free(struct job_list *list)
 {
-	for (size_t i = 0; i < list->count; i++)
-		free(list->item[i]);
-	free(list->item);
+	words_free(list->item, list->count);
 	*list = (struct job_list){0};
 }
 
@@ -238,6 +249,25 @@ static int list_split(struct job_list *list, const char *value, const char *sepa
 			return error_set(err, ERROR_OS, place, "out of memory");
 		}
 		p += n + (p[n] != '\0');
+	}
+	list_free(list);
+	*list = made;
+	return 0;
+}
+
+/* Names of files, which may hold blanks: quoted as for sh. */
+static int files_split(struct job_list *list, const char *key, const char *value, const char *place,
+		       struct error *err)
+{
+	struct job_list made = {0};
+	struct error why = {0};
+	int result = words_split(value, JOB_LIST_MAX, &made.item, &made.count, &why);
+	for (size_t i = 0; result == 0 && i < made.count; i++)
+		if (!made.item[i][0])
+			result = error_set(&why, ERROR_CONFIG, NULL, "an empty name");
+	if (result != 0) {
+		list_free(&made);
+		return error_set(err, why.code, place, "%s: %.400s", key, why.text);
 	}
 	list_free(list);
 	*list = made;
@@ -369,11 +399,12 @@ static int store(struct job *job, const struct row *row, const char *value, cons
 {
 	if (is_number(row->kind))
 		return number_store(job, row, value, place, err);
-	if (is_list(row->kind)) {
-		if (list_split(field(job, row), value, row->kind == FILES ? " \t" : ", \t", place,
-			       err) != 0)
+	if (row->kind == FILES)
+		return files_split(field(job, row), row->key, value, place, err);
+	if (row->kind == NUMBERS) {
+		if (list_split(field(job, row), value, ", \t", place, err) != 0)
 			return -1;
-		return row->kind == NUMBERS ? numbers_check(row, field(job, row), place, err) : 0;
+		return numbers_check(row, field(job, row), place, err);
 	}
 	int given = value[0] != '\0';
 	if (given && row->kind == ID && !option_id_ok(value))
@@ -493,7 +524,7 @@ int job_set_text(struct job *job, const char *assignment, struct error *err)
 struct reading {
 	struct job *job;
 	const char *path;
-	int kept; /* templates as they stand */
+	int kept; /* templates and names as an earlier version took them */
 };
 
 static int take(const char *key, const char *value, size_t line, void *arg, struct error *err)
@@ -501,9 +532,12 @@ static int take(const char *key, const char *value, size_t line, void *arg, stru
 	struct reading *reading = arg;
 	char place[ERROR_PLACE_MAX];
 	snprintf(place, sizeof place, "%.400s:%zu", reading->path, line);
-	for (size_t i = 0; reading->kept && i < OWN_ROWS; i++)
-		if (own_rows[i].kind == TEMPLATE && strcmp(own_rows[i].key, key) == 0)
-			return text_set(field(reading->job, &own_rows[i]), value, place, err);
+	const struct row *row = reading->kept ? own_row(key) : NULL;
+	if (row && row->kind == TEMPLATE)
+		return text_set(field(reading->job, row), value, place, err);
+	/* An earlier version split names at blanks and knew no quotes. */
+	if (row && row->kind == FILES && job_set(reading->job, key, value, place, NULL) != 0)
+		return list_split(field(reading->job, row), value, " \t", place, err);
 	return job_set(reading->job, key, value, place, err);
 }
 
@@ -542,6 +576,20 @@ static int absolute(char **path, struct error *err)
 	return text_set(path, full, *path, err);
 }
 
+/* Every worker reads rows by their numbers, in each epoch again: a stream can't give them. */
+static int refuse_stdin(const struct job_list *list, const char *key, const char *path,
+			struct error *err)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (strcmp(list->item[i], "-") == 0)
+			return error_set(err, ERROR_CONFIG, path,
+					 "%s: - (standard input) can't be read here, because rows are "
+					 "read by their numbers; write them to a file first: COMMAND | "
+					 "zstd >rows.csv.zst (a file of that name is ./-)",
+					 key);
+	return 0;
+}
+
 static int absolute_list(struct job_list *list, struct error *err)
 {
 	for (size_t i = 0; i < list->count; i++)
@@ -550,19 +598,31 @@ static int absolute_list(struct job_list *list, struct error *err)
 	return 0;
 }
 
-static const char *guess_format(const char *path)
+static int ends_in(const char *name, size_t len, const char *ending)
 {
-	static const char *const guess[][2] = {{".csv", "csv"},    {".tsv", "criteo"},
-					       {".svm", "libsvm"}, {".libsvm", "libsvm"},
-					       {".ffm", "libsvm"}, {".libffm", "libsvm"}};
+	size_t n = strlen(ending);
+	return len > n && memcmp(name + len - n, ending, n) == 0;
+}
+
+/* By the name alone, no file is opened here. A .tsv is a table whose label column is named, else
+ * Criteo's rows, which have no names. */
+static const char *guess_format(const char *path, int has_label)
+{
+	static const char *const packed[] = {".gz", ".zst"};
+	static const char *const guess[][2] = {{".csv", "csv"},	      {".svm", "libsvm"},
+					       {".libsvm", "libsvm"}, {".ffm", "libsvm"},
+					       {".libffm", "libsvm"}, {".tab", "tsv"}};
 	size_t len = strlen(path);
-	if (len > 3 && strcmp(path + len - 3, ".gz") == 0)
-		len -= 3;
-	for (size_t i = 0; i < sizeof guess / sizeof *guess; i++) {
-		size_t n = strlen(guess[i][0]);
-		if (len > n && strncmp(path + len - n, guess[i][0], n) == 0)
+	for (size_t i = 0; i < sizeof packed / sizeof *packed; i++)
+		if (ends_in(path, len, packed[i])) {
+			len -= strlen(packed[i]);
+			break;
+		}
+	for (size_t i = 0; i < sizeof guess / sizeof *guess; i++)
+		if (ends_in(path, len, guess[i][0]))
 			return guess[i][1];
-	}
+	if (ends_in(path, len, ".tsv"))
+		return has_label ? "tsv" : "criteo";
 	return NULL;
 }
 
@@ -582,22 +642,29 @@ static double default_lr(const char *optimizer)
 	return 0.05;
 }
 
+/* FORMAT says it, else SEPARATOR, which only a csv has, else the name of the first file. */
 static int finish_format(struct job *job, const char *path, struct error *err)
 {
-	if (!job->format[0]) {
-		const char *format = guess_format(job->data.item[0]);
-		if (!format)
-			return error_set(err, ERROR_CONFIG, path,
-					 "no FORMAT, and the name of %.200s does not tell it",
-					 job->data.item[0]);
-		if (text_set(&job->format, format, path, err) != 0)
-			return -1;
-	}
-	if (strcmp(job->format, "csv") != 0 && (job->label[0] || job->weight[0]))
+	const char *format = job->format;
+	char separator[8];
+	struct row_syntax syntax;
+	if (!format[0] && !job->separator[0])
+		format = guess_format(job->data.item[0], job->label[0] != '\0');
+	if (!format)
 		return error_set(err, ERROR_CONFIG, path,
-				 "LABEL and WEIGHT name columns of a csv; FORMAT is %s",
-				 job->format);
-	return 0;
+				 "no FORMAT, and the name of %.200s does not tell it: FORMAT is one "
+				 "of " ROW_FORMAT_CHOICES,
+				 job->data.item[0]);
+	if (row_syntax_find(format, job->separator, &syntax, err) != 0)
+		return error_wrap(err, path);
+	if (syntax.format != ROW_CSV && (job->label[0] || job->weight[0]))
+		return error_set(err, ERROR_CONFIG, path,
+				 "LABEL and WEIGHT name columns of a csv or tsv; FORMAT is %s",
+				 row_syntax_name(syntax));
+	row_separator_text(syntax.separator, separator);
+	if (text_set(&job->separator, separator, path, err) != 0)
+		return -1;
+	return text_set(&job->format, row_syntax_name(syntax), path, err);
 }
 
 const char *job_balance(const struct job *job)
@@ -627,7 +694,8 @@ static char *value_text(const struct job *job, const struct row *row)
 	case NUMBERS:
 		return list_join(at, ',');
 	case FILES:
-		return list_join(at, ' ');
+		return words_join(((const struct job_list *)at)->item,
+				  ((const struct job_list *)at)->count);
 	default:
 		return strdup(*(char *const *)at);
 	}
@@ -656,6 +724,9 @@ int job_finish(struct job *job, const char *path, struct error *err)
 		return error_set(err, ERROR_CONFIG, path, "no JOB: a job needs a name");
 	if (job->data.count == 0)
 		return error_set(err, ERROR_CONFIG, path, "no DATA: nothing to train on");
+	if (refuse_stdin(&job->data, "DATA", path, err) != 0 ||
+	    refuse_stdin(&job->test, "TEST", path, err) != 0)
+		return -1;
 	if (finish_format(job, path, err) != 0)
 		return -1;
 	if (!job->profile[0] &&

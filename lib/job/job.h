@@ -23,9 +23,11 @@ struct job {
 	char *name; /* JOB */
 	/* data */
 	struct job_list data, test; /* absolute paths */
-	char *format;               /* criteo | csv | libsvm; "" until job_finish() */
+	char *format;    /* criteo | csv | libsvm | tsv; "" until job_finish() */
+	char *separator; /* csv, tsv: as row_separator_text() writes it, from job_finish() on */
 	char *label, *positive, *negative, *weight; /* "" when not given */
 	char *dense, *sparse;  /* lists of columns, as schema.h wants them; "" when not given */
+	char *missing;         /* a list of values; "" when not given */
 	char *dense_scale;     /* log-z | z | none */
 	char *classes;         /* both | any */
 	char *bad_rows;        /* stop | skip:N */
@@ -104,8 +106,13 @@ enum job_change job_compare(const struct job *old, const struct job *now, int fi
 
 /* For the man page's table and completion: names and defaults in order; NULL behind the last. */
 const char *job_key(size_t i, const char **default_text, const char **help);
+<<<<<<< HEAD
 /* What the value of the i-th key may be: "a|b|c"; FILE, PATH, NAME|FILE, which begin with a capital;
  * NULL: a number, or text. */
 const char *job_key_values(size_t i);
+=======
+/* Of the i-th key the words it takes, "a|b|c"; NULL where it takes anything else. */
+const char *job_key_choices(size_t i);
+>>>>>>> main
 
 #endif

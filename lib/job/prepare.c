@@ -2,6 +2,7 @@
 #include "job/prepare.h"
 
 #include "base/fs.h"
+#include "base/log.h"
 #include "param/layout.h"
 #include "data/origin.h"
 #include "data/source.h"
@@ -117,12 +118,14 @@ int prepare_finished(const struct job *job, const struct dirs *dirs, struct erro
 static int wanted_schema(const struct job *job, struct schema **schema, struct error *err)
 {
 	struct schema_options options = {.format = job->format,
+					 .separator = given(job->separator),
 					 .label = given(job->label),
 					 .dense = given(job->dense),
 					 .sparse = given(job->sparse),
 					 .weight = given(job->weight),
 					 .positive = given(job->positive),
 					 .negative = given(job->negative),
+					 .missing = given(job->missing),
 					 .dense_scale = job->dense_scale,
 					 .hash_bits = job->hash_bits};
 	return schema_new(schema, &options, err);
@@ -142,6 +145,50 @@ static int saved_schema(const char *path, const struct schema *wanted, struct sc
 			 "does not fit the job (%.300s); --fresh starts over", why.text);
 }
 
+/* Whether items from `from` up to `to` are one name with blanks between: relative ones, of which each
+ * became an absolute path. */
+static int is_one_name(const struct job_list *list, size_t from, size_t to, char *name, size_t max)
+{
+	const char *second = list->item[from + 1];
+	for (size_t dir = 1; dir <= strlen(second); dir++) {
+		size_t at = (size_t)snprintf(name, max, "%s", list->item[from]);
+		for (size_t i = from + 1; i <= to && second[dir - 1] == '/' && at < max; i++) {
+			const char *item = list->item[i];
+			int under = strncmp(item, second, dir) == 0;
+			at += (size_t)snprintf(name + at, max - at, " %s", item + (under ? dir : 0));
+		}
+		if (second[dir - 1] == '/' && at < max && access(name, F_OK) == 0)
+			return 1;
+	}
+	return 0;
+}
+
+/* What is not there may be half of a name. */
+static void hint_names(const struct job_list *list, const char *key, struct error *err)
+{
+	enum { BLANKS_MAX = 8 };
+	char name[DIRS_PATH_MAX];
+	size_t n = strlen(err->text);
+	if (err->code != ERROR_NOINPUT || list->count > 1000)
+		return;
+	for (size_t from = 0; from + 1 < list->count; from++)
+		for (size_t to = from + 1; to < list->count && to <= from + BLANKS_MAX; to++) {
+			if (!is_one_name(list, from, to, name, sizeof name))
+				continue;
+			const char *slash = strrchr(name, '/');
+			snprintf(err->text + n, sizeof err->text - n,
+				 "; a name with blanks is quoted inside of %s: %s=\"'%.100s'\"", key,
+				 key, slash ? slash + 1 : name);
+			return;
+		}
+	for (size_t i = 0; i < list->count; i++)
+		if (strpbrk(list->item[i], "*?[") && access(list->item[i], F_OK) != 0) {
+			snprintf(err->text + n, sizeof err->text - n,
+				 "; names are taken as they stand, * ? and [ too");
+			return;
+		}
+}
+
 static int open_data(const struct job *job, const struct dirs *dirs, const struct schema *schema,
 		     const struct prepare_options *o, struct dataset **ds, struct error *err)
 {
@@ -153,7 +200,11 @@ static int open_data(const struct job *job, const struct dirs *dirs, const struc
 					  .bad_rows_max = job->bad_rows_max,
 					  .progress = o->progress,
 					  .progress_arg = o->progress_arg};
-	return dataset_open(ds, schema, &options, err);
+	if (dataset_open(ds, schema, &options, err) == 0)
+		return 0;
+	if (err)
+		hint_names(&job->data, "DATA", err);
+	return -1;
 }
 
 /* ---- the rows ---- */
@@ -179,6 +230,67 @@ static int count_labels(struct dataset *ds, int to_end, uint64_t count[2], struc
 	return result;
 }
 
+#define CENSUS_ROWS 1000000 /* looked at, to explain a label that is refused */
+
+/* Without NEGATIVE a slip in a label means 0, and nothing else would tell. */
+static int takes_any_label(const struct job *job)
+{
+	return job->positive[0] && !job->negative[0] && strcmp(job->model, "audit") != 0;
+}
+
+/* Whether bad rows or odd labels are to be counted, unless schema_fit() is going to meet them all. */
+static int counts_all(const struct job *job)
+{
+	return job->bad_rows_max > 0 || takes_any_label(job);
+}
+
+static void say_labels(const struct job *job, struct dataset *ds, const struct labels *labels)
+{
+	char text[800];
+	const struct label_value *zero = labels_most(labels, LABEL_ZERO);
+	if (!labels_are_odd(labels))
+		return;
+	dataset_describe_labels(ds, labels, text, sizeof text);
+	if (zero && takes_any_label(job))
+		log_say(LOG_LEVEL_WARNING,
+			"labels of DATA are more than two: %s. With NEGATIVE='%s' others than these two "
+			"would be bad rows",
+			text, zero->text);
+	else
+		log_say(LOG_LEVEL_WARNING, "labels of DATA are more than two: %s", text);
+}
+
+/* A label was refused: which others there are says what POSITIVE and NEGATIVE should be. */
+static void explain_labels(const struct job *job, const struct dirs *dirs,
+			   const struct schema *schema, struct error *err)
+{
+	const struct prepare_options quiet = {0};
+	struct labels labels = {0};
+	struct rows rows = {0};
+	struct dataset *ds;
+	struct job lenient = *job;
+	lenient.bad_rows_max = CENSUS_ROWS;
+	if (open_data(&lenient, dirs, schema, &quiet, &ds, NULL) != 0)
+		return;
+	uint64_t all = dataset_rows(ds), most = all < CENSUS_ROWS ? all : CENSUS_ROWS, take;
+	int result = 0;
+	dataset_count_labels(ds, &labels);
+	for (uint64_t at = 0; result == 0 && at < most; at += take) {
+		take = most - at < LOOK_ROWS ? most - at : LOOK_ROWS;
+		result = dataset_read(ds, at, take, &rows, NULL);
+	}
+	dataset_count_labels(ds, NULL);
+	if (result == 0) {
+		size_t n = strlen(err->text);
+		char text[400];
+		dataset_describe_labels(ds, &labels, text, sizeof text);
+		snprintf(err->text + n, sizeof err->text - n, ". Labels of %s%llu rows: %.330s",
+			 most < all ? "the first " : "all ", (unsigned long long)most, text);
+	}
+	rows_free(&rows);
+	dataset_close(ds);
+}
+
 /* A misspelt POSITIVE makes every label 0, and a model learns to say so, with a falling loss. */
 static int check_labels(const struct job *job, const struct schema *schema, struct dataset *ds,
 			struct error *err)
@@ -186,8 +298,7 @@ static int check_labels(const struct job *job, const struct schema *schema, stru
 	uint64_t count[2] = {0, 0};
 	int audit = strcmp(job->model, "audit") == 0; /* looks at no label */
 	int wanted = !audit && strcmp(job->classes, "both") == 0;
-	/* Bad rows are counted here, unless schema_fit() is going to meet them all. */
-	int to_end = job->bad_rows_max > 0 && !schema_needs_fit(schema);
+	int to_end = counts_all(job) && !schema_needs_fit(schema);
 	if (!wanted && !to_end)
 		return 0;
 	if (count_labels(ds, to_end, count, err) != 0)
@@ -239,14 +350,31 @@ static int check_test(const struct job *job, const struct schema *schema, struct
 	int result = 0;
 	for (size_t i = 0; result == 0 && i < job->test.count; i++)
 		result = check_test_file(job, schema, job->test.item[i], err);
-	return result == 0 ? 0 : error_wrap(err, "TEST");
+	if (result == 0)
+		return 0;
+	if (err)
+		hint_names(&job->test, "TEST", err);
+	return error_wrap(err, "TEST");
 }
 
-static int fit(const char *path, struct schema *schema, struct dataset *ds, struct error *err)
+/* The passes over all rows before anything is trained on them: labels, means and deviations. */
+static int look_at_rows(const struct job *job, const struct dirs *dirs, struct schema *schema,
+			struct dataset *ds, struct error *err)
 {
-	if (schema_needs_fit(schema) && schema_fit(schema, ds, err) != 0)
-		return -1;
-	return schema_write(schema, path, err);
+	struct labels labels = {0};
+	int fits = schema_needs_fit(schema);
+	dataset_count_labels(ds, &labels);
+	int result = check_labels(job, schema, ds, err);
+	if (result == 0 && fits) {
+		labels = (struct labels){0};
+		result = schema_fit(schema, ds, err);
+	}
+	dataset_count_labels(ds, NULL);
+	if (result == 0 && (fits || counts_all(job)))
+		say_labels(job, ds, &labels);
+	else if (result != 0 && err && labels_have_bad(&labels) && strncmp(err->text, "label '", 7) == 0)
+		explain_labels(job, dirs, schema, err);
+	return result;
 }
 
 /* What the data were, and are: once, before anything is trained on them. */
@@ -333,12 +461,12 @@ static int with_schema(const struct job *job, const struct dirs *dirs, const str
 	if (open_data(job, dirs, schema, options, &ds, err) != 0)
 		return -1;
 	int result = count_rows(job, ds, out, err);
-	if (result == 0 && !saved)
-		result = check_labels(job, schema, ds, err);
 	if (result == 0 && !options->running)
 		result = check_test(job, schema, err);
 	if (result == 0 && !saved)
-		result = fit(path, schema, ds, err);
+		result = look_at_rows(job, dirs, schema, ds, err);
+	if (result == 0 && !saved)
+		result = schema_write(schema, path, err);
 	/* A state without it was made by an earlier version. */
 	if (result == 0 && (!saved || read_origin(made, out) != 0))
 		result = write_origin(job, made, ds, out, err);

@@ -39,7 +39,7 @@ static int look(const char *path, uint64_t first, struct wanted *w, uint64_t *ro
 	struct rowfile file;
 	const struct rows_move_options *o = &w->move->options;
 	const struct rowfile_options options = {.index_dir = o->index_dir};
-	int result = rowfile_open(&file, path, o->format, &options, err);
+	int result = rowfile_open(&file, path, o->syntax, &options, err);
 	*rows = result == 0 ? file.index->rows : 0;
 	if (result == 0 && w->begin >= first && w->begin - first < *rows) {
 		w->text.len = 0;

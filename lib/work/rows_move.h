@@ -26,7 +26,7 @@ struct rows_move_options {
 	const char *const *paths; /* the worker's own data, in order */
 	size_t path_count;
 	const char *index_dir; /* NULL: beside the data */
-	enum row_format format;
+	struct row_syntax syntax;
 	uint64_t begin, length; /* numbers of the own rows */
 	double answer_seconds;
 };

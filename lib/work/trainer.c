@@ -189,7 +189,7 @@ static int start_move(struct trainer *t, uint64_t begin, struct error *err)
 					 .paths = o->paths,
 					 .path_count = o->path_count,
 					 .index_dir = o->index_dir,
-					 .format = dataset_format(o->dataset),
+					 .syntax = dataset_syntax(o->dataset),
 					 .begin = begin,
 					 .length = t->own_rows,
 					 .answer_seconds = o->answer_seconds};

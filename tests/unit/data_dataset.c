@@ -151,6 +151,64 @@ static void test_csv(void **state)
 	schema_free(s);
 }
 
+/* The same rows between commas, tabs and semicolons become the same numbers. */
+static void test_separators(void **state)
+{
+	(void)state;
+	static const char *const text[] = {
+		"y,a,c\n1,2,\"x,y\"\n0,,z\n",
+		"y\ta\tc\n1\t2\tx,y\n0\t\tz\n",
+		"\xef\xbb\xbf" "y;\"a\";c\r\n1;2; \"x,y\"\r\n0;;z",
+		"y a c\n1 2 x,y\n0  z\n"};
+	static const char *const separator[] = {NULL, "tab", ";", " "};
+	for (size_t i = 0; i < 4; i++) {
+		struct rows rows = {0};
+		struct error err;
+		write_text(0, text[i]);
+		struct schema *s = make((struct schema_options){.format = "csv",
+								.separator = separator[i],
+								.label = "y",
+								.dense = "a",
+								.sparse = "c",
+								.dense_scale = "none"});
+		struct dataset *ds = open_files(s, 1, 0);
+		assert_int_equal(dataset_rows(ds), 2);
+		assert_int_equal(dataset_read(ds, 0, 2, &rows, &err), 0);
+		assert_int_equal(rows.count, 2);
+		near(rows.label[0], 1);
+		near(rows.dense[0], 2);
+		near(rows.dense[1], 0);
+		assert_int_equal(rows.key[0], schema_key(s, &s->sparse[0], "x,y", 3));
+		assert_int_equal(rows.key[1], schema_key(s, &s->sparse[0], "z", 1));
+		rows_free(&rows);
+		dataset_close(ds);
+		schema_free(s);
+	}
+}
+
+static void test_wrong_separator_is_guessed(void **state)
+{
+	(void)state;
+	struct schema *s = make((struct schema_options){.format = "csv", .label = "y", .dense = "a"}),
+		      *tsv = make((struct schema_options){.format = "tsv", .label = "y", .dense = "a"}),
+		      *criteo = make((struct schema_options){.format = "criteo"});
+	write_text(0, "y;a;c\n1;2;x\n");
+	open_fails(s, ERROR_DATA, ":1",
+		   "no column 'y': the header has 1 column; did you mean SEPARATOR=';'?");
+	write_text(0, "y\ta, kg\tc\n1\t2\tx\n");
+	open_fails(s, ERROR_DATA, ":1", "the header has 2 columns; did you mean FORMAT=tsv?");
+	write_text(0, "y,a\n1,2\n");
+	open_fails(tsv, ERROR_DATA, ":1", "did you mean FORMAT=csv?");
+	write_text(0, "1,2\n0,3\n");
+	open_fails(s, ERROR_DATA, ":1", "the first line holds numbers");
+	write_text(0, "y\ta\n1\t2\n");
+	read_fails(criteo, ":1:4", "2 fields instead of");
+	read_fails(criteo, ":1:4", "if this is a header, say FORMAT=tsv and LABEL=");
+	schema_free(s);
+	schema_free(tsv);
+	schema_free(criteo);
+}
+
 static void test_scales(void **state)
 {
 	(void)state;
@@ -349,7 +407,7 @@ static void test_bad_csv(void **state)
 	unlink(path[0]);
 	open_fails(s, ERROR_NOINPUT, "", "can't be read");
 	assert_int_equal(mkdir(path[0], 0700), 0);
-	open_fails(s, ERROR_NOINPUT, "", "not a regular file");
+	open_fails(s, ERROR_NOINPUT, "", "is a directory");
 	rmdir(path[0]);
 	write_text(0, "age,hours,w,income\n1,2,3,0\n1,2,3\n");
 	read_fails(s, ":3:6", "3 fields instead of the header's 4");
@@ -723,7 +781,7 @@ static void test_rowfile(void **state)
 	struct rowfile_text header = {0};
 	struct error err = {0};
 	write_text(0, "\xef\xbb\xbfy,a\r\n0,10\r\n\r\n1,11\n0,12");
-	assert_int_equal(rowfile_open(&file, path[0], ROW_CSV, &options, &err), 0);
+	assert_int_equal(rowfile_open(&file, path[0], row_syntax(ROW_CSV), &options, &err), 0);
 	assert_int_equal(file.index->rows, 3);
 	rowfile_is(&file, 1, 9, SIZE_MAX, "1,11\n0,12\n");
 	assert_int_equal(rowfile_add_header(&file, &header, &err), 0);
@@ -742,6 +800,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, scratch_remove)
 	const struct CMUnitTest tests[] = {
 		TEST(test_csv),
+		TEST(test_separators),
+		TEST(test_wrong_separator_is_guessed),
 		TEST(test_scales),
 		TEST(test_criteo),
 		TEST(test_libsvm),

@@ -85,7 +85,7 @@ static struct index *build(enum row_format format)
 	struct index *ix;
 	struct error err;
 	assert_int_equal(source_open(&s, path, &err), 0);
-	assert_int_equal(index_build(&ix, s, format, NULL, NULL, &err), 0);
+	assert_int_equal(index_build(&ix, s, row_syntax(format), NULL, NULL, &err), 0);
 	source_close(s);
 	return ix;
 }
@@ -109,7 +109,7 @@ static void check_random_rows(struct index *ix, int rounds)
 	struct rowscan scan;
 	struct error err;
 	assert_int_equal(source_open(&s, path, &err), 0);
-	assert_int_equal(rowscan_init(&scan, ix->format, &err), 0);
+	assert_int_equal(rowscan_init(&scan, ix->syntax, &err), 0);
 	check_at(ix, s, &scan, ix->rows - 1);
 	check_at(ix, s, &scan, 0);
 	for (int i = 0; i < rounds; i++)
@@ -127,7 +127,7 @@ static void test_any_row_of_any_file(void **state)
 		write_rows(30000, csv, gzip);
 		struct index *ix = build(csv ? ROW_CSV : ROW_LINES), *read;
 		assert_int_equal(ix->rows, 30000);
-		assert_int_equal(ix->gzip, gzip);
+		assert_int_equal(ix->packing, gzip ? SOURCE_GZIP : SOURCE_PLAIN);
 		if (gzip)
 			assert_true(ix->point_count >= 3);
 		check_random_rows(ix, 100); /* windows in memory */
@@ -151,7 +151,7 @@ static void test_thinned(void **state)
 		struct error err;
 		write_rows(20001, 1, gzip);
 		assert_int_equal(source_open(&s, path, &err), 0);
-		assert_int_equal(index_build_within(&ix, s, ROW_CSV, &bounds, NULL, NULL, &err), 0);
+		assert_int_equal(index_build_within(&ix, s, row_syntax(ROW_CSV), &bounds, NULL, NULL, &err), 0);
 		source_close(s);
 		assert_int_equal(ix->rows, 20001);
 		assert_true(ix->every >= 2048);
@@ -179,7 +179,7 @@ static void test_line_numbers(void **state)
 	struct error err;
 	struct row_ref ref, direct;
 	assert_int_equal(source_open(&s, path, &err), 0);
-	assert_int_equal(rowscan_init(&all, ROW_CSV, &err), 0);
+	assert_int_equal(rowscan_init(&all, row_syntax(ROW_CSV), &err), 0);
 	assert_int_equal(rowscan_start(&all, s, 1, &err), 0);
 	assert_int_equal(rowscan_next(&all, &ref, 0, &err), ROWSCAN_ROW);
 	uint64_t seen = 0;
@@ -190,7 +190,7 @@ static void test_line_numbers(void **state)
 		struct source *other;
 		uint64_t at;
 		assert_int_equal(source_open(&other, path, &err), 0);
-		assert_int_equal(rowscan_init(&some, ROW_CSV, &err), 0);
+		assert_int_equal(rowscan_init(&some, row_syntax(ROW_CSV), &err), 0);
 		assert_int_equal(index_seek(ix, other, &some, row, &at, &err), 0);
 		for (; at <= row; at++)
 			assert_int_equal(rowscan_next(&some, &direct, 0, &err), ROWSCAN_ROW);
@@ -272,7 +272,7 @@ static void test_every_damaged_byte_is_noticed(void **state)
 	struct rowscan scan;
 	uint64_t at;
 	assert_int_equal(source_open(&s, path, &err), 0);
-	assert_int_equal(rowscan_init(&scan, ROW_LINES, &err), 0);
+	assert_int_equal(rowscan_init(&scan, row_syntax(ROW_LINES), &err), 0);
 	assert_int_equal(index_seek(read, s, &scan, read->rows - 1, &at, &err), -1);
 	assert_int_equal(err.code, ERROR_DATA);
 	rowscan_free(&scan);

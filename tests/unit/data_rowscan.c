@@ -275,15 +275,18 @@ struct found {
 	size_t len[5000], count;
 };
 
+static char separator = ','; /* of a csv */
+
 static int scan(enum row_format format, struct found *f, struct error *err)
 {
+	struct row_syntax syntax = {format, format == ROW_CSV ? separator : '\0'};
 	struct source *s;
 	struct rowscan r;
 	struct row_ref row;
 	int got;
 	f->count = 0;
 	assert_int_equal(source_open(&s, path, err), 0);
-	assert_int_equal(rowscan_init(&r, format, err), 0);
+	assert_int_equal(rowscan_init(&r, syntax, err), 0);
 	got = rowscan_start(&r, s, 1, err);
 	while (got == 0 && (got = rowscan_next(&r, &row, 0, err)) == ROWSCAN_ROW) {
 		assert_true(f->count < 5000);
@@ -327,6 +330,15 @@ static void test_what_a_row_is(void **state)
 	ROWS(ROW_CSV, "a\"b\nc\"d\n", "0+4:1 4+4:2 "); /* a quote inside a field opens nothing */
 	ROWS(ROW_CSV, "\"a\"\"\nb\",\"\n\"\nx\n", "0+12:1 12+2:4 ");
 	ROWS(ROW_CSV, "\"\"", "0+2:1 ");
+	/* Which quote opens a field depends on what stands between fields. */
+	separator = ';';
+	ROWS(ROW_CSV, "h;i\na;\"b\nc\"\n", "0+4:1 4+8:2 ");
+	separator = ',';
+	ROWS(ROW_CSV, "h;i\na;\"b\nc\"\n", "0+4:1 4+5:2 9+3:3 ");
+	/* A line of tabs is a row of empty fields between tabs, a line of blanks is none. */
+	separator = '\t';
+	ROWS(ROW_CSV, "h\ti\n\t\n  \r\n\"a\nb\"\tc", "0+4:1 4+2:2 10+7:4 ");
+	separator = ',';
 }
 
 static void test_rows_without_end(void **state)
@@ -388,7 +400,7 @@ static void on_row(int c, void *arg)
 
 static int blank(unsigned char c)
 {
-	return c == ' ' || c == '\t' || c == '\r';
+	return c != (unsigned char)separator && (c == ' ' || c == '\t' || c == '\r');
 }
 
 static int newline(unsigned char c)
@@ -399,17 +411,22 @@ static int newline(unsigned char c)
 static void test_rows_are_those_of_libcsv(void **state)
 {
 	(void)state;
-	static const char alphabet[] = "ab\",\n \"\n,x\r";
+	static const char alphabet[] = "ab\",\n \"\n,x\r", separators[] = ",\t; |";
 	struct table *want = malloc(sizeof *want), *have = malloc(sizeof *have);
 	size_t quoted = 0, unquoted = 0, left_open = 0;
 	for (int round = 0; round < 3000; round++) {
 		char text[2000];
 		size_t len = below(round < 2900 ? 60 : sizeof text);
-		for (size_t i = 0; i < len; i++)
+		separator = separators[round % 5];
+		for (size_t i = 0; i < len; i++) {
 			text[i] = alphabet[below(sizeof alphabet - 1)];
+			if (text[i] == ',' && below(4) > 0)
+				text[i] = separator;
+		}
 		*want = *have = (struct table){.len = 0};
 		struct csv_parser csv;
 		csv_init(&csv, 0);
+		csv_set_delim(&csv, (unsigned char)separator);
 		csv_set_space_func(&csv, blank);
 		csv_set_term_func(&csv, newline);
 		csv_parse(&csv, text, len, on_field, on_row, want);
@@ -424,7 +441,8 @@ static void test_rows_are_those_of_libcsv(void **state)
 		struct error err;
 		int got;
 		assert_int_equal(source_open(&s, path, &err), 0);
-		assert_int_equal(rowscan_init(&r, ROW_CSV, &err), 0);
+		assert_int_equal(
+			rowscan_init(&r, (struct row_syntax){ROW_CSV, separator}, &err), 0);
 		assert_int_equal(rowscan_start(&r, s, 1, &err), 0);
 		while ((got = rowscan_next(&r, &row, 0, &err)) == ROWSCAN_ROW) {
 			const struct row_field *field;
@@ -452,7 +470,11 @@ static void test_rows_are_those_of_libcsv(void **state)
 	free(have);
 }
 
-#define GUESS(text) row_format_guess(text, sizeof text - 1)
+#define GUESS(text) row_syntax_guess(text, sizeof text - 1).format
+#define SEPARATOR(text) row_syntax_guess(text, sizeof text - 1).separator
+#define MANY                                                                                       \
+	"\t1\t2\t3\t4\t5\t6\t7\t8\t9\t10\t11\t12\t13\ta\tb\tc\td\te\tf\tg"                              \
+	"\th\ti\tj\tk\tl\tm\tn\to\tp\tq\tr\ts\tt\tu\tv\tw\tx\ty\tz\n"
 
 static void test_guess(void **state)
 {
@@ -464,9 +486,59 @@ static void test_guess(void **state)
 	assert_int_equal(GUESS("1 3:1 4:1\n"), ROW_LIBSVM);
 	assert_int_equal(GUESS("# a comment, first\n+1 qid:3 1:0.5\n"), ROW_LIBSVM);
 	assert_int_equal(GUESS("0 1:2:3\n"), ROW_LIBSVM);
-	assert_int_equal(GUESS("0\t1\t2\t3\t4\t5\t6\t7\t8\t9\t10\t11\t12\t13\ta\tb\tc\td\te\tf\tg"
-			       "\th\ti\tj\tk\tl\tm\tn\to\tp\tq\tr\ts\tt\tu\tv\tw\tx\ty\tz\n"),
-			 ROW_CRITEO);
+	assert_int_equal(GUESS("0" MANY), ROW_CRITEO);
+	assert_int_equal(GUESS(MANY), ROW_CRITEO);
+	assert_int_equal(SEPARATOR("0" MANY), '\0');
+	/* As many columns, and a name where the label would be. */
+	assert_int_equal(GUESS("clicked" MANY), ROW_CSV);
+	assert_int_equal(SEPARATOR("clicked" MANY), '\t');
+	assert_int_equal(SEPARATOR("a,b\tc,d\n1\t2\t3\n"), ',');
+	assert_int_equal(SEPARATOR("name, first;age;weight, kg;y\n"), ';');
+	assert_int_equal(SEPARATOR("a|b"), '|');
+}
+
+static void refused(const char *format, const char *text, const char *place, const char *why)
+{
+	struct row_syntax s;
+	struct error err;
+	assert_int_equal(row_syntax_find(format, text, &s, &err), -1);
+	assert_int_equal(err.code, ERROR_CONFIG);
+	assert_string_equal(err.place, place);
+	assert_non_null(strstr(err.text, why));
+}
+
+static void test_syntax_from_its_names(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *format, *separator, *name, *text;
+	} right[] = {{"csv", NULL, "csv", ","},	     {"csv", "", "csv", ","},
+		     {"tsv", NULL, "tsv", "tab"},    {"csv", "tab", "tsv", "tab"},
+		     {"csv", "\\t", "tsv", "tab"},   {NULL, "\t", "tsv", "tab"},
+		     {"tsv", "tab", "tsv", "tab"},   {"", ";", "csv", ";"},
+		     {"csv", "\001", "csv", "\001"}, {"csv", " ", "csv", " "},
+		     {"criteo", "", "criteo", ""},   {"libsvm", NULL, "libsvm", ""}};
+	for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
+		struct row_syntax s, again;
+		struct error err;
+		char text[8];
+		assert_int_equal(row_syntax_find(right[i].format, right[i].separator, &s, &err), 0);
+		row_separator_text(s.separator, text);
+		assert_string_equal(row_syntax_name(s), right[i].name);
+		assert_string_equal(text, right[i].text);
+		/* What is written down is read again. */
+		assert_int_equal(row_syntax_find(row_syntax_name(s), text, &again, &err), 0);
+		assert_true(row_syntax_same(s, again));
+	}
+	refused("arff", NULL, "FORMAT", "'arff' is none of criteo, csv, libsvm, tsv");
+	refused(NULL, NULL, "FORMAT", "not given: criteo, csv, libsvm or tsv");
+	refused("csv", "x", "SEPARATOR", "'x' is neither");
+	refused("csv", "3", "SEPARATOR", "neither");
+	refused("csv", "\"", "SEPARATOR", "neither");
+	refused("csv", "||", "SEPARATOR", "neither");
+	refused("csv", "\xc2\xa6", "SEPARATOR", "neither");
+	refused("tsv", ";", "SEPARATOR", "it is FORMAT=csv");
+	refused("libsvm", ";", "SEPARATOR", "FORMAT is libsvm");
 }
 
 int main(void)
@@ -481,6 +553,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_rows_without_end, set_up, scratch_remove),
 		cmocka_unit_test_setup_teardown(test_rows_are_those_of_libcsv, set_up, scratch_remove),
 		cmocka_unit_test_setup_teardown(test_guess, set_up, scratch_remove),
+		cmocka_unit_test(test_syntax_from_its_names),
 	};
 	return cmocka_run_group_tests_name("data_rowscan", tests, NULL, NULL);
 }

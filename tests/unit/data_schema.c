@@ -147,6 +147,12 @@ static void test_file(void **state)
 	s = make((struct schema_options){.format = "criteo", .dense = "I3", .sparse = "C2,C1"});
 	s->fitted = 1;
 	round_trip(s);
+	static const char *const separators[] = {"tab", ";", " ", "%", "\001", "="};
+	for (size_t i = 0; i < sizeof separators / sizeof *separators; i++)
+		round_trip(make((struct schema_options){.format = "csv",
+							.separator = separators[i],
+							.label = "y",
+							.dense = "a"}));
 }
 
 static void test_longest_names(void **state)
@@ -203,9 +209,9 @@ static void test_equal(void **state)
 {
 	(void)state;
 	struct schema_options base = {.format = "csv", .label = "y", .dense = "a", .sparse = "b"};
-	struct schema_options other[8];
+	struct schema_options other[10];
 	struct error err;
-	for (size_t i = 0; i < 8; i++)
+	for (size_t i = 0; i < 10; i++)
 		other[i] = base;
 	other[0].label = "z";
 	other[1].dense = "c";
@@ -215,8 +221,10 @@ static void test_equal(void **state)
 	other[5].dense_scale = "none";
 	other[6].positive = "1";
 	other[7].weight = "w";
+	other[8].format = "tsv";
+	other[9].separator = ";";
 	struct schema *a = make(base);
-	for (size_t i = 0; i < 8; i++) {
+	for (size_t i = 0; i < 10; i++) {
 		struct schema *b = make(other[i]);
 		assert_int_equal(schema_equal(a, b, &err), 0);
 		assert_true(err.text[0] != '\0');

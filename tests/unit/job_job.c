@@ -217,6 +217,51 @@ static void keys_that_do_not_fit(void **state)
 	assert_int_equal(job.test.item[0][0], '/');
 }
 
+static void finished_format(const char *data, const char *format, const char *separator,
+			    const char *label, const char *want, const char *want_separator)
+{
+	struct error err;
+	struct job j;
+	assert_int_equal(job_init(&j, &err), 0);
+	assert_int_equal(job_set(&j, "JOB", "j", "f", &err), 0);
+	assert_int_equal(job_set(&j, "DATA", data, "f", &err), 0);
+	assert_int_equal(job_set(&j, "FORMAT", format, "f", &err), 0);
+	assert_int_equal(job_set(&j, "SEPARATOR", separator, "f", &err), 0);
+	assert_int_equal(job_set(&j, "LABEL", label, "f", &err), 0);
+	if (job_finish(&j, "f", &err) != 0) {
+		assert_null(want_separator);
+		assert_int_equal(err.code, ERROR_CONFIG);
+		if (!strstr(err.place, want) && !strstr(err.text, want))
+			fail_msg("%s: %s", err.place, err.text);
+	} else {
+		assert_non_null(want_separator);
+		assert_string_equal(j.format, want);
+		assert_string_equal(j.separator, want_separator);
+	}
+	job_free(&j);
+}
+
+/* FORMAT wins, then SEPARATOR, then the file's name; a .tsv with LABEL has a header. */
+static void what_says_the_format(void **state)
+{
+	(void)state;
+	finished_format("a.csv", "", "", "y", "csv", ",");
+	finished_format("a.csv.zst", "", "", "y", "csv", ",");
+	finished_format("a.tsv", "", "", "y", "tsv", "tab");
+	finished_format("a.tsv.gz", "", "", "", "criteo", "");
+	finished_format("a.tab.zst", "", "", "y", "tsv", "tab");
+	finished_format("a.tsv", "criteo", "", "", "criteo", "");
+	finished_format("a.txt", "tsv", "", "y", "tsv", "tab");
+	finished_format("a.txt", "", ";", "y", "csv", ";");
+	finished_format("a.tsv", "", ";", "y", "csv", ";");
+	finished_format("a.txt", "", "tab", "y", "tsv", "tab");
+	finished_format("a.tsv", "csv", "\\t", "y", "tsv", "tab");
+	finished_format("a.txt", "", "", "y", "FORMAT is one of criteo|csv|libsvm|tsv", NULL);
+	finished_format("a.tsv", "criteo", "", "y", "FORMAT is criteo", NULL);
+	finished_format("a.svm", "libsvm", ";", "", "SEPARATOR", NULL);
+	finished_format("a.csv", "", "x", "y", "SEPARATOR", NULL);
+}
+
 static void the_resolved_file_is_the_same_job(void **state)
 {
 	(void)state;
@@ -338,6 +383,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(unknown_key_names_the_nearest, start, stop),
 		cmocka_unit_test_setup_teardown(values_out_of_range, start, stop),
 		cmocka_unit_test_setup_teardown(keys_that_do_not_fit, start, stop),
+		cmocka_unit_test_setup_teardown(what_says_the_format, start, stop),
 		cmocka_unit_test_setup_teardown(the_resolved_file_is_the_same_job, start, stop),
 		cmocka_unit_test_setup_teardown(a_template_of_an_earlier_version_is_compared, start,
 						stop),
