@@ -189,7 +189,6 @@ const char *job_key(size_t i, const char **default_text, const char **help)
 	return row.key;
 }
 
-<<<<<<< HEAD
 const char *job_key_values(size_t i)
 {
 	struct row row;
@@ -198,12 +197,6 @@ const char *job_key_values(size_t i)
 	if (row.choices)
 		return row.choices;
 	return row.kind == FILES ? "FILE" : row.kind == PATH ? "PATH" : NULL;
-=======
-const char *job_key_choices(size_t i)
-{
-	struct row row;
-	return row_get(i, &row) == 0 ? row.choices : NULL;
->>>>>>> main
 }
 
 static int is_list(enum kind kind)
