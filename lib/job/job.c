@@ -562,9 +562,9 @@ static int refuse_stdin(const struct job_list *list, const char *key, const char
 	for (size_t i = 0; i < list->count; i++)
 		if (strcmp(list->item[i], "-") == 0)
 			return error_set(err, ERROR_CONFIG, path,
-					 "%s: - (standard input) can't be read here, because rows are "
-					 "read by their numbers; write them to a file first: COMMAND | "
-					 "zstd >rows.csv.zst (a file of that name is ./-)",
+					 "%s: - means standard input, and a file is needed: rows are "
+					 "read by number, and more than once. Write one first: COMMAND "
+					 "| zstd >rows.csv.zst (a file with that name is ./-)",
 					 key);
 	return 0;
 }
@@ -632,8 +632,11 @@ static int finish_format(struct job *job, const char *path, struct error *err)
 	if (!format)
 		return error_set(err, ERROR_CONFIG, path,
 				 "no FORMAT, and the name of %.200s does not tell it: FORMAT is one "
-				 "of " ROW_FORMAT_CHOICES,
-				 job->data.item[0]);
+				 "of " ROW_FORMAT_CHOICES "%s",
+				 job->data.item[0],
+				 job->data.count > 1 ? " (a name with blanks is quoted inside of DATA: "
+						       "DATA=\"'my rows.csv'\")"
+						     : "");
 	if (row_syntax_find(format, job->separator, &syntax, err) != 0)
 		return error_wrap(err, path);
 	if (syntax.format != ROW_CSV && (job->label[0] || job->weight[0]))
