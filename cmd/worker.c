@@ -225,7 +225,7 @@ static int fit(struct schema *schema, struct dataset *data, struct error *err)
 	dataset_count_labels(data, NULL);
 	if (result == 0 && labels_are_odd(&labels)) {
 		dataset_describe_labels(data, &labels, text, sizeof text);
-		log_say(LOG_LEVEL_WARNING, "labels of the data are more than two: %s", text);
+		log_say(LOG_LEVEL_WARNING, "the data have more than two labels: %s", text);
 	}
 	return result;
 }

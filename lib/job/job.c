@@ -46,7 +46,7 @@ struct row {
 	size_t at;         /* offset in struct job */
 	const char *given; /* default, as text; NULL: must be given or is found in job_finish() */
 	double min, max;
-	const char *choices;
+	const char *choices; /* of CHOICE; of others what --help shows and completion offers */
 	enum job_change change;
 	const char *help;
 };
@@ -74,7 +74,8 @@ static const struct row own_rows[] = {
 	 "scaling of dense columns"},
 	{"CLASSES", CHOICE, AT(classes), "both", 0, 0, "both|any", FREE,
 	 "labels that DATA must hold: 0 and 1, or any"},
-	{"BAD_ROWS", BAD_ROWS, AT(bad_rows), "stop", 0, 0, NULL, FREE, "stop, or skip:N at most"},
+	{"BAD_ROWS", BAD_ROWS, AT(bad_rows), "stop", 0, 0, "stop|skip:N", FREE,
+	 "what becomes of rows that can't be read: at most N are left out"},
 	{"TEST", FILES, AT(test), "", 0, 0, NULL, FREE, "data scored at the end"},
 	{"MODEL", CHOICE, AT(model), "lr", 0, 0, MODEL_CHOICES, FRESH, "what is trained"},
 	{"EMBED", COUNT, AT(embed), "16", 1, 4096, NULL, FRESH, "embedding width (wdl)"},
@@ -106,9 +107,10 @@ static const struct row own_rows[] = {
 	 "seconds after which the job ends as it is, all starts together, 0: never"},
 	{"WORKERS", COUNT, AT(workers), "2", 1, 1024, NULL, STOPPED, "worker nodes"},
 	{"SERVERS", COUNT, AT(servers), "1", 1, 64, NULL, STOPPED, "parameter servers"},
-	{"SYNC", SYNC, AT(sync), "bsp", 0, 0, NULL, STOPPED, "bsp, ssp:N or asp"},
-	{"SOLUTION", TEXT, AT(solution), "none", 0, 0, NULL, FREE,
-	 "a name (trainctl(1)), or the path of an executable"},
+	{"SYNC", SYNC, AT(sync), "bsp", 0, 0, "bsp|ssp:N|asp", STOPPED,
+	 "how far workers may be apart"},
+	{"SOLUTION", TEXT, AT(solution), "none", 0, 0, "NAME|FILE", FREE,
+	 "who decides: a name (trainctl solve --help), or the path of an executable"},
 	{"EVERY", REAL, AT(every), "60", 0.1, 1e9, NULL, FREE, "seconds between decisions"},
 	{"SHORT", REAL, AT(shorter), "300", 0.1, 1e9, NULL, STOPPED, "the monitor's short window, seconds"},
 	{"LONG", REAL, AT(longer), "600", 0.1, 1e9, NULL, STOPPED, "the monitor's long window, seconds"},
@@ -187,10 +189,14 @@ const char *job_key(size_t i, const char **default_text, const char **help)
 	return row.key;
 }
 
-const char *job_key_choices(size_t i)
+const char *job_key_values(size_t i)
 {
 	struct row row;
-	return row_get(i, &row) == 0 ? row.choices : NULL;
+	if (row_get(i, &row) != 0)
+		return NULL;
+	if (row.choices)
+		return row.choices;
+	return row.kind == FILES ? "FILE" : row.kind == PATH ? "PATH" : NULL;
 }
 
 static int is_list(enum kind kind)
@@ -570,9 +576,9 @@ static int refuse_stdin(const struct job_list *list, const char *key, const char
 	for (size_t i = 0; i < list->count; i++)
 		if (strcmp(list->item[i], "-") == 0)
 			return error_set(err, ERROR_CONFIG, path,
-					 "%s: - (standard input) can't be read here, because rows are "
-					 "read by their numbers; write them to a file first: COMMAND | "
-					 "zstd >rows.csv.zst (a file of that name is ./-)",
+					 "%s: - means standard input, and a file is needed: rows are "
+					 "read by number, and more than once. Write one first: COMMAND "
+					 "| zstd >rows.csv.zst (a file with that name is ./-)",
 					 key);
 	return 0;
 }
@@ -640,8 +646,11 @@ static int finish_format(struct job *job, const char *path, struct error *err)
 	if (!format)
 		return error_set(err, ERROR_CONFIG, path,
 				 "no FORMAT, and the name of %.200s does not tell it: FORMAT is one "
-				 "of " ROW_FORMAT_CHOICES,
-				 job->data.item[0]);
+				 "of " ROW_FORMAT_CHOICES "%s",
+				 job->data.item[0],
+				 job->data.count > 1 ? " (a name with blanks is quoted inside of DATA: "
+						       "DATA=\"'my rows.csv'\")"
+						     : "");
 	if (row_syntax_find(format, job->separator, &syntax, err) != 0)
 		return error_wrap(err, path);
 	if (syntax.format != ROW_CSV && (job->label[0] || job->weight[0]))
