@@ -26,9 +26,9 @@ quick_start() {
 	HOME=$T/home RUNTIME_DIRECTORY=$T/run PATH=$T/tools:$PATH run -0 --separate-stderr bash -eu "$T/block"
 	echo "$output"
 	[[ $output == *"summary job=shop state=done "*" samples="*" auc=0.8"* ]]
-	[[ $output == *"auc auc=0.8"*" n=4000" ]]
+	[[ $output == *"auc auc=0.8"*" n=4000"* ]]
 	[ -s try/shop.safetensors ]
-	grep -q '<svg' try/report.html
+	[[ $output == *"report job=shop state=done "* ]]
 	# Everything that it made is in the clone and in the home.
 	[ -d "$T/home/.local/state/paceline/shop" ]
 }
