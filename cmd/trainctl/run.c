@@ -346,9 +346,16 @@ static void fill_help(char *out, size_t max)
 			       "1 s a MiB; then it is closed",
 			       "request", SERVER_BEGUN_SECONDS);
 	at += (size_t)snprintf(out + at, max - at, "\n\nKeys of a job file (paceline-job(5)):");
-	for (size_t i = 0; at < max && (key = job_key(i, &given, &help)); i++)
-		at += (size_t)snprintf(out + at, max - at, "\n  %-17s %s%s%s%s", key, help,
-				       given[0] ? " (" : "", given, given[0] ? ")" : "");
+	for (size_t i = 0; at < max && (key = job_key(i, &given, &help)); i++) {
+		char head[64];
+		const char *values = job_key_values(i);
+		int named = values && values[0] >= 'A' && values[0] <= 'Z';
+		snprintf(head, sizeof head, "%s%s%s", key, named ? " " : "", named ? values : "");
+		at += (size_t)snprintf(out + at, max - at, "\n  %-18s %s%s%s%s%s%s", head, help,
+				       given[0] ? " (" : "", given, given[0] ? ")" : "",
+				       values && !named ? ": " : "",
+				       values && !named ? values : "");
+	}
 }
 
 int trainctl_run(int argc, char **argv)
