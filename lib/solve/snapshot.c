@@ -96,6 +96,17 @@ static int parse_device(struct snapshot_node *n, const struct record *r, struct 
 		       : 0;
 }
 
+static int parse_totals(struct snapshot_node *n, const struct record *r, struct error *err)
+{
+	return real_or_nan(r, "batches", &n->total.batches, err) != 0 ||
+			       real_or_nan(r, "time", &n->total.time, err) != 0 ||
+			       real_or_nan(r, "compute", &n->total.compute, err) != 0 ||
+			       real_or_nan(r, "comm", &n->total.comm, err) != 0 ||
+			       real_or_nan(r, "wait", &n->total.wait, err) != 0
+		       ? -1
+		       : 0;
+}
+
 static int parse_node(struct snapshot_node *n, const struct record *r, struct error *err)
 {
 	const char *id, *state;
@@ -119,7 +130,8 @@ static int parse_node(struct snapshot_node *n, const struct record *r, struct er
 	    count_or_zero(r, "accum", COUNT_MAX, &n->accum, err) != 0 ||
 	    real_or_nan(r, "last", &n->last, err) != 0 ||
 	    real_or_nan(r, "silent", &n->silent, err) != 0 ||
-	    real_or_nan(r, "speed-last", &n->speed_last, err) != 0 || parse_device(n, r, err) != 0)
+	    real_or_nan(r, "speed-last", &n->speed_last, err) != 0 ||
+	    parse_device(n, r, err) != 0 || parse_totals(n, r, err) != 0)
 		return -1;
 	if (isnan(n->up))
 		n->up = 0;

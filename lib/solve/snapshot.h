@@ -37,6 +37,10 @@ struct snapshot_node {
 	double launch, device_speed;
 	uint64_t saturation, max; /* samples a step */
 	double cpu, mem;          /* 0..1 of the node in use */
+	/* Of all batches reported, seconds; NAN: not said. */
+	struct {
+		double batches, time, compute, comm, wait;
+	} total;
 	uint64_t line;            /* where it stood, if the reader said so */
 };
 
