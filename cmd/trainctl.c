@@ -14,6 +14,7 @@ static const struct {
 	int (*main)(int argc, char **argv);
 	const char *help;
 } commands[] = {
+	{"init", trainctl_init, "look at data and write the job file that trains on it"},
 	{"run", trainctl_run, "start a job, or go on with it, until its end"},
 	{"status", trainctl_status, "the nodes of a running job and how far it is"},
 	{"stop", trainctl_stop, "checkpoint, then stop; `run` goes on from there"},

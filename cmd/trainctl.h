@@ -7,6 +7,7 @@
 
 #define PROGRAM "trainctl"
 
+int trainctl_init(int argc, char **argv);
 int trainctl_run(int argc, char **argv);
 int trainctl_status(int argc, char **argv);
 int trainctl_stop(int argc, char **argv);

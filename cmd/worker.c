@@ -72,6 +72,8 @@ static const struct option_row option_rows[] = {
 	 .help = "csv: column of the label"},
 	{.name = "positive", .kind = OPTION_TEXT, .target = &opt.schema.positive, .arg = "VALUE",
 	 .help = "label that means 1"},
+	{.name = "missing", .kind = OPTION_TEXT, .target = &opt.schema.missing, .arg = "VALUES",
+	 .help = "csv: values that mean that there is none, like NA,?"},
 	{.name = "negative", .kind = OPTION_TEXT, .target = &opt.schema.negative, .arg = "VALUE",
 	 .help = "the only other label allowed"},
 	{.name = "weight", .kind = OPTION_TEXT, .target = &opt.schema.weight, .arg = "COLUMN",

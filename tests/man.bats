@@ -111,3 +111,13 @@ export -f socat
 	sed -i 's/occupation/education/' schema
 	run -65 worker --id w0 --shards none --servers none --wait 0 --batch 1 --data rows.csv --schema schema
 }
+
+@test "paceline-faq(7) explains messages that there are" {
+	local words
+	sed -n 's/^\.\\" says: //p' "$PACELINE_ROOT/man/paceline-faq.7" >says
+	[ "$(wc -l <says)" -ge 15 ]
+	while read -r words; do
+		echo "$words"
+		grep -rqF -- "$words" "$PACELINE_ROOT/lib" "$PACELINE_ROOT/cmd"
+	done <says
+}

@@ -1101,6 +1101,25 @@ applied() { grep -h '^applied ' run/state/logs/"$1".log; }
 	exact "$(summary first.out | field checkpoint)" 2000 2
 }
 
+@test "the log has the course of each node, to its last batch" {
+	job EPOCHS=4
+	slow 400
+	run_job >out
+	grep -q '^begin .* batch=64 shard=[0-9]* ' run/state/job.log
+	local id
+	for id in w0 w1 ps0; do
+		[ "$(logged "^series role=[a-z]* id=$id state=up .* batches=")" -ge 2 ]
+	done
+	# At the end all is in it, but for reports that are on their way.
+	local trained
+	trained=$(for id in w0 w1; do grep "^series role=worker id=$id " run/state/job.log | tail -n 1 |
+		field samples; done | awk '{ sum += $1 } END { print sum }')
+	[ "$trained" -le "$(summary out | field samples)" ]
+	[ "$trained" -gt $(($(summary out | field samples) - 2 * 10 * 32)) ]
+	grep '^series role=worker id=w0 ' run/state/job.log | tail -n 1 |
+		grep -q ' time-sum=[0-9.]* compute-sum=[0-9.]* comm-sum=[0-9.]* wait-sum=[0-9.]* last='
+}
+
 @test "top and report" {
 	job EPOCHS=10 SOLUTION=even EVERY=0.3 TEST=d.csv
 	slow 500

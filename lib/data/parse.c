@@ -160,6 +160,8 @@ int parse_label(struct parser *p, const char *text, size_t len, float *out, size
 
 /* ---- csv ---- */
 
+#define WORD_SHORT 8 /* bytes that somebody may write for a missing value */
+
 struct header {
 	const char *file;
 	const struct row_ref *row;
@@ -326,8 +328,11 @@ static int csv_dense(struct parser *p, const struct columns *c, const struct row
 		if (f->len > 0) {
 			if (number_real_span(f->data, f->len, &x) != 0)
 				return parse_bad(at, rowscan_field_at(row, c->dense_at[i]), err,
-						 "%.80s: '%.*s' is not a number", s->dense[i].name,
-						 f->len > 80 ? 80 : (int)f->len, f->data);
+						 "%.80s: '%.*s' is not a number%s", s->dense[i].name,
+						 f->len > 80 ? 80 : (int)f->len, f->data,
+						 f->len > WORD_SHORT ? ""
+								     : "; MISSING= says which values "
+								       "mean that there is none");
 			out[i] = parse_scale(p, i, x);
 			if (!isfinite(out[i]))
 				return parse_bad(at, rowscan_field_at(row, c->dense_at[i]), err,
@@ -354,6 +359,19 @@ static int csv_weight(const struct columns *c, const struct row_ref *row,
 	return PARSE_OK;
 }
 
+/* From here on a missing value is an empty one, however it is written. */
+static void empty_missing(const struct schema *s, const struct columns *c, struct row_field *field,
+			  size_t count)
+{
+	for (size_t i = 0; s->missing_count > 0 && i < count; i++)
+		for (size_t k = 0; i != c->label_at && k < s->missing_count; k++)
+			if (field[i].len == s->missing_word[k].len &&
+			    memcmp(field[i].data, s->missing_word[k].text, field[i].len) == 0) {
+				field[i].len = 0;
+				break;
+			}
+}
+
 static int parse_csv(struct parser *p, const struct columns *c, struct rowscan *scan,
 		     const struct row_ref *row, struct rows *rows, size_t *at, struct error *err)
 {
@@ -366,6 +384,7 @@ static int parse_csv(struct parser *p, const struct columns *c, struct rowscan *
 	if (count != c->count)
 		return parse_bad(at, count > c->count ? rowscan_field_at(row, c->count) : row->len,
 				 err, "%zu fields instead of the header's %zu", count, c->count);
+	empty_missing(s, c, scan->fields.field, count);
 	int result = PARSE_OK;
 	rows->label[n] = NAN;
 	if (c->label_at != SIZE_MAX)

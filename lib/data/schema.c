@@ -40,6 +40,10 @@ void schema_free(struct schema *s)
 	free(s->weight);
 	free(s->positive);
 	free(s->negative);
+	for (size_t i = 0; i < s->missing_count; i++)
+		free(s->missing_word[i].text);
+	free(s->missing_word);
+	free(s->missing);
 	free(s);
 }
 
@@ -191,6 +195,29 @@ static int refuse(const char *text, const char *key, const char *format, struct 
 			 text, format);
 }
 
+static int set_missing(struct schema *s, const char *text, struct error *err)
+{
+	char word[SCHEMA_NAME_MAX + 1];
+	size_t len;
+	if (!text || !*text)
+		return 0;
+	s->missing = strdup(text);
+	s->missing_word = calloc(SCHEMA_MISSING_MAX, sizeof *s->missing_word);
+	if (!s->missing || !s->missing_word)
+		return out_of_memory(err);
+	for (const char *p = text; p; p = *p == ',' ? p + 1 : NULL) {
+		if (take_name(&p, word, &len, "MISSING", err) != 0)
+			return -1;
+		if (s->missing_count == SCHEMA_MISSING_MAX)
+			return error_set(err, ERROR_CONFIG, "MISSING", "more than %d values",
+					 SCHEMA_MISSING_MAX);
+		s->missing_word[s->missing_count] = (struct schema_word){strdup(word), len};
+		if (!s->missing_word[s->missing_count++].text)
+			return out_of_memory(err);
+	}
+	return 0;
+}
+
 static int set_columns(struct schema *s, const struct schema_options *o, struct error *err)
 {
 	const char *name = row_syntax_name(s->syntax);
@@ -200,7 +227,8 @@ static int set_columns(struct schema *s, const struct schema_options *o, struct 
 		if (copy_text(&s->label, o->label, "LABEL", err) != 0 ||
 		    (o->weight && *o->weight && copy_text(&s->weight, o->weight, "WEIGHT", err) != 0))
 			return -1;
-		if (parse_list(o->dense, &s->dense, &s->dense_count, "DENSE", err) != 0 ||
+		if (set_missing(s, o->missing, err) != 0 ||
+		    parse_list(o->dense, &s->dense, &s->dense_count, "DENSE", err) != 0 ||
 		    parse_list(o->sparse, &s->sparse, &s->sparse_count, "SPARSE", err) != 0)
 			return -1;
 		if (s->dense_count + s->sparse_count == 0)
@@ -208,7 +236,9 @@ static int set_columns(struct schema *s, const struct schema_options *o, struct 
 					 "FORMAT=%s needs columns in DENSE or SPARSE", name);
 		return 0;
 	}
-	if (refuse(o->label, "LABEL", name, err) != 0 || refuse(o->weight, "WEIGHT", name, err) != 0)
+	if (refuse(o->label, "LABEL", name, err) != 0 ||
+	    refuse(o->weight, "WEIGHT", name, err) != 0 ||
+	    refuse(o->missing, "MISSING", name, err) != 0)
 		return -1;
 	if (s->syntax.format == ROW_LIBSVM) {
 		if (refuse(o->dense, "DENSE", name, err) != 0 ||
@@ -326,6 +356,8 @@ int schema_equal(const struct schema *a, const struct schema *b, struct error *e
 		return differ(err, "positive", a->positive, b->positive);
 	if (!same_text(a->negative, b->negative))
 		return differ(err, "negative", a->negative, b->negative);
+	if (!same_text(a->missing, b->missing))
+		return differ(err, "missing", a->missing, b->missing);
 	int fitted = a->fitted && b->fitted;
 	return same_columns(a->dense, a->dense_count, b->dense, b->dense_count, fitted, "dense",
 			    err) &&

@@ -12,7 +12,8 @@
  *
  * Sparse column: key = XXH3_64bits_withSeed(value, seed) mod 2^hash_bits with seed =
  * XXH3_64bits(name of the column), both over the bytes as they stand in the file.  A missing value is
- * the category with the empty name.  libsvm: key = XXH3_64bits_withSeed(the index as 8 bytes, least
+ * the category with the empty name.  Of a csv the values in `missing` ("NA", "?") are missing, too, in
+ * any column but the label's.  libsvm: key = XXH3_64bits_withSeed(the index as 8 bytes, least
  * significant first, seed) with seed = 0 (libsvm) or 1 + field (libffm); the value is kept.
  */
 #ifndef PACELINE_DATA_SCHEMA_H
@@ -27,6 +28,7 @@
 #define SCHEMA_COLUMNS_MAX 4096      /* dense, and sparse */
 #define SCHEMA_NAME_MAX 256          /* bytes of a column's name or a label's value */
 #define SCHEMA_HASH_BITS_MAX 31
+#define SCHEMA_MISSING_MAX 32        /* spellings of a missing value */
 #define SCHEMA_CRITEO_DENSE 13       /* I1..I13 */
 #define SCHEMA_CRITEO_SPARSE 26      /* C1..C26 */
 
@@ -38,6 +40,11 @@ struct schema_column {
 	uint64_t seed;          /* sparse: XXH3_64bits(name) */
 };
 
+struct schema_word {
+	char *text;
+	size_t len;
+};
+
 struct schema {
 	struct row_syntax syntax; /* never ROW_LINES */
 	enum schema_scale scale;
@@ -47,6 +54,9 @@ struct schema {
 	char *weight;        /* csv: name of the column, or NULL: every weight is 1 */
 	char *positive;      /* the label value that means 1, or NULL: 0 and 1 (libsvm: also -1) */
 	char *negative;      /* the only other value allowed, or NULL: any other means 0 */
+	char *missing;       /* csv: values that are read as empty ones, as given; or NULL */
+	struct schema_word *missing_word; /* the same, taken apart */
+	size_t missing_count;
 	size_t dense_count, sparse_count;
 	struct schema_column *dense, *sparse;
 };
@@ -61,6 +71,7 @@ struct schema_options {
 	const char *dense, *sparse;
 	const char *weight;
 	const char *positive, *negative;
+	const char *missing;     /* csv: a list like dense, SCHEMA_MISSING_MAX values at most */
 	const char *dense_scale; /* log-z | z | none; NULL: log-z */
 	uint64_t hash_bits;      /* 1..31; 0: 20 */
 };

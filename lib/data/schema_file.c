@@ -62,6 +62,8 @@ static int append_all(struct text *t, const struct schema *s, const char *path, 
 		record_add(&o, "positive", s->positive);
 	if (s->negative)
 		record_add(&o, "negative", s->negative);
+	if (s->missing)
+		record_add(&o, "missing", s->missing);
 	if (append(t, &o, path, err) != 0)
 		return -1;
 	for (size_t i = 0; i < s->dense_count; i++) {
@@ -102,7 +104,7 @@ struct reading {
 	int ended;
 	uint64_t fitted;
 	struct schema_options options;
-	char *head[7];           /* values of the first record, which options point to */
+	char *head[8];           /* values of the first record, which options point to */
 	struct text dense, sparse; /* comma lists, percent-coded */
 	double mean[SCHEMA_COLUMNS_MAX], deviation[SCHEMA_COLUMNS_MAX];
 	size_t dense_count, sparse_count;
@@ -122,7 +124,7 @@ static int bad(const struct reading *in, struct error *err)
 static int take_head(struct reading *in, const struct record *r, struct error *err)
 {
 	static const char *const keys[] = {"format",   "separator", "scale",	"label",
-					   "weight",   "positive",  "negative"};
+					   "weight",   "positive",  "negative", "missing"};
 	uint64_t version;
 	const char *hash;
 	if (record_u64(r, "version", 1, 1, &version, err) != 0 ||
@@ -135,7 +137,7 @@ static int take_head(struct reading *in, const struct record *r, struct error *e
 	const char **target[] = {&in->options.format,	   &in->options.separator,
 				 &in->options.dense_scale, &in->options.label,
 				 &in->options.weight,	   &in->options.positive,
-				 &in->options.negative};
+				 &in->options.negative,    &in->options.missing};
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
 		const char *value = record_get(r, keys[i]);
 		if (!value)

@@ -70,6 +70,8 @@ static const struct row own_rows[] = {
 	{"WEIGHT", TEXT, AT(weight), "", 0, 0, NULL, FRESH, "column of sample weights (csv, tsv)"},
 	{"POSITIVE", TEXT, AT(positive), "", 0, 0, NULL, FRESH, "label value that means 1"},
 	{"NEGATIVE", TEXT, AT(negative), "", 0, 0, NULL, FRESH, "label value that means 0"},
+	{"MISSING", TEXT, AT(missing), "", 0, 0, NULL, FRESH,
+	 "values that mean there is none, like NA,? (csv, tsv)"},
 	{"DENSE_SCALE", CHOICE, AT(dense_scale), "log-z", 0, 0, "log-z|z|none", FRESH,
 	 "scaling of dense columns"},
 	{"CLASSES", CHOICE, AT(classes), "both", 0, 0, "both|any", FREE,
@@ -187,6 +189,12 @@ const char *job_key(size_t i, const char **default_text, const char **help)
 	*default_text = row.given ? row.given : "";
 	*help = row.help;
 	return row.key;
+}
+
+const char *job_key_choices(size_t i)
+{
+	struct row row;
+	return row_get(i, &row) == 0 ? row.choices : NULL;
 }
 
 static int is_list(enum kind kind)

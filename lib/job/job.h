@@ -27,6 +27,7 @@ struct job {
 	char *separator; /* csv, tsv: as row_separator_text() writes it, from job_finish() on */
 	char *label, *positive, *negative, *weight; /* "" when not given */
 	char *dense, *sparse;  /* lists of columns, as schema.h wants them; "" when not given */
+	char *missing;         /* a list of values; "" when not given */
 	char *dense_scale;     /* log-z | z | none */
 	char *classes;         /* both | any */
 	char *bad_rows;        /* stop | skip:N */
@@ -106,5 +107,7 @@ enum job_change job_compare(const struct job *old, const struct job *now, int fi
 
 /* For the man page's table and completion: names and defaults in order; NULL behind the last. */
 const char *job_key(size_t i, const char **default_text, const char **help);
+/* Of the i-th key the words it takes, "a|b|c"; NULL where it takes anything else. */
+const char *job_key_choices(size_t i);
 
 #endif

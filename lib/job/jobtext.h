@@ -15,7 +15,9 @@
 #include <stddef.h>
 
 #define JOBTEXT_KEY_MAX 64
-#define JOBTEXT_VALUE_MAX 8192 /* bytes, NUL included */
+/* Bytes, NUL included: as much as execve(2) takes in one variable of an environment. Lists of columns
+ * are that long. */
+#define JOBTEXT_VALUE_MAX 131072
 
 /* key and value are valid during the call only. line counts from 1. */
 typedef int jobtext_fn(const char *key, const char *value, size_t line, void *arg,

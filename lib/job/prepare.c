@@ -125,6 +125,7 @@ static int wanted_schema(const struct job *job, struct schema **schema, struct e
 					 .weight = given(job->weight),
 					 .positive = given(job->positive),
 					 .negative = given(job->negative),
+					 .missing = given(job->missing),
 					 .dense_scale = job->dense_scale,
 					 .hash_bits = job->hash_bits};
 	return schema_new(schema, &options, err);

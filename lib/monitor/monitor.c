@@ -130,6 +130,7 @@ static struct node *node_of(struct monitor *m, enum node_role role, const char *
 	memcpy(n->id, id, strlen(id) + 1);
 	n->since = n->ended_at = -INFINITY;
 	n->ready_at = NAN;
+	n->total.compute = n->total.comm = n->total.wait = NAN;
 	window_init(&n->window);
 	memmove(m->node + i + 1, m->node + i, (m->node_count - i) * sizeof *m->node);
 	m->node[i] = n;
@@ -166,6 +167,23 @@ static void believe_report(struct node *n, double at)
 		n->ready_at = at;
 }
 
+static void add_seconds(double *total, double mean, uint64_t count)
+{
+	if (!isnan(mean))
+		*total = (isnan(*total) ? 0 : *total) + mean * (double)count;
+}
+
+static void add_totals(struct totals *t, const struct report *p)
+{
+	t->batches += p->count;
+	if (t->batches > MONITOR_SAMPLES_MAX)
+		t->batches = MONITOR_SAMPLES_MAX;
+	add_seconds(&t->time, p->time, p->count);
+	add_seconds(&t->compute, p->more[REPORT_COMPUTE], p->count);
+	add_seconds(&t->comm, p->more[REPORT_COMM], p->count);
+	add_seconds(&t->wait, p->more[REPORT_WAIT], p->count);
+}
+
 static int add_bpt(struct monitor *m, const struct record *r, double at, double now,
 		   struct error *err)
 {
@@ -192,6 +210,7 @@ static int add_bpt(struct monitor *m, const struct record *r, double at, double 
 	n->samples += p.size * p.count;
 	if (n->samples > MONITOR_SAMPLES_MAX)
 		n->samples = MONITOR_SAMPLES_MAX;
+	add_totals(&n->total, &p);
 	n->iter = p.iter;
 	n->size = p.size;
 	n->seen_at = at;

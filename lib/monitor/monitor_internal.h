@@ -25,6 +25,13 @@ struct report {
 	uint64_t accum; /* 0: not said */
 };
 
+/* Of all batches that a node has ever reported, in seconds; NAN: never said. Who looks twice knows
+ * what was between. */
+struct totals {
+	uint64_t batches;
+	double time, compute, comm, wait;
+};
+
 /* What a node measured about its device. */
 struct device {
 	int known;
@@ -46,6 +53,7 @@ struct node {
 	double seen_at;      /* of the last record */
 	uint64_t iter, size; /* last reported */
 	uint64_t reports, samples, restarts;
+	struct totals total;
 	uint64_t meant; /* of the restarts: by intention */
 	struct report last; /* the latest of the present process; count 0: none yet */
 	struct device device;

@@ -127,6 +127,15 @@ static void put_device(struct record_out *o, const struct device *d)
 	}
 }
 
+static void put_totals(struct record_out *o, const struct totals *t)
+{
+	record_add_u64(o, "batches", t->batches);
+	record_add_seconds(o, "time-sum", t->time);
+	record_add_seconds(o, "compute-sum", t->compute);
+	record_add_seconds(o, "comm-sum", t->comm);
+	record_add_seconds(o, "wait-sum", t->wait);
+}
+
 static void put_node(const struct node *n, const struct aggregate *a, double now,
 		     monitor_put_fn *put, void *arg)
 {
@@ -151,6 +160,7 @@ static void put_node(const struct node *n, const struct aggregate *a, double now
 	put_device(&o, &n->device);
 	record_add_brief(&o, "cpu", monitor_last_more(n, REPORT_CPU));
 	record_add_brief(&o, "mem", monitor_last_more(n, REPORT_MEM));
+	put_totals(&o, &n->total);
 	put_record(&o, put, arg);
 }
 

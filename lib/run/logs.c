@@ -71,6 +71,7 @@ void sup_log_begin(struct supervisor *s, int goes_on)
 	record_add_u64(&o, "workers", sup_count(s, &role_worker));
 	record_add_u64(&o, "servers", sup_count(s, &role_server));
 	record_add_u64(&o, "batch", s->job->batch);
+	record_add_u64(&o, "shard", s->job->batch * s->job->batches_per_shard);
 	record_add(&o, "sync", s->job->sync);
 	record_add(&o, "solution", s->job->solution);
 	if (goes_on)

@@ -124,6 +124,8 @@ void sup_wait_done(struct supervisor *s)
 void sup_progress_phase(struct supervisor *s)
 {
 	s->progress.all_done = s->progress.last.known = 0;
+	if (sup_series_due(s))
+		sup_ask_snapshot(s);
 }
 
 /* ---- the end's numbers ---- */
@@ -330,6 +332,7 @@ static void on_snapshot_end(const struct record *r, void *owner)
 		p->now = p->filling;
 		p->filling = old;
 	}
+	sup_series(s);
 	sup_decide(s);
 }
 
@@ -408,7 +411,7 @@ void sup_progress_free(struct supervisor *s)
 void sup_progress_tick(struct supervisor *s)
 {
 	sup_ask_stat(s);
-	if (s->progress.ticks++ % SNAPSHOT_TICKS == 0)
+	if (s->progress.ticks++ % SNAPSHOT_TICKS == 0 || sup_series_due(s))
 		sup_ask_snapshot(s); /* a record a node */
 	if (s->phases.now == PHASE_RUNNING && s->progress.stat.known) {
 		fill_row(s);

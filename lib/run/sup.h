@@ -27,6 +27,7 @@
 #include "run/role.h"
 #include "run/roster.h"
 #include "run/score.h"
+#include "run/series.h"
 #include "run/supervisor.h"
 #include "run/talk.h"
 #include "run/verbs.h"
@@ -55,6 +56,7 @@ struct supervisor {
 	struct sup_recover recover;
 	struct sup_checkpoints checkpoint;
 	struct sup_progress progress;
+	struct sup_series series;
 	struct sup_abandoned abandoned;
 	struct sup_decisions decide;
 	struct sup_actions_sent actions;

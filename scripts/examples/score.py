@@ -59,6 +59,8 @@ class Model:
         self.rows = {key: i for i, key in enumerate(self.tensor["keys.keys"])}
         schema = list(records(metadata["schema"]))
         self.schema = schema[0][1]
+        separator = self.schema.get("separator", b"tab" if self.schema["format"] == b"tsv" else b",")
+        self.separator = "\t" if separator == b"tab" else separator.decode()
         self.dense = [r for kind, r in schema if kind == "dense"]
         self.sparse = [r for kind, r in schema if kind == "sparse"]
         ((_, self.kind),) = records(metadata["model"])
@@ -115,7 +117,8 @@ def main():
         sys.exit("usage: score.py MODEL.safetensors < ROWS.csv")
     model = Model(sys.argv[1])
     # latin-1 keeps every byte as it is: categories are bytes, whatever their encoding.
-    rows = csv.reader(open(sys.stdin.fileno(), encoding="latin-1", newline=""))
+    lines = open(sys.stdin.fileno(), encoding="latin-1", newline="")
+    rows = csv.reader(lines, delimiter=model.separator)
     header = [name.strip().encode("latin-1") for name in next(rows)]
     for row in rows:
         if row:

@@ -84,7 +84,8 @@ static const char *node(const char *id, const char *key, double now)
 	return value;
 }
 
-#define NO_DEVICE "type= launch= device-speed= saturation= max= cpu= mem=\n"
+#define NO_DEVICE "type= launch= device-speed= saturation= max= cpu= mem= "
+#define TOTALS(batches, time) "batches=" batches " time-sum=" time " compute-sum= comm-sum= wait-sum=\n"
 
 static void means_speeds_and_ratios(void **state)
 {
@@ -98,13 +99,13 @@ static void means_speeds_and_ratios(void **state)
 		"job at=1350.000000 iter=2 workers=2 servers=1 short=300 long=600\n"
 		"node role=worker id=w0 state=up size=50 short=0.3 long=0.2 "
 		"speed-short=166.666667 speed-long=150 ratio-short=0.666666667 ratio-long=0.5 "
-		"samples=60 restarts=0 meant=0 up=350.000000 accum= last=1100.000000 speed-last=166.666667 " NO_DEVICE
+		"samples=60 restarts=0 meant=0 up=350.000000 accum= last=1100.000000 speed-last=166.666667 " NO_DEVICE TOTALS("2", "0.400000")
 		"node role=worker id=w1 state=up size=60 short=0.6 long=0.6 "
 		"speed-short=100 speed-long=100 ratio-short=1.33333333 ratio-long=1.5 "
-		"samples=60 restarts=0 meant=0 up=250.000000 accum= last=1100.000000 speed-last=100 " NO_DEVICE
+		"samples=60 restarts=0 meant=0 up=250.000000 accum= last=1100.000000 speed-last=100 " NO_DEVICE TOTALS("1", "0.600000")
 		"node role=server id=ps0 state=up size=110 short=0.05 long=0.05 "
 		"speed-short=2200 speed-long=2200 ratio-short=1 ratio-long=1 "
-		"samples=110 restarts=0 meant=0 up=250.000000 accum= last=1100.000000 speed-last=2200 " NO_DEVICE);
+		"samples=110 restarts=0 meant=0 up=250.000000 accum= last=1100.000000 speed-last=2200 " NO_DEVICE TOTALS("1", "0.050000"));
 	assert_string_equal(node("w0", "short", 2000), "");
 	assert_string_equal(node("w0", "ratio-long", 2000), "");
 }
@@ -308,6 +309,20 @@ static void a_report_may_cover_several_batches(void **state)
 	refuse("bpt role=worker id=w0 iter=1 time=1 size=1 psi-cpu=-1", "psi-cpu=");
 }
 
+/* A new process does not begin them anew. */
+static void totals_are_of_all_that_was_ever_reported(void **state)
+{
+	(void)state;
+	take("bpt role=worker id=w0 iter=8 time=0.5 size=20 at=1000 count=8 compute=0.25 comm=0.125 wait=2", NAN);
+	take("event role=worker id=w0 kind=restart at=1010", NAN);
+	take("bpt role=worker id=w0 iter=9 time=1 size=20 at=1020 compute=0.5 comm=0.5", NAN);
+	assert_string_equal(node("w0", "batches", 1020), "9");
+	assert_string_equal(node("w0", "time-sum", 1020), "5.000000");
+	assert_string_equal(node("w0", "compute-sum", 1020), "2.500000");
+	assert_string_equal(node("w0", "comm-sum", 1020), "1.500000");
+	assert_string_equal(node("w0", "wait-sum", 1020), "16.000000");
+}
+
 static void the_last_report_stands_until_a_new_process(void **state)
 {
 	(void)state;
@@ -400,6 +415,7 @@ int main(void)
 		TEST(bad_records_change_nothing),
 		TEST(history_is_the_last_reports),
 		TEST(a_report_may_cover_several_batches),
+		TEST(totals_are_of_all_that_was_ever_reported),
 		TEST(the_last_report_stands_until_a_new_process),
 		TEST(a_device_is_kept),
 		TEST(a_full_table_forgets_the_dead_first),

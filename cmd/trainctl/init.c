@@ -1,0 +1,625 @@
+/* trainctl init: looks at a data file and writes the job file that trains on it. What it finds is
+ * lib/survey's; here it is asked for and printed. */
+#include "cmd/cmd.h"
+#include "cmd/trainctl.h"
+#include "base/fs.h"
+#include "base/words.h"
+#include "job/job.h"
+#include "job/jobtext.h"
+#include "survey/plan.h"
+#include "survey/survey.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <unistd.h>
+
+#define NAME PROGRAM " init"
+#define DATA_MAX 256         /* operands */
+#define CLASSES_MAX 20       /* values of a label that are offered */
+#define HEADER_BYTES 65536   /* of a second file, to compare its columns */
+#define ANSWER_MAX 1024
+
+struct call {
+	const char *output, *label, *positive, *test, *job;
+	struct option_list set;
+	uint64_t bytes;
+	int force;
+	const char *data[DATA_MAX];
+	size_t data_count;
+	/* found out */
+	char file[PATH_MAX]; /* of the job file; "-" for stdout */
+	char name[OPTION_ID_MAX];
+	char test_name[PATH_MAX], test_why[PATH_MAX + 1000];
+	int asks; /* somebody is there to answer */
+};
+
+/* ---- questions ---- */
+
+/* An answer in line[ANSWER_MAX], without its newline; "" for enter. */
+static int ask(const char *question, const char *usual, char *line, struct error *err)
+{
+	fprintf(stderr, "%s [%s]: ", question, usual);
+	fflush(stderr);
+	if (!fgets(line, ANSWER_MAX, stdin))
+		return error_set(err, ERROR_USAGE, NULL, "no answer");
+	line[strcspn(line, "\r\n")] = '\0';
+	return 0;
+}
+
+/* 1..count as a number; 0: it is none. */
+static size_t number_of(const char *answer, size_t count)
+{
+	char *end;
+	unsigned long n = strtoul(answer, &end, 10);
+	return answer[0] && *end == '\0' && n >= 1 && n <= count ? (size_t)n : 0;
+}
+
+/* A file's own words on a terminal. */
+static const char *plain(const char *text, char out[COLUMN_SHOWN + 1])
+{
+	snprintf(out, COLUMN_SHOWN + 1, "%s", text);
+	error_plain(out);
+	return out;
+}
+
+static int ask_label(const struct survey *s, const char *path, const struct survey_label *label,
+		     size_t count, size_t *chosen, struct error *err)
+{
+	char classes[SURVEY_CLASSES_MAX], answer[ANSWER_MAX], name[COLUMN_SHOWN + 1];
+	fprintf(stderr, "Which column shall the model learn to tell?\n");
+	for (size_t i = 0; i < count; i++) {
+		survey_classes(&s->column[label[i].column], classes);
+		fprintf(stderr, "  %zu  %-20s %s\n", i + 1,
+			plain(s->column[label[i].column].name, name), classes);
+	}
+	for (;;) {
+		if (ask("Its number, or the name of any column", "1", answer, err) != 0)
+			return -1;
+		size_t n = answer[0] ? number_of(answer, count) : 1;
+		*chosen = n > 0 ? label[n - 1].column : survey_column(s, path, answer, err);
+		if (*chosen != SIZE_MAX)
+			return 0;
+		fprintf(stderr, "%s\n", err->text);
+	}
+}
+
+static int ask_positive(const struct column *c, const size_t *index, size_t count, int usual,
+			size_t *chosen, struct error *err)
+{
+	char answer[ANSWER_MAX], number[COLUMN_COUNT_MAX], text[COLUMN_SHOWN + 1], first[24] = "1";
+	fprintf(stderr, "Which value of %s means 1 (what you look for)?\n", plain(c->name, text));
+	for (size_t i = 0; i < count; i++) {
+		fprintf(stderr, "  %zu  %-20s %s rows\n", i + 1, plain(c->value[index[i]].text, text),
+			column_count(c->value[index[i]].count, number));
+		if ((int)index[i] == usual)
+			snprintf(first, sizeof first, "%zu", i + 1);
+	}
+	for (;;) {
+		if (ask("Its number, or the value", first, answer, err) != 0)
+			return -1;
+		size_t n = number_of(answer[0] ? answer : first, count);
+		for (size_t i = 0; n == 0 && i < count; i++)
+			if (strcmp(c->value[index[i]].text, answer) == 0)
+				n = i + 1;
+		if (n > 0) {
+			*chosen = index[n - 1];
+			return 0;
+		}
+	}
+}
+
+/* ---- the label ---- */
+
+static int no_label(const struct survey *s, const char *path, const struct survey_label *label,
+		    size_t count, struct error *err)
+{
+	char list[300] = "", name[COLUMN_SHOWN + 1];
+	for (size_t i = 0, at = 0; i < count && at < sizeof list; i++)
+		at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i > 0 ? ", " : "",
+				       plain(s->column[label[i].column].name, name));
+	return error_set(err, ERROR_USAGE, path,
+			 "which column is the label? Give it with --label NAME; likely: %s", list);
+}
+
+static int choose_label(const struct call *call, const struct survey *s, size_t *chosen,
+			struct error *err)
+{
+	struct survey_label label[SURVEY_LABELS_MAX];
+	const char *path = call->data[0];
+	*chosen = 0;
+	if (s->syntax.format != ROW_CSV)
+		return call->label ? error_set(err, ERROR_USAGE, "--label",
+					       "the label of a %s file is what stands first in a row",
+					       row_syntax_name(s->syntax))
+				   : 0;
+	if (call->label) {
+		*chosen = survey_column(s, path, call->label, err);
+		if (*chosen == SIZE_MAX)
+			return -1;
+		if (s->column[*chosen].twin)
+			return error_set(err, ERROR_DATA, path,
+					 "two columns are called '%.80s': rename one", call->label);
+		return 0;
+	}
+	size_t count = survey_labels(s, label);
+	if (count == 0)
+		return error_set(err, ERROR_DATA, path,
+				 "no column can be the label: none has 2 to 20 different values (in the "
+				 "%llu rows looked at). Models here tell 0 from 1; add a column that says it",
+				 (unsigned long long)s->rows);
+	return call->asks ? ask_label(s, path, label, count, chosen, err)
+			  : no_label(s, path, label, count, err);
+}
+
+/* 0 and 1 need no POSITIVE, nor do -1 and 1 in libsvm. */
+static int is_plain(const struct survey *s, const struct column *c, const size_t *index, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		const char *text = c->value[index[i]].text;
+		if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0 &&
+		    (s->syntax.format != ROW_LIBSVM ||
+		     (strcmp(text, "-1") != 0 && strcmp(text, "+1") != 0)))
+			return 0;
+	}
+	return count == 2;
+}
+
+static int unfit_label(const struct survey *s, const struct column *c, const char *path,
+		       struct error *err)
+{
+	if (column_present(c) == 0 || c->distinct == 1)
+		return error_set(err, ERROR_DATA, path,
+				 "label '%.80s' has only one value in the %llu rows looked at: nothing to "
+				 "tell apart",
+				 c->name, (unsigned long long)c->rows);
+	if (c->numbers == column_present(c) && s->syntax.format == ROW_CSV)
+		return error_set(err, ERROR_DATA, path,
+				 "label '%.80s' has %llu different numbers, from %g to %g; models here tell 0 "
+				 "from 1. This adds a column that does so: awk -F'%s' '{ print $0 \"%c\" "
+				 "(NR == 1 ? \"label\" : ($%td > LIMIT)) }'",
+				 c->name, (unsigned long long)c->distinct, c->min, c->max,
+				 (char[]){s->syntax.separator, '\0'}, s->syntax.separator,
+				 c - s->column + 1);
+	return error_set(err, ERROR_DATA, path,
+			 "label '%.80s' has %llu different values: name the one that means 1 with "
+			 "--positive VALUE (all others mean 0)",
+			 c->name, (unsigned long long)c->distinct);
+}
+
+static int no_positive(const struct column *c, const char *path, struct error *err)
+{
+	char classes[SURVEY_CLASSES_MAX];
+	survey_classes(c, classes);
+	return error_set(err, ERROR_USAGE, path,
+			 "which value of '%.80s' means 1? Give it with --positive VALUE (all others mean 0): "
+			 "%s",
+			 c->name, classes);
+}
+
+static int said_positive(const struct call *call, const struct column *c, struct error *err)
+{
+	for (size_t i = 0; i < c->values; i++)
+		if (strcmp(c->value[i].text, call->positive) == 0)
+			return 0;
+	if (c->more_values)
+		return 0;
+	char classes[SURVEY_CLASSES_MAX];
+	survey_classes(c, classes);
+	return error_set(err, ERROR_DATA, call->data[0], "no '%.80s' in column '%.80s'; it holds %s",
+			 call->positive, c->name, classes);
+}
+
+static int choose_positive(const struct call *call, const struct survey *s, struct plan_choices *p,
+			   struct error *err)
+{
+	const struct column *c = &s->column[p->label];
+	size_t index[CLASSES_MAX], chosen, count = column_classes(c, index, CLASSES_MAX);
+	p->positive_said = 1;
+	if (call->positive) {
+		p->positive = call->positive;
+		if (said_positive(call, c, err) != 0)
+			return -1;
+	} else if (is_plain(s, c, index, count)) {
+		return 0;
+	} else if (count < 2) {
+		return unfit_label(s, c, call->data[0], err);
+	} else {
+		int usual = survey_positive(c);
+		int known = count == 2 && value_yes(c->value[index[0]].text, c->value[index[1]].text) != 0;
+		if (usual < 0 && !call->asks)
+			return no_positive(c, call->data[0], err);
+		chosen = (size_t)usual;
+		p->positive_said = call->asks && !known;
+		if (p->positive_said && ask_positive(c, index, count, usual, &chosen, err) != 0)
+			return -1;
+		p->positive = c->value[chosen].text;
+	}
+	for (size_t i = 0; count == 2 && i < 2; i++)
+		if (strcmp(c->value[index[i]].text, p->positive) != 0)
+			p->negative = c->value[index[i]].text;
+	return 0;
+}
+
+/* ---- other files ---- */
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash ? slash + 1 : path;
+}
+
+/* Whether another file can be read as the one that was looked at. */
+static int same_columns(const struct survey *s, const char *path, const char *other,
+			struct error *err)
+{
+	struct survey o;
+	if (survey_file(&o, other, HEADER_BYTES, err) != 0)
+		return -1;
+	int result = 0;
+	if (!row_syntax_same(s->syntax, o.syntax))
+		result = error_set(err, ERROR_DATA, other, "is written as %s, %.200s as %s",
+				   row_syntax_name(o.syntax), path, row_syntax_name(s->syntax));
+	else if (s->count != o.count)
+		result = error_set(err, ERROR_DATA, other, "has %zu columns, %.200s has %zu", o.count,
+				   path, s->count);
+	for (size_t i = 0; result == 0 && i < s->count; i++)
+		if (strcmp(s->column[i].name, o.column[i].name) != 0)
+			result = error_set(err, ERROR_DATA, other,
+					   "column %zu is '%.80s', in %.200s it is '%.80s'", i + 1,
+					   o.column[i].name, path, s->column[i].name);
+	survey_free(&o);
+	return result;
+}
+
+/* The first name, in the order of the alphabet, that looks like the test file of the data. */
+static int find_beside(const char *path, char found[PATH_MAX])
+{
+	char dir[PATH_MAX];
+	struct dirent *entry;
+	const char *name = base_name(path);
+	found[0] = '\0';
+	fs_dirname(path, dir, sizeof dir);
+	DIR *d = opendir(dir);
+	while (d && (entry = readdir(d)))
+		if (survey_is_test(name, entry->d_name) &&
+		    (!found[0] || strcmp(entry->d_name, base_name(found)) < 0))
+			snprintf(found, PATH_MAX, "%.*s%s", (int)(name - path), path, entry->d_name);
+	if (d)
+		closedir(d);
+	return found[0] != '\0';
+}
+
+/* How such a file is usually called. */
+static const char *ending_of(const struct survey *s)
+{
+	if (s->syntax.format == ROW_LIBSVM)
+		return "svm";
+	return s->syntax.format == ROW_CRITEO ? "tsv" : row_syntax_name(s->syntax);
+}
+
+static void tell_split(struct call *call, const struct survey *s)
+{
+	const char *path = call->data[0], *cat = survey_cat(path), *ending = ending_of(s);
+	const char *head = s->syntax.format == ROW_CSV ? "NR == 1 || " : "";
+	snprintf(call->test_why, sizeof call->test_why,
+		 "no file to score was found beside DATA; without one nobody knows how good the model is.\n"
+		 "These make one of every tenth row, and DATA of all others:\n"
+		 "  %s '%.1000s' | awk '%sNR %% 10 == 0' > %s-test.%s\n"
+		 "  %s '%.1000s' | awk '%sNR %% 10' > %s-train.%s\n",
+		 cat, path, head, call->name, ending, cat, path, head, call->name, ending);
+}
+
+static int choose_test(struct call *call, const struct survey *s, struct error *err)
+{
+	struct error why;
+	const char *path = call->data[0];
+	if (call->test) {
+		snprintf(call->test_name, sizeof call->test_name, "%s", call->test);
+		return same_columns(s, path, call->test, err);
+	}
+	if (!find_beside(path, call->test_name)) {
+		tell_split(call, s);
+		return 0;
+	}
+	if (same_columns(s, path, call->test_name, &why) == 0) {
+		snprintf(call->test_why, sizeof call->test_why,
+			 "found beside DATA, with the same columns; it is scored at the end\n");
+		return 0;
+	}
+	snprintf(call->test_why, sizeof call->test_why, "%.1000s is not taken: %.300s\n",
+		 call->test_name, why.text);
+	error_plain(call->test_why);
+	call->test_name[0] = '\0';
+	return 0;
+}
+
+/* A name that the job file may say: as it was given where both are in this directory, else whole. */
+static int job_path(const struct call *call, const char *path, char out[PATH_MAX], struct error *err)
+{
+	char here[PATH_MAX];
+	int beside = !strchr(call->file, '/');
+	if (path[0] == '/' || beside) {
+		snprintf(out, PATH_MAX, "%s", path);
+		return 0;
+	}
+	if (!getcwd(here, sizeof here))
+		return error_errno(err, ERROR_OS, path, "current directory");
+	return fs_join(out, PATH_MAX, here, path, err);
+}
+
+/* The files as a value of DATA or TEST names them; to be freed. */
+static int job_paths(const struct call *call, const char *const *path, size_t count, char **out,
+		     struct error *err)
+{
+	char **item = calloc(count + 1, sizeof *item), one[PATH_MAX];
+	int result = item ? 0 : error_set(err, ERROR_OS, NULL, "out of memory");
+	for (size_t i = 0; result == 0 && i < count; i++) {
+		result = job_path(call, path[i], one, err);
+		if (result == 0 && !(item[i] = strdup(one)))
+			result = error_set(err, ERROR_OS, NULL, "out of memory");
+	}
+	*out = result == 0 ? words_join(item, count) : NULL;
+	if (result == 0 && !*out)
+		result = error_set(err, ERROR_OS, NULL, "out of memory");
+	words_free(item, count);
+	return result;
+}
+
+/* ---- the job file ---- */
+
+struct reading {
+	struct job *job;
+	const char *file;
+};
+
+static int take(const char *key, const char *value, size_t line, void *arg, struct error *err)
+{
+	struct reading *r = arg;
+	char place[ERROR_PLACE_MAX];
+	snprintf(place, sizeof place, "%.400s:%zu", r->file, line);
+	return job_set(r->job, key, value, place, err);
+}
+
+/* Nothing is written that trainctl run would refuse. */
+static int check(const char *file, const char *text, size_t len, struct error *err)
+{
+	struct job job;
+	if (job_init(&job, err) != 0)
+		return -1;
+	struct reading reading = {&job, file};
+	int result = jobtext_parse(file, text, len, take, &reading, err);
+	if (result == 0)
+		result = job_finish(&job, file, err);
+	job_free(&job);
+	return result;
+}
+
+static int exists(const char *file, struct error *err)
+{
+	return error_set(err, ERROR_CANTCREAT, file,
+			 "is there already; --force overwrites it, -o FILE writes another");
+}
+
+static int fill(int fd, const char *path, void *arg, struct error *err)
+{
+	const char *text = arg;
+	return fs_write_all(fd, text, strlen(text), path, err);
+}
+
+static int write_file(const struct call *call, char *text, struct error *err)
+{
+	if (strcmp(call->file, "-") == 0)
+		return fputs(text, stdout) < 0 ? error_errno(err, ERROR_IO, "stdout", "write") : 0;
+	if (call->force)
+		return fs_replace(call->file, 0644, fill, text, err);
+	int fd = open(call->file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (fd < 0)
+		return errno == EEXIST ? exists(call->file, err)
+				       : error_errno(err, ERROR_CANTCREAT, call->file, "can't be made");
+	int result = fill(fd, call->file, text, err);
+	if (close(fd) != 0 && result == 0)
+		result = error_errno(err, ERROR_IO, call->file, "write");
+	if (result != 0)
+		unlink(call->file);
+	return result;
+}
+
+static int set_given(struct jobfile *f, const struct option_list *set, struct error *err)
+{
+	for (size_t i = 0; i < set->count; i++) {
+		char key[JOBTEXT_KEY_MAX];
+		const char *equals = strchr(set->item[i], '=');
+		if (!equals || equals == set->item[i] || (size_t)(equals - set->item[i]) >= sizeof key)
+			return error_set(err, ERROR_USAGE, "--set", "'%.80s' is not KEY=VALUE",
+					 set->item[i]);
+		snprintf(key, sizeof key, "%.*s", (int)(equals - set->item[i]), set->item[i]);
+		if (jobfile_set(f, key, equals + 1, "as --set said\n", err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* ---- what is said ---- */
+
+static void say_label(FILE *out, const struct survey *s, const struct plan_choices *p)
+{
+	const struct column *c = &s->column[p->label];
+	char classes[SURVEY_CLASSES_MAX], name[COLUMN_SHOWN + 1], value[COLUMN_SHOWN + 1];
+	survey_classes(c, classes);
+	fprintf(out, "  label    %s: %s", plain(c->name, name), classes);
+	if (p->positive)
+		fprintf(out, "; '%s' means 1%s", plain(p->positive, value),
+			p->positive_said ? "" : " (--positive says otherwise)");
+	fputc('\n', out);
+}
+
+static void say(const struct call *call, const struct survey *s, const struct plan_choices *p,
+		const struct plan_counts *n, const struct jobfile *f)
+{
+	FILE *out = strcmp(call->file, "-") == 0 ? stderr : stdout;
+	char rows[COLUMN_COUNT_MAX], about[COLUMN_COUNT_MAX], separator[8];
+	const char *missing = jobfile_get(f, "MISSING"), *bad = jobfile_get(f, "BAD_ROWS");
+	row_separator_text(s->syntax.separator, separator);
+	fprintf(out, "%s: %s%s%s, ", call->data[0], row_syntax_name(s->syntax),
+		row_syntax_is_odd(s->syntax) ? " with " : "",
+		row_syntax_is_odd(s->syntax) ? separator : "");
+	if (s->whole)
+		fprintf(out, "%s rows\n", column_count(s->rows, rows));
+	else
+		fprintf(out, "about %s rows (looked at the first %s, %.1f MB)\n",
+			column_count(s->rows_about, about), column_count(s->rows, rows),
+			(double)s->bytes / 1e6);
+	say_label(out, s, p);
+	if (s->syntax.format == ROW_CSV)
+		fprintf(out, "  columns  %zu of numbers, %zu of categories, %zu left out\n", n->dense,
+			n->sparse, n->out);
+	if (missing)
+		fprintf(out, "  missing  %s mean that there is no value\n", missing);
+	if (bad)
+		fprintf(out, "  bad rows BAD_ROWS=%s: some rows can't be used\n", bad);
+	if (survey_sorted(&s->column[p->label]))
+		fprintf(out, "  order    rows are sorted by the label: shuffle them (shuf)\n");
+	fprintf(out, "  test     %s%s\n", call->test_name[0] ? call->test_name : "none",
+		call->test || !call->test_name[0] ? "" : ", found beside it");
+	if (strcmp(call->file, "-") == 0)
+		return;
+	fprintf(out, "%s is written; look into it: each guess has its reason there. Next:\n"
+		     "  " PROGRAM " run %s\n  " PROGRAM " status -j %s\n",
+		call->file, call->file, call->name);
+}
+
+/* ---- the whole ---- */
+
+static int choose_names(struct call *call, struct error *err)
+{
+	if (call->job)
+		snprintf(call->name, sizeof call->name, "%s", call->job);
+	else
+		survey_job_name(base_name(call->data[0]), call->name);
+	if (call->output)
+		snprintf(call->file, sizeof call->file, "%s", call->output);
+	else
+		snprintf(call->file, sizeof call->file, "%s.env", call->name);
+	/* Before any question. */
+	if (strcmp(call->file, "-") != 0 && !call->force && access(call->file, F_OK) == 0)
+		return exists(call->file, err);
+	return 0;
+}
+
+static int make(struct call *call, const struct survey *s, struct jobfile *f, struct error *err)
+{
+	struct plan_choices choices = {.file = strcmp(call->file, "-") == 0 ? "JOB.env"
+									    : base_name(call->file),
+				       .job = call->name,
+				       .shown = call->data[0]};
+	struct plan_counts counts;
+	char *data = NULL, *test = NULL, *text = NULL;
+	size_t len;
+	int result = choose_label(call, s, &choices.label, err);
+	if (result == 0)
+		result = choose_positive(call, s, &choices, err);
+	for (size_t i = 1; result == 0 && i < call->data_count; i++)
+		result = same_columns(s, call->data[0], call->data[i], err);
+	if (result == 0)
+		result = choose_test(call, s, err);
+	if (result == 0 && call->test_name[0])
+		result = job_paths(call, (const char *[]){call->test_name}, 1, &test, err);
+	if (result == 0)
+		result = job_paths(call, call->data, call->data_count, &data, err);
+	choices.data = data;
+	choices.test = test;
+	choices.test_why = call->test_why;
+	if (result == 0)
+		result = plan_make(f, s, &choices, &counts, err);
+	if (result == 0)
+		result = set_given(f, &call->set, err);
+	if (result == 0)
+		result = jobfile_text(f, &text, &len, err);
+	if (result == 0)
+		result = check(call->file, text, len, err);
+	if (result == 0)
+		result = write_file(call, text, err);
+	if (result == 0)
+		say(call, s, &choices, &counts, f);
+	free(text);
+	free(test);
+	free(data);
+	return result;
+}
+
+static int init(struct call *call, struct error *err)
+{
+	struct survey s;
+	struct jobfile f = {0};
+	if (choose_names(call, err) != 0 ||
+	    survey_file(&s, call->data[0], call->bytes, err) != 0)
+		return -1;
+	int result = s.rows > 1 ? make(call, &s, &f, err)
+				: error_set(err, ERROR_DATA, call->data[0],
+					    "has one row only: nothing can be learnt from it");
+	if (result != 0 && !err->place[0])
+		error_wrap(err, call->data[0]);
+	jobfile_free(&f);
+	survey_free(&s);
+	return result;
+}
+
+/* Operands between options, as in other commands; here there may be several. */
+static int parse(const struct option_table *table, int argc, char **argv, struct call *call,
+		 struct error *err)
+{
+	for (;;) {
+		int first, result = option_parse(table, argc, argv, &first, stdout, err);
+		if (result != OPTION_GO)
+			return result;
+		for (; first < argc && argv[first][0] != '-'; first++) {
+			if (call->data_count == DATA_MAX)
+				return error_set(err, ERROR_USAGE, NULL, "more than %d files", DATA_MAX);
+			call->data[call->data_count++] = argv[first];
+		}
+		if (first < argc && strcmp(argv[first], "-") == 0)
+			return error_set(err, ERROR_USAGE, "-",
+					 "a job reads its data again and again: it must be a file");
+		if (first == argc && call->data_count == 0)
+			return error_set(err, ERROR_USAGE, NULL, "init: which data file?");
+		if (first == argc)
+			return OPTION_GO;
+		argc -= first - 1; /* argv[0] is the last operand, in the place of the program's name */
+		argv += first - 1;
+	}
+}
+
+int trainctl_init(int argc, char **argv)
+{
+	static struct call call = {.bytes = SURVEY_BYTES};
+	const struct option_row rows[] = {
+		{.name = "output", .letter = 'o', .kind = OPTION_TEXT, .target = &call.output,
+		 .arg = "FILE", .help = "the job file; - for standard output (NAME.env)"},
+		{.name = "label", .letter = 'l', .kind = OPTION_TEXT, .target = &call.label,
+		 .arg = "COLUMN", .help = "what the model learns (asked for on a terminal)"},
+		{.name = "positive", .letter = 'p', .kind = OPTION_TEXT, .target = &call.positive,
+		 .arg = "VALUE", .help = "the label's value that means 1 (of two the rarer)"},
+		{.name = "test", .letter = 't', .kind = OPTION_TEXT, .target = &call.test,
+		 .arg = "FILE", .help = "what is scored at the end (found beside DATA)"},
+		{.name = "job", .letter = 'j', .kind = OPTION_ID, .target = &call.job, .arg = "NAME",
+		 .help = "the job's name (from that of DATA)"},
+		{.name = "set", .letter = 's', .kind = OPTION_LIST, .target = &call.set,
+		 .arg = "KEY=VALUE", .help = "one key of the job file, again and again"},
+		{.name = "bytes", .kind = OPTION_BYTES, .target = &call.bytes, .arg = "N",
+		 .help = "how much of DATA to look at", .min = 1024, .max = 1e12},
+		{.name = "force", .kind = OPTION_FLAG, .target = &call.force,
+		 .help = "overwrite a job file that is there"},
+		{0}};
+	struct option_table table = {NAME, "DATA... [-o FILE] [OPTION]...",
+				     "Looks at data and writes the job file that trains on it.", rows,
+				     "Nothing here waits for anybody but for answers on a terminal."};
+	struct error err;
+	int shown = parse(&table, argc, argv, &call, &err);
+	if (shown == OPTION_SHOWN)
+		return 0;
+	if (shown != OPTION_GO)
+		return cmd_fail(PROGRAM, &err);
+	call.asks = isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
+	return init(&call, &err) == 0 ? 0 : cmd_fail(PROGRAM, &err);
+}

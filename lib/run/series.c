@@ -1,0 +1,78 @@
+/* series: see series.h. */
+#include "run/sup.h"
+
+#include "base/clock.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define LEAST_SECONDS 0.5
+#define NODE_SECONDS 0.02  /* and as many more a node */
+#define PART 1000.0        /* of the time so far: a picture has no more points */
+#define PART_NODES 12000.0 /* of many nodes fewer: so many of all together */
+#define PART_MIN 50.0
+#define MOST_SECONDS 120.0
+#define MOST_NODE_SECONDS 10.0
+
+double series_seconds(double elapsed, size_t nodes)
+{
+	double n = (double)nodes;
+	double part = fmax(fmin(PART, n > 0 ? PART_NODES / n : PART), PART_MIN);
+	double most = MOST_SECONDS + MOST_NODE_SECONDS * n;
+	return fmin(fmax(elapsed / part, LEAST_SECONDS + NODE_SECONDS * n), most);
+}
+
+/* A phase's end is seen as well as its course: what was done last is in a record. */
+int sup_series_due(const struct supervisor *s)
+{
+	enum sup_phase now = s->phases.now;
+	double time = clock_mono();
+	if (now < PHASE_RUNNING || now > PHASE_STOPPING)
+		return 0;
+	return s->series.at == 0 || (int)now != s->series.phase ||
+	       time - s->series.at >= series_seconds(time - s->phases.started, s->progress.snapshot.now.node_count);
+}
+
+static const char *const keys[] = {"role",    "id",          "state",    "size",
+				   "samples", "batches",     "time-sum", "compute-sum",
+				   "comm-sum", "wait-sum",   "last",     "cpu"};
+
+static void put(FILE *out, const struct record *r, double at)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "series");
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+		const char *value = record_get(r, keys[i]);
+		if (value && value[0])
+			record_add(&o, keys[i], value);
+	}
+	record_add_seconds(&o, "at", at);
+	if (record_end(&o, NULL) > 0)
+		fputs(line, out);
+}
+
+void sup_series(struct supervisor *s)
+{
+	const struct sup_snapshot *p = &s->progress.snapshot;
+	struct record_walk walk = record_walk(p->text, p->bytes);
+	struct record r;
+	char *text = NULL;
+	size_t len = 0;
+	double at = clock_epoch();
+	int got;
+	if (p->is_wrong || !sup_series_due(s))
+		return;
+	FILE *out = open_memstream(&text, &len);
+	if (!out)
+		return;
+	while ((got = record_next(&walk, &r, NULL)) != RECORD_END)
+		if (got == RECORD_ONE && record_is(&r, "node"))
+			put(out, &r, at);
+	if (fclose(out) == 0 && len > 0)
+		sup_log_text(s, text, len);
+	free(text);
+	s->series.at = clock_mono();
+	s->series.phase = (int)s->phases.now;
+}

@@ -1,0 +1,110 @@
+/* beside: what the names of files say of them.  See survey.h. */
+#include "survey/survey.h"
+
+#include "base/option.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+/* The name without what says how it is written: "adult-train" of "adult-train.csv.gz". */
+static size_t stem(const char *name)
+{
+	static const char *const endings[] = {".gz",  ".zst", ".csv",    ".tsv", ".tab",   ".txt",
+					      ".svm", ".data", ".libsvm", ".ffm", ".libffm"};
+	size_t len = strlen(name);
+	for (int again = 1; again;) {
+		again = 0;
+		for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+			size_t n = strlen(endings[i]);
+			if (len > n && strncasecmp(name + len - n, endings[i], n) == 0) {
+				len -= n;
+				again = 1;
+			}
+		}
+	}
+	return len;
+}
+
+static const char *const train_words[] = {"training", "train"};
+static const char *const test_words[] = {"test", "testing", "validation", "valid", "val", "eval",
+					 "holdout"};
+
+static int is_letter(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* Where the word stands in name[len], not as a part of a longer one; -1: nowhere. */
+static int find_word(const char *name, size_t len, const char *word)
+{
+	size_t n = strlen(word);
+	for (size_t i = 0; i + n <= len; i++)
+		if (strncasecmp(name + i, word, n) == 0 && (i == 0 || !is_letter(name[i - 1])) &&
+		    (i + n == len || !is_letter(name[i + n])))
+			return (int)i;
+	return -1;
+}
+
+static int is_between(char c)
+{
+	return c == '-' || c == '_' || c == '.' || c == ' ';
+}
+
+/* name[len] without the word and what joins it to the rest: "adult" of "adult-train". */
+static size_t without(const char *name, size_t len, const char *const *words, size_t count,
+		      char *out, size_t max)
+{
+	for (size_t i = 0; i < count; i++) {
+		int at = find_word(name, len, words[i]);
+		if (at < 0)
+			continue;
+		size_t from = (size_t)at, to = from + strlen(words[i]);
+		if (from > 0 && is_between(name[from - 1]))
+			from--;
+		else if (to < len && is_between(name[to]))
+			to++;
+		return (size_t)snprintf(out, max, "%.*s%.*s", (int)from, name, (int)(len - to),
+					name + to);
+	}
+	return SIZE_MAX;
+}
+
+int survey_is_test(const char *name, const char *other)
+{
+	char mine[256], its[256];
+	size_t len = stem(name);
+	if (len >= sizeof mine || strlen(other) >= sizeof its || strcmp(name, other) == 0)
+		return 0;
+	if (without(name, len, train_words, sizeof train_words / sizeof *train_words, mine,
+		    sizeof mine) == SIZE_MAX)
+		snprintf(mine, sizeof mine, "%.*s", (int)len, name);
+	return without(other, stem(other), test_words, sizeof test_words / sizeof *test_words, its,
+		       sizeof its) != SIZE_MAX &&
+	       strcasecmp(mine, its) == 0;
+}
+
+const char *survey_cat(const char *name)
+{
+	size_t len = strlen(name);
+	if (len > 3 && strcmp(name + len - 3, ".gz") == 0)
+		return "zcat";
+	return len > 4 && strcmp(name + len - 4, ".zst") == 0 ? "zstdcat" : "cat";
+}
+
+void survey_job_name(const char *name, char *out)
+{
+	char plain[256];
+	size_t len = stem(name), n = 0;
+	if (without(name, len, train_words, sizeof train_words / sizeof *train_words, plain,
+		    sizeof plain) == SIZE_MAX ||
+	    !plain[0])
+		snprintf(plain, sizeof plain, "%.*s", len < 255 ? (int)len : 255, name);
+	for (const char *p = plain; *p && n + 1 < OPTION_ID_MAX; p++) {
+		char one[2] = {*p, '\0'};
+		out[n++] = *p == '.' || option_id_ok(one) ? *p : '-';
+	}
+	out[n] = '\0';
+	if (!option_id_ok(out))
+		snprintf(out, OPTION_ID_MAX, "job");
+}

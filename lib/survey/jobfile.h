@@ -1,0 +1,35 @@
+/*
+ * jobfile: the text of a job file that explains itself: keys with a reason each, then every other
+ * key of paceline-job(5) as a comment, with its default and what it does.
+ */
+#ifndef PACELINE_SURVEY_JOBFILE_H
+#define PACELINE_SURVEY_JOBFILE_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+
+struct jobfile_setting {
+	char *key, *value;
+	char *reason; /* lines, each with its newline; may be "" */
+};
+
+struct jobfile {
+	char *head; /* what the whole file is, lines; may be NULL */
+	struct jobfile_setting *setting;
+	size_t count, room;
+};
+
+/* All zero bytes are one without settings. */
+void jobfile_free(struct jobfile *f);
+
+int jobfile_head(struct jobfile *f, const char *lines, struct error *err);
+/* A key that was set gets the other value, where it stands. -1: out of memory. */
+int jobfile_set(struct jobfile *f, const char *key, const char *value, const char *reason,
+		struct error *err);
+const char *jobfile_get(const struct jobfile *f, const char *key); /* NULL: not set */
+
+/* The text, to be freed. */
+int jobfile_text(const struct jobfile *f, char **text, size_t *len, struct error *err);
+
+#endif

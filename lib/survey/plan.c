@@ -1,0 +1,356 @@
+/* plan: see plan.h.  Every guess gets its reason; what a user should look at stands above the key. */
+#include "survey/plan.h"
+
+#include "data/schema.h"
+#include "job/jobtext.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LISTED 60         /* columns that are told of one by one, of each use */
+#define STEPS 1000        /* iterations that a model of this kind wants, about */
+#define BATCH_MAX 1024    /* the default */
+#define BATCH_MIN 16
+#define STEPS_AN_EPOCH 50 /* at least, as long as BATCH_MIN allows it */
+#define EPOCHS_MAX 20
+#define WORKERS 2         /* the default */
+#define SHARDS_A_WORKER 4 /* of an epoch, so that a slow worker can leave some to others */
+
+/* A growing text. */
+struct text {
+	FILE *out;
+	char *bytes;
+	size_t len;
+};
+
+static int text_open(struct text *t, struct error *err)
+{
+	*t = (struct text){0};
+	t->out = open_memstream(&t->bytes, &t->len);
+	return t->out ? 0 : error_set(err, ERROR_OS, NULL, "out of memory");
+}
+
+/* The text so far, valid until the next print. */
+static const char *text_so_far(struct text *t)
+{
+	return fflush(t->out) == 0 && t->bytes ? t->bytes : "";
+}
+
+static void text_close(struct text *t)
+{
+	if (t->out)
+		fclose(t->out);
+	free(t->bytes);
+}
+
+/* ---- columns ---- */
+
+/* As a list of columns wants it: %XX for what would end a name. */
+static void print_name(FILE *out, const char *name)
+{
+	for (const char *p = name; *p; p++) {
+		unsigned char c = (unsigned char)*p;
+		if (c == ',' || c == '%' || c < 0x20 || c == 0x7f)
+			fprintf(out, "%%%02X", c);
+		else
+			fputc(c, out);
+	}
+}
+
+struct lists {
+	struct text name[3], reason[3]; /* by use; of COLUMN_OUT no names */
+	size_t count[3];
+	char missing[200]; /* spellings in dense columns, separated by commas */
+};
+
+/* The columns of one use, a line each; the rest is counted. */
+static void tell(struct lists *l, enum column_use use, const char *name, const char *why)
+{
+	char plain[COLUMN_SHOWN + 1];
+	snprintf(plain, sizeof plain, "%s", name[0] ? name : "(no name)");
+	error_plain(plain);
+	if (l->count[use] <= LISTED)
+		fprintf(l->reason[use].out, "  %-20s %s\n", plain, why);
+}
+
+/* A list of a job file has an end. */
+static int has_room(struct lists *l, enum column_use use, const char *name)
+{
+	text_so_far(&l->name[use]);
+	return l->count[use] < SCHEMA_COLUMNS_MAX &&
+	       l->name[use].len + 3 * strlen(name) + 2 < JOBTEXT_VALUE_MAX;
+}
+
+static void note_missing(struct lists *l, const struct column *c)
+{
+	for (size_t i = 1; i < VALUE_SPELLINGS; i++) {
+		size_t at = strlen(l->missing);
+		char item[16], all[sizeof l->missing + 2];
+		snprintf(item, sizeof item, ",%s,", value_spelling(i));
+		snprintf(all, sizeof all, ",%s,", l->missing);
+		if (c->missing[i] > 0 && !strstr(all, item))
+			snprintf(l->missing + at, sizeof l->missing - at, "%s%s", at > 0 ? "," : "",
+				 value_spelling(i));
+	}
+}
+
+static void sort_column(struct lists *l, const struct column *c)
+{
+	struct column_verdict v;
+	column_judge(c, &v);
+	if (v.use != COLUMN_OUT && !has_room(l, v.use, c->name)) {
+		v.use = COLUMN_OUT;
+		snprintf(v.why, sizeof v.why, "more columns than a job file has room for");
+	}
+	if (v.use != COLUMN_OUT) {
+		if (l->count[v.use] > 0)
+			fputc(',', l->name[v.use].out);
+		print_name(l->name[v.use].out, c->name);
+	}
+	if (v.use == COLUMN_DENSE)
+		note_missing(l, c);
+	l->count[v.use]++;
+	tell(l, v.use, c->name, v.why);
+}
+
+static int lists_make(struct lists *l, const struct survey *s, size_t label, struct error *err)
+{
+	static const char *const head[] = {
+		"numbers, scaled by DENSE_SCALE:",
+		"categories, each value with weights of its own:",
+		"left out:"};
+	*l = (struct lists){0};
+	for (int use = 0; use < 3; use++) {
+		if (text_open(&l->name[use], err) != 0 || text_open(&l->reason[use], err) != 0)
+			return -1;
+		fprintf(l->reason[use].out, "%s\n", head[use]);
+	}
+	for (size_t i = 0; i < s->count; i++)
+		if (i != label)
+			sort_column(l, &s->column[i]);
+	for (int use = 0; use < 3; use++)
+		if (l->count[use] > LISTED)
+			fprintf(l->reason[use].out, "  and %zu more\n", l->count[use] - LISTED);
+	return 0;
+}
+
+static void lists_free(struct lists *l)
+{
+	for (int use = 0; use < 3; use++) {
+		text_close(&l->name[use]);
+		text_close(&l->reason[use]);
+	}
+}
+
+/* What is left out stands behind what is not. */
+static int set_lists(struct jobfile *f, struct lists *l, struct error *err)
+{
+	static const char *const key[] = {"DENSE", "SPARSE"};
+	if (l->count[COLUMN_DENSE] + l->count[COLUMN_SPARSE] == 0)
+		return error_set(err, ERROR_DATA, NULL,
+				 "no column besides the label is good for training:\n%.400s",
+				 text_so_far(&l->reason[COLUMN_OUT]));
+	for (int use = 0; use < 2; use++)
+		if (l->count[use] > 0 && jobfile_set(f, key[use], text_so_far(&l->name[use]),
+						     text_so_far(&l->reason[use]), err) != 0)
+			return -1;
+	return 0;
+}
+
+/* ---- data ---- */
+
+static int set_head(struct jobfile *f, const struct survey *s, const struct plan_choices *c,
+		    const struct lists *l, struct error *err)
+{
+	struct text t;
+	char rows[COLUMN_COUNT_MAX], about[COLUMN_COUNT_MAX];
+	if (text_open(&t, err) != 0)
+		return -1;
+	fprintf(t.out, "%s: trains a model on %s.  To start it: trainctl run %s\n", c->file, c->shown,
+		c->file);
+	if (s->whole)
+		fprintf(t.out, "Made by trainctl init, which looked at all %s rows.\n",
+			column_count(s->rows, rows));
+	else
+		fprintf(t.out, "Made by trainctl init, which looked at the first %s rows (%.1f MB) of "
+			       "about %s.\n",
+			column_count(s->rows, rows), (double)s->bytes / 1e6,
+			column_count(s->rows_about, about));
+	fprintf(t.out, "Lines that begin with # are comments.  paceline-job(5) tells all about every key.\n");
+	if (l && l->count[COLUMN_OUT] > 0)
+		fprintf(t.out, "\n%s", text_so_far((struct text *)&l->reason[COLUMN_OUT]));
+	int result = jobfile_head(f, text_so_far(&t), err);
+	text_close(&t);
+	return result;
+}
+
+static int set_format(struct jobfile *f, const struct survey *s, struct error *err)
+{
+	char reason[300], separator[8];
+	row_separator_text(s->syntax.separator, separator);
+	if (s->syntax.format == ROW_CSV)
+		snprintf(reason, sizeof reason, "%zu columns with names in line 1\n", s->count);
+	else if (s->syntax.format == ROW_CRITEO)
+		snprintf(reason, sizeof reason,
+			 "40 fields between tabs, no names: a label, 13 numbers, 26 categories\n");
+	else
+		snprintf(reason, sizeof reason, "a label, then index:value; %.1f of them a row\n",
+			 s->features);
+	if (jobfile_set(f, "FORMAT", row_syntax_name(s->syntax), reason, err) != 0)
+		return -1;
+	if (!row_syntax_is_odd(s->syntax))
+		return 0;
+	return jobfile_set(f, "SEPARATOR", separator, "", err);
+}
+
+static int set_label(struct jobfile *f, const struct survey *s, const struct plan_choices *c,
+		     struct error *err)
+{
+	const struct column *label = &s->column[c->label];
+	char classes[SURVEY_CLASSES_MAX], reason[SURVEY_CLASSES_MAX + 300];
+	survey_classes(label, classes);
+	if (s->syntax.format == ROW_CSV) {
+		snprintf(reason, sizeof reason, "what the model learns to tell: %s\n", classes);
+		if (jobfile_set(f, "LABEL", label->name, reason, err) != 0)
+			return -1;
+	}
+	if (!c->positive)
+		return 0;
+	snprintf(reason, sizeof reason, "of %s the value that means 1%s\n",
+		 s->syntax.format == ROW_CSV ? "the label" : classes,
+		 c->positive_said ? "" : c->negative && value_yes(c->positive, c->negative) == 1
+						 ? ""
+						 : ", here the rarer one");
+	if (jobfile_set(f, "POSITIVE", c->positive, reason, err) != 0)
+		return -1;
+	return c->negative ? jobfile_set(f, "NEGATIVE", c->negative, "", err) : 0;
+}
+
+/* Rows that the job would stop at: twice as many as there are likely to be. */
+static int set_bad_rows(struct jobfile *f, const struct survey *s, const struct plan_choices *c,
+			struct error *err)
+{
+	const struct column *label = &s->column[c->label];
+	char reason[400], value[64], number[COLUMN_COUNT_MAX];
+	uint64_t bad = s->ragged + label->absent;
+	if (bad == 0)
+		return 0;
+	size_t at = 0;
+	if (s->ragged > 0)
+		at += (size_t)snprintf(reason, sizeof reason,
+				       "%s rows do not have %zu columns; the first is line %llu, with %zu\n",
+				       column_count(s->ragged, number), s->count,
+				       (unsigned long long)s->ragged_line, s->ragged_fields);
+	if (label->absent > 0)
+		snprintf(reason + at, sizeof reason - at, "%s rows have no label\n",
+			 column_count(label->absent, number));
+	snprintf(value, sizeof value, "skip:%.0f",
+		 ceil(2 * (double)bad * (double)s->rows_about / (double)s->rows));
+	return jobfile_set(f, "BAD_ROWS", value, reason, err);
+}
+
+static int set_test(struct jobfile *f, const struct plan_choices *c, struct error *err)
+{
+	return jobfile_set(f, "TEST", c->test ? c->test : "", c->test_why ? c->test_why : "", err);
+}
+
+/* ---- the course ---- */
+
+static int set_count(struct jobfile *f, const char *key, uint64_t n, const char *reason,
+		     struct error *err)
+{
+	char text[24];
+	snprintf(text, sizeof text, "%llu", (unsigned long long)n);
+	return jobfile_set(f, key, text, reason, err);
+}
+
+static uint64_t between(double x, uint64_t min, uint64_t max)
+{
+	return x < (double)min ? min : x > (double)max ? max : (uint64_t)x;
+}
+
+/* A few thousand rows want small batches and several passes, millions want neither. */
+static int set_course(struct jobfile *f, const struct survey *s, const struct plan_choices *c,
+		      struct error *err)
+{
+	double rows = (double)s->rows_about;
+	char number[COLUMN_COUNT_MAX], reason[300];
+	uint64_t batch = BATCH_MIN;
+	while (2 * batch <= BATCH_MAX && rows / (2.0 * (double)batch) >= STEPS_AN_EPOCH)
+		batch *= 2;
+	uint64_t epochs = between(ceil(STEPS * (double)batch / rows), 1, EPOCHS_MAX);
+	uint64_t shard = between(rows / ((double)batch * WORKERS * SHARDS_A_WORKER), 1, 100);
+	column_count(s->rows_about, number);
+	snprintf(reason, sizeof reason,
+		 "for %s%s rows: samples in an iteration, of all workers together\n",
+		 s->whole ? "" : "about ", number);
+	if (set_count(f, "BATCH", batch, reason, err) != 0 ||
+	    set_count(f, "BATCHES_PER_SHARD", shard,
+		      "a shard is what a worker gets at once: this many batches\n", err) != 0)
+		return -1;
+	snprintf(reason, sizeof reason, "passes over DATA: %.0f iterations in all\n",
+		 ceil(rows / (double)batch) * (double)epochs);
+	if (set_count(f, "EPOCHS", epochs, reason, err) != 0)
+		return -1;
+	if (survey_sorted(&s->column[c->label]))
+		return jobfile_set(f, "SHUFFLE", "samples",
+				   "rows of one label stand behind each other, which is bad for training "
+				   "whatever\nthis is: shuffle the rows of DATA once (shuf)\n",
+				   err);
+	return epochs > 1 ? jobfile_set(f, "SHUFFLE", "samples",
+					"another order of the rows in each pass\n", err)
+			  : 0;
+}
+
+static int set_model(struct jobfile *f, const struct survey *s, const struct lists *l,
+		     struct error *err)
+{
+	/* Where columns may say more together than each alone, and there are rows to learn it from. */
+	int wide = s->syntax.format == ROW_CRITEO || (l && l->count[0] + l->count[1] > 1);
+	int deep = wide && s->rows_about >= 2000;
+	return jobfile_set(f, "MODEL", deep ? "wdl" : "lr",
+			   deep ? "wide & deep learns what columns mean together; lr is smaller and "
+				  "faster\n"
+				: "lr: logistic regression; wdl: wide & deep, for more rows than these\n",
+			   err);
+}
+
+/* ---- the whole ---- */
+
+static int make(struct jobfile *f, const struct survey *s, const struct plan_choices *c,
+		struct lists *l, struct error *err)
+{
+	if (set_head(f, s, c, l, err) != 0 ||
+	    jobfile_set(f, "JOB", c->job, "the name of the job: trainctl status -j NAME\n", err) != 0 ||
+	    jobfile_set(f, "DATA", c->data, "", err) != 0 || set_format(f, s, err) != 0 ||
+	    set_label(f, s, c, err) != 0 || (l && set_lists(f, l, err) != 0))
+		return -1;
+	if (l && l->missing[0] &&
+	    jobfile_set(f, "MISSING", l->missing, "read as missing values, as an empty one is\n",
+			err) != 0)
+		return -1;
+	if (set_bad_rows(f, s, c, err) != 0 || set_test(f, c, err) != 0 ||
+	    set_model(f, s, l, err) != 0 || set_course(f, s, c, err) != 0)
+		return -1;
+	return set_count(f, "WORKERS", WORKERS, "processes that train, and that keep the parameters\n",
+			 err) != 0
+		       ? -1
+		       : set_count(f, "SERVERS", 1, "", err);
+}
+
+int plan_make(struct jobfile *f, const struct survey *s, const struct plan_choices *c,
+	      struct plan_counts *counts, struct error *err)
+{
+	struct lists lists = {0};
+	int csv = s->syntax.format == ROW_CSV;
+	int result = csv ? lists_make(&lists, s, c->label, err) : 0;
+	if (result == 0)
+		result = make(f, s, c, csv ? &lists : NULL, err);
+	if (counts)
+		*counts = (struct plan_counts){lists.count[COLUMN_DENSE], lists.count[COLUMN_SPARSE],
+					       lists.count[COLUMN_OUT]};
+	lists_free(&lists);
+	return result;
+}

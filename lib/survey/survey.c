@@ -1,0 +1,413 @@
+/*
+ * survey: see survey.h.  Reads with lib/data's own rowscan, so that a guess is about the rows that
+ * the job will see.  Must never decide for the user what he can be asked.
+ */
+#include "survey/survey.h"
+
+#include "base/number.h"
+#include "data/rowscan.h"
+#include "data/schema.h"
+#include "data/source.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HEAD 4096       /* bytes that tell text from anything else */
+#define GUESS_ROWS 100  /* that a separator is tried on */
+#define HEADER_ROWS 50  /* that the first line is compared with */
+
+/* ---- what is no text ---- */
+
+/* What a file begins with that is read only after something was done to it. */
+static const struct {
+	const char *head;
+	size_t at, len;
+	const char *what;
+} strangers[] = {
+	{"PAR1", 0, 4, "a Parquet file: write it as csv first (duckdb -csv -c \"from 'FILE'\", or "
+		       "pandas)"},
+	{"ARROW1", 0, 6, "an Arrow file: write it as csv first"},
+	{"\x89HDF", 0, 4, "an HDF5 file: write it as csv first"},
+	{"PK\3\4", 0, 4, "a zip archive, or a spreadsheet: unzip it (unzip -p FILE | gzip > FILE.csv.gz), "
+			 "or save the sheet as csv"},
+	{"1AY&SY", 4, 6, "compressed with bzip2: bzcat FILE | gzip > FILE.gz"},
+	{"\xfd"
+	 "7zXZ", 0, 5, "compressed with xz: xzcat FILE | gzip > FILE.gz"},
+	{"SQLite format 3", 0, 15, "an SQLite database: sqlite3 -header -csv FILE 'select * from TABLE'"},
+	{"\xff\xfe", 0, 2, "text in UTF-16: iconv -f UTF-16 -t UTF-8"},
+	{"\xfe\xff", 0, 2, "text in UTF-16: iconv -f UTF-16 -t UTF-8"},
+	{"ustar", 257, 5, "a tar archive: take the csv out of it (tar -xf)"},
+	{"{\"", 0, 2, "JSON: write it as csv first (jq -r, @csv)"},
+	{"[{", 0, 2, "JSON: write it as csv first (jq -r, @csv)"},
+	{"<?xml", 0, 5, "XML: write it as csv first"},
+};
+
+static int check_text(const char *path, const char *head, size_t len, struct error *err)
+{
+	if (len == 0)
+		return error_set(err, ERROR_DATA, path, "is empty");
+	for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++)
+		if (len >= strangers[i].at + strangers[i].len &&
+		    memcmp(head + strangers[i].at, strangers[i].head, strangers[i].len) == 0)
+			return error_set(err, ERROR_DATA, path, "is %s", strangers[i].what);
+	const char *nul = memchr(head, '\0', len);
+	if (nul)
+		return error_set(err, ERROR_DATA, path,
+				 "is no text: byte %zu is 0. Paceline reads csv, tsv, criteo and libsvm, "
+				 "plain or compressed",
+				 (size_t)(nul - head));
+	return 0;
+}
+
+static int read_head(const char *path, char *head, size_t *len, struct error *err)
+{
+	struct source *source;
+	size_t got = 1;
+	*len = 0;
+	if (source_open(&source, path, err) != 0)
+		return -1;
+	int result = 0;
+	while (result == 0 && got > 0 && *len < HEAD) {
+		result = source_read(source, head + *len, HEAD - *len, &got, err);
+		*len += result == 0 ? got : 0;
+	}
+	source_close(source);
+	return result == 0 ? check_text(path, head, *len, err) : -1;
+}
+
+/* ---- rows ---- */
+
+struct reading {
+	struct source *source;
+	struct rowscan scan;
+};
+
+static void reading_end(struct reading *r)
+{
+	rowscan_free(&r->scan);
+	source_close(r->source);
+}
+
+static int reading_begin(struct reading *r, const char *path, struct row_syntax syntax,
+			 struct error *err)
+{
+	*r = (struct reading){0};
+	if (source_open(&r->source, path, err) != 0)
+		return -1;
+	if (rowscan_init(&r->scan, syntax, err) == 0 &&
+	    rowscan_start(&r->scan, r->source, 1, err) == 0)
+		return 0;
+	reading_end(r);
+	return -1;
+}
+
+/* How many fields a row has with this separator, and in how many of the first rows; *fields is 0
+ * where rows do not agree, or can't be read so. */
+static int try_separator(const char *path, char separator, size_t *fields, size_t *agree,
+			 struct error *err)
+{
+	struct reading r;
+	struct row_ref row;
+	const struct row_field *field;
+	size_t count, rows = 0;
+	int got;
+	*fields = *agree = 0;
+	if (reading_begin(&r, path, (struct row_syntax){ROW_CSV, separator}, err) != 0)
+		return -1;
+	while (rows < GUESS_ROWS && (got = rowscan_next(&r.scan, &row, 0, NULL)) == ROWSCAN_ROW) {
+		if (rowscan_fields(&r.scan, &row, &field, &count, NULL) != 0)
+			break;
+		if (rows++ == 0)
+			*fields = count;
+		*agree += count == *fields;
+	}
+	reading_end(&r);
+	if (10 * *agree < 9 * rows)
+		*fields = 0;
+	return 0;
+}
+
+/* The separator with which most rows have the same number of fields, and more than one. */
+static int find_separator(const char *path, char *separator, struct error *err)
+{
+	static const char known[] = ",\t;|";
+	size_t most = 1, best = 0, fields, agree;
+	*separator = '\0';
+	for (size_t i = 0; known[i]; i++) {
+		if (try_separator(path, known[i], &fields, &agree, err) != 0)
+			return -1;
+		if (fields > 1 && (agree > best || (agree == best && fields > most))) {
+			*separator = known[i];
+			most = fields;
+			best = agree;
+		}
+	}
+	return 0;
+}
+
+static int find_syntax(struct survey *s, const char *path, const char *head, size_t len,
+		       struct error *err)
+{
+	s->syntax = row_syntax_guess(head, len);
+	if (s->syntax.format == ROW_CRITEO || s->syntax.format == ROW_LIBSVM)
+		return 0;
+	char guessed = s->syntax.separator;
+	s->syntax = (struct row_syntax){ROW_CSV, '\0'};
+	if (find_separator(path, &s->syntax.separator, err) != 0)
+		return -1;
+	/* Where rows agree with none of them, it is said which rows they are. */
+	if (!s->syntax.separator)
+		s->syntax.separator = guessed;
+	if (s->syntax.separator)
+		return 0;
+	return error_set(err, ERROR_DATA, path,
+			 "has one column only: no comma, tab, semicolon or | separates values (where "
+			 "blanks do: tr -s ' ' , < FILE > FILE.csv)");
+}
+
+/* ---- names ---- */
+
+static int is_number(const struct row_field *f)
+{
+	double x;
+	return number_real_span(f->data, f->len, &x) == 0;
+}
+
+/* 0, 1, 2, ...: what pandas writes as names where there are none. */
+static int counts_up(const struct row_field *field, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		double x;
+		if (number_real_span(field[i].data, field[i].len, &x) != 0 || x != (double)i)
+			return 0;
+	}
+	return count > 2;
+}
+
+static int by_text(const void *a, const void *b)
+{
+	const struct row_field *x = a, *y = b;
+	size_t n = x->len < y->len ? x->len : y->len;
+	int order = memcmp(x->data, y->data, n);
+	return order ? order : (x->len > y->len) - (x->len < y->len);
+}
+
+/* Names are no numbers, few are empty, and no two are the same. */
+static int looks_like_names(const struct row_field *field, size_t count)
+{
+	size_t empty = 0;
+	if (counts_up(field, count))
+		return 1;
+	for (size_t i = 0; i < count; i++) {
+		empty += field[i].len == 0;
+		if (is_number(&field[i]))
+			return 0;
+	}
+	if (2 * empty > count)
+		return 0;
+	struct row_field *sorted = malloc(count * sizeof *sorted);
+	int twice = 0;
+	if (!sorted)
+		return 1;
+	memcpy(sorted, field, count * sizeof *sorted);
+	qsort(sorted, count, sizeof *sorted, by_text);
+	for (size_t i = 1; i < count; i++)
+		twice += sorted[i].len > 0 && by_text(&sorted[i - 1], &sorted[i]) == 0;
+	free(sorted);
+	/* A name or two may stand twice; values do so all the time. */
+	return twice < 2 || 10 * twice < (int)count;
+}
+
+static int no_header(const struct survey *s, const char *path, const struct row_field *first,
+		     size_t count, struct error *err)
+{
+	char place[ERROR_PLACE_MAX], between[24];
+	snprintf(place, sizeof place, "%.480s:1", path);
+	if (s->syntax.separator == '\t')
+		snprintf(between, sizeof between, "\"$(printf '\\t')\"");
+	else
+		snprintf(between, sizeof between, "'%c'", s->syntax.separator);
+	return error_set(err, ERROR_DATA, place,
+			 "holds values ('%.*s', ...), not the names of the %zu columns; this puts names "
+			 "before it: { seq -s %s -f c%%g %zu; %s '%.150s'; } > named.%s",
+			 first->len > 40 ? 40 : (int)first->len, first->data, count, between, count,
+			 survey_cat(path), path, row_syntax_name(s->syntax));
+}
+
+/* Columns of one name can't be told apart in a job file. */
+static int find_twins(struct survey *s, struct error *err)
+{
+	struct row_field *name = calloc(s->count + 1, sizeof *name);
+	if (!name)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	for (size_t i = 0; i < s->count; i++)
+		name[i] = (struct row_field){s->column[i].name, strlen(s->column[i].name)};
+	qsort(name, s->count, sizeof *name, by_text);
+	for (size_t k = 1; k < s->count; k++)
+		for (size_t i = 0; by_text(&name[k - 1], &name[k]) == 0 && i < s->count; i++)
+			s->column[i].twin |= strcmp(s->column[i].name, name[k].data) == 0;
+	free(name);
+	return 0;
+}
+
+/* ---- columns ---- */
+
+static int open_columns(struct survey *s, const struct row_field *field, size_t count,
+			struct error *err)
+{
+	s->column = calloc(count, sizeof *s->column);
+	if (!s->column)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	for (size_t i = 0; i < count; i++) {
+		if (column_open(&s->column[i], field[i].data, field[i].len, err) != 0)
+			return -1;
+		s->count++;
+	}
+	return 0;
+}
+
+static int add_fields(struct survey *s, const struct row_ref *row, const struct row_field *field,
+		      size_t count, struct error *err)
+{
+	s->rows++;
+	if (count != s->count) {
+		if (s->ragged++ == 0) {
+			s->ragged_line = row->line;
+			s->ragged_fields = count;
+		}
+		return 0;
+	}
+	for (size_t i = 0; i < count; i++)
+		if (column_add(&s->column[i], field[i].data, field[i].len, row->line, err) != 0)
+			return -1;
+	return 0;
+}
+
+/* criteo, libsvm: the label is what stands first. */
+static int add_label(struct survey *s, const struct row_ref *row, struct error *err)
+{
+	size_t at = 0, words = 0;
+	int blank = 1;
+	s->rows++;
+	for (size_t i = 0; i < row->len && row->data[i] != '#'; i++) {
+		int space = row->data[i] == ' ' || row->data[i] == '\t';
+		words += !space && blank;
+		blank = space;
+	}
+	while (at < row->len && row->data[at] != ' ' && row->data[at] != '\t')
+		at++;
+	s->features += words > 0 ? (double)(words - 1) : 0;
+	return column_add(&s->column[0], row->data, at, row->line, err);
+}
+
+static int take_row(struct survey *s, const char *path, struct rowscan *scan,
+		    const struct row_ref *row, struct error *err)
+{
+	const struct row_field *field;
+	size_t count;
+	if (s->syntax.format != ROW_CSV)
+		return add_label(s, row, err);
+	if (rowscan_fields(scan, row, &field, &count, err) != 0)
+		return -1;
+	if (s->column)
+		return add_fields(s, row, field, count, err);
+	if (!looks_like_names(field, count))
+		return no_header(s, path, field, count, err);
+	return open_columns(s, field, count, err);
+}
+
+/* How many rows the whole file has, when rows behind are like those that were seen. */
+static void count_about(struct survey *s, struct source *source)
+{
+	struct source_identity id;
+	uint64_t consumed = source_consumed(source);
+	s->rows_about = s->rows;
+	if (!s->whole && consumed > 0 && source_identify(source, &id, NULL) == 0)
+		s->rows_about = (uint64_t)((double)s->rows * (double)id.bytes / (double)consumed);
+}
+
+static int read_rows(struct survey *s, const char *path, uint64_t bytes_max, struct error *err)
+{
+	static const struct row_field label = {"label", 5};
+	struct reading r;
+	struct row_ref row;
+	int got = ROWSCAN_ROW, result = 0;
+	if (s->syntax.format != ROW_CSV && open_columns(s, &label, 1, err) != 0)
+		return -1;
+	if (reading_begin(&r, path, s->syntax, err) != 0)
+		return -1;
+	while (result == 0 && s->bytes < bytes_max &&
+	       (got = rowscan_next(&r.scan, &row, 0, err)) == ROWSCAN_ROW) {
+		s->bytes = row.offset + row.raw_len;
+		result = take_row(s, path, &r.scan, &row, err);
+	}
+	s->whole = got == ROWSCAN_END;
+	if (got < 0)
+		result = -1;
+	count_about(s, r.source);
+	reading_end(&r);
+	return result;
+}
+
+static int survey(struct survey *s, const char *path, uint64_t bytes_max, struct error *err)
+{
+	char head[HEAD];
+	size_t len;
+	if (read_head(path, head, &len, err) != 0 || find_syntax(s, path, head, len, err) != 0 ||
+	    read_rows(s, path, bytes_max, err) != 0)
+		return -1;
+	for (size_t i = 0; i < s->count; i++)
+		column_close(&s->column[i]);
+	if (find_twins(s, err) != 0)
+		return -1;
+	if (s->rows == 0)
+		return error_set(err, ERROR_DATA, path, "has a line of names, and no row behind it");
+	s->features /= (double)s->rows;
+	if (10 * s->ragged > s->rows)
+		return error_set(err, ERROR_DATA, path,
+				 "%llu of %llu rows have another number of columns than the %zu of line 1; "
+				 "the first is line %llu, with %zu",
+				 (unsigned long long)s->ragged, (unsigned long long)s->rows, s->count,
+				 (unsigned long long)s->ragged_line, s->ragged_fields);
+	return 0;
+}
+
+int survey_file(struct survey *s, const char *path, uint64_t bytes_max, struct error *err)
+{
+	*s = (struct survey){0};
+	if (survey(s, path, bytes_max, err) == 0)
+		return 0;
+	survey_free(s);
+	return -1;
+}
+
+void survey_free(struct survey *s)
+{
+	for (size_t i = 0; i < s->count; i++)
+		column_free(&s->column[i]);
+	free(s->column);
+	*s = (struct survey){0};
+}
+
+size_t survey_column(const struct survey *s, const char *path, const char *name, struct error *err)
+{
+	size_t found = SIZE_MAX;
+	const char **names = calloc(s->count + 1, sizeof *names);
+	if (!names) {
+		error_set(err, ERROR_OS, path, "out of memory");
+		return SIZE_MAX;
+	}
+	for (size_t i = 0; i < s->count; i++) {
+		names[i] = s->column[i].name;
+		if (found == SIZE_MAX && strcmp(names[i], name) == 0)
+			found = i;
+	}
+	const char *nearest = schema_nearest(name, names, s->count);
+	if (found == SIZE_MAX)
+		error_set(err, ERROR_DATA, path, "no column '%.80s' in line 1%s%.80s%s", name,
+			  nearest ? "; the nearest is '" : "", nearest ? nearest : "",
+			  nearest ? "'" : "");
+	free(names);
+	return found;
+}

@@ -1,0 +1,74 @@
+/*
+ * survey: what a data file looks like, from its first megabytes: how its rows are written, and what
+ * each of its columns holds.
+ *
+ * Rows are seen as lib/data will see them when a job trains on the file.
+ */
+#ifndef PACELINE_SURVEY_SURVEY_H
+#define PACELINE_SURVEY_SURVEY_H
+
+#include "base/error.h"
+#include "data/format.h"
+#include "survey/column.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SURVEY_BYTES (8u << 20) /* of text, the usual amount */
+
+struct survey {
+	struct row_syntax syntax; /* ROW_CSV, ROW_CRITEO or ROW_LIBSVM */
+	int whole;            /* the file was read to its end */
+	uint64_t rows, bytes; /* looked at; bytes of text */
+	uint64_t rows_about;  /* in the whole file, as far as its size tells */
+	/* csv: the columns in order. criteo, libsvm: one, the label. */
+	struct column *column;
+	size_t count;
+	/* csv: rows with more or fewer fields than the header, which are in no column */
+	uint64_t ragged, ragged_line;
+	size_t ragged_fields;
+	/* libsvm */
+	double features; /* of a row, in the mean */
+};
+
+/* Errors: ERROR_NOINPUT; ERROR_DATA with what the file is instead (empty, binary, a format that has
+ * to be converted and by what, no names in its first line) and what to do about it. */
+int survey_file(struct survey *s, const char *path, uint64_t bytes_max, struct error *err);
+void survey_free(struct survey *s);
+
+/* The column of this name; SIZE_MAX: there is none, err says which is the nearest. */
+size_t survey_column(const struct survey *s, const char *path, const char *name, struct error *err);
+
+/* ---- the label ---- */
+
+#define SURVEY_LABELS_MAX 9
+
+struct survey_label {
+	size_t column;
+	int score;
+};
+
+/* Columns that may be the label, the likeliest first; how many. */
+size_t survey_labels(const struct survey *s, struct survey_label out[SURVEY_LABELS_MAX]);
+/* "yes" 24 %, "no" 76 %: what a column of a few values holds, for people. */
+#define SURVEY_CLASSES_MAX 300
+void survey_classes(const struct column *c, char out[SURVEY_CLASSES_MAX]);
+
+/* Of the values of a label the one that means 1, as an index of c->value: the one that is known to
+ * mean yes, else the rarer one of two. -1: there are more than two, or one. */
+int survey_positive(const struct column *c);
+/* Whether equal labels stand behind each other in long runs: such a file wants to be shuffled. */
+int survey_sorted(const struct column *c);
+
+/* ---- the file to score ---- */
+
+/* Whether other is named like the test file of name: "adult-test.csv" of "adult-train.csv.gz",
+ * "adult_test.csv" of "adult.csv", "test.csv" of "train.csv". Both are names without directory. */
+int survey_is_test(const char *name, const char *other);
+/* The command that shows the file: cat, zcat or zstdcat. */
+const char *survey_cat(const char *name);
+/* The name without ".csv.gz" and "-train", cut to what may be the name of a job; out holds
+ * OPTION_ID_MAX bytes. */
+void survey_job_name(const char *name, char *out);
+
+#endif

@@ -1,0 +1,209 @@
+load helper
+
+# people ROWS: a csv with a bit of everything; y depends on age and town.
+people() {
+	awk -v rows="$1" 'BEGIN {
+		srand(3)
+		print "id,age,town,born,note,same,zip,bought"
+		split("Rome Oslo Lima", town, " ")
+		for (i = 1; i <= rows; i++) {
+			age = 18 + int(60 * rand())
+			t = 1 + int(3 * rand())
+			printf "%d,%s,%s,19%02d-03-%02d,some words that nobody %d wrote,1,%05d,%s\n", i,
+				(rand() < 0.1) ? "NA" : age + 0.5, town[t], 99 - age + 18, 1 + i % 28, i,
+				100 * (i % 40), (age + 15 * t + 10 * rand() > 85) ? "yes" : "no"
+		}
+	}'
+}
+
+key() { sed -n "s/^$1=//p" "$2"; }
+
+@test "a job file for a csv, and the job that it starts" {
+	people 600 >people-train.csv
+	people 100 >people-test.csv
+	run trainctl init people-train.csv --label bought
+	[ "$status" -eq 0 ]
+	[[ $output == "people-train.csv: csv, 600 rows"* ]]
+	[[ $output == *"bought: "*"'yes' means 1"* ]]
+	[[ $output == *"1 of numbers, 2 of categories, 4 left out"* ]]
+	[[ $output == *"test     people-test.csv, found beside it"* ]]
+	[[ $output == *"trainctl run people.env"* ]]
+	[ "$(key JOB people.env)" = people ]
+	[ "$(key DATA people.env)" = people-train.csv ]
+	[ "$(key TEST people.env)" = people-test.csv ]
+	[ "$(key FORMAT people.env)" = csv ]
+	[ "$(key LABEL people.env)" = bought ]
+	[ "$(key POSITIVE people.env)" = yes ]
+	[ "$(key NEGATIVE people.env)" = no ]
+	[ "$(key DENSE people.env)" = age ]
+	[ "$(key SPARSE people.env)" = town,zip ]
+	[ "$(key MISSING people.env)" = NA ]
+	grep -q '^#   id  .*they name the row' people.env
+	grep -q "^#   born  .*dates ('19" people.env
+	grep -q '^#   note  .*free text' people.env
+	grep -q '^#   same  .*always the same' people.env
+	grep -q '^#   zip  .*leading zeros' people.env
+	grep -q '^#   age  .*missing (NA)' people.env
+	# every other key, once, as a comment
+	for name in $(trainctl run --help | sed -n 's/^  \([A-Z][A-Z0-9_]*\)  .*/\1/p'); do
+		[ "$(grep -c "^#*$name=" people.env)" = 1 ]
+	done
+	run trainctl run people.env --run-dir run
+	[ "$status" -eq 0 ]
+	echo "$output" | tail -n 1 | field auc | awk '{ exit !($1 > 0.8) }'
+	# sh reads the same
+	(
+		. ./people.env
+		[ "$SPARSE" = town,zip ]
+	)
+}
+
+@test "a job file is overwritten only when that is said" {
+	people 100 >d.csv
+	echo mine >d.env
+	run trainctl init d.csv --label bought
+	[ "$status" -eq 73 ]
+	[ "$output" = "trainctl: d.env: is there already; --force overwrites it, -o FILE writes another" ]
+	[ "$(cat d.env)" = mine ]
+	trainctl init d.csv --label bought -o other.env
+	[ "$(key JOB other.env)" = d ]
+	trainctl init d.csv --label bought --force
+	[ "$(key LABEL d.env)" = bought ]
+	run trainctl init d.csv --label bought -o nowhere/d.env
+	[ "$status" -eq 73 ]
+}
+
+@test "what nobody can be asked about has to be said" {
+	people 100 >d.csv
+	run trainctl init d.csv </dev/null
+	[ "$status" -eq 64 ]
+	[[ $output == *"d.csv: which column is the label? Give it with --label NAME; likely: bought, town"* ]]
+	[ ! -e d.env ]
+	run trainctl init d.csv --label bougth
+	[ "$status" -eq 65 ]
+	[[ $output == *"no column 'bougth' in line 1; the nearest is 'bought'"* ]]
+	run trainctl init d.csv --label town
+	[ "$status" -eq 64 ]
+	[[ $output == *"which value of 'town' means 1? Give it with --positive VALUE"* ]]
+	run trainctl init d.csv --label town --positive Paris
+	[ "$status" -eq 65 ]
+	[[ $output == *"no 'Paris' in column 'town'; it holds"* ]]
+	run trainctl init d.csv --label age
+	[ "$status" -eq 65 ]
+	run trainctl init d.csv --label same
+	[ "$status" -eq 65 ]
+	[[ $output == *"only one value"* ]]
+	trainctl init d.csv --label town --positive Lima
+	[ "$(key POSITIVE d.env)" = Lima ]
+	[ -z "$(key NEGATIVE d.env)" ]
+	run trainctl init
+	[ "$status" -eq 64 ]
+	run trainctl init -
+	[ "$status" -eq 64 ]
+	run trainctl init nothing.csv
+	[ "$status" -eq 66 ]
+}
+
+@test "on a terminal the label and its value are asked for" {
+	command -v script >/dev/null || skip "no script(1)"
+	people 100 | sed 's/yes$/red/; s/no$/blue/' >d.csv
+	# A name that is no column, then a number, then the value by its number.
+	printf 'colour\n1\n1\n' | script -qec "trainctl init d.csv" asked >/dev/null
+	grep -q 'Which column shall the model learn' asked
+	grep -q "no column 'colour'" asked
+	grep -q '  1  bought  ' asked
+	grep -q 'Which value of bought means 1' asked
+	[ "$(key LABEL d.env)" = bought ]
+	[[ $(key POSITIVE d.env) == @(red|blue) ]]
+}
+
+@test "options go before, between and behind the files; the columns of all files are looked at" {
+	people 100 >a.csv
+	people 50 >b.csv
+	trainctl init --label bought a.csv --set WORKERS=3 --job three b.csv --set KEEP=1 -o - >out 2>said
+	[ "$(key DATA out)" = "'a.csv b.csv'" ]
+	[ "$(key WORKERS out)" = 3 ]
+	[ "$(key KEEP out)" = 1 ]
+	[ "$(key JOB out)" = three ]
+	grep -q '^a.csv: csv' said
+	sed 1s/zip/ZIP/ b.csv >c.csv
+	run trainctl init --label bought a.csv c.csv
+	[ "$status" -eq 65 ]
+	[[ $output == *"c.csv: column 7 is 'ZIP', in a.csv it is 'zip'"* ]]
+	run trainctl init --label bought a.csv --set WORKER=3
+	[ "$status" -eq 78 ]
+	[[ $output == *"unknown key WORKER; the nearest is WORKERS"* ]]
+	[ ! -e a.env ]
+}
+
+@test "from elsewhere: names are whole where the job file is in another directory" {
+	mkdir sub
+	people 100 >sub/d.csv
+	trainctl init sub/d.csv --label bought
+	[ "$(key DATA d.env)" = sub/d.csv ]
+	trainctl init sub/d.csv --label bought -o sub/other.env
+	[ "$(key DATA sub/other.env)" = "$T/sub/d.csv" ]
+}
+
+@test "libsvm, criteo, semicolons: what runs as it stands" {
+	awk 'BEGIN { srand(1); for (i = 0; i < 400; i++) { y = rand() < 0.5; printf "%d %d:1 9:0.5\n", y ? 1 : -1, 1 + y + int(2 * rand()) } }' >l.svm
+	trainctl init l.svm
+	[ "$(key FORMAT l.env)" = libsvm ]
+	[ -z "$(key LABEL l.env)" ]
+	run trainctl run l.env --run-dir run.l
+	[ "$status" -eq 0 ]
+	run trainctl init l.svm --label y --force
+	[ "$status" -eq 64 ]
+	awk 'BEGIN { for (i = 0; i < 200; i++) { printf "%d", i % 3 == 0; for (k = 0; k < 13; k++) printf "\t%d", i % (k + 2); for (k = 0; k < 26; k++) printf "\tc%d", i % (k + 3); print "" } }' >c.tsv
+	trainctl init c.tsv
+	[ "$(key FORMAT c.env)" = criteo ]
+	run trainctl run c.env --run-dir run.c
+	[ "$status" -eq 0 ]
+	people 200 | tr , ';' >s.csv
+	trainctl init s.csv --label bought
+	[ "$(key SEPARATOR s.env)" = "';'" ]
+	run trainctl run s.env --run-dir run.s
+	[ "$status" -eq 0 ]
+	people 200 | tr , '\t' | gzip >t.tsv.gz
+	trainctl init t.tsv.gz --label bought
+	[ "$(key FORMAT t.env)" = tsv ]
+	run trainctl run t.env --run-dir run.t
+	[ "$status" -eq 0 ]
+}
+
+@test "thousands of columns" {
+	awk 'BEGIN { srand(5); for (i = 0; i < 3000; i++) printf "column number %d,", i; print "y"
+		for (r = 0; r < 60; r++) { for (i = 0; i < 3000; i++) printf "%.3f,", rand(); print r % 2 } }' >wide.csv
+	run trainctl init wide.csv --label y
+	[ "$status" -eq 0 ]
+	[[ $output == *"3000 of numbers"* ]]
+	[ "$(wc -l <wide.env)" -lt 400 ]
+	run trainctl run wide.env --run-dir run
+	[ "$status" -eq 0 ]
+}
+
+@test "names and rows that are odd" {
+	# blanks, commas and quotes in names; two rows that are too short; labels that are missing
+	{
+		echo '"first, of all","a ""b""",50%,y'
+		for i in $(seq 100); do echo "$((i * 7 % 60)).5,v$((i % 5)),$((i * 3 % 41)).25,$((i % 2))"; done
+		echo '1,2'
+		echo '1.5,v1,2.5,'
+	} >odd.csv
+	run trainctl init odd.csv --label y
+	[ "$status" -eq 0 ]
+	[[ $output == *"BAD_ROWS=skip:4"* ]]
+	[ "$(key DENSE odd.env)" = "first%2C of all,50%25" ] || [ "$(key DENSE odd.env)" = "'first%2C of all,50%25'" ]
+	run trainctl run odd.env --run-dir run
+	[ "$status" -eq 0 ]
+	[[ $output == *"bad-rows=2"* ]]
+}
+
+@test "a data file whose name has blanks" {
+	people 200 >"my people-train.csv"
+	people 50 >"my people-test.csv"
+	trainctl init "my people-train.csv" --label bought
+	run trainctl run my-people.env --run-dir run
+	[ "$status" -eq 0 ]
+	[ -n "$(echo "$output" | tail -n 1 | field auc)" ]
+}
