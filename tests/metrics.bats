@@ -62,6 +62,10 @@ strike() {
 	[ "$(value now.prom paceline_node_stage 'id="w0" stage="off"')" = 0 ]
 	[ "$(value now.prom paceline_node_batch_samples 'id="w0"')" = 32 ]
 	[ "$(value now.prom paceline_node_samples_total 'id="w0"')" -gt 0 ]
+	[ "$(value now.prom paceline_node_batches_total 'id="w0"')" -gt 0 ]
+	for activity in compute comm rows wait; do
+		[ -n "$(value now.prom paceline_node_time_seconds_total 'id="w0"' "activity=\"$activity\"")" ]
+	done
 	grep -q '^paceline_job_info{job_name="tiny",model="lr",optimizer="adagrad",sync="bsp",solution="none",' now.prom
 	printf 'GET /metrics HTTP/1.0\r\n\r\n' | socat -t 10 - UNIX-CONNECT:run.sock | grep -q '^paceline_job_epochs{job_name="tiny"} 1000$'
 	run get "$(port first.err)" /

@@ -99,10 +99,10 @@ static int parse_device(struct snapshot_node *n, const struct record *r, struct 
 static int parse_totals(struct snapshot_node *n, const struct record *r, struct error *err)
 {
 	return real_or_nan(r, "batches", &n->total.batches, err) != 0 ||
-			       real_or_nan(r, "time", &n->total.time, err) != 0 ||
-			       real_or_nan(r, "compute", &n->total.compute, err) != 0 ||
-			       real_or_nan(r, "comm", &n->total.comm, err) != 0 ||
-			       real_or_nan(r, "wait", &n->total.wait, err) != 0
+			       real_or_nan(r, "time-sum", &n->total.time, err) != 0 ||
+			       real_or_nan(r, "compute-sum", &n->total.compute, err) != 0 ||
+			       real_or_nan(r, "comm-sum", &n->total.comm, err) != 0 ||
+			       real_or_nan(r, "wait-sum", &n->total.wait, err) != 0
 		       ? -1
 		       : 0;
 }

@@ -133,7 +133,8 @@ static void on_accept_error(struct evconnlistener *listener, void *server)
 
 /* ---- answers ---- */
 
-/* evhttp 2.1 gives whoever asks for the head only a body all the same. */
+/* evhttp 2.1 gives whoever asks for the head only a body all the same. And it drops an answer on its
+ * way to a client that has said all that it will say (socat, nc): so nothing more is read of him. */
 static void answer(struct evhttp_request *rq, int code, const char *reason, const char *type,
 		   const char *text, size_t len)
 {
@@ -141,6 +142,8 @@ static void answer(struct evhttp_request *rq, int code, const char *reason, cons
 	int head = evhttp_request_get_command(rq) == EVHTTP_REQ_HEAD;
 	struct evbuffer *body = evbuffer_new();
 	struct evkeyvalq *headers = evhttp_request_get_output_headers(rq);
+	struct bufferevent *stream =
+		evhttp_connection_get_bufferevent(evhttp_request_get_connection(rq));
 	snprintf(length, sizeof length, "%zu", len);
 	evhttp_add_header(headers, "Content-Type", type);
 	evhttp_add_header(headers, "Content-Length", length);
@@ -149,6 +152,7 @@ static void answer(struct evhttp_request *rq, int code, const char *reason, cons
 		evhttp_send_error(rq, HTTP_INTERNAL, "out of memory");
 	else
 		evhttp_send_reply(rq, code, reason, body);
+	bufferevent_disable(stream, EV_READ);
 	if (body)
 		evbuffer_free(body);
 }

@@ -164,6 +164,23 @@ static void a_page_that_can_not_be_made(void **state)
 	assert_non_null(strstr(ask("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"), "one\n"));
 }
 
+/* Larger than what is written at once, and the client has closed its side. */
+static void a_client_that_says_no_more_gets_all(void **state)
+{
+	(void)state;
+	static const char request[] = "GET /metrics HTTP/1.0\r\n\r\n";
+	free(page);
+	page_len = 60000;
+	page = malloc(page_len);
+	memset(page, 'x', page_len);
+	int fd = connect_to();
+	assert_int_equal(write(fd, request, strlen(request)), strlen(request));
+	shutdown(fd, SHUT_WR);
+	const char *body = strstr(hear(fd), "\r\n\r\n");
+	assert_non_null(body);
+	assert_int_equal(strlen(body + 4), page_len);
+}
+
 /* More than there is room for: half of a request, drop by drop, and one who reads nothing. */
 static void slow_clients_go_and_others_are_served(void **state)
 {
@@ -238,6 +255,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_page_and_no_other, make, drop),
 		cmocka_unit_test_setup_teardown(many_questions_make_one_page, make, drop),
 		cmocka_unit_test_setup_teardown(a_page_that_can_not_be_made, make, drop),
+		cmocka_unit_test_setup_teardown(a_client_that_says_no_more_gets_all, make, drop),
 		cmocka_unit_test_setup_teardown(slow_clients_go_and_others_are_served, make, drop),
 		cmocka_unit_test_setup_teardown(a_port_in_use_is_said, make, drop),
 		cmocka_unit_test_setup_teardown(a_unix_socket_for_all, make, drop),
