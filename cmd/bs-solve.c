@@ -15,7 +15,7 @@ int main(int argc, char **argv)
 	const char *method = "share";
 	const struct option_row rows[] = {
 		{.name = "global-batch", .letter = 'B', .kind = OPTION_COUNT, .target = &global,
-		 .arg = "SAMPLES", .help = "global batch, to be cut among the workers; needed",
+		 .arg = "SAMPLES", .help = "global batch, to be divided among the workers; required",
 		 .min = 1, .max = (double)BATCH_SIZE_MAX, .seen = &global_seen},
 		{.name = "method", .letter = 'm', .kind = OPTION_CHOICE, .target = &method,
 		 .arg = "METHOD", .help = "how to cut (share)", .choices = "even|share|accum|step"},

@@ -10,9 +10,9 @@
 
 /* What --help says of clients (wire/server.h). */
 #define DAEMON_CLIENTS                                                                             \
-	"A request that was begun is to be whole in 60 s, and 1 s for each MiB of its payload; a\n"  \
-	"payload of which nothing more comes has 5 to 10 s while others wait for its room. Who has\n" \
-	"nothing begun may be idle; who leaves 64 MiB of answers unread is closed."
+	"A request that a client has begun must be complete in 60 s, and 1 s for each MiB of its\n" \
+	"payload. While others wait for room, a payload that stops coming has 5 to 10 s. Clients may\n" \
+	"be idle; one that leaves 64 MiB of answers unread is closed."
 
 /* First line of a daemon's main(): a size limit is a full disk to be survived, not a death. */
 static inline void daemon_begin(const char *program)

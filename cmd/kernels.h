@@ -32,10 +32,10 @@ struct kernels {
 		{.name = "blas-probe",                                                             \
 		 .kind = OPTION_FLAG,                                                              \
 		 .target = &(k).probe,                                                             \
-		 .help = "judges the BLAS kernels in use and prints their speed, GFLOP/s"},        \
+		 .help = "check the BLAS kernels in use and print their speed, in GFLOP/s"},        \
 	{                                                                                          \
 		.name = "blas-chosen", .kind = OPTION_FLAG, .target = &(k).chosen,                 \
-		.help = "given by the program to itself: it has chosen these kernels"              \
+		.help = "for internal use: these kernels have been chosen"              \
 	}
 
 #define KERNELS_FILES                                                                              \
@@ -126,7 +126,7 @@ static inline int kernels_settle(const struct kernels *k, char **argv, struct er
 	if (k->chosen || !k->fastest)
 		return 0;
 	if (given && given[0]) {
-		log_say(LOG_LEVEL_INFO, KERNELS_CHOOSE "=%s: matrix kernels %s, as is wished",
+		log_say(LOG_LEVEL_INFO, KERNELS_CHOOSE "=%s: matrix kernels %s, as requested",
 			given, kernel_name());
 		return 0;
 	}

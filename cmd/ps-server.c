@@ -340,16 +340,16 @@ int main(int argc, char **argv)
 		{.name = "part", .kind = OPTION_TEXT, .target = &s.part_text, .arg = "I/N",
 		 .help = "this part of so many; part 0 leads (0/1)", .seen = &s.seen_part},
 		{.name = "lead-only", .kind = OPTION_FLAG, .target = &s.lead_only,
-		 .help = "lead without parameters: no part is here, and none elsewhere"},
+		 .help = "lead workers that keep the parameters themselves"},
 		{.name = "incarnation", .kind = OPTION_COUNT, .target = &s.incarnation, .arg = "N",
-		 .help = "of the job; requests of another one are refused"},
+		 .help = "the job's incarnation; requests with another one are refused"},
 		{.name = "layout", .kind = OPTION_TEXT, .target = &s.layout_path, .arg = "FILE",
 		 .help = "which parameters there are", .seen = &s.seen_part},
 		{.name = "dense", .kind = OPTION_COUNT, .target = &s.dense, .arg = "FLOATS",
-		 .help = "without a layout: so many dense parameters, all zero",
+		 .help = "without a layout: number of dense parameters, all zero",
 		 .max = 1099511627776.0, .seen = &s.seen_dense},
 		{.name = "width", .kind = OPTION_COUNT, .target = &s.width, .arg = "FLOATS",
-		 .help = "without a layout: rows of so many, all zero", .max = 65536,
+		 .help = "without a layout: floats in a row, all zero", .max = 65536,
 		 .seen = &s.seen_part},
 		{.name = "sync", .kind = OPTION_TEXT, .target = &s.sync_text,
 		 .arg = "bsp|ssp:S|asp", .help = "what a unit is (bsp)"},
@@ -369,20 +369,20 @@ int main(int argc, char **argv)
 		 .help = "start from this checkpoint, made by any number of parts",
 		 .seen = &s.seen_part},
 		{.name = "drag", .kind = OPTION_TEXT, .target = &s.drag, .arg = "FILE",
-		 .help = "be slow as its `drag` record says, read before each unit",
+		 .help = "be as slow as the `drag` record in FILE says",
 		 .seen = &s.seen_part},
 		{.name = "monitor", .kind = OPTION_TEXT, .target = &s.monitor, .arg = "SOCKET",
 		 .help = "report batch processing times to this bpt-monitor", .seen = &s.seen_part},
 		{.name = "report-every", .kind = OPTION_COUNT, .target = &s.report_every,
-		 .arg = "UNITS", .help = "how often (10), or", .min = 1, .seen = &s.seen_part},
+		 .arg = "UNITS", .help = "report after this many units, or", .min = 1, .seen = &s.seen_part},
 		{.name = "report-seconds", .kind = OPTION_SECONDS, .target = &s.report_seconds,
-		 .arg = "SECONDS", .help = "as soon as so long has passed (0.5); 0: by units only",
+		 .arg = "SECONDS", .help = "after this time, whichever is first; 0: by units only",
 		 .max = 86400, .seen = &s.seen_part},
 		{.name = "naive-mean", .kind = OPTION_FLAG, .target = &s.naive_mean,
 		 .help = "for comparison: the mean of the workers' means, whatever their sizes",
 		 .seen = &s.seen_part},
 		{.name = "take-over", .kind = OPTION_FLAG, .target = &s.take_over,
-		 .help = "replace the server that serves this socket, with all that it has",
+		 .help = "take over the state of the server at this socket, and replace it",
 		 .seen = &s.seen_part},
 		{.name = "servers", .kind = OPTION_TEXT, .target = &s.servers_text,
 		 .arg = "SOCKET,...", .help = "part 0: the other parts, in order",
@@ -398,11 +398,11 @@ int main(int argc, char **argv)
 		 .help = "part 0: set the workers' batches at every barrier",
 		 .choices = BALANCE_METHODS},
 		{.name = "batch", .kind = OPTION_COUNT, .target = &s.batch, .arg = "SAMPLES",
-		 .help = "so many in an iteration, of all workers", .min = 1, .max = 1e9},
+		 .help = "samples in an iteration, of all workers together", .min = 1, .max = 1e9},
 		{.name = "balance-log", .kind = OPTION_TEXT, .target = &s.balance_log,
-		 .arg = "FILE", .help = "what was decided, and on what, is appended to it"},
+		 .arg = "FILE", .help = "append each decision to FILE, with what it was based on"},
 		{.name = "expect", .kind = OPTION_COUNT, .target = &s.expect, .arg = "WORKERS",
-		 .help = "begin when so many have joined, or 10 s after the first",
+		 .help = "begin when so many workers have joined, or 10 s after the first",
 		 .max = GATE_WORKERS_MAX},
 		{.name = "hung", .kind = OPTION_SECONDS, .target = &s.hung, .arg = "SECONDS",
 		 .help = "part 0: a worker that owes a push for so long, or for 20 times its usual "
@@ -422,17 +422,13 @@ int main(int argc, char **argv)
 		.about = "A part of the parameters of a training job; part 0 leads it.",
 		.rows = rows,
 		.epilogue =
-			"Waits and their ends: a push or join is held until its unit closes or "
-			"its\n"
-			"client goes; a settle without an answer for 30 s is sent again on a new\n"
-			"connection, one refused for lack of room after 0.5 s; a checkpoint part "
-			"not\n"
-			"written in 1800 s is given up. A server that is asked to hand over gives "
-			"its\n"
-			"heir up when it pauses for 20 s; members come back to an heir of the\n"
-			"lead in 30 s and four batches; a server that was asked for a checkpoint "
-			"is\n"
-			"waited for 5 s. A worker that owes a push is waited for --hung seconds.\n"
+			"Deadlines: a push or join waits until its unit closes or its client goes. A settle\n"
+			"without an answer for 30 s is sent again on a new connection, one that shardd had no\n"
+			"room for after 0.5 s. A checkpoint part that is not written in 1800 s is given up. In\n"
+			"a hand-over, the server gives its heir up when it pauses for 20 s, and the members of\n"
+			"the lead have 30 s and the time of four batches to come back. When a server that was\n"
+			"asked for a checkpoint has gone, it has 5 s to come back. --hung is the deadline of a\n"
+			"worker that owes a push.\n"
 			DAEMON_CLIENTS};
 	struct error err = {0};
 	int status = 0;

@@ -44,7 +44,7 @@ static const struct option_table table = {
 		    "--count FILE|-\n"
 		    "--cat FILE|- BEGIN LENGTH\n"
 		    "--check FILE",
-	.about = "Builds and uses an index of the rows of a csv, tsv, criteo or libsvm file, plain or gzip.",
+	.about = "Builds and uses an index of the rows of a csv, tsv, criteo or libsvm file, plain, gzip or zstd.",
 	.rows = rows,
 	.epilogue = "An index beside a file is used when size, time and first bytes of the file are still\n"
 		    "those it was made from, else it is built anew. Nothing here waits for anybody."};

@@ -47,11 +47,11 @@ static const struct option_row option_rows[] = {
 	{.name = "id", .kind = OPTION_ID, .target = &opt.id, .arg = "ID",
 	 .help = "name of this worker; needed"},
 	{.name = "shards", .kind = OPTION_TEXT, .target = &opt.shards, .arg = "SOCKET",
-	 .help = "of shardd; needed"},
+	 .help = "the socket of shardd; needed"},
 	{.name = "servers", .kind = OPTION_TEXT, .target = &opt.servers, .arg = "SOCKET[,SOCKET]",
-	 .help = "of the ps-servers, part 0 first; needed"},
+	 .help = "the sockets of the ps-servers, part 0 first; needed"},
 	{.name = "monitor", .kind = OPTION_TEXT, .target = &opt.monitor, .arg = "SOCKET",
-	 .help = "of bpt-monitor, for reports"},
+	 .help = "the socket of bpt-monitor, for reports"},
 	{.name = "data", .kind = OPTION_LIST, .target = &opt.data, .arg = "FILE[,FILE]",
 	 .help = "training data, in the order of their rows; needed, may be repeated"},
 	{.name = "index-dir", .kind = OPTION_TEXT, .target = &opt.index_dir, .arg = "DIR",
@@ -65,7 +65,7 @@ static const struct option_row option_rows[] = {
 	{.name = "schema", .kind = OPTION_TEXT, .target = &opt.schema_file, .arg = "FILE",
 	 .help = "what the columns mean; or --format and what it needs:"},
 	{.name = "format", .kind = OPTION_CHOICE, .target = &opt.schema.format, .arg = "FORMAT",
-	 .help = "of the data", .choices = ROW_FORMAT_CHOICES},
+	 .help = "format of the data", .choices = ROW_FORMAT_CHOICES},
 	{.name = "separator", .kind = OPTION_TEXT, .target = &opt.schema.separator,
 	 .arg = "CHARACTER", .help = "csv: between two fields, or the word tab (,)"},
 	{.name = "label", .kind = OPTION_TEXT, .target = &opt.schema.label, .arg = "COLUMN",
@@ -79,11 +79,11 @@ static const struct option_row option_rows[] = {
 	{.name = "weight", .kind = OPTION_TEXT, .target = &opt.schema.weight, .arg = "COLUMN",
 	 .help = "csv: column of the sample's weight"},
 	{.name = "dense", .kind = OPTION_TEXT, .target = &opt.schema.dense, .arg = "COLUMNS",
-	 .help = "numbers"},
+	 .help = "columns of numbers"},
 	{.name = "sparse", .kind = OPTION_TEXT, .target = &opt.schema.sparse, .arg = "COLUMNS",
-	 .help = "categories"},
+	 .help = "columns of categories"},
 	{.name = "dense-scale", .kind = OPTION_CHOICE, .target = &opt.schema.dense_scale,
-	 .arg = "HOW", .help = "of dense columns (log-z)", .choices = "log-z|z|none"},
+	 .arg = "HOW", .help = "scaling of dense columns (log-z)", .choices = "log-z|z|none"},
 	{.name = "hash-bits", .kind = OPTION_COUNT, .target = &opt.schema.hash_bits, .arg = "N",
 	 .help = "categories are hashed to so many bits (0: 20)", .max = 31},
 	{.name = "model", .kind = OPTION_TEXT, .target = &opt.model, .arg = "NAME|FILE",
@@ -96,38 +96,38 @@ static const struct option_row option_rows[] = {
 	{.name = "hidden", .kind = OPTION_TEXT, .target = &opt.hidden, .arg = "N[,N]",
 	 .help = "wdl: widths of the hidden layers (64,32)"},
 	{.name = "seed", .kind = OPTION_COUNT, .target = &opt.seed, .arg = "N",
-	 .help = "of the model's initial values"},
+	 .help = "seed of the model's initial values"},
 	{.name = "batch", .kind = OPTION_COUNT, .target = &opt.batch, .arg = "ROWS",
-	 .help = "in a batch of this worker, until it is told another", .min = 1,
+	 .help = "rows in a batch of this worker, until an action changes it", .min = 1,
 	 .max = NODE_BATCH_MAX},
 	{.name = "ahead", .kind = OPTION_COUNT, .target = &opt.ahead, .arg = "BATCHES",
-	 .help = "taken from shardd before their time, at most", .min = 1, .max = 1024},
+	 .help = "batches reserved at shardd in advance, at most", .min = 1, .max = 1024},
 	{.name = "drag", .kind = OPTION_TEXT, .target = &opt.drag, .arg = "FILE",
 	 .help = "read before each batch: delay=, pace=, launch=, saturation=, memory=, type="},
 	{.name = "report-every", .kind = OPTION_COUNT, .target = &opt.report_every,
-	 .arg = "ITERATIONS", .help = "in one bpt record for the monitor, at most", .min = 1,
+	 .arg = "ITERATIONS", .help = "report to the monitor after this many iterations, or", .min = 1,
 	 .max = 1e6},
 	{.name = "report-seconds", .kind = OPTION_SECONDS, .target = &opt.report_seconds,
-	 .arg = "SECONDS", .help = "after which one is due all the same", .max = 86400},
+	 .arg = "SECONDS", .help = "after this time, whichever is first", .max = 86400},
 	{.name = "profile", .kind = OPTION_COUNT, .target = &opt.profile, .arg = "0|1",
 	 .help = "1: measure this device before joining, for the monitor", .max = 1},
 	{.name = "device", .kind = OPTION_ID, .target = &opt.device, .arg = "NAME",
-	 .help = "what it is called in that (the processor's name)"},
+	 .help = "name of the device in that report (the processor's name)"},
 	{.name = "predict", .kind = OPTION_CHOICE, .target = &opt.predict, .arg = "MODEL",
-	 .help = "foretells its own speed, for sizes at every barrier (none)",
+	 .help = "predict its own speed, for sizes set at every barrier (none)",
 	 .choices = "none|" PREDICT_CHOICES},
 	{.name = "predict-load", .kind = OPTION_TEXT, .target = &opt.predict_load, .arg = "FILE",
 	 .help = "start with what was learnt before, if it is there"},
 	{.name = "predict-save", .kind = OPTION_TEXT, .target = &opt.predict_save, .arg = "FILE",
-	 .help = "what was learnt is written there now and then, and at the end"},
+	 .help = "write there what was learnt, now and then and at the end"},
 	{.name = "load-root", .kind = OPTION_TEXT, .target = &opt.load_root, .arg = "DIR",
 	 .help = "where the node's /proc and /sys are mounted, in a container"},
 	{.name = "log", .kind = OPTION_TEXT, .target = &opt.log, .arg = "FILE",
-	 .help = "applied and spent records are appended to it (standard error)"},
+	 .help = "append applied and spent records to FILE (standard error)"},
 	{.name = "wait", .kind = OPTION_SECONDS, .target = &opt.wait, .arg = "SECONDS",
-	 .help = "a daemon that is not there is waited for this long", .max = 86400},
+	 .help = "how long to wait for a daemon that is not there", .max = 86400},
 	{.name = "answer", .kind = OPTION_SECONDS, .target = &opt.answer, .arg = "SECONDS",
-	 .help = "longest wait for an answer, at the barrier too", .min = 0.1, .max = 864000},
+	 .help = "how long to wait for an answer, also at the barrier", .min = 0.1, .max = 864000},
 	KERNELS_OPTIONS(kernels),
 	{0}};
 
@@ -201,11 +201,11 @@ static int check_options(struct names *servers, struct names *data, struct error
 		return error_set(err, ERROR_USAGE, "", "--peers is for partitions: needs --spill");
 	if (opt.spill && !opt.model_file && strcmp(opt.model, "audit") == 0)
 		return error_set(err, ERROR_USAGE, "",
-				 "audit of a partition does not tell all rows: needs --model-file");
+				 "audit with --spill needs --model-file, which has the number of all rows");
 	if (opt.model_seen && strchr(opt.model, '/') && !opt.model_file)
 		opt.model_file = opt.model;
 	else if (opt.model_seen && opt.model_file)
-		return error_set(err, ERROR_USAGE, "", "--model and --model-file are too much");
+		return error_set(err, ERROR_USAGE, "", "--model and --model-file: only one of them");
 	if (split(servers, opt.servers, "--servers", err) != 0)
 		return -1;
 	for (size_t i = 0; i < opt.data.count; i++)
@@ -225,7 +225,7 @@ static int fit(struct schema *schema, struct dataset *data, struct error *err)
 	dataset_count_labels(data, NULL);
 	if (result == 0 && labels_are_odd(&labels)) {
 		dataset_describe_labels(data, &labels, text, sizeof text);
-		log_say(LOG_LEVEL_WARNING, "labels of the data are more than two: %s", text);
+		log_say(LOG_LEVEL_WARNING, "the data have more than two labels: %s", text);
 	}
 	return result;
 }

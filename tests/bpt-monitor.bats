@@ -276,17 +276,3 @@ ok" ]
 	[[ $output == *"info name=pending value=0 age="* ]]
 	run ! "$feed/feed-load" none.sock
 }
-
-@test "bash completion comes from --help" {
-	. "$PACELINE_ROOT/scripts/completion/paceline.bash"
-	complete_words() { COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _paceline "$1"; }
-	complete_words bpt-monitor --pro
-	[ "${COMPREPLY[*]}" = --prometheus ]
-	complete_words bs-solve -m sh
-	[ "${COMPREPLY[*]}" = share ]
-	touch some.log
-	complete_words bpt-monitor --log some
-	[ "${COMPREPLY[*]}" = some.log ]
-	complete_words bpt-monitor --short ''
-	[ "${#COMPREPLY[@]}" -eq 0 ]
-}

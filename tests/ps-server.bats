@@ -82,7 +82,7 @@ dense() {
 @test "help, version, usage" {
 	run ps-server --help
 	[ "$status" -eq 0 ]
-	[[ $output == *"usage: ps-server"*"Waits and their ends"* ]]
+	[[ $output == *"usage: ps-server"*"Deadlines: "* ]]
 	local args
 	for args in "" "-s x" "-s x --id ps0" "-s x --id ps0 --dense 4 --layout y" \
 		"-s x --id a/b --dense 4" "-s x --id ps0 --dense 4 --part 2/2" \

@@ -193,6 +193,55 @@ seq_rows() { awk -v n="$1" 'BEGIN { for (i = 0; i < n; i++) printf "%d,%*d\n", i
 	[ "$(rowidx --count data.gz)" = 19999 ]
 }
 
+@test "zstd: one frame, several, those of pzstd: the same rows, an index of frames" {
+	command -v zstd >/dev/null || skip "no zstd here"
+	seq_rows 120000 >rows
+	(echo head,er; cat rows) >data
+	split -C 2500K --filter='zstd -q' data >frames.zst
+	zstd -q -19 data -o one.zst
+	# What pzstd writes: before each frame one to be skipped.
+	(for part in 1,60000 '60001,$'; do
+		printf '\x50\x2a\x4d\x18\x04\0\0\0four'
+		sed -n "${part}p" data | zstd -q
+	done) >skips.zst
+	for file in frames.zst one.zst skips.zst; do
+		rowidx $file
+		[[ $(head -n 1 $file.rowidx) == "paceline-index version=1 format=csv compression=zstd rows=120000 "* ]]
+		for begin in 0 1 59998 59999 60000 99990 119990 7; do
+			rowidx --cat $file $begin 10 >have
+			tail -n +$((begin + 1)) rows | head -n 10 | cmp - have
+		done
+		[ "$(rowidx --count - <$file)" = 120000 ]
+		run -0 rowidx --check $file
+	done
+	[[ $(head -n 1 frames.zst.rowidx) == *" points="[2-9]" "* ]]
+	: | zstd -q >empty.zst
+	[ "$(rowidx --count empty.zst)" = 0 ]
+}
+
+@test "zstd, truncated or damaged: its name, the byte, 65, and no index" {
+	command -v zstd >/dev/null || skip "no zstd here"
+	seq_rows 20000 | zstd -q >whole
+	for bytes in 5 20 5000 $(($(stat -c %s whole) - 3)); do
+		head -c "$bytes" whole >data.zst
+		run -65 rowidx data.zst
+		[[ $output == *"data.zst: byte $bytes: the zstd data ends too early"* ]]
+		[ ! -e data.zst.rowidx ]
+		run -65 rowidx --count - <data.zst
+		[[ $output == *"stdin: byte $bytes: "* ]]
+	done
+	(cat whole; echo tail) >data.zst
+	run -65 rowidx data.zst
+	[[ $output == *"behind the last frame"* ]]
+	cp whole data.zst
+	flip data.zst $(($(stat -c %s whole) - 1)) # of the checksum
+	run -65 rowidx data.zst
+	[[ $output == *"data.zst: byte "*": the zstd data is damaged ("*"checksum"* ]]
+	seq_rows 20000 | zstd -q --long=28 >data.zst
+	run -65 rowidx data.zst
+	[[ $output == *"window of more than 128 MiB"* ]]
+}
+
 @test "a row of more than 1 MiB, a quote never closed: file, line, 65" {
 	(echo a,b; echo 1,2; head -c 1100000 /dev/zero | tr '\0' x) >data
 	run -65 rowidx data
@@ -205,13 +254,22 @@ seq_rows() { awk -v n="$1" 'BEGIN { for (i = 0; i < n; i++) printf "%d,%*d\n", i
 	[ ! -e data.rowidx ]
 }
 
-@test "files that are none: missing, a directory, a FIFO" {
+@test "files that are none: missing, a directory, a pipe, a device, a socket" {
 	run -66 rowidx missing
 	mkdir dir
 	run -66 rowidx dir
-	[[ $output == *"is a directory"* ]]
+	[[ $output == *"dir: is a directory, not a file of rows" ]]
 	mkfifo fifo
 	run -66 rowidx --count fifo
+	[[ $output == *"fifo: is a pipe, and a file is needed: rows are read by number"*"zstd >rows.csv.zst" ]]
+	run -66 rowidx /dev/null -o index
+	[[ $output == *"/dev/null: is a device, and a file is needed"* ]]
+	start listener socat -u UNIX-LISTEN:sock,fork /dev/null
+	ready sock
+	run -66 rowidx sock
+	[[ $output == *"sock: is a socket, and a file is needed"* ]]
+	: >empty
+	[ "$(rowidx --count empty)" = 0 ]
 }
 
 @test "where no index can be kept, --count and --cat work and building is an error" {

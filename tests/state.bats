@@ -186,7 +186,7 @@ whole() {
 	[[ $output == *row.csv:9:* ]]
 	mkfifo pipe.csv
 	run -66 run_job --set TEST="$T/pipe.csv"
-	[[ $output == *"not a regular file"* ]]
+	[[ $output == *"pipe.csv: is a pipe, and a file is needed"* ]]
 	[ -z "$(ls run/state/nodes)" ]
 	run -0 run_job --set TEST="$T/row.csv" --set BAD_ROWS=skip:1
 }

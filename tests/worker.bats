@@ -736,7 +736,7 @@ WDL=(--model wdl --embed 4 --hidden 8)
 	finish
 	ended "$worker"
 	[ "$status" -eq 0 ]
-	grep -q 'OPENBLAS_CORETYPE=Prescott: matrix kernels Prescott, as is wished' w0.err
+	grep -q 'OPENBLAS_CORETYPE=Prescott: matrix kernels Prescott, as requested' w0.err
 	[ ! -e blas ]
 	# but for right ones only
 	OPENBLAS_CORETYPE=Prescott KERNELS_WRONG=Prescott work w1 "${WDL[@]}" --blas-cache "$T/blas"

@@ -5,7 +5,8 @@
  * schema, which is only read: open one a thread (not two of the same file at the same moment while
  * its index is not built: both would write it).  There are no globals.
  *
- * Data file: plain or gzip (by its first bytes, not its name; several gzip members are one stream).
+ * Data file: plain, gzip or zstd (by its first bytes, not its name; several gzip members or zstd frames
+ * are one stream).
  * A byte order mark at its start, CRLF line ends, and a last line without newline are fine; an empty
  * line is no row, and neither is a libsvm line that begins with '#'.  A row is 1 MiB at most.
  *
@@ -69,7 +70,7 @@ struct dataset_options {
 struct dataset;
 
 /* Opens all files, reading or building their indexes, and binds csv columns to their headers.
- * Errors: ERROR_NOINPUT, ERROR_DATA (file:line:column; damaged gzip: file and byte; a column the
+ * Errors: ERROR_NOINPUT, ERROR_DATA (file:line:column; damaged gzip or zstd: file and byte; a column the
  * file lacks: file:line, the name and the nearest known one), ERROR_IO, ERROR_CANTCREAT. The schema
  * must outlive the dataset. */
 int dataset_open(struct dataset **out, const struct schema *schema,
@@ -116,8 +117,8 @@ int dataset_bad_rows_option(const char *text, uint64_t *bad_rows_max, struct err
 int schema_fit(struct schema *s, struct dataset *ds, struct error *err);
 
 /*
- * Rows from a descriptor, until its end, without an index: plain or gzip, a pipe or a file.  Row
- * numbers count from 0.
+ * Rows from a descriptor, until its end, without an index: plain, gzip or zstd, a pipe or a
+ * file.  Row numbers count from 0.
  */
 struct row_stream;
 

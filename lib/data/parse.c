@@ -397,7 +397,8 @@ static int parse_csv(struct parser *p, const struct columns *c, struct rowscan *
 		return -1;
 	if (count != c->count)
 		return parse_bad(at, count > c->count ? rowscan_field_at(row, c->count) : row->len,
-				 err, "%zu fields instead of the header's %zu", count, c->count);
+				 err, "%zu field%s instead of the header's %zu", count,
+				 count == 1 ? "" : "s", c->count);
 	empty_missing(s, c, scan->fields.field, count);
 	int result = PARSE_OK;
 	rows->label[n] = NAN;

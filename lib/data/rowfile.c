@@ -18,6 +18,10 @@ int rowfile_open(struct rowfile *f, const char *path, struct row_syntax syntax,
 		return -1;
 	if (source_open(&f->source, path, err) != 0)
 		return -1;
+	if (syntax.format != ROW_LINES && source_check_text(f->source, err) != 0) {
+		rowfile_rest(f);
+		return -1;
+	}
 	int result = index_open(&f->index, f->source, syntax, o->index_path ? o->index_path : name,
 				&o->making, err);
 	rowfile_rest(f);

@@ -160,15 +160,15 @@ static int make(struct source **out, int fd, int owns, int regular, const char *
 
 static int not_regular(const char *path, mode_t mode, struct error *err)
 {
-	static const char why[] = "because rows are read by their numbers";
+	static const char why[] = "rows are read by number, and more than once";
 	if (S_ISDIR(mode))
 		return error_set(err, ERROR_NOINPUT, path, "is a directory, not a file of rows");
 	if (S_ISFIFO(mode))
 		return error_set(err, ERROR_NOINPUT, path,
-				 "is a pipe; a file is needed, %s. Write it to one first: zstd <PIPE "
+				 "is a pipe, and a file is needed: %s. Write one first: COMMAND | zstd "
 				 ">rows.csv.zst",
 				 why);
-	return error_set(err, ERROR_NOINPUT, path, "is a %s; a file is needed, %s",
+	return error_set(err, ERROR_NOINPUT, path, "is a %s, and a file is needed: %s",
 			 S_ISSOCK(mode) ? "socket" : "device", why);
 }
 
@@ -288,6 +288,45 @@ int source_read(struct source *s, void *data, size_t max, size_t *got, struct er
 	if (read_plain(s, data, max, got, err) != 0)
 		return -1;
 	s->out_at += *got;
+	return 0;
+}
+
+int source_check_text(const struct source *s, struct error *err)
+{
+	static const struct {
+		const char *mark;
+		size_t len;
+		const char *what, *how;
+	} foreign[] = {
+		{"PAR1\x15", 5, "Parquet", NULL},
+		{"ARROW1\0", 7, "Arrow (Feather)", NULL},
+		{"Obj\1", 4, "Avro", NULL},
+		{"\x89HDF", 4, "HDF5", NULL},
+		{"SQLite format 3", 16, "an SQLite database", NULL},
+		{"PK\3\4", 4, "a zip archive or a spreadsheet", NULL},
+		{"\xfd" "7zXZ", 6, "xz", "xz -dc"},
+		{"BZh91AY&SY", 10, "bzip2", "bzip2 -dc"},
+		{"\x04\x22\x4d\x18", 4, "lz4", "lz4 -dc"},
+		{"\xff\xfe", 2, "UTF-16 text", "iconv -f UTF-16 -t UTF-8"},
+		{"\xfe\xff", 2, "UTF-16 text", "iconv -f UTF-16 -t UTF-8"},
+	};
+	const unsigned char *head = s->input + s->in_begin;
+	if (s->packing != SOURCE_PLAIN || s->out_at > 0)
+		return 0;
+	for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
+		if (s->in_end - s->in_begin < foreign[i].len ||
+		    memcmp(head, foreign[i].mark, foreign[i].len) != 0)
+			continue;
+		if (foreign[i].how)
+			return error_set(err, ERROR_DATA, s->name,
+					 "is %s, which is not read here; make it zstd: %s FILE | zstd "
+					 ">FILE.zst",
+					 foreign[i].what, foreign[i].how);
+		return error_set(err, ERROR_DATA, s->name,
+				 "is %s, which is not read here; write its rows as csv "
+				 "(paceline-job(5), EXAMPLES)",
+				 foreign[i].what);
+	}
 	return 0;
 }
 

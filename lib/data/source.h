@@ -59,6 +59,9 @@ int source_check_unchanged(struct source *s, const struct source_identity *id, s
 /* Up to max bytes; *got == 0 means the end. Damaged or truncated packing: ERROR_DATA, place is
  * the file, the text names the byte of the file. */
 int source_read(struct source *s, void *data, size_t max, size_t *got, struct error *err);
+/* At its start: ERROR_DATA where the first bytes are those of a file that holds no rows of text
+ * (Parquet, xz, UTF-16, ...), saying what it is and how rows are had from it. */
+int source_check_text(const struct source *s, struct error *err);
 /* Whether source_read() would return without waiting for the descriptor. */
 int source_ready(struct source *s);
 uint64_t source_offset(const struct source *s);   /* in the text */

@@ -21,6 +21,7 @@ enum state {
 struct zstd {
 	ZSTD_DCtx *context;
 	enum state state;
+	size_t wanted; /* bytes that libzstd takes next: it is given no more, so that damage has a place */
 };
 
 static int matches(const unsigned char *head, size_t len)
@@ -64,6 +65,7 @@ static int next_frame(struct source *s, struct zstd *z, struct error *err)
 		return source_damaged(s, err, "bytes behind the last frame that are no zstd");
 	(void)ZSTD_DCtx_reset(z->context, ZSTD_reset_session_only);
 	z->state = FRAME;
+	z->wanted = MAGIC_BYTES + 1;
 	return source_begin_unit(s, err);
 }
 
@@ -91,7 +93,8 @@ static int unpack_some(struct source *s, struct zstd *z, void *data, size_t max,
 {
 	if (!s->pending && source_want_input(s, 1, err) != 0)
 		return -1;
-	ZSTD_inBuffer in = {s->input + s->in_begin, s->in_end - s->in_begin, 0};
+	size_t there = s->in_end - s->in_begin;
+	ZSTD_inBuffer in = {s->input + s->in_begin, there < z->wanted ? there : z->wanted, 0};
 	ZSTD_outBuffer out = {data, max, 0};
 	size_t left = ZSTD_decompressStream(z->context, &out, &in);
 	if (ZSTD_isError(left))
@@ -100,6 +103,7 @@ static int unpack_some(struct source *s, struct zstd *z, void *data, size_t max,
 	s->out_at += out.pos;
 	s->pending = out.pos == out.size;
 	*got = out.pos;
+	z->wanted = left;
 	if (left == 0) {
 		z->state = BETWEEN;
 		s->pending = 0;

@@ -23,7 +23,8 @@ static int bind_stream(struct row_stream *in, struct error *err)
 {
 	struct row_syntax syntax = in->schema->syntax;
 	struct row_ref header = {0};
-	if (rowscan_init(&in->scan, syntax, err) != 0 ||
+	if (source_check_text(in->source, err) != 0 ||
+	    rowscan_init(&in->scan, syntax, err) != 0 ||
 	    rowscan_start(&in->scan, in->source, 1, err) != 0)
 		return -1;
 	if (syntax.format == ROW_CSV) {

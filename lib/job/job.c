@@ -46,7 +46,7 @@ struct row {
 	size_t at;         /* offset in struct job */
 	const char *given; /* default, as text; NULL: must be given or is found in job_finish() */
 	double min, max;
-	const char *choices;
+	const char *choices; /* of CHOICE; of others what --help shows and completion offers */
 	enum job_change change;
 	const char *help;
 };
@@ -74,7 +74,8 @@ static const struct row own_rows[] = {
 	 "scaling of dense columns"},
 	{"CLASSES", CHOICE, AT(classes), "both", 0, 0, "both|any", FREE,
 	 "labels that DATA must hold: 0 and 1, or any"},
-	{"BAD_ROWS", BAD_ROWS, AT(bad_rows), "stop", 0, 0, NULL, FREE, "stop, or skip:N at most"},
+	{"BAD_ROWS", BAD_ROWS, AT(bad_rows), "stop", 0, 0, "stop|skip:N", FREE,
+	 "what becomes of rows that can't be read: at most N are left out"},
 	{"TEST", FILES, AT(test), "", 0, 0, NULL, FREE, "data scored at the end"},
 	{"MODEL", CHOICE, AT(model), "lr", 0, 0, MODEL_CHOICES, FRESH, "what is trained"},
 	{"EMBED", COUNT, AT(embed), "16", 1, 4096, NULL, FRESH, "embedding width (wdl)"},
@@ -94,51 +95,52 @@ static const struct row own_rows[] = {
 	{"PARTITIONS", CHOICE, AT(partitions), "shared", 0, 0, "shared|local", FRESH,
 	 "local: each worker trains its own file of DATA only"},
 	{"MIGRATE", REAL, AT(migrate), "2", 0, 1e9, NULL, STOPPED,
-	 "traversals apart from which on rows move, 0: never"},
-	{"SEED", COUNT, AT(seed), "1", 0, 0, NULL, FRESH, "of every random choice"},
+	 "rows move when passes of workers over their data differ by more, 0: never"},
+	{"SEED", COUNT, AT(seed), "1", 0, 0, NULL, FRESH, "seed of every random choice"},
 	{"SHARD_RETRIES", COUNT, AT(shard_retries), "3", 0, 1e6, NULL, FRESH,
-	 "workers a piece may cost before it is held, 0: any"},
+	 "data on which so many workers died are left out, 0: never"},
 	{"EVAL_EVERY", REAL, AT(eval_every), "0", 0, 1e9, NULL, FREE,
 	 "seconds between scorings of TEST, 0: only at the end"},
 	{"PATIENCE", COUNT, AT(patience), "0", 0, 1e9, NULL, FREE,
-	 "scorings without a better AUC before the end, 0: any"},
+	 "so many scorings without a better AUC end the job, 0: never"},
 	{"MAX_TIME", REAL, AT(max_time), "0", 0, 1e9, NULL, FREE,
-	 "seconds, all starts together, after which the job ends as it is, 0: never"},
+	 "seconds after which the job ends as it is, all starts together, 0: never"},
 	{"WORKERS", COUNT, AT(workers), "2", 1, 1024, NULL, STOPPED, "worker nodes"},
 	{"SERVERS", COUNT, AT(servers), "1", 1, 64, NULL, STOPPED, "parameter servers"},
-	{"SYNC", SYNC, AT(sync), "bsp", 0, 0, NULL, STOPPED, "bsp, ssp:N or asp"},
-	{"SOLUTION", TEXT, AT(solution), "none", 0, 0, NULL, FREE,
-	 "a name (trainctl(1)), or the path of an executable"},
+	{"SYNC", SYNC, AT(sync), "bsp", 0, 0, "bsp|ssp:N|asp", STOPPED,
+	 "how far workers may be apart"},
+	{"SOLUTION", TEXT, AT(solution), "none", 0, 0, "NAME|FILE", FREE,
+	 "who decides: a name (trainctl solve --help), or the path of an executable"},
 	{"EVERY", REAL, AT(every), "60", 0.1, 1e9, NULL, FREE, "seconds between decisions"},
-	{"SHORT", REAL, AT(shorter), "300", 0.1, 1e9, NULL, STOPPED, "short window, seconds"},
-	{"LONG", REAL, AT(longer), "600", 0.1, 1e9, NULL, STOPPED, "long window, seconds"},
+	{"SHORT", REAL, AT(shorter), "300", 0.1, 1e9, NULL, STOPPED, "the monitor's short window, seconds"},
+	{"LONG", REAL, AT(longer), "600", 0.1, 1e9, NULL, STOPPED, "the monitor's long window, seconds"},
 	{"HEAVY_WINDOW", REAL, AT(heavy_window), NULL, 0, 1e9, NULL, FREE,
-	 "seconds in which a node is restarted by intention once"},
+	 "seconds in which a solution restarts a node at most once"},
 	{"HEAVY_COOLDOWN", REAL, AT(heavy_cooldown), "0", 0, 1e9, NULL, FREE,
 	 "seconds between such restarts of any nodes"},
 	{"HEAVY_LIMIT", COUNT, AT(heavy_limit), "3", 0, 1e6, NULL, FREE,
-	 "such restarts of one node, 0: none"},
+	 "how many such restarts a node may have, 0: none"},
 	{"REPORT_EVERY", COUNT, AT(report_every), "10", 1, 1e9, NULL, FREE,
 	 "iterations between a worker's reports"},
 	{"AHEAD", COUNT, AT(ahead), "4", 1, 1024, NULL, FREE,
-	 "batches that a worker takes before their time"},
+	 "batches that a worker reserves in advance"},
 	{"PREDICT", CHOICE, AT(predict), "auto", 0, 0, "none|" PREDICT_CHOICES, FREE,
-	 "how workers foretell their speeds (lb-bsp)"},
+	 "how workers predict their speeds (lb-bsp)"},
 	{"PREDICT_FROM", PATH, AT(predict_from), "", 0, 0, NULL, FREE,
-	 "what was learnt of that before: STATE of a job, or a file"},
+	 "predictions start from this: STATE of another job, or a file"},
 	{"PROFILE", CHOICE, AT(profile), "", 0, 0, "0|1", FREE,
 	 "1: workers measure their devices first"},
 	{"RESTARTS", COUNT, AT(restarts), "10", 0, 1e6, NULL, FREE,
-	 "relaunches of a node in a row before the job fails"},
+	 "how many times in a row a node is started again"},
 	{"HUNG", DEADLINES_OF, AT(hung), "", 0, 0, NULL, FREE,
 	 "seconds without a sign of life after which a node is given up"},
 	{"CHECKPOINT_EVERY", REAL, AT(checkpoint_every), "60", 0, 1e9, NULL, FREE,
 	 "seconds between checkpoints, 0: only at the end"},
 	{"KEEP", COUNT, AT(keep), "3", 1, 1e6, NULL, FREE, "checkpoints kept"},
 	{"LAUNCH_WORKER", TEMPLATE, AT(launch_worker), "", 0, 0, NULL, FREE,
-	 "template that starts a worker"},
+	 "words in front of a worker's command"},
 	{"LAUNCH_SERVER", TEMPLATE, AT(launch_server), "", 0, 0, NULL, FREE,
-	 "template that starts a server"},
+	 "words in front of a server's command"},
 	{"DRAG", PATH, AT(drag), "", 0, 0, NULL, STOPPED, "directory of drag files"},
 };
 #define OWN_ROWS (sizeof own_rows / sizeof *own_rows)
@@ -187,10 +189,14 @@ const char *job_key(size_t i, const char **default_text, const char **help)
 	return row.key;
 }
 
-const char *job_key_choices(size_t i)
+const char *job_key_values(size_t i)
 {
 	struct row row;
-	return row_get(i, &row) == 0 ? row.choices : NULL;
+	if (row_get(i, &row) != 0)
+		return NULL;
+	if (row.choices)
+		return row.choices;
+	return row.kind == FILES ? "FILE" : row.kind == PATH ? "PATH" : NULL;
 }
 
 static int is_list(enum kind kind)
@@ -572,9 +578,9 @@ static int refuse_stdin(const struct job_list *list, const char *key, const char
 	for (size_t i = 0; i < list->count; i++)
 		if (strcmp(list->item[i], "-") == 0)
 			return error_set(err, ERROR_CONFIG, path,
-					 "%s: - (standard input) can't be read here, because rows are "
-					 "read by their numbers; write them to a file first: COMMAND | "
-					 "zstd >rows.csv.zst (a file of that name is ./-)",
+					 "%s: - means standard input, and a file is needed: rows are "
+					 "read by number, and more than once. Write one first: COMMAND "
+					 "| zstd >rows.csv.zst (a file with that name is ./-)",
 					 key);
 	return 0;
 }
@@ -642,8 +648,11 @@ static int finish_format(struct job *job, const char *path, struct error *err)
 	if (!format)
 		return error_set(err, ERROR_CONFIG, path,
 				 "no FORMAT, and the name of %.200s does not tell it: FORMAT is one "
-				 "of " ROW_FORMAT_CHOICES,
-				 job->data.item[0]);
+				 "of " ROW_FORMAT_CHOICES "%s",
+				 job->data.item[0],
+				 job->data.count > 1 ? " (a name with blanks is quoted inside of DATA: "
+						       "DATA=\"'my rows.csv'\")"
+						     : "");
 	if (row_syntax_find(format, job->separator, &syntax, err) != 0)
 		return error_wrap(err, path);
 	if (syntax.format != ROW_CSV && (job->label[0] || job->weight[0]))

@@ -106,7 +106,8 @@ enum job_change job_compare(const struct job *old, const struct job *now, int fi
 
 /* For the man page's table and completion: names and defaults in order; NULL behind the last. */
 const char *job_key(size_t i, const char **default_text, const char **help);
-/* Of the i-th key the words it takes, "a|b|c"; NULL where it takes anything else. */
-const char *job_key_choices(size_t i);
+/* What the value of the i-th key may be: words, "a|ssp:N|c", or what begins with a capital: FILE, PATH,
+ * NAME|FILE; NULL: a number, or text. */
+const char *job_key_values(size_t i);
 
 #endif

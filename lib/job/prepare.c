@@ -253,11 +253,11 @@ static void say_labels(const struct job *job, struct dataset *ds, const struct l
 	dataset_describe_labels(ds, labels, text, sizeof text);
 	if (zero && takes_any_label(job))
 		log_say(LOG_LEVEL_WARNING,
-			"labels of DATA are more than two: %s. With NEGATIVE='%s' others than these two "
-			"would be bad rows",
+			"DATA has more than two labels: %s. With NEGATIVE='%s', any third one would "
+			"make a bad row",
 			text, zero->text);
 	else
-		log_say(LOG_LEVEL_WARNING, "labels of DATA are more than two: %s", text);
+		log_say(LOG_LEVEL_WARNING, "DATA has more than two labels: %s", text);
 }
 
 /* A label was refused: which others there are says what POSITIVE and NEGATIVE should be. */

@@ -118,7 +118,7 @@ static void send_told(struct part_remote *r, const struct told *t)
 		      on_answer, r) == 0 ||
 	    !peer_is_up(r->peer))
 		return; /* not connected: it goes when the connection comes */
-	error_set(&err, ERROR_TEMPFAIL, r->options.path, "does not read what it is told");
+	error_set(&err, ERROR_TEMPFAIL, r->options.path, "does not read what it is sent");
 	r->options.broken(&err, r->options.owner);
 }
 

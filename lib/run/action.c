@@ -364,8 +364,11 @@ static void describe(const struct action *a, char *out, size_t max)
 {
 	switch (a->kind) {
 	case ACTION_ADJUST_BS:
-		snprintf(out, max, "size %llux%llu", (unsigned long long)a->size,
-			 (unsigned long long)a->accum);
+		if (a->accum > 1)
+			snprintf(out, max, "size %llu in %llu steps", (unsigned long long)a->size,
+				 (unsigned long long)a->accum);
+		else
+			snprintf(out, max, "size %llu", (unsigned long long)a->size);
 		break;
 	case ACTION_ADJUST_LR:
 		snprintf(out, max, "lr x%g", a->scale);

@@ -96,6 +96,22 @@ static int parse_device(struct snapshot_node *n, const struct record *r, struct 
 		       : 0;
 }
 
+/* Where the time of its last report went, and how busy its machine was. */
+static int parse_load(struct snapshot_node *n, const struct record *r, struct error *err)
+{
+	const struct {
+		const char *key;
+		double *at;
+	} numbers[] = {{"compute", &n->compute},     {"comm", &n->comm},
+		       {"wait", &n->wait},           {"psi-cpu", &n->psi_cpu},
+		       {"psi-mem", &n->psi_mem},     {"throttled", &n->throttled},
+		       {"own-cpu", &n->own_cpu}};
+	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+		if (real_or_nan(r, numbers[i].key, numbers[i].at, err) != 0)
+			return -1;
+	return 0;
+}
+
 static int parse_node(struct snapshot_node *n, const struct record *r, struct error *err)
 {
 	const char *id, *state;
@@ -119,7 +135,8 @@ static int parse_node(struct snapshot_node *n, const struct record *r, struct er
 	    count_or_zero(r, "accum", COUNT_MAX, &n->accum, err) != 0 ||
 	    real_or_nan(r, "last", &n->last, err) != 0 ||
 	    real_or_nan(r, "silent", &n->silent, err) != 0 ||
-	    real_or_nan(r, "speed-last", &n->speed_last, err) != 0 || parse_device(n, r, err) != 0)
+	    real_or_nan(r, "speed-last", &n->speed_last, err) != 0 || parse_device(n, r, err) != 0 ||
+	    parse_load(n, r, err) != 0)
 		return -1;
 	if (isnan(n->up))
 		n->up = 0;

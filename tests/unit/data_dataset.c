@@ -433,6 +433,61 @@ static void test_bad_csv(void **state)
 	schema_free(s);
 }
 
+/* What a spreadsheet or a script leaves in a header is no harm where no column of ours is meant. */
+static void test_odd_headers(void **state)
+{
+	(void)state;
+	static const char *const text[] = {"y,,a,,x,x,\n1,?,2,?,?,?,?\n0,,4,,,,",
+					   "\" y \",\"a\"\r\n1,2\r\n0,4\r\n",
+					   "\xef\xbb\xbf\"y\",a\n1,2\n0,4",
+					   "\n\n  y  ,\ta\t\n1,2\n\n0,4\n\n",
+					   "\"long\nname\",y,\"a\"\n\"b\n\n\"\"b\"\"\",1,2\nc,0,\"4\""};
+	static const char *const label[] = {"y", " y ", "y", "y", "y"};
+	for (size_t i = 0; i < 5; i++) {
+		struct rows rows = {0};
+		struct error err;
+		write_text(0, text[i]);
+		struct schema *s = make((struct schema_options){
+			.format = "csv", .label = label[i], .dense = "a", .dense_scale = "none"});
+		struct dataset *ds = open_files(s, 1, 0);
+		assert_int_equal(dataset_rows(ds), 2);
+		assert_int_equal(dataset_read(ds, 0, 2, &rows, &err), 0);
+		assert_int_equal(rows.count, 2);
+		near(rows.label[0], 1);
+		near(rows.dense[0], 2);
+		near(rows.dense[1], 4);
+		rows_free(&rows);
+		dataset_close(ds);
+		schema_free(s);
+	}
+	struct schema *s = make((struct schema_options){.format = "csv", .label = "x", .dense = "a"});
+	write_text(0, text[0]);
+	open_fails(s, ERROR_DATA, ":1:9", "column 'x' stands twice in the header: rename one");
+	write_text(0, "x,a,\n1,2\n");
+	read_fails(s, ":2:4", "2 fields instead of the header's 3");
+	write_text(0, "x,a\n1,2,\n");
+	read_fails(s, ":2:5", "3 fields instead of the header's 2");
+	write_text(0, "x,a\n1\n");
+	read_fails(s, ":2:2", "1 field instead of the header's 2");
+	schema_free(s);
+}
+
+static void test_files_that_are_no_text(void **state)
+{
+	(void)state;
+	struct schema *s = make((struct schema_options){.format = "csv", .label = "x", .dense = "a"});
+	write_text(0, "PAR1\x15\x04");
+	open_fails(s, ERROR_DATA, "", "is Parquet, which is not read here; write its rows as csv");
+	write_text(0, "BZh91AY&SY");
+	open_fails(s, ERROR_DATA, "", "is bzip2, which is not read here; make it zstd: bzip2 -dc FILE | zstd");
+	write_text(0, "\xff\xfex");
+	open_fails(s, ERROR_DATA, "", "iconv -f UTF-16 -t UTF-8");
+	write_text(0, "PAR1,x,a\n1,1,2\n");
+	struct dataset *ds = open_files(s, 1, 0);
+	dataset_close(ds);
+	schema_free(s);
+}
+
 static void test_bad_rows_are_counted_once(void **state)
 {
 	(void)state;
@@ -807,6 +862,8 @@ int main(void)
 		TEST(test_libsvm),
 		TEST(test_labels),
 		TEST(test_bad_csv),
+		TEST(test_odd_headers),
+		TEST(test_files_that_are_no_text),
 		TEST(test_bad_rows_are_counted_once),
 		TEST(test_two_files_are_one),
 		TEST(test_numbers),
