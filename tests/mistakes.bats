@@ -118,7 +118,7 @@ worker: --id, --shards, --servers and --data are needed
 worker: --help shows the usage
 = 64
 $ predict d.csv
-predict: -c: the checkpoint is missing
+predict: give -c CHECKPOINT, or -j JOB for its newest one
 predict: --help shows the usage
 = 64
 $ bpt-monitor --short 600 --long 5 -s m
