@@ -8,6 +8,7 @@
 #include "job/fresh.h"
 #include "job/job.h"
 #include "job/prepare.h"
+#include "run/metrics.h"
 #include "run/show.h"
 #include "run/supervisor.h"
 #include "screen/course.h"
@@ -240,6 +241,8 @@ static int make_ready(const struct job *job, const struct dirs *dirs, const stru
 {
 	char id[OPTION_ID_MAX];
 	int running = prepare_running(dirs, id);
+	if (!running && metrics_try(job, err) != 0)
+		return -1;
 	if (check_predict_from(job->predict_from, err) != 0)
 		return -1;
 	if (call->fresh && running)

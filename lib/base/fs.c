@@ -263,6 +263,19 @@ int fs_replace_file(const char *path, const void *data, size_t len, struct error
 	return fs_replace(path, 0600, fill_bytes, &b, err);
 }
 
+static int fill_for_all(int fd, const char *path, void *arg, struct error *err)
+{
+	if (fchmod(fd, 0644) != 0)
+		return error_errno(err, ERROR_CANTCREAT, path, "mode");
+	return fill_bytes(fd, path, arg, err);
+}
+
+int fs_publish(const char *path, const void *data, size_t len, struct error *err)
+{
+	struct bytes b = {data, len};
+	return fs_replace(path, 0600, fill_for_all, &b, err);
+}
+
 int fs_lock(const char *path, int *fd, struct error *err)
 {
 	int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
