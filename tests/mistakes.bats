@@ -484,7 +484,7 @@ E
 @test "init: which column is the label" {
 	transcript <<'E'
 $ trainctl init d.csv
-trainctl: d.csv: which column is the label? Give it with --label NAME; likely: y, b
+trainctl: d.csv: which column is the label? Give it with --label NAME; likely: y
 trainctl: --help shows the usage
 = 64
 $ trainctl init d.csv --label label
