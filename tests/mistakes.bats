@@ -316,7 +316,7 @@ $ trainctl run job.env -s DENSE=a,,b
 trainctl: ...DENSE: an empty name in the list
 = 78
 $ trainctl run job.env -s SPARSE=b,b
-trainctl: ...SPARSE: 'b' stands twice
+trainctl: ...SPARSE: 'b' appears twice
 = 78
 $ trainctl run job.env -s LABEL=
 trainctl: ...LABEL: FORMAT=csv needs it
@@ -655,13 +655,13 @@ $ printf 'node id=1' | rec where id=1
 rec: stdin:1: the input ends without a newline
 = 65
 $ echo 'node id=1 id=2' | rec where id=1
-rec: stdin:1: key 'id' stands twice
+rec: stdin:1: key 'id' appears twice
 = 65
 $ echo 'worker id=a' | bs-solve -B 10
 bs-solve: stdin:1: worker: speed= is missing
 = 65
 $ printf 'worker id=a speed=1\nworker id=a speed=2\n' | bs-solve -B 10
-bs-solve: stdin:2: worker id=a stands twice
+bs-solve: stdin:2: worker id=a appears twice
 = 65
 $ bs-solve -B 10 </dev/null
 bs-solve: stdin: no worker
@@ -757,7 +757,7 @@ $ told 'hello worker=a generation=x'
 err code=bad-request	generation=: 'x' is not a whole number
 = 0
 $ told 'hello worker=a worker=b'
-err code=bad-request	key 'worker' stands twice
+err code=bad-request	key 'worker' appears twice
 = 0
 $ told 'hello  worker=a'
 err code=bad-request	byte 7: a key must begin with a-z

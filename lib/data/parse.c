@@ -240,7 +240,7 @@ static int find_column(const struct header *h, const char *name, size_t *at, str
 			parse_place(place, sizeof place, h->file, h->row,
 				    rowscan_field_at(h->row, i));
 			return error_set(err, ERROR_DATA, place,
-					 "column '%.80s' stands twice in the header: rename one",
+					 "column '%.80s' appears twice in the header: rename one",
 					 name);
 		}
 		found = i;

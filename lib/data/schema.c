@@ -131,7 +131,7 @@ static int check_twice(const struct schema_column *columns, size_t count, const 
 	int result = 0;
 	for (size_t i = 1; i < count && result == 0; i++)
 		if (strcmp(names[i - 1], names[i]) == 0)
-			result = error_set(err, ERROR_CONFIG, key, "'%.80s' stands twice", names[i]);
+			result = error_set(err, ERROR_CONFIG, key, "'%.80s' appears twice", names[i]);
 	free(names);
 	return result;
 }
