@@ -532,7 +532,7 @@ E
 	transcript <<'E'
 $ mkdir shut; chmod 500 shut; trainctl run job.env --run-dir shut/run
 trainctl: DIR/shut/run: can't be made: Permission denied
-= 77
+= 73
 E
 }
 
