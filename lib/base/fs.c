@@ -122,6 +122,10 @@ int fs_read_file(const char *path, size_t max, char **out, size_t *len, struct e
 		ssize_t n = read(fd, data + size, room - size - 1);
 		if (n < 0 && errno == EINTR)
 			continue;
+		if (n < 0 && errno == EISDIR) {
+			error_set(err, ERROR_NOINPUT, path, "is a directory; a file is needed");
+			break;
+		}
 		if (n < 0) {
 			error_errno(err, ERROR_IO, path, "read");
 			break;
@@ -278,9 +282,11 @@ int fs_lock(const char *path, int *fd, struct error *err)
 	if (lock < 0)
 		return error_errno(err, ERROR_CANTCREAT, path, "lock can't be made");
 	if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
-		int taken = errno == EWOULDBLOCK;
-		error_errno(err, taken ? ERROR_TEMPFAIL : ERROR_OS, path,
-			    taken ? "another instance runs" : "flock");
+		if (errno == EWOULDBLOCK)
+			error_set(err, ERROR_TEMPFAIL, path,
+				  "another instance runs: it holds this lock");
+		else
+			error_errno(err, ERROR_OS, path, "flock");
 		close(lock);
 		return -1;
 	}

@@ -364,8 +364,10 @@ static int numbers_check(const struct row *row, const struct job_list *list, con
 			 struct error *err)
 {
 	uint64_t n;
+	char what[ERROR_PLACE_MAX];
+	snprintf(what, sizeof what, "%.400s: %s", place, row->key);
 	for (size_t i = 0; i < list->count; i++)
-		if (number_u64(list->item[i], (uint64_t)row->min, (uint64_t)row->max, &n, place,
+		if (number_u64(list->item[i], (uint64_t)row->min, (uint64_t)row->max, &n, what,
 			       err) != 0) {
 			if (err)
 				err->code = ERROR_CONFIG;
@@ -773,9 +775,9 @@ static int finish_options(struct job *job, const char *path, struct error *err)
 int job_finish(struct job *job, const char *path, struct error *err)
 {
 	if (!job->name[0])
-		return error_set(err, ERROR_CONFIG, path, "no JOB: a job needs a name");
+		return error_set(err, ERROR_CONFIG, path, "no JOB: a job needs a name, like JOB=try");
 	if (job->data.count == 0)
-		return error_set(err, ERROR_CONFIG, path, "no DATA: nothing to train on");
+		return error_set(err, ERROR_CONFIG, path, "no DATA: which file is to be trained on?");
 	if (refuse_stdin(&job->data, "DATA", path, err) != 0 ||
 	    refuse_stdin(&job->test, "TEST", path, err) != 0)
 		return -1;
@@ -805,12 +807,12 @@ int job_finish(struct job *job, const char *path, struct error *err)
 		return error_set(err, ERROR_CONFIG, path, "LONG=%g is shorter than SHORT=%g",
 				 job->longer, job->shorter);
 	if (job->eval_every > 0 && job->test.count == 0)
-		return error_set(err, ERROR_CONFIG, path, "EVAL_EVERY without TEST");
+		return error_set(err, ERROR_CONFIG, path, "EVAL_EVERY scores TEST now and then, and there is no TEST");
 	if (job->patience > 0 && job->eval_every == 0)
-		return error_set(err, ERROR_CONFIG, path, "PATIENCE without EVAL_EVERY");
+		return error_set(err, ERROR_CONFIG, path, "PATIENCE counts the scores of EVAL_EVERY, which is 0");
 	if (job_balance(job) && strcmp(job->sync, "bsp") != 0)
 		return error_set(err, ERROR_CONFIG, path,
-				 "SOLUTION=%s sets sizes at the barrier; SYNC=%s has none",
+				 "SOLUTION=%s sets sizes at the barrier; SYNC=%s has none: SYNC=bsp has",
 				 job->solution, job->sync);
 	if (strchr(job->solution, '/') && absolute(&job->solution, err) != 0)
 		return -1;

@@ -225,7 +225,7 @@ static int check_twice(const struct snapshot *s, struct error *err)
 		if (compare_names(sorted[i - 1], sorted[i]) == 0) {
 			char line[40];
 			result = error_set(err, ERROR_DATA, NULL,
-					   "snapshot: node role=%s id=%s stands twice%s",
+					   "snapshot: node role=%s id=%s appears twice%s",
 					   node_role_name(sorted[i]->role), sorted[i]->id,
 					   at_line(sorted[i]->line, line));
 		}
