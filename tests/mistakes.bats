@@ -484,7 +484,7 @@ E
 @test "init: which column is the label" {
 	transcript <<'E'
 $ trainctl init d.csv
-trainctl: d.csv: which column is the label? Give it with --label NAME; likely: y, b
+trainctl: d.csv: which column is the label? Give it with --label NAME; likely: y
 trainctl: --help shows the usage
 = 64
 $ trainctl init d.csv --label label
@@ -532,7 +532,7 @@ E
 	transcript <<'E'
 $ mkdir shut; chmod 500 shut; trainctl run job.env --run-dir shut/run
 trainctl: DIR/shut/run: can't be made: Permission denied
-= 77
+= 73
 E
 }
 
