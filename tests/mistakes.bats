@@ -79,7 +79,7 @@ trainctl: --report-every: 'soon' is not a number
 trainctl: --help shows the usage
 = 64
 $ shardd -s s -j j -n 0
-shardd: --samples: 0 is not in 1..18446744073709551615
+shardd: --samples: 0 is less than 1
 shardd: --help shows the usage
 = 64
 $ bs-solve -B ten
@@ -218,6 +218,9 @@ trainctl: --set: BATCH: 'many' is not a whole number
 $ trainctl run job.env -s LR=0,1
 trainctl: --set: LR: '0,1' is not a number: a point stands before the fraction, not a comma
 = 78
+$ trainctl run job.env -s EVERY=1m
+trainctl: --set: EVERY: '1m' is not a number: write it without a unit
+= 78
 $ trainctl run job.env -s HIDDEN=64,x
 trainctl: --set: HIDDEN: 'x' is not a whole number
 = 78
@@ -317,6 +320,12 @@ trainctl: ...DENSE: an empty name in the list
 = 78
 $ trainctl run job.env -s SPARSE=b,b
 trainctl: ...SPARSE: 'b' appears twice
+= 78
+$ trainctl run job.env -s DENSE=a,y
+trainctl: ...DENSE: 'y' is the LABEL, which is not known when rows are scored
+= 78
+$ trainctl run job.env -s MISSING=NA,
+trainctl: ...MISSING: an empty name in the list
 = 78
 $ trainctl run job.env -s LABEL=
 trainctl: ...LABEL: FORMAT=csv needs it
