@@ -22,7 +22,7 @@ LDFLAGS   = $(SANITIZE) $(EXTRA_LDFLAGS) -pthread
 # libraries those that are needed then. Which room may know which is said in CONTRIBUTING.md, and
 # checked there (`pages:` in tests/run).
 PROGRAMS = $(patsubst cmd/%.c,%,$(wildcard cmd/*.c))
-LIBS     = -Wl,--as-needed -levent -lcsv -lz -lzstd -lxxhash -lopenblas -ljansson -lm
+LIBS     = -Wl,--as-needed -levent -lcsv -lz -lzstd -lxxhash -lopenblas -ljansson -lncursesw -lm
 UNITS    = $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/*.c))
 BATS     = $(patsubst tests/%.bats,%,$(shell ls -S tests/*.bats))
 # check runs the short forms of these, `make fault` and `make bench` all of them.

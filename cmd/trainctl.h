@@ -42,6 +42,12 @@ int trainctl_decide(const struct solution *solution, const struct solution_optio
 /* Of an executable: a name without a slash is a file here, not one that PATH knows. */
 void trainctl_solution_path(const char *name, char path[DIRS_PATH_MAX]);
 
+/* view.c: on standard output, after terminal_open(). */
+struct view;
+void trainctl_show_view(struct view *v);
+/* Of a job whose trainctl has gone: how it ended, as its log says. */
+void trainctl_show_end(const struct view *v);
+
 struct record_reader;
 /* Of a log that was read to its end: says so when that was in the middle of a line. */
 void trainctl_tell_torn(struct record_reader *in);

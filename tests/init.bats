@@ -109,7 +109,7 @@ key() { sed -n "s/^$1=//p" "$2"; }
 	people 100 | sed 's/yes$/red/; s/no$/blue/' >d.csv
 	# A name that is no column, then a number, then the value by its number.
 	printf 'colour\n1\n1\n' | script -qec "trainctl init d.csv" asked >/dev/null
-	grep -q 'Which column shall the model learn' asked
+	grep -q 'Which column shall the model learn?' asked
 	grep -q "no column 'colour'" asked
 	grep -q '  1  bought  ' asked
 	grep -q 'Which value of bought means 1' asked

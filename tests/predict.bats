@@ -161,6 +161,18 @@ floats() {
 	done
 }
 
+@test "-j: the newest checkpoint of a job" {
+	mkdir -p home/paceline/j/checkpoints
+	cp -r "$MODELS/lr" home/paceline/j/checkpoints/000003
+	predict -c "$MODELS/lr" "$MODELS/rows.csv" >right
+	predict -j j "$MODELS/rows.csv" | cmp - right
+	mkdir run
+	mv home/paceline/j run/state
+	predict --run-dir run "$MODELS/rows.csv" | cmp - right
+	run -66 predict -j j "$MODELS/rows.csv"
+	run -64 predict -j j -c "$MODELS/lr" "$MODELS/rows.csv"
+}
+
 @test "labels: 1, 0, and - where there is none" {
 	printf 'clicked,y,colour,x,more\nyes,1,red,1,?\nno,1,red,1,?\n,1,red,1,?\n' >in.csv
 	run -0 predict -c "$MODELS/lr" in.csv

@@ -2,9 +2,10 @@
  * its trainctl.sock. */
 #include "cmd/cmd.h"
 #include "cmd/trainctl.h"
+#include "cmd/trainctl/terminal.h"
 #include "job/deadline.h"
-#include "run/show.h"
 #include "run/supervisor.h"
+#include "screen/view.h"
 #include "wire/call.h"
 
 #include <unistd.h>
@@ -18,16 +19,8 @@ struct question {
 	int reads_stdin;     /* the request's payload */
 	double answer_seconds;
 	void (*data)(const struct record *r, void *arg);
+	void *arg;
 };
-
-static const struct {
-	const char *key, *head;
-	int width;
-} node_columns[] = {{"role", "ROLE", 8},         {"id", "ID", 12},
-		    {"state", "STATE", 9},       {"pid", "PID", 8},
-		    {"restarts", "RESTARTS", 8}, {"size", "SIZE", 7},
-		    {"time", "TIME", 10},        {"speed", "SPEED", 10},
-		    {"ratio", "RATIO", 7}};
 
 static const char *value(const struct record *r, const char *key)
 {
@@ -35,29 +28,10 @@ static const char *value(const struct record *r, const char *key)
 	return text && text[0] ? text : "-";
 }
 
-static void show_job(const struct record *r)
+/* Shown when all of it is there. */
+static void take_view(const struct record *r, void *view)
 {
-	printf("%s: %s, epoch %s of %s, step %s, %s of %s samples, loss %s, %s restarts\n"
-	       "last checkpoint %s\n\n",
-	       value(r, "name"), value(r, "state"), value(r, "epoch"), value(r, "epochs"),
-	       value(r, "iteration"), value(r, "samples-done"), value(r, "samples"),
-	       value(r, "loss"), value(r, "restarts"), value(r, "checkpoint"));
-	for (size_t i = 0; i < sizeof node_columns / sizeof *node_columns; i++)
-		printf("%-*s ", node_columns[i].width, node_columns[i].head);
-	putchar('\n');
-}
-
-static void show_columns(const struct record *r, void *arg)
-{
-	(void)arg;
-	if (record_is(r, "job"))
-		show_job(r);
-	if (!record_is(r, "node"))
-		return;
-	for (size_t i = 0; i < sizeof node_columns / sizeof *node_columns; i++)
-		printf("%-*.*s ", node_columns[i].width, node_columns[i].width,
-		       value(r, node_columns[i].key));
-	putchar('\n');
+	view_take(view, r);
 }
 
 static void show_records(const struct record *r, void *arg)
@@ -82,7 +56,7 @@ static int converse(const char *socket, const struct question *q, const char *li
 	while (result == 0 && (result = call_receive(c, &r, err)) == 0) {
 		if (record_is(&r, "ok") || record_is(&r, "err"))
 			break;
-		q->data(&r, NULL);
+		q->data(&r, q->arg);
 	}
 	call_close(c);
 	if (result != 0)
@@ -172,12 +146,22 @@ static int ask(const struct question *q, int argc, char **argv)
 
 int trainctl_status(int argc, char **argv)
 {
+	static struct view view;
+	int people = terminal_open() != TERMINAL_NONE;
 	const struct question q = {.name = "status",
 				   .about = "Shows the nodes of a running job and how far it is.",
 				   .verb = "status",
 				   .answer_seconds = STATUS_SECONDS,
-				   .data = isatty(STDOUT_FILENO) ? show_columns : show_records};
-	return ask(&q, argc, argv);
+				   .data = people ? take_view : show_records,
+				   .arg = &view};
+	view_init(&view);
+	int status = ask(&q, argc, argv);
+	if (status == 0 && view.name[0]) {
+		view_sort(&view, VIEW_SLOW, 0);
+		trainctl_show_view(&view);
+	}
+	view_free(&view);
+	return status;
 }
 
 int trainctl_stop(int argc, char **argv)

@@ -67,7 +67,7 @@ static int ask_label(const struct survey *s, const char *path, const struct surv
 		     size_t count, size_t *chosen, struct error *err)
 {
 	char classes[SURVEY_CLASSES_MAX], answer[ANSWER_MAX], name[COLUMN_SHOWN + 1];
-	fprintf(stderr, "Which column shall the model learn to tell?\n");
+	fprintf(stderr, "Which column shall the model learn?\n");
 	for (size_t i = 0; i < count; i++) {
 		survey_classes(&s->column[label[i].column], classes);
 		fprintf(stderr, "  %zu  %-20s %s\n", i + 1,
@@ -448,9 +448,10 @@ static void say_label(FILE *out, const struct survey *s, const struct plan_choic
 	char classes[SURVEY_CLASSES_MAX], name[COLUMN_SHOWN + 1], value[COLUMN_SHOWN + 1];
 	survey_classes(c, classes);
 	fprintf(out, "  label    %s: %s", plain(c->name, name), classes);
+	int known = p->positive && p->negative && value_yes(p->positive, p->negative) == 1;
 	if (p->positive)
 		fprintf(out, "; '%s' means 1%s", plain(p->positive, value),
-			p->positive_said ? "" : " (--positive says otherwise)");
+			p->positive_said || known ? "" : " (a guess: --positive VALUE says otherwise)");
 	fputc('\n', out);
 }
 
@@ -475,7 +476,7 @@ static void say(const struct call *call, const struct survey *s, const struct pl
 		fprintf(out, "  columns  %zu of numbers, %zu of categories, %zu left out\n", n->dense,
 			n->sparse, n->out);
 	if (missing)
-		fprintf(out, "  missing  %s mean that there is no value\n", missing);
+		fprintf(out, "  missing  MISSING=%s: such values are read as empty ones\n", missing);
 	if (bad)
 		fprintf(out, "  bad rows BAD_ROWS=%s: some rows can't be used\n", bad);
 	if (survey_sorted(&s->column[p->label]))

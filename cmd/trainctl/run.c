@@ -1,111 +1,167 @@
 /* trainctl run: reads the job file, prepares its state, and gives it to the supervisor. */
 #include "cmd/cmd.h"
 #include "cmd/trainctl.h"
+#include "cmd/trainctl/terminal.h"
 #include "base/clock.h"
 #include "base/fs.h"
 #include "job/deadline.h"
 #include "job/fresh.h"
 #include "job/job.h"
 #include "job/prepare.h"
+#include "run/metrics.h"
 #include "run/show.h"
 #include "run/supervisor.h"
+#include "screen/course.h"
+#include "screen/summary.h"
+#include "screen/text.h"
 #include "solve/solution.h"
 #include "wire/server.h"
 #include "record/record.h"
 
-#include <math.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define NAME PROGRAM " run"
+#define DRAW_SECONDS 0.9
+#define LOW_TERMINAL 6 /* lines: fewer, and the block is one line */
 
-struct screen {
-	int terminal; /* stdout is one: a bar, columns */
-	int bar;      /* a bar stands in the last line */
-	double shown; /* clock_mono() of the last progress line */
-};
-
-static struct screen screen;
+static struct {
+	enum terminal_kind terminal; /* what stdout is */
+	double shown;                /* clock_mono() of what was drawn last */
+	size_t width;                /* of the terminal then */
+	struct screen_line line[COURSE_LINES];
+} screen;
 
 /* ---- what people see ---- */
 
-static void clear_bar(void)
-{
-	if (screen.bar)
-		fputs("\r\033[K", stdout);
-	screen.bar = 0;
-}
-
-static void draw(const char *text)
-{
-	printf("\r%s\033[K", text);
-	fflush(stdout);
-	screen.bar = 1;
-}
-
-static size_t columns(void)
-{
-	struct winsize size;
-	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 10)
-		return (size_t)size.ws_col - 1;
-	return 79;
-}
-
-/* Messages go to stderr; on a terminal they must not end up behind the bar. */
+/* Messages go to stderr; on a terminal they stand above the block. */
 static void say(enum log_level level, const char *text, void *arg)
 {
+	char line[RECORD_LINE_MAX];
 	(void)level;
 	(void)arg;
-	clear_bar();
+	terminal_clear();
 	fflush(stdout);
-	fprintf(stderr, PROGRAM ": %s\n", text);
+	screen.width = 0; /* drawn again with the next tick */
+	snprintf(line, sizeof line, PROGRAM ": %s", text);
+	terminal_say(line);
 }
 
+static void course_of(const struct run_row *row, struct course *c)
+{
+	course_init(c);
+	snprintf(c->state, sizeof c->state, "%s", row->state ? row->state : "");
+	c->iteration = row->iteration;
+	c->epoch = row->epoch;
+	c->epochs = row->epochs;
+	c->loss = row->loss;
+	c->rate = row->rate;
+	c->left = row->left;
+	if (row->known) {
+		c->samples = (double)row->samples;
+		c->total = (double)row->total;
+	}
+	snprintf(c->slowest, sizeof c->slowest, "%s", row->slowest);
+	c->ratio = row->ratio;
+	text_clean(row->why, c->why, sizeof c->why);
+	text_clean(row->told, c->told, sizeof c->told);
+	c->told_age = row->told_age;
+}
+
+/* One column is left free: a line that fills the last one is wrapped by some terminals. */
+static size_t columns(void)
+{
+	return terminal_width() - 1;
+}
+
+static void draw(const struct run_row *row)
+{
+	struct course c;
+	course_of(row, &c);
+	screen.width = terminal_width();
+	screen.shown = clock_mono();
+	size_t count = course_lines(&c, columns(), text_has_blocks(), screen.line);
+	terminal_draw(screen.line, terminal_height() < LOW_TERMINAL ? 1 : count);
+}
+
+/* Once a second, and when the terminal has another width: some tell it only after they have moved
+ * the lines, and what is drawn between goes to the wrong place. */
 static void on_tick(const struct run_row *row, void *arg)
 {
-	char text[SHOW_LINE_MAX];
 	(void)arg;
-	if (!screen.terminal)
-		return;
-	show_bar(row, columns(), text, sizeof text);
-	draw(text);
+	if (screen.terminal == TERMINAL_FULL && (screen.width != terminal_width() ||
+						 clock_mono() - screen.shown >= DRAW_SECONDS))
+		draw(row);
 }
 
-/* Records where a program reads; for people the early rows stay, later ones are in the bar. */
+static void show_row(const struct run_row *row)
+{
+	struct screen_line line = {.tint = TINT_NONE};
+	struct course c;
+	course_of(row, &c);
+	course_row(&c, columns(), line.text, sizeof line.text);
+	terminal_clear();
+	terminal_put(&line);
+	fflush(stdout);
+}
+
+/* Records where a program reads; for people the early rows stay, later ones are in the block. */
 static void on_row(const struct run_row *row, void *arg)
 {
 	char text[RECORD_LINE_MAX];
 	(void)arg;
-	if (!screen.terminal) {
+	if (screen.terminal == TERMINAL_NONE) {
 		show_record(row, text, sizeof text);
 		fputs(text, stdout);
 		fflush(stdout);
 		return;
 	}
-	if ((row->iteration & (row->iteration - 1)) == 0) {
-		clear_bar();
-		show_line(row, text, sizeof text);
-		puts(text);
+	if (screen.terminal == TERMINAL_PLAIN || (row->iteration & (row->iteration - 1)) == 0)
+		show_row(row);
+	if (screen.terminal == TERMINAL_FULL)
+		draw(row);
+}
+
+/* A record, or on a terminal what it says. */
+static void show_summary(const char *text)
+{
+	struct screen_line line[SUMMARY_LINES];
+	struct record r;
+	terminal_clear();
+	if (screen.terminal == TERMINAL_NONE || record_first(&r, text, strlen(text), NULL) != 0) {
+		fputs(text, stdout);
+		return;
 	}
-	on_tick(row, arg);
+	size_t count = summary_lines(&r, columns(), line);
+	for (size_t i = 0; i < count; i++)
+		terminal_put(&line[i]);
+	const char *path = record_get(&r, "checkpoint");
+	if (path && path[0])
+		printf("checkpoint %s\n", path);
 }
 
 static void on_progress(const char *what, const char *path, uint64_t done, uint64_t total,
 			void *arg)
 {
-	char text[512];
+	char text[512], percent[16];
 	double now = clock_mono();
 	(void)arg;
-	if (done == total || now - screen.shown < (screen.terminal ? 0.2 : 5))
+	if (done == total || now - screen.shown < (screen.terminal == TERMINAL_FULL ? 0.2 : 5))
 		return;
 	screen.shown = now;
-	snprintf(text, sizeof text, "%s %.300s: %d%%", what, path,
+	snprintf(percent, sizeof percent, "%d%%",
 		 total ? (int)(100.0 * (double)done / (double)total) : 0);
-	if (screen.terminal)
-		draw(text);
-	else
-		say(LOG_LEVEL_INFO, text, NULL);
+	if (screen.terminal == TERMINAL_FULL) {
+		struct screen_line line = {.tint = TINT_NONE};
+		text_name(path, columns() / 2, text, sizeof text);
+		const struct piece piece[] = {
+			PIECE(percent), PIECE(what), PIECE(text)};
+		line_fit(piece, 3, columns(), line.text, sizeof line.text);
+		terminal_draw(&line, 1);
+		return;
+	}
+	snprintf(text, sizeof text, "%s %.300s: %s", what, path, percent);
+	say(LOG_LEVEL_INFO, text, NULL);
 }
 
 /* ---- the job ---- */
@@ -156,7 +212,7 @@ static int finished_before(const struct job *job, const struct dirs *dirs, int *
 	*status = prepare_finished(job, dirs, err);
 	if (*status == 0) {
 		fprintf(stderr, PROGRAM ": this job has been finished; --fresh starts it over\n");
-		fputs(text, stdout);
+		show_summary(text);
 		if (record_first(&r, text, strlen(text), NULL) == 0)
 			record_u64_opt(&r, "held", 0, UINT64_MAX, &held, NULL);
 		*status = held > 0 ? ERROR_NEGATIVE : 0;
@@ -185,6 +241,8 @@ static int make_ready(const struct job *job, const struct dirs *dirs, const stru
 {
 	char id[OPTION_ID_MAX];
 	int running = prepare_running(dirs, id);
+	if (!running && metrics_try(job, err) != 0)
+		return -1;
 	if (check_predict_from(job->predict_from, err) != 0)
 		return -1;
 	if (call->fresh && running)
@@ -193,7 +251,7 @@ static int make_ready(const struct job *job, const struct dirs *dirs, const stru
 	const struct prepare_options options = {
 		.running = running, .fresh = call->fresh, .progress = on_progress};
 	int result = prepare(job, dirs, &options, ready, err);
-	clear_bar();
+	terminal_clear();
 	return result;
 }
 
@@ -213,8 +271,7 @@ static int supervise(const struct job *job, const struct dirs *dirs, const struc
 	static struct supervisor_result result;
 	if (supervisor_run(&options, &result, err) != 0)
 		return -1;
-	clear_bar();
-	fputs(result.summary, stdout);
+	show_summary(result.summary);
 	return result.status;
 }
 
@@ -334,10 +391,10 @@ int trainctl_run(int argc, char **argv)
 		return 0;
 	if (shown != OPTION_GO)
 		return cmd_fail(PROGRAM, &err);
-	screen.terminal = isatty(STDOUT_FILENO);
+	screen.terminal = terminal_open();
 	screen.shown = clock_mono();
 	log_set_sink(say, NULL, LOG_LEVEL_INFO);
 	int result = run(path, &call, &err);
-	clear_bar();
+	terminal_clear();
 	return result < 0 ? cmd_fail(PROGRAM, &err) : result;
 }

@@ -99,7 +99,9 @@ int number_real(const char *text, double min, double max, double *out, const cha
 {
 	double value;
 	if (number_real_span(text, strlen(text), &value) != 0)
-		return error_set(err, ERROR_USAGE, what, "'%.80s' is not a number", text);
+		return error_set(err, ERROR_USAGE, what, "'%.80s' is not a number%s", text,
+				 strchr(text, ',') ? ": a point stands before the fraction, not a comma"
+						   : "");
 	if (value < min || value > max)
 		return error_set(err, ERROR_USAGE, what, "%.80s is not in %g..%g", text, min, max);
 	*out = value;

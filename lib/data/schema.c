@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -130,7 +131,7 @@ static int check_twice(const struct schema_column *columns, size_t count, const 
 	int result = 0;
 	for (size_t i = 1; i < count && result == 0; i++)
 		if (strcmp(names[i - 1], names[i]) == 0)
-			result = error_set(err, ERROR_CONFIG, key, "'%.80s' stands twice", names[i]);
+			result = error_set(err, ERROR_CONFIG, key, "'%.80s' appears twice", names[i]);
 	free(names);
 	return result;
 }
@@ -423,6 +424,8 @@ const char *schema_nearest(const char *name, const char *const *names, size_t co
 	/* Half of the name may differ: beyond that a hint misleads. */
 	size_t best = strlen(name) / 2 + 1;
 	for (size_t i = 0; i < count; i++) {
+		if (strcasecmp(name, names[i]) == 0)
+			return names[i];
 		size_t distance = edit_distance(name, names[i]);
 		if (distance < best) {
 			best = distance;

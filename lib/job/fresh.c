@@ -29,7 +29,7 @@ static const struct {
 	{"schema", 0},      {"model", 0},     {"layout", 0},  {"job.env", 0},   {"job.log", 0},
 	{"job.log.1", 0},   {"logs", 1},      {"run-dir", 0}, {"standing", 0},  {"spill", 1},
 	{"balance.log", 0}, {"data-sums", 0}, {"spent", 0},
-	{"balance.log.1", 0},
+	{"balance.log.1", 0}, {"bpt.log", 0}, {"bpt.log.1", 0},
 };
 #define OURS (sizeof ours / sizeof *ours)
 

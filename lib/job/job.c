@@ -11,6 +11,7 @@
 #include "data/format.h"
 #include "job/deadline.h"
 #include "job/jobtext.h"
+#include "job/metrics_to.h"
 #include "model/model.h"
 #include "predict/predict.h"
 #include "proc/launcher.h"
@@ -37,6 +38,7 @@ enum kind {
 	SYNC,
 	BAD_ROWS,
 	DEADLINES_OF,
+	METRICS_OF,
 	TEMPLATE
 };
 
@@ -130,6 +132,8 @@ static const struct row own_rows[] = {
 	 "predictions start from this: STATE of another job, or a file"},
 	{"PROFILE", CHOICE, AT(profile), "", 0, 0, "0|1", FREE,
 	 "1: workers measure their devices first"},
+	{"METRICS", METRICS_OF, AT(metrics), "", 0, 0, NULL, FREE,
+	 "FILE.prom, DIR/, unix:SOCKET or http://ADDRESS:PORT, for Prometheus"},
 	{"RESTARTS", COUNT, AT(restarts), "10", 0, 1e6, NULL, FREE,
 	 "how many times in a row a node is started again"},
 	{"HUNG", DEADLINES_OF, AT(hung), "", 0, 0, NULL, FREE,
@@ -201,7 +205,7 @@ const char *job_key_values(size_t i)
 
 static int is_list(enum kind kind)
 {
-	return kind == NUMBERS || kind == FILES;
+	return kind == NUMBERS || kind == FILES || kind == METRICS_OF;
 }
 
 static int is_number(enum kind kind)
@@ -360,13 +364,29 @@ static int numbers_check(const struct row *row, const struct job_list *list, con
 			 struct error *err)
 {
 	uint64_t n;
+	char what[ERROR_PLACE_MAX];
+	snprintf(what, sizeof what, "%.400s: %s", place, row->key);
 	for (size_t i = 0; i < list->count; i++)
-		if (number_u64(list->item[i], (uint64_t)row->min, (uint64_t)row->max, &n, place,
+		if (number_u64(list->item[i], (uint64_t)row->min, (uint64_t)row->max, &n, what,
 			       err) != 0) {
 			if (err)
 				err->code = ERROR_CONFIG;
 			return -1;
 		}
+	return 0;
+}
+
+static int metrics_check(const struct row *row, const struct job_list *list, const char *place,
+			 struct error *err)
+{
+	struct metrics_to to;
+	struct error why;
+	if (list->count > METRICS_TO_MAX)
+		return error_set(err, ERROR_CONFIG, place, "%s: more than %d places", row->key,
+				 METRICS_TO_MAX);
+	for (size_t i = 0; i < list->count; i++)
+		if (metrics_to_parse(&to, list->item[i], &why) != 0)
+			return error_set(err, why.code, place, "%s: %.900s", row->key, why.text);
 	return 0;
 }
 
@@ -394,6 +414,10 @@ static int store(struct job *job, const struct row *row, const char *value, cons
 		return number_store(job, row, value, place, err);
 	if (row->kind == FILES)
 		return files_split(field(job, row), row->key, value, place, err);
+	if (row->kind == METRICS_OF)
+		return files_split(field(job, row), row->key, value, place, err) == 0
+			       ? metrics_check(row, field(job, row), place, err)
+			       : -1;
 	if (row->kind == NUMBERS) {
 		if (list_split(field(job, row), value, ", \t", place, err) != 0)
 			return -1;
@@ -591,6 +615,39 @@ static int absolute_list(struct job_list *list, struct error *err)
 	return 0;
 }
 
+/* A file in DIR/ is called after the job. */
+static int finish_metrics(struct job *job, struct error *err)
+{
+	for (size_t i = 0; i < job->metrics.count; i++) {
+		char **word = &job->metrics.item[i], *path, whole[2 * PATH_MAX];
+		struct metrics_to to;
+		if (metrics_to_parse(&to, *word, err) != 0)
+			return -1;
+		if (!to.path)
+			continue;
+		while (strncmp(to.path, "./", 2) == 0)
+			to.path += 2;
+		int n = snprintf(whole, sizeof whole, "%s%s%s", to.path,
+				 to.kind == METRICS_TO_DIR ? job->name : "",
+				 to.kind == METRICS_TO_DIR ? ".prom" : "");
+		if (n < 0 || n >= PATH_MAX)
+			return error_set(err, ERROR_CONFIG, *word, "path too long");
+		path = strdup(whole);
+		if (!path)
+			return error_set(err, ERROR_OS, *word, "out of memory");
+		int result = absolute(&path, err);
+		if (result == 0) {
+			snprintf(whole, sizeof whole, "%s%s",
+				 to.kind == METRICS_TO_UNIX ? "unix:" : "", path);
+			result = text_set(word, whole, path, err);
+		}
+		free(path);
+		if (result != 0)
+			return -1;
+	}
+	return 0;
+}
+
 static int ends_in(const char *name, size_t len, const char *ending)
 {
 	size_t n = strlen(ending);
@@ -690,6 +747,7 @@ static char *value_text(const struct job *job, const struct row *row)
 	case NUMBERS:
 		return list_join(at, ',');
 	case FILES:
+	case METRICS_OF:
 		return words_join(((const struct job_list *)at)->item,
 				  ((const struct job_list *)at)->count);
 	default:
@@ -717,9 +775,9 @@ static int finish_options(struct job *job, const char *path, struct error *err)
 int job_finish(struct job *job, const char *path, struct error *err)
 {
 	if (!job->name[0])
-		return error_set(err, ERROR_CONFIG, path, "no JOB: a job needs a name");
+		return error_set(err, ERROR_CONFIG, path, "no JOB: a job needs a name, like JOB=try");
 	if (job->data.count == 0)
-		return error_set(err, ERROR_CONFIG, path, "no DATA: nothing to train on");
+		return error_set(err, ERROR_CONFIG, path, "no DATA: which file is to be trained on?");
 	if (refuse_stdin(&job->data, "DATA", path, err) != 0 ||
 	    refuse_stdin(&job->test, "TEST", path, err) != 0)
 		return -1;
@@ -749,18 +807,19 @@ int job_finish(struct job *job, const char *path, struct error *err)
 		return error_set(err, ERROR_CONFIG, path, "LONG=%g is shorter than SHORT=%g",
 				 job->longer, job->shorter);
 	if (job->eval_every > 0 && job->test.count == 0)
-		return error_set(err, ERROR_CONFIG, path, "EVAL_EVERY without TEST");
+		return error_set(err, ERROR_CONFIG, path, "EVAL_EVERY scores TEST now and then, and there is no TEST");
 	if (job->patience > 0 && job->eval_every == 0)
-		return error_set(err, ERROR_CONFIG, path, "PATIENCE without EVAL_EVERY");
+		return error_set(err, ERROR_CONFIG, path, "PATIENCE counts the scores of EVAL_EVERY, which is 0");
 	if (job_balance(job) && strcmp(job->sync, "bsp") != 0)
 		return error_set(err, ERROR_CONFIG, path,
-				 "SOLUTION=%s sets sizes at the barrier; SYNC=%s has none",
+				 "SOLUTION=%s sets sizes at the barrier; SYNC=%s has none: SYNC=bsp has",
 				 job->solution, job->sync);
 	if (strchr(job->solution, '/') && absolute(&job->solution, err) != 0)
 		return -1;
 	if (finish_options(job, path, err) != 0)
 		return -1;
-	if (absolute_list(&job->data, err) != 0 || absolute_list(&job->test, err) != 0 ||
+	if (finish_metrics(job, err) != 0 || absolute_list(&job->data, err) != 0 ||
+	    absolute_list(&job->test, err) != 0 ||
 	    absolute(&job->init, err) != 0 || absolute(&job->drag, err) != 0 ||
 	    absolute(&job->predict_from, err) != 0)
 		return -1;

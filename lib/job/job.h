@@ -61,6 +61,7 @@ struct job {
 	char *predict; /* none, or a model of lib/predict */
 	char *predict_from;
 	char *profile; /* 0 | 1; "" until job_finish() */
+	struct job_list metrics; /* words of job/metrics_to.h; files' and sockets' paths absolute */
 	/* checkpoints */
 	double checkpoint_every; /* seconds, 0: only at the end */
 	uint64_t keep;

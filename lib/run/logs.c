@@ -236,8 +236,11 @@ void sup_logs_bound(struct supervisor *s)
 		sup_node_log_path(n, path);
 		cut_if_large(path);
 	}
-	dirs_state(&s->dirs, "balance.log", path); /* the lead's */
-	cut_if_large(path);
+	static const char *const of_others[] = {"balance.log", "bpt.log"}; /* the lead, the monitor */
+	for (size_t i = 0; i < sizeof of_others / sizeof *of_others; i++) {
+		dirs_state(&s->dirs, of_others[i], path);
+		cut_if_large(path);
+	}
 	bound(s);
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "job/prepare.h"
 
 #include <event2/event.h>
 #include <math.h>
@@ -67,6 +68,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 		sup_progress_tick(s);
 	sup_watch_tick(s);
 	sup_logs_bound(s);
+	sup_metrics_tick(s);
 	if (clock_mono() - s->spent.kept >= TIME_SECONDS)
 		write_time(s);
 	sup_kick(s);
@@ -212,6 +214,7 @@ static void release(struct supervisor *s)
 	struct event *const events[] = {s->tick, s->periodic, s->hangup};
 	sup_score_stop(s);
 	sup_decide_stop(s);
+	sup_metrics_close(s);
 	sup_links_free(s);
 	sup_answer_all(s);
 	sup_roster_free(s);
@@ -228,10 +231,12 @@ static void release(struct supervisor *s)
 
 static int begin(struct supervisor *s, struct error *err)
 {
+	char id[OPTION_ID_MAX];
 	if (sup_watch_init(s, err) != 0 || make_server(s, err) != 0 || make_events(s, err) != 0 ||
 	    sup_log_open(s, err) != 0 || read_time(s, err) != 0 || sup_roster_fill(s, err) != 0 ||
 	    sup_force_read(s, err) != 0 || sup_intent_read(s, err) != 0 ||
-	    sup_checkpoint_find(s, err) != 0)
+	    sup_checkpoint_find(s, err) != 0 ||
+	    sup_metrics_open(s, prepare_running(&s->dirs, id), err) != 0)
 		return -1;
 	sup_log_begin(s, 0); /* what is adopted is of this run */
 	int running = sup_adopt(s, err);
@@ -266,6 +271,7 @@ int supervisor_run(const struct supervisor_options *options, struct supervisor_r
 	int served = server_run(s->server, options->notify_socket, 0, err);
 	if (served == 0) {
 		write_time(s);
+		sup_metrics_last(s);
 		result->status = end_status_of(s);
 		summary(s, result);
 		keep_summary(s, result);

@@ -124,7 +124,7 @@ static void put_job(struct supervisor *s, struct request *rq)
 	request_put_record(rq, &o);
 }
 
-static void put_node(struct sup_node *n, struct request *rq)
+static void put_node(struct sup_node *n, const struct why *workers, struct request *rq)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
@@ -144,6 +144,10 @@ static void put_node(struct sup_node *n, struct request *rq)
 	record_add_real(&o, "speed", m ? m->speed_short : NAN);
 	record_add_real(&o, "ratio", m ? m->ratio_short : NAN);
 	record_add_real(&o, "accum", m && m->accum ? (double)m->accum : NAN);
+	char why[WHY_MAX] = "";
+	if (m)
+		why_slow(workers, m, why);
+	record_add(&o, "why", why);
 	record_add(&o, "told", n->said.what);
 	record_add_seconds(&o, "told-age", n->said.what[0] ? clock_mono() - n->said.at : NAN);
 	const char *section = sup_watch_section(n);
@@ -155,9 +159,11 @@ static void put_node(struct sup_node *n, struct request *rq)
 static void do_status(struct request *rq, void *owner)
 {
 	struct supervisor *s = owner;
+	struct why workers;
+	why_gather(&workers, &s->progress.snapshot.now, NODE_WORKER);
 	put_job(s, rq);
 	EACH_NODE (n, s)
-		put_node(n, rq);
+		put_node(n, &workers, rq);
 	request_ok(rq, NULL);
 }
 

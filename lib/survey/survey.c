@@ -215,7 +215,7 @@ static int looks_like_names(const struct row_field *field, size_t count)
 	for (size_t i = 1; i < count; i++)
 		twice += sorted[i].len > 0 && by_text(&sorted[i - 1], &sorted[i]) == 0;
 	free(sorted);
-	/* A name or two may stand twice; values do so all the time. */
+	/* A name or two may appear twice; values do so all the time. */
 	return twice < 2 || 10 * twice < (int)count;
 }
 
