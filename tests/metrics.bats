@@ -48,6 +48,7 @@ strike() {
 	grep -q "^trainctl: metrics are at /metrics of unix:$T/run.sock$" first.err
 	[ "$(stat -c %a tiny.prom)" = 644 ]
 	[ "$(stat -c %a run.sock)" = 666 ]
+	status | grep -qF " metrics=$T/tiny.prom%20unix:$T/run.sock%20http://127.0.0.1:$(port first.err) "
 	wait_for 'page "$(port first.err)" now.prom; [ -n "$(value now.prom paceline_node_bpt_ratio id=\"w1\" window=\"short\")" ]'
 	strict now.prom
 	[ "$(value now.prom paceline_job_state 'state="running"')" = 1 ]

@@ -391,6 +391,23 @@ grown() {
 	[[ $(tail -n 1 <<<"$output") == *" job=tiny state=done runs=2 "* ]]
 }
 
+@test "what the monitor took is kept; its log begins again when it has grown large or was moved" {
+	job EPOCHS=1000
+	slow 2000
+	begin first
+	wait_for 'grep -qs "^bpt role=worker id=w1 " run/state/bpt.log'
+	mv run/state/bpt.log before
+	wait_for 'grep -qs "^bpt role=worker id=w1 " run/state/bpt.log'
+	truncate -s 64M run/state/bpt.log
+	wait_for '[ -e run/state/bpt.log.1 ]'
+	wait_for 'grep -qs "^bpt role=worker id=w0 " run/state/bpt.log'
+	trainctl stop --run-dir run
+	cat before run/state/bpt.log | bpt-monitor --filter | rec where type=node | rec tsv id >ids
+	[ "$(sort ids | tr '\n' ' ')" = "ps0 ps1 w0 w1 " ]
+	run -0 run_job --fresh --set EPOCHS=1
+	[ ! -e run/state/bpt.log.1 ]
+}
+
 # ---- its time ----
 
 @test "MAX_TIME counts over all starts" {

@@ -115,6 +115,18 @@ int prepare_finished(const struct job *job, const struct dirs *dirs, struct erro
 
 /* ---- schema, dataset ---- */
 
+/* A model that is told the answer learns nothing else. */
+static int check_label(const struct schema *s, const struct schema_column *columns, size_t count,
+		       const char *key, struct error *err)
+{
+	for (size_t i = 0; s->label && i < count; i++)
+		if (strcmp(columns[i].name, s->label) == 0)
+			return error_set(err, ERROR_CONFIG, key,
+					 "'%.80s' is the LABEL, which is not known when rows are scored",
+					 s->label);
+	return 0;
+}
+
 static int wanted_schema(const struct job *job, struct schema **schema, struct error *err)
 {
 	struct schema_options options = {.format = job->format,
@@ -128,7 +140,13 @@ static int wanted_schema(const struct job *job, struct schema **schema, struct e
 					 .missing = given(job->missing),
 					 .dense_scale = job->dense_scale,
 					 .hash_bits = job->hash_bits};
-	return schema_new(schema, &options, err);
+	if (schema_new(schema, &options, err) != 0)
+		return -1;
+	if (check_label(*schema, (*schema)->dense, (*schema)->dense_count, "DENSE", err) == 0 &&
+	    check_label(*schema, (*schema)->sparse, (*schema)->sparse_count, "SPARSE", err) == 0)
+		return 0;
+	schema_free(*schema);
+	return -1;
 }
 
 static int saved_schema(const char *path, const struct schema *wanted, struct schema **saved,

@@ -79,6 +79,9 @@ static const struct {
 	[METRIC_NODE_TIME] = {"node_time_seconds_total", COUNTER,
 			      "Where the time of all batches went: compute, comm, rows (waiting for "
 			      "data) or wait (for other nodes)."},
+	[METRIC_NODE_BUSY] = {"node_busy_ratio", GAUGE,
+			      "Share of its time in which the node did not wait for others, as last "
+			      "reported."},
 	[METRIC_NODE_CPU] = {"node_cpu_ratio", GAUGE,
 			     "Share of the host's processors in use, by anybody, as last reported."},
 	[METRIC_NODE_MEMORY] = {"node_memory_ratio", GAUGE,

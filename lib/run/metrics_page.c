@@ -250,6 +250,13 @@ static double samples_of(const struct snapshot_node *m)
 	return (double)m->samples;
 }
 
+/* speed_last is its size over the time of a batch. */
+static double busy_of(const struct snapshot_node *m)
+{
+	double time = (double)m->size / m->speed_last;
+	return time + m->wait > 0 ? time / (time + m->wait) : NAN;
+}
+
 static double cpu_of(const struct snapshot_node *m)
 {
 	return m->cpu;
@@ -309,6 +316,7 @@ static void put_nodes(const struct look *l)
 	each_measured(l, METRIC_NODE_BATCHES, batches_of);
 	each_measured(l, METRIC_NODE_SAMPLES, samples_of);
 	put_times(l);
+	each_measured(l, METRIC_NODE_BUSY, busy_of);
 	each_measured(l, METRIC_NODE_CPU, cpu_of);
 	each_measured(l, METRIC_NODE_MEMORY, mem_of);
 }
