@@ -434,7 +434,9 @@ static int on_screen(struct top *t, struct error *err)
 	int result = watch(t, err);
 	logview_close(t->log);
 	t->log = NULL;
-	endwin(); /* and no delscreen(): what is written below the screen needs its terminal, too */
+	endwin();
+	delscreen(screen);
+	terminal_again();
 	return result;
 }
 
