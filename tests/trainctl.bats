@@ -19,7 +19,7 @@ summary() { tail -n 1 "$1"; }
 	run trainctl --version
 	[ "$status" -eq 0 ]
 	[[ $output == "trainctl "* ]]
-	for command in run status stop checkpoint kill-restart apply top report solve replay; do
+	for command in run check list wait logs status stop checkpoint kill-restart apply top report solve replay; do
 		run trainctl $command --help
 		[ "$status" -eq 0 ]
 		[[ $output == "usage: trainctl $command"* ]]
@@ -195,7 +195,7 @@ summary() { tail -n 1 "$1"; }
 	[ "$status" -eq 0 ]
 	run run_job
 	[ "$status" -eq 75 ]
-	[[ $output == *"another instance"* ]]
+	[[ $output == *"job tiny runs already"*"pid $SUPERVISOR minds it"* ]]
 	run run_job --fresh
 	[ "$status" -eq 75 ]
 	run trainctl stop --run-dir "$T/run"

@@ -54,13 +54,12 @@ static void put_json_text(const char *value)
 	putchar_unlocked('"');
 	while (*s) {
 		size_t n = utf8_length(s);
-		unsigned char c = (unsigned char)*s;
-		if (c == '"' || c == '\\')
-			printf("\\%c", c);
-		else if (c < 0x20 || c == 0x7f)
-			printf("\\u%04x", c);
+		if (*s == '"' || *s == '\\')
+			printf("\\%c", *s);
+		else if ((unsigned char)*s < 0x20 || *s == 0x7f)
+			printf("\\u%04x", (unsigned)*s);
 		else if (n == 0)
-			fputs("\xef\xbf\xbd", stdout); /* U+FFFD: JSON has no room for other bytes */
+			fputs(UTF8_REPLACEMENT, stdout); /* JSON has no room for other bytes */
 		else
 			fwrite(s, 1, n, stdout);
 		s += n ? n : 1;

@@ -5,6 +5,7 @@
 
 #include "cmd/cmd.h"
 #include "cmd/trainctl.h"
+#include "job/jobs.h"
 #include "record/record.h"
 
 #include <fcntl.h>
@@ -202,8 +203,7 @@ int trainctl_report(int argc, char **argv)
 	if (shown == OPTION_GO && w.records && (text || w.html || w.png))
 		shown = error_set(&err, ERROR_USAGE, NULL,
 				  "--records is a report of its own: without --text, --html, --png");
-	if (shown != OPTION_GO || dirs_resolve(&dirs, job, run_dir || !state_dir ? run_dir : "/",
-						state_dir, &env, &err) != 0)
+	if (shown != OPTION_GO || jobs_find(&dirs, job, run_dir, state_dir, &env, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
 	if (!text && !w.html && !w.png && !isatty(STDOUT_FILENO))
 		w.records = 1;
