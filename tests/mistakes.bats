@@ -874,7 +874,7 @@ E
 	wait_for 'trainctl status --run-dir run 2>/dev/null | grep -q state=running'
 	transcript <<'E'
 $ trainctl run job.env --run-dir run --set DRAG=drag
-trainctl: job tiny runs already, since ...: pid ... minds it; `trainctl status --run-dir DIR/run` shows it, `trainctl stop --run-dir DIR/run` stops it
+trainctl: job tiny runs already, since ...: pid ... runs it; `trainctl status --run-dir DIR/run` shows it, `trainctl stop --run-dir DIR/run` stops it
 = 75
 $ trainctl kill-restart w9 --run-dir run
 trainctl: DIR/run/trainctl.sock: unknown-node: there is no node 'w9'; status lists them
