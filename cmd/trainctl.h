@@ -91,6 +91,9 @@ struct snapshot;
  * file; once, as long as they say the same. */
 int trainctl_decide(const struct solution *solution, const struct solution_options *options,
 		    const struct snapshot *s, const char *file, struct error *err);
+/* "none even ..." */
+#define TRAINCTL_SOLUTIONS_MAX 256
+void trainctl_solutions(char out[TRAINCTL_SOLUTIONS_MAX]);
 /* Of an executable: a name without a slash is a file here, not one that PATH knows. */
 void trainctl_solution_path(const char *name, char path[DIRS_PATH_MAX]);
 
