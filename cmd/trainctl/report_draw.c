@@ -37,7 +37,7 @@ const char *const picture_caption[PICTURES] = {
 	[PICTURE_LOSS] = "The mean loss of the samples between two points, of the model as it was "
 			 "before it saw them.",
 	[PICTURE_PACE] = "Samples a second of all workers. Above it what they could do if none of "
-			 "them ever waited: the room between the two is what stragglers cost.",
+			 "them waited for a slower one, was down or idle.",
 	[PICTURE_SIZE] = "Samples of a batch. A solution that balances gives slow workers smaller "
 			 "batches and fast ones larger.",
 	[PICTURE_TIME] = "Computing and communicating, per batch. Under BSP the slowest one sets "
@@ -537,17 +537,21 @@ static void draw_loss(const struct report *p, FILE *out)
 static void put_paces(const struct curves *c, FILE *out)
 {
 	double *speed = calloc(c->workers + 1, sizeof *speed);
+	struct account_point *did = calloc(c->workers + 1, sizeof *did);
 	fputs("$pace << EOD\n", out);
 	for (size_t i = 0; speed && i < c->workers; i++)
 		speed[i] = cost_first_speed(c->worker[i]);
-	for (size_t k = 0; speed && k < c->windows; k++) {
+	for (size_t k = 0; speed && did && k < c->windows; k++) {
 		const struct window *w = &c->window[k];
 		double samples = 0, could = 0;
+		for (size_t i = 0; i < c->workers; i++)
+			did[i] = account_between(c->worker[i], w->from, w->to);
+		double barrier = cost_barrier(did, c->workers);
 		for (size_t i = 0; i < c->workers; i++) {
-			struct account_point did = account_between(c->worker[i], w->from, w->to);
-			if (did.time > 0 && did.samples > 0)
-				speed[i] = did.samples / did.time;
-			samples += did.samples;
+			double seconds = did[i].time + did[i].batches * barrier;
+			if (seconds > 0 && did[i].samples > 0)
+				speed[i] = did[i].samples / seconds;
+			samples += did[i].samples;
 			could += speed[i];
 		}
 		if (w->kind != COST_TOGETHER)
@@ -558,6 +562,7 @@ static void put_paces(const struct curves *c, FILE *out)
 	}
 	fputs("EOD\n", out);
 	free(speed);
+	free(did);
 }
 
 static void draw_pace(const struct report *p, FILE *out)
