@@ -324,7 +324,7 @@ stopped() {
 	kill -9 $SUPERVISOR
 	ended $waits
 	[ "$status" -eq 75 ]
-	grep -q "trainctl is gone without a word" waiting.err
+	grep -q "trainctl is gone without a summary" waiting.err
 	rm drag/*
 	begin third
 	ended $SUPERVISOR

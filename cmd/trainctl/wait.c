@@ -29,7 +29,7 @@ static int tell(const struct condition *c, struct error *err)
 	fputs(c->summary, stdout);
 	if (c->is == CONDITION_CRASHED)
 		return error_set(err, ERROR_TEMPFAIL, NULL,
-				 "job %s: its trainctl is gone without a word%s; `trainctl run` goes on "
+				 "job %s: its trainctl is gone without a summary%s; `trainctl run` goes on "
 				 "with the job",
 				 c->name, c->node[0] ? ", and its nodes still run" : "");
 	if (c->is == CONDITION_NEW)
