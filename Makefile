@@ -1,9 +1,10 @@
-# Paceline. `make`, `make check`, `make check-fast`, `make install PREFIX= DESTDIR=`, `make fault`,
-# `make bench`, `make asan`, `make clang`, `make clang-asan`, `make units`, `make clean`.
+# Paceline. `make`, `make check`, `make check-fast`, `make install PREFIX= DESTDIR=`, `make uninstall`,
+# `make dist`, `make deb`, `make fault`, `make bench`, `make asan`, `make clang`, `make clang-asan`,
+# `make units`, `make clean`.
 # BUILD names the build directory, so that several compilers live side by side:
 #   make CC=clang BUILD=build-clang check
 
-VERSION   = 0.1.0
+VERSION  := $(shell sed -n 's/^\#define PACELINE_VERSION "\(.*\)"/\1/p' lib/base/version.h)
 PREFIX    = /usr/local
 DESTDIR   =
 BUILD     = build
@@ -13,15 +14,15 @@ OPT       = -O3 $(ARCH) -fno-math-errno -fno-trapping-math
 SANITIZE  =
 WARN      = -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-psabi
 CPPFLAGS  = -Ilib -I. -D_GNU_SOURCE
-CFLAGS    = -std=c17 -g $(OPT) $(WARN) $(SANITIZE) -pthread
-LDFLAGS   = $(SANITIZE) -pthread
+CFLAGS    = -std=c17 -g $(OPT) $(WARN) $(SANITIZE) $(EXTRA_CFLAGS) -pthread
+LDFLAGS   = $(SANITIZE) $(EXTRA_LDFLAGS) -pthread
 
 # ---- what is built: the files of the folders. A new file, program or test is named in no list. ----
 # All rooms of lib/ go into one archive; the linker takes from it what a program calls, and of the
 # libraries those that are needed then. Which room may know which is said in CONTRIBUTING.md, and
 # checked there (`pages:` in tests/run).
 PROGRAMS = $(patsubst cmd/%.c,%,$(wildcard cmd/*.c))
-LIBS     = -Wl,--as-needed -levent -lcsv -lz -lzstd -lxxhash -lopenblas -ljansson -lm
+LIBS     = -Wl,--as-needed -levent -lcsv -lz -lzstd -lxxhash -lopenblas -ljansson -lncursesw -lm
 UNITS    = $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/*.c))
 BATS     = $(patsubst tests/%.bats,%,$(shell ls -S tests/*.bats))
 # check runs the short forms of these, `make fault` and `make bench` all of them.
@@ -39,7 +40,7 @@ unexport POSIXLY_CORRECT
 CHECK      = $(BATS:%=bats:%) pages: $(UNITS:%=unit:%) short:tests/surroundings \
 	     $(FAULTS:%=short:tests/fault/%) short:tests/model/run $(BENCHES:%=short:tests/bench/%)
 CHECK_ASAN = $(UNITS:%=asan/unit:%)
-CHECK_ASAN_BATS = $(patsubst %,asan/bats:%,$(filter-out surroundings,$(BATS)))
+CHECK_ASAN_BATS = $(patsubst %,asan/bats:%,$(filter-out surroundings install,$(BATS)))
 CHECK_CLANG = $(UNITS:%=clang/unit:%)
 CHECK_CLANG_ASAN = $(UNITS:%=clang-asan/unit:%)
 
@@ -80,7 +81,7 @@ $(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD) -path $(BUILD)/deb -prune -o -name '*.d' -type f -print 2>/dev/null)
 
 units: $(UNITS:%=$(BUILD)/unit/%)
 
@@ -111,21 +112,33 @@ bench: all
 	@set -e; for bench in $(BENCHES); do \
 		PACELINE_BIN=$$PWD/$(BUILD)/bin tests/bench/$$bench || [ $$? = 77 ]; done
 
-install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/doc/paceline \
-		$(DESTDIR)$(PREFIX)/share/paceline/examples
-	install -m 755 $(PROGRAMS:%=$(BUILD)/bin/%) $(DESTDIR)$(PREFIX)/bin
-	for page in man/*.[1-8]; do \
-		dir=$(DESTDIR)$(PREFIX)/share/man/man$${page##*.}; \
-		install -d $$dir && install -m 644 $$page $$dir; done
-	for dir in systemd cron completion; do \
-		install -d $(DESTDIR)$(PREFIX)/share/paceline/$$dir && \
-		install -m 644 scripts/$$dir/* $(DESTDIR)$(PREFIX)/share/paceline/$$dir; done
-	install -m 644 README.md CONTRIBUTING.md LICENSE $(DESTDIR)$(PREFIX)/share/doc/paceline
-	cp -r scripts/examples/. $(DESTDIR)$(PREFIX)/share/paceline/examples
+# ---- what a user has of it ----
+
+# What TAB offers comes from the programs' own --help, which comes from their tables of options.
+completion: $(BUILD)/completion/paceline $(BUILD)/completion/_paceline
+$(BUILD)/completion/%: scripts/completion/%.in scripts/completion/tables $(PROGRAMS:%=$(BUILD)/bin/%)
+	@mkdir -p $(@D)
+	scripts/completion/tables $(BUILD)/bin $< >$@.new
+	@mv $@.new $@
+
+export PREFIX DESTDIR
+install: all completion
+	@scripts/install $(BUILD)
+uninstall:
+	@scripts/install --remove
+
+# The sources as one file: of the last commit, or where there is no git, as they lie there. The same
+# sources give the same file, bit by bit.
+dist:
+	@scripts/dist $(BUILD) $(VERSION)
+
+# A Debian package from that file, for any processor of this kind (not just this machine's).
+deb: dist
+	@scripts/deb $(BUILD) $(VERSION)
 
 clean:
 	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-clang $(BUILD)-clang-asan
 
-.PHONY: all units asan clang clang-asan check check-fast fault bench install clean FORCE
+.PHONY: all units asan clang clang-asan check check-fast fault bench completion install uninstall \
+	dist deb clean FORCE
 .SECONDARY:

@@ -3,11 +3,12 @@
  * a running job for a new one.  It never writes into a checkpoint.
  */
 #include "cmd/cmd.h"
+#include "cmd/jobdir.h"
 
 #include "base/fs.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/export.h"
-#include "job/dirs.h"
+#include "job/jobs.h"
 #include "wire/call.h"
 #include "record/record.h"
 
@@ -29,15 +30,16 @@ static const struct option_row rows[] = {
 	{.name = "protect", .kind = OPTION_TEXT, .target = &opt_protect, .arg = "PATH",
 	 .help = "prune: one that stays whatever its age", .seen = &protect_seen},
 	{.name = "job", .letter = 'j', .kind = OPTION_ID, .target = &opt_job, .arg = "NAME",
-	 .help = "save: the job that runs", .seen = &job_seen},
+	 .help = "the checkpoints of this job, or its newest one", .seen = &job_seen},
 	{.name = "run-dir", .kind = OPTION_TEXT, .target = &opt_run_dir, .arg = "DIR",
-	 .help = "save: its run directory", .seen = &run_dir_seen},
+	 .help = "of the job with this run directory", .seen = &run_dir_seen},
 	{0}};
 
 static const struct option_table table = {
 	.program = PROGRAM,
-	.synopsis = "list|latest DIR\nshow|verify PATH\nprune DIR --keep N [--protect PATH]\n"
-		    "save -j JOB|--run-dir DIR\nexport PATH FILE.safetensors",
+	.synopsis = "list|latest DIR|-j JOB\nshow|verify PATH|-j JOB\n"
+		    "prune DIR|-j JOB --keep N [--protect PATH]\nsave -j JOB|--run-dir DIR\n"
+		    "export PATH|-j JOB FILE.safetensors",
 	.about = "Checkpoints: list, look at, verify, prune, export, ask for one.",
 	.rows = rows,
 	.epilogue = "Deadlines: save waits 900 s for the job's checkpoint, 5 s for its supervisor."};
@@ -213,15 +215,12 @@ static int ask(struct call *c, char path[CKPT_PATH_MAX], struct error *err)
 
 static int run_save(const char *const *operand, struct error *err)
 {
-	struct dirs_environment env = {.runtime_directory = getenv("RUNTIME_DIRECTORY"),
-				       .state_directory = getenv("STATE_DIRECTORY"),
-				       .xdg_state_home = getenv("XDG_STATE_HOME"),
-				       .home = getenv("HOME")};
-	struct dirs place = {.state = "/"};
+	const struct dirs_environment env = jobdir_environment();
+	struct dirs place;
 	struct call *c;
 	char path[CKPT_PATH_MAX], socket[DIRS_PATH_MAX];
 	(void)operand;
-	if (dirs_find(place.run, opt_job, opt_run_dir, &env, err) != 0)
+	if (jobs_find(&place, opt_job, opt_run_dir, NULL, &env, err) != 0)
 		return -1;
 	dirs_run(&place, "trainctl.sock", socket);
 	if (call_open(&c, socket, 5, SAVE_SECONDS, err) != 0)
@@ -262,19 +261,23 @@ static int run_export(const char *const *operand, struct error *err)
 	return result;
 }
 
+/* What -j and --run-dir stand for: the first operand, or what cannot be said otherwise. */
+enum by_job { BY_JOB_DIR, BY_JOB_NEWEST, BY_JOB_ONLY };
+
 static const struct verb {
 	const char *name, *operands;
 	size_t count;
-	int takes_prune_options, takes_job;
+	int takes_prune_options;
+	enum by_job by_job;
 	int (*run)(const char *const *operand, struct error *err);
 } verbs[] = {
-	{"list", "DIR", 1, 0, 0, run_list},
-	{"latest", "DIR", 1, 0, 0, run_latest},
-	{"show", "PATH", 1, 0, 0, run_show},
-	{"verify", "PATH", 1, 0, 0, run_verify},
-	{"prune", "DIR --keep N", 1, 1, 0, run_prune},
-	{"save", "-j JOB or --run-dir DIR", 0, 0, 1, run_save},
-	{"export", "PATH FILE.safetensors", 2, 0, 0, run_export},
+	{"list", "DIR or -j JOB", 1, 0, BY_JOB_DIR, run_list},
+	{"latest", "DIR or -j JOB", 1, 0, BY_JOB_DIR, run_latest},
+	{"show", "PATH or -j JOB", 1, 0, BY_JOB_NEWEST, run_show},
+	{"verify", "PATH or -j JOB", 1, 0, BY_JOB_NEWEST, run_verify},
+	{"prune", "DIR or -j JOB, and --keep N", 1, 1, BY_JOB_DIR, run_prune},
+	{"save", "-j JOB or --run-dir DIR", 0, 0, BY_JOB_ONLY, run_save},
+	{"export", "PATH or -j JOB, and FILE.safetensors", 2, 0, BY_JOB_NEWEST, run_export},
 };
 
 /* Options may stand on either side of operands. */
@@ -304,8 +307,10 @@ static const struct verb *find_verb(const char *const *operand, size_t count, st
 		const struct verb *v = &verbs[i];
 		if (strcmp(v->name, operand[0]) != 0)
 			continue;
-		if (count - 1 != v->count || ((keep_seen || protect_seen) && !v->takes_prune_options) ||
-		    ((job_seen || run_dir_seen) && !v->takes_job)) {
+		size_t given = count - 1;
+		if (v->by_job != BY_JOB_ONLY && (job_seen || run_dir_seen))
+			given++;
+		if (given != v->count || ((keep_seen || protect_seen) && !v->takes_prune_options)) {
 			error_set(err, ERROR_USAGE, NULL, "%s takes %s", v->name, v->operands);
 			return NULL;
 		}
@@ -313,6 +318,22 @@ static const struct verb *find_verb(const char *const *operand, size_t count, st
 	}
 	error_set(err, ERROR_USAGE, NULL, "'%.80s' is unknown", operand[0]);
 	return NULL;
+}
+
+/* The verb's operands, the first of them found by the job's name where that was given. */
+static int run(const struct verb *verb, const char *const *given, struct error *err)
+{
+	const char *operand[OPERANDS_MAX] = {NULL};
+	char path[CKPT_PATH_MAX];
+	int by_job = verb->by_job != BY_JOB_ONLY && (job_seen || run_dir_seen);
+	if (by_job && (verb->by_job == BY_JOB_DIR
+			       ? jobdir_checkpoints(opt_job, opt_run_dir, path, err)
+			       : jobdir_newest(opt_job, opt_run_dir, path, err)) != 0)
+		return -1;
+	operand[0] = path;
+	for (size_t i = 0; i + (size_t)by_job < verb->count; i++)
+		operand[i + (size_t)by_job] = given[i];
+	return verb->run(operand, err);
 }
 
 int main(int argc, char **argv)
@@ -329,6 +350,6 @@ int main(int argc, char **argv)
 	const struct verb *verb = parsed == 0 ? find_verb(operand, count, &err) : NULL;
 	if (!verb)
 		return cmd_fail(PROGRAM, &err);
-	int status = verb->run(operand + 1, &err) == 0 ? 0 : cmd_fail(PROGRAM, &err);
+	int status = run(verb, operand + 1, &err) == 0 ? 0 : cmd_fail(PROGRAM, &err);
 	return cmd_end(PROGRAM, status);
 }

@@ -2,6 +2,7 @@
  * predict(1): scores rows with a checkpoint.  A filter: rows in, "score label" lines out, in input
  * order.  What the rows mean and which model scores them comes from the checkpoint alone.
  */
+#include "cmd/jobdir.h"
 #include "cmd/kernels.h"
 
 #include "base/grow.h"
@@ -18,11 +19,16 @@
 #define BATCH 1024
 
 static struct kernels kernels;
-static const char *opt_checkpoint, *opt_format, *opt_separator, *opt_bad_rows = "stop";
+static const char *opt_checkpoint, *opt_job, *opt_run_dir;
+static const char *opt_format, *opt_separator, *opt_bad_rows = "stop";
 
 static const struct option_row rows_of_options[] = {
 	{.name = "checkpoint", .letter = 'c', .kind = OPTION_TEXT, .target = &opt_checkpoint,
-	 .arg = "PATH", .help = "checkpoint to score with; needed"},
+	 .arg = "PATH", .help = "checkpoint to score with"},
+	{.name = "job", .letter = 'j', .kind = OPTION_ID, .target = &opt_job, .arg = "NAME",
+	 .help = "or the newest checkpoint of this job"},
+	{.name = "run-dir", .kind = OPTION_TEXT, .target = &opt_run_dir, .arg = "DIR",
+	 .help = "or of the job with this run directory"},
 	{.name = "format", .kind = OPTION_CHOICE, .target = &opt_format, .arg = "FORMAT",
 	 .help = "of the rows (that of the training data)", .choices = ROW_FORMAT_CHOICES},
 	{.name = "separator", .kind = OPTION_TEXT, .target = &opt_separator, .arg = "CHARACTER",
@@ -34,7 +40,7 @@ static const struct option_row rows_of_options[] = {
 
 static const struct option_table table = {
 	.program = PROGRAM,
-	.synopsis = "-c CHECKPOINT [--format FORMAT] [--separator CHARACTER]\n"
+	.synopsis = "-c CHECKPOINT | -j JOB | --run-dir DIR [--format FORMAT] [--separator CHARACTER]\n"
 		    "[--bad-rows stop|skip:N] [FILE...] < rows",
 	.about = "Scores rows: a \"score label\" line each, in input order.",
 	.rows = rows_of_options,
@@ -233,7 +239,10 @@ static int score_file(struct scorer *s, const char *path, struct error *err)
 static int score_all(struct scorer *s, char **path, int count, struct error *err)
 {
 	struct ckpt *c;
-	if (ckpt_open(&c, opt_checkpoint, err) != 0)
+	char newest[CKPT_PATH_MAX];
+	if (!opt_checkpoint && jobdir_newest(opt_job, opt_run_dir, newest, err) != 0)
+		return -1;
+	if (ckpt_open(&c, opt_checkpoint ? opt_checkpoint : newest, err) != 0)
 		return -1;
 	int result = load(s, c, err);
 	ckpt_close(c);
@@ -269,8 +278,10 @@ int main(int argc, char **argv)
 		return cmd_end(PROGRAM, 0);
 	if (parsed == 0 && kernels.probe)
 		return cmd_end(PROGRAM, kernels_probe(PROGRAM));
-	if (parsed == 0 && !opt_checkpoint)
-		parsed = error_set(&err, ERROR_USAGE, "-c", "the checkpoint is missing");
+	int by_job = opt_job || opt_run_dir;
+	if (parsed == 0 && (opt_checkpoint != NULL) == by_job)
+		parsed = error_set(&err, ERROR_USAGE, NULL,
+				   "give -c CHECKPOINT, or -j JOB for its newest one");
 	if (parsed == 0 && dataset_bad_rows_option(opt_bad_rows, &s.bad_rows_max, &err) != 0)
 		parsed = error_set(&err, ERROR_USAGE, "--bad-rows", "'%.80s' is neither stop nor skip:N",
 				   opt_bad_rows);

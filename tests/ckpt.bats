@@ -222,6 +222,27 @@ assert at == len(data) - 8 - n
 	[ -z "$(ls | grep safetensors)" ]
 }
 
+@test "-j: the checkpoints of a job, and its newest one" {
+	checkpoints 000001 000002
+	mkdir -p home/paceline/j
+	mv d home/paceline/j/checkpoints
+	d=$T/home/paceline/j/checkpoints
+	ckpt list -j j | cmp - <(ckpt list "$d")
+	[ "$(ckpt latest -j j)" = "$d/000002" ]
+	ckpt show -j j | cmp - <(ckpt show "$d/000002")
+	ckpt verify -j j
+	ckpt export -j j x.safetensors
+	ckpt export "$d/000002" - | cmp - x.safetensors
+	[ "$(ckpt prune --keep 1 -j j)" = "removed name=000001" ]
+	mkdir run
+	mv home/paceline/j run/state
+	[ "$(ckpt latest --run-dir run)" = "$T/run/state/checkpoints/000002" ]
+	run -66 ckpt latest -j j
+	run -64 ckpt latest "$d" -j j
+	run -64 ckpt export -j j
+	run -64 ckpt show
+}
+
 @test "save asks the supervisor" {
 	mkdir run
 	cat >supervisor <<-'END'

@@ -91,7 +91,7 @@ end_jobs() {
 	local record pid parent
 	[ -z "$SUPERVISOR" ] || kill -9 "$SUPERVISOR" 2>/dev/null || true
 	for record in "$T"/*/state/nodes/*.[0-9]* "$T"/state/nodes/*.[0-9]* \
-		"$T"/home/paceline/*/nodes/*.[0-9]*; do
+		"$T"/home/paceline/*/nodes/*.[0-9]* "$T"/.local/state/paceline/*/nodes/*.[0-9]*; do
 		[ -e "$record" ] || continue
 		read -r parent pid < <(record_pids "$record")
 		if grep -qs "$T" "/proc/$pid/cmdline"; then kill -9 "$pid"; fi

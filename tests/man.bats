@@ -3,9 +3,9 @@ load helper
 # The examples of the pages, as they stand there: `$ ` begins a command, `> ` goes on with it, what
 # follows is what it prints (`...`: more that is not said). Displays without `$ ` are not run.
 
-# cut_examples PAGE: into 01.run, 01.says (where the page shows something), 02.run...
+# cut_examples PAGE [all]: those of EXAMPLES, or of all sections, into 01.run, 01.says (where the page shows something), 02.run...
 cut_examples() {
-	awk '
+	awk -v all="${2-}" '
 	function plain(s) {
 		gsub(/\\\(aq/, "\047", s); gsub(/\\\(dq/, "\"", s); gsub(/\\&/, "", s); gsub(/\\-/, "-", s)
 		gsub(/\\e/, "\\", s)
@@ -13,7 +13,7 @@ cut_examples() {
 	}
 	function begin(s) { name = sprintf("%02d", ++n); print substr(s, 3) >(name ".run"); here(s) }
 	function here(s) { end = ""; if (match(s, /<<\047[A-Z]+\047/)) end = substr(s, RSTART + 3, RLENGTH - 4) }
-	/^\.Sh / { on = $2 == "EXAMPLES" }
+	/^\.Sh / { on = all || $2 == "EXAMPLES" }
 	!on { next }
 	/^\.Dl \$ / { begin(plain(substr($0, 5))); name = ""; next }
 	/^\.Bd -literal/ { shown = 1; name = ""; next }
@@ -31,7 +31,7 @@ cut_examples() {
 is_elsewhere() {
 	local file
 	grep -q -e '-j adult' "$1" && return
-	for file in job.env '--layout layout' run/bpt-monitor.sock run/state/job.log; do
+	for file in job.env '--layout layout' run/bpt-monitor.sock run/metrics.sock; do
 		if grep -q -w -F -e "$file" "$1" && [ ! -e "${file#* }" ]; then return; fi
 	done
 	false
@@ -79,10 +79,17 @@ export -f socat
 
 @test "the examples of every page print what it shows" {
 	local page name run=0 compared=0
+	# Of what they read in run/state this is one: a job as any other.
+	job EPOCHS=5 SOLUTION=pace EVERY=0.1 REPORT_EVERY=1
+	run_job >job.out
 	for page in "$PACELINE_ROOT"/man/*.[1-8]; do
 		mkdir "$T/${page##*/}"
 		cd "$T/${page##*/}"
 		cut_examples "$page"
+		if cat ./*.run 2>/dev/null | grep -q run/state && ! grep -q -e '--run-dir run' ./*.run; then
+			mkdir run
+			cp -r "$T/run/state" run
+		fi
 		for name in $(ls | sed -n 's/\.run$//p'); do
 			if is_elsewhere "$name.run"; then continue; fi
 			echo "${page##*/}:"
@@ -94,6 +101,21 @@ export -f socat
 	done
 	echo "$run run, $compared compared"
 	[ "$compared" -ge 25 ]
+}
+
+@test "the ten steps of paceline-tutorial(7) are a way from a csv to a nightly job" {
+	local name page=$PACELINE_ROOT/man/paceline-tutorial.7
+	[ "$(grep -c '^\.Sh [0-9]*\. ' "$page")" = 10 ]
+	cut_examples "$page" all
+	export EXAMPLES=$PACELINE_ROOT/scripts/examples HOME=$T RUNTIME_DIRECTORY=$T/run
+	unset XDG_STATE_HOME
+	for name in $(ls | sed -n 's/\.run$//p'); do
+		cat "$name.run"
+		try "$name"
+	done
+	[ -s shop.safetensors ]
+	# Half of the time is much less than what the page shows; loads of others slow both jobs.
+	[ "$(for log in slow fast; do tail -n 1 $log.log; done | rec tsv state | sort -u)" = "done" ]
 }
 
 @test "the schema of paceline-schema(5) is one" {

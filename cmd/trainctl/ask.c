@@ -2,9 +2,12 @@
  * its trainctl.sock. */
 #include "cmd/cmd.h"
 #include "cmd/trainctl.h"
+#include "cmd/trainctl/terminal.h"
+#include "job/condition.h"
 #include "job/deadline.h"
-#include "run/show.h"
+#include "job/jobs.h"
 #include "run/supervisor.h"
+#include "screen/view.h"
 #include "wire/call.h"
 
 #include <unistd.h>
@@ -18,16 +21,10 @@ struct question {
 	int reads_stdin;     /* the request's payload */
 	double answer_seconds;
 	void (*data)(const struct record *r, void *arg);
+	void *arg;
+	/* The job does not answer: what is said instead, with this status; NULL: that it does not. */
+	int (*silent)(const struct condition *c, const struct dirs *dirs);
 };
-
-static const struct {
-	const char *key, *head;
-	int width;
-} node_columns[] = {{"role", "ROLE", 8},         {"id", "ID", 12},
-		    {"state", "STATE", 9},       {"pid", "PID", 8},
-		    {"restarts", "RESTARTS", 8}, {"size", "SIZE", 7},
-		    {"time", "TIME", 10},        {"speed", "SPEED", 10},
-		    {"ratio", "RATIO", 7}};
 
 static const char *value(const struct record *r, const char *key)
 {
@@ -35,29 +32,10 @@ static const char *value(const struct record *r, const char *key)
 	return text && text[0] ? text : "-";
 }
 
-static void show_job(const struct record *r)
+/* Shown when all of it is there. */
+static void take_view(const struct record *r, void *view)
 {
-	printf("%s: %s, epoch %s of %s, step %s, %s of %s samples, loss %s, %s restarts\n"
-	       "last checkpoint %s\n\n",
-	       value(r, "name"), value(r, "state"), value(r, "epoch"), value(r, "epochs"),
-	       value(r, "iteration"), value(r, "samples-done"), value(r, "samples"),
-	       value(r, "loss"), value(r, "restarts"), value(r, "checkpoint"));
-	for (size_t i = 0; i < sizeof node_columns / sizeof *node_columns; i++)
-		printf("%-*s ", node_columns[i].width, node_columns[i].head);
-	putchar('\n');
-}
-
-static void show_columns(const struct record *r, void *arg)
-{
-	(void)arg;
-	if (record_is(r, "job"))
-		show_job(r);
-	if (!record_is(r, "node"))
-		return;
-	for (size_t i = 0; i < sizeof node_columns / sizeof *node_columns; i++)
-		printf("%-*.*s ", node_columns[i].width, node_columns[i].width,
-		       value(r, node_columns[i].key));
-	putchar('\n');
+	view_take(view, r);
 }
 
 static void show_records(const struct record *r, void *arg)
@@ -82,7 +60,7 @@ static int converse(const char *socket, const struct question *q, const char *li
 	while (result == 0 && (result = call_receive(c, &r, err)) == 0) {
 		if (record_is(&r, "ok") || record_is(&r, "err"))
 			break;
-		q->data(&r, NULL);
+		q->data(&r, q->arg);
 	}
 	call_close(c);
 	if (result != 0)
@@ -128,21 +106,51 @@ static int read_stdin(char **text, size_t *bytes, struct error *err)
 			 SUPERVISOR_ACTIONS_MAX);
 }
 
-int trainctl_socket(const char *job, const char *run_dir, char *socket, struct error *err)
+int trainctl_find(const char *job, const char *run_dir, struct dirs *dirs, struct error *err)
 {
-	struct dirs dirs = {.state = "/"};
 	struct dirs_environment env;
 	trainctl_environment(&env);
-	if (dirs_find(dirs.run, job, run_dir, &env, err) != 0)
+	return jobs_find(dirs, job, run_dir, NULL, &env, err);
+}
+
+int trainctl_socket(const char *job, const char *run_dir, char *socket, struct error *err)
+{
+	struct dirs dirs;
+	if (trainctl_find(job, run_dir, &dirs, err) != 0)
 		return -1;
 	dirs_run(&dirs, "trainctl.sock", socket);
 	return 0;
+}
+
+/* Nobody is there: what is known of the job. The status, or -1: err says it. */
+static int not_there(const struct question *q, const char *job, const struct dirs *dirs,
+		     struct error *err)
+{
+	static struct condition c;
+	char since[32];
+	struct error why;
+	if (condition_read(&c, dirs, &why) != 0)
+		return job ? error_set(err, ERROR_UNAVAILABLE, NULL,
+				       "no job %s: there is no state of it in %.300s; `trainctl list` "
+				       "shows those there are",
+				       job, dirs->state)
+			   : -1;
+	if (q->silent)
+		return q->silent(&c, dirs);
+	trainctl_time(c.since, since);
+	if (c.is == CONDITION_RUNNING)
+		return error_set(err, ERROR_TEMPFAIL, NULL,
+				 "job %s does not answer yet: pid %ld prepares it since %s", c.name,
+				 (long)c.pid, since);
+	return error_set(err, ERROR_UNAVAILABLE, NULL, "job %s does not run: %s (%s)", c.name,
+			 condition_words(c.is), since);
 }
 
 static int ask(const struct question *q, int argc, char **argv)
 {
 	const char *job = NULL, *run_dir = NULL, *id;
 	char name[64], usage[64], socket[DIRS_PATH_MAX], line[RECORD_LINE_MAX], *text = NULL;
+	struct dirs dirs;
 	size_t bytes = 0;
 	int force = 0;
 	const struct option_row rows[] = {
@@ -159,25 +167,40 @@ static int ask(const struct question *q, int argc, char **argv)
 	int shown = trainctl_parse(&table, argc, argv, q->operand, &id, &err);
 	if (shown == OPTION_SHOWN)
 		return 0;
-	if (shown != OPTION_GO || trainctl_socket(job, run_dir, socket, &err) != 0 ||
+	if (shown != OPTION_GO || trainctl_find(job, run_dir, &dirs, &err) != 0 ||
 	    (q->reads_stdin && read_stdin(&text, &bytes, &err) != 0)) {
 		free(text);
 		return cmd_fail(PROGRAM, &err);
 	}
+	dirs_run(&dirs, "trainctl.sock", socket);
 	size_t len = request_line(q, id, force, bytes, line);
 	int result = converse(socket, q, line, len, text, bytes, &err);
 	free(text);
-	return result == 0 ? 0 : cmd_fail(PROGRAM, &err);
+	if (result != 0 && err.code == ERROR_UNAVAILABLE)
+		result = not_there(q, job, &dirs, &err);
+	return result >= 0 ? result : cmd_fail(PROGRAM, &err);
 }
 
 int trainctl_status(int argc, char **argv)
 {
+	static struct view view;
+	int people = terminal_open() != TERMINAL_NONE;
 	const struct question q = {.name = "status",
-				   .about = "Shows the nodes of a running job and how far it is.",
+				   .about = "Shows the nodes of a running job and how far it is, or "
+					    "how a job ended.",
 				   .verb = "status",
 				   .answer_seconds = STATUS_SECONDS,
-				   .data = isatty(STDOUT_FILENO) ? show_columns : show_records};
-	return ask(&q, argc, argv);
+				   .silent = trainctl_show_condition,
+				   .data = people ? take_view : show_records,
+				   .arg = &view};
+	view_init(&view);
+	int status = ask(&q, argc, argv);
+	if (status == 0 && view.name[0]) {
+		view_sort(&view, VIEW_SLOW, 0);
+		trainctl_show_view(&view);
+	}
+	view_free(&view);
+	return status;
 }
 
 int trainctl_stop(int argc, char **argv)

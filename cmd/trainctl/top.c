@@ -1,176 +1,477 @@
-/* trainctl top: the nodes of a job that runs as a table: drawn again and again on a terminal, once
- * anywhere else. It only asks `status`. */
+/* trainctl top: a job that runs as a screen: its course, its nodes as a table that can be sorted, a
+ * node's log. Drawn again and again on a terminal, once anywhere else. It only asks `status` and
+ * reads logs.
+ *
+ * One loop waits for the keyboard, the job's answer, a signal and the clock at once, so that a job
+ * that does not answer stops no key. */
 #include "cmd/cmd.h"
 #include "cmd/trainctl.h"
-#include "run/show.h"
+#include "cmd/trainctl/terminal.h"
+#include "cmd/trainctl/logview.h"
+#include "base/clock.h"
+#include "screen/text.h"
+#include "screen/view.h"
 #include "wire/call.h"
 
+#include <curses.h>
 #include <poll.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define ANSWER_SECONDS 10.0
+#define SILENT_SECONDS 3.0 /* without an answer, before that is told */
+#define ROWS_LEAST 3       /* of the table, whatever stands above it */
+#define KEY_ESCAPE 27
 
-static const struct {
-	const char *key, *head;
-	int width;
-	int measured; /* a number of which four digits are enough */
-} columns[] = {
-	{"id", "ID", 11, 0},      {"state", "STATE", 8, 0},       {"size", "SIZE", 7, 0},
-	{"accum", "ACCUM", 5, 0}, {"time", "BPT", 9, 1},          {"speed", "SPEED", 8, 1},
-	{"ratio", "RATIO", 6, 1}, {"restarts", "RESTARTS", 8, 0}, {"told", "LAST TOLD", 0, 0}};
+struct top {
+	const char *socket;
+	double every;
+	struct call *call;
+	struct view view, filling; /* shown; what the answer under way has said so far */
+	int asked;
+	double answered_at, ask_at; /* clock_mono() */
+	enum view_order order;
+	int reverse, help, is_over;
+	char chosen[OPTION_ID_MAX]; /* the node under the cursor, wherever it stands now */
+	size_t first;               /* row of the table that is on top */
+	struct logview *log;        /* shown instead of the table; NULL: none */
+};
 
-static const char *value(const struct record *r, const char *key)
+static volatile sig_atomic_t told_to_end;
+
+static void on_end(int signal)
 {
-	const char *text = record_get(r, key);
-	return text && text[0] ? text : "-";
+	told_to_end = signal;
 }
 
-static void put_age(FILE *out, const struct record *r, const char *key)
+/* ---- the job's answers ---- */
+
+static int ask(struct top *t, struct error *err)
 {
-	char text[32];
-	double age;
-	if (record_real(r, key, 0, 1e300, &age, NULL) != 0)
-		return;
-	show_time(age, text, sizeof text);
-	fprintf(out, ", %s ago", text);
+	view_free(&t->filling);
+	t->asked = 1;
+	return call_send(t->call, "status\n", 7, NULL, 0, err);
 }
 
-static void put_job(FILE *out, const struct record *r)
+static void take_answer(struct top *t)
 {
-	fprintf(out, "%s: %s, epoch %s of %s, step %s, %s of %s samples, %s samples/s, loss %s\n",
-		value(r, "name"), value(r, "state"), value(r, "epoch"), value(r, "epochs"),
-		value(r, "iteration"), value(r, "samples-done"), value(r, "samples"),
-		value(r, "samples-per-second"), value(r, "loss"));
-	fprintf(out, "last decision: %s", value(r, "decision"));
-	put_age(out, r, "decision-age");
-	fputs("\n\n", out);
-	for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
-		fprintf(out, "%-*s ", columns[i].width, columns[i].head);
-	fputc('\n', out);
+	struct view old = t->view;
+	t->view = t->filling;
+	t->filling = old;
+	t->asked = 0;
+	t->answered_at = clock_mono();
+	t->ask_at = t->answered_at + t->every;
+	view_sort(&t->view, t->order, t->reverse);
 }
 
-/* As many of four digits as fit: a number that is cut off would be another one. */
-static void brief_number(double number, int width, char *text, size_t max)
+/* What has arrived, at most `seconds` from now on; 1: a whole answer, 0: not yet. */
+static int receive(struct top *t, double seconds, struct error *err)
 {
-	int digits = 4;
-	if (snprintf(text, max, "%.0f", number) <= width && number >= 1e4)
-		return;
-	while (snprintf(text, max, "%.*g", digits, number) > width && digits > 1)
-		digits--;
-}
-
-static void put_node(FILE *out, const struct record *r)
-{
-	for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
-		const char *text = value(r, columns[i].key);
-		char brief[64];
-		double number;
-		if (columns[i].measured &&
-		    record_real(r, columns[i].key, 0, 1e300, &number, NULL) == 0) {
-			brief_number(number, columns[i].width, brief, sizeof brief);
-			text = brief;
-		}
-		if (columns[i].width > 0)
-			fprintf(out, "%-*.*s ", columns[i].width, columns[i].width, text);
+	static struct record r;
+	while (t->asked) {
+		if (call_receive_within(t->call, &r, seconds, err) != 0)
+			return err->code == ERROR_TEMPFAIL ? 0 : -1;
+		if (record_is(&r, "err"))
+			return error_set(err, ERROR_NEGATIVE, t->socket, "%s",
+					 r.text ? r.text : "refused");
+		if (record_is(&r, "ok"))
+			take_answer(t);
 		else
-			fputs(text, out);
+			view_take(&t->filling, &r);
 	}
-	put_age(out, r, "told-age");
-	fputc('\n', out);
+	return 1;
 }
 
-static void put_record(const struct record *r, void *arg)
-{
-	if (record_is(r, "job"))
-		put_job(arg, r);
-	else if (record_is(r, "node"))
-		put_node(arg, r);
-}
+/* ---- the screen ---- */
 
-/* The whole table as text, to be freed. */
-static char *table(const char *socket, struct error *err)
-{
-	static struct record closing;
-	struct call *c;
-	char *text = NULL;
-	size_t len;
-	if (call_open(&c, socket, 0, ANSWER_SECONDS, err) != 0)
-		return NULL;
-	FILE *out = open_memstream(&text, &len);
-	int result = out ? call_request(c, "status\n", 7, &closing, put_record, out, err)
-			 : error_set(err, ERROR_OS, socket, "out of memory");
-	call_close(c);
-	if (out && fclose(out) != 0 && result == CALL_OK)
-		result = error_set(err, ERROR_OS, socket, "out of memory");
-	if (result == CALL_OK)
-		return text;
-	if (result == CALL_ERR)
-		error_set(err, ERROR_NEGATIVE, socket, "%s",
-			  closing.text ? closing.text : "refused");
-	free(text);
-	return NULL;
-}
+static int has_colours;
 
-/* Over what stood there; long lines are cut. */
-static void draw(const char *text)
+static attr_t attribute(enum screen_tint tint)
 {
-	struct winsize size;
-	size_t width = 79, height = 24, line = 0;
-	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 10 && size.ws_row > 3) {
-		width = size.ws_col;
-		height = size.ws_row;
+	switch (tint) {
+	case TINT_STRONG:
+	case TINT_HEAD:
+		return A_BOLD;
+	case TINT_SLOW:
+		return has_colours ? (attr_t)COLOR_PAIR(1) : A_BOLD;
+	case TINT_BAD:
+		return has_colours ? (attr_t)COLOR_PAIR(2) : A_BOLD;
+	case TINT_QUIET:
+	case TINT_NONE:
+		break;
 	}
-	fputs("\033[H", stdout);
-	for (const char *p = text; *p && ++line < height;) {
-		size_t n = strcspn(p, "\n");
-		printf("%.*s\033[K\n", (int)(n < width ? n : width), p);
-		p += n + (p[n] == '\n');
-	}
-	fputs("\033[J", stdout);
-	fflush(stdout);
+	return A_NORMAL;
 }
 
-/* Until the job is gone, which is its end and no failure, or the reader says q (with enter). */
-static int refresh(const char *socket, double every, struct error *err)
+static void put(int y, const struct screen_line *line, attr_t all)
 {
-	struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
-	char *text = table(socket, err);
-	if (!text)
-		return -1;
-	fputs("\033[2J", stdout);
-	while (text) {
-		draw(text);
-		free(text);
-		if (poll(&in, 1, (int)(every * 1000)) > 0) {
-			char word[64];
-			ssize_t n = read(STDIN_FILENO, word, sizeof word);
-			if (n > 0 && word[0] == 'q')
-				return 0;
-			if (n <= 0)
-				in.fd = -1; /* nobody types: only the clock counts */
+	size_t len = strlen(line->text), from = line->from < len ? line->from : len;
+	size_t marked = line->len < len - from ? line->len : len - from;
+	move(y, 0);
+	attrset((int)(all));
+	addnstr(line->text, (int)from);
+	attrset((int)(all | attribute(line->tint)));
+	addnstr(line->text + from, (int)marked);
+	attrset((int)(all));
+	addstr(line->text + from + marked);
+	if (all & A_REVERSE)
+		for (int x = getcurx(stdscr), width = getmaxx(stdscr);
+		     x < width && getcury(stdscr) == y; x++)
+			addch(' ');
+	attrset(A_NORMAL);
+}
+
+/* The row of the chosen node; of the first one when it is not there (any more). */
+static size_t chosen_row(const struct top *t)
+{
+	for (size_t i = 0; i < t->view.nodes; i++)
+		if (strcmp(t->view.node[i].id, t->chosen) == 0)
+			return i;
+	return 0;
+}
+
+static void choose(struct top *t, size_t row)
+{
+	if (t->view.nodes == 0)
+		return;
+	row = row < t->view.nodes ? row : t->view.nodes - 1;
+	memcpy(t->chosen, t->view.node[row].id, sizeof t->chosen);
+}
+
+static void draw_table(struct top *t, int y, int rows, size_t width)
+{
+	struct grid table;
+	struct screen_line line = {.tint = TINT_HEAD};
+	size_t layout[GRID_MAX], row = chosen_row(t), shown = rows > 1 ? (size_t)rows - 1 : 0;
+	view_table(&t->view, &table);
+	grid_layout(&table, width, layout);
+	grid_line(&table, layout, GRID_HEAD, line.text, sizeof line.text);
+	line.len = strlen(line.text);
+	put(y++, &line, A_NORMAL);
+	if (row < t->first)
+		t->first = row;
+	if (shown > 0 && row >= t->first + shown)
+		t->first = row - shown + 1;
+	if (t->first + shown > table.rows)
+		t->first = table.rows > shown ? table.rows - shown : 0;
+	for (size_t i = t->first; i < table.rows && i < t->first + shown; i++) {
+		view_row(&t->view, &table, layout, i, &line);
+		put(y++, &line, i == row ? A_REVERSE : A_NORMAL);
+	}
+	grid_free(&table);
+}
+
+static const char *const help[] = {
+	"up, down, j, k   choose a node",
+	"PgUp, PgDn       a page up or down",
+	"Enter, l         the log of the chosen node",
+	"s, S             sort by the next column, by the one before",
+	"r                turn the order round",
+	"h, ?             this help",
+	"q                back, or end",
+	"",
+	"RATIO  time of a batch over the mean of its role",
+	"TIME   of a batch, without waiting for others",
+	"SPEED  samples a second",
+	"SIZE   samples in a batch",
+};
+
+static void draw_help(int y, int bottom, size_t width)
+{
+	for (size_t i = 0; i < sizeof help / sizeof *help; i++) {
+		const char *p = help[i], *next;
+		do {
+			struct screen_line line = {.tint = TINT_NONE};
+			size_t n = text_fold(p, width, &next);
+			snprintf(line.text, sizeof line.text, "%.*s", (int)n, p);
+			if (y < bottom)
+				put(y++, &line, A_NORMAL);
+			p = next;
+		} while (*p);
+	}
+}
+
+static void draw_foot(const struct top *t, int y, size_t width)
+{
+	struct screen_line line = {.tint = TINT_NONE};
+	char sort[64], shown[64] = "";
+	snprintf(sort, sizeof sort, "s sort: %s%s", view_order_name[t->order],
+		 t->reverse ? ", reversed" : "");
+	if (t->view.nodes > 0)
+		snprintf(shown, sizeof shown, "node %zu of %zu", chosen_row(t) + 1, t->view.nodes);
+	const struct piece piece[] = {PIECE("q quit"),       PIECE("h help"),    PIECE("Enter log"),
+				      PIECE(sort, "s sort"), PIECE("r reverse"), PIECE(shown)};
+	line_fit(piece, sizeof piece / sizeof *piece, width, line.text, sizeof line.text);
+	put(y, &line, A_NORMAL);
+}
+
+static void draw(struct top *t)
+{
+	struct screen_line line[VIEW_HEAD_MAX];
+	int height = getmaxy(stdscr);
+	size_t width = (size_t)getmaxx(stdscr);
+	double silent = clock_mono() - t->answered_at;
+	erase();
+	if (t->log) {
+		logview_draw(t->log);
+		refresh();
+		return;
+	}
+	size_t count = view_head(&t->view, width, text_has_blocks(),
+				 t->asked && silent > SILENT_SECONDS ? silent : 0, line);
+	int most = height - 2 - ROWS_LEAST, y = 0;
+	for (size_t i = 0; i < count && y < (most > 1 ? most : 1); i++)
+		put(y++, &line[i], A_NORMAL);
+	if (y + ROWS_LEAST + 2 < height)
+		y++; /* an empty line */
+	if (t->help)
+		draw_help(y, height - 1, width);
+	else
+		draw_table(t, y, height - y - 1, width);
+	draw_foot(t, height - 1, width);
+	refresh();
+}
+
+/* ---- keys ---- */
+
+static void sort_by(struct top *t, int step)
+{
+	t->order = (enum view_order)(((int)t->order + step + VIEW_ORDERS) % VIEW_ORDERS);
+	view_sort(&t->view, t->order, t->reverse);
+	t->first = 0;
+	choose(t, 0);
+}
+
+static void open_log(struct top *t)
+{
+	char path[DIRS_PATH_MAX + 128];
+	if (t->view.nodes == 0 || !t->view.state_dir[0])
+		return;
+	const char *id = t->view.node[chosen_row(t)].id;
+	snprintf(path, sizeof path, "%s/logs/%s.log", t->view.state_dir, id);
+	t->log = logview_open(path, id);
+}
+
+static void move_by(struct top *t, long rows)
+{
+	long row = (long)chosen_row(t) + rows;
+	choose(t, row > 0 ? (size_t)row : 0);
+}
+
+/* 0: that was the last one. */
+static int take_key(struct top *t, int key)
+{
+	long page = getmaxy(stdscr) / 2;
+	if (t->log) {
+		if (!logview_key(t->log, key)) {
+			logview_close(t->log);
+			t->log = NULL;
 		}
-		text = table(socket, err);
+		return 1;
 	}
-	return err->code == ERROR_UNAVAILABLE ? 0 : -1;
+	switch (key) {
+	case KEY_ESCAPE:
+		t->help = 0;
+		return 1;
+	case 'q':
+	case 'Q':
+		if (!t->help)
+			return 0;
+		t->help = 0;
+		return 1;
+	case 'h':
+	case '?':
+	case KEY_F(1):
+		t->help = !t->help;
+		return 1;
+	case 's':
+	case '>':
+		sort_by(t, 1);
+		return 1;
+	case 'S':
+	case '<':
+		sort_by(t, -1);
+		return 1;
+	case 'r':
+	case 'R':
+		t->reverse = !t->reverse;
+		sort_by(t, 0);
+		return 1;
+	case 'k':
+	case KEY_UP:
+		move_by(t, -1);
+		return 1;
+	case 'j':
+	case KEY_DOWN:
+		move_by(t, 1);
+		return 1;
+	case KEY_PPAGE:
+		move_by(t, -page);
+		return 1;
+	case KEY_NPAGE:
+	case ' ':
+		move_by(t, page);
+		return 1;
+	case 'g':
+	case KEY_HOME:
+		choose(t, 0);
+		return 1;
+	case 'G':
+	case KEY_END:
+		choose(t, t->view.nodes);
+		return 1;
+	case 'l':
+	case '\r':
+	case '\n':
+	case KEY_ENTER:
+		open_log(t);
+		return 1;
+	default:
+		return 1;
+	}
+}
+
+/* ---- the loop ---- */
+
+static int read_keys(struct top *t)
+{
+	for (int key; (key = getch()) != ERR;)
+		if (!take_key(t, key))
+			return 0;
+	return 1;
+}
+
+/* Until a key, the job's answer, a signal, or the next question is due. keys: somebody may type.
+ * -1: the terminal is gone. */
+static int wait_for_something(const struct top *t, int keys)
+{
+	struct pollfd fds[2] = {{.fd = keys ? STDIN_FILENO : -1, .events = POLLIN},
+				{.fd = t->asked ? call_fd(t->call) : -1, .events = POLLIN}};
+	double seconds = t->asked ? 1 : t->ask_at - clock_mono();
+	sigset_t none;
+	sigemptyset(&none);
+	if (t->log && seconds > LOGVIEW_SECONDS)
+		seconds = LOGVIEW_SECONDS;
+	if (seconds < 0)
+		seconds = 0;
+	struct timespec limit = {(time_t)seconds,
+				 (long)((seconds - (double)(time_t)seconds) * 1e9)};
+	if (ppoll(fds, 2, &limit, &none) > 0 && (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)))
+		return -1;
+	return 0;
+}
+
+/* 0: the job is gone, or the reader has said q; a signal's number: that one; -1: err. */
+static int watch(struct top *t, struct error *err)
+{
+	int keys = isatty(STDIN_FILENO); /* else nobody types: only the clock counts */
+	while (!told_to_end) {
+		if (!t->asked && clock_mono() >= t->ask_at && ask(t, err) != 0)
+			break;
+		if (receive(t, 0, err) < 0)
+			break;
+		draw(t);
+		if (wait_for_something(t, keys) != 0)
+			return SIGHUP;
+		/* A terminal that has changed its size is a key, too. */
+		if (!read_keys(t))
+			return 0;
+	}
+	if (told_to_end)
+		return told_to_end;
+	t->is_over = err->code == ERROR_UNAVAILABLE;
+	return t->is_over ? 0 : -1;
+}
+
+/* Signals arrive in ppoll() only; the terminal is given back before they end us. */
+static void hold_signals(void)
+{
+	static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+	struct sigaction act = {.sa_handler = on_end};
+	sigset_t held;
+	sigemptyset(&held);
+	sigaddset(&held, SIGWINCH);
+	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+		sigaction(ends[i], &act, NULL);
+		sigaddset(&held, ends[i]);
+	}
+	sigprocmask(SIG_BLOCK, &held, NULL);
+}
+
+static void die_of(int signal_number)
+{
+	sigset_t one;
+	signal(signal_number, SIG_DFL);
+	sigemptyset(&one);
+	sigaddset(&one, signal_number);
+	raise(signal_number);
+	sigprocmask(SIG_UNBLOCK, &one, NULL);
+}
+
+static int on_screen(struct top *t, struct error *err)
+{
+	SCREEN *screen = newterm(NULL, stdout, stdin);
+	if (!screen)
+		return error_set(err, ERROR_CONFIG, getenv("TERM"), "no such terminal");
+	hold_signals();
+	cbreak();
+	noecho();
+	nonl();
+	keypad(stdscr, TRUE);
+	nodelay(stdscr, TRUE);
+	set_escdelay(50);
+	curs_set(0);
+	has_colours = terminal_colours() && has_colors();
+	if (has_colours) {
+		start_color();
+		use_default_colors();
+		init_pair(1, COLOR_YELLOW, -1);
+		init_pair(2, COLOR_RED, -1);
+	}
+	int result = watch(t, err);
+	logview_close(t->log);
+	t->log = NULL;
+	endwin(); /* and no delscreen(): what is written below the screen needs its terminal, too */
+	return result;
+}
+
+static int top(struct top *t, enum terminal_kind kind, struct error *err)
+{
+	if (call_open(&t->call, t->socket, 0, ANSWER_SECONDS, err) != 0 || ask(t, err) != 0 ||
+	    receive(t, ANSWER_SECONDS, err) != 1)
+		return -1; /* also when there was no answer: err says so */
+	if (kind == TERMINAL_FULL)
+		return on_screen(t, err);
+	trainctl_show_view(&t->view);
+	return 0;
 }
 
 int trainctl_top(int argc, char **argv)
 {
 	const char *job = NULL, *run_dir = NULL, *none;
-	double every = 1;
+	static struct top t = {.every = 1};
 	char socket[DIRS_PATH_MAX];
+	const char *order = view_order_name[VIEW_SLOW];
 	const struct option_row rows[] = {TRAINCTL_ROW_JOB(&job),
 					  TRAINCTL_ROW_RUN_DIR(&run_dir, "the job's run directory"),
-					  {.name = "every", .letter = 'i', .kind = OPTION_SECONDS,
-					   .target = &every, .arg = "S",
+					  {.name = "every",
+					   .letter = 'i',
+					   .kind = OPTION_SECONDS,
+					   .target = &t.every,
+					   .arg = "S",
 					   .help = "seconds between two tables on a terminal",
-					   .min = 0.1, .max = 3600},
+					   .min = 0.1,
+					   .max = 3600},
+					  {.name = "sort",
+					   .kind = OPTION_CHOICE,
+					   .target = &order,
+					   .arg = "ORDER",
+					   .help = "what stands first (slow)",
+					   .choices = VIEW_ORDER_WORDS},
 					  {0}};
 	const struct option_table options = {
-		PROGRAM " top", "-j NAME | --run-dir DIR [-i SECONDS]",
-		"Shows the nodes of a running job as a table, again and again on a terminal (q "
-		"and enter ends it), once elsewhere.",
+		PROGRAM " top", "-j NAME | --run-dir DIR [-i SECONDS] [--sort ORDER]",
+		"Shows the nodes of a running job as a table, again and again on a terminal (h "
+		"shows the keys, q ends it), once elsewhere.",
 		rows, NULL};
 	struct error err;
 	int shown = trainctl_parse(&options, argc, argv, NULL, &none, &err);
@@ -178,12 +479,18 @@ int trainctl_top(int argc, char **argv)
 		return 0;
 	if (shown != OPTION_GO || trainctl_socket(job, run_dir, socket, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
-	if (isatty(STDOUT_FILENO))
-		return refresh(socket, every, &err) == 0 ? 0 : cmd_fail(PROGRAM, &err);
-	char *text = table(socket, &err);
-	if (!text)
-		return cmd_fail(PROGRAM, &err);
-	fputs(text, stdout);
-	free(text);
-	return 0;
+	t.socket = socket;
+	while (strcmp(view_order_name[t.order], order) != 0)
+		t.order++;
+	view_init(&t.view);
+	view_init(&t.filling);
+	int result = top(&t, terminal_open(), &err);
+	call_close(t.call);
+	if (t.is_over)
+		trainctl_show_end(&t.view);
+	view_free(&t.view);
+	view_free(&t.filling);
+	if (result > 0)
+		die_of(result);
+	return result == 0 ? 0 : cmd_fail(PROGRAM, &err);
 }

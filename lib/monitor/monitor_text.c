@@ -127,6 +127,12 @@ static void put_device(struct record_out *o, const struct device *d)
 	}
 }
 
+static void add_if_said(struct record_out *o, const char *key, double value)
+{
+	if (!isnan(value))
+		record_add_brief(o, key, value);
+}
+
 static void put_totals(struct record_out *o, const struct totals *t)
 {
 	record_add_u64(o, "batches", t->batches);
@@ -161,6 +167,10 @@ static void put_node(const struct node *n, const struct aggregate *a, double now
 	record_add_brief(&o, "cpu", monitor_last_more(n, REPORT_CPU));
 	record_add_brief(&o, "mem", monitor_last_more(n, REPORT_MEM));
 	put_totals(&o, &n->total);
+	for (int k = 0; k < REPORT_MORES; k++)
+		if (k != REPORT_CPU && k != REPORT_MEM)
+			add_if_said(&o, report_more_key[k],
+				    monitor_last_more(n, (enum report_more)k));
 	put_record(&o, put, arg);
 }
 
@@ -184,12 +194,6 @@ int monitor_snapshot(const struct monitor *m, double now, monitor_put_fn *put, v
 		put_record(&o, put, arg);
 	}
 	return 0;
-}
-
-static void add_if_said(struct record_out *o, const char *key, double value)
-{
-	if (!isnan(value))
-		record_add_brief(o, key, value);
 }
 
 static void put_history(const struct node *n, uint64_t last, monitor_put_fn *put, void *arg)

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/grow.h"
+#include "solve/why.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -47,6 +48,7 @@ static void take_stat(struct supervisor *s, const struct record *r)
 		      {"epoch", &stat.epoch},
 		      {"todo", &stat.todo},
 		      {"doing", &stat.doing},
+		      {"done", &stat.done},
 		      {"held", &stat.held},
 		      {"shards", &stat.shards},
 		      {"shards-done", &stat.shards_done},
@@ -165,23 +167,37 @@ void sup_ask_last(struct supervisor *s)
 /* Who holds the others up: the greatest mean time of a batch in the short window. */
 static void find_slowest(struct supervisor *s)
 {
-	s->progress.row.slowest[0] = '\0';
-	s->progress.row.ratio = NAN;
-	for (size_t i = 0; i < s->progress.snapshot.now.node_count; i++) {
-		const struct snapshot_node *n = &s->progress.snapshot.now.node[i];
+	const struct snapshot *now = &s->progress.snapshot.now;
+	const struct snapshot_node *slowest = NULL;
+	struct run_row *row = &s->progress.row;
+	struct why why;
+	for (size_t i = 0; i < now->node_count; i++) {
+		const struct snapshot_node *n = &now->node[i];
 		if (n->role != NODE_WORKER || n->state != NODE_UP || isnan(n->ratio_short))
 			continue;
-		if (isnan(s->progress.row.ratio) || n->ratio_short > s->progress.row.ratio) {
-			s->progress.row.ratio = n->ratio_short;
-			snprintf(s->progress.row.slowest, sizeof s->progress.row.slowest, "%s",
-				 n->id);
-		}
+		if (!slowest || n->ratio_short > slowest->ratio_short)
+			slowest = n;
+	}
+	row->slowest[0] = row->why[0] = row->told[0] = '\0';
+	row->ratio = row->told_age = NAN;
+	if (!slowest)
+		return;
+	row->ratio = slowest->ratio_short;
+	snprintf(row->slowest, sizeof row->slowest, "%s", slowest->id);
+	why_gather(&why, now, NODE_WORKER);
+	why_slow(&why, slowest, row->why);
+	const struct sup_node *n = sup_find_of(s, &role_worker, slowest->id);
+	if (n && n->said.what[0]) {
+		snprintf(row->told, sizeof row->told, "%s", n->said.what);
+		row->told_age = clock_mono() - n->said.at;
 	}
 }
 
 static void fill_row(struct supervisor *s)
 {
 	struct run_row *row = &s->progress.row;
+	row->state = sup_phase_name(s->phases.now);
+	row->known = s->progress.stat.known;
 	row->epochs = s->job->epochs;
 	row->samples = s->progress.stat.samples_done;
 	row->epoch =
@@ -412,9 +428,7 @@ void sup_progress_tick(struct supervisor *s)
 	sup_ask_stat(s);
 	if (s->progress.ticks++ % SNAPSHOT_TICKS == 0 || sup_series_due(s))
 		sup_ask_snapshot(s); /* a record a node */
-	if (s->phases.now == PHASE_RUNNING && s->progress.stat.known) {
-		fill_row(s);
-		if (s->options.tick)
-			s->options.tick(&s->progress.row, s->options.arg);
-	}
+	fill_row(s);
+	if (s->options.tick)
+		s->options.tick(&s->progress.row, s->options.arg);
 }

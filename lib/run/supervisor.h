@@ -14,6 +14,7 @@
 #include "base/option.h"
 #include "job/job.h"
 #include "job/dirs.h"
+#include "solve/why.h"
 
 #include <stdint.h>
 
@@ -21,6 +22,8 @@
 
 /* How it goes: what a row of progress says. */
 struct run_row {
+	const char *state; /* the phase, as `status` names it */
+	int known;         /* samples are */
 	uint64_t iteration, epoch, epochs; /* epoch counts from 1 */
 	double loss;             /* mean before the update since the last row; NAN: none */
 	uint64_t samples, total; /* in the model so far; EPOCHS times the rows of DATA */
@@ -30,6 +33,9 @@ struct run_row {
 	uint64_t members;
 	char slowest[OPTION_ID_MAX]; /* worker with the greatest mean time; "": not known */
 	double ratio;                /* its time over the mean of all workers */
+	char why[WHY_MAX];           /* what makes it slow, for people; "": not known */
+	char told[64];               /* what was decided about it last, for people; "": nothing */
+	double told_age;             /* seconds since then */
 };
 
 struct supervisor_options {
@@ -42,7 +48,8 @@ struct supervisor_options {
 		*search_path; /* where programs are looked for that do not lie beside us; or NULL */
 	const char *notify_socket;
 	double row_seconds; /* between rows, after the early ones */
-	/* A row from the lead; and, four times a second, what changed meanwhile. May be NULL. */
+	/* A row from the lead; and, four times a second and in every phase, what
+	 * changed meanwhile. May be NULL. */
 	void (*row)(const struct run_row *row, void *arg);
 	void (*tick)(const struct run_row *row, void *arg);
 	void *arg;

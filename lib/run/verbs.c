@@ -5,6 +5,7 @@
 #include "base/clock.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,6 +96,20 @@ static const char *goal_word(const struct supervisor *s)
 	return word[s->phases.goal];
 }
 
+/* Where they are, a port by its number. */
+static void add_metrics(const struct supervisor *s, struct record_out *o)
+{
+	char text[1024] = "";
+	size_t at = 0;
+	for (size_t i = 0; i < s->metrics.places; i++) {
+		const struct sup_metrics_place *p = &s->metrics.place[i];
+		if (p->is_open && at < sizeof text)
+			at += (size_t)snprintf(text + at, sizeof text - at, "%s%s", at ? " " : "",
+					       p->http_name[0] ? p->http_name : p->name);
+	}
+	record_add(o, "metrics", text);
+}
+
 static void put_job(struct supervisor *s, struct request *rq)
 {
 	char line[RECORD_LINE_MAX];
@@ -119,12 +134,13 @@ static void put_job(struct supervisor *s, struct request *rq)
 	record_add(&o, "decision", s->actions.last);
 	record_add_seconds(&o, "decision-age",
 			   s->actions.last_at > 0 ? clock_mono() - s->actions.last_at : NAN);
+	add_metrics(s, &o);
 	record_add(&o, "run-dir", s->dirs.run);
 	record_add(&o, "state-dir", s->dirs.state);
 	request_put_record(rq, &o);
 }
 
-static void put_node(struct sup_node *n, struct request *rq)
+static void put_node(struct sup_node *n, const struct why *workers, struct request *rq)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
@@ -144,6 +160,10 @@ static void put_node(struct sup_node *n, struct request *rq)
 	record_add_real(&o, "speed", m ? m->speed_short : NAN);
 	record_add_real(&o, "ratio", m ? m->ratio_short : NAN);
 	record_add_real(&o, "accum", m && m->accum ? (double)m->accum : NAN);
+	char why[WHY_MAX] = "";
+	if (m)
+		why_slow(workers, m, why);
+	record_add(&o, "why", why);
 	record_add(&o, "told", n->said.what);
 	record_add_seconds(&o, "told-age", n->said.what[0] ? clock_mono() - n->said.at : NAN);
 	const char *section = sup_watch_section(n);
@@ -155,9 +175,11 @@ static void put_node(struct sup_node *n, struct request *rq)
 static void do_status(struct request *rq, void *owner)
 {
 	struct supervisor *s = owner;
+	struct why workers;
+	why_gather(&workers, &s->progress.snapshot.now, NODE_WORKER);
 	put_job(s, rq);
 	EACH_NODE (n, s)
-		put_node(n, rq);
+		put_node(n, &workers, rq);
 	request_ok(rq, NULL);
 }
 

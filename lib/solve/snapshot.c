@@ -96,6 +96,30 @@ static int parse_device(struct snapshot_node *n, const struct record *r, struct 
 		       : 0;
 }
 
+/* Where its time went, that of its last report and all, and how busy its machine was. */
+static int parse_load(struct snapshot_node *n, const struct record *r, struct error *err)
+{
+	const struct {
+		const char *key;
+		double *at;
+	} numbers[] = {{"compute", &n->compute},
+		       {"comm", &n->comm},
+		       {"wait", &n->wait},
+		       {"psi-cpu", &n->psi_cpu},
+		       {"psi-mem", &n->psi_mem},
+		       {"throttled", &n->throttled},
+		       {"own-cpu", &n->own_cpu},
+		       {"batches", &n->total.batches},
+		       {"time-sum", &n->total.time},
+		       {"compute-sum", &n->total.compute},
+		       {"comm-sum", &n->total.comm},
+		       {"wait-sum", &n->total.wait}};
+	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+		if (real_or_nan(r, numbers[i].key, numbers[i].at, err) != 0)
+			return -1;
+	return 0;
+}
+
 static int parse_node(struct snapshot_node *n, const struct record *r, struct error *err)
 {
 	const char *id, *state;
@@ -119,7 +143,8 @@ static int parse_node(struct snapshot_node *n, const struct record *r, struct er
 	    count_or_zero(r, "accum", COUNT_MAX, &n->accum, err) != 0 ||
 	    real_or_nan(r, "last", &n->last, err) != 0 ||
 	    real_or_nan(r, "silent", &n->silent, err) != 0 ||
-	    real_or_nan(r, "speed-last", &n->speed_last, err) != 0 || parse_device(n, r, err) != 0)
+	    real_or_nan(r, "speed-last", &n->speed_last, err) != 0 || parse_device(n, r, err) != 0 ||
+	    parse_load(n, r, err) != 0)
 		return -1;
 	if (isnan(n->up))
 		n->up = 0;
@@ -200,7 +225,7 @@ static int check_twice(const struct snapshot *s, struct error *err)
 		if (compare_names(sorted[i - 1], sorted[i]) == 0) {
 			char line[40];
 			result = error_set(err, ERROR_DATA, NULL,
-					   "snapshot: node role=%s id=%s stands twice%s",
+					   "snapshot: node role=%s id=%s appears twice%s",
 					   node_role_name(sorted[i]->role), sorted[i]->id,
 					   at_line(sorted[i]->line, line));
 		}

@@ -37,6 +37,14 @@ struct snapshot_node {
 	double launch, device_speed;
 	uint64_t saturation, max; /* samples a step */
 	double cpu, mem;          /* 0..1 of the node in use */
+	/* Of its last report; NAN: not known. Seconds of a batch, then shares as worker(1) measures
+	 * them. */
+	double compute, comm, wait;
+	double psi_cpu, psi_mem, throttled, own_cpu;
+	/* Of all batches reported, seconds; NAN: not said. */
+	struct {
+		double batches, time, compute, comm, wait;
+	} total;
 	uint64_t line;            /* where it stood, if the reader said so */
 };
 

@@ -294,11 +294,10 @@ static void judge_numbers(const struct column *c, struct column_verdict *out)
 	show_number(c->max, max);
 	column_count(c->distinct, number);
 	if ((double)c->days >= NEARLY_ALL * (double)present && c->distinct > 1)
-		verdict(out, COLUMN_OUT, "dates (%s to %s): a date alone says nothing about later "
-					 "rows; a weekday or days since something may", min, max);
+		verdict(out, COLUMN_OUT, "dates, %s to %s; a weekday, or days since something, could be "
+					 "used", min, max);
 	else if (is_time(c))
-		verdict(out, COLUMN_OUT, "times, counted from 1970: a time alone says nothing about "
-					 "later rows; an hour or a weekday may");
+		verdict(out, COLUMN_OUT, "times, counted from 1970; an hour or a weekday could be used");
 	else if (counts_rows(c))
 		verdict(out, COLUMN_OUT, "whole numbers, different in every row (%s to %s): they name "
 					 "the row", min, max);
@@ -357,8 +356,7 @@ void column_judge(const struct column *c, struct column_verdict *out)
 	else if (c->distinct == 1)
 		categories(c, out);
 	else if ((double)c->dates >= NEARLY_ALL * present)
-		verdict(out, COLUMN_OUT, "dates ('%s'): a date alone says nothing about later rows; a "
-					 "weekday or days since something may",
+		verdict(out, COLUMN_OUT, "dates, like %s; a weekday, or days since something, could be used",
 			c->odd);
 	else if (c->numbers == column_present(c))
 		judge_numbers(c, out);
@@ -368,4 +366,8 @@ void column_judge(const struct column *c, struct column_verdict *out)
 	else
 		judge_words(c, out);
 	add_missing(c, out);
+	size_t at = strlen(out->why);
+	if (c->tells && out->use != COLUMN_OUT)
+		snprintf(out->why + at, sizeof out->why - at,
+			 "; TELLS THE LABEL of every row: is it known beforehand?");
 }

@@ -96,10 +96,11 @@ static void print_others(const struct jobfile *f, FILE *out)
 	const char *key, *given, *help;
 	fprintf(out, "\n# ---- every other key, with its default; take the # away to change one ----\n");
 	for (size_t i = 0; (key = job_key(i, &given, &help)); i++) {
-		const char *choices = job_key_choices(i);
+		const char *values = job_key_values(i);
+		int words = values && !(values[0] >= 'A' && values[0] <= 'Z');
 		if (!find(f, key))
-			fprintf(out, "\n# %s%s%s\n#%s=%s\n", help, choices ? ": " : "",
-				choices ? choices : "", key, given);
+			fprintf(out, "\n# %s%s%s\n#%s=%s\n", help, words ? ": " : "",
+				words ? values : "", key, given);
 	}
 }
 

@@ -1,0 +1,109 @@
+/* summary: see summary.h. */
+#include "screen/summary.h"
+
+#include "base/human.h"
+#include "screen/text.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TEXT_MAX 1400
+
+struct lines {
+	struct screen_line *line;
+	size_t count, width;
+};
+
+static const char *value(const struct record *r, const char *key)
+{
+	const char *text = record_get(r, key);
+	return text ? text : "";
+}
+
+static double real(const struct record *r, const char *key)
+{
+	double x;
+	return record_real(r, key, -1e300, 1e300, &x, NULL) == 0 ? x : NAN;
+}
+
+static uint64_t count(const struct record *r, const char *key)
+{
+	uint64_t n = 0;
+	record_u64_opt(r, key, 0, UINT64_MAX, &n, NULL);
+	return n;
+}
+
+__attribute__((format(printf, 3, 4))) static void put(struct lines *l, enum screen_tint tint,
+						      const char *format, ...)
+{
+	char text[TEXT_MAX], clean[TEXT_MAX];
+	va_list ap;
+	if (l->count == SUMMARY_LINES)
+		return;
+	va_start(ap, format);
+	vsnprintf(text, sizeof text, format, ap);
+	va_end(ap);
+	text_clean(text, clean, sizeof clean);
+	struct screen_line *line = &l->line[l->count++];
+	text_words(clean, l->width, line->text, sizeof line->text);
+	line->tint = tint;
+	line->from = 0;
+	line->len = tint == TINT_NONE ? 0 : strlen(line->text);
+}
+
+static void put_end(struct lines *l, const struct record *r)
+{
+	char time[HUMAN_MAX], samples[HUMAN_MAX], restarts[64] = "", took[64] = "";
+	const char *state = value(r, "state");
+	double jct = real(r, "jct");
+	uint64_t n = count(r, "restarts");
+	if (n > 0)
+		snprintf(restarts, sizeof restarts, ", %llu restart%s", (unsigned long long)n,
+			 n > 1 ? "s" : "");
+	if (!isnan(jct))
+		snprintf(took, sizeof took, " %s %s", strcmp(state, "done") == 0 ? "in" : "after",
+			 human_time(jct, time));
+	put(l, strcmp(state, "failed") == 0 ? TINT_BAD : TINT_STRONG, "%s: %s%s, %s samples%s%s",
+	    value(r, "job"), state[0] ? state : "over", took,
+	    human_count(real(r, "samples"), samples), restarts,
+	    strcmp(state, "stopped") == 0 ? "; `trainctl run` goes on with it" : "");
+}
+
+static void put_failure(struct lines *l, const struct record *r)
+{
+	if (value(r, "failed")[0] && value(r, "signal")[0])
+		put(l, TINT_BAD, "%s ended by signal %s", value(r, "failed"), value(r, "signal"));
+	else if (value(r, "failed")[0])
+		put(l, TINT_BAD, "%s ended with status %s", value(r, "failed"), value(r, "status"));
+	if (count(r, "held") > 0)
+		put(l, TINT_BAD, "%llu of %llu shards held, not in the model: %s",
+		    (unsigned long long)count(r, "held"), (unsigned long long)count(r, "shards"),
+		    value(r, "held-ids"));
+}
+
+static void put_score(struct lines *l, const struct record *r)
+{
+	char auc[HUMAN_MAX], loss[HUMAN_MAX];
+	double a = real(r, "auc"), b = real(r, "logloss");
+	if (strcmp(value(r, "score"), "failed") == 0)
+		put(l, TINT_BAD, "the scoring of TEST failed; `trainctl run` scores it again");
+	if (!isnan(a) && !isnan(b))
+		put(l, TINT_NONE, "TEST: AUC %s, log loss %s", human_real(a, 4, auc),
+		    human_real(b, 4, loss));
+}
+
+size_t summary_lines(const struct record *r, size_t width, struct screen_line line[SUMMARY_LINES])
+{
+	struct lines l = {line, 0, width < SCREEN_WIDTH_MAX ? width : SCREEN_WIDTH_MAX};
+	char rows[HUMAN_MAX];
+	put_end(&l, r);
+	put_score(&l, r);
+	put_failure(&l, r);
+	if (count(r, "bad-rows") > 0)
+		put(&l, TINT_NONE, "%s bad rows left out",
+		    human_count((double)count(r, "bad-rows"), rows));
+	return l.count;
+}

@@ -1,0 +1,319 @@
+/* view: see view.h. */
+#include "screen/view.h"
+
+#include "base/grow.h"
+#include "base/human.h"
+#include "screen/text.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DECISION_LINES 2
+#define SILENT_SECONDS 2.0 /* from which on a node's silence is told */
+#define SLOW 1.3           /* times the mean: marked */
+
+void view_init(struct view *v)
+{
+	*v = (struct view){.decision_age = NAN, .up = NAN};
+	course_init(&v->course);
+}
+
+void view_free(struct view *v)
+{
+	free(v->node);
+	view_init(v);
+}
+
+static void take_text(const struct record *r, const char *key, char *out, size_t max)
+{
+	const char *text = record_get(r, key);
+	text_clean(text ? text : "", out, max);
+}
+
+static double take_real(const struct record *r, const char *key)
+{
+	double value;
+	return record_real(r, key, 0, 1e300, &value, NULL) == 0 ? value : NAN;
+}
+
+/* A path is opened, not only shown. */
+static void take_path(const struct record *r, const char *key, char *out, size_t max)
+{
+	const char *text = record_get(r, key);
+	snprintf(out, max, "%s", text ? text : "");
+}
+
+static void take_job(struct view *v, const struct record *r)
+{
+	course_take(&v->course, r);
+	take_text(r, "name", v->name, sizeof v->name);
+	take_text(r, "decision", v->decision, sizeof v->decision);
+	take_path(r, "state-dir", v->state_dir, sizeof v->state_dir);
+	take_path(r, "checkpoint", v->checkpoint, sizeof v->checkpoint);
+	v->decision_age = take_real(r, "decision-age");
+	v->up = take_real(r, "up");
+}
+
+/* Of the slowest worker the job record says only the name. */
+static void note_slowest(struct view *v, const struct view_node *n)
+{
+	struct course *c = &v->course;
+	if (strcmp(n->role, "worker") != 0 || strcmp(n->id, c->slowest) != 0)
+		return;
+	memcpy(c->why, n->why, sizeof c->why);
+	memcpy(c->told, n->told, sizeof c->told);
+	c->told_age = n->told_age;
+}
+
+static void take_node(struct view *v, const struct record *r)
+{
+	if (GROW(v->node, v->room, v->nodes + 1) != 0) {
+		v->failed = 1;
+		return;
+	}
+	struct view_node *n = &v->node[v->nodes];
+	*n = (struct view_node){.place = v->nodes++};
+	take_text(r, "role", n->role, sizeof n->role);
+	take_text(r, "id", n->id, sizeof n->id);
+	take_text(r, "state", n->state, sizeof n->state);
+	take_text(r, "section", n->section, sizeof n->section);
+	take_text(r, "told", n->told, sizeof n->told);
+	take_text(r, "why", n->why, sizeof n->why);
+	n->pid = take_real(r, "pid");
+	n->restarts = take_real(r, "restarts");
+	n->size = take_real(r, "size");
+	n->accum = take_real(r, "accum");
+	n->time = take_real(r, "time");
+	n->speed = take_real(r, "speed");
+	n->ratio = take_real(r, "ratio");
+	n->told_age = take_real(r, "told-age");
+	n->silent = take_real(r, "silent");
+	note_slowest(v, n);
+}
+
+void view_take(struct view *v, const struct record *r)
+{
+	if (record_is(r, "job"))
+		take_job(v, r);
+	else if (record_is(r, "node"))
+		take_node(v, r);
+}
+
+/* ---- order ---- */
+
+const char *const view_order_name[VIEW_ORDERS] = {"slow",  "node", "time",
+						  "speed", "size", "restarts"};
+
+static int is_up(const struct view_node *n)
+{
+	return strcmp(n->state, "up") == 0;
+}
+
+/* What is greater stands first; not known is last. */
+static double weight(const struct view_node *n, enum view_order order)
+{
+	switch (order) {
+	case VIEW_SLOW:
+		if (!is_up(n))
+			return INFINITY;
+		/* Those that differ by little keep their places. */
+		return strcmp(n->role, "worker") == 0 ? round(10 * n->ratio) : NAN;
+	case VIEW_TIME:
+		return n->time;
+	case VIEW_SPEED:
+		return n->speed;
+	case VIEW_SIZE:
+		return n->size;
+	case VIEW_RESTARTS:
+		return n->restarts;
+	case VIEW_NODE:
+	case VIEW_ORDERS:
+		break;
+	}
+	return NAN;
+}
+
+struct sorted {
+	double weight;
+	struct view_node node;
+};
+
+static int compare(const void *a, const void *b)
+{
+	const struct sorted *p = a, *q = b;
+	int known = !isnan(p->weight) - !isnan(q->weight);
+	if (known != 0)
+		return -known;
+	if (p->weight > q->weight || p->weight < q->weight)
+		return p->weight > q->weight ? -1 : 1;
+	return (p->node.place > q->node.place) - (p->node.place < q->node.place);
+}
+
+void view_sort(struct view *v, enum view_order order, int reverse)
+{
+	struct sorted *all = calloc(v->nodes + 1, sizeof *all);
+	if (!all) {
+		v->failed = 1;
+		return;
+	}
+	for (size_t i = 0; i < v->nodes; i++)
+		all[i] = (struct sorted){weight(&v->node[i], order), v->node[i]};
+	qsort(all, v->nodes, sizeof *all, compare);
+	for (size_t i = 0; i < v->nodes; i++)
+		v->node[reverse ? v->nodes - 1 - i : i] = all[i].node;
+	free(all);
+}
+
+/* ---- above the table ---- */
+
+static void tint(struct screen_line *line, enum screen_tint how, size_t from, size_t len)
+{
+	line->tint = how;
+	line->from = from;
+	line->len = len;
+}
+
+static void title(const struct view *v, size_t width, double silent, struct screen_line *line)
+{
+	char up[64] = "", name[SCREEN_LINE_MAX], dead[64], dead_brief[64], age[HUMAN_MAX];
+	const char *state = course_state(v->course.state);
+	if (!isnan(v->up))
+		snprintf(up, sizeof up, "for %s", human_time(v->up < 1 ? 0 : round(v->up), age));
+	text_name(v->name, width, name, sizeof name);
+	const struct piece piece[] = {PIECE(name), PIECE(state), PIECE(up)};
+	if (!(silent > 0)) {
+		line_fit(piece, 3, width, line->text, sizeof line->text);
+		tint(line, TINT_STRONG, 0, strlen(name));
+		return;
+	}
+	human_time(round(silent), age);
+	snprintf(dead, sizeof dead, "trainctl has not answered for %s", age);
+	snprintf(dead_brief, sizeof dead_brief, "no answer for %s", age);
+	const struct piece gone[] = {PIECE(name), PIECE(dead, dead_brief)};
+	line_fit(gone, 2, width, line->text, sizeof line->text);
+	if (strlen(line->text) > strlen(name) + LINE_GAP)
+		tint(line, TINT_BAD, strlen(name) + LINE_GAP,
+		     strlen(line->text) - strlen(name) - LINE_GAP);
+}
+
+static size_t decision(const struct view *v, size_t width, struct screen_line *line)
+{
+	char text[sizeof v->decision + 96], ago[64];
+	size_t count = 0;
+	if (!v->decision[0])
+		return 0;
+	course_ago(v->decision_age, ago, sizeof ago);
+	snprintf(text, sizeof text, "decided %s: %s", ago, v->decision);
+	for (const char *p = text; *p && count < DECISION_LINES;) {
+		const char *next;
+		size_t n = text_fold(p, width, &next);
+		if (count + 1 == DECISION_LINES)
+			text_words(p, width, line[count].text, SCREEN_LINE_MAX);
+		else
+			snprintf(line[count].text, SCREEN_LINE_MAX, "%.*s", (int)n, p);
+		tint(&line[count], TINT_NONE, 0, 0);
+		count++;
+		p = next;
+	}
+	return count;
+}
+
+size_t view_head(const struct view *v, size_t width, int blocks, double silent,
+		 struct screen_line line[VIEW_HEAD_MAX])
+{
+	size_t count = 1;
+	width = width < SCREEN_WIDTH_MAX ? width : SCREEN_WIDTH_MAX;
+	title(v, width, silent, &line[0]);
+	count += course_lines(&v->course, width, blocks, &line[count]);
+	count += decision(v, width, &line[count]);
+	return count;
+}
+
+/* ---- the table ---- */
+
+enum { NODE, STATE, RATIO, TIME, SPEED, SIZE, ACCUM, RESTARTS, WHY, TOLD, PID, COLUMNS };
+
+static const struct grid_column columns[COLUMNS] = {
+	[NODE] = {"NODE", 0, GRID_LEFT, 4, 0, 0},
+	[STATE] = {"STATE", 1, GRID_LEFT, 8, 0, 0},
+	[RATIO] = {"RATIO", 2, GRID_RIGHT, 5, 0, 0},
+	[TIME] = {"TIME", 3, GRID_RIGHT, 6, 0, 0},
+	[SPEED] = {"SPEED", 4, GRID_RIGHT, 5, 0, 0},
+	[SIZE] = {"SIZE", 6, GRID_RIGHT, 5, 0, 0},
+	[ACCUM] = {"ACCUM", 8, GRID_RIGHT, 5, 0, 1},
+	[RESTARTS] = {"RESTARTS", 7, GRID_RIGHT, 8, 0, 0},
+	[WHY] = {"WHY", 5, GRID_LEFT, 24, 1, 1},
+	[TOLD] = {"LAST ACTION", 9, GRID_LEFT, 18, 1, 1},
+	[PID] = {"PID", 10, GRID_RIGHT, 7, 0, 0},
+};
+
+static const char *say_whole(double x, char out[HUMAN_MAX])
+{
+	snprintf(out, HUMAN_MAX, isnan(x) ? "-" : "%.0f", x);
+	return out;
+}
+
+/* What is wrong with it, or slows it. */
+static void say_why(const struct view_node *n, char *out, size_t max)
+{
+	char time[HUMAN_MAX];
+	out[0] = '\0';
+	if (n->section[0] && n->silent >= SILENT_SECONDS)
+		snprintf(out, max, "silent for %s (%s)", human_time(round(n->silent), time),
+			 n->section);
+	else if (n->why[0])
+		snprintf(out, max, "%s", n->why);
+}
+
+static void say_told(const struct view_node *n, char *out, size_t max)
+{
+	char ago[64];
+	out[0] = '\0';
+	if (!n->told[0])
+		return;
+	course_ago(n->told_age, ago, sizeof ago);
+	snprintf(out, max, "%s, %s", n->told, ago);
+}
+
+void view_table(const struct view *v, struct grid *t)
+{
+	grid_init(t, columns, COLUMNS);
+	for (size_t i = 0; i < v->nodes; i++) {
+		const struct view_node *n = &v->node[i];
+		char ratio[HUMAN_MAX], time[HUMAN_MAX], speed[HUMAN_MAX], size[HUMAN_MAX];
+		char accum[HUMAN_MAX], restarts[HUMAN_MAX], pid[HUMAN_MAX], why[256], told[256];
+		say_why(n, why, sizeof why);
+		say_told(n, told, sizeof told);
+		const char *const cell[COLUMNS] = {
+			[NODE] = n->id,
+			[STATE] = n->state,
+			[RATIO] = human_real(n->ratio, 2, ratio),
+			[TIME] = human_time_brief(n->time, time),
+			[SPEED] = human_count(n->speed, speed),
+			[SIZE] = say_whole(n->size, size),
+			[ACCUM] = n->accum > 1 ? say_whole(n->accum, accum) : "",
+			[RESTARTS] = say_whole(n->restarts, restarts),
+			[WHY] = why,
+			[TOLD] = told,
+			[PID] = say_whole(n->pid, pid)};
+		grid_add(t, cell);
+	}
+}
+
+void view_row(const struct view *v, const struct grid *t, const size_t layout[GRID_MAX], size_t row,
+	      struct screen_line *line)
+{
+	const struct view_node *n = &v->node[row];
+	size_t at, width;
+	grid_line(t, layout, row, line->text, sizeof line->text);
+	tint(line, TINT_NONE, 0, 0);
+	size_t column = !is_up(n) ? STATE : RATIO;
+	if ((is_up(n) && !(n->ratio >= SLOW)) || grid_place(t, layout, column, &at, &width) != 0)
+		return;
+	/* In front of it and in it are ids and numbers, of a byte a column. */
+	size_t len = strlen(line->text);
+	at = at < len ? at : len;
+	tint(line, is_up(n) ? TINT_SLOW : TINT_BAD, at, at + width < len ? width : len - at);
+}

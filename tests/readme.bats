@@ -1,0 +1,34 @@
+load helper
+
+# The quick start of README.md, as a reader pastes it: in a clone, with a home of its own.
+
+quick_start() {
+	awk '/^```sh$/ { on = 1; next } /^```$/ { exit } on' "$PACELINE_ROOT/README.md"
+}
+
+@test "the quick start runs as it stands, from a clone" {
+	git -C "$PACELINE_ROOT" rev-parse --git-dir >git-dir 2>&1 || skip "no repository: $(cat git-dir)"
+	# What is tracked, as it is in the working tree now.
+	mkdir clone
+	git -C "$PACELINE_ROOT" ls-files -z | (cd "$PACELINE_ROOT" && xargs -0 cp --parents -Pt "$T/clone")
+	# The programs under test are built already.
+	mkdir -p clone/build tools
+	ln -s "$(dirname "$(command -v trainctl)")" clone/build/bin
+	printf '#!/bin/sh\nexit 0\n' >tools/make
+	chmod +x tools/make
+	quick_start >block
+	[ "$(wc -l <block)" -ge 8 ]
+	# No words that another shell reads otherwise: a comment ends a paste into zsh.
+	not grep -q '#' block
+	mkdir home
+	cd clone
+	unset XDG_STATE_HOME
+	HOME=$T/home RUNTIME_DIRECTORY=$T/run PATH=$T/tools:$PATH run -0 --separate-stderr bash -eu "$T/block"
+	echo "$output"
+	[[ $output == *"summary job=shop state=done "*" samples="*" auc=0.8"* ]]
+	[[ $output == *"auc auc=0.8"*" n=4000"* ]]
+	[ -s try/shop.safetensors ]
+	[[ $output == *"report job=shop state=done "* ]]
+	# Everything that it made is in the clone and in the home.
+	[ -d "$T/home/.local/state/paceline/shop" ]
+}

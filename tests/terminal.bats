@@ -1,0 +1,212 @@
+load helper
+# What people see of a job on a terminal: of 40, 80, 200 columns, resized, ended, dumb. script(1)
+# makes the terminal; which words stand in which width is the unit tests' (screen_view).
+
+setup_more() {
+	unset NO_COLOR COLUMNS LINES
+	export TERM=xterm
+}
+
+# in_terminal COLUMNS COMMAND: in a terminal of so many columns and 24 lines; all that it gets is in
+# ./screen, its exit status in ./status. Keys are what stands in the fifo ./keys, if there is one.
+in_terminal() {
+	local keys=/dev/null
+	[ ! -p keys ] || keys=keys
+	cat >inside <<-S
+		stty cols $1 rows 24
+		tty >tty
+		stty -g >before
+		sh -c 'echo \$\$ >pid; exec $2'
+		echo \$? >status
+		stty -g >after
+	S
+	rm -f status
+	script -qefc "sh $T/inside" /dev/null <"$keys" >screen 3>&-
+}
+
+# lines: of ./screen as they were written, without what moves the cursor or colours.
+lines() { sed 's/\x1b[[(][0-9;?]*[A-Za-z]//g; s/\x1b[>=]//g; s/\r/\n/g' screen; }
+
+# fits COLUMNS: no line of ./screen is longer. A path has to be whole.
+fits() {
+	lines | grep -v '^checkpoint ' | awk -v most="$1" 'length > most { print; bad = 1 } END { exit bad }'
+}
+
+# The terminal is as it was: its settings, its cursor, its first screen.
+given_back() {
+	cmp before after
+	[[ $(tail -c 200 screen) == *$'\e[?1049l'* ]]
+	[[ $(tail -c 200 screen) == *$'\e[?25h'* ]]
+}
+
+# begin_top COLUMNS [OPTION]...: top in a terminal, in the background; press sends keys.
+begin_top() {
+	local columns=$1
+	shift
+	rm -f keys pid screen
+	mkfifo keys
+	in_terminal "$columns" "trainctl top -i 0.1 --run-dir $T/run $*" &
+	TERMINAL=$!
+	PIDS+=("$TERMINAL")
+	exec 7>keys
+	wait_for 'grep -qs RATIO screen'
+}
+
+press() { printf '%b' "$1" >&7; }
+
+@test "run in 40, 80 and 200 columns: time left, loss, speed; nothing is wrapped" {
+	job TEST=d.csv
+	for columns in 40 80 200; do
+		in_terminal $columns "trainctl run $T/job.env --run-dir $T/run --fresh"
+		[ "$(cat status)" = 0 ]
+		fits $columns
+		lines | grep -q '^step 1  .*loss 0.69'
+		lines | grep -q '^loss 0\.[0-9]*  [0-9.]*k samples/s  epoch 1/1'
+		lines | grep -Eq '^([0-9]+ s|time) left.* [#.]+ +[0-9]+%$'
+		lines | grep -q '^tiny: done in .* samples'
+		lines | grep -q '^TEST: AUC 0\.[0-9]*, log loss'
+		lines | grep -q "^checkpoint $T/run/state/checkpoints/"
+		cmp before after
+	done
+	# done is done
+	in_terminal 80 "trainctl run $T/job.env --run-dir $T/run"
+	lines | grep -q '^tiny: done in'
+}
+
+@test "run on a terminal that can't move its cursor: a line a row, and not one escape" {
+	job
+	for term in dumb no-such-terminal ''; do
+		export TERM=$term
+		in_terminal 80 "trainctl run $T/job.env --run-dir $T/run --fresh"
+		[ "$(cat status)" = 0 ]
+		not grep -q $'\e' screen
+		fits 80
+		lines | grep -q '^step 2  .*loss 0.6.* samples/s'
+		lines | grep -q '^tiny: done in'
+	done
+}
+
+@test "colours: sparingly, and none with NO_COLOR" {
+	job
+	begin first
+	wait $SUPERVISOR || true
+	job EPOCHS=10
+	slow 500
+	echo "drag pace=100" >drag/w1
+	begin second --fresh
+	wait_for 'status | grep -q " id=w1 .* ratio=1\.[3-9]"'
+	in_terminal 80 "trainctl status --run-dir $T/run"
+	grep -q $'\e\[33m *1\.[0-9]*' screen
+	export NO_COLOR=1
+	in_terminal 80 "trainctl status --run-dir $T/run"
+	not grep -q $'\e\[3[0-9]m' screen
+	lines | grep -q '^w1  .* 1\.[0-9]* .*computes'
+}
+
+@test "status in 40, 80 and 200 columns is what top shows; on a pipe records" {
+	job EPOCHS=10 SOLUTION=even EVERY=0.3
+	slow 500
+	begin first
+	wait_for 'status 2>/dev/null | grep -q " id=w1 .* ratio=[01].* told=size"'
+	for columns in 40 80 200; do
+		in_terminal $columns "trainctl status --run-dir $T/run"
+		[ "$(cat status)" = 0 ]
+		fits $columns
+		lines | grep -q '^tiny  running  for '
+		lines | grep -Eq '^(time|[0-9]).*left .*%$'
+		lines | grep -q '^decided [0-9]* s ago: w[01] size 32: even: 64'
+		lines | grep -q '^NODE  *STATE  *RATIO  *TIME'
+		lines | grep -q '^w1  *up  *[01]\.[0-9][0-9] '
+		trainctl top --run-dir "$T/run" >once
+		grep -q '^w1  *up  *[01]\.[0-9][0-9] .*  size 32, [0-9]* s ago' once
+	done
+	lines | grep -q '  LAST ACTION  *PID$' # at 200
+	[[ $(status | head -n 1) == "job name=tiny state=running "* ]]
+}
+
+@test "top: keys, another size, the end of the job" {
+	job EPOCHS=10
+	slow 500
+	begin first
+	wait_for 'came_to 300'
+	begin_top 80
+	press h
+	wait_for 'grep -q "choose a node" screen'
+	press q
+	press S
+	wait_for 'grep -q "restart" screen'
+	press l
+	wait_for 'grep -q "q back" screen'
+	grep -q "$T/run/state/logs/" screen
+	press q
+	wait_for '[ "$(grep -o RATIO screen | wc -l)" -ge 2 ]'
+	stty -F "$(cat tty)" cols 40 rows 12
+	wait_for '[ "$(grep -o RATIO screen | wc -l)" -ge 3 ]'
+	press q
+	wait $TERMINAL
+	[ "$(cat status)" = 0 ]
+	given_back
+	not grep -q 'done in' screen
+	begin_top 200 --sort node
+	rm drag/*
+	wait $SUPERVISOR
+	wait $TERMINAL
+	[ "$(cat status)" = 0 ]
+	given_back
+	lines | grep -q '^tiny: done in'
+	exec 7>&-
+}
+
+@test "top that is ended by a signal gives the terminal back; a job that does not answer stops no key" {
+	job EPOCHS=10
+	slow 500
+	begin first
+	wait_for 'came_to 300'
+	for signal in TERM INT HUP QUIT; do
+		begin_top 80
+		kill -$signal "$(cat pid)"
+		wait $TERMINAL
+		[ "$(cat status)" = $((128 + $(kill -l $signal))) ]
+		given_back
+	done
+	begin_top 80
+	kill -STOP "$SUPERVISOR"
+	wait_for 'grep -q answered screen'
+	press h
+	wait_for 'grep -q "choose a node" screen'
+	press 'qq'
+	wait $TERMINAL
+	[ "$(cat status)" = 0 ]
+	given_back
+	begin_top_fails() { trainctl top --run-dir "$T/nothing"; }
+	run begin_top_fails
+	[ "$status" = 69 ]
+	kill -CONT "$SUPERVISOR"
+	begin_top 80
+	kill -9 "$SUPERVISOR"
+	wait $TERMINAL
+	given_back
+	lines | grep -q '^tiny: its trainctl is gone; `trainctl run` goes on'
+	exec 7>&-
+}
+
+@test "run that is interrupted, and one that is killed, leave the terminal as it was" {
+	job EPOCHS=10
+	slow 500
+	in_terminal 80 "trainctl run $T/job.env --run-dir $T/run" &
+	wait_for 'came_to 300'
+	kill -INT "$(cat pid)"
+	wait $!
+	[ "$(cat status)" = 130 ]
+	cmp before after
+	lines | grep -q '^tiny: stopped after .*`trainctl run` goes on with it'
+	in_terminal 40 "trainctl run $T/job.env --run-dir $T/run" &
+	wait_for 'grep -q "samples/s" screen'
+	stty -F "$(cat tty)" cols 80
+	kill -9 "$(cat pid)"
+	wait $!
+	[ "$(cat status)" = 137 ]
+	cmp before after
+	rm drag/*
+	trainctl run job.env --run-dir "$T/run" | tail -n 1 | grep -q '^summary job=tiny state=done'
+}
