@@ -41,7 +41,9 @@ static unsigned highest_bit(unsigned x)
 static void build_table(struct zstd_table *t, unsigned log, const signed short *count,
 			unsigned symbols)
 {
-	unsigned next[256], size = 1u << log, high = size - 1, at = 0;
+	/* volatile: clang 14 takes the last loop for one whose rounds do not depend on each other. */
+	volatile unsigned next[SYMBOLS_MAX];
+	unsigned size = 1u << log, high = size - 1, at = 0;
 	unsigned step = (size >> 1) + (size >> 3) + 3;
 	t->log = log;
 	for (unsigned s = 0; s < symbols; s++) {
@@ -57,7 +59,8 @@ static void build_table(struct zstd_table *t, unsigned log, const signed short *
 			while (at > high);
 		}
 	for (unsigned i = 0; i < size; i++) {
-		unsigned n = next[t->symbol[i]]++, bits = log - highest_bit(n);
+		unsigned n = next[t->symbol[i]], bits = log - highest_bit(n);
+		next[t->symbol[i]] = n + 1;
 		t->bits[i] = (unsigned char)bits;
 		t->base[i] = (uint16_t)((n << bits) - size);
 	}
@@ -71,13 +74,11 @@ struct forward {
 
 static unsigned look(const struct forward *f, unsigned bits)
 {
-	unsigned x = 0;
-	for (unsigned i = 0; i < bits; i++) {
-		size_t at = f->at + i;
-		if (at / 8 < f->len)
-			x |= (unsigned)(f->data[at / 8] >> (at % 8) & 1) << i;
-	}
-	return x;
+	uint32_t word = 0;
+	size_t first = f->at / 8;
+	for (unsigned i = 0; i < sizeof word && first + i < f->len; i++)
+		word |= (uint32_t)f->data[first + i] << (8 * i);
+	return word >> f->at % 8 & ((1u << bits) - 1);
 }
 
 static unsigned take_bits(struct forward *f, unsigned bits)
