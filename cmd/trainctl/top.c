@@ -161,18 +161,19 @@ static void draw_table(struct top *t, int y, int rows, size_t width)
 }
 
 static const char *const help[] = {
-	"up, down, j, k   choose a node",
-	"PgUp, PgDn       a page up or down",
-	"Enter, l         the log of the chosen node",
-	"s, S             sort by the next column, by the one before",
-	"r                turn the order round",
-	"h, ?             this help",
-	"q                back, or end",
+	"up down j k  choose a node",
+	"PgUp PgDn    a page up or down",
+	"Enter l      the chosen node's log",
+	"s S          sort by next, by previous",
+	"r            reverse the order",
+	"h ?          this help",
+	"q            back, or end",
 	"",
-	"RATIO  time of a batch over the mean of its role",
-	"TIME   of a batch, without waiting for others",
+	"RATIO  time of a batch over the mean",
+	"TIME   of a batch, without waiting",
 	"SPEED  samples a second",
 	"SIZE   samples in a batch",
+	"ACCUM  steps that a batch is cut into",
 };
 
 static void draw_help(int y, int bottom, size_t width)
@@ -409,6 +410,9 @@ static void die_of(int signal_number)
 
 static int on_screen(struct top *t, struct error *err)
 {
+	/* The terminal knows better than a COLUMNS that somebody has exported. */
+	use_env(FALSE);
+	use_tioctl(TRUE);
 	SCREEN *screen = newterm(NULL, stdout, stdin);
 	if (!screen)
 		return error_set(err, ERROR_CONFIG, getenv("TERM"), "no such terminal");
@@ -430,7 +434,9 @@ static int on_screen(struct top *t, struct error *err)
 	int result = watch(t, err);
 	logview_close(t->log);
 	t->log = NULL;
-	endwin(); /* and no delscreen(): what is written below the screen needs its terminal, too */
+	endwin();
+	delscreen(screen);
+	terminal_again();
 	return result;
 }
 
@@ -450,6 +456,7 @@ int trainctl_top(int argc, char **argv)
 	const char *job = NULL, *run_dir = NULL, *none;
 	static struct top t = {.every = 1};
 	char socket[DIRS_PATH_MAX];
+	struct dirs dirs;
 	const char *order = view_order_name[VIEW_SLOW];
 	const struct option_row rows[] = {TRAINCTL_ROW_JOB(&job),
 					  TRAINCTL_ROW_RUN_DIR(&run_dir, "the job's run directory"),
@@ -477,8 +484,9 @@ int trainctl_top(int argc, char **argv)
 	int shown = trainctl_parse(&options, argc, argv, NULL, &none, &err);
 	if (shown == OPTION_SHOWN)
 		return 0;
-	if (shown != OPTION_GO || trainctl_socket(job, run_dir, socket, &err) != 0)
+	if (shown != OPTION_GO || trainctl_find(job, run_dir, &dirs, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
+	dirs_run(&dirs, "trainctl.sock", socket);
 	t.socket = socket;
 	while (strcmp(view_order_name[t.order], order) != 0)
 		t.order++;
@@ -488,6 +496,8 @@ int trainctl_top(int argc, char **argv)
 	call_close(t.call);
 	if (t.is_over)
 		trainctl_show_end(&t.view);
+	else if (result < 0 && err.code == ERROR_UNAVAILABLE)
+		trainctl_explain(job, &dirs, &err);
 	view_free(&t.view);
 	view_free(&t.filling);
 	if (result > 0)
