@@ -26,9 +26,7 @@ struct daemon {
 	int prometheus_failed; /* said so already */
 	struct recordlog log;
 	int has_log;
-	char *page; /* of the Prometheus file */
-	size_t page_len, page_room;
-	int page_short; /* no memory for all of it */
+	struct metrics_page page;
 };
 
 /* ---- requests ---- */
@@ -149,26 +147,12 @@ static const struct verb verbs[] = {
 
 /* ---- files ---- */
 
-static void put_page(const char *text, size_t len, void *arg)
-{
-	struct daemon *d = arg;
-	if (GROW(d->page, d->page_room, d->page_len + len) != 0) {
-		d->page_short = 1;
-		return;
-	}
-	memcpy(d->page + d->page_len, text, len);
-	d->page_len += len;
-}
-
 static int write_page(struct daemon *d, struct error *err)
 {
-	d->page_len = 0;
-	d->page_short = 0;
-	if (monitor_prometheus(d->monitor, clock_epoch(), put_page, d, err) != 0)
+	metrics_clear(&d->page);
+	if (monitor_prometheus(d->monitor, clock_epoch(), &d->page, err) != 0)
 		return -1;
-	if (d->page_short)
-		return error_set(err, ERROR_OS, d->prometheus, "out of memory for the page");
-	return fs_replace_file(d->prometheus, d->page, d->page_len, err);
+	return fs_publish(d->prometheus, d->page.text, d->page.len, err);
 }
 
 /* A failure is said once; the job goes on, and so does the next attempt. */
@@ -266,7 +250,7 @@ static int run_daemon(const struct settings *s, struct monitor *m, struct error 
 		recordlog_close(&d.log);
 	}
 	free(d.watcher);
-	free(d.page);
+	metrics_free(&d.page);
 	return result;
 }
 

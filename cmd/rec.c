@@ -80,7 +80,7 @@ static int run(char **arg, int count, struct error *err)
 			return -1;
 		const char *twice = rec_doubled(job.arg + 1, (size_t)job.count - 1);
 		if (twice)
-			return error_set(err, ERROR_USAGE, twice, "stands twice");
+			return error_set(err, ERROR_USAGE, twice, "appears twice");
 		return rec_from_tsv(job.arg, job.count, err);
 	}
 	if (strcmp(command, "from-json") == 0) {

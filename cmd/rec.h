@@ -54,7 +54,7 @@ int rec_put(struct record_out *o, const char *text, const char *place, struct er
 
 /* tsv.c: arg: the type, then the keys; without them the first line names them. */
 int rec_from_tsv(char **arg, int arg_count, struct error *err);
-/* The first key that stands twice, or NULL: a record could not hold both columns. */
+/* The first key that appears twice, or NULL: a record could not hold both columns. */
 const char *rec_doubled(char **key, size_t count);
 
 /* json.c */

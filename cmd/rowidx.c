@@ -283,8 +283,9 @@ static int run(const char *const *operand, struct error *err)
 	if (opt.count)
 		printf("%llu\n", (unsigned long long)number);
 	if (opt.cat && number < length)
-		return error_set(err, ERROR_NEGATIVE, path, "has only %llu of these %llu rows",
-				 (unsigned long long)number, (unsigned long long)length);
+		return error_set(err, ERROR_NEGATIVE, path, "of the %llu rows from %llu on only %llu are there",
+				 (unsigned long long)length, (unsigned long long)begin,
+				 (unsigned long long)number);
 	return 0;
 }
 

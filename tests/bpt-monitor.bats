@@ -166,27 +166,27 @@ event role=worker id=w0 kind=start at=6.000000" ]
 }
 
 @test "daemon: the log is complete after kill -9 and feeds the filter and the next daemon" {
-	monitor --log job.log
+	monitor --log bpt.log
 	for i in 1 2 3; do ask m.sock "bpt role=worker id=w0 iter=$i time=$i size=8 at=100$i"; done
 	kill -9 "$PID"
 	wait_for '! kill -0 $PID 2>/dev/null'
-	[ "$(bpt-monitor --filter <job.log | value w0 short)" = 2 ]
-	printf 'bpt role=worker id=w0 iter=4 ti' >>job.log # torn by a power cut
-	monitor --log job.log
+	[ "$(bpt-monitor --filter <bpt.log | value w0 short)" = 2 ]
+	printf 'bpt role=worker id=w0 iter=4 ti' >>bpt.log # torn by a power cut
+	monitor --log bpt.log
 	ask m.sock 'bpt role=worker id=w0 iter=4 time=6 size=8 at=1004'
-	[ "$(bpt-monitor --filter <job.log | value w0 short)" = 3 ]
-	[ "$(wc -l <job.log)" -eq 4 ]
+	[ "$(bpt-monitor --filter <bpt.log | value w0 short)" = 3 ]
+	[ "$(wc -l <bpt.log)" -eq 4 ]
 }
 
 @test "daemon: SIGHUP opens the log again" {
-	monitor --log job.log
+	monitor --log bpt.log
 	ask m.sock 'info name=a value=1 at=1'
-	mv job.log job.log.1
+	mv bpt.log bpt.log.1
 	kill -HUP "$PID"
-	wait_for '[ -e job.log ]'
+	wait_for '[ -e bpt.log ]'
 	ask m.sock 'info name=b value=2 at=2'
-	[ "$(cat job.log.1)" = "info name=a value=1 at=1.000000" ]
-	[ "$(cat job.log)" = "info name=b value=2 at=2.000000" ]
+	[ "$(cat bpt.log.1)" = "info name=a value=1 at=1.000000" ]
+	[ "$(cat bpt.log)" = "info name=b value=2 at=2.000000" ]
 }
 
 @test "daemon: a full disk under the log costs log lines only, said once" {

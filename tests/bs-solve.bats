@@ -91,9 +91,9 @@ unset SLOW LINK
 	bad 'worker id=a speed=1 cmin=3 cmax=2' 'cmin=3 is above cmax=2'
 	bad 'worker id=a speed=1 cmax=0' 'cmax='
 	bad 'worker id=a speed=1 mem=1.01' 'mem='
-	bad 'worker id=ok speed=2' 'worker id=ok stands twice'
+	bad 'worker id=ok speed=2' 'worker id=ok appears twice'
 	bad 'worker id=a%2Fb speed=2' 'is no id'
-	bad 'worker id=a speed=1 speed=2' "key 'speed' stands twice"
+	bad 'worker id=a speed=1 speed=2' "key 'speed' appears twice"
 	bad 'worker  id=a speed=1' 'byte'
 }
 
@@ -319,7 +319,7 @@ plan time=1 total=120 method=step phase=coarse" ]
 	bad 'worker id=a time=1e300\n' 'time='
 	bad 'worker id=a time=1 mem=2\n' 'mem='
 	bad 'worker id=a time=1 min=3 max=2\n' 'min=3 is above max=2'
-	bad 'worker id=a time=1\nworker id=a time=1\n' 'id=a stands twice'
+	bad 'worker id=a time=1\nworker id=a time=1\n' 'id=a appears twice'
 	bad 'worker id=a time=1 min=11\n\n' 'sum of min, 11, is above the global batch 10'
 	bad 'worker id=a time=1' 'ends without a newline'
 	bad 'worker id=a time=1\001\n' 'byte'

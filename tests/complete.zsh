@@ -3,61 +3,62 @@
 #
 #   tests/complete.zsh DIR    DIR holds _paceline
 #
-# Prints LINE -> WORD WORD..., as zsh was given them by the completion, in a terminal of its own.
-zmodload zsh/zpty
-zpty shell zsh -f -i
-until_mark() {
-	local line
-	while zpty -r shell line; do
-		line=${line%%[[:space:]]#}
-		line=${line//$'\r'/}
-		line=${line%$'\n'}
-		[[ $line != *'<mark>'* ]] || return 0
-		[[ $line != '<offer>'* ]] || print -r -- "${line#<offer>}"
-	done
-	return 1
-}
+# Prints LINE -> WORD WORD... as the completion hands them to zsh, which runs in a terminal of its own.
 setopt extendedglob
-# Words are noted where they are handed to zsh; -O and the like ask, and offer nothing.
-cat >$TMPPREFIX.complete.$$ <<'S'
+zmodload zsh/zpty
+work=$(mktemp -d ${TMPDIR:-/tmp}/paceline-zsh.XXXXXX)
+trap 'zpty -d shell 2>/dev/null; rm -rf $work' EXIT
+cat >$work/setup <<'S'
 PROMPT= RPROMPT= PS2=
 unset zle_bracketed_paste
-stty -echo -onlcr
-fpath=($1 $fpath)
+unsetopt prompt_sp prompt_cr
+fpath=($dir $fpath)
 autoload -Uz compinit
 compinit -u -D
-setopt extendedglob
+# Those that ask or strike out (-O, -A, -D) offer nothing.
 compadd() {
-	if [[ ${@[1,(i)(-|--)]} == *-(O|A|D)\ * ]]; then
-		builtin compadd "$@"
-		return
-	fi
+	local word
+	for word; do
+		case $word in
+		(-O|-A|-D) builtin compadd "$@"; return ;;
+		(-|--) break ;;
+		esac
+	done
 	local -a noted
-	builtin compadd -O noted "$@"
-	print -rl -- '<offer>'$^noted
+	builtin compadd -A noted "$@"
+	print -rl -- $noted >>$work/offered
 	builtin compadd "$@"
 }
+offer() { _main_complete; compstate[insert]= compstate[list]= }
 ask() {
-	zle -C ask-word complete-word ask-completer
-	BUFFER=$asked CURSOR=$#asked
+	zle -C ask-word complete-word offer
+	: >$work/offered
+	BUFFER=$(<$work/line) CURSOR=$#BUFFER
 	zle ask-word
-	print -r -- '<mark>'
 	BUFFER=
-	zle accept-line
+	: >$work/done
+	zle -R
 }
-ask-completer() { _main_complete; compstate[insert]=; compstate[list]=; }
 zle -N ask
 bindkey '^T' ask
-print -r -- '<mark>'
+: >$work/done
 S
-zpty -w shell "set -- ${(q)1}; source $TMPPREFIX.complete.$$"
-until_mark
-rm $TMPPREFIX.complete.$$
+wait_for_it() {
+	local i
+	for i in {1..600}; do
+		while zpty -rt shell ignored; do done 2>/dev/null
+		[[ ! -e $work/done ]] || break
+		sleep 0.05
+	done
+	rm $work/done || exit 70
+}
+zpty -b shell zsh -f -i
+zpty -w shell "work=${(q)work} dir=${(q)1}; source $work/setup"
+wait_for_it
 while IFS= read -r line; do
-	zpty -w shell "asked=${(q)line}; print -r -- '<mark>'"
-	until_mark
+	print -rn -- "$line" >$work/line
 	zpty -n -w shell $'\x14'
-	words=(${(f)"$(until_mark)"})
-	print -r -- "$line -> ${(ou)words}"
+	wait_for_it
+	words=(${(fou)"$(<$work/offered)"})
+	print -r -- "$line -> $words"
 done
-zpty -d shell

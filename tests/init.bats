@@ -39,7 +39,7 @@ key() { sed -n "s/^$1=//p" "$2"; }
 	[ "$(key SPARSE people.env)" = town,zip ]
 	[ "$(key MISSING people.env)" = NA ]
 	grep -q '^#   id  .*they name the row' people.env
-	grep -q "^#   born  .*dates ('19" people.env
+	grep -q "^#   born  .*dates, like 19" people.env
 	grep -q '^#   note  .*free text' people.env
 	grep -q '^#   same  .*always the same' people.env
 	grep -q '^#   zip  .*leading zeros' people.env
@@ -77,7 +77,7 @@ key() { sed -n "s/^$1=//p" "$2"; }
 	people 100 >d.csv
 	run trainctl init d.csv </dev/null
 	[ "$status" -eq 64 ]
-	[[ $output == *"d.csv: which column is the label? Give it with --label NAME; likely: bought, town"* ]]
+	[[ $output == *"d.csv: which column is the label? Give it with --label NAME; likely: bought"* ]]
 	[ ! -e d.env ]
 	run trainctl init d.csv --label bougth
 	[ "$status" -eq 65 ]
@@ -109,7 +109,7 @@ key() { sed -n "s/^$1=//p" "$2"; }
 	people 100 | sed 's/yes$/red/; s/no$/blue/' >d.csv
 	# A name that is no column, then a number, then the value by its number.
 	printf 'colour\n1\n1\n' | script -qec "trainctl init d.csv" asked >/dev/null
-	grep -q 'Which column shall the model learn' asked
+	grep -q 'Which column shall the model learn?' asked
 	grep -q "no column 'colour'" asked
 	grep -q '  1  bought  ' asked
 	grep -q 'Which value of bought means 1' asked
@@ -182,6 +182,14 @@ key() { sed -n "s/^$1=//p" "$2"; }
 	[ "$status" -eq 0 ]
 }
 
+@test "a column that tells the label is named" {
+	awk 'BEGIN { print "a,outcome,y"; for (i = 0; i < 90; i++) print i % 17 ".5," (i % 3 ? "paid" : "lost") "," (i % 3 == 0) }' >d.csv
+	run trainctl init d.csv --label y
+	[ "$status" -eq 0 ]
+	[[ $output == *"look at  outcome: it tells the label of every row; is it known beforehand?"* ]]
+	grep -q '^#   outcome .*TELLS THE LABEL' d.env
+}
+
 @test "names and rows that are odd" {
 	# blanks, commas and quotes in names; two rows that are too short; labels that are missing
 	{
@@ -206,4 +214,18 @@ key() { sed -n "s/^$1=//p" "$2"; }
 	run trainctl run my-people.env --run-dir run
 	[ "$status" -eq 0 ]
 	[ -n "$(echo "$output" | tail -n 1 | field auc)" ]
+}
+
+@test "without a test file: the commands that make one, which are typed as they stand" {
+	people 200 >d-train.csv
+	cp d-train.csv before
+	trainctl init d-train.csv --label bought
+	sed -n "s/^#   \(cat '.*\)/\1/p" d.env >split
+	[ "$(wc -l <split)" = 2 ]
+	sh split
+	cmp d-train.csv before
+	[ "$(wc -l <d-split-test.csv)" = 21 ]
+	[ "$(wc -l <d-split-train.csv)" = 181 ]
+	trainctl init d-split-train.csv --label bought
+	[ "$(key TEST d-split.env)" = d-split-test.csv ]
 }

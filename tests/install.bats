@@ -325,3 +325,198 @@ chmod o+rx "$T" "$T/guest"
 runuser -u somebody -- env HOME=/home/somebody XDG_RUNTIME_DIR=/run/user/4321 bash "$T/guest/user"
 S
 }
+
+# ---- the sources as one file, the package ----
+
+@test "dist: the same bytes each time, and again from where it was unpacked" {
+	git rev-parse --git-dir >/dev/null 2>&1 || [ -e debian/changelog ] || skip "no git here, and no unpacked dist"
+	local version
+	version=$(trainctl --version | sed 's/.* //')
+	scripts/dist "$T/one" "$version"
+	(umask 077 && scripts/dist "$T/two" "$version")
+	cmp "$T/one/paceline-$version.tar.gz" "$T/two/paceline-$version.tar.gz"
+	cd "$T"
+	tar -xf "one/paceline-$version.tar.gz"
+	cd "paceline-$version"
+	grep -q "^paceline ($version) " debian/changelog
+	not grep @DEPS@ debian/control
+	mkdir -p build build-asan
+	touch build/something build-asan/something
+	scripts/dist "$T/three" "$version"
+	cmp "$T/one/paceline-$version.tar.gz" "$T/three/paceline-$version.tar.gz"
+	# Nothing in it knows where it was made.
+	[ "$(make -s -n dist | grep -c "scripts/dist build $version")" = 1 ]
+}
+
+# The one build that is made from the file: without optimisation, which takes half of the time.
+@test "deb: builds from the file, lintian finds nothing; installs, runs, and is removed" {
+	command -v dh >/dev/null || skip "no debhelper here"
+	command -v lintian >/dev/null || skip "no lintian here"
+	local deb
+	run env DEB_BUILD_OPTIONS="noopt nodoc nocheck noautodbgsym" make -s deb BUILD="$T/b"
+	echo "$output"
+	[ "$status" = 0 ]
+	not grep '^[EW]: ' <<<"$output"
+	deb=$(ls "$T"/b/paceline_*.deb)
+	dpkg-deb -f "$deb" Depends | grep libevent
+	dpkg-deb -c "$deb" >"$T/list"
+	grep -q ' ./usr/bin/trainctl$' "$T/list"
+	grep -q ' ./usr/share/bash-completion/completions/paceline$' "$T/list"
+	grep -q ' ./usr/share/zsh/vendor-completions/_paceline$' "$T/list"
+	grep -q ' ./usr/lib/systemd/user/trainctl@.service$' "$T/list"
+	not grep -E 'installed$|/usr/local|march=native' "$T/list"
+	mkdir -p "$T/guest"
+	cp "$deb" "$T/guest/paceline.deb"
+	cp tests/smoke "$T/guest/smoke"
+	cat >"$T/guest/script" <<-'S'
+		set -e
+		dpkg -i paceline.deb
+		[ "$(id -un paceline)" = paceline ]
+		grep -q ^ExecStart=/usr/bin/trainctl "$(systemctl show -p FragmentPath --value trainctl@a)"
+		chmod o+rx .
+		[ "$(command -v trainctl)" = /usr/bin/trainctl ]
+		cd /
+		runuser -u paceline -- "$OLDPWD/smoke"
+		dpkg -L paceline >/run/list
+		dpkg -P paceline
+		while read -r name; do
+			if [ -f "$name" ]; then echo "$name is still there"; false; fi
+		done </run/list
+	S
+	status=0
+	tests/guest "$T/guest" "$T/guest/script" >"$T/said" 2>&1 || status=$?
+	cat "$T/said"
+	if [ "$status" = 77 ]; then
+		# No machine for it: from a directory, as it is.
+		dpkg-deb -x "$deb" "$T/x"
+		PATH=$T/x/usr/bin:$PATH tests/smoke
+		skip "built, unpacked and run; not installed: $(tail -n 1 "$T/said")"
+	fi
+	[ "$status" = 0 ]
+}
+
+# ---- completion ----
+
+# lines: each program, and each command of it, with -- behind; and what its --help and its page have.
+option_lines() {
+	local program command
+	for program in "$BIN"/*; do
+		program=${program##*/}
+		if "$program" --help | grep -q '^usage: [a-z-]* COMMAND'; then
+			for command in $("$program" --help | sed -n 's/^  \([a-z][a-z-]*\)  .*/\1/p'); do
+				echo "$program $command --:" $("$program" "$command" --help | options_of_help)
+			done
+		else
+			echo "$program --:" $("$program" --help | options_of_help) \
+				$(sed -n 's/^\.It Fl \([A-Za-z] , Fl \)\?Fl \([a-z0-9-]*\).*/--\2/p' \
+					"$PACELINE_ROOT"/man/"$program".[1-8])
+		fi
+	done
+}
+options_of_help() { grep -oE '^  (-[A-Za-z], )?--[a-z0-9-]+' | grep -oE -e '--[a-z0-9-]+'; }
+
+# offers all LINES: in $T/offered, "LINE -> WORD...", there is each word of LINES, "LINE: WORD...".
+offers_all() {
+	awk '
+	NR == FNR { at = index($0, " -> "); said[substr($0, 1, at - 1)] = substr($0, at + 3) " "; next }
+	{
+		at = index($0, ":")
+		line = substr($0, 1, at - 1)
+		n = split(substr($0, at + 1), word, " ")
+		for (i = 1; i <= n; i++)
+			if (!index(said[line], " " word[i] " ")) { print line ": " word[i] " is not offered"; missing = 1 }
+		looked += n
+	}
+	END { exit missing || looked < 150 }' "$T/offered" "$1"
+}
+
+# What is typed, and all that is offered then. Of KEY= zsh gets the = apart.
+values() {
+	cat <<-'END'
+		trainctl re -> replay report
+		trainctl status -j  -> adult clicks
+		trainctl status -j cl -> clicks
+		trainctl report --job=a -> adult
+		trainctl run x.env --set SYNC= -> asp bsp ssp:
+		trainctl run x.env -s MODEL=w -> wdl
+		trainctl run --set=MODEL=w -> wdl
+		trainctl run x.env --set SOLUTION=ant -> antdt-dd antdt-nd
+		trainctl run x.env --set DATA=row -> rows.csv
+		trainctl run j -> job.env
+		trainctl solve ba -> backup:
+		trainctl replay job.log --solution lb -> lb-bsp lb-bsp-gpu
+		bs-solve -m s -> share step
+		speed-predict --model=n -> narx
+		worker --id w0 --model w -> wdl
+		worker --servers a.sock,b -> a.sock,b.sock
+		bpt-monitor --log row -> rows.csv
+		bpt-monitor --short 5 -> 
+		ckpt pr -> prune
+	END
+}
+
+values_setup() {
+	mkdir -p "$T/home/paceline/adult" "$T/home/paceline/clicks" "$T/here"
+	touch "$T/home/paceline/adult/job.env" "$T/home/paceline/clicks/job.env"
+	touch "$T/here/rows.csv" "$T/here/job.env" "$T/here/job.log" "$T/here/a.sock" "$T/here/b.sock"
+}
+
+# bash_offers < lines: as readline asks, which cuts at = and :, and wants what stands behind them.
+bash_offers() {
+	local line
+	set +e # as in a shell that people type into
+	while IFS= read -r line; do
+		read -ra COMP_WORDS <<<"${line//[:=]/ & }"
+		[[ $line != *[\ :=] ]] || COMP_WORDS+=('')
+		COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+		_paceline "${COMP_WORDS[0]}"
+		echo "$line ->" $(printf '%s\n' "${COMPREPLY[@]}" | sort)
+	done
+}
+
+@test "completion in bash: every option of every program, and values" {
+	built
+	. "$T/build/completion/paceline"
+	option_lines >"$T/lines"
+	cut -d : -f 1 "$T/lines" | bash_offers >"$T/offered"
+	offers_all "$T/lines"
+	values_setup
+	cd "$T/here"
+	values >"$T/values"
+	sed 's/ -> .*//' "$T/values" | bash_offers | sed 's/ ->$/ -> /' | diff "$T/values" -
+	# All words that begin so stand for all keys.
+	bash_offers <<<'trainctl run x.env --set ' >"$T/offered"
+	for key in $(trainctl run --help | sed -n '/^Keys/,$s/^  \([A-Z][A-Z0-9_]*\) .*/\1/p'); do
+		grep -q " $key=" "$T/offered"
+	done
+	# A job that runs: its nodes.
+	begin job
+	wait_for 'trainctl status --run-dir "$T/run" | grep -q "id=w1 "'
+	bash_offers <<<"trainctl kill-restart --run-dir $T/run w" >"$T/offered"
+	[ "$(cat "$T/offered")" = "trainctl kill-restart --run-dir $T/run w -> w0 w1" ]
+}
+
+@test "completion in bash: bash-completion finds it where install puts it" {
+	[ -e /usr/share/bash-completion/bash_completion ] || skip "no bash-completion here"
+	built
+	PREFIX=$T/p scripts/install "$T/build"
+	run -0 env XDG_DATA_DIRS="$T/p/share" BASH_COMPLETION_USER_DIR="$T/none" bash --norc -ic '
+		. /usr/share/bash-completion/bash_completion
+		for program; do _completion_loader "$program"; complete -p "$program"; done' bash $(ls "$BIN")
+	[ "$(grep -c -- '-F _paceline' <<<"$output")" = "$(ls "$BIN" | wc -l)" ]
+}
+
+@test "completion in zsh: every option of every program, and values" {
+	command -v zsh >/dev/null || skip "no zsh here"
+	built
+	option_lines >"$T/lines"
+	cut -d : -f 1 "$T/lines" | tests/complete.zsh "$T/build/completion" >"$T/offered"
+	offers_all "$T/lines"
+	values_setup
+	cd "$T/here"
+	values >"$T/values"
+	sed 's/ -> .*//' "$T/values" | "$PACELINE_ROOT/tests/complete.zsh" "$T/build/completion" >"$T/offered"
+	# zsh has put what is before the comma aside.
+	sed -i 's/ -> a.sock,/ -> /' "$T/values"
+	diff "$T/values" "$T/offered"
+}

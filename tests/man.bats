@@ -31,7 +31,7 @@ cut_examples() {
 is_elsewhere() {
 	local file
 	grep -q -e '-j adult' "$1" && return
-	for file in job.env '--layout layout' run/bpt-monitor.sock run/state/job.log; do
+	for file in job.env '--layout layout' run/bpt-monitor.sock run/metrics.sock; do
 		if grep -q -w -F -e "$file" "$1" && [ ! -e "${file#* }" ]; then return; fi
 	done
 	false
@@ -79,10 +79,17 @@ export -f socat
 
 @test "the examples of every page print what it shows" {
 	local page name run=0 compared=0
+	# Of what they read in run/state this is one: a job as any other.
+	job EPOCHS=5 SOLUTION=pace EVERY=0.1 REPORT_EVERY=1
+	run_job >job.out
 	for page in "$PACELINE_ROOT"/man/*.[1-8]; do
 		mkdir "$T/${page##*/}"
 		cd "$T/${page##*/}"
 		cut_examples "$page"
+		if cat ./*.run 2>/dev/null | grep -q run/state && ! grep -q -e '--run-dir run' ./*.run; then
+			mkdir run
+			cp -r "$T/run/state" run
+		fi
 		for name in $(ls | sed -n 's/\.run$//p'); do
 			if is_elsewhere "$name.run"; then continue; fi
 			echo "${page##*/}:"

@@ -18,7 +18,7 @@ setup_file() {
 	}' >rows.csv
 	train lr MODEL=lr WEIGHT=
 	train wdl MODEL=wdl WEIGHT= EMBED=4 HIDDEN=8,4
-	train scaled MODEL=wdl WEIGHT= EMBED=6 HIDDEN=8,4 DENSE_SCALE=log-z
+	train scaled MODEL=wdl WEIGHT= EMBED=6 HIDDEN=8,4 DENSE_SCALE=log-z MISSING=NA,?
 	train weighted MODEL=lr WEIGHT=importance
 	train audit MODEL=audit WEIGHT=
 	awk 'BEGIN {
@@ -124,7 +124,7 @@ floats() {
 	# Also a missing value, a category never seen, bytes that are no UTF-8, and columns elsewhere.
 	{
 		head -n 100 "$MODELS/rows.csv"
-		printf 'violet,,-1e6,yes,1\n,0.5,,no,1\n"a, b",1,-0.25,yes,1\ncaf\351,1,1,yes,1\n'
+		printf 'violet,,-1e6,yes,1\n,0.5,,no,1\n"a, b",1,-0.25,yes,1\ncaf\351,1,1,yes,1\n?,1,1,yes,1\n'
 	} >in.csv
 	awk -F, 'NR < 101 { print $3 "," $2 "," $1 }' OFS=, in.csv >turned.csv
 	for model in lr wdl scaled; do

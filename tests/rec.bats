@@ -161,9 +161,9 @@ for line in open("json"): json.loads(line)'
 @test "no key twice in what is written, and a type that is none is bad usage" {
 	printf 'a\ta\n1\t2\n' >in
 	run -65 rec from-tsv t <in
-	[ "$output" = "rec: stdin:1: column 'a' stands twice" ]
+	[ "$output" = "rec: stdin:1: column 'a' appears twice" ]
 	run -64 rec from-tsv t a b a <in
-	[[ $output == *"a: stands twice"* ]]
+	[[ $output == *"a: appears twice"* ]]
 	run -0 rec from-tsv a a <<<1
 	[ "$output" = "a a=1" ]
 	run -64 rec from-json -T 'X y' </dev/null

@@ -89,7 +89,7 @@ seq_rows() { awk -v n="$1" 'BEGIN { for (i = 0; i < n; i++) printf "%d,%*d\n", i
 		run -0 rowidx --cat "$file" 4 0
 		[ "$output" = "" ]
 		run -1 rowidx --cat "$file" 8 5
-		[[ $output == *"8,g"*"9,last"*"has only 2 of these 5 rows"* ]]
+		[[ $output == *"8,g"*"9,last"*"of the 5 rows from 8 on only 2 are there"* ]]
 		run -1 rowidx --cat "$file" 10 1
 		run -1 rowidx --cat - 10 1 <"$file"
 	done

@@ -215,7 +215,7 @@ action kind=none reason=8-batch=100-lambda=1.3" ]
 	[ "$status" -eq 65 ]
 	run trainctl solve antdt-nd < <(six 1200 1200 1200 1200 1200 1200 | sed '5s/id=w3/id=w1/')
 	[ "$status" -eq 65 ]
-	[[ $output == *"id=w1 stands twice (line 5)"* ]]
+	[[ $output == *"id=w1 appears twice (line 5)"* ]]
 	run trainctl solve antdt-nd </dev/null
 	[ "$status" -eq 65 ]
 	[[ $output == *"no job record"* ]]

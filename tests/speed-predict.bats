@@ -267,7 +267,7 @@ over_oracle() {
 
 @test "what a message quotes can't speak to the terminal" {
 	run -65 speed-predict <<<'obs id=%1b[2J%0a k=0'
-	[ "$output" = "speed-predict: stdin:1: id=: '?[2J?' is no id" ]
+	[ "$output" = "speed-predict: stdin:1: id=: '?[2J?' is no id (1 to 64 of letters, digits, . _ -)" ]
 	echo garbage >$'no\nmodel'
 	run -65 speed-predict --load $'no\nmodel' <<<'obs id=a k=0'
 	[ "$output" = "speed-predict: no?model:1: this is no model file of speed-predict" ]

@@ -143,9 +143,12 @@ whole() {
 
 @test "held shards: the status of a finished job is the same again" {
 	finished
-	sed -i 's/ held=0 / held=2 /' run/state/summary
+	sed -i 's/ held=0 / held=2 /; s/ exit=0 / exit=1 /' run/state/summary
 	run -1 run_job
 	[[ $output == *" held=2 "* ]]
+	# An earlier version did not write it down.
+	sed -i 's/ exit=1 / /' run/state/summary
+	run -1 run_job
 }
 
 # ---- labels, TEST, bad rows ----
@@ -389,6 +392,23 @@ grown() {
 	head -n 1 run/state/job.log | grep -q '^begin job=tiny .* solution=none at='
 	run -0 trainctl report --run-dir run
 	[[ $(tail -n 1 <<<"$output") == *" job=tiny state=done runs=2 "* ]]
+}
+
+@test "what the monitor took is kept; its log begins again when it has grown large or was moved" {
+	job EPOCHS=1000
+	slow 2000
+	begin first
+	wait_for 'grep -qs "^bpt role=worker id=w1 " run/state/bpt.log'
+	mv run/state/bpt.log before
+	wait_for 'grep -qs "^bpt role=worker id=w1 " run/state/bpt.log'
+	truncate -s 64M run/state/bpt.log
+	wait_for '[ -e run/state/bpt.log.1 ]'
+	wait_for 'grep -qs "^bpt role=worker id=w0 " run/state/bpt.log'
+	trainctl stop --run-dir run
+	cat before run/state/bpt.log | bpt-monitor --filter | rec where type=node | rec tsv id >ids
+	[ "$(sort ids | tr '\n' ' ')" = "ps0 ps1 w0 w1 " ]
+	run -0 run_job --fresh --set EPOCHS=1
+	[ ! -e run/state/bpt.log.1 ]
 }
 
 # ---- its time ----

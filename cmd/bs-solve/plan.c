@@ -74,7 +74,7 @@ static int add_worker(const struct record *r, void *workers, struct error *err)
 		return -1;
 	int added = idset_add(&all->ids, id, err);
 	if (added == 0)
-		return error_set(err, ERROR_DATA, NULL, "worker id=%s stands twice", id);
+		return error_set(err, ERROR_DATA, NULL, "worker id=%s appears twice", id);
 	all->count += added > 0;
 	return added > 0 ? 0 : -1;
 }

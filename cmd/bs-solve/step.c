@@ -52,7 +52,7 @@ static int add_worker(struct iteration *now, const struct record *r, struct erro
 		return -1;
 	int added = idset_add(&now->ids, id, err);
 	if (added == 0)
-		return error_set(err, ERROR_DATA, NULL, "worker id=%s stands twice in an iteration",
+		return error_set(err, ERROR_DATA, NULL, "worker id=%s appears twice in an iteration",
 				 id);
 	now->count += added > 0;
 	return added > 0 ? 0 : -1;

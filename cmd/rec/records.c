@@ -4,6 +4,7 @@
 #include "cmd/rec.h"
 
 #include "base/number.h"
+#include "base/utf8.h"
 
 #include <unistd.h>
 
@@ -47,37 +48,18 @@ static void put_tsv(const char *value)
  * print the digits of a double for those that stand in the record (0.78309899999999999 for
  * 0.783099), and refuse a text that is not UTF-8. */
 
-/* Length of the UTF-8 character at s, 0 when there is none. */
-static size_t utf8_length(const unsigned char *s)
-{
-	static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
-	size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xf0 && s[0] < 0xf8 ? 4
-				 : s[0] >= 0xe0 && s[0] < 0xf0   ? 3
-				 : s[0] >= 0xc0 && s[0] < 0xe0   ? 2
-								 : 0;
-	unsigned code = n > 1 ? s[0] & (0xffu >> (n + 1)) : 0;
-	for (size_t i = 1; i < n; i++) {
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-		code = code << 6 | (s[i] & 0x3fu);
-	}
-	if (n > 1 && (code < least[n] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)))
-		return 0;
-	return n;
-}
-
 static void put_json_text(const char *value)
 {
-	const unsigned char *s = (const unsigned char *)value;
+	const char *s = value;
 	putchar_unlocked('"');
 	while (*s) {
 		size_t n = utf8_length(s);
 		if (*s == '"' || *s == '\\')
 			printf("\\%c", *s);
-		else if (*s < 0x20 || *s == 0x7f)
-			printf("\\u%04x", *s);
+		else if ((unsigned char)*s < 0x20 || *s == 0x7f)
+			printf("\\u%04x", (unsigned)*s);
 		else if (n == 0)
-			fputs("\xef\xbf\xbd", stdout); /* U+FFFD: JSON has no room for other bytes */
+			fputs(UTF8_REPLACEMENT, stdout); /* JSON has no room for other bytes */
 		else
 			fwrite(s, 1, n, stdout);
 		s += n ? n : 1;

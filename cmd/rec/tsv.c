@@ -33,7 +33,7 @@ static void unescape(char *s)
 	*to = '\0';
 }
 
-/* The first key that stands twice, or NULL: a record could not hold both columns. */
+/* The first key that appears twice, or NULL: a record could not hold both columns. */
 const char *rec_doubled(char **key, size_t count)
 {
 	for (size_t i = 1; i < count; i++)
@@ -59,7 +59,7 @@ static int take_header(char *line, size_t len, char **key, size_t *count, const 
 					 "'%.80s' is no key (a-z, 0-9, -): name the columns instead",
 					 key[i]);
 	const char *twice = rec_doubled(key, *count);
-	return twice ? error_set(err, ERROR_DATA, place, "column '%.80s' stands twice", twice) : 0;
+	return twice ? error_set(err, ERROR_DATA, place, "column '%.80s' appears twice", twice) : 0;
 }
 
 static int each_row(const char *type, char *line, char **key, size_t count, const char *place,

@@ -92,7 +92,7 @@ static int take_worker(struct job *job, struct record *r, struct predict_file *i
 	    record_u64(r, "k", 0, UINT64_MAX - 1, &k, err) != 0)
 		return -1;
 	if (table_find(&job->now, id))
-		return error_set(err, ERROR_DATA, NULL, "worker id=%s stands twice", id);
+		return error_set(err, ERROR_DATA, NULL, "worker id=%s appears twice", id);
 	if (table_add(&job->now, id, &w, err) != 0)
 		return -1;
 	w->k = k;

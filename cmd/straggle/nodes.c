@@ -18,7 +18,7 @@ static int add_one(struct nodes *n, const char *id, const char *option, struct e
 				 "'%.80s' is no id (1 to 64 of letters, digits, . _ -)", id);
 	for (size_t i = 0; i < n->count; i++)
 		if (strcmp(n->id[i], id) == 0)
-			return error_set(err, ERROR_USAGE, option, "%s stands twice", id);
+			return error_set(err, ERROR_USAGE, option, "%s appears twice", id);
 	if (n->count == NODES_MAX)
 		return error_set(err, ERROR_USAGE, option, "more than %d nodes", NODES_MAX);
 	if (GROW(n->id, n->room, n->count + 1) != 0)

@@ -58,7 +58,7 @@ static int add(struct processes *all, uint64_t pid, const char *what, struct err
 				 (unsigned long long)pid);
 	for (size_t i = 0; i < all->count; i++)
 		if ((uint64_t)all->row[i].pid == pid)
-			return error_set(err, ERROR_USAGE, what, "%llu stands twice",
+			return error_set(err, ERROR_USAGE, what, "%llu appears twice",
 					 (unsigned long long)pid);
 	if (all->count == PROCESSES_MAX)
 		return error_set(err, ERROR_USAGE, what, "more than %d processes", PROCESSES_MAX);

@@ -67,7 +67,7 @@ static int ask_label(const struct survey *s, const char *path, const struct surv
 		     size_t count, size_t *chosen, struct error *err)
 {
 	char classes[SURVEY_CLASSES_MAX], answer[ANSWER_MAX], name[COLUMN_SHOWN + 1];
-	fprintf(stderr, "Which column shall the model learn to tell?\n");
+	fprintf(stderr, "Which column shall the model learn?\n");
 	for (size_t i = 0; i < count; i++) {
 		survey_classes(&s->column[label[i].column], classes);
 		fprintf(stderr, "  %zu  %-20s %s\n", i + 1,
@@ -302,12 +302,18 @@ static void tell_split(struct call *call, const struct survey *s)
 {
 	const char *path = call->data[0], *cat = survey_cat(path), *ending = ending_of(s);
 	const char *head = s->syntax.format == ROW_CSV ? "NR == 1 || " : "";
+	char name[OPTION_ID_MAX + 16];
+	/* Never the file that is read. */
+	snprintf(name, sizeof name, "%s-train.%s", call->name, ending);
+	snprintf(name, sizeof name, "%s%s", call->name,
+		 strcmp(name, base_name(path)) == 0 ? "-split" : "");
 	snprintf(call->test_why, sizeof call->test_why,
 		 "no file to score was found beside DATA; without one nobody knows how good the model is.\n"
 		 "These make one of every tenth row, and DATA of all others:\n"
 		 "  %s '%.1000s' | awk '%sNR %% 10 == 0' > %s-test.%s\n"
-		 "  %s '%.1000s' | awk '%sNR %% 10' > %s-train.%s\n",
-		 cat, path, head, call->name, ending, cat, path, head, call->name, ending);
+		 "  %s '%.1000s' | awk '%sNR %% 10' > %s-train.%s\n"
+		 "  trainctl init %s-train.%s --force\n",
+		 cat, path, head, name, ending, cat, path, head, name, ending, name, ending);
 }
 
 static int choose_test(struct call *call, const struct survey *s, struct error *err)
@@ -448,9 +454,10 @@ static void say_label(FILE *out, const struct survey *s, const struct plan_choic
 	char classes[SURVEY_CLASSES_MAX], name[COLUMN_SHOWN + 1], value[COLUMN_SHOWN + 1];
 	survey_classes(c, classes);
 	fprintf(out, "  label    %s: %s", plain(c->name, name), classes);
+	int known = p->positive && p->negative && value_yes(p->positive, p->negative) == 1;
 	if (p->positive)
 		fprintf(out, "; '%s' means 1%s", plain(p->positive, value),
-			p->positive_said ? "" : " (--positive says otherwise)");
+			p->positive_said || known ? "" : " (a guess: --positive VALUE says otherwise)");
 	fputc('\n', out);
 }
 
@@ -458,7 +465,7 @@ static void say(const struct call *call, const struct survey *s, const struct pl
 		const struct plan_counts *n, const struct jobfile *f)
 {
 	FILE *out = strcmp(call->file, "-") == 0 ? stderr : stdout;
-	char rows[COLUMN_COUNT_MAX], about[COLUMN_COUNT_MAX], separator[8];
+	char rows[COLUMN_COUNT_MAX], about[COLUMN_COUNT_MAX], separator[8], name[COLUMN_SHOWN + 1];
 	const char *missing = jobfile_get(f, "MISSING"), *bad = jobfile_get(f, "BAD_ROWS");
 	row_separator_text(s->syntax.separator, separator);
 	fprintf(out, "%s: %s%s%s, ", call->data[0], row_syntax_name(s->syntax),
@@ -475,11 +482,15 @@ static void say(const struct call *call, const struct survey *s, const struct pl
 		fprintf(out, "  columns  %zu of numbers, %zu of categories, %zu left out\n", n->dense,
 			n->sparse, n->out);
 	if (missing)
-		fprintf(out, "  missing  %s mean that there is no value\n", missing);
+		fprintf(out, "  missing  MISSING=%s: such values are read as empty ones\n", missing);
 	if (bad)
 		fprintf(out, "  bad rows BAD_ROWS=%s: some rows can't be used\n", bad);
 	if (survey_sorted(&s->column[p->label]))
 		fprintf(out, "  order    rows are sorted by the label: shuffle them (shuf)\n");
+	for (size_t i = 0; i < s->count; i++)
+		if (s->column[i].tells)
+			fprintf(out, "  look at  %s: it tells the label of every row; is it known "
+				     "beforehand?\n", plain(s->column[i].name, name));
 	fprintf(out, "  test     %s%s\n", call->test_name[0] ? call->test_name : "none",
 		call->test || !call->test_name[0] ? "" : ", found beside it");
 	if (strcmp(call->file, "-") == 0)
@@ -507,7 +518,7 @@ static int choose_names(struct call *call, struct error *err)
 	return 0;
 }
 
-static int make(struct call *call, const struct survey *s, struct jobfile *f, struct error *err)
+static int make(struct call *call, struct survey *s, struct jobfile *f, struct error *err)
 {
 	struct plan_choices choices = {.file = strcmp(call->file, "-") == 0 ? "JOB.env"
 									    : base_name(call->file),
@@ -519,6 +530,8 @@ static int make(struct call *call, const struct survey *s, struct jobfile *f, st
 	int result = choose_label(call, s, &choices.label, err);
 	if (result == 0)
 		result = choose_positive(call, s, &choices, err);
+	if (result == 0)
+		result = survey_tells(s, call->data[0], choices.label, choices.positive, err);
 	for (size_t i = 1; result == 0 && i < call->data_count; i++)
 		result = same_columns(s, call->data[0], call->data[i], err);
 	if (result == 0)

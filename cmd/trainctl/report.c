@@ -4,6 +4,7 @@
 #include "cmd/cmd.h"
 #include "base/grow.h"
 #include "cmd/trainctl.h"
+#include "job/jobs.h"
 #include "record/record.h"
 
 #include <fcntl.h>
@@ -466,8 +467,7 @@ int trainctl_report(int argc, char **argv)
 	if (shown == OPTION_SHOWN)
 		return 0;
 	trainctl_environment(&env);
-	if (shown != OPTION_GO || dirs_resolve(&dirs, job, run_dir || !state_dir ? run_dir : "/",
-						state_dir, &env, &err) != 0)
+	if (shown != OPTION_GO || jobs_find(&dirs, job, run_dir, state_dir, &env, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
 	dirs_state(&dirs, "job.log", path);
 	dirs_state(&dirs, "job.log.1", older);

@@ -122,6 +122,10 @@ int fs_read_file(const char *path, size_t max, char **out, size_t *len, struct e
 		ssize_t n = read(fd, data + size, room - size - 1);
 		if (n < 0 && errno == EINTR)
 			continue;
+		if (n < 0 && errno == EISDIR) {
+			error_set(err, ERROR_NOINPUT, path, "is a directory; a file is needed");
+			break;
+		}
 		if (n < 0) {
 			error_errno(err, ERROR_IO, path, "read");
 			break;
@@ -259,15 +263,30 @@ int fs_replace_file(const char *path, const void *data, size_t len, struct error
 	return fs_replace(path, 0600, fill_bytes, &b, err);
 }
 
+static int fill_for_all(int fd, const char *path, void *arg, struct error *err)
+{
+	if (fchmod(fd, 0644) != 0)
+		return error_errno(err, ERROR_CANTCREAT, path, "mode");
+	return fill_bytes(fd, path, arg, err);
+}
+
+int fs_publish(const char *path, const void *data, size_t len, struct error *err)
+{
+	struct bytes b = {data, len};
+	return fs_replace(path, 0600, fill_for_all, &b, err);
+}
+
 int fs_lock(const char *path, int *fd, struct error *err)
 {
 	int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (lock < 0)
 		return error_errno(err, ERROR_CANTCREAT, path, "lock can't be made");
 	if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
-		int taken = errno == EWOULDBLOCK;
-		error_errno(err, taken ? ERROR_TEMPFAIL : ERROR_OS, path,
-			    taken ? "another instance runs" : "flock");
+		if (errno == EWOULDBLOCK)
+			error_set(err, ERROR_TEMPFAIL, path,
+				  "another instance runs: it holds this lock");
+		else
+			error_errno(err, ERROR_OS, path, "flock");
 		close(lock);
 		return -1;
 	}

@@ -39,6 +39,8 @@ typedef int fs_fill_fn(int fd, const char *path, void *arg, struct error *err);
 int fs_replace(const char *path, mode_t mode, fs_fill_fn *fill, void *arg, struct error *err);
 /* The same with bytes that are there, mode 0600. */
 int fs_replace_file(const char *path, const void *data, size_t len, struct error *err);
+/* The same for everybody to read: mode 0644, whatever the umask says. */
+int fs_publish(const char *path, const void *data, size_t len, struct error *err);
 
 /* Whether path is a file that this user may execute (a directory has that bit, too). */
 int fs_is_program(const char *path);

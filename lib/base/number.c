@@ -87,6 +87,9 @@ int number_u64(const char *text, uint64_t min, uint64_t max, uint64_t *out, cons
 	uint64_t value;
 	if (number_u64_span(text, strlen(text), &value) != 0)
 		return error_set(err, ERROR_USAGE, what, "'%.80s' is not a whole number", text);
+	if (value < min && max == UINT64_MAX)
+		return error_set(err, ERROR_USAGE, what, "%.80s is less than %llu", text,
+				 (unsigned long long)min);
 	if (value < min || value > max)
 		return error_set(err, ERROR_USAGE, what, "%.80s is not in %llu..%llu", text,
 				 (unsigned long long)min, (unsigned long long)max);
@@ -94,12 +97,24 @@ int number_u64(const char *text, uint64_t min, uint64_t max, uint64_t *out, cons
 	return 0;
 }
 
+/* What is wrong with a number that is nearly one. */
+static const char *why_none(const char *text)
+{
+	size_t number = strspn(text, "0123456789.");
+	if (strchr(text, ','))
+		return ": a point stands before the fraction, not a comma";
+	if (number > 0 && strcspn(text + number, "0123456789") == strlen(text + number))
+		return ": write it without a unit";
+	return "";
+}
+
 int number_real(const char *text, double min, double max, double *out, const char *what,
 		struct error *err)
 {
 	double value;
 	if (number_real_span(text, strlen(text), &value) != 0)
-		return error_set(err, ERROR_USAGE, what, "'%.80s' is not a number", text);
+		return error_set(err, ERROR_USAGE, what, "'%.80s' is not a number%s", text,
+				 why_none(text));
 	if (value < min || value > max)
 		return error_set(err, ERROR_USAGE, what, "%.80s is not in %g..%g", text, min, max);
 	*out = value;

@@ -53,7 +53,7 @@ static int check_new_name(const struct ckpt_manifest *m, const char *name, struc
 		return error_set(err, ERROR_DATA, NULL, "'%.80s' is no name for a file", name);
 	for (size_t i = 0; i < m->count; i++)
 		if (strcmp(m->file[i].name, name) == 0)
-			return error_set(err, ERROR_DATA, NULL, "file '%s' stands twice", name);
+			return error_set(err, ERROR_DATA, NULL, "file '%s' appears twice", name);
 	if (m->count == CKPT_FILES_MAX)
 		return error_set(err, ERROR_DATA, NULL, "more than %d files", CKPT_FILES_MAX);
 	return 0;

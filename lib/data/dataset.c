@@ -100,7 +100,8 @@ static int open_all(struct dataset *ds, const struct dataset_options *o, struct 
 			return -1;
 	}
 	if (ds->rows == 0)
-		return error_set(err, ERROR_DATA, o->paths[0], "holds no rows");
+		return error_set(err, ERROR_DATA, o->paths[0], "holds no rows%s",
+				 ds->schema->syntax.format == ROW_CSV ? ", only the names of columns" : "");
 	return 0;
 }
 

@@ -160,6 +160,7 @@ int parse_label(struct parser *p, const char *text, size_t len, float *out, size
 
 /* ---- csv ---- */
 
+#define NAMES_SHOWN 6 /* of a header */
 #define WORD_SHORT 8 /* bytes that somebody may write for a missing value */
 
 struct header {
@@ -196,9 +197,19 @@ static int holds_numbers_only(const struct header *h)
 	return numbers > 0;
 }
 
+/* The first names, where none is near. */
+static void list_names(const struct header *h, char *out, size_t max)
+{
+	size_t at = 0;
+	for (size_t i = 0; i < h->count && i < NAMES_SHOWN && at < max; i++)
+		at += (size_t)snprintf(out + at, max - at, "%s'%.30s'", i > 0 ? ", " : "", h->names[i]);
+	if (h->count > NAMES_SHOWN && at < max)
+		snprintf(out + at, max - at, " and %zu more", h->count - NAMES_SHOWN);
+}
+
 static int missing_column(const struct header *h, const char *name, struct error *err)
 {
-	char place[ERROR_PLACE_MAX], guess[32];
+	char place[ERROR_PLACE_MAX], guess[32], names[300];
 	snprintf(place, sizeof place, "%.480s:%llu", h->file, (unsigned long long)h->row->line);
 	if (guess_separator(h, guess, sizeof guess))
 		return error_set(err, ERROR_DATA, place,
@@ -210,9 +221,12 @@ static int missing_column(const struct header *h, const char *name, struct error
 				 "the names of the columns",
 				 name);
 	const char *nearest = schema_nearest(name, h->names, h->count);
-	return error_set(err, ERROR_DATA, place, "no column '%.80s' in the header%s%.80s%s", name,
-			 nearest ? "; the nearest is '" : "", nearest ? nearest : "",
-			 nearest ? "'" : "");
+	if (nearest)
+		return error_set(err, ERROR_DATA, place,
+				 "no column '%.80s' in the header; the nearest is '%.80s'", name, nearest);
+	list_names(h, names, sizeof names);
+	return error_set(err, ERROR_DATA, place, "no column '%.80s' in the header, which has %s", name,
+			 names);
 }
 
 static int find_column(const struct header *h, const char *name, size_t *at, struct error *err)
@@ -226,7 +240,7 @@ static int find_column(const struct header *h, const char *name, size_t *at, str
 			parse_place(place, sizeof place, h->file, h->row,
 				    rowscan_field_at(h->row, i));
 			return error_set(err, ERROR_DATA, place,
-					 "column '%.80s' stands twice in the header: rename one",
+					 "column '%.80s' appears twice in the header: rename one",
 					 name);
 		}
 		found = i;

@@ -28,6 +28,8 @@ static const struct {
 	[DEADLINE_STRAY] = {"stray", 30,
 			    "the last rows come, of clients that are no workers of the job; then "
 			    "they are handed out again"},
+	[DEADLINE_SCRAPE] = {"scrape", 5,
+			     "who asks for METRICS over HTTP has them; then he is hung up on"},
 	[DEADLINE_ADOPT] = {"adopt", 5, "a node found while it is being started is known"},
 };
 

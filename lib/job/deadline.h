@@ -26,6 +26,7 @@ enum deadline {
 	DEADLINE_SOLUTION, /* an executable solution */
 	DEADLINE_SCORE,    /* scoring TEST */
 	DEADLINE_STRAY,    /* rows in the hand of a client that may be gone */
+	DEADLINE_SCRAPE,   /* who asks for metrics has them */
 	DEADLINE_ADOPT,    /* a node parent has just been started and has not said by whom */
 	DEADLINES
 };

@@ -10,12 +10,12 @@
 /* What ends or changes a bare word in sh; a blank would start a second word (and a command). */
 static const char bare_special[] = " \t|&;<>()$`\\\"'";
 
-static int bad(struct error *err, const char *name, size_t line, const char *why, const char *what)
+/* what: the key, or the line's words; NULL: neither. */
+static int bad(struct error *err, const char *name, size_t line, const char *what, const char *why)
 {
 	char place[ERROR_PLACE_MAX];
 	snprintf(place, sizeof place, "%.400s:%zu", name, line);
-	return error_set(err, ERROR_CONFIG, place, "%s%s%.80s%s", why, what ? ": '" : "",
-			 what ? what : "", what ? "'" : "");
+	return error_set(err, ERROR_CONFIG, place, "%.80s%s%s", what ? what : "", what ? ": " : "", why);
 }
 
 static int key_char(int c, int first)
@@ -47,7 +47,8 @@ static const char *take_double(const char *p, const char *end, char *out, size_t
 			return p + 1;
 		}
 		if (*p == '$' || *p == '`') {
-			*why = "sh would expand $ and ` in double quotes: use single quotes";
+			*why = "sh would expand $ and ` in double quotes; put the value in single quotes, in which "
+			       "it means itself";
 			return NULL;
 		}
 		if (*p == '\\' && p + 1 < end && strchr("\"\\`$", p[1]))
@@ -65,11 +66,12 @@ static const char *take_bare(const char *p, const char *end, char *out, size_t *
 	*n = (size_t)(p - start);
 	memcpy(out, start, *n);
 	if (*n > 0 && *start == '~') {
-		*why = "sh would expand a leading ~: quote it, or write the directory";
+		*why = "sh would expand the ~ before it; write the whole directory";
 		return NULL;
 	}
 	if (p < end && *p != ' ' && *p != '\t') {
-		*why = "a bare value can't hold any of | & ; < > ( ) $ ` \\ \" ': quote it";
+		*why = "a value without quotes can't hold any of | & ; < > ( ) $ ` \\ \" '; put it in "
+		       "single quotes, in which everything means itself";
 		return NULL;
 	}
 	return p;
@@ -84,24 +86,25 @@ static int take_line(const char *name, size_t line, const char *p, const char *e
 	if (p == end || *p == '#')
 		return 0;
 	if (memchr(p, '\0', (size_t)(end - p)))
-		return bad(err, name, line, "a NUL byte", NULL);
+		return bad(err, name, line, NULL, "holds a NUL byte: this is no text");
 	if (end[-1] == '\r')
-		return bad(err, name, line, "ends in a carriage return (DOS line ends)", NULL);
+		return bad(err, name, line, NULL,
+			   "ends in a carriage return (DOS line ends); this removes them: sed -i "
+			   "'s/\\r$//' FILE");
 	const char *start = p;
 	while (p < end && key_char((unsigned char)*p, p == start))
 		p++;
 	size_t key_len = (size_t)(p - start);
 	if (key_len == 0 || key_len >= sizeof key || p == end || *p != '=') {
-		snprintf(value, sizeof value, "%.*s", (int)(end - start > 80 ? 80 : end - start),
+		snprintf(value, sizeof value, "'%.*s'", (int)(end - start > 70 ? 70 : end - start),
 			 start);
-		return bad(err, name, line, "is not KEY=value (no blanks around =, no export)",
-			   value);
+		return bad(err, name, line, value, "is not KEY=value (no blanks around =, no export)");
 	}
 	memcpy(key, start, key_len);
 	key[key_len] = '\0';
 	p++;
 	if ((size_t)(end - p) >= sizeof value)
-		return bad(err, name, line, "value too long", key);
+		return bad(err, name, line, key, "value too long");
 	size_t n = 0;
 	const char *why = "the single quote is not closed on its line";
 	const char *rest;
@@ -112,15 +115,14 @@ static int take_line(const char *name, size_t line, const char *p, const char *e
 	else
 		rest = take_bare(p, end, value, &n, &why);
 	if (!rest)
-		return bad(err, name, line, why, key);
+		return bad(err, name, line, key, why);
 	value[n] = '\0';
 	while (rest < end && (*rest == ' ' || *rest == '\t'))
 		rest++;
 	if (rest < end)
-		return bad(err, name, line,
-			   "text behind the value (sh and systemd read it differently): quote the "
-			   "whole value",
-			   key);
+		return bad(err, name, line, key,
+			   "text behind the value, which sh and systemd read differently; put the "
+			   "whole value in single quotes");
 	return each(key, value, line, arg, err);
 }
 

@@ -13,6 +13,7 @@
 #define PACELINE_MONITOR_MONITOR_H
 
 #include "base/error.h"
+#include "monitor/metrics.h"
 #include "monitor/node.h"
 #include "record/record.h"
 
@@ -59,8 +60,8 @@ int monitor_snapshot(const struct monitor *m, double now, monitor_put_fn *put, v
 int monitor_history(const struct monitor *m, enum node_role role, const char *id, uint64_t last,
 		    monitor_put_fn *put, void *arg);
 
-/* The same aggregates in Prometheus's text exposition format 0.0.4. -1 as above. */
-int monitor_prometheus(const struct monitor *m, double now, monitor_put_fn *put, void *arg,
+/* The same aggregates as metrics, behind what the page holds. -1: out of memory; it is not whole. */
+int monitor_prometheus(const struct monitor *m, double now, struct metrics_page *page,
 		       struct error *err);
 
 #endif

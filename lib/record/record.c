@@ -128,7 +128,7 @@ int record_parse(struct record *r, const char *line, size_t len, struct error *e
 			return -1;
 		uint64_t bit = key_bit(f->key);
 		if ((r->key_bits & bit) && is_key_twice(r, f->key))
-			return error_set(err, ERROR_DATA, NULL, "key '%.40s' stands twice", f->key);
+			return error_set(err, ERROR_DATA, NULL, "key '%.40s' appears twice", f->key);
 		r->key_bits |= bit;
 		r->count++;
 	}
@@ -186,7 +186,8 @@ int record_id(const struct record *r, const char *key, const char **out, struct 
 	if (record_text(r, key, out, err) != 0)
 		return -1;
 	if (!option_id_ok(*out))
-		return error_set(err, ERROR_DATA, NULL, "%s=: '%.80s' is no id", key, *out);
+		return error_set(err, ERROR_DATA, NULL, "%s=: '%.80s' is no id (1 to 64 of letters, digits, . _ -)", key,
+				 *out);
 	return 0;
 }
 

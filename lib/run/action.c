@@ -78,6 +78,7 @@ static void log_refused(struct supervisor *s, const struct action *a, size_t lin
 {
 	char text[RECORD_LINE_MAX];
 	struct record_out o;
+	s->actions.refused[a->kind]++;
 	for (int to_log = 0; to_log < 2; to_log++) {
 		record_begin(&o, text, sizeof text, "refused");
 		record_add(&o, "kind", action_kind_name(a->kind));
@@ -392,11 +393,12 @@ static void log_action(struct supervisor *s, const struct action *a)
 	sup_log_text(s, line, len);
 }
 
-/* What status shows of it. */
+/* It is carried out: what status and the metrics show of it. */
 static void note(struct supervisor *s, const struct action *a)
 {
 	char what[64];
 	struct sup_node *n = id_of(a)[0] ? sup_find(s, a->id) : NULL;
+	s->actions.carried[a->kind]++;
 	describe(a, what, sizeof what);
 	snprintf(s->actions.last, sizeof s->actions.last, "%s%s%s%s%s", n ? n->id : "",
 		 n ? " " : "", what, a->reason[0] ? ": " : "", a->reason);

@@ -27,7 +27,8 @@ struct sup_said {
 struct sup_actions_sent {
 	struct sup_act *first; /* in the order given */
 	uint64_t number;
-	char last[512]; /* for people */
+	uint64_t carried[ACTION_KINDS], refused[ACTION_KINDS]; /* by this supervisor */
+	char last[512];                                        /* for people */
 	double last_at; /* clock_mono(); 0: none yet */
 };
 

@@ -19,13 +19,25 @@ static void directory(const struct supervisor *s, char *out)
 	dirs_state(&s->dirs, "checkpoints", out);
 }
 
+static void look_at_latest(struct supervisor *s)
+{
+	struct ckpt_manifest *m = malloc(sizeof *m); /* large */
+	if (m && ckpt_manifest_read(m, s->checkpoint.latest, NULL) == 0) {
+		s->checkpoint.latest_at = m->at;
+		s->checkpoint.latest_iteration = m->iteration;
+	}
+	free(m);
+}
+
 int sup_checkpoint_find(struct supervisor *s, struct error *err)
 {
 	char dir[DIRS_PATH_MAX];
 	directory(s, dir);
 	s->checkpoint.latest[0] = '\0';
-	if (ckpt_latest(dir, s->checkpoint.latest, sizeof s->checkpoint.latest, err) == 0)
+	if (ckpt_latest(dir, s->checkpoint.latest, sizeof s->checkpoint.latest, err) == 0) {
+		look_at_latest(s);
 		return 0;
+	}
 	s->checkpoint.latest[0] = '\0';
 	return err->code == ERROR_NEGATIVE || err->code == ERROR_NOINPUT ? 0 : -1;
 }
@@ -90,6 +102,8 @@ static void succeeded(struct supervisor *s, const struct record *r)
 	s->checkpoint.at = clock_mono();
 	uint64_t iteration = 0;
 	record_u64_opt(r, "iteration", 0, UINT64_MAX, &iteration, NULL);
+	s->checkpoint.latest_at = clock_epoch();
+	s->checkpoint.latest_iteration = iteration;
 	if (iteration > s->checkpoint.iteration) {
 		s->checkpoint.iteration = iteration;
 		sup_rollback_gained(s);
@@ -110,6 +124,7 @@ static void failed(struct supervisor *s, const struct record *r)
 {
 	char text[SUP_ANSWER_TEXT];
 	s->checkpoint.failures++;
+	s->checkpoint.failed++;
 	s->checkpoint.again = clock_mono() + CUT_RETRY_SECONDS;
 	s->checkpoint.at = clock_mono();
 	if (!r) /* rolled back, handed over, or the deadline: the phases see to it */

@@ -15,8 +15,10 @@
 struct sup_checkpoints {
 	char latest[DIRS_PATH_MAX]; /* complete; "": none */
 	char making[DIRS_PATH_MAX];
+	double latest_at; /* clock_epoch() of that; 0: not known */
+	uint64_t latest_iteration;
 	struct question cut;
-	uint64_t made;      /* by this supervisor */
+	uint64_t made, failed; /* by this supervisor */
 	uint64_t iteration; /* the greatest of any; 0: not known */
 	uint64_t samples;   /* in the model when the one under way was asked for, at least */
 	unsigned failures;  /* in a row */

@@ -49,6 +49,7 @@ static void decided(struct supervisor *s, int count, int skipped)
 	record_add_u64(&o, "actions", count > 0 ? (uint64_t)count : 0);
 	if (skipped)
 		record_add_u64(&o, "skipped", 1);
+	s->decide.skipped += skipped != 0;
 	sup_log(s, &o);
 	s->decide.under_way = 0;
 }
@@ -223,6 +224,7 @@ void sup_decide(struct supervisor *s)
 		return;
 	s->decide.once = s->decide.under_way = 1;
 	s->decide.at = clock_mono();
+	s->decide.asked++;
 	add_own_info(s);
 	log_question(s);
 	if (ask(s, &err) != 0)

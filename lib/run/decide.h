@@ -21,6 +21,7 @@ struct sup_decisions {
 	int once;
 	int under_way;
 	struct child *solver;
+	uint64_t asked, skipped;             /* rounds of this supervisor */
 	uint64_t failed;                     /* rounds in a row */
 	char fails[1024];                    /* why the last of them did */
 	char info_wrong[SNAPSHOT_VALUE_MAX]; /* what was to be a number, and was told of */

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #define LOG_BYTES_MAX (64u << 20)    /* then it becomes job.log.1, and the one before goes */
 #define NODE_BYTES_LAUNCH (8u << 20) /* at a launch; then the log becomes ID.log.1 */
 #define NODE_BYTES_MAX (64u << 20)   /* while it runs */
+#define REOPEN_SECONDS 5.0           /* between two times that the monitor is told to */
 #define WORDS_MAX 4096               /* of a node's last words */
 
 /* A log that can't be renamed goes on growing. */
@@ -229,6 +231,24 @@ static void cut_if_large(const char *path)
 		close(out);
 }
 
+/* The monitor opens its log anew when it is told to: no line is lost. So it is told when somebody else
+ * has moved it (logrotate(8)). */
+static void bound_bpt(struct supervisor *s)
+{
+	char path[DIRS_PATH_MAX], older[DIRS_PATH_MAX];
+	struct stat st;
+	struct sup_node *monitor = sup_monitor(s);
+	dirs_state(&s->dirs, "bpt.log", path);
+	int is_gone = stat(path, &st) != 0;
+	if ((!is_gone && st.st_size < (off_t)NODE_BYTES_MAX) || monitor->stage != STAGE_READY ||
+	    clock_mono() - s->log.reopened < REOPEN_SECONDS)
+		return;
+	s->log.reopened = clock_mono();
+	dirs_state(&s->dirs, "bpt.log.1", older);
+	if (is_gone || rename(path, older) == 0)
+		sup_process_signal(&monitor->now, SIGHUP);
+}
+
 void sup_logs_bound(struct supervisor *s)
 {
 	char path[DIRS_PATH_MAX];
@@ -238,6 +258,7 @@ void sup_logs_bound(struct supervisor *s)
 	}
 	dirs_state(&s->dirs, "balance.log", path); /* the lead's */
 	cut_if_large(path);
+	bound_bpt(s);
 	bound(s);
 }
 

@@ -21,6 +21,7 @@ struct sup_silence;
 struct sup_log {
 	struct recordlog file;
 	char path[DIRS_PATH_MAX];
+	double reopened; /* clock_mono(): the monitor was told to, its own */
 };
 
 void sup_log_init(struct supervisor *s); /* not open */

@@ -48,6 +48,7 @@ static void take_stat(struct supervisor *s, const struct record *r)
 		      {"epoch", &stat.epoch},
 		      {"todo", &stat.todo},
 		      {"doing", &stat.doing},
+		      {"done", &stat.done},
 		      {"held", &stat.held},
 		      {"shards", &stat.shards},
 		      {"shards-done", &stat.shards_done},

@@ -230,6 +230,7 @@ void sup_rollback_begin(struct supervisor *s, const char *reason)
 	if (s->phases.now == PHASE_ROLLBACK || s->phases.now >= PHASE_STOPPING)
 		return;
 	s->recover.chosen = 0;
+	s->recover.rollbacks++;
 	sup_note(s, "rollback", "%s: all servers %s", reason,
 		 s->checkpoint.latest[0] || s->recover.intent ? "go back to the last checkpoint"
 							      : "start anew");

@@ -39,6 +39,7 @@ struct sup_recover {
 	int intent;              /* the file is there */
 	char cut[DIRS_PATH_MAX]; /* what servers restore; "": none */
 	uint64_t incarnation;    /* in force; 0: not known yet */
+	uint64_t rollbacks; /* of this supervisor */
 	uint64_t in_a_row; /* because a server failed, since a checkpoint went beyond the last */
 	int chosen;        /* which cut, or that there is none to choose */
 	int had_cut;       /* before it was looked for */

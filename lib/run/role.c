@@ -162,6 +162,7 @@ static void monitor_words(struct words *w, const struct sup_node *n, uint64_t li
 	add_socket(w, s, "-s", "bpt-monitor");
 	add_real(w, "--short", s->job->shorter);
 	add_real(w, "--long", s->job->longer);
+	add_state(w, s, "--log", "bpt.log");
 }
 
 /* A decision must find something newer than the last one did. */

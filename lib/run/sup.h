@@ -18,6 +18,7 @@
 #include "run/decide.h"
 #include "run/in_force.h"
 #include "run/logs.h"
+#include "run/metrics.h"
 #include "run/node.h"
 #include "run/phase.h"
 #include "run/progress.h"
@@ -62,6 +63,7 @@ struct supervisor {
 	struct sup_force force;
 	struct sup_score score;
 	struct sup_clients clients;
+	struct sup_metrics metrics;
 };
 
 #endif

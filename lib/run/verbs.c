@@ -5,6 +5,7 @@
 #include "base/clock.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,6 +96,20 @@ static const char *goal_word(const struct supervisor *s)
 	return word[s->phases.goal];
 }
 
+/* Where they are, a port by its number. */
+static void add_metrics(const struct supervisor *s, struct record_out *o)
+{
+	char text[1024] = "";
+	size_t at = 0;
+	for (size_t i = 0; i < s->metrics.places; i++) {
+		const struct sup_metrics_place *p = &s->metrics.place[i];
+		if (p->is_open && at < sizeof text)
+			at += (size_t)snprintf(text + at, sizeof text - at, "%s%s", at ? " " : "",
+					       p->http_name[0] ? p->http_name : p->name);
+	}
+	record_add(o, "metrics", text);
+}
+
 static void put_job(struct supervisor *s, struct request *rq)
 {
 	char line[RECORD_LINE_MAX];
@@ -119,6 +134,7 @@ static void put_job(struct supervisor *s, struct request *rq)
 	record_add(&o, "decision", s->actions.last);
 	record_add_seconds(&o, "decision-age",
 			   s->actions.last_at > 0 ? clock_mono() - s->actions.last_at : NAN);
+	add_metrics(s, &o);
 	record_add(&o, "run-dir", s->dirs.run);
 	record_add(&o, "state-dir", s->dirs.state);
 	request_put_record(rq, &o);

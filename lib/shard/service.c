@@ -290,7 +290,7 @@ static int begin_new(struct service *s, struct error *err)
 {
 	struct queue *q;
 	if (!s->options.given.samples)
-		return error_set(err, ERROR_USAGE, "-n", "is needed: %s holds no journal",
+		return error_set(err, ERROR_USAGE, "-n", "is needed, the number of rows: %s holds no journal to go on with",
 				 s->options.dir);
 	if (queue_new(&q, &s->options.parameters, err) != 0)
 		return -1;

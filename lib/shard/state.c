@@ -284,7 +284,7 @@ static int read_settled(struct state_reader *s, const struct record *r, struct e
 	struct queue *q = s->q;
 	struct settle_head head;
 	if (q->has_settled)
-		return wrong(err, "`settled` stands twice");
+		return wrong(err, "`settled` appears twice");
 	if (fields_read(settled_fields, r, &head, err) != 0)
 		return -1;
 	if (head.lines > SETTLE_LINES_MAX)
@@ -313,7 +313,7 @@ static int read_worker(struct state_reader *s, const struct record *r, struct er
 	if (fields_read(worker_fields, r, &said, err) != 0)
 		return -1;
 	if (queue_worker(s->q, said.id))
-		return wrong(err, "worker stands twice");
+		return wrong(err, "worker appears twice");
 	if (!source_knows(s->q, said.id))
 		return wrong(err, "worker without a partition");
 	if (said.generation != 0 && said.generation != said.last)

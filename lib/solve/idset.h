@@ -1,5 +1,5 @@
 /*
- * idset: the ids of many rows, packed, with a hash to find one that stands twice. A million ids
+ * idset: the ids of many rows, packed, with a hash to find one that appears twice. A million ids
  * cost about 16 bytes each beyond their letters.
  */
 #ifndef PACELINE_SOLVE_IDSET_H

@@ -96,16 +96,24 @@ static int parse_device(struct snapshot_node *n, const struct record *r, struct 
 		       : 0;
 }
 
-/* Where the time of its last report went, and how busy its machine was. */
+/* Where its time went, that of its last report and all, and how busy its machine was. */
 static int parse_load(struct snapshot_node *n, const struct record *r, struct error *err)
 {
 	const struct {
 		const char *key;
 		double *at;
-	} numbers[] = {{"compute", &n->compute},     {"comm", &n->comm},
-		       {"wait", &n->wait},           {"psi-cpu", &n->psi_cpu},
-		       {"psi-mem", &n->psi_mem},     {"throttled", &n->throttled},
-		       {"own-cpu", &n->own_cpu}};
+	} numbers[] = {{"compute", &n->compute},
+		       {"comm", &n->comm},
+		       {"wait", &n->wait},
+		       {"psi-cpu", &n->psi_cpu},
+		       {"psi-mem", &n->psi_mem},
+		       {"throttled", &n->throttled},
+		       {"own-cpu", &n->own_cpu},
+		       {"batches", &n->total.batches},
+		       {"time-sum", &n->total.time},
+		       {"compute-sum", &n->total.compute},
+		       {"comm-sum", &n->total.comm},
+		       {"wait-sum", &n->total.wait}};
 	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
 		if (real_or_nan(r, numbers[i].key, numbers[i].at, err) != 0)
 			return -1;
@@ -217,7 +225,7 @@ static int check_twice(const struct snapshot *s, struct error *err)
 		if (compare_names(sorted[i - 1], sorted[i]) == 0) {
 			char line[40];
 			result = error_set(err, ERROR_DATA, NULL,
-					   "snapshot: node role=%s id=%s stands twice%s",
+					   "snapshot: node role=%s id=%s appears twice%s",
 					   node_role_name(sorted[i]->role), sorted[i]->id,
 					   at_line(sorted[i]->line, line));
 		}

@@ -41,6 +41,10 @@ struct snapshot_node {
 	 * them. */
 	double compute, comm, wait;
 	double psi_cpu, psi_mem, throttled, own_cpu;
+	/* Of all batches reported, seconds; NAN: not said. */
+	struct {
+		double batches, time, compute, comm, wait;
+	} total;
 	uint64_t line;            /* where it stood, if the reader said so */
 };
 

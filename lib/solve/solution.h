@@ -31,6 +31,7 @@ enum action_kind {
 	ACTION_KILL_RESTART,   /* role, id: one node */
 	ACTION_ADJUST_LR       /* id, scale */
 };
+#define ACTION_KINDS (ACTION_ADJUST_LR + 1)
 
 #define ACTION_REASON_MAX 256
 

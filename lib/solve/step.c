@@ -407,7 +407,7 @@ int step_round(struct step *s, struct step_worker *w, size_t n, struct error *er
 			result = error_set(err, ERROR_DATA, NULL, "'%s' is too long for an id",
 					   order[i]->id);
 		else if (i > 0 && strcmp(order[i - 1]->id, order[i]->id) == 0)
-			result = error_set(err, ERROR_DATA, NULL, "worker id=%s stands twice",
+			result = error_set(err, ERROR_DATA, NULL, "worker id=%s appears twice",
 					   order[i]->id);
 	if (result == 0 && !same_workers(s, order, n))
 		result = take_over(s, order, n, err);

@@ -124,7 +124,7 @@ static int read_words(const struct schedule *s, struct pattern *p, char *const *
 static int choose(const struct schedule *s, struct pattern *p, size_t node, struct error *err)
 {
 	if (p->place[node])
-		return error_set(err, ERROR_USAGE, "nodes=", "%s stands twice",
+		return error_set(err, ERROR_USAGE, "nodes=", "%s appears twice",
 				 s->options.node[node]);
 	p->chosen[p->count++] = node;
 	p->place[node] = p->count;

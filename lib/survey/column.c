@@ -263,6 +263,14 @@ static void categories(const struct column *c, struct column_verdict *out)
 	add_values(c, out);
 }
 
+/* Different in nearly every row; of few rows only where the name says what it is. */
+static int names_rows(const struct column *c)
+{
+	double present = (double)column_present(c);
+	return (double)c->distinct >= NEARLY_ALL * present &&
+	       (present >= ROWS_FEW || names_code(c->name));
+}
+
 /* Row numbers, keys of a database: they say nothing of a row that is not there yet. */
 static int counts_rows(const struct column *c)
 {
@@ -289,16 +297,15 @@ static void judge_numbers(const struct column *c, struct column_verdict *out)
 {
 	uint64_t present = column_present(c);
 	char number[COLUMN_COUNT_MAX], min[32], max[32];
-	int unique = (double)c->distinct >= NEARLY_ALL * (double)present && present >= ROWS_FEW;
+	int unique = names_rows(c);
 	show_number(c->min, min);
 	show_number(c->max, max);
 	column_count(c->distinct, number);
 	if ((double)c->days >= NEARLY_ALL * (double)present && c->distinct > 1)
-		verdict(out, COLUMN_OUT, "dates (%s to %s): a date alone says nothing about later "
-					 "rows; a weekday or days since something may", min, max);
+		verdict(out, COLUMN_OUT, "dates, %s to %s; a weekday, or days since something, could be "
+					 "used", min, max);
 	else if (is_time(c))
-		verdict(out, COLUMN_OUT, "times, counted from 1970: a time alone says nothing about "
-					 "later rows; an hour or a weekday may");
+		verdict(out, COLUMN_OUT, "times, counted from 1970; an hour or a weekday could be used");
 	else if (counts_rows(c))
 		verdict(out, COLUMN_OUT, "whole numbers, different in every row (%s to %s): they name "
 					 "the row", min, max);
@@ -335,7 +342,7 @@ static void judge_words(const struct column *c, struct column_verdict *out)
 	    2 * (double)c->distinct >= present)
 		verdict(out, COLUMN_OUT, "free text, %.0f words in the mean: no model here reads it",
 			(double)c->words / present);
-	else if (present >= ROWS_FEW && (double)c->distinct >= NEARLY_ALL * present)
+	else if (names_rows(c))
 		verdict(out, COLUMN_OUT, "different in nearly every row: it names the row");
 	else
 		categories(c, out);
@@ -357,8 +364,7 @@ void column_judge(const struct column *c, struct column_verdict *out)
 	else if (c->distinct == 1)
 		categories(c, out);
 	else if ((double)c->dates >= NEARLY_ALL * present)
-		verdict(out, COLUMN_OUT, "dates ('%s'): a date alone says nothing about later rows; a "
-					 "weekday or days since something may",
+		verdict(out, COLUMN_OUT, "dates, like %s; a weekday, or days since something, could be used",
 			c->odd);
 	else if (c->numbers == column_present(c))
 		judge_numbers(c, out);
@@ -368,4 +374,8 @@ void column_judge(const struct column *c, struct column_verdict *out)
 	else
 		judge_words(c, out);
 	add_missing(c, out);
+	size_t at = strlen(out->why);
+	if (c->tells && out->use != COLUMN_OUT)
+		snprintf(out->why + at, sizeof out->why - at,
+			 "; TELLS THE LABEL of every row: is it known beforehand?");
 }

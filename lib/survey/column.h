@@ -41,6 +41,7 @@ struct column {
 	size_t values;
 	int more_values;                   /* than those */
 	int twin;                          /* another column has this name; set by survey_file() */
+	int tells;                         /* the label of every row; set by survey_tells() */
 	uint64_t distinct;                 /* of what is there; from column_close() on */
 	/* private */
 	uint64_t *hash, last_hash;

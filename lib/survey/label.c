@@ -7,6 +7,8 @@
 
 #define CLASSES_MAX 20 /* a label with more values than this is something else */
 
+#define FAR_BEHIND 3   /* of the best score not this part */
+
 /* What people call it. */
 static int names_label(const char *name)
 {
@@ -27,6 +29,9 @@ static int score_of(const struct survey *s, size_t i)
 	const struct column *c = &s->column[i];
 	size_t index[CLASSES_MAX], classes = column_classes(c, index, CLASSES_MAX);
 	if (classes < 2 || !c->name[0] || 2 * c->absent > c->rows)
+		return 0;
+	/* Measured, not said. */
+	if (c->numbers > c->whole && classes > 2 && !names_label(c->name))
 		return 0;
 	int score = 1 + (names_label(c->name) ? 4 : 0) + (i + 1 == s->count ? 2 : i == 0 ? 1 : 0);
 	if (classes == 2)
@@ -52,6 +57,9 @@ size_t survey_labels(const struct survey *s, struct survey_label out[SURVEY_LABE
 		memmove(out + at + 1, out + at, (count - at - 1) * sizeof *out);
 		out[at] = one;
 	}
+	/* Far behind the first one nobody wants to read on. */
+	while (count > 1 && FAR_BEHIND * out[count - 1].score < out[0].score)
+		count--;
 	return count;
 }
 

@@ -212,17 +212,18 @@ static int set_label(struct jobfile *f, const struct survey *s, const struct pla
 	char classes[SURVEY_CLASSES_MAX], reason[SURVEY_CLASSES_MAX + 300];
 	survey_classes(label, classes);
 	if (s->syntax.format == ROW_CSV) {
-		snprintf(reason, sizeof reason, "what the model learns to tell: %s\n", classes);
+		snprintf(reason, sizeof reason, "what the model learns: %s\n", classes);
 		if (jobfile_set(f, "LABEL", label->name, reason, err) != 0)
 			return -1;
 	}
 	if (!c->positive)
 		return 0;
-	snprintf(reason, sizeof reason, "of %s the value that means 1%s\n",
-		 s->syntax.format == ROW_CSV ? "the label" : classes,
-		 c->positive_said ? "" : c->negative && value_yes(c->positive, c->negative) == 1
-						 ? ""
-						 : ", here the rarer one");
+	int guessed = !c->positive_said &&
+		      !(c->negative && value_yes(c->positive, c->negative) == 1);
+	snprintf(reason, sizeof reason, "the value of the label that means 1%s%s%s\n",
+		 guessed ? ": a guess, it is the rarer one" : "",
+		 s->syntax.format == ROW_CSV ? "" : "; there are ",
+		 s->syntax.format == ROW_CSV ? "" : classes);
 	if (jobfile_set(f, "POSITIVE", c->positive, reason, err) != 0)
 		return -1;
 	return c->negative ? jobfile_set(f, "NEGATIVE", c->negative, "", err) : 0;
@@ -284,11 +285,11 @@ static int set_course(struct jobfile *f, const struct survey *s, const struct pl
 	uint64_t shard = between(rows / ((double)batch * WORKERS * SHARDS_A_WORKER), 1, 100);
 	column_count(s->rows_about, number);
 	snprintf(reason, sizeof reason,
-		 "for %s%s rows: samples in an iteration, of all workers together\n",
+		 "rows in an iteration, of all workers together; chosen for %s%s rows\n",
 		 s->whole ? "" : "about ", number);
 	if (set_count(f, "BATCH", batch, reason, err) != 0 ||
 	    set_count(f, "BATCHES_PER_SHARD", shard,
-		      "a shard is what a worker gets at once: this many batches\n", err) != 0)
+		      "iterations' worth of rows that a worker gets at once\n", err) != 0)
 		return -1;
 	snprintf(reason, sizeof reason, "passes over DATA: %.0f iterations in all\n",
 		 ceil(rows / (double)batch) * (double)epochs);
@@ -296,8 +297,8 @@ static int set_course(struct jobfile *f, const struct survey *s, const struct pl
 		return -1;
 	if (survey_sorted(&s->column[c->label]))
 		return jobfile_set(f, "SHUFFLE", "samples",
-				   "rows of one label stand behind each other, which is bad for training "
-				   "whatever\nthis is: shuffle the rows of DATA once (shuf)\n",
+				   "DATA is sorted by the label, which makes training worse: shuffle its rows "
+				   "once\n(shuf); what is set here shuffles within a shard only\n",
 				   err);
 	return epochs > 1 ? jobfile_set(f, "SHUFFLE", "samples",
 					"another order of the rows in each pass\n", err)
@@ -311,8 +312,8 @@ static int set_model(struct jobfile *f, const struct survey *s, const struct lis
 	int wide = s->syntax.format == ROW_CRITEO || (l && l->count[0] + l->count[1] > 1);
 	int deep = wide && s->rows_about >= 2000;
 	return jobfile_set(f, "MODEL", deep ? "wdl" : "lr",
-			   deep ? "wide & deep learns what columns mean together; lr is smaller and "
-				  "faster\n"
+			   deep ? "wdl: wide & deep, learns what columns mean together; lr: logistic "
+				  "regression, faster\n"
 				: "lr: logistic regression; wdl: wide & deep, for more rows than these\n",
 			   err);
 }
@@ -323,7 +324,7 @@ static int make(struct jobfile *f, const struct survey *s, const struct plan_cho
 		struct lists *l, struct error *err)
 {
 	if (set_head(f, s, c, l, err) != 0 ||
-	    jobfile_set(f, "JOB", c->job, "the name of the job: trainctl status -j NAME\n", err) != 0 ||
+	    jobfile_set(f, "JOB", c->job, "name of the job, as in: trainctl status -j NAME\n", err) != 0 ||
 	    jobfile_set(f, "DATA", c->data, "", err) != 0 || set_format(f, s, err) != 0 ||
 	    set_label(f, s, c, err) != 0 || (l && set_lists(f, l, err) != 0))
 		return -1;
@@ -334,10 +335,9 @@ static int make(struct jobfile *f, const struct survey *s, const struct plan_cho
 	if (set_bad_rows(f, s, c, err) != 0 || set_test(f, c, err) != 0 ||
 	    set_model(f, s, l, err) != 0 || set_course(f, s, c, err) != 0)
 		return -1;
-	return set_count(f, "WORKERS", WORKERS, "processes that train, and that keep the parameters\n",
-			 err) != 0
-		       ? -1
-		       : set_count(f, "SERVERS", 1, "", err);
+	if (set_count(f, "WORKERS", WORKERS, "processes that train\n", err) != 0)
+		return -1;
+	return set_count(f, "SERVERS", 1, "processes that keep the parameters\n", err);
 }
 
 int plan_make(struct jobfile *f, const struct survey *s, const struct plan_choices *c,

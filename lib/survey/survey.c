@@ -9,6 +9,7 @@
 #include "data/schema.h"
 #include "data/source.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +52,9 @@ static int check_text(const char *path, const char *head, size_t len, struct err
 		if (len >= strangers[i].at + strangers[i].len &&
 		    memcmp(head + strangers[i].at, strangers[i].head, strangers[i].len) == 0)
 			return error_set(err, ERROR_DATA, path, "is %s", strangers[i].what);
+	if (memchr(head, '\r', len) && !memchr(head, '\n', len))
+		return error_set(err, ERROR_DATA, path,
+				 "has carriage returns for line ends: tr '\\r' '\\n' < FILE > FILE.csv");
 	const char *nul = memchr(head, '\0', len);
 	if (nul)
 		return error_set(err, ERROR_DATA, path,
@@ -215,7 +219,7 @@ static int looks_like_names(const struct row_field *field, size_t count)
 	for (size_t i = 1; i < count; i++)
 		twice += sorted[i].len > 0 && by_text(&sorted[i - 1], &sorted[i]) == 0;
 	free(sorted);
-	/* A name or two may stand twice; values do so all the time. */
+	/* A name or two may appear twice; values do so all the time. */
 	return twice < 2 || 10 * twice < (int)count;
 }
 
@@ -317,6 +321,13 @@ static int take_row(struct survey *s, const char *path, struct rowscan *scan,
 	return open_columns(s, field, count, err);
 }
 
+/* More of them would look as if the number were known. */
+static uint64_t two_digits(double x)
+{
+	double unit = pow(10, fmax(0, floor(log10(x)) - 1));
+	return (uint64_t)(round(x / unit) * unit);
+}
+
 /* How many rows the whole file has, when rows behind are like those that were seen. */
 static void count_about(struct survey *s, struct source *source)
 {
@@ -324,7 +335,7 @@ static void count_about(struct survey *s, struct source *source)
 	uint64_t consumed = source_consumed(source);
 	s->rows_about = s->rows;
 	if (!s->whole && consumed > 0 && source_identify(source, &id, NULL) == 0)
-		s->rows_about = (uint64_t)((double)s->rows * (double)id.bytes / (double)consumed);
+		s->rows_about = two_digits((double)s->rows * (double)id.bytes / (double)consumed);
 }
 
 static int read_rows(struct survey *s, const char *path, uint64_t bytes_max, struct error *err)

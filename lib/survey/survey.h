@@ -60,6 +60,12 @@ int survey_positive(const struct column *c);
 /* Whether equal labels stand behind each other in long runs: such a file wants to be shuffled. */
 int survey_sorted(const struct column *c);
 
+/* Looks at the same rows again, for columns that tell the label exactly: the same value has always
+ * the same label, or the numbers of one label all lie below those of the other. Often such a column
+ * is the label in other words, or is known afterwards only. positive as plan_choices has it. */
+int survey_tells(struct survey *s, const char *path, size_t label, const char *positive,
+		 struct error *err);
+
 /* ---- the file to score ---- */
 
 /* Whether other is named like the test file of name: "adult-test.csv" of "adult-train.csv.gz",

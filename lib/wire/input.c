@@ -288,7 +288,8 @@ static void handle_line(struct connection *c, const char *line, size_t len)
 		if (raw)
 			connection_end(c);
 	} else if (!verb) {
-		refuse(c, NULL, "unknown-request", "there is no request '%.64s'", r->type);
+		refuse(c, NULL, "unknown-request", "there is no request '%.64s'; help lists them",
+		       r->type);
 		skip_payload(c, raw ? bytes : 0, DISCARD_BYTES_MAX);
 	} else if (missing) {
 		refuse(c, verb, "bad-request", "%s: %s= is missing", verb->verb->name, missing);

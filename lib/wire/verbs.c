@@ -148,7 +148,7 @@ int verbs_new(struct verb_table *t, struct server *s, const struct server_option
 		struct verb_entry *v = &t->entry[i];
 		pick(v, i, s, options);
 		if (verbs_find(t, v->verb->name))
-			return error_set(err, ERROR_SOFTWARE, NULL, "verb %s stands twice",
+			return error_set(err, ERROR_SOFTWARE, NULL, "verb %s appears twice",
 					 v->verb->name);
 		if (split_words(v->verb->required, &v->required, &v->required_count) != 0)
 			return error_set(err, ERROR_OS, NULL, "out of memory");

@@ -61,6 +61,8 @@ class Model:
         self.schema = schema[0][1]
         separator = self.schema.get("separator", b"tab" if self.schema["format"] == b"tsv" else b",")
         self.separator = "\t" if separator == b"tab" else separator.decode()
+        words = self.schema.get("missing", b"").split(b",")
+        self.missing = {unquote_to_bytes(word) for word in words}
         self.dense = [r for kind, r in schema if kind == "dense"]
         self.sparse = [r for kind, r in schema if kind == "sparse"]
         ((_, self.kind),) = records(metadata["model"])
@@ -95,6 +97,7 @@ class Model:
         return row
 
     def score(self, fields):
+        fields = {name: b"" if text in self.missing else text for name, text in fields.items()}
         x = [self.input(c, fields[c["name"]]) for c in self.dense]
         rows = [self.row(c, fields[c["name"]]) for c in self.sparse]
         z = self.tensor["bias"][0] + sum(row[0] for row in rows)

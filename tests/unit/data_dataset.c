@@ -397,7 +397,7 @@ static void test_bad_csv(void **state)
 	write_text(0, "\nage,hour,w,incme\n1,2,0\n");
 	open_fails(s, ERROR_DATA, ":2", "no column 'income' in the header; the nearest is 'incme'");
 	write_text(0, "age,hours,w,age,income\n1,2,3,4,0\n");
-	open_fails(s, ERROR_DATA, ":1:13", "column 'age' stands twice");
+	open_fails(s, ERROR_DATA, ":1:13", "column 'age' appears twice");
 	write_text(0, "");
 	open_fails(s, ERROR_DATA, "", "is empty");
 	write_text(0, "age,hours,w,income\n");
@@ -462,7 +462,7 @@ static void test_odd_headers(void **state)
 	}
 	struct schema *s = make((struct schema_options){.format = "csv", .label = "x", .dense = "a"});
 	write_text(0, text[0]);
-	open_fails(s, ERROR_DATA, ":1:9", "column 'x' stands twice in the header: rename one");
+	open_fails(s, ERROR_DATA, ":1:9", "column 'x' appears twice in the header: rename one");
 	write_text(0, "x,a,\n1,2\n");
 	read_fails(s, ":2:4", "2 fields instead of the header's 3");
 	write_text(0, "x,a\n1,2,\n");

@@ -55,7 +55,7 @@ static void test_options(void **state)
 	refused((struct schema_options){.format = "csv", .label = "y", .sparse = "a,"}, "SPARSE",
 		"empty name");
 	refused((struct schema_options){.format = "csv", .label = "y", .sparse = "b,a,b"}, "SPARSE",
-		"'b' stands twice");
+		"'b' appears twice");
 	refused((struct schema_options){.format = "csv", .label = "y", .dense = "a%2"}, "DENSE",
 		"hexadecimal");
 	refused((struct schema_options){.format = "csv", .label = "y", .dense = "a%00"}, "DENSE",

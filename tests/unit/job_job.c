@@ -46,11 +46,11 @@ static void refuses_with_the_line(void **state)
 	const char *const bad[][2] = {
 		{"A=1\nexport B=2\n", "f:2"},   {"A=1 2\n", "text behind"},
 		{"A =1\n", "no blanks around"}, {"A=1 # c\n", "text behind"},
-		{"A=$B\n", "bare value"},       {"A=\"$B\"\n", "single quotes"},
+		{"A=$B\n", "without quotes"},       {"A=\"$B\"\n", "single quotes"},
 		{"A='b\n", "not closed"},       {"A=\"b\n'", "not closed"},
-		{"A='b'c\n", "text behind"},    {"A=b;c\n", "bare value"},
-		{"A=~/x\n", "leading ~"},       {"A=1\r\n", "carriage return"},
-		{"=x\n", "not KEY=value"},      {"1A=x\n", "not KEY=value"},
+		{"A='b'c\n", "text behind"},    {"A=b;c\n", "A: a value without quotes"},
+		{"A=~/x\n", "expand the ~"},       {"A=1\r\n", "carriage return"},
+		{"=x\n", "'=x': is not KEY=value"},      {"1A=x\n", "not KEY=value"},
 	};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
 		if (!strstr(parse(bad[i][0]), bad[i][1]) || strncmp(got, "78 f:", 5) != 0)

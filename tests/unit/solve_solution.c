@@ -148,7 +148,7 @@ static void bad_snapshots_are_refused(void **state)
 	assert_non_null(strstr(err.text, "workers=2"));
 	take("node role=worker id=w0 state=up");
 	assert_int_equal(decide("none", 0), -1);
-	assert_non_null(strstr(err.text, "id=w0 stands twice"));
+	assert_non_null(strstr(err.text, "id=w0 appears twice"));
 }
 
 static void infos_as_numbers(void **state)

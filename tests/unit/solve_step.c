@@ -368,7 +368,7 @@ static void what_can_not_be_is_an_error_and_changes_nothing(void **state)
 	c.w[1].min = 1;
 	c.w[1].id = "w0";
 	assert_int_equal(step_round(c.s, c.w, 4, &err), -1);
-	assert_non_null(strstr(err.text, "w0 stands twice"));
+	assert_non_null(strstr(err.text, "w0 appears twice"));
 	c.w[1].id = "w1";
 	assert_int_equal(step_round(c.s, c.w, 0, &err), 0);
 	for (int i = 0; i < 4; i++)

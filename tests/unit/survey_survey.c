@@ -101,6 +101,7 @@ static void test_refused(void **state)
 	REFUSED("\xfd" "7zXZ\0\0", "xzcat");
 	REFUSED("\xff\xfe" "a\0,\0", "iconv");
 	REFUSED("{\"a\": 1}\n", "JSON");
+	REFUSED("a,b\r1,2\r", "carriage returns");
 	REFUSED("a,b,y\n", "no row behind it");
 	REFUSED("just words\nin lines\n", "one column only");
 	REFUSED("a b c\n1 2 3\n", "tr -s");
@@ -147,7 +148,7 @@ static void test_label(void **state)
 	(void)state;
 	looks("sex,town,age,class\nm,a,1,x\nf,b,2,x\nm,c,3,y\nf,d,4,x\n");
 	/* All but none has few values here; what is called class comes first. */
-	assert_int_equal(survey_labels(&s, label), 4);
+	assert_int_equal(survey_labels(&s, label), 2);
 	assert_int_equal(label[0].column, 3);
 	assert_int_equal(label[1].column, 0);
 	assert_string_equal(s.column[3].value[survey_positive(&s.column[3])].text, "y");
@@ -170,6 +171,27 @@ static void test_label(void **state)
 	looks("a,a,y\n1,2,0\n");
 	assert_int_equal(s.column[0].twin && s.column[1].twin, 1);
 	assert_int_equal(s.column[2].twin, 0);
+	survey_free(&s);
+}
+
+static void test_tells(void **state)
+{
+	(void)state;
+	char text[4000] = "same,near,low,few,id,y\n";
+	for (int i = 0; i < 60; i++)
+		snprintf(text + strlen(text), 60, "%s,%s,%d,%s,k%d,%d\n", i % 3 ? i % 2 ? "a" : "b" : "c",
+			 i % 3 || i == 6 ? "a" : "c", i % 3 ? i : i + 100, i % 3 ? "" : "c", i, i % 3 == 0);
+	looks(text);
+	assert_int_equal(survey_tells(&s, path, 5, NULL, &err), 0);
+	assert_int_equal(s.column[0].tells, 1);
+	assert_int_equal(s.column[1].tells, 0); /* but for one row */
+	assert_int_equal(s.column[2].tells, 1); /* numbers of the one lie below */
+	assert_int_equal(s.column[3].tells, 0); /* mostly missing */
+	assert_int_equal(s.column[4].tells, 0); /* it names the row */
+	assert_int_equal(s.column[5].tells, 0); /* the label */
+	struct column_verdict v;
+	column_judge(&s.column[0], &v);
+	assert_non_null(strstr(v.why, "TELLS THE LABEL"));
 	survey_free(&s);
 }
 
@@ -299,6 +321,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_ragged, set_up, scratch_remove),
 		cmocka_unit_test_setup_teardown(test_part, set_up, scratch_remove),
 		cmocka_unit_test_setup_teardown(test_label, set_up, scratch_remove),
+		cmocka_unit_test_setup_teardown(test_tells, set_up, scratch_remove),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test_setup_teardown(test_plan, set_up, scratch_remove),
 		cmocka_unit_test_setup_teardown(test_plan_bad_rows, set_up, scratch_remove),

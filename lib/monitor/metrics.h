@@ -1,0 +1,98 @@
+/*
+ * metrics: what Paceline's programs tell Prometheus: every metric, a row of a table each, and pages of
+ * them in its text exposition format 0.0.4.
+ *
+ * Pure.  A metric is begun once a page, then come its samples.  Names and units are Prometheus's:
+ * seconds, `_total` for what only grows, a moment as `_timestamp_seconds`.  Two programs that tell of
+ * one thing use one row: a collector that reads both pages wants the same help from both.
+ */
+#ifndef PACELINE_MONITOR_METRICS_H
+#define PACELINE_MONITOR_METRICS_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+
+#define METRICS_PREFIX "paceline_"
+#define METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
+
+enum metric {
+	/* of a job */
+	METRIC_JOB_INFO,
+	METRIC_JOB_STATE,
+	METRIC_JOB_PHASE,
+	METRIC_JOB_START,
+	METRIC_JOB_END,
+	METRIC_JOB_EPOCH,
+	METRIC_JOB_EPOCHS,
+	METRIC_JOB_ITERATION,
+	METRIC_JOB_SAMPLES_DONE,
+	METRIC_JOB_SAMPLES,
+	METRIC_JOB_BAD_ROWS,
+	METRIC_JOB_LOSS,
+	METRIC_JOB_SPEED,
+	METRIC_JOB_LEFT,
+	METRIC_JOB_AUC,
+	METRIC_JOB_LOG_LOSS,
+	METRIC_JOB_MEMBERS,
+	METRIC_JOB_SHARDS,
+	METRIC_JOB_CHECKPOINT_TIME,
+	METRIC_JOB_CHECKPOINT_AGE,
+	METRIC_JOB_CHECKPOINT_ITERATION,
+	METRIC_JOB_CHECKPOINTS,
+	METRIC_JOB_CHECKPOINT_FAILURES,
+	METRIC_JOB_RESTARTS,
+	METRIC_JOB_ROLLBACKS,
+	METRIC_JOB_DECISIONS,
+	METRIC_JOB_DECISIONS_SKIPPED,
+	METRIC_JOB_ACTIONS,
+	METRIC_JOB_ACTIONS_REFUSED,
+	/* of a node */
+	METRIC_NODE_UP,
+	METRIC_NODE_UP_TIME,
+	METRIC_NODE_STAGE,
+	METRIC_NODE_RESTARTS,
+	METRIC_NODE_SILENT,
+	METRIC_NODE_BPT,
+	METRIC_NODE_BPT_RATIO,
+	METRIC_NODE_SPEED,
+	METRIC_NODE_BATCH,
+	METRIC_NODE_ACCUM,
+	METRIC_NODE_BATCHES,
+	METRIC_NODE_SAMPLES,
+	METRIC_NODE_TIME,
+	METRIC_NODE_BUSY,
+	METRIC_NODE_CPU,
+	METRIC_NODE_MEMORY,
+	METRIC_NODE_LAST_BPT,
+	METRIC_NODE_LAST_SPEED,
+	METRIC_NODE_LAST,
+	METRIC_NODE_DEVICE,
+	/* from outside, and of the page itself */
+	METRIC_INFO,
+	METRIC_INFO_AGE,
+	METRIC_PAGE_TIME,
+	METRICS
+};
+
+struct metrics_page {
+	char *text; /* NULL: empty */
+	size_t len, room;
+	enum metric now; /* begun last */
+	int is_short;    /* there was no memory for all of it */
+};
+
+struct metrics_label {
+	const char *name, *value; /* NULL: there are no more */
+};
+
+void metrics_clear(struct metrics_page *p); /* to be filled again */
+void metrics_free(struct metrics_page *p);
+void metrics_begin(struct metrics_page *p, enum metric which);
+/* A sample of the metric that was begun last; labels (NULL: none) end with a name that is NULL, and
+ * those whose value is NULL are left out. What is no finite number is put nowhere. */
+void metrics_put(struct metrics_page *p, double value, const struct metrics_label *labels);
+/* -1: ERROR_OS, the page is not whole. */
+int metrics_end(struct metrics_page *p, struct error *err);
+
+#endif

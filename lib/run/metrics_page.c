@@ -1,0 +1,346 @@
+/* metrics_page: see metrics_page.h. A page is made of families: all samples of a metric stand
+ * together. */
+#include "run/metrics_page.h"
+#include "run/sup.h"
+
+#include "base/clock.h"
+#include "base/version.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A node, and what the monitor has of it (NULL: nothing). */
+struct seen {
+	const struct sup_node *node;
+	const struct snapshot_node *measured;
+};
+
+struct look {
+	const struct supervisor *s;
+	struct metrics_page *page;
+	double now; /* clock_mono() */
+	struct seen *seen;
+	size_t count;
+};
+
+/* ---- of the job ---- */
+
+static void put(const struct look *l, double value, const char *name, const char *label)
+{
+	metrics_put(l->page, value,
+		    (const struct metrics_label[]){
+			    {"job_name", l->s->job->name}, {name, label}, {0}});
+}
+
+static void job(const struct look *l, enum metric which, double value)
+{
+	metrics_begin(l->page, which);
+	put(l, value, NULL, NULL);
+}
+
+static void put_info(const struct look *l)
+{
+	const struct job *j = l->s->job;
+	metrics_begin(l->page, METRIC_JOB_INFO);
+	metrics_put(l->page, 1,
+		    (const struct metrics_label[]){{"job_name", j->name},
+						   {"model", j->model},
+						   {"optimizer", j->optimizer},
+						   {"sync", j->sync},
+						   {"solution", j->solution},
+						   {"version", PACELINE_VERSION},
+						   {0}});
+}
+
+/* A failure is one from the moment on that it is known. */
+static const char *state_of(const struct supervisor *s)
+{
+	if (s->phases.goal == GOAL_FAIL)
+		return "failed";
+	if (s->metrics.ended == 0)
+		return "running";
+	return s->phases.goal == GOAL_STOP ? "stopped" : "done";
+}
+
+static void put_states(const struct look *l)
+{
+	static const char *const state[] = {"running", "done", "stopped", "failed"};
+	metrics_begin(l->page, METRIC_JOB_STATE);
+	for (size_t i = 0; i < sizeof state / sizeof *state; i++)
+		put(l, strcmp(state_of(l->s), state[i]) == 0, "state", state[i]);
+	metrics_begin(l->page, METRIC_JOB_PHASE);
+	for (int i = 0; i < PHASES; i++)
+		put(l, (int)l->s->phases.now == i, "phase", sup_phase_name((enum sup_phase)i));
+}
+
+/* The monitor knows more than the last row; it may have lost what it knew. */
+static double iteration(const struct supervisor *s)
+{
+	const struct snapshot *now = &s->progress.snapshot.now;
+	return (double)(now->iter > 0 ? now->iter : s->progress.row.iteration);
+}
+
+static void put_course(const struct look *l)
+{
+	const struct supervisor *s = l->s;
+	const struct sup_stat *stat = &s->progress.stat;
+	const struct run_row *row = &s->progress.row;
+	int runs = s->metrics.ended == 0;
+	double rate = sup_rate(s);
+	job(l, METRIC_JOB_EPOCH, stat->known ? (double)row->epoch : NAN);
+	job(l, METRIC_JOB_EPOCHS, (double)s->job->epochs);
+	job(l, METRIC_JOB_ITERATION, iteration(s));
+	job(l, METRIC_JOB_SAMPLES_DONE, stat->known ? (double)stat->samples_done : NAN);
+	job(l, METRIC_JOB_SAMPLES, (double)(s->options.samples * s->job->epochs));
+	job(l, METRIC_JOB_BAD_ROWS, (double)s->options.bad_rows);
+	job(l, METRIC_JOB_LOSS, row->loss);
+	job(l, METRIC_JOB_SPEED, runs ? rate : NAN);
+	job(l, METRIC_JOB_LEFT, runs && rate > 0 ? row->left : NAN);
+	job(l, METRIC_JOB_AUC, s->score.auc);
+	job(l, METRIC_JOB_LOG_LOSS, s->score.logloss);
+	job(l, METRIC_JOB_MEMBERS, runs ? (double)row->members : NAN);
+}
+
+static void put_shards(const struct look *l)
+{
+	const struct sup_stat *stat = &l->s->progress.stat;
+	metrics_begin(l->page, METRIC_JOB_SHARDS);
+	if (!stat->known)
+		return;
+	put(l, (double)stat->todo, "state", "todo");
+	put(l, (double)stat->doing, "state", "doing");
+	put(l, (double)stat->done, "state", "done");
+	put(l, (double)stat->held, "state", "held");
+}
+
+static void put_checkpoints(const struct look *l)
+{
+	const struct sup_checkpoints *c = &l->s->checkpoint;
+	int known = c->latest[0] && c->latest_at > 0;
+	double age = clock_epoch() - c->latest_at;
+	job(l, METRIC_JOB_CHECKPOINT_TIME, known ? c->latest_at : NAN);
+	job(l, METRIC_JOB_CHECKPOINT_AGE, known ? fmax(age, 0) : NAN);
+	job(l, METRIC_JOB_CHECKPOINT_ITERATION, known ? (double)c->latest_iteration : NAN);
+	job(l, METRIC_JOB_CHECKPOINTS, (double)c->made);
+	job(l, METRIC_JOB_CHECKPOINT_FAILURES, (double)c->failed);
+}
+
+static void put_actions(const struct look *l, enum metric which, const uint64_t *count)
+{
+	metrics_begin(l->page, which);
+	for (int i = 0; i < ACTION_KINDS; i++)
+		if (i != ACTION_NONE)
+			put(l, (double)count[i], "kind", action_kind_name((enum action_kind)i));
+}
+
+static void put_minding(const struct look *l)
+{
+	const struct supervisor *s = l->s;
+	job(l, METRIC_JOB_RESTARTS, (double)sup_all_restarts(s));
+	job(l, METRIC_JOB_ROLLBACKS, (double)s->recover.rollbacks);
+	job(l, METRIC_JOB_DECISIONS, (double)s->decide.asked);
+	job(l, METRIC_JOB_DECISIONS_SKIPPED, (double)s->decide.skipped);
+	put_actions(l, METRIC_JOB_ACTIONS, s->actions.carried);
+	put_actions(l, METRIC_JOB_ACTIONS_REFUSED, s->actions.refused);
+}
+
+/* ---- of its nodes ---- */
+
+/* The monitor's order is not the roster's, but neighbours are neighbours in both. */
+static int see(struct look *l)
+{
+	const struct snapshot *now = &l->s->progress.snapshot.now;
+	size_t count = 0, at = 0;
+	EACH_NODE (n, l->s)
+		count++;
+	l->seen = calloc(count + 1, sizeof *l->seen);
+	if (!l->seen)
+		return -1;
+	EACH_NODE (n, l->s) {
+		struct seen *seen = &l->seen[l->count++];
+		seen->node = n;
+		for (size_t i = 0; i < now->node_count && !seen->measured; i++, at++) {
+			at %= now->node_count;
+			if (strcmp(now->node[at].id, n->id) == 0)
+				seen->measured = &now->node[at];
+		}
+	}
+	return 0;
+}
+
+static void put_node(const struct look *l, const struct seen *seen, double value, const char *name,
+		     const char *label)
+{
+	metrics_put(l->page, value,
+		    (const struct metrics_label[]){{"job_name", l->s->job->name},
+						   {"role", seen->node->role->name},
+						   {"id", seen->node->id},
+						   {name, label},
+						   {0}});
+}
+
+static void each_node(const struct look *l, enum metric which,
+		      double (*value)(const struct look *l, const struct sup_node *n))
+{
+	metrics_begin(l->page, which);
+	for (size_t i = 0; i < l->count; i++)
+		put_node(l, &l->seen[i], value(l, l->seen[i].node), NULL, NULL);
+}
+
+static double is_up(const struct look *l, const struct sup_node *n)
+{
+	(void)l;
+	return n->stage == STAGE_READY;
+}
+
+static double up_time(const struct look *l, const struct sup_node *n)
+{
+	return n->stage == STAGE_READY && n->ready_at > 0 ? l->now - n->ready_at : 0;
+}
+
+static double restarts(const struct look *l, const struct sup_node *n)
+{
+	(void)l;
+	return (double)n->restarts;
+}
+
+static double silent(const struct look *l, const struct sup_node *n)
+{
+	(void)l;
+	return sup_watch_section(n)[0] ? n->watch.pulse.silent : NAN;
+}
+
+static void put_stages(const struct look *l)
+{
+	metrics_begin(l->page, METRIC_NODE_STAGE);
+	for (size_t i = 0; i < l->count; i++)
+		for (int k = 0; k < STAGES; k++)
+			put_node(l, &l->seen[i], (int)l->seen[i].node->stage == k, "stage",
+				 stage_name((enum node_stage)k));
+}
+
+/* What the monitor has of each node that it knows. */
+static void each_measured(const struct look *l, enum metric which,
+			  double (*value)(const struct snapshot_node *m))
+{
+	metrics_begin(l->page, which);
+	for (size_t i = 0; i < l->count; i++)
+		if (l->seen[i].measured)
+			put_node(l, &l->seen[i], value(l->seen[i].measured), NULL, NULL);
+}
+
+static double size_of(const struct snapshot_node *m)
+{
+	return m->size ? (double)m->size : NAN;
+}
+
+static double accum_of(const struct snapshot_node *m)
+{
+	return m->accum ? (double)m->accum : NAN;
+}
+
+static double batches_of(const struct snapshot_node *m)
+{
+	return m->total.batches;
+}
+
+static double samples_of(const struct snapshot_node *m)
+{
+	return (double)m->samples;
+}
+
+/* speed_last is its size over the time of a batch. */
+static double busy_of(const struct snapshot_node *m)
+{
+	double time = (double)m->size / m->speed_last;
+	return time + m->wait > 0 ? time / (time + m->wait) : NAN;
+}
+
+static double cpu_of(const struct snapshot_node *m)
+{
+	return m->cpu;
+}
+
+static double mem_of(const struct snapshot_node *m)
+{
+	return m->mem;
+}
+
+static void each_window(const struct look *l, enum metric which, size_t shorter, size_t longer)
+{
+	metrics_begin(l->page, which);
+	for (size_t i = 0; i < l->count; i++) {
+		const char *m = (const char *)l->seen[i].measured;
+		double value[2];
+		if (!m)
+			continue;
+		memcpy(&value[0], m + shorter, sizeof *value);
+		memcpy(&value[1], m + longer, sizeof *value);
+		put_node(l, &l->seen[i], value[0], "window", "short");
+		put_node(l, &l->seen[i], value[1], "window", "long");
+	}
+}
+
+/* rows is what is left of the time of a batch; the parts are rounded, so it may be a little less
+ * than nothing. */
+static void put_times(const struct look *l)
+{
+	metrics_begin(l->page, METRIC_NODE_TIME);
+	for (size_t i = 0; i < l->count; i++) {
+		const struct snapshot_node *m = l->seen[i].measured;
+		if (!m)
+			continue;
+		double rows = m->total.time - m->total.compute - m->total.comm;
+		put_node(l, &l->seen[i], m->total.compute, "activity", "compute");
+		put_node(l, &l->seen[i], m->total.comm, "activity", "comm");
+		put_node(l, &l->seen[i], isnan(rows) ? NAN : fmax(rows, 0), "activity", "rows");
+		put_node(l, &l->seen[i], m->total.wait, "activity", "wait");
+	}
+}
+
+#define OF(field) offsetof(struct snapshot_node, field)
+
+static void put_nodes(const struct look *l)
+{
+	each_node(l, METRIC_NODE_UP, is_up);
+	each_node(l, METRIC_NODE_UP_TIME, up_time);
+	put_stages(l);
+	each_node(l, METRIC_NODE_RESTARTS, restarts);
+	each_node(l, METRIC_NODE_SILENT, silent);
+	each_window(l, METRIC_NODE_BPT, OF(mean_short), OF(mean_long));
+	each_window(l, METRIC_NODE_BPT_RATIO, OF(ratio_short), OF(ratio_long));
+	each_window(l, METRIC_NODE_SPEED, OF(speed_short), OF(speed_long));
+	each_measured(l, METRIC_NODE_BATCH, size_of);
+	each_measured(l, METRIC_NODE_ACCUM, accum_of);
+	each_measured(l, METRIC_NODE_BATCHES, batches_of);
+	each_measured(l, METRIC_NODE_SAMPLES, samples_of);
+	put_times(l);
+	each_measured(l, METRIC_NODE_BUSY, busy_of);
+	each_measured(l, METRIC_NODE_CPU, cpu_of);
+	each_measured(l, METRIC_NODE_MEMORY, mem_of);
+}
+
+/* ---- the page ---- */
+
+int sup_metrics_page(const struct supervisor *s, struct metrics_page *page, struct error *err)
+{
+	struct look l = {.s = s, .page = page, .now = clock_mono()};
+	metrics_clear(page);
+	put_info(&l);
+	put_states(&l);
+	job(&l, METRIC_JOB_START, s->metrics.began);
+	job(&l, METRIC_JOB_END, s->metrics.ended > 0 ? s->metrics.ended : NAN);
+	put_course(&l);
+	put_shards(&l);
+	put_checkpoints(&l);
+	put_minding(&l);
+	if (s->metrics.ended == 0) {
+		if (see(&l) != 0)
+			return error_set(err, ERROR_OS, NULL, "out of memory for a page of metrics");
+		put_nodes(&l);
+		free(l.seen);
+	}
+	job(&l, METRIC_PAGE_TIME, clock_epoch());
+	return metrics_end(page, err);
+}

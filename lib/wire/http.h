@@ -1,0 +1,50 @@
+/*
+ * http: one page over HTTP, at a TCP port, at a Unix socket, or at several.  HTTP itself is libevent's
+ * (evhttp).
+ *
+ * It lives in the event loop of a program that has better things to do, and whoever asks may be slow
+ * or mean harm: HTTP_CLIENTS_MAX connections at once, each for one request without a body and gone
+ * after a deadline of its own, whatever it does.  Others wait in the kernel's queue.  The page is
+ * made anew once a second at most, however often it is asked for.
+ */
+#ifndef PACELINE_WIRE_HTTP_H
+#define PACELINE_WIRE_HTTP_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <sys/socket.h>
+
+#define HTTP_CLIENTS_MAX 16
+#define HTTP_PAGE_SECONDS 1.0
+#define HTTP_NAME_MAX 80
+
+struct event_base;
+struct http;
+
+struct http_options {
+	struct event_base *base;
+	const char *path;  /* of the page: "/metrics" */
+	const char *type;  /* its Content-Type */
+	const char *about; /* for who asks for another one (404) */
+	double seconds;    /* until a client has its page */
+	/* The page as it is now; it stays there until the next call. -1: the client is told why
+	 * (503). */
+	int (*page)(void *owner, const char **text, size_t *len, struct error *err);
+	void *owner;
+};
+
+/* Options are borrowed where they point to something. */
+int http_new(struct http **out, const struct http_options *options, struct error *err);
+void http_free(struct http *h); /* NULL is fine */
+
+/* name (HTTP_NAME_MAX bytes) becomes "http://ADDRESS:PORT", with the port that the kernel chose
+ * where it is 0. A port that is in use: ERROR_TEMPFAIL. */
+int http_listen_tcp(struct http *h, const struct sockaddr *address, socklen_t len, char *name,
+		    struct error *err);
+/* Whether it could be listened at now. */
+int http_try_tcp(const struct sockaddr *address, socklen_t len, char *name, struct error *err);
+/* A dead socket is removed first. Anybody who gets to it may ask: mode 0666. */
+int http_listen_unix(struct http *h, const char *path, struct error *err);
+
+#endif

@@ -1,0 +1,805 @@
+load helper
+
+# What a user may do wrong, as a transcript: the command behind `$ `, what it prints, and its exit
+# status behind `= `. A message says where (file:line:column, an option, a key), what is wrong, why,
+# and what to do about it.  `...` stands for anything; DIR is the directory of the test, in which there
+# are d.csv (columns y,a,b) and job.env.
+
+setup_more() {
+	data 100
+	printf '%s\n' JOB=tiny DATA=d.csv LABEL=y DENSE=a SPARSE=b BATCH=16 WORKERS=1 >job.env
+}
+
+# transcript: from standard input. All commands run, one after the other, in DIR.
+transcript() {
+	local read command=
+	: >want
+	while IFS= read -r read; do
+		case $read in
+		'$ '*) command=${read#??} ;;
+		'= '*)
+			run --keep-empty-lines timeout 60 bash -o pipefail -c "$command" </dev/null
+			printf '%s' "${output//$T/DIR}" >got
+			compare "$command" "${read#= }"
+			: >want
+			;;
+		*) printf '%s\n' "$read" >>want ;;
+		esac
+	done
+}
+
+# compare COMMAND STATUS: got and $status, with want.
+compare() {
+	local pattern
+	pattern=$(sed 's/[][*?\\()|@+!]/\\&/g; s/\.\.\./*/g' want)
+	# shellcheck disable=SC2053
+	if [[ "$(cat got)" == $pattern ]] && [ "$status" = "$2" ]; then return 0; fi
+	echo "\$ $1"
+	cat got
+	echo
+	echo "= $status, not:"
+	cat want
+	echo "= $2"
+	false
+}
+
+# ---- the command line ----
+
+@test "trainctl: no such command" {
+	transcript <<'E'
+$ trainctl rn job.env
+trainctl: unknown command 'rn'; the nearest is run
+trainctl: --help shows the usage
+= 64
+E
+}
+
+@test "trainctl run: no job file" {
+	transcript <<'E'
+$ trainctl run
+trainctl: run: which job file?
+trainctl: --help shows the usage
+= 64
+E
+}
+
+@test "trainctl run: --set without a value" {
+	transcript <<'E'
+$ trainctl run job.env --set BATCH
+trainctl: --set: 'BATCH' is not KEY=VALUE
+trainctl: --help shows the usage
+= 64
+E
+}
+
+@test "an option's number is no number" {
+	transcript <<'E'
+$ trainctl run job.env --report-every soon
+trainctl: --report-every: 'soon' is not a number
+trainctl: --help shows the usage
+= 64
+$ shardd -s s -j j -n 0
+shardd: --samples: 0 is less than 1
+shardd: --help shows the usage
+= 64
+$ bs-solve -B ten
+bs-solve: --global-batch: 'ten' is not a whole number
+bs-solve: --help shows the usage
+= 64
+E
+}
+
+@test "an option's word is none of those there are" {
+	transcript <<'E'
+$ shardd -s s -j j -n 10 --shuffle yes
+shardd: --shuffle: 'yes' is none of none|shards|samples
+shardd: --help shows the usage
+= 64
+$ speed-predict --model gru </dev/null
+speed-predict: --model: 'gru' is none of last|ema|quantile|arima|rnn|lstm|narx|arx|auto
+speed-predict: --help shows the usage
+= 64
+E
+}
+
+@test "an id that can't be one" {
+	transcript <<'E'
+$ trainctl status -j my/job
+trainctl: --job: 'my/job' is no id (1 to 64 of letters, digits, . _ -)
+trainctl: --help shows the usage
+= 64
+E
+}
+
+@test "an option that is needed" {
+	transcript <<'E'
+$ worker --id w0
+worker: --id, --shards, --servers and --data are needed
+worker: --help shows the usage
+= 64
+$ predict d.csv
+predict: give -c CHECKPOINT, or -j JOB for its newest one
+predict: --help shows the usage
+= 64
+$ bpt-monitor --short 600 --long 5 -s m
+bpt-monitor: --short: 600 is longer than --long 5
+bpt-monitor: --help shows the usage
+= 64
+E
+}
+
+# ---- the job file ----
+
+@test "job file: it is not there, or is none" {
+	transcript <<'E'
+$ trainctl run nothing.env
+trainctl: nothing.env: can't be read: No such file or directory
+= 66
+$ trainctl run .
+trainctl: .: is a directory; a file is needed
+= 66
+$ trainctl run d.csv
+trainctl: d.csv:1: 'y,a,b': is not KEY=value (no blanks around =, no export)
+= 78
+E
+}
+
+@test "job file: a line that is no KEY=value" {
+	transcript <<'E'
+$ printf 'JOB=x\nBATCH = 64\n' >j.env; trainctl run j.env
+trainctl: j.env:2: 'BATCH = 64': is not KEY=value (no blanks around =, no export)
+= 78
+E
+}
+
+@test "job file: blanks, quotes, what sh would expand" {
+	transcript <<'E'
+$ printf 'DATA=a b\n' >j.env; trainctl run j.env
+trainctl: j.env:1: DATA: text behind the value, which sh and systemd read differently; put the whole value in single quotes
+= 78
+$ printf 'DATA="a b\n' >j.env; trainctl run j.env
+trainctl: j.env:1: DATA: the double quote is not closed on its line
+= 78
+$ printf 'DATA=$HOME/d.csv\n' >j.env; trainctl run j.env
+trainctl: j.env:1: DATA: a value without quotes can't hold any of | & ; < > ( ) $ ` \ " '; put it in single quotes, in which everything means itself
+= 78
+$ printf 'DATA=~/d.csv\n' >j.env; trainctl run j.env
+trainctl: j.env:1: DATA: sh would expand the ~ before it; write the whole directory
+= 78
+E
+}
+
+@test "job file: DOS line ends" {
+	transcript <<'E'
+$ printf 'JOB=x\r\n' >j.env; trainctl run j.env
+trainctl: j.env:1: ends in a carriage return (DOS line ends); this removes them: sed -i 's/\r$//' FILE
+= 78
+E
+}
+
+@test "job file: a key mistyped" {
+	transcript <<'E'
+$ printf 'JOB=x\nWORKER=2\n' >j.env; trainctl run j.env
+trainctl: j.env:2: unknown key WORKER; the nearest is WORKERS
+= 78
+$ trainctl run job.env --set BATCHS=3
+trainctl: --set: unknown key BATCHS; the nearest is BATCH
+= 78
+E
+}
+
+@test "job file: what every job needs" {
+	transcript <<'E'
+$ printf 'DATA=d.csv\n' >j.env; trainctl run j.env
+trainctl: j.env: no JOB: a job needs a name, like JOB=try
+= 78
+$ printf 'JOB=x\n' >j.env; trainctl run j.env
+trainctl: j.env: no DATA: which file is to be trained on?
+= 78
+E
+}
+
+@test "job file: a value out of its range" {
+	transcript <<'E'
+$ trainctl run job.env -s BATCH=0
+trainctl: --set: BATCH: 0 is not in 1..1000000000
+= 78
+$ printf 'JOB=x\nHASH_BITS=64\n' >j.env; trainctl run j.env
+trainctl: j.env:2: HASH_BITS: 64 is not in 1..31
+= 78
+E
+}
+
+@test "job file: a value that is no number" {
+	transcript <<'E'
+$ trainctl run job.env -s BATCH=many
+trainctl: --set: BATCH: 'many' is not a whole number
+= 78
+$ trainctl run job.env -s LR=0,1
+trainctl: --set: LR: '0,1' is not a number: a point stands before the fraction, not a comma
+= 78
+$ trainctl run job.env -s EVERY=1m
+trainctl: --set: EVERY: '1m' is not a number: write it without a unit
+= 78
+$ trainctl run job.env -s HIDDEN=64,x
+trainctl: --set: HIDDEN: 'x' is not a whole number
+= 78
+E
+}
+
+@test "job file: a word that is none of those there are" {
+	transcript <<'E'
+$ trainctl run job.env -s MODEL=bert
+trainctl: --set: MODEL: 'bert' is none of lr|wdl|audit
+= 78
+$ trainctl run job.env -s OPTIMIZER=adamw
+trainctl: --set: OPTIMIZER: 'adamw' is none of sgd|momentum|adagrad|adam|ftrl
+= 78
+$ trainctl run job.env -s SYNC=ssp
+trainctl: --set: SYNC: 'ssp' is none of bsp|ssp:N|asp
+= 78
+$ trainctl run job.env -s BAD_ROWS=5
+trainctl: --set: BAD_ROWS: '5' is neither stop nor skip:N
+= 78
+$ trainctl run job.env -s FORMAT=parquet
+trainctl: --set: FORMAT: 'parquet' is none of criteo|csv|libsvm|tsv
+= 78
+E
+}
+
+@test "job file: a name of a job that can't be one" {
+	transcript <<'E'
+$ trainctl run job.env -s 'JOB=my job'
+trainctl: --set: JOB: 'my job' is no id (1 to 64 of letters, digits, . _ -)
+= 78
+E
+}
+
+@test "job file: keys that do not fit together" {
+	transcript <<'E'
+$ trainctl run job.env -s WORKERS=32
+trainctl: job.env: BATCH=16 is less than one sample for each of WORKERS=32
+= 78
+$ trainctl run job.env -s EVAL_EVERY=5
+trainctl: job.env: EVAL_EVERY scores TEST now and then, and there is no TEST
+= 78
+$ trainctl run job.env -s PATIENCE=2
+trainctl: job.env: PATIENCE counts the scores of EVAL_EVERY, which is 0
+= 78
+$ trainctl run job.env -s LONG=5
+trainctl: job.env: LONG=5 is shorter than SHORT=300
+= 78
+$ trainctl run job.env -s SOLUTION=lb-bsp -s SYNC=asp
+trainctl: job.env: SOLUTION=lb-bsp sets sizes at the barrier; SYNC=asp has none: SYNC=bsp has
+= 78
+$ trainctl run job.env -s PARTITIONS=local -s WORKERS=2
+trainctl: job.env: PARTITIONS=local needs a file of DATA for each worker: 1 files, WORKERS=2
+= 78
+E
+}
+
+@test "job file: a template of a launcher" {
+	transcript <<'E'
+$ trainctl run job.env -s 'LAUNCH_WORKER=taskset -c %x'
+trainctl: --set: LAUNCH_WORKER: '%x' in column 12 stands for nothing: %i, %n, %h, %cores, %mem, or %% for a percent sign
+= 78
+E
+}
+
+@test "job file: deadlines" {
+	transcript <<'E'
+$ trainctl run job.env -s HUNG=soon
+trainctl: --set: HUNG: 'soon' is neither seconds nor never
+= 78
+$ trainctl run job.env -s HUNG=batch:5,sleep:3
+trainctl: --set: HUNG: 'sleep:3' is none of start, batch, exchange, checkpoint, hand-over
+= 78
+E
+}
+
+# ---- columns ----
+
+@test "columns: one that the header does not have" {
+	transcript <<'E'
+$ trainctl run job.env -s LABEL=yy
+trainctl: DIR/d.csv:1: no column 'yy' in the header; the nearest is 'y'
+= 65
+$ trainctl run job.env -s LABEL=Y
+trainctl: DIR/d.csv:1: no column 'Y' in the header; the nearest is 'y'
+= 65
+$ trainctl run job.env -s DENSE=a,price
+trainctl: DIR/d.csv:1: no column 'price' in the header, which has 'y', 'a', 'b'
+= 65
+E
+}
+
+@test "columns: lists that are none" {
+	transcript <<'E'
+$ trainctl run job.env -s DENSE=a,,b
+trainctl: ...DENSE: an empty name in the list
+= 78
+$ trainctl run job.env -s SPARSE=b,b
+trainctl: ...SPARSE: 'b' appears twice
+= 78
+$ trainctl run job.env -s DENSE=a,y
+trainctl: ...DENSE: 'y' is the LABEL, which is not known when rows are scored
+= 78
+$ trainctl run job.env -s MISSING=NA,
+trainctl: ...MISSING: an empty name in the list
+= 78
+$ trainctl run job.env -s LABEL=
+trainctl: ...LABEL: FORMAT=csv needs it
+= 78
+$ trainctl run job.env -s DENSE= -s SPARSE=
+trainctl: ...DENSE: FORMAT=csv needs columns in DENSE or SPARSE
+= 78
+E
+}
+
+@test "columns: separators" {
+	transcript <<'E'
+$ tr , ';' <d.csv >s.csv; trainctl run job.env -s DATA=s.csv
+trainctl: DIR/s.csv:1: no column 'y': the header has 1 column; did you mean SEPARATOR=';'?
+= 65
+$ trainctl run job.env -s FORMAT=tsv
+trainctl: DIR/d.csv:1: no column 'y': the header has 1 column; did you mean FORMAT=csv?
+= 65
+$ trainctl run job.env -s SEPARATOR=x
+trainctl: job.env: SEPARATOR: 'x' is neither one character (no letter, digit, quote or sign of a number) nor the word tab
+= 78
+E
+}
+
+# ---- rows ----
+
+@test "data: a file that is not there, or is none" {
+	transcript <<'E'
+$ trainctl run job.env -s DATA=nothing.csv
+trainctl: ...nothing.csv: can't be read: No such file or directory
+= 66
+$ mkfifo f.csv; trainctl run job.env -s DATA=f.csv
+trainctl: ...f.csv: is a pipe, and a file is needed: rows are read by number, ... Write one first: ...
+= 66
+$ trainctl run job.env -s DATA=-
+trainctl: ...DATA: ...rows are read by ...
+= 78
+$ trainctl run job.env -s TEST=nothing.csv
+trainctl: ...nothing.csv: can't be read: No such file or directory
+= 66
+E
+}
+
+@test "data: a file that may not be read" {
+	[ "$(id -u)" != 0 ] || skip "root may read everything"
+	transcript <<'E'
+$ chmod 0 d.csv; trainctl run job.env
+trainctl: DIR/d.csv: can't be read: Permission denied
+= 77
+E
+}
+
+@test "data: nothing in it" {
+	transcript <<'E'
+$ : >e.csv; trainctl run job.env -s DATA=e.csv
+trainctl: DIR/e.csv: is empty: no header line
+= 65
+$ echo y,a,b >e.csv; trainctl run job.env -s DATA=e.csv
+trainctl: DIR/e.csv: holds no rows, only the names of columns
+= 65
+E
+}
+
+@test "data: a format that the name does not tell" {
+	transcript <<'E'
+$ cp d.csv d.txt; trainctl run job.env -s DATA=d.txt
+trainctl: job.env: no FORMAT, and the name of ...d.txt does not tell it: FORMAT is one of criteo|csv|libsvm|tsv
+= 78
+E
+}
+
+@test "data: a value that is no number" {
+	transcript <<'E'
+$ echo 1,NA,c1 >>d.csv; trainctl run job.env
+trainctl: DIR/d.csv:102:3: a: 'NA' is not a number; MISSING= says which values mean that there is none
+= 65
+$ echo 1,99 percent,c1 >d2.csv; cat d.csv d2.csv | sed 102d >e.csv; trainctl run job.env -s DATA=e.csv
+trainctl: DIR/e.csv:102:3: a: '99 percent' is not a number
+= 65
+E
+}
+
+@test "data: a row with too few fields, or too many" {
+	transcript <<'E'
+$ cp d.csv e.csv; echo 1,2 >>e.csv; trainctl run job.env -s DATA=e.csv
+trainctl: DIR/e.csv:102:4: 2 fields instead of the header's 3
+= 65
+$ cp d.csv e.csv; echo 1,2,c1,x >>e.csv; trainctl run job.env -s DATA=e.csv
+trainctl: DIR/e.csv:102:8: 4 fields instead of the header's 3
+= 65
+E
+}
+
+@test "data: labels" {
+	transcript <<'E'
+$ cp d.csv e.csv; echo ,2,c1 >>e.csv; trainctl run job.env -s DATA=e.csv
+trainctl: DIR/e.csv:102:1: the label is empty...
+= 65
+$ cp d.csv e.csv; echo 2,2,c1 >>e.csv; trainctl run job.env -s DATA=e.csv
+trainctl: DIR/e.csv:102:1: label '2' is neither 0 nor 1; POSITIVE= says which value means 1. Labels of all 101 rows: ...; '2' (bad row): 1 row at e.csv:102
+= 65
+$ trainctl run job.env -s POSITIVE=yes
+trainctl: DIR/d.csv: POSITIVE: no label is 'yes', so all 100 rows have label 0; CLASSES=any trains on them all the same
+= 65
+$ trainctl run job.env -s NEGATIVE=0
+trainctl: ...NEGATIVE: needs POSITIVE
+= 78
+E
+}
+
+@test "data: a quote that is never closed" {
+	transcript <<'E'
+$ echo '1,"2,c1' >>d.csv; trainctl run job.env
+trainctl: DIR/d.csv:102: a quote is never closed
+= 65
+E
+}
+
+@test "data: a compressed file that is cut off" {
+	transcript <<'E'
+$ gzip -c d.csv | head -c 100 >e.csv.gz; trainctl run job.env -s DATA=e.csv.gz
+trainctl: DIR/e.csv.gz: byte 100: the gzip data ends too early (truncated file?)
+= 65
+E
+}
+
+@test "data: TEST has other columns" {
+	transcript <<'E'
+$ sed 1s/a/A/ d.csv >t.csv; trainctl run job.env -s TEST=t.csv
+trainctl: TEST: DIR/t.csv:1: no column 'a' in the header; the nearest is 'A'
+= 65
+E
+}
+
+# ---- init ----
+
+@test "init: files that are no table" {
+	transcript <<'E'
+$ : >e.csv; trainctl init e.csv
+trainctl: e.csv: is empty
+= 65
+$ printf 'PAR1...' >d.parquet; trainctl init d.parquet
+trainctl: d.parquet: is a Parquet file: write it as csv first (...)
+= 65
+$ printf 'a,b\n\000,1\n' >e.csv; trainctl init e.csv
+trainctl: e.csv: is no text: byte 4 is 0. Paceline reads csv, tsv, criteo and libsvm, plain or compressed
+= 65
+$ trainctl init nothing.csv
+trainctl: nothing.csv: can't be read: No such file or directory
+= 66
+E
+}
+
+@test "init: no names in the first line" {
+	transcript <<'E'
+$ tail -n +2 d.csv >e.csv; trainctl init e.csv
+trainctl: e.csv:1: holds values ('...', ...), not the names of the 3 columns; this puts names before it: { seq -s ',' -f c%g 3; cat 'e.csv'; } > named.csv
+= 65
+$ { seq -s ',' -f c%g 3; cat 'e.csv'; } > named.csv; trainctl init named.csv --label c1 | head -n1
+named.csv: csv, 100 rows
+= 0
+E
+}
+
+@test "init: which column is the label" {
+	transcript <<'E'
+$ trainctl init d.csv
+trainctl: d.csv: which column is the label? Give it with --label NAME; likely: y
+trainctl: --help shows the usage
+= 64
+$ trainctl init d.csv --label label
+trainctl: d.csv: no column 'label' in line 1...
+= 65
+$ trainctl init d.csv --label b
+trainctl: d.csv: which value of 'b' means 1? Give it with --positive VALUE (all others mean 0): 'c0' ...
+trainctl: --help shows the usage
+= 64
+$ trainctl init d.csv --label a
+trainctl: d.csv: label 'a' has ... different numbers, from ... to ...; models here tell 0 from 1. This adds a column that does so: awk -F',' '{ print $0 "," (NR == 1 ? "label" : ($2 > LIMIT)) }'
+= 65
+E
+}
+
+@test "init: a job file that is there already" {
+	transcript <<'E'
+$ touch d.env; trainctl init d.csv --label y
+trainctl: d.env: is there already; --force overwrites it, -o FILE writes another
+= 73
+E
+}
+
+# ---- directories and states ----
+
+@test "run dir: it can't be made, or used" {
+	transcript <<'E'
+$ trainctl run job.env --run-dir d.csv
+trainctl: DIR/d.csv: is not a directory
+= 73
+$ trainctl run job.env --run-dir d.csv/run
+trainctl: DIR/d.csv/run: can't be made: Not a directory
+= 73
+$ trainctl run job.env --run-dir a,b
+trainctl: DIR/a,b: has a comma, which stands between sockets in lists of them: choose another --run-dir
+= 78
+$ trainctl run job.env --run-dir "$(printf '%0100d' 0)"
+trainctl: DIR/000...000: run directory too long for a socket (90 bytes at most): choose a shorter --run-dir
+= 78
+E
+}
+
+@test "state: a directory that may not be written" {
+	[ "$(id -u)" != 0 ] || skip "root may write everywhere"
+	transcript <<'E'
+$ mkdir shut; chmod 500 shut; trainctl run job.env --run-dir shut/run
+trainctl: DIR/shut/run: can't be made: Permission denied
+= 73
+E
+}
+
+@test "state: another job's, another key's, other data" {
+	run_job >/dev/null 2>&1
+	transcript <<'E'
+$ trainctl run job.env --run-dir run --set DENSE=
+trainctl: DIR/run/state: holds the state of this job with another DENSE; --fresh starts over
+= 78
+$ trainctl run job.env --run-dir run --set JOB=other --fresh
+trainctl: DIR/run/state: holds the state of job tiny, not of other: choose another directory
+= 78
+$ echo 1,2,c1 >>d.csv; trainctl run job.env --run-dir run
+trainctl: DIR/d.csv: was changed since the job began: DATA is not what DIR/run/state was made with; --fresh starts over
+= 78
+E
+}
+
+# ---- checkpoints, scores ----
+
+@test "checkpoint: it is not there, or is none" {
+	transcript <<'E'
+$ ckpt list nothing
+ckpt: nothing: can't be listed: No such file or directory
+= 66
+$ mkdir some; ckpt verify some
+ckpt: some: is no complete checkpoint: it has no MANIFEST
+ckpt: some: is damaged in 1 place
+= 1
+$ ckpt export nothing out.safetensors
+ckpt: nothing: there is no such directory
+= 66
+$ predict -c nothing d.csv
+predict: nothing: there is no such directory
+= 66
+E
+}
+
+@test "checkpoint: it is damaged" {
+	run_job >/dev/null 2>&1
+	cp -r run/state/checkpoints/000002 c
+	flip c/part-0 99
+	transcript <<'E'
+$ ckpt verify c
+ckpt: c/part-0: block 0 (...): is damaged: its checksum differs
+ckpt: c: is damaged in 1 place
+= 1
+E
+}
+
+@test "checkpoint: rows that do not fit it, an export that can't be made" {
+	run_job >/dev/null 2>&1
+	cp -r run/state/checkpoints/000002 c
+	transcript <<'E'
+$ ckpt export c nowhere/out.safetensors
+ckpt: nowhere/out.safetensors: can't be made: No such file or directory
+= 73
+$ printf 'A,b\n1,c1\n' | predict -c c
+predict: stdin:1: no column 'a' in the header; the nearest is 'A'
+= 65
+$ printf 'a,b\nx,c1\n' | predict -c c
+predict: stdin:2:1: a: 'x' is not a number; MISSING= says which values mean that there is none
+= 65
+$ predict -c c nothing.csv
+predict: nothing.csv: can't be read: No such file or directory
+= 66
+E
+}
+
+@test "auc: what is no score" {
+	transcript <<'E'
+$ echo 0.5 2 | auc
+auc: stdin:1: the label is neither 0 nor 1: '2'
+= 65
+$ echo 1.5 1 | auc
+auc: stdin:1: the score is no number from 0 to 1: '1.5'
+= 65
+$ echo 0.5 | auc
+auc: stdin:1: the label is missing
+= 65
+$ auc </dev/null
+auc: stdin: no rows
+= 65
+E
+}
+
+# ---- solutions, filters ----
+
+@test "solution: it is not there" {
+	transcript <<'E'
+$ trainctl solve antdt </dev/null
+trainctl: antdt: is no solution (none even backup:N lb-bsp lb-bsp-gpu antdt-nd antdt-dd pace) and no executable
+trainctl: --help shows the usage
+= 64
+$ trainctl run job.env -s SOLUTION=antdt
+trainctl: ...SOLUTION: 'antdt' is no solution...
+= 78
+E
+}
+
+@test "solution: options" {
+	transcript <<'E'
+$ trainctl solve even -o lambda=x </dev/null
+trainctl: lambda: 'x' is not a number
+trainctl: --help shows the usage
+= 64
+$ trainctl solve even -o size=1 </dev/null
+trainctl: size: is no option of a solution: batch, lambda, pending, sync, limit, cmax
+trainctl: --help shows the usage
+= 64
+E
+}
+
+@test "records: lines that are none" {
+	transcript <<'E'
+$ echo 'Node id=1' | rec where id=1
+rec: stdin:1: byte 1: the type must begin with a-z
+= 65
+$ printf 'node id=1' | rec where id=1
+rec: stdin:1: the input ends without a newline
+= 65
+$ echo 'node id=1 id=2' | rec where id=1
+rec: stdin:1: key 'id' appears twice
+= 65
+$ echo 'worker id=a' | bs-solve -B 10
+bs-solve: stdin:1: worker: speed= is missing
+= 65
+$ printf 'worker id=a speed=1\nworker id=a speed=2\n' | bs-solve -B 10
+bs-solve: stdin:2: worker id=a appears twice
+= 65
+$ bs-solve -B 10 </dev/null
+bs-solve: stdin: no worker
+= 65
+$ trainctl replay d.csv
+trainctl: d.csv:1: byte 2: fields must be key=value with single spaces between
+= 65
+E
+}
+
+@test "rows by number: those that are not there" {
+	transcript <<'E'
+$ rowidx --cat d.csv 99 2 | wc -l
+rowidx: d.csv: of the 2 rows from 99 on only 1 are there
+1
+= 1
+$ rowidx --cat d.csv first 1
+rowidx: BEGIN: 'first' is not a whole number
+rowidx: --help shows the usage
+= 64
+$ rowidx nothing.csv
+rowidx: nothing.csv: can't be read: No such file or directory
+= 66
+E
+}
+
+# ---- daemons and their sockets ----
+
+@test "shardd: a queue that can't be begun" {
+	transcript <<'E'
+$ shardd -s s -j j
+shardd: -n: is needed, the number of rows: j holds no journal to go on with
+shardd: --help shows the usage
+= 64
+$ shardd -s s -j d.csv -n 10
+shardd: d.csv: is not a directory
+= 73
+$ mkdir k; echo garbage >k/journal.000001; shardd -s s -j k -n 10
+shardd: k/journal.000001:1: damaged: the line is not the one that was written
+= 65
+E
+}
+
+@test "sockets: a name that is taken, too long, not there" {
+	transcript <<'E'
+$ touch plain; shardd -s plain -j j -n 10
+shardd: plain: is there and is no socket
+= 73
+$ shardd -s "$(printf '%0120d' 0)" -j j -n 10
+shardd: 000...000: name of a socket too long
+shardd: --help shows the usage
+= 64
+$ worker --id w0 --shards gone --servers none --data d.csv --format csv --label y --dense a --batch 8 --wait 0 2>&1 | tail -n1
+worker: gone: can't be reached: No such file or directory
+= 69
+E
+}
+
+@test "shardd: a second one" {
+	start shardd shardd -s s -j j -n 100 -b 10
+	ready s
+	transcript <<'E'
+$ shardd -s s -j other -n 100
+shardd: s.lock: another instance runs: it holds this lock
+= 75
+$ shardd -s t -j j -n 100
+shardd: j/lock: another instance runs: it holds this lock
+= 75
+E
+}
+
+# told REQUEST: what shardd answers.
+told() { printf '%s\n' "$1" | socat -t 10 - UNIX-CONNECT:s | grep -v ^paceline; }
+export -f told
+
+@test "shardd: requests that can't be answered" {
+	start shardd shardd -s s -j j -n 100 -b 10
+	ready s
+	transcript <<'E'
+$ told dance
+err code=unknown-request	there is no request 'dance'; help lists them
+= 0
+$ told 'GET / HTTP/1.1'
+err code=bad-request	byte 1: the type must begin with a-z
+= 0
+$ told 'get worker=me'
+err code=bad-request	get: generation= is missing
+= 0
+$ told 'hello worker=a/b'
+err code=bad-request	worker=: 'a/b' is no id (1 to 64 of letters, digits, . _ -)
+= 0
+$ told 'hello worker=a generation=x'
+err code=bad-request	generation=: 'x' is not a whole number
+= 0
+$ told 'hello worker=a worker=b'
+err code=bad-request	key 'worker' appears twice
+= 0
+$ told 'hello  worker=a'
+err code=bad-request	byte 7: a key must begin with a-z
+= 0
+$ told 'hello worker=%zz'
+err code=bad-request	byte 14: '%' without two hexadecimal digits
+= 0
+$ told "hello worker=$(printf '%05000d' 0)"
+err code=bad-request	line longer than 4096 bytes
+= 0
+$ told 'load file=nothing'
+err code=file	nothing: can't be read: No such file or directory
+= 0
+E
+}
+
+# ---- a job that is not there ----
+
+@test "a job that does not run" {
+	transcript <<'E'
+$ trainctl status
+trainctl: which job? give -j NAME or --run-dir DIR
+trainctl: --help shows the usage
+= 64
+$ trainctl stop -j nothing
+trainctl: ...nothing...
+= 69
+$ trainctl kill-restart -j nothing
+trainctl: kill-restart: which node?
+trainctl: --help shows the usage
+= 64
+$ trainctl report --run-dir nowhere
+trainctl: DIR/nowhere/state/job.log: can't be read: No such file or directory
+= 66
+E
+}
