@@ -38,7 +38,12 @@ int trainctl_replay(int argc, char **argv);
 /* list.c: how a job is that does not answer: how it ended, or that it is not there yet. Prints, and
  * returns the exit status. */
 struct condition;
-int trainctl_show_condition(const struct condition *c, const struct dirs *dirs);
+typedef int trainctl_silent_fn(const struct condition *c, const struct dirs *dirs);
+trainctl_silent_fn trainctl_show_condition;
+/* ask.c: nobody is there who could answer. What silent says (NULL: an error) of the job; job is its
+ * name as it was given, or NULL. The status, or -1: err says it. */
+int trainctl_not_there(trainctl_silent_fn *silent, const char *job, const struct dirs *dirs,
+		       struct error *err);
 
 /* begin.c: what run and check begin with. */
 struct job;
@@ -97,16 +102,14 @@ void trainctl_solution_path(const char *name, char path[DIRS_PATH_MAX]);
 /* view.c: on standard output, after terminal_open(). */
 struct view;
 void trainctl_show_view(struct view *v);
-/* Of a job whose trainctl has gone: how it ended, as its log says. */
-void trainctl_show_end(const struct view *v);
+/* Of a job that has just stopped to answer: how it ended. */
+void trainctl_show_end(const struct dirs *dirs);
 
 struct record_reader;
 /* Of a log that was read to its end: says so when that was in the middle of a line. */
 void trainctl_tell_torn(struct record_reader *in);
 void trainctl_environment(struct dirs_environment *env);
-/* Where the job is that somebody names, and where its trainctl answers; socket holds DIRS_PATH_MAX
- * bytes. */
-int trainctl_socket(const char *job, const char *run_dir, char *socket, struct error *err);
+/* Where the job is that somebody names. */
 int trainctl_find(const char *job, const char *run_dir, struct dirs *dirs, struct error *err);
 
 /* option_parse() with the one operand before, between or behind the options ("trainctl run JOB

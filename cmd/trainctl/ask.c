@@ -23,7 +23,7 @@ struct question {
 	void (*data)(const struct record *r, void *arg);
 	void *arg;
 	/* The job does not answer: what is said instead, with this status; NULL: that it does not. */
-	int (*silent)(const struct condition *c, const struct dirs *dirs);
+	trainctl_silent_fn *silent;
 };
 
 static const char *value(const struct record *r, const char *key)
@@ -113,18 +113,8 @@ int trainctl_find(const char *job, const char *run_dir, struct dirs *dirs, struc
 	return jobs_find(dirs, job, run_dir, NULL, &env, err);
 }
 
-int trainctl_socket(const char *job, const char *run_dir, char *socket, struct error *err)
-{
-	struct dirs dirs;
-	if (trainctl_find(job, run_dir, &dirs, err) != 0)
-		return -1;
-	dirs_run(&dirs, "trainctl.sock", socket);
-	return 0;
-}
-
-/* Nobody is there: what is known of the job. The status, or -1: err says it. */
-static int not_there(const struct question *q, const char *job, const struct dirs *dirs,
-		     struct error *err)
+int trainctl_not_there(trainctl_silent_fn *silent, const char *job, const struct dirs *dirs,
+		       struct error *err)
 {
 	static struct condition c;
 	char since[32];
@@ -135,8 +125,8 @@ static int not_there(const struct question *q, const char *job, const struct dir
 				       "shows those there are",
 				       job, dirs->state)
 			   : -1;
-	if (q->silent)
-		return q->silent(&c, dirs);
+	if (silent)
+		return silent(&c, dirs);
 	trainctl_time(c.since, since);
 	if (c.is == CONDITION_RUNNING)
 		return error_set(err, ERROR_TEMPFAIL, NULL,
@@ -177,7 +167,7 @@ static int ask(const struct question *q, int argc, char **argv)
 	int result = converse(socket, q, line, len, text, bytes, &err);
 	free(text);
 	if (result != 0 && err.code == ERROR_UNAVAILABLE)
-		result = not_there(q, job, &dirs, &err);
+		result = trainctl_not_there(q->silent, job, &dirs, &err);
 	return result >= 0 ? result : cmd_fail(PROGRAM, &err);
 }
 

@@ -5,10 +5,10 @@
 #include "cmd/trainctl/terminal.h"
 #include "job/condition.h"
 #include "job/jobs.h"
+#include "screen/grid.h"
 #include "screen/summary.h"
 
 #include <math.h>
-#include <unistd.h>
 
 static void put_record(const char *type, const struct condition *c, const struct dirs *dirs)
 {
@@ -36,9 +36,11 @@ static void put_record(const char *type, const struct condition *c, const struct
 
 /* ---- list ---- */
 
-struct column_widths {
-	int name, state, done;
-};
+static const struct grid_column columns[] = {{"JOB", 0, GRID_LEFT, 3, 0, 0},
+					     {"STATE", 1, GRID_LEFT, 7, 0, 0},
+					     {"DONE", 2, GRID_RIGHT, 4, 0, 0},
+					     {"SINCE", 4, GRID_LEFT, 19, 0, 0},
+					     {"STATE DIRECTORY", 3, GRID_LEFT, 0, 0, 0}};
 
 static void done_text(const struct condition *c, char out[16])
 {
@@ -49,14 +51,27 @@ static void done_text(const struct condition *c, char out[16])
 		snprintf(out, 16, "%d%%", (int)(100 * fmin(part, 1)));
 }
 
-static void put_row(const struct condition *c, const struct dirs *dirs,
-		    const struct column_widths *w)
+static void add_row(struct grid *t, const struct condition *c, const struct dirs *dirs)
 {
 	char done[16], since[32];
 	done_text(c, done);
 	trainctl_time(c->since, since);
-	printf("%-*s  %-*s  %*s  %-19s  %s\n", w->name, c->name, w->state, condition_name(c->is),
-	       w->done, done, since, dirs->state);
+	grid_add(t, (const char *const[]){c->name, condition_name(c->is), done, since, dirs->state});
+}
+
+static void put_table(const struct grid *t)
+{
+	size_t layout[GRID_MAX];
+	struct screen_line line = {.tint = TINT_HEAD};
+	grid_layout(t, terminal_width(), layout);
+	grid_line(t, layout, GRID_HEAD, line.text, sizeof line.text);
+	line.len = strlen(line.text);
+	terminal_put(&line);
+	line.tint = TINT_NONE;
+	for (size_t i = 0; i < t->rows; i++) {
+		grid_line(t, layout, i, line.text, sizeof line.text);
+		terminal_put(&line);
+	}
 }
 
 static int list(struct error *err)
@@ -64,32 +79,31 @@ static int list(struct error *err)
 	struct dirs_environment env;
 	struct jobs jobs;
 	struct dirs dirs;
+	struct grid table;
 	static struct condition c;
-	struct column_widths w = {3, 7, 4};
-	int columns = isatty(STDOUT_FILENO), rows = 0;
+	int people = terminal_open() != TERMINAL_NONE;
 	trainctl_environment(&env);
 	if (jobs_list(&jobs, &env, err) != 0)
 		return -1;
-	for (size_t i = 0; i < jobs.count; i++)
-		if ((int)strlen(jobs.entry[i].name) > w.name)
-			w.name = (int)strlen(jobs.entry[i].name);
+	grid_init(&table, columns, sizeof columns / sizeof *columns);
 	for (size_t i = 0; i < jobs.count; i++) {
 		snprintf(dirs.state, sizeof dirs.state, "%s", jobs.entry[i].state);
 		if (condition_read(&c, &dirs, NULL) != 0)
 			continue; /* it has just gone */
 		snprintf(c.name, sizeof c.name, "%s", jobs.entry[i].name);
-		if (columns && rows++ == 0)
-			printf("%-*s  %-*s  %*s  %-19s  %s\n", w.name, "JOB", w.state, "STATE",
-			       w.done, "DONE", "SINCE", "STATE DIRECTORY");
-		if (columns)
-			put_row(&c, &dirs, &w);
+		if (people)
+			add_row(&table, &c, &dirs);
 		else
 			put_record("job", &c, &dirs);
 	}
-	if (columns && rows == 0)
+	if (table.rows > 0)
+		put_table(&table);
+	else if (people)
 		fprintf(stderr, PROGRAM ": you have no jobs yet; `trainctl run JOB.env` starts one\n");
+	int result = table.failed ? error_set(err, ERROR_OS, NULL, "out of memory") : 0;
+	grid_free(&table);
 	jobs_free(&jobs);
-	return 0;
+	return result;
 }
 
 int trainctl_list(int argc, char **argv)
