@@ -189,9 +189,9 @@ stopped() {
 	begin first
 	wait_for running
 	run -75 run_job
-	[[ $output == "trainctl: job tiny runs already, since "*": pid $SUPERVISOR minds it; \`trainctl status --run-dir $T/run\` shows it, \`trainctl stop --run-dir $T/run\` stops it" ]]
+	[[ $output == "trainctl: job tiny runs already, since "*": pid $SUPERVISOR runs it; \`trainctl status --run-dir $T/run\` shows it, \`trainctl stop --run-dir $T/run\` stops it" ]]
 	run -75 trainctl check job.env --run-dir "$T/run"
-	[[ $output == *"pid $SUPERVISOR minds it"* ]]
+	[[ $output == *"pid $SUPERVISOR runs it"* ]]
 	kill -9 $SUPERVISOR
 	ended $SUPERVISOR
 	# A pid that another process has by now is nobody's.

@@ -77,7 +77,7 @@ int trainctl_runs_already(const struct job *job, const struct dirs *dirs,
 	else
 		snprintf(which, sizeof which, "-j %s", job->name);
 	return error_set(err, ERROR_TEMPFAIL, NULL,
-			 "job %s runs already, since %s: pid %ld minds it; `trainctl status %s` "
+			 "job %s runs already, since %s: pid %ld runs it; `trainctl status %s` "
 			 "shows it, `trainctl stop %s` stops it",
 			 job->name, since, (long)holder.pid, which, which);
 }
