@@ -38,12 +38,7 @@ int trainctl_replay(int argc, char **argv);
 /* list.c: how a job is that does not answer: how it ended, or that it is not there yet. Prints, and
  * returns the exit status. */
 struct condition;
-typedef int trainctl_silent_fn(const struct condition *c, const struct dirs *dirs);
-trainctl_silent_fn trainctl_show_condition;
-/* ask.c: nobody is there who could answer. What silent says (NULL: an error) of the job; job is its
- * name as it was given, or NULL. The status, or -1: err says it. */
-int trainctl_not_there(trainctl_silent_fn *silent, const char *job, const struct dirs *dirs,
-		       struct error *err);
+int trainctl_show_condition(const struct condition *c, const struct dirs *dirs);
 
 /* begin.c: what run and check begin with. */
 struct job;
@@ -96,6 +91,9 @@ struct snapshot;
  * file; once, as long as they say the same. */
 int trainctl_decide(const struct solution *solution, const struct solution_options *options,
 		    const struct snapshot *s, const char *file, struct error *err);
+/* "none even ..." */
+#define TRAINCTL_SOLUTIONS_MAX 256
+void trainctl_solutions(char out[TRAINCTL_SOLUTIONS_MAX]);
 /* Of an executable: a name without a slash is a file here, not one that PATH knows. */
 void trainctl_solution_path(const char *name, char path[DIRS_PATH_MAX]);
 
@@ -111,6 +109,8 @@ void trainctl_tell_torn(struct record_reader *in);
 void trainctl_environment(struct dirs_environment *env);
 /* Where the job is that somebody names. */
 int trainctl_find(const char *job, const char *run_dir, struct dirs *dirs, struct error *err);
+/* Of a job that does not answer, found like that: err says what is known of it instead. -1. */
+int trainctl_explain(const char *job, const struct dirs *dirs, struct error *err);
 
 /* option_parse() with the one operand before, between or behind the options ("trainctl run JOB
  * --fresh"), which must be there. what names it in errors ("job file"); in brackets ("[node]"): it

@@ -228,8 +228,8 @@ press() { printf '%b' "$1" >&7; }
 		lines | grep -q '^tiny  *done  *100%'
 	done
 	in_terminal 80 "trainctl top -j tiny"
-	[ "$(cat status)" = 1 ]
-	lines | grep -q '^tiny: done in '
+	[ "$(cat status)" = 69 ]
+	lines | grep -q '^trainctl: job tiny does not run: it is done'
 	not grep -q $'\e\[?1049h' screen
 	run trainctl top -j nobody
 	[ "$status" = 69 ]

@@ -23,7 +23,7 @@ struct question {
 	void (*data)(const struct record *r, void *arg);
 	void *arg;
 	/* The job does not answer: what is said instead, with this status; NULL: that it does not. */
-	trainctl_silent_fn *silent;
+	int (*silent)(const struct condition *c, const struct dirs *dirs);
 };
 
 static const char *value(const struct record *r, const char *key)
@@ -113,27 +113,36 @@ int trainctl_find(const char *job, const char *run_dir, struct dirs *dirs, struc
 	return jobs_find(dirs, job, run_dir, NULL, &env, err);
 }
 
-int trainctl_not_there(trainctl_silent_fn *silent, const char *job, const struct dirs *dirs,
-		       struct error *err)
+int trainctl_explain(const char *job, const struct dirs *dirs, struct error *err)
 {
 	static struct condition c;
-	char since[32];
-	struct error why;
-	if (condition_read(&c, dirs, &why) != 0)
+	char since[32], which[DIRS_MAX + 16];
+	if (condition_read(&c, dirs, NULL) != 0)
 		return job ? error_set(err, ERROR_UNAVAILABLE, NULL,
 				       "no job %s: there is no state of it in %.300s; `trainctl list` "
 				       "shows those there are",
 				       job, dirs->state)
 			   : -1;
-	if (silent)
-		return silent(&c, dirs);
 	trainctl_time(c.since, since);
+	snprintf(which, sizeof which, "%s %.300s", job ? "-j" : "--run-dir", job ? job : dirs->run);
 	if (c.is == CONDITION_RUNNING)
 		return error_set(err, ERROR_TEMPFAIL, NULL,
-				 "job %s does not answer yet: pid %ld prepares it since %s", c.name,
-				 (long)c.pid, since);
-	return error_set(err, ERROR_UNAVAILABLE, NULL, "job %s does not run: %s (%s)", c.name,
-			 condition_words(c.is), since);
+				 "job %s does not answer: pid %ld minds it since %s, and prepares its "
+				 "data or ends",
+				 c.name, (long)c.pid, since);
+	return error_set(err, ERROR_UNAVAILABLE, NULL,
+			 "job %s does not run: %s (%s); `trainctl status %s` says more", c.name,
+			 condition_words(c.is), since, which);
+}
+
+/* Nobody is there: what is known of the job. The status, or -1: err says it. */
+static int not_there(const struct question *q, const char *job, const struct dirs *dirs,
+		     struct error *err)
+{
+	static struct condition c;
+	if (q->silent && condition_read(&c, dirs, NULL) == 0)
+		return q->silent(&c, dirs);
+	return trainctl_explain(job, dirs, err);
 }
 
 static int ask(const struct question *q, int argc, char **argv)
@@ -167,7 +176,7 @@ static int ask(const struct question *q, int argc, char **argv)
 	int result = converse(socket, q, line, len, text, bytes, &err);
 	free(text);
 	if (result != 0 && err.code == ERROR_UNAVAILABLE)
-		result = trainctl_not_there(q->silent, job, &dirs, &err);
+		result = not_there(q, job, &dirs, &err);
 	return result >= 0 ? result : cmd_fail(PROGRAM, &err);
 }
 

@@ -492,15 +492,15 @@ int trainctl_top(int argc, char **argv)
 		t.order++;
 	view_init(&t.view);
 	view_init(&t.filling);
-	int result = top(&t, terminal_open(), &err), status = 0;
+	int result = top(&t, terminal_open(), &err);
 	if (t.is_over)
 		trainctl_show_end(&dirs);
-	else if (!t.call && err.code == ERROR_UNAVAILABLE)
-		result = status = trainctl_not_there(trainctl_show_condition, job, &dirs, &err);
+	else if (result < 0 && err.code == ERROR_UNAVAILABLE)
+		trainctl_explain(job, &dirs, &err);
 	call_close(t.call);
 	view_free(&t.view);
 	view_free(&t.filling);
-	if (status == 0 && result > 0)
+	if (result > 0)
 		die_of(result);
-	return result < 0 ? cmd_fail(PROGRAM, &err) : status;
+	return result == 0 ? 0 : cmd_fail(PROGRAM, &err);
 }
