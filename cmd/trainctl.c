@@ -66,7 +66,7 @@ int trainctl_parse(const struct option_table *table, int argc, char **argv, cons
 static void usage(FILE *out)
 {
 	fprintf(out, "usage: " PROGRAM " COMMAND [OPTION]... [ARGUMENT]...\n"
-		     "Starts, minds and finishes a training job.\n\n");
+		     "Starts, supervises and finishes a training job.\n\n");
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
 		fprintf(out, "  %-13s %s\n", commands[i].name, commands[i].help);
 	fprintf(out, "  %-13s %s\n  %-13s %s\n\n" PROGRAM " COMMAND --help shows its options.\n",

@@ -195,7 +195,7 @@ summary() { tail -n 1 "$1"; }
 	[ "$status" -eq 0 ]
 	run run_job
 	[ "$status" -eq 75 ]
-	[[ $output == *"job tiny runs already"*"pid $SUPERVISOR minds it"* ]]
+	[[ $output == *"job tiny runs already"*"pid $SUPERVISOR runs it"* ]]
 	run run_job --fresh
 	[ "$status" -eq 75 ]
 	run trainctl stop --run-dir "$T/run"
