@@ -127,8 +127,8 @@ int trainctl_explain(const char *job, const struct dirs *dirs, struct error *err
 	snprintf(which, sizeof which, "%s %.300s", job ? "-j" : "--run-dir", job ? job : dirs->run);
 	if (c.is == CONDITION_RUNNING)
 		return error_set(err, ERROR_TEMPFAIL, NULL,
-				 "job %s does not answer: pid %ld minds it since %s, and prepares its "
-				 "data or ends",
+				 "job %s does not answer: pid %ld runs it since %s, and prepares its "
+				 "data, or ends",
 				 c.name, (long)c.pid, since);
 	return error_set(err, ERROR_UNAVAILABLE, NULL,
 			 "job %s does not run: %s (%s); `trainctl status %s` says more", c.name,

@@ -1,5 +1,5 @@
 /* What `trainctl run` does before it makes anything, and `trainctl check` does as well: the job file,
- * the job's directories, what its names mean, and whether another trainctl minds it. */
+ * the job's directories, what its names mean, and whether another trainctl runs it. */
 #include "cmd/trainctl.h"
 
 #include "base/fs.h"

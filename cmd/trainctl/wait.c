@@ -1,4 +1,4 @@
-/* trainctl wait: until a job ends, whoever minds it; then its summary, and its exit status. */
+/* trainctl wait: until a job ends, whoever runs it; then its summary, and its exit status. */
 #include "cmd/cmd.h"
 #include "cmd/trainctl.h"
 #include "base/clock.h"
@@ -29,9 +29,9 @@ static int tell(const struct condition *c, struct error *err)
 	fputs(c->summary, stdout);
 	if (c->is == CONDITION_CRASHED)
 		return error_set(err, ERROR_TEMPFAIL, NULL,
-				 "job %s: its trainctl is gone without a word%s; `trainctl run` goes on "
-				 "with the job",
-				 c->name, c->node[0] ? ", and its nodes still run" : "");
+				 "job %s: %s%s; `trainctl run` goes on with it", c->name,
+				 condition_words(c->is),
+				 c->node[0] ? ", and its nodes still run" : "");
 	if (c->is == CONDITION_NEW)
 		return error_set(err, ERROR_TEMPFAIL, NULL, "job %s has not begun", c->name);
 	return c->status;

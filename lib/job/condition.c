@@ -31,7 +31,7 @@ const char *condition_words(enum condition_is is)
 {
 	static const char *const words[] = {
 		[CONDITION_RUNNING] = "it is running",
-		[CONDITION_CRASHED] = "its trainctl is gone without a word",
+		[CONDITION_CRASHED] = "its trainctl was killed, or the machine went down",
 		[CONDITION_STOPPED] = "it was stopped",
 		[CONDITION_FAILED] = "it failed",
 		[CONDITION_DONE] = "it is done",
