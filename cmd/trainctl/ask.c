@@ -117,6 +117,8 @@ int trainctl_explain(const char *job, const struct dirs *dirs, struct error *err
 {
 	static struct condition c;
 	char since[32], which[DIRS_MAX + 16];
+	if (jobs_need_state(dirs, err) != 0)
+		return -1;
 	if (condition_read(&c, dirs, NULL) != 0)
 		return job ? error_set(err, ERROR_UNAVAILABLE, NULL,
 				       "no job %s: there is no state of it in %.300s; `trainctl list` "

@@ -59,17 +59,21 @@ int trainctl_wait(int argc, char **argv)
 	const char *job = NULL, *run_dir = NULL, *none;
 	double seconds = 0;
 	int limited = 0;
-	const struct option_row rows[] = {
-		TRAINCTL_ROW_JOB(&job),
-		TRAINCTL_ROW_RUN_DIR(&run_dir, "the job's run directory"),
-		{.name = "timeout", .letter = 't', .kind = OPTION_SECONDS, .target = &seconds,
-		 .arg = "S", .help = "give up after so long, with status 75", .max = 1e9,
-		 .seen = &limited},
-		{0}};
+	const struct option_row rows[] = {TRAINCTL_ROW_JOB(&job),
+					  TRAINCTL_ROW_RUN_DIR(&run_dir, "the job's run directory"),
+					  {.name = "timeout",
+					   .letter = 't',
+					   .kind = OPTION_SECONDS,
+					   .target = &seconds,
+					   .arg = "S",
+					   .help = "give up after so long, with status 75",
+					   .max = 1e9,
+					   .seen = &limited},
+					  {0}};
 	const struct option_table table = {
 		PROGRAM " wait", "-j NAME | --run-dir DIR [--timeout SECONDS]",
-		"Waits until the job ends, prints its summary, and ends with its exit status.", rows,
-		NULL};
+		"Waits until the job ends, prints its summary, and ends with its exit status.",
+		rows, NULL};
 	struct error err;
 	int shown = trainctl_parse(&table, argc, argv, NULL, &none, &err);
 	if (shown == OPTION_SHOWN)
