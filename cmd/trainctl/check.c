@@ -248,8 +248,9 @@ static void tell_plan(const struct job *job, const struct dirs *dirs, const stru
 	       (unsigned long long)k->ready.samples, batches, (unsigned long long)job->batch);
 	if (job->max_time > 0)
 		printf("  %-12s %g s at most\n", "", job->max_time);
-	printf("  %-12s %llu workers, %llu servers, %s; solution %s\n", "nodes",
-	       (unsigned long long)job->workers, (unsigned long long)job->servers, job->sync,
+	printf("  %-12s %llu worker%s, %llu server%s, %s; solution %s\n", "nodes",
+	       (unsigned long long)job->workers, job->workers == 1 ? "" : "s",
+	       (unsigned long long)job->servers, job->servers == 1 ? "" : "s", job->sync,
 	       job->solution);
 	printf("  %-12s %s\n  %-12s %s\n", "sockets", dirs->run, "state", dirs->state);
 }
