@@ -869,11 +869,11 @@ E
 
 @test "a job that runs already" {
 	mkdir drag
-	echo drag pace=1 >drag/w0
-	begin first --set DRAG=drag
-	wait_for 'trainctl status --run-dir run 2>/dev/null | grep -q state=running'
+	echo drag pace=20 >drag/w0
+	begin first --set DRAG=drag --set EPOCHS=100
+	wait_for 'grep -qs "^row" first.out'
 	transcript <<'E'
-$ trainctl run job.env --run-dir run --set DRAG=drag
+$ trainctl run job.env --run-dir run --set DRAG=drag --set EPOCHS=100
 trainctl: job tiny runs already, since ...: pid ... runs it; `trainctl status --run-dir DIR/run` shows it, `trainctl stop --run-dir DIR/run` stops it
 = 75
 $ trainctl kill-restart w9 --run-dir run
