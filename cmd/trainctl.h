@@ -107,10 +107,10 @@ struct record_reader;
 /* Of a log that was read to its end: says so when that was in the middle of a line. */
 void trainctl_tell_torn(struct record_reader *in);
 void trainctl_environment(struct dirs_environment *env);
-/* Where the job is that somebody names, and where its trainctl answers; socket holds DIRS_PATH_MAX
- * bytes. */
-int trainctl_socket(const char *job, const char *run_dir, char *socket, struct error *err);
+/* Where the job is that somebody names. */
 int trainctl_find(const char *job, const char *run_dir, struct dirs *dirs, struct error *err);
+/* Of a job that does not answer, found like that: err says what is known of it instead. -1. */
+int trainctl_explain(const char *job, const struct dirs *dirs, struct error *err);
 
 /* option_parse() with the one operand before, between or behind the options ("trainctl run JOB
  * --fresh"), which must be there. what names it in errors ("job file"); in brackets ("[node]"): it

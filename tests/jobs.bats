@@ -247,7 +247,9 @@ stopped() {
 	[ "${lines[1]}" = "$(cat run/state/summary)" ]
 	[ "$(field since <<<"${lines[0]}")" = "$(field at <run/state/summary)" ]
 	run -69 trainctl stop --run-dir run
-	[[ $output == "trainctl: job tiny does not run: it is done ("* ]]
+	[[ $output == "trainctl: job tiny does not run: it is done ("*"; \`trainctl status --run-dir $T/run\` says more" ]]
+	run -69 trainctl top -j tiny
+	[[ $output == "trainctl: job tiny does not run: it is done ("*"; \`trainctl status -j tiny\` says more" ]]
 	# The same in words
 	run -0 script -qc 'trainctl status --run-dir run; true' /dev/null
 	[[ $output == *"tiny: done in "*"ended      20"*", 100% of its samples, exit status 0"*"state      $T/run/state"* ]]
@@ -290,7 +292,7 @@ stopped() {
 	[[ ${lines[2]} == "job name=usual-$$ state=done "*" state-dir=$T/home/paceline/usual-$$" ]]
 	run -0 script -qc 'trainctl list' /dev/null
 	[[ ${lines[0]} == "JOB "*STATE*DONE*SINCE*"STATE DIRECTORY"* ]]
-	[[ ${lines[2]} =~ ^tiny\ +done\ +100%\ +20[0-9-]+\ [0-9:]+\ +$T/run/state ]]
+	[[ ${lines[2]} =~ ^tiny\ +done\ +100%\ +[0-9:-]+\ +$T/run/state ]]
 	run -64 trainctl list tiny
 	rm drag/*
 	ended $SUPERVISOR
