@@ -852,7 +852,7 @@ $ trainctl wait -j nothing
 trainctl: DIR/home/paceline/nothing: there is no job; trainctl list shows those there are
 = 69
 $ trainctl stop --run-dir run
-trainctl: job tiny does not run: it is done (...)
+trainctl: job tiny does not run: it is done (...); `trainctl status --run-dir DIR/run` says more
 = 69
 $ trainctl logs w9 --run-dir run
 trainctl: DIR/run/state/logs/w9.log: there is no log of w9; there are: ...w0...
