@@ -117,7 +117,7 @@ shardd: --shuffle: 'yes' is none of none|shards|samples
 shardd: --help shows the usage
 = 64
 $ speed-predict --model gru </dev/null
-speed-predict: --model: 'gru' is none of last|ema|quantile|arima|rnn|lstm|narx|arx|auto
+speed-predict: --model: 'gru' is none of last|ema|...
 speed-predict: --help shows the usage
 = 64
 E
