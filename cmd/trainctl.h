@@ -100,8 +100,8 @@ void trainctl_solution_path(const char *name, char path[DIRS_PATH_MAX]);
 /* view.c: on standard output, after terminal_open(). */
 struct view;
 void trainctl_show_view(struct view *v);
-/* Of a job whose trainctl has gone: how it ended, as its log says. */
-void trainctl_show_end(const struct view *v);
+/* Of a job that has just stopped to answer: how it ended. */
+void trainctl_show_end(const struct dirs *dirs);
 
 struct record_reader;
 /* Of a log that was read to its end: says so when that was in the middle of a line. */

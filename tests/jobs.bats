@@ -290,7 +290,7 @@ stopped() {
 	[[ ${lines[0]} == "job name=slow state=running since="*" pid=$SUPERVISOR run-dir=$T/run3 state-dir=$T/run3/state" ]]
 	[[ ${lines[1]} == "job name=tiny state=done since="*" samples-done=4000 samples=4000 exit=0 run-dir=$T/run state-dir=$T/run/state" ]]
 	[[ ${lines[2]} == "job name=usual-$$ state=done "*" state-dir=$T/home/paceline/usual-$$" ]]
-	run -0 script -qc 'trainctl list' /dev/null
+	run -0 script -qc 'stty cols 200; TERM=dumb trainctl list' /dev/null
 	[[ ${lines[0]} == "JOB "*STATE*DONE*SINCE*"STATE DIRECTORY"* ]]
 	[[ ${lines[2]} =~ ^tiny\ +done\ +100%\ +[0-9:-]+\ +$T/run/state ]]
 	run -64 trainctl list tiny
