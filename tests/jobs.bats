@@ -183,7 +183,7 @@ stopped() {
 
 # ---- one that runs, one that is over ----
 
-@test "a second trainctl says which one minds the job, and what to do" {
+@test "a second trainctl says which one runs the job, and what to do" {
 	job EPOCHS=50
 	slow 500
 	begin first
@@ -298,6 +298,19 @@ stopped() {
 	ended $SUPERVISOR
 }
 
+@test "without a home nobody has jobs, and a job's name leads nowhere" {
+	run -0 env -u XDG_STATE_HOME -u HOME trainctl list
+	[ "$output" = "" ]
+	local command
+	for command in status stop wait logs top report; do
+		run -78 env -u XDG_STATE_HOME -u HOME trainctl $command -j tiny
+		[[ $output == "trainctl: the environment has neither XDG_STATE_HOME nor HOME"*"--run-dir DIR" ]]
+	done
+	job EPOCHS=2
+	run -0 env -u XDG_STATE_HOME -u HOME trainctl run job.env --run-dir "$T/run"
+	run -0 env -u XDG_STATE_HOME -u HOME trainctl wait --run-dir run
+}
+
 # ---- wait ----
 
 @test "wait: until the job ends, with its summary and its exit status" {
@@ -324,7 +337,7 @@ stopped() {
 	kill -9 $SUPERVISOR
 	ended $waits
 	[ "$status" -eq 75 ]
-	grep -q "trainctl is gone without a word" waiting.err
+	grep -q "job tiny: its trainctl was killed, or the machine went down, and its nodes still run; " waiting.err
 	rm drag/*
 	begin third
 	ended $SUPERVISOR
