@@ -324,6 +324,10 @@ static void put_effects(const struct page *g, const struct report *p)
 {
 	size_t shown;
 	const struct effect **list = report_effects(p, EFFECTS_MAX, &shown);
+	if (shown == 0 && strncmp(p->a->solution, "lb-bsp", 6) == 0) {
+		put_heading(g, "What was decided");
+		put_words(g, "  ", 2, "Batch sizes at every barrier; balance.log has them, with reasons.");
+	}
 	if (shown > 0)
 		put_heading(g, shown < p->effects ? "The decisions that changed most"
 						  : "What was decided");
