@@ -75,7 +75,7 @@ struct trainctl_call {
  * there is no job to free. */
 int trainctl_begin(struct job *job, struct dirs *dirs, const char *path,
 		   const struct trainctl_call *call, struct error *err);
-/* -1 (ERROR_TEMPFAIL): another trainctl minds it. */
+/* -1 (ERROR_TEMPFAIL): another trainctl runs it. */
 int trainctl_runs_already(const struct job *job, const struct dirs *dirs,
 			  const struct trainctl_call *call, struct error *err);
 /* For --help, and so for completion: the keys of a job file. */
@@ -100,8 +100,8 @@ void trainctl_solution_path(const char *name, char path[DIRS_PATH_MAX]);
 /* view.c: on standard output, after terminal_open(). */
 struct view;
 void trainctl_show_view(struct view *v);
-/* Of a job whose trainctl has gone: how it ended, as its log says. */
-void trainctl_show_end(const struct view *v);
+/* Of a job that has just stopped to answer: how it ended. */
+void trainctl_show_end(const struct dirs *dirs);
 
 struct record_reader;
 /* Of a log that was read to its end: says so when that was in the middle of a line. */

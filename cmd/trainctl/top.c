@@ -493,11 +493,11 @@ int trainctl_top(int argc, char **argv)
 	view_init(&t.view);
 	view_init(&t.filling);
 	int result = top(&t, terminal_open(), &err);
-	call_close(t.call);
 	if (t.is_over)
-		trainctl_show_end(&t.view);
+		trainctl_show_end(&dirs);
 	else if (result < 0 && err.code == ERROR_UNAVAILABLE)
 		trainctl_explain(job, &dirs, &err);
+	call_close(t.call);
 	view_free(&t.view);
 	view_free(&t.filling);
 	if (result > 0)
