@@ -1,6 +1,7 @@
-/* report: the pictures, as commands for gnuplot(1) with their data in them. How many points there are
- * is bounded, however long the job was and however many nodes it had. Colours are those of Okabe and
- * Ito, which colour-blind readers can tell apart; names from the log can't end a string. */
+/* report: the pictures, as commands for gnuplot(1) with their data in them. How many points there
+ * are is bounded, however long the job was and however many nodes it had. Colours are those of
+ * Okabe and Ito, which colour-blind readers can tell apart; names from the log can't end a string.
+ */
 #include "cmd/trainctl/report.h"
 
 #include "base/utf8.h"
@@ -10,29 +11,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WINDOWS 300        /* of a curve */
-#define LINES_MAX 10       /* more workers: those that stand out, and where the others are */
+#define WINDOWS 300  /* of a curve */
+#define LINES_MAX 10 /* more workers: those that stand out, and where the others are */
 #define LINES_OF_MANY 6
-#define MARKS_MAX 16       /* more: without lines, only where they are */
-#define MARKS_PLACES 300   /* places for marks */
-#define MARGINS 115        /* above and below a plot, in pixels */
-#define LABEL_PART 0.05    /* of the width, between two names over marks */
-#define ROWS_MAX 40        /* of the Gantt chart */
+#define MARKS_MAX 16     /* more: without lines, only where they are */
+#define MARKS_PLACES 300 /* places for marks */
+#define MARGINS 115      /* above and below a plot, in pixels */
+#define LABEL_PART 0.05  /* of the width, between two names over marks */
+#define ROWS_MAX 40      /* of the Gantt chart */
 #define SERVER_ROWS_MAX 8
-#define BOXES 6000         /* of the Gantt chart, about */
-#define SHARDS_LEAST 5     /* below that the picture is of samples */
-#define BARS_MAX 40        /* workers of the bar chart */
-#define NAME_MAX_SHOWN 16  /* letters of a node's name */
+#define BOXES 6000        /* of the Gantt chart, about */
+#define SHARDS_LEAST 5    /* below that the picture is of samples */
+#define BARS_MAX 40       /* workers of the bar chart */
+#define NAME_MAX_SHOWN 16 /* letters of a node's name */
 
-const char *const picture_name[PICTURES] = {"loss", "pace", "batch-size",
+const char *const picture_name[PICTURES] = {"loss",       "pace",  "batch-size",
 					    "batch-time", "gantt", "shards"};
-const char *const picture_title[PICTURES] = {
-	"Loss",
-	"Pace of the job",
-	"Batch size of each worker",
-	"Batch time of each worker, waiting left out",
-	"What the nodes did",
-	"Shards taken against speed"};
+const char *const picture_title[PICTURES] = {"Loss",
+					     "Pace of the job",
+					     "Batch size of each worker",
+					     "Batch time of each worker, waiting left out",
+					     "What the nodes did",
+					     "Shards taken against speed"};
 const char *const picture_caption[PICTURES] = {
 	[PICTURE_LOSS] = "The mean loss of the samples between two points, of the model as it was "
 			 "before it saw them.",
@@ -42,8 +42,9 @@ const char *const picture_caption[PICTURES] = {
 			 "batches and fast ones larger.",
 	[PICTURE_TIME] = "Computing and communicating, per batch. Under BSP the slowest one sets "
 			 "the pace: a job is balanced where the curves meet.",
-	[PICTURE_GANTT] = "A row a node; the height of a colour is its share of the time. What is "
-			  "light was spent on anything else: getting rows, having nothing to do.",
+	[PICTURE_GANTT] =
+		"A row a node; the height of a colour is its share of the time. What is "
+		"light was spent on anything else: asking for shards, having nothing to do.",
 	[PICTURE_SHARDS] = "How many shards each worker took, and how fast it was while it "
 			   "worked. A worker whose speed is above what it took waited for others."};
 
@@ -116,9 +117,9 @@ static struct window *make_windows(const struct report *p, size_t most, size_t *
 		for (size_t k = 0; k < n && *count < most + s->count; k++) {
 			double a = length * (double)k / (double)n;
 			double b = length * (double)(k + 1) / (double)n;
-			w[(*count)++] = (struct window){span->from + a, span->from + b,
-							(x + a) / unit, (x + b) / unit,
-							cost_phase(p->a, span->what)};
+			w[(*count)++] =
+				(struct window){span->from + a, span->from + b, (x + a) / unit,
+						(x + b) / unit, cost_phase(p->a, span->what)};
 		}
 		x += length;
 	}
@@ -165,7 +166,8 @@ static void put_time_axis(const struct report *p, FILE *out)
 {
 	struct axis axis = axis_of(p);
 	double all = account_seconds(p->a) / axis.unit;
-	fprintf(out, "set lmargin %zu\nset rmargin 20\nset xlabel 'time (%s)'\nset xrange [0:%.9g]\n",
+	fprintf(out,
+		"set lmargin %zu\nset rmargin 20\nset xlabel 'time (%s)'\nset xrange [0:%.9g]\n",
 		left_margin(p), axis.word, all > 0 ? all : 1);
 }
 
@@ -189,13 +191,13 @@ static void put_mark(const struct report *p, struct marks *m, int failure, doubl
 	m->taken[failure][place] = 1;
 	if (line)
 		fprintf(out,
-			"set arrow from first %.9g, graph 0 to first %.9g, graph 1 nohead front lw 1 "
+			"set arrow from first %.9g, graph 0 to first %.9g, graph 1 nohead front lw "
+			"1 "
 			"dt %s lc rgb '%s'\n",
 			x, x, failure ? "3" : "2", colour);
 	double y = 1 + (failure ? 20 : 7) * m->pixel;
-	fprintf(out,
-		"set label '' at first %.9g, graph %.5f point pt %d ps %s lw 2 lc rgb '%s'\n", x, y,
-		failure ? 2 : 11, failure ? "0.8" : "0.7", colour);
+	fprintf(out, "set label '' at first %.9g, graph %.5f point pt %d ps %s lw 2 lc rgb '%s'\n",
+		x, y, failure ? 2 : 11, failure ? "0.8" : "0.7", colour);
 	if (node == ACCOUNT_NOBODY || x < m->labelled)
 		return;
 	m->labelled = x + all * LABEL_PART;
@@ -245,7 +247,7 @@ struct curves {
 	size_t windows;
 	const struct account_node **worker;
 	size_t workers;
-	double *value; /* of worker i in window k: value[i * windows + k]; NAN: none */
+	double *value;      /* of worker i in window k: value[i * windows + k]; NAN: none */
 	double *stands_out; /* by how much a worker differs from the others */
 };
 
@@ -265,8 +267,7 @@ static int by_id(const void *a, const void *b)
 }
 
 /* Workers (or servers) that have done anything, in the order of their names. */
-static size_t list_nodes(const struct report *p, const char *role,
-			 const struct account_node **list)
+static size_t list_nodes(const struct report *p, const char *role, const struct account_node **list)
 {
 	size_t count = 0;
 	for (size_t i = 0; i < p->a->nodes; i++)
@@ -362,8 +363,7 @@ static void put_curve(const struct curves *c, size_t worker, double scale, FILE 
 			continue;
 		}
 		gap = 0;
-		fprintf(out, "%.7g %.7g\n", (c->window[k].x0 + c->window[k].x1) / 2,
-			value * scale);
+		fprintf(out, "%.7g %.7g\n", (c->window[k].x0 + c->window[k].x1) / 2, value * scale);
 	}
 	fputs("EOD\n", out);
 }
@@ -387,7 +387,8 @@ static int put_band(const struct curves *c, double scale, FILE *out)
 	return 0;
 }
 
-/* How high the picture goes: a few values that are far above all others would make the rest flat. */
+/* How high the picture goes: a few values that are far above all others would make the rest flat.
+ */
 static double top_of(const struct curves *c, const unsigned char *chosen, int *cut)
 {
 	size_t count = 0;
@@ -448,7 +449,8 @@ static void draw_curves(const struct report *p, enum picture what, const struct 
 	put_marks(p, what, &marks, out);
 	fprintf(out, "set ylabel '%s'\nset yrange [0:%.7g]\n", label, top);
 	if (cut)
-		fputs("set label 'higher values are cut off' at graph 0.01, graph 0.96 textcolor rgb "
+		fputs("set label 'higher values are cut off' at graph 0.01, graph 0.96 textcolor "
+		      "rgb "
 		      "'#777777' font ',10'\n",
 		      out);
 	if (c->workers <= LINES_MAX || put_band(c, scale, out) == 0) {
@@ -490,13 +492,21 @@ static void draw_times(const struct report *p, FILE *out)
 		double most = 0;
 		for (size_t i = 0; i < c.workers * c.windows; i++)
 			most = fmax(most, isnan(c.value[i]) ? 0 : c.value[i]);
-		draw_curves(p, PICTURE_TIME, &c, most < 0.5 ? "batch time (ms)" : "batch time (seconds)",
+		draw_curves(p, PICTURE_TIME, &c,
+			    most < 0.5 ? "batch time (ms)" : "batch time (seconds)",
 			    most < 0.5 ? 1000 : 1, out);
 	}
 	curves_free(&c);
 }
 
 /* ---- loss and pace ---- */
+
+/* 250k is read faster than 250000. */
+static void put_format(double most, const char *axis, FILE *out)
+{
+	if (most >= 2e4)
+		fprintf(out, "set format %s '%%.%ds%%c'\n", axis, most >= 1e6);
+}
 
 static void draw_loss(const struct report *p, FILE *out)
 {
@@ -532,12 +542,13 @@ static void draw_loss(const struct report *p, FILE *out)
 	put_marks_key(&marks, out);
 }
 
-/* What a worker could do in a window where it did nothing is what it could do before; at first, what
- * it did first. */
+/* What a worker could do in a window where it did nothing is what it could do before; at first,
+ * what it did first. */
 static void put_paces(const struct curves *c, FILE *out)
 {
 	double *speed = calloc(c->workers + 1, sizeof *speed);
 	struct account_point *did = calloc(c->workers + 1, sizeof *did);
+	int begun = 0;
 	fputs("$pace << EOD\n", out);
 	for (size_t i = 0; speed && i < c->workers; i++)
 		speed[i] = cost_first_speed(c->worker[i]);
@@ -554,7 +565,8 @@ static void put_paces(const struct curves *c, FILE *out)
 			samples += did[i].samples;
 			could += speed[i];
 		}
-		if (w->kind != COST_TOGETHER)
+		begun |= samples > 0;
+		if (w->kind != COST_TOGETHER || !begun)
 			fputs("\n", out);
 		else
 			fprintf(out, "%.7g %.7g %.7g\n", (w->x0 + w->x1) / 2,
@@ -573,6 +585,7 @@ static void draw_pace(const struct report *p, FILE *out)
 		put_time_axis(p, out);
 		put_marks(p, PICTURE_PACE, &marks, out);
 		fputs("set ylabel 'samples a second'\nset yrange [0:*]\n", out);
+		put_format(p->cost.could, "y", out);
 		put_paces(&c, out);
 		fprintf(out,
 			"plot $pace using 1:2:3 with filledcurves fs solid noborder lc rgb "
@@ -588,17 +601,15 @@ static void draw_pace(const struct report *p, FILE *out)
 
 /* ---- the Gantt chart ---- */
 
-enum doing { COMPUTING, SENDING, WAITING, STARTING, DOWN, APPLYING, ELSE, DOINGS };
+enum doing { COMPUTING, SENDING, PREPARING, WAITING, STARTING, DOWN, APPLYING, ELSE, DOINGS };
 
 static const struct {
 	const char *colour, *title;
-} doings[DOINGS] = {[COMPUTING] = {"#0072B2", "computing"},
-		    [SENDING] = {"#E69F00", "communicating"},
-		    [WAITING] = {"#B4BCC4", "waiting"},
-		    [STARTING] = {"#F0E442", "starting"},
-		    [DOWN] = {"#000000", "down"},
-		    [APPLYING] = {"#009E73", "applying"},
-		    [ELSE] = {"#EDF0F3", "up, else"}};
+} doings[DOINGS] = {
+	[COMPUTING] = {"#0072B2", "computing"},    [SENDING] = {"#E69F00", "communicating"},
+	[PREPARING] = {"#CC79A7", "getting rows"}, [WAITING] = {"#B4BCC4", "waiting"},
+	[STARTING] = {"#F0E442", "starting"},      [DOWN] = {"#000000", "down"},
+	[APPLYING] = {"#009E73", "applying"},      [ELSE] = {"#EDF0F3", "up, else"}};
 
 struct bar {
 	double x0, x1;
@@ -631,6 +642,7 @@ static void fill_bar(struct bar *b, const struct account_node *n, const struct w
 	else {
 		b->share[COMPUTING] = did.compute;
 		b->share[SENDING] = did.comm;
+		b->share[PREPARING] = fmax(did.time - did.compute - did.comm, 0);
 		b->share[WAITING] = did.wait;
 	}
 	for (int k = 0; k < ELSE; k++)
@@ -683,8 +695,8 @@ static int choose_rows(const struct report *p, struct gantt *g)
 		for (size_t n = 0; n < most && n < c.workers; n++) {
 			size_t best = c.workers;
 			for (size_t i = 0; i < c.workers; i++)
-				if (!chosen[i] && (best == c.workers ||
-						   c.stands_out[i] > c.stands_out[best]))
+				if (!chosen[i] &&
+				    (best == c.workers || c.stands_out[i] > c.stands_out[best]))
 					best = i;
 			chosen[best] = 1;
 		}
@@ -793,7 +805,8 @@ static void draw_gantt(const struct report *p, FILE *out)
 		for (int k = 0; k < DOINGS; k++)
 			if (any[k]) {
 				fprintf(out,
-					"%s$d%d using 1:2:3:4 with boxxyerror fs solid noborder lc rgb "
+					"%s$d%d using 1:2:3:4 with boxxyerror fs solid noborder lc "
+					"rgb "
 					"'%s' title '%s'",
 					comma, k, doings[k].colour, doings[k].title);
 				comma = ", ";
@@ -820,8 +833,10 @@ static size_t list_taken(const struct report *p, struct taken **out)
 	size_t count = worker ? list_nodes(p, "worker", worker) : 0, n = 0;
 	for (size_t i = 0; list && i < count; i++) {
 		const struct account_node *w = worker[i];
-		const struct account_point *a = w->point, *b = w->point + w->points - 1;
-		if (w->points < 2 || !(b->time > a->time))
+		if (w->points < 2)
+			continue;
+		const struct account_point *a = &w->point[0], *b = &w->point[w->points - 1];
+		if (!(b->time > a->time))
 			continue;
 		list[n++] = (struct taken){w, (b->samples - a->samples) / (b->time - a->time),
 					   b->samples - a->samples, 0};
@@ -836,7 +851,9 @@ static size_t list_taken(const struct report *p, struct taken **out)
 static void put_bars(const struct report *p, const struct taken *list, size_t count, double top,
 		     double speed_top, FILE *out)
 {
-	fprintf(out, "set lmargin %zu\nset rmargin 30\nset bmargin 4\nset xrange [-0.6:%.7g]\nset xtics scale 0 %s(",
+	fprintf(out,
+		"set lmargin %zu\nset rmargin 30\nset bmargin 4\nset xrange [-0.6:%.7g]\nset xtics "
+		"scale 0 %s(",
 		left_margin(p), (double)count - 0.4, count > 12 ? "rotate by -50 " : "");
 	for (size_t i = 0; i < count; i++) {
 		fputs(i > 0 ? ", " : "", out);
@@ -844,14 +861,18 @@ static void put_bars(const struct report *p, const struct taken *list, size_t co
 		fprintf(out, " %zu", i);
 	}
 	fprintf(out,
-		")\nset ytics nomirror\nset y2tics nomirror out textcolor rgb '#333333'\nset border 11\n"
+		")\nset ytics nomirror\nset y2tics nomirror out textcolor rgb '#333333'\nset "
+		"border 11\n"
 		"set yrange [0:%.7g]\nset y2range [0:%.7g]\n"
 		"set y2label 'speed (samples a second)'\nset boxwidth 0.6\n$taken << EOD\n",
 		top, speed_top);
 	for (size_t i = 0; i < count; i++)
 		fprintf(out, "%zu %.7g %.7g\n", i, list[i].taken, list[i].speed);
+	fputs("EOD\n", out);
+	put_format(top, "y", out);
+	put_format(speed_top, "y2", out);
 	fprintf(out,
-		"EOD\nplot $taken using 1:2 with boxes fs solid 0.75 noborder lc rgb '%s' title "
+		"plot $taken using 1:2 with boxes fs solid 0.75 noborder lc rgb '%s' title "
 		"'taken', "
 		"$taken using 1:3 axes x1y2 with points pt 13 ps 1.3 lc rgb '%s' title 'speed'\n",
 		colours[0], colours[1]);
@@ -867,7 +888,8 @@ static void put_cloud(const struct report *p, const struct taken *list, size_t c
 	fprintf(out,
 		"EOD\nset xlabel 'speed while computing and communicating (samples a second)'\n"
 		"set xrange [0:%.7g]\nset yrange [0:%.7g]\n"
-		"plot %.9g * x with lines dt '-' lw 1.5 lc rgb '#8A9BA8' title 'as speed deserves', "
+		"plot %.9g * x with lines dt '-' lw 1.5 lc rgb '#8A9BA8' title 'as speed "
+		"deserves', "
 		"$taken using 1:2 with points pt 7 ps 0.8 lc rgb '%s' title 'a worker'\n",
 		speed_top, top, top / speed_top, colours[0]);
 }
@@ -908,9 +930,7 @@ int picture_has(const struct report *p, enum picture what)
 		workers |= account_is_worker(&p->a->node[i]) && p->a->node[i].points > 1;
 	if (!(account_seconds(p->a) > 0))
 		return 0;
-	return what == PICTURE_LOSS    ? losses
-	       : what == PICTURE_GANTT ? row_count(p) > 0
-				       : workers;
+	return what == PICTURE_LOSS ? losses : what == PICTURE_GANTT ? row_count(p) > 0 : workers;
 }
 
 unsigned picture_height(const struct report *p, enum picture what)
