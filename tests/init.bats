@@ -190,6 +190,15 @@ key() { sed -n "s/^$1=//p" "$2"; }
 	grep -q '^#   outcome .*TELLS THE LABEL' d.env
 }
 
+@test "a column with few rows for each value is named" {
+	awk 'BEGIN { print "who,town,y"; for (i = 0; i < 400; i++) print "Ann " i * 37 % 150 ",town-" i % 5 "," i % 3 % 2 }' >d.csv
+	run trainctl init d.csv --label y
+	[ "$status" -eq 0 ]
+	[[ $output == *"look at  who: few rows for each value; leave it out if they are names"* ]]
+	[[ $output != *"look at  town"* ]]
+	grep -q '^#   who  .*150 values; few rows for each: leave it out' d.env
+}
+
 @test "names and rows that are odd" {
 	# blanks, commas and quotes in names; two rows that are too short; labels that are missing
 	{

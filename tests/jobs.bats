@@ -192,6 +192,8 @@ stopped() {
 	[[ $output == "trainctl: job tiny runs already, since "*": pid $SUPERVISOR runs it; \`trainctl status --run-dir $T/run\` shows it, \`trainctl stop --run-dir $T/run\` stops it" ]]
 	run -75 trainctl check job.env --run-dir "$T/run"
 	[[ $output == *"pid $SUPERVISOR runs it"* ]]
+	run -75 trainctl run job.env --run-dir "$T/run" --state-dir other
+	[[ $output == "trainctl: $T/run: a job with another state directory runs here; "*"another --run-dir" ]]
 	kill -9 $SUPERVISOR
 	ended $SUPERVISOR
 	# A pid that another process has by now is nobody's.
@@ -477,7 +479,7 @@ as_run() {
 	run -0 trainctl check job.env --run-dir "$T/run" --fresh --set EPOCHS=1
 	[[ $output == "check job=tiny plan=start-over "* ]]
 	run -78 trainctl check job.env --run-dir "$T/run" --set EPOCHS=1
-	[ "$output" = "trainctl: $T/run/state: holds the state of this job with another EPOCHS; --fresh starts over" ]
+	[ "$output" = "trainctl: $T/run/state: holds the state of this job with another EPOCHS (50, not 1); --fresh starts over" ]
 	touch d.csv
 	run -0 trainctl check job.env --run-dir "$T/run"
 	everything | diff before -

@@ -491,11 +491,18 @@ static void say(const struct call *call, const struct survey *s, const struct pl
 		if (s->column[i].tells)
 			fprintf(out, "  look at  %s: it tells the label of every row; is it known "
 				     "beforehand?\n", plain(s->column[i].name, name));
+	for (size_t i = 0; i < s->count; i++) {
+		struct column_verdict v;
+		column_judge(&s->column[i], &v);
+		if (s->whole && i != p->label && column_rare(&s->column[i], &v))
+			fprintf(out, "  look at  %s: few rows for each value; leave it out if they are "
+				     "names\n", plain(s->column[i].name, name));
+	}
 	fprintf(out, "  test     %s%s\n", call->test_name[0] ? call->test_name : "none",
 		call->test || !call->test_name[0] ? "" : ", found beside it");
 	if (strcmp(call->file, "-") == 0)
 		return;
-	fprintf(out, "%s is written; look into it: each guess has its reason there. Next:\n"
+	fprintf(out, "%s is written; each guess has its reason there. Next:\n"
 		     "  " PROGRAM " check %s\n  " PROGRAM " run %s\n",
 		call->file, call->file, call->file);
 }

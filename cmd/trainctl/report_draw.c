@@ -13,6 +13,7 @@
 
 #define MARKS_MAX 16      /* more: without lines, only where they are */
 #define MARGINS 115       /* above and below a plot, in pixels */
+#define LEGEND_HEIGHT 182 /* of the Gantt chart's legend; gnuplot puts a longer one into the plot */
 #define LABEL_PART 0.05   /* of the width, between two names over marks */
 #define NAME_MAX_SHOWN 16 /* letters of a node's name */
 
@@ -266,8 +267,9 @@ int picture_has(const struct report *p, enum picture what)
 
 unsigned picture_height(const struct report *p, enum picture what)
 {
+	unsigned rows = 26 * (unsigned)draw_rows(p);
 	if (what == PICTURE_GANTT)
-		return MARGINS + 26 * (unsigned)draw_rows(p);
+		return MARGINS + (rows > LEGEND_HEIGHT ? rows : LEGEND_HEIGHT);
 	return what == PICTURE_SHARDS ? 420 : 350;
 }
 

@@ -27,6 +27,7 @@
 
 #define JOB_FILE_MAX (1u << 20)
 #define JOB_LIST_MAX 65536
+#define CHANGE_SHOWN 24 /* bytes of a value in job_compare()'s text */
 
 enum kind {
 	ID,
@@ -973,6 +974,18 @@ static enum job_change change_of(const struct row *row, const struct job *old,
 	return row->change;
 }
 
+/* Long values, and those that look alike, are no help. */
+static size_t add_change(char *keys, size_t at, const char *key, const char *old, const char *now)
+{
+	char values[2 * CHANGE_SHOWN + 16] = "";
+	const char *comma = at > 0 ? ", " : "";
+	if (old[0] && now[0] && strlen(old) <= CHANGE_SHOWN && strlen(now) <= CHANGE_SHOWN)
+		snprintf(values, sizeof values, " (%s, not %s)", old, now);
+	if (at + strlen(key) + strlen(values) + 3 >= JOB_KEYS_MAX)
+		return at;
+	return at + (size_t)snprintf(keys + at, JOB_KEYS_MAX - at, "%s%s%s", comma, key, values);
+}
+
 enum job_change job_compare(const struct job *old, const struct job *now, int finished, char *keys)
 {
 	enum job_change gravest = JOB_SAME;
@@ -983,16 +996,13 @@ enum job_change job_compare(const struct job *old, const struct job *now, int fi
 		char *a = value_text(old, &row), *b = value_text(now, &row);
 		int differs = a && b && strcmp(a, b) != 0;
 		enum job_change change = change_of(&row, old, now, finished);
+		if (differs && change >= gravest) {
+			at = change > gravest ? 0 : at;
+			gravest = change;
+			at = add_change(keys, at, row.key, a, b);
+		}
 		free(a);
 		free(b);
-		if (!differs || change < gravest)
-			continue;
-		if (change > gravest)
-			at = 0;
-		gravest = change;
-		if (at + strlen(row.key) + 3 < JOB_KEYS_MAX)
-			at += (size_t)snprintf(keys + at, JOB_KEYS_MAX - at, "%s%s",
-					       at > 0 ? ", " : "", row.key);
 	}
 	return gravest;
 }

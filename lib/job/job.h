@@ -120,8 +120,9 @@ enum job_change {
 	JOB_CHANGE_STOPPED, /* only when nothing of the job runs */
 	JOB_CHANGE_FRESH    /* only from the start: the state was made under another value */
 };
-/* The gravest difference; keys (JOB_KEYS_MAX bytes) names all of that gravity, "A, B". finished: of
- * a run that is over, whose model and score are made: what goes into them can't change any more. */
+/* The gravest difference; keys (JOB_KEYS_MAX bytes) names all of that gravity, "A (old, not new),
+ * B". finished: of a run that is over, whose model and score are made: what goes into them can't
+ * change any more. */
 #define JOB_KEYS_MAX 400
 enum job_change job_compare(const struct job *old, const struct job *now, int finished, char *keys);
 

@@ -174,8 +174,14 @@ static int make_server(struct supervisor *s, struct error *err)
 					 .verb_count = sup_verb_count,
 					 .owner = s,
 					 .signalled = on_signal};
-	if (server_new(&s->server, &options, err) != 0)
+	if (server_new(&s->server, &options, err) != 0) {
+		/* With the same state it would have been found before. */
+		if (err->code == ERROR_TEMPFAIL)
+			error_set(err, ERROR_TEMPFAIL, s->dirs.run,
+				  "a job with another state directory runs here; wait for its end, or "
+				  "choose another --run-dir");
 		return -1;
+	}
 	s->base = server_base(s->server);
 	return 0;
 }

@@ -16,6 +16,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#define RARE 5              /* fewer rows for each value: they are soon learnt by heart */
+#define RARE_ROWS 100       /* in fewer, every column of categories would be such a one */
 #define ROWS_FEW 20         /* too few to say that values never come twice */
 #define CODES_MAX 10        /* whole numbers of so many kinds are categories */
 #define CODE_ROWS 5         /* rows that each of them needs */
@@ -243,9 +245,12 @@ static void add_values(const struct column *c, struct column_verdict *out)
 	for (size_t n = 0; n < 3 && n < c->values && !c->more_values; n++) {
 		size_t best = COLUMN_VALUES_MAX, at = strlen(out->why);
 		for (size_t i = 0; i < c->values; i++)
-			if (!shown[i] && (best == COLUMN_VALUES_MAX ||
-					  c->value[i].count > c->value[best].count))
+			if (!shown[i] && !c->value[i].missing &&
+			    (best == COLUMN_VALUES_MAX ||
+			     c->value[i].count > c->value[best].count))
 				best = i;
+		if (best == COLUMN_VALUES_MAX)
+			return;
 		shown[best] = 1;
 		char text[25];
 		snprintf(text, sizeof text, "%s", c->value[best].text);
@@ -378,4 +383,10 @@ void column_judge(const struct column *c, struct column_verdict *out)
 	if (c->tells && out->use != COLUMN_OUT)
 		snprintf(out->why + at, sizeof out->why - at,
 			 "; TELLS THE LABEL of every row: is it known beforehand?");
+}
+
+int column_rare(const struct column *c, const struct column_verdict *v)
+{
+	uint64_t present = column_present(c);
+	return v->use == COLUMN_SPARSE && present >= RARE_ROWS && c->distinct * RARE > present;
 }

@@ -72,6 +72,9 @@ struct column_verdict {
 };
 
 void column_judge(const struct column *c, struct column_verdict *out);
+/* Categories with few rows for each value, like the names of persons: a model learns them by heart
+ * and is worse on other rows. Says nothing when only a part of the rows was added. */
+int column_rare(const struct column *c, const struct column_verdict *v);
 
 /* "24,130" */
 #define COLUMN_COUNT_MAX 32

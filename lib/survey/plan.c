@@ -97,10 +97,15 @@ static void note_missing(struct lists *l, const struct column *c)
 	}
 }
 
-static void sort_column(struct lists *l, const struct column *c)
+static void sort_column(struct lists *l, const struct column *c, int whole)
 {
 	struct column_verdict v;
 	column_judge(c, &v);
+	if (whole && column_rare(c, &v)) {
+		size_t at = strlen(v.why);
+		snprintf(v.why + at, sizeof v.why - at,
+			 "; few rows for each: leave it out if they are names");
+	}
 	if (v.use != COLUMN_OUT && !has_room(l, v.use, c->name)) {
 		v.use = COLUMN_OUT;
 		snprintf(v.why, sizeof v.why, "more columns than a job file has room for");
@@ -130,7 +135,7 @@ static int lists_make(struct lists *l, const struct survey *s, size_t label, str
 	}
 	for (size_t i = 0; i < s->count; i++)
 		if (i != label)
-			sort_column(l, &s->column[i]);
+			sort_column(l, &s->column[i], s->whole);
 	for (int use = 0; use < 3; use++)
 		if (l->count[use] > LISTED)
 			fprintf(l->reason[use].out, "  and %zu more\n", l->count[use] - LISTED);

@@ -292,17 +292,17 @@ static void the_resolved_file_is_the_same_job(void **state)
 	assert_int_equal(job_compare(&job, &again, 0, keys), JOB_CHANGE_FREE);
 	assert_int_equal(job_set(&again, "SOLUTION", "lb-bsp", "f", &err), 0);
 	assert_int_equal(job_compare(&job, &again, 0, keys), JOB_CHANGE_STOPPED);
-	assert_string_equal(keys, "SOLUTION");
+	assert_string_equal(keys, "SOLUTION (none, not lb-bsp)");
 	assert_int_equal(job_compare(&again, &again, 0, keys), JOB_SAME);
 	assert_int_equal(job_set(&again, "SOLUTION", "even", "f", &err), 0);
 	assert_int_equal(job_set(&again, "WORKERS", "9", "f", &err), 0);
 	assert_int_equal(job_compare(&job, &again, 0, keys), JOB_CHANGE_STOPPED);
 	assert_int_equal(job_set(&again, "BATCH", "9", "f", &err), 0);
 	assert_int_equal(job_compare(&job, &again, 0, keys), JOB_CHANGE_FRESH);
-	assert_string_equal(keys, "BATCH");
+	assert_string_equal(keys, "BATCH (1024, not 9)");
 	assert_int_equal(job_set(&again, "EPOCHS", "9", "f", &err), 0);
 	assert_int_equal(job_compare(&job, &again, 0, keys), JOB_CHANGE_FRESH);
-	assert_string_equal(keys, "BATCH, EPOCHS");
+	assert_string_equal(keys, "BATCH (1024, not 9), EPOCHS (1, not 9)");
 	job_free(&again);
 	unlink(path);
 }
@@ -350,11 +350,11 @@ static void a_finished_job_is_what_it_was_made_with(void **state)
 	assert_int_equal(job_finish(&again, "f", &err), 0);
 	assert_int_equal(job_compare(&job, &again, 0, keys), JOB_CHANGE_STOPPED);
 	assert_int_equal(job_compare(&job, &again, 1, keys), JOB_CHANGE_FRESH);
-	assert_string_equal(keys, "LR");
+	assert_string_equal(keys, "LR (0.05, not 0.3)");
 	assert_int_equal(job_set(&again, "TEST", "/d/t.csv", "f", &err), 0);
 	assert_int_equal(job_set(&again, "WORKERS", "5", "f", &err), 0);
 	assert_int_equal(job_compare(&job, &again, 1, keys), JOB_CHANGE_FRESH);
-	assert_string_equal(keys, "TEST, LR");
+	assert_string_equal(keys, "TEST, LR (0.05, not 0.3)");
 	job_free(&again);
 }
 

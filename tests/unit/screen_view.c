@@ -323,6 +323,9 @@ static void the_end(void **state)
 		 "restarts=0 bad-rows=12 checkpoint= failed=w3 signal=11 held-ids=4,5\n",
 		 {"adult: failed after 2.0 s, 100 samples", "w3 ended by signal 11",
 		  "2 of 9 shards held, not in the model: 4,5", "12 bad rows left out", NULL}},
+		{"summary job=adult state=done jct=60 samples=100 held=0 restarts=0 bad-rows=0 "
+		 "ended=max-time\n",
+		 {"adult: ended by MAX_TIME after 1 min, 100 samples", NULL}},
 		{"summary job=adult state=stopped jct= samples=0 held=0 restarts=0 bad-rows=0\n",
 		 {"adult: stopped, 0 samples; `trainctl run` goes on with it", NULL}},
 	};

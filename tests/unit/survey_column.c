@@ -128,6 +128,10 @@ static void test_missing(void **state)
 	add("x");
 	add("");
 	judged(COLUMN_SPARSE, "1 value: x 50 %; 1 missing (empty)");
+	begin("country");
+	for (int i = 0; i < 100; i++)
+		add(i % 2 ? "NA" : i % 4 ? "DE" : "FR");
+	judged(COLUMN_SPARSE, "2 values: FR 25 %, DE 25 %; 50 missing (NA)");
 }
 
 static void test_words(void **state)
