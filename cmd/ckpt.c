@@ -8,6 +8,7 @@
 #include "base/fs.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/export.h"
+#include "job/jobs.h"
 #include "wire/call.h"
 #include "record/record.h"
 
@@ -215,11 +216,11 @@ static int ask(struct call *c, char path[CKPT_PATH_MAX], struct error *err)
 static int run_save(const char *const *operand, struct error *err)
 {
 	const struct dirs_environment env = jobdir_environment();
-	struct dirs place = {.state = "/"};
+	struct dirs place;
 	struct call *c;
 	char path[CKPT_PATH_MAX], socket[DIRS_PATH_MAX];
 	(void)operand;
-	if (dirs_find(place.run, opt_job, opt_run_dir, &env, err) != 0)
+	if (jobs_find(&place, opt_job, opt_run_dir, NULL, &env, err) != 0)
 		return -1;
 	dirs_run(&place, "trainctl.sock", socket);
 	if (call_open(&c, socket, 5, SAVE_SECONDS, err) != 0)

@@ -6,7 +6,7 @@
 #define PACELINE_CMD_JOBDIR_H
 
 #include "ckpt/ckpt.h"
-#include "job/dirs.h"
+#include "job/jobs.h"
 
 #include <stdlib.h>
 
@@ -24,7 +24,7 @@ static inline int jobdir_checkpoints(const char *job, const char *run_dir, char 
 {
 	const struct dirs_environment env = jobdir_environment();
 	struct dirs place;
-	if (dirs_resolve(&place, job, run_dir, NULL, &env, err) != 0)
+	if (jobs_find(&place, job, run_dir, NULL, &env, err) != 0)
 		return -1;
 	dirs_state(&place, "checkpoints", out);
 	return 0;

@@ -5,6 +5,7 @@
  * Under the name node-parent this program is the small parent of one node (lib/proc/parent.h).
  */
 #include "cmd/trainctl.h"
+#include "base/near.h"
 #include "base/version.h"
 #include "cmd/cmd.h"
 #include "proc/parent.h"
@@ -16,7 +17,11 @@ static const struct {
 } commands[] = {
 	{"init", trainctl_init, "look at data and write the job file that trains on it"},
 	{"run", trainctl_run, "start a job, or go on with it, until its end"},
-	{"status", trainctl_status, "the nodes of a running job and how far it is"},
+	{"check", trainctl_check, "look at a job as `run` would, and say what it will do"},
+	{"list", trainctl_list, "all your jobs: how each is, how far, where"},
+	{"status", trainctl_status, "the nodes of a job and how far it is, or how it ended"},
+	{"wait", trainctl_wait, "until a job ends; with its exit status"},
+	{"logs", trainctl_logs, "the log of a job, or of one of its nodes"},
 	{"stop", trainctl_stop, "checkpoint, then stop; `run` goes on from there"},
 	{"checkpoint", trainctl_checkpoint, "make a checkpoint now and say where"},
 	{"kill-restart", trainctl_kill_restart, "restart one live node; a server hands over"},
@@ -39,9 +44,10 @@ int trainctl_parse(const struct option_table *table, int argc, char **argv, cons
 		   const char **operand, struct error *err)
 {
 	*operand = NULL;
+	int needed = what && what[0] != '[';
 	for (;;) {
 		int first, result = option_parse(table, argc, argv, &first, stdout, err);
-		if (result == OPTION_GO && first >= argc && what && !*operand)
+		if (result == OPTION_GO && first >= argc && needed && !*operand)
 			return error_set(err, ERROR_USAGE, NULL, "%s: which %s?",
 					 table->program + sizeof PROGRAM, what);
 		if (result != OPTION_GO || first >= argc)
@@ -60,18 +66,30 @@ int trainctl_parse(const struct option_table *table, int argc, char **argv, cons
 static void usage(FILE *out)
 {
 	fprintf(out, "usage: " PROGRAM " COMMAND [OPTION]... [ARGUMENT]...\n"
-		     "Starts, minds and finishes a training job.\n\n");
+		     "Starts, supervises and finishes a training job.\n\n");
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
 		fprintf(out, "  %-13s %s\n", commands[i].name, commands[i].help);
 	fprintf(out, "  %-13s %s\n  %-13s %s\n\n" PROGRAM " COMMAND --help shows its options.\n",
 		"--help", "this text", "--version", "name and version");
 }
 
-static int bad_usage(const char *what, const char *word)
+static int unknown_command(const char *given)
 {
-	fprintf(stderr, PROGRAM ": %s%s%s%s\n" PROGRAM ": --help shows the usage\n", what,
-		word ? " '" : "", word ? word : "", word ? "'" : "");
-	return ERROR_USAGE;
+	struct near near = {0};
+	struct error err;
+	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+		near_look(&near, given, commands[i].name);
+	int enough = near_enough(&near, given);
+	error_set(&err, ERROR_USAGE, NULL, "unknown command '%.80s'%s%s", given,
+		  enough ? "; the nearest is " : "", enough ? near.word : "");
+	return cmd_fail(PROGRAM, &err);
+}
+
+static int no_command(void)
+{
+	struct error err;
+	error_set(&err, ERROR_USAGE, NULL, "no command");
+	return cmd_fail(PROGRAM, &err);
 }
 
 /* What a user's programs read from us and write to us (solutions, launchers) has numbers with a
@@ -94,7 +112,7 @@ int main(int argc, char **argv)
 	cmd_begin(PROGRAM);
 	numbers_with_point();
 	if (argc < 2)
-		return bad_usage("no command", NULL);
+		return no_command();
 	if (strcmp(argv[1], "--help") == 0) {
 		usage(stdout);
 		return cmd_end(PROGRAM, 0);
@@ -106,5 +124,5 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
 		if (strcmp(argv[1], commands[i].name) == 0)
 			return cmd_end(PROGRAM, commands[i].main(argc - 1, argv + 1));
-	return bad_usage("unknown command", argv[1]);
+	return unknown_command(argv[1]);
 }

@@ -16,6 +16,10 @@ int trainctl_kill_restart(int argc, char **argv);
 int trainctl_apply(int argc, char **argv);
 int trainctl_top(int argc, char **argv);
 int trainctl_report(int argc, char **argv);
+int trainctl_list(int argc, char **argv);
+int trainctl_wait(int argc, char **argv);
+int trainctl_logs(int argc, char **argv);
+int trainctl_check(int argc, char **argv);
 int trainctl_solve(int argc, char **argv);
 int trainctl_replay(int argc, char **argv);
 
@@ -30,6 +34,54 @@ int trainctl_replay(int argc, char **argv);
 		.name = "run-dir", .letter = 'd', .kind = OPTION_TEXT, .target = (variable),       \
 		.arg = "DIR", .help = (text)                                                       \
 	}
+
+/* list.c: how a job is that does not answer: how it ended, or that it is not there yet. Prints, and
+ * returns the exit status. */
+struct condition;
+int trainctl_show_condition(const struct condition *c, const struct dirs *dirs);
+
+/* begin.c: what run and check begin with. */
+struct job;
+struct trainctl_call {
+	const char *run_dir, *state_dir; /* NULL: not given */
+	struct option_list set;
+	int fresh;
+};
+/* Rows of an option table for these. */
+#define TRAINCTL_ROWS_CALL(call)                                                                   \
+	{.name = "set",                                                                            \
+	 .letter = 's',                                                                            \
+	 .kind = OPTION_LIST,                                                                      \
+	 .target = &(call)->set,                                                                   \
+	 .arg = "KEY=VALUE",                                                                       \
+	 .help = "one key of the job file, again and again"},                                      \
+		{.name = "run-dir",                                                                \
+		 .letter = 'd',                                                                    \
+		 .kind = OPTION_TEXT,                                                              \
+		 .target = &(call)->run_dir,                                                       \
+		 .arg = "DIR",                                                                     \
+		 .help = "sockets ($RUNTIME_DIRECTORY, or /tmp/paceline-UID/JOB)"},                \
+		{.name = "state-dir",                                                              \
+		 .kind = OPTION_TEXT,                                                              \
+		 .target = &(call)->state_dir,                                                     \
+		 .arg = "DIR",                                                                     \
+		 .help = "state (RUN-DIR/state, $STATE_DIRECTORY, or "                             \
+			 "$XDG_STATE_HOME/paceline/JOB)"},                                         \
+	{                                                                                          \
+		.name = "fresh", .kind = OPTION_FLAG, .target = &(call)->fresh,                    \
+		.help = "forget the state of an earlier run"                                       \
+	}
+/* The job that the file at path describes, whole, and where it lies; nothing is made. On failure
+ * there is no job to free. */
+int trainctl_begin(struct job *job, struct dirs *dirs, const char *path,
+		   const struct trainctl_call *call, struct error *err);
+/* -1 (ERROR_TEMPFAIL): another trainctl minds it. */
+int trainctl_runs_already(const struct job *job, const struct dirs *dirs,
+			  const struct trainctl_call *call, struct error *err);
+/* For --help, and so for completion: the keys of a job file. */
+void trainctl_keys(char *out, size_t max);
+/* Epoch seconds as people here write them; "?" for NAN. */
+void trainctl_time(double at, char out[32]);
 
 /* solve.c, for replay.c, too. */
 struct solution;
@@ -52,12 +104,14 @@ struct record_reader;
 /* Of a log that was read to its end: says so when that was in the middle of a line. */
 void trainctl_tell_torn(struct record_reader *in);
 void trainctl_environment(struct dirs_environment *env);
-/* Where the job's trainctl answers; socket holds DIRS_PATH_MAX bytes. */
+/* Where the job is that somebody names, and where its trainctl answers; socket holds DIRS_PATH_MAX
+ * bytes. */
 int trainctl_socket(const char *job, const char *run_dir, char *socket, struct error *err);
+int trainctl_find(const char *job, const char *run_dir, struct dirs *dirs, struct error *err);
 
 /* option_parse() with the one operand before, between or behind the options ("trainctl run JOB
- * --fresh"), which must be there. what names it in errors ("job file"); NULL: the command takes
- * none. */
+ * --fresh"), which must be there. what names it in errors ("job file"); in brackets ("[node]"): it
+ * need not be there; NULL: the command takes none. */
 int trainctl_parse(const struct option_table *table, int argc, char **argv, const char *what,
 		   const char **operand, struct error *err);
 

@@ -215,3 +215,17 @@ key() { sed -n "s/^$1=//p" "$2"; }
 	[ "$status" -eq 0 ]
 	[ -n "$(echo "$output" | tail -n 1 | field auc)" ]
 }
+
+@test "without a test file: the commands that make one, which are typed as they stand" {
+	people 200 >d-train.csv
+	cp d-train.csv before
+	trainctl init d-train.csv --label bought
+	sed -n "s/^#   \(cat '.*\)/\1/p" d.env >split
+	[ "$(wc -l <split)" = 2 ]
+	sh split
+	cmp d-train.csv before
+	[ "$(wc -l <d-split-test.csv)" = 21 ]
+	[ "$(wc -l <d-split-train.csv)" = 181 ]
+	trainctl init d-split-train.csv --label bought
+	[ "$(key TEST d-split.env)" = d-split-test.csv ]
+}

@@ -48,7 +48,7 @@ compare() {
 @test "trainctl: no such command" {
 	transcript <<'E'
 $ trainctl rn job.env
-trainctl: unknown command 'rn'
+trainctl: unknown command 'rn'; the nearest is run
 trainctl: --help shows the usage
 = 64
 E

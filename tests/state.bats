@@ -143,9 +143,12 @@ whole() {
 
 @test "held shards: the status of a finished job is the same again" {
 	finished
-	sed -i 's/ held=0 / held=2 /' run/state/summary
+	sed -i 's/ held=0 / held=2 /; s/ exit=0 / exit=1 /' run/state/summary
 	run -1 run_job
 	[[ $output == *" held=2 "* ]]
+	# An earlier version did not write it down.
+	sed -i 's/ exit=1 / /' run/state/summary
+	run -1 run_job
 }
 
 # ---- labels, TEST, bad rows ----

@@ -20,7 +20,7 @@ in_terminal() {
 		echo \$? >status
 		stty -g >after
 	S
-	rm -f status
+	rm -f status screen tty pid
 	script -qefc "sh $T/inside" /dev/null <"$keys" >screen 3>&-
 }
 
@@ -104,21 +104,24 @@ press() { printf '%b' "$1" >&7; }
 }
 
 @test "status in 40, 80 and 200 columns is what top shows; on a pipe records" {
-	job EPOCHS=10 SOLUTION=even EVERY=0.3
+	job EPOCHS=10
 	slow 500
 	begin first
-	wait_for 'status 2>/dev/null | grep -q " id=w1 .* ratio=[01].* told=size"'
+	wait_for 'came_to 300'
+	printf 'action kind=adjust-bs id=%s size=%s reason=tried%%20out\n' w0 24 w1 40 |
+		trainctl apply --run-dir "$T/run"
+	wait_for 'status | grep -q " id=w1 .* size=40 .* ratio=[01].* told=size"'
 	for columns in 40 80 200; do
 		in_terminal $columns "trainctl status --run-dir $T/run"
 		[ "$(cat status)" = 0 ]
 		fits $columns
 		lines | grep -q '^tiny  running  for '
 		lines | grep -Eq '^(time|[0-9]).*left .*%$'
-		lines | grep -q '^decided [0-9]* s ago: w[01] size 32: even: 64'
+		lines | grep -q '^decided [0-9]* s ago: w1 size 40: tried out$'
 		lines | grep -q '^NODE  *STATE  *RATIO  *TIME'
 		lines | grep -q '^w1  *up  *[01]\.[0-9][0-9] '
 		trainctl top --run-dir "$T/run" >once
-		grep -q '^w1  *up  *[01]\.[0-9][0-9] .*  size 32, [0-9]* s ago' once
+		grep -q '^w1  *up  *[01]\.[0-9][0-9] .*  size 40, [0-9]* s ago' once
 	done
 	lines | grep -q '  LAST ACTION  *PID$' # at 200
 	[[ $(status | head -n 1) == "job name=tiny state=running "* ]]
@@ -193,6 +196,7 @@ press() { printf '%b' "$1" >&7; }
 @test "run that is interrupted, and one that is killed, leave the terminal as it was" {
 	job EPOCHS=10
 	slow 500
+	rm -f screen
 	in_terminal 80 "trainctl run $T/job.env --run-dir $T/run" &
 	wait_for 'came_to 300'
 	kill -INT "$(cat pid)"
@@ -200,8 +204,9 @@ press() { printf '%b' "$1" >&7; }
 	[ "$(cat status)" = 130 ]
 	cmp before after
 	lines | grep -q '^tiny: stopped after .*`trainctl run` goes on with it'
+	rm screen
 	in_terminal 40 "trainctl run $T/job.env --run-dir $T/run" &
-	wait_for 'grep -q "samples/s" screen'
+	wait_for 'grep -qs "samples/s" screen'
 	stty -F "$(cat tty)" cols 80
 	kill -9 "$(cat pid)"
 	wait $!

@@ -3,7 +3,9 @@
 #include "cmd/cmd.h"
 #include "cmd/trainctl.h"
 #include "cmd/trainctl/terminal.h"
+#include "job/condition.h"
 #include "job/deadline.h"
+#include "job/jobs.h"
 #include "run/supervisor.h"
 #include "screen/view.h"
 #include "wire/call.h"
@@ -20,6 +22,8 @@ struct question {
 	double answer_seconds;
 	void (*data)(const struct record *r, void *arg);
 	void *arg;
+	/* The job does not answer: what is said instead, with this status; NULL: that it does not. */
+	int (*silent)(const struct condition *c, const struct dirs *dirs);
 };
 
 static const char *value(const struct record *r, const char *key)
@@ -102,21 +106,51 @@ static int read_stdin(char **text, size_t *bytes, struct error *err)
 			 SUPERVISOR_ACTIONS_MAX);
 }
 
-int trainctl_socket(const char *job, const char *run_dir, char *socket, struct error *err)
+int trainctl_find(const char *job, const char *run_dir, struct dirs *dirs, struct error *err)
 {
-	struct dirs dirs = {.state = "/"};
 	struct dirs_environment env;
 	trainctl_environment(&env);
-	if (dirs_find(dirs.run, job, run_dir, &env, err) != 0)
+	return jobs_find(dirs, job, run_dir, NULL, &env, err);
+}
+
+int trainctl_socket(const char *job, const char *run_dir, char *socket, struct error *err)
+{
+	struct dirs dirs;
+	if (trainctl_find(job, run_dir, &dirs, err) != 0)
 		return -1;
 	dirs_run(&dirs, "trainctl.sock", socket);
 	return 0;
+}
+
+/* Nobody is there: what is known of the job. The status, or -1: err says it. */
+static int not_there(const struct question *q, const char *job, const struct dirs *dirs,
+		     struct error *err)
+{
+	static struct condition c;
+	char since[32];
+	struct error why;
+	if (condition_read(&c, dirs, &why) != 0)
+		return job ? error_set(err, ERROR_UNAVAILABLE, NULL,
+				       "no job %s: there is no state of it in %.300s; `trainctl list` "
+				       "shows those there are",
+				       job, dirs->state)
+			   : -1;
+	if (q->silent)
+		return q->silent(&c, dirs);
+	trainctl_time(c.since, since);
+	if (c.is == CONDITION_RUNNING)
+		return error_set(err, ERROR_TEMPFAIL, NULL,
+				 "job %s does not answer yet: pid %ld prepares it since %s", c.name,
+				 (long)c.pid, since);
+	return error_set(err, ERROR_UNAVAILABLE, NULL, "job %s does not run: %s (%s)", c.name,
+			 condition_words(c.is), since);
 }
 
 static int ask(const struct question *q, int argc, char **argv)
 {
 	const char *job = NULL, *run_dir = NULL, *id;
 	char name[64], usage[64], socket[DIRS_PATH_MAX], line[RECORD_LINE_MAX], *text = NULL;
+	struct dirs dirs;
 	size_t bytes = 0;
 	int force = 0;
 	const struct option_row rows[] = {
@@ -133,15 +167,18 @@ static int ask(const struct question *q, int argc, char **argv)
 	int shown = trainctl_parse(&table, argc, argv, q->operand, &id, &err);
 	if (shown == OPTION_SHOWN)
 		return 0;
-	if (shown != OPTION_GO || trainctl_socket(job, run_dir, socket, &err) != 0 ||
+	if (shown != OPTION_GO || trainctl_find(job, run_dir, &dirs, &err) != 0 ||
 	    (q->reads_stdin && read_stdin(&text, &bytes, &err) != 0)) {
 		free(text);
 		return cmd_fail(PROGRAM, &err);
 	}
+	dirs_run(&dirs, "trainctl.sock", socket);
 	size_t len = request_line(q, id, force, bytes, line);
 	int result = converse(socket, q, line, len, text, bytes, &err);
 	free(text);
-	return result == 0 ? 0 : cmd_fail(PROGRAM, &err);
+	if (result != 0 && err.code == ERROR_UNAVAILABLE)
+		result = not_there(q, job, &dirs, &err);
+	return result >= 0 ? result : cmd_fail(PROGRAM, &err);
 }
 
 int trainctl_status(int argc, char **argv)
@@ -149,9 +186,11 @@ int trainctl_status(int argc, char **argv)
 	static struct view view;
 	int people = terminal_open() != TERMINAL_NONE;
 	const struct question q = {.name = "status",
-				   .about = "Shows the nodes of a running job and how far it is.",
+				   .about = "Shows the nodes of a running job and how far it is, or "
+					    "how a job ended.",
 				   .verb = "status",
 				   .answer_seconds = STATUS_SECONDS,
+				   .silent = trainctl_show_condition,
 				   .data = people ? take_view : show_records,
 				   .arg = &view};
 	view_init(&view);

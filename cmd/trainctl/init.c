@@ -302,14 +302,18 @@ static void tell_split(struct call *call, const struct survey *s)
 {
 	const char *path = call->data[0], *cat = survey_cat(path), *ending = ending_of(s);
 	const char *head = s->syntax.format == ROW_CSV ? "NR == 1 || " : "";
+	char name[OPTION_ID_MAX + 16];
+	/* Never the file that is read. */
+	snprintf(name, sizeof name, "%s-train.%s", call->name, ending);
+	snprintf(name, sizeof name, "%s%s", call->name,
+		 strcmp(name, base_name(path)) == 0 ? "-split" : "");
 	snprintf(call->test_why, sizeof call->test_why,
 		 "no file to score was found beside DATA; without one nobody knows how good the model is.\n"
 		 "These make one of every tenth row, and DATA of all others:\n"
 		 "  %s '%.1000s' | awk '%sNR %% 10 == 0' > %s-test.%s\n"
 		 "  %s '%.1000s' | awk '%sNR %% 10' > %s-train.%s\n"
 		 "  trainctl init %s-train.%s --force\n",
-		 cat, path, head, call->name, ending, cat, path, head, call->name, ending, call->name,
-		 ending);
+		 cat, path, head, name, ending, cat, path, head, name, ending, name, ending);
 }
 
 static int choose_test(struct call *call, const struct survey *s, struct error *err)

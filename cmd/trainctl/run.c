@@ -3,22 +3,23 @@
 #include "cmd/trainctl.h"
 #include "cmd/trainctl/terminal.h"
 #include "base/clock.h"
-#include "base/fs.h"
+#include "job/condition.h"
 #include "job/deadline.h"
 #include "job/fresh.h"
+#include "job/holder.h"
 #include "job/job.h"
+#include "job/jobs.h"
 #include "job/prepare.h"
+#include "job/spent.h"
 #include "run/metrics.h"
 #include "run/show.h"
 #include "run/supervisor.h"
 #include "screen/course.h"
 #include "screen/summary.h"
 #include "screen/text.h"
-#include "solve/solution.h"
 #include "wire/server.h"
 #include "record/record.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define NAME PROGRAM " run"
@@ -31,6 +32,7 @@ static struct {
 	size_t width;                /* of the terminal then */
 	struct screen_line line[COURSE_LINES];
 } screen;
+static double report_every = 5;
 
 /* ---- what people see ---- */
 
@@ -166,84 +168,38 @@ static void on_progress(const char *what, const char *path, uint64_t done, uint6
 
 /* ---- the job ---- */
 
-struct call {
-	const char *run_dir, *state_dir;
-	struct option_list set;
-	int fresh;
-	double report_every;
-};
-
-/* A name mistyped is found now, not by each decision. */
-static int check_solution(const struct job *job, const char *path, struct error *err)
+static void tell_early(const struct job *job, const struct dirs *dirs, const char *ended)
 {
-	if (job_balance(job) || solution_find(job->solution) || fs_is_program(job->solution))
-		return 0;
-	return error_set(err, ERROR_CONFIG, path,
-			 "SOLUTION: '%.200s' is no solution of trainctl(1) and no executable",
-			 job->solution);
+	char text[SPENT_TEXT_MAX];
+	spent_text(job, dirs, ended, text);
+	if (text[0])
+		say(LOG_LEVEL_INFO, text, NULL);
 }
 
-static int read_job(struct job *job, const char *path, const struct call *call, struct error *err)
-{
-	if (job_init(job, err) != 0)
-		return -1;
-	int result = job_read(job, path, err);
-	for (size_t i = 0; result == 0 && i < call->set.count; i++)
-		result = job_set_text(job, call->set.item[i], err);
-	if (result == 0)
-		result = job_finish(job, path, err);
-	if (result == 0)
-		result = check_solution(job, path, err);
-	if (result != 0)
-		job_free(job);
-	return result;
-}
-
-/* Already done: its summary again, and the status that it had then. */
+/* Already done: its summary again, and the status that it had then. 0: there is something to do. */
 static int finished_before(const struct job *job, const struct dirs *dirs, int *status,
 			   struct error *err)
 {
-	char path[DIRS_PATH_MAX], *text;
-	struct record r;
-	uint64_t held = 0;
-	dirs_state(dirs, "summary", path);
-	if (fs_read_file(path, RECORD_LINE_MAX, &text, NULL, NULL) != 0)
+	static struct condition c;
+	if (condition_read(&c, dirs, NULL) != 0 || !c.is_finished ||
+	    spent_goes_on(job, dirs, c.ended))
 		return 0;
 	*status = prepare_finished(job, dirs, err);
-	if (*status == 0) {
-		fprintf(stderr, PROGRAM ": this job has been finished; --fresh starts it over\n");
-		show_summary(text);
-		if (record_first(&r, text, strlen(text), NULL) == 0)
-			record_u64_opt(&r, "held", 0, UINT64_MAX, &held, NULL);
-		*status = held > 0 ? ERROR_NEGATIVE : 0;
-	}
-	free(text);
+	if (*status != 0)
+		return 1;
+	fprintf(stderr, PROGRAM ": this job has been finished; --fresh starts it over\n");
+	tell_early(job, dirs, c.ended);
+	show_summary(c.summary);
+	*status = c.status;
 	return 1;
 }
 
-/* Said here: each worker would say that it can't read it, and learn anew. */
-static int check_predict_from(const char *path, struct error *err)
-{
-	char model[DIRS_PATH_MAX];
-	struct stat st;
-	if (!path[0])
-		return 0;
-	if (access(path, R_OK) != 0 || stat(path, &st) != 0)
-		return error_errno(err, ERROR_NOINPUT, path, "PREDICT_FROM");
-	if (S_ISDIR(st.st_mode) && dirs_learnt(path, "w0", model) != 0)
-		return error_set(err, ERROR_NOINPUT, path,
-				 "PREDICT_FROM: no predict-ID of any worker is in there");
-	return 0;
-}
-
-static int make_ready(const struct job *job, const struct dirs *dirs, const struct call *call,
+static int make_ready(const struct job *job, const struct dirs *dirs, const struct trainctl_call *call,
 		      struct prepared *ready, struct error *err)
 {
 	char id[OPTION_ID_MAX];
 	int running = prepare_running(dirs, id);
 	if (!running && metrics_try(job, err) != 0)
-		return -1;
-	if (check_predict_from(job->predict_from, err) != 0)
 		return -1;
 	if (call->fresh && running)
 		return error_set(err, ERROR_TEMPFAIL, dirs->state,
@@ -255,9 +211,11 @@ static int make_ready(const struct job *job, const struct dirs *dirs, const stru
 	return result;
 }
 
-static int supervise(const struct job *job, const struct dirs *dirs, const struct call *call,
+static int supervise(const struct job *job, const struct dirs *dirs,
 		     const struct prepared *ready, struct error *err)
 {
+	char path[DIRS_PATH_MAX];
+	struct record r;
 	struct supervisor_options options = {.job = job,
 					     .dirs = *dirs,
 					     .samples = ready->samples,
@@ -265,12 +223,17 @@ static int supervise(const struct job *job, const struct dirs *dirs, const struc
 					     .rows = ready->rows,
 					     .search_path = getenv("PATH"),
 					     .notify_socket = getenv("NOTIFY_SOCKET"),
-					     .row_seconds = call->report_every,
+					     .row_seconds = report_every,
 					     .row = on_row,
 					     .tick = on_tick};
 	static struct supervisor_result result;
+	/* Of a run that MAX_TIME or PATIENCE ended: this one goes on. */
+	dirs_state(dirs, "summary", path);
+	unlink(path);
 	if (supervisor_run(&options, &result, err) != 0)
 		return -1;
+	if (record_first(&r, result.summary, strlen(result.summary), NULL) == 0)
+		tell_early(job, dirs, record_get(&r, "ended") ? record_get(&r, "ended") : "");
 	show_summary(result.summary);
 	return result.status;
 }
@@ -285,22 +248,25 @@ static void tell_kept(const struct dirs *dirs)
 			path);
 }
 
-static int locked(const struct job *job, const struct dirs *dirs, const struct call *call,
+static int locked(const struct job *job, const struct dirs *dirs, const struct trainctl_call *call,
 		  struct error *err)
 {
-	char path[DIRS_PATH_MAX];
-	int lock;
+	int lock, result = -1;
 	struct prepared ready;
-	dirs_state(dirs, "lock", path);
-	if (fs_lock(path, &lock, err) != 0)
+	struct dirs_environment env;
+	if (holder_take(dirs, &lock, err) != 0) {
+		if (err->code == ERROR_TEMPFAIL)
+			trainctl_runs_already(job, dirs, call, err);
 		return -1;
-	int result = -1;
+	}
+	trainctl_environment(&env);
 	if (fresh_recover(dirs, err) != 0 || dirs_make(dirs, err) != 0)
 		result = -1;
 	else if (!call->fresh && finished_before(job, dirs, &result, err))
 		;
 	else if (make_ready(job, dirs, call, &ready, err) == 0) {
-		result = supervise(job, dirs, call, &ready, err);
+		jobs_note(dirs, job->name, &env);
+		result = supervise(job, dirs, &ready, err);
 		free(ready.rows);
 		if (result != 0)
 			tell_kept(dirs);
@@ -309,28 +275,13 @@ static int locked(const struct job *job, const struct dirs *dirs, const struct c
 	return result;
 }
 
-/* Nodes that run are where they were started, from whatever environment. */
-static void stay(struct dirs *dirs)
-{
-	char id[OPTION_ID_MAX], run[DIRS_MAX];
-	if (prepare_running(dirs, id) && dirs_recorded(dirs, run) == 0)
-		memcpy(dirs->run, run, sizeof run);
-}
-
-static int run(const char *path, const struct call *call, struct error *err)
+static int run(const char *path, const struct trainctl_call *call, struct error *err)
 {
 	struct job job;
 	struct dirs dirs;
-	struct dirs_environment env;
-	trainctl_environment(&env);
-	if (read_job(&job, path, call, err) != 0)
+	if (trainctl_begin(&job, &dirs, path, call, err) != 0)
 		return -1;
-	int result = dirs_resolve(&dirs, job.name, call->run_dir, call->state_dir, &env, err);
-	if (result == 0) {
-		if (!call->run_dir)
-			stay(&dirs);
-		result = dirs_make(&dirs, err);
-	}
+	int result = dirs_make(&dirs, err);
 	if (result == 0)
 		result = locked(&job, &dirs, call, err);
 	job_free(&job);
@@ -340,7 +291,6 @@ static int run(const char *path, const struct call *call, struct error *err)
 /* Behind the options: the deadlines, and the keys of a job file (completion reads them, too). */
 static void fill_help(char *out, size_t max)
 {
-	const char *key, *given, *help;
 	size_t at = (size_t)snprintf(out, max, "Deadlines:\n");
 	deadline_text(out + at, max - at);
 	at = strlen(out);
@@ -348,36 +298,18 @@ static void fill_help(char *out, size_t max)
 			       "\n  %-12s %4g s  until a request that a client has begun is whole, and "
 			       "1 s a MiB; then it is closed",
 			       "request", SERVER_BEGUN_SECONDS);
-	at += (size_t)snprintf(out + at, max - at, "\n\nKeys of a job file (paceline-job(5)):");
-	for (size_t i = 0; at < max && (key = job_key(i, &given, &help)); i++) {
-		char head[64];
-		const char *values = job_key_values(i);
-		int named = values && values[0] >= 'A' && values[0] <= 'Z';
-		snprintf(head, sizeof head, "%s%s%s", key, named ? " " : "", named ? values : "");
-		at += (size_t)snprintf(out + at, max - at, "\n  %-18s %s%s%s%s%s%s", head, help,
-				       given[0] ? " (" : "", given, given[0] ? ")" : "",
-				       values && !named ? ": " : "",
-				       values && !named ? values : "");
-	}
+	at += (size_t)snprintf(out + at, max - at, "\n\n");
+	trainctl_keys(out + at, max - at);
 }
 
 int trainctl_run(int argc, char **argv)
 {
-	static struct call call = {.report_every = 5};
+	static struct trainctl_call call;
 	char more[8192];
 	fill_help(more, sizeof more);
 	const struct option_row rows[] = {
-		{.name = "set", .letter = 's', .kind = OPTION_LIST, .target = &call.set,
-		 .arg = "KEY=VALUE", .help = "one key of the job file, again and again"},
-		{.name = "run-dir", .letter = 'd', .kind = OPTION_TEXT, .target = &call.run_dir,
-		 .arg = "DIR",
-		 .help = "sockets ($RUNTIME_DIRECTORY, or /tmp/paceline-UID/JOB)"},
-		{.name = "state-dir", .kind = OPTION_TEXT, .target = &call.state_dir, .arg = "DIR",
-		 .help = "state (RUN-DIR/state, $STATE_DIRECTORY, or "
-			 "$XDG_STATE_HOME/paceline/JOB)"},
-		{.name = "fresh", .kind = OPTION_FLAG, .target = &call.fresh,
-		 .help = "forget the state of an earlier run"},
-		{.name = "report-every", .kind = OPTION_SECONDS, .target = &call.report_every,
+		TRAINCTL_ROWS_CALL(&call),
+		{.name = "report-every", .kind = OPTION_SECONDS, .target = &report_every,
 		 .arg = "S", .help = "seconds between rows, after the early ones", .min = 0.1,
 		 .max = 1e6},
 		{0}};

@@ -22,6 +22,7 @@
 static struct {
 	enum terminal_kind kind;
 	int colours;
+	TERMINAL *known; /* what terminfo says of it */
 	size_t drawn, wide[DRAWN_MAX]; /* the block: how many lines, and the columns of each */
 } terminal;
 
@@ -41,6 +42,7 @@ static int can_move(void)
 	if (!name || !name[0] || strcmp(name, "dumb") == 0 ||
 	    setupterm(NULL, STDOUT_FILENO, &status) != OK)
 		return 0;
+	terminal.known = cur_term;
 	return cursor_up && clr_eol && clr_eos && carriage_return;
 }
 
@@ -56,6 +58,11 @@ enum terminal_kind terminal_open(void)
 	struct sigaction act = {.sa_handler = on_continue, .sa_flags = SA_RESTART};
 	sigaction(SIGCONT, &act, NULL);
 	return terminal.kind;
+}
+
+void terminal_again(void)
+{
+	set_curterm(terminal.known);
 }
 
 int terminal_colours(void)

@@ -16,6 +16,8 @@ enum terminal_kind {
 
 /* Looks at standard output; from then on letters are those of the locale. */
 enum terminal_kind terminal_open(void);
+/* Behind the end of a screen of curses, which had the terminal for itself. */
+void terminal_again(void);
 int terminal_colours(void); /* it has some, and NO_COLOR is not set */
 
 /* Now. Where nobody says: 80 columns, 24 lines; a file has no end. */

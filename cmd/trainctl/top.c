@@ -161,18 +161,19 @@ static void draw_table(struct top *t, int y, int rows, size_t width)
 }
 
 static const char *const help[] = {
-	"up, down, j, k   choose a node",
-	"PgUp, PgDn       a page up or down",
-	"Enter, l         the log of the chosen node",
-	"s, S             sort by the next column, by the one before",
-	"r                turn the order round",
-	"h, ?             this help",
-	"q                back, or end",
+	"up down j k  choose a node",
+	"PgUp PgDn    a page up or down",
+	"Enter l      the chosen node's log",
+	"s S          sort by next, by previous",
+	"r            reverse the order",
+	"h ?          this help",
+	"q            back, or end",
 	"",
-	"RATIO  time of a batch over the mean of its role",
-	"TIME   of a batch, without waiting for others",
+	"RATIO  time of a batch over the mean",
+	"TIME   of a batch, without waiting",
 	"SPEED  samples a second",
 	"SIZE   samples in a batch",
+	"ACCUM  steps that a batch is cut into",
 };
 
 static void draw_help(int y, int bottom, size_t width)
@@ -409,6 +410,9 @@ static void die_of(int signal_number)
 
 static int on_screen(struct top *t, struct error *err)
 {
+	/* The terminal knows better than a COLUMNS that somebody has exported. */
+	use_env(FALSE);
+	use_tioctl(TRUE);
 	SCREEN *screen = newterm(NULL, stdout, stdin);
 	if (!screen)
 		return error_set(err, ERROR_CONFIG, getenv("TERM"), "no such terminal");
@@ -430,7 +434,9 @@ static int on_screen(struct top *t, struct error *err)
 	int result = watch(t, err);
 	logview_close(t->log);
 	t->log = NULL;
-	endwin(); /* and no delscreen(): what is written below the screen needs its terminal, too */
+	endwin();
+	delscreen(screen);
+	terminal_again();
 	return result;
 }
 

@@ -123,6 +123,14 @@ const char *human_time(double seconds, char out[HUMAN_MAX])
 	return out;
 }
 
+const char *human_wait(double seconds, char out[HUMAN_MAX])
+{
+	if (!(seconds < 9.95))
+		return human_time(seconds, out);
+	snprintf(out, HUMAN_MAX, "%.0f s", seconds > 0 ? seconds : 0);
+	return out;
+}
+
 const char *human_time_brief(double seconds, char out[HUMAN_MAX])
 {
 	if (isnan(seconds) || seconds > 1e12)

@@ -19,7 +19,9 @@ const char *human_real(double x, int digits, char out[HUMAN_MAX]);
 const char *human_percent(double part, char out[HUMAN_MAX]);
 /* Seconds: 31 ms, 4.2 s, 42 s, 4 min 12 s, 2 h 5 min, 3 d 4 h; below 0 is 0 s. */
 const char *human_time(double seconds, char out[HUMAN_MAX]);
-/* The same in a narrow column: 31ms, 4.2s, 42s, 4m12s, 2h05m, 3d04h. */
+/* The same in whole seconds, for what goes on: 0 s, 6 s, 4 min 12 s. */
+const char *human_wait(double seconds, char out[HUMAN_MAX]);
+/* human_time() in a narrow column: 31ms, 4.2s, 42s, 4m12s, 2h05m, 3d04h. */
 const char *human_time_brief(double seconds, char out[HUMAN_MAX]);
 
 #endif

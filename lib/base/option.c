@@ -1,6 +1,7 @@
 /* option: see option.h. */
 #include "base/option.h"
 
+#include "base/near.h"
 #include "base/number.h"
 #include "base/version.h"
 
@@ -124,6 +125,71 @@ static const struct option_row *row_of(const struct option_row *rows, size_t cou
 	return NULL;
 }
 
+/* ---- long options ---- */
+
+/* The i-th long option, --help and --version behind those of the table; NULL: no more. */
+static const char *long_name(const struct option_row *rows, size_t count, size_t i)
+{
+	static const char *const ours[] = {"help", "version", NULL};
+	return i < count ? rows[i].name : ours[i - count];
+}
+
+/* What begins so, and what one mistyped letter would make of it. */
+static int could_be(const char *name, const char *given)
+{
+	return strncmp(name, given, strlen(given)) == 0 || near_distance(given, name) <= 1;
+}
+
+static int unknown_long(const struct option_row *rows, size_t count, const char *given,
+			struct error *err)
+{
+	struct near near = {0};
+	const char *name;
+	for (size_t i = 0; (name = long_name(rows, count, i)); i++)
+		near_look(&near, given, name);
+	if (near_enough(&near, given))
+		return error_set(err, ERROR_USAGE, NULL, "unknown option --%s; the nearest is --%s",
+				 given, near.word);
+	return error_set(err, ERROR_USAGE, NULL, "unknown option --%s", given);
+}
+
+/* An option is given in full, or by a beginning that only it can be meant by. So --st is refused
+ * where there are --set and --state-dir, though only one of them begins so: who mistyped --set must
+ * not get a directory. */
+static int check_long(const struct option_row *rows, size_t count, const char *argument,
+		      struct error *err)
+{
+	char given[NEAR_WORD_MAX + 1], could[256] = "";
+	const char *name;
+	size_t begin_so = 0, candidates = 0;
+	snprintf(given, sizeof given, "%.*s", (int)strcspn(argument + 2, "="), argument + 2);
+	for (size_t i = 0; (name = long_name(rows, count, i)); i++)
+		if (strcmp(name, given) == 0)
+			return 0;
+	for (size_t i = 0; (name = long_name(rows, count, i)); i++) {
+		if (!could_be(name, given))
+			continue;
+		size_t at = strlen(could);
+		begin_so += strncmp(name, given, strlen(given)) == 0;
+		snprintf(could + at, sizeof could - at, "%s--%s", candidates++ ? ", " : "", name);
+	}
+	if (begin_so == 0)
+		return unknown_long(rows, count, given, err);
+	if (candidates == 1)
+		return 0;
+	return error_set(err, ERROR_USAGE, NULL, "--%s could be %s: write it in full", given, could);
+}
+
+/* What getopt_long(3) says of argv[optind - 1]. */
+static int bad_option(int c, const char *given, struct error *err)
+{
+	if (c == ':')
+		return error_set(err, ERROR_USAGE, NULL, "option needs a value: %.100s", given);
+	if (optopt > ' ' && optopt < 256)
+		return error_set(err, ERROR_USAGE, NULL, "unknown option -%c", optopt);
+	return error_set(err, ERROR_USAGE, NULL, "option takes no value: %.100s", given);
+}
+
 static void default_text(const struct option_row *row, char *out, size_t out_max)
 {
 	out[0] = '\0';
@@ -147,10 +213,10 @@ static void default_text(const struct option_row *row, char *out, size_t out_max
 void option_help(const struct option_table *table, FILE *out)
 {
 	const char *line = table->synopsis;
-	for (int first = 1; *line; first = 0) {
+	for (int first = 1; first || *line; first = 0) {
 		size_t n = strcspn(line, "\n");
-		fprintf(out, "%s %s %.*s\n", first ? "usage:" : "      ", table->program, (int)n,
-			line);
+		fprintf(out, "%s %s%s%.*s\n", first ? "usage:" : "      ", table->program,
+			n > 0 ? " " : "", (int)n, line);
 		line += n + (line[n] == '\n');
 	}
 	fprintf(out, "%s\n\n", table->about);
@@ -194,6 +260,10 @@ int option_parse(const struct option_table *table, int argc, char **argv, int *f
 	opterr = 0;
 	optind = 0; /* glibc: scan from the start again, whoever parsed before */
 	for (;;) {
+		const char *next = optind > 0 ? argv[optind] : argc > 1 ? argv[1] : NULL;
+		if (next && strncmp(next, "--", 2) == 0 && next[2] &&
+		    check_long(table->rows, count, next, err) != 0)
+			return -1;
 		int c = getopt_long(argc, argv, letters, longs, NULL);
 		if (c == -1)
 			break;
@@ -205,15 +275,8 @@ int option_parse(const struct option_table *table, int argc, char **argv, int *f
 			fprintf(out, "%s %s\n", table->program, PACELINE_VERSION);
 			return OPTION_SHOWN;
 		}
-		if (c == ':' || c == '?') {
-			const char *given = argv[optind - 1];
-			if (c == '?' && optopt > 0 && optopt < 256)
-				return error_set(err, ERROR_USAGE, NULL, "unknown option -%c",
-						 optopt);
-			return error_set(err, ERROR_USAGE, NULL, "%s: %.100s",
-					 c == ':' ? "option needs a value" : "unknown option",
-					 given);
-		}
+		if (c == ':' || c == '?')
+			return bad_option(c, argv[optind - 1], err);
 		const struct option_row *row = row_of(table->rows, count, c);
 		if (store(row, optarg, err) != 0)
 			return -1;

@@ -1,6 +1,7 @@
 /*
  * option: one table row an option; the parser and the help text both come from it, so they cannot
- * disagree.  Long options by getopt_long(3); a letter is optional.
+ * disagree.  Long options by getopt_long(3), in full or by a beginning that can't be meant as
+ * another one; a letter is optional.
  *
  * Every program has --help and --version without naming them.
  */

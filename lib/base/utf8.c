@@ -19,3 +19,20 @@ size_t utf8_length(const char *text)
 		return 0;
 	return n;
 }
+
+void utf8_plain(char *text)
+{
+	while (*text) {
+		size_t n = utf8_length(text);
+		unsigned char c = (unsigned char)*text;
+		/* in two bytes: U+0080 to U+009F */
+		int is_control = c < ' ' || c == 0x7f || (c == 0xc2 && (unsigned char)text[1] < 0xa0);
+		if (n > 0 && !is_control) {
+			text += n;
+			continue;
+		}
+		do
+			*text++ = '?';
+		while (n > 1 && --n > 0);
+	}
+}

@@ -10,4 +10,7 @@ size_t utf8_length(const char *s);
 /* What stands in place of a byte that is none, where only UTF-8 may be: U+FFFD. */
 #define UTF8_REPLACEMENT "\xef\xbf\xbd"
 
+/* '?' for each byte that is none, and for control characters. */
+void utf8_plain(char *text);
+
 #endif

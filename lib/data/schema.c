@@ -4,10 +4,11 @@
  */
 #include "data/schema.h"
 
+#include "base/near.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -393,44 +394,10 @@ uint32_t schema_index_key(const struct schema *s, int64_t field, uint64_t index)
 	return (uint32_t)(XXH3_64bits_withSeed(bytes, sizeof bytes, seed) & mask);
 }
 
-/* Levenshtein distance of names of at most 64 bytes; more counts as far. */
-static size_t edit_distance(const char *a, const char *b)
-{
-	enum { MAX = 64 };
-	size_t row[MAX + 1], a_len = strlen(a), b_len = strlen(b);
-	if (a_len > MAX || b_len > MAX)
-		return MAX;
-	for (size_t j = 0; j <= b_len; j++)
-		row[j] = j;
-	for (size_t i = 1; i <= a_len; i++) {
-		size_t diagonal = row[0];
-		row[0] = i;
-		for (size_t j = 1; j <= b_len; j++) {
-			size_t best = diagonal + (a[i - 1] != b[j - 1]);
-			if (row[j] + 1 < best)
-				best = row[j] + 1;
-			if (row[j - 1] + 1 < best)
-				best = row[j - 1] + 1;
-			diagonal = row[j];
-			row[j] = best;
-		}
-	}
-	return row[b_len];
-}
-
 const char *schema_nearest(const char *name, const char *const *names, size_t count)
 {
-	const char *nearest = NULL;
-	/* Half of the name may differ: beyond that a hint misleads. */
-	size_t best = strlen(name) / 2 + 1;
-	for (size_t i = 0; i < count; i++) {
-		if (strcasecmp(name, names[i]) == 0)
-			return names[i];
-		size_t distance = edit_distance(name, names[i]);
-		if (distance < best) {
-			best = distance;
-			nearest = names[i];
-		}
-	}
-	return nearest;
+	struct near near = {0};
+	for (size_t i = 0; i < count; i++)
+		near_look(&near, name, names[i]);
+	return near_enough(&near, name) ? near.word : NULL;
 }

@@ -69,6 +69,15 @@ static int resolve_run(struct dirs *p, const char *job, const char *run_dir,
 	return fill(p->run, err, base, "/", job);
 }
 
+int dirs_base(char *base, const struct dirs_environment *env)
+{
+	if (given_path(env->xdg_state_home))
+		return fill(base, NULL, env->xdg_state_home, "/paceline", "");
+	if (given_path(env->home))
+		return fill(base, NULL, env->home, "/.local/state/paceline", "");
+	return -1;
+}
+
 static int resolve_state(struct dirs *p, const char *job, const char *run_dir,
 			 const char *state_dir, const struct dirs_environment *env,
 			 struct error *err)
@@ -82,10 +91,9 @@ static int resolve_state(struct dirs *p, const char *job, const char *run_dir,
 		snprintf(p->state, sizeof p->state, "%.*s", (int)n, env->state_directory);
 		return 0;
 	}
-	if (given_path(env->xdg_state_home))
-		return fill(p->state, err, env->xdg_state_home, "/paceline/", job);
-	if (given_path(env->home))
-		return fill(p->state, err, env->home, "/.local/state/paceline/", job);
+	char base[DIRS_MAX];
+	if (dirs_base(base, env) == 0)
+		return fill(p->state, err, base, "/", job);
 	return error_set(err, ERROR_CONFIG, "--state-dir",
 			 "not given, and the environment has neither XDG_STATE_HOME nor HOME");
 }
@@ -138,16 +146,17 @@ int dirs_recorded(const struct dirs *p, char *run)
 	return n > 0 && run[0] == '/' ? check_name(run, NULL) : -1;
 }
 
-int dirs_find(char *run, const char *job, const char *run_dir, const struct dirs_environment *env,
-	      struct error *err)
+int dirs_guess(struct dirs *p, const char *job, const char *run_dir, const char *state_dir,
+	       const struct dirs_environment *env, struct error *err)
 {
-	struct dirs p;
-	if (resolve(&p, job, run_dir, env, err) != 0)
+	if (!job && !given(run_dir) && given(state_dir))
+		p->run[0] = '\0';
+	else if (resolve(p, job, run_dir, env, err) != 0)
 		return -1;
-	if (given(run_dir) || resolve_state(&p, job, NULL, NULL, env, NULL) != 0 ||
-	    absolute(p.state, NULL) != 0 || dirs_recorded(&p, run) != 0)
-		memcpy(run, p.run, sizeof p.run);
-	return 0;
+	if (resolve_state(p, job ? job : "", given(run_dir) ? p->run : NULL, state_dir, env,
+			  NULL) != 0)
+		p->state[0] = '\0';
+	return p->state[0] ? absolute(p->state, err) : 0;
 }
 
 /* In /tmp anybody could have made it first, as a link to elsewhere, too. */
@@ -161,16 +170,49 @@ static int ours(const char *dir, int (*look)(const char *path, struct stat *st),
 	return 0;
 }
 
+/* Of those below the directory in /tmp: whether that is ours. */
+static int base_is_ours(const struct dirs *p, struct error *err)
+{
+	char base[BASE_MAX];
+	base_of(base);
+	size_t len = strlen(base);
+	if (strncmp(p->run, base, len) != 0 || p->run[len] != '/')
+		return 0;
+	return ours(base, lstat, err);
+}
+
+/* dir is ours, or could be made in the nearest of its parents that is there. */
+static int could_be_made(const char *dir, struct error *err)
+{
+	char path[DIRS_MAX];
+	if (access(dir, F_OK) == 0)
+		return ours(dir, stat, err);
+	snprintf(path, sizeof path, "%s", dir);
+	do {
+		char *slash = strrchr(path, '/'); /* it is absolute */
+		slash[slash == path] = '\0';
+	} while (access(path, F_OK) != 0);
+	if (access(path, W_OK | X_OK) != 0)
+		return error_errno(err, ERROR_CANTCREAT, dir, "can't be made in %.200s", path);
+	return 0;
+}
+
+int dirs_check(const struct dirs *p, struct error *err)
+{
+	char base[BASE_MAX];
+	base_of(base);
+	if (access(base, F_OK) == 0 && base_is_ours(p, err) != 0)
+		return -1;
+	return could_be_made(p->run, err) == 0 ? could_be_made(p->state, err) : -1;
+}
+
 int dirs_make(const struct dirs *p, struct error *err)
 {
 	static const char *const inside[] = {"journal", "checkpoints", "index", "nodes", "logs"};
-	char path[DIRS_PATH_MAX], base[BASE_MAX];
-	base_of(base);
-	size_t len = strlen(base);
+	char path[DIRS_PATH_MAX];
 	if (fs_make_dirs(p->run, err) != 0 || fs_make_dirs(p->state, err) != 0 ||
-	    (strncmp(p->run, base, len) == 0 && p->run[len] == '/' &&
-	     ours(base, lstat, err) != 0) ||
-	    ours(p->run, stat, err) != 0 || ours(p->state, stat, err) != 0)
+	    base_is_ours(p, err) != 0 || ours(p->run, stat, err) != 0 ||
+	    ours(p->state, stat, err) != 0)
 		return -1;
 	for (size_t i = 0; i < sizeof inside / sizeof *inside; i++) {
 		dirs_state(p, inside[i], path);

@@ -32,14 +32,20 @@ struct dirs {
  * $XDG_RUNTIME_DIR, which is removed when its user logs out, while a job of nohup(1) goes on. */
 int dirs_resolve(struct dirs *p, const char *job, const char *run_dir, const char *state_dir,
 		 const struct dirs_environment *env, struct error *err);
-/* For those that ask a running job, whatever environment it was started from: where its sockets
- * are, as its state says. run holds DIRS_MAX bytes. */
-int dirs_find(char *run, const char *job, const char *run_dir, const struct dirs_environment *env,
-	      struct error *err);
+/* For those that look at a job: a state directory is enough, and where the environment does not
+ * tell the state's place, state is "". */
+int dirs_guess(struct dirs *p, const char *job, const char *run_dir, const char *state_dir,
+	       const struct dirs_environment *env, struct error *err);
+/* The directory below which a user's jobs have their state when nobody chose another place; base
+ * holds DIRS_MAX bytes. -1: the environment does not tell. */
+int dirs_base(char *base, const struct dirs_environment *env);
 /* STATE/run-dir; -1: there is none. */
 int dirs_recorded(const struct dirs *p, char *run);
 /* Both directories and what is expected inside; checks that sockets fit and that we own them. */
 int dirs_make(const struct dirs *p, struct error *err);
+
+/* Whether dirs_make() could; makes nothing. */
+int dirs_check(const struct dirs *p, struct error *err);
 
 /* A name in the run or the state directory. out holds DIRS_PATH_MAX bytes. */
 void dirs_run(const struct dirs *p, const char *name, char *out);

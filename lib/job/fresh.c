@@ -205,7 +205,7 @@ int fresh_recover(const struct dirs *dirs, struct error *err)
 	return is_dir(dirs, MOVING) ? move_in(dirs, err) : 0;
 }
 
-int fresh_begin(const struct dirs *dirs, struct dirs *made, struct error *err)
+int fresh_check(const struct dirs *dirs, struct error *err)
 {
 	char kept[DIRS_PATH_MAX];
 	dirs_state(dirs, PREVIOUS, kept);
@@ -213,6 +213,13 @@ int fresh_begin(const struct dirs *dirs, struct dirs *made, struct error *err)
 	    !is_there(dirs, PREVIOUS "/checkpoints"))
 		return error_set(err, ERROR_CONFIG, kept,
 				 "is in the way of --fresh: it is not the state of a job");
+	return 0;
+}
+
+int fresh_begin(const struct dirs *dirs, struct dirs *made, struct error *err)
+{
+	if (fresh_check(dirs, err) != 0)
+		return -1;
 	*made = *dirs;
 	int n = snprintf(made->state, sizeof made->state, "%s/" MAKING, dirs->state);
 	if (n < 0 || (size_t)n >= sizeof made->state)

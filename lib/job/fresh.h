@@ -26,8 +26,9 @@
 /* Finishes what a crash interrupted. Called at every start, before anything else is read. */
 int fresh_recover(const struct dirs *dirs, struct error *err);
 
-/* made: as dirs, with an empty state directory for the new run's files. ERROR_CONFIG when
- * STATE/previous is there and no state of a job. */
+/* Whether a run may be put aside: ERROR_CONFIG when STATE/previous is there and no state of a job. */
+int fresh_check(const struct dirs *dirs, struct error *err);
+/* made: as dirs, with an empty state directory for the new run's files; after fresh_check(). */
 int fresh_begin(const struct dirs *dirs, struct dirs *made, struct error *err);
 /* The new state comes into force. Nothing that is no part of a job's state is touched, nor are the
  * indexes, which are the data's. */

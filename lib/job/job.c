@@ -5,6 +5,7 @@
 #include "job/job.h"
 
 #include "base/fs.h"
+#include "base/near.h"
 #include "base/number.h"
 #include "base/option.h"
 #include "base/words.h"
@@ -21,6 +22,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define JOB_FILE_MAX (1u << 20)
@@ -33,8 +35,10 @@ enum kind {
 	COUNT,
 	REAL,
 	NUMBERS,
-	FILES,
-	PATH,
+	FILES,   /* that are there */
+	PATH,    /* of one that is there */
+	PLACE,   /* of one that may come later */
+	PROGRAM, /* of an executable, or a word */
 	SYNC,
 	BAD_ROWS,
 	DEADLINES_OF,
@@ -111,7 +115,7 @@ static const struct row own_rows[] = {
 	{"SERVERS", COUNT, AT(servers), "1", 1, 64, NULL, STOPPED, "parameter servers"},
 	{"SYNC", SYNC, AT(sync), "bsp", 0, 0, "bsp|ssp:N|asp", STOPPED,
 	 "how far workers may be apart"},
-	{"SOLUTION", TEXT, AT(solution), "none", 0, 0, "NAME|FILE", FREE,
+	{"SOLUTION", PROGRAM, AT(solution), "none", 0, 0, "NAME|FILE", FREE,
 	 "who decides: a name (trainctl solve --help), or the path of an executable"},
 	{"EVERY", REAL, AT(every), "60", 0.1, 1e9, NULL, FREE, "seconds between decisions"},
 	{"SHORT", REAL, AT(shorter), "300", 0.1, 1e9, NULL, STOPPED, "the monitor's short window, seconds"},
@@ -145,9 +149,11 @@ static const struct row own_rows[] = {
 	 "words in front of a worker's command"},
 	{"LAUNCH_SERVER", TEMPLATE, AT(launch_server), "", 0, 0, NULL, FREE,
 	 "words in front of a server's command"},
-	{"DRAG", PATH, AT(drag), "", 0, 0, NULL, STOPPED, "directory of drag files"},
+	{"DRAG", PLACE, AT(drag), "", 0, 0, NULL, STOPPED, "directory of drag files"},
 };
 #define OWN_ROWS (sizeof own_rows / sizeof *own_rows)
+#define INCLUDE "INCLUDE" /* no key of a job: another job file is read in its place */
+#define INCLUDES_MAX 16   /* files within each other */
 
 static const struct row *own_row(const char *key)
 {
@@ -186,8 +192,11 @@ static int row_get(size_t i, struct row *out)
 const char *job_key(size_t i, const char **default_text, const char **help)
 {
 	struct row row;
-	if (row_get(i, &row) != 0)
-		return NULL;
+	if (row_get(i, &row) != 0) {
+		*default_text = "";
+		*help = "another job file, read in the place of this line";
+		return i > 0 && row_get(i - 1, &row) == 0 ? INCLUDE : NULL;
+	}
 	*default_text = row.given ? row.given : "";
 	*help = row.help;
 	return row.key;
@@ -197,15 +206,22 @@ const char *job_key_values(size_t i)
 {
 	struct row row;
 	if (row_get(i, &row) != 0)
-		return NULL;
+		return i > 0 && row_get(i - 1, &row) == 0 ? "FILE" : NULL; /* INCLUDE */
 	if (row.choices)
 		return row.choices;
-	return row.kind == FILES ? "FILE" : row.kind == PATH ? "PATH" : NULL;
+	return row.kind == FILES				? "FILE"
+	       : row.kind == PATH || row.kind == PLACE ? "PATH"
+						       : NULL;
 }
 
 static int is_list(enum kind kind)
 {
 	return kind == NUMBERS || kind == FILES || kind == METRICS_OF;
+}
+
+static int is_name(enum kind kind)
+{
+	return kind == FILES || kind == PATH || kind == PLACE || kind == PROGRAM;
 }
 
 static int is_number(enum kind kind)
@@ -448,6 +464,9 @@ int job_init(struct job *job, struct error *err)
 {
 	memset(job, 0, sizeof *job);
 	job->lr = job->heavy_window = NAN;
+	job->origin = calloc(OWN_ROWS, sizeof *job->origin);
+	if (!job->origin)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
 	struct row row;
 	for (size_t i = 0; row_get(i, &row) == 0; i++)
 		if (row.given && store(job, &row, row.given, "default", err) != 0) {
@@ -457,9 +476,19 @@ int job_init(struct job *job, struct error *err)
 	return 0;
 }
 
+static void origin_free(struct job_origin *origin)
+{
+	free(origin->dir);
+	free(origin->place);
+	*origin = (struct job_origin){0};
+}
+
 void job_free(struct job *job)
 {
 	struct row row;
+	for (size_t i = 0; job->origin && i < OWN_ROWS; i++)
+		origin_free(&job->origin[i]);
+	free(job->origin);
 	for (size_t i = 0; row_get(i, &row) == 0; i++) {
 		if (is_list(row.kind))
 			list_free(field(job, &row));
@@ -469,59 +498,42 @@ void job_free(struct job *job)
 	memset(job, 0, sizeof *job);
 }
 
-/* Edits that turn a into b; both are short. */
-static size_t distance(const char *a, const char *b)
-{
-	size_t row[JOBTEXT_KEY_MAX + 1], width = strlen(b);
-	if (width > JOBTEXT_KEY_MAX)
-		return SIZE_MAX;
-	for (size_t j = 0; j <= width; j++)
-		row[j] = j;
-	for (size_t i = 1; a[i - 1]; i++) {
-		size_t diagonal = row[0];
-		row[0] = i;
-		for (size_t j = 1; j <= width; j++) {
-			size_t best = diagonal + (a[i - 1] != b[j - 1]);
-			diagonal = row[j];
-			if (row[j] + 1 < best)
-				best = row[j] + 1;
-			if (row[j - 1] + 1 < best)
-				best = row[j - 1] + 1;
-			row[j] = best;
-		}
-	}
-	return row[width];
-}
-
 static const char *nearest(const char *key)
 {
-	char upper[JOBTEXT_KEY_MAX];
-	size_t n = 0;
-	for (; key[n] && n + 1 < sizeof upper; n++)
-		upper[n] = (char)(key[n] >= 'a' && key[n] <= 'z' ? key[n] - 'a' + 'A' : key[n]);
-	upper[n] = '\0';
-	const char *best = NULL;
-	size_t least = SIZE_MAX;
+	struct near near = {0};
 	struct row row;
-	for (size_t i = 0; row_get(i, &row) == 0; i++) {
-		size_t d = distance(upper, row.key);
-		if (d < least) {
-			least = d;
-			best = row.key;
-		}
-	}
-	return best;
+	for (size_t i = 0; row_get(i, &row) == 0; i++)
+		near_look(&near, key, row.key);
+	near_look(&near, key, INCLUDE);
+	return near.word;
+}
+
+/* dir: of the job file in which it stands; NULL: it stands in none. */
+static int set_from(struct job *job, const char *key, const char *value, const char *place,
+		    const char *dir, struct error *err)
+{
+	struct row row;
+	size_t i = 0;
+	while (row_get(i, &row) == 0 && strcmp(row.key, key) != 0)
+		i++;
+	if (row_get(i, &row) != 0)
+		return error_set(err, ERROR_CONFIG, place, "unknown key %.64s; the nearest is %s",
+				 key, nearest(key));
+	if (store(job, &row, value, place, err) != 0)
+		return -1;
+	if (!is_name(row.kind) && row.kind != METRICS_OF)
+		return 0;
+	struct job_origin *origin = &job->origin[i];
+	origin_free(origin);
+	if (dir && (!(origin->dir = strdup(dir)) || !(origin->place = strdup(place))))
+		return error_set(err, ERROR_OS, place, "out of memory");
+	return 0;
 }
 
 int job_set(struct job *job, const char *key, const char *value, const char *place,
 	    struct error *err)
 {
-	struct row row;
-	for (size_t i = 0; row_get(i, &row) == 0; i++)
-		if (strcmp(row.key, key) == 0)
-			return store(job, &row, value, place, err);
-	return error_set(err, ERROR_CONFIG, place, "unknown key %.64s; the nearest is %s", key,
-			 nearest(key));
+	return set_from(job, key, value, place, NULL, err);
 }
 
 int job_set_text(struct job *job, const char *assignment, struct error *err)
@@ -532,66 +544,124 @@ int job_set_text(struct job *job, const char *assignment, struct error *err)
 		return error_set(err, ERROR_USAGE, "--set", "'%.80s' is not KEY=VALUE", assignment);
 	memcpy(key, assignment, (size_t)(equals - assignment));
 	key[equals - assignment] = '\0';
+	if (strcmp(key, INCLUDE) == 0)
+		return error_set(err, ERROR_USAGE, "--set", INCLUDE " stands in job files only");
 	if (strlen(equals + 1) >= JOBTEXT_VALUE_MAX || strchr(equals + 1, '\n'))
 		return error_set(err, ERROR_USAGE, "--set",
 				 "value of %s is too long or has a newline", key);
 	return job_set(job, key, equals + 1, "--set", err);
 }
 
+/* dir: NULL: the current one. */
+static int absolute_in(const char *dir, char **path, struct error *err)
+{
+	char here[PATH_MAX], full[2 * PATH_MAX];
+	if (**path == '\0' || **path == '/')
+		return 0;
+	if (!dir && !getcwd(here, sizeof here))
+		return error_errno(err, ERROR_OS, *path, "current directory");
+	snprintf(full, sizeof full, "%s/%s", dir ? dir : here, *path);
+	return text_set(path, full, *path, err);
+}
+
 struct reading {
 	struct job *job;
 	const char *path;
-	int kept; /* templates and names as an earlier version took them */
+	char dir[PATH_MAX]; /* of path, absolute */
+	int kept;           /* templates and names as an earlier version took them */
+	dev_t device;       /* of the file */
+	ino_t inode;
+	const struct reading *outer; /* the file that includes this one, or NULL */
 };
+
+static int read_file(struct job *job, const char *path, int kept, const struct reading *outer,
+		     const char *place, struct error *err);
+
+/* Its name is seen from the file that names it, and nothing else: so an included file is the same
+ * one wherever a job is started. */
+static int include(const struct reading *reading, const char *value, const char *place,
+		   struct error *err)
+{
+	char path[PATH_MAX];
+	const char *slash = strrchr(reading->path, '/');
+	int len = value[0] != '/' && slash ? (int)(slash - reading->path) + 1 : 0;
+	size_t depth = 1;
+	if (!value[0])
+		return 0;
+	for (const struct reading *r = reading; r; r = r->outer)
+		depth++;
+	if (depth > INCLUDES_MAX)
+		return error_set(err, ERROR_CONFIG, place, INCLUDE ": more than %d files deep",
+				 INCLUDES_MAX);
+	if (snprintf(path, sizeof path, "%.*s%s", len, reading->path, value) >= (int)sizeof path)
+		return error_set(err, ERROR_CONFIG, place, INCLUDE ": path too long");
+	return read_file(reading->job, path, reading->kept, reading, place, err);
+}
 
 static int take(const char *key, const char *value, size_t line, void *arg, struct error *err)
 {
 	struct reading *reading = arg;
 	char place[ERROR_PLACE_MAX];
 	snprintf(place, sizeof place, "%.400s:%zu", reading->path, line);
+	if (strcmp(key, INCLUDE) == 0)
+		return include(reading, value, place, err);
 	const struct row *row = reading->kept ? own_row(key) : NULL;
 	if (row && row->kind == TEMPLATE)
 		return text_set(field(reading->job, row), value, place, err);
 	/* An earlier version split names at blanks and knew no quotes. */
 	if (row && row->kind == FILES && job_set(reading->job, key, value, place, NULL) != 0)
 		return list_split(field(reading->job, row), value, " \t", place, err);
-	return job_set(reading->job, key, value, place, err);
+	return set_from(reading->job, key, value, place, reading->dir, err);
 }
 
-static int read_file(struct job *job, const char *path, int kept, struct error *err)
+/* Which file it is, and whether it is being read already. */
+static int identify(struct reading *reading, const char *place, struct error *err)
+{
+	struct stat st;
+	char name[PATH_MAX];
+	if (stat(reading->path, &st) != 0)
+		return error_errno(err, 0, reading->path, "can't be read");
+	reading->device = st.st_dev;
+	reading->inode = st.st_ino;
+	for (const struct reading *r = reading->outer; r; r = r->outer)
+		if (r->device == st.st_dev && r->inode == st.st_ino)
+			return error_set(err, ERROR_CONFIG, place,
+					 INCLUDE ": %.300s is being read already: it would include "
+						 "itself", reading->path);
+	fs_dirname(reading->path, name, sizeof name);
+	/* Without links, as the current directory is: it is the same by whatever way it is named. */
+	if (!realpath(name, reading->dir))
+		return error_errno(err, 0, name, "can't be seen");
+	return 0;
+}
+
+/* place: of the line that includes it; NULL: none does. */
+static int read_file(struct job *job, const char *path, int kept, const struct reading *outer,
+		     const char *place, struct error *err)
 {
 	char *text;
 	size_t len;
+	struct reading reading = {.job = job, .path = path, .kept = kept, .outer = outer};
 	if (fs_read_file(path, JOB_FILE_MAX, &text, &len, err) != 0)
-		return -1;
-	struct reading reading = {job, path, kept};
-	int result = jobtext_parse(path, text, len, take, &reading, err);
+		return place ? error_wrap(err, place) : -1;
+	int result = identify(&reading, place, err);
+	if (result == 0)
+		result = jobtext_parse(path, text, len, take, &reading, err);
 	free(text);
 	return result;
 }
 
 int job_read(struct job *job, const char *path, struct error *err)
 {
-	return read_file(job, path, 0, err);
+	return read_file(job, path, 0, NULL, NULL, err);
 }
 
 int job_read_kept(struct job *job, const char *path, struct error *err)
 {
-	return read_file(job, path, 1, err);
+	return read_file(job, path, 1, NULL, NULL, err);
 }
 
 /* ---- the whole ---- */
-
-static int absolute(char **path, struct error *err)
-{
-	char here[PATH_MAX], full[2 * PATH_MAX];
-	if (**path == '\0' || **path == '/')
-		return 0;
-	if (!getcwd(here, sizeof here))
-		return error_errno(err, ERROR_OS, *path, "current directory");
-	snprintf(full, sizeof full, "%s/%s", here, *path);
-	return text_set(path, full, *path, err);
-}
 
 /* Every worker reads rows by their numbers, in each epoch again: a stream can't give them. */
 static int refuse_stdin(const struct job_list *list, const char *key, const char *path,
@@ -607,17 +677,10 @@ static int refuse_stdin(const struct job_list *list, const char *key, const char
 	return 0;
 }
 
-static int absolute_list(struct job_list *list, struct error *err)
-{
-	for (size_t i = 0; i < list->count; i++)
-		if (absolute(&list->item[i], err) != 0)
-			return -1;
-	return 0;
-}
-
-/* A file in DIR/ is called after the job. */
+/* A file in DIR/ is called after the job. What is made lies beside the job file. */
 static int finish_metrics(struct job *job, struct error *err)
 {
+	const char *dir = job->origin[own_row("METRICS") - own_rows].dir;
 	for (size_t i = 0; i < job->metrics.count; i++) {
 		char **word = &job->metrics.item[i], *path, whole[2 * PATH_MAX];
 		struct metrics_to to;
@@ -635,7 +698,7 @@ static int finish_metrics(struct job *job, struct error *err)
 		path = strdup(whole);
 		if (!path)
 			return error_set(err, ERROR_OS, *word, "out of memory");
-		int result = absolute(&path, err);
+		int result = absolute_in(dir, &path, err);
 		if (result == 0) {
 			snprintf(whole, sizeof whole, "%s%s",
 				 to.kind == METRICS_TO_UNIX ? "unix:" : "", path);
@@ -772,6 +835,39 @@ static int finish_options(struct job *job, const char *path, struct error *err)
 	return 0;
 }
 
+int job_file(const struct job *job, size_t i, struct job_file *out)
+{
+	for (const struct row *row = own_rows; row < own_rows + OWN_ROWS; row++) {
+		if (!is_name(row->kind))
+			continue;
+		struct job_list *list = row->kind == FILES ? field(job, row) : NULL;
+		char **one = list ? NULL : field(job, row);
+		size_t count = list ? list->count : (*one)[0] != '\0';
+		if (i >= count) {
+			i -= count;
+			continue;
+		}
+		*out = (struct job_file){.key = row->key,
+					 .index = i,
+					 .name = list ? &list->item[i] : one,
+					 .origin = &job->origin[row - own_rows],
+					 .is_program = row->kind == PROGRAM,
+					 .is_late = row->kind == PLACE};
+		return 0;
+	}
+	return -1;
+}
+
+static int finish_names(struct job *job, struct error *err)
+{
+	struct job_file file;
+	for (size_t i = 0; job_file(job, i, &file) == 0; i++)
+		if (!file.origin->dir && (!file.is_program || strchr(*file.name, '/')) &&
+		    absolute_in(NULL, file.name, err) != 0)
+			return -1;
+	return 0;
+}
+
 int job_finish(struct job *job, const char *path, struct error *err)
 {
 	if (!job->name[0])
@@ -814,16 +910,9 @@ int job_finish(struct job *job, const char *path, struct error *err)
 		return error_set(err, ERROR_CONFIG, path,
 				 "SOLUTION=%s sets sizes at the barrier; SYNC=%s has none: SYNC=bsp has",
 				 job->solution, job->sync);
-	if (strchr(job->solution, '/') && absolute(&job->solution, err) != 0)
+	if (finish_options(job, path, err) != 0 || finish_metrics(job, err) != 0)
 		return -1;
-	if (finish_options(job, path, err) != 0)
-		return -1;
-	if (finish_metrics(job, err) != 0 || absolute_list(&job->data, err) != 0 ||
-	    absolute_list(&job->test, err) != 0 ||
-	    absolute(&job->init, err) != 0 || absolute(&job->drag, err) != 0 ||
-	    absolute(&job->predict_from, err) != 0)
-		return -1;
-	return 0;
+	return finish_names(job, err);
 }
 
 static int write_rows(const struct job *job, FILE *out)

@@ -19,6 +19,12 @@ struct job_list {
 	char **item; /* NULL-terminated */
 };
 
+/* Where the value of a key stands that names files; all NULL: in no job file. */
+struct job_origin {
+	char *dir;   /* of that job file, absolute */
+	char *place; /* file:line */
+};
+
 struct job {
 	char *name; /* JOB */
 	/* data */
@@ -65,13 +71,15 @@ struct job {
 	/* checkpoints */
 	double checkpoint_every; /* seconds, 0: only at the end */
 	uint64_t keep;
+	struct job_origin *origin; /* of each key; for job_file() */
 };
 
 /* Everything at its default. -1: out of memory. */
 int job_init(struct job *job, struct error *err);
 void job_free(struct job *job);
 
-/* A file, "-" for stdin is not taken. ERROR_NOINPUT, or ERROR_CONFIG with place "file:line". */
+/* A file with those that it includes, "-" for stdin is not taken. ERROR_NOINPUT, or ERROR_CONFIG
+ * with place "file:line". */
 int job_read(struct job *job, const char *path, struct error *err);
 /* The file that job_write() left of an earlier run, to compare with. Its launch templates are taken
  * as they stand: an earlier version may have allowed more in them, and they start nothing here. */
@@ -82,9 +90,21 @@ int job_set(struct job *job, const char *key, const char *value, const char *pla
 /* "KEY=VALUE" of --set: the value as it stands, unquoted. */
 int job_set_text(struct job *job, const char *assignment, struct error *err);
 /* After the last key: what must be there, defaults that depend on other keys, keys that do not
- * fit together. Paths become absolute: those in the file are as the caller's directory sees them,
- * like a sourced file's. */
+ * fit together. Names of files become absolute as the current directory sees them; those that a job
+ * file gives are for job_locate() (locate.h). */
 int job_finish(struct job *job, const char *path, struct error *err);
+
+/* A name of a file in the job. */
+struct job_file {
+	const char *key;
+	size_t index; /* among those of its key */
+	char **name;  /* the job's: to be replaced by another string of malloc() */
+	const struct job_origin *origin;
+	int is_program; /* SOLUTION: may be the name of a built-in one as well */
+	int is_late;    /* need not be there when the job begins */
+};
+/* The i-th of all, by their keys. -1: there are no more. */
+int job_file(const struct job *job, size_t i, struct job_file *out);
 
 /* The solution that the lead carries out at every barrier, or NULL. */
 const char *job_balance(const struct job *job);

@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char *given(const char *text)
@@ -514,6 +515,16 @@ static int make(const struct job *job, const struct dirs *dirs, const struct dir
 	return result == 0 ? job_write(job, path, err) : -1;
 }
 
+static int begin_or_go_on(const struct job *job, const struct dirs *dirs,
+			  const struct prepare_options *options, struct prepared *out,
+			  struct error *err)
+{
+	if (compare(job, dirs, options->running, 0, err) != 0 ||
+	    (options->running && same_run_dir(dirs, err) != 0))
+		return -1;
+	return make(job, dirs, dirs, options, out, err);
+}
+
 /* ---- starting over ---- */
 
 /* By whatever way it is named; what is not there is in nothing. */
@@ -584,19 +595,100 @@ static int start_over(const struct job *job, const struct dirs *dirs,
 	return dirs_make(dirs, err);
 }
 
+/* Said here: each worker would say that it can't read it, and learn anew. */
+static int check_predict_from(const char *path, struct error *err)
+{
+	char model[DIRS_PATH_MAX];
+	struct stat st;
+	if (!path[0])
+		return 0;
+	if (access(path, R_OK) != 0 || stat(path, &st) != 0)
+		return error_errno(err, ERROR_NOINPUT, path, "PREDICT_FROM");
+	if (S_ISDIR(st.st_mode) && dirs_learnt(path, "w0", model) != 0)
+		return error_set(err, ERROR_NOINPUT, path,
+				 "PREDICT_FROM: no predict-ID of any worker is in there");
+	return 0;
+}
+
 int prepare(const struct job *job, const struct dirs *dirs,
 	    const struct prepare_options *options, struct prepared *out, struct error *err)
 {
-	int result;
+	int result = check_predict_from(job->predict_from, err);
 	*out = (struct prepared){0};
-	if (options->fresh)
+	if (result == 0 && options->fresh)
 		result = start_over(job, dirs, options, out, err);
-	else if (compare(job, dirs, options->running, 0, err) != 0 ||
-		 (options->running && same_run_dir(dirs, err) != 0))
-		result = -1;
-	else
-		result = make(job, dirs, dirs, options, out, err);
+	else if (result == 0)
+		result = begin_or_go_on(job, dirs, options, out, err);
 	if (result != 0) {
+		free(out->rows);
+		out->rows = NULL;
+	}
+	return result;
+}
+
+/* ---- a trial ---- */
+
+/* What is replaced in the trial's directory takes the place of the link, not of what it names. */
+static int link_one(const char *from, const char *to, const char *name, struct error *err)
+{
+	char a[DIRS_PATH_MAX + 256], b[DIRS_PATH_MAX + 256];
+	snprintf(a, sizeof a, "%s/%s", from, name);
+	snprintf(b, sizeof b, "%s/%s", to, name);
+	if (access(a, F_OK) != 0 || symlink(a, b) == 0)
+		return 0;
+	return error_errno(err, ERROR_CANTCREAT, b, "can't be made");
+}
+
+/* The rows of the data need not be looked for again. */
+static int link_indexes(const struct dirs *dirs, const struct dirs *trial, struct error *err)
+{
+	char from[DIRS_PATH_MAX], to[DIRS_PATH_MAX];
+	int result = 0;
+	dirs_state(dirs, "index", from);
+	dirs_state(trial, "index", to);
+	if (fs_make_dirs(to, err) != 0)
+		return -1;
+	DIR *d = opendir(from);
+	for (struct dirent *e; d && result == 0 && (e = readdir(d));)
+		if (e->d_name[0] != '.')
+			result = link_one(from, to, e->d_name, err);
+	if (d)
+		closedir(d);
+	return result;
+}
+
+/* An error names the state directory itself. */
+static void name_state(char *text, size_t max, const struct dirs *dirs, const struct dirs *trial)
+{
+	char rest[ERROR_TEXT_MAX + ERROR_PLACE_MAX];
+	char *at = strstr(text, trial->state);
+	if (!at)
+		return;
+	snprintf(rest, sizeof rest, "%s", at + strlen(trial->state));
+	snprintf(at, max - (size_t)(at - text), "%s%s", dirs->state, rest);
+}
+
+int prepare_trial(const struct job *job, const struct dirs *dirs, const struct dirs *trial,
+		  const struct prepare_options *options, struct prepared *out, struct error *err)
+{
+	static const char *const kept[] = {"job.env", "run-dir", "schema", "data-sums"};
+	*out = (struct prepared){0};
+	int result = check_predict_from(job->predict_from, err);
+	if (result == 0)
+		result = link_indexes(dirs, trial, err);
+	for (size_t i = 0; result == 0 && !options->fresh && i < sizeof kept / sizeof *kept; i++)
+		result = link_one(dirs->state, trial->state, kept[i], err);
+	if (result == 0 && options->fresh &&
+	    (check_name(job, dirs, err) != 0 || check_apart(job, dirs, err) != 0 ||
+	     fresh_check(dirs, err) != 0))
+		result = -1;
+	if (result == 0 && options->finished)
+		result = compare(job, trial, 0, 1, err);
+	else if (result == 0)
+		result = begin_or_go_on(job, trial, options, out, err);
+	if (result != 0) {
+		name_state(err->place, sizeof err->place, dirs, trial);
+		name_state(err->text, sizeof err->text, dirs, trial);
 		free(out->rows);
 		out->rows = NULL;
 	}

@@ -21,6 +21,7 @@ struct prepared {
 struct prepare_options {
 	int running; /* nodes of the job run */
 	int fresh;   /* start over: an earlier run is put aside (fresh.h), when all is well */
+	int finished; /* of a trial: the run is over, and what it made is only compared */
 	dataset_progress_fn *progress; /* or NULL */
 	void *progress_arg;
 };
@@ -31,6 +32,11 @@ struct prepare_options {
  * data are left to them: refusing would leave them without a supervisor. */
 int prepare(const struct job *job, const struct dirs *dirs,
 	    const struct prepare_options *options, struct prepared *out, struct error *err);
+
+/* The same, and nothing of it stays: all that prepare() would make is made in the directory of
+ * trial->state instead, which is empty and the caller's, and dirs->state is only read. */
+int prepare_trial(const struct job *job, const struct dirs *dirs, const struct dirs *trial,
+		  const struct prepare_options *options, struct prepared *out, struct error *err);
 
 /* The same look at a job whose run is over: whether what it made is what this file asks for. */
 int prepare_finished(const struct job *job, const struct dirs *dirs, struct error *err);

@@ -86,6 +86,13 @@ void sup_finish_early(struct supervisor *s, enum sup_goal goal, const char *reas
 	sup_kick(s);
 }
 
+void sup_finish_by(struct supervisor *s, const char *by, const char *reason)
+{
+	sup_finish_early(s, GOAL_EARLY, reason);
+	if (s->phases.goal == GOAL_EARLY && !s->phases.ended_by)
+		s->phases.ended_by = by;
+}
+
 void sup_interrupt(struct supervisor *s, int sig)
 {
 	s->phases.interrupted++;

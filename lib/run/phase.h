@@ -41,6 +41,7 @@ enum sup_goal {
 struct sup_phases {
 	enum sup_phase now;
 	enum sup_goal goal;
+	const char *ended_by; /* GOAL_EARLY: the word for it in the summary (job/spent.h) */
 	struct event *kick, *retry;
 	double started, retry_at; /* clock_mono() */
 	uint64_t cuts_before;     /* this phase */
@@ -68,6 +69,8 @@ void sup_fail(struct supervisor *s, int status, const char *fmt, ...)
 /* By the end of this node, whose last words are told first. */
 void sup_fail_by(struct sup_node *n, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void sup_finish_early(struct supervisor *s, enum sup_goal goal, const char *reason);
+/* Enough was trained; by says which limit (job/spent.h). */
+void sup_finish_by(struct supervisor *s, const char *by, const char *reason);
 /* A signal to the supervisor: the first asks for a checkpoint and a stop, the second for an end at
  * once. */
 void sup_interrupt(struct supervisor *s, int sig);

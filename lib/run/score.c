@@ -2,6 +2,7 @@
 #include "run/sup.h"
 
 #include "base/clock.h"
+#include "job/spent.h"
 #include "proc/child.h"
 #include "proc/process.h"
 
@@ -53,7 +54,7 @@ static void judge(struct supervisor *s)
 	}
 	s->score.without_gain++;
 	if (s->job->patience > 0 && s->score.without_gain >= s->job->patience)
-		sup_finish_early(s, GOAL_EARLY, "PATIENCE: no better AUC any more");
+		sup_finish_by(s, SPENT_PATIENCE, "PATIENCE: no better AUC any more");
 }
 
 /* A scoring that was under way when the job ended may be of an older checkpoint: then the last one

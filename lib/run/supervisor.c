@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "job/prepare.h"
+#include "job/spent.h"
 
 #include <event2/event.h>
 #include <math.h>
@@ -24,30 +25,11 @@ static double run_time(const struct supervisor *s)
 	return s->spent.before + clock_mono() - s->phases.started;
 }
 
-static int read_time(struct supervisor *s, struct error *err)
-{
-	char path[DIRS_PATH_MAX], *text;
-	struct record r;
-	dirs_state(&s->dirs, "spent", path);
-	if (fs_read_file(path, RECORD_LINE_MAX, &text, NULL, err) != 0)
-		return err->code == ERROR_NOINPUT ? 0 : -1;
-	int result = record_first(&r, text, strlen(text), err);
-	free(text);
-	if (result == 0)
-		result = record_real(&r, "seconds", 0, 1e300, &s->spent.before, err);
-	return result == 0 ? 0 : error_wrap(err, path);
-}
-
 static void write_time(struct supervisor *s)
 {
-	char path[DIRS_PATH_MAX], line[RECORD_LINE_MAX];
-	struct record_out o;
 	struct error err;
 	s->spent.kept = clock_mono();
-	dirs_state(&s->dirs, "spent", path);
-	record_begin(&o, line, sizeof line, "time");
-	record_add_seconds(&o, "seconds", run_time(s));
-	if (fs_replace_file(path, line, record_end(&o, NULL), &err) == 0)
+	if (spent_write(&s->dirs, run_time(s), &err) == 0)
 		s->spent.failed = 0;
 	else if (!s->spent.failed++)
 		sup_note(s, "warning", "%s: %s; MAX_TIME counts on without it", err.place,
@@ -84,7 +66,7 @@ static void on_periodic(evutil_socket_t fd, short what, void *arg)
 	if (s->phases.now != PHASE_RUNNING)
 		return;
 	if (max > 0 && run_time(s) >= max)
-		sup_finish_early(s, GOAL_EARLY, "MAX_TIME is over");
+		sup_finish_by(s, SPENT_MAX_TIME, "MAX_TIME is over");
 	sup_score_periodic(s);
 	sup_checkpoint_periodic(s);
 	sup_decide_periodic(s);
@@ -131,6 +113,10 @@ static void summary(struct supervisor *s, struct supervisor_result *result)
 	record_add_u64(&o, "held", stat->held);
 	record_add_u64(&o, "restarts", sup_all_restarts(s));
 	record_add_u64(&o, "bad-rows", s->options.bad_rows);
+	if (s->phases.goal == GOAL_EARLY)
+		record_add(&o, "ended", s->phases.ended_by);
+	record_add_u64(&o, "exit", (uint64_t)result->status);
+	record_add_seconds(&o, "at", clock_epoch());
 	record_add(&o, "checkpoint", s->checkpoint.latest);
 	if (!isnan(s->score.auc)) {
 		record_add_real(&o, "auc", s->score.auc);
@@ -233,9 +219,9 @@ static int begin(struct supervisor *s, struct error *err)
 {
 	char id[OPTION_ID_MAX];
 	if (sup_watch_init(s, err) != 0 || make_server(s, err) != 0 || make_events(s, err) != 0 ||
-	    sup_log_open(s, err) != 0 || read_time(s, err) != 0 || sup_roster_fill(s, err) != 0 ||
-	    sup_force_read(s, err) != 0 || sup_intent_read(s, err) != 0 ||
-	    sup_checkpoint_find(s, err) != 0 ||
+	    sup_log_open(s, err) != 0 || spent_read(&s->dirs, &s->spent.before, err) != 0 ||
+	    sup_roster_fill(s, err) != 0 || sup_force_read(s, err) != 0 ||
+	    sup_intent_read(s, err) != 0 || sup_checkpoint_find(s, err) != 0 ||
 	    sup_metrics_open(s, prepare_running(&s->dirs, id), err) != 0)
 		return -1;
 	sup_log_begin(s, 0); /* what is adopted is of this run */

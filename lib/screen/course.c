@@ -13,6 +13,7 @@
 #define BAR_MOST 50
 #define LEFT_STEADY 60 /* columns from which on the bar does not move as the time gets shorter */
 #define WHY_LEAST 21   /* columns: fewer say nothing */
+#define EVEN 1.1       /* times the mean: less is nothing to look at */
 #define SLOW 1.3       /* times the mean: worth a look */
 
 void course_init(struct course *c)
@@ -126,13 +127,11 @@ static void say_left(const struct course *c, char *text, char *brief, size_t max
 		snprintf(brief, max, "time left: ?");
 	} else {
 		double left = ceil(c->left); /* a part of a second is nothing to wait for */
-		if (left < 10) {
-			snprintf(text, max, "%.0f s left", left > 0 ? left : 0);
+		snprintf(text, max, "%s left", human_wait(left, time));
+		if (left < 10)
 			snprintf(brief, max, "%s", text);
-			return;
-		}
-		snprintf(text, max, "%s left", human_time(left, time));
-		snprintf(brief, max, "%s left", human_time_brief(left, time));
+		else
+			snprintf(brief, max, "%s left", human_time_brief(left, time));
 	}
 }
 
@@ -226,6 +225,11 @@ static void say_slowest(const struct course *c, struct words *w)
 	char ratio[HUMAN_MAX], ago[64];
 	if (!c->slowest[0] || isnan(c->ratio))
 		return;
+	if (c->ratio < EVEN) { /* whose name would be another one each second */
+		say(w, 0, "no worker is slow");
+		w->count++;
+		return;
+	}
 	human_real(c->ratio, 2, ratio);
 	say(w, 0, "slowest %s: %sx the mean", c->slowest, ratio);
 	say(w, 1, "%s: %sx the mean", c->slowest, ratio);
@@ -324,6 +328,7 @@ void course_row(const struct course *c, size_t width, char *out, size_t max)
 		say(&w, 1, "%s/s", number);
 		w.count++;
 	}
-	say_slowest(c, &w);
+	if (c->ratio >= EVEN)
+		say_slowest(c, &w);
 	line_fit(w.piece, w.count, width < SCREEN_WIDTH_MAX ? width : SCREEN_WIDTH_MAX, out, max);
 }

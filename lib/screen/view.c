@@ -12,6 +12,7 @@
 
 #define DECISION_LINES 2
 #define SILENT_SECONDS 2.0 /* from which on a node's silence is told */
+#define EVEN 1.1           /* times the mean: less is no difference */
 #define SLOW 1.3           /* times the mean: marked */
 
 void view_init(struct view *v)
@@ -118,8 +119,10 @@ static double weight(const struct view_node *n, enum view_order order)
 	case VIEW_SLOW:
 		if (!is_up(n))
 			return INFINITY;
+		if (strcmp(n->role, "worker") != 0)
+			return NAN;
 		/* Those that differ by little keep their places. */
-		return strcmp(n->role, "worker") == 0 ? round(10 * n->ratio) : NAN;
+		return n->ratio < EVEN ? 1 : round(10 * n->ratio);
 	case VIEW_TIME:
 		return n->time;
 	case VIEW_SPEED:
@@ -180,7 +183,7 @@ static void title(const struct view *v, size_t width, double silent, struct scre
 	char up[64] = "", name[SCREEN_LINE_MAX], dead[64], dead_brief[64], age[HUMAN_MAX];
 	const char *state = course_state(v->course.state);
 	if (!isnan(v->up))
-		snprintf(up, sizeof up, "for %s", human_time(v->up < 1 ? 0 : round(v->up), age));
+		snprintf(up, sizeof up, "for %s", human_wait(v->up, age));
 	text_name(v->name, width, name, sizeof name);
 	const struct piece piece[] = {PIECE(name), PIECE(state), PIECE(up)};
 	if (!(silent > 0)) {
@@ -188,7 +191,7 @@ static void title(const struct view *v, size_t width, double silent, struct scre
 		tint(line, TINT_STRONG, 0, strlen(name));
 		return;
 	}
-	human_time(round(silent), age);
+	human_wait(silent, age);
 	snprintf(dead, sizeof dead, "trainctl has not answered for %s", age);
 	snprintf(dead_brief, sizeof dead_brief, "no answer for %s", age);
 	const struct piece gone[] = {PIECE(name), PIECE(dead, dead_brief)};
@@ -244,7 +247,7 @@ static const struct grid_column columns[COLUMNS] = {
 	[SIZE] = {"SIZE", 6, GRID_RIGHT, 5, 0, 0},
 	[ACCUM] = {"ACCUM", 8, GRID_RIGHT, 5, 0, 1},
 	[RESTARTS] = {"RESTARTS", 7, GRID_RIGHT, 8, 0, 0},
-	[WHY] = {"WHY", 5, GRID_LEFT, 24, 1, 1},
+	[WHY] = {"WHY", 5, GRID_LEFT, 26, 1, 1},
 	[TOLD] = {"LAST ACTION", 9, GRID_LEFT, 18, 1, 1},
 	[PID] = {"PID", 10, GRID_RIGHT, 7, 0, 0},
 };
@@ -261,8 +264,7 @@ static void say_why(const struct view_node *n, char *out, size_t max)
 	char time[HUMAN_MAX];
 	out[0] = '\0';
 	if (n->section[0] && n->silent >= SILENT_SECONDS)
-		snprintf(out, max, "silent for %s (%s)", human_time(round(n->silent), time),
-			 n->section);
+		snprintf(out, max, "silent for %s (%s)", human_wait(n->silent, time), n->section);
 	else if (n->why[0])
 		snprintf(out, max, "%s", n->why);
 }

@@ -263,6 +263,14 @@ static void categories(const struct column *c, struct column_verdict *out)
 	add_values(c, out);
 }
 
+/* Different in nearly every row; of few rows only where the name says what it is. */
+static int names_rows(const struct column *c)
+{
+	double present = (double)column_present(c);
+	return (double)c->distinct >= NEARLY_ALL * present &&
+	       (present >= ROWS_FEW || names_code(c->name));
+}
+
 /* Row numbers, keys of a database: they say nothing of a row that is not there yet. */
 static int counts_rows(const struct column *c)
 {
@@ -289,7 +297,7 @@ static void judge_numbers(const struct column *c, struct column_verdict *out)
 {
 	uint64_t present = column_present(c);
 	char number[COLUMN_COUNT_MAX], min[32], max[32];
-	int unique = (double)c->distinct >= NEARLY_ALL * (double)present && present >= ROWS_FEW;
+	int unique = names_rows(c);
 	show_number(c->min, min);
 	show_number(c->max, max);
 	column_count(c->distinct, number);
@@ -334,7 +342,7 @@ static void judge_words(const struct column *c, struct column_verdict *out)
 	    2 * (double)c->distinct >= present)
 		verdict(out, COLUMN_OUT, "free text, %.0f words in the mean: no model here reads it",
 			(double)c->words / present);
-	else if (present >= ROWS_FEW && (double)c->distinct >= NEARLY_ALL * present)
+	else if (names_rows(c))
 		verdict(out, COLUMN_OUT, "different in nearly every row: it names the row");
 	else
 		categories(c, out);

@@ -52,6 +52,9 @@ static int check_text(const char *path, const char *head, size_t len, struct err
 		if (len >= strangers[i].at + strangers[i].len &&
 		    memcmp(head + strangers[i].at, strangers[i].head, strangers[i].len) == 0)
 			return error_set(err, ERROR_DATA, path, "is %s", strangers[i].what);
+	if (memchr(head, '\r', len) && !memchr(head, '\n', len))
+		return error_set(err, ERROR_DATA, path,
+				 "has carriage returns for line ends: tr '\\r' '\\n' < FILE > FILE.csv");
 	const char *nul = memchr(head, '\0', len);
 	if (nul)
 		return error_set(err, ERROR_DATA, path,

@@ -63,6 +63,9 @@ static void times(void **state)
 		{252, "4m12s"}, {7500, "2h05m"}, {273600, "3d04h"}, {400 * 86400.0, "400d00h"},
 		{NAN, "-"},
 	};
+	const struct row whole[] = {{0, "0 s"},   {-1, "0 s"},          {0.6, "1 s"}, {9.4, "9 s"},
+				    {9.6, "10 s"}, {252, "4 min 12 s"}, {NAN, "-"}};
+	CHECK(human_wait, whole);
 	CHECK(human_time, rows);
 	CHECK(human_time_brief, brief);
 }

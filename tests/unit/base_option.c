@@ -130,6 +130,44 @@ static void test_mistakes(void **state)
 	}
 }
 
+/* --st LABEL=x was once taken for --state-dir. */
+static void test_beginnings(void **state)
+{
+	(void)state;
+	static int set, state_dir;
+	static const struct option_row two[] = {
+		{.name = "set", .kind = OPTION_FLAG, .target = &set, .help = "a key"},
+		{.name = "state-dir", .kind = OPTION_FLAG, .target = &state_dir, .help = "a place"},
+		{.name = "fresh", .kind = OPTION_FLAG, .target = &flag, .help = "anew"},
+		{0}};
+	static const struct option_table small = {"prog", "", "", two, NULL};
+	static const struct {
+		const char *given, *said; /* NULL: taken */
+	} cases[] = {
+		{"--st", "--st could be --set, --state-dir: write it in full"},
+		{"--s", "--s could be --set, --state-dir: write it in full"},
+		{"--stat", NULL},
+		{"--set", NULL},
+		{"--fre", NULL},
+		{"--est", "unknown option --est; the nearest is --set"},
+		{"--freshly", "unknown option --freshly; the nearest is --fresh"},
+		{"--colour", "unknown option --colour"},
+		{"--hel=1", "option takes no value: --hel=1"},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char given[32];
+		char *argv[] = {(char *)(size_t)"prog", given, NULL};
+		int first;
+		struct error err = {0};
+		snprintf(given, sizeof given, "%s", cases[i].given);
+		int result = option_parse(&small, 2, argv, &first, stdout, &err);
+		assert_int_equal(result, cases[i].said ? -1 : OPTION_GO);
+		assert_string_equal(err.text, cases[i].said ? cases[i].said : "");
+	}
+	assert_int_equal(set, 1);
+	assert_int_equal(state_dir, 1);
+}
+
 static void test_help(void **state)
 {
 	(void)state;
@@ -173,7 +211,8 @@ static void test_ids(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_kinds), T(test_end_of_options), T(test_mistakes), T(test_help), T(test_ids),
+		T(test_kinds), T(test_end_of_options), T(test_mistakes), T(test_beginnings),
+		T(test_help), T(test_ids),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -100,6 +100,10 @@ static void test_numbers(void **state)
 	judged(COLUMN_SPARSE, "a code by its name");
 	fill("customerID", "%d", 100, 100);
 	judged(COLUMN_OUT, "different in every row");
+	fill("shop_id", "%d9", 10, 10);
+	judged(COLUMN_OUT, "it names the row");
+	fill("shop_id", "a%d", 10, 10);
+	judged(COLUMN_OUT, "it names the row");
 	fill("n", "0%d", 100, 40);
 	judged(COLUMN_SPARSE, "leading zeros");
 	fill("anything", "%d", 100, 100);

@@ -1,0 +1,108 @@
+/* What `trainctl run` does before it makes anything, and `trainctl check` does as well: the job file,
+ * the job's directories, what its names mean, and whether another trainctl minds it. */
+#include "cmd/trainctl.h"
+
+#include "base/fs.h"
+#include "job/holder.h"
+#include "job/job.h"
+#include "job/locate.h"
+#include "job/prepare.h"
+#include "solve/solution.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+/* A name mistyped is found now, not by each decision. */
+static int check_solution(const struct job *job, const char *path, struct error *err)
+{
+	if (job_balance(job) || solution_find(job->solution) || fs_is_program(job->solution))
+		return 0;
+	return error_set(err, ERROR_CONFIG, path,
+			 "SOLUTION: '%.200s' is no solution of trainctl(1) and no executable",
+			 job->solution);
+}
+
+/* Nodes that run are where they were started, from whatever environment. */
+static void stay(struct dirs *dirs)
+{
+	char id[OPTION_ID_MAX], run[DIRS_MAX];
+	if (prepare_running(dirs, id) && dirs_recorded(dirs, run) == 0)
+		memcpy(dirs->run, run, sizeof run);
+}
+
+static int read_job(struct job *job, const char *path, const struct trainctl_call *call,
+		    struct error *err)
+{
+	int result = job_read(job, path, err);
+	for (size_t i = 0; result == 0 && i < call->set.count; i++)
+		result = job_set_text(job, call->set.item[i], err);
+	return result == 0 ? job_finish(job, path, err) : -1;
+}
+
+int trainctl_begin(struct job *job, struct dirs *dirs, const char *path,
+		   const struct trainctl_call *call, struct error *err)
+{
+	char kept[DIRS_PATH_MAX];
+	struct dirs_environment env;
+	trainctl_environment(&env);
+	if (job_init(job, err) != 0)
+		return -1;
+	int result = read_job(job, path, call, err);
+	if (result == 0)
+		result = dirs_resolve(dirs, job->name, call->run_dir, call->state_dir, &env, err);
+	if (result == 0) {
+		dirs_state(dirs, "job.env", kept);
+		result = job_locate(job, call->fresh ? NULL : kept, err);
+	}
+	if (result == 0)
+		result = check_solution(job, path, err);
+	if (result == 0 && !call->run_dir)
+		stay(dirs);
+	if (result != 0)
+		job_free(job);
+	return result;
+}
+
+int trainctl_runs_already(const struct job *job, const struct dirs *dirs,
+			  const struct trainctl_call *call, struct error *err)
+{
+	char which[DIRS_MAX + 16], since[32];
+	struct holder holder;
+	if (!holder_find(dirs, &holder))
+		return 0;
+	trainctl_time(holder.at, since);
+	if (call->run_dir || call->state_dir)
+		snprintf(which, sizeof which, "--run-dir %.150s", dirs->run);
+	else
+		snprintf(which, sizeof which, "-j %s", job->name);
+	return error_set(err, ERROR_TEMPFAIL, NULL,
+			 "job %s runs already, since %s: pid %ld runs it; `trainctl status %s` "
+			 "shows it, `trainctl stop %s` stops it",
+			 job->name, since, (long)holder.pid, which, which);
+}
+
+void trainctl_time(double at, char out[32])
+{
+	time_t seconds = isnan(at) ? 0 : (time_t)at;
+	struct tm tm;
+	snprintf(out, 32, "?");
+	if (!isnan(at) && localtime_r(&seconds, &tm))
+		strftime(out, 32, "%Y-%m-%d %H:%M:%S", &tm);
+}
+
+void trainctl_keys(char *out, size_t max)
+{
+	const char *key, *given, *help;
+	size_t at = (size_t)snprintf(out, max, "Keys of a job file (paceline-job(5)):");
+	for (size_t i = 0; at < max && (key = job_key(i, &given, &help)); i++) {
+		char head[64];
+		const char *values = job_key_values(i);
+		int named = values && values[0] >= 'A' && values[0] <= 'Z';
+		snprintf(head, sizeof head, "%s%s%s", key, named ? " " : "", named ? values : "");
+		at += (size_t)snprintf(out + at, max - at, "\n  %-18s %s%s%s%s%s%s", head, help,
+				       given[0] ? " (" : "", given, given[0] ? ")" : "",
+				       values && !named ? ": " : "",
+				       values && !named ? values : "");
+	}
+}

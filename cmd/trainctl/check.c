@@ -1,0 +1,302 @@
+/* trainctl check: all that `trainctl run` looks at before it starts the first process, with the same
+ * errors and the same exit status; then what the job would do. Nothing of the job is made: a
+ * directory for what run would prepare is made elsewhere, and removed. */
+#include "cmd/cmd.h"
+#include "cmd/trainctl.h"
+#include "base/clock.h"
+#include "base/fs.h"
+#include "data/schema.h"
+#include "job/condition.h"
+#include "job/fresh.h"
+#include "job/job.h"
+#include "job/prepare.h"
+#include "job/spent.h"
+#include "model/model.h"
+#include "param/layout.h"
+#include "proc/process.h"
+#include "record/record.h"
+#include "run/metrics.h"
+
+#include <math.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* What run would do with the state that is there. */
+enum plan { PLAN_BEGIN, PLAN_GO_ON, PLAN_ADOPT, PLAN_START_OVER, PLAN_FINISHED };
+static const char *const plan_names[] = {"begin", "go-on", "adopt", "start-over", "finished"};
+
+struct checked {
+	enum plan plan;
+	struct condition before; /* of the state that is there; .name empty: none */
+	struct prepared ready;
+	size_t dense, sparse; /* columns */
+	uint64_t parameters;  /* dense ones, and rows of the table times their width */
+};
+
+/* ---- sockets, programs ---- */
+
+static int is_taken(const struct dirs *dirs, const char *name, char path[DIRS_PATH_MAX])
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	dirs_run(dirs, name, path);
+	if (strlen(path) >= sizeof at.sun_path)
+		return 0; /* dirs_resolve() has said it */
+	memcpy(at.sun_path, path, strlen(path) + 1);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int taken = fd >= 0 && connect(fd, (const struct sockaddr *)&at, sizeof at) == 0;
+	if (fd >= 0)
+		close(fd);
+	return taken;
+}
+
+/* Nobody else may listen where this job's daemons will: another job, with the same --run-dir. */
+static int check_sockets(const struct job *job, const struct dirs *dirs, struct error *err)
+{
+	static const char *const services[] = {"trainctl.sock", "shardd.sock", "bpt-monitor.sock"};
+	char name[32], path[DIRS_PATH_MAX];
+	size_t count = sizeof services / sizeof *services;
+	for (size_t i = 0; i < count + job->servers; i++) {
+		snprintf(name, sizeof name, "ps%zu.sock", i - count);
+		if (is_taken(dirs, i < count ? services[i] : name, path))
+			return error_set(err, ERROR_TEMPFAIL, path,
+					 "somebody answers here already: another job has this run "
+					 "directory");
+	}
+	return 0;
+}
+
+static int check_programs(const struct job *job, struct error *err)
+{
+	static const char *const programs[] = {"shardd", "bpt-monitor", "ps-server",
+					       "worker", "predict",     "auc"};
+	char path[DIRS_PATH_MAX];
+	size_t count = job->test.count > 0 ? 6 : 4;
+	for (size_t i = 0; i < count; i++)
+		if (process_find(programs[i], getenv("PATH"), path, sizeof path, err) != 0)
+			return -1;
+	return 0;
+}
+
+/* ---- the trial ---- */
+
+static void on_progress(const char *what, const char *path, uint64_t done, uint64_t total, void *arg)
+{
+	static double shown;
+	double now = clock_mono();
+	(void)arg;
+	if (done != total && now - shown < 0.2)
+		return;
+	shown = now;
+	fprintf(stderr, "\r\033[K");
+	if (done != total)
+		fprintf(stderr, "%s %.300s: %d%%", what, path,
+			total ? (int)(100.0 * (double)done / (double)total) : 0);
+}
+
+static int measure(struct checked *k, const struct dirs *trial, struct error *err)
+{
+	char path[DIRS_PATH_MAX];
+	struct schema *schema;
+	static struct layout layout; /* large */
+	dirs_state(trial, "schema", path);
+	if (schema_read(&schema, path, err) != 0)
+		return -1;
+	k->dense = schema->dense_count;
+	k->sparse = schema->sparse_count;
+	schema_free(schema);
+	dirs_state(trial, "layout", path);
+	if (layout_read(&layout, path, err) != 0)
+		return -1;
+	k->parameters = layout_dense_count(&layout);
+	if (layout.has_table)
+		k->parameters += layout.table.rows * layout.table.width;
+	return 0;
+}
+
+static int in_trial(const struct job *job, const struct dirs *dirs, const struct trainctl_call *call,
+		    struct checked *k, struct error *err)
+{
+	struct dirs trial = *dirs;
+	const char *tmp = getenv("TMPDIR");
+	const struct prepare_options options = {.running = k->plan == PLAN_ADOPT,
+						.fresh = call->fresh,
+						.finished = k->plan == PLAN_FINISHED,
+						.progress = isatty(STDERR_FILENO) ? on_progress
+										  : NULL};
+	snprintf(trial.state, sizeof trial.state, "%.3000s/trainctl-check.XXXXXX",
+		 tmp && tmp[0] ? tmp : "/tmp");
+	if (!mkdtemp(trial.state))
+		return error_errno(err, ERROR_CANTCREAT, trial.state, "can't be made");
+	int result = prepare_trial(job, dirs, &trial, &options, &k->ready, err);
+	if (result == 0 && k->plan != PLAN_FINISHED)
+		result = measure(k, &trial, err);
+	struct error ignored;
+	fs_remove_tree(trial.state, &ignored);
+	return result;
+}
+
+static enum plan find_plan(const struct job *job, const struct dirs *dirs,
+			   const struct trainctl_call *call, struct checked *k)
+{
+	if (condition_read(&k->before, dirs, NULL) != 0)
+		return PLAN_BEGIN;
+	if (k->before.node[0])
+		return PLAN_ADOPT;
+	if (call->fresh)
+		return PLAN_START_OVER;
+	if (k->before.is_finished && !spent_goes_on(job, dirs, k->before.ended))
+		return PLAN_FINISHED;
+	return k->before.is == CONDITION_NEW ? PLAN_BEGIN : PLAN_GO_ON;
+}
+
+static int check(const struct job *job, const struct dirs *dirs, const struct trainctl_call *call,
+		 struct checked *k, struct error *err)
+{
+	if (trainctl_runs_already(job, dirs, call, err) != 0 || dirs_check(dirs, err) != 0)
+		return -1;
+	k->plan = find_plan(job, dirs, call, k);
+	if (k->plan == PLAN_FINISHED)
+		return in_trial(job, dirs, call, k, err);
+	if (k->plan == PLAN_ADOPT && call->fresh)
+		return error_set(err, ERROR_TEMPFAIL, dirs->state,
+				 "--fresh, but %s of this job still runs: stop it first",
+				 k->before.node);
+	if (k->plan != PLAN_ADOPT && check_sockets(job, dirs, err) != 0)
+		return -1;
+	if (k->plan != PLAN_ADOPT && metrics_try(job, err) != 0)
+		return -1;
+	return check_programs(job, err) == 0 ? in_trial(job, dirs, call, k, err) : -1;
+}
+
+/* ---- what it will do ---- */
+
+static void put_plan(const struct job *job, const struct dirs *dirs, const struct checked *k)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "check");
+	record_add(&o, "job", job->name);
+	record_add(&o, "plan", plan_names[k->plan]);
+	record_add_u64(&o, "rows", k->ready.samples);
+	record_add_u64(&o, "bad-rows", k->ready.bad_rows);
+	record_add_u64(&o, "samples-done", k->before.samples_done);
+	record_add_u64(&o, "samples", k->ready.samples * job->epochs);
+	record_add_u64(&o, "dense", k->dense);
+	record_add_u64(&o, "sparse", k->sparse);
+	record_add(&o, "model", job->model);
+	record_add_u64(&o, "parameters", k->parameters);
+	record_add_u64(&o, "workers", job->workers);
+	record_add_u64(&o, "servers", job->servers);
+	record_add_u64(&o, "batch", job->batch);
+	record_add_u64(&o, "epochs", job->epochs);
+	record_add(&o, "sync", job->sync);
+	record_add(&o, "solution", job->solution);
+	record_add(&o, "run-dir", dirs->run);
+	record_add(&o, "state-dir", dirs->state);
+	if (record_end(&o, NULL) > 0)
+		fputs(line, stdout);
+}
+
+static void tell_files(const char *what, const struct job_list *files, const uint64_t *rows)
+{
+	for (size_t i = 0; i < files->count; i++) {
+		printf("  %-12s %s", i == 0 ? what : "", files->item[i]);
+		if (rows)
+			printf("  (%llu rows)", (unsigned long long)rows[i]);
+		putchar('\n');
+	}
+}
+
+static void tell_plan(const struct job *job, const struct dirs *dirs, const struct checked *k)
+{
+	const unsigned long long done = k->before.samples_done,
+				 all = k->ready.samples * job->epochs,
+				 batches = (all + job->batch - 1) / job->batch;
+	switch (k->plan) {
+	case PLAN_BEGIN:
+		printf("%s: run would begin it\n", job->name);
+		break;
+	case PLAN_GO_ON:
+		printf("%s: run would go on with it, after %llu of %llu samples\n", job->name, done,
+		       all);
+		break;
+	case PLAN_ADOPT:
+		printf("%s: run would take over the nodes that run, %s for one\n", job->name,
+		       k->before.node);
+		break;
+	case PLAN_START_OVER:
+		printf("%s: run --fresh would start it over; the run before is kept until the new "
+		       "one has a checkpoint\n",
+		       job->name);
+		break;
+	case PLAN_FINISHED:
+		return;
+	}
+	tell_files("data", &job->data, k->ready.rows);
+	if (k->ready.bad_rows > 0)
+		printf("  %-12s %llu rows can't be read and are left out\n", "",
+		       (unsigned long long)k->ready.bad_rows);
+	tell_files("test", &job->test, NULL);
+	printf("  %-12s %s; %zu numeric columns, %zu of categories\n", "format", job->format, k->dense,
+	       k->sparse);
+	printf("  %-12s %s, %llu parameters at most; %s, learning rate %g\n", "model", job->model,
+	       (unsigned long long)k->parameters, job->optimizer, job->lr);
+	printf("  %-12s %llu epoch%s of %llu rows, about %llu batches of %llu\n", "course",
+	       (unsigned long long)job->epochs, job->epochs == 1 ? "" : "s",
+	       (unsigned long long)k->ready.samples, batches, (unsigned long long)job->batch);
+	if (job->max_time > 0)
+		printf("  %-12s %g s at most\n", "", job->max_time);
+	printf("  %-12s %llu workers, %llu servers, %s; solution %s\n", "nodes",
+	       (unsigned long long)job->workers, (unsigned long long)job->servers, job->sync,
+	       job->solution);
+	printf("  %-12s %s\n  %-12s %s\n", "sockets", dirs->run, "state", dirs->state);
+}
+
+/* The exit status that run would have, as far as it is known now; -1: err says why it would fail. */
+static int check_job(const char *path, const struct trainctl_call *call, struct error *err)
+{
+	static struct checked k;
+	struct job job;
+	struct dirs dirs;
+	char text[SPENT_TEXT_MAX];
+	if (trainctl_begin(&job, &dirs, path, call, err) != 0)
+		return -1;
+	int result = check(&job, &dirs, call, &k, err);
+	if (result == 0 && k.plan == PLAN_FINISHED) {
+		fprintf(stderr, PROGRAM ": this job has been finished; --fresh starts over\n");
+		spent_text(&job, &dirs, k.before.ended, text);
+		if (text[0])
+			fprintf(stderr, PROGRAM ": %s\n", text);
+		fputs(k.before.summary, stdout);
+		result = k.before.status;
+	} else if (result == 0 && isatty(STDOUT_FILENO))
+		tell_plan(&job, &dirs, &k);
+	else if (result == 0)
+		put_plan(&job, &dirs, &k);
+	free(k.ready.rows);
+	job_free(&job);
+	return result;
+}
+
+int trainctl_check(int argc, char **argv)
+{
+	static struct trainctl_call call;
+	char keys[8192];
+	trainctl_keys(keys, sizeof keys);
+	const struct option_row rows[] = {TRAINCTL_ROWS_CALL(&call), {0}};
+	const struct option_table table = {
+		PROGRAM " check", "JOB.env [OPTION]...",
+		"Looks at a job as run would before it starts anything, with the same errors and the "
+		"same exit status, changes nothing, and says what the job will do.",
+		rows, keys};
+	const char *path;
+	struct error err;
+	int shown = trainctl_parse(&table, argc, argv, "job file", &path, &err);
+	if (shown == OPTION_SHOWN)
+		return 0;
+	if (shown != OPTION_GO)
+		return cmd_fail(PROGRAM, &err);
+	int result = check_job(path, &call, &err);
+	return result >= 0 ? result : cmd_fail(PROGRAM, &err);
+}

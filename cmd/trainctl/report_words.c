@@ -1,0 +1,246 @@
+/* report: what happened in a job, in words. */
+#include "cmd/trainctl/report.h"
+
+#include "base/human.h"
+#include "base/number.h"
+#include "base/utf8.h"
+#include "monitor/node.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the job ---- */
+
+void report_title(const struct report *p, char *out, size_t max)
+{
+	const struct account *a = p->a;
+	char took[HUMAN_MAX], samples[HUMAN_MAX], how[256];
+	double count = a->rows > 0 ? a->row[a->rows - 1].samples : 0;
+	number_real(a->samples, 0, 1e300, &count, NULL, NULL);
+	human_time(account_seconds(a), took);
+	if (strcmp(a->state, "failed") == 0)
+		snprintf(how, sizeof how, "failed after %s%s%s", took, a->failed[0] ? ", by " : "",
+			 a->failed);
+	else if (strcmp(a->state, "stopped") == 0)
+		snprintf(how, sizeof how, "stopped after %s (run goes on from its checkpoint)",
+			 took);
+	else if (strcmp(a->state, "done") == 0)
+		snprintf(how, sizeof how, "done in %s", took);
+	else
+		snprintf(how, sizeof how, "not at its end after %s (it runs, or was killed)", took);
+	snprintf(out, max, "%s: %s, %s samples", a->job, how, human_count(count, samples));
+	utf8_plain(out);
+}
+
+void report_subtitle(const struct report *p, char *out, size_t max)
+{
+	const struct account *a = p->a;
+	snprintf(out, max, "%llu worker%s, %llu server%s, batches of %llu, %s, SOLUTION=%s%s",
+		 (unsigned long long)a->workers, a->workers == 1 ? "" : "s",
+		 (unsigned long long)a->servers, a->servers == 1 ? "" : "s",
+		 (unsigned long long)a->batch, a->sync, a->solution,
+		 a->runs > 1 ? "; in several runs" : "");
+	utf8_plain(out);
+}
+
+/* ---- costs ---- */
+
+void report_cost_words(const struct report *p, enum cost_kind kind, char *out, size_t max)
+{
+	const struct cost *c = &p->cost;
+	if (!c->known && kind == COST_OTHER)
+		snprintf(out, max, "training");
+	else if (kind == COST_WAITING && c->slowest != ACCOUNT_NOBODY &&
+		 c->slowest_seconds > 0.5 * c->of[kind])
+		snprintf(out, max, "%s, mostly for %s", cost_text[kind], p->a->node[c->slowest].id);
+	else
+		snprintf(out, max, "%s", cost_text[kind]);
+	utf8_plain(out);
+}
+
+static int by_seconds(const void *a, const void *b)
+{
+	double x = **(const double *const *)a, y = **(const double *const *)b;
+	return (x < y) - (x > y);
+}
+
+size_t report_costs(const struct report *p, enum cost_kind kind[COST_KINDS])
+{
+	const struct cost *c = &p->cost;
+	const double *order[COST_KINDS];
+	size_t count = 0;
+	for (int k = 0; k < COST_KINDS; k++)
+		order[k] = &c->of[k];
+	qsort(order + 1, COST_KINDS - 1, sizeof *order, by_seconds); /* what it is for comes first */
+	for (int k = 0; k < COST_KINDS; k++)
+		if (*order[k] > 0.0005 * c->seconds)
+			kind[count++] = (enum cost_kind)(order[k] - c->of);
+	return count;
+}
+
+/* ---- workers ---- */
+
+static int by_name(const void *a, const void *b)
+{
+	return node_id_compare(((const struct report_worker *)a)->node->id,
+			       ((const struct report_worker *)b)->node->id);
+}
+
+struct report_worker *report_workers(const struct report *p, size_t *count)
+{
+	const struct account *a = p->a;
+	struct report_worker *list = calloc(a->nodes + 1, sizeof *list);
+	*count = 0;
+	for (size_t i = 0; list && i < a->nodes; i++) {
+		const struct account_node *n = &a->node[i];
+		if (!account_is_worker(n) || n->points < 2)
+			continue;
+		const struct account_point *first = &n->point[0], *last = &n->point[n->points - 1];
+		struct report_worker *w = &list[(*count)++];
+		*w = (struct report_worker){.node = n,
+					    .samples = last->samples - first->samples,
+					    .batches = last->batches - first->batches,
+					    .time = last->time - first->time,
+					    .wait = last->wait - first->wait};
+		w->speed = w->time > 0 ? w->samples / w->time : 0;
+	}
+	if (list)
+		qsort(list, *count, sizeof *list, by_name);
+	return list;
+}
+
+/* ---- decisions ---- */
+
+static int by_gain(const void *a, const void *b)
+{
+	const struct effect *p = *(const struct effect *const *)a;
+	const struct effect *q = *(const struct effect *const *)b;
+	double x = isnan(p->saved) ? 0 : fabs(p->saved), y = isnan(q->saved) ? 0 : fabs(q->saved);
+	return (x < y) - (x > y);
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct effect *p = *(const struct effect *const *)a;
+	const struct effect *q = *(const struct effect *const *)b;
+	return (p > q) - (p < q);
+}
+
+const struct effect **report_effects(const struct report *p, size_t most, size_t *count)
+{
+	const struct effect **list = calloc(p->effects + 1, sizeof *list);
+	*count = list ? p->effects : 0;
+	for (size_t i = 0; i < *count; i++)
+		list[i] = &p->effect[i];
+	if (*count > most) {
+		qsort(list, *count, sizeof *list, by_gain);
+		*count = most;
+		qsort(list, *count, sizeof *list, by_time);
+	}
+	return list;
+}
+
+static const char *node_name(const struct report *p, size_t node)
+{
+	return node < p->a->nodes ? p->a->node[node].id : "a node";
+}
+
+static void append(char *out, size_t max, const char *text)
+{
+	size_t at = strlen(out);
+	snprintf(out + at, max - at, "%s%s", at > 0 ? ", " : "", text);
+}
+
+/* A size that is set, as one of several, or alone. */
+static void size_words(const struct report *p, const struct effect *e, char *text, size_t max)
+{
+	const struct account_mark *least = NULL, *most = NULL;
+	char small[HUMAN_MAX], large[HUMAN_MAX];
+	for (size_t i = e->mark_first; i <= e->mark_last; i++) {
+		const struct account_mark *m = &p->a->mark[i];
+		if (m->kind != ACCOUNT_ACTION || strcmp(m->what, "adjust-bs") != 0 || isnan(m->size))
+			continue;
+		least = !least || m->size < least->size ? m : least;
+		most = !most || m->size > most->size ? m : most;
+	}
+	if (!least) {
+		snprintf(text, max, "sizes set");
+		return;
+	}
+	human_count(least->size, small);
+	human_count(most->size, large);
+	if (least == most || least->size >= most->size)
+		snprintf(text, max, "batch sizes set to %s", small);
+	else
+		snprintf(text, max, "batch sizes set, from %s (%s) to %s (%s)", small,
+			 node_name(p, least->node), large, node_name(p, most->node));
+}
+
+void report_effect_words(const struct report *p, const struct effect *e, char *out, size_t max)
+{
+	const struct account_mark *m = &p->a->mark[e->mark];
+	char text[300];
+	out[0] = '\0';
+	if (e->restarts == 1)
+		snprintf(text, sizeof text, "%s restarted", node_name(p, m->node));
+	else
+		snprintf(text, sizeof text, "%zu nodes restarted", e->restarts);
+	if (e->restarts > 0)
+		append(out, max, text);
+	if (e->sizes > 0) {
+		size_words(p, e, text, sizeof text);
+		append(out, max, text);
+	}
+	for (size_t i = e->mark_first; i <= e->mark_last && e->others > 0; i++) {
+		const struct account_mark *k = &p->a->mark[i];
+		if (k->kind != ACCOUNT_ACTION)
+			continue;
+		if (strcmp(k->what, "backup-workers") == 0)
+			snprintf(text, sizeof text, "%.0f backup workers", k->size);
+		else if (strcmp(k->what, "adjust-lr") == 0)
+			snprintf(text, sizeof text, "learning rate of %s times %.3g",
+				 node_name(p, k->node), k->size);
+		else
+			continue;
+		append(out, max, text);
+	}
+	utf8_plain(out);
+}
+
+/* ---- restarts ---- */
+
+int report_is_failure(const struct account_mark *m)
+{
+	return m->kind == ACCOUNT_ROLLBACK || (m->kind == ACCOUNT_RESTART && !report_is_meant(m));
+}
+
+int report_is_meant(const struct account_mark *m)
+{
+	return strcmp(m->what, "kill-restart") == 0;
+}
+
+void report_restart_words(const struct report *p, const struct account_mark *m, char *out,
+			  size_t max)
+{
+	const char *id = node_name(p, m->node);
+	char back[HUMAN_MAX], what[128];
+	if (strncmp(m->what, "signal-", 7) == 0) {
+		int number = atoi(m->what + 7);
+		const char *name = number > 0 ? sigabbrev_np(number) : NULL;
+		snprintf(what, sizeof what, "%s was killed by signal %s%s%s", id, m->what + 7,
+			 name ? ", SIG" : "", name ? name : "");
+	} else if (strncmp(m->what, "status-", 7) == 0)
+		snprintf(what, sizeof what, "%s ended with status %s", id, m->what + 7);
+	else if (strcmp(m->what, "lost") == 0)
+		snprintf(what, sizeof what, "%s gave no sign of life and was killed", id);
+	else if (strcmp(m->what, "killed") == 0)
+		snprintf(what, sizeof what, "%s was killed by trainctl", id);
+	else if (strcmp(m->what, "unseen") == 0)
+		snprintf(what, sizeof what, "%s ended while nobody supervised it", id);
+	else
+		snprintf(what, sizeof what, "%s was restarted (%s)", id, m->what);
+	human_time(m->seconds, back);
+	snprintf(out, max, "%s; ready again after %s", what, back);
+	utf8_plain(out);
+}

@@ -1,0 +1,426 @@
+/* account: see account.h. The job; its nodes are account_node.c's. */
+#include "account/account.h"
+
+#include "account/account_internal.h"
+#include "base/grow.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int account_new(struct account **out, account_tell_fn *tell, void *arg, struct error *err)
+{
+	struct account *a = calloc(1, sizeof *a);
+	if (a)
+		a->reader = calloc(1, sizeof *a->reader);
+	if (!a || !a->reader) {
+		free(a);
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	}
+	a->reader->tell = tell;
+	a->reader->arg = arg;
+	*out = a;
+	return 0;
+}
+
+void account_free(struct account *a)
+{
+	if (!a)
+		return;
+	for (size_t i = 0; i < a->nodes; i++)
+		account_node_free(&a->node[i]);
+	for (size_t i = 0; i < a->marks; i++)
+		free(a->mark[i].reason);
+	for (size_t i = 0; i < a->reader->bys; i++)
+		free(a->reader->by[i]);
+	free(a->reader->by);
+	free(a->reader);
+	free(a->phase_spans.span);
+	free(a->error);
+	free(a->node);
+	free(a->row);
+	free(a->mark);
+	free(a);
+}
+
+const char *account_value(const struct record *r, const char *key)
+{
+	const char *text = record_get(r, key);
+	return text ? text : "";
+}
+
+void account_tell(struct account *a, struct record_out *o)
+{
+	if (a->reader->tell && record_end(o, NULL) > 0)
+		a->reader->tell(o->data, a->reader->arg);
+}
+
+static int out_of_memory(struct account *a)
+{
+	a->reader->failed = 1;
+	return -1;
+}
+
+/* ---- spans ---- */
+
+void account_close(struct account_spans *s, double at)
+{
+	if (s->count == 0)
+		return;
+	struct account_span *last = &s->span[s->count - 1];
+	if (at > last->to)
+		last->to = at;
+}
+
+void account_enter(struct account *a, struct account_spans *s, int what, double at)
+{
+	account_close(s, at);
+	if (s->count > 0) {
+		struct account_span *last = &s->span[s->count - 1];
+		if (last->what == what)
+			return;
+		if (last->to > at)
+			at = last->to; /* a clock that went back */
+		if (last->to == last->from)
+			s->count--; /* nothing of it is left */
+	}
+	if (GROW(s->span, s->room, s->count + 1) != 0) {
+		out_of_memory(a);
+		return;
+	}
+	s->span[s->count++] = (struct account_span){at, at, what};
+}
+
+/* The first span that ends behind that time. */
+static size_t span_at(const struct account_spans *s, double at)
+{
+	size_t low = 0, high = s->count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (s->span[middle].to <= at)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+double account_overlap(const struct account_spans *s, int what, double from, double to)
+{
+	double sum = 0;
+	for (size_t i = span_at(s, from); i < s->count && s->span[i].from < to; i++)
+		if (s->span[i].what == what)
+			sum += fmin(s->span[i].to, to) - fmax(s->span[i].from, from);
+	return sum;
+}
+
+/* ---- marks ---- */
+
+struct account_mark *account_mark(struct account *a, enum account_kind kind)
+{
+	if (GROW(a->mark, a->marks_room, a->marks + 1) != 0) {
+		out_of_memory(a);
+		return NULL;
+	}
+	struct account_mark *m = &a->mark[a->marks++];
+	*m = (struct account_mark){.kind = kind,
+				   .at = a->at,
+				   .node = ACCOUNT_NOBODY,
+				   .size = NAN,
+				   .seconds = NAN,
+				   .down = NAN};
+	return m;
+}
+
+void account_mark_reason(struct account *a, struct account_mark *m, const char *reason)
+{
+	if (reason[0] && !(m->reason = strndup(reason, ACCOUNT_REASON_MAX - 1)))
+		out_of_memory(a);
+}
+
+/* Who decides from now on. */
+static void take_decider(struct account *a, const char *name)
+{
+	struct account_reader *in = a->reader;
+	for (in->by_now = 0; in->by_now < in->bys; in->by_now++)
+		if (strcmp(in->by[in->by_now], name) == 0)
+			return;
+	if (GROW(in->by, in->bys_room, in->bys + 1) != 0 ||
+	    !(in->by[in->bys] = strndup(name, 255))) {
+		out_of_memory(a);
+		return;
+	}
+	in->bys++;
+}
+
+static char *decider(const struct account *a)
+{
+	const struct account_reader *in = a->reader;
+	return in->by_now < in->bys ? in->by[in->by_now] : NULL;
+}
+
+/* ---- phases and runs ---- */
+
+static void close_phase(struct account *a)
+{
+	struct account_reader *in = a->reader;
+	if (in->phase_now < a->phases && a->at > in->phase_since)
+		a->phase[in->phase_now].seconds += a->at - in->phase_since;
+	in->phase_since = a->at;
+	account_close(&a->phase_spans, a->at);
+}
+
+static void take_phase(struct account *a, const char *name)
+{
+	struct account_reader *in = a->reader;
+	close_phase(a);
+	for (in->phase_now = 0; in->phase_now < a->phases; in->phase_now++)
+		if (strcmp(a->phase[in->phase_now].name, name) == 0)
+			break;
+	if (in->phase_now == a->phases && a->phases < ACCOUNT_PHASES_MAX) {
+		snprintf(a->phase[a->phases].name, sizeof a->phase->name, "%s", name);
+		a->phases++;
+	}
+	account_enter(a, &a->phase_spans, (int)in->phase_now, a->at);
+}
+
+int account_is_training(const struct account *a, int phase)
+{
+	return phase >= 0 && (size_t)phase < a->phases &&
+	       strcmp(a->phase[phase].name, "running") == 0;
+}
+
+static void keep(char *out, size_t max, const char *text)
+{
+	snprintf(out, max, "%s", text);
+}
+
+#define KEEP(out, text) keep((out), sizeof(out), (text))
+
+/* What the begin record says of the job. */
+static void take_description(struct account *a, const struct record *r)
+{
+	KEEP(a->job, account_value(r, "job"));
+	KEEP(a->solution, account_value(r, "solution"));
+	KEEP(a->sync, account_value(r, "sync"));
+	record_u64_opt(r, "workers", 0, UINT64_MAX, &a->workers, NULL);
+	record_u64_opt(r, "servers", 0, UINT64_MAX, &a->servers, NULL);
+	record_u64_opt(r, "batch", 0, UINT64_MAX, &a->batch, NULL);
+	record_u64_opt(r, "shard", 0, UINT64_MAX, &a->shard, NULL);
+}
+
+/* Of a supervisor that was killed nobody knows when: its last record is taken. */
+static void take_begin(struct account *a, const struct record *r, double before)
+{
+	double now = a->at;
+	a->at = before;
+	close_phase(a);
+	for (size_t i = 0; i < a->nodes; i++)
+		account_node_away(a, &a->node[i], before);
+	if (a->runs > 0)
+		account_enter(a, &a->phase_spans, ACCOUNT_PHASES_MAX, before); /* none */
+	a->at = a->begun_at = a->reader->phase_since = now;
+	a->reader->phase_now = ACCOUNT_PHASES_MAX;
+	a->runs++;
+	take_description(a, r);
+	KEEP(a->state, "unfinished");
+	a->failed[0] = '\0';
+	free(a->error);
+	a->error = NULL;
+	take_phase(a, "services");
+}
+
+static void take_summary(struct account *a, const struct record *r)
+{
+	KEEP(a->state, account_value(r, "state"));
+	KEEP(a->samples, account_value(r, "samples"));
+	KEEP(a->jct, account_value(r, "jct"));
+	KEEP(a->auc, account_value(r, "auc"));
+	KEEP(a->logloss, account_value(r, "logloss"));
+	KEEP(a->failed, account_value(r, "failed"));
+}
+
+static void take_error(struct account *a, const struct record *r)
+{
+	free(a->error);
+	a->error = r->text ? strdup(r->text) : NULL;
+	if (r->text && !a->error)
+		out_of_memory(a);
+}
+
+/* ---- the course of the loss ---- */
+
+static void merge_rows(struct account_row *out, const struct account_row *p)
+{
+	const struct account_row *q = p + 1;
+	double weight = p->weight + q->weight, loss = q->loss;
+	if (isnan(q->loss))
+		loss = p->loss;
+	else if (!isnan(p->loss) && weight > 0)
+		loss = (p->loss * p->weight + q->loss * q->weight) / weight;
+	*out = (struct account_row){q->at, loss, q->samples, weight};
+}
+
+static void thin_rows(struct account *a)
+{
+	size_t count = 0;
+	for (size_t i = 0; i + 1 < a->rows; i += 2)
+		merge_rows(&a->row[count++], &a->row[i]);
+	if (a->rows % 2)
+		a->row[count++] = a->row[a->rows - 1];
+	a->rows = count;
+}
+
+static void take_row(struct account *a, const struct record *r)
+{
+	struct account_row row = {.at = a->at, .loss = NAN, .samples = NAN};
+	record_real_opt(r, "loss", -1e300, 1e300, &row.loss, NULL);
+	record_real_opt(r, "samples-done", 0, 1e300, &row.samples, NULL);
+	record_real_opt(r, "samples", 0, 1e300, &a->total, NULL);
+	record_u64_opt(r, "epochs", 0, UINT64_MAX, &a->epochs, NULL);
+	if (isnan(row.samples))
+		return;
+	row.weight = fmax(row.samples - a->reader->samples, 0);
+	a->reader->samples = row.samples;
+	if (a->rows == ACCOUNT_POINTS_MAX)
+		thin_rows(a);
+	if (GROW(a->row, a->rows_room, a->rows + 1) != 0)
+		out_of_memory(a);
+	else
+		a->row[a->rows++] = row;
+}
+
+/* ---- decisions ---- */
+
+static void take_action(struct account *a, const struct record *r)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	const char *kind = account_value(r, "kind"), *by = decider(a);
+	double accum = 1;
+	if (strcmp(kind, "none") == 0)
+		return;
+	a->actions++;
+	record_begin(&o, line, sizeof line, "decided");
+	record_add_seconds(&o, "at", a->at);
+	record_add(&o, "by", by ? by : "");
+	record_add_fields(&o, r, NULL);
+	account_tell(a, &o);
+	struct account_mark *m = account_mark(a, ACCOUNT_ACTION);
+	if (!m)
+		return;
+	KEEP(m->what, kind);
+	m->by = decider(a);
+	record_real_opt(r, "size", 0, 1e300, &m->size, NULL);
+	record_real_opt(r, "accum", 1, 1e300, &accum, NULL);
+	m->size *= accum;
+	record_real_opt(r, "count", 0, 1e300, &m->size, NULL);
+	record_real_opt(r, "scale", 0, 1e300, &m->size, NULL);
+	account_mark_reason(a, m, account_value(r, "reason"));
+	const char *id = account_value(r, "id");
+	struct account_node *n = id[0] ? account_node(a, id, account_value(r, "role")) : NULL;
+	if (n)
+		a->mark[a->marks - 1].node = (size_t)(n - a->node);
+}
+
+static void take_refused(struct account *a, const struct record *r)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	a->refused++;
+	record_begin(&o, line, sizeof line, "refused");
+	record_add_fields(&o, r, NULL);
+	account_tell(a, &o);
+	struct account_mark *m = account_mark(a, ACCOUNT_REFUSED);
+	if (!m)
+		return;
+	KEEP(m->what, account_value(r, "kind"));
+	account_mark_reason(a, m, account_value(r, "reason"));
+}
+
+static void take_checkpoint(struct account *a, const struct record *r)
+{
+	struct account_mark *m = account_mark(a, ACCOUNT_CHECKPOINT);
+	a->checkpoints++;
+	if (m)
+		record_real_opt(r, "stall", 0, 1e300, &m->seconds, NULL);
+}
+
+static void take_decision(struct account *a, const struct record *r)
+{
+	a->decisions++;
+	a->reader->snapshot_at = a->at;
+	take_decider(a, account_value(r, "solution"));
+}
+
+/* ---- records in ---- */
+
+static void take(struct account *a, const struct record *r, double before)
+{
+	if (account_take_node(a, r))
+		return;
+	if (record_is(r, "begin") && (a->runs == 0 || !record_get(r, "goes-on")))
+		take_begin(a, r, before);
+	else if (record_is(r, "phase"))
+		take_phase(a, account_value(r, "name"));
+	else if (record_is(r, "decision"))
+		take_decision(a, r);
+	else if (record_is(r, "by-hand"))
+		take_decider(a, "hand");
+	else if (record_is(r, "row"))
+		take_row(a, r);
+	else if (record_is(r, "action"))
+		take_action(a, r);
+	else if (record_is(r, "refused"))
+		take_refused(a, r);
+	else if (record_is(r, "decided"))
+		a->skipped += record_get(r, "skipped") != NULL;
+	else if (record_is(r, "rollback")) {
+		a->rollbacks++;
+		account_mark(a, ACCOUNT_ROLLBACK);
+	} else if (record_is(r, "checkpoint"))
+		take_checkpoint(a, r);
+	else if (record_is(r, "error"))
+		take_error(a, r);
+	else if (record_is(r, "summary"))
+		take_summary(a, r);
+}
+
+int account_take(struct account *a, const struct record *r, struct error *err)
+{
+	double before = a->at;
+	record_real_opt(r, "at", 0, 1e300, &a->at, NULL);
+	if (a->first_at == 0)
+		a->first_at = a->at;
+	take(a, r, before);
+	return a->reader->failed ? error_set(err, ERROR_OS, NULL, "out of memory") : 0;
+}
+
+void account_end(struct account *a)
+{
+	close_phase(a);
+	for (size_t i = 0; i < a->nodes; i++)
+		account_node_end(a, &a->node[i]);
+}
+
+double account_seconds(const struct account *a)
+{
+	double seconds = 0;
+	for (size_t i = 0; i < a->phases; i++)
+		seconds += a->phase[i].seconds;
+	return seconds;
+}
+
+double account_seconds_by(const struct account *a, double at)
+{
+	double seconds = 0;
+	for (size_t i = 0; i < a->phase_spans.count; i++) {
+		const struct account_span *p = &a->phase_spans.span[i];
+		if (p->from >= at)
+			break;
+		if (p->what < ACCOUNT_PHASES_MAX)
+			seconds += fmin(p->to, at) - p->from;
+	}
+	return seconds;
+}

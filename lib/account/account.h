@@ -1,0 +1,149 @@
+/*
+ * account: what the log of a job says, all its records taken together: which nodes it had and when
+ * they were up, what they had done at which time, how the loss went, what was decided, what failed.
+ * For those who look at a job afterwards, or while it runs (trainctl report).
+ *
+ * Fed record by record, in the order of the log.  It takes bounded memory a node, however long the
+ * job was: of courses that get too long every other point is left out, and since points are sums,
+ * nothing is lost between two of them.  What was decided and what was restarted is kept whole.
+ *
+ * Times are epoch seconds, durations seconds.  Pure.
+ */
+#ifndef PACELINE_ACCOUNT_ACCOUNT_H
+#define PACELINE_ACCOUNT_ACCOUNT_H
+
+#include "base/error.h"
+#include "base/option.h"
+#include "record/record.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define ACCOUNT_POINTS_MAX 2048 /* of one course */
+#define ACCOUNT_PHASES_MAX 32
+#define ACCOUNT_REASON_MAX 256
+
+enum account_state {
+	ACCOUNT_AWAY,     /* nobody knows: not begun, or nobody supervised */
+	ACCOUNT_STARTING, /* the first process of a run of trainctl */
+	ACCOUNT_UP,
+	ACCOUNT_DOWN,
+	ACCOUNT_AGAIN, /* starting after an end */
+	ACCOUNT_STATES
+};
+
+/* A stretch of time in which something was so: a state, or a phase. */
+struct account_span {
+	double from, to;
+	int what;
+};
+
+struct account_spans {
+	struct account_span *span; /* in order of time; the last one goes on */
+	size_t count, room;
+};
+
+/* What a node had done until then, since the log begins. */
+struct account_point {
+	double at; /* when it reported last */
+	double batches, samples;
+	double time;                /* of its batches, without waiting for others */
+	double compute, comm, wait; /* NAN: not in this log */
+};
+
+struct account_node {
+	char id[OPTION_ID_MAX], role[16];
+	uint64_t restarts;
+	struct account_spans spans; /* states */
+	struct account_point *point;
+	size_t points, room;
+	uint64_t size; /* of its last batch */
+	double busy;   /* share of the time that its batches took; NAN: not known */
+	struct account_intake *intake;
+};
+
+/* The course of the loss. */
+struct account_row {
+	double at;
+	double loss;    /* mean since the row before; NAN: none */
+	double samples; /* that count by then */
+	double weight;  /* samples since the row before */
+};
+
+enum account_kind {
+	ACCOUNT_ACTION,
+	ACCOUNT_REFUSED,
+	ACCOUNT_RESTART, /* a node that is ready again */
+	ACCOUNT_ROLLBACK,
+	ACCOUNT_CHECKPOINT
+};
+
+#define ACCOUNT_NOBODY ((size_t)-1)
+
+/* Something that happened at one moment. */
+struct account_mark {
+	enum account_kind kind;
+	double at;
+	size_t node;    /* ACCOUNT_NOBODY: of no node */
+	char what[40];  /* of an action its kind; of a restart why */
+	char *by;       /* who decided; shared by marks, NULL: nobody */
+	char *reason;   /* NULL: none */
+	double size;    /* samples of a batch that it sets; NAN: none. Of all accumulation steps. */
+	double seconds; /* of a restart until it was ready, of a checkpoint the stall; NAN */
+	double down;    /* of a restart: without a process that serves */
+};
+
+struct account_phase {
+	char name[32];
+	double seconds;
+};
+
+struct account {
+	/* As the last run of trainctl says. */
+	char job[OPTION_ID_MAX], solution[256], sync[16];
+	uint64_t workers, servers, batch, shard; /* samples; 0: it does not say */
+	/* As it ended. state: done, stopped, failed, or unfinished. */
+	char state[16], samples[24], jct[32], auc[32], logloss[32], failed[OPTION_ID_MAX];
+	char *error;     /* why it failed, in words; NULL: it did not */
+	double first_at, at; /* of the log's first and last record */
+	double begun_at; /* when the last run began */
+	double total;    /* samples of all epochs; 0: not known */
+	uint64_t epochs;
+	uint64_t runs, decisions, actions, refused, skipped, restarts, rollbacks, checkpoints;
+	struct account_phase phase[ACCOUNT_PHASES_MAX];
+	size_t phases;
+	struct account_spans phase_spans; /* what: which phase */
+	struct account_node *node;        /* in order of first appearance */
+	size_t nodes, nodes_room;
+	struct account_row *row;
+	size_t rows, rows_room;
+	struct account_mark *mark; /* in the order of the log */
+	size_t marks, marks_room;
+	struct account_reader *reader;
+};
+
+/* Each decision, refusal and restart is told as it is read, as a record (`decided`, `refused`,
+ * `restarted`); tell may be NULL. */
+typedef void account_tell_fn(const char *line, void *arg);
+
+int account_new(struct account **out, account_tell_fn *tell, void *arg, struct error *err);
+void account_free(struct account *a); /* NULL is fine */
+
+/* -1: out of memory. Types and fields that it does not know are passed over. */
+int account_take(struct account *a, const struct record *r, struct error *err);
+/* The log ends here: what goes on is closed. */
+void account_end(struct account *a);
+
+/* Of all phases; of those before a time: how long the job had run by then. */
+double account_seconds(const struct account *a);
+double account_seconds_by(const struct account *a, double at);
+/* Seconds of a node in a state, all together; or between two times. */
+double account_state_seconds(const struct account_node *n, enum account_state state);
+double account_overlap(const struct account_spans *s, int what, double from, double to);
+/* What a node did between two times: at an even pace between two points, while it was up. */
+struct account_point account_between(const struct account_node *n, double from, double to);
+int account_is_worker(const struct account_node *n);
+/* Whether phase p of the account is the one in which workers train. */
+int account_is_training(const struct account *a, int phase);
+
+#endif

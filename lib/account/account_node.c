@@ -1,0 +1,443 @@
+/* account_node: of an account, what it has of its nodes: their states, their restarts, and what they
+ * had done at which time. */
+#include "account/account.h"
+
+#include "account/account_internal.h"
+#include "base/grow.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct account_node *account_node(struct account *a, const char *id, const char *role)
+{
+	struct account_reader *in = a->reader;
+	for (size_t k = 0; k < a->nodes; k++) { /* records of all nodes come in the same order */
+		size_t i = (in->found + 1 + k) % a->nodes;
+		if (strcmp(a->node[i].id, id) == 0) {
+			in->found = i;
+			return &a->node[i];
+		}
+	}
+	struct account_intake *intake = calloc(1, sizeof *intake);
+	if (!intake || GROW(a->node, a->nodes_room, a->nodes + 1) != 0) {
+		free(intake);
+		in->failed = 1;
+		return NULL;
+	}
+	struct account_node *n = &a->node[a->nodes++];
+	*n = (struct account_node){.intake = intake, .busy = NAN};
+	snprintf(n->id, sizeof n->id, "%s", id);
+	snprintf(n->role, sizeof n->role, "%s", role);
+	return n;
+}
+
+int account_is_worker(const struct account_node *n)
+{
+	return strcmp(n->role, "worker") == 0;
+}
+
+void account_node_free(struct account_node *n)
+{
+	free(n->spans.span);
+	free(n->point);
+	free(n->intake);
+}
+
+static void enter(struct account *a, struct account_node *n, enum account_state state)
+{
+	account_enter(a, &n->spans, (int)state, a->at);
+}
+
+void account_node_away(struct account *a, struct account_node *n, double at)
+{
+	account_enter(a, &n->spans, ACCOUNT_AWAY, at);
+	n->intake->handing = 0;
+}
+
+double account_state_seconds(const struct account_node *n, enum account_state state)
+{
+	double seconds = 0;
+	for (size_t i = 0; i < n->spans.count; i++)
+		if (n->spans.span[i].what == (int)state)
+			seconds += n->spans.span[i].to - n->spans.span[i].from;
+	return seconds;
+}
+
+/* ---- restarts ---- */
+
+static void put_restart(struct account *a, struct account_node *n)
+{
+	struct account_intake *in = n->intake;
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "restarted");
+	record_add_seconds(&o, "at", in->from);
+	record_add(&o, "role", n->role);
+	record_add(&o, "id", n->id);
+	record_add(&o, "why", in->why);
+	if (in->reason[0])
+		record_add(&o, "reason", in->reason);
+	record_add_seconds(&o, "seconds", a->at - in->from);
+	record_add_seconds(&o, "down", a->at - in->ended_at);
+	account_tell(a, &o);
+	a->restarts++;
+	n->restarts++;
+	struct account_mark *m = account_mark(a, ACCOUNT_RESTART);
+	if (!m)
+		return;
+	m->at = in->from;
+	m->node = (size_t)(n - a->node);
+	snprintf(m->what, sizeof m->what, "%s", in->why);
+	m->seconds = a->at - in->from;
+	m->down = a->at - in->ended_at;
+	account_mark_reason(a, m, in->reason);
+}
+
+static void forget_restart(struct account_intake *in)
+{
+	in->ended_at = in->from = 0;
+	in->asked = in->handing = 0;
+	in->reason[0] = '\0';
+}
+
+static void take_ready(struct account *a, struct account_node *n)
+{
+	enter(a, n, ACCOUNT_UP);
+	if (n->intake->ended_at != 0)
+		put_restart(a, n);
+	else if (n->intake->handing) /* the process before, to a supervisor that is new */
+		return;
+	forget_restart(n->intake);
+}
+
+/* Left over from a supervisor that was killed. Another process than it knew: there was a restart
+ * that nobody saw. */
+static void take_adopted(struct account *a, struct account_node *n, uint64_t life)
+{
+	struct account_intake *in = n->intake;
+	enter(a, n, ACCOUNT_STARTING);
+	if (life <= in->life || in->ended_at != 0)
+		return;
+	in->ended_at = NAN;
+	if (in->asked)
+		return;
+	snprintf(in->why, sizeof in->why, "unseen");
+	in->from = a->at;
+}
+
+static void take_end(struct account *a, struct account_node *n, const struct record *r)
+{
+	struct account_intake *in = n->intake;
+	in->ended_at = a->at;
+	if (!in->asked) {
+		const char *signal = record_get(r, "signal"), *status = record_get(r, "status");
+		snprintf(in->why, sizeof in->why, "%s%.8s",
+			 signal   ? "signal-"
+			 : status ? "status-"
+				  : "unseen",
+			 signal   ? signal
+			 : status ? status
+				  : "");
+		in->from = a->at;
+		in->reason[0] = '\0';
+	}
+	enter(a, n, ACCOUNT_DOWN);
+}
+
+static void take_start(struct account *a, struct account_node *n)
+{
+	enter(a, n, ACCOUNT_STARTING);
+	forget_restart(n->intake); /* the first of its run */
+	if (n->points == 0)
+		n->intake->begun = 1;
+}
+
+static void take_event(struct account *a, const struct record *r)
+{
+	struct account_node *n = account_node(a, account_value(r, "id"), account_value(r, "role"));
+	const char *kind = account_value(r, "kind");
+	uint64_t life = n ? n->intake->life : 0;
+	if (!n || record_u64_opt(r, "life", 0, UINT64_MAX, &life, NULL) != 0)
+		return;
+	struct account_intake *in = n->intake;
+	if (strcmp(kind, "kill") == 0) {
+		if (!in->asked) /* not from the guard: a person's kill, or a deadline */
+			snprintf(in->why, sizeof in->why, "killed");
+		in->from = in->from > 0 && in->asked ? in->from : a->at;
+		in->asked = 1;
+	} else if (strcmp(kind, "lost") == 0) {
+		if (!in->handing) { /* else it is the next process that is given up */
+			snprintf(in->why, sizeof in->why, "lost");
+			in->from = a->at;
+			in->asked = 1;
+		}
+	} else if (strcmp(kind, "exit") == 0)
+		take_end(a, n, r);
+	else if (strcmp(kind, "start") == 0)
+		take_start(a, n);
+	else if (strcmp(kind, "restart") == 0)
+		enter(a, n, ACCOUNT_AGAIN);
+	else if (strcmp(kind, "adopt") == 0)
+		take_adopted(a, n, life);
+	else if (strcmp(kind, "ready") == 0)
+		take_ready(a, n);
+	in->life = life;
+}
+
+/* Of a server: its next process is there, or has failed and the one before goes on. */
+static void take_hand_over(struct account *a, const struct record *r, int failed)
+{
+	struct account_node *n = account_node(a, account_value(r, "id"), "");
+	if (!n)
+		return;
+	if (failed && n->intake->ended_at == 0)
+		forget_restart(n->intake);
+	n->intake->handing = !failed;
+}
+
+/* By a decision, or a person. */
+static void take_restart(struct account *a, const struct record *r)
+{
+	struct account_node *n = account_node(a, account_value(r, "id"), "");
+	if (!n)
+		return;
+	struct account_intake *in = n->intake;
+	snprintf(in->reason, sizeof in->reason, "%s", account_value(r, "reason"));
+	snprintf(in->why, sizeof in->why, "kill-restart");
+	in->from = a->at;
+	in->asked = 1;
+}
+
+/* ---- what it had done ---- */
+
+/* Points are sums: one that is left out takes nothing away. */
+static void thin(struct account_node *n)
+{
+	size_t count = 1;
+	for (size_t i = 2; i < n->points; i += 2)
+		n->point[count++] = n->point[i];
+	n->points = count;
+}
+
+static void add_point(struct account *a, struct account_node *n, const struct account_point *p)
+{
+	if (n->points == ACCOUNT_POINTS_MAX)
+		thin(n);
+	if (GROW(n->point, n->room, n->points + 1) != 0)
+		a->reader->failed = 1;
+	else
+		n->point[n->points++] = *p;
+}
+
+/* Where a course begins: with nothing, when the node was ready first. Of one whose beginning is not
+ * in the log any more, with what it had done by then. */
+static double course_begin(const struct account_node *n, double at)
+{
+	for (size_t i = 0; i < n->spans.count; i++)
+		if (n->spans.span[i].what == ACCOUNT_UP)
+			return fmin(n->spans.span[i].from, at);
+	return at;
+}
+
+static struct account_sums difference(const struct account_sums *now,
+				      const struct account_sums *then)
+{
+	return (struct account_sums){.batches = now->batches - then->batches,
+				     .samples = now->samples - then->samples,
+				     .time = now->time - then->time,
+				     .compute = now->compute - then->compute,
+				     .comm = now->comm - then->comm,
+				     .wait = now->wait - then->wait};
+}
+
+static void add_sums(struct account *a, struct account_node *n, const struct account_sums *sums,
+		     double at)
+{
+	struct account_intake *in = n->intake;
+	struct account_point next = {.at = at};
+	struct account_sums more = *sums;
+	if (n->points == 0) {
+		next.compute = next.comm = next.wait = isnan(sums->compute) ? NAN : 0;
+		if (in->begun) {
+			next.at = course_begin(n, at);
+			add_point(a, n, &next);
+			next.at = at;
+		} else
+			more = (struct account_sums){0};
+	} else {
+		next = n->point[n->points - 1];
+		next.at = fmax(at, next.at);
+		if (sums->batches >= in->last.batches)
+			more = difference(sums, &in->last); /* else a monitor that began anew */
+	}
+	in->last = *sums;
+	if (n->points > 0 && more.batches <= 0)
+		return; /* nothing new */
+	next.batches += more.batches;
+	next.samples += more.samples;
+	next.time += more.time;
+	next.compute += more.compute;
+	next.comm += more.comm;
+	next.wait += more.wait;
+	add_point(a, n, &next);
+}
+
+/* Of a `series` record, or of a decision's snapshot: both are what the monitor says. */
+static void take_sums(struct account *a, struct account_node *n, const struct record *r)
+{
+	struct account_sums s = {.compute = NAN, .comm = NAN, .wait = NAN};
+	double at = a->at;
+	record_real_opt(r, "batches", 0, 1e300, &s.batches, NULL);
+	record_real_opt(r, "samples", 0, 1e300, &s.samples, NULL);
+	record_real_opt(r, "time-sum", 0, 1e300, &s.time, NULL);
+	record_real_opt(r, "compute-sum", 0, 1e300, &s.compute, NULL);
+	record_real_opt(r, "comm-sum", 0, 1e300, &s.comm, NULL);
+	record_real_opt(r, "wait-sum", 0, 1e300, &s.wait, NULL);
+	record_real_opt(r, "last", 0, 1e300, &at, NULL);
+	record_u64_opt(r, "size", 0, UINT64_MAX, &n->size, NULL);
+	if (!n->intake->has_sums && n->points > 0)
+		n->intake->last = s; /* until now they were guessed: what is between is not known */
+	n->intake->has_sums = 1;
+	if (s.batches > 0)
+		add_sums(a, n, &s, fmin(at, a->at));
+}
+
+static void take_series(struct account *a, const struct record *r)
+{
+	struct account_node *n = account_node(a, account_value(r, "id"), account_value(r, "role"));
+	if (n)
+		take_sums(a, n, r);
+}
+
+/* The snapshots of an older log have no sums. What a node's batches took follows from its speed and their
+ * number from their size, as of the short window. */
+static void guess(struct account *a, struct account_node *n, const struct record *r, double samples,
+		  double speed)
+{
+	struct account_intake *in = n->intake;
+	struct account_sums s = in->last;
+	double size = 0, at = a->reader->snapshot_at;
+	record_real_opt(r, "size", 0, 1e300, &size, NULL);
+	record_real_opt(r, "last", 0, 1e300, &at, NULL);
+	if (in->has_sums || !(size > 0) || !(speed > 0))
+		return;
+	double more = samples >= in->samples ? samples - in->samples : samples;
+	s.compute = s.comm = s.wait = NAN;
+	s.samples += more;
+	s.batches += more / size;
+	s.time += more / speed;
+	add_sums(a, n, &s, fmin(at, a->at));
+}
+
+/* Of a decision's snapshot. */
+static void take_node(struct account *a, const struct record *r)
+{
+	double samples = 0, speed = NAN, snapshot_at = a->reader->snapshot_at;
+	struct account_node *n = account_node(a, account_value(r, "id"), account_value(r, "role"));
+	if (!n || record_real_opt(r, "samples", 0, 1e300, &samples, NULL) != 0 ||
+	    record_real_opt(r, "speed-short", 0, 1e300, &speed, NULL) != 0)
+		return;
+	struct account_intake *in = n->intake;
+	double time = snapshot_at - in->samples_at;
+	if (in->samples_at > 0 && time > 0 && samples >= in->samples && speed > 0) {
+		in->busy += (samples - in->samples) / speed;
+		in->watched += time;
+	}
+	record_u64_opt(r, "size", 0, UINT64_MAX, &n->size, NULL);
+	if (record_get(r, "batches"))
+		take_sums(a, n, r);
+	else
+		guess(a, n, r, samples, speed);
+	in->samples_at = snapshot_at;
+	in->samples = samples;
+}
+
+static double away(const struct account_node *n, double from, double to)
+{
+	static const enum account_state states[] = {ACCOUNT_AWAY, ACCOUNT_STARTING, ACCOUNT_DOWN,
+						    ACCOUNT_AGAIN};
+	double sum = 0;
+	for (size_t i = 0; i < sizeof states / sizeof *states; i++)
+		sum += account_overlap(&n->spans, (int)states[i], from, to);
+	return sum;
+}
+
+/* How much of what was done between two points was done in a part of that time: it was done at an
+ * even pace while the node was up. */
+static double share(const struct account_node *n, const struct account_point *p, double from,
+		    double to)
+{
+	double begin = fmax(p[0].at, from), end = fmin(p[1].at, to);
+	double all = p[1].at - p[0].at, part = end - begin;
+	if (!(all > 0))
+		return from <= p[1].at && p[1].at < to;
+	if (!(part > 0))
+		return 0;
+	double up = all - away(n, p[0].at, p[1].at);
+	return up > 1e-3 * all ? fmin((part - away(n, begin, end)) / up, 1) : part / all;
+}
+
+/* The first point behind that time. */
+static size_t point_at(const struct account_node *n, double at)
+{
+	size_t low = 0, high = n->points;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (n->point[middle].at < at)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+struct account_point account_between(const struct account_node *n, double from, double to)
+{
+	struct account_point sum = {.at = to};
+	size_t first = point_at(n, from);
+	for (size_t i = first > 0 ? first : 1; i < n->points && n->point[i - 1].at < to; i++) {
+		const struct account_point *p = &n->point[i - 1];
+		double part = share(n, p, from, to);
+		if (!(part > 0))
+			continue;
+		sum.batches += part * (p[1].batches - p[0].batches);
+		sum.samples += part * (p[1].samples - p[0].samples);
+		sum.time += part * (p[1].time - p[0].time);
+		sum.compute += part * (p[1].compute - p[0].compute);
+		sum.comm += part * (p[1].comm - p[0].comm);
+		sum.wait += part * (p[1].wait - p[0].wait);
+	}
+	return sum;
+}
+
+/* ---- in and out ---- */
+
+int account_take_node(struct account *a, const struct record *r)
+{
+	if (record_is(r, "event"))
+		take_event(a, r);
+	else if (record_is(r, "series"))
+		take_series(a, r);
+	else if (record_is(r, "node"))
+		take_node(a, r);
+	else if (record_is(r, "restart"))
+		take_restart(a, r);
+	else if (record_is(r, "hand-over") || record_is(r, "handover-failed"))
+		take_hand_over(a, r, record_is(r, "handover-failed"));
+	else
+		return 0;
+	return 1;
+}
+
+void account_node_end(struct account *a, struct account_node *n)
+{
+	const struct account_intake *in = n->intake;
+	account_close(&n->spans, a->at);
+	if (in->watched > 0)
+		n->busy = in->busy / in->watched;
+	else if (n->points > 1 && n->point[n->points - 1].at > n->point[0].at)
+		n->busy = n->point[n->points - 1].time /
+			  (n->point[n->points - 1].at - n->point[0].at);
+}

@@ -1,0 +1,290 @@
+/* cost: see cost.h. */
+#include "account/cost.h"
+
+#include "base/number.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNTED 0.95 /* more than that: all */
+
+const char *const cost_text[COST_KINDS] = {
+	[COST_TOGETHER] = "training, at the pace of all workers together",
+	[COST_THROWN] = "training what was dropped or rolled back",
+	[COST_WAITING] = "waiting for slower nodes",
+	[COST_FIRST] = "workers starting",
+	[COST_RESTARTS] = "workers down or restarting",
+	[COST_HANDOVER] = "servers handing over",
+	[COST_STALL] = "checkpoints",
+	[COST_OTHER] = "getting shards and rows, the last batches",
+	[COST_STARTING] = "before training: services, servers",
+	[COST_ROLLBACK] = "going back to a checkpoint",
+	[COST_ENDING] = "after training: last checkpoint, stopping",
+	[COST_SCORING] = "scoring TEST"};
+
+/* A worker in a window. */
+struct cell {
+	double speed;
+	double samples, busy, wait, first, again, other; /* seconds */
+};
+
+struct sums {
+	const struct account *a;
+	struct cost *cost;
+	const struct account_node **worker;
+	struct cell *cell; /* of each worker, in this window */
+	double *sorted;
+	size_t workers;
+	double samples;         /* trained by workers */
+	double together;        /* seconds: what they trained, at the pace of all */
+	double even;            /* at that of the median */
+	double *blamed;         /* by worker */
+};
+
+enum cost_kind cost_phase(const struct account *a, int phase)
+{
+	const char *name = phase >= 0 && (size_t)phase < a->phases ? a->phase[phase].name : "";
+	static const struct {
+		const char *name;
+		enum cost_kind kind;
+	} kinds[] = {{"running", COST_TOGETHER},
+		     {"rollback", COST_ROLLBACK}, {"winding", COST_ENDING},
+		     {"last-cut", COST_ENDING},   {"finishing", COST_ENDING},
+		     {"stopping", COST_ENDING},   {"over", COST_ENDING},
+		     {"scoring", COST_SCORING}};
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		if (strcmp(kinds[i].name, name) == 0)
+			return kinds[i].kind;
+	return COST_STARTING;
+}
+
+static void add_phases(const struct account *a, struct cost *out)
+{
+	for (size_t i = 0; i < a->phases; i++) {
+		out->seconds += a->phase[i].seconds;
+		if (account_is_training(a, (int)i))
+			out->training += a->phase[i].seconds;
+		else
+			out->of[cost_phase(a, (int)i)] += a->phase[i].seconds;
+	}
+}
+
+/* ---- a window ---- */
+
+/* speed is that of the window before where it did nothing. What clocks disagree on is cut. */
+static void fill_cell(struct cell *c, const struct account_node *n, double from, double to)
+{
+	struct account_point did = account_between(n, from, to);
+	double left = to - from;
+	if (did.time > 0 && did.samples > 0)
+		c->speed = did.samples / did.time;
+	c->samples = did.samples;
+	c->first = account_overlap(&n->spans, ACCOUNT_STARTING, from, to);
+	c->again = account_overlap(&n->spans, ACCOUNT_AGAIN, from, to) +
+		   account_overlap(&n->spans, ACCOUNT_DOWN, from, to);
+	left = fmax(left - c->first - c->again, 0);
+	c->busy = did.time;
+	c->wait = fmin(isnan(did.wait) ? INFINITY : did.wait, fmax(left - c->busy, 0));
+	c->other = fmax(left - c->busy - c->wait, 0);
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+static double median(double *values, size_t count)
+{
+	qsort(values, count, sizeof *values, compare);
+	return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+/* Others wait for the one that waits least itself, of those that work. */
+static void blame(struct sums *s, double waited)
+{
+	size_t least = s->workers;
+	for (size_t i = 0; i < s->workers; i++) {
+		const struct cell *c = &s->cell[i];
+		if (c->busy > 0 && (least == s->workers ||
+				    c->wait * s->cell[least].busy < s->cell[least].wait * c->busy))
+			least = i;
+	}
+	if (least < s->workers)
+		s->blamed[least] += waited;
+}
+
+static void add_window(struct sums *s, double from, double to)
+{
+	double all = 0, done = 0, wait = 0, first = 0, again = 0, other = 0;
+	size_t known = 0;
+	for (size_t i = 0; i < s->workers; i++) {
+		fill_cell(&s->cell[i], s->worker[i], from, to);
+		all += s->cell[i].speed;
+		if (s->cell[i].speed > 0)
+			s->sorted[known++] = s->cell[i].speed;
+	}
+	if (known == 0) {
+		s->cost->of[COST_FIRST] += to - from; /* nobody has trained yet */
+		return;
+	}
+	for (size_t i = 0; i < s->workers; i++) {
+		const struct cell *c = &s->cell[i];
+		double weight = c->speed / all;
+		done += c->samples;
+		wait += weight * c->wait;
+		first += weight * c->first;
+		again += weight * c->again;
+		other += weight * c->other;
+	}
+	double rest = to - from - done / all, parts = wait + first + again + other;
+	double scale = parts > 0 && rest > 0 ? rest / parts : 0;
+	s->samples += done;
+	s->together += (to - from) - scale * parts;
+	s->even += done / (median(s->sorted, known) * (double)s->workers);
+	s->cost->of[COST_WAITING] += scale * wait;
+	s->cost->of[COST_FIRST] += scale * first;
+	s->cost->of[COST_RESTARTS] += scale * again;
+	s->cost->of[COST_OTHER] += scale * other;
+	blame(s, scale * wait);
+}
+
+/* ---- the whole ---- */
+
+double cost_first_speed(const struct account_node *n)
+{
+	for (size_t i = 1; i < n->points; i++) {
+		double time = n->point[i].time - n->point[i - 1].time;
+		double samples = n->point[i].samples - n->point[i - 1].samples;
+		if (time > 0 && samples > 0)
+			return samples / time;
+	}
+	return 0;
+}
+
+static void add_training(struct sums *s)
+{
+	const struct account_spans *spans = &s->a->phase_spans;
+	for (size_t i = 0; i < spans->count; i++) {
+		const struct account_span *p = &spans->span[i];
+		double length = p->to - p->from;
+		if (!account_is_training(s->a, p->what) || !(length > 0))
+			continue;
+		size_t count = 1 + (size_t)(COST_WINDOWS * (length / s->cost->training));
+		for (size_t k = 0; k < count; k++)
+			add_window(s, p->from + length * (double)k / (double)count,
+				   p->from + length * (double)(k + 1) / (double)count);
+	}
+}
+
+/* What the servers' restarts and the checkpoints took, workers saw as waiting. */
+static void take_from_waiting(struct cost *cost, enum cost_kind kind, double seconds)
+{
+	double taken = fmin(seconds, cost->of[COST_WAITING]);
+	cost->of[kind] += taken;
+	cost->of[COST_WAITING] -= taken;
+}
+
+static void add_marks(const struct account *a, struct cost *cost)
+{
+	for (size_t i = 0; i < a->marks; i++) {
+		const struct account_mark *m = &a->mark[i];
+		int in = 0;
+		for (size_t k = 0; k < a->phases && !in; k++)
+			in = account_is_training(a, (int)k) &&
+			     account_overlap(&a->phase_spans, (int)k, m->at, m->at + 1e-6) > 0;
+		if (!in)
+			continue;
+		if (m->kind == ACCOUNT_CHECKPOINT && m->seconds > 0)
+			take_from_waiting(cost, COST_STALL, m->seconds);
+		if (m->kind == ACCOUNT_RESTART && m->down > 0 && m->node != ACCOUNT_NOBODY &&
+		    strcmp(a->node[m->node].role, "server") == 0)
+			take_from_waiting(cost, COST_HANDOVER, m->down);
+	}
+}
+
+/* What part of what workers trained counts, since the first row of the log. Some batches are on their
+ * way, so that a little less than all is all. */
+static double counted(const struct sums *s)
+{
+	const struct account *a = s->a;
+	const struct account_row *first = a->row, *last = a->row + a->rows - 1;
+	double counts, end = a->at, trained = 0;
+	if (a->rows == 0)
+		return 1;
+	if (number_real(a->samples, 0, 1e300, &counts, NULL, NULL) != 0) {
+		counts = last->samples;
+		end = last->at;
+	}
+	for (size_t i = 0; i < s->workers; i++)
+		trained += account_between(s->worker[i], first->at, end).samples;
+	double part = (counts - first->samples) / trained;
+	return part > 0 && part < COUNTED ? part : 1;
+}
+
+static void conclude(struct sums *s)
+{
+	struct cost *cost = s->cost;
+	double part = counted(s), away = cost->seconds - cost->training;
+	cost->known = 1;
+	cost->of[COST_TOGETHER] = s->together * part;
+	cost->of[COST_THROWN] = s->together * (1 - part);
+	cost->busy = away + s->together * part;
+	cost->even = away + s->even * part;
+	cost->pace = s->samples * part / cost->training;
+	cost->could = s->together > 0 ? s->samples / s->together : NAN;
+	add_marks(s->a, cost);
+	for (size_t i = 0; i < s->workers; i++)
+		if (s->blamed[i] > cost->slowest_seconds) {
+			cost->slowest = (size_t)(s->worker[i] - s->a->node);
+			cost->slowest_seconds = s->blamed[i];
+		}
+}
+
+static int make(struct sums *s)
+{
+	const struct account *a = s->a;
+	size_t room = a->nodes + 1;
+	s->worker = calloc(room, sizeof *s->worker);
+	s->cell = calloc(room, sizeof *s->cell);
+	s->sorted = calloc(room, sizeof *s->sorted);
+	s->blamed = calloc(room, sizeof *s->blamed);
+	if (!s->worker || !s->cell || !s->sorted || !s->blamed)
+		return -1;
+	for (size_t i = 0; i < a->nodes; i++)
+		if (account_is_worker(&a->node[i]) && a->node[i].points > 1) {
+			s->worker[s->workers] = &a->node[i];
+			/* until it has trained it has the speed that it has first */
+			s->cell[s->workers++].speed = cost_first_speed(&a->node[i]);
+		}
+	return 0;
+}
+
+int cost_of(const struct account *a, struct cost *out, struct error *err)
+{
+	struct sums s = {.a = a, .cost = out};
+	*out = (struct cost){.busy = NAN,
+			     .even = NAN,
+			     .pace = NAN,
+			     .could = NAN,
+			     .slowest = ACCOUNT_NOBODY};
+	add_phases(a, out);
+	int result = make(&s);
+	if (result != 0)
+		error_set(err, ERROR_OS, NULL, "out of memory");
+	else if (s.workers > 0 && out->training > 0)
+		add_training(&s);
+	if (result == 0 && s.samples > 0)
+		conclude(&s);
+	else if (result == 0) {
+		for (enum cost_kind k = COST_TOGETHER; k < COST_STARTING; k++)
+			out->of[k] = 0;
+		out->of[COST_OTHER] = out->training;
+	}
+	free(s.worker);
+	free(s.cell);
+	free(s.sorted);
+	free(s.blamed);
+	return result;
+}

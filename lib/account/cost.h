@@ -1,0 +1,66 @@
+/*
+ * cost: where the time of a job went, and what it would have taken without stragglers.
+ *
+ * The time in which workers train is cut into windows.  In each of them worker i has a speed v(i),
+ * the samples that it computed over the seconds that its batches took, waiting left out (where it
+ * did none: that of the window before), and V is the sum of all v(i): the pace of all machines
+ * together.  What the job trained in the window takes samples/V seconds at that pace, and as
+ *
+ *     samples = sum over i of v(i) * (seconds that worker i computed)
+ *
+ * the rest of the window is, to the last millisecond, the sum over i of v(i)/V times the seconds in
+ * which worker i did something else: waited for others, was down, was starting, ... .  So each cause
+ * has its seconds of the job, and they add up.
+ *
+ * Pure.
+ */
+#ifndef PACELINE_ACCOUNT_COST_H
+#define PACELINE_ACCOUNT_COST_H
+
+#include "account/account.h"
+
+#define COST_WINDOWS 600
+
+enum cost_kind {
+	COST_TOGETHER,  /* training at the pace of all workers together */
+	COST_THROWN,    /* training what does not count: dropped, or rolled back */
+	COST_WAITING,   /* for slower workers and for servers */
+	COST_FIRST,     /* workers that start */
+	COST_RESTARTS,  /* workers that are down, or start again */
+	COST_HANDOVER,  /* servers that are restarted */
+	COST_STALL,     /* checkpoints while workers train */
+	COST_OTHER,     /* asking for shards, reading, nothing left to do */
+	COST_STARTING,  /* before workers train: services, servers, the first checkpoint */
+	COST_ROLLBACK,  /* going back to a checkpoint */
+	COST_ENDING,    /* the last checkpoint, stopping */
+	COST_SCORING,
+	COST_KINDS
+};
+
+/* In words, for people. */
+extern const char *const cost_text[COST_KINDS];
+
+struct cost {
+	int known;       /* 0: the log has no measurements of workers; then there are only phases */
+	double seconds;  /* of all phases: the sum of those below */
+	double training; /* of these, while workers train */
+	double of[COST_KINDS];
+	/* What the job would have taken: had all workers been busy all the time; had besides each
+	 * been as fast as the median one. Phases in which nobody trains are in both. NAN: not
+	 * known. */
+	double busy, even;
+	double pace;  /* samples a second while workers train */
+	double could; /* the same, of all workers together */
+	/* For whom others waited most: the worker that waited least. ACCOUNT_NOBODY: nobody. */
+	size_t slowest;
+	double slowest_seconds; /* of COST_WAITING */
+};
+
+/* What a phase of the account is for; COST_TOGETHER: workers train. */
+enum cost_kind cost_phase(const struct account *a, int phase);
+/* What a worker did first, in samples a second; 0: nothing. */
+double cost_first_speed(const struct account_node *n);
+
+int cost_of(const struct account *a, struct cost *out, struct error *err);
+
+#endif

@@ -1,0 +1,237 @@
+/* condition: see condition.h. */
+#include "job/condition.h"
+
+#include "base/fs.h"
+#include "job/holder.h"
+#include "job/job.h"
+#include "job/prepare.h"
+#include "job/spent.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* How much of a log's end is looked at: more when no row was in so much. */
+static const size_t tail_bytes[] = {256u << 10, 8u << 20};
+
+const char *condition_name(enum condition_is is)
+{
+	static const char *const names[] = {
+		[CONDITION_RUNNING] = "running", [CONDITION_CRASHED] = "crashed",
+		[CONDITION_STOPPED] = "stopped", [CONDITION_FAILED] = "failed",
+		[CONDITION_DONE] = "done",	 [CONDITION_NEW] = "new"};
+	return names[is];
+}
+
+const char *condition_words(enum condition_is is)
+{
+	static const char *const words[] = {
+		[CONDITION_RUNNING] = "it is running",
+		[CONDITION_CRASHED] = "its trainctl is gone without a word",
+		[CONDITION_STOPPED] = "it was stopped",
+		[CONDITION_FAILED] = "it failed",
+		[CONDITION_DONE] = "it is done",
+		[CONDITION_NEW] = "it has not begun"};
+	return words[is];
+}
+
+/* ---- the log ---- */
+
+struct tail {
+	int has_run;                   /* a run began, as far as it was read */
+	int is_over;                   /* and has said its summary */
+	double at;                     /* of the last record that has a time */
+	char summary[RECORD_LINE_MAX]; /* of the last run, with newline */
+	uint64_t samples_done, samples;
+};
+
+static void take_record(struct tail *t, const struct record *r, const char *line, size_t len)
+{
+	double at = NAN;
+	record_real_opt(r, "at", 0, 1e300, &at, NULL);
+	if (!isnan(at))
+		t->at = at;
+	t->has_run = 1; /* a log begins with a run, or goes on with one */
+	if (record_is(r, "begin") && !record_get(r, "goes-on")) {
+		t->is_over = 0;
+		t->summary[0] = '\0';
+	} else if (record_is(r, "row")) {
+		record_u64_opt(r, "samples-done", 0, UINT64_MAX, &t->samples_done, NULL);
+		record_u64_opt(r, "samples", 0, UINT64_MAX, &t->samples, NULL);
+	} else if (record_is(r, "summary")) {
+		t->is_over = 1;
+		snprintf(t->summary, sizeof t->summary, "%.*s\n", (int)len, line);
+		record_u64_opt(r, "samples", 0, UINT64_MAX, &t->samples_done, NULL);
+	}
+}
+
+/* The last bytes of a file, from the beginning of a line on; NULL: none can be read. To be freed. */
+static char *read_tail(const char *path, size_t bytes, size_t *len)
+{
+	struct stat st;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+		if (fd >= 0)
+			close(fd);
+		return NULL;
+	}
+	off_t from = st.st_size > (off_t)bytes ? st.st_size - (off_t)bytes : 0;
+	char *text = malloc(bytes);
+	ssize_t got = text ? pread(fd, text, bytes, from) : -1;
+	close(fd);
+	if (got < 0) {
+		free(text);
+		return NULL;
+	}
+	char *first = from > 0 ? memchr(text, '\n', (size_t)got) : NULL;
+	size_t skip = first ? (size_t)(first - text) + 1 : 0;
+	*len = (size_t)got - skip;
+	memmove(text, text + skip, *len);
+	return text;
+}
+
+static void read_end(struct tail *t, const struct dirs *dirs, size_t bytes)
+{
+	static const char *const files[] = {"job.log.1", "job.log"};
+	char path[DIRS_PATH_MAX];
+	struct record r;
+	int got;
+	*t = (struct tail){.at = NAN};
+	for (size_t i = 0; i < 2; i++) {
+		size_t len;
+		dirs_state(dirs, files[i], path);
+		char *text = read_tail(path, bytes, &len);
+		struct record_walk walk = record_walk(text ? text : "", text ? len : 0);
+		while ((got = record_next(&walk, &r, NULL)) != RECORD_END)
+			if (got == RECORD_ONE)
+				take_record(t, &r, walk.line, walk.len);
+		free(text);
+	}
+}
+
+static void read_log(struct tail *t, const struct dirs *dirs)
+{
+	for (size_t i = 0; i < sizeof tail_bytes / sizeof *tail_bytes; i++) {
+		read_end(t, dirs, tail_bytes[i]);
+		if (t->samples > 0)
+			return;
+	}
+}
+
+/* ---- what it comes to ---- */
+
+/* Of a version that did not write the status of trainctl down: what it must have been. */
+static int old_status(const struct record *r, enum condition_is is)
+{
+	uint64_t held = 0, status = 0, signal = 0;
+	record_u64_opt(r, "held", 0, UINT64_MAX, &held, NULL);
+	record_u64_opt(r, "status", 0, 255, &status, NULL);
+	record_u64_opt(r, "signal", 0, 127, &signal, NULL);
+	if (is == CONDITION_DONE)
+		return held > 0 ? ERROR_NEGATIVE : 0;
+	if (is == CONDITION_STOPPED)
+		return ERROR_TEMPFAIL;
+	return signal ? 128 + (int)signal : status ? (int)status : ERROR_SOFTWARE;
+}
+
+/* The same of what ended it: MAX_TIME and PATIENCE leave samples over. */
+static void old_end(struct condition *c, const struct record *r)
+{
+	uint64_t shards = 0, done = 0, held = 0;
+	record_u64_opt(r, "shards", 0, UINT64_MAX, &shards, NULL);
+	record_u64_opt(r, "shards-done", 0, UINT64_MAX, &done, NULL);
+	record_u64_opt(r, "held", 0, UINT64_MAX, &held, NULL);
+	if (done + held < shards)
+		snprintf(c->ended, sizeof c->ended, "%s", SPENT_EARLY);
+}
+
+static void take_summary(struct condition *c, const char *line)
+{
+	struct record r;
+	uint64_t status;
+	snprintf(c->summary, sizeof c->summary, "%s", line);
+	if (record_first(&r, line, strlen(line), NULL) != 0)
+		return;
+	const char *state = record_get(&r, "state"), *ended = record_get(&r, "ended");
+	c->is = !state			       ? CONDITION_FAILED
+		: strcmp(state, "done") == 0    ? CONDITION_DONE
+		: strcmp(state, "stopped") == 0 ? CONDITION_STOPPED
+						: CONDITION_FAILED;
+	record_real_opt(&r, "at", 0, 1e300, &c->since, NULL);
+	record_u64_opt(&r, "samples", 0, UINT64_MAX, &c->samples_done, NULL);
+	if (record_u64(&r, "exit", 0, 255, &status, NULL) == 0) {
+		c->status = (int)status;
+		snprintf(c->ended, sizeof c->ended, "%s", ended ? ended : "");
+		return;
+	}
+	c->status = old_status(&r, c->is);
+	if (c->is == CONDITION_DONE)
+		old_end(c, &r);
+}
+
+/* That of a finished job, which its log may have lost; NULL: it is not finished. To be freed. */
+static char *finished(const struct dirs *dirs)
+{
+	char path[DIRS_PATH_MAX], *text;
+	dirs_state(dirs, "summary", path);
+	return fs_read_file(path, RECORD_LINE_MAX - 1, &text, NULL, NULL) == 0 ? text : NULL;
+}
+
+static void take_state(struct condition *c, const struct dirs *dirs)
+{
+	struct tail t;
+	struct holder holder;
+	char *summary = finished(dirs);
+	read_log(&t, dirs);
+	c->samples_done = t.samples_done;
+	c->samples = t.samples;
+	c->since = t.at;
+	if (summary || t.is_over)
+		take_summary(c, summary ? summary : t.summary);
+	else
+		c->is = t.has_run ? CONDITION_CRASHED : CONDITION_NEW;
+	c->is_finished = summary != NULL;
+	free(summary);
+	if (prepare_running(dirs, c->node) && c->is == CONDITION_NEW)
+		c->is = CONDITION_CRASHED;
+	if (!holder_find(dirs, &holder))
+		return;
+	c->is = CONDITION_RUNNING;
+	c->pid = holder.pid;
+	c->start = holder.start;
+	c->since = holder.at;
+	c->node[0] = '\0';
+}
+
+/* A name is there from the first start on, and while it is still preparing it has none. */
+static int read_name(struct condition *c, const struct dirs *dirs)
+{
+	char path[DIRS_PATH_MAX];
+	struct job job;
+	dirs_state(dirs, "job.env", path);
+	if (job_init(&job, NULL) != 0)
+		return -1;
+	int result = job_read_kept(&job, path, NULL);
+	snprintf(c->name, sizeof c->name, "%s", job.name ? job.name : "");
+	job_free(&job);
+	return result;
+}
+
+int condition_read(struct condition *c, const struct dirs *dirs, struct error *err)
+{
+	char path[DIRS_PATH_MAX];
+	struct holder holder;
+	*c = (struct condition){.since = NAN};
+	dirs_state(dirs, "job.env", path);
+	if (access(path, F_OK) != 0 && !holder_find(dirs, &holder))
+		return error_set(err, ERROR_UNAVAILABLE, dirs->state, "there is no job");
+	(void)read_name(c, dirs);
+	if (dirs_recorded(dirs, c->run) != 0)
+		c->run[0] = '\0';
+	take_state(c, dirs);
+	return 0;
+}

@@ -1,0 +1,68 @@
+/* holder: see holder.h. */
+#include "job/holder.h"
+
+#include "base/boot.h"
+#include "base/clock.h"
+#include "base/fs.h"
+#include "proc/process.h"
+#include "record/record.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* On a full disk the job goes on: only who holds it stays unsaid. */
+static void write_down(int lock, const char *path)
+{
+	char line[RECORD_LINE_MAX], boot[BOOT_ID_MAX];
+	struct record_out o;
+	uint64_t start = 0;
+	process_start(getpid(), &start);
+	boot_id(boot);
+	record_begin(&o, line, sizeof line, "holder");
+	record_add_u64(&o, "pid", (uint64_t)getpid());
+	record_add_u64(&o, "start", start);
+	record_add(&o, "boot", boot);
+	record_add_seconds(&o, "at", clock_epoch());
+	if (ftruncate(lock, 0) == 0)
+		(void)fs_write_all(lock, line, record_end(&o, NULL), path, NULL);
+}
+
+int holder_take(const struct dirs *dirs, int *lock, struct error *err)
+{
+	char path[DIRS_PATH_MAX];
+	dirs_state(dirs, "lock", path);
+	if (fs_lock(path, lock, err) != 0)
+		return -1;
+	write_down(*lock, path);
+	return 0;
+}
+
+static int take(const struct record *r, struct holder *out)
+{
+	char boot[BOOT_ID_MAX];
+	uint64_t pid;
+	const char *then;
+	boot_id(boot);
+	if (!record_is(r, "holder") || record_u64(r, "pid", 1, INT32_MAX, &pid, NULL) != 0 ||
+	    record_u64(r, "start", 0, UINT64_MAX, &out->start, NULL) != 0 ||
+	    record_text(r, "boot", &then, NULL) != 0 ||
+	    record_real(r, "at", 0, 1e300, &out->at, NULL) != 0 || strcmp(then, boot) != 0)
+		return 0;
+	out->pid = (pid_t)pid;
+	return process_alive(out->pid, out->start);
+}
+
+int holder_find(const struct dirs *dirs, struct holder *out)
+{
+	char path[DIRS_PATH_MAX], *text;
+	struct record r;
+	size_t len;
+	dirs_state(dirs, "lock", path);
+	*out = (struct holder){0};
+	if (fs_read_file(path, RECORD_LINE_MAX, &text, &len, NULL) != 0)
+		return 0;
+	int found = record_first(&r, text, len, NULL) == 0 && take(&r, out);
+	free(text);
+	return found;
+}

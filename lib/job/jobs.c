@@ -1,0 +1,231 @@
+/* jobs: see jobs.h. */
+#include "job/jobs.h"
+
+#include "base/fs.h"
+#include "base/grow.h"
+#include "job/holder.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#define LINKS "+jobs"
+
+/* ---- those there are ---- */
+
+static int is_job(const char *state)
+{
+	struct dirs dirs;
+	struct holder holder;
+	char path[DIRS_PATH_MAX];
+	if (!state[0] || strlen(state) >= sizeof dirs.state)
+		return 0;
+	snprintf(dirs.state, sizeof dirs.state, "%s", state);
+	dirs_state(&dirs, "job.env", path);
+	return access(path, F_OK) == 0 || holder_find(&dirs, &holder);
+}
+
+static int add(struct jobs *jobs, const char *name, size_t len, const char *state,
+	       struct error *err)
+{
+	if (len == 0 || len >= OPTION_ID_MAX || !is_job(state))
+		return 0;
+	if (GROW(jobs->entry, jobs->room, jobs->count + 1) != 0)
+		return error_set(err, ERROR_OS, state, "out of memory");
+	struct jobs_entry *entry = &jobs->entry[jobs->count];
+	snprintf(entry->name, sizeof entry->name, "%.*s", (int)len, name);
+	entry->state = strdup(state);
+	if (!entry->state)
+		return error_set(err, ERROR_OS, state, "out of memory");
+	jobs->count++;
+	return 0;
+}
+
+static int list_usual(struct jobs *jobs, const char *base, struct error *err)
+{
+	char state[DIRS_PATH_MAX + 256];
+	int result = 0;
+	DIR *d = opendir(base);
+	for (struct dirent *e; d && result == 0 && (e = readdir(d));) {
+		snprintf(state, sizeof state, "%s/%s", base, e->d_name);
+		if (option_id_ok(e->d_name))
+			result = add(jobs, e->d_name, strlen(e->d_name), state, err);
+	}
+	if (d)
+		closedir(d);
+	return result;
+}
+
+/* The state that a link names; -1: it is none. */
+static int follow(const char *links, const char *name, char state[DIRS_MAX])
+{
+	char path[DIRS_PATH_MAX + 256];
+	snprintf(path, sizeof path, "%s/%s", links, name);
+	ssize_t len = readlink(path, state, DIRS_MAX - 1);
+	state[len > 0 ? len : 0] = '\0';
+	return state[0] == '/' ? 0 : -1;
+}
+
+static int list_links(struct jobs *jobs, const char *base, struct error *err)
+{
+	char links[DIRS_PATH_MAX], state[DIRS_MAX];
+	int result = 0;
+	snprintf(links, sizeof links, "%s/" LINKS, base);
+	DIR *d = opendir(links);
+	for (struct dirent *e; d && result == 0 && (e = readdir(d));)
+		if (follow(links, e->d_name, state) == 0)
+			result = add(jobs, e->d_name, strcspn(e->d_name, "+"), state, err);
+	if (d)
+		closedir(d);
+	return result;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const struct jobs_entry *p = a, *q = b;
+	int order = strcmp(p->name, q->name);
+	return order ? order : strcmp(p->state, q->state);
+}
+
+int jobs_list(struct jobs *jobs, const struct dirs_environment *env, struct error *err)
+{
+	char base[DIRS_MAX];
+	*jobs = (struct jobs){0};
+	if (dirs_base(base, env) != 0)
+		return 0;
+	if (list_usual(jobs, base, err) != 0 || list_links(jobs, base, err) != 0) {
+		jobs_free(jobs);
+		return -1;
+	}
+	if (jobs->count > 1)
+		qsort(jobs->entry, jobs->count, sizeof *jobs->entry, by_name);
+	return 0;
+}
+
+void jobs_free(struct jobs *jobs)
+{
+	for (size_t i = 0; i < jobs->count; i++)
+		free(jobs->entry[i].state);
+	free(jobs->entry);
+	*jobs = (struct jobs){0};
+}
+
+/* ---- one more ---- */
+
+static void remove_dead(const char *links)
+{
+	char path[DIRS_PATH_MAX + 256], state[DIRS_MAX];
+	DIR *d = opendir(links);
+	for (struct dirent *e; d && (e = readdir(d));) {
+		if (follow(links, e->d_name, state) != 0 || is_job(state))
+			continue;
+		snprintf(path, sizeof path, "%s/%s", links, e->d_name);
+		unlink(path);
+	}
+	if (d)
+		closedir(d);
+}
+
+void jobs_note(const struct dirs *dirs, const char *name, const struct dirs_environment *env)
+{
+	char base[DIRS_MAX], usual[DIRS_PATH_MAX], links[DIRS_PATH_MAX];
+	char path[DIRS_PATH_MAX + 128];
+	if (dirs_base(base, env) != 0)
+		return;
+	snprintf(usual, sizeof usual, "%s/%s", base, name);
+	if (strcmp(usual, dirs->state) == 0)
+		return;
+	snprintf(links, sizeof links, "%s/" LINKS, base);
+	if (fs_make_dirs(links, NULL) != 0)
+		return;
+	remove_dead(links);
+	snprintf(path, sizeof path, "%s/%s+%016llx", links, name,
+		 (unsigned long long)XXH3_64bits(dirs->state, strlen(dirs->state)));
+	(void)!symlink(dirs->state, path); /* most often it is there */
+}
+
+/* ---- one by its name ---- */
+
+static void several(const struct jobs *jobs, const char *name, struct error *err)
+{
+	char where[ERROR_TEXT_MAX] = "";
+	for (size_t i = 0; i < jobs->count; i++) {
+		size_t at = strlen(where);
+		if (strcmp(jobs->entry[i].name, name) == 0)
+			snprintf(where + at, sizeof where - at, "%s%s", at ? ", " : "",
+				 jobs->entry[i].state);
+	}
+	error_set(err, ERROR_USAGE, NULL,
+		  "there are several jobs %s: with --run-dir DIR say which; their states are %s", name,
+		  where);
+}
+
+static int runs(const char *state)
+{
+	struct dirs dirs;
+	struct holder holder;
+	snprintf(dirs.state, sizeof dirs.state, "%s", state);
+	return holder_find(&dirs, &holder);
+}
+
+/* state: its usual place; then where it is. */
+static int choose(char state[DIRS_MAX], const struct jobs *jobs, const char *name,
+		  struct error *err)
+{
+	const char *some = NULL, *one_that_runs = NULL;
+	size_t found = 0, running = 0;
+	for (size_t i = 0; i < jobs->count; i++) {
+		if (strcmp(jobs->entry[i].name, name) != 0)
+			continue;
+		found++;
+		some = jobs->entry[i].state;
+		if (runs(some)) {
+			running++;
+			one_that_runs = some;
+		}
+	}
+	if (running == 0 && (found == 0 || is_job(state)))
+		return 0;
+	if (running > 1 || (running == 0 && found > 1)) {
+		several(jobs, name, err);
+		return -1;
+	}
+	snprintf(state, DIRS_MAX, "%s", running == 1 ? one_that_runs : some);
+	return 0;
+}
+
+/* The state of a job by its run directory, where it is not in there. */
+static void by_run_dir(struct dirs *p, const struct jobs *jobs)
+{
+	char run[DIRS_MAX];
+	for (size_t i = 0; i < jobs->count; i++) {
+		struct dirs other;
+		snprintf(other.state, sizeof other.state, "%s", jobs->entry[i].state);
+		if (dirs_recorded(&other, run) == 0 && strcmp(run, p->run) == 0) {
+			memcpy(p->state, other.state, sizeof p->state);
+			return;
+		}
+	}
+}
+
+int jobs_find(struct dirs *out, const char *job, const char *run_dir, const char *state_dir,
+	      const struct dirs_environment *env, struct error *err)
+{
+	struct jobs jobs;
+	char run[DIRS_MAX];
+	int has_run = run_dir && run_dir[0], has_state = state_dir && state_dir[0], result = 0;
+	if (dirs_guess(out, job, run_dir, state_dir, env, err) != 0 ||
+	    jobs_list(&jobs, env, err) != 0)
+		return -1;
+	if (!has_state && !has_run)
+		result = choose(out->state, &jobs, job, err);
+	else if (!has_state && !is_job(out->state))
+		by_run_dir(out, &jobs);
+	jobs_free(&jobs);
+	if (result == 0 && !has_run && dirs_recorded(out, run) == 0)
+		memcpy(out->run, run, sizeof out->run);
+	return result;
+}

@@ -1,0 +1,257 @@
+# trainctl report: what a person reads, and pictures. Its records are in trainctl.bats.
+load helper
+
+report() { trainctl report --state-dir state "$@"; }
+
+# made [REASON] [ID]: a log. Two workers train 100 and 400 samples a second, the same batch, until
+# 60 s; then sizes are set, and they take as much as they can. One dies at 100 s.
+made() {
+	mkdir -p state
+	awk -v reason="${1-antdt-nd:%20w0%20is%20slow}" -v slow="${2-w0}" '
+	function series(id, batches, samples, time, wait, at) {
+		printf "series role=worker id=%s state=up size=50 samples=%d batches=%g time-sum=%g compute-sum=%g comm-sum=%g wait-sum=%g last=%d at=%d\n",
+			id, samples, batches, time, time * 0.75, time * 0.25, wait, at, at
+	}
+	function event(role, id, kind, at) { print "event role=" role " id=" id " kind=" kind " life=0 at=" at }
+	BEGIN {
+		print "begin job=uneven workers=2 servers=1 batch=100 shard=1000 sync=bsp solution=antdt-nd at=1000"
+		print "phase name=servers at=1001"
+		event("server", "ps0", "start", 1001); event("server", "ps0", "ready", 1002)
+		print "phase name=running at=1010"
+		event("worker", slow, "start", 1010); event("worker", "w1", "start", 1010)
+		event("worker", slow, "ready", 1010); event("worker", "w1", "ready", 1010)
+		for (t = 1; t <= 50; t++) {
+			series(slow, t, 100 * t, t, 0, 1010 + t)
+			series("w1", t, 100 * t, t / 4, t * 0.75, 1010 + t)
+			if (t % 10 == 0) print "row epochs=1 loss=" 0.7 - t / 500 " samples-done=" 200 * t " samples=60000 at=" 1010 + t
+		}
+		print "decision solution=antdt-nd at=1060"
+		print "action kind=adjust-bs id=" slow " size=20 accum=1 reason=" reason
+		print "action kind=adjust-bs id=w1 size=80 accum=1 reason=" reason
+		print "decided actions=2 at=1060"
+		for (t = 1; t <= 50; t++) {
+			series(slow, 50 + t, 5000 + 100 * t, 50 + t, 0, 1060 + t)
+			series("w1", 50 + t, 5000 + 400 * t, 12.5 + t, 37.5, 1060 + t)
+			if (t % 10 == 0) print "row epochs=1 loss=" 0.6 - t / 500 " samples-done=" 10000 + 500 * t " samples=60000 at=" 1060 + t
+			if (t == 40) {
+				print "event role=worker id=w1 kind=exit signal=9 life=0 at=1100"
+				event("worker", "w1", "restart", 1100); event("worker", "w1", "ready", 1100.5)
+			}
+		}
+		print "phase name=stopping at=1110"
+		print "summary job=uneven state=done jct=100 samples=35000 shards-done=35 shards=35 held=0 restarts=1 auc=0.75 logloss=0.5 at=1112"
+	}' >state/job.log
+}
+
+need_gnuplot() { command -v gnuplot >/dev/null || skip "gnuplot is not installed"; }
+
+# ---- words ----
+
+@test "words: what it took, where the time went, what was decided, what failed" {
+	made
+	run -0 report --text
+	[ "${lines[0]}" = "uneven: done in 1 min 52 s, 35.0k samples" ]
+	[ "${lines[1]}" = "  2 workers, 1 server, batches of 100, bsp, SOLUTION=antdt-nd" ]
+	[ "${lines[2]}" = "  TEST: AUC 0.75, log loss 0.5" ]
+	# 35000 samples at 500 a second, and 12 s of all else
+	grep -q '^   1 min 22 s   without stragglers: had no worker ever waited (1.3[67] times as' <<<"$output"
+	grep -q '^         30 s   27%   waiting for slower nodes, mostly for w0$' <<<"$output"
+	grep -q '^   1 min 10 s   62%   training, at the pace of all workers together$' <<<"$output"
+	grep -q '^  w0  *10.0k .* 1.0 s  *100 ' <<<"$output"
+	grep -q '^  w1  *25.0k .* 400 .* 36%  *1$' <<<"$output"
+	grep -q '^        1 min   batch sizes set, from 20 (w0) to 80 (w1): from 200 to 500$' <<<"$output"
+	grep -q '^                samples/s (x2.50); saved 1 min 15 s$' <<<"$output"
+	grep -q '^  *antdt-nd: w0 is slow$' <<<"$output"
+	grep -q '^  *1 min 40 s   w1 was killed by signal 9, SIGKILL; ready again after 500 ms$' <<<"$output"
+}
+
+@test "records on a pipe, words on a terminal; each where it is asked for" {
+	made
+	report | tail -n 1 | grep -q '^report job=uneven state=done '
+	script -qec "trainctl report --state-dir state" /dev/null >screen </dev/null
+	grep -q '^uneven: done in ' screen
+	script -qec "trainctl report --state-dir state --records" /dev/null >screen </dev/null
+	grep -q '^report job=uneven ' screen
+	run -64 report --records --html x.html
+	[ ! -e x.html ]
+}
+
+@test "a line a course: blocks where letters are UTF-8, ASCII elsewhere" {
+	made
+	LC_ALL=C report --text >ascii
+	grep -q '^  loss      0.68 #[-_.=+*%#]*_ 0.5$' ascii
+	not grep -q '[^ -~]' ascii
+	LC_ALL=C.UTF-8 report --text >utf8
+	grep -q '^  loss      0.68 █.*▁ 0.5$' utf8
+	grep -q '^  pace  *▄.*█.* samples/s' utf8
+}
+
+@test "40 and 200 columns: nothing is wider" {
+	made 'antdt-nd:%20w0%20takes%20twice%20the%20mean%20per%20sample%20over%20one%20second%20and%20more'
+	local columns
+	for columns in 40 80 200; do
+		LC_ALL=C script -qec "stty cols $columns; trainctl report --state-dir state" /dev/null </dev/null |
+			tr -d '\r' >screen
+		grep -q '^uneven: done in ' screen
+		not grep -q "^.\{$((columns + 1))\}" screen
+	done
+}
+
+@test "many workers: the slowest; many decisions: those that changed most" {
+	mkdir state
+	awk 'BEGIN {
+		print "begin job=many workers=60 servers=1 batch=600 sync=bsp solution=x at=1000"
+		print "phase name=running at=1000"
+		for (t = 1; t <= 100; t++) {
+			for (w = 0; w < 60; w++)
+				printf "series role=worker id=w%d state=up size=10 samples=%d batches=%d time-sum=%g compute-sum=%g comm-sum=0 wait-sum=0 last=%d at=%d\n",
+					w, 100 * t, 10 * t, t * (10 - w / 10), t * (10 - w / 10), 1000 + 10 * t, 1000 + 10 * t
+			print "decision solution=x at=" 1000 + 10 * t
+			print "action kind=adjust-bs id=w1 size=" t
+			print "decided actions=1 at=" 1000 + 10 * t
+		}
+	}' >state/job.log
+	run -0 report --text
+	grep -q '^The slowest workers$' <<<"$output"
+	grep -q '^  w15 ' <<<"$output"
+	not grep -q '^  w16 ' <<<"$output"
+	grep -q '^  and 44 faster ones$' <<<"$output"
+	grep -q '^  and 92 others; --records shows all$' <<<"$output"
+	[ "${#lines[@]}" -lt 60 ]
+}
+
+@test "a log without measurements, one that has just begun, none" {
+	mkdir state
+	printf '%s\n' 'begin job=old workers=2 servers=1 batch=64 sync=bsp solution=none at=1000' \
+		'phase name=running at=1001' 'row loss=0.5 samples-done=640 samples=1000 at=1021' >state/job.log
+	run -0 report --text
+	[ "${lines[0]}" = "old: not at its end after 21 s (it runs, or was killed), 640 samples" ]
+	[[ $output == *"what it could have taken is not known"* ]]
+	printf 'phase name=las' >>state/job.log
+	run -0 report --text
+	[[ $output == *"the log ends in the middle of a line"* ]]
+	printf 'begin job=new at=1000\n' >state/job.log
+	run -0 report --text
+	[ "${lines[0]}" = "new: not at its end after 0 s (it runs, or was killed), 0 samples" ]
+	: >state/job.log
+	run -1 report --text
+	rm state/job.log
+	run -66 report --text
+}
+
+@test "a job that failed: why" {
+	mkdir state
+	printf '%s\n' 'begin job=bad workers=2 servers=1 batch=64 sync=bsp solution=none at=1000' \
+		'phase name=running at=1001' $'error at=1005\tjob fails: w1: status 65 (bad data)' \
+		'phase name=stopping at=1005' 'summary job=bad state=failed failed=w1 status=65 at=1006' >state/job.log
+	run -0 report --text
+	[ "${lines[0]}" = "bad: failed after 6.0 s, by w1, 0 samples" ]
+	[ "${lines[1]}" = "  job fails: w1: status 65 (bad data)" ]
+}
+
+@test "a job while it runs, and when it is done" {
+	job EPOCHS=20 SOLUTION=none
+	slow 500
+	begin first
+	wait_for 'came_to 400'
+	wait_for 'trainctl report --run-dir run --text | grep -q "^  w1  *[1-9]"'
+	trainctl report --run-dir run --text | head -n 1 | grep -q '^tiny: not at its end after '
+	rm drag/*
+	wait $SUPERVISOR
+	trainctl report --run-dir run --text >out
+	grep -q '^tiny: done in .*, 40.0k samples$' out
+	grep -q 'without stragglers: had no worker ever waited' out
+	grep -q '^  w0 ' out
+	grep -q '^  w1 ' out
+}
+
+# ---- pictures ----
+
+@test "without gnuplot: what is missing, and the words all the same" {
+	made
+	local trainctl
+	trainctl=$(command -v trainctl)
+	[ ! -e "${trainctl%/*}/gnuplot" ]
+	PATH=$T run -69 "$trainctl" report --state-dir state --html x.html
+	[[ $output == *"gnuplot: not found, and the pictures need it (Debian: gnuplot-nox)"* ]]
+	PATH=$T run -69 "$trainctl" report --state-dir state --png pictures
+	PATH=$T run -0 "$trainctl" report --state-dir state --text
+	[ ! -e x.html ]
+}
+
+@test "--html: one file with all pictures, that needs nothing else" {
+	need_gnuplot
+	made
+	run -0 report --html x.html
+	[ "$output" = "" ]
+	[ "$(grep -c '<svg ' x.html)" -eq 6 ]
+	[ "$(grep -c '</svg>' x.html)" -eq 6 ]
+	grep -q '<h1>uneven: done in 1 min 52 s, 35.0k samples</h1>' x.html
+	grep -q '<td>waiting for slower nodes, mostly for w0</td>' x.html
+	grep -q '<td class="n">200 to 500 (x2.50)</td>' x.html
+	local title
+	for title in Loss 'Pace of the job' 'Batch size of each worker' 'What the nodes did'; do
+		grep -q "<title>$title</title>" x.html
+	done
+	# nothing is fetched
+	not grep -E "(src|href)=[\"']?[^#\"']" x.html
+	not grep -q '<script' x.html
+	report --html - | tail -n 1 | grep -q '^</html>$'
+	run -73 report --html "$T/no/such/x.html"
+}
+
+@test "--html: ids and reasons from a log stay text" {
+	need_gnuplot
+	# <b>'"`touch${IFS}pwned` and a reason with a script, quotes, a newline, a bad byte
+	made "%27%0Asystem(%22touch%20pwned%22)%0A%3C/svg%3E%3Cscript%3Ealert(1)%3C/script%3E%60touch%20pwned%60%FF" \
+		'%3Cb%3E%27%22%60touch%20pwned%60'
+	run -0 report --html x.html --png x.png
+	[ "$output" = "" ]
+	[ ! -e pwned ]
+	not grep -q '<b>' x.html
+	not grep -q '<script' x.html
+	[ "$(grep -c '</svg>' x.html)" -eq 6 ]
+	grep -q '&lt;/svg&gt;&lt;script&gt;alert(1)' x.html
+	iconv -f UTF-8 -t UTF-8 x.html >/dev/null
+}
+
+@test "--png: a file, or a file each" {
+	need_gnuplot
+	made
+	run -0 report --png all.png
+	[ "$(head -c 4 all.png | od -An -tx1 | tr -d ' ')" = 89504e47 ]
+	run -0 report --png pictures
+	[ "$(ls pictures)" = "batch-size.png
+batch-time.png
+gantt.png
+loss.png
+pace.png
+shards.png" ]
+	run -0 report --png pictures # over the old ones
+	run -73 report --png /dev/full/x
+}
+
+@test "pictures of what there is: none yet, an older log, hundreds of workers" {
+	need_gnuplot
+	mkdir state
+	printf 'begin job=new at=1000\n' >state/job.log
+	run -1 report --html x.html
+	[[ $output == *"state/job.log: has nothing to draw yet" ]]
+	[ ! -e x.html ]
+	printf '%s\n' 'phase name=running at=1000' 'row loss=0.5 samples-done=9 samples=90 at=1010' \
+		'row loss=0.5 samples-done=18 samples=90 at=1020' >>state/job.log
+	run -0 report --html x.html
+	[ "$output" = "" ]
+	[ "$(grep -c '<svg ' x.html)" -eq 1 ]
+	awk 'BEGIN {
+		for (t = 1; t <= 50; t++)
+			for (w = 0; w < 300; w++)
+				printf "series role=worker id=w%d state=up size=10 samples=%d batches=%d time-sum=%g compute-sum=%g comm-sum=0 wait-sum=0 last=%d at=%d\n",
+					w, 10 * t, t, t * (1 - w / 1000), t * (1 - w / 1000), 1020 + 10 * t, 1020 + 10 * t
+	}' >>state/job.log
+	run -0 report --html x.html
+	[ "$output" = "" ]
+	[ "$(grep -c '<svg ' x.html)" -eq 6 ]
+	grep -q 'those that stand out, 40 of 300' x.html
+	[ "$(stat -c %s x.html)" -lt 2000000 ]
+}

@@ -1,0 +1,352 @@
+/* What a log says, taken together: courses, costs, effects. Logs as literal lines. */
+#include "account/account.h"
+#include "account/cost.h"
+#include "account/effect.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct account *a;
+static struct error err;
+
+static int make(void **state)
+{
+	(void)state;
+	return account_new(&a, NULL, NULL, &err);
+}
+
+static int drop(void **state)
+{
+	(void)state;
+	account_free(a);
+	return 0;
+}
+
+__attribute__((format(printf, 1, 2))) static void take(const char *fmt, ...)
+{
+	static struct record r;
+	char line[512];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof line, fmt, ap);
+	va_end(ap);
+	assert_int_equal(record_parse(&r, line, strlen(line), &err), 0);
+	assert_int_equal(account_take(a, &r, &err), 0);
+}
+
+static void begin(double at)
+{
+	take("begin job=j workers=2 servers=1 batch=100 shard=1000 sync=bsp solution=none at=%g", at);
+	take("phase name=running at=%g", at + 10);
+}
+
+static void node(const char *id, const char *kind, double at)
+{
+	take("event role=worker id=%s kind=%s life=0 at=%.9g", id, kind, at);
+}
+
+/* All of it since the beginning. */
+static void series(const char *id, double batches, double samples, double time, double wait, double at)
+{
+	take("series role=worker id=%s state=up size=50 samples=%.9g batches=%.9g time-sum=%.9g "
+	     "compute-sum=%.9g comm-sum=0 wait-sum=%.9g last=%.9g at=%.9g",
+	     id, samples, batches, time, time, wait, at, at);
+}
+
+static const struct account_node *find(const char *id)
+{
+	for (size_t i = 0; i < a->nodes; i++)
+		if (strcmp(a->node[i].id, id) == 0)
+			return &a->node[i];
+	fail_msg("no node %s", id);
+	return NULL;
+}
+
+static int is_near(double x, double y)
+{
+	return fabs(x - y) < 1e-6 * (1 + fabs(y));
+}
+
+#define near(x, y) assert_true(is_near((x), (y)))
+
+/* ---- courses ---- */
+
+static void what_lies_between_two_points_is_spread_over_the_time_up(void **state)
+{
+	(void)state;
+	begin(1000);
+	node("w0", "start", 1010);
+	node("w0", "ready", 1020);
+	series("w0", 10, 1000, 10, 0, 1030);
+	node("w0", "exit", 1040);
+	node("w0", "restart", 1045);
+	node("w0", "ready", 1050);
+	series("w0", 20, 2000, 20, 0, 1060);
+	account_end(a);
+	const struct account_node *n = find("w0");
+	near(account_between(n, 1020, 1025).samples, 500);
+	near(account_between(n, 1030, 1040).samples, 500);
+	near(account_between(n, 1040, 1050).samples, 0);
+	near(account_between(n, 1050, 1060).samples, 500);
+	near(account_between(n, 0, 1e9).samples, 2000);
+	near(account_between(n, 0, 1e9).batches, 20);
+}
+
+static void a_monitor_that_begins_anew_takes_nothing_away(void **state)
+{
+	(void)state;
+	begin(1000);
+	node("w0", "start", 1010);
+	node("w0", "ready", 1010);
+	series("w0", 10, 1000, 10, 0, 1020);
+	series("w0", 4, 400, 4, 0, 1030);
+	series("w0", 8, 800, 8, 0, 1040);
+	account_end(a);
+	near(account_between(find("w0"), 0, 1e9).samples, 1800);
+	near(account_between(find("w0"), 1020, 1030).samples, 400);
+}
+
+/* What was there when the log begins is not of this log. */
+static void of_a_course_whose_beginning_is_gone_the_rest_is_known(void **state)
+{
+	(void)state;
+	take("begin job=j workers=1 goes-on=1 at=1000");
+	take("phase name=running at=1000");
+	series("w0", 1000, 100000, 1000, 0, 1010);
+	series("w0", 1010, 101000, 1010, 0, 1020);
+	account_end(a);
+	near(account_between(find("w0"), 0, 1e9).samples, 1000);
+}
+
+static void long_courses_are_thinned_and_lose_nothing(void **state)
+{
+	(void)state;
+	begin(1000);
+	node("w0", "start", 1010);
+	node("w0", "ready", 1010);
+	for (int i = 1; i <= 100000; i++) {
+		series("w0", i, 50.0 * i, 0.5 * i, 0.25 * i, 1010 + i);
+		take("row iteration=%d loss=%g samples-done=%d samples=9999999 epochs=1 at=%d", i,
+		     0.5, 50 * i, 1010 + i);
+	}
+	account_end(a);
+	const struct account_node *n = find("w0");
+	assert_true(n->points <= ACCOUNT_POINTS_MAX && n->points > ACCOUNT_POINTS_MAX / 3);
+	assert_true(a->rows <= ACCOUNT_POINTS_MAX && a->rows > ACCOUNT_POINTS_MAX / 3);
+	near(account_between(n, 0, 1e9).samples, 5000000);
+	near(account_between(n, 1010, 51010).samples, 2500000);
+	near(a->row[a->rows - 1].samples, 5000000);
+	near(a->row[a->rows / 2].loss, 0.5);
+}
+
+/* Snapshots without sums: of size, speed and the number of samples. */
+static void an_older_log_has_a_course_all_the_same(void **state)
+{
+	(void)state;
+	begin(1000);
+	node("w0", "start", 1010);
+	node("w0", "ready", 1010);
+	for (int i = 1; i <= 5; i++) {
+		take("decision solution=even at=%d", 1010 + 10 * i);
+		take("node role=worker id=w0 state=up size=50 speed-short=100 samples=%d last=%d",
+		     500 * i, 1010 + 10 * i);
+		take("decided actions=0 at=%d", 1010 + 10 * i);
+	}
+	account_end(a);
+	struct account_point all = account_between(find("w0"), 0, 1e9);
+	near(all.samples, 2500);
+	near(all.batches, 50);
+	near(all.time, 25);
+	assert_true(isnan(all.wait));
+}
+
+static void a_supervisor_that_was_away_is_no_time_of_the_job(void **state)
+{
+	(void)state;
+	begin(1000);
+	take("row loss=1 samples-done=10 samples=100 at=1020");
+	begin(5000);
+	take("phase name=stopping at=5020");
+	take("summary job=j state=done samples=100 jct=1 at=5025");
+	account_end(a);
+	near(account_seconds(a), 20 + 25);
+	near(account_seconds_by(a, 1010), 10);
+	near(account_seconds_by(a, 3000), 20);
+	near(account_seconds_by(a, 5010), 30);
+	assert_int_equal(a->runs, 2);
+	assert_string_equal(a->state, "done");
+}
+
+/* ---- costs ---- */
+
+/* Two workers, 100 and 400 samples a second, the same batch: the fast one waits three quarters. */
+static void uneven(double from, double to)
+{
+	for (double at = from + 1; at <= to; at++) {
+		double seconds = at - 1010;
+		series("w0", seconds, 100 * seconds, seconds, 0, at);
+		series("w1", seconds, 100 * seconds, seconds / 4, seconds * 0.75, at);
+	}
+}
+
+static void slow_and_fast(void)
+{
+	begin(1000);
+	for (int i = 0; i < 2; i++) {
+		node(i ? "w1" : "w0", "start", 1010);
+		node(i ? "w1" : "w0", "ready", 1010);
+	}
+}
+
+static double sum(const struct cost *c)
+{
+	double all = 0;
+	for (int k = 0; k < COST_KINDS; k++)
+		all += c->of[k];
+	return all;
+}
+
+static void waiting_is_what_all_together_would_save(void **state)
+{
+	(void)state;
+	struct cost c;
+	slow_and_fast();
+	uneven(1010, 1110);
+	take("phase name=stopping at=1110");
+	take("summary job=j state=done samples=20000 jct=100 at=1112");
+	account_end(a);
+	assert_int_equal(cost_of(a, &c, &err), 0);
+	assert_true(c.known);
+	near(c.seconds, 112);
+	near(c.training, 100);
+	near(sum(&c), c.seconds);
+	near(c.could, 500);
+	near(c.of[COST_TOGETHER], 40); /* 20000 samples at 500 a second */
+	near(c.of[COST_WAITING], 60);
+	near(c.of[COST_STARTING], 10);
+	near(c.of[COST_ENDING], 2);
+	near(c.busy, 12 + 40);
+	near(c.even, 12 + 40); /* the median of two is their mean */
+	assert_string_equal(a->node[c.slowest].id, "w0");
+}
+
+static void what_does_not_count_was_thrown_away(void **state)
+{
+	(void)state;
+	struct cost c;
+	slow_and_fast();
+	take("row loss=1 samples-done=0 samples=9 at=1010");
+	uneven(1010, 1110);
+	take("phase name=stopping at=1110");
+	take("summary job=j state=done samples=10000 jct=100 at=1110");
+	account_end(a);
+	assert_int_equal(cost_of(a, &c, &err), 0);
+	near(c.of[COST_TOGETHER], 20);
+	near(c.of[COST_THROWN], 20);
+	near(sum(&c), c.seconds);
+}
+
+static void a_worker_that_is_down_costs_what_it_could_have_done(void **state)
+{
+	(void)state;
+	struct cost c;
+	begin(1000);
+	for (int i = 0; i < 2; i++) {
+		node(i ? "w1" : "w0", "start", 1010);
+		node(i ? "w1" : "w0", "ready", 1010);
+	}
+	for (double at = 1011; at <= 1110; at++) {
+		double seconds = at - 1010;
+		series("w0", seconds, 100 * seconds, seconds, 0, at);
+		if (at <= 1060)
+			series("w1", seconds, 100 * seconds, seconds, 0, at);
+		if (at == 1060)
+			node("w1", "exit", 1060);
+	}
+	take("phase name=stopping at=1110");
+	take("summary job=j state=done samples=15000 jct=100 at=1110");
+	account_end(a);
+	assert_int_equal(cost_of(a, &c, &err), 0);
+	near(c.of[COST_RESTARTS], 25); /* half the machines, half the time */
+	near(c.of[COST_TOGETHER], 75);
+	near(sum(&c), c.seconds);
+}
+
+static void without_measurements_there_are_only_phases(void **state)
+{
+	(void)state;
+	struct cost c;
+	begin(1000);
+	take("row loss=1 samples-done=10 samples=100 at=1030");
+	account_end(a);
+	assert_int_equal(cost_of(a, &c, &err), 0);
+	assert_false(c.known);
+	assert_true(isnan(c.busy));
+	near(c.of[COST_OTHER], 20);
+	near(sum(&c), 30);
+}
+
+/* ---- effects ---- */
+
+static void size(const char *id, int samples, double at)
+{
+	take("decision solution=antdt-nd at=%g", at);
+	take("action kind=adjust-bs id=%s size=%d accum=1 reason=slow", id, samples);
+	take("decided actions=1 at=%g", at);
+}
+
+static void effects_are_paces_before_and_after(void **state)
+{
+	(void)state;
+	struct effect *list;
+	size_t count;
+	slow_and_fast();
+	uneven(1010, 1060);
+	size("w0", 40, 1060);
+	size("w1", 160, 1060.5); /* close: the same effect */
+	for (double at = 1061; at <= 1110; at++) { /* now 400 samples a second */
+		double more = at - 1060;
+		series("w0", 50 + more, 5000 + 80 * more, 50 + more, 0, at);
+		series("w1", 50 + more, 5000 + 320 * more, 12.5 + more, 37.5, at);
+	}
+	size("w1", 160, 1100); /* as it was: none */
+	take("phase name=stopping at=1110");
+	account_end(a);
+	assert_int_equal(effect_list(a, &list, &count, &err), 0);
+	assert_int_equal(count, 1);
+	near(list[0].from, 1060);
+	near(list[0].last, 1060.5);
+	assert_int_equal(list[0].sizes, 2);
+	near(list[0].before, 200);
+	near(list[0].after, 400);
+	near(list[0].saved, 50);
+	assert_string_equal(a->mark[list[0].mark].reason, "slow");
+	free(list);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(f) cmocka_unit_test_setup_teardown(f, make, drop)
+		TEST(what_lies_between_two_points_is_spread_over_the_time_up),
+		TEST(a_monitor_that_begins_anew_takes_nothing_away),
+		TEST(of_a_course_whose_beginning_is_gone_the_rest_is_known),
+		TEST(long_courses_are_thinned_and_lose_nothing),
+		TEST(an_older_log_has_a_course_all_the_same),
+		TEST(a_supervisor_that_was_away_is_no_time_of_the_job),
+		TEST(waiting_is_what_all_together_would_save),
+		TEST(what_does_not_count_was_thrown_away),
+		TEST(a_worker_that_is_down_costs_what_it_could_have_done),
+		TEST(without_measurements_there_are_only_phases),
+		TEST(effects_are_paces_before_and_after),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
