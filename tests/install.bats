@@ -483,6 +483,7 @@ values() {
 		trainctl run x.env --set SOLUTION=ant -> antdt-dd antdt-nd
 		trainctl run x.env --set DATA=row -> rows.csv
 		trainctl run j -> job.env
+		trainctl init row -> rows.csv
 		trainctl solve ba -> backup:
 		trainctl replay job.log --solution lb -> lb-bsp lb-bsp-gpu
 		bs-solve -m s -> share step
