@@ -75,7 +75,7 @@ struct trainctl_call {
  * there is no job to free. */
 int trainctl_begin(struct job *job, struct dirs *dirs, const char *path,
 		   const struct trainctl_call *call, struct error *err);
-/* -1 (ERROR_TEMPFAIL): another trainctl minds it. */
+/* -1 (ERROR_TEMPFAIL): another trainctl runs it. */
 int trainctl_runs_already(const struct job *job, const struct dirs *dirs,
 			  const struct trainctl_call *call, struct error *err);
 /* For --help, and so for completion: the keys of a job file. */
@@ -91,23 +91,26 @@ struct snapshot;
  * file; once, as long as they say the same. */
 int trainctl_decide(const struct solution *solution, const struct solution_options *options,
 		    const struct snapshot *s, const char *file, struct error *err);
+/* "none even ..." */
+#define TRAINCTL_SOLUTIONS_MAX 256
+void trainctl_solutions(char out[TRAINCTL_SOLUTIONS_MAX]);
 /* Of an executable: a name without a slash is a file here, not one that PATH knows. */
 void trainctl_solution_path(const char *name, char path[DIRS_PATH_MAX]);
 
 /* view.c: on standard output, after terminal_open(). */
 struct view;
 void trainctl_show_view(struct view *v);
-/* Of a job whose trainctl has gone: how it ended, as its log says. */
-void trainctl_show_end(const struct view *v);
+/* Of a job that has just stopped to answer: how it ended. */
+void trainctl_show_end(const struct dirs *dirs);
 
 struct record_reader;
 /* Of a log that was read to its end: says so when that was in the middle of a line. */
 void trainctl_tell_torn(struct record_reader *in);
 void trainctl_environment(struct dirs_environment *env);
-/* Where the job is that somebody names, and where its trainctl answers; socket holds DIRS_PATH_MAX
- * bytes. */
-int trainctl_socket(const char *job, const char *run_dir, char *socket, struct error *err);
+/* Where the job is that somebody names. */
 int trainctl_find(const char *job, const char *run_dir, struct dirs *dirs, struct error *err);
+/* Of a job that does not answer, found like that: err says what is known of it instead. -1. */
+int trainctl_explain(const char *job, const struct dirs *dirs, struct error *err);
 
 /* option_parse() with the one operand before, between or behind the options ("trainctl run JOB
  * --fresh"), which must be there. what names it in errors ("job file"); in brackets ("[node]"): it

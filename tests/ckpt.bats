@@ -238,6 +238,7 @@ assert at == len(data) - 8 - n
 	mv home/paceline/j run/state
 	[ "$(ckpt latest --run-dir run)" = "$T/run/state/checkpoints/000002" ]
 	run -66 ckpt latest -j j
+	[[ $output == "ckpt: no job j: "*"trainctl list"* ]]
 	run -64 ckpt latest "$d" -j j
 	run -64 ckpt export -j j
 	run -64 ckpt show

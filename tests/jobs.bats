@@ -183,7 +183,7 @@ stopped() {
 
 # ---- one that runs, one that is over ----
 
-@test "a second trainctl says which one minds the job, and what to do" {
+@test "a second trainctl says which one runs the job, and what to do" {
 	job EPOCHS=50
 	slow 500
 	begin first
@@ -247,7 +247,9 @@ stopped() {
 	[ "${lines[1]}" = "$(cat run/state/summary)" ]
 	[ "$(field since <<<"${lines[0]}")" = "$(field at <run/state/summary)" ]
 	run -69 trainctl stop --run-dir run
-	[[ $output == "trainctl: job tiny does not run: it is done ("* ]]
+	[[ $output == "trainctl: job tiny does not run: it is done ("*"; \`trainctl status --run-dir $T/run\` says more" ]]
+	run -69 trainctl top -j tiny
+	[[ $output == "trainctl: job tiny does not run: it is done ("*"; \`trainctl status -j tiny\` says more" ]]
 	# The same in words
 	run -0 script -qc 'trainctl status --run-dir run; true' /dev/null
 	[[ $output == *"tiny: done in "*"ended      20"*", 100% of its samples, exit status 0"*"state      $T/run/state"* ]]
@@ -288,12 +290,25 @@ stopped() {
 	[[ ${lines[0]} == "job name=slow state=running since="*" pid=$SUPERVISOR run-dir=$T/run3 state-dir=$T/run3/state" ]]
 	[[ ${lines[1]} == "job name=tiny state=done since="*" samples-done=4000 samples=4000 exit=0 run-dir=$T/run state-dir=$T/run/state" ]]
 	[[ ${lines[2]} == "job name=usual-$$ state=done "*" state-dir=$T/home/paceline/usual-$$" ]]
-	run -0 script -qc 'trainctl list' /dev/null
+	run -0 script -qc 'stty cols 200; TERM=dumb trainctl list' /dev/null
 	[[ ${lines[0]} == "JOB "*STATE*DONE*SINCE*"STATE DIRECTORY"* ]]
-	[[ ${lines[2]} =~ ^tiny\ +done\ +100%\ +20[0-9-]+\ [0-9:]+\ +$T/run/state ]]
+	[[ ${lines[2]} =~ ^tiny\ +done\ +100%\ +[0-9:-]+\ +$T/run/state ]]
 	run -64 trainctl list tiny
 	rm drag/*
 	ended $SUPERVISOR
+}
+
+@test "without a home nobody has jobs, and a job's name leads nowhere" {
+	run -0 env -u XDG_STATE_HOME -u HOME trainctl list
+	[ "$output" = "" ]
+	local command
+	for command in status stop wait logs top report; do
+		run -78 env -u XDG_STATE_HOME -u HOME trainctl $command -j tiny
+		[[ $output == "trainctl: the environment has neither XDG_STATE_HOME nor HOME"*"--run-dir DIR" ]]
+	done
+	job EPOCHS=2
+	run -0 env -u XDG_STATE_HOME -u HOME trainctl run job.env --run-dir "$T/run"
+	run -0 env -u XDG_STATE_HOME -u HOME trainctl wait --run-dir run
 }
 
 # ---- wait ----
@@ -322,7 +337,7 @@ stopped() {
 	kill -9 $SUPERVISOR
 	ended $waits
 	[ "$status" -eq 75 ]
-	grep -q "trainctl is gone without a word" waiting.err
+	grep -q "job tiny: its trainctl was killed, or the machine went down, and its nodes still run; " waiting.err
 	rm drag/*
 	begin third
 	ended $SUPERVISOR

@@ -63,6 +63,27 @@ trainctl: --help shows the usage
 E
 }
 
+@test "an option mistyped, cut short, without its value, with one too many" {
+	transcript <<'E'
+$ trainctl run job.env --frsh
+trainctl: unknown option --frsh; the nearest is --fresh
+trainctl: --help shows the usage
+= 64
+$ trainctl run job.env --st LABEL=y
+trainctl: --st could be --set, --state-dir: write it in full
+trainctl: --help shows the usage
+= 64
+$ trainctl run job.env --report-every
+trainctl: option needs a value: --report-every
+trainctl: --help shows the usage
+= 64
+$ trainctl run job.env --fresh=1
+trainctl: option takes no value: --fresh=1
+trainctl: --help shows the usage
+= 64
+E
+}
+
 @test "trainctl run: --set without a value" {
 	transcript <<'E'
 $ trainctl run job.env --set BATCH
@@ -96,7 +117,7 @@ shardd: --shuffle: 'yes' is none of none|shards|samples
 shardd: --help shows the usage
 = 64
 $ speed-predict --model gru </dev/null
-speed-predict: --model: 'gru' is none of last|ema|quantile|arima|rnn|lstm|narx|arx|auto
+speed-predict: --model: 'gru' is none of last|ema|...
 speed-predict: --help shows the usage
 = 64
 E
@@ -278,6 +299,38 @@ trainctl: job.env: PARTITIONS=local needs a file of DATA for each worker: 1 file
 E
 }
 
+@test "job file: files that it includes" {
+	transcript <<'E'
+$ printf 'JOB=x\nINCLUDE=nothing.env\n' >j.env; trainctl run j.env
+trainctl: j.env:2: nothing.env: can't be read: No such file or directory
+= 66
+$ printf 'JOB=x\nINCLUDE=j.env\n' >j.env; trainctl run j.env
+trainctl: j.env:2: INCLUDE: j.env is being read already: it would include itself
+= 78
+E
+}
+
+@test "job file: what is taken from elsewhere" {
+	transcript <<'E'
+$ trainctl run job.env -s INIT=nothing
+trainctl: DIR/nothing: INIT: No such file or directory
+= 66
+$ mkdir some; trainctl run job.env -s INIT=some
+trainctl: DIR/some: INIT: is no checkpoint, it has no MANIFEST; those of a job are in STATE/checkpoints/NUMBER
+= 66
+$ trainctl run job.env -s PREDICT_FROM=nothing
+trainctl: DIR/nothing: PREDICT_FROM: No such file or directory
+= 66
+$ trainctl run job.env -s DRAG=nothing --run-dir run | tail -n 1
+trainctl: DRAG: DIR/nothing is not there: nothing is slowed as long as it is not
+summary job=tiny state=done ...
+= 0
+$ trainctl run job.env -s METRICS=prometheus
+trainctl: --set: METRICS: 'prometheus' is none of DIR/NAME.prom, DIR/, unix:SOCKET or http://[ADDRESS]:PORT
+= 78
+E
+}
+
 @test "job file: a template of a launcher" {
 	transcript <<'E'
 $ trainctl run job.env -s 'LAUNCH_WORKER=taskset -c %x'
@@ -316,22 +369,22 @@ E
 @test "columns: lists that are none" {
 	transcript <<'E'
 $ trainctl run job.env -s DENSE=a,,b
-trainctl: ...DENSE: an empty name in the list
+trainctl: job.env: DENSE: an empty name in the list
 = 78
 $ trainctl run job.env -s SPARSE=b,b
-trainctl: ...SPARSE: 'b' appears twice
+trainctl: job.env: SPARSE: 'b' appears twice
 = 78
 $ trainctl run job.env -s DENSE=a,y
-trainctl: ...DENSE: 'y' is the LABEL, which is not known when rows are scored
+trainctl: job.env: DENSE: 'y' is the LABEL, which is not known when rows are scored
 = 78
 $ trainctl run job.env -s MISSING=NA,
-trainctl: ...MISSING: an empty name in the list
+trainctl: job.env: MISSING: an empty name in the list
 = 78
 $ trainctl run job.env -s LABEL=
-trainctl: ...LABEL: FORMAT=csv needs it
+trainctl: job.env: LABEL: is needed with FORMAT=csv: the name of the column that the model learns
 = 78
 $ trainctl run job.env -s DENSE= -s SPARSE=
-trainctl: ...DENSE: FORMAT=csv needs columns in DENSE or SPARSE
+trainctl: job.env: DENSE: FORMAT=csv needs columns in DENSE or SPARSE
 = 78
 E
 }
@@ -431,7 +484,7 @@ $ trainctl run job.env -s POSITIVE=yes
 trainctl: DIR/d.csv: POSITIVE: no label is 'yes', so all 100 rows have label 0; CLASSES=any trains on them all the same
 = 65
 $ trainctl run job.env -s NEGATIVE=0
-trainctl: ...NEGATIVE: needs POSITIVE
+trainctl: job.env: NEGATIVE: needs POSITIVE
 = 78
 E
 }
@@ -637,7 +690,7 @@ trainctl: antdt: is no solution (none even backup:N lb-bsp lb-bsp-gpu antdt-nd a
 trainctl: --help shows the usage
 = 64
 $ trainctl run job.env -s SOLUTION=antdt
-trainctl: ...SOLUTION: 'antdt' is no solution...
+trainctl: job.env: SOLUTION: 'antdt' is no solution (none even backup:N lb-bsp lb-bsp-gpu antdt-nd antdt-dd pace) and no executable
 = 78
 E
 }
@@ -786,14 +839,24 @@ E
 # ---- a job that is not there ----
 
 @test "a job that does not run" {
+	run_job >/dev/null 2>&1
 	transcript <<'E'
 $ trainctl status
 trainctl: which job? give -j NAME or --run-dir DIR
 trainctl: --help shows the usage
 = 64
 $ trainctl stop -j nothing
-trainctl: ...nothing...
+trainctl: no job nothing: there is no state of it in DIR/home/paceline/nothing; `trainctl list` shows those there are
 = 69
+$ trainctl wait -j nothing
+trainctl: DIR/home/paceline/nothing: there is no job; trainctl list shows those there are
+= 69
+$ trainctl stop --run-dir run
+trainctl: job tiny does not run: it is done (...); `trainctl status --run-dir DIR/run` says more
+= 69
+$ trainctl logs w9 --run-dir run
+trainctl: DIR/run/state/logs/w9.log: there is no log of w9; there are: ...w0...
+= 66
 $ trainctl kill-restart -j nothing
 trainctl: kill-restart: which node?
 trainctl: --help shows the usage
@@ -802,4 +865,32 @@ $ trainctl report --run-dir nowhere
 trainctl: DIR/nowhere/state/job.log: can't be read: No such file or directory
 = 66
 E
+}
+
+@test "a job that runs already" {
+	mkdir drag
+	echo drag pace=20 >drag/w0
+	begin first --set DRAG=drag --set EPOCHS=100
+	wait_for 'grep -qs "^row" first.out'
+	transcript <<'E'
+$ trainctl run job.env --run-dir run --set DRAG=drag --set EPOCHS=100
+trainctl: job tiny runs already, since ...: pid ... runs it; `trainctl status --run-dir DIR/run` shows it, `trainctl stop --run-dir DIR/run` stops it
+= 75
+$ trainctl kill-restart w9 --run-dir run
+trainctl: DIR/run/trainctl.sock: unknown-node: there is no node 'w9'; status lists them
+= 1
+$ echo 'action kind=adjust-bs id=w9 size=3' | trainctl apply --run-dir run >/dev/null
+trainctl: DIR/run/trainctl.sock: bad-actions: line 1: adjust-bs w9: unknown-node (there is no such worker or server)
+= 1
+$ echo 'action kind=dance' | trainctl apply --run-dir run
+trainctl: DIR/run/trainctl.sock: bad-actions: line 1: kind=: 'dance' is none of none|adjust-bs|backup-workers|kill-restart|adjust-lr
+= 1
+$ echo 'action kind=adjust-bs id=w0' | trainctl apply --run-dir run
+trainctl: DIR/run/trainctl.sock: bad-actions: line 1: action: size= is missing
+= 1
+$ trainctl kill-restart shardd --run-dir run
+trainctl: DIR/run/trainctl.sock: role: shardd is not restarted now: only workers and servers are
+= 1
+E
+	kill -9 "$SUPERVISOR"
 }

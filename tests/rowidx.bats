@@ -215,6 +215,19 @@ seq_rows() { awk -v n="$1" 'BEGIN { for (i = 0; i < n; i++) printf "%d,%*d\n", i
 		run -0 rowidx --check $file
 	done
 	[[ $(head -n 1 frames.zst.rowidx) == *" points="[2-9]" "* ]]
+	# Inside of one frame, too, where its window leaves the index small.
+	zstd -q --zstd=wlog=16 data -o small.zst
+	rowidx small.zst
+	[[ $(head -n 1 small.zst.rowidx) == *" points="[2-9]" "* ]]
+	for begin in 119990 59998 0 119000; do
+		rowidx --cat small.zst $begin 10 >have
+		tail -n +$((begin + 1)) rows | head -n 10 | cmp - have
+	done
+	rowidx --cat small.zst 60000 60000 >have
+	tail -n 60000 rows | cmp - have
+	flip small.zst.rowidx $(($(stat -c %s small.zst.rowidx) - 9))
+	run -65 rowidx --cat small.zst 119990 1
+	[[ $output == *"small.zst.rowidx: damaged index: the sum of a window is another"* ]]
 	: | zstd -q >empty.zst
 	[ "$(rowidx --count empty.zst)" = 0 ]
 }

@@ -28,7 +28,7 @@ stream() { # LINES WORKERS [SEED]
 
 @test "every model: one pred a line, the first one empty, a score at the end" {
 	stream 60 2 >in
-	for model in last ema quantile arima rnn lstm narx arx auto; do
+	for model in last ema quantile arima rnn lstm narx arx gam auto; do
 		run -0 speed-predict -m $model --warmup 10 <in
 		[ "${#lines[@]}" = 122 ]
 		[[ ${lines[0]} == "pred id=w0 k=0 speed= actual="* ]]
@@ -51,7 +51,7 @@ stream() { # LINES WORKERS [SEED]
 
 @test "a line's own speed has no part in its prediction; a line without one is predicted" {
 	stream 80 1 >in
-	for model in last ema quantile arima narx arx auto; do
+	for model in last ema quantile arima narx arx gam auto; do
 		speed-predict -m $model --warmup 10 <in | sed -n 80p >all
 		{ head -n 79 in; tail -n 1 in | sed 's/speed=.*/speed=1/'; } >other
 		speed-predict -m $model --warmup 10 <other | sed -n 80p >slow
@@ -86,7 +86,7 @@ stream() { # LINES WORKERS [SEED]
 	stream 700 2 >in
 	head -n 1101 in >first
 	tail -n +1102 in >second
-	for how in "-m ema" "-m arima --order aic" "-m rnn" "-m lstm" "-m narx" "-m arx" "-m auto --loss max" "-m auto"; do
+	for how in "-m ema" "-m arima --order aic" "-m rnn" "-m lstm" "-m narx" "-m arx" "-m gam" "-m auto --loss max" "-m auto"; do
 		speed-predict $how <in | grep ^pred >whole
 		speed-predict $how --save model <first | grep ^pred >parts
 		speed-predict $how --seed 9 --load model --save again <second | grep ^pred >>parts

@@ -91,7 +91,7 @@ whole() {
 @test "a finished job whose file or data have changed is not done" {
 	finished TEST=d.csv
 	local was
-	for was in MODEL=wdl LABEL=a EPOCHS=2 BATCH=32 SEED=2 LR=0.3 POSITIVE=1 TEST=words.csv; do
+	for was in MODEL=wdl LABEL=z EPOCHS=2 BATCH=32 SEED=2 LR=0.3 POSITIVE=1 TEST=words.csv; do
 		run -78 run_job --set "$was"
 		[[ $output == *"another ${was%%=*}; --fresh starts over"* ]]
 		not grep -q '^summary' <<<"$output"

@@ -35,8 +35,8 @@ fits() {
 # The terminal is as it was: its settings, its cursor, its first screen.
 given_back() {
 	cmp before after
-	[[ $(tail -c 200 screen) == *$'\e[?1049l'* ]]
-	[[ $(tail -c 200 screen) == *$'\e[?25h'* ]]
+	[ "$(grep -o $'\e\[?1049h' screen | wc -l)" = "$(grep -o $'\e\[?1049l' screen | wc -l)" ]
+	[[ $(grep -o $'\e\[?25[lh]' screen | tail -n 1) == *h ]]
 }
 
 # begin_top COLUMNS [OPTION]...: top in a terminal, in the background; press sends keys.
@@ -189,7 +189,7 @@ press() { printf '%b' "$1" >&7; }
 	kill -9 "$SUPERVISOR"
 	wait $TERMINAL
 	given_back
-	lines | grep -q '^tiny: its trainctl is gone; `trainctl run` goes on'
+	lines | grep -q '^tiny: its trainctl is gone'
 	exec 7>&-
 }
 
@@ -214,4 +214,23 @@ press() { printf '%b' "$1" >&7; }
 	cmp before after
 	rm drag/*
 	trainctl run job.env --run-dir "$T/run" | tail -n 1 | grep -q '^summary job=tiny state=done'
+}
+
+@test "list in 40 and 80 columns; top of a job that does not run" {
+	job
+	trainctl run job.env >out
+	mkdir -p "$T/home"
+	for columns in 40 80; do
+		in_terminal $columns "trainctl list"
+		[ "$(cat status)" = 0 ]
+		fits $columns
+		lines | grep -q '^JOB  *STATE  *DONE'
+		lines | grep -q '^tiny  *done  *100%'
+	done
+	in_terminal 80 "trainctl top -j tiny"
+	[ "$(cat status)" = 69 ]
+	lines | grep -q '^trainctl: job tiny does not run: it is done'
+	not grep -q $'\e\[?1049h' screen
+	run trainctl top -j nobody
+	[ "$status" = 69 ]
 }

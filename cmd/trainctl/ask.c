@@ -113,13 +113,28 @@ int trainctl_find(const char *job, const char *run_dir, struct dirs *dirs, struc
 	return jobs_find(dirs, job, run_dir, NULL, &env, err);
 }
 
-int trainctl_socket(const char *job, const char *run_dir, char *socket, struct error *err)
+int trainctl_explain(const char *job, const struct dirs *dirs, struct error *err)
 {
-	struct dirs dirs;
-	if (trainctl_find(job, run_dir, &dirs, err) != 0)
+	static struct condition c;
+	char since[32], which[DIRS_MAX + 16];
+	if (jobs_need_state(dirs, err) != 0)
 		return -1;
-	dirs_run(&dirs, "trainctl.sock", socket);
-	return 0;
+	if (condition_read(&c, dirs, NULL) != 0)
+		return job ? error_set(err, ERROR_UNAVAILABLE, NULL,
+				       "no job %s: there is no state of it in %.300s; `trainctl list` "
+				       "shows those there are",
+				       job, dirs->state)
+			   : -1;
+	trainctl_time(c.since, since);
+	snprintf(which, sizeof which, "%s %.300s", job ? "-j" : "--run-dir", job ? job : dirs->run);
+	if (c.is == CONDITION_RUNNING)
+		return error_set(err, ERROR_TEMPFAIL, NULL,
+				 "job %s does not answer: pid %ld runs it since %s, and prepares its "
+				 "data, or ends",
+				 c.name, (long)c.pid, since);
+	return error_set(err, ERROR_UNAVAILABLE, NULL,
+			 "job %s does not run: %s (%s); `trainctl status %s` says more", c.name,
+			 condition_words(c.is), since, which);
 }
 
 /* Nobody is there: what is known of the job. The status, or -1: err says it. */
@@ -127,23 +142,9 @@ static int not_there(const struct question *q, const char *job, const struct dir
 		     struct error *err)
 {
 	static struct condition c;
-	char since[32];
-	struct error why;
-	if (condition_read(&c, dirs, &why) != 0)
-		return job ? error_set(err, ERROR_UNAVAILABLE, NULL,
-				       "no job %s: there is no state of it in %.300s; `trainctl list` "
-				       "shows those there are",
-				       job, dirs->state)
-			   : -1;
-	if (q->silent)
+	if (q->silent && condition_read(&c, dirs, NULL) == 0)
 		return q->silent(&c, dirs);
-	trainctl_time(c.since, since);
-	if (c.is == CONDITION_RUNNING)
-		return error_set(err, ERROR_TEMPFAIL, NULL,
-				 "job %s does not answer yet: pid %ld prepares it since %s", c.name,
-				 (long)c.pid, since);
-	return error_set(err, ERROR_UNAVAILABLE, NULL, "job %s does not run: %s (%s)", c.name,
-			 condition_words(c.is), since);
+	return trainctl_explain(job, dirs, err);
 }
 
 static int ask(const struct question *q, int argc, char **argv)

@@ -1,8 +1,9 @@
-/* What `trainctl run` does before it makes anything, and `trainctl check` does as well: the job file,
- * the job's directories, what its names mean, and whether another trainctl minds it. */
+/* What `trainctl run` does before it makes anything, and `trainctl check` does as well: the job
+ * file, the job's directories, what its names mean, and whether another trainctl runs it. */
 #include "cmd/trainctl.h"
 
 #include "base/fs.h"
+#include "base/log.h"
 #include "job/holder.h"
 #include "job/job.h"
 #include "job/locate.h"
@@ -12,15 +13,26 @@
 #include <math.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 /* A name mistyped is found now, not by each decision. */
 static int check_solution(const struct job *job, const char *path, struct error *err)
 {
+	char known[TRAINCTL_SOLUTIONS_MAX];
 	if (job_balance(job) || solution_find(job->solution) || fs_is_program(job->solution))
 		return 0;
+	trainctl_solutions(known);
 	return error_set(err, ERROR_CONFIG, path,
-			 "SOLUTION: '%.200s' is no solution of trainctl(1) and no executable",
-			 job->solution);
+			 "SOLUTION: '%.200s' is no solution (%s) and no executable", job->solution,
+			 known);
+}
+
+/* A directory that is mistyped slows nothing; but it may be made later. */
+static void tell_drag(const struct job *job)
+{
+	if (job->drag[0] && access(job->drag, F_OK) != 0)
+		log_say(LOG_LEVEL_INFO,
+			"DRAG: %s is not there: nothing is slowed as long as it is not", job->drag);
 }
 
 /* Nodes that run are where they were started, from whatever environment. */
@@ -57,6 +69,10 @@ int trainctl_begin(struct job *job, struct dirs *dirs, const char *path,
 	}
 	if (result == 0)
 		result = check_solution(job, path, err);
+	if (result == 0)
+		result = prepare_columns(job, path, err);
+	if (result == 0)
+		tell_drag(job);
 	if (result == 0 && !call->run_dir)
 		stay(dirs);
 	if (result != 0)

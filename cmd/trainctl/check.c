@@ -1,5 +1,5 @@
-/* trainctl check: all that `trainctl run` looks at before it starts the first process, with the same
- * errors and the same exit status; then what the job would do. Nothing of the job is made: a
+/* trainctl check: all that `trainctl run` looks at before it starts the first process, with the
+ * same errors and the same exit status; then what the job would do. Nothing of the job is made: a
  * directory for what run would prepare is made elsewhere, and removed. */
 #include "cmd/cmd.h"
 #include "cmd/trainctl.h"
@@ -20,11 +20,17 @@
 #include <math.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* What run would do with the state that is there. */
 enum plan { PLAN_BEGIN, PLAN_GO_ON, PLAN_ADOPT, PLAN_START_OVER, PLAN_FINISHED };
 static const char *const plan_names[] = {"begin", "go-on", "adopt", "start-over", "finished"};
+
+struct call {
+	struct trainctl_call run; /* as run is given */
+	char trial[DIRS_MAX];     /* what run would prepare is made there */
+};
 
 struct checked {
 	enum plan plan;
@@ -80,7 +86,8 @@ static int check_programs(const struct job *job, struct error *err)
 
 /* ---- the trial ---- */
 
-static void on_progress(const char *what, const char *path, uint64_t done, uint64_t total, void *arg)
+static void on_progress(const char *what, const char *path, uint64_t done, uint64_t total,
+			void *arg)
 {
 	static double shown;
 	double now = clock_mono();
@@ -114,51 +121,45 @@ static int measure(struct checked *k, const struct dirs *trial, struct error *er
 	return 0;
 }
 
-static int in_trial(const struct job *job, const struct dirs *dirs, const struct trainctl_call *call,
+static int in_trial(const struct job *job, const struct dirs *dirs, const struct call *call,
 		    struct checked *k, struct error *err)
 {
 	struct dirs trial = *dirs;
-	const char *tmp = getenv("TMPDIR");
 	const struct prepare_options options = {.running = k->plan == PLAN_ADOPT,
-						.fresh = call->fresh,
+						.fresh = call->run.fresh,
 						.finished = k->plan == PLAN_FINISHED,
-						.progress = isatty(STDERR_FILENO) ? on_progress
-										  : NULL};
-	snprintf(trial.state, sizeof trial.state, "%.3000s/trainctl-check.XXXXXX",
-		 tmp && tmp[0] ? tmp : "/tmp");
-	if (!mkdtemp(trial.state))
-		return error_errno(err, ERROR_CANTCREAT, trial.state, "can't be made");
+						.progress =
+							isatty(STDERR_FILENO) ? on_progress : NULL};
+	memcpy(trial.state, call->trial, sizeof call->trial);
 	int result = prepare_trial(job, dirs, &trial, &options, &k->ready, err);
 	if (result == 0 && k->plan != PLAN_FINISHED)
 		result = measure(k, &trial, err);
-	struct error ignored;
-	fs_remove_tree(trial.state, &ignored);
 	return result;
 }
 
-static enum plan find_plan(const struct job *job, const struct dirs *dirs,
-			   const struct trainctl_call *call, struct checked *k)
+static enum plan find_plan(const struct job *job, const struct dirs *dirs, const struct call *call,
+			   struct checked *k)
 {
 	if (condition_read(&k->before, dirs, NULL) != 0)
 		return PLAN_BEGIN;
 	if (k->before.node[0])
 		return PLAN_ADOPT;
-	if (call->fresh)
+	if (call->run.fresh)
 		return PLAN_START_OVER;
 	if (k->before.is_finished && !spent_goes_on(job, dirs, k->before.ended))
 		return PLAN_FINISHED;
 	return k->before.is == CONDITION_NEW ? PLAN_BEGIN : PLAN_GO_ON;
 }
 
-static int check(const struct job *job, const struct dirs *dirs, const struct trainctl_call *call,
+static int check(const struct job *job, const struct dirs *dirs, const struct call *call,
 		 struct checked *k, struct error *err)
 {
-	if (trainctl_runs_already(job, dirs, call, err) != 0 || dirs_check(dirs, err) != 0)
+	if (trainctl_runs_already(job, dirs, &call->run, err) != 0 || dirs_check(dirs, err) != 0)
 		return -1;
 	k->plan = find_plan(job, dirs, call, k);
 	if (k->plan == PLAN_FINISHED)
 		return in_trial(job, dirs, call, k, err);
-	if (k->plan == PLAN_ADOPT && call->fresh)
+	if (k->plan == PLAN_ADOPT && call->run.fresh)
 		return error_set(err, ERROR_TEMPFAIL, dirs->state,
 				 "--fresh, but %s of this job still runs: stop it first",
 				 k->before.node);
@@ -238,8 +239,8 @@ static void tell_plan(const struct job *job, const struct dirs *dirs, const stru
 		printf("  %-12s %llu rows can't be read and are left out\n", "",
 		       (unsigned long long)k->ready.bad_rows);
 	tell_files("test", &job->test, NULL);
-	printf("  %-12s %s; %zu numeric columns, %zu of categories\n", "format", job->format, k->dense,
-	       k->sparse);
+	printf("  %-12s %s; %zu numeric columns, %zu of categories\n", "format", job->format,
+	       k->dense, k->sparse);
 	printf("  %-12s %s, %llu parameters at most; %s, learning rate %g\n", "model", job->model,
 	       (unsigned long long)k->parameters, job->optimizer, job->lr);
 	printf("  %-12s %llu epoch%s of %llu rows, about %llu batches of %llu\n", "course",
@@ -247,20 +248,22 @@ static void tell_plan(const struct job *job, const struct dirs *dirs, const stru
 	       (unsigned long long)k->ready.samples, batches, (unsigned long long)job->batch);
 	if (job->max_time > 0)
 		printf("  %-12s %g s at most\n", "", job->max_time);
-	printf("  %-12s %llu workers, %llu servers, %s; solution %s\n", "nodes",
-	       (unsigned long long)job->workers, (unsigned long long)job->servers, job->sync,
+	printf("  %-12s %llu worker%s, %llu server%s, %s; solution %s\n", "nodes",
+	       (unsigned long long)job->workers, job->workers == 1 ? "" : "s",
+	       (unsigned long long)job->servers, job->servers == 1 ? "" : "s", job->sync,
 	       job->solution);
 	printf("  %-12s %s\n  %-12s %s\n", "sockets", dirs->run, "state", dirs->state);
 }
 
-/* The exit status that run would have, as far as it is known now; -1: err says why it would fail. */
-static int check_job(const char *path, const struct trainctl_call *call, struct error *err)
+/* The exit status that run would have, as far as it is known now; -1: err says why it would fail.
+ */
+static int check_job(const char *path, const struct call *call, struct error *err)
 {
 	static struct checked k;
 	struct job job;
 	struct dirs dirs;
 	char text[SPENT_TEXT_MAX];
-	if (trainctl_begin(&job, &dirs, path, call, err) != 0)
+	if (trainctl_begin(&job, &dirs, path, &call->run, err) != 0)
 		return -1;
 	int result = check(&job, &dirs, call, &k, err);
 	if (result == 0 && k.plan == PLAN_FINISHED) {
@@ -279,15 +282,59 @@ static int check_job(const char *path, const struct trainctl_call *call, struct 
 	return result;
 }
 
+/* ---- a process that cleans up ---- */
+
+static pid_t looking;
+
+static void pass_on(int sig)
+{
+	if (looking > 0)
+		kill(looking, sig);
+}
+
+/* An index of large data takes a while. Whoever is tired of it presses Ctrl-C, and must not find
+ * half an index in /tmp: so another process looks, and this one waits, and takes the directory
+ * away. */
+static int check_apart(const char *path, struct call *call, struct error *err)
+{
+	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+	const struct sigaction action = {.sa_handler = pass_on};
+	const char *tmp = getenv("TMPDIR");
+	int status = 0, result;
+	snprintf(call->trial, sizeof call->trial, "%.3000s/trainctl-check.XXXXXX",
+		 tmp && tmp[0] ? tmp : "/tmp");
+	if (!mkdtemp(call->trial))
+		return error_errno(err, ERROR_CANTCREAT, call->trial, "can't be made");
+	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+		sigaction(signals[i], &action, NULL);
+	looking = process_fork();
+	if (looking == 0) {
+		process_signals_reset();
+		signal(SIGPIPE, SIG_IGN);
+		result = check_job(path, call, err);
+		exit(cmd_end(PROGRAM, result >= 0 ? result : cmd_fail(PROGRAM, err)));
+	}
+	if (looking < 0)
+		result = error_errno(err, ERROR_OS, NULL, "no process");
+	else {
+		while (waitpid(looking, &status, 0) < 0 && errno == EINTR)
+			;
+		result = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+	}
+	fs_remove_tree(call->trial, NULL);
+	return result;
+}
+
 int trainctl_check(int argc, char **argv)
 {
-	static struct trainctl_call call;
+	static struct call call;
 	char keys[8192];
 	trainctl_keys(keys, sizeof keys);
-	const struct option_row rows[] = {TRAINCTL_ROWS_CALL(&call), {0}};
+	const struct option_row rows[] = {TRAINCTL_ROWS_CALL(&call.run), {0}};
 	const struct option_table table = {
 		PROGRAM " check", "JOB.env [OPTION]...",
-		"Looks at a job as run would before it starts anything, with the same errors and the "
+		"Looks at a job as run would before it starts anything, with the same errors and "
+		"the "
 		"same exit status, changes nothing, and says what the job will do.",
 		rows, keys};
 	const char *path;
@@ -297,6 +344,6 @@ int trainctl_check(int argc, char **argv)
 		return 0;
 	if (shown != OPTION_GO)
 		return cmd_fail(PROGRAM, &err);
-	int result = check_job(path, &call, &err);
+	int result = check_apart(path, &call, &err);
 	return result >= 0 ? result : cmd_fail(PROGRAM, &err);
 }

@@ -496,8 +496,8 @@ static void say(const struct call *call, const struct survey *s, const struct pl
 	if (strcmp(call->file, "-") == 0)
 		return;
 	fprintf(out, "%s is written; look into it: each guess has its reason there. Next:\n"
-		     "  " PROGRAM " run %s\n  " PROGRAM " status -j %s\n",
-		call->file, call->file, call->name);
+		     "  " PROGRAM " check %s\n  " PROGRAM " run %s\n",
+		call->file, call->file, call->file);
 }
 
 /* ---- the whole ---- */

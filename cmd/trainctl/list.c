@@ -3,12 +3,15 @@
 #include "cmd/cmd.h"
 #include "cmd/trainctl.h"
 #include "cmd/trainctl/terminal.h"
+#include "base/clock.h"
+#include "base/human.h"
 #include "job/condition.h"
 #include "job/jobs.h"
+#include "screen/grid.h"
 #include "screen/summary.h"
+#include "screen/text.h"
 
 #include <math.h>
-#include <unistd.h>
 
 static void put_record(const char *type, const struct condition *c, const struct dirs *dirs)
 {
@@ -34,29 +37,68 @@ static void put_record(const char *type, const struct condition *c, const struct
 		fputs(line, stdout);
 }
 
-/* ---- list ---- */
-
-struct column_widths {
-	int name, state, done;
-};
-
-static void done_text(const struct condition *c, char out[16])
+static double part_of(const struct condition *c)
 {
-	double part = c->samples > 0 ? (double)c->samples_done / (double)c->samples : NAN;
-	if (isnan(part))
-		snprintf(out, 16, "-");
-	else /* 100% is all of them */
-		snprintf(out, 16, "%d%%", (int)(100 * fmin(part, 1)));
+	return c->samples > 0 ? fmin((double)c->samples_done / (double)c->samples, 1) : NAN;
 }
 
-static void put_row(const struct condition *c, const struct dirs *dirs,
-		    const struct column_widths *w)
+/* ---- list ---- */
+
+#define DIRECTORY_LEAST 12 /* columns: a name in fewer says nothing */
+
+enum { JOB, STATE, DONE, SINCE, COLUMNS };
+static const struct grid_column columns[COLUMNS] = {
+	[JOB] = {.head = "JOB"},
+	[STATE] = {.head = "STATE", .rank = 1},
+	[DONE] = {.head = "DONE", .rank = 2, .align = GRID_RIGHT},
+	[SINCE] = {.head = "SINCE", .rank = 3},
+};
+
+/* The time of what was today, the day of what was before. */
+static void since_text(double at, char out[32])
 {
-	char done[16], since[32];
-	done_text(c, done);
-	trainctl_time(c->since, since);
-	printf("%-*s  %-*s  %*s  %-19s  %s\n", w->name, c->name, w->state, condition_name(c->is),
-	       w->done, done, since, dirs->state);
+	char today[32];
+	trainctl_time(at, out);
+	trainctl_time(clock_epoch(), today);
+	char *blank = strchr(out, ' ');
+	if (!blank)
+		return;
+	size_t day = (size_t)(blank - out);
+	if (strncmp(out, today, day) == 0)
+		memmove(out, blank + 1, strlen(blank));
+	else
+		out[day] = '\0';
+}
+
+static void add_row(struct grid *table, const struct condition *c)
+{
+	char done[HUMAN_MAX], since[32];
+	human_percent(part_of(c), done);
+	since_text(c->since, since);
+	const char *const cell[COLUMNS] = {c->name, condition_name(c->is), done, since};
+	grid_add(table, cell);
+}
+
+/* state: a directory for each row, as far as there is room for it. */
+static void put_rows(const struct grid *table, const struct jobs *jobs, const size_t *shown)
+{
+	size_t layout[GRID_MAX], width = terminal_width();
+	grid_layout(table, width, layout);
+	for (size_t i = 0; i <= table->rows; i++) {
+		char text[1024], name[DIRS_MAX];
+		const char *state = i == 0 ? "STATE DIRECTORY" : jobs->entry[shown[i - 1]].state;
+		size_t used =
+			grid_line(table, layout, i == 0 ? GRID_HEAD : i - 1, text, sizeof text);
+		size_t at = GRID_GAP;
+		for (size_t k = 0; k < COLUMNS; k++)
+			at += layout[k] > 0 ? layout[k] + (k > 0 ? GRID_GAP : 0) : 0;
+		if (width < at + DIRECTORY_LEAST) {
+			puts(text);
+			continue;
+		}
+		text_name(state, width - at, name, sizeof name);
+		printf("%s%*s%s\n", text, (int)(at - used), "", name);
+	}
 }
 
 static int list(struct error *err)
@@ -64,32 +106,36 @@ static int list(struct error *err)
 	struct dirs_environment env;
 	struct jobs jobs;
 	struct dirs dirs;
+	struct grid table;
 	static struct condition c;
-	struct column_widths w = {3, 7, 4};
-	int columns = isatty(STDOUT_FILENO), rows = 0;
+	int people = terminal_open() != TERMINAL_NONE;
 	trainctl_environment(&env);
 	if (jobs_list(&jobs, &env, err) != 0)
 		return -1;
-	for (size_t i = 0; i < jobs.count; i++)
-		if ((int)strlen(jobs.entry[i].name) > w.name)
-			w.name = (int)strlen(jobs.entry[i].name);
-	for (size_t i = 0; i < jobs.count; i++) {
+	size_t *shown = calloc(jobs.count + 1, sizeof *shown);
+	grid_init(&table, columns, COLUMNS);
+	for (size_t i = 0; shown && i < jobs.count; i++) {
 		snprintf(dirs.state, sizeof dirs.state, "%s", jobs.entry[i].state);
 		if (condition_read(&c, &dirs, NULL) != 0)
 			continue; /* it has just gone */
 		snprintf(c.name, sizeof c.name, "%s", jobs.entry[i].name);
-		if (columns && rows++ == 0)
-			printf("%-*s  %-*s  %*s  %-19s  %s\n", w.name, "JOB", w.state, "STATE",
-			       w.done, "DONE", "SINCE", "STATE DIRECTORY");
-		if (columns)
-			put_row(&c, &dirs, &w);
-		else
+		if (!people) {
 			put_record("job", &c, &dirs);
+			continue;
+		}
+		shown[table.rows] = i;
+		add_row(&table, &c);
 	}
-	if (columns && rows == 0)
-		fprintf(stderr, PROGRAM ": you have no jobs yet; `trainctl run JOB.env` starts one\n");
+	if (people && table.rows > 0)
+		put_rows(&table, &jobs, shown);
+	else if (people)
+		fprintf(stderr,
+			PROGRAM ": you have no jobs yet; `trainctl run JOB.env` starts one\n");
+	int failed = !shown || table.failed;
+	grid_free(&table);
+	free(shown);
 	jobs_free(&jobs);
-	return 0;
+	return failed ? error_set(err, ERROR_OS, NULL, "out of memory") : 0;
 }
 
 int trainctl_list(int argc, char **argv)
@@ -127,20 +173,22 @@ static void tell_end(const struct condition *c)
 
 static void tell_words(const struct condition *c, const struct dirs *dirs)
 {
-	char since[32], done[16];
+	char since[32], done[HUMAN_MAX];
 	trainctl_time(c->since, since);
-	done_text(c, done);
+	human_percent(part_of(c), done);
 	if (c->is == CONDITION_RUNNING)
 		printf("%s: prepares its data since %s, pid %ld; it does not answer yet\n", c->name,
 		       since, (long)c->pid);
 	else if (c->summary[0]) {
 		tell_end(c);
-		printf("ended      %s, %s of its samples, exit status %d\n", since, done, c->status);
+		printf("ended      %s, %s of its samples, exit status %d\n", since, done,
+		       c->status);
 	} else
 		printf("%s: %s (%s), %s of its samples\n", c->name, condition_words(c->is), since,
 		       done);
 	if (c->node[0])
-		printf("nodes      still run, %s for one; `trainctl run` takes them over\n", c->node);
+		printf("nodes      still run, %s for one; `trainctl run` takes them over\n",
+		       c->node);
 	printf("state      %s\n", dirs->state);
 }
 

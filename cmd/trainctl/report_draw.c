@@ -37,13 +37,13 @@ const char *const picture_caption[PICTURES] = {
 	[PICTURE_LOSS] = "The mean loss of the samples between two points, of the model as it was "
 			 "before it saw them.",
 	[PICTURE_PACE] = "Samples a second of all workers. Above it what they could do if none of "
-			 "them ever waited: the room between the two is what stragglers cost.",
+			 "them waited for a slower one, was down or idle.",
 	[PICTURE_SIZE] = "Samples of a batch. A solution that balances gives slow workers smaller "
 			 "batches and fast ones larger.",
 	[PICTURE_TIME] = "Computing and communicating, per batch. Under BSP the slowest one sets "
 			 "the pace: a job is balanced where the curves meet.",
 	[PICTURE_GANTT] = "A row a node; the height of a colour is its share of the time. What is "
-			  "light was spent on anything else: getting rows, having nothing to do.",
+			  "light was spent on anything else: asking for shards, having nothing to do.",
 	[PICTURE_SHARDS] = "How many shards each worker took, and how fast it was while it "
 			   "worked. A worker whose speed is above what it took waited for others."};
 
@@ -498,6 +498,13 @@ static void draw_times(const struct report *p, FILE *out)
 
 /* ---- loss and pace ---- */
 
+/* 250k is read faster than 250000. */
+static void put_format(double most, const char *axis, FILE *out)
+{
+	if (most >= 2e4)
+		fprintf(out, "set format %s '%%.%ds%%c'\n", axis, most >= 1e6);
+}
+
 static void draw_loss(const struct report *p, FILE *out)
 {
 	const struct account *a = p->a;
@@ -537,20 +544,26 @@ static void draw_loss(const struct report *p, FILE *out)
 static void put_paces(const struct curves *c, FILE *out)
 {
 	double *speed = calloc(c->workers + 1, sizeof *speed);
+	struct account_point *did = calloc(c->workers + 1, sizeof *did);
+	int begun = 0;
 	fputs("$pace << EOD\n", out);
 	for (size_t i = 0; speed && i < c->workers; i++)
 		speed[i] = cost_first_speed(c->worker[i]);
-	for (size_t k = 0; speed && k < c->windows; k++) {
+	for (size_t k = 0; speed && did && k < c->windows; k++) {
 		const struct window *w = &c->window[k];
 		double samples = 0, could = 0;
+		for (size_t i = 0; i < c->workers; i++)
+			did[i] = account_between(c->worker[i], w->from, w->to);
+		double barrier = cost_barrier(did, c->workers);
 		for (size_t i = 0; i < c->workers; i++) {
-			struct account_point did = account_between(c->worker[i], w->from, w->to);
-			if (did.time > 0 && did.samples > 0)
-				speed[i] = did.samples / did.time;
-			samples += did.samples;
+			double seconds = did[i].time + did[i].batches * barrier;
+			if (seconds > 0 && did[i].samples > 0)
+				speed[i] = did[i].samples / seconds;
+			samples += did[i].samples;
 			could += speed[i];
 		}
-		if (w->kind != COST_TOGETHER)
+		begun |= samples > 0;
+		if (w->kind != COST_TOGETHER || !begun)
 			fputs("\n", out);
 		else
 			fprintf(out, "%.7g %.7g %.7g\n", (w->x0 + w->x1) / 2,
@@ -558,6 +571,7 @@ static void put_paces(const struct curves *c, FILE *out)
 	}
 	fputs("EOD\n", out);
 	free(speed);
+	free(did);
 }
 
 static void draw_pace(const struct report *p, FILE *out)
@@ -568,6 +582,7 @@ static void draw_pace(const struct report *p, FILE *out)
 		put_time_axis(p, out);
 		put_marks(p, PICTURE_PACE, &marks, out);
 		fputs("set ylabel 'samples a second'\nset yrange [0:*]\n", out);
+		put_format(p->cost.could, "y", out);
 		put_paces(&c, out);
 		fprintf(out,
 			"plot $pace using 1:2:3 with filledcurves fs solid noborder lc rgb "
@@ -583,12 +598,13 @@ static void draw_pace(const struct report *p, FILE *out)
 
 /* ---- the Gantt chart ---- */
 
-enum doing { COMPUTING, SENDING, WAITING, STARTING, DOWN, APPLYING, ELSE, DOINGS };
+enum doing { COMPUTING, SENDING, PREPARING, WAITING, STARTING, DOWN, APPLYING, ELSE, DOINGS };
 
 static const struct {
 	const char *colour, *title;
 } doings[DOINGS] = {[COMPUTING] = {"#0072B2", "computing"},
 		    [SENDING] = {"#E69F00", "communicating"},
+		    [PREPARING] = {"#CC79A7", "getting rows"},
 		    [WAITING] = {"#B4BCC4", "waiting"},
 		    [STARTING] = {"#F0E442", "starting"},
 		    [DOWN] = {"#000000", "down"},
@@ -626,6 +642,7 @@ static void fill_bar(struct bar *b, const struct account_node *n, const struct w
 	else {
 		b->share[COMPUTING] = did.compute;
 		b->share[SENDING] = did.comm;
+		b->share[PREPARING] = fmax(did.time - did.compute - did.comm, 0);
 		b->share[WAITING] = did.wait;
 	}
 	for (int k = 0; k < ELSE; k++)
@@ -845,8 +862,11 @@ static void put_bars(const struct report *p, const struct taken *list, size_t co
 		top, speed_top);
 	for (size_t i = 0; i < count; i++)
 		fprintf(out, "%zu %.7g %.7g\n", i, list[i].taken, list[i].speed);
+	fputs("EOD\n", out);
+	put_format(top, "y", out);
+	put_format(speed_top, "y2", out);
 	fprintf(out,
-		"EOD\nplot $taken using 1:2 with boxes fs solid 0.75 noborder lc rgb '%s' title "
+		"plot $taken using 1:2 with boxes fs solid 0.75 noborder lc rgb '%s' title "
 		"'taken', "
 		"$taken using 1:3 axes x1y2 with points pt 13 ps 1.3 lc rgb '%s' title 'speed'\n",
 		colours[0], colours[1]);

@@ -307,7 +307,7 @@ static void put_costs(const struct report *p, FILE *out)
 	fputs("<td>with all that happened</td></tr>\n", out);
 	if (c->known) {
 		snprintf(text, sizeof text,
-			 "without stragglers: had no worker ever waited (%.2f times as fast)",
+			 "without stragglers (%.2f times as fast)",
 			 c->busy > 0 ? c->seconds / c->busy : 1);
 		fputs("<tr>", out);
 		put_cell(out, human_time(c->busy, time), 1);
@@ -317,7 +317,7 @@ static void put_costs(const struct report *p, FILE *out)
 	if (c->known && c->even < 0.98 * c->busy) {
 		fputs("<tr>", out);
 		put_cell(out, human_time(c->even, time), 1);
-		fputs("<td>had each also been as fast as the median one</td></tr>\n", out);
+		fputs("<td>and with every worker as fast as the median one</td></tr>\n", out);
 	}
 	fputs("</table>\n<h2>Where the time went</h2>\n<table>\n", out);
 	for (size_t i = 0; i < count; i++) {

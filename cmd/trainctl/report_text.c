@@ -43,7 +43,10 @@ static void put_words(const struct page *g, const char *first, size_t indent, co
 
 static void put_heading(const struct page *g, const char *text)
 {
-	fprintf(g->out, "\n%s\n", text);
+	struct screen_line line = {.tint = TINT_STRONG, .len = strlen(text)};
+	snprintf(line.text, sizeof line.text, "%s", text);
+	putc('\n', g->out);
+	terminal_put(&line);
 }
 
 /* ---- what it was ---- */
@@ -81,13 +84,13 @@ static void put_could(const struct page *g, const struct report *p)
 	}
 	human_time(c->busy, time);
 	snprintf(first, sizeof first, "  %11s ", time);
-	snprintf(text, sizeof text, "without stragglers: had no worker ever waited (%.2f times as fast)",
+	snprintf(text, sizeof text, "without stragglers (%.2f times as fast)",
 		 c->busy > 0 ? c->seconds / c->busy : 1);
 	put_words(g, first, 16, text);
 	if (c->even < 0.98 * c->busy) {
 		human_time(c->even, time);
 		snprintf(first, sizeof first, "  %11s ", time);
-		put_words(g, first, 16, "had each also been as fast as the median one");
+		put_words(g, first, 16, "and with every worker as fast as the median one");
 	}
 }
 
@@ -321,6 +324,10 @@ static void put_effects(const struct page *g, const struct report *p)
 {
 	size_t shown;
 	const struct effect **list = report_effects(p, EFFECTS_MAX, &shown);
+	if (shown == 0 && strncmp(p->a->solution, "lb-bsp", 6) == 0) {
+		put_heading(g, "What was decided");
+		put_words(g, "  ", 2, "Batch sizes at every barrier; balance.log has them, with reasons.");
+	}
 	if (shown > 0)
 		put_heading(g, shown < p->effects ? "The decisions that changed most"
 						  : "What was decided");

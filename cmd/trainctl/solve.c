@@ -10,6 +10,14 @@
 
 #include <unistd.h>
 
+void trainctl_solutions(char out[TRAINCTL_SOLUTIONS_MAX])
+{
+	size_t at = 0;
+	for (const struct solution *s = solution_table(); s->name && at < TRAINCTL_SOLUTIONS_MAX; s++)
+		at += (size_t)snprintf(out + at, TRAINCTL_SOLUTIONS_MAX - at, "%s%s", at > 0 ? " " : "",
+				       s->name);
+}
+
 struct filter {
 	const char *name;
 	const struct solution *built_in; /* NULL: an executable */
@@ -32,12 +40,9 @@ static int find_solution(struct filter *f, struct error *err)
 	solution_options_init(&f->options);
 	f->built_in = solution_find(f->name);
 	if (!f->built_in && !fs_is_program(f->name)) {
-		char known[256] = "";
-		for (const struct solution *s = solution_table(); s->name; s++)
-			snprintf(known + strlen(known), sizeof known - strlen(known), " %s",
-				 s->name);
-		return error_set(err, ERROR_USAGE, f->name, "is no solution (%s) and no executable",
-				 known + 1);
+		char known[TRAINCTL_SOLUTIONS_MAX];
+		trainctl_solutions(known);
+		return error_set(err, ERROR_USAGE, f->name, "is no solution (%s) and no executable", known);
 	}
 	for (size_t i = 0; f->built_in && i < f->set.count; i++)
 		if (solution_options_set(&f->options, f->set.item[i], err) != 0)

@@ -48,7 +48,10 @@ static int can_move(void)
 
 enum terminal_kind terminal_open(void)
 {
+	static int opened;
 	const char *no_colour = getenv("NO_COLOR");
+	if (opened++)
+		return terminal.kind;
 	setlocale(LC_CTYPE, "");
 	if (!isatty(STDOUT_FILENO))
 		return terminal.kind = TERMINAL_NONE;

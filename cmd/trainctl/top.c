@@ -456,6 +456,7 @@ int trainctl_top(int argc, char **argv)
 	const char *job = NULL, *run_dir = NULL, *none;
 	static struct top t = {.every = 1};
 	char socket[DIRS_PATH_MAX];
+	struct dirs dirs;
 	const char *order = view_order_name[VIEW_SLOW];
 	const struct option_row rows[] = {TRAINCTL_ROW_JOB(&job),
 					  TRAINCTL_ROW_RUN_DIR(&run_dir, "the job's run directory"),
@@ -483,17 +484,20 @@ int trainctl_top(int argc, char **argv)
 	int shown = trainctl_parse(&options, argc, argv, NULL, &none, &err);
 	if (shown == OPTION_SHOWN)
 		return 0;
-	if (shown != OPTION_GO || trainctl_socket(job, run_dir, socket, &err) != 0)
+	if (shown != OPTION_GO || trainctl_find(job, run_dir, &dirs, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
+	dirs_run(&dirs, "trainctl.sock", socket);
 	t.socket = socket;
 	while (strcmp(view_order_name[t.order], order) != 0)
 		t.order++;
 	view_init(&t.view);
 	view_init(&t.filling);
 	int result = top(&t, terminal_open(), &err);
-	call_close(t.call);
 	if (t.is_over)
-		trainctl_show_end(&t.view);
+		trainctl_show_end(&dirs);
+	else if (result < 0 && err.code == ERROR_UNAVAILABLE)
+		trainctl_explain(job, &dirs, &err);
+	call_close(t.call);
 	view_free(&t.view);
 	view_free(&t.filling);
 	if (result > 0)

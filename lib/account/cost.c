@@ -12,7 +12,9 @@
 const char *const cost_text[COST_KINDS] = {
 	[COST_TOGETHER] = "training, at the pace of all workers together",
 	[COST_THROWN] = "training what was dropped or rolled back",
-	[COST_WAITING] = "waiting for slower nodes",
+	[COST_WAITING] = "waiting for slower workers",
+	[COST_SERVER] = "waiting for a slower server",
+	[COST_BARRIER] = "waiting for servers and the commit",
 	[COST_FIRST] = "workers starting",
 	[COST_RESTARTS] = "workers down or restarting",
 	[COST_HANDOVER] = "servers handing over",
@@ -26,7 +28,7 @@ const char *const cost_text[COST_KINDS] = {
 /* A worker in a window. */
 struct cell {
 	double speed;
-	double samples, busy, wait, first, again, other; /* seconds */
+	double samples, busy, wait, barrier, first, again, other; /* seconds */
 };
 
 struct sums {
@@ -34,6 +36,7 @@ struct sums {
 	struct cost *cost;
 	const struct account_node **worker;
 	struct cell *cell; /* of each worker, in this window */
+	struct account_point *did;
 	double *sorted;
 	size_t workers;
 	double samples;         /* trained by workers */
@@ -72,33 +75,73 @@ static void add_phases(const struct account *a, struct cost *out)
 
 /* ---- a window ---- */
 
-/* speed is that of the window before where it did nothing. What clocks disagree on is cut. */
-static void fill_cell(struct cell *c, const struct account_node *n, double from, double to)
-{
-	struct account_point did = account_between(n, from, to);
-	double left = to - from;
-	if (did.time > 0 && did.samples > 0)
-		c->speed = did.samples / did.time;
-	c->samples = did.samples;
-	c->first = account_overlap(&n->spans, ACCOUNT_STARTING, from, to);
-	c->again = account_overlap(&n->spans, ACCOUNT_AGAIN, from, to) +
-		   account_overlap(&n->spans, ACCOUNT_DOWN, from, to);
-	left = fmax(left - c->first - c->again, 0);
-	c->busy = did.time;
-	c->wait = fmin(isnan(did.wait) ? INFINITY : did.wait, fmax(left - c->busy, 0));
-	c->other = fmax(left - c->busy - c->wait, 0);
-}
-
 static int compare(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 	return (x > y) - (x < y);
 }
 
+double cost_barrier(const struct account_point *did, size_t count)
+{
+	double least = INFINITY;
+	for (size_t i = 0; i < count; i++)
+		if (did[i].batches > 0 && !isnan(did[i].wait))
+			least = fmin(least, did[i].wait / did[i].batches);
+	return isinf(least) ? 0 : fmax(least, 0);
+}
+
+/* speed is that of the window before where it did nothing. What clocks disagree on is cut. */
+static void fill_cell(struct cell *c, const struct account_node *n, const struct account_point *did,
+		      double barrier, double from, double to)
+{
+	double left = to - from;
+	if (did->time > 0 && did->samples > 0)
+		c->speed = did->samples / did->time;
+	c->samples = did->samples;
+	c->first = account_overlap(&n->spans, ACCOUNT_STARTING, from, to);
+	c->again = account_overlap(&n->spans, ACCOUNT_AGAIN, from, to) +
+		   account_overlap(&n->spans, ACCOUNT_DOWN, from, to);
+	left = fmax(left - c->first - c->again, 0);
+	c->busy = did->time;
+	double wait = fmin(isnan(did->wait) ? INFINITY : did->wait, fmax(left - c->busy, 0));
+	c->barrier = fmin(wait, did->batches * barrier);
+	c->wait = wait - c->barrier;
+	c->other = fmax(left - c->busy - wait, 0);
+}
+
+/* How much longer the slowest server took than the one in the middle, in all batches. */
+static double slow_server(const struct sums *s, double from, double to)
+{
+	size_t count = 0;
+	double batches = 0;
+	for (size_t i = 0; i < s->a->nodes; i++) {
+		const struct account_node *n = &s->a->node[i];
+		if (strcmp(n->role, "server") != 0 || n->points < 2)
+			continue;
+		struct account_point did = account_between(n, from, to);
+		if (!(did.batches > 0))
+			continue;
+		s->sorted[count++] = did.time / did.batches;
+		batches = fmax(batches, did.batches);
+	}
+	if (count < 2)
+		return 0;
+	qsort(s->sorted, count, sizeof *s->sorted, compare);
+	return batches * (s->sorted[count - 1] - s->sorted[(count - 1) / 2]);
+}
+
 static double median(double *values, size_t count)
 {
 	qsort(values, count, sizeof *values, compare);
 	return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+static double sum_samples(const struct sums *s)
+{
+	double sum = 0;
+	for (size_t i = 0; i < s->workers; i++)
+		sum += s->did[i].samples;
+	return sum;
 }
 
 /* Others wait for the one that waits least itself, of those that work. */
@@ -117,10 +160,13 @@ static void blame(struct sums *s, double waited)
 
 static void add_window(struct sums *s, double from, double to)
 {
-	double all = 0, done = 0, wait = 0, first = 0, again = 0, other = 0;
+	double all = 0, done = 0, wait = 0, first = 0, again = 0, other = 0, barriers = 0;
 	size_t known = 0;
+	for (size_t i = 0; i < s->workers; i++)
+		s->did[i] = account_between(s->worker[i], from, to);
+	double barrier = cost_barrier(s->did, s->workers);
 	for (size_t i = 0; i < s->workers; i++) {
-		fill_cell(&s->cell[i], s->worker[i], from, to);
+		fill_cell(&s->cell[i], s->worker[i], &s->did[i], barrier, from, to);
 		all += s->cell[i].speed;
 		if (s->cell[i].speed > 0)
 			s->sorted[known++] = s->cell[i].speed;
@@ -129,21 +175,25 @@ static void add_window(struct sums *s, double from, double to)
 		s->cost->of[COST_FIRST] += to - from; /* nobody has trained yet */
 		return;
 	}
+	s->even += sum_samples(s) / (median(s->sorted, known) * (double)s->workers);
 	for (size_t i = 0; i < s->workers; i++) {
 		const struct cell *c = &s->cell[i];
 		double weight = c->speed / all;
 		done += c->samples;
 		wait += weight * c->wait;
+		barriers += weight * c->barrier;
 		first += weight * c->first;
 		again += weight * c->again;
 		other += weight * c->other;
 	}
-	double rest = to - from - done / all, parts = wait + first + again + other;
+	double rest = to - from - done / all, parts = wait + barriers + first + again + other;
 	double scale = parts > 0 && rest > 0 ? rest / parts : 0;
+	double server = fmin(slow_server(s, from, to), scale * barriers);
 	s->samples += done;
 	s->together += (to - from) - scale * parts;
-	s->even += done / (median(s->sorted, known) * (double)s->workers);
 	s->cost->of[COST_WAITING] += scale * wait;
+	s->cost->of[COST_SERVER] += server;
+	s->cost->of[COST_BARRIER] += scale * barriers - server;
 	s->cost->of[COST_FIRST] += scale * first;
 	s->cost->of[COST_RESTARTS] += scale * again;
 	s->cost->of[COST_OTHER] += scale * other;
@@ -178,12 +228,17 @@ static void add_training(struct sums *s)
 	}
 }
 
-/* What the servers' restarts and the checkpoints took, workers saw as waiting. */
+/* What the servers' restarts and the checkpoints took, workers saw as waiting, for a server or, where
+ * some had not come so far, for others. */
 static void take_from_waiting(struct cost *cost, enum cost_kind kind, double seconds)
 {
-	double taken = fmin(seconds, cost->of[COST_WAITING]);
-	cost->of[kind] += taken;
-	cost->of[COST_WAITING] -= taken;
+	static const enum cost_kind from[] = {COST_BARRIER, COST_SERVER, COST_WAITING};
+	for (size_t i = 0; i < sizeof from / sizeof *from; i++) {
+		double taken = fmin(seconds, cost->of[from[i]]);
+		cost->of[kind] += taken;
+		cost->of[from[i]] -= taken;
+		seconds -= taken;
+	}
 }
 
 static void add_marks(const struct account *a, struct cost *cost)
@@ -230,11 +285,11 @@ static void conclude(struct sums *s)
 	cost->known = 1;
 	cost->of[COST_TOGETHER] = s->together * part;
 	cost->of[COST_THROWN] = s->together * (1 - part);
-	cost->busy = away + s->together * part;
-	cost->even = away + s->even * part;
 	cost->pace = s->samples * part / cost->training;
-	cost->could = s->together > 0 ? s->samples / s->together : NAN;
 	add_marks(s->a, cost);
+	cost->busy = away + cost->of[COST_BARRIER] + s->together * part;
+	cost->even = away + cost->of[COST_BARRIER] + s->even * part;
+	cost->could = s->samples / (s->together + cost->of[COST_BARRIER]);
 	for (size_t i = 0; i < s->workers; i++)
 		if (s->blamed[i] > cost->slowest_seconds) {
 			cost->slowest = (size_t)(s->worker[i] - s->a->node);
@@ -248,9 +303,10 @@ static int make(struct sums *s)
 	size_t room = a->nodes + 1;
 	s->worker = calloc(room, sizeof *s->worker);
 	s->cell = calloc(room, sizeof *s->cell);
+	s->did = calloc(room, sizeof *s->did);
 	s->sorted = calloc(room, sizeof *s->sorted);
 	s->blamed = calloc(room, sizeof *s->blamed);
-	if (!s->worker || !s->cell || !s->sorted || !s->blamed)
+	if (!s->worker || !s->cell || !s->did || !s->sorted || !s->blamed)
 		return -1;
 	for (size_t i = 0; i < a->nodes; i++)
 		if (account_is_worker(&a->node[i]) && a->node[i].points > 1) {
@@ -284,6 +340,7 @@ int cost_of(const struct account *a, struct cost *out, struct error *err)
 	}
 	free(s.worker);
 	free(s.cell);
+	free(s.did);
 	free(s.sorted);
 	free(s.blamed);
 	return result;

@@ -12,6 +12,10 @@
  * which worker i did something else: waited for others, was down, was starting, ... .  So each cause
  * has its seconds of the job, and they add up.
  *
+ * Not all waiting is for slower workers: the slowest one waits, too, for the servers and the commit.
+ * So much a batch as the worker that waits least is what a barrier takes; of that, what the slowest
+ * server took longer than the one in the middle is a straggler's.
+ *
  * Pure.
  */
 #ifndef PACELINE_ACCOUNT_COST_H
@@ -24,7 +28,9 @@
 enum cost_kind {
 	COST_TOGETHER,  /* training at the pace of all workers together */
 	COST_THROWN,    /* training what does not count: dropped, or rolled back */
-	COST_WAITING,   /* for slower workers and for servers */
+	COST_WAITING,   /* for slower workers */
+	COST_SERVER,    /* for a slower server */
+	COST_BARRIER,   /* for servers and the commit, as everybody has to */
 	COST_FIRST,     /* workers that start */
 	COST_RESTARTS,  /* workers that are down, or start again */
 	COST_HANDOVER,  /* servers that are restarted */
@@ -45,12 +51,12 @@ struct cost {
 	double seconds;  /* of all phases: the sum of those below */
 	double training; /* of these, while workers train */
 	double of[COST_KINDS];
-	/* What the job would have taken: had all workers been busy all the time; had besides each
-	 * been as fast as the median one. Phases in which nobody trains are in both. NAN: not
-	 * known. */
+	/* What the job would have taken: had no worker ever waited for a slower node, been down or
+	 * idle; had besides each been as fast as the median one. Phases in which nobody trains and
+	 * barriers are in both. NAN: not known. */
 	double busy, even;
 	double pace;  /* samples a second while workers train */
-	double could; /* the same, of all workers together */
+	double could; /* the same, of all workers together, barriers included */
 	/* For whom others waited most: the worker that waited least. ACCOUNT_NOBODY: nobody. */
 	size_t slowest;
 	double slowest_seconds; /* of COST_WAITING */
@@ -58,6 +64,9 @@ struct cost {
 
 /* What a phase of the account is for; COST_TOGETHER: workers train. */
 enum cost_kind cost_phase(const struct account *a, int phase);
+/* What a barrier takes of a batch, in seconds, by what workers did in the same window: the least that
+ * any of them waited. */
+double cost_barrier(const struct account_point *did, size_t count);
 /* What a worker did first, in samples a second; 0: nothing. */
 double cost_first_speed(const struct account_node *n);
 

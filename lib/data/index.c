@@ -12,11 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <zlib.h>
-
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#define WINDOWS_BYTES_MAX (UINT64_C(256) << 20)
 #define PROGRESS_EVERY (UINT64_C(4) << 20) /* bytes of text */
 
 struct building {
@@ -24,6 +23,7 @@ struct building {
 	size_t place_room, point_room, window_room, window_at_room;
 	size_t places_max, points_max;
 	uint64_t span;
+	uint64_t window_bytes; /* of all windows */
 };
 
 void index_free(struct index *ix)
@@ -77,6 +77,7 @@ static void thin_points(struct building *b)
 	size_t kept = 0;
 	for (size_t i = 0; i < ix->point_count; i++) {
 		if (i % 2 == 1) {
+			b->window_bytes -= ix->point[i].window_len;
 			free(ix->window[i]);
 			continue;
 		}
@@ -103,27 +104,26 @@ static int on_point(const struct source_point *p, const void *window, size_t win
 {
 	struct building *b = arg;
 	struct index *ix = b->ix;
-	if (ix->point_count == b->points_max)
+	while (ix->point_count > 1 &&
+	       (ix->point_count >= b->points_max || b->window_bytes > WINDOWS_BYTES_MAX))
 		thin_points(b);
 	if (grow_points(b, err) != 0)
 		return -1;
 	struct source_point point = *p;
-	unsigned char *copy = NULL;
+	unsigned char *packed = NULL;
 	if (window_len) {
-		uLongf len = compressBound((uLong)window_len);
-		unsigned char *deflated = malloc(len);
-		if (!deflated || compress2(deflated, &len, window, (uLong)window_len, 4) != Z_OK) {
-			free(deflated);
+		size_t len;
+		if (source_pack_window(ix->packing, window, window_len, &packed, &len) != 0)
 			return no_memory(err);
-		}
-		copy = realloc(deflated, len);
-		if (!copy)
-			copy = deflated;
+		unsigned char *shorter = realloc(packed, len);
+		if (shorter)
+			packed = shorter;
 		point.window_len = (uint32_t)len;
-		point.window_sum = XXH3_64bits(copy, len);
+		point.window_sum = XXH3_64bits(packed, len);
 	}
 	ix->point[ix->point_count] = point;
-	ix->window[ix->point_count++] = copy;
+	ix->window[ix->point_count++] = packed;
+	b->window_bytes += point.window_len;
 	return 0;
 }
 
@@ -255,17 +255,20 @@ static size_t point_before(const struct index *ix, uint64_t offset)
 static int seek_point(const struct index *ix, struct source *source, size_t i, struct error *err)
 {
 	const struct source_point *p = &ix->point[i];
+	unsigned char *fetched = NULL, *window;
+	size_t len;
 	if (p->window_len == 0)
 		return source_seek_point(source, p, NULL, 0, err);
-	unsigned char *fetched = NULL, window[SOURCE_WINDOW_MAX];
 	if (!ix->window && index_fetch_window(ix, i, &fetched, err) != 0)
 		return -1;
-	uLongf len = sizeof window;
-	int rc = uncompress(window, &len, fetched ? fetched : ix->window[i], p->window_len);
+	int rc = source_unpack_window(ix->packing, fetched ? fetched : ix->window[i], p->window_len,
+				      &window, &len);
 	free(fetched);
-	if (rc != Z_OK)
+	if (rc != 0)
 		return error_set(err, ERROR_DATA, ix->path, "damaged index: window %zu", i);
-	return source_seek_point(source, p, window, len, err);
+	int result = source_seek_point(source, p, window, len, err);
+	free(window);
+	return result;
 }
 
 int index_seek(const struct index *ix, struct source *source, struct rowscan *scan, uint64_t row,

@@ -252,7 +252,8 @@ static int take_tables(struct index *ix, const unsigned char *p, struct error *e
 		ix->place[i] = (struct index_place){get64(p), get64(p + 8)};
 	for (size_t i = 0; i < ix->point_count; i++, p += POINT_BYTES) {
 		uint64_t bits = get64(p + 16), window = get64(p + 24);
-		if (bits > 7 || window > 2 * SOURCE_WINDOW_MAX)
+		if (bits > (ix->packing == SOURCE_GZIP ? 7 : SOURCE_BITS_MAX) ||
+		    window > SOURCE_PACKED_MAX)
 			return error_set(err, ERROR_DATA, NULL, "access point %zu", i);
 		ix->point[i] = (struct source_point){.out = get64(p),
 						     .in = get64(p + 8),

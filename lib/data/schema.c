@@ -225,7 +225,9 @@ static int set_columns(struct schema *s, const struct schema_options *o, struct 
 	const char *name = row_syntax_name(s->syntax);
 	if (s->syntax.format == ROW_CSV) {
 		if (!o->label || !*o->label)
-			return error_set(err, ERROR_CONFIG, "LABEL", "FORMAT=%s needs it", name);
+			return error_set(err, ERROR_CONFIG, "LABEL",
+					 "is needed with FORMAT=%s: the name of the column that the model learns",
+					 name);
 		if (copy_text(&s->label, o->label, "LABEL", err) != 0 ||
 		    (o->weight && *o->weight && copy_text(&s->weight, o->weight, "WEIGHT", err) != 0))
 			return -1;

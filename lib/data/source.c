@@ -119,7 +119,7 @@ int source_want_input(struct source *s, size_t need, struct error *err)
 
 static int find_packing(struct source *s, struct error *err)
 {
-	s->input = malloc(SOURCE_INPUT_MAX);
+	s->input = calloc(1, SOURCE_INPUT_MAX + SOURCE_INPUT_SLACK);
 	if (!s->input)
 		return source_no_memory(s, err);
 	if (source_want_input(s, MARK_MAX, err) != 0)
@@ -369,6 +369,18 @@ int source_seek_point(struct source *s, const struct source_point *p, const void
 		return error_set(err, ERROR_SOFTWARE, s->name, "can't seek there");
 	source_jump(s, p->in, p->out);
 	return codec_of(s->packing)->seek(s, p, window, window_len, err);
+}
+
+int source_pack_window(enum source_packing packing, const void *window, size_t len,
+		       unsigned char **out, size_t *out_len)
+{
+	return codec_of(packing)->pack(window, len, out, out_len);
+}
+
+int source_unpack_window(enum source_packing packing, const void *packed, size_t len,
+			 unsigned char **out, size_t *out_len)
+{
+	return codec_of(packing)->unpack(packed, len, out, out_len);
 }
 
 int source_skip_to(struct source *s, uint64_t offset, struct error *err)

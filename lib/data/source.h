@@ -4,8 +4,8 @@
  * Offsets are those of the text (uncompressed).  gzip and zstd are known by their first bytes.
  * Several members (gzip) or frames (zstd) behind one another are one stream; zero padding behind the
  * last member is left out.  Random access needs the access points collected by a whole pass
- * (source_collect): starts of members and frames and, of gzip, deflate state of the kind zlib's
- * examples/zran.c keeps, that is a position in bits and the 32 KiB of text before it.
+ * (source_collect): starts of members and frames, and boundaries of blocks inside of them with what
+ * the blocks behind need of those before: the window.
  *
  * A source belongs to one thread at a time.
  */
@@ -18,7 +18,8 @@
 #include <stdint.h>
 #include <time.h>
 
-#define SOURCE_WINDOW_MAX 32768
+#define SOURCE_PACKED_MAX (UINT64_C(64) << 20) /* bytes of a window as an index keeps it */
+#define SOURCE_BITS_MAX 255
 
 struct source;
 
@@ -38,8 +39,8 @@ struct source_identity {
 struct source_point {
 	uint64_t out;   /* offset in the text */
 	uint64_t in;    /* byte of the file that follows; the last `bits` of the byte before count too */
-	uint32_t bits;  /* 0..7 */
-	uint32_t window_len; /* deflated (zlib format) length of the window; 0: none is needed */
+	uint32_t bits;  /* gzip: 0..7; zstd: see source_zstd.c */
+	uint32_t window_len; /* length of the packed window; 0: none is needed */
 	uint64_t window_sum; /* XXH3_64bits of those bytes */
 };
 
@@ -68,8 +69,8 @@ uint64_t source_offset(const struct source *s);   /* in the text */
 uint64_t source_consumed(const struct source *s); /* of the file's bytes on disk, roughly */
 
 /* From now on, from the start of the file: `point` is called for the start of a member or frame, and
- * for a block boundary of gzip, now and then (at least *span bytes of text after the last; the callee
- * may make *span larger). window is the text before it, window_len bytes, none for a start. -1 ends the
+ * for a block boundary, now and then (at least *span bytes of text after the last; the callee may make
+ * *span larger). window is what is needed of the text before it, window_len bytes, none for a start. -1 ends the
  * reading with its error. */
 typedef int source_point_fn(const struct source_point *p, const void *window, size_t window_len,
 			    void *arg, struct error *err);
@@ -80,6 +81,11 @@ int source_seek(struct source *s, uint64_t offset, struct error *err);
 /* To an access point of a packed file, with its window (NULL where none is needed). */
 int source_seek_point(struct source *s, const struct source_point *p, const void *window,
 		      size_t window_len, struct error *err);
+/* A window as an index keeps it, and back; *out is to be freed. -1: out of memory, or damaged. */
+int source_pack_window(enum source_packing packing, const void *window, size_t len,
+		       unsigned char **out, size_t *out_len);
+int source_unpack_window(enum source_packing packing, const void *packed, size_t len,
+			 unsigned char **out, size_t *out_len);
 /* Reads and drops bytes of the text up to offset, which must not be behind. */
 int source_skip_to(struct source *s, uint64_t offset, struct error *err);
 

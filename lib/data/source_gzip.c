@@ -9,6 +9,7 @@
 
 #include <zlib.h>
 
+#define WINDOW_MAX 32768
 #define TRAILER 8 /* CRC-32 and length behind each member */
 
 enum state {
@@ -89,7 +90,7 @@ static int maybe_point(struct source *s, struct gzip *g, struct error *err)
 	/* 128: between two blocks; 64: the last block is over, nothing of it follows. */
 	if (!(g->z.data_type & 128) || (g->z.data_type & 64) || s->out_at - s->last_point < *s->span)
 		return 0;
-	unsigned char window[SOURCE_WINDOW_MAX];
+	unsigned char window[WINDOW_MAX];
 	uInt len = 0;
 	if (inflateGetDictionary(&g->z, window, &len) != Z_OK || len == 0)
 		return 0;
@@ -174,5 +175,39 @@ static int seek_gzip(struct source *s, const struct source_point *p, const void 
 	return 0;
 }
 
-const struct source_codec source_gzip = {"gzip",     matches,   open_gzip,
-					 close_gzip, read_gzip, seek_gzip};
+static int pack_window(const void *window, size_t len, unsigned char **out, size_t *out_len)
+{
+	uLongf packed = compressBound((uLong)len);
+	*out = malloc(packed);
+	if (!*out)
+		return -1;
+	if (compress2(*out, &packed, window, (uLong)len, 4) != Z_OK) {
+		free(*out);
+		return -1;
+	}
+	*out_len = packed;
+	return 0;
+}
+
+static int unpack_window(const void *packed, size_t len, unsigned char **out, size_t *out_len)
+{
+	uLongf text = WINDOW_MAX;
+	*out = malloc(text);
+	if (!*out)
+		return -1;
+	if (uncompress(*out, &text, packed, (uLong)len) != Z_OK) {
+		free(*out);
+		return -1;
+	}
+	*out_len = text;
+	return 0;
+}
+
+const struct source_codec source_gzip = {.name = "gzip",
+					 .matches = matches,
+					 .open = open_gzip,
+					 .close = close_gzip,
+					 .read = read_gzip,
+					 .seek = seek_gzip,
+					 .pack = pack_window,
+					 .unpack = unpack_window};

@@ -6,7 +6,8 @@
 
 #include "data/source.h"
 
-#define SOURCE_INPUT_MAX 131072
+#define SOURCE_INPUT_MAX 262144 /* more than the largest block of zstd */
+#define SOURCE_INPUT_SLACK 8     /* readable bytes behind */
 
 struct source {
 	int fd;
@@ -39,6 +40,9 @@ struct source_codec {
 	/* Source already stands at p->in and p->out. */
 	int (*seek)(struct source *s, const struct source_point *p, const void *window, size_t window_len,
 		    struct error *err);
+	/* A window as an index keeps it, and back: *out is to be freed. -1: out of memory, or damaged. */
+	int (*pack)(const void *window, size_t len, unsigned char **out, size_t *out_len);
+	int (*unpack)(const void *packed, size_t len, unsigned char **out, size_t *out_len);
 };
 
 extern const struct source_codec source_gzip, source_zstd;

@@ -1,5 +1,5 @@
 /*
- * holder: the trainctl that minds a job. It holds STATE/lock, and has written into it who it is, so
+ * holder: the trainctl that runs a job. It holds STATE/lock, and has written into it who it is, so
  * that another one can say it without taking the lock.
  *
  * The file: holder pid= start= boot= at=
@@ -21,7 +21,7 @@ struct holder {
 
 /* Takes STATE/lock; closing *lock gives it back. Held by another: ERROR_TEMPFAIL. */
 int holder_take(const struct dirs *dirs, int *lock, struct error *err);
-/* Whether a trainctl minds the job with this state directory now; then *out says which. One of a
+/* Whether a trainctl runs the job with this state directory now; then *out says which. One of a
  * version that wrote nothing down is not seen. */
 int holder_find(const struct dirs *dirs, struct holder *out);
 

@@ -150,6 +150,15 @@ static int wanted_schema(const struct job *job, struct schema **schema, struct e
 	return -1;
 }
 
+int prepare_columns(const struct job *job, const char *path, struct error *err)
+{
+	struct schema *schema;
+	if (wanted_schema(job, &schema, err) != 0)
+		return error_wrap(err, path);
+	schema_free(schema);
+	return 0;
+}
+
 static int saved_schema(const char *path, const struct schema *wanted, struct schema **saved,
 			struct error *err)
 {
@@ -610,11 +619,31 @@ static int check_predict_from(const char *path, struct error *err)
 	return 0;
 }
 
+/* Said here: the servers would all say it, and leave a state behind. Later it is not looked at. */
+static int check_init(const struct job *job, const struct dirs *dirs, int fresh, struct error *err)
+{
+	char path[DIRS_PATH_MAX];
+	struct stat st;
+	if (!job->init[0] || (!fresh && has_begun(dirs)))
+		return 0;
+	if (stat(job->init, &st) != 0)
+		return error_errno(err, ERROR_NOINPUT, job->init, "INIT");
+	if (fs_join(path, sizeof path, job->init, "MANIFEST", err) != 0)
+		return -1;
+	if (access(path, F_OK) != 0)
+		return error_set(err, ERROR_NOINPUT, job->init,
+				 "INIT: is no checkpoint, it has no MANIFEST; those of a job are in "
+				 "STATE/checkpoints/NUMBER");
+	return 0;
+}
+
 int prepare(const struct job *job, const struct dirs *dirs,
 	    const struct prepare_options *options, struct prepared *out, struct error *err)
 {
 	int result = check_predict_from(job->predict_from, err);
 	*out = (struct prepared){0};
+	if (result == 0)
+		result = check_init(job, dirs, options->fresh, err);
 	if (result == 0 && options->fresh)
 		result = start_over(job, dirs, options, out, err);
 	else if (result == 0)
@@ -674,6 +703,8 @@ int prepare_trial(const struct job *job, const struct dirs *dirs, const struct d
 	static const char *const kept[] = {"job.env", "run-dir", "schema", "data-sums"};
 	*out = (struct prepared){0};
 	int result = check_predict_from(job->predict_from, err);
+	if (result == 0)
+		result = check_init(job, dirs, options->fresh, err);
 	if (result == 0)
 		result = link_indexes(dirs, trial, err);
 	for (size_t i = 0; result == 0 && !options->fresh && i < sizeof kept / sizeof *kept; i++)

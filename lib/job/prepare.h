@@ -38,7 +38,11 @@ int prepare(const struct job *job, const struct dirs *dirs,
 int prepare_trial(const struct job *job, const struct dirs *dirs, const struct dirs *trial,
 		  const struct prepare_options *options, struct prepared *out, struct error *err);
 
-/* The same look at a job whose run is over: whether what it made is what this file asks for. */
+/* Whether the keys that name columns go together, before any data are looked at; path is the job file,
+ * for the place. */
+int prepare_columns(const struct job *job, const char *path, struct error *err);
+
+/* The same look as prepare() at a job whose run is over: whether what it made is what this file asks for. */
 int prepare_finished(const struct job *job, const struct dirs *dirs, struct error *err);
 
 /* Whether anything of the job runs, by its records; id (OPTION_ID_MAX bytes) is one that does. */

@@ -14,43 +14,35 @@
  * only as much as one at the edge of the usual: no load shows a spike.  k counts observations:
  * loads seen between two of them are forgotten.
  */
-#include "predict/predict_internal.h"
+#include "predict/rls.h"
 
 #include <math.h>
 
 #define TERMS 8
-#define SPEEDS 2           /* of them; the others are of loads */
-#define AVERAGE 0.2        /* weight of the newest in the moving averages */
-#define MEMORY 0.998       /* weight of an observation beside the one after it */
-#define MEAN_OF 1000.0     /* observations in the mean speed */
-#define UNSURE_SPEED 100.0 /* variance of a term in the beginning, in units of the errors' */
-#define UNSURE_LOAD 1000.0
-#define UNSURE_MAX 1e4 /* what has not moved for long is not known worse and worse */
-#define USUAL 3.0      /* errors' deviations */
-#define ERRORS 100.0   /* in their mean square */
-#define ERROR_MIN 1e-3 /* of it in the beginning, and where the terms are in doubt */
+#define AVERAGE 0.2    /* weight of the newest in the moving averages */
+#define MEAN_OF 1000.0 /* observations in the mean speed */
+#define ERROR_MIN 1e-3 /* mean square of the errors in the beginning */
 #define ELSEWHERE 8.0  /* times the variance, on another node */
 #define FROM 8         /* observations; until then the speed before */
+
+/* Two terms of speeds, then those of loads. */
+static const struct rls_shape shape = {
+	.terms = TERMS,
+	.memory = 0.998,
+	.error_min = ERROR_MIN,
+	.unsure = {100, 100, 1000, 1000, 1000, 1000, 1000, 1000},
+	.most = {1e4, 1e4, 1e4, 1e4, 1e4, 1e4, 1e4, 1e4},
+};
 
 struct arx {
 	double speed[2], mean, average; /* newest first */
 	double low, high;               /* so far */
 	double c[3], m[3], c_average, m_average;
-	double term[TERMS], spread[TERMS * TERMS];
-	double x[TERMS], said;
-	double error;     /* mean square */
-	uint64_t count;   /* speeds learnt from, in this run or the one before */
+	double said;
+	struct rls rls;
 	uint64_t seen;    /* speeds in the mean */
 	uint64_t waiting; /* predicted, and not yet observed */
 };
-
-static void unsure(struct arx *a)
-{
-	for (int i = 0; i < TERMS * TERMS; i++)
-		a->spread[i] = 0;
-	for (int i = 0; i < TERMS; i++)
-		a->spread[i * TERMS + i] = i < SPEEDS ? UNSURE_SPEED : UNSURE_LOAD;
-}
 
 static int arx_init(void *state, const struct predict_config *c, struct error *err)
 {
@@ -60,8 +52,7 @@ static int arx_init(void *state, const struct predict_config *c, struct error *e
 	for (int i = 0; i < 3; i++)
 		a->c[i] = a->m[i] = NAN;
 	a->c_average = a->m_average = NAN;
-	a->error = ERROR_MIN;
-	unsure(a);
+	rls_init(&a->rls, &shape, ERROR_MIN);
 	return 0;
 }
 
@@ -81,7 +72,7 @@ static void shift(double *load, double *average)
 static double arx_predict(void *state, double cpu, double mem)
 {
 	struct arx *a = state;
-	double change = 0;
+	double *x = a->rls.x;
 	if (!a->waiting) {
 		shift(a->c, &a->c_average);
 		shift(a->m, &a->m_average);
@@ -95,58 +86,31 @@ static double arx_predict(void *state, double cpu, double mem)
 	if (isnan(a->speed[1]))
 		return a->said;
 	double v0 = a->speed[0] / a->mean;
-	a->x[0] = v0 - a->speed[1] / a->mean;
-	a->x[1] = a->average / a->mean - v0;
-	a->x[2] = or_zero(a->c[0] - a->c[1]);
-	a->x[3] = or_zero(a->c[1] - a->c[2]);
-	a->x[4] = or_zero(a->c_average - a->c[1]);
-	a->x[5] = or_zero(a->m[0] - a->m[1]);
-	a->x[6] = or_zero(a->m[1] - a->m[2]);
-	a->x[7] = or_zero(a->m_average - a->m[1]);
-	for (int i = 0; i < TERMS; i++)
-		change += a->term[i] * a->x[i];
+	x[0] = v0 - a->speed[1] / a->mean;
+	x[1] = a->average / a->mean - v0;
+	x[2] = or_zero(a->c[0] - a->c[1]);
+	x[3] = or_zero(a->c[1] - a->c[2]);
+	x[4] = or_zero(a->c_average - a->c[1]);
+	x[5] = or_zero(a->m[0] - a->m[1]);
+	x[6] = or_zero(a->m[1] - a->m[2]);
+	x[7] = or_zero(a->m_average - a->m[1]);
+	double change = rls_value(&a->rls, &shape);
 	/* Far from all speeds that were seen the sum means nothing. */
 	a->said = fmin(fmax((v0 + change) * a->mean, a->low / 2), a->high * 2);
-	return a->count < FROM ? a->speed[0] : a->said;
+	return a->rls.count < FROM ? a->speed[0] : a->said;
 }
 
 /* wrong: speed less what was said. jump: speed less the one before. */
 static void learn(struct arx *a, double wrong, double jump)
 {
-	double gain[TERMS], whole = MEMORY;
-	for (int i = 0; i < TERMS; i++) {
-		gain[i] = 0;
-		for (int j = 0; j < TERMS; j++)
-			gain[i] += a->spread[i * TERMS + j] * a->x[j];
-	}
-	for (int i = 0; i < TERMS; i++)
-		whole += gain[i] * a->x[i];
-	if (!(whole >=
-	      MEMORY / 2)) { /* no variance is less than 0: rounding has got the better of it */
-		unsure(a);
+	double usual = rls_usual(&a->rls, &shape, 1);
+	if (isinf(usual))
 		return;
-	}
-	/* How far off is usual: the noise, and what such changes mean may not be known yet, least
-	 * of all where nothing has moved so far.  Where the speed was far off without a jump, the
-	 * terms are wrong, and nothing is spared. */
-	double usual =
-		USUAL * sqrt(a->error * MEMORY + fmax(a->error, ERROR_MIN) * (whole - MEMORY));
+	/* Where the speed was far off without a jump, the terms are wrong, and nothing is spared.
+	 */
 	if (fabs(wrong) < 2 * fabs(jump))
 		wrong = fmin(fmax(wrong, -usual), usual);
-	a->error += (wrong * wrong / whole - a->error) / fmin((double)(FROM + ++a->count), ERRORS);
-	for (int i = 0; i < TERMS; i++)
-		a->term[i] += gain[i] / whole * wrong;
-	for (int i = 0; i < TERMS; i++)
-		for (int j = 0; j < TERMS; j++)
-			a->spread[i * TERMS + j] =
-				(a->spread[i * TERMS + j] - gain[i] * gain[j] / whole) / MEMORY;
-	for (int i = 0; i < TERMS; i++) {
-		double most = a->spread[i * TERMS + i] / UNSURE_MAX;
-		for (int j = 0; j < TERMS && most > 1; j++) {
-			a->spread[i * TERMS + j] /= sqrt(most);
-			a->spread[j * TERMS + i] /= sqrt(most);
-		}
-	}
+	rls_learn(&a->rls, &shape, 1, wrong);
 }
 
 static void arx_observe(void *state, double speed)
@@ -175,12 +139,8 @@ static void arx_walk(void *state, struct predict_state *f)
 	predict_state_reals(f, "mem", a->m, 3);
 	predict_state_reals(f, "cpu-average", &a->c_average, 1);
 	predict_state_reals(f, "mem-average", &a->m_average, 1);
-	predict_state_reals(f, "terms", a->term, TERMS);
-	predict_state_reals(f, "spread", a->spread, TERMS * TERMS);
-	predict_state_reals(f, "inputs", a->x, TERMS);
 	predict_state_reals(f, "said", &a->said, 1);
-	predict_state_reals(f, "error", &a->error, 1);
-	predict_state_u64(f, "learnt", &a->count, UINT64_MAX / 2);
+	rls_walk(&a->rls, &shape, f);
 	predict_state_u64(f, "seen", &a->seen, UINT64_MAX / 2);
 	predict_state_u64(f, "waiting", &a->waiting, 1);
 }
@@ -191,12 +151,7 @@ static int arx_reuse(void *state, const void *from, struct error *err)
 	struct arx *a = state;
 	const struct arx *b = from;
 	(void)err;
-	for (int i = 0; i < TERMS; i++)
-		a->term[i] = b->term[i];
-	for (int i = 0; i < TERMS * TERMS; i++)
-		a->spread[i] = ELSEWHERE * b->spread[i];
-	a->error = b->error;
-	a->count = b->count;
+	rls_reuse(&a->rls, &shape, &b->rls, ELSEWHERE);
 	return 0;
 }
 

@@ -16,7 +16,7 @@
 
 #include <math.h>
 
-#define EXPERTS 9
+#define EXPERTS 10
 #define FORGET 0.01
 #define CLIP 16.0
 #define CAP 14.0
@@ -40,7 +40,7 @@ static void set_up(size_t i, const struct predict_config *own, struct predict_co
 {
 	static const enum predict_model model[EXPERTS] = {PREDICT_EMA,  PREDICT_LAST,  PREDICT_EMA,
 							  PREDICT_EMA,  PREDICT_ARIMA, PREDICT_RNN,
-							  PREDICT_LSTM, PREDICT_NARX,  PREDICT_ARX};
+							  PREDICT_LSTM, PREDICT_NARX,  PREDICT_ARX, PREDICT_GAM};
 	*c = *own;
 	c->model = model[i];
 	c->by_aic = 1;

@@ -1,9 +1,9 @@
 /*
  * narx: v[k] = F(v[k-1..k-2], c[k..k-2], m[k..k-2]), one hidden layer of tanh (LB-BSP Eq. 4).
  *
- * Beside the published form, F is written as ema + u.x + w.tanh(W x + b): a net whose new weights
- * are zeros says what ema says, so that without loads to see, or before it has learnt, it is no
- * worse than that.
+ * Beside the published form, F is written as base + u.x + w.tanh(W x + b), where base is what gam
+ * says, or ema where no load is known: a net whose new weights are zeros says the same, so that
+ * before it has learnt it is no worse, and it goes on in a curve where no load has been yet.
  */
 #include "base/random.h"
 #include "predict/net.h"
@@ -31,7 +31,7 @@ static void narx_weights(double *weights, uint64_t *seed)
 
 static double narx_forward(const struct weights *w, const double *x, double *hidden)
 {
-	double sum[HIDDEN], value = x[NET_EMA] + w->constant;
+	double sum[HIDDEN], value = x[NET_BASE] + w->constant;
 	for (int h = 0; h < HIDDEN; h++)
 		sum[h] = w->bias[h];
 	for (int i = 0; i < IN; i++) {
@@ -77,16 +77,69 @@ const struct net_shape net_narx = {.weights = sizeof(struct weights) / sizeof(do
 				   .value = narx_value,
 				   .gradient = narx_gradient};
 
+struct narx {
+	struct net net;
+	struct predictor *base; /* gam */
+	uint64_t loads;         /* one was ever known */
+};
+
 static int narx_init(void *state, const struct predict_config *c, struct error *err)
 {
-	(void)err;
-	return net_init(state, &net_narx, c);
+	struct narx *n = state;
+	struct predict_config own = *c;
+	own.model = PREDICT_GAM;
+	if (predictor_new(&n->base, &own, err) != 0)
+		return -1;
+	return net_init(&n->net, &net_narx, c);
+}
+
+static void narx_free(void *state)
+{
+	struct narx *n = state;
+	predictor_free(n->base);
+}
+
+/* Where no load is shown, gam has nothing to say. */
+static double narx_predict(void *state, double cpu, double mem)
+{
+	struct narx *n = state;
+	double said = predictor_predict(n->base, cpu, mem);
+	n->loads |= !isnan(cpu) || !isnan(mem);
+	n->net.base = n->loads ? said : NAN;
+	return net_predict(&n->net, cpu, mem);
+}
+
+static void narx_observe(void *state, double speed)
+{
+	struct narx *n = state;
+	net_observe(&n->net, speed);
+	predictor_observe(n->base, speed);
+}
+
+static void narx_walk(void *state, struct predict_state *f)
+{
+	struct narx *n = state;
+	net_walk(&n->net, f);
+	predict_state_u64(f, "loads", &n->loads, 1);
+	predictor_walk(n->base, f);
+}
+
+static int narx_reuse(void *state, const void *from, struct error *err)
+{
+	struct narx *n = state;
+	const struct narx *b = from;
+	predictor_free(n->base);
+	n->base = NULL;
+	if (predictor_reuse(&n->base, b->base, err) != 0)
+		return -1;
+	return net_reuse(&n->net, &b->net, err);
 }
 
 const struct predict_kind predict_narx = {.name = "narx",
-					  .bytes = sizeof(struct net),
+					  .bytes = sizeof(struct narx),
 					  .init = narx_init,
-					  .predict = net_predict,
-					  .observe = net_observe,
-					  .walk = net_walk,
-					  .reuse = net_reuse};
+					  .free = narx_free,
+					  .predict = narx_predict,
+					  .observe = narx_observe,
+					  .walk = narx_walk,
+					  .reuse = narx_reuse};

@@ -21,7 +21,7 @@ int net_init(struct net *n, const struct net_shape *shape, const struct predict_
 	n->seed = c->seed;
 	n->warmup = c->warmup;
 	n->alpha = c->alpha;
-	n->scale = n->ema = n->low = n->high = NAN;
+	n->scale = n->ema = n->base = n->low = n->high = NAN;
 	for (int i = 0; i < 3; i++)
 		n->c[i] = n->m[i] = NAN;
 	n->v[0] = n->v[1] = NAN;
@@ -45,7 +45,7 @@ static void fill_inputs(const struct net *n, double *x)
 		x[NET_C0 + i] = load_of(n->c[i]);
 		x[NET_M0 + i] = load_of(n->m[i]);
 	}
-	x[NET_EMA] = n->ema / n->scale - 1;
+	x[NET_BASE] = (isnan(n->base) ? n->ema : n->base) / n->scale - 1;
 }
 
 static int speaks(const struct net *n)
@@ -80,7 +80,7 @@ double net_predict(void *state, double cpu, double mem)
 /* A sample in units of a scale that is `ratio` times smaller. */
 static void to_scale(struct net_sample *s, double ratio)
 {
-	static const int of_speed[] = {NET_V1, NET_V2, NET_EMA};
+	static const int of_speed[] = {NET_V1, NET_V2, NET_BASE};
 	for (int k = 0; k < 3; k++)
 		s->x[of_speed[k]] = (s->x[of_speed[k]] + 1) * ratio - 1;
 	s->target = (s->target + 1) * ratio - 1;
@@ -106,7 +106,8 @@ static void remember(struct net *n, const struct net_sample *s)
 		return;
 	}
 	struct net_sample *slot = &n->recent[n->recents % PREDICT_NET_RECENT];
-	if (n->recents++ >= PREDICT_NET_RECENT) { /* the one that leaves the ring is an old one now */
+	if (n->recents++ >=
+	    PREDICT_NET_RECENT) { /* the one that leaves the ring is an old one now */
 		uint64_t place =
 			n->olds < PREDICT_NET_OLD ? n->olds : random_next(&n->seed) % (n->olds + 1);
 		n->olds++;
@@ -173,8 +174,8 @@ static void compare(struct net *n)
 	n->rate = fmax(n->rate / 2, RATE_MIN);
 }
 
-/* How badly weights of another run fit the samples kept, if this worker is `scale` fast. Logarithms,
- * clipped: a spike is one sample only. */
+/* How badly weights of another run fit the samples kept, if this worker is `scale` fast.
+ * Logarithms, clipped: a spike is one sample only. */
 static double misfit(const struct net *n, double scale)
 {
 	double sum = 0;
@@ -187,15 +188,16 @@ static double misfit(const struct net *n, double scale)
 	return sum;
 }
 
-/* The same weights serve a worker that is faster or slower throughout. By how much is looked for on a
- * grid, each time that twice as many samples are there a finer one, at about the same cost. */
+/* The same weights serve a worker that is faster or slower throughout. By how much is looked for on
+ * a grid, each time that twice as many samples are there a finer one, at about the same cost. */
 static void find_scale(struct net *n)
 {
 	static const struct {
 		uint64_t count;
 		double width; /* of the search, a logarithm */
 		int steps;
-	} search[] = {{PREDICT_REUSE_MIN, 4, 40}, {16, 0.5, 20}, {32, 0.2, 8}, {REUSE_SETTLED, 0.1, 4}};
+	} search[] = {
+		{PREDICT_REUSE_MIN, 4, 40}, {16, 0.5, 20}, {32, 0.2, 8}, {REUSE_SETTLED, 0.1, 4}};
 	for (size_t i = 0; i < sizeof search / sizeof *search; i++) {
 		if (n->count != search[i].count)
 			continue;
@@ -303,6 +305,7 @@ void net_walk(void *state, struct predict_state *f)
 	predict_state_reals(f, "cpu", n->c, 3);
 	predict_state_reals(f, "mem", n->m, 3);
 	predict_state_reals(f, "ema", &n->ema, 1);
+	predict_state_reals(f, "base", &n->base, 1);
 	predict_state_reals(f, "low", &n->low, 1);
 	predict_state_reals(f, "high", &n->high, 1);
 	predict_state_u64(f, "count", &n->count, UINT64_MAX / 2);

@@ -15,14 +15,14 @@
 
 #include "predict/predict_internal.h"
 
-#define PREDICT_NET_INPUTS 9   /* v1 v2 c0 c1 c2 m0 m1 m2 ema */
+#define PREDICT_NET_INPUTS 9    /* v1 v2 c0 c1 c2 m0 m1 m2 base */
 #define PREDICT_NET_WEIGHTS 384 /* at most */
 #define PREDICT_NET_RECENT 512
 #define PREDICT_NET_OLD 512
 #define PREDICT_NET_CHECK 128 /* validation samples */
 #define PREDICT_NET_PATIENCE 10
 
-enum { NET_V1, NET_V2, NET_C0, NET_C1, NET_C2, NET_M0, NET_M1, NET_M2, NET_EMA };
+enum { NET_V1, NET_V2, NET_C0, NET_C1, NET_C2, NET_M0, NET_M1, NET_M2, NET_BASE };
 
 /* Speeds are in units of the worker's own scale, less 1; loads from -1 to 1, 0 when not known. */
 struct net_shape {
@@ -51,6 +51,8 @@ struct net {
 	double scale, sum;       /* samples per second; NAN until known */
 	double v[2], c[3], m[3]; /* newest first; c[0], m[0]: this iteration */
 	double ema, low, high;   /* of speeds; lowest and highest seen */
+	double base; /* what a simpler model says of this iteration, for the net to start from; NAN:
+			ema */
 	double alpha;
 	uint64_t count, warmup, seed, reused;
 	uint64_t waiting; /* predicted, and not yet observed */

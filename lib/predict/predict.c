@@ -20,7 +20,8 @@ static const struct predict_kind *const kinds[PREDICT_MODELS] = {
 	[PREDICT_LAST] = &predict_last,   [PREDICT_EMA] = &predict_ema,
 	[PREDICT_ARIMA] = &predict_arima, [PREDICT_QUANTILE] = &predict_quantile,
 	[PREDICT_RNN] = &predict_rnn,     [PREDICT_LSTM] = &predict_lstm,
-	[PREDICT_NARX] = &predict_narx,   [PREDICT_ARX] = &predict_arx,
+	[PREDICT_NARX] = &predict_narx,   [PREDICT_ARX] = &predict_arx,     [PREDICT_GAM] = &predict_gam,
+	
 	[PREDICT_AUTO] = &predict_auto};
 
 void predict_config_init(struct predict_config *c, enum predict_model model)

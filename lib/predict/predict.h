@@ -7,13 +7,14 @@
  *     speed = predictor_predict(p, cpu, mem);     NAN: nothing is known yet
  *     predictor_observe(p, measured);             left out when it was not measured
  *
- * Models (LB-BSP Table 3; the last three are ours):
+ * Models (LB-BSP Table 3; the last four are ours):
  *   last      the speed before
  *   ema       exponential moving average, from the first speed on
  *   arima     p, d, q given, or the one of the smallest AIC; on the last 256 speeds
  *   rnn lstm  look-back 2, speeds only
- *   narx      v[k] = F(v[k-1..k-2], c[k..k-2], m[k..k-2]), one hidden layer
+ *   narx      v[k] = F(v[k-1..k-2], c[k..k-2], m[k..k-2]), one hidden layer, beside gam
  *   arx       the same as a straight line, which some tens of batches teach
+ *   gam       moving average, corrected by what a curve of each load says has changed
  *   quantile  of the last batch times: an underestimated time delays everybody, see group.h
  *   auto      all of them but quantile, weighed by how well they have done
  *
@@ -45,10 +46,11 @@ enum predict_model {
 	PREDICT_LSTM,
 	PREDICT_NARX,
 	PREDICT_ARX,
+	PREDICT_GAM,
 	PREDICT_AUTO
 };
-#define PREDICT_MODELS 9
-#define PREDICT_CHOICES "last|ema|quantile|arima|rnn|lstm|narx|arx|auto" /* of an option */
+#define PREDICT_MODELS 10
+#define PREDICT_CHOICES "last|ema|quantile|arima|rnn|lstm|narx|arx|gam|auto" /* of an option */
 
 struct predict_config {
 	enum predict_model model;

@@ -123,6 +123,20 @@ static const char *nonsense(struct supervisor *s, const struct action *a)
 	return NULL;
 }
 
+/* The reason of a refused record, in words. */
+static const char *in_words(const char *reason)
+{
+	static const char *const words[][2] = {
+		{"balanced", "SOLUTION sets the sizes itself, at every barrier"},
+		{"unknown-node", "there is no such worker or server"},
+		{"size", "size= times accum= is 0, or more than a batch can be"},
+		{"count", "as many as there are workers, or more"}};
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if (strcmp(words[i][0], reason) == 0)
+			return words[i][1];
+	return reason;
+}
+
 static int check(struct supervisor *s, const struct sup_actions *list, struct request *rq,
 		 struct error *err)
 {
@@ -135,8 +149,9 @@ static int check(struct supervisor *s, const struct sup_actions *list, struct re
 		log_refused(s, a, list->line[i], why, rq);
 		if (list->line[i] > 0)
 			snprintf(line, sizeof line, "line %zu: ", list->line[i]);
-		return error_set(err, ERROR_DATA, NULL, "%s%s%s%s: %s", line,
-				 action_kind_name(a->kind), id_of(a)[0] ? " " : "", id_of(a), why);
+		return error_set(err, ERROR_DATA, NULL, "%s%s%s%s: %s (%s)", line,
+				 action_kind_name(a->kind), id_of(a)[0] ? " " : "", id_of(a), why,
+				 in_words(why));
 	}
 	return 0;
 }

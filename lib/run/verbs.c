@@ -203,12 +203,18 @@ static void do_checkpoint(struct request *rq, void *owner)
 	wait_in(s, &s->checkpoint.waiters, rq);
 }
 
+static void no_such_node(struct request *rq)
+{
+	const char *id = record_get(request_record(rq), "id");
+	request_err(rq, "unknown-node", "there is no node '%.64s'; status lists them", id ? id : "");
+}
+
 static void do_kill(struct request *rq, void *owner)
 {
 	struct supervisor *s = owner;
 	struct sup_node *n = sup_find(s, record_get(request_record(rq), "id"));
 	if (!n) {
-		request_err(rq, "unknown-node", "no node of this name");
+		no_such_node(rq);
 		return;
 	}
 	sup_node_kill(n);
@@ -227,7 +233,7 @@ static void do_kill_restart(struct request *rq, void *owner)
 		return;
 	}
 	if (!n) {
-		request_err(rq, "unknown-node", "no node of this name");
+		no_such_node(rq);
 		return;
 	}
 	const char *refused = sup_restart(n, (int)force, "asked for");

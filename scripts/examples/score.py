@@ -12,6 +12,7 @@ import csv
 import ctypes
 import json
 import math
+import signal
 import struct
 import sys
 from urllib.parse import unquote_to_bytes
@@ -118,6 +119,7 @@ class Model:
 def main():
     if len(sys.argv) != 2:
         sys.exit("usage: score.py MODEL.safetensors < ROWS.csv")
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # head(1) may have seen enough
     model = Model(sys.argv[1])
     # latin-1 keeps every byte as it is: categories are bytes, whatever their encoding.
     lines = open(sys.stdin.fileno(), encoding="latin-1", newline="")

@@ -238,6 +238,53 @@ static void waiting_is_what_all_together_would_save(void **state)
 	assert_string_equal(a->node[c.slowest].id, "w0");
 }
 
+/* Two alike, each of whose batches takes half a second and half a second of waiting. */
+static void what_all_wait_is_no_stragglers_fault(void **state)
+{
+	(void)state;
+	struct cost c;
+	slow_and_fast();
+	for (double at = 1011; at <= 1110; at++) {
+		series("w0", at - 1010, 100 * (at - 1010), 0.5 * (at - 1010), 0.5 * (at - 1010), at);
+		series("w1", at - 1010, 100 * (at - 1010), 0.5 * (at - 1010), 0.5 * (at - 1010), at);
+	}
+	take("phase name=stopping at=1110");
+	account_end(a);
+	assert_int_equal(cost_of(a, &c, &err), 0);
+	near(c.of[COST_TOGETHER], 50);
+	near(c.of[COST_BARRIER], 50);
+	near(c.of[COST_WAITING], 0);
+	near(c.busy, c.seconds);
+	near(c.could, c.pace);
+}
+
+/* Of three servers one takes 0.25 s longer. */
+static void a_slower_server_is_a_straggler(void **state)
+{
+	(void)state;
+	struct cost c;
+	slow_and_fast();
+	for (int i = 0; i < 3; i++) {
+		take("event role=server id=ps%d kind=start life=0 at=1001", i);
+		take("event role=server id=ps%d kind=ready life=0 at=1010", i);
+	}
+	for (double at = 1011; at <= 1110; at++) {
+		series("w0", at - 1010, 100 * (at - 1010), 0.5 * (at - 1010), 0.5 * (at - 1010), at);
+		series("w1", at - 1010, 100 * (at - 1010), 0.5 * (at - 1010), 0.5 * (at - 1010), at);
+		for (int i = 0; i < 3; i++)
+			take("series role=server id=ps%d batches=%g samples=%g time-sum=%g last=%g at=%g",
+			     i, at - 1010, 200 * (at - 1010), (i == 1 ? 0.375 : 0.125) * (at - 1010),
+			     at, at);
+	}
+	take("phase name=stopping at=1110");
+	account_end(a);
+	assert_int_equal(cost_of(a, &c, &err), 0);
+	near(c.of[COST_SERVER], 25);
+	near(c.of[COST_BARRIER], 25);
+	near(sum(&c), c.seconds);
+	near(c.busy, c.seconds - 25);
+}
+
 static void what_does_not_count_was_thrown_away(void **state)
 {
 	(void)state;
@@ -343,6 +390,8 @@ int main(void)
 		TEST(an_older_log_has_a_course_all_the_same),
 		TEST(a_supervisor_that_was_away_is_no_time_of_the_job),
 		TEST(waiting_is_what_all_together_would_save),
+		TEST(what_all_wait_is_no_stragglers_fault),
+		TEST(a_slower_server_is_a_straggler),
 		TEST(what_does_not_count_was_thrown_away),
 		TEST(a_worker_that_is_down_costs_what_it_could_have_done),
 		TEST(without_measurements_there_are_only_phases),

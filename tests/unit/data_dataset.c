@@ -158,7 +158,7 @@ static void test_separators(void **state)
 	static const char *const text[] = {
 		"y,a,c\n1,2,\"x,y\"\n0,,z\n",
 		"y\ta\tc\n1\t2\tx,y\n0\t\tz\n",
-		"\xef\xbb\xbf" "y;\"a\";c\r\n1;2; \"x,y\"\r\n0;;z",
+		"\xef\xbb\xbf\"y\";\"a\";c\r\n1;2; \"x,y\"\r\n0;;z",
 		"y a c\n1 2 x,y\n0  z\n"};
 	static const char *const separator[] = {NULL, "tab", ";", " "};
 	for (size_t i = 0; i < 4; i++) {

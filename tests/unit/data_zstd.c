@@ -1,0 +1,231 @@
+/* data/source_zstd: from every access point of frames of all kinds the text goes on as it did. */
+#include "data/source.h"
+#include "scratch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zstd.h>
+
+#include <cmocka.h>
+
+enum { TEXT = 1 << 20, POINTS_MAX = 4096 };
+
+static char path[128];
+static uint64_t random_state = 1;
+
+static uint32_t below(uint32_t n)
+{
+	random_state = random_state * UINT64_C(6364136223846793005) + 1442695040888963407u;
+	return (uint32_t)(random_state >> 33) % n;
+}
+
+static int set_up(void **state)
+{
+	assert_int_equal(scratch_make(state), 0);
+	snprintf(path, sizeof path, "%s/file", scratch);
+	return 0;
+}
+
+/* ---- texts ---- */
+
+static size_t csv_text(char *out, size_t max)
+{
+	static const char *const city[] = {"Rome", "Oslo", "Bern", "Lima", "Quito", "Accra"};
+	size_t at = 0;
+	while (at + 100 < max) {
+		uint32_t x = below(UINT32_MAX), y = below(100000);
+		at += (size_t)sprintf(out + at, "%u,%u,%s,%u.%02u,%s\n", x % 2, x / 2 % 100,
+				      city[x / 200 % 6], y / 100, y % 100,
+				      x / 1200 % 3 ? "yes" : "no");
+	}
+	return at;
+}
+
+/* Copies of what stood before, near and far, with noise between. */
+static size_t copied_text(char *out, size_t max)
+{
+	size_t at = 0;
+	while (at + 400 < max) {
+		size_t noise = below(20) ? below(30) : below(400);
+		for (size_t i = 0; i < noise; i++)
+			out[at++] = (char)below(256);
+		size_t len = 3 + below(below(10) ? 40 : 300), back = 1 + below(below(3) ? 200 : 60000);
+		for (size_t i = 0; i < len && back <= at && at < max; i++, at++)
+			out[at] = out[at - back];
+	}
+	return at;
+}
+
+static size_t noise_text(char *out, size_t max)
+{
+	for (size_t i = 0; i < max; i++)
+		out[i] = (char)below(256);
+	return max;
+}
+
+static size_t same_text(char *out, size_t max)
+{
+	for (size_t i = 0; i < max; i++)
+		out[i] = i % 70000 ? 'a' : (char)('b' + below(20));
+	return max;
+}
+
+/* Blocks of different kinds in one frame. */
+static size_t mixed_text(char *out, size_t max)
+{
+	static size_t (*const kinds[])(char *, size_t) = {csv_text, copied_text, noise_text, same_text};
+	size_t at = 0;
+	while (max - at > 1000) {
+		size_t len = 1000 + below(90000);
+		at += kinds[below(4)](out + at, len < max - at ? len : max - at);
+	}
+	return at;
+}
+
+/* ---- files ---- */
+
+static size_t add_frame(FILE *f, const char *text, size_t len, int level, int window_log, int checksum,
+			int pieces)
+{
+	ZSTD_CCtx *c = ZSTD_createCCtx();
+	size_t room = ZSTD_compressBound(len) + 100000;
+	char *packed = malloc(room);
+	ZSTD_CCtx_setParameter(c, ZSTD_c_compressionLevel, level);
+	if (window_log)
+		ZSTD_CCtx_setParameter(c, ZSTD_c_windowLog, window_log);
+	ZSTD_CCtx_setParameter(c, ZSTD_c_checksumFlag, checksum);
+	ZSTD_outBuffer out = {packed, room, 0};
+	/* Blocks end where they are flushed, too; without a known size there is a window. */
+	size_t from = 0;
+	for (int i = 0; i < pieces; i++) {
+		size_t to = i + 1 == pieces ? len : len * (size_t)(i + 1) / (size_t)pieces;
+		ZSTD_inBuffer in = {text + from, to - from, 0};
+		size_t left = ZSTD_compressStream2(c, &out, &in,
+						   i + 1 == pieces ? ZSTD_e_end : ZSTD_e_flush);
+		assert_int_equal(left, 0);
+		from = to;
+	}
+	assert_int_equal(fwrite(packed, 1, out.pos, f), out.pos);
+	free(packed);
+	ZSTD_freeCCtx(c);
+	return out.pos;
+}
+
+struct points {
+	struct source_point point[POINTS_MAX];
+	unsigned char *packed[POINTS_MAX];
+	size_t len[POINTS_MAX];
+	size_t count;
+};
+
+static int on_point(const struct source_point *p, const void *window, size_t len, void *arg,
+		    struct error *err)
+{
+	struct points *all = arg;
+	(void)err;
+	assert_true(all->count < POINTS_MAX);
+	all->point[all->count] = *p;
+	all->packed[all->count] = NULL;
+	if (len) {
+		assert_int_equal(source_pack_window(SOURCE_ZSTD, window, len,
+						    &all->packed[all->count], &all->len[all->count]),
+				 0);
+		all->point[all->count].window_len = (uint32_t)all->len[all->count];
+	}
+	all->count++;
+	return 0;
+}
+
+static void same_from(struct source *s, const char *text, size_t len, size_t most)
+{
+	static char buffer[50000];
+	struct error err;
+	size_t at = (size_t)source_offset(s), got, end = at + most < len ? at + most : len;
+	while (at < end) {
+		size_t max = 1 + below(sizeof buffer);
+		if (source_read(s, buffer, max, &got, &err) != 0)
+			fail_msg("%s: %s", err.place, err.text);
+		assert_true(got > 0 && got <= len - at);
+		if (memcmp(buffer, text + at, got) != 0)
+			fail_msg("another text near %zu", at);
+		at += got;
+	}
+	if (end == len) {
+		assert_int_equal(source_read(s, buffer, sizeof buffer, &got, &err), 0);
+		assert_int_equal(got, 0);
+	}
+}
+
+static size_t check_file(const char *text, size_t len)
+{
+	struct points *all = malloc(sizeof *all);
+	struct source *s;
+	struct error err;
+	uint64_t span = 1;
+	size_t inside = 0;
+	all->count = 0;
+	assert_int_equal(source_open(&s, path, &err), 0);
+	assert_int_equal(source_packing(s), SOURCE_ZSTD);
+	source_collect(s, &span, on_point, all);
+	same_from(s, text, len, len);
+	source_collect(s, NULL, NULL, NULL);
+	for (size_t i = all->count; i-- > 0;) {
+		unsigned char *window = NULL;
+		size_t window_len = 0;
+		if (all->packed[i]) {
+			assert_int_equal(source_unpack_window(SOURCE_ZSTD, all->packed[i], all->len[i],
+							      &window, &window_len),
+					 0);
+			inside++;
+		}
+		assert_int_equal(source_seek_point(s, &all->point[i], window, window_len, &err), 0);
+		/* To the end from some, far enough from all to leave the window behind. */
+		same_from(s, text, len, i % 7 == 0 ? len : 300000);
+		free(window);
+		free(all->packed[i]);
+	}
+	source_close(s);
+	free(all);
+	return inside;
+}
+
+static void test_from_every_point(void **state)
+{
+	(void)state;
+	static size_t (*const kinds[])(char *, size_t) = {csv_text, copied_text, noise_text, same_text,
+							  mixed_text};
+	static const int levels[] = {-20, -1, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 17, 19};
+	char *text = malloc(TEXT);
+	size_t inside = 0;
+	for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
+		for (size_t kind = 0; kind < 5; kind++) {
+			size_t len = kinds[kind](text, TEXT);
+			FILE *f = fopen(path, "wb");
+			assert_non_null(f);
+			/* Large blocks and small ones; what stands behind the frame. */
+			size_t second = below(3) ? below(100000) : 0;
+			int window_log = 10 + (int)(i + kind) % 8, checksum = (int)below(2);
+			add_frame(f, text, len - second, levels[i], window_log, checksum,
+				  below(2) ? 1 : 1 + (int)below(200));
+			if (second)
+				add_frame(f, text + len - second, second, 3, 0, (int)below(2), 1);
+			fclose(f);
+			inside += check_file(text, len);
+		}
+	/* Noise has no compressed blocks; of the others nearly every one can be a beginning. */
+	assert_true(inside > 300);
+	printf("%zu access points inside of frames\n", inside);
+	free(text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_from_every_point, set_up, scratch_remove),
+	};
+	return cmocka_run_group_tests_name("data_zstd", tests, NULL, NULL);
+}
