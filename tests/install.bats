@@ -197,7 +197,7 @@ systemctl start shardd@bad.socket
 socat -u /dev/null UNIX-CONNECT:/run/paceline/bad/shardd.sock
 wait_for '[ -s /run/alert.shardd@bad.service ]'
 grep "shardd@bad.service failed on" /run/alert.shardd@bad.service
-grep "unknown option: --no-such-option" /run/alert.shardd@bad.service
+grep "unknown option.*--no-such-option" /run/alert.shardd@bad.service
 [ "$(systemctl show -p NRestarts --value shardd@bad.service)" = 0 ]
 S
 }
