@@ -75,7 +75,7 @@ struct trainctl_call {
  * there is no job to free. */
 int trainctl_begin(struct job *job, struct dirs *dirs, const char *path,
 		   const struct trainctl_call *call, struct error *err);
-/* -1 (ERROR_TEMPFAIL): another trainctl minds it. */
+/* -1 (ERROR_TEMPFAIL): another trainctl runs it. */
 int trainctl_runs_already(const struct job *job, const struct dirs *dirs,
 			  const struct trainctl_call *call, struct error *err);
 /* For --help, and so for completion: the keys of a job file. */

@@ -183,7 +183,7 @@ stopped() {
 
 # ---- one that runs, one that is over ----
 
-@test "a second trainctl says which one minds the job, and what to do" {
+@test "a second trainctl says which one runs the job, and what to do" {
 	job EPOCHS=50
 	slow 500
 	begin first
@@ -272,6 +272,23 @@ stopped() {
 	run -0 run_job
 }
 
+@test "a job that does not answer yet: its data are prepared" {
+	# As a trainctl leaves it that has just begun: this shell is one
+	mkdir -p run/state
+	printf 'holder job=tiny pid=%s start=%s boot=%s at=1000000000\n' $$ \
+		"$(sed 's/.*) //' /proc/$$/stat | cut -d' ' -f20)" \
+		"$(cat /proc/sys/kernel/random/boot_id)" >run/state/lock
+	run -1 status
+	[[ $output == "preparing name=tiny state=running since=1000000000.000000 "*" pid=$$ "* ]]
+	run -75 trainctl stop --run-dir run
+	[[ $output == "trainctl: job tiny does not answer: pid $$ runs it since "* ]]
+	run -75 trainctl wait --run-dir run --timeout 0.1
+	[ "$output" = "trainctl: job tiny still runs" ]
+	# Of another boot it is nobody.
+	sed -i 's/ boot=/ boot=x/' run/state/lock
+	run -69 trainctl stop --run-dir run
+}
+
 @test "list: all jobs, as records and as columns" {
 	run -0 trainctl list
 	[ "$output" = "" ]
@@ -296,6 +313,19 @@ stopped() {
 	run -64 trainctl list tiny
 	rm drag/*
 	ended $SUPERVISOR
+}
+
+@test "without a home nobody has jobs, and a job's name leads nowhere" {
+	run -0 env -u XDG_STATE_HOME -u HOME trainctl list
+	[ "$output" = "" ]
+	local command
+	for command in status stop wait logs top report; do
+		run -78 env -u XDG_STATE_HOME -u HOME trainctl $command -j tiny
+		[[ $output == "trainctl: the environment has neither XDG_STATE_HOME nor HOME"*"--run-dir DIR" ]]
+	done
+	job EPOCHS=2
+	run -0 env -u XDG_STATE_HOME -u HOME trainctl run job.env --run-dir "$T/run"
+	run -0 env -u XDG_STATE_HOME -u HOME trainctl wait --run-dir run
 }
 
 # ---- wait ----
@@ -324,7 +354,7 @@ stopped() {
 	kill -9 $SUPERVISOR
 	ended $waits
 	[ "$status" -eq 75 ]
-	grep -q "trainctl is gone without a word" waiting.err
+	grep -q "job tiny: its trainctl was killed, or the machine went down, and its nodes still run; " waiting.err
 	rm drag/*
 	begin third
 	ended $SUPERVISOR

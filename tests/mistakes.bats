@@ -117,7 +117,7 @@ shardd: --shuffle: 'yes' is none of none|shards|samples
 shardd: --help shows the usage
 = 64
 $ speed-predict --model gru </dev/null
-speed-predict: --model: 'gru' is none of last|ema|quantile|arima|rnn|lstm|narx|arx|auto
+speed-predict: --model: 'gru' is none of last|ema|...
 speed-predict: --help shows the usage
 = 64
 E
@@ -852,7 +852,7 @@ $ trainctl wait -j nothing
 trainctl: DIR/home/paceline/nothing: there is no job; trainctl list shows those there are
 = 69
 $ trainctl stop --run-dir run
-trainctl: job tiny does not run: it is done (...)
+trainctl: job tiny does not run: it is done (...); `trainctl status --run-dir DIR/run` says more
 = 69
 $ trainctl logs w9 --run-dir run
 trainctl: DIR/run/state/logs/w9.log: there is no log of w9; there are: ...w0...
@@ -869,11 +869,11 @@ E
 
 @test "a job that runs already" {
 	mkdir drag
-	echo drag pace=1 >drag/w0
-	begin first --set DRAG=drag
-	wait_for 'trainctl status --run-dir run 2>/dev/null | grep -q state=running'
+	echo drag pace=20 >drag/w0
+	begin first --set DRAG=drag --set EPOCHS=100
+	wait_for 'grep -qs "^row" first.out'
 	transcript <<'E'
-$ trainctl run job.env --run-dir run --set DRAG=drag
+$ trainctl run job.env --run-dir run --set DRAG=drag --set EPOCHS=100
 trainctl: job tiny runs already, since ...: pid ... runs it; `trainctl status --run-dir DIR/run` shows it, `trainctl stop --run-dir DIR/run` stops it
 = 75
 $ trainctl kill-restart w9 --run-dir run

@@ -117,6 +117,8 @@ int trainctl_explain(const char *job, const struct dirs *dirs, struct error *err
 {
 	static struct condition c;
 	char since[32], which[DIRS_MAX + 16];
+	if (jobs_need_state(dirs, err) != 0)
+		return -1;
 	if (condition_read(&c, dirs, NULL) != 0)
 		return job ? error_set(err, ERROR_UNAVAILABLE, NULL,
 				       "no job %s: there is no state of it in %.300s; `trainctl list` "
@@ -127,8 +129,8 @@ int trainctl_explain(const char *job, const struct dirs *dirs, struct error *err
 	snprintf(which, sizeof which, "%s %.300s", job ? "-j" : "--run-dir", job ? job : dirs->run);
 	if (c.is == CONDITION_RUNNING)
 		return error_set(err, ERROR_TEMPFAIL, NULL,
-				 "job %s does not answer: pid %ld minds it since %s, and prepares its "
-				 "data or ends",
+				 "job %s does not answer: pid %ld runs it since %s, and prepares its "
+				 "data, or ends",
 				 c.name, (long)c.pid, since);
 	return error_set(err, ERROR_UNAVAILABLE, NULL,
 			 "job %s does not run: %s (%s); `trainctl status %s` says more", c.name,

@@ -1,5 +1,5 @@
-/* What `trainctl run` does before it makes anything, and `trainctl check` does as well: the job file,
- * the job's directories, what its names mean, and whether another trainctl minds it. */
+/* What `trainctl run` does before it makes anything, and `trainctl check` does as well: the job
+ * file, the job's directories, what its names mean, and whether another trainctl runs it. */
 #include "cmd/trainctl.h"
 
 #include "base/fs.h"
@@ -23,15 +23,16 @@ static int check_solution(const struct job *job, const char *path, struct error 
 		return 0;
 	trainctl_solutions(known);
 	return error_set(err, ERROR_CONFIG, path,
-			 "SOLUTION: '%.200s' is no solution (%s) and no executable", job->solution, known);
+			 "SOLUTION: '%.200s' is no solution (%s) and no executable", job->solution,
+			 known);
 }
 
 /* A directory that is mistyped slows nothing; but it may be made later. */
 static void tell_drag(const struct job *job)
 {
 	if (job->drag[0] && access(job->drag, F_OK) != 0)
-		log_say(LOG_LEVEL_INFO, "DRAG: %s is not there: nothing is slowed as long as it is not",
-			job->drag);
+		log_say(LOG_LEVEL_INFO,
+			"DRAG: %s is not there: nothing is slowed as long as it is not", job->drag);
 }
 
 /* Nodes that run are where they were started, from whatever environment. */

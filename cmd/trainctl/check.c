@@ -1,5 +1,5 @@
-/* trainctl check: all that `trainctl run` looks at before it starts the first process, with the same
- * errors and the same exit status; then what the job would do. Nothing of the job is made: a
+/* trainctl check: all that `trainctl run` looks at before it starts the first process, with the
+ * same errors and the same exit status; then what the job would do. Nothing of the job is made: a
  * directory for what run would prepare is made elsewhere, and removed. */
 #include "cmd/cmd.h"
 #include "cmd/trainctl.h"
@@ -86,7 +86,8 @@ static int check_programs(const struct job *job, struct error *err)
 
 /* ---- the trial ---- */
 
-static void on_progress(const char *what, const char *path, uint64_t done, uint64_t total, void *arg)
+static void on_progress(const char *what, const char *path, uint64_t done, uint64_t total,
+			void *arg)
 {
 	static double shown;
 	double now = clock_mono();
@@ -127,8 +128,8 @@ static int in_trial(const struct job *job, const struct dirs *dirs, const struct
 	const struct prepare_options options = {.running = k->plan == PLAN_ADOPT,
 						.fresh = call->run.fresh,
 						.finished = k->plan == PLAN_FINISHED,
-						.progress = isatty(STDERR_FILENO) ? on_progress
-										  : NULL};
+						.progress =
+							isatty(STDERR_FILENO) ? on_progress : NULL};
 	memcpy(trial.state, call->trial, sizeof call->trial);
 	int result = prepare_trial(job, dirs, &trial, &options, &k->ready, err);
 	if (result == 0 && k->plan != PLAN_FINISHED)
@@ -136,8 +137,8 @@ static int in_trial(const struct job *job, const struct dirs *dirs, const struct
 	return result;
 }
 
-static enum plan find_plan(const struct job *job, const struct dirs *dirs,
-			   const struct call *call, struct checked *k)
+static enum plan find_plan(const struct job *job, const struct dirs *dirs, const struct call *call,
+			   struct checked *k)
 {
 	if (condition_read(&k->before, dirs, NULL) != 0)
 		return PLAN_BEGIN;
@@ -238,8 +239,8 @@ static void tell_plan(const struct job *job, const struct dirs *dirs, const stru
 		printf("  %-12s %llu rows can't be read and are left out\n", "",
 		       (unsigned long long)k->ready.bad_rows);
 	tell_files("test", &job->test, NULL);
-	printf("  %-12s %s; %zu numeric columns, %zu of categories\n", "format", job->format, k->dense,
-	       k->sparse);
+	printf("  %-12s %s; %zu numeric columns, %zu of categories\n", "format", job->format,
+	       k->dense, k->sparse);
 	printf("  %-12s %s, %llu parameters at most; %s, learning rate %g\n", "model", job->model,
 	       (unsigned long long)k->parameters, job->optimizer, job->lr);
 	printf("  %-12s %llu epoch%s of %llu rows, about %llu batches of %llu\n", "course",
@@ -254,7 +255,8 @@ static void tell_plan(const struct job *job, const struct dirs *dirs, const stru
 	printf("  %-12s %s\n  %-12s %s\n", "sockets", dirs->run, "state", dirs->state);
 }
 
-/* The exit status that run would have, as far as it is known now; -1: err says why it would fail. */
+/* The exit status that run would have, as far as it is known now; -1: err says why it would fail.
+ */
 static int check_job(const char *path, const struct call *call, struct error *err)
 {
 	static struct checked k;
@@ -291,7 +293,8 @@ static void pass_on(int sig)
 }
 
 /* An index of large data takes a while. Whoever is tired of it presses Ctrl-C, and must not find
- * half an index in /tmp: so another process looks, and this one waits, and takes the directory away. */
+ * half an index in /tmp: so another process looks, and this one waits, and takes the directory
+ * away. */
 static int check_apart(const char *path, struct call *call, struct error *err)
 {
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -330,7 +333,8 @@ int trainctl_check(int argc, char **argv)
 	const struct option_row rows[] = {TRAINCTL_ROWS_CALL(&call.run), {0}};
 	const struct option_table table = {
 		PROGRAM " check", "JOB.env [OPTION]...",
-		"Looks at a job as run would before it starts anything, with the same errors and the "
+		"Looks at a job as run would before it starts anything, with the same errors and "
+		"the "
 		"same exit status, changes nothing, and says what the job will do.",
 		rows, keys};
 	const char *path;

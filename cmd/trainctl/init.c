@@ -130,7 +130,7 @@ static int choose_label(const struct call *call, const struct survey *s, size_t 
 	*chosen = 0;
 	if (s->syntax.format != ROW_CSV)
 		return call->label ? error_set(err, ERROR_USAGE, "--label",
-					       "the label of a %s file is what stands first in a row",
+					       "the label of a %s file is the first word of a row",
 					       row_syntax_name(s->syntax))
 				   : 0;
 	if (call->label) {
@@ -626,7 +626,7 @@ int trainctl_init(int argc, char **argv)
 		{0}};
 	struct option_table table = {NAME, "DATA... [-o FILE] [OPTION]...",
 				     "Looks at data and writes the job file that trains on it.", rows,
-				     "Nothing here waits for anybody but for answers on a terminal."};
+				     "It waits for nothing but your answers on a terminal."};
 	struct error err;
 	int shown = parse(&table, argc, argv, &call, &err);
 	if (shown == OPTION_SHOWN)

@@ -87,7 +87,8 @@ static void put_rows(const struct grid *table, const struct jobs *jobs, const si
 	for (size_t i = 0; i <= table->rows; i++) {
 		char text[1024], name[DIRS_MAX];
 		const char *state = i == 0 ? "STATE DIRECTORY" : jobs->entry[shown[i - 1]].state;
-		size_t used = grid_line(table, layout, i == 0 ? GRID_HEAD : i - 1, text, sizeof text);
+		size_t used =
+			grid_line(table, layout, i == 0 ? GRID_HEAD : i - 1, text, sizeof text);
 		size_t at = GRID_GAP;
 		for (size_t k = 0; k < COLUMNS; k++)
 			at += layout[k] > 0 ? layout[k] + (k > 0 ? GRID_GAP : 0) : 0;
@@ -128,7 +129,8 @@ static int list(struct error *err)
 	if (people && table.rows > 0)
 		put_rows(&table, &jobs, shown);
 	else if (people)
-		fprintf(stderr, PROGRAM ": you have no jobs yet; `trainctl run JOB.env` starts one\n");
+		fprintf(stderr,
+			PROGRAM ": you have no jobs yet; `trainctl run JOB.env` starts one\n");
 	int failed = !shown || table.failed;
 	grid_free(&table);
 	free(shown);
@@ -179,12 +181,14 @@ static void tell_words(const struct condition *c, const struct dirs *dirs)
 		       since, (long)c->pid);
 	else if (c->summary[0]) {
 		tell_end(c);
-		printf("ended      %s, %s of its samples, exit status %d\n", since, done, c->status);
+		printf("ended      %s, %s of its samples, exit status %d\n", since, done,
+		       c->status);
 	} else
 		printf("%s: %s (%s), %s of its samples\n", c->name, condition_words(c->is), since,
 		       done);
 	if (c->node[0])
-		printf("nodes      still run, %s for one; `trainctl run` takes them over\n", c->node);
+		printf("nodes      still run, %s for one; `trainctl run` takes them over\n",
+		       c->node);
 	printf("state      %s\n", dirs->state);
 }
 

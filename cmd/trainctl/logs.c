@@ -131,7 +131,8 @@ static void known(const struct dirs *dirs, char *out, size_t max)
 	for (struct dirent *e; d && (e = readdir(d));) {
 		size_t len = strlen(e->d_name);
 		if (len > 4 && strcmp(e->d_name + len - 4, ".log") == 0 && at + len < max)
-			at += (size_t)snprintf(out + at, max - at, " %.*s", (int)len - 4, e->d_name);
+			at += (size_t)snprintf(out + at, max - at, " %.*s", (int)len - 4,
+					       e->d_name);
 	}
 	if (d)
 		closedir(d);
@@ -186,15 +187,23 @@ int trainctl_logs(int argc, char **argv)
 {
 	const char *job = NULL, *run_dir = NULL, *id;
 	struct wanted wanted = {.lines = FOLLOW_LINES};
-	const struct option_row rows[] = {
-		TRAINCTL_ROW_JOB(&job),
-		TRAINCTL_ROW_RUN_DIR(&run_dir, "the job's run directory"),
-		{.name = "follow", .letter = 'f', .kind = OPTION_FLAG, .target = &wanted.follow,
-		 .help = "go on as the log grows, until the job ends"},
-		{.name = "lines", .letter = 'n', .kind = OPTION_COUNT, .target = &wanted.lines,
-		 .arg = "N", .help = "the last N only; with --follow", .min = 1, .max = 1e15,
-		 .seen = &wanted.limited},
-		{0}};
+	const struct option_row rows[] = {TRAINCTL_ROW_JOB(&job),
+					  TRAINCTL_ROW_RUN_DIR(&run_dir, "the job's run directory"),
+					  {.name = "follow",
+					   .letter = 'f',
+					   .kind = OPTION_FLAG,
+					   .target = &wanted.follow,
+					   .help = "go on as the log grows, until the job ends"},
+					  {.name = "lines",
+					   .letter = 'n',
+					   .kind = OPTION_COUNT,
+					   .target = &wanted.lines,
+					   .arg = "N",
+					   .help = "the last N only; with --follow",
+					   .min = 1,
+					   .max = 1e15,
+					   .seen = &wanted.limited},
+					  {0}};
 	const struct option_table table = {
 		PROGRAM " logs", "[ID] -j NAME | --run-dir DIR [-f] [-n LINES]",
 		"Shows the log of a job or, with the id of a node, what that node printed.", rows,

@@ -1,4 +1,4 @@
-/* trainctl wait: until a job ends, whoever minds it; then its summary, and its exit status. */
+/* trainctl wait: until a job ends, whoever runs it; then its summary, and its exit status. */
 #include "cmd/cmd.h"
 #include "cmd/trainctl.h"
 #include "base/clock.h"
@@ -29,9 +29,9 @@ static int tell(const struct condition *c, struct error *err)
 	fputs(c->summary, stdout);
 	if (c->is == CONDITION_CRASHED)
 		return error_set(err, ERROR_TEMPFAIL, NULL,
-				 "job %s: its trainctl is gone without a word%s; `trainctl run` goes on "
-				 "with the job",
-				 c->name, c->node[0] ? ", and its nodes still run" : "");
+				 "job %s: %s%s; `trainctl run` goes on with it", c->name,
+				 condition_words(c->is),
+				 c->node[0] ? ", and its nodes still run" : "");
 	if (c->is == CONDITION_NEW)
 		return error_set(err, ERROR_TEMPFAIL, NULL, "job %s has not begun", c->name);
 	return c->status;
@@ -59,17 +59,21 @@ int trainctl_wait(int argc, char **argv)
 	const char *job = NULL, *run_dir = NULL, *none;
 	double seconds = 0;
 	int limited = 0;
-	const struct option_row rows[] = {
-		TRAINCTL_ROW_JOB(&job),
-		TRAINCTL_ROW_RUN_DIR(&run_dir, "the job's run directory"),
-		{.name = "timeout", .letter = 't', .kind = OPTION_SECONDS, .target = &seconds,
-		 .arg = "S", .help = "give up after so long, with status 75", .max = 1e9,
-		 .seen = &limited},
-		{0}};
+	const struct option_row rows[] = {TRAINCTL_ROW_JOB(&job),
+					  TRAINCTL_ROW_RUN_DIR(&run_dir, "the job's run directory"),
+					  {.name = "timeout",
+					   .letter = 't',
+					   .kind = OPTION_SECONDS,
+					   .target = &seconds,
+					   .arg = "S",
+					   .help = "give up after so long, with status 75",
+					   .max = 1e9,
+					   .seen = &limited},
+					  {0}};
 	const struct option_table table = {
 		PROGRAM " wait", "-j NAME | --run-dir DIR [--timeout SECONDS]",
-		"Waits until the job ends, prints its summary, and ends with its exit status.", rows,
-		NULL};
+		"Waits until the job ends, prints its summary, and ends with its exit status.",
+		rows, NULL};
 	struct error err;
 	int shown = trainctl_parse(&table, argc, argv, NULL, &none, &err);
 	if (shown == OPTION_SHOWN)

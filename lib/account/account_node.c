@@ -1,5 +1,5 @@
-/* account_node: of an account, what it has of its nodes: their states, their restarts, and what they
- * had done at which time. */
+/* account_node: of an account, what it has of its nodes: their states, their restarts, and what
+ * they had done at which time. */
 #include "account/account.h"
 
 #include "account/account_internal.h"
@@ -311,8 +311,8 @@ static void take_series(struct account *a, const struct record *r)
 		take_sums(a, n, r);
 }
 
-/* The snapshots of an older log have no sums. What a node's batches took follows from its speed and their
- * number from their size, as of the short window. */
+/* The snapshots of an older log have no sums. What a node's batches took follows from its speed and
+ * their number from their size, as of the short window. */
 static void guess(struct account *a, struct account_node *n, const struct record *r, double samples,
 		  double speed)
 {

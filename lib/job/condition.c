@@ -4,6 +4,7 @@
 #include "base/fs.h"
 #include "job/holder.h"
 #include "job/job.h"
+#include "job/jobs.h"
 #include "job/prepare.h"
 #include "job/spent.h"
 
@@ -23,7 +24,7 @@ const char *condition_name(enum condition_is is)
 	static const char *const names[] = {
 		[CONDITION_RUNNING] = "running", [CONDITION_CRASHED] = "crashed",
 		[CONDITION_STOPPED] = "stopped", [CONDITION_FAILED] = "failed",
-		[CONDITION_DONE] = "done",	 [CONDITION_NEW] = "new"};
+		[CONDITION_DONE] = "done",       [CONDITION_NEW] = "new"};
 	return names[is];
 }
 
@@ -31,7 +32,7 @@ const char *condition_words(enum condition_is is)
 {
 	static const char *const words[] = {
 		[CONDITION_RUNNING] = "it is running",
-		[CONDITION_CRASHED] = "its trainctl is gone without a word",
+		[CONDITION_CRASHED] = "its trainctl was killed, or the machine went down",
 		[CONDITION_STOPPED] = "it was stopped",
 		[CONDITION_FAILED] = "it failed",
 		[CONDITION_DONE] = "it is done",
@@ -69,7 +70,8 @@ static void take_record(struct tail *t, const struct record *r, const char *line
 	}
 }
 
-/* The last bytes of a file, from the beginning of a line on; NULL: none can be read. To be freed. */
+/* The last bytes of a file, from the beginning of a line on; NULL: none can be read. To be freed.
+ */
 static char *read_tail(const char *path, size_t bytes, size_t *len)
 {
 	struct stat st;
@@ -157,7 +159,7 @@ static void take_summary(struct condition *c, const char *line)
 	if (record_first(&r, line, strlen(line), NULL) != 0)
 		return;
 	const char *state = record_get(&r, "state"), *ended = record_get(&r, "ended");
-	c->is = !state			       ? CONDITION_FAILED
+	c->is = !state                          ? CONDITION_FAILED
 		: strcmp(state, "done") == 0    ? CONDITION_DONE
 		: strcmp(state, "stopped") == 0 ? CONDITION_STOPPED
 						: CONDITION_FAILED;
@@ -201,6 +203,7 @@ static void take_state(struct condition *c, const struct dirs *dirs)
 	if (!holder_find(dirs, &holder))
 		return;
 	c->is = CONDITION_RUNNING;
+	snprintf(c->name, sizeof c->name, "%s", holder.job);
 	c->pid = holder.pid;
 	c->start = holder.start;
 	c->since = holder.at;
@@ -226,9 +229,12 @@ int condition_read(struct condition *c, const struct dirs *dirs, struct error *e
 	char path[DIRS_PATH_MAX];
 	struct holder holder;
 	*c = (struct condition){.since = NAN};
+	if (jobs_need_state(dirs, err) != 0)
+		return -1;
 	dirs_state(dirs, "job.env", path);
 	if (access(path, F_OK) != 0 && !holder_find(dirs, &holder))
-		return error_set(err, ERROR_UNAVAILABLE, dirs->state, "there is no job; trainctl list shows those there are");
+		return error_set(err, ERROR_UNAVAILABLE, dirs->state,
+				 "there is no job; trainctl list shows those there are");
 	(void)read_name(c, dirs);
 	if (dirs_recorded(dirs, c->run) != 0)
 		c->run[0] = '\0';

@@ -1,8 +1,8 @@
 /*
- * condition: how a job is, by what its state directory tells. Nobody is asked, so it works for a job
- * that is over, or whose trainctl was killed, and never waits.
+ * condition: how a job is, by what its state directory tells. Nobody is asked, so it works for a
+ * job that is over, or whose trainctl was killed, and never waits.
  *
- * STATE/lock names the trainctl that minds it (holder.h), STATE/summary how it was finished, and
+ * STATE/lock names the trainctl that runs it (holder.h), STATE/summary how it was finished, and
  * STATE/job.log how its last run ended and how far it came.
  */
 #ifndef PACELINE_JOB_CONDITION_H
@@ -17,8 +17,9 @@
 #include <sys/types.h>
 
 enum condition_is {
-	CONDITION_RUNNING, /* a trainctl minds it */
-	CONDITION_CRASHED, /* its trainctl is gone without a word: killed, or the machine went down */
+	CONDITION_RUNNING, /* a trainctl runs it */
+	CONDITION_CRASHED, /* its trainctl is gone without a word: killed, or the machine went down
+			    */
 	CONDITION_STOPPED, /* it goes on another day */
 	CONDITION_FAILED,
 	CONDITION_DONE,
@@ -31,9 +32,10 @@ struct condition {
 	char run[DIRS_MAX];       /* where its sockets are, or were; "": nobody knows */
 	pid_t pid;                /* of its trainctl, while it is running */
 	uint64_t start;           /* as in proc/process.h */
-	char node[OPTION_ID_MAX]; /* one of its nodes that run, though nobody minds them; "": none */
+	char node[OPTION_ID_MAX]; /* one of its nodes that run, though no trainctl is there; "":
+				     none */
 	double since;             /* epoch seconds; NAN: not known */
-	int is_finished;          /* it came to its end; said while a trainctl minds it, too */
+	int is_finished;          /* it came to its end; said while a trainctl runs it, too */
 	int status;               /* of trainctl, when it had ended: STOPPED, FAILED, DONE */
 	char ended[32];           /* what ended it before its last sample; "": nothing */
 	uint64_t samples_done, samples; /* of all epochs, as far as the log tells */

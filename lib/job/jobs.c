@@ -159,8 +159,8 @@ static void several(const struct jobs *jobs, const char *name, struct error *err
 				 jobs->entry[i].state);
 	}
 	error_set(err, ERROR_USAGE, NULL,
-		  "there are several jobs %s: with --run-dir DIR say which; their states are %s", name,
-		  where);
+		  "there are several jobs %s: with --run-dir DIR say which; their states are %s",
+		  name, where);
 }
 
 static int runs(const char *state)
@@ -209,6 +209,15 @@ static void by_run_dir(struct dirs *p, const struct jobs *jobs)
 			return;
 		}
 	}
+}
+
+int jobs_need_state(const struct dirs *dirs, struct error *err)
+{
+	return dirs->state[0]
+		       ? 0
+		       : error_set(err, ERROR_CONFIG, NULL,
+				   "the environment has neither XDG_STATE_HOME nor HOME, so the "
+				   "job's state can't be found: give --run-dir DIR");
 }
 
 int jobs_find(struct dirs *out, const char *job, const char *run_dir, const char *state_dir,

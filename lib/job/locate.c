@@ -28,8 +28,7 @@ static int is_same(const char *a, const char *b)
 	struct stat x, y;
 	if (strcmp(a, b) == 0)
 		return 1;
-	return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev &&
-	       x.st_ino == y.st_ino;
+	return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
 /* What the job began with under this key; NULL: nothing. */
@@ -103,7 +102,8 @@ int job_locate(struct job *job, const char *kept, struct error *err)
 	if (!getcwd(current, sizeof current))
 		return error_errno(err, ERROR_OS, NULL, "current directory");
 	/* What can't be read is said where the two jobs are compared. */
-	int has_begun = kept && job_init(&began, NULL) == 0 && job_read_kept(&began, kept, NULL) == 0;
+	int has_begun =
+		kept && job_init(&began, NULL) == 0 && job_read_kept(&began, kept, NULL) == 0;
 	for (size_t i = 0; result == 0 && job_file(job, i, &file) == 0; i++)
 		result = locate(&file, current, has_begun ? &began : NULL, err);
 	job_free(&began);

@@ -73,13 +73,13 @@ void spent_text(const struct job *job, const struct dirs *dirs, const char *ende
 		return;
 	if (is(ended, SPENT_MAX_TIME) && spent_read(dirs, &seconds, NULL) == 0) {
 		key = "MAX_TIME";
-		snprintf(what, sizeof what, "MAX_TIME=%g ended this job after %.1f s", job->max_time,
-			 seconds);
+		snprintf(what, sizeof what, "MAX_TIME=%g ended this job after %.1f s",
+			 job->max_time, seconds);
 	} else if (is(ended, SPENT_PATIENCE)) {
 		key = "PATIENCE";
 		snprintf(what, sizeof what, "PATIENCE=%llu ended this job",
 			 (unsigned long long)job->patience);
 	}
-	snprintf(out, SPENT_TEXT_MAX, "%s; `trainctl run` with a greater %s, or 0, goes on from there",
-		 what, key);
+	snprintf(out, SPENT_TEXT_MAX,
+		 "%s; `trainctl run` with a greater %s, or 0, goes on from there", what, key);
 }
