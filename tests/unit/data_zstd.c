@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-enum { TEXT = 1 << 20, POINTS_MAX = 4096 };
+enum { TEXT = 3 << 18, POINTS_MAX = 4096 };
 
 static char path[128];
 static uint64_t random_state = 1;
@@ -237,7 +237,7 @@ static int drop_point(const struct source_point *p, const void *window, size_t l
 static void test_damage_is_survived(void **state)
 {
 	(void)state;
-	enum { LEN = 150000, ROUNDS = 400 };
+	enum { LEN = 100000, ROUNDS = 150 };
 	static unsigned char packed[2 * LEN];
 	char *text = malloc(LEN), *room = malloc(LEN);
 	size_t failed = 0;
@@ -248,7 +248,7 @@ static void test_damage_is_survived(void **state)
 		uint64_t span = 1;
 		FILE *f = fopen(path, "w+b");
 		assert_non_null(f);
-		size_t bytes = add_frame(f, text, len, 1 + round % 19, 10, 0, 1 + round % 60);
+		size_t bytes = add_frame(f, text, len, 1 + round % 12, 10, 0, 1 + round % 60);
 		rewind(f);
 		assert_int_equal(fread(packed, 1, bytes, f), bytes);
 		/* Headers of blocks are near the start of each; the first one is hit oftener. */
