@@ -272,6 +272,23 @@ stopped() {
 	run -0 run_job
 }
 
+@test "a job that does not answer yet: its data are prepared" {
+	# As a trainctl leaves it that has just begun: this shell is one
+	mkdir -p run/state
+	printf 'holder job=tiny pid=%s start=%s boot=%s at=1000000000\n' $$ \
+		"$(sed 's/.*) //' /proc/$$/stat | cut -d' ' -f20)" \
+		"$(cat /proc/sys/kernel/random/boot_id)" >run/state/lock
+	run -1 status
+	[[ $output == "preparing name=tiny state=running since=1000000000.000000 "*" pid=$$ "* ]]
+	run -75 trainctl stop --run-dir run
+	[[ $output == "trainctl: job tiny does not answer: pid $$ runs it since "* ]]
+	run -75 trainctl wait --run-dir run --timeout 0.1
+	[ "$output" = "trainctl: job tiny still runs" ]
+	# Of another boot it is nobody.
+	sed -i 's/ boot=/ boot=x/' run/state/lock
+	run -69 trainctl stop --run-dir run
+}
+
 @test "list: all jobs, as records and as columns" {
 	run -0 trainctl list
 	[ "$output" = "" ]

@@ -254,18 +254,18 @@ static int locked(const struct job *job, const struct dirs *dirs, const struct t
 	int lock, result = -1;
 	struct prepared ready;
 	struct dirs_environment env;
-	if (holder_take(dirs, &lock, err) != 0) {
+	if (holder_take(dirs, job->name, &lock, err) != 0) {
 		if (err->code == ERROR_TEMPFAIL)
 			trainctl_runs_already(job, dirs, call, err);
 		return -1;
 	}
 	trainctl_environment(&env);
+	jobs_note(dirs, job->name, &env);
 	if (fresh_recover(dirs, err) != 0 || dirs_make(dirs, err) != 0)
 		result = -1;
 	else if (!call->fresh && finished_before(job, dirs, &result, err))
 		;
 	else if (make_ready(job, dirs, call, &ready, err) == 0) {
-		jobs_note(dirs, job->name, &env);
 		result = supervise(job, dirs, &ready, err);
 		free(ready.rows);
 		if (result != 0)

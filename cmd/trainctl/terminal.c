@@ -22,7 +22,7 @@
 static struct {
 	enum terminal_kind kind;
 	int colours;
-	TERMINAL *known; /* what terminfo says of it */
+	TERMINAL *known;               /* what terminfo says of it */
 	size_t drawn, wide[DRAWN_MAX]; /* the block: how many lines, and the columns of each */
 } terminal;
 
@@ -43,7 +43,7 @@ static int can_move(void)
 	    setupterm(NULL, STDOUT_FILENO, &status) != OK)
 		return 0;
 	terminal.known = cur_term;
-	return cursor_up && clr_eol && clr_eos && carriage_return;
+	return cursor_up && clr_eol && carriage_return;
 }
 
 enum terminal_kind terminal_open(void)
@@ -165,42 +165,52 @@ static size_t rows(void)
 	return sum;
 }
 
-/* To where the block begins. 0: there is none. */
-static int go_back(void)
+static void go_up(size_t count)
+{
+	putp(carriage_return);
+	for (; count > 0; count--)
+		putp(cursor_up);
+}
+
+/* Line by line, and each of them whole: of a line that was longer once some terminals keep the
+ * length, and wrap its end when they become narrower; and a screen that is erased from its first
+ * line on is kept by some as one that was scrolled away. */
+static void erase_block(void)
 {
 	if (continued)
 		terminal.drawn = 0;
 	continued = 0;
 	if (terminal.drawn == 0)
-		return 0;
-	putp(carriage_return);
-	for (size_t up = rows(); up > 1; up--)
-		putp(cursor_up);
+		return;
+	size_t taken = rows();
+	go_up(taken - 1);
+	for (size_t i = 0; i < taken; i++) {
+		if (i > 0)
+			putchar('\n');
+		putp(clr_eol);
+	}
+	go_up(taken - 1);
 	terminal.drawn = 0;
-	return 1;
 }
 
 void terminal_clear(void)
 {
-	if (!go_back())
+	if (terminal.drawn == 0)
 		return;
-	putp(clr_eos);
+	erase_block();
 	fflush(stdout);
 }
 
-/* What stood there is written over, and then what is left of it erased: that does not flicker. */
 void terminal_draw(const struct screen_line *line, size_t count)
 {
 	if (terminal.kind != TERMINAL_FULL)
 		return;
-	go_back();
+	erase_block();
 	for (size_t i = 0; i < count && i < DRAWN_MAX; i++) {
 		if (i > 0)
 			putchar('\n');
 		write_line(&line[i]);
-		putp(clr_eol);
 		terminal.wide[terminal.drawn++] = text_width(line[i].text);
 	}
-	putp(clr_eos);
 	fflush(stdout);
 }

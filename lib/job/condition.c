@@ -203,6 +203,7 @@ static void take_state(struct condition *c, const struct dirs *dirs)
 	if (!holder_find(dirs, &holder))
 		return;
 	c->is = CONDITION_RUNNING;
+	snprintf(c->name, sizeof c->name, "%s", holder.job);
 	c->pid = holder.pid;
 	c->start = holder.start;
 	c->since = holder.at;

@@ -7,12 +7,13 @@
 #include "proc/process.h"
 #include "record/record.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 /* On a full disk the job goes on: only who holds it stays unsaid. */
-static void write_down(int lock, const char *path)
+static void write_down(int lock, const char *path, const char *job)
 {
 	char line[RECORD_LINE_MAX], boot[BOOT_ID_MAX];
 	struct record_out o;
@@ -20,6 +21,7 @@ static void write_down(int lock, const char *path)
 	process_start(getpid(), &start);
 	boot_id(boot);
 	record_begin(&o, line, sizeof line, "holder");
+	record_add(&o, "job", job);
 	record_add_u64(&o, "pid", (uint64_t)getpid());
 	record_add_u64(&o, "start", start);
 	record_add(&o, "boot", boot);
@@ -28,13 +30,13 @@ static void write_down(int lock, const char *path)
 		(void)fs_write_all(lock, line, record_end(&o, NULL), path, NULL);
 }
 
-int holder_take(const struct dirs *dirs, int *lock, struct error *err)
+int holder_take(const struct dirs *dirs, const char *job, int *lock, struct error *err)
 {
 	char path[DIRS_PATH_MAX];
 	dirs_state(dirs, "lock", path);
 	if (fs_lock(path, lock, err) != 0)
 		return -1;
-	write_down(*lock, path);
+	write_down(*lock, path, job);
 	return 0;
 }
 
@@ -42,14 +44,16 @@ static int take(const struct record *r, struct holder *out)
 {
 	char boot[BOOT_ID_MAX];
 	uint64_t pid;
-	const char *then;
+	const char *then, *job;
 	boot_id(boot);
-	if (!record_is(r, "holder") || record_u64(r, "pid", 1, INT32_MAX, &pid, NULL) != 0 ||
+	if (!record_is(r, "holder") || record_id(r, "job", &job, NULL) != 0 ||
+	    record_u64(r, "pid", 1, INT32_MAX, &pid, NULL) != 0 ||
 	    record_u64(r, "start", 0, UINT64_MAX, &out->start, NULL) != 0 ||
 	    record_text(r, "boot", &then, NULL) != 0 ||
 	    record_real(r, "at", 0, 1e300, &out->at, NULL) != 0 || strcmp(then, boot) != 0)
 		return 0;
 	out->pid = (pid_t)pid;
+	snprintf(out->job, sizeof out->job, "%s", job);
 	return process_alive(out->pid, out->start);
 }
 
