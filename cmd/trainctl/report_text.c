@@ -236,16 +236,15 @@ static void add_worker(struct grid *t, const struct report_worker *w)
 {
 	char id[OPTION_ID_MAX], samples[HUMAN_MAX], size[HUMAN_MAX], time[HUMAN_MAX];
 	char speed[HUMAN_MAX], busy[HUMAN_MAX], wait[HUMAN_MAX], restarts[HUMAN_MAX];
-	double up = account_state_seconds(w->node, ACCOUNT_UP);
-	double batches = w->batches > 0 ? w->batches : NAN, seconds = up > 0 ? up : NAN;
+	double batches = w->batches > 0 ? w->batches : NAN;
 	text_name(w->node->id, NAME_WIDTH, id, sizeof id);
 	const char *const cell[COLUMNS] = {id,
 					   human_count(w->samples, samples),
 					   human_count(w->samples / batches, size),
 					   human_time(w->time / batches, time),
 					   human_count(w->speed, speed),
-					   human_percent(w->time / fmax(seconds, w->time), busy),
-					   human_percent(w->wait / fmax(seconds, w->wait), wait),
+					   human_percent(w->time / fmax(w->up, w->time), busy),
+					   human_percent(w->wait / fmax(w->up, w->wait), wait),
 					   human_count((double)w->node->restarts, restarts)};
 	grid_add(t, cell);
 }

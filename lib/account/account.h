@@ -140,6 +140,8 @@ double account_seconds_by(const struct account *a, double at);
 /* Seconds of a node in a state, all together; or between two times. */
 double account_state_seconds(const struct account_node *n, enum account_state state);
 double account_overlap(const struct account_spans *s, int what, double from, double to);
+/* For how long a node was up between two times, as far as the log says that it was not. */
+double account_up(const struct account_node *n, double from, double to);
 /* What a node did between two times: at an even pace between two points, while it was up. */
 struct account_point account_between(const struct account_node *n, double from, double to);
 int account_is_worker(const struct account_node *n);
