@@ -453,10 +453,10 @@ E
 @test "data: a value that is no number" {
 	transcript <<'E'
 $ echo 1,NA,c1 >>d.csv; trainctl run job.env
-trainctl: DIR/d.csv:102:3: a: 'NA' is not a number; MISSING= says which values mean that there is none
+trainctl: DIR/d.csv:102:3: a: 'NA' is not a number; MISSING= says which values mean that there is none; BAD_ROWS=skip:N leaves such rows out
 = 65
 $ echo 1,99 percent,c1 >d2.csv; cat d.csv d2.csv | sed 102d >e.csv; trainctl run job.env -s DATA=e.csv
-trainctl: DIR/e.csv:102:3: a: '99 percent' is not a number
+trainctl: DIR/e.csv:102:3: a: '99 percent' is not a number; BAD_ROWS=skip:N leaves such rows out
 = 65
 E
 }
@@ -464,10 +464,10 @@ E
 @test "data: a row with too few fields, or too many" {
 	transcript <<'E'
 $ cp d.csv e.csv; echo 1,2 >>e.csv; trainctl run job.env -s DATA=e.csv
-trainctl: DIR/e.csv:102:4: 2 fields instead of the header's 3
+trainctl: DIR/e.csv:102:4: 2 fields instead of the header's 3; BAD_ROWS=skip:N leaves such rows out
 = 65
 $ cp d.csv e.csv; echo 1,2,c1,x >>e.csv; trainctl run job.env -s DATA=e.csv
-trainctl: DIR/e.csv:102:8: 4 fields instead of the header's 3
+trainctl: DIR/e.csv:102:8: 4 fields instead of the header's 3; BAD_ROWS=skip:N leaves such rows out
 = 65
 E
 }
@@ -475,7 +475,7 @@ E
 @test "data: labels" {
 	transcript <<'E'
 $ cp d.csv e.csv; echo ,2,c1 >>e.csv; trainctl run job.env -s DATA=e.csv
-trainctl: DIR/e.csv:102:1: the label is empty...
+trainctl: DIR/e.csv:102:1: the label is empty; BAD_ROWS=skip:N leaves such rows out...
 = 65
 $ cp d.csv e.csv; echo 2,2,c1 >>e.csv; trainctl run job.env -s DATA=e.csv
 trainctl: DIR/e.csv:102:1: label '2' is neither 0 nor 1; POSITIVE= says which value means 1. Labels of all 101 rows: ...; '2' (bad row): 1 row at e.csv:102

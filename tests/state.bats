@@ -280,7 +280,7 @@ whole() {
 	rm -r run/state/checkpoints/*
 	echo "intent kind=rollback cut=$T/run/state/checkpoints/000002 reason=server at=1" >run/state/intent
 	run -66 run_job
-	[[ $output == *"checkpoints/000002, which an intent names, is gone"* ]]
+	[[ $output == *"checkpoints/000002, to which a rollback goes back, is gone"* ]]
 }
 
 # end_of_boot: all is killed, and the machine started anew; the pids and starts of servers are those of

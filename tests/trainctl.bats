@@ -473,7 +473,7 @@ summary() { tail -n 1 "$1"; }
 	begin second
 	wait_for running
 	[ ! -e run/state/intent ]
-	grep -q 'an intent was left behind' run/state/job.log
+	grep -q 'a rollback was not finished' run/state/job.log
 	pgrep -af "ps-server .*$T/run" | grep -q -- "--restore $T/run/state/checkpoints/$oldest"
 	rm drag/*
 	wait $SUPERVISOR
@@ -819,16 +819,16 @@ applied() { grep -h '^applied ' run/state/logs/"$1".log; }
 	wait_for '[ "$(logged "^decided actions=0 skipped=1 ")" -ge '$((before + 2))' ]'
 	[ "$(grep -c '; skipped' first.err)" -eq 2 ]
 	echo 0 >new && mv new status
-	wait_for 'grep -q "is well again" first.err'
+	wait_for 'grep -q "works again" first.err'
 	local failed
 	failed=$(logged "^decided actions=0 skipped=1 ")
-	grep -q "solution .*/solution is well again: $failed rounds failed" first.err
+	grep -q "solution .*/solution works again: $failed rounds failed" first.err
 	wait_for '[ "$(logged "^decided actions=0 at=")" -ge 3 ]'
 	echo 4 >new && mv new status # begins anew
 	wait_for '[ "$(grep -c "exit status 4; skipped" first.err)" -eq 2 ]'
 	rm drag/*
 	wait $SUPERVISOR
-	[ "$(grep -c 'is well again' first.err)" -eq 1 ]
+	[ "$(grep -c 'works again' first.err)" -eq 1 ]
 	[ "$(report | grep ^report | field skipped)" -eq "$(logged ' skipped=1 ')" ]
 }
 

@@ -822,18 +822,18 @@ WDL=(--model wdl --embed 4 --hidden 8)
 		printf '%s\n' "$bad" >bad
 		run -69 worker --id w1 --shards none --servers none --model audit --wait 0 "${CSV[@]}" \
 			--predict ema --predict-load bad
-		[[ $output == *"speeds are learnt anew: bad"* ]]
+		[[ $output == *"speeds are learnt from nothing: bad"* ]]
 	done
 	head -c 60 model >torn
 	run -69 worker --id w1 --shards none --servers none --model audit --wait 0 "${CSV[@]}" \
 		--predict ema --predict-load torn
-	[[ $output == *"learnt anew: torn:1: the input ends"* ]]
+	[[ $output == *"learnt from nothing: torn:1: the input ends"* ]]
 	mkdir dir
 	mkfifo pipe
 	for bad in dir pipe; do
 		run -69 worker --id w1 --shards none --servers none --model audit --wait 0 "${CSV[@]}" \
 			--predict ema --predict-load $bad
-		[[ $output == *"learnt anew: $bad: no regular file"* ]]
+		[[ $output == *"learnt from nothing: $bad: no regular file"* ]]
 	done
 	run -69 worker --id w1 --shards none --servers none --model audit --wait 0 "${CSV[@]}" \
 		--predict ema --predict-load model

@@ -236,7 +236,7 @@ int trainctl_replay(int argc, char **argv)
 	const char *solution = NULL;
 	const struct option_row rows[] = {
 		{.name = "solution", .kind = OPTION_TEXT, .target = &solution, .arg = "NAME|FILE",
-		 .help = "another than the one that decided then, or an executable"},
+		 .help = "this one instead: a name, or an executable"},
 		{0}};
 	const struct option_table table = {
 		PROGRAM " replay", "LOG [--solution NAME]",

@@ -177,15 +177,28 @@ int trainctl_report(int argc, char **argv)
 	const struct option_row rows[] = {
 		TRAINCTL_ROW_JOB(&job),
 		TRAINCTL_ROW_RUN_DIR(&run_dir, "its run directory; state is in DIR/state"),
-		{.name = "state-dir", .kind = OPTION_TEXT, .target = &state_dir, .arg = "DIR",
+		{.name = "state-dir",
+		 .kind = OPTION_TEXT,
+		 .target = &state_dir,
+		 .arg = "DIR",
 		 .help = "the job's state directory"},
-		{.name = "records", .kind = OPTION_FLAG, .target = &w.records,
+		{.name = "records",
+		 .kind = OPTION_FLAG,
+		 .target = &w.records,
 		 .help = "records on a terminal, too"},
-		{.name = "text", .kind = OPTION_FLAG, .target = &text,
+		{.name = "text",
+		 .kind = OPTION_FLAG,
+		 .target = &text,
 		 .help = "words where standard output is no terminal, too"},
-		{.name = "html", .kind = OPTION_TEXT, .target = &w.html, .arg = "FILE",
+		{.name = "html",
+		 .kind = OPTION_TEXT,
+		 .target = &w.html,
+		 .arg = "FILE",
 		 .help = "one file with pictures (needs gnuplot)"},
-		{.name = "png", .kind = OPTION_TEXT, .target = &w.png, .arg = "FILE.png|DIR",
+		{.name = "png",
+		 .kind = OPTION_TEXT,
+		 .target = &w.png,
+		 .arg = "FILE.png|DIR",
 		 .help = "the pictures: in one file, or in a file each (needs gnuplot)"},
 		{0}};
 	const struct option_table table = {
@@ -201,8 +214,9 @@ int trainctl_report(int argc, char **argv)
 		return 0;
 	trainctl_environment(&env);
 	if (shown == OPTION_GO && w.records && (text || w.html || w.png))
-		shown = error_set(&err, ERROR_USAGE, NULL,
-				  "--records is a report of its own: without --text, --html, --png");
+		shown = error_set(
+			&err, ERROR_USAGE, NULL,
+			"--records is a report of its own: without --text, --html, --png");
 	if (shown != OPTION_GO || jobs_find(&dirs, job, run_dir, state_dir, &env, &err) != 0 ||
 	    jobs_need_state(&dirs, &err) != 0)
 		return cmd_fail(PROGRAM, &err);

@@ -1,4 +1,5 @@
-/* report: what the files of `trainctl report` share: a job's log, read, and what follows from it. */
+/* report: what the files of `trainctl report` share: a job's log, read, and what follows from it.
+ */
 #ifndef PACELINE_CMD_TRAINCTL_REPORT_H
 #define PACELINE_CMD_TRAINCTL_REPORT_H
 
@@ -42,6 +43,7 @@ size_t report_costs(const struct report *p, enum cost_kind kind[COST_KINDS]);
 struct report_worker {
 	const struct account_node *node;
 	double samples, batches, time, wait, speed;
+	double up; /* seconds; 0: not known */
 };
 /* Those that have trained, by name; to be freed. NULL: none. */
 struct report_worker *report_workers(const struct report *p, size_t *count);
@@ -72,8 +74,8 @@ extern const char *const picture_caption[PICTURES];
 /* Whether there is anything to draw. */
 int picture_has(const struct report *p, enum picture what);
 unsigned picture_height(const struct report *p, enum picture what); /* in pixels, of 960 wide */
-/* The commands for gnuplot(1), without those for the terminal. place: commands that say where in the
- * page it is, or "". */
+/* The commands for gnuplot(1), without those for the terminal. place: commands that say where in
+ * the page it is, or "". */
 void picture_script(const struct report *p, enum picture what, const char *place, FILE *out);
 
 /* ---- files (report_files.c) ---- */

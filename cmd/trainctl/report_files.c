@@ -69,7 +69,8 @@ static int draw(const char *script, size_t bytes, struct drawing *out, struct er
 	*out = (struct drawing){0};
 	if (find_gnuplot(path, err) != 0)
 		return -1;
-	setenv("LC_CTYPE", "C.UTF-8", 1); /* what it gets is UTF-8, whatever the terminal's letters are */
+	setenv("LC_CTYPE", "C.UTF-8",
+	       1); /* what it gets is UTF-8, whatever the terminal's letters are */
 	if (!(base = event_base_new()))
 		return error_set(err, ERROR_OS, path, "out of memory");
 	const struct child_options options = {.argv = argv,
@@ -230,12 +231,23 @@ static void put_html(FILE *out, const char *text)
 	utf8_plain(plain);
 	for (const char *c = plain; *c; c++)
 		switch (*c) {
-		case '<': fputs("&lt;", out); break;
-		case '>': fputs("&gt;", out); break;
-		case '&': fputs("&amp;", out); break;
-		case '"': fputs("&quot;", out); break;
-		case '\'': fputs("&#39;", out); break;
-		default: putc(*c, out);
+		case '<':
+			fputs("&lt;", out);
+			break;
+		case '>':
+			fputs("&gt;", out);
+			break;
+		case '&':
+			fputs("&amp;", out);
+			break;
+		case '"':
+			fputs("&quot;", out);
+			break;
+		case '\'':
+			fputs("&#39;", out);
+			break;
+		default:
+			putc(*c, out);
 		}
 }
 
@@ -306,8 +318,7 @@ static void put_costs(const struct report *p, FILE *out)
 	put_cell(out, human_time(c->seconds, time), 1);
 	fputs("<td>with all that happened</td></tr>\n", out);
 	if (c->known) {
-		snprintf(text, sizeof text,
-			 "without stragglers (%.2f times as fast)",
+		snprintf(text, sizeof text, "without stragglers (%.2f times as fast)",
 			 c->busy > 0 ? c->seconds / c->busy : 1);
 		fputs("<tr>", out);
 		put_cell(out, human_time(c->busy, time), 1);
@@ -329,7 +340,8 @@ static void put_costs(const struct report *p, FILE *out)
 		report_cost_words(p, kind[i], text, sizeof text);
 		put_cell(out, text, 0);
 		fprintf(out,
-			"<td class=\"wide\"><span class=\"bar%s\" style=\"width:%.1f%%\"></span></td>"
+			"<td class=\"wide\"><span class=\"bar%s\" "
+			"style=\"width:%.1f%%\"></span></td>"
 			"</tr>\n",
 			kind[i] == COST_TOGETHER ? "" : " lost", 100 * part);
 	}
@@ -389,15 +401,14 @@ static void put_workers(const struct report *p, FILE *out)
 		      out);
 	for (size_t i = 0; i < count && i < ROWS_MAX; i++) {
 		const struct report_worker *w = &list[i];
-		double up = account_state_seconds(w->node, ACCOUNT_UP);
 		fputs("<tr>", out);
 		put_cell(out, w->node->id, 0);
 		put_cell(out, human_count(w->samples, text), 1);
 		put_cell(out, human_count(w->batches > 0 ? w->samples / w->batches : NAN, text), 1);
 		put_cell(out, human_time(w->batches > 0 ? w->time / w->batches : NAN, text), 1);
 		put_cell(out, human_count(w->speed, text), 1);
-		put_cell(out, human_percent(up > 0 ? fmin(w->time / up, 1) : NAN, text), 1);
-		put_cell(out, human_percent(up > 0 ? fmin(w->wait / up, 1) : NAN, text), 1);
+		put_cell(out, human_percent(w->time / fmax(w->up, w->time), text), 1);
+		put_cell(out, human_percent(w->wait / fmax(w->up, w->wait), text), 1);
 		snprintf(text, sizeof text, "%llu", (unsigned long long)w->node->restarts);
 		put_cell(out, text, 1);
 		fputs("</tr>\n", out);
@@ -495,7 +506,8 @@ static void put_foot(const struct report *p, FILE *out)
 		strftime(from, sizeof from, "%Y-%m-%d %H:%M:%S", &tm);
 	if (localtime_r(&today, &tm))
 		strftime(now, sizeof now, "%Y-%m-%d %H:%M:%S", &tm);
-	fprintf(out, "<p class=\"quiet\">Begun %s. Written %s by trainctl report (Paceline %s) from ",
+	fprintf(out,
+		"<p class=\"quiet\">Begun %s. Written %s by trainctl report (Paceline %s) from ",
 		from, now, PACELINE_VERSION);
 	put_html(out, p->path);
 	fputs(". Waiting and saving are explained in trainctl(1).</p>\n</body>\n</html>\n", out);

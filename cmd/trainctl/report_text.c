@@ -138,7 +138,8 @@ static void put_line(const struct page *g, const double *value, size_t count, do
 static size_t fill_losses(const struct account *a, double *value, size_t count, double *first,
 			  double *last)
 {
-	double begin = a->rows > 0 ? a->row[0].at : 0, end = a->rows > 0 ? a->row[a->rows - 1].at : 0;
+	double begin = a->rows > 0 ? a->row[0].at : 0,
+	       end = a->rows > 0 ? a->row[a->rows - 1].at : 0;
 	double sum = 0, weight = 0, before = NAN;
 	size_t row = 0, shown = a->rows < count ? a->rows : count;
 	*first = *last = NAN;
@@ -235,18 +236,16 @@ static void add_worker(struct grid *t, const struct report_worker *w)
 {
 	char id[OPTION_ID_MAX], samples[HUMAN_MAX], size[HUMAN_MAX], time[HUMAN_MAX];
 	char speed[HUMAN_MAX], busy[HUMAN_MAX], wait[HUMAN_MAX], restarts[HUMAN_MAX];
-	double up = account_state_seconds(w->node, ACCOUNT_UP);
-	double batches = w->batches > 0 ? w->batches : NAN, seconds = up > 0 ? up : NAN;
+	double batches = w->batches > 0 ? w->batches : NAN;
 	text_name(w->node->id, NAME_WIDTH, id, sizeof id);
-	const char *const cell[COLUMNS] = {
-		id,
-		human_count(w->samples, samples),
-		human_count(w->samples / batches, size),
-		human_time(w->time / batches, time),
-		human_count(w->speed, speed),
-		human_percent(w->time / fmax(seconds, w->time), busy),
-		human_percent(w->wait / fmax(seconds, w->wait), wait),
-		human_count((double)w->node->restarts, restarts)};
+	const char *const cell[COLUMNS] = {id,
+					   human_count(w->samples, samples),
+					   human_count(w->samples / batches, size),
+					   human_time(w->time / batches, time),
+					   human_count(w->speed, speed),
+					   human_percent(w->time / fmax(w->up, w->time), busy),
+					   human_percent(w->wait / fmax(w->up, w->wait), wait),
+					   human_count((double)w->node->restarts, restarts)};
 	grid_add(t, cell);
 }
 
@@ -300,7 +299,8 @@ static void put_when(const struct report *p, double at, char *out, size_t max)
 static void put_effect(const struct page *g, const struct report *p, const struct effect *e)
 {
 	const struct account_mark *m = &p->a->mark[e->mark];
-	char text[1024], words[300], first[64], before[HUMAN_MAX], after[HUMAN_MAX], saved[HUMAN_MAX];
+	char text[1024], words[300], first[64], before[HUMAN_MAX], after[HUMAN_MAX],
+		saved[HUMAN_MAX];
 	report_effect_words(p, e, words, sizeof words);
 	put_when(p, e->from, first, sizeof first);
 	human_count(e->before, before);
@@ -316,7 +316,7 @@ static void put_effect(const struct page *g, const struct report *p, const struc
 	put_words(g, first, 16, text);
 	if (m->reason && m->reason[0]) {
 		snprintf(text, sizeof text, "%s", m->reason);
-			put_words(g, "", 16, text);
+		put_words(g, "", 16, text);
 	}
 }
 
@@ -326,7 +326,8 @@ static void put_effects(const struct page *g, const struct report *p)
 	const struct effect **list = report_effects(p, EFFECTS_MAX, &shown);
 	if (shown == 0 && strncmp(p->a->solution, "lb-bsp", 6) == 0) {
 		put_heading(g, "What was decided");
-		put_words(g, "  ", 2, "Batch sizes at every barrier; balance.log has them, with reasons.");
+		put_words(g, "  ", 2,
+			  "Batch sizes at every barrier; balance.log has them, with reasons.");
 	}
 	if (shown > 0)
 		put_heading(g, shown < p->effects ? "The decisions that changed most"

@@ -72,7 +72,8 @@ size_t report_costs(const struct report *p, enum cost_kind kind[COST_KINDS])
 	size_t count = 0;
 	for (int k = 0; k < COST_KINDS; k++)
 		order[k] = &c->of[k];
-	qsort(order + 1, COST_KINDS - 1, sizeof *order, by_seconds); /* what it is for comes first */
+	qsort(order + 1, COST_KINDS - 1, sizeof *order,
+	      by_seconds); /* what it is for comes first */
 	for (int k = 0; k < COST_KINDS; k++)
 		if (*order[k] > 0.0005 * c->seconds)
 			kind[count++] = (enum cost_kind)(order[k] - c->of);
@@ -104,6 +105,7 @@ struct report_worker *report_workers(const struct report *p, size_t *count)
 					    .time = last->time - first->time,
 					    .wait = last->wait - first->wait};
 		w->speed = w->time > 0 ? w->samples / w->time : 0;
+		w->up = account_up(n, first->at, last->at);
 	}
 	if (list)
 		qsort(list, *count, sizeof *list, by_name);
@@ -159,7 +161,8 @@ static void size_words(const struct report *p, const struct effect *e, char *tex
 	char small[HUMAN_MAX], large[HUMAN_MAX];
 	for (size_t i = e->mark_first; i <= e->mark_last; i++) {
 		const struct account_mark *m = &p->a->mark[i];
-		if (m->kind != ACCOUNT_ACTION || strcmp(m->what, "adjust-bs") != 0 || isnan(m->size))
+		if (m->kind != ACCOUNT_ACTION || strcmp(m->what, "adjust-bs") != 0 ||
+		    isnan(m->size))
 			continue;
 		least = !least || m->size < least->size ? m : least;
 		most = !most || m->size > most->size ? m : most;

@@ -104,10 +104,10 @@ struct account {
 	uint64_t workers, servers, batch, shard; /* samples; 0: it does not say */
 	/* As it ended. state: done, stopped, failed, or unfinished. */
 	char state[16], samples[24], jct[32], auc[32], logloss[32], failed[OPTION_ID_MAX];
-	char *error;     /* why it failed, in words; NULL: it did not */
+	char *error;         /* why it failed, in words; NULL: it did not */
 	double first_at, at; /* of the log's first and last record */
-	double begun_at; /* when the last run began */
-	double total;    /* samples of all epochs; 0: not known */
+	double begun_at;     /* when the last run began */
+	double total;        /* samples of all epochs; 0: not known */
 	uint64_t epochs;
 	uint64_t runs, decisions, actions, refused, skipped, restarts, rollbacks, checkpoints;
 	struct account_phase phase[ACCOUNT_PHASES_MAX];
@@ -140,6 +140,8 @@ double account_seconds_by(const struct account *a, double at);
 /* Seconds of a node in a state, all together; or between two times. */
 double account_state_seconds(const struct account_node *n, enum account_state state);
 double account_overlap(const struct account_spans *s, int what, double from, double to);
+/* For how long a node was up between two times, as far as the log says that it was not. */
+double account_up(const struct account_node *n, double from, double to);
 /* What a node did between two times: at an even pace between two points, while it was up. */
 struct account_point account_between(const struct account_node *n, double from, double to);
 int account_is_worker(const struct account_node *n);

@@ -1,5 +1,5 @@
-/* account_node: of an account, what it has of its nodes: their states, their restarts, and what they
- * had done at which time. */
+/* account_node: of an account, what it has of its nodes: their states, their restarts, and what
+ * they had done at which time. */
 #include "account/account.h"
 
 #include "account/account_internal.h"
@@ -311,8 +311,8 @@ static void take_series(struct account *a, const struct record *r)
 		take_sums(a, n, r);
 }
 
-/* The snapshots of an older log have no sums. What a node's batches took follows from its speed and their
- * number from their size, as of the short window. */
+/* The snapshots of an older log have no sums. What a node's batches took follows from its speed and
+ * their number from their size, as of the short window. */
 static void guess(struct account *a, struct account_node *n, const struct record *r, double samples,
 		  double speed)
 {
@@ -364,6 +364,11 @@ static double away(const struct account_node *n, double from, double to)
 	return sum;
 }
 
+double account_up(const struct account_node *n, double from, double to)
+{
+	return to - from - away(n, from, to);
+}
+
 /* How much of what was done between two points was done in a part of that time: it was done at an
  * even pace while the node was up. */
 static double share(const struct account_node *n, const struct account_point *p, double from,
@@ -375,8 +380,8 @@ static double share(const struct account_node *n, const struct account_point *p,
 		return from <= p[1].at && p[1].at < to;
 	if (!(part > 0))
 		return 0;
-	double up = all - away(n, p[0].at, p[1].at);
-	return up > 1e-3 * all ? fmin((part - away(n, begin, end)) / up, 1) : part / all;
+	double up = account_up(n, p[0].at, p[1].at);
+	return up > 1e-3 * all ? fmin(account_up(n, begin, end) / up, 1) : part / all;
 }
 
 /* The first point behind that time. */

@@ -39,10 +39,10 @@ struct sums {
 	struct account_point *did;
 	double *sorted;
 	size_t workers;
-	double samples;         /* trained by workers */
-	double together;        /* seconds: what they trained, at the pace of all */
-	double even;            /* at that of the median */
-	double *blamed;         /* by worker */
+	double samples;  /* trained by workers */
+	double together; /* seconds: what they trained, at the pace of all */
+	double even;     /* at that of the median */
+	double *blamed;  /* by worker */
 };
 
 enum cost_kind cost_phase(const struct account *a, int phase)
@@ -51,11 +51,10 @@ enum cost_kind cost_phase(const struct account *a, int phase)
 	static const struct {
 		const char *name;
 		enum cost_kind kind;
-	} kinds[] = {{"running", COST_TOGETHER},
-		     {"rollback", COST_ROLLBACK}, {"winding", COST_ENDING},
-		     {"last-cut", COST_ENDING},   {"finishing", COST_ENDING},
-		     {"stopping", COST_ENDING},   {"over", COST_ENDING},
-		     {"scoring", COST_SCORING}};
+	} kinds[] = {{"running", COST_TOGETHER}, {"rollback", COST_ROLLBACK},
+		     {"winding", COST_ENDING},   {"last-cut", COST_ENDING},
+		     {"finishing", COST_ENDING}, {"stopping", COST_ENDING},
+		     {"over", COST_ENDING},      {"scoring", COST_SCORING}};
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
 		if (strcmp(kinds[i].name, name) == 0)
 			return kinds[i].kind;
@@ -228,8 +227,8 @@ static void add_training(struct sums *s)
 	}
 }
 
-/* What the servers' restarts and the checkpoints took, workers saw as waiting, for a server or, where
- * some had not come so far, for others. */
+/* What the servers' restarts and the checkpoints took, workers saw as waiting, for a server or,
+ * where some had not come so far, for others. */
 static void take_from_waiting(struct cost *cost, enum cost_kind kind, double seconds)
 {
 	static const enum cost_kind from[] = {COST_BARRIER, COST_SERVER, COST_WAITING};
@@ -259,15 +258,15 @@ static void add_marks(const struct account *a, struct cost *cost)
 	}
 }
 
-/* What part of what workers trained counts, since the first row of the log. Some batches are on their
- * way, so that a little less than all is all. */
+/* What part of what workers trained counts, since the first row of the log. Some batches are on
+ * their way, so that a little less than all is all. */
 static double counted(const struct sums *s)
 {
 	const struct account *a = s->a;
-	const struct account_row *first = a->row, *last = a->row + a->rows - 1;
 	double counts, end = a->at, trained = 0;
 	if (a->rows == 0)
 		return 1;
+	const struct account_row *first = &a->row[0], *last = &a->row[a->rows - 1];
 	if (number_real(a->samples, 0, 1e300, &counts, NULL, NULL) != 0) {
 		counts = last->samples;
 		end = last->at;
@@ -320,11 +319,8 @@ static int make(struct sums *s)
 int cost_of(const struct account *a, struct cost *out, struct error *err)
 {
 	struct sums s = {.a = a, .cost = out};
-	*out = (struct cost){.busy = NAN,
-			     .even = NAN,
-			     .pace = NAN,
-			     .could = NAN,
-			     .slowest = ACCOUNT_NOBODY};
+	*out = (struct cost){
+		.busy = NAN, .even = NAN, .pace = NAN, .could = NAN, .slowest = ACCOUNT_NOBODY};
 	add_phases(a, out);
 	int result = make(&s);
 	if (result != 0)

@@ -9,12 +9,12 @@
  *     samples = sum over i of v(i) * (seconds that worker i computed)
  *
  * the rest of the window is, to the last millisecond, the sum over i of v(i)/V times the seconds in
- * which worker i did something else: waited for others, was down, was starting, ... .  So each cause
- * has its seconds of the job, and they add up.
+ * which worker i did something else: waited for others, was down, was starting, ... .  So each
+ * cause has its seconds of the job, and they add up.
  *
- * Not all waiting is for slower workers: the slowest one waits, too, for the servers and the commit.
- * So much a batch as the worker that waits least is what a barrier takes; of that, what the slowest
- * server took longer than the one in the middle is a straggler's.
+ * Not all waiting is for slower workers: the slowest one waits, too, for the servers and the
+ * commit. So much a batch as the worker that waits least is what a barrier takes; of that, what the
+ * slowest server took longer than the one in the middle is a straggler's.
  *
  * Pure.
  */
@@ -26,19 +26,19 @@
 #define COST_WINDOWS 600
 
 enum cost_kind {
-	COST_TOGETHER,  /* training at the pace of all workers together */
-	COST_THROWN,    /* training what does not count: dropped, or rolled back */
-	COST_WAITING,   /* for slower workers */
-	COST_SERVER,    /* for a slower server */
-	COST_BARRIER,   /* for servers and the commit, as everybody has to */
-	COST_FIRST,     /* workers that start */
-	COST_RESTARTS,  /* workers that are down, or start again */
-	COST_HANDOVER,  /* servers that are restarted */
-	COST_STALL,     /* checkpoints while workers train */
-	COST_OTHER,     /* asking for shards, reading, nothing left to do */
-	COST_STARTING,  /* before workers train: services, servers, the first checkpoint */
-	COST_ROLLBACK,  /* going back to a checkpoint */
-	COST_ENDING,    /* the last checkpoint, stopping */
+	COST_TOGETHER, /* training at the pace of all workers together */
+	COST_THROWN,   /* training what does not count: dropped, or rolled back */
+	COST_WAITING,  /* for slower workers */
+	COST_SERVER,   /* for a slower server */
+	COST_BARRIER,  /* for servers and the commit, as everybody has to */
+	COST_FIRST,    /* workers that start */
+	COST_RESTARTS, /* workers that are down, or start again */
+	COST_HANDOVER, /* servers that are restarted */
+	COST_STALL,    /* checkpoints while workers train */
+	COST_OTHER,    /* asking for shards, reading, nothing left to do */
+	COST_STARTING, /* before workers train: services, servers, the first checkpoint */
+	COST_ROLLBACK, /* going back to a checkpoint */
+	COST_ENDING,   /* the last checkpoint, stopping */
 	COST_SCORING,
 	COST_KINDS
 };
@@ -64,8 +64,8 @@ struct cost {
 
 /* What a phase of the account is for; COST_TOGETHER: workers train. */
 enum cost_kind cost_phase(const struct account *a, int phase);
-/* What a barrier takes of a batch, in seconds, by what workers did in the same window: the least that
- * any of them waited. */
+/* What a barrier takes of a batch, in seconds, by what workers did in the same window: the least
+ * that any of them waited. */
 double cost_barrier(const struct account_point *did, size_t count);
 /* What a worker did first, in samples a second; 0: nothing. */
 double cost_first_speed(const struct account_node *n);

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CLOSE_SECONDS 1.0  /* actions that are no further apart are one effect */
-#define CLOSE_BATCHES 4.0  /* or so many batches */
+#define CLOSE_SECONDS 1.0   /* actions that are no further apart are one effect */
+#define CLOSE_BATCHES 4.0   /* or so many batches */
 #define BEFORE_SECONDS 10.0 /* how long a past speaks for now, or */
 #define BEFORE_PART 0.02    /* of the time in which workers train, if that is more */
 

@@ -15,12 +15,12 @@
 #include "account/account.h"
 
 struct effect {
-	double from, last;    /* of the first and the last action */
-	double until;         /* the next effect, or the end */
-	size_t mark_first, mark_last; /* its marks are among these */
-	size_t mark;          /* its first restart, else its first action */
+	double from, last;              /* of the first and the last action */
+	double until;                   /* the next effect, or the end */
+	size_t mark_first, mark_last;   /* its marks are among these */
+	size_t mark;                    /* its first restart, else its first action */
 	size_t sizes, restarts, others; /* how many actions */
-	double before, after; /* samples a second; NAN: not known */
+	double before, after;           /* samples a second; NAN: not known */
 	/* Seconds that what was trained after would have taken longer at the pace of before; below
 	 * 0: less long. NAN: not known. */
 	double saved;

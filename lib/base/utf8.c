@@ -24,9 +24,9 @@ void utf8_plain(char *text)
 {
 	while (*text) {
 		size_t n = utf8_length(text);
-		unsigned char c = (unsigned char)*text;
+		const unsigned char *c = (const unsigned char *)text;
 		/* in two bytes: U+0080 to U+009F */
-		int is_control = c < ' ' || c == 0x7f || (c == 0xc2 && (unsigned char)text[1] < 0xa0);
+		int is_control = c[0] < ' ' || c[0] == 0x7f || (c[0] == 0xc2 && c[1] < 0xa0);
 		if (n > 0 && !is_control) {
 			text += n;
 			continue;

@@ -259,11 +259,15 @@ static int take_bad(struct dataset *ds, const struct row_ref *ref, size_t at, ui
 	error_format(why, ds->last_bad, sizeof ds->last_bad);
 	if (ds->bad.count >= ds->bad_rows_max) {
 		char text[ERROR_TEXT_MAX];
-		if (ds->bad_rows_max > 0) {
+		snprintf(text, sizeof text, "%s", why->text);
+		/* Labels that are read wrongly want another POSITIVE, not fewer rows. */
+		if (ds->bad_rows_max > 0)
 			snprintf(text, sizeof text, "%.400s (more than %llu bad rows)", why->text,
 				 (unsigned long long)ds->bad_rows_max);
-			memcpy(why->text, text, sizeof text);
-		}
+		else if (strncmp(why->text, "label ", 6) != 0)
+			snprintf(text, sizeof text, "%.400s; BAD_ROWS=skip:N leaves such rows out",
+				 why->text);
+		memcpy(why->text, text, sizeof text);
 		if (err)
 			*err = *why;
 		return -1;

@@ -70,7 +70,7 @@ __attribute__((format(printf, 2, 3))) static void skip(struct supervisor *s, con
 static void well(struct supervisor *s)
 {
 	if (s->decide.failed > 0)
-		sup_note(s, "solution", "solution %s is well again: %llu %s failed",
+		sup_note(s, "solution", "solution %s works again: %llu %s failed",
 			 s->job->solution, (unsigned long long)s->decide.failed,
 			 s->decide.failed == 1 ? "round" : "rounds");
 	s->decide.failed = 0;
@@ -148,7 +148,7 @@ static void look_at_info(struct supervisor *s, const struct snapshot *snapshot)
 	const struct snapshot_info *wrong = snapshot_info_wrong(snapshot, &at);
 	if (wrong && strcmp(wrong->value, s->decide.info_wrong) != 0)
 		sup_note(s, "warning",
-			 "the monitor was told info name=%s: '%.80s' is no number, and taken as "
+			 "the monitor has info name=%s: '%.80s' is no number, and taken as "
 			 "not known",
 			 wrong->name, wrong->value);
 	snprintf(s->decide.info_wrong, sizeof s->decide.info_wrong, "%s",

@@ -275,7 +275,7 @@ void sup_last_words(const struct sup_node *n)
 	ssize_t got = pread(fd, words, WORDS_MAX, from);
 	close(fd);
 	if (got <= 0) {
-		log_say(LOG_LEVEL_ERROR, "%s said nothing; its log is %s", n->id, path);
+		log_say(LOG_LEVEL_ERROR, "%s printed nothing; its log is %s", n->id, path);
 		return;
 	}
 	words[got] = '\0';
@@ -284,7 +284,7 @@ void sup_last_words(const struct sup_node *n)
 	for (; start > words; start--)
 		if (start[-1] == '\n' && start < words + got && ++lines == 10)
 			break;
-	log_say(LOG_LEVEL_ERROR, "last words of %s:", n->id);
+	log_say(LOG_LEVEL_ERROR, "last lines of %s:", n->id);
 	for (char *save = NULL, *line = strtok_r(start, "\n", &save); line;
 	     line = strtok_r(NULL, "\n", &save))
 		log_say(LOG_LEVEL_ERROR, "  %s", line);

@@ -258,7 +258,7 @@ int sup_process_force(struct sup_process *p)
 	}
 	/* The kernel waits for its storage. No other process of the id starts before it has gone:
 	 * its parent holds the lock. */
-	sup_note(n->sup, "late", "%s was killed and does not end: left to itself", n->id);
+	sup_note(n->sup, "late", "%s was killed and does not end: left alone until it does", n->id);
 	has_ended(p, &unseen);
 	return 0;
 }

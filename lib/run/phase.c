@@ -139,7 +139,7 @@ static void choose(struct supervisor *s)
 	if (s->phases.goal != GOAL_DONE && !latest[0] && running == 0)
 		sup_enter(s, PHASE_STOPPING); /* stopped before anything was done */
 	else if (s->recover.intent)
-		sup_rollback_begin(s, "an intent was left behind");
+		sup_rollback_begin(s, "a rollback was not finished");
 	else if (running == sup_count(s, &role_server) && !stat->lost)
 		sup_enter(s, PHASE_SERVERS);
 	else if (!latest[0] && (stat->samples_done > 0 || stat->lost))

@@ -324,7 +324,7 @@ static int choose_cut(struct supervisor *s)
 	if (sup_checkpoint_find(s, &err) != 0 ||
 	    (s->checkpoint.latest[0] && is_whole(s->checkpoint.latest, &err) != 0)) {
 		sup_fail(s, err.code,
-			 "no checkpoint to go back to: %s: %s; one that is removed is passed over",
+			 "no checkpoint to go back to: %s: %s; remove it to use the one before",
 			 err.place, err.text);
 		return -1;
 	}
@@ -333,7 +333,7 @@ static int choose_cut(struct supervisor *s)
 	if (!gone)
 		return 0;
 	sup_fail(s, ERROR_NOINPUT,
-		 "%s, which an intent names, is gone, and so are all others; --fresh starts over",
+		 "%s, to which a rollback goes back, is gone, and so are all others; --fresh starts over",
 		 s->recover.cut);
 	return -1;
 }

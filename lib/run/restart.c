@@ -41,9 +41,9 @@ const char *sup_restart_why(const char *word)
 		{"role", "only workers and servers are"},
 		{"not-up", "it is not up, or the job is not running"},
 		{"under-way", "it is being restarted already"},
-		{"limit", "HEAVY_LIMIT times are over"},
+		{"limit", "it was restarted HEAVY_LIMIT times already"},
 		{"window", "it was, less than HEAVY_WINDOW ago"},
-		{"cool-down", "another node was, less than HEAVY_COOLDOWN ago"}};
+		{"cool-down", "another node was restarted less than HEAVY_COOLDOWN ago"}};
 	for (size_t i = 0; i < sizeof text / sizeof *text; i++)
 		if (strcmp(text[i][0], word) == 0)
 			return text[i][1];

@@ -89,7 +89,7 @@ static void on_scored(const struct node_end *end, enum child_cut cut, const char
 	else if (end_class_of(end) != END_CLEAN)
 		score_failed(s, end_status(end), text);
 	else if (take_scores(s, output) != 0)
-		score_failed(s, ERROR_DATA, "TEST tells no AUC: it needs rows of both classes");
+		score_failed(s, ERROR_DATA, "TEST has no AUC: it needs rows of both classes");
 	else {
 		log_score(s);
 		if (s->phases.now == PHASE_RUNNING) {

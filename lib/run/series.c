@@ -31,12 +31,13 @@ int sup_series_due(const struct supervisor *s)
 	if (now < PHASE_RUNNING || now > PHASE_STOPPING)
 		return 0;
 	return s->series.at == 0 || (int)now != s->series.phase ||
-	       time - s->series.at >= series_seconds(time - s->phases.started, s->progress.snapshot.now.node_count);
+	       time - s->series.at >= series_seconds(time - s->phases.started,
+						     s->progress.snapshot.now.node_count);
 }
 
-static const char *const keys[] = {"role",    "id",          "state",    "size",
-				   "samples", "batches",     "time-sum", "compute-sum",
-				   "comm-sum", "wait-sum",   "last",     "cpu"};
+static const char *const keys[] = {"role",     "id",       "state",    "size",
+				   "samples",  "batches",  "time-sum", "compute-sum",
+				   "comm-sum", "wait-sum", "last",     "cpu"};
 
 static void put(FILE *out, const struct record *r, double at)
 {

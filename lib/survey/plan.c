@@ -16,6 +16,7 @@
 #define STEPS_AN_EPOCH 50 /* at least, as long as BATCH_MIN allows it */
 #define EPOCHS_MAX 20
 #define WORKERS 2         /* the default */
+#define WDL_ROWS 4000     /* fewer are learnt better by lr */
 #define SHARDS_A_WORKER 4 /* of an epoch, so that a slow worker can leave some to others */
 
 /* A growing text. */
@@ -310,7 +311,7 @@ static int set_model(struct jobfile *f, const struct survey *s, const struct lis
 {
 	/* Where columns may say more together than each alone, and there are rows to learn it from. */
 	int wide = s->syntax.format == ROW_CRITEO || (l && l->count[0] + l->count[1] > 1);
-	int deep = wide && s->rows_about >= 2000;
+	int deep = wide && s->rows_about >= WDL_ROWS;
 	return jobfile_set(f, "MODEL", deep ? "wdl" : "lr",
 			   deep ? "wdl: wide & deep, learns what columns mean together; lr: logistic "
 				  "regression, faster\n"

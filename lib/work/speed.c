@@ -105,7 +105,7 @@ void speed_keep(struct speed *s, double now)
 		s->kept = now;
 	}
 	if (save_model(s, &err) != 0)
-		log_say(LOG_LEVEL_WARNING, "a model is not kept: %s: %s", err.place, err.text);
+		log_say(LOG_LEVEL_WARNING, "what was learnt about speeds is not saved: %s: %s", err.place, err.text);
 }
 
 /* ---- speeds ---- */
@@ -120,7 +120,7 @@ int speed_new(struct speed **out, const struct speed_options *options, struct er
 	s->save = options->save;
 	s->kept = NAN;
 	if (options->load && load_model(&s->predictor, options, &why) != 0)
-		log_say(LOG_LEVEL_WARNING, "speeds are learnt anew: %s: %s", why.place, why.text);
+		log_say(LOG_LEVEL_WARNING, "speeds are learnt from nothing: %s: %s", why.place, why.text);
 	predict_config_init(&config, options->model);
 	if (!s->predictor && predictor_new(&s->predictor, &config, err) != 0) {
 		speed_free(s);

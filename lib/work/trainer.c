@@ -204,7 +204,7 @@ static int check_samples(struct trainer *t, struct error *err)
 	if (has_part != (t->options.spill != NULL))
 		return error_set(err, ERROR_CONFIG, t->options.shards,
 				 has_part ? "hands out partitions: --spill is needed"
-					  : "hands out no partitions: --spill is too much");
+					  : "hands out no partitions: leave --spill out");
 	if (has_part && own == data)
 		return feed_number(t->feed, begin, err) != 0 ? -1 : start_move(t, begin, err);
 	if (has_part)

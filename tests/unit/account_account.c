@@ -44,7 +44,8 @@ __attribute__((format(printf, 1, 2))) static void take(const char *fmt, ...)
 
 static void begin(double at)
 {
-	take("begin job=j workers=2 servers=1 batch=100 shard=1000 sync=bsp solution=none at=%g", at);
+	take("begin job=j workers=2 servers=1 batch=100 shard=1000 sync=bsp solution=none at=%g",
+	     at);
 	take("phase name=running at=%g", at + 10);
 }
 
@@ -54,7 +55,8 @@ static void node(const char *id, const char *kind, double at)
 }
 
 /* All of it since the beginning. */
-static void series(const char *id, double batches, double samples, double time, double wait, double at)
+static void series(const char *id, double batches, double samples, double time, double wait,
+		   double at)
 {
 	take("series role=worker id=%s state=up size=50 samples=%.9g batches=%.9g time-sum=%.9g "
 	     "compute-sum=%.9g comm-sum=0 wait-sum=%.9g last=%.9g at=%.9g",
@@ -245,8 +247,10 @@ static void what_all_wait_is_no_stragglers_fault(void **state)
 	struct cost c;
 	slow_and_fast();
 	for (double at = 1011; at <= 1110; at++) {
-		series("w0", at - 1010, 100 * (at - 1010), 0.5 * (at - 1010), 0.5 * (at - 1010), at);
-		series("w1", at - 1010, 100 * (at - 1010), 0.5 * (at - 1010), 0.5 * (at - 1010), at);
+		series("w0", at - 1010, 100 * (at - 1010), 0.5 * (at - 1010), 0.5 * (at - 1010),
+		       at);
+		series("w1", at - 1010, 100 * (at - 1010), 0.5 * (at - 1010), 0.5 * (at - 1010),
+		       at);
 	}
 	take("phase name=stopping at=1110");
 	account_end(a);
@@ -269,12 +273,15 @@ static void a_slower_server_is_a_straggler(void **state)
 		take("event role=server id=ps%d kind=ready life=0 at=1010", i);
 	}
 	for (double at = 1011; at <= 1110; at++) {
-		series("w0", at - 1010, 100 * (at - 1010), 0.5 * (at - 1010), 0.5 * (at - 1010), at);
-		series("w1", at - 1010, 100 * (at - 1010), 0.5 * (at - 1010), 0.5 * (at - 1010), at);
+		series("w0", at - 1010, 100 * (at - 1010), 0.5 * (at - 1010), 0.5 * (at - 1010),
+		       at);
+		series("w1", at - 1010, 100 * (at - 1010), 0.5 * (at - 1010), 0.5 * (at - 1010),
+		       at);
 		for (int i = 0; i < 3; i++)
-			take("series role=server id=ps%d batches=%g samples=%g time-sum=%g last=%g at=%g",
-			     i, at - 1010, 200 * (at - 1010), (i == 1 ? 0.375 : 0.125) * (at - 1010),
-			     at, at);
+			take("series role=server id=ps%d batches=%g samples=%g time-sum=%g last=%g "
+			     "at=%g",
+			     i, at - 1010, 200 * (at - 1010),
+			     (i == 1 ? 0.375 : 0.125) * (at - 1010), at, at);
 	}
 	take("phase name=stopping at=1110");
 	account_end(a);
@@ -358,7 +365,7 @@ static void effects_are_paces_before_and_after(void **state)
 	slow_and_fast();
 	uneven(1010, 1060);
 	size("w0", 40, 1060);
-	size("w1", 160, 1060.5); /* close: the same effect */
+	size("w1", 160, 1060.5);                   /* close: the same effect */
 	for (double at = 1061; at <= 1110; at++) { /* now 400 samples a second */
 		double more = at - 1060;
 		series("w0", 50 + more, 5000 + 80 * more, 50 + more, 0, at);

@@ -1,0 +1,334 @@
+/* report: pictures of what goes on over time: loss, pace, batch size and time of each worker. */
+#include "cmd/trainctl/report_draw.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LINES_MAX 10 /* more workers: those that stand out, and where the others are */
+#define LINES_OF_MANY 6
+
+/* ---- curves of workers ---- */
+
+void curves_free(struct curves *c)
+{
+	free(c->window);
+	free(c->worker);
+	free(c->value);
+	free(c->stands_out);
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+/* The values of all workers in a window, sorted. */
+static size_t sorted_values(const struct curves *c, size_t window, double *sorted)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < c->workers; i++)
+		if (!isnan(c->value[i * c->windows + window]))
+			sorted[count++] = c->value[i * c->windows + window];
+	qsort(sorted, count, sizeof *sorted, compare);
+	return count;
+}
+
+static void find_outstanding(struct curves *c, double *sorted)
+{
+	for (size_t k = 0; k < c->windows; k++) {
+		size_t count = sorted_values(c, k, sorted);
+		double middle = count > 0 ? sorted[count / 2] : NAN;
+		for (size_t i = 0; i < c->workers && middle > 0; i++) {
+			double value = c->value[i * c->windows + k];
+			if (value > 0)
+				c->stands_out[i] += fabs(log(value / middle));
+		}
+	}
+}
+
+int curves_make(const struct report *p, struct curves *c,
+		double (*value)(const struct account_point *did))
+{
+	size_t windows;
+	*c = (struct curves){0};
+	c->window = draw_windows(p, DRAW_WINDOWS, &windows);
+	c->windows = windows;
+	c->worker = calloc(p->a->nodes + 1, sizeof *c->worker);
+	if (!c->window || !c->worker)
+		return -1;
+	c->workers = draw_nodes(p, "worker", c->worker);
+	c->value = calloc(c->workers * windows + 1, sizeof *c->value);
+	c->stands_out = calloc(c->workers + 1, sizeof *c->stands_out);
+	double *sorted = calloc(c->workers + 1, sizeof *sorted);
+	if (!c->value || !c->stands_out || !sorted) {
+		free(sorted);
+		return -1;
+	}
+	for (size_t i = 0; i < c->workers; i++)
+		for (size_t k = 0; k < windows; k++) {
+			const struct draw_window *w = &c->window[k];
+			struct account_point did = account_between(c->worker[i], w->from, w->to);
+			c->value[i * windows + k] = did.batches > 0 ? value(&did) : NAN;
+		}
+	find_outstanding(c, sorted);
+	free(sorted);
+	return 0;
+}
+
+/* Which workers have a line of their own: all, or those that stand out. */
+static void choose_lines(const struct curves *c, unsigned char *chosen)
+{
+	size_t most = c->workers <= LINES_MAX ? c->workers : LINES_OF_MANY;
+	for (size_t n = 0; n < most; n++) {
+		size_t best = c->workers;
+		for (size_t i = 0; i < c->workers; i++)
+			if (!chosen[i] &&
+			    (best == c->workers || c->stands_out[i] > c->stands_out[best]))
+				best = i;
+		chosen[best] = 1;
+	}
+}
+
+static void put_curve(const struct curves *c, size_t worker, double scale, FILE *out)
+{
+	int gap = 0;
+	fprintf(out, "$w%zu << EOD\n", worker);
+	for (size_t k = 0; k < c->windows; k++) {
+		double value = c->value[worker * c->windows + k];
+		if (isnan(value)) {
+			if (!gap)
+				fputs("\n", out);
+			gap = 1;
+			continue;
+		}
+		gap = 0;
+		fprintf(out, "%.7g %.7g\n", (c->window[k].x0 + c->window[k].x1) / 2, value * scale);
+	}
+	fputs("EOD\n", out);
+}
+
+/* From the least to the greatest of all workers, and the middle one. */
+static int put_band(const struct curves *c, double scale, FILE *out)
+{
+	double *sorted = calloc(c->workers + 1, sizeof *sorted);
+	if (!sorted)
+		return -1;
+	fputs("$band << EOD\n", out);
+	for (size_t k = 0; k < c->windows; k++) {
+		size_t count = sorted_values(c, k, sorted);
+		if (count > 0)
+			fprintf(out, "%.7g %.7g %.7g %.7g\n",
+				(c->window[k].x0 + c->window[k].x1) / 2, sorted[0] * scale,
+				sorted[count - 1] * scale, sorted[count / 2] * scale);
+	}
+	fputs("EOD\n", out);
+	free(sorted);
+	return 0;
+}
+
+/* How high the picture goes: a few values that are far above all others would make the rest flat.
+ */
+static double top_of(const struct curves *c, const unsigned char *chosen, int *cut)
+{
+	size_t count = 0;
+	double *all = calloc(c->workers * c->windows + 1, sizeof *all), top = 0;
+	*cut = 0;
+	for (size_t i = 0; all && i < c->workers; i++)
+		for (size_t k = 0; chosen[i] && k < c->windows; k++)
+			if (!isnan(c->value[i * c->windows + k]))
+				all[count++] = c->value[i * c->windows + k];
+	if (count > 0) {
+		qsort(all, count, sizeof *all, compare);
+		double usual = all[(size_t)(0.97 * (double)(count - 1))];
+		top = all[count - 1];
+		*cut = top > 2.5 * usual && usual > 0;
+		if (*cut)
+			top = 1.6 * usual;
+	}
+	free(all);
+	return top > 0 ? top * 1.08 : 1;
+}
+
+static void put_lines(const struct curves *c, const unsigned char *chosen,
+		      const struct draw_marks *m, FILE *out)
+{
+	const char *comma = "";
+	size_t n = 0;
+	fputs("plot ", out);
+	if (c->workers > LINES_MAX) {
+		fputs("$band using 1:2:3 with filledcurves fs solid noborder lc rgb '#D5E3EE' "
+		      "title 'all workers', "
+		      "$band using 1:4 with lines lw 1.5 lc rgb '#8A9BA8' title 'median'",
+		      out);
+		comma = ", ";
+	}
+	for (size_t i = 0; i < c->workers; i++) {
+		if (!chosen[i])
+			continue;
+		fprintf(out, "%s$w%zu using 1:2 with lines lw 1.8 dt %s lc rgb '%s' title ", comma,
+			i, n < DRAW_COLOURS ? "1" : "'-'", draw_colour[n % DRAW_COLOURS]);
+		draw_name(out, c->worker[i]->id);
+		comma = ", ";
+		n++;
+	}
+	draw_marks_key(m, out);
+}
+
+static void draw_curves(const struct report *p, enum picture what, const struct curves *c,
+			const char *label, double scale, FILE *out)
+{
+	unsigned char *chosen = calloc(c->workers + 1, 1);
+	struct draw_marks marks;
+	int cut;
+	if (!chosen)
+		return;
+	choose_lines(c, chosen);
+	double top = top_of(c, chosen, &cut) * scale;
+	draw_time_axis(p, out);
+	draw_marks(p, what, &marks, out);
+	fprintf(out, "set ylabel '%s'\nset yrange [0:%.7g]\n", label, top);
+	if (cut)
+		fputs("set label 'higher values are cut off' at graph 0.01, graph 0.96 textcolor "
+		      "rgb "
+		      "'#777777' font ',10'\n",
+		      out);
+	if (c->workers <= LINES_MAX || put_band(c, scale, out) == 0) {
+		for (size_t i = 0; i < c->workers; i++)
+			if (chosen[i])
+				put_curve(c, i, scale, out);
+		put_lines(c, chosen, &marks, out);
+	}
+	free(chosen);
+}
+
+static double size_of(const struct account_point *did)
+{
+	return did->samples / did->batches;
+}
+
+double curves_time(const struct account_point *did)
+{
+	return did->time / did->batches;
+}
+
+/* Of those workers whose times are drawn. */
+void picture_sizes(const struct report *p, FILE *out)
+{
+	struct curves c, times;
+	int result = curves_make(p, &times, curves_time);
+	if (curves_make(p, &c, size_of) == 0 && result == 0) {
+		memcpy(c.stands_out, times.stands_out, c.workers * sizeof *c.stands_out);
+		draw_curves(p, PICTURE_SIZE, &c, "batch size (samples)", 1, out);
+	}
+	curves_free(&c);
+	curves_free(&times);
+}
+
+void picture_times(const struct report *p, FILE *out)
+{
+	struct curves c;
+	if (curves_make(p, &c, curves_time) == 0) {
+		double most = 0;
+		for (size_t i = 0; i < c.workers * c.windows; i++)
+			most = fmax(most, isnan(c.value[i]) ? 0 : c.value[i]);
+		draw_curves(p, PICTURE_TIME, &c,
+			    most < 0.5 ? "batch time (ms)" : "batch time (seconds)",
+			    most < 0.5 ? 1000 : 1, out);
+	}
+	curves_free(&c);
+}
+
+/* ---- loss and pace ---- */
+
+void picture_loss(const struct report *p, FILE *out)
+{
+	const struct account *a = p->a;
+	struct draw_marks marks;
+	size_t step = 1 + a->rows / (2 * DRAW_WINDOWS), shown = 0;
+	double low = INFINITY, high = -INFINITY;
+	draw_time_axis(p, out);
+	draw_marks(p, PICTURE_LOSS, &marks, out);
+	fputs("set ylabel 'loss'\n$loss << EOD\n", out);
+	for (size_t i = 0; i < a->rows; i += step) {
+		double sum = 0, weight = 0;
+		size_t last = i + step < a->rows ? i + step : a->rows;
+		for (size_t k = i; k < last; k++)
+			if (!isnan(a->row[k].loss)) {
+				double w = a->row[k].weight > 0 ? a->row[k].weight : 1;
+				sum += w * a->row[k].loss;
+				weight += w;
+			}
+		if (weight > 0) {
+			fprintf(out, "%.7g %.7g\n", draw_x(p, a->row[last - 1].at), sum / weight);
+			low = fmin(low, sum / weight);
+			high = fmax(high, sum / weight);
+			shown++;
+		}
+	}
+	double room = high > low ? 0.05 * (high - low) : 0.5;
+	fprintf(out,
+		"EOD\nset yrange [%.9g:%.9g]\n"
+		"plot $loss using 1:2 with %s lw 1.8 lc rgb '%s' title 'loss'",
+		low - room, high + room, shown < 40 ? "linespoints pt 7 ps 0.5" : "lines",
+		draw_colour[0]);
+	draw_marks_key(&marks, out);
+}
+
+/* What a worker could do in a window where it did nothing is what it could do before; at first,
+ * what it did first. */
+static void put_paces(const struct curves *c, FILE *out)
+{
+	double *speed = calloc(c->workers + 1, sizeof *speed);
+	struct account_point *did = calloc(c->workers + 1, sizeof *did);
+	int begun = 0;
+	fputs("$pace << EOD\n", out);
+	for (size_t i = 0; speed && i < c->workers; i++)
+		speed[i] = cost_first_speed(c->worker[i]);
+	for (size_t k = 0; speed && did && k < c->windows; k++) {
+		const struct draw_window *w = &c->window[k];
+		double samples = 0, could = 0;
+		for (size_t i = 0; i < c->workers; i++)
+			did[i] = account_between(c->worker[i], w->from, w->to);
+		double barrier = cost_barrier(did, c->workers);
+		for (size_t i = 0; i < c->workers; i++) {
+			double seconds = did[i].time + did[i].batches * barrier;
+			if (seconds > 0 && did[i].samples > 0)
+				speed[i] = did[i].samples / seconds;
+			samples += did[i].samples;
+			could += speed[i];
+		}
+		begun |= samples > 0;
+		if (w->kind != COST_TOGETHER || !begun)
+			fputs("\n", out);
+		else
+			fprintf(out, "%.7g %.7g %.7g\n", (w->x0 + w->x1) / 2,
+				samples / (w->to - w->from), could);
+	}
+	fputs("EOD\n", out);
+	free(speed);
+	free(did);
+}
+
+void picture_pace(const struct report *p, FILE *out)
+{
+	struct curves c;
+	struct draw_marks marks;
+	if (curves_make(p, &c, curves_time) == 0) {
+		draw_time_axis(p, out);
+		draw_marks(p, PICTURE_PACE, &marks, out);
+		fputs("set ylabel 'samples a second'\nset yrange [0:*]\n", out);
+		draw_format(p->cost.could, "y", out);
+		put_paces(&c, out);
+		fprintf(out,
+			"plot $pace using 1:2:3 with filledcurves fs solid noborder lc rgb "
+			"'#F3E3D3' notitle, "
+			"$pace using 1:3 with lines lw 1.8 dt '-' lc rgb '%s' title 'all "
+			"together', "
+			"$pace using 1:2 with lines lw 1.8 lc rgb '%s' title 'as it was'",
+			draw_colour[5], draw_colour[0]);
+		draw_marks_key(&marks, out);
+	}
+	curves_free(&c);
+}

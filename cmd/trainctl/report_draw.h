@@ -1,0 +1,83 @@
+/* report_draw: what the pictures of a report share: how names get into a script, the axis of time,
+ * what was done and what failed as marks, and the courses of workers. For the files report_draw.c,
+ * report_curves.c, report_gantt.c and report_shards.c only. */
+#ifndef PACELINE_CMD_TRAINCTL_REPORT_DRAW_H
+#define PACELINE_CMD_TRAINCTL_REPORT_DRAW_H
+
+#include "cmd/trainctl/report.h"
+
+#define DRAW_WINDOWS 300 /* of a curve */
+#define DRAW_ROWS_MAX 40 /* of the Gantt chart */
+#define DRAW_COLOURS 7
+#define DRAW_MARKS 300 /* places for marks */
+
+extern const char *const draw_colour[DRAW_COLOURS];
+
+/* The name of a node as a string of gnuplot's, cut where it is long. */
+void draw_name(FILE *out, const char *id);
+/* Ticks of an axis whose values go up to most: 250k is read faster than 250000. */
+void draw_format(double most, const char *axis, FILE *out);
+
+/* ---- time ---- */
+
+/* A piece of the time in which the job ran, as it was and as it is drawn. */
+struct draw_window {
+	double from, to;
+	double x0, x1;
+	enum cost_kind kind; /* COST_TOGETHER: workers train */
+};
+
+/* Each phase gets windows by its length, most of them in all, or a few more. To be freed;
+ * NULL: no memory. */
+struct draw_window *draw_windows(const struct report *p, size_t most, size_t *count);
+double draw_x(const struct report *p, double at);
+void draw_time_axis(const struct report *p, FILE *out);
+/* Pictures one below the other have the same times one below the other. */
+size_t draw_left_margin(const struct report *p);
+
+/* ---- marks ---- */
+
+struct draw_marks {
+	size_t actions, failures;
+	double labelled; /* how far to the right there is a name */
+	double pixel;    /* of the plot's height */
+	unsigned char taken[2][DRAW_MARKS + 1];
+};
+
+/* What was done and what failed, as lines through the whole picture. */
+void draw_marks(const struct report *p, enum picture what, struct draw_marks *m, FILE *out);
+/* Ends a plot command with the legend's lines of the marks. */
+void draw_marks_key(const struct draw_marks *m, FILE *out);
+
+/* ---- nodes ---- */
+
+/* Those of a role, by their names; returns how many. list has room for all nodes. */
+size_t draw_nodes(const struct report *p, const char *role, const struct account_node **list);
+/* How many rows the Gantt chart has. */
+size_t draw_rows(const struct report *p);
+
+struct curves {
+	struct draw_window *window;
+	size_t windows;
+	const struct account_node **worker;
+	size_t workers;
+	double *value;      /* of worker i in window k: value[i * windows + k]; NAN: none */
+	double *stands_out; /* by how much a worker differs from the others */
+};
+
+/* What value() says of each worker in each window. -1: no memory; to be freed all the same. */
+int curves_make(const struct report *p, struct curves *c,
+		double (*value)(const struct account_point *did));
+void curves_free(struct curves *c);
+double curves_time(const struct account_point *did); /* of a batch, in seconds */
+
+/* ---- pictures ---- */
+
+void picture_loss(const struct report *p, FILE *out);
+void picture_pace(const struct report *p, FILE *out);
+void picture_sizes(const struct report *p, FILE *out);
+void picture_times(const struct report *p, FILE *out);
+void picture_gantt(const struct report *p, FILE *out);
+void picture_shards(const struct report *p, FILE *out);
+
+#endif
