@@ -307,7 +307,8 @@ static void tell_split(struct call *call, const struct survey *s, size_t label)
 	snprintf(name, sizeof name, "%s-train.%s", call->name, ending);
 	snprintf(name, sizeof name, "%s%s", call->name,
 		 strcmp(name, base_name(path)) == 0 ? "-split" : "");
-	if (s->syntax.format == ROW_CSV && !strchr(s->column[label].name, '\''))
+	if (s->syntax.format == ROW_CSV && !strchr(s->column[label].name, '\'') &&
+	    strlen(s->column[label].name) <= COLUMN_SHOWN)
 		snprintf(said, sizeof said, " --label '%.*s'", COLUMN_SHOWN, s->column[label].name);
 	snprintf(call->test_why, sizeof call->test_why,
 		 "no file to score was found beside DATA; without one nobody knows how good the model is.\n"

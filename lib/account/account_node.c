@@ -381,7 +381,7 @@ static double share(const struct account_node *n, const struct account_point *p,
 	if (!(part > 0))
 		return 0;
 	double up = account_up(n, p[0].at, p[1].at);
-	return up > 1e-3 * all ? fmin(account_up(n, begin, end) / up, 1) : part / all;
+	return up > 1e-6 ? fmin(account_up(n, begin, end) / up, 1) : part / all;
 }
 
 /* The first point behind that time. */
