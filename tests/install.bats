@@ -5,6 +5,7 @@ load helper
 setup_more() {
 	BIN=${PACELINE_BIN:-$PACELINE_ROOT/build/bin}
 	export PREFIX=/usr/local DESTDIR=
+	unset MAKEFLAGS MFLAGS MAKELEVEL # of a make that runs the tests
 	cd "$PACELINE_ROOT" || return 1
 }
 
