@@ -147,3 +147,24 @@ same_model() {
 	head -c 3000 d.csv.zst >cut.csv.zst
 	refused 65 "cut.csv.zst: byte 3000: the zstd data ends too early (truncated file?)" DATA=cut.csv.zst
 }
+
+@test "a .tsv without LABEL is criteo as before; a state made before SEPARATOR goes on" {
+	awk 'BEGIN { for (i = 0; i < 200; i++) {
+		line = i % 2
+		for (k = 1; k <= 13; k++) line = line "\t" (i * k) % 17
+		for (k = 1; k <= 26; k++) line = line "\tc" (i + k) % 5
+		print line } }' >d.tsv
+	printf '%s\n' JOB=clicks "DATA=$T/d.tsv" BATCH=64 >job.env
+	run_job >out
+	grep -qx FORMAT=criteo run/state/job.env
+	sed -i /^SEPARATOR=/d run/state/job.env
+	run run_job
+	[ "$status" -eq 0 ]
+	[[ $output == *"this job has been finished"* ]]
+	run run_job --set LABEL=y --set DENSE=a
+	[ "$status" -eq 78 ]
+	[[ $output == *"holds the state of this job with another "*"FORMAT"*"--fresh starts over"* ]]
+	run run_job --set LABEL=y --set DENSE=a --fresh
+	[ "$status" -eq 65 ]
+	[[ $output == *"d.tsv:1: no column 'y': the first line looks like a row of FORMAT=criteo, which has no header"* ]]
+}

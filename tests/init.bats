@@ -229,12 +229,12 @@ key() { sed -n "s/^$1=//p" "$2"; }
 	people 200 >d-train.csv
 	cp d-train.csv before
 	trainctl init d-train.csv --label bought
-	sed -n "s/^#   \(cat '.*\)/\1/p" d.env >split
-	[ "$(wc -l <split)" = 2 ]
+	sed -n "s/^#   \(cat '.*\)/\1/p; s/^#   \(trainctl init\)/\1/p" d.env >split
+	[ "$(wc -l <split)" = 3 ]
 	sh split
 	cmp d-train.csv before
 	[ "$(wc -l <d-split-test.csv)" = 21 ]
 	[ "$(wc -l <d-split-train.csv)" = 181 ]
-	trainctl init d-split-train.csv --label bought
+	[ "$(key LABEL d-split.env)" = bought ]
 	[ "$(key TEST d-split.env)" = d-split-test.csv ]
 }

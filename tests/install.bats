@@ -5,6 +5,7 @@ load helper
 setup_more() {
 	BIN=${PACELINE_BIN:-$PACELINE_ROOT/build/bin}
 	export PREFIX=/usr/local DESTDIR=
+	unset MAKEFLAGS MFLAGS MAKELEVEL # of a make that runs the tests
 	cd "$PACELINE_ROOT" || return 1
 }
 
@@ -197,7 +198,7 @@ systemctl start shardd@bad.socket
 socat -u /dev/null UNIX-CONNECT:/run/paceline/bad/shardd.sock
 wait_for '[ -s /run/alert.shardd@bad.service ]'
 grep "shardd@bad.service failed on" /run/alert.shardd@bad.service
-grep "unknown option: --no-such-option" /run/alert.shardd@bad.service
+grep "unknown option.*--no-such-option" /run/alert.shardd@bad.service
 [ "$(systemctl show -p NRestarts --value shardd@bad.service)" = 0 ]
 S
 }
@@ -326,6 +327,46 @@ runuser -u somebody -- env HOME=/home/somebody XDG_RUNTIME_DIR=/run/user/4321 ba
 S
 }
 
+@test "nightly without systemd: stopped and gone on with, a model that is too bad, one at a time" {
+	local nightly=$PACELINE_ROOT/scripts/systemd/nightly base="$T/my states" night
+	cd "$T"
+	job EPOCHS=20 JOB=other
+	slow 500
+	printf '#!/bin/sh\nexec %s -d "%s" "$@"\n' "$nightly" "$base" >go
+	chmod +x go
+	start first ./go job.env
+	wait_for 'ls "$base"/job.*/job.log'
+	run -75 ./go job.env
+	[[ $output == *"job: another one is at it" ]]
+	wait_for 'grep -q "^row " first.out'
+	night=$(basename "$base"/job.20*)
+	kill -TERM "$PID"
+	ended "$PID"
+	[ "$status" = 143 ]
+	grep -q "nightly: $night: trainctl ended with status 143; the current model stays" first.err
+	[ ! -e "$base/job.current" ]
+	rm drag/*
+	# Scores need a TEST; what is done stays done.
+	run -78 ./go -a 0.5 job.env
+	[[ $output == *"summary job=$night state=done "*"there is no score to compare with -a 0.5"* ]]
+	run -0 ./go job.env
+	[ "$(readlink "$base/job.current")" = "$night" ]
+	ckpt verify "$(ckpt latest "$base/job.current/checkpoints")"
+	# From the current model on: the same night again is the same job.
+	mv "$base/$night" "$base/job.2001-01-01"
+	ln -sfn job.2001-01-01 "$base/job.current"
+	run -0 ./go -w job.env
+	grep -q "^INIT=.*job.2001-01-01" "$base/$night/job.env"
+	run -0 ./go -w -k 1 job.env
+	[[ $output == *"nightly: removed $base/job.2001-01-01" ]]
+	[ "$(ls -d "$base"/job.2*)" = "$base/$night" ]
+	for wrong in '-k 0' '-a much' '-x' ''; do
+		# shellcheck disable=SC2086
+		run -64 "$nightly" $wrong
+	done
+	run -66 ./go none.env
+}
+
 # ---- the sources as one file, the package ----
 
 @test "dist: the same bytes each time, and again from where it was unpacked" {
@@ -443,6 +484,7 @@ values() {
 		trainctl run x.env --set SOLUTION=ant -> antdt-dd antdt-nd
 		trainctl run x.env --set DATA=row -> rows.csv
 		trainctl run j -> job.env
+		trainctl init row -> rows.csv
 		trainctl solve ba -> backup:
 		trainctl replay job.log --solution lb -> lb-bsp lb-bsp-gpu
 		bs-solve -m s -> share step

@@ -892,5 +892,4 @@ $ trainctl kill-restart shardd --run-dir run
 trainctl: DIR/run/trainctl.sock: role: shardd is not restarted now: only workers and servers are
 = 1
 E
-	kill -9 "$SUPERVISOR"
 }

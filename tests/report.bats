@@ -58,7 +58,7 @@ need_gnuplot() { command -v gnuplot >/dev/null || skip "gnuplot is not installed
 	grep -q '^         30 s   27%   waiting for slower workers, mostly for w0$' <<<"$output"
 	grep -q '^   1 min 10 s   62%   training, at the pace of all workers together$' <<<"$output"
 	grep -q '^  w0  *10.0k .* 1.0 s  *100 ' <<<"$output"
-	grep -q '^  w1  *25.0k .* 400 .* 36%  *1$' <<<"$output"
+	grep -q '^  w1  *25.0k .* 400 .* 37%  *1$' <<<"$output"
 	grep -q '^        1 min   batch sizes set, from 20 (w0) to 80 (w1): from 200 to 500$' <<<"$output"
 	grep -q '^                samples/s (x2.50); saved 1 min 15 s$' <<<"$output"
 	grep -q '^  *antdt-nd: w0 is slow$' <<<"$output"
@@ -137,6 +137,21 @@ need_gnuplot() { command -v gnuplot >/dev/null || skip "gnuplot is not installed
 	run -1 report --text
 	rm state/job.log
 	run -66 report --text
+}
+
+@test "a log whose beginning is gone: what is left of it counts" {
+	made
+	cp -r state whole
+	{
+		echo 'begin job=uneven workers=2 servers=1 batch=100 shard=1000 sync=bsp solution=antdt-nd goes-on=1 at=1040'
+		echo 'phase name=running at=1040'
+		awk 'match($0, / at=[0-9.]+/) { at = substr($0, RSTART + 4, RLENGTH - 4) } at > 1040' whole/job.log
+	} >state/job.log
+	run -0 report --text
+	[ "${lines[0]}" = "uneven: done in 1 min 12 s, 35.0k samples" ]
+	grep -q '^  w0  *6.90k  *100  *1.0 s  *100  *100%  *0%  *0$' <<<"$output"
+	grep -q '^  w1  *21.9k .*  *400  *79%  *20%  *1$' <<<"$output"
+	grep -q '^         11 s   [0-9]*%   waiting for slower workers, mostly for w0$' <<<"$output"
 }
 
 @test "a job that failed: why" {

@@ -189,7 +189,7 @@ press() { printf '%b' "$1" >&7; }
 	kill -9 "$SUPERVISOR"
 	wait $TERMINAL
 	given_back
-	lines | grep -q '^tiny: its trainctl is gone'
+	lines | grep -q '^tiny: its trainctl was killed'
 	exec 7>&-
 }
 

@@ -298,25 +298,28 @@ static const char *ending_of(const struct survey *s)
 	return s->syntax.format == ROW_CRITEO ? "tsv" : row_syntax_name(s->syntax);
 }
 
-static void tell_split(struct call *call, const struct survey *s)
+static void tell_split(struct call *call, const struct survey *s, size_t label)
 {
 	const char *path = call->data[0], *cat = survey_cat(path), *ending = ending_of(s);
 	const char *head = s->syntax.format == ROW_CSV ? "NR == 1 || " : "";
-	char name[OPTION_ID_MAX + 16];
+	char name[OPTION_ID_MAX + 16], said[2 * COLUMN_SHOWN] = "";
 	/* Never the file that is read. */
 	snprintf(name, sizeof name, "%s-train.%s", call->name, ending);
 	snprintf(name, sizeof name, "%s%s", call->name,
 		 strcmp(name, base_name(path)) == 0 ? "-split" : "");
+	if (s->syntax.format == ROW_CSV && !strchr(s->column[label].name, '\'') &&
+	    strlen(s->column[label].name) <= COLUMN_SHOWN)
+		snprintf(said, sizeof said, " --label '%.*s'", COLUMN_SHOWN, s->column[label].name);
 	snprintf(call->test_why, sizeof call->test_why,
 		 "no file to score was found beside DATA; without one nobody knows how good the model is.\n"
 		 "These make one of every tenth row, and DATA of all others:\n"
 		 "  %s '%.1000s' | awk '%sNR %% 10 == 0' > %s-test.%s\n"
 		 "  %s '%.1000s' | awk '%sNR %% 10' > %s-train.%s\n"
-		 "  trainctl init %s-train.%s --force\n",
-		 cat, path, head, name, ending, cat, path, head, name, ending, name, ending);
+		 "  trainctl init %s-train.%s%s --force\n",
+		 cat, path, head, name, ending, cat, path, head, name, ending, name, ending, said);
 }
 
-static int choose_test(struct call *call, const struct survey *s, struct error *err)
+static int choose_test(struct call *call, const struct survey *s, size_t label, struct error *err)
 {
 	struct error why;
 	const char *path = call->data[0];
@@ -325,7 +328,7 @@ static int choose_test(struct call *call, const struct survey *s, struct error *
 		return same_columns(s, path, call->test, err);
 	}
 	if (!find_beside(path, call->test_name)) {
-		tell_split(call, s);
+		tell_split(call, s, label);
 		return 0;
 	}
 	if (same_columns(s, path, call->test_name, &why) == 0) {
@@ -542,7 +545,7 @@ static int make(struct call *call, struct survey *s, struct jobfile *f, struct e
 	for (size_t i = 1; result == 0 && i < call->data_count; i++)
 		result = same_columns(s, call->data[0], call->data[i], err);
 	if (result == 0)
-		result = choose_test(call, s, err);
+		result = choose_test(call, s, choices.label, err);
 	if (result == 0 && call->test_name[0])
 		result = job_paths(call, (const char *[]){call->test_name}, 1, &test, err);
 	if (result == 0)

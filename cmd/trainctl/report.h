@@ -43,6 +43,7 @@ size_t report_costs(const struct report *p, enum cost_kind kind[COST_KINDS]);
 struct report_worker {
 	const struct account_node *node;
 	double samples, batches, time, wait, speed;
+	double up; /* seconds; 0: not known */
 };
 /* Those that have trained, by name; to be freed. NULL: none. */
 struct report_worker *report_workers(const struct report *p, size_t *count);

@@ -119,6 +119,7 @@ const char *const draw_colour[DRAW_COLOURS] = {"#0072B2", "#E69F00", "#009E73", 
 					       "#56B4E9", "#D55E00", "#000000"};
 #define ACTION_COLOUR "#555555"
 #define FAILURE_COLOUR "#B00020"
+#define GOES_ON_COLOUR "#8A9BA8"
 
 static void put_head(enum picture what, FILE *out)
 {
@@ -196,6 +197,13 @@ void draw_marks(const struct report *p, enum picture what, struct draw_marks *m,
 		else if (k->kind == ACCOUNT_RESTART)
 			put_mark(p, m, 0, k->at, p->effects <= MARKS_MAX, k->node, out);
 	}
+	for (size_t i = 0; i < a->marks; i++)
+		if (a->mark[i].kind == ACCOUNT_GOES_ON && m->goes_on++ < MARKS_MAX)
+			fprintf(out,
+				"set arrow from first %.9g, graph 0 to first %.9g, graph 1 nohead "
+				"front lw "
+				"1.5 lc rgb '" GOES_ON_COLOUR "'\n",
+				draw_x(p, a->mark[i].at), draw_x(p, a->mark[i].at));
 	for (size_t i = 0; i < p->effects; i++)
 		put_mark(p, m, 0, p->effect[i].from, p->effects <= MARKS_MAX, ACCOUNT_NOBODY, out);
 }
@@ -211,6 +219,8 @@ void draw_marks_key(const struct draw_marks *m, FILE *out)
 		fputs(", NaN with linespoints dt 3 lw 1 pt 2 ps 0.8 lc rgb '" FAILURE_COLOUR
 		      "' title 'failure'",
 		      out);
+	if (m->goes_on > 0)
+		fputs(", NaN with lines lw 1.5 lc rgb '" GOES_ON_COLOUR "' title 'goes on'", out);
 	fputs("\n", out);
 }
 

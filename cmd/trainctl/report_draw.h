@@ -38,7 +38,7 @@ size_t draw_left_margin(const struct report *p);
 /* ---- marks ---- */
 
 struct draw_marks {
-	size_t actions, failures;
+	size_t actions, failures, goes_on;
 	double labelled; /* how far to the right there is a name */
 	double pixel;    /* of the plot's height */
 	unsigned char taken[2][DRAW_MARKS + 1];

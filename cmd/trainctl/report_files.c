@@ -401,15 +401,14 @@ static void put_workers(const struct report *p, FILE *out)
 		      out);
 	for (size_t i = 0; i < count && i < ROWS_MAX; i++) {
 		const struct report_worker *w = &list[i];
-		double up = account_state_seconds(w->node, ACCOUNT_UP);
 		fputs("<tr>", out);
 		put_cell(out, w->node->id, 0);
 		put_cell(out, human_count(w->samples, text), 1);
 		put_cell(out, human_count(w->batches > 0 ? w->samples / w->batches : NAN, text), 1);
 		put_cell(out, human_time(w->batches > 0 ? w->time / w->batches : NAN, text), 1);
 		put_cell(out, human_count(w->speed, text), 1);
-		put_cell(out, human_percent(up > 0 ? fmin(w->time / up, 1) : NAN, text), 1);
-		put_cell(out, human_percent(up > 0 ? fmin(w->wait / up, 1) : NAN, text), 1);
+		put_cell(out, human_percent(w->time / fmax(w->up, w->time), text), 1);
+		put_cell(out, human_percent(w->wait / fmax(w->up, w->wait), text), 1);
 		snprintf(text, sizeof text, "%llu", (unsigned long long)w->node->restarts);
 		put_cell(out, text, 1);
 		fputs("</tr>\n", out);

@@ -134,19 +134,22 @@ static void put_line(const struct page *g, const double *value, size_t count, do
 	}
 }
 
-/* Values between rows or windows that have none are those before. */
+/* Columns are pieces of the time in which the job ran. One without a row has what the one before it
+ * has. */
 static size_t fill_losses(const struct account *a, double *value, size_t count, double *first,
 			  double *last)
 {
-	double begin = a->rows > 0 ? a->row[0].at : 0,
-	       end = a->rows > 0 ? a->row[a->rows - 1].at : 0;
-	double sum = 0, weight = 0, before = NAN;
 	size_t row = 0, shown = a->rows < count ? a->rows : count;
+	double before = NAN;
 	*first = *last = NAN;
+	if (shown == 0)
+		return 0;
+	double begin = account_seconds_by(a, a->row[0].at);
+	double length = account_seconds_by(a, a->row[a->rows - 1].at) - begin;
 	for (size_t i = 0; i < shown; i++) {
-		double until = begin + (end - begin) * (double)(i + 1) / (double)shown;
-		for (sum = weight = 0; row < a->rows && (a->row[row].at <= until || i + 1 == shown);
-		     row++) {
+		double sum = 0, weight = 0;
+		double until = account_at(a, begin + length * (double)(i + 1) / (double)shown);
+		for (; row < a->rows && (a->row[row].at <= until || i + 1 == shown); row++) {
 			double w = fmax(a->row[row].weight, 1e-9);
 			if (isnan(a->row[row].loss))
 				continue;
@@ -170,14 +173,15 @@ static void fill_paces(const struct account *a, double *value, size_t count)
 		begin = fmin(begin, n->point[0].at);
 		end = fmax(end, n->point[n->points - 1].at);
 	}
+	begin = account_seconds_by(a, begin);
+	double length = account_seconds_by(a, end) - begin;
 	for (size_t k = 0; k < count; k++) {
-		double from = begin + (end - begin) * (double)k / (double)count;
-		double to = begin + (end - begin) * (double)(k + 1) / (double)count;
-		double ran = account_seconds_by(a, to) - account_seconds_by(a, from), sum = 0;
+		double from = account_at(a, begin + length * (double)k / (double)count), sum = 0;
+		double to = account_at(a, begin + length * (double)(k + 1) / (double)count);
 		for (size_t i = 0; i < a->nodes; i++)
 			if (account_is_worker(&a->node[i]))
 				sum += account_between(&a->node[i], from, to).samples;
-		value[k] = ran > 0.05 * (to - from) ? sum / ran : NAN;
+		value[k] = length > 0 ? sum * (double)count / length : NAN;
 	}
 }
 
@@ -236,16 +240,15 @@ static void add_worker(struct grid *t, const struct report_worker *w)
 {
 	char id[OPTION_ID_MAX], samples[HUMAN_MAX], size[HUMAN_MAX], time[HUMAN_MAX];
 	char speed[HUMAN_MAX], busy[HUMAN_MAX], wait[HUMAN_MAX], restarts[HUMAN_MAX];
-	double up = account_state_seconds(w->node, ACCOUNT_UP);
-	double batches = w->batches > 0 ? w->batches : NAN, seconds = up > 0 ? up : NAN;
+	double batches = w->batches > 0 ? w->batches : NAN;
 	text_name(w->node->id, NAME_WIDTH, id, sizeof id);
 	const char *const cell[COLUMNS] = {id,
 					   human_count(w->samples, samples),
 					   human_count(w->samples / batches, size),
 					   human_time(w->time / batches, time),
 					   human_count(w->speed, speed),
-					   human_percent(w->time / fmax(seconds, w->time), busy),
-					   human_percent(w->wait / fmax(seconds, w->wait), wait),
+					   human_percent(w->time / fmax(w->up, w->time), busy),
+					   human_percent(w->wait / fmax(w->up, w->wait), wait),
 					   human_count((double)w->node->restarts, restarts)};
 	grid_add(t, cell);
 }

@@ -105,6 +105,7 @@ struct report_worker *report_workers(const struct report *p, size_t *count)
 					    .time = last->time - first->time,
 					    .wait = last->wait - first->wait};
 		w->speed = w->time > 0 ? w->samples / w->time : 0;
+		w->up = account_up(n, first->at, last->at);
 	}
 	if (list)
 		qsort(list, *count, sizeof *list, by_name);

@@ -347,6 +347,17 @@ static void take_checkpoint(struct account *a, const struct record *r)
 		record_real_opt(r, "stall", 0, 1e300, &m->seconds, NULL);
 }
 
+/* A job that goes on does so from its last checkpoint: nothing has failed. */
+static void take_rollback(struct account *a)
+{
+	size_t now = a->reader->phase_now;
+	a->rollbacks++;
+	account_mark(a,
+		     a->runs > 1 && now < a->phases && strcmp(a->phase[now].name, "services") == 0
+			     ? ACCOUNT_GOES_ON
+			     : ACCOUNT_ROLLBACK);
+}
+
 static void take_decision(struct account *a, const struct record *r)
 {
 	a->decisions++;
@@ -376,10 +387,9 @@ static void take(struct account *a, const struct record *r, double before)
 		take_refused(a, r);
 	else if (record_is(r, "decided"))
 		a->skipped += record_get(r, "skipped") != NULL;
-	else if (record_is(r, "rollback")) {
-		a->rollbacks++;
-		account_mark(a, ACCOUNT_ROLLBACK);
-	} else if (record_is(r, "checkpoint"))
+	else if (record_is(r, "rollback"))
+		take_rollback(a);
+	else if (record_is(r, "checkpoint"))
 		take_checkpoint(a, r);
 	else if (record_is(r, "error"))
 		take_error(a, r);
@@ -423,4 +433,18 @@ double account_seconds_by(const struct account *a, double at)
 			seconds += fmin(p->to, at) - p->from;
 	}
 	return seconds;
+}
+
+double account_at(const struct account *a, double seconds)
+{
+	for (size_t i = 0; i < a->phase_spans.count; i++) {
+		const struct account_span *p = &a->phase_spans.span[i];
+		double length = p->to - p->from;
+		if (p->what >= ACCOUNT_PHASES_MAX)
+			continue;
+		if (seconds <= length)
+			return p->from + seconds;
+		seconds -= length;
+	}
+	return a->at;
 }

@@ -75,6 +75,7 @@ enum account_kind {
 	ACCOUNT_REFUSED,
 	ACCOUNT_RESTART, /* a node that is ready again */
 	ACCOUNT_ROLLBACK,
+	ACCOUNT_GOES_ON, /* a run of trainctl after another */
 	ACCOUNT_CHECKPOINT
 };
 
@@ -137,9 +138,13 @@ void account_end(struct account *a);
 /* Of all phases; of those before a time: how long the job had run by then. */
 double account_seconds(const struct account *a);
 double account_seconds_by(const struct account *a, double at);
+/* When it had run so long. */
+double account_at(const struct account *a, double seconds);
 /* Seconds of a node in a state, all together; or between two times. */
 double account_state_seconds(const struct account_node *n, enum account_state state);
 double account_overlap(const struct account_spans *s, int what, double from, double to);
+/* For how long a node was up between two times, as far as the log says that it was not. */
+double account_up(const struct account_node *n, double from, double to);
 /* What a node did between two times: at an even pace between two points, while it was up. */
 struct account_point account_between(const struct account_node *n, double from, double to);
 int account_is_worker(const struct account_node *n);

@@ -364,6 +364,11 @@ static double away(const struct account_node *n, double from, double to)
 	return sum;
 }
 
+double account_up(const struct account_node *n, double from, double to)
+{
+	return to - from - away(n, from, to);
+}
+
 /* How much of what was done between two points was done in a part of that time: it was done at an
  * even pace while the node was up. */
 static double share(const struct account_node *n, const struct account_point *p, double from,
@@ -375,8 +380,8 @@ static double share(const struct account_node *n, const struct account_point *p,
 		return from <= p[1].at && p[1].at < to;
 	if (!(part > 0))
 		return 0;
-	double up = all - away(n, p[0].at, p[1].at);
-	return up > 1e-3 * all ? fmin((part - away(n, begin, end)) / up, 1) : part / all;
+	double up = account_up(n, p[0].at, p[1].at);
+	return up > 1e-6 ? fmin(account_up(n, begin, end) / up, 1) : part / all;
 }
 
 /* The first point behind that time. */

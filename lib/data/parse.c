@@ -215,6 +215,11 @@ static int missing_column(const struct header *h, const char *name, struct error
 		return error_set(err, ERROR_DATA, place,
 				 "no column '%.80s': the header has %zu column%s; did you mean %s?",
 				 name, h->count, h->count == 1 ? "" : "s", guess);
+	if (row_syntax_guess(h->row->data, h->row->len).format == ROW_CRITEO)
+		return error_set(err, ERROR_DATA, place,
+				 "no column '%.80s': the first line looks like a row of FORMAT=criteo, "
+				 "which has no header",
+				 name);
 	if (holds_numbers_only(h))
 		return error_set(err, ERROR_DATA, place,
 				 "no column '%.80s': the first line holds numbers, and should hold "
@@ -331,6 +336,20 @@ void columns_free(struct columns *c)
 	*c = (struct columns){0};
 }
 
+/* What to do about a value that is not a number. */
+static const char *hint_number(const struct row_field *f)
+{
+	char point[32];
+	double x;
+	if (f->len > sizeof point)
+		return "";
+	for (size_t i = 0; i < f->len; i++)
+		point[i] = f->data[i] == ',' ? '.' : f->data[i];
+	if (number_real_span(point, f->len, &x) == 0)
+		return ": it has a comma where a point belongs";
+	return f->len > WORD_SHORT ? "" : "; MISSING= says which values mean that there is none";
+}
+
 static int csv_dense(struct parser *p, const struct columns *c, const struct row_ref *row,
 		     const struct row_field *field, float *out, size_t *at, struct error *err)
 {
@@ -344,9 +363,7 @@ static int csv_dense(struct parser *p, const struct columns *c, const struct row
 				return parse_bad(at, rowscan_field_at(row, c->dense_at[i]), err,
 						 "%.80s: '%.*s' is not a number%s", s->dense[i].name,
 						 f->len > 80 ? 80 : (int)f->len, f->data,
-						 f->len > WORD_SHORT ? ""
-								     : "; MISSING= says which values "
-								       "mean that there is none");
+						 hint_number(f));
 			out[i] = parse_scale(p, i, x);
 			if (!isfinite(out[i]))
 				return parse_bad(at, rowscan_field_at(row, c->dense_at[i]), err,

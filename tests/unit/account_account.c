@@ -183,8 +183,32 @@ static void a_supervisor_that_was_away_is_no_time_of_the_job(void **state)
 	near(account_seconds_by(a, 1010), 10);
 	near(account_seconds_by(a, 3000), 20);
 	near(account_seconds_by(a, 5010), 30);
+	near(account_at(a, 15), 1015);
+	near(account_at(a, 30), 5010);
 	assert_int_equal(a->runs, 2);
 	assert_string_equal(a->state, "done");
+}
+
+/* The first report of a second run covers its own time, however long nobody was there before. */
+static void a_job_that_goes_on_has_a_course_that_does(void **state)
+{
+	(void)state;
+	begin(1000);
+	node("w0", "start", 1010);
+	node("w0", "ready", 1010);
+	series("w0", 10, 1000, 10, 0, 1020);
+	take("begin job=j workers=2 servers=1 at=100000");
+	take("rollback at=100001");
+	take("phase name=rollback at=100001");
+	take("phase name=running at=100010");
+	node("w0", "start", 100010);
+	node("w0", "ready", 100010);
+	series("w0", 1, 100, 1, 0, 100011);
+	take("rollback at=100012");
+	account_end(a);
+	near(account_between(find("w0"), 100010, 100011).samples, 100);
+	assert_int_equal(a->mark[0].kind, ACCOUNT_GOES_ON);
+	assert_int_equal(a->mark[1].kind, ACCOUNT_ROLLBACK);
 }
 
 /* ---- costs ---- */
@@ -396,6 +420,7 @@ int main(void)
 		TEST(long_courses_are_thinned_and_lose_nothing),
 		TEST(an_older_log_has_a_course_all_the_same),
 		TEST(a_supervisor_that_was_away_is_no_time_of_the_job),
+		TEST(a_job_that_goes_on_has_a_course_that_does),
 		TEST(waiting_is_what_all_together_would_save),
 		TEST(what_all_wait_is_no_stragglers_fault),
 		TEST(a_slower_server_is_a_straggler),

@@ -201,6 +201,11 @@ static void test_wrong_separator_is_guessed(void **state)
 	open_fails(tsv, ERROR_DATA, ":1", "did you mean FORMAT=csv?");
 	write_text(0, "1,2\n0,3\n");
 	open_fails(s, ERROR_DATA, ":1", "the first line holds numbers");
+	write_text(0, "0" "\t1\t\t\t\t\t\t\t\t\t\t\t\t\ta\tb\tc\td\te\tf\tg\th\ti\tj\tk\tl\tm\tn\to\tp"
+		      "\tq\tr\ts\tt\tu\tv\tw\tx\tz\n");
+	open_fails(tsv, ERROR_DATA, ":1", "the first line looks like a row of FORMAT=criteo");
+	write_text(0, "y,a\n0,\"2,5\"\n");
+	read_fails(s, ":2:3", "a: '2,5' is not a number: it has a comma where a point belongs");
 	write_text(0, "y\ta\n1\t2\n");
 	read_fails(criteo, ":1:4", "2 fields instead of");
 	read_fails(criteo, ":1:4", "if this is a header, say FORMAT=tsv and LABEL=");

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-enum { TEXT = 1 << 20, POINTS_MAX = 4096 };
+enum { TEXT = 3 << 18, POINTS_MAX = 4096 };
 
 static char path[128];
 static uint64_t random_state = 1;
@@ -222,10 +222,66 @@ static void test_from_every_point(void **state)
 	free(text);
 }
 
+static int drop_point(const struct source_point *p, const void *window, size_t len, void *arg,
+		      struct error *err)
+{
+	(void)p;
+	(void)window;
+	(void)len;
+	(void)arg;
+	(void)err;
+	return 0;
+}
+
+/* Whatever the file holds: an error with the file's name, or some text. */
+static void test_damage_is_survived(void **state)
+{
+	(void)state;
+	enum { LEN = 100000, ROUNDS = 150 };
+	static unsigned char packed[2 * LEN];
+	char *text = malloc(LEN), *room = malloc(LEN);
+	size_t failed = 0;
+	for (int round = 0; round < ROUNDS; round++) {
+		size_t len = (round % 2 ? csv_text : copied_text)(text, LEN), got = 1, total = 0;
+		struct error err = {0};
+		struct source *s;
+		uint64_t span = 1;
+		FILE *f = fopen(path, "w+b");
+		assert_non_null(f);
+		size_t bytes = add_frame(f, text, len, 1 + round % 12, 10, 0, 1 + round % 60);
+		rewind(f);
+		assert_int_equal(fread(packed, 1, bytes, f), bytes);
+		/* Headers of blocks are near the start of each; the first one is hit oftener. */
+		for (int i = 0; i <= round % 3; i++)
+			packed[6 + below(below(2) ? 200 : (uint32_t)bytes - 6)] ^=
+				(unsigned char)(1u << below(8));
+		rewind(f);
+		assert_int_equal(fwrite(packed, 1, bytes, f), bytes);
+		fclose(f);
+		assert_int_equal(source_open(&s, path, &err), 0);
+		source_collect(s, &span, drop_point, NULL);
+		int result = 0;
+		while (result == 0 && got > 0 && total < 100 * LEN) {
+			result = source_read(s, room, LEN, &got, &err);
+			total += got;
+		}
+		if (result != 0) {
+			failed++;
+			assert_int_equal(err.code, ERROR_DATA);
+			assert_string_equal(err.place, path);
+		}
+		source_close(s);
+	}
+	assert_true(failed > ROUNDS / 20); /* most bits are of literals */
+	free(text);
+	free(room);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_from_every_point, set_up, scratch_remove),
+		cmocka_unit_test_setup_teardown(test_damage_is_survived, set_up, scratch_remove),
 	};
 	return cmocka_run_group_tests_name("data_zstd", tests, NULL, NULL);
 }
