@@ -31,7 +31,7 @@ seq_rows() { awk -v n="$1" 'BEGIN { for (i = 0; i < n; i++) printf "%d,%*d\n", i
 	seq_rows 1000 >data
 	run -0 rowidx data
 	[ "$output" = "" ]
-	[[ $(head -n 1 data.rowidx) == "paceline-index version=1 format=csv compression=none rows=999 lines=1000 "* ]]
+	[[ $(head -n 1 data.rowidx) == "paceline-index version=2 format=csv compression=none rows=999 lines=1000 "* ]]
 	rowidx -o one data
 	rowidx data -o two
 	cmp one two
@@ -64,14 +64,14 @@ seq_rows() { awk -v n="$1" 'BEGIN { for (i = 0; i < n; i++) printf "%d,%*d\n", i
 @test "a separator says which quote opens a field; the index keeps it" {
 	printf 'y;text\n1;"a\nb"\n0;c\n' >data
 	[ "$(rowidx --count data)" = 2 ]
-	[[ $(head -n 1 data.rowidx) == "paceline-index version=1 format=csv separator=; compression=none rows=2 "* ]]
+	[[ $(head -n 1 data.rowidx) == "paceline-index version=2 format=csv separator=; compression=none rows=2 "* ]]
 	[ "$(rowidx --count --format csv data)" = 3 ]
 	[ "$(rowidx --count --separator ';' data)" = 2 ]
 	[ "$(rowidx --cat - 0 1 <data)" = "$(printf '1;"a\nb"')" ]
 	run -0 rowidx --check data
 	printf 'y\ttext\n1\t"a\nb"\n' >tabs
 	[ "$(rowidx --count --format tsv tabs)" = 1 ]
-	[[ $(head -n 1 tabs.rowidx) == "paceline-index version=1 format=tsv compression="* ]]
+	[[ $(head -n 1 tabs.rowidx) == "paceline-index version=2 format=tsv compression="* ]]
 	[ "$(rowidx --count --separator tab - <tabs)" = 1 ]
 	run -64 rowidx --separator x data
 	[[ $output == *"SEPARATOR: 'x' is neither one character"* ]]
@@ -206,7 +206,7 @@ seq_rows() { awk -v n="$1" 'BEGIN { for (i = 0; i < n; i++) printf "%d,%*d\n", i
 	done) >skips.zst
 	for file in frames.zst one.zst skips.zst; do
 		rowidx $file
-		[[ $(head -n 1 $file.rowidx) == "paceline-index version=1 format=csv compression=zstd rows=120000 "* ]]
+		[[ $(head -n 1 $file.rowidx) == "paceline-index version=2 format=csv compression=zstd rows=120000 "* ]]
 		for begin in 0 1 59998 59999 60000 99990 119990 7; do
 			rowidx --cat $file $begin 10 >have
 			tail -n +$((begin + 1)) rows | head -n 10 | cmp - have

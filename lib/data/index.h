@@ -4,6 +4,8 @@
  * Keeps the place of every every-th row (offset in the text, line number) and, for gzip and zstd,
  * access points with the text before them.  Both are thinned by half when they grow beyond a bound, so that
  * the index of a file of any size stays small.  Read-only once made and written.
+ *
+ * Points inside of zstd frames are verified when the index is built, each up to the next one.
  */
 #ifndef PACELINE_DATA_INDEX_H
 #define PACELINE_DATA_INDEX_H
@@ -87,7 +89,7 @@ int index_open(struct index **out, struct source *source, struct row_syntax synt
 	       const char *path, const struct index_making *making, struct error *err);
 
 /* Brings source and scan to the start of a row <= row (*at), as near as the index knows. row must
- * be < rows. */
+ * be < rows. The index must live as long as the source is read from there. */
 int index_seek(const struct index *ix, struct source *source, struct rowscan *scan, uint64_t row,
 	       uint64_t *at, struct error *err);
 

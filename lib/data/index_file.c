@@ -2,7 +2,7 @@
  * index_file: the file form of a row index, paceline-index(5).  One record, then tables of 64-bit
  * numbers, least significant byte first, then the windows:
  *
- *     paceline-index version=1 format=csv ... sum=XXXXXXXXXXXXXXXX\n
+ *     paceline-index version=2 format=csv ... sum=XXXXXXXXXXXXXXXX\n
  *     places:  (offset, line) each
  *     points:  (out, in, bits, window length, window sum) each
  *     windows: one behind the other
@@ -26,6 +26,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#define INDEX_VERSION 2 /* before, points inside of zstd frames were not verified */
 #define PLACE_BYTES 16
 #define POINT_BYTES 40
 
@@ -73,7 +74,7 @@ static size_t put_head(struct index *ix, const unsigned char *tables, uint64_t w
 	char sum[17];
 	struct record_out o;
 	record_begin(&o, ix->head, sizeof ix->head, "paceline-index");
-	record_add_u64(&o, "version", 1);
+	record_add_u64(&o, "version", INDEX_VERSION);
 	record_add(&o, "format", row_syntax_name(ix->syntax));
 	if (row_syntax_is_odd(ix->syntax)) {
 		char separator[8];
@@ -198,7 +199,7 @@ static int take_head(struct index *ix, const struct record *r, uint64_t *table_s
 	uint64_t version, places, points;
 	if (!record_is(r, "paceline-index"))
 		return error_set(err, ERROR_DATA, NULL, "it is none");
-	if (record_u64(r, "version", 1, 1, &version, err) != 0 ||
+	if (record_u64(r, "version", INDEX_VERSION, INDEX_VERSION, &version, err) != 0 ||
 	    record_text(r, "format", &format, err) != 0 ||
 	    record_text(r, "compression", &compression, err) != 0 ||
 	    record_u64(r, "rows", 0, INT64_MAX, &ix->rows, err) != 0 ||

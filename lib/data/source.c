@@ -203,6 +203,7 @@ void source_close(struct source *s)
 		codec_of(s->packing)->close(s);
 	if (s->owns_fd)
 		close(s->fd);
+	source_end_sum(s);
 	free(s->input);
 	free(s->name);
 	free(s);
@@ -283,11 +284,20 @@ int source_begin_unit(struct source *s, struct error *err)
 
 int source_read(struct source *s, void *data, size_t max, size_t *got, struct error *err)
 {
-	if (s->packing != SOURCE_PLAIN)
-		return codec_of(s->packing)->read(s, data, max, got, err);
-	if (read_plain(s, data, max, got, err) != 0)
+	if (s->go_on && s->out_at >= s->until && s->go_on(s, s->go_on_arg, err) != 0)
 		return -1;
-	s->out_at += *got;
+	if (s->go_on && s->out_at < s->until && max > s->until - s->out_at)
+		max = (size_t)(s->until - s->out_at);
+	if (s->packing != SOURCE_PLAIN) {
+		if (codec_of(s->packing)->read(s, data, max, got, err) != 0)
+			return -1;
+	} else {
+		if (read_plain(s, data, max, got, err) != 0)
+			return -1;
+		s->out_at += *got;
+	}
+	if (s->sum)
+		XXH3_64bits_update(s->sum, data, *got);
 	return 0;
 }
 
@@ -352,6 +362,7 @@ void source_jump(struct source *s, uint64_t file_at, uint64_t out_at)
 	s->in_begin = s->in_end = 0;
 	s->in_eof = 0;
 	s->pending = s->done = 0;
+	s->go_on = NULL;
 }
 
 int source_seek(struct source *s, uint64_t offset, struct error *err)
@@ -369,6 +380,36 @@ int source_seek_point(struct source *s, const struct source_point *p, const void
 		return error_set(err, ERROR_SOFTWARE, s->name, "can't seek there");
 	source_jump(s, p->in, p->out);
 	return codec_of(s->packing)->seek(s, p, window, window_len, err);
+}
+
+void source_read_until(struct source *s, uint64_t until, source_go_on_fn *go_on, const void *arg)
+{
+	s->until = until;
+	s->go_on = go_on;
+	s->go_on_arg = arg;
+}
+
+int source_begin_sum(struct source *s, struct error *err)
+{
+	if (!s->sum)
+		s->sum = XXH3_createState();
+	if (!s->sum)
+		return source_no_memory(s, err);
+	XXH3_64bits_reset(s->sum);
+	return 0;
+}
+
+uint64_t source_take_sum(struct source *s)
+{
+	uint64_t sum = XXH3_64bits_digest(s->sum);
+	XXH3_64bits_reset(s->sum);
+	return sum;
+}
+
+void source_end_sum(struct source *s)
+{
+	XXH3_freeState(s->sum);
+	s->sum = NULL;
 }
 
 int source_pack_window(enum source_packing packing, const void *window, size_t len,

@@ -81,6 +81,15 @@ int source_seek(struct source *s, uint64_t offset, struct error *err);
 /* To an access point of a packed file, with its window (NULL where none is needed). */
 int source_seek_point(struct source *s, const struct source_point *p, const void *window,
 		      size_t window_len, struct error *err);
+/* Beginning at an access point, a source may be good for a part of the text only. Before it would
+ * read at `until`, go_on is called, which has to seek. Any seek ends this; arg must live so long. */
+typedef int source_go_on_fn(struct source *s, const void *arg, struct error *err);
+void source_read_until(struct source *s, uint64_t until, source_go_on_fn *go_on, const void *arg);
+/* From now on a sum of the text that source_read() gives: XXH3_64bits of what it gave since the
+ * last take, or the begin. */
+int source_begin_sum(struct source *s, struct error *err);
+uint64_t source_take_sum(struct source *s);
+void source_end_sum(struct source *s);
 /* A window as an index keeps it, and back; *out is to be freed. -1: out of memory, or damaged. */
 int source_pack_window(enum source_packing packing, const void *window, size_t len,
 		       unsigned char **out, size_t *out_len);

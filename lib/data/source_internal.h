@@ -27,6 +27,10 @@ struct source {
 	void *point_arg;
 	uint64_t *span;
 	uint64_t last_point;
+	source_go_on_fn *go_on; /* NULL: good to the end */
+	const void *go_on_arg;
+	uint64_t until;
+	void *sum; /* XXH3_state_t; NULL: none is wanted */
 };
 
 /* How a packing is read. All work on source->unpack. */

@@ -5,6 +5,8 @@
  * Reading may begin at any frame, and inside of one before a compressed block, with a dictionary that
  * holds what the blocks from there on need (zstd_memory.h).  An access point inside has in `bits`
  * twice the logarithm of the frame's window, and one more where a checksum follows its last block.
+ * Whoever keeps such a point verifies it first, as index.c does: libzstd can't tell a dictionary that
+ * is wrong from one that is right.
  */
 #include "data/source_internal.h"
 #include "data/zstd_memory.h"
@@ -338,9 +340,11 @@ static int seek_zstd(struct source *s, const struct source_point *p, const void 
 	ZSTD_inBuffer in = {header, sizeof header, 0};
 	ZSTD_outBuffer out = {header, 0, 0};
 	(void)ZSTD_DCtx_reset(z->context, ZSTD_reset_session_and_parameters);
-	size_t code = ZSTD_DCtx_loadDictionary(z->context, window, window_len);
-	if (!ZSTD_isError(code))
-		code = ZSTD_decompressStream(z->context, &out, &in);
+	/* libzstd says of a dictionary with errors, too, that memory is gone. */
+	if (ZSTD_isError(ZSTD_DCtx_loadDictionary(z->context, window, window_len)))
+		return source_damaged(s, err,
+				      "a window of the index is no dictionary, or too large for memory");
+	size_t code = ZSTD_decompressStream(z->context, &out, &in);
 	if (ZSTD_isError(code))
 		return refuse(s, code, err);
 	z->state = TAIL;

@@ -1,6 +1,13 @@
-/* data/source_zstd: from every access point of frames of all kinds the text goes on as it did. */
+/* data/source_zstd: from every access point of frames of all kinds the text goes on as it did; and
+ * data/index keeps none from which it does not. */
+#include "data/index.h"
 #include "data/source.h"
 #include "scratch.h"
+
+/* In place of the library's: the same code, but its dictionaries may be made wrong. */
+#define zstd_memory_dictionary right_dictionary
+#include "data/zstd_memory.c"
+#undef zstd_memory_dictionary
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,12 +22,43 @@
 enum { TEXT = 3 << 18, POINTS_MAX = 4096 };
 
 static char path[128];
+static enum wrong { RIGHT, WRONG_OFFSET, WRONG_TREE, WRONG_TABLE, WRONG_LEN, WRONG_KINDS } wrong;
+static size_t dictionaries; /* made */
 static uint64_t random_state = 1;
 
 static uint32_t below(uint32_t n)
 {
 	random_state = random_state * UINT64_C(6364136223846793005) + 1442695040888963407u;
 	return (uint32_t)(random_state >> 33) % n;
+}
+
+/* As an error in the rules of zstd_memory.c would have it. */
+size_t zstd_memory_dictionary(const struct zstd_memory *m, size_t text_len, unsigned char *out)
+{
+	struct zstd_memory other = *m;
+	uint32_t first = other.offset[0];
+	size_t len = right_dictionary(m, text_len, out);
+	dictionaries += len > 0;
+	switch (wrong) {
+	case WRONG_OFFSET:
+		other.offset[0] = other.offset[2];
+		other.offset[2] = first;
+		break;
+	case WRONG_TREE:
+		other.tree_len = 0;
+		break;
+	case WRONG_TABLE:
+		for (int i = 0; i < ZSTD_CODES; i++)
+			other.table[i].text_len = 0;
+		break;
+	default:
+		break;
+	}
+	/* A wrong one before a right one is what may be noticed late. */
+	if (len > 0 && wrong != RIGHT && below(3))
+		len = right_dictionary(&other, text_len, out);
+	/* Other text before than there was. */
+	return wrong == WRONG_LEN && len > 0 && below(2) ? len - 1 : len;
 }
 
 static int set_up(void **state)
@@ -222,6 +260,103 @@ static void test_from_every_point(void **state)
 	free(text);
 }
 
+/* Far between, text whose literals have a tree: what is wrong of it may show late. */
+static size_t sparse_text(char *out, size_t max)
+{
+	size_t at = 0;
+	while (max - at > 1000) {
+		size_t room = 2000 + below(6000), noise = 30000 + below(30000);
+		at += csv_text(out + at, room < max - at ? room : max - at);
+		for (size_t end = at + noise; at < end && max - at > 1000;) {
+			at += noise_text(out + at, 300);
+			for (size_t i = 0; i < 500; i++, at++)
+				out[at] = out[at - 300];
+		}
+	}
+	return at;
+}
+
+static size_t rows_text(char *out, size_t max, int sparse)
+{
+	size_t len = (sparse ? sparse_text : mixed_text)(out, max);
+	for (size_t i = below(80); i < len; i += 1 + below(sparse ? 3000 : 300))
+		out[i] = '\n';
+	return len;
+}
+
+static void same_rows(struct index *ix, struct source *s, const char *text, uint64_t row, uint64_t count)
+{
+	struct rowscan scan;
+	struct row_ref ref;
+	struct error err;
+	uint64_t at;
+	assert_int_equal(rowscan_init(&scan, ix->syntax, &err), 0);
+	assert_int_equal(index_seek(ix, s, &scan, row, &at, &err), 0);
+	for (; at < row + count && at < ix->rows; at++) {
+		if (rowscan_next(&scan, &ref, 0, &err) != ROWSCAN_ROW)
+			fail_msg("%s: %s", err.place, err.text);
+		if (memcmp(ref.data, text + ref.offset, ref.len) != 0)
+			fail_msg("another row %llu, at %llu", (unsigned long long)at,
+				 (unsigned long long)ref.offset);
+	}
+	rowscan_free(&scan);
+}
+
+/* Access points inside of frames that the index keeps. */
+static size_t check_rows(const char *text, size_t points_max)
+{
+	const struct index_bounds bounds = {.every = 4, .places_max = 1 << 16, .span = 1,
+					    .points_max = points_max};
+	struct source *s;
+	struct index *ix;
+	struct error err;
+	size_t inside = 0;
+	assert_int_equal(source_open(&s, path, &err), 0);
+	if (index_build_within(&ix, s, row_syntax(ROW_LINES), &bounds, NULL, NULL, &err) != 0)
+		fail_msg("%s: %s", err.place, err.text);
+	for (size_t i = 0; i < ix->point_count; i++)
+		inside += ix->point[i].window_len > 0;
+	/* Where the source stands now counts, too. */
+	for (int i = 0; i < 25; i++)
+		same_rows(ix, s, text, below((uint32_t)ix->rows), below(3) ? 20 : 4000);
+	for (size_t i = 0; i < ix->place_count; i += 1 + ix->place_count / 12)
+		same_rows(ix, s, text, i * ix->every, i % 3 ? 1 : ix->rows);
+	source_close(s);
+	index_free(ix);
+	return inside;
+}
+
+/* A defect in what is remembered costs access points, and never a row. */
+static void test_wrong_points_are_not_kept(void **state)
+{
+	(void)state;
+	static const int levels[] = {-5, 1, 3, 9, 19};
+	char *text = malloc(TEXT);
+	size_t made[WRONG_KINDS] = {0}, kept[WRONG_KINDS] = {0};
+	for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
+		for (int kind = RIGHT; kind < 2 * WRONG_KINDS; kind++) {
+			size_t len = rows_text(text, TEXT, kind & 1), second = below(2) ? below(100000) : 0;
+			FILE *f = fopen(path, "wb");
+			assert_non_null(f);
+			add_frame(f, text, len - second, levels[i], 10 + (int)below(4), (int)below(2), 1);
+			if (second)
+				add_frame(f, text + len - second, second, 3, 10, (int)below(2), 1);
+			fclose(f);
+			wrong = (enum wrong)(kind / 2);
+			dictionaries = 0;
+			kept[wrong] += check_rows(text, POINTS_MAX);
+			made[wrong] += dictionaries;
+			check_rows(text, 8);
+			wrong = RIGHT;
+		}
+	for (int kind = RIGHT; kind < WRONG_KINDS; kind++) {
+		printf("%d: %zu of %zu points inside of frames kept\n", kind, kept[kind], made[kind]);
+		assert_true(made[kind] > 20);
+		assert_true(kind == RIGHT ? kept[kind] == made[kind] : kept[kind] < made[kind]);
+	}
+	free(text);
+}
+
 static int drop_point(const struct source_point *p, const void *window, size_t len, void *arg,
 		      struct error *err)
 {
@@ -281,6 +416,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_from_every_point, set_up, scratch_remove),
+		cmocka_unit_test_setup_teardown(test_wrong_points_are_not_kept, set_up, scratch_remove),
 		cmocka_unit_test_setup_teardown(test_damage_is_survived, set_up, scratch_remove),
 	};
 	return cmocka_run_group_tests_name("data_zstd", tests, NULL, NULL);
