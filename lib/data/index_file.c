@@ -199,8 +199,12 @@ static int take_head(struct index *ix, const struct record *r, uint64_t *table_s
 	uint64_t version, places, points;
 	if (!record_is(r, "paceline-index"))
 		return error_set(err, ERROR_DATA, NULL, "it is none");
-	if (record_u64(r, "version", INDEX_VERSION, INDEX_VERSION, &version, err) != 0 ||
-	    record_text(r, "format", &format, err) != 0 ||
+	if (record_u64(r, "version", 1, INT64_MAX, &version, err) != 0)
+		return -1;
+	if (version != INDEX_VERSION)
+		return error_set(err, ERROR_DATA, NULL, "it is of version %llu, and %d is needed",
+				 (unsigned long long)version, INDEX_VERSION);
+	if (record_text(r, "format", &format, err) != 0 ||
 	    record_text(r, "compression", &compression, err) != 0 ||
 	    record_u64(r, "rows", 0, INT64_MAX, &ix->rows, err) != 0 ||
 	    record_u64(r, "lines", 0, INT64_MAX, &ix->lines, err) != 0 ||

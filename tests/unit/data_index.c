@@ -15,6 +15,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 #include <zlib.h>
 
 #include <cmocka.h>
@@ -340,6 +342,37 @@ static void test_names_in_a_directory(void **state)
 	assert_int_equal(err.code, ERROR_NOINPUT);
 }
 
+/* Of an earlier version: whole, but not to be used. */
+static void test_other_version(void **state)
+{
+	(void)state;
+	write_rows(1000, 1, 0);
+	struct index *ix = build(ROW_CSV), *read;
+	struct error err;
+	char head[1024], *sum, digits[17];
+	assert_int_equal(index_write(ix, index_name, &err), 0);
+	index_free(ix);
+	FILE *f = fopen(index_name, "r+b");
+	assert_non_null(f);
+	assert_non_null(fgets(head, sizeof head, f));
+	*strstr(head, "version=") = '\0';
+	size_t at = strlen(head) + strlen("version=");
+	rewind(f);
+	assert_non_null(fgets(head, sizeof head, f));
+	head[at] = '1';
+	sum = strstr(head, " sum=");
+	assert_non_null(sum);
+	snprintf(digits, sizeof digits, "%016llx",
+		 (unsigned long long)XXH3_64bits(head, (size_t)(sum - head)));
+	memcpy(sum + strlen(" sum="), digits, 16);
+	rewind(f);
+	fputs(head, f);
+	fclose(f);
+	assert_int_equal(index_read(&read, index_name, 0, &err), -1);
+	assert_int_equal(err.code, ERROR_DATA);
+	assert_string_equal(err.text, "damaged index: it is of version 1, and 2 is needed");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -351,6 +384,7 @@ int main(void)
 						scratch_remove),
 		cmocka_unit_test_setup_teardown(test_stale, set_up, scratch_remove),
 		cmocka_unit_test_setup_teardown(test_names_in_a_directory, set_up, scratch_remove),
+		cmocka_unit_test_setup_teardown(test_other_version, set_up, scratch_remove),
 	};
 	return cmocka_run_group_tests_name("data_index", tests, NULL, NULL);
 }
