@@ -40,6 +40,14 @@ void trainctl_environment(struct dirs_environment *env)
 					 .home = getenv("HOME")};
 }
 
+static int names_job(const struct option_table *table)
+{
+	for (const struct option_row *row = table->rows; row->name; row++)
+		if (strcmp(row->name, "job") == 0)
+			return 1;
+	return 0;
+}
+
 int trainctl_parse(const struct option_table *table, int argc, char **argv, const char *what,
 		   const char **operand, struct error *err)
 {
@@ -52,6 +60,10 @@ int trainctl_parse(const struct option_table *table, int argc, char **argv, cons
 					 table->program + sizeof PROGRAM, what);
 		if (result != OPTION_GO || first >= argc)
 			return result;
+		if (!what && names_job(table))
+			return error_set(err, ERROR_USAGE, NULL,
+					 "takes no argument: '%.80s'; a job is named with -j NAME",
+					 argv[first]);
 		if (!what || *operand)
 			return error_set(err, ERROR_USAGE, NULL, "%s%s: '%.80s'",
 					 what ? "more than one " : "takes no argument",

@@ -199,6 +199,13 @@ key() { sed -n "s/^$1=//p" "$2"; }
 	grep -q '^#   who  .*150 values; few rows for each: leave it out' d.env
 }
 
+@test "a column of numbers that can't be read is named, with what to do" {
+	awk 'BEGIN { print "wert;town;y"; for (i = 0; i < 400; i++) print int(i / 7) "," i % 10 ";town-" i % 5 ";" i % 2 }' >d.csv
+	run trainctl init d.csv --label y
+	[ "$status" -eq 0 ]
+	[[ $output == *"look at  wert: left out; numbers with a comma ('0,0' in line 2): write them with a point and without separators"* ]]
+}
+
 @test "names and rows that are odd" {
 	# blanks, commas and quotes in names; two rows that are too short; labels that are missing
 	{

@@ -845,6 +845,10 @@ $ trainctl status
 trainctl: which job? give -j NAME or --run-dir DIR
 trainctl: --help shows the usage
 = 64
+$ trainctl status tiny
+trainctl: takes no argument: 'tiny'; a job is named with -j NAME
+trainctl: --help shows the usage
+= 64
 $ trainctl stop -j nothing
 trainctl: no job nothing: there is no state of it in DIR/home/paceline/nothing; `trainctl list` shows those there are
 = 69

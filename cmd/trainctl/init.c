@@ -497,6 +497,9 @@ static void say(const struct call *call, const struct survey *s, const struct pl
 	for (size_t i = 0; i < s->count; i++) {
 		struct column_verdict v;
 		column_judge(&s->column[i], &v);
+		if (i != p->label && v.mend)
+			fprintf(out, "  look at  %s: left out; %s\n", plain(s->column[i].name, name),
+				v.why);
 		if (s->whole && i != p->label && column_rare(&s->column[i], &v))
 			fprintf(out, "  look at  %s: few rows for each value; leave it out if they are "
 				     "names\n", plain(s->column[i].name, name));

@@ -330,6 +330,7 @@ static void judge_numbers(const struct column *c, struct column_verdict *out)
 static void judge_mixed(const struct column *c, struct column_verdict *out)
 {
 	uint64_t present = column_present(c);
+	out->mend = 1;
 	if ((double)(c->numbers + c->commas) >= NEARLY_ALL * (double)present && c->commas > 0)
 		verdict(out, COLUMN_OUT, "numbers with a comma ('%s' in line %llu): write them with a "
 					 "point and without separators",
@@ -356,6 +357,7 @@ static void judge_words(const struct column *c, struct column_verdict *out)
 void column_judge(const struct column *c, struct column_verdict *out)
 {
 	double present = (double)column_present(c);
+	*out = (struct column_verdict){0};
 	if (present == 0)
 		verdict(out, COLUMN_OUT, "always missing");
 	else if (!c->name[0])

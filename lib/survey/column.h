@@ -68,6 +68,7 @@ enum column_use { COLUMN_DENSE, COLUMN_SPARSE, COLUMN_OUT };
 
 struct column_verdict {
 	enum column_use use;
+	int mend;                 /* left out as it stands; it could be made a column of numbers */
 	char why[COLUMN_WHY_MAX]; /* for people */
 };
 
