@@ -93,11 +93,11 @@ whole() {
 	local was
 	for was in MODEL=wdl LABEL=z EPOCHS=2 BATCH=32 SEED=2 LR=0.3 POSITIVE=1 TEST=words.csv; do
 		run -78 run_job --set "$was"
-		[[ $output == *"another ${was%%=*}; --fresh starts over"* ]]
+		[[ $output == *"another ${was%%=*}"*"; --fresh starts over"* ]]
 		not grep -q '^summary' <<<"$output"
 	done
 	run -78 run_job --set EPOCHS=2 --set BATCH=32
-	[[ $output == *"another BATCH, EPOCHS; --fresh starts over"* ]]
+	[[ $output == *"another BATCH (64, not 32), EPOCHS (1, not 2); --fresh starts over"* ]]
 	run -0 run_job --set KEEP=7 --set WORKERS=1
 	whole
 	# The same bytes under another time
