@@ -249,7 +249,7 @@ summary() { tail -n 1 "$1"; }
 	[ "$status" -eq 0 ]
 	run run_job --set BATCH=32
 	[ "$status" -eq 78 ]
-	[[ $output == *"another BATCH; --fresh starts over"* ]]
+	[[ $output == *"another BATCH (64, not 32); --fresh starts over"* ]]
 	run run_job --set KEEP=5 --set WORKERS=3 --set MAX_TIME=0
 	[ "$status" -eq 0 ]
 }
@@ -446,7 +446,7 @@ summary() { tail -n 1 "$1"; }
 	server=$(pgrep -f "ps-server .*--id ps1 .*$T/run")
 	kill -9 "$worker" "$server"
 	run -78 run_job --set SOLUTION=lb-bsp # the lead that runs sets no sizes
-	[[ $output == *"another SOLUTION; stop it first"* ]]
+	[[ $output == *"another SOLUTION (none, not lb-bsp); stop it first"* ]]
 	begin second
 	wait_for "running && status | grep -q '^node .* id=w1 state=up'"
 	grep -q 'run already and are adopted' second.err
