@@ -47,6 +47,12 @@ static int put(struct sup_force *f, const struct action *a)
 	return 0;
 }
 
+uint64_t sup_lead_life(const struct supervisor *s)
+{
+	const struct sup_node *lead = sup_lead(s);
+	return lead && lead->role == &role_lead ? lead->now.life : 0;
+}
+
 void sup_force_take(struct supervisor *s, const char *lines)
 {
 	struct record_walk walk = record_walk(lines, strlen(lines));
@@ -57,6 +63,7 @@ void sup_force_take(struct supervisor *s, const char *lines)
 		if (got == RECORD_ONE && action_parse(&a, &r, NULL) == 0)
 			put(&s->force, &a);
 	s->force.incarnation = s->recover.incarnation;
+	s->force.life = sup_lead_life(s);
 	sup_force_write(s);
 }
 
@@ -85,6 +92,7 @@ static void print(const struct supervisor *s, FILE *out)
 	struct record_out o;
 	record_begin(&o, line, sizeof line, "force");
 	record_add_u64(&o, "incarnation", s->force.incarnation);
+	record_add_u64(&o, "life", s->force.life);
 	record_end(&o, NULL);
 	fputs(line, out);
 	fputs(lines ? lines : "", out);
@@ -125,7 +133,10 @@ static int take(struct supervisor *s, const struct record *r, struct error *err)
 {
 	struct action a;
 	if (record_is(r, "force"))
-		return record_u64(r, "incarnation", 0, UINT64_MAX, &s->force.incarnation, err);
+		return record_u64(r, "incarnation", 0, UINT64_MAX, &s->force.incarnation, err) ||
+				       record_u64_opt(r, "life", 0, UINT64_MAX, &s->force.life, err)
+			       ? -1
+			       : 0;
 	if (record_is(r, "action")) {
 		if (action_parse(&a, r, err) != 0)
 			return -1;
@@ -172,7 +183,7 @@ void sup_force_forget(struct supervisor *s)
 	if (unlink(path) != 0 && errno != ENOENT)
 		sup_note(s, "warning", "%s can't be removed: %s", path, strerror(errno));
 	s->force.count = 0;
-	s->force.incarnation = 0;
+	s->force.incarnation = s->force.life = 0;
 	EACH_NODE (n, s)
 		sup_restart_past(n, (struct restart_past){0});
 }

@@ -3,7 +3,7 @@
  * incarnation is told them again) and how often each node was restarted by intention.  One small
  * file, STATE/standing, written new with each change:
  *
- *     force incarnation=     the lead that has them
+ *     force incarnation= life=   the lead that has them
  *     action ...             each, without its reason
  *     heavy id= count= at=   each node that was restarted
  *
@@ -23,8 +23,12 @@ struct supervisor;
 struct sup_force {
 	struct action *action;
 	size_t count, room;
-	uint64_t incarnation; /* of the lead that has them */
+	uint64_t incarnation, life; /* of the lead that has them */
 };
+
+/* The number of its process, where it is a node of its own; 0: it is in a server, whose next
+ * process takes all over. */
+uint64_t sup_lead_life(const struct supervisor *s);
 
 int sup_force_read(struct supervisor *s, struct error *err);
 void sup_force_write(struct supervisor *s);

@@ -142,7 +142,7 @@ void sup_node_answers(struct sup_node *n, uint64_t incarnation)
 	struct supervisor *s = n->sup;
 	/* A server of before the rollback can't be there any more; one that an earlier supervisor
 	 * left half-way can. */
-	if (n->role->death == DEATH_ROLLBACK && incarnation != 0 && s->recover.incarnation != 0 &&
+	if (n->role->back && incarnation != 0 && s->recover.incarnation != 0 &&
 	    incarnation != s->recover.incarnation)
 		sup_rollback_begin(s, "a server of another incarnation runs");
 	else if (n->stage == STAGE_STARTING || n->stage == STAGE_READY)
@@ -281,6 +281,13 @@ static void mend(struct sup_node *n)
 	case DEATH_FENCE:
 		sup_fence_begin(n);
 		break;
+	case DEATH_REPLICA:
+	case DEATH_LEAD:
+		if (!sup_rollback_is_due(n)) {
+			step(n, EVENT_MENDED);
+			break;
+		}
+		/* fallthrough */
 	case DEATH_ROLLBACK:
 		sup_rollback_after(n);
 		break;

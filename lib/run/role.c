@@ -89,13 +89,13 @@ static void add_state(struct words *w, const struct supervisor *s, const char *o
 	add_text(w, option, path);
 }
 
-/* Sockets of the servers but the first `skip`, separated by commas, as one word. */
+/* Sockets of those that hold parameters but the first `skip`, separated by commas, as one word. */
 static void add_servers(struct words *w, const struct supervisor *s, const char *option,
 			size_t skip)
 {
 	char path[DIRS_PATH_MAX];
 	add(w, "%s", option);
-	EACH_OF (n, s, &role_server) {
+	EACH_OF (n, s, sup_keepers(s)) {
 		if (sup_rank(n) < skip)
 			continue;
 		sup_socket(s, n->id, path);
@@ -181,34 +181,34 @@ static double stranger_seconds(const struct supervisor *s)
 	return isfinite(seconds) ? seconds : 0;
 }
 
-static void server_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
+static void add_who(struct words *w, const struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
-	const struct job *job = s->job;
-	size_t servers = sup_count(s, &role_server);
 	add_text(w, "--id", n->id);
 	add_socket(w, s, "-s", n->id);
-	add(w, "--part");
-	add(w, "%zu/%zu", sup_rank(n), servers);
 	add_count(w, "--incarnation", s->recover.incarnation ? s->recover.incarnation : 1);
-	add_real(w, "--hung", stranger_seconds(s));
+}
+
+static void add_parameters(struct words *w, const struct supervisor *s)
+{
 	add_state(w, s, "--layout", "layout");
-	add_text(w, "--sync", job->sync);
-	add_text(w, "--optimizer", job->optimizer);
-	add_real(w, "--lr", job->lr);
-	add_real(w, "--l2", job->l2);
-	/* What it takes over comes from the process before it; that cut may be pruned by now. */
-	if (take_over)
-		add(w, "--take-over");
-	else if (s->recover.cut[0] || job->init[0])
-		add_text(w, "--restore", s->recover.cut[0] ? s->recover.cut : job->init);
-	add_socket(w, s, "--monitor", "bpt-monitor");
-	add_report(w, job);
-	add_drag(w, n, life);
-	if (n != sup_lead(s))
-		return;
-	if (servers > 1)
-		add_servers(w, s, "--servers", 1);
+	add_text(w, "--optimizer", s->job->optimizer);
+	add_real(w, "--lr", s->job->lr);
+	add_real(w, "--l2", s->job->l2);
+}
+
+/* The checkpoint that a job begins with, of this start or of all; NULL: none. */
+static const char *restored(const struct supervisor *s)
+{
+	if (s->recover.cut[0])
+		return s->recover.cut;
+	return s->job->init[0] ? s->job->init : NULL;
+}
+
+/* What a lead needs to know, wherever it is. */
+static void add_lead(struct words *w, const struct supervisor *s)
+{
+	const struct job *job = s->job;
 	add_socket(w, s, "--shards", "shardd");
 	add_text(w, "--job", job->name);
 	if (job_balance(job)) {
@@ -220,6 +220,61 @@ static void server_words(struct words *w, const struct sup_node *n, uint64_t lif
 	static const char *const included[] = {"schema", "layout", "model", "job.env"};
 	for (size_t i = 0; i < sizeof included / sizeof *included; i++)
 		add_state(w, s, "--include", included[i]);
+}
+
+static void server_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
+{
+	const struct supervisor *s = n->sup;
+	size_t servers = sup_count(s, &role_server);
+	add_who(w, n);
+	add(w, "--part");
+	add(w, "%zu/%zu", sup_rank(n), servers);
+	add_real(w, "--hung", stranger_seconds(s));
+	add_text(w, "--sync", s->job->sync);
+	add_parameters(w, s);
+	/* What it takes over comes from the process before it; that cut may be pruned by now. */
+	if (take_over)
+		add(w, "--take-over");
+	else if (restored(s))
+		add_text(w, "--restore", restored(s));
+	add_socket(w, s, "--monitor", "bpt-monitor");
+	add_report(w, s->job);
+	add_drag(w, n, life);
+	if (n != sup_lead(s))
+		return;
+	if (servers > 1)
+		add_servers(w, s, "--servers", 1);
+	add_lead(w, s);
+}
+
+static void lead_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
+{
+	const struct supervisor *s = n->sup;
+	(void)life;
+	(void)take_over;
+	add_who(w, n);
+	add(w, "--lead-only");
+	add_servers(w, s, "--replicas", 0);
+	add_real(w, "--hung", stranger_seconds(s));
+	add_lead(w, s);
+}
+
+/* One that begins with the others has what they have; a later one is filled by one of them. */
+static void replica_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
+{
+	const struct supervisor *s = n->sup;
+	(void)take_over;
+	add_who(w, n);
+	add(w, "--replica");
+	add(w, "%zu/%zu", sup_rank(n), sup_count(s, n->role));
+	add_parameters(w, s);
+	if (s->recover.together && restored(s))
+		add_text(w, "--restore", restored(s));
+	else if (s->recover.together)
+		add(w, "--serve");
+	add_socket(w, s, "--monitor", "bpt-monitor");
+	add_report(w, s->job);
+	add_drag(w, n, life);
 }
 
 /* A worker starts with what it learnt in its earlier life; a new one with what PREDICT_FROM says,
@@ -252,7 +307,11 @@ static void worker_words(struct words *w, const struct sup_node *n, uint64_t lif
 	(void)take_over;
 	add_text(w, "--id", n->id);
 	add_socket(w, s, "--shards", "shardd");
-	add_servers(w, s, "--servers", 0);
+	if (job_is_allreduce(job)) {
+		add_socket(w, s, "--lead", sup_lead(s)->id);
+		add_socket(w, s, "--replica", sup_replica_of(n)->id);
+	} else
+		add_servers(w, s, "--servers", 0);
 	add_socket(w, s, "--monitor", "bpt-monitor");
 	if (job_is_local(job)) {
 		char spill[96];
@@ -289,7 +348,17 @@ static uint64_t single(const struct job *job)
 
 static uint64_t servers_of(const struct job *job)
 {
-	return job->servers;
+	return job_is_allreduce(job) ? 0 : job->servers;
+}
+
+static uint64_t leads_of(const struct job *job)
+{
+	return job_is_allreduce(job);
+}
+
+static uint64_t replicas_of(const struct job *job)
+{
+	return job_is_allreduce(job);
 }
 
 static uint64_t workers_of(const struct job *job)
@@ -320,6 +389,25 @@ const struct role role_monitor = {.name = "monitor",
 				  .count = single,
 				  .words = monitor_words,
 				  .service = 1};
+const struct role role_lead = {.name = "lead",
+			       .program = "ps-server",
+			       .id = "lead",
+			       .count = leads_of,
+			       .words = lead_words,
+			       .death = DEATH_LEAD,
+			       .restart = RESTART_KILL,
+			       .back = 1};
+const struct role role_replica = {.name = "replica",
+				  .program = "ps-server",
+				  .id = "r%u",
+				  .count = replicas_of,
+				  .words = replica_words,
+				  .template = launch_server,
+				  .death = DEATH_REPLICA,
+				  .restart = RESTART_KILL,
+				  .asked = "stat",
+				  .told = "server",
+				  .back = 1};
 const struct role role_server = {.name = "server",
 				 .program = "ps-server",
 				 .id = "ps%u",
@@ -328,7 +416,8 @@ const struct role role_server = {.name = "server",
 				 .template = launch_server,
 				 .death = DEATH_ROLLBACK,
 				 .restart = RESTART_HAND_OVER,
-				 .told = 1};
+				 .told = "server",
+				 .back = 1};
 const struct role role_worker = {.name = "worker",
 				 .program = "worker",
 				 .id = "w%u",
@@ -338,8 +427,9 @@ const struct role role_worker = {.name = "worker",
 				 .ready = READY_MEMBER,
 				 .death = DEATH_FENCE,
 				 .restart = RESTART_KILL,
-				 .told = 1};
-const struct role *const roles[] = {&role_shardd, &role_monitor, &role_server, &role_worker, NULL};
+				 .told = "worker"};
+const struct role *const roles[] = {&role_shardd,  &role_monitor, &role_lead, &role_replica,
+				    &role_server, &role_worker,  NULL};
 
 char **sup_command(const struct sup_node *n, uint64_t life, int take_over, struct error *err)
 {

@@ -26,8 +26,10 @@ enum role_ready {
 /* Before it may run again. */
 enum role_death {
 	DEATH_NOTHING,
-	DEATH_FENCE,   /* what it had in hand is given up, and its generation refused */
-	DEATH_ROLLBACK /* all servers go back to a checkpoint, with the queue of shards */
+	DEATH_FENCE,    /* what it had in hand is given up, and its generation refused */
+	DEATH_ROLLBACK, /* all that hold parameters go back to a checkpoint, with the queue */
+	DEATH_REPLICA,  /* the same, when no other has the parameters; else it starts empty */
+	DEATH_LEAD      /* the same, when it found no parameters to lead */
 };
 
 /* How it is restarted by intention. */
@@ -44,11 +46,13 @@ struct role {
 	enum role_death death;
 	enum role_restart restart;
 	const char *asked; /* once a second, whether it moves; NULL: "counters" */
-	int told;          /* the monitor is told of its events */
+	const char *told;  /* the role that the monitor is told with its events; NULL: none */
 	int service; /* it runs from the first phase to the last; all others end before it does */
+	int back;    /* it goes back with the parameters: stopped, and started, in a rollback */
 };
 
-extern const struct role role_shardd, role_monitor, role_server, role_worker;
+extern const struct role role_shardd, role_monitor, role_lead, role_replica, role_server,
+	role_worker;
 /* In the order in which they are listed; NULL behind the last. */
 extern const struct role *const roles[];
 

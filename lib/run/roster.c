@@ -30,7 +30,20 @@ struct sup_node *sup_monitor(const struct supervisor *s)
 
 struct sup_node *sup_lead(const struct supervisor *s)
 {
-	return sup_first(s, &role_server);
+	return sup_first(s, job_is_allreduce(s->job) ? &role_lead : &role_server);
+}
+
+const struct role *sup_keepers(const struct supervisor *s)
+{
+	return job_is_allreduce(s->job) ? &role_replica : &role_server;
+}
+
+struct sup_node *sup_replica_of(const struct sup_node *worker)
+{
+	EACH_OF (n, worker->sup, &role_replica)
+		if (strcmp(n->place.host, worker->place.host) == 0)
+			return n;
+	return sup_first(worker->sup, &role_replica);
 }
 
 struct sup_node *sup_find(struct supervisor *s, const char *id)

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define ASK_SECONDS 1.0
@@ -101,6 +102,16 @@ static void end_round(struct supervisor *s)
 	s->watchdog.round++;
 }
 
+/* An empty one is there, and has no parameters until another one has filled it. */
+static void take_state(struct sup_node *n, const struct record *r)
+{
+	const char *state = record_get(r, "state");
+	int serves = state && strcmp(state, "serving") == 0;
+	if (serves && !n->watch.seen.serves)
+		sup_event(n, "serving", NULL);
+	n->watch.seen.serves = serves;
+}
+
 static void on_record(const struct record *r, void *owner)
 {
 	struct sup_node *n = owner;
@@ -108,6 +119,8 @@ static void on_record(const struct record *r, void *owner)
 		take_member(n->sup, r);
 	else if (n == sup_shardd(n->sup) && record_is(r, "worker"))
 		take_asks(n->sup, r);
+	else if (n->role == &role_replica && record_is(r, "stat"))
+		take_state(n, r);
 }
 
 static void on_answer(const struct record *r, void *owner)
@@ -263,8 +276,9 @@ static int is_there(const struct sup_node *n)
 static int all_there(const struct supervisor *s)
 {
 	int there = s->phases.now == PHASE_RUNNING && is_there(sup_shardd(s));
-	EACH_OF (n, s, &role_server)
-		there &= is_there(n);
+	EACH_NODE (n, s)
+		if (n->role->back)
+			there &= is_there(n);
 	return there;
 }
 
