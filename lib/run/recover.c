@@ -276,13 +276,11 @@ int sup_others_serve(const struct sup_node *n)
 	return 0;
 }
 
-/* A lead that finds no parameters says so by its status; one that does so again and again may be
- * right although a replica believes otherwise: what that has is too old. */
+/* A lead that finds no replica that can go on says so by its status. */
 int sup_rollback_is_due(const struct sup_node *n)
 {
-	int found_none = n->end.seen && !n->end.signal && n->end.status == ERROR_TEMPFAIL;
 	if (n->role == &role_lead)
-		return found_none && (n->in_a_row > 1 || !sup_others_serve(n));
+		return n->end.seen && !n->end.signal && n->end.status == ERROR_TEMPFAIL;
 	return !sup_others_serve(n);
 }
 
