@@ -86,6 +86,30 @@ char *sup_force_lines(const struct supervisor *s)
 
 /* ---- the file ---- */
 
+static void print_hosts(const struct supervisor *s, FILE *out)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	for (size_t i = 1; i < s->hosts.count; i++) {
+		const struct sup_host *h = &s->hosts.host[i];
+		record_begin(&o, line, sizeof line, "host");
+		record_add(&o, "name", h->place->host);
+		record_add_u64(&o, "gone", h->state == HOST_GONE);
+		record_add_u64(&o, "world", h->in_world != 0);
+		record_end(&o, NULL);
+		fputs(line, out);
+	}
+	EACH_NODE (n, s) {
+		if (n->at == n->home)
+			continue;
+		record_begin(&o, line, sizeof line, "placed");
+		record_add(&o, "id", n->id);
+		record_add(&o, "host", n->place.host);
+		record_end(&o, NULL);
+		fputs(line, out);
+	}
+}
+
 static void print(const struct supervisor *s, FILE *out)
 {
 	char line[RECORD_LINE_MAX], *lines = sup_force_lines(s);
@@ -97,6 +121,7 @@ static void print(const struct supervisor *s, FILE *out)
 	fputs(line, out);
 	fputs(lines ? lines : "", out);
 	free(lines);
+	print_hosts(s, out);
 	EACH_NODE (n, s) {
 		if (n->restart.past.count == 0)
 			continue;
@@ -129,6 +154,27 @@ void sup_force_write(struct supervisor *s)
 	free(text);
 }
 
+/* A host or a node that the job has no more is passed over. */
+static int take_host(struct supervisor *s, const struct record *r, struct error *err)
+{
+	const char *name, *id;
+	uint64_t gone, world;
+	if (record_is(r, "host")) {
+		if (record_text(r, "name", &name, err) != 0 ||
+		    record_u64(r, "gone", 0, 1, &gone, err) != 0 ||
+		    record_u64(r, "world", 0, 1, &world, err) != 0)
+			return -1;
+		sup_host_restore(s, name, (int)gone, (int)world);
+		return 0;
+	}
+	if (record_text(r, "host", &name, err) != 0 || record_id(r, "id", &id, err) != 0)
+		return -1;
+	struct sup_node *n = sup_find(s, id);
+	if (n)
+		sup_host_placed(n, name);
+	return 0;
+}
+
 static int take(struct supervisor *s, const struct record *r, struct error *err)
 {
 	struct action a;
@@ -145,6 +191,8 @@ static int take(struct supervisor *s, const struct record *r, struct error *err)
 		return put(&s->force, &a) == 0 ? 0
 					       : error_set(err, ERROR_OS, NULL, "out of memory");
 	}
+	if (record_is(r, "host") || record_is(r, "placed"))
+		return take_host(s, r, err);
 	if (!record_is(r, "heavy"))
 		return 0;
 	const char *id;

@@ -5,6 +5,8 @@
  *
  *     force incarnation= life=   the lead that has them
  *     action ...             each, without its reason
+ *     host name= gone= world=    each of several: gone=1; world=1: in the fabric that runs
+ *     placed id= host=       each node that runs elsewhere than at home
  *     heavy id= count= at=   each node that was restarted
  *
  * It is of these processes only: when none is left the next run begins without it.

@@ -134,6 +134,8 @@ static void fill(struct record_out *o, char *line, const struct sup_node *n, con
 	/* A restart by intention: HEAVY_LIMIT counts those only. */
 	if (n->restart.from > 0 && strcmp(kind, "restart") == 0)
 		record_add_u64(o, "meant", 1);
+	if (n->sup->hosts.count > 1)
+		record_add(o, "host", n->place.host);
 	if (end) {
 		sup_add_end(o, end);
 		record_add(o, "class", end_class_name(sup_node_class(n, end)));

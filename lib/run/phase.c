@@ -186,7 +186,7 @@ static void step_servers(struct supervisor *s)
 		return; /* one of them can't be started */
 	sup_links_servers(s);
 	EACH_NODE (n, s)
-		if (n->role->back)
+		if (n->role->back && !sup_host_is_awaited(n))
 			up &= n->stage == STAGE_READY && sup_link_up(&n->link);
 	if (!up)
 		return;
@@ -372,8 +372,10 @@ static void on_kick(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	for (int i = 0; i < STEPS_MAX; i++) {
 		enum sup_phase before = s->phases.now;
-		if (s->phases.now < PHASE_STOPPING)
+		if (s->phases.now < PHASE_STOPPING) {
+			sup_hosts_step(s);
 			want_services(s);
+		}
 		/* Those that go back come back by their own phase; a replica or a lead that ended
 		 * alone comes back at any time. */
 		if (s->phases.now >= PHASE_FIRST_CUT && s->phases.now < PHASE_STOPPING)

@@ -244,7 +244,8 @@ static int within_limit(struct sup_node *n)
 {
 	char text[128];
 	struct supervisor *s = n->sup;
-	if (n->asked || s->phases.now == PHASE_ROLLBACK || s->phases.now >= PHASE_STOPPING)
+	if (n->asked || sup_host_was_lost(n, &n->end) || s->phases.now == PHASE_ROLLBACK ||
+	    s->phases.now >= PHASE_STOPPING)
 		return 1;
 	if (++s->recover.in_a_row <= s->job->restarts)
 		return 1;

@@ -259,6 +259,19 @@ static void lead_words(struct words *w, const struct sup_node *n, uint64_t life,
 	add_lead(w, s);
 }
 
+/* The names of the replicas' hosts, in their order. */
+static void add_fabric(struct words *w, const struct supervisor *s)
+{
+	add_socket(w, s, "--fabric", sup_fabric(s)->id);
+	add(w, "--hosts");
+	EACH_OF (n, s, &role_replica) {
+		const char *name = s->hosts.host[n->home].name;
+		put(w, name, strlen(name));
+		put(w, sup_next_of(n) ? "," : "", 1);
+	}
+	w->count++;
+}
+
 /* One that begins with the others has what they have; a later one is filled by one of them. */
 static void replica_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
 {
@@ -272,6 +285,8 @@ static void replica_words(struct words *w, const struct sup_node *n, uint64_t li
 		add_text(w, "--restore", restored(s));
 	else if (s->recover.together)
 		add(w, "--serve");
+	if (sup_count(s, n->role) > 1)
+		add_fabric(w, s);
 	add_socket(w, s, "--monitor", "bpt-monitor");
 	add_report(w, s->job);
 	add_drag(w, n, life);
@@ -338,32 +353,126 @@ static void worker_words(struct words *w, const struct sup_node *n, uint64_t lif
 	add_drag(w, n, life);
 }
 
+/* The process that holds the MPI world together: one rank a host, by what starts nodes there. Under
+ * Slurm its steps go beside those of the nodes. */
+static void fabric_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
+{
+	const struct supervisor *s = n->sup;
+	char fabricd[DIRS_PATH_MAX], routes[DIRS_PATH_MAX];
+	const char *colon = NULL;
+	(void)life;
+	(void)take_over;
+	if (process_find("fabricd", s->options.search_path, fabricd, sizeof fabricd, NULL) != 0)
+		snprintf(fabricd, sizeof fabricd, "fabricd");
+	dirs_run(&s->dirs, "routes", routes);
+	add(w, "OMPI_ALLOW_RUN_AS_ROOT=1");
+	add(w, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
+	add(w, "SLURM_OVERLAP=1");
+	add(w, "mpirun");
+	add(w, "--oversubscribe");
+	add_text(w, "--bind-to", "none");
+	add(w, "--mca");
+	add_text(w, "plm_rsh_agent", "ssh -T -x -o BatchMode=yes -o ConnectTimeout=10");
+	for (size_t i = 0; i < s->hosts.count; i++) {
+		const struct sup_host *h = &s->hosts.host[i];
+		if (!h->in_world)
+			continue;
+		if (colon)
+			add(w, "%s", colon);
+		colon = ":";
+		add_text(w, "-n", "1");
+		add_text(w, "--host", h->place->host);
+		add(w, "-x");
+		add(w, "PACELINE_HOST=%s", h->name);
+		add(w, "%s", fabricd);
+		add_text(w, "--run-dir", s->dirs.run);
+		add_text(w, "--routes", routes);
+	}
+}
+
+/* ---- files ---- */
+
+static void put_file(const char **list, char (*path)[DIRS_PATH_MAX], const char *file)
+{
+	size_t i = 0;
+	while (i < SUP_FILES_MAX && list[i])
+		i++;
+	if (i == SUP_FILES_MAX)
+		return;
+	snprintf(path[i], sizeof path[i], "%s", file);
+	list[i] = path[i];
+}
+
+static void make_dir(struct sup_files *f, const struct sup_node *n, const char *name)
+{
+	char path[DIRS_PATH_MAX];
+	dirs_state(&n->sup->dirs, name, path);
+	put_file(f->make, f->path[0], path);
+}
+
+static void bring_file(struct sup_files *f, const struct sup_node *n, const char *name)
+{
+	char path[DIRS_PATH_MAX];
+	dirs_state(&n->sup->dirs, name, path);
+	if (access(path, R_OK) == 0)
+		put_file(f->bring, f->path[1], path);
+}
+
+void sup_files(const struct sup_node *n, struct sup_files *f)
+{
+	const struct supervisor *s = n->sup;
+	char learnt[96];
+	memset(f->make, 0, sizeof f->make);
+	memset(f->bring, 0, sizeof f->bring);
+	put_file(f->make, f->path[0], s->dirs.run);
+	put_file(f->make, f->path[0], s->dirs.state);
+	if (n->role == &role_worker) {
+		snprintf(learnt, sizeof learnt, "predict-%s", n->id);
+		make_dir(f, n, "index");
+		make_dir(f, n, "spill");
+		bring_file(f, n, "schema");
+		bring_file(f, n, "model");
+		bring_file(f, n, learnt);
+	} else if (n->role->back) {
+		make_dir(f, n, "checkpoints");
+		bring_file(f, n, "layout");
+		if (restored(s) && (n->role != &role_replica || s->recover.together))
+			put_file(f->bring, f->path[1], restored(s));
+	}
+}
+
 /* ---- the table ---- */
 
-static uint64_t single(const struct job *job)
+static uint64_t single(const struct supervisor *s)
 {
-	(void)job;
+	(void)s;
 	return 1;
 }
 
-static uint64_t servers_of(const struct job *job)
+static uint64_t fabrics_of(const struct supervisor *s)
 {
-	return job_is_allreduce(job) ? 0 : job->servers;
+	return s->hosts.count > 1;
 }
 
-static uint64_t leads_of(const struct job *job)
+static uint64_t servers_of(const struct supervisor *s)
 {
-	return job_is_allreduce(job);
+	return job_is_allreduce(s->job) ? 0 : s->job->servers;
 }
 
-static uint64_t replicas_of(const struct job *job)
+static uint64_t leads_of(const struct supervisor *s)
 {
-	return job_is_allreduce(job);
+	return job_is_allreduce(s->job);
 }
 
-static uint64_t workers_of(const struct job *job)
+/* One on each host that trains. */
+static uint64_t replicas_of(const struct supervisor *s)
 {
-	return job->workers;
+	return job_is_allreduce(s->job) ? s->hosts.count - s->hosts.first : 0;
+}
+
+static uint64_t workers_of(const struct supervisor *s)
+{
+	return s->job->workers;
 }
 
 static const char *launch_server(const struct job *job)
@@ -376,6 +485,13 @@ static const char *launch_worker(const struct job *job)
 	return job->launch_worker;
 }
 
+const struct role role_fabric = {.name = "fabric",
+				 .program = "env",
+				 .id = "fabric",
+				 .count = fabrics_of,
+				 .words = fabric_words,
+				 .retried = 1,
+				 .service = 1};
 const struct role role_shardd = {.name = "shardd",
 				 .program = "shardd",
 				 .id = "shardd",
@@ -403,6 +519,7 @@ const struct role role_replica = {.name = "replica",
 				  .count = replicas_of,
 				  .words = replica_words,
 				  .template = launch_server,
+				  .where = WHERE_SERVER,
 				  .death = DEATH_REPLICA,
 				  .restart = RESTART_KILL,
 				  .asked = "stat",
@@ -414,6 +531,7 @@ const struct role role_server = {.name = "server",
 				 .count = servers_of,
 				 .words = server_words,
 				 .template = launch_server,
+				 .where = WHERE_SERVER,
 				 .death = DEATH_ROLLBACK,
 				 .restart = RESTART_HAND_OVER,
 				 .told = "server",
@@ -424,12 +542,13 @@ const struct role role_worker = {.name = "worker",
 				 .count = workers_of,
 				 .words = worker_words,
 				 .template = launch_worker,
+				 .where = WHERE_WORKER,
 				 .ready = READY_MEMBER,
 				 .death = DEATH_FENCE,
 				 .restart = RESTART_KILL,
 				 .told = "worker"};
-const struct role *const roles[] = {&role_shardd,  &role_monitor, &role_lead, &role_replica,
-				    &role_server, &role_worker,  NULL};
+const struct role *const roles[] = {&role_fabric,  &role_shardd, &role_monitor, &role_lead,
+				    &role_replica, &role_server, &role_worker,  NULL};
 
 char **sup_command(const struct sup_node *n, uint64_t life, int take_over, struct error *err)
 {

@@ -41,7 +41,7 @@ const struct role *sup_keepers(const struct supervisor *s)
 struct sup_node *sup_replica_of(const struct sup_node *worker)
 {
 	EACH_OF (n, worker->sup, &role_replica)
-		if (strcmp(n->place.host, worker->place.host) == 0)
+		if (n->at == worker->at)
 			return n;
 	return sup_first(worker->sup, &role_replica);
 }
@@ -150,7 +150,7 @@ int sup_roster_remove(struct sup_node *n, struct error *err)
 int sup_roster_fill(struct supervisor *s, struct error *err)
 {
 	for (size_t i = 0; roles[i]; i++)
-		for (uint64_t k = roles[i]->count(s->job); k > 0; k--)
+		for (uint64_t k = roles[i]->count(s); k > 0; k--)
 			if (!sup_roster_add(s, roles[i], err))
 				return -1;
 	return 0;

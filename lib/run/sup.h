@@ -16,6 +16,7 @@
 #include "run/action.h"
 #include "run/checkpoint.h"
 #include "run/decide.h"
+#include "run/hosts.h"
 #include "run/in_force.h"
 #include "run/logs.h"
 #include "run/metrics.h"
@@ -26,6 +27,7 @@
 #include "run/restart.h"
 #include "run/role.h"
 #include "run/roster.h"
+#include "run/routes.h"
 #include "run/score.h"
 #include "run/series.h"
 #include "run/supervisor.h"
@@ -38,7 +40,6 @@ struct supervisor {
 	struct supervisor_options options;
 	const struct job *job;
 	struct dirs dirs;
-	struct node_place here; /* of all nodes, today */
 	struct server *server;
 	struct event_base *base;
 	struct event *tick, *periodic, *hangup;
@@ -50,6 +51,8 @@ struct supervisor {
 	/* what each module owns */
 	struct sup_phases phases;
 	struct sup_log log;
+	struct sup_hosts hosts;
+	struct sup_routes routes;
 	struct sup_roster roster;
 	struct sup_links links;
 	struct sup_watchdog watchdog;

@@ -194,6 +194,7 @@ static void give_up(struct sup_node *n, enum pulse_section section, uint64_t uni
 		.limit = pulse_limit(&n->watch.pulse, &n->sup->watchdog.rules, section, units)};
 	tell(n, &n->now, &silence);
 	sup_restart_failed(n, "it gave no sign of life");
+	sup_host_doubt(n);
 	sup_node_give_up(n);
 }
 
@@ -258,7 +259,7 @@ static void judge_daemon(struct sup_node *n, double seconds)
 {
 	if (n->restart.next.runs)
 		judge_next(n, seconds);
-	else if (!sup_node_runs(n))
+	else if (!sup_node_runs(n) || !sup_host_is_reached(n))
 		n->watch.pulse.silent = n->watch.pulse.busy = 0;
 	else
 		judge(n, seconds,
@@ -277,8 +278,10 @@ static int all_there(const struct supervisor *s)
 {
 	int there = s->phases.now == PHASE_RUNNING && is_there(sup_shardd(s));
 	EACH_NODE (n, s)
-		if (n->role->back)
+		if (n->role->back && !sup_host_is_awaited(n))
 			there &= is_there(n);
+	EACH_OF (n, s, &role_worker)
+		there &= sup_host_is_reached(n);
 	return there;
 }
 
