@@ -21,7 +21,7 @@ static void name_host(struct sup_host *h, size_t i)
 {
 	const char *at = strrchr(h->place->host, '@'), *name = at ? at + 1 : h->place->host;
 	if (option_id_ok(name))
-		snprintf(h->name, sizeof h->name, "%s", name);
+		snprintf(h->name, sizeof h->name, "%.64s", name);
 	else
 		snprintf(h->name, sizeof h->name, "host%zu", i);
 }

@@ -461,7 +461,7 @@ static uint64_t servers_of(const struct supervisor *s)
 
 static uint64_t leads_of(const struct supervisor *s)
 {
-	return job_is_allreduce(s->job);
+	return job_is_allreduce(s->job) ? 1 : 0;
 }
 
 /* One on each host that trains. */
