@@ -21,6 +21,7 @@
 #include "run/logs.h"
 #include "run/metrics.h"
 #include "run/node.h"
+#include "run/parts.h"
 #include "run/phase.h"
 #include "run/progress.h"
 #include "run/recover.h"
@@ -58,6 +59,7 @@ struct supervisor {
 	struct sup_watchdog watchdog;
 	struct sup_recover recover;
 	struct sup_checkpoints checkpoint;
+	struct sup_parts parts;
 	struct sup_progress progress;
 	struct sup_series series;
 	struct sup_abandoned abandoned;
