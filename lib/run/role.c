@@ -353,41 +353,80 @@ static void worker_words(struct words *w, const struct sup_node *n, uint64_t lif
 	add_drag(w, n, life);
 }
 
-/* The process that holds the MPI world together: one rank a host, by what starts nodes there. Under
- * Slurm its steps go beside those of the nodes. */
-static void fabric_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
+static void add_fabricd(struct words *w, const struct supervisor *s, const char *fabricd)
 {
-	const struct supervisor *s = n->sup;
-	char fabricd[DIRS_PATH_MAX], routes[DIRS_PATH_MAX];
-	const char *colon = NULL;
-	(void)life;
-	(void)take_over;
-	if (process_find("fabricd", s->options.search_path, fabricd, sizeof fabricd, NULL) != 0)
-		snprintf(fabricd, sizeof fabricd, "fabricd");
+	char routes[DIRS_PATH_MAX];
 	dirs_run(&s->dirs, "routes", routes);
-	add(w, "OMPI_ALLOW_RUN_AS_ROOT=1");
-	add(w, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
-	add(w, "SLURM_OVERLAP=1");
+	add(w, "%s", fabricd);
+	add_text(w, "--run-dir", s->dirs.run);
+	add_text(w, "--routes", routes);
+}
+
+/* A context for each host, so that each rank is told the name of its own; this host has rank 0. */
+static void add_mpirun(struct words *w, const struct supervisor *s, const char *fabricd)
+{
+	size_t added = 0;
 	add(w, "mpirun");
 	add(w, "--oversubscribe");
 	add_text(w, "--bind-to", "none");
+	add(w, "--mca");
+	add_text(w, "odls_base_sigkill_timeout", "0");
 	add(w, "--mca");
 	add_text(w, "plm_rsh_agent", "ssh -T -x -o BatchMode=yes -o ConnectTimeout=10");
 	for (size_t i = 0; i < s->hosts.count; i++) {
 		const struct sup_host *h = &s->hosts.host[i];
 		if (!h->in_world)
 			continue;
-		if (colon)
-			add(w, "%s", colon);
-		colon = ":";
+		if (added++ > 0)
+			add(w, ":");
 		add_text(w, "-n", "1");
 		add_text(w, "--host", h->place->host);
-		add(w, "-x");
-		add(w, "PACELINE_HOST=%s", h->name);
-		add(w, "%s", fabricd);
-		add_text(w, "--run-dir", s->dirs.run);
-		add_text(w, "--routes", routes);
+		add_fabricd(w, s, fabricd);
+		add_text(w, "--host", h->name);
 	}
+}
+
+/* A step beside those of the nodes, one task a host, which knows its name from Slurm. */
+static void add_srun(struct words *w, const struct supervisor *s, const char *fabricd)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < s->hosts.count; i++)
+		count += s->hosts.host[i].in_world != 0;
+	add(w, "srun");
+	add(w, "--mpi=pmix");
+	add(w, "--overlap");
+	add(w, "--cpu-bind=none");
+	add(w, "--kill-on-bad-exit=1");
+	add(w, "--ntasks-per-node=1");
+	add_count(w, "--nodes", count);
+	add_count(w, "--ntasks", count);
+	add(w, "--nodelist");
+	for (size_t i = 0, added = 0; i < s->hosts.count; i++) {
+		const struct sup_host *h = &s->hosts.host[i];
+		if (!h->in_world)
+			continue;
+		put(w, h->place->host, strlen(h->place->host));
+		put(w, ++added < count ? "," : "", 1);
+	}
+	w->count++;
+	add_fabricd(w, s, fabricd);
+}
+
+/* The process that holds the MPI world together, by what starts nodes on other hosts. */
+static void fabric_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
+{
+	const struct supervisor *s = n->sup;
+	char fabricd[DIRS_PATH_MAX];
+	(void)life;
+	(void)take_over;
+	if (process_find("fabricd", s->options.search_path, fabricd, sizeof fabricd, NULL) != 0)
+		snprintf(fabricd, sizeof fabricd, "fabricd");
+	add(w, "OMPI_ALLOW_RUN_AS_ROOT=1");
+	add(w, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
+	if (strcmp(s->options.hosts->launcher->name, "slurm") == 0)
+		add_srun(w, s, fabricd);
+	else
+		add_mpirun(w, s, fabricd);
 }
 
 /* ---- files ---- */

@@ -150,7 +150,6 @@ static void put_node(struct sup_node *n, const struct why *workers, struct reque
 	record_add(&o, "role", n->role->name);
 	record_add(&o, "id", n->id);
 	record_add(&o, "state", stage_name(n->stage));
-	record_add(&o, "host", n->place.host);
 	if (pid > 0)
 		record_add_u64(&o, "pid", (uint64_t)pid);
 	else
@@ -170,6 +169,7 @@ static void put_node(struct sup_node *n, const struct why *workers, struct reque
 	const char *section = sup_watch_section(n);
 	record_add(&o, "section", section);
 	record_add_seconds(&o, "silent", section[0] ? n->watch.pulse.silent : NAN);
+	record_add(&o, "host", n->place.host);
 	request_put_record(rq, &o);
 }
 
