@@ -14,6 +14,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define LOCK_SECONDS 10.0
+#define LOCK_PAUSE_SECONDS 0.02
+
 struct fabric {
 	struct fabric_options options;
 	char path[PATH_MAX], greeting[512];
@@ -132,7 +135,20 @@ static void on_routes(struct request *rq, void *fabric)
 	request_defer(rq, on_routes_cancelled, a);
 }
 
+static void end(struct fabric *f)
+{
+	world_end(f->world);
+	server_stop(f->server);
+}
+
+static void on_end(struct request *rq, void *fabric)
+{
+	request_ok(rq, NULL);
+	end(fabric);
+}
+
 static const struct verb verbs[] = {
+	{"end", "", "", on_end, 0, "ends all ranks, as SIGTERM does"},
 	{"routes", "", "bytes", on_routes, ROUTES_TEXT_MAX,
 	 "which daemon lives on which host; with route records as payload: from now on these"},
 	{"stat", "", "", on_stat, 0, "the hosts of this world, and what has gone between them"},
@@ -142,10 +158,8 @@ static const struct verb verbs[] = {
 
 static void on_signal(int signal, void *fabric)
 {
-	struct fabric *f = fabric;
 	(void)signal;
-	world_end(f->world);
-	server_stop(f->server);
+	end(fabric);
 }
 
 static void on_ended(void *fabric)
@@ -178,6 +192,19 @@ static int open_relay(struct fabric *f, struct error *err)
 	return 0;
 }
 
+/* Before it is a rank: there is one fabricd at a time. The one before may still be ending, with the
+ * world that it was part of. */
+static int take_socket(struct fabric *f, const struct server_options *options, struct error *err)
+{
+	double deadline = clock_mono() + LOCK_SECONDS;
+	while (server_new(&f->server, options, err) != 0) {
+		if (err->code != ERROR_TEMPFAIL || clock_mono() > deadline)
+			return -1;
+		clock_sleep(LOCK_PAUSE_SECONDS);
+	}
+	return 0;
+}
+
 static int open_fabric(struct fabric *f, struct error *err)
 {
 	struct server_options server = {.path = f->path,
@@ -193,9 +220,8 @@ static int open_fabric(struct fabric *f, struct error *err)
 				      .owner = f};
 	if (fs_join(f->path, sizeof f->path, f->options.run_dir, "fabric.sock", err) != 0)
 		return -1;
-	/* The lock first: a second fabricd of this host is no rank. */
 	snprintf(f->greeting, sizeof f->greeting, "host=%s", f->options.host);
-	if (server_new(&f->server, &server, err) != 0)
+	if (take_socket(f, &server, err) != 0)
 		return -1;
 	world.base = server_base(f->server);
 	if (world_open(&f->world, &world, err) != 0)
@@ -230,7 +256,10 @@ int fabric_free(struct fabric *f, struct error *err)
 {
 	if (!f)
 		return 0;
+	/* The end of MPI may take its time, or never come; the names are free before. */
 	relay_stop(f->relay);
+	if (f->server)
+		server_unlisten(f->server);
 	int result = world_close(f->world, err);
 	routing_free(f->routing);
 	f->routing = NULL;
