@@ -218,8 +218,12 @@ SGD='--optimizer sgd --lr 1'
 	printf 'pull worker=x generation=1 %s iteration=1 dense=0 rows=2 bytes=8\n\5\0\0\0\7\0\0\0' "$ME" |
 		socat -t 20 - UNIX-CONNECT:r0.sock | sed -n '3,$p' >model
 	[ "$(head -c 16 model | od -An -v -tf4 | xargs)" = "-1.5 -2 -0.5 -0.5" ]
+	# A row that can't be added is named by its key.
+	tell w "push worker=w0 generation=1 $ME sequence=2 iteration=1 count=1 dense=0 rows=1 bytes=12\n\7\0\0\0\0\0\x80\x3f\0\0\x80\xff"
+	sum l 2 1 w0
+	answered l "^diverged worker=w0 generation=1	the gradient of key 7 is -inf, beyond 1e\+18$"
 	# Nobody trained: no sum is needed, and none that waits goes on.
-	sum l 2 1 w2
+	sum l 3 1 w2
 	open m r0.sock
 	apply m 1 3 0 0
 	answered m '^ok iteration=2'
