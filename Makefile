@@ -18,12 +18,22 @@ CFLAGS    = -std=c17 -g $(OPT) $(WARN) $(SANITIZE) $(EXTRA_CFLAGS) -pthread
 LDFLAGS   = $(SANITIZE) $(EXTRA_LDFLAGS) -pthread
 
 # ---- what is built: the files of the folders. A new file, program or test is named in no list. ----
+# Where there is no Open MPI (MPI= says so, too), fabricd and its room are left out, and nothing else.
+MPI       := $(shell pkg-config --exists ompi-c 2>/dev/null && echo yes)
+ifeq ($(MPI),yes)
+MPI_FLAGS := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only-I ompi-c))
+MPI_LIBS  := $(shell pkg-config --libs ompi-c)
+LEFT_OUT   =
+else
+LEFT_OUT   = fabricd $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/fabric_*.c))
+endif
+
 # All rooms of lib/ go into one archive; the linker takes from it what a program calls, and of the
 # libraries those that are needed then. Which room may know which is said in CONTRIBUTING.md, and
 # checked there (`pages:` in tests/run).
-PROGRAMS = $(patsubst cmd/%.c,%,$(wildcard cmd/*.c))
-LIBS     = -Wl,--as-needed -levent -lcsv -lz -lzstd -lxxhash -lopenblas -ljansson -lncursesw -lm
-UNITS    = $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/*.c))
+PROGRAMS = $(filter-out $(LEFT_OUT),$(patsubst cmd/%.c,%,$(wildcard cmd/*.c)))
+LIBS     = -Wl,--as-needed -levent -lcsv -lz -lzstd -lxxhash -lopenblas -ljansson -lncursesw $(MPI_LIBS) -lm
+UNITS    = $(filter-out $(LEFT_OUT),$(patsubst tests/unit/%.c,%,$(wildcard tests/unit/*.c)))
 BATS     = $(patsubst tests/%.bats,%,$(shell ls -S tests/*.bats))
 # check runs the short forms of these, `make fault` and `make bench` all of them.
 FAULTS   = $(notdir $(filter-out %.bash %.c,$(wildcard tests/fault/*)))
@@ -48,12 +58,12 @@ CHECK_CLANG_ASAN = $(UNITS:%=clang-asan/unit:%)
 all: $(PROGRAMS:%=$(BUILD)/bin/%)
 
 ARCHIVE = $(BUILD)/lib/paceline.a
-OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(wildcard lib/*/*.c))
+OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(if $(MPI),,lib/fabric/%),$(wildcard lib/*/*.c)))
 SOURCES_OF = $(wildcard cmd/$(1).c cmd/$(1)/*.c)
 
 # The names of all sources, written only when they are others: a file that is gone makes no object
 # newer, and would stay in the archive and in the programs.
-SOURCES = $(sort $(wildcard lib/*/*.c cmd/*.c cmd/*/*.c))
+SOURCES = $(sort $(wildcard lib/*/*.c cmd/*.c cmd/*/*.c)) MPI=$(MPI)
 $(BUILD)/sources: FORCE
 	@mkdir -p $(@D)
 	@echo $(SOURCES) | cmp -s - $@ || echo $(SOURCES) >$@
@@ -77,6 +87,7 @@ $(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $(ARCHIVE)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LIBS)
 
+$(BUILD)/lib/fabric/%.o: CPPFLAGS += $(MPI_FLAGS)
 $(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<

@@ -7,6 +7,7 @@
 #include "ps/ps.h"
 #include "cmd/daemon.h"
 
+#include "base/boot.h"
 #include "base/clock.h"
 #include "ckpt/ckpt.h"
 #include "base/number.h"
@@ -244,13 +245,14 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 
 static void greet(const struct settings *s, const struct node *n, char *out, size_t max)
 {
-	char part[64] = "", holds[128] = "";
+	char part[64] = "", holds[256] = "", boot[BOOT_ID_MAX];
 
 	if (n->ps) {
 		snprintf(part, sizeof part, "part=%u/%u ", s->part, s->parts);
-		snprintf(holds, sizeof holds, " dense-begin=%llu dense=%zu width=%zu",
+		boot_id(boot);
+		snprintf(holds, sizeof holds, " dense-begin=%llu dense=%zu width=%zu boot=%s",
 			 (unsigned long long)store_dense_begin(n->store),
-			 store_dense_count(n->store), store_width(n->store));
+			 store_dense_count(n->store), store_width(n->store), boot);
 	}
 	snprintf(out, max, "id=%s %slead=%d sync=%s incarnation=%llu iteration=%llu%s", s->id, part,
 		 n->lead != NULL, s->sync_text, (unsigned long long)s->incarnation,

@@ -135,7 +135,7 @@ E
 @test "an option that is needed" {
 	transcript <<'E'
 $ worker --id w0
-worker: --id, --shards, --servers and --data are needed
+worker: --id, --shards, --servers (or --lead and --replica) and --data are needed
 worker: --help shows the usage
 = 64
 $ predict d.csv

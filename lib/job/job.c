@@ -11,6 +11,7 @@
 #include "base/words.h"
 #include "data/format.h"
 #include "job/deadline.h"
+#include "job/hosts.h"
 #include "job/jobtext.h"
 #include "job/metrics_to.h"
 #include "model/model.h"
@@ -44,6 +45,8 @@ enum kind {
 	BAD_ROWS,
 	DEADLINES_OF,
 	METRICS_OF,
+	HOSTS_OF,
+	PLACING,
 	TEMPLATE
 };
 
@@ -139,6 +142,12 @@ static const struct row own_rows[] = {
 	 "1: workers measure their devices first"},
 	{"METRICS", METRICS_OF, AT(metrics), "", 0, 0, NULL, FREE,
 	 "FILE.prom, DIR/, unix:SOCKET or http://ADDRESS:PORT, for Prometheus"},
+	{"HOSTS", HOSTS_OF, AT(hosts), "", 0, 0, NULL, STOPPED,
+	 "names of the machines (those of Slurm's allocation, else this one)"},
+	{"LAUNCHER", CHOICE, AT(launcher), "", 0, 0, LAUNCHER_CHOICES, STOPPED,
+	 "what starts nodes on other machines; found out when not given"},
+	{"PLACE", PLACING, AT(place), "spread", 0, 0, "spread|fill|HOST:N", FREE,
+	 "how workers are spread over HOSTS"},
 	{"RESTARTS", COUNT, AT(restarts), "10", 0, 1e6, NULL, FREE,
 	 "how many times in a row a node is started again"},
 	{"HUNG", DEADLINES_OF, AT(hung), "", 0, 0, NULL, FREE,
@@ -217,7 +226,7 @@ const char *job_key_values(size_t i)
 
 static int is_list(enum kind kind)
 {
-	return kind == NUMBERS || kind == FILES || kind == METRICS_OF;
+	return kind == NUMBERS || kind == FILES || kind == METRICS_OF || kind == HOSTS_OF;
 }
 
 static int is_name(enum kind kind)
@@ -407,6 +416,25 @@ static int metrics_check(const struct row *row, const struct job_list *list, con
 	return 0;
 }
 
+static int hosts_check(const struct row *row, const struct job_list *list, const char *place,
+		       struct error *err)
+{
+	if (list->count > HOSTS_MAX)
+		return error_set(err, ERROR_CONFIG, place, "%s: more than %d", row->key, HOSTS_MAX);
+	for (size_t i = 0; i < list->count; i++) {
+		if (!launcher_host_ok(list->item[i]))
+			return error_set(err, ERROR_CONFIG, place,
+					 "%s: '%.80s' is no name of a host (letters, digits, . _ - @ "
+					 ": [ ])",
+					 row->key, list->item[i]);
+		for (size_t k = 0; k < i; k++)
+			if (strcmp(list->item[i], list->item[k]) == 0)
+				return error_set(err, ERROR_CONFIG, place, "%s: %.80s stands twice",
+						 row->key, list->item[i]);
+	}
+	return 0;
+}
+
 static int number_store(struct job *job, const struct row *row, const char *value,
 			const char *place, struct error *err)
 {
@@ -435,6 +463,10 @@ static int store(struct job *job, const struct row *row, const char *value, cons
 		return files_split(field(job, row), row->key, value, place, err) == 0
 			       ? metrics_check(row, field(job, row), place, err)
 			       : -1;
+	if (row->kind == HOSTS_OF)
+		return list_split(field(job, row), value, ", \t", place, err) == 0
+			       ? hosts_check(row, field(job, row), place, err)
+			       : -1;
 	if (row->kind == NUMBERS) {
 		if (list_split(field(job, row), value, ", \t", place, err) != 0)
 			return -1;
@@ -453,6 +485,8 @@ static int store(struct job *job, const struct row *row, const char *value, cons
 	if (row->kind == BAD_ROWS && bad_rows_check(job, value, place, err) != 0)
 		return -1;
 	if (row->kind == DEADLINES_OF && deadlines_check(row, value, place, err) != 0)
+		return -1;
+	if (row->kind == PLACING && hosts_place_check(value, place, err) != 0)
 		return -1;
 	if (row->kind == TEMPLATE && template_check(row, value, place, err) != 0)
 		return -1;
@@ -809,6 +843,7 @@ static char *value_text(const struct job *job, const struct row *row)
 		number_format_real(*(const double *)at, number);
 		return strdup(number);
 	case NUMBERS:
+	case HOSTS_OF:
 		return list_join(at, ',');
 	case FILES:
 	case METRICS_OF:

@@ -55,6 +55,9 @@ struct job {
 	char *hung; /* see pulse_rules_parse(); "" when not given */
 	char *sync; /* bsp | ssp:N | asp, as given */
 	char *launch_worker, *launch_server, *drag;
+	struct job_list hosts; /* names; none: this machine, or what Slurm has allocated (hosts.h) */
+	char *launcher;        /* local | slurm | ssh; "": found out */
+	char *place;           /* spread | fill | HOST:N,...; see hosts.h */
 	/* decisions */
 	char *solution; /* a name, or the path of an executable */
 	double every, shorter, longer;

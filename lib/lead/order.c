@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LINE_ROOM 512 /* of a push: an id and seven numbers */
+#define LINE_ROOM 512 /* of a push: an id and seven numbers; of a member: two ids and two */
 
-static const char *const kind_name[ORDERS] = {"hold", "apply", "throw", "cut"};
+static const char *const kind_name[ORDERS] = {"hold", "apply", "throw", "cut", "sum", "fill"};
 
 /* ---- writing ---- */
 
@@ -27,6 +27,19 @@ static size_t push_line(char *out, const struct order_push *push)
 	return record_end(&o, NULL);
 }
 
+static size_t member_line(char *out, const struct order_member *member)
+{
+	struct record_out o;
+
+	record_begin(&o, out, LINE_ROOM, "member");
+	record_add(&o, "worker", member->worker);
+	record_add_u64(&o, "generation", member->generation);
+	record_add(&o, "replica", member->replica);
+	if (member->scale < 1.0 || member->scale > 1.0)
+		record_add_real(&o, "scale", member->scale);
+	return record_end(&o, NULL);
+}
+
 static size_t head_line(char *out, const struct order *order, size_t bytes)
 {
 	struct record_out o;
@@ -37,6 +50,11 @@ static size_t head_line(char *out, const struct order *order, size_t bytes)
 	case ORDER_APPLY:
 		record_add_u64(&o, "iteration", order->iteration);
 		record_add_u64(&o, "units", order->units);
+		if (order->epoch) {
+			record_add_u64(&o, "epoch", order->epoch);
+			record_add_real(&o, "divisor", order->divisor);
+			record_add_u64(&o, "samples", order->samples);
+		}
 		break;
 	case ORDER_THROW:
 		record_add(&o, "worker", order->worker);
@@ -46,6 +64,17 @@ static size_t head_line(char *out, const struct order *order, size_t bytes)
 		break;
 	case ORDER_CUT:
 		record_add(&o, "path", order->path);
+		record_add_u64(&o, "iteration", order->iteration);
+		break;
+	case ORDER_SUM:
+		record_add_u64(&o, "epoch", order->epoch);
+		record_add_u64(&o, "iteration", order->iteration);
+		record_add(&o, "replicas", order->replicas);
+		if (order->check)
+			record_add_u64(&o, "check", 1);
+		break;
+	case ORDER_FILL:
+		record_add(&o, "from", order->from);
 		record_add_u64(&o, "iteration", order->iteration);
 		break;
 	default:
@@ -59,13 +88,16 @@ static size_t head_line(char *out, const struct order *order, size_t bytes)
 /* The payload is written behind room for a head, then moved to it. */
 char *order_write(const struct order *o, size_t *head, size_t *bytes)
 {
-	char line[RECORD_LINE_MAX], *text = malloc(RECORD_LINE_MAX + o->pushes * LINE_ROOM);
+	char line[RECORD_LINE_MAX];
+	char *text = malloc(RECORD_LINE_MAX + (o->pushes + o->members) * LINE_ROOM);
 
 	*head = *bytes = 0;
 	if (!text)
 		return NULL;
 	for (size_t i = 0; i < o->pushes; i++)
 		*bytes += push_line(text + RECORD_LINE_MAX + *bytes, &o->push[i]);
+	for (size_t i = 0; i < o->members; i++)
+		*bytes += member_line(text + RECORD_LINE_MAX + *bytes, &o->member[i]);
 	*head = head_line(line, o, *bytes);
 	memmove(text + *head, text + RECORD_LINE_MAX, *bytes);
 	memcpy(text, line, *head);
@@ -97,32 +129,76 @@ static int read_push(struct order *o, struct order_push *push, const struct reco
 	return 0;
 }
 
+static int read_member(struct order *o, struct order_member *member, const struct record *r,
+		       struct error *err)
+{
+	const char *worker, *replica;
+
+	member->scale = 1.0;
+	if (!record_is(r, "member"))
+		return error_set(err, ERROR_DATA, NULL, "%.64s is no member", r->type);
+	if (record_id(r, "worker", &worker, err) != 0 ||
+	    record_u64(r, "generation", 1, UINT64_MAX, &member->generation, err) != 0 ||
+	    record_id(r, "replica", &replica, err) != 0 ||
+	    record_real_opt(r, "scale", 0.0, 1e9, &member->scale, err) != 0)
+		return -1;
+	snprintf(member->worker, sizeof member->worker, "%s", worker);
+	snprintf(member->replica, sizeof member->replica, "%s", replica);
+	o->members++;
+	return 0;
+}
+
+static int read_line(struct order *o, void *lines, const struct record *r, struct error *err)
+{
+	if (o->kind == ORDER_SUM)
+		return read_member(o, (struct order_member *)lines + o->members, r, err);
+	return read_push(o, (struct order_push *)lines + o->pushes, r, err);
+}
+
 /* Of a copy: in memory that is shared, lines could be more when they are read than when they were
  * counted. */
 static int read_lines(struct order *o, const char *text, size_t len, struct error *err)
 {
 	struct record *r = malloc(sizeof *r);
 	struct record_walk walk = record_walk(text, len);
-	struct order_push *push;
 	size_t lines = 0;
+	void *all;
 	int rc = -1;
 
 	for (size_t i = 0; i < len; i++)
 		lines += text[i] == '\n';
-	o->push = push = calloc(lines + 1, sizeof *push);
-	if (!r || !push || lines > ORDER_PUSHES_MAX)
-		error_set(err, ERROR_OS, NULL, "out of memory for %zu parts", lines);
+	all = calloc(lines + 1, o->kind == ORDER_SUM ? sizeof *o->member : sizeof *o->push);
+	if (o->kind == ORDER_SUM)
+		o->member = all;
+	else
+		o->push = all;
+	if (!r || !all || lines > ORDER_PUSHES_MAX)
+		error_set(err, ERROR_OS, NULL, "out of memory for %zu lines", lines);
 	else if (len && text[len - 1] != '\n')
 		error_set(err, ERROR_DATA, NULL, "the last line has no end");
 	else
 		while ((rc = record_next(&walk, r, err)) == RECORD_ONE) {
-			if (read_push(o, &push[o->pushes], r, err) != 0) {
+			if (read_line(o, all, r, err) != 0) {
 				rc = -1;
 				break;
 			}
 		}
 	free(r);
 	return rc == RECORD_END ? 0 : -1;
+}
+
+/* Of an apply: what it says of a sum, if it is of one. */
+static int read_sum(struct order *o, const struct record *r, struct error *err)
+{
+	if (!record_get(r, "epoch"))
+		return 0;
+	if (o->units != 1)
+		return error_set(err, ERROR_DATA, NULL, "a sum is one unit");
+	return record_u64(r, "epoch", 1, UINT64_MAX, &o->epoch, err) != 0 ||
+			       record_real(r, "divisor", 0.0, 1e300, &o->divisor, err) != 0 ||
+			       record_u64_opt(r, "samples", 0, UINT64_MAX, &o->samples, err) != 0
+		       ? -1
+		       : 0;
 }
 
 static int read_head(struct order *o, const struct record *r, struct error *err)
@@ -135,9 +211,26 @@ static int read_head(struct order *o, const struct record *r, struct error *err)
 		return 0;
 	case ORDER_APPLY:
 		return record_u64(r, "iteration", 0, UINT64_MAX - ORDER_PUSHES_MAX, &o->iteration,
-				  err) != 0
+				  err) != 0 ||
+				       record_u64(r, "units", 1, ORDER_PUSHES_MAX, &o->units,
+						  err) != 0
 			       ? -1
-			       : record_u64(r, "units", 1, ORDER_PUSHES_MAX, &o->units, err);
+			       : read_sum(o, r, err);
+	case ORDER_SUM: {
+		uint64_t check = 0;
+		if (record_u64_opt(r, "check", 0, 1, &check, err) != 0)
+			return -1;
+		o->check = (int)check;
+		return record_u64(r, "epoch", 1, UINT64_MAX, &o->epoch, err) != 0 ||
+				       record_u64(r, "iteration", 0, UINT64_MAX - 1, &o->iteration,
+						  err) != 0
+			       ? -1
+			       : record_text(r, "replicas", &o->replicas, err);
+	}
+	case ORDER_FILL:
+		return record_text(r, "from", &o->from, err) != 0
+			       ? -1
+			       : record_u64(r, "iteration", 0, UINT64_MAX, &o->iteration, err);
 	case ORDER_THROW:
 		o->one = record_get(r, "sequence") != NULL;
 		return record_id(r, "worker", &o->worker, err) != 0 ||
@@ -181,4 +274,13 @@ int order_read(struct order *o, const struct record *r, const void *payload, siz
 	rc = read_lines(o, text, bytes, err);
 	free(text);
 	return rc;
+}
+
+void order_clear(struct order *o)
+{
+	free((void *)o->push);
+	free((void *)o->member);
+	o->push = NULL;
+	o->member = NULL;
+	o->pushes = o->members = 0;
 }

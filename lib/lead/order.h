@@ -1,7 +1,10 @@
 /*
- * order: what the lead tells those who have the parameters (hold, apply, throw, cut), as a struct
- * and as the request of paceline-protocol(7): a part in this process gets the one, a part behind a
- * socket the other, and both obey alike.
+ * order: what the lead tells those who have the parameters, as a struct and as the request of
+ * paceline-protocol(7): a part in this process gets the one, a part behind a socket the other, and
+ * both obey alike.
+ *
+ * Parts, each with some of the parameters, are told hold, apply, throw, cut.  Replicas, each with
+ * all of them, are told sum, apply (which names a sum, not pushes), fill, throw, cut.
  */
 #ifndef PACELINE_LEAD_ORDER_H
 #define PACELINE_LEAD_ORDER_H
@@ -23,6 +26,9 @@ enum order_kind {
 	ORDER_APPLY, /* push[] is committed: `units` units, behind `iteration` of them */
 	ORDER_THROW, /* what is staged of worker up to generation goes; with `one`, one push */
 	ORDER_CUT,   /* behind the last apply, at iteration: write this part into directory path */
+	ORDER_SUM,   /* a replica: sum what member[] push for iteration, under this epoch */
+	ORDER_FILL,  /* a replica: forget all, and copy the parameters of the one at socket from, which
+			is at iteration */
 	ORDERS
 };
 
@@ -39,6 +45,14 @@ struct order_push {
 	double scale;
 };
 
+/* Whose gradient is in a sum: what it stages at its replica for that iteration. */
+struct order_member {
+	char worker[OPTION_ID_MAX];
+	uint64_t generation;
+	char replica[OPTION_ID_MAX]; /* where it pushes */
+	double scale;                /* what its gradient weighs */
+};
+
 /* Belongs to who gives it, and is valid until that call returns. */
 struct order {
 	enum order_kind kind;
@@ -50,6 +64,17 @@ struct order {
 	uint64_t generation, sequence;
 	int one; /* throw: of that generation this sequence; 0: all, and later ones are refused */
 	const char *path;
+	/* Sums. Epochs are never used again, and grow: (term of the lead << 32) + a counter. */
+	uint64_t epoch; /* sum; apply: of the sum that is committed, 0: push[] is */
+	const struct order_member *member;
+	size_t members;
+	const char *replicas; /* who sum together: r0,r2 */
+	int check;            /* sum: the answer says a checksum of it */
+	/* apply of a sum: the mean is the sum divided by this; 0: nobody trained, and only the
+	 * iteration goes on, for which no sum is needed. */
+	double divisor;
+	uint64_t samples;
+	const char *from; /* fill */
 };
 
 /* What became of it. */
@@ -59,14 +84,18 @@ struct order_result {
 	uint64_t iteration;
 	int repeated;     /* it was done before */
 	const char *file; /* of a cut: what was written, */
-	uint64_t bytes, sum;
+	uint64_t bytes, sum; /* sum: of a sum that is checked, too */
 	double stall; /* and the seconds that the part stood still */
+	uint64_t epoch; /* of a sum */
 };
 
-/* Who hears of it: missing for each push that is not there, then done, once, now or later. */
+/* Who hears of it: missing for each push that is not there, diverged for each whose gradient can't
+ * be summed (then nothing was), then done, once, now or later. */
 struct order_answer {
 	void (*missing)(uint32_t part, const char *worker, uint64_t generation, uint64_t sequence,
 			void *arg);
+	void (*diverged)(uint32_t part, const char *worker, uint64_t generation, const char *why,
+			 void *arg);
 	void (*done)(uint32_t part, const struct order_result *result, void *arg);
 	void *arg;
 	uint32_t part; /* of those that the same order was given to */
@@ -76,9 +105,10 @@ struct order_answer {
  * freed. NULL: no memory. */
 char *order_write(const struct order *o, size_t *head, size_t *bytes);
 
-/* The order that a request is; its push array is to be freed, its strings are those of r.
+/* The order that a request is; order_clear() frees its arrays, its strings are those of r.
  * ERROR_DATA says what is wrong. payload may lie in memory that others write. */
 int order_read(struct order *o, const struct record *r, const void *payload, size_t bytes,
 	       struct error *err);
+void order_clear(struct order *o);
 
 #endif

@@ -122,6 +122,13 @@ static void obey_cut(struct ps *p, const struct order *o, const struct order_ans
 	}
 }
 
+static void obey_not(struct ps *p, const struct order *o, const struct order_answer *a)
+{
+	(void)p;
+	(void)o;
+	refuse(a, "no-replica", "it has a part of the parameters only");
+}
+
 void ps_obey(void *ps, const struct order *o, const struct order_answer *a)
 {
 	static void (*const obey[ORDERS])(struct ps * p, const struct order *o,
@@ -130,6 +137,8 @@ void ps_obey(void *ps, const struct order *o, const struct order_answer *a)
 		[ORDER_APPLY] = obey_apply,
 		[ORDER_THROW] = obey_throw,
 		[ORDER_CUT] = obey_cut,
+		[ORDER_SUM] = obey_not,
+		[ORDER_FILL] = obey_not,
 	};
 
 	obey[o->kind](ps, o, a);
@@ -233,5 +242,5 @@ void ps_on_order(struct request *rq, void *ps)
 			answer.done = put_applied;
 		ps_obey(p, &order, &answer);
 	}
-	free((void *)order.push);
+	order_clear(&order);
 }

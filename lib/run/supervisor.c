@@ -253,7 +253,7 @@ int supervisor_run(const struct supervisor_options *options, struct supervisor_r
 	s->options = *options;
 	s->job = options->job;
 	s->dirs = options->dirs;
-	launcher_here(&s->here);
+	s->here = options->hosts->place[0];
 	sup_log_init(s);
 	sup_progress_init(s);
 	if (begin(s, err) != 0) {

@@ -166,6 +166,13 @@ int call_bytes(struct call *c, void *data, size_t bytes, struct error *err)
 	return 0;
 }
 
+int call_passed(struct call *c)
+{
+	int fd = c->in.passed;
+	c->in.passed = -1;
+	return fd;
+}
+
 int call_request(struct call *c, const char *line, size_t len, struct record *closing,
 		 void (*data)(const struct record *r, void *arg), void *arg, struct error *err)
 {

@@ -212,6 +212,16 @@ void request_ok_record(struct request *rq, struct record_out *o)
 	finish(rq);
 }
 
+void request_ok_with(struct request *rq, struct record_out *o, int fd)
+{
+	size_t len = record_end(o, NULL);
+	struct output *out = output_of(rq);
+	if (out)
+		was_put(rq, len,
+			output_put_with(out, &rq->connection->server->chunks, o->data, len, fd));
+	finish(rq);
+}
+
 void request_err(struct request *rq, const char *code, const char *text_fmt, ...)
 {
 	char line[RECORD_LINE_MAX], text[1024] = "";

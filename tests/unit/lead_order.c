@@ -30,13 +30,13 @@ static void pass(const struct order *o)
 	assert_int_equal(back.kind, o->kind);
 	assert_int_equal(back.incarnation, o->incarnation);
 	assert_int_equal(back.pushes, o->pushes);
+	assert_int_equal(back.members, o->members);
 }
 
 static int clear(void **state)
 {
 	(void)state;
-	free((void *)back.push);
-	back.push = NULL;
+	order_clear(&back);
 	return 0;
 }
 
@@ -112,6 +112,55 @@ static void throws_and_cuts(void **state)
 	assert_true(back.iteration == ORDER_ANYWHERE);
 }
 
+static void sums_and_fills(void **state)
+{
+	struct order_member member[2] = {
+		{.worker = "w0", .generation = 3, .replica = "r0", .scale = 1},
+		{.worker = "w10", .generation = 1, .replica = "r2", .scale = 0.1},
+	};
+	struct order o = {.kind = ORDER_SUM,
+			  .incarnation = 5,
+			  .epoch = (UINT64_C(7) << 32) + 1,
+			  .iteration = 41,
+			  .replicas = "r0,r2",
+			  .member = member,
+			  .members = 2};
+
+	(void)state;
+	pass(&o);
+	assert_true(back.epoch == o.epoch);
+	assert_int_equal(back.iteration, 41);
+	assert_false(back.check);
+	assert_string_equal(back.replicas, "r0,r2");
+	for (size_t i = 0; i < 2; i++) {
+		assert_string_equal(back.member[i].worker, member[i].worker);
+		assert_int_equal(back.member[i].generation, member[i].generation);
+		assert_string_equal(back.member[i].replica, member[i].replica);
+		assert_true(back.member[i].scale >= member[i].scale &&
+			    back.member[i].scale <= member[i].scale);
+	}
+	clear(NULL);
+	o.check = 1;
+	o.members = 0;
+	pass(&o);
+	assert_true(back.check);
+	clear(NULL);
+	o = (struct order){.kind = ORDER_APPLY,
+			   .iteration = 8,
+			   .units = 1,
+			   .epoch = 9,
+			   .divisor = 1.0 / 3.0,
+			   .samples = 77};
+	pass(&o);
+	assert_int_equal(back.epoch, 9);
+	assert_true(back.divisor >= o.divisor && back.divisor <= o.divisor);
+	assert_int_equal(back.samples, 77);
+	o = (struct order){.kind = ORDER_FILL, .from = "/run dir/r0.sock", .iteration = 12};
+	pass(&o);
+	assert_string_equal(back.from, "/run dir/r0.sock");
+	assert_int_equal(back.iteration, 12);
+}
+
 static void refused(const char *head, const char *payload)
 {
 	assert_int_equal(record_parse(&record, head, strlen(head), &err), 0);
@@ -132,6 +181,19 @@ static void what_no_lead_writes_is_refused(void **state)
 	refused("throw incarnation=1 worker=../x generation=1", "");
 	refused("cut incarnation=1", "");
 	refused("hold", "");
+	refused("sum incarnation=1 iteration=0 replicas=r0", "");
+	refused("sum incarnation=1 epoch=0 iteration=0 replicas=r0", "");
+	refused("sum incarnation=1 epoch=1 iteration=0", "");
+	refused("sum incarnation=1 epoch=1 iteration=0 replicas=r0",
+		"part worker=w0 generation=1 sequence=1 unit=0\n");
+	refused("sum incarnation=1 epoch=1 iteration=0 replicas=r0",
+		"member worker=w0 generation=0 replica=r0\n");
+	refused("sum incarnation=1 epoch=1 iteration=0 replicas=r0",
+		"member worker=w0 generation=1\n");
+	refused("apply incarnation=1 iteration=0 units=2 epoch=1 divisor=1", "");
+	refused("apply incarnation=1 iteration=0 units=1 epoch=1 divisor=-1", "");
+	refused("apply incarnation=1 iteration=0 units=1 epoch=1", "");
+	refused("fill incarnation=1 iteration=0", "");
 	refused(apply, "part worker=w0 generation=1 sequence=1 unit=0");
 	refused(apply, "rubbish\n");
 	refused(apply, "part worker=w0 generation=0 sequence=1 unit=0\n");
@@ -146,6 +208,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(pushes_keep_their_names_and_numbers, clear),
 		cmocka_unit_test_teardown(throws_and_cuts, clear),
+		cmocka_unit_test_teardown(sums_and_fills, clear),
 		cmocka_unit_test_teardown(what_no_lead_writes_is_refused, clear),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

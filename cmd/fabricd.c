@@ -1,0 +1,72 @@
+/* fabricd: one rank a host of the MPI world that carries a job's sockets between its hosts. */
+#include "base/version.h"
+#include "cmd/daemon.h"
+#include "fabric/fabric.h"
+
+#include <unistd.h>
+
+#define PROGRAM "fabricd"
+
+/* The world sleeps on TCP connections, so that is how MPI is to talk, also on one host; who wants
+ * another way says so to mpirun. */
+static void choose_transport(void)
+{
+	setenv("OMPI_MCA_pml", "ob1", 0);
+	setenv("OMPI_MCA_btl", "tcp,self", 0);
+}
+
+static int run(const struct fabric_options *options, struct error *err)
+{
+	struct fabric *f = NULL;
+	struct error late;
+	if (fabric_new(&f, options, err) != 0)
+		return -1;
+	int result = daemon_run(fabric_server(f), err);
+	/* A rank that hangs in the end of MPI is no use to anybody. */
+	alarm(15);
+	if (fabric_free(f, &late) != 0 && result == 0) {
+		*err = late;
+		return -1;
+	}
+	return result;
+}
+
+int main(int argc, char **argv)
+{
+	char name[256] = "";
+	struct fabric_options options = {.version = PACELINE_VERSION};
+	const struct option_row rows[] = {
+		{.name = "run-dir", .letter = 'd', .kind = OPTION_TEXT, .target = &options.run_dir,
+		 .arg = "DIR", .help = "the sockets of the job are in DIR, on every host"},
+		{.name = "routes", .kind = OPTION_TEXT, .target = &options.routes, .arg = "FILE",
+		 .help = "which daemon lives on which host; rank 0 reads it and tells the others"},
+		{.name = "host", .kind = OPTION_ID, .target = &options.host, .arg = "NAME",
+		 .help = "this host, as FILE calls it ($PACELINE_HOST, or the host's own name)"},
+		{0}};
+	const struct option_table table = {
+		.program = PROGRAM,
+		.synopsis = "--run-dir DIR [--routes FILE] [--host NAME]",
+		.about = "Carries the sockets of a job between its hosts, over MPI.",
+		.rows = rows,
+		.epilogue = DAEMON_CLIENTS};
+	struct error err = {0};
+	int status = 0;
+
+	daemon_begin(PROGRAM);
+	gethostname(name, sizeof name - 1);
+	options.host = getenv("PACELINE_HOST");
+	if (!options.host || !*options.host)
+		options.host = name;
+	int parsed = cmd_options(&table, argc, argv, &err);
+	if (parsed == OPTION_SHOWN)
+		return cmd_end(PROGRAM, 0);
+	if (parsed == 0 && !options.run_dir)
+		parsed = error_set(&err, ERROR_USAGE, NULL, "needs --run-dir DIR");
+	if (parsed == 0 && !option_id_ok(options.host))
+		parsed = error_set(&err, ERROR_USAGE, options.host,
+				   "is no name of a host: letters, digits, . _ and -");
+	choose_transport();
+	if (parsed != 0 || run(&options, &err) != 0)
+		status = cmd_fail(PROGRAM, &err);
+	return cmd_end(PROGRAM, status);
+}

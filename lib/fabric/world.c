@@ -1,0 +1,552 @@
+/*
+ * world: see world.h.
+ *
+ * Receives are posted ahead, and tested; nothing is probed for: a probe that finds nothing may have
+ * read what came, and a sleep after it would be one too long.
+ */
+#include "fabric/world.h"
+
+#include "base/clock.h"
+#include "base/grow.h"
+#include "base/log.h"
+#include "fabric/mpi_sockets.h"
+
+#include <errno.h>
+#include <mpi.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define HEARD 48               /* messages that may wait for us, beyond what MPI keeps */
+#define ROUNDS 16              /* looks of one turn, before others have theirs */
+#define SPIN_SECONDS 200e-6    /* after something has happened */
+#define NAP_SECONDS 1e-3       /* while something is on its way; the shortest sleep */
+#define SLEEP_SECONDS 0.1      /* the longest: MPI's sockets wake us before */
+#define FIND_SECONDS 1.0       /* between looks for sockets that are new */
+#define CLOSE_SECONDS 5.0
+#define VERSION_MAX 64
+#define TAG_BITS 24
+
+struct heard {
+	MPI_Request request;
+	char data[WORLD_MESSAGE_MAX];
+};
+
+/* A send or a receive of bulk that is under way. */
+struct flight {
+	world_done_fn *done;
+	void *arg;
+	int is_send;
+};
+
+struct call {
+	struct call *next;
+	world_done_fn *fn;
+	void *arg;
+};
+
+struct listener {
+	world_message_fn *fn;
+	void *arg;
+};
+
+struct rank_info {
+	char host[WORLD_HOST_MAX];
+	char version[VERSION_MAX];
+};
+
+struct world {
+	struct world_options options;
+	MPI_Comm messages, bulk;
+	int rank, size;
+	struct rank_info *who;
+	struct listener listener[WORLD_CHANNELS];
+	struct heard *heard;
+	size_t head; /* of those heard, the next one that can come */
+	/* Side by side: MPI wants its requests in one array. */
+	MPI_Request *request;
+	struct flight *flight;
+	size_t flights, request_room, flight_room;
+	int *index;
+	struct flight *landed;
+	size_t index_room, landed_room;
+	size_t sends; /* among the flights */
+	struct event *turn, *called;
+	struct mpi_sockets sockets;
+	double busy_until, sleep, found_at;
+	int is_new; /* something may have come where no socket was watched */
+	uint64_t sleeps;
+	struct world_counts counts;
+	int call_fd;
+	pthread_mutex_t lock; /* of calls */
+	struct call *first_call, **last_call;
+};
+
+static void arm(struct world *w, double seconds)
+{
+	struct timeval t = clock_timeval(seconds);
+	event_add(w->turn, &t);
+}
+
+/* Something has begun or come: look at MPI soon, and for a while. */
+static void stir(struct world *w)
+{
+	w->busy_until = clock_mono() + SPIN_SECONDS;
+	w->sleep = NAP_SECONDS;
+	arm(w, 0);
+}
+
+/* ---- bulk and sends ---- */
+
+static int flight_room(struct world *w)
+{
+	size_t count = w->flights + 1;
+	return GROW(w->request, w->request_room, count) != 0 ||
+			       GROW(w->flight, w->flight_room, count) != 0 ||
+			       GROW(w->index, w->index_room, count) != 0 ||
+			       GROW(w->landed, w->landed_room, count) != 0
+		       ? -1
+		       : 0;
+}
+
+static void depart(struct world *w, int is_send, world_done_fn *done, void *arg)
+{
+	w->flight[w->flights++] = (struct flight){.done = done, .arg = arg, .is_send = is_send};
+	w->sends += (size_t)is_send;
+	stir(w);
+}
+
+/* Returns how many have come to their end. They are told in the order in which they began. */
+static int land(struct world *w)
+{
+	int n = 0;
+	if (w->flights == 0)
+		return 0;
+	MPI_Testsome((int)w->flights, w->request, &n, w->index, MPI_STATUSES_IGNORE);
+	if (n == MPI_UNDEFINED || n <= 0)
+		return 0;
+	size_t kept = 0, landed = 0;
+	for (size_t i = 0; i < w->flights; i++) {
+		if (w->request[i] == MPI_REQUEST_NULL) {
+			w->landed[landed++] = w->flight[i];
+			w->sends -= (size_t)w->flight[i].is_send;
+			continue;
+		}
+		w->request[kept] = w->request[i];
+		w->flight[kept++] = w->flight[i];
+	}
+	w->flights = kept;
+	/* Who is told may begin others, and the array of those landed may move. */
+	for (size_t i = 0; i < landed; i++) {
+		struct flight f = w->landed[i];
+		if (f.done)
+			f.done(f.arg);
+	}
+	return (int)landed;
+}
+
+int world_send(struct world *w, unsigned rank, enum world_channel channel, const void *data,
+	       size_t bytes, world_done_fn *done, void *arg)
+{
+	if (flight_room(w) != 0)
+		return -1;
+	MPI_Isend(data, (int)bytes, MPI_BYTE, (int)rank, (int)channel, w->messages,
+		  &w->request[w->flights]);
+	w->counts.messages_sent++;
+	w->counts.bytes_sent += bytes;
+	depart(w, 1, done, arg);
+	return 0;
+}
+
+int world_tell(struct world *w, unsigned rank, enum world_channel channel, const void *head,
+	       size_t head_bytes, const void *data, size_t bytes)
+{
+	char *copy = malloc(head_bytes + bytes + 1);
+	if (!copy)
+		return -1;
+	memcpy(copy, head, head_bytes);
+	if (bytes > 0)
+		memcpy(copy + head_bytes, data, bytes);
+	if (world_send(w, rank, channel, copy, head_bytes + bytes, free, copy) == 0)
+		return 0;
+	free(copy);
+	return -1;
+}
+
+static int bulk_tag(enum world_channel channel, unsigned tag)
+{
+	return (int)((unsigned)channel << TAG_BITS | (tag & WORLD_TAG_MAX));
+}
+
+int world_send_bulk(struct world *w, unsigned rank, enum world_channel channel, unsigned tag,
+		    const void *data, size_t bytes, world_done_fn *done, void *arg)
+{
+	if (flight_room(w) != 0)
+		return -1;
+	MPI_Isend(data, (int)bytes, MPI_BYTE, (int)rank, bulk_tag(channel, tag), w->bulk,
+		  &w->request[w->flights]);
+	w->counts.bytes_sent += bytes;
+	depart(w, 1, done, arg);
+	return 0;
+}
+
+int world_receive_bulk(struct world *w, unsigned rank, enum world_channel channel, unsigned tag,
+		       void *into, size_t bytes, world_done_fn *done, void *arg)
+{
+	if (flight_room(w) != 0)
+		return -1;
+	MPI_Irecv(into, (int)bytes, MPI_BYTE, (int)rank, bulk_tag(channel, tag), w->bulk,
+		  &w->request[w->flights]);
+	w->counts.bytes_received += bytes;
+	depart(w, 0, done, arg);
+	return 0;
+}
+
+/* ---- messages ---- */
+
+void world_on(struct world *w, enum world_channel channel, world_message_fn *fn, void *arg)
+{
+	w->listener[channel] = (struct listener){fn, arg};
+}
+
+static void listen_for(struct world *w, struct heard *h)
+{
+	MPI_Irecv(h->data, sizeof h->data, MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, w->messages,
+		  &h->request);
+}
+
+/* Whatever is sent goes to the receive that was posted first, so they are taken in turn. */
+static int hear(struct world *w)
+{
+	struct heard *h = &w->heard[w->head];
+	MPI_Status status;
+	int came, bytes;
+	MPI_Test(&h->request, &came, &status);
+	if (!came)
+		return 0;
+	MPI_Get_count(&status, MPI_BYTE, &bytes);
+	w->head = (w->head + 1) % HEARD;
+	w->counts.messages_received++;
+	w->counts.bytes_received += (size_t)bytes;
+	struct listener *l =
+		status.MPI_TAG < WORLD_CHANNELS ? &w->listener[status.MPI_TAG] : NULL;
+	if (l && l->fn)
+		l->fn((unsigned)status.MPI_SOURCE, h->data, (size_t)bytes, l->arg);
+	listen_for(w, h);
+	return 1;
+}
+
+/* ---- turns ---- */
+
+static void find_sockets(struct world *w, double now)
+{
+	w->found_at = now;
+	w->is_new = 0;
+	if (mpi_sockets_find(&w->sockets) != 0)
+		log_say(LOG_LEVEL_WARNING, "not all of MPI's connections can be watched");
+}
+
+static int look(struct world *w)
+{
+	int all = 0, came = 1;
+	for (int i = 0; i < ROUNDS && came > 0; i++) {
+		came = land(w);
+		came += hear(w);
+		all += came;
+	}
+	return all;
+}
+
+static void take_turn(struct world *w)
+{
+	int came = look(w);
+	double now = clock_mono();
+	if (came > 0) {
+		w->busy_until = now + SPIN_SECONDS;
+		w->sleep = NAP_SECONDS;
+		w->is_new = 1;
+	}
+	if (now < w->busy_until) {
+		if (came == 0)
+			sched_yield();
+		arm(w, 0);
+		return;
+	}
+	if (w->is_new && now - w->found_at > FIND_SECONDS)
+		find_sockets(w, now);
+	/* What MPI reads in its last look, and tells only in the next one, waits no longer than it
+	 * has been quiet. Without sockets to wake us every sleep is short. */
+	arm(w, w->sleep);
+	w->counts.sleeps++;
+	if (w->sends == 0 && (w->sockets.count > 0 || w->size == 1))
+		w->sleep = w->sleep * 2 < SLEEP_SECONDS ? w->sleep * 2 : SLEEP_SECONDS;
+}
+
+static void on_turn(evutil_socket_t fd, short what, void *world)
+{
+	(void)fd;
+	(void)what;
+	take_turn(world);
+}
+
+static void on_socket(evutil_socket_t fd, short what, void *world)
+{
+	struct world *w = world;
+	(void)what;
+	if (mpi_sockets_listens(&w->sockets, fd))
+		w->found_at = 0;
+	w->is_new = 1;
+	w->sleep = NAP_SECONDS;
+	double busy = clock_mono() + SPIN_SECONDS;
+	if (w->busy_until < busy)
+		w->busy_until = busy;
+	take_turn(w);
+}
+
+/* ---- calls from other threads ---- */
+
+int world_call(struct world *w, world_done_fn *fn, void *arg)
+{
+	struct call *c = malloc(sizeof *c);
+	if (!c)
+		return -1;
+	*c = (struct call){.fn = fn, .arg = arg};
+	pthread_mutex_lock(&w->lock);
+	*w->last_call = c;
+	w->last_call = &c->next;
+	pthread_mutex_unlock(&w->lock);
+	uint64_t one = 1;
+	(void)!write(w->call_fd, &one, sizeof one);
+	return 0;
+}
+
+static struct call *take_calls(struct world *w)
+{
+	pthread_mutex_lock(&w->lock);
+	struct call *first = w->first_call;
+	w->first_call = NULL;
+	w->last_call = &w->first_call;
+	pthread_mutex_unlock(&w->lock);
+	return first;
+}
+
+static void on_called(evutil_socket_t fd, short what, void *world)
+{
+	uint64_t n;
+	(void)what;
+	(void)!read(fd, &n, sizeof n);
+	for (struct call *c = take_calls(world), *next; c; c = next) {
+		next = c->next;
+		c->fn(c->arg);
+		free(c);
+	}
+}
+
+/* ---- making and ending ---- */
+
+static void on_end(unsigned rank, const void *data, size_t bytes, void *world)
+{
+	struct world *w = world;
+	(void)rank;
+	(void)data;
+	(void)bytes;
+	if (w->options.ended)
+		w->options.ended(w->options.owner);
+}
+
+void world_end(struct world *w)
+{
+	for (unsigned i = 0; i < (unsigned)w->size; i++)
+		if (i != (unsigned)w->rank)
+			(void)world_tell(w, i, WORLD_CONTROL, "", 1, NULL, 0);
+}
+
+/* All ranks see the same and come to the same end. */
+static int check_ranks(const struct world *w, struct error *err)
+{
+	for (int i = 0; i < w->size; i++) {
+		const struct rank_info *a = &w->who[i];
+		if (strcmp(a->version, w->who[0].version) != 0)
+			return error_set(err, ERROR_CONFIG, a->host,
+					 "has version %s, %s has %s: all hosts need the same",
+					 a->version, w->who[0].host, w->who[0].version);
+		for (int j = 0; j < i; j++)
+			if (strcmp(a->host, w->who[j].host) == 0)
+				return error_set(err, ERROR_CONFIG, a->host,
+						 "is the name of two ranks, %d and %d: start one on "
+						 "each host, or give them names", j, i);
+	}
+	return 0;
+}
+
+static int meet(struct world *w, struct error *err)
+{
+	struct rank_info me = {0};
+	if (strlen(w->options.host) >= sizeof me.host)
+		return error_set(err, ERROR_CONFIG, w->options.host, "name of a host too long");
+	strncpy(me.host, w->options.host, sizeof me.host - 1);
+	strncpy(me.version, w->options.version, sizeof me.version - 1);
+	MPI_Allgather(&me, sizeof me, MPI_BYTE, w->who, sizeof me, MPI_BYTE, MPI_COMM_WORLD);
+	/* Each with each, so that the connections are there when sockets are looked for. */
+	for (int d = 1; d < w->size; d++) {
+		int to = (w->rank + d) % w->size, from = (w->rank - d + w->size) % w->size;
+		MPI_Sendrecv(NULL, 0, MPI_BYTE, to, 0, NULL, 0, MPI_BYTE, from, 0, MPI_COMM_WORLD,
+			     MPI_STATUS_IGNORE);
+	}
+	MPI_Comm_dup(MPI_COMM_WORLD, &w->messages);
+	MPI_Comm_dup(MPI_COMM_WORLD, &w->bulk);
+	return check_ranks(w, err);
+}
+
+static int make_events(struct world *w, struct error *err)
+{
+	struct event_base *base = w->options.base;
+	w->call_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	w->turn = evtimer_new(base, on_turn, w);
+	w->called = w->call_fd < 0 ? NULL
+				   : event_new(base, w->call_fd, EV_READ | EV_PERSIST, on_called, w);
+	if (!w->turn || !w->called || event_add(w->called, NULL) != 0)
+		return error_set(err, ERROR_OS, "the MPI world", "no event loop");
+	return 0;
+}
+
+/* What MPI does not hold. */
+static void free_world(struct world *w)
+{
+	for (struct call *c = take_calls(w), *next; c; c = next) {
+		next = c->next;
+		free(c);
+	}
+	mpi_sockets_end(&w->sockets);
+	if (w->turn)
+		event_free(w->turn);
+	if (w->called)
+		event_free(w->called);
+	if (w->call_fd >= 0)
+		close(w->call_fd);
+	free(w->request);
+	free(w->flight);
+	free(w->index);
+	free(w->landed);
+	free(w->heard);
+	free(w->who);
+	pthread_mutex_destroy(&w->lock);
+	free(w);
+}
+
+int world_open(struct world **out, const struct world_options *options, struct error *err)
+{
+	struct world *w = calloc(1, sizeof *w);
+	int provided;
+	if (!w)
+		return error_set(err, ERROR_OS, "the MPI world", "out of memory");
+	w->options = *options;
+	w->call_fd = -1;
+	w->last_call = &w->first_call;
+	pthread_mutex_init(&w->lock, NULL);
+	if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) {
+		free_world(w);
+		return error_set(err, ERROR_UNAVAILABLE, "the MPI world", "can't be entered");
+	}
+	MPI_Comm_rank(MPI_COMM_WORLD, &w->rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &w->size);
+	w->who = calloc((size_t)w->size, sizeof *w->who);
+	w->heard = calloc(HEARD, sizeof *w->heard);
+	int result = !w->who || !w->heard
+			     ? error_set(err, ERROR_OS, "the MPI world", "out of memory")
+			     : 0;
+	if (result == 0)
+		result = meet(w, err);
+	if (result == 0)
+		result = make_events(w, err);
+	if (result != 0) {
+		MPI_Finalize();
+		free_world(w);
+		return -1;
+	}
+	for (size_t i = 0; i < HEARD; i++)
+		listen_for(w, &w->heard[i]);
+	world_on(w, WORLD_CONTROL, on_end, w);
+	mpi_sockets_begin(&w->sockets, w->options.base, on_socket, w);
+	find_sockets(w, clock_mono());
+	stir(w);
+	*out = w;
+	return 0;
+}
+
+/* All ranks have come here. MPI goes on meanwhile: the others may wait for what we have sent. */
+static int part(struct world *w, struct error *err)
+{
+	double deadline = clock_mono() + CLOSE_SECONDS;
+	MPI_Request all;
+	int done = 0, n;
+	MPI_Ibarrier(MPI_COMM_WORLD, &all);
+	while (!done && clock_mono() < deadline) {
+		MPI_Test(&all, &done, MPI_STATUS_IGNORE);
+		if (w->flights > 0)
+			MPI_Testsome((int)w->flights, w->request, &n, w->index,
+				     MPI_STATUSES_IGNORE);
+		if (!done)
+			clock_sleep(NAP_SECONDS / 10);
+	}
+	if (done)
+		return 0;
+	return error_set(err, ERROR_TEMPFAIL, "the MPI world",
+			 "not all hosts have come to the end of it in %.0f s", CLOSE_SECONDS);
+}
+
+int world_close(struct world *w, struct error *err)
+{
+	if (!w)
+		return 0;
+	int result = part(w, err);
+	if (result == 0) {
+		for (size_t i = 0; i < HEARD; i++) {
+			MPI_Cancel(&w->heard[i].request);
+			MPI_Wait(&w->heard[i].request, MPI_STATUS_IGNORE);
+		}
+		for (size_t i = 0; i < w->flights; i++)
+			if (w->request[i] != MPI_REQUEST_NULL)
+				MPI_Request_free(&w->request[i]);
+		MPI_Comm_free(&w->messages);
+		MPI_Comm_free(&w->bulk);
+		MPI_Finalize();
+	}
+	free_world(w);
+	return result;
+}
+
+/* ---- asking ---- */
+
+unsigned world_rank(const struct world *w)
+{
+	return (unsigned)w->rank;
+}
+
+unsigned world_size(const struct world *w)
+{
+	return (unsigned)w->size;
+}
+
+const char *world_host(const struct world *w, unsigned rank)
+{
+	return w->who[rank].host;
+}
+
+int world_find(const struct world *w, const char *host)
+{
+	for (int i = 0; i < w->size; i++)
+		if (strcmp(w->who[i].host, host) == 0)
+			return i;
+	return -1;
+}
+
+void world_count(const struct world *w, struct world_counts *counts)
+{
+	*counts = w->counts;
+	counts->sockets = w->sockets.count;
+	counts->under_way = w->flights;
+}

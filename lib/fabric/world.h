@@ -1,0 +1,103 @@
+/*
+ * world: the MPI world of a job, one rank a host, and the only room that includes mpi.h.
+ *
+ * All of it happens on one thread: the one that runs the event base given to world_open().  It looks
+ * at MPI again and again for a short while after anything has happened; then it sleeps in the event
+ * base, which watches the sockets of MPI's own connections, too, and wakes for them.  Nothing here
+ * waits, but world_open() and world_close().
+ *
+ * Messages are small and wait in the world's own memory for who wants them: their order is kept from
+ * one rank to another, whatever their channels.  Bulk goes from memory to memory: where both sides
+ * have named it by the same tag, in any order among others.
+ *
+ * MPI ends the process when a connection fails for good: a world is whole or it is not.  Whoever
+ * starts it starts it anew, so nothing may live here that can't be sent again.
+ */
+#ifndef PACELINE_FABRIC_WORLD_H
+#define PACELINE_FABRIC_WORLD_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define WORLD_MESSAGE_MAX 49152 /* bytes */
+#define WORLD_BULK_MAX (1u << 30)
+#define WORLD_TAG_MAX 0xffffffu
+#define WORLD_HOST_MAX 65 /* bytes of a host's name with its NUL */
+
+enum world_channel { WORLD_CONTROL, WORLD_RELAY, WORLD_SUM, WORLD_CHANNELS };
+
+struct event_base;
+struct world;
+
+struct world_options {
+	struct event_base *base;
+	const char *host;    /* this host's name; no two ranks may have the same */
+	const char *version; /* must be equal on all ranks */
+	/* Another rank has called world_end(). May be NULL. */
+	void (*ended)(void *owner);
+	void *owner;
+};
+
+/* Options are copied, what they point to is borrowed. Waits for all ranks, as mpirun or srun
+ * started them; without those the world is this process. ERROR_CONFIG on all ranks: two have the
+ * same host, or other versions. Once in a process. */
+int world_open(struct world **out, const struct world_options *options, struct error *err);
+/* Waits for all ranks to do the same, some seconds at most; nothing is called back any more. -1: they
+ * did not, and the process can only end (NULL is fine). */
+int world_close(struct world *w, struct error *err);
+/* Tells all other ranks (their `ended`). */
+void world_end(struct world *w);
+
+unsigned world_rank(const struct world *w);
+unsigned world_size(const struct world *w);
+const char *world_host(const struct world *w, unsigned rank);
+/* The rank of a host; -1: it is not in this world. */
+int world_find(const struct world *w, const char *host);
+
+/* ---- messages ---- */
+
+/* data is valid during the call. Who does not listen on a channel yet loses what comes there. */
+typedef void world_message_fn(unsigned rank, const void *data, size_t bytes, void *arg);
+void world_on(struct world *w, enum world_channel channel, world_message_fn *fn, void *arg);
+
+/* What is under way has come to its end: the memory is the owner's again. Called from the event
+ * base, never from inside of the function that began it. */
+typedef void world_done_fn(void *arg);
+
+/* At most WORLD_MESSAGE_MAX bytes, to another rank or this one; data stay where they are until
+ * done(arg), which may be NULL. -1: out of memory, nothing was sent and done is not called. */
+int world_send(struct world *w, unsigned rank, enum world_channel channel, const void *data,
+	       size_t bytes, world_done_fn *done, void *arg);
+/* The same, of a copy of `head` and what follows it (may be NULL with 0 bytes). */
+int world_tell(struct world *w, unsigned rank, enum world_channel channel, const void *head,
+	       size_t head_bytes, const void *data, size_t bytes);
+
+/* ---- bulk ---- */
+
+/* One side sends as many bytes as the other receives, both with one tag (up to WORLD_TAG_MAX) that
+ * no other bulk between the two has on this channel meanwhile. The memory stays until done(arg).
+ * Large ones hold others up on the same connection: 1 MiB at a time is enough to be fast. Nothing
+ * that was begun can be taken back. -1: out of memory. */
+int world_send_bulk(struct world *w, unsigned rank, enum world_channel channel, unsigned tag,
+		    const void *data, size_t bytes, world_done_fn *done, void *arg);
+int world_receive_bulk(struct world *w, unsigned rank, enum world_channel channel, unsigned tag,
+		       void *into, size_t bytes, world_done_fn *done, void *arg);
+
+/* ---- others ---- */
+
+/* From any thread: fn(arg) is called soon on the world's thread. -1: out of memory. */
+int world_call(struct world *w, world_done_fn *fn, void *arg);
+
+/* What the world has done so far. */
+struct world_counts {
+	uint64_t messages_sent, messages_received;
+	uint64_t bytes_sent, bytes_received; /* of messages and bulk */
+	uint64_t sleeps;  /* how often it went to sleep */
+	size_t sockets;   /* of MPI that are watched */
+	size_t under_way; /* sends and receives of bulk that were begun and not ended */
+};
+void world_count(const struct world *w, struct world_counts *counts);
+
+#endif

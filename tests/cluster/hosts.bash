@@ -1,0 +1,56 @@
+# hosts.bash: the hosts of tests/cluster/hosts for bats files and crash tests. Sourced; $T is the
+# test's directory, which all hosts see. $HOSTS is theirs: $HOSTS/local is each one's own disk, from
+# outside $HOSTS/h0, ... They go with the shell that called hosts_up; hosts_down waits until they are
+# gone, so that what they wrote can be removed.
+HOSTS_COMMAND=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/hosts
+HOSTS_PID=
+
+# hosts_up [OPTION]...: as `hosts up` has them. Where there can be none the test is skipped: in bats,
+# and in a script by exit status 77.
+hosts_up() {
+	local status=0
+	HOSTS=$(readlink -f "$T")/hosts
+	"$HOSTS_COMMAND" up -k "$T" "$@" "$HOSTS" >"$T/hosts.said" 2>&1 3>&- &
+	HOSTS_PID=$!
+	until [ -e "$HOSTS/ready" ]; do
+		if ! kill -0 $HOSTS_PID 2>/dev/null; then
+			wait $HOSTS_PID || status=$?
+			HOSTS_PID=
+			if [ $status != 77 ]; then
+				cat "$T/hosts.said" >&2
+				return 1
+			fi
+			if declare -F skip >/dev/null; then skip "$(tail -n 1 "$T/hosts.said")"; fi
+			sed 's/^/# /' "$T/hosts.said"
+			exit 77
+		fi
+		sleep 0.02
+	done
+}
+
+hosts_down() {
+	[ -n "$HOSTS_PID" ] || return 0
+	kill $HOSTS_PID 2>/dev/null
+	wait $HOSTS_PID 2>/dev/null
+	HOSTS_PID=
+	return 0
+}
+
+on() { "$HOSTS_COMMAND" on "$HOSTS" "$@"; }                 # HOST COMMAND...
+hosts_link() { "$HOSTS_COMMAND" link "$HOSTS" "$1" "$2"; } # HOST RATE|none|down|up
+hosts_kill() { "$HOSTS_COMMAND" kill "$HOSTS" "$1"; }      # HOST: every process at once
+hosts_boot() { "$HOSTS_COMMAND" boot "$HOSTS" "$1"; }      # HOST: it is back
+
+# started_on PID: of `on HOST COMMAND &`, the pid by which COMMAND can be signalled from outside. (A
+# kill -9 of PID itself is one of COMMAND; another signal would not reach it.)
+started_on() { pgrep -P "$1"; }
+
+# mpirun_on HOST,HOST,... [WORD]...: one process on each host, over ssh (hosts_up -s), from the first.
+mpirun_on() {
+	local hosts=$1 count
+	shift
+	count=$(tr ',' '\n' <<<"$hosts" | wc -l)
+	on "${hosts%%,*}" mpirun --host "$hosts" -np "$count" --map-by node --bind-to none \
+		--mca plm_rsh_agent ssh --mca btl tcp,self --mca btl_tcp_if_include eth0 \
+		--mca oob_tcp_if_include eth0 "$@"
+}
