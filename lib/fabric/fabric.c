@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "fabric/sums.h"
 #include "fabric/world.h"
 #include "record/record.h"
 
@@ -15,6 +16,8 @@ struct fabric {
 	char path[PATH_MAX], greeting[512];
 	struct server *server;
 	struct world *world;
+	struct sums *sums;
+	int broken;
 	double began;
 };
 
@@ -44,6 +47,7 @@ static void on_stat(struct request *rq, void *fabric)
 	record_add_u64(&o, "under-way", n.under_way);
 	record_add_u64(&o, "sockets", n.sockets);
 	record_add_u64(&o, "sleeps", n.sleeps);
+	sums_stat(f->sums, &o);
 	record_add_seconds(&o, "up", clock_mono() - f->began);
 	request_put_record(rq, &o);
 	request_ok(rq, NULL);
@@ -69,14 +73,34 @@ static void on_ended(void *fabric)
 	server_stop(f->server);
 }
 
+/* Whoever started this world starts it anew. */
+static void on_broken(void *fabric)
+{
+	struct fabric *f = fabric;
+	if (f->broken++ == 0)
+		on_signal(0, f);
+}
+
+static void on_closed(struct connection *c, void *fabric)
+{
+	struct fabric *f = fabric;
+	sums_closed(f->sums, c);
+}
+
 static int open_fabric(struct fabric *f, struct error *err)
 {
+	if (sums_new(&f->sums, on_broken, f, err) != 0)
+		return -1;
 	struct server_options server = {.path = f->path,
 					.role = "fabricd",
 					.greeting_fields = f->greeting,
 					.verbs = verbs,
 					.verb_count = sizeof verbs / sizeof *verbs,
 					.owner = f,
+					.more_verbs = sums_verbs,
+					.more_count = SUMS_VERBS,
+					.more_owner = f->sums,
+					.closed = on_closed,
 					.signalled = on_signal};
 	struct world_options world = {.host = f->options.host,
 				      .version = f->options.version,
@@ -89,7 +113,9 @@ static int open_fabric(struct fabric *f, struct error *err)
 	if (server_new(&f->server, &server, err) != 0)
 		return -1;
 	world.base = server_base(f->server);
-	return world_open(&f->world, &world, err);
+	if (world_open(&f->world, &world, err) != 0)
+		return -1;
+	return sums_enter(f->sums, f->world, err);
 }
 
 int fabric_new(struct fabric **out, const struct fabric_options *options, struct error *err)
@@ -117,7 +143,11 @@ int fabric_free(struct fabric *f, struct error *err)
 	if (!f)
 		return 0;
 	int result = world_close(f->world, err);
+	sums_leave(f->sums);
 	server_free(f->server);
+	sums_free(f->sums);
+	if (f->broken)
+		result = error_set(err, ERROR_OS, NULL, "out of memory");
 	free(f);
 	return result;
 }

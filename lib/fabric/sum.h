@@ -41,8 +41,6 @@ struct sum;
 struct sum_link {
 	void *carrier;
 	unsigned rank, size;
-	/* The rank of a host, or -1. */
-	int (*find)(void *carrier, const char *host);
 	const char *(*host)(void *carrier, unsigned rank);
 	/* A message of two pieces, copied; those to one rank arrive in their order, at
 	 * sum_message(). */
@@ -112,7 +110,7 @@ struct sum_rows {
 	const void *rows; /* rowlist.h; copied */
 	uint64_t count;
 	uint32_t width;
-	void *out; /* a multiple of 4; where the sums go, as a list of rows, too */
+	void *out; /* a multiple of 4, not in the dense vector; where the sums go, as a list, too */
 	uint64_t out_bytes;
 	void (*release)(void *arg); /* of out; as with sum_open() */
 	void *arg;

@@ -200,6 +200,12 @@ enum sum_code rows_say(struct epoch *e, const struct sum_rows *rows, struct erro
 			  (unsigned long long)rows->count);
 		return SUM_BAD;
 	}
+	uintptr_t out = (uintptr_t)rows->out, dense = (uintptr_t)e->dense;
+	if (rows->out_bytes && e->floats && out < dense + e->floats * sizeof(float) &&
+	    dense < out + rows->out_bytes) {
+		error_set(err, ERROR_DATA, NULL, "the sums of rows would go into the dense vector");
+		return SUM_BAD;
+	}
 	if (rows->count && split(e, rows, err) != 0)
 		return err->code == ERROR_DATA ? SUM_BAD : SUM_ROOM;
 	e->out = rows->out;

@@ -65,12 +65,6 @@ static void *must(void *memory)
 	return memory;
 }
 
-static int find(void *carrier, const char *name)
-{
-	(void)carrier;
-	return name[0] == 'h' && (unsigned)atoi(name + 1) < hosts ? atoi(name + 1) : -1;
-}
-
 static const char *name_of(void *carrier, unsigned rank)
 {
 	static const char *const name[] = {"h0", "h1", "h2", "h3", "h4"};
@@ -144,7 +138,7 @@ static void start(unsigned n, uint64_t with_seed)
 		port[i].rank = i;
 		for (unsigned to = 0; to < n; to++)
 			last[i][to] = &first[i][to];
-		struct sum_link link = {&port[i], i, n, find, name_of, tell, send, receive};
+		struct sum_link link = {&port[i], i, n, name_of, tell, send, receive};
 		assert_int_equal(sum_new(&host[i], &link, &err), 0);
 	}
 }
@@ -824,6 +818,8 @@ static void confused_clients(void **state)
 	assert_int_equal(sum_rows(s, c, 4, &rows, &err), SUM_BAD);
 	rows.width = 4;
 	rows.count = UINT64_MAX;
+	assert_int_equal(sum_rows(s, c, 4, &rows, &err), SUM_BAD);
+	rows = (struct sum_rows){.out = c->dense + 99, .out_bytes = 8};
 	assert_int_equal(sum_rows(s, c, 4, &rows, &err), SUM_BAD);
 	say_rows(0, 4);
 	assert_int_equal(sum_rows(s, c, 4, &rows, &err), SUM_BAD);
