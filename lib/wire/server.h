@@ -94,6 +94,8 @@ int server_use_fd(struct server *s, int listen_fd, struct error *err);
 /* Removes a dead socket and listens. server_run() does it when this was not called: a socket that
  * is there shows a server that is ready. Someone else who listens there: ERROR_TEMPFAIL. */
 int server_listen(struct server *s, struct error *err);
+/* Listens no more, and removes the socket, before the rest of the end. */
+void server_unlisten(struct server *s);
 /* Closes clients, removes the socket, releases the lock. */
 void server_free(struct server *s);
 /* In a child after fork(): closes the descriptors of the server, so that the child keeps neither
