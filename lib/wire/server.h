@@ -94,6 +94,8 @@ int server_use_fd(struct server *s, int listen_fd, struct error *err);
 /* Removes a dead socket and listens. server_run() does it when this was not called: a socket that
  * is there shows a server that is ready. Someone else who listens there: ERROR_TEMPFAIL. */
 int server_listen(struct server *s, struct error *err);
+/* Listens no more, and removes the socket, before the rest of the end. */
+void server_unlisten(struct server *s);
 /* Closes clients, removes the socket, releases the lock. */
 void server_free(struct server *s);
 /* In a child after fork(): closes the descriptors of the server, so that the child keeps neither
@@ -129,6 +131,9 @@ void server_abandon(struct server *s);
 /* Valid until the handler returns: copy what a deferred answer needs. */
 const struct record *request_record(const struct request *rq);
 struct connection *request_connection(struct request *rq);
+
+/* Whether nothing is to be written to its client before its answer. */
+int request_is_alone(const struct request *rq);
 
 /* The payload, or NULL; valid until the request is closed, longer with payload_hold(). */
 struct payload *request_payload(struct request *rq);
@@ -178,7 +183,8 @@ void connection_set_user(struct connection *c, void *user);
 void *connection_user(const struct connection *c);
 uint64_t connection_number(const struct connection *c); /* never given twice */
 pid_t connection_pid(const struct connection *c);
-/* For who has seen server_quiet() and speaks alone with this client from now on. */
+/* For who has seen server_quiet() or request_is_alone(), and speaks alone with this client until the
+ * request is answered. */
 int connection_fd(const struct connection *c);
 /* Closed at the end of this turn. */
 void connection_close(struct connection *c);
