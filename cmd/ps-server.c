@@ -17,12 +17,13 @@
 
 struct settings {
 	const char *socket, *id, *part_text, *layout_path, *sync_text, *optimizer, *restore, *drag;
-	const char *monitor, *servers_text, *shards, *job, *balance, *balance_log;
+	const char *monitor, *servers_text, *replicas_text, *shards, *job, *balance, *balance_log;
 	uint64_t incarnation, dense, width, report_every, backup, batch, expect;
 	double lr, l1, l2, momentum, report_seconds, hung;
 	struct option_list include;
 	int seen_dense, take_over, naive_mean;
 	int lead_only, seen_part; /* an option that is for parameters */
+	int seen_cut;             /* one that is for checkpoints, which replicas have, too */
 
 	uint32_t part, parts;
 	enum gate_sync sync;
@@ -30,6 +31,9 @@ struct settings {
 	char *servers_copy; /* servers point into it */
 	const char *servers[MAP_PARTS_MAX];
 	size_t server_count;
+	char *replicas_copy;
+	const char *replicas[GATE_REPLICAS_MAX];
+	size_t replica_count;
 };
 
 /* What runs: the lead uses ps, both use the server's loop. */
@@ -70,18 +74,28 @@ static int parse_part(struct settings *s, struct error *err)
 }
 
 /* SOCK1,SOCK2,...: cut in a copy, because ps(1) shows argv. */
-static int parse_servers(struct settings *s, struct error *err)
+static int parse_sockets(const char *option, const char *text, char **copy, const char **out,
+			 size_t max, size_t *count, struct error *err)
 {
 	char *rest = NULL, *one;
 
-	if (s->servers_text && !(rest = s->servers_copy = strdup(s->servers_text)))
-		return error_set(err, ERROR_OS, "--servers", "out of memory");
+	if (text && !(rest = *copy = strdup(text)))
+		return error_set(err, ERROR_OS, option, "out of memory");
 	while (rest && (one = strsep(&rest, ","))) {
-		if (!*one || s->server_count == MAP_PARTS_MAX)
-			return error_set(err, ERROR_USAGE, "--servers",
-					 "an empty name, or too many");
-		s->servers[s->server_count++] = one;
+		if (!*one || *count == max)
+			return error_set(err, ERROR_USAGE, option, "an empty name, or too many");
+		out[(*count)++] = one;
 	}
+	return 0;
+}
+
+static int parse_servers(struct settings *s, struct error *err)
+{
+	if (parse_sockets("--servers", s->servers_text, &s->servers_copy, s->servers,
+			  MAP_PARTS_MAX, &s->server_count, err) != 0 ||
+	    parse_sockets("--replicas", s->replicas_text, &s->replicas_copy, s->replicas,
+			  GATE_REPLICAS_MAX, &s->replica_count, err) != 0)
+		return -1;
 	if (s->part == 0 && s->server_count != s->parts - 1)
 		return error_set(err, ERROR_USAGE, "--servers", "%zu names for %u other parts",
 				 s->server_count, s->parts - 1);
@@ -105,10 +119,13 @@ static int check_settings(struct settings *s, struct error *err)
 {
 	if (!s->socket || !s->id)
 		return error_set(err, ERROR_USAGE, NULL, "needs -s SOCKET and --id ID");
-	if (s->lead_only && (s->seen_part || s->seen_dense))
+	if (s->lead_only && (s->seen_part || s->seen_dense || (s->seen_cut && !s->replicas_text)))
 		return error_set(err, ERROR_USAGE, "--lead-only",
 				 "there are no parameters: no option of a part, no other parts, no "
 				 "checkpoints");
+	if (s->replicas_text && (!s->lead_only || strcmp(s->sync_text, "bsp") != 0))
+		return error_set(err, ERROR_USAGE, "--replicas",
+				 "is for --lead-only and --sync bsp");
 	if (s->layout_path && s->seen_dense)
 		return error_set(err, ERROR_USAGE, NULL, "--layout or --dense, not both");
 	if (!s->lead_only && !s->layout_path && !s->seen_dense && !s->width && !s->restore)
@@ -210,9 +227,11 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 					     .expect = s->expect},
 				    .servers = s->servers,
 				    .server_count = s->server_count,
+				    .replicas = s->replicas,
+				    .replica_count = s->replica_count,
 				    .shards = s->shards,
 				    .include = &s->include,
-				    .layout = &n->layout,
+				    .layout = s->lead_only && !s->layout_path ? NULL : &n->layout,
 				    .job = s->job,
 				    .balance_log = s->balance_log,
 				    .balance_method = s->balance,
@@ -302,12 +321,18 @@ static int serve(struct node *n, struct error *err)
 	return -1;
 }
 
+/* For the checkpoints of replicas. */
+static int read_layout(const struct settings *s, struct node *n, struct error *err)
+{
+	return s->layout_path ? layout_read(&n->layout, s->layout_path, err) : 0;
+}
+
 static int run(const struct settings *s, struct error *err)
 {
 	struct node n = {.iteration = 0};
 	int rc = -1;
 
-	if ((s->lead_only || make_store(s, &n, err) == 0) && make_ps(s, &n, err) == 0 &&
+	if ((s->lead_only ? read_layout(s, &n, err) : make_store(s, &n, err)) == 0 && make_ps(s, &n, err) == 0 &&
 	    make_server(s, &n, err) == 0)
 		rc = serve(&n, err);
 	lead_stop(n.lead);
@@ -340,11 +365,14 @@ int main(int argc, char **argv)
 		{.name = "part", .kind = OPTION_TEXT, .target = &s.part_text, .arg = "I/N",
 		 .help = "this part of so many; part 0 leads (0/1)", .seen = &s.seen_part},
 		{.name = "lead-only", .kind = OPTION_FLAG, .target = &s.lead_only,
-		 .help = "lead workers that keep the parameters themselves"},
+		 .help = "lead workers that keep the parameters themselves, or --replicas"},
+		{.name = "replicas", .kind = OPTION_TEXT, .target = &s.replicas_text,
+		 .arg = "SOCKET,...",
+		 .help = "with --lead-only: who have all parameters each, r0 first"},
 		{.name = "incarnation", .kind = OPTION_COUNT, .target = &s.incarnation, .arg = "N",
 		 .help = "the job's incarnation; requests with another one are refused"},
 		{.name = "layout", .kind = OPTION_TEXT, .target = &s.layout_path, .arg = "FILE",
-		 .help = "which parameters there are", .seen = &s.seen_part},
+		 .help = "which parameters there are", .seen = &s.seen_cut},
 		{.name = "dense", .kind = OPTION_COUNT, .target = &s.dense, .arg = "FLOATS",
 		 .help = "without a layout: number of dense parameters, all zero",
 		 .max = 1099511627776.0, .seen = &s.seen_dense},
@@ -390,7 +418,7 @@ int main(int argc, char **argv)
 		{.name = "shards", .kind = OPTION_TEXT, .target = &s.shards, .arg = "SOCKET",
 		 .help = "part 0: commit units with this shardd"},
 		{.name = "include", .kind = OPTION_LIST, .target = &s.include, .arg = "FILE",
-		 .help = "part 0: copy FILE into every checkpoint", .seen = &s.seen_part},
+		 .help = "part 0: copy FILE into every checkpoint", .seen = &s.seen_cut},
 		{.name = "backup", .kind = OPTION_COUNT, .target = &s.backup, .arg = "N",
 		 .help = "part 0: close an iteration without the last N workers",
 		 .max = GATE_WORKERS_MAX},
@@ -409,7 +437,7 @@ int main(int argc, char **argv)
 			 "time, is out; 0: never",
 		 .max = 1e9},
 		{.name = "job", .kind = OPTION_ID, .target = &s.job, .arg = "NAME",
-		 .help = "part 0: the job's name, for checkpoints", .seen = &s.seen_part},
+		 .help = "part 0: the job's name, for checkpoints", .seen = &s.seen_cut},
 		{0}};
 	const struct option_table table = {
 		.program = PROGRAM,
@@ -418,7 +446,9 @@ int main(int argc, char **argv)
 			    "-s SOCKET --id ID ... [--sync bsp|ssp:S|asp] [--optimizer NAME] [--lr "
 			    "X] ...\n"
 			    "-s SOCKET --id ID --lead-only [--shards SOCKET] [--sync "
-			    "bsp|ssp:S|asp] ...",
+			    "bsp|ssp:S|asp] ...\n"
+			    "-s SOCKET --id ID --lead-only --replicas SOCKET,... [--shards SOCKET] "
+			    "[--layout FILE] ...",
 		.about = "A part of the parameters of a training job; part 0 leads it.",
 		.rows = rows,
 		.epilogue =
@@ -428,7 +458,8 @@ int main(int argc, char **argv)
 			"a hand-over, the server gives its heir up when it pauses for 20 s, and the members of\n"
 			"the lead have 30 s and the time of four batches to come back. When a server that was\n"
 			"asked for a checkpoint has gone, it has 5 s to come back. --hung is the deadline of a\n"
-			"worker that owes a push.\n"
+			"worker that owes a push. A replica is given up when it is not filled in 120 s, and\n"
+			"the lead when none has been in force for 30 s (at the start 600 s).\n"
 			DAEMON_CLIENTS};
 	struct error err = {0};
 	int status = 0;
@@ -442,5 +473,6 @@ int main(int argc, char **argv)
 	if (parsed != 0 || check_settings(&s, &err) != 0 || run(&s, &err) != 0)
 		status = cmd_fail(PROGRAM, &err);
 	free(s.servers_copy);
+	free(s.replicas_copy);
 	return cmd_end(PROGRAM, status);
 }
