@@ -93,6 +93,12 @@ audit_values() {
 	run worker
 	[ "$status" -eq 64 ]
 	[[ $output == *--servers* ]]
+	run worker --id w0 --shards s --data x --replica r
+	[ "$status" -eq 64 ]
+	[[ $output == *"--lead and --replica: both"* ]]
+	run worker --id w0 --shards s --data x --lead l --replica r --servers p
+	[ "$status" -eq 64 ]
+	[[ $output == *"no --servers"* ]]
 	run worker --batch 0
 	[ "$status" -eq 64 ]
 	run worker --id w0 --shards s --servers p "--data=x"

@@ -26,7 +26,7 @@
 #define WORLD_TAG_MAX 0xffffffu
 #define WORLD_HOST_MAX 65 /* bytes of a host's name with its NUL */
 
-enum world_channel { WORLD_CONTROL, WORLD_RELAY, WORLD_SUM, WORLD_CHANNELS };
+enum world_channel { WORLD_CONTROL, WORLD_ROUTES, WORLD_RELAY, WORLD_SUM, WORLD_CHANNELS };
 
 struct event_base;
 struct world;

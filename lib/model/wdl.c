@@ -27,6 +27,11 @@
 
 #define GAIN 0.4f
 
+/* Of a gradient that is told to be final: floats of a piece, and rows of the product that makes it,
+ * which have to be many for it to be fast. */
+#define FINAL_FLOATS ((size_t)1 << 20)
+#define FINAL_OUTPUTS_MIN 64
+
 /* As they act, not as they are kept. Embeddings start small: the wide part learns first, and a key
  * never seen in training hardly disturbs a score. */
 #define EMBED_SCALE 0.05
@@ -208,9 +213,40 @@ static void forward(struct block *k, struct model *m, const float *dense, const 
 		    1, 1.0f, k->z, 1);
 }
 
+static void tell_final(const struct model *m, size_t begin, size_t count)
+{
+	m->final(m->final_owner, begin, count);
+}
+
+/* The gradient by the weights [out][in] at `at`, by outputs: from x, the layer's input, and by, the
+ * gradient by its output. */
+static void weight_backward(blasint n, blasint out, blasint in, const float *by, blasint by_width,
+			    const float *x, float *gradient)
+{
+	cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, out, in, n, GAIN, by, by_width, x, in,
+		    1.0f, gradient, in);
+}
+
+/* The same where somebody waits for what is final, behind the weights `behind` floats more: in
+ * pieces, so that the first of a large layer are sent while the others are computed. */
+static void weight_backward_told(const struct model *m, blasint n, blasint out, blasint in,
+				 const float *by, const float *x, float *gradient, size_t at,
+				 size_t behind)
+{
+	blasint piece = (blasint)(FINAL_FLOATS / (size_t)in);
+	piece = piece < FINAL_OUTPUTS_MIN ? FINAL_OUTPUTS_MIN : piece;
+	for (blasint end = out, begin; end > 0; end = begin) {
+		begin = end > piece + piece / 2 ? end - piece : 0;
+		size_t first = (size_t)begin * (size_t)in, count = (size_t)(end - begin) * (size_t)in;
+		weight_backward(n, end - begin, in, by + begin, out, x, gradient + first);
+		tell_final(m, at + first, count + behind);
+		behind = 0;
+	}
+}
+
 /* k->z holds the gradient by the logits. Walks the dense vector from its end. */
 static void backward(struct block *k, struct model *m, const float *dense, float *dense_gradient,
-		     float *row_gradient)
+		     float *row_gradient, int is_last)
 {
 	const struct model_spec *s = &m->spec;
 	blasint n = (blasint)k->batch.count;
@@ -220,6 +256,7 @@ static void backward(struct block *k, struct model *m, const float *dense, float
 	model_wide_backward(s, &k->batch, k->z, 1 + s->embed, dense_gradient, row_gradient);
 	cblas_sgemv(CblasRowMajor, CblasTrans, n, out, GAIN, k->layer[last], out, k->z, 1, 1.0f,
 		    dense_gradient + at, 1);
+	size_t told = wdl_dense_count(s); /* from here on nothing changes */
 	float *by = last > 0 ? k->back[0] : first_by_y(m->own);
 	for (size_t i = 0; i < (size_t)n; i++)
 		for (size_t j = 0; j < (size_t)out; j++)
@@ -232,8 +269,14 @@ static void backward(struct block *k, struct model *m, const float *dense, float
 		at -= (size_t)out;
 		relu_back(by, k->layer[i], dense_gradient + at, (size_t)n, (size_t)out);
 		at -= (size_t)out * (size_t)in;
-		cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, out, in, n, GAIN, by, out,
-			    k->layer[i - 1], in, 1.0f, dense_gradient + at, in);
+		if (m->final && is_last) {
+			size_t weights = (size_t)out * (size_t)in;
+			weight_backward_told(m, n, out, in, by, k->layer[i - 1],
+					     dense_gradient + at, at, told - at - weights);
+			told = at;
+		} else {
+			weight_backward(n, out, in, by, out, k->layer[i - 1], dense_gradient + at);
+		}
 		cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, in, out, GAIN, by, out,
 			    dense + at, in, 0.0f, next, in);
 		by = next;
@@ -257,7 +300,8 @@ static int wdl_train(struct model *m, const struct model_batch *b, const float *
 		forward(&k, m, dense, rows);
 		*loss_sum +=
 			model_logistic(k.batch.count, k.z, k.batch.label, k.batch.weight, k.z);
-		backward(&k, m, dense, dense_gradient, row_gradient);
+		backward(&k, m, dense, dense_gradient, row_gradient,
+			 begin + BLOCK_ROWS >= b->count);
 	}
 	first_end(m->own);
 	return 0;

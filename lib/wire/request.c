@@ -96,6 +96,11 @@ struct connection *request_connection(struct request *rq)
 	return rq->connection;
 }
 
+int request_is_alone(const struct request *rq)
+{
+	return rq == rq->connection->first && rq->connection->out.bytes == 0;
+}
+
 struct payload *request_payload(struct request *rq)
 {
 	return rq->payload;
@@ -209,6 +214,16 @@ void request_ok_record(struct request *rq, struct record_out *o)
 		return;
 	}
 	request_put(rq, o->data, len);
+	finish(rq);
+}
+
+void request_ok_with(struct request *rq, struct record_out *o, int fd)
+{
+	size_t len = record_end(o, NULL);
+	struct output *out = output_of(rq);
+	if (out)
+		was_put(rq, len,
+			output_put_with(out, &rq->connection->server->chunks, o->data, len, fd));
 	finish(rq);
 }
 
