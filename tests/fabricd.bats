@@ -14,7 +14,7 @@ fabric() {
 	local host args=()
 	for host in a b c; do
 		mkdir -p "$host"
-		args+=(-n 1 -x "PACELINE_HOST=$host" fabricd --run-dir "$T/$host" "$@" :)
+		args+=(-n 1 fabricd --run-dir "$T/$host" --host "$host" "$@" :)
 	done
 	unset 'args[-1]'
 	start world mpirun --oversubscribe --bind-to none --mca odls_base_sigkill_timeout 0 "${args[@]}"
@@ -153,6 +153,23 @@ route socket=y.sock host=c"
 		-n 1 fabricd --run-dir "$T/b" --host a
 	[ "$status" -eq 78 ]
 	[[ $output == *"fabricd: a: is the name of two ranks, 0 and 1"* ]]
+}
+
+@test "the name of a host: Slurm's, ours, its own" {
+	start one env -u SLURMD_NODENAME -u PACELINE_HOST fabricd --run-dir "$T/x"
+	ready x/fabric.sock
+	run ask x/fabric.sock stat
+	[ "${lines[0]}" = "host host=$(uname -n) rank=0" ]
+	run ask x/fabric.sock end
+	start one env -u SLURMD_NODENAME PACELINE_HOST=ours fabricd --run-dir "$T/y"
+	ready y/fabric.sock
+	run ask y/fabric.sock stat
+	[ "${lines[0]}" = "host host=ours rank=0" ]
+	run ask y/fabric.sock end
+	start one env SLURMD_NODENAME=slurm PACELINE_HOST=ours fabricd --run-dir "$T/z"
+	ready z/fabric.sock
+	run ask z/fabric.sock stat
+	[ "${lines[0]}" = "host host=slurm rank=0" ]
 }
 
 @test "usage: 64" {
