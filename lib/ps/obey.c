@@ -7,6 +7,8 @@
 #include "base/fs.h"
 #include "record/record.h"
 
+#include <sys/stat.h>
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,6 +111,8 @@ static void obey_cut(struct ps *p, const struct order *o, const struct order_ans
 	struct error err = {0};
 
 	ckpt_part_name(p->options.part, name);
+	/* The lead has made it, but on its host, which need not share files with this one. */
+	mkdir(o->path, 0700);
 	if (p->fork) {
 		refuse(a, "busy", "another cut is being written");
 	} else if (o->iteration != ORDER_ANYWHERE && o->iteration != p->applied) {
