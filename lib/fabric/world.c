@@ -23,7 +23,7 @@
 #define HEARD 48               /* messages that may wait for us, beyond what MPI keeps */
 #define ROUNDS 16              /* looks of one turn, before others have theirs */
 #define SPIN_SECONDS 200e-6    /* after something has happened */
-#define NAP_SECONDS 1e-3       /* while something is on its way; the shortest sleep */
+#define NAP_SECONDS 1e-3       /* the shortest sleep */
 #define SLEEP_SECONDS 0.1      /* the longest: MPI's sockets wake us before */
 #define FIND_SECONDS 1.0       /* between looks for sockets that are new */
 #define CLOSE_SECONDS 5.0
@@ -39,7 +39,6 @@ struct heard {
 struct flight {
 	world_done_fn *done;
 	void *arg;
-	int is_send;
 };
 
 struct call {
@@ -73,7 +72,6 @@ struct world {
 	int *index;
 	struct flight *landed;
 	size_t index_room, landed_room;
-	size_t sends; /* among the flights */
 	struct event *turn, *called;
 	struct mpi_sockets sockets;
 	double busy_until, sleep, found_at;
@@ -112,10 +110,9 @@ static int flight_room(struct world *w)
 		       : 0;
 }
 
-static void depart(struct world *w, int is_send, world_done_fn *done, void *arg)
+static void depart(struct world *w, world_done_fn *done, void *arg)
 {
-	w->flight[w->flights++] = (struct flight){.done = done, .arg = arg, .is_send = is_send};
-	w->sends += (size_t)is_send;
+	w->flight[w->flights++] = (struct flight){.done = done, .arg = arg};
 	stir(w);
 }
 
@@ -132,7 +129,6 @@ static int land(struct world *w)
 	for (size_t i = 0; i < w->flights; i++) {
 		if (w->request[i] == MPI_REQUEST_NULL) {
 			w->landed[landed++] = w->flight[i];
-			w->sends -= (size_t)w->flight[i].is_send;
 			continue;
 		}
 		w->request[kept] = w->request[i];
@@ -157,7 +153,7 @@ int world_send(struct world *w, unsigned rank, enum world_channel channel, const
 		  &w->request[w->flights]);
 	w->counts.messages_sent++;
 	w->counts.bytes_sent += bytes;
-	depart(w, 1, done, arg);
+	depart(w, done, arg);
 	return 0;
 }
 
@@ -189,7 +185,7 @@ int world_send_bulk(struct world *w, unsigned rank, enum world_channel channel, 
 	MPI_Isend(data, (int)bytes, MPI_BYTE, (int)rank, bulk_tag(channel, tag), w->bulk,
 		  &w->request[w->flights]);
 	w->counts.bytes_sent += bytes;
-	depart(w, 1, done, arg);
+	depart(w, done, arg);
 	return 0;
 }
 
@@ -201,7 +197,7 @@ int world_receive_bulk(struct world *w, unsigned rank, enum world_channel channe
 	MPI_Irecv(into, (int)bytes, MPI_BYTE, (int)rank, bulk_tag(channel, tag), w->bulk,
 		  &w->request[w->flights]);
 	w->counts.bytes_received += bytes;
-	depart(w, 0, done, arg);
+	depart(w, done, arg);
 	return 0;
 }
 
@@ -281,7 +277,7 @@ static void take_turn(struct world *w)
 	 * has been quiet. Without sockets to wake us every sleep is short. */
 	arm(w, w->sleep);
 	w->counts.sleeps++;
-	if (w->sends == 0 && (w->sockets.count > 0 || w->size == 1))
+	if (w->sockets.count > 0 || w->size == 1)
 		w->sleep = w->sleep * 2 < SLEEP_SECONDS ? w->sleep * 2 : SLEEP_SECONDS;
 }
 
@@ -408,7 +404,8 @@ static int make_events(struct world *w, struct error *err)
 	w->turn = evtimer_new(base, on_turn, w);
 	w->called = w->call_fd < 0 ? NULL
 				   : event_new(base, w->call_fd, EV_READ | EV_PERSIST, on_called, w);
-	if (!w->turn || !w->called || event_add(w->called, NULL) != 0)
+	if (!w->turn || !w->called || event_add(w->called, NULL) != 0 ||
+	    mpi_sockets_begin(&w->sockets, base, on_socket, w) != 0)
 		return error_set(err, ERROR_OS, "the MPI world", "no event loop");
 	return 0;
 }
@@ -470,7 +467,6 @@ int world_open(struct world **out, const struct world_options *options, struct e
 	for (size_t i = 0; i < HEARD; i++)
 		listen_for(w, &w->heard[i]);
 	world_on(w, WORLD_CONTROL, on_end, w);
-	mpi_sockets_begin(&w->sockets, w->options.base, on_socket, w);
 	find_sockets(w, clock_mono());
 	stir(w);
 	*out = w;
