@@ -75,6 +75,9 @@ struct trainctl_call {
  * there is no job to free. */
 int trainctl_begin(struct job *job, struct dirs *dirs, const char *path,
 		   const struct trainctl_call *call, struct error *err);
+/* Where it runs (job/hosts.h). */
+struct hosts;
+int trainctl_hosts(struct hosts *hosts, const struct job *job, struct error *err);
 /* -1 (ERROR_TEMPFAIL): another trainctl runs it. */
 int trainctl_runs_already(const struct job *job, const struct dirs *dirs,
 			  const struct trainctl_call *call, struct error *err);

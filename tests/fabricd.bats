@@ -40,6 +40,112 @@ fabric() {
 	[ ! -e c/fabric.sock ]
 }
 
+@test "end does the same" {
+	fabric
+	run ask "$T/b/fabric.sock" end
+	[ "$output" = ok ]
+	ended "$WORLD"
+	[ "$status" -eq 0 ]
+	[ ! -e a/fabric.sock ]
+}
+
+# say_routes HOST TEXT: as the payload of `routes`.
+say_routes() {
+	printf 'routes bytes=%d\n%s\n' $((${#2} + 1)) "$2" | socat -t 20 - "UNIX-CONNECT:$T/$1/fabric.sock" |
+		tail -n +2 | cut -f 1
+}
+
+@test "a daemon of one host answers on all, by its usual name" {
+	echo "route socket=shardd.sock host=a" >routes
+	fabric --routes "$T/routes"
+	wait_for "[ -S b/shardd.sock ]"
+	# It is not there yet.
+	run socat -u UNIX-CONNECT:b/shardd.sock -
+	[ "$output" = "" ]
+	start shardd shardd -s a/shardd.sock -j j -n 1000
+	ready a/shardd.sock
+	run ask b/shardd.sock 'hello worker=w0' 'get worker=w0 generation=1'
+	[[ ${lines[0]} == "ok generation=1 samples=1000 "* ]]
+	[[ ${lines[1]} == "shard id=0 "* ]]
+	run ask c/shardd.sock 'who worker=w0'
+	[[ $output == *" id=0 "* ]]
+	[ "$(stat -c %a b/shardd.sock)" = 600 ]
+	# What is no route is not carried.
+	[ ! -e c/other.sock ]
+}
+
+@test "routes change for all hosts at once, by a request or by the file" {
+	echo "route socket=x.sock host=a" >routes
+	fabric --routes "$T/routes"
+	wait_for "[ -S c/x.sock ]"
+	run say_routes c "route socket=y.sock host=b"
+	[ "$output" = ok ]
+	[ ! -e b/x.sock ]
+	[ ! -e c/x.sock ]
+	[ -S a/y.sock ]
+	[ -S c/y.sock ]
+	[ ! -e b/y.sock ]
+	run ask a/fabric.sock routes
+	[ "${lines[0]}" = "route socket=y.sock host=b listens=1" ]
+	echo "route socket=z.sock host=c" >routes
+	kill -HUP "$(pgrep -f "fabricd --run-dir $T/b" | tail -n 1)"
+	wait_for "[ -S b/z.sock ]"
+	wait_for "[ -S a/z.sock ]"
+	wait_for "[ ! -e a/y.sock ]"
+}
+
+@test "routes that are wrong: the line is named, the old ones stay" {
+	fabric
+	run say_routes a "route socket=x.sock host=b"
+	[ "$output" = ok ]
+	run ask a/fabric.sock "routes bytes=54
+route socket=y.sock host=b
+route socket=y.sock host=c"
+	[[ $output == "err code=bad-request"*"routes:2: socket=y.sock has two routes"* ]]
+	run say_routes a "route socket=../x host=b"
+	[[ $output == "err code=bad-request" ]]
+	run ask b/fabric.sock routes
+	[ "${lines[0]}" = "route socket=x.sock host=b listens=0" ]
+	printf 'route socket=fabric.sock host=a\n' >routes
+	mkdir d
+	run fabricd --run-dir d --routes routes
+	[ "$status" -eq 78 ]
+	[[ $output == *"routes:1: socket=fabric.sock is every fabricd's own"* ]]
+	run fabricd --run-dir d --routes no-such-file
+	[ "$status" -eq 66 ]
+}
+
+@test "a daemon moves: its name is free on the new host when the request is answered" {
+	echo "route socket=shardd.sock host=a" >routes
+	fabric --routes "$T/routes"
+	start shardd shardd -s a/shardd.sock -j j -n 1000
+	ready a/shardd.sock
+	run ask b/shardd.sock 'hello worker=w0'
+	[[ $output == "ok generation=1 "* ]]
+	kill "$PID"
+	ended "$PID"
+	run say_routes a "route socket=shardd.sock host=b"
+	[ "$output" = ok ]
+	start shardd shardd -s b/shardd.sock -j j
+	ready b/shardd.sock
+	run ask a/shardd.sock 'hello worker=w0 generation=1'
+	[[ $output == *"generation=1 "* ]]
+}
+
+@test "a rank that is killed ends the world; a new one takes its sockets over" {
+	echo "route socket=shardd.sock host=a" >routes
+	fabric --routes "$T/routes"
+	start shardd shardd -s a/shardd.sock -j j -n 1000
+	ready a/shardd.sock
+	wait_for "[ -S c/shardd.sock ]"
+	kill -9 "$(pgrep -f "fabricd --run-dir $T/b" | tail -n 1)"
+	ended "$WORLD"
+	[ "$status" -eq 137 ]
+	fabric --routes "$T/routes"
+	run ask c/shardd.sock 'hello worker=w0'
+	[[ $output == "ok generation=1 "* ]]
+}
+
 @test "two ranks of one name: 78, and which" {
 	run mpirun --oversubscribe --bind-to none -n 2 fabricd --run-dir "$T/a" --host a
 	[ "$status" -ne 0 ]

@@ -456,6 +456,48 @@ value() { # KEY of $output
 	[ "$(value iteration)" = 8 ]
 }
 
+# settle_whole TERM NUMBER NOTE LINE...: all of it or nothing.
+settle_whole() {
+	settle "$2" 1 "${@:4}" | sed "s/^settle /&term=$1 whole=1 note=$3 /"
+}
+
+@test "term: an older lead's settle is refused, whole settles, and what was committed last, also after kill -9" {
+	shardd_start -n 40 -b 10 -m 1
+	ask "$S" 'hello worker=w0' 'hello worker=w1' 'get worker=w0 generation=1' \
+		'get worker=w1 generation=1' >/dev/null
+	run ask "$S" 'term incarnation=1'
+	[ "$output" = 'ok term=1' ]
+	run ask "$S" 'term incarnation=2' 'term'
+	[[ ${lines[0]} == 'err code=fenced'* ]]
+	[[ ${lines[1]} == 'err code=bad-request'* ]]
+	run talk < <(settle_whole 1 7 e-1 'apply worker=w0 generation=1 id=0 begin=0 length=5' \
+		'apply worker=w1 generation=9 id=1 begin=10 length=10')
+	expect <<-'END'
+		fenced worker=w1 generation=9 id=1
+		ok settled=0
+	END
+	run ask "$S" stat
+	[ "$(value samples-done)" = 0 ]
+	run talk < <(settle_whole 1 8 e-2 'apply worker=w0 generation=1 id=0 begin=0 length=5')
+	[ "$output" = 'ok settled=1' ]
+	crash
+	shardd_start
+	run talk < <(settle_whole 1 8 e-3 'apply worker=w0 generation=1 id=0 begin=5 length=5')
+	[ "$output" = 'ok settled=1' ] # again: nothing new
+	run ask "$S" stat
+	[ "$(value samples-done)" = 5 ]
+	run ask "$S" 'term incarnation=1'
+	[ "$output" = 'ok term=2 iteration=8 note=e-2' ]
+	crash
+	shardd_start
+	run talk < <(settle_whole 1 9 e-4 'apply worker=w0 generation=1 id=0 begin=5 length=5')
+	[[ $output == 'err code=fenced'*'term 1 is not in force: 2 is'* ]]
+	run ask "$S" "save file=$T/saved"
+	run ask "$S" "load file=$T/saved" 'term incarnation=2'
+	[ "${lines[0]}" = 'ok incarnation=2' ]
+	[ "${lines[1]}" = 'ok term=3 iteration=8 note=e-2' ]
+}
+
 @test "settle: a line that is refused takes the rest of its push with it" {
 	shardd_start -n 40 -b 10 -m 1
 	ask "$S" 'hello worker=w0' 'hello worker=w1' 'get worker=w0 generation=1' \

@@ -5,12 +5,15 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "job/holder.h"
+#include "job/hosts.h"
 #include "job/job.h"
 #include "job/locate.h"
 #include "job/prepare.h"
+#include "proc/process.h"
 #include "solve/solution.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -78,6 +81,22 @@ int trainctl_begin(struct job *job, struct dirs *dirs, const char *path,
 	if (result != 0)
 		job_free(job);
 	return result;
+}
+
+int trainctl_hosts(struct hosts *hosts, const struct job *job, struct error *err)
+{
+	char path[DIRS_PATH_MAX];
+	const struct hosts_environment env = {.slurm_nodes = getenv("SLURM_JOB_NODELIST"),
+					      .search_path = getenv("PATH")};
+	if (hosts_find(hosts, job, &env, err) != 0)
+		return -1;
+	if (hosts->count == 1 ||
+	    process_find("fabricd", env.search_path, path, sizeof path, NULL) == 0)
+		return 0;
+	hosts_free(hosts);
+	return error_set(err, ERROR_CONFIG, "fabricd",
+			 "is needed between hosts, and is not there: it is built where Open MPI is "
+			 "(scripts/deps)");
 }
 
 int trainctl_runs_already(const struct job *job, const struct dirs *dirs,

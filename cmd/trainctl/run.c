@@ -211,7 +211,7 @@ static int make_ready(const struct job *job, const struct dirs *dirs, const stru
 	return result;
 }
 
-static int supervise(const struct job *job, const struct dirs *dirs,
+static int supervise(const struct job *job, const struct dirs *dirs, const struct hosts *hosts,
 		     const struct prepared *ready, struct error *err)
 {
 	char path[DIRS_PATH_MAX];
@@ -221,6 +221,7 @@ static int supervise(const struct job *job, const struct dirs *dirs,
 					     .samples = ready->samples,
 					     .bad_rows = ready->bad_rows,
 					     .rows = ready->rows,
+					     .hosts = hosts,
 					     .search_path = getenv("PATH"),
 					     .notify_socket = getenv("NOTIFY_SOCKET"),
 					     .row_seconds = report_every,
@@ -248,8 +249,8 @@ static void tell_kept(const struct dirs *dirs)
 			path);
 }
 
-static int locked(const struct job *job, const struct dirs *dirs, const struct trainctl_call *call,
-		  struct error *err)
+static int locked(const struct job *job, const struct dirs *dirs, const struct hosts *hosts,
+		  const struct trainctl_call *call, struct error *err)
 {
 	int lock, result = -1;
 	struct prepared ready;
@@ -266,7 +267,7 @@ static int locked(const struct job *job, const struct dirs *dirs, const struct t
 	else if (!call->fresh && finished_before(job, dirs, &result, err))
 		;
 	else if (make_ready(job, dirs, call, &ready, err) == 0) {
-		result = supervise(job, dirs, &ready, err);
+		result = supervise(job, dirs, hosts, &ready, err);
 		free(ready.rows);
 		if (result != 0)
 			tell_kept(dirs);
@@ -279,11 +280,15 @@ static int run(const char *path, const struct trainctl_call *call, struct error 
 {
 	struct job job;
 	struct dirs dirs;
+	struct hosts hosts = {0};
 	if (trainctl_begin(&job, &dirs, path, call, err) != 0)
 		return -1;
-	int result = dirs_make(&dirs, err);
+	int result = trainctl_hosts(&hosts, &job, err);
 	if (result == 0)
-		result = locked(&job, &dirs, call, err);
+		result = dirs_make(&dirs, err);
+	if (result == 0)
+		result = locked(&job, &dirs, &hosts, call, err);
+	hosts_free(&hosts);
 	job_free(&job);
 	return result;
 }

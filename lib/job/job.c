@@ -11,6 +11,7 @@
 #include "base/words.h"
 #include "data/format.h"
 #include "job/deadline.h"
+#include "job/hosts.h"
 #include "job/jobtext.h"
 #include "job/metrics_to.h"
 #include "model/model.h"
@@ -27,6 +28,8 @@
 
 #define JOB_FILE_MAX (1u << 20)
 #define JOB_LIST_MAX 65536
+#define ALLREDUCE "allreduce"
+#define SYNC_CHOICES "bsp|ssp:N|asp|" ALLREDUCE
 #define CHANGE_SHOWN 24 /* bytes of a value in job_compare()'s text */
 
 enum kind {
@@ -44,6 +47,8 @@ enum kind {
 	BAD_ROWS,
 	DEADLINES_OF,
 	METRICS_OF,
+	HOSTS_OF,
+	PLACING,
 	TEMPLATE
 };
 
@@ -114,7 +119,7 @@ static const struct row own_rows[] = {
 	 "seconds after which the job ends as it is, all starts together, 0: never"},
 	{"WORKERS", COUNT, AT(workers), "2", 1, 1024, NULL, STOPPED, "worker nodes"},
 	{"SERVERS", COUNT, AT(servers), "1", 1, 64, NULL, STOPPED, "parameter servers"},
-	{"SYNC", SYNC, AT(sync), "bsp", 0, 0, "bsp|ssp:N|asp", STOPPED,
+	{"SYNC", SYNC, AT(sync), "bsp", 0, 0, SYNC_CHOICES, STOPPED,
 	 "how far workers may be apart"},
 	{"SOLUTION", PROGRAM, AT(solution), "none", 0, 0, "NAME|FILE", FREE,
 	 "who decides: a name (trainctl solve --help), or the path of an executable"},
@@ -139,6 +144,12 @@ static const struct row own_rows[] = {
 	 "1: workers measure their devices first"},
 	{"METRICS", METRICS_OF, AT(metrics), "", 0, 0, NULL, FREE,
 	 "FILE.prom, DIR/, unix:SOCKET or http://ADDRESS:PORT, for Prometheus"},
+	{"HOSTS", HOSTS_OF, AT(hosts), "", 0, 0, NULL, STOPPED,
+	 "names of the machines (those of Slurm's allocation, else this one)"},
+	{"LAUNCHER", CHOICE, AT(launcher), "", 0, 0, LAUNCHER_CHOICES, STOPPED,
+	 "what starts nodes on other machines; found out when not given"},
+	{"PLACE", PLACING, AT(place), "spread", 0, 0, "spread|fill|HOST:N", FREE,
+	 "how workers are spread over HOSTS"},
 	{"RESTARTS", COUNT, AT(restarts), "10", 0, 1e6, NULL, FREE,
 	 "how many times in a row a node is started again"},
 	{"HUNG", DEADLINES_OF, AT(hung), "", 0, 0, NULL, FREE,
@@ -217,7 +228,7 @@ const char *job_key_values(size_t i)
 
 static int is_list(enum kind kind)
 {
-	return kind == NUMBERS || kind == FILES || kind == METRICS_OF;
+	return kind == NUMBERS || kind == FILES || kind == METRICS_OF || kind == HOSTS_OF;
 }
 
 static int is_name(enum kind kind)
@@ -341,11 +352,9 @@ static int sync_check(const char *value, const char *place, struct error *err)
 {
 	uint64_t bound;
 	if (strcmp(value, "bsp") == 0 || strcmp(value, "asp") == 0 ||
-	    prefixed_count(value, "ssp", 1000000, &bound) == 0)
+	    strcmp(value, ALLREDUCE) == 0 || prefixed_count(value, "ssp", 1000000, &bound) == 0)
 		return 0;
-	return error_set(err, ERROR_CONFIG, place, "SYNC: '%.80s' is none of bsp|ssp:N|asp%s",
-			 value,
-			 strcmp(value, "allreduce") == 0 ? " (allreduce is not there yet)" : "");
+	return error_set(err, ERROR_CONFIG, place, "SYNC: '%.80s' is none of " SYNC_CHOICES, value);
 }
 
 static int bad_rows_check(struct job *job, const char *value, const char *place, struct error *err)
@@ -407,6 +416,25 @@ static int metrics_check(const struct row *row, const struct job_list *list, con
 	return 0;
 }
 
+static int hosts_check(const struct row *row, const struct job_list *list, const char *place,
+		       struct error *err)
+{
+	if (list->count > HOSTS_MAX)
+		return error_set(err, ERROR_CONFIG, place, "%s: more than %d", row->key, HOSTS_MAX);
+	for (size_t i = 0; i < list->count; i++) {
+		if (!launcher_host_ok(list->item[i]))
+			return error_set(err, ERROR_CONFIG, place,
+					 "%s: '%.80s' is no name of a host (letters, digits, . _ - @ "
+					 ": [ ])",
+					 row->key, list->item[i]);
+		for (size_t k = 0; k < i; k++)
+			if (strcmp(list->item[i], list->item[k]) == 0)
+				return error_set(err, ERROR_CONFIG, place, "%s: %.80s stands twice",
+						 row->key, list->item[i]);
+	}
+	return 0;
+}
+
 static int number_store(struct job *job, const struct row *row, const char *value,
 			const char *place, struct error *err)
 {
@@ -435,6 +463,10 @@ static int store(struct job *job, const struct row *row, const char *value, cons
 		return files_split(field(job, row), row->key, value, place, err) == 0
 			       ? metrics_check(row, field(job, row), place, err)
 			       : -1;
+	if (row->kind == HOSTS_OF)
+		return list_split(field(job, row), value, ", \t", place, err) == 0
+			       ? hosts_check(row, field(job, row), place, err)
+			       : -1;
 	if (row->kind == NUMBERS) {
 		if (list_split(field(job, row), value, ", \t", place, err) != 0)
 			return -1;
@@ -453,6 +485,8 @@ static int store(struct job *job, const struct row *row, const char *value, cons
 	if (row->kind == BAD_ROWS && bad_rows_check(job, value, place, err) != 0)
 		return -1;
 	if (row->kind == DEADLINES_OF && deadlines_check(row, value, place, err) != 0)
+		return -1;
+	if (row->kind == PLACING && hosts_place_check(value, place, err) != 0)
 		return -1;
 	if (row->kind == TEMPLATE && template_check(row, value, place, err) != 0)
 		return -1;
@@ -789,6 +823,11 @@ const char *job_balance(const struct job *job)
 	return balance_is(job->solution) ? job->solution : NULL;
 }
 
+int job_is_allreduce(const struct job *job)
+{
+	return strcmp(job->sync, ALLREDUCE) == 0;
+}
+
 int job_is_local(const struct job *job)
 {
 	return strcmp(job->partitions, "local") == 0;
@@ -809,6 +848,7 @@ static char *value_text(const struct job *job, const struct row *row)
 		number_format_real(*(const double *)at, number);
 		return strdup(number);
 	case NUMBERS:
+	case HOSTS_OF:
 		return list_join(at, ',');
 	case FILES:
 	case METRICS_OF:
@@ -907,9 +947,10 @@ int job_finish(struct job *job, const char *path, struct error *err)
 		return error_set(err, ERROR_CONFIG, path, "EVAL_EVERY scores TEST now and then, and there is no TEST");
 	if (job->patience > 0 && job->eval_every == 0)
 		return error_set(err, ERROR_CONFIG, path, "PATIENCE counts the scores of EVAL_EVERY, which is 0");
-	if (job_balance(job) && strcmp(job->sync, "bsp") != 0)
+	if (job_balance(job) && strcmp(job->sync, "bsp") != 0 && !job_is_allreduce(job))
 		return error_set(err, ERROR_CONFIG, path,
-				 "SOLUTION=%s sets sizes at the barrier; SYNC=%s has none: SYNC=bsp has",
+				 "SOLUTION=%s sets sizes at the barrier; SYNC=%s has none: SYNC=bsp "
+				 "and SYNC=" ALLREDUCE " have",
 				 job->solution, job->sync);
 	if (finish_options(job, path, err) != 0 || finish_metrics(job, err) != 0)
 		return -1;

@@ -55,6 +55,9 @@ struct job {
 	char *hung; /* see pulse_rules_parse(); "" when not given */
 	char *sync; /* bsp | ssp:N | asp, as given */
 	char *launch_worker, *launch_server, *drag;
+	struct job_list hosts; /* names; none: this machine, or what Slurm has allocated (hosts.h) */
+	char *launcher;        /* local | slurm | ssh; "": found out */
+	char *place;           /* spread | fill | HOST:N,...; see hosts.h */
 	/* decisions */
 	char *solution; /* a name, or the path of an executable */
 	double every, shorter, longer;
@@ -108,6 +111,8 @@ int job_file(const struct job *job, size_t i, struct job_file *out);
 
 /* The solution that the lead carries out at every barrier, or NULL. */
 const char *job_balance(const struct job *job);
+/* Whether gradients are summed over replicas, instead of by servers (SYNC=allreduce). */
+int job_is_allreduce(const struct job *job);
 /* Whether each worker reads its own file only. */
 int job_is_local(const struct job *job);
 

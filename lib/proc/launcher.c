@@ -1,6 +1,9 @@
 /* launcher: see launcher.h. */
 #include "proc/launcher.h"
 
+#include "base/grow.h"
+#include "base/words.h"
+
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -116,21 +119,60 @@ static int is_plain(const char *template)
 	return !strpbrk(template, ";&|(){}<>`$\n") && !memchr(template, '=', first);
 }
 
-static int local_start(const char *template, const struct node_name *name, char **line,
+/* Words that become a command's. */
+struct front {
+	char **item;
+	size_t count, room;
+};
+
+/* -1: out of memory, and there are none any more. */
+static int add_word(struct front *f, const char *word, struct error *err)
+{
+	if (GROW(f->item, f->room, f->count + 2) == 0 && (f->item[f->count] = strdup(word))) {
+		f->item[++f->count] = NULL;
+		return 0;
+	}
+	words_free(f->item, f->count);
+	*f = (struct front){0};
+	return error_set(err, ERROR_OS, NULL, "out of memory");
+}
+
+static int add_words(struct front *f, const char *const *list, struct error *err)
+{
+	for (; *list; list++)
+		if (add_word(f, *list, err) != 0)
+			return -1;
+	return 0;
+}
+
+/* The template's words, read by sh(1), which hands the program's own words on behind them. */
+static int add_template(struct front *f, const struct node_start *start, struct error *err)
+{
+	char *in_front = NULL, *line = NULL;
+	if (!start->template || !start->template[0])
+		return 0;
+	if (launcher_words(start->template, start->name, &in_front, err) != 0) {
+		words_free(f->item, f->count);
+		*f = (struct front){0};
+		return -1;
+	}
+	int n = asprintf(&line, "%s%s \"$@\"", is_plain(start->template) ? "exec " : "", in_front);
+	free(in_front);
+	const char *const shell[] = {"/bin/sh", "-c", n < 0 ? "exec \"$@\"" : line, "sh", NULL};
+	int result = add_words(f, shell, err);
+	if (n >= 0)
+		free(line);
+	return result;
+}
+
+static int local_start(const struct node_start *start, char ***front, size_t *count,
 		       struct error *err)
 {
-	char *in_front;
-	*line = NULL;
-	if (!template || !template[0])
-		return 0;
-	if (launcher_words(template, name, &in_front, err) != 0)
-		return -1;
-	int n = asprintf(line, "%s%s \"$@\"", is_plain(template) ? "exec " : "", in_front);
-	free(in_front);
-	if (n >= 0)
-		return 0;
-	*line = NULL;
-	return error_set(err, ERROR_OS, name->id, "out of memory");
+	struct front f = {0};
+	int result = add_template(&f, start, err);
+	*front = f.item;
+	*count = f.count;
+	return result;
 }
 
 /* The node leads a group of its own: a template's shell is hit with the program. */
@@ -148,11 +190,156 @@ static enum end_class local_class(const struct node_end *end)
 	return end_class_of(&program);
 }
 
+/* ---- on another host: node-host(8) stands for the node ---- */
+
+static int add_each(struct front *f, const char *option, const char *const *values,
+		    struct error *err)
+{
+	for (; values && *values; values++)
+		if (add_word(f, option, err) != 0 || add_word(f, *values, err) != 0)
+			return -1;
+	return 0;
+}
+
+static int far_start(const char *by, const struct node_start *start, char ***front, size_t *count,
+		     struct error *err)
+{
+	const struct node_place *place = start->name->place;
+	struct front f = {0};
+	*front = NULL;
+	*count = 0;
+	const char *const about[] = {place->node_host, "--by", by, "--id", start->name->id, NULL};
+	if (add_words(&f, about, err) != 0)
+		return -1;
+	if (place->apart && (add_each(&f, "--make", start->make, err) != 0 ||
+			     add_each(&f, "--bring", start->bring, err) != 0))
+		return -1;
+	if (add_word(&f, place->host, err) != 0 || add_template(&f, start, err) != 0)
+		return -1;
+	*front = f.item;
+	*count = f.count;
+	return 0;
+}
+
+static enum end_class far_class(const struct node_end *end)
+{
+	if (end->seen && !end->signal && end->status == LOST_STATUS)
+		return END_RETRYABLE;
+	return local_class(end);
+}
+
+static int slurm_start(const struct node_start *start, char ***front, size_t *count,
+		       struct error *err)
+{
+	return far_start("slurm", start, front, count, err);
+}
+
+/* A step beside the others of the allocation, with all that is allocated there, as a local process
+ * would have it. */
+static int slurm_reach(const char *host, const char *program, char ***out, size_t *count,
+		       struct error *err)
+{
+	struct front f = {0};
+	const char *const srun[] = {"srun",        "--overlap",       "--nodes=1",
+				    "--ntasks=1",  "--overcommit",    "--cpu-bind=none",
+				    "--mpi=none",  "--no-kill",       "--unbuffered",
+				    "--nodelist",  host,              program,
+				    "--serve",     NULL};
+	int result = add_words(&f, srun, err);
+	*out = f.item;
+	*count = f.count;
+	return result;
+}
+
+static int ssh_start(const struct node_start *start, char ***front, size_t *count,
+		     struct error *err)
+{
+	return far_start("ssh", start, front, count, err);
+}
+
+/* As one word for any shell; to be freed. */
+static char *quote(const char *text)
+{
+	char *out = malloc(4 * strlen(text) + 3), *p = out;
+	if (!out)
+		return NULL;
+	*p++ = '\'';
+	for (; *text; text++) {
+		if (*text == '\'')
+			p = stpcpy(p, "'\\'");
+		*p++ = *text;
+	}
+	strcpy(p, "'");
+	return out;
+}
+
+/* Nothing is asked at a terminal, and no connection is shared: each ends with its node. The words
+ * behind the host are read by a shell there. */
+static int ssh_reach(const char *host, const char *program, char ***out, size_t *count,
+		     struct error *err)
+{
+	struct front f = {0};
+	char *quoted = quote(program), *line = NULL;
+	int n = quoted ? asprintf(&line, "exec %s --serve", quoted) : -1;
+	free(quoted);
+	*out = NULL;
+	*count = 0;
+	if (n < 0)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	const char *const ssh[] = {"ssh",
+				   "-T",
+				   "-x",
+				   "-S",
+				   "none",
+				   "-o",
+				   "BatchMode=yes",
+				   "-o",
+				   "ConnectTimeout=10",
+				   "-o",
+				   "ServerAliveInterval=15",
+				   "-o",
+				   "ServerAliveCountMax=3",
+				   "--",
+				   host,
+				   line,
+				   NULL};
+	int result = add_words(&f, ssh, err);
+	free(line);
+	*out = f.item;
+	*count = f.count;
+	return result;
+}
+
 /* ---- the table ---- */
 
 static const struct launcher table[] = {
-	{"local", local_start, local_stop, local_class},
+	{.name = "local", .start = local_start, .stop = local_stop, .class_of = local_class},
+	{.name = "slurm",
+	 .is_far = 1,
+	 .start = slurm_start,
+	 .stop = local_stop,
+	 .class_of = far_class,
+	 .reach = slurm_reach},
+	{.name = "ssh",
+	 .is_far = 1,
+	 .start = ssh_start,
+	 .stop = local_stop,
+	 .class_of = far_class,
+	 .reach = ssh_reach},
 };
+
+int launcher_lost_host(const struct node_place *place, const struct node_end *end)
+{
+	return place->launcher->is_far && end->seen && !end->signal && end->status == LOST_STATUS;
+}
+
+int launcher_host_ok(const char *text)
+{
+	size_t len = strlen(text);
+	return len > 0 && len < HOST_NAME_MAX_BYTES && text[0] != '-' &&
+	       strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-@:[]") ==
+		       len;
+}
 
 const struct launcher *launcher_find(const char *name)
 {

@@ -2,9 +2,9 @@
  * launcher: the ways in which a node's process is brought to its place, a row of a table each: how
  * it is started, how it is told to end, and what its end means there.
  *
- * A node on another host will be a process of this one (ssh, srun) that stands for it, so that
- * parents, records and adoption stay as they are.  A new launcher is a row, and a function where
- * the way differs.
+ * A node on another host is a process of this one, node-host(8), which stands for it: it takes the
+ * node's signals and ends as the node ends, so that parents, records and adoption are the same
+ * everywhere.  A new launcher is a row, and a function where the way differs.
  */
 #ifndef PACELINE_PROC_LAUNCHER_H
 #define PACELINE_PROC_LAUNCHER_H
@@ -18,12 +18,16 @@
 
 struct launcher;
 
+#define HOST_NAME_MAX_BYTES 256 /* of a host's name, NUL included */
+
 /* Where a node runs. What is there is shared by all nodes of the place. */
 struct node_place {
 	const struct launcher *launcher;
-	char host[256]; /* as it calls itself */
+	char host[HOST_NAME_MAX_BYTES]; /* as HOSTS names it; without HOSTS as it calls itself */
 	uint64_t cores;
 	uint64_t memory_mib;
+	int apart;             /* it does not see the state directory of this machine */
+	const char *node_host; /* path of that program, the same here and there; NULL: it is here */
 };
 
 /* Who is started. */
@@ -33,20 +37,44 @@ struct node_name {
 	const struct node_place *place;
 };
 
+/* What is started. */
+struct node_start {
+	const struct node_name *name;
+	const char *template; /* what the job's owner wants in front; NULL or "": nothing */
+	/* What the node needs where its place is apart, NULL-terminated; NULL: nothing. Directories
+	 * are made there with mode 0700, files and directories with all that is in them are brought
+	 * there under the same names, before it starts. */
+	const char *const *make, *const *bring;
+};
+
 struct launcher {
 	const char *name;
-	/* A line for sh(1), to be freed, in which "$@" is the program with its arguments; NULL in
-	 * *line: the program itself. The template is what the job's owner wants in front ("":
-	 * nothing). */
-	int (*start)(const char *template, const struct node_name *name, char **line,
+	int is_far; /* to other hosts */
+	/* The words that stand in front of the program, *count of them, for words_free(); none:
+	 * the program is started itself. */
+	int (*start)(const struct node_start *start, char ***front, size_t *count,
 		     struct error *err);
 	/* Sends a signal to the node and what it started. -1: there is nobody. */
 	int (*stop)(pid_t pid, int signal);
 	enum end_class (*class_of)(const struct node_end *end);
+	/* Of one that is far: the words that run `program --serve` on a host, with its standard input
+	 * and output here, for words_free(). */
+	int (*reach)(const char *host, const char *program, char ***words, size_t *count,
+		     struct error *err);
 };
 
+#define LAUNCHER_CHOICES "local|slurm|ssh"
 /* NULL: there is none. */
 const struct launcher *launcher_find(const char *name);
+
+/* The exit status of node-host(8) when it was not the node that ended: the host was not reached, or
+ * the connection was lost. No program of the kit has it. */
+#define LOST_STATUS 255
+/* Whether an end says that: another place may do better. */
+int launcher_lost_host(const struct node_place *place, const struct node_end *end);
+
+/* Whether a text can be the name of a host: letters, digits and . _ - @ : [ ], no - first. */
+int launcher_host_ok(const char *text);
 
 /* This host, with the launcher "local". */
 void launcher_here(struct node_place *place);

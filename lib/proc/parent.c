@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/number.h"
+#include "base/words.h"
 #include "record/record.h"
 
 #include <errno.h>
@@ -131,27 +132,35 @@ static int put_text(int fd, const char *text, struct error *err)
 	return fs_write_all(fd, text, strlen(text) + 1, "launch", err);
 }
 
-/* sh(1) hands the program's own words on behind the line. */
-static int put_shell(int fd, const char *line, struct error *err)
+static int put_front(int fd, const struct launch *launch, struct error *err)
 {
-	const char *const words[] = {"/bin/sh", "-c", line, "sh"};
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-		if (put_text(fd, words[i], err) != 0)
-			return -1;
-	return 0;
+	const struct launcher *launcher = launch->name.place->launcher;
+	const struct node_start start = {.name = &launch->name,
+					 .template = launch->template,
+					 .make = launch->make,
+					 .bring = launch->bring};
+	char **front;
+	size_t count;
+	int result = launcher->start(&start, &front, &count, err);
+	if (result != 0)
+		return -1;
+	for (size_t i = 0; result == 0 && i < count; i++)
+		result = put_text(fd, front[i], err);
+	words_free(front, count);
+	return result;
 }
 
 static int put_spec(int fd, const struct launch *launch, struct error *err)
 {
-	char life[24], *line;
-	const struct launcher *launcher = launch->name.place->launcher;
+	char life[24];
 	number_format_u64(launch->life, life);
-	if (put_text(fd, launch->name.id, err) != 0 || put_text(fd, life, err) != 0 ||
-	    put_text(fd, launch->record, err) != 0 || put_text(fd, launch->log, err) != 0 ||
-	    launcher->start(launch->template, &launch->name, &line, err) != 0)
-		return -1;
-	int result = line ? put_shell(fd, line, err) : 0;
-	free(line);
+	const char *const about[] = {launch->name.id, life, launch->record, launch->log,
+				     launch->name.place->host};
+	int result = 0;
+	for (size_t i = 0; result == 0 && i < sizeof about / sizeof *about; i++)
+		result = put_text(fd, about[i], err);
+	if (result == 0)
+		result = put_front(fd, launch, err);
 	for (size_t i = 0; result == 0 && launch->argv[i]; i++)
 		result = put_text(fd, launch->argv[i], err);
 	return result;
@@ -200,7 +209,7 @@ int parent_launch(const struct launch *launch, pid_t *parent, struct error *err)
 
 struct spec {
 	char *text;
-	const char *id, *record, *log;
+	const char *id, *record, *log, *host;
 	uint64_t life;
 	char **argv;
 };
@@ -212,8 +221,8 @@ static int read_spec(struct spec *spec)
 	snprintf(path, sizeof path, "/proc/self/fd/%d", SPEC_FD);
 	if (fs_read_file(path, SPEC_MAX, &spec->text, &len, NULL) != 0)
 		return -1;
-	char *word[4], *p = spec->text, *end = p + len;
-	for (size_t i = 0; i < 4; i++) {
+	char *word[5], *p = spec->text, *end = p + len;
+	for (size_t i = 0; i < sizeof word / sizeof *word; i++) {
 		if (p >= end)
 			return -1;
 		word[i] = p;
@@ -222,6 +231,7 @@ static int read_spec(struct spec *spec)
 	spec->id = word[0];
 	spec->record = word[2];
 	spec->log = word[3];
+	spec->host = word[4];
 	if (number_u64(word[1], 0, UINT64_MAX, &spec->life, "life", NULL) != 0 || p >= end)
 		return -1;
 	for (char *q = p; q < end; q += strlen(q) + 1)
@@ -267,6 +277,7 @@ static void become_node(const struct spec *spec, int gate)
 	char word;
 	for (size_t i = 0; i < sizeof not_yours / sizeof *not_yours; i++)
 		unsetenv(not_yours[i]);
+	setenv("PACELINE_HOST", spec->host, 1);
 	signal(SIGHUP, SIG_DFL);
 	signal(SIGINT, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);

@@ -6,7 +6,8 @@
  * that name and the node's id, so that killing trainctl or a job's workers by name never hits it).
  * The parent leads a session of its own, starts the node in a process group of its own, writes who
  * runs into the node's record file, waits, and adds how the node ended; then it ends itself.  When
- * the node ends, what is left of its process group is killed.
+ * the node ends, what is left of its process group is killed.  The node finds the name of its host
+ * in $PACELINE_HOST.
  *
  * Record file (STATE/nodes/ID.LIFE), always whole:
  *     node id=w0 life=3 parent= parent-start= pid= start= boot= at=
@@ -53,6 +54,7 @@ struct launch {
 	const char *log;      /* stdout and stderr are appended here */
 	const char *lock;     /* file that the parent keeps locked while it lives */
 	const char *template; /* what the launcher of its place puts in front; NULL or "": nothing */
+	const char *const *make, *const *bring; /* where its place is apart: see struct node_start */
 	char *const *argv;    /* program with its path, and arguments; NULL-terminated */
 };
 

@@ -14,6 +14,7 @@
 #include "base/option.h"
 #include "job/job.h"
 #include "job/dirs.h"
+#include "job/hosts.h"
 #include "solve/why.h"
 
 #include <stdint.h>
@@ -44,6 +45,7 @@ struct supervisor_options {
 	uint64_t samples;      /* rows of DATA */
 	uint64_t bad_rows;     /* of these, left out */
 	const uint64_t *rows;  /* of each of its files */
+	const struct hosts *hosts; /* where nodes run: this machine first */
 	const char
 		*search_path; /* where programs are looked for that do not lie beside us; or NULL */
 	const char *notify_socket;

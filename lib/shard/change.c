@@ -313,6 +313,18 @@ static enum queue_result loose(struct queue *q, struct queue_change *c, struct e
 	return QUEUE_OK;
 }
 
+/* Settle numbers are of a term; what an older lead says is refused from now on. */
+static enum queue_result term(struct queue *q, struct queue_change *c, struct error *err)
+{
+	(void)err;
+	c->term = ++q->term;
+	q->has_settled = 0;
+	q->refusals = 0;
+	q->is_whole = 0;
+	c->is_made = 1;
+	return QUEUE_OK;
+}
+
 static enum queue_result set_time(struct queue *q, struct queue_change *c, struct error *err)
 {
 	(void)err;
@@ -414,6 +426,7 @@ static const struct queue_kind kinds[] = {
 		{FIELD("lease", REAL, queue_change, lease)}, {0}}},
 	{"loose", 0, loose,
 	 FIELDS{{FIELD("boot", ID, queue_change, boot), .is_optional = 1}, {0}}},
+	{"term", 0, term, FIELDS{{FIELD("term", U64, queue_change, term)}, {0}}},
 	{"migrate", 0, migrate, FIELDS{{FIELD("threshold", REAL, queue_change, threshold)}, {0}}},
 	{"move", 0, move,
 	 FIELDS{ID, {FIELD("from", ID, queue_change, from)}, {FIELD("to", ID, queue_change, to)},

@@ -55,9 +55,13 @@ void queue_loader_free(struct queue_loader *l)
 static int end_settle(struct queue_loader *l, struct error *err)
 {
 	struct queue *q = l->state.q;
+	struct queue_settlement said = {.number = l->settle.number,
+					.iteration = l->settle.iteration,
+					.term = l->settle.term,
+					.is_whole = l->settle.is_whole != 0,
+					.note = l->settle.note[0] ? l->settle.note : NULL};
 	/* The number was judged when the lines were written. */
-	if (queue_settle_again(q, l->settle.number, l->settle.iteration, l->range, l->ranges,
-			       err) != QUEUE_OK)
+	if (queue_settle_again(q, &said, l->range, l->ranges, err) != QUEUE_OK)
 		return -1;
 	if (q->refusals > 0)
 		return wrong(err, "a settled line is refused now");
@@ -122,7 +126,8 @@ static int follow_change(struct queue_loader *l, struct error *err)
 	enum queue_result result = queue_make(q, kind, &c, err);
 	if (result != QUEUE_OK && result != QUEUE_WAIT && result != QUEUE_END)
 		return -1;
-	if (!c.is_made || c.id != said.id || c.generation != said.generation)
+	if (!c.is_made || c.id != said.id || c.generation != said.generation ||
+	    c.term != said.term)
 		return wrong(err, "what was written down would not be so now");
 	return 0;
 }

@@ -291,6 +291,8 @@ int queue_roll_back(struct queue *q, const struct queue *replaced, struct error 
 	q->loose[0] = '\0';
 	q->has_settled = 0;
 	q->refusals = 0;
+	if (q->term < replaced->term) /* nor do terms */
+		q->term = replaced->term;
 	q->retries = replaced->retries;
 	q->lease = replaced->lease;
 	if (replaced->first_at > 0)

@@ -118,7 +118,7 @@ struct queue_piece {
  * 0, is what the change does not need. */
 struct queue_change {
 	const char *worker, *from, *to, *boot;
-	uint64_t generation, id, begin, length, upto, max, retries, blamed;
+	uint64_t generation, id, begin, length, upto, max, retries, blamed, term;
 	double lease, threshold, at;
 	/* What came of it. */
 	int is_made;              /* 0: it was so before, and no line says it */
@@ -141,7 +141,7 @@ struct queue_kind {
 };
 
 /* hello, get, done, progress, back, bye, fail, release, expire, set, migrate, move, moved, drop,
- * loose, time; NULL: it is none. */
+ * loose, time, term; NULL: it is none. */
 const struct queue_kind *queue_kind(const char *type);
 /* QUEUE_OK: it is so now, and the log was told when it was not before. Else nothing changed. */
 enum queue_result queue_make(struct queue *q, const struct queue_kind *kind, struct queue_change *c,
@@ -167,6 +167,13 @@ void queue_workers(const struct queue *q,
 		   void (*give)(void *arg, const struct queue_worker_stat *worker), void *arg);
 
 /* ---- settle ---- */
+/* What a settle says besides its ranges. */
+struct queue_settlement {
+	uint64_t number, iteration, incarnation;
+	uint64_t term;    /* of the lead; 0: it has none */
+	int is_whole;     /* all ranges or, when one to be applied is refused, none */
+	const char *note; /* a word of the lead's own, an id; NULL: none. See queue_committed(). */
+};
 struct queue_range {
 	int is_back;
 	const char *worker;
@@ -177,21 +184,29 @@ struct queue_refusal {
 	char worker[OPTION_ID_MAX];
 	uint64_t generation, id;
 };
-/* QUEUE_FENCED, QUEUE_REPEATED (queue_refusals() is the answer again), QUEUE_OK (a new one), or
+/* QUEUE_FENCED (by incarnation, or by a later term), QUEUE_REPEATED (queue_refusals() is the answer again), QUEUE_OK (a new one), or
  * QUEUE_BAD: lower than the last one's, a duplicate that comes late. Carried out, it would put its
  * own answer in the place of the one that the lead may still ask for. */
-enum queue_result queue_settle_known(const struct queue *q, uint64_t number, uint64_t incarnation,
+enum queue_result queue_settle_known(const struct queue *q, const struct queue_settlement *s,
 				     struct error *err);
 /* The ranges are judged together, before any of them changes anything. One to be applied is
  * refused, and told by queue_refusals(), unless all of its rows are in this worker's hand, of this
  * generation, and named by no other; it takes the others to be applied of that worker's generation
- * with it, as together they are one gradient. All others are carried out. To go back is asked of
- * what may have happened already: what of it is no longer in the hand is passed over in silence. */
-enum queue_result queue_settle(struct queue *q, uint64_t number, uint64_t iteration,
-			       uint64_t incarnation, struct queue_range *ranges, size_t count,
-			       struct error *err);
+ * with it, as together they are one gradient. All others are carried out, unless it is_whole. To go
+ * back is asked of what may have happened already: what of it is no longer in the hand is passed
+ * over in silence. */
+enum queue_result queue_settle(struct queue *q, const struct queue_settlement *s,
+			       struct queue_range *ranges, size_t count, struct error *err);
 /* The answer of the last settle; valid until the next. */
 const struct queue_refusal *queue_refusals(const struct queue *q, size_t *count);
+/* Whether that settle was a whole one. */
+int queue_settled_whole(const struct queue *q);
+/* The newest term that a lead has taken; 0: none. Terms never go back, also not on a rollback. */
+uint64_t queue_term(const struct queue *q);
+/* What was carried out last of the settles with a note: units that are in the model since (its
+ * iteration and one), and the note. 0 and "": there was none, or a lead without a term came after
+ * it. It is part of what is saved and loaded. */
+uint64_t queue_committed(const struct queue *q, const char **note);
 
 /* ---- partitions ---- */
 /* To be looked at; NULL: there are none. */

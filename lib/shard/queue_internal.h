@@ -126,6 +126,10 @@ struct queue {
 	uint64_t iteration;
 	struct queue_refusal *refusal; /* of the last settle */
 	size_t refusals;
+	uint64_t is_whole; /* the last settle was */
+	uint64_t term;     /* the newest that a lead has taken; 0: none */
+	uint64_t committed; /* see queue_committed() */
+	char note[OPTION_ID_MAX];
 
 	void (*log)(void *arg, const char *line, size_t len);
 	void *log_arg;
@@ -154,7 +158,7 @@ void queue_log(struct queue *q, const char *type, const struct field *fields, co
 extern const struct field range_fields[];   /* of struct queue_range, without its generation */
 extern const struct field refusal_fields[]; /* of struct queue_refusal */
 /* What was written down, once more, in that order; its number is not judged. */
-enum queue_result queue_settle_again(struct queue *q, uint64_t number, uint64_t iteration,
+enum queue_result queue_settle_again(struct queue *q, const struct queue_settlement *s,
 				     struct queue_range *ranges, size_t count, struct error *err);
 
 /* ---- source.c: what is handed out next ---- */

@@ -10,20 +10,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum queue_result queue_settle_known(const struct queue *q, uint64_t number, uint64_t incarnation,
+enum queue_result queue_settle_known(const struct queue *q, const struct queue_settlement *s,
 				     struct error *err)
 {
-	if (incarnation != q->incarnation) {
+	if (s->incarnation != q->incarnation) {
 		error_set(err, ERROR_DATA, NULL, "incarnation %llu is not in force: %llu is",
-			  (unsigned long long)incarnation, (unsigned long long)q->incarnation);
+			  (unsigned long long)s->incarnation, (unsigned long long)q->incarnation);
 		return QUEUE_FENCED;
 	}
-	if (!q->has_settled || number > q->settle_number)
+	if (s->term && s->term != q->term) {
+		error_set(err, ERROR_DATA, NULL, "term %llu is not in force: %llu is",
+			  (unsigned long long)s->term, (unsigned long long)q->term);
+		return QUEUE_FENCED;
+	}
+	if (!q->has_settled || s->number > q->settle_number)
 		return QUEUE_OK;
-	if (number == q->settle_number)
+	if (s->number == q->settle_number)
 		return QUEUE_REPEATED;
 	error_set(err, ERROR_DATA, NULL, "settle %llu comes after %llu",
-		  (unsigned long long)number, (unsigned long long)q->settle_number);
+		  (unsigned long long)s->number, (unsigned long long)q->settle_number);
 	return QUEUE_BAD;
 }
 
@@ -31,6 +36,9 @@ const struct field settle_fields[] = {
 	{FIELD("number", U64, settle_head, number)},
 	{FIELD("iteration", U64, settle_head, iteration)},
 	{FIELD("lines", U64, settle_head, lines)},
+	{FIELD("term", U64, settle_head, term), .is_optional = 1},
+	{FIELD("whole", U64, settle_head, is_whole), .is_optional = 1},
+	{FIELD("note", ID_COPY, settle_head, note), .is_optional = 1},
 	{0}};
 
 const struct field range_fields[] = {
@@ -210,13 +218,20 @@ static void refuse(struct queue *q, const struct queue_range *ranges, size_t cou
 
 /* Carries out the claims and writes down what changed and what was refused: as one transaction,
  * whose first line says how many there are. */
-static void carry_out(struct queue *q, struct claim *claim, size_t claims)
+static void carry_out(struct queue *q, const struct queue_settlement *s, struct claim *claim,
+		      size_t claims)
 {
 	size_t done = 0;
 	for (size_t i = 0; i < claims; i++)
 		if (act(q, &claim[i]))
 			claim[done++] = claim[i];
-	struct settle_head head = {q->settle_number, q->iteration, done + q->refusals};
+	struct settle_head head = {.number = q->settle_number,
+				   .iteration = q->iteration,
+				   .lines = done + q->refusals,
+				   .term = s->term,
+				   .is_whole = q->is_whole};
+	if (s->note)
+		snprintf(head.note, sizeof head.note, "%s", s->note);
 	queue_log(q, "settle", settle_fields, &head);
 	for (size_t i = 0; i < done; i++)
 		queue_log(q, claim[i].range->is_back ? "back" : "apply", range_fields,
@@ -225,11 +240,23 @@ static void carry_out(struct queue *q, struct claim *claim, size_t claims)
 		queue_log(q, "fenced", refusal_fields, &q->refusal[i]);
 }
 
+/* What the model is once this is carried out. A lead without a term knows nothing of notes: behind
+ * its settles they would be old. */
+static void commit(struct queue *q, const struct queue_settlement *s)
+{
+	q->iteration = s->iteration;
+	if (s->note || !s->term) {
+		snprintf(q->note, sizeof q->note, "%s", s->note ? s->note : "");
+		q->committed = s->note ? s->iteration + 1 : 0;
+	}
+}
+
 /* is_replay: in the order of the lines, which is that in which they were carried out. */
-static enum queue_result settle(struct queue *q, uint64_t number, uint64_t iteration,
+static enum queue_result settle(struct queue *q, const struct queue_settlement *said,
 				struct queue_range *ranges, size_t count, int is_replay,
 				struct error *err)
 {
+	struct queue_settlement s = *said;
 	struct queue_refusal *refusal = malloc((count + 1) * sizeof *refusal);
 	struct claim *claim = malloc((count + 1) * sizeof *claim);
 	if (!refusal || !claim || piece_prepare(q, 3 * count) != 0) {
@@ -243,30 +270,51 @@ static enum queue_result settle(struct queue *q, uint64_t number, uint64_t itera
 	free(q->refusal);
 	q->refusal = refusal;
 	q->has_settled = 1;
-	q->settle_number = number;
-	q->iteration = iteration;
+	q->settle_number = s.number;
+	q->is_whole = s.is_whole ? 1 : 0;
 	refuse(q, ranges, count);
-	carry_out(q, claim, claims);
+	if (s.is_whole && q->refusals > 0) { /* nothing of it is carried out */
+		claims = 0;
+		s.iteration = q->iteration;
+		s.note = NULL;
+	}
+	commit(q, &s);
+	carry_out(q, &s, claim, claims);
 	free(claim);
 	return QUEUE_OK;
 }
 
-enum queue_result queue_settle(struct queue *q, uint64_t number, uint64_t iteration,
-			       uint64_t incarnation, struct queue_range *ranges, size_t count,
-			       struct error *err)
+enum queue_result queue_settle(struct queue *q, const struct queue_settlement *s,
+			       struct queue_range *ranges, size_t count, struct error *err)
 {
-	enum queue_result result = queue_settle_known(q, number, incarnation, err);
-	return result == QUEUE_OK ? settle(q, number, iteration, ranges, count, 0, err) : result;
+	enum queue_result result = queue_settle_known(q, s, err);
+	return result == QUEUE_OK ? settle(q, s, ranges, count, 0, err) : result;
 }
 
-enum queue_result queue_settle_again(struct queue *q, uint64_t number, uint64_t iteration,
+enum queue_result queue_settle_again(struct queue *q, const struct queue_settlement *s,
 				     struct queue_range *ranges, size_t count, struct error *err)
 {
-	return settle(q, number, iteration, ranges, count, 1, err);
+	return settle(q, s, ranges, count, 1, err);
 }
 
 const struct queue_refusal *queue_refusals(const struct queue *q, size_t *count)
 {
 	*count = q->refusals;
 	return q->refusal;
+}
+
+int queue_settled_whole(const struct queue *q)
+{
+	return q->is_whole != 0;
+}
+
+uint64_t queue_committed(const struct queue *q, const char **note)
+{
+	*note = q->note;
+	return q->committed;
+}
+
+uint64_t queue_term(const struct queue *q)
+{
+	return q->term;
 }

@@ -43,11 +43,15 @@ static const struct field state_fields[] = {
 	{FIELD("first-at", TIME, queue, first_at)},
 	{FIELD("last-at", TIME, queue, last_at)},
 	{FIELD("loose", ID_COPY, queue, loose), .is_optional = 1},
+	{FIELD("term", U64, queue, term), .is_optional = 1},
+	{FIELD("committed", U64, queue, committed), .is_optional = 1},
+	{FIELD("note", ID_COPY, queue, note), .is_optional = 1},
 	{0}};
 
 static const struct field settled_fields[] = {
 	{FIELD("number", U64, settle_head, number)},
 	{FIELD("lines", U64, settle_head, lines)},
+	{FIELD("whole", U64, settle_head, is_whole), .is_optional = 1},
 	{0}};
 
 struct worker_line {
@@ -141,7 +145,9 @@ static void write_head(struct writer *w, const struct queue *q)
 
 static void write_settled(struct writer *w, const struct queue *q)
 {
-	struct settle_head head = {.number = q->settle_number, .lines = q->refusals};
+	struct settle_head head = {.number = q->settle_number,
+				   .lines = q->refusals,
+				   .is_whole = q->is_whole};
 	if (!q->has_settled)
 		return;
 	put(w, "settled", settled_fields, &head);
@@ -291,6 +297,7 @@ static int read_settled(struct state_reader *s, const struct record *r, struct e
 		return wrong(err, "`settled` of too many lines");
 	s->refusals_due = head.lines;
 	q->settle_number = head.number;
+	q->is_whole = head.is_whole;
 	q->has_settled = 1;
 	q->refusal = malloc((head.lines + 1) * sizeof *q->refusal);
 	return q->refusal ? 0 : no_memory(err);

@@ -11,7 +11,8 @@
 
 /* What stands before the lines of a settle, and of its answer. */
 struct settle_head {
-	uint64_t number, iteration, lines;
+	uint64_t number, iteration, lines, term, is_whole;
+	char note[OPTION_ID_MAX];
 };
 extern const struct field settle_fields[]; /* settle.c */
 

@@ -15,7 +15,7 @@ void verb_refuse(struct request *rq, enum queue_result result, const struct erro
 		    err->text);
 }
 
-#define SETTLE_BYTES_MAX (4u << 20)
+#define SETTLE_BYTES_MAX (16u << 20)
 
 /* Whether the worker says it in a generation in force, which wins over whatever else is wrong; 0:
  * it was answered. */
@@ -391,7 +391,10 @@ static void answer_settle(struct service *s, struct request *rq)
 		record_add_u64(&o, "id", refusal[i].id);
 		request_put_record(rq, &o);
 	}
-	request_ok(rq, NULL);
+	if (queue_settled_whole(s->queue))
+		request_ok(rq, "settled=%d", count == 0);
+	else
+		request_ok(rq, NULL);
 }
 
 /* Before the first settle that is not waited for, the journal says that there are such, durably. */
@@ -405,8 +408,8 @@ static void change_loosely(struct service *s)
 	s->is_loose = 1;
 }
 
-static void settle_text(struct service *s, struct request *rq, uint64_t number, uint64_t iteration,
-			uint64_t incarnation, int is_loose, const char *text, size_t len)
+static void settle_text(struct service *s, struct request *rq, const struct queue_settlement *said,
+			int is_loose, const char *text, size_t len)
 {
 	struct error err;
 	struct settle_text t = {.room = count_lines(text, len)};
@@ -425,8 +428,7 @@ static void settle_text(struct service *s, struct request *rq, uint64_t number, 
 	if (result == QUEUE_OK && is_loose)
 		change_loosely(s);
 	if (result == QUEUE_OK)
-		result = queue_settle(s->queue, number, iteration, incarnation, t.range, t.count,
-				      &err);
+		result = queue_settle(s->queue, said, t.range, t.count, &err);
 	free_text(&t);
 	if (result == QUEUE_OK) {
 		service_changed(s, rq);
@@ -442,18 +444,23 @@ static void verb_settle(struct request *rq, void *service)
 	struct service *s = service;
 	const struct record *r = request_record(rq);
 	const struct payload *payload = request_payload(rq);
-	uint64_t number, iteration, incarnation;
+	struct queue_settlement said = {.note = NULL};
+	uint64_t whole = 0;
 	struct error err;
 	int is_loose = service_is_here(s, r);
 	if (!service_is_whole(s, rq))
 		return;
-	if (record_u64(r, "incarnation", 0, UINT64_MAX, &incarnation, &err) != 0 ||
-	    record_u64(r, "number", 0, UINT64_MAX, &number, &err) != 0 ||
-	    record_u64(r, "iteration", 0, UINT64_MAX, &iteration, &err) != 0) {
+	if (record_u64(r, "incarnation", 0, UINT64_MAX, &said.incarnation, &err) != 0 ||
+	    record_u64(r, "number", 0, UINT64_MAX, &said.number, &err) != 0 ||
+	    record_u64(r, "iteration", 0, UINT64_MAX - 1, &said.iteration, &err) != 0 ||
+	    record_u64_opt(r, "term", 1, UINT64_MAX, &said.term, &err) != 0 ||
+	    record_u64_opt(r, "whole", 0, 1, &whole, &err) != 0 ||
+	    (record_get(r, "note") && record_id(r, "note", &said.note, &err) != 0)) {
 		request_bad(rq, &err);
 		return;
 	}
-	enum queue_result result = queue_settle_known(s->queue, number, incarnation, &err);
+	said.is_whole = whole != 0;
+	enum queue_result result = queue_settle_known(s->queue, &said, &err);
 	if (result == QUEUE_FENCED) {
 		verb_refuse(rq, result, &err);
 		return;
@@ -471,8 +478,43 @@ static void verb_settle(struct request *rq, void *service)
 	}
 	if (len > 0)
 		memcpy(text, payload_data(payload), len);
-	settle_text(s, rq, number, iteration, incarnation, is_loose, text, len);
+	settle_text(s, rq, &said, is_loose, text, len);
 	free(text);
+}
+
+/* A lead begins: what older ones settle is refused from now on. */
+static void verb_term(struct request *rq, void *service)
+{
+	struct service *s = service;
+	struct queue_change c = {0};
+	struct error err;
+	uint64_t incarnation;
+	const char *note;
+	if (!service_is_whole(s, rq))
+		return;
+	if (record_u64(request_record(rq), "incarnation", 0, UINT64_MAX, &incarnation, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	if (incarnation != queue_incarnation(s->queue)) {
+		request_err(rq, "fenced", "incarnation %llu is in force",
+			    (unsigned long long)queue_incarnation(s->queue));
+		return;
+	}
+	if (!service_may_change(s, rq, JOURNAL_LINE_BYTES))
+		return;
+	enum queue_result result = queue_make(s->queue, queue_kind("term"), &c, &err);
+	if (result != QUEUE_OK) {
+		verb_refuse(rq, result, &err);
+		return;
+	}
+	service_changed(s, rq);
+	uint64_t committed = queue_committed(s->queue, &note);
+	if (committed)
+		request_ok(rq, "term=%llu iteration=%llu note=%s", (unsigned long long)c.term,
+			   (unsigned long long)committed, note);
+	else
+		request_ok(rq, "term=%llu", (unsigned long long)c.term);
 }
 
 const struct verb change_verbs[] = {
@@ -484,8 +526,11 @@ const struct verb change_verbs[] = {
 	 "the first upto= samples are in the model"},
 	{"back", "worker generation id", "begin length", verb_change, 0,
 	 "the piece, or some of its rows, to the end of the queue"},
-	{"settle", "number iteration incarnation", "boot", verb_settle, SETTLE_BYTES_MAX,
+	{"settle", "number iteration incarnation", "boot term whole note", verb_settle,
+	 SETTLE_BYTES_MAX,
 	 "the lead's commit: apply and back lines; those that are refused are told"},
+	{"term", "incarnation", "", verb_term, 0,
+	 "a new lead: settles of older terms are refused; what was committed last"},
 	{"renew", "worker generation id", "", verb_renew, 0, "the lease begins again"},
 	{"bye", "worker generation", "", verb_change, 0, "what the worker holds comes back"},
 	{"fail", "worker", "", verb_change, 0, "given up for dead: fenced, its pieces come back"},

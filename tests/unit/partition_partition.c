@@ -151,6 +151,16 @@ static void get(struct life *l, size_t w, int may_be_foreign)
 
 /* A row of a piece stands for its position when samples are shuffled: what counts is that all of a
  * frame comes once, so positions will do. */
+static enum queue_result settle_of(struct queue *q, uint64_t number, uint64_t iteration,
+				   uint64_t incarnation, struct queue_range *line, size_t count,
+				   struct error *why)
+{
+	struct queue_settlement s = {
+		.number = number, .iteration = iteration, .incarnation = incarnation};
+
+	return queue_settle(q, &s, line, count, why);
+}
+
 static void apply(struct life *l, size_t w)
 {
 	struct error err = {0};
@@ -162,7 +172,7 @@ static void apply(struct life *l, size_t w)
 	struct queue_range line = {.worker = name(w), .generation = l->generation[w], .id = p.id,
 				  .begin = p.begin + lo, .length = n};
 	static uint64_t number; number++;
-	assert_int_equal(queue_settle(l->queue, number, number, queue_incarnation(l->queue), &line,
+	assert_int_equal(settle_of(l->queue, number, number, queue_incarnation(l->queue), &line,
 				      1, &err),
 			 QUEUE_OK);
 	assert_false(line.refused);

@@ -1,17 +1,20 @@
 /* Templates of launchers, and what an end means where a shell may stand in front. */
 #include "proc/launcher.h"
 
+#include "base/words.h"
+
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-static const struct node_place place = {.host = "north", .cores = 8, .memory_mib = 4096};
+static const struct node_place place = {.host = "north", .cores = 8, .memory_mib = 4096, .node_host = "/x/node-host"};
 static const struct node_name name = {.id = "w3", .number = 3, .place = &place};
 
 static void each_word_has_its_value(void **state)
@@ -41,29 +44,120 @@ static void what_stands_for_nothing_is_named_with_its_column(void **state)
 	assert_int_equal(launcher_check("taskset -c %n", &err), 0);
 }
 
+/* The words in front, with blanks between. */
+static char *front_of(const char *launcher, const struct node_start *start)
+{
+	struct error err;
+	char **front, *text = NULL;
+	size_t count, len;
+	if (launcher_find(launcher)->start(start, &front, &count, &err) != 0)
+		fail_msg("%s", err.text);
+	FILE *out = open_memstream(&text, &len);
+	for (size_t i = 0; i < count; i++)
+		fprintf(out, "%s%s", i ? " " : "", front[i]);
+	fclose(out);
+	words_free(front, count);
+	return text;
+}
+
 static void a_plain_command_needs_no_shell(void **state)
 {
 	(void)state;
 	const struct {
-		const char *template, *line;
-	} cases[] = {{"nice -n %n", "exec nice -n 3 \"$@\""},
-		     {"cd / && nice", "cd / && nice \"$@\""},
-		     {"A=%i nice", "A=w3 nice \"$@\""},
-		     {"env A=%i", "exec env A=w3 \"$@\""},
-		     {"", NULL},
-		     {NULL, NULL}};
-	const struct launcher *local = launcher_find("local");
+		const char *template, *front;
+	} cases[] = {{"nice -n %n", "/bin/sh -c exec nice -n 3 \"$@\" sh"},
+		     {"cd / && nice", "/bin/sh -c cd / && nice \"$@\" sh"},
+		     {"A=%i nice", "/bin/sh -c A=w3 nice \"$@\" sh"},
+		     {"env A=%i", "/bin/sh -c exec env A=w3 \"$@\" sh"},
+		     {"", ""},
+		     {NULL, ""}};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		struct error err;
-		char *line;
-		assert_int_equal(local->start(cases[i].template, &name, &line, &err), 0);
-		if (cases[i].line)
-			assert_string_equal(line, cases[i].line);
-		else
-			assert_null(line);
-		free(line);
+		const struct node_start start = {.name = &name, .template = cases[i].template};
+		char *front = front_of("local", &start);
+		assert_string_equal(front, cases[i].front);
+		free(front);
 	}
 	assert_null(launcher_find("none"));
+}
+
+static void another_host_is_reached_by_a_process_here(void **state)
+{
+	(void)state;
+	static const char *const make[] = {"/run dir", "/state", NULL}, *const bring[] = {"/state/schema", NULL};
+	struct node_start start = {.name = &name, .template = "nice -n 5", .make = make, .bring = bring};
+	char *front = front_of("ssh", &start);
+	assert_string_equal(front,
+			    "/x/node-host --by ssh --id w3 north /bin/sh -c exec nice -n 5 \"$@\" sh");
+	free(front);
+	struct node_place apart = place;
+	struct node_name there = name;
+	apart.apart = 1;
+	there.place = &apart;
+	start.name = &there;
+	start.template = NULL;
+	front = front_of("slurm", &start);
+	assert_string_equal(front, "/x/node-host --by slurm --id w3 --make /run dir --make /state --bring "
+						   "/state/schema north");
+	free(front);
+}
+
+static void the_words_that_reach_a_host(void **state)
+{
+	(void)state;
+	struct error err;
+	char **words;
+	size_t count;
+	assert_int_equal(launcher_find("slurm")->reach("h1", "/a b/node-host", &words, &count, &err), 0);
+	assert_string_equal(words[0], "srun");
+	assert_string_equal(words[count - 3], "h1");
+	assert_string_equal(words[count - 2], "/a b/node-host");
+	assert_string_equal(words[count - 1], "--serve");
+	assert_null(words[count]);
+	words_free(words, count);
+	/* A shell reads these. */
+	assert_int_equal(launcher_find("ssh")->reach("me@h1", "/a b/it's $HOME", &words, &count, &err), 0);
+	assert_string_equal(words[0], "ssh");
+	assert_string_equal(words[count - 3], "--");
+	assert_string_equal(words[count - 2], "me@h1");
+	assert_string_equal(words[count - 1], "exec '/a b/it'\\''s $HOME' --serve");
+	words_free(words, count);
+}
+
+static void what_may_be_a_host(void **state)
+{
+	(void)state;
+	char longest[HOST_NAME_MAX_BYTES + 1];
+	assert_true(launcher_host_ok("h0"));
+	assert_true(launcher_host_ok("me@node-1.example.org"));
+	assert_true(launcher_host_ok("[fe80::1]"));
+	assert_false(launcher_host_ok(""));
+	assert_false(launcher_host_ok("-oProxyCommand=x"));
+	assert_false(launcher_host_ok("a b"));
+	assert_false(launcher_host_ok("a;b"));
+	memset(longest, 'a', sizeof longest);
+	longest[HOST_NAME_MAX_BYTES] = '\0';
+	assert_false(launcher_host_ok(longest));
+	longest[HOST_NAME_MAX_BYTES - 1] = '\0';
+	assert_true(launcher_host_ok(longest));
+}
+
+static void a_lost_host_is_no_end_of_the_node(void **state)
+{
+	(void)state;
+	struct node_end lost = {.seen = 1, .status = LOST_STATUS}, own = {.seen = 1, .status = 78};
+	struct node_place local = place;
+	local.launcher = launcher_find("local");
+	const char *const far[] = {"ssh", "slurm"};
+	for (size_t i = 0; i < 2; i++) {
+		struct node_place there = place;
+		there.launcher = launcher_find(far[i]);
+		assert_int_equal(there.launcher->class_of(&lost), END_RETRYABLE);
+		assert_int_equal(there.launcher->class_of(&own), END_UNRETRYABLE);
+		assert_true(launcher_lost_host(&there, &lost));
+		assert_false(launcher_lost_host(&there, &own));
+	}
+	assert_int_equal(local.launcher->class_of(&lost), END_UNRETRYABLE);
+	assert_false(launcher_lost_host(&local, &lost));
 }
 
 static void a_shell_in_front_tells_of_signals_by_its_status(void **state)
@@ -99,6 +193,10 @@ int main(void)
 		cmocka_unit_test(each_word_has_its_value),
 		cmocka_unit_test(what_stands_for_nothing_is_named_with_its_column),
 		cmocka_unit_test(a_plain_command_needs_no_shell),
+		cmocka_unit_test(another_host_is_reached_by_a_process_here),
+		cmocka_unit_test(the_words_that_reach_a_host),
+		cmocka_unit_test(what_may_be_a_host),
+		cmocka_unit_test(a_lost_host_is_no_end_of_the_node),
 		cmocka_unit_test(a_shell_in_front_tells_of_signals_by_its_status),
 		cmocka_unit_test(here_is_a_host),
 	};

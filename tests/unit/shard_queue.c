@@ -216,6 +216,24 @@ static void do_one(struct model *m, size_t i)
 
 #define LINES_MAX 12
 
+static enum queue_result settle_of(struct queue *q, uint64_t number, uint64_t iteration,
+				   uint64_t incarnation, struct queue_range *line, size_t count,
+				   struct error *why)
+{
+	struct queue_settlement s = {
+		.number = number, .iteration = iteration, .incarnation = incarnation};
+
+	return queue_settle(q, &s, line, count, why);
+}
+
+static enum queue_result known(const struct queue *q, uint64_t number, uint64_t incarnation,
+			       struct error *why)
+{
+	struct queue_settlement s = {.number = number, .incarnation = incarnation};
+
+	return queue_settle_known(q, &s, why);
+}
+
 /* A line of a settle as the model sees it. */
 struct asked {
 	size_t hand; /* SIZE_MAX: of nobody's hand, or of a generation that is none */
@@ -288,6 +306,22 @@ static size_t expect_refusals(const struct model *m, const struct queue_range *l
 	return n;
 }
 
+static const char *note_of(uint64_t number)
+{
+	static char note[32];
+
+	snprintf(note, sizeof note, "%llu-1-2", (unsigned long long)number);
+	return note;
+}
+
+static uint64_t take_term(struct queue *q)
+{
+	struct queue_change c = {.worker = NULL};
+
+	assert_int_equal(queue_make(q, queue_kind("term"), &c, NULL), QUEUE_OK);
+	return c.term;
+}
+
 static void do_settle(struct model *m)
 {
 	struct queue_range line[LINES_MAX];
@@ -300,17 +334,36 @@ static void do_settle(struct model *m)
 		ask_line(m, &line[i], &asked[i]);
 	size_t expected = expect_refusals(m, line, asked, count, refused);
 	static uint64_t number;
-	assert_int_equal(queue_settle(m->q, ++number, 5, stat.incarnation, line, count, NULL),
-			 QUEUE_OK);
+	struct queue_settlement s = {.number = ++number,
+				     .iteration = stat.iteration + 1,
+				     .incarnation = stat.incarnation,
+				     .term = pick(m, 2) ? queue_term(m->q) : 0,
+				     .is_whole = pick(m, 2) == 0,
+				     .note = pick(m, 2) ? note_of(number) : NULL};
+	const char *note, *before_note;
+	uint64_t before = queue_committed(m->q, &before_note);
+	char before_copy[OPTION_ID_MAX];
+	snprintf(before_copy, sizeof before_copy, "%s", before_note);
+	assert_int_equal(queue_settle(m->q, &s, line, count, NULL), QUEUE_OK);
+	int nothing = s.is_whole && expected > 0;
+	uint64_t after = queue_committed(m->q, &note);
+	if (s.note && !nothing) {
+		assert_true(after == s.iteration + 1);
+		assert_string_equal(note, s.note);
+	} else {
+		assert_true(after == (s.term ? before : 0));
+		assert_string_equal(note, s.term ? before_copy : "");
+	}
+	assert_true(queue_settled_whole(m->q) == s.is_whole);
 	for (size_t i = 0; i < count; i++)
 		assert_int_equal(line[i].refused, refused[i]);
 	queue_refusals(m->q, &refusals);
 	assert_int_equal(refusals, expected);
-	assert_int_equal(queue_settle(m->q, number, 5, stat.incarnation, line, count, NULL),
+	assert_int_equal(settle_of(m->q, number, 5, stat.incarnation, line, count, NULL),
 			 QUEUE_REPEATED);
 	for (size_t i = 0; i < count; i++) {
 		int is_empty;
-		if (asked[i].hand == SIZE_MAX || refused[i])
+		if (asked[i].hand == SIZE_MAX || refused[i] || nothing)
 			continue;
 		uint64_t n = take_out(&m->hand[asked[i].hand], asked[i].lo, asked[i].hi, &is_empty);
 		m->done += line[i].is_back ? 0 : n;
@@ -415,6 +468,9 @@ static void step(struct model *m)
 		do_save(m);
 	} else if (dice == 197) {
 		do_load(m);
+	} else if (dice == 198) {
+		uint64_t before = queue_term(m->q);
+		assert_true(take_term(m->q) == before + 1);
 	}
 }
 
@@ -576,7 +632,7 @@ static uint64_t settle(struct queue *q, struct queue_range *line, size_t count)
 {
 	static uint64_t number;
 	struct queue_stat stat;
-	assert_int_equal(queue_settle(q, ++number, 1, 1, line, count, NULL), QUEUE_OK);
+	assert_int_equal(settle_of(q, ++number, 1, 1, line, count, NULL), QUEUE_OK);
 	queue_stat(q, &stat);
 	return stat.samples_done;
 }
@@ -612,7 +668,7 @@ static void test_settle_counts_only_rows_in_hand(void **state)
 		assert_true(turned[0].refused && turned[1].refused);
 	}
 	struct queue_range line = apply("w", 0, 0, 5);
-	assert_int_equal(queue_settle(q, 999, 1, 2, &line, 1, &err), QUEUE_FENCED);
+	assert_int_equal(settle_of(q, 999, 1, 2, &line, 1, &err), QUEUE_FENCED);
 	assert_int_equal(settle(q, &line, 1), 5);
 	assert_false(line.refused);
 	/* Under another number it is another gradient for the same rows. */
@@ -743,18 +799,18 @@ static void test_settle_that_comes_late(void **state)
 	size_t refusals;
 	struct error err;
 	struct queue_range line = apply("w", 0, 0, 5);
-	assert_int_equal(queue_settle(q, 7, 1, 1, &line, 1, NULL), QUEUE_OK);
+	assert_int_equal(settle_of(q, 7, 1, 1, &line, 1, NULL), QUEUE_OK);
 	struct queue_range fenced = line;
 	fenced.generation = 2;
-	assert_int_equal(queue_settle(q, 8, 2, 1, &fenced, 1, NULL), QUEUE_OK);
+	assert_int_equal(settle_of(q, 8, 2, 1, &fenced, 1, NULL), QUEUE_OK);
 	/* 7 once more, by another way: what 8 was answered stays. */
 	line.begin = 5;
-	assert_int_equal(queue_settle_known(q, 7, 1, &err), QUEUE_BAD);
+	assert_int_equal(known(q, 7, 1, &err), QUEUE_BAD);
 	assert_non_null(strstr(err.text, "settle 7 comes after 8"));
-	assert_int_equal(queue_settle(q, 7, 1, 1, &line, 1, &err), QUEUE_BAD);
+	assert_int_equal(settle_of(q, 7, 1, 1, &line, 1, &err), QUEUE_BAD);
 	assert_int_equal(stat_of(q).samples_done, 5);
 	assert_int_equal(stat_of(q).iteration, 2);
-	assert_int_equal(queue_settle(q, 8, 2, 1, &fenced, 1, NULL), QUEUE_REPEATED);
+	assert_int_equal(settle_of(q, 8, 2, 1, &fenced, 1, NULL), QUEUE_REPEATED);
 	queue_refusals(q, &refusals);
 	assert_int_equal(refusals, 1);
 	queue_free(q);
@@ -818,7 +874,7 @@ static void test_runs_inherit(void **state)
 	say_get(q, "w", generation, 0, &piece);
 	struct queue_range line = {
 		.worker = "w", .generation = generation, .begin = 4, .length = 2};
-	assert_int_equal(queue_settle(q, 1, 1, 1, &line, 1, NULL), QUEUE_OK);
+	assert_int_equal(settle_of(q, 1, 1, 1, &line, 1, NULL), QUEUE_OK);
 	say_bye(q, "w", generation);
 	queue_list(q, 1u << QUEUE_TODO, 1, note_returns, &returns); /* id 1: the second run */
 	assert_int_equal(returns, 2);
@@ -927,6 +983,60 @@ static void test_made_by_hand(void **state)
 	}
 }
 
+/* A whole settle counts or does not; an older lead's is refused; what was committed last is known to
+ * the next lead, also after a rollback. */
+static void test_whole_settles_and_terms(void **state)
+{
+	(void)state;
+	struct queue *q = queue_in_hand(40, 10, 2);
+	struct queue_range line[2] = {apply("w", 0, 0, 5), apply("w", 1, 10, 5)};
+	struct queue_settlement s = {.number = 1, .iteration = 6, .incarnation = 1, .is_whole = 1};
+	struct error err;
+	const char *note;
+	size_t refusals;
+	assert_true(take_term(q) == 1);
+	assert_true(queue_committed(q, &note) == 0);
+	s.term = 1;
+	s.note = "77-5-5";
+	line[1].generation = 2;
+	line[1].worker = "nobody";
+	assert_int_equal(queue_settle(q, &s, line, 2, NULL), QUEUE_OK);
+	queue_refusals(q, &refusals);
+	assert_int_equal(refusals, 1);
+	assert_int_equal(stat_of(q).samples_done, 0);
+	assert_int_equal(stat_of(q).iteration, 0);
+	assert_true(queue_committed(q, &note) == 0);
+	s.number = 2;
+	assert_int_equal(queue_settle(q, &s, line, 1, NULL), QUEUE_OK);
+	assert_int_equal(stat_of(q).samples_done, 5);
+	assert_true(queue_committed(q, &note) == 7);
+	assert_string_equal(note, "77-5-5");
+	/* What is late for a unit is settled without a note: that of the unit stays. */
+	s = (struct queue_settlement){.number = 3, .iteration = 7, .incarnation = 1, .term = 1};
+	assert_int_equal(queue_settle(q, &s, NULL, 0, NULL), QUEUE_OK);
+	assert_true(queue_committed(q, &note) == 7);
+	/* Another lead: its numbers are its own. */
+	char *text = text_of(q);
+	assert_true(take_term(q) == 2);
+	assert_int_equal(queue_settle(q, &s, NULL, 0, &err), QUEUE_FENCED);
+	assert_non_null(strstr(err.text, "term 1 is not in force: 2 is"));
+	s.term = 2;
+	s.number = 1;
+	assert_int_equal(queue_settle(q, &s, NULL, 0, NULL), QUEUE_OK);
+	struct queue *old = queue_of_text(text, NULL, NULL);
+	assert_int_equal(queue_roll_back(old, q, NULL), 0);
+	assert_true(queue_committed(old, &note) == 7);
+	assert_string_equal(note, "77-5-5");
+	assert_true(take_term(old) == 3);
+	/* A lead that knows no terms trains on: nobody may take that note for the last one. */
+	s = (struct queue_settlement){.number = 9, .iteration = 9, .incarnation = 2};
+	assert_int_equal(queue_settle(old, &s, NULL, 0, NULL), QUEUE_OK);
+	assert_true(queue_committed(old, &note) == 0);
+	queue_free(old);
+	queue_free(q);
+	free(text);
+}
+
 /* No id is given twice, also not after a rollback to a time when fewer had been given. */
 static void test_rollback_keeps_what_never_goes_back(void **state)
 {
@@ -935,17 +1045,17 @@ static void test_rollback_keeps_what_never_goes_back(void **state)
 	uint64_t generation, given;
 	struct queue_piece piece;
 	say_hello(q, "w", &generation);
-	assert_int_equal(queue_settle(q, 9, 1, 1, NULL, 0, NULL), QUEUE_OK);
+	assert_int_equal(settle_of(q, 9, 1, 1, NULL, 0, NULL), QUEUE_OK);
 	char *text = text_of(q);
 	say_get(q, "w", generation, 3, &piece);
 	say_get(q, "w", generation, 3, &piece);
 	given = piece.id;
 	struct queue *old = queue_of_text(text, NULL, NULL);
-	assert_int_equal(queue_settle_known(old, 9, 1, NULL), QUEUE_REPEATED);
+	assert_int_equal(known(old, 9, 1, NULL), QUEUE_REPEATED);
 	assert_int_equal(queue_roll_back(old, q, NULL), 0);
-	assert_int_equal(queue_settle_known(old, 9, 2, NULL), QUEUE_OK);
-	assert_int_equal(queue_settle_known(old, 3, 2, NULL), QUEUE_OK); /* numbers begin anew */
-	assert_int_equal(queue_settle_known(old, 9, 1, NULL), QUEUE_FENCED);
+	assert_int_equal(known(old, 9, 2, NULL), QUEUE_OK);
+	assert_int_equal(known(old, 3, 2, NULL), QUEUE_OK); /* numbers begin anew */
+	assert_int_equal(known(old, 9, 1, NULL), QUEUE_FENCED);
 	say_hello(old, "w", &generation);
 	assert_int_equal(generation, 2);
 	say_get(old, "w", generation, 3, &piece);
@@ -1016,6 +1126,7 @@ int main(void)
 		cmocka_unit_test(test_leases),
 		cmocka_unit_test(test_runs_inherit),
 		cmocka_unit_test(test_made_by_hand),
+		cmocka_unit_test(test_whole_settles_and_terms),
 		cmocka_unit_test(test_rollback_keeps_what_never_goes_back),
 		cmocka_unit_test(test_rollback_gives_runs_new_ids),
 		cmocka_unit_test(test_parameters),

@@ -1,0 +1,53 @@
+/*
+ * hosts: the machines of a job: which they are, how nodes are started there, and which worker
+ * belongs where.
+ *
+ * HOSTS names them; without it they are those that Slurm has allocated, and without an allocation
+ * this machine alone.  The first place is always this machine, where trainctl runs, with the
+ * daemons that there is one of.  When HOSTS does not name it, it trains nothing.
+ */
+#ifndef PACELINE_JOB_HOSTS_H
+#define PACELINE_JOB_HOSTS_H
+
+#include "base/error.h"
+#include "proc/launcher.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct job;
+
+#define HOSTS_MAX 1024
+
+/* What the environment says; NULL or "" where it says nothing. main() fills it. */
+struct hosts_environment {
+	const char *slurm_nodes; /* $SLURM_JOB_NODELIST */
+	const char *search_path; /* $PATH */
+};
+
+struct hosts {
+	size_t count;
+	struct node_place *place;        /* [0] is this machine */
+	const struct launcher *launcher; /* to the others; "local" where there are none */
+	int from_slurm;                  /* the names are those of the allocation */
+	size_t first;                    /* the first place that trains: 0, or 1 */
+	/* how many workers each place has, by PLACE; NULL: one after the other */
+	uint64_t *workers;
+	char *node_host; /* path of that program; NULL where all is here */
+};
+
+/* Finds names and launcher; nobody is contacted. LAUNCHER that does not fit, a PLACE with hosts
+ * that there are not, a machine that is none of the allocation's: ERROR_CONFIG. */
+int hosts_find(struct hosts *h, const struct job *job, const struct hosts_environment *env,
+	       struct error *err);
+void hosts_free(struct hosts *h);
+
+/* Index of the place of a worker, and of a server, by their numbers from 0, when all hosts are
+ * there. */
+size_t hosts_worker(const struct hosts *h, uint64_t number);
+size_t hosts_server(const struct hosts *h, uint64_t number);
+
+/* Whether a value of PLACE can be one; place is where it stands. */
+int hosts_place_check(const char *value, const char *place, struct error *err);
+
+#endif

@@ -1,0 +1,179 @@
+/* The hosts of a job: this machine first, the launcher that fits, which worker belongs where. */
+#include "job/hosts.h"
+
+#include "job/job.h"
+
+#include "scratch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static struct job job;
+static struct hosts hosts;
+static char here[256], path[512];
+static struct hosts_environment env;
+
+/* Programs of ours, which the search path leads to. */
+static void program(const char *name, const char *text)
+{
+	char file[512];
+	snprintf(file, sizeof file, "%s/%s", scratch, name);
+	FILE *out = fopen(file, "w");
+	assert_non_null(out);
+	fputs(text, out);
+	fclose(out);
+	assert_int_equal(chmod(file, 0700), 0);
+}
+
+static int begin(void **state)
+{
+	struct error err;
+	if (scratch_make(state) != 0 || job_init(&job, &err) != 0)
+		return -1;
+	hosts = (struct hosts){0};
+	gethostname(here, sizeof here - 1);
+	snprintf(path, sizeof path, "%s", scratch);
+	env = (struct hosts_environment){.search_path = path};
+	program("node-host", "#!/bin/sh\n");
+	return 0;
+}
+
+static int end(void **state)
+{
+	hosts_free(&hosts);
+	job_free(&job);
+	return scratch_remove(state);
+}
+
+static const char *find(const char *names, const char *launcher, const char *place)
+{
+	static struct error err;
+	err = (struct error){0};
+	hosts_free(&hosts);
+	if (job_set(&job, "HOSTS", names, "f", &err) != 0 ||
+	    job_set(&job, "LAUNCHER", launcher, "f", &err) != 0 ||
+	    job_set(&job, "PLACE", place, "f", &err) != 0 || hosts_find(&hosts, &job, &env, &err) != 0)
+		return err.text;
+	return "";
+}
+
+static void one_machine_without_names(void **state)
+{
+	(void)state;
+	assert_string_equal(find("", "", "spread"), "");
+	assert_int_equal(hosts.count, 1);
+	assert_int_equal(hosts.first, 0);
+	assert_string_equal(hosts.launcher->name, "local");
+	assert_string_equal(hosts.place[0].host, here);
+	assert_int_equal(hosts_worker(&hosts, 7), 0);
+	assert_string_equal(find(here, "", "fill"), "");
+	assert_int_equal(hosts.count, 1);
+	assert_string_equal(find("localhost", "ssh", "spread"), "");
+	assert_string_equal(hosts.launcher->name, "local");
+}
+
+static void this_machine_comes_first(void **state)
+{
+	(void)state;
+	char names[512];
+	snprintf(names, sizeof names, "h1, %s h2", here);
+	assert_string_equal(find(names, "", "spread"), "");
+	assert_int_equal(hosts.count, 3);
+	assert_int_equal(hosts.first, 0);
+	assert_string_equal(hosts.launcher->name, "ssh");
+	assert_string_equal(hosts.place[0].host, here);
+	assert_string_equal(hosts.place[0].launcher->name, "local");
+	assert_string_equal(hosts.place[1].host, "h1");
+	assert_string_equal(hosts.place[2].launcher->name, "ssh");
+	assert_non_null(strstr(hosts.place[2].node_host, "/node-host"));
+	assert_int_equal(hosts_worker(&hosts, 0), 0);
+	assert_int_equal(hosts_worker(&hosts, 5), 2);
+}
+
+static void a_machine_that_is_not_named_trains_nothing(void **state)
+{
+	(void)state;
+	assert_string_equal(find("h1 h2", "", "spread"), "");
+	assert_int_equal(hosts.count, 3);
+	assert_int_equal(hosts.first, 1);
+	assert_string_equal(hosts.place[0].host, here);
+	assert_int_equal(hosts_worker(&hosts, 0), 1);
+	assert_int_equal(hosts_worker(&hosts, 3), 2);
+	assert_int_equal(hosts_server(&hosts, 2), 1);
+}
+
+static void workers_are_placed_as_said(void **state)
+{
+	(void)state;
+	struct error err;
+	static const size_t filled[] = {1, 1, 2, 2, 3}, listed[] = {1, 2, 2, 2, 2};
+	assert_int_equal(job_set(&job, "WORKERS", "5", "f", &err), 0);
+	assert_string_equal(find("h1 h2 h3", "ssh", "fill"), "");
+	for (size_t i = 0; i < 5; i++)
+		assert_int_equal(hosts_worker(&hosts, i), filled[i]);
+	assert_string_equal(find("h1 h2 h3", "ssh", "h2:4, h1:1"), "");
+	for (size_t i = 0; i < 5; i++)
+		assert_int_equal(hosts_worker(&hosts, i), listed[i]);
+	assert_string_equal(find("h1 h2", "ssh", "h2:4"), "has a host for 4 workers, WORKERS is 5");
+	assert_string_equal(find("h1 h2", "ssh", "h7:5"), "h7 is none of HOSTS");
+}
+
+static void values_that_can_not_be(void **state)
+{
+	(void)state;
+	struct error err;
+	static const char *const bad[] = {"", "h1", "h1:", ":3", "h1:x", "h1:2000", "-x:1", "h 1:2"};
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		assert_int_equal(hosts_place_check(bad[i], "f:1", &err), -1);
+	assert_int_equal(hosts_place_check("[::1]:2", "f:1", &err), 0);
+	assert_string_equal(find("h1 h1", "", "spread"), "HOSTS: h1 stands twice");
+	assert_non_null(strstr(find("h1 -x", "", "spread"), "'-x' is no name of a host"));
+	assert_non_null(strstr(find("h1", "local", "spread"), "local starts nodes on this machine only"));
+	assert_non_null(strstr(find("h1", "slurm", "spread"), "there is none here"));
+	env.search_path = "";
+	assert_non_null(strstr(find("h1", "ssh", "spread"), "neither beside"));
+}
+
+static void slurm_names_the_hosts(void **state)
+{
+	(void)state;
+	char script[512];
+	env.slurm_nodes = "h[0-2]";
+	assert_non_null(strstr(find("", "", "spread"), "scontrol is not on PATH"));
+	snprintf(script, sizeof script,
+		 "#!/bin/sh\n[ \"$*\" = 'show hostnames h[0-2]' ] && printf 'h0\\n%s\\nh2\\n'\n", here);
+	program("scontrol", script);
+	assert_string_equal(find("", "", "spread"), "");
+	assert_int_equal(hosts.count, 3);
+	assert_int_equal(hosts.from_slurm, 1);
+	assert_string_equal(hosts.launcher->name, "slurm");
+	assert_string_equal(hosts.place[0].host, here);
+	assert_string_equal(hosts.place[2].host, "h2");
+	program("scontrol", "#!/bin/sh\nprintf 'h0\\nh1\\n'\n");
+	assert_non_null(strstr(find("", "", "spread"), "this machine is none of the hosts of the job"));
+	program("scontrol", "#!/bin/sh\nexit 3\n");
+	assert_string_equal(find("", "", "spread"), "exit status 3");
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+	const struct CMUnitTest tests[] = {
+		TEST(one_machine_without_names),
+		TEST(this_machine_comes_first),
+		TEST(a_machine_that_is_not_named_trains_nothing),
+		TEST(workers_are_placed_as_said),
+		TEST(values_that_can_not_be),
+		TEST(slurm_names_the_hosts),
+	};
+	return cmocka_run_group_tests_name("job_hosts", tests, NULL, NULL);
+}
