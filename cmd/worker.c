@@ -18,7 +18,7 @@
 #define PROGRAM "worker"
 
 static struct {
-	const char *id, *shards, *servers, *monitor, *drag, *log;
+	const char *id, *shards, *servers, *lead, *replica, *monitor, *drag, *log;
 	struct option_list data;
 	const char *index_dir, *bad_rows, *schema_file;
 	struct schema_options schema;
@@ -49,7 +49,11 @@ static const struct option_row option_rows[] = {
 	{.name = "shards", .kind = OPTION_TEXT, .target = &opt.shards, .arg = "SOCKET",
 	 .help = "the socket of shardd; needed"},
 	{.name = "servers", .kind = OPTION_TEXT, .target = &opt.servers, .arg = "SOCKET[,SOCKET]",
-	 .help = "the sockets of the ps-servers, part 0 first; needed"},
+	 .help = "the sockets of the ps-servers, part 0 first; or with AllReduce:"},
+	{.name = "lead", .kind = OPTION_TEXT, .target = &opt.lead, .arg = "SOCKET",
+	 .help = "the socket of the lead, and"},
+	{.name = "replica", .kind = OPTION_TEXT, .target = &opt.replica, .arg = "SOCKET",
+	 .help = "that of the replica of all parameters on this host"},
 	{.name = "monitor", .kind = OPTION_TEXT, .target = &opt.monitor, .arg = "SOCKET",
 	 .help = "the socket of bpt-monitor, for reports"},
 	{.name = "data", .kind = OPTION_LIST, .target = &opt.data, .arg = "FILE[,FILE]",
@@ -133,9 +137,10 @@ static const struct option_row option_rows[] = {
 
 static const struct option_table table = {
 	.program = PROGRAM,
-	.synopsis = "--id ID --shards SOCKET --servers SOCKET[,SOCKET] --data FILE...\n"
-		    "--schema FILE --model-file FILE [--batch ROWS] [--monitor SOCKET] ...",
-	.about = "Trains: shards from shardd, parameters from ps-servers, gradients back.",
+	.synopsis = "--id ID --shards SOCKET --servers SOCKET[,SOCKET] --data FILE... [OPTION]...\n"
+		    "--id ID --shards SOCKET --lead SOCKET --replica SOCKET --data FILE... [OPTION]...",
+	.about = "Trains: shards from shardd, parameters from ps-servers or from a replica,\n"
+		 "gradients back.",
 	.rows = option_rows,
 	.epilogue = KERNELS_FILES};
 
@@ -192,9 +197,14 @@ static int split(struct names *n, const char *words, const char *option, struct 
 
 static int check_options(struct names *servers, struct names *data, struct error *err)
 {
-	if (!opt.id || !opt.shards || !opt.servers || opt.data.count == 0)
+	int at_replica = opt.lead || opt.replica;
+	if (!opt.id || !opt.shards || (!opt.servers && !at_replica) || opt.data.count == 0)
 		return error_set(err, ERROR_USAGE, "",
-				 "--id, --shards, --servers and --data are needed");
+				 "--id, --shards, --servers (or --lead and --replica) and --data "
+				 "are needed");
+	if (at_replica && (opt.servers || !opt.lead || !opt.replica))
+		return error_set(err, ERROR_USAGE, "",
+				 "--lead and --replica: both, and no --servers");
 	if (!opt.schema_file && !opt.schema.format)
 		return error_set(err, ERROR_USAGE, "", "--schema or --format is needed");
 	if (opt.peers && !opt.spill)
@@ -206,12 +216,12 @@ static int check_options(struct names *servers, struct names *data, struct error
 		opt.model_file = opt.model;
 	else if (opt.model_seen && opt.model_file)
 		return error_set(err, ERROR_USAGE, "", "--model and --model-file: only one of them");
-	if (split(servers, opt.servers, "--servers", err) != 0)
+	if (opt.servers && split(servers, opt.servers, "--servers", err) != 0)
 		return -1;
 	for (size_t i = 0; i < opt.data.count; i++)
 		if (split(data, opt.data.item[i], "--data", err) != 0)
 			return -1;
-	if (servers->count == 0 || data->count == 0)
+	if ((opt.servers && servers->count == 0) || data->count == 0)
 		return error_set(err, ERROR_USAGE, "", "--servers and --data are needed");
 	return 0;
 }
@@ -314,6 +324,8 @@ static int train(const struct names *servers, const struct names *files,
 					  .shards = opt.shards,
 					  .servers = servers->item,
 					  .server_count = (uint32_t)servers->count,
+					  .lead = opt.lead,
+					  .replica = opt.replica,
 					  .monitor = opt.monitor,
 					  .drag = opt.drag,
 					  .dataset = data,

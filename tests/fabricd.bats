@@ -1,5 +1,8 @@
 # fabricd(8): hosts that are directories of one machine, a rank of one MPI world each.
 load helper
+. "$BATS_TEST_DIRNAME/cluster/hosts.bash"
+
+teardown_more() { hosts_down; }
 
 setup_more() {
 	command -v fabricd >/dev/null || skip "built without Open MPI"
@@ -14,7 +17,7 @@ fabric() {
 	local host args=()
 	for host in a b c; do
 		mkdir -p "$host"
-		args+=(-n 1 -x "PACELINE_HOST=$host" fabricd --run-dir "$T/$host" "$@" :)
+		args+=(-n 1 fabricd --run-dir "$T/$host" --host "$host" "$@" :)
 	done
 	unset 'args[-1]'
 	start world mpirun --oversubscribe --bind-to none --mca odls_base_sigkill_timeout 0 "${args[@]}"
@@ -40,6 +43,112 @@ fabric() {
 	[ ! -e c/fabric.sock ]
 }
 
+@test "end does the same" {
+	fabric
+	run ask "$T/b/fabric.sock" end
+	[ "$output" = ok ]
+	ended "$WORLD"
+	[ "$status" -eq 0 ]
+	[ ! -e a/fabric.sock ]
+}
+
+# say_routes HOST TEXT: as the payload of `routes`.
+say_routes() {
+	printf 'routes bytes=%d\n%s\n' $((${#2} + 1)) "$2" | socat -t 20 - "UNIX-CONNECT:$T/$1/fabric.sock" |
+		tail -n +2 | cut -f 1
+}
+
+@test "a daemon of one host answers on all, by its usual name" {
+	echo "route socket=shardd.sock host=a" >routes
+	fabric --routes "$T/routes"
+	wait_for "[ -S b/shardd.sock ]"
+	# It is not there yet.
+	run socat -u UNIX-CONNECT:b/shardd.sock -
+	[ "$output" = "" ]
+	start shardd shardd -s a/shardd.sock -j j -n 1000
+	ready a/shardd.sock
+	run ask b/shardd.sock 'hello worker=w0' 'get worker=w0 generation=1'
+	[[ ${lines[0]} == "ok generation=1 samples=1000 "* ]]
+	[[ ${lines[1]} == "shard id=0 "* ]]
+	run ask c/shardd.sock 'who worker=w0'
+	[[ $output == *" id=0 "* ]]
+	[ "$(stat -c %a b/shardd.sock)" = 600 ]
+	# What is no route is not carried.
+	[ ! -e c/other.sock ]
+}
+
+@test "routes change for all hosts at once, by a request or by the file" {
+	echo "route socket=x.sock host=a" >routes
+	fabric --routes "$T/routes"
+	wait_for "[ -S c/x.sock ]"
+	run say_routes c "route socket=y.sock host=b"
+	[ "$output" = ok ]
+	[ ! -e b/x.sock ]
+	[ ! -e c/x.sock ]
+	[ -S a/y.sock ]
+	[ -S c/y.sock ]
+	[ ! -e b/y.sock ]
+	run ask a/fabric.sock routes
+	[ "${lines[0]}" = "route socket=y.sock host=b listens=1" ]
+	echo "route socket=z.sock host=c" >routes
+	kill -HUP "$(pgrep -f "fabricd --run-dir $T/b" | tail -n 1)"
+	wait_for "[ -S b/z.sock ]"
+	wait_for "[ -S a/z.sock ]"
+	wait_for "[ ! -e a/y.sock ]"
+}
+
+@test "routes that are wrong: the line is named, the old ones stay" {
+	fabric
+	run say_routes a "route socket=x.sock host=b"
+	[ "$output" = ok ]
+	run ask a/fabric.sock "routes bytes=54
+route socket=y.sock host=b
+route socket=y.sock host=c"
+	[[ $output == "err code=bad-request"*"routes:2: socket=y.sock has two routes"* ]]
+	run say_routes a "route socket=../x host=b"
+	[[ $output == "err code=bad-request" ]]
+	run ask b/fabric.sock routes
+	[ "${lines[0]}" = "route socket=x.sock host=b listens=0" ]
+	printf 'route socket=fabric.sock host=a\n' >routes
+	mkdir d
+	run fabricd --run-dir d --routes routes
+	[ "$status" -eq 78 ]
+	[[ $output == *"routes:1: socket=fabric.sock is every fabricd's own"* ]]
+	run fabricd --run-dir d --routes no-such-file
+	[ "$status" -eq 66 ]
+}
+
+@test "a daemon moves: its name is free on the new host when the request is answered" {
+	echo "route socket=shardd.sock host=a" >routes
+	fabric --routes "$T/routes"
+	start shardd shardd -s a/shardd.sock -j j -n 1000
+	ready a/shardd.sock
+	run ask b/shardd.sock 'hello worker=w0'
+	[[ $output == "ok generation=1 "* ]]
+	kill "$PID"
+	ended "$PID"
+	run say_routes a "route socket=shardd.sock host=b"
+	[ "$output" = ok ]
+	start shardd shardd -s b/shardd.sock -j j
+	ready b/shardd.sock
+	run ask a/shardd.sock 'hello worker=w0 generation=1'
+	[[ $output == *"generation=1 "* ]]
+}
+
+@test "a rank that is killed ends the world; a new one takes its sockets over" {
+	echo "route socket=shardd.sock host=a" >routes
+	fabric --routes "$T/routes"
+	start shardd shardd -s a/shardd.sock -j j -n 1000
+	ready a/shardd.sock
+	wait_for "[ -S c/shardd.sock ]"
+	kill -9 "$(pgrep -f "fabricd --run-dir $T/b" | tail -n 1)"
+	ended "$WORLD"
+	[ "$status" -eq 137 ]
+	fabric --routes "$T/routes"
+	run ask c/shardd.sock 'hello worker=w0'
+	[[ $output == "ok generation=1 "* ]]
+}
+
 @test "two ranks of one name: 78, and which" {
 	run mpirun --oversubscribe --bind-to none -n 2 fabricd --run-dir "$T/a" --host a
 	[ "$status" -ne 0 ]
@@ -47,6 +156,89 @@ fabric() {
 		-n 1 fabricd --run-dir "$T/b" --host a
 	[ "$status" -eq 78 ]
 	[[ $output == *"fabricd: a: is the name of two ranks, 0 and 1"* ]]
+}
+
+# world_by WORD...: fabricd on h0, h1 and h2; shardd on h0. Their sockets lie on each host's own disk.
+world_by() {
+	D=$HOSTS/local/run
+	echo "route socket=shardd.sock host=h0" >routes
+	start world on h0 "$@"
+	WORLD=$PID
+	start shardd on h0 shardd -s "$D/shardd.sock" -j "$T/j" -n 1000
+	wait_for "on h2 test -S $D/shardd.sock" || { cat world.out world.err; return 1; }
+	wait_for "on h0 test -S $D/shardd.sock"
+}
+
+by_ssh() {
+	local host args=()
+	for host in h0 h1 h2; do
+		args+=(-n 1 --host $host "$(command -v fabricd)" -d "$HOSTS/local/run" --host $host --routes "$T/routes" :)
+	done
+	unset 'args[-1]'
+	world_by mpirun --bind-to none --mca plm_rsh_agent ssh --mca btl_tcp_if_include eth0 \
+		--mca oob_tcp_if_include eth0 --mca odls_base_sigkill_timeout 0 "${args[@]}"
+}
+
+# asked HOST LINE...: of shardd, at its usual name there.
+asked() {
+	local host=$1
+	shift
+	printf '%s\n' "$@" | on "$host" socat -t 60 - "UNIX-CONNECT:$D/shardd.sock" | tail -n +2
+}
+
+@test "three hosts over ssh: shardd answers on all; a link is down for a while, nothing is lost" {
+	hosts_up -s
+	by_ssh
+	run asked h1 'hello worker=w1'
+	[[ $output == "ok generation=1 "* ]]
+	run asked h2 'hello worker=w2' 'get worker=w2 generation=1'
+	[[ ${lines[1]} == "shard id=0 "* ]]
+	hosts_link h1 down
+	start late asked h1 'get worker=w1 generation=1' 'who worker=w1'
+	late=$PID
+	# The others go on.
+	run asked h2 'who worker=w2'
+	[[ $output == *" id=0 "* ]]
+	[ ! -s late.out ]
+	hosts_link h1 up
+	ended "$late"
+	[ "$(grep -c ^ok late.out)" -eq 2 ]
+	on h0 socat - "UNIX-CONNECT:$D/fabric.sock" <<<end
+	ended "$WORLD"
+	[ "$status" -eq 0 ]
+	not on h1 test -e "$D/shardd.sock"
+}
+
+@test "three hosts of Slurm, by srun" {
+	hosts_up -S
+	world_by srun --mpi=pmix --overlap -N 3 -n 3 --ntasks-per-node=1 --kill-on-bad-exit=1 \
+		"$(command -v fabricd)" -d "$HOSTS/local/run" --routes "$T/routes"
+	run asked h1 'hello worker=w1'
+	[[ $output == "ok generation=1 "* ]]
+	run on h2 socat -t 20 - "UNIX-CONNECT:$D/fabric.sock" <<<stat
+	[[ $output == *"host host=h0 rank=0"*"host host=h2 rank=2"*"stat host=h2 "* ]]
+	# A rank that dies takes the others with it.
+	on h1 pkill -9 -x fabricd
+	ended "$WORLD"
+	[ "$status" -ne 0 ]
+	wait_for "! on h2 pgrep -x fabricd"
+}
+
+@test "the name of a host: Slurm's, ours, its own" {
+	start one env -u SLURMD_NODENAME -u PACELINE_HOST fabricd --run-dir "$T/x"
+	ready x/fabric.sock
+	run ask x/fabric.sock stat
+	[ "${lines[0]}" = "host host=$(uname -n) rank=0" ]
+	run ask x/fabric.sock end
+	start one env -u SLURMD_NODENAME PACELINE_HOST=ours fabricd --run-dir "$T/y"
+	ready y/fabric.sock
+	run ask y/fabric.sock stat
+	[ "${lines[0]}" = "host host=ours rank=0" ]
+	run ask y/fabric.sock end
+	start one env SLURMD_NODENAME=slurm PACELINE_HOST=ours fabricd --run-dir "$T/z"
+	ready z/fabric.sock
+	run ask z/fabric.sock stat
+	[ "${lines[0]}" = "host host=slurm rank=0" ]
 }
 
 @test "usage: 64" {

@@ -135,7 +135,7 @@ E
 @test "an option that is needed" {
 	transcript <<'E'
 $ worker --id w0
-worker: --id, --shards, --servers and --data are needed
+worker: --id, --shards, --servers (or --lead and --replica) and --data are needed
 worker: --help shows the usage
 = 64
 $ predict d.csv
@@ -257,7 +257,7 @@ $ trainctl run job.env -s OPTIMIZER=adamw
 trainctl: --set: OPTIMIZER: 'adamw' is none of sgd|momentum|adagrad|adam|ftrl
 = 78
 $ trainctl run job.env -s SYNC=ssp
-trainctl: --set: SYNC: 'ssp' is none of bsp|ssp:N|asp
+trainctl: --set: SYNC: 'ssp' is none of bsp|ssp:N|asp|allreduce
 = 78
 $ trainctl run job.env -s BAD_ROWS=5
 trainctl: --set: BAD_ROWS: '5' is neither stop nor skip:N
@@ -291,7 +291,7 @@ $ trainctl run job.env -s LONG=5
 trainctl: job.env: LONG=5 is shorter than SHORT=300
 = 78
 $ trainctl run job.env -s SOLUTION=lb-bsp -s SYNC=asp
-trainctl: job.env: SOLUTION=lb-bsp sets sizes at the barrier; SYNC=asp has none: SYNC=bsp has
+trainctl: job.env: SOLUTION=lb-bsp sets sizes at the barrier; SYNC=asp has none: SYNC=bsp and SYNC=allreduce have
 = 78
 $ trainctl run job.env -s PARTITIONS=local -s WORKERS=2
 trainctl: job.env: PARTITIONS=local needs a file of DATA for each worker: 1 files, WORKERS=2

@@ -64,7 +64,8 @@ act() {
 # take_reports: what workers send to mon.sock, into bpt.log.
 take_reports() {
 	printf 'paceline role=bpt-monitor version=1\n' >greeting
-	start monitor socat -u UNIX-LISTEN:"$T/mon.sock",fork OPEN:"$T/bpt.log",creat,append
+	start monitor socat -u UNIX-LISTEN:"$T/mon.sock",fork \
+		SYSTEM:"grep --line-buffered -v ^clock >>$T/bpt.log"
 	wait_for '[ -S mon.sock ]'
 }
 # node ID KEY: of the monitor's snapshot.
@@ -93,6 +94,12 @@ audit_values() {
 	run worker
 	[ "$status" -eq 64 ]
 	[[ $output == *--servers* ]]
+	run worker --id w0 --shards s --data x --replica r
+	[ "$status" -eq 64 ]
+	[[ $output == *"--lead and --replica: both"* ]]
+	run worker --id w0 --shards s --data x --lead l --replica r --servers p
+	[ "$status" -eq 64 ]
+	[[ $output == *"no --servers"* ]]
 	run worker --batch 0
 	[ "$status" -eq 64 ]
 	run worker --id w0 --shards s --servers p "--data=x"

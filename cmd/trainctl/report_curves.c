@@ -58,7 +58,7 @@ int curves_make(const struct report *p, struct curves *c,
 	c->worker = calloc(p->a->nodes + 1, sizeof *c->worker);
 	if (!c->window || !c->worker)
 		return -1;
-	c->workers = draw_nodes(p, "worker", c->worker);
+	c->workers = draw_nodes(p, account_is_worker, c->worker);
 	c->value = calloc(c->workers * windows + 1, sizeof *c->value);
 	c->stands_out = calloc(c->workers + 1, sizeof *c->stands_out);
 	double *sorted = calloc(c->workers + 1, sizeof *sorted);

@@ -234,11 +234,12 @@ static int by_id(const void *a, const void *b)
 }
 
 /* Workers (or servers) that have done anything, in the order of their names. */
-size_t draw_nodes(const struct report *p, const char *role, const struct account_node **list)
+size_t draw_nodes(const struct report *p, int (*is_one)(const struct account_node *n),
+		  const struct account_node **list)
 {
 	size_t count = 0;
 	for (size_t i = 0; i < p->a->nodes; i++)
-		if (strcmp(p->a->node[i].role, role) == 0)
+		if (is_one(&p->a->node[i]))
 			list[count++] = &p->a->node[i];
 	qsort(list, count, sizeof *list, by_id);
 	return count;
@@ -249,7 +250,7 @@ size_t draw_rows(const struct report *p)
 	size_t rows = 0;
 	for (size_t i = 0; i < p->a->nodes; i++) {
 		const struct account_node *n = &p->a->node[i];
-		if (account_is_worker(n) || strcmp(n->role, "server") == 0)
+		if (account_is_worker(n) || account_is_server(n))
 			rows++;
 	}
 	return rows < DRAW_ROWS_MAX ? rows : DRAW_ROWS_MAX;

@@ -52,7 +52,8 @@ void draw_marks_key(const struct draw_marks *m, FILE *out);
 /* ---- nodes ---- */
 
 /* Those of a role, by their names; returns how many. list has room for all nodes. */
-size_t draw_nodes(const struct report *p, const char *role, const struct account_node **list);
+size_t draw_nodes(const struct report *p, int (*is_one)(const struct account_node *n),
+		  const struct account_node **list);
 /* How many rows the Gantt chart has. */
 size_t draw_rows(const struct report *p);
 

@@ -94,7 +94,7 @@ static int choose_rows(const struct report *p, struct gantt *g)
 	if (!server || !chosen)
 		result = -1;
 	if (result == 0) {
-		size_t servers = draw_nodes(p, "server", server);
+		size_t servers = draw_nodes(p, account_is_server, server);
 		size_t most = DRAW_ROWS_MAX;
 		g->of = c.workers + servers;
 		servers = servers > SERVER_ROWS_MAX && g->of > DRAW_ROWS_MAX ? SERVER_ROWS_MAX

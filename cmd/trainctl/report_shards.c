@@ -17,7 +17,7 @@ static size_t list_taken(const struct report *p, struct taken **out)
 {
 	const struct account_node **worker = calloc(p->a->nodes + 1, sizeof *worker);
 	struct taken *list = calloc(p->a->nodes + 1, sizeof *list);
-	size_t count = worker ? draw_nodes(p, "worker", worker) : 0, n = 0;
+	size_t count = worker ? draw_nodes(p, account_is_worker, worker) : 0, n = 0;
 	for (size_t i = 0; list && i < count; i++) {
 		const struct account_node *w = worker[i];
 		if (w->points < 2)

@@ -148,6 +148,7 @@ double account_up(const struct account_node *n, double from, double to);
 /* What a node did between two times: at an even pace between two points, while it was up. */
 struct account_point account_between(const struct account_node *n, double from, double to);
 int account_is_worker(const struct account_node *n);
+int account_is_server(const struct account_node *n); /* or a replica */
 /* Whether phase p of the account is the one in which workers train. */
 int account_is_training(const struct account *a, int phase);
 

@@ -38,6 +38,11 @@ int account_is_worker(const struct account_node *n)
 	return strcmp(n->role, "worker") == 0;
 }
 
+int account_is_server(const struct account_node *n)
+{
+	return strcmp(n->role, "server") == 0 || strcmp(n->role, "replica") == 0;
+}
+
 void account_node_free(struct account_node *n)
 {
 	free(n->spans.span);

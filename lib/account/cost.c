@@ -115,7 +115,7 @@ static double slow_server(const struct sums *s, double from, double to)
 	double batches = 0;
 	for (size_t i = 0; i < s->a->nodes; i++) {
 		const struct account_node *n = &s->a->node[i];
-		if (strcmp(n->role, "server") != 0 || n->points < 2)
+		if (!account_is_server(n) || n->points < 2)
 			continue;
 		struct account_point did = account_between(n, from, to);
 		if (!(did.batches > 0))
@@ -253,7 +253,7 @@ static void add_marks(const struct account *a, struct cost *cost)
 		if (m->kind == ACCOUNT_CHECKPOINT && m->seconds > 0)
 			take_from_waiting(cost, COST_STALL, m->seconds);
 		if (m->kind == ACCOUNT_RESTART && m->down > 0 && m->node != ACCOUNT_NOBODY &&
-		    strcmp(a->node[m->node].role, "server") == 0)
+		    account_is_server(&a->node[m->node]))
 			take_from_waiting(cost, COST_HANDOVER, m->down);
 	}
 }

@@ -3,18 +3,31 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "fabric/relay.h"
+#include "fabric/routing.h"
+#include "fabric/sums.h"
 #include "fabric/world.h"
 #include "record/record.h"
 
+#include <event2/event.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#define LOCK_SECONDS 10.0
+#define LOCK_PAUSE_SECONDS 0.02
 
 struct fabric {
 	struct fabric_options options;
 	char path[PATH_MAX], greeting[512];
 	struct server *server;
 	struct world *world;
+	struct relay *relay;
+	struct routing *routing;
+	struct event *on_hup;
+	struct sums *sums;
+	int broken;
 	double began;
 };
 
@@ -26,7 +39,9 @@ static void on_stat(struct request *rq, void *fabric)
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	struct world_counts n;
+	struct relay_counts relayed;
 	world_count(f->world, &n);
+	relay_count(f->relay, &relayed);
 	for (unsigned i = 0; i < world_size(f->world); i++) {
 		record_begin(&o, line, sizeof line, "host");
 		record_add(&o, "host", world_host(f->world, i));
@@ -42,14 +57,104 @@ static void on_stat(struct request *rq, void *fabric)
 	record_add_u64(&o, "sent-bytes", n.bytes_sent);
 	record_add_u64(&o, "received-bytes", n.bytes_received);
 	record_add_u64(&o, "under-way", n.under_way);
+	record_add_u64(&o, "near", relayed.near);
+	record_add_u64(&o, "far", relayed.far);
+	record_add_u64(&o, "conversations", relayed.conversations);
+	record_add_u64(&o, "listens", relayed.listens);
+	record_add_u64(&o, "stream-bytes", relayed.stream_bytes);
+	record_add_u64(&o, "payload-bytes", relayed.payload_bytes);
+	record_add_u64(&o, "kept-bytes", relayed.kept_bytes);
 	record_add_u64(&o, "sockets", n.sockets);
 	record_add_u64(&o, "sleeps", n.sleeps);
+	sums_stat(f->sums, &o);
 	record_add_seconds(&o, "up", clock_mono() - f->began);
 	request_put_record(rq, &o);
 	request_ok(rq, NULL);
 }
 
+static void list_routes(const struct fabric *f, struct request *rq)
+{
+	const struct routes *all = relay_routes(f->relay);
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	for (size_t i = 0; i < all->count; i++) {
+		const struct route *r = &all->at[i];
+		record_begin(&o, line, sizeof line, "route");
+		record_add(&o, "socket", r->socket);
+		record_add(&o, "host", r->host);
+		record_add_u64(&o, "listens", relay_listens(f->relay, r->socket) != 0);
+		request_put_record(rq, &o);
+	}
+	request_ok(rq, NULL);
+}
+
+/* Who waits until routes are in force. */
+struct asking {
+	struct fabric *fabric;
+	struct request *request;
+	uint64_t number;
+};
+
+static void on_routes_done(const char *why, void *asking)
+{
+	struct asking *a = asking;
+	if (why)
+		request_err(a->request, "bad-request", "%s", why);
+	else
+		request_ok(a->request, NULL);
+	free(a);
+}
+
+static void on_routes_cancelled(struct request *rq, void *asking)
+{
+	struct asking *a = asking;
+	(void)rq;
+	if (a->fabric->routing)
+		routing_forget(a->fabric->routing, a->number);
+	free(a);
+}
+
+static void on_routes(struct request *rq, void *fabric)
+{
+	struct fabric *f = fabric;
+	struct payload *records = request_payload(rq);
+	struct error why;
+	if (!records) {
+		list_routes(f, rq);
+		return;
+	}
+	struct asking *a = malloc(sizeof *a);
+	if (!a) {
+		request_err(rq, "no-memory", NULL);
+		return;
+	}
+	*a = (struct asking){.fabric = f, .request = rq};
+	a->number = routing_set(f->routing, payload_data(records), payload_bytes(records),
+				on_routes_done, a, &why);
+	if (a->number == 0) {
+		free(a);
+		request_bad(rq, &why);
+		return;
+	}
+	request_defer(rq, on_routes_cancelled, a);
+}
+
+static void end(struct fabric *f)
+{
+	world_end(f->world);
+	server_stop(f->server);
+}
+
+static void on_end(struct request *rq, void *fabric)
+{
+	request_ok(rq, NULL);
+	end(fabric);
+}
+
 static const struct verb verbs[] = {
+	{"end", "", "", on_end, 0, "ends all ranks, as SIGTERM does"},
+	{"routes", "", "bytes", on_routes, ROUTES_TEXT_MAX,
+	 "which daemon lives on which host; with route records as payload: from now on these"},
 	{"stat", "", "", on_stat, 0, "the hosts of this world, and what has gone between them"},
 };
 
@@ -57,10 +162,8 @@ static const struct verb verbs[] = {
 
 static void on_signal(int signal, void *fabric)
 {
-	struct fabric *f = fabric;
 	(void)signal;
-	world_end(f->world);
-	server_stop(f->server);
+	end(fabric);
 }
 
 static void on_ended(void *fabric)
@@ -69,14 +172,71 @@ static void on_ended(void *fabric)
 	server_stop(f->server);
 }
 
+/* Whoever started this world starts it anew. */
+static void on_broken(void *fabric)
+{
+	struct fabric *f = fabric;
+	if (f->broken++ == 0)
+		end(f);
+}
+
+static void on_closed(struct connection *c, void *fabric)
+{
+	struct fabric *f = fabric;
+	sums_closed(f->sums, c);
+}
+
+static void on_hup(evutil_socket_t number, short what, void *fabric)
+{
+	(void)number;
+	(void)what;
+	routing_reread(((struct fabric *)fabric)->routing);
+}
+
+static int open_relay(struct fabric *f, struct error *err)
+{
+	struct relay_options relay = {.base = server_base(f->server),
+				      .world = f->world,
+				      .run_dir = f->options.run_dir};
+	struct routing_options routing = {.world = f->world, .file = f->options.routes};
+	if (relay_new(&f->relay, &relay, err) != 0)
+		return -1;
+	routing.relay = f->relay;
+	if (routing_new(&f->routing, &routing, err) != 0)
+		return -1;
+	f->on_hup = evsignal_new(relay.base, SIGHUP, on_hup, f);
+	if (!f->on_hup || event_add(f->on_hup, NULL) != 0)
+		return error_set(err, ERROR_OS, NULL, "no event loop");
+	return 0;
+}
+
+/* Before it is a rank: there is one fabricd at a time. The one before may still be ending, with the
+ * world that it was part of. */
+static int take_socket(struct fabric *f, const struct server_options *options, struct error *err)
+{
+	double deadline = clock_mono() + LOCK_SECONDS;
+	while (server_new(&f->server, options, err) != 0) {
+		if (err->code != ERROR_TEMPFAIL || clock_mono() > deadline)
+			return -1;
+		clock_sleep(LOCK_PAUSE_SECONDS);
+	}
+	return 0;
+}
+
 static int open_fabric(struct fabric *f, struct error *err)
 {
+	if (sums_new(&f->sums, on_broken, f, err) != 0)
+		return -1;
 	struct server_options server = {.path = f->path,
 					.role = "fabricd",
 					.greeting_fields = f->greeting,
 					.verbs = verbs,
 					.verb_count = sizeof verbs / sizeof *verbs,
 					.owner = f,
+					.more_verbs = sums_verbs,
+					.more_count = SUMS_VERBS,
+					.more_owner = f->sums,
+					.closed = on_closed,
 					.signalled = on_signal};
 	struct world_options world = {.host = f->options.host,
 				      .version = f->options.version,
@@ -84,12 +244,16 @@ static int open_fabric(struct fabric *f, struct error *err)
 				      .owner = f};
 	if (fs_join(f->path, sizeof f->path, f->options.run_dir, "fabric.sock", err) != 0)
 		return -1;
-	/* The lock first: a second fabricd of this host is no rank. */
 	snprintf(f->greeting, sizeof f->greeting, "host=%s", f->options.host);
-	if (server_new(&f->server, &server, err) != 0)
+	if (take_socket(f, &server, err) != 0)
 		return -1;
 	world.base = server_base(f->server);
-	return world_open(&f->world, &world, err);
+	if (world_open(&f->world, &world, err) != 0)
+		return -1;
+	if (sums_enter(f->sums, f->world, err) == 0 && open_relay(f, err) == 0)
+		return 0;
+	world_end(f->world);
+	return -1;
 }
 
 int fabric_new(struct fabric **out, const struct fabric_options *options, struct error *err)
@@ -116,8 +280,21 @@ int fabric_free(struct fabric *f, struct error *err)
 {
 	if (!f)
 		return 0;
+	/* The end of MPI may take its time, or never come; the names are free before. */
+	relay_stop(f->relay);
+	if (f->server)
+		server_unlisten(f->server);
 	int result = world_close(f->world, err);
+	routing_free(f->routing);
+	f->routing = NULL;
+	relay_free(f->relay);
+	if (f->on_hup)
+		event_free(f->on_hup);
+	sums_leave(f->sums);
 	server_free(f->server);
+	sums_free(f->sums);
+	if (f->broken)
+		result = error_set(err, ERROR_OS, NULL, "out of memory");
 	free(f);
 	return result;
 }

@@ -30,6 +30,9 @@ static const struct {
 			    "they are handed out again"},
 	[DEADLINE_SCRAPE] = {"scrape", 5,
 			     "who asks for METRICS over HTTP has them; then he is hung up on"},
+	[DEADLINE_HOST] = {"host", 5, "a host answers; three times late, and nodes go elsewhere"},
+	[DEADLINE_HOST_AGAIN] = {"host-again", 15, "a host that is gone is asked again"},
+	[DEADLINE_FABRIC] = {"fabric", 30, "the hosts are connected; then it is tried again"},
 	[DEADLINE_ADOPT] = {"adopt", 5, "a node found while it is being started is known"},
 };
 

@@ -27,6 +27,9 @@ enum deadline {
 	DEADLINE_SCORE,    /* scoring TEST */
 	DEADLINE_STRAY,    /* rows in the hand of a client that may be gone */
 	DEADLINE_SCRAPE,   /* who asks for metrics has them */
+	DEADLINE_HOST,     /* another machine answers */
+	DEADLINE_HOST_AGAIN, /* between two looks at one that is gone */
+	DEADLINE_FABRIC,   /* the MPI world comes up */
 	DEADLINE_ADOPT,    /* a node parent has just been started and has not said by whom */
 	DEADLINES
 };

@@ -28,6 +28,8 @@
 
 #define JOB_FILE_MAX (1u << 20)
 #define JOB_LIST_MAX 65536
+#define ALLREDUCE "allreduce"
+#define SYNC_CHOICES "bsp|ssp:N|asp|" ALLREDUCE
 #define CHANGE_SHOWN 24 /* bytes of a value in job_compare()'s text */
 
 enum kind {
@@ -117,7 +119,7 @@ static const struct row own_rows[] = {
 	 "seconds after which the job ends as it is, all starts together, 0: never"},
 	{"WORKERS", COUNT, AT(workers), "2", 1, 1024, NULL, STOPPED, "worker nodes"},
 	{"SERVERS", COUNT, AT(servers), "1", 1, 64, NULL, STOPPED, "parameter servers"},
-	{"SYNC", SYNC, AT(sync), "bsp", 0, 0, "bsp|ssp:N|asp", STOPPED,
+	{"SYNC", SYNC, AT(sync), "bsp", 0, 0, SYNC_CHOICES, STOPPED,
 	 "how far workers may be apart"},
 	{"SOLUTION", PROGRAM, AT(solution), "none", 0, 0, "NAME|FILE", FREE,
 	 "who decides: a name (trainctl solve --help), or the path of an executable"},
@@ -350,11 +352,9 @@ static int sync_check(const char *value, const char *place, struct error *err)
 {
 	uint64_t bound;
 	if (strcmp(value, "bsp") == 0 || strcmp(value, "asp") == 0 ||
-	    prefixed_count(value, "ssp", 1000000, &bound) == 0)
+	    strcmp(value, ALLREDUCE) == 0 || prefixed_count(value, "ssp", 1000000, &bound) == 0)
 		return 0;
-	return error_set(err, ERROR_CONFIG, place, "SYNC: '%.80s' is none of bsp|ssp:N|asp%s",
-			 value,
-			 strcmp(value, "allreduce") == 0 ? " (allreduce is not there yet)" : "");
+	return error_set(err, ERROR_CONFIG, place, "SYNC: '%.80s' is none of " SYNC_CHOICES, value);
 }
 
 static int bad_rows_check(struct job *job, const char *value, const char *place, struct error *err)
@@ -823,6 +823,11 @@ const char *job_balance(const struct job *job)
 	return balance_is(job->solution) ? job->solution : NULL;
 }
 
+int job_is_allreduce(const struct job *job)
+{
+	return strcmp(job->sync, ALLREDUCE) == 0;
+}
+
 int job_is_local(const struct job *job)
 {
 	return strcmp(job->partitions, "local") == 0;
@@ -942,9 +947,10 @@ int job_finish(struct job *job, const char *path, struct error *err)
 		return error_set(err, ERROR_CONFIG, path, "EVAL_EVERY scores TEST now and then, and there is no TEST");
 	if (job->patience > 0 && job->eval_every == 0)
 		return error_set(err, ERROR_CONFIG, path, "PATIENCE counts the scores of EVAL_EVERY, which is 0");
-	if (job_balance(job) && strcmp(job->sync, "bsp") != 0)
+	if (job_balance(job) && strcmp(job->sync, "bsp") != 0 && !job_is_allreduce(job))
 		return error_set(err, ERROR_CONFIG, path,
-				 "SOLUTION=%s sets sizes at the barrier; SYNC=%s has none: SYNC=bsp has",
+				 "SOLUTION=%s sets sizes at the barrier; SYNC=%s has none: SYNC=bsp "
+				 "and SYNC=" ALLREDUCE " have",
 				 job->solution, job->sync);
 	if (finish_options(job, path, err) != 0 || finish_metrics(job, err) != 0)
 		return -1;

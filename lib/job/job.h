@@ -111,6 +111,8 @@ int job_file(const struct job *job, size_t i, struct job_file *out);
 
 /* The solution that the lead carries out at every barrier, or NULL. */
 const char *job_balance(const struct job *job);
+/* Whether gradients are summed over replicas, instead of by servers (SYNC=allreduce). */
+int job_is_allreduce(const struct job *job);
 /* Whether each worker reads its own file only. */
 int job_is_local(const struct job *job);
 

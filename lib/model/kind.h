@@ -12,6 +12,8 @@ struct model {
 	const struct model_kind *kind;
 	struct pool scratch; /* for the activations of a batch */
 	void *own;           /* of this kind; NULL until used */
+	model_final_fn *final; /* model_on_final(); NULL: nobody */
+	void *final_owner;
 };
 
 struct model_kind {

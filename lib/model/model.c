@@ -108,6 +108,12 @@ void model_free(struct model *m)
 	free(m);
 }
 
+void model_on_final(struct model *m, model_final_fn *final, void *owner)
+{
+	m->final = final;
+	m->final_owner = owner;
+}
+
 int model_train(struct model *m, const struct model_batch *batch, const float *dense,
 		const float *rows, float *dense_gradient, float *row_gradient, double *loss_sum,
 		struct error *err)

@@ -96,6 +96,12 @@ int model_train(struct model *m, const struct model_batch *batch, const float *d
 		const float *rows, float *dense_gradient, float *row_gradient, double *loss_sum,
 		struct error *err);
 
+/* In the next calls of model_train(): told of floats of dense_gradient that the call will not change
+ * any more, while it computes the others; ranges from the vector's end to its beginning. What is not
+ * told is final when it returns. NULL: nobody wants to know. */
+typedef void model_final_fn(void *owner, size_t begin, size_t count);
+void model_on_final(struct model *m, model_final_fn *final, void *owner);
+
 /* The probability of label 1 for each sample into score[count]. audit: ERROR_CONFIG. */
 int model_predict(struct model *m, const struct model_batch *batch, const float *dense,
 		  const float *rows, float *score, struct error *err);

@@ -23,9 +23,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BLOCK_ROWS FIRST_BLOCK_ROWS
+#define BLOCK_ROWS 512
+/* Of the last block of a batch whose gradients are sent while they are computed: only what this
+ * block adds to them makes them final, so it has to last as long as they take on their way. A model
+ * for which that matters has layers too large for the cache in any case. */
+#define LAST_ROWS 2048
 
 #define GAIN 0.4f
+
+/* Of a gradient that is told to be final: floats of a piece, and rows of the product that makes it,
+ * which have to be many for it to be fast. */
+#define FINAL_FLOATS ((size_t)1 << 20)
+#define FINAL_OUTPUTS_MIN 64
 
 /* As they act, not as they are kept. Embeddings start small: the wide part learns first, and a key
  * never seen in training hardly disturbs a score. */
@@ -113,32 +122,32 @@ struct block {
 	float *back[2];                 /* gradients by the others', taking turns */
 };
 
-static int block_carve(struct model *m, struct block *k, struct error *err)
+static int block_carve(struct model *m, struct block *k, size_t rows, struct error *err)
 {
 	const struct model_spec *s = &m->spec;
-	size_t widest = 0, floats = BLOCK_ROWS;
+	size_t widest = 0, floats = rows;
 	for (uint32_t i = 1; i < s->hidden_count; i++) {
-		floats += (size_t)BLOCK_ROWS * s->hidden[i];
+		floats += rows * s->hidden[i];
 		widest = widest > s->hidden[i] ? widest : s->hidden[i];
 	}
-	if (pool_grow(&m->scratch, floats + 2 * BLOCK_ROWS * widest, err) != 0)
+	if (pool_grow(&m->scratch, floats + 2 * rows * widest, err) != 0)
 		return -1;
 	float *p = m->scratch.data;
 	k->z = p;
-	p += BLOCK_ROWS;
+	p += rows;
 	for (uint32_t i = 1; i < s->hidden_count; i++) {
 		k->layer[i] = p;
-		p += (size_t)BLOCK_ROWS * s->hidden[i];
+		p += rows * s->hidden[i];
 	}
 	k->back[0] = p;
-	k->back[1] = p + BLOCK_ROWS * widest;
+	k->back[1] = p + rows * widest;
 	return 0;
 }
 
 /* The first layer for a batch; gradients NULL: forward only. */
-static int begin_first(struct model *m, const struct model_batch *b, const float *dense,
-		       const float *rows, float *dense_gradient, float *row_gradient,
-		       struct error *err)
+static int begin_first(struct model *m, const struct model_batch *b, size_t block,
+		       const float *dense, const float *rows, float *dense_gradient,
+		       float *row_gradient, struct error *err)
 {
 	size_t at = model_wide_count(&m->spec);
 	struct first_batch first = {.spec = &m->spec,
@@ -146,6 +155,7 @@ static int begin_first(struct model *m, const struct model_batch *b, const float
 				    .rows = rows,
 				    .weight = dense + at,
 				    .gain = GAIN,
+				    .block = block,
 				    .weight_gradient = dense_gradient ? dense_gradient + at : NULL,
 				    .row_gradient = row_gradient};
 	if (!m->own && !(m->own = first_new()))
@@ -154,11 +164,11 @@ static int begin_first(struct model *m, const struct model_batch *b, const float
 }
 
 static void block_take(struct block *k, const struct model_spec *s, const struct model_batch *b,
-		       size_t begin)
+		       size_t begin, size_t count)
 {
 	k->begin = begin;
 	k->batch = *b;
-	k->batch.count = b->count - begin < BLOCK_ROWS ? b->count - begin : BLOCK_ROWS;
+	k->batch.count = count;
 	k->batch.offset += begin;
 	k->batch.label = b->label ? b->label + begin : NULL;
 	k->batch.weight = b->weight ? b->weight + begin : NULL;
@@ -208,9 +218,40 @@ static void forward(struct block *k, struct model *m, const float *dense, const 
 		    1, 1.0f, k->z, 1);
 }
 
+static void tell_final(const struct model *m, size_t begin, size_t count)
+{
+	m->final(m->final_owner, begin, count);
+}
+
+/* The gradient by the weights [out][in] at `at`, by outputs: from x, the layer's input, and by, the
+ * gradient by its output. */
+static void weight_backward(blasint n, blasint out, blasint in, const float *by, blasint by_width,
+			    const float *x, float *gradient)
+{
+	cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, out, in, n, GAIN, by, by_width, x, in,
+		    1.0f, gradient, in);
+}
+
+/* The same where somebody waits for what is final, behind the weights `behind` floats more: in
+ * pieces, so that the first of a large layer are sent while the others are computed. */
+static void weight_backward_told(const struct model *m, blasint n, blasint out, blasint in,
+				 const float *by, const float *x, float *gradient, size_t at,
+				 size_t behind)
+{
+	blasint piece = (blasint)(FINAL_FLOATS / (size_t)in);
+	piece = piece < FINAL_OUTPUTS_MIN ? FINAL_OUTPUTS_MIN : piece;
+	for (blasint end = out, begin; end > 0; end = begin) {
+		begin = end > piece + piece / 2 ? end - piece : 0;
+		size_t first = (size_t)begin * (size_t)in, count = (size_t)(end - begin) * (size_t)in;
+		weight_backward(n, end - begin, in, by + begin, out, x, gradient + first);
+		tell_final(m, at + first, count + behind);
+		behind = 0;
+	}
+}
+
 /* k->z holds the gradient by the logits. Walks the dense vector from its end. */
 static void backward(struct block *k, struct model *m, const float *dense, float *dense_gradient,
-		     float *row_gradient)
+		     float *row_gradient, int is_last)
 {
 	const struct model_spec *s = &m->spec;
 	blasint n = (blasint)k->batch.count;
@@ -220,6 +261,7 @@ static void backward(struct block *k, struct model *m, const float *dense, float
 	model_wide_backward(s, &k->batch, k->z, 1 + s->embed, dense_gradient, row_gradient);
 	cblas_sgemv(CblasRowMajor, CblasTrans, n, out, GAIN, k->layer[last], out, k->z, 1, 1.0f,
 		    dense_gradient + at, 1);
+	size_t told = wdl_dense_count(s); /* from here on nothing changes */
 	float *by = last > 0 ? k->back[0] : first_by_y(m->own);
 	for (size_t i = 0; i < (size_t)n; i++)
 		for (size_t j = 0; j < (size_t)out; j++)
@@ -232,8 +274,14 @@ static void backward(struct block *k, struct model *m, const float *dense, float
 		at -= (size_t)out;
 		relu_back(by, k->layer[i], dense_gradient + at, (size_t)n, (size_t)out);
 		at -= (size_t)out * (size_t)in;
-		cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, out, in, n, GAIN, by, out,
-			    k->layer[i - 1], in, 1.0f, dense_gradient + at, in);
+		if (m->final && is_last) {
+			size_t weights = (size_t)out * (size_t)in;
+			weight_backward_told(m, n, out, in, by, k->layer[i - 1],
+					     dense_gradient + at, at, told - at - weights);
+			told = at;
+		} else {
+			weight_backward(n, out, in, by, out, k->layer[i - 1], dense_gradient + at);
+		}
 		cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, in, out, GAIN, by, out,
 			    dense + at, in, 0.0f, next, in);
 		by = next;
@@ -244,20 +292,37 @@ static void backward(struct block *k, struct model *m, const float *dense, float
 	first_backward(m->own);
 }
 
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Of the last block. */
+static size_t last_rows(const struct model *m, size_t rows)
+{
+	if (m->final && wdl_dense_count(&m->spec) >= FINAL_FLOATS)
+		return least(rows, LAST_ROWS);
+	return (rows + BLOCK_ROWS - 1) % BLOCK_ROWS + 1;
+}
+
 static int wdl_train(struct model *m, const struct model_batch *b, const float *dense,
 		     const float *rows, float *dense_gradient, float *row_gradient,
 		     double *loss_sum, struct error *err)
 {
 	struct block k;
-	if (block_carve(m, &k, err) != 0 ||
-	    begin_first(m, b, dense, rows, dense_gradient, row_gradient, err) != 0)
+	size_t last = last_rows(m, b->count), most = last > BLOCK_ROWS ? last : BLOCK_ROWS, count;
+	if (block_carve(m, &k, most, err) != 0 ||
+	    begin_first(m, b, most, dense, rows, dense_gradient, row_gradient, err) != 0)
 		return -1;
-	for (size_t begin = 0; begin < b->count; begin += BLOCK_ROWS) {
-		block_take(&k, &m->spec, b, begin);
+	for (size_t begin = 0; begin < b->count; begin += count) {
+		size_t left = b->count - begin;
+		count = left <= last ? left : least(left - last, BLOCK_ROWS);
+		block_take(&k, &m->spec, b, begin, count);
 		forward(&k, m, dense, rows);
 		*loss_sum +=
 			model_logistic(k.batch.count, k.z, k.batch.label, k.batch.weight, k.z);
-		backward(&k, m, dense, dense_gradient, row_gradient);
+		backward(&k, m, dense, dense_gradient, row_gradient,
+			 begin + count == b->count);
 	}
 	first_end(m->own);
 	return 0;
@@ -267,11 +332,11 @@ static int wdl_logits(struct model *m, const struct model_batch *b, const float 
 		      const float *rows, float *score, struct error *err)
 {
 	struct block k;
-	if (block_carve(m, &k, err) != 0 ||
-	    begin_first(m, b, dense, rows, NULL, NULL, err) != 0)
+	if (block_carve(m, &k, BLOCK_ROWS, err) != 0 ||
+	    begin_first(m, b, BLOCK_ROWS, dense, rows, NULL, NULL, err) != 0)
 		return -1;
 	for (size_t begin = 0; begin < b->count; begin += BLOCK_ROWS) {
-		block_take(&k, &m->spec, b, begin);
+		block_take(&k, &m->spec, b, begin, least(b->count - begin, BLOCK_ROWS));
 		forward(&k, m, dense, rows);
 		memcpy(score + begin, k.z, k.batch.count * sizeof(float));
 	}

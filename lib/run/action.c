@@ -114,7 +114,7 @@ static const char *nonsense(struct supervisor *s, const struct action *a)
 		return a->count >= sup_count(s, &role_worker) ? "count" : NULL;
 	case ACTION_KILL_RESTART:
 		return n && ((a->role == NODE_WORKER && n->role == &role_worker) ||
-			     (a->role == NODE_SERVER && n->role == &role_server))
+			     (a->role == NODE_SERVER && n->role->back))
 			       ? NULL
 			       : "unknown-node";
 	case ACTION_NONE:
@@ -298,13 +298,15 @@ static struct sup_act *queue(struct supervisor *s, char *text, size_t count, con
 	return act;
 }
 
-/* A lead that was rolled back knows nothing of what was in force; one that took over knows all. */
+/* A lead that was rolled back, or started anew, knows nothing of what was in force; one that took
+ * over knows all. */
 void sup_actions_up(struct link *link, const struct record *greeting)
 {
 	struct supervisor *s = link->sup;
 	uint64_t incarnation = 0;
 	record_u64_opt(greeting, "incarnation", 0, UINT64_MAX, &incarnation, NULL);
-	int again = incarnation != s->force.incarnation && s->force.count > 0;
+	int again = (incarnation != s->force.incarnation || sup_lead_life(s) != s->force.life) &&
+		    s->force.count > 0;
 	for (struct sup_act *act = s->actions.first; act; act = act->next)
 		again &= !act->again; /* it is on its way */
 	char *text = again ? sup_force_lines(s) : NULL;

@@ -2,6 +2,7 @@
 #include "run/sup.h"
 
 #include "base/clock.h"
+#include "base/fs.h"
 #include "base/number.h"
 #include "ckpt/ckpt.h"
 #include "job/fresh.h"
@@ -137,19 +138,54 @@ static void failed(struct supervisor *s, const struct record *r)
 	sup_kick_after(s, CUT_RETRY_SECONDS);
 }
 
+/* The answer waits until all parts are here. -1: out of memory for a long one. */
+static int bring_parts(struct supervisor *s, const struct record *r)
+{
+	struct record_out o;
+	record_begin(&o, s->checkpoint.cut_line, sizeof s->checkpoint.cut_line, r->type);
+	const char *const keys[] = {"iteration", "incarnation", "stall"};
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		if (record_get(r, keys[i]))
+			record_add(&o, keys[i], record_get(r, keys[i]));
+	if (record_end(&o, NULL) == 0)
+		return -1;
+	sup_parts_bring(s, s->checkpoint.making);
+	return 0;
+}
+
+void sup_checkpoint_parts(struct supervisor *s, int here)
+{
+	struct record r;
+	struct error err;
+	char line[sizeof s->checkpoint.cut_line];
+	memcpy(line, s->checkpoint.cut_line, sizeof line);
+	s->checkpoint.cut_line[0] = '\0';
+	if (here && record_first(&r, line, strlen(line), &err) == 0)
+		succeeded(s, &r);
+	else {
+		sup_note(s, "warning", "checkpoint %s failed: a part can't be brought here",
+			 s->checkpoint.making);
+		if (fs_remove_tree(s->checkpoint.making, &err) != 0)
+			sup_note(s, "warning", "%s: %s", err.place, err.text);
+		sup_checkpoint_answer(s, 0);
+		failed(s, NULL);
+	}
+	sup_kick(s);
+}
+
 static void on_cut(const struct record *r, void *owner)
 {
 	struct supervisor *s = owner;
-	if (sup_answer_ok(r))
-		succeeded(s, r);
-	else
+	if (!sup_answer_ok(r))
 		failed(s, r);
+	else if (!sup_parts_are_away(s, s->checkpoint.making) || bring_parts(s, r) != 0)
+		succeeded(s, r);
 	sup_kick(s);
 }
 
 int sup_checkpoint_is_made(const struct supervisor *s)
 {
-	return s->checkpoint.cut.open > 0;
+	return s->checkpoint.cut.open > 0 || s->checkpoint.cut_line[0];
 }
 
 void sup_checkpoint_make(struct supervisor *s)

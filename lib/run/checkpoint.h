@@ -15,6 +15,7 @@
 struct sup_checkpoints {
 	char latest[DIRS_PATH_MAX]; /* complete; "": none */
 	char making[DIRS_PATH_MAX];
+	char cut_line[1024]; /* the lead's answer, while parts are brought here; "": none are */
 	double latest_at; /* clock_epoch() of that; 0: not known */
 	uint64_t latest_iteration;
 	struct question cut;
@@ -33,6 +34,7 @@ void sup_checkpoint_make(struct supervisor *s);
 int sup_checkpoint_is_made(const struct supervisor *s); /* one is under way */
 void sup_checkpoint_begin(struct supervisor *s);        /* CHECKPOINT_EVERY counts from now */
 void sup_checkpoint_periodic(struct supervisor *s);
+void sup_checkpoint_parts(struct supervisor *s, int here); /* those that were away */
 void sup_checkpoint_answer(struct supervisor *s, int ok); /* those who wait for one */
 
 #endif

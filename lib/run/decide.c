@@ -35,7 +35,7 @@ static void add_own_info(struct supervisor *s)
 	number_format_u64(backup ? backup->count : 0, text);
 	sup_snapshot_info(s, "backup-workers", text);
 	add_info_real(s, "restart-worker", sup_restart_seconds(s, &role_worker));
-	add_info_real(s, "restart-server", sup_restart_seconds(s, &role_server));
+	add_info_real(s, "restart-server", sup_restart_seconds(s, sup_keepers(s)));
 	sup_snapshot_info(s, "sync", s->job->sync);
 }
 

@@ -47,6 +47,12 @@ static int put(struct sup_force *f, const struct action *a)
 	return 0;
 }
 
+uint64_t sup_lead_life(const struct supervisor *s)
+{
+	const struct sup_node *lead = sup_lead(s);
+	return lead && lead->role == &role_lead ? lead->now.life : 0;
+}
+
 void sup_force_take(struct supervisor *s, const char *lines)
 {
 	struct record_walk walk = record_walk(lines, strlen(lines));
@@ -57,6 +63,7 @@ void sup_force_take(struct supervisor *s, const char *lines)
 		if (got == RECORD_ONE && action_parse(&a, &r, NULL) == 0)
 			put(&s->force, &a);
 	s->force.incarnation = s->recover.incarnation;
+	s->force.life = sup_lead_life(s);
 	sup_force_write(s);
 }
 
@@ -79,16 +86,42 @@ char *sup_force_lines(const struct supervisor *s)
 
 /* ---- the file ---- */
 
+static void print_hosts(const struct supervisor *s, FILE *out)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	for (size_t i = 1; i < s->hosts.count; i++) {
+		const struct sup_host *h = &s->hosts.host[i];
+		record_begin(&o, line, sizeof line, "host");
+		record_add(&o, "name", h->place->host);
+		record_add_u64(&o, "gone", h->state == HOST_GONE);
+		record_add_u64(&o, "world", h->in_world != 0);
+		record_end(&o, NULL);
+		fputs(line, out);
+	}
+	EACH_NODE (n, s) {
+		if (n->at == n->home)
+			continue;
+		record_begin(&o, line, sizeof line, "placed");
+		record_add(&o, "id", n->id);
+		record_add(&o, "host", n->place.host);
+		record_end(&o, NULL);
+		fputs(line, out);
+	}
+}
+
 static void print(const struct supervisor *s, FILE *out)
 {
 	char line[RECORD_LINE_MAX], *lines = sup_force_lines(s);
 	struct record_out o;
 	record_begin(&o, line, sizeof line, "force");
 	record_add_u64(&o, "incarnation", s->force.incarnation);
+	record_add_u64(&o, "life", s->force.life);
 	record_end(&o, NULL);
 	fputs(line, out);
 	fputs(lines ? lines : "", out);
 	free(lines);
+	print_hosts(s, out);
 	EACH_NODE (n, s) {
 		if (n->restart.past.count == 0)
 			continue;
@@ -121,11 +154,35 @@ void sup_force_write(struct supervisor *s)
 	free(text);
 }
 
+/* A host or a node that the job has no more is passed over. */
+static int take_host(struct supervisor *s, const struct record *r, struct error *err)
+{
+	const char *name, *id;
+	uint64_t gone, world;
+	if (record_is(r, "host")) {
+		if (record_text(r, "name", &name, err) != 0 ||
+		    record_u64(r, "gone", 0, 1, &gone, err) != 0 ||
+		    record_u64(r, "world", 0, 1, &world, err) != 0)
+			return -1;
+		sup_host_restore(s, name, (int)gone, (int)world);
+		return 0;
+	}
+	if (record_text(r, "host", &name, err) != 0 || record_id(r, "id", &id, err) != 0)
+		return -1;
+	struct sup_node *n = sup_find(s, id);
+	if (n)
+		sup_host_placed(n, name);
+	return 0;
+}
+
 static int take(struct supervisor *s, const struct record *r, struct error *err)
 {
 	struct action a;
 	if (record_is(r, "force"))
-		return record_u64(r, "incarnation", 0, UINT64_MAX, &s->force.incarnation, err);
+		return record_u64(r, "incarnation", 0, UINT64_MAX, &s->force.incarnation, err) ||
+				       record_u64_opt(r, "life", 0, UINT64_MAX, &s->force.life, err)
+			       ? -1
+			       : 0;
 	if (record_is(r, "action")) {
 		if (action_parse(&a, r, err) != 0)
 			return -1;
@@ -134,6 +191,8 @@ static int take(struct supervisor *s, const struct record *r, struct error *err)
 		return put(&s->force, &a) == 0 ? 0
 					       : error_set(err, ERROR_OS, NULL, "out of memory");
 	}
+	if (record_is(r, "host") || record_is(r, "placed"))
+		return take_host(s, r, err);
 	if (!record_is(r, "heavy"))
 		return 0;
 	const char *id;
@@ -172,7 +231,7 @@ void sup_force_forget(struct supervisor *s)
 	if (unlink(path) != 0 && errno != ENOENT)
 		sup_note(s, "warning", "%s can't be removed: %s", path, strerror(errno));
 	s->force.count = 0;
-	s->force.incarnation = 0;
+	s->force.incarnation = s->force.life = 0;
 	EACH_NODE (n, s)
 		sup_restart_past(n, (struct restart_past){0});
 }

@@ -3,8 +3,10 @@
  * incarnation is told them again) and how often each node was restarted by intention.  One small
  * file, STATE/standing, written new with each change:
  *
- *     force incarnation=     the lead that has them
+ *     force incarnation= life=   the lead that has them
  *     action ...             each, without its reason
+ *     host name= gone= world=    each of several: gone=1; world=1: in the fabric that runs
+ *     placed id= host=       each node that runs elsewhere than at home
  *     heavy id= count= at=   each node that was restarted
  *
  * It is of these processes only: when none is left the next run begins without it.
@@ -23,8 +25,12 @@ struct supervisor;
 struct sup_force {
 	struct action *action;
 	size_t count, room;
-	uint64_t incarnation; /* of the lead that has them */
+	uint64_t incarnation, life; /* of the lead that has them */
 };
+
+/* The number of its process, where it is a node of its own; 0: it is in a server, whose next
+ * process takes all over. */
+uint64_t sup_lead_life(const struct supervisor *s);
 
 int sup_force_read(struct supervisor *s, struct error *err);
 void sup_force_write(struct supervisor *s);

@@ -71,7 +71,7 @@ void sup_log_begin(struct supervisor *s, int goes_on)
 	record_begin(&o, line, sizeof line, "begin");
 	record_add(&o, "job", s->job->name);
 	record_add_u64(&o, "workers", sup_count(s, &role_worker));
-	record_add_u64(&o, "servers", sup_count(s, &role_server));
+	record_add_u64(&o, "servers", sup_count(s, sup_keepers(s)));
 	record_add_u64(&o, "batch", s->job->batch);
 	record_add_u64(&o, "shard", s->job->batch * s->job->batches_per_shard);
 	record_add(&o, "sync", s->job->sync);
@@ -124,16 +124,18 @@ void sup_add_end(struct record_out *o, const struct node_end *end)
 			       (uint64_t)(end->signal ? end->signal : end->status));
 }
 
-static void fill(struct record_out *o, char *line, const struct sup_node *n, const char *kind,
-		 const struct node_end *end)
+static void fill(struct record_out *o, char *line, const struct sup_node *n, const char *role,
+		 const char *kind, const struct node_end *end)
 {
 	record_begin(o, line, RECORD_LINE_MAX, "event");
-	record_add(o, "role", n->role->name);
+	record_add(o, "role", role ? role : n->role->name);
 	record_add(o, "id", n->id);
 	record_add(o, "kind", kind);
 	/* A restart by intention: HEAVY_LIMIT counts those only. */
 	if (n->restart.from > 0 && strcmp(kind, "restart") == 0)
 		record_add_u64(o, "meant", 1);
+	if (n->sup->hosts.count > 1)
+		record_add(o, "host", n->place.host);
 	if (end) {
 		sup_add_end(o, end);
 		record_add(o, "class", end_class_name(sup_node_class(n, end)));
@@ -166,8 +168,8 @@ void sup_event_lost(const struct sup_process *p, const struct sup_silence *silen
 {
 	char line[RECORD_LINE_MAX], other[RECORD_LINE_MAX];
 	struct record_out to_log, to_monitor;
-	fill(&to_log, line, p->node, "lost", NULL);
-	fill(&to_monitor, other, p->node, "lost", NULL);
+	fill(&to_log, line, p->node, NULL, "lost", NULL);
+	fill(&to_monitor, other, p->node, p->node->role->told, "lost", NULL);
 	add_silence(&to_log, silence);
 	add_silence(&to_monitor, silence);
 	put_event(p, &to_log, &to_monitor);
@@ -177,8 +179,8 @@ void sup_event(const struct sup_node *n, const char *kind, const struct node_end
 {
 	char line[RECORD_LINE_MAX], other[RECORD_LINE_MAX];
 	struct record_out to_log, to_monitor;
-	fill(&to_log, line, n, kind, end);
-	fill(&to_monitor, other, n, kind, end);
+	fill(&to_log, line, n, NULL, kind, end);
+	fill(&to_monitor, other, n, n->role->told, kind, end);
 	put_event(&n->now, &to_log, &to_monitor);
 }
 

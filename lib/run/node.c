@@ -30,7 +30,7 @@ struct sup_node *sup_node_new(struct supervisor *s, const struct role *role, uin
 	n->sup = s;
 	n->role = role;
 	n->number = number;
-	n->place = s->here;
+	sup_host_home(n);
 	sup_process_init(&n->now, n, now_ended);
 	const char *number_at = strstr(role->id, "%u");
 	int len = number_at ? (int)(number_at - role->id) : (int)strlen(role->id);
@@ -72,7 +72,10 @@ int sup_node_is_asked_about(const struct sup_node *n)
 
 enum end_class sup_node_class(const struct sup_node *n, const struct node_end *end)
 {
-	return n->place.launcher->class_of(end);
+	enum end_class c = n->place.launcher->class_of(end);
+	if (!n->role->retried || c != END_UNRETRYABLE || (end->seen && end->status == ERROR_CONFIG))
+		return c;
+	return END_RETRYABLE;
 }
 
 void sup_node_lived(struct sup_node *n, uint64_t lives)
@@ -98,7 +101,7 @@ static void begin(struct sup_node *n, int adopted)
 void sup_node_want(struct sup_node *n)
 {
 	struct error err;
-	if (n->stage != STAGE_OFF)
+	if (n->stage != STAGE_OFF || sup_host_choose(n) != 0)
 		return;
 	if (sup_process_launch(&n->now, 0, &err) != 0) {
 		char text[1024];
@@ -142,7 +145,7 @@ void sup_node_answers(struct sup_node *n, uint64_t incarnation)
 	struct supervisor *s = n->sup;
 	/* A server of before the rollback can't be there any more; one that an earlier supervisor
 	 * left half-way can. */
-	if (n->role->death == DEATH_ROLLBACK && incarnation != 0 && s->recover.incarnation != 0 &&
+	if (n->role->back && incarnation != 0 && s->recover.incarnation != 0 &&
 	    incarnation != s->recover.incarnation)
 		sup_rollback_begin(s, "a server of another incarnation runs");
 	else if (n->stage == STAGE_STARTING || n->stage == STAGE_READY)
@@ -158,6 +161,7 @@ void sup_node_ended(struct sup_node *n, const struct node_end *end)
 	sup_event(n, "exit", end);
 	if (n->role->ready != READY_MEMBER)
 		sup_kick(n->sup);
+	sup_host_ended(n, end);
 	step(n, sup_node_class(n, end) == END_UNRETRYABLE ? EVENT_ENDED_BAD : EVENT_ENDED);
 }
 
@@ -233,14 +237,26 @@ void sup_stop_all(struct supervisor *s, const struct role *role, int signal)
 		sup_node_stop(n, signal);
 }
 
-void sup_node_kill(struct sup_node *n)
+static void end_by(struct sup_node *n, int signal)
 {
 	if (n->stage != STAGE_STARTING && n->stage != STAGE_READY)
 		return;
 	n->asked = 1;
-	n->stop_signal = SIGKILL;
+	n->stop_signal = signal;
 	sup_event(n, "kill", NULL);
 	send_signal(n);
+}
+
+void sup_node_kill(struct sup_node *n)
+{
+	end_by(n, SIGKILL);
+}
+
+/* Asked for again and again until it has ended. */
+void sup_node_renew(struct sup_node *n)
+{
+	if (!n->asked)
+		end_by(n, SIGTERM);
 }
 
 void sup_node_give_up(struct sup_node *n)
@@ -260,8 +276,8 @@ static int within_limit(struct sup_node *n)
 	double ready = n->ready_at > 0 ? clock_mono() - n->ready_at : 0;
 	if (stage_did_well(ready, n->role->ready != READY_MEMBER || n->watch.worked))
 		n->in_a_row = 0;
-	if (n->asked)
-		return 1;
+	if (n->asked || sup_host_was_lost(n, &n->end))
+		return 1; /* no failure of its own */
 	n->in_a_row++;
 	end_text(&n->end, text, sizeof text);
 	if (n->in_a_row <= s->job->restarts) {
@@ -281,6 +297,13 @@ static void mend(struct sup_node *n)
 	case DEATH_FENCE:
 		sup_fence_begin(n);
 		break;
+	case DEATH_REPLICA:
+	case DEATH_LEAD:
+		if (!sup_rollback_is_due(n)) {
+			step(n, EVENT_MENDED);
+			break;
+		}
+		/* fallthrough */
 	case DEATH_ROLLBACK:
 		sup_rollback_after(n);
 		break;

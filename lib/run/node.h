@@ -24,6 +24,7 @@ struct sup_node {
 	const struct role *role;
 	uint32_t number; /* within its role */
 	char id[OPTION_ID_MAX];
+	size_t home, at; /* indexes of hosts (hosts.h): where it belongs, and where it runs */
 	struct node_place place;
 	enum node_stage stage;
 	struct sup_process now;      /* that runs, or ran last */
@@ -55,6 +56,7 @@ int sup_node_is_asked_about(const struct sup_node *n);
 void sup_node_want(struct sup_node *n);             /* launches it when it is off */
 void sup_node_stop(struct sup_node *n, int signal); /* 0: it will go by itself */
 void sup_node_kill(struct sup_node *n);             /* it comes back: not a failure of its own */
+void sup_node_renew(struct sup_node *n); /* SIGTERM; it comes back: not a failure of its own */
 void sup_node_give_up(struct sup_node *n);          /* SIGKILL, as a failure of its own */
 void sup_stop_all(struct supervisor *s, const struct role *role, int signal);
 

@@ -161,12 +161,16 @@ int sup_process_launch(struct sup_process *p, int take_over, struct error *err)
 	lock_path(n, second, lock);
 	if (!take_over)
 		sup_node_log_rotate(n); /* nobody writes to it */
+	struct sup_files files;
+	sup_files(n, &files);
 	struct launch l = {.name = {.id = n->id, .number = n->number, .place = &n->place},
 			   .life = n->lives,
 			   .record = record,
 			   .log = log,
 			   .lock = lock,
 			   .template = n->role->template ? n->role->template(n->sup->job) : NULL,
+			   .make = files.make,
+			   .bring = files.bring,
 			   .argv = argv};
 	pid_t parent;
 	int result = parent_launch(&l, &parent, err);

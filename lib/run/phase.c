@@ -120,10 +120,16 @@ static void want_services(struct supervisor *s)
 	sup_links_services(s);
 }
 
+/* Whether they are enough to go on: each server has a part, each replica has all. */
+static int hold_all(const struct supervisor *s, size_t running)
+{
+	return job_is_allreduce(s->job) ? running > 0 : running == sup_count(s, &role_server);
+}
+
 static size_t running_servers(const struct supervisor *s)
 {
 	size_t running = 0;
-	EACH_OF (n, s, &role_server)
+	EACH_OF (n, s, sup_keepers(s))
 		running += n->stage == STAGE_STARTING || n->stage == STAGE_READY;
 	return running;
 }
@@ -140,8 +146,8 @@ static void choose(struct supervisor *s)
 		sup_enter(s, PHASE_STOPPING); /* stopped before anything was done */
 	else if (s->recover.intent)
 		sup_rollback_begin(s, "a rollback was not finished");
-	else if (running == sup_count(s, &role_server) && !stat->lost)
-		sup_enter(s, PHASE_SERVERS);
+	else if (hold_all(s, running) && !stat->lost)
+		sup_servers_begin(s, 0);
 	else if (!latest[0] && (stat->samples_done > 0 || stat->lost))
 		sup_fail(s, ERROR_NOINPUT,
 			 "%s has no complete checkpoint, but %llu samples count as done%s; --fresh "
@@ -151,7 +157,15 @@ static void choose(struct supervisor *s)
 	else if (latest[0] || running > 0)
 		sup_rollback_begin(s, "the job goes on");
 	else
-		sup_enter(s, PHASE_SERVERS);
+		sup_servers_begin(s, 1);
+}
+
+static void want_servers(struct supervisor *s)
+{
+	enum sup_phase phase = s->phases.now;
+	EACH_NODE (n, s)
+		if (n->role->back && s->phases.now == phase)
+			sup_node_want(n);
 }
 
 static void step_services(struct supervisor *s)
@@ -167,16 +181,16 @@ static void step_services(struct supervisor *s)
 static void step_servers(struct supervisor *s)
 {
 	int up = 1;
-	EACH_OF (n, s, &role_server) {
-		if (s->phases.now != PHASE_SERVERS)
-			return; /* one of them can't be started */
-		sup_node_want(n);
-	}
+	want_servers(s);
+	if (s->phases.now != PHASE_SERVERS)
+		return; /* one of them can't be started */
 	sup_links_servers(s);
-	EACH_OF (n, s, &role_server)
-		up &= n->stage == STAGE_READY && sup_link_up(&n->link);
+	EACH_NODE (n, s)
+		if (n->role->back && !sup_host_is_awaited(n))
+			up &= n->stage == STAGE_READY && sup_link_up(&n->link);
 	if (!up)
 		return;
+	s->recover.together = 0; /* who comes later is no longer at the beginning */
 	if (sup_intent_remove(s) != 0)
 		sup_kick_after(s, 1);
 	else
@@ -358,8 +372,14 @@ static void on_kick(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	for (int i = 0; i < STEPS_MAX; i++) {
 		enum sup_phase before = s->phases.now;
-		if (s->phases.now < PHASE_STOPPING)
+		if (s->phases.now < PHASE_STOPPING) {
+			sup_hosts_step(s);
 			want_services(s);
+		}
+		/* Those that go back come back by their own phase; a replica or a lead that ended
+		 * alone comes back at any time. */
+		if (s->phases.now >= PHASE_FIRST_CUT && s->phases.now < PHASE_STOPPING)
+			want_servers(s);
 		phases[s->phases.now].step(s);
 		if (s->phases.now == before)
 			return;

@@ -213,8 +213,9 @@ void sup_rollback_gained(struct supervisor *s)
 static double pause_of(const struct supervisor *s)
 {
 	double longest = 0;
-	EACH_OF (n, s, &role_server) {
-		int waits = !n->asked && n->in_a_row > 0 && n->stage == STAGE_MENDING;
+	EACH_NODE (n, s) {
+		int waits = n->role->back && !n->asked && n->in_a_row > 0 &&
+			    n->stage == STAGE_MENDING;
 		double pause = waits ? stage_pause(n->in_a_row) : 0;
 		longest = pause > longest ? pause : longest;
 	}
@@ -231,7 +232,7 @@ void sup_rollback_begin(struct supervisor *s, const char *reason)
 		return;
 	s->recover.chosen = 0;
 	s->recover.rollbacks++;
-	sup_note(s, "rollback", "%s: all servers %s", reason,
+	sup_note(s, "rollback", "%s: all %ss %s", reason, sup_keepers(s)->name,
 		 s->checkpoint.latest[0] || s->recover.intent ? "go back to the last checkpoint"
 							      : "start anew");
 	sup_enter(s, PHASE_ROLLBACK);
@@ -243,7 +244,8 @@ static int within_limit(struct sup_node *n)
 {
 	char text[128];
 	struct supervisor *s = n->sup;
-	if (n->asked || s->phases.now == PHASE_ROLLBACK || s->phases.now >= PHASE_STOPPING)
+	if (n->asked || sup_host_was_lost(n, &n->end) || s->phases.now == PHASE_ROLLBACK ||
+	    s->phases.now >= PHASE_STOPPING)
 		return 1;
 	if (++s->recover.in_a_row <= s->job->restarts)
 		return 1;
@@ -255,10 +257,38 @@ static int within_limit(struct sup_node *n)
 	return 0;
 }
 
-void sup_rollback_after(struct sup_node *server)
+void sup_rollback_after(struct sup_node *n)
 {
-	if (within_limit(server))
-		sup_rollback_begin(server->sup, "a server ended");
+	char reason[64];
+	snprintf(reason, sizeof reason, "%s %s ended", n->role == &role_lead ? "the" : "a",
+		 n->role->name);
+	if (n->role == &role_replica)
+		snprintf(reason, sizeof reason, "the last replica ended");
+	if (within_limit(n))
+		sup_rollback_begin(n->sup, reason);
+}
+
+int sup_others_serve(const struct sup_node *n)
+{
+	EACH_OF (other, n->sup, &role_replica)
+		if (other != n && other->stage == STAGE_READY && !other->now.doomed &&
+		    other->watch.seen.serves)
+			return 1;
+	return 0;
+}
+
+/* A lead that finds no replica that can go on says so by its status. */
+int sup_rollback_is_due(const struct sup_node *n)
+{
+	if (n->role == &role_lead)
+		return n->end.seen && !n->end.signal && n->end.status == ERROR_TEMPFAIL;
+	return !sup_others_serve(n);
+}
+
+void sup_servers_begin(struct supervisor *s, int together)
+{
+	s->recover.together = together;
+	sup_enter(s, PHASE_SERVERS);
 }
 
 /* Which incarnation is in force? Then the load that replaces exactly this one. */
@@ -367,8 +397,14 @@ void sup_rollback_step(struct supervisor *s)
 		s->recover.chosen = 1;
 	}
 	sup_links_close_servers(s);
-	sup_stop_all(s, &role_server, SIGKILL);
-	if (!sup_off(s, &role_server)) {
+	int off = 1;
+	EACH_NODE (n, s) {
+		if (!n->role->back)
+			continue;
+		sup_node_stop(n, SIGKILL);
+		off &= sup_node_is_off(n);
+	}
+	if (!off) {
 		sup_stat_forget(s); /* a lead that lives may change it */
 		return;
 	}
@@ -382,5 +418,5 @@ void sup_rollback_step(struct supervisor *s)
 	if (pause > 0)
 		sup_kick_after(s, pause);
 	else
-		sup_enter(s, PHASE_SERVERS);
+		sup_servers_begin(s, 1);
 }

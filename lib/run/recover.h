@@ -8,7 +8,11 @@
  * answer that did not come (the lead is being rolled back, shardd restarts) begins again with the
  * question.
  *
- * A server's: the intent, naming the cut, is on disk before anything is done; then all servers are
+ * A replica's, while another one has the parameters (SYNC=allreduce): it starts empty, and the lead
+ * has it filled.  The lead's, where it has no parameters: it starts again, alone.  Neither takes
+ * anything back.
+ *
+ * A server's, or the last replica's: the intent, naming the cut, is on disk before anything is done; then all servers are
  * off, shardd loads that cut's queue under a new incarnation, and the servers start with that cut
  * and no other, even if a forked child completes a later one meanwhile.  A supervisor that finds an
  * intent does all of it again: every step may be repeated, because shardd's incarnation says
@@ -46,6 +50,7 @@ struct sup_recover {
 	int loaded;
 	struct question load;
 	double not_before; /* clock_mono(): the servers' pause */
+	int together; /* all that hold parameters begin now, with the same; no replica is empty */
 };
 
 void sup_fence_begin(struct sup_node *worker);
@@ -57,6 +62,12 @@ int sup_intent_remove(struct supervisor *s);
 
 void sup_rollback_begin(struct supervisor *s, const char *reason);
 void sup_rollback_after(struct sup_node *server); /* its end; unless it is one too many */
+/* Whether a replica's or the lead's end takes the parameters along: nobody has them any more. */
+int sup_rollback_is_due(const struct sup_node *n);
+/* Another replica than this one has the parameters. */
+int sup_others_serve(const struct sup_node *n);
+/* They start together, or one joins those that run. */
+void sup_servers_begin(struct supervisor *s, int together);
 void sup_rollback_step(struct supervisor *s);
 /* A checkpoint went beyond the last: the job does not only ever go back. */
 void sup_rollback_gained(struct supervisor *s);

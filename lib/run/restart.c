@@ -26,6 +26,8 @@ static const char *refusal(const struct sup_node *n, int force)
 		return "not-up";
 	if (n->restart.wanted || n->restart.next.runs || n->restart.from > 0)
 		return "under-way";
+	if (n->role == &role_replica && !sup_others_serve(n))
+		return "only";
 	if (force)
 		return NULL;
 	struct restart_rules rules = {.window = s->job->heavy_window,
@@ -41,6 +43,7 @@ const char *sup_restart_why(const char *word)
 		{"role", "only workers and servers are"},
 		{"not-up", "it is not up, or the job is not running"},
 		{"under-way", "it is being restarted already"},
+		{"only", "no other replica has the parameters that it would lose"},
 		{"limit", "it was restarted HEAVY_LIMIT times already"},
 		{"window", "it was, less than HEAVY_WINDOW ago"},
 		{"cool-down", "another node was restarted less than HEAVY_COOLDOWN ago"}};

@@ -89,13 +89,13 @@ static void add_state(struct words *w, const struct supervisor *s, const char *o
 	add_text(w, option, path);
 }
 
-/* Sockets of the servers but the first `skip`, separated by commas, as one word. */
+/* Sockets of those that hold parameters but the first `skip`, separated by commas, as one word. */
 static void add_servers(struct words *w, const struct supervisor *s, const char *option,
 			size_t skip)
 {
 	char path[DIRS_PATH_MAX];
 	add(w, "%s", option);
-	EACH_OF (n, s, &role_server) {
+	EACH_OF (n, s, sup_keepers(s)) {
 		if (sup_rank(n) < skip)
 			continue;
 		sup_socket(s, n->id, path);
@@ -181,34 +181,34 @@ static double stranger_seconds(const struct supervisor *s)
 	return isfinite(seconds) ? seconds : 0;
 }
 
-static void server_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
+static void add_who(struct words *w, const struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
-	const struct job *job = s->job;
-	size_t servers = sup_count(s, &role_server);
 	add_text(w, "--id", n->id);
 	add_socket(w, s, "-s", n->id);
-	add(w, "--part");
-	add(w, "%zu/%zu", sup_rank(n), servers);
 	add_count(w, "--incarnation", s->recover.incarnation ? s->recover.incarnation : 1);
-	add_real(w, "--hung", stranger_seconds(s));
+}
+
+static void add_parameters(struct words *w, const struct supervisor *s)
+{
 	add_state(w, s, "--layout", "layout");
-	add_text(w, "--sync", job->sync);
-	add_text(w, "--optimizer", job->optimizer);
-	add_real(w, "--lr", job->lr);
-	add_real(w, "--l2", job->l2);
-	/* What it takes over comes from the process before it; that cut may be pruned by now. */
-	if (take_over)
-		add(w, "--take-over");
-	else if (s->recover.cut[0] || job->init[0])
-		add_text(w, "--restore", s->recover.cut[0] ? s->recover.cut : job->init);
-	add_socket(w, s, "--monitor", "bpt-monitor");
-	add_report(w, job);
-	add_drag(w, n, life);
-	if (n != sup_lead(s))
-		return;
-	if (servers > 1)
-		add_servers(w, s, "--servers", 1);
+	add_text(w, "--optimizer", s->job->optimizer);
+	add_real(w, "--lr", s->job->lr);
+	add_real(w, "--l2", s->job->l2);
+}
+
+/* The checkpoint that a job begins with, of this start or of all; NULL: none. */
+static const char *restored(const struct supervisor *s)
+{
+	if (s->recover.cut[0])
+		return s->recover.cut;
+	return s->job->init[0] ? s->job->init : NULL;
+}
+
+/* What a lead needs to know, wherever it is. */
+static void add_lead(struct words *w, const struct supervisor *s)
+{
+	const struct job *job = s->job;
 	add_socket(w, s, "--shards", "shardd");
 	add_text(w, "--job", job->name);
 	if (job_balance(job)) {
@@ -220,6 +220,76 @@ static void server_words(struct words *w, const struct sup_node *n, uint64_t lif
 	static const char *const included[] = {"schema", "layout", "model", "job.env"};
 	for (size_t i = 0; i < sizeof included / sizeof *included; i++)
 		add_state(w, s, "--include", included[i]);
+}
+
+static void server_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
+{
+	const struct supervisor *s = n->sup;
+	size_t servers = sup_count(s, &role_server);
+	add_who(w, n);
+	add(w, "--part");
+	add(w, "%zu/%zu", sup_rank(n), servers);
+	add_real(w, "--hung", stranger_seconds(s));
+	add_text(w, "--sync", s->job->sync);
+	add_parameters(w, s);
+	/* What it takes over comes from the process before it; that cut may be pruned by now. */
+	if (take_over)
+		add(w, "--take-over");
+	else if (restored(s))
+		add_text(w, "--restore", restored(s));
+	add_socket(w, s, "--monitor", "bpt-monitor");
+	add_report(w, s->job);
+	add_drag(w, n, life);
+	if (n != sup_lead(s))
+		return;
+	if (servers > 1)
+		add_servers(w, s, "--servers", 1);
+	add_lead(w, s);
+}
+
+static void lead_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
+{
+	const struct supervisor *s = n->sup;
+	(void)life;
+	(void)take_over;
+	add_who(w, n);
+	add(w, "--lead-only");
+	add_servers(w, s, "--replicas", 0);
+	add_real(w, "--hung", stranger_seconds(s));
+	add_lead(w, s);
+}
+
+/* The names of the replicas' hosts, in their order. */
+static void add_fabric(struct words *w, const struct supervisor *s)
+{
+	add_socket(w, s, "--fabric", sup_fabric(s)->id);
+	add(w, "--hosts");
+	EACH_OF (n, s, &role_replica) {
+		const char *name = s->hosts.host[n->home].name;
+		put(w, name, strlen(name));
+		put(w, sup_next_of(n) ? "," : "", 1);
+	}
+	w->count++;
+}
+
+/* One that begins with the others has what they have; a later one is filled by one of them. */
+static void replica_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
+{
+	const struct supervisor *s = n->sup;
+	(void)take_over;
+	add_who(w, n);
+	add(w, "--replica");
+	add(w, "%zu/%zu", sup_rank(n), sup_count(s, n->role));
+	add_parameters(w, s);
+	if (s->recover.together && restored(s))
+		add_text(w, "--restore", restored(s));
+	else if (s->recover.together)
+		add(w, "--serve");
+	if (sup_count(s, n->role) > 1)
+		add_fabric(w, s);
+	add_socket(w, s, "--monitor", "bpt-monitor");
+	add_report(w, s->job);
+	add_drag(w, n, life);
 }
 
 /* A worker starts with what it learnt in its earlier life; a new one with what PREDICT_FROM says,
@@ -252,7 +322,11 @@ static void worker_words(struct words *w, const struct sup_node *n, uint64_t lif
 	(void)take_over;
 	add_text(w, "--id", n->id);
 	add_socket(w, s, "--shards", "shardd");
-	add_servers(w, s, "--servers", 0);
+	if (job_is_allreduce(job)) {
+		add_socket(w, s, "--lead", sup_lead(s)->id);
+		add_socket(w, s, "--replica", sup_replica_of(n)->id);
+	} else
+		add_servers(w, s, "--servers", 0);
 	add_socket(w, s, "--monitor", "bpt-monitor");
 	if (job_is_local(job)) {
 		char spill[96];
@@ -279,22 +353,165 @@ static void worker_words(struct words *w, const struct sup_node *n, uint64_t lif
 	add_drag(w, n, life);
 }
 
+static void add_fabricd(struct words *w, const struct supervisor *s, const char *fabricd)
+{
+	char routes[DIRS_PATH_MAX];
+	dirs_run(&s->dirs, "routes", routes);
+	add(w, "%s", fabricd);
+	add_text(w, "--run-dir", s->dirs.run);
+	add_text(w, "--routes", routes);
+}
+
+/* A context for each host, so that each rank is told the name of its own; this host has rank 0. */
+static void add_mpirun(struct words *w, const struct supervisor *s, const char *fabricd)
+{
+	size_t added = 0;
+	add(w, "mpirun");
+	add(w, "--oversubscribe");
+	add_text(w, "--bind-to", "none");
+	add(w, "--mca");
+	add_text(w, "odls_base_sigkill_timeout", "0");
+	add(w, "--mca");
+	add_text(w, "plm_rsh_agent", "ssh -T -x -o BatchMode=yes -o ConnectTimeout=10");
+	for (size_t i = 0; i < s->hosts.count; i++) {
+		const struct sup_host *h = &s->hosts.host[i];
+		if (!h->in_world)
+			continue;
+		if (added++ > 0)
+			add(w, ":");
+		add_text(w, "-n", "1");
+		add_text(w, "--host", h->place->host);
+		add_fabricd(w, s, fabricd);
+		add_text(w, "--host", h->name);
+	}
+}
+
+/* A step beside those of the nodes, one task a host, which knows its name from Slurm. */
+static void add_srun(struct words *w, const struct supervisor *s, const char *fabricd)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < s->hosts.count; i++)
+		count += s->hosts.host[i].in_world != 0;
+	add(w, "srun");
+	add(w, "--mpi=pmix");
+	add(w, "--overlap");
+	add(w, "--cpu-bind=none");
+	add(w, "--kill-on-bad-exit=1");
+	add(w, "--ntasks-per-node=1");
+	add_count(w, "--nodes", count);
+	add_count(w, "--ntasks", count);
+	add(w, "--nodelist");
+	for (size_t i = 0, added = 0; i < s->hosts.count; i++) {
+		const struct sup_host *h = &s->hosts.host[i];
+		if (!h->in_world)
+			continue;
+		put(w, h->place->host, strlen(h->place->host));
+		put(w, ++added < count ? "," : "", 1);
+	}
+	w->count++;
+	add_fabricd(w, s, fabricd);
+}
+
+/* The process that holds the MPI world together, by what starts nodes on other hosts. */
+static void fabric_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
+{
+	const struct supervisor *s = n->sup;
+	char fabricd[DIRS_PATH_MAX];
+	(void)life;
+	(void)take_over;
+	if (process_find("fabricd", s->options.search_path, fabricd, sizeof fabricd, NULL) != 0)
+		snprintf(fabricd, sizeof fabricd, "fabricd");
+	add(w, "OMPI_ALLOW_RUN_AS_ROOT=1");
+	add(w, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
+	if (strcmp(s->options.hosts->launcher->name, "slurm") == 0)
+		add_srun(w, s, fabricd);
+	else
+		add_mpirun(w, s, fabricd);
+}
+
+/* ---- files ---- */
+
+static void put_file(const char **list, char (*path)[DIRS_PATH_MAX], const char *file)
+{
+	size_t i = 0;
+	while (i < SUP_FILES_MAX && list[i])
+		i++;
+	if (i == SUP_FILES_MAX)
+		return;
+	snprintf(path[i], sizeof path[i], "%s", file);
+	list[i] = path[i];
+}
+
+static void make_dir(struct sup_files *f, const struct sup_node *n, const char *name)
+{
+	char path[DIRS_PATH_MAX];
+	dirs_state(&n->sup->dirs, name, path);
+	put_file(f->make, f->path[0], path);
+}
+
+static void bring_file(struct sup_files *f, const struct sup_node *n, const char *name)
+{
+	char path[DIRS_PATH_MAX];
+	dirs_state(&n->sup->dirs, name, path);
+	if (access(path, R_OK) == 0)
+		put_file(f->bring, f->path[1], path);
+}
+
+void sup_files(const struct sup_node *n, struct sup_files *f)
+{
+	const struct supervisor *s = n->sup;
+	char learnt[96];
+	memset(f->make, 0, sizeof f->make);
+	memset(f->bring, 0, sizeof f->bring);
+	put_file(f->make, f->path[0], s->dirs.run);
+	put_file(f->make, f->path[0], s->dirs.state);
+	if (n->role == &role_worker) {
+		snprintf(learnt, sizeof learnt, "predict-%s", n->id);
+		make_dir(f, n, "index");
+		make_dir(f, n, "spill");
+		bring_file(f, n, "schema");
+		bring_file(f, n, "model");
+		bring_file(f, n, learnt);
+	} else if (n->role->back) {
+		make_dir(f, n, "checkpoints");
+		bring_file(f, n, "layout");
+		if (restored(s) && (n->role != &role_replica || s->recover.together))
+			put_file(f->bring, f->path[1], restored(s));
+	}
+}
+
 /* ---- the table ---- */
 
-static uint64_t single(const struct job *job)
+static uint64_t single(const struct supervisor *s)
 {
-	(void)job;
+	(void)s;
 	return 1;
 }
 
-static uint64_t servers_of(const struct job *job)
+static uint64_t fabrics_of(const struct supervisor *s)
 {
-	return job->servers;
+	return s->hosts.count > 1;
 }
 
-static uint64_t workers_of(const struct job *job)
+static uint64_t servers_of(const struct supervisor *s)
 {
-	return job->workers;
+	return job_is_allreduce(s->job) ? 0 : s->job->servers;
+}
+
+static uint64_t leads_of(const struct supervisor *s)
+{
+	return job_is_allreduce(s->job) ? 1 : 0;
+}
+
+/* One on each host that trains. */
+static uint64_t replicas_of(const struct supervisor *s)
+{
+	return job_is_allreduce(s->job) ? s->hosts.count - s->hosts.first : 0;
+}
+
+static uint64_t workers_of(const struct supervisor *s)
+{
+	return s->job->workers;
 }
 
 static const char *launch_server(const struct job *job)
@@ -307,6 +524,13 @@ static const char *launch_worker(const struct job *job)
 	return job->launch_worker;
 }
 
+const struct role role_fabric = {.name = "fabric",
+				 .program = "env",
+				 .id = "fabric",
+				 .count = fabrics_of,
+				 .words = fabric_words,
+				 .retried = 1,
+				 .service = 1};
 const struct role role_shardd = {.name = "shardd",
 				 .program = "shardd",
 				 .id = "shardd",
@@ -320,26 +544,50 @@ const struct role role_monitor = {.name = "monitor",
 				  .count = single,
 				  .words = monitor_words,
 				  .service = 1};
+const struct role role_lead = {.name = "lead",
+			       .program = "ps-server",
+			       .id = "lead",
+			       .count = leads_of,
+			       .words = lead_words,
+			       .death = DEATH_LEAD,
+			       .restart = RESTART_KILL,
+			       .back = 1};
+const struct role role_replica = {.name = "replica",
+				  .program = "ps-server",
+				  .id = "r%u",
+				  .count = replicas_of,
+				  .words = replica_words,
+				  .template = launch_server,
+				  .where = WHERE_SERVER,
+				  .death = DEATH_REPLICA,
+				  .restart = RESTART_KILL,
+				  .asked = "stat",
+				  .told = "server",
+				  .back = 1};
 const struct role role_server = {.name = "server",
 				 .program = "ps-server",
 				 .id = "ps%u",
 				 .count = servers_of,
 				 .words = server_words,
 				 .template = launch_server,
+				 .where = WHERE_SERVER,
 				 .death = DEATH_ROLLBACK,
 				 .restart = RESTART_HAND_OVER,
-				 .told = 1};
+				 .told = "server",
+				 .back = 1};
 const struct role role_worker = {.name = "worker",
 				 .program = "worker",
 				 .id = "w%u",
 				 .count = workers_of,
 				 .words = worker_words,
 				 .template = launch_worker,
+				 .where = WHERE_WORKER,
 				 .ready = READY_MEMBER,
 				 .death = DEATH_FENCE,
 				 .restart = RESTART_KILL,
-				 .told = 1};
-const struct role *const roles[] = {&role_shardd, &role_monitor, &role_server, &role_worker, NULL};
+				 .told = "worker"};
+const struct role *const roles[] = {&role_fabric,  &role_shardd, &role_monitor, &role_lead,
+				    &role_replica, &role_server, &role_worker,  NULL};
 
 char **sup_command(const struct sup_node *n, uint64_t life, int take_over, struct error *err)
 {

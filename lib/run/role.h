@@ -10,6 +10,7 @@
 #define PACELINE_RUN_ROLE_H
 
 #include "base/error.h"
+#include "job/dirs.h"
 #include "job/job.h"
 
 #include <stdint.h>
@@ -26,8 +27,17 @@ enum role_ready {
 /* Before it may run again. */
 enum role_death {
 	DEATH_NOTHING,
-	DEATH_FENCE,   /* what it had in hand is given up, and its generation refused */
-	DEATH_ROLLBACK /* all servers go back to a checkpoint, with the queue of shards */
+	DEATH_FENCE,    /* what it had in hand is given up, and its generation refused */
+	DEATH_ROLLBACK, /* all that hold parameters go back to a checkpoint, with the queue */
+	DEATH_REPLICA,  /* the same, when no other has the parameters; else it starts empty */
+	DEATH_LEAD      /* the same, when it found no parameters to lead */
+};
+
+/* On which of the job's hosts. */
+enum role_where {
+	WHERE_HERE,   /* this machine */
+	WHERE_SERVER, /* one host after the other */
+	WHERE_WORKER  /* as PLACE says */
 };
 
 /* How it is restarted by intention. */
@@ -37,23 +47,34 @@ struct role {
 	const char *name; /* in events and in status */
 	const char *program;
 	const char *id; /* with %u for its number, where there may be several */
-	uint64_t (*count)(const struct job *job);
+	uint64_t (*count)(const struct supervisor *s);
 	void (*words)(struct words *w, const struct sup_node *n, uint64_t life, int take_over);
 	const char *(*template)(const struct job *job); /* for its launcher; NULL: none */
+	enum role_where where;
 	enum role_ready ready;
 	enum role_death death;
 	enum role_restart restart;
 	const char *asked; /* once a second, whether it moves; NULL: "counters" */
-	int told;          /* the monitor is told of its events */
+	const char *told;  /* the role that the monitor is told with its events; NULL: none */
 	int service; /* it runs from the first phase to the last; all others end before it does */
+	int retried; /* its program is none of the kit: most of its statuses say nothing */
+	int back;    /* it goes back with the parameters: stopped, and started, in a rollback */
 };
 
-extern const struct role role_shardd, role_monitor, role_server, role_worker;
+extern const struct role role_fabric, role_shardd, role_monitor, role_lead, role_replica,
+	role_server, role_worker;
 /* In the order in which they are listed; NULL behind the last. */
 extern const struct role *const roles[];
 
 /* The argument vector of a node's process; one block, to be freed. NULL: err says why. */
 char **sup_command(const struct sup_node *n, uint64_t life, int take_over, struct error *err);
+/* Directories and files that its next process needs, where its host does not see ours, as paths. */
+#define SUP_FILES_MAX 8
+struct sup_files {
+	char path[2][SUP_FILES_MAX][DIRS_PATH_MAX];
+	const char *make[SUP_FILES_MAX + 1], *bring[SUP_FILES_MAX + 1]; /* NULL behind the last */
+};
+void sup_files(const struct sup_node *n, struct sup_files *files);
 /* Path of the socket of a node. out holds DIRS_PATH_MAX bytes. */
 void sup_socket(const struct supervisor *s, const char *id, char *out);
 

@@ -30,7 +30,20 @@ struct sup_node *sup_monitor(const struct supervisor *s)
 
 struct sup_node *sup_lead(const struct supervisor *s)
 {
-	return sup_first(s, &role_server);
+	return sup_first(s, job_is_allreduce(s->job) ? &role_lead : &role_server);
+}
+
+const struct role *sup_keepers(const struct supervisor *s)
+{
+	return job_is_allreduce(s->job) ? &role_replica : &role_server;
+}
+
+struct sup_node *sup_replica_of(const struct sup_node *worker)
+{
+	EACH_OF (n, worker->sup, &role_replica)
+		if (n->at == worker->at)
+			return n;
+	return sup_first(worker->sup, &role_replica);
 }
 
 struct sup_node *sup_find(struct supervisor *s, const char *id)
@@ -137,7 +150,7 @@ int sup_roster_remove(struct sup_node *n, struct error *err)
 int sup_roster_fill(struct supervisor *s, struct error *err)
 {
 	for (size_t i = 0; roles[i]; i++)
-		for (uint64_t k = roles[i]->count(s->job); k > 0; k--)
+		for (uint64_t k = roles[i]->count(s); k > 0; k--)
 			if (!sup_roster_add(s, roles[i], err))
 				return -1;
 	return 0;

@@ -40,7 +40,12 @@ struct sup_node *sup_next_of(const struct sup_node *n);
 #define EACH_NODE(n, s) for (struct sup_node *n = (s)->roster.first; n; n = n->next)
 #define EACH_OF(n, s, role) for (struct sup_node *n = sup_first(s, role); n; n = sup_next_of(n))
 
-/* Of these there is one. The lead is in the first server. */
+/* Who holds parameters: servers, or with SYNC=allreduce replicas. */
+const struct role *sup_keepers(const struct supervisor *s);
+/* The replica that a worker works with. */
+struct sup_node *sup_replica_of(const struct sup_node *worker);
+
+/* Of these there is one. The lead is in the first server, or a node of its own. */
 struct sup_node *sup_shardd(const struct supervisor *s);
 struct sup_node *sup_monitor(const struct supervisor *s);
 struct sup_node *sup_lead(const struct supervisor *s);

@@ -16,16 +16,19 @@
 #include "run/action.h"
 #include "run/checkpoint.h"
 #include "run/decide.h"
+#include "run/hosts.h"
 #include "run/in_force.h"
 #include "run/logs.h"
 #include "run/metrics.h"
 #include "run/node.h"
+#include "run/parts.h"
 #include "run/phase.h"
 #include "run/progress.h"
 #include "run/recover.h"
 #include "run/restart.h"
 #include "run/role.h"
 #include "run/roster.h"
+#include "run/routes.h"
 #include "run/score.h"
 #include "run/series.h"
 #include "run/supervisor.h"
@@ -38,7 +41,6 @@ struct supervisor {
 	struct supervisor_options options;
 	const struct job *job;
 	struct dirs dirs;
-	struct node_place here; /* of all nodes, today */
 	struct server *server;
 	struct event_base *base;
 	struct event *tick, *periodic, *hangup;
@@ -50,11 +52,14 @@ struct supervisor {
 	/* what each module owns */
 	struct sup_phases phases;
 	struct sup_log log;
+	struct sup_hosts hosts;
+	struct sup_routes routes;
 	struct sup_roster roster;
 	struct sup_links links;
 	struct sup_watchdog watchdog;
 	struct sup_recover recover;
 	struct sup_checkpoints checkpoint;
+	struct sup_parts parts;
 	struct sup_progress progress;
 	struct sup_series series;
 	struct sup_abandoned abandoned;

@@ -49,6 +49,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	if (s->phases.now < PHASE_STOPPING)
 		sup_progress_tick(s);
 	sup_watch_tick(s);
+	sup_hosts_tick(s);
 	sup_logs_bound(s);
 	sup_metrics_tick(s);
 	if (clock_mono() - s->spent.kept >= TIME_SECONDS)
@@ -206,10 +207,13 @@ static void release(struct supervisor *s)
 	struct event *const events[] = {s->tick, s->periodic, s->hangup};
 	sup_score_stop(s);
 	sup_decide_stop(s);
+	sup_parts_stop(s);
 	sup_metrics_close(s);
 	sup_links_free(s);
 	sup_answer_all(s);
 	sup_roster_free(s);
+	sup_routes_free(s);
+	sup_hosts_free(s);
 	sup_force_free(s);
 	sup_progress_free(s);
 	sup_phase_free(s);
@@ -224,7 +228,7 @@ static void release(struct supervisor *s)
 static int begin(struct supervisor *s, struct error *err)
 {
 	char id[OPTION_ID_MAX];
-	if (sup_watch_init(s, err) != 0 || make_server(s, err) != 0 || make_events(s, err) != 0 ||
+	if (sup_hosts_init(s, err) != 0 || sup_watch_init(s, err) != 0 || make_server(s, err) != 0 || make_events(s, err) != 0 ||
 	    sup_log_open(s, err) != 0 || spent_read(&s->dirs, &s->spent.before, err) != 0 ||
 	    sup_roster_fill(s, err) != 0 || sup_force_read(s, err) != 0 ||
 	    sup_intent_read(s, err) != 0 || sup_checkpoint_find(s, err) != 0 ||
@@ -253,7 +257,6 @@ int supervisor_run(const struct supervisor_options *options, struct supervisor_r
 	s->options = *options;
 	s->job = options->job;
 	s->dirs = options->dirs;
-	s->here = options->hosts->place[0];
 	sup_log_init(s);
 	sup_progress_init(s);
 	if (begin(s, err) != 0) {

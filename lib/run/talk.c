@@ -94,8 +94,9 @@ void sup_link_again(struct sup_node *server)
 void sup_links_servers(struct supervisor *s)
 {
 	struct sup_node *lead = sup_lead(s);
-	EACH_OF (n, s, &role_server)
-		open_node(n);
+	EACH_NODE (n, s)
+		if (n->role->back)
+			open_node(n);
 	open_link(&s->links.lead_cut, lead, deadline_seconds(DEADLINE_CUT), NULL);
 	open_link(&s->links.lead_act, lead, deadline_seconds(DEADLINE_ACT), sup_actions_up);
 	open_link(&s->links.lead_watch, lead, 0, sup_progress_up);
@@ -106,8 +107,9 @@ void sup_links_close_servers(struct supervisor *s)
 	close_link(&s->links.lead_cut);
 	close_link(&s->links.lead_act);
 	close_link(&s->links.lead_watch);
-	EACH_OF (n, s, &role_server)
-		sup_links_close(n);
+	EACH_NODE (n, s)
+		if (n->role->back)
+			sup_links_close(n);
 }
 
 void sup_links_free(struct supervisor *s)

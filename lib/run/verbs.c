@@ -169,7 +169,24 @@ static void put_node(struct sup_node *n, const struct why *workers, struct reque
 	const char *section = sup_watch_section(n);
 	record_add(&o, "section", section);
 	record_add_seconds(&o, "silent", section[0] ? n->watch.pulse.silent : NAN);
+	record_add(&o, "host", n->place.host);
 	request_put_record(rq, &o);
+}
+
+/* Where there are several. */
+static void put_hosts(struct supervisor *s, struct request *rq)
+{
+	for (size_t i = 0; s->hosts.count > 1 && i < s->hosts.count; i++) {
+		const struct sup_host *h = &s->hosts.host[i];
+		char line[RECORD_LINE_MAX];
+		struct record_out o;
+		record_begin(&o, line, sizeof line, "host");
+		record_add(&o, "name", h->place->host);
+		record_add(&o, "state", sup_host_word(h));
+		record_add(&o, "launcher", h->place->launcher->name);
+		record_add_u64(&o, "cores", h->place->cores);
+		request_put_record(rq, &o);
+	}
 }
 
 static void do_status(struct request *rq, void *owner)
@@ -178,6 +195,7 @@ static void do_status(struct request *rq, void *owner)
 	struct why workers;
 	why_gather(&workers, &s->progress.snapshot.now, NODE_WORKER);
 	put_job(s, rq);
+	put_hosts(s, rq);
 	EACH_NODE (n, s)
 		put_node(n, &workers, rq);
 	request_ok(rq, NULL);

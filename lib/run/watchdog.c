@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define ASK_SECONDS 1.0
@@ -101,6 +102,16 @@ static void end_round(struct supervisor *s)
 	s->watchdog.round++;
 }
 
+/* An empty one is there, and has no parameters until another one has filled it. */
+static void take_state(struct sup_node *n, const struct record *r)
+{
+	const char *state = record_get(r, "state");
+	int serves = state && strcmp(state, "serving") == 0;
+	if (serves && !n->watch.seen.serves)
+		sup_event(n, "serving", NULL);
+	n->watch.seen.serves = serves;
+}
+
 static void on_record(const struct record *r, void *owner)
 {
 	struct sup_node *n = owner;
@@ -108,6 +119,8 @@ static void on_record(const struct record *r, void *owner)
 		take_member(n->sup, r);
 	else if (n == sup_shardd(n->sup) && record_is(r, "worker"))
 		take_asks(n->sup, r);
+	else if (n->role == &role_replica && record_is(r, "stat"))
+		take_state(n, r);
 }
 
 static void on_answer(const struct record *r, void *owner)
@@ -181,6 +194,7 @@ static void give_up(struct sup_node *n, enum pulse_section section, uint64_t uni
 		.limit = pulse_limit(&n->watch.pulse, &n->sup->watchdog.rules, section, units)};
 	tell(n, &n->now, &silence);
 	sup_restart_failed(n, "it gave no sign of life");
+	sup_host_doubt(n);
 	sup_node_give_up(n);
 }
 
@@ -245,7 +259,7 @@ static void judge_daemon(struct sup_node *n, double seconds)
 {
 	if (n->restart.next.runs)
 		judge_next(n, seconds);
-	else if (!sup_node_runs(n))
+	else if (!sup_node_runs(n) || !sup_host_is_reached(n))
 		n->watch.pulse.silent = n->watch.pulse.busy = 0;
 	else
 		judge(n, seconds,
@@ -263,8 +277,11 @@ static int is_there(const struct sup_node *n)
 static int all_there(const struct supervisor *s)
 {
 	int there = s->phases.now == PHASE_RUNNING && is_there(sup_shardd(s));
-	EACH_OF (n, s, &role_server)
-		there &= is_there(n);
+	EACH_NODE (n, s)
+		if (n->role->back && !sup_host_is_awaited(n))
+			there &= is_there(n);
+	EACH_OF (n, s, &role_worker)
+		there &= sup_host_is_reached(n);
 	return there;
 }
 

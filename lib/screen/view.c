@@ -79,6 +79,7 @@ static void take_node(struct view *v, const struct record *r)
 	take_text(r, "role", n->role, sizeof n->role);
 	take_text(r, "id", n->id, sizeof n->id);
 	take_text(r, "state", n->state, sizeof n->state);
+	take_text(r, "host", n->host, sizeof n->host);
 	take_text(r, "section", n->section, sizeof n->section);
 	take_text(r, "told", n->told, sizeof n->told);
 	take_text(r, "why", n->why, sizeof n->why);
@@ -98,6 +99,8 @@ void view_take(struct view *v, const struct record *r)
 {
 	if (record_is(r, "job"))
 		take_job(v, r);
+	else if (record_is(r, "host"))
+		v->hosts++;
 	else if (record_is(r, "node"))
 		take_node(v, r);
 }
@@ -236,20 +239,21 @@ size_t view_head(const struct view *v, size_t width, int blocks, double silent,
 
 /* ---- the table ---- */
 
-enum { NODE, STATE, RATIO, TIME, SPEED, SIZE, ACCUM, RESTARTS, WHY, TOLD, PID, COLUMNS };
+enum { NODE, STATE, HOST, RATIO, TIME, SPEED, SIZE, ACCUM, RESTARTS, WHY, TOLD, PID, COLUMNS };
 
 static const struct grid_column columns[COLUMNS] = {
 	[NODE] = {"NODE", 0, GRID_LEFT, 4, 0, 0},
 	[STATE] = {"STATE", 1, GRID_LEFT, 8, 0, 0},
+	[HOST] = {"HOST", 8, GRID_LEFT, 4, 0, 1},
 	[RATIO] = {"RATIO", 2, GRID_RIGHT, 5, 0, 0},
 	[TIME] = {"TIME", 3, GRID_RIGHT, 6, 0, 0},
 	[SPEED] = {"SPEED", 4, GRID_RIGHT, 5, 0, 0},
 	[SIZE] = {"SIZE", 6, GRID_RIGHT, 5, 0, 0},
-	[ACCUM] = {"ACCUM", 8, GRID_RIGHT, 5, 0, 1},
+	[ACCUM] = {"ACCUM", 9, GRID_RIGHT, 5, 0, 1},
 	[RESTARTS] = {"RESTARTS", 7, GRID_RIGHT, 8, 0, 0},
 	[WHY] = {"WHY", 5, GRID_LEFT, 26, 1, 1},
-	[TOLD] = {"LAST ACTION", 9, GRID_LEFT, 18, 1, 1},
-	[PID] = {"PID", 10, GRID_RIGHT, 7, 0, 0},
+	[TOLD] = {"LAST ACTION", 10, GRID_LEFT, 18, 1, 1},
+	[PID] = {"PID", 11, GRID_RIGHT, 7, 0, 0},
 };
 
 static const char *say_whole(double x, char out[HUMAN_MAX])
@@ -291,6 +295,7 @@ void view_table(const struct view *v, struct grid *t)
 		const char *const cell[COLUMNS] = {
 			[NODE] = n->id,
 			[STATE] = n->state,
+			[HOST] = v->hosts > 0 ? n->host : "",
 			[RATIO] = human_real(n->ratio, 2, ratio),
 			[TIME] = human_time_brief(n->time, time),
 			[SPEED] = human_count(n->speed, speed),

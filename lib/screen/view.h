@@ -10,6 +10,7 @@
 
 struct view_node {
 	char role[16], id[OPTION_ID_MAX], state[16];
+	char host[64];
 	char section[16];           /* what it owes: see trainctl(1) */
 	char told[COURSE_TEXT_MAX]; /* decided about it last */
 	char why[COURSE_TEXT_MAX];  /* it is slow */
@@ -24,6 +25,7 @@ struct view {
 	char decision[512];                     /* the last one, with its reason */
 	double decision_age, up;                /* seconds */
 	struct course course;
+	size_t hosts; /* of those that are named, where there are several; else 0 */
 	size_t nodes, room;
 	struct view_node *node;
 	int failed; /* out of memory: nodes are missing */
@@ -31,7 +33,7 @@ struct view {
 
 void view_init(struct view *v);
 void view_free(struct view *v); /* as view_init() leaves it, after it */
-/* `job` and `node` records; others are passed over. */
+/* `job`, `host` and `node` records; others are passed over. */
 void view_take(struct view *v, const struct record *r);
 
 /* In which order nodes stand. */

@@ -29,7 +29,10 @@ _Static_assert(ROWS <= SOLUTION_OPTIONS_MAX, "SOLUTION_OPTIONS_MAX is too small"
 static const struct {
 	const char *word;
 	enum solution_sync sync;
-} syncs[] = {{"bsp", SYNC_BSP}, {"ssp", SYNC_SSP}, {"asp", SYNC_ASP}};
+} syncs[] = {{"allreduce", SYNC_BSP}, /* to a solution they are one: a barrier */
+	     {"bsp", SYNC_BSP},
+	     {"ssp", SYNC_SSP},
+	     {"asp", SYNC_ASP}};
 
 const struct solution_option *solution_option(size_t i)
 {

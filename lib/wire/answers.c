@@ -10,15 +10,19 @@ void answers_begin(struct answers *a, int fd, const char *name)
 {
 	a->fd = fd;
 	a->name = name;
+	a->passed = -1;
 	a->in = (struct framer){0};
 	framer_lend(&a->in, a->data, sizeof a->data);
 }
 
 void answers_end(struct answers *a)
 {
-	if (a->fd >= 0)
+	if (a->fd >= 0) {
 		close(a->fd);
-	a->fd = -1;
+		if (a->passed >= 0)
+			close(a->passed);
+	}
+	a->fd = a->passed = -1;
 	framer_clear(&a->in);
 }
 
@@ -26,7 +30,7 @@ ssize_t answers_read(struct answers *a, void *to, size_t bytes, struct error *er
 {
 	struct iovec piece[2];
 	size_t count = framer_pieces(&a->in, to, bytes, piece);
-	ssize_t n = count > 0 ? transport_read(a->fd, piece, count, NULL) : TRANSPORT_LATER;
+	ssize_t n = count > 0 ? transport_read(a->fd, piece, count, &a->passed) : TRANSPORT_LATER;
 	if (n > 0)
 		framer_came(&a->in, (size_t)n);
 	if (n == TRANSPORT_LOST && errno != ECONNRESET)

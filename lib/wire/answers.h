@@ -15,6 +15,7 @@
 struct answers {
 	int fd; /* -1: not connected */
 	const char *name; /* borrowed */
+	int passed;       /* a descriptor that came, and was not taken yet; -1: none */
 	struct framer in;
 	char data[ANSWERS_ROOM];
 };

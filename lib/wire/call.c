@@ -6,15 +6,14 @@
 
 #include "base/clock.h"
 #include "wire/answers.h"
+#include "wire/mapping.h"
 #include "wire/transport.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #define RETRY_SECONDS_FIRST 0.01
@@ -24,8 +23,7 @@ struct call {
 	char *path;
 	double answer_seconds;
 	struct record greeting;
-	void *memory;
-	size_t memory_bytes;
+	struct mapping *memory;
 	int memory_fd; /* kept for call_reopen() */
 	struct answers in;
 };
@@ -59,8 +57,7 @@ void call_close(struct call *c)
 {
 	if (!c)
 		return;
-	if (c->memory)
-		munmap(c->memory, c->memory_bytes);
+	mapping_release(c->memory);
 	if (c->memory_fd >= 0)
 		close(c->memory_fd);
 	answers_end(&c->in);
@@ -166,6 +163,13 @@ int call_bytes(struct call *c, void *data, size_t bytes, struct error *err)
 	return 0;
 }
 
+int call_passed(struct call *c)
+{
+	int fd = c->in.passed;
+	c->in.passed = -1;
+	return fd;
+}
+
 int call_request(struct call *c, const char *line, size_t len, struct record *closing,
 		 void (*data)(const struct record *r, void *arg), void *arg, struct error *err)
 {
@@ -256,24 +260,6 @@ int call_open(struct call **out, const char *path, double wait_seconds, double a
 
 /* ---- shared memory ---- */
 
-static int make_memory(struct call *c, size_t bytes, int *out, void **memory, struct error *err)
-{
-	int fd = memfd_create("paceline", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (fd < 0)
-		return error_errno(err, ERROR_OS, c->path, "memfd_create");
-	*memory = MAP_FAILED;
-	if (ftruncate(fd, (off_t)bytes) == 0 &&
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0)
-		*memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (*memory == MAP_FAILED) {
-		error_errno(err, ERROR_OS, c->path, "%zu bytes of shared memory", bytes);
-		close(fd);
-		return -1;
-	}
-	*out = fd;
-	return 0;
-}
-
 /* Gives the memory to the server. */
 static int give_memory(struct call *c, int fd, size_t bytes, struct error *err)
 {
@@ -297,25 +283,26 @@ static int give_memory(struct call *c, int fd, size_t bytes, struct error *err)
 
 int call_map(struct call *c, size_t bytes, void **memory, struct error *err)
 {
-	int fd = -1;
-	if (make_memory(c, bytes, &fd, memory, err) != 0)
-		return -1;
+	struct mapping *m;
+	int fd;
+	if (mapping_make(&m, &fd, bytes, err) != 0)
+		return error_wrap(err, c->path);
 	if (give_memory(c, fd, bytes, err) != 0) {
 		close(fd);
-		munmap(*memory, bytes);
+		mapping_release(m);
 		*memory = NULL;
 		return -1;
 	}
-	c->memory = *memory;
-	c->memory_bytes = bytes;
+	c->memory = m;
 	c->memory_fd = fd;
+	*memory = m->base;
 	return 0;
 }
 
 int call_reopen(struct call *c, struct error *err)
 {
 	if (connect_once(c, err) == 0 &&
-	    (!c->memory || give_memory(c, c->memory_fd, c->memory_bytes, err) == 0))
+	    (!c->memory || give_memory(c, c->memory_fd, c->memory->bytes, err) == 0))
 		return 0;
 	answers_end(&c->in);
 	return -1;

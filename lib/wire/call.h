@@ -49,6 +49,10 @@ int call_receive(struct call *c, struct record *r, struct error *err);
 int call_receive_within(struct call *c, struct record *r, double seconds, struct error *err);
 int call_bytes(struct call *c, void *data, size_t bytes, struct error *err);
 
+/* The descriptor that the server passed beside what was read last, which is the caller's from now
+ * on; -1: none. */
+int call_passed(struct call *c);
+
 enum call_result { CALL_OK = 0, CALL_ERR = 1 };
 /* One request and its closing record in *closing; data records are given to `data` (may be NULL:
  * then they are dropped). Returns CALL_OK, CALL_ERR (closing is `err code=...`), or -1. */

@@ -19,6 +19,7 @@ struct chunk {
 	void (*release)(void *arg);
 	void *arg;
 	int borrowed;
+	int pass; /* a descriptor that goes with the first byte, or -1 */
 	char own[];
 };
 
@@ -40,6 +41,7 @@ static struct chunk *chunk_new(struct chunk_pool *pool, size_t room)
 	k->room = room;
 	k->release = NULL;
 	k->borrowed = 0;
+	k->pass = -1;
 	return k;
 }
 
@@ -106,6 +108,19 @@ int output_put(struct output *o, struct chunk_pool *pool, const void *data, size
 	return 0;
 }
 
+int output_put_with(struct output *o, struct chunk_pool *pool, const void *data, size_t len,
+		    int pass)
+{
+	struct chunk *k = chunk_new(pool, len > CHUNK_ROOM ? len : CHUNK_ROOM);
+	if (!k)
+		return -1;
+	k->pass = pass;
+	append(o, k);
+	memcpy(k->own, data, len);
+	output_commit(o, len);
+	return 0;
+}
+
 int output_put_ref(struct output *o, struct chunk_pool *pool, const void *data, size_t len,
 		   void (*release)(void *arg), void *arg)
 {
@@ -129,7 +144,7 @@ void output_move(struct output *to, struct output *from, struct chunk_pool *pool
 {
 	/* A short answer joins the chunk there is: fewer pieces for writev. */
 	struct chunk *k = from->first;
-	if (k && !k->next && !k->borrowed && to->last && !to->last->borrowed &&
+	if (k && !k->next && !k->borrowed && k->pass < 0 && to->last && !to->last->borrowed &&
 	    to->last->room - to->last->end >= k->end - k->begin) {
 		(void)output_put(to, pool, k->data + k->begin, k->end - k->begin);
 		output_clear(from, pool);
@@ -181,12 +196,17 @@ int output_write(struct output *o, struct chunk_pool *pool, int fd)
 			return OUTPUT_BLOCKED;
 		struct iovec piece[PIECES_MAX];
 		size_t count = 0;
-		for (struct chunk *k = o->first; k && count < PIECES_MAX; k = k->next)
+		/* A descriptor goes with the first piece, so that one further on has to wait. */
+		for (struct chunk *k = o->first; k && count < PIECES_MAX; k = k->next) {
+			if (count > 0 && k->pass >= 0)
+				break;
 			piece[count++] = (struct iovec){(char *)(uintptr_t)k->data + k->begin,
 							k->end - k->begin};
-		ssize_t n = transport_write(fd, piece, count, -1);
+		}
+		ssize_t n = transport_write(fd, piece, count, o->first->pass);
 		if (n <= 0)
 			return n == TRANSPORT_LATER ? OUTPUT_BLOCKED : -1;
+		o->first->pass = -1;
 		written += (size_t)n;
 		advance(o, pool, (size_t)n);
 	}

@@ -36,6 +36,10 @@ int output_put(struct output *o, struct chunk_pool *pool, const void *data, size
  * part of the output by output_commit() with the length in fact used. */
 char *output_reserve(struct output *o, struct chunk_pool *pool, size_t len);
 void output_commit(struct output *o, size_t used);
+/* The same with a descriptor, which goes with the first of these bytes; it stays the caller's, and
+ * has to be open until they are written or dropped. */
+int output_put_with(struct output *o, struct chunk_pool *pool, const void *data, size_t len,
+		    int pass);
 /* Borrowed bytes; release(arg) is called when they are written or dropped (at once when this
  * returns -1). */
 int output_put_ref(struct output *o, struct chunk_pool *pool, const void *data, size_t len,

@@ -5,11 +5,7 @@
  */
 #include "wire/server_internal.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 
 #define SMALL_ROOM 2048
 #define SMALL_MAX 256              /* kept for the next requests */
@@ -104,13 +100,6 @@ int payload_grow(struct payload **payload, size_t need)
 	return 0;
 }
 
-void *mapping_at(const struct mapping *m, uint64_t offset, uint64_t bytes)
-{
-	if (!m || offset % 8 != 0 || offset > m->bytes || bytes > m->bytes - offset)
-		return NULL;
-	return m->base + offset;
-}
-
 struct payload *payload_of_mapping(struct payload_pool *pool, struct mapping *m, uint64_t offset,
 				   uint64_t bytes, struct error *err)
 {
@@ -176,42 +165,4 @@ void payload_release(struct payload *p)
 		free(p);
 	}
 	payload_pool_release(pool);
-}
-
-int mapping_new(struct mapping **out, int fd, uint64_t bytes, struct error *err)
-{
-	struct stat st;
-	if (fd < 0)
-		return error_set(err, ERROR_DATA, NULL, "map without a descriptor");
-	/* Without the seal the client could cut the memory short under us: death by SIGBUS. */
-	int seals = fcntl(fd, F_GET_SEALS);
-	if (seals < 0 || !(seals & F_SEAL_SHRINK))
-		return error_set(err, ERROR_DATA, NULL,
-				 "the descriptor is no memfd sealed against shrinking");
-	if (fstat(fd, &st) != 0 || st.st_size < 0 || bytes == 0 || (uint64_t)st.st_size < bytes ||
-	    bytes > SIZE_MAX / 2)
-		return error_set(err, ERROR_DATA, NULL,
-				 "bytes=%llu is not within the %lld bytes of the descriptor",
-				 (unsigned long long)bytes, (long long)st.st_size);
-	struct mapping *m = malloc(sizeof *m);
-	if (!m)
-		return error_set(err, ERROR_OS, NULL, "out of memory");
-	m->references = 1;
-	m->bytes = (size_t)bytes;
-	m->base = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (m->base == MAP_FAILED) {
-		error_errno(err, ERROR_OS, NULL, "mmap");
-		free(m);
-		return -1;
-	}
-	*out = m;
-	return 0;
-}
-
-void mapping_release(struct mapping *m)
-{
-	if (!m || --m->references > 0)
-		return;
-	munmap(m->base, m->bytes);
-	free(m);
 }

@@ -96,6 +96,11 @@ struct connection *request_connection(struct request *rq)
 	return rq->connection;
 }
 
+int request_is_alone(const struct request *rq)
+{
+	return rq == rq->connection->first && rq->connection->out.bytes == 0;
+}
+
 struct payload *request_payload(struct request *rq)
 {
 	return rq->payload;
@@ -104,6 +109,12 @@ struct payload *request_payload(struct request *rq)
 void *request_mapped(struct request *rq, uint64_t offset, uint64_t length)
 {
 	return mapping_at(rq->connection->mapping, offset, length);
+}
+
+struct payload *request_hold_mapped(struct request *rq, uint64_t offset, uint64_t length)
+{
+	struct connection *c = rq->connection;
+	return payload_of_mapping(c->server->payloads, c->mapping, offset, length, NULL);
 }
 
 /* Where rq's bytes go now, or NULL when they are not wanted any more. */
@@ -209,6 +220,16 @@ void request_ok_record(struct request *rq, struct record_out *o)
 		return;
 	}
 	request_put(rq, o->data, len);
+	finish(rq);
+}
+
+void request_ok_with(struct request *rq, struct record_out *o, int fd)
+{
+	size_t len = record_end(o, NULL);
+	struct output *out = output_of(rq);
+	if (out)
+		was_put(rq, len,
+			output_put_with(out, &rq->connection->server->chunks, o->data, len, fd));
 	finish(rq);
 }
 

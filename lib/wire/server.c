@@ -258,6 +258,13 @@ int server_use_fd(struct server *s, int listen_fd, struct error *err)
 	return transport_inherit(&s->listens, listen_fd, s->path, err);
 }
 
+void server_unlisten(struct server *s)
+{
+	if (s->listener)
+		event_del(s->listener);
+	transport_unlisten(&s->listens, s->path);
+}
+
 static void free_event(struct event *event)
 {
 	if (event)

@@ -94,6 +94,8 @@ int server_use_fd(struct server *s, int listen_fd, struct error *err);
 /* Removes a dead socket and listens. server_run() does it when this was not called: a socket that
  * is there shows a server that is ready. Someone else who listens there: ERROR_TEMPFAIL. */
 int server_listen(struct server *s, struct error *err);
+/* Listens no more, and removes the socket, before the rest of the end. */
+void server_unlisten(struct server *s);
 /* Closes clients, removes the socket, releases the lock. */
 void server_free(struct server *s);
 /* In a child after fork(): closes the descriptors of the server, so that the child keeps neither
@@ -130,6 +132,9 @@ void server_abandon(struct server *s);
 const struct record *request_record(const struct request *rq);
 struct connection *request_connection(struct request *rq);
 
+/* Whether nothing is to be written to its client before its answer. */
+int request_is_alone(const struct request *rq);
+
 /* The payload, or NULL; valid until the request is closed, longer with payload_hold(). */
 struct payload *request_payload(struct request *rq);
 /* Aligned to 8 at least. Memory that the client has mapped may change while it is read: copy first
@@ -144,6 +149,9 @@ void payload_release(struct payload *p);         /* NULL is fine */
 /* length bytes at offset (a multiple of 8) of the memory the client has mapped, to put an answer's
  * bulk into; NULL when there is no such memory. Valid while the request is open. */
 void *request_mapped(struct request *rq, uint64_t offset, uint64_t length);
+/* The same memory for longer than the request, and than the connection, as a payload: until
+ * payload_release(). NULL also when there is no room for that. */
+struct payload *request_hold_mapped(struct request *rq, uint64_t offset, uint64_t length);
 
 /* Appends to the answer: whole records (with their newline), or raw bytes behind a record that
  * announced them. */
@@ -157,6 +165,9 @@ void request_put_ref(struct request *rq, const void *bytes, size_t len,
 void request_ok(struct request *rq, const char *fields_fmt, ...)
 	__attribute__((format(printf, 2, 3))); /* NULL or "": a bare ok; values must need no encoding */
 void request_ok_record(struct request *rq, struct record_out *o); /* o was begun with type "ok" */
+/* The same with a descriptor beside that record (SCM_RIGHTS); it stays the caller's, and is open as
+ * long as the server is. */
+void request_ok_with(struct request *rq, struct record_out *o, int fd);
 void request_err(struct request *rq, const char *code, const char *text_fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* err code=bad-request with err's text. */
@@ -172,7 +183,8 @@ void connection_set_user(struct connection *c, void *user);
 void *connection_user(const struct connection *c);
 uint64_t connection_number(const struct connection *c); /* never given twice */
 pid_t connection_pid(const struct connection *c);
-/* For who has seen server_quiet() and speaks alone with this client from now on. */
+/* For who has seen server_quiet() or request_is_alone(), and speaks alone with this client until the
+ * request is answered. */
 int connection_fd(const struct connection *c);
 /* Closed at the end of this turn. */
 void connection_close(struct connection *c);

@@ -10,6 +10,7 @@
 #define PACELINE_WIRE_SERVER_INTERNAL_H
 
 #include "record/framer.h"
+#include "wire/mapping.h"
 #include "wire/output.h"
 #include "wire/server.h"
 #include "wire/transport.h"
@@ -41,12 +42,6 @@ struct verb_table {
 	struct verb_entry *entry;
 	size_t count;
 	int any_one_way;
-};
-
-struct mapping {
-	size_t references;
-	char *base;
-	size_t bytes;
 };
 
 /* Blocks for payloads; lives as long as one of them does. */
@@ -188,9 +183,6 @@ int payload_grow(struct payload **p, size_t need);
 /* Part of the mapping; NULL with err when it is not inside, or not aligned to 8. */
 struct payload *payload_of_mapping(struct payload_pool *pool, struct mapping *m, uint64_t offset,
 				   uint64_t bytes, struct error *err);
-void *mapping_at(const struct mapping *m, uint64_t offset, uint64_t bytes);
-int mapping_new(struct mapping **out, int fd, uint64_t bytes, struct error *err);
-void mapping_release(struct mapping *m); /* NULL is fine */
 
 /* verbs.c */
 int verbs_new(struct verb_table *t, struct server *s, const struct server_options *options,

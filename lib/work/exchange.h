@@ -1,14 +1,14 @@
 /*
  * exchange: how a worker comes by parameters and gives its gradients away.  The trainer knows no
  * more of it than this.  Parameter servers are one kind (servers.h); with AllReduce a replica on the
- * worker's own host is another one, behind the same functions.
+ * worker's own host is another one (replica.h).
  *
  * In this order: connect, identify, join; then for each batch pull, push, wait; leave when there is
  * nothing to do; end when there is nothing left.  For one thread.
  *
  * Gradients are computed in the exchange's own memory, so that sending them needs no copy.  All of
- * them are sent with push().  A kind that sends the first of them while the backward pass still
- * computes the others needs one more function, between pull() and push(): these floats are final.
+ * them are sent with push().  A kind that has use for the first of them while the backward pass
+ * still computes the others is told, between pull() and push(), which are final.
  */
 #ifndef PACELINE_WORK_EXCHANGE_H
 #define PACELINE_WORK_EXCHANGE_H
@@ -68,6 +68,10 @@ struct exchange_kind {
 
 	int (*pull)(struct exchange *x, uint64_t iteration, const struct batch *b,
 		    struct exchange_values *values, struct error *err);
+	/* Floats of the dense gradient, from its end to its beginning, that will not change any
+	 * more before the push of this sequence and iteration. NULL: of no use. */
+	void (*final)(struct exchange *x, uint64_t sequence, uint64_t iteration, size_t begin,
+		      size_t count);
 	/* WORK_DIVERGED, too. next: the batch that will follow, unless what wait() brings changes
 	 * that; its parameters may be asked for before wait(). NULL: not known. */
 	int (*push)(struct exchange *x, const struct exchange_push *push, const struct batch *b,

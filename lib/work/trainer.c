@@ -12,6 +12,7 @@
 #include "work/actions.h"
 #include "work/exchange.h"
 #include "work/feed.h"
+#include "work/replica.h"
 #include "work/rows_move.h"
 #include "work/servers.h"
 #include "work/shards.h"
@@ -93,16 +94,9 @@ static int take_held(const struct piece *p, void *owner, struct error *err)
 	return feed_knows(t->feed, p->id) ? 0 : feed_add(t->feed, p, err);
 }
 
-static int new_parts(struct trainer *t, struct error *err)
+static int new_exchange(struct trainer *t, struct error *err)
 {
 	const struct trainer_options *o = &t->options;
-	struct shards_options shards = {.path = o->shards,
-					.worker = o->worker,
-					.wait_seconds = o->wait_seconds,
-					.answer_seconds = o->answer_seconds,
-					.stop = o->stop,
-					.held = take_held,
-					.owner = t};
 	struct servers_options servers = {.paths = o->servers,
 					  .count = o->server_count,
 					  .worker = o->worker,
@@ -114,6 +108,31 @@ static int new_parts(struct trainer *t, struct error *err)
 					  .stop = o->stop,
 					  .action = take_action,
 					  .owner = t};
+	struct replica_options replica = {.lead = o->lead,
+					  .replica = o->replica,
+					  .worker = o->worker,
+					  .dense_count = servers.dense_count,
+					  .width = servers.width,
+					  .key_count = servers.key_count,
+					  .wait_seconds = o->wait_seconds,
+					  .answer_seconds = o->answer_seconds,
+					  .stop = o->stop,
+					  .action = take_action,
+					  .owner = t};
+	return o->replica ? replica_new(&t->exchange, &replica, err)
+			  : servers_new(&t->exchange, &servers, err);
+}
+
+static int new_parts(struct trainer *t, struct error *err)
+{
+	const struct trainer_options *o = &t->options;
+	struct shards_options shards = {.path = o->shards,
+					.worker = o->worker,
+					.wait_seconds = o->wait_seconds,
+					.answer_seconds = o->answer_seconds,
+					.stop = o->stop,
+					.held = take_held,
+					.owner = t};
 	struct meter_options meter = {.id = o->worker,
 				      .monitor = o->monitor,
 				      .load_root = o->load_root ? o->load_root : "",
@@ -129,7 +148,7 @@ static int new_parts(struct trainer *t, struct error *err)
 	t->actions.log = o->log;
 	t->actions.owner = o->owner;
 	if (shards_new(&t->shards, &shards, err) != 0 ||
-	    servers_new(&t->exchange, &servers, err) != 0 ||
+	    new_exchange(t, err) != 0 ||
 	    (o->predict && speed_new(&t->speed, &speed, err) != 0))
 		return -1;
 	return meter_new(&t->meter, &meter, err);
@@ -239,7 +258,9 @@ static int start_over(struct trainer *t, struct error *err)
 		if (low == incarnation && high == incarnation)
 			break;
 		if (clock_mono() >= deadline)
-			return error_set(err, ERROR_UNAVAILABLE, t->options.servers[0],
+			return error_set(err, ERROR_UNAVAILABLE,
+					 t->options.replica ? t->options.replica
+							    : t->options.servers[0],
 					 "servers of incarnation %llu, a queue of %llu",
 					 (unsigned long long)low, (unsigned long long)incarnation);
 		hello = high > incarnation;
@@ -373,6 +394,15 @@ static int diverged(struct trainer *t, struct error *err)
 			 what.text, place, e.weight, e.value);
 }
 
+static void on_final(void *trainer, size_t begin, size_t count)
+{
+	struct trainer *t = trainer;
+	struct exchange *x = t->exchange;
+	x->kind->final(x, t->sequence, t->iteration, begin, count);
+}
+
+/* The steps of a batch add up; nothing is exchanged between them, and gradients are final in the
+ * last one only. */
 static int compute(struct trainer *t, const struct exchange_values *v, double *loss,
 		   struct error *err)
 {
@@ -381,6 +411,8 @@ static int compute(struct trainer *t, const struct exchange_values *v, double *l
 	*loss = 0;
 	for (size_t at = 0; at < b->count; at += size) {
 		size_t count = b->count - at < size ? b->count - at : size;
+		int is_last = at + count == b->count;
+		model_on_final(t->model, is_last && t->exchange->kind->final ? on_final : NULL, t);
 		struct model_batch slice = batch_slice(b, at, count, t->options.unit_weights);
 		if (model_train(t->model, &slice, v->dense, v->rows, v->dense_gradient,
 				v->row_gradient, loss, err) != 0)

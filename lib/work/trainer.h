@@ -21,8 +21,9 @@ struct trainer;
 struct trainer_options {
 	const char *worker;
 	const char *shards;         /* sockets */
-	const char *const *servers; /* the lead first */
+	const char *const *servers; /* the lead first; none with a replica */
 	uint32_t server_count;
+	const char *lead, *replica; /* NULL: servers */
 	const char *monitor;  /* NULL: nobody */
 	const char *drag;     /* NULL: none */
 	struct dataset *dataset; /* the trainer's reading thread's until trainer_free() */

@@ -174,7 +174,7 @@ static void values_out_of_range(void **state)
 	(void)state;
 	const char *const bad[][2] = {
 		{"WORKERS", "0"},       {"WORKERS", "1.5"}, {"WORKERS", ""},
-		{"SYNC", "ssp"},        {"SYNC", "ssp:-1"}, {"SYNC", "allreduce"},
+		{"SYNC", "ssp"},        {"SYNC", "ssp:-1"}, {"SYNC", "allreduc"},
 		{"FORMAT", "parquet"},  {"LR", "inf"},      {"LR", "0.1x"},
 		{"EVERY", "0"},         {"JOB", "a/b"},     {"BAD_ROWS", "skip"},
 		{"BAD_ROWS", "skip:x"}, {"HIDDEN", "64,x"}, {"HIDDEN", "0"},

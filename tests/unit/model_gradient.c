@@ -383,6 +383,75 @@ static void wdl_sizes_mixed(void **unused)
 	free(m.index);
 }
 
+struct told {
+	const float *gradient;
+	float *then; /* as it was when it was told */
+	size_t from; /* from here on it was told */
+	size_t times;
+};
+
+static void take_told(void *owner, size_t begin, size_t count)
+{
+	struct told *t = owner;
+	assert_int_equal(begin + count, t->from); /* from the end, no gap */
+	memcpy(t->then + begin, t->gradient + begin, count * sizeof(float));
+	t->from = begin;
+	t->times++;
+}
+
+/* What is told to be final stays as it is, and is all but the first layer. */
+static void told_final(const uint32_t *hidden, size_t times)
+{
+	static const struct large large = {"final",      4, {40, 0}, 0, 2, 0, {10, 10, 0},
+					   {0, 5, 0}, 700};
+	struct error err = {0};
+	struct model_spec spec;
+	struct model *model;
+	struct batch_memory m;
+	state = 13;
+	model_spec_default(&spec);
+	strcpy(spec.name, "wdl");
+	spec.dense_inputs = large.dense_inputs;
+	spec.fields = FIELDS;
+	spec.embed = large.embed;
+	memcpy(spec.hidden, hidden, 4 * sizeof(uint32_t));
+	spec.hidden_count = 4;
+	assert_int_equal(model_new(&model, &spec, &err), 0);
+	size_t dense_count = model_dense_count(&spec);
+	size_t floats = dense_count + CATEGORIES * model_width(&spec);
+	size_t first = 1 + large.dense_inputs + (FIELDS * large.embed + large.dense_inputs + 1) * 9;
+	float *memory = malloc(4 * floats * sizeof(float));
+	for (size_t i = 0; i < floats; i++)
+		memory[i] = (float)(uniform() * 0.2 - 0.1);
+	memset(memory + floats, 0, 3 * floats * sizeof(float));
+	fill_large(&large, &m);
+	struct model_batch b = part_of(&large, &m, 0, large.count);
+	struct told told = {memory + floats, memory + 2 * floats, dense_count, 0};
+	model_on_final(model, take_told, &told);
+	train_large(model, &b, memory, dense_count, floats, memory + floats);
+	assert_int_equal(told.from, first);
+	assert_int_equal(told.times, times);
+	assert_memory_equal(told.then + first, told.gradient + first,
+			    (dense_count - first) * sizeof(float));
+	model_on_final(model, NULL, NULL);
+	train_large(model, &b, memory, dense_count, floats, memory + 3 * floats);
+	for (size_t i = 0; i < floats; i++) {
+		float want = memory[3 * floats + i];
+		assert_true(fabsf(told.gradient[i] - want) <= 1e-4f * (fabsf(want) + 0.1f));
+	}
+	model_free(model);
+	free(memory);
+	free(m.x);
+	free(m.index);
+}
+
+static void wdl_final(void **unused)
+{
+	(void)unused;
+	told_final((uint32_t[]){9, 20, 40, 30}, 3); /* in the last of two blocks */
+	told_final((uint32_t[]){9, 1100, 1600, 30}, 4); /* 1.7 million weights in two pieces */
+}
+
 static void lr_scores(void **unused)
 {
 	(void)unused;
@@ -483,6 +552,7 @@ int main(void)
 		cmocka_unit_test(lr_gradient),	  cmocka_unit_test(wdl_gradient),
 		cmocka_unit_test(wdl_halves),	  cmocka_unit_test(wdl_folded),
 		cmocka_unit_test(wdl_sizes_mixed),
+		cmocka_unit_test(wdl_final),
 		cmocka_unit_test(lr_scores),	  cmocka_unit_test(audit_counts),
 		cmocka_unit_test(logistic_exact),
 		cmocka_unit_test(not_a_number),

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-static char shared[] = "shared", local[] = "local";
+static char shared[] = "shared", local[] = "local", bsp[] = "bsp";
 static struct job job = {.batch = 100, .workers = 3, .servers = 2, .data = {.count = 3}};
 
 static int begin(void **state)
@@ -23,14 +23,15 @@ static int begin(void **state)
 	s->job = &job;
 	job.partitions = shared;
 	s->base = event_base_new();
-	launcher_here(&s->here);
-	return sup_roster_fill(s, &err);
+	job.sync = bsp;
+	return sup_hosts_init(s, &err) == 0 ? sup_roster_fill(s, &err) : -1;
 }
 
 static int end(void **state)
 {
 	struct supervisor *s = *state;
 	sup_roster_free(s);
+	sup_hosts_free(s);
 	event_base_free(s->base);
 	free(s);
 	return 0;

@@ -195,6 +195,26 @@ static void do_into(struct request *rq, void *owner)
 	request_ok(rq, NULL);
 }
 
+/* Its answer says where the payload is. */
+static void do_give(struct request *rq, void *owner)
+{
+	uint64_t at = u64_of(rq, "into-offset-bytes"), n = u64_of(rq, "into-bytes");
+	unsigned char *to = request_mapped(rq, at, n);
+	char line[128];
+	(void)owner;
+	if (!to) {
+		request_err(rq, "bad-request", "no room there");
+		return;
+	}
+	for (uint64_t i = 0; i < n; i++)
+		to[i] = (unsigned char)(i * 7 + i / 251);
+	request_put(rq, line,
+		    (size_t)snprintf(line, sizeof line,
+				     "data map-offset-bytes=%llu map-bytes=%llu\n",
+				     (unsigned long long)at, (unsigned long long)n));
+	request_ok(rq, NULL);
+}
+
 static void do_state(struct request *rq, void *owner)
 {
 	struct daemon_state *d = owner;
@@ -260,6 +280,7 @@ static const struct verb daemon_verbs[] = {
 	{"held", "", "", do_held, 0, "looks at what is kept"},
 	{"big", "n", "copy", do_big, 0, "gives a payload"},
 	{"into", "into-bytes into-offset-bytes", "", do_into, 0, "fills shared memory"},
+	{"give", "into-bytes into-offset-bytes", "", do_give, 0, "gives a payload in shared memory"},
 	{"state", "", "", do_state, 0, "counters"},
 	{"nothing", "", "", do_nothing, 0, "a handler with a bug"},
 	{"bye", "", "", do_bye, 0, "closes"},

@@ -1,0 +1,176 @@
+/*
+ * relay_internal: what the files of the relay share: relay.c (listening, who is who, messages),
+ * relay_link.c (what goes to one host), relay_read.c and relay_write.c (one conversation's socket).
+ *
+ * Who owns what: the relay owns listeners, links and conversations.  A conversation that is over is
+ * taken out of the table and closed; its memory goes when nothing points to it any more: lists of
+ * those that wait, and chunks that MPI reads or writes, count as `held`.
+ */
+#ifndef PACELINE_FABRIC_RELAY_INTERNAL_H
+#define PACELINE_FABRIC_RELAY_INTERNAL_H
+
+#include "base/u64map.h"
+#include "fabric/relay.h"
+#include "record/framer.h"
+#include "record/record.h"
+#include "wire/mapping.h"
+#include "wire/transport.h"
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+
+#define READ_ROOM (64 * 1024)
+#define DATA_MAX (32 * 1024)               /* of a stream, in one message */
+#define CONVERSATION_WINDOW (256 * 1024)
+#define LINK_WINDOW (4 * 1024 * 1024)
+#define LINK_ACK (256 * 1024)
+#define CHUNK_BYTES (1024 * 1024)
+#define CHUNKS_MAX 4                       /* of one link, on their way */
+#define SMALL_BYTES (16 * 1024)            /* a payload in memory that goes as a message */
+
+/* Of a message; what belongs to it follows. */
+enum kind {
+	KIND_OPEN,   /* data: the name of the socket */
+	KIND_DATA,   /* of the stream; with `pass`, its first byte carries the mirror's descriptor */
+	KIND_MAP,    /* the client shares `bytes` of memory */
+	KIND_SMALL,  /* data: a payload, at `offset` of the memory */
+	KIND_CHUNK,  /* `bytes` for `offset` of the memory come as bulk with this tag */
+	KIND_CREDIT, /* `bytes` of the stream have been taken */
+	KIND_SHUT,   /* the stream is at its end; the other one goes on */
+	KIND_GONE,   /* who was at this end has gone */
+	KIND_ACK     /* of a link, not of a conversation: `bytes` were looked at */
+};
+
+struct head {
+	uint16_t kind, pass;
+	uint32_t origin; /* the rank where the conversation began, and its number there */
+	uint64_t number;
+	uint64_t offset, bytes;
+	uint32_t tag, zero;
+};
+
+/* Waits for its turn at the socket. */
+struct piece {
+	struct piece *next;
+	size_t begin, end; /* of data */
+	int is_chunk;      /* no data: what follows waits until the chunk is there */
+	int is_here;
+	int passes;        /* the mirror's descriptor, with the first byte */
+	struct conversation *held;         /* while the chunk comes: the memory is there */
+	struct conversation *conversation; /* NULL: it is over */
+	char data[];
+};
+
+struct conversation {
+	struct relay *relay;
+	struct link *link; /* to the other side */
+	uint64_t number;
+	uint32_t origin;
+	unsigned is_near : 1;  /* its client is here; else its daemon */
+	unsigned is_over : 1;
+	unsigned read_end : 1; /* its socket says no more */
+	unsigned said_end : 1; /* and the other side knows */
+	unsigned deaf : 1;     /* its socket takes no more */
+	unsigned blocked : 1;  /* for now */
+	unsigned shut : 1;     /* the other side says no more */
+	unsigned was_shut : 1; /* and so its socket knows */
+	unsigned gone : 1;     /* and reads no more */
+	unsigned waits_link : 1, waits_bulk : 1, resuming : 1;
+	short watched;
+	int fd; /* -1: not connected yet */
+	int passed_fd, mirror_fd;
+	size_t held;
+	double connect_until;
+	struct event event;
+	/* reading */
+	struct framer in;
+	int64_t window; /* how much more may be said */
+	struct mapping *mapping;
+	uint64_t bulk_offset, bulk_bytes; /* still to be sent, and then the line that names it */
+	char *line;
+	size_t line_len;
+	struct conversation *link_next, *bulk_next, *resume_next, *connect_next;
+	/* writing */
+	struct piece *first, *last;
+	size_t kept, taken; /* bytes that wait; written and not yet told */
+};
+
+struct queue {
+	struct conversation *first, *last;
+};
+
+/* All that goes to one rank. */
+struct link {
+	struct relay *relay;
+	unsigned rank;
+	size_t flying; /* bytes of messages that were not acknowledged */
+	size_t looked; /* bytes that came and were not yet acknowledged */
+	struct queue waiting; /* for flying to get less */
+	struct queue bulk;    /* with chunks to send */
+	unsigned chunks, tag;
+};
+
+struct listener {
+	struct relay *relay;
+	struct route route;
+	struct transport_listener at;
+	char *path;
+	struct event *event;
+	int told; /* why it can't be listened at */
+};
+
+struct relay {
+	struct relay_options options;
+	struct routes routes;
+	struct listener **listener;
+	size_t listener_count, listener_room;
+	struct link *link; /* by rank */
+	unsigned link_count;
+	struct u64map all; /* conversations by conversation_key() */
+	struct conversation *connecting;
+	struct queue resume;
+	struct event *work, *retry;
+	uint64_t last_number;
+	struct relay_counts counts;
+	struct record record;
+	char input[READ_ROOM + RECORD_LINE_MAX];
+	char out[DATA_MAX]; /* of the stream that is being read */
+	size_t out_len;
+	int stopped;
+};
+
+/* relay.c */
+/* Tells the other side and closes: nothing comes from there any more. */
+void conversation_leave(struct conversation *c);
+/* Closes only. */
+void conversation_end(struct conversation *c);
+void conversation_hold(struct conversation *c);
+void conversation_release(struct conversation *c);
+void conversation_watch(struct conversation *c);
+/* It may have something to say again: soon, from the loop. */
+void conversation_resume_later(struct conversation *c);
+
+/* relay_link.c */
+/* -1: out of memory. link_tell() fills in whose it is. */
+int link_say(struct link *l, const struct head *head, const void *data, size_t bytes);
+int link_tell(struct conversation *c, struct head head, const void *data, size_t bytes);
+int link_is_full(const struct link *l);
+void link_wait(struct conversation *c);  /* until it is not full */
+void link_bulk(struct conversation *c);  /* its chunks, in turn with those of others */
+void link_heard(struct link *l, size_t bytes);
+void link_acked(struct link *l, size_t bytes);
+/* Bulk that is on its way and that nobody wants any more. */
+void link_swallow(struct link *l, unsigned tag, size_t bytes);
+
+/* relay_read.c */
+void conversation_read(struct conversation *c);
+void conversation_resume(struct conversation *c);
+int conversation_reads(const struct conversation *c); /* whether it waits for more to be said */
+
+/* relay_write.c */
+void conversation_take(struct conversation *c, const char *data, size_t bytes, int passes);
+void conversation_take_chunk(struct conversation *c, const struct head *h);
+void conversation_write(struct conversation *c); /* what can be written now */
+void conversation_drop_pieces(struct conversation *c);
+
+#endif

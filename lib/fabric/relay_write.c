@@ -1,0 +1,206 @@
+/* relay_write: what the other end of a conversation has said, on its way into this one's socket. */
+#include "fabric/relay_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define PIECES_MAX 32 /* of one write */
+
+static void free_piece(struct piece *p)
+{
+	if (p->is_chunk && !p->is_here)
+		p->conversation = NULL; /* it goes when its chunk is there */
+	else
+		free(p);
+}
+
+static struct piece *pop(struct conversation *c)
+{
+	struct piece *p = c->first;
+	c->first = p->next;
+	if (!c->first)
+		c->last = NULL;
+	c->kept -= p->end - p->begin;
+	c->relay->counts.kept_bytes -= p->end - p->begin;
+	return p;
+}
+
+void conversation_drop_pieces(struct conversation *c)
+{
+	while (c->first)
+		free_piece(pop(c));
+}
+
+static struct piece *push(struct conversation *c, const char *data, size_t bytes)
+{
+	struct piece *p = malloc(sizeof *p + bytes);
+	if (!p)
+		return NULL;
+	*p = (struct piece){.end = bytes, .conversation = c};
+	if (bytes > 0)
+		memcpy(p->data, data, bytes);
+	if (c->last)
+		c->last->next = p;
+	else
+		c->first = p;
+	c->last = p;
+	c->kept += bytes;
+	c->relay->counts.kept_bytes += bytes;
+	return p;
+}
+
+/* Nobody reads here any more. What comes counts as taken, so that the other side can end. */
+static void go_deaf(struct conversation *c)
+{
+	c->taken += c->kept;
+	conversation_drop_pieces(c);
+	c->deaf = 1;
+	c->blocked = 0;
+}
+
+static void count_written(struct conversation *c, size_t n)
+{
+	c->taken += n;
+	c->kept -= n;
+	c->relay->counts.kept_bytes -= n;
+	while (n > 0) {
+		struct piece *p = c->first;
+		size_t part = p->end - p->begin;
+		if (part > n)
+			part = n;
+		p->begin += part;
+		p->passes = 0;
+		n -= part;
+		if (p->begin == p->end)
+			free_piece(pop(c));
+	}
+}
+
+/* The pieces at the front that one write may take. */
+static size_t gather(const struct conversation *c, struct iovec *vector)
+{
+	size_t count = 0;
+	for (struct piece *p = c->first; p && count < PIECES_MAX; p = p->next) {
+		if (p->is_chunk || (p->passes && count > 0))
+			break;
+		vector[count++] = (struct iovec){p->data + p->begin, p->end - p->begin};
+	}
+	return count;
+}
+
+static void write_pieces(struct conversation *c)
+{
+	struct iovec vector[PIECES_MAX];
+	while (c->first && !c->blocked && !c->deaf) {
+		if (c->first->is_chunk) {
+			if (!c->first->is_here)
+				return;
+			free_piece(pop(c));
+			continue;
+		}
+		size_t count = gather(c, vector);
+		ssize_t n = transport_write(c->fd, vector, count,
+					    c->first->passes ? c->mirror_fd : -1);
+		if (n == TRANSPORT_LOST)
+			go_deaf(c);
+		else if (n == TRANSPORT_LATER)
+			c->blocked = 1;
+		else
+			count_written(c, (size_t)n);
+	}
+}
+
+/* What was taken is told in larger pieces: a short request and its answer never need it. */
+static void tell_taken(struct conversation *c)
+{
+	if (c->taken < CONVERSATION_WINDOW / 4)
+		return;
+	struct head credit = {.kind = KIND_CREDIT, .bytes = c->taken};
+	c->taken = 0;
+	if (link_tell(c, credit, NULL, 0) != 0)
+		conversation_leave(c);
+}
+
+void conversation_write(struct conversation *c)
+{
+	if (c->fd < 0)
+		return;
+	write_pieces(c);
+	tell_taken(c);
+	if (c->is_over)
+		return;
+	if (!c->first && c->shut && !c->deaf && !c->was_shut) {
+		c->was_shut = 1;
+		(void)shutdown(c->fd, SHUT_WR);
+	}
+	if (!c->first && (c->gone || (c->shut && c->said_end)))
+		conversation_end(c);
+	else
+		conversation_watch(c);
+}
+
+void conversation_take(struct conversation *c, const char *data, size_t bytes, int passes)
+{
+	if (c->deaf) {
+		c->taken += bytes;
+		tell_taken(c);
+		return;
+	}
+	ssize_t n = 0;
+	if (!c->first && !c->blocked && c->fd >= 0) {
+		struct iovec piece = {(char *)(uintptr_t)data, bytes};
+		n = transport_write(c->fd, &piece, 1, passes ? c->mirror_fd : -1);
+	}
+	if (n == TRANSPORT_LOST) {
+		c->taken += bytes;
+		go_deaf(c);
+	} else {
+		c->taken += (size_t)n;
+		if ((size_t)n < bytes) {
+			c->blocked = c->fd >= 0 && (c->blocked || !c->first);
+			struct piece *p = push(c, data + n, bytes - (size_t)n);
+			if (!p) {
+				conversation_leave(c);
+				return;
+			}
+			p->passes = passes && n == 0;
+		}
+	}
+	tell_taken(c);
+	if (!c->is_over)
+		conversation_watch(c);
+}
+
+static void on_chunk_here(void *piece)
+{
+	struct piece *p = piece;
+	struct conversation *c = p->held;
+	p->is_here = 1;
+	if (p->conversation == NULL)
+		free(p);
+	else
+		conversation_write(c);
+	conversation_release(c);
+}
+
+void conversation_take_chunk(struct conversation *c, const struct head *h)
+{
+	struct link *l = c->link;
+	void *into = mapping_at(c->mapping, h->offset, h->bytes);
+	struct piece *p = into && !c->deaf ? push(c, NULL, 0) : NULL;
+	if (!p) {
+		link_swallow(l, h->tag, (size_t)h->bytes);
+		return;
+	}
+	p->is_chunk = 1;
+	p->held = c;
+	conversation_hold(c);
+	if (world_receive_bulk(l->relay->options.world, l->rank, WORLD_RELAY, h->tag, into,
+			       (size_t)h->bytes, on_chunk_here, p) == 0)
+		return;
+	p->is_here = 1;
+	link_swallow(l, h->tag, (size_t)h->bytes);
+	conversation_leave(c);
+	conversation_release(c);
+}

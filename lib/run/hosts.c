@@ -1,0 +1,398 @@
+/* hosts: see hosts.h. */
+#include "run/sup.h"
+
+#include "base/clock.h"
+#include "proc/child.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOOKS_MAX 3           /* in a row without an answer */
+#define LOOK_SECONDS 1.0      /* between two of them */
+#define GONE_SECONDS 5.0      /* at least, before a host is given up */
+#define LOOK_BYTES_MAX 65536  /* of what a look prints */
+
+/* ---- which there are ---- */
+
+/* A host's name may be an address, and have a user in front; the fabric wants a plain word. */
+static void name_host(struct sup_host *h, size_t i)
+{
+	const char *at = strrchr(h->place->host, '@'), *name = at ? at + 1 : h->place->host;
+	if (option_id_ok(name))
+		snprintf(h->name, sizeof h->name, "%.64s", name);
+	else
+		snprintf(h->name, sizeof h->name, "host%zu", i);
+}
+
+int sup_hosts_init(struct supervisor *s, struct error *err)
+{
+	const struct hosts *given = s->options.hosts;
+	struct sup_hosts *hosts = &s->hosts;
+	size_t count = given ? given->count : 1;
+	if (!given)
+		launcher_here(&hosts->here);
+	hosts->host = calloc(count, sizeof *hosts->host);
+	if (!hosts->host)
+		return error_set(err, ERROR_OS, "hosts", "out of memory");
+	hosts->count = count;
+	hosts->first = given ? given->first : 0;
+	for (size_t i = 0; i < count; i++) {
+		struct sup_host *h = &hosts->host[i];
+		h->sup = s;
+		h->place = given ? &given->place[i] : &hosts->here;
+		name_host(h, i);
+	}
+	return 0;
+}
+
+void sup_hosts_free(struct supervisor *s)
+{
+	for (size_t i = 0; i < s->hosts.count; i++)
+		child_free(s->hosts.host[i].look);
+	free(s->hosts.host);
+	s->hosts.host = NULL;
+	s->hosts.count = 0;
+}
+
+struct sup_node *sup_fabric(const struct supervisor *s)
+{
+	return sup_first(s, &role_fabric);
+}
+
+struct sup_host *sup_host_of(const struct sup_node *n)
+{
+	return &n->sup->hosts.host[n->at];
+}
+
+const char *sup_host_word(const struct sup_host *h)
+{
+	static const char *const word[] = {"there", "lost", "gone"};
+	return word[h->state];
+}
+
+static int is_far(const struct sup_host *h)
+{
+	return h != &h->sup->hosts.host[0];
+}
+
+static int fabric_is_there(const struct supervisor *s)
+{
+	const struct sup_node *fabric = sup_fabric(s);
+	return fabric && fabric->stage == STAGE_READY && sup_link_up(&fabric->link);
+}
+
+int sup_host_is_reached(const struct sup_node *n)
+{
+	return n->at == 0 || fabric_is_there(n->sup);
+}
+
+/* ---- where a node runs ---- */
+
+static void put(struct sup_node *n, size_t at)
+{
+	n->at = at;
+	n->place = *n->sup->hosts.host[at].place;
+}
+
+void sup_host_home(struct sup_node *n)
+{
+	const struct hosts *hosts = n->sup->options.hosts;
+	size_t home = 0;
+	if (hosts && n->role->where == WHERE_WORKER)
+		home = hosts_worker(hosts, n->number);
+	else if (hosts && n->role->where == WHERE_SERVER)
+		home = hosts_server(hosts, n->number);
+	n->home = home;
+	put(n, home);
+}
+
+/* The number-th of the hosts that train and are there, around and around; count: none is. */
+static size_t substitute(const struct sup_hosts *hosts, size_t number)
+{
+	size_t there = 0;
+	for (size_t i = hosts->first; i < hosts->count; i++)
+		there += hosts->host[i].state == HOST_THERE;
+	for (size_t i = hosts->first, k = 0; i < hosts->count; i++)
+		if (hosts->host[i].state == HOST_THERE && k++ == number % there)
+			return i;
+	return hosts->count;
+}
+
+static int any_lost(const struct sup_hosts *hosts)
+{
+	for (size_t i = hosts->first; i < hosts->count; i++)
+		if (hosts->host[i].state == HOST_LOST)
+			return 1;
+	return 0;
+}
+
+/* Rows that only one host has can't be read elsewhere; a replica is its host's. */
+static int stays(const struct sup_node *n)
+{
+	return n->role == &role_replica ||
+	       (n->role == &role_worker && job_is_local(n->sup->job) && n->place.apart);
+}
+
+int sup_host_is_awaited(const struct sup_node *n)
+{
+	return n->stage == STAGE_OFF && n->sup->hosts.host[n->home].state == HOST_GONE && stays(n);
+}
+
+static void begin_world(struct supervisor *s)
+{
+	for (size_t i = 0; i < s->hosts.count; i++)
+		s->hosts.host[i].in_world = s->hosts.host[i].state == HOST_THERE;
+}
+
+static size_t world_size(const struct supervisor *s)
+{
+	size_t size = 0;
+	for (size_t i = 0; i < s->hosts.count; i++)
+		size += s->hosts.host[i].state == HOST_THERE;
+	return size;
+}
+
+/* With this machine alone there is nothing to carry. */
+static int choose_fabric(struct sup_node *n)
+{
+	if (world_size(n->sup) < 2)
+		return -1;
+	begin_world(n->sup);
+	sup_force_write(n->sup);
+	sup_routes_begin(n->sup);
+	return 0;
+}
+
+static size_t choose(const struct sup_node *n)
+{
+	const struct sup_hosts *hosts = &n->sup->hosts;
+	if (hosts->host[n->home].state == HOST_THERE)
+		return n->home;
+	if (hosts->host[n->home].state == HOST_LOST || stays(n))
+		return hosts->count;
+	return substitute(hosts, n->number);
+}
+
+int sup_host_choose(struct sup_node *n)
+{
+	struct supervisor *s = n->sup;
+	struct sup_hosts *hosts = &s->hosts;
+	if (hosts->count == 1)
+		return 0;
+	if (n->role == &role_fabric)
+		return choose_fabric(n);
+	size_t at = choose(n);
+	if (at == hosts->count) {
+		if (!any_lost(hosts) && substitute(hosts, 0) == hosts->count)
+			sup_fail(s, ERROR_UNAVAILABLE, "no host is left to train on");
+		return -1;
+	}
+	if (at != n->at) {
+		sup_note(s, "placed", "%s runs on %s: %s is %s", n->id,
+			 hosts->host[at].place->host, hosts->host[n->home].place->host,
+			 at == n->home ? "there again" : "gone");
+		put(n, at);
+		sup_force_write(s);
+	}
+	/* Its socket must be its own, where the fabric had it until now. */
+	sup_routes_step(s);
+	if (world_size(s) > 1 && !sup_routes_hold(s))
+		return -1;
+	return at == 0 || fabric_is_there(s) ? 0 : -1;
+}
+
+/* ---- lost, gone, there again ---- */
+
+static void say(struct sup_host *h, enum sup_host_state state, const char *text)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	h->state = state;
+	h->since = clock_mono();
+	sup_note(h->sup, "warning", "%s", text);
+	record_begin(&o, line, sizeof line, "host");
+	record_add(&o, "name", h->place->host);
+	record_add(&o, "state", sup_host_word(h));
+	sup_log(h->sup, &o);
+	sup_force_write(h->sup);
+	sup_kick(h->sup);
+}
+
+static void lost(struct sup_host *h, const char *why)
+{
+	char text[512];
+	if (h->state != HOST_THERE || !is_far(h))
+		return;
+	snprintf(text, sizeof text, "%s is lost: %s; it is asked whether it is there",
+		 h->place->host, why);
+	h->failed = 0;
+	h->again = clock_mono();
+	say(h, HOST_LOST, text);
+}
+
+static void gone(struct sup_host *h)
+{
+	char text[512];
+	struct supervisor *s = h->sup;
+	snprintf(text, sizeof text,
+		 "%s is gone: no answer for %.3g s, %u times; what ran there runs elsewhere, until it "
+		 "is there again",
+		 h->place->host, clock_mono() - h->since, h->failed);
+	say(h, HOST_GONE, text);
+	EACH_NODE (n, s)
+		if (&s->hosts.host[n->at] == h && n->role != &role_fabric)
+			sup_node_kill(n);
+}
+
+/* Who belongs there and works elsewhere comes home. */
+static void there(struct sup_host *h)
+{
+	char text[512];
+	struct supervisor *s = h->sup;
+	enum sup_host_state before = h->state;
+	snprintf(text, sizeof text, "%s is there again", h->place->host);
+	h->failed = 0;
+	say(h, HOST_THERE, text);
+	EACH_OF (n, s, &role_worker)
+		if (before == HOST_GONE && n->at != n->home && &s->hosts.host[n->home] == h)
+			sup_node_kill(n);
+}
+
+static void on_look(const struct node_end *end, enum child_cut cut, const char *output,
+		    size_t bytes, void *arg)
+{
+	struct sup_host *h = arg;
+	double now = clock_mono();
+	(void)output;
+	(void)bytes;
+	h->look = NULL;
+	int answers = cut == CHILD_WHOLE && end->seen && !end->signal && end->status == 0;
+	if (answers) {
+		h->failed = 0;
+		if (h->state != HOST_THERE)
+			there(h);
+		return;
+	}
+	h->failed++;
+	if (h->state == HOST_THERE) {
+		lost(h, "it does not answer");
+		h->failed = 1;
+	}
+	h->again = now + (h->state == HOST_GONE ? deadline_seconds(DEADLINE_HOST_AGAIN)
+						: LOOK_SECONDS);
+	if (h->state == HOST_LOST && h->failed >= LOOKS_MAX && now - h->since >= GONE_SECONDS)
+		gone(h);
+}
+
+static void look(struct sup_host *h)
+{
+	char *const argv[] = {(char *)(size_t)h->place->node_host,
+			      (char *)(size_t)"--by",
+			      (char *)(size_t)h->place->launcher->name,
+			      (char *)(size_t)h->place->host,
+			      (char *)(size_t)"true",
+			      NULL};
+	const struct child_options options = {.argv = argv,
+					      .seconds = deadline_seconds(DEADLINE_HOST),
+					      .output_bytes_max = LOOK_BYTES_MAX,
+					      .done = on_look,
+					      .arg = h};
+	struct error err;
+	if (h->look || !is_far(h))
+		return;
+	h->again = clock_mono() + LOOK_SECONDS;
+	if (child_start(&h->look, h->sup->base, &options, &err) != 0) {
+		h->look = NULL;
+		sup_note(h->sup, "warning", "%s can't be asked: %s", h->place->host, err.text);
+	}
+}
+
+int sup_host_was_lost(const struct sup_node *n, const struct node_end *end)
+{
+	return n->at != 0 && launcher_lost_host(&n->place, end);
+}
+
+void sup_host_ended(struct sup_node *n, const struct node_end *end)
+{
+	char why[128];
+	if (n->role == &role_fabric && n->ready_at == 0 && !n->asked)
+		for (size_t i = 1; i < n->sup->hosts.count; i++)
+			if (n->sup->hosts.host[i].state == HOST_THERE)
+				look(&n->sup->hosts.host[i]); /* one of them may be why */
+	if (!sup_host_was_lost(n, end))
+		return;
+	snprintf(why, sizeof why, "%s can't be reached there", n->id);
+	lost(sup_host_of(n), why);
+	look(sup_host_of(n));
+}
+
+void sup_host_doubt(struct sup_node *n)
+{
+	if (n->at != 0 && sup_host_of(n)->state == HOST_THERE)
+		look(sup_host_of(n));
+}
+
+void sup_host_restore(struct supervisor *s, const char *name, int is_gone, int in_world)
+{
+	for (size_t i = 0; i < s->hosts.count; i++)
+		if (strcmp(s->hosts.host[i].place->host, name) == 0) {
+			s->hosts.host[i].in_world = in_world;
+			if (is_gone && i > 0)
+				s->hosts.host[i].state = HOST_GONE;
+		}
+}
+
+void sup_host_placed(struct sup_node *n, const char *name)
+{
+	for (size_t i = 0; i < n->sup->hosts.count; i++)
+		if (strcmp(n->sup->hosts.host[i].place->host, name) == 0)
+			put(n, i);
+}
+
+/* ---- the fabric ---- */
+
+/* A world that does not come up is given up; one of its hosts may be why. */
+static void mind_start(struct sup_node *fabric)
+{
+	struct supervisor *s = fabric->sup;
+	double time = clock_mono() - fabric->now.since;
+	if (fabric->stage != STAGE_STARTING || fabric->now.doomed ||
+	    time < deadline_seconds(DEADLINE_FABRIC))
+		return;
+	sup_note(s, "late", "the fabric is not up after %.3g s: started anew", time);
+	for (size_t i = 1; i < s->hosts.count; i++)
+		if (s->hosts.host[i].state == HOST_THERE)
+			look(&s->hosts.host[i]);
+	sup_node_give_up(fabric);
+}
+
+void sup_hosts_tick(struct supervisor *s)
+{
+	struct sup_node *fabric = sup_fabric(s);
+	double now = clock_mono();
+	if (!fabric || s->phases.now >= PHASE_STOPPING)
+		return;
+	for (size_t i = 1; i < s->hosts.count; i++)
+		if (s->hosts.host[i].state != HOST_THERE && now >= s->hosts.host[i].again)
+			look(&s->hosts.host[i]);
+	mind_start(fabric);
+}
+
+/* A world of other hosts than there are is started anew: nothing is lost by it. A lost host stays in
+ * it until it is gone. */
+void sup_hosts_step(struct supervisor *s)
+{
+	struct sup_node *fabric = sup_fabric(s);
+	int differs = 0;
+	if (!fabric)
+		return;
+	for (size_t i = 0; i < s->hosts.count; i++) {
+		const struct sup_host *h = &s->hosts.host[i];
+		differs |= h->state != HOST_LOST && h->in_world != (h->state == HOST_THERE);
+	}
+	if (differs && sup_node_runs(fabric))
+		sup_node_renew(fabric);
+	sup_routes_step(s);
+}

@@ -1,0 +1,77 @@
+/*
+ * hosts: which of the job's machines are there, and on which of them each node runs.
+ *
+ * Every node has a home by its number (job/hosts.h).  A host is lost when the launcher of a node
+ * says that it was not reached, or when it does not answer after a node there was given up: from
+ * then on it is asked (`node-host HOST true`), and no node is started there.  It answers, and all is
+ * as before; or it does not, three times in a row and for five seconds at least, and it is gone:
+ *
+ * - its workers and servers run on the other hosts (a server's parameters come from the last
+ *   checkpoint, as after any death of one), its replica waits for it;
+ * - the fabric is started anew without it.
+ *
+ * A host that is gone is asked now and then.  When it answers it is used again: the fabric with it,
+ * its replica, its workers at once, its servers after the next rollback.
+ *
+ * The fabric is a node of this machine: the process that holds the MPI world together.  Whoever is
+ * on another host is started once the fabric is there.
+ */
+#ifndef PACELINE_RUN_HOSTS_H
+#define PACELINE_RUN_HOSTS_H
+
+#include "base/error.h"
+#include "base/option.h"
+#include "proc/launcher.h"
+
+#include <stddef.h>
+
+struct child;
+struct supervisor;
+struct sup_node;
+
+enum sup_host_state { HOST_THERE, HOST_LOST, HOST_GONE };
+
+struct sup_host {
+	struct supervisor *sup;
+	const struct node_place *place;
+	char name[OPTION_ID_MAX]; /* as the fabric calls it */
+	enum sup_host_state state;
+	int in_world;        /* of the fabric that runs */
+	struct child *look;  /* it is being asked; NULL: it is not */
+	unsigned failed;     /* so many times in a row without an answer */
+	double since, again; /* clock_mono(): it is not there; it is asked next */
+};
+
+struct sup_hosts {
+	struct node_place here; /* where the job has no hosts */
+	struct sup_host *host;  /* [0] is this machine */
+	size_t count, first;    /* the first one that trains */
+};
+
+int sup_hosts_init(struct supervisor *s, struct error *err);
+void sup_hosts_free(struct supervisor *s);
+
+/* Its home becomes its place. */
+void sup_host_home(struct sup_node *n);
+/* Before it is started: chooses where. -1: it must wait. */
+int sup_host_choose(struct sup_node *n);
+/* It waits for its host, and nobody waits for it. */
+int sup_host_is_awaited(const struct sup_node *n);
+/* What it answers comes through: it is here, or the fabric is there. */
+int sup_host_is_reached(const struct sup_node *n);
+/* Whether it was the host that was lost. */
+int sup_host_was_lost(const struct sup_node *n, const struct node_end *end);
+
+/* ---- told by others ---- */
+void sup_host_ended(struct sup_node *n, const struct node_end *end);
+void sup_host_doubt(struct sup_node *n);    /* it was given up */
+void sup_host_restore(struct supervisor *s, const char *name, int gone, int in_world);
+void sup_host_placed(struct sup_node *n, const char *name); /* by an earlier supervisor */
+void sup_hosts_tick(struct supervisor *s);
+void sup_hosts_step(struct supervisor *s);
+const char *sup_host_word(const struct sup_host *h); /* of its state */
+/* Of a node's place. */
+struct sup_host *sup_host_of(const struct sup_node *n);
+struct sup_node *sup_fabric(const struct supervisor *s); /* NULL: there are no other hosts */
+
+#endif

@@ -1,0 +1,114 @@
+/* routes: see routes.h. */
+#include "run/sup.h"
+
+#include "base/fs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void put(FILE *out, const struct sup_node *n, const char *ending)
+{
+	char line[RECORD_LINE_MAX], socket[OPTION_ID_MAX + 16];
+	struct record_out o;
+	snprintf(socket, sizeof socket, "%s%s", n->id, ending);
+	record_begin(&o, line, sizeof line, "route");
+	record_add(&o, "socket", socket);
+	record_add(&o, "host", sup_host_of(n)->name);
+	if (record_end(&o, NULL) > 0)
+		fputs(line, out);
+}
+
+/* Workers have a socket where their rows move. */
+static char *make(const struct supervisor *s, size_t *bytes)
+{
+	char *text = NULL;
+	FILE *out = open_memstream(&text, bytes);
+	if (!out)
+		return NULL;
+	EACH_NODE (n, s) {
+		if (n->role == &role_worker && job_is_local(s->job))
+			put(out, n, ".rows.sock");
+		else if (n->role != &role_worker && n->role != &role_fabric)
+			put(out, n, ".sock");
+	}
+	if (fclose(out) == 0)
+		return text;
+	free(text);
+	return NULL;
+}
+
+void sup_routes_begin(struct supervisor *s)
+{
+	s->routes.held = 0;
+	s->routes.stale = s->routes.question.open > 0;
+	sup_routes_step(s);
+}
+
+static void on_routes(const struct record *r, void *owner)
+{
+	struct supervisor *s = owner;
+	char text[SUP_ANSWER_TEXT];
+	s->routes.held = sup_answer_ok(r) && !s->routes.stale;
+	s->routes.stale = 0;
+	if (r && !sup_answer_ok(r)) {
+		sup_note(s, "warning", "the fabric does not take its routes: %s",
+			 sup_answer_text(r, text));
+		sup_kick_after(s, 1);
+		return;
+	}
+	sup_kick(s);
+}
+
+static void tell(struct supervisor *s, struct sup_node *fabric)
+{
+	char line[64];
+	struct record_out o;
+	if (s->routes.question.open)
+		return;
+	record_begin(&o, line, sizeof line, "routes");
+	record_add_u64(&o, "bytes", s->routes.bytes);
+	sup_ask_with(&s->routes.question, &fabric->link, &o, s->routes.text, s->routes.bytes,
+		     on_routes, s);
+}
+
+void sup_routes_step(struct supervisor *s)
+{
+	struct sup_node *fabric = sup_fabric(s);
+	char path[DIRS_PATH_MAX];
+	struct error err;
+	size_t bytes = 0;
+	char *text = fabric ? make(s, &bytes) : NULL;
+	if (!text)
+		return;
+	if (s->routes.text && bytes == s->routes.bytes && memcmp(text, s->routes.text, bytes) == 0)
+		free(text);
+	else {
+		dirs_run(&s->dirs, "routes", path);
+		if (fs_replace_file(path, text, bytes, &err) != 0) {
+			sup_note(s, "warning", "%s: %s", err.place, err.text);
+			sup_kick_after(s, 1);
+			free(text);
+			return;
+		}
+		free(s->routes.text);
+		s->routes.text = text;
+		s->routes.bytes = bytes;
+		s->routes.held = 0;
+		s->routes.stale = s->routes.question.open > 0;
+	}
+	if (!s->routes.held && fabric->stage == STAGE_READY)
+		tell(s, fabric);
+}
+
+int sup_routes_hold(const struct supervisor *s)
+{
+	const struct sup_node *fabric = sup_fabric(s);
+	return !fabric || s->routes.held || fabric->stage != STAGE_READY;
+}
+
+void sup_routes_free(struct supervisor *s)
+{
+	free(s->routes.text);
+	s->routes.text = NULL;
+}

@@ -1,0 +1,28 @@
+/*
+ * routes: where each socket of the job really is, for the fabric (fabricd(8)): RUN_DIR/routes, which
+ * it reads when it starts, and the same told to one that runs.
+ */
+#ifndef PACELINE_RUN_ROUTES_H
+#define PACELINE_RUN_ROUTES_H
+
+#include "run/talk.h"
+
+#include <stddef.h>
+
+struct supervisor;
+
+struct sup_routes {
+	char *text; /* in the file; NULL: not yet */
+	size_t bytes;
+	int held;  /* the fabric that runs has them */
+	int stale; /* it was told older ones, and has not answered yet */
+	struct question question;
+};
+
+void sup_routes_begin(struct supervisor *s); /* another fabric is to be started */
+void sup_routes_step(struct supervisor *s);
+/* What is in force is what is so; or no fabric runs, and the next one reads the file. */
+int sup_routes_hold(const struct supervisor *s);
+void sup_routes_free(struct supervisor *s);
+
+#endif

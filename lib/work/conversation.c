@@ -1,0 +1,241 @@
+/* conversation: see conversation.h. */
+#include "work/conversation.h"
+
+#include "base/clock.h"
+
+#include <string.h>
+
+#define PAUSE_SECONDS 0.05       /* between attempts to connect, and of looks at *stop */
+#define BACK_PAUSE_SECONDS 0.005 /* between attempts to connect again */
+#define GREETING_SECONDS 2       /* then, maybe, another attempt: *stop is looked at in between */
+#define STOP_GRACE_SECONDS 30    /* an unfinished batch is waited for, once *stop is set */
+#define STOP_BACK_SECONDS 2      /* and a server that went, to come back */
+
+int conversation_stopped(const struct conversation *c)
+{
+	return c->options.stop && *c->options.stop;
+}
+
+/* ---- connecting ---- */
+
+static int check_greeting(const struct conversation *c, struct error *err)
+{
+	const struct conversation_options *o = &c->options;
+	if (!o->check || o->check(call_greeting(c->call), o->wanted, err) == 0)
+		return 0;
+	return error_wrap(err, o->path);
+}
+
+/* A server that is stopped has a socket, too, and greets nobody. */
+static double greeting_seconds(const struct conversation *c)
+{
+	return c->options.answer_seconds < GREETING_SECONDS ? c->options.answer_seconds
+							    : GREETING_SECONDS;
+}
+
+int conversation_connect(struct conversation *c, double deadline, struct error *err)
+{
+	while (call_open(&c->call, c->options.path, 0, greeting_seconds(c), err) != 0) {
+		if (err->code != ERROR_UNAVAILABLE && err->code != ERROR_TEMPFAIL)
+			return -1;
+		if (clock_mono() >= deadline) {
+			err->code = ERROR_UNAVAILABLE;
+			return -1;
+		}
+		if (conversation_stopped(c))
+			return WORK_STOP;
+		clock_sleep(PAUSE_SECONDS);
+	}
+	call_set_answer(c->call, c->options.answer_seconds);
+	if (check_greeting(c, err) == 0)
+		return WORK_OK;
+	conversation_close(c);
+	return -1;
+}
+
+void conversation_close(struct conversation *c)
+{
+	call_close(c->call);
+	c->call = NULL;
+	c->open_count = c->asides = 0;
+	c->aside_refused = 0;
+}
+
+int conversation_incarnation(const struct conversation *c, uint64_t *incarnation,
+			     struct error *err)
+{
+	if (record_u64(call_greeting(c->call), "incarnation", 0, UINT64_MAX, incarnation, err) != 0)
+		return error_wrap(err, c->options.path);
+	return 0;
+}
+
+/* The connection went: until the same daemon, or its heir, is there again. */
+static int come_back(struct conversation *c, struct error *err)
+{
+	double deadline = clock_mono() + (c->brief ? 0 : c->options.wait_seconds), grace = 0;
+	uint64_t incarnation;
+	if (c->options.once)
+		return WORK_RESET;
+	call_set_answer(c->call, greeting_seconds(c));
+	while (call_reopen(c->call, err) != 0) {
+		if (err->code != ERROR_UNAVAILABLE && err->code != ERROR_TEMPFAIL)
+			return -1;
+		double now = clock_mono();
+		if (now >= deadline) {
+			err->code = ERROR_UNAVAILABLE;
+			return -1;
+		}
+		if (conversation_stopped(c) && grace == 0)
+			grace = now + STOP_BACK_SECONDS;
+		if (conversation_stopped(c) && now >= grace)
+			return WORK_STOP;
+		clock_sleep(BACK_PAUSE_SECONDS);
+	}
+	c->asides = 0;
+	call_set_answer(c->call, c->options.answer_seconds);
+	if (check_greeting(c, err) != 0 || conversation_incarnation(c, &incarnation, err) != 0)
+		return -1;
+	return incarnation == c->incarnation ? WORK_OK : WORK_RESET;
+}
+
+static int send_open(struct conversation *c, struct error *err)
+{
+	for (uint32_t n = 0; n < c->open_count; n++) {
+		const struct conversation_request *r =
+			&c->open[(c->open_first + n) % CONVERSATION_OPEN_MAX];
+		if (call_send(c->call, r->line, r->len, r->payload, r->bytes, err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+int conversation_again(struct conversation *c, struct error *err)
+{
+	while (err->code == ERROR_UNAVAILABLE) {
+		int result = come_back(c, err);
+		if (result != WORK_OK)
+			return result;
+		if (send_open(c, err) == 0)
+			return WORK_OK;
+	}
+	if (err->code == ERROR_TEMPFAIL) /* one that is silent is not there */
+		err->code = ERROR_UNAVAILABLE;
+	return -1;
+}
+
+/* ---- asking ---- */
+
+void conversation_begin(const struct conversation *c, struct record_out *o, char *line,
+			const char *type)
+{
+	record_begin(o, line, RECORD_LINE_MAX, type);
+	record_add(o, "worker", c->options.worker);
+	record_add_u64(o, "generation", c->generation);
+	record_add_u64(o, "incarnation", c->incarnation);
+}
+
+int conversation_ask(struct conversation *c, struct record_out *o, const void *payload,
+		     size_t bytes, struct error *err)
+{
+	size_t len = record_end(o, NULL);
+	if (len == 0)
+		return error_set(err, ERROR_SOFTWARE, c->options.path,
+				 "a request longer than a line");
+	struct conversation_request *r =
+		&c->open[(c->open_first + c->open_count++) % CONVERSATION_OPEN_MAX];
+	memcpy(r->line, o->data, len);
+	r->len = len;
+	r->payload = payload;
+	r->bytes = bytes;
+	if (call_send(c->call, o->data, len, payload, bytes, err) != 0)
+		return conversation_again(c, err);
+	return WORK_OK;
+}
+
+int conversation_aside(struct conversation *c, struct record_out *o)
+{
+	struct error ignored;
+	size_t len = record_end(o, NULL);
+	if (c->aside_refused || len == 0 || c->open_count > 0)
+		return 0;
+	if (call_send(c->call, o->data, len, NULL, 0, &ignored) == 0)
+		c->asides++;
+	return 1;
+}
+
+/* ---- answers ---- */
+
+/* c->record is the last one of an answer. 1: of an aside. */
+static int close_answer(struct conversation *c)
+{
+	if (c->asides == 0) {
+		c->open_first = (c->open_first + 1) % CONVERSATION_OPEN_MAX;
+		c->open_count--;
+		return 0;
+	}
+	c->asides--;
+	c->aside_refused |= record_is(&c->record, "err");
+	return 1;
+}
+
+int conversation_receive(struct conversation *c, enum patience patience, int *anew,
+			 struct error *err)
+{
+	double deadline = clock_mono() + c->options.answer_seconds, grace = 0;
+	for (;;) {
+		if (call_receive_within(c->call, &c->record, PAUSE_SECONDS, err) == 0) {
+			int last = record_is(&c->record, "ok") || record_is(&c->record, "err");
+			if (!last || !close_answer(c))
+				return WORK_OK;
+			continue;
+		}
+		if (err->code != ERROR_TEMPFAIL || clock_mono() >= deadline) {
+			int result = conversation_again(c, err);
+			if (result != WORK_OK)
+				return result;
+			if (anew)
+				*anew = 1;
+			deadline = clock_mono() + c->options.answer_seconds;
+			continue;
+		}
+		if (!conversation_stopped(c))
+			continue;
+		if (grace == 0)
+			grace = clock_mono() + (patience == PATIENT ? STOP_GRACE_SECONDS : 0);
+		if (clock_mono() >= grace)
+			return WORK_STOP;
+	}
+}
+
+int conversation_refused(const struct conversation *c, struct error *err)
+{
+	const char *code = record_get(&c->record, "code"), *text = c->record.text;
+	if (code && strcmp(code, "fenced") == 0)
+		return WORK_FENCED;
+	if (code && strcmp(code, "diverged") == 0) {
+		error_set(err, ERROR_DATA, c->options.path, "%s", text ? text : code);
+		return WORK_DIVERGED;
+	}
+	if (code && strcmp(code, "empty") == 0) /* a replica that is not filled yet */
+		return WORK_RESET;
+	/* A server without memory, or that thinks us too slow, may well take it from our next life. */
+	int is_passing = code && (strcmp(code, "no-memory") == 0 || strcmp(code, "slow") == 0 ||
+				  strcmp(code, "busy") == 0);
+	return error_set(err, is_passing ? ERROR_TEMPFAIL : ERROR_SOFTWARE, c->options.path,
+			 "err code=%s: %s", code ? code : "", text ? text : "");
+}
+
+int conversation_answer(struct conversation *c, enum patience patience, struct error *err)
+{
+	for (;;) {
+		int result = conversation_receive(c, patience, NULL, err);
+		if (result != WORK_OK)
+			return result;
+		if (record_is(&c->record, "ok"))
+			return WORK_OK;
+		if (record_is(&c->record, "err"))
+			return conversation_refused(c, err);
+		if (record_is(&c->record, "action") && c->options.action)
+			c->options.action(&c->record, c->options.owner);
+	}
+}

@@ -1,0 +1,27 @@
+/*
+ * lead_client: what a worker says to the lead of its job: that it takes part, what it pushed, that it
+ * goes.  The lead is a conversation like others (conversation.h).
+ */
+#ifndef PACELINE_WORK_LEAD_CLIENT_H
+#define PACELINE_WORK_LEAD_CLIENT_H
+
+#include "work/conversation.h"
+#include "work/exchange.h"
+
+/* Held back until the worker can enter; *iteration is where it does. replica: where it pulls and
+ * pushes; NULL: at parts. */
+int lead_client_join(struct conversation *lead, const struct exchange_member *member,
+		     const char *replica, uint64_t *iteration, struct error *err);
+int lead_client_leave(struct conversation *lead, struct error *err);
+/* Held back until the job is finished. */
+int lead_client_end(struct conversation *lead, struct error *err);
+
+/* Of a push, to whomever: which it is, and the rows that it covers. */
+void lead_client_add_push(struct record_out *o, const struct exchange_push *push,
+			  const struct batch *b);
+/* To the lead only. */
+void lead_client_add_report(struct record_out *o, const struct exchange_push *push);
+/* The lead's answer to a push; *iteration: where the next batch belongs. */
+int lead_client_wait(struct conversation *lead, uint64_t *iteration, struct error *err);
+
+#endif

@@ -1,0 +1,311 @@
+/*
+ * part_client: see part_client.h.
+ *
+ * The shared memory holds, in this order: parameters (dense, rows), the keys that are pulled, and a
+ * push (dense, keys, rows).  Must never write to a push before its answer: until then the server may
+ * not have taken its copy, or, a replica, sums it where it lies.
+ */
+#include "work/part_client.h"
+
+#include "base/boot.h"
+#include "base/clock.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAP_BYTES_MAX ((size_t)1 << 32)
+#define ALIGN 64
+
+static size_t align(size_t bytes)
+{
+	return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+/* ---- connecting ---- */
+
+/* Sizes for the most rows a batch can touch here; pages cost nothing until they are used. A server
+ * that refuses gets everything inline. */
+static void share_memory(struct part_client *p)
+{
+	size_t dense = p->dense_count * sizeof(float), row = p->width * sizeof(float);
+	size_t each = 2 * row + 2 * sizeof(uint32_t), fixed = 2 * dense + 4 * ALIGN;
+	struct error err;
+	void *memory;
+	if (fixed > MAP_BYTES_MAX - 4096 * each)
+		return;
+	size_t rows = (MAP_BYTES_MAX - fixed) / each;
+	if (rows > p->key_count)
+		rows = p->key_count;
+	p->rows_max = rows;
+	p->keys_at = align(dense + rows * row);
+	p->push_at = p->keys_at + align(rows * sizeof(uint32_t));
+	size_t bytes = p->push_at + align(dense + rows * (row + sizeof(uint32_t)));
+	if (call_map(p->talk.call, bytes, &memory, &err) == 0)
+		p->memory = memory;
+}
+
+/* fd: what the server passed, of `bytes` as it said. Without the seal it could cut the memory short
+ * under us: death by SIGBUS. */
+static void look_at(struct part_client *p, int fd, uint64_t bytes)
+{
+	size_t want = p->dense_count * sizeof(float);
+	struct stat st;
+	int seals = fcntl(fd, F_GET_SEALS);
+	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) != 0 || bytes < want ||
+	    (uint64_t)st.st_size < want)
+		return;
+	void *memory = mmap(NULL, want, PROT_READ, MAP_SHARED, fd, 0);
+	if (memory == MAP_FAILED)
+		return;
+	p->looked = memory;
+	p->looked_bytes = want;
+}
+
+/* One that refuses is pulled from. */
+static int look(struct part_client *p, struct error *err)
+{
+	static const char line[] = "look\n";
+	struct record *r = &p->talk.record;
+	uint64_t bytes = 0;
+	struct error ignored;
+	int result = call_request(p->talk.call, line, sizeof(line) - 1, r, NULL, NULL, err);
+	if (result < 0)
+		return -1;
+	int fd = call_passed(p->talk.call);
+	if (fd < 0)
+		return 0;
+	if (result == CALL_OK && record_u64(r, "map-bytes", 1, SIZE_MAX, &bytes, &ignored) == 0)
+		look_at(p, fd, bytes);
+	close(fd);
+	return 0;
+}
+
+/* Whether its monotonic clock is ours. */
+static int shares_clock(const struct record *greeting)
+{
+	char ours[BOOT_ID_MAX];
+	const char *boot = record_get(greeting, "boot");
+	boot_id(ours);
+	return boot && ours[0] && strcmp(boot, ours) == 0;
+}
+
+int part_client_connect(struct part_client *p, double deadline, struct error *err)
+{
+	int result = conversation_connect(&p->talk, deadline, err);
+	if (result != WORK_OK)
+		return result;
+	p->same_clock = shares_clock(call_greeting(p->talk.call));
+	share_memory(p);
+	if (!p->looks || p->dense_count == 0 || look(p, err) == 0)
+		return WORK_OK;
+	part_client_close(p);
+	return err->code == ERROR_UNAVAILABLE ? WORK_RESET : -1;
+}
+
+void part_client_close(struct part_client *p)
+{
+	conversation_close(&p->talk);
+	p->memory = NULL;
+	if (p->looked)
+		munmap((void *)(uintptr_t)p->looked, p->looked_bytes);
+	p->looked = NULL;
+}
+
+void part_client_free(struct part_client *p)
+{
+	part_client_close(p);
+	free(p->inline_push);
+}
+
+/* ---- where things lie ---- */
+
+void part_client_take(struct part_client *p, size_t first, size_t rows)
+{
+	p->first = first;
+	p->rows = rows;
+}
+
+int part_client_fits(const struct part_client *p)
+{
+	return p->memory && p->rows <= p->rows_max;
+}
+
+int part_client_asked_for(const struct part_client *p, const uint32_t *key, size_t rows)
+{
+	return p->rows == rows && memcmp(p->memory + p->keys_at, key, rows * sizeof(*key)) == 0;
+}
+
+/* Dense parameters that an answer brings. */
+static size_t pulled(const struct part_client *p)
+{
+	return p->looked ? 0 : p->dense_count;
+}
+
+struct exchange_values part_client_values(const struct part_client *p)
+{
+	float *memory = (float *)(void *)p->memory;
+	float *push = (float *)(void *)(p->memory + p->push_at);
+	return (struct exchange_values){.dense = p->looked ? p->looked : memory,
+					.rows = memory + pulled(p),
+					.dense_gradient = push,
+					.row_gradient = push + p->dense_count + p->rows};
+}
+
+/* ---- pulling ---- */
+
+int part_client_ask_pull(struct part_client *p, uint64_t iteration, uint64_t after,
+			 const struct batch *b, struct error *err)
+{
+	const uint32_t *keys = b->key + p->first;
+	size_t bytes = p->rows * sizeof(uint32_t), sent = bytes;
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	conversation_begin(&p->talk, &o, line, "pull");
+	record_add_u64(&o, "iteration", iteration);
+	record_add_u64(&o, "dense", pulled(p) > 0);
+	record_add_u64(&o, "rows", p->rows);
+	p->asked = clock_mono();
+	if (p->same_clock)
+		record_add_real(&o, "asked", p->asked);
+	if (after > 0)
+		record_add_u64(&o, "after", after);
+	if (part_client_fits(p)) {
+		record_add_u64(&o, "into-offset-bytes", 0);
+		record_add_u64(&o, "into-bytes", p->keys_at);
+		if (bytes > 0) {
+			memcpy(p->memory + p->keys_at, keys, bytes);
+			record_add_u64(&o, "map-offset-bytes", p->keys_at);
+			record_add_u64(&o, "map-bytes", bytes);
+		}
+		sent = 0;
+	} else if (bytes > 0) {
+		record_add_u64(&o, "bytes", bytes);
+	}
+	return conversation_ask(&p->talk, &o, keys, sent, err);
+}
+
+/* The `model` record and its payload, to where the model wants it. */
+static int take_model(struct part_client *p, const struct part_place *to,
+		      struct part_answer *answer, struct error *err)
+{
+	const struct record *r = &p->talk.record;
+	size_t dense = pulled(p) * sizeof(float), rows = p->rows * p->width * sizeof(float);
+	uint64_t bytes = 0;
+	double waited = 0;
+	if (record_real_opt(r, "waited", 0, 1e9, &waited, err) != 0 ||
+	    record_u64_opt(r, "iteration", 0, UINT64_MAX, &answer->iteration, err) != 0)
+		return -1;
+	answer->reached = p->asked + waited;
+	if (record_get(r, "map-bytes")) {
+		if (record_u64(r, "map-bytes", dense + rows, dense + rows, &bytes, err) != 0)
+			return -1;
+		if (!part_client_fits(p))
+			return error_set(err, ERROR_DATA, "", "an answer in memory not offered");
+		if (!to)
+			return 0;
+		memcpy(to->dense, p->memory, dense);
+		memcpy(to->rows, p->memory + dense, rows);
+		return 0;
+	}
+	if (record_u64(r, "bytes", dense + rows, dense + rows, &bytes, err) != 0)
+		return -1;
+	if (call_bytes(p->talk.call, to ? (char *)to->dense : p->memory, dense, err) != 0)
+		return -1;
+	return call_bytes(p->talk.call, to ? (char *)to->rows : p->memory + dense, rows, err);
+}
+
+int part_client_answer_pull(struct part_client *p, const struct part_place *to,
+			    struct part_answer *answer, struct error *err)
+{
+	const struct record *r = &p->talk.record;
+	*answer = (struct part_answer){0};
+	int got = 0;
+	for (;;) {
+		int anew = 0, result = conversation_receive(&p->talk, HASTY, &anew, err);
+		if (result != WORK_OK)
+			return result;
+		if (anew)
+			got = 0;
+		if (record_is(r, "err"))
+			return conversation_refused(&p->talk, err);
+		if (record_is(r, "ok") && !got)
+			return error_set(err, ERROR_DATA, p->talk.options.path,
+					 "an answer to pull without parameters");
+		if (record_is(r, "ok"))
+			return WORK_OK;
+		if (!record_is(r, "model"))
+			continue;
+		if (take_model(p, to, answer, err) == 0) {
+			got = 1;
+			continue;
+		}
+		if (err->code == ERROR_DATA)
+			return error_wrap(err, p->talk.options.path);
+		result = conversation_again(&p->talk, err);
+		if (result != WORK_OK)
+			return result;
+		got = 0;
+	}
+}
+
+/* ---- pushing ---- */
+
+static char *inline_room(struct part_client *p, size_t bytes, struct error *err)
+{
+	if (bytes <= p->inline_room && p->inline_push)
+		return p->inline_push;
+	free(p->inline_push);
+	p->inline_room = bytes + bytes / 4 + 64;
+	p->inline_push = malloc(p->inline_room);
+	if (p->inline_push)
+		return p->inline_push;
+	p->inline_room = 0;
+	error_set(err, ERROR_OS, "", "out of memory");
+	return NULL;
+}
+
+int part_client_ask_push(struct part_client *p, struct record_out *line, const struct batch *b,
+			 const struct part_gradients *from, struct error *err)
+{
+	size_t dense = p->dense_count * sizeof(float), keys = p->rows * sizeof(uint32_t);
+	size_t rows = p->rows * p->width * sizeof(float), bytes = dense + keys + rows;
+	int fits = part_client_fits(p);
+	char *to = fits ? p->memory + p->push_at : inline_room(p, bytes, err);
+	if (!to)
+		return -1;
+	if (from) {
+		memcpy(to, from->dense, dense);
+		memcpy(to + dense + keys, from->rows, rows);
+	}
+	if (keys > 0)
+		memcpy(to + dense, b->key + p->first, keys);
+	record_add_u64(line, "dense", p->dense_count > 0);
+	record_add_u64(line, "rows", p->rows);
+	if (bytes > 0 && fits) {
+		record_add_u64(line, "map-offset-bytes", p->push_at);
+		record_add_u64(line, "map-bytes", bytes);
+		return conversation_ask(&p->talk, line, NULL, 0, err);
+	}
+	if (bytes > 0)
+		record_add_u64(line, "bytes", bytes);
+	return conversation_ask(&p->talk, line, to, bytes, err);
+}
+
+int part_client_final(struct part_client *p, uint64_t sequence, uint64_t iteration, size_t begin,
+		      size_t count)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	conversation_begin(&p->talk, &o, line, "part");
+	record_add_u64(&o, "sequence", sequence);
+	record_add_u64(&o, "iteration", iteration);
+	record_add_u64(&o, "begin", begin);
+	record_add_u64(&o, "length", count);
+	record_add_u64(&o, "map-offset-bytes", p->push_at);
+	record_add_u64(&o, "map-bytes", p->dense_count * sizeof(float));
+	return conversation_aside(&p->talk, &o);
+}

@@ -1,0 +1,79 @@
+/*
+ * part_client: a worker's side of one part of the parameters: of a ps-server(8), or of a replica,
+ * which has all of them.  Parameters come and gradients go through memory that is shared with it,
+ * one mapping for the life of a connection; a batch that does not fit there goes inline.  Where the
+ * part lets its dense parameters be looked at, they are not copied at all.
+ */
+#ifndef PACELINE_WORK_PART_CLIENT_H
+#define PACELINE_WORK_PART_CLIENT_H
+
+#include "work/batch.h"
+#include "work/conversation.h"
+#include "work/exchange.h"
+
+struct part_client {
+	struct conversation talk;
+	/* set before it is connected */
+	uint64_t dense_begin, dense_count; /* floats */
+	uint32_t width;                    /* of a row */
+	uint64_t key_count;                /* rows there can be */
+	int looks;                         /* its dense parameters are to be looked at */
+
+	size_t rows, first;  /* of the batch last spoken of: so many, from this one on */
+	const float *looked; /* its dense parameters, read-only; NULL: they are pulled */
+
+	/* private */
+	size_t looked_bytes;
+	char *memory;        /* NULL: none is shared */
+	size_t rows_max;     /* that fit there */
+	size_t keys_at, push_at;
+	int same_clock;      /* it runs on this host */
+	double asked;        /* when the last pull was sent */
+	char *inline_push;
+	size_t inline_room;
+};
+
+/* What came with the answer to a pull. */
+struct part_answer {
+	double reached;     /* when it could be answered, by our clock */
+	uint64_t iteration; /* that the parameters are of */
+};
+
+int part_client_connect(struct part_client *p, double deadline, struct error *err);
+void part_client_close(struct part_client *p);
+void part_client_free(struct part_client *p); /* what it points to */
+
+/* The batch that is spoken of from now on: its rows from `first` on. */
+void part_client_take(struct part_client *p, size_t first, size_t rows);
+/* Whether these rows fit into the memory that is shared. */
+int part_client_fits(const struct part_client *p);
+/* Whether the rows last asked for are these, and their parameters lie in shared memory. */
+int part_client_asked_for(const struct part_client *p, const uint32_t *key, size_t rows);
+/* Where the parameters of a batch that fits lie once they were pulled, and where its gradients
+ * belong. */
+struct exchange_values part_client_values(const struct part_client *p);
+
+/* after: the push that it is sent behind; 0: none. */
+int part_client_ask_pull(struct part_client *p, uint64_t iteration, uint64_t after,
+			 const struct batch *b, struct error *err);
+/* Its answer, to dense and rows of this part; to where part_client_values() says when `to` is NULL.
+ */
+struct part_place {
+	float *dense, *rows;
+};
+int part_client_answer_pull(struct part_client *p, const struct part_place *to,
+			    struct part_answer *answer, struct error *err);
+
+/* The payload of a push behind its line, which is begun (conversation_begin()): the gradients of
+ * this part lie at `from`; NULL: where part_client_values() says. */
+struct part_gradients {
+	const float *dense, *rows;
+};
+int part_client_ask_push(struct part_client *p, struct record_out *line, const struct batch *b,
+			 const struct part_gradients *from, struct error *err);
+/* Floats of the dense gradient of a batch that fits, which is being computed, are final. 0: nobody
+ * wants to know. */
+int part_client_final(struct part_client *p, uint64_t sequence, uint64_t iteration, size_t begin,
+		      size_t count);
+
+#endif

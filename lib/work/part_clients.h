@@ -1,0 +1,64 @@
+/*
+ * part_clients: all parts of the parameters, as one.  With one part the model reads and writes the
+ * memory that is shared with it; with several, ranges of the dense vector are put together and
+ * taken apart by copying.
+ *
+ * The pull of the next batch may be sent right behind a push, which saves a round trip: the servers
+ * hold it back until the push is applied.  Where it turns out that it was not for the next batch,
+ * or is older than what the push's answer promises, its answer is thrown away, and the pull is sent
+ * anew.
+ */
+#ifndef PACELINE_WORK_PART_CLIENTS_H
+#define PACELINE_WORK_PART_CLIENTS_H
+
+#include "param/map.h"
+#include "work/part_client.h"
+
+struct part_clients {
+	struct part_client *part; /* the owner sets up each */
+	uint32_t count;
+	uint64_t dense_count; /* floats, in all parts */
+	uint32_t width;       /* floats in a row */
+
+	/* private */
+	int straight; /* this batch is computed in the memory shared with the only part */
+	/* otherwise in our own; rooms in floats */
+	float *dense, *dense_gradient, *rows, *row_gradient;
+	size_t dense_room, dense_gradient_room, rows_room, row_gradient_room;
+	int early; /* a pull was sent behind the push, for this iteration */
+	uint64_t early_iteration;
+	uint32_t early_pause; /* for so many pushes there is none */
+	/* Of this pull: when the last part could answer, and the oldest that one gave. */
+	double reached;
+	uint64_t as_of;
+};
+
+/* -1: no memory. */
+int part_clients_new(struct part_clients *s, const struct map *map, uint32_t width,
+		     struct error *err);
+void part_clients_free(struct part_clients *s); /* what it points to */
+void part_clients_close(struct part_clients *s);
+int part_clients_connected(const struct part_clients *s);
+void part_clients_identify(struct part_clients *s, uint64_t generation, uint64_t incarnation);
+/* From now on: who went is not waited for. */
+void part_clients_brief(struct part_clients *s, int brief);
+/* Those that are not connected. *low and *high: the incarnations met. */
+int part_clients_connect(struct part_clients *s, double deadline, uint64_t *low, uint64_t *high,
+			 struct error *err);
+
+/* Parameters of a batch, and room for its gradients. */
+int part_clients_pull(struct part_clients *s, uint64_t iteration, const struct batch *b,
+		      struct exchange_values *values, struct error *err);
+/* The push of the batch that was pulled, to part i; line: begun, with what describes it. */
+int part_clients_push(struct part_clients *s, uint32_t i, struct record_out *line,
+		      const struct batch *b, struct error *err);
+/* Behind a push: the pull of the next batch. */
+int part_clients_ask_early(struct part_clients *s, const struct exchange_push *push,
+			   const struct batch *b, const struct batch *next, struct error *err);
+/* The push brought us to `iteration`: what was sent early may never be answered (WORK_RESET). */
+int part_clients_check_early(const struct part_clients *s, uint64_t iteration);
+/* What was sent early is for nobody: its answers are thrown away. Where that fails,
+ * all are disconnected. */
+int part_clients_drop_early(struct part_clients *s, enum patience patience, struct error *err);
+
+#endif

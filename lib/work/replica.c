@@ -1,0 +1,276 @@
+/* replica: see replica.h. */
+#include "work/replica.h"
+
+#include "base/clock.h"
+#include "param/map.h"
+#include "work/lead_client.h"
+#include "work/part_clients.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Gradients are told to be final in pieces of so many floats at least: a message for each tensor of
+ * a small model would cost more than it saves. */
+#define FINAL_FLOATS_MIN ((size_t)65536)
+
+struct replica {
+	struct exchange exchange; /* first */
+	struct replica_options options;
+	struct map map;
+	struct part_clients parts; /* one: it has all */
+	struct conversation lead;
+	size_t final_begin, final_count; /* not told yet */
+};
+
+static struct replica *replica_of(struct exchange *x)
+{
+	return (struct replica *)(void *)x;
+}
+
+static void replica_disconnect(struct exchange *x)
+{
+	part_clients_close(&replica_of(x)->parts);
+	conversation_close(&replica_of(x)->lead);
+}
+
+static void replica_free(struct exchange *x)
+{
+	replica_disconnect(x);
+	part_clients_free(&replica_of(x)->parts);
+	free(x);
+}
+
+static const struct map *replica_map(const struct exchange *x)
+{
+	return &((const struct replica *)(const void *)x)->map;
+}
+
+static int replica_connected(const struct exchange *x)
+{
+	const struct replica *s = (const struct replica *)(const void *)x;
+	return s->lead.call && part_clients_connected(&s->parts);
+}
+
+static void replica_identify(struct exchange *x, uint64_t generation, uint64_t incarnation)
+{
+	struct replica *s = replica_of(x);
+	part_clients_identify(&s->parts, generation, incarnation);
+	s->lead.generation = generation;
+	s->lead.incarnation = incarnation;
+}
+
+/* When one of them is gone, the lead shall not wait for us either; and where something is left
+ * open, it is for nobody. */
+static int end_of(struct replica *s, int result, int open)
+{
+	if (result == WORK_RESET || (result != WORK_OK && open))
+		replica_disconnect(&s->exchange);
+	return result;
+}
+
+/* ---- connecting ---- */
+
+static int check_replica(const struct record *r, const void *options, struct error *err)
+{
+	const struct replica_options *o = options;
+	uint64_t dense, width;
+	if (!record_get(r, "replica"))
+		return error_set(err, ERROR_CONFIG, "", "is no replica");
+	if (record_u64(r, "dense", 0, UINT64_MAX, &dense, err) != 0 ||
+	    record_u64(r, "width", 0, UINT32_MAX, &width, err) != 0)
+		return -1;
+	if (dense == o->dense_count && width == o->width)
+		return 0;
+	return error_set(err, ERROR_CONFIG, "",
+			 "serves another model: %llu dense parameters and rows of %llu, not %llu "
+			 "and %u",
+			 (unsigned long long)dense, (unsigned long long)width,
+			 (unsigned long long)o->dense_count, o->width);
+}
+
+static int check_lead(const struct record *r, const void *options, struct error *err)
+{
+	const char *part = record_get(r, "part");
+	(void)options;
+	return part ? error_set(err, ERROR_CONFIG, "", "is part %s, not a lead of replicas", part)
+		    : 0;
+}
+
+static int replica_connect(struct exchange *x, uint64_t *low, uint64_t *high, struct error *err)
+{
+	struct replica *s = replica_of(x);
+	double deadline = clock_mono() + s->options.wait_seconds;
+	uint64_t lead;
+	int result = part_clients_connect(&s->parts, deadline, low, high, err);
+	if (result == WORK_OK && !s->lead.call)
+		result = conversation_connect(&s->lead, deadline, err);
+	if (result != WORK_OK)
+		return end_of(s, result, 0);
+	if (conversation_incarnation(&s->lead, &lead, err) != 0)
+		return -1;
+	*low = lead < *low ? lead : *low;
+	*high = lead > *high ? lead : *high;
+	return WORK_OK;
+}
+
+/* ---- what is told to the lead alone ---- */
+
+static int replica_join(struct exchange *x, const struct exchange_member *member,
+			uint64_t *iteration, struct error *err)
+{
+	struct replica *s = replica_of(x);
+	const char *id = record_get(call_greeting(s->parts.part[0].talk.call), "id");
+	int result = part_clients_drop_early(&s->parts, HASTY, err);
+	if (result == WORK_OK)
+		result = lead_client_join(&s->lead, member, id, iteration, err);
+	return end_of(s, result, result == WORK_STOP);
+}
+
+static int replica_leave(struct exchange *x, int brief, struct error *err)
+{
+	struct replica *s = replica_of(x);
+	if (!s->lead.call)
+		return WORK_RESET;
+	s->lead.brief = brief;
+	int result = part_clients_drop_early(&s->parts, PATIENT, err);
+	if (result == WORK_OK)
+		result = lead_client_leave(&s->lead, err);
+	s->lead.brief = 0;
+	return end_of(s, result, result == WORK_STOP);
+}
+
+static int replica_end(struct exchange *x, struct error *err)
+{
+	struct replica *s = replica_of(x);
+	int result = part_clients_drop_early(&s->parts, HASTY, err);
+	if (result == WORK_OK)
+		result = lead_client_end(&s->lead, err);
+	return end_of(s, result, result == WORK_STOP);
+}
+
+/* ---- a batch ---- */
+
+static int replica_pull(struct exchange *x, uint64_t iteration, const struct batch *b,
+			struct exchange_values *values, struct error *err)
+{
+	struct replica *s = replica_of(x);
+	int result = part_clients_pull(&s->parts, iteration, b, values, err);
+	s->final_count = 0;
+	return end_of(s, result, result == WORK_FENCED || result == WORK_STOP);
+}
+
+static void replica_final(struct exchange *x, uint64_t sequence, uint64_t iteration, size_t begin,
+			  size_t count)
+{
+	struct replica *s = replica_of(x);
+	struct part_client *p = &s->parts.part[0];
+	if (!part_client_fits(p))
+		return;
+	if (s->final_count > 0 && begin + count == s->final_begin) {
+		s->final_begin = begin;
+		s->final_count += count;
+	} else {
+		s->final_begin = begin;
+		s->final_count = count;
+	}
+	if (s->final_count < FINAL_FLOATS_MIN)
+		return;
+	part_client_final(p, sequence, iteration, s->final_begin, s->final_count);
+	s->final_count = 0;
+}
+
+static int push_to_replica(struct replica *s, const struct exchange_push *push,
+			   const struct batch *b, struct error *err)
+{
+	struct conversation *c = &s->parts.part[0].talk;
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	conversation_begin(c, &o, line, "push");
+	lead_client_add_push(&o, push, b);
+	int result = part_clients_push(&s->parts, 0, &o, b, err);
+	return result == WORK_OK ? conversation_answer(c, PATIENT, err) : result;
+}
+
+static int push_to_lead(struct replica *s, const struct exchange_push *push, const struct batch *b,
+			struct error *err)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	conversation_begin(&s->lead, &o, line, "push");
+	lead_client_add_push(&o, push, b);
+	lead_client_add_report(&o, push);
+	record_add_u64(&o, "dense", 0);
+	record_add_u64(&o, "rows", 0);
+	return conversation_ask(&s->lead, &o, NULL, 0, err);
+}
+
+static int replica_push(struct exchange *x, const struct exchange_push *push,
+			const struct batch *b, const struct batch *next, struct error *err)
+{
+	struct replica *s = replica_of(x);
+	int result = push_to_replica(s, push, b, err);
+	if (result == WORK_OK)
+		result = push_to_lead(s, push, b, err);
+	if (result == WORK_OK)
+		result = part_clients_ask_early(&s->parts, push, b, next, err);
+	return end_of(s, result,
+		      result == WORK_FENCED || result == WORK_STOP || s->parts.early);
+}
+
+static int replica_wait(struct exchange *x, uint64_t *iteration, struct error *err)
+{
+	struct replica *s = replica_of(x);
+	int result = lead_client_wait(&s->lead, iteration, err);
+	if (result == WORK_OK)
+		result = part_clients_check_early(&s->parts, *iteration);
+	return end_of(s, result, result == WORK_STOP || s->parts.early);
+}
+
+static const struct exchange_kind replica_kind = {
+	.free = replica_free,
+	.map = replica_map,
+	.connect = replica_connect,
+	.disconnect = replica_disconnect,
+	.connected = replica_connected,
+	.identify = replica_identify,
+	.join = replica_join,
+	.leave = replica_leave,
+	.end = replica_end,
+	.pull = replica_pull,
+	.final = replica_final,
+	.push = replica_push,
+	.wait = replica_wait,
+};
+
+int replica_new(struct exchange **out, const struct replica_options *options, struct error *err)
+{
+	struct replica *s = calloc(1, sizeof(*s));
+	if (!s)
+		return error_set(err, ERROR_OS, "", "out of memory");
+	s->exchange.kind = &replica_kind;
+	s->options = *options;
+	map_even(&s->map, 1, options->dense_count);
+	if (part_clients_new(&s->parts, &s->map, options->width, err) != 0) {
+		free(s);
+		return -1;
+	}
+	struct conversation_options talk = {.path = options->replica,
+					    .worker = options->worker,
+					    .wait_seconds = options->wait_seconds,
+					    .answer_seconds = options->answer_seconds,
+					    .stop = options->stop,
+					    .once = 1,
+					    .check = check_replica,
+					    .wanted = &s->options};
+	s->parts.part[0].key_count = options->key_count;
+	s->parts.part[0].looks = 1;
+	s->parts.part[0].talk.options = talk;
+	talk.path = options->lead;
+	talk.once = 0;
+	talk.check = check_lead;
+	talk.action = options->action;
+	talk.owner = options->owner;
+	s->lead.options = talk;
+	*out = &s->exchange;
+	return 0;
+}

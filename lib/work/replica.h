@@ -1,0 +1,36 @@
+/*
+ * replica: an exchange (exchange.h) with the replica of all parameters on the worker's own host, and
+ * with the lead of the job, which is another process (SYNC=allreduce).
+ *
+ * Dense parameters are read where the replica has them, without a copy; the rows of a batch are
+ * pulled.  Gradients are computed in memory that is shared with the replica, and summed where they
+ * lie: the first of them while the backward pass still computes the others.  The replica is told
+ * first; then the lead, without gradients, which answers when the sum over all hosts is in the
+ * parameters.
+ *
+ * A replica that goes takes with it what it held: the worker starts over (WORK_RESET), so that its
+ * rows go back to the queue, and then waits for the replica to come back.  A lead that goes is
+ * waited for; one that has forgotten us refuses (WORK_FENCED).
+ */
+#ifndef PACELINE_WORK_REPLICA_H
+#define PACELINE_WORK_REPLICA_H
+
+#include "record/record.h"
+#include "work/exchange.h"
+
+struct replica_options {
+	const char *lead, *replica; /* sockets */
+	const char *worker;
+	uint64_t dense_count; /* floats */
+	uint32_t width;       /* floats in a row */
+	uint64_t key_count;   /* rows there can be */
+	double wait_seconds;  /* who is not there is waited for this long */
+	double answer_seconds;    /* longest wait for an answer, barrier included */
+	const volatile int *stop; /* set by a signal: waits for others end with WORK_STOP */
+	void (*action)(const struct record *r, void *owner);
+	void *owner;
+};
+
+int replica_new(struct exchange **out, const struct replica_options *options, struct error *err);
+
+#endif

@@ -1,0 +1,448 @@
+/*
+ * fabric/relay: a daemon on one host, its clients on another, nothing of which they notice.  The
+ * hosts are two directories here, and two fabricds.
+ */
+#include "wire_daemon.h"
+
+#include "wire/peer.h"
+#include "wire/transport.h"
+
+#include <event2/event.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#define PAYLOAD (5u << 20)
+
+static char near_path[160], near_dir[128], far_dir[128], routes[128];
+static pid_t daemon_pid, world_pid;
+static int has_world;
+
+static int has_mpirun(void)
+{
+	return system("command -v mpirun >/dev/null 2>&1") == 0;
+}
+
+static void exec_world(const char *fabricd)
+{
+	int quiet = open("/dev/null", O_RDWR | O_CLOEXEC);
+	setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+	setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+	setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* MPI's */
+	dup2(quiet, 0);
+	dup2(quiet, 1);
+	execlp("mpirun", "mpirun", "--oversubscribe", "--bind-to", "none", "--mca",
+	       "odls_base_sigkill_timeout", "0", "-n", "1", fabricd, "--host", "far", "--run-dir",
+	       far_dir, "--routes", routes, ":", "-n", "1", fabricd, "--host", "near", "--run-dir",
+	       near_dir, (char *)NULL);
+	_exit(127);
+}
+
+static void start_world(void)
+{
+	char fabricd[4096];
+	const char *bin = getenv("PACELINE_BIN");
+	snprintf(fabricd, sizeof fabricd, "%s/fabricd", bin ? bin : "build/bin");
+	fflush(NULL);
+	world_pid = fork();
+	assert_true(world_pid >= 0);
+	if (world_pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGTERM);
+		exec_world(fabricd);
+	}
+	for (int i = 0; access(near_path, F_OK) != 0; i++) {
+		assert_true(i < PATIENCE * 100);
+		usleep(10000);
+	}
+}
+
+static struct call *dial_near(void)
+{
+	struct call *c = NULL;
+	struct error err;
+	if (call_open(&c, near_path, PATIENCE, PATIENCE, &err) != 0)
+		fail_msg("%s: %s", err.place, err.text);
+	return c;
+}
+
+#define NEED_WORLD()                                                                               \
+	do {                                                                                       \
+		if (!has_world)                                                                    \
+			skip();                                                                    \
+	} while (0)
+
+static unsigned char pattern(size_t i)
+{
+	return (unsigned char)(i * 7 + i / 251);
+}
+
+/* ---- what is said and answered ---- */
+
+static void requests_and_answers(void **state)
+{
+	(void)state;
+	NEED_WORLD();
+	struct call *c = dial_near();
+	assert_string_equal(record_get(call_greeting(c), "role"), "test");
+	say(c, "echo n=7\n");
+	hear(c, "ok n=7");
+	/* One after the other, in pieces, and what is no request. */
+	say(c, "echo n=1\nlater key=1\nec");
+	say(c, "ho n=3\n\001\necho\n");
+	hear(c, "ok n=1");
+	hear(c, "begun");
+	struct call *other = dial_near();
+	say(other, "release key=1\n");
+	hear(other, "ok");
+	hear(c, "ok released=1");
+	hear(c, "ok n=3");
+	hear(c, "err code=bad-request");
+	hear(c, "err code=bad-request");
+	call_close(other);
+	call_close(c);
+}
+
+static void a_line_too_long_closes_one_client(void **state)
+{
+	(void)state;
+	NEED_WORLD();
+	static char line[9000];
+	struct call *c = dial_near(), *other = dial_near();
+	struct error err;
+	memset(line, 'x', sizeof line);
+	assert_int_equal(call_send(c, line, sizeof line, NULL, 0, &err), 0);
+	hear(c, "err code=bad-request");
+	hear_closed(c);
+	say(other, "echo n=2\n");
+	hear(other, "ok n=2");
+	call_close(c);
+	call_close(other);
+}
+
+static void half_a_line_at_the_end(void **state)
+{
+	(void)state;
+	NEED_WORLD();
+	struct call *c = dial_near();
+	say(c, "echo n=5\necho n=6");
+	assert_int_equal(shutdown(call_fd(c), SHUT_WR), 0);
+	hear(c, "ok n=5");
+	hear(c, "err code=bad-request"); /* the input ends without a newline */
+	hear_closed(c);
+	call_close(c);
+}
+
+static unsigned long of_state(const char *key)
+{
+	static struct record r;
+	struct error err;
+	uint64_t value = 0;
+	struct call *c = dial();
+	assert_int_equal(call_request(c, "state\n", 6, &r, NULL, NULL, &err), CALL_OK);
+	assert_int_equal(record_u64(&r, key, 0, UINT64_MAX, &value, &err), 0);
+	call_close(c);
+	return (unsigned long)value;
+}
+
+static void wait_for_state(const char *key, unsigned long least)
+{
+	for (int i = 0; of_state(key) < least; i++) {
+		assert_true(i < PATIENCE * 100);
+		usleep(10000);
+	}
+}
+
+static void who_goes_is_gone_there_too(void **state)
+{
+	(void)state;
+	NEED_WORLD();
+	unsigned long cancelled = of_state("cancelled"), notes = of_state("notes");
+	struct call *c = dial_near();
+	say(c, "later key=2\n");
+	hear(c, "begun");
+	call_close(c);
+	wait_for_state("cancelled", cancelled + 1);
+	/* A request that tells and asks nothing arrives all the same. */
+	int fd;
+	struct error err;
+	struct iovec note = {"note n=5\n", 9};
+	assert_int_equal(transport_connect(near_path, &fd, &err), 0);
+	assert_int_equal(transport_write(fd, &note, 1, -1), 9);
+	close(fd);
+	wait_for_state("notes", notes + 5);
+}
+
+static void the_daemon_closes(void **state)
+{
+	(void)state;
+	NEED_WORLD();
+	struct call *c = dial_near();
+	say(c, "bye\n");
+	hear(c, "ok bye=1");
+	hear_closed(c);
+	call_close(c);
+}
+
+/* ---- payloads ---- */
+
+static void check_load(struct call *c, const unsigned char *data, size_t bytes)
+{
+	char expected[128];
+	snprintf(expected, sizeof expected, "ok tag=0 got=%zu sum=%llu", bytes,
+		 (unsigned long long)sum_of(data, bytes));
+	hear(c, expected);
+}
+
+static void payloads_in_the_stream(void **state)
+{
+	(void)state;
+	NEED_WORLD();
+	static const size_t size[] = {0, 1, 4096, 32767, 32768, 70000, PAYLOAD};
+	struct call *c = dial_near();
+	struct record *r = malloc(sizeof *r);
+	unsigned char *data = malloc(PAYLOAD), *back = malloc(PAYLOAD);
+	struct error err;
+	char line[64];
+	for (size_t i = 0; i < PAYLOAD; i++)
+		data[i] = i % 97 ? pattern(i) : '\n';
+	for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
+		int len = snprintf(line, sizeof line, "load bytes=%zu\n", size[i]);
+		assert_int_equal(call_send(c, line, (size_t)len, data, size[i], &err), 0);
+		check_load(c, data, size[i]);
+		snprintf(line, sizeof line, "big n=%zu\necho n=%zu\n", size[i], i);
+		say(c, line);
+		assert_int_equal(call_receive(c, r, &err), 0);
+		assert_int_equal(call_bytes(c, back, size[i], &err), 0);
+		for (size_t j = 0; j < size[i]; j++)
+			if (back[j] != pattern(j))
+				fail_msg("%zu bytes: byte %zu is wrong", size[i], j);
+		hear(c, "ok");
+		snprintf(line, sizeof line, "ok n=%zu", i);
+		hear(c, line);
+	}
+	free(back);
+	free(data);
+	free(r);
+	call_close(c);
+}
+
+static void payloads_in_shared_memory(void **state)
+{
+	(void)state;
+	NEED_WORLD();
+	static const size_t size[] = {1, 4096, 16384, 16385, 1u << 20, (1u << 20) + 9, PAYLOAD};
+	struct call *c = dial_near();
+	struct error err;
+	unsigned char *memory;
+	char line[256];
+	assert_int_equal(call_map(c, 2 * PAYLOAD, (void **)&memory, &err), 0);
+	for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
+		size_t n = size[i];
+		for (size_t j = 0; j < n; j++)
+			memory[4096 + j] = (unsigned char)(pattern(j) + i);
+		/* What comes behind a payload in memory waits for it, and what is asked for meanwhile,
+		 * too. */
+		snprintf(line, sizeof line,
+			 "echo n=1\nload map-offset-bytes=4096 map-bytes=%zu\necho n=2\n"
+			 "give into-offset-bytes=%u into-bytes=%zu\necho n=3\n",
+			 n, PAYLOAD, n);
+		say(c, line);
+		hear(c, "ok n=1");
+		check_load(c, memory + 4096, n);
+		hear(c, "ok n=2");
+		snprintf(line, sizeof line, "data map-offset-bytes=%u map-bytes=%zu", PAYLOAD, n);
+		hear(c, line);
+		for (size_t j = 0; j < n; j++)
+			if (memory[PAYLOAD + j] != pattern(j))
+				fail_msg("%zu bytes: byte %zu is wrong", n, j);
+		hear(c, "ok");
+		hear(c, "ok n=3");
+	}
+	/* Outside of it, and once more. */
+	snprintf(line, sizeof line, "load map-offset-bytes=%u map-bytes=9\nmap bytes=8\n",
+		 2 * PAYLOAD - 8);
+	say(c, line);
+	hear(c, "err code=bad-request");
+	hear(c, "err code=bad-request");
+	call_close(c);
+}
+
+static void memory_that_is_none(void **state)
+{
+	(void)state;
+	NEED_WORLD();
+	struct call *c = dial_near();
+	struct iovec line = {"map bytes=4096\n", 15};
+	int fd = memfd_create("unsealed", MFD_CLOEXEC);
+	assert_int_equal(ftruncate(fd, 4096), 0);
+	say(c, "map bytes=4096\nload map-offset-bytes=0 map-bytes=8\n");
+	hear(c, "err code=bad-request");
+	hear(c, "err code=bad-request");
+	assert_int_equal(transport_write(call_fd(c), &line, 1, fd), 15);
+	hear(c, "err code=bad-request");
+	say(c, "echo n=1\n");
+	hear(c, "ok n=1");
+	close(fd);
+	call_close(c);
+}
+
+static void a_client_dies_in_a_payload(void **state)
+{
+	(void)state;
+	NEED_WORLD();
+	struct error err;
+	void *memory;
+	unsigned long closed = of_state("closed");
+	for (int i = 0; i < 8; i++) {
+		struct call *c = dial_near();
+		char line[128];
+		assert_int_equal(call_map(c, 4 * PAYLOAD, &memory, &err), 0);
+		memset(memory, 1, 4 * PAYLOAD);
+		snprintf(line, sizeof line, "load map-offset-bytes=0 map-bytes=%u\n", 4 * PAYLOAD);
+		say(c, line);
+		say(c, i % 2 ? "load bytes=1000000\nhalf" : "give into-offset-bytes=0 into-bytes=5000000\n");
+		call_close(c);
+	}
+	wait_for_state("closed", closed + 8);
+	struct call *c = dial_near();
+	say(c, "echo n=1\n");
+	hear(c, "ok n=1");
+	call_close(c);
+}
+
+/* ---- many ---- */
+
+/* What the relay of a host keeps. */
+static uint64_t of_stat(const char *dir, const char *key)
+{
+	static struct record r;
+	static char path[160];
+	struct error err;
+	struct call *c = NULL;
+	uint64_t value = UINT64_MAX;
+	snprintf(path, sizeof path, "%s/fabric.sock", dir);
+	assert_int_equal(call_open(&c, path, PATIENCE, PATIENCE, &err), 0);
+	say(c, "stat\n");
+	do
+		assert_int_equal(call_receive(c, &r, &err), 0);
+	while (!record_is(&r, "stat"));
+	assert_int_equal(record_u64(&r, key, 0, UINT64_MAX, &value, &err), 0);
+	call_close(c);
+	return value;
+}
+
+static void one_that_is_never_read(void **state)
+{
+	(void)state;
+	NEED_WORLD();
+	struct call *deaf = dial_near(), *c = dial_near();
+	for (int i = 0; i < 4; i++)
+		say(deaf, "big n=10000000\n");
+	char line[64], expected[64];
+	for (int i = 0; i < 2000; i++) {
+		snprintf(line, sizeof line, "echo n=%d\n", i);
+		snprintf(expected, sizeof expected, "ok n=%d", i);
+		say(c, line);
+		hear(c, expected);
+	}
+	assert_true(of_stat(near_dir, "kept-bytes") < 1u << 20);
+	assert_true(of_stat(far_dir, "kept-bytes") < 1u << 20);
+	/* All of it is there when it is read at last. */
+	struct record *r = malloc(sizeof *r);
+	unsigned char *back = malloc(10000000);
+	struct error err;
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(call_receive(deaf, r, &err), 0);
+		assert_int_equal(call_bytes(deaf, back, 10000000, &err), 0);
+		for (size_t j = 0; j < 10000000; j++)
+			if (back[j] != pattern(j))
+				fail_msg("byte %zu is wrong", j);
+		hear(deaf, "ok");
+	}
+	free(back);
+	free(r);
+	call_close(deaf);
+	call_close(c);
+	for (int i = 0; of_stat(near_dir, "near") + of_stat(far_dir, "far") > 0; i++) {
+		assert_true(i < PATIENCE * 100);
+		usleep(10000);
+	}
+}
+
+/* ---- the world goes, and comes again ---- */
+
+static void a_new_world(void **state)
+{
+	(void)state;
+	NEED_WORLD();
+	struct call *c = dial_near();
+	struct error err;
+	void *memory;
+	int status;
+	assert_int_equal(call_map(c, PAYLOAD, &memory, &err), 0);
+	memset(memory, 3, PAYLOAD);
+	kill(world_pid, SIGKILL);
+	assert_int_equal(waitpid(world_pid, &status, 0), world_pid);
+	hear_closed(c);
+	/* The sockets that it left behind are taken over. */
+	unlink(near_path);
+	start_world();
+	for (int i = 0; call_reopen(c, &err) != 0; i++) {
+		assert_true(i < PATIENCE * 100);
+		usleep(10000);
+	}
+	char line[64];
+	snprintf(line, sizeof line, "load map-offset-bytes=0 map-bytes=%u\n", PAYLOAD);
+	say(c, line);
+	check_load(c, memory, PAYLOAD);
+	call_close(c);
+}
+
+static int begin(void **state)
+{
+	struct error err;
+	if (make_dir(state) != 0)
+		return -1;
+	has_world = has_mpirun();
+	if (!has_world)
+		return 0;
+	daemon_pid = daemon_start(NULL);
+	snprintf(far_dir, sizeof far_dir, "%s/run", daemon_dir);
+	snprintf(near_dir, sizeof near_dir, "%s/near", daemon_dir);
+	snprintf(near_path, sizeof near_path, "%s/test.sock", near_dir);
+	snprintf(routes, sizeof routes, "%s/routes", daemon_dir);
+	const char *route = "route socket=test.sock host=far\n";
+	if (fs_replace_file(routes, route, strlen(route), &err) != 0)
+		return -1;
+	start_world();
+	return 0;
+}
+
+static int end(void **state)
+{
+	int status;
+	if (has_world) {
+		kill(world_pid, SIGTERM);
+		waitpid(world_pid, &status, 0);
+		if (daemon_stop(daemon_pid) != 0)
+			return -1;
+	}
+	return remove_dir(state);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(requests_and_answers),
+		cmocka_unit_test(a_line_too_long_closes_one_client),
+		cmocka_unit_test(half_a_line_at_the_end),
+		cmocka_unit_test(who_goes_is_gone_there_too),
+		cmocka_unit_test(the_daemon_closes),
+		cmocka_unit_test(payloads_in_the_stream),
+		cmocka_unit_test(payloads_in_shared_memory),
+		cmocka_unit_test(memory_that_is_none),
+		cmocka_unit_test(a_client_dies_in_a_payload),
+		cmocka_unit_test(one_that_is_never_read),
+		cmocka_unit_test(a_new_world),
+	};
+	return cmocka_run_group_tests_name("fabric_relay", tests, begin, end);
+}
