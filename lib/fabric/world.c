@@ -23,7 +23,7 @@
 #define HEARD 48               /* messages that may wait for us, beyond what MPI keeps */
 #define ROUNDS 16              /* looks of one turn, before others have theirs */
 #define SPIN_SECONDS 200e-6    /* after something has happened */
-#define NAP_SECONDS 1e-3       /* while something is on its way; the shortest sleep */
+#define NAP_SECONDS 1e-3       /* the shortest sleep */
 #define SLEEP_SECONDS 0.1      /* the longest: MPI's sockets wake us before */
 #define FIND_SECONDS 1.0       /* between looks for sockets that are new */
 #define CLOSE_SECONDS 5.0
@@ -40,7 +40,6 @@ struct flight {
 	world_done_fn *done;
 	world_came_fn *came; /* in place of done */
 	void *arg;
-	int is_send;
 	size_t bytes; /* that came, for `came` */
 };
 
@@ -76,7 +75,6 @@ struct world {
 	MPI_Status *status;
 	struct flight *landed;
 	size_t index_room, status_room, landed_room;
-	size_t sends; /* among the flights */
 	struct event *turn, *called;
 	struct mpi_sockets sockets;
 	double busy_until, sleep, found_at;
@@ -119,7 +117,6 @@ static int flight_room(struct world *w)
 static void depart(struct world *w, struct flight f)
 {
 	w->flight[w->flights++] = f;
-	w->sends += (size_t)f.is_send;
 	stir(w);
 }
 
@@ -150,7 +147,6 @@ static int land(struct world *w)
 	for (size_t i = 0; i < w->flights; i++) {
 		if (w->request[i] == MPI_REQUEST_NULL) {
 			w->landed[landed++] = w->flight[i];
-			w->sends -= (size_t)w->flight[i].is_send;
 			continue;
 		}
 		w->request[kept] = w->request[i];
@@ -177,7 +173,7 @@ int world_send(struct world *w, unsigned rank, enum world_channel channel, const
 		  &w->request[w->flights]);
 	w->counts.messages_sent++;
 	w->counts.bytes_sent += bytes;
-	depart(w, (struct flight){.done = done, .arg = arg, .is_send = 1});
+	depart(w, (struct flight){.done = done, .arg = arg});
 	return 0;
 }
 
@@ -209,7 +205,7 @@ int world_send_bulk(struct world *w, unsigned rank, enum world_channel channel, 
 	MPI_Isend(data, (int)bytes, MPI_BYTE, (int)rank, bulk_tag(channel, tag), w->bulk,
 		  &w->request[w->flights]);
 	w->counts.bytes_sent += bytes;
-	depart(w, (struct flight){.done = done, .arg = arg, .is_send = 1});
+	depart(w, (struct flight){.done = done, .arg = arg});
 	return 0;
 }
 
@@ -312,7 +308,7 @@ static void take_turn(struct world *w)
 	 * has been quiet. Without sockets to wake us every sleep is short. */
 	arm(w, w->sleep);
 	w->counts.sleeps++;
-	if (w->sends == 0 && (w->sockets.count > 0 || w->size == 1))
+	if (w->sockets.count > 0 || w->size == 1)
 		w->sleep = w->sleep * 2 < SLEEP_SECONDS ? w->sleep * 2 : SLEEP_SECONDS;
 }
 
@@ -439,7 +435,8 @@ static int make_events(struct world *w, struct error *err)
 	w->turn = evtimer_new(base, on_turn, w);
 	w->called = w->call_fd < 0 ? NULL
 				   : event_new(base, w->call_fd, EV_READ | EV_PERSIST, on_called, w);
-	if (!w->turn || !w->called || event_add(w->called, NULL) != 0)
+	if (!w->turn || !w->called || event_add(w->called, NULL) != 0 ||
+	    mpi_sockets_begin(&w->sockets, base, on_socket, w) != 0)
 		return error_set(err, ERROR_OS, "the MPI world", "no event loop");
 	return 0;
 }
@@ -502,7 +499,6 @@ int world_open(struct world **out, const struct world_options *options, struct e
 	for (size_t i = 0; i < HEARD; i++)
 		listen_for(w, &w->heard[i]);
 	world_on(w, WORLD_CONTROL, on_end, w);
-	mpi_sockets_begin(&w->sockets, w->options.base, on_socket, w);
 	find_sockets(w, clock_mono());
 	stir(w);
 	*out = w;
