@@ -32,9 +32,24 @@ int ps_new(struct ps **out, const struct ps_options *options, struct error *err)
 	return 0;
 }
 
+/* A monitor on another host has another clock. */
+static void tell_clock(struct peer *monitor, const struct record *greeting, void *ps)
+{
+	char line[64];
+	struct record_out o;
+
+	(void)greeting;
+	(void)ps;
+	record_begin(&o, line, sizeof line, "clock");
+	record_add_seconds(&o, "at", clock_epoch());
+	size_t len = record_end(&o, NULL);
+	(void)peer_send(monitor, line, len, NULL, 0, NULL, NULL);
+}
+
 int ps_start(struct ps *p, struct server *server, struct error *err)
 {
-	struct peer_options options = {.path = p->options.monitor, .owner = p};
+	struct peer_options options = {
+		.path = p->options.monitor, .up = tell_clock, .owner = p};
 
 	p->server = server;
 	if (ps_handover_start(p, err) != 0 || ps_waits_start(p, err) != 0 ||
