@@ -896,7 +896,7 @@ WDL=(--model wdl --embed 4 --hidden 8)
 	lead --backup 1
 	echo 'drag delay=0.02' >drag
 	work w0 --model audit --drag "$T/drag"
-	work w1 --model audit --batch 7
+	work w1 --model audit --batch 7 --drag "$T/drag"
 	wait_for '[[ $(ask ps0.sock members) == *w0*state=active*w1*state=active* ]]'
 	act 'kind=adjust-bs id=w0 size=5 accum=3' 'kind=adjust-lr id=w1 scale=0.5'
 	work w2 --model audit --batch 64 --ahead 1
