@@ -91,7 +91,7 @@ static void answer_checked(void *rq, enum sum_code code, const char *why,
 			   const struct sum_result *r)
 {
 	if (code == SUM_OK)
-		request_ok(rq, "rows=%" PRIu64 " wire-bytes=%" PRIu64 " sum=%016" PRIx64, r->rows,
+		request_ok(rq, "rows=%" PRIu64 " wire-bytes=%" PRIu64 " sum=%" PRIu64, r->rows,
 			   r->wire_bytes, r->check);
 	else
 		answer_sum(rq, code, why, r);

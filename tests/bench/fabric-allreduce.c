@@ -234,7 +234,7 @@ static double run_round(uint64_t round)
 		die("answer", err.text);
 	say("sum-wait epoch=%" PRIu64 " check=1\n", epoch);
 	hear();
-	sums = sums * 31 + strtoull(record_get(&answer, "sum"), NULL, 16);
+	sums = sums * 31 + strtoull(record_get(&answer, "sum"), NULL, 10);
 	check_dense(workers > 1 ? round : 0);
 	check_rows(round);
 	return seconds;

@@ -273,6 +273,18 @@ static void on_opened(void *arg, enum sum_code code, const char *why, const stru
 	c->code = code;
 }
 
+/* Every SUM_OK is the sum of all. */
+static void is_whole(const struct client *c)
+{
+	for (size_t f = 0; f < c->floats; f++) {
+		double sum = 0;
+		for (unsigned i = 0; i < hosts; i++)
+			sum += (double)client[i].own[f];
+		if (fabs(sum - (double)c->dense[f]) > 1e-5)
+			fail_msg("float %zu: %g, not %g", f, (double)c->dense[f], sum);
+	}
+}
+
 static void on_waited(void *arg, enum sum_code code, const char *why, const struct sum_result *r)
 {
 	struct client *c = arg;
@@ -280,9 +292,10 @@ static void on_waited(void *arg, enum sum_code code, const char *why, const stru
 	c->waited++;
 	c->code = code;
 	snprintf(c->why, sizeof c->why, "%s", why ? why : "");
-	if (code == SUM_OK)
+	if (code == SUM_OK) {
 		c->result = *r;
-	else
+		is_whole(c); /* now: the others may have died in between */
+	} else
 		assert_null(r);
 }
 
@@ -489,13 +502,7 @@ static void say_all(uint64_t epoch)
 
 static void check_dense(void)
 {
-	for (size_t f = 0; f < client[0].floats; f++) {
-		double sum = 0;
-		for (unsigned i = 0; i < hosts; i++)
-			sum += (double)client[i].own[f];
-		if (fabs(sum - (double)client[0].dense[f]) > 1e-5)
-			fail_msg("float %zu: %g, not %g", f, (double)client[0].dense[f], sum);
-	}
+	is_whole(&client[0]);
 	for (unsigned i = 1; i < hosts; i++)
 		assert_memory_equal(client[i].dense, client[0].dense,
 				    client[0].floats * sizeof(float));
@@ -653,18 +660,24 @@ static void one_after_the_other(void **state)
 
 /* At any moment a host goes on to a newer epoch, drops it, or its client goes. Everybody is told,
  * memory is let go once, and the next epoch has nothing of it. */
-static void torn_epoch(uint64_t with_seed, unsigned how)
+static void torn_epoch(uint64_t with_seed, unsigned how, size_t floats, size_t rows)
 {
 	struct error err;
 
 	start(2 + (unsigned)(with_seed % 3), with_seed);
-	make_clients(1500000, KEYS_OVERLAP, 2000);
+	make_clients(floats, KEYS_OVERLAP, rows);
 	open_all(1);
 	for (uint64_t n = any(30 * hosts); n > 0; n--) {
 		(void)say((unsigned)any(hosts), 1);
 		for (uint64_t i = any(6); i > 0; i--)
 			(void)step();
 	}
+	if (any(2))
+		for (unsigned i = 0; i < hosts; i++) /* near its end */
+			while (client[i].opened && say(i, 1))
+				;
+	for (uint64_t n = any(60); n > 0; n--)
+		(void)step();
 	unsigned one = (unsigned)any(hosts);
 	if (how == 0)
 		(void)sum_drop(host[one], &client[one], 1, on_dropped, &client[one], &err);
@@ -698,7 +711,9 @@ static void torn_at_any_moment(void **state)
 {
 	(void)state;
 	for (uint64_t s = 0; s < 40; s++)
-		torn_epoch(s, (unsigned)(s % 3));
+		torn_epoch(s, (unsigned)(s % 3), 1500000, 2000);
+	for (uint64_t s = 0; s < 2000; s++)
+		torn_epoch(s, (unsigned)(s % 3), 40000, 10);
 }
 
 static void dead_for_others(void **state)
