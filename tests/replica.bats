@@ -315,6 +315,7 @@ SGD='--optimizer sgd --lr 1'
 @test "fill: another model, another optimizer, a source that dies; then it is empty still" {
 	replica r0 0/3 --dense 4 $SGD --serve
 	replica r1 1/3 --dense 5 $SGD
+	local r1=$PID
 	replica r2 2/3 --dense 4 --optimizer adam
 	open a r1.sock
 	open b r2.sock
@@ -323,7 +324,7 @@ SGD='--optimizer sgd --lr 1'
 	tell b "fill $ME from=r0.sock iteration=0\n"
 	answered b '^err code=fill.*another --optimizer'
 	# Somebody who greets and says no more; another fill takes its place.
-	start silent socat UNIX-LISTEN:silent.sock,fork "SYSTEM:printf 'paceline role=ps-server version=1\\\\n'; sleep 100"
+	start silent socat UNIX-LISTEN:silent.sock,fork "SYSTEM:printf 'paceline role=ps-server version=1\\\\n'; cat >/dev/null"
 	ready silent.sock
 	tell b "fill $ME from=silent.sock iteration=0\n"
 	wait_for '[ "$(ask r2.sock stat | field state)" = filling ]'
@@ -334,8 +335,10 @@ SGD='--optimizer sgd --lr 1'
 	answered c '^err code=fill.*empty: there are no parameters'
 	[ "$(ask r2.sock stat | field state)" = empty ]
 	# It ends while it is being filled.
-	kill "$(pgrep -f "r1.sock --id r1")"
-	wait_for '! [ -e r1.sock ]'
+	wait_for '[ "$(ask r1.sock stat | field state)" = filling ]'
+	kill "$r1"
+	ended "$r1"
+	[ "$status" -eq 0 ]
 }
 
 @test "restored from a checkpoint, it begins there" {
