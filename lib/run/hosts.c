@@ -288,12 +288,21 @@ static void on_look(const struct node_end *end, enum child_cut cut, const char *
 
 static void look(struct sup_host *h)
 {
-	char *const argv[] = {(char *)(size_t)h->place->node_host,
-			      (char *)(size_t)"--by",
-			      (char *)(size_t)h->place->launcher->name,
-			      (char *)(size_t)h->place->host,
-			      (char *)(size_t)"true",
-			      NULL};
+	/* What ssh says of a host that does not answer is no news the second time. */
+	const char *const words[] = {"/bin/sh",
+				     "-c",
+				     "exec \"$@\" 2>/dev/null",
+				     "look",
+				     h->place->node_host,
+				     "--by",
+				     h->place->launcher->name,
+				     h->place->host,
+				     "/bin/sh",
+				     "-c",
+				     ":"};
+	char *argv[sizeof words / sizeof *words + 1] = {NULL};
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		argv[i] = (char *)(size_t)words[i];
 	const struct child_options options = {.argv = argv,
 					      .seconds = deadline_seconds(DEADLINE_HOST),
 					      .output_bytes_max = LOOK_BYTES_MAX,
