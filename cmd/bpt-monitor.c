@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #define PROGRAM "bpt-monitor"
+/* A clock that is off by less is taken as right: what it says may have been on its way that long. */
+#define BEHIND_SECONDS_MIN 0.5
 #define IDLE_SECONDS 0 /* reporters may be silent for hours: an iteration can be that long */
 
 struct daemon {
@@ -45,14 +47,44 @@ static void fail_request(struct request *rq, const struct error *err)
 			    err->text);
 }
 
+/* How far the clock of who is at this connection is behind ours; kept as long as it is open. */
+static void on_clock(struct request *rq, void *owner)
+{
+	(void)owner;
+	struct connection *c = request_connection(rq);
+	struct error err = {0};
+	double at, *behind = connection_user(c);
+	if (record_real(request_record(rq), "at", 0, 1e15, &at, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	if (!behind && !(behind = malloc(sizeof *behind))) {
+		request_err(rq, "internal", "out of memory");
+		return;
+	}
+	*behind = clock_epoch() - at;
+	if (fabs(*behind) < BEHIND_SECONDS_MIN)
+		*behind = 0;
+	connection_set_user(c, behind);
+	request_ok(rq, "behind=%.3f", *behind);
+}
+
+static void on_closed(struct connection *c, void *owner)
+{
+	(void)owner;
+	free(connection_user(c));
+}
+
 /* bpt, device, event and info: into the monitor, and from there to the log and to whoever watches. */
 static void on_record(struct request *rq, void *owner)
 {
 	struct daemon *d = owner;
 	struct error err = {0};
 	const struct record *r = request_record(rq);
+	const double *behind = connection_user(request_connection(rq));
 	double at;
-	if (monitor_add(d->monitor, r, clock_epoch(), &at, &err) != MONITOR_TAKEN) {
+	if (monitor_add_from(d->monitor, r, clock_epoch(), behind ? *behind : 0, &at, &err) !=
+	    MONITOR_TAKEN) {
 		fail_request(rq, &err);
 		return;
 	}
@@ -140,6 +172,7 @@ static const struct verb verbs[] = {
 	{"event", "role id kind", "at status signal class", on_record, 0,
 	 "a node's start, ready, exit, lost, kill or restart"},
 	{"info", "name value", "at", on_record, 0, "something from outside, such as pending"},
+	{"clock", "at", "", on_clock, 0, "what follows on this connection has its at= by this clock"},
 	{"snapshot", "", "", on_snapshot, 0, "the job, its nodes and infos as of now"},
 	{"history", "id", "role last", on_history, 0, "the last reports of a node"},
 	{"watch", "", "", on_watch, 0, "each record taken, from now on, until the client closes"},
@@ -226,9 +259,10 @@ static int run_daemon(const struct settings *s, struct monitor *m, struct error 
 					       .role = PROGRAM,
 					       .verbs = verbs,
 					       .verb_count = sizeof verbs / sizeof *verbs,
-					       .one_way = "bpt device event info",
+					       .one_way = "bpt device event info clock",
 					       .owner = &d,
 					       .flush = flush_log,
+					       .closed = on_closed,
 					       .idle_seconds = IDLE_SECONDS};
 	int result = -1;
 	if (server_new(&d.server, &options, err) != 0)

@@ -1,6 +1,6 @@
 /*
  * ps-server(8): a part of the parameters; part 0 leads: it closes the units, commits them with
- * shardd and tells the other parts.  The work is in lib/ps and lib/lead; here is the command line,
+ * shardd and tells the other parts.  Or a replica of all parameters.  The work is in lib/ps and lib/lead; here is the command line,
  * and the order in which things are made.
  */
 #include "lead/lead.h"
@@ -19,11 +19,14 @@
 struct settings {
 	const char *socket, *id, *part_text, *layout_path, *sync_text, *optimizer, *restore, *drag;
 	const char *monitor, *servers_text, *shards, *job, *balance, *balance_log;
+	const char *replica_text, *fabric, *hosts_text;
 	uint64_t incarnation, dense, width, report_every, backup, batch, expect;
 	double lr, l1, l2, momentum, report_seconds, hung;
 	struct option_list include;
 	int seen_dense, take_over, naive_mean;
 	int lead_only, seen_part; /* an option that is for parameters */
+	int seen_part_of, seen_sync, serve;
+	uint64_t threads;
 
 	uint32_t part, parts;
 	enum gate_sync sync;
@@ -31,6 +34,11 @@ struct settings {
 	char *servers_copy; /* servers point into it */
 	const char *servers[MAP_PARTS_MAX];
 	size_t server_count;
+
+	uint32_t replica, replicas; /* 0 replicas: it is a part */
+	char *hosts_copy;
+	const char *hosts[MAP_PARTS_MAX];
+	size_t host_count;
 };
 
 /* What runs: the lead uses ps, both use the server's loop. */
@@ -55,40 +63,76 @@ static void raise_descriptors(void)
 	}
 }
 
-static int parse_part(struct settings *s, struct error *err)
+/* I/N */
+static int parse_share(const char *text, const char *option, uint32_t *i, uint32_t *n,
+		       struct error *err)
 {
-	const char *slash = strchr(s->part_text, '/');
+	const char *slash = strchr(text, '/');
 	uint64_t part, parts;
 
-	if (!slash || number_u64_span(s->part_text, (size_t)(slash - s->part_text), &part) != 0 ||
+	if (!slash || number_u64_span(text, (size_t)(slash - text), &part) != 0 ||
 	    number_u64_span(slash + 1, strlen(slash + 1), &parts) != 0 || parts > MAP_PARTS_MAX ||
 	    part >= parts)
-		return error_set(err, ERROR_USAGE, "--part", "%s is not I/N with I < N <= %d",
-				 s->part_text, MAP_PARTS_MAX);
-	s->part = (uint32_t)part;
-	s->parts = (uint32_t)parts;
+		return error_set(err, ERROR_USAGE, option, "%s is not I/N with I < N <= %d", text,
+				 MAP_PARTS_MAX);
+	*i = (uint32_t)part;
+	*n = (uint32_t)parts;
 	return 0;
 }
 
-/* SOCK1,SOCK2,...: cut in a copy, because ps(1) shows argv. */
-static int parse_servers(struct settings *s, struct error *err)
+/* A,B,...: cut in a copy, because ps(1) shows argv. */
+static int parse_names(const char *text, const char *option, char **copy,
+		       const char *name[MAP_PARTS_MAX], size_t *count, struct error *err)
 {
 	char *rest = NULL, *one;
 
-	if (s->servers_text && !(rest = s->servers_copy = strdup(s->servers_text)))
-		return error_set(err, ERROR_OS, "--servers", "out of memory");
+	if (text && !(rest = *copy = strdup(text)))
+		return error_set(err, ERROR_OS, option, "out of memory");
 	while (rest && (one = strsep(&rest, ","))) {
-		if (!*one || s->server_count == MAP_PARTS_MAX)
-			return error_set(err, ERROR_USAGE, "--servers",
-					 "an empty name, or too many");
-		s->servers[s->server_count++] = one;
+		if (!*one || *count == MAP_PARTS_MAX)
+			return error_set(err, ERROR_USAGE, option, "an empty name, or too many");
+		name[(*count)++] = one;
 	}
+	return 0;
+}
+
+static int parse_servers(struct settings *s, struct error *err)
+{
+	if (parse_names(s->servers_text, "--servers", &s->servers_copy, s->servers,
+			&s->server_count, err) != 0)
+		return -1;
 	if (s->part == 0 && s->server_count != s->parts - 1)
 		return error_set(err, ERROR_USAGE, "--servers", "%zu names for %u other parts",
 				 s->server_count, s->parts - 1);
 	if (s->part != 0 && (s->server_count || s->shards || s->include.count || s->backup))
 		return error_set(err, ERROR_USAGE, NULL,
 				 "--servers, --shards, --include and --backup are for part 0");
+	return 0;
+}
+
+/* A replica is led by a process of its own, and part 0 of 1 otherwise. */
+static int check_replica(struct settings *s, struct error *err)
+{
+	if (!s->replica_text) {
+		if (s->fabric || s->hosts_text || s->threads || s->serve)
+			return error_set(err, ERROR_USAGE, NULL,
+					 "--fabric, --hosts, --threads and --serve are for --replica");
+		return 0;
+	}
+	if (s->lead_only || s->seen_part_of || s->seen_sync || s->servers_text || s->shards ||
+	    s->include.count || s->backup || s->balance || s->take_over || s->naive_mean)
+		return error_set(err, ERROR_USAGE, "--replica",
+				 "no option of a lead or of one of several parts goes with it, and no "
+				 "--take-over: another replica fills a new one");
+	if (parse_share(s->replica_text, "--replica", &s->replica, &s->replicas, err) != 0 ||
+	    parse_names(s->hosts_text, "--hosts", &s->hosts_copy, s->hosts, &s->host_count, err) != 0)
+		return -1;
+	if (!s->fabric != !s->hosts_text || (s->fabric && s->host_count != s->replicas))
+		return error_set(err, ERROR_USAGE, "--hosts", "%zu names for %u replicas%s",
+				 s->host_count, s->replicas,
+				 s->fabric ? "" : ", and no --fabric between them");
+	if (s->restore && s->serve)
+		return error_set(err, ERROR_USAGE, "--serve", "or --restore, not both");
 	return 0;
 }
 
@@ -106,7 +150,7 @@ static int check_settings(struct settings *s, struct error *err)
 {
 	if (!s->socket || !s->id)
 		return error_set(err, ERROR_USAGE, NULL, "needs -s SOCKET and --id ID");
-	if (s->lead_only && (s->seen_part || s->seen_dense))
+	if (s->lead_only && (s->seen_part || s->seen_part_of || s->seen_dense))
 		return error_set(err, ERROR_USAGE, "--lead-only",
 				 "there are no parameters: no option of a part, no other parts, no "
 				 "checkpoints");
@@ -116,7 +160,9 @@ static int check_settings(struct settings *s, struct error *err)
 		return error_set(err, ERROR_USAGE, NULL,
 				 "needs --layout FILE, --dense D [--width W], --restore DIR, or "
 				 "--lead-only");
-	if (parse_part(s, err) != 0 || parse_servers(s, err) != 0)
+	if (check_replica(s, err) != 0 ||
+	    parse_share(s->part_text, "--part", &s->part, &s->parts, err) != 0 ||
+	    parse_servers(s, err) != 0)
 		return -1;
 	if (gate_sync_parse(s->sync_text, &s->sync, &s->staleness, err) != 0)
 		return -1;
@@ -168,7 +214,8 @@ static int make_store(const struct settings *s, struct node *n, struct error *er
 		rc = plain_layout(s, &n->layout, err);
 	if (rc == 0)
 		map_even(&n->map, s->parts, layout_dense_count(&n->layout));
-	if (rc == 0 && (c || s->take_over))
+	int comes = c || s->take_over || (s->replicas && !s->serve);
+	if (rc == 0 && comes)
 		rc = store_new_bare(&n->store, &n->layout, &n->map, s->part, &opt, err);
 	else if (rc == 0)
 		rc = store_new(&n->store, &n->layout, &n->map, s->part, &opt, err);
@@ -198,7 +245,14 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 				.drag = s->drag,
 				.monitor = s->monitor,
 				.report_every = s->report_every,
-				.report_seconds = s->report_seconds};
+				.report_seconds = s->report_seconds,
+				.replica = s->replica,
+				.replicas = s->replicas,
+				.fabric = s->fabric,
+				.hosts = s->hosts,
+				.hosts_count = s->host_count,
+				.threads = (unsigned)s->threads,
+				.empty = !s->restore && !s->serve};
 	struct lead_options lead = {.id = s->id,
 				    .gate = {.sync = s->sync,
 					     .staleness = s->staleness,
@@ -227,7 +281,7 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 		here = ps_here(n->ps);
 		lead.here = &here;
 	}
-	if (s->part == 0 && lead_new(&n->lead, &lead, err) != 0)
+	if (s->part == 0 && !s->replicas && lead_new(&n->lead, &lead, err) != 0)
 		return -1;
 	if (n->ps && n->lead)
 		ps_set_more(n->ps, &(struct ps_more){.ready = lead_can_go,
@@ -241,6 +295,17 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 		return -1;
 	n->iteration = ps_iteration(n->ps);
 	return 0;
+}
+
+/* What workers and the lead want to know of a replica. */
+static void greet_replica(const struct settings *s, const struct node *n, char *out, size_t max)
+{
+	snprintf(out, max,
+		 "id=%s replica=%u/%u lead=0 sync=bsp incarnation=%llu iteration=%llu "
+		 "dense-begin=0 dense=%zu width=%zu boot=%s life=%llu",
+		 s->id, s->replica, s->replicas, (unsigned long long)s->incarnation,
+		 (unsigned long long)n->iteration, store_dense_count(n->store),
+		 store_width(n->store), ps_boot(n->ps), (unsigned long long)ps_life(n->ps));
 }
 
 static void greet(const struct settings *s, const struct node *n, char *out, size_t max)
@@ -275,11 +340,15 @@ static int make_server(const struct settings *s, struct node *n, struct error *e
 		options.owner = n->lead;
 		options.closed = lead_closed;
 	} else {
-		options.verbs = ps_led_verbs;
-		options.verb_count = ps_led_verb_count;
+		options.verbs = s->replicas ? ps_replica_verbs : ps_led_verbs;
+		options.verb_count = s->replicas ? ps_replica_verb_count : ps_led_verb_count;
 		options.owner = n->ps;
 	}
-	greet(s, n, greeting, sizeof greeting);
+	if (s->replicas) {
+		options.more_count = 0;
+		greet_replica(s, n, greeting, sizeof greeting);
+	} else
+		greet(s, n, greeting, sizeof greeting);
 	if (server_new(&n->server, &options, err) != 0)
 		return -1;
 	if (daemon_listen(n->server, err) != 0)
@@ -340,7 +409,19 @@ int main(int argc, char **argv)
 		{.name = "id", .kind = OPTION_ID, .target = &s.id, .arg = "ID",
 		 .help = "the name of this server in greetings and reports"},
 		{.name = "part", .kind = OPTION_TEXT, .target = &s.part_text, .arg = "I/N",
-		 .help = "this part of so many; part 0 leads (0/1)", .seen = &s.seen_part},
+		 .help = "this part of so many; part 0 leads (0/1)", .seen = &s.seen_part_of},
+		{.name = "replica", .kind = OPTION_TEXT, .target = &s.replica_text, .arg = "I/H",
+		 .help = "hold all parameters: one of so many that do, one a host"},
+		{.name = "serve", .kind = OPTION_FLAG, .target = &s.serve,
+		 .help = "replica: begin with the layout's values; without it and --restore it "
+			 "waits to be filled"},
+		{.name = "fabric", .kind = OPTION_TEXT, .target = &s.fabric, .arg = "SOCKET",
+		 .help = "replica: the fabricd of this host, which adds up over hosts"},
+		{.name = "hosts", .kind = OPTION_TEXT, .target = &s.hosts_text, .arg = "HOST,...",
+		 .help = "replica: where each replica is, in order, as fabricd knows them"},
+		{.name = "threads", .kind = OPTION_COUNT, .target = &s.threads, .arg = "N",
+		 .help = "replica: that add up and make steps (the cores it may use, 8 at most)",
+		 .min = 1, .max = TEAM_THREADS_MAX},
 		{.name = "lead-only", .kind = OPTION_FLAG, .target = &s.lead_only,
 		 .help = "lead workers that keep the parameters themselves"},
 		{.name = "incarnation", .kind = OPTION_COUNT, .target = &s.incarnation, .arg = "N",
@@ -354,7 +435,7 @@ int main(int argc, char **argv)
 		 .help = "without a layout: floats in a row, all zero", .max = 65536,
 		 .seen = &s.seen_part},
 		{.name = "sync", .kind = OPTION_TEXT, .target = &s.sync_text,
-		 .arg = "bsp|ssp:S|asp", .help = "what a unit is (bsp)"},
+		 .arg = "bsp|ssp:S|asp", .help = "what a unit is (bsp)", .seen = &s.seen_sync},
 		{.name = "optimizer", .kind = OPTION_CHOICE, .target = &s.optimizer, .arg = "NAME",
 		 .help = "how gradients are applied (adagrad)", .choices = OPT_NAMES,
 		 .seen = &s.seen_part},
@@ -419,6 +500,8 @@ int main(int argc, char **argv)
 			    "[--width FLOATS]]\n"
 			    "-s SOCKET --id ID ... [--sync bsp|ssp:S|asp] [--optimizer NAME] [--lr "
 			    "X] ...\n"
+			    "-s SOCKET --id ID --replica I/H [--serve | --restore DIR] [--layout "
+			    "FILE] ...\n"
 			    "-s SOCKET --id ID --lead-only [--shards SOCKET] [--sync "
 			    "bsp|ssp:S|asp] ...",
 		.about = "A part of the parameters of a training job; part 0 leads it.",
@@ -444,5 +527,6 @@ int main(int argc, char **argv)
 	if (parsed != 0 || check_settings(&s, &err) != 0 || run(&s, &err) != 0)
 		status = cmd_fail(PROGRAM, &err);
 	free(s.servers_copy);
+	free(s.hosts_copy);
 	return cmd_end(PROGRAM, status);
 }

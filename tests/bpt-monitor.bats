@@ -159,6 +159,23 @@ event role=worker id=w0 kind=start at=6.000000" ]
 	[ "$output" = ok ]
 }
 
+@test "daemon: a client whose clock is another says so once" {
+	monitor
+	now=$(date +%s)
+	run -0 ask m.sock "clock at=$((now - 1000))" \
+		"bpt role=worker id=w0 iter=1 time=1 size=2 at=$((now - 1000))"
+	[[ ${lines[0]} == "ok behind=1000."* || ${lines[0]} == "ok behind=100"* ]]
+	run -0 ask m.sock "clock at=$((now + 1000))" \
+		"bpt role=worker id=w1 iter=1 time=1 size=2 at=$((now + 1000))"
+	run -0 ask m.sock "bpt role=worker id=w2 iter=1 time=1 size=2 at=$((now - 1000))"
+	ask m.sock snapshot >out
+	[ "$(value w0 last <out | cut -d. -f1)" -ge "$now" ]
+	[ "$(value w1 last <out | cut -d. -f1)" -ge "$now" ]
+	[ "$(value w2 last <out)" = "$((now - 1000)).000000" ] # said nothing: it is as it says
+	run -0 ask m.sock "clock at=x"
+	[[ $output == "err code=bad-request"* ]]
+}
+
 @test "daemon: a second instance is refused, the first goes on" {
 	monitor
 	run -75 bpt-monitor -s m.sock

@@ -64,7 +64,8 @@ act() {
 # take_reports: what workers send to mon.sock, into bpt.log.
 take_reports() {
 	printf 'paceline role=bpt-monitor version=1\n' >greeting
-	start monitor socat -u UNIX-LISTEN:"$T/mon.sock",fork OPEN:"$T/bpt.log",creat,append
+	start monitor socat -u UNIX-LISTEN:"$T/mon.sock",fork \
+		SYSTEM:"grep --line-buffered -v ^clock >>$T/bpt.log"
 	wait_for '[ -S mon.sock ]'
 }
 # node ID KEY: of the monitor's snapshot.

@@ -5,6 +5,7 @@
 #include "meter/report.h"
 
 #include "base/clock.h"
+#include "record/record.h"
 #include "wire/transport.h"
 
 #include <stdint.h>
@@ -57,6 +58,36 @@ static void lose_connection(struct report *r)
 	r->rest_len = 0;
 }
 
+/* Of a line of which n bytes were taken. */
+static void keep_rest(struct report *r, const char *line, size_t len, size_t n)
+{
+	memcpy(r->rest, line + n, len - n);
+	r->rest_len = len - n;
+}
+
+/* Bytes the socket took, or -1 when the connection went. */
+static ssize_t put(struct report *r, const char *data, size_t len)
+{
+	struct iovec piece = {(char *)(uintptr_t)data, len};
+	ssize_t n = transport_write(r->fd, &piece, 1, -1);
+	if (n < 0)
+		lose_connection(r);
+	return n < 0 ? -1 : n;
+}
+
+/* A monitor on another host has another clock. */
+static void tell_clock(struct report *r)
+{
+	char line[64];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "clock");
+	record_add_seconds(&o, "at", clock_epoch());
+	size_t len = record_end(&o, NULL);
+	ssize_t n = put(r, line, len);
+	if (n >= 0)
+		keep_rest(r, line, len, (size_t)n);
+}
+
 static int connected(struct report *r)
 {
 	struct error err;
@@ -70,17 +101,8 @@ static int connected(struct report *r)
 		return 0;
 	}
 	r->kept_due = r->kept_len > 0;
-	return 1;
-}
-
-/* Bytes the socket took, or -1 when the connection went. */
-static ssize_t put(struct report *r, const char *data, size_t len)
-{
-	struct iovec piece = {(char *)(uintptr_t)data, len};
-	ssize_t n = transport_write(r->fd, &piece, 1, -1);
-	if (n < 0)
-		lose_connection(r);
-	return n < 0 ? -1 : n;
+	tell_clock(r);
+	return r->fd >= 0;
 }
 
 /* Greeting and answers: nobody reads them, but unread they would fill the socket. */
@@ -101,8 +123,7 @@ static int put_line(struct report *r, const char *line, size_t len)
 	ssize_t n = r->fd >= 0 && r->rest_len == 0 ? put(r, line, len) : 0;
 	if (n <= 0)
 		return 0;
-	memcpy(r->rest, line + n, len - (size_t)n);
-	r->rest_len = len - (size_t)n;
+	keep_rest(r, line, len, (size_t)n);
 	return 1;
 }
 

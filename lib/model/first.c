@@ -100,9 +100,9 @@ int first_begin(struct first *f, const struct first_batch *b, struct error *err)
 	f->embed = b->spec->embed;
 	if (fold_begin(&f->fold, b, err) != 0 || list_plain(f, err) != 0 || pack_weight(f, err) != 0)
 		return -1;
-	size_t rows = f->fold.count > 0 ? b->batch->count : FIRST_BLOCK_ROWS;
-	if (pool_grow(&f->x, FIRST_BLOCK_ROWS * f->plain_in, err) != 0 ||
-	    pool_grow(&f->by_x, FIRST_BLOCK_ROWS * f->plain_count * f->embed, err) != 0 ||
+	size_t rows = f->fold.count > 0 ? b->batch->count : b->block;
+	if (pool_grow(&f->x, b->block * f->plain_in, err) != 0 ||
+	    pool_grow(&f->by_x, b->block * f->plain_count * f->embed, err) != 0 ||
 	    pool_grow(&f->y, rows * f->out, err) != 0 || pool_grow(&f->by_y, rows * f->out, err) != 0)
 		return -1;
 	if (f->fold.count > 0)

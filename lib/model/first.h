@@ -11,8 +11,6 @@
 
 #include "model/model.h"
 
-#define FIRST_BLOCK_ROWS 512 /* first_forward() takes so many at most */
-
 struct first;
 
 struct first *first_new(void); /* NULL: no memory */
@@ -26,6 +24,7 @@ struct first_batch {
 	const float *rows;   /* [unique][1 + embed] */
 	const float *weight;
 	float gain;
+	size_t block; /* first_forward() takes so many rows at most */
 	/* sums are added here; NULL: only forward */
 	float *weight_gradient, *row_gradient;
 };

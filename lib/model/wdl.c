@@ -23,7 +23,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BLOCK_ROWS FIRST_BLOCK_ROWS
+#define BLOCK_ROWS 512
+/* Of the last block of a batch whose gradients are sent while they are computed: only what this
+ * block adds to them makes them final, so it has to last as long as they take on their way. A model
+ * for which that matters has layers too large for the cache in any case. */
+#define LAST_ROWS 2048
 
 #define GAIN 0.4f
 
@@ -118,32 +122,32 @@ struct block {
 	float *back[2];                 /* gradients by the others', taking turns */
 };
 
-static int block_carve(struct model *m, struct block *k, struct error *err)
+static int block_carve(struct model *m, struct block *k, size_t rows, struct error *err)
 {
 	const struct model_spec *s = &m->spec;
-	size_t widest = 0, floats = BLOCK_ROWS;
+	size_t widest = 0, floats = rows;
 	for (uint32_t i = 1; i < s->hidden_count; i++) {
-		floats += (size_t)BLOCK_ROWS * s->hidden[i];
+		floats += rows * s->hidden[i];
 		widest = widest > s->hidden[i] ? widest : s->hidden[i];
 	}
-	if (pool_grow(&m->scratch, floats + 2 * BLOCK_ROWS * widest, err) != 0)
+	if (pool_grow(&m->scratch, floats + 2 * rows * widest, err) != 0)
 		return -1;
 	float *p = m->scratch.data;
 	k->z = p;
-	p += BLOCK_ROWS;
+	p += rows;
 	for (uint32_t i = 1; i < s->hidden_count; i++) {
 		k->layer[i] = p;
-		p += (size_t)BLOCK_ROWS * s->hidden[i];
+		p += rows * s->hidden[i];
 	}
 	k->back[0] = p;
-	k->back[1] = p + BLOCK_ROWS * widest;
+	k->back[1] = p + rows * widest;
 	return 0;
 }
 
 /* The first layer for a batch; gradients NULL: forward only. */
-static int begin_first(struct model *m, const struct model_batch *b, const float *dense,
-		       const float *rows, float *dense_gradient, float *row_gradient,
-		       struct error *err)
+static int begin_first(struct model *m, const struct model_batch *b, size_t block,
+		       const float *dense, const float *rows, float *dense_gradient,
+		       float *row_gradient, struct error *err)
 {
 	size_t at = model_wide_count(&m->spec);
 	struct first_batch first = {.spec = &m->spec,
@@ -151,6 +155,7 @@ static int begin_first(struct model *m, const struct model_batch *b, const float
 				    .rows = rows,
 				    .weight = dense + at,
 				    .gain = GAIN,
+				    .block = block,
 				    .weight_gradient = dense_gradient ? dense_gradient + at : NULL,
 				    .row_gradient = row_gradient};
 	if (!m->own && !(m->own = first_new()))
@@ -159,11 +164,11 @@ static int begin_first(struct model *m, const struct model_batch *b, const float
 }
 
 static void block_take(struct block *k, const struct model_spec *s, const struct model_batch *b,
-		       size_t begin)
+		       size_t begin, size_t count)
 {
 	k->begin = begin;
 	k->batch = *b;
-	k->batch.count = b->count - begin < BLOCK_ROWS ? b->count - begin : BLOCK_ROWS;
+	k->batch.count = count;
 	k->batch.offset += begin;
 	k->batch.label = b->label ? b->label + begin : NULL;
 	k->batch.weight = b->weight ? b->weight + begin : NULL;
@@ -287,21 +292,37 @@ static void backward(struct block *k, struct model *m, const float *dense, float
 	first_backward(m->own);
 }
 
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Of the last block. */
+static size_t last_rows(const struct model *m, size_t rows)
+{
+	if (m->final && wdl_dense_count(&m->spec) >= FINAL_FLOATS)
+		return least(rows, LAST_ROWS);
+	return (rows + BLOCK_ROWS - 1) % BLOCK_ROWS + 1;
+}
+
 static int wdl_train(struct model *m, const struct model_batch *b, const float *dense,
 		     const float *rows, float *dense_gradient, float *row_gradient,
 		     double *loss_sum, struct error *err)
 {
 	struct block k;
-	if (block_carve(m, &k, err) != 0 ||
-	    begin_first(m, b, dense, rows, dense_gradient, row_gradient, err) != 0)
+	size_t last = last_rows(m, b->count), most = last > BLOCK_ROWS ? last : BLOCK_ROWS, count;
+	if (block_carve(m, &k, most, err) != 0 ||
+	    begin_first(m, b, most, dense, rows, dense_gradient, row_gradient, err) != 0)
 		return -1;
-	for (size_t begin = 0; begin < b->count; begin += BLOCK_ROWS) {
-		block_take(&k, &m->spec, b, begin);
+	for (size_t begin = 0; begin < b->count; begin += count) {
+		size_t left = b->count - begin;
+		count = left <= last ? left : least(left - last, BLOCK_ROWS);
+		block_take(&k, &m->spec, b, begin, count);
 		forward(&k, m, dense, rows);
 		*loss_sum +=
 			model_logistic(k.batch.count, k.z, k.batch.label, k.batch.weight, k.z);
 		backward(&k, m, dense, dense_gradient, row_gradient,
-			 begin + BLOCK_ROWS >= b->count);
+			 begin + count == b->count);
 	}
 	first_end(m->own);
 	return 0;
@@ -311,11 +332,11 @@ static int wdl_logits(struct model *m, const struct model_batch *b, const float 
 		      const float *rows, float *score, struct error *err)
 {
 	struct block k;
-	if (block_carve(m, &k, err) != 0 ||
-	    begin_first(m, b, dense, rows, NULL, NULL, err) != 0)
+	if (block_carve(m, &k, BLOCK_ROWS, err) != 0 ||
+	    begin_first(m, b, BLOCK_ROWS, dense, rows, NULL, NULL, err) != 0)
 		return -1;
 	for (size_t begin = 0; begin < b->count; begin += BLOCK_ROWS) {
-		block_take(&k, &m->spec, b, begin);
+		block_take(&k, &m->spec, b, begin, least(b->count - begin, BLOCK_ROWS));
 		forward(&k, m, dense, rows);
 		memcpy(score + begin, k.z, k.batch.count * sizeof(float));
 	}

@@ -328,12 +328,14 @@ static int add_info(struct monitor *m, const struct record *r, double at, struct
 }
 
 /* When the record counts: its at=, but never later than now. */
-static int time_of(const struct monitor *m, const struct record *r, double *now, double *at,
-		   struct error *err)
+static int time_of(const struct monitor *m, const struct record *r, double behind, double *now,
+		   double *at, struct error *err)
 {
 	*at = *now;
 	if (record_real_opt(r, "at", 0, AT_MAX, at, err) != 0)
 		return -1;
+	if (record_get(r, "at"))
+		*at = fmax(*at + behind, 0);
 	if (isnan(*at))
 		return error_set(err, ERROR_DATA, NULL, "%.64s: at= is missing", r->type);
 	if (isnan(*now))
@@ -343,15 +345,21 @@ static int time_of(const struct monitor *m, const struct record *r, double *now,
 	return 0;
 }
 
-int monitor_add(struct monitor *m, const struct record *r, double now, double *at_out,
+int monitor_add(struct monitor *m, const struct record *r, double now, double *at,
 		struct error *err)
+{
+	return monitor_add_from(m, r, now, 0, at, err);
+}
+
+int monitor_add_from(struct monitor *m, const struct record *r, double now, double behind,
+		     double *at_out, struct error *err)
 {
 	int is_bpt = record_is(r, "bpt"), is_event = record_is(r, "event");
 	int is_device = record_is(r, "device");
 	if (!is_bpt && !is_event && !is_device && !record_is(r, "info"))
 		return MONITOR_UNKNOWN;
 	double at;
-	if (time_of(m, r, &now, &at, err) != 0)
+	if (time_of(m, r, behind, &now, &at, err) != 0)
 		return -1;
 	int result = is_bpt      ? add_bpt(m, r, at, now, err)
 		     : is_event  ? add_event(m, r, at, err)

@@ -43,6 +43,9 @@ enum monitor_result { MONITOR_TAKEN = 0, MONITOR_UNKNOWN = 1 /* no type of ours 
  */
 int monitor_add(struct monitor *m, const struct record *r, double now, double *at,
 		struct error *err);
+/* The same from somebody whose clock is `behind` seconds behind this one: at= is told by his. */
+int monitor_add_from(struct monitor *m, const struct record *r, double now, double behind,
+		     double *at, struct error *err);
 
 /* The largest at= taken; 0 before the first. */
 double monitor_latest(const struct monitor *m);

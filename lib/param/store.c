@@ -7,11 +7,13 @@
  */
 #include "param/store_internal.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #ifdef __AVX512F__
 #include <immintrin.h>
@@ -21,6 +23,8 @@
 #define ROWS_GROUP 64
 #define KEYS_GROUP 1024
 #define COPY_GROUP 4096 /* floats */
+#define FREEZE_FLOATS ((size_t)1 << 20) /* that one thread copies at a time */
+#define PAGE_FLOATS ((size_t)4096 / sizeof(float))
 
 /* ---- making ---- */
 
@@ -66,7 +70,8 @@ static int make_dense(struct store *s, struct error *err)
 
 	s->dense_begin = s->map.dense_begin[s->part];
 	s->dense_count = (size_t)(s->map.dense_begin[s->part + 1] - s->dense_begin);
-	s->dense_stride = (s->dense_count + 15) / 16 * 16;
+	/* Whole pages: the parameters alone may lie in memory that is shared. */
+	s->dense_stride = (s->dense_count + PAGE_FLOATS - 1) / PAGE_FLOATS * PAGE_FLOATS;
 	if (s->dense_count == 0)
 		return 0;
 	if (__builtin_mul_overflow(s->dense_stride, 1 + s->slots, &floats) ||
@@ -92,6 +97,11 @@ static void init_dense(struct store *s)
 	opt_init(&s->opt, s->dense, slot, s->dense_count);
 }
 
+static int make_table(struct store *s, struct error *err)
+{
+	return table_new(&s->table, s->width, s->row_slots, init_row, s, err);
+}
+
 int store_new(struct store **out, const struct layout *layout, const struct map *map, uint32_t part,
 	      const struct opt *opt, struct error *err)
 {
@@ -114,13 +124,14 @@ int store_new_bare(struct store **out, const struct layout *layout, const struct
 	s->part = part;
 	s->opt = *opt;
 	s->slots = opt_slots(opt);
+	s->shared_fd = -1;
 	if (make_dense(s, err) != 0)
 		goto failed;
 	cut_segments(s);
 	if (layout->has_table) {
 		s->width = layout->table.width;
 		s->row_slots = layout->table.update == LAYOUT_ADD ? 0 : s->slots;
-		if (table_new(&s->table, s->width, s->row_slots, init_row, s, err) != 0)
+		if (make_table(s, err) != 0)
 			goto failed;
 	}
 	*out = s;
@@ -136,12 +147,108 @@ void store_free(struct store *s)
 		return;
 	if (s->dense)
 		munmap(s->dense, s->dense_bytes);
+	if (s->shared_fd >= 0)
+		close(s->shared_fd);
+	store_thaw(s);
 	table_free(s->table);
 	free(s->touched);
 	free(s->sum);
 	free(s->source);
 	free(s->weight);
 	free(s);
+}
+
+int store_empty(struct store *s, struct error *err)
+{
+	struct table *before = s->table;
+
+	if (before && make_table(s, err) != 0)
+		return -1;
+	table_free(before);
+	s->steps = 0;
+	return 0;
+}
+
+/* ---- shared with readers ---- */
+
+static int seal(int fd, struct error *err)
+{
+	/* Mapped before for writing here, and nowhere else from now on. */
+	if (fcntl(fd, F_ADD_SEALS,
+		  F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0)
+		return 0;
+	return error_errno(err, ERROR_OS, "dense", "memory can't be sealed (Linux 5.1 is needed)");
+}
+
+int store_share(struct store *s, struct error *err)
+{
+	size_t bytes = s->dense_stride * sizeof *s->dense;
+	float *before = s->dense_count ? malloc(bytes) : NULL;
+	int fd, rc = -1;
+
+	if (s->shared_fd >= 0 || s->dense_count == 0)
+		return 0;
+	if (!before)
+		return error_set(err, ERROR_OS, "dense", "out of memory");
+	memcpy(before, s->dense, bytes);
+	fd = memfd_create("paceline-parameters", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0 || ftruncate(fd, (off_t)bytes) != 0)
+		error_errno(err, ERROR_OS, "dense", "%zu bytes of shared memory", bytes);
+	else if (mmap(s->dense, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
+		 MAP_FAILED)
+		error_errno(err, ERROR_OS, "dense", "%zu bytes of shared memory", bytes);
+	else
+		rc = seal(fd, err);
+	if (rc == 0) {
+		(void)madvise(s->dense, bytes, MADV_HUGEPAGE);
+		memcpy(s->dense, before, bytes);
+		s->shared_fd = fd;
+	} else if (fd >= 0)
+		close(fd);
+	free(before);
+	return rc;
+}
+
+int store_shared_fd(const struct store *s)
+{
+	return s->shared_fd;
+}
+
+static void freeze_piece(size_t piece, void *store)
+{
+	struct store *s = store;
+	size_t at = piece * FREEZE_FLOATS, n = s->dense_stride - at;
+
+	memcpy(s->frozen + at, s->dense + at,
+	       (n < FREEZE_FLOATS ? n : FREEZE_FLOATS) * sizeof *s->dense);
+}
+
+int store_freeze(struct store *s, struct team *team, struct error *err)
+{
+	size_t bytes = s->dense_stride * sizeof *s->dense;
+
+	if (s->shared_fd < 0 || s->frozen)
+		return 0;
+	void *memory =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED)
+		return error_errno(err, ERROR_OS, "dense", "%zu bytes", bytes);
+	(void)madvise(memory, bytes, MADV_HUGEPAGE);
+	s->frozen = memory;
+	team_run(team, (s->dense_stride + FREEZE_FLOATS - 1) / FREEZE_FLOATS, freeze_piece, s);
+	return 0;
+}
+
+void store_thaw(struct store *s)
+{
+	if (s->frozen)
+		munmap(s->frozen, s->dense_stride * sizeof *s->dense);
+	s->frozen = NULL;
+}
+
+const float *store_frozen(const struct store *s)
+{
+	return s->frozen;
 }
 
 const struct map *store_map(const struct store *s)
@@ -388,7 +495,12 @@ static double weight_of(const struct store_push *push)
 	return push->scale < OPT_WEIGHT_MAX ? push->scale : OPT_WEIGHT_MAX;
 }
 
-static struct opt_step step_of(const struct store *s, int add, double factor)
+float store_weight(const struct store_push *push)
+{
+	return (float)weight_of(push);
+}
+
+struct opt_step store_step_of(const struct store *s, int add, double factor)
 {
 	struct opt plain = {.kind = OPT_ADD};
 	struct opt_step step;
@@ -418,26 +530,29 @@ static void apply_dense(struct store *s, const struct store_push *push, size_t p
 			mine *= (double)s->weight[0];
 			s->weight[0] = 1.0f;
 		}
-		struct opt_step step = step_of(s, segment->add, mine);
+		struct opt_step step = store_step_of(s, segment->add, mine);
 		s->held += opt_apply_sum(&step, p, slot, s->source, s->weight, sources,
 					 segment->count);
 	}
 }
 
-static void step_rows(struct store *s, const struct opt_step *step, float *const *row,
-		      size_t n, const float *gradient)
+size_t store_step_rows(const struct store *s, const struct opt_step *step, float *const *row,
+		       size_t n, const float *gradient)
 {
+	size_t held = 0;
+
 	for (size_t at = 0; at < n; at += ROWS_GROUP) {
 		size_t len = n - at < ROWS_GROUP ? n - at : ROWS_GROUP;
 		size_t next = at + 2 * ROWS_GROUP < n ? at + 2 * ROWS_GROUP : n;
 		for (size_t i = at + ROWS_GROUP; i < next; i++)
 			prefetch(row[i], s->width * (1 + s->row_slots));
-		s->held += opt_apply_rows(step, row + at, len, s->width, gradient + at * s->width);
+		held += opt_apply_rows(step, row + at, len, s->width, gradient + at * s->width);
 	}
+	return held;
 }
 
 /* Several workers touch the same rows: their gradients are summed first, a step is made once. */
-static size_t sum_rows(struct store *s, const struct store_push *push, size_t pushes, int add)
+static size_t add_up_rows(struct store *s, const struct store_push *push, size_t pushes, int add)
 {
 	size_t w = s->width, used = 0;
 
@@ -476,12 +591,14 @@ static void apply_rows(struct store *s, const struct store_push *push, size_t pu
 	if (with_rows == 0 || (factor == 0.0 && !add))
 		return;
 	if (with_rows == 1) {
-		struct opt_step step = step_of(s, add, factor * weight_of(&push[last]));
-		step_rows(s, &step, push[last].row, push[last].rows, push[last].row_gradient);
+		struct opt_step step = store_step_of(s, add, factor * weight_of(&push[last]));
+		s->held += store_step_rows(s, &step, push[last].row, push[last].rows,
+					   push[last].row_gradient);
 		return;
 	}
-	struct opt_step step = step_of(s, add, factor);
-	step_rows(s, &step, s->touched, sum_rows(s, push, pushes, add), s->sum);
+	struct opt_step step = store_step_of(s, add, factor);
+	size_t used = add_up_rows(s, push, pushes, add);
+	s->held += store_step_rows(s, &step, s->touched, used, s->sum);
 }
 
 /* What a mean over one push divides by. */

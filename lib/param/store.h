@@ -3,13 +3,15 @@
  * keys, each with optimiser slots.  Numbers only: who may apply what is decided elsewhere
  * (lib/lead).
  *
- * Parameters lie in private memory (the cut forks).  Gradients are read when a unit is applied: they
- * have to be memory that nobody else writes (store_copy_judged()).
+ * Parameters lie in private memory (the cut forks), but for those of store_share().  Gradients are
+ * read when a unit is applied: they have to be memory that nobody else writes
+ * (store_copy_judged()).  Several threads, and gradients that lie elsewhere: store_sum.h.
  */
 #ifndef PACELINE_PARAM_STORE_H
 #define PACELINE_PARAM_STORE_H
 
 #include "base/error.h"
+#include "base/team.h"
 #include "param/layout.h"
 #include "param/map.h"
 #include "param/opt.h"
@@ -28,6 +30,20 @@ int store_new(struct store **out, const struct layout *layout, const struct map 
 int store_new_bare(struct store **out, const struct layout *layout, const struct map *map,
 		   uint32_t part, const struct opt *opt, struct error *err);
 void store_free(struct store *s); /* NULL is fine */
+
+/* Its rows go, and the optimiser's steps: for what is to be read from a stream. Values of the dense
+ * range stay until others come. What store_rows() has found is not to be used any more. */
+int store_empty(struct store *s, struct error *err);
+
+/* From now on the dense parameters, without slots, lie in memory that may be given to others:
+ * nobody but this process can write there. They stay where store_dense() is. */
+int store_share(struct store *s, struct error *err);
+int store_shared_fd(const struct store *s); /* s's own; store_dense_count() floats; -1: none */
+/* Before a fork whose child writes the parameters: shared memory would change under it, so that
+ * store_write() takes a copy from now on, until store_thaw() in the parent. */
+int store_freeze(struct store *s, struct team *team, struct error *err);
+void store_thaw(struct store *s);
+const float *store_frozen(const struct store *s); /* that copy, or NULL */
 
 const struct map *store_map(const struct store *s);
 uint32_t store_part(const struct store *s);

@@ -1,4 +1,4 @@
-/* What store.c (numbers) and store_stream.c (from and to streams) share. */
+/* What store.c (numbers), store_sum.c (sums of pushes) and store_stream.c (from and to streams) share. */
 #ifndef PACELINE_PARAM_STORE_INTERNAL_H
 #define PACELINE_PARAM_STORE_INTERNAL_H
 
@@ -27,6 +27,8 @@ struct store {
 	size_t dense_count, dense_stride; /* floats; stride: to the next slot */
 	float *dense;                     /* parameters, then slot 0, then slot 1 */
 	size_t dense_bytes;
+	int shared_fd; /* the memory of the parameters (not of slots), or -1: it is private */
+	float *frozen; /* a private copy of it, or NULL */
 	struct segment segment[LAYOUT_TENSORS_MAX];
 	size_t segments;
 
@@ -45,5 +47,12 @@ struct store {
 	int take_slots; /* slots come with them, and are this optimiser's */
 	int bare;       /* rows that are made get their values at once: none are made up */
 };
+
+/* store.c */
+float store_weight(const struct store_push *push);
+struct opt_step store_step_of(const struct store *s, int add, double factor);
+/* How many values were held at a bound. */
+size_t store_step_rows(const struct store *s, const struct opt_step *step, float *const *row,
+		       size_t n, const float *gradient);
 
 #endif

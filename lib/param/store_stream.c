@@ -125,8 +125,9 @@ int store_write(const struct store *s, const struct stream_sink *sink, struct er
 		return -1;
 	rc = write_notes(s, w, err);
 	for (size_t k = 0; rc == 0 && s->dense_count && k <= s->slots; k++)
-		rc = stream_dense(w, (int)k - 1, s->dense + k * s->dense_stride, s->dense_count,
-				  err);
+		rc = stream_dense(w, (int)k - 1,
+				  k == 0 && s->frozen ? s->frozen : s->dense + k * s->dense_stride,
+				  s->dense_count, err);
 	if (rc == 0 && s->table)
 		rc = write_table(s, &shape, sink, w, err);
 	if (rc == 0)

@@ -77,10 +77,26 @@ static void tell_bounded(struct ps *p, const struct order_push *push, size_t n, 
 		push[store_largest(p->store, p->unit, n)].worker);
 }
 
+void ps_unit_applied(struct ps *p, uint64_t samples)
+{
+	double slow;
+
+	p->applied++;
+	slow = drag_pause(drag_look(&p->drag), samples, samples, p->work);
+	if (slow > 0.0)
+		clock_sleep(slow);
+	p->report_seconds += p->work + slow;
+	p->report_samples += samples;
+	p->report_units++;
+	p->units++;
+	p->reached[p->applied % PS_REACHED] = clock_mono();
+	p->work = 0.0;
+}
+
 static int apply_unit(struct ps *p, const struct order_push *push, size_t pushes, size_t *missing,
 		      struct error *err)
 {
-	double start = clock_mono(), slow;
+	double start = clock_mono();
 	uint64_t samples = 0, held = store_held(p->store);
 	size_t n = 0;
 
@@ -109,18 +125,19 @@ static int apply_unit(struct ps *p, const struct order_push *push, size_t pushes
 		tell_bounded(p, push, n, held);
 	for (size_t i = 0; i < pushes; i++)
 		stage_drop(p->stage, push[i].worker, push[i].generation, push[i].sequence);
-	p->applied++;
 	p->work += clock_mono() - start;
-	slow = drag_pause(drag_look(&p->drag), samples, samples, p->work);
-	if (slow > 0.0)
-		clock_sleep(slow);
-	p->report_seconds += p->work + slow;
-	p->report_samples += samples;
-	p->report_units++;
-	p->units++;
-	p->reached[p->applied % PS_REACHED] = clock_mono();
-	p->work = 0.0;
+	ps_unit_applied(p, samples);
 	return 0;
+}
+
+void ps_units_applied(struct ps *p)
+{
+	if (p->options.bsp) /* what was late for these units is thrown away */
+		stage_drop_before(p->stage, p->applied);
+	report(p);
+	/* What is told of this unit goes first, then parameters, a worker's after the other's:
+	 * nobody waits until they have been copied for all. */
+	ps_waits_run(p);
 }
 
 int ps_apply(struct ps *p, const struct order *o, size_t *missing, struct error *err)
@@ -139,12 +156,7 @@ int ps_apply(struct ps *p, const struct order *o, size_t *missing, struct error 
 			goto broken;
 		at += n;
 	}
-	if (p->options.bsp) /* what was late for these units is thrown away */
-		stage_drop_before(p->stage, p->applied);
-	report(p);
-	/* What is told of this unit goes first, then parameters, a worker's after the other's:
-	 * nobody waits until they have been copied for all. */
-	ps_waits_run(p);
+	ps_units_applied(p);
 	return 0;
 broken:
 	/* Committed, and not in the parameters: only a rollback makes them agree again. */

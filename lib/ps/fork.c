@@ -6,7 +6,6 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
-#include "ckpt/ckpt.h"
 #include "record/record.h"
 
 #include <errno.h>
@@ -20,6 +19,8 @@
 #include <unistd.h>
 
 #define PIPE_FD 3
+#define KEPT_FD 4
+#define NAME_MAX_BYTES 4096
 #define REAP_SECONDS 1.0
 #define REAP_TRIES 10 /* a millisecond apart */
 
@@ -30,28 +31,35 @@ struct fork_child {
 	fork_done_fn *done;
 	void *arg;
 	double stall;
-	char path[CKPT_PATH_MAX];
+	char path[NAME_MAX_BYTES];
 	char answer[RECORD_LINE_MAX];
 	size_t len;
 };
 
-static void child(struct server *server, const struct store *store, const char *path, int out)
+static void child(struct server *server, const struct fork_job *job, int out)
 	__attribute__((noreturn));
 
-static void child(struct server *server, const struct store *store, const char *path, int out)
+/* Above all that is closed or named anew. */
+static int away(int fd)
+{
+	return fd < 0 ? -1 : fcntl(fd, F_DUPFD, KEPT_FD + 1);
+}
+
+static void child(struct server *server, const struct fork_job *job, int out)
 {
 	struct error err = {0};
 	struct record_out o;
 	char line[RECORD_LINE_MAX], why[ERROR_PLACE_MAX + ERROR_TEXT_MAX];
 	uint64_t bytes = 0, sum = 0;
+	int pipe_fd = away(out), kept = away(job->keep);
 
 	server_forked(server);
-	if (out != PIPE_FD && dup2(out, PIPE_FD) < 0)
+	if (dup2(pipe_fd, PIPE_FD) < 0 || (job->keep >= 0 && dup2(kept, KEPT_FD) < 0))
 		_exit(ERROR_OS);
-	close_range(PIPE_FD + 1, ~0u, 0);
+	close_range(job->keep >= 0 ? KEPT_FD + 1 : KEPT_FD, ~0u, 0);
 	/* Training goes on meanwhile and comes first. */
 	(void)setpriority(PRIO_PROCESS, 0, 10);
-	if (ckpt_write_part(store, path, &bytes, &sum, &err) == 0) {
+	if (job->work(job->owner, KEPT_FD, &bytes, &sum, &err) == 0) {
 		record_begin(&o, line, sizeof line, "ok");
 		record_add_u64(&o, "bytes", bytes);
 		record_add_u64(&o, "sum", sum);
@@ -142,9 +150,10 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 	done(&result, done_arg);
 }
 
-int fork_start(struct fork_child **out, struct server *server, const struct store *store,
-	       const char *path, fork_done_fn *done, void *arg, struct error *err)
+int fork_start(struct fork_child **out, struct server *server, const struct fork_job *job,
+	       fork_done_fn *done, void *arg, struct error *err)
 {
+	const char *path = job->name;
 	struct timeval limit = clock_timeval(FORK_SECONDS_MAX);
 	struct fork_child *f = calloc(1, sizeof *f);
 	int ends[2];
@@ -161,11 +170,10 @@ int fork_start(struct fork_child **out, struct server *server, const struct stor
 	snprintf(f->path, sizeof f->path, "%s", path);
 	f->readable = event_new(server_base(server), f->pipe, EV_READ | EV_PERSIST, on_readable, f);
 	f->reaper = evtimer_new(server_base(server), on_reap, f);
-	double before = clock_mono();
 	f->pid = f->readable && f->reaper ? fork() : -1;
 	if (f->pid == 0)
-		child(server, store, f->path, ends[1]);
-	f->stall = clock_mono() - before;
+		child(server, job, ends[1]);
+	f->stall = clock_mono() - job->since;
 	close(ends[1]);
 	if (f->pid < 0) {
 		error_errno(err, ERROR_OS, path, "fork");

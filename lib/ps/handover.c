@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "ps/incoming.h"
 #include "wire/call.h"
 
 #include <event2/event.h>
@@ -49,14 +50,6 @@ static int give_head(const struct ps *p, struct call *c, struct error *err)
 	record_add_u64(&r, "diverged", p->diverged);
 	record_add_u64(&r, "bounded", p->bounded);
 	return call_record(c, &r, NULL, 0, err);
-}
-
-static int put_stream(void *call, struct record_out *r, const void *values, size_t bytes,
-		      struct error *err)
-{
-	if (bytes)
-		record_add_u64(r, "bytes", bytes);
-	return call_record(call, r, values, bytes, err);
 }
 
 /* Keys are taken from the rows: those in a worker's memory may be others by now, or gone. */
@@ -127,9 +120,8 @@ static int say(struct call *c, const char *line, struct error *err)
 static int give_all(const struct ps *p, struct call *c, struct error *err)
 {
 	struct giving g = {p, c};
-	const struct stream_sink sink = {.put = put_stream, .owner = c};
 
-	if (give_head(p, c, err) != 0 || store_write(p->store, &sink, err) != 0 ||
+	if (give_head(p, c, err) != 0 || outgoing_write(p->store, c, err) != 0 ||
 	    stage_each(p->stage, give_worker, &g, err) != 0)
 		return -1;
 	if (p->more.give && p->more.give(p->more.owner, c, err) != 0)
@@ -316,47 +308,13 @@ failed:
 /* What comes, from whom. */
 struct taking {
 	struct ps *ps;
-	struct call *call;
-	struct stream_reader *stream;
-	int head;     /* `state` has come */
-	int expected; /* the store knows what comes */
+	struct incoming in;
+	int head; /* `state` has come */
 };
-
-static int read_bytes(void *call, void *to, size_t bytes, struct error *err)
-{
-	return call_bytes(call, to, bytes, err);
-}
-
-/* Once the stream's first record and notes are there: they have to be of the same part, model and
- * optimiser. */
-static int expect(struct taking *t, struct error *err)
-{
-	const struct store *s = t->ps->store;
-	const struct stream_shape *shape = stream_get_shape(t->stream);
-	const char *optimizer = stream_get_note(t->stream, "optimizer");
-	int same;
-
-	if (t->expected)
-		return 0;
-	if (shape->dense_begin != store_dense_begin(s) ||
-	    shape->dense_count != store_dense_count(s))
-		return error_set(err, ERROR_CONFIG, NULL, "has %llu dense parameters, we %zu",
-				 (unsigned long long)shape->dense_count, store_dense_count(s));
-	if (store_expect(t->ps->store, t->stream, &same, err) != 0)
-		return -1;
-	if (!same)
-		return error_set(err, ERROR_CONFIG, NULL, "has another --optimizer (%.40s)",
-				 optimizer ? optimizer : "none");
-	t->expected = 1;
-	return 0;
-}
 
 static int take_record(struct taking *t, const struct record *r, struct error *err)
 {
-	const struct stream_taker taker = store_taker(t->ps->store);
-	const struct stream_source source = {read_bytes, t->call};
 	struct ps *p = t->ps;
-	struct stream_block block;
 
 	if (record_is(r, "state")) {
 		t->head = 1;
@@ -364,22 +322,19 @@ static int take_record(struct taking *t, const struct record *r, struct error *e
 	}
 	if (!t->head)
 		return error_set(err, ERROR_DATA, NULL, "%.64s before state", r->type);
-	int kind = stream_record(t->stream, r, &block, err);
-	if (kind == STREAM_BLOCK)
-		return expect(t, err) != 0 ? -1
-					   : stream_read(t->stream, &block, &source, &taker, err);
-	if (kind != STREAM_OTHER)
+	int kind = incoming_record(&t->in, r, err);
+	if (kind != 0)
 		return kind < 0 ? -1 : 0;
 	if (record_is(r, "thrown"))
 		return take_thrown(p, r, err);
 	if (record_is(r, "staged"))
-		return take_push(p, r, t->call, err);
-	return p->more.take ? p->more.take(p->more.owner, r, t->call, err) : 0;
+		return take_push(p, r, t->in.call, err);
+	return p->more.take ? p->more.take(p->more.owner, r, t->in.call, err) : 0;
 }
 
 static int take_all(struct taking *t, struct record *r, struct error *err)
 {
-	struct call *c = t->call;
+	struct call *c = t->in.call;
 	char line[96];
 
 	snprintf(line, sizeof line, "take-over incarnation=%llu\n",
@@ -398,12 +353,7 @@ static int take_all(struct taking *t, struct record *r, struct error *err)
 		if (take_record(t, r, err) != 0)
 			return error_wrap(err, call_path(c));
 	}
-	if (stream_complete(t->stream, err) != 0 || expect(t, err) != 0)
-		return error_wrap(err, call_path(c));
-	if (store_row_count(t->ps->store) != stream_get_shape(t->stream)->rows)
-		return error_set(err, ERROR_DATA, call_path(c),
-				 "some of its rows are another part's");
-	return 0;
+	return incoming_whole(&t->in, err) == 0 ? 0 : error_wrap(err, call_path(c));
 }
 
 /* It answers and goes; its end is the end of the connection. Without the answer it never heard us,
@@ -424,18 +374,20 @@ static int part_from(struct call *c, struct record *r, struct error *err)
 int ps_take(struct ps *p, const char *path, struct error *err)
 {
 	struct record *r = malloc(sizeof *r);
-	struct taking t = {.ps = p, .stream = stream_reader_new()};
-	int rc = r && t.stream ? call_open(&t.call, path, 0.0, ANSWER_SECONDS, err)
-			       : error_set(err, ERROR_OS, path, "out of memory");
+	struct taking t = {.ps = p, .in.store = p->store};
+	int rc = r ? incoming_begin(&t.in, err) : error_set(err, ERROR_OS, path, "out of memory");
+
+	if (rc == 0)
+		rc = call_open(&t.in.call, path, 0.0, ANSWER_SECONDS, err);
 
 	if (rc == 0)
 		rc = take_all(&t, r, err);
 	if (rc == 0)
-		rc = part_from(t.call, r, err);
+		rc = part_from(t.in.call, r, err);
 	/* A pull that waits for what was applied just now has waited until now. */
 	p->reached[p->applied % PS_REACHED] = clock_mono();
-	call_close(t.call);
-	stream_reader_free(t.stream);
+	call_close(t.in.call);
+	incoming_end(&t.in);
 	free(r);
 	return rc;
 }

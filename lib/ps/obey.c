@@ -2,8 +2,9 @@
  * What the lead orders, from wherever it comes: from a lead in this process as a struct, or over
  * the socket as a request.
  */
-#include "ps/ps_internal.h"
+#include "ps/replica.h"
 
+#include "base/clock.h"
 #include "base/fs.h"
 #include "record/record.h"
 
@@ -85,8 +86,11 @@ static void obey_throw(struct ps *p, const struct order *o, const struct order_a
 
 	if (o->one)
 		stage_drop(p->stage, o->worker, o->generation, o->sequence);
-	else
+	else {
 		stage_throw(p->stage, o->worker, o->generation);
+		if (p->replica)
+			early_drop(p->replica, o->worker, o->generation);
+	}
 	ps_waits_run(p); /* pulls behind it */
 	done(a, &result);
 }
@@ -105,9 +109,30 @@ static void on_forked(const struct fork_result *forked, void *ps)
 	done(&p->cut_answer, &result);
 }
 
+static int write_part(void *ps, int fd, uint64_t *bytes, uint64_t *sum, struct error *err)
+{
+	const struct ps *p = ps;
+
+	(void)fd;
+	return ckpt_write_part(p->store, p->cut_file, bytes, sum, err);
+}
+
+/* The parameters as they are now, by a child. */
+int ps_fork(struct ps *p, struct fork_child **out, struct fork_job *job, fork_done_fn *written,
+	    void *arg, struct error *err)
+{
+	job->since = clock_mono();
+	if (store_freeze(p->store, ps_team(p), err) != 0)
+		return -1;
+	int rc = fork_start(out, p->server, job, written, arg, err);
+	store_thaw(p->store);
+	return rc;
+}
+
 static void obey_cut(struct ps *p, const struct order *o, const struct order_answer *a)
 {
 	char name[CKPT_NAME_MAX], file[CKPT_PATH_MAX];
+	struct fork_job job = {.work = write_part, .owner = p, .name = p->cut_file, .keep = -1};
 	struct error err = {0};
 
 	ckpt_part_name(p->options.part, name);
@@ -117,12 +142,13 @@ static void obey_cut(struct ps *p, const struct order *o, const struct order_ans
 		refuse(a, "busy", "another cut is being written");
 	} else if (o->iteration != ORDER_ANYWHERE && o->iteration != p->applied) {
 		refuse_iteration(p, o, a); /* said again, too late: the others were cut there */
-	} else if (fs_join(file, sizeof file, o->path, name, &err) != 0 ||
-		   fork_start(&p->fork, p->server, p->store, file, on_forked, p, &err) != 0) {
+	} else if (fs_join(file, sizeof file, o->path, name, &err) != 0) {
 		refuse(a, "cut", "%s", err.text);
 	} else {
 		memcpy(p->cut_file, file, sizeof file);
 		p->cut_answer = *a;
+		if (ps_fork(p, &p->fork, &job, on_forked, p, &err) != 0)
+			refuse(a, "cut", "%s", err.text);
 	}
 }
 
@@ -234,6 +260,8 @@ void ps_on_order(struct request *rq, void *ps)
 	struct error err = {0};
 
 	if (!ps_in_force(p, rq))
+		return;
+	if (record_is(request_record(rq), "cut") && p->replica && !ps_replica_serves(p->replica, rq))
 		return;
 	int rc = order_read(&order, request_record(rq), payload ? payload_data(payload) : NULL,
 			    payload ? payload_bytes(payload) : 0, &err);

@@ -1,5 +1,5 @@
 /* A part as a whole: made, started, ended, asked for what it has. */
-#include "ps/ps_internal.h"
+#include "ps/replica.h"
 
 #include "base/clock.h"
 #include "record/record.h"
@@ -23,21 +23,37 @@ int ps_new(struct ps **out, const struct ps_options *options, struct error *err)
 	p->buffers = buffers_new();
 	if (!p->buffers)
 		error_set(err, ERROR_OS, "ps", "out of memory");
-	if (!p->buffers || stage_new(&p->stage, err) != 0) {
-		buffers_free(p->buffers);
-		free(p);
+	if (!p->buffers || stage_new(&p->stage, err) != 0 ||
+	    (options->replicas && ps_replica_new(&p->replica, p, err) != 0)) {
+		ps_free(p);
 		return -1;
 	}
 	*out = p;
 	return 0;
 }
 
+/* A monitor on another host has another clock. */
+static void tell_clock(struct peer *monitor, const struct record *greeting, void *ps)
+{
+	char line[64];
+	struct record_out o;
+
+	(void)greeting;
+	(void)ps;
+	record_begin(&o, line, sizeof line, "clock");
+	record_add_seconds(&o, "at", clock_epoch());
+	size_t len = record_end(&o, NULL);
+	(void)peer_send(monitor, line, len, NULL, 0, NULL, NULL);
+}
+
 int ps_start(struct ps *p, struct server *server, struct error *err)
 {
-	struct peer_options options = {.path = p->options.monitor, .owner = p};
+	struct peer_options options = {
+		.path = p->options.monitor, .up = tell_clock, .owner = p};
 
 	p->server = server;
-	if (ps_handover_start(p, err) != 0 || ps_waits_start(p, err) != 0)
+	if (ps_handover_start(p, err) != 0 || ps_waits_start(p, err) != 0 ||
+	    (p->replica && ps_replica_start(p->replica, err) != 0))
 		return -1;
 	if (!p->options.monitor)
 		return 0;
@@ -52,6 +68,7 @@ void ps_stop(struct ps *p)
 	if (!p)
 		return;
 	fork_stop(p->fork);
+	ps_replica_stop(p->replica);
 	ps_handover_stop(p);
 	ps_waits_stop(p);
 	if (p->monitor)
@@ -62,6 +79,7 @@ void ps_free(struct ps *p)
 {
 	if (!p)
 		return;
+	ps_replica_free(p->replica);
 	stage_free(p->stage);
 	buffers_free(p->buffers);
 	free(p->scratch);
@@ -81,6 +99,21 @@ void ps_break(struct ps *p, const struct error *err)
 		p->error = *err;
 	p->broken = 1;
 	server_stop(p->server);
+}
+
+struct team *ps_team(const struct ps *p)
+{
+	return p->replica ? p->replica->team : NULL;
+}
+
+uint64_t ps_life(const struct ps *p)
+{
+	return p->replica ? p->replica->life : 0;
+}
+
+const char *ps_boot(const struct ps *p)
+{
+	return p->boot;
 }
 
 uint64_t ps_iteration(const struct ps *p)
@@ -123,14 +156,18 @@ int ps_in_force(struct ps *p, struct request *rq)
 void ps_stat(const void *ps, struct record_out *o)
 {
 	const struct ps *p = ps;
+	int one_of_parts = !p->replica;
 	char part[32];
 
-	snprintf(part, sizeof part, "%u/%u", p->options.part, p->options.parts);
+	snprintf(part, sizeof part, "%u/%u", one_of_parts ? p->options.part : p->options.replica,
+		 one_of_parts ? p->options.parts : p->options.replicas);
 	record_add(o, "part", part);
+	if (p->replica)
+		ps_replica_stat(p->replica, o);
 	record_add_u64(o, "iteration", p->applied);
 	record_add_u64(o, "incarnation", p->options.incarnation);
 	record_add_u64(o, "dense", store_dense_count(p->store));
-	record_add_u64(o, "rows", store_row_count(p->store));
+	record_add_u64(o, "rows", p->replica ? ps_replica_rows(p->replica) : store_row_count(p->store));
 	record_add_u64(o, "staged", stage_count(p->stage));
 	record_add_u64(o, "pushes", p->pushes);
 	record_add_u64(o, "pulls", p->pulls);
@@ -141,7 +178,7 @@ void ps_stat(const void *ps, struct record_out *o)
 
 /* ---- requests ---- */
 
-static void on_stat(struct request *rq, void *ps)
+void ps_on_stat(struct request *rq, void *ps)
 {
 	struct ps *p = ps;
 	char line[RECORD_LINE_MAX];
@@ -177,6 +214,6 @@ const struct verb ps_led_verbs[] = {
 	 "the lead: staged parts of a worker that is fenced, or has gone, go"},
 	{"cut", "incarnation path", "iteration", ps_on_order, 0,
 	 "the lead: fork now and write this part into path"},
-	{"stat", "", "", on_stat, 0, "what is here"},
+	{"stat", "", "", ps_on_stat, 0, "what is here"},
 };
 const size_t ps_led_verb_count = sizeof ps_led_verbs / sizeof *ps_led_verbs;

@@ -1,7 +1,8 @@
 /*
  * ps: one part of the parameters: pulls, gradients that are staged, and what the lead orders: hold,
  * apply, throw, cut.  The lead may be in the same process (ps_here()) or behind a socket
- * (ps_led_verbs); the orders are the same.
+ * (ps_led_verbs); the orders are the same.  Or a replica of all parameters (ps_replica_verbs), whose
+ * lead orders sums.
  *
  * Counts units: a pull or push for iteration K waits until K units are applied here.  What is
  * applied is decided by the lead (lib/lead); this only does it, and reports its own batch
@@ -35,7 +36,16 @@ struct ps_options {
 	const char *monitor;   /* socket for `bpt` records; NULL */
 	uint64_t report_every; /* units */
 	double report_seconds; /* or so long, whichever comes first; 0: by units only */
+	/* A replica instead of a part: it is part 0 of 1, and one of so many. */
+	uint32_t replica, replicas;     /* 0 replicas: a part */
+	const char *fabric;             /* socket of fabricd; NULL: it is the only one */
+	const char *const *hosts;       /* where replica i is, for fabricd */
+	size_t hosts_count;
+	unsigned threads;               /* 0: as many as it may use, up to PS_THREADS */
+	int empty;                      /* there are no parameters yet: others have them */
 };
+
+#define PS_THREADS 8 /* more than memory is fast enough for */
 
 int ps_new(struct ps **out, const struct ps_options *options, struct error *err);
 /* After server_new(): timers, the monitor. */
@@ -49,6 +59,9 @@ void ps_free(struct ps *p);
  * process (push, stat, and the orders); their owner is a struct ps. */
 extern const struct verb ps_verbs[], ps_led_verbs[];
 extern const size_t ps_verb_count, ps_led_verb_count;
+/* And all that a replica answers. */
+extern const struct verb ps_replica_verbs[];
+extern const size_t ps_replica_verb_count;
 
 /* Set once: what apply can't recover from. The server ends with it. */
 const struct error *ps_broken(const struct ps *p); /* NULL: fine */
@@ -57,6 +70,8 @@ const struct error *ps_broken(const struct ps *p); /* NULL: fine */
 struct part_here ps_here(struct ps *p);
 
 uint64_t ps_iteration(const struct ps *p);
+uint64_t ps_life(const struct ps *p); /* of a replica: no two processes have the same */
+const char *ps_boot(const struct ps *p);
 
 /* ---- handing over to another process of the same part ---- */
 

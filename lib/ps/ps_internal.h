@@ -1,11 +1,12 @@
 /* What the files of a part share: ps.c (made and ended), pull.c and push.c (of workers), wait.c
  * (those whose iteration has not come), obey.c (what the lead orders), apply.c (units, drag,
- * reports) and handover.c (handing over). */
+ * reports) and handover.c (handing over). What a replica has besides: replica.h. */
 #ifndef PACELINE_PS_PS_INTERNAL_H
 #define PACELINE_PS_PS_INTERNAL_H
 
 #include "base/boot.h"
 #include "ckpt/ckpt.h"
+#include "param/store_sum.h"
 #include "param/table.h"
 #include "ps/buffers.h"
 #include "ps/fork.h"
@@ -17,6 +18,8 @@
 #define PS_REACHED 64
 
 struct event;
+struct ps_replica;
+struct team;
 
 struct ps_pull {
 	double asked; /* when */
@@ -65,6 +68,7 @@ struct ps {
 	double reported;       /* when the last report was sent */
 	uint64_t report_samples, report_units, units;
 	double reached[PS_REACHED]; /* when the last units were applied, by their number */
+	struct ps_replica *replica; /* NULL: this is a part */
 	struct ps_more more;
 	struct request *heir; /* take-over, waiting */
 	struct event *hand;
@@ -80,14 +84,20 @@ void ps_waits_run(struct ps *p);  /* units were applied, or pushes thrown away *
 void ps_waits_soon(struct ps *p); /* the same, in the next turn */
 int ps_waits_start(struct ps *p, struct error *err);
 void ps_waits_stop(struct ps *p);
+void ps_waits_refuse(struct ps *p, const char *code, const char *text);
 
-/* apply.c: applies units in order; *missing counts pushes that are not staged here. -1: the
+/* apply.c: a unit is in the parameters; then, that all those of an order are. */
+void ps_unit_applied(struct ps *p, uint64_t samples);
+void ps_units_applied(struct ps *p);
+/* applies units in order; *missing counts pushes that are not staged here. -1: the
  * parameters can't be trusted any more (ps_broken). */
 int ps_apply(struct ps *p, const struct order *o, size_t *missing, struct error *err);
 
 /* obey.c */
 void ps_obey(void *ps, const struct order *o, const struct order_answer *a);
 void ps_on_order(struct request *rq, void *ps);
+int ps_fork(struct ps *p, struct fork_child **out, struct fork_job *job, fork_done_fn *done,
+	    void *arg, struct error *err);
 
 /* handover.c */
 int ps_handover_start(struct ps *p, struct error *err);
@@ -113,8 +123,13 @@ int ps_push_fields(const struct record *r, struct staged *s, uint64_t *dense, ui
 int ps_push_find(struct ps *p, struct staged *s, const void *data, size_t have, uint64_t dense,
 		 uint64_t rows, struct error *err);
 void ps_push_judge(const struct ps *p, struct staged *s);
+/* What is wrong with a gradient. */
+void ps_bad_gradient(const struct ps *p, const struct store_push *push,
+		     const struct store_bad *bad, char why[STAGED_WHY_MAX]);
 
 /* ps.c */
+struct team *ps_team(const struct ps *p); /* NULL: this thread alone */
+void ps_on_stat(struct request *rq, void *ps);
 void ps_stat(const void *ps, struct record_out *o); /* but for id= and members= */
 int ps_in_force(struct ps *p, struct request *rq);  /* answers when not */
 void ps_break(struct ps *p, const struct error *err);

@@ -4,7 +4,7 @@
  *
  * Never changes the store; rows that nobody has pushed are read as they begin.
  */
-#include "ps/ps_internal.h"
+#include "ps/replica.h"
 
 #include "base/clock.h"
 #include "record/record.h"
@@ -173,7 +173,7 @@ void ps_on_pull(struct request *rq, void *ps)
 	p->pulls++;
 	if (p->more.seen)
 		p->more.seen(rq, p->more.owner);
-	if (!ps_in_force(p, rq))
+	if (!ps_in_force(p, rq) || (p->replica && !ps_replica_serves(p->replica, rq)))
 		return;
 	if (pull_read(p, rq, &q, &err) != 0) {
 		request_bad(rq, &err);

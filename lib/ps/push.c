@@ -5,7 +5,7 @@
  *
  * Never decides what is applied.
  */
-#include "ps/ps_internal.h"
+#include "ps/replica.h"
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -70,28 +70,39 @@ int ps_push_find(struct ps *p, struct staged *s, const void *bulk, size_t have, 
 	return 0;
 }
 
+void ps_bad_gradient(const struct ps *p, const struct store_push *push,
+		     const struct store_bad *bad, char why[STAGED_WHY_MAX])
+{
+	char name[LAYOUT_NAME_MAX + 32];
+
+	if (bad->in_rows)
+		snprintf(name, sizeof name, "%u",
+			 table_key(push->row[bad->at / store_width(p->store)]));
+	else
+		store_dense_name(p->store, bad->at, name, sizeof name);
+	snprintf(why, STAGED_WHY_MAX, "the gradient of %s %.100s is %g, beyond %g",
+		 bad->in_rows ? "key" : "parameter", name, (double)bad->value,
+		 (double)OPT_GRADIENT_MAX);
+}
+
 /* Which gradient can't be applied, by the numbers of the first such ones; n: none. */
 static void note_diverged(const struct ps *p, struct staged *s, size_t dense, size_t row)
 {
-	size_t width = store_width(p->store);
-	char name[LAYOUT_NAME_MAX + 32];
-	const char *what = "parameter";
-	float value;
+	struct store_bad bad = {.found = 1};
 
 	if (s->push.count == 0)
 		return; /* it is never applied */
 	if (s->push.dense && dense < store_dense_count(p->store)) {
-		store_dense_name(p->store, dense, name, sizeof name);
-		value = s->push.dense[dense];
-	} else if (row < s->push.rows * width) {
-		snprintf(name, sizeof name, "%u", table_key(s->push.row[row / width]));
-		what = "key";
-		value = s->push.row_gradient[row];
+		bad.at = dense;
+		bad.value = s->push.dense[dense];
+	} else if (row < s->push.rows * store_width(p->store)) {
+		bad.in_rows = 1;
+		bad.at = row;
+		bad.value = s->push.row_gradient[row];
 	} else
 		return;
 	s->diverged = 1;
-	snprintf(s->why, sizeof s->why, "the gradient of %s %.100s is %g, beyond %g", what, name,
-		 (double)value, (double)OPT_GRADIENT_MAX);
+	ps_bad_gradient(p, &s->push, &bad, s->why);
 }
 
 void ps_push_judge(const struct ps *p, struct staged *s)
@@ -128,10 +139,11 @@ static int push_payload(struct ps *p, struct staged *s, struct payload *payload,
 	if (ps_push_find(p, s, payload ? payload_data(payload) : NULL,
 			 payload ? payload_bytes(payload) : 0, dense, rows, err) != 0)
 		return -1;
-	if (payload && payload_is_shared(payload))
+	if (payload && payload_is_shared(payload) && !p->replica)
 		return push_copy(p, s, err);
 	s->payload = payload ? payload_hold(payload) : NULL;
-	ps_push_judge(p, s);
+	if (!p->replica) /* it judges as it adds up */
+		ps_push_judge(p, s);
 	return 0;
 }
 
@@ -173,10 +185,11 @@ static void refuse_values(struct ps *p, struct request *rq, const char *why)
 
 /* Takes s. Kept, or nobody will ever name it: its unit is over (the lead will settle it as
  * dropped), or it has no samples, so that it is in no unit. It would stay, and a pull behind it
- * wait. */
+ * wait. A sum waits for all its members, those without samples too. */
 static int keep(struct ps *p, struct staged *s, struct error *err)
 {
-	if (s->push.count == 0 || (p->options.bsp && s->iteration < p->applied)) {
+	if ((s->push.count == 0 && !p->replica) ||
+	    (p->options.bsp && s->iteration < p->applied)) {
 		staged_free(s);
 		return 0;
 	}
@@ -219,9 +232,11 @@ void ps_push_answer(struct ps *p, struct request *rq, struct staged *s)
 {
 	struct error err = {0};
 
-	if (keep(p, s, &err) == 0)
+	if (keep(p, s, &err) == 0) {
 		request_ok(rq, "staged=1");
-	else
+		if (p->replica)
+			epoch_look(p->replica);
+	} else
 		refuse_room(rq, &err);
 }
 
@@ -232,7 +247,7 @@ void ps_on_push(struct request *rq, void *ps)
 	struct staged *s;
 	struct error err = {0};
 
-	if (!ps_in_force(p, rq))
+	if (!ps_in_force(p, rq) || (p->replica && !ps_replica_serves(p->replica, rq)))
 		return;
 	if (push_request(p, rq, &s, &err) != 0) {
 		request_bad(rq, &err);

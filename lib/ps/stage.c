@@ -180,6 +180,27 @@ struct staged *stage_find(const struct stage *s, const char *worker, uint64_t ge
 	return p;
 }
 
+struct staged *stage_find_for(const struct stage *s, const char *worker, uint64_t generation,
+			      uint64_t iteration)
+{
+	struct worker *w = find(s, worker);
+	struct staged *last = NULL;
+
+	for (struct staged *p = w ? w->first : NULL; p; p = p->next) {
+		if (p->generation == generation && p->iteration == iteration &&
+		    (!last || p->sequence > last->sequence))
+			last = p;
+	}
+	return last;
+}
+
+int stage_is_over(const struct stage *s, const char *worker, uint64_t generation)
+{
+	const struct worker *w = find(s, worker);
+
+	return w && generation <= w->thrown;
+}
+
 void stage_drop(struct stage *s, const char *worker, uint64_t generation, uint64_t sequence)
 {
 	struct worker *w = find(s, worker);
@@ -207,6 +228,11 @@ void stage_drop_before(struct stage *s, uint64_t iteration)
 
 	for (struct worker *w = s->workers; w; w = w->hh.next)
 		drop_if(s, w, before, &like);
+}
+
+void stage_drop_all(struct stage *s)
+{
+	stage_drop_before(s, UINT64_MAX);
 }
 
 size_t stage_count(const struct stage *s)

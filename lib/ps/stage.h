@@ -23,7 +23,8 @@ struct staged {
 	uint64_t generation, sequence, iteration;
 	struct store_push push; /* its row array belongs to this struct */
 	/* What push points into: the payload, held, where that is the server's own memory; else a
-	 * copy in a buffer. Never memory that the client can write. */
+	 * copy in a buffer. Never memory that the client can write, but for replicas, which read
+	 * such gradients only by store_sum.h. */
 	struct payload *payload;
 	void *buffer;
 	int diverged;             /* a gradient is not finite, or beyond OPT_GRADIENT_MAX */
@@ -46,11 +47,17 @@ int stage_restore(struct stage *s, struct staged *p, struct error *err);
 /* NULL when it is not there. */
 struct staged *stage_find(const struct stage *s, const char *worker, uint64_t generation,
 			  uint64_t sequence);
+/* The last one for this iteration. */
+struct staged *stage_find_for(const struct stage *s, const char *worker, uint64_t generation,
+			      uint64_t iteration);
+/* Whether this generation was thrown away. */
+int stage_is_over(const struct stage *s, const char *worker, uint64_t generation);
 void stage_drop(struct stage *s, const char *worker, uint64_t generation, uint64_t sequence);
 /* All up to this generation go, and later ones of them are refused. */
 void stage_throw(struct stage *s, const char *worker, uint64_t generation);
 /* All whose iteration is before this one go. */
 void stage_drop_before(struct stage *s, uint64_t iteration);
+void stage_drop_all(struct stage *s); /* nothing is refused for it */
 size_t stage_count(const struct stage *s);
 
 /* Each worker: up to which generation it was thrown away, and what is staged of it, linked by next.

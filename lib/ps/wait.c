@@ -94,6 +94,15 @@ void ps_waits_run(struct ps *p)
 	run(p, ANSWER_BYTES, 0);
 }
 
+void ps_waits_refuse(struct ps *p, const char *code, const char *text)
+{
+	while (p->waits) {
+		struct ps_wait *w = p->waits;
+		request_err(w->rq, code, "%s", text);
+		wait_free(w);
+	}
+}
+
 int ps_waits_start(struct ps *p, struct error *err)
 {
 	p->answer = evtimer_new(server_base(p->server), on_turn, p);

@@ -262,8 +262,24 @@ static void on_writable(evutil_socket_t fd, short what, void *peer)
 		write_out(p);
 }
 
-int peer_send(struct peer *p, const char *line, size_t len, const void *payload, size_t bytes,
-	      peer_reply_fn *reply, void *arg)
+/* Whole, or nothing of it: half a request could never be taken back. */
+static int put(struct peer *p, const char *line, size_t len, const void *payload, size_t bytes,
+	       int fd)
+{
+	if (fd >= 0)
+		return output_put_with(&p->out, &p->chunks, line, len, fd);
+	char *to = output_reserve(&p->out, &p->chunks, len + bytes);
+	if (!to)
+		return -1;
+	memcpy(to, line, len);
+	if (bytes > 0)
+		memcpy(to + len, payload, bytes);
+	output_commit(&p->out, len + bytes);
+	return 0;
+}
+
+static int send_request(struct peer *p, const char *line, size_t len, const void *payload,
+			size_t bytes, int fd, peer_reply_fn *reply, void *arg)
 {
 	if (p->state != PEER_UP || p->dead ||
 	    p->out.bytes + len + bytes > p->options.output_bytes_max)
@@ -275,16 +291,10 @@ int peer_send(struct peer *p, const char *line, size_t len, const void *payload,
 		q = malloc(sizeof *q);
 	if (!q)
 		return -1;
-	/* Both or nothing: half a request could never be taken back. */
-	char *to = output_reserve(&p->out, &p->chunks, len + bytes);
-	if (!to) {
+	if (put(p, line, len, payload, bytes, fd) != 0) {
 		put_back(p, q);
 		return -1;
 	}
-	memcpy(to, line, len);
-	if (bytes > 0)
-		memcpy(to + len, payload, bytes);
-	output_commit(&p->out, len + bytes);
 	*q = (struct open_request){.reply = reply, .arg = arg, .since = clock_mono()};
 	if (p->last)
 		p->last->next = q;
@@ -298,6 +308,18 @@ int peer_send(struct peer *p, const char *line, size_t len, const void *payload,
 	if (!event_pending(p->writer, EV_WRITE, NULL))
 		event_active(p->flusher, EV_TIMEOUT, 0);
 	return 0;
+}
+
+int peer_send(struct peer *p, const char *line, size_t len, const void *payload, size_t bytes,
+	      peer_reply_fn *reply, void *arg)
+{
+	return send_request(p, line, len, payload, bytes, -1, reply, arg);
+}
+
+int peer_send_with(struct peer *p, const char *line, size_t len, int fd, peer_reply_fn *reply,
+		   void *arg)
+{
+	return send_request(p, line, len, NULL, 0, fd, reply, arg);
 }
 
 void peer_flush(struct peer *p)

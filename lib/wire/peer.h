@@ -39,6 +39,10 @@ int peer_is_up(const struct peer *p);
  * called. reply may be NULL. */
 int peer_send(struct peer *p, const char *line, size_t len, const void *payload, size_t bytes,
 	      peer_reply_fn *reply, void *arg);
+/* The same without a payload, and with a descriptor beside the record; it stays the caller's, and has
+ * to be open until the answer comes. */
+int peer_send_with(struct peer *p, const char *line, size_t len, int fd, peer_reply_fn *reply,
+		   void *arg);
 /* Writes now what was sent, as far as the socket takes it: for who is about to work or to sleep.
  * Calls nobody back: a connection that is lost is dropped later, by the loop. */
 void peer_flush(struct peer *p);

@@ -96,6 +96,11 @@ struct connection *request_connection(struct request *rq)
 	return rq->connection;
 }
 
+int request_is_alone(const struct request *rq)
+{
+	return rq == rq->connection->first && rq->connection->out.bytes == 0;
+}
+
 struct payload *request_payload(struct request *rq)
 {
 	return rq->payload;

@@ -132,6 +132,9 @@ void server_abandon(struct server *s);
 const struct record *request_record(const struct request *rq);
 struct connection *request_connection(struct request *rq);
 
+/* Whether nothing is to be written to its client before its answer. */
+int request_is_alone(const struct request *rq);
+
 /* The payload, or NULL; valid until the request is closed, longer with payload_hold(). */
 struct payload *request_payload(struct request *rq);
 /* Aligned to 8 at least. Memory that the client has mapped may change while it is read: copy first
@@ -177,7 +180,8 @@ void connection_set_user(struct connection *c, void *user);
 void *connection_user(const struct connection *c);
 uint64_t connection_number(const struct connection *c); /* never given twice */
 pid_t connection_pid(const struct connection *c);
-/* For who has seen server_quiet() and speaks alone with this client from now on. */
+/* For who has seen server_quiet() or request_is_alone(), and speaks alone with this client until the
+ * request is answered. */
 int connection_fd(const struct connection *c);
 /* Closed at the end of this turn. */
 void connection_close(struct connection *c);

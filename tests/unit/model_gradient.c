@@ -400,9 +400,8 @@ static void take_told(void *owner, size_t begin, size_t count)
 }
 
 /* What is told to be final stays as it is, and is all but the first layer. */
-static void wdl_final(void **unused)
+static void told_final(const uint32_t *hidden, size_t times)
 {
-	(void)unused;
 	static const struct large large = {"final",      4, {40, 0}, 0, 2, 0, {10, 10, 0},
 					   {0, 5, 0}, 700};
 	struct error err = {0};
@@ -415,7 +414,7 @@ static void wdl_final(void **unused)
 	spec.dense_inputs = large.dense_inputs;
 	spec.fields = FIELDS;
 	spec.embed = large.embed;
-	memcpy(spec.hidden, (uint32_t[]){9, 1100, 1600, 30}, 4 * sizeof(uint32_t));
+	memcpy(spec.hidden, hidden, 4 * sizeof(uint32_t));
 	spec.hidden_count = 4;
 	assert_int_equal(model_new(&model, &spec, &err), 0);
 	size_t dense_count = model_dense_count(&spec);
@@ -431,7 +430,7 @@ static void wdl_final(void **unused)
 	model_on_final(model, take_told, &told);
 	train_large(model, &b, memory, dense_count, floats, memory + floats);
 	assert_int_equal(told.from, first);
-	assert_int_equal(told.times, 4); /* a layer of 1.7 million weights in two pieces */
+	assert_int_equal(told.times, times);
 	assert_memory_equal(told.then + first, told.gradient + first,
 			    (dense_count - first) * sizeof(float));
 	model_on_final(model, NULL, NULL);
@@ -444,6 +443,13 @@ static void wdl_final(void **unused)
 	free(memory);
 	free(m.x);
 	free(m.index);
+}
+
+static void wdl_final(void **unused)
+{
+	(void)unused;
+	told_final((uint32_t[]){9, 20, 40, 30}, 3); /* in the last of two blocks */
+	told_final((uint32_t[]){9, 1100, 1600, 30}, 4); /* 1.7 million weights in two pieces */
 }
 
 static void lr_scores(void **unused)

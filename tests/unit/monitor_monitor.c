@@ -399,6 +399,26 @@ static void ids_are_ordered_by_their_numbers(void **state)
 	}
 }
 
+/* A clock that is 100 s behind: at= 900 there is 1000 here; one that is ahead; none at all. */
+static void other_clocks(void **unused)
+{
+	(void)unused;
+	static const char line[] = "bpt role=worker id=w0 iter=1 time=1 size=2 at=900";
+	static const char bare[] = "bpt role=worker id=w0 iter=2 time=1 size=2";
+	static struct record r;
+	double at = 0;
+	assert_int_equal(record_parse(&r, line, sizeof line - 1, &err), 0);
+	assert_int_equal(monitor_add_from(m, &r, 1001, 100, &at, &err), MONITOR_TAKEN);
+	assert_true(at == 1000);
+	assert_int_equal(monitor_add_from(m, &r, 1001, -100, &at, &err), MONITOR_TAKEN);
+	assert_true(at == 800);
+	assert_int_equal(monitor_add_from(m, &r, 1001, 200, &at, &err), MONITOR_TAKEN);
+	assert_true(at == 1001);
+	assert_int_equal(record_parse(&r, bare, sizeof bare - 1, &err), 0);
+	assert_int_equal(monitor_add_from(m, &r, 1001, 100, &at, &err), MONITOR_TAKEN);
+	assert_true(at == 1001);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -411,6 +431,7 @@ int main(void)
 		TEST(a_new_process_starts_afresh),
 		TEST(iteration_is_that_of_the_living),
 		TEST(clocks_are_clamped),
+		TEST(other_clocks),
 		TEST(infos_have_an_age),
 		TEST(bad_records_change_nothing),
 		TEST(history_is_the_last_reports),

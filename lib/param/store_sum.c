@@ -1,0 +1,380 @@
+/*
+ * See store_sum.h.  Vectors of 16 floats are read by volatile loads, one each: compilers must not look
+ * twice at memory that others write.
+ */
+#include "param/store_sum.h"
+
+#include "param/store_internal.h"
+
+#include "param/table.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#define LANES 16
+#define PIECE ((size_t)64 << 10) /* floats that one thread takes at a time */
+#define ROWS_PIECE 4096
+#define BLOCK ((size_t)4096) /* floats of out that stay near while further sources are added */
+#define TOGETHER 4           /* sources that are read side by side */
+
+typedef float floats __attribute__((vector_size(64), aligned(4)));
+typedef int32_t words __attribute__((vector_size(64)));
+
+static inline floats read_once(const float *from)
+{
+	return *(const volatile floats *)from;
+}
+
+static inline float read_one(const float *from)
+{
+	return *(const volatile float *)from;
+}
+
+/* The sign bit of each lane says whether it is beyond OPT_GRADIENT_MAX: without their signs, floats
+ * are ordered as their bits are, and what is no number comes last. */
+static inline words beyond(floats x)
+{
+	const float most = OPT_GRADIENT_MAX;
+	int32_t limit;
+
+	memcpy(&limit, &most, sizeof limit);
+	return limit - ((words)x & 0x7fffffff);
+}
+
+static inline int beyond_one(float x)
+{
+	return !(x >= -OPT_GRADIENT_MAX && x <= OPT_GRADIENT_MAX);
+}
+
+static inline int any_negative(words w)
+{
+	int32_t all = 0;
+
+	for (int i = 0; i < LANES; i++)
+		all |= w[i];
+	return all < 0;
+}
+
+/* out = or += the weighted sum of k sources (k a constant: the loops over it vanish). Bit i of the
+ * result: source i has a value that may not be. */
+static inline __attribute__((always_inline)) unsigned
+add_sources(float *out, const float *const *g, const float *weight, const int k, const int first,
+	    size_t n)
+{
+	words bad[TOGETHER] = {{0}};
+	unsigned found = 0;
+	size_t i = 0;
+
+	for (; i + LANES <= n; i += LANES) {
+		floats sum;
+		int j = 0;
+		if (first) {
+			floats x = read_once(g[0] + i);
+			bad[0] |= beyond(x);
+			sum = weight[0] * x;
+			j = 1;
+		} else
+			sum = *(floats *)(out + i);
+		for (; j < k; j++) {
+			floats x = read_once(g[j] + i);
+			bad[j] |= beyond(x);
+			sum += weight[j] * x;
+		}
+		*(floats *)(out + i) = sum;
+	}
+	for (; i < n; i++) {
+		float sum = first ? 0.0f : out[i];
+		for (int j = 0; j < k; j++) {
+			float x = read_one(g[j] + i);
+			found |= (unsigned)beyond_one(x) << j;
+			if (first && j == 0)
+				sum = weight[0] * x;
+			else
+				sum += weight[j] * x;
+		}
+		out[i] = sum;
+	}
+	for (int j = 0; j < k; j++)
+		found |= (unsigned)any_negative(bad[j]) << j;
+	return found;
+}
+
+static unsigned add_group(float *out, const float *const *g, const float *weight, size_t k,
+			  int first, size_t n)
+{
+	switch (first ? k : TOGETHER + k) {
+	case 1:
+		return add_sources(out, g, weight, 1, 1, n);
+	case 2:
+		return add_sources(out, g, weight, 2, 1, n);
+	case 3:
+		return add_sources(out, g, weight, 3, 1, n);
+	case 4:
+		return add_sources(out, g, weight, 4, 1, n);
+	case TOGETHER + 1:
+		return add_sources(out, g, weight, 1, 0, n);
+	case TOGETHER + 2:
+		return add_sources(out, g, weight, 2, 0, n);
+	case TOGETHER + 3:
+		return add_sources(out, g, weight, 3, 0, n);
+	default:
+		return add_sources(out, g, weight, 4, 0, n);
+	}
+}
+
+/* ---- dense ---- */
+
+struct dense_job {
+	const struct store *store;
+	const struct store_push *push;
+	size_t pushes, begin, count;
+	float *out;
+	pthread_mutex_t lock; /* of bad */
+	struct store_bad *bad;
+};
+
+/* Which value of a push it was. Its sender may have changed it since: then the first of the block is
+ * named, with what is there now. */
+static void note_bad(struct dense_job *job, size_t push, size_t at, size_t n)
+{
+	const float *g = job->push[push].dense + at;
+	struct store_bad *bad = &job->bad[push];
+	struct store_bad one = {.found = 1, .at = at, .value = read_one(g)};
+
+	for (size_t i = 0; i < n; i++) {
+		float x = read_one(g + i);
+		if (beyond_one(x)) {
+			one.at = at + i;
+			one.value = x;
+			break;
+		}
+	}
+	pthread_mutex_lock(&job->lock);
+	if (!bad->found || bad->in_rows || one.at < bad->at)
+		*bad = one;
+	pthread_mutex_unlock(&job->lock);
+}
+
+/* Elements at .. at + n of the vector, all updated in the same way. */
+static void sum_block(struct dense_job *job, size_t at, size_t n, int add)
+{
+	float *out = job->out + (at - job->begin), weight[TOGETHER];
+	const float *g[TOGETHER];
+	size_t from[TOGETHER], k = 0;
+	int first = 1;
+
+	for (size_t i = 0; i <= job->pushes; i++) {
+		if (k == TOGETHER || (i == job->pushes && k > 0)) {
+			unsigned found = add_group(out, g, weight, k, first, n);
+			for (size_t j = 0; found && j < k; j++) {
+				if (found >> j & 1)
+					note_bad(job, from[j], at, n);
+			}
+			first = 0;
+			k = 0;
+		}
+		if (i == job->pushes || !job->push[i].dense)
+			continue;
+		from[k] = i;
+		g[k] = job->push[i].dense + at;
+		weight[k++] = add ? 1.0f : store_weight(&job->push[i]);
+	}
+	if (first)
+		memset(out, 0, n * sizeof *out);
+}
+
+static void sum_piece(size_t piece, void *arg)
+{
+	struct dense_job *job = arg;
+	const struct store *s = job->store;
+	size_t at = job->begin + piece * PIECE, end = job->begin + job->count;
+
+	end = end - at > PIECE ? at + PIECE : end;
+	for (size_t g = 0; g < s->segments; g++) {
+		const struct segment *segment = &s->segment[g];
+		size_t stop = segment->begin + segment->count;
+		stop = stop < end ? stop : end;
+		while (at >= segment->begin && at < stop) {
+			size_t n = stop - at < BLOCK ? stop - at : BLOCK;
+			sum_block(job, at, n, segment->add);
+			at += n;
+		}
+	}
+}
+
+void store_sum_dense(const struct store *s, struct team *team, const struct store_push *push,
+	       size_t pushes, size_t begin, size_t count, float *out, struct store_bad *bad)
+{
+	struct dense_job job = {s, push, pushes, begin, count, out, PTHREAD_MUTEX_INITIALIZER, bad};
+
+	team_run(team, (count + PIECE - 1) / PIECE, sum_piece, &job);
+	pthread_mutex_destroy(&job.lock);
+}
+
+/* ---- rows ---- */
+
+int row_sums_reserve(const struct store *s, struct row_sums *rows, size_t count,
+		     struct error *err)
+{
+	if (count <= rows->room)
+		return 0;
+	count += count / 4;
+	row_sums_free(rows);
+	rows->row = malloc(count * sizeof *rows->row);
+	rows->value = malloc(count * s->width * sizeof *rows->value);
+	rows->room = rows->row && rows->value ? count : 0;
+	return rows->room ? 0
+			  : error_set(err, ERROR_OS, "rows", "out of memory for %zu rows", count);
+}
+
+void row_sums_free(struct row_sums *rows)
+{
+	free(rows->row);
+	free(rows->value);
+	*rows = (struct row_sums){0};
+}
+
+/* to = or += weight * from; where the first is that may not be, w: none. */
+static size_t add_row(float *restrict to, const float *from, float weight, int first, size_t w)
+{
+	size_t bad = w;
+
+	for (size_t j = 0; j < w; j++) {
+		float x = read_one(from + j);
+		if (beyond_one(x) && bad == w)
+			bad = j;
+		to[j] = first ? weight * x : to[j] + weight * x;
+	}
+	return bad;
+}
+
+int store_sum_rows(struct store *s, const struct store_push *push, size_t pushes, struct row_sums *out,
+	     struct store_bad *bad, struct error *err)
+{
+	int add = s->layout.has_table && s->layout.table.update == LAYOUT_ADD;
+	size_t most = 0, w = s->width;
+
+	for (size_t k = 0; k < pushes; k++)
+		most += push[k].rows;
+	out->count = 0;
+	if (row_sums_reserve(s, out, most, err) != 0)
+		return -1;
+	for (size_t k = 0; k < pushes; k++) {
+		float weight = add ? 1.0f : store_weight(&push[k]);
+		for (size_t i = 0; i < push[k].rows; i++) {
+			const float *g = push[k].row_gradient + i * w;
+			size_t place = table_place(push[k].row[i], out->row, out->count);
+			int first = place == out->count;
+			if (i + 16 < push[k].rows)
+				__builtin_prefetch(push[k].row[i + 16] - 1, 1);
+			out->count += (size_t)first;
+			size_t at = add_row(out->value + place * w, g, weight, first, w);
+			if (at < w && !bad[k].found)
+				bad[k] = (struct store_bad){.found = 1,
+							  .in_rows = 1,
+							  .at = i * w + at,
+							  .value = read_one(g + at)};
+		}
+	}
+	return 0;
+}
+
+/* ---- the step ---- */
+
+struct step_job {
+	struct store *store;
+	const float *dense; /* of the segment */
+	struct opt_step step;
+	float *p;
+	size_t count;
+	const struct row_sums *rows;
+	pthread_mutex_t lock;
+	size_t held;
+};
+
+static void add_held(struct step_job *job, size_t held)
+{
+	if (held == 0)
+		return;
+	pthread_mutex_lock(&job->lock);
+	job->held += held;
+	pthread_mutex_unlock(&job->lock);
+}
+
+static void step_piece(size_t piece, void *arg)
+{
+	struct step_job *job = arg;
+	size_t at = piece * PIECE, n = job->count - at < PIECE ? job->count - at : PIECE;
+	float *p = job->p + at;
+	float *slot[OPT_SLOTS_MAX] = {p + job->store->dense_stride,
+				      p + 2 * job->store->dense_stride};
+
+	add_held(job, opt_apply(&job->step, p, slot, job->dense + at, n));
+}
+
+static void step_rows_piece(size_t piece, void *arg)
+{
+	struct step_job *job = arg;
+	const struct row_sums *rows = job->rows;
+	size_t at = piece * ROWS_PIECE;
+	size_t n = rows->count - at < ROWS_PIECE ? rows->count - at : ROWS_PIECE;
+
+	add_held(job, store_step_rows(job->store, &job->step, rows->row + at, n,
+				      rows->value + at * job->store->width));
+}
+
+void store_sum_step(struct store *s, struct team *team, const float *dense, const struct row_sums *rows,
+	      double divisor, uint64_t samples)
+{
+	double factor = samples ? 1.0 / divisor : 0.0;
+	struct step_job job = {.store = s, .rows = rows, .lock = PTHREAD_MUTEX_INITIALIZER};
+
+	if (samples)
+		s->steps++;
+	for (size_t g = 0; dense && g < s->segments; g++) {
+		const struct segment *segment = &s->segment[g];
+		if (!samples && !segment->add)
+			continue;
+		job.step = store_step_of(s, segment->add, factor);
+		job.p = s->dense + segment->begin;
+		job.dense = dense + segment->begin;
+		job.count = segment->count;
+		team_run(team, (job.count + PIECE - 1) / PIECE, step_piece, &job);
+	}
+	int add = s->layout.has_table && s->layout.table.update == LAYOUT_ADD;
+	if (rows->count && (samples || add)) {
+		job.step = store_step_of(s, add, factor);
+		team_run(team, (rows->count + ROWS_PIECE - 1) / ROWS_PIECE, step_rows_piece, &job);
+	}
+	s->held += job.held;
+	pthread_mutex_destroy(&job.lock);
+}
+
+/* ---- checksums ---- */
+
+uint64_t store_sum_checksum(const struct store *s, const float *dense, const struct row_sums *rows)
+{
+	uint64_t part[2] = {XXH3_64bits(dense, s->dense_count * sizeof *dense), 0};
+
+	for (size_t i = 0; i < rows->count; i++) {
+		uint32_t key = table_key(rows->row[i]);
+		part[1] = XXH3_64bits_withSeed(rows->value + i * s->width,
+					       s->width * sizeof *rows->value, part[1] + key);
+	}
+	return XXH3_64bits(part, sizeof part);
+}
+
+uint64_t store_sum_digest(const struct store *s, const struct row_sums *rows, uint64_t checksum)
+{
+	uint64_t part[2 + 1 + OPT_SLOTS_MAX] = {checksum, s->steps};
+	size_t row_bytes = s->width * (1 + s->row_slots) * sizeof(float);
+
+	for (size_t k = 0; k <= s->slots; k++)
+		part[2 + k] = XXH3_64bits(s->dense + k * s->dense_stride,
+					  s->dense_count * sizeof *s->dense);
+	for (size_t i = 0; i < rows->count; i++)
+		part[0] = XXH3_64bits_withSeed(rows->row[i], row_bytes, part[0]);
+	return XXH3_64bits(part, sizeof part);
+}

@@ -1,0 +1,528 @@
+/*
+ * One sum: from the lead's `sum` to the step.
+ *
+ * A bucket is added up when all members that push here have it, in the order in which the lead names
+ * them, so that the same contributions give the same bits whoever came first; then fabricd may have
+ * it, while further ones come.  A turn adds no more than TURN_BYTES: others are served in between.
+ *
+ * Which contributions are here is looked up each time: nothing of the stage is kept from one event to
+ * the next.  Never throws a contribution away.
+ */
+#include "ps/replica.h"
+
+#include "base/clock.h"
+#include "base/grow.h"
+#include "base/log.h"
+#include "ps/fabric_client.h"
+#include "record/record.h"
+
+#include <event2/event.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TURN_BYTES ((size_t)128 << 20) /* read in one turn */
+
+/* ---- answers ---- */
+
+static void put_diverged(struct ps_replica *r, struct request *rq)
+{
+	const struct epoch *e = &r->epoch;
+	size_t count = 0;
+
+	for (size_t i = 0; i < e->members; i++) {
+		char line[RECORD_LINE_MAX], why[STAGED_WHY_MAX];
+		struct record_out o;
+		if (!e->bad[i].found)
+			continue;
+		ps_bad_gradient(r->ps, &e->push[i], &e->bad[i], why);
+		record_begin(&o, line, sizeof line, "diverged");
+		record_add(&o, "worker", e->member[i].worker);
+		record_add_u64(&o, "generation", e->member[i].generation);
+		request_put(rq, line, record_end(&o, why));
+		count++;
+	}
+	request_ok(rq, "epoch=%llu diverged=%zu", (unsigned long long)e->number, count);
+}
+
+/* What became of it, to who asks. */
+static void answer(struct ps_replica *r)
+{
+	struct epoch *e = &r->epoch;
+	struct request *rq = e->asked;
+
+	e->asked = NULL;
+	if (!rq)
+		return;
+	if (e->state == EPOCH_FAILED)
+		put_diverged(r, rq);
+	else if (e->check)
+		request_ok(rq, "epoch=%llu sum=%llu", (unsigned long long)e->number,
+			   (unsigned long long)e->digest);
+	else
+		request_ok(rq, "epoch=%llu", (unsigned long long)e->number);
+}
+
+void epoch_end(struct ps_replica *r, const char *code, const char *fmt, ...)
+{
+	struct epoch *e = &r->epoch;
+	char text[ERROR_TEXT_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	if (!e->alone && (e->state == EPOCH_ADDING || e->state == EPOCH_ABROAD))
+		fabric_client_drop(r->fabric, e->number);
+	e->state = EPOCH_NONE;
+	if (e->asked)
+		request_err(e->asked, code, "%s", text);
+	e->asked = NULL;
+}
+
+void epoch_summed(struct ps_replica *r, uint64_t digest)
+{
+	struct epoch *e = &r->epoch;
+
+	e->state = EPOCH_HELD;
+	/* With the parameters that it will be added to: replicas that differ in those do not answer
+	 * alike either. */
+	if (e->check)
+		e->digest = store_sum_digest(r->ps->store, &e->rows, digest);
+	answer(r);
+}
+
+static void fail(struct ps_replica *r)
+{
+	struct epoch *e = &r->epoch;
+
+	if (!e->alone)
+		fabric_client_drop(r->fabric, e->number);
+	e->state = EPOCH_FAILED;
+	for (size_t i = 0; i < e->members; i++) {
+		char why[STAGED_WHY_MAX];
+		if (!e->bad[i].found || !log_is_worth(++r->ps->diverged))
+			continue;
+		ps_bad_gradient(r->ps, &e->push[i], &e->bad[i], why);
+		log_say(LOG_LEVEL_WARNING,
+			"a push of %s in iteration %llu can't be added: %s; %llu so far",
+			e->member[i].worker, (unsigned long long)e->iteration, why,
+			(unsigned long long)r->ps->diverged);
+	}
+	answer(r);
+}
+
+/* ---- adding ---- */
+
+/* The contribution of a member as far as it is known. 1: it is all here. */
+static int find_member(const struct ps_replica *r, size_t i, const struct early **early)
+{
+	const struct epoch *e = &r->epoch;
+	const struct epoch_member *m = &e->member[i];
+	struct store_push *push = &e->push[i];
+	const struct staged *s =
+		stage_find_for(r->ps->stage, m->worker, m->generation, e->iteration);
+
+	*early = NULL;
+	*push = (struct store_push){.scale = m->scale};
+	if (s && s->push.count) {
+		*push = s->push;
+		push->scale = m->scale;
+	}
+	if (!s && (*early = early_find(r, m->worker, m->generation, e->iteration)))
+		push->dense = early_dense(*early);
+	return s != NULL;
+}
+
+/* Whether all members have this bucket. */
+static int bucket_is_here(const struct ps_replica *r, const struct early *const *early,
+			  const unsigned char *whole, size_t bucket)
+{
+	size_t count = store_dense_count(r->ps->store);
+	size_t begin = bucket * REPLICA_BUCKET, end = begin + REPLICA_BUCKET;
+
+	end = end < count ? end : count;
+	for (size_t i = 0; i < r->epoch.members; i++) {
+		if (!whole[i] && !(early[i] && early_covers(early[i], begin, end)))
+			return 0;
+	}
+	return 1;
+}
+
+static int any_bad(const struct epoch *e)
+{
+	for (size_t i = 0; i < e->members; i++) {
+		if (e->bad[i].found)
+			return 1;
+	}
+	return 0;
+}
+
+/* Neighbouring buckets from `bucket` on, `most` at most. How many there were. */
+static size_t add_buckets(struct ps_replica *r, size_t bucket, size_t most,
+			  const struct early *const *early, const unsigned char *whole)
+{
+	struct epoch *e = &r->epoch;
+	size_t count = store_dense_count(r->ps->store), n = 0;
+	size_t begin = bucket * REPLICA_BUCKET, end;
+
+	while (n < most && bucket + n < e->buckets && !e->added[bucket + n] &&
+	       bucket_is_here(r, early, whole, bucket + n))
+		n++;
+	if (n == 0)
+		return 0;
+	end = (bucket + n) * REPLICA_BUCKET;
+	end = end < count ? end : count;
+	store_sum_dense(r->ps->store, r->team, e->push, e->members, begin, end - begin, r->total + begin,
+		  e->bad);
+	memset(e->added + bucket, 1, n);
+	e->left -= n;
+	if (!e->alone && !any_bad(e))
+		fabric_client_part(r->fabric, e->number, begin, end - begin);
+	return n;
+}
+
+/* What is here and not yet added. 1: that was all for now; 0: another turn is needed. */
+static int add_dense(struct ps_replica *r, const struct early *const *early,
+		     const unsigned char *whole)
+{
+	struct epoch *e = &r->epoch;
+	size_t most = TURN_BYTES / sizeof(float) / REPLICA_BUCKET / (e->members + 1);
+
+	most = most ? most : 1;
+	for (size_t b = 0; b < e->buckets; b++) {
+		if (most == 0)
+			return 0;
+		if (!e->added[b])
+			most -= add_buckets(r, b, most, early, whole);
+	}
+	return 1;
+}
+
+static void add_rows(struct ps_replica *r)
+{
+	struct epoch *e = &r->epoch;
+	struct error err = {0};
+
+	e->rows.count = 0;
+	if (store_width(r->ps->store) &&
+	    store_sum_rows(r->ps->store, e->push, e->members, &e->rows, e->bad, &err) != 0) {
+		epoch_end(r, "no-memory", "%s", err.text);
+		return;
+	}
+	if (any_bad(e)) {
+		fail(r);
+		return;
+	}
+	e->state = EPOCH_ABROAD;
+	if (!e->alone)
+		fabric_client_finish(r->fabric, e->number, e->check, &e->rows);
+	else
+		epoch_summed(r, e->check ? store_sum_checksum(r->ps->store, r->total, &e->rows) : 0);
+}
+
+static void turn(struct ps_replica *r)
+{
+	struct epoch *e = &r->epoch;
+	struct timeval next = {0, 0};
+	double start = clock_mono();
+	int all = 1;
+
+	if (e->state != EPOCH_ADDING)
+		return;
+	if (!e->alone && !fabric_client_is_open(r->fabric, e->number))
+		return; /* it may still use that memory for the epoch before */
+	const struct early **early = calloc(e->members + 1, sizeof *early);
+	unsigned char *whole = calloc(e->members + 1, 1);
+	if (!early || !whole) {
+		free(early);
+		free(whole);
+		epoch_end(r, "no-memory", "for %zu members", e->members);
+		return;
+	}
+	for (size_t i = 0; i < e->members; i++) {
+		whole[i] = (unsigned char)find_member(r, i, &early[i]);
+		all = all && whole[i];
+	}
+	if (!add_dense(r, early, whole))
+		event_add(e->turn, &next);
+	if (any_bad(e))
+		fail(r);
+	else if (all && e->left == 0)
+		add_rows(r);
+	free(early);
+	free(whole);
+	r->ps->work += clock_mono() - start;
+}
+
+static void on_turn(evutil_socket_t fd, short what, void *replica)
+{
+	(void)fd;
+	(void)what;
+	turn(replica);
+}
+
+void epoch_look(struct ps_replica *r)
+{
+	struct timeval next_turn = {0, 0};
+
+	if (r->epoch.state == EPOCH_ADDING)
+		event_add(r->epoch.turn, &next_turn);
+}
+
+/* ---- the lead's orders ---- */
+
+static int reserve(struct epoch *e, size_t members)
+{
+	size_t room = e->room, also = e->room;
+
+	if (GROW(e->member, room, members) != 0 || GROW(e->push, also, members) != 0)
+		return -1;
+	return GROW(e->bad, e->room, members);
+}
+
+/* Whether this replica is one of r0,r2,...; *alone: the only one. */
+static int is_listed(const struct ps_replica *r, const char *list, int *alone)
+{
+	const char *id = r->ps->options.id;
+	size_t len = strlen(id);
+
+	*alone = strcmp(list, id) == 0;
+	for (const char *at = list; at; at = strchr(at, ',')) {
+		at += *at == ',';
+		if (strncmp(at, id, len) == 0 && (at[len] == ',' || at[len] == '\0'))
+			return 1;
+	}
+	return 0;
+}
+
+/* Of the members those that push here, in their order. */
+static int take_order(struct ps_replica *r, const struct order *o, struct error *err)
+{
+	struct epoch *e = &r->epoch;
+
+	e->members = 0;
+	e->number = o->epoch;
+	e->iteration = o->iteration;
+	e->check = o->check;
+	free(e->replicas);
+	e->replicas = strdup(o->replicas);
+	if (!e->replicas || reserve(e, o->members) != 0)
+		return error_set(err, ERROR_OS, NULL, "out of memory for %zu members", o->members);
+	for (size_t i = 0; i < o->members; i++) {
+		const struct order_member *m = &o->member[i];
+		if (strcmp(m->replica, r->ps->options.id) != 0)
+			continue;
+		struct epoch_member *own = &e->member[e->members];
+		snprintf(own->worker, sizeof own->worker, "%s", m->worker);
+		own->generation = m->generation;
+		own->scale = m->scale;
+		e->bad[e->members++] = (struct store_bad){0};
+	}
+	return 0;
+}
+
+/* Where it is added up; NULL: epoch_end() was called. */
+static float *find_memory(struct ps_replica *r)
+{
+	struct epoch *e = &r->epoch;
+
+	if (!e->alone)
+		return fabric_client_open(r->fabric, e->number, e->iteration, e->replicas);
+	float *memory = ps_replica_memory(r);
+	if (!memory)
+		epoch_end(r, "no-memory", "for a sum");
+	return memory;
+}
+
+static void begin(struct ps_replica *r)
+{
+	struct epoch *e = &r->epoch;
+
+	e->state = EPOCH_ADDING;
+	e->left = e->buckets;
+	memset(e->added, 0, e->buckets);
+	float *memory = find_memory(r);
+	if (memory)
+		r->total = memory;
+	epoch_look(r);
+}
+
+static void asker_gone(struct request *rq, void *replica)
+{
+	struct ps_replica *r = replica;
+
+	if (r->epoch.asked == rq)
+		r->epoch.asked = NULL;
+}
+
+/* The sum that is under way or made already, asked for once more. */
+static void ask_again(struct ps_replica *r, struct request *rq)
+{
+	struct epoch *e = &r->epoch;
+
+	if (e->asked)
+		request_err(e->asked, "stale", "asked for again");
+	e->asked = rq;
+	if (e->state == EPOCH_HELD || e->state == EPOCH_FAILED)
+		answer(r);
+	else
+		request_defer(rq, asker_gone, r);
+}
+
+/* 0: it is an order for this replica as it is. Otherwise rq was answered. */
+static int read_order(struct ps *p, struct request *rq, struct order *o)
+{
+	struct payload *payload = request_payload(rq);
+	struct error err = {0};
+
+	*o = (struct order){.push = NULL};
+	if (!ps_in_force(p, rq) || !ps_replica_serves(p->replica, rq))
+		return -1;
+	if (order_read(o, request_record(rq), payload ? payload_data(payload) : NULL,
+		       payload ? payload_bytes(payload) : 0, &err) == 0)
+		return 0;
+	request_bad(rq, &err);
+	return -1;
+}
+
+static void refuse_iteration(struct ps *p, struct request *rq, const struct order *o)
+{
+	request_err(rq, "order", "%llu units are applied here, not %llu",
+		    (unsigned long long)p->applied, (unsigned long long)o->iteration);
+}
+
+static void sum(struct ps_replica *r, struct request *rq, const struct order *o)
+{
+	struct epoch *e = &r->epoch;
+	struct error err = {0};
+	int alone;
+
+	if (o->epoch < e->number) {
+		request_err(rq, "stale", "epoch %llu is in force", (unsigned long long)e->number);
+	} else if (o->epoch == e->number && e->state != EPOCH_NONE) {
+		ask_again(r, rq);
+	} else if (o->iteration != r->ps->applied) {
+		refuse_iteration(r->ps, rq, o);
+	} else if (!is_listed(r, o->replicas, &alone)) {
+		request_err(rq, "bad-request", "replicas=%.200s: %s is not among them",
+			    o->replicas, r->ps->options.id);
+	} else if (!alone && !r->fabric) {
+		request_err(rq, "bad-request", "replicas=%.200s: there is no --fabric to them",
+			    o->replicas);
+	} else {
+		epoch_end(r, "stale", "epoch %llu is in force", (unsigned long long)o->epoch);
+		e->alone = alone;
+		if (take_order(r, o, &err) != 0) {
+			request_err(rq, "no-memory", "%s", err.text);
+			return;
+		}
+		e->asked = rq;
+		request_defer(rq, asker_gone, r);
+		begin(r);
+	}
+}
+
+void epoch_on_sum(struct request *rq, void *ps)
+{
+	struct ps *p = ps;
+	struct order o;
+
+	if (read_order(p, rq, &o) == 0)
+		sum(p->replica, rq, &o);
+	order_clear(&o);
+}
+
+/* Values were held at a bound, so that all of them are finite. */
+static void tell_bounded(struct ps *p, uint64_t held)
+{
+	p->bounded += held;
+	if (held && log_is_worth(++p->bounded_units))
+		log_say(LOG_LEVEL_WARNING,
+			"iteration %llu: %llu values were held at a bound, %llu so far in %llu "
+			"iterations",
+			(unsigned long long)p->applied, (unsigned long long)held,
+			(unsigned long long)p->bounded, (unsigned long long)p->bounded_units);
+}
+
+/* divisor 0: nobody trained, and only the iteration goes on. */
+static void step(struct ps_replica *r, double divisor, uint64_t samples)
+{
+	struct ps *p = r->ps;
+	uint64_t held = store_held(p->store);
+	double start = clock_mono();
+
+	if (divisor > 0.0)
+		store_sum_step(p->store, r->team, r->total, &r->epoch.rows, divisor, samples);
+	else
+		epoch_end(r, "stale", "nobody trained");
+	tell_bounded(p, store_held(p->store) - held);
+	r->epoch.state = EPOCH_NONE;
+	p->work += clock_mono() - start;
+	ps_unit_applied(p, samples);
+	early_drop_before(r, p->applied);
+	ps_units_applied(p);
+}
+
+static void apply(struct ps_replica *r, struct request *rq, const struct order *o)
+{
+	const struct epoch *e = &r->epoch;
+	struct ps *p = r->ps;
+
+	if (!o->epoch) {
+		request_err(rq, "bad-request", "epoch= is missing: a replica steps with sums");
+	} else if (o->iteration + 1 <= p->applied) {
+		request_ok(rq, "iteration=%llu repeated=1", (unsigned long long)p->applied);
+	} else if (o->iteration != p->applied) {
+		refuse_iteration(p, rq, o);
+	} else if (o->divisor > 0.0 && (e->state != EPOCH_HELD || e->number != o->epoch)) {
+		request_err(rq, "no-sum", "the sum of epoch %llu is not here",
+			    (unsigned long long)o->epoch);
+	} else {
+		step(r, o->divisor, o->samples);
+		request_ok(rq, "iteration=%llu", (unsigned long long)p->applied);
+	}
+}
+
+void epoch_on_apply(struct request *rq, void *ps)
+{
+	struct ps *p = ps;
+	struct order o;
+
+	if (read_order(p, rq, &o) == 0)
+		apply(p->replica, rq, &o);
+	order_clear(&o);
+}
+
+/* ---- life ---- */
+
+int epoch_start(struct ps_replica *r, struct error *err)
+{
+	struct epoch *e = &r->epoch;
+	size_t count = store_dense_count(r->ps->store);
+
+	e->buckets = (count + REPLICA_BUCKET - 1) / REPLICA_BUCKET;
+	e->added = calloc(e->buckets + 1, 1);
+	e->turn = evtimer_new(server_base(r->ps->server), on_turn, r);
+	return e->added && e->turn ? 0 : error_set(err, ERROR_OS, "replica", "out of memory");
+}
+
+void epoch_stop(struct ps_replica *r)
+{
+	if (r->epoch.turn)
+		event_free(r->epoch.turn);
+	r->epoch.turn = NULL;
+}
+
+void epoch_free(struct ps_replica *r)
+{
+	struct epoch *e = &r->epoch;
+
+	row_sums_free(&e->rows);
+	free(e->replicas);
+	free(e->member);
+	free(e->push);
+	free(e->bad);
+	free(e->added);
+}

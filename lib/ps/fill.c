@@ -1,0 +1,438 @@
+/*
+ * Parameters from one replica to another.
+ *
+ * The giving side forks: the child writes to the other's connection what the parameters were, and
+ * this process serves on.  The taking side reads in a thread: it has no parameters meanwhile, says
+ * so to whoever wants some, and the lead may still tell it something else.
+ */
+#include "ps/replica.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "ps/incoming.h"
+#include "record/record.h"
+
+#include <event2/event.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define CONNECT_SECONDS 5.0
+#define PAUSE_SECONDS 20.0 /* in which the other side says or takes nothing */
+#define COPIES_MAX 8       /* at a time */
+#define PATH_MAX_BYTES 4096
+
+/* ---- giving ---- */
+
+struct copies {
+	struct copies *next;
+	struct ps_replica *replica;
+	struct request *rq; /* NULL: its client has gone */
+	struct connection *connection;
+	uint64_t iteration;
+	struct fork_child *child;
+};
+
+static int write_all(void *ps, int fd, uint64_t *bytes, uint64_t *sum, struct error *err)
+{
+	const struct ps *p = ps;
+	struct call *c;
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+
+	*bytes = *sum = 0;
+	if (call_adopt(&c, fd, "copy", PAUSE_SECONDS, err) != 0)
+		return -1;
+	record_begin(&o, line, sizeof line, "state");
+	record_add_u64(&o, "incarnation", p->options.incarnation);
+	record_add_u64(&o, "iteration", p->applied);
+	int rc = call_record(c, &o, NULL, 0, err);
+	if (rc == 0)
+		rc = outgoing_write(p->store, c, err);
+	call_close(c);
+	return rc;
+}
+
+static void on_copied(const struct fork_result *forked, void *copy)
+{
+	struct copies *c = copy, **at = &c->replica->copies;
+
+	while (*at != c)
+		at = &(*at)->next;
+	*at = c->next;
+	if (c->rq && forked->ok) {
+		request_ok(c->rq, "iteration=%llu", (unsigned long long)c->iteration);
+	} else if (c->rq) { /* who knows how far it came */
+		log_say(LOG_LEVEL_WARNING, "a copy came to nothing: %s", forked->why);
+		connection_close(c->connection);
+		request_defer(c->rq, NULL, NULL);
+	}
+	free(c);
+}
+
+static void taker_gone(struct request *rq, void *copy)
+{
+	(void)rq;
+	((struct copies *)copy)->rq = NULL; /* the child finds out itself */
+}
+
+static void copy(struct ps_replica *r, struct request *rq)
+{
+	struct copies *c = calloc(1, sizeof *c);
+	struct connection *connection = request_connection(rq);
+	struct fork_job job = {.work = write_all,
+			       .owner = r->ps,
+			       .name = "a copy",
+			       .keep = connection_fd(connection)};
+	struct error err = {0};
+
+	if (!c) {
+		request_err(rq, "no-memory", "for a copy");
+		return;
+	}
+	*c = (struct copies){r->copies, r, rq, connection, r->ps->applied, NULL};
+	if (ps_fork(r->ps, &c->child, &job, on_copied, c, &err) != 0) {
+		free(c);
+		request_err(rq, "no-memory", "%s", err.text);
+		return;
+	}
+	r->copies = c;
+	request_defer(rq, taker_gone, c);
+}
+
+void fill_on_copy(struct request *rq, void *ps)
+{
+	struct ps *p = ps;
+	struct ps_replica *r = p->replica;
+	uint64_t iteration = 0;
+	size_t count = 0;
+	struct error err = {0};
+
+	if (!ps_in_force(p, rq) || !ps_replica_serves(r, rq))
+		return;
+	for (const struct copies *c = r->copies; c; c = c->next)
+		count++;
+	if (record_u64_opt(request_record(rq), "iteration", 0, UINT64_MAX, &iteration, &err) != 0)
+		request_bad(rq, &err);
+	else if (iteration > p->applied)
+		request_err(rq, "order", "%llu units are applied here, not %llu",
+			    (unsigned long long)p->applied, (unsigned long long)iteration);
+	else if (count >= COPIES_MAX)
+		request_err(rq, "busy", "%d copies are being written", COPIES_MAX);
+	else if (!request_is_alone(rq)) /* the child writes: nothing may come between */
+		request_err(rq, "busy", "ask for a copy when all before it is answered");
+	else
+		copy(r, rq);
+}
+
+/* ---- taking ---- */
+
+struct fill {
+	struct ps_replica *replica;
+	struct request *asked; /* NULL: nobody waits */
+	char from[PATH_MAX_BYTES];
+	uint64_t least; /* units that it has to have */
+	struct event *done;
+	int pipe[2];
+	pthread_t thread;
+	int runs;
+	atomic_int over; /* nobody wants it any more */
+	pthread_mutex_t lock;
+	struct call *call; /* with the lock; NULL: not open */
+	/* what the thread leaves behind */
+	int rc;
+	uint64_t iteration;
+	struct error error;
+	/* what is to be done next instead */
+	struct request *next_asked;
+	char next_from[PATH_MAX_BYTES];
+	uint64_t next_least;
+	int next;
+};
+
+static int take_state(struct fill *f, const struct record *r, struct error *err)
+{
+	uint64_t incarnation;
+
+	if (record_u64(r, "incarnation", 0, UINT64_MAX, &incarnation, err) != 0 ||
+	    record_u64(r, "iteration", 0, UINT64_MAX, &f->iteration, err) != 0)
+		return -1;
+	if (incarnation != f->replica->ps->options.incarnation || f->iteration < f->least)
+		return error_set(err, ERROR_TEMPFAIL, NULL, "incarnation %llu, iteration %llu",
+				 (unsigned long long)incarnation, (unsigned long long)f->iteration);
+	return 0;
+}
+
+static int take_all(struct fill *f, struct incoming *in, struct record *r, struct error *err)
+{
+	char line[128];
+	int head = 0;
+	int len = snprintf(line, sizeof line, "copy incarnation=%llu iteration=%llu\n",
+			   (unsigned long long)f->replica->ps->options.incarnation,
+			   (unsigned long long)f->least);
+
+	if (call_send(in->call, line, (size_t)len, NULL, 0, err) != 0)
+		return -1;
+	for (;;) {
+		if (call_receive(in->call, r, err) != 0)
+			return -1;
+		if (record_is(r, "err"))
+			return error_set(err, ERROR_TEMPFAIL, NULL, "%s: %s",
+					 record_get(r, "code") ? record_get(r, "code") : "",
+					 r->text ? r->text : "");
+		if (record_is(r, "ok"))
+			return incoming_whole(in, err);
+		if (!head && !record_is(r, "state"))
+			return error_set(err, ERROR_DATA, NULL, "%.64s before state", r->type);
+		if (head ? incoming_record(in, r, err) < 0 : take_state(f, r, err) != 0)
+			return -1;
+		head = 1;
+	}
+}
+
+/* The connection is open to being cut from outside while it is used. */
+static int take(struct fill *f, struct error *err)
+{
+	struct incoming in = {.store = f->replica->ps->store};
+	struct record *r = malloc(sizeof *r);
+	int rc = r ? incoming_begin(&in, err) : error_set(err, ERROR_OS, NULL, "out of memory");
+
+	if (rc == 0)
+		rc = call_open(&in.call, f->from, CONNECT_SECONDS, PAUSE_SECONDS, err);
+	if (rc == 0) {
+		pthread_mutex_lock(&f->lock);
+		f->call = in.call;
+		pthread_mutex_unlock(&f->lock);
+		rc = atomic_load(&f->over) ? error_set(err, ERROR_TEMPFAIL, NULL, "given up")
+					   : take_all(f, &in, r, err);
+		pthread_mutex_lock(&f->lock);
+		f->call = NULL;
+		pthread_mutex_unlock(&f->lock);
+	}
+	call_close(in.call);
+	incoming_end(&in);
+	free(r);
+	return rc;
+}
+
+static void *thread_main(void *fill)
+{
+	struct fill *f = fill;
+
+	f->rc = take(f, &f->error);
+	(void)!write(f->pipe[1], "", 1);
+	return NULL;
+}
+
+/* Of the taking that runs; it ends soon. */
+static void give_up(struct fill *f)
+{
+	atomic_store(&f->over, 1);
+	pthread_mutex_lock(&f->lock);
+	if (f->call)
+		(void)shutdown(call_fd(f->call), SHUT_RDWR);
+	pthread_mutex_unlock(&f->lock);
+}
+
+static void asker_gone(struct request *rq, void *fill)
+{
+	struct fill *f = fill;
+
+	if (f->asked == rq)
+		f->asked = NULL;
+	if (f->next_asked == rq)
+		f->next_asked = NULL;
+}
+
+static void answer_err(struct request **asked, const char *code, const char *text)
+{
+	struct request *rq = *asked;
+
+	*asked = NULL;
+	if (rq)
+		request_err(rq, code, "%s", text);
+}
+
+static int run(struct fill *f, struct error *err)
+{
+	struct ps *p = f->replica->ps;
+
+	atomic_store(&f->over, 0);
+	f->replica->state = REPLICA_EMPTY;
+	if (store_empty(p->store, err) != 0)
+		return -1;
+	f->rc = -1;
+	f->error = (struct error){0};
+	/* Signals are the main thread's. */
+	sigset_t all, before;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	int errnum = pthread_create(&f->thread, NULL, thread_main, f);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (errnum != 0)
+		return error_set(err, ERROR_OS, NULL, "no thread");
+	f->runs = 1;
+	f->replica->state = REPLICA_FILLING;
+	return 0;
+}
+
+static void begin(struct fill *f)
+{
+	struct error err = {0};
+
+	if (run(f, &err) != 0)
+		answer_err(&f->asked, "no-memory", err.text);
+}
+
+static void filled(struct fill *f)
+{
+	struct ps_replica *r = f->replica;
+	struct ps *p = r->ps;
+	struct request *rq = f->asked;
+
+	f->asked = NULL;
+	p->applied = f->iteration;
+	p->reached[p->applied % PS_REACHED] = clock_mono();
+	r->state = REPLICA_SERVING;
+	log_say(LOG_LEVEL_INFO, "filled from %s at iteration %llu", f->from,
+		(unsigned long long)f->iteration);
+	if (rq)
+		request_ok(rq, "iteration=%llu", (unsigned long long)f->iteration);
+}
+
+static void on_done(evutil_socket_t fd, short what, void *fill)
+{
+	struct fill *f = fill;
+	char byte, text[ERROR_PLACE_MAX + ERROR_TEXT_MAX];
+
+	(void)what;
+	if (read(fd, &byte, 1) != 1)
+		return;
+	pthread_join(f->thread, NULL);
+	f->runs = 0;
+	f->replica->state = REPLICA_EMPTY;
+	if (f->next) {
+		f->next = 0;
+		f->asked = f->next_asked;
+		f->next_asked = NULL;
+		memcpy(f->from, f->next_from, sizeof f->from);
+		f->least = f->next_least;
+		begin(f);
+	} else if (f->rc == 0) {
+		filled(f);
+	} else {
+		error_format(&f->error, text, sizeof text);
+		log_say(LOG_LEVEL_WARNING, "not filled from %s: %s", f->from, text);
+		answer_err(&f->asked, "fill", text);
+	}
+}
+
+/* Nothing of what was here is of use any more. */
+static void forget_all(struct ps_replica *r)
+{
+	epoch_end(r, "empty", "it is filled anew");
+	ps_waits_refuse(r->ps, "empty", "there are no parameters here yet");
+	stage_drop_all(r->ps->stage);
+	early_drop(r, NULL, UINT64_MAX);
+}
+
+void fill_on_fill(struct request *rq, void *ps)
+{
+	struct ps *p = ps;
+	struct fill *f = p->replica->fill;
+	const char *from;
+	uint64_t least;
+	struct error err = {0};
+
+	if (!ps_in_force(p, rq))
+		return;
+	if (record_text(request_record(rq), "from", &from, &err) != 0 ||
+	    record_u64(request_record(rq), "iteration", 0, UINT64_MAX, &least, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	answer_err(&f->asked, "stale", "another fill was asked for");
+	answer_err(&f->next_asked, "stale", "another fill was asked for");
+	if (f->runs) {
+		f->next = 1;
+		f->next_asked = rq;
+		snprintf(f->next_from, sizeof f->next_from, "%s", from);
+		f->next_least = least;
+		request_defer(rq, asker_gone, f);
+		give_up(f);
+		return;
+	}
+	forget_all(p->replica);
+	f->asked = rq;
+	snprintf(f->from, sizeof f->from, "%s", from);
+	f->least = least;
+	request_defer(rq, asker_gone, f);
+	begin(f);
+}
+
+/* ---- life ---- */
+
+int fill_start(struct ps_replica *r, struct error *err)
+{
+	struct fill *f = calloc(1, sizeof *f);
+
+	if (!f)
+		return error_set(err, ERROR_OS, "replica", "out of memory");
+	f->replica = r;
+	f->pipe[0] = f->pipe[1] = -1;
+	pthread_mutex_init(&f->lock, NULL);
+	r->fill = f;
+	if (pipe2(f->pipe, O_CLOEXEC | O_NONBLOCK) != 0)
+		return error_errno(err, ERROR_OS, "replica", "pipe");
+	f->done = event_new(server_base(r->ps->server), f->pipe[0], EV_READ | EV_PERSIST, on_done,
+			    f);
+	if (!f->done || event_add(f->done, NULL) != 0)
+		return error_set(err, ERROR_OS, "replica", "out of memory");
+	return 0;
+}
+
+void fill_stop(struct ps_replica *r)
+{
+	struct fill *f = r->fill;
+
+	for (struct copies *c = r->copies, *next; c; c = next) {
+		next = c->next;
+		fork_stop(c->child);
+		if (c->rq)
+			request_defer(c->rq, NULL, NULL);
+		free(c);
+	}
+	r->copies = NULL;
+	if (!f)
+		return;
+	if (f->runs) {
+		give_up(f);
+		pthread_join(f->thread, NULL);
+		f->runs = 0;
+	}
+	if (f->done)
+		event_free(f->done);
+	f->done = NULL;
+}
+
+/* After the server has gone, and with it the requests. */
+void fill_free(struct ps_replica *r)
+{
+	struct fill *f = r->fill;
+
+	if (!f)
+		return;
+	if (f->pipe[0] >= 0)
+		close(f->pipe[0]);
+	if (f->pipe[1] >= 0)
+		close(f->pipe[1]);
+	pthread_mutex_destroy(&f->lock);
+	free(f);
+	r->fill = NULL;
+}

@@ -1,0 +1,148 @@
+/* A replica as a whole: made, started, ended, and all that it can be asked. */
+#include "ps/replica.h"
+
+#include "base/clock.h"
+#include "ps/fabric_client.h"
+#include "record/record.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+static size_t total_bytes(const struct ps_replica *r)
+{
+	return store_dense_count(r->ps->store) * sizeof(float) + 64;
+}
+
+float *ps_replica_memory(struct ps_replica *r)
+{
+	if (r->memory)
+		return r->memory;
+	void *memory = mmap(NULL, total_bytes(r), PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED)
+		return NULL;
+	/* Advice only: without huge pages it is slower, not wrong. */
+	(void)madvise(memory, total_bytes(r), MADV_HUGEPAGE);
+	return r->memory = memory;
+}
+
+int ps_replica_new(struct ps_replica **out, struct ps *p, struct error *err)
+{
+	struct ps_replica *r = calloc(1, sizeof *r);
+	unsigned threads = p->options.threads, cores = team_cores();
+
+	if (!r)
+		return error_set(err, ERROR_OS, "replica", "out of memory");
+	r->ps = p;
+	r->life = (uint64_t)(clock_epoch() * 1e6);
+	r->state = p->options.empty ? REPLICA_EMPTY : REPLICA_SERVING;
+	if (threads == 0)
+		threads = cores < PS_THREADS ? cores : PS_THREADS;
+	if (team_new(&r->team, threads, err) != 0 || store_share(p->store, err) != 0 ||
+	    (p->options.fabric && fabric_client_new(&r->fabric, r, err) != 0)) {
+		ps_replica_free(r);
+		return -1;
+	}
+	*out = r;
+	return 0;
+}
+
+int ps_replica_start(struct ps_replica *r, struct error *err)
+{
+	if (epoch_start(r, err) != 0 || fill_start(r, err) != 0)
+		return -1;
+	return r->fabric ? fabric_client_start(r->fabric, err) : 0;
+}
+
+void ps_replica_stop(struct ps_replica *r)
+{
+	if (!r)
+		return;
+	fill_stop(r);
+	fabric_client_stop(r->fabric);
+	epoch_stop(r);
+}
+
+void ps_replica_free(struct ps_replica *r)
+{
+	if (!r)
+		return;
+	early_drop(r, NULL, UINT64_MAX);
+	epoch_free(r);
+	fill_free(r);
+	fabric_client_free(r->fabric);
+	if (r->memory)
+		munmap(r->memory, total_bytes(r));
+	team_free(r->team);
+	free(r);
+}
+
+int ps_replica_serves(struct ps_replica *r, struct request *rq)
+{
+	if (r->state == REPLICA_SERVING)
+		return 1;
+	request_err(rq, "empty", "there are no parameters here yet");
+	return 0;
+}
+
+size_t ps_replica_rows(const struct ps_replica *r)
+{
+	return r->state == REPLICA_SERVING ? store_row_count(r->ps->store) : 0;
+}
+
+void ps_replica_stat(const struct ps_replica *r, struct record_out *o)
+{
+	static const char *const state[] = {"empty", "filling", "serving"};
+
+	record_add(o, "replica", r->ps->options.id);
+	record_add(o, "state", state[r->state]);
+	record_add_u64(o, "life", r->life);
+	record_add_u64(o, "epoch", r->epoch.state == EPOCH_HELD ? r->epoch.number : 0);
+	record_add_u64(o, "threads", team_threads(r->team));
+	if (r->fabric)
+		record_add_u64(o, "fabric", fabric_client_is_up(r->fabric) ? 1 : 0);
+}
+
+/* ---- requests ---- */
+
+static void on_look(struct request *rq, void *ps)
+{
+	struct ps *p = ps;
+	char line[128];
+	struct record_out o;
+
+	if (store_shared_fd(p->store) < 0) {
+		request_err(rq, "bad-request", "there are no dense parameters");
+		return;
+	}
+	record_begin(&o, line, sizeof line, "ok");
+	record_add_u64(&o, "map-bytes", store_dense_count(p->store) * sizeof(float));
+	request_ok_with(rq, &o, store_shared_fd(p->store));
+}
+
+const struct verb ps_replica_verbs[] = {
+	{"pull", "worker generation incarnation iteration dense rows",
+	 "into-offset-bytes into-bytes asked after", ps_on_pull, PART_PAYLOAD_BYTES_MAX,
+	 "parameters as of an iteration; payload: u32 keys"},
+	{"look", "", "", on_look, 0,
+	 "the dense parameters, to be read where they lie: a descriptor comes with the answer"},
+	{"part", "worker generation incarnation sequence iteration begin length", "", early_on_part,
+	 PART_PAYLOAD_BYTES_MAX, "these floats of a gradient in mapped memory are final"},
+	{"push", "worker generation incarnation sequence iteration count dense rows",
+	 "size skipped ranges loss", ps_on_push, PART_PAYLOAD_BYTES_MAX,
+	 "gradients; mapped ones stay where they are until the step"},
+	{"sum", "incarnation epoch iteration replicas", "check", epoch_on_sum, ORDER_BYTES_MAX,
+	 "the lead: add up what these members push; answered when it is done"},
+	{"apply", "incarnation iteration units epoch divisor", "samples", epoch_on_apply, 0,
+	 "the lead: that sum is committed: make a step with it"},
+	{"throw", "incarnation worker generation", "sequence", ps_on_order, 0,
+	 "the lead: what is staged of a worker that is fenced, or has gone, goes"},
+	{"cut", "incarnation path", "iteration", ps_on_order, 0,
+	 "the lead: fork now and write all parameters into path"},
+	{"fill", "incarnation from iteration", "", fill_on_fill, 0,
+	 "the lead: copy all parameters from the replica at this socket"},
+	{"copy", "incarnation", "iteration", fill_on_copy, 0,
+	 "another replica: all parameters as they are now"},
+	{"stat", "", "", ps_on_stat, 0, "what is here"},
+};
+const size_t ps_replica_verb_count = sizeof ps_replica_verbs / sizeof *ps_replica_verbs;

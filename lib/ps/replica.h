@@ -1,0 +1,123 @@
+/*
+ * replica: a part that holds all parameters, one on each host of a job, all alike.
+ *
+ * Its workers push as they do to any part, but their gradients stay where they are, in memory that
+ * the workers share with it.  The lead names an epoch and its members; the gradients of those that
+ * push here are added up in buckets, as early as all of them have a bucket (epoch.c, early.c), the
+ * sums of all hosts by fabricd (fabric_client.c), and that sum is held.  A step is made with it when the
+ * lead says that it is committed.  Until then the contributions stay: a newer epoch, with other
+ * members, adds them up again.
+ *
+ * A replica that has no parameters copies them from one that has (fill.c).
+ *
+ * What the files of a replica share; nobody outside of lib/ps includes this.
+ */
+#ifndef PACELINE_PS_REPLICA_H
+#define PACELINE_PS_REPLICA_H
+
+#include "base/team.h"
+#include "param/store_sum.h"
+#include "ps/ps_internal.h"
+
+#define REPLICA_BUCKET ((size_t)1 << 20) /* floats that go over hosts together */
+
+struct ps_replica;
+struct early;
+struct fabric_client;
+struct fill;
+struct copies;
+
+enum replica_state { REPLICA_EMPTY, REPLICA_FILLING, REPLICA_SERVING };
+
+enum epoch_state {
+	EPOCH_NONE,
+	EPOCH_ADDING, /* not all contributions are here, or not all are added */
+	EPOCH_ABROAD, /* this host's sum is made: those of the others are added */
+	EPOCH_HELD,   /* a step may be made with it */
+	EPOCH_FAILED  /* some can't be added: they are named */
+};
+
+/* A member that pushes to this replica. */
+struct epoch_member {
+	char worker[OPTION_ID_MAX];
+	uint64_t generation;
+	double scale;
+};
+
+struct epoch {
+	enum epoch_state state;
+	uint64_t number; /* the highest ever heard of, whatever the state is */
+	uint64_t iteration;
+	int check;
+	int alone; /* no other replica takes part */
+	char *replicas; /* which do */
+	struct epoch_member *member;
+	size_t members, room; /* of member, push and bad */
+	struct store_push *push;
+	struct store_bad *bad;
+	unsigned char *added; /* buckets */
+	size_t buckets, left;
+	struct row_sums rows;
+	uint64_t digest; /* with check */
+	struct request *asked; /* the lead's, not yet answered; NULL: it is gone */
+	struct event *turn;
+};
+
+struct ps_replica {
+	struct ps *ps;
+	enum replica_state state;
+	uint64_t life; /* of this process: no two of one replica have the same */
+	struct team *team;
+	float *total;  /* the sum: floats of the dense vector */
+	float *memory; /* where it is when no fabricd has a part in it; NULL: never yet */
+	struct epoch epoch;
+	struct early *early;
+	struct fabric_client *fabric; /* NULL: this is the only replica */
+	struct fill *fill;
+	struct copies *copies;
+};
+
+/* replica.c */
+int ps_replica_new(struct ps_replica **out, struct ps *p, struct error *err);
+int ps_replica_start(struct ps_replica *r, struct error *err);
+void ps_replica_stop(struct ps_replica *r);
+void ps_replica_free(struct ps_replica *r); /* NULL is fine */
+float *ps_replica_memory(struct ps_replica *r); /* for a sum; NULL: there is none */
+size_t ps_replica_rows(const struct ps_replica *r);
+void ps_replica_stat(const struct ps_replica *r, struct record_out *o);
+/* Whether it has parameters; if not, rq was answered. */
+int ps_replica_serves(struct ps_replica *r, struct request *rq);
+
+/* epoch.c */
+void epoch_on_sum(struct request *rq, void *ps);
+void epoch_on_apply(struct request *rq, void *ps);
+int epoch_start(struct ps_replica *r, struct error *err);
+void epoch_stop(struct ps_replica *r);
+void epoch_free(struct ps_replica *r);
+/* Something is here that may be of this epoch. */
+void epoch_look(struct ps_replica *r);
+/* What was added so far is of no use: the lead is told, contributions stay. */
+void epoch_end(struct ps_replica *r, const char *code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* The sums of all hosts are in r->total and r->epoch.rows. */
+void epoch_summed(struct ps_replica *r, uint64_t digest);
+
+/* early.c */
+void early_on_part(struct request *rq, void *ps);
+/* The dense gradient of which some is final; NULL: nothing is known of it. */
+const struct early *early_find(const struct ps_replica *r, const char *worker, uint64_t generation,
+			       uint64_t iteration);
+const float *early_dense(const struct early *e);
+int early_covers(const struct early *e, size_t begin, size_t end);
+/* Those of worker up to generation; all when worker is NULL. */
+void early_drop(struct ps_replica *r, const char *worker, uint64_t generation);
+void early_drop_before(struct ps_replica *r, uint64_t iteration);
+
+/* fill.c */
+void fill_on_fill(struct request *rq, void *ps);
+void fill_on_copy(struct request *rq, void *ps);
+int fill_start(struct ps_replica *r, struct error *err);
+void fill_stop(struct ps_replica *r);
+void fill_free(struct ps_replica *r);
+
+#endif

@@ -1,0 +1,355 @@
+# ps-server(8) --replica: conversations as workers, the lead, and another replica would have them.
+load helper
+
+ME='incarnation=1'
+# Gradients 1 2 3 4 as floats, and 2 2 2 2.
+G1234='\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\0\0\x80\x40'
+G2222='\0\0\0\x40\0\0\0\x40\0\0\0\x40\0\0\0\x40'
+NAN4='\0\0\x80\x3f\0\0\xc0\x7f\0\0\x40\x40\0\0\x80\x40'
+
+setup_more() {
+	CONNECTIONS=()
+}
+
+teardown_more() {
+	local fd
+	for fd in "${CONNECTIONS[@]}"; do exec {fd}>&-; done
+}
+
+# replica NAME I/H ARG...: on NAME.sock.
+replica() {
+	local name=$1 share=$2
+	shift 2
+	start "$name" ps-server -s "$name.sock" --id "$name" --replica "$share" "$@"
+	ready "$name.sock" || { cat "$name.err"; return 1; }
+}
+
+# open NAME SOCKET: a conversation; `tell NAME TEXT` says something, answers come in NAME.answers.
+open() {
+	local fd
+	mkfifo "$1.in"
+	socat - "UNIX-CONNECT:$2" <"$1.in" >"$1.answers" 3>&- &
+	PIDS+=($!)
+	exec {fd}>"$1.in"
+	printf -v "FD_$1" %s "$fd"
+	CONNECTIONS+=("$fd")
+}
+
+tell() {
+	local fd="FD_$1"
+	printf '%b' "$2" >&"${!fd}"
+}
+
+# answered NAME TEXT: until a line of the answers says TEXT.
+answered() {
+	wait_for "grep -aqE '$2' '$1.answers'" || { cat "$1.answers"; return 1; }
+}
+
+# push NAME WORKER ITERATION GRADIENT [COUNT [GENERATION]]: four floats.
+push() {
+	tell "$1" "push worker=$2 generation=${6:-1} $ME sequence=$(($3 + 1)) iteration=$3 count=${5:-1} dense=1 rows=0 bytes=16\n$4"
+}
+
+# sum NAME EPOCH ITERATION WORKER...: of r0 alone; WORKER may be worker:generation:replica:scale.
+sum() {
+	local conversation=$1 head="sum $ME epoch=$2 iteration=$3 replicas=${REPLICAS:-r0}${CHECK:+ check=1}" lines= w
+	shift 3
+	for w in "$@"; do
+		IFS=: read -r id generation where scale <<<"$w"
+		lines+="member worker=$id generation=${generation:-1} replica=${where:-r0} scale=${scale:-1}"$'\n'
+	done
+	tell "$conversation" "$head bytes=${#lines}\n$lines"
+}
+
+# apply NAME ITERATION EPOCH DIVISOR [SAMPLES]
+apply() {
+	tell "$1" "apply $ME iteration=$2 units=1 epoch=$3 divisor=$4 samples=${5:-1}\n"
+}
+
+# dense SOCKET ITERATION: the dense parameters.
+dense() {
+	printf 'pull worker=x generation=1 %s iteration=%s dense=1 rows=0\n' "$ME" "$2" |
+		socat -t 20 - "UNIX-CONNECT:$1" | sed -n '3,$p' >model
+	head -c 16 model | od -An -v -tf4 | xargs
+}
+
+SGD='--optimizer sgd --lr 1'
+
+@test "usage: what goes with a replica, and what does not" {
+	local args
+	for args in "--replica 2/2" "--replica r0" "--replica 0/1 --part 0/1" "--replica 0/1 --sync asp" \
+		"--replica 0/1 --take-over" "--replica 0/1 --lead-only" "--replica 0/1 --shards s" \
+		"--replica 0/1 --serve --restore d" "--replica 0/1 --backup 1" "--serve" "--fabric f" \
+		"--threads 2" "--replica 0/2 --fabric f" "--replica 0/2 --hosts a,b" \
+		"--replica 0/2 --fabric f --hosts a" "--replica 0/1 --threads 0"; do
+		run ps-server -s x --id r0 --dense 4 $args
+		[ "$status" -eq 64 ] || { echo "$args: $status $output"; return 1; }
+	done
+}
+
+@test "a step is made with the sum that the lead has named, and with no other" {
+	replica r0 0/1 --dense 4 $SGD --serve
+	open w r0.sock
+	open l r0.sock
+	answered w '^paceline role=ps-server version=1 id=r0 replica=0/1 lead=0 .* iteration=0 dense-begin=0 dense=4 width=0 boot=[^ ]* life=[0-9]+$'
+	push w w0 0 "$G1234" 2
+	answered w 'ok staged=1'
+	sum l 7 0 w0 w1
+	wait_for 'ask r0.sock stat | grep -q "epoch=0 .*staged=1"'
+	open m r0.sock
+	apply m 0 7 3
+	answered m '^err code=no-sum.*the sum of epoch 7 is not here'
+	# The answer to `sum` is held back until w1 has pushed.
+	push w w1 0 "$G2222"
+	answered l '^ok epoch=7$'
+	[ "$(ask r0.sock stat | field epoch)" = 7 ]
+	[ "$(ask r0.sock stat | field staged)" = 2 ]
+	apply l 0 7 4
+	answered l '^ok iteration=1$'
+	[ "$(dense r0.sock 1)" = "-0.75 -1 -1.25 -1.5" ]
+	run ask r0.sock stat
+	[[ ${lines[0]} == "stat id=r0 part=0/1 replica=r0 state=serving life="*" epoch=0 "*" iteration=1 incarnation=1 "*" staged=0 pushes=2 "* ]]
+	# Said again, of another epoch, of another iteration, of a sum that is gone.
+	apply l 0 7 3
+	answered l '^ok iteration=1 repeated=1$'
+	apply l 1 7 3
+	answered l '^err code=no-sum'
+	apply l 3 7 3
+	answered l '^err code=order'
+	sum l 6 1 w0
+	answered l '^err code=stale.*epoch 7 is in force'
+	sum l 8 5 w0
+	answered l '^err code=order.*1 units are applied here, not 5'
+	[ "$(dense r0.sock 1)" = "-0.75 -1 -1.25 -1.5" ]
+}
+
+@test "a newer epoch replaces an older one; contributions stay until the step" {
+	replica r0 0/1 --dense 4 $SGD --serve
+	open w r0.sock
+	open a r0.sock
+	open b r0.sock
+	push w w0 0 "$G1234"
+	push w w1 0 "$G2222"
+	answered w 'ok staged=1'
+	sum a 1 0 w0 w1 w2
+	wait_for 'ask r0.sock counters | grep -q "verb=sum requests=1"'
+	sum b 2 0 w0 w1
+	answered a '^err code=stale.*epoch 2 is in force'
+	answered b '^ok epoch=2$'
+	# Made already: another one with a member less, and with another weight.
+	sum b 3 0 w1:1:r0:0.5
+	answered b '^ok epoch=3$'
+	apply b 0 2 1
+	answered b '^err code=no-sum'
+	sum b 3 0 w1
+	wait_for '[ "$(grep -c "^ok epoch=3" b.answers)" = 2 ]'
+	apply b 0 3 1
+	answered b '^ok iteration=1'
+	[ "$(dense r0.sock 1)" = "-1 -1 -1 -1" ]
+	[ "$(ask r0.sock stat | field staged)" = 0 ]
+	# Late for a unit that is over.
+	push w w0 0 "$G1234"
+	wait_for '[ "$(grep -c "staged=1" w.answers)" = 3 ]'
+	[ "$(ask r0.sock stat | field staged)" = 0 ]
+}
+
+@test "the same bits whoever comes first; members of other replicas are passed over" {
+	local order
+	for order in "w0 w1 w2" "w2 w1 w0" "w1 w2 w0"; do
+		replica r0 0/1 --dense 4 --optimizer adagrad --serve
+		open w r0.sock
+		open l r0.sock
+		sum l 1 0 w0 w1::: w2:1:r0:0.3 w9:1:r5
+		for w in $order; do
+			case $w in
+			w0) push w w0 0 '\x01\0\x80\x3f\xcd\xcc\xcc\x3d\0\0\x40\x40\0\0\x80\x4b' ;;
+			w1) push w w1 0 '\x9a\x99\x99\x3e\x77\xcc\xcc\x3d\0\0\x40\x30\0\0\x80\x3f' ;;
+			w2) push w w2 0 '\x9a\x99\x19\x3f\xcd\x1c\xcc\x3d\0\0\x40\xb0\0\0\x80\xcb' ;;
+			esac
+		done
+		answered l '^ok epoch=1$'
+		apply l 0 1 3
+		answered l '^ok iteration=1'
+		dense r0.sock 1
+		od -An -tx1 -N16 model >>bits
+		kill "$PID"
+		ended "$PID"
+		rm w.in l.in w.answers l.answers
+	done
+	[ "$(sort -u bits | wc -l)" = 1 ]
+}
+
+@test "a gradient that can't be added is named with its worker; nothing is summed, others go on" {
+	printf 'layout version=1 seed=1\ntensor name=a rows=1 cols=1 init=zero scale=0\ntensor name=b rows=3 cols=1 init=zero scale=0\n' >layout
+	replica r0 0/1 --layout layout $SGD --serve
+	open w r0.sock
+	open l r0.sock
+	sum l 1 0 w0 w1
+	push w w0 0 "$G2222"
+	push w w1 0 "$NAN4"
+	answered l "^diverged worker=w1 generation=1	the gradient of parameter b\[0\] is nan, beyond 1e\+18$"
+	answered l '^ok epoch=1 diverged=1$'
+	grep -q 'a push of w1 in iteration 0 .*b\[0\] is nan' r0.err
+	apply l 0 1 2
+	answered l '^err code=no-sum'
+	sum l 1 0 w0 w1
+	wait_for '[ "$(grep -c "diverged=1" l.answers)" = 2 ]'
+	tell l "throw $ME worker=w1 generation=1\n"
+	sum l 2 0 w0
+	answered l '^ok epoch=2'
+	apply l 0 2 1
+	answered l '^ok iteration=1'
+	[ "$(dense r0.sock 1)" = "-2 -2 -2 -2" ]
+	push w w1 1 "$G2222"
+	answered w '^err code=fenced'
+}
+
+@test "rows of several members are added by key; a member without samples adds nothing" {
+	replica r0 0/1 --width 2 $SGD --serve --threads 2
+	open l r0.sock
+	open w r0.sock
+	CHECK=1 sum l 1 0 w0 w1 w2
+	tell w "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=1 dense=0 rows=1 bytes=12\n\5\0\0\0\0\0\x80\x3f\0\0\0\x40"
+	tell w "push worker=w1 generation=1 $ME sequence=1 iteration=0 count=1 dense=0 rows=2 bytes=24\n\7\0\0\0\5\0\0\0\0\0\x80\x3f\0\0\x80\x3f\0\0\0\x40\0\0\0\x40"
+	tell w "push worker=w2 generation=1 $ME sequence=1 iteration=0 count=0 dense=0 rows=0\n"
+	answered l '^ok epoch=1 sum=[0-9]+$'
+	apply l 0 1 2 2
+	answered l '^ok iteration=1'
+	printf 'pull worker=x generation=1 %s iteration=1 dense=0 rows=2 bytes=8\n\5\0\0\0\7\0\0\0' "$ME" |
+		socat -t 20 - UNIX-CONNECT:r0.sock | sed -n '3,$p' >model
+	[ "$(head -c 16 model | od -An -v -tf4 | xargs)" = "-1.5 -2 -0.5 -0.5" ]
+	# Nobody trained: no sum is needed, and none that waits goes on.
+	sum l 2 1 w2
+	open m r0.sock
+	apply m 1 3 0 0
+	answered m '^ok iteration=2'
+	answered l '^err code=stale.*nobody trained'
+}
+
+@test "orders that make no sense are refused, and nothing has happened" {
+	replica r0 0/2 --dense 4 $SGD --serve
+	open l r0.sock
+	tell l "sum incarnation=2 epoch=1 iteration=0 replicas=r0\n"
+	answered l '^err code=fenced'
+	REPLICAS=r1 sum l 1 0 w0
+	answered l '^err code=bad-request.*r0 is not among them'
+	REPLICAS=r0,r1 sum l 2 0 w0
+	answered l '^err code=bad-request.*no --fabric to them'
+	tell l "sum $ME epoch=3 iteration=0 replicas=r0 bytes=5\nx=1\n\n"
+	tell l "sum $ME epoch=4 iteration=0 replicas=r0 bytes=9\nmember a\n"
+	tell l "sum $ME epoch=5 iteration=0 replicas=r0 bytes=31\nmember worker=w0 generation=1 r\n"
+	wait_for '[ "$(grep -c "^err code=bad-request" l.answers)" -ge 5 ]'
+	tell l "sum $ME epoch=6 iteration=0 replicas=r0\n"
+	answered l '^ok epoch=6'
+	tell l "apply $ME iteration=0 units=1 bytes=5\nx=1\n\n"
+	answered l '^err code=bad-request.*epoch= is missing'
+	tell l "part worker=w0 generation=1 $ME sequence=1 iteration=0 begin=0 length=4 bytes=16\n$G1234"
+	answered l '^err code=bad-request.*mapped memory'
+	tell l "hold $ME\n"
+	answered l '^err code=unknown-request'
+	[ "$(ask r0.sock stat | field iteration)" = 0 ]
+}
+
+@test "one without parameters says so, and is filled from another, with the optimizer's state" {
+	printf 'layout version=1 seed=1\ntensor name=a rows=4 cols=1 init=normal scale=1\ntable name=t width=2 rows=0 zero-columns=0 init=normal scale=1 update=optimizer export=rows\n' >layout
+	replica r0 0/2 --layout layout --optimizer adam --serve
+	replica r1 1/2 --layout layout --optimizer adam
+	open w r0.sock
+	open l r0.sock
+	for i in 0 1 2; do
+		tell w "push worker=w0 generation=1 $ME sequence=$((i + 1)) iteration=$i count=1 dense=1 rows=1 bytes=28\n$G1234\5\0\0\0\0\0\x80\x3f\0\0\0\x40"
+		sum l $((i + 1)) "$i" w0
+		answered l "^ok epoch=$((i + 1))"
+		apply l "$i" $((i + 1)) 1
+	done
+	answered l '^ok iteration=3'
+	[ "$(ask r1.sock stat | field state)" = empty ]
+	open m r1.sock
+	tell m "pull worker=w generation=1 $ME iteration=0 dense=1 rows=0\n"
+	answered m '^err code=empty'
+	push m w0 0 "$G1234"
+	sum m 1 0 w0
+	tell m "copy $ME\n"
+	tell m "cut $ME path=$T\n"
+	wait_for '[ "$(grep -c "^err code=empty" m.answers)" = 5 ]'
+	tell m "fill $ME from=none.sock iteration=3\n"
+	answered m '^err code=fill.*none.sock'
+	tell m "fill $ME from=r0.sock iteration=4\n"
+	answered m '^err code=fill.*order: 3 units'
+	tell m "fill $ME from=r0.sock iteration=3\n"
+	answered m '^ok iteration=3'
+	[ "$(ask r1.sock stat | field state)" = serving ]
+	[ "$(ask r1.sock stat | field rows)" = 1 ]
+	# Both make the same step from here.
+	tell w "push worker=w0 generation=1 $ME sequence=4 iteration=3 count=1 dense=1 rows=1 bytes=28\n$G2222\5\0\0\0\0\0\x80\x3f\0\0\0\x40"
+	CHECK=1 sum l 9 3 w0
+	answered l '^ok epoch=9 sum='
+	apply l 3 9 1
+	answered l '^ok iteration=4'
+	tell m "push worker=w0 generation=1 $ME sequence=4 iteration=3 count=1 dense=1 rows=1 bytes=28\n$G2222\5\0\0\0\0\0\x80\x3f\0\0\0\x40"
+	CHECK=1 REPLICAS=r1 sum m 9 3 w0:1:r1
+	answered m '^ok epoch=9 sum='
+	apply m 3 9 1
+	answered m '^ok iteration=4'
+	[ "$(field sum <l.answers)" = "$(field sum <m.answers)" ]
+	dense r0.sock 4
+	mv model model0
+	dense r1.sock 4
+	cmp model0 model
+	# A cut of either is a checkpoint's only part.
+	mkdir d0 d1
+	tell l "cut $ME path=d0 iteration=4\n"
+	tell m "cut $ME path=d1\n"
+	answered l '^ok file=d0/part-0 '
+	answered m '^ok file=d1/part-0 '
+	cmp d0/part-0 d1/part-0
+	# What others have said meanwhile: filled again, from a newer version.
+	tell m "fill $ME from=r0.sock iteration=0\n"
+	wait_for '[ "$(grep -c "^ok iteration=4" m.answers)" = 2 ]'
+}
+
+@test "fill: another model, another optimizer, a source that dies; then it is empty still" {
+	replica r0 0/3 --dense 4 $SGD --serve
+	replica r1 1/3 --dense 5 $SGD
+	replica r2 2/3 --dense 4 --optimizer adam
+	open a r1.sock
+	open b r2.sock
+	tell a "fill $ME from=r0.sock iteration=0\n"
+	answered a '^err code=fill.*4 dense parameters, we 5'
+	tell b "fill $ME from=r0.sock iteration=0\n"
+	answered b '^err code=fill.*another --optimizer'
+	# Somebody who greets and says no more; another fill takes its place.
+	start silent socat UNIX-LISTEN:silent.sock,fork "SYSTEM:printf 'paceline role=ps-server version=1\\\\n'; sleep 100"
+	ready silent.sock
+	tell b "fill $ME from=silent.sock iteration=0\n"
+	wait_for '[ "$(ask r2.sock stat | field state)" = filling ]'
+	tell a "fill $ME from=silent.sock iteration=0\n"
+	open c r2.sock
+	tell c "fill $ME from=r1.sock iteration=0\n"
+	answered b '^err code=stale'
+	answered c '^err code=fill.*empty: there are no parameters'
+	[ "$(ask r2.sock stat | field state)" = empty ]
+	# It ends while it is being filled.
+	kill "$(pgrep -f "r1.sock --id r1")"
+	wait_for '! [ -e r1.sock ]'
+}
+
+@test "restored from a checkpoint, it begins there" {
+	replica r0 0/1 --dense 4 $SGD --serve
+	open w r0.sock
+	open l r0.sock
+	push w w0 0 "$G1234"
+	sum l 1 0 w0
+	answered l '^ok epoch=1'
+	apply l 0 1 1
+	answered l '^ok iteration=1'
+	mkdir cut
+	tell l "cut $ME path=cut\n"
+	answered l '^ok file=cut/part-0 bytes=[0-9]+ sum=[0-9]+ stall='
+	kill "$PID"
+	ended "$PID"
+	[ "$status" -eq 0 ]
+	# A checkpoint's manifest is the lead's; a part of parameters alone is none.
+	run ps-server -s r0.sock --id r0 --replica 0/1 --restore cut
+	[ "$status" -eq 66 ]
+}
