@@ -15,6 +15,19 @@ static void choose_transport(void)
 	setenv("OMPI_MCA_btl", "tcp,self", 0);
 }
 
+/* Slurm's name of the node comes first: srun gives what else is in the environment to all ranks. */
+static const char *this_host(char *name, size_t max)
+{
+	static const char *const variable[] = {"SLURMD_NODENAME", "PACELINE_HOST"};
+	for (size_t i = 0; i < sizeof variable / sizeof *variable; i++) {
+		const char *value = getenv(variable[i]);
+		if (value && *value)
+			return value;
+	}
+	gethostname(name, max - 1);
+	return name;
+}
+
 static int run(const struct fabric_options *options, struct error *err)
 {
 	struct fabric *f = NULL;
@@ -41,7 +54,7 @@ int main(int argc, char **argv)
 		{.name = "routes", .kind = OPTION_TEXT, .target = &options.routes, .arg = "FILE",
 		 .help = "which daemon lives on which host; rank 0 reads it and tells the others"},
 		{.name = "host", .kind = OPTION_ID, .target = &options.host, .arg = "NAME",
-		 .help = "this host, as FILE calls it ($PACELINE_HOST, or the host's own name)"},
+		 .help = "this host, as routes call it ($SLURMD_NODENAME, $PACELINE_HOST, or its own name)"},
 		{0}};
 	const struct option_table table = {
 		.program = PROGRAM,
@@ -53,10 +66,7 @@ int main(int argc, char **argv)
 	int status = 0;
 
 	daemon_begin(PROGRAM);
-	gethostname(name, sizeof name - 1);
-	options.host = getenv("PACELINE_HOST");
-	if (!options.host || !*options.host)
-		options.host = name;
+	options.host = this_host(name, sizeof name);
 	int parsed = cmd_options(&table, argc, argv, &err);
 	if (parsed == OPTION_SHOWN)
 		return cmd_end(PROGRAM, 0);

@@ -18,13 +18,14 @@
 
 struct settings {
 	const char *socket, *id, *part_text, *layout_path, *sync_text, *optimizer, *restore, *drag;
-	const char *monitor, *servers_text, *shards, *job, *balance, *balance_log;
+	const char *monitor, *servers_text, *led_text, *shards, *job, *balance, *balance_log;
 	const char *replica_text, *fabric, *hosts_text;
 	uint64_t incarnation, dense, width, report_every, backup, batch, expect;
 	double lr, l1, l2, momentum, report_seconds, hung;
 	struct option_list include;
 	int seen_dense, take_over, naive_mean;
 	int lead_only, seen_part; /* an option that is for parameters */
+	int seen_cut;             /* one that is for checkpoints, which a lead of replicas makes, too */
 	int seen_part_of, seen_sync, serve;
 	uint64_t threads;
 
@@ -39,6 +40,10 @@ struct settings {
 	char *hosts_copy;
 	const char *hosts[MAP_PARTS_MAX];
 	size_t host_count;
+
+	char *led_copy; /* the replicas of a lead */
+	const char *led[MAP_PARTS_MAX];
+	size_t led_count;
 };
 
 /* What runs: the lead uses ps, both use the server's loop. */
@@ -99,8 +104,12 @@ static int parse_names(const char *text, const char *option, char **copy,
 static int parse_servers(struct settings *s, struct error *err)
 {
 	if (parse_names(s->servers_text, "--servers", &s->servers_copy, s->servers,
-			&s->server_count, err) != 0)
+			&s->server_count, err) != 0 ||
+	    parse_names(s->led_text, "--replicas", &s->led_copy, s->led, &s->led_count, err) != 0)
 		return -1;
+	if (s->led_count > GATE_REPLICAS_MAX)
+		return error_set(err, ERROR_USAGE, "--replicas", "more than %d",
+				 GATE_REPLICAS_MAX);
 	if (s->part == 0 && s->server_count != s->parts - 1)
 		return error_set(err, ERROR_USAGE, "--servers", "%zu names for %u other parts",
 				 s->server_count, s->parts - 1);
@@ -150,10 +159,14 @@ static int check_settings(struct settings *s, struct error *err)
 {
 	if (!s->socket || !s->id)
 		return error_set(err, ERROR_USAGE, NULL, "needs -s SOCKET and --id ID");
-	if (s->lead_only && (s->seen_part || s->seen_part_of || s->seen_dense))
+	if (s->lead_only && (s->seen_part || s->seen_part_of || s->seen_dense ||
+			     (s->seen_cut && !s->led_text)))
 		return error_set(err, ERROR_USAGE, "--lead-only",
 				 "there are no parameters: no option of a part, no other parts, no "
 				 "checkpoints");
+	if (s->led_text && (!s->lead_only || strcmp(s->sync_text, "bsp") != 0))
+		return error_set(err, ERROR_USAGE, "--replicas",
+				 "is for --lead-only and --sync bsp");
 	if (s->layout_path && s->seen_dense)
 		return error_set(err, ERROR_USAGE, NULL, "--layout or --dense, not both");
 	if (!s->lead_only && !s->layout_path && !s->seen_dense && !s->width && !s->restore)
@@ -265,9 +278,11 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 					     .expect = s->expect},
 				    .servers = s->servers,
 				    .server_count = s->server_count,
+				    .replicas = s->led,
+				    .replica_count = s->led_count,
 				    .shards = s->shards,
 				    .include = &s->include,
-				    .layout = &n->layout,
+				    .layout = s->lead_only && !s->layout_path ? NULL : &n->layout,
 				    .job = s->job,
 				    .balance_log = s->balance_log,
 				    .balance_method = s->balance,
@@ -373,12 +388,18 @@ static int serve(struct node *n, struct error *err)
 	return -1;
 }
 
+/* For the checkpoints of replicas. */
+static int read_layout(const struct settings *s, struct node *n, struct error *err)
+{
+	return s->layout_path ? layout_read(&n->layout, s->layout_path, err) : 0;
+}
+
 static int run(const struct settings *s, struct error *err)
 {
 	struct node n = {.iteration = 0};
 	int rc = -1;
 
-	if ((s->lead_only || make_store(s, &n, err) == 0) && make_ps(s, &n, err) == 0 &&
+	if ((s->lead_only ? read_layout(s, &n, err) : make_store(s, &n, err)) == 0 && make_ps(s, &n, err) == 0 &&
 	    make_server(s, &n, err) == 0)
 		rc = serve(&n, err);
 	lead_stop(n.lead);
@@ -423,11 +444,14 @@ int main(int argc, char **argv)
 		 .help = "replica: that add up and make steps (the cores it may use, 8 at most)",
 		 .min = 1, .max = TEAM_THREADS_MAX},
 		{.name = "lead-only", .kind = OPTION_FLAG, .target = &s.lead_only,
-		 .help = "lead workers that keep the parameters themselves"},
+		 .help = "lead workers that keep the parameters themselves, or --replicas"},
+		{.name = "replicas", .kind = OPTION_TEXT, .target = &s.led_text,
+		 .arg = "SOCKET,...",
+		 .help = "with --lead-only: who have all parameters each, r0 first"},
 		{.name = "incarnation", .kind = OPTION_COUNT, .target = &s.incarnation, .arg = "N",
 		 .help = "the job's incarnation; requests with another one are refused"},
 		{.name = "layout", .kind = OPTION_TEXT, .target = &s.layout_path, .arg = "FILE",
-		 .help = "which parameters there are", .seen = &s.seen_part},
+		 .help = "which parameters there are", .seen = &s.seen_cut},
 		{.name = "dense", .kind = OPTION_COUNT, .target = &s.dense, .arg = "FLOATS",
 		 .help = "without a layout: number of dense parameters, all zero",
 		 .max = 1099511627776.0, .seen = &s.seen_dense},
@@ -473,7 +497,7 @@ int main(int argc, char **argv)
 		{.name = "shards", .kind = OPTION_TEXT, .target = &s.shards, .arg = "SOCKET",
 		 .help = "part 0: commit units with this shardd"},
 		{.name = "include", .kind = OPTION_LIST, .target = &s.include, .arg = "FILE",
-		 .help = "part 0: copy FILE into every checkpoint", .seen = &s.seen_part},
+		 .help = "part 0: copy FILE into every checkpoint", .seen = &s.seen_cut},
 		{.name = "backup", .kind = OPTION_COUNT, .target = &s.backup, .arg = "N",
 		 .help = "part 0: close an iteration without the last N workers",
 		 .max = GATE_WORKERS_MAX},
@@ -492,7 +516,7 @@ int main(int argc, char **argv)
 			 "time, is out; 0: never",
 		 .max = 1e9},
 		{.name = "job", .kind = OPTION_ID, .target = &s.job, .arg = "NAME",
-		 .help = "part 0: the job's name, for checkpoints", .seen = &s.seen_part},
+		 .help = "part 0: the job's name, for checkpoints", .seen = &s.seen_cut},
 		{0}};
 	const struct option_table table = {
 		.program = PROGRAM,
@@ -503,7 +527,9 @@ int main(int argc, char **argv)
 			    "-s SOCKET --id ID --replica I/H [--serve | --restore DIR] [--layout "
 			    "FILE] ...\n"
 			    "-s SOCKET --id ID --lead-only [--shards SOCKET] [--sync "
-			    "bsp|ssp:S|asp] ...",
+			    "bsp|ssp:S|asp] ...\n"
+			    "-s SOCKET --id ID --lead-only --replicas SOCKET,... [--shards SOCKET] "
+			    "[--layout FILE] ...",
 		.about = "A part of the parameters of a training job; part 0 leads it.",
 		.rows = rows,
 		.epilogue =
@@ -513,7 +539,8 @@ int main(int argc, char **argv)
 			"a hand-over, the server gives its heir up when it pauses for 20 s, and the members of\n"
 			"the lead have 30 s and the time of four batches to come back. When a server that was\n"
 			"asked for a checkpoint has gone, it has 5 s to come back. --hung is the deadline of a\n"
-			"worker that owes a push.\n"
+			"worker that owes a push. A replica is given up when it is not filled in 120 s, and\n"
+			"the lead when none has been in force for 30 s (at the start 600 s).\n"
 			DAEMON_CLIENTS};
 	struct error err = {0};
 	int status = 0;
@@ -528,5 +555,6 @@ int main(int argc, char **argv)
 		status = cmd_fail(PROGRAM, &err);
 	free(s.servers_copy);
 	free(s.hosts_copy);
+	free(s.led_copy);
 	return cmd_end(PROGRAM, status);
 }

@@ -1,5 +1,8 @@
 # fabricd(8): hosts that are directories of one machine, a rank of one MPI world each.
 load helper
+. "$BATS_TEST_DIRNAME/cluster/hosts.bash"
+
+teardown_more() { hosts_down; }
 
 setup_more() {
 	command -v fabricd >/dev/null || skip "built without Open MPI"
@@ -14,7 +17,7 @@ fabric() {
 	local host args=()
 	for host in a b c; do
 		mkdir -p "$host"
-		args+=(-n 1 -x "PACELINE_HOST=$host" fabricd --run-dir "$T/$host" "$@" :)
+		args+=(-n 1 fabricd --run-dir "$T/$host" --host "$host" "$@" :)
 	done
 	unset 'args[-1]'
 	start world mpirun --oversubscribe --bind-to none --mca odls_base_sigkill_timeout 0 "${args[@]}"
@@ -153,6 +156,89 @@ route socket=y.sock host=c"
 		-n 1 fabricd --run-dir "$T/b" --host a
 	[ "$status" -eq 78 ]
 	[[ $output == *"fabricd: a: is the name of two ranks, 0 and 1"* ]]
+}
+
+# world_by WORD...: fabricd on h0, h1 and h2; shardd on h0. Their sockets lie on each host's own disk.
+world_by() {
+	D=$HOSTS/local/run
+	echo "route socket=shardd.sock host=h0" >routes
+	start world on h0 "$@"
+	WORLD=$PID
+	start shardd on h0 shardd -s "$D/shardd.sock" -j "$T/j" -n 1000
+	wait_for "on h2 test -S $D/shardd.sock" || { cat world.out world.err; return 1; }
+	wait_for "on h0 test -S $D/shardd.sock"
+}
+
+by_ssh() {
+	local host args=()
+	for host in h0 h1 h2; do
+		args+=(-n 1 --host $host "$(command -v fabricd)" -d "$HOSTS/local/run" --host $host --routes "$T/routes" :)
+	done
+	unset 'args[-1]'
+	world_by mpirun --bind-to none --mca plm_rsh_agent ssh --mca btl_tcp_if_include eth0 \
+		--mca oob_tcp_if_include eth0 --mca odls_base_sigkill_timeout 0 "${args[@]}"
+}
+
+# asked HOST LINE...: of shardd, at its usual name there.
+asked() {
+	local host=$1
+	shift
+	printf '%s\n' "$@" | on "$host" socat -t 60 - "UNIX-CONNECT:$D/shardd.sock" | tail -n +2
+}
+
+@test "three hosts over ssh: shardd answers on all; a link is down for a while, nothing is lost" {
+	hosts_up -s
+	by_ssh
+	run asked h1 'hello worker=w1'
+	[[ $output == "ok generation=1 "* ]]
+	run asked h2 'hello worker=w2' 'get worker=w2 generation=1'
+	[[ ${lines[1]} == "shard id=0 "* ]]
+	hosts_link h1 down
+	start late asked h1 'get worker=w1 generation=1' 'who worker=w1'
+	late=$PID
+	# The others go on.
+	run asked h2 'who worker=w2'
+	[[ $output == *" id=0 "* ]]
+	[ ! -s late.out ]
+	hosts_link h1 up
+	ended "$late"
+	[ "$(grep -c ^ok late.out)" -eq 2 ]
+	on h0 socat - "UNIX-CONNECT:$D/fabric.sock" <<<end
+	ended "$WORLD"
+	[ "$status" -eq 0 ]
+	not on h1 test -e "$D/shardd.sock"
+}
+
+@test "three hosts of Slurm, by srun" {
+	hosts_up -S
+	world_by srun --mpi=pmix --overlap -N 3 -n 3 --ntasks-per-node=1 --kill-on-bad-exit=1 \
+		"$(command -v fabricd)" -d "$HOSTS/local/run" --routes "$T/routes"
+	run asked h1 'hello worker=w1'
+	[[ $output == "ok generation=1 "* ]]
+	run on h2 socat -t 20 - "UNIX-CONNECT:$D/fabric.sock" <<<stat
+	[[ $output == *"host host=h0 rank=0"*"host host=h2 rank=2"*"stat host=h2 "* ]]
+	# A rank that dies takes the others with it.
+	on h1 pkill -9 -x fabricd
+	ended "$WORLD"
+	[ "$status" -ne 0 ]
+	wait_for "! on h2 pgrep -x fabricd"
+}
+
+@test "the name of a host: Slurm's, ours, its own" {
+	start one env -u SLURMD_NODENAME -u PACELINE_HOST fabricd --run-dir "$T/x"
+	ready x/fabric.sock
+	run ask x/fabric.sock stat
+	[ "${lines[0]}" = "host host=$(uname -n) rank=0" ]
+	run ask x/fabric.sock end
+	start one env -u SLURMD_NODENAME PACELINE_HOST=ours fabricd --run-dir "$T/y"
+	ready y/fabric.sock
+	run ask y/fabric.sock stat
+	[ "${lines[0]}" = "host host=ours rank=0" ]
+	run ask y/fabric.sock end
+	start one env SLURMD_NODENAME=slurm PACELINE_HOST=ours fabricd --run-dir "$T/z"
+	ready z/fabric.sock
+	run ask z/fabric.sock stat
+	[ "${lines[0]}" = "host host=slurm rank=0" ]
 }
 
 @test "usage: 64" {

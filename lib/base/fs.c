@@ -65,6 +65,53 @@ int fs_make_dirs(const char *dir, struct error *err)
 	return 0;
 }
 
+static int belongs_to_us(const char *path, int (*look)(const char *path, struct stat *st),
+			 uid_t or_to, struct error *err)
+{
+	struct stat st;
+	if (look(path, &st) != 0)
+		return error_errno(err, 0, path, "can't be seen");
+	if (st.st_uid != geteuid() && st.st_uid != or_to)
+		return error_set(err, ERROR_NOPERM, path, "belongs to another user");
+	return 0;
+}
+
+/* Whether anybody may make names in dir, and nobody but their owner may remove them. */
+static int is_for_all(const char *dir)
+{
+	const mode_t both = S_ISVTX | S_IWOTH;
+	struct stat st;
+	return stat(dir, &st) == 0 && (st.st_mode & both) == both;
+}
+
+int fs_is_ours(const char *dir, struct error *err)
+{
+	char path[PATH_MAX], parent[PATH_MAX];
+	if (belongs_to_us(dir, stat, geteuid(), err) != 0)
+		return -1;
+	snprintf(path, sizeof path, "%s", dir);
+	for (fs_dirname(path, parent, sizeof parent); strcmp(path, parent) != 0;
+	     fs_dirname(path, parent, sizeof parent)) {
+		if (is_for_all(parent) && belongs_to_us(path, lstat, 0, err) != 0)
+			return -1;
+		memcpy(path, parent, sizeof path);
+	}
+	return 0;
+}
+
+int fs_could_make_dirs(const char *dir, struct error *err)
+{
+	char path[PATH_MAX], parent[PATH_MAX];
+	snprintf(path, sizeof path, "%s", dir);
+	while (access(path, F_OK) != 0 && strcmp(path, "/") != 0 && strcmp(path, ".") != 0) {
+		fs_dirname(path, parent, sizeof parent);
+		memcpy(path, parent, sizeof path);
+	}
+	if (strcmp(path, dir) != 0 && access(path, W_OK | X_OK) != 0)
+		return error_errno(err, ERROR_CANTCREAT, dir, "can't be made in %.200s", path);
+	return 0;
+}
+
 int fs_join(char *out, size_t out_max, const char *dir, const char *name, struct error *err)
 {
 	int n = name[0] == '/' ? snprintf(out, out_max, "%s", name)

@@ -5,6 +5,7 @@
 #include "base/fs.h"
 #include "fabric/relay.h"
 #include "fabric/routing.h"
+#include "fabric/sums.h"
 #include "fabric/world.h"
 #include "record/record.h"
 
@@ -25,6 +26,8 @@ struct fabric {
 	struct relay *relay;
 	struct routing *routing;
 	struct event *on_hup;
+	struct sums *sums;
+	int broken;
 	double began;
 };
 
@@ -63,6 +66,7 @@ static void on_stat(struct request *rq, void *fabric)
 	record_add_u64(&o, "kept-bytes", relayed.kept_bytes);
 	record_add_u64(&o, "sockets", n.sockets);
 	record_add_u64(&o, "sleeps", n.sleeps);
+	sums_stat(f->sums, &o);
 	record_add_seconds(&o, "up", clock_mono() - f->began);
 	request_put_record(rq, &o);
 	request_ok(rq, NULL);
@@ -168,6 +172,20 @@ static void on_ended(void *fabric)
 	server_stop(f->server);
 }
 
+/* Whoever started this world starts it anew. */
+static void on_broken(void *fabric)
+{
+	struct fabric *f = fabric;
+	if (f->broken++ == 0)
+		end(f);
+}
+
+static void on_closed(struct connection *c, void *fabric)
+{
+	struct fabric *f = fabric;
+	sums_closed(f->sums, c);
+}
+
 static void on_hup(evutil_socket_t number, short what, void *fabric)
 {
 	(void)number;
@@ -207,12 +225,18 @@ static int take_socket(struct fabric *f, const struct server_options *options, s
 
 static int open_fabric(struct fabric *f, struct error *err)
 {
+	if (sums_new(&f->sums, on_broken, f, err) != 0)
+		return -1;
 	struct server_options server = {.path = f->path,
 					.role = "fabricd",
 					.greeting_fields = f->greeting,
 					.verbs = verbs,
 					.verb_count = sizeof verbs / sizeof *verbs,
 					.owner = f,
+					.more_verbs = sums_verbs,
+					.more_count = SUMS_VERBS,
+					.more_owner = f->sums,
+					.closed = on_closed,
 					.signalled = on_signal};
 	struct world_options world = {.host = f->options.host,
 				      .version = f->options.version,
@@ -226,7 +250,7 @@ static int open_fabric(struct fabric *f, struct error *err)
 	world.base = server_base(f->server);
 	if (world_open(&f->world, &world, err) != 0)
 		return -1;
-	if (open_relay(f, err) == 0)
+	if (sums_enter(f->sums, f->world, err) == 0 && open_relay(f, err) == 0)
 		return 0;
 	world_end(f->world);
 	return -1;
@@ -266,7 +290,11 @@ int fabric_free(struct fabric *f, struct error *err)
 	relay_free(f->relay);
 	if (f->on_hup)
 		event_free(f->on_hup);
+	sums_leave(f->sums);
 	server_free(f->server);
+	sums_free(f->sums);
+	if (f->broken)
+		result = error_set(err, ERROR_OS, NULL, "out of memory");
 	free(f);
 	return result;
 }

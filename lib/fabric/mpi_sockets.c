@@ -5,13 +5,31 @@
 
 #include <dirent.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-void mpi_sockets_begin(struct mpi_sockets *s, struct event_base *base, event_callback_fn came,
-		       void *arg)
+#define ROOMS 16 /* of one look */
+
+/* Only that there were some matters. */
+static void on_room(evutil_socket_t fd, short what, void *sockets)
+{
+	struct mpi_sockets *s = sockets;
+	struct epoll_event seen[ROOMS];
+	while (epoll_wait(fd, seen, ROOMS, 0) == ROOMS)
+		;
+	s->came(fd, what, s->arg);
+}
+
+int mpi_sockets_begin(struct mpi_sockets *s, struct event_base *base, event_callback_fn came,
+		      void *arg)
 {
 	*s = (struct mpi_sockets){.base = base, .came = came, .arg = arg};
+	s->room_fd = epoll_create1(EPOLL_CLOEXEC);
+	s->room_event = s->room_fd < 0 ? NULL
+				       : event_new(base, s->room_fd, EV_READ | EV_PERSIST, on_room, s);
+	return s->room_event ? event_add(s->room_event, NULL) : -1;
 }
 
 static void forget(struct mpi_sockets *s, size_t i)
@@ -24,6 +42,10 @@ void mpi_sockets_end(struct mpi_sockets *s)
 {
 	while (s->count > 0)
 		forget(s, s->count - 1);
+	if (s->room_event) {
+		event_free(s->room_event);
+		close(s->room_fd);
+	}
 	free(s->at);
 	*s = (struct mpi_sockets){0};
 }
@@ -64,6 +86,10 @@ static int watch(struct mpi_sockets *s, int fd)
 	if (!found->event)
 		return -1;
 	s->count++;
+	/* Tells when there is room after there was none, and not that there is. */
+	struct epoll_event room = {.events = EPOLLOUT | EPOLLET};
+	if (!found->listens)
+		(void)epoll_ctl(s->room_fd, EPOLL_CTL_ADD, fd, &room);
 	return event_add(found->event, NULL);
 }
 

@@ -3,7 +3,7 @@
  *
  * MPI has no descriptor to wait for, and its own waits never sleep.  But its transport for TCP
  * (btl_tcp of Open MPI) keeps ordinary sockets: they are found among this process's descriptors and
- * watched for something to read, which is left there for MPI.
+ * watched for something to read, which is left there for MPI, and for room where there was none.
  */
 #ifndef PACELINE_FABRIC_MPI_SOCKETS_H
 #define PACELINE_FABRIC_MPI_SOCKETS_H
@@ -24,12 +24,15 @@ struct mpi_sockets {
 	struct event_base *base;
 	event_callback_fn came;
 	void *arg;
+	int room_fd; /* an epoll of its own: libevent has no two kinds of watching for one socket */
+	struct event *room_event;
 	struct mpi_socket *at;
 	size_t count, room;
 };
 
-/* came(fd, ..., arg) is called as long as there is something to read at one of them. */
-void mpi_sockets_begin(struct mpi_sockets *s, struct event_base *base, event_callback_fn came,
+/* came(fd, ..., arg) is called as long as there is something to read at one of them, and each time
+ * one that was full takes more. -1: no event loop. */
+int mpi_sockets_begin(struct mpi_sockets *s, struct event_base *base, event_callback_fn came,
 		       void *arg);
 void mpi_sockets_end(struct mpi_sockets *s);
 /* Looks anew which there are. -1: not all of them can be watched. */

@@ -23,7 +23,7 @@
 #define HEARD 48               /* messages that may wait for us, beyond what MPI keeps */
 #define ROUNDS 16              /* looks of one turn, before others have theirs */
 #define SPIN_SECONDS 200e-6    /* after something has happened */
-#define NAP_SECONDS 1e-3       /* while something is on its way; the shortest sleep */
+#define NAP_SECONDS 1e-3       /* the shortest sleep */
 #define SLEEP_SECONDS 0.1      /* the longest: MPI's sockets wake us before */
 #define FIND_SECONDS 1.0       /* between looks for sockets that are new */
 #define CLOSE_SECONDS 5.0
@@ -38,8 +38,9 @@ struct heard {
 /* A send or a receive of bulk that is under way. */
 struct flight {
 	world_done_fn *done;
+	world_came_fn *came; /* in place of done */
 	void *arg;
-	int is_send;
+	size_t bytes; /* that came, for `came` */
 };
 
 struct call {
@@ -71,9 +72,9 @@ struct world {
 	struct flight *flight;
 	size_t flights, request_room, flight_room;
 	int *index;
+	MPI_Status *status;
 	struct flight *landed;
-	size_t index_room, landed_room;
-	size_t sends; /* among the flights */
+	size_t index_room, status_room, landed_room;
 	struct event *turn, *called;
 	struct mpi_sockets sockets;
 	double busy_until, sleep, found_at;
@@ -107,16 +108,29 @@ static int flight_room(struct world *w)
 	return GROW(w->request, w->request_room, count) != 0 ||
 			       GROW(w->flight, w->flight_room, count) != 0 ||
 			       GROW(w->index, w->index_room, count) != 0 ||
+			       GROW(w->status, w->status_room, count) != 0 ||
 			       GROW(w->landed, w->landed_room, count) != 0
 		       ? -1
 		       : 0;
 }
 
-static void depart(struct world *w, int is_send, world_done_fn *done, void *arg)
+static void depart(struct world *w, struct flight f)
 {
-	w->flight[w->flights++] = (struct flight){.done = done, .arg = arg, .is_send = is_send};
-	w->sends += (size_t)is_send;
+	w->flight[w->flights++] = f;
 	stir(w);
+}
+
+static void count_came(struct world *w, int n)
+{
+	for (int i = 0; i < n; i++) {
+		struct flight *f = &w->flight[w->index[i]];
+		int bytes;
+		if (!f->came)
+			continue;
+		MPI_Get_count(&w->status[i], MPI_BYTE, &bytes);
+		f->bytes = (size_t)bytes;
+		w->counts.bytes_received += f->bytes;
+	}
 }
 
 /* Returns how many have come to their end. They are told in the order in which they began. */
@@ -125,14 +139,14 @@ static int land(struct world *w)
 	int n = 0;
 	if (w->flights == 0)
 		return 0;
-	MPI_Testsome((int)w->flights, w->request, &n, w->index, MPI_STATUSES_IGNORE);
+	MPI_Testsome((int)w->flights, w->request, &n, w->index, w->status);
 	if (n == MPI_UNDEFINED || n <= 0)
 		return 0;
+	count_came(w, n);
 	size_t kept = 0, landed = 0;
 	for (size_t i = 0; i < w->flights; i++) {
 		if (w->request[i] == MPI_REQUEST_NULL) {
 			w->landed[landed++] = w->flight[i];
-			w->sends -= (size_t)w->flight[i].is_send;
 			continue;
 		}
 		w->request[kept] = w->request[i];
@@ -142,7 +156,9 @@ static int land(struct world *w)
 	/* Who is told may begin others, and the array of those landed may move. */
 	for (size_t i = 0; i < landed; i++) {
 		struct flight f = w->landed[i];
-		if (f.done)
+		if (f.came)
+			f.came(f.arg, f.bytes);
+		else if (f.done)
 			f.done(f.arg);
 	}
 	return (int)landed;
@@ -157,7 +173,7 @@ int world_send(struct world *w, unsigned rank, enum world_channel channel, const
 		  &w->request[w->flights]);
 	w->counts.messages_sent++;
 	w->counts.bytes_sent += bytes;
-	depart(w, 1, done, arg);
+	depart(w, (struct flight){.done = done, .arg = arg});
 	return 0;
 }
 
@@ -189,7 +205,7 @@ int world_send_bulk(struct world *w, unsigned rank, enum world_channel channel, 
 	MPI_Isend(data, (int)bytes, MPI_BYTE, (int)rank, bulk_tag(channel, tag), w->bulk,
 		  &w->request[w->flights]);
 	w->counts.bytes_sent += bytes;
-	depart(w, 1, done, arg);
+	depart(w, (struct flight){.done = done, .arg = arg});
 	return 0;
 }
 
@@ -201,7 +217,18 @@ int world_receive_bulk(struct world *w, unsigned rank, enum world_channel channe
 	MPI_Irecv(into, (int)bytes, MPI_BYTE, (int)rank, bulk_tag(channel, tag), w->bulk,
 		  &w->request[w->flights]);
 	w->counts.bytes_received += bytes;
-	depart(w, 0, done, arg);
+	depart(w, (struct flight){.done = done, .arg = arg});
+	return 0;
+}
+
+int world_receive_some(struct world *w, unsigned rank, enum world_channel channel, unsigned tag,
+		       void *into, size_t bytes, world_came_fn *came, void *arg)
+{
+	if (flight_room(w) != 0)
+		return -1;
+	MPI_Irecv(into, (int)bytes, MPI_BYTE, (int)rank, bulk_tag(channel, tag), w->bulk,
+		  &w->request[w->flights]);
+	depart(w, (struct flight){.came = came, .arg = arg});
 	return 0;
 }
 
@@ -281,7 +308,7 @@ static void take_turn(struct world *w)
 	 * has been quiet. Without sockets to wake us every sleep is short. */
 	arm(w, w->sleep);
 	w->counts.sleeps++;
-	if (w->sends == 0 && (w->sockets.count > 0 || w->size == 1))
+	if (w->sockets.count > 0 || w->size == 1)
 		w->sleep = w->sleep * 2 < SLEEP_SECONDS ? w->sleep * 2 : SLEEP_SECONDS;
 }
 
@@ -408,7 +435,8 @@ static int make_events(struct world *w, struct error *err)
 	w->turn = evtimer_new(base, on_turn, w);
 	w->called = w->call_fd < 0 ? NULL
 				   : event_new(base, w->call_fd, EV_READ | EV_PERSIST, on_called, w);
-	if (!w->turn || !w->called || event_add(w->called, NULL) != 0)
+	if (!w->turn || !w->called || event_add(w->called, NULL) != 0 ||
+	    mpi_sockets_begin(&w->sockets, base, on_socket, w) != 0)
 		return error_set(err, ERROR_OS, "the MPI world", "no event loop");
 	return 0;
 }
@@ -430,6 +458,7 @@ static void free_world(struct world *w)
 	free(w->request);
 	free(w->flight);
 	free(w->index);
+	free(w->status);
 	free(w->landed);
 	free(w->heard);
 	free(w->who);
@@ -470,7 +499,6 @@ int world_open(struct world **out, const struct world_options *options, struct e
 	for (size_t i = 0; i < HEARD; i++)
 		listen_for(w, &w->heard[i]);
 	world_on(w, WORLD_CONTROL, on_end, w);
-	mpi_sockets_begin(&w->sockets, w->options.base, on_socket, w);
 	find_sockets(w, clock_mono());
 	stir(w);
 	*out = w;

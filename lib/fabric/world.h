@@ -84,6 +84,10 @@ int world_send_bulk(struct world *w, unsigned rank, enum world_channel channel, 
 		    const void *data, size_t bytes, world_done_fn *done, void *arg);
 int world_receive_bulk(struct world *w, unsigned rank, enum world_channel channel, unsigned tag,
 		       void *into, size_t bytes, world_done_fn *done, void *arg);
+/* The same where fewer bytes may come, none at all even. */
+typedef void world_came_fn(void *arg, size_t bytes);
+int world_receive_some(struct world *w, unsigned rank, enum world_channel channel, unsigned tag,
+		       void *into, size_t bytes, world_came_fn *came, void *arg);
 
 /* ---- others ---- */
 

@@ -181,20 +181,9 @@ static int base_is_ours(const struct dirs *p, struct error *err)
 	return ours(base, lstat, err);
 }
 
-/* dir is ours, or could be made in the nearest of its parents that is there. */
 static int could_be_made(const char *dir, struct error *err)
 {
-	char path[DIRS_MAX];
-	if (access(dir, F_OK) == 0)
-		return ours(dir, stat, err);
-	snprintf(path, sizeof path, "%s", dir);
-	do {
-		char *slash = strrchr(path, '/'); /* it is absolute */
-		slash[slash == path] = '\0';
-	} while (access(path, F_OK) != 0);
-	if (access(path, W_OK | X_OK) != 0)
-		return error_errno(err, ERROR_CANTCREAT, dir, "can't be made in %.200s", path);
-	return 0;
+	return access(dir, F_OK) == 0 ? ours(dir, stat, err) : fs_could_make_dirs(dir, err);
 }
 
 int dirs_check(const struct dirs *p, struct error *err)

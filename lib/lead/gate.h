@@ -13,14 +13,23 @@
  * is more than `staleness` iterations ahead of the slowest active member (Ho et al., NIPS 2013).
  * Backup workers: AntDT V-E, after Chen et al., 2016.
  *
+ * Replicas (BSP only): each has all parameters, and what is committed is a sum of all members'
+ * gradients that every replica in force has: sum first, commit then, step last.  A sum has an epoch
+ * that is never used again; whatever changes its members or its replicas makes a new one, but never
+ * while a settle is out.  A unit's settle counts as a whole or not at all.  The unit is closed by
+ * its commit, not before.
+ *
  * What holds after every event (tests/unit/lead_random.c):
  * - a push is applied at most once, and only after every server held its part of it and its settle
  *   was answered without refusing it;
  * - one settle is outstanding at most, and its number is repeated until it is answered;
  * - every token is answered exactly once, as long as members live;
  * - no settle is outstanding between SAVE and CUT;
- * - with `balance`, the members of an iteration were told sizes of one call of it.
- * The Spin model of the life of a batch checks the same: change both.
+ * - with `balance`, the members of an iteration were told sizes of one call of it;
+ * with replicas also (tests/unit/lead_sums.c):
+ * - no replica is told to step with a sum that it lacks, and all of them step alike;
+ * - what is in a replica is what was settled up to its iteration, whoever died meanwhile.
+ * The Spin models of the life of a batch check the same: change both.
  */
 #ifndef PACELINE_LEAD_GATE_H
 #define PACELINE_LEAD_GATE_H
@@ -38,7 +47,9 @@
 #define GATE_WORKERS_MAX 65536
 #define GATE_ACTIONS_BYTES_MAX 65536 /* of one `act` */
 #define GATE_SETTLE_LINES 8192 /* a unit of more is settled in several requests: one has to fit what
-				  shardd takes, 4 MiB */
+				  shardd takes. One that is whole is settled in one. */
+#define GATE_REPLICAS_MAX 256
+#define GATE_CHECK_UNITS 64 /* the checksums of every so many-th sum are compared */
 
 enum gate_sync { GATE_BSP, GATE_SSP, GATE_ASP };
 
@@ -60,6 +71,7 @@ struct gate_options {
 	void *balance_arg;
 	uint64_t expect; /* BSP: the first ones enter together, once there are so many, or
 			    gate_begin() */
+	size_t replicas; /* BSP: r0, r1, ... have all parameters each; 0: there are parts */
 };
 
 struct gate;
@@ -97,6 +109,9 @@ struct gate_push {
 };
 
 void gate_join(struct gate *g, const struct gate_who *who);
+/* Before its join, where there are replicas: the one that it pushes to. -1: there is none of this
+ * name. */
+int gate_pushes_to(struct gate *g, const struct gate_who *who, const char *replica);
 /* Before its join: what it says about its next batch, samples a second. */
 void gate_speed(struct gate *g, const struct gate_who *who, double speed);
 /* The same: samples that fit a step of it. */
@@ -157,18 +172,57 @@ void gate_settle_refused(struct gate *g, uint64_t number, enum gate_refusal why)
 void gate_saved(struct gate *g);
 void gate_save_refused(struct gate *g, int incarnation, const char *why);
 
+/* ---- events: replicas ---- */
+
+/* What was committed last. */
+struct gate_commit {
+	uint64_t iteration; /* units in the model since */
+	uint64_t epoch, divisor, samples;
+};
+
+/* Before it nothing happens. last: NULL: nobody has committed anything yet, and the first replica
+ * that serves says where all are. Terms grow from lead to lead. */
+void gate_term(struct gate *g, uint64_t term, const struct gate_commit *last);
+
+/* Where a replica is, when it has just been connected. */
+struct gate_replica {
+	int serving; /* it has parameters */
+	int filling; /* or is being filled, for another lead: it is asked again when it is not */
+	uint64_t iteration;
+	uint64_t epoch; /* of the sum that it has; 0: none */
+	uint64_t life;  /* another one in each process */
+};
+void gate_replica(struct gate *g, size_t replica, const struct gate_replica *where);
+void gate_replica_gone(struct gate *g, size_t replica); /* its connection is */
+/* It has the sum of this epoch; an old one is passed over. sum: its checksum, if that was asked. */
+void gate_summed(struct gate *g, size_t replica, uint64_t epoch, uint64_t sum);
+/* Nothing was summed: that worker's gradient can't be. */
+void gate_diverged(struct gate *g, uint64_t epoch, const char *worker, uint64_t generation,
+		   const char *why);
+/* The sum of this epoch can't be made (the fabric went): a new one, now. */
+void gate_sum_again(struct gate *g, uint64_t epoch);
+/* It has the parameters of gate_iteration(); of another one: the fill has failed. */
+void gate_filled(struct gate *g, size_t replica);
+/* Others go on without it, until gate_fill_again(); for_good: for as long as its process lives. */
+void gate_fill_failed(struct gate *g, size_t replica, int for_good);
+void gate_fill_again(struct gate *g, size_t replica);
+
 /* ---- effects ---- */
 
 enum gate_effect_kind {
 	GATE_ANSWER, /* token, ok, fields or code and text, actions */
 	GATE_HOLD,   /* push[pushes]: parts keep them until APPLY or THROW, or say what they lack */
 	GATE_SETTLE, /* number, iteration, line[lines] */
-	GATE_APPLY,  /* iteration (before), units, push[pushes], samples, loss */
+	GATE_APPLY,  /* iteration (before), units, push[pushes], samples, loss; with replicas:
+			to[tos], epoch, divisor; units 0: it was committed before */
 	GATE_DROP,   /* worker, generation, sequence: this push, which nobody will name again */
 	GATE_THROW,  /* worker, generation: staged pushes up to it */
 	GATE_SAVE,   /* ask shardd to save */
-	GATE_CUT,    /* iteration: every part forks behind the last apply */
-	GATE_QUIT    /* the incarnation is not in force any more */
+	GATE_CUT,    /* iteration: every part forks behind the last apply; or one replica */
+	GATE_SUM,    /* to[tos]: epoch, iteration, check, member[members] */
+	GATE_FILL,   /* replica: from the replica `from`, which is at iteration */
+	GATE_QUIT    /* the lead must end; fields: why; "": the incarnation, or the term, is not in
+			force any more */
 };
 
 struct gate_line {
@@ -193,6 +247,14 @@ struct gate_effect {
 	size_t pushes;
 	char worker[OPTION_ID_MAX];
 	uint64_t generation, sequence;
+	/* with replicas */
+	size_t *to, tos;
+	uint64_t epoch, divisor;
+	struct order_member *member;
+	size_t members;
+	size_t replica, from;
+	int check;
+	int whole; /* settle: all lines or none */
 };
 
 /* The next effect, or NULL. It belongs to the gate and lives until the next call. */
@@ -216,6 +278,9 @@ void gate_absent(struct gate *g);
 
 uint64_t gate_iteration(const struct gate *g); /* units applied */
 size_t gate_active(const struct gate *g);
+/* Of the last sum that was ordered. */
+uint64_t gate_epoch(const struct gate *g);
+int gate_in_force(const struct gate *g, size_t replica);
 
 /* A worker that is not out. */
 struct gate_member {
@@ -228,6 +293,7 @@ struct gate_member {
 	 * compared with what was said before, as a hand-over begins them anew. */
 	uint64_t pushes, samples;
 	uint64_t size; /* samples of the batch that it owes, as far as is known here */
+	const char *replica; /* that it pushes to; "": there are none */
 };
 typedef void gate_member_fn(const struct gate_member *member, void *arg);
 /* In worker order: node_id_compare(). */

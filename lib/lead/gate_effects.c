@@ -18,6 +18,10 @@ static void effect_clear(struct gate_effect *e)
 	free(e->actions);
 	free(e->line);
 	free(e->push);
+	free(e->to);
+	free(e->member);
+	e->to = NULL;
+	e->member = NULL;
 	e->actions = NULL;
 	e->line = NULL;
 	e->push = NULL;

@@ -1,6 +1,7 @@
 /* The gate's state, shared by its files: gate_members.c, gate_pushes.c (their arrival),
- * gate_units.c (closing, settling, cuts), gate_actions.c, gate_sizes.c (batches at every barrier),
- * gate_effects.c (the queue) and gate_text.c (handing over). */
+ * gate_units.c (closing, settling, cuts), gate_sums.c (the same with replicas), gate_replicas.c (who
+ * of those is in force), gate_actions.c, gate_sizes.c (batches at every barrier), gate_effects.c
+ * (the queue) and gate_text.c (handing over). */
 #ifndef PACELINE_LEAD_GATE_INTERNAL_H
 #define PACELINE_LEAD_GATE_INTERNAL_H
 
@@ -59,6 +60,11 @@ struct worker {
 	uint64_t throw_upto; /* to be thrown once nothing of it is being settled; 0: nothing */
 	uint64_t fence_token[GATE_TOKENS_MAX];
 	size_t fence_tokens;
+	/* with replicas */
+	size_t replica;  /* that it pushes to, or will when it has joined */
+	uint64_t listed; /* generation that is in the sum that is open; 0: it is not */
+	uint64_t diverged; /* generation whose gradient could not be summed; 0: none */
+	char why[160];     /* then */
 	UT_hash_handle hh;
 };
 
@@ -72,6 +78,39 @@ struct force {
 	char key[OPTION_ID_MAX + 32];
 	char *line;
 	UT_hash_handle hh;
+};
+
+enum replica_state {
+	REPLICA_GONE,    /* not connected */
+	REPLICA_HERE,    /* not in force: where it is is not looked at yet, or it is to be filled */
+	REPLICA_FILLING, /* no settle goes out meanwhile, so that its source stands still */
+	REPLICA_IN       /* in force: at the lead's iteration, or told to step to it */
+};
+
+struct replica {
+	enum replica_state state;
+	char name[24];
+	struct gate_replica at; /* as it said last */
+	int is_new;             /* what it said is not looked at yet */
+	int is_unfit;           /* it was, and it must be filled */
+	int is_waiting;         /* but not yet */
+	uint64_t left_out;      /* the life that is not filled any more; 0: none */
+	uint64_t told, summed;  /* epochs: ordered, and answered */
+	uint64_t sum;           /* of summed */
+};
+
+/* The sum that is open, and what was committed last. */
+struct sums {
+	uint64_t term;
+	uint64_t epoch;  /* the last that was used */
+	int is_open;     /* it is being summed */
+	int is_checked;  /* with checksums */
+	int is_known;    /* where the replicas are */
+	size_t members;  /* of it */
+	size_t replicas; /* of it */
+	struct gate_commit next, last; /* what is with shardd; what was committed last */
+	double loss;                   /* of next */
+	int was_checked;               /* the sum committed last */
 };
 
 enum cut_state { CUT_NONE, CUT_WANTED, CUT_SAVING, CUT_WRITING };
@@ -108,6 +147,9 @@ struct gate {
 	struct force *force;
 	uint64_t act_number, act_iteration; /* of the last `act`, and what it was answered */
 
+	struct replica *replica; /* options.replicas of them */
+	struct sums sums;
+
 	struct gate_effect *effect;
 	size_t effects, effects_max, effect_next;
 	int failed;
@@ -140,8 +182,31 @@ void pushes_remove(struct pushes *list, struct push *p);
 
 /* gate_units.c */
 void units_step(struct gate *g);
+void units_cut(struct gate *g);  /* begins the cut that is wanted, if it can be now */
+void units_late(struct gate *g); /* what is late is settled, alone */
+void units_quit(struct gate *g, const char *why);
+/* What was put into g->sent is asked of shardd. */
+void units_settle(struct gate *g);
+/* Ends a push of g->sent that is out of it: answered, its worker out when it was refused. */
+void units_finish(struct gate *g, struct push *p);
 uint64_t units_slowest(const struct gate *g);
 void units_throw(struct gate *g, struct worker *w);
+
+/* gate_sums.c */
+void sums_step(struct gate *g);
+/* The unit is in the model: replicas are told, the next iteration is open. */
+void sums_commit(struct gate *g);
+void sums_refused(struct gate *g);     /* nothing of the unit was settled */
+int sums_cut_waits(const struct gate *g); /* a cut is for behind a unit that is checked */
+
+/* gate_replicas.c */
+int replicas_new(struct gate *g); /* -1: no memory */
+void replicas_place(struct gate *g); /* those who came, when no settle is out */
+size_t replicas_in(const struct gate *g);
+int replicas_hold(const struct gate *g); /* one is being filled */
+int replicas_same(const struct gate *g); /* those in force are those of the open sum */
+/* Those in force, as an effect's to; 0 when there was no memory. */
+int replicas_to(struct gate *g, struct gate_effect *e);
 
 /* gate_sizes.c */
 void sizes_ask(struct gate *g, uint64_t iteration); /* the members of it are those active now */

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 const char *const worker_state_name[WORKER_STATES + 1] = {"out", "joining", "active", "ended"};
 
@@ -25,6 +26,10 @@ int gate_new(struct gate **out, const struct gate_options *options, struct error
 	g->servers_up = 1;
 	pushes_start(&g->held);
 	pushes_start(&g->sent);
+	if (replicas_new(g) != 0) {
+		gate_free(g);
+		return error_set(err, ERROR_OS, "gate", "out of memory");
+	}
 	*out = g;
 	return 0;
 }
@@ -50,6 +55,7 @@ void gate_free(struct gate *g)
 		pushes_remove(&g->sent, p);
 		push_free(p);
 	}
+	free(g->replica);
 	sizes_free(g);
 	acts_free(g);
 	effects_free(g);
@@ -99,6 +105,7 @@ void worker_out(struct gate *g, struct worker *w, const char *why)
 		g->active--;
 	w->state = WORKER_OUT;
 	w->generation = 0;
+	w->listed = 0;
 	w->connection = 0;
 	drop_held(g, w, why);
 	if (w->waiting) { /* it is applied: slower members no longer matter to one who goes */
@@ -134,13 +141,20 @@ static void answer_join(struct gate *g, struct worker *w)
 	w->join_token = 0;
 }
 
+/* Whether w waits, and nothing but others can keep it waiting. */
+static int may_enter(const struct gate *g, const struct worker *w)
+{
+	return w->state == WORKER_JOINING &&
+	       (!g->options.replicas || gate_in_force(g, w->replica));
+}
+
 /* Whether those who wait are enough to begin with. */
 static int expected(struct gate *g)
 {
 	uint64_t waiting = 0;
 
 	for (const struct worker *w = g->workers; w && g->expect; w = w->hh.next)
-		waiting += w->state == WORKER_JOINING;
+		waiting += (uint64_t)may_enter(g, w);
 	if (waiting < g->expect)
 		return 0;
 	g->expect = 0;
@@ -155,11 +169,14 @@ void worker_let_in(struct gate *g, int closed)
 
 	if (!closed && g->active && g->options.sync == GATE_BSP)
 		return;
+	/* With replicas the unit that is being settled is still open. */
+	if (g->options.replicas && (g->settling || !g->sums.is_known))
+		return;
 	if (!g->active && !expected(g))
 		return;
 	HASH_ITER(hh, g->workers, w, next)
 	{
-		if (w->state != WORKER_JOINING)
+		if (!may_enter(g, w))
 			continue;
 		let_in(g, w);
 		came++;
@@ -259,6 +276,22 @@ void gate_most(struct gate *g, const struct gate_who *who, uint64_t most)
 
 	if (w)
 		w->most = most;
+}
+
+int gate_pushes_to(struct gate *g, const struct gate_who *who, const char *replica)
+{
+	struct worker *w = worker_telling(g, who);
+
+	for (size_t i = 0; i < g->options.replicas; i++) {
+		if (strcmp(g->replica[i].name, replica) != 0)
+			continue;
+		if (w && w->state == WORKER_ACTIVE && w->generation < who->generation)
+			worker_out(g, w, "a later generation came");
+		if (w && w->state != WORKER_ACTIVE)
+			w->replica = i;
+		return 0;
+	}
+	return -1;
 }
 
 void gate_leave(struct gate *g, const struct gate_who *who)
@@ -425,7 +458,10 @@ void gate_members(const struct gate *g, gate_member_fn *fn, void *arg)
 					.owes = owes(all[i]),
 					.pushes = all[i]->pushes,
 					.samples = all[i]->samples,
-					.size = all[i]->size ? all[i]->size : all[i]->count};
+					.size = all[i]->size ? all[i]->size : all[i]->count,
+					.replica = g->options.replicas
+							   ? g->replica[all[i]->replica].name
+							   : ""};
 		fn(&m, arg);
 	}
 	free(all);

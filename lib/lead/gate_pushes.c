@@ -144,7 +144,7 @@ static int push_adds_up(struct gate *g, const struct gate_who *who, const struct
 static int push_fits(struct gate *g, const struct worker *w, const struct gate_who *who,
 		     const struct gate_push *push)
 {
-	if (w->held || w->waiting)
+	if (w->held || w->waiting || (g->options.replicas && w->sent))
 		effect_err(g, who->token, "bad-request", "one push at a time");
 	else if (g->options.sync == GATE_BSP && push->iteration > g->open)
 		effect_err(g, who->token, "bad-request", "iteration %llu is not open, %llu is",
@@ -186,13 +186,25 @@ void gate_unfit(struct gate *g, const struct gate_who *who, uint64_t sequence)
 	units_step(g);
 }
 
+/* A gradient that could not be summed may be refused before its push comes here. */
+static void refuse_stranger(struct gate *g, const struct gate_who *who)
+{
+	const struct worker *w;
+
+	HASH_FIND_STR(g->workers, who->worker, w);
+	if (w && w->diverged == who->generation && who->incarnation == g->options.incarnation)
+		effect_err(g, who->token, "diverged", "%s", w->why);
+	else
+		effect_err(g, who->token, "fenced", "not a member");
+}
+
 void gate_push(struct gate *g, const struct gate_who *who, const struct gate_push *push)
 {
 	struct worker *w = member(g, who);
 	struct push *p;
 
 	if (!w) {
-		effect_err(g, who->token, "fenced", "not a member");
+		refuse_stranger(g, who);
 		return;
 	}
 	gate_here(g, who->worker, who->generation, who->connection);

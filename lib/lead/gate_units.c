@@ -5,6 +5,7 @@
  */
 #include "lead/gate_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,6 +98,12 @@ static struct push *first_unsettled(const struct gate *g)
 	return p;
 }
 
+/* With replicas a unit is settled as a whole or not at all. */
+static int is_whole(const struct gate *g)
+{
+	return g->options.replicas && g->unit;
+}
+
 /* The pushes that the next settle has, and their lines. */
 static size_t next_settle(const struct gate *g, uint64_t *pushes)
 {
@@ -104,7 +111,7 @@ static size_t next_settle(const struct gate *g, uint64_t *pushes)
 
 	*pushes = 0;
 	for (const struct push *p = first_unsettled(g); p; p = p->next) {
-		if (lines && lines + p->ranges > GATE_SETTLE_LINES)
+		if (lines && lines + p->ranges > GATE_SETTLE_LINES && !is_whole(g))
 			break;
 		lines += p->ranges;
 		(*pushes)++;
@@ -116,7 +123,7 @@ static void put_settle(struct gate *g)
 {
 	uint64_t pushes;
 	size_t lines = next_settle(g, &pushes), n = 0;
-	struct gate_line *line = calloc(lines, sizeof *line);
+	struct gate_line *line = calloc(lines + 1, sizeof *line);
 	struct gate_effect *e = line ? effect_add(g, GATE_SETTLE) : NULL;
 
 	if (!e) {
@@ -136,6 +143,12 @@ static void put_settle(struct gate *g)
 	e->iteration = g->applied;
 	e->line = line;
 	e->lines = lines;
+	if (is_whole(g)) {
+		e->whole = 1;
+		e->epoch = g->sums.next.epoch;
+		e->divisor = g->sums.next.divisor;
+		e->samples = g->sums.next.samples;
+	}
 }
 
 static void commit(struct gate *g);
@@ -160,7 +173,7 @@ static void settle(struct gate *g)
 {
 	uint64_t pushes;
 
-	if (!g->options.commit || next_settle(g, &pushes) == 0) {
+	if (!g->options.commit || (next_settle(g, &pushes) == 0 && !is_whole(g))) {
 		commit(g);
 		return;
 	}
@@ -185,9 +198,24 @@ static void hold(struct gate *g)
 	ask(g);
 }
 
-static void step_cut(struct gate *g)
+void units_settle(struct gate *g)
+{
+	g->settling = g->unit = 1;
+	settle(g);
+}
+
+void units_late(struct gate *g)
+{
+	send_held(g, 1);
+	g->unit = 0;
+	hold(g);
+}
+
+void units_cut(struct gate *g)
 {
 	if (g->cut != CUT_WANTED || g->settling || !g->servers_up)
+		return;
+	if (g->options.replicas && (replicas_in(g) == 0 || sums_cut_waits(g)))
 		return;
 	if (!g->options.commit) {
 		g->cut = CUT_SAVING;
@@ -203,11 +231,17 @@ void units_step(struct gate *g)
 {
 	if (g->quit)
 		return;
-	step_cut(g);
+	if (g->options.replicas) {
+		sums_step(g);
+		if (g->pending && g->active == 0 && !g->settling)
+			acts_publish(g);
+		return;
+	}
+	units_cut(g);
 	while (!g->settling && g->servers_up && g->cut != CUT_WANTED && g->cut != CUT_SAVING &&
 	       try_close(g)) {
 		hold(g);
-		step_cut(g);
+		units_cut(g);
 	}
 	if (bsp(g))
 		worker_let_in(g, 0);
@@ -277,7 +311,7 @@ static const char *const refused_why[REFUSED_KINDS] = {
 	[REFUSED_BY_SERVER] = "a server does not have its part of it",
 };
 
-static void finish_push(struct gate *g, struct push *p)
+void units_finish(struct gate *g, struct push *p)
 {
 	struct worker *w = p->worker;
 
@@ -321,14 +355,18 @@ static void commit(struct gate *g)
 	struct push *p, *next;
 	struct worker *w, *w_next;
 
-	if (g->unit)
+	int unit = g->unit;
+
+	if (unit && !g->options.replicas)
 		put_apply(g);
 	g->settling = g->unit = 0;
 	g->settled = 0;
 	pushes_start(&g->sent);
+	if (unit && g->options.replicas)
+		sums_commit(g);
 	for (p = sent.first; p; p = next) {
 		next = p->next;
-		finish_push(g, p);
+		units_finish(g, p);
 	}
 	HASH_ITER(hh, g->workers, w, w_next)
 	{
@@ -404,7 +442,7 @@ static void drop_refused(struct gate *g)
 			continue;
 		}
 		struct worker *w = p->worker;
-		finish_push(g, p);
+		units_finish(g, p);
 		worker_fence(g, w); /* it waits for nothing of shardd */
 		units_throw(g, w);
 	}
@@ -433,16 +471,27 @@ void gate_settled(struct gate *g, uint64_t number, const char *const *fenced, si
 		return;
 	for (size_t i = 0; i < count; i++)
 		mark_refused(g, fenced[i], REFUSED_BY_SHARDD);
+	if (is_whole(g)) {
+		if (count)
+			sums_refused(g);
+		else
+			commit(g);
+		units_step(g);
+		return;
+	}
 	(void)next_settle(g, &pushes);
 	g->settled += pushes;
 	settle(g);
 	units_step(g);
 }
 
-static void quit(struct gate *g)
+void units_quit(struct gate *g, const char *why)
 {
+	struct gate_effect *e = effect_add(g, GATE_QUIT);
+
 	g->quit = 1;
-	effect_add(g, GATE_QUIT);
+	if (e)
+		snprintf(e->fields, sizeof e->fields, "%s", why);
 }
 
 void gate_settle_refused(struct gate *g, uint64_t number, enum gate_refusal why)
@@ -450,7 +499,7 @@ void gate_settle_refused(struct gate *g, uint64_t number, enum gate_refusal why)
 	if (!g->settling || g->holding || number != g->number || g->quit)
 		return;
 	if (why == GATE_REFUSED_INCARNATION)
-		quit(g);
+		units_quit(g, "");
 	else
 		g->unanswered = 1;
 }
@@ -514,7 +563,7 @@ void gate_save_refused(struct gate *g, int incarnation, const char *why)
 	g->cut = CUT_NONE;
 	effect_err(g, g->cut_token, "cut", "shardd: %s", why);
 	if (incarnation)
-		quit(g);
+		units_quit(g, "");
 	units_step(g);
 }
 

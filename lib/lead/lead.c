@@ -149,7 +149,7 @@ static void hold(struct lead *l, const struct gate_effect *e)
 	one_holds(l);
 }
 
-static void apply(struct lead *l, const struct gate_effect *e)
+static void apply_pushes(struct lead *l, const struct gate_effect *e)
 {
 	struct order order = {.kind = ORDER_APPLY,
 			      .iteration = e->iteration,
@@ -158,7 +158,15 @@ static void apply(struct lead *l, const struct gate_effect *e)
 			      .pushes = e->pushes};
 
 	lead_parts_give(l->parts, &order, NULL);
-	if (!l->broken)
+}
+
+static void apply(struct lead *l, const struct gate_effect *e)
+{
+	if (l->replicas)
+		lead_step(l, e);
+	else
+		apply_pushes(l, e);
+	if (!l->broken && (e->units || !l->replicas))
 		lead_rows(l, e->iteration + e->units, e->samples, e->loss);
 }
 
@@ -170,7 +178,10 @@ static void throw_away(struct lead *l, const struct gate_effect *e)
 			      .sequence = e->sequence,
 			      .one = e->kind == GATE_DROP};
 
-	lead_parts_give(l->parts, &order, NULL);
+	if (l->replicas)
+		lead_replicas_throw(l, &order);
+	else
+		lead_parts_give(l->parts, &order, NULL);
 }
 
 static uint64_t iteration(void *lead)
@@ -192,6 +203,18 @@ static void on_broken(const struct error *err, void *lead)
 }
 
 /* ---- effects ---- */
+
+static void quit(struct lead *l, const struct gate_effect *e)
+{
+	if (e->fields[0])
+		lead_breakf(l, ERROR_TEMPFAIL, "replicas", "%s", e->fields);
+	else if (l->settling.why[0])
+		lead_breakf(l, ERROR_TEMPFAIL, l->options.shards, "%s", l->settling.why);
+	else
+		lead_breakf(l, ERROR_TEMPFAIL, l->options.shards,
+			    "incarnation %llu is not in force any more",
+			    (unsigned long long)l->options.gate.incarnation);
+}
 
 void lead_pump(struct lead *l)
 {
@@ -224,14 +247,20 @@ void lead_pump(struct lead *l)
 		case GATE_CUT:
 			lead_cut_fork(l, e->iteration);
 			break;
+		case GATE_SUM:
+			lead_sum(l, e);
+			break;
+		case GATE_FILL:
+			lead_fill(l, e);
+			break;
 		case GATE_QUIT:
-			lead_breakf(l, ERROR_TEMPFAIL, l->options.shards,
-				    "incarnation %llu is not in force any more",
-				    (unsigned long long)l->options.gate.incarnation);
+			quit(l, e);
 			break;
 		}
 	}
 	l->pumping = 0;
+	if (l->replicas && !l->broken)
+		lead_replicas_look(l);
 	if (gate_failed(l->gate))
 		lead_breakf(l, ERROR_OS, "gate", "out of memory");
 }
@@ -256,8 +285,10 @@ int lead_new(struct lead **out, const struct lead_options *options, struct error
 	l->started = clock_mono();
 	l->started_at = options->gate.iteration;
 	l->options.gate.commit = options->shards != NULL;
+	l->options.gate.replicas = options->replica_count;
 	l->sizes.fd = -1;
-	if (lead_parts_new(&l->parts, &parts, err) != 0 || lead_balance_new(l, err) != 0 ||
+	if (lead_parts_new(&l->parts, &parts, err) != 0 || lead_replicas_new(l, err) != 0 ||
+	    lead_balance_new(l, err) != 0 ||
 	    gate_new(&l->gate, &l->options.gate, err) != 0)
 		goto failed;
 	l->cut.part = calloc(lead_parts_count(l->parts) + 1, sizeof *l->cut.part);
@@ -302,6 +333,8 @@ int lead_start(struct lead *l, struct server *server, struct error *err)
 		return error_set(err, ERROR_OS, "lead", "out of memory");
 	if (lead_settle_start(l, base, err) != 0)
 		return -1;
+	if (lead_replicas_start(l, base) != 0)
+		return error_set(err, ERROR_OS, "lead", "out of memory");
 	return lead_parts_start(l->parts, base, err);
 }
 
@@ -311,6 +344,7 @@ void lead_stop(struct lead *l)
 		return;
 	l->broken = 1; /* peers tell their open requests now: nothing is to follow from it */
 	lead_parts_stop(l->parts);
+	lead_replicas_stop(l);
 	lead_settle_stop(l);
 	if (l->begin)
 		event_free(l->begin);
@@ -327,6 +361,7 @@ void lead_free(struct lead *l)
 		lead_cut_refused(l);
 	gate_free(l->gate);
 	lead_parts_free(l->parts);
+	lead_replicas_free(l);
 	lead_balance_free(l);
 	free(l->cut.part);
 	free(l->settling.fenced.name);

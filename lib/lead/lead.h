@@ -3,8 +3,9 @@
  * become answers, settles with shardd, orders to the parts, and cuts.
  *
  * It has no parameters: those are with the parts (lead/parts.h), of which one may be in this
- * process.  Without any it leads all the same: workers join, push nothing but counts, and obey
- * actions; what they covered is committed with shardd.
+ * process; or with replicas, each of which has all of them (gate.h).  Without any it leads all the
+ * same: workers join, push nothing but counts, and obey actions; what they covered is committed with
+ * shardd.
  */
 #ifndef PACELINE_LEAD_LEAD_H
 #define PACELINE_LEAD_LEAD_H
@@ -25,10 +26,13 @@ struct lead_options {
 	const struct part_here *here; /* part 0, in this process; NULL: it is elsewhere, or none */
 	const char *const *servers;   /* sockets of the other parts, in order */
 	size_t server_count;
+	const char *const *replicas; /* sockets of r0, r1, ...; then there are no parts */
+	size_t replica_count;
 	const char *shards;                /* socket, or NULL: units close without a commit */
 	const struct option_list *include; /* files for every checkpoint */
 	const struct layout *layout;       /* written into checkpoints that do not include one; not
-					      looked at where there are no parts */
+					      looked at where there are no parameters; NULL: one
+					      is included */
 	const char *job;                   /* for MANIFEST; may be "" */
 	/* BSP: sizes at every barrier, see solve/balance.h; gate.balance is the lead's then. */
 	const char *balance_method; /* NULL: as the workers have them */

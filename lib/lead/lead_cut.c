@@ -55,6 +55,12 @@ static void fail(struct lead *l, const char *place, const char *why)
 	c->failed = 1;
 }
 
+/* Who writes a file each: of replicas one writes all parameters. */
+static size_t files_of(const struct lead *l)
+{
+	return l->replicas ? 1 : lead_parts_count(l->parts);
+}
+
 static int has_layout(const struct ckpt_manifest *m)
 {
 	for (size_t i = 0; i < m->count; i++) {
@@ -70,7 +76,7 @@ static int add_files(struct lead *l, struct ckpt_manifest *m, struct error *err)
 	const struct option_list *include = l->options.include;
 	char name[CKPT_NAME_MAX], path[CKPT_PATH_MAX];
 
-	for (size_t i = 0; i < lead_parts_count(l->parts); i++) {
+	for (size_t i = 0; i < files_of(l); i++) {
 		ckpt_part_name((uint32_t)i, name);
 		if (ckpt_add(m, name, c->part[i].bytes, c->part[i].sum, err) != 0)
 			return -1;
@@ -83,6 +89,9 @@ static int add_files(struct lead *l, struct ckpt_manifest *m, struct error *err)
 	}
 	if (has_layout(m))
 		return 0;
+	if (!l->options.layout)
+		return error_set(err, ERROR_CONFIG, "layout",
+				 "none is known here: start the lead with --layout FILE");
 	if (fs_join(path, sizeof path, c->dir, "layout", err) != 0 ||
 	    layout_write(l->options.layout, path, err) != 0)
 		return -1;
@@ -142,7 +151,8 @@ static void on_written(uint32_t part, const struct order_result *result, void *l
 	if (l->broken)
 		return;
 	if (result->code)
-		fail(l, lead_parts_name(l->parts, part), result->text);
+		fail(l, l->replicas ? lead_replicas_cutter(l) : lead_parts_name(l->parts, part),
+		     result->text);
 	c->part[part] = (struct part_file){result->bytes, result->sum};
 	if (result->stall > c->fork)
 		c->fork = result->stall;
@@ -254,8 +264,11 @@ void lead_cut_fork(struct lead *l, uint64_t iteration)
 	double start = clock_mono();
 
 	c->iteration = iteration;
-	c->writing = lead_parts_count(l->parts) + 1; /* and this function */
-	lead_parts_give(l->parts, &order, &answer);
+	c->writing = files_of(l) + 1; /* and this function */
+	if (l->replicas)
+		lead_replicas_cut(l, &order, &answer);
+	else
+		lead_parts_give(l->parts, &order, &answer);
 	double took = clock_mono() - start;
 	c->hold = c->held > 0.0 ? start - c->held : 0.0;
 	if (took > c->fork)

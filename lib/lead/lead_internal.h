@@ -1,9 +1,11 @@
 /* What the conversation of the lead shares: lead.c (effects), lead_requests.c (verbs),
- * lead_settle.c (shardd), lead_cut.c (checkpoints), lead_balance.c (batches at every barrier),
- * lead_silent.c (members that do not move) and lead_handover.c (handing over). */
+ * lead_settle.c (shardd), lead_replicas.c (replicas), lead_cut.c (checkpoints), lead_balance.c
+ * (batches at every barrier), lead_silent.c (members that do not move) and lead_handover.c (handing
+ * over). */
 #ifndef PACELINE_LEAD_LEAD_INTERNAL_H
 #define PACELINE_LEAD_LEAD_INTERNAL_H
 
+#include "base/boot.h"
 #include "ckpt/ckpt.h"
 #include "lead/lead.h"
 #include "lead/watch.h"
@@ -12,6 +14,7 @@
 #include <uthash.h>
 
 struct event;
+struct replicas;
 struct silents;
 
 /* A request that the gate will answer. */
@@ -49,7 +52,9 @@ struct cutting {
 /* The settle that is with shardd. */
 struct settling {
 	uint64_t number;
+	int whole;
 	struct names fenced;
+	char why[200]; /* it is in force no more */
 	double sent;      /* when */
 	uint64_t answers; /* and what they took */
 	double seconds;
@@ -80,6 +85,10 @@ struct lead {
 	struct server *server;
 	struct gate *gate;
 	struct lead_parts *parts;
+	struct replicas *replicas; /* NULL: there are parts, or none */
+	char boot[BOOT_ID_MAX];    /* then: of this process */
+	uint64_t term;             /* then: 0: shardd has not given one yet */
+	uint64_t sums_broken;      /* then: with the fabric */
 	struct peer *shards;
 	struct event *again;  /* a settle that a full disk refused */
 	struct event *begin;  /* members that were expected have not all come */
@@ -122,6 +131,23 @@ void lead_names_put(struct lead *l, struct names *names, const char *worker);
 /* The names as an array, to be freed; each is logged with the reason. NULL: no memory, and the lead
  * is broken. */
 const char **lead_names_list(struct lead *l, const struct names *names, const char *why);
+
+/* lead_replicas.c: only where there are some, but for the first three */
+int lead_replicas_new(struct lead *l, struct error *err);
+int lead_replicas_start(struct lead *l, struct event_base *base);
+void lead_replicas_stop(struct lead *l);
+void lead_replicas_free(struct lead *l);
+void lead_sum(struct lead *l, const struct gate_effect *e);
+void lead_step(struct lead *l, const struct gate_effect *e);
+void lead_fill(struct lead *l, const struct gate_effect *e);
+void lead_replicas_throw(struct lead *l, struct order *order);
+/* One that is in force writes all parameters, the first one if it is: it is on this host. */
+void lead_replicas_cut(struct lead *l, struct order *order, const struct order_answer *a);
+const char *lead_replicas_cutter(const struct lead *l); /* who was asked last */
+/* As lead_parts_boot(), of those in force. */
+const char *lead_replicas_boot(const struct lead *l);
+void lead_replicas_names(const struct lead *l, char *out, size_t max); /* r0,r2: in force */
+void lead_replicas_look(struct lead *l); /* after what may have changed who is in force */
 
 /* lead_cut.c */
 void lead_cut_begin(struct lead *l, struct request *rq, const char *dir);

@@ -49,6 +49,19 @@ static void member_event(struct request *rq, struct lead *l,
 	lead_pump(l);
 }
 
+/* 0: that is none of ours, and it was answered. */
+static int pushes_to(struct lead *l, struct request *rq, const struct gate_who *who)
+{
+	const char *replica = record_get(request_record(rq), "replica");
+
+	if (replica && gate_pushes_to(l->gate, who, replica) == 0)
+		return 1;
+	request_err(rq, "no-replica", "%s%.64s%s of the %zu replicas",
+		    replica ? "'" : "replica= is wanted, one", replica ? replica : "",
+		    replica ? "' is none" : "", l->options.replica_count);
+	return 0;
+}
+
 static void on_join(struct request *rq, void *lead)
 {
 	struct lead *l = lead;
@@ -63,6 +76,8 @@ static void on_join(struct request *rq, void *lead)
 		return;
 	}
 	if (who_read(rq, &who, &err) == 0 && who.incarnation == l->options.gate.incarnation) {
+		if (l->replicas && !pushes_to(l, rq, &who))
+			return;
 		if (speed > 0.0)
 			gate_speed(l->gate, &who, speed);
 		gate_most(l->gate, &who, most);
@@ -231,7 +246,7 @@ static void on_cut(struct request *rq, void *lead)
 	const char *path;
 	struct error err = {0};
 
-	if (lead_parts_count(l->parts) == 0) {
+	if (lead_parts_count(l->parts) == 0 && !l->replicas) {
 		request_err(rq, "no-part", "there are no parameters here; shardd saves its queue");
 		return;
 	}
@@ -307,6 +322,8 @@ static void put_member(const struct gate_member *m, void *rq)
 	record_add_u64(&o, "pushes", m->pushes);
 	record_add_u64(&o, "samples", m->samples);
 	record_add_u64(&o, "size", m->size);
+	if (m->replica[0])
+		record_add(&o, "replica", m->replica);
 	request_put_record(rq, &o);
 }
 
@@ -340,6 +357,13 @@ static void on_stat(struct request *rq, void *lead)
 			 sizes->asked ? sizes->seconds / (double)sizes->asked * 1e6 : 0.0);
 	record_add_u64(&o, "settles", s->answers);
 	record_add_brief(&o, "settle-us", s->answers ? s->seconds / (double)s->answers * 1e6 : 0.0);
+	if (l->replicas) {
+		char names[RECORD_LINE_MAX / 2];
+		lead_replicas_names(l, names, sizeof names);
+		record_add(&o, "replicas", names);
+		record_add_u64(&o, "epoch", gate_epoch(l->gate));
+		record_add_u64(&o, "term", l->term);
+	}
 	request_put_record(rq, &o);
 	request_ok(rq, NULL);
 }
@@ -378,7 +402,7 @@ const struct verb lead_verbs[] = {
 	{"push", WHO_KEYS " sequence iteration count",
 	 "dense rows size skipped ranges loss speed time mem", on_push, PART_PAYLOAD_BYTES_MAX,
 	 "gradients; answered when they are committed and applied"},
-	{"join", WHO_KEYS, "size speed max", on_join, 0, "become a member, at the next iteration"},
+	{"join", WHO_KEYS, "size speed max replica", on_join, 0, "become a member, at the next iteration"},
 	{"leave", WHO_KEYS, "", on_leave, 0, "nobody waits for this worker any more"},
 	{"end", WHO_KEYS, "", on_end, 0, "no work is left; answered when the job is finished"},
 	{"fence", "worker generation", "", on_fence, 0,

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/grow.h"
 #include "base/log.h"
+#include "base/number.h"
 
 #include <event2/event.h>
 #include <stdio.h>
@@ -16,6 +17,8 @@
 #define SETTLE_SECONDS 30.0      /* then the connection to shardd is made anew and asked again */
 #define SETTLE_AGAIN_SECONDS 0.5 /* after shardd had no room for its journal */
 #define LINE_ROOM 512            /* of a line of a settle: an id and four numbers */
+
+static void take_term(struct lead *l);
 
 static void again_later(struct lead *l)
 {
@@ -30,7 +33,9 @@ static void on_again(evutil_socket_t fd, short what, void *lead)
 
 	(void)fd;
 	(void)what;
-	if (peer_is_up(l->shards))
+	if (peer_is_up(l->shards) && l->replicas && !l->term)
+		take_term(l);
+	else if (peer_is_up(l->shards))
 		gate_shards(l->gate, 1);
 	lead_pump(l);
 }
@@ -90,6 +95,8 @@ static void settle_err(struct lead *l, const struct record *r)
 
 	code = code ? code : "";
 	if (strcmp(code, "fenced") == 0) {
+		if (l->replicas && r->text)
+			snprintf(l->settling.why, sizeof l->settling.why, "%s", r->text);
 		gate_settle_refused(l->gate, number, GATE_REFUSED_INCARNATION);
 		return;
 	}
@@ -147,8 +154,8 @@ static size_t settle_line(char *out, const struct gate_line *line)
  */
 void lead_settle(struct lead *l, const struct gate_effect *e)
 {
-	const char *boot = lead_parts_boot(l->parts);
-	char head[256], *text = malloc(e->lines * LINE_ROOM);
+	const char *boot = l->replicas ? lead_replicas_boot(l) : lead_parts_boot(l->parts);
+	char head[512], *text = malloc(e->lines * LINE_ROOM + 1);
 	struct record_out o;
 	size_t len = 0;
 
@@ -164,6 +171,15 @@ void lead_settle(struct lead *l, const struct gate_effect *e)
 	record_add_u64(&o, "incarnation", l->options.gate.incarnation);
 	if (boot[0])
 		record_add(&o, "boot", boot);
+	if (l->replicas)
+		record_add_u64(&o, "term", l->term);
+	if (e->whole) {
+		char note[OPTION_ID_MAX];
+		snprintf(note, sizeof note, "%llu-%llu-%llu", (unsigned long long)e->epoch,
+			 (unsigned long long)e->divisor, (unsigned long long)e->samples);
+		record_add_u64(&o, "whole", 1);
+		record_add(&o, "note", note);
+	}
 	record_add_u64(&o, "bytes", len);
 	size_t head_len = record_end(&o, NULL);
 	l->settling.number = e->number;
@@ -176,13 +192,76 @@ void lead_settle(struct lead *l, const struct gate_effect *e)
 	free(text);
 }
 
+/* ---- the term of a lead of replicas ---- */
+
+/* What this file wrote as the note of the last unit. */
+static int read_commit(const struct record *r, struct gate_commit *last, struct error *err)
+{
+	const char *note = record_get(r, "note"), *at = note;
+	uint64_t *number[] = {&last->epoch, &last->divisor, &last->samples};
+
+	if (record_u64(r, "iteration", 1, UINT64_MAX - 1, &last->iteration, err) != 0)
+		return -1;
+	for (size_t i = 0; at && i < 3; i++) {
+		size_t len = strcspn(at, "-");
+		if (number_u64_span(at, len, number[i]) != 0 || (at[len] != '-') != (i == 2))
+			at = NULL;
+		else
+			at += len + (i < 2);
+	}
+	return at ? 0
+		  : error_set(err, ERROR_DATA, NULL, "note=%.64s is none of a lead of replicas",
+			      note ? note : "");
+}
+
+static void on_term(const struct record *r, int closing, void *lead)
+{
+	struct lead *l = lead;
+	struct gate_commit last;
+	struct error err = {0};
+
+	if (!r || !closing || l->broken || l->term)
+		return; /* lost: asked again when shardd is back */
+	if (!record_is(r, "ok")) {
+		const char *code = record_get(r, "code");
+		if (code && strcmp(code, "journal") == 0)
+			again_later(l);
+		else
+			lead_breakf(l, ERROR_TEMPFAIL, l->options.shards, "term: %s: %s",
+				    code ? code : "?", r->text ? r->text : "");
+		return;
+	}
+	if (record_u64(r, "term", 1, UINT32_MAX, &l->term, &err) != 0 ||
+	    (record_get(r, "note") && read_commit(r, &last, &err) != 0)) {
+		lead_breakf(l, ERROR_DATA, l->options.shards, "term: %s", err.text);
+		return;
+	}
+	gate_term(l->gate, l->term, record_get(r, "note") ? &last : NULL);
+	gate_shards(l->gate, 1);
+	lead_pump(l);
+}
+
+static void take_term(struct lead *l)
+{
+	char line[128];
+	struct record_out o;
+
+	record_begin(&o, line, sizeof line, "term");
+	record_add_u64(&o, "incarnation", l->options.gate.incarnation);
+	if (peer_send(l->shards, line, record_end(&o, NULL), NULL, 0, on_term, l) != 0)
+		again_later(l);
+}
+
 static void on_shards_up(struct peer *p, const struct record *r, void *lead)
 {
 	struct lead *l = lead;
 
 	(void)p;
 	(void)r;
-	gate_shards(l->gate, 1);
+	if (l->replicas && !l->term)
+		take_term(l);
+	else
+		gate_shards(l->gate, 1);
 	lead_pump(l);
 }
 
@@ -209,6 +288,10 @@ int lead_settle_start(struct lead *l, struct event_base *base, struct error *err
 		l->shards = peer_new(base, &shards);
 	if (!l->again || (l->options.shards && !l->shards))
 		return error_set(err, ERROR_OS, l->options.shards, "out of memory");
+	if (l->replicas && !l->shards) { /* nobody keeps terms: the clock grows, too */
+		l->term = (uint64_t)clock_epoch() & UINT32_MAX;
+		gate_term(l->gate, l->term, NULL);
+	}
 	return 0;
 }
 

@@ -211,8 +211,8 @@ static int far_start(const char *by, const struct node_start *start, char ***fro
 	const char *const about[] = {place->node_host, "--by", by, "--id", start->name->id, NULL};
 	if (add_words(&f, about, err) != 0)
 		return -1;
-	if (place->apart && (add_each(&f, "--make", start->make, err) != 0 ||
-			     add_each(&f, "--bring", start->bring, err) != 0))
+	if (add_each(&f, "--make", start->make, err) != 0 ||
+	    (place->apart && add_each(&f, "--bring", start->bring, err) != 0))
 		return -1;
 	if (add_word(&f, place->host, err) != 0 || add_template(&f, start, err) != 0)
 		return -1;
@@ -242,7 +242,7 @@ static int slurm_reach(const char *host, const char *program, char ***out, size_
 	struct front f = {0};
 	const char *const srun[] = {"srun",        "--overlap",       "--nodes=1",
 				    "--ntasks=1",  "--overcommit",    "--cpu-bind=none",
-				    "--mpi=none",  "--no-kill",       "--unbuffered",
+				    "--mpi=none",  "--no-kill",       "--quiet",
 				    "--nodelist",  host,              program,
 				    "--serve",     NULL};
 	int result = add_words(&f, srun, err);

@@ -41,9 +41,9 @@ struct node_name {
 struct node_start {
 	const struct node_name *name;
 	const char *template; /* what the job's owner wants in front; NULL or "": nothing */
-	/* What the node needs where its place is apart, NULL-terminated; NULL: nothing. Directories
-	 * are made there with mode 0700, files and directories with all that is in them are brought
-	 * there under the same names, before it starts. */
+	/* What the node needs on another host, NULL-terminated; NULL: nothing. Before it starts the
+	 * directories of `make` are made there with mode 0700; where the place is apart, files and
+	 * directories of `bring` are brought there, with all that is in them, under the same names. */
 	const char *const *make, *const *bring;
 };
 

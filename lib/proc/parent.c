@@ -285,10 +285,7 @@ static void become_node(const struct spec *spec, int gate)
 	setpgid(0, 0);
 	if (read(gate, &word, 1) != 1)
 		_exit(ERROR_TEMPFAIL);
-	execv(spec->argv[0], spec->argv);
-	int errnum = errno;
-	dprintf(2, "%s: %s: %s\n", PARENT_NAME, spec->argv[0], strerror(errnum));
-	_exit(errnum == EAGAIN || errnum == ENOMEM ? ERROR_OS : ERROR_CONFIG);
+	process_become(PARENT_NAME, spec->argv);
 }
 
 static int start_node(const struct spec *spec, struct node_record *r)

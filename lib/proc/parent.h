@@ -54,7 +54,7 @@ struct launch {
 	const char *log;      /* stdout and stderr are appended here */
 	const char *lock;     /* file that the parent keeps locked while it lives */
 	const char *template; /* what the launcher of its place puts in front; NULL or "": nothing */
-	const char *const *make, *const *bring; /* where its place is apart: see struct node_start */
+	const char *const *make, *const *bring; /* on another host: see struct node_start */
 	char *const *argv;    /* program with its path, and arguments; NULL-terminated */
 };
 

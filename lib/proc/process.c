@@ -75,6 +75,14 @@ void process_signals_reset(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+void process_become(const char *who, char *const *argv)
+{
+	execv(argv[0], argv);
+	int errnum = errno;
+	dprintf(2, "%s: %s: %s\n", who, argv[0], strerror(errnum));
+	_exit(errnum == EAGAIN || errnum == ENOMEM ? ERROR_OS : ERROR_CONFIG);
+}
+
 static int runs(const char *path)
 {
 	return access(path, X_OK) == 0;

@@ -27,6 +27,10 @@ pid_t process_fork(void);
 /* Forgets what came meanwhile (it was for the group that it was in), then all as after a login. */
 void process_signals_reset(void);
 
+/* In a child: executes a program, whose words end with NULL. Where that fails the child ends with 78,
+ * or 71 when there is no memory, and says so on standard error, as `who`. */
+_Noreturn void process_become(const char *who, char *const *argv);
+
 /* Where a program of the kit lies: beside our own executable, else on `search` (a PATH). An
  * installed kit and a build directory both work, whatever PATH says. ERROR_CONFIG when nowhere. */
 int process_find(const char *program, const char *search, char *out, size_t out_max,

@@ -111,6 +111,12 @@ void *request_mapped(struct request *rq, uint64_t offset, uint64_t length)
 	return mapping_at(rq->connection->mapping, offset, length);
 }
 
+struct payload *request_hold_mapped(struct request *rq, uint64_t offset, uint64_t length)
+{
+	struct connection *c = rq->connection;
+	return payload_of_mapping(c->server->payloads, c->mapping, offset, length, NULL);
+}
+
 /* Where rq's bytes go now, or NULL when they are not wanted any more. */
 static struct output *output_of(struct request *rq)
 {

@@ -149,6 +149,9 @@ void payload_release(struct payload *p);         /* NULL is fine */
 /* length bytes at offset (a multiple of 8) of the memory the client has mapped, to put an answer's
  * bulk into; NULL when there is no such memory. Valid while the request is open. */
 void *request_mapped(struct request *rq, uint64_t offset, uint64_t length);
+/* The same memory for longer than the request, and than the connection, as a payload: until
+ * payload_release(). NULL also when there is no room for that. */
+struct payload *request_hold_mapped(struct request *rq, uint64_t offset, uint64_t length);
 
 /* Appends to the answer: whole records (with their newline), or raw bytes behind a record that
  * announced them. */

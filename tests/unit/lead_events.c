@@ -60,9 +60,31 @@ static void add_effect(const struct gate_effect *e)
 			    (unsigned long long)e->line[i].generation,
 			    (unsigned long long)e->line[i].range.begin,
 			    (unsigned long long)e->line[i].range.length);
+		if (e->whole)
+			add(" whole %llu/%llu/%llu", (unsigned long long)e->epoch & 0xffffffff,
+			    (unsigned long long)e->divisor, (unsigned long long)e->samples);
+		break;
+	case GATE_SUM:
+		add("sum %llu", (unsigned long long)e->epoch & 0xffffffff);
+		for (size_t i = 0; i < e->tos; i++)
+			add(" r%zu", e->to[i]);
+		add("%s:", e->check ? " check" : "");
+		for (size_t i = 0; i < e->members; i++)
+			add(" %s/%llu@%s*%g", e->member[i].worker,
+			    (unsigned long long)e->member[i].generation, e->member[i].replica,
+			    e->member[i].scale);
+		break;
+	case GATE_FILL:
+		add("fill r%zu from r%zu at %llu", e->replica, e->from,
+		    (unsigned long long)e->iteration);
 		break;
 	case GATE_APPLY:
 		add("apply %llu", (unsigned long long)e->iteration);
+		for (size_t i = 0; i < e->tos; i++)
+			add(" r%zu", e->to[i]);
+		if (e->epoch)
+			add(" sum %llu/%llu", (unsigned long long)e->epoch & 0xffffffff,
+			    (unsigned long long)e->divisor);
 		for (size_t i = 0; i < e->pushes; i++)
 			add(" %s/%llu.%llu@%llu*%g", e->push[i].worker,
 			    (unsigned long long)e->push[i].generation,
@@ -83,7 +105,7 @@ static void add_effect(const struct gate_effect *e)
 		add("cut %llu", (unsigned long long)e->iteration);
 		break;
 	case GATE_QUIT:
-		add("quit");
+		add("quit%s%s", e->fields[0] ? ": " : "", e->fields);
 		break;
 	}
 	add("\n");
@@ -1083,6 +1105,253 @@ static void sync_modes(void **state)
 
 #define TEST(name) cmocka_unit_test_teardown(name, stop_and_forget)
 
+/* ---- replicas ---- */
+
+static void here(size_t replica, uint64_t iteration, uint64_t epoch)
+{
+	struct gate_replica at = {
+		.serving = 1, .iteration = iteration, .epoch = epoch, .life = replica + 1};
+
+	gate_replica(gate, replica, &at);
+}
+
+static void join_at(const char *replica, const char *worker, uint64_t generation)
+{
+	struct gate_who w = who(worker, generation);
+
+	assert_int_equal(gate_pushes_to(gate, &w, replica), 0);
+	gate_join(gate, &w);
+}
+
+#define EPOCH(n) ((UINT64_C(3) << 32) + (n))
+
+/* Two replicas at iteration 5 with a worker each. */
+static void replicas(struct gate_options options)
+{
+	options.replicas = 2;
+	start(options);
+	gate_term(gate, 3, NULL);
+	here(0, 5, 0);
+	here(1, 5, 0);
+	join_at("r0", "w0", 1);
+	expect("1 ok iteration=5 members=1\nsum 1 r0 r1: w0/1@r0*1\n");
+	join_at("r1", "w1", 1);
+	push("w0", 1, 1, 5);
+	gate_summed(gate, 0, EPOCH(1), 7);
+	expect("");
+	gate_summed(gate, 1, EPOCH(1), 7);
+	expect("settle 12884901889 w0/1:10+10 whole 1/10/10\n");
+	settled(EPOCH(1), NULL);
+	expect("apply 5 r0 r1 sum 1/10\n2 ok iteration=6 members=2\n"
+	       "3 ok iteration=6 applied=1\nsum 2 r0 r1: w0/1@r0*1 w1/1@r1*1\n");
+}
+
+static void sum_first_commit_then_step_last(void **state)
+{
+	(void)state;
+	replicas((struct gate_options){0});
+	gate_summed(gate, 0, EPOCH(2), 0);
+	gate_summed(gate, 1, EPOCH(2), 0);
+	push("w0", 1, 2, 6);
+	expect("");
+	push("w1", 1, 1, 6);
+	settled(EPOCH(2), "w1"); /* all of it is refused */
+	expect("settle 12884901890 w0/1:20+10 w1/1:10+10 whole 2/20/20\n"
+	       "5 err fenced\nthrow w1/1\nsum 3 r0 r1: w0/1@r0*1\n");
+	gate_summed(gate, 0, EPOCH(2), 0); /* of an old one */
+	gate_summed(gate, 1, EPOCH(3), 0);
+	expect("");
+	gate_summed(gate, 0, EPOCH(3), 0);
+	settled(EPOCH(3), NULL);
+	expect("settle 12884901891 w0/1:20+10 whole 3/10/10\napply 6 r0 r1 sum 3/10\n"
+	       "4 ok iteration=7 applied=1\nsum 4 r0 r1: w0/1@r0*1\n");
+}
+
+static void replica_that_goes_takes_its_members_along(void **state)
+{
+	(void)state;
+	replicas((struct gate_options){0});
+	push("w1", 1, 1, 6);
+	gate_replica_gone(gate, 1);
+	expect("drop w1/1.1\n4 err fenced\nsum 3 r0: w0/1@r0*1\n");
+	join_at("r1", "w1", 2);
+	push("w0", 1, 2, 6);
+	gate_summed(gate, 0, EPOCH(3), 0);
+	here(1, 6, 0); /* a settle is out: it is looked at later */
+	expect("throw w1/1\nsettle 12884901890 w0/1:20+10 whole 3/10/10\n");
+	settled(EPOCH(2), NULL);
+	expect("apply 6 r0 sum 3/10\n6 ok iteration=7 applied=1\nfill r1 from r0 at 7\n"
+	       "sum 4 r0: w0/1@r0*1\n");
+	push("w0", 1, 3, 7);
+	gate_summed(gate, 0, EPOCH(4), 0);
+	expect(""); /* held for the one that is filled */
+	gate_filled(gate, 1);
+	expect("sum 5 r0 r1: w0/1@r0*1\n");
+	gate_summed(gate, 0, EPOCH(5), 0);
+	gate_summed(gate, 1, EPOCH(5), 0);
+	settled(EPOCH(3), NULL);
+	expect("settle 12884901891 w0/1:30+10 whole 5/10/10\napply 7 r0 r1 sum 5/10\n"
+	       "5 ok iteration=8 members=2\n7 ok iteration=8 applied=1\n"
+	       "sum 6 r0 r1: w0/1@r0*1 w1/2@r1*1\n");
+}
+
+static void replica_comes_back_with_the_sum(void **state)
+{
+	(void)state;
+	replicas((struct gate_options){0});
+	push("w0", 1, 2, 6);
+	push("w1", 1, 1, 6);
+	gate_summed(gate, 0, EPOCH(2), 0);
+	gate_summed(gate, 1, EPOCH(2), 0);
+	pass();
+	gate_replica_gone(gate, 0);
+	gate_replica_gone(gate, 1);
+	settled(EPOCH(2), NULL);
+	expect("apply 6 sum 2/20\n4 ok iteration=7 applied=1\n5 ok iteration=7 applied=1\n");
+	here(1, 6, EPOCH(2));
+	expect("apply 6 r1 sum 2/20\n");
+	here(0, 6, EPOCH(1)); /* another sum */
+	expect("fill r0 from r1 at 7\n");
+	gate_fill_failed(gate, 0, 0);
+	expect("");
+	gate_fill_again(gate, 0);
+	expect("fill r0 from r1 at 7\n");
+	gate_fill_failed(gate, 0, 1);
+	gate_fill_again(gate, 0);
+	expect(""); /* until it has another life */
+	gate_replica_gone(gate, 1);
+	expect("");
+	here(1, 5, 0);
+	expect("quit: no replica is at iteration 7: r0 is empty r1 is at 5\n");
+}
+
+static void new_lead_asks_what_was_committed(void **state)
+{
+	struct gate_commit last = {.iteration = 9, .epoch = 77, .divisor = 4, .samples = 4};
+
+	(void)state;
+	start((struct gate_options){.replicas = 3});
+	here(0, 8, 76);
+	here(1, 8, 77);
+	expect(""); /* the term is not known yet */
+	gate_term(gate, 3, &last);
+	expect("apply 8 r1 sum 77/4\nfill r0 from r1 at 9\n");
+	join_at("r1", "w1", 4);
+	expect("1 ok iteration=9 members=1\nsum 1 r1: w1/4@r1*1\n");
+	push("w0", 2, 1, 8); /* of the time before */
+	expect("2 err fenced\n");
+}
+
+static void gradient_that_cant_be_summed(void **state)
+{
+	(void)state;
+	replicas((struct gate_options){0});
+	push("w0", 1, 2, 6);
+	gate_diverged(gate, EPOCH(2), "w0", 1, "dense[3] is nan");
+	expect("4 err diverged\ndrop w0/1.2\nsum 3 r0 r1: w1/1@r1*1\n");
+	gate_diverged(gate, EPOCH(3), "w1", 1, "dense[4] is nan"); /* before its push */
+	expect("");
+	push("w1", 1, 1, 6);
+	push("w1", 2, 1, 6);
+	expect("5 err diverged\n6 err fenced\n");
+}
+
+static void sums_that_differ_end_the_lead(void **state)
+{
+	(void)state;
+	start((struct gate_options){.replicas = 2});
+	gate_term(gate, 3, NULL);
+	here(0, GATE_CHECK_UNITS - 1, 0);
+	here(1, GATE_CHECK_UNITS - 1, 0);
+	join_at("r0", "w0", 1);
+	expect("1 ok iteration=63 members=1\nsum 1 r0 r1 check: w0/1@r0*1\n");
+	push("w0", 1, 1, GATE_CHECK_UNITS - 1);
+	gate_summed(gate, 0, EPOCH(1), 1);
+	gate_summed(gate, 1, EPOCH(1), 2);
+	expect("quit: iteration 63: the sums of r0 and r1 differ (0000000000000001, "
+	       "0000000000000002)\n");
+}
+
+static void cut_is_behind_a_sum_that_is_checked(void **state)
+{
+	(void)state;
+	replicas((struct gate_options){0});
+	gate_summed(gate, 0, EPOCH(2), 0);
+	gate_cut(gate, ++token);
+	expect("sum 3 r0 r1 check: w0/1@r0*1 w1/1@r1*1\n");
+	gate_summed(gate, 0, EPOCH(3), 9);
+	gate_summed(gate, 1, EPOCH(3), 9);
+	push("w0", 1, 2, 6);
+	push("w1", 1, 1, 6);
+	settled(EPOCH(2), NULL);
+	expect("settle 12884901890 w0/1:20+10 w1/1:10+10 whole 3/20/20\n"
+	       "apply 6 r0 r1 sum 3/20\n5 ok iteration=7 applied=1\n6 ok iteration=7 applied=1\n"
+	       "save\nsum 4 r0 r1: w0/1@r0*1 w1/1@r1*1\n");
+	gate_saved(gate);
+	expect("cut 7\n");
+	gate_cut_over(gate);
+	gate_cut(gate, ++token); /* nothing came since */
+	expect("save\n");
+}
+
+static void sum_breaks_with_its_fabric(void **state)
+{
+	(void)state;
+	replicas((struct gate_options){0});
+	gate_sum_again(gate, EPOCH(1)); /* of an old one */
+	expect("");
+	gate_sum_again(gate, EPOCH(2));
+	expect("sum 3 r0 r1: w0/1@r0*1 w1/1@r1*1\n");
+}
+
+static void backup_workers_are_not_summed(void **state)
+{
+	(void)state;
+	replicas((struct gate_options){0});
+	act("action kind=backup-workers count=1\naction kind=adjust-lr id=w1 scale=0.5\n");
+	push("w0", 1, 2, 6);
+	push("w1", 1, 1, 6);
+	gate_summed(gate, 0, EPOCH(2), 0);
+	gate_summed(gate, 1, EPOCH(2), 0);
+	pass();
+	settled(EPOCH(2), NULL);
+	pass();
+	push("w1", 1, 2, 7);
+	expect("sum 3 r0 r1: w1/1@r1*0.5\n");
+	push("w0", 1, 3, 7); /* too late, though nothing is settled yet */
+	gate_summed(gate, 0, EPOCH(3), 0);
+	gate_summed(gate, 1, EPOCH(3), 0);
+	settled(EPOCH(3), NULL);
+	expect("settle 12884901891 w1/1:20+10 whole 3/10/10\napply 7 r0 r1 sum 3/10\n"
+	       "7 ok iteration=8 applied=1\nsettle 12884901892 -w0/1:30+10\n");
+	settled(EPOCH(4), NULL);
+	expect("8 ok iteration=8 dropped=1\n");
+}
+
+/* A last, short batch is divided by its whole size; nobody by more than the largest that was. */
+static void divisor_of_a_short_batch(void **state)
+{
+	struct gate_range range = {1, 50, 3};
+	struct gate_push p = {.sequence = 2,
+			      .iteration = 6,
+			      .count = 3,
+			      .size = 1000,
+			      .range = &range,
+			      .ranges = 1};
+	struct gate_who w;
+
+	(void)state;
+	replicas((struct gate_options){0});
+	w = who("w0", 1);
+	gate_push(gate, &w, &p);
+	w = who("w1", 1);
+	p = (struct gate_push){.sequence = 1, .iteration = 6};
+	gate_push(gate, &w, &p); /* nothing to train */
+	gate_summed(gate, 0, EPOCH(2), 0);
+	gate_summed(gate, 1, EPOCH(2), 0);
+	expect("settle 12884901890 w0/1:50+3 whole 2/10/3\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1127,6 +1396,16 @@ int main(void)
 		TEST(a_silent_member_is_let_go_of),
 		TEST(ranges_are_parsed_strictly),
 		TEST(sync_modes),
+		TEST(sum_first_commit_then_step_last),
+		TEST(replica_that_goes_takes_its_members_along),
+		TEST(replica_comes_back_with_the_sum),
+		TEST(new_lead_asks_what_was_committed),
+		TEST(gradient_that_cant_be_summed),
+		TEST(sums_that_differ_end_the_lead),
+		TEST(cut_is_behind_a_sum_that_is_checked),
+		TEST(sum_breaks_with_its_fabric),
+		TEST(backup_workers_are_not_summed),
+		TEST(divisor_of_a_short_batch),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -479,6 +479,8 @@ static void pump(struct world *w)
 		case GATE_CUT:
 			take_cut(w);
 			break;
+		case GATE_SUM:
+		case GATE_FILL:
 		case GATE_QUIT:
 			fail_msg("seed %llu: quit", (unsigned long long)seed_now);
 		}

@@ -87,7 +87,7 @@ static void another_host_is_reached_by_a_process_here(void **state)
 	struct node_start start = {.name = &name, .template = "nice -n 5", .make = make, .bring = bring};
 	char *front = front_of("ssh", &start);
 	assert_string_equal(front,
-			    "/x/node-host --by ssh --id w3 north /bin/sh -c exec nice -n 5 \"$@\" sh");
+			    "/x/node-host --by ssh --id w3 --make /run dir --make /state north /bin/sh -c exec nice -n 5 \"$@\" sh");
 	free(front);
 	struct node_place apart = place;
 	struct node_name there = name;

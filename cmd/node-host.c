@@ -1,0 +1,133 @@
+/*
+ * node-host(8): runs a command on another host and stands for it here: signals reach it, it ends
+ * with its exit status, and nothing of it is left when the connection is gone.
+ *
+ * The far end is the same program with --serve, which ssh or srun start there.
+ */
+#include "cmd/cmd.h"
+
+#include "proc/remote_run.h"
+#include "proc/remote_serve.h"
+
+#include <limits.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define PROGRAM "node-host"
+
+static const char *opt_by = "ssh", *opt_id, *opt_program;
+static struct option_list opt_make, opt_bring, opt_fetch;
+static int opt_serve;
+
+static const struct option_row rows[] = {
+	{.name = "by", .kind = OPTION_CHOICE, .target = &opt_by, .arg = "ssh|slurm",
+	 .help = "what reaches the host (ssh); slurm: srun, in the allocation", .choices = "ssh|slurm"},
+	{.name = "id", .kind = OPTION_ID, .target = &opt_id, .arg = "ID",
+	 .help = "of the node, for those who look at processes"},
+	{.name = "make", .kind = OPTION_LIST, .target = &opt_make, .arg = "DIR",
+	 .help = "make this directory there first, with mode 0700"},
+	{.name = "bring", .kind = OPTION_LIST, .target = &opt_bring, .arg = "PATH",
+	 .help = "bring this file or directory there first, under the same name"},
+	{.name = "fetch", .kind = OPTION_LIST, .target = &opt_fetch, .arg = "PATH=HERE",
+	 .help = "run nothing: bring the file PATH from there"},
+	{.name = "program", .kind = OPTION_TEXT, .target = &opt_program, .arg = "PATH",
+	 .help = "this program on the other host (the same path as here)"},
+	{.name = "serve", .kind = OPTION_FLAG, .target = &opt_serve,
+	 .help = "be the far end, on standard input and output"},
+	{0}};
+
+static char deadlines[400];
+
+static const struct option_table table = {
+	.program = PROGRAM,
+	.synopsis = "[--by ssh|slurm] [--make DIR]... [--bring PATH]... HOST COMMAND [ARG]...\n"
+		    "[--by ssh|slurm] --fetch PATH=HERE HOST\n"
+		    "--serve",
+	.about = "Runs a command on another host and stands for it here.",
+	.rows = rows,
+	.epilogue = deadlines};
+
+static int fetch(const struct remote_options *host, struct error *err)
+{
+	char path[PATH_MAX];
+	for (size_t i = 0; i < opt_fetch.count; i++) {
+		const char *pair = opt_fetch.item[i], *equals = strchr(pair, '=');
+		if (!equals || equals == pair || !equals[1] || (size_t)(equals - pair) >= sizeof path)
+			return error_set(err, ERROR_USAGE, "--fetch", "'%.200s' is not PATH=HERE", pair);
+		memcpy(path, pair, (size_t)(equals - pair));
+		path[equals - pair] = '\0';
+		if (remote_fetch(host, path, equals + 1, err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* As the command ended. */
+static int end_like(const struct node_end *end)
+{
+	const struct rlimit no_core = {0};
+	sigset_t none;
+	if (!end->signal)
+		return end->status;
+	setrlimit(RLIMIT_CORE, &no_core);
+	signal(end->signal, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	raise(end->signal);
+	return 128 + end->signal; /* one that ends nothing here */
+}
+
+static int near(int argc, char **argv, struct error *err)
+{
+	char self[PATH_MAX];
+	struct node_end end;
+	struct remote_run what = {.host = {.launcher = launcher_find(opt_by),
+					   .host = argv[0],
+					   .program = opt_program ? opt_program : self,
+					   .search_path = getenv("PATH")},
+				  .make = opt_make.item,
+				  .bring = opt_bring.item,
+				  .argv = argv + 1};
+	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+	if (n < 0)
+		return error_errno(err, ERROR_OS, "/proc/self/exe", "can't be read");
+	self[n] = '\0';
+	if (argc < 1)
+		return error_set(err, ERROR_USAGE, NULL, "which host?");
+	if (!launcher_host_ok(argv[0]))
+		return error_set(err, ERROR_USAGE, NULL, "'%.200s' is no name of a host", argv[0]);
+	if ((argc == 1) != (opt_fetch.count > 0))
+		return error_set(err, ERROR_USAGE, NULL,
+				 argc == 1 ? "which command?" : "--fetch runs no command");
+	if (opt_fetch.count > 0)
+		return fetch(&what.host, err);
+	return remote_run(&what, &end, err) == 0 ? end_like(&end) : -1;
+}
+
+int main(int argc, char **argv)
+{
+	struct error err;
+	int first;
+	cmd_begin(PROGRAM);
+	snprintf(deadlines, sizeof deadlines,
+		 "Deadlines:\n"
+		 "  %4g s  until the far end, which hears nothing, kills the command\n"
+		 "  %4g s  until this end, which hears nothing, gives the host up (exit status %d)",
+		 REMOTE_FAR_SECONDS, REMOTE_NEAR_SECONDS, LOST_STATUS);
+	int shown = option_parse(&table, argc, argv, &first, stdout, &err);
+	if (shown == OPTION_SHOWN)
+		return cmd_end(PROGRAM, 0);
+	if (shown != OPTION_GO)
+		return cmd_fail(PROGRAM, &err);
+	if (opt_serve && first < argc) {
+		error_set(&err, ERROR_USAGE, argv[first], "--serve takes no operands");
+		return cmd_fail(PROGRAM, &err);
+	}
+	if (opt_serve)
+		return remote_serve(getenv("PATH"));
+	int status = near(argc - first, argv + first, &err);
+	if (status >= 0)
+		return cmd_end(PROGRAM, status);
+	status = cmd_fail(PROGRAM, &err);
+	return status == ERROR_UNAVAILABLE ? LOST_STATUS : status;
+}

@@ -1,0 +1,148 @@
+/*
+ * sum: what one host does so that vectors and rows are summed over hosts.
+ *
+ * One sum is an epoch: a number that grows, the hosts that take part, a dense vector, and rows by
+ * key.  Each host's client opens it, says part by part what is ready, and waits.  Added are equal
+ * epochs only, from exactly the listed hosts; the result has the same bits on all of them.
+ *
+ * Dense vectors are cut into buckets, each bucket into a chunk a host.  A chunk goes round the ring
+ * of hosts twice: each host adds its own to what comes and sends it on, the last one has the sum,
+ * which then goes round as it is (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for
+ * clusters of workstations", 2009).  Buckets start as soon as they are ready here, in any order, and
+ * many are on their way at once.  All happens in the client's memory.
+ *
+ * Rows: each host sends those that it has to their owners (rowlist.h), who add them in the order of
+ * hosts and send the sums to all.  Nothing else of a table travels.
+ *
+ * Bulk is offered, and sent when the other side has room and is ready for it.  So a host whose
+ * client is slow or says nothing makes others wait, and costs them no memory.  When an epoch dies
+ * (a newer one is opened here or at another host, a client leaves, hosts named different things)
+ * the others of it are told, and what was promised comes to its end before its memory is let go.
+ *
+ * One thread. What is given to functions is the caller's; memory of an epoch is used until its
+ * `release`.
+ */
+#ifndef PACELINE_FABRIC_SUM_H
+#define PACELINE_FABRIC_SUM_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct sum;
+
+/* ---- what carries it ---- */
+
+#define SUM_MESSAGE_MAX 32768 /* bytes of a message */
+
+/* Between the hosts of one world; ranks are numbers from 0. Both kinds of functions return before
+ * done is called. */
+struct sum_link {
+	void *carrier;
+	unsigned rank, size;
+	const char *(*host)(void *carrier, unsigned rank);
+	/* A message of two pieces, copied; those to one rank arrive in their order, at
+	 * sum_message(). */
+	void (*tell)(void *carrier, unsigned rank, const void *head, size_t head_bytes,
+		     const void *data, size_t bytes);
+	/* From memory to memory, where both have named the same tag; a shorter one than there is room
+	 * for may come. The memory stays until done. */
+	void (*send)(void *carrier, unsigned rank, unsigned tag, const void *data, size_t bytes,
+		     void (*done)(void *arg), void *arg);
+	void (*receive)(void *carrier, unsigned rank, unsigned tag, void *into, size_t bytes,
+			void (*done)(void *arg, size_t came), void *arg);
+};
+
+int sum_new(struct sum **out, const struct sum_link *link, struct error *err);
+/* Nothing may be under way in the link any more, or come from it. NULL is fine. */
+void sum_free(struct sum *s);
+/* What another rank has told. */
+void sum_message(struct sum *s, unsigned rank, const void *data, size_t bytes);
+
+/* ---- what clients ask ---- */
+
+enum sum_code {
+	SUM_OK = 0,
+	SUM_BAD,     /* what was asked makes no sense; the epoch is as it was */
+	SUM_STALE,   /* that epoch isn't open here, or a newer one has taken its place somewhere */
+	SUM_LOST,    /* a host is not in the world, or its client left before the end */
+	SUM_ROOM,    /* the rows do not fit, or there is no memory */
+	SUM_DIFFERS, /* hosts named another iteration, other hosts, another length or width */
+	SUM_BUSY     /* it is another client's */
+};
+const char *sum_code_name(enum sum_code code);
+
+struct sum_result {
+	uint64_t rows;
+	uint64_t wire_bytes; /* that this host has sent for it */
+	uint64_t check; /* where it was asked for: of the dense vector and the rows */
+};
+
+/* result is NULL unless code is SUM_OK. */
+typedef void sum_answer_fn(void *arg, enum sum_code code, const char *why,
+			   const struct sum_result *result);
+
+#define SUM_HOSTS_MAX 1024
+
+struct sum_epoch_options {
+	const void *client; /* who opens it; only compared */
+	uint64_t epoch, iteration;
+	const unsigned *rank; /* the hosts, in any order, each once, this one among them */
+	size_t ranks;
+	float *dense; /* floats of them; NULL: none */
+	uint64_t floats;
+	/* Nothing reads or writes dense any more. Called once, if the result was SUM_OK. */
+	void (*release)(void *arg);
+	void *arg;
+};
+
+/* An older epoch of this host dies. opened is called as soon as nothing of it is under way any more,
+ * maybe at once; until then nothing may be written to its memory. Not called unless SUM_OK. */
+enum sum_code sum_open(struct sum *s, const struct sum_epoch_options *options,
+		       sum_answer_fn *opened, void *arg, struct error *err);
+
+/* These floats of the vector hold this host's own sum now. */
+enum sum_code sum_part(struct sum *s, const void *client, uint64_t epoch, uint64_t begin,
+		       uint64_t length, struct error *err);
+
+struct sum_rows {
+	const void *rows; /* rowlist.h; copied */
+	uint64_t count;
+	uint32_t width;
+	void *out; /* a multiple of 4, not in the dense vector; where the sums go, as a list, too */
+	uint64_t out_bytes;
+	void (*release)(void *arg); /* of out; as with sum_open() */
+	void *arg;
+};
+/* All rows of this host, once. */
+enum sum_code sum_rows(struct sum *s, const void *client, uint64_t epoch,
+		       const struct sum_rows *rows, struct error *err);
+
+/* All rows have been said; parts may still come. waited is called when the whole sum is here and
+ * nobody needs anything of this host for it any more, or when it died. One at a time; again after
+ * an answer gives the same one. Not called unless SUM_OK. */
+enum sum_code sum_wait(struct sum *s, const void *client, uint64_t epoch, int check,
+		       sum_answer_fn *waited, void *arg, struct error *err);
+
+/* Ends the epoch, whatever it has come to. dropped is called when its memory is free. */
+enum sum_code sum_drop(struct sum *s, const void *client, uint64_t epoch, sum_answer_fn *dropped,
+		       void *arg, struct error *err);
+
+/* Who asked is gone: functions given with this arg are not called any more. */
+void sum_forget(struct sum *s, const void *arg);
+/* The client is gone, and with it its epoch. */
+void sum_client_gone(struct sum *s, const void *client);
+
+struct sum_counts {
+	uint64_t epoch; /* open here; 0 and open 0: none */
+	int open;
+	uint64_t opened, done, died;
+	uint64_t wire_bytes;
+	size_t under_way; /* sends and receives of bulk */
+	size_t offers;    /* that wait for room */
+	size_t memory_bytes; /* kept for what is received */
+};
+void sum_count(const struct sum *s, struct sum_counts *counts);
+
+#endif

@@ -1,0 +1,211 @@
+/*
+ * sum_internal: what the files of sums share: sum.c (epochs), sum_wire.c (what hosts tell each
+ * other), sum_ring.c (dense), sum_rows.c (rows).  Nobody else includes this.
+ *
+ * Everything that travels is a piece.  Both sides know for each piece how far it is; an epoch counts
+ * what is still missing, and is done at 0.
+ */
+#ifndef PACELINE_FABRIC_SUM_INTERNAL_H
+#define PACELINE_FABRIC_SUM_INTERNAL_H
+
+#include "fabric/ranges.h"
+#include "fabric/rowlist.h"
+#include "fabric/sum.h"
+
+#define BUCKET_FLOATS (UINT64_C(1) << 20)      /* 4 MB */
+#define BUCKET_HOST_FLOATS (UINT64_C(1) << 17) /* a chunk of many hosts is no smaller than 512 KB */
+#define CHUNK_UNIT 1024                        /* floats: what is shorter is not cut */
+#define RECEIVES_MAX 64                        /* of bulk at once; their numbers are tags */
+#define WINDOW_BYTES ((size_t)4 << 20)         /* of them, or one that is longer */
+#define SPARES_MAX 8                           /* blocks that are kept for later */
+
+enum piece_kind {
+	PIECE_PARTIAL, /* a chunk that not all hosts have added to */
+	PIECE_FINAL,   /* its sum */
+	PIECE_ROWS,    /* of one host, to their owner */
+	PIECE_MERGED,  /* of one owner, to a host */
+	PIECE_KINDS
+};
+
+struct piece {
+	enum piece_kind kind;
+	uint32_t bucket, chunk; /* of the ring's kinds; else 0 */
+};
+
+enum piece_state {
+	PIECE_NOT_YET,
+	PIECE_OFFERED,
+	PIECE_MOVING,
+	PIECE_DONE
+};
+
+/* Memory for what is received, used again and again. */
+struct block {
+	struct block *next;
+	size_t room;
+	_Alignas(64) char data[];
+};
+
+struct chunk {
+	uint8_t partial_in, partial_out, final_in, final_out; /* enum piece_state */
+	struct block *early; /* a partial that came before this host's own bucket was ready */
+};
+
+struct bucket {
+	uint64_t filled; /* floats that this host has named */
+	uint64_t check;
+	uint32_t left;   /* finals of others that are still to come */
+	uint8_t ready, checked;
+};
+
+struct list_in {
+	struct block *block; /* NULL: this host's own, or empty */
+	size_t bytes;
+	uint8_t state;
+	struct rowlist list;
+};
+
+/* A host of an epoch, by its place in the order of ranks. */
+struct member {
+	unsigned rank;
+	uint64_t life; /* of its epoch; 0: it has not opened it yet */
+	struct rowlist mine; /* what this host has for it */
+	uint8_t rows_out, merged_out;
+	struct list_in rows, merged;
+};
+
+struct answer {
+	sum_answer_fn *fn;
+	void *arg;
+};
+
+struct epoch {
+	struct sum *sum;
+	struct epoch *next; /* of those that are retired */
+	const void *client;
+	uint64_t epoch, iteration, life, hosts_check;
+	size_t hosts, self;
+	uint64_t left; /* what is missing */
+	uint64_t wire_bytes;
+	size_t under_way;
+
+	float *dense;
+	uint64_t floats, bucket_floats;
+	uint32_t buckets;
+	struct bucket *bucket;
+	struct chunk *chunk; /* hosts of them a bucket */
+	struct ranges parts;
+
+	uint32_t width; /* 0: not known */
+	int rows_said;
+	size_t rows_missing, merged_missing; /* lists that have not come */
+	struct block *mine;
+	void *out;
+	uint64_t out_bytes, out_rows;
+	size_t *at; /* scratch of rowlist */
+
+	void (*release)(void *arg), (*out_release)(void *arg);
+	void *release_arg, *out_arg;
+	struct answer opened, waited, dropped;
+	int retired, done, told, want_check;
+	enum sum_code failed;
+	char why[ERROR_TEXT_MAX];
+	struct member member[];
+};
+
+/* What a host has told of the epoch it has open; life 0: it has none. */
+struct host {
+	uint64_t life, epoch, iteration, floats, hosts_check;
+};
+
+struct offer {
+	struct offer *next;
+	struct epoch *epoch;
+	size_t from;
+	struct piece piece;
+	size_t bytes;
+};
+
+struct receive {
+	struct sum *sum;
+	struct epoch *epoch; /* NULL: free */
+	size_t from, bytes;
+	struct piece piece;
+	struct block *block; /* NULL: it comes into the client's memory */
+};
+
+struct sum {
+	struct sum_link link;
+	struct epoch *open, *retired;
+	uint64_t lives;
+	struct offer *first_offer, **last_offer;
+	size_t offers, receiving; /* bytes */
+	struct receive receive[RECEIVES_MAX];
+	struct block *spare;
+	size_t spares, blocks_bytes;
+	uint64_t opened, done, died, wire_bytes;
+	int turning;
+	_Alignas(64) char aligned[SUM_MESSAGE_MAX];
+	struct host host[];
+};
+
+/* ---- sum.c ---- */
+/* Ends the epoch before it is done, and tells its other hosts. Nothing if it ended already. */
+void epoch_fail(struct epoch *e, enum sum_code code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+void epoch_one_less(struct epoch *e);
+const char *epoch_host(const struct epoch *e, size_t member);
+/* What has come to its end meanwhile: answers, memory, the next receives. After each event. */
+void sum_turn(struct sum *s);
+
+struct block *block_take(struct sum *s, size_t bytes); /* NULL: no memory */
+void block_give(struct sum *s, struct block *b);       /* NULL is fine */
+
+/* ---- sum_wire.c ---- */
+void wire_tell_open(struct epoch *e);
+void wire_tell_leave(struct epoch *e);
+/* Whether a host has opened the same epoch, and what follows if it has, or another one. */
+void wire_meet(struct epoch *e, size_t member);
+/* A piece of this host is ready for a member: sends or offers it, once, when that one has opened
+ * the epoch. */
+void wire_offer(struct epoch *e, size_t to, struct piece piece);
+/* A piece that was offered can be taken now. */
+void wire_want(struct epoch *e, size_t from, struct piece piece, size_t bytes);
+void wire_forget_offers(struct epoch *e);
+void wire_pump(struct sum *s);
+
+/* ---- sum_ring.c ---- */
+int ring_begin(struct epoch *e);
+void ring_end(struct epoch *e);
+void ring_part(struct epoch *e, uint64_t begin, uint64_t end);
+void ring_met(struct epoch *e, size_t member);
+uint64_t ring_check(struct epoch *e);
+
+/* ---- sum_rows.c ---- */
+int rows_begin(struct epoch *e);
+void rows_done(struct epoch *e); /* lets go of what came and went */
+void rows_end(struct epoch *e);
+enum sum_code rows_say(struct epoch *e, const struct sum_rows *rows, struct error *err);
+void rows_met(struct epoch *e, size_t member);
+/* -1: it is not the width of the others; the epoch has ended. */
+int rows_agree(struct epoch *e, size_t member, uint32_t width);
+
+/* ---- pieces: the ring's and the rows' way of saying what a piece is ---- */
+struct piece_way {
+	/* How far the piece is that comes from, goes to this member; NULL: there is no such piece. */
+	uint8_t *(*in)(struct epoch *e, size_t from, struct piece piece, size_t *bytes);
+	uint8_t *(*out)(struct epoch *e, size_t to, struct piece piece);
+	/* What is sent; NULL: it is not ready. */
+	const void *(*data)(struct epoch *e, size_t to, struct piece piece, size_t *bytes);
+	/* Whether it may come now. */
+	int (*wanted)(struct epoch *e, struct piece piece);
+	/* Where it goes; NULL: into a block. */
+	void *(*place)(struct epoch *e, struct piece piece);
+	/* It is here: in its place (data NULL), or at data, which is block's where there is one. The
+	 * block is the callee's from here on. */
+	void (*take)(struct epoch *e, size_t from, struct piece piece, const void *data,
+		     size_t bytes, struct block *block);
+};
+extern const struct piece_way ring_way, rows_way;
+
+#endif

@@ -1,0 +1,35 @@
+/*
+ * sums: what fabric.sock is asked about sums over hosts (sum.h), in the world that there is.
+ *
+ * One client of a host, its replica, has a sum open.  Dense vectors and rows lie in memory that it
+ * has mapped (server.h); sums are made there.
+ */
+#ifndef PACELINE_FABRIC_SUMS_H
+#define PACELINE_FABRIC_SUMS_H
+
+#include "record/record.h"
+#include "wire/server.h"
+
+struct sums;
+struct world;
+
+/* For server_options.more_verbs, with the sums as their owner. */
+#define SUMS_VERBS 5
+extern const struct verb sums_verbs[SUMS_VERBS];
+
+/* broken: something can't be said for want of memory. The sums of all hosts would wait for it: such
+ * a world has to end. */
+int sums_new(struct sums **out, void (*broken)(void *owner), void *owner, struct error *err);
+/* Until then, and again after sums_leave(), every request is refused. */
+int sums_enter(struct sums *s, struct world *w, struct error *err);
+/* After world_close(). */
+void sums_leave(struct sums *s);
+/* After server_free(). NULL is fine. */
+void sums_free(struct sums *s);
+
+/* For server_options.closed. */
+void sums_closed(struct sums *s, struct connection *c);
+/* Fields of a stat record. */
+void sums_stat(const struct sums *s, struct record_out *o);
+
+#endif

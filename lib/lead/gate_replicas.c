@@ -1,0 +1,232 @@
+/*
+ * Which replicas are in force.  One that comes says where it is: at the lead's iteration it is in
+ * force; one unit behind, with the sum that was committed, it is told to step; any other is filled
+ * from one in force, and no settle goes out meanwhile, so that it can't be late.  That is looked at
+ * when no settle is out only: its answer decides where the lead is.
+ *
+ * A replica that goes takes its members with it.  When none is left, and none that could be, only a
+ * rollback helps.
+ */
+#include "lead/gate_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int replicas_new(struct gate *g)
+{
+	g->replica = calloc(g->options.replicas + 1, sizeof *g->replica);
+	for (size_t i = 0; g->replica && i < g->options.replicas; i++)
+		snprintf(g->replica[i].name, sizeof g->replica[i].name, "r%zu", i);
+	return g->replica ? 0 : -1;
+}
+
+size_t replicas_in(const struct gate *g)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < g->options.replicas; i++)
+		n += g->replica[i].state == REPLICA_IN;
+	return n;
+}
+
+int replicas_hold(const struct gate *g)
+{
+	for (size_t i = 0; i < g->options.replicas; i++) {
+		if (g->replica[i].state == REPLICA_FILLING)
+			return 1;
+	}
+	return 0;
+}
+
+int replicas_same(const struct gate *g)
+{
+	size_t same = 0;
+
+	for (size_t i = 0; i < g->options.replicas; i++)
+		same += g->replica[i].state == REPLICA_IN && g->replica[i].told == g->sums.epoch;
+	return same == g->sums.replicas && same == replicas_in(g);
+}
+
+int replicas_to(struct gate *g, struct gate_effect *e)
+{
+	e->to = calloc(g->options.replicas + 1, sizeof *e->to);
+	for (size_t i = 0; e->to && i < g->options.replicas; i++) {
+		if (g->replica[i].state == REPLICA_IN)
+			e->to[e->tos++] = i;
+	}
+	return e->to ? 0 : -1;
+}
+
+/* ---- where they are ---- */
+
+static void tell_step(struct gate *g, size_t i)
+{
+	struct gate_effect *e = effect_add(g, GATE_APPLY);
+
+	if (!e || !(e->to = malloc(sizeof *e->to))) {
+		g->failed = 1;
+		return;
+	}
+	e->to[0] = i;
+	e->tos = 1;
+	e->iteration = g->sums.last.iteration - 1;
+	e->epoch = g->sums.last.epoch;
+	e->divisor = g->sums.last.divisor;
+	e->samples = g->sums.last.samples;
+}
+
+static void place(struct gate *g, size_t i)
+{
+	const struct gate_commit *last = &g->sums.last;
+	struct replica *r = &g->replica[i];
+
+	r->is_new = 0;
+	if (!g->sums.is_known && r->at.serving) {
+		g->applied = g->open = r->at.iteration;
+		g->sums.is_known = 1;
+	}
+	if (r->at.serving && r->at.iteration == g->applied)
+		r->state = REPLICA_IN;
+	else if (r->at.serving && last->iteration && last->iteration == g->applied &&
+		 r->at.iteration + 1 == g->applied &&
+		 (r->at.epoch == last->epoch || last->divisor == 0)) {
+		tell_step(g, i);
+		r->state = REPLICA_IN;
+	} else
+		r->is_unfit = 1;
+}
+
+static void fill(struct gate *g, size_t i, size_t from)
+{
+	struct gate_effect *e = effect_add(g, GATE_FILL);
+
+	if (!e)
+		return;
+	e->replica = i;
+	e->from = from;
+	e->iteration = g->applied;
+	g->replica[i].state = REPLICA_FILLING;
+}
+
+/* All who could go on are here, and none can. */
+static void none_can(struct gate *g)
+{
+	char why[160];
+	size_t len;
+
+	for (size_t i = 0; i < g->options.replicas; i++) {
+		const struct replica *r = &g->replica[i];
+		if (r->state != REPLICA_HERE || r->at.filling || (!r->is_unfit && r->at.serving))
+			return;
+	}
+	len = (size_t)snprintf(why, sizeof why, "no replica is at iteration %llu:",
+			       (unsigned long long)g->applied);
+	for (size_t i = 0; i < g->options.replicas && len < sizeof why; i++) {
+		const struct replica *r = &g->replica[i];
+		char at[32] = "empty";
+		if (r->at.serving)
+			snprintf(at, sizeof at, "at %llu", (unsigned long long)r->at.iteration);
+		len += (size_t)snprintf(why + len, sizeof why - len, " %s is %s", r->name, at);
+	}
+	units_quit(g, why);
+}
+
+void replicas_place(struct gate *g)
+{
+	size_t from = 0;
+
+	if (g->settling || !g->sums.term || g->quit)
+		return;
+	for (size_t i = 0; i < g->options.replicas; i++) {
+		if (g->replica[i].state == REPLICA_HERE && g->replica[i].is_new &&
+		    (g->sums.is_known || g->replica[i].at.serving))
+			place(g, i);
+	}
+	while (from < g->options.replicas && g->replica[from].state != REPLICA_IN)
+		from++;
+	if (from == g->options.replicas) {
+		none_can(g);
+		return;
+	}
+	for (size_t i = 0; i < g->options.replicas; i++) {
+		const struct replica *r = &g->replica[i];
+		if (r->state == REPLICA_HERE && r->is_unfit && !r->is_waiting &&
+		    r->left_out != r->at.life)
+			fill(g, i, from);
+	}
+}
+
+/* ---- events ---- */
+
+static void out(struct gate *g, size_t i)
+{
+	struct replica *r = &g->replica[i];
+	char why[64];
+	struct worker *w, *next;
+
+	snprintf(why, sizeof why, "its replica %s is gone", r->name);
+	r->state = REPLICA_GONE;
+	r->is_new = r->is_unfit = r->is_waiting = 0;
+	r->told = r->summed = 0;
+	HASH_ITER(hh, g->workers, w, next)
+	{
+		if (w->state == WORKER_ACTIVE && w->replica == i)
+			worker_out(g, w, why);
+	}
+}
+
+void gate_replica(struct gate *g, size_t replica, const struct gate_replica *where)
+{
+	struct replica *r = &g->replica[replica];
+
+	if (r->state != REPLICA_GONE)
+		out(g, replica);
+	r->state = REPLICA_HERE;
+	r->at = *where;
+	r->is_new = 1;
+	units_step(g);
+}
+
+void gate_replica_gone(struct gate *g, size_t replica)
+{
+	if (g->replica[replica].state != REPLICA_GONE)
+		out(g, replica);
+	units_step(g);
+}
+
+void gate_filled(struct gate *g, size_t replica)
+{
+	struct replica *r = &g->replica[replica];
+
+	if (r->state != REPLICA_FILLING)
+		return;
+	r->state = REPLICA_IN;
+	r->is_unfit = 0;
+	units_step(g);
+}
+
+void gate_fill_failed(struct gate *g, size_t replica, int for_good)
+{
+	struct replica *r = &g->replica[replica];
+
+	if (r->state != REPLICA_FILLING)
+		return;
+	r->state = REPLICA_HERE;
+	r->at.serving = r->at.filling = 0;
+	r->is_waiting = 1;
+	if (for_good)
+		r->left_out = r->at.life;
+	units_step(g);
+}
+
+void gate_fill_again(struct gate *g, size_t replica)
+{
+	g->replica[replica].is_waiting = 0;
+	units_step(g);
+}
+
+int gate_in_force(const struct gate *g, size_t replica)
+{
+	return g->replica[replica].state == REPLICA_IN;
+}

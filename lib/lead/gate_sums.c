@@ -1,0 +1,362 @@
+/*
+ * Units of replicas: sum first, commit then, step last.  What is summed is a list of members
+ * (worker, generation) over the replicas in force, under an epoch.  Whenever the list or the
+ * replicas are others, a new epoch begins: sums_step() compares what is open with what should be,
+ * so that no event has to know what it breaks.  A unit is settled when its members have pushed and
+ * its replicas have the sum; nothing begins anew while that settle is out.
+ *
+ * Without backup workers the sum is opened at the boundary, with all members, so that replicas sum
+ * while others still compute; with them when enough have pushed, with those.
+ */
+#include "lead/gate_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what should be summed ---- */
+
+static int has_pushed(const struct worker *w)
+{
+	return w->held && !w->held->late;
+}
+
+static int is_listed(const struct worker *w)
+{
+	return w->state == WORKER_ACTIVE && w->listed && w->listed == w->generation;
+}
+
+static int is_wanted(const struct gate *g, const struct worker *w)
+{
+	return w->state == WORKER_ACTIVE && (!g->backup || has_pushed(w));
+}
+
+/* Members that would be in a sum that is opened now; 0: it is too early for one. */
+static size_t wanted(const struct gate *g)
+{
+	size_t needed = g->active > g->backup ? g->active - (size_t)g->backup : 1, n = 0;
+
+	for (const struct worker *w = g->workers; w; w = w->hh.next)
+		n += is_wanted(g, w) ? 1 : 0;
+	return g->backup && n < needed ? 0 : n;
+}
+
+/* With backup workers one who pushes later does not change it: it will be late. */
+static int members_same(const struct gate *g)
+{
+	size_t listed = 0;
+
+	for (const struct worker *w = g->workers; w; w = w->hh.next)
+		listed += is_listed(w) && is_wanted(g, w) ? 1 : 0;
+	return listed == g->sums.members && (g->backup || listed == g->active);
+}
+
+int sums_cut_waits(const struct gate *g)
+{
+	return replicas_in(g) > 1 && g->active && !g->sums.was_checked;
+}
+
+static int wants_check(const struct gate *g)
+{
+	return replicas_in(g) > 1 &&
+	       ((g->applied + 1) % GATE_CHECK_UNITS == 0 ||
+		(g->cut == CUT_WANTED && !g->sums.was_checked));
+}
+
+/* ---- opening ---- */
+
+static void shut(struct gate *g)
+{
+	for (struct worker *w = g->workers; w; w = w->hh.next)
+		w->listed = 0;
+	g->sums.is_open = 0;
+	g->sums.members = g->sums.replicas = 0;
+}
+
+/* The members in worker order, so that replicas sum in the same one. */
+static size_t list_members(struct gate *g, struct order_member *member, struct worker **order)
+{
+	size_t n = 0;
+
+	for (struct worker *w = g->workers; w; w = w->hh.next) {
+		if (is_wanted(g, w))
+			order[n++] = w;
+	}
+	qsort(order, n, sizeof *order, worker_order);
+	for (size_t i = 0; i < n; i++) {
+		struct worker *w = order[i];
+		memcpy(member[i].worker, w->id, sizeof member[i].worker);
+		snprintf(member[i].replica, sizeof member[i].replica, "%s",
+			 g->replica[w->replica].name);
+		member[i].generation = w->listed = w->generation;
+		member[i].scale = w->held ? w->held->scale : w->scale;
+	}
+	return n;
+}
+
+static void open_sum(struct gate *g)
+{
+	struct worker **order = malloc((g->active + 1) * sizeof *order);
+	struct order_member *member = calloc(g->active + 1, sizeof *member);
+	struct gate_effect *e = order && member ? effect_add(g, GATE_SUM) : NULL;
+
+	shut(g);
+	if (!e || replicas_to(g, e) != 0) {
+		free(order);
+		free(member);
+		g->failed = 1;
+		return;
+	}
+	e->epoch = ++g->sums.epoch;
+	e->iteration = g->applied;
+	e->check = g->sums.is_checked = wants_check(g);
+	e->member = member;
+	e->members = g->sums.members = list_members(g, member, order);
+	g->sums.replicas = e->tos;
+	g->sums.is_open = 1;
+	for (size_t i = 0; i < e->tos; i++)
+		g->replica[e->to[i]].told = e->epoch;
+	free(order);
+}
+
+/* What is open is what should be. */
+static void keep_sum(struct gate *g)
+{
+	if (replicas_in(g) == 0 || wanted(g) == 0)
+		shut(g);
+	else if (!g->sums.is_open || !members_same(g) || !replicas_same(g) ||
+		 (wants_check(g) && !g->sums.is_checked))
+		open_sum(g);
+}
+
+/* ---- settling ---- */
+
+/* Whether all replicas have the sum; that they have different ones ends the lead. */
+static int is_summed(struct gate *g)
+{
+	const struct replica *first = NULL;
+	char why[160];
+
+	for (size_t i = 0; i < g->options.replicas; i++) {
+		const struct replica *r = &g->replica[i];
+		if (r->state != REPLICA_IN)
+			continue;
+		if (r->summed != g->sums.epoch)
+			return 0;
+		if (first && g->sums.is_checked && r->sum != first->sum) {
+			snprintf(why, sizeof why,
+				 "iteration %llu: the sums of %s and %s differ (%016llx, %016llx)",
+				 (unsigned long long)g->applied, first->name, r->name,
+				 (unsigned long long)first->sum, (unsigned long long)r->sum);
+			units_quit(g, why);
+			return 0;
+		}
+		first = first ? first : r;
+	}
+	return 1;
+}
+
+static int is_pushed(const struct gate *g)
+{
+	for (const struct worker *w = g->workers; w; w = w->hh.next) {
+		if (is_listed(w) && !has_pushed(w))
+			return 0;
+	}
+	return 1;
+}
+
+/* What the sum is divided by: samples, where the batch that the end of the data cut short counts as
+ * a whole one, but none as more than the largest that was ever settled (struct order_push). */
+static void count_unit(struct gate *g)
+{
+	uint64_t largest = g->largest, size;
+	struct sums *s = &g->sums;
+
+	s->next = (struct gate_commit){.iteration = g->applied + 1, .epoch = s->epoch};
+	s->loss = 0.0;
+	for (const struct push *p = g->sent.first; p; p = p->next)
+		largest = p->count > largest ? p->count : largest;
+	for (const struct push *p = g->sent.first; p; p = p->next) {
+		size = p->size < largest ? p->size : largest;
+		if (p->count)
+			s->next.divisor += size > p->count ? size : p->count;
+		s->next.samples += p->count;
+		s->loss += p->loss;
+	}
+}
+
+static void settle_unit(struct gate *g)
+{
+	for (struct push *p = g->held.first, *next; p; p = next) {
+		next = p->next;
+		if (p->late || !is_listed(p->worker))
+			continue;
+		pushes_remove(&g->held, p);
+		p->worker->held = NULL;
+		p->worker->sent = p;
+		pushes_add(&g->sent, p);
+	}
+	count_unit(g);
+	units_settle(g);
+}
+
+/* 1 when something was settled: what comes next may be possible, too. */
+static int go_on(struct gate *g)
+{
+	if (g->late) {
+		units_late(g);
+		return 1;
+	}
+	if (!g->sums.is_open || replicas_hold(g) || !is_pushed(g) || !is_summed(g))
+		return 0;
+	settle_unit(g);
+	return 1;
+}
+
+void sums_step(struct gate *g)
+{
+	do {
+		replicas_place(g);
+		worker_let_in(g, 0);
+		units_cut(g);
+		if (g->settling || !g->sums.is_known || g->quit)
+			return;
+		keep_sum(g);
+		if (g->cut == CUT_SAVING || (g->cut == CUT_WANTED && !sums_cut_waits(g)))
+			return;
+	} while (go_on(g));
+}
+
+/* ---- the answer ---- */
+
+static void mark_late(struct gate *g)
+{
+	for (struct push *p = g->held.first; p; p = p->next) {
+		if (!p->late && p->iteration < g->open) {
+			p->late = 1;
+			g->late++;
+		}
+	}
+}
+
+void sums_commit(struct gate *g)
+{
+	struct sums *s = &g->sums;
+	struct gate_effect *e = effect_add(g, GATE_APPLY);
+
+	if (!e || replicas_to(g, e) != 0) {
+		g->failed = 1;
+		return;
+	}
+	s->last = s->next;
+	s->was_checked = s->is_checked;
+	e->iteration = g->applied;
+	e->units = 1;
+	e->epoch = s->last.epoch;
+	e->divisor = s->last.divisor;
+	e->samples = s->last.samples;
+	e->loss = s->loss;
+	for (const struct worker *w = g->workers; w; w = w->hh.next) {
+		if (w->sent && w->sent->count > g->largest)
+			g->largest = w->sent->count;
+	}
+	shut(g);
+	g->applied++;
+	g->open = g->applied;
+	mark_late(g);
+	acts_publish(g);
+	worker_let_in(g, 1);
+}
+
+/* Who was refused is out; what the others have pushed is theirs again, for the next sum. */
+void sums_refused(struct gate *g)
+{
+	struct pushes sent = g->sent;
+	struct worker *w, *w_next;
+
+	g->settling = g->unit = 0;
+	pushes_start(&g->sent);
+	shut(g);
+	for (struct push *p = sent.first, *next; p; p = next) {
+		next = p->next;
+		w = p->worker;
+		if (!p->refused && w->state == WORKER_ACTIVE && w->generation == p->generation) {
+			w->sent = NULL;
+			w->held = p;
+			pushes_add(&g->held, p);
+			continue;
+		}
+		if (!p->refused) { /* it has gone meanwhile */
+			effect_name(g, GATE_DROP, w->id, p->generation, p->sequence);
+			p->refused = REFUSED_BY_SHARDD;
+		}
+		units_finish(g, p);
+	}
+	HASH_ITER(hh, g->workers, w, w_next)
+	{
+		worker_fence(g, w);
+		units_throw(g, w);
+	}
+}
+
+/* ---- events ---- */
+
+void gate_term(struct gate *g, uint64_t term, const struct gate_commit *last)
+{
+	struct sums *s = &g->sums;
+
+	s->term = term;
+	s->epoch = term << 32;
+	g->number = term << 32;
+	if (last) {
+		s->last = *last;
+		s->is_known = 1;
+		g->applied = g->open = last->iteration;
+	}
+	units_step(g);
+}
+
+void gate_summed(struct gate *g, size_t replica, uint64_t epoch, uint64_t sum)
+{
+	struct replica *r = &g->replica[replica];
+
+	if (epoch != r->told || epoch != g->sums.epoch)
+		return;
+	r->summed = epoch;
+	r->sum = sum;
+	units_step(g);
+}
+
+void gate_diverged(struct gate *g, uint64_t epoch, const char *worker, uint64_t generation,
+		   const char *why)
+{
+	struct worker *w;
+	struct push *p;
+
+	HASH_FIND_STR(g->workers, worker, w);
+	if (!w || epoch != g->sums.epoch || !g->sums.is_open || g->settling ||
+	    w->generation != generation || !is_listed(w))
+		return;
+	w->diverged = generation;
+	snprintf(w->why, sizeof w->why, "%s", why);
+	p = w->held;
+	for (size_t i = 0; p && i < p->tokens; i++)
+		effect_err(g, p->token[i], "diverged", "%s", w->why);
+	if (p)
+		p->tokens = 0;
+	worker_out(g, w, "its gradient can't be summed");
+	units_step(g);
+}
+
+void gate_sum_again(struct gate *g, uint64_t epoch)
+{
+	if (epoch != g->sums.epoch || !g->sums.is_open || g->settling)
+		return;
+	shut(g);
+	units_step(g);
+}
+
+uint64_t gate_epoch(const struct gate *g)
+{
+	return g->sums.epoch;
+}

@@ -1,0 +1,626 @@
+/*
+ * The lead and its replicas: a connection to each, what the gate orders, what they answer.  Nothing
+ * is said again here: when a connection goes, so does what was asked on it; when it comes back, the
+ * replica says where it is, and the gate decides.
+ */
+#include "lead/lead_internal.h"
+
+#include "base/boot.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define AGAIN_SECONDS 0.2 /* until a sum that broke off with its fabric is ordered anew */
+#define RENEW_SECONDS 1.0 /* until a replica that refused an order is connected again */
+#define FILL_AGAIN_SECONDS 1.0 /* until one that could not be filled is, doubled each time up to */
+#define FILL_AGAIN_MAX 60.0
+#define FILL_SECONDS 120.0
+#define LOOK_SECONDS 1.0
+#define ALONE_SECONDS 30.0 /* without a replica in force, */
+#define FIRST_SECONDS 600.0 /* and at the start: they may have to read a checkpoint */
+
+struct one {
+	struct lead *lead;
+	size_t index;
+	char name[32];
+	const char *path;
+	struct peer *peer;
+	char boot[BOOT_ID_MAX];
+	int in;               /* in force, when it was last looked at */
+	struct event *renew;  /* its connection is to be made anew */
+	struct event *limit;  /* of a fill */
+	struct event *failed; /* a fill failed, so long ago */
+	double pause;
+	int filling;        /* it was told to be filled */
+	struct event *look; /* it is being filled for another lead */
+};
+
+struct replicas {
+	struct one *one;
+	size_t count, in;
+	struct event *again; /* for the sum of this epoch */
+	uint64_t again_epoch;
+	struct event *alone;
+	struct order_answer cut; /* to be told; done NULL: none is asked */
+	size_t cutter;
+};
+
+/* An order, from the deed until the answer. */
+struct told {
+	struct one *one;
+	enum order_kind kind;
+	uint64_t epoch;
+	int diverged;
+};
+
+/* ---- connections ---- */
+
+static void on_up(struct peer *p, const struct record *greeting, void *one);
+static void on_down(struct peer *p, void *one);
+
+static int connect_one(struct one *o)
+{
+	struct peer_options options = {
+		.path = o->path, .up = on_up, .down = on_down, .owner = o};
+
+	o->peer = peer_new(server_base(o->lead->server), &options);
+	return o->peer ? 0
+		       : lead_breakf(o->lead, ERROR_OS, o->path, "out of memory");
+}
+
+/* It may be dropped by the very call that talks to it: that is done in the next turn. */
+static void drop(struct one *o)
+{
+	event_active(o->renew, EV_TIMEOUT, 1);
+}
+
+/* What was asked of it. */
+static void forget(struct one *o)
+{
+	event_del(o->limit);
+	event_del(o->failed);
+	event_del(o->look);
+	o->filling = 0;
+}
+
+static void on_renew(evutil_socket_t fd, short what, void *one)
+{
+	struct timeval pause = clock_timeval(RENEW_SECONDS);
+	struct one *o = one;
+
+	(void)fd;
+	(void)what;
+	if (o->lead->broken)
+		return;
+	if (!o->peer) {
+		connect_one(o);
+		return;
+	}
+	struct peer *p = o->peer;
+	o->peer = NULL;
+	peer_free(p);
+	forget(o);
+	event_add(o->renew, &pause);
+	gate_replica_gone(o->lead->gate, o->index);
+	lead_pump(o->lead);
+}
+
+static void on_down(struct peer *p, void *one)
+{
+	struct one *o = one;
+
+	(void)p;
+	forget(o);
+	log_say(LOG_LEVEL_WARNING, "%s: connection lost", o->path);
+	gate_replica_gone(o->lead->gate, o->index);
+	lead_pump(o->lead);
+}
+
+/* Whether it is the replica that it should be; -1: the lead is broken, or waits for another. */
+static int where_is(const struct one *o, const struct record *r, struct gate_replica *at)
+{
+	struct lead *l = o->lead;
+	const char *state = record_get(r, "state"), *part = record_get(r, "part");
+	uint64_t incarnation = 0;
+	char own[64];
+	struct error err = {0};
+
+	snprintf(own, sizeof own, "%zu/%zu", o->index, l->options.replica_count);
+	if (!state || !part || strcmp(part, own) != 0)
+		return lead_breakf(l, ERROR_CONFIG, o->path, "is %s%.40s, not replica %s",
+				   state ? "" : "part ", part ? part : "nothing", own);
+	*at = (struct gate_replica){.serving = strcmp(state, "serving") == 0,
+				    .filling = strcmp(state, "filling") == 0,
+				    .life = 1};
+	if (record_u64(r, "iteration", 0, UINT64_MAX - 1, &at->iteration, &err) != 0 ||
+	    record_u64(r, "incarnation", 0, UINT64_MAX, &incarnation, &err) != 0 ||
+	    record_u64_opt(r, "epoch", 0, UINT64_MAX, &at->epoch, &err) != 0 ||
+	    record_u64_opt(r, "life", 1, UINT64_MAX, &at->life, &err) != 0)
+		return lead_breakf(l, ERROR_CONFIG, o->path, "%s", err.text);
+	if (incarnation == l->options.gate.incarnation)
+		return 0;
+	log_say(LOG_LEVEL_WARNING, "%s is of incarnation %llu, not %llu: it is not asked", o->path,
+		(unsigned long long)incarnation,
+		(unsigned long long)l->options.gate.incarnation);
+	return -1;
+}
+
+static void on_stat(const struct record *r, int closing, void *one)
+{
+	struct timeval pause = clock_timeval(LOOK_SECONDS);
+	struct one *o = one;
+	struct gate_replica at;
+
+	if (!r || closing || o->lead->broken || where_is(o, r, &at) != 0)
+		return;
+	if (at.filling)
+		event_add(o->look, &pause);
+	if (o->filling)
+		return;
+	snprintf(o->boot, sizeof o->boot, "%s", record_get(r, "boot") ? record_get(r, "boot") : "");
+	gate_replica(o->lead->gate, o->index, &at);
+	lead_pump(o->lead);
+}
+
+static void on_up(struct peer *p, const struct record *greeting, void *one)
+{
+	(void)greeting;
+	(void)peer_send(p, "stat\n", 5, NULL, 0, on_stat, one);
+}
+
+static void on_look(evutil_socket_t fd, short what, void *one)
+{
+	struct one *o = one;
+
+	(void)fd;
+	(void)what;
+	if (o->peer && !o->filling)
+		(void)peer_send(o->peer, "stat\n", 5, NULL, 0, on_stat, o);
+}
+
+/* ---- answers ---- */
+
+static const char *code_of(const struct record *r)
+{
+	const char *code = record_get(r, "code");
+
+	return code ? code : "?";
+}
+
+static int is_code(const struct record *r, const char *code)
+{
+	return strcmp(code_of(r), code) == 0;
+}
+
+/* It lacks what the gate thinks it has: it is asked where it is. */
+static void refused(struct one *o, const char *what, const struct record *r)
+{
+	log_say(LOG_LEVEL_WARNING, "%s: %s: %s: %s", o->path, what, code_of(r),
+		r->text ? r->text : "");
+	drop(o);
+}
+
+static void on_again(evutil_socket_t fd, short what, void *lead)
+{
+	struct lead *l = lead;
+
+	(void)fd;
+	(void)what;
+	gate_sum_again(l->gate, l->replicas->again_epoch);
+	lead_pump(l);
+}
+
+static void sum_answered(struct told *t, const struct record *r)
+{
+	struct lead *l = t->one->lead;
+	struct timeval pause = clock_timeval(AGAIN_SECONDS);
+	uint64_t sum = 0;
+
+	if (record_is(r, "ok")) {
+		(void)record_u64_opt(r, "sum", 0, UINT64_MAX, &sum, NULL);
+		if (!t->diverged)
+			gate_summed(l->gate, t->one->index, t->epoch, sum);
+	} else if (is_code(r, "fabric") || is_code(r, "lost") || is_code(r, "room")) {
+		if (log_is_worth(++l->sums_broken))
+			log_say(LOG_LEVEL_WARNING, "%s: sum: %s: %s: it is made again", t->one->path,
+				code_of(r), r->text ? r->text : "");
+		if (t->epoch < l->replicas->again_epoch)
+			return; /* of an older one: answers of replicas cross each other */
+		l->replicas->again_epoch = t->epoch;
+		event_add(l->replicas->again, &pause);
+	} else if (!is_code(r, "stale"))
+		refused(t->one, "sum", r);
+}
+
+static void sum_diverged(struct told *t, const struct record *r)
+{
+	struct lead *l = t->one->lead;
+	const char *worker, *why = r->text ? r->text : "its gradient is not finite";
+	uint64_t generation;
+	struct error ignored;
+
+	if (!record_is(r, "diverged") || record_id(r, "worker", &worker, &ignored) != 0 ||
+	    record_u64(r, "generation", 1, UINT64_MAX, &generation, &ignored) != 0)
+		return;
+	t->diverged = 1;
+	if (log_is_worth(++l->diverged))
+		log_say(LOG_LEVEL_WARNING, "a push of %s is refused: %s; %llu so far", worker, why,
+			(unsigned long long)l->diverged);
+	gate_diverged(l->gate, t->epoch, worker, generation, why);
+}
+
+static void on_fill_failed(evutil_socket_t fd, short what, void *one)
+{
+	struct one *o = one;
+
+	(void)fd;
+	(void)what;
+	gate_fill_again(o->lead->gate, o->index);
+	lead_pump(o->lead);
+}
+
+static void on_fill_limit(evutil_socket_t fd, short what, void *one)
+{
+	struct one *o = one;
+
+	(void)fd;
+	(void)what;
+	log_say(LOG_LEVEL_ERROR,
+		"%s could not be filled in %.0f s: the others go on without it until it is started "
+		"anew",
+		o->path, FILL_SECONDS);
+	o->filling = 0;
+	gate_fill_failed(o->lead->gate, o->index, 1);
+	lead_pump(o->lead);
+}
+
+static void fill_answered(struct told *t, const struct record *r)
+{
+	struct one *o = t->one;
+	struct timeval pause;
+	uint64_t iteration = 0;
+
+	event_del(o->limit);
+	o->filling = 0;
+	if (record_is(r, "ok") &&
+	    record_u64(r, "iteration", 0, UINT64_MAX - 1, &iteration, NULL) == 0 &&
+	    iteration == gate_iteration(o->lead->gate)) {
+		o->pause = 0.0;
+		gate_filled(o->lead->gate, o->index);
+		return;
+	}
+	o->pause = o->pause > 0.0 ? 2.0 * o->pause : FILL_AGAIN_SECONDS;
+	o->pause = o->pause < FILL_AGAIN_MAX ? o->pause : FILL_AGAIN_MAX;
+	pause = clock_timeval(o->pause);
+	if (record_is(r, "ok"))
+		log_say(LOG_LEVEL_WARNING, "%s was filled at iteration %llu, not %llu", o->path,
+			(unsigned long long)iteration,
+			(unsigned long long)gate_iteration(o->lead->gate));
+	else
+		log_say(LOG_LEVEL_WARNING, "%s could not be filled: %s: %s", o->path, code_of(r),
+			r->text ? r->text : "");
+	event_add(o->failed, &pause);
+	gate_fill_failed(o->lead->gate, o->index, 0);
+}
+
+static void cut_answered(struct replicas *all, const struct record *r)
+{
+	struct order_answer a = all->cut;
+	struct order_result result = {.text = r && r->text ? r->text : "connection lost"};
+	struct error err = {0};
+
+	if (!a.done)
+		return;
+	all->cut = (struct order_answer){.done = NULL};
+	if (!r)
+		result.code = "lost";
+	else if (!record_is(r, "ok"))
+		result.code = code_of(r);
+	else if (record_u64(r, "bytes", 0, UINT64_MAX, &result.bytes, &err) != 0 ||
+		 record_u64(r, "sum", 0, UINT64_MAX, &result.sum, &err) != 0 ||
+		 record_real_opt(r, "stall", 0.0, 1e9, &result.stall, &err) != 0) {
+		result.code = "bad-answer";
+		result.text = err.text;
+	}
+	a.done(a.part, &result, a.arg);
+}
+
+static void answered(struct told *t, const struct record *r)
+{
+	switch (t->kind) {
+	case ORDER_SUM:
+		sum_answered(t, r);
+		break;
+	case ORDER_APPLY:
+		if (!record_is(r, "ok"))
+			refused(t->one, "apply", r);
+		break;
+	case ORDER_FILL:
+		fill_answered(t, r);
+		break;
+	default:
+		break;
+	}
+}
+
+static void on_answer(const struct record *r, int closing, void *told)
+{
+	struct told *t = told;
+	struct lead *l = t->one->lead;
+
+	if (r && !closing && !l->broken) {
+		if (t->kind == ORDER_SUM)
+			sum_diverged(t, r);
+		lead_pump(l);
+	}
+	if (!closing)
+		return;
+	if (t->kind == ORDER_CUT)
+		cut_answered(l->replicas, r);
+	else if (r && !l->broken)
+		answered(t, r);
+	free(t);
+	if (r)
+		lead_pump(l);
+}
+
+/* ---- orders ---- */
+
+static void send_order(struct one *o, const struct order *order, const char *text, size_t head,
+		       size_t bytes)
+{
+	struct told *t = malloc(sizeof *t);
+
+	if (!t) {
+		lead_breakf(o->lead, ERROR_OS, o->path, "out of memory");
+		return;
+	}
+	*t = (struct told){.one = o, .kind = order->kind, .epoch = order->epoch};
+	if (o->peer && peer_send(o->peer, text, head, bytes ? text + head : NULL, bytes, on_answer,
+				 t) == 0) {
+		if (order->kind == ORDER_APPLY)
+			peer_flush(o->peer);
+		return;
+	}
+	if (o->peer && peer_is_up(o->peer)) {
+		log_say(LOG_LEVEL_WARNING, "%s does not read what it is sent", o->path);
+		drop(o);
+	}
+	if (order->kind == ORDER_CUT)
+		cut_answered(o->lead->replicas, NULL);
+	free(t);
+}
+
+/* to NULL: all who are in force. */
+static void give(struct lead *l, struct order *order, const size_t *to, size_t tos)
+{
+	struct replicas *all = l->replicas;
+	size_t head, bytes;
+	char *text;
+
+	order->incarnation = l->options.gate.incarnation;
+	text = order_write(order, &head, &bytes);
+	if (!text) {
+		lead_breakf(l, ERROR_OS, "replicas", "out of memory");
+		return;
+	}
+	for (size_t i = 0; i < (to ? tos : all->count); i++) {
+		size_t one = to ? to[i] : i;
+		if (to || gate_in_force(l->gate, one))
+			send_order(&all->one[one], order, text, head, bytes);
+	}
+	free(text);
+}
+
+void lead_sum(struct lead *l, const struct gate_effect *e)
+{
+	char names[RECORD_LINE_MAX / 2];
+	size_t len = 0;
+	struct order order = {.kind = ORDER_SUM,
+			      .epoch = e->epoch,
+			      .iteration = e->iteration,
+			      .check = e->check,
+			      .member = e->member,
+			      .members = e->members,
+			      .replicas = names};
+
+	for (size_t i = 0; i < e->tos && len < sizeof names; i++)
+		len += (size_t)snprintf(names + len, sizeof names - len, "%s%s", i ? "," : "",
+					l->replicas->one[e->to[i]].name);
+	give(l, &order, e->to, e->tos);
+}
+
+void lead_step(struct lead *l, const struct gate_effect *e)
+{
+	struct order order = {.kind = ORDER_APPLY,
+			      .iteration = e->iteration,
+			      .units = 1,
+			      .epoch = e->epoch,
+			      .divisor = (double)e->divisor,
+			      .samples = e->samples};
+
+	give(l, &order, e->to, e->tos);
+}
+
+void lead_fill(struct lead *l, const struct gate_effect *e)
+{
+	struct one *o = &l->replicas->one[e->replica];
+	struct timeval limit = clock_timeval(FILL_SECONDS);
+	struct order order = {.kind = ORDER_FILL,
+			      .from = l->replicas->one[e->from].path,
+			      .iteration = e->iteration};
+
+	log_say(LOG_LEVEL_INFO, "%s is filled from %s, at iteration %llu", o->path, order.from,
+		(unsigned long long)e->iteration);
+	event_add(o->limit, &limit);
+	o->filling = 1;
+	give(l, &order, &e->replica, 1);
+}
+
+void lead_replicas_throw(struct lead *l, struct order *order)
+{
+	give(l, order, NULL, 0);
+}
+
+void lead_replicas_cut(struct lead *l, struct order *order, const struct order_answer *a)
+{
+	struct replicas *all = l->replicas;
+	size_t i = 0;
+
+	while (i + 1 < all->count && !gate_in_force(l->gate, i))
+		i++;
+	all->cut = *a;
+	all->cut.part = 0;
+	all->cutter = i;
+	give(l, order, &i, 1);
+}
+
+const char *lead_replicas_cutter(const struct lead *l)
+{
+	return l->replicas->one[l->replicas->cutter].path;
+}
+
+/* ---- who is in force ---- */
+
+const char *lead_replicas_boot(const struct lead *l)
+{
+	const char *boot = "";
+
+	for (size_t i = 0; i < l->replicas->count; i++) {
+		const struct one *o = &l->replicas->one[i];
+		if (!gate_in_force(l->gate, i))
+			continue;
+		if (strcmp(o->boot, l->boot) != 0)
+			return "";
+		boot = l->boot;
+	}
+	return boot;
+}
+
+void lead_replicas_names(const struct lead *l, char *out, size_t max)
+{
+	size_t len = 0;
+
+	out[0] = '\0';
+	for (size_t i = 0; i < l->replicas->count && len < max; i++) {
+		if (gate_in_force(l->gate, i))
+			len += (size_t)snprintf(out + len, max - len, "%s%s", len ? "," : "",
+						l->replicas->one[i].name);
+	}
+}
+
+static void on_alone(evutil_socket_t fd, short what, void *lead)
+{
+	struct lead *l = lead;
+
+	(void)fd;
+	(void)what;
+	lead_breakf(l, ERROR_TEMPFAIL, "replicas",
+		    "none of %zu can go on at iteration %llu: only a rollback helps",
+		    l->replicas->count, (unsigned long long)gate_iteration(l->gate));
+}
+
+void lead_replicas_look(struct lead *l)
+{
+	struct replicas *all = l->replicas;
+	size_t in = 0;
+
+	for (size_t i = 0; i < all->count; i++) {
+		struct one *o = &all->one[i];
+		int is = gate_in_force(l->gate, i);
+		in += is ? 1 : 0;
+		if (is != o->in)
+			log_say(LOG_LEVEL_INFO, "%s is %s at iteration %llu", o->path,
+				is ? "in force" : "out",
+				(unsigned long long)gate_iteration(l->gate));
+		o->in = is;
+	}
+	if (in == all->in)
+		return;
+	if (in)
+		event_del(all->alone);
+	else {
+		struct timeval limit = clock_timeval(ALONE_SECONDS);
+		event_add(all->alone, &limit);
+	}
+	all->in = in;
+}
+
+/* ---- making ---- */
+
+int lead_replicas_new(struct lead *l, struct error *err)
+{
+	struct replicas *all;
+
+	if (l->options.replica_count == 0)
+		return 0;
+	all = l->replicas = calloc(1, sizeof *all);
+	if (all)
+		all->one = calloc(l->options.replica_count, sizeof *all->one);
+	if (!all || !all->one)
+		return error_set(err, ERROR_OS, "replicas", "out of memory");
+	all->count = l->options.replica_count;
+	boot_id(l->boot);
+	for (size_t i = 0; i < all->count; i++) {
+		struct one *o = &all->one[i];
+		o->lead = l;
+		o->index = i;
+		o->path = l->options.replicas[i];
+		snprintf(o->name, sizeof o->name, "r%zu", i);
+	}
+	return 0;
+}
+
+int lead_replicas_start(struct lead *l, struct event_base *base)
+{
+	struct timeval first = clock_timeval(FIRST_SECONDS);
+	struct replicas *all = l->replicas;
+
+	if (!all)
+		return 0;
+	all->again = evtimer_new(base, on_again, l);
+	all->alone = evtimer_new(base, on_alone, l);
+	if (!all->again || !all->alone || event_add(all->alone, &first) != 0)
+		return -1;
+	for (size_t i = 0; i < all->count; i++) {
+		struct one *o = &all->one[i];
+		o->renew = evtimer_new(base, on_renew, o);
+		o->limit = evtimer_new(base, on_fill_limit, o);
+		o->failed = evtimer_new(base, on_fill_failed, o);
+		o->look = evtimer_new(base, on_look, o);
+		if (!o->renew || !o->limit || !o->failed || !o->look || connect_one(o) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+void lead_replicas_stop(struct lead *l)
+{
+	struct replicas *all = l->replicas;
+
+	for (size_t i = 0; all && i < all->count; i++) {
+		struct one *o = &all->one[i];
+		struct event *event[] = {o->renew, o->limit, o->failed, o->look};
+		peer_free(o->peer);
+		o->peer = NULL;
+		for (size_t k = 0; k < sizeof event / sizeof *event; k++) {
+			if (event[k])
+				event_free(event[k]);
+		}
+	}
+	if (all && all->again)
+		event_free(all->again);
+	if (all && all->alone)
+		event_free(all->alone);
+}
+
+void lead_replicas_free(struct lead *l)
+{
+	if (l->replicas)
+		free(l->replicas->one);
+	free(l->replicas);
+}

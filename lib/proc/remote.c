@@ -1,0 +1,583 @@
+/* remote: see remote.h. */
+#include "proc/remote.h"
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/version.h"
+#include "base/words.h"
+#include "proc/process.h"
+#include "record/framer.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHUNK 65536          /* bytes written at once */
+#define NOISE_MAX (1u << 20) /* bytes before the greeting: what login scripts print */
+#define WORDS_MAX 512        /* bytes kept of what ssh or srun said last */
+#define REAP_SECONDS 2.0     /* from the end of its output to its own */
+
+enum { IN, OUT, SAID };
+
+/* Bytes that are to be sent: of memory, or of a file. */
+struct piece {
+	struct piece *next;
+	int fd; /* -1: of memory */
+	uint64_t left;
+	size_t at;
+	char data[];
+};
+
+struct remote {
+	const struct launcher *launcher;
+	char *host;
+	char *program;
+	pid_t pid;
+	int fd[REMOTE_POLLS];
+	struct framer framer;
+	char in[2 * CHUNK], chunk[CHUNK];
+	size_t chunk_at, chunk_len; /* of a file: read, and not sent yet */
+	struct piece *first, **last;
+	int has_greeted;
+	struct remote_greeting greeting;
+	size_t noise;
+	double heard, beat; /* clock_mono(): last sign from there, last one from here */
+	size_t open;        /* requests without an answer */
+	int into;
+	struct record answer; /* whose payload is on its way */
+	int answering;
+	char words[WORDS_MAX];
+	size_t words_len;
+};
+
+/* ---- beginning and end ---- */
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+/* ssh or srun: it ends with us, and no signal of ours reaches it but by us. */
+static void become(char **words, const char *path, int pipes[REMOTE_POLLS][2], int quiet)
+{
+	process_signals_reset();
+	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (dup2(pipes[OUT][0], 0) < 0 || dup2(pipes[IN][1], 1) < 0 ||
+	    (quiet && dup2(pipes[SAID][1], 2) < 0))
+		_exit(ERROR_OS);
+	execv(path, words);
+	_exit(ERROR_OS);
+}
+
+static int start(struct remote *r, const struct remote_options *o, struct error *err)
+{
+	char path[PATH_MAX], **words;
+	int pipes[REMOTE_POLLS][2] = {{-1, -1}, {-1, -1}, {-1, -1}};
+	size_t count;
+	int result = o->launcher->reach(o->host, o->program, &words, &count, err);
+	if (result == 0)
+		result = process_find(words[0], o->search_path, path, sizeof path, err);
+	for (int i = 0; result == 0 && i < REMOTE_POLLS; i++)
+		if ((i != SAID || o->quiet) && pipe2(pipes[i], O_CLOEXEC) != 0)
+			result = error_errno(err, ERROR_OS, o->host, "pipe");
+	if (result == 0) {
+		r->pid = process_fork();
+		if (r->pid == 0)
+			become(words, path, pipes, o->quiet);
+		if (r->pid < 0)
+			result = error_errno(err, ERROR_OS, o->host, "fork");
+	}
+	close_fd(&pipes[IN][1]);
+	close_fd(&pipes[OUT][0]);
+	close_fd(&pipes[SAID][1]);
+	r->fd[IN] = pipes[IN][0];
+	r->fd[OUT] = pipes[OUT][1];
+	r->fd[SAID] = pipes[SAID][0];
+	for (int i = 0; i < REMOTE_POLLS; i++)
+		if (r->fd[i] >= 0)
+			fcntl(r->fd[i], F_SETFL, O_NONBLOCK);
+	words_free(words, count);
+	return result;
+}
+
+int remote_open(struct remote **out, const struct remote_options *options, struct error *err)
+{
+	struct remote *r = calloc(1, sizeof *r);
+	*out = NULL;
+	if (!r)
+		return error_set(err, ERROR_OS, options->host, "out of memory");
+	r->launcher = options->launcher;
+	r->fd[IN] = r->fd[OUT] = r->fd[SAID] = r->into = -1;
+	r->last = &r->first;
+	r->heard = r->beat = clock_mono();
+	r->host = strdup(options->host);
+	r->program = strdup(options->program);
+	framer_lend(&r->framer, r->in, sizeof r->in);
+	int result = r->host && r->program ? start(r, options, err)
+					   : error_set(err, ERROR_OS, options->host, "out of memory");
+	if (result == 0)
+		*out = r;
+	else
+		remote_close(r);
+	return result;
+}
+
+static void drop_first(struct remote *r)
+{
+	struct piece *p = r->first;
+	r->first = p->next;
+	if (!r->first)
+		r->last = &r->first;
+	if (p->fd >= 0)
+		close(p->fd);
+	free(p);
+}
+
+void remote_close(struct remote *r)
+{
+	if (!r)
+		return;
+	if (r->pid > 0) {
+		kill(r->pid, SIGKILL);
+		waitpid(r->pid, NULL, 0);
+	}
+	while (r->first)
+		drop_first(r);
+	for (int i = 0; i < REMOTE_POLLS; i++)
+		close_fd(&r->fd[i]);
+	free(r->host);
+	free(r->program);
+	free(r);
+}
+
+/* ---- what goes there ---- */
+
+static struct piece *add_piece(struct remote *r, size_t bytes, struct error *err)
+{
+	struct piece *p = malloc(sizeof *p + bytes);
+	if (!p) {
+		error_set(err, ERROR_OS, r->host, "out of memory");
+		return NULL;
+	}
+	*p = (struct piece){.fd = -1, .left = bytes};
+	*r->last = p;
+	r->last = &p->next;
+	return p;
+}
+
+int remote_ask(struct remote *r, struct record_out *request, const void *payload, size_t bytes,
+	       struct error *err)
+{
+	size_t len = record_end(request, NULL);
+	if (len == 0)
+		return error_set(err, ERROR_CONFIG, r->host, "a name is too long to be sent");
+	struct piece *p = add_piece(r, len + bytes, err);
+	if (!p)
+		return -1;
+	memcpy(p->data, request->data, len);
+	if (bytes > 0)
+		memcpy(p->data + len, payload, bytes);
+	r->open++;
+	return 0;
+}
+
+int remote_ask_path(struct remote *r, const char *verb, const char *path, struct error *err)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, verb);
+	record_add(&o, "path", path);
+	return remote_ask(r, &o, NULL, 0, err);
+}
+
+static int bring_file(struct remote *r, const char *path, const struct stat *st, struct error *err)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return error_errno(err, 0, path, "can't be read");
+	record_begin(&o, line, sizeof line, "file");
+	record_add(&o, "path", path);
+	record_add_u64(&o, "bytes", (uint64_t)st->st_size);
+	struct piece *p = remote_ask(r, &o, NULL, 0, err) == 0 ? add_piece(r, 0, err) : NULL;
+	if (!p) {
+		close(fd);
+		return -1;
+	}
+	p->fd = fd;
+	p->left = (uint64_t)st->st_size;
+	return 0;
+}
+
+static int bring_dir(struct remote *r, const char *path, size_t *asked, struct error *err)
+{
+	char name[PATH_MAX];
+	int result = remote_ask_path(r, "make", path, err);
+	DIR *d = result == 0 ? opendir(path) : NULL;
+	if (result != 0)
+		return -1;
+	++*asked;
+	if (!d)
+		return error_errno(err, 0, path, "can't be read");
+	for (struct dirent *e; result == 0 && (e = readdir(d));)
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0) {
+			result = fs_join(name, sizeof name, path, e->d_name, err);
+			if (result == 0)
+				result = remote_bring(r, name, asked, err);
+		}
+	closedir(d);
+	return result;
+}
+
+int remote_bring(struct remote *r, const char *path, size_t *asked, struct error *err)
+{
+	struct stat st;
+	if (stat(path, &st) != 0)
+		return error_errno(err, 0, path, "can't be read");
+	if (S_ISDIR(st.st_mode))
+		return bring_dir(r, path, asked, err);
+	if (!S_ISREG(st.st_mode))
+		return error_set(err, ERROR_CONFIG, path, "is neither a file nor a directory");
+	++*asked;
+	return bring_file(r, path, &st, err);
+}
+
+/* What of the first piece is to be written now; NULL: a file that has become shorter. */
+static const char *next_bytes(struct remote *r, size_t *len)
+{
+	struct piece *p = r->first;
+	if (p->fd < 0) {
+		*len = (size_t)p->left;
+		return p->data + p->at;
+	}
+	if (r->chunk_at == r->chunk_len) {
+		size_t want = p->left < sizeof r->chunk ? (size_t)p->left : sizeof r->chunk;
+		ssize_t n = read(p->fd, r->chunk, want);
+		if (n <= 0 && want > 0)
+			return NULL;
+		r->chunk_at = 0;
+		r->chunk_len = (size_t)n;
+	}
+	*len = r->chunk_len - r->chunk_at;
+	return r->chunk + r->chunk_at;
+}
+
+static void sent(struct remote *r, size_t n)
+{
+	struct piece *p = r->first;
+	p->left -= n;
+	if (p->fd < 0)
+		p->at += n;
+	else
+		r->chunk_at += n;
+	if (p->left == 0)
+		drop_first(r);
+}
+
+/* -1: nobody reads any more; how that came is seen when it has ended. */
+static int send_some(struct remote *r, struct error *err)
+{
+	while (r->first) {
+		size_t len;
+		const char *data = next_bytes(r, &len);
+		if (!data)
+			return error_set(err, ERROR_IO, r->host, "a file became shorter as it was sent there");
+		ssize_t n = len > 0 ? write(r->fd[OUT], data, len) : 0;
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			break;
+		if (n < 0) {
+			close_fd(&r->fd[OUT]);
+			break;
+		}
+		sent(r, (size_t)n);
+		r->beat = clock_mono();
+	}
+	return 0;
+}
+
+static int beat(struct remote *r, struct error *err)
+{
+	static const char line[] = "beat\n";
+	if (!r->has_greeted || r->first || clock_mono() - r->beat < REMOTE_BEAT_SECONDS)
+		return 0;
+	struct piece *p = add_piece(r, sizeof line - 1, err);
+	if (!p)
+		return -1;
+	memcpy(p->data, line, sizeof line - 1);
+	return 0;
+}
+
+/* ---- what comes from there ---- */
+
+static void hear_words(struct remote *r)
+{
+	char text[WORDS_MAX / 2];
+	ssize_t n;
+	while ((n = read(r->fd[SAID], text, sizeof text)) > 0) {
+		size_t len = (size_t)n;
+		if (r->words_len + len >= sizeof r->words) {
+			size_t drop = r->words_len + len - (sizeof r->words - 1);
+			memmove(r->words, r->words + drop, r->words_len - drop);
+			r->words_len -= drop;
+		}
+		memcpy(r->words + r->words_len, text, len);
+		r->words_len += len;
+	}
+	if (n == 0)
+		close_fd(&r->fd[SAID]);
+}
+
+static int read_greeting(struct remote *r, const struct record *rec, struct error *err)
+{
+	struct remote_greeting *g = &r->greeting;
+	const char *version = record_get(rec, "program"), *host = record_get(rec, "host"),
+		   *boot = record_get(rec, "boot");
+	snprintf(g->version, sizeof g->version, "%s", version ? version : "?");
+	snprintf(g->host, sizeof g->host, "%s", host ? host : "");
+	snprintf(g->boot, sizeof g->boot, "%s", boot ? boot : "");
+	if (strcmp(g->version, PACELINE_VERSION) != 0)
+		return error_set(err, ERROR_CONFIG, r->host,
+				 "has Paceline %s at %.200s, and here it is " PACELINE_VERSION
+				 ": all hosts need the same",
+				 g->version, r->program);
+	if (record_u64(rec, "cores", 1, UINT64_MAX, &g->cores, err) != 0 ||
+	    record_u64(rec, "memory-mib", 0, UINT64_MAX, &g->memory_mib, err) != 0)
+		return error_wrap(err, r->host);
+	r->has_greeted = 1;
+	return 0;
+}
+
+/* What login scripts print comes before it. */
+static int take_greeting(struct remote *r, const char *line, size_t len, struct error *err)
+{
+	static const char head[] = "paceline role=node-host ";
+	static struct record rec;
+	r->noise += len + 1;
+	if (r->noise > NOISE_MAX)
+		return error_set(err, ERROR_CONFIG, r->host,
+				 "login scripts there print more than a greeting can stand behind");
+	if (len < sizeof head - 1 || memcmp(line, head, sizeof head - 1) != 0)
+		return 0;
+	if (record_parse(&rec, line, len, err) != 0)
+		return error_wrap(err, r->host);
+	return read_greeting(r, &rec, err);
+}
+
+/* A line of what came before the greeting may be of any length. */
+static int skip_noise(struct remote *r, struct error *err)
+{
+	const char *line;
+	size_t len;
+	while (!r->has_greeted) {
+		enum framer_found found = framer_line(&r->framer, RECORD_LINE_MAX, &line, &len);
+		if (found == FRAMER_MORE)
+			return 0;
+		if (found == FRAMER_LONG) {
+			framer_expect(&r->framer, 1);
+			framer_take(&r->framer, NULL, 1);
+			r->noise++;
+		} else if (take_greeting(r, line, len, err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int hear(struct remote *r, struct error *err)
+{
+	struct iovec piece[2];
+	size_t count = framer_pieces(&r->framer, NULL, 0, piece);
+	ssize_t n = count > 0 ? readv(r->fd[IN], piece, (int)count) : 0;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (n > 0) {
+		framer_came(&r->framer, (size_t)n);
+		r->heard = clock_mono();
+		return r->has_greeted ? 0 : skip_noise(r, err);
+	}
+	if (count > 0)
+		close_fd(&r->fd[IN]);
+	return 0;
+}
+
+/* As much of an answer's payload as is there. 1: all of it was. */
+static int take_payload(struct remote *r, struct error *err)
+{
+	char some[CHUNK];
+	size_t n;
+	while (r->framer.due > 0 && (n = framer_take(&r->framer, some, sizeof some)) > 0)
+		if (r->into >= 0 && fs_write_all(r->into, some, n, r->host, err) != 0)
+			return -1;
+	return r->framer.due == 0;
+}
+
+static int begin_answer(struct remote *r, struct record *rec, struct error *err)
+{
+	uint64_t bytes = 0;
+	int closes = record_is(rec, "ok") || record_is(rec, "err");
+	if (closes && r->open == 0)
+		return error_set(err, ERROR_DATA, r->host, "answers what was not asked");
+	r->open -= (size_t)closes;
+	if (record_u64_opt(rec, "bytes", 0, UINT64_MAX, &bytes, err) != 0)
+		return error_wrap(err, r->host);
+	framer_expect(&r->framer, bytes);
+	r->answering = 1;
+	return 0;
+}
+
+int remote_take(struct remote *r, const struct record **out, struct error *err)
+{
+	const char *line;
+	size_t len;
+	while (r->has_greeted && !r->answering) {
+		enum framer_found found = framer_line(&r->framer, RECORD_LINE_MAX, &line, &len);
+		if (found == FRAMER_MORE)
+			return 0;
+		if (found == FRAMER_LONG)
+			return error_set(err, ERROR_DATA, r->host, "says a line that is too long");
+		if (record_parse(&r->answer, line, len, err) != 0)
+			return error_wrap(err, r->host);
+		if (!record_is(&r->answer, "beat") && begin_answer(r, &r->answer, err) != 0)
+			return -1;
+	}
+	int whole = r->answering ? take_payload(r, err) : 0;
+	if (whole <= 0)
+		return whole;
+	r->answering = 0;
+	*out = &r->answer;
+	return 1;
+}
+
+const struct remote_greeting *remote_greets(const struct remote *r)
+{
+	return r->has_greeted ? &r->greeting : NULL;
+}
+
+void remote_done(struct remote *r)
+{
+	close_fd(&r->fd[OUT]);
+}
+
+void remote_into(struct remote *r, int fd)
+{
+	r->into = fd;
+}
+
+int remote_refused(const struct remote *r, const struct record *answer, struct error *err)
+{
+	char place[2 * ERROR_PLACE_MAX];
+	uint64_t status = ERROR_SOFTWARE;
+	const char *at = record_get(answer, "place");
+	record_u64_opt(answer, "status", 1, 255, &status, NULL);
+	snprintf(place, sizeof place, "%s%s%.500s", r->host, at && at[0] ? ": " : "", at ? at : "");
+	return error_set(err, (int)status, place, "%s", answer->text ? answer->text : "refused");
+}
+
+/* ---- the end ---- */
+
+/* Of what ssh or srun said, the last line; "" when it said nothing. */
+static const char *last_words(struct remote *r)
+{
+	if (r->fd[SAID] >= 0)
+		hear_words(r);
+	while (r->words_len > 0 && strchr("\r\n", r->words[r->words_len - 1]))
+		r->words_len--;
+	r->words[r->words_len] = '\0';
+	const char *newline = strrchr(r->words, '\n');
+	return newline ? newline + 1 : r->words;
+}
+
+/* Its output has ended, so it does, too. */
+static struct node_end reap(struct remote *r)
+{
+	struct node_end unseen = {0};
+	int status;
+	double until = clock_mono() + REAP_SECONDS;
+	close_fd(&r->fd[OUT]);
+	while (clock_mono() < until) {
+		if (waitpid(r->pid, &status, WNOHANG) == r->pid) {
+			r->pid = 0;
+			return end_of(status);
+		}
+		clock_sleep(0.005);
+	}
+	return unseen;
+}
+
+/* A shell there says so of a program that it does not find or may not run; srun names the call. */
+static int is_not_there(const struct node_end *end, const char *words)
+{
+	return (end->seen && !end->signal && (end->status == 127 || end->status == 126)) ||
+	       strstr(words, "execve()") != NULL;
+}
+
+static int lost(struct remote *r, struct error *err)
+{
+	char how[128];
+	struct node_end end = reap(r);
+	const char *words = last_words(r);
+	end_text(&end, how, sizeof how);
+	if (!r->has_greeted && is_not_there(&end, words))
+		return error_set(err, ERROR_CONFIG, r->host,
+				 "%.200s does not run there: the kit must lie at the same place on all "
+				 "hosts%s%.200s",
+				 r->program, words[0] ? ": " : "", words);
+	return error_set(err, ERROR_UNAVAILABLE, r->host, "%s: %s ended: %s%s%.200s",
+			 r->has_greeted ? "connection lost" : "not reached", r->launcher->name, how,
+			 words[0] ? ": " : "", words);
+}
+
+static int silent(struct remote *r, struct error *err)
+{
+	const char *words = last_words(r);
+	return error_set(err, ERROR_UNAVAILABLE, r->host, "%s for %g s%s%.200s",
+			 r->has_greeted ? "no sign of life" : "no answer", REMOTE_NEAR_SECONDS,
+			 words[0] ? ": " : "", words);
+}
+
+/* ---- a turn ---- */
+
+void remote_wants(const struct remote *r, struct pollfd polls[REMOTE_POLLS])
+{
+	polls[IN] = (struct pollfd){.fd = r->fd[IN], .events = POLLIN};
+	polls[OUT] = (struct pollfd){.fd = r->first ? r->fd[OUT] : -1, .events = POLLOUT};
+	polls[SAID] = (struct pollfd){.fd = r->fd[SAID], .events = POLLIN};
+}
+
+int remote_timeout(const struct remote *r)
+{
+	double now = clock_mono(), next = r->heard + REMOTE_NEAR_SECONDS;
+	if (r->has_greeted && r->beat + REMOTE_BEAT_SECONDS < next)
+		next = r->beat + REMOTE_BEAT_SECONDS;
+	return next <= now ? 0 : (int)((next - now) * 1000) + 1;
+}
+
+int remote_turn(struct remote *r, const struct pollfd polls[REMOTE_POLLS], struct error *err)
+{
+	if (r->fd[SAID] >= 0 && polls[SAID].revents)
+		hear_words(r);
+	if (r->fd[IN] >= 0 && polls[IN].revents && hear(r, err) != 0)
+		return -1;
+	if (r->fd[IN] < 0)
+		return lost(r, err);
+	if (clock_mono() - r->heard >= REMOTE_NEAR_SECONDS)
+		return silent(r, err);
+	if (beat(r, err) != 0)
+		return -1;
+	return r->fd[OUT] >= 0 ? send_some(r, err) : 0;
+}

@@ -1,0 +1,208 @@
+/* remote_run: see remote_run.h. */
+#include "proc/remote_run.h"
+
+#include "base/fs.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+struct running {
+	const struct remote_run *what;
+	struct remote *remote;
+	int signals;  /* signalfd */
+	size_t left;  /* answers to come before the node runs; the last one is that of `run` */
+	int has_asked, has_ended, killed_by;
+	struct node_end *end;
+};
+
+static int ask_run(struct running *r, struct error *err)
+{
+	char line[RECORD_LINE_MAX], *text = NULL;
+	size_t len = 0;
+	struct record_out o;
+	FILE *out = open_memstream(&text, &len);
+	for (char *const *word = r->what->argv; out && *word; word++)
+		fwrite(*word, 1, strlen(*word) + 1, out);
+	if (!out || fclose(out) != 0) {
+		free(text);
+		return error_set(err, ERROR_OS, r->what->host.host, "out of memory");
+	}
+	record_begin(&o, line, sizeof line, "run");
+	record_add(&o, "host", r->what->host.host);
+	record_add_u64(&o, "bytes", len);
+	int result = remote_ask(r->remote, &o, text, len, err);
+	free(text);
+	r->left++;
+	return result;
+}
+
+/* When it greets: what the node needs, and the node, without waiting for answers in between. */
+static int ask_all(struct running *r, struct error *err)
+{
+	if (!remote_greets(r->remote) || r->has_asked)
+		return 0;
+	r->has_asked = 1;
+	for (const char *const *dir = r->what->make; dir && *dir; dir++, r->left++)
+		if (remote_ask_path(r->remote, "make", *dir, err) != 0)
+			return -1;
+	for (const char *const *path = r->what->bring; path && *path; path++)
+		if (remote_bring(r->remote, *path, &r->left, err) != 0)
+			return -1;
+	return ask_run(r, err);
+}
+
+static int pass_on(struct running *r, int sig, struct error *err)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	if (!r->has_asked) { /* nothing has been started */
+		r->killed_by = sig;
+		return 0;
+	}
+	record_begin(&o, line, sizeof line, "signal");
+	record_add_u64(&o, "number", (uint64_t)sig);
+	return remote_ask(r->remote, &o, NULL, 0, err);
+}
+
+static int take_signals(struct running *r, struct error *err)
+{
+	struct signalfd_siginfo info;
+	int result = 0;
+	while (result == 0 && read(r->signals, &info, sizeof info) == (ssize_t)sizeof info)
+		result = pass_on(r, (int)info.ssi_signo, err);
+	return result;
+}
+
+static int take_end(struct running *r, const struct record *rec, struct error *err)
+{
+	uint64_t status = 0, sig = 0;
+	if (record_u64_opt(rec, "status", 0, 255, &status, err) != 0 ||
+	    record_u64_opt(rec, "signal", 0, NSIG - 1, &sig, err) != 0)
+		return error_wrap(err, r->what->host.host);
+	*r->end = (struct node_end){.seen = 1, .status = (int)status, .signal = (int)sig};
+	r->has_ended = 1;
+	remote_done(r->remote);
+	return 0;
+}
+
+static int take_answers(struct running *r, struct error *err)
+{
+	const struct record *rec;
+	int got;
+	while ((got = remote_take(r->remote, &rec, err)) > 0) {
+		int result = 0;
+		if (record_is(rec, "end"))
+			result = take_end(r, rec, err);
+		else if (r->left > 0 && record_is(rec, "err"))
+			result = remote_refused(r->remote, rec, err);
+		else if (r->left > 0 && record_is(rec, "ok"))
+			r->left--;
+		if (result != 0)
+			return -1;
+	}
+	return got;
+}
+
+/* After the end its host's side is waited for: what the node has written last comes with it. */
+static int turn(struct running *r, struct error *err)
+{
+	struct pollfd polls[REMOTE_POLLS + 1];
+	struct error over;
+	remote_wants(r->remote, polls);
+	polls[REMOTE_POLLS] = (struct pollfd){.fd = r->signals, .events = POLLIN};
+	if (poll(polls, REMOTE_POLLS + 1, remote_timeout(r->remote)) < 0 && errno != EINTR)
+		return error_errno(err, ERROR_OS, r->what->host.host, "poll");
+	if (take_signals(r, err) != 0)
+		return -1;
+	int result = remote_turn(r->remote, polls, &over);
+	if (take_answers(r, err) != 0 || ask_all(r, err) != 0)
+		return -1;
+	if (result == 0)
+		return 0;
+	if (err)
+		*err = over;
+	return -1;
+}
+
+static int block_signals(int *fd)
+{
+	static const int passed[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
+	sigset_t set;
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
+		sigaddset(&set, passed[i]);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
+		return -1;
+	*fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return *fd < 0 ? -1 : 0;
+}
+
+int remote_run(const struct remote_run *what, struct node_end *end, struct error *err)
+{
+	struct running r = {.what = what, .signals = -1, .end = end};
+	if (block_signals(&r.signals) != 0)
+		return error_errno(err, ERROR_OS, what->host.host, "signals");
+	int result = remote_open(&r.remote, &what->host, err);
+	while (result == 0 && !r.killed_by)
+		result = turn(&r, err);
+	if (r.killed_by)
+		*end = (struct node_end){.seen = 1, .signal = r.killed_by};
+	remote_close(r.remote);
+	close(r.signals);
+	return r.has_ended || r.killed_by ? 0 : -1;
+}
+
+/* ---- a file from there ---- */
+
+struct fetch {
+	struct remote *remote;
+	const char *host, *path;
+};
+
+static int fetch_turn(struct fetch *f, int *done, struct error *err)
+{
+	struct pollfd polls[REMOTE_POLLS];
+	const struct record *rec;
+	struct error over;
+	remote_wants(f->remote, polls);
+	if (poll(polls, REMOTE_POLLS, remote_timeout(f->remote)) < 0 && errno != EINTR)
+		return error_errno(err, ERROR_OS, f->host, "poll");
+	int result = remote_turn(f->remote, polls, &over), got = remote_take(f->remote, &rec, err);
+	if (got < 0)
+		return -1;
+	if (got > 0 && !record_is(rec, "ok"))
+		return remote_refused(f->remote, rec, err);
+	*done = got > 0;
+	if (*done || result == 0)
+		return 0;
+	if (err)
+		*err = over;
+	return -1;
+}
+
+static int fill(int fd, const char *path, void *arg, struct error *err)
+{
+	struct fetch *f = arg;
+	int done = 0, result = remote_ask_path(f->remote, "send", f->path, err);
+	(void)path;
+	remote_into(f->remote, fd);
+	while (result == 0 && !done)
+		result = fetch_turn(f, &done, err);
+	return result;
+}
+
+int remote_fetch(const struct remote_options *host, const char *path, const char *to,
+		 struct error *err)
+{
+	struct fetch f = {.host = host->host, .path = path};
+	if (remote_open(&f.remote, host, err) != 0)
+		return -1;
+	int result = fs_replace(to, 0600, fill, &f, err);
+	remote_close(f.remote);
+	return result;
+}

@@ -1,0 +1,26 @@
+/*
+ * remote_run: one node on another host, from this end: what node-host(8) does in the place of a node's
+ * program.
+ */
+#ifndef PACELINE_PROC_REMOTE_RUN_H
+#define PACELINE_PROC_REMOTE_RUN_H
+
+#include "base/error.h"
+#include "proc/end.h"
+#include "proc/remote.h"
+
+struct remote_run {
+	struct remote_options host;
+	const char *const *make, *const *bring; /* as in struct node_start; NULL-terminated, or NULL */
+	char *const *argv;                      /* program with its path there, and arguments */
+};
+
+/* Runs it to its end. SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2 are passed on; they stay blocked here.
+ * -1: ERROR_UNAVAILABLE where the host was not reached or is lost, else why it was not started. */
+int remote_run(const struct remote_run *what, struct node_end *end, struct error *err);
+
+/* A file from there, whole or not at all, to a path here. */
+int remote_fetch(const struct remote_options *host, const char *path, const char *to,
+		 struct error *err);
+
+#endif

@@ -1,0 +1,584 @@
+/* remote_serve: see remote_serve.h. Requests come from our own user, on the machine where the job is. */
+#include "proc/remote_serve.h"
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/version.h"
+#include "proc/process.h"
+#include "proc/remote.h"
+#include "record/framer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHUNK 65536
+#define ARGV_MAX (16u << 20) /* bytes of a command */
+#define READ_MAX 256         /* bytes of a file's first line */
+
+struct serve {
+	const char *search;
+	int gate;    /* to the process that waits for us; its end is ours */
+	int signals; /* signalfd */
+	pid_t node;  /* 0: none */
+	struct framer framer;
+	char in[2 * CHUNK];
+	double heard, beat;
+	int failed; /* something that the node needs could not be made */
+	int over;   /* nobody hears us any more */
+};
+
+static volatile sig_atomic_t group; /* of the node; 0: none */
+
+static void kill_group(void)
+{
+	if (group > 0)
+		kill(-(pid_t)group, SIGKILL);
+}
+
+/* Nobody reads what we say. */
+static void on_alarm(int sig)
+{
+	(void)sig;
+	kill_group();
+	_exit(ERROR_TEMPFAIL);
+}
+
+/* ---- saying ---- */
+
+static void say(struct serve *s, const void *data, size_t len)
+{
+	alarm((unsigned)REMOTE_FAR_SECONDS);
+	if (fs_write_all(1, data, len, "standard output", NULL) != 0)
+		s->over = 1;
+	alarm(0);
+	s->beat = clock_mono();
+}
+
+static void say_record(struct serve *s, struct record_out *o, const char *text)
+{
+	size_t len = record_end(o, text);
+	say(s, o->data, len);
+}
+
+static void say_ok(struct serve *s)
+{
+	static const char line[] = "ok\n";
+	say(s, line, sizeof line - 1);
+}
+
+static void say_error(struct serve *s, const struct error *err)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "err");
+	record_add(&o, "code", "refused");
+	record_add_u64(&o, "status", (uint64_t)err->code);
+	record_add(&o, "place", err->place);
+	say_record(s, &o, err->text);
+}
+
+static void greet(struct serve *s)
+{
+	char line[RECORD_LINE_MAX], boot[BOOT_ID_MAX];
+	struct record_out o;
+	struct node_place here;
+	launcher_here(&here);
+	boot_id(boot);
+	record_begin(&o, line, sizeof line, "paceline");
+	record_add(&o, "role", "node-host");
+	record_add_u64(&o, "version", 1);
+	record_add(&o, "program", PACELINE_VERSION);
+	record_add(&o, "host", here.host);
+	record_add(&o, "boot", boot);
+	record_add_u64(&o, "cores", here.cores);
+	record_add_u64(&o, "memory-mib", here.memory_mib);
+	say_record(s, &o, NULL);
+}
+
+/* ---- hearing ---- */
+
+/* What is there now, to the buffer. -1: the conversation has ended. */
+static int hear(struct serve *s)
+{
+	struct iovec piece[2];
+	size_t count = framer_pieces(&s->framer, NULL, 0, piece);
+	ssize_t n = readv(0, piece, (int)count);
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return 0;
+	if (n <= 0)
+		return -1;
+	framer_came(&s->framer, (size_t)n);
+	s->heard = clock_mono();
+	return 0;
+}
+
+/* Some of a payload; 0: all of it was taken. -1: it does not come. */
+static ssize_t take_payload(struct serve *s, void *to, size_t max)
+{
+	while (s->framer.due > 0) {
+		size_t n = framer_take(&s->framer, to, max);
+		struct pollfd in = {.fd = 0, .events = POLLIN};
+		if (n > 0)
+			return (ssize_t)n;
+		int ready = poll(&in, 1, (int)(REMOTE_FAR_SECONDS * 1000));
+		if ((ready < 0 && errno != EINTR) || ready == 0 || (ready > 0 && hear(s) != 0)) {
+			s->over = 1;
+			return -1;
+		}
+	}
+	return 0;
+}
+
+/* What is left of a payload that nobody wants. */
+static void drop_payload(struct serve *s)
+{
+	char some[CHUNK];
+	while (take_payload(s, some, sizeof some) > 0)
+		;
+}
+
+/* ---- files ---- */
+
+static int look(struct serve *s, const struct record *r, struct error *err)
+{
+	char line[RECORD_LINE_MAX];
+	const char *path;
+	struct record_out o;
+	struct stat st;
+	if (record_text(r, "path", &path, err) != 0)
+		return -1;
+	if (stat(path, &st) != 0 || access(path, R_OK) != 0)
+		return error_errno(err, 0, path, "can't be read");
+	record_begin(&o, line, sizeof line, "ok");
+	record_add(&o, "kind", S_ISREG(st.st_mode) ? "file" : S_ISDIR(st.st_mode) ? "directory" : "other");
+	record_add_u64(&o, "size", (uint64_t)st.st_size);
+	say_record(s, &o, NULL);
+	return 0;
+}
+
+static int read_line(struct serve *s, const struct record *r, struct error *err)
+{
+	char line[RECORD_LINE_MAX], text[READ_MAX + 1];
+	const char *path;
+	struct record_out o;
+	if (record_text(r, "path", &path, err) != 0)
+		return -1;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, READ_MAX);
+	int errnum = errno;
+	if (fd >= 0)
+		close(fd);
+	errno = errnum;
+	if (n < 0)
+		return error_errno(err, 0, path, "can't be read");
+	text[n] = '\0';
+	text[strcspn(text, "\n")] = '\0';
+	record_begin(&o, line, sizeof line, "ok");
+	record_add(&o, "text", text);
+	say_record(s, &o, NULL);
+	return 0;
+}
+
+static int could(struct serve *s, const struct record *r, struct error *err)
+{
+	const char *path;
+	if (record_text(r, "path", &path, err) != 0 ||
+	    (access(path, F_OK) == 0 ? fs_is_ours(path, err) : fs_could_make_dirs(path, err)) != 0)
+		return -1;
+	say_ok(s);
+	return 0;
+}
+
+static int room(struct serve *s, const struct record *r, struct error *err)
+{
+	char line[RECORD_LINE_MAX], dir[PATH_MAX];
+	const char *path;
+	struct record_out o;
+	struct statvfs st;
+	if (record_text(r, "path", &path, err) != 0)
+		return -1;
+	snprintf(dir, sizeof dir, "%s", path);
+	while (access(dir, F_OK) != 0 && strlen(dir) > 1) {
+		char up[PATH_MAX];
+		fs_dirname(dir, up, sizeof up);
+		memcpy(dir, up, sizeof dir);
+	}
+	if (statvfs(dir, &st) != 0)
+		return error_errno(err, 0, path, "room can't be seen");
+	record_begin(&o, line, sizeof line, "ok");
+	record_add_u64(&o, "bytes-free", (uint64_t)st.f_bavail * st.f_frsize);
+	say_record(s, &o, NULL);
+	return 0;
+}
+
+static int make(struct serve *s, const struct record *r, struct error *err)
+{
+	const char *path;
+	if (record_text(r, "path", &path, err) != 0 || fs_make_dirs(path, err) != 0 ||
+	    fs_is_ours(path, err) != 0)
+		return -1;
+	say_ok(s);
+	return 0;
+}
+
+static int fill(int fd, const char *path, void *arg, struct error *err)
+{
+	char some[CHUNK];
+	ssize_t n;
+	while ((n = take_payload(arg, some, sizeof some)) > 0)
+		if (fs_write_all(fd, some, (size_t)n, path, err) != 0)
+			return -1;
+	return n == 0 ? 0 : error_set(err, ERROR_IO, path, "has not come whole");
+}
+
+static int file(struct serve *s, const struct record *r, struct error *err)
+{
+	char dir[PATH_MAX];
+	const char *path;
+	if (record_text(r, "path", &path, err) != 0)
+		return -1;
+	fs_dirname(path, dir, sizeof dir);
+	if (fs_make_dirs(dir, err) != 0 || fs_replace(path, 0600, fill, s, err) != 0)
+		return -1;
+	say_ok(s);
+	return 0;
+}
+
+/* Of a file that becomes shorter meanwhile the rest can't be said: the conversation ends. */
+static void send_all(struct serve *s, int fd, uint64_t bytes)
+{
+	char some[CHUNK];
+	while (bytes > 0 && !s->over) {
+		ssize_t n = read(fd, some, bytes < sizeof some ? (size_t)bytes : sizeof some);
+		if (n <= 0) {
+			s->over = 1;
+			return;
+		}
+		say(s, some, (size_t)n);
+		bytes -= (uint64_t)n;
+	}
+}
+
+static int send_back(struct serve *s, const struct record *r, struct error *err)
+{
+	char line[RECORD_LINE_MAX];
+	const char *path;
+	struct record_out o;
+	struct stat st;
+	if (record_text(r, "path", &path, err) != 0)
+		return -1;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0 || fstat(fd, &st) != 0) {
+		error_errno(err, 0, path, "can't be read");
+		if (fd >= 0)
+			close(fd);
+		return -1;
+	}
+	if (S_ISREG(st.st_mode)) {
+		record_begin(&o, line, sizeof line, "ok");
+		record_add_u64(&o, "bytes", (uint64_t)st.st_size);
+		say_record(s, &o, NULL);
+		send_all(s, fd, (uint64_t)st.st_size);
+	} else
+		error_set(err, ERROR_CONFIG, path, "is no file");
+	close(fd);
+	return S_ISREG(st.st_mode) ? 0 : -1;
+}
+
+static int program(struct serve *s, const struct record *r, struct error *err)
+{
+	char line[RECORD_LINE_MAX], path[PATH_MAX];
+	const char *name;
+	struct record_out o;
+	if (record_text(r, "name", &name, err) != 0 ||
+	    process_find(name, s->search, path, sizeof path, NULL) != 0)
+		return error_set(err, ERROR_CONFIG, name, "program is neither beside node-host nor on PATH");
+	record_begin(&o, line, sizeof line, "ok");
+	record_add(&o, "path", path);
+	say_record(s, &o, NULL);
+	return 0;
+}
+
+/* ---- the node ---- */
+
+static void become_node(const char *host, char *const *argv)
+{
+	process_signals_reset();
+	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (null < 0 || dup2(null, 0) < 0 || dup2(2, 1) < 0)
+		_exit(ERROR_OS);
+	setenv("PACELINE_HOST", host, 1);
+	process_become("node-host", argv);
+}
+
+static int start_node(struct serve *s, const char *host, char *const *argv, struct error *err)
+{
+	pid_t us = getpid(), pid = process_fork();
+	if (pid == 0) {
+		if (getppid() != us)
+			_exit(ERROR_TEMPFAIL);
+		become_node(host, argv);
+	}
+	if (pid < 0)
+		return error_errno(err, ERROR_OS, argv[0], "fork");
+	setpgid(pid, pid);
+	s->node = pid;
+	group = (sig_atomic_t)pid;
+	if (write(s->gate, &pid, sizeof pid) != (ssize_t)sizeof pid)
+		s->over = 1;
+	return 0;
+}
+
+/* Words with a NUL behind each; to be freed. */
+static char **argv_of(char *text, size_t len)
+{
+	size_t count = 0, i = 0;
+	for (size_t k = 0; k < len; k++)
+		count += text[k] == '\0';
+	char **argv = calloc(count + 1, sizeof *argv);
+	for (char *p = text; argv && i < count; p += strlen(p) + 1)
+		argv[i++] = p;
+	return argv;
+}
+
+static int run(struct serve *s, const struct record *r, struct error *err)
+{
+	const char *host;
+	uint64_t bytes;
+	if (record_text(r, "host", &host, err) != 0 ||
+	    record_u64(r, "bytes", 2, ARGV_MAX, &bytes, err) != 0)
+		return -1;
+	if (s->node || s->failed)
+		return error_set(err, ERROR_SOFTWARE, NULL,
+				 s->node ? "runs a node already" : "what it needs is not there");
+	char *text = malloc((size_t)bytes);
+	size_t at = 0;
+	ssize_t n = 1;
+	while (text && n > 0 && (n = take_payload(s, text + at, (size_t)bytes - at)) > 0)
+		at += (size_t)n;
+	char **argv = text && n == 0 && text[bytes - 1] == '\0' ? argv_of(text, (size_t)bytes) : NULL;
+	int result = argv ? start_node(s, host, argv, err)
+			  : error_set(err, ERROR_OS, NULL, "command has not come whole");
+	free(argv);
+	free(text);
+	if (result == 0)
+		say_ok(s);
+	return result;
+}
+
+static int send_signal(struct serve *s, const struct record *r, struct error *err)
+{
+	uint64_t number;
+	if (record_u64(r, "number", 1, NSIG - 1, &number, err) != 0)
+		return -1;
+	if (s->node)
+		kill(-s->node, (int)number);
+	say_ok(s);
+	return 0;
+}
+
+/* Its group is gone before anybody hears that it has ended. */
+static void node_ended(struct serve *s)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	int status = 0;
+	kill_group();
+	group = 0;
+	while (waitpid(s->node, &status, 0) < 0 && errno == EINTR)
+		;
+	struct node_end end = end_of(status);
+	record_begin(&o, line, sizeof line, "end");
+	if (end.signal)
+		record_add_u64(&o, "signal", (uint64_t)end.signal);
+	else
+		record_add_u64(&o, "status", (uint64_t)end.status);
+	say_record(s, &o, NULL);
+	s->node = 0;
+	s->over = 1;
+}
+
+static int has_ended(const struct serve *s)
+{
+	siginfo_t info = {0};
+	return s->node && waitid(P_PID, (id_t)s->node, &info, WEXITED | WNOWAIT | WNOHANG) == 0 &&
+	       info.si_pid == s->node;
+}
+
+/* ---- the conversation ---- */
+
+static const struct {
+	const char *name;
+	int (*ask)(struct serve *s, const struct record *r, struct error *err);
+	int is_needed; /* without it no node is started */
+} verbs[] = {
+	{"look", look, 0},       {"read", read_line, 0}, {"could", could, 0},
+	{"room", room, 0},       {"make", make, 1},      {"file", file, 1},
+	{"send", send_back, 0},  {"program", program, 0}, {"run", run, 0},
+	{"signal", send_signal, 0},
+};
+
+static void answer(struct serve *s, const struct record *r)
+{
+	struct error err = {0};
+	size_t i = 0, count = sizeof verbs / sizeof *verbs;
+	uint64_t bytes = 0;
+	if (record_is(r, "beat"))
+		return;
+	while (i < count && !record_is(r, verbs[i].name))
+		i++;
+	int result = record_u64_opt(r, "bytes", 0, UINT64_MAX, &bytes, &err);
+	framer_expect(&s->framer, bytes);
+	if (result == 0)
+		result = i < count ? verbs[i].ask(s, r, &err)
+				   : error_set(&err, ERROR_SOFTWARE, NULL, "unknown request %.64s", r->type);
+	drop_payload(s);
+	if (result == 0)
+		return;
+	s->failed |= i < count && verbs[i].is_needed;
+	say_error(s, &err);
+}
+
+static void answer_all(struct serve *s)
+{
+	static struct record r;
+	const char *line;
+	size_t len;
+	struct error err;
+	enum framer_found found;
+	while (!s->over && (found = framer_line(&s->framer, RECORD_LINE_MAX, &line, &len)) != FRAMER_MORE)
+		if (found == FRAMER_LONG || record_parse(&r, line, len, &err) != 0)
+			s->over = 1; /* what follows can't be told apart */
+		else
+			answer(s, &r);
+}
+
+/* Signals to us are for the node; without one they are the end. */
+static void take_signals(struct serve *s)
+{
+	struct signalfd_siginfo info;
+	while (read(s->signals, &info, sizeof info) == (ssize_t)sizeof info) {
+		int sig = (int)info.ssi_signo;
+		if (sig != SIGCHLD && s->node)
+			kill(-s->node, sig);
+		else if (sig != SIGCHLD)
+			s->over = 1;
+	}
+}
+
+static void keep_beating(struct serve *s)
+{
+	static const char line[] = "beat\n";
+	struct pollfd out = {.fd = 1, .events = POLLOUT};
+	if (clock_mono() - s->beat < REMOTE_BEAT_SECONDS)
+		return;
+	if (poll(&out, 1, 0) == 1 && (out.revents & POLLOUT))
+		say(s, line, sizeof line - 1);
+	s->beat = clock_mono();
+}
+
+static void turn(struct serve *s)
+{
+	struct pollfd polls[] = {{.fd = 0, .events = POLLIN},
+				 {.fd = s->signals, .events = POLLIN},
+				 {.fd = s->gate, .events = POLLIN}};
+	double wait = s->beat + REMOTE_BEAT_SECONDS - clock_mono();
+	poll(polls, 3, wait > 0 ? (int)(wait * 1000) + 1 : 0);
+	if (polls[0].revents && hear(s) != 0)
+		s->over = 1;
+	if (polls[2].revents || clock_mono() - s->heard >= REMOTE_FAR_SECONDS)
+		s->over = 1;
+	take_signals(s);
+	answer_all(s);
+	if (has_ended(s))
+		node_ended(s);
+	keep_beating(s);
+}
+
+static int signals_wanted(sigset_t *set)
+{
+	static const int wanted[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD};
+	sigemptyset(set);
+	for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+		sigaddset(set, wanted[i]);
+	return sigprocmask(SIG_BLOCK, set, NULL);
+}
+
+static int serve(const char *search, int gate)
+{
+	static struct serve s;
+	sigset_t set;
+	const struct sigaction late = {.sa_handler = on_alarm};
+	setsid();
+	process_signals_reset();
+	signal(SIGPIPE, SIG_IGN);
+	sigaction(SIGALRM, &late, NULL);
+	s.search = search;
+	s.gate = gate;
+	s.heard = clock_mono();
+	framer_lend(&s.framer, s.in, sizeof s.in);
+	if (signals_wanted(&set) != 0)
+		return ERROR_OS;
+	s.signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (s.signals < 0)
+		return ERROR_OS;
+	greet(&s);
+	while (!s.over)
+		turn(&s);
+	kill_group();
+	return 0;
+}
+
+/* ---- the one that waits ---- */
+
+static volatile sig_atomic_t worker;
+
+static void pass_on(int sig)
+{
+	if (worker > 0)
+		kill((pid_t)worker, sig);
+}
+
+int remote_serve(const char *search)
+{
+	static const int passed[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
+	const struct sigaction action = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
+	int gate[2], status = 0;
+	pid_t node = 0;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, gate) != 0)
+		return ERROR_OS;
+	pid_t pid = process_fork();
+	if (pid == 0) {
+		close(gate[0]);
+		_exit(serve(search, gate[1]));
+	}
+	close(gate[1]);
+	if (pid < 0)
+		return ERROR_OS;
+	worker = (sig_atomic_t)pid;
+	for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
+		sigaction(passed[i], &action, NULL);
+	close(0);
+	close(1);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	/* Killed: what it had started goes, too. */
+	if (!WIFEXITED(status) && read(gate[0], &node, sizeof node) == (ssize_t)sizeof node && node > 0)
+		kill(-node, SIGKILL);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : ERROR_TEMPFAIL;
+}

@@ -1,0 +1,157 @@
+# Sums over hosts, as fabric.sock has them (fabricd(8)): hosts that are directories of one machine.
+load helper
+. "$BATS_TEST_DIRNAME/conversation.bash"
+
+setup_more() {
+	command -v fabricd >/dev/null || skip "built without Open MPI"
+	command -v mpirun >/dev/null || skip "no mpirun here"
+	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+	# The libraries of MPI keep what they have until the process is gone.
+	export ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=0
+}
+
+# fabric HOST...: a world of them; sockets of host X are in $T/X.
+fabric() {
+	local host args=()
+	for host; do
+		mkdir -p "$host"
+		args+=(-n 1 -x "PACELINE_HOST=$host" fabricd --run-dir "$T/$host" :)
+	done
+	unset 'args[-1]'
+	start world mpirun --oversubscribe --bind-to none --mca odls_base_sigkill_timeout 0 "${args[@]}"
+	for host; do ready "$T/$host/fabric.sock" || { cat world.err; return 1; }; done
+}
+
+# stays HOST LINE...: a client that says this and stays until its fifo is closed.
+stays() {
+	local host=$1
+	shift
+	mkfifo "$host.in"
+	start "$host.said" sh -c 'exec socat -t 20 - "UNIX-CONNECT:$1/fabric.sock" <"$1.in"' - "$T/$host"
+	CLIENT=$PID
+	exec 7>"$host.in"
+	printf '%s\n' "$@" >&7
+}
+
+driver() {
+	cc -O2 -D_GNU_SOURCE -I"$PACELINE_ROOT/lib" "$@" -o driver \
+		"$PACELINE_ROOT/tests/bench/fabric-allreduce.c" \
+		"$(dirname "$(command -v fabricd)")/../lib/paceline.a" -levent -lm
+}
+
+# sums ROUNDS FLOATS WORKERS SAMPLES: by a client on each of a, b, c; each checks every number.
+sums() {
+	local i=0 host pids=()
+	for host in a b c; do
+		start "$host" ./driver "$T/$host/fabric.sock" a,b,c $i "$@"
+		pids+=("$PID")
+		i=$((i + 1))
+	done
+	for i in "${pids[@]}"; do
+		ended "$i"
+		[ "$status" -eq 0 ] || { cat a.err b.err c.err; return 1; }
+	done
+	[ "$(field sums <a.out)" = "$(field sums <b.out)" ]
+	[ "$(field sums <a.out)" = "$(field sums <c.out)" ]
+}
+
+@test "three hosts get the sums of vectors and rows, the same bits on all" {
+	driver 2>/dev/null || driver -fsanitize=address,undefined
+	fabric a b c
+	sums 3 7 1 0
+	sums 3 100000 2 50
+	sums 2 3000000 2 0
+	sums 3 0 1 500
+	[ "$(field rows <a.out)" = "$(field rows <b.out)" ]
+	run ask "$T/b/fabric.sock" stat
+	[ "$(field sums-opened <<<"$output")" = "$(field sums-done <<<"$output")" ]
+	[ "$(field sums-died <<<"$output")" = 0 ]
+	[ "$(field sums-under-way <<<"$output")" = 0 ]
+}
+
+@test "a sum of one host is what it has" {
+	fabric a
+	run ask "$T/a/fabric.sock" "sum-open epoch=5 iteration=2 hosts=a dense=0" \
+		"sum-rows epoch=5 rows=0 out-bytes=0" "sum-wait epoch=5 check=1" "sum-drop epoch=5" \
+		"sum-wait epoch=5"
+	[ "${lines[0]}" = ok ]
+	[ "${lines[1]}" = ok ]
+	[[ ${lines[2]} == "ok rows=0 wire-bytes=0 sum="* ]]
+	[ "${lines[3]}" = ok ]
+	[[ ${lines[4]} == "err code=stale"*"epoch 5 is not open here" ]]
+}
+
+@test "what makes no sense is refused, and harms nothing" {
+	fabric a b
+	run ask "$T/a/fabric.sock" \
+		"sum-open epoch=1 iteration=0 hosts=a,z dense=0" \
+		"sum-open epoch=1 iteration=0 hosts=b dense=0" \
+		"sum-open epoch=1 iteration=0 hosts=a,a dense=0" \
+		"sum-open epoch=1 iteration=0 hosts= dense=0" \
+		"sum-open epoch=1 iteration=0 hosts=a,b dense=10 dense-offset=0" \
+		"sum-open epoch=1 iteration=0 hosts=a,b dense=10" \
+		"sum-open epoch=1 iteration=0 hosts=a,b dense=1e3" \
+		"sum-open epoch=1 iteration=0 hosts=a,b" \
+		"sum-part epoch=1 begin=0 length=1" \
+		"sum-open epoch=1 iteration=0 hosts=b,a dense=0" \
+		"sum-open epoch=1 iteration=0 hosts=b,a dense=0" \
+		"sum-part epoch=1 begin=0 length=1" \
+		"sum-rows epoch=1 rows=3 width=4 offset=0 out-bytes=0" \
+		"sum-rows epoch=1 rows=3 out-bytes=0" \
+		"sum-rows epoch=1 rows=0 out-bytes=8 out-offset=0" \
+		"sum-wait epoch=1 check=2" \
+		"sum-drop epoch=2" \
+		"sum-drop epoch=1"
+	[[ ${lines[0]} == "err code=lost"*"z is not in this world" ]]
+	[[ ${lines[1]} == "err code=bad-request"*"a, which is this one, is not among them" ]]
+	[[ ${lines[2]} == "err code=bad-request"*"a is there twice" ]]
+	[[ ${lines[3]} == "err code="* ]]
+	[[ ${lines[4]} == "err code=bad-request"*"not inside the memory that was mapped"* ]]
+	[[ ${lines[5]} == "err code=bad-request"*"dense-offset"* ]]
+	[[ ${lines[6]} == "err code=bad-request"*"1e3"* ]]
+	[[ ${lines[7]} == "err code=bad-request"*"dense"* ]]
+	[[ ${lines[8]} == "err code=stale"* ]]
+	[ "${lines[9]}" = ok ]
+	[[ ${lines[10]} == "err code=busy"* ]]
+	[[ ${lines[11]} == "err code=bad-request"*"not within the 0 floats" ]]
+	[[ ${lines[12]} == "err code=bad-request"*"not inside the memory that was mapped"* ]]
+	[[ ${lines[13]} == "err code=bad-request"*"width"* ]]
+	[[ ${lines[14]} == "err code=bad-request"*"not inside the memory that was mapped"* ]]
+	[[ ${lines[15]} == "err code=bad-request"*"check"* ]]
+	[[ ${lines[16]} == "err code=stale"* ]]
+	[ "${lines[17]}" = ok ]
+}
+
+@test "a client that leaves in the middle: the others are told which, and the next sum is whole" {
+	fabric a b c
+	stays b "sum-open epoch=1 iteration=0 hosts=a,b,c dense=0" "sum-wait epoch=1"
+	run ask "$T/c/fabric.sock" "sum-open epoch=1 iteration=0 hosts=a,b,c dense=0"
+	wait_for "grep -q '^err' b.said.out"
+	[[ $(tail -n 1 b.said.out) == "err code=lost"*"c left it before its end"* ]]
+	# Another client of that host, a newer epoch of all; the first one's is out of the way.
+	run ask "$T/b/fabric.sock" "sum-part epoch=1 begin=0 length=0"
+	[[ $output == "err code=busy"* ]]
+	for host in a c; do
+		start "$host" ask "$T/$host/fabric.sock" \
+			"sum-open epoch=2 iteration=0 hosts=a,b,c dense=0" "sum-wait epoch=2"
+	done
+	run ask "$T/b/fabric.sock" "sum-open epoch=2 iteration=0 hosts=a,b,c dense=0" "sum-wait epoch=2"
+	[[ ${lines[1]} == "ok rows=0 "* ]]
+	exec 7>&-
+	ended "$CLIENT"
+}
+
+@test "hosts that name different things, or another epoch" {
+	fabric a b
+	stays a "sum-open epoch=3 iteration=7 hosts=a,b dense=0" "sum-wait epoch=3"
+	run ask "$T/b/fabric.sock" "sum-open epoch=3 iteration=8 hosts=a,b dense=0" "sum-wait epoch=3"
+	[[ $output == *"err code=differs"*"a named iteration 7, this host 8"* ]]
+	wait_for "grep -q '^err code=differs' a.said.out"
+	printf '%s\n' "sum-open epoch=4 iteration=7 hosts=a,b dense=0" "sum-wait epoch=4" >&7
+	run ask "$T/b/fabric.sock" "sum-open epoch=3 iteration=7 hosts=a,b dense=0" "sum-wait epoch=3"
+	[[ $output == *"err code=stale"*"a is at epoch 4 already"* ]]
+	run ask "$T/b/fabric.sock" "sum-open epoch=5 iteration=7 hosts=a,b dense=0"
+	wait_for "grep -q '^err code=stale' a.said.out"
+	exec 7>&-
+	ended "$CLIENT"
+}

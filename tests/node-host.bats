@@ -1,0 +1,234 @@
+# node-host: a command on another host. `ssh` is one of these here: a stand-in that runs the far end on
+# this machine, where its end and its silence can be made; then sshd and Slurm on hosts of their own.
+load helper
+load cluster/hosts
+
+setup_more() {
+	mkdir bin
+	cat >bin/ssh <<-'SSH'
+		#!/usr/bin/env bash
+		# In a session of its own, at the end of a connection that can be cut.
+		while [ "$1" != -- ]; do shift; done
+		if [ "$2" = dead ]; then
+			echo "ssh: connect to host dead port 22: No route to host" >&2
+			exit 255
+		fi
+		eval "set -- $3"
+		if [ ! -x "$2" ]; then
+			echo "sh: 1: $2: not found" >&2
+			exit 127
+		fi
+		echo $$ >"${0%/*}/../ssh.pid"
+		export WORDS="$*"
+		exec socat STDIO EXEC:"${0%/*}/far",setsid
+	SSH
+	printf '#!/bin/sh\necho "You have mail."\n%s\n' 'exec env -i PATH="$PATH" sh -c "$WORDS"' >bin/far
+	chmod +x bin/*
+	PATH=$T/bin:$PATH
+}
+
+teardown_more() { hosts_down; }
+
+# A number of seconds that nobody else sleeps for, so that sleepers are ours.
+unique() { echo $((100000 + RANDOM * 7 + $$ % 7919)); }
+sleeps() { pgrep -f "^sleep $1\$" >/dev/null; }
+gone() { not pgrep -f "^sleep $1\$" >/dev/null; }
+# two SECONDS: the command is one process that waits for another.
+two() { echo "sleep $1 & echo up; sleep $1"; }
+
+# as_the_command NODE-HOST...: what holds for every way there.
+as_the_command() {
+	run "$@" /bin/sh -c 'echo "$PACELINE_HOST"; printf "[%s]" "$@"; exit 65' sh 'a  b' "it's" '$HOME *' '"' ''
+	[ "$status" -eq 65 ]
+	[[ $output == *$'\n'"[a  b][it's][\$HOME *][\"][]" || $output == *"[a  b][it's][\$HOME *][\"][]" ]]
+	run "$@" /bin/sh -c 'kill -SEGV $$'
+	[ "$status" -eq 139 ]
+	run "$@" /bin/true
+	[ "$status" -eq 0 ]
+	run "$@" /nowhere/worker
+	[ "$status" -eq 78 ]
+	[[ $output == *"/nowhere/worker: No such file or directory"* ]]
+}
+
+# asked_to_end NODE-HOST...: SIGTERM reaches the command, and its end comes back.
+asked_to_end() {
+	start one "$@" /bin/sh -c 'trap "echo asked; exit 5" TERM; echo up; while :; do sleep 0.05; done'
+	wait_for "grep -qx up one.err"
+	kill "$PID"
+	ended "$PID"
+	[ "$status" -eq 5 ]
+	grep -q asked one.err
+}
+
+# killed NODE-HOST...: nothing is left.
+killed() {
+	local n
+	n=$(unique)
+	start two "$@" /bin/sh -c "$(two "$n")"
+	wait_for "grep -qx up two.err"
+	sleeps "$n"
+	kill -9 "$PID"
+	wait_for "gone $n"
+}
+
+@test "output, arguments, exit status and signal are the command's" {
+	as_the_command node-host h1
+	[[ $output != *"You have mail"* ]]
+	run node-host h1 /bin/sh -c 'echo $PACELINE_HOST; cat'
+	[ "$output" = h1 ]
+	env -u PATH "$(command -v node-host)" --help >help
+	grep -q -- --bring help
+}
+
+@test "a signal reaches the command; its end is waited for" {
+	asked_to_end node-host h1
+	start late node-host h1 /bin/sh -c 'trap : TERM; echo up; sleep 1; sleep 1; exit 3'
+	wait_for "grep -qx up late.err"
+	kill -TERM "$PID"
+	ended "$PID"
+	[ "$status" -eq 3 ]
+}
+
+@test "killed here, nothing of it is left there" {
+	killed node-host h1
+}
+
+@test "a lost connection is the end of it there, and exit status 255 here" {
+	local n
+	n=$(unique)
+	start cut node-host h1 /bin/sh -c "$(two "$n")"
+	wait_for "grep -qx up cut.err"
+	kill -9 "$(cat ssh.pid)"
+	ended "$PID"
+	[ "$status" -eq 255 ]
+	grep -q "h1: connection lost" cut.err
+	wait_for "gone $n"
+}
+
+@test "the far end killed: what it has started goes, too" {
+	local n pid
+	n=$(unique)
+	start far node-host h1 /bin/sh -c "$(two "$n")"
+	wait_for "grep -qx up far.err"
+	# the elder of the two waits for the younger
+	for which in -o -n; do
+		pid=$(pgrep $which -f "^$(command -v node-host) --serve" || true)
+		[ -z "$pid" ] || break
+	done
+	kill -9 "$pid"
+	ended "$PID"
+	[ "$status" -eq 255 ]
+	wait_for "gone $n"
+}
+
+@test "silence: the far end kills it, then this end gives the host up" {
+	local n
+	n=$(unique)
+	start silent node-host h1 /bin/sh -c "$(two "$n")"
+	wait_for "grep -qx up silent.err"
+	kill -STOP "$(cat ssh.pid)"
+	wait_for "gone $n"
+	ended "$PID"
+	[ "$status" -eq 255 ]
+	grep -q "h1: no sign of life for 40 s" silent.err
+}
+
+@test "a host that is not reached, a kit that is not there" {
+	run node-host dead /bin/true
+	[ "$status" -eq 255 ]
+	[[ $output == *"node-host: dead: not reached: ssh ended: exit status 255"* ]]
+	run node-host --program /nowhere/node-host h1 /bin/true
+	[ "$status" -eq 78 ]
+	[[ $output == *"h1: /nowhere/node-host does not run there"* ]]
+	printf '#!/bin/sh\necho paceline role=node-host version=1 program=0.0.1 host=x boot=y cores=1 memory-mib=1\ncat >/dev/null\n' >other
+	chmod +x other
+	run node-host --program "$T/other" h1 /bin/true
+	[ "$status" -eq 78 ]
+	[[ $output == *"h1: has Paceline 0.0.1"* ]]
+}
+
+@test "directories are made there, files brought and fetched" {
+	mkdir -p from/deep
+	head -c 3000000 /dev/zero | tr '\0' x >from/deep/big
+	echo small >"from/a b"
+	: >from/empty
+	run node-host --make "$T/made/here" --bring "$T/from" h1 /bin/ls -R "$T/made"
+	[ "$status" -eq 0 ]
+	[ "$(stat -c %a made/here)" = 700 ]
+	node-host --fetch "$T/from/deep/big=$T/big" --fetch "$T/from/empty=$T/empty" h1
+	cmp big from/deep/big
+	[ -e empty ]
+	[ ! -s empty ]
+	run node-host --fetch "$T/none=$T/none.here" h1
+	[ "$status" -eq 66 ]
+	[[ $output == *"h1: $T/none: can't be read: No such file"* ]]
+	[ ! -e none.here ]
+}
+
+@test "what can't be made there is said, and nothing is started" {
+	: >file
+	run node-host --make "$T/file/below" h1 /bin/sh -c 'echo started'
+	[ "$status" -eq 73 ]
+	[[ $output == *"node-host: h1: $T/file/below: can't be made"* ]]
+	[[ $output != *started* ]]
+	run node-host --bring "$T/nothing" h1 /bin/sh -c 'echo started'
+	[ "$status" -eq 66 ]
+	[[ $output != *started* ]]
+}
+
+@test "what is asked wrongly" {
+	for words in "" "h1" "-- -x /bin/true" "a;b /bin/true" "--fetch x h1" "--fetch a=b h1 /bin/true" "--serve x"; do
+		# shellcheck disable=SC2086
+		run node-host $words
+		[ "$status" -eq 64 ]
+	done
+}
+
+@test "the far end takes what no good client says" {
+	run node-host --serve <<<$'nonsense\nlook\nlook path=/none\nrun host=x bytes=3'
+	[ "$status" -eq 0 ]
+	[ "$(grep -c '^err ' <<<"$output")" -ge 3 ]
+	run node-host --serve <<<"=x"
+	[ "$status" -eq 0 ]
+	head -c 100000 /dev/zero | tr '\0' a >long
+	run node-host --serve <long
+	[ "$status" -eq 0 ]
+}
+
+# on_hosts WORD...: the command on h1, by way of h0: as it ends, as it is asked to, as it is killed.
+on_hosts() {
+	local n
+	run on h0 "$@" h1 /bin/sh -c 'echo "$PACELINE_HOST is $(hostname) [$1]"; exit 7' sh "a  b'c"
+	[ "$status" -eq 7 ]
+	[[ $output == *"h1 is h1 [a  b'c]"* ]]
+	start asked "$HOSTS_COMMAND" on "$HOSTS" h0 "$@" h1 /bin/sh -c 'trap "echo asked; exit 5" TERM; echo up; while :; do sleep 0.05; done'
+	wait_for "grep -qx up asked.err"
+	kill "$(started_on "$PID")"
+	ended "$PID"
+	[ "$status" -eq 5 ]
+	grep -q asked asked.err
+	n=$(unique)
+	start killed "$HOSTS_COMMAND" on "$HOSTS" h0 "$@" h1 /bin/sh -c "$(two "$n")"
+	wait_for "grep -qx up killed.err"
+	on h1 pgrep -f "^sleep $n\$"
+	kill -9 "$PID"
+	wait_for "not on h1 pgrep -f '^sleep $n\$'"
+}
+
+@test "sshd on another host; a host that is gone" {
+	rm bin/ssh
+	hosts_up -n 2 -s
+	on_hosts node-host
+	start gone on h0 node-host h1 /bin/sh -c 'echo up; sleep 1000'
+	wait_for "grep -qx up gone.err"
+	hosts_kill h1
+	ended "$PID"
+	[ "$status" -eq 255 ]
+}
+
+@test "Slurm on another host" {
+	hosts_up -n 2 -S
+	start allocation on h0 salloc -Q -N2 sh -c 'env | grep ^SLURM_ >slurm; echo >held; sleep 1000'
+	wait_for "[ -e held ]"
+	on_hosts env $(tr '\n' ' ' <slurm) "$(command -v node-host)" --by slurm
+}
