@@ -389,6 +389,16 @@ void sup_hosts_tick(struct supervisor *s)
 	mind_start(fabric);
 }
 
+/* Its ranks end together, when they are asked; one that is cut off is waited for by the next. */
+static void renew(struct sup_node *fabric)
+{
+	char line[16];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "end");
+	sup_tell(&fabric->link, &o);
+	sup_node_renew(fabric, sup_link_up(&fabric->link) ? 0 : SIGTERM);
+}
+
 /* A world of other hosts than there are is started anew: nothing is lost by it. A lost host stays in
  * it until it is gone. */
 void sup_hosts_step(struct supervisor *s)
@@ -397,11 +407,11 @@ void sup_hosts_step(struct supervisor *s)
 	int differs = 0;
 	if (!fabric)
 		return;
-	for (size_t i = 0; i < s->hosts.count; i++) {
+	for (size_t i = 1; i < s->hosts.count; i++) {
 		const struct sup_host *h = &s->hosts.host[i];
 		differs |= h->state != HOST_LOST && h->in_world != (h->state == HOST_THERE);
 	}
-	if (differs && sup_node_runs(fabric))
-		sup_node_renew(fabric);
+	if (differs && sup_node_runs(fabric) && !fabric->asked)
+		renew(fabric);
 	sup_routes_step(s);
 }

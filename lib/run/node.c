@@ -248,7 +248,10 @@ static void end_by(struct sup_node *n, int signal)
 	n->asked = 1;
 	n->stop_signal = signal;
 	sup_event(n, "kill", NULL);
-	send_signal(n);
+	if (signal)
+		send_signal(n);
+	else
+		sup_arm(n->timer, RENEW_SECONDS);
 }
 
 void sup_node_kill(struct sup_node *n)
@@ -256,11 +259,9 @@ void sup_node_kill(struct sup_node *n)
 	end_by(n, SIGKILL);
 }
 
-/* Asked for again and again until it has ended. */
-void sup_node_renew(struct sup_node *n)
+void sup_node_renew(struct sup_node *n, int signal)
 {
-	if (!n->asked)
-		end_by(n, SIGTERM);
+	end_by(n, signal);
 }
 
 void sup_node_give_up(struct sup_node *n)
