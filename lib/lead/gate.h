@@ -154,6 +154,9 @@ void gate_finish(struct gate *g, uint64_t token);
  * come to CUT is the owner's; then gate_cut_over(). */
 void gate_cut(struct gate *g, uint64_t token);
 void gate_cut_over(struct gate *g);
+/* With replicas: the one that was asked has forked. Until then, or until it is over, nothing is
+ * settled: its next step must not be in the cut. */
+void gate_cut_forked(struct gate *g);
 
 /* ---- events: shardd and the other servers ---- */
 

@@ -113,7 +113,7 @@ struct sums {
 	int was_checked;               /* the sum committed last */
 };
 
-enum cut_state { CUT_NONE, CUT_WANTED, CUT_SAVING, CUT_WRITING };
+enum cut_state { CUT_NONE, CUT_WANTED, CUT_SAVING, CUT_FORKING, CUT_WRITING };
 
 struct gate {
 	struct gate_options options;

@@ -120,6 +120,10 @@ static void none_can(struct gate *g)
 		if (r->state != REPLICA_HERE || r->at.filling || (!r->is_unfit && r->at.serving))
 			return;
 	}
+	if (!g->sums.is_known) {
+		units_quit(g, "no replica has parameters: start one with --serve or --restore");
+		return;
+	}
 	len = (size_t)snprintf(why, sizeof why, "no replica is at iteration %llu:",
 			       (unsigned long long)g->applied);
 	for (size_t i = 0; i < g->options.replicas && len < sizeof why; i++) {

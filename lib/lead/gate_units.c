@@ -548,7 +548,7 @@ void gate_saved(struct gate *g)
 
 	if (g->cut != CUT_SAVING)
 		return;
-	g->cut = CUT_WRITING;
+	g->cut = g->options.replicas ? CUT_FORKING : CUT_WRITING;
 	e = effect_add(g, GATE_CUT);
 	if (e)
 		e->iteration = g->applied;
@@ -567,8 +567,20 @@ void gate_save_refused(struct gate *g, int incarnation, const char *why)
 	units_step(g);
 }
 
+void gate_cut_forked(struct gate *g)
+{
+	if (g->cut != CUT_FORKING)
+		return;
+	g->cut = CUT_WRITING;
+	units_step(g);
+}
+
 void gate_cut_over(struct gate *g)
 {
-	if (g->cut == CUT_WRITING)
+	int held = g->cut == CUT_FORKING;
+
+	if (g->cut == CUT_WRITING || held)
 		g->cut = CUT_NONE;
+	if (held)
+		units_step(g);
 }

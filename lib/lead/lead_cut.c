@@ -151,7 +151,7 @@ static void on_written(uint32_t part, const struct order_result *result, void *l
 	if (l->broken)
 		return;
 	if (result->code)
-		fail(l, l->replicas ? lead_replicas_cutter(l) : lead_parts_name(l->parts, part),
+		fail(l, l->replicas ? "the replica" : lead_parts_name(l->parts, part),
 		     result->text);
 	c->part[part] = (struct part_file){result->bytes, result->sum};
 	if (result->stall > c->fork)

@@ -143,7 +143,6 @@ void lead_fill(struct lead *l, const struct gate_effect *e);
 void lead_replicas_throw(struct lead *l, struct order *order);
 /* One that is in force writes all parameters, the first one if it is: it is on this host. */
 void lead_replicas_cut(struct lead *l, struct order *order, const struct order_answer *a);
-const char *lead_replicas_cutter(const struct lead *l); /* who was asked last */
 /* As lead_parts_boot(), of those in force. */
 const char *lead_replicas_boot(const struct lead *l);
 void lead_replicas_names(const struct lead *l, char *out, size_t max); /* r0,r2: in force */

@@ -20,6 +20,7 @@
 #define FILL_AGAIN_MAX 60.0
 #define FILL_SECONDS 120.0
 #define LOOK_SECONDS 1.0
+#define CUT_SECONDS 30.0 /* until the one that was asked for a cut has forked */
 #define ALONE_SECONDS 30.0 /* without a replica in force, */
 #define FIRST_SECONDS 600.0 /* and at the start: they may have to read a checkpoint */
 
@@ -35,8 +36,20 @@ struct one {
 	struct event *limit;  /* of a fill */
 	struct event *failed; /* a fill failed, so long ago */
 	double pause;
+	uint64_t steps;     /* that it was told and has not answered */
 	int filling;        /* it was told to be filled */
 	struct event *look; /* it is being filled for another lead */
+};
+
+/* A cut that is asked of one of them: on a connection of its own, because the answers of one keep
+ * their order, and a sum is not answered before all members have pushed. */
+struct cutter {
+	struct order_answer answer; /* to be told; done NULL: none is asked */
+	struct one *one;
+	struct peer *peer;
+	char *text; /* the order */
+	size_t head;
+	struct event *limit;
 };
 
 struct replicas {
@@ -45,8 +58,7 @@ struct replicas {
 	struct event *again; /* for the sum of this epoch */
 	uint64_t again_epoch;
 	struct event *alone;
-	struct order_answer cut; /* to be told; done NULL: none is asked */
-	size_t cutter;
+	struct cutter cut;
 };
 
 /* An order, from the deed until the answer. */
@@ -61,6 +73,8 @@ struct told {
 
 static void on_up(struct peer *p, const struct record *greeting, void *one);
 static void on_down(struct peer *p, void *one);
+static void cut_over(struct lead *l, const struct record *r);
+static void cut_ask(struct lead *l);
 
 static int connect_one(struct one *o)
 {
@@ -85,6 +99,8 @@ static void forget(struct one *o)
 	event_del(o->failed);
 	event_del(o->look);
 	o->filling = 0;
+	if (o->lead->replicas->cut.one == o)
+		cut_over(o->lead, NULL);
 }
 
 static void on_renew(evutil_socket_t fd, short what, void *one)
@@ -307,15 +323,21 @@ static void fill_answered(struct told *t, const struct record *r)
 	gate_fill_failed(o->lead->gate, o->index, 0);
 }
 
-static void cut_answered(struct replicas *all, const struct record *r)
+/* r NULL: the connection is lost. */
+static void cut_over(struct lead *l, const struct record *r)
 {
-	struct order_answer a = all->cut;
+	struct cutter *c = &l->replicas->cut;
+	struct order_answer a = c->answer;
+	struct peer *p = c->peer;
 	struct order_result result = {.text = r && r->text ? r->text : "connection lost"};
 	struct error err = {0};
 
 	if (!a.done)
 		return;
-	all->cut = (struct order_answer){.done = NULL};
+	c->answer = (struct order_answer){.done = NULL};
+	c->one = NULL;
+	c->peer = NULL;
+	event_del(c->limit);
 	if (!r)
 		result.code = "lost";
 	else if (!record_is(r, "ok"))
@@ -327,6 +349,54 @@ static void cut_answered(struct replicas *all, const struct record *r)
 		result.text = err.text;
 	}
 	a.done(a.part, &result, a.arg);
+	free(c->text);
+	c->text = NULL;
+	peer_free(p);
+}
+
+static void on_cut_answer(const struct record *r, int closing, void *lead)
+{
+	struct lead *l = lead;
+
+	if (l->broken)
+		return;
+	if (r && !closing && record_is(r, "forked")) {
+		event_del(l->replicas->cut.limit);
+		gate_cut_forked(l->gate);
+	}
+	if (closing)
+		cut_over(l, r);
+	lead_pump(l);
+}
+
+static void on_cut_up(struct peer *p, const struct record *greeting, void *lead)
+{
+	const struct cutter *c = &((struct lead *)lead)->replicas->cut;
+
+	(void)greeting;
+	(void)peer_send(p, c->text, c->head, NULL, 0, on_cut_answer, lead);
+}
+
+static void on_cut_limit(evutil_socket_t fd, short what, void *lead)
+{
+	(void)fd;
+	(void)what;
+	cut_over(lead, NULL);
+	lead_pump(lead);
+}
+
+/* When the replica has made the steps that it was told. */
+static void cut_ask(struct lead *l)
+{
+	struct cutter *c = &l->replicas->cut;
+	struct peer_options options = {.up = on_cut_up, .owner = l};
+
+	if (!c->answer.done || c->peer || c->one->steps)
+		return;
+	options.path = c->one->path;
+	c->peer = peer_new(server_base(l->server), &options);
+	if (!c->peer)
+		cut_over(l, NULL);
 }
 
 static void answered(struct told *t, const struct record *r)
@@ -338,6 +408,7 @@ static void answered(struct told *t, const struct record *r)
 	case ORDER_APPLY:
 		if (!record_is(r, "ok"))
 			refused(t->one, "apply", r);
+		cut_ask(t->one->lead);
 		break;
 	case ORDER_FILL:
 		fill_answered(t, r);
@@ -359,9 +430,8 @@ static void on_answer(const struct record *r, int closing, void *told)
 	}
 	if (!closing)
 		return;
-	if (t->kind == ORDER_CUT)
-		cut_answered(l->replicas, r);
-	else if (r && !l->broken)
+	t->one->steps -= t->kind == ORDER_APPLY;
+	if (r && !l->broken)
 		answered(t, r);
 	free(t);
 	if (r)
@@ -382,16 +452,16 @@ static void send_order(struct one *o, const struct order *order, const char *tex
 	*t = (struct told){.one = o, .kind = order->kind, .epoch = order->epoch};
 	if (o->peer && peer_send(o->peer, text, head, bytes ? text + head : NULL, bytes, on_answer,
 				 t) == 0) {
-		if (order->kind == ORDER_APPLY)
+		if (order->kind == ORDER_APPLY) {
+			o->steps++;
 			peer_flush(o->peer);
+		}
 		return;
 	}
 	if (o->peer && peer_is_up(o->peer)) {
 		log_say(LOG_LEVEL_WARNING, "%s does not read what it is sent", o->path);
 		drop(o);
 	}
-	if (order->kind == ORDER_CUT)
-		cut_answered(o->lead->replicas, NULL);
 	free(t);
 }
 
@@ -468,20 +538,23 @@ void lead_replicas_throw(struct lead *l, struct order *order)
 
 void lead_replicas_cut(struct lead *l, struct order *order, const struct order_answer *a)
 {
+	struct timeval limit = clock_timeval(CUT_SECONDS);
 	struct replicas *all = l->replicas;
-	size_t i = 0;
+	struct cutter *c = &all->cut;
+	size_t i = 0, bytes;
 
 	while (i + 1 < all->count && !gate_in_force(l->gate, i))
 		i++;
-	all->cut = *a;
-	all->cut.part = 0;
-	all->cutter = i;
-	give(l, order, &i, 1);
-}
-
-const char *lead_replicas_cutter(const struct lead *l)
-{
-	return l->replicas->one[l->replicas->cutter].path;
+	order->incarnation = l->options.gate.incarnation;
+	c->answer = *a;
+	c->answer.part = 0;
+	c->one = &all->one[i];
+	c->text = order_write(order, &c->head, &bytes);
+	event_add(c->limit, &limit);
+	if (!c->text || !gate_in_force(l->gate, i))
+		cut_over(l, NULL);
+	else
+		cut_ask(l);
 }
 
 /* ---- who is in force ---- */
@@ -584,7 +657,8 @@ int lead_replicas_start(struct lead *l, struct event_base *base)
 		return 0;
 	all->again = evtimer_new(base, on_again, l);
 	all->alone = evtimer_new(base, on_alone, l);
-	if (!all->again || !all->alone || event_add(all->alone, &first) != 0)
+	all->cut.limit = evtimer_new(base, on_cut_limit, l);
+	if (!all->again || !all->alone || !all->cut.limit || event_add(all->alone, &first) != 0)
 		return -1;
 	for (size_t i = 0; i < all->count; i++) {
 		struct one *o = &all->one[i];
@@ -612,10 +686,15 @@ void lead_replicas_stop(struct lead *l)
 				event_free(event[k]);
 		}
 	}
-	if (all && all->again)
-		event_free(all->again);
-	if (all && all->alone)
-		event_free(all->alone);
+	if (!all)
+		return;
+	peer_free(all->cut.peer);
+	free(all->cut.text);
+	struct event *event[] = {all->again, all->alone, all->cut.limit};
+	for (size_t k = 0; k < sizeof event / sizeof *event; k++) {
+		if (event[k])
+			event_free(event[k]);
+	}
 }
 
 void lead_replicas_free(struct lead *l)

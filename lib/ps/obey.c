@@ -240,6 +240,8 @@ static void asker_gone(struct request *rq, void *ps)
 static void cut(struct ps *p, const struct order *o, struct request *rq)
 {
 	struct order_answer answer = {.done = put_cut, .arg = p};
+	char line[128];
+	struct record_out forked;
 
 	if (p->fork) {
 		request_err(rq, "busy", "another cut is being written");
@@ -247,8 +249,14 @@ static void cut(struct ps *p, const struct order *o, struct request *rq)
 	}
 	p->asked = rq;
 	ps_obey(p, o, &answer);
-	if (p->asked) /* answered when it is written */
-		request_defer(rq, asker_gone, p);
+	if (!p->asked)
+		return;
+	/* Answered when it is written; that it is cut, and that later steps are not in it, is said
+	 * at once. */
+	request_defer(rq, asker_gone, p);
+	record_begin(&forked, line, sizeof line, "forked");
+	record_add_u64(&forked, "iteration", p->applied);
+	request_put_record(rq, &forked);
 }
 
 void ps_on_order(struct request *rq, void *ps)

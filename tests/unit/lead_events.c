@@ -1289,9 +1289,21 @@ static void cut_is_behind_a_sum_that_is_checked(void **state)
 	       "save\nsum 4 r0 r1: w0/1@r0*1 w1/1@r1*1\n");
 	gate_saved(gate);
 	expect("cut 7\n");
+	gate_summed(gate, 0, EPOCH(4), 9);
+	gate_summed(gate, 1, EPOCH(4), 9);
+	push("w0", 1, 3, 7);
+	push("w1", 1, 2, 7);
+	expect(""); /* the cut must not have that */
+	gate_cut_forked(gate);
+	expect("settle 12884901891 w0/1:30+10 w1/1:20+10 whole 4/20/20\n");
 	gate_cut_over(gate);
-	gate_cut(gate, ++token); /* nothing came since */
-	expect("save\n");
+	settled(EPOCH(3), NULL);
+	pass();
+	gate_cut(gate, ++token);
+	expect("sum 6 r0 r1 check: w0/1@r0*1 w1/1@r1*1\n");
+	leave("w0", 1);
+	leave("w1", 1); /* nobody trains: it need not wait */
+	expect("10 ok \nsum 7 r0 r1 check: w1/1@r1*1\n11 ok \nsave\n");
 }
 
 static void sum_breaks_with_its_fabric(void **state)

@@ -147,7 +147,7 @@ struct world {
 		uint64_t connection, generation, sequence;
 	} token[TOKENS];
 	uint64_t tokens;
-	int cut_busy;
+	int cut_busy, forking;
 };
 
 static uint64_t next_random(struct world *w)
@@ -623,6 +623,7 @@ static void take_apply(struct world *w, const struct gate_effect *e)
 	CHECK(e->iteration + 1 == w->committed);
 	CHECK(e->epoch == w->epoch && e->divisor == w->divisor);
 	seen.steps_told += !e->units;
+	CHECK(!e->units || !w->forking);
 	for (size_t i = 0; i < e->tos; i++)
 		send_told(w, e->to[i], &t);
 }
@@ -704,6 +705,7 @@ static void take_cut(struct world *w)
 	CHECK(gate_iteration(w->lead) == w->committed);
 	CHECK(w->saved == w->in[w->committed]);
 	w->cut_busy = 2;
+	w->forking = 1;
 	seen.cuts++;
 }
 
@@ -977,7 +979,7 @@ static void lead_dies(struct world *w)
 	w->old = w->request;
 	w->request.waits = w->answer = w->save_request = w->save_answer = 0;
 	w->shards_up = w->has_term = 0;
-	w->cut_busy = 0;
+	w->cut_busy = w->forking = 0;
 	w->again = 0;
 	for (uint64_t t = 1; t <= w->tokens; t++)
 		w->token[t].open |= 2;
@@ -1177,9 +1179,14 @@ static void one_step(struct world *w)
 	else if (what < 78)
 		sum_again(w);
 	else if (what < 80) {
-		if (w->cut_busy == 2 && w->lead) {
-			w->cut_busy = 0;
+		if (w->cut_busy == 2 && w->lead && chance(w, 2)) {
+			w->forking = 0;
+			gate_cut_forked(w->lead);
+			pump(w);
+		} else if (w->cut_busy == 2 && w->lead) {
+			w->cut_busy = w->forking = 0;
 			gate_cut_over(w->lead);
+			pump(w);
 		}
 	} else
 		trouble(w, what - 80 + (chance(w, 2) ? 4 : 0));

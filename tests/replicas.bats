@@ -1,0 +1,111 @@
+#!/usr/bin/env bats
+# ps-server(8) --lead-only --replicas: whole conversations of workers, replicas, their lead and shardd.
+load helper
+
+ROWS=1000
+
+# Sample i adds 1 to parameter i.
+audit_layout() {
+	printf 'layout version=1 seed=1\ntable name=audit width=1 rows=%d zero-columns=1 scale=0 update=add export=dense\n' \
+		"$ROWS" >layout
+}
+
+make_csv() {
+	awk -v rows="$ROWS" 'BEGIN { print "label,x"; for (i = 0; i < rows; i++) print i % 2 "," i }' >data.csv
+}
+
+queue() {
+	start shardd shardd -s "$T/shardd.sock" -j "$T/journal" -n "$ROWS" -b 60 -m 4 --settle-only "$@"
+	SHARDD=$PID
+	ready "$T/shardd.sock"
+}
+
+replica() {
+	start r0 ps-server -s "$T/r0.sock" --id r0 --replica 0/1 --layout layout --serve "$@"
+	REPLICA=$PID
+	ready "$T/r0.sock"
+}
+
+lead() {
+	start lead ps-server -s "$T/lead.sock" --id lead --lead-only --replicas "$T/r0.sock" \
+		--shards "$T/shardd.sock" --layout layout "$@"
+	LEAD=$PID
+	ready "$T/lead.sock"
+}
+
+work() {
+	local id=$1
+	shift
+	start "$id" worker --id "$id" --shards "$T/shardd.sock" --lead "$T/lead.sock" \
+		--replica "$T/r0.sock" --batch 20 --wait 10 --data data.csv --format csv --label label \
+		--dense x --model audit "$@"
+}
+
+stat_of() { ask "$1" stat | sed -n 's/^stat //p' | tr ' ' '\n' | sed -n "s/^$2=//p"; }
+
+all_done() {
+	wait_for '[[ $(ask shardd.sock stat) == *" todo=0 doing=0 "*" held=0 "* ]]'
+}
+
+# Every sample is in the model exactly once, as a checkpoint has it.
+each_once() {
+	local head
+	ask lead.sock "cut path=$T/ck" >cut.out; cat cut.out lead.err r0.err; grep -q "^ok path=" cut.out
+	ckpt verify ck
+	ckpt export ck audit.safetensors
+	head=$(od -An -t u8 -N 8 audit.safetensors)
+	od -An -v -t f4 -w4 -j $((head + 8)) audit.safetensors | tr -d ' ' | sort | uniq -c >values
+	[ "$(tr -s ' ' <values)" = " $ROWS 1" ]
+}
+
+@test "usage: --replicas is for --lead-only and bsp" {
+	run ps-server -s x --id x --replicas r0.sock --dense 4
+	[ "$status" -eq 64 ]
+	[[ $output == *"--replicas"* ]]
+	run ps-server -s x --id x --lead-only --replicas r0.sock --sync asp
+	[ "$status" -eq 64 ]
+	run ps-server -s x --id x --lead-only --layout layout
+	[ "$status" -eq 64 ]
+	run ps-server -s x --id x --lead-only --replicas r0.sock,
+	[ "$status" -eq 64 ]
+}
+
+@test "audit: workers of one replica, sizes that change, backup workers: each sample once" {
+	audit_layout
+	make_csv
+	queue
+	replica
+	lead
+	for w in w0 w1 w2; do work $w; done
+	wait_for '[ "$(stat_of lead.sock iteration)" -ge 3 ]'
+	[ "$(stat_of lead.sock replicas)" = r0 ]
+	[ "$(stat_of lead.sock term)" = 1 ]
+	[ "$(stat_of lead.sock epoch)" -gt $((1 << 32)) ]
+	printf 'act bytes=%d\n%s' 68 $'action kind=adjust-bs id=w0 size=5 accum=1\naction kind=none id=w0\n\n\n\n' |
+		socat -t 5 - UNIX-CONNECT:lead.sock | grep -q '^ok'
+	text=$'action kind=backup-workers count=1\n'
+	printf 'act bytes=%d\n%s' ${#text} "$text" | socat -t 5 - UNIX-CONNECT:lead.sock | grep -q '^ok'
+	all_done
+	each_once
+	ask lead.sock finish | grep -q ^ok
+}
+
+@test "a lead that dies is started anew: a new term, and each sample once" {
+	audit_layout
+	make_csv
+	queue
+	replica
+	lead
+	echo 'drag delay=0.02' >drag
+	for w in w0 w1; do work $w --drag drag; done
+	for n in 1 2 3; do
+		at=$(stat_of lead.sock iteration)
+		wait_for '[ "$(stat_of lead.sock iteration)" -ge $((at + 3)) ]'
+		kill -9 $LEAD
+		lead
+		wait_for '[ "$(stat_of lead.sock term)" = $((n + 1)) ]'
+	done
+	rm drag
+	all_done
+	each_once
+}
