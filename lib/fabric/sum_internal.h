@@ -16,8 +16,8 @@
 #define BUCKET_HOST_FLOATS (UINT64_C(1) << 17) /* a chunk of many hosts is no smaller than 512 KB */
 #define CHUNK_UNIT 1024                        /* floats: what is shorter is not cut */
 #define RECEIVES_MAX 64                        /* of bulk at once; their numbers are tags */
-#define WINDOW_BYTES ((size_t)4 << 20)         /* of them, or one that is longer */
-#define SPARES_MAX 8                           /* blocks that are kept for later */
+#define WINDOW_BYTES ((size_t)8 << 20)         /* of them, or one that is longer */
+#define SPARES_MAX 32                          /* blocks that are kept for later */
 
 enum piece_kind {
 	PIECE_PARTIAL, /* a chunk that not all hosts have added to */

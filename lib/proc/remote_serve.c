@@ -195,8 +195,13 @@ static int read_line(struct serve *s, const struct record *r, struct error *err)
 static int could(struct serve *s, const struct record *r, struct error *err)
 {
 	const char *path;
-	if (record_text(r, "path", &path, err) != 0 ||
-	    (access(path, F_OK) == 0 ? fs_is_ours(path, err) : fs_could_make_dirs(path, err)) != 0)
+	struct stat st;
+	if (record_text(r, "path", &path, err) != 0)
+		return -1;
+	int is_there = stat(path, &st) == 0;
+	if (is_there && !S_ISDIR(st.st_mode))
+		return error_set(err, ERROR_CANTCREAT, path, "is not a directory");
+	if ((is_there ? fs_is_ours(path, err) : fs_could_make_dirs(path, err)) != 0)
 		return -1;
 	say_ok(s);
 	return 0;
