@@ -77,6 +77,8 @@ int trainctl_begin(struct job *job, struct dirs *dirs, const char *path,
 		   const struct trainctl_call *call, struct error *err);
 /* Where it runs (job/hosts.h). */
 struct hosts;
+struct hosts_environment;
+void trainctl_hosts_environment(struct hosts_environment *env);
 int trainctl_hosts(struct hosts *hosts, const struct job *job, struct error *err);
 /* -1 (ERROR_TEMPFAIL): another trainctl runs it. */
 int trainctl_runs_already(const struct job *job, const struct dirs *dirs,

@@ -39,12 +39,25 @@ servers() {
 		--shards "$T/shardd.sock" ${others:+--servers "$others"} "$@"
 	ready "$T/ps0.sock"
 }
-# work ID [ARG...]: a worker in the background.
+# replica [ARG...]: one of all parameters; lead [ARG...]: the lead of it, whose socket is ps0's, too.
+replica() {
+	start r0 ps-server -s "$T/r0.sock" --id r0 --replica 0/1 --layout layout --serve "$@"
+	REPLICA=$PID
+	ready "$T/r0.sock"
+}
+lead() {
+	start lead ps-server -s "$T/ps0.sock" --id lead --lead-only --replicas "$T/r0.sock" \
+		--shards "$T/shardd.sock" --layout layout "$@"
+	LEAD=$PID
+	ready "$T/ps0.sock"
+}
+# work ID [ARG...]: a worker in the background; where a replica is, with that.
 work() {
-	local id=$1
+	local id=$1 at=(--servers "${SERVERS-}")
 	shift
-	start "$id" worker --id "$id" --shards "$T/shardd.sock" --servers "$SERVERS" --batch 20 \
-		--wait 10 "${CSV[@]}" "$@"
+	[ -z "${REPLICA-}" ] || at=(--lead "$T/ps0.sock" --replica "$T/r0.sock")
+	start "$id" worker --id "$id" --shards "$T/shardd.sock" "${at[@]}" --batch 20 --wait 10 \
+		"${CSV[@]}" "$@"
 }
 all_done() {
 	wait_for '[[ $(ask shardd.sock stat) == *" todo=0 doing=0 "*" held=0 "* ]]'
@@ -848,4 +861,102 @@ WDL=(--model wdl --embed 4 --hidden 8)
 		--predict ema --predict-load model
 	[[ $output != *anew* ]]
 	run -64 worker --id w1 --shards none --servers none --predict magic "${CSV[@]}"
+}
+
+@test "allreduce: lr learns, every sample once an epoch, dense parameters are not pulled" {
+	make_csv
+	lr_layout
+	queue -e 4
+	replica --optimizer adagrad --lr 0.3
+	lead
+	work w0
+	W0=$PID
+	work w1
+	W1=$PID
+	finish
+	ended "$W0"
+	[ "$status" -eq 0 ]
+	ended "$W1"
+	[ "$status" -eq 0 ]
+	[[ $(ask shardd.sock stat) == *" samples-done=4000 samples-repeated=0 "* ]]
+	[[ $(ask r0.sock counters) == *"verb=look requests=2 errors=0"* ]]
+	ckpt export ck lr.safetensors
+	head=$(od -An -t u8 -N 8 lr.safetensors)
+	at=$(dd if=lr.safetensors bs=1 skip=8 count=$((head)) 2>/dev/null |
+		sed 's/.*"dense.weight"[^}]*"data_offsets":[^0-9]*\([0-9]*\).*/\1/')
+	od -An -t f4 -j $((head + 8 + at)) -N 8 lr.safetensors |
+		awk '{ exit !($1 > 1 && $1 > 4 * ($2 < 0 ? -$2 : $2)) }'
+}
+
+@test "allreduce: audit is exact, whatever the sizes, with steps, a backup worker, one that comes late" {
+	make_csv
+	audit_layout
+	queue -e 3 --shuffle samples
+	replica
+	lead --backup 1
+	echo 'drag delay=0.02' >drag
+	work w0 --model audit --drag "$T/drag"
+	work w1 --model audit --batch 7 --drag "$T/drag"
+	wait_for '[[ $(ask ps0.sock members) == *w0*state=active*w1*state=active* ]]'
+	act 'kind=adjust-bs id=w0 size=5 accum=3' 'kind=adjust-lr id=w1 scale=0.5'
+	work w2 --model audit --batch 64 --ahead 1
+	wait_for 'grep -q "^applied kind=adjust-bs .* accum=3" w0.err'
+	wait_for 'grep -q "^applied kind=adjust-lr" w1.err'
+	rm drag
+	finish
+	[ "$(audit_values)" = 1000x3 ]
+}
+
+@test "allreduce: a worker killed, the lead killed, SIGTERM: nothing is lost or twice" {
+	make_csv
+	audit_layout
+	queue -e 2
+	replica
+	lead
+	echo 'drag delay=0.1' >drag
+	work w0 --model audit --drag "$T/drag"
+	W0=$PID
+	wait_for '[[ $(ask ps0.sock members) == *w0*state=active* ]]'
+	work w1 --model audit --drag "$T/drag"
+	W1=$PID
+	wait_for '[[ $(ask ps0.sock members) == *w1*state=active* ]]'
+	wait_for '[[ $(ask ps0.sock stat) == *" iteration="[1-9]* ]]'
+	kill -9 "$W0"
+	gen=$(generation w0)
+	ask ps0.sock "fence worker=w0 generation=$gen" | grep -q ^ok
+	ask shardd.sock 'fail worker=w0' | grep -q ^ok
+	work w0 --model audit --drag "$T/drag"
+	W0=$PID
+	wait_for '[[ $(ask ps0.sock members) == *w0*state=active* ]]'
+	kill -9 "$LEAD"
+	ended "$LEAD"
+	lead
+	wait_for 'grep -q "starting over" w1.err'
+	wait_for '[[ $(ask ps0.sock members) == *w0*state=active*w1*state=active* ]]'
+	kill -TERM "$W1"
+	ended "$W1"
+	[ "$status" -eq 0 ]
+	rm drag
+	finish
+	ended "$W0"
+	[ "$status" -eq 0 ]
+	[ "$(audit_values)" = 1000x2 ]
+}
+
+@test "allreduce: a replica that goes: rows go back at once, and SIGTERM ends the wait for it" {
+	make_csv
+	audit_layout
+	queue -e 2
+	replica
+	lead
+	echo 'drag delay=0.1' >drag
+	work w0 --model audit --drag "$T/drag" --wait 600
+	W0=$PID
+	wait_for '[[ $(ask ps0.sock stat) == *" iteration="[1-9]* ]]'
+	kill -9 "$REPLICA"
+	wait_for 'grep -q "starting over" w0.err'
+	wait_for '[[ $(ask shardd.sock stat) == *" doing=0 "* ]]'
+	kill -TERM "$W0"
+	ended "$W0"
+	[ "$status" -eq 0 ]
 }

@@ -9,7 +9,6 @@
 #include "job/job.h"
 #include "job/locate.h"
 #include "job/prepare.h"
-#include "proc/process.h"
 #include "solve/solution.h"
 
 #include <math.h>
@@ -83,20 +82,17 @@ int trainctl_begin(struct job *job, struct dirs *dirs, const char *path,
 	return result;
 }
 
+void trainctl_hosts_environment(struct hosts_environment *env)
+{
+	*env = (struct hosts_environment){.slurm_nodes = getenv("SLURM_JOB_NODELIST"),
+					  .search_path = getenv("PATH")};
+}
+
 int trainctl_hosts(struct hosts *hosts, const struct job *job, struct error *err)
 {
-	char path[DIRS_PATH_MAX];
-	const struct hosts_environment env = {.slurm_nodes = getenv("SLURM_JOB_NODELIST"),
-					      .search_path = getenv("PATH")};
-	if (hosts_find(hosts, job, &env, err) != 0)
-		return -1;
-	if (hosts->count == 1 ||
-	    process_find("fabricd", env.search_path, path, sizeof path, NULL) == 0)
-		return 0;
-	hosts_free(hosts);
-	return error_set(err, ERROR_CONFIG, "fabricd",
-			 "is needed between hosts, and is not there: it is built where Open MPI is "
-			 "(scripts/deps)");
+	struct hosts_environment env;
+	trainctl_hosts_environment(&env);
+	return hosts_find(hosts, job, &env, err);
 }
 
 int trainctl_runs_already(const struct job *job, const struct dirs *dirs,

@@ -8,6 +8,7 @@
 #include "data/schema.h"
 #include "job/condition.h"
 #include "job/fresh.h"
+#include "job/hosts.h"
 #include "job/job.h"
 #include "job/prepare.h"
 #include "job/spent.h"
@@ -38,6 +39,7 @@ struct checked {
 	struct prepared ready;
 	size_t dense, sparse; /* columns */
 	uint64_t parameters;  /* dense ones, and rows of the table times their width */
+	struct hosts hosts;
 };
 
 /* ---- sockets, programs ---- */
@@ -121,6 +123,19 @@ static int measure(struct checked *k, const struct dirs *trial, struct error *er
 	return 0;
 }
 
+static int check_room(const struct job *job, const struct dirs *dirs, const struct dirs *trial,
+		      const struct checked *k, struct error *err)
+{
+	uint64_t bytes;
+	struct hosts_environment env;
+	if (k->hosts.count == 1)
+		return 0;
+	trainctl_hosts_environment(&env);
+	if (hosts_checkpoint_bytes(job, trial, k->ready.samples, &bytes, err) != 0)
+		return -1;
+	return hosts_room(&k->hosts, dirs, bytes, &env, err);
+}
+
 static int in_trial(const struct job *job, const struct dirs *dirs, const struct call *call,
 		    struct checked *k, struct error *err)
 {
@@ -134,6 +149,8 @@ static int in_trial(const struct job *job, const struct dirs *dirs, const struct
 	int result = prepare_trial(job, dirs, &trial, &options, &k->ready, err);
 	if (result == 0 && k->plan != PLAN_FINISHED)
 		result = measure(k, &trial, err);
+	if (result == 0 && k->plan != PLAN_FINISHED && k->plan != PLAN_ADOPT)
+		result = check_room(job, dirs, &trial, k, err);
 	return result;
 }
 
@@ -149,6 +166,16 @@ static enum plan find_plan(const struct job *job, const struct dirs *dirs, const
 	if (k->before.is_finished && !spent_goes_on(job, dirs, k->before.ended))
 		return PLAN_FINISHED;
 	return k->before.is == CONDITION_NEW ? PLAN_BEGIN : PLAN_GO_ON;
+}
+
+/* Of nodes that run, those that are missing are told as run tells them. */
+static int check_hosts(const struct job *job, const struct dirs *dirs, struct checked *k,
+		       struct error *err)
+{
+	struct hosts_environment env;
+	trainctl_hosts_environment(&env);
+	int result = hosts_look(&k->hosts, job, dirs, &env, err);
+	return result == 0 || k->plan == PLAN_ADOPT ? 0 : -1;
 }
 
 static int check(const struct job *job, const struct dirs *dirs, const struct call *call,
@@ -167,7 +194,9 @@ static int check(const struct job *job, const struct dirs *dirs, const struct ca
 		return -1;
 	if (k->plan != PLAN_ADOPT && metrics_try(job, err) != 0)
 		return -1;
-	return check_programs(job, err) == 0 ? in_trial(job, dirs, call, k, err) : -1;
+	if (check_programs(job, err) != 0 || check_hosts(job, dirs, k, err) != 0)
+		return -1;
+	return in_trial(job, dirs, call, k, err);
 }
 
 /* ---- what it will do ---- */
@@ -193,6 +222,8 @@ static void put_plan(const struct job *job, const struct dirs *dirs, const struc
 	record_add_u64(&o, "epochs", job->epochs);
 	record_add(&o, "sync", job->sync);
 	record_add(&o, "solution", job->solution);
+	record_add_u64(&o, "hosts", k->hosts.count - k->hosts.first);
+	record_add(&o, "launcher", k->hosts.launcher->name);
 	record_add(&o, "run-dir", dirs->run);
 	record_add(&o, "state-dir", dirs->state);
 	if (record_end(&o, NULL) > 0)
@@ -206,6 +237,15 @@ static void tell_files(const char *what, const struct job_list *files, const uin
 		if (rows)
 			printf("  (%llu rows)", (unsigned long long)rows[i]);
 		putchar('\n');
+	}
+}
+
+static void tell_hosts(const struct hosts *h)
+{
+	char text[HOSTS_TEXT_MAX];
+	for (size_t i = 0; h->count > 1 && i < h->count; i++) {
+		hosts_text(h, i, text);
+		printf("  %-12s %s\n", i == 0 ? "hosts" : "", text);
 	}
 }
 
@@ -252,6 +292,7 @@ static void tell_plan(const struct job *job, const struct dirs *dirs, const stru
 	       (unsigned long long)job->workers, job->workers == 1 ? "" : "s",
 	       (unsigned long long)job->servers, job->servers == 1 ? "" : "s", job->sync,
 	       job->solution);
+	tell_hosts(&k->hosts);
 	printf("  %-12s %s\n  %-12s %s\n", "sockets", dirs->run, "state", dirs->state);
 }
 
@@ -265,7 +306,9 @@ static int check_job(const char *path, const struct call *call, struct error *er
 	char text[SPENT_TEXT_MAX];
 	if (trainctl_begin(&job, &dirs, path, &call->run, err) != 0)
 		return -1;
-	int result = check(&job, &dirs, call, &k, err);
+	int result = trainctl_hosts(&k.hosts, &job, err);
+	if (result == 0)
+		result = check(&job, &dirs, call, &k, err);
 	if (result == 0 && k.plan == PLAN_FINISHED) {
 		fprintf(stderr, PROGRAM ": this job has been finished; --fresh starts over\n");
 		spent_text(&job, &dirs, k.before.ended, text);
@@ -278,6 +321,7 @@ static int check_job(const char *path, const struct call *call, struct error *er
 	else if (result == 0)
 		put_plan(&job, &dirs, &k);
 	free(k.ready.rows);
+	hosts_free(&k.hosts);
 	job_free(&job);
 	return result;
 }

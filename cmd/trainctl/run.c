@@ -194,6 +194,35 @@ static int finished_before(const struct job *job, const struct dirs *dirs, int *
 	return 1;
 }
 
+/* Those that are missing while nodes run are told, and must not keep anybody from minding the others. */
+static int look_at_hosts(const struct job *job, const struct dirs *dirs, struct hosts *hosts,
+			 struct error *err)
+{
+	char id[OPTION_ID_MAX], text[HOSTS_TEXT_MAX];
+	struct hosts_environment env;
+	trainctl_hosts_environment(&env);
+	int result = hosts_look(hosts, job, dirs, &env, err);
+	for (size_t i = 0; result == 0 && hosts->count > 1 && i < hosts->count; i++) {
+		hosts_text(hosts, i, text);
+		log_say(LOG_LEVEL_INFO, "host %s", text);
+	}
+	return result == 0 || prepare_running(dirs, id) ? 0 : -1;
+}
+
+static int look_at_room(const struct job *job, const struct dirs *dirs, const struct hosts *hosts,
+			const struct prepared *ready, struct error *err)
+{
+	char id[OPTION_ID_MAX];
+	uint64_t bytes;
+	struct hosts_environment env;
+	if (hosts->count == 1 || prepare_running(dirs, id))
+		return 0;
+	trainctl_hosts_environment(&env);
+	if (hosts_checkpoint_bytes(job, dirs, ready->samples, &bytes, err) != 0)
+		return -1;
+	return hosts_room(hosts, dirs, bytes, &env, err);
+}
+
 static int make_ready(const struct job *job, const struct dirs *dirs, const struct trainctl_call *call,
 		      struct prepared *ready, struct error *err)
 {
@@ -249,7 +278,7 @@ static void tell_kept(const struct dirs *dirs)
 			path);
 }
 
-static int locked(const struct job *job, const struct dirs *dirs, const struct hosts *hosts,
+static int locked(const struct job *job, const struct dirs *dirs, struct hosts *hosts,
 		  const struct trainctl_call *call, struct error *err)
 {
 	int lock, result = -1;
@@ -266,8 +295,11 @@ static int locked(const struct job *job, const struct dirs *dirs, const struct h
 		result = -1;
 	else if (!call->fresh && finished_before(job, dirs, &result, err))
 		;
-	else if (make_ready(job, dirs, call, &ready, err) == 0) {
-		result = supervise(job, dirs, hosts, &ready, err);
+	else if (look_at_hosts(job, dirs, hosts, err) == 0 &&
+		 make_ready(job, dirs, call, &ready, err) == 0) {
+		result = look_at_room(job, dirs, hosts, &ready, err);
+		if (result == 0)
+			result = supervise(job, dirs, hosts, &ready, err);
 		free(ready.rows);
 		if (result != 0)
 			tell_kept(dirs);

@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct dirs;
 struct job;
 
 #define HOSTS_MAX 1024
@@ -41,6 +42,25 @@ struct hosts {
 int hosts_find(struct hosts *h, const struct job *job, const struct hosts_environment *env,
 	       struct error *err);
 void hosts_free(struct hosts *h);
+
+/* Asks all other hosts at once, each within DEADLINE_HOSTS: whether they answer, with the same version;
+ * whether RUN_DIR is theirs alone, and could be made; whether they see the state directory, and if not,
+ * whether it could be made; whether the data are there, of the same size; whether the programs are. Nothing
+ * is made. What is wrong is said through base/log.h, a line each; the error counts it, with the status
+ * of one that would be wrong again, if there is one. Fills cores, memory and `apart` of those that
+ * answer. */
+int hosts_look(struct hosts *h, const struct job *job, const struct dirs *dirs,
+	       const struct hosts_environment *env, struct error *err);
+/* Whether a checkpoint of so many bytes has room in the state directory of each host, this one
+ * included. Said in the same way. */
+int hosts_room(const struct hosts *h, const struct dirs *dirs, uint64_t bytes,
+	       const struct hosts_environment *env, struct error *err);
+/* Bytes of a checkpoint of the model that was prepared, at most. */
+int hosts_checkpoint_bytes(const struct job *job, const struct dirs *dirs, uint64_t samples,
+			   uint64_t *bytes, struct error *err);
+/* A line for people: how a place is reached, and what is there. */
+#define HOSTS_TEXT_MAX 512
+void hosts_text(const struct hosts *h, size_t i, char out[HOSTS_TEXT_MAX]);
 
 /* Index of the place of a worker, and of a server, by their numbers from 0, when all hosts are
  * there. */

@@ -28,12 +28,13 @@
  * block adds to them makes them final, so it has to last as long as they take on their way. A model
  * for which that matters has layers too large for the cache in any case. */
 #define LAST_ROWS 2048
+#define LAST_FLOATS_MIN ((uint64_t)1 << 20)
 
 #define GAIN 0.4f
 
 /* Of a gradient that is told to be final: floats of a piece, and rows of the product that makes it,
  * which have to be many for it to be fast. */
-#define FINAL_FLOATS ((size_t)1 << 20)
+#define FINAL_FLOATS ((size_t)1 << 18)
 #define FINAL_OUTPUTS_MIN 64
 
 /* As they act, not as they are kept. Embeddings start small: the wide part learns first, and a key
@@ -300,7 +301,7 @@ static size_t least(size_t a, size_t b)
 /* Of the last block. */
 static size_t last_rows(const struct model *m, size_t rows)
 {
-	if (m->final && wdl_dense_count(&m->spec) >= FINAL_FLOATS)
+	if (m->final && wdl_dense_count(&m->spec) >= LAST_FLOATS_MIN)
 		return least(rows, LAST_ROWS);
 	return (rows + BLOCK_ROWS - 1) % BLOCK_ROWS + 1;
 }

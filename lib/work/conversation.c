@@ -173,8 +173,9 @@ static int close_answer(struct conversation *c)
 		c->open_count--;
 		return 0;
 	}
+	const char *code = record_is(&c->record, "err") ? record_get(&c->record, "code") : NULL;
 	c->asides--;
-	c->aside_refused |= record_is(&c->record, "err");
+	c->aside_refused |= code && strcmp(code, "unknown-request") == 0;
 	return 1;
 }
 

@@ -1,0 +1,514 @@
+/* hosts_look: see hosts.h. All hosts are asked at once, each all its questions without waiting for answers
+ * in between. */
+#include "job/hosts.h"
+
+#include "base/boot.h"
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/grow.h"
+#include "base/human.h"
+#include "base/log.h"
+#include "data/schema.h"
+#include "job/deadline.h"
+#include "job/dirs.h"
+#include "job/job.h"
+#include "param/layout.h"
+#include "param/opt.h"
+#include "proc/process.h"
+#include "proc/remote.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+/* A file here, which a host sees or does not. */
+struct token {
+	char path[DIRS_PATH_MAX], text[96];
+};
+
+struct wrong {
+	size_t place;
+	struct error err;
+};
+
+struct look {
+	struct hosts *hosts;
+	const struct job *job;
+	const struct dirs *dirs;
+	struct token run, state;
+	uint64_t bytes;    /* room for so many */
+	int room;          /* only that is asked */
+	struct wrong *wrong; /* as it was found */
+	size_t wrongs, wrong_room;
+	int lost; /* some of it, for want of memory */
+};
+
+/* One host. */
+struct asked {
+	struct look *look;
+	size_t place;
+	struct remote *remote;
+	struct asked *all; /* of all hosts */
+	char is[HOST_NAME_MAX_BYTES + BOOT_ID_MAX]; /* which machine, as it says; "": not known yet */
+	int began; /* its questions are on their way */
+	size_t question, of_data;
+	int over;
+};
+
+/* ---- what is wrong ---- */
+
+static int comes_again(int code)
+{
+	return code != ERROR_UNAVAILABLE && code != ERROR_OS && code != ERROR_IO &&
+	       code != ERROR_TEMPFAIL;
+}
+
+static void is_wrong(struct look *l, size_t place, const struct error *err)
+{
+	if (GROW(l->wrong, l->wrong_room, l->wrongs + 1) != 0)
+		l->lost = 1;
+	else
+		l->wrong[l->wrongs++] = (struct wrong){.place = place, .err = *err};
+}
+
+__attribute__((format(printf, 4, 5))) static void wrong_at(struct asked *a, int code,
+							  const char *path, const char *fmt, ...)
+{
+	char place[ERROR_PLACE_MAX], text[ERROR_TEXT_MAX];
+	struct error err;
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	snprintf(place, sizeof place, "%.200s: %.300s", a->look->hosts->place[a->place].host, path);
+	error_set(&err, code, place, "%s", text);
+	is_wrong(a->look, a->place, &err);
+}
+
+/* By hosts, however fast each has answered. The status is that of the first one that would be wrong
+ * again, else of the first. */
+static int sum_up(struct look *l, struct error *err)
+{
+	char text[ERROR_PLACE_MAX + ERROR_TEXT_MAX + 8];
+	int code = l->lost ? ERROR_OS : 0;
+	for (size_t place = 0; place < l->hosts->count; place++)
+		for (size_t i = 0; i < l->wrongs; i++) {
+			const struct error *one = &l->wrong[i].err;
+			if (l->wrong[i].place != place)
+				continue;
+			error_format(one, text, sizeof text);
+			log_say(LOG_LEVEL_ERROR, "%s", text);
+			if (code == 0 || (comes_again(one->code) && !comes_again(code)))
+				code = one->code;
+		}
+	size_t count = l->wrongs;
+	free(l->wrong);
+	if (code == 0)
+		return 0;
+	return error_set(err, code, "HOSTS", "%zu thing%s wrong on the hosts, %s above", count,
+			 count == 1 ? " is" : "s are", count == 1 ? "named" : "all named");
+}
+
+/* ---- tokens ---- */
+
+/* In the directory, or where it is to be made. */
+static int make_token(struct token *t, const char *dir, struct error *err)
+{
+	char at[DIRS_PATH_MAX], boot[BOOT_ID_MAX], up[DIRS_PATH_MAX];
+	snprintf(at, sizeof at, "%.3900s", dir);
+	while (access(at, F_OK) != 0 && strcmp(at, "/") != 0) {
+		fs_dirname(at, up, sizeof up);
+		memcpy(at, up, sizeof at);
+	}
+	snprintf(t->path, sizeof t->path, "%.3900s/.paceline-token.XXXXXX", at);
+	int fd = mkstemp(t->path);
+	if (fd < 0) {
+		t->path[0] = '\0';
+		return error_errno(err, ERROR_CANTCREAT, at, "can't be written");
+	}
+	boot_id(boot);
+	int n = snprintf(t->text, sizeof t->text, "%s-%ld-%.6f", boot, (long)getpid(), clock_mono());
+	int result = fs_write_all(fd, t->text, (size_t)n, t->path, err);
+	close(fd);
+	return result;
+}
+
+static void remove_token(struct token *t)
+{
+	if (t->path[0])
+		unlink(t->path);
+}
+
+/* ---- questions ---- */
+
+/* With srun the world needs no program of mpirun's there. */
+static const char *const programs_of_ssh[] = {"fabricd", "ps-server", "worker", "orted", NULL};
+static const char *const programs_of_slurm[] = {"fabricd", "ps-server", "worker", NULL};
+
+static const char *const *programs(const struct look *l)
+{
+	return strcmp(l->hosts->launcher->name, "ssh") == 0 ? programs_of_ssh : programs_of_slurm;
+}
+
+/* The next file of the data that this host needs, from index *i on. NULL: none. */
+static const char *next_data(const struct asked *a, size_t *i)
+{
+	const struct job *job = a->look->job;
+	for (; *i < job->data.count; ++*i)
+		if (!job_is_local(job) || hosts_worker(a->look->hosts, *i) == a->place)
+			return job->data.item[*i];
+	return NULL;
+}
+
+static int ask_programs(struct asked *a, struct error *err)
+{
+	for (const char *const *name = programs(a->look); *name; name++) {
+		char line[RECORD_LINE_MAX];
+		struct record_out o;
+		record_begin(&o, line, sizeof line, "program");
+		record_add(&o, "name", *name);
+		if (remote_ask(a->remote, &o, NULL, 0, err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int ask(struct asked *a, struct error *err)
+{
+	struct look *l = a->look;
+	const char *path;
+	a->began = 1;
+	if (l->room)
+		return remote_ask_path(a->remote, "room", l->dirs->state, err);
+	if (remote_ask_path(a->remote, "read", l->run.path, err) != 0 ||
+	    remote_ask_path(a->remote, "read", l->state.path, err) != 0 ||
+	    remote_ask_path(a->remote, "could", l->dirs->run, err) != 0 ||
+	    remote_ask_path(a->remote, "could", l->dirs->state, err) != 0 ||
+	    ask_programs(a, err) != 0)
+		return -1;
+	for (size_t i = 0; (path = next_data(a, &i)); i++)
+		if (remote_ask_path(a->remote, "look", path, err) != 0)
+			return -1;
+	return 0;
+}
+
+/* ---- answers ---- */
+
+static int sees(const struct record *r, const struct token *t)
+{
+	const char *text = record_get(r, "text");
+	return record_is(r, "ok") && text && strcmp(text, t->text) == 0;
+}
+
+static void refused(struct asked *a, const struct record *r)
+{
+	struct error err;
+	remote_refused(a->remote, r, &err);
+	is_wrong(a->look, a->place, &err);
+}
+
+static void take_data(struct asked *a, const struct record *r)
+{
+	const char *path = next_data(a, &a->of_data);
+	uint64_t size = 0;
+	struct stat here;
+	a->of_data++;
+	if (!path)
+		return;
+	if (!record_is(r, "ok"))
+		refused(a, r);
+	else if (record_u64(r, "size", 0, UINT64_MAX, &size, NULL) == 0 && stat(path, &here) == 0 &&
+		 (uint64_t)here.st_size != size)
+		wrong_at(a, ERROR_CONFIG, path, "DATA has %llu bytes there, and %llu here",
+			 (unsigned long long)size, (unsigned long long)here.st_size);
+}
+
+static void take_room(struct asked *a, const struct record *r)
+{
+	uint64_t free = 0;
+	char has[HUMAN_MAX], needs[HUMAN_MAX];
+	struct look *l = a->look;
+	if (!record_is(r, "ok"))
+		refused(a, r);
+	else if (record_u64(r, "bytes-free", 0, UINT64_MAX, &free, NULL) == 0 && free < l->bytes)
+		wrong_at(a, ERROR_IO, l->dirs->state,
+			 "has room for %s there, and a checkpoint may need %s",
+			 human_bytes((double)free, has), human_bytes((double)l->bytes, needs));
+}
+
+/* In the order of ask(). */
+static void take(struct asked *a, const struct record *r)
+{
+	struct look *l = a->look;
+	struct node_place *place = &l->hosts->place[a->place];
+	size_t count = 0;
+	while (programs(l)[count])
+		count++;
+	size_t question = a->question++;
+	if (l->room)
+		take_room(a, r);
+	else if (question == 0 && sees(r, &l->run))
+		wrong_at(a, ERROR_CONFIG, l->dirs->run,
+			 "is the same directory as here, and sockets need one of each host's own: "
+			 "--run-dir on a disk of its own, like /tmp");
+	else if (question == 1)
+		place->apart = !sees(r, &l->state);
+	else if ((question == 2 || (question == 3 && place->apart)) && !record_is(r, "ok"))
+		refused(a, r);
+	else if (question >= 4 && question < 4 + count && !record_is(r, "ok"))
+		refused(a, r);
+	else if (question >= 4 + count)
+		take_data(a, r);
+}
+
+static int has_all(const struct asked *a)
+{
+	size_t count = 0, i = a->of_data;
+	if (a->look->room)
+		return a->question == 1;
+	while (programs(a->look)[count])
+		count++;
+	return a->question >= 4 + count && !next_data(a, &i);
+}
+
+/* ---- a host ---- */
+
+static void end(struct asked *a, const struct error *err)
+{
+	if (err)
+		is_wrong(a->look, a->place, err);
+	a->over = 1;
+	remote_close(a->remote);
+	a->remote = NULL;
+}
+
+/* The name of this machine, or of one that was asked before, when this is the same; NULL: it is not.
+ * Their directories would be the same as well. */
+static const char *other_name(struct asked *a, const struct remote_greeting *g,
+			      const struct node_place *here)
+{
+	char boot[BOOT_ID_MAX];
+	boot_id(boot);
+	if (strcmp(g->host, here->host) == 0 && strcmp(g->boot, boot) == 0)
+		return here->host;
+	snprintf(a->is, sizeof a->is, "%s %s", g->boot, g->host);
+	for (size_t i = 0; i + 1 < a->look->hosts->count; i++)
+		if (&a->all[i] != a && strcmp(a->all[i].is, a->is) == 0)
+			return a->look->hosts->place[i + 1].host;
+	return NULL;
+}
+
+static void greeted(struct asked *a)
+{
+	struct error err;
+	const struct remote_greeting *g = remote_greets(a->remote);
+	struct node_place *place = &a->look->hosts->place[a->place];
+	struct node_place here;
+	launcher_here(&here);
+	const char *other = other_name(a, g, &here);
+	place->cores = g->cores;
+	place->memory_mib = g->memory_mib;
+	if (other) {
+		wrong_at(a, ERROR_CONFIG, "HOSTS", "is the same machine as %.200s", other);
+		end(a, NULL);
+	} else if (ask(a, &err) != 0)
+		end(a, &err);
+}
+
+static void turn(struct asked *a, const struct pollfd polls[REMOTE_POLLS])
+{
+	struct error err, over;
+	const struct record *r;
+	int got = 0, result = remote_turn(a->remote, polls, &over);
+	while ((got = remote_take(a->remote, &r, &err)) > 0 && a->began && !has_all(a))
+		take(a, r);
+	if (got < 0)
+		end(a, &err);
+	else if (has_all(a) && a->began)
+		end(a, NULL);
+	else if (result != 0)
+		end(a, &over);
+	else if (remote_greets(a->remote) && !a->began)
+		greeted(a);
+}
+
+/* ---- all of them ---- */
+
+static int still_asked(const struct asked *asked, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!asked[i].over)
+			return 1;
+	return 0;
+}
+
+static void poll_all(struct asked *asked, size_t count, struct pollfd *polls, double left)
+{
+	int timeout = (int)(left * 1000) + 1;
+	for (size_t i = 0; i < count; i++) {
+		struct pollfd *p = polls + i * REMOTE_POLLS;
+		for (size_t k = 0; k < REMOTE_POLLS; k++)
+			p[k] = (struct pollfd){.fd = -1};
+		if (asked[i].over)
+			continue;
+		remote_wants(asked[i].remote, p);
+		int soon = remote_timeout(asked[i].remote);
+		timeout = soon < timeout ? soon : timeout;
+	}
+	if (poll(polls, count * REMOTE_POLLS, timeout) < 0)
+		return;
+	for (size_t i = 0; i < count; i++)
+		if (!asked[i].over)
+			turn(&asked[i], polls + i * REMOTE_POLLS);
+}
+
+static void open_one(struct asked *a, const struct hosts_environment *env)
+{
+	struct error err;
+	const struct node_place *place = &a->look->hosts->place[a->place];
+	const struct remote_options options = {.launcher = place->launcher,
+					       .host = place->host,
+					       .program = place->node_host,
+					       .search_path = env->search_path,
+					       .quiet = 1};
+	if (remote_open(&a->remote, &options, &err) != 0)
+		end(a, &err);
+}
+
+static int ask_all(struct look *l, const struct hosts_environment *env, struct error *err)
+{
+	size_t count = l->hosts->count - 1;
+	struct asked *asked = calloc(count, sizeof *asked);
+	struct pollfd *polls = calloc(count * REMOTE_POLLS, sizeof *polls);
+	double until = clock_mono() + deadline_seconds(DEADLINE_HOSTS), left;
+	int result = asked && polls ? 0 : error_set(err, ERROR_OS, "HOSTS", "out of memory");
+	for (size_t i = 0; result == 0 && i < count; i++) {
+		asked[i] = (struct asked){.look = l, .place = i + 1, .all = asked};
+		open_one(&asked[i], env);
+	}
+	while (result == 0 && still_asked(asked, count) && (left = until - clock_mono()) > 0)
+		poll_all(asked, count, polls, left);
+	for (size_t i = 0; result == 0 && i < count; i++)
+		if (!asked[i].over) {
+			wrong_at(&asked[i], ERROR_UNAVAILABLE, "node-host",
+				 "has not answered what was asked for %g s",
+				 deadline_seconds(DEADLINE_HOSTS));
+			end(&asked[i], NULL);
+		}
+	free(asked);
+	free(polls);
+	return result;
+}
+
+/* Programs that start the world between hosts. */
+static int check_here(const struct hosts *h, const struct hosts_environment *env, struct error *err)
+{
+	char path[DIRS_PATH_MAX];
+	const char *starts = strcmp(h->launcher->name, "slurm") == 0 ? "srun" : "mpirun";
+	if (process_find("fabricd", env->search_path, path, sizeof path, NULL) != 0)
+		return error_set(err, ERROR_CONFIG, "fabricd",
+				 "is needed between hosts, and is not there: it is built where Open "
+				 "MPI is (scripts/deps)");
+	return process_find(starts, env->search_path, path, sizeof path, err);
+}
+
+int hosts_look(struct hosts *h, const struct job *job, const struct dirs *dirs,
+	       const struct hosts_environment *env, struct error *err)
+{
+	static struct look l; /* large */
+	if (h->count == 1)
+		return 0;
+	l = (struct look){.hosts = h, .job = job, .dirs = dirs};
+	int result = check_here(h, env, err);
+	if (result == 0)
+		result = make_token(&l.run, dirs->run, err);
+	if (result == 0)
+		result = make_token(&l.state, dirs->state, err);
+	if (result == 0)
+		result = ask_all(&l, env, err);
+	remove_token(&l.run);
+	remove_token(&l.state);
+	if (result == 0)
+		return sum_up(&l, err);
+	free(l.wrong);
+	return -1;
+}
+
+/* ---- room ---- */
+
+static void room_here(struct look *l)
+{
+	struct statvfs st;
+	struct error err;
+	char has[HUMAN_MAX], needs[HUMAN_MAX];
+	if (statvfs(l->dirs->state, &st) != 0)
+		return; /* it is not made yet, or will be said by who writes there */
+	double free = (double)st.f_bavail * (double)st.f_frsize;
+	if (free >= (double)l->bytes)
+		return;
+	error_set(&err, ERROR_IO, l->dirs->state, "has room for %s, and a checkpoint may need %s",
+		  human_bytes(free, has), human_bytes((double)l->bytes, needs));
+	is_wrong(l, 0, &err);
+}
+
+int hosts_room(const struct hosts *h, const struct dirs *dirs, uint64_t bytes,
+	       const struct hosts_environment *env, struct error *err)
+{
+	static struct look l; /* large */
+	if (h->count == 1)
+		return 0;
+	l = (struct look){.hosts = (struct hosts *)(size_t)h, .dirs = dirs, .bytes = bytes, .room = 1};
+	room_here(&l);
+	if (ask_all(&l, env, err) == 0)
+		return sum_up(&l, err);
+	free(l.wrong);
+	return -1;
+}
+
+/* Rows that the data can touch, not those that keys have room for. */
+int hosts_checkpoint_bytes(const struct job *job, const struct dirs *dirs, uint64_t samples,
+			   uint64_t *bytes, struct error *err)
+{
+	char path[DIRS_PATH_MAX];
+	struct schema *schema;
+	static struct layout layout; /* large */
+	struct opt opt;
+	dirs_state(dirs, "layout", path);
+	if (opt_by_name(&opt, job->optimizer, err) != 0 || layout_read(&layout, path, err) != 0)
+		return -1;
+	double each = (double)(1 + opt_slots(&opt)) * sizeof(float);
+	double all = (double)layout_dense_count(&layout) * each;
+	dirs_state(dirs, "schema", path);
+	if (layout.has_table && schema_read(&schema, path, err) != 0)
+		return -1;
+	if (layout.has_table) {
+		double rows = (double)samples * (double)schema_fields(schema);
+		schema_free(schema);
+		if (layout.table.rows > 0 && (double)layout.table.rows < rows)
+			rows = (double)layout.table.rows;
+		all += rows * (layout.table.width * each + sizeof(uint32_t));
+	}
+	*bytes = all < 1e18 ? (uint64_t)all : (uint64_t)1e18;
+	return 0;
+}
+
+void hosts_text(const struct hosts *h, size_t i, char out[HOSTS_TEXT_MAX])
+{
+	char memory[HUMAN_MAX];
+	const struct node_place *p = &h->place[i];
+	const char *files = i == 0 ? "" : p->apart ? "; does not see the state directory"
+						   : "; sees the state directory";
+	if (p->cores == 0)
+		snprintf(out, HOSTS_TEXT_MAX, "%s: %s, not asked yet", p->host, p->launcher->name);
+	else
+		snprintf(out, HOSTS_TEXT_MAX, "%s: %s, %llu cores, %s%s%s", p->host,
+			 i == 0 ? "this machine" : p->launcher->name, (unsigned long long)p->cores,
+			 human_bytes((double)p->memory_mib * 1048576, memory), files,
+			 i < h->first ? "; trains nothing" : "");
+}
