@@ -1,9 +1,9 @@
 # Replicas of several hosts, their sums over fabricd(8), their lead and workers: hosts that are
-# directories of one machine. What `replicas.bats` has with one host is so with three.
+# directories of one machine. What allreduce.bats has with one host is so with three.
 load helper
 . "$BATS_TEST_DIRNAME/conversation.bash"
 
-ROWS=1000
+ROWS=6000
 
 setup_more() {
 	command -v fabricd >/dev/null || skip "built without Open MPI"
@@ -46,7 +46,7 @@ lead() {
 }
 
 job() {
-	start shardd shardd -s "$T/shardd.sock" -j "$T/journal" -n "$ROWS" -b 60 -m 4 --settle-only "$@"
+	start shardd shardd -s "$T/shardd.sock" -j "$T/journal" -n "$ROWS" -b 100 -m 4 --settle-only "$@"
 	ready "$T/shardd.sock"
 	world
 	for i in 0 1 2; do replica $i --serve; done
@@ -57,7 +57,7 @@ work() { # ID REPLICA [OPTION]...
 	local id=$1 replica=$2
 	shift 2
 	start "$id" worker --id "$id" --shards "$T/shardd.sock" --lead "$T/lead.sock" \
-		--replica "$T/r$replica.sock" --batch 20 --wait 10 --data data.csv --format csv \
+		--replica "$T/r$replica.sock" --batch 25 --wait 10 --data data.csv --format csv \
 		--label label --dense x --model audit "$@"
 }
 
@@ -89,13 +89,13 @@ each_once() {
 
 @test "fabricd dies and comes back: the job goes on, each sample once" {
 	job
-	echo 'drag delay=0.02' >drag
+	echo 'drag delay=0.1' >drag
 	for w in 0 1 2 3 4 5; do work w$w $((w % 3)) --drag drag; done
 	for n in 1 2; do
 		at=$(stat_of lead.sock iteration)
 		wait_for '[ "$(stat_of lead.sock iteration)" -ge $((at + 2)) ]'
 		kill -9 $WORLD
-		wait_for 'not pgrep -f "fabricd --run-dir $T/"'
+		wait_for 'not pgrep -f "fabricd --run-dir $T/" >pids'
 		world
 	done
 	rm drag
@@ -105,7 +105,7 @@ each_once() {
 
 @test "a replica dies and comes back empty: it is filled, each sample once" {
 	job
-	echo 'drag delay=0.02' >drag
+	echo 'drag delay=0.1' >drag
 	for w in 0 1 2 3 4 5; do work w$w $((w % 3)) --drag drag; done
 	for n in 1 2; do
 		at=$(stat_of lead.sock iteration)
