@@ -73,6 +73,20 @@ receives() {
 	[ "$(cat received)" = hello ]
 }
 
+@test "a command on a host dies with who asked for it; other signals reach it by its own pid" {
+	hosts_up -n 1
+	start sleeper on h0 sleep 1000
+	wait_for "on h0 pgrep -x sleep"
+	kill -9 "$PID"
+	ended "$PID"
+	wait_for "! on h0 pgrep -x sleep"
+	start sleeper on h0 sh -c 'trap "exit 4" TERM; touch "$0"; while :; do sleep 0.05; done' "$T/ready"
+	wait_for "[ -e ready ]"
+	kill "$(started_on "$PID")"
+	ended "$PID"
+	[ "$status" -eq 4 ]
+}
+
 @test "nothing is left of hosts that were killed" {
 	hosts_up -n 2
 	# A name that is this test's: the hosts' processes are seen from outside.
