@@ -88,6 +88,24 @@ int sup_host_is_reached(const struct sup_node *n)
 	return n->at == 0 || fabric_is_there(n->sup);
 }
 
+void sup_hosts_log(struct supervisor *s)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	for (size_t i = 0; s->hosts.count > 1 && i < s->hosts.count; i++) {
+		const struct sup_host *h = &s->hosts.host[i];
+		record_begin(&o, line, sizeof line, "host");
+		record_add(&o, "name", h->place->host);
+		record_add(&o, "state", sup_host_word(h));
+		record_add(&o, "launcher", h->place->launcher->name);
+		record_add_u64(&o, "cores", h->place->cores);
+		record_add_u64(&o, "mem-mib", h->place->memory_mib);
+		record_add_u64(&o, "apart", h->place->apart != 0);
+		record_add_u64(&o, "trains", i >= s->hosts.first);
+		sup_log(s, &o);
+	}
+}
+
 /* ---- where a node runs ---- */
 
 static void put(struct sup_node *n, size_t at)
