@@ -69,7 +69,6 @@ void sup_host_ended(struct sup_node *n, const struct node_end *end);
 void sup_host_doubt(struct sup_node *n);    /* it was given up */
 void sup_host_restore(struct supervisor *s, const char *name, int gone, int in_world);
 void sup_host_placed(struct sup_node *n, const char *name); /* by an earlier supervisor */
-void sup_hosts_log(struct supervisor *s); /* a record for each, where there are several */
 void sup_hosts_tick(struct supervisor *s);
 void sup_hosts_step(struct supervisor *s);
 const char *sup_host_word(const struct sup_host *h); /* of its state */
