@@ -306,6 +306,14 @@ SGD='--optimizer sgd --lr 1'
 	# What others have said meanwhile: filled again, from a newer version.
 	tell m "fill $ME from=r0.sock iteration=0\n"
 	wait_for '[ "$(grep -c "^ok iteration=4" m.answers)" = 2 ]'
+	# The order of a lead that is no more, read late, empties nothing.
+	tell m "fill $ME epoch=8 from=r0.sock iteration=4\n"
+	answered m '^err code=stale.*epoch 9 is in force'
+	[ "$(ask r1.sock stat | field state)" = serving ]
+	tell m "fill $ME epoch=10 from=r0.sock iteration=4\n"
+	wait_for '[ "$(grep -c "^ok iteration=4" m.answers)" = 3 ]'
+	CHECK=1 REPLICAS=r1 sum m 10 4
+	wait_for '[ "$(grep -c "^ok epoch=10" m.answers)" = 1 ]'
 }
 
 @test "fill: another model, another optimizer, a source that dies; then it is empty still" {

@@ -4,6 +4,12 @@ load helper
 
 ROWS=1000
 
+teardown_more() {
+	[ -S a/fabric.sock ] || return 0
+	ask a/fabric.sock end >/dev/null || true
+	wait_for '[ ! -e a/fabric.sock ] && [ ! -e b/fabric.sock ]'
+}
+
 # Sample i adds 1 to parameter i.
 audit_layout() {
 	printf 'layout version=1 seed=1\ntable name=audit width=1 rows=%d zero-columns=1 scale=0 update=add export=dense\n' \
@@ -50,7 +56,7 @@ all_done() {
 # Every sample is in the model exactly once, as a checkpoint has it.
 each_once() {
 	local head
-	ask lead.sock "cut path=$T/ck" >cut.out; cat cut.out lead.err r0.err; grep -q "^ok path=" cut.out
+	ask "${1:-lead.sock}" "cut path=$T/ck" >cut.out; cat cut.out lead.err r0.err; grep -q "^ok path=" cut.out
 	ckpt verify ck
 	ckpt export ck audit.safetensors
 	head=$(od -An -t u8 -N 8 audit.safetensors)
@@ -96,11 +102,11 @@ each_once() {
 	queue
 	replica
 	lead
-	echo 'drag delay=0.02' >drag
+	echo 'drag delay=0.1' >drag
 	for w in w0 w1; do work $w --drag drag; done
 	for n in 1 2 3; do
 		at=$(stat_of lead.sock iteration)
-		wait_for '[ "$(stat_of lead.sock iteration)" -ge $((at + 3)) ]'
+		wait_for '[ "$(stat_of lead.sock iteration)" -gt $at ]'
 		kill -9 $LEAD
 		lead
 		wait_for '[ "$(stat_of lead.sock term)" = $((n + 1)) ]'
@@ -108,4 +114,83 @@ each_once() {
 	rm drag
 	all_done
 	each_once
+}
+
+# Two hosts, which are directories a and b of this machine, with a fabric between them.
+fabric() {
+	command -v fabricd >/dev/null || skip "built without Open MPI"
+	command -v mpirun >/dev/null || skip "no mpirun here"
+	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+	export ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=0
+	mkdir -p a b
+	printf 'route socket=%s host=%s\n' shardd.sock a lead.sock a r0.sock a r1.sock b >routes
+	start world mpirun --oversubscribe --bind-to none --mca odls_base_sigkill_timeout 0 \
+		-n 1 fabricd --run-dir "$T/a" --host a --routes "$T/routes" : \
+		-n 1 fabricd --run-dir "$T/b" --host b
+	WORLD=$PID
+	ready "$T/a/fabric.sock"
+	ready "$T/b/fabric.sock"
+	wait_for '[ -S a/r1.sock ] && [ -S b/lead.sock ]'
+}
+
+# replica_of HOST I ARG...
+replica_of() {
+	local host=$1 i=$2
+	shift 2
+	start "r$i" ps-server -s "$T/$host/r$i.sock" --id "r$i" --replica "$i/2" --layout layout \
+		--fabric "$T/$host/fabric.sock" --hosts a,b "$@"
+	printf -v "R$i" %s "$PID"
+	ready "$T/$host/r$i.sock"
+}
+
+lead_of_two() {
+	start lead ps-server -s "$T/a/lead.sock" --id lead --lead-only \
+		--replicas "$T/a/r0.sock,$T/a/r1.sock" --shards "$T/a/shardd.sock" --layout layout "$@"
+	LEAD=$PID
+	ready "$T/a/lead.sock"
+}
+
+work_at() {
+	local host=$1 id=$2 replica=$3
+	start "$id" worker --id "$id" --shards "$T/$host/shardd.sock" --lead "$T/$host/lead.sock" \
+		--replica "$T/$host/$replica.sock" --batch 20 --wait 60 --data data.csv --format csv \
+		--label label --dense x --model audit --drag drag
+}
+
+@test "two hosts: a replica, the fabric and the lead die; each sample is in the model once" {
+	audit_layout
+	make_csv
+	echo 'drag delay=0.05' >drag
+	fabric
+	start shardd shardd -s "$T/a/shardd.sock" -j "$T/journal" -n "$ROWS" -b 60 -m 4 --settle-only
+	ready "$T/a/shardd.sock"
+	replica_of a 0 --serve
+	replica_of b 1 --serve
+	lead_of_two
+	wait_for '[ "$(stat_of a/lead.sock replicas)" = r0,r1 ]'
+	work_at a w0 r0
+	work_at b w1 r1
+	work_at a w2 r0
+	wait_for '[ "$(stat_of a/lead.sock members)" = 3 ]'
+	wait_for '[ "$(stat_of a/lead.sock iteration)" -ge 3 ]'
+	kill -9 $R1
+	wait_for '[ "$(stat_of a/lead.sock replicas)" = r0 ]'
+	replica_of b 1
+	wait_for '[ "$(stat_of a/lead.sock replicas)" = r0,r1 ]'
+	wait_for '[ "$(stat_of a/lead.sock members)" = 3 ]'
+	kill -9 $WORLD
+	wait_for '! kill -0 $WORLD 2>/dev/null'
+	fabric
+	wait_for '[ "$(stat_of a/lead.sock replicas)" = r0,r1 ]'
+	wait_for '[ "$(stat_of a/lead.sock members)" = 3 ]'
+	kill -9 $LEAD
+	lead_of_two
+	wait_for '[ "$(stat_of a/lead.sock replicas)" = r0,r1 ]'
+	ask a/lead.sock "cut path=$T/early" | grep -q '^ok path='
+	kill -9 $R0
+	wait_for '[ "$(stat_of a/lead.sock replicas)" = r1 ]'
+	rm drag
+	wait_for '[[ $(ask a/shardd.sock stat) == *" todo=0 doing=0 "*" held=0 "* ]]'
+	each_once a/lead.sock
+	ckpt verify early
 }

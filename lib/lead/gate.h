@@ -223,7 +223,7 @@ enum gate_effect_kind {
 	GATE_SAVE,   /* ask shardd to save */
 	GATE_CUT,    /* iteration: every part forks behind the last apply; or one replica */
 	GATE_SUM,    /* to[tos]: epoch, iteration, check, member[members] */
-	GATE_FILL,   /* replica: from the replica `from`, which is at iteration */
+	GATE_FILL,   /* replica: epoch, from the replica `from`, which is at iteration */
 	GATE_QUIT    /* the lead must end; fields: why; "": the incarnation, or the term, is not in
 			force any more */
 };

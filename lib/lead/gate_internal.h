@@ -102,7 +102,8 @@ struct replica {
 /* The sum that is open, and what was committed last. */
 struct sums {
 	uint64_t term;
-	uint64_t epoch;  /* the last that was used */
+	uint64_t used;   /* the last epoch, of a sum or a fill */
+	uint64_t epoch;  /* of the last sum */
 	int is_open;     /* it is being summed */
 	int is_checked;  /* with checksums */
 	int is_known;    /* where the replicas are */

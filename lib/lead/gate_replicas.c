@@ -105,6 +105,7 @@ static void fill(struct gate *g, size_t i, size_t from)
 		return;
 	e->replica = i;
 	e->from = from;
+	e->epoch = ++g->sums.used;
 	e->iteration = g->applied;
 	g->replica[i].state = REPLICA_FILLING;
 }

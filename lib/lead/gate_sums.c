@@ -107,7 +107,7 @@ static void open_sum(struct gate *g)
 		g->failed = 1;
 		return;
 	}
-	e->epoch = ++g->sums.epoch;
+	e->epoch = g->sums.epoch = ++g->sums.used;
 	e->iteration = g->applied;
 	e->check = g->sums.is_checked = wants_check(g);
 	e->member = member;
@@ -306,7 +306,7 @@ void gate_term(struct gate *g, uint64_t term, const struct gate_commit *last)
 	struct sums *s = &g->sums;
 
 	s->term = term;
-	s->epoch = term << 32;
+	s->epoch = s->used = term << 32;
 	g->number = term << 32;
 	if (last) {
 		s->last = *last;

@@ -521,6 +521,7 @@ void lead_fill(struct lead *l, const struct gate_effect *e)
 	struct one *o = &l->replicas->one[e->replica];
 	struct timeval limit = clock_timeval(FILL_SECONDS);
 	struct order order = {.kind = ORDER_FILL,
+			      .epoch = e->epoch,
 			      .from = l->replicas->one[e->from].path,
 			      .iteration = e->iteration};
 

@@ -74,6 +74,7 @@ static size_t head_line(char *out, const struct order *order, size_t bytes)
 			record_add_u64(&o, "check", 1);
 		break;
 	case ORDER_FILL:
+		record_add_u64(&o, "epoch", order->epoch);
 		record_add(&o, "from", order->from);
 		record_add_u64(&o, "iteration", order->iteration);
 		break;
@@ -228,7 +229,8 @@ static int read_head(struct order *o, const struct record *r, struct error *err)
 			       : record_text(r, "replicas", &o->replicas, err);
 	}
 	case ORDER_FILL:
-		return record_text(r, "from", &o->from, err) != 0
+		return record_u64_opt(r, "epoch", 1, UINT64_MAX, &o->epoch, err) != 0 ||
+				       record_text(r, "from", &o->from, err) != 0
 			       ? -1
 			       : record_u64(r, "iteration", 0, UINT64_MAX, &o->iteration, err);
 	case ORDER_THROW:

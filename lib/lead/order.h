@@ -28,7 +28,7 @@ enum order_kind {
 	ORDER_CUT,   /* behind the last apply, at iteration: write this part into directory path */
 	ORDER_SUM,   /* a replica: sum what member[] push for iteration, under this epoch */
 	ORDER_FILL,  /* a replica: forget all, and copy the parameters of the one at socket from, which
-			is at iteration */
+			is at iteration; unless a sum or a fill of a later epoch was told before */
 	ORDERS
 };
 
@@ -65,7 +65,7 @@ struct order {
 	int one; /* throw: of that generation this sequence; 0: all, and later ones are refused */
 	const char *path;
 	/* Sums. Epochs are never used again, and grow: (term of the lead << 32) + a counter. */
-	uint64_t epoch; /* sum; apply: of the sum that is committed, 0: push[] is */
+	uint64_t epoch; /* sum, fill; apply: of the sum that is committed, 0: push[] is */
 	const struct order_member *member;
 	size_t members;
 	const char *replicas; /* who sum together: r0,r2 */

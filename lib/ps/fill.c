@@ -346,19 +346,28 @@ void fill_on_fill(struct request *rq, void *ps)
 {
 	struct ps *p = ps;
 	struct fill *f = p->replica->fill;
+	struct epoch *e = &p->replica->epoch;
 	const char *from;
-	uint64_t least;
+	uint64_t least, epoch = e->number;
 	struct error err = {0};
 
 	if (!ps_in_force(p, rq))
 		return;
 	if (record_text(request_record(rq), "from", &from, &err) != 0 ||
+	    record_u64_opt(request_record(rq), "epoch", 1, UINT64_MAX, &epoch, &err) != 0 ||
 	    record_u64(request_record(rq), "iteration", 0, UINT64_MAX, &least, &err) != 0) {
 		request_bad(rq, &err);
 		return;
 	}
+	if (epoch < e->number) { /* of a lead that is no more: it would empty what another filled */
+		request_err(rq, "stale", "epoch %llu is in force", (unsigned long long)e->number);
+		return;
+	}
 	answer_err(&f->asked, "stale", "another fill was asked for");
 	answer_err(&f->next_asked, "stale", "another fill was asked for");
+	if (!f->runs)
+		forget_all(p->replica);
+	e->number = epoch;
 	if (f->runs) {
 		f->next = 1;
 		f->next_asked = rq;
@@ -368,7 +377,6 @@ void fill_on_fill(struct request *rq, void *ps)
 		give_up(f);
 		return;
 	}
-	forget_all(p->replica);
 	f->asked = rq;
 	snprintf(f->from, sizeof f->from, "%s", from);
 	f->least = least;

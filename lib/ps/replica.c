@@ -139,7 +139,7 @@ const struct verb ps_replica_verbs[] = {
 	 "the lead: what is staged of a worker that is fenced, or has gone, goes"},
 	{"cut", "incarnation path", "iteration", ps_on_order, 0,
 	 "the lead: fork now and write all parameters into path"},
-	{"fill", "incarnation from iteration", "", fill_on_fill, 0,
+	{"fill", "incarnation from iteration", "epoch", fill_on_fill, 0,
 	 "the lead: copy all parameters from the replica at this socket"},
 	{"copy", "incarnation", "iteration", fill_on_copy, 0,
 	 "another replica: all parameters as they are now"},

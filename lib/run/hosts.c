@@ -288,12 +288,21 @@ static void on_look(const struct node_end *end, enum child_cut cut, const char *
 
 static void look(struct sup_host *h)
 {
-	char *const argv[] = {(char *)(size_t)h->place->node_host,
-			      (char *)(size_t)"--by",
-			      (char *)(size_t)h->place->launcher->name,
-			      (char *)(size_t)h->place->host,
-			      (char *)(size_t)"true",
-			      NULL};
+	/* What ssh says of a host that does not answer is no news the second time. */
+	const char *const words[] = {"/bin/sh",
+				     "-c",
+				     "exec \"$@\" 2>/dev/null",
+				     "look",
+				     h->place->node_host,
+				     "--by",
+				     h->place->launcher->name,
+				     h->place->host,
+				     "/bin/sh",
+				     "-c",
+				     ":"};
+	char *argv[sizeof words / sizeof *words + 1] = {NULL};
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		argv[i] = (char *)(size_t)words[i];
 	const struct child_options options = {.argv = argv,
 					      .seconds = deadline_seconds(DEADLINE_HOST),
 					      .output_bytes_max = LOOK_BYTES_MAX,
@@ -380,6 +389,16 @@ void sup_hosts_tick(struct supervisor *s)
 	mind_start(fabric);
 }
 
+/* Its ranks end together, when they are asked; one that is cut off is waited for by the next. */
+static void renew(struct sup_node *fabric)
+{
+	char line[16];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "end");
+	sup_tell(&fabric->link, &o);
+	sup_node_renew(fabric, sup_link_up(&fabric->link) ? 0 : SIGTERM);
+}
+
 /* A world of other hosts than there are is started anew: nothing is lost by it. A lost host stays in
  * it until it is gone. */
 void sup_hosts_step(struct supervisor *s)
@@ -388,11 +407,11 @@ void sup_hosts_step(struct supervisor *s)
 	int differs = 0;
 	if (!fabric)
 		return;
-	for (size_t i = 0; i < s->hosts.count; i++) {
+	for (size_t i = 1; i < s->hosts.count; i++) {
 		const struct sup_host *h = &s->hosts.host[i];
 		differs |= h->state != HOST_LOST && h->in_world != (h->state == HOST_THERE);
 	}
-	if (differs && sup_node_runs(fabric))
-		sup_node_renew(fabric);
+	if (differs && sup_node_runs(fabric) && !fabric->asked)
+		renew(fabric);
 	sup_routes_step(s);
 }

@@ -3,7 +3,7 @@
  *
  * Every node has a home by its number (job/hosts.h).  A host is lost when the launcher of a node
  * says that it was not reached, or when it does not answer after a node there was given up: from
- * then on it is asked (`node-host HOST true`), and no node is started there.  It answers, and all is
+ * then on it is asked (node-host(8), for nothing), and no node is started there.  It answers, and all is
  * as before; or it does not, three times in a row and for five seconds at least, and it is gone:
  *
  * - its workers and servers run on the other hosts (a server's parameters come from the last

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define RENEW_SECONDS 2.0 /* everybody waits for the next one: then SIGKILL */
+
 static void step(struct sup_node *n, enum node_event event);
 static void on_timer(evutil_socket_t fd, short what, void *arg);
 static void now_ended(struct sup_node *n, const struct node_end *end);
@@ -194,7 +196,8 @@ static void send_signal(struct sup_node *n)
 	else if (n->stop_signal == SIGKILL)
 		sup_arm(n->timer, deadline_seconds(DEADLINE_GONE));
 	else if (n->now.runs) /* has gone, too: its parent may not say so */
-		sup_arm(n->timer, deadline_seconds(DEADLINE_STOP));
+		sup_arm(n->timer, n->stage == STAGE_STOPPING ? deadline_seconds(DEADLINE_STOP)
+							     : RENEW_SECONDS);
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *arg)
@@ -214,7 +217,8 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	}
 	if (n->now.pid != 0 && n->stop_signal != SIGKILL) {
 		sup_note(n->sup, "late", "%s does not end after %g s: SIGKILL", n->id,
-			 deadline_seconds(DEADLINE_STOP));
+			 n->stage == STAGE_STOPPING ? deadline_seconds(DEADLINE_STOP)
+						    : RENEW_SECONDS);
 		n->stop_signal = SIGKILL;
 	}
 	send_signal(n);
@@ -244,7 +248,10 @@ static void end_by(struct sup_node *n, int signal)
 	n->asked = 1;
 	n->stop_signal = signal;
 	sup_event(n, "kill", NULL);
-	send_signal(n);
+	if (signal)
+		send_signal(n);
+	else
+		sup_arm(n->timer, RENEW_SECONDS);
 }
 
 void sup_node_kill(struct sup_node *n)
@@ -252,11 +259,9 @@ void sup_node_kill(struct sup_node *n)
 	end_by(n, SIGKILL);
 }
 
-/* Asked for again and again until it has ended. */
-void sup_node_renew(struct sup_node *n)
+void sup_node_renew(struct sup_node *n, int signal)
 {
-	if (!n->asked)
-		end_by(n, SIGTERM);
+	end_by(n, signal);
 }
 
 void sup_node_give_up(struct sup_node *n)

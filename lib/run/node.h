@@ -56,7 +56,8 @@ int sup_node_is_asked_about(const struct sup_node *n);
 void sup_node_want(struct sup_node *n);             /* launches it when it is off */
 void sup_node_stop(struct sup_node *n, int signal); /* 0: it will go by itself */
 void sup_node_kill(struct sup_node *n);             /* it comes back: not a failure of its own */
-void sup_node_renew(struct sup_node *n); /* SIGTERM; it comes back: not a failure of its own */
+/* It comes back: not a failure of its own. 0: it was told to end. */
+void sup_node_renew(struct sup_node *n, int signal);
 void sup_node_give_up(struct sup_node *n);          /* SIGKILL, as a failure of its own */
 void sup_stop_all(struct supervisor *s, const struct role *role, int signal);
 

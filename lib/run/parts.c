@@ -67,11 +67,12 @@ static int start(struct supervisor *s)
 	const struct node_place *place = &p->node->place;
 	char pair[2 * sizeof p->file + 2];
 	struct error err;
-	char *argv[10];
+	char *argv[12];
 	size_t n = 0;
 	const char *const way[] = {place->node_host, "--by", place->launcher->name};
 	const char *const fetch[] = {"--fetch", pair, place->host, NULL};
-	const char *const removal[] = {place->host, "rm", "-rf", "--", p->dir, NULL};
+	const char *const removal[] = {place->host, "/bin/sh", "-c", "rm -rf -- \"$0\"",
+				       p->dir, NULL};
 	snprintf(pair, sizeof pair, "%s=%s", p->file, p->file);
 	for (size_t i = 0; i < sizeof way / sizeof *way; i++)
 		argv[n++] = (char *)(size_t)way[i];

@@ -271,8 +271,7 @@ void sup_rollback_after(struct sup_node *n)
 int sup_others_serve(const struct sup_node *n)
 {
 	EACH_OF (other, n->sup, &role_replica)
-		if (other != n && other->stage == STAGE_READY && !other->now.doomed &&
-		    other->watch.seen.serves)
+		if (other != n && sup_node_runs(other) && other->watch.seen.serves)
 			return 1;
 	return 0;
 }
@@ -282,7 +281,8 @@ int sup_rollback_is_due(const struct sup_node *n)
 {
 	if (n->role == &role_lead)
 		return n->end.seen && !n->end.signal && n->end.status == ERROR_TEMPFAIL;
-	return !sup_others_serve(n);
+	/* What happened while no supervisor was there is judged when all is known that runs. */
+	return n->sup->phases.now != PHASE_SERVICES && !sup_others_serve(n);
 }
 
 void sup_servers_begin(struct supervisor *s, int together)

@@ -314,7 +314,7 @@ void sup_watch_begin(struct sup_node *n, int adopted)
 	pulse_begin(&n->watch.pulse);
 	/* Nobody knows when an adopted node began with what it is at. */
 	n->watch.seen = (struct sup_seen){
-		.round = n->sup->watchdog.round, .pushes_known = !adopted, .partly = adopted};
+		.round = n->sup->watchdog.round, .pushes_known = !adopted, .partly = adopted, .serves = adopted};
 	n->watch.worked = 0;
 }
 

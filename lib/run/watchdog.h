@@ -37,7 +37,7 @@ struct sup_seen {
 	uint64_t member_generation, pushes, samples, size; /* the lead */
 	uint64_t generation, asks;                         /* shardd */
 	char last[512];                                    /* the lead's record; "": none */
-	int serves; /* a replica: it has the parameters, as it says */
+	int serves; /* a replica: it has the parameters, as it says; an adopted one until it does */
 };
 
 /* Of a node. */

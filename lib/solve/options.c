@@ -43,7 +43,7 @@ int solution_sync_of(const char *word, enum solution_sync *out)
 {
 	size_t len = strncmp(word, "ssp:", 4) == 0 ? 3 : strlen(word);
 	for (size_t i = 0; i < sizeof syncs / sizeof *syncs; i++)
-		if (len == 3 && strncmp(syncs[i].word, word, len) == 0) {
+		if (len == strlen(syncs[i].word) && strncmp(syncs[i].word, word, len) == 0) {
 			*out = syncs[i].sync;
 			return 0;
 		}
@@ -65,7 +65,7 @@ int solution_option_set(const struct solution_option *row, struct solution_optio
 			return 0;
 		break;
 	}
-	return error_set(err, ERROR_USAGE, row->key, "'%.32s' is none of bsp|ssp|asp", value);
+	return error_set(err, ERROR_USAGE, row->key, "'%.32s' is none of bsp|ssp|asp|allreduce", value);
 }
 
 void solution_options_init(struct solution_options *o)

@@ -12,6 +12,8 @@
 #include <sys/mman.h>
 
 #define PAYLOAD (5u << 20)
+#define GIVEN_AT (PAYLOAD + 8192) /* behind the one that is sent from 4096 on */
+#define MAPPED (GIVEN_AT + PAYLOAD)
 
 static char near_path[160], near_dir[128], far_dir[128], routes[128];
 static pid_t daemon_pid, world_pid;
@@ -234,7 +236,7 @@ static void payloads_in_shared_memory(void **state)
 	struct error err;
 	unsigned char *memory;
 	char line[256];
-	assert_int_equal(call_map(c, 2 * PAYLOAD, (void **)&memory, &err), 0);
+	assert_int_equal(call_map(c, MAPPED, (void **)&memory, &err), 0);
 	for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
 		size_t n = size[i];
 		for (size_t j = 0; j < n; j++)
@@ -244,22 +246,22 @@ static void payloads_in_shared_memory(void **state)
 		snprintf(line, sizeof line,
 			 "echo n=1\nload map-offset-bytes=4096 map-bytes=%zu\necho n=2\n"
 			 "give into-offset-bytes=%u into-bytes=%zu\necho n=3\n",
-			 n, PAYLOAD, n);
+			 n, GIVEN_AT, n);
 		say(c, line);
 		hear(c, "ok n=1");
 		check_load(c, memory + 4096, n);
 		hear(c, "ok n=2");
-		snprintf(line, sizeof line, "data map-offset-bytes=%u map-bytes=%zu", PAYLOAD, n);
+		snprintf(line, sizeof line, "data map-offset-bytes=%u map-bytes=%zu", GIVEN_AT, n);
 		hear(c, line);
 		for (size_t j = 0; j < n; j++)
-			if (memory[PAYLOAD + j] != pattern(j))
+			if (memory[GIVEN_AT + j] != pattern(j))
 				fail_msg("%zu bytes: byte %zu is wrong", n, j);
 		hear(c, "ok");
 		hear(c, "ok n=3");
 	}
 	/* Outside of it, and once more. */
 	snprintf(line, sizeof line, "load map-offset-bytes=%u map-bytes=9\nmap bytes=8\n",
-		 2 * PAYLOAD - 8);
+		 MAPPED - 8);
 	say(c, line);
 	hear(c, "err code=bad-request");
 	hear(c, "err code=bad-request");

@@ -1181,18 +1181,18 @@ static void replica_that_goes_takes_its_members_along(void **state)
 	expect("throw w1/1\nsettle 12884901890 w0/1:20+10 whole 3/10/10\n");
 	settled(EPOCH(2), NULL);
 	expect("apply 6 r0 sum 3/10\n6 ok iteration=7 applied=1\nfill r1 from r0 at 7\n"
-	       "sum 4 r0: w0/1@r0*1\n");
+	       "sum 5 r0: w0/1@r0*1\n");
 	push("w0", 1, 3, 7);
-	gate_summed(gate, 0, EPOCH(4), 0);
+	gate_summed(gate, 0, EPOCH(5), 0);
 	expect(""); /* held for the one that is filled */
 	gate_filled(gate, 1);
-	expect("sum 5 r0 r1: w0/1@r0*1\n");
-	gate_summed(gate, 0, EPOCH(5), 0);
-	gate_summed(gate, 1, EPOCH(5), 0);
+	expect("sum 6 r0 r1: w0/1@r0*1\n");
+	gate_summed(gate, 0, EPOCH(6), 0);
+	gate_summed(gate, 1, EPOCH(6), 0);
 	settled(EPOCH(3), NULL);
-	expect("settle 12884901891 w0/1:30+10 whole 5/10/10\napply 7 r0 r1 sum 5/10\n"
+	expect("settle 12884901891 w0/1:30+10 whole 6/10/10\napply 7 r0 r1 sum 6/10\n"
 	       "5 ok iteration=8 members=2\n7 ok iteration=8 applied=1\n"
-	       "sum 6 r0 r1: w0/1@r0*1 w1/2@r1*1\n");
+	       "sum 7 r0 r1: w0/1@r0*1 w1/2@r1*1\n");
 }
 
 static void replica_comes_back_with_the_sum(void **state)
@@ -1237,7 +1237,7 @@ static void new_lead_asks_what_was_committed(void **state)
 	gate_term(gate, 3, &last);
 	expect("apply 8 r1 sum 77/4\nfill r0 from r1 at 9\n");
 	join_at("r1", "w1", 4);
-	expect("1 ok iteration=9 members=1\nsum 1 r1: w1/4@r1*1\n");
+	expect("1 ok iteration=9 members=1\nsum 2 r1: w1/4@r1*1\n");
 	push("w0", 2, 1, 8); /* of the time before */
 	expect("2 err fenced\n");
 }

@@ -155,8 +155,10 @@ static void sums_and_fills(void **state)
 	assert_int_equal(back.epoch, 9);
 	assert_true(back.divisor >= o.divisor && back.divisor <= o.divisor);
 	assert_int_equal(back.samples, 77);
-	o = (struct order){.kind = ORDER_FILL, .from = "/run dir/r0.sock", .iteration = 12};
+	o = (struct order){
+		.kind = ORDER_FILL, .epoch = 10, .from = "/run dir/r0.sock", .iteration = 12};
 	pass(&o);
+	assert_int_equal(back.epoch, 10);
 	assert_string_equal(back.from, "/run dir/r0.sock");
 	assert_int_equal(back.iteration, 12);
 }

@@ -96,9 +96,10 @@ struct host {
 		int sample, bad;
 	} staged[WORKERS];
 	struct told sum; /* the last; epoch 0: none */
+	uint64_t newest; /* epoch that it was told */
 	int given;       /* its contribution is in the fabric */
 	uint64_t has, set; /* the sum that it has: epoch, samples */
-	int filling, pauses, left_out, was_filling, is_told;
+	int filling, pauses, left_out, was_filling, is_told, stray;
 	size_t from, asked; /* the connection */
 	uint64_t least;
 	/* its connection to the lead */
@@ -264,7 +265,7 @@ static void disconnect(struct world *w, struct host *h)
 	h->old_head = h->old_tail = 0;
 	while (h->to_head < h->to_tail) {
 		struct told t = h->to[h->to_head++];
-		if (t.kind != O_FILL && chance(w, 2))
+		if (chance(w, 2))
 			h->old[h->old_tail++] = t;
 	}
 	h->to_head = h->to_tail = h->answer_head = h->answer_tail = 0;
@@ -381,7 +382,8 @@ static void host_order(struct world *w, size_t r, const struct told *t)
 
 	if (t->kind == O_APPLY) {
 		host_apply(w, h, t);
-	} else if (t->kind == O_FILL) {
+	} else if (t->kind == O_FILL && t->epoch > h->newest) {
+		h->newest = t->epoch;
 		memset(h->staged, 0, sizeof h->staged);
 		h->serving = 0;
 		h->has = h->set = h->sum.epoch = h->app = 0;
@@ -391,7 +393,8 @@ static void host_order(struct world *w, size_t r, const struct told *t)
 		h->asked = t->connection;
 		h->least = t->iteration;
 	} else if (h->serving && t->iteration == h->iteration && t->epoch > h->sum.epoch &&
-		   t->epoch > h->has) {
+		   t->epoch > h->newest) {
+		h->newest = t->epoch;
 		h->sum = *t;
 		h->has = h->set = 0;
 		h->given = 0;
@@ -481,6 +484,7 @@ static void host_connect(struct world *w, size_t r)
 		h->is_told = 0;
 	}
 	h->was_filling = h->filling;
+	h->stray = 0;
 	say_answer(h, h->connection,
 		   (struct answered){.kind = A_STAT,
 				     .at = {.serving = h->serving,
@@ -501,8 +505,10 @@ static void host_step(struct world *w, size_t r)
 		host_connect(w, r);
 		break;
 	case 1:
-		if (h->old_head < h->old_tail)
+		if (h->old_head < h->old_tail) {
+			h->stray |= h->old[h->old_head].kind == O_FILL;
 			host_order(w, r, &h->old[h->old_head++]);
+		}
 		break;
 	case 2:
 	case 3:
@@ -630,7 +636,13 @@ static void take_apply(struct world *w, const struct gate_effect *e)
 
 static void take_fill(struct world *w, const struct gate_effect *e)
 {
-	struct told t = {.kind = O_FILL, .from = e->from, .iteration = e->iteration};
+	struct told t = {.kind = O_FILL,
+			 .epoch = e->epoch,
+			 .from = e->from,
+			 .iteration = e->iteration};
+
+	CHECK(e->epoch > w->epoch_most && e->epoch >> 32 == w->term);
+	w->epoch_most = e->epoch;
 
 	CHECK(gate_in_force(w->lead, e->from));
 	CHECK(!w->request.waits && !w->answer);
@@ -643,7 +655,9 @@ static void take_quit(struct world *w)
 {
 	for (size_t r = 0; r < REPLICAS; r++) {
 		const struct host *h = &w->host[r];
-		CHECK(!h->alive || !h->serving ||
+		/* One that was filled by an order of old, after it had said that it was empty, it
+		 * can't know of. */
+		CHECK(!h->alive || !h->serving || h->stray ||
 		      !(h->iteration == w->committed ||
 			(h->iteration + 1 == w->committed &&
 			 (h->has == w->epoch || !w->divisor))));
