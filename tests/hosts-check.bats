@@ -36,7 +36,7 @@ check() { run on h0 trainctl check job.env --run-dir /tmp/r --state-dir "$T/stat
 	[[ $output == *"trainctl: h9: not reached: ssh ended: exit status 255: ssh: Could not resolve hostname h9"* ]]
 	[[ $output == *"trainctl: h1: $HOSTS/local/d.csv: DATA has 69 bytes there, and "*" here"* ]]
 	[[ $output == *"trainctl: h2: $HOSTS/local/d.csv: can't be read: No such file or directory"* ]]
-	[[ $output == *"HOSTS: 3 things are wrong on other hosts, all named above"* ]]
+	[[ $output == *"HOSTS: 3 things are wrong on the hosts, all named above"* ]]
 	# what may be well next time has another status
 	check -s HOSTS=h0,h9
 	[ "$status" -eq 69 ]
@@ -81,7 +81,10 @@ check() { run on h0 trainctl check job.env --run-dir /tmp/r --state-dir "$T/stat
 	[[ $output == *"h2: $HOSTS/local/kit/node-host does not run there"* ]]
 	check -s HOSTS=10.77.0.1,h1
 	[ "$status" -eq 78 ]
-	[[ $output == *"10.77.0.1: HOSTS: is this machine: name it h0"* ]]
+	[[ $output == *"10.77.0.1: HOSTS: is the same machine as h0"* ]]
+	check -s HOSTS=h0,h1,user@h1
+	[ "$status" -eq 78 ]
+	[[ $output == *"h1: HOSTS: is the same machine as "*h1* ]]
 }
 
 @test "Slurm: the hosts of the allocation" {

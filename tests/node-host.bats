@@ -76,6 +76,11 @@ killed() {
 	[[ $output != *"You have mail"* ]]
 	run node-host h1 /bin/sh -c 'echo $PACELINE_HOST; cat'
 	[ "$output" = h1 ]
+	run node-host h1 printf '%s.' a b
+	[ "$output" = a.b. ]
+	run node-host h1 no-such-program
+	[ "$status" -eq 78 ]
+	[[ $output == *"node-host: h1: no-such-program: program is neither beside node-host nor on PATH"* ]]
 	env -u PATH "$(command -v node-host)" --help >help
 	grep -q -- --bring help
 }

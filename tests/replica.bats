@@ -218,8 +218,12 @@ SGD='--optimizer sgd --lr 1'
 	printf 'pull worker=x generation=1 %s iteration=1 dense=0 rows=2 bytes=8\n\5\0\0\0\7\0\0\0' "$ME" |
 		socat -t 20 - UNIX-CONNECT:r0.sock | sed -n '3,$p' >model
 	[ "$(head -c 16 model | od -An -v -tf4 | xargs)" = "-1.5 -2 -0.5 -0.5" ]
+	# A row that can't be added is named by its key.
+	tell w "push worker=w0 generation=1 $ME sequence=2 iteration=1 count=1 dense=0 rows=1 bytes=12\n\7\0\0\0\0\0\x80\x3f\0\0\x80\xff"
+	sum l 2 1 w0
+	answered l "^diverged worker=w0 generation=1	the gradient of key 7 is -inf, beyond 1e\+18$"
 	# Nobody trained: no sum is needed, and none that waits goes on.
-	sum l 2 1 w2
+	sum l 3 1 w2
 	open m r0.sock
 	apply m 1 3 0 0
 	answered m '^ok iteration=2'
@@ -319,6 +323,7 @@ SGD='--optimizer sgd --lr 1'
 @test "fill: another model, another optimizer, a source that dies; then it is empty still" {
 	replica r0 0/3 --dense 4 $SGD --serve
 	replica r1 1/3 --dense 5 $SGD
+	local r1=$PID
 	replica r2 2/3 --dense 4 --optimizer adam
 	open a r1.sock
 	open b r2.sock
@@ -327,7 +332,7 @@ SGD='--optimizer sgd --lr 1'
 	tell b "fill $ME from=r0.sock iteration=0\n"
 	answered b '^err code=fill.*another --optimizer'
 	# Somebody who greets and says no more; another fill takes its place.
-	start silent socat UNIX-LISTEN:silent.sock,fork "SYSTEM:printf 'paceline role=ps-server version=1\\\\n'; sleep 100"
+	start silent socat UNIX-LISTEN:silent.sock,fork "SYSTEM:printf 'paceline role=ps-server version=1\\\\n'; cat >/dev/null"
 	ready silent.sock
 	tell b "fill $ME from=silent.sock iteration=0\n"
 	wait_for '[ "$(ask r2.sock stat | field state)" = filling ]'
@@ -338,8 +343,10 @@ SGD='--optimizer sgd --lr 1'
 	answered c '^err code=fill.*empty: there are no parameters'
 	[ "$(ask r2.sock stat | field state)" = empty ]
 	# It ends while it is being filled.
-	kill "$(pgrep -f "r1.sock --id r1")"
-	wait_for '! [ -e r1.sock ]'
+	wait_for '[ "$(ask r1.sock stat | field state)" = filling ]'
+	kill "$r1"
+	ended "$r1"
+	[ "$status" -eq 0 ]
 }
 
 @test "restored from a checkpoint, it begins there" {

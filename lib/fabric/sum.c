@@ -14,8 +14,8 @@
 const char *sum_code_name(enum sum_code code)
 {
 	static const char *const name[] = {
-		[SUM_OK] = "ok",       [SUM_BAD] = "bad-request", [SUM_STALE] = "stale",
-		[SUM_LOST] = "lost",   [SUM_ROOM] = "room",       [SUM_DIFFERS] = "differs",
+		[SUM_OK] = "ok",     [SUM_BAD] = "bad-request", [SUM_STALE] = "stale",
+		[SUM_LOST] = "lost", [SUM_ROOM] = "room",       [SUM_DIFFERS] = "differs",
 		[SUM_BUSY] = "busy",
 	};
 

@@ -8,8 +8,8 @@
  * Dense vectors are cut into buckets, each bucket into a chunk a host.  A chunk goes round the ring
  * of hosts twice: each host adds its own to what comes and sends it on, the last one has the sum,
  * which then goes round as it is (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for
- * clusters of workstations", 2009).  Buckets start as soon as they are ready here, in any order, and
- * many are on their way at once.  All happens in the client's memory.
+ * clusters of workstations", 2009).  Buckets start as soon as they are ready here, in any order,
+ * and many are on their way at once.  All happens in the client's memory.
  *
  * Rows: each host sends those that it has to their owners (rowlist.h), who add them in the order of
  * hosts and send the sums to all.  Nothing else of a table travels.
@@ -46,8 +46,8 @@ struct sum_link {
 	 * sum_message(). */
 	void (*tell)(void *carrier, unsigned rank, const void *head, size_t head_bytes,
 		     const void *data, size_t bytes);
-	/* From memory to memory, where both have named the same tag; a shorter one than there is room
-	 * for may come. The memory stays until done. */
+	/* From memory to memory, where both have named the same tag; a shorter one than there is
+	 * room for may come. The memory stays until done. */
 	void (*send)(void *carrier, unsigned rank, unsigned tag, const void *data, size_t bytes,
 		     void (*done)(void *arg), void *arg);
 	void (*receive)(void *carrier, unsigned rank, unsigned tag, void *into, size_t bytes,
@@ -76,7 +76,7 @@ const char *sum_code_name(enum sum_code code);
 struct sum_result {
 	uint64_t rows;
 	uint64_t wire_bytes; /* that this host has sent for it */
-	uint64_t check; /* where it was asked for: of the dense vector and the rows */
+	uint64_t check;      /* where it was asked for: of the dense vector and the rows */
 };
 
 /* result is NULL unless code is SUM_OK. */
@@ -97,8 +97,8 @@ struct sum_epoch_options {
 	void *arg;
 };
 
-/* An older epoch of this host dies. opened is called as soon as nothing of it is under way any more,
- * maybe at once; until then nothing may be written to its memory. Not called unless SUM_OK. */
+/* An older epoch of this host dies. opened is called as soon as nothing of it is under way any
+ * more, maybe at once; until then nothing may be written to its memory. Only called if SUM_OK. */
 enum sum_code sum_open(struct sum *s, const struct sum_epoch_options *options,
 		       sum_answer_fn *opened, void *arg, struct error *err);
 
@@ -139,8 +139,8 @@ struct sum_counts {
 	int open;
 	uint64_t opened, done, died;
 	uint64_t wire_bytes;
-	size_t under_way; /* sends and receives of bulk */
-	size_t offers;    /* that wait for room */
+	size_t under_way;    /* sends and receives of bulk */
+	size_t offers;       /* that wait for room */
 	size_t memory_bytes; /* kept for what is received */
 };
 void sum_count(const struct sum *s, struct sum_counts *counts);

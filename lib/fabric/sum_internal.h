@@ -2,8 +2,8 @@
  * sum_internal: what the files of sums share: sum.c (epochs), sum_wire.c (what hosts tell each
  * other), sum_ring.c (dense), sum_rows.c (rows).  Nobody else includes this.
  *
- * Everything that travels is a piece.  Both sides know for each piece how far it is; an epoch counts
- * what is still missing, and is done at 0.
+ * Everything that travels is a piece.  Both sides know for each piece how far it is; an epoch
+ * counts what is still missing, and is done at 0.
  */
 #ifndef PACELINE_FABRIC_SUM_INTERNAL_H
 #define PACELINE_FABRIC_SUM_INTERNAL_H
@@ -13,7 +13,7 @@
 #include "fabric/sum.h"
 
 #define BUCKET_FLOATS (UINT64_C(1) << 20)      /* 4 MB */
-#define BUCKET_HOST_FLOATS (UINT64_C(1) << 17) /* a chunk of many hosts is no smaller than 512 KB */
+#define BUCKET_HOST_FLOATS (UINT64_C(1) << 17) /* at least: 512 KB for each host */
 #define CHUNK_UNIT 1024                        /* floats: what is shorter is not cut */
 #define RECEIVES_MAX 64                        /* of bulk at once; their numbers are tags */
 #define WINDOW_BYTES ((size_t)8 << 20)         /* of them, or one that is longer */
@@ -32,12 +32,7 @@ struct piece {
 	uint32_t bucket, chunk; /* of the ring's kinds; else 0 */
 };
 
-enum piece_state {
-	PIECE_NOT_YET,
-	PIECE_OFFERED,
-	PIECE_MOVING,
-	PIECE_DONE
-};
+enum piece_state { PIECE_NOT_YET, PIECE_OFFERED, PIECE_MOVING, PIECE_DONE };
 
 /* Memory for what is received, used again and again. */
 struct block {
@@ -54,7 +49,7 @@ struct chunk {
 struct bucket {
 	uint64_t filled; /* floats that this host has named */
 	uint64_t check;
-	uint32_t left;   /* finals of others that are still to come */
+	uint32_t left; /* finals of others that are still to come */
 	uint8_t ready, checked;
 };
 
@@ -68,7 +63,7 @@ struct list_in {
 /* A host of an epoch, by its place in the order of ranks. */
 struct member {
 	unsigned rank;
-	uint64_t life; /* of its epoch; 0: it has not opened it yet */
+	uint64_t life;       /* of its epoch; 0: it has not opened it yet */
 	struct rowlist mine; /* what this host has for it */
 	uint8_t rows_out, merged_out;
 	struct list_in rows, merged;
@@ -192,7 +187,7 @@ int rows_agree(struct epoch *e, size_t member, uint32_t width);
 
 /* ---- pieces: the ring's and the rows' way of saying what a piece is ---- */
 struct piece_way {
-	/* How far the piece is that comes from, goes to this member; NULL: there is no such piece. */
+	/* How far the piece is that comes from, or goes to, this member; NULL: there is none. */
 	uint8_t *(*in)(struct epoch *e, size_t from, struct piece piece, size_t *bytes);
 	uint8_t *(*out)(struct epoch *e, size_t to, struct piece piece);
 	/* What is sent; NULL: it is not ready. */
@@ -201,8 +196,8 @@ struct piece_way {
 	int (*wanted)(struct epoch *e, struct piece piece);
 	/* Where it goes; NULL: into a block. */
 	void *(*place)(struct epoch *e, struct piece piece);
-	/* It is here: in its place (data NULL), or at data, which is block's where there is one. The
-	 * block is the callee's from here on. */
+	/* It is here: in its place (data NULL), or at data, which is block's where there is one.
+	 * The block is the callee's from here on. */
 	void (*take)(struct epoch *e, size_t from, struct piece piece, const void *data,
 		     size_t bytes, struct block *block);
 };

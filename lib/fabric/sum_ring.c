@@ -213,7 +213,7 @@ static void ready(struct epoch *e, uint32_t bucket)
 	e->bucket[bucket].ready = 1;
 	epoch_one_less(e);
 	for (uint32_t i = 0; i < e->hosts; i++) {
-		/* Each host begins with another chunk: the first that it sends is its own to begin. */
+		/* Each host begins with another chunk: with the one that starts here. */
 		struct piece p = {PIECE_PARTIAL, bucket,
 				  (uint32_t)((e->self + e->hosts - 1 + i) % e->hosts)};
 		if (exists(e, p))

@@ -132,16 +132,15 @@ int rows_agree(struct epoch *e, size_t member, uint32_t width)
 		e->width = width;
 	if (!width || width == e->width)
 		return 0;
-	epoch_fail(e, SUM_DIFFERS, "rows of %s have width %u, others %u", epoch_host(e, member), width,
-		   e->width);
+	epoch_fail(e, SUM_DIFFERS, "rows of %s have width %u, others %u", epoch_host(e, member),
+		   width, e->width);
 	return -1;
 }
 
 static void take(struct epoch *e, size_t from, struct piece p, const void *bulk, size_t bytes,
 		 struct block *block)
 {
-	struct list_in *l =
-		p.kind == PIECE_ROWS ? &e->member[from].rows : &e->member[from].merged;
+	struct list_in *l = p.kind == PIECE_ROWS ? &e->member[from].rows : &e->member[from].merged;
 	size_t row = rowlist_bytes(1, e->width);
 
 	if (!block && bytes) {

@@ -137,8 +137,8 @@ static void on_open(struct sum *s, unsigned rank, const struct message_open *m)
 {
 	size_t member;
 
-	s->host[rank] = (struct host){m->head.from_life, m->epoch, m->iteration, m->floats,
-				      m->hosts_check};
+	s->host[rank] =
+		(struct host){m->head.from_life, m->epoch, m->iteration, m->floats, m->hosts_check};
 	if (member_of(s->open, rank, &member))
 		wire_meet(s->open, member);
 }
@@ -176,7 +176,8 @@ void wire_offer(struct epoch *e, size_t to, struct piece p)
 	const void *data = way->data(e, to, p, &bytes);
 	if (!data)
 		return;
-	struct message m = message_about(e, to, p, bytes <= DATA_MAX ? MESSAGE_DATA : MESSAGE_OFFER);
+	struct message m =
+		message_about(e, to, p, bytes <= DATA_MAX ? MESSAGE_DATA : MESSAGE_OFFER);
 	m.bytes = bytes;
 	m.width = way == &rows_way && bytes ? e->width : 0;
 	if (m.kind == MESSAGE_OFFER) {

@@ -5,6 +5,7 @@
 #include "base/boot.h"
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/grow.h"
 #include "base/human.h"
 #include "base/log.h"
 #include "data/schema.h"
@@ -31,6 +32,11 @@ struct token {
 	char path[DIRS_PATH_MAX], text[96];
 };
 
+struct wrong {
+	size_t place;
+	struct error err;
+};
+
 struct look {
 	struct hosts *hosts;
 	const struct job *job;
@@ -38,8 +44,9 @@ struct look {
 	struct token run, state;
 	uint64_t bytes;    /* room for so many */
 	int room;          /* only that is asked */
-	size_t wrong;      /* so many things */
-	struct error first; /* of them; one that would be wrong again goes before others */
+	struct wrong *wrong; /* as it was found */
+	size_t wrongs, wrong_room;
+	int lost; /* some of it, for want of memory */
 };
 
 /* One host. */
@@ -47,6 +54,8 @@ struct asked {
 	struct look *look;
 	size_t place;
 	struct remote *remote;
+	struct asked *all; /* of all hosts */
+	char is[HOST_NAME_MAX_BYTES + BOOT_ID_MAX]; /* which machine, as it says; "": not known yet */
 	int began; /* its questions are on their way */
 	size_t question, of_data;
 	int over;
@@ -60,13 +69,12 @@ static int comes_again(int code)
 	       code != ERROR_TEMPFAIL;
 }
 
-static void is_wrong(struct look *l, const struct error *err)
+static void is_wrong(struct look *l, size_t place, const struct error *err)
 {
-	char text[ERROR_PLACE_MAX + ERROR_TEXT_MAX + 8];
-	error_format(err, text, sizeof text);
-	log_say(LOG_LEVEL_ERROR, "%s", text);
-	if (l->wrong++ == 0 || (comes_again(err->code) && !comes_again(l->first.code)))
-		l->first = *err;
+	if (GROW(l->wrong, l->wrong_room, l->wrongs + 1) != 0)
+		l->lost = 1;
+	else
+		l->wrong[l->wrongs++] = (struct wrong){.place = place, .err = *err};
 }
 
 __attribute__((format(printf, 4, 5))) static void wrong_at(struct asked *a, int code,
@@ -80,15 +88,31 @@ __attribute__((format(printf, 4, 5))) static void wrong_at(struct asked *a, int 
 	va_end(ap);
 	snprintf(place, sizeof place, "%.200s: %.300s", a->look->hosts->place[a->place].host, path);
 	error_set(&err, code, place, "%s", text);
-	is_wrong(a->look, &err);
+	is_wrong(a->look, a->place, &err);
 }
 
-static int sum_up(const struct look *l, struct error *err)
+/* By hosts, however fast each has answered. The status is that of the first one that would be wrong
+ * again, else of the first. */
+static int sum_up(struct look *l, struct error *err)
 {
-	if (l->wrong == 0)
+	char text[ERROR_PLACE_MAX + ERROR_TEXT_MAX + 8];
+	int code = l->lost ? ERROR_OS : 0;
+	for (size_t place = 0; place < l->hosts->count; place++)
+		for (size_t i = 0; i < l->wrongs; i++) {
+			const struct error *one = &l->wrong[i].err;
+			if (l->wrong[i].place != place)
+				continue;
+			error_format(one, text, sizeof text);
+			log_say(LOG_LEVEL_ERROR, "%s", text);
+			if (code == 0 || (comes_again(one->code) && !comes_again(code)))
+				code = one->code;
+		}
+	size_t count = l->wrongs;
+	free(l->wrong);
+	if (code == 0)
 		return 0;
-	return error_set(err, l->first.code, "HOSTS", "%zu thing%s wrong on other hosts, %s above",
-			 l->wrong, l->wrong == 1 ? " is" : "s are", l->wrong == 1 ? "named" : "all named");
+	return error_set(err, code, "HOSTS", "%zu thing%s wrong on the hosts, %s above", count,
+			 count == 1 ? " is" : "s are", count == 1 ? "named" : "all named");
 }
 
 /* ---- tokens ---- */
@@ -186,7 +210,7 @@ static void refused(struct asked *a, const struct record *r)
 {
 	struct error err;
 	remote_refused(a->remote, r, &err);
-	is_wrong(a->look, &err);
+	is_wrong(a->look, a->place, &err);
 }
 
 static void take_data(struct asked *a, const struct record *r)
@@ -258,10 +282,26 @@ static int has_all(const struct asked *a)
 static void end(struct asked *a, const struct error *err)
 {
 	if (err)
-		is_wrong(a->look, err);
+		is_wrong(a->look, a->place, err);
 	a->over = 1;
 	remote_close(a->remote);
 	a->remote = NULL;
+}
+
+/* The name of this machine, or of one that was asked before, when this is the same; NULL: it is not.
+ * Their directories would be the same as well. */
+static const char *other_name(struct asked *a, const struct remote_greeting *g,
+			      const struct node_place *here)
+{
+	char boot[BOOT_ID_MAX];
+	boot_id(boot);
+	if (strcmp(g->host, here->host) == 0 && strcmp(g->boot, boot) == 0)
+		return here->host;
+	snprintf(a->is, sizeof a->is, "%s %s", g->boot, g->host);
+	for (size_t i = 0; i + 1 < a->look->hosts->count; i++)
+		if (&a->all[i] != a && strcmp(a->all[i].is, a->is) == 0)
+			return a->look->hosts->place[i + 1].host;
+	return NULL;
 }
 
 static void greeted(struct asked *a)
@@ -270,13 +310,12 @@ static void greeted(struct asked *a)
 	const struct remote_greeting *g = remote_greets(a->remote);
 	struct node_place *place = &a->look->hosts->place[a->place];
 	struct node_place here;
-	char boot[BOOT_ID_MAX];
 	launcher_here(&here);
-	boot_id(boot);
+	const char *other = other_name(a, g, &here);
 	place->cores = g->cores;
 	place->memory_mib = g->memory_mib;
-	if (strcmp(g->host, here.host) == 0 && strcmp(g->boot, boot) == 0) {
-		wrong_at(a, ERROR_CONFIG, "HOSTS", "is this machine: name it %.200s", here.host);
+	if (other) {
+		wrong_at(a, ERROR_CONFIG, "HOSTS", "is the same machine as %.200s", other);
 		end(a, NULL);
 	} else if (ask(a, &err) != 0)
 		end(a, &err);
@@ -350,7 +389,7 @@ static int ask_all(struct look *l, const struct hosts_environment *env, struct e
 	double until = clock_mono() + deadline_seconds(DEADLINE_HOSTS), left;
 	int result = asked && polls ? 0 : error_set(err, ERROR_OS, "HOSTS", "out of memory");
 	for (size_t i = 0; result == 0 && i < count; i++) {
-		asked[i] = (struct asked){.look = l, .place = i + 1};
+		asked[i] = (struct asked){.look = l, .place = i + 1, .all = asked};
 		open_one(&asked[i], env);
 	}
 	while (result == 0 && still_asked(asked, count) && (left = until - clock_mono()) > 0)
@@ -395,7 +434,10 @@ int hosts_look(struct hosts *h, const struct job *job, const struct dirs *dirs,
 		result = ask_all(&l, env, err);
 	remove_token(&l.run);
 	remove_token(&l.state);
-	return result == 0 ? sum_up(&l, err) : -1;
+	if (result == 0)
+		return sum_up(&l, err);
+	free(l.wrong);
+	return -1;
 }
 
 /* ---- room ---- */
@@ -412,7 +454,7 @@ static void room_here(struct look *l)
 		return;
 	error_set(&err, ERROR_IO, l->dirs->state, "has room for %s, and a checkpoint may need %s",
 		  human_bytes(free, has), human_bytes((double)l->bytes, needs));
-	is_wrong(l, &err);
+	is_wrong(l, 0, &err);
 }
 
 int hosts_room(const struct hosts *h, const struct dirs *dirs, uint64_t bytes,
@@ -423,9 +465,10 @@ int hosts_room(const struct hosts *h, const struct dirs *dirs, uint64_t bytes,
 		return 0;
 	l = (struct look){.hosts = (struct hosts *)(size_t)h, .dirs = dirs, .bytes = bytes, .room = 1};
 	room_here(&l);
-	if (ask_all(&l, env, err) != 0)
-		return -1;
-	return sum_up(&l, err);
+	if (ask_all(&l, env, err) == 0)
+		return sum_up(&l, err);
+	free(l.wrong);
+	return -1;
 }
 
 /* Rows that the data can touch, not those that keys have room for. */

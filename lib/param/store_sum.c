@@ -13,11 +13,17 @@
 #include <string.h>
 #include <xxhash.h>
 
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
+
 #define LANES 16
 #define PIECE ((size_t)64 << 10) /* floats that one thread takes at a time */
 #define ROWS_PIECE 4096
 #define BLOCK ((size_t)4096) /* floats of out that stay near while further sources are added */
 #define TOGETHER 4           /* sources that are read side by side */
+#define AHEAD 256 /* floats: memory in small pages is not fetched ahead over the end of a page */
+#define APART_FLOATS_MIN ((size_t)1 << 18) /* of a sum that goes past the caches */
 
 typedef float floats __attribute__((vector_size(64), aligned(4)));
 typedef int32_t words __attribute__((vector_size(64)));
@@ -57,11 +63,24 @@ static inline int any_negative(words w)
 	return all < 0;
 }
 
+/* Whole lines past the caches are not read first. out is aligned to 64 then. */
+static inline void write_sum(float *out, floats sum, int apart)
+{
+#ifdef __AVX512F__
+	if (apart) {
+		_mm512_stream_ps(out, (__m512)sum);
+		return;
+	}
+#endif
+	(void)apart;
+	*(floats *)out = sum;
+}
+
 /* out = or += the weighted sum of k sources (k a constant: the loops over it vanish). Bit i of the
  * result: source i has a value that may not be. */
 static inline __attribute__((always_inline)) unsigned
 add_sources(float *out, const float *const *g, const float *weight, const int k, const int first,
-	    size_t n)
+	    const int apart, size_t n)
 {
 	words bad[TOGETHER] = {{0}};
 	unsigned found = 0;
@@ -72,6 +91,7 @@ add_sources(float *out, const float *const *g, const float *weight, const int k,
 		int j = 0;
 		if (first) {
 			floats x = read_once(g[0] + i);
+			__builtin_prefetch(g[0] + i + AHEAD);
 			bad[0] |= beyond(x);
 			sum = weight[0] * x;
 			j = 1;
@@ -79,10 +99,11 @@ add_sources(float *out, const float *const *g, const float *weight, const int k,
 			sum = *(floats *)(out + i);
 		for (; j < k; j++) {
 			floats x = read_once(g[j] + i);
+			__builtin_prefetch(g[j] + i + AHEAD);
 			bad[j] |= beyond(x);
 			sum += weight[j] * x;
 		}
-		*(floats *)(out + i) = sum;
+		write_sum(out + i, sum, apart);
 	}
 	for (; i < n; i++) {
 		float sum = first ? 0.0f : out[i];
@@ -101,26 +122,36 @@ add_sources(float *out, const float *const *g, const float *weight, const int k,
 	return found;
 }
 
+enum how { FIRST_APART, FIRST, MORE };
+
 static unsigned add_group(float *out, const float *const *g, const float *weight, size_t k,
-			  int first, size_t n)
+			  enum how how, size_t n)
 {
-	switch (first ? k : TOGETHER + k) {
+	switch ((size_t)how * TOGETHER + k) {
 	case 1:
-		return add_sources(out, g, weight, 1, 1, n);
+		return add_sources(out, g, weight, 1, 1, 1, n);
 	case 2:
-		return add_sources(out, g, weight, 2, 1, n);
+		return add_sources(out, g, weight, 2, 1, 1, n);
 	case 3:
-		return add_sources(out, g, weight, 3, 1, n);
+		return add_sources(out, g, weight, 3, 1, 1, n);
 	case 4:
-		return add_sources(out, g, weight, 4, 1, n);
-	case TOGETHER + 1:
-		return add_sources(out, g, weight, 1, 0, n);
-	case TOGETHER + 2:
-		return add_sources(out, g, weight, 2, 0, n);
-	case TOGETHER + 3:
-		return add_sources(out, g, weight, 3, 0, n);
+		return add_sources(out, g, weight, 4, 1, 1, n);
+	case 5:
+		return add_sources(out, g, weight, 1, 1, 0, n);
+	case 6:
+		return add_sources(out, g, weight, 2, 1, 0, n);
+	case 7:
+		return add_sources(out, g, weight, 3, 1, 0, n);
+	case 8:
+		return add_sources(out, g, weight, 4, 1, 0, n);
+	case 9:
+		return add_sources(out, g, weight, 1, 0, 0, n);
+	case 10:
+		return add_sources(out, g, weight, 2, 0, 0, n);
+	case 11:
+		return add_sources(out, g, weight, 3, 0, 0, n);
 	default:
-		return add_sources(out, g, weight, 4, 0, n);
+		return add_sources(out, g, weight, 4, 0, 0, n);
 	}
 }
 
@@ -131,6 +162,7 @@ struct dense_job {
 	const struct store_push *push;
 	size_t pushes, begin, count;
 	float *out;
+	int apart; /* out is written past the caches */
 	pthread_mutex_t lock; /* of bad */
 	struct store_bad *bad;
 };
@@ -163,16 +195,19 @@ static void sum_block(struct dense_job *job, size_t at, size_t n, int add)
 	float *out = job->out + (at - job->begin), weight[TOGETHER];
 	const float *g[TOGETHER];
 	size_t from[TOGETHER], k = 0;
-	int first = 1;
+	enum how how = FIRST;
+
+	if (job->apart && (uintptr_t)out % 64 == 0)
+		how = FIRST_APART;
 
 	for (size_t i = 0; i <= job->pushes; i++) {
 		if (k == TOGETHER || (i == job->pushes && k > 0)) {
-			unsigned found = add_group(out, g, weight, k, first, n);
+			unsigned found = add_group(out, g, weight, k, how, n);
 			for (size_t j = 0; found && j < k; j++) {
 				if (found >> j & 1)
 					note_bad(job, from[j], at, n);
 			}
-			first = 0;
+			how = MORE;
 			k = 0;
 		}
 		if (i == job->pushes || !job->push[i].dense)
@@ -181,7 +216,7 @@ static void sum_block(struct dense_job *job, size_t at, size_t n, int add)
 		g[k] = job->push[i].dense + at;
 		weight[k++] = add ? 1.0f : store_weight(&job->push[i]);
 	}
-	if (first)
+	if (how != MORE)
 		memset(out, 0, n * sizeof *out);
 }
 
@@ -202,12 +237,28 @@ static void sum_piece(size_t piece, void *arg)
 			at += n;
 		}
 	}
+#ifdef __AVX512F__
+	_mm_sfence();
+#endif
 }
 
 void store_sum_dense(const struct store *s, struct team *team, const struct store_push *push,
 	       size_t pushes, size_t begin, size_t count, float *out, struct store_bad *bad)
 {
-	struct dense_job job = {s, push, pushes, begin, count, out, PTHREAD_MUTEX_INITIALIZER, bad};
+	struct dense_job job = {.store = s,
+				.push = push,
+				.pushes = pushes,
+				.begin = begin,
+				.count = count,
+				.out = out,
+				.lock = PTHREAD_MUTEX_INITIALIZER,
+				.bad = bad};
+	size_t sources = 0;
+
+	for (size_t i = 0; i < pushes; i++)
+		sources += push[i].dense != NULL;
+	/* Further sources would have to read it again. */
+	job.apart = count >= APART_FLOATS_MIN && sources <= TOGETHER;
 
 	team_run(team, (count + PIECE - 1) / PIECE, sum_piece, &job);
 	pthread_mutex_destroy(&job.lock);

@@ -303,14 +303,21 @@ static int send_back(struct serve *s, const struct record *r, struct error *err)
 	return S_ISREG(st.st_mode) ? 0 : -1;
 }
 
+static int find_program(const struct serve *s, const char *name, char path[PATH_MAX],
+			struct error *err)
+{
+	if (process_find(name, s->search, path, PATH_MAX, NULL) == 0)
+		return 0;
+	return error_set(err, ERROR_CONFIG, name, "program is neither beside node-host nor on PATH");
+}
+
 static int program(struct serve *s, const struct record *r, struct error *err)
 {
 	char line[RECORD_LINE_MAX], path[PATH_MAX];
 	const char *name;
 	struct record_out o;
-	if (record_text(r, "name", &name, err) != 0 ||
-	    process_find(name, s->search, path, sizeof path, NULL) != 0)
-		return error_set(err, ERROR_CONFIG, name, "program is neither beside node-host nor on PATH");
+	if (record_text(r, "name", &name, err) != 0 || find_program(s, name, path, err) != 0)
+		return -1;
 	record_begin(&o, line, sizeof line, "ok");
 	record_add(&o, "path", path);
 	say_record(s, &o, NULL);
@@ -377,8 +384,14 @@ static int run(struct serve *s, const struct record *r, struct error *err)
 	while (text && n > 0 && (n = take_payload(s, text + at, (size_t)bytes - at)) > 0)
 		at += (size_t)n;
 	char **argv = text && n == 0 && text[bytes - 1] == '\0' ? argv_of(text, (size_t)bytes) : NULL;
-	int result = argv ? start_node(s, host, argv, err)
-			  : error_set(err, ERROR_OS, NULL, "command has not come whole");
+	char path[PATH_MAX];
+	int result = argv ? 0 : error_set(err, ERROR_OS, NULL, "command has not come whole");
+	if (result == 0 && !strchr(argv[0], '/')) {
+		result = find_program(s, argv[0], path, err);
+		argv[0] = path;
+	}
+	if (result == 0)
+		result = start_node(s, host, argv, err);
 	free(argv);
 	free(text);
 	if (result == 0)

@@ -50,6 +50,8 @@ struct sup_hosts {
 
 int sup_hosts_init(struct supervisor *s, struct error *err);
 void sup_hosts_free(struct supervisor *s);
+/* A record each, where there are several: how it is reached, what it has. */
+void sup_hosts_log(struct supervisor *s);
 
 /* Its home becomes its place. */
 void sup_host_home(struct sup_node *n);

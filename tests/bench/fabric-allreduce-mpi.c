@@ -1,6 +1,6 @@
 /*
- * The peer of fabric-allreduce: MPI_Allreduce of FLOATS by all ranks, in place. Prints the median of
- * ROUNDS, each as long as the slowest rank took.
+ * The peer of fabric-allreduce: MPI_Allreduce of FLOATS by all ranks, in place. Prints the median
+ * of ROUNDS, each as long as the slowest rank took.
  *
  *     mpirun ... fabric-allreduce-mpi ROUNDS FLOATS
  */

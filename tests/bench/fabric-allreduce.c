@@ -1,7 +1,7 @@
 /*
- * The driver of fabric-allreduce: a replica of one host, as far as the fabric sees it.  In each round
- * all hosts begin together (a small sum of its own), add what their workers have block by block, and
- * wait for the sum.  Every sum is checked.  Prints one line:
+ * The driver of fabric-allreduce: a replica of one host, as far as the fabric sees it.  In each
+ * round all hosts begin together (a small sum of its own), add what their workers have block by
+ * block, and wait for the sum.  Every sum is checked.  Prints one line:
  *
  *     time=SECONDS rows=N own-rows=N wire-bytes=N sums=DIGITS
  *
@@ -10,8 +10,8 @@
  *
  *     fabric-allreduce SOCKET HOSTS SELF ROUNDS FLOATS WORKERS SAMPLES
  *
- * HOSTS is h0,h1,...; SELF this one's place in it; SAMPLES of 26 keys each, as in Criteo's data, with
- * rows of 16 floats (0: none).
+ * HOSTS is h0,h1,...; SELF this one's place in it; SAMPLES of 26 keys each, as in Criteo's data,
+ * with rows of 16 floats (0: none).
  */
 #include "base/random.h"
 #include "wire/call.h"
@@ -31,10 +31,10 @@
 #define WORKERS_MAX 8
 
 /* How many values each column of Criteo's data has. */
-static const double values[COLUMNS] = {1460,  583,  10131227, 2202608, 305,     24,      12517,
-				       633,   3,    93145,    5683,    8351593, 3194,    27,
-				       14992, 5461306, 10,    5652,    2173,    4,       7046547,
-				       18,    15,   286181,   105,     142572};
+static const double values[COLUMNS] = {1460,  583,     10131227, 2202608, 305,     24,   12517,
+				       633,   3,       93145,    5683,    8351593, 3194, 27,
+				       14992, 5461306, 10,       5652,    2173,    4,    7046547,
+				       18,    15,      286181,   105,     142572};
 
 static struct call *call;
 static struct record answer;
@@ -152,7 +152,8 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The keys of a host's batch: of each column the values that are frequent come often (Zipf's law). */
+/* The keys of a host's batch: of each column the values that are frequent come often (Zipf's law).
+ */
 static size_t draw_keys(unsigned host, uint64_t round, uint32_t *to)
 {
 	uint64_t state = 1000 * round + host;

@@ -52,7 +52,7 @@ static struct message *first[HOSTS_MAX][HOSTS_MAX], **last[HOSTS_MAX][HOSTS_MAX]
 static struct bulk *sends, *receives;
 static uint64_t seed;
 static unsigned slow; /* what this host says takes long, what it sends does not; HOSTS_MAX: none */
-static int nonsense; /* the network says things that no host has said */
+static int nonsense;  /* the network says things that no host has said */
 static unsigned may_get; /* a bit for each answer that is fine, besides SUM_OK */
 
 static uint64_t any(uint64_t n)
@@ -397,7 +397,8 @@ static void make_rows(unsigned i, enum keys keys, size_t count)
 		if (keys == KEYS_OVERLAP)
 			key += 1 + (uint32_t)any(3);
 		else
-			key = (uint32_t)(keys == KEYS_DISJOINT ? r * hosts + i : r) * 1000003u % 7u +
+			key = (uint32_t)(keys == KEYS_DISJOINT ? r * hosts + i : r) * 1000003u %
+				      7u +
 			      (uint32_t)(keys == KEYS_DISJOINT ? r * hosts + i : r) * 7u;
 		to[r] = key;
 	}

@@ -1,0 +1,706 @@
+/*
+ * A replica as its workers have it: gradients that stay in their memory, parts that are final before
+ * the push, parameters that are read where they lie; clients that write when they should not, and
+ * clients that go; and sums over hosts by a fabricd that a small server stands for.  Replica and
+ * fabricd are processes of their own, so that their death, or a report of a sanitizer, shows.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/fs.h"
+#include "ps/ps.h"
+#include "wire/call.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PATIENCE 20.0 /* seconds; a limit for what hangs, never a measurement */
+#define DENSE (3u * 1024 * 1024 + 17) /* three buckets, and a little of a fourth */
+#define WIDTH 2
+#define OTHERS 100.0f /* what the other host adds to each */
+
+static char dir[] = "/tmp/paceline-replica.XXXXXX", path[96], fabric[96];
+static pid_t replica, fabricd;
+static struct record record;
+
+/* ---- a fabricd of two hosts; the other one's dense sum is OTHERS, and its rows 1 and 8 ---- */
+
+struct stand_in {
+	atomic_int refuse; /* sum-wait is answered with this: 1 lost, 2 room, 3 nothing */
+	atomic_uint opened, parts, floats, rows, dropped;
+	char hosts[64];
+};
+
+static struct stand_in *stand;
+static uint64_t rows_at, out_at, rows_here, epoch_open;
+static struct request *wait_held;
+
+static uint64_t number(struct request *rq, const char *key)
+{
+	uint64_t n = 0;
+
+	(void)record_u64_opt(request_record(rq), key, 0, UINT64_MAX, &n, NULL);
+	return n;
+}
+
+static void on_open(struct request *rq, void *owner)
+{
+	(void)owner;
+	snprintf(stand->hosts, sizeof stand->hosts, "%s", record_get(request_record(rq), "hosts"));
+	epoch_open = number(rq, "epoch");
+	rows_here = 0;
+	atomic_store(&stand->floats, 0);
+	atomic_fetch_add(&stand->opened, 1);
+	request_ok(rq, NULL);
+}
+
+static void on_part(struct request *rq, void *owner)
+{
+	uint64_t begin = number(rq, "begin"), length = number(rq, "length");
+	float *dense = request_mapped(rq, 0, DENSE * sizeof *dense);
+
+	(void)owner;
+	for (uint64_t i = begin; i < begin + length; i++)
+		dense[i] += OTHERS;
+	atomic_fetch_add(&stand->parts, 1);
+	atomic_fetch_add(&stand->floats, (unsigned)length);
+	request_ok(rq, NULL);
+}
+
+static void on_rows(struct request *rq, void *owner)
+{
+	(void)owner;
+	rows_here = number(rq, "rows");
+	rows_at = number(rq, "offset");
+	out_at = number(rq, "out-offset");
+	atomic_store(&stand->rows, (unsigned)rows_here);
+	request_ok(rq, NULL);
+}
+
+/* Those of the replica and those of the other host, by key. */
+static uint64_t merge(struct request *rq)
+{
+	const uint32_t theirs[] = {1, 8};
+	const uint32_t *key = request_mapped(rq, rows_at, rows_here * 12);
+	const float *value = (const float *)(const void *)(key + rows_here);
+	uint32_t *out = request_mapped(rq, out_at, (rows_here + 2) * 12), n = 0;
+	float merged[64][WIDTH];
+	size_t a = 0, b = 0;
+
+	while (a < rows_here || b < 2) {
+		int mine = a < rows_here && (b == 2 || key[a] <= theirs[b]);
+		int also = b < 2 && (a == rows_here || theirs[b] <= key[a]);
+		out[n] = mine ? key[a] : theirs[b];
+		for (size_t j = 0; j < WIDTH; j++)
+			merged[n][j] = (mine ? value[a * WIDTH + j] : 0.0f) + (also ? OTHERS : 0.0f);
+		a += (size_t)mine;
+		b += (size_t)also;
+		n++;
+	}
+	memcpy(out + n, merged, n * sizeof *merged);
+	return n;
+}
+
+static void on_wait(struct request *rq, void *owner)
+{
+	int refuse = atomic_load(&stand->refuse);
+
+	(void)owner;
+	if (refuse == 3) {
+		wait_held = rq;
+		request_defer(rq, NULL, NULL);
+	} else if (refuse)
+		request_err(rq, refuse == 1 ? "lost" : "room", "as told");
+	else if (atomic_load(&stand->floats) != DENSE)
+		request_err(rq, "bad-request", "not all parts were said");
+	else
+		request_ok(rq, "rows=%llu wire-bytes=1 sum=77", (unsigned long long)merge(rq));
+}
+
+static void on_drop(struct request *rq, void *owner)
+{
+	(void)owner;
+	atomic_fetch_add(&stand->dropped, 1);
+	if (wait_held)
+		request_err(wait_held, "stale", NULL);
+	wait_held = NULL;
+	request_ok(rq, NULL);
+}
+
+static const struct verb fabric_verbs[] = {
+	{"sum-open", "epoch iteration hosts dense dense-offset", "", on_open, 0, ""},
+	{"sum-part", "epoch begin length", "", on_part, 0, ""},
+	{"sum-rows", "epoch rows width offset out-offset out-bytes", "", on_rows, 0, ""},
+	{"sum-wait", "epoch", "check", on_wait, 0, ""},
+	{"sum-drop", "epoch", "", on_drop, 0, ""},
+};
+
+static int serve_fabric(void)
+{
+	struct server_options options = {.path = fabric,
+					 .role = "fabricd",
+					 .verbs = fabric_verbs,
+					 .verb_count = sizeof fabric_verbs / sizeof *fabric_verbs};
+	struct server *server;
+	struct error err;
+
+	if (server_new(&server, &options, &err) != 0 || server_run(server, NULL, 0.0, &err) != 0)
+		return err.code;
+	server_free(server);
+	return 0;
+}
+
+/* ---- the replica ---- */
+
+static int serve_replica(int with_fabric)
+{
+	static const char *const hosts[] = {"alpha", "beta"};
+	struct layout_table table = {.name = "t", .width = WIDTH, .zero_columns = WIDTH};
+	struct layout *layout = malloc(sizeof *layout);
+	static struct map map;
+	struct opt opt;
+	struct store *store;
+	struct ps *ps;
+	struct server *server;
+	struct error err = {0};
+
+	layout_start(layout, 0);
+	if (layout_add_tensor(layout, "a", DENSE, 1, LAYOUT_ZERO, 0, LAYOUT_OPTIMIZER, &err) != 0 ||
+	    layout_set_table(layout, &table, &err) != 0 || opt_by_name(&opt, "sgd", &err) != 0)
+		return err.code;
+	opt.lr = 1.0f;
+	map_even(&map, 1, DENSE);
+	if (store_new(&store, layout, &map, 0, &opt, &err) != 0)
+		return err.code;
+	struct ps_options options = {.id = "r0",
+				     .parts = 1,
+				     .bsp = 1,
+				     .store = store,
+				     .replicas = 2,
+				     .fabric = with_fabric ? fabric : NULL,
+				     .hosts = hosts,
+				     .hosts_count = 2,
+				     .threads = 2};
+	struct server_options served = {.path = path,
+					.role = "ps-server",
+					.verbs = ps_replica_verbs,
+					.verb_count = ps_replica_verb_count};
+	if (ps_new(&ps, &options, &err) != 0)
+		return err.code;
+	served.owner = ps;
+	int rc = server_new(&server, &served, &err);
+	if (rc == 0)
+		rc = ps_start(ps, server, &err);
+	if (rc == 0)
+		rc = server_run(server, NULL, 0.0, &err);
+	ps_stop(ps);
+	server_free(server);
+	ps_free(ps);
+	store_free(store);
+	free(layout);
+	return rc == 0 ? 0 : err.code;
+}
+
+static pid_t begin(int (*serve)(int), int arg)
+{
+	fflush(NULL);
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nothing running */
+		int status = serve(arg);
+		fflush(NULL);
+		exit(status);
+	}
+	return pid;
+}
+
+static int serve_fabric_too(int arg)
+{
+	(void)arg;
+	return serve_fabric();
+}
+
+static void begin_fabric(void)
+{
+	fabricd = begin(serve_fabric_too, 0);
+}
+
+static void end(pid_t pid)
+{
+	int status;
+
+	kill(pid, SIGTERM);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static struct call *connect_to(const char *to)
+{
+	struct call *c;
+	struct error err;
+
+	if (call_open(&c, to, PATIENCE, PATIENCE, &err) != 0)
+		fail_msg("%s: %s", err.place, err.text);
+	return c;
+}
+
+/* ---- workers and the lead ---- */
+
+static struct call *lead, *asker; /* answers to the lead may be held back */
+
+struct worker {
+	struct call *call;
+	char id[8];
+	float *dense;
+	uint32_t *key;
+	float *row;
+	size_t bytes;
+};
+
+static void say(struct call *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void say(struct call *c, const char *format, ...)
+{
+	char line[2048];
+	struct error err;
+	va_list ap;
+
+	va_start(ap, format);
+	int len = vsnprintf(line, sizeof line, format, ap);
+	va_end(ap);
+	assert_int_equal(call_send(c, line, (size_t)len, NULL, 0, &err), 0);
+}
+
+/* The closing record, in `record`. 1: it is ok. */
+static int closing(struct call *c)
+{
+	struct error err = {0};
+
+	do {
+		if (call_receive(c, &record, &err) != 0)
+			fail_msg("%s: %s", err.place, err.text);
+	} while (!record_is(&record, "ok") && !record_is(&record, "err"));
+	return record_is(&record, "ok");
+}
+
+static void refused(struct call *c, const char *code)
+{
+	assert_false(closing(c));
+	assert_string_equal(record_get(&record, "code"), code);
+}
+
+/* Memory for dense gradients, and one row of key 8. */
+static struct worker worker(const char *id)
+{
+	struct worker w = {.call = connect_to(path)};
+	struct error err;
+	void *memory;
+
+	snprintf(w.id, sizeof w.id, "%s", id);
+	w.bytes = (DENSE + 1 + WIDTH) * sizeof(float);
+	assert_int_equal(call_map(w.call, (w.bytes + 7) / 8 * 8, &memory, &err), 0);
+	w.dense = memory;
+	w.key = (uint32_t *)memory + DENSE;
+	w.row = w.dense + DENSE + 1;
+	*w.key = 8;
+	return w;
+}
+
+static void fill(struct worker *w, float value)
+{
+	for (size_t i = 0; i < DENSE; i++)
+		w->dense[i] = value;
+	w->row[0] = w->row[1] = value;
+}
+
+static void push(struct worker *w, unsigned iteration, int rows)
+{
+	say(w->call,
+	    "push worker=%s generation=1 incarnation=0 sequence=%u iteration=%u count=1 dense=1 rows=%d "
+	    "map-offset-bytes=0 map-bytes=%zu\n",
+	    w->id, iteration + 1, iteration, rows, rows ? w->bytes : DENSE * sizeof(float));
+	assert_true(closing(w->call));
+}
+
+static void part(struct worker *w, unsigned iteration, size_t from, size_t to)
+{
+	say(w->call,
+	    "part worker=%s generation=1 incarnation=0 sequence=%u iteration=%u begin=%zu length=%zu "
+	    "map-offset-bytes=0 map-bytes=%zu\n",
+	    w->id, iteration + 1, iteration, from, to - from, DENSE * sizeof(float));
+	assert_true(closing(w->call));
+}
+
+/* Of w0 and w1, without waiting. */
+static void sum(unsigned epoch, unsigned iteration, const char *replicas, int check)
+{
+	const char *members = "member worker=w0 generation=1 replica=r0\n"
+			      "member worker=w1 generation=1 replica=r0\n";
+
+	say(lead, "sum incarnation=0 epoch=%u iteration=%u replicas=%s%s bytes=%zu\n%s", epoch,
+	    iteration, replicas, check ? " check=1" : "", strlen(members), members);
+}
+
+static void apply(unsigned epoch, unsigned iteration, unsigned divisor)
+{
+	say(lead, "apply incarnation=0 iteration=%u units=1 epoch=%u divisor=%u samples=%u\n",
+	    iteration, epoch, divisor, divisor);
+	assert_true(closing(lead));
+}
+
+static uint64_t stat_of(const char *key)
+{
+	struct error err;
+	uint64_t n = 0;
+
+	say(asker, "stat\n");
+	assert_int_equal(call_receive(asker, &record, &err), 0);
+	(void)record_u64(&record, key, 0, UINT64_MAX, &n, &err);
+	assert_int_equal(call_receive(asker, &record, &err), 0);
+	return n;
+}
+
+static const float *look(struct call *c)
+{
+	say(c, "look\n");
+	assert_true(closing(c));
+	int fd = call_passed(c);
+	assert_true(fd >= 0);
+	assert_true(mmap(NULL, DENSE * 4, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED);
+	const float *seen = mmap(NULL, DENSE * 4, PROT_READ, MAP_SHARED, fd, 0);
+	assert_true(seen != MAP_FAILED);
+	close(fd);
+	return seen;
+}
+
+static void assert_all(const float *seen, float value)
+{
+	for (size_t i = 0; i < DENSE; i++)
+		if (!(seen[i] >= value && seen[i] <= value))
+			fail_msg("parameter %zu is %g, not %g", i, (double)seen[i], (double)value);
+}
+
+static int start(int with_fabric)
+{
+	snprintf(dir, sizeof dir, "/tmp/paceline-replica.XXXXXX");
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof path, "%s/r0.sock", dir);
+	snprintf(fabric, sizeof fabric, "%s/fabric.sock", dir);
+	memset(stand, 0, sizeof *stand);
+	if (with_fabric)
+		begin_fabric();
+	replica = begin(serve_replica, with_fabric);
+	lead = connect_to(path);
+	asker = connect_to(path);
+	while (with_fabric && stat_of("fabric") == 0)
+		usleep(1000);
+	return 0;
+}
+
+static void stop(int with_fabric)
+{
+	call_close(lead);
+	call_close(asker);
+	end(replica);
+	if (with_fabric)
+		end(fabricd);
+	fs_remove_tree(dir, NULL);
+}
+
+/* ---- one host ---- */
+
+static void gradients_stay_where_they_are(void **state)
+{
+	(void)state;
+	start(0);
+	struct worker a = worker("w0"), b = worker("w1");
+	const float *seen = look(a.call);
+	assert_all(seen, 0.0f);
+	fill(&a, 1.0f);
+	fill(&b, 9.0f);
+	push(&a, 0, 1);
+	/* Until all are there, nothing was read. */
+	fill(&a, 2.0f);
+	sum(1, 0, "r0", 0);
+	push(&b, 0, 1);
+	assert_true(closing(lead));
+	/* From here on nothing of this matters, but for an epoch that adds them up again. */
+	fill(&a, 7.0f);
+	apply(1, 0, 2);
+	assert_all(seen, -5.5f);
+	fill(&a, 4.0f);
+	fill(&b, 4.0f);
+	push(&a, 1, 0);
+	push(&b, 1, 0);
+	sum(2, 1, "r0", 0);
+	assert_true(closing(lead));
+	/* One of them, alone. The other has gone by now: what it shared is here still. */
+	fill(&b, 8.0f);
+	call_close(b.call);
+	say(lead, "sum incarnation=0 epoch=3 iteration=1 replicas=r0 bytes=41\n"
+		  "member worker=w1 generation=1 replica=r0\n");
+	assert_true(closing(lead));
+	assert_int_equal(stat_of("epoch"), 3);
+	apply(3, 1, 1);
+	assert_all(seen, -13.5f);
+	assert_int_equal(stat_of("staged"), 0);
+	call_close(a.call);
+	stop(0);
+}
+
+static void what_is_final_is_added_before_the_push(void **state)
+{
+	(void)state;
+	start(0);
+	struct worker a = worker("w0"), b = worker("w1");
+	const float *seen = look(b.call);
+	fill(&a, 1.0f);
+	fill(&b, 1.0f);
+	sum(1, 0, "r0", 0);
+	push(&a, 0, 0);
+	/* From the back to the front, one of them twice, in pieces that are no buckets. */
+	part(&b, 0, 2500000, DENSE);
+	part(&b, 0, 2500000, DENSE);
+	part(&b, 0, 1500000, 2500000);
+	part(&b, 0, 0, 0);
+	/* Two buckets are whole, and were added: what is written there later comes too late. */
+	(void)stat_of("iteration");
+	(void)stat_of("iteration");
+	for (size_t i = 0; i < DENSE; i++)
+		b.dense[i] = 3.0f;
+	push(&b, 0, 0);
+	assert_true(closing(lead));
+	apply(1, 0, 1);
+	for (size_t i = 0; i < DENSE; i++) {
+		float want = i < 2u << 20 ? -4.0f : -2.0f;
+		if (!(seen[i] >= want && seen[i] <= want))
+			fail_msg("parameter %zu is %g", i, (double)seen[i]);
+	}
+	/* Parts of a worker that is thrown away are not waited for, nor added. */
+	part(&b, 1, 0, DENSE);
+	say(lead, "throw incarnation=0 worker=w1 generation=1\n");
+	assert_true(closing(lead));
+	say(b.call,
+	    "part worker=w1 generation=1 incarnation=0 sequence=3 iteration=1 begin=0 length=1 "
+	    "map-offset-bytes=0 map-bytes=%zu\n",
+	    DENSE * sizeof(float));
+	refused(b.call, "fenced");
+	say(b.call,
+	    "part worker=w1 generation=2 incarnation=0 sequence=3 iteration=1 begin=5 length=%u "
+	    "map-offset-bytes=0 map-bytes=%zu\n",
+	    DENSE, DENSE * sizeof(float));
+	refused(b.call, "bad-request");
+	say(b.call, "part worker=w1 generation=2 incarnation=0 sequence=3 iteration=1 begin=0 length=1 "
+		    "map-offset-bytes=0 map-bytes=64\n");
+	refused(b.call, "bad-request");
+	call_close(a.call);
+	call_close(b.call);
+	stop(0);
+}
+
+static atomic_int over;
+
+static void *scribble(void *arg)
+{
+	volatile uint32_t *word = arg;
+
+	while (!atomic_load(&over)) {
+		word[0] = 0x7fc00000u;
+		word[0] = 0x3f800000u;
+	}
+	return NULL;
+}
+
+/* Each time it was added it was 1. */
+static void who_writes_meanwhile_spoils_nothing_else(void **state)
+{
+	pthread_t thread;
+	unsigned epoch = 0, applied = 0;
+
+	(void)state;
+	start(0);
+	struct worker a = worker("w0"), b = worker("w1");
+	const float *seen = look(a.call);
+	fill(&a, 1.0f);
+	fill(&b, 1.0f);
+	atomic_store(&over, 0);
+	assert_int_equal(pthread_create(&thread, NULL, scribble, &b.dense[1000]), 0);
+	for (int turn = 0; turn < 60; turn++) {
+		push(&a, applied, 1);
+		push(&b, applied, 1);
+		sum(++epoch, applied, "r0", 0);
+		assert_true(closing(lead));
+		if (record_get(&record, "diverged"))
+			continue;
+		apply(epoch, applied, 2);
+		applied++;
+	}
+	atomic_store(&over, 1);
+	pthread_join(thread, NULL);
+	assert_all(seen, -(float)applied);
+	call_close(a.call);
+	call_close(b.call);
+	stop(0);
+}
+
+/* ---- two hosts ---- */
+
+static void pull_rows(struct worker *w, unsigned iteration, float want[4])
+{
+	struct error err;
+	const uint32_t key[2] = {1, 8};
+
+	char line[160];
+	int len = snprintf(line, sizeof line,
+			   "pull worker=%s generation=1 incarnation=0 iteration=%u dense=0 rows=2 bytes=8\n",
+			   w->id, iteration);
+	assert_int_equal(call_send(w->call, line, (size_t)len, key, sizeof key, &err), 0);
+	assert_int_equal(call_receive(w->call, &record, &err), 0);
+	assert_true(record_is(&record, "model"));
+	assert_int_equal(call_bytes(w->call, want, 4 * sizeof *want, &err), 0);
+	assert_true(closing(w->call));
+}
+
+static void sums_of_all_hosts_are_stepped_with(void **state)
+{
+	float row[4];
+
+	(void)state;
+	start(1);
+	struct worker a = worker("w0"), b = worker("w1");
+	const float *seen = look(a.call);
+	fill(&a, 1.0f);
+	fill(&b, 2.0f);
+	push(&a, 0, 1);
+	sum(5, 0, "r1,r0", 1);
+	push(&b, 0, 1);
+	assert_true(closing(lead));
+	assert_non_null(record_get(&record, "sum"));
+	assert_string_equal(stand->hosts, "beta,alpha");
+	assert_int_equal(atomic_load(&stand->rows), 1);
+	apply(5, 0, 1);
+	assert_all(seen, -103.0f);
+	pull_rows(&a, 1, row);
+	assert_true(row[0] < -99.0f && row[1] < -99.0f && row[0] > -101.0f);
+	assert_float_equal(row[2], -103.0f, 0);
+	/* Alone: nobody is asked. */
+	unsigned opened = atomic_load(&stand->opened);
+	push(&a, 1, 0);
+	push(&b, 1, 0);
+	sum(6, 1, "r0", 0);
+	assert_true(closing(lead));
+	apply(6, 1, 1);
+	assert_all(seen, -106.0f);
+	assert_int_equal(atomic_load(&stand->opened), opened);
+	/* A newer one takes the place of one that waits for the other host. */
+	atomic_store(&stand->refuse, 3);
+	push(&a, 2, 0);
+	push(&b, 2, 0);
+	sum(7, 2, "r0,r1", 0);
+	while (atomic_load(&stand->floats) != DENSE)
+		usleep(1000);
+	struct call *other = lead;
+	lead = connect_to(path);
+	atomic_store(&stand->refuse, 0);
+	sum(8, 2, "r0,r1", 0);
+	assert_true(closing(lead));
+	assert_int_equal(atomic_load(&stand->dropped), 1);
+	refused(other, "stale");
+	call_close(other);
+	apply(8, 2, 1);
+	assert_all(seen, -209.0f);
+	call_close(a.call);
+	call_close(b.call);
+	stop(1);
+}
+
+static void a_fabric_that_goes_costs_an_epoch(void **state)
+{
+	(void)state;
+	start(1);
+	struct worker a = worker("w0"), b = worker("w1");
+	const float *seen = look(a.call);
+	fill(&a, 1.0f);
+	fill(&b, 2.0f);
+	push(&a, 0, 0);
+	push(&b, 0, 0);
+	atomic_store(&stand->refuse, 1);
+	sum(1, 0, "r0,r1", 0);
+	refused(lead, "lost");
+	atomic_store(&stand->refuse, 2);
+	sum(2, 0, "r0,r1", 0);
+	refused(lead, "room");
+	assert_int_equal(stat_of("staged"), 2);
+	/* It dies while others are waited for. */
+	atomic_store(&stand->refuse, 3);
+	sum(3, 0, "r0,r1", 0);
+	while (atomic_load(&stand->floats) != DENSE)
+		usleep(1000);
+	kill(fabricd, SIGKILL);
+	assert_int_equal(waitpid(fabricd, NULL, 0), fabricd);
+	refused(lead, "fabric");
+	sum(4, 0, "r0,r1", 0);
+	refused(lead, "fabric");
+	atomic_store(&stand->refuse, 0);
+	begin_fabric();
+	while (stat_of("fabric") == 0)
+		usleep(1000);
+	sum(5, 0, "r0,r1", 0);
+	assert_true(closing(lead));
+	/* And with a sum that is held: it is here, whatever becomes of the fabric. */
+	kill(fabricd, SIGKILL);
+	assert_int_equal(waitpid(fabricd, NULL, 0), fabricd);
+	begin_fabric();
+	apply(5, 0, 1);
+	assert_all(seen, -103.0f);
+	push(&a, 1, 0);
+	push(&b, 1, 0);
+	while (stat_of("fabric") == 0)
+		usleep(1000);
+	/* Its death may be heard of late. */
+	for (unsigned epoch = 6;; epoch++) {
+		sum(epoch, 1, "r0,r1", 0);
+		if (closing(lead)) {
+			apply(epoch, 1, 1);
+			break;
+		}
+		assert_string_equal(record_get(&record, "code"), "fabric");
+		usleep(20000);
+	}
+	assert_all(seen, -206.0f);
+	call_close(a.call);
+	call_close(b.call);
+	stop(1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(gradients_stay_where_they_are),
+		cmocka_unit_test(what_is_final_is_added_before_the_push),
+		cmocka_unit_test(who_writes_meanwhile_spoils_nothing_else),
+		cmocka_unit_test(sums_of_all_hosts_are_stepped_with),
+		cmocka_unit_test(a_fabric_that_goes_costs_an_epoch),
+	};
+
+	stand = mmap(NULL, sizeof *stand, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (stand == MAP_FAILED)
+		return 71;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
