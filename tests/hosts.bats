@@ -56,6 +56,10 @@ receives() {
 @test "a host dies at once, and comes back empty" {
 	hosts_up -n 2
 	on h1 touch /tmp/a "$HOSTS/local/a"
+	receives h1
+	echo hello | on h0 socat -u - TCP:h1:7
+	ended "$PID"
+	rm received
 	start sleeper on h1 sleep 1000
 	wait_for "on h1 pgrep -x sleep"
 	hosts_kill h1
@@ -67,10 +71,25 @@ receives() {
 	not on h1 test -e /tmp/a
 	on h1 test -e "$HOSTS/local/a"
 	not on h1 pgrep -x sleep
+	# h0 remembers its hardware's address
 	receives h1
-	echo hello | on h0 socat -u - TCP:h1:7
+	echo hello | on h0 socat -u - TCP:h1:7,connect-timeout=2
 	ended "$PID"
 	[ "$(cat received)" = hello ]
+}
+
+@test "a command on a host dies with who asked for it; other signals reach it by its own pid" {
+	hosts_up -n 1
+	start sleeper on h0 sleep 1000
+	wait_for "on h0 pgrep -x sleep"
+	kill -9 "$PID"
+	ended "$PID"
+	wait_for "! on h0 pgrep -x sleep"
+	start sleeper on h0 sh -c 'trap "exit 4" TERM; touch "$0"; while :; do sleep 0.05; done' "$T/ready"
+	wait_for "[ -e ready ]"
+	kill "$(started_on "$PID")"
+	ended "$PID"
+	[ "$status" -eq 4 ]
 }
 
 @test "nothing is left of hosts that were killed" {

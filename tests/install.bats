@@ -49,11 +49,24 @@ installed() { # everything below $DESTDIR$PREFIX with its mode
 	# A user's service manager can't do these.
 	not grep -rE '^(User|Protect|Capability|PrivateDevices)' share/systemd/user
 	for program in "$PACELINE_ROOT"/cmd/*.c; do
-		[ -x "bin/$(basename "$program" .c)" ]
+		[ -x "bin/$(basename "$program" .c)" ] || [[ $program == */fabricd.c && ! -e $T/build/bin/fabricd ]]
 	done
 	for page in "$PACELINE_ROOT"/man/*.[1-8]; do
 		[ -e "share/man/man${page##*.}/${page##*/}" ]
 	done
+}
+
+@test "install: without Open MPI there is no fabricd, and all the rest" {
+	built
+	DESTDIR=$T/d
+	cp -rL "$T/build/bin" "$T/bin" && rm -f "$T/bin/fabricd"
+	mkdir "$T/build2"
+	cp -rL "$T/build/completion" "$T/build2"
+	mv "$T/bin" "$T/build2/bin"
+	scripts/install "$T/build2"
+	[ ! -e "$DESTDIR$PREFIX/bin/fabricd" ]
+	[ -x "$DESTDIR$PREFIX/bin/worker" ]
+	[ -e "$DESTDIR$PREFIX/share/man/man8/fabricd.8" ]
 }
 
 @test "uninstall: what install put there, and nothing else" {

@@ -158,6 +158,7 @@ work_at() {
 }
 
 @test "two hosts: a replica, the fabric and the lead die; each sample is in the model once" {
+	ROWS=10000 # more than there are before all have died
 	audit_layout
 	make_csv
 	echo 'drag delay=0.05' >drag

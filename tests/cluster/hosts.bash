@@ -1,7 +1,7 @@
 # hosts.bash: the hosts of tests/cluster/hosts for bats files and crash tests. Sourced; $T is the
-# test's directory, which all hosts see. $HOSTS is theirs: $HOSTS/local is each one's own disk, from
-# outside $HOSTS/h0, ... They go with the shell that called hosts_up; hosts_down waits until they are
-# gone, so that what they wrote can be removed.
+# test's directory, which all hosts see, as they do the programs. $HOSTS is theirs: $HOSTS/local is each
+# one's own disk, from outside $HOSTS/h0, ... They go with the shell that called hosts_up; hosts_down
+# waits until they are gone, so that what they wrote can be removed.
 HOSTS_COMMAND=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/hosts
 HOSTS_PID=
 
@@ -10,7 +10,7 @@ HOSTS_PID=
 hosts_up() {
 	local status=0
 	HOSTS=$(readlink -f "$T")/hosts
-	"$HOSTS_COMMAND" up -k "$T" "$@" "$HOSTS" >"$T/hosts.said" 2>&1 3>&- &
+	"$HOSTS_COMMAND" up -k "$T" ${PACELINE_BIN:+-k "$PACELINE_BIN"} "$@" "$HOSTS" >"$T/hosts.said" 2>&1 3>&- &
 	HOSTS_PID=$!
 	until [ -e "$HOSTS/ready" ]; do
 		if ! kill -0 $HOSTS_PID 2>/dev/null; then
@@ -43,7 +43,14 @@ hosts_boot() { "$HOSTS_COMMAND" boot "$HOSTS" "$1"; }      # HOST: it is back
 
 # started_on PID: of `on HOST COMMAND &`, the pid by which COMMAND can be signalled from outside. (A
 # kill -9 of PID itself is one of COMMAND; another signal would not reach it.)
-started_on() { pgrep -P "$1"; }
+started_on() {
+	local pid=$1
+	while [[ $(cat "/proc/$pid/comm") =~ ^(bash|hosts|nsenter|setpriv|bats.*)$ ]]; do
+		pid=$(pgrep -P "$pid") || sleep 0.01
+		pid=${pid:-$1}
+	done
+	echo "$pid"
+}
 
 # mpirun_on HOST,HOST,... [WORD]...: one process on each host, over ssh (hosts_up -s), from the first.
 mpirun_on() {
