@@ -190,7 +190,7 @@ static void spawn_lead(struct job *j)
 static void spawn_replica(struct job *j, uint32_t i)
 {
 	static const char hosts[] = "a,b,c";
-	char id[8], share[16], fabric[160], names[8], lr[16];
+	char id[16], share[32], fabric[160], names[8], lr[16];
 	snprintf(id, sizeof id, "r%u", i);
 	snprintf(share, sizeof share, "%u/%u", i, j->hosts);
 	snprintf(fabric, sizeof fabric, "%s/%c/fabric.sock", j->dir, hosts[2 * i]);
