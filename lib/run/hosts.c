@@ -123,6 +123,8 @@ void sup_host_home(struct sup_node *n)
 		home = hosts_worker(hosts, n->number);
 	else if (hosts && n->role->where == WHERE_SERVER)
 		home = hosts_server(hosts, n->number);
+	else if (hosts && n->role->where == WHERE_REPLICA)
+		home = hosts_replica(hosts, n->number);
 	n->home = home;
 	put(n, home);
 }
