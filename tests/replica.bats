@@ -336,13 +336,13 @@ SGD='--optimizer sgd --lr 1'
 	ready silent.sock
 	tell b "fill $ME from=silent.sock iteration=0\n"
 	wait_for '[ "$(ask r2.sock stat | field state)" = filling ]'
-	tell a "fill $ME from=silent.sock iteration=0\n"
 	open c r2.sock
 	tell c "fill $ME from=r1.sock iteration=0\n"
 	answered b '^err code=stale'
 	answered c '^err code=fill.*empty: there are no parameters'
 	[ "$(ask r2.sock stat | field state)" = empty ]
 	# It ends while it is being filled.
+	tell a "fill $ME from=silent.sock iteration=0\n"
 	wait_for '[ "$(ask r1.sock stat | field state)" = filling ]'
 	kill "$r1"
 	ended "$r1"

@@ -207,7 +207,7 @@ static void add_rows(struct ps_replica *r)
 
 	e->rows.count = 0;
 	if (store_width(r->ps->store) &&
-	    store_sum_rows(r->ps->store, e->push, e->members, &e->rows, e->bad, &err) != 0) {
+	    store_sum_rows(r->ps->store, r->team, e->push, e->members, &e->rows, e->bad, &err) != 0) {
 		epoch_end(r, "no-memory", "%s", err.text);
 		return;
 	}

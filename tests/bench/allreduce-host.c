@@ -3,9 +3,11 @@
  * the last push to the moment when the new parameters may be read.  As workers it shares a gradient
  * each with a replica, as the lead it orders the sum and the step.  Built with mpicc -DWITH_MPI: an
  * MPI_Allreduce of the same bytes, without the step, by as many ranks; from when the last one is
- * there to when the last one has it.  Prints the median seconds of a round.
+ * there to when the last one has it.  With `parts` all but the first 256 KiB of each gradient is said
+ * to be final before, as by workers whose backward pass still runs.  Prints the median seconds of a
+ * round.
  *
- *     allreduce-host SOCKET FLOATS ROUNDS WORKERS
+ *     allreduce-host SOCKET FLOATS ROUNDS WORKERS [parts]
  *     mpirun -n WORKERS allreduce-host-mpi FLOATS ROUNDS
  */
 #include "rounds.h"
@@ -57,6 +59,8 @@ int main(int argc, char **argv)
 
 #define WORKERS_MAX 64
 #define ME "generation=1 incarnation=1"
+#define LAST_FLOATS ((size_t)64 << 10) /* of a gradient that is final with the push */
+#define BACKWARD_SECONDS 0.15
 
 static void die(const char *what, const char *why)
 {
@@ -112,6 +116,26 @@ static const float *look(struct call *c, size_t floats)
 	return memory;
 }
 
+/* From the back to the front, a megabyte at a time, while a backward pass would run. */
+static void say_parts(struct call *const *worker, size_t workers, size_t round, size_t floats)
+{
+	size_t piece = (size_t)256 << 10;
+
+	for (size_t to = floats; to > LAST_FLOATS; to -= piece < to ? piece : to) {
+		size_t from = to > LAST_FLOATS + piece ? to - piece : LAST_FLOATS;
+		for (size_t k = 0; k < workers; k++) {
+			say(worker[k],
+			    "part worker=w%zu " ME " sequence=%zu iteration=%zu begin=%zu "
+			    "length=%zu map-offset-bytes=0 map-bytes=%zu\n",
+			    k, round + 1, round, from, to - from, floats * sizeof(float));
+			expect_ok(worker[k]);
+		}
+		struct timespec pause = {.tv_nsec = (long)(BACKWARD_SECONDS * 1e9 *
+							   (double)piece / (double)floats)};
+		nanosleep(&pause, NULL);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	struct call *lead, *worker[WORKERS_MAX];
@@ -140,6 +164,8 @@ int main(int argc, char **argv)
 		double start = 0;
 		say(lead, "sum incarnation=1 epoch=%zu iteration=%zu replicas=r0 bytes=%zu\n%s", i + 1, i,
 		    strlen(members), members);
+		if (argc > 5)
+			say_parts(worker, workers, i, floats);
 		for (size_t k = 0; k < workers; k++) {
 			if (k + 1 == workers)
 				start = now();
