@@ -386,33 +386,8 @@ static void add_mpirun(struct words *w, const struct supervisor *s, const char *
 	}
 }
 
-/* A step beside those of the nodes, one task a host, which knows its name from Slurm. */
-static void add_srun(struct words *w, const struct supervisor *s, const char *fabricd)
-{
-	size_t count = 0;
-	for (size_t i = 0; i < s->hosts.count; i++)
-		count += s->hosts.host[i].in_world != 0;
-	add(w, "srun");
-	add(w, "--mpi=pmix");
-	add(w, "--overlap");
-	add(w, "--cpu-bind=none");
-	add(w, "--kill-on-bad-exit=1");
-	add(w, "--ntasks-per-node=1");
-	add_count(w, "--nodes", count);
-	add_count(w, "--ntasks", count);
-	add(w, "--nodelist");
-	for (size_t i = 0, added = 0; i < s->hosts.count; i++) {
-		const struct sup_host *h = &s->hosts.host[i];
-		if (!h->in_world)
-			continue;
-		put(w, h->place->host, strlen(h->place->host));
-		put(w, ++added < count ? "," : "", 1);
-	}
-	w->count++;
-	add_fabricd(w, s, fabricd);
-}
-
-/* The process that holds the MPI world together, by what starts nodes on other hosts. */
+/* The process that holds the MPI world together. In an allocation of Slurm mpirun starts its ranks by
+ * srun, else by ssh. */
 static void fabric_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
 {
 	const struct supervisor *s = n->sup;
@@ -423,10 +398,8 @@ static void fabric_words(struct words *w, const struct sup_node *n, uint64_t lif
 		snprintf(fabricd, sizeof fabricd, "fabricd");
 	add(w, "OMPI_ALLOW_RUN_AS_ROOT=1");
 	add(w, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
-	if (strcmp(s->options.hosts->launcher->name, "slurm") == 0)
-		add_srun(w, s, fabricd);
-	else
-		add_mpirun(w, s, fabricd);
+	add(w, "SLURM_OVERLAP=1"); /* what it has started by srun runs beside the nodes' steps */
+	add_mpirun(w, s, fabricd);
 }
 
 /* ---- files ---- */
