@@ -33,13 +33,13 @@ check() { run on h0 trainctl check job.env --run-dir /tmp/r --state-dir "$T/stat
 	run on h0 trainctl run job.env --run-dir /tmp/r --state-dir "$T/state"
 	[ "$status" -eq 0 ]
 	grep '^host ' state/job.log >said
-	[ "$(rec tsv id launcher trains <said | head -n 1)" = $'h0\tlocal\t1' ]
-	[ "$(rec tsv id launcher sees-state trains <said | tail -n 1)" = $'h1\tssh\t1\t1' ]
+	[ "$(rec tsv name launcher trains <said | head -n 1)" = $'h0\tlocal\t1' ]
+	[ "$(rec tsv name launcher sees-state trains <said | tail -n 1)" = $'h1\tssh\t1\t1' ]
 	run on h0 trainctl run job.env --run-dir /tmp/r --state-dir "$HOSTS/local/state" -s HOSTS=h1 -s WORKERS=1
 	[ "$status" -eq 0 ]
 	[[ $output == *"host h1: ssh, "*"; does not see the state directory"* ]]
-	[ "$(grep '^host id=h0 ' hosts/h0/state/job.log | field trains)" = 0 ]
-	[ "$(grep '^host id=h1 ' hosts/h0/state/job.log | field sees-state)" = 0 ]
+	[ "$(grep '^host name=h0 ' hosts/h0/state/job.log | field trains)" = 0 ]
+	[ "$(grep '^host name=h1 ' hosts/h0/state/job.log | field sees-state)" = 0 ]
 }
 
 @test "all that is wrong is said at once, of each host" {
