@@ -368,3 +368,32 @@ SGD='--optimizer sgd --lr 1'
 	run ps-server -s r0.sock --id r0 --replica 0/1 --restore cut
 	[ "$status" -eq 66 ]
 }
+
+@test "three replicas over a fabric: the same bits after 1000 steps, and those of one process to rounding" {
+	command -v fabricd >/dev/null || skip "built without Open MPI"
+	command -v mpirun >/dev/null || skip "no mpirun here"
+	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+	export ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=0
+	local host args=() i=0
+	local build="cc -O2 -D_GNU_SOURCE -I$PACELINE_ROOT/lib -o driver $PACELINE_ROOT/tests/replica-steps.c
+		$(dirname "$(command -v ps-server)")/../lib/paceline.a -levent -lxxhash -lm -pthread"
+	$build 2>/dev/null || $build -fsanitize=address,undefined
+	for host in a b c; do
+		mkdir "$host"
+		args+=(-n 1 fabricd --host "$host" --run-dir "$T/$host" :)
+	done
+	unset 'args[-1]'
+	start world mpirun --oversubscribe --bind-to none --mca odls_base_sigkill_timeout 0 "${args[@]}"
+	for host in a b c; do
+		ready "$T/$host/fabric.sock" || { cat world.err; return 1; }
+		replica "r$i" "$i/3" --dense 20011 --width 3 --optimizer adagrad --lr 0.05 --serve \
+			--fabric "$T/$host/fabric.sock" --hosts a,b,c --threads $((i + 1))
+		i=$((i + 1))
+	done
+	for i in 0 1 2; do
+		wait_for "ask r$i.sock stat | grep -q fabric=1"
+	done
+	run ./driver "${STEPS:-1000}" r0.sock r1.sock r2.sock
+	echo "$output"
+	[ "$status" -eq 0 ]
+}

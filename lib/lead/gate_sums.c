@@ -342,6 +342,12 @@ void gate_summed(struct gate *g, size_t replica, uint64_t epoch, uint64_t sum)
 	units_step(g);
 }
 
+/* Whether that sum is still of use, and its unit is not with shardd (what is late may be). */
+static int is_summing(const struct gate *g, uint64_t epoch)
+{
+	return epoch == g->sums.epoch && g->sums.is_open && !(g->settling && g->unit);
+}
+
 void gate_diverged(struct gate *g, uint64_t epoch, const char *worker, uint64_t generation,
 		   const char *why)
 {
@@ -349,8 +355,7 @@ void gate_diverged(struct gate *g, uint64_t epoch, const char *worker, uint64_t 
 	struct push *p;
 
 	HASH_FIND_STR(g->workers, worker, w);
-	if (!w || epoch != g->sums.epoch || !g->sums.is_open || g->settling ||
-	    w->generation != generation || !is_listed(w))
+	if (!w || !is_summing(g, epoch) || w->generation != generation || !is_listed(w))
 		return;
 	w->diverged = generation;
 	snprintf(w->why, sizeof w->why, "%s", why);
@@ -365,7 +370,7 @@ void gate_diverged(struct gate *g, uint64_t epoch, const char *worker, uint64_t 
 
 void gate_sum_again(struct gate *g, uint64_t epoch)
 {
-	if (epoch != g->sums.epoch || !g->sums.is_open || g->settling)
+	if (!is_summing(g, epoch))
 		return;
 	shut(g);
 	units_step(g);

@@ -250,6 +250,9 @@ static void sum_answered(struct told *t, const struct record *r)
 		event_add(l->replicas->again, &pause);
 	} else if (!is_code(r, "stale"))
 		refused(t->one, "sum", r);
+	else if (t->epoch == gate_epoch(l->gate))
+		lead_breakf(l, ERROR_TEMPFAIL, t->one->path, "another lead orders it: %s",
+			    r->text ? r->text : "");
 }
 
 static void sum_diverged(struct told *t, const struct record *r)
