@@ -385,9 +385,9 @@ SGD='--optimizer sgd --lr 1'
 	unset 'args[-1]'
 	start world mpirun --oversubscribe --bind-to none --mca odls_base_sigkill_timeout 0 "${args[@]}"
 	for host in a b c; do
-		ready "$T/$host/fabric.sock" || { cat world.err; return 1; }
+		ready "$host/fabric.sock" || { cat world.err; return 1; }
 		replica "r$i" "$i/3" --dense 20011 --width 3 --optimizer adagrad --lr 0.05 --serve \
-			--fabric "$T/$host/fabric.sock" --hosts a,b,c --threads $((i + 1))
+			--fabric "$host/fabric.sock" --hosts a,b,c --threads $((i + 1))
 		i=$((i + 1))
 	done
 	for i in 0 1 2; do
