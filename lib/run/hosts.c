@@ -122,10 +122,10 @@ void sup_host_home(struct sup_node *n)
 	size_t home = 0;
 	if (hosts && n->role->where == WHERE_WORKER)
 		home = hosts_worker(hosts, n->number);
-	else if (hosts && n->role->where == WHERE_SERVER && n->role != &role_server)
+	else if (hosts && n->role->where == WHERE_SERVER)
 		home = hosts_server(hosts, n->number);
-	else if (hosts && n->role == &role_server && n->number > 0) /* the first one is the lead */
-		home = hosts_server(hosts, n->number - hosts->first);
+	else if (hosts && n->role->where == WHERE_REPLICA)
+		home = hosts_replica(hosts, n->number);
 	n->home = home;
 	put(n, home);
 }
