@@ -141,6 +141,29 @@ sums() {
 	ended "$CLIENT"
 }
 
+@test "clients killed in the middle of large sums: nothing of them is left, and others go on" {
+	driver 2>/dev/null || driver -fsanitize=address,undefined
+	fabric a b c
+	for n in 1 2 3; do
+		local i=0 pids=()
+		for host in a b c; do
+			start "$host" ./driver "$T/$host/fabric.sock" a,b,c $i 1000 3000000 1 300
+			pids+=("$PID")
+			i=$((i + 1))
+		done
+		done_before=$(ask a/fabric.sock stat | field sums-done)
+		wait_for "[ \$(ask a/fabric.sock stat | field sums-done) -gt $((done_before + 3)) ]"
+		for i in 0 1 2; do # another one first in each turn
+			kill -9 "${pids[(n + i) % 3]}" 2>/dev/null || true # or it was told already
+			ask a/fabric.sock stat >/dev/null
+		done
+		for host in a b c; do
+			wait_for "[ \"\$(ask $host/fabric.sock stat | field sums-under-way)\" = 0 ]"
+		done
+	done
+	sums 2 100000 1 50
+}
+
 @test "hosts that name different things, or another epoch" {
 	fabric a b
 	stays a "sum-open epoch=3 iteration=7 hosts=a,b dense=0" "sum-wait epoch=3"

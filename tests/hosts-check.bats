@@ -27,6 +27,21 @@ check() { run on h0 trainctl check job.env --run-dir /tmp/r --state-dir "$T/stat
 	[ -z "$(find . -name '.paceline-token*')" ]
 }
 
+@test "job.log says how each host is reached, and what it sees" {
+	hosts_up -n 2 -s
+	job WORKERS=2 SERVERS=1 HOSTS=h1,h0
+	run on h0 trainctl run job.env --run-dir /tmp/r --state-dir "$T/state"
+	[ "$status" -eq 0 ]
+	grep '^host ' state/job.log >said
+	[ "$(rec tsv name launcher trains <said | head -n 1)" = $'h0\tlocal\t1' ]
+	[ "$(rec tsv name launcher sees-state trains <said | tail -n 1)" = $'h1\tssh\t1\t1' ]
+	run on h0 trainctl run job.env --run-dir /tmp/r --state-dir "$HOSTS/local/state" -s HOSTS=h1 -s WORKERS=1
+	[ "$status" -eq 0 ]
+	[[ $output == *"host h1: ssh, "*"; does not see the state directory"* ]]
+	[ "$(grep '^host name=h0 ' hosts/h0/state/job.log | field trains)" = 0 ]
+	[ "$(grep '^host name=h1 ' hosts/h0/state/job.log | field sees-state)" = 0 ]
+}
+
 @test "all that is wrong is said at once, of each host" {
 	hosts_up -n 3 -s
 	cp d.csv hosts/h0/d.csv

@@ -56,6 +56,10 @@ receives() {
 @test "a host dies at once, and comes back empty" {
 	hosts_up -n 2
 	on h1 touch /tmp/a "$HOSTS/local/a"
+	receives h1
+	echo hello | on h0 socat -u - TCP:h1:7
+	ended "$PID"
+	rm received
 	start sleeper on h1 sleep 1000
 	wait_for "on h1 pgrep -x sleep"
 	hosts_kill h1
@@ -67,8 +71,9 @@ receives() {
 	not on h1 test -e /tmp/a
 	on h1 test -e "$HOSTS/local/a"
 	not on h1 pgrep -x sleep
+	# h0 remembers its hardware's address
 	receives h1
-	echo hello | on h0 socat -u - TCP:h1:7
+	echo hello | on h0 socat -u - TCP:h1:7,connect-timeout=2
 	ended "$PID"
 	[ "$(cat received)" = hello ]
 }

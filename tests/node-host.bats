@@ -220,6 +220,34 @@ on_hosts() {
 	wait_for "not on h1 pgrep -f '^sleep $n\$'"
 }
 
+# far_says TEXT: a far end that says this to its first request, and waits.
+far_says() {
+	local version
+	version=$(node-host --version | cut -d' ' -f2)
+	printf '%s\n' '#!/bin/sh' "echo 'paceline role=node-host version=1 program=$version host=x boot=y cores=1 memory-mib=1'" \
+		'read -r line' "printf '$1'" 'exec cat >/dev/null' >far-end
+	chmod +x far-end
+	run node-host --program "$T/far-end" h1 true
+}
+
+@test "a far end that says what it should not" {
+	far_says 'nonsense here\n'
+	[ "$status" -eq 65 ]
+	[[ $output == *"node-host: h1: "* ]]
+	far_says 'ok\nok\n'
+	[ "$status" -eq 65 ]
+	[[ $output == *"h1: answers what was not asked"* ]]
+	far_says 'end status=999\n'
+	[ "$status" -eq 65 ]
+	[[ $output == *"999"* ]]
+	far_says "$(head -c 9000 /dev/zero | tr '\0' a)"
+	[ "$status" -eq 65 ]
+	[[ $output == *"too long"* ]]
+	far_says 'err code=refused status=73 place=/x\tno room\n'
+	[ "$status" -eq 73 ]
+	[[ $output == *"node-host: h1: /x: no room"* ]]
+}
+
 @test "sshd on another host; a host that is gone" {
 	rm bin/ssh
 	hosts_up -n 2 -s

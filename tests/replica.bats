@@ -320,6 +320,22 @@ SGD='--optimizer sgd --lr 1'
 	wait_for '[ "$(grep -c "^ok epoch=10" m.answers)" = 1 ]'
 }
 
+@test "fill: as long as something comes, it says so" {
+	replica r0 0/2 --dense 4000000 $SGD --serve
+	replica r1 1/2 --dense 4000000 $SGD
+	# On a slow way: a little, and a pause.
+	printf '%s\n' '#!/bin/sh' "socat -t 60 - UNIX-CONNECT:$T/r0.sock |" \
+		'while dd bs=65536 count=1 2>/dev/null >chunk && [ -s chunk ]; do cat chunk; sleep 0.02; done' >slow
+	chmod +x slow
+	start slow socat UNIX-LISTEN:slow.sock EXEC:./slow
+	wait_for '[ -S slow.sock ]'
+	open m r1.sock
+	tell m "fill $ME epoch=1 from=slow.sock iteration=0\n"
+	answered m '^filling records='
+	answered m '^ok iteration=0'
+	[ "$(ask r1.sock stat | field state)" = serving ]
+}
+
 @test "fill: another model, another optimizer, a source that dies; then it is empty still" {
 	replica r0 0/3 --dense 4 $SGD --serve
 	replica r1 1/3 --dense 5 $SGD
@@ -336,13 +352,13 @@ SGD='--optimizer sgd --lr 1'
 	ready silent.sock
 	tell b "fill $ME from=silent.sock iteration=0\n"
 	wait_for '[ "$(ask r2.sock stat | field state)" = filling ]'
-	tell a "fill $ME from=silent.sock iteration=0\n"
 	open c r2.sock
 	tell c "fill $ME from=r1.sock iteration=0\n"
 	answered b '^err code=stale'
 	answered c '^err code=fill.*empty: there are no parameters'
 	[ "$(ask r2.sock stat | field state)" = empty ]
 	# It ends while it is being filled.
+	tell a "fill $ME from=silent.sock iteration=0\n"
 	wait_for '[ "$(ask r1.sock stat | field state)" = filling ]'
 	kill "$r1"
 	ended "$r1"
@@ -367,4 +383,33 @@ SGD='--optimizer sgd --lr 1'
 	# A checkpoint's manifest is the lead's; a part of parameters alone is none.
 	run ps-server -s r0.sock --id r0 --replica 0/1 --restore cut
 	[ "$status" -eq 66 ]
+}
+
+@test "three replicas over a fabric: the same bits after 1000 steps, and those of one process to rounding" {
+	command -v fabricd >/dev/null || skip "built without Open MPI"
+	command -v mpirun >/dev/null || skip "no mpirun here"
+	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+	export ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=0
+	local host args=() i=0
+	local build="cc -O2 -D_GNU_SOURCE -I$PACELINE_ROOT/lib -o driver $PACELINE_ROOT/tests/replica-steps.c
+		$(dirname "$(command -v ps-server)")/../lib/paceline.a -levent -lxxhash -lm -pthread"
+	$build 2>/dev/null || $build -fsanitize=address,undefined
+	for host in a b c; do
+		mkdir "$host"
+		args+=(-n 1 fabricd --host "$host" --run-dir "$T/$host" :)
+	done
+	unset 'args[-1]'
+	start world mpirun --oversubscribe --bind-to none --mca odls_base_sigkill_timeout 0 "${args[@]}"
+	for host in a b c; do
+		ready "$host/fabric.sock" || { cat world.err; return 1; }
+		replica "r$i" "$i/3" --dense 20011 --width 3 --optimizer adagrad --lr 0.05 --serve \
+			--fabric "$host/fabric.sock" --hosts a,b,c --threads $((i + 1))
+		i=$((i + 1))
+	done
+	for i in 0 1 2; do
+		wait_for "ask r$i.sock stat | grep -q fabric=1"
+	done
+	run ./driver "${STEPS:-1000}" r0.sock r1.sock r2.sock
+	echo "$output"
+	[ "$status" -eq 0 ]
 }

@@ -96,6 +96,36 @@ each_once() {
 	ask lead.sock finish | grep -q ^ok
 }
 
+@test "what does not fit is refused by name; a lead whose replicas are another's ends with 75" {
+	audit_layout
+	queue
+	replica
+	lead
+	wait_for '[ "$(stat_of lead.sock replicas)" = r0 ]'
+	run ask lead.sock 'join worker=w0 generation=1 incarnation=1 replica=r1' \
+		'join worker=w0 generation=1 incarnation=1'
+	[[ ${lines[0]} == "err code=no-replica"*"'r1'"* ]]
+	[[ ${lines[1]} == "err code=no-replica"*"replica= is wanted"* ]]
+	# A second lead takes a term: what the first one settles, or orders, counts no more.
+	start other ps-server -s "$T/other.sock" --id other --lead-only --replicas "$T/r0.sock" \
+		--shards "$T/shardd.sock" --layout layout
+	wait_for '[ "$(stat_of other.sock term)" = 2 ]'
+	mkfifo in
+	socat - UNIX-CONNECT:other.sock <in >out 3>&- &
+	PIDS+=($!)
+	exec 5>in
+	echo 'join worker=w0 generation=1 incarnation=1 replica=r0' >&5
+	wait_for 'grep -q "^ok iteration=0" out'
+	ask lead.sock 'join worker=w1 generation=1 incarnation=1 replica=r0' >/dev/null
+	ended "$LEAD"
+	[ "$status" -eq 75 ]
+	grep -q "another lead orders it" lead.err
+	kill -9 "$REPLICA"
+	start r0 ps-server -s "$T/r0.sock" --id r0 --replica 0/1 --layout layout
+	wait_for 'grep -q "no replica is at iteration 0: r0 is empty" other.err ||
+		grep -q "no replica has parameters" other.err'
+}
+
 @test "a lead that dies is started anew: a new term, and each sample once" {
 	audit_layout
 	make_csv
@@ -158,6 +188,7 @@ work_at() {
 }
 
 @test "two hosts: a replica, the fabric and the lead die; each sample is in the model once" {
+	ROWS=10000 # more than there are before all have died
 	audit_layout
 	make_csv
 	echo 'drag delay=0.05' >drag

@@ -62,10 +62,11 @@ int hosts_checkpoint_bytes(const struct job *job, const struct dirs *dirs, uint6
 #define HOSTS_TEXT_MAX 512
 void hosts_text(const struct hosts *h, size_t i, char out[HOSTS_TEXT_MAX]);
 
-/* Index of the place of a worker, and of a server, by their numbers from 0, when all hosts are
- * there. */
+/* Index of the place of a worker, a server or a replica, by their numbers from 0, when all hosts are
+ * there. The first server is the lead, which is always on this machine. */
 size_t hosts_worker(const struct hosts *h, uint64_t number);
 size_t hosts_server(const struct hosts *h, uint64_t number);
+size_t hosts_replica(const struct hosts *h, uint64_t number);
 
 /* Whether a value of PLACE can be one; place is where it stands. */
 int hosts_place_check(const char *value, const char *place, struct error *err);

@@ -105,6 +105,7 @@ struct sums {
 	uint64_t used;   /* the last epoch, of a sum or a fill */
 	uint64_t epoch;  /* of the last sum */
 	int is_open;     /* it is being summed */
+	int is_changed;  /* members or replicas are others since it was looked at */
 	int is_checked;  /* with checksums */
 	int is_known;    /* where the replicas are */
 	size_t members;  /* of it */

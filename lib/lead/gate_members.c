@@ -106,6 +106,7 @@ void worker_out(struct gate *g, struct worker *w, const char *why)
 	w->state = WORKER_OUT;
 	w->generation = 0;
 	w->listed = 0;
+	g->sums.is_changed = 1;
 	w->connection = 0;
 	drop_held(g, w, why);
 	if (w->waiting) { /* it is applied: slower members no longer matter to one who goes */
@@ -129,6 +130,7 @@ static void let_in(struct gate *g, struct worker *w)
 	w->acts_seen = g->acts_base + g->acts;
 	w->size_told = 0;
 	g->active++;
+	g->sums.is_changed = 1;
 }
 
 static void answer_join(struct gate *g, struct worker *w)

@@ -82,6 +82,7 @@ static void place(struct gate *g, size_t i)
 	struct replica *r = &g->replica[i];
 
 	r->is_new = 0;
+	g->sums.is_changed = 1;
 	if (!g->sums.is_known && r->at.serving) {
 		g->applied = g->open = r->at.iteration;
 		g->sums.is_known = 1;
@@ -174,6 +175,7 @@ static void out(struct gate *g, size_t i)
 	r->state = REPLICA_GONE;
 	r->is_new = r->is_unfit = r->is_waiting = 0;
 	r->told = r->summed = 0;
+	g->sums.is_changed = 1;
 	HASH_ITER(hh, g->workers, w, next)
 	{
 		if (w->state == WORKER_ACTIVE && w->replica == i)
@@ -208,6 +210,7 @@ void gate_filled(struct gate *g, size_t replica)
 		return;
 	r->state = REPLICA_IN;
 	r->is_unfit = 0;
+	g->sums.is_changed = 1;
 	units_step(g);
 }
 

@@ -31,11 +31,19 @@ static int is_wanted(const struct gate *g, const struct worker *w)
 	return w->state == WORKER_ACTIVE && (!g->backup || has_pushed(w));
 }
 
+/* Pushes that are on time. */
+static size_t pushed(const struct gate *g)
+{
+	return g->held.count - (size_t)g->late;
+}
+
 /* Members that would be in a sum that is opened now; 0: it is too early for one. */
 static size_t wanted(const struct gate *g)
 {
 	size_t needed = g->active > g->backup ? g->active - (size_t)g->backup : 1, n = 0;
 
+	if (g->backup && pushed(g) < needed)
+		return 0;
 	for (const struct worker *w = g->workers; w; w = w->hh.next)
 		n += is_wanted(g, w) ? 1 : 0;
 	return g->backup && n < needed ? 0 : n;
@@ -119,13 +127,18 @@ static void open_sum(struct gate *g)
 	free(order);
 }
 
-/* What is open is what should be. */
+/* What is open is what should be. A push changes nothing of that. */
 static void keep_sum(struct gate *g)
 {
+	int lacks_check = !g->sums.is_checked && wants_check(g);
+
+	if (g->sums.is_open && !g->sums.is_changed && !lacks_check)
+		return;
+	g->sums.is_changed = 0;
 	if (replicas_in(g) == 0 || wanted(g) == 0)
 		shut(g);
 	else if (!g->sums.is_open || !members_same(g) || !replicas_same(g) ||
-		 (wants_check(g) && !g->sums.is_checked))
+		 lacks_check)
 		open_sum(g);
 }
 
@@ -158,6 +171,8 @@ static int is_summed(struct gate *g)
 
 static int is_pushed(const struct gate *g)
 {
+	if (pushed(g) < g->sums.members)
+		return 0;
 	for (const struct worker *w = g->workers; w; w = w->hh.next) {
 		if (is_listed(w) && !has_pushed(w))
 			return 0;
@@ -327,6 +342,12 @@ void gate_summed(struct gate *g, size_t replica, uint64_t epoch, uint64_t sum)
 	units_step(g);
 }
 
+/* Whether that sum is still of use, and its unit is not with shardd (what is late may be). */
+static int is_summing(const struct gate *g, uint64_t epoch)
+{
+	return epoch == g->sums.epoch && g->sums.is_open && !(g->settling && g->unit);
+}
+
 void gate_diverged(struct gate *g, uint64_t epoch, const char *worker, uint64_t generation,
 		   const char *why)
 {
@@ -334,8 +355,7 @@ void gate_diverged(struct gate *g, uint64_t epoch, const char *worker, uint64_t 
 	struct push *p;
 
 	HASH_FIND_STR(g->workers, worker, w);
-	if (!w || epoch != g->sums.epoch || !g->sums.is_open || g->settling ||
-	    w->generation != generation || !is_listed(w))
+	if (!w || !is_summing(g, epoch) || w->generation != generation || !is_listed(w))
 		return;
 	w->diverged = generation;
 	snprintf(w->why, sizeof w->why, "%s", why);
@@ -350,7 +370,7 @@ void gate_diverged(struct gate *g, uint64_t epoch, const char *worker, uint64_t 
 
 void gate_sum_again(struct gate *g, uint64_t epoch)
 {
-	if (epoch != g->sums.epoch || !g->sums.is_open || g->settling)
+	if (!is_summing(g, epoch))
 		return;
 	shut(g);
 	units_step(g);

@@ -18,7 +18,7 @@
 #define RENEW_SECONDS 1.0 /* until a replica that refused an order is connected again */
 #define FILL_AGAIN_SECONDS 1.0 /* until one that could not be filled is, doubled each time up to */
 #define FILL_AGAIN_MAX 60.0
-#define FILL_SECONDS 120.0
+#define FILL_SECONDS 30.0 /* in which nothing comes to one that is filled */
 #define LOOK_SECONDS 1.0
 #define CUT_SECONDS 30.0 /* until the one that was asked for a cut has forked */
 #define ALONE_SECONDS 30.0 /* without a replica in force, */
@@ -250,6 +250,9 @@ static void sum_answered(struct told *t, const struct record *r)
 		event_add(l->replicas->again, &pause);
 	} else if (!is_code(r, "stale"))
 		refused(t->one, "sum", r);
+	else if (t->epoch == gate_epoch(l->gate))
+		lead_breakf(l, ERROR_TEMPFAIL, t->one->path, "another lead orders it: %s",
+			    r->text ? r->text : "");
 }
 
 static void sum_diverged(struct told *t, const struct record *r)
@@ -286,7 +289,7 @@ static void on_fill_limit(evutil_socket_t fd, short what, void *one)
 	(void)fd;
 	(void)what;
 	log_say(LOG_LEVEL_ERROR,
-		"%s could not be filled in %.0f s: the others go on without it until it is started "
+		"nothing has come to %s for %.0f s: the others go on without it until it is started "
 		"anew",
 		o->path, FILL_SECONDS);
 	o->filling = 0;
@@ -321,6 +324,15 @@ static void fill_answered(struct told *t, const struct record *r)
 			r->text ? r->text : "");
 	event_add(o->failed, &pause);
 	gate_fill_failed(o->lead->gate, o->index, 0);
+}
+
+/* It goes on, if slowly. */
+static void fill_goes_on(struct one *o)
+{
+	struct timeval limit = clock_timeval(FILL_SECONDS);
+
+	if (o->filling)
+		event_add(o->limit, &limit);
 }
 
 /* r NULL: the connection is lost. */
@@ -426,6 +438,8 @@ static void on_answer(const struct record *r, int closing, void *told)
 	if (r && !closing && !l->broken) {
 		if (t->kind == ORDER_SUM)
 			sum_diverged(t, r);
+		else if (t->kind == ORDER_FILL)
+			fill_goes_on(t->one);
 		lead_pump(l);
 	}
 	if (!closing)

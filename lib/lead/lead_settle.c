@@ -16,6 +16,7 @@
 
 #define SETTLE_SECONDS 30.0      /* then the connection to shardd is made anew and asked again */
 #define SETTLE_AGAIN_SECONDS 0.5 /* after shardd had no room for its journal */
+#define SETTLE_BYTES_MAX (16u << 20) /* shardd's */
 #define LINE_ROOM 512            /* of a line of a settle: an id and four numbers */
 
 static void take_term(struct lead *l);
@@ -165,6 +166,14 @@ void lead_settle(struct lead *l, const struct gate_effect *e)
 	}
 	for (size_t i = 0; i < e->lines; i++)
 		len += settle_line(text + len, &e->line[i]);
+	if (len > SETTLE_BYTES_MAX) {
+		lead_breakf(l, ERROR_DATA, l->options.shards,
+			    "iteration %llu has %zu ranges of rows, more than shardd takes at once: "
+			    "let shards be of more batches",
+			    (unsigned long long)e->iteration, e->lines);
+		free(text);
+		return;
+	}
 	record_begin(&o, head, sizeof head, "settle");
 	record_add_u64(&o, "number", e->number);
 	record_add_u64(&o, "iteration", e->iteration);

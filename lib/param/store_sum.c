@@ -20,6 +20,7 @@
 #define LANES 16
 #define PIECE ((size_t)64 << 10) /* floats that one thread takes at a time */
 #define ROWS_PIECE 4096
+#define ROWS_SHARED_MIN 4096 /* that are worth several threads */
 #define BLOCK ((size_t)4096) /* floats of out that stay near while further sources are added */
 #define TOGETHER 4           /* sources that are read side by side */
 #define AHEAD 256 /* floats: memory in small pages is not fetched ahead over the end of a page */
@@ -301,34 +302,101 @@ static size_t add_row(float *restrict to, const float *from, float weight, int f
 	return bad;
 }
 
-int store_sum_rows(struct store *s, const struct store_push *push, size_t pushes, struct row_sums *out,
-	     struct store_bad *bad, struct error *err)
-{
-	int add = s->layout.has_table && s->layout.table.update == LAYOUT_ADD;
-	size_t most = 0, w = s->width;
+/* The rows of all pushes, each row by the one thread whose share it is in: what a share has found
+ * lies behind `most` places for each share before it. */
+struct rows_job {
+	const struct store_push *push;
+	size_t pushes, shares, most, width;
+	int add;
+	struct row_sums *out;
+	size_t count[TEAM_THREADS_MAX];
+	pthread_mutex_t lock; /* of bad */
+	struct store_bad *bad;
+};
 
-	for (size_t k = 0; k < pushes; k++)
-		most += push[k].rows;
-	out->count = 0;
-	if (row_sums_reserve(s, out, most, err) != 0)
-		return -1;
-	for (size_t k = 0; k < pushes; k++) {
-		float weight = add ? 1.0f : store_weight(&push[k]);
-		for (size_t i = 0; i < push[k].rows; i++) {
-			const float *g = push[k].row_gradient + i * w;
-			size_t place = table_place(push[k].row[i], out->row, out->count);
-			int first = place == out->count;
-			if (i + 16 < push[k].rows)
-				__builtin_prefetch(push[k].row[i + 16] - 1, 1);
-			out->count += (size_t)first;
-			size_t at = add_row(out->value + place * w, g, weight, first, w);
-			if (at < w && !bad[k].found)
-				bad[k] = (struct store_bad){.found = 1,
-							  .in_rows = 1,
-							  .at = i * w + at,
-							  .value = read_one(g + at)};
+static inline size_t share_of(const float *row, size_t shares)
+{
+	/* Fibonacci hashing of its address. */
+	uint64_t mixed = (uint64_t)(uintptr_t)row * UINT64_C(0x9e3779b97f4a7c15);
+
+	return (size_t)((mixed >> 32) * shares >> 32);
+}
+
+static void note_bad_row(struct rows_job *job, size_t push, size_t at, float value)
+{
+	struct store_bad *bad = &job->bad[push];
+
+	pthread_mutex_lock(&job->lock);
+	if (!bad->found || (bad->in_rows && at < bad->at))
+		*bad = (struct store_bad){.found = 1, .in_rows = 1, .at = at, .value = value};
+	pthread_mutex_unlock(&job->lock);
+}
+
+static void sum_share(size_t share, void *arg)
+{
+	struct rows_job *job = arg;
+	float **row = job->out->row + share * job->most;
+	float *value = job->out->value + share * job->most * job->width;
+	size_t w = job->width, count = 0;
+
+	for (size_t k = 0; k < job->pushes; k++) {
+		const struct store_push *push = &job->push[k];
+		float weight = job->add ? 1.0f : store_weight(push);
+		for (size_t i = 0; i < push->rows; i++) {
+			const float *g = push->row_gradient + i * w;
+			if (job->shares > 1 && share_of(push->row[i], job->shares) != share)
+				continue;
+			if (i + 16 < push->rows)
+				__builtin_prefetch(push->row[i + 16] - 1, 1);
+			size_t place = table_place(push->row[i], row, count);
+			int first = place == count;
+			count += (size_t)first;
+			size_t at = add_row(value + place * w, g, weight, first, w);
+			if (at < w)
+				note_bad_row(job, k, i * w + at, read_one(g + at));
 		}
 	}
+	job->count[share] = count;
+}
+
+/* Shares moved together. */
+static void join_shares(struct rows_job *job)
+{
+	struct row_sums *out = job->out;
+
+	out->count = job->count[0];
+	for (size_t share = 1; share < job->shares; share++) {
+		size_t n = job->count[share], from = share * job->most, w = job->width;
+		memmove(out->row + out->count, out->row + from, n * sizeof *out->row);
+		memmove(out->value + out->count * w, out->value + from * w,
+			n * w * sizeof *out->value);
+		out->count += n;
+	}
+}
+
+int store_sum_rows(struct store *s, struct team *team, const struct store_push *push, size_t pushes,
+		   struct row_sums *out, struct store_bad *bad, struct error *err)
+{
+	struct rows_job job = {.push = push,
+			       .pushes = pushes,
+			       .width = s->width,
+			       .add = s->layout.has_table && s->layout.table.update == LAYOUT_ADD,
+			       .out = out,
+			       .lock = PTHREAD_MUTEX_INITIALIZER,
+			       .bad = bad};
+
+	for (size_t k = 0; k < pushes; k++)
+		job.most += push[k].rows;
+	job.shares = job.most < ROWS_SHARED_MIN ? 1 : team_threads(team);
+	out->count = 0;
+	/* Places that are not used take no memory. */
+	if (row_sums_reserve(s, out, job.most * job.shares, err) != 0)
+		return -1;
+	if (job.most) {
+		team_run(team, job.shares, sum_share, &job);
+		join_shares(&job);
+	}
+	pthread_mutex_destroy(&job.lock);
 	return 0;
 }
 

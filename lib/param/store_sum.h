@@ -41,8 +41,8 @@ struct row_sums {
 };
 
 /* Those of all these pushes. ERROR_OS: no memory. */
-int store_sum_rows(struct store *s, const struct store_push *push, size_t pushes, struct row_sums *out,
-	     struct store_bad *bad, struct error *err);
+int store_sum_rows(struct store *s, struct team *team, const struct store_push *push, size_t pushes,
+		   struct row_sums *out, struct store_bad *bad, struct error *err);
 /* Room for so many. */
 int row_sums_reserve(const struct store *s, struct row_sums *rows, size_t count,
 		     struct error *err);

@@ -115,8 +115,8 @@ static int hear(struct serve *s)
 {
 	struct iovec piece[2];
 	size_t count = framer_pieces(&s->framer, NULL, 0, piece);
-	ssize_t n = readv(0, piece, (int)count);
-	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+	ssize_t n = count > 0 ? readv(0, piece, (int)count) : 0;
+	if (count == 0 || (n < 0 && (errno == EINTR || errno == EAGAIN)))
 		return 0;
 	if (n <= 0)
 		return -1;

@@ -207,7 +207,7 @@ static void add_rows(struct ps_replica *r)
 
 	e->rows.count = 0;
 	if (store_width(r->ps->store) &&
-	    store_sum_rows(r->ps->store, e->push, e->members, &e->rows, e->bad, &err) != 0) {
+	    store_sum_rows(r->ps->store, r->team, e->push, e->members, &e->rows, e->bad, &err) != 0) {
 		epoch_end(r, "no-memory", "%s", err.text);
 		return;
 	}
@@ -269,6 +269,21 @@ void epoch_look(struct ps_replica *r)
 
 	if (r->epoch.state == EPOCH_ADDING)
 		event_add(r->epoch.turn, &next_turn);
+}
+
+void epoch_check_push(struct ps_replica *r, const struct staged *s)
+{
+	const struct epoch *e = &r->epoch;
+
+	if ((s->push.dense && s->push.count) ||
+	    !early_find(r, s->worker, s->generation, s->iteration))
+		return;
+	early_drop(r, s->worker, s->generation);
+	for (size_t i = 0; i < e->members && e->state == EPOCH_ADDING; i++) {
+		if (e->member[i].generation == s->generation &&
+		    strcmp(e->member[i].worker, s->worker) == 0)
+			epoch_end(r, "fabric", "%s has taken back what it had said", s->worker);
+	}
 }
 
 /* ---- the lead's orders ---- */

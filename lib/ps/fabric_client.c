@@ -12,8 +12,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Of the rows of one sum, in and out. Only what is used takes memory. */
+/* Of the rows of one sum, in and out. Only what is used takes memory; less where so long a file may
+ * not be. */
 #define ROWS_BYTES ((size_t)1 << 32)
+#define ROWS_BYTES_MIN ((size_t)1 << 20)
 #define PAGE ((size_t)4096)
 #define LINE_MAX_BYTES 512
 
@@ -28,7 +30,7 @@ struct fabric_client {
 	struct peer *peer;
 	struct memory now; /* of the connection there is */
 	struct memory old; /* what the replica's sum may still lie in */
-	size_t rows_at, out_at;
+	size_t rows_at, out_at, rows_bytes;
 	int mapped;    /* fabricd has `now` */
 	uint64_t sent; /* the last epoch that was opened there, */
 	uint64_t open; /* and that it has answered */
@@ -52,27 +54,38 @@ static void let_go(struct memory *m)
 	*m = (struct memory){.fd = -1};
 }
 
+static int try_memory(struct memory *m, size_t bytes)
+{
+	*m = (struct memory){.fd = memfd_create("paceline-sum", MFD_CLOEXEC | MFD_ALLOW_SEALING),
+			     .bytes = bytes};
+	if (m->fd < 0)
+		return -1;
+	if (ftruncate(m->fd, (off_t)bytes) == 0 &&
+	    fcntl(m->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0)
+		m->base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, m->fd, 0);
+	if (m->base && m->base != MAP_FAILED)
+		return 0;
+	m->base = NULL;
+	close(m->fd);
+	return -1;
+}
+
 static int make_memory(struct fabric_client *f, struct error *err)
 {
 	const struct store *s = f->replica->ps->store;
 	size_t dense = (store_dense_count(s) * sizeof(float) + PAGE - 1) / PAGE * PAGE;
-	size_t rows = store_width(s) ? ROWS_BYTES : 0;
-	struct memory m = {.bytes = dense + 2 * rows};
 
-	f->rows_at = dense;
-	f->out_at = dense + rows;
-	m.fd = memfd_create("paceline-sum", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (m.fd < 0)
-		return error_errno(err, ERROR_OS, "fabric", "memfd_create");
-	if (ftruncate(m.fd, (off_t)m.bytes) == 0 &&
-	    fcntl(m.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0)
-		m.base = mmap(NULL, m.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, m.fd, 0);
-	if (!m.base || m.base == MAP_FAILED) {
-		error_errno(err, ERROR_OS, "fabric", "%zu bytes of shared memory", m.bytes);
-		close(m.fd);
-		return -1;
+	f->rows_bytes = store_width(s) ? ROWS_BYTES : 0;
+	while (try_memory(&f->now, dense + 2 * f->rows_bytes) != 0) {
+		if (f->rows_bytes < 2 * ROWS_BYTES_MIN) {
+			f->now = (struct memory){.fd = -1};
+			return error_errno(err, ERROR_OS, "fabric", "%zu bytes of shared memory",
+					   dense);
+		}
+		f->rows_bytes /= 2;
 	}
-	f->now = m;
+	f->rows_at = dense;
+	f->out_at = dense + f->rows_bytes;
 	return 0;
 }
 
@@ -307,7 +320,7 @@ static int read_rows(struct fabric_client *f, uint64_t rows, struct error *err)
 	f->rows->count = 0;
 	if (rows == 0)
 		return 0;
-	if (rows > ROWS_BYTES / ((1 + width) * sizeof(float)))
+	if (rows > f->rows_bytes / ((1 + width) * sizeof(float)))
 		return error_set(err, ERROR_DATA, NULL, "rows=%llu do not fit",
 				 (unsigned long long)rows);
 	if (row_sums_reserve(s, f->rows, (size_t)rows, err) != 0 ||
@@ -347,7 +360,7 @@ void fabric_client_finish(struct fabric_client *f, uint64_t epoch, int check, st
 	int rc = 0;
 
 	f->rows = rows;
-	if (width && rows->count > ROWS_BYTES / bytes) {
+	if (width && rows->count > f->rows_bytes / bytes) {
 		epoch_end(f->replica, "room", "%zu rows are too many", rows->count);
 		return;
 	}
@@ -358,7 +371,7 @@ void fabric_client_finish(struct fabric_client *f, uint64_t epoch, int check, st
 			 "sum-rows epoch=%llu rows=%zu width=%zu offset=%zu out-offset=%zu "
 			 "out-bytes=%zu\n",
 			 (unsigned long long)epoch, rows->count, width, f->rows_at, f->out_at,
-			 ROWS_BYTES);
+			 f->rows_bytes);
 	if (rc == 0)
 		rc = ask(f, epoch, on_summed, "sum-wait epoch=%llu%s\n", (unsigned long long)epoch,
 			 check ? " check=1" : "");

@@ -47,25 +47,6 @@ int sup_hosts_init(struct supervisor *s, struct error *err)
 	return 0;
 }
 
-void sup_hosts_log(struct supervisor *s)
-{
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	for (size_t i = 0; s->hosts.count > 1 && i < s->hosts.count; i++) {
-		const struct node_place *place = s->hosts.host[i].place;
-		record_begin(&o, line, sizeof line, "host");
-		record_add(&o, "id", place->host);
-		record_add(&o, "launcher", place->launcher->name);
-		if (place->cores > 0) { /* it has answered */
-			record_add_u64(&o, "cores", place->cores);
-			record_add_u64(&o, "memory-mib", place->memory_mib);
-			record_add_u64(&o, "sees-state", !place->apart);
-		}
-		record_add_u64(&o, "trains", i >= s->hosts.first);
-		sup_log(s, &o);
-	}
-}
-
 void sup_hosts_free(struct supervisor *s)
 {
 	for (size_t i = 0; i < s->hosts.count; i++)
@@ -107,6 +88,26 @@ int sup_host_is_reached(const struct sup_node *n)
 	return n->at == 0 || fabric_is_there(n->sup);
 }
 
+void sup_hosts_log(struct supervisor *s)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	for (size_t i = 0; s->hosts.count > 1 && i < s->hosts.count; i++) {
+		const struct sup_host *h = &s->hosts.host[i];
+		record_begin(&o, line, sizeof line, "host");
+		record_add(&o, "name", h->place->host);
+		record_add(&o, "state", sup_host_word(h));
+		record_add(&o, "launcher", h->place->launcher->name);
+		if (h->place->cores > 0) { /* it has answered */
+			record_add_u64(&o, "cores", h->place->cores);
+			record_add_u64(&o, "memory-mib", h->place->memory_mib);
+			record_add_u64(&o, "sees-state", !h->place->apart);
+		}
+		record_add_u64(&o, "trains", i >= s->hosts.first);
+		sup_log(s, &o);
+	}
+}
+
 /* ---- where a node runs ---- */
 
 static void put(struct sup_node *n, size_t at)
@@ -123,6 +124,8 @@ void sup_host_home(struct sup_node *n)
 		home = hosts_worker(hosts, n->number);
 	else if (hosts && n->role->where == WHERE_SERVER)
 		home = hosts_server(hosts, n->number);
+	else if (hosts && n->role->where == WHERE_REPLICA)
+		home = hosts_replica(hosts, n->number);
 	n->home = home;
 	put(n, home);
 }

@@ -79,6 +79,7 @@ void sup_log_begin(struct supervisor *s, int goes_on)
 	if (goes_on)
 		record_add_u64(&o, "goes-on", 1);
 	put(s, &o, NULL);
+	sup_hosts_log(s);
 }
 
 /* The new file says what the old one began with: one day it is the oldest there is. */

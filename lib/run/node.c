@@ -279,7 +279,9 @@ static int within_limit(struct sup_node *n)
 	char text[128];
 	struct supervisor *s = n->sup;
 	double ready = n->ready_at > 0 ? clock_mono() - n->ready_at : 0;
-	if (stage_did_well(ready, n->role->ready != READY_MEMBER || n->watch.worked))
+	/* A fabric that was up ends with any of its hosts: only that it does not come up counts. */
+	if (stage_did_well(ready, n->role->ready != READY_MEMBER || n->watch.worked) ||
+	    (n->role == &role_fabric && n->ready_at > 0))
 		n->in_a_row = 0;
 	if (n->asked || sup_host_was_lost(n, &n->end))
 		return 1; /* no failure of its own */

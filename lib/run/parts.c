@@ -65,14 +65,16 @@ static int start(struct supervisor *s)
 {
 	struct sup_parts *p = &s->parts;
 	const struct node_place *place = &p->node->place;
-	char pair[2 * sizeof p->file + 2];
+	char pair[2 * sizeof p->file + 2], all[DIRS_PATH_MAX];
 	struct error err;
 	char *argv[12];
 	size_t n = 0;
 	const char *const way[] = {place->node_host, "--by", place->launcher->name};
 	const char *const fetch[] = {"--fetch", pair, place->host, NULL};
-	const char *const removal[] = {place->host, "/bin/sh", "-c", "rm -rf -- \"$0\"",
-				       p->dir, NULL};
+	/* With what was brought there for a server to begin with, which runs by now. */
+	const char *const removal[] = {place->host, "/bin/sh", "-c", "rm -rf -- \"$0\"/[0-9]*",
+				       all, NULL};
+	dirs_state(&s->dirs, "checkpoints", all);
 	snprintf(pair, sizeof pair, "%s=%s", p->file, p->file);
 	for (size_t i = 0; i < sizeof way / sizeof *way; i++)
 		argv[n++] = (char *)(size_t)way[i];

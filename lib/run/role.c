@@ -365,6 +365,8 @@ static void add_fabricd(struct words *w, const struct supervisor *s, const char 
 /* A context for each host, so that each rank is told the name of its own; this host has rank 0. */
 static void add_mpirun(struct words *w, const struct supervisor *s, const char *fabricd)
 {
+	static const char agent[] = "ssh -T -x -o BatchMode=yes -o ConnectTimeout=10";
+	char config[DIRS_PATH_MAX];
 	size_t added = 0;
 	add(w, "mpirun");
 	add(w, "--oversubscribe");
@@ -372,47 +374,28 @@ static void add_mpirun(struct words *w, const struct supervisor *s, const char *
 	add(w, "--mca");
 	add_text(w, "odls_base_sigkill_timeout", "0");
 	add(w, "--mca");
-	add_text(w, "plm_rsh_agent", "ssh -T -x -o BatchMode=yes -o ConnectTimeout=10");
+	dirs_run(&s->dirs, "ssh_config", config);
+	add(w, "plm_rsh_agent");
+	if (sup_routes_have_users(s))
+		add(w, "%s -F %s", agent, config);
+	else
+		add(w, "%s", agent);
 	for (size_t i = 0; i < s->hosts.count; i++) {
 		const struct sup_host *h = &s->hosts.host[i];
+		const char *at = strrchr(h->place->host, '@');
 		if (!h->in_world)
 			continue;
 		if (added++ > 0)
 			add(w, ":");
 		add_text(w, "-n", "1");
-		add_text(w, "--host", h->place->host);
+		add_text(w, "--host", at ? at + 1 : h->place->host);
 		add_fabricd(w, s, fabricd);
 		add_text(w, "--host", h->name);
 	}
 }
 
-/* A step beside those of the nodes, one task a host, which knows its name from Slurm. */
-static void add_srun(struct words *w, const struct supervisor *s, const char *fabricd)
-{
-	size_t count = 0;
-	for (size_t i = 0; i < s->hosts.count; i++)
-		count += s->hosts.host[i].in_world != 0;
-	add(w, "srun");
-	add(w, "--mpi=pmix");
-	add(w, "--overlap");
-	add(w, "--cpu-bind=none");
-	add(w, "--kill-on-bad-exit=1");
-	add(w, "--ntasks-per-node=1");
-	add_count(w, "--nodes", count);
-	add_count(w, "--ntasks", count);
-	add(w, "--nodelist");
-	for (size_t i = 0, added = 0; i < s->hosts.count; i++) {
-		const struct sup_host *h = &s->hosts.host[i];
-		if (!h->in_world)
-			continue;
-		put(w, h->place->host, strlen(h->place->host));
-		put(w, ++added < count ? "," : "", 1);
-	}
-	w->count++;
-	add_fabricd(w, s, fabricd);
-}
-
-/* The process that holds the MPI world together, by what starts nodes on other hosts. */
+/* The process that holds the MPI world together. In an allocation of Slurm mpirun starts its ranks by
+ * srun, else by ssh. */
 static void fabric_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
 {
 	const struct supervisor *s = n->sup;
@@ -423,10 +406,8 @@ static void fabric_words(struct words *w, const struct sup_node *n, uint64_t lif
 		snprintf(fabricd, sizeof fabricd, "fabricd");
 	add(w, "OMPI_ALLOW_RUN_AS_ROOT=1");
 	add(w, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
-	if (strcmp(s->options.hosts->launcher->name, "slurm") == 0)
-		add_srun(w, s, fabricd);
-	else
-		add_mpirun(w, s, fabricd);
+	add(w, "SLURM_OVERLAP=1"); /* what it has started by srun runs beside the nodes' steps */
+	add_mpirun(w, s, fabricd);
 }
 
 /* ---- files ---- */
@@ -558,7 +539,7 @@ const struct role role_replica = {.name = "replica",
 				  .count = replicas_of,
 				  .words = replica_words,
 				  .template = launch_server,
-				  .where = WHERE_SERVER,
+				  .where = WHERE_REPLICA,
 				  .death = DEATH_REPLICA,
 				  .restart = RESTART_KILL,
 				  .asked = "stat",

@@ -35,9 +35,10 @@ enum role_death {
 
 /* On which of the job's hosts. */
 enum role_where {
-	WHERE_HERE,   /* this machine */
-	WHERE_SERVER, /* one host after the other */
-	WHERE_WORKER  /* as PLACE says */
+	WHERE_HERE,    /* this machine */
+	WHERE_SERVER,  /* one host after the other; the first one, which leads, on this machine */
+	WHERE_REPLICA, /* one on each host that trains */
+	WHERE_WORKER   /* as PLACE says */
 };
 
 /* How it is restarted by intention. */

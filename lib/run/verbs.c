@@ -185,6 +185,7 @@ static void put_hosts(struct supervisor *s, struct request *rq)
 		record_add(&o, "state", sup_host_word(h));
 		record_add(&o, "launcher", h->place->launcher->name);
 		record_add_u64(&o, "cores", h->place->cores);
+		record_add_u64(&o, "sees-state", !h->place->apart);
 		request_put_record(rq, &o);
 	}
 }

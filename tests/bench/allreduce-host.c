@@ -3,9 +3,12 @@
  * the last push to the moment when the new parameters may be read.  As workers it shares a gradient
  * each with a replica, as the lead it orders the sum and the step.  Built with mpicc -DWITH_MPI: an
  * MPI_Allreduce of the same bytes, without the step, by as many ranks; from when the last one is
- * there to when the last one has it.  Prints the median seconds of a round.
+ * there to when the last one has it.  With `parts` all but the first 256 KiB of each gradient is said
+ * to be final before, as by workers whose backward pass still runs.  Prints the median seconds of a
+ * round.  ID and REPLICAS: of this host's replica and of all (r0,r1,r2), each host with such a driver
+ * and as many workers.
  *
- *     allreduce-host SOCKET FLOATS ROUNDS WORKERS
+ *     allreduce-host SOCKET FLOATS ROUNDS WORKERS [ID REPLICAS] [parts]
  *     mpirun -n WORKERS allreduce-host-mpi FLOATS ROUNDS
  */
 #include "rounds.h"
@@ -57,6 +60,8 @@ int main(int argc, char **argv)
 
 #define WORKERS_MAX 64
 #define ME "generation=1 incarnation=1"
+#define LAST_FLOATS ((size_t)64 << 10) /* of a gradient that is final with the push */
+#define BACKWARD_SECONDS 0.15
 
 static void die(const char *what, const char *why)
 {
@@ -112,6 +117,26 @@ static const float *look(struct call *c, size_t floats)
 	return memory;
 }
 
+/* From the back to the front, a megabyte at a time, while a backward pass would run. */
+static void say_parts(struct call *const *worker, size_t workers, size_t round, size_t floats)
+{
+	size_t piece = (size_t)256 << 10;
+
+	for (size_t to = floats; to > LAST_FLOATS; to -= piece < to ? piece : to) {
+		size_t from = to > LAST_FLOATS + piece ? to - piece : LAST_FLOATS;
+		for (size_t k = 0; k < workers; k++) {
+			say(worker[k],
+			    "part worker=w%zu " ME " sequence=%zu iteration=%zu begin=%zu "
+			    "length=%zu map-offset-bytes=0 map-bytes=%zu\n",
+			    k, round + 1, round, from, to - from, floats * sizeof(float));
+			expect_ok(worker[k]);
+		}
+		struct timespec pause = {.tv_nsec = (long)(BACKWARD_SECONDS * 1e9 *
+							   (double)piece / (double)floats)};
+		nanosleep(&pause, NULL);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	struct call *lead, *worker[WORKERS_MAX];
@@ -124,6 +149,10 @@ int main(int argc, char **argv)
 		return 64;
 	size_t floats = strtoul(argv[2], NULL, 10), rounds = strtoul(argv[3], NULL, 10);
 	size_t workers = strtoul(argv[4], NULL, 10), bytes = floats * sizeof(float);
+	const char *id = argc > 6 ? argv[5] : "r0", *replicas = argc > 6 ? argv[6] : id;
+	size_t all = workers;
+	for (const char *c = replicas; *c; c++)
+		all += *c == ',' ? workers : 0;
 	double *seconds = calloc(rounds, sizeof *seconds);
 	lead = open_call(argv[1]);
 	for (size_t k = 0; k < workers && k < WORKERS_MAX; k++) {
@@ -132,14 +161,16 @@ int main(int argc, char **argv)
 			die("map", err.text);
 		for (size_t i = 0; i < floats; i++)
 			((float *)memory)[i] = gradient_of(k, i);
-		sprintf(members + strlen(members), "member worker=w%zu generation=1 replica=r0\n", k);
+		sprintf(members + strlen(members), "member worker=w%zu generation=1 replica=%s\n", k, id);
 		mean += gradient_of(k, 997 % 8) / (float)workers;
 	}
 	const float *parameters = look(worker[0], floats);
 	for (size_t i = 0; i < rounds; i++) {
 		double start = 0;
-		say(lead, "sum incarnation=1 epoch=%zu iteration=%zu replicas=r0 bytes=%zu\n%s", i + 1, i,
-		    strlen(members), members);
+		say(lead, "sum incarnation=1 epoch=%zu iteration=%zu replicas=%s bytes=%zu\n%s", i + 1, i,
+		    replicas, strlen(members), members);
+		if (argc % 2 == 0) /* parts */
+			say_parts(worker, workers, i, floats);
 		for (size_t k = 0; k < workers; k++) {
 			if (k + 1 == workers)
 				start = now();
@@ -151,7 +182,7 @@ int main(int argc, char **argv)
 		}
 		expect_ok(lead);
 		say(lead, "apply incarnation=1 iteration=%zu units=1 epoch=%zu divisor=%zu samples=%zu\n",
-		    i, i + 1, workers, workers);
+		    i, i + 1, all, all);
 		say(worker[0], "pull worker=w0 " ME " iteration=%zu dense=0 rows=0\n", i + 1);
 		expect_ok(worker[0]);
 		seconds[i] = now() - start;

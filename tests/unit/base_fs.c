@@ -50,6 +50,33 @@ static void test_dirs(void **state)
 	assert_int_equal(fs_remove_tree(at("nothing"), &err), 0);
 }
 
+static void test_whose_dirs(void **state)
+{
+	(void)state;
+	struct error err;
+	assert_int_equal(fs_could_make_dirs(at("new/deep"), &err), 0);
+	assert_int_equal(access(at("new"), F_OK), -1);
+	assert_int_equal(fs_make_dirs(at("ours"), &err), 0);
+	assert_int_equal(fs_is_ours(at("ours"), &err), 0);
+	assert_int_equal(fs_is_ours(at("new"), &err), -1);
+	assert_int_equal(err.code, ERROR_NOINPUT);
+	if (geteuid() != 0) {
+		assert_int_equal(chmod(at("ours"), 0500), 0);
+		assert_int_equal(fs_could_make_dirs(at("ours/deep/er"), &err), -1);
+		assert_int_equal(err.code, ERROR_CANTCREAT);
+		assert_int_equal(chmod(at("ours"), 0700), 0);
+		return;
+	}
+	/* Below a place for all, somebody else's directory is no place for ours. */
+	assert_int_equal(fs_make_dirs(at("all/theirs/ours"), &err), 0);
+	assert_int_equal(chown(at("all/theirs"), 12345, 12345), 0);
+	assert_int_equal(fs_is_ours(at("all/theirs/ours"), &err), 0);
+	assert_int_equal(chmod(at("all"), 01777), 0);
+	assert_int_equal(fs_is_ours(at("all/theirs/ours"), &err), -1);
+	assert_int_equal(err.code, ERROR_NOPERM);
+	assert_int_equal(fs_is_ours(at("all/theirs"), &err), -1);
+}
+
 static void test_names(void **state)
 {
 	(void)state;
@@ -190,7 +217,7 @@ static void test_errors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_dirs), T(test_names), T(test_files), T(test_planted_link), T(test_lock),
+		T(test_dirs), T(test_whose_dirs), T(test_names), T(test_files), T(test_planted_link), T(test_lock),
 		T(test_errors),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

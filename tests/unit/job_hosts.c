@@ -97,6 +97,8 @@ static void this_machine_comes_first(void **state)
 	assert_non_null(strstr(hosts.place[2].node_host, "/node-host"));
 	assert_int_equal(hosts_worker(&hosts, 0), 0);
 	assert_int_equal(hosts_worker(&hosts, 5), 2);
+	assert_int_equal(hosts_server(&hosts, 4), 1);
+	assert_int_equal(hosts_replica(&hosts, 2), 2);
 }
 
 static void a_machine_that_is_not_named_trains_nothing(void **state)
@@ -108,7 +110,12 @@ static void a_machine_that_is_not_named_trains_nothing(void **state)
 	assert_string_equal(hosts.place[0].host, here);
 	assert_int_equal(hosts_worker(&hosts, 0), 1);
 	assert_int_equal(hosts_worker(&hosts, 3), 2);
-	assert_int_equal(hosts_server(&hosts, 2), 1);
+	assert_int_equal(hosts_replica(&hosts, 0), 1);
+	/* But the lead is there. */
+	assert_int_equal(hosts_server(&hosts, 0), 0);
+	assert_int_equal(hosts_server(&hosts, 1), 1);
+	assert_int_equal(hosts_server(&hosts, 2), 2);
+	assert_int_equal(hosts_server(&hosts, 3), 1);
 }
 
 static void workers_are_placed_as_said(void **state)

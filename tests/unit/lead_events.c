@@ -1336,8 +1336,23 @@ static void backup_workers_are_not_summed(void **state)
 	settled(EPOCH(3), NULL);
 	expect("settle 12884901891 w1/1:20+10 whole 3/10/10\napply 7 r0 r1 sum 3/10\n"
 	       "7 ok iteration=8 applied=1\nsettle 12884901892 -w0/1:30+10\n");
+	push("w1", 1, 3, 8);
 	settled(EPOCH(4), NULL);
-	expect("8 ok iteration=8 dropped=1\n");
+	expect("8 ok iteration=8 dropped=1\nsum 4 r0 r1: w1/1@r1*0.5\n");
+	push("w0", 1, 4, 7); /* the same again, and the fabric goes meanwhile */
+	expect("settle 12884901893 -w0/1:40+10\n");
+	gate_sum_again(gate, EPOCH(4));
+	expect("");
+	settled(EPOCH(5), NULL);
+	expect("10 ok iteration=8 dropped=1\nsum 5 r0 r1: w1/1@r1*0.5\n");
+	push("w0", 1, 5, 7);
+	pass();
+	gate_diverged(gate, EPOCH(5), "w1", 1, "nan");
+	expect("9 err diverged\ndrop w1/1.3\n");
+	settled(EPOCH(6), NULL);
+	expect("11 ok iteration=8 dropped=1\n");
+	push("w0", 1, 6, 8);
+	expect("sum 6 r0 r1: w0/1@r0*1\n");
 }
 
 /* A last, short batch is divided by its whole size; nobody by more than the largest that was. */

@@ -334,7 +334,8 @@ static void do_settle(struct model *m)
 		ask_line(m, &line[i], &asked[i]);
 	size_t expected = expect_refusals(m, line, asked, count, refused);
 	static uint64_t number;
-	struct queue_settlement s = {.number = ++number,
+	number++;
+	struct queue_settlement s = {.number = number,
 				     .iteration = stat.iteration + 1,
 				     .incarnation = stat.incarnation,
 				     .term = pick(m, 2) ? queue_term(m->q) : 0,

@@ -1,0 +1,88 @@
+# trainctl and jobs of several hosts (namespaces of this machine): where nodes run, what travels.
+load helper
+. "$BATS_TEST_DIRNAME/cluster/hosts.bash"
+
+setup_more() {
+	command -v fabricd >/dev/null || skip "built without Open MPI"
+	command -v mpirun >/dev/null || skip "no mpirun here"
+	command -v ssh >/dev/null || skip "no ssh here"
+}
+
+teardown_more() { hosts_down; }
+
+# The state is h0's own: no host sees another's files. From outside it is $STATE.
+far_job() { # KEY=VALUE...
+	hosts_up -s
+	STATE=$HOSTS/h0/state
+	awk 'BEGIN { print "y,a,b"; for (i = 0; i < 2000; i++) print i % 2 "," i "," i % 7 }' >d.csv
+	for host in h0 h1 h2; do cp d.csv "$HOSTS/$host/d.csv"; done
+	printf '%s\n' JOB=far "DATA=$HOSTS/local/d.csv" LABEL=y DENSE=a SPARSE=b MODEL=audit BATCH=64 \
+		BATCHES_PER_SHARD=4 WORKERS=3 SERVERS=2 CHECKPOINT_EVERY=0.5 HOSTS=h0,h1,h2 "$@" >job.env
+	slow 400
+}
+
+go() { # NAME
+	start "$1" on h0 trainctl run "$T/job.env" --run-dir /tmp/run --state-dir "$HOSTS/local/state"
+	JOB_PID=$PID
+}
+
+status() { on h0 trainctl status --run-dir /tmp/run; }
+logged() { grep -c "$1" "$STATE/job.log" 2>/dev/null || true; }
+summary() { tail -n 1 "$1"; }
+
+# to_end NAME EPOCHS
+to_end() {
+	rm drag/*
+	ended "$JOB_PID"
+	[ "$status" -eq 0 ]
+	[[ $(summary "$1.out") == *" state=done "* ]]
+	exact "$STATE/checkpoints/$(basename "$(summary "$1.out" | field checkpoint)")" 2000 "$2"
+}
+
+@test "no shared files: parts of checkpoints travel, and a server's death goes back to them; exact" {
+	far_job EPOCHS=20
+	go first
+	wait_for 'came_to 500'
+	[ "$(logged '^host name=h2 state=there launcher=ssh .* sees-state=0 trains=1 ')" -eq 1 ]
+	[ "$(logged '^event role=server id=ps1 kind=ready host=h1 ')" -eq 1 ]
+	[ "$(logged '^event role=worker id=w2 kind=ready host=h2 ')" -eq 1 ]
+	wait_for '[ "$(logged "^part path=.*/part-1 from=h1 part-bytes=")" -ge 2 ]'
+	on h1 pkill -9 -f 'ps-server --id ps1 '
+	wait_for '[ "$(logged "^rollback ")" -eq 1 ]'
+	wait_for '[ "$(logged "^event role=server id=ps1 kind=ready host=h1 ")" -eq 2 ]'
+	wait_for '[ "$(logged "^phase name=running ")" -eq 2 ]'
+	to_end first 20
+	# What was brought or written there is not left there.
+	[ -z "$(ls "$HOSTS/h1/state/checkpoints")" ]
+}
+
+@test "the machine of trainctl trains nothing: lead and daemons are there, and a replica on each other" {
+	far_job EPOCHS=5 SYNC=allreduce HOSTS=h1,h2
+	go first
+	wait_for 'came_to 300'
+	run status
+	[[ $output == *"host name=h0 state=there launcher=local "* ]]
+	[[ $output == *"node role=lead id=lead state=up "*" host=h0"* ]]
+	[[ $output == *"node role=replica id=r0 state=up "*" host=h1"* ]]
+	[[ $output == *"node role=replica id=r1 state=up "*" host=h2"* ]]
+	[[ $output == *"node role=worker id=w0 state=up "*" host=h1"* ]]
+	to_end first 5
+	[ "$(logged '^part path=.*/part-0 from=h1 ')" -ge 1 ]
+}
+
+@test "a host dies; who was placed elsewhere is found there by the next trainctl; exact" {
+	far_job EPOCHS=40 SYNC=allreduce
+	go first
+	wait_for 'came_to 300'
+	hosts_kill h2
+	wait_for '[ "$(logged "^host name=h2 state=gone ")" -eq 1 ]'
+	wait_for '[ "$(logged "^event role=worker id=w2 kind=ready host=h0 ")" -eq 1 ]'
+	on h0 pkill -9 -x trainctl
+	wait "$JOB_PID" || true
+	go second
+	wait_for '[ "$(logged "^event role=worker id=w2 kind=adopt host=h0 ")" -eq 1 ]'
+	wait_for 'status | grep -q "^job .* state=running "'
+	status | grep -q '^host name=h2 state=gone '
+	to_end second 40
+	[ "$(logged '^rollback ')" -eq 0 ]
+}
