@@ -271,6 +271,21 @@ void epoch_look(struct ps_replica *r)
 		event_add(r->epoch.turn, &next_turn);
 }
 
+void epoch_check_push(struct ps_replica *r, const struct staged *s)
+{
+	const struct epoch *e = &r->epoch;
+
+	if ((s->push.dense && s->push.count) ||
+	    !early_find(r, s->worker, s->generation, s->iteration))
+		return;
+	early_drop(r, s->worker, s->generation);
+	for (size_t i = 0; i < e->members && e->state == EPOCH_ADDING; i++) {
+		if (e->member[i].generation == s->generation &&
+		    strcmp(e->member[i].worker, s->worker) == 0)
+			epoch_end(r, "fabric", "%s has taken back what it had said", s->worker);
+	}
+}
+
 /* ---- the lead's orders ---- */
 
 static int reserve(struct epoch *e, size_t members)

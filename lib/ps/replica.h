@@ -96,6 +96,8 @@ void epoch_stop(struct ps_replica *r);
 void epoch_free(struct ps_replica *r);
 /* Something is here that may be of this epoch. */
 void epoch_look(struct ps_replica *r);
+/* Before s is staged: parts of it that were final, and may be added already, are not in it. */
+void epoch_check_push(struct ps_replica *r, const struct staged *s);
 /* What was added so far is of no use: the lead is told, contributions stay. */
 void epoch_end(struct ps_replica *r, const char *code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

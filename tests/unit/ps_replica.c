@@ -493,21 +493,36 @@ static void what_is_final_is_added_before_the_push(void **state)
 		if (!(seen[i] >= want && seen[i] <= want))
 			fail_msg("parameter %zu is %g", i, (double)seen[i]);
 	}
-	/* Parts of a worker that is thrown away are not waited for, nor added. */
+	/* What was said is taken back: the lead is told, and it is in no later sum. */
+	sum(2, 1, "r0", 0);
+	fill(&a, 1.0f);
+	push(&a, 1, 0);
 	part(&b, 1, 0, DENSE);
+	(void)stat_of("iteration");
+	say(b.call, "push worker=w1 generation=1 incarnation=0 sequence=2 iteration=1 count=0 dense=0 "
+		    "rows=0\n");
+	assert_true(closing(b.call));
+	refused(lead, "fabric");
+	float before = seen[0];
+	sum(3, 1, "r0", 0);
+	assert_true(closing(lead));
+	apply(3, 1, 1);
+	assert_float_equal(seen[0], before - 1.0f, 0);
+	/* Parts of a worker that is thrown away are not waited for, nor added. */
+	part(&b, 2, 0, DENSE);
 	say(lead, "throw incarnation=0 worker=w1 generation=1\n");
 	assert_true(closing(lead));
 	say(b.call,
-	    "part worker=w1 generation=1 incarnation=0 sequence=3 iteration=1 begin=0 length=1 "
+	    "part worker=w1 generation=1 incarnation=0 sequence=3 iteration=2 begin=0 length=1 "
 	    "map-offset-bytes=0 map-bytes=%zu\n",
 	    DENSE * sizeof(float));
 	refused(b.call, "fenced");
 	say(b.call,
-	    "part worker=w1 generation=2 incarnation=0 sequence=3 iteration=1 begin=5 length=%u "
+	    "part worker=w1 generation=2 incarnation=0 sequence=3 iteration=2 begin=5 length=%u "
 	    "map-offset-bytes=0 map-bytes=%zu\n",
 	    DENSE, DENSE * sizeof(float));
 	refused(b.call, "bad-request");
-	say(b.call, "part worker=w1 generation=2 incarnation=0 sequence=3 iteration=1 begin=0 length=1 "
+	say(b.call, "part worker=w1 generation=2 incarnation=0 sequence=3 iteration=2 begin=0 length=1 "
 		    "map-offset-bytes=0 map-bytes=64\n");
 	refused(b.call, "bad-request");
 	call_close(a.call);
