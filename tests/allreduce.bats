@@ -168,3 +168,21 @@ go() {
 	run -78 run_job --set SYNC=allreduce:3
 	[[ $output == *"SYNC: 'allreduce:3' is none of bsp|ssp:N|asp|allreduce"* ]]
 }
+
+@test "every solution; workers without which the job is faster are said, once" {
+	data 3000
+	job SYNC=allreduce WORKERS=3 BATCH=48 EVERY=0.1 SHORT=0.5 LONG=1 PROFILE=1
+	for solution in even antdt-dd antdt-nd pace; do
+		run_job --set "SOLUTION=$solution" >job.out
+		[ "$(score job.out state)" = done ]
+		[ "$(score job.out samples)" = 3000 ]
+		rm -r run
+	done
+	slow 4000
+	for w in w1 w2; do echo 'drag pace=4000 delay=0.05' >drag/$w; done
+	run run_job --set SOLUTION=lb-bsp-gpu
+	[ "$status" -eq 0 ]
+	for w in w1 w2; do
+		[ "$(grep -c "^trainctl: $w: the job is faster without it$" <<<"$output")" -eq 1 ]
+	done
+}

@@ -36,9 +36,10 @@ void report_title(const struct report *p, char *out, size_t max)
 void report_subtitle(const struct report *p, char *out, size_t max)
 {
 	const struct account *a = p->a;
-	snprintf(out, max, "%llu worker%s, %llu server%s, batches of %llu, %s, SOLUTION=%s%s",
+	const char *holds = strcmp(a->sync, "allreduce") == 0 ? "replica" : "server";
+	snprintf(out, max, "%llu worker%s, %llu %s%s, batches of %llu, %s, SOLUTION=%s%s",
 		 (unsigned long long)a->workers, a->workers == 1 ? "" : "s",
-		 (unsigned long long)a->servers, a->servers == 1 ? "" : "s",
+		 (unsigned long long)a->servers, holds, a->servers == 1 ? "" : "s",
 		 (unsigned long long)a->batch, a->sync, a->solution,
 		 a->runs > 1 ? "; in several runs" : "");
 	utf8_plain(out);

@@ -114,6 +114,53 @@ static void nobody_leaves_who_is_not_off(void **state)
 	assert_int_equal(sup_roster_remove(n, &err), 0);
 }
 
+/* ids:host, in order; of three hosts, the first of which trains or not. */
+static void expect_homes(char *sync, size_t first, const char *homes)
+{
+	struct supervisor *s = calloc(1, sizeof *s);
+	struct node_place place[3];
+	struct hosts hosts = {.count = 3, .place = place, .first = first};
+	struct job far = job;
+	struct error err;
+	char text[512] = "";
+	for (size_t i = 0; i < 3; i++) {
+		launcher_here(&place[i]);
+		snprintf(place[i].host, sizeof place[i].host, "h%zu", i);
+	}
+	far.sync = sync;
+	far.servers = 3;
+	s->job = &far;
+	s->options.hosts = &hosts;
+	s->base = event_base_new();
+	assert_int_equal(sup_hosts_init(s, &err), 0);
+	assert_int_equal(sup_roster_fill(s, &err), 0);
+	EACH_NODE (n, s) {
+		size_t at = strlen(text);
+		snprintf(text + at, sizeof text - at, "%s%s:%zu", at ? " " : "", n->id, n->at);
+	}
+	assert_string_equal(text, homes);
+	if (strcmp(sync, "allreduce") == 0)
+		EACH_OF (n, s, &role_worker)
+			assert_int_equal(sup_replica_of(n)->at, n->at);
+	sup_roster_free(s);
+	sup_hosts_free(s);
+	event_base_free(s->base);
+	free(s);
+}
+
+static void each_has_a_home_among_hosts(void **state)
+{
+	static char allreduce[] = "allreduce";
+	(void)state;
+	expect_homes(bsp, 0, "fabric:0 shardd:0 bpt-monitor:0 ps0:0 ps1:1 ps2:2 w0:0 w1:1 w2:2");
+	/* Part 0 is the lead, which is here although nothing is trained here. */
+	expect_homes(bsp, 1, "fabric:0 shardd:0 bpt-monitor:0 ps0:0 ps1:1 ps2:2 w0:1 w1:2 w2:1");
+	expect_homes(allreduce, 0,
+		     "fabric:0 shardd:0 bpt-monitor:0 lead:0 r0:0 r1:1 r2:2 w0:0 w1:1 w2:2");
+	expect_homes(allreduce, 1,
+		     "fabric:0 shardd:0 bpt-monitor:0 lead:0 r0:1 r1:2 w0:1 w1:2 w2:1");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -123,6 +170,7 @@ int main(void)
 						begin, end),
 		cmocka_unit_test_setup_teardown(shares_make_the_batch, begin, end),
 		cmocka_unit_test_setup_teardown(nobody_leaves_who_is_not_off, begin, end),
+		cmocka_unit_test(each_has_a_home_among_hosts),
 	};
 	return cmocka_run_group_tests_name("run_roster", tests, NULL, NULL);
 }

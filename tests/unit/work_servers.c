@@ -3,6 +3,7 @@
  * is wanted.  The server is a process of its own; what it is asked, and what it shall do, lie in
  * memory that both share.
  */
+#include "base/boot.h"
 #include "wire/server.h"
 #include "work/servers.h"
 
@@ -34,6 +35,8 @@ struct stage {
 	enum play play;
 	char asked[4096]; /* "pull 0,push 0,pull 1 after 1," */
 	uint64_t applied;
+	char boot[BOOT_ID_MAX]; /* that the server says it runs in; empty: it says none */
+	int asked_by_clock;     /* pulls that said when they were asked */
 };
 
 static struct stage *stage;
@@ -85,6 +88,7 @@ static void on_pull(struct request *rq, void *owner)
 {
 	(void)owner;
 	note(request_record(rq));
+	stage->asked_by_clock += record_get(request_record(rq), "asked") != NULL;
 	if (held_push && stage->play == HANG_UP) {
 		stage->play = BEHIND_PULL;
 		connection_close(request_connection(rq));
@@ -129,13 +133,16 @@ static void serve(void)
 		{"push", "", "", on_push, 1 << 20, ""},
 		{"leave", "", "", on_leave, 0, ""},
 	};
+	char greeting[160];
 	struct server_options options = {.path = path,
 					 .role = "ps",
-					 .greeting_fields = "part=0/1 dense=3 width=2 incarnation=7",
+					 .greeting_fields = greeting,
 					 .verbs = verbs,
 					 .verb_count = sizeof verbs / sizeof *verbs};
 	struct server *server;
 	struct error err;
+	snprintf(greeting, sizeof greeting, "part=0/1 dense=3 width=2 incarnation=7%s%s",
+		 *stage->boot ? " boot=" : "", stage->boot);
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
 	if (server_new(&server, &options, &err) == 0)
 		server_run(server, NULL, 0, &err);
@@ -168,7 +175,7 @@ static void no_action(const struct record *r, void *owner)
 	(void)owner;
 }
 
-static struct exchange *start(enum play play)
+static struct exchange *start_in(enum play play, const char *boot)
 {
 	static const char *paths[] = {path};
 	struct servers_options options = {.paths = paths,
@@ -184,6 +191,7 @@ static struct exchange *start(enum play play)
 	struct error err;
 	uint64_t low, high;
 	*stage = (struct stage){.play = play};
+	snprintf(stage->boot, sizeof stage->boot, "%s", boot);
 	child = fork();
 	if (child == 0)
 		serve();
@@ -195,6 +203,11 @@ static struct exchange *start(enum play play)
 	assert_int_equal(high, 7);
 	x->kind->identify(x, 1, 7);
 	return x;
+}
+
+static struct exchange *start(enum play play)
+{
+	return start_in(play, "");
 }
 
 static void end(struct exchange *x)
@@ -305,6 +318,24 @@ static void both_are_said_again_where_a_connection_went(void **unused)
 	end(x);
 }
 
+/* A host has a monotonic clock of its own. */
+static void when_it_was_asked_is_for_this_host_only(void **unused)
+{
+	(void)unused;
+	char here[BOOT_ID_MAX];
+	boot_id(here);
+	if (!here[0])
+		skip();
+	struct exchange *x = start_in(AT_ONCE, here);
+	pull(x, 0, &a, 0);
+	assert_int_equal(stage->asked_by_clock, 1);
+	end(x);
+	x = start_in(AT_ONCE, "af4a71a5-0000-4000-8000-000000000000");
+	pull(x, 0, &a, 0);
+	assert_int_equal(stage->asked_by_clock, 0);
+	end(x);
+}
+
 static int set_up(void **unused)
 {
 	(void)unused;
@@ -337,6 +368,7 @@ int main(void)
 		cmocka_unit_test(older_parameters_than_promised_are_asked_for_anew),
 		cmocka_unit_test(a_worker_that_leaves_reads_past_it),
 		cmocka_unit_test(both_are_said_again_where_a_connection_went),
+		cmocka_unit_test(when_it_was_asked_is_for_this_host_only),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

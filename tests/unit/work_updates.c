@@ -498,7 +498,7 @@ static void need(uint32_t hosts)
 	int world = is_there("fabricd") && system("command -v mpirun >/dev/null") == 0;
 	if (is_there("ps-server") && (hosts == 1 || world))
 		return;
-	print_message("skipped: %s\n", hosts > 1 && !world ? "no fabricd, or no mpirun"
+	print_message("# skipped: %s\n", hosts > 1 && !world ? "no fabricd, or no mpirun"
 							   : "no programs beside this test");
 	skip();
 }
