@@ -111,6 +111,7 @@ struct epoch {
 /* What a host has told of the epoch it has open; life 0: it has none. */
 struct host {
 	uint64_t life, epoch, iteration, floats, hosts_check;
+	int left; /* it has left that epoch before its end */
 };
 
 struct offer {
