@@ -539,8 +539,8 @@ int main(int argc, char **argv)
 			"a hand-over, the server gives its heir up when it pauses for 20 s, and the members of\n"
 			"the lead have 30 s and the time of four batches to come back. When a server that was\n"
 			"asked for a checkpoint has gone, it has 5 s to come back. --hung is the deadline of a\n"
-			"worker that owes a push. A replica is given up when it is not filled in 120 s, and\n"
-			"the lead when none has been in force for 30 s (at the start 600 s).\n"
+			"worker that owes a push. A replica that is filled is given up when nothing comes for\n"
+			"30 s, and the lead when none has been in force for 30 s (at the start 600 s).\n"
 			DAEMON_CLIENTS};
 	struct error err = {0};
 	int status = 0;

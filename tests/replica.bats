@@ -320,6 +320,22 @@ SGD='--optimizer sgd --lr 1'
 	wait_for '[ "$(grep -c "^ok epoch=10" m.answers)" = 1 ]'
 }
 
+@test "fill: as long as something comes, it says so" {
+	replica r0 0/2 --dense 4000000 $SGD --serve
+	replica r1 1/2 --dense 4000000 $SGD
+	# On a slow way: a little, and a pause.
+	printf '%s\n' '#!/bin/sh' "socat -t 60 - UNIX-CONNECT:$T/r0.sock |" \
+		'while dd bs=65536 count=1 2>/dev/null >chunk && [ -s chunk ]; do cat chunk; sleep 0.02; done' >slow
+	chmod +x slow
+	start slow socat UNIX-LISTEN:slow.sock EXEC:./slow
+	wait_for '[ -S slow.sock ]'
+	open m r1.sock
+	tell m "fill $ME epoch=1 from=slow.sock iteration=0\n"
+	answered m '^filling records='
+	answered m '^ok iteration=0'
+	[ "$(ask r1.sock stat | field state)" = serving ]
+}
+
 @test "fill: another model, another optimizer, a source that dies; then it is empty still" {
 	replica r0 0/3 --dense 4 $SGD --serve
 	replica r1 1/3 --dense 5 $SGD
@@ -385,9 +401,9 @@ SGD='--optimizer sgd --lr 1'
 	unset 'args[-1]'
 	start world mpirun --oversubscribe --bind-to none --mca odls_base_sigkill_timeout 0 "${args[@]}"
 	for host in a b c; do
-		ready "$T/$host/fabric.sock" || { cat world.err; return 1; }
+		ready "$host/fabric.sock" || { cat world.err; return 1; }
 		replica "r$i" "$i/3" --dense 20011 --width 3 --optimizer adagrad --lr 0.05 --serve \
-			--fabric "$T/$host/fabric.sock" --hosts a,b,c --threads $((i + 1))
+			--fabric "$host/fabric.sock" --hosts a,b,c --threads $((i + 1))
 		i=$((i + 1))
 	done
 	for i in 0 1 2; do

@@ -24,7 +24,7 @@
 #define CONVERSATION_WINDOW (256 * 1024)
 #define LINK_WINDOW (4 * 1024 * 1024)
 #define LINK_ACK (256 * 1024)
-#define CHUNK_BYTES (1024 * 1024)
+#define CHUNK_BYTES (512 * 1024)
 #define CHUNKS_MAX 4                       /* of one link, on their way */
 #define SMALL_BYTES (16 * 1024)            /* a payload in memory that goes as a message */
 

@@ -23,6 +23,7 @@
 #define HEARD 48               /* messages that may wait for us, beyond what MPI keeps */
 #define ROUNDS 16              /* looks of one turn, before others have theirs */
 #define SPIN_SECONDS 200e-6    /* after something has happened */
+#define QUIET_LOOKS 4          /* before a sleep: one sees what MPI has read in the one before it */
 #define NAP_SECONDS 1e-3       /* the shortest sleep */
 #define SLEEP_SECONDS 0.1      /* the longest: MPI's sockets wake us before */
 #define FIND_SECONDS 1.0       /* between looks for sockets that are new */
@@ -78,6 +79,7 @@ struct world {
 	struct event *turn, *called;
 	struct mpi_sockets sockets;
 	double busy_until, sleep, found_at;
+	int quiet; /* looks since something came */
 	int is_new; /* something may have come where no socket was watched */
 	uint64_t sleeps;
 	struct world_counts counts;
@@ -97,6 +99,7 @@ static void stir(struct world *w)
 {
 	w->busy_until = clock_mono() + SPIN_SECONDS;
 	w->sleep = NAP_SECONDS;
+	w->quiet = 0;
 	arm(w, 0);
 }
 
@@ -209,27 +212,32 @@ int world_send_bulk(struct world *w, unsigned rank, enum world_channel channel, 
 	return 0;
 }
 
-int world_receive_bulk(struct world *w, unsigned rank, enum world_channel channel, unsigned tag,
-		       void *into, size_t bytes, world_done_fn *done, void *arg)
+static int receive_bulk(struct world *w, unsigned rank, enum world_channel channel, unsigned tag,
+			void *into, size_t bytes, struct flight f)
 {
 	if (flight_room(w) != 0)
 		return -1;
 	MPI_Irecv(into, (int)bytes, MPI_BYTE, (int)rank, bulk_tag(channel, tag), w->bulk,
 		  &w->request[w->flights]);
+	depart(w, f);
+	return 0;
+}
+
+int world_receive_bulk(struct world *w, unsigned rank, enum world_channel channel, unsigned tag,
+		       void *into, size_t bytes, world_done_fn *done, void *arg)
+{
+	struct flight f = {.done = done, .arg = arg};
+	if (receive_bulk(w, rank, channel, tag, into, bytes, f) != 0)
+		return -1;
 	w->counts.bytes_received += bytes;
-	depart(w, (struct flight){.done = done, .arg = arg});
 	return 0;
 }
 
 int world_receive_some(struct world *w, unsigned rank, enum world_channel channel, unsigned tag,
 		       void *into, size_t bytes, world_came_fn *came, void *arg)
 {
-	if (flight_room(w) != 0)
-		return -1;
-	MPI_Irecv(into, (int)bytes, MPI_BYTE, (int)rank, bulk_tag(channel, tag), w->bulk,
-		  &w->request[w->flights]);
-	depart(w, (struct flight){.came = came, .arg = arg});
-	return 0;
+	struct flight f = {.came = came, .arg = arg};
+	return receive_bulk(w, rank, channel, tag, into, bytes, f);
 }
 
 /* ---- messages ---- */
@@ -291,12 +299,14 @@ static void take_turn(struct world *w)
 {
 	int came = look(w);
 	double now = clock_mono();
+	w->quiet++;
 	if (came > 0) {
 		w->busy_until = now + SPIN_SECONDS;
 		w->sleep = NAP_SECONDS;
 		w->is_new = 1;
+		w->quiet = 0;
 	}
-	if (now < w->busy_until) {
+	if (now < w->busy_until || w->quiet < QUIET_LOOKS) {
 		if (came == 0)
 			sched_yield();
 		arm(w, 0);
@@ -304,8 +314,8 @@ static void take_turn(struct world *w)
 	}
 	if (w->is_new && now - w->found_at > FIND_SECONDS)
 		find_sockets(w, now);
-	/* What MPI reads in its last look, and tells only in the next one, waits no longer than it
-	 * has been quiet. Without sockets to wake us every sleep is short. */
+	/* What should be missed all the same waits no longer than it has been quiet. Without sockets
+	 * to wake us every sleep is short. */
 	arm(w, w->sleep);
 	w->counts.sleeps++;
 	if (w->sockets.count > 0 || w->size == 1)
@@ -326,6 +336,7 @@ static void on_socket(evutil_socket_t fd, short what, void *world)
 	if (mpi_sockets_listens(&w->sockets, fd))
 		w->found_at = 0;
 	w->is_new = 1;
+	w->quiet = 0;
 	w->sleep = NAP_SECONDS;
 	double busy = clock_mono() + SPIN_SECONDS;
 	if (w->busy_until < busy)

@@ -25,6 +25,7 @@
 
 #define CONNECT_SECONDS 5.0
 #define PAUSE_SECONDS 20.0 /* in which the other side says or takes nothing */
+#define TELL_SECONDS 2.0   /* from one word about progress to the next */
 #define COPIES_MAX 8       /* at a time */
 #define PATH_MAX_BYTES 4096
 
@@ -142,7 +143,10 @@ struct fill {
 	int pipe[2];
 	pthread_t thread;
 	int runs;
-	atomic_int over; /* nobody wants it any more */
+	atomic_int over;   /* nobody wants it any more */
+	atomic_ulong came; /* records */
+	unsigned long told;
+	struct event *tell;
 	pthread_mutex_t lock;
 	struct call *call; /* with the lock; NULL: not open */
 	/* what the thread leaves behind */
@@ -193,6 +197,7 @@ static int take_all(struct fill *f, struct incoming *in, struct record *r, struc
 		if (head ? incoming_record(in, r, err) < 0 : take_state(f, r, err) != 0)
 			return -1;
 		head = 1;
+		atomic_fetch_add(&f->came, 1);
 	}
 }
 
@@ -261,9 +266,12 @@ static void answer_err(struct request **asked, const char *code, const char *tex
 
 static int run(struct fill *f, struct error *err)
 {
+	struct timeval soon = clock_timeval(TELL_SECONDS);
 	struct ps *p = f->replica->ps;
 
 	atomic_store(&f->over, 0);
+	atomic_store(&f->came, 0);
+	f->told = 0;
 	f->replica->state = REPLICA_EMPTY;
 	if (store_empty(p->store, err) != 0)
 		return -1;
@@ -279,6 +287,7 @@ static int run(struct fill *f, struct error *err)
 		return error_set(err, ERROR_OS, NULL, "no thread");
 	f->runs = 1;
 	f->replica->state = REPLICA_FILLING;
+	event_add(f->tell, &soon);
 	return 0;
 }
 
@@ -288,6 +297,28 @@ static void begin(struct fill *f)
 
 	if (run(f, &err) != 0)
 		answer_err(&f->asked, "no-memory", err.text);
+}
+
+/* Who asked waits as long as something comes. */
+static void on_tell(evutil_socket_t fd, short what, void *fill)
+{
+	struct timeval soon = clock_timeval(TELL_SECONDS);
+	struct fill *f = fill;
+	unsigned long came = atomic_load(&f->came);
+	char line[64];
+	struct record_out o;
+
+	(void)fd;
+	(void)what;
+	if (!f->runs)
+		return;
+	if (f->asked && came != f->told) {
+		record_begin(&o, line, sizeof line, "filling");
+		record_add_u64(&o, "records", came);
+		request_put_record(f->asked, &o);
+	}
+	f->told = came;
+	event_add(f->tell, &soon);
 }
 
 static void filled(struct fill *f)
@@ -398,9 +429,10 @@ int fill_start(struct ps_replica *r, struct error *err)
 	r->fill = f;
 	if (pipe2(f->pipe, O_CLOEXEC | O_NONBLOCK) != 0)
 		return error_errno(err, ERROR_OS, "replica", "pipe");
-	f->done = event_new(server_base(r->ps->server), f->pipe[0], EV_READ | EV_PERSIST, on_done,
-			    f);
-	if (!f->done || event_add(f->done, NULL) != 0)
+	f->done =
+		event_new(server_base(r->ps->server), f->pipe[0], EV_READ | EV_PERSIST, on_done, f);
+	f->tell = evtimer_new(server_base(r->ps->server), on_tell, f);
+	if (!f->tell || !f->done || event_add(f->done, NULL) != 0)
 		return error_set(err, ERROR_OS, "replica", "out of memory");
 	return 0;
 }
@@ -427,6 +459,9 @@ void fill_stop(struct ps_replica *r)
 	if (f->done)
 		event_free(f->done);
 	f->done = NULL;
+	if (f->tell)
+		event_free(f->tell);
+	f->tell = NULL;
 }
 
 /* After the server has gone, and with it the requests. */

@@ -232,6 +232,8 @@ void ps_push_answer(struct ps *p, struct request *rq, struct staged *s)
 {
 	struct error err = {0};
 
+	if (p->replica)
+		epoch_check_push(p->replica, s);
 	if (keep(p, s, &err) == 0) {
 		request_ok(rq, "staged=1");
 		if (p->replica)

@@ -365,6 +365,8 @@ static void add_fabricd(struct words *w, const struct supervisor *s, const char 
 /* A context for each host, so that each rank is told the name of its own; this host has rank 0. */
 static void add_mpirun(struct words *w, const struct supervisor *s, const char *fabricd)
 {
+	static const char agent[] = "ssh -T -x -o BatchMode=yes -o ConnectTimeout=10";
+	char config[DIRS_PATH_MAX];
 	size_t added = 0;
 	add(w, "mpirun");
 	add(w, "--oversubscribe");
@@ -372,15 +374,21 @@ static void add_mpirun(struct words *w, const struct supervisor *s, const char *
 	add(w, "--mca");
 	add_text(w, "odls_base_sigkill_timeout", "0");
 	add(w, "--mca");
-	add_text(w, "plm_rsh_agent", "ssh -T -x -o BatchMode=yes -o ConnectTimeout=10");
+	dirs_run(&s->dirs, "ssh_config", config);
+	add(w, "plm_rsh_agent");
+	if (sup_routes_have_users(s))
+		add(w, "%s -F %s", agent, config);
+	else
+		add(w, "%s", agent);
 	for (size_t i = 0; i < s->hosts.count; i++) {
 		const struct sup_host *h = &s->hosts.host[i];
+		const char *at = strrchr(h->place->host, '@');
 		if (!h->in_world)
 			continue;
 		if (added++ > 0)
 			add(w, ":");
 		add_text(w, "-n", "1");
-		add_text(w, "--host", h->place->host);
+		add_text(w, "--host", at ? at + 1 : h->place->host);
 		add_fabricd(w, s, fabricd);
 		add_text(w, "--host", h->name);
 	}

@@ -38,8 +38,48 @@ static char *make(const struct supervisor *s, size_t *bytes)
 	return NULL;
 }
 
+/* The name after "me@" of a host. */
+static const char *plain(const char *host)
+{
+	const char *at = strrchr(host, '@');
+	return at ? at + 1 : host;
+}
+
+int sup_routes_have_users(const struct supervisor *s)
+{
+	for (size_t i = 0; i < s->hosts.count; i++) {
+		if (strchr(s->hosts.host[i].place->host, '@'))
+			return 1;
+	}
+	return 0;
+}
+
+/* mpirun knows no users: ssh learns them from a file of ours, in front of the user's own. */
+static void write_users(struct supervisor *s)
+{
+	char path[DIRS_PATH_MAX], *text = NULL;
+	size_t bytes = 0;
+	struct error err;
+	FILE *out = sup_routes_have_users(s) ? open_memstream(&text, &bytes) : NULL;
+	if (!out)
+		return;
+	for (size_t i = 0; i < s->hosts.count; i++) {
+		const char *host = s->hosts.host[i].place->host, *name = plain(host);
+		if (name != host)
+			fprintf(out, "Host %s\nUser %.*s\n", name, (int)(name - 1 - host), host);
+	}
+	fputs("Match all\nInclude ~/.ssh/config\nInclude /etc/ssh/ssh_config\n", out);
+	dirs_run(&s->dirs, "ssh_config", path);
+	if (fclose(out) != 0)
+		sup_note(s, "warning", "%s: no memory", path);
+	else if (fs_replace_file(path, text, bytes, &err) != 0)
+		sup_note(s, "warning", "%s: %s", err.place, err.text);
+	free(text);
+}
+
 void sup_routes_begin(struct supervisor *s)
 {
+	write_users(s);
 	s->routes.held = 0;
 	s->routes.stale = s->routes.question.open > 0;
 	sup_routes_step(s);

@@ -20,6 +20,8 @@ struct sup_routes {
 };
 
 void sup_routes_begin(struct supervisor *s); /* another fabric is to be started */
+/* Whether a host is named with a user ("me@north"): RUN_DIR/ssh_config says so to ssh. */
+int sup_routes_have_users(const struct supervisor *s);
 void sup_routes_step(struct supervisor *s);
 /* What is in force is what is so; or no fabric runs, and the next one reads the file. */
 int sup_routes_hold(const struct supervisor *s);

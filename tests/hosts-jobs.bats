@@ -1,0 +1,77 @@
+# Jobs on three hosts, as paceline-hosts(7) tells people to run them: over ssh, and by sbatch.
+load helper
+. "$BATS_TEST_DIRNAME/cluster/hosts.bash"
+
+setup_more() {
+	for program in fabricd mpirun; do
+		command -v $program >/dev/null || skip "no $program here"
+	done
+}
+teardown_more() { hosts_down; }
+
+# On every host the data lie at the same place, on its own disk.
+adult() {
+	local host
+	need_data adult-train.csv.gz
+	for host in h0 h1 h2; do
+		zcat "$DATA/adult-train.csv.gz" >"$HOSTS/$host/home/adult.csv"
+		cp "$DATA/adult-test.csv" "$HOSTS/$host/home/"
+	done
+}
+auc() { tail -n 1 "$1" | field auc; }
+at_least() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a >= b) }'; }
+
+@test "ssh: from a csv to a model of three hosts, one of them with a user in front of its name" {
+	hosts_up -s
+	adult
+	cat >steps <<-'S'
+		set -e
+		cd
+		trainctl init adult.csv --label income -o adult.env
+		echo 'HOSTS="h0 user@h1 h2"' >>adult.env
+		echo 'SYNC=allreduce' >>adult.env
+		trainctl check adult.env --set MODEL=lr --set WORKERS=6
+		trainctl run adult.env --set MODEL=lr --set WORKERS=6
+	S
+	on h0 sh steps >out 2>err || { cat out err; false; }
+	tail -n 1 out
+	[ "$(tail -n 1 out | field state)" = done ]
+	at_least "$(auc out)" 0.885
+	# wide and deep, with servers, of which one is on another host
+	on h0 sh -c 'cd && trainctl run adult.env --set JOB=deep --set MODEL=wdl --set SYNC=bsp --set SERVERS=2' >out 2>err ||
+		{ cat err; false; }
+	at_least "$(auc out)" 0.895
+	for host in h1 h2; do
+		not on "$host" sh -c "ps -e -o comm= | grep -E '^(worker|ps-server|fabricd|node-|orted)'"
+	done
+}
+
+@test "Slurm: job.sbatch runs on what it was given; stopped before its time is up it goes on later" {
+	hosts_up -S
+	data 3000
+	job DATA="$T/d.csv" SYNC=allreduce WORKERS=3 EPOCHS=60 MODEL=lr
+	slow 800
+	cp "$PACELINE_ROOT/scripts/examples/job.sbatch" .
+	on h0 sbatch -N 3 -o "$T/log" job.sbatch "$T/job.env" --state-dir "$T/state"
+	wait_for "grep -qs '^row ' log"
+	# what Slurm does five minutes before the end
+	on h0 scancel --batch --signal=USR1 1
+	wait_for "grep -q '^summary .*state=stopped' log"
+	rm drag/*
+	# It stands in the queue again, for a time that only Slurm knows.
+	wait_for "on h0 squeue -h -j 1 -o '%T %r' | grep -qx 'PENDING BeginTime'"
+	on h0 scontrol update JobId=1 StartTime=now
+	wait_for "[ \$(grep -c '^summary ' log) -ge 2 ]"
+	[ "$(tail -n 1 log | field state)" = done ]
+	[ "$(tail -n 1 log | field samples)" = 180000 ]
+	# Whoever cancels it does not want it back.
+	slow 800
+	on h0 sbatch -N 3 -o "$T/other" job.sbatch "$T/job.env" --state-dir "$T/other.state"
+	wait_for "grep -qs '^row ' other"
+	on h0 scancel --batch --signal=TERM 2
+	wait_for "grep -q '^summary .*state=stopped' other"
+	wait_for "! on h0 squeue -h 2>/dev/null | grep -q ."
+	for host in h0 h1 h2; do
+		not on "$host" sh -c "ps -e -o comm= | grep -E '^(worker|ps-server|fabricd|node-|trainctl)'"
+	done
+}
