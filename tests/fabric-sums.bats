@@ -31,6 +31,7 @@ stays() {
 	CLIENT=$PID
 	exec 7>"$host.in"
 	printf '%s\n' "$@" >&7
+	wait_for "grep -q '^ok' '$host.said.out'" # it is open
 }
 
 driver() {

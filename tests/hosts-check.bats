@@ -42,6 +42,25 @@ check() { run on h0 trainctl check job.env --run-dir /tmp/r --state-dir "$T/stat
 	[ "$(grep '^host name=h1 ' hosts/h0/state/job.log | field sees-state)" = 0 ]
 }
 
+@test "a host that does not answer keeps nobody from minding the nodes that run" {
+	local pid
+	hosts_up -n 2 -s
+	job WORKERS=2 SERVERS=1 HOSTS=h0,h1 EPOCHS=1000
+	slow 300
+	start first "$HOSTS_COMMAND" on "$HOSTS" h0 trainctl run job.env --run-dir /tmp/r --state-dir "$T/state"
+	wait_for "grep -qs 'id=w0 kind=ready' state/job.log"
+	kill -9 "$PID"
+	wait_for "not on h0 pgrep -f '^trainctl run'"
+	hosts_link h1 down
+	start second "$HOSTS_COMMAND" on "$HOSTS" h0 trainctl run job.env --run-dir /tmp/r --state-dir "$T/state"
+	wait_for "grep -q 'run already and are adopted' second.err"
+	grep -q "trainctl: h1: node-host: has not answered what was asked for 5 s" second.err
+	check
+	[ "$status" -eq 75 ]
+	kill -9 "$PID"
+	hosts_down
+}
+
 @test "all that is wrong is said at once, of each host" {
 	hosts_up -n 3 -s
 	cp d.csv hosts/h0/d.csv

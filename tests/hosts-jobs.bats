@@ -55,7 +55,7 @@ at_least() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a >= b) }'; }
 	on h0 sbatch -N 3 -o "$T/log" job.sbatch "$T/job.env" --state-dir "$T/state"
 	wait_for "grep -qs '^row ' log"
 	# what Slurm does five minutes before the end
-	on h0 scancel --batch --signal=TERM 1
+	on h0 scancel --batch --signal=USR1 1
 	wait_for "grep -q '^summary .*state=stopped' log"
 	rm drag/*
 	# It stands in the queue again, for a time that only Slurm knows.
@@ -64,7 +64,13 @@ at_least() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a >= b) }'; }
 	wait_for "[ \$(grep -c '^summary ' log) -ge 2 ]"
 	[ "$(tail -n 1 log | field state)" = done ]
 	[ "$(tail -n 1 log | field samples)" = 180000 ]
-	wait_for "! on h0 squeue -h -j 1 2>/dev/null | grep -q ."
+	# Whoever cancels it does not want it back.
+	slow 800
+	on h0 sbatch -N 3 -o "$T/other" job.sbatch "$T/job.env" --state-dir "$T/other.state"
+	wait_for "grep -qs '^row ' other"
+	on h0 scancel --batch --signal=TERM 2
+	wait_for "grep -q '^summary .*state=stopped' other"
+	wait_for "! on h0 squeue -h 2>/dev/null | grep -q ."
 	for host in h0 h1 h2; do
 		not on "$host" sh -c "ps -e -o comm= | grep -E '^(worker|ps-server|fabricd|node-|trainctl)'"
 	done

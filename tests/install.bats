@@ -130,6 +130,14 @@ installed() { # everything below $DESTDIR$PREFIX with its mode
 	systemd-analyze verify --man=no "$T"/units/*@a.* >"$T/said" 2>&1 || true
 	not grep -F "$T/units" "$T/said"
 	not grep -E '(shardd|monitor|trainctl|paceline)[a-z-]*@' "$T/said"
+	# The drop-in for a job on several hosts.
+	mkdir "$T/hosts" "$T/hosts/trainctl@a.service.d"
+	cp "$T/units/trainctl@a.service" "$T/hosts"
+	cp "$T/p/share/paceline/systemd/hosts.conf" "$T/hosts/trainctl@a.service.d"
+	systemd-analyze verify --man=no "$T/hosts/trainctl@a.service" >"$T/said" 2>&1 || true
+	not grep -F hosts.conf "$T/said"
+	systemd-analyze security --offline=true --threshold=100 --json=short "$T/hosts/trainctl@a.service" >"$T/said"
+	jq -e '.[] | select(.json_field == "IPAddressDeny") | .set == false' "$T/said"
 	for unit in shardd:5 bpt-monitor:5 trainctl:15 paceline-nightly:15; do
 		least=${unit#*:}
 		systemd-analyze security --offline=true --threshold="$least" "$T/units/${unit%:*}@a.service" >"$T/said" ||

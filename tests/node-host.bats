@@ -264,4 +264,7 @@ far_says() {
 	start allocation on h0 salloc -Q -N2 sh -c 'env | grep ^SLURM_ >slurm; echo >held; sleep 1000'
 	wait_for "[ -e held ]"
 	on_hosts env $(tr '\n' ' ' <slurm) "$(command -v node-host)" --by slurm
+	run on h0 env $(tr '\n' ' ' <slurm) "$(command -v node-host)" --by slurm h9 true
+	[ "$status" -eq 255 ]
+	[[ $output == *"srun: error: "*"h9: not reached: slurm ended: exit status 1"* ]]
 }

@@ -1,9 +1,10 @@
 /*
- * Workers of several replicas and their lead, for replica.bats: many steps with random gradients, dense
- * and of rows, of some of the workers.  Replicas have to have the same bits then, and what one process
- * makes of the same gradients, to float rounding.
+ * Workers of several replicas and their lead, for replica.bats: many steps with random gradients,
+ * dense and of rows, of some of the workers.  Replicas have to have the same bits then, and what
+ * one process makes of the same gradients, to float rounding.
  *
- *     replica-steps STEPS SOCKET...     r0, r1, ...; --dense 20011 --width 3 --optimizer adagrad --lr 0.05
+ *     replica-steps STEPS SOCKET...     r0, r1, ...; --dense 20011 --width 3 --optimizer adagrad
+ * --lr 0.05
  */
 #include "param/store.h"
 #include "wire/call.h"
@@ -129,7 +130,8 @@ static struct store *reference(void)
 	struct error err;
 
 	layout_start(&layout, 0);
-	if (layout_add_tensor(&layout, "dense", DENSE, 1, LAYOUT_ZERO, 0, LAYOUT_OPTIMIZER, &err) != 0 ||
+	if (layout_add_tensor(&layout, "dense", DENSE, 1, LAYOUT_ZERO, 0, LAYOUT_OPTIMIZER, &err) !=
+		    0 ||
 	    layout_set_table(&layout, &table, &err) != 0 || opt_by_name(&opt, "adagrad", &err) != 0)
 		die("layout", err.text);
 	opt.lr = 0.05f;
@@ -156,18 +158,20 @@ static void step(struct store *s, size_t i, uint32_t who, const char *list)
 		if (store_rows(s, w->key, w->rows, 1, w->row, &err) != 0)
 			die("rows", err.text);
 		push[pushes++] = w->push;
-		sprintf(members + strlen(members), "member worker=w%zu generation=1 replica=r%zu\n", k,
-			k / 2);
+		sprintf(members + strlen(members), "member worker=w%zu generation=1 replica=r%zu\n",
+			k, k / 2);
 	}
 	*expected_sum = '\0';
 	for (size_t k = 0; k < replicas; k++)
-		say(lead[k], "sum incarnation=1 epoch=%zu iteration=%zu replicas=%s%s bytes=%zu\n%s",
-		    i + 1, i, list, i % 50 == 0 ? " check=1" : "", strlen(members), members);
+		say(lead[k],
+		    "sum incarnation=1 epoch=%zu iteration=%zu replicas=%s%s bytes=%zu\n%s", i + 1,
+		    i, list, i % 50 == 0 ? " check=1" : "", strlen(members), members);
 	for (size_t k = 0; k < 2 * replicas; k++) {
 		struct worker *w = &worker[k];
 		if (who >> k & 1)
 			say(w->call,
-			    "push worker=w%zu generation=1 incarnation=1 sequence=%zu iteration=%zu "
+			    "push worker=w%zu generation=1 incarnation=1 sequence=%zu "
+			    "iteration=%zu "
 			    "count=%llu dense=1 rows=%zu map-offset-bytes=0 map-bytes=%zu\n",
 			    k, i + 1, i, (unsigned long long)w->push.count, w->rows, w->bytes);
 	}
@@ -178,8 +182,8 @@ static void step(struct store *s, size_t i, uint32_t who, const char *list)
 		expect_ok(lead[k]);
 	for (size_t k = 0; k < replicas; k++) {
 		say(lead[k],
-		    "apply incarnation=1 iteration=%zu units=1 epoch=%zu divisor=%zu samples=%zu\n", i,
-		    i + 1, samples, samples);
+		    "apply incarnation=1 iteration=%zu units=1 epoch=%zu divisor=%zu samples=%zu\n",
+		    i, i + 1, samples, samples);
 		expect_ok(lead[k]);
 	}
 	if (store_apply(s, push, pushes, &err) != 0)
@@ -192,7 +196,8 @@ static void pull_rows(struct call *c, size_t iteration, const uint32_t *key, flo
 	char line[256];
 	struct error err;
 	int len = snprintf(line, sizeof line,
-			   "pull worker=w0 generation=1 incarnation=1 iteration=%zu dense=0 rows=%d bytes=%zu\n",
+			   "pull worker=w0 generation=1 incarnation=1 iteration=%zu dense=0 "
+			   "rows=%d bytes=%zu\n",
 			   iteration, KEYS, KEYS * sizeof *key);
 
 	if (call_send(c, line, (size_t)len, key, KEYS * sizeof *key, &err) != 0 ||

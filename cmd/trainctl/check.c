@@ -7,6 +7,7 @@
 #include "base/fs.h"
 #include "data/schema.h"
 #include "job/condition.h"
+#include "job/deadline.h"
 #include "job/fresh.h"
 #include "job/hosts.h"
 #include "job/job.h"
@@ -174,7 +175,9 @@ static int check_hosts(const struct job *job, const struct dirs *dirs, struct ch
 {
 	struct hosts_environment env;
 	trainctl_hosts_environment(&env);
-	int result = hosts_look(&k->hosts, job, dirs, &env, err);
+	int result = hosts_look(&k->hosts, job, dirs, &env,
+				deadline_seconds(k->plan == PLAN_ADOPT ? DEADLINE_ADOPT : DEADLINE_HOSTS),
+				err);
 	return result == 0 || k->plan == PLAN_ADOPT ? 0 : -1;
 }
 

@@ -194,19 +194,22 @@ static int finished_before(const struct job *job, const struct dirs *dirs, int *
 	return 1;
 }
 
-/* Those that are missing while nodes run are told, and must not keep anybody from minding the others. */
+/* Those that are missing while nodes run are told, and must not keep anybody from minding the others: they
+ * are not waited for as long. */
 static int look_at_hosts(const struct job *job, const struct dirs *dirs, struct hosts *hosts,
 			 struct error *err)
 {
 	char id[OPTION_ID_MAX], text[HOSTS_TEXT_MAX];
 	struct hosts_environment env;
+	int running = prepare_running(dirs, id);
 	trainctl_hosts_environment(&env);
-	int result = hosts_look(hosts, job, dirs, &env, err);
+	int result = hosts_look(hosts, job, dirs, &env,
+				deadline_seconds(running ? DEADLINE_ADOPT : DEADLINE_HOSTS), err);
 	for (size_t i = 0; result == 0 && hosts->count > 1 && i < hosts->count; i++) {
 		hosts_text(hosts, i, text);
 		log_say(LOG_LEVEL_INFO, "host %s", text);
 	}
-	return result == 0 || prepare_running(dirs, id) ? 0 : -1;
+	return result == 0 || running ? 0 : -1;
 }
 
 static int look_at_room(const struct job *job, const struct dirs *dirs, const struct hosts *hosts,

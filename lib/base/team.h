@@ -23,7 +23,7 @@ unsigned team_cores(void);
 
 /* threads: the caller among them, 1..TEAM_THREADS_MAX. */
 int team_new(struct team **out, unsigned threads, struct error *err);
-void team_free(struct team *t); /* NULL is fine */
+void team_free(struct team *t);              /* NULL is fine */
 unsigned team_threads(const struct team *t); /* of NULL: 1 */
 
 /* do_piece(i, arg) once for each i < pieces, in any order, several at a time. t NULL: by the caller

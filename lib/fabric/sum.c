@@ -310,7 +310,7 @@ static enum sum_code make_epoch(struct sum *s, const struct sum_epoch_options *o
 	e->floats = o->floats;
 	e->hosts = o->ranks;
 	enum sum_code code = list_members(e, o, err);
-	if (code == SUM_OK && (ring_begin(e) != 0 || rows_begin(e) != 0)) {
+	if (code == SUM_OK && (ring_begin(e) != 0 || sum_rows_begin(e) != 0)) {
 		error_set(err, ERROR_OS, NULL, "out of memory");
 		code = SUM_ROOM;
 	}

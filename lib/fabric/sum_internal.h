@@ -111,6 +111,7 @@ struct epoch {
 /* What a host has told of the epoch it has open; life 0: it has none. */
 struct host {
 	uint64_t life, epoch, iteration, floats, hosts_check;
+	int left; /* it has left that epoch before its end */
 };
 
 struct offer {
@@ -177,7 +178,7 @@ void ring_met(struct epoch *e, size_t member);
 uint64_t ring_check(struct epoch *e);
 
 /* ---- sum_rows.c ---- */
-int rows_begin(struct epoch *e);
+int sum_rows_begin(struct epoch *e);
 void rows_done(struct epoch *e); /* lets go of what came and went */
 void rows_end(struct epoch *e);
 enum sum_code rows_say(struct epoch *e, const struct sum_rows *rows, struct error *err);

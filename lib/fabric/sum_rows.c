@@ -230,7 +230,7 @@ void rows_met(struct epoch *e, size_t member)
 
 /* ---- the whole of it ---- */
 
-int rows_begin(struct epoch *e)
+int sum_rows_begin(struct epoch *e)
 {
 	e->at = calloc(e->hosts, sizeof *e->at);
 	if (!e->at)

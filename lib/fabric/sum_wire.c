@@ -101,11 +101,15 @@ void wire_meet(struct epoch *e, size_t member)
 	const struct host *h = &e->sum->host[m->rank];
 	const char *name = epoch_host(e, member);
 
-	if (m->life || e->failed || h->life == 0 || h->epoch < e->epoch)
+	if (m->life || e->failed || h->epoch < e->epoch)
+		return;
+	if (h->life == 0 && !(h->left && h->epoch == e->epoch)) /* it has none */
 		return;
 	if (h->epoch > e->epoch)
 		epoch_fail(e, SUM_STALE, "%s is at epoch %llu already", name,
 			   (unsigned long long)h->epoch);
+	else if (h->left)
+		epoch_fail(e, SUM_LOST, "%s left it before its end", name);
 	else if (h->hosts_check != e->hosts_check)
 		epoch_fail(e, SUM_DIFFERS, "%s named other hosts for epoch %llu", name,
 			   (unsigned long long)e->epoch);
@@ -138,7 +142,7 @@ static void on_open(struct sum *s, unsigned rank, const struct message_open *m)
 	size_t member;
 
 	s->host[rank] =
-		(struct host){m->head.from_life, m->epoch, m->iteration, m->floats, m->hosts_check};
+		(struct host){m->head.from_life, m->epoch, m->iteration, m->floats, m->hosts_check, 0};
 	if (member_of(s->open, rank, &member))
 		wire_meet(s->open, member);
 }
@@ -149,7 +153,7 @@ static void on_leave(struct sum *s, unsigned rank, const struct message *m)
 	size_t member;
 
 	if (s->host[rank].life == m->from_life)
-		s->host[rank] = (struct host){0};
+		s->host[rank] = (struct host){.epoch = s->host[rank].epoch, .left = m->why != SUM_OK};
 	if (m->why == SUM_OK || !member_of(e, rank, &member) ||
 	    e->member[member].life != m->from_life)
 		return;

@@ -212,27 +212,32 @@ int world_send_bulk(struct world *w, unsigned rank, enum world_channel channel, 
 	return 0;
 }
 
-int world_receive_bulk(struct world *w, unsigned rank, enum world_channel channel, unsigned tag,
-		       void *into, size_t bytes, world_done_fn *done, void *arg)
+static int receive_bulk(struct world *w, unsigned rank, enum world_channel channel, unsigned tag,
+			void *into, size_t bytes, struct flight f)
 {
 	if (flight_room(w) != 0)
 		return -1;
 	MPI_Irecv(into, (int)bytes, MPI_BYTE, (int)rank, bulk_tag(channel, tag), w->bulk,
 		  &w->request[w->flights]);
+	depart(w, f);
+	return 0;
+}
+
+int world_receive_bulk(struct world *w, unsigned rank, enum world_channel channel, unsigned tag,
+		       void *into, size_t bytes, world_done_fn *done, void *arg)
+{
+	struct flight f = {.done = done, .arg = arg};
+	if (receive_bulk(w, rank, channel, tag, into, bytes, f) != 0)
+		return -1;
 	w->counts.bytes_received += bytes;
-	depart(w, (struct flight){.done = done, .arg = arg});
 	return 0;
 }
 
 int world_receive_some(struct world *w, unsigned rank, enum world_channel channel, unsigned tag,
 		       void *into, size_t bytes, world_came_fn *came, void *arg)
 {
-	if (flight_room(w) != 0)
-		return -1;
-	MPI_Irecv(into, (int)bytes, MPI_BYTE, (int)rank, bulk_tag(channel, tag), w->bulk,
-		  &w->request[w->flights]);
-	depart(w, (struct flight){.came = came, .arg = arg});
-	return 0;
+	struct flight f = {.came = came, .arg = arg};
+	return receive_bulk(w, rank, channel, tag, into, bytes, f);
 }
 
 /* ---- messages ---- */

@@ -43,14 +43,14 @@ int hosts_find(struct hosts *h, const struct job *job, const struct hosts_enviro
 	       struct error *err);
 void hosts_free(struct hosts *h);
 
-/* Asks all other hosts at once, each within DEADLINE_HOSTS: whether they answer, with the same version;
+/* Asks all other hosts at once, and waits for so many seconds (DEADLINE_HOSTS) at most: whether they answer, with the same version;
  * whether RUN_DIR is theirs alone, and could be made; whether they see the state directory, and if not,
  * whether it could be made; whether the data are there, of the same size; whether the programs are. Nothing
  * is made. What is wrong is said through base/log.h, a line each; the error counts it, with the status
  * of one that would be wrong again, if there is one. Fills cores, memory and `apart` of those that
  * answer. */
 int hosts_look(struct hosts *h, const struct job *job, const struct dirs *dirs,
-	       const struct hosts_environment *env, struct error *err);
+	       const struct hosts_environment *env, double seconds, struct error *err);
 /* Whether a checkpoint of so many bytes has room in the state directory of each host, this one
  * included. Said in the same way. */
 int hosts_room(const struct hosts *h, const struct dirs *dirs, uint64_t bytes,

@@ -381,12 +381,13 @@ static void open_one(struct asked *a, const struct hosts_environment *env)
 		end(a, &err);
 }
 
-static int ask_all(struct look *l, const struct hosts_environment *env, struct error *err)
+static int ask_all(struct look *l, const struct hosts_environment *env, double seconds,
+		   struct error *err)
 {
 	size_t count = l->hosts->count - 1;
 	struct asked *asked = calloc(count, sizeof *asked);
 	struct pollfd *polls = calloc(count * REMOTE_POLLS, sizeof *polls);
-	double until = clock_mono() + deadline_seconds(DEADLINE_HOSTS), left;
+	double until = clock_mono() + seconds, left;
 	int result = asked && polls ? 0 : error_set(err, ERROR_OS, "HOSTS", "out of memory");
 	for (size_t i = 0; result == 0 && i < count; i++) {
 		asked[i] = (struct asked){.look = l, .place = i + 1, .all = asked};
@@ -397,8 +398,7 @@ static int ask_all(struct look *l, const struct hosts_environment *env, struct e
 	for (size_t i = 0; result == 0 && i < count; i++)
 		if (!asked[i].over) {
 			wrong_at(&asked[i], ERROR_UNAVAILABLE, "node-host",
-				 "has not answered what was asked for %g s",
-				 deadline_seconds(DEADLINE_HOSTS));
+				 "has not answered what was asked for %g s", seconds);
 			end(&asked[i], NULL);
 		}
 	free(asked);
@@ -419,7 +419,7 @@ static int check_here(const struct hosts *h, const struct hosts_environment *env
 }
 
 int hosts_look(struct hosts *h, const struct job *job, const struct dirs *dirs,
-	       const struct hosts_environment *env, struct error *err)
+	       const struct hosts_environment *env, double seconds, struct error *err)
 {
 	static struct look l; /* large */
 	if (h->count == 1)
@@ -431,7 +431,7 @@ int hosts_look(struct hosts *h, const struct job *job, const struct dirs *dirs,
 	if (result == 0)
 		result = make_token(&l.state, dirs->state, err);
 	if (result == 0)
-		result = ask_all(&l, env, err);
+		result = ask_all(&l, env, seconds, err);
 	remove_token(&l.run);
 	remove_token(&l.state);
 	if (result == 0)
@@ -465,7 +465,7 @@ int hosts_room(const struct hosts *h, const struct dirs *dirs, uint64_t bytes,
 		return 0;
 	l = (struct look){.hosts = (struct hosts *)(size_t)h, .dirs = dirs, .bytes = bytes, .room = 1};
 	room_here(&l);
-	if (ask_all(&l, env, err) == 0)
+	if (ask_all(&l, env, deadline_seconds(DEADLINE_HOSTS), err) == 0)
 		return sum_up(&l, err);
 	free(l.wrong);
 	return -1;

@@ -1,7 +1,7 @@
 /* What the conversation of the lead shares: lead.c (effects), lead_requests.c (verbs),
- * lead_settle.c (shardd), lead_replicas.c (replicas), lead_cut.c (checkpoints), lead_balance.c
- * (batches at every barrier), lead_silent.c (members that do not move) and lead_handover.c (handing
- * over). */
+ * lead_settle.c (shardd), lead_replicas.c (replicas), lead_cut.c (checkpoints), lead_replica_cut.c
+ * (those of replicas), lead_balance.c (batches at every barrier), lead_silent.c (members that do not
+ * move) and lead_handover.c (handing over). */
 #ifndef PACELINE_LEAD_LEAD_INTERNAL_H
 #define PACELINE_LEAD_LEAD_INTERNAL_H
 
@@ -141,7 +141,8 @@ void lead_sum(struct lead *l, const struct gate_effect *e);
 void lead_step(struct lead *l, const struct gate_effect *e);
 void lead_fill(struct lead *l, const struct gate_effect *e);
 void lead_replicas_throw(struct lead *l, struct order *order);
-/* One that is in force writes all parameters, the first one if it is: it is on this host. */
+/* lead_replica_cut.c: one that is in force writes all parameters, the first one if it is: it is on
+ * this host. */
 void lead_replicas_cut(struct lead *l, struct order *order, const struct order_answer *a);
 /* As lead_parts_boot(), of those in force. */
 const char *lead_replicas_boot(const struct lead *l);

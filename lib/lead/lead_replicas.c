@@ -3,9 +3,8 @@
  * is said again here: when a connection goes, so does what was asked on it; when it comes back, the
  * replica says where it is, and the gate decides.
  */
-#include "lead/lead_internal.h"
+#include "lead/lead_replicas.h"
 
-#include "base/boot.h"
 #include "base/clock.h"
 #include "base/log.h"
 
@@ -20,46 +19,8 @@
 #define FILL_AGAIN_MAX 60.0
 #define FILL_SECONDS 30.0 /* in which nothing comes to one that is filled */
 #define LOOK_SECONDS 1.0
-#define CUT_SECONDS 30.0 /* until the one that was asked for a cut has forked */
 #define ALONE_SECONDS 30.0 /* without a replica in force, */
 #define FIRST_SECONDS 600.0 /* and at the start: they may have to read a checkpoint */
-
-struct one {
-	struct lead *lead;
-	size_t index;
-	char name[32];
-	const char *path;
-	struct peer *peer;
-	char boot[BOOT_ID_MAX];
-	int in;               /* in force, when it was last looked at */
-	struct event *renew;  /* its connection is to be made anew */
-	struct event *limit;  /* of a fill */
-	struct event *failed; /* a fill failed, so long ago */
-	double pause;
-	uint64_t steps;     /* that it was told and has not answered */
-	int filling;        /* it was told to be filled */
-	struct event *look; /* it is being filled for another lead */
-};
-
-/* A cut that is asked of one of them: on a connection of its own, because the answers of one keep
- * their order, and a sum is not answered before all members have pushed. */
-struct cutter {
-	struct order_answer answer; /* to be told; done NULL: none is asked */
-	struct one *one;
-	struct peer *peer;
-	char *text; /* the order */
-	size_t head;
-	struct event *limit;
-};
-
-struct replicas {
-	struct one *one;
-	size_t count, in;
-	struct event *again; /* for the sum of this epoch */
-	uint64_t again_epoch;
-	struct event *alone;
-	struct cutter cut;
-};
 
 /* An order, from the deed until the answer. */
 struct told {
@@ -73,8 +34,6 @@ struct told {
 
 static void on_up(struct peer *p, const struct record *greeting, void *one);
 static void on_down(struct peer *p, void *one);
-static void cut_over(struct lead *l, const struct record *r);
-static void cut_ask(struct lead *l);
 
 static int connect_one(struct one *o)
 {
@@ -100,7 +59,7 @@ static void forget(struct one *o)
 	event_del(o->look);
 	o->filling = 0;
 	if (o->lead->replicas->cut.one == o)
-		cut_over(o->lead, NULL);
+		lead_replica_cut_over(o->lead, NULL);
 }
 
 static void on_renew(evutil_socket_t fd, short what, void *one)
@@ -335,82 +294,6 @@ static void fill_goes_on(struct one *o)
 		event_add(o->limit, &limit);
 }
 
-/* r NULL: the connection is lost. */
-static void cut_over(struct lead *l, const struct record *r)
-{
-	struct cutter *c = &l->replicas->cut;
-	struct order_answer a = c->answer;
-	struct peer *p = c->peer;
-	struct order_result result = {.text = r && r->text ? r->text : "connection lost"};
-	struct error err = {0};
-
-	if (!a.done)
-		return;
-	c->answer = (struct order_answer){.done = NULL};
-	c->one = NULL;
-	c->peer = NULL;
-	event_del(c->limit);
-	if (!r)
-		result.code = "lost";
-	else if (!record_is(r, "ok"))
-		result.code = code_of(r);
-	else if (record_u64(r, "bytes", 0, UINT64_MAX, &result.bytes, &err) != 0 ||
-		 record_u64(r, "sum", 0, UINT64_MAX, &result.sum, &err) != 0 ||
-		 record_real_opt(r, "stall", 0.0, 1e9, &result.stall, &err) != 0) {
-		result.code = "bad-answer";
-		result.text = err.text;
-	}
-	a.done(a.part, &result, a.arg);
-	free(c->text);
-	c->text = NULL;
-	peer_free(p);
-}
-
-static void on_cut_answer(const struct record *r, int closing, void *lead)
-{
-	struct lead *l = lead;
-
-	if (l->broken)
-		return;
-	if (r && !closing && record_is(r, "forked")) {
-		event_del(l->replicas->cut.limit);
-		gate_cut_forked(l->gate);
-	}
-	if (closing)
-		cut_over(l, r);
-	lead_pump(l);
-}
-
-static void on_cut_up(struct peer *p, const struct record *greeting, void *lead)
-{
-	const struct cutter *c = &((struct lead *)lead)->replicas->cut;
-
-	(void)greeting;
-	(void)peer_send(p, c->text, c->head, NULL, 0, on_cut_answer, lead);
-}
-
-static void on_cut_limit(evutil_socket_t fd, short what, void *lead)
-{
-	(void)fd;
-	(void)what;
-	cut_over(lead, NULL);
-	lead_pump(lead);
-}
-
-/* When the replica has made the steps that it was told. */
-static void cut_ask(struct lead *l)
-{
-	struct cutter *c = &l->replicas->cut;
-	struct peer_options options = {.up = on_cut_up, .owner = l};
-
-	if (!c->answer.done || c->peer || c->one->steps)
-		return;
-	options.path = c->one->path;
-	c->peer = peer_new(server_base(l->server), &options);
-	if (!c->peer)
-		cut_over(l, NULL);
-}
-
 static void answered(struct told *t, const struct record *r)
 {
 	switch (t->kind) {
@@ -420,7 +303,7 @@ static void answered(struct told *t, const struct record *r)
 	case ORDER_APPLY:
 		if (!record_is(r, "ok"))
 			refused(t->one, "apply", r);
-		cut_ask(t->one->lead);
+		lead_replica_cut_ask(t->one->lead);
 		break;
 	case ORDER_FILL:
 		fill_answered(t, r);
@@ -551,27 +434,6 @@ void lead_replicas_throw(struct lead *l, struct order *order)
 	give(l, order, NULL, 0);
 }
 
-void lead_replicas_cut(struct lead *l, struct order *order, const struct order_answer *a)
-{
-	struct timeval limit = clock_timeval(CUT_SECONDS);
-	struct replicas *all = l->replicas;
-	struct cutter *c = &all->cut;
-	size_t i = 0, bytes;
-
-	while (i + 1 < all->count && !gate_in_force(l->gate, i))
-		i++;
-	order->incarnation = l->options.gate.incarnation;
-	c->answer = *a;
-	c->answer.part = 0;
-	c->one = &all->one[i];
-	c->text = order_write(order, &c->head, &bytes);
-	event_add(c->limit, &limit);
-	if (!c->text || !gate_in_force(l->gate, i))
-		cut_over(l, NULL);
-	else
-		cut_ask(l);
-}
-
 /* ---- who is in force ---- */
 
 const char *lead_replicas_boot(const struct lead *l)
@@ -672,8 +534,7 @@ int lead_replicas_start(struct lead *l, struct event_base *base)
 		return 0;
 	all->again = evtimer_new(base, on_again, l);
 	all->alone = evtimer_new(base, on_alone, l);
-	all->cut.limit = evtimer_new(base, on_cut_limit, l);
-	if (!all->again || !all->alone || !all->cut.limit || event_add(all->alone, &first) != 0)
+	if (!all->again || !all->alone || lead_replica_cut_start(l, base) != 0 || event_add(all->alone, &first) != 0)
 		return -1;
 	for (size_t i = 0; i < all->count; i++) {
 		struct one *o = &all->one[i];
@@ -703,9 +564,8 @@ void lead_replicas_stop(struct lead *l)
 	}
 	if (!all)
 		return;
-	peer_free(all->cut.peer);
-	free(all->cut.text);
-	struct event *event[] = {all->again, all->alone, all->cut.limit};
+	lead_replica_cut_stop(l);
+	struct event *event[] = {all->again, all->alone};
 	for (size_t k = 0; k < sizeof event / sizeof *event; k++) {
 		if (event[k])
 			event_free(event[k]);

@@ -1,6 +1,6 @@
 /*
- * See store_sum.h.  Vectors of 16 floats are read by volatile loads, one each: compilers must not look
- * twice at memory that others write.
+ * See store_sum.h.  Vectors of 16 floats are read by volatile loads, one each: compilers must not
+ * look twice at memory that others write.
  */
 #include "param/store_sum.h"
 
@@ -79,9 +79,10 @@ static inline void write_sum(float *out, floats sum, int apart)
 
 /* out = or += the weighted sum of k sources (k a constant: the loops over it vanish). Bit i of the
  * result: source i has a value that may not be. */
-static inline __attribute__((always_inline)) unsigned
-add_sources(float *out, const float *const *g, const float *weight, const int k, const int first,
-	    const int apart, size_t n)
+static inline __attribute__((always_inline)) unsigned add_sources(float *out, const float *const *g,
+								  const float *weight, const int k,
+								  const int first, const int apart,
+								  size_t n)
 {
 	words bad[TOGETHER] = {{0}};
 	unsigned found = 0;
@@ -163,13 +164,13 @@ struct dense_job {
 	const struct store_push *push;
 	size_t pushes, begin, count;
 	float *out;
-	int apart; /* out is written past the caches */
+	int apart;            /* out is written past the caches */
 	pthread_mutex_t lock; /* of bad */
 	struct store_bad *bad;
 };
 
-/* Which value of a push it was. Its sender may have changed it since: then the first of the block is
- * named, with what is there now. */
+/* Which value of a push it was. Its sender may have changed it since: then the first of the block
+ * is named, with what is there now. */
 static void note_bad(struct dense_job *job, size_t push, size_t at, size_t n)
 {
 	const float *g = job->push[push].dense + at;
@@ -244,7 +245,7 @@ static void sum_piece(size_t piece, void *arg)
 }
 
 void store_sum_dense(const struct store *s, struct team *team, const struct store_push *push,
-	       size_t pushes, size_t begin, size_t count, float *out, struct store_bad *bad)
+		     size_t pushes, size_t begin, size_t count, float *out, struct store_bad *bad)
 {
 	struct dense_job job = {.store = s,
 				.push = push,
@@ -267,8 +268,7 @@ void store_sum_dense(const struct store *s, struct team *team, const struct stor
 
 /* ---- rows ---- */
 
-int row_sums_reserve(const struct store *s, struct row_sums *rows, size_t count,
-		     struct error *err)
+int row_sums_reserve(const struct store *s, struct row_sums *rows, size_t count, struct error *err)
 {
 	if (count <= rows->room)
 		return 0;
@@ -444,8 +444,8 @@ static void step_rows_piece(size_t piece, void *arg)
 				      rows->value + at * job->store->width));
 }
 
-void store_sum_step(struct store *s, struct team *team, const float *dense, const struct row_sums *rows,
-	      double divisor, uint64_t samples)
+void store_sum_step(struct store *s, struct team *team, const float *dense,
+		    const struct row_sums *rows, double divisor, uint64_t samples)
 {
 	double factor = samples ? 1.0 / divisor : 0.0;
 	struct step_job job = {.store = s, .rows = rows, .lock = PTHREAD_MUTEX_INITIALIZER};

@@ -78,7 +78,8 @@ static int add_range(struct early *e, struct range add)
 	return 0;
 }
 
-static void drop_if(struct ps_replica *r, int (*gone)(const struct early *e, const struct early *like),
+static void drop_if(struct ps_replica *r,
+		    int (*gone)(const struct early *e, const struct early *like),
 		    const struct early *like)
 {
 	struct early **at = &r->early, *e;
@@ -117,7 +118,8 @@ void early_drop(struct ps_replica *r, const char *worker, uint64_t generation)
 	drop_if(r, is_up_to, &like);
 }
 
-/* The one of this worker; what it said of another batch, or of other memory, goes. NULL: no room. */
+/* The one of this worker; what it said of another batch, or of other memory, goes. NULL: no room.
+ */
 static struct early *find_or_make(struct ps_replica *r, const struct early *like,
 				  struct payload *payload)
 {

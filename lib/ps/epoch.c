@@ -1,12 +1,13 @@
 /*
  * One sum: from the lead's `sum` to the step.
  *
- * A bucket is added up when all members that push here have it, in the order in which the lead names
- * them, so that the same contributions give the same bits whoever came first; then fabricd may have
- * it, while further ones come.  A turn adds no more than TURN_BYTES: others are served in between.
+ * A bucket is added up when all members that push here have it, in the order in which the lead
+ * names them, so that the same contributions give the same bits whoever came first; then fabricd
+ * may have it, while further ones come.  A turn adds no more than TURN_BYTES: others are served in
+ * between.
  *
- * Which contributions are here is looked up each time: nothing of the stage is kept from one event to
- * the next.  Never throws a contribution away.
+ * Which contributions are here is looked up each time: nothing of the stage is kept from one event
+ * to the next.  Never throws a contribution away.
  */
 #include "ps/replica.h"
 
@@ -174,8 +175,8 @@ static size_t add_buckets(struct ps_replica *r, size_t bucket, size_t most,
 		return 0;
 	end = (bucket + n) * REPLICA_BUCKET;
 	end = end < count ? end : count;
-	store_sum_dense(r->ps->store, r->team, e->push, e->members, begin, end - begin, r->total + begin,
-		  e->bad);
+	store_sum_dense(r->ps->store, r->team, e->push, e->members, begin, end - begin,
+			r->total + begin, e->bad);
 	memset(e->added + bucket, 1, n);
 	e->left -= n;
 	if (!e->alone && !any_bad(e))
@@ -206,8 +207,8 @@ static void add_rows(struct ps_replica *r)
 	struct error err = {0};
 
 	e->rows.count = 0;
-	if (store_width(r->ps->store) &&
-	    store_sum_rows(r->ps->store, r->team, e->push, e->members, &e->rows, e->bad, &err) != 0) {
+	if (store_width(r->ps->store) && store_sum_rows(r->ps->store, r->team, e->push, e->members,
+							&e->rows, e->bad, &err) != 0) {
 		epoch_end(r, "no-memory", "%s", err.text);
 		return;
 	}
@@ -219,7 +220,8 @@ static void add_rows(struct ps_replica *r)
 	if (!e->alone)
 		fabric_client_finish(r->fabric, e->number, e->check, &e->rows);
 	else
-		epoch_summed(r, e->check ? store_sum_checksum(r->ps->store, r->total, &e->rows) : 0);
+		epoch_summed(r,
+			     e->check ? store_sum_checksum(r->ps->store, r->total, &e->rows) : 0);
 }
 
 static void turn(struct ps_replica *r)
@@ -421,8 +423,8 @@ static void sum(struct ps_replica *r, struct request *rq, const struct order *o)
 	} else if (o->iteration != r->ps->applied) {
 		refuse_iteration(r->ps, rq, o);
 	} else if (!is_listed(r, o->replicas, &alone)) {
-		request_err(rq, "bad-request", "replicas=%.200s: %s is not among them",
-			    o->replicas, r->ps->options.id);
+		request_err(rq, "bad-request", "replicas=%.200s: %s is not among them", o->replicas,
+			    r->ps->options.id);
 	} else if (!alone && !r->fabric) {
 		request_err(rq, "bad-request", "replicas=%.200s: there is no --fabric to them",
 			    o->replicas);

@@ -222,13 +222,14 @@ static int name_hosts(const struct fabric_client *f, const char *replicas, char 
 	return 0;
 }
 
-float *fabric_client_open(struct fabric_client *f, uint64_t epoch, uint64_t iteration, const char *replicas)
+float *fabric_client_open(struct fabric_client *f, uint64_t epoch, uint64_t iteration,
+			  const char *replicas)
 {
 	char hosts[RECORD_LINE_MAX - LINE_MAX_BYTES];
 
 	if (name_hosts(f, replicas, hosts, sizeof hosts) != 0) {
-		epoch_end(f->replica, "bad-request", "replicas=%.200s: --hosts does not name them all",
-			  replicas);
+		epoch_end(f->replica, "bad-request",
+			  "replicas=%.200s: --hosts does not name them all", replicas);
 		return NULL;
 	}
 	if (!f->mapped || ask(f, epoch, on_opened,

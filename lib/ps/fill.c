@@ -143,7 +143,7 @@ struct fill {
 	int pipe[2];
 	pthread_t thread;
 	int runs;
-	atomic_int over; /* nobody wants it any more */
+	atomic_int over;   /* nobody wants it any more */
 	atomic_ulong came; /* records */
 	unsigned long told;
 	struct event *tell;
@@ -429,8 +429,8 @@ int fill_start(struct ps_replica *r, struct error *err)
 	r->fill = f;
 	if (pipe2(f->pipe, O_CLOEXEC | O_NONBLOCK) != 0)
 		return error_errno(err, ERROR_OS, "replica", "pipe");
-	f->done = event_new(server_base(r->ps->server), f->pipe[0], EV_READ | EV_PERSIST, on_done,
-			    f);
+	f->done =
+		event_new(server_base(r->ps->server), f->pipe[0], EV_READ | EV_PERSIST, on_done, f);
 	f->tell = evtimer_new(server_base(r->ps->server), on_tell, f);
 	if (!f->tell || !f->done || event_add(f->done, NULL) != 0)
 		return error_set(err, ERROR_OS, "replica", "out of memory");

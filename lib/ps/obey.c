@@ -269,7 +269,8 @@ void ps_on_order(struct request *rq, void *ps)
 
 	if (!ps_in_force(p, rq))
 		return;
-	if (record_is(request_record(rq), "cut") && p->replica && !ps_replica_serves(p->replica, rq))
+	if (record_is(request_record(rq), "cut") && p->replica &&
+	    !ps_replica_serves(p->replica, rq))
 		return;
 	int rc = order_read(&order, request_record(rq), payload ? payload_data(payload) : NULL,
 			    payload ? payload_bytes(payload) : 0, &err);

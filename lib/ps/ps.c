@@ -167,7 +167,8 @@ void ps_stat(const void *ps, struct record_out *o)
 	record_add_u64(o, "iteration", p->applied);
 	record_add_u64(o, "incarnation", p->options.incarnation);
 	record_add_u64(o, "dense", store_dense_count(p->store));
-	record_add_u64(o, "rows", p->replica ? ps_replica_rows(p->replica) : store_row_count(p->store));
+	record_add_u64(o, "rows",
+		       p->replica ? ps_replica_rows(p->replica) : store_row_count(p->store));
 	record_add_u64(o, "staged", stage_count(p->stage));
 	record_add_u64(o, "pushes", p->pushes);
 	record_add_u64(o, "pulls", p->pulls);

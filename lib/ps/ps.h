@@ -1,8 +1,8 @@
 /*
  * ps: one part of the parameters: pulls, gradients that are staged, and what the lead orders: hold,
  * apply, throw, cut.  The lead may be in the same process (ps_here()) or behind a socket
- * (ps_led_verbs); the orders are the same.  Or a replica of all parameters (ps_replica_verbs), whose
- * lead orders sums.
+ * (ps_led_verbs); the orders are the same.  Or a replica of all parameters (ps_replica_verbs),
+ * whose lead orders sums.
  *
  * Counts units: a pull or push for iteration K waits until K units are applied here.  What is
  * applied is decided by the lead (lib/lead); this only does it, and reports its own batch

@@ -4,9 +4,9 @@
  * Its workers push as they do to any part, but their gradients stay where they are, in memory that
  * the workers share with it.  The lead names an epoch and its members; the gradients of those that
  * push here are added up in buckets, as early as all of them have a bucket (epoch.c, early.c), the
- * sums of all hosts by fabricd (fabric_client.c), and that sum is held.  A step is made with it when the
- * lead says that it is committed.  Until then the contributions stay: a newer epoch, with other
- * members, adds them up again.
+ * sums of all hosts by fabricd (fabric_client.c), and that sum is held.  A step is made with it
+ * when the lead says that it is committed.  Until then the contributions stay: a newer epoch, with
+ * other members, adds them up again.
  *
  * A replica that has no parameters copies them from one that has (fill.c).
  *
@@ -49,7 +49,7 @@ struct epoch {
 	uint64_t number; /* the highest ever heard of, whatever the state is */
 	uint64_t iteration;
 	int check;
-	int alone; /* no other replica takes part */
+	int alone;      /* no other replica takes part */
 	char *replicas; /* which do */
 	struct epoch_member *member;
 	size_t members, room; /* of member, push and bad */
@@ -58,7 +58,7 @@ struct epoch {
 	unsigned char *added; /* buckets */
 	size_t buckets, left;
 	struct row_sums rows;
-	uint64_t digest; /* with check */
+	uint64_t digest;       /* with check */
 	struct request *asked; /* the lead's, not yet answered; NULL: it is gone */
 	struct event *turn;
 };
@@ -81,7 +81,7 @@ struct ps_replica {
 int ps_replica_new(struct ps_replica **out, struct ps *p, struct error *err);
 int ps_replica_start(struct ps_replica *r, struct error *err);
 void ps_replica_stop(struct ps_replica *r);
-void ps_replica_free(struct ps_replica *r); /* NULL is fine */
+void ps_replica_free(struct ps_replica *r);     /* NULL is fine */
 float *ps_replica_memory(struct ps_replica *r); /* for a sum; NULL: there is none */
 size_t ps_replica_rows(const struct ps_replica *r);
 void ps_replica_stat(const struct ps_replica *r, struct record_out *o);

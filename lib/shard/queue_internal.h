@@ -184,7 +184,7 @@ void source_done(struct queue *q, struct lane *lane);
  * no memory. */
 struct lane *source_lane(struct queue *q, const char *worker, uint64_t origin);
 /* Another shard of it was read. */
-void source_read(struct queue *q, struct lane *lane);
+void source_was_read(struct queue *q, struct lane *lane);
 /* All lines of a state were read: so many samples of so many shards are neither done nor fresh. -1:
  * they do not add up. */
 int source_read_all(struct queue *q, uint64_t samples, uint64_t shards, struct error *err);

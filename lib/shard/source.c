@@ -237,7 +237,7 @@ struct lane *source_lane(struct queue *q, const char *worker, uint64_t origin)
 	return e ? &e->lane : NULL;
 }
 
-void source_read(struct queue *q, struct lane *lane)
+void source_was_read(struct queue *q, struct lane *lane)
 {
 	if (!q->own)
 		epoch_of(lane)->left++;

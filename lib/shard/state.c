@@ -362,7 +362,7 @@ static int join_origin(struct state_reader *s, struct piece *p, int is_cut, stru
 		*w = (struct whole){.id = p->origin};
 		w->next = is_cut ? NULL : w; /* a mark: it ends with the reader */
 		u64map_put(&s->origins, p->origin, w);
-		source_read(s->q, p->lane);
+		source_was_read(s->q, p->lane);
 	}
 	p->whole = is_cut ? w : NULL;
 	w->left += p->hi - p->lo;

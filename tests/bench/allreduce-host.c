@@ -1,12 +1,12 @@
 /*
- * The driver of allreduce-host: gradients of several workers on one host become one step, timed from
- * the last push to the moment when the new parameters may be read.  As workers it shares a gradient
- * each with a replica, as the lead it orders the sum and the step.  Built with mpicc -DWITH_MPI: an
- * MPI_Allreduce of the same bytes, without the step, by as many ranks; from when the last one is
- * there to when the last one has it.  With `parts` all but the first 256 KiB of each gradient is said
- * to be final before, as by workers whose backward pass still runs.  Prints the median seconds of a
- * round.  ID and REPLICAS: of this host's replica and of all (r0,r1,r2), each host with such a driver
- * and as many workers.
+ * The driver of allreduce-host: gradients of several workers on one host become one step, timed
+ * from the last push to the moment when the new parameters may be read.  As workers it shares a
+ * gradient each with a replica, as the lead it orders the sum and the step.  Built with mpicc
+ * -DWITH_MPI: an MPI_Allreduce of the same bytes, without the step, by as many ranks; from when the
+ * last one is there to when the last one has it.  With `parts` all but the first 256 KiB of each
+ * gradient is said to be final before, as by workers whose backward pass still runs.  Prints the
+ * median seconds of a round.  ID and REPLICAS: of this host's replica and of all (r0,r1,r2), each
+ * host with such a driver and as many workers.
  *
  *     allreduce-host SOCKET FLOATS ROUNDS WORKERS [ID REPLICAS] [parts]
  *     mpirun -n WORKERS allreduce-host-mpi FLOATS ROUNDS
@@ -29,7 +29,8 @@ int main(int argc, char **argv)
 {
 	int rank, ranks, floats = atoi(argv[1]), rounds = atoi(argv[2]);
 	double *seconds = calloc((size_t)rounds, sizeof *seconds);
-	float *in = malloc((size_t)floats * sizeof *in), *out = malloc((size_t)floats * sizeof *out);
+	float *in = malloc((size_t)floats * sizeof *in),
+	      *out = malloc((size_t)floats * sizeof *out);
 
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -131,8 +132,8 @@ static void say_parts(struct call *const *worker, size_t workers, size_t round, 
 			    k, round + 1, round, from, to - from, floats * sizeof(float));
 			expect_ok(worker[k]);
 		}
-		struct timespec pause = {.tv_nsec = (long)(BACKWARD_SECONDS * 1e9 *
-							   (double)piece / (double)floats)};
+		struct timespec pause = {
+			.tv_nsec = (long)(BACKWARD_SECONDS * 1e9 * (double)piece / (double)floats)};
 		nanosleep(&pause, NULL);
 	}
 }
@@ -161,27 +162,30 @@ int main(int argc, char **argv)
 			die("map", err.text);
 		for (size_t i = 0; i < floats; i++)
 			((float *)memory)[i] = gradient_of(k, i);
-		sprintf(members + strlen(members), "member worker=w%zu generation=1 replica=%s\n", k, id);
+		sprintf(members + strlen(members), "member worker=w%zu generation=1 replica=%s\n",
+			k, id);
 		mean += gradient_of(k, 997 % 8) / (float)workers;
 	}
 	const float *parameters = look(worker[0], floats);
 	for (size_t i = 0; i < rounds; i++) {
 		double start = 0;
-		say(lead, "sum incarnation=1 epoch=%zu iteration=%zu replicas=%s bytes=%zu\n%s", i + 1, i,
-		    replicas, strlen(members), members);
+		say(lead, "sum incarnation=1 epoch=%zu iteration=%zu replicas=%s bytes=%zu\n%s",
+		    i + 1, i, replicas, strlen(members), members);
 		if (argc % 2 == 0) /* parts */
 			say_parts(worker, workers, i, floats);
 		for (size_t k = 0; k < workers; k++) {
 			if (k + 1 == workers)
 				start = now();
 			say(worker[k],
-			    "push worker=w%zu " ME " sequence=%zu iteration=%zu count=1 dense=1 rows=0 "
+			    "push worker=w%zu " ME
+			    " sequence=%zu iteration=%zu count=1 dense=1 rows=0 "
 			    "ranges= map-offset-bytes=0 map-bytes=%zu\n",
 			    k, i + 1, i, bytes);
 			expect_ok(worker[k]);
 		}
 		expect_ok(lead);
-		say(lead, "apply incarnation=1 iteration=%zu units=1 epoch=%zu divisor=%zu samples=%zu\n",
+		say(lead,
+		    "apply incarnation=1 iteration=%zu units=1 epoch=%zu divisor=%zu samples=%zu\n",
 		    i, i + 1, all, all);
 		say(worker[0], "pull worker=w0 " ME " iteration=%zu dense=0 rows=0\n", i + 1);
 		expect_ok(worker[0]);

@@ -721,9 +721,9 @@ static void torn_epoch(uint64_t with_seed, unsigned how, size_t floats, size_t r
 static void torn_at_any_moment(void **state)
 {
 	(void)state;
-	for (uint64_t s = 0; s < 40; s++)
+	for (uint64_t s = 0; s < 15; s++)
 		torn_epoch(s, (unsigned)(s % 3), 1500000, 2000);
-	for (uint64_t s = 0; s < 600; s++)
+	for (uint64_t s = 0; s < 400; s++)
 		torn_epoch(s, (unsigned)(s % 3), 40000, 10);
 }
 
@@ -759,6 +759,24 @@ static void dead_for_others(void **state)
 	quiet();
 	assert_int_equal(client[0].waited, 1);
 	assert_int_equal(client[0].code, SUM_STALE);
+	/* One that another host has left before it was opened here. */
+	assert_int_equal(open_as(2, 4, 1, 7), SUM_OK);
+	quiet();
+	sum_client_gone(host[2], &client[2]);
+	quiet();
+	assert_int_equal(open_as(1, 4, 1, 7), SUM_OK);
+	assert_int_equal(sum_wait(host[1], &client[1], 4, 0, on_waited, &client[1], &err),
+			 SUM_LOST);
+	/* But a newer one that it has left is nobody's. */
+	assert_int_equal(open_as(2, 9, 1, 7), SUM_OK);
+	quiet();
+	sum_client_gone(host[2], &client[2]);
+	quiet();
+	assert_int_equal(open_as(1, 5, 1, 7), SUM_OK);
+	assert_int_equal(open_as(2, 5, 1, 7), SUM_OK);
+	assert_int_equal(sum_wait(host[1], &client[1], 5, 0, on_waited, &client[1], &err), SUM_OK);
+	quiet();
+	assert_int_equal(client[1].waited, 0);
 	/* One that is opened at an older epoch than another host is at. */
 	assert_int_equal(sum_drop(host[0], &client[0], 2, on_dropped, &client[0], &err), SUM_OK);
 	quiet();

@@ -92,6 +92,31 @@ static void bulk_goes_by_its_tag(void **state)
 	}
 }
 
+static size_t came[2];
+
+static void on_came(void *arg, size_t bytes)
+{
+	*(size_t *)arg = bytes;
+	done++;
+}
+
+static void bulk_may_be_less(void **state)
+{
+	(void)state;
+	char to[2][100] = {{0}};
+	done = 0;
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(world_receive_some(world, 0, WORLD_SUM, i, to[i], sizeof to[i],
+						    on_came, &came[i]), 0);
+		assert_int_equal(world_send_bulk(world, 0, WORLD_SUM, i, "less", i ? 5 : 0, NULL,
+						 NULL), 0);
+	}
+	run_until(&done, 2);
+	assert_int_equal(came[0], 0);
+	assert_int_equal(came[1], 5);
+	assert_string_equal(to[1], "less");
+}
+
 static void *call_from_beside(void *arg)
 {
 	for (int i = 0; i < 100; i++)
@@ -146,6 +171,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {cmocka_unit_test(who_is_there),
 					   cmocka_unit_test(messages_keep_their_order),
 					   cmocka_unit_test(bulk_goes_by_its_tag),
+					   cmocka_unit_test(bulk_may_be_less),
 					   cmocka_unit_test(calls_come_from_other_threads)};
 	return cmocka_run_group_tests_name("fabric_world", tests, enter, leave);
 }

@@ -1,7 +1,8 @@
 /*
- * Sums of pushes and the step with them: to the bit what store_apply() makes of the same pushes, for
- * any number of threads, cut anywhere and in any order; values that may not be are named; memory
- * that somebody else writes spoils nothing else; and parameters that are shared with readers.
+ * Sums of pushes and the step with them: to the bit what store_apply() makes of the same pushes,
+ * for any number of threads, cut anywhere and in any order; values that may not be are named;
+ * memory that somebody else writes spoils nothing else; and parameters that are shared with
+ * readers.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -59,7 +60,8 @@ static struct store *make(const char *optimizer, enum layout_update rows)
 	assert_int_equal(layout_add_tensor(&layout, "a", 100001, 1, LAYOUT_NORMAL, 0.5,
 					   LAYOUT_OPTIMIZER, NULL),
 			 0);
-	assert_int_equal(layout_add_tensor(&layout, "b", 77, 1, LAYOUT_ZERO, 0, LAYOUT_ADD, NULL), 0);
+	assert_int_equal(layout_add_tensor(&layout, "b", 77, 1, LAYOUT_ZERO, 0, LAYOUT_ADD, NULL),
+			 0);
 	assert_int_equal(layout_add_tensor(&layout, "c", DENSE - 100001 - 77, 1, LAYOUT_NORMAL, 0.5,
 					   LAYOUT_OPTIMIZER, NULL),
 			 0);
@@ -107,7 +109,8 @@ static void add_up(struct store *s, struct team *team, size_t pushes, float *sum
 
 	memset(sum, 0xff, DENSE * sizeof *sum);
 	for (size_t i = 6; i-- > 0;)
-		store_sum_dense(s, team, push, pushes, cut[i], cut[i + 1] - cut[i], sum + cut[i], bad);
+		store_sum_dense(s, team, push, pushes, cut[i], cut[i + 1] - cut[i], sum + cut[i],
+				bad);
 	assert_int_equal(store_sum_rows(s, team, push, pushes, rows, bad, NULL), 0);
 	for (size_t k = 0; k < pushes; k++)
 		assert_false(bad[k].found);

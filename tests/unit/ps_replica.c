@@ -1,8 +1,9 @@
 /*
- * A replica as its workers have it: gradients that stay in their memory, parts that are final before
- * the push, parameters that are read where they lie; clients that write when they should not, and
- * clients that go; and sums over hosts by a fabricd that a small server stands for.  Replica and
- * fabricd are processes of their own, so that their death, or a report of a sanitizer, shows.
+ * A replica as its workers have it: gradients that stay in their memory, parts that are final
+ * before the push, parameters that are read where they lie; clients that write when they should
+ * not, and clients that go; and sums over hosts by a fabricd that a small server stands for.
+ * Replica and fabricd are processes of their own, so that their death, or a report of a sanitizer,
+ * shows.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +29,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PATIENCE 20.0 /* seconds; a limit for what hangs, never a measurement */
+#define PATIENCE 20.0                 /* seconds; a limit for what hangs, never a measurement */
 #define DENSE (3u * 1024 * 1024 + 17) /* three buckets, and a little of a fourth */
 #define WIDTH 2
 #define OTHERS 100.0f /* what the other host adds to each */
@@ -106,7 +107,8 @@ static uint64_t merge(struct request *rq)
 		int also = b < 2 && (a == rows_here || theirs[b] <= key[a]);
 		out[n] = mine ? key[a] : theirs[b];
 		for (size_t j = 0; j < WIDTH; j++)
-			merged[n][j] = (mine ? value[a * WIDTH + j] : 0.0f) + (also ? OTHERS : 0.0f);
+			merged[n][j] =
+				(mine ? value[a * WIDTH + j] : 0.0f) + (also ? OTHERS : 0.0f);
 		a += (size_t)mine;
 		b += (size_t)also;
 		n++;
@@ -333,7 +335,8 @@ static void fill(struct worker *w, float value)
 static void push(struct worker *w, unsigned iteration, int rows)
 {
 	say(w->call,
-	    "push worker=%s generation=1 incarnation=0 sequence=%u iteration=%u count=1 dense=1 rows=%d "
+	    "push worker=%s generation=1 incarnation=0 sequence=%u iteration=%u count=1 dense=1 "
+	    "rows=%d "
 	    "map-offset-bytes=0 map-bytes=%zu\n",
 	    w->id, iteration + 1, iteration, rows, rows ? w->bytes : DENSE * sizeof(float));
 	assert_true(closing(w->call));
@@ -342,7 +345,8 @@ static void push(struct worker *w, unsigned iteration, int rows)
 static void part(struct worker *w, unsigned iteration, size_t from, size_t to)
 {
 	say(w->call,
-	    "part worker=%s generation=1 incarnation=0 sequence=%u iteration=%u begin=%zu length=%zu "
+	    "part worker=%s generation=1 incarnation=0 sequence=%u iteration=%u begin=%zu "
+	    "length=%zu "
 	    "map-offset-bytes=0 map-bytes=%zu\n",
 	    w->id, iteration + 1, iteration, from, to - from, DENSE * sizeof(float));
 	assert_true(closing(w->call));
@@ -499,8 +503,9 @@ static void what_is_final_is_added_before_the_push(void **state)
 	push(&a, 1, 0);
 	part(&b, 1, 0, DENSE);
 	(void)stat_of("iteration");
-	say(b.call, "push worker=w1 generation=1 incarnation=0 sequence=2 iteration=1 count=0 dense=0 "
-		    "rows=0\n");
+	say(b.call,
+	    "push worker=w1 generation=1 incarnation=0 sequence=2 iteration=1 count=0 dense=0 "
+	    "rows=0\n");
 	assert_true(closing(b.call));
 	refused(lead, "fabric");
 	float before = seen[0];
@@ -522,8 +527,9 @@ static void what_is_final_is_added_before_the_push(void **state)
 	    "map-offset-bytes=0 map-bytes=%zu\n",
 	    DENSE, DENSE * sizeof(float));
 	refused(b.call, "bad-request");
-	say(b.call, "part worker=w1 generation=2 incarnation=0 sequence=3 iteration=2 begin=0 length=1 "
-		    "map-offset-bytes=0 map-bytes=64\n");
+	say(b.call,
+	    "part worker=w1 generation=2 incarnation=0 sequence=3 iteration=2 begin=0 length=1 "
+	    "map-offset-bytes=0 map-bytes=64\n");
 	refused(b.call, "bad-request");
 	call_close(a.call);
 	call_close(b.call);
@@ -583,9 +589,10 @@ static void pull_rows(struct worker *w, unsigned iteration, float want[4])
 	const uint32_t key[2] = {1, 8};
 
 	char line[160];
-	int len = snprintf(line, sizeof line,
-			   "pull worker=%s generation=1 incarnation=0 iteration=%u dense=0 rows=2 bytes=8\n",
-			   w->id, iteration);
+	int len = snprintf(
+		line, sizeof line,
+		"pull worker=%s generation=1 incarnation=0 iteration=%u dense=0 rows=2 bytes=8\n",
+		w->id, iteration);
 	assert_int_equal(call_send(w->call, line, (size_t)len, key, sizeof key, &err), 0);
 	assert_int_equal(call_receive(w->call, &record, &err), 0);
 	assert_true(record_is(&record, "model"));
@@ -715,7 +722,8 @@ int main(void)
 		cmocka_unit_test(a_fabric_that_goes_costs_an_epoch),
 	};
 
-	stand = mmap(NULL, sizeof *stand, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	stand = mmap(NULL, sizeof *stand, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		     0);
 	if (stand == MAP_FAILED)
 		return 71;
 	return cmocka_run_group_tests(tests, NULL, NULL);

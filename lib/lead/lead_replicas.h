@@ -1,0 +1,52 @@
+/* What lead_replicas.c and lead_replica_cut.c share: the replicas as the lead has them. */
+#ifndef PACELINE_LEAD_LEAD_REPLICAS_H
+#define PACELINE_LEAD_LEAD_REPLICAS_H
+
+#include "lead/lead_internal.h"
+
+struct one {
+	struct lead *lead;
+	size_t index;
+	char name[32];
+	const char *path;
+	struct peer *peer;
+	char boot[BOOT_ID_MAX];
+	int in;               /* in force, when it was last looked at */
+	struct event *renew;  /* its connection is to be made anew */
+	struct event *limit;  /* of a fill */
+	struct event *failed; /* a fill failed, so long ago */
+	double pause;
+	uint64_t steps;     /* that it was told and has not answered */
+	int filling;        /* it was told to be filled */
+	struct event *look; /* it is being filled for another lead */
+};
+
+/* A cut that is asked of one of them: on a connection of its own, because the answers of one keep
+ * their order, and a sum is not answered before all members have pushed. */
+struct cutter {
+	struct order_answer answer; /* to be told; done NULL: none is asked */
+	struct one *one;
+	struct peer *peer;
+	char *text; /* the order */
+	size_t head;
+	struct event *limit;
+};
+
+struct replicas {
+	struct one *one;
+	size_t count, in;
+	struct event *again; /* for the sum of this epoch */
+	uint64_t again_epoch;
+	struct event *alone;
+	struct cutter cut;
+};
+
+/* lead_replica_cut.c */
+int lead_replica_cut_start(struct lead *l, struct event_base *base);
+void lead_replica_cut_stop(struct lead *l);
+/* Asks, if one is wanted and its replica has made the steps that it was told. */
+void lead_replica_cut_ask(struct lead *l);
+/* Tells who waits for it, if there is one. r NULL: the connection is lost. */
+void lead_replica_cut_over(struct lead *l, const struct record *r);
+
+#endif
