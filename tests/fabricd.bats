@@ -77,6 +77,18 @@ say_routes() {
 	[ ! -e c/other.sock ]
 }
 
+@test "when a worker has asked is not told to another host's daemon; all else is, to the byte" {
+	echo "route socket=fake.sock host=a" >routes
+	fabric --routes "$T/routes"
+	start fake socat -u UNIX-LISTEN:a/fake.sock CREATE:got
+	wait_for "[ -S a/fake.sock ]"
+	wait_for "[ -S b/fake.sock ]"
+	printf 'pull worker=w0 asked=123.45 dense=1\tasked=1\npush asked=1\n\n%%\1\nend' >said
+	socat -u OPEN:said UNIX-CONNECT:b/fake.sock
+	ended "$PID"
+	sed 's/asked=123.45/asked=000.00/' said | cmp - got
+}
+
 @test "routes change for all hosts at once, by a request or by the file" {
 	echo "route socket=x.sock host=a" >routes
 	fabric --routes "$T/routes"

@@ -127,6 +127,7 @@ each_once() {
 }
 
 @test "a lead that dies is started anew: a new term, and each sample once" {
+	ROWS=8000 # more than there are before all have died
 	audit_layout
 	make_csv
 	queue
@@ -191,7 +192,7 @@ work_at() {
 	ROWS=10000 # more than there are before all have died
 	audit_layout
 	make_csv
-	echo 'drag delay=0.05' >drag
+	echo 'drag delay=0.2' >drag
 	fabric
 	start shardd shardd -s "$T/a/shardd.sock" -j "$T/journal" -n "$ROWS" -b 60 -m 4 --settle-only
 	ready "$T/a/shardd.sock"
@@ -209,8 +210,8 @@ work_at() {
 	replica_of b 1
 	wait_for '[ "$(stat_of a/lead.sock replicas)" = r0,r1 ]'
 	wait_for '[ "$(stat_of a/lead.sock members)" = 3 ]'
-	kill -9 $WORLD
-	wait_for '! kill -0 $WORLD 2>/dev/null'
+	kill -9 "$(pgrep -f "^fabricd --run-dir $T/b ")"
+	wait_for '! kill -0 $WORLD 2>/dev/null' # with all of its ranks
 	fabric
 	wait_for '[ "$(stat_of a/lead.sock replicas)" = r0,r1 ]'
 	wait_for '[ "$(stat_of a/lead.sock members)" = 3 ]'
@@ -220,8 +221,12 @@ work_at() {
 	ask a/lead.sock "cut path=$T/early" | grep -q '^ok path='
 	kill -9 $R0
 	wait_for '[ "$(stat_of a/lead.sock replicas)" = r1 ]'
+	replica_of a 0 # its workers wait for it, with rows in their hands
 	rm drag
 	wait_for '[[ $(ask a/shardd.sock stat) == *" todo=0 doing=0 "*" held=0 "* ]]'
-	each_once a/lead.sock
+	wait_for '[ "$(stat_of a/lead.sock replicas)" = r0,r1 ]'
+	kill -9 $R0
+	wait_for '[ "$(stat_of a/lead.sock replicas)" = r1 ]'
+	each_once a/lead.sock # r1 writes it
 	ckpt verify early
 }

@@ -268,6 +268,26 @@ static void payloads_in_shared_memory(void **state)
 	call_close(c);
 }
 
+/* A daemon that looks at once finds all of it. */
+static void the_payload_is_there_first(void **state)
+{
+	(void)state;
+	NEED_WORLD();
+	struct call *c = dial_near();
+	struct error err;
+	unsigned char *memory;
+	char line[128];
+	assert_int_equal(call_map(c, 3 * PAYLOAD, (void **)&memory, &err), 0);
+	for (int i = 0; i < 40; i++) {
+		memory[3 * PAYLOAD - 1] = (unsigned char)i;
+		snprintf(line, sizeof line, "last map-offset-bytes=0 map-bytes=%u\n", 3 * PAYLOAD);
+		say(c, line);
+		snprintf(line, sizeof line, "ok byte=%d", i);
+		hear(c, line);
+	}
+	call_close(c);
+}
+
 static void memory_that_is_none(void **state)
 {
 	(void)state;
@@ -441,6 +461,7 @@ int main(void)
 		cmocka_unit_test(the_daemon_closes),
 		cmocka_unit_test(payloads_in_the_stream),
 		cmocka_unit_test(payloads_in_shared_memory),
+		cmocka_unit_test(the_payload_is_there_first),
 		cmocka_unit_test(memory_that_is_none),
 		cmocka_unit_test(a_client_dies_in_a_payload),
 		cmocka_unit_test(one_that_is_never_read),

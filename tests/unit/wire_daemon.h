@@ -146,6 +146,18 @@ static void do_load(struct request *rq, void *owner)
 		request_err(rq, "bad-request", "no payload");
 }
 
+/* Looks at the end of a payload at once. */
+static void do_last(struct request *rq, void *owner)
+{
+	struct payload *p = request_payload(rq);
+	(void)owner;
+	if (p && payload_bytes(p) > 0)
+		request_ok(rq, "byte=%d",
+			   ((const unsigned char *)payload_data(p))[payload_bytes(p) - 1]);
+	else
+		request_err(rq, "bad-request", "no payload");
+}
+
 static void do_hold(struct request *rq, void *owner)
 {
 	struct daemon_state *d = owner;
@@ -276,6 +288,7 @@ static const struct verb daemon_verbs[] = {
 	{"watch", "", "", do_watch, 0, "streams"},
 	{"tick", "n", "", do_tick, 0, "feeds the stream"},
 	{"load", "", "bytes", do_load, 64u << 20, "takes a payload"},
+	{"last", "", "bytes", do_last, 64u << 20, "its last byte"},
 	{"hold", "", "bytes", do_hold, 64u << 20, "keeps a payload"},
 	{"held", "", "", do_held, 0, "looks at what is kept"},
 	{"big", "n", "copy", do_big, 0, "gives a payload"},
