@@ -365,8 +365,7 @@ static void add_fabricd(struct words *w, const struct supervisor *s, const char 
 /* A context for each host, so that each rank is told the name of its own; this host has rank 0. */
 static void add_mpirun(struct words *w, const struct supervisor *s, const char *fabricd)
 {
-	static const char agent[] = "ssh -T -x -o BatchMode=yes -o ConnectTimeout=10";
-	char config[DIRS_PATH_MAX];
+	char users[DIRS_PATH_MAX];
 	size_t added = 0;
 	add(w, "mpirun");
 	add(w, "--oversubscribe");
@@ -374,12 +373,12 @@ static void add_mpirun(struct words *w, const struct supervisor *s, const char *
 	add(w, "--mca");
 	add_text(w, "odls_base_sigkill_timeout", "0");
 	add(w, "--mca");
-	dirs_run(&s->dirs, "ssh_config", config);
+	dirs_run(&s->dirs, SUP_ROUTES_USERS, users);
 	add(w, "plm_rsh_agent");
 	if (sup_routes_have_users(s))
-		add(w, "%s -F %s", agent, config);
+		add(w, "sh %s", users);
 	else
-		add(w, "%s", agent);
+		add(w, SUP_ROUTES_SSH);
 	for (size_t i = 0; i < s->hosts.count; i++) {
 		const struct sup_host *h = &s->hosts.host[i];
 		const char *at = strrchr(h->place->host, '@');

@@ -54,7 +54,7 @@ int sup_routes_have_users(const struct supervisor *s)
 	return 0;
 }
 
-/* mpirun knows no users: ssh learns them from a file of ours, in front of the user's own. */
+/* mpirun knows no users, and calls this in place of ssh: sh FILE HOST COMMAND... */
 static void write_users(struct supervisor *s)
 {
 	char path[DIRS_PATH_MAX], *text = NULL;
@@ -63,13 +63,14 @@ static void write_users(struct supervisor *s)
 	FILE *out = sup_routes_have_users(s) ? open_memstream(&text, &bytes) : NULL;
 	if (!out)
 		return;
+	fputs("host=$1\nshift\ncase $host in\n", out);
 	for (size_t i = 0; i < s->hosts.count; i++) {
 		const char *host = s->hosts.host[i].place->host, *name = plain(host);
 		if (name != host)
-			fprintf(out, "Host %s\nUser %.*s\n", name, (int)(name - 1 - host), host);
+			fprintf(out, "'%s') host='%s' ;;\n", name, host);
 	}
-	fputs("Match all\nInclude ~/.ssh/config\nInclude /etc/ssh/ssh_config\n", out);
-	dirs_run(&s->dirs, "ssh_config", path);
+	fputs("esac\nexec " SUP_ROUTES_SSH " \"$host\" \"$@\"\n", out);
+	dirs_run(&s->dirs, SUP_ROUTES_USERS, path);
 	if (fclose(out) != 0)
 		sup_note(s, "warning", "%s: no memory", path);
 	else if (fs_replace_file(path, text, bytes, &err) != 0)

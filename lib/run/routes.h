@@ -9,6 +9,9 @@
 
 #include <stddef.h>
 
+#define SUP_ROUTES_SSH "ssh -T -x -o BatchMode=yes -o ConnectTimeout=10"
+#define SUP_ROUTES_USERS "ssh-users"
+
 struct supervisor;
 
 struct sup_routes {
@@ -20,7 +23,8 @@ struct sup_routes {
 };
 
 void sup_routes_begin(struct supervisor *s); /* another fabric is to be started */
-/* Whether a host is named with a user ("me@north"): RUN_DIR/ssh_config says so to ssh. */
+/* Whether a host is named with a user ("me@north"): then `sh RUN_DIR/SUP_ROUTES_USERS HOST COMMAND...`
+ * is ssh to HOST as that user. */
 int sup_routes_have_users(const struct supervisor *s);
 void sup_routes_step(struct supervisor *s);
 /* What is in force is what is so; or no fabric runs, and the next one reads the file. */
