@@ -32,6 +32,7 @@ static const struct {
 			     "who asks for METRICS over HTTP has them; then he is hung up on"},
 	[DEADLINE_HOST] = {"host", 5, "a host answers; three times late, and nodes go elsewhere"},
 	[DEADLINE_HOST_AGAIN] = {"host-again", 15, "a host that is gone is asked again"},
+	[DEADLINE_NO_HOST] = {"no-host", 600, "a host to train on is back; then the job fails"},
 	[DEADLINE_FABRIC] = {"fabric", 30, "the hosts are connected; then it is tried again"},
 	[DEADLINE_HOSTS] = {"hosts", 60, "every host has answered what is asked before a start"},
 	[DEADLINE_ADOPT] = {"adopt", 5, "a node found while it is being started is known"},

@@ -197,6 +197,21 @@ static size_t choose(const struct sup_node *n)
 	return substitute(hosts, n->number);
 }
 
+/* All hosts that train are gone: one of them may come back, but not for ever. */
+static void mind_none(struct supervisor *s)
+{
+	struct sup_hosts *hosts = &s->hosts;
+	double now = clock_mono(), most = deadline_seconds(DEADLINE_NO_HOST);
+	if (any_lost(hosts) || substitute(hosts, 0) < hosts->count)
+		return;
+	if (hosts->none_since == 0) {
+		hosts->none_since = now;
+		sup_note(s, "warning", "no host is left to train on: waiting for one, %g s at most",
+			 most);
+	} else if (now - hosts->none_since >= most)
+		sup_fail(s, ERROR_UNAVAILABLE, "no host to train on for %g s", most);
+}
+
 int sup_host_choose(struct sup_node *n)
 {
 	struct supervisor *s = n->sup;
@@ -207,10 +222,10 @@ int sup_host_choose(struct sup_node *n)
 		return choose_fabric(n);
 	size_t at = choose(n);
 	if (at == hosts->count) {
-		if (!any_lost(hosts) && substitute(hosts, 0) == hosts->count)
-			sup_fail(s, ERROR_UNAVAILABLE, "no host is left to train on");
+		mind_none(s);
 		return -1;
 	}
+	hosts->none_since = 0;
 	if (at != n->at) {
 		sup_note(s, "placed", "%s runs on %s: %s is %s", n->id,
 			 hosts->host[at].place->host, hosts->host[n->home].place->host,

@@ -46,6 +46,7 @@ struct sup_hosts {
 	struct node_place here; /* where the job has no hosts */
 	struct sup_host *host;  /* [0] is this machine */
 	size_t count, first;    /* the first one that trains */
+	double none_since;      /* clock_mono(): all that train are gone; 0: they are not */
 };
 
 int sup_hosts_init(struct supervisor *s, struct error *err);

@@ -160,11 +160,15 @@ static void choose(struct supervisor *s)
 		sup_servers_begin(s, 1);
 }
 
+/* A lead of its own gives up when it finds nobody to lead: it comes after the first replica. */
 static void want_servers(struct supervisor *s)
 {
 	enum sup_phase phase = s->phases.now;
-	EACH_NODE (n, s)
-		if (n->role->back && s->phases.now == phase)
+	EACH_OF (n, s, sup_keepers(s))
+		if (s->phases.now == phase)
+			sup_node_want(n);
+	EACH_OF (n, s, &role_lead)
+		if (s->phases.now == phase && running_servers(s) > 0)
 			sup_node_want(n);
 }
 
@@ -188,7 +192,7 @@ static void step_servers(struct supervisor *s)
 	EACH_NODE (n, s)
 		if (n->role->back && !sup_host_is_awaited(n))
 			up &= n->stage == STAGE_READY && sup_link_up(&n->link);
-	if (!up)
+	if (!up || running_servers(s) == 0)
 		return;
 	s->recover.together = 0; /* who comes later is no longer at the beginning */
 	if (sup_intent_remove(s) != 0)
