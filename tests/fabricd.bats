@@ -184,7 +184,7 @@ world_by() {
 by_ssh() {
 	local host args=()
 	for host in h0 h1 h2; do
-		args+=(-n 1 --host $host "$(command -v fabricd)" -d "$HOSTS/local/run" --host $host --routes "$T/routes" :)
+		args+=(-n 1 --host $host -x ASAN_OPTIONS "$(command -v fabricd)" -d "$HOSTS/local/run" --host $host --routes "$T/routes" :)
 	done
 	unset 'args[-1]'
 	world_by mpirun --bind-to none --mca plm_rsh_agent ssh --mca btl_tcp_if_include eth0 \
