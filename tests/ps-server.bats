@@ -123,7 +123,7 @@ dense() {
 }
 
 @test "--hung: a member that keeps its connection and does not move is let go of; it may come back" {
-	server ps0 --dense 4 --optimizer sgd --lr 1 --hung 1.5
+	server ps0 --dense 4 --optimizer sgd --lr 1 --hung 4
 	join a ps0.sock w0
 	answered a 'ok iteration=0 members=1'
 	push a w0 1 0
