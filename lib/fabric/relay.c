@@ -102,6 +102,8 @@ void conversation_watch(struct conversation *c)
 		flags |= EV_READ;
 	else if (c->said_end)
 		flags |= EV_READ | EV_ET;
+	else if (!c->read_end && !c->line && c->window > 0 && link_is_full(c->link))
+		link_wait(c); /* nothing else would look at it again */
 	if (c->blocked)
 		flags |= EV_WRITE;
 	if (flags)

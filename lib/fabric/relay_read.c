@@ -229,8 +229,6 @@ static void say(struct conversation *c)
 		close(c->passed_fd);
 		c->passed_fd = -1;
 	}
-	if (c->window > 0 && !c->line && link_is_full(c->link))
-		link_wait(c);
 	if (more != 0 && c->read_end && may_say(c))
 		end_reading(c);
 	if (!c->is_over)

@@ -34,6 +34,7 @@ struct sum;
 
 /* ---- what carries it ---- */
 
+#define SUM_PIECE_MAX (UINT64_C(1) << 30) /* bytes of rows for one host, or from it */
 #define SUM_MESSAGE_MAX 32768 /* bytes of a message */
 
 /* Between the hosts of one world; ranks are numbers from 0. Both kinds of functions return before

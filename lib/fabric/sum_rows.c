@@ -99,6 +99,11 @@ static void merge(struct epoch *e)
 		list[i] = e->member[i].rows.list;
 	size_t count = rowlist_count(list, e->hosts, e->at);
 	own->bytes = rowlist_bytes(count, e->width);
+	if (own->bytes > SUM_PIECE_MAX) {
+		free(list);
+		epoch_fail(e, SUM_ROOM, "%zu rows of one host are more than 1 GiB", count);
+		return;
+	}
 	own->block = block_take(e->sum, own->bytes);
 	if (!own->block)
 		goto no_memory;
@@ -178,8 +183,13 @@ static int split(struct epoch *e, const struct sum_rows *rows, struct error *err
 	else
 		result = rowlist_split(rows->rows, (size_t)rows->count, rows->width, e->hosts,
 				       e->mine->data, list, err);
-	for (size_t i = 0; result == 0 && i < e->hosts; i++)
+	for (size_t i = 0; result == 0 && i < e->hosts; i++) {
 		e->member[i].mine = list[i];
+		if (rowlist_bytes(list[i].count, rows->width) > SUM_PIECE_MAX)
+			result = error_set(err, ERROR_OS, NULL,
+					   "%zu rows for one host are more than 1 GiB",
+					   (size_t)list[i].count);
+	}
 	if (result != 0) {
 		block_give(e->sum, e->mine);
 		e->mine = NULL;

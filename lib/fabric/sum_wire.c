@@ -268,7 +268,7 @@ static uint8_t *incoming(struct sum *s, unsigned rank, const struct message *m, 
 	    e->member[*from].life != m->from_life)
 		return NULL;
 	uint8_t *state = way_of[p.kind]->in(e, *from, p, &bytes);
-	if (!state || *state != PIECE_NOT_YET || bytes != m->bytes) {
+	if (!state || *state != PIECE_NOT_YET || bytes != m->bytes || bytes > SUM_PIECE_MAX) {
 		lost_sense(e, *from);
 		return NULL;
 	}
@@ -318,8 +318,9 @@ static void on_offer(struct sum *s, unsigned rank, const struct message *m)
 void wire_want(struct epoch *e, size_t from, struct piece p, size_t bytes)
 {
 	struct sum *s = e->sum;
+	if (e->failed) /* its offers are forgotten */
+		return;
 	struct offer *o = malloc(sizeof *o);
-
 	if (!o) {
 		epoch_fail(e, SUM_ROOM, "out of memory");
 		return;
