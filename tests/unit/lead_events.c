@@ -1243,13 +1243,13 @@ static void new_lead_asks_what_was_committed(void **state)
 /* A replica may have summed it already. */
 static void refused_push_is_in_no_sum(void **state)
 {
-	struct gate_who w = who("w0", 1);
 	struct gate_range range = {1, 20, 10};
-	struct gate_push p = {.sequence = 2, .iteration = 6, .count = 11, .range = &range};
+	struct gate_push p = {
+		.sequence = 2, .iteration = 6, .count = 11, .range = &range, .ranges = 1};
 
 	(void)state;
 	replicas((struct gate_options){.commit = 1});
-	p.ranges = 1;
+	struct gate_who w = who("w0", 1);
 	gate_push(gate, &w, &p);
 	expect("4 err bad-request\ndrop w0/1.2\nsum 3 r0 r1: w1/1@r1*1\n");
 }
