@@ -47,11 +47,21 @@ static const struct option_table table = {
 	.rows = rows,
 	.epilogue = deadlines};
 
+/* Names may hold a `=`: where both halves are the same it is between them, else it is the first. */
+static const char *equals_of(const char *pair)
+{
+	size_t half = strlen(pair) / 2;
+	if (strlen(pair) == 2 * half + 1 && pair[half] == '=' &&
+	    strncmp(pair, pair + half + 1, half) == 0)
+		return pair + half;
+	return strchr(pair, '=');
+}
+
 static int fetch(const struct remote_options *host, struct error *err)
 {
 	char path[PATH_MAX];
 	for (size_t i = 0; i < opt_fetch.count; i++) {
-		const char *pair = opt_fetch.item[i], *equals = strchr(pair, '=');
+		const char *pair = opt_fetch.item[i], *equals = equals_of(pair);
 		if (!equals || equals == pair || !equals[1] || (size_t)(equals - pair) >= sizeof path)
 			return error_set(err, ERROR_USAGE, "--fetch", "'%.200s' is not PATH=HERE", pair);
 		memcpy(path, pair, (size_t)(equals - pair));

@@ -88,6 +88,13 @@ check() { run on h0 trainctl check job.env --run-dir /tmp/r --state-dir "$T/stat
 	[[ $output == *"h1: /tmp/r: "* ]]
 	[[ $output != *"h2:"* ]]
 	on h1 rm /tmp/r
+	# a job that runs from h1 has its state there
+	on h1 mkdir -p "$HOSTS/local/state/journal"
+	check --state-dir "$HOSTS/local/state"
+	[ "$status" -eq 78 ]
+	[[ $output == *"h1: $HOSTS/local/state: holds a run of that host's own: --state-dir elsewhere"* ]]
+	[[ $output != *"h2:"* ]]
+	on h1 rm -r "$HOSTS/local/state"
 	check --state-dir "$HOSTS/small/state" -s HASH_BITS=20 -s MODEL=wdl -s HIDDEN=2000,2000
 	[ "$status" -eq 74 ]
 	[[ $output == *"h1: $HOSTS/small/state: has room for "*" there, and a checkpoint may need "* ]]

@@ -164,10 +164,20 @@ killed() {
 	cmp big from/deep/big
 	[ -e empty ]
 	[ ! -s empty ]
+	mkdir a=b
+	echo old >a=b/c=d
+	node-host --fetch "$T/a=b/c=d=$T/a=b/c=d" h1
+	[ "$(cat a=b/c=d)" = old ]
 	run node-host --fetch "$T/none=$T/none.here" h1
 	[ "$status" -eq 66 ]
 	[[ $output == *"h1: $T/none: can't be read: No such file"* ]]
 	[ ! -e none.here ]
+}
+
+@test "a file that comes slowly: signs of life are given meanwhile" {
+	{ printf 'file path=%s bytes=4\nab' "$T/slow"; sleep 5; echo c; sleep 1; } | node-host --serve >said
+	[ "$(cat slow)" = abc ]
+	[ "$(grep -n -m 1 '^beat' said | cut -d : -f 1)" -lt "$(grep -n '^ok' said | cut -d : -f 1)" ]
 }
 
 @test "what can't be made there is said, and nothing is started" {

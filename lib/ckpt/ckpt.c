@@ -171,6 +171,29 @@ int ckpt_check_file(struct ckpt *c, const char *name, char *path, size_t path_ma
 	return check_sum(path, f, bytes, sum, err);
 }
 
+int ckpt_check_sum(const char *dir, const char *name, struct error *err)
+{
+	char path[CKPT_PATH_MAX];
+	uint64_t bytes, sum;
+	struct ckpt_manifest *m = malloc(sizeof *m); /* large */
+	if (!m)
+		return error_set(err, ERROR_OS, dir, "out of memory");
+	int result = ckpt_manifest_read(m, dir, err);
+	const struct ckpt_file *f = result == 0 ? ckpt_manifest_file(m, name) : NULL;
+	if (result == 0 && !f)
+		result = error_set(err, ERROR_DATA, dir, "MANIFEST names no file '%s'", name);
+	if (result == 0)
+		result = fs_join(path, sizeof path, dir, name, err);
+	if (result == 0)
+		result = ckpt_check_length(dir, f, err);
+	if (result == 0)
+		result = ckpt_sum_file(path, 0, &bytes, &sum, err);
+	if (result == 0)
+		result = check_sum(path, f, bytes, sum, err);
+	free(m);
+	return result;
+}
+
 int ckpt_read_layout(struct ckpt *c, struct layout *l, struct error *err)
 {
 	char path[CKPT_PATH_MAX];

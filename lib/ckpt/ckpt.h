@@ -72,6 +72,9 @@ struct ckpt;
 /* Only MANIFEST: checks its own sum, nothing else. No MANIFEST: ERROR_NOINPUT. */
 int ckpt_manifest_read(struct ckpt_manifest *m, const char *dir, struct error *err);
 
+/* Whether a file in dir is the one that MANIFEST names: length and sum. */
+int ckpt_check_sum(const char *dir, const char *name, struct error *err);
+
 /* Refuses (ERROR_NOINPUT) a directory without MANIFEST and (ERROR_DATA) one whose MANIFEST is
  * damaged, whose files are missing or have another length, or whose parts do not fit together. */
 int ckpt_open(struct ckpt **out, const char *dir, struct error *err);

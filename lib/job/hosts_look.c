@@ -179,10 +179,14 @@ static int ask_programs(struct asked *a, struct error *err)
 	return 0;
 }
 
+#define FIXED 5 /* questions, before those for programs */
+
 static int ask(struct asked *a, struct error *err)
 {
 	struct look *l = a->look;
 	const char *path;
+	char journal[DIRS_PATH_MAX];
+	dirs_state(l->dirs, "journal", journal);
 	a->began = 1;
 	if (l->room)
 		return remote_ask_path(a->remote, "room", l->dirs->state, err);
@@ -190,6 +194,7 @@ static int ask(struct asked *a, struct error *err)
 	    remote_ask_path(a->remote, "read", l->state.path, err) != 0 ||
 	    remote_ask_path(a->remote, "could", l->dirs->run, err) != 0 ||
 	    remote_ask_path(a->remote, "could", l->dirs->state, err) != 0 ||
+	    remote_ask_path(a->remote, "look", journal, err) != 0 ||
 	    ask_programs(a, err) != 0)
 		return -1;
 	for (size_t i = 0; (path = next_data(a, &i)); i++)
@@ -261,9 +266,12 @@ static void take(struct asked *a, const struct record *r)
 		place->apart = !sees(r, &l->state);
 	else if ((question == 2 || (question == 3 && place->apart)) && !record_is(r, "ok"))
 		refused(a, r);
-	else if (question >= 4 && question < 4 + count && !record_is(r, "ok"))
+	else if (question == 4 && place->apart && record_is(r, "ok"))
+		wrong_at(a, ERROR_CONFIG, l->dirs->state,
+			 "holds a run of that host's own: --state-dir elsewhere");
+	else if (question >= FIXED && question < FIXED + count && !record_is(r, "ok"))
 		refused(a, r);
-	else if (question >= 4 + count)
+	else if (question >= FIXED + count)
 		take_data(a, r);
 }
 
@@ -274,7 +282,7 @@ static int has_all(const struct asked *a)
 		return a->question == 1;
 	while (programs(a->look)[count])
 		count++;
-	return a->question >= 4 + count && !next_data(a, &i);
+	return a->question >= FIXED + count && !next_data(a, &i);
 }
 
 /* ---- a host ---- */

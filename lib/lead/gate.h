@@ -193,7 +193,6 @@ struct gate_replica {
 	int filling; /* or is being filled, for another lead: it is asked again when it is not */
 	uint64_t iteration;
 	uint64_t epoch; /* of the sum that it has; 0: none */
-	uint64_t life;  /* another one in each process */
 };
 void gate_replica(struct gate *g, size_t replica, const struct gate_replica *where);
 void gate_replica_gone(struct gate *g, size_t replica); /* its connection is */
@@ -206,8 +205,8 @@ void gate_diverged(struct gate *g, uint64_t epoch, const char *worker, uint64_t 
 void gate_sum_again(struct gate *g, uint64_t epoch);
 /* It has the parameters of gate_iteration(); of another one: the fill has failed. */
 void gate_filled(struct gate *g, size_t replica);
-/* Others go on without it, until gate_fill_again(); for_good: for as long as its process lives. */
-void gate_fill_failed(struct gate *g, size_t replica, int for_good);
+/* Others go on without it, until gate_fill_again(). */
+void gate_fill_failed(struct gate *g, size_t replica);
 void gate_fill_again(struct gate *g, size_t replica);
 
 /* ---- effects ---- */
@@ -283,6 +282,8 @@ uint64_t gate_iteration(const struct gate *g); /* units applied */
 size_t gate_active(const struct gate *g);
 /* Of the last sum that was ordered. */
 uint64_t gate_epoch(const struct gate *g);
+/* shardd has been asked and has not answered. */
+int gate_is_settling(const struct gate *g);
 int gate_in_force(const struct gate *g, size_t replica);
 
 /* A worker that is not out. */

@@ -94,7 +94,6 @@ struct replica {
 	int is_new;             /* what it said is not looked at yet */
 	int is_unfit;           /* it was, and it must be filled */
 	int is_waiting;         /* but not yet */
-	uint64_t left_out;      /* the life that is not filled any more; 0: none */
 	uint64_t told, summed;  /* epochs: ordered, and answered */
 	uint64_t sum;           /* of summed */
 };

@@ -157,8 +157,7 @@ void replicas_place(struct gate *g)
 	}
 	for (size_t i = 0; i < g->options.replicas; i++) {
 		const struct replica *r = &g->replica[i];
-		if (r->state == REPLICA_HERE && r->is_unfit && !r->is_waiting &&
-		    r->left_out != r->at.life)
+		if (r->state == REPLICA_HERE && r->is_unfit && !r->is_waiting)
 			fill(g, i, from);
 	}
 }
@@ -214,7 +213,7 @@ void gate_filled(struct gate *g, size_t replica)
 	units_step(g);
 }
 
-void gate_fill_failed(struct gate *g, size_t replica, int for_good)
+void gate_fill_failed(struct gate *g, size_t replica)
 {
 	struct replica *r = &g->replica[replica];
 
@@ -223,8 +222,6 @@ void gate_fill_failed(struct gate *g, size_t replica, int for_good)
 	r->state = REPLICA_HERE;
 	r->at.serving = r->at.filling = 0;
 	r->is_waiting = 1;
-	if (for_good)
-		r->left_out = r->at.life;
 	units_step(g);
 }
 
@@ -232,6 +229,11 @@ void gate_fill_again(struct gate *g, size_t replica)
 {
 	g->replica[replica].is_waiting = 0;
 	units_step(g);
+}
+
+int gate_is_settling(const struct gate *g)
+{
+	return g->settling;
 }
 
 int gate_in_force(const struct gate *g, size_t replica)

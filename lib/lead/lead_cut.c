@@ -176,11 +176,12 @@ static int make_dir(const char *dir, char out[CKPT_PATH_MAX], struct error *err)
 	/* A name of its own: an older checkpoint is never written over. */
 	if (mkdir(name, 0700) != 0)
 		return error_errno(err, 0, dir, "mkdir");
-	char *full = realpath(dir, NULL);
+	/* An absolute path stays as it is: its links are each host's own. */
+	char *full = name[0] == '/' ? strdup(name) : realpath(name, NULL);
 	if (!full || strlen(full) >= CKPT_PATH_MAX) {
 		error_errno(err, 0, dir, "its full name");
 		free(full);
-		rmdir(dir);
+		rmdir(name);
 		return -1;
 	}
 	strcpy(out, full);

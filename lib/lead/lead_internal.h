@@ -88,6 +88,7 @@ struct lead {
 	struct replicas *replicas; /* NULL: there are parts, or none */
 	char boot[BOOT_ID_MAX];    /* then: of this process */
 	uint64_t term;             /* then: 0: shardd has not given one yet */
+	size_t terms_asked;        /* then: of shardd, and not answered */
 	uint64_t sums_broken;      /* then: with the fabric */
 	struct peer *shards;
 	struct event *again;  /* a settle that a full disk refused */

@@ -17,7 +17,8 @@
 #define RENEW_SECONDS 1.0 /* until a replica that refused an order is connected again */
 #define FILL_AGAIN_SECONDS 1.0 /* until one that could not be filled is, doubled each time up to */
 #define FILL_AGAIN_MAX 60.0
-#define FILL_SECONDS 30.0 /* in which nothing comes to one that is filled */
+#define FILL_SECONDS 30.0 /* in which nothing comes to one that is filled, */
+#define FILL_SILENT_MAX 600.0 /* up to which the pause doubles then: each one holds a commit back */
 #define LOOK_SECONDS 1.0
 #define ALONE_SECONDS 30.0 /* without a replica in force, */
 #define FIRST_SECONDS 600.0 /* and at the start: they may have to read a checkpoint */
@@ -109,12 +110,10 @@ static int where_is(const struct one *o, const struct record *r, struct gate_rep
 		return lead_breakf(l, ERROR_CONFIG, o->path, "is %s%.40s, not replica %s",
 				   state ? "" : "part ", part ? part : "nothing", own);
 	*at = (struct gate_replica){.serving = strcmp(state, "serving") == 0,
-				    .filling = strcmp(state, "filling") == 0,
-				    .life = 1};
+				    .filling = strcmp(state, "filling") == 0};
 	if (record_u64(r, "iteration", 0, UINT64_MAX - 1, &at->iteration, &err) != 0 ||
 	    record_u64(r, "incarnation", 0, UINT64_MAX, &incarnation, &err) != 0 ||
-	    record_u64_opt(r, "epoch", 0, UINT64_MAX, &at->epoch, &err) != 0 ||
-	    record_u64_opt(r, "life", 1, UINT64_MAX, &at->life, &err) != 0)
+	    record_u64_opt(r, "epoch", 0, UINT64_MAX, &at->epoch, &err) != 0)
 		return lead_breakf(l, ERROR_CONFIG, o->path, "%s", err.text);
 	if (incarnation == l->options.gate.incarnation)
 		return 0;
@@ -132,10 +131,10 @@ static void on_stat(const struct record *r, int closing, void *one)
 
 	if (!r || closing || o->lead->broken || where_is(o, r, &at) != 0)
 		return;
+	if (o->filling || gate_in_force(o->lead->gate, o->index))
+		return; /* asked before it was told to be filled: that says where it is */
 	if (at.filling)
 		event_add(o->look, &pause);
-	if (o->filling)
-		return;
 	snprintf(o->boot, sizeof o->boot, "%s", record_get(r, "boot") ? record_get(r, "boot") : "");
 	gate_replica(o->lead->gate, o->index, &at);
 	lead_pump(o->lead);
@@ -153,7 +152,7 @@ static void on_look(evutil_socket_t fd, short what, void *one)
 
 	(void)fd;
 	(void)what;
-	if (o->peer && !o->filling)
+	if (o->peer && !o->filling && !gate_in_force(o->lead->gate, o->index))
 		(void)peer_send(o->peer, "stat\n", 5, NULL, 0, on_stat, o);
 }
 
@@ -241,27 +240,40 @@ static void on_fill_failed(evutil_socket_t fd, short what, void *one)
 	lead_pump(o->lead);
 }
 
+static void fill_later(struct one *o, double most)
+{
+	struct timeval pause;
+
+	o->filling = 0;
+	o->pause = o->pause > 0.0 ? 2.0 * o->pause : FILL_AGAIN_SECONDS;
+	o->pause = o->pause < most ? o->pause : most;
+	pause = clock_timeval(o->pause);
+	event_add(o->failed, &pause);
+	gate_fill_failed(o->lead->gate, o->index);
+}
+
 static void on_fill_limit(evutil_socket_t fd, short what, void *one)
 {
 	struct one *o = one;
 
 	(void)fd;
 	(void)what;
+	o->pause = o->pause > FILL_SECONDS ? o->pause : FILL_SECONDS;
+	fill_later(o, FILL_SILENT_MAX);
 	log_say(LOG_LEVEL_ERROR,
-		"nothing has come to %s for %.0f s: the others go on without it until it is started "
-		"anew",
-		o->path, FILL_SECONDS);
-	o->filling = 0;
-	gate_fill_failed(o->lead->gate, o->index, 1);
+		"nothing has come to %s for %.0f s: the others go on without it, and it is filled "
+		"again in %.0f s",
+		o->path, FILL_SECONDS, o->pause);
 	lead_pump(o->lead);
 }
 
 static void fill_answered(struct told *t, const struct record *r)
 {
 	struct one *o = t->one;
-	struct timeval pause;
 	uint64_t iteration = 0;
 
+	if (o->filling != t->epoch)
+		return; /* the others have gone on without it, or it is filled again */
 	event_del(o->limit);
 	o->filling = 0;
 	if (record_is(r, "ok") &&
@@ -271,9 +283,6 @@ static void fill_answered(struct told *t, const struct record *r)
 		gate_filled(o->lead->gate, o->index);
 		return;
 	}
-	o->pause = o->pause > 0.0 ? 2.0 * o->pause : FILL_AGAIN_SECONDS;
-	o->pause = o->pause < FILL_AGAIN_MAX ? o->pause : FILL_AGAIN_MAX;
-	pause = clock_timeval(o->pause);
 	if (record_is(r, "ok"))
 		log_say(LOG_LEVEL_WARNING, "%s was filled at iteration %llu, not %llu", o->path,
 			(unsigned long long)iteration,
@@ -281,16 +290,16 @@ static void fill_answered(struct told *t, const struct record *r)
 	else
 		log_say(LOG_LEVEL_WARNING, "%s could not be filled: %s: %s", o->path, code_of(r),
 			r->text ? r->text : "");
-	event_add(o->failed, &pause);
-	gate_fill_failed(o->lead->gate, o->index, 0);
+	fill_later(o, FILL_AGAIN_MAX);
 }
 
 /* It goes on, if slowly. */
-static void fill_goes_on(struct one *o)
+static void fill_goes_on(const struct told *t)
 {
 	struct timeval limit = clock_timeval(FILL_SECONDS);
+	struct one *o = t->one;
 
-	if (o->filling)
+	if (o->filling == t->epoch)
 		event_add(o->limit, &limit);
 }
 
@@ -322,7 +331,7 @@ static void on_answer(const struct record *r, int closing, void *told)
 		if (t->kind == ORDER_SUM)
 			sum_diverged(t, r);
 		else if (t->kind == ORDER_FILL)
-			fill_goes_on(t->one);
+			fill_goes_on(t);
 		lead_pump(l);
 	}
 	if (!closing)
@@ -425,7 +434,8 @@ void lead_fill(struct lead *l, const struct gate_effect *e)
 	log_say(LOG_LEVEL_INFO, "%s is filled from %s, at iteration %llu", o->path, order.from,
 		(unsigned long long)e->iteration);
 	event_add(o->limit, &limit);
-	o->filling = 1;
+	event_del(o->look); /* what it says now is about this fill */
+	o->filling = e->epoch;
 	give(l, &order, &e->replica, 1);
 }
 
@@ -465,10 +475,15 @@ void lead_replicas_names(const struct lead *l, char *out, size_t max)
 
 static void on_alone(evutil_socket_t fd, short what, void *lead)
 {
+	struct timeval limit = clock_timeval(ALONE_SECONDS);
 	struct lead *l = lead;
 
 	(void)fd;
 	(void)what;
+	if (gate_is_settling(l->gate)) { /* where they are is looked at when shardd has answered */
+		event_add(l->replicas->alone, &limit);
+		return;
+	}
 	lead_breakf(l, ERROR_TEMPFAIL, "replicas",
 		    "none of %zu can go on at iteration %llu: only a rollback helps",
 		    l->replicas->count, (unsigned long long)gate_iteration(l->gate));

@@ -17,7 +17,7 @@ struct one {
 	struct event *failed; /* a fill failed, so long ago */
 	double pause;
 	uint64_t steps;     /* that it was told and has not answered */
-	int filling;        /* it was told to be filled */
+	uint64_t filling;   /* the epoch of the fill that it was told; 0: none */
 	struct event *look; /* it is being filled for another lead */
 };
 

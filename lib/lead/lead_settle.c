@@ -229,8 +229,11 @@ static void on_term(const struct record *r, int closing, void *lead)
 	struct gate_commit last;
 	struct error err = {0};
 
+	l->terms_asked -= closing ? 1 : 0;
 	if (!r || !closing || l->broken || l->term)
 		return; /* lost: asked again when shardd is back */
+	if (l->terms_asked)
+		return; /* only the newest term is in force */
 	if (!record_is(r, "ok")) {
 		const char *code = record_get(r, "code");
 		if (code && strcmp(code, "journal") == 0)
@@ -257,8 +260,11 @@ static void take_term(struct lead *l)
 
 	record_begin(&o, line, sizeof line, "term");
 	record_add_u64(&o, "incarnation", l->options.gate.incarnation);
+	event_del(l->again);
 	if (peer_send(l->shards, line, record_end(&o, NULL), NULL, 0, on_term, l) != 0)
 		again_later(l);
+	else
+		l->terms_asked++;
 }
 
 static void on_shards_up(struct peer *p, const struct record *r, void *lead)

@@ -203,23 +203,28 @@ int remote_ask_path(struct remote *r, const char *verb, const char *path, struct
 	return remote_ask(r, &o, NULL, 0, err);
 }
 
-static int bring_file(struct remote *r, const char *path, const struct stat *st, struct error *err)
+static int bring_file(struct remote *r, const char *path, struct error *err)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat st; /* of what is sent: another one may have come under its name */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return error_errno(err, 0, path, "can't be read");
+	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+		close(fd);
+		return error_set(err, ERROR_CONFIG, path, "is no file any more");
+	}
 	record_begin(&o, line, sizeof line, "file");
 	record_add(&o, "path", path);
-	record_add_u64(&o, "bytes", (uint64_t)st->st_size);
+	record_add_u64(&o, "bytes", (uint64_t)st.st_size);
 	struct piece *p = remote_ask(r, &o, NULL, 0, err) == 0 ? add_piece(r, 0, err) : NULL;
 	if (!p) {
 		close(fd);
 		return -1;
 	}
 	p->fd = fd;
-	p->left = (uint64_t)st->st_size;
+	p->left = (uint64_t)st.st_size;
 	return 0;
 }
 
@@ -253,7 +258,7 @@ int remote_bring(struct remote *r, const char *path, size_t *asked, struct error
 	if (!S_ISREG(st.st_mode))
 		return error_set(err, ERROR_CONFIG, path, "is neither a file nor a directory");
 	++*asked;
-	return bring_file(r, path, &st, err);
+	return bring_file(r, path, err);
 }
 
 /* What of the first piece is to be written now; NULL: a file that has become shorter. */

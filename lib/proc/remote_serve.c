@@ -26,6 +26,7 @@
 
 #define CHUNK 65536
 #define ARGV_MAX (16u << 20) /* bytes of a command */
+#define SYNC_BYTES (64u << 20) /* of a long file: a sign of life comes in between */
 #define READ_MAX 256         /* bytes of a file's first line */
 
 struct serve {
@@ -108,6 +109,17 @@ static void greet(struct serve *s)
 	say_record(s, &o, NULL);
 }
 
+static void keep_beating(struct serve *s)
+{
+	static const char line[] = "beat\n";
+	struct pollfd out = {.fd = 1, .events = POLLOUT};
+	if (clock_mono() - s->beat < REMOTE_BEAT_SECONDS)
+		return;
+	if (poll(&out, 1, 0) == 1 && (out.revents & POLLOUT))
+		say(s, line, sizeof line - 1);
+	s->beat = clock_mono();
+}
+
 /* ---- hearing ---- */
 
 /* What is there now, to the buffer. -1: the conversation has ended. */
@@ -125,16 +137,20 @@ static int hear(struct serve *s)
 	return 0;
 }
 
-/* Some of a payload; 0: all of it was taken. -1: it does not come. */
+/* Some of a payload; 0: all of it was taken. -1: it does not come. A long one takes longer than the
+ * other end waits for a sign of life. */
 static ssize_t take_payload(struct serve *s, void *to, size_t max)
 {
+	double began = clock_mono(); /* before, its own storage may have kept this end */
 	while (s->framer.due > 0) {
 		size_t n = framer_take(&s->framer, to, max);
 		struct pollfd in = {.fd = 0, .events = POLLIN};
+		keep_beating(s);
 		if (n > 0)
 			return (ssize_t)n;
-		int ready = poll(&in, 1, (int)(REMOTE_FAR_SECONDS * 1000));
-		if ((ready < 0 && errno != EINTR) || ready == 0 || (ready > 0 && hear(s) != 0)) {
+		int ready = poll(&in, 1, (int)(REMOTE_BEAT_SECONDS * 1000));
+		if ((ready < 0 && errno != EINTR) || (ready > 0 && hear(s) != 0) ||
+		    (ready == 0 && clock_mono() - began >= REMOTE_FAR_SECONDS)) {
 			s->over = 1;
 			return -1;
 		}
@@ -242,10 +258,18 @@ static int make(struct serve *s, const struct record *r, struct error *err)
 static int fill(int fd, const char *path, void *arg, struct error *err)
 {
 	char some[CHUNK];
+	size_t unsynced = 0;
 	ssize_t n;
-	while ((n = take_payload(arg, some, sizeof some)) > 0)
+	while ((n = take_payload(arg, some, sizeof some)) > 0) {
 		if (fs_write_all(fd, some, (size_t)n, path, err) != 0)
 			return -1;
+		unsynced += (size_t)n;
+		if (unsynced < SYNC_BYTES)
+			continue;
+		if (fdatasync(fd) != 0)
+			return error_errno(err, ERROR_IO, path, "fdatasync");
+		unsynced = 0;
+	}
 	return n == 0 ? 0 : error_set(err, ERROR_IO, path, "has not come whole");
 }
 
@@ -497,17 +521,6 @@ static void take_signals(struct serve *s)
 		else if (sig != SIGCHLD)
 			s->over = 1;
 	}
-}
-
-static void keep_beating(struct serve *s)
-{
-	static const char line[] = "beat\n";
-	struct pollfd out = {.fd = 1, .events = POLLOUT};
-	if (clock_mono() - s->beat < REMOTE_BEAT_SECONDS)
-		return;
-	if (poll(&out, 1, 0) == 1 && (out.revents & POLLOUT))
-		say(s, line, sizeof line - 1);
-	s->beat = clock_mono();
 }
 
 static void turn(struct serve *s)

@@ -33,15 +33,14 @@ static void put_diverged(struct ps_replica *r, struct request *rq)
 	size_t count = 0;
 
 	for (size_t i = 0; i < e->members; i++) {
-		char line[RECORD_LINE_MAX], why[STAGED_WHY_MAX];
+		char line[RECORD_LINE_MAX];
 		struct record_out o;
 		if (!e->bad[i].found)
 			continue;
-		ps_bad_gradient(r->ps, &e->push[i], &e->bad[i], why);
 		record_begin(&o, line, sizeof line, "diverged");
 		record_add(&o, "worker", e->member[i].worker);
 		record_add_u64(&o, "generation", e->member[i].generation);
-		request_put(rq, line, record_end(&o, why));
+		request_put(rq, line, record_end(&o, e->member[i].why));
 		count++;
 	}
 	request_ok(rq, "epoch=%llu diverged=%zu", (unsigned long long)e->number, count);
@@ -102,13 +101,15 @@ static void fail(struct ps_replica *r)
 		fabric_client_drop(r->fabric, e->number);
 	e->state = EPOCH_FAILED;
 	for (size_t i = 0; i < e->members; i++) {
-		char why[STAGED_WHY_MAX];
-		if (!e->bad[i].found || !log_is_worth(++r->ps->diverged))
+		struct epoch_member *m = &e->member[i];
+		if (!e->bad[i].found)
 			continue;
-		ps_bad_gradient(r->ps, &e->push[i], &e->bad[i], why);
+		ps_bad_gradient(r->ps, &e->push[i], &e->bad[i], m->why);
+		if (!log_is_worth(++r->ps->diverged))
+			continue;
 		log_say(LOG_LEVEL_WARNING,
 			"a push of %s in iteration %llu can't be added: %s; %llu so far",
-			e->member[i].worker, (unsigned long long)e->iteration, why,
+			m->worker, (unsigned long long)e->iteration, m->why,
 			(unsigned long long)r->ps->diverged);
 	}
 	answer(r);

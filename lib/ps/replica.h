@@ -18,6 +18,7 @@
 #include "base/team.h"
 #include "param/store_sum.h"
 #include "ps/ps_internal.h"
+#include "ps/stage.h"
 
 #define REPLICA_BUCKET ((size_t)1 << 20) /* floats that go over hosts together */
 
@@ -42,6 +43,7 @@ struct epoch_member {
 	char worker[OPTION_ID_MAX];
 	uint64_t generation;
 	double scale;
+	char why[STAGED_WHY_MAX]; /* it can't be added: its push may be gone when that is asked */
 };
 
 struct epoch {

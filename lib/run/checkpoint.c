@@ -43,19 +43,20 @@ int sup_checkpoint_find(struct supervisor *s, struct error *err)
 	return err->code == ERROR_NEGATIVE || err->code == ERROR_NOINPUT ? 0 : -1;
 }
 
-/* One above the greatest number there is, complete or not. */
-static uint64_t next_number(const char *dir)
+/* One above the greatest number there is, complete or not, or was given: of one that failed parts may
+ * lie on other hosts. */
+static uint64_t next_number(struct supervisor *s, const char *dir)
 {
-	uint64_t greatest = 0, number;
+	uint64_t greatest = s->checkpoint.given, number;
 	DIR *d = opendir(dir);
-	if (!d)
-		return 1;
-	for (struct dirent *e; (e = readdir(d));)
+	for (struct dirent *e; d && (e = readdir(d));)
 		if (number_u64_span(e->d_name, strlen(e->d_name), &number) == 0 &&
 		    number > greatest)
 			greatest = number;
-	closedir(d);
-	return greatest + 1;
+	if (d)
+		closedir(d);
+	s->checkpoint.given = greatest + 1;
+	return s->checkpoint.given;
 }
 
 static void pruned(const char *name, void *arg)
@@ -121,9 +122,17 @@ static void succeeded(struct supervisor *s, const struct record *r)
 	prune(s);
 }
 
+static void limit_failures(struct supervisor *s)
+{
+	if (s->checkpoint.failures >= CUT_FAILURES_MAX && s->phases.now != PHASE_RUNNING)
+		sup_fail(s, ERROR_IO, "no checkpoint after %u tries", s->checkpoint.failures);
+	sup_kick_after(s, CUT_RETRY_SECONDS);
+}
+
 static void failed(struct supervisor *s, const struct record *r)
 {
 	char text[SUP_ANSWER_TEXT];
+	sup_parts_left(s, s->checkpoint.making);
 	s->checkpoint.failures++;
 	s->checkpoint.failed++;
 	s->checkpoint.again = clock_mono() + CUT_RETRY_SECONDS;
@@ -133,9 +142,7 @@ static void failed(struct supervisor *s, const struct record *r)
 	sup_checkpoint_answer(s, 0);
 	sup_note(s, "warning", "checkpoint %s failed: %s", s->checkpoint.making,
 		 sup_answer_text(r, text));
-	if (s->checkpoint.failures >= CUT_FAILURES_MAX && s->phases.now != PHASE_RUNNING)
-		sup_fail(s, ERROR_IO, "no checkpoint after %u tries", s->checkpoint.failures);
-	sup_kick_after(s, CUT_RETRY_SECONDS);
+	limit_failures(s);
 }
 
 /* The answer waits until all parts are here. -1: out of memory for a long one. */
@@ -153,6 +160,15 @@ static int bring_parts(struct supervisor *s, const struct record *r)
 	return 0;
 }
 
+static void remove_half(struct supervisor *s)
+{
+	struct error err;
+	if (fs_remove_tree(s->checkpoint.making, &err) != 0)
+		sup_note(s, "warning", "%s: %s", err.place, err.text);
+	sup_checkpoint_answer(s, 0);
+	failed(s, NULL);
+}
+
 void sup_checkpoint_parts(struct supervisor *s, int here)
 {
 	struct record r;
@@ -165,12 +181,23 @@ void sup_checkpoint_parts(struct supervisor *s, int here)
 	else {
 		sup_note(s, "warning", "checkpoint %s failed: a part can't be brought here",
 			 s->checkpoint.making);
-		if (fs_remove_tree(s->checkpoint.making, &err) != 0)
-			sup_note(s, "warning", "%s: %s", err.place, err.text);
-		sup_checkpoint_answer(s, 0);
-		failed(s, NULL);
+		remove_half(s);
+		limit_failures(s);
 	}
 	sup_kick(s);
+}
+
+/* One that has all its parts by now stays, and is as good as any. */
+void sup_checkpoint_abandon(struct supervisor *s)
+{
+	if (!s->checkpoint.cut_line[0])
+		return;
+	sup_parts_stop(s);
+	s->checkpoint.cut_line[0] = '\0';
+	if (sup_parts_are_away(s, s->checkpoint.making))
+		remove_half(s);
+	else
+		sup_checkpoint_answer(s, 0);
 }
 
 static void on_cut(const struct record *r, void *owner)
@@ -178,7 +205,11 @@ static void on_cut(const struct record *r, void *owner)
 	struct supervisor *s = owner;
 	if (!sup_answer_ok(r))
 		failed(s, r);
-	else if (!sup_parts_are_away(s, s->checkpoint.making) || bring_parts(s, r) != 0)
+	else if (!sup_parts_are_due(s, s->checkpoint.making))
+		succeeded(s, r);
+	else if (s->phases.now == PHASE_ROLLBACK && sup_parts_are_away(s, s->checkpoint.making))
+		remove_half(s); /* its servers end */
+	else if (s->phases.now == PHASE_ROLLBACK || bring_parts(s, r) != 0)
 		succeeded(s, r);
 	sup_kick(s);
 }
@@ -198,7 +229,7 @@ void sup_checkpoint_make(struct supervisor *s)
 		return;
 	directory(s, dir);
 	snprintf(s->checkpoint.making, sizeof s->checkpoint.making, "%.3900s/%06llu", dir,
-		 (unsigned long long)next_number(dir));
+		 (unsigned long long)next_number(s, dir));
 	record_begin(&o, line, sizeof line, "cut");
 	record_add(&o, "path", s->checkpoint.making);
 	s->checkpoint.samples = s->progress.stat.samples_done; /* so many at least will be in it */

@@ -20,6 +20,7 @@ struct sup_checkpoints {
 	uint64_t latest_iteration;
 	struct question cut;
 	uint64_t made, failed; /* by this supervisor */
+	uint64_t given;        /* the greatest number that it gave */
 	uint64_t iteration; /* the greatest of any; 0: not known */
 	uint64_t samples;   /* in the model when the one under way was asked for, at least */
 	unsigned failures;  /* in a row */
@@ -35,6 +36,8 @@ int sup_checkpoint_is_made(const struct supervisor *s); /* one is under way */
 void sup_checkpoint_begin(struct supervisor *s);        /* CHECKPOINT_EVERY counts from now */
 void sup_checkpoint_periodic(struct supervisor *s);
 void sup_checkpoint_parts(struct supervisor *s, int here); /* those that were away */
+/* A rollback: what still travels does not come any more. */
+void sup_checkpoint_abandon(struct supervisor *s);
 void sup_checkpoint_answer(struct supervisor *s, int ok); /* those who wait for one */
 
 #endif

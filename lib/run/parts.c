@@ -6,6 +6,7 @@
 #include "proc/child.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,6 +41,23 @@ int sup_parts_are_away(const struct supervisor *s, const char *dir)
 	return next_away(s, dir, NULL) != NULL;
 }
 
+/* The next whose host does not see ours; after `after` (NULL: from the first on). NULL: none. */
+static struct sup_node *next_apart(const struct supervisor *s, const struct sup_node *after)
+{
+	int passed = after == NULL;
+	EACH_OF (n, s, sup_keepers(s)) {
+		if (passed && n->place.apart)
+			return n;
+		passed |= n == after;
+	}
+	return NULL;
+}
+
+int sup_parts_are_due(const struct supervisor *s, const char *dir)
+{
+	return sup_parts_are_away(s, dir) || (s->parts.left_count > 0 && next_apart(s, NULL));
+}
+
 static void log_part(struct supervisor *s)
 {
 	char line[RECORD_LINE_MAX];
@@ -56,6 +74,7 @@ static void log_part(struct supervisor *s)
 }
 
 static void go_on(struct supervisor *s, const struct sup_node *after);
+static void go_sweep(struct supervisor *s, const struct sup_node *after);
 
 static void on_end(const struct node_end *end, enum child_cut cut, const char *output,
 		   size_t bytes, void *arg);
@@ -65,21 +84,26 @@ static int start(struct supervisor *s)
 {
 	struct sup_parts *p = &s->parts;
 	const struct node_place *place = &p->node->place;
-	char pair[2 * sizeof p->file + 2], all[DIRS_PATH_MAX];
+	char pair[2 * sizeof p->file + 2];
 	struct error err;
-	char *argv[12];
+	char *argv[12 + PARTS_LEFT_MAX];
 	size_t n = 0;
 	const char *const way[] = {place->node_host, "--by", place->launcher->name};
 	const char *const fetch[] = {"--fetch", pair, place->host, NULL};
-	/* With what was brought there for a server to begin with, which runs by now. */
-	const char *const removal[] = {place->host, "/bin/sh", "-c", "rm -rf -- \"$0\"/[0-9]*",
-				       all, NULL};
-	dirs_state(&s->dirs, "checkpoints", all);
+	/* By name: what else lies there is not ours. The directory goes with its last part. */
+	const char *const drop[] = {place->host, "/bin/sh", "-c",
+				    "rm -f -- \"$0\"; rmdir -- \"$1\" 2>/dev/null || :", p->file, p->dir,
+				    NULL};
+	const char *const sweep[] = {place->host, "rm", "-rf", "--", NULL};
+	const char *const *const words[] = {
+		[PARTS_FETCH] = fetch, [PARTS_DROP] = drop, [PARTS_SWEEP] = sweep};
 	snprintf(pair, sizeof pair, "%s=%s", p->file, p->file);
 	for (size_t i = 0; i < sizeof way / sizeof *way; i++)
 		argv[n++] = (char *)(size_t)way[i];
-	for (const char *const *word = p->removes ? removal : fetch; *word; word++)
+	for (const char *const *word = words[p->doing]; *word; word++)
 		argv[n++] = (char *)(size_t)*word;
+	for (size_t i = 0; p->doing == PARTS_SWEEP && i < p->left_count; i++)
+		argv[n++] = p->left[i];
 	argv[n] = NULL;
 	const struct child_options options = {.argv = argv,
 					      .seconds = deadline_seconds(DEADLINE_CUT),
@@ -89,8 +113,24 @@ static int start(struct supervisor *s)
 	if (child_start(&p->child, s->base, &options, &err) == 0)
 		return 0;
 	p->child = NULL;
-	sup_note(s, "warning", "%s can't be brought: %s", p->file, err.text);
+	if (p->doing == PARTS_FETCH)
+		sup_note(s, "warning", "%s can't be brought: %s", p->file, err.text);
 	return -1;
+}
+
+/* Another one may lie there under the same name, of a time before. */
+static int has_come(struct supervisor *s)
+{
+	struct sup_parts *p = &s->parts;
+	struct error err;
+	if (access(p->file, F_OK) != 0)
+		return 0;
+	if (ckpt_check_sum(p->dir, p->file + strlen(p->dir) + 1, &err) == 0)
+		return 1;
+	sup_note(s, "warning", "%s: what %s has is another one: %s", p->file, p->node->place.host,
+		 err.text);
+	unlink(p->file);
+	return 0;
 }
 
 /* Of several replicas the first that has written it is asked first; the others have nothing. */
@@ -104,9 +144,13 @@ static void on_end(const struct node_end *end, enum child_cut cut, const char *o
 	(void)output;
 	(void)bytes;
 	p->child = NULL;
-	if (!p->removes && access(p->file, F_OK) == 0) {
+	if (p->doing == PARTS_SWEEP) {
+		go_sweep(s, p->node);
+		return;
+	}
+	if (p->doing == PARTS_FETCH && has_come(s)) {
 		log_part(s);
-		p->removes = 1;
+		p->doing = PARTS_DROP;
 		if (start(s) == 0)
 			return;
 	}
@@ -117,12 +161,30 @@ static void go_on(struct supervisor *s, const struct sup_node *after)
 {
 	struct sup_parts *p = &s->parts;
 	p->node = next_away(s, p->dir, after);
-	p->removes = 0;
+	p->doing = PARTS_FETCH;
 	p->began = clock_mono();
+	if (!p->node && !sup_parts_are_away(s, p->dir)) {
+		go_sweep(s, NULL);
+		return;
+	}
 	if (p->node)
 		name_part(p->node, p->dir, p->file, sizeof p->file);
 	if (!p->node || start(s) != 0)
-		sup_checkpoint_parts(s, !sup_parts_are_away(s, p->dir));
+		sup_checkpoint_parts(s, 0);
+}
+
+/* All parts are here. A host that can't be reached keeps what it has. */
+static void go_sweep(struct supervisor *s, const struct sup_node *after)
+{
+	struct sup_parts *p = &s->parts;
+	p->doing = PARTS_SWEEP;
+	p->node = p->left_count > 0 ? next_apart(s, after) : NULL;
+	while (p->node && start(s) != 0)
+		p->node = next_apart(s, p->node);
+	if (p->node)
+		return;
+	p->left_count = 0;
+	sup_checkpoint_parts(s, 1);
 }
 
 void sup_parts_bring(struct supervisor *s, const char *dir)
@@ -135,4 +197,11 @@ void sup_parts_stop(struct supervisor *s)
 {
 	child_free(s->parts.child);
 	s->parts.child = NULL;
+}
+
+void sup_parts_left(struct supervisor *s, const char *dir)
+{
+	struct sup_parts *p = &s->parts;
+	if (p->left_count < PARTS_LEFT_MAX)
+		snprintf(p->left[p->left_count++], sizeof p->left[0], "%s", dir);
 }

@@ -194,6 +194,8 @@ static void step_servers(struct supervisor *s)
 			up &= n->stage == STAGE_READY && sup_link_up(&n->link);
 	if (!up || running_servers(s) == 0)
 		return;
+	if (s->recover.together && s->recover.cut[0])
+		sup_parts_left(s, s->recover.cut);
 	s->recover.together = 0; /* who comes later is no longer at the beginning */
 	if (sup_intent_remove(s) != 0)
 		sup_kick_after(s, 1);

@@ -235,6 +235,7 @@ void sup_rollback_begin(struct supervisor *s, const char *reason)
 	sup_note(s, "rollback", "%s: all %ss %s", reason, sup_keepers(s)->name,
 		 s->checkpoint.latest[0] || s->recover.intent ? "go back to the last checkpoint"
 							      : "start anew");
+	sup_checkpoint_abandon(s);
 	sup_enter(s, PHASE_ROLLBACK);
 }
 

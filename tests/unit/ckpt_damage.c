@@ -69,6 +69,25 @@ static void every_flipped_byte_is_found(void **state)
 	assert_int_equal(verify(in_dir("flip")), 0);
 }
 
+static void one_file_is_checked_while_others_are_missing(void **state)
+{
+	char path[256], *data;
+	size_t len;
+	(void)state;
+	make_checkpoint(in_dir("one"), &small, 1, 0);
+	snprintf(path, sizeof path, "%s/part-0", in_dir("one"));
+	unlink(path);
+	OK(ckpt_check_sum(in_dir("one"), "part-1", err));
+	assert_int_not_equal(ckpt_check_sum(in_dir("one"), "part-0", NULL), 0);
+	assert_int_not_equal(ckpt_check_sum(in_dir("one"), "part-2", NULL), 0);
+	snprintf(path, sizeof path, "%s/part-1", in_dir("one"));
+	OK(fs_read_file(path, 1 << 20, &data, &len, err));
+	data[len / 2] ^= 1;
+	write_plain(path, data, len);
+	assert_int_not_equal(ckpt_check_sum(in_dir("one"), "part-1", NULL), 0);
+	free(data);
+}
+
 static void every_truncation_is_found(void **state)
 {
 	static const char *const names[] = {"MANIFEST", "part-0", "shards"};
@@ -286,6 +305,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_flipped_byte_is_found),
+		cmocka_unit_test(one_file_is_checked_while_others_are_missing),
 		cmocka_unit_test(every_truncation_is_found),
 		cmocka_unit_test(missing_files_are_found),
 		cmocka_unit_test(mixed_up_parts_are_found),

@@ -1110,7 +1110,7 @@ static void sync_modes(void **state)
 static void here(size_t replica, uint64_t iteration, uint64_t epoch)
 {
 	struct gate_replica at = {
-		.serving = 1, .iteration = iteration, .epoch = epoch, .life = replica + 1};
+		.serving = 1, .iteration = iteration, .epoch = epoch};
 
 	gate_replica(gate, replica, &at);
 }
@@ -1212,13 +1212,11 @@ static void replica_comes_back_with_the_sum(void **state)
 	expect("apply 6 r1 sum 2/20\n");
 	here(0, 6, EPOCH(1)); /* another sum */
 	expect("fill r0 from r1 at 7\n");
-	gate_fill_failed(gate, 0, 0);
+	gate_fill_failed(gate, 0);
 	expect("");
 	gate_fill_again(gate, 0);
 	expect("fill r0 from r1 at 7\n");
-	gate_fill_failed(gate, 0, 1);
-	gate_fill_again(gate, 0);
-	expect(""); /* until it has another life */
+	gate_fill_failed(gate, 0);
 	gate_replica_gone(gate, 1);
 	expect("");
 	here(1, 5, 0);
@@ -1240,6 +1238,20 @@ static void new_lead_asks_what_was_committed(void **state)
 	expect("1 ok iteration=9 members=1\nsum 2 r1: w1/4@r1*1\n");
 	push("w0", 2, 1, 8); /* of the time before */
 	expect("2 err fenced\n");
+}
+
+/* A replica may have summed it already. */
+static void refused_push_is_in_no_sum(void **state)
+{
+	struct gate_range range = {1, 20, 10};
+	struct gate_push p = {
+		.sequence = 2, .iteration = 6, .count = 11, .range = &range, .ranges = 1};
+
+	(void)state;
+	replicas((struct gate_options){.commit = 1});
+	struct gate_who w = who("w0", 1);
+	gate_push(gate, &w, &p);
+	expect("4 err bad-request\ndrop w0/1.2\nsum 3 r0 r1: w1/1@r1*1\n");
 }
 
 static void gradient_that_cant_be_summed(void **state)
@@ -1427,6 +1439,7 @@ int main(void)
 		TEST(replica_that_goes_takes_its_members_along),
 		TEST(replica_comes_back_with_the_sum),
 		TEST(new_lead_asks_what_was_committed),
+		TEST(refused_push_is_in_no_sum),
 		TEST(gradient_that_cant_be_summed),
 		TEST(sums_that_differ_end_the_lead),
 		TEST(cut_is_behind_a_sum_that_is_checked),

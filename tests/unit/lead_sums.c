@@ -89,7 +89,7 @@ struct answered {
 
 struct host {
 	int alive, serving;
-	uint64_t iteration, life;
+	uint64_t iteration;
 	uint64_t app; /* samples in its parameters */
 	struct {
 		uint64_t generation, iteration;
@@ -99,7 +99,7 @@ struct host {
 	uint64_t newest; /* epoch that it was told */
 	int given;       /* its contribution is in the fabric */
 	uint64_t has, set; /* the sum that it has: epoch, samples */
-	int filling, pauses, left_out, was_filling, is_told, stray;
+	int filling, pauses, was_filling, is_told, stray;
 	size_t from, asked; /* the connection */
 	uint64_t least;
 	/* its connection to the lead */
@@ -136,7 +136,6 @@ struct world {
 	int answer, shards_up, save_request, save_answer, has_term;
 	uint64_t epoch_most;
 	struct host host[REPLICAS];
-	uint64_t lives;
 	size_t connections;
 	int fabric;
 	uint64_t again; /* epoch of a sum that broke */
@@ -273,11 +272,8 @@ static void disconnect(struct world *w, struct host *h)
 
 static void kill_host(struct world *w, struct host *h)
 {
-	uint64_t life = h->life;
-
 	disconnect(w, h);
 	memset(h, 0, sizeof *h);
-	h->life = life;
 }
 
 /* Its sum, if all that it waits for is here. */
@@ -461,8 +457,7 @@ static void host_answer(struct world *w, size_t r)
 		break;
 	case A_NOT_FILLED:
 		h->pauses = 1;
-		h->left_out = !w->calm && chance(w, 10);
-		gate_fill_failed(w->lead, r, h->left_out);
+		gate_fill_failed(w->lead, r);
 		break;
 	}
 	pump(w);
@@ -490,8 +485,7 @@ static void host_connect(struct world *w, size_t r)
 				     .at = {.serving = h->serving,
 					    .filling = h->filling,
 					    .iteration = h->iteration,
-					    .epoch = h->has,
-					    .life = h->life}});
+					    .epoch = h->has}});
 }
 
 static void host_step(struct world *w, size_t r)
@@ -1023,12 +1017,9 @@ static void supervisor_step(struct world *w)
 	}
 	for (size_t r = 0; r < REPLICAS; r++) {
 		struct host *h = &w->host[r];
-		if (h->left_out && w->calm) /* somebody has seen that it waits for ever */
-			host_dies(w, r);
 		if (h->alive)
 			continue;
 		h->alive = 1;
-		h->life = ++w->lives;
 		return;
 	}
 	if (!w->fabric) {
@@ -1254,7 +1245,7 @@ static void one_run(struct gate_options options, uint64_t seed)
 	for (int id = 0; id < WORKERS; id++)
 		start_life(w, id);
 	for (size_t r = 0; r < REPLICAS; r++)
-		w->host[r] = (struct host){.alive = 1, .serving = 1, .life = ++w->lives};
+		w->host[r] = (struct host){.alive = 1, .serving = 1};
 	CHECK(gate_new(&w->lead, &w->options, NULL) == 0);
 	for (int i = 0; i < 6000 && !all_done(w) && !w->over; i++)
 		one_step(w);

@@ -600,6 +600,34 @@ static void pull_rows(struct worker *w, unsigned iteration, float want[4])
 	assert_true(closing(w->call));
 }
 
+/* Asked again when its push is gone. */
+static void what_cant_be_added_is_named_again(void **state)
+{
+	struct error err = {0};
+
+	(void)state;
+	start(0);
+	struct worker a = worker("w0"), b = worker("w1");
+	fill(&a, 1.0f);
+	fill(&b, 1.0f);
+	a.row[0] = NAN;
+	push(&a, 0, 1);
+	push(&b, 0, 1);
+	for (int turn = 0; turn < 2; turn++) {
+		sum(1, 0, "r0", 0);
+		assert_int_equal(call_receive(lead, &record, &err), 0);
+		assert_true(record_is(&record, "diverged"));
+		assert_string_equal(record_get(&record, "worker"), "w0");
+		assert_non_null(strstr(record.text, "nan"));
+		assert_true(closing(lead));
+		say(lead, "throw incarnation=0 worker=w0 generation=1\n");
+		assert_true(closing(lead));
+	}
+	call_close(a.call);
+	call_close(b.call);
+	stop(0);
+}
+
 static void sums_of_all_hosts_are_stepped_with(void **state)
 {
 	float row[4];
@@ -718,6 +746,7 @@ int main(void)
 		cmocka_unit_test(gradients_stay_where_they_are),
 		cmocka_unit_test(what_is_final_is_added_before_the_push),
 		cmocka_unit_test(who_writes_meanwhile_spoils_nothing_else),
+		cmocka_unit_test(what_cant_be_added_is_named_again),
 		cmocka_unit_test(sums_of_all_hosts_are_stepped_with),
 		cmocka_unit_test(a_fabric_that_goes_costs_an_epoch),
 	};
