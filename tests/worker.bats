@@ -171,6 +171,17 @@ audit_values() {
 	[[ $(ask shardd.sock stat) == *" doing=0 "* ]]
 }
 
+# CHECKPOINT: the weight of x1, which says much, against that of x2, which says nothing
+has_learnt() {
+	ckpt export "$1" lr.safetensors
+	local head at
+	head=$(od -An -t u8 -N 8 lr.safetensors)
+	at=$(dd if=lr.safetensors bs=1 skip=8 count=$((head)) 2>/dev/null |
+		sed 's/.*"dense.weight"[^}]*"data_offsets":[^0-9]*\([0-9]*\).*/\1/')
+	od -An -t f4 -j $((head + 8 + at)) -N 8 lr.safetensors |
+		awk '{ exit !($1 > 1 && $1 > 4 * ($2 < 0 ? -$2 : $2)) }'
+}
+
 @test "two workers, two servers: lr learns, every sample once an epoch" {
 	make_csv
 	lr_layout
@@ -186,13 +197,7 @@ audit_values() {
 	ended "$W1"
 	[ "$status" -eq 0 ]
 	[[ $(ask shardd.sock stat) == *" samples-done=4000 samples-repeated=0 "* ]]
-	# the weight of x1, which says much, against that of x2, which says nothing
-	ckpt export ck lr.safetensors
-	head=$(od -An -t u8 -N 8 lr.safetensors)
-	at=$(dd if=lr.safetensors bs=1 skip=8 count=$((head)) 2>/dev/null |
-		sed 's/.*"dense.weight"[^}]*"data_offsets":[^0-9]*\([0-9]*\).*/\1/')
-	od -An -t f4 -j $((head + 8 + at)) -N 8 lr.safetensors |
-		awk '{ exit !($1 > 1 && $1 > 4 * ($2 < 0 ? -$2 : $2)) }'
+	has_learnt ck
 }
 
 @test "audit: exact under bsp, ssp and asp, whatever the batch sizes" {
@@ -880,12 +885,7 @@ WDL=(--model wdl --embed 4 --hidden 8)
 	[ "$status" -eq 0 ]
 	[[ $(ask shardd.sock stat) == *" samples-done=4000 samples-repeated=0 "* ]]
 	[[ $(ask r0.sock counters) == *"verb=look requests=2 errors=0"* ]]
-	ckpt export ck lr.safetensors
-	head=$(od -An -t u8 -N 8 lr.safetensors)
-	at=$(dd if=lr.safetensors bs=1 skip=8 count=$((head)) 2>/dev/null |
-		sed 's/.*"dense.weight"[^}]*"data_offsets":[^0-9]*\([0-9]*\).*/\1/')
-	od -An -t f4 -j $((head + 8 + at)) -N 8 lr.safetensors |
-		awk '{ exit !($1 > 1 && $1 > 4 * ($2 < 0 ? -$2 : $2)) }'
+	has_learnt ck
 }
 
 @test "allreduce: audit is exact, whatever the sizes, with steps, a backup worker, one that comes late" {

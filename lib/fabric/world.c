@@ -13,12 +13,9 @@
 
 #include <errno.h>
 #include <mpi.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #define HEARD 48               /* messages that may wait for us, beyond what MPI keeps */
 #define ROUNDS 16              /* looks of one turn, before others have theirs */
@@ -42,12 +39,6 @@ struct flight {
 	world_came_fn *came; /* in place of done */
 	void *arg;
 	size_t bytes; /* that came, for `came` */
-};
-
-struct call {
-	struct call *next;
-	world_done_fn *fn;
-	void *arg;
 };
 
 struct listener {
@@ -76,16 +67,13 @@ struct world {
 	MPI_Status *status;
 	struct flight *landed;
 	size_t index_room, status_room, landed_room;
-	struct event *turn, *called;
+	struct event *turn;
 	struct mpi_sockets sockets;
 	double busy_until, sleep, found_at;
 	int quiet; /* looks since something came */
 	int is_new; /* something may have come where no socket was watched */
 	uint64_t sleeps;
 	struct world_counts counts;
-	int call_fd;
-	pthread_mutex_t lock; /* of calls */
-	struct call *first_call, **last_call;
 };
 
 static void arm(struct world *w, double seconds)
@@ -344,45 +332,6 @@ static void on_socket(evutil_socket_t fd, short what, void *world)
 	take_turn(w);
 }
 
-/* ---- calls from other threads ---- */
-
-int world_call(struct world *w, world_done_fn *fn, void *arg)
-{
-	struct call *c = malloc(sizeof *c);
-	if (!c)
-		return -1;
-	*c = (struct call){.fn = fn, .arg = arg};
-	pthread_mutex_lock(&w->lock);
-	*w->last_call = c;
-	w->last_call = &c->next;
-	pthread_mutex_unlock(&w->lock);
-	uint64_t one = 1;
-	(void)!write(w->call_fd, &one, sizeof one);
-	return 0;
-}
-
-static struct call *take_calls(struct world *w)
-{
-	pthread_mutex_lock(&w->lock);
-	struct call *first = w->first_call;
-	w->first_call = NULL;
-	w->last_call = &w->first_call;
-	pthread_mutex_unlock(&w->lock);
-	return first;
-}
-
-static void on_called(evutil_socket_t fd, short what, void *world)
-{
-	uint64_t n;
-	(void)what;
-	(void)!read(fd, &n, sizeof n);
-	for (struct call *c = take_calls(world), *next; c; c = next) {
-		next = c->next;
-		c->fn(c->arg);
-		free(c);
-	}
-}
-
 /* ---- making and ending ---- */
 
 static void on_end(unsigned rank, const void *data, size_t bytes, void *world)
@@ -442,12 +391,8 @@ static int meet(struct world *w, struct error *err)
 static int make_events(struct world *w, struct error *err)
 {
 	struct event_base *base = w->options.base;
-	w->call_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	w->turn = evtimer_new(base, on_turn, w);
-	w->called = w->call_fd < 0 ? NULL
-				   : event_new(base, w->call_fd, EV_READ | EV_PERSIST, on_called, w);
-	if (!w->turn || !w->called || event_add(w->called, NULL) != 0 ||
-	    mpi_sockets_begin(&w->sockets, base, on_socket, w) != 0)
+	if (!w->turn || mpi_sockets_begin(&w->sockets, base, on_socket, w) != 0)
 		return error_set(err, ERROR_OS, "the MPI world", "no event loop");
 	return 0;
 }
@@ -455,17 +400,9 @@ static int make_events(struct world *w, struct error *err)
 /* What MPI does not hold. */
 static void free_world(struct world *w)
 {
-	for (struct call *c = take_calls(w), *next; c; c = next) {
-		next = c->next;
-		free(c);
-	}
 	mpi_sockets_end(&w->sockets);
 	if (w->turn)
 		event_free(w->turn);
-	if (w->called)
-		event_free(w->called);
-	if (w->call_fd >= 0)
-		close(w->call_fd);
 	free(w->request);
 	free(w->flight);
 	free(w->index);
@@ -473,7 +410,6 @@ static void free_world(struct world *w)
 	free(w->landed);
 	free(w->heard);
 	free(w->who);
-	pthread_mutex_destroy(&w->lock);
 	free(w);
 }
 
@@ -484,9 +420,6 @@ int world_open(struct world **out, const struct world_options *options, struct e
 	if (!w)
 		return error_set(err, ERROR_OS, "the MPI world", "out of memory");
 	w->options = *options;
-	w->call_fd = -1;
-	w->last_call = &w->first_call;
-	pthread_mutex_init(&w->lock, NULL);
 	if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) {
 		free_world(w);
 		return error_set(err, ERROR_UNAVAILABLE, "the MPI world", "can't be entered");

@@ -91,9 +91,6 @@ int world_receive_some(struct world *w, unsigned rank, enum world_channel channe
 
 /* ---- others ---- */
 
-/* From any thread: fn(arg) is called soon on the world's thread. -1: out of memory. */
-int world_call(struct world *w, world_done_fn *fn, void *arg);
-
 /* What the world has done so far. */
 struct world_counts {
 	uint64_t messages_sent, messages_received;

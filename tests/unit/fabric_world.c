@@ -1,4 +1,4 @@
-/* fabric/world: messages, bulk and calls of a world of one rank: this process. */
+/* fabric/world: messages and bulk of a world of one rank: this process. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -8,7 +8,6 @@
 #include "fabric/world.h"
 
 #include <event2/event.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,26 +116,6 @@ static void bulk_may_be_less(void **state)
 	assert_string_equal(to[1], "less");
 }
 
-static void *call_from_beside(void *arg)
-{
-	for (int i = 0; i < 100; i++)
-		if (world_call(world, on_done, arg) != 0)
-			return arg;
-	return NULL;
-}
-
-static void calls_come_from_other_threads(void **state)
-{
-	(void)state;
-	pthread_t beside;
-	void *failed;
-	done = 0;
-	assert_int_equal(pthread_create(&beside, NULL, call_from_beside, &done), 0);
-	run_until(&done, 100);
-	assert_int_equal(pthread_join(beside, &failed), 0);
-	assert_null(failed);
-}
-
 static void who_is_there(void **state)
 {
 	(void)state;
@@ -171,7 +150,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {cmocka_unit_test(who_is_there),
 					   cmocka_unit_test(messages_keep_their_order),
 					   cmocka_unit_test(bulk_goes_by_its_tag),
-					   cmocka_unit_test(bulk_may_be_less),
-					   cmocka_unit_test(calls_come_from_other_threads)};
+					   cmocka_unit_test(bulk_may_be_less)};
 	return cmocka_run_group_tests_name("fabric_world", tests, enter, leave);
 }
