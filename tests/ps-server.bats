@@ -123,7 +123,7 @@ dense() {
 }
 
 @test "--hung: a member that keeps its connection and does not move is let go of; it may come back" {
-	server ps0 --dense 4 --optimizer sgd --lr 1 --hung 4
+	server ps0 --dense 4 --optimizer sgd --lr 1 --hung 10
 	join a ps0.sock w0
 	answered a 'ok iteration=0 members=1'
 	push a w0 1 0
@@ -142,6 +142,7 @@ dense() {
 	push b w1 1 2
 	answered b 'err code=fenced'
 	tell b "join worker=w1 generation=2 $ME\n"
+	wait_for 'ask ps0.sock members | grep -q joining'
 	push a w0 4 3
 	answered b 'ok iteration=4 members=2'
 	[ "$(dense ps0.sock 4)" = "-4 -8 -12 -16" ]
