@@ -158,8 +158,7 @@ dense() {
 	answered a 'ok iteration=1 applied=1'
 	answered b 'ok iteration=1 members=2'
 	push a w0 2 1 1
-	run ask ps0.sock stat
-	[[ $output == *"iteration=1 "*"staged=1"* ]]
+	wait_for 'ask ps0.sock stat | grep -q "iteration=1 .*staged=1"'
 	push b w1 1 1 3
 	answered a 'ok iteration=2 applied=1'
 	answered b 'ok iteration=2 applied=1'
