@@ -2,10 +2,12 @@
 #include "run/sup.h"
 
 #include "base/clock.h"
+#include "base/fs.h"
 #include "ckpt/ckpt.h"
 #include "proc/child.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -36,16 +38,53 @@ static struct sup_node *next_away(const struct supervisor *s, const char *dir,
 	return NULL;
 }
 
+/* The next file that a trainer has saved where ours are not seen: file, and who. NULL: none. */
+static struct sup_node *next_saved_away(const struct supervisor *s, const char *dir, char *file,
+					size_t max)
+{
+	struct sup_node *found = NULL;
+	struct ckpt_manifest *m = malloc(sizeof *m); /* large */
+	if (!m || ckpt_manifest_read(m, dir, NULL) != 0) {
+		free(m);
+		return NULL;
+	}
+	for (size_t i = 0; !found && i < m->count; i++) {
+		const char *name = m->file[i].name, *slash = strchr(name, '/');
+		if (!slash || slash == name)
+			continue;
+		EACH_OF (n, s, &role_agent) {
+			size_t len = strlen(n->id);
+			if (!n->place.apart || len != (size_t)(slash - name) ||
+			    memcmp(n->id, name, len) != 0)
+				continue;
+			int fits = snprintf(file, max, "%s/%s", dir, name) < (int)max;
+			if (fits && access(file, F_OK) != 0)
+				found = n;
+		}
+	}
+	free(m);
+	return found;
+}
+
 int sup_parts_are_away(const struct supervisor *s, const char *dir)
 {
+	char file[sizeof s->parts.file];
+	if (job_is_foreign(s->job))
+		return next_saved_away(s, dir, file, sizeof file) != NULL;
 	return next_away(s, dir, NULL) != NULL;
+}
+
+/* Who leave something of a checkpoint on their hosts. */
+static const struct role *writers(const struct supervisor *s)
+{
+	return job_is_foreign(s->job) ? &role_agent : sup_keepers(s);
 }
 
 /* The next whose host does not see ours; after `after` (NULL: from the first on). NULL: none. */
 static struct sup_node *next_apart(const struct supervisor *s, const struct sup_node *after)
 {
 	int passed = after == NULL;
-	EACH_OF (n, s, sup_keepers(s)) {
+	EACH_OF (n, s, writers(s)) {
 		if (passed && n->place.apart)
 			return n;
 		passed |= n == after;
@@ -148,8 +187,17 @@ static void on_end(const struct node_end *end, enum child_cut cut, const char *o
 		go_sweep(s, p->node);
 		return;
 	}
-	if (p->doing == PARTS_FETCH && has_come(s)) {
+	int came = p->doing == PARTS_FETCH && has_come(s);
+	if (came)
 		log_part(s);
+	if (job_is_foreign(s->job)) {
+		if (came)
+			go_on(s, NULL);
+		else
+			sup_checkpoint_parts(s, 0);
+		return;
+	}
+	if (came) {
 		p->doing = PARTS_DROP;
 		if (start(s) == 0)
 			return;
@@ -157,12 +205,36 @@ static void on_end(const struct node_end *end, enum child_cut cut, const char *o
 	go_on(s, p->node);
 }
 
+/* What a trainer has saved goes from its host when all of it is here, in one sweep. */
+static void fetch_saved(struct supervisor *s)
+{
+	struct sup_parts *p = &s->parts;
+	char dir[sizeof p->file];
+	struct error err;
+	p->node = next_saved_away(s, p->dir, p->file, sizeof p->file);
+	if (!p->node) {
+		sup_parts_left(s, p->dir);
+		go_sweep(s, NULL);
+		return;
+	}
+	fs_dirname(p->file, dir, sizeof dir);
+	if (fs_make_dirs(dir, &err) != 0) {
+		sup_note(s, "warning", "%s: %s", err.place, err.text);
+		sup_checkpoint_parts(s, 0);
+	} else if (start(s) != 0)
+		sup_checkpoint_parts(s, 0);
+}
+
 static void go_on(struct supervisor *s, const struct sup_node *after)
 {
 	struct sup_parts *p = &s->parts;
-	p->node = next_away(s, p->dir, after);
 	p->doing = PARTS_FETCH;
 	p->began = clock_mono();
+	if (job_is_foreign(s->job)) {
+		fetch_saved(s);
+		return;
+	}
+	p->node = next_away(s, p->dir, after);
 	if (!p->node && !sup_parts_are_away(s, p->dir)) {
 		go_sweep(s, NULL);
 		return;

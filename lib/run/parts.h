@@ -6,6 +6,7 @@
 #ifndef PACELINE_RUN_PARTS_H
 #define PACELINE_RUN_PARTS_H
 
+#include "ckpt/ckpt.h"
 #include "job/dirs.h"
 
 #include <stddef.h>
@@ -19,7 +20,7 @@ struct supervisor;
 struct sup_parts {
 	struct child *child; /* NULL: none is under way */
 	struct sup_node *node;
-	char dir[DIRS_PATH_MAX], file[DIRS_PATH_MAX + 32];
+	char dir[DIRS_PATH_MAX], file[DIRS_PATH_MAX + CKPT_NAME_MAX];
 	enum { PARTS_FETCH, PARTS_DROP, PARTS_SWEEP } doing; /* bring it; remove it there; what is left */
 	char left[PARTS_LEFT_MAX][DIRS_PATH_MAX]; /* checkpoints that may lie on other hosts for nothing */
 	size_t left_count;

@@ -268,11 +268,21 @@ static void step_running(struct supervisor *s)
 		sup_checkpoint_make(s);
 }
 
+static int all_run(const struct supervisor *s)
+{
+	EACH_OF (n, s, sup_trainers(s))
+		if (!sup_node_runs(n))
+			return 0;
+	return 1;
+}
+
 /* Trainers save what they have before they end; workers have nothing that servers have not. */
 static void step_winding(struct supervisor *s)
 {
 	if (job_has_foreign_parameters(s->job)) {
-		if (!sup_checkpoint_is_made(s))
+		if (!all_run(s))
+			sup_enter(s, PHASE_STOPPING); /* what one did without the others is done again */
+		else if (!sup_checkpoint_is_made(s))
 			sup_enter(s, PHASE_LAST_CUT);
 		return;
 	}
@@ -284,6 +294,10 @@ static void step_winding(struct supervisor *s)
 
 static void step_last_cut(struct supervisor *s)
 {
+	if (any_starting(s)) { /* those that have parameters themselves */
+		sup_ask_members(s);
+		sup_kick_after(s, READY_SECONDS);
+	}
 	if (s->checkpoint.made == s->phases.cuts_before) {
 		sup_checkpoint_make(s);
 		return;

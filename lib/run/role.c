@@ -323,6 +323,14 @@ static void add_predict(struct words *w, const struct sup_node *n)
 	add_text(w, "--predict-save", path);
 }
 
+static void add_patience(struct words *w, const struct supervisor *s)
+{
+	/* Who is hung is found here: a worker that waits for him must not give up first. */
+	add_real(w, "--answer", ANSWER_SECONDS);
+	/* It sits out a rollback longer than we do, even when a server hangs as it starts. */
+	add_real(w, "--wait", fmin(2 * s->watchdog.rules.least[PULSE_START], WAIT_SECONDS_MAX));
+}
+
 static void worker_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
 {
 	const struct supervisor *s = n->sup;
@@ -354,10 +362,7 @@ static void worker_words(struct words *w, const struct sup_node *n, uint64_t lif
 	add_report(w, job);
 	add_text(w, "--profile", job->profile);
 	add_predict(w, n);
-	/* Who is hung is found here: a worker that waits for him must not give up first. */
-	add_real(w, "--answer", ANSWER_SECONDS);
-	/* It sits out a rollback longer than we do, even when a server hangs as it starts. */
-	add_real(w, "--wait", fmin(2 * s->watchdog.rules.least[PULSE_START], WAIT_SECONDS_MAX));
+	add_patience(w, s);
 	add_drag(w, n, life);
 }
 
@@ -426,6 +431,9 @@ static void agent_words(struct words *w, const struct sup_node *n, uint64_t life
 		add(w, "%zu/%zu", sup_rank(n), sup_count(s, n->role));
 		if (restored(s))
 			add_text(w, "--resume", restored(s));
+		add_count(w, "--ahead", job->ahead);
+		add_report(w, job);
+		add_patience(w, s);
 	} else
 		add_rows(w, s);
 	add_socket(w, s, "--monitor", "bpt-monitor");

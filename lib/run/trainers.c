@@ -31,6 +31,16 @@ int sup_goes_back(const struct sup_node *n)
 	       (n->role == &role_agent && job_has_foreign_parameters(n->sup->job));
 }
 
+int sup_trainers_can_save(const struct supervisor *s)
+{
+	if (!job_has_foreign_parameters(s->job) || s->phases.now == PHASE_FIRST_CUT)
+		return 1;
+	EACH_OF (n, s, &role_agent)
+		if (n->stage != STAGE_READY)
+			return 0;
+	return 1;
+}
+
 /* ---- where they meet ---- */
 
 void sup_trainers_address(const struct supervisor *s, char *out, size_t max)

@@ -42,6 +42,8 @@ int sup_goes_back(const struct sup_node *n);
 
 /* Of rank 0's host, as the others reach it. */
 void sup_trainers_address(const struct supervisor *s, char *out, size_t max);
+/* Whether a checkpoint would have what each of them has learnt: all are there, or none was yet. */
+int sup_trainers_can_save(const struct supervisor *s);
 /* They begin together: another port than before. */
 void sup_trainers_begin(struct supervisor *s);
 /* An end as the command's own. */
