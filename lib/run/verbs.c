@@ -129,6 +129,8 @@ static void put_job(struct supervisor *s, struct request *rq)
 	record_add_u64(&o, "held", s->progress.stat.held);
 	record_add_u64(&o, "incarnation", s->recover.incarnation);
 	record_add_u64(&o, "restarts", sup_all_restarts(s));
+	if (job_has_foreign_parameters(s->job))
+		record_add_u64(&o, "repeated", s->trainers.repeated);
 	record_add(&o, "checkpoint", s->checkpoint.latest);
 	record_add_seconds(&o, "up", clock_mono() - s->phases.started);
 	record_add(&o, "decision", s->actions.last);
