@@ -27,6 +27,7 @@
  * - no settle is outstanding between SAVE and CUT;
  * - with `balance`, the members of an iteration were told sizes of one call of it;
  * with replicas also (tests/unit/lead_sums.c):
+ * - what is settled of a member is the push that its replica has summed;
  * - no replica is told to step with a sum that it lacks, and all of them step alike;
  * - what is in a replica is what was settled up to its iteration, whoever died meanwhile.
  * The Spin models of the life of a batch check the same: change both.
@@ -196,11 +197,21 @@ struct gate_replica {
 };
 void gate_replica(struct gate *g, size_t replica, const struct gate_replica *where);
 void gate_replica_gone(struct gate *g, size_t replica); /* its connection is */
+/* What it has added for a member of its own; before gate_summed() of that epoch. */
+void gate_summed_of(struct gate *g, size_t replica, uint64_t epoch, const char *worker,
+		    uint64_t generation, uint64_t sequence, uint64_t count);
 /* It has the sum of this epoch; an old one is passed over. sum: its checksum, if that was asked. */
 void gate_summed(struct gate *g, size_t replica, uint64_t epoch, uint64_t sum);
 /* Nothing was summed: that worker's gradient can't be. */
 void gate_diverged(struct gate *g, uint64_t epoch, const char *worker, uint64_t generation,
 		   const char *why);
+/* Nothing was summed: that worker told the lead of another push than its replica. */
+void gate_refused(struct gate *g, uint64_t epoch, const char *worker, uint64_t generation,
+		  const char *why);
+/* The epoch of a sum that is not here, though all its members have pushed; 0: none. */
+uint64_t gate_sum_due(const struct gate *g);
+/* It takes long: replicas that lack it are told which pushes are here (HOLD). */
+void gate_sum_late(struct gate *g);
 /* The sum of this epoch can't be made (the fabric went): a new one, now. */
 void gate_sum_again(struct gate *g, uint64_t epoch);
 /* It has the parameters of gate_iteration(); of another one: the fill has failed. */
@@ -213,7 +224,8 @@ void gate_fill_again(struct gate *g, size_t replica);
 
 enum gate_effect_kind {
 	GATE_ANSWER, /* token, ok, fields or code and text, actions */
-	GATE_HOLD,   /* push[pushes]: parts keep them until APPLY or THROW, or say what they lack */
+	GATE_HOLD,   /* push[pushes]: parts keep them until APPLY or THROW, or say what they lack;
+			with replicas: to[tos], epoch: they say it to the sum */
 	GATE_SETTLE, /* number, iteration, line[lines] */
 	GATE_APPLY,  /* iteration (before), units, push[pushes], samples, loss; with replicas:
 			to[tos], epoch, divisor; units 0: it was committed before */
@@ -223,6 +235,7 @@ enum gate_effect_kind {
 	GATE_CUT,    /* iteration: every part forks behind the last apply; or one replica */
 	GATE_SUM,    /* to[tos]: epoch, iteration, check, member[members] */
 	GATE_FILL,   /* replica: epoch, from the replica `from`, which is at iteration */
+	GATE_REFUSED, /* worker, generation, fields: why it is out, for people */
 	GATE_QUIT    /* the lead must end; fields: why; "": the incarnation, or the term, is not in
 			force any more */
 };

@@ -63,6 +63,8 @@ struct worker {
 	/* with replicas */
 	size_t replica;  /* that it pushes to, or will when it has joined */
 	uint64_t listed; /* generation that is in the sum that is open; 0: it is not */
+	uint64_t summed; /* epoch for which its replica said what it has added, */
+	uint64_t summed_sequence, summed_count; /* and that */
 	uint64_t diverged; /* generation whose gradient could not be summed; 0: none */
 	char why[160];     /* then */
 	UT_hash_handle hh;

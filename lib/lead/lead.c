@@ -5,6 +5,7 @@
 #include "lead/lead_internal.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 
 #include <event2/event.h>
 #include <stdarg.h>
@@ -229,7 +230,10 @@ void lead_pump(struct lead *l)
 			answer(l, e);
 			break;
 		case GATE_HOLD:
-			hold(l, e);
+			if (l->replicas)
+				lead_hold(l, e);
+			else
+				hold(l, e);
 			break;
 		case GATE_SETTLE:
 			lead_settle(l, e);
@@ -252,6 +256,11 @@ void lead_pump(struct lead *l)
 			break;
 		case GATE_FILL:
 			lead_fill(l, e);
+			break;
+		case GATE_REFUSED:
+			if (log_is_worth(++l->refusals))
+				log_say(LOG_LEVEL_WARNING, "%s: %s: it is refused; %llu so far",
+					e->worker, e->fields, (unsigned long long)l->refusals);
 			break;
 		case GATE_QUIT:
 			quit(l, e);

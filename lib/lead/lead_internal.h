@@ -139,6 +139,7 @@ int lead_replicas_start(struct lead *l, struct event_base *base);
 void lead_replicas_stop(struct lead *l);
 void lead_replicas_free(struct lead *l);
 void lead_sum(struct lead *l, const struct gate_effect *e);
+void lead_hold(struct lead *l, const struct gate_effect *e);
 void lead_step(struct lead *l, const struct gate_effect *e);
 void lead_fill(struct lead *l, const struct gate_effect *e);
 void lead_replicas_throw(struct lead *l, struct order *order);

@@ -360,6 +360,7 @@ static void on_stat(struct request *rq, void *lead)
 	if (l->replicas) {
 		char names[RECORD_LINE_MAX / 2];
 		lead_replicas_names(l, names, sizeof names);
+		record_add_u64(&o, "refused", l->refusals);
 		record_add(&o, "replicas", names);
 		record_add_u64(&o, "epoch", gate_epoch(l->gate));
 		record_add_u64(&o, "term", l->term);
