@@ -14,6 +14,7 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PROGRAM "ckpt"
@@ -164,8 +165,24 @@ static void tell_damage(const char *place, const char *text, void *arg)
 	fprintf(stderr, "%s: %s: %s\n", PROGRAM, place, text);
 }
 
+/* One file of a checkpoint, whose others may be missing. */
+static int verify_file(const char *path, struct error *err)
+{
+	char dir[CKPT_PATH_MAX];
+	fs_dirname(path, dir, sizeof dir);
+	const char *slash = strrchr(path, '/');
+	if (ckpt_check_sum(dir, slash ? slash + 1 : path, err) == 0)
+		return 0;
+	if (err->code == ERROR_DATA || err->code == ERROR_NOINPUT)
+		err->code = ERROR_NEGATIVE;
+	return -1;
+}
+
 static int run_verify(const char *const *operand, struct error *err)
 {
+	struct stat st;
+	if (stat(operand[0], &st) == 0 && S_ISREG(st.st_mode))
+		return verify_file(operand[0], err);
 	int found = ckpt_verify(operand[0], tell_damage, NULL, err);
 	if (found < 0)
 		return -1;

@@ -152,6 +152,8 @@ static const struct row own_rows[] = {
 	 "what starts nodes on other machines; found out when not given"},
 	{"PLACE", PLACING, AT(place), "spread", 0, 0, "spread|fill|HOST:N", FREE,
 	 "how workers are spread over HOSTS"},
+	{"HOST_WAIT", REAL, AT(host_wait), "600", 0, 1e9, NULL, FREE,
+	 "seconds for a host that is gone and without which nothing goes on, 0: for ever"},
 	{"RESTARTS", COUNT, AT(restarts), "10", 0, 1e6, NULL, FREE,
 	 "how many times in a row a node is started again"},
 	{"HUNG", DEADLINES_OF, AT(hung), "", 0, 0, NULL, FREE,

@@ -58,6 +58,7 @@ struct job {
 	struct job_list hosts; /* names; none: this machine, or what Slurm has allocated (hosts.h) */
 	char *launcher;        /* local | slurm | ssh; "": found out */
 	char *place;           /* spread | fill | HOST:N,...; see hosts.h */
+	double host_wait;      /* seconds, 0: for ever */
 	/* decisions */
 	char *solution; /* a name, or the path of an executable */
 	double every, shorter, longer;

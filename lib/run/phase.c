@@ -374,7 +374,12 @@ static int stop(struct supervisor *s, int service, int sig)
 static void step_stopping(struct supervisor *s)
 {
 	int sig = s->phases.goal == GOAL_FAIL || s->phases.interrupted > 1 ? SIGKILL : SIGTERM;
-	if (stop(s, 0, sig) && stop(s, 1, SIGTERM))
+	if (sig == SIGKILL)
+		sup_checkpoint_abandon(s);
+	if (!stop(s, 0, sig))
+		return;
+	int ended = sup_parts_end(s);
+	if (stop(s, 1, SIGTERM) && ended)
 		sup_enter(s, PHASE_SCORING);
 }
 

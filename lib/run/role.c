@@ -4,6 +4,7 @@
  */
 #include "run/sup.h"
 
+#include "base/fs.h"
 #include "base/grow.h"
 #include "base/words.h"
 #include "proc/process.h"
@@ -17,6 +18,7 @@
 #define REPORT_SECONDS_MAX 0.5
 #define ANSWER_SECONDS 864000.0
 #define WAIT_SECONDS_MAX 86400.0
+#define LEARNT_BYTES_MAX (64u << 20)
 
 /* Words one behind the other, then made into one block. */
 struct words {
@@ -300,26 +302,61 @@ static void replica_words(struct words *w, const struct sup_node *n, uint64_t li
 	add_drag(w, n, life);
 }
 
+int sup_workers_learn(const struct supervisor *s)
+{
+	return job_balance(s->job) && strcmp(s->job->solution, "lb-bsp") == 0;
+}
+
+static void learnt_path(const struct sup_node *n, char *out)
+{
+	char name[96];
+	snprintf(name, sizeof name, "predict-%s", n->id);
+	dirs_state(&n->sup->dirs, name, out);
+}
+
 /* A worker starts with what it learnt in its earlier life; a new one with what PREDICT_FROM says,
  * the state of another job or one file, or with what another worker of this job has learnt. */
-static void add_predict(struct words *w, const struct sup_node *n)
+static int find_learnt(const struct sup_node *n, char out[DIRS_PATH_MAX])
 {
 	const struct job *job = n->sup->job;
-	char name[96], path[DIRS_PATH_MAX], other[DIRS_PATH_MAX], state[DIRS_PATH_MAX];
-	if (!job_balance(job) || strcmp(job->solution, "lb-bsp") != 0)
-		return;
-	snprintf(name, sizeof name, "predict-%s", n->id);
+	char state[DIRS_PATH_MAX];
+	learnt_path(n, out);
+	if (access(out, F_OK) == 0)
+		return 0;
+	if (job->predict_from[0]) {
+		if (dirs_learnt(job->predict_from, n->id, out) != 0)
+			snprintf(out, DIRS_PATH_MAX, "%s", job->predict_from);
+		return 0;
+	}
 	dirs_state(&n->sup->dirs, "", state);
-	dirs_state(&n->sup->dirs, name, path);
-	add_text(w, "--predict", job->predict);
-	if (access(path, F_OK) == 0)
+	return dirs_learnt(state, n->id, out);
+}
+
+/* What is brought to another host is the worker's own: nothing of another name is written there. */
+static void take_learnt(const struct sup_node *n, char path[DIRS_PATH_MAX])
+{
+	char own[DIRS_PATH_MAX], *text;
+	size_t len;
+	learnt_path(n, own);
+	if (!n->place.apart || strcmp(path, own) == 0 ||
+	    fs_read_file(path, LEARNT_BYTES_MAX, &text, &len, NULL) != 0)
+		return;
+	if (fs_replace_file(own, text, len, NULL) == 0)
+		memcpy(path, own, sizeof own);
+	free(text);
+}
+
+static void add_predict(struct words *w, const struct sup_node *n)
+{
+	char path[DIRS_PATH_MAX];
+	if (!sup_workers_learn(n->sup))
+		return;
+	add_text(w, "--predict", n->sup->job->predict);
+	if (find_learnt(n, path) == 0) {
+		take_learnt(n, path);
 		add_text(w, "--predict-load", path);
-	else if (job->predict_from[0])
-		add_text(w, "--predict-load",
-			 dirs_learnt(job->predict_from, n->id, other) == 0 ? other
-									    : job->predict_from);
-	else if (dirs_learnt(state, n->id, other) == 0)
-		add_text(w, "--predict-load", other);
+	}
+	learnt_path(n, path);
 	add_text(w, "--predict-save", path);
 }
 

@@ -69,6 +69,8 @@ extern const struct role role_fabric, role_shardd, role_monitor, role_lead, role
 /* In the order in which they are listed; NULL behind the last. */
 extern const struct role *const roles[];
 
+/* They keep what they learn about their speeds (predict-ID). */
+int sup_workers_learn(const struct supervisor *s);
 /* The argument vector of a node's process; one block, to be freed. NULL: err says why. */
 char **sup_command(const struct sup_node *n, uint64_t life, int take_over, struct error *err);
 /* Directories and files that its next process needs, where its host does not see ours, as paths. */

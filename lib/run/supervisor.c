@@ -159,7 +159,7 @@ static int end_status_of(const struct supervisor *s)
 	if (s->phases.goal == GOAL_FAIL || s->phases.interrupted)
 		return s->phases.fail_status;
 	if (s->phases.goal == GOAL_STOP)
-		return ERROR_TEMPFAIL;
+		return s->phases.fail_status ? s->phases.fail_status : ERROR_TEMPFAIL;
 	if (s->score.status)
 		return s->score.status;
 	return s->progress.stat.held > 0 ? ERROR_NEGATIVE : 0;
