@@ -26,7 +26,7 @@ touch_rows() {
 		printf 'pull worker=w0 generation=1 incarnation=1 iteration=0 dense=0 rows=%s bytes=%s\n' \
 			$((${#2} / 16)) $((${#2} / 4))
 		printf "$2"
-	} | socat -t 20 - "UNIX-CONNECT:$1" >/dev/null
+	} | socat -t 300 - "UNIX-CONNECT:$1" >/dev/null
 }
 
 # cut PATH: a checkpoint there.

@@ -4,7 +4,7 @@
 ask() {
 	local socket=$1
 	shift
-	printf '%s\n' "$@" | socat -t 20 - "UNIX-CONNECT:$socket" | tail -n +2
+	printf '%s\n' "$@" | socat -t 300 - "UNIX-CONNECT:$socket" | tail -n +2
 }
 
 # field KEY: its values in the records on stdin.

@@ -18,7 +18,7 @@ transcript() {
 		case $read in
 		'$ '*) command=${read#??} ;;
 		'= '*)
-			run --keep-empty-lines timeout 60 bash -o pipefail -c "$command" </dev/null
+			run --keep-empty-lines timeout 300 bash -o pipefail -c "$command" </dev/null
 			printf '%s' "${output//$T/DIR}" >got
 			compare "$command" "${read#= }"
 			: >want
@@ -796,7 +796,7 @@ E
 }
 
 # told REQUEST: what shardd answers.
-told() { printf '%s\n' "$1" | socat -t 10 - UNIX-CONNECT:s | grep -v ^paceline; }
+told() { printf '%s\n' "$1" | socat -t 300 - UNIX-CONNECT:s | grep -v ^paceline; }
 export -f told
 
 @test "shardd: requests that can't be answered" {

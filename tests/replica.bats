@@ -69,7 +69,7 @@ apply() {
 # dense SOCKET ITERATION: the dense parameters.
 dense() {
 	printf 'pull worker=x generation=1 %s iteration=%s dense=1 rows=0\n' "$ME" "$2" |
-		socat -t 20 - "UNIX-CONNECT:$1" | sed -n '3,$p' >model
+		socat -t 300 - "UNIX-CONNECT:$1" | sed -n '3,$p' >model
 	head -c 16 model | od -An -v -tf4 | xargs
 }
 
@@ -216,7 +216,7 @@ SGD='--optimizer sgd --lr 1'
 	apply l 0 1 2 2
 	answered l '^ok iteration=1'
 	printf 'pull worker=x generation=1 %s iteration=1 dense=0 rows=2 bytes=8\n\5\0\0\0\7\0\0\0' "$ME" |
-		socat -t 20 - UNIX-CONNECT:r0.sock | sed -n '3,$p' >model
+		socat -t 300 - UNIX-CONNECT:r0.sock | sed -n '3,$p' >model
 	[ "$(head -c 16 model | od -An -v -tf4 | xargs)" = "-1.5 -2 -0.5 -0.5" ]
 	# A row that can't be added is named by its key.
 	tell w "push worker=w0 generation=1 $ME sequence=2 iteration=1 count=1 dense=0 rows=1 bytes=12\n\7\0\0\0\0\0\x80\x3f\0\0\x80\xff"
@@ -324,7 +324,7 @@ SGD='--optimizer sgd --lr 1'
 	replica r0 0/2 --dense 4000000 $SGD --serve
 	replica r1 1/2 --dense 4000000 $SGD
 	# On a slow way: a little, and a pause.
-	printf '%s\n' '#!/bin/sh' "socat -t 60 - UNIX-CONNECT:$T/r0.sock |" \
+	printf '%s\n' '#!/bin/sh' "socat -t 300 - UNIX-CONNECT:$T/r0.sock |" \
 		'while dd bs=65536 count=1 2>/dev/null >chunk && [ -s chunk ]; do cat chunk; sleep 0.02; done' >slow
 	chmod +x slow
 	start slow socat UNIX-LISTEN:slow.sock EXEC:./slow

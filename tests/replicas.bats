@@ -43,7 +43,7 @@ work() {
 	local id=$1
 	shift
 	start "$id" worker --id "$id" --shards "$T/shardd.sock" --lead "$T/lead.sock" \
-		--replica "$T/r0.sock" --batch 20 --wait 10 --data data.csv --format csv --label label \
+		--replica "$T/r0.sock" --batch 20 --wait 120 --data data.csv --format csv --label label \
 		--dense x --model audit "$@"
 }
 
@@ -88,9 +88,9 @@ each_once() {
 	[ "$(stat_of lead.sock term)" = 1 ]
 	[ "$(stat_of lead.sock epoch)" -gt $((1 << 32)) ]
 	printf 'act bytes=%d\n%s' 68 $'action kind=adjust-bs id=w0 size=5 accum=1\naction kind=none id=w0\n\n\n\n' |
-		socat -t 5 - UNIX-CONNECT:lead.sock | grep -q '^ok'
+		socat -t 300 - UNIX-CONNECT:lead.sock | grep -q '^ok'
 	text=$'action kind=backup-workers count=1\n'
-	printf 'act bytes=%d\n%s' ${#text} "$text" | socat -t 5 - UNIX-CONNECT:lead.sock | grep -q '^ok'
+	printf 'act bytes=%d\n%s' ${#text} "$text" | socat -t 300 - UNIX-CONNECT:lead.sock | grep -q '^ok'
 	all_done
 	each_once
 	ask lead.sock finish | grep -q ^ok
@@ -184,7 +184,7 @@ lead_of_two() {
 work_at() {
 	local host=$1 id=$2 replica=$3
 	start "$id" worker --id "$id" --shards "$T/$host/shardd.sock" --lead "$T/$host/lead.sock" \
-		--replica "$T/$host/$replica.sock" --batch 20 --wait 60 --data data.csv --format csv \
+		--replica "$T/$host/$replica.sock" --batch 20 --wait 120 --data data.csv --format csv \
 		--label label --dense x --model audit --drag drag
 }
 
