@@ -46,7 +46,7 @@ struct news_list {
 struct pieces {
 	struct pieces_options options;
 	struct call *call; /* NULL: not connected */
-	uint64_t generation, samples, part_begin, part_samples;
+	uint64_t generation, samples, epochs, part_begin, part_samples;
 	int shuffled, is_fenced;
 	double lease;
 	struct asked_list asked; /* sent, and not answered */
@@ -105,6 +105,11 @@ int pieces_partition(const struct pieces *p, uint64_t *begin, uint64_t *samples)
 	*begin = p->part_begin;
 	*samples = p->part_samples;
 	return p->part_samples > 0;
+}
+
+uint64_t pieces_epochs(const struct pieces *p)
+{
+	return p->epochs;
 }
 
 double pieces_lease(const struct pieces *p)
@@ -277,6 +282,7 @@ static int read_hello(struct pieces *p, struct error *err)
 	const char *shuffle = record_get(r, "shuffle");
 	if (record_u64(r, "generation", 0, UINT64_MAX, &p->generation, err) != 0 ||
 	    record_u64(r, "samples", 1, UINT64_MAX, &p->samples, err) != 0 ||
+	    record_u64_opt(r, "epochs", 0, UINT64_MAX, &p->epochs, err) != 0 ||
 	    record_u64_opt(r, "partition-begin", 0, p->samples, &p->part_begin, err) != 0 ||
 	    record_u64_opt(r, "partition-samples", 0, p->samples, &p->part_samples, err) != 0)
 		return error_wrap(err, p->options.path);
@@ -464,7 +470,9 @@ static int ask(struct pieces *p, struct asked a, struct error *err)
 		p->heard = clock_mono();
 	if (keep_asked(&p->asked, a, err) != 0)
 		return -1;
-	if (send_asked(p, &a, err) == 0)
+	if (!p->call)
+		error_set(err, ERROR_UNAVAILABLE, p->options.path, "not connected");
+	else if (send_asked(p, &a, err) == 0)
 		return 0;
 	return come_back(p, err);
 }
@@ -630,7 +638,9 @@ static int is_silent(const struct pieces *p)
 /* A record that is there, or one that is not and should be. */
 static int hear(struct pieces *p, struct error *err)
 {
-	if (call_receive_within(p->call, &p->record, is_silent(p) ? 0 : p->options.answer_seconds,
+	if (!p->call)
+		error_set(err, ERROR_UNAVAILABLE, p->options.path, "not connected");
+	else if (call_receive_within(p->call, &p->record, is_silent(p) ? 0 : p->options.answer_seconds,
 				err) == 0)
 		return on_record(p, err);
 	return come_back(p, err);
@@ -643,7 +653,7 @@ int pieces_next(struct pieces *p, struct pieces_news *news, struct error *err)
 	while (result == 0 && p->news.first == p->news.count) {
 		if (open_count(&p->later) > 0 && clock_mono() >= p->later_at)
 			result = say_again(p, err);
-		else if (p->call && (answer_is_here(p) || is_silent(p)))
+		else if (p->call ? answer_is_here(p) || is_silent(p) : open_count(&p->asked) > 0)
 			result = hear(p, err);
 		else
 			return 0;

@@ -34,6 +34,7 @@ int pieces_hello(struct pieces *p, struct error *err);
 
 /* As the last hello said. */
 uint64_t pieces_samples(const struct pieces *p);
+uint64_t pieces_epochs(const struct pieces *p);
 /* Whether we have a partition; then its first row, and how many are in our own data. */
 int pieces_partition(const struct pieces *p, uint64_t *begin, uint64_t *samples);
 /* Of the last piece: seconds after which it comes back unless renewed; 0: never. */

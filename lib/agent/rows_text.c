@@ -7,6 +7,7 @@
  */
 #include "agent/rows_text.h"
 
+#include "base/fs.h"
 #include "base/grow.h"
 #include "base/random.h"
 #include "data/rowfile.h"
@@ -133,7 +134,7 @@ int rows_text_open(struct rows_text **out, const struct rows_text_options *o, st
 		rows_text_free(t);
 		return error_set(err, ERROR_OS, "", "out of memory");
 	}
-	if (open_all(t, o, err) != 0) {
+	if ((o->index_dir && fs_make_dirs(o->index_dir, err) != 0) || open_all(t, o, err) != 0) {
 		rows_text_free(t);
 		return -1;
 	}

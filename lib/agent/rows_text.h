@@ -27,7 +27,8 @@ struct rows_text;
 struct rows_text_options {
 	const char *const *paths; /* data files, in the order of their rows */
 	size_t count;
-	const char *index_dir; /* NULL: beside each file; where that can't be written, in memory */
+	const char *index_dir; /* made if it is not there; NULL: beside each file, and where that
+				can't be written, in memory */
 	int named;             /* the syntax was said; else it is that of the first file with rows */
 	struct row_syntax syntax;
 	int header; /* the header line is wanted: ERROR_CONFIG where rows have none */
