@@ -57,7 +57,7 @@ work() { # ID REPLICA [OPTION]...
 	local id=$1 replica=$2
 	shift 2
 	start "$id" worker --id "$id" --shards "$T/shardd.sock" --lead "$T/lead.sock" \
-		--replica "$T/r$replica.sock" --batch 25 --wait 10 --data data.csv --format csv \
+		--replica "$T/r$replica.sock" --batch 25 --wait 120 --data data.csv --format csv \
 		--label label --dense x --model audit "$@"
 }
 

@@ -120,7 +120,7 @@ info name=pending value=42 age=10.000000" ]
 		'history id=../../x' 'history id=w0 last=0' 'snapshot bytes=5'
 	[ "$(grep -c '^err code=' <<<"$output")" -ge 8 ]
 	[[ $output == *"err code=unknown-request"* ]]
-	printf 'snapshot\ninfo name=half value=1' | socat -t 20 - UNIX-CONNECT:m.sock >out
+	printf 'snapshot\ninfo name=half value=1' | socat -t 300 - UNIX-CONNECT:m.sock >out
 	[[ $(tail -1 out) == "err code=bad-request"*newline ]]
 	{ printf 'info name=long value='; head -c 100000 /dev/zero | tr '\0' x; echo; } |
 		socat - UNIX-CONNECT:m.sock >/dev/null || true
@@ -144,7 +144,7 @@ info name=pending value=42 age=10.000000" ]
 	monitor
 	mkfifo wish
 	exec 9<>wish
-	start watch bash -c 'exec socat -t 20 - UNIX-CONNECT:m.sock <wish 9>&-'
+	start watch bash -c 'exec socat -t 300 - UNIX-CONNECT:m.sock <wish 9>&-'
 	echo watch >&9
 	wait_for 'ask m.sock counters | grep -q "verb=watch requests=1"'
 	ask m.sock 'info name=pending value=7 at=5' 'info name=bad' \

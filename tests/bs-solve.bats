@@ -212,7 +212,7 @@ devices() {
 			printf 'worker id=%s time=%d.%05d mem=0.5\n' "$id" $((size / 100000)) $((size % 100000))
 		done >&"${FILTER[1]}"
 		echo >&"${FILTER[1]}"
-		while read -r -t 20 line <&"${FILTER[0]}" && [ -n "$line" ]; do
+		while read -r -t 300 line <&"${FILTER[0]}" && [ -n "$line" ]; do
 			echo "$k $line"
 			if [[ $line =~ ^batch\ id=([a-z0-9]+)\ size=([0-9]+) ]]; then
 				now[${BASH_REMATCH[1]}]=${BASH_REMATCH[2]}

@@ -26,7 +26,7 @@ touch_rows() {
 		printf 'pull worker=w0 generation=1 incarnation=1 iteration=0 dense=0 rows=%s bytes=%s\n' \
 			$((${#2} / 16)) $((${#2} / 4))
 		printf "$2"
-	} | socat -t 20 - "UNIX-CONNECT:$1" >/dev/null
+	} | socat -t 300 - "UNIX-CONNECT:$1" >/dev/null
 }
 
 # cut PATH: a checkpoint there.
@@ -128,6 +128,25 @@ checkpoints() {
 	run -66 ckpt show d/c
 	run -66 ckpt export d/c x
 	run -66 ckpt verify d/none
+}
+
+@test "verify: one file, whatever its neighbours are like" {
+	checkpoints c
+	cp -r d/c c
+	rm c/part-1
+	run -0 ckpt verify c/part-0
+	[ -z "$output" ]
+	(cd c && ckpt verify part-0)
+	flip c/part-0 100
+	run -1 ckpt verify c/part-0
+	[[ $output == *"c/part-0"* ]]
+	echo more >>c/layout
+	run -1 ckpt verify c/layout
+	cp c/part-0 c/other
+	run -1 ckpt verify c/other
+	[[ $output == *"names no file 'other'"* ]]
+	rm c/MANIFEST
+	run -1 ckpt verify c/part-0
 }
 
 @test "prune keeps the newest, what is protected, and what is in the making" {

@@ -27,7 +27,7 @@ stays() {
 	local host=$1
 	shift
 	mkfifo "$host.in"
-	start "$host.said" sh -c 'exec socat -t 20 - "UNIX-CONNECT:$1/fabric.sock" <"$1.in"' - "$T/$host"
+	start "$host.said" sh -c 'exec socat -t 300 - "UNIX-CONNECT:$1/fabric.sock" <"$1.in"' - "$T/$host"
 	CLIENT=$PID
 	exec 7>"$host.in"
 	printf '%s\n' "$@" >&7

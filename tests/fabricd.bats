@@ -54,7 +54,7 @@ fabric() {
 
 # say_routes HOST TEXT: as the payload of `routes`.
 say_routes() {
-	printf 'routes bytes=%d\n%s\n' $((${#2} + 1)) "$2" | socat -t 20 - "UNIX-CONNECT:$T/$1/fabric.sock" |
+	printf 'routes bytes=%d\n%s\n' $((${#2} + 1)) "$2" | socat -t 300 - "UNIX-CONNECT:$T/$1/fabric.sock" |
 		tail -n +2 | cut -f 1
 }
 
@@ -195,7 +195,7 @@ by_ssh() {
 asked() {
 	local host=$1
 	shift
-	printf '%s\n' "$@" | on "$host" socat -t 60 - "UNIX-CONNECT:$D/shardd.sock" | tail -n +2
+	printf '%s\n' "$@" | on "$host" socat -t 300 - "UNIX-CONNECT:$D/shardd.sock" | tail -n +2
 }
 
 @test "three hosts over ssh: shardd answers on all; a link is down for a while, nothing is lost" {
@@ -227,7 +227,7 @@ asked() {
 		"$(command -v fabricd)" -d "$HOSTS/local/run" --routes "$T/routes"
 	run asked h1 'hello worker=w1'
 	[[ $output == "ok generation=1 "* ]]
-	run on h2 socat -t 20 - "UNIX-CONNECT:$D/fabric.sock" <<<stat
+	run on h2 socat -t 300 - "UNIX-CONNECT:$D/fabric.sock" <<<stat
 	[[ $output == *"host host=h0 rank=0"*"host host=h2 rank=2"*"stat host=h2 "* ]]
 	# A rank that dies takes the others with it.
 	on h1 pkill -9 -x fabricd

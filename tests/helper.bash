@@ -35,10 +35,10 @@ start() {
 	PIDS+=("$PID")
 }
 
-# wait_for 'CONDITION': until it holds, a minute at least (a limit, not a measurement).
+# wait_for 'CONDITION': until it holds, three minutes at least (a limit, not a measurement).
 wait_for() {
 	local i
-	for i in $(seq 1200); do
+	for i in $(seq 4000); do
 		if eval "$1"; then return 0; fi
 		sleep 0.05
 	done

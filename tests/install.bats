@@ -189,7 +189,7 @@ systemctl enable --now shardd@ads.socket bpt-monitor@ads.socket
 ask() { # SOCKET LINE...
 	local socket=$1
 	shift
-	printf '%s\n' "$@" | runuser -u paceline -- socat -t 20 - UNIX-CONNECT:/run/paceline/ads/"$socket"
+	printf '%s\n' "$@" | runuser -u paceline -- socat -t 300 - UNIX-CONNECT:/run/paceline/ads/"$socket"
 }
 ask shardd.sock 'hello worker=w0' 'get worker=w0 generation=1' | grep '^shard id=0 epoch=0 begin=0 length=10 '
 [ "$(systemctl is-active shardd@ads.service)" = active ]
@@ -199,8 +199,8 @@ ask shardd.sock 'hello worker=w0 generation=1' | grep '^shard id=0 '
 ask shardd.sock 'hello worker=w1' 'get worker=w1 generation=1' | grep '^shard id=1 '
 wait_for '[ "$(systemctl is-active shardd@ads.service)" = active ]'
 # Root may, too; others may not.
-echo 'hello worker=w2' | socat -t 20 - UNIX-CONNECT:/run/paceline/ads/shardd.sock | grep ^ok
-if runuser -u nobody -- socat -t 20 - UNIX-CONNECT:/run/paceline/ads/shardd.sock <<<'hello worker=w3'; then false; fi
+echo 'hello worker=w2' | socat -t 300 - UNIX-CONNECT:/run/paceline/ads/shardd.sock | grep ^ok
+if runuser -u nobody -- socat -t 300 - UNIX-CONNECT:/run/paceline/ads/shardd.sock <<<'hello worker=w3'; then false; fi
 ask bpt-monitor.sock 'info name=pending value=3' | grep '^ok'
 [ "$(systemctl is-active bpt-monitor@ads.service)" = active ]
 wait_for 'grep -qs ^paceline_ /var/lib/paceline/ads/bpt.prom'
@@ -331,8 +331,8 @@ commands() {
 		grep -q ' state=done ' $state/again/summary
 		echo 'SHARDD_OPTIONS="-n 100 -b 10 -m 1"' >~/.config/paceline/ads.shardd
 		systemctl --user start shardd@ads.socket bpt-monitor@ads.socket
-		echo 'hello worker=w0' | socat -t 20 - UNIX-CONNECT:$XDG_RUNTIME_DIR/paceline/ads/shardd.sock | grep ^ok
-		echo snapshot | socat -t 20 - UNIX-CONNECT:$XDG_RUNTIME_DIR/paceline/ads/bpt-monitor.sock | grep ^ok
+		echo 'hello worker=w0' | socat -t 300 - UNIX-CONNECT:$XDG_RUNTIME_DIR/paceline/ads/shardd.sock | grep ^ok
+		echo snapshot | socat -t 300 - UNIX-CONNECT:$XDG_RUNTIME_DIR/paceline/ads/bpt-monitor.sock | grep ^ok
 		systemctl --user is-active shardd@ads bpt-monitor@ads
 	S
 	guest <<S

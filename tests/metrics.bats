@@ -22,7 +22,7 @@ value() {
 }
 
 # get PORT PATH: by HTTP, the whole answer.
-get() { printf 'GET %s HTTP/1.0\r\n\r\n' "$2" | socat -t 10 - "TCP4:127.0.0.1:$1"; }
+get() { printf 'GET %s HTTP/1.0\r\n\r\n' "$2" | socat -t 300 - "TCP4:127.0.0.1:$1"; }
 # page PORT FILE
 page() {
 	get "$1" /metrics | sed '1,/^\r$/d' >"$2"
@@ -68,7 +68,7 @@ strike() {
 		[ -n "$(value now.prom paceline_node_time_seconds_total 'id="w0"' "activity=\"$activity\"")" ]
 	done
 	grep -q '^paceline_job_info{job_name="tiny",model="lr",optimizer="adagrad",sync="bsp",solution="none",' now.prom
-	printf 'GET /metrics HTTP/1.0\r\n\r\n' | socat -t 10 - UNIX-CONNECT:run.sock | grep -q '^paceline_job_epochs{job_name="tiny"} 1000$'
+	printf 'GET /metrics HTTP/1.0\r\n\r\n' | socat -t 300 - UNIX-CONNECT:run.sock | grep -q '^paceline_job_epochs{job_name="tiny"} 1000$'
 	run get "$(port first.err)" /
 	[[ $output == "HTTP/1.0 404 Not Found"*"metrics of this training job are at /metrics." ]]
 	# Numbers that only grow: a restart, decisions by hand.
@@ -191,7 +191,7 @@ ss_port() {
 	[ "$(stat -c %a page.prom)" = 644 ]
 	printf '%s\n' 'device role=worker id=w0 type=v100 speed=1200 saturation=32 max=4000' \
 		'bpt role=worker id=w0 iter=7 time=0.5 size=64 accum=2 cpu=0.25' \
-		'info name=pending value=7' | socat -t 10 - UNIX-CONNECT:m.sock >/dev/null
+		'info name=pending value=7' | socat -t 300 - UNIX-CONNECT:m.sock >/dev/null
 	wait_for 'grep -q "^paceline_job_iteration 7$" page.prom'
 	strict page.prom
 }

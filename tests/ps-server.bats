@@ -75,7 +75,7 @@ push() {
 # dense SOCKET ITERATION: the dense parameters.
 dense() {
 	printf 'pull worker=x generation=1 %s iteration=%s dense=1 rows=0\n' "$ME" "$2" |
-		socat -t 20 - "UNIX-CONNECT:$1" | tail -c +1 | sed -n '3,$p' >model
+		socat -t 300 - "UNIX-CONNECT:$1" | tail -c +1 | sed -n '3,$p' >model
 	head -c "$((${3:-4} * 4))" model | od -An -v -tf4 | xargs
 }
 
@@ -111,7 +111,7 @@ dense() {
 		printf 'push worker=w0 generation=1 %s sequence=1 iteration=0 count=2 dense=1 rows=1 ranges=0:0:2 loss=1.5 bytes=28\n' "$ME"
 		printf '%b' "$G1234" '\5\0\0\0' '\0\0\x80\x3f\0\0\0\x40'
 		printf 'pull worker=w0 generation=1 %s iteration=1 dense=1 rows=1 bytes=4\n\5\0\0\0stat\nmembers\n' "$ME"
-	} | socat -t 20 - UNIX-CONNECT:ps0.sock >out
+	} | socat -t 300 - UNIX-CONNECT:ps0.sock >out
 	run grep -aE '^(paceline|ok|stat|member)' out
 	[ "${lines[0]}" = "paceline role=ps-server version=1 id=ps0 part=0/1 lead=1 sync=bsp incarnation=1 iteration=0 dense-begin=0 dense=4 width=2 boot=$(cat /proc/sys/kernel/random/boot_id)" ]
 	[ "${lines[1]}" = "ok iteration=0 members=1" ]
@@ -123,7 +123,7 @@ dense() {
 }
 
 @test "--hung: a member that keeps its connection and does not move is let go of; it may come back" {
-	server ps0 --dense 4 --optimizer sgd --lr 1 --hung 4
+	server ps0 --dense 4 --optimizer sgd --lr 1 --hung 10
 	join a ps0.sock w0
 	answered a 'ok iteration=0 members=1'
 	push a w0 1 0
@@ -142,6 +142,7 @@ dense() {
 	push b w1 1 2
 	answered b 'err code=fenced'
 	tell b "join worker=w1 generation=2 $ME\n"
+	wait_for 'ask ps0.sock members | grep -q joining'
 	push a w0 4 3
 	answered b 'ok iteration=4 members=2'
 	[ "$(dense ps0.sock 4)" = "-4 -8 -12 -16" ]
@@ -157,8 +158,7 @@ dense() {
 	answered a 'ok iteration=1 applied=1'
 	answered b 'ok iteration=1 members=2'
 	push a w0 2 1 1
-	run ask ps0.sock stat
-	[[ $output == *"iteration=1 "*"staged=1"* ]]
+	wait_for 'ask ps0.sock stat | grep -q "iteration=1 .*staged=1"'
 	push b w1 1 1 3
 	answered a 'ok iteration=2 applied=1'
 	answered b 'ok iteration=2 applied=1'
@@ -257,7 +257,7 @@ dense() {
 		printf 'join worker=w0 generation=0 %s\njoin worker=w0\nnonsense\n' "$ME"
 		printf 'act bytes=6\nrubbis'
 		printf 'cut path=\nwatch every=soon\nstat\n'
-	} | socat -t 20 - UNIX-CONNECT:ps0.sock | tail -n +2 >out
+	} | socat -t 300 - UNIX-CONNECT:ps0.sock | tail -n +2 >out
 	run cat out
 	local want=('ok iteration=0' 'err code=bad-request*12 bytes*' 'err code=bad-request*1 is there twice*' \
 		'err code=bad-request*' 'err code=bad-request*18446744073709551615*' 'err code=bad-request*1:2*' \
@@ -293,7 +293,7 @@ dense() {
 				printf '%s rows=1 bytes=28\n%016d' "$head" 0
 				if [ $s = ps0 ]; then printf '\2\0\0\0'; else printf '\1\0\0\0'; fi
 				printf '%04d%b' 0 "$value"
-			} | socat -t 20 - "UNIX-CONNECT:$s.sock" >out
+			} | socat -t 300 - "UNIX-CONNECT:$s.sock" >out
 			[ "$(grep -ac '^err code=diverged' out)" = 2 ] || { cat out; return 1; }
 			run ask $s.sock stat
 			[[ $output == *staged=0* ]]
@@ -374,7 +374,7 @@ all_finite() {
 	[ "$(dense ps1.sock 1)" = "-1 -2 -3 -4" ]
 	[ "$(dense ps0.sock 1)" = "-1 -2 -3 -4" ]
 	# A key of the other part is refused.
-	run bash -c "printf 'pull worker=x generation=1 $ME iteration=0 dense=0 rows=1 bytes=4\n\\1\\0\\0\\0' | socat -t 20 - UNIX-CONNECT:ps1.sock"
+	run bash -c "printf 'pull worker=x generation=1 $ME iteration=0 dense=0 rows=1 bytes=4\n\\1\\0\\0\\0' | socat -t 300 - UNIX-CONNECT:ps1.sock"
 	[[ $output == *"err code=bad-request"* ]]
 	# A fence throws away what lies staged at the other part, too.
 	push b w0 2 1
@@ -809,7 +809,7 @@ boot_of() { ask "$1" stat | field boot; }
 	join b ps0.sock w1
 	wait_for 'ask ps0.sock members | grep -q joining'
 	local act='action kind=adjust-bs id=w1 size=7 accum=1 reason=ratio%201.7'
-	run bash -c "printf 'act bytes=%d\n%s\n' $((${#act} + 1)) '$act' | socat -t 20 - UNIX-CONNECT:ps0.sock"
+	run bash -c "printf 'act bytes=%d\n%s\n' $((${#act} + 1)) '$act' | socat -t 300 - UNIX-CONNECT:ps0.sock"
 	[ "${lines[1]}" = "ok iteration=1" ]
 	push a w0 1 0
 	answered a 'ok iteration=1 applied=1'
@@ -823,7 +823,7 @@ boot_of() { ask "$1" stat | field boot; }
 	local act
 	for act in 'kind=adjust-bs id=w0' 'kind=adjust-bs id=w0 size=-1' 'kind=adjust-bs id=w0 size=0' \
 		'kind=adjust-bs id=w0 size=8 accum=0' 'kind=adjust-lr id=w0 scale=nan'; do
-		run -0 bash -c "printf 'act bytes=%d\n%s\n' $((${#act} + 8)) 'action $act' | socat -t 20 - UNIX-CONNECT:ps0.sock"
+		run -0 bash -c "printf 'act bytes=%d\n%s\n' $((${#act} + 8)) 'action $act' | socat -t 300 - UNIX-CONNECT:ps0.sock"
 		[[ ${lines[1]} == "err code=bad-request"* ]]
 	done
 }
@@ -1152,7 +1152,7 @@ heir() {
 	[[ ${lines[2]} == "err code=bad-request"* ]]
 	[[ ${lines[3]} == "err code=bad-request"* ]]
 	# Who says taken before it is asked is closed; nobody waits for it.
-	printf 'take-over %s\ntaken\n' "$ME" | socat -t 20 - UNIX-CONNECT:ps0.sock >out
+	printf 'take-over %s\ntaken\n' "$ME" | socat -t 300 - UNIX-CONNECT:ps0.sock >out
 	[ "$(ask ps0.sock stat | grep -c ^stat)" = 1 ]
 	# Heirs of another kind.
 	run ps-server -s ps0.sock --id ps0 --take-over --dense 400000 --incarnation 2
@@ -1332,9 +1332,9 @@ balanced() {
 @test "--balance lb-bsp: sizes by hand are refused, other actions are not" {
 	balanced lb-bsp
 	printf 'act bytes=38\naction kind=adjust-bs id=w0 size=7777\n' |
-		socat -t 20 - UNIX-CONNECT:ps0.sock | grep -q '^err code=balanced'
+		socat -t 300 - UNIX-CONNECT:ps0.sock | grep -q '^err code=balanced'
 	printf 'act bytes=41\naction kind=adjust-lr id=w0 scale=0.5000\n' |
-		socat -t 20 - UNIX-CONNECT:ps0.sock | grep -q '^ok iteration='
+		socat -t 300 - UNIX-CONNECT:ps0.sock | grep -q '^ok iteration='
 }
 
 @test "--balance: what a worker can't mean is refused" {
@@ -1432,12 +1432,12 @@ audit() {
 	audit 2 # of w0 alone
 	# Both must push; an action comes to both with the answer that closes the unit.
 	local act='action kind=adjust-bs id=w1 size=1 accum=1'
-	run bash -c "printf 'act bytes=%d\n%s\n' $((${#act} + 1)) '$act' | socat -t 20 - UNIX-CONNECT:lead.sock"
+	run bash -c "printf 'act bytes=%d\n%s\n' $((${#act} + 1)) '$act' | socat -t 300 - UNIX-CONNECT:lead.sock"
 	[ "${lines[1]}" = "ok iteration=2" ]
 	hand w0
 	counts a w0 2 1
 	wait_for 'ask lead.sock members | grep "worker=w0" | grep -q "owes= "'
-	printf 'bpt role=worker id=w1 iter=1 time=0.1 size=2 at=1\n' | socat -t 20 - UNIX-CONNECT:monitor.sock >/dev/null
+	printf 'bpt role=worker id=w1 iter=1 time=0.1 size=2 at=1\n' | socat -t 300 - UNIX-CONNECT:monitor.sock >/dev/null
 	hand w1
 	counts b w1 1 1
 	answered a 'ok iteration=2 applied=1'
@@ -1547,7 +1547,7 @@ audit() {
 		printf '%s bytes=4\n1234' "$p"
 		printf '%s loss=nan\n' "$p"
 		printf 'stat\n'
-	} | socat -t 20 - UNIX-CONNECT:lead.sock | tail -n +2 >out
+	} | socat -t 300 - UNIX-CONNECT:lead.sock | tail -n +2 >out
 	run cat out
 	local i want=('ok iteration=0 members=1' 'err code=unknown-request' 'err code=no-part' \
 		'err code=unknown-request' 'err code=unknown-request' 'err code=unknown-request' \
@@ -1558,8 +1558,8 @@ audit() {
 	done
 	[ ! -e here ]
 	local args
-	for args in "--dense 4" "--part 0/1" "--part 1/2" "--layout x" "--restore x" "--servers x" "--lr 1" \
-		"--optimizer sgd" "--take-over" "--monitor x" "--drag x" "--job x" "--include x"; do
+	for args in "--dense 4" "--part 0/1" "--part 1/2" "--layout x" "--servers x" "--lr 1" \
+		"--optimizer sgd" "--take-over" "--monitor x" "--drag x" "--replicas r --restore x"; do
 		run ps-server -s x --id x --lead-only $args
 		[ "$status" -eq 64 ] || { echo "$args: $status $output"; return 1; }
 	done

@@ -37,7 +37,7 @@ settle() {
 }
 
 talk() { # text on stdin
-	socat -t 20 - "UNIX-CONNECT:$S" | tail -n +2
+	socat -t 300 - "UNIX-CONNECT:$S" | tail -n +2
 }
 
 value() { # KEY of $output
@@ -90,7 +90,7 @@ value() { # KEY of $output
 @test "get wait= is held back until there is something, and until the end" {
 	shardd_start -n 10 -b 10 -m 1
 	ask "$S" 'hello worker=w0' 'hello worker=w1' 'get worker=w0 generation=1' >/dev/null
-	printf 'get worker=w1 generation=1 wait=60\n' | socat -t 60 - "UNIX-CONNECT:$S" >waiting &
+	printf 'get worker=w1 generation=1 wait=60\n' | socat -t 300 - "UNIX-CONNECT:$S" >waiting &
 	PIDS+=($!)
 	local waiter=$!
 	wait_for '[ "$(ask $S counters | grep -c "verb=get requests=2")" = 1 ]'
@@ -98,7 +98,7 @@ value() { # KEY of $output
 	ask "$S" 'back worker=w0 generation=1 id=0'
 	wait "$waiter"
 	grep -q '^shard id=0 ' waiting
-	printf 'get worker=w0 generation=1 wait=60\n' | socat -t 60 - "UNIX-CONNECT:$S" >waiting &
+	printf 'get worker=w0 generation=1 wait=60\n' | socat -t 300 - "UNIX-CONNECT:$S" >waiting &
 	PIDS+=($!)
 	waiter=$!
 	wait_for '[ "$(ask $S counters | grep -c "verb=get requests=3")" = 1 ]'
@@ -112,7 +112,7 @@ value() { # KEY of $output
 	run ask "$S" 'hello worker=w0' 'hello worker=w1' 'get worker=w0 generation=1' \
 		'get worker=w1 generation=1 wait=0.05'
 	[ "${lines[4]}" = 'ok state=wait after=1' ]
-	printf 'get worker=w1 generation=1 wait=60\n' | socat -t 60 - "UNIX-CONNECT:$S" >waiting &
+	printf 'get worker=w1 generation=1 wait=60\n' | socat -t 300 - "UNIX-CONNECT:$S" >waiting &
 	PIDS+=($!)
 	local waiter=$!
 	wait_for '[ "$(ask $S counters | grep -c "verb=get requests=3")" = 1 ]'
@@ -126,7 +126,7 @@ value() { # KEY of $output
 	ask "$S" 'hello worker=w0' 'get worker=w0 generation=1' >/dev/null
 	run ask "$S" 'stat wait=0.05'
 	[ "$(value doing)" = 1 ]
-	printf 'stat wait=60\n' | socat -t 60 - "UNIX-CONNECT:$S" >waiting &
+	printf 'stat wait=60\n' | socat -t 300 - "UNIX-CONNECT:$S" >waiting &
 	PIDS+=($!)
 	local waiter=$!
 	wait_for '[ "$(ask $S counters | grep -c "verb=stat requests=2")" = 1 ]'
@@ -891,11 +891,11 @@ settle_here() { settle "$1" 1 "${@:3}" | sed "s/^settle /&boot=$2 /"; }
 	ask "$S" 'hello worker=w0' 'get worker=w0 generation=1' "save file=$T/before" >/dev/null
 	crash
 	mkfifo "$J/journal.000099"
-	run -65 timeout 20 shardd -s "$S" -j "$J"
+	run -65 timeout 300 shardd -s "$S" -j "$J"
 	[[ $output == *'journal.000099: is no regular file; '* ]]
 	rm "$J/journal.000099"
 	: >"$J/journal.000099"
-	run -65 timeout 20 shardd -s "$S" -j "$J"
+	run -65 timeout 300 shardd -s "$S" -j "$J"
 	[[ $output == *journal.000099*journal.000001,\ which\ is\ older,\ is\ whole* ]]
 	[ -s "$J/journal.000001" ]
 	rm "$J/journal.000099"
@@ -912,7 +912,7 @@ settle_here() { settle "$1" 1 "${@:3}" | sed "s/^settle /&boot=$2 /"; }
 	count=$(tr -d '\0' <"$journal" | wc -l)
 	# Behind a line: what is left is as good as a journal of less.
 	truncate -s "$(tr -d '\0' <"$journal" | head -n $((count - 1)) | wc -c)" "$journal"
-	run -65 timeout 20 shardd -s "$S" -j "$J"
+	run -65 timeout 300 shardd -s "$S" -j "$J"
 	[[ $output == *"$journal:$count: "*"shorter than it was"* ]]
 }
 

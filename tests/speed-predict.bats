@@ -371,13 +371,13 @@ over_oracle() {
 	start filter bash -c 'speed-predict -m last <in >out'
 	exec 5>in 6<out
 	echo 'obs id=a k=0 speed=7' >&5
-	IFS= read -r -t 20 line <&6
+	IFS= read -r -t 300 line <&6
 	[ "$line" = "pred id=a k=0 speed= actual=7" ]
 	echo 'obs id=a k=1' >&5
-	IFS= read -r -t 20 line <&6
+	IFS= read -r -t 300 line <&6
 	[ "$line" = "pred id=a k=1 speed=7" ]
 	exec 5>&-
-	IFS= read -r -t 20 line <&6
+	IFS= read -r -t 300 line <&6
 	[[ $line == "score id=a "* ]]
 	exec 6<&-
 }

@@ -214,7 +214,7 @@ off at= id=w1 life=0" ]
 	run -64 straggle --pid abc persistent slowdown=2
 	run -66 straggle -n --nodes w0 replay file=nowhere
 	[[ $output == *nowhere* ]]
-	run -65 timeout 20 straggle -n --nodes w0 replay file=/dev/zero
+	run -65 timeout 300 straggle -n --nodes w0 replay file=/dev/zero
 	[[ $output == *'/dev/zero:1: the line is longer than'* ]]
 	printf 'on at=0 id=w0 delay=1\non at=1 id=w7 delay=1\n' >trace
 	run -65 straggle -n --nodes w0 replay file=trace

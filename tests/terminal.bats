@@ -61,7 +61,7 @@ press() { printf '%b' "$1" >&7; }
 		[ "$(cat status)" = 0 ]
 		fits $columns
 		lines | grep -q '^step 1  .*loss 0.69'
-		lines | grep -q '^loss 0\.[0-9]*  [0-9.]*k samples/s  epoch 1/1'
+		lines | grep -q '^loss 0\.[0-9]*  [0-9.]*k\? samples/s  epoch 1/1'
 		lines | grep -Eq '^([0-9]+ s|time) left.* [#.]+ +[0-9]+%$'
 		lines | grep -q '^tiny: done in .* samples'
 		lines | grep -q '^TEST: AUC 0\.[0-9]*, log loss'

@@ -112,7 +112,7 @@ summary() { tail -n 1 "$1"; }
 
 @test "a job from its file to its summary" {
 	job TEST=d.csv EPOCHS=3 POSITIVE=1
-	begin first --set SEED=5
+	begin first --set SEED=5 --report-every 1000
 	wait $SUPERVISOR
 	last=$(summary first.out)
 	[[ $last == "summary job=tiny state=done jct="* ]]
@@ -572,7 +572,7 @@ summary() { tail -n 1 "$1"; }
 	wait_for '[ "$(logged "^event role=worker id=w0 kind=start ")" = 1 ]'
 	ask run/trainctl.sock 'kill id=w0' | grep -q '^ok'
 	# asked all the time, status learns of it before the next try to kill it
-	yes status | head -n 20000 | socat -t 20 - UNIX-CONNECT:run/trainctl.sock >answers &
+	yes status | head -n 20000 | socat -t 300 - UNIX-CONNECT:run/trainctl.sock >answers &
 	wait_for '[ -s answers ]'
 	exec 9<>run/state/logs/w0.log
 	wait_for '[ "$(logged "^event role=worker id=w0 kind=restart ")" = 1 ]'
@@ -1185,7 +1185,7 @@ snapshot() {
 	snapshot_log >job.log
 	printf '#!/bin/sh\nsleep 300 & sleep 300\n' >hangs
 	chmod +x hangs
-	run -1 timeout 60 trainctl replay job.log --solution ./hangs
+	run -1 timeout 300 trainctl replay job.log --solution ./hangs
 	[[ $output == *"solution ./hangs: no decision in 10 s"* ]]
 }
 

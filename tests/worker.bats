@@ -56,7 +56,7 @@ work() {
 	local id=$1 at=(--servers "${SERVERS-}")
 	shift
 	[ -z "${REPLICA-}" ] || at=(--lead "$T/ps0.sock" --replica "$T/r0.sock")
-	start "$id" worker --id "$id" --shards "$T/shardd.sock" "${at[@]}" --batch 20 --wait 10 \
+	start "$id" worker --id "$id" --shards "$T/shardd.sock" "${at[@]}" --batch 20 --wait 120 \
 		"${CSV[@]}" "$@"
 }
 all_done() {
@@ -72,7 +72,7 @@ act() {
 	local text
 	text=$(printf 'action %s\n' "$@")
 	printf 'act bytes=%d\n%s\n' $((${#text} + 1)) "$text" |
-		socat -t 20 - UNIX-CONNECT:ps0.sock | grep -q '^ok iteration='
+		socat -t 300 - UNIX-CONNECT:ps0.sock | grep -q '^ok iteration='
 }
 # take_reports: what workers send to mon.sock, into bpt.log.
 take_reports() {
