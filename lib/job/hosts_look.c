@@ -148,7 +148,13 @@ static void remove_token(struct token *t)
 /* ---- questions ---- */
 
 /* mpirun starts the last one, by ssh or by srun. */
-static const char *const programs[] = {"fabricd", "ps-server", "worker", "orted", NULL};
+static const char *const programs_of_ours[] = {"fabricd", "ps-server", "worker", "orted", NULL};
+static const char *const programs_of_foreign[] = {"fabricd", "agent", "orted", NULL};
+
+static const char *const *programs(const struct look *l)
+{
+	return job_is_foreign(l->job) ? programs_of_foreign : programs_of_ours;
+}
 
 /* The next file of the data that this host needs, from index *i on. NULL: none. */
 static const char *next_data(const struct asked *a, size_t *i)
@@ -162,7 +168,7 @@ static const char *next_data(const struct asked *a, size_t *i)
 
 static int ask_programs(struct asked *a, struct error *err)
 {
-	for (const char *const *name = programs; *name; name++) {
+	for (const char *const *name = programs(a->look); *name; name++) {
 		char line[RECORD_LINE_MAX];
 		struct record_out o;
 		record_begin(&o, line, sizeof line, "program");
@@ -247,7 +253,7 @@ static void take(struct asked *a, const struct record *r)
 	struct look *l = a->look;
 	struct node_place *place = &l->hosts->place[a->place];
 	size_t count = 0;
-	while (programs[count])
+	while (programs(l)[count])
 		count++;
 	size_t question = a->question++;
 	if (l->room)
@@ -274,7 +280,7 @@ static int has_all(const struct asked *a)
 	size_t count = 0, i = a->of_data;
 	if (a->look->room)
 		return a->question == 1;
-	while (programs[count])
+	while (programs(a->look)[count])
 		count++;
 	return a->question >= FIXED + count && !next_data(a, &i);
 }
@@ -495,6 +501,9 @@ int hosts_checkpoint_bytes(const struct job *job, const struct dirs *dirs, uint6
 	struct schema *schema;
 	static struct layout layout; /* large */
 	struct opt opt;
+	*bytes = 0;
+	if (job_is_foreign(job))
+		return 0; /* what a trainer saves nobody knows before */
 	dirs_state(dirs, "layout", path);
 	if (opt_by_name(&opt, job->optimizer, err) != 0 || layout_read(&layout, path, err) != 0)
 		return -1;

@@ -340,7 +340,7 @@ static void there(struct sup_host *h)
 	snprintf(text, sizeof text, "%s is there again", h->place->host);
 	h->failed = 0;
 	say(h, HOST_THERE, text);
-	EACH_OF (n, s, &role_worker)
+	EACH_OF (n, s, sup_trainers(s))
 		if (before == HOST_GONE && n->at != n->home && &s->hosts.host[n->home] == h)
 			sup_node_kill(n);
 }

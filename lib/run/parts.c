@@ -2,6 +2,7 @@
 #include "run/sup.h"
 
 #include "base/clock.h"
+#include "base/fs.h"
 #include "base/grow.h"
 #include "base/words.h"
 #include "ckpt/ckpt.h"
@@ -38,8 +39,38 @@ static struct sup_node *next_away(const struct supervisor *s, const char *dir,
 	return NULL;
 }
 
+/* Who saved it, where that lies on a host that does not see ours and is not here yet; NULL: nobody. */
+static struct sup_node *saver_away(const struct supervisor *s, const char *dir, const char *name,
+				   char *path, size_t max)
+{
+	size_t len = strcspn(name, "/");
+	int fits = snprintf(path, max, "%s/%s", dir, name) < (int)max;
+	if (!fits || name[len] != '/' || len == 0 || access(path, F_OK) == 0)
+		return NULL;
+	EACH_OF (n, s, &role_agent)
+		if (n->place.apart && strlen(n->id) == len && memcmp(n->id, name, len) == 0)
+			return n;
+	return NULL;
+}
+
+/* The next file that a trainer has saved there: its path, and whose it is. NULL: none. */
+static struct sup_node *next_saved_away(const struct supervisor *s, const char *dir, char *path,
+					size_t max)
+{
+	struct sup_node *found = NULL;
+	struct ckpt_manifest *m = malloc(sizeof *m); /* large */
+	if (m && ckpt_manifest_read(m, dir, NULL) == 0)
+		for (size_t i = 0; !found && i < m->count; i++)
+			found = saver_away(s, dir, m->file[i].name, path, max);
+	free(m);
+	return found;
+}
+
 int sup_parts_are_away(const struct supervisor *s, const char *dir)
 {
+	char path[sizeof s->parts.file];
+	if (job_is_foreign(s->job))
+		return next_saved_away(s, dir, path, sizeof path) != NULL;
 	return next_away(s, dir, NULL) != NULL;
 }
 
@@ -110,7 +141,7 @@ static void add_way(struct words *w, const struct node_place *place)
 
 static void add_pair(struct words *w, const char *path)
 {
-	char pair[2 * DIRS_PATH_MAX + 80];
+	char pair[2 * sizeof((struct sup_parts *)0)->file + 2];
 	snprintf(pair, sizeof pair, "%s=%s", path, path);
 	add(w, "--fetch");
 	add(w, pair);
@@ -130,7 +161,8 @@ static void check_words(struct words *w, const struct supervisor *s)
 	char ckpt[DIRS_PATH_MAX];
 	if (process_find("ckpt", s->options.search_path, ckpt, sizeof ckpt, NULL) != 0)
 		snprintf(ckpt, sizeof ckpt, "ckpt");
-	const char *const words[] = {ckpt, "verify", s->parts.file, NULL};
+	const char *what = job_is_foreign(s->job) ? s->parts.dir : s->parts.file;
+	const char *const words[] = {ckpt, "verify", what, NULL};
 	add_all(w, words);
 }
 
@@ -250,6 +282,47 @@ static void go_hosts(struct supervisor *s, enum parts_doing doing, size_t after)
 	over(s, 1);
 }
 
+/* Files that trainers have saved: all are brought, then compared, then removed there in one sweep. */
+static void go_on_saved(struct supervisor *s)
+{
+	struct sup_parts *p = &s->parts;
+	char dir[sizeof p->file];
+	struct error err;
+	p->began = clock_mono();
+	p->node = next_saved_away(s, p->dir, p->file, sizeof p->file);
+	if (!p->node) {
+		if (start(s, PARTS_CHECK) != 0)
+			over(s, 0);
+		return;
+	}
+	fs_dirname(p->file, dir, sizeof dir);
+	if (fs_make_dirs(dir, &err) != 0) {
+		sup_note(s, "warning", "%s: %s", err.place, err.text);
+		over(s, 0);
+	} else if (start(s, PARTS_FETCH) != 0)
+		over(s, 0);
+}
+
+/* One that can't be brought now can't be brought from anybody else. */
+static void on_end_saved(struct supervisor *s, const struct node_end *end)
+{
+	char text[128];
+	struct sup_parts *p = &s->parts;
+	if (p->doing == PARTS_FETCH && access(p->file, F_OK) == 0) {
+		log_part(s);
+		go_on_saved(s);
+	} else if (p->doing == PARTS_CHECK && end->seen && !end->signal && end->status == 0) {
+		sup_parts_left(s, p->dir);
+		go_hosts(s, PARTS_SWEEP, 0);
+	} else {
+		end_text(end, text, sizeof text);
+		if (p->doing == PARTS_CHECK)
+			sup_note(s, "warning", "%s is not what trainers have saved (ckpt verify: %s)",
+				 p->dir, text);
+		over(s, 0);
+	}
+}
+
 /* Of several replicas the first that has written it is asked first; the others have nothing. */
 static void go_on(struct supervisor *s, const struct sup_node *after)
 {
@@ -295,6 +368,8 @@ static void on_end(const struct node_end *end, enum child_cut cut, const char *o
 	p->child = NULL;
 	if (p->doing >= PARTS_LEARNT)
 		go_hosts(s, p->doing, p->host);
+	else if (job_is_foreign(s->job))
+		on_end_saved(s, end);
 	else if (p->doing == PARTS_CHECK)
 		compared(s, end);
 	else if (p->doing != PARTS_FETCH || access(p->file, F_OK) != 0 || start(s, PARTS_CHECK) != 0)
@@ -304,7 +379,12 @@ static void on_end(const struct node_end *end, enum child_cut cut, const char *o
 void sup_parts_bring(struct supervisor *s, const char *dir)
 {
 	snprintf(s->parts.dir, sizeof s->parts.dir, "%s", dir);
-	go_on(s, NULL);
+	if (job_is_foreign(s->job) && sup_parts_are_away(s, dir))
+		go_on_saved(s);
+	else if (job_is_foreign(s->job))
+		go_hosts(s, PARTS_SWEEP, 0);
+	else
+		go_on(s, NULL);
 }
 
 void sup_parts_stop(struct supervisor *s)

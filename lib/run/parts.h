@@ -4,6 +4,7 @@
  * - A checkpoint whose parts were written there: they are brought here, one by one, by node-host(8),
  *   compared with what its manifest says, by ckpt(1), and removed there. Until the last one is here the
  *   checkpoint is not complete: its manifest names parts that are missing.
+ * - What trainers of the user's own have saved in a checkpoint there: the same, file by file.
  * - What workers have learnt about their speeds (predict-ID), which their next process needs, wherever
  *   it runs: with each checkpoint, and at the end of the job.
  * - Checkpoints that lie there for nothing are removed, at the same times.
@@ -32,7 +33,7 @@ enum parts_doing {
 struct sup_parts {
 	struct child *child;   /* NULL: none is under way */
 	struct sup_node *node; /* whose part it is */
-	char dir[DIRS_PATH_MAX], file[DIRS_PATH_MAX + 32];
+	char dir[DIRS_PATH_MAX], file[DIRS_PATH_MAX + 512]; /* with the name that a trainer gives it */
 	enum parts_doing doing;
 	size_t host;                              /* LEARNT, SWEEP: of which */
 	char left[PARTS_LEFT_MAX][DIRS_PATH_MAX]; /* checkpoints that may lie on other hosts for nothing */
