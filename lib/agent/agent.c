@@ -179,10 +179,14 @@ static int gone(struct agent *a, struct error *err)
 	char what[100];
 	while (!command_ended(&a->command) && clock_mono() < until)
 		poll(&p, 1, milliseconds(until, clock_mono()));
+	const struct node_end *end = &a->command.end;
+	if (a->half.code && !(a->command.ended && (end->signal || end->status))) {
+		*err = a->half;
+		return -1;
+	}
 	if (!a->command.ended)
 		return error_set(err, ERROR_DATA, a->options.command.argv[0],
 				 "has closed PACELINE_IN or PACELINE_OUT, and runs on");
-	const struct node_end *end = &a->command.end;
 	end_text(end, what, sizeof what);
 	if (end->signal || end->status)
 		return error_set(err, end_status(end), a->options.command.argv[0],
