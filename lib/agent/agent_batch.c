@@ -374,9 +374,10 @@ static int ready(struct agent *a, int wanted, struct error *err)
 {
 	if (a->none && !a->takes_empty)
 		return push_nothing(a, err);
-	if (wanted)
-		agent_give_batch(a);
-	return WORK_OK;
+	if (!wanted)
+		return WORK_OK;
+	agent_give_batch(a);
+	return agent_rows_give(a, err);
 }
 
 static int step(struct agent *a, struct error *err)
@@ -395,6 +396,7 @@ static int step(struct agent *a, struct error *err)
 		if (wanted) {
 			agent_answer_state(a, "end");
 			a->finished = 1;
+			agent_rows_end(a);
 		}
 		return WORK_OK;
 	default:
