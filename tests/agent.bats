@@ -126,6 +126,11 @@ each_row() {
 	run -64 agent --id w0 --shards s --lead l --env =x -- true
 	run -64 agent --id w0 --shards s --lead l --env 'A B=x' -- true
 	run -69 agent --id w0 --shards no.sock --lead no.sock --wait 0 -- true
+	queue
+	start ps0 ps-server -s ps0.sock --id ps0 --dense 4
+	ready ps0.sock
+	run -78 agent --id w0 --shards shardd.sock --lead ps0.sock -- true
+	[[ $output == *"ps0.sock: keeps parameters itself"* ]]
 }
 
 @test "a trainer in sh has each row once an epoch, in batches of the size, and ends with the job" {
