@@ -101,7 +101,9 @@ void sup_trainer_ended(struct sup_node *n, const struct node_end *end)
 
 int sup_trainer_is_done(const struct sup_node *n, const struct node_end *end)
 {
-	return n->role->foreign && !sup_lead(n->sup) && end->seen && !end->signal && end->status == 0;
+	int each = strcmp(n->sup->job->trainer_kind, "each") == 0;
+	return n->role->foreign && !sup_lead(n->sup) && end->seen && !end->signal &&
+	       (end->status == 0 || (each && end->status == ERROR_NEGATIVE));
 }
 
 int sup_trainer_is_tried_again(const struct sup_node *n, const struct node_end *end)
