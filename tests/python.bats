@@ -395,7 +395,7 @@ gradients() {
 
 points() { # ROWS
 	awk -v rows="$1" 'BEGIN { srand(7); for (i = 0; i < rows; i++) { a = rand(); b = rand()
-		print (a + b * b + 0.3 * rand() > 1 ? 1 : 0) "," a "," b "," rand() } }' >rows.csv
+		print ((a + b * b + 0.3 * rand() > 1) ? 1 : 0) "," a "," b "," rand() } }' >rows.csv
 }
 
 @test "example: one process in PyTorch ends with the same bits, killed or not" {
@@ -431,6 +431,26 @@ assert a.keys() == b.keys() and all(torch.allclose(a[k], b[k], rtol=1e-4, atol=1
 	$python -c 'import pickle, numpy
 data = numpy.loadtxt("rows.csv", delimiter=",")
 assert pickle.load(open("model.pickle", "rb")).score(data[:, 1:], data[:, 0]) > 0.8'
+}
+
+@test "the difference in the page makes the example out of a common script" {
+	local name
+	for name in torch-train torch-ddp; do
+		cp "$EXAMPLES/$name.py" .
+		sed -n "/^--- $name.py/,/^\.Ed/{/^\.Ed/d;p}" "$PACELINE_ROOT/man/paceline-trainers.7" |
+			sed 's/\\e/\\/g' >"$name.diff"
+		patch -R "$name.py" "$name.diff"
+		[ "$(grep -c '^+' "$name.diff")" -le 14 ]
+		not grep -q '^[^ #"]*paceline' <(sed '1,/^import sys/d' "$name.py")
+	done
+	need torch
+	points 100
+	export RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + $$ % 20000))
+	for name in torch-train torch-ddp; do
+		$python "$name.py" rows.csv plain.pt
+		[ -s plain.pt ]
+		rm plain.pt
+	done
 }
 
 @test "the examples run by hand" {

@@ -13,24 +13,27 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import TensorDataset
 
 import paceline
 
 with open(sys.argv[1]) as file:
-    data = torch.tensor([[float(value) for value in line.split(",")] for line in file])
-x, y = data[:, 1:], data[:, 0]
+    rows = torch.tensor([[float(value) for value in line.split(",")] for line in file])
+data = TensorDataset(rows[:, 1:], rows[:, 0])
 
 dist.init_process_group("gloo")  # rank, size and address come from the environment
 torch.manual_seed(1)
-model = DistributedDataParallel(nn.Sequential(nn.Linear(x.shape[1], 16), nn.ReLU(), nn.Linear(16, 1)))
+model = nn.Sequential(nn.Linear(rows.shape[1] - 1, 16), nn.ReLU(), nn.Linear(16, 1))
+model = DistributedDataParallel(model)
 paceline.ddp_hook(model)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 loss_of = nn.BCEWithLogitsLoss()
 
-for batch in paceline.batches(state={"model": model, "optimizer": optimizer}, collective=True, samples=len(y),
-                              epochs=3):
+batches = paceline.batches(state={"model": model, "optimizer": optimizer}, collective=True,
+                           samples=len(data), epochs=3)
+for batch, (x, y) in paceline.Loader(batches, data):
     optimizer.zero_grad()
-    loss = loss_of(model(x[batch.rows]).squeeze(1), y[batch.rows])
+    loss = loss_of(model(x).squeeze(1), y)
     loss.backward()
     optimizer.step()
     batch.loss = loss
