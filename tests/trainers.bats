@@ -83,9 +83,9 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 }
 
 @test "each: stopped in the middle it goes on with what is left" {
-	each_job "echo >>$T/done; [ -e $T/go ] || [ \$(wc -l <$T/done) -lt 10 ] || exec sleep 600" TRAINER_GRACE=0.1
+	each_job "echo >>$T/done; [ -e $T/go ] || [ \$BEGIN -lt 180 ] || exec sleep 600" TRAINER_GRACE=0.1
 	begin first
-	wait_for '[ "$(cat done 2>/dev/null | wc -l)" -ge 11 ]'
+	wait_for '[ "$(cat done 2>/dev/null | wc -l)" -eq 11 ]'
 	wait_for 'came_to 180'
 	trainctl stop --run-dir "$T/run"
 	ended "$SUPERVISOR"
@@ -109,8 +109,17 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 	ended "$SUPERVISOR"
 	[ "$status" -eq 0 ]
 	[ "$(last first.out samples)" = 1000 ]
-	[ "$(last first.out restarts)" = 1 ]
+	grep -q "$w: signal 9 (Killed); starts again" first.err
 	[ "$(wc -l <done)" -eq 50 ]
+}
+
+@test "each: a shard whose command keeps failing is held, the others are done" {
+	each_job "[ \$BEGIN != 100 ] || exit 3; echo >>$T/done"
+	run run_job
+	[ "$status" -eq 1 ]
+	[[ $output == *"state=done"*" samples=980 "*" held=1 "* ]]
+	[[ $output == *" restarts=0 "* ]]
+	[ "$(wc -l <done)" -eq 49 ]
 }
 
 @test "each: trainctl dies: the next one takes over" {
@@ -125,6 +134,14 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 	[ "$status" -eq 0 ]
 	[ "$(last second.out samples)" = 1000 ]
 	[ "$(wc -l <done)" -eq 50 ]
+}
+
+@test "each: a worker's command that is stopped is given up by HUNG, and runs again" {
+	each_job "mkdir $T/first 2>/dev/null && kill -STOP \$\$; echo >>$T/done" HUNG=batch:5
+	run_job >out 2>err
+	[ "$(last out samples)" = 1000 ]
+	[ "$(wc -l <done)" -ge 50 ]
+	grep -q "has given no sign of life" err
 }
 
 @test "each: there is nothing to save, and nothing that actions could be for" {
@@ -232,6 +249,25 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 	[ "$(cut -d' ' -f1 ports | sort -u | wc -l)" -eq 2 ]
 }
 
+@test "agent: a trainer and an agent that stand still are given up" {
+	needs_python
+	counting_job HUNG=batch:2,exchange:2 CHECKPOINT_EVERY=0.3
+	echo 60 >pace
+	begin first
+	wait_for 'came_to 60'
+	kill -STOP $(trainer_of w0)
+	wait_for 'grep -q "^repeated " run/state/job.log'
+	wait_for 'came_to 90'
+	kill -STOP "$(pid_of w1)"
+	wait_for '[ "$(grep -c "^repeated " run/state/job.log)" -ge 2 ]'
+	rm pace
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ]
+	[ "$(counts "$(last first.out checkpoint)")" = "4 600" ]
+	grep -q 'w0 has given no sign of life' first.err
+	grep -q 'w1 has given no sign of life' first.err
+}
+
 @test "agent: a job that only ever goes back ends, and says so" {
 	needs_python
 	counting_job RESTARTS=2 CHECKPOINT_EVERY=0
@@ -247,13 +283,11 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 
 @test "a command that is not there: 127, with its words, at once" {
 	each_job no-such-program
-	run run_job
-	[ "$status" -eq 127 ]
+	run -127 run_job
 	[[ $output == *"no-such-program: not found"* ]]
 	[[ $output == *" restarts=0 "* ]]
 	rm -rf run
-	run run_job --set TRAINER_KIND=agent
-	[ "$status" -eq 127 ]
+	run -127 run_job --set TRAINER_KIND=agent
 	[[ $output == *"no-such-program: not found"* ]]
 	[[ $output == *" restarts=0 "* ]]
 }
