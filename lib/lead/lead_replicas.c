@@ -14,12 +14,14 @@
 #include <string.h>
 
 #define AGAIN_SECONDS 0.2 /* until a sum that broke off with its fabric is ordered anew */
+#define ROOM_TRIES 5 /* of a sum for which there is no room, the pause doubled each time */
 #define LATE_SECONDS 2.0  /* from the last push until replicas are told which the lead has */
 #define RENEW_SECONDS 1.0 /* until a replica that refused an order is connected again */
 #define FILL_AGAIN_SECONDS 1.0 /* until one that could not be filled is, doubled each time up to */
 #define FILL_AGAIN_MAX 60.0
 #define FILL_SECONDS 30.0 /* in which nothing comes to one that is filled, */
 #define FILL_SILENT_MAX 600.0 /* up to which the pause doubles then: each one holds a commit back */
+#define DOOR_SECONDS 5.0  /* from a join until who pushes to a replica that is not in force is told */
 #define LOOK_SECONDS 1.0
 #define ALONE_SECONDS 30.0 /* without a replica in force, */
 #define FIRST_SECONDS 600.0 /* and at the start: they may have to read a checkpoint */
@@ -189,10 +191,43 @@ static void on_again(evutil_socket_t fd, short what, void *lead)
 	lead_pump(l);
 }
 
+/* The sum broke off with its fabric, and is made again; where there was no room for it, not for
+ * ever: the same rows come again. */
+static void sum_broke(struct told *t, const struct record *r)
+{
+	struct lead *l = t->one->lead;
+	struct replicas *all = l->replicas;
+	double seconds = AGAIN_SECONDS;
+	struct timeval pause;
+
+	if (log_is_worth(++l->sums_broken))
+		log_say(LOG_LEVEL_WARNING, "%s: sum: %s: %s: it is made again", t->one->path,
+			code_of(r), r->text ? r->text : "");
+	if (t->epoch < all->again_epoch)
+		return; /* of an older one: answers of replicas cross each other */
+	if (is_code(r, "room") && t->epoch > all->room_epoch) {
+		all->rooms = all->room_iteration == gate_iteration(l->gate) ? all->rooms + 1 : 1;
+		all->room_iteration = gate_iteration(l->gate);
+		all->room_epoch = t->epoch;
+		if (all->rooms > ROOM_TRIES) {
+			lead_breakf(l, ERROR_OS, t->one->path,
+				    "the sum of iteration %llu has no room: %s: smaller batches, "
+				    "or more memory, are needed",
+				    (unsigned long long)all->room_iteration,
+				    r->text ? r->text : "");
+			return;
+		}
+	}
+	if (is_code(r, "room"))
+		seconds *= (double)(UINT64_C(1) << (all->rooms - 1));
+	pause = clock_timeval(seconds);
+	all->again_epoch = t->epoch;
+	event_add(all->again, &pause);
+}
+
 static void sum_answered(struct told *t, const struct record *r)
 {
 	struct lead *l = t->one->lead;
-	struct timeval pause = clock_timeval(AGAIN_SECONDS);
 	uint64_t sum = 0;
 
 	if (record_is(r, "ok")) {
@@ -200,13 +235,7 @@ static void sum_answered(struct told *t, const struct record *r)
 		if (!t->failed)
 			gate_summed(l->gate, t->one->index, t->epoch, sum);
 	} else if (is_code(r, "fabric") || is_code(r, "lost") || is_code(r, "room")) {
-		if (log_is_worth(++l->sums_broken))
-			log_say(LOG_LEVEL_WARNING, "%s: sum: %s: %s: it is made again", t->one->path,
-				code_of(r), r->text ? r->text : "");
-		if (t->epoch < l->replicas->again_epoch)
-			return; /* of an older one: answers of replicas cross each other */
-		l->replicas->again_epoch = t->epoch;
-		event_add(l->replicas->again, &pause);
+		sum_broke(t, r);
 	} else if (!is_code(r, "stale"))
 		refused(t->one, "sum", r);
 	else if (t->epoch == gate_epoch(l->gate))
@@ -495,6 +524,25 @@ void lead_replicas_names(const struct lead *l, char *out, size_t max)
 	}
 }
 
+static void on_door(evutil_socket_t fd, short what, void *lead)
+{
+	struct lead *l = lead;
+
+	(void)fd;
+	(void)what;
+	if (gate_turn_away(l->gate))
+		lead_replicas_wait(l);
+	lead_pump(l);
+}
+
+void lead_replicas_wait(struct lead *l)
+{
+	struct timeval limit = clock_timeval(DOOR_SECONDS);
+
+	if (l->replicas && !evtimer_pending(l->replicas->door, NULL))
+		event_add(l->replicas->door, &limit);
+}
+
 static void on_late(evutil_socket_t fd, short what, void *lead)
 {
 	struct lead *l = lead;
@@ -521,6 +569,12 @@ static void look_late(struct lead *l)
 		event_del(all->late);
 }
 
+static void count_member(const struct gate_member *member, void *count)
+{
+	(void)member;
+	++*(size_t *)count;
+}
+
 static void on_alone(evutil_socket_t fd, short what, void *lead)
 {
 	struct timeval limit = clock_timeval(ALONE_SECONDS);
@@ -535,6 +589,21 @@ static void on_alone(evutil_socket_t fd, short what, void *lead)
 	lead_breakf(l, ERROR_TEMPFAIL, "replicas",
 		    "none of %zu can go on at iteration %llu: only a rollback helps",
 		    l->replicas->count, (unsigned long long)gate_iteration(l->gate));
+}
+
+int lead_replicas_are(const struct lead *l)
+{
+	return !l->replicas || l->replicas->in > 0;
+}
+
+/* Who joined before may have waited for this. */
+static void begin_all(struct lead *l)
+{
+	size_t waiting = 0;
+
+	gate_members(l->gate, count_member, &waiting);
+	if (waiting)
+		lead_expect(l);
 }
 
 void lead_replicas_look(struct lead *l)
@@ -562,6 +631,8 @@ void lead_replicas_look(struct lead *l)
 		event_add(all->alone, &limit);
 	}
 	all->in = in;
+	if (in)
+		begin_all(l);
 }
 
 /* ---- making ---- */
@@ -599,7 +670,8 @@ int lead_replicas_start(struct lead *l, struct event_base *base)
 	all->again = evtimer_new(base, on_again, l);
 	all->alone = evtimer_new(base, on_alone, l);
 	all->late = evtimer_new(base, on_late, l);
-	if (!all->again || !all->alone || !all->late || lead_replica_cut_start(l, base) != 0 ||
+	all->door = evtimer_new(base, on_door, l);
+	if (!all->again || !all->alone || !all->late || !all->door || lead_replica_cut_start(l, base) != 0 ||
 	    event_add(all->alone, &first) != 0)
 		return -1;
 	for (size_t i = 0; i < all->count; i++) {
@@ -631,7 +703,7 @@ void lead_replicas_stop(struct lead *l)
 	if (!all)
 		return;
 	lead_replica_cut_stop(l);
-	struct event *event[] = {all->again, all->alone, all->late};
+	struct event *event[] = {all->again, all->alone, all->late, all->door};
 	for (size_t k = 0; k < sizeof event / sizeof *event; k++) {
 		if (event[k])
 			event_free(event[k]);

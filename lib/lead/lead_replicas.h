@@ -37,9 +37,11 @@ struct replicas {
 	size_t count, in;
 	struct event *again; /* for the sum of this epoch */
 	uint64_t again_epoch;
+	uint64_t rooms, room_epoch, room_iteration; /* sums of that iteration that had no room */
 	struct event *alone;
 	struct event *late; /* the sum of this epoch, when all have pushed */
 	uint64_t late_epoch;
+	struct event *door; /* somebody waits to join */
 	struct cutter cut;
 };
 

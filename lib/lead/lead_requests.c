@@ -82,6 +82,7 @@ static void on_join(struct request *rq, void *lead)
 			gate_speed(l->gate, &who, speed);
 		gate_most(l->gate, &who, most);
 		lead_expect(l);
+		lead_replicas_wait(l);
 	}
 	member_event(rq, l, gate_join);
 }
