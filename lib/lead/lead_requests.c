@@ -169,7 +169,7 @@ static enum part_staged stage_nothing(struct lead *l, struct request *rq, const 
 	if (record_u64_opt(r, "dense", 0, 0, &dense, &err) != 0 ||
 	    record_u64_opt(r, "rows", 0, 0, &rows, &err) != 0)
 		request_err(rq, "bad-request", "there are no parameters here: %s", err.text);
-	else if (request_payload(rq))
+	else if (request_payload(rq) && payload_bytes(request_payload(rq)))
 		request_err(rq, "bad-request", "there are no parameters here, and no gradient");
 	else
 		return PART_STAGED;
