@@ -26,15 +26,15 @@ agent_of() {
 # A trainer that writes what it hears into ID.heard, and the rows of each batch into ID.rows.
 trainer() {
 	cat >words.sh <<-'END'
-		# say WORD: the answer's last line in $word and $rest, its batch in $batch
+		# say WORD: the answer's last line in $word and $rest; where to save in $save
+		save=
 		say() {
 			echo "$*" >&$PACELINE_OUT
-			batch=
 			while read -r word rest <&$PACELINE_IN; do
 				echo "$word $rest" >>$PACELINE_ID.heard
 				case $word in
-				batch) batch=$rest ;;
 				range) echo "$rest" >>$PACELINE_ID.rows ;;
+				save) save=${rest#path=} save=${save%% *} ;;
 				ok|err) break ;;
 				esac
 			done
@@ -53,9 +53,52 @@ trainer() {
 	END
 }
 
+# A trainer whose model is how often it trained each row: lines of ranges. It is written when it is due,
+# and taken up again. With a file named ID.slow each batch takes a moment.
+counter() {
+	trainer
+	cat >counter.sh <<-'END'
+		. ./words.sh
+		model=$PACELINE_ID.model
+		: >$model
+		[ -z "$PACELINE_RESUME" ] || cp "$PACELINE_RESUME" $model
+		# due: writes what is due, as said before the answer; the answer to that is read, too
+		due() {
+			[ -n "$save" ] || return 0
+			dir=$save save=
+			cp $model "$dir/model"
+			echo "saved path=model" >&$PACELINE_OUT
+			read -r line <&$PACELINE_IN
+			echo "$line" >>$PACELINE_ID.heard
+		}
+		while :; do
+			: >$PACELINE_ID.rows
+			say next
+			state=$word/$rest
+			due
+			case $state in
+			*state=end*) exit 0 ;;
+			*state=wait*) continue ;;
+			esac
+			[ ! -e $PACELINE_ID.slow ] || sleep 0.02
+			cat $PACELINE_ID.rows >>$model
+			say step loss=0.5
+			due
+		done
+	END
+}
+
 # finished: shardd says that all rows are done; then the lead lets everybody go.
 finished() {
 	wait_for '[[ $(ask shardd.sock stat) == *" todo=0 doing=0 "*" held=0 "* ]]'
+	ask lead.sock finish >/dev/null
+}
+
+# The same, with a checkpoint of the end: they wait for it.
+finished_with_a_cut() {
+	wait_for '[[ $(ask shardd.sock stat) == *" todo=0 doing=0 "*" held=0 "* ]]'
+	run ask lead.sock "cut path=$T/last"
+	[[ $output == ok* ]] || { echo "$output"; return 1; }
 	ask lead.sock finish >/dev/null
 }
 
@@ -112,4 +155,57 @@ each_row() {
 	ends "$AGENT_w1" 0
 	touch w0.rows w1.rows
 	each_row w0.rows w1.rows 1
+}
+
+# cut DIR: a checkpoint, asked of the lead.
+cut() { ask lead.sock "cut path=$T/$1"; }
+
+@test "two trainers with models of their own: cut, death, back to the cut: each row exactly as often as epochs" {
+	queue --epochs 3 --shuffle shards
+	lead
+	counter
+	touch w0.slow w1.slow
+	agent_of w0 -- sh counter.sh
+	agent_of w1 -- sh counter.sh
+	wait_for '[[ $(ask shardd.sock stat) == *" samples-done="[1-9][0-9]* ]]'
+	run cut c1
+	[[ $output == "ok path=$T/c1 iteration="[0-9]*" incarnation=1 stall="* ]]
+	local k
+	k=$(field iteration <<<"$output")
+	[ "$k" -gt 0 ]
+	ckpt verify c1
+	grep -q "^checkpoint version=1 kind=foreign .* iteration=$k " c1/MANIFEST
+	grep -q '^saved worker=w0 path=w0/model$' c1/MANIFEST
+	grep -q '^file name=w1/model bytes=' c1/MANIFEST
+	# Both models together are what the queue says.
+	local rows
+	rows=$(cat c1/w0/model c1/w1/model | awk '{ sub(/.*length=/, ""); n += $1 } END { print n }')
+	[ "$rows" -gt 0 ]
+	grep -q "iteration=$k" w0.heard
+	# One is killed: everybody has to go back.
+	wait_for '[ "$(ask lead.sock stat | field iteration)" -gt '"$((k + 2))"' ]'
+	kill -9 "$(pgrep -P "$AGENT_w0")"
+	ends "$AGENT_w0" 137
+	grep -q 'the trainer ended: signal 9' w0.err
+	run cut c2
+	[[ $output == "err code=cut"*"w0 went with parameters that nobody has saved"* ]]
+	[ ! -e c2 ]
+	kill "$AGENT_w1"
+	ends "$AGENT_w1" 0
+	kill "$LEAD"
+	ends "$LEAD" 0
+	ask shardd.sock "load file=$T/c1/shards" >/dev/null
+	[[ $(ask shardd.sock stat) == *" samples-done=$rows "* ]]
+	lead --incarnation 2 --restore c1
+	[ "$(ask lead.sock stat | field iteration)" = "$k" ]
+	agent_of w0 --resume c1 -- sh counter.sh
+	agent_of w1 --resume c1 -- sh counter.sh
+	finished_with_a_cut
+	ends "$AGENT_w0" 0
+	ends "$AGENT_w1" 0
+	grep -q "^resume path=$T/c1/w0/model iteration=$k\$" w0.heard
+	each_row w0.model w1.model 3
+	ckpt verify last
+	each_row last/w0/model last/w1/model 3
+	[ "$(ckpt list . | grep -c "kind=foreign")" = 2 ]
 }

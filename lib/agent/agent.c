@@ -48,10 +48,11 @@ static int add_env(struct agent *a, const char *name, const char *value, struct 
 static int make_env(struct agent *a, struct error *err)
 {
 	const struct agent_options *o = &a->options;
-	a->env = calloc(o->command.env_count + 2, sizeof *a->env);
+	a->env = calloc(o->command.env_count + 3, sizeof *a->env);
 	if (!a->env)
 		return error_set(err, ERROR_OS, "", "out of memory");
-	if (add_env(a, "PACELINE_ID", o->id, err) != 0)
+	if (add_env(a, "PACELINE_ID", o->id, err) != 0 ||
+	    (a->resume && add_env(a, "PACELINE_RESUME", a->resume, err) != 0))
 		return -1;
 	for (size_t i = 0; i < o->command.env_count; i++)
 		if (add_env(a, NULL, o->command.env[i], err) != 0)
@@ -92,7 +93,7 @@ int agent_new(struct agent **out, const struct agent_options *options, struct er
 	a->actions.log = o->log;
 	a->actions.owner = o->owner;
 	shards.owner = a;
-	if (make_env(a, err) != 0 || shards_new(&a->shards, &shards, err) != 0 ||
+	if (agent_resume(a, err) != 0 || make_env(a, err) != 0 || shards_new(&a->shards, &shards, err) != 0 ||
 	    meter_new(&a->meter, &meter, err) != 0) {
 		agent_free(a);
 		return -1;
@@ -115,6 +116,7 @@ void agent_free(struct agent *a)
 	for (size_t i = 0; i < a->env_count; i++)
 		free(a->env[i]);
 	free(a->env);
+	agent_save_free(a);
 	free(a);
 }
 
@@ -292,7 +294,6 @@ static void end_trainer(struct agent *a)
 
 int agent_run(struct agent *a, struct node_end *end, struct error *err)
 {
-	struct error ignored;
 	*end = (struct node_end){0};
 	int result = run(a, err);
 	int by_itself = result < 0 && a->command.ended && err->code == end_status(&a->command.end);
@@ -300,7 +301,7 @@ int agent_run(struct agent *a, struct node_end *end, struct error *err)
 		*end = a->command.end;
 	/* First what others wait for. */
 	if (a->lead.call && a->phase != PHASE_OUT && a->phase != PHASE_ENDED)
-		lead_client_leave(&a->lead, &ignored);
+		conversation_close(&a->lead); /* leaves */
 	end_trainer(a);
 	shards_bye(a->shards);
 	command_close(&a->command);

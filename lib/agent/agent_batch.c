@@ -5,8 +5,8 @@
 #include "agent/agent_internal.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 
-#include <math.h>
 #include <string.h>
 
 #define DOOR_SECONDS 1.0 /* shardd may hold back an answer for so long when there is nothing */
@@ -37,6 +37,8 @@ int agent_connect(struct agent *a, struct error *err)
 			return result;
 		if (conversation_incarnation(&a->lead, &incarnation, err) != 0)
 			return -1;
+		const char *sync = record_get(call_greeting(a->lead.call), "sync");
+		a->bsp = sync && strcmp(sync, "bsp") == 0;
 		a->lead.generation = shards_generation(a->shards);
 		a->lead.incarnation = shards_incarnation(a->shards);
 		if (incarnation == a->lead.incarnation)
@@ -58,7 +60,8 @@ void agent_forget(struct agent *a)
 {
 	conversation_close(&a->lead);
 	a->phase = PHASE_OUT;
-	a->dry = 0;
+	a->asked_count = 0;
+	a->dry = a->none = 0;
 	a->sequence = 0;
 	a->cut.rows = a->cut.ranges = 0;
 	a->batch.range_count = 0;
@@ -102,29 +105,82 @@ static int ask_pieces(struct agent *a, struct error *err)
 
 /* ---- what the lead is asked ---- */
 
-static int ask_lead(struct agent *a, const char *type, enum phase phase, struct error *err)
+int agent_ask(struct agent *a, struct record_out *o, struct asked what, const void *payload,
+	      size_t bytes, struct error *err)
+{
+	if (a->asked_count == CONVERSATION_OPEN_MAX)
+		return error_set(err, ERROR_SOFTWARE, a->options.lead, "too many requests at a time");
+	a->asked[(a->asked_first + a->asked_count++) % CONVERSATION_OPEN_MAX] = what;
+	return conversation_ask(&a->lead, o, payload, bytes, err);
+}
+
+static struct asked answered(struct agent *a)
+{
+	struct asked what = a->asked[a->asked_first];
+	a->asked_first = (a->asked_first + 1) % CONVERSATION_OPEN_MAX;
+	a->asked_count--;
+	return what;
+}
+
+static int ask_join(struct agent *a, struct error *err)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
-	conversation_begin(&a->lead, &o, line, type);
-	if (phase == PHASE_JOINING)
-		record_add_u64(&o, "size", agent_batch_size(a));
-	a->phase = phase;
-	return conversation_ask(&a->lead, &o, NULL, 0, err);
+	conversation_begin(&a->lead, &o, line, "join");
+	record_add_u64(&o, "size", agent_batch_size(a));
+	record_add_u64(&o, "begins", 1);
+	a->phase = PHASE_JOINING;
+	return agent_ask(a, &o, (struct asked){.kind = ASK_JOIN}, NULL, 0, err);
+}
+
+static int ask_begin(struct agent *a, struct error *err)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	conversation_begin(&a->lead, &o, line, "begin");
+	record_add_u64(&o, "iteration", a->iteration);
+	record_add_u64(&o, "count", a->cut.rows);
+	if (a->options.world > 0)
+		record_add_u64(&o, "world", a->options.world);
+	if (a->takes_empty)
+		record_add_u64(&o, "empty", 1);
+	a->phase = PHASE_BEGINNING;
+	return agent_ask(a, &o, (struct asked){.kind = ASK_BEGIN, .count = a->cut.rows}, NULL, 0,
+			 err);
 }
 
 int agent_push(struct agent *a, struct error *err)
 {
+	static const struct batch nothing;
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	a->push.sequence = ++a->sequence;
 	a->push.iteration = a->iteration;
 	conversation_begin(&a->lead, &o, line, "push");
-	lead_client_add_push(&o, &a->push, &a->batch);
+	lead_client_add_push(&o, &a->push, a->none ? &nothing : &a->batch);
 	lead_client_add_report(&o, &a->push);
 	a->phase = PHASE_PUSHING;
-	return conversation_ask(&a->lead, &o, NULL, 0, err);
+	return agent_ask(a, &o, (struct asked){.kind = ASK_PUSH}, NULL, 0, err);
 }
+
+/* An iteration of the others. */
+static int push_nothing(struct agent *a, struct error *err)
+{
+	a->push = (struct exchange_push){.size = agent_batch_size(a)};
+	return agent_push(a, err);
+}
+
+static int ask_end(struct agent *a, struct error *err)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	conversation_begin(&a->lead, &o, line, "end");
+	a->phase = PHASE_ENDING;
+	meter_report(a->meter); /* no batch follows */
+	return agent_ask(a, &o, (struct asked){.kind = ASK_END}, NULL, 0, err);
+}
+
+/* ---- what it answers ---- */
 
 static void obey(struct agent *a)
 {
@@ -135,6 +191,43 @@ static void obey(struct agent *a)
 		meter_report(a->meter);
 	actions_obey(&a->actions, a->iteration);
 	meter_spend(a->meter, SPENT_ACTIONS, began);
+}
+
+static int read_iteration(struct agent *a, struct error *err)
+{
+	if (record_u64(&a->lead.record, "iteration", 0, UINT64_MAX, &a->iteration, err) != 0)
+		return error_wrap(err, a->options.lead);
+	return WORK_OK;
+}
+
+static int on_joined(struct agent *a, struct error *err)
+{
+	a->phase = PHASE_IN;
+	int result = read_iteration(a, err);
+	obey(a);
+	return result;
+}
+
+static int on_begun(struct agent *a, uint64_t count, struct error *err)
+{
+	const struct record *r = &a->lead.record;
+	uint64_t members = 0, samples = 0;
+	if (record_u64_opt(r, "members", 0, UINT32_MAX, &members, err) != 0 ||
+	    record_u64_opt(r, "samples", 0, UINT64_MAX, &samples, err) != 0)
+		return error_wrap(err, a->options.lead);
+	if (samples == 0) { /* it is to be said again, if it was not already */
+		int again = a->phase == PHASE_BEGINNING;
+		for (size_t i = 0; i < a->asked_count; i++)
+			again &= a->asked[(a->asked_first + i) % CONVERSATION_OPEN_MAX].kind !=
+				 ASK_BEGIN;
+		if (again)
+			a->phase = PHASE_IN;
+		return WORK_OK;
+	}
+	a->phase = PHASE_READY;
+	a->none = count == 0;
+	a->weight = a->bsp ? (double)members * (double)count / (double)samples : 1;
+	return WORK_OK;
 }
 
 static void account(struct agent *a)
@@ -148,42 +241,56 @@ static void account(struct agent *a)
 
 static int on_pushed(struct agent *a, struct error *err)
 {
-	const struct record *r = &a->lead.record;
-	int dropped = record_get(r, "dropped") != NULL;
-	account(a);
-	if (record_u64(r, "iteration", 0, UINT64_MAX, &a->iteration, err) != 0)
-		return error_wrap(err, a->options.lead);
+	int dropped = record_get(&a->lead.record, "dropped") != NULL;
+	if (!a->none) {
+		account(a);
+		a->cut.rows = 0;
+		a->batch.range_count = 0;
+	}
+	a->none = 0;
 	a->phase = PHASE_IN;
-	a->batch.range_count = 0;
+	int result = read_iteration(a, err);
 	obey(a);
-	if (a->word == WORD_STEP)
+	if (result == WORK_OK && a->word == WORD_STEP)
 		agent_answer_step(a, dropped);
+	return result;
+}
+
+static int on_ended(struct agent *a, struct error *err)
+{
+	if (record_get(&a->lead.record, "wait"))
+		return ask_end(a, err);
+	a->phase = PHASE_ENDED;
 	return WORK_OK;
 }
 
 static int on_answer(struct agent *a, struct error *err)
 {
-	switch (a->phase) {
-	case PHASE_JOINING:
-		if (record_u64(&a->lead.record, "iteration", 0, UINT64_MAX, &a->iteration, err) != 0)
-			return error_wrap(err, a->options.lead);
-		a->phase = PHASE_IN;
-		obey(a);
-		return WORK_OK;
-	case PHASE_PUSHING:
+	struct asked what = answered(a);
+	switch (what.kind) {
+	case ASK_JOIN:
+		return on_joined(a, err);
+	case ASK_BEGIN:
+		return on_begun(a, what.count, err);
+	case ASK_PUSH:
 		return on_pushed(a, err);
-	case PHASE_ENDING:
-		a->phase = PHASE_ENDED;
-		return WORK_OK;
-	default:
+	case ASK_END:
+		return on_ended(a, err);
+	case ASK_SAVED:
 		return WORK_OK;
 	}
+	return WORK_OK;
 }
 
 /* What an `err` means. A loss that is none names the rows. */
 static int refused(struct agent *a, struct error *err)
 {
 	struct error what;
+	if (answered(a).kind == ASK_SAVED) {
+		log_say(LOG_LEVEL_WARNING, "%s: what was saved is of no use any more: %s",
+			a->options.id, a->lead.record.text ? a->lead.record.text : "");
+		return WORK_OK;
+	}
 	int result = conversation_refused(&a->lead, err);
 	if (result != WORK_DIVERGED)
 		return result;
@@ -194,16 +301,26 @@ static int refused(struct agent *a, struct error *err)
 			 (unsigned long long)a->batch.range[0].id);
 }
 
+static int hear(struct agent *a, struct error *err)
+{
+	const struct record *r = &a->lead.record;
+	if (record_is(r, "action"))
+		actions_take(&a->actions, r);
+	if (record_is(r, "save"))
+		return agent_save_due(a, r, err);
+	if (!record_is(r, "err") && !record_is(r, "ok"))
+		return WORK_OK;
+	if (a->asked_count == 0)
+		return error_set(err, ERROR_SOFTWARE, a->options.lead, "an answer that nobody wants");
+	return record_is(r, "err") ? refused(a, err) : on_answer(a, err);
+}
+
 int agent_hear_lead(struct agent *a, struct error *err)
 {
 	do {
 		int result = conversation_receive(&a->lead, PATIENT, NULL, err);
-		if (result == WORK_OK && record_is(&a->lead.record, "err"))
-			result = refused(a, err);
-		else if (result == WORK_OK && record_is(&a->lead.record, "action"))
-			actions_take(&a->actions, &a->lead.record);
-		else if (result == WORK_OK && record_is(&a->lead.record, "ok"))
-			result = on_answer(a, err);
+		if (result == WORK_OK)
+			result = hear(a, err);
 		if (result != WORK_OK)
 			return result;
 	} while (call_buffered(a->lead.call));
@@ -212,36 +329,42 @@ int agent_hear_lead(struct agent *a, struct error *err)
 
 /* ---- going on ---- */
 
-static int leave(struct agent *a, struct error *err)
+/* A member cuts its next batch, and says what it has. */
+static int begin(struct agent *a, struct error *err)
 {
-	double began = clock_mono();
-	meter_report(a->meter); /* no batch follows for a while */
-	a->phase = PHASE_OUT;
-	int result = lead_client_leave(&a->lead, err);
-	meter_spend(a->meter, SPENT_WAIT, began);
-	return result;
-}
-
-/* A member cuts its next batch. */
-static int cut(struct agent *a, struct error *err)
-{
-	if (a->stock.rows < agent_batch_size(a) && !a->dry)
-		return WORK_OK; /* shardd's answer is on its way */
-	if (a->stock.rows == 0)
-		return leave(a, err);
-	stock_cut(&a->stock, agent_batch_size(a), &a->cut, &a->batch);
+	if (a->cut.rows == 0) {
+		if (a->stock.rows < agent_batch_size(a) && !a->dry)
+			return WORK_OK; /* shardd's answer is on its way */
+		if (a->stock.rows == 0 && a->dry == WORK_END)
+			return ask_end(a, err);
+		stock_cut(&a->stock, agent_batch_size(a), &a->cut, &a->batch);
+		if (a->cut.rows > 0 && a->dry == WORK_WAIT)
+			a->dry = 0;
+	}
+	if (a->bsp || a->cut.rows == 0)
+		return ask_begin(a, err);
 	a->weight = 1;
-	if (a->dry == WORK_WAIT)
-		a->dry = 0;
 	a->phase = PHASE_READY;
 	return WORK_OK;
 }
 
-static int out(struct agent *a, struct error *err)
+/* Rows have come while the lead was told that there are none, or the end has. */
+static int begin_again(struct agent *a, struct error *err)
 {
+	if (a->cut.rows > 0)
+		return WORK_OK;
 	if (a->stock.rows > 0)
-		return ask_lead(a, "join", PHASE_JOINING, err);
-	return a->dry == WORK_END ? ask_lead(a, "end", PHASE_ENDING, err) : WORK_OK;
+		return begin(a, err);
+	return a->dry == WORK_END ? ask_end(a, err) : WORK_OK;
+}
+
+static int ready(struct agent *a, int wanted, struct error *err)
+{
+	if (a->none && !a->takes_empty)
+		return push_nothing(a, err);
+	if (wanted)
+		agent_give_batch(a);
+	return WORK_OK;
 }
 
 static int step(struct agent *a, struct error *err)
@@ -249,13 +372,13 @@ static int step(struct agent *a, struct error *err)
 	int wanted = a->word == WORD_NEXT;
 	switch (a->phase) {
 	case PHASE_OUT:
-		return wanted ? out(a, err) : WORK_OK;
+		return wanted ? ask_join(a, err) : WORK_OK;
 	case PHASE_IN:
-		return wanted ? cut(a, err) : WORK_OK;
+		return begin(a, err);
+	case PHASE_BEGINNING:
+		return begin_again(a, err);
 	case PHASE_READY:
-		if (wanted && !a->given)
-			agent_give_batch(a);
-		return WORK_OK;
+		return ready(a, wanted && !a->given, err);
 	case PHASE_ENDED:
 		if (wanted) {
 			agent_answer_state(a, "end");
@@ -280,5 +403,8 @@ int agent_advance(struct agent *a, struct error *err)
 		if (result != WORK_OK)
 			return result;
 	} while (a->phase != before);
+	/* A checkpoint is not held back with a batch that may be long in coming. */
+	if (a->word == WORD_NEXT && a->save.is_due && a->phase != PHASE_READY)
+		agent_answer_state(a, "wait");
 	return WORK_OK;
 }

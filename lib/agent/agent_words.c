@@ -29,6 +29,7 @@ void agent_answer_state(struct agent *a, const char *state)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
+	agent_save_tell(a);
 	begin(&o, line, "ok");
 	record_add(&o, "state", state);
 	words_put(&a->words, &o, NULL);
@@ -39,6 +40,7 @@ void agent_answer_step(struct agent *a, int dropped)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
+	agent_save_tell(a);
 	begin(&o, line, "ok");
 	record_add_u64(&o, "iteration", a->iteration);
 	if (dropped)
@@ -67,14 +69,15 @@ void agent_give_batch(struct agent *a)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
+	agent_save_tell(a);
 	begin(&o, line, "batch");
 	record_add_u64(&o, "iteration", a->iteration);
-	record_add_u64(&o, "size", a->cut.rows);
+	record_add_u64(&o, "size", a->none ? 0 : a->cut.rows);
 	record_add_u64(&o, "accum", a->actions.accum);
 	record_add_real(&o, "weight", a->weight);
 	record_add_real(&o, "lr-scale", a->actions.scale);
 	words_put(&a->words, &o, NULL);
-	for (size_t i = 0; i < a->cut.ranges; i++)
+	for (size_t i = 0; !a->none && i < a->cut.ranges; i++)
 		put_range(a, &a->cut.range[i]);
 	begin(&o, line, "ok");
 	words_put(&a->words, &o, NULL);
@@ -84,8 +87,7 @@ void agent_give_batch(struct agent *a)
 	answered(a);
 }
 
-/* A refusal after which the trainer may go on. */
-static void refuse(struct agent *a, const char *code, const char *why)
+void agent_refuse(struct agent *a, const char *code, const char *why)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
@@ -100,7 +102,7 @@ static int broken(struct agent *a, const char *code, const char *why, struct err
 {
 	char place[ERROR_PLACE_MAX];
 	words_place(&a->words, place, sizeof place);
-	refuse(a, code, why);
+	agent_refuse(a, code, why);
 	return error_set(err, ERROR_DATA, place, "%s", why);
 }
 
@@ -146,7 +148,7 @@ static int on_step(struct agent *a, struct error *err)
 	    record_real_opt(&a->record, "mem", 0, 1, &push->mem, &why) != 0 ||
 	    read_loss(&a->record, &loss, &why) != 0)
 		return broken(a, "bad-request", why.text, err);
-	push->loss = loss * (double)a->cut.rows;
+	push->loss = a->none ? 0 : loss * (double)a->cut.rows;
 	a->stepped_at = now;
 	a->given = 0;
 	a->word = WORD_STEP;
@@ -161,8 +163,12 @@ static int take_word(struct agent *a, struct error *err)
 		return on_next(a, err);
 	if (record_is(&a->record, "step"))
 		return on_step(a, err);
-	snprintf(why, sizeof why, "'%.60s' is none of next, step", a->record.type);
-	refuse(a, "unknown-request", why);
+	if (record_is(&a->record, "saved"))
+		return agent_saved(a, &a->record, err);
+	if (record_is(&a->record, "failed"))
+		return agent_save_failed(a, &a->record, err);
+	snprintf(why, sizeof why, "'%.60s' is none of next, step, saved, failed", a->record.type);
+	agent_refuse(a, "unknown-request", why);
 	return WORK_OK;
 }
 
@@ -172,7 +178,7 @@ int agent_hear_trainer(struct agent *a, struct error *err)
 	while (a->word == WORD_NONE && a->words.answer_len == 0) {
 		int found = words_read(&a->words, &a->record, err);
 		if (found < 0) {
-			refuse(a, "bad-request", err->text);
+			agent_refuse(a, "bad-request", err->text);
 			return -1;
 		}
 		if (found != WORDS_ONE)

@@ -78,6 +78,7 @@ static _Noreturn void become(const struct command_options *o, const struct pipes
 		input = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (input < 0 || dup2(input, 0) < 0 || (o->output >= 0 && dup2(o->output, 1) < 0))
 		_exit(ERROR_OS);
+	unsetenv("PACELINE_RESUME");
 	put_env(o->env, o->env_count);
 	if (o->talks) {
 		give_pipes(p);

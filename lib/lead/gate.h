@@ -19,6 +19,13 @@
  * while a settle is out.  A unit's settle counts as a whole or not at all.  The unit is closed by
  * its commit, not before.
  *
+ * Members that keep the parameters themselves (foreign) say before each batch how many samples it
+ * has.  Under BSP nobody is answered before all have said so: that is the barrier, and the place of a
+ * cut: each member's parameters are then of exactly that iteration.  Under ASP and SSP a cut is
+ * between two units for shardd, and comes to each member with its next answer, so a member may have
+ * more in its parameters than the queue says.  What a member trained and took away with it can't be in
+ * a cut any more: from then on cuts are refused.
+ *
  * What holds after every event (tests/unit/lead_random.c):
  * - a push is applied at most once, and only after every server held its part of it and its settle
  *   was answered without refusing it;
@@ -72,7 +79,8 @@ struct gate_options {
 	void *balance_arg;
 	uint64_t expect; /* BSP: the first ones enter together, once there are so many, or
 			    gate_begin() */
-	size_t replicas; /* BSP: r0, r1, ... have all parameters each; 0: there are parts */
+	size_t replicas; /* BSP: r0, r1, ... have all parameters each; 0: there are parts, or: */
+	int foreign;     /* the parameters are the members' own */
 };
 
 struct gate;
@@ -117,6 +125,22 @@ int gate_pushes_to(struct gate *g, const struct gate_who *who, const char *repli
 void gate_speed(struct gate *g, const struct gate_who *who, double speed);
 /* The same: samples that fit a step of it. */
 void gate_most(struct gate *g, const struct gate_who *who, uint64_t most);
+/* Before its join: it says gate_take_part() before each batch. Only where it is foreign. */
+void gate_takes_part(struct gate *g, const struct gate_who *who);
+
+/* The next batch of such a member. */
+struct gate_batch {
+	uint64_t iteration;
+	uint64_t count; /* samples; 0: it has none */
+	uint64_t world; /* BSP: so many members have to be there; 0: it does not say */
+	int with_none;  /* it takes part also without samples */
+};
+
+/* Answered by `ok iteration= members= samples=`: those who take part and what they have together;
+ * with samples=0 also `wait=1`: there is nothing to do, and it says so again. Without samples it may
+ * say so anew at any time: the request before is answered so. */
+void gate_take_part(struct gate *g, const struct gate_who *who, const struct gate_batch *batch);
+
 /* Those who wait to enter are let in, without those who are expected and have not come. */
 void gate_begin(struct gate *g);
 void gate_leave(struct gate *g, const struct gate_who *who);
@@ -235,7 +259,8 @@ enum gate_effect_kind {
 	GATE_DROP,   /* worker, generation, sequence: this push, which nobody will name again */
 	GATE_THROW,  /* worker, generation: staged pushes up to it */
 	GATE_SAVE,   /* ask shardd to save */
-	GATE_CUT,    /* iteration: every part forks behind the last apply; or one replica */
+	GATE_CUT,    /* iteration: every part forks behind the last apply; or one replica; or
+			member[members] are told by `save` in their answers */
 	GATE_SUM,    /* to[tos]: epoch, iteration, check, member[members] */
 	GATE_FILL,   /* replica: epoch, from the replica `from`, which is at iteration */
 	GATE_REFUSED, /* worker, generation, fields: why it is out, for people */
@@ -255,6 +280,7 @@ struct gate_effect {
 	uint64_t token;
 	int ok;
 	const char *code; /* of a refusal */
+	int save;         /* this answer tells `worker` of the cut of iteration `iteration` */
 	char fields[192]; /* behind `ok`, or the text for people */
 	char *actions;    /* records to send before `ok`, or NULL */
 	uint64_t number, iteration, units, samples;
@@ -301,6 +327,11 @@ uint64_t gate_epoch(const struct gate *g);
 /* shardd has been asked and has not answered. */
 int gate_is_settling(const struct gate *g);
 int gate_in_force(const struct gate *g, size_t replica);
+
+/* Foreign, and every member says gate_take_part(): a cut can be told to all of them. */
+int gate_tells_all(const struct gate *g);
+/* Whether it takes part, or has ended and waits for the job's end. */
+int gate_is_member(const struct gate *g, const char *worker, uint64_t generation);
 
 /* A worker that is not out. */
 struct gate_member {
