@@ -335,6 +335,14 @@ four_fast() {
 	[ "$status" -eq 71 ]
 	grep -q "r0.sock: the sum of iteration 0 has no room: 7000 rows are too many: smaller batches, or more memory" lead.err
 	[ "$(asked r0 sum)" = 6 ]
+	printf 'err code=differs\tfabricd: b says 5 floats, a 4\n' >r0.sum
+	rm w0.in
+	lead_of "$T/r0.sock"
+	open w0 lead.sock
+	join w0 1
+	ended "$LEAD"
+	[ "$status" -eq 78 ]
+	grep -q "the sum of iteration 0 is not the same on all hosts: fabricd: b says 5 floats, a 4$" lead.err
 }
 
 @test "who joins with a replica that is not there, or goes, is told, and keeps no rows" {

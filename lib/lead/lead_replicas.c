@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define AGAIN_SECONDS 0.2 /* until a sum that broke off with its fabric is ordered anew */
-#define ROOM_TRIES 5 /* of a sum for which there is no room, the pause doubled each time */
+#define SUM_TRIES 5 /* where it has no room, or hosts differ: the pause doubled each time */
 #define LATE_SECONDS 2.0  /* from the last push until replicas are told which the lead has */
 #define RENEW_SECONDS 1.0 /* until a replica that refused an order is connected again */
 #define FILL_AGAIN_SECONDS 1.0 /* until one that could not be filled is, doubled each time up to */
@@ -191,8 +191,31 @@ static void on_again(evutil_socket_t fd, short what, void *lead)
 	lead_pump(l);
 }
 
-/* The sum broke off with its fabric, and is made again; where there was no room for it, not for
- * ever: the same rows come again. */
+/* There was no room for it, or hosts don't agree what it is: the same comes again, but not for ever.
+ * The seconds until then; 0: the lead is broken. */
+static double try_again(struct told *t, const struct record *r)
+{
+	struct lead *l = t->one->lead;
+	struct replicas *all = l->replicas;
+	uint64_t iteration = gate_iteration(l->gate);
+	int is_room = is_code(r, "room");
+
+	if (t->epoch > all->failed_epoch) {
+		all->failures = all->failed_iteration == iteration ? all->failures + 1 : 1;
+		all->failed_iteration = iteration;
+		all->failed_epoch = t->epoch;
+	}
+	if (all->failures <= SUM_TRIES)
+		return AGAIN_SECONDS * (double)(UINT64_C(1) << (all->failures - 1));
+	lead_breakf(l, is_room ? ERROR_OS : ERROR_CONFIG, t->one->path,
+		    "the sum of iteration %llu %s: %s%s", (unsigned long long)iteration,
+		    is_room ? "has no room" : "is not the same on all hosts",
+		    r->text ? r->text : code_of(r),
+		    is_room ? ": smaller batches, or more memory, are needed" : "");
+	return 0.0;
+}
+
+/* It broke off, with its fabric or before it, and is made again. */
 static void sum_broke(struct told *t, const struct record *r)
 {
 	struct lead *l = t->one->lead;
@@ -205,21 +228,10 @@ static void sum_broke(struct told *t, const struct record *r)
 			code_of(r), r->text ? r->text : "");
 	if (t->epoch < all->again_epoch)
 		return; /* of an older one: answers of replicas cross each other */
-	if (is_code(r, "room") && t->epoch > all->room_epoch) {
-		all->rooms = all->room_iteration == gate_iteration(l->gate) ? all->rooms + 1 : 1;
-		all->room_iteration = gate_iteration(l->gate);
-		all->room_epoch = t->epoch;
-		if (all->rooms > ROOM_TRIES) {
-			lead_breakf(l, ERROR_OS, t->one->path,
-				    "the sum of iteration %llu has no room: %s: smaller batches, "
-				    "or more memory, are needed",
-				    (unsigned long long)all->room_iteration,
-				    r->text ? r->text : "");
-			return;
-		}
-	}
-	if (is_code(r, "room"))
-		seconds *= (double)(UINT64_C(1) << (all->rooms - 1));
+	if (is_code(r, "room") || is_code(r, "differs"))
+		seconds = try_again(t, r);
+	if (l->broken)
+		return;
 	pause = clock_timeval(seconds);
 	all->again_epoch = t->epoch;
 	event_add(all->again, &pause);
@@ -234,7 +246,8 @@ static void sum_answered(struct told *t, const struct record *r)
 		(void)record_u64_opt(r, "sum", 0, UINT64_MAX, &sum, NULL);
 		if (!t->failed)
 			gate_summed(l->gate, t->one->index, t->epoch, sum);
-	} else if (is_code(r, "fabric") || is_code(r, "lost") || is_code(r, "room")) {
+	} else if (is_code(r, "fabric") || is_code(r, "lost") || is_code(r, "room") ||
+		   is_code(r, "differs")) {
 		sum_broke(t, r);
 	} else if (!is_code(r, "stale"))
 		refused(t->one, "sum", r);
