@@ -209,3 +209,145 @@ cut() { ask lead.sock "cut path=$T/$1"; }
 	each_row last/w0/model last/w1/model 3
 	[ "$(ckpt list . | grep -c "kind=foreign")" = 2 ]
 }
+
+# ---- trainers that break the rules ----
+
+# whole: all that was handed out came back, and another trainer does it all, each row once.
+whole() {
+	wait_for '[[ $(ask shardd.sock stat) == *" doing=0 "* ]]'
+	trainer
+	agent_of good -- sh trainer.sh
+	finished
+	ends "$AGENT_good" 0
+	[[ $(ask shardd.sock stat) == *" samples-done=100 "* ]]
+}
+
+# bad STATUS TEXT COMMAND: ends so, says so, and nothing is lost.
+bad() {
+	rm -rf journal ./*.rows ./*.heard
+	[ -z "${LEAD-}" ] || { kill "$LEAD" "$SHARDD"; wait "$LEAD" "$SHARDD" || true; }
+	queue
+	lead
+	trainer
+	printf '. ./words.sh\n%s\n' "$3" >bad.sh
+	agent_of w0 --grace 0.5 -- sh bad.sh
+	ends "$AGENT_w0" "$1"
+	grep -qe "$2" w0.err || { echo "$3: not '$2':"; cat w0.err; return 1; }
+	whole
+}
+
+@test "a trainer that breaks the rules: the line is named, nothing is lost, nobody else is harmed" {
+	bad 65 "PACELINE_OUT:1: 'Epoch 1 of 3' is no record: " 'echo "Epoch 1 of 3" >&4; sleep 100'
+	bad 65 "PACELINE_OUT:1: '?*' is no record: " 'head -c 300 /dev/zero >&4; echo >&4; sleep 100'
+	bad 65 'PACELINE_OUT:2: .*more than 4096 bytes' 'say next; printf "step loss=%05000d\n" 1 >&4; sleep 100'
+	bad 65 "PACELINE_OUT:2: 'ste' ends without a newline" 'say next; printf ste >&4'
+	bad 65 "PACELINE_OUT:3: 'step', but there is no batch" 'say next; say step; echo step >&4; sleep 100'
+	bad 65 "PACELINE_OUT:2: 'next' before 'step'" 'say next; say next; sleep 100'
+	bad 65 "PACELINE_OUT:2: loss=: 'low' " 'trap "" TERM; say next; say step loss=low; sleep 100'
+	grep -q '^err code=bad-request' w0.heard
+	bad 65 'the loss is not finite.*rows begin with row 0 of shard 0' 'say next; say step loss=nan; sleep 100'
+}
+
+@test "a trainer that ends before its time, or closes its pipes" {
+	bad 65 'the trainer ended (exit status 0) before it was told state=end; 0 rows' 'exit 0'
+	bad 65 'the trainer ended (exit status 0) before it was told state=end; 10 rows' 'say next; exit 0'
+	bad 3 'the trainer ended: exit status 3' 'say next; say step; say next; exit 3'
+	bad 1 'the trainer ended: exit status 1' 'say next; printf ste >&4; exit 1'
+	bad 143 'the trainer ended: signal 15' 'say next; kill -TERM $$'
+	bad 65 'has closed PACELINE_IN or PACELINE_OUT' 'say next; exec 4>&-; sleep 100'
+	bad 65 'has closed PACELINE_IN or PACELINE_OUT' 'exec 3<&-; echo next >&4; sleep 100'
+	# It does not wait for the answer of a push that is on its way.
+	bad 65 'before it was told state=end; 0 rows' 'say next; echo step >&4; exit 0'
+}
+
+@test "words that are not known are answered, and the trainer goes on; what it prints goes where ours goes" {
+	queue
+	lead
+	trainer
+	agent_of w0 -- sh -c '. ./words.sh; say hello; say saved; say log level=info; echo to stdout; echo to stderr >&2; exec sh trainer.sh'
+	finished
+	ends "$AGENT_w0" 0
+	grep -q '^err code=unknown-request' w0.heard
+	grep -q '^err code=order' w0.heard
+	[ "$(cat w0.out)" = "to stdout" ]
+	grep -qx 'to stderr' w0.err
+	each_row w0.rows 1
+}
+
+@test "what a trainer leaves behind is killed, and not waited for" {
+	queue
+	lead
+	trainer
+	# One in its group, which holds all it had; one that has left the group, with the pipes.
+	agent_of w0 -- sh -c 'sleep 1000 & echo $! >left; setsid sleep 1000 >/dev/null 2>&1 & echo $! >away; exec sh trainer.sh'
+	finished
+	ends "$AGENT_w0" 0
+	PIDS+=("$(cat away)")
+	wait_for 'not kill -0 "$(cat left)" 2>/dev/null'
+	each_row w0.rows 1
+}
+
+@test "a stop: the batch is finished; a trainer that ignores SIGTERM, or is stopped itself, is killed" {
+	queue
+	lead
+	trainer
+	agent_of w0 -- sh -c '. ./words.sh; say next; : >has; while [ ! -e go ]; do sleep 0.05; done; say step; say next; sleep 100'
+	wait_for '[ -e has ]'
+	kill "$AGENT_w0"
+	: >go
+	ends "$AGENT_w0" 0
+	[[ $(ask shardd.sock stat) == *" doing=0 "*" samples-done=10 "* ]]
+	rm has go
+	agent_of w0 --grace 0.3 -- sh -c 'trap "" TERM; . ./words.sh; say next; : >has; sleep 100; sleep 100'
+	wait_for '[ -e has ]'
+	kill "$AGENT_w0"
+	ends "$AGENT_w0" 0
+	grep -q 'has not finished its batch within 0.3 s' w0.err
+	grep -q 'is killed: it did not end within 0.3 s of SIGTERM' w0.err
+	rm has
+	agent_of w0 --grace 0.3 -- sh -c '. ./words.sh; say next; : >has; kill -STOP $$; sleep 100'
+	wait_for '[ -e has ]'
+	kill "$AGENT_w0"
+	ends "$AGENT_w0" 0
+	grep -q 'is killed: it did not end' w0.err
+	[[ $(ask shardd.sock stat) == *" doing=0 "*" samples-done=10 "* ]]
+}
+
+@test "an agent that is killed takes its trainer with it; a command that can't be run is named" {
+	queue
+	lead
+	trainer
+	agent_of w0 -- sh -c 'echo $$ >pid; . ./words.sh; say next; : >has; sleep 1000'
+	wait_for '[ -e has ]'
+	kill -9 "$AGENT_w0"
+	ends "$AGENT_w0" 137
+	wait_for 'not kill -0 "$(cat pid)" 2>/dev/null'
+	agent_of w1 -- ./no-such-program
+	ends "$AGENT_w1" 78
+	grep -q 'agent: ./no-such-program: No such file' w1.err
+}
+
+@test "shardd comes back: a trainer goes on; the lead goes: it has to go back" {
+	queue
+	lead
+	trainer
+	agent_of w0 -- sh -c '. ./words.sh; say next; : >has; while [ ! -e go ]; do sleep 0.05; done; say step; exec sh trainer.sh'
+	wait_for '[ -e has ]'
+	kill -9 "$SHARDD"
+	wait "$SHARDD" || true
+	queue
+	: >go
+	finished
+	ends "$AGENT_w0" 0
+	each_row w0.rows 1
+	rm -rf journal has go
+	kill "$LEAD" "$SHARDD"
+	wait "$LEAD" "$SHARDD" || true
+	queue
+	lead
+	agent_of w0 -- sh -c '. ./words.sh; say next; : >has; sleep 1000'
+	wait_for '[ -e has ]'
+	kill -9 "$LEAD"
+	ends "$AGENT_w0" 75
+	grep -q 'the lead went away, and the trainer.s parameters' w0.err
+}

@@ -129,6 +129,8 @@ static int ask_join(struct agent *a, struct error *err)
 	conversation_begin(&a->lead, &o, line, "join");
 	record_add_u64(&o, "size", agent_batch_size(a));
 	record_add_u64(&o, "begins", 1);
+	if (a->options.world > 0)
+		record_add_u64(&o, "world", a->options.world);
 	a->phase = PHASE_JOINING;
 	return agent_ask(a, &o, (struct asked){.kind = ASK_JOIN}, NULL, 0, err);
 }
@@ -140,8 +142,6 @@ static int ask_begin(struct agent *a, struct error *err)
 	conversation_begin(&a->lead, &o, line, "begin");
 	record_add_u64(&o, "iteration", a->iteration);
 	record_add_u64(&o, "count", a->cut.rows);
-	if (a->options.world > 0)
-		record_add_u64(&o, "world", a->options.world);
 	if (a->takes_empty)
 		record_add_u64(&o, "empty", 1);
 	a->phase = PHASE_BEGINNING;
@@ -362,9 +362,10 @@ static int ready(struct agent *a, int wanted, struct error *err)
 {
 	if (a->none && !a->takes_empty)
 		return push_nothing(a, err);
-	if (wanted)
-		agent_give_batch(a);
-	return WORK_OK;
+	if (!wanted)
+		return WORK_OK;
+	agent_give_batch(a);
+	return agent_rows_give(a, err);
 }
 
 static int step(struct agent *a, struct error *err)
@@ -383,6 +384,7 @@ static int step(struct agent *a, struct error *err)
 		if (wanted) {
 			agent_answer_state(a, "end");
 			a->finished = 1;
+			agent_rows_end(a);
 		}
 		return WORK_OK;
 	default:
