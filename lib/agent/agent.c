@@ -246,7 +246,10 @@ static int live(struct agent *a, struct error *err)
 			break;
 		if (a->word == WORD_NEXT && clock_mono() >= a->word_at + HELD_SECONDS)
 			agent_answer_state(a, "wait");
-		if (command_ended(&a->command))
+		result = agent_catch_up(a, err);
+		if (result != WORK_OK)
+			break;
+		if (p[POLL_END].revents && command_ended(&a->command))
 			return a->finished && a->command.end.status == 0 && a->command.end.signal == 0
 				       ? WORK_END
 				       : gone(a, err);
@@ -317,6 +320,7 @@ int agent_run(struct agent *a, struct node_end *end, struct error *err)
 	end_trainer(a);
 	shards_bye(a->shards);
 	command_close(&a->command);
+	agent_report(a);
 	meter_report(a->meter);
 	meter_log_spent(a->meter);
 	return result < 0 ? -1 : 0;

@@ -83,8 +83,11 @@ struct agent {
 	struct error half; /* its last word was half of one; code 0: no */
 	int finished; /* it was told that there is no more */
 
-	double given_at, stepped_at; /* of the batch; of the one before */
+	double given_at, stepped_at;
 	double waited; /* seconds in which the trainer waited for this batch */
+	struct tally_batch done; /* a batch that is not reported yet: while the trainer computes */
+	uint64_t done_iteration;
+	int is_done;
 	double stop_at; /* when a stop was seen; 0: none was */
 };
 
@@ -100,6 +103,9 @@ int agent_push(struct agent *a, struct error *err);
 int agent_ask(struct agent *a, struct record_out *o, struct asked what, const void *payload,
 	      size_t bytes, struct error *err);
 uint64_t agent_batch_size(const struct agent *a);
+/* What was put off until nobody waits for it. */
+int agent_catch_up(struct agent *a, struct error *err);
+void agent_report(struct agent *a); /* the part of it that is for the monitor */
 
 /* agent_words.c */
 int agent_hear_trainer(struct agent *a, struct error *err);
