@@ -46,7 +46,9 @@ unexport POSIXLY_CORRECT
 
 # ---- check: what runs again under the sanitizers and with clang ----
 # The conversations come first, the largest of them (ls -S) before the others: what takes long and
-# mostly waits runs beside all the rest, and nothing is left over at the end that runs alone.
+# mostly waits runs beside all the rest, and nothing is left over at the end that runs alone. The
+# other builds are made beside them, too; the conversations of a build begin when it is there.
+CHECK_BUILDS = make:asan make:clang-asan make:clang
 CHECK      = $(BATS:%=bats:%) pages: $(UNITS:%=unit:%) short:tests/surroundings \
 	     $(FAULTS:%=short:tests/fault/%) short:tests/model/run $(BENCHES:%=short:tests/bench/%)
 CHECK_ASAN = $(UNITS:%=asan/unit:%)
@@ -108,8 +110,9 @@ clang-asan:
 	$(MAKE) BUILD=$(BUILD)-clang-asan CC=clang OPT='-O2 $(ARCH) -fno-omit-frame-pointer' \
 		SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=undefined' units
 
-check: all units asan clang clang-asan
-	tests/run $(BUILD) $(CHECK_ASAN_BATS) $(CHECK) $(CHECK_CLANG) $(CHECK_CLANG_ASAN) $(CHECK_ASAN)
+check: all units
+	tests/run $(BUILD) $(CHECK_BUILDS) $(CHECK_ASAN_BATS) $(CHECK) \
+		$(CHECK_ASAN) $(CHECK_CLANG_ASAN) $(CHECK_CLANG)
 
 # Everything once with this build only: the loop of a developer.
 check-fast: all units
