@@ -14,6 +14,7 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PROGRAM "ckpt"
@@ -64,6 +65,8 @@ static int run_list(const char *const *operand, struct error *err)
 		record_add(&o, "name", e->name);
 		record_add(&o, "state", e->complete ? "complete" : "incomplete");
 		if (e->complete) {
+			if (e->foreign)
+				record_add(&o, "kind", "foreign");
 			record_add_u64(&o, "iteration", e->iteration);
 			record_add_u64(&o, "incarnation", e->incarnation);
 			record_add_seconds(&o, "at", e->at);
@@ -85,18 +88,25 @@ static int run_latest(const char *const *operand, struct error *err)
 	return 0;
 }
 
+static void add_head(struct record_out *o, const struct ckpt_manifest *m)
+{
+	if (m->foreign)
+		record_add(o, "kind", "foreign");
+	record_add(o, "job", m->job);
+	record_add_u64(o, "iteration", m->iteration);
+	record_add_u64(o, "incarnation", m->incarnation);
+	record_add_seconds(o, "at", m->at);
+	if (m->epoch >= 0)
+		record_add_u64(o, "epoch", (uint64_t)m->epoch);
+}
+
 static void show_head(const struct ckpt *c)
 {
 	const struct ckpt_manifest *m = ckpt_get_manifest(c);
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	record_begin(&o, line, sizeof line, "checkpoint");
-	record_add(&o, "job", m->job);
-	record_add_u64(&o, "iteration", m->iteration);
-	record_add_u64(&o, "incarnation", m->incarnation);
-	record_add_seconds(&o, "at", m->at);
-	if (m->epoch >= 0)
-		record_add_u64(&o, "epoch", (uint64_t)m->epoch);
+	add_head(&o, m);
 	record_add_u64(&o, "parts", m->parts);
 	record_add_u64(&o, "dense", ckpt_dense_count(c));
 	record_add_u64(&o, "dense-slots", ckpt_dense_slots(c));
@@ -106,9 +116,8 @@ static void show_head(const struct ckpt *c)
 	print_record(&o);
 }
 
-static void show_files(const struct ckpt *c)
+static void show_files(const struct ckpt_manifest *m)
 {
-	const struct ckpt_manifest *m = ckpt_get_manifest(c);
 	for (size_t i = 0; i < m->count; i++) {
 		char line[RECORD_LINE_MAX], sum[17];
 		struct record_out o;
@@ -135,16 +144,52 @@ static void show_notes(const struct ckpt *c)
 	}
 }
 
+/* Of trainers that are not ours: what is in their files, they know. */
+static void show_foreign(const struct ckpt_manifest *m)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "checkpoint");
+	add_head(&o, m);
+	print_record(&o);
+	show_files(m);
+	for (size_t i = 0; i < m->saved_count; i++) {
+		record_begin(&o, line, sizeof line, "saved");
+		record_add(&o, "worker", m->saved[i].worker);
+		if (m->saved[i].path[0])
+			record_add(&o, "path", m->saved[i].path);
+		print_record(&o);
+	}
+}
+
+/* 1: it is foreign, and was shown. */
+static int try_foreign(const char *dir, struct error *err)
+{
+	struct ckpt_manifest *m = malloc(sizeof *m); /* large */
+	if (!m)
+		return error_set(err, ERROR_OS, dir, "out of memory");
+	int result = ckpt_manifest_read(m, dir, err);
+	if (result == 0 && m->foreign) {
+		show_foreign(m);
+		result = 1;
+	}
+	free(m);
+	return result;
+}
+
 static int run_show(const char *const *operand, struct error *err)
 {
 	struct ckpt *c;
+	int foreign = try_foreign(operand[0], err);
+	if (foreign != 0)
+		return foreign < 0 ? -1 : 0;
 	char *text;
 	size_t len;
 	if (ckpt_open(&c, operand[0], err) != 0)
 		return -1;
 	int result = 0;
 	show_head(c);
-	show_files(c);
+	show_files(ckpt_get_manifest(c));
 	show_notes(c);
 	/* The layout's own records, as they are. */
 	if (ckpt_find_file(c, "layout")) {
@@ -164,8 +209,24 @@ static void tell_damage(const char *place, const char *text, void *arg)
 	fprintf(stderr, "%s: %s: %s\n", PROGRAM, place, text);
 }
 
+/* One file of a checkpoint, whose others may be missing. */
+static int verify_file(const char *path, struct error *err)
+{
+	char dir[CKPT_PATH_MAX];
+	fs_dirname(path, dir, sizeof dir);
+	const char *slash = strrchr(path, '/');
+	if (ckpt_check_sum(dir, slash ? slash + 1 : path, err) == 0)
+		return 0;
+	if (err->code == ERROR_DATA || err->code == ERROR_NOINPUT)
+		err->code = ERROR_NEGATIVE;
+	return -1;
+}
+
 static int run_verify(const char *const *operand, struct error *err)
 {
+	struct stat st;
+	if (stat(operand[0], &st) == 0 && S_ISREG(st.st_mode))
+		return verify_file(operand[0], err);
 	int found = ckpt_verify(operand[0], tell_damage, NULL, err);
 	if (found < 0)
 		return -1;

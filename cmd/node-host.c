@@ -57,19 +57,33 @@ static const char *equals_of(const char *pair)
 	return strchr(pair, '=');
 }
 
+static int read_pair(char *text, struct remote_pair *pair, struct error *err)
+{
+	const char *equals = equals_of(text);
+	if (!equals || equals == text || !equals[1])
+		return error_set(err, ERROR_USAGE, "--fetch", "'%.200s' is not PATH=HERE", text);
+	text[equals - text] = '\0';
+	*pair = (struct remote_pair){.path = text, .to = equals + 1};
+	return 0;
+}
+
 static int fetch(const struct remote_options *host, struct error *err)
 {
-	char path[PATH_MAX];
-	for (size_t i = 0; i < opt_fetch.count; i++) {
-		const char *pair = opt_fetch.item[i], *equals = equals_of(pair);
-		if (!equals || equals == pair || !equals[1] || (size_t)(equals - pair) >= sizeof path)
-			return error_set(err, ERROR_USAGE, "--fetch", "'%.200s' is not PATH=HERE", pair);
-		memcpy(path, pair, (size_t)(equals - pair));
-		path[equals - pair] = '\0';
-		if (remote_fetch(host, path, equals + 1, err) != 0)
-			return -1;
+	struct remote_pair *pair = calloc(opt_fetch.count, sizeof *pair);
+	char **text = calloc(opt_fetch.count, sizeof *text);
+	int result = pair && text ? 0 : error_set(err, ERROR_OS, NULL, "out of memory");
+	for (size_t i = 0; result == 0 && i < opt_fetch.count; i++) {
+		text[i] = strdup(opt_fetch.item[i]);
+		result = text[i] ? read_pair(text[i], &pair[i], err)
+				 : error_set(err, ERROR_OS, NULL, "out of memory");
 	}
-	return 0;
+	if (result == 0)
+		result = remote_fetch(host, pair, opt_fetch.count, err);
+	for (size_t i = 0; text && i < opt_fetch.count; i++)
+		free(text[i]);
+	free(text);
+	free(pair);
+	return result;
 }
 
 /* As the command ended. */

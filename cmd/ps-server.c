@@ -25,7 +25,6 @@ struct settings {
 	struct option_list include;
 	int seen_dense, take_over, naive_mean;
 	int lead_only, seen_part; /* an option that is for parameters */
-	int seen_cut;             /* one that is for checkpoints, which a lead of replicas makes, too */
 	int seen_part_of, seen_sync, serve;
 	uint64_t threads;
 
@@ -160,10 +159,10 @@ static int check_settings(struct settings *s, struct error *err)
 	if (!s->socket || !s->id)
 		return error_set(err, ERROR_USAGE, NULL, "needs -s SOCKET and --id ID");
 	if (s->lead_only && (s->seen_part || s->seen_part_of || s->seen_dense ||
-			     (s->seen_cut && !s->led_text)))
+			     (s->layout_path && !s->led_text) ||
+			     (s->restore && s->led_text)))
 		return error_set(err, ERROR_USAGE, "--lead-only",
-				 "there are no parameters: no option of a part, no other parts, no "
-				 "checkpoints");
+				 "there are no parameters: no option of a part, and no other parts");
 	if (s->led_text && (!s->lead_only || strcmp(s->sync_text, "bsp") != 0))
 		return error_set(err, ERROR_USAGE, "--replicas",
 				 "is for --lead-only and --sync bsp");
@@ -388,9 +387,27 @@ static int serve(struct node *n, struct error *err)
 	return -1;
 }
 
-/* For the checkpoints of replicas. */
-static int read_layout(const struct settings *s, struct node *n, struct error *err)
+/* Of a lead without parameters: where the trainers are that have them. */
+static int read_iteration(const char *dir, uint64_t *iteration, struct error *err)
 {
+	struct ckpt_manifest *m = malloc(sizeof *m); /* large */
+	int result = m ? ckpt_manifest_read(m, dir, err)
+		       : error_set(err, ERROR_OS, dir, "out of memory");
+
+	if (result == 0 && !m->foreign)
+		result = error_set(err, ERROR_CONFIG, dir,
+				   "has parameters for parts, and --lead-only has none");
+	if (result == 0)
+		*iteration = m->iteration;
+	free(m);
+	return result;
+}
+
+static int prepare_lead(const struct settings *s, struct node *n, struct error *err)
+{
+	if (s->restore)
+		return read_iteration(s->restore, &n->iteration, err);
+	/* for the checkpoints of replicas */
 	return s->layout_path ? layout_read(&n->layout, s->layout_path, err) : 0;
 }
 
@@ -399,8 +416,8 @@ static int run(const struct settings *s, struct error *err)
 	struct node n = {.iteration = 0};
 	int rc = -1;
 
-	if ((s->lead_only ? read_layout(s, &n, err) : make_store(s, &n, err)) == 0 && make_ps(s, &n, err) == 0 &&
-	    make_server(s, &n, err) == 0)
+	if ((s->lead_only ? prepare_lead(s, &n, err) : make_store(s, &n, err)) == 0 &&
+	    make_ps(s, &n, err) == 0 && make_server(s, &n, err) == 0)
 		rc = serve(&n, err);
 	lead_stop(n.lead);
 	ps_stop(n.ps);
@@ -451,7 +468,7 @@ int main(int argc, char **argv)
 		{.name = "incarnation", .kind = OPTION_COUNT, .target = &s.incarnation, .arg = "N",
 		 .help = "the job's incarnation; requests with another one are refused"},
 		{.name = "layout", .kind = OPTION_TEXT, .target = &s.layout_path, .arg = "FILE",
-		 .help = "which parameters there are", .seen = &s.seen_cut},
+		 .help = "which parameters there are"},
 		{.name = "dense", .kind = OPTION_COUNT, .target = &s.dense, .arg = "FLOATS",
 		 .help = "without a layout: number of dense parameters, all zero",
 		 .max = 1099511627776.0, .seen = &s.seen_dense},
@@ -473,8 +490,7 @@ int main(int argc, char **argv)
 		{.name = "momentum", .kind = OPTION_REAL, .target = &s.momentum, .arg = "X",
 		 .help = "momentum only", .max = 1, .seen = &s.seen_part},
 		{.name = "restore", .kind = OPTION_TEXT, .target = &s.restore, .arg = "DIR",
-		 .help = "start from this checkpoint, made by any number of parts",
-		 .seen = &s.seen_part},
+		 .help = "start from this checkpoint, made by any number of parts"},
 		{.name = "drag", .kind = OPTION_TEXT, .target = &s.drag, .arg = "FILE",
 		 .help = "be as slow as the `drag` record in FILE says",
 		 .seen = &s.seen_part},
@@ -497,7 +513,7 @@ int main(int argc, char **argv)
 		{.name = "shards", .kind = OPTION_TEXT, .target = &s.shards, .arg = "SOCKET",
 		 .help = "part 0: commit units with this shardd"},
 		{.name = "include", .kind = OPTION_LIST, .target = &s.include, .arg = "FILE",
-		 .help = "part 0: copy FILE into every checkpoint", .seen = &s.seen_cut},
+		 .help = "part 0: copy FILE into every checkpoint"},
 		{.name = "backup", .kind = OPTION_COUNT, .target = &s.backup, .arg = "N",
 		 .help = "part 0: close an iteration without the last N workers",
 		 .max = GATE_WORKERS_MAX},
@@ -516,7 +532,7 @@ int main(int argc, char **argv)
 			 "time, is out; 0: never",
 		 .max = 1e9},
 		{.name = "job", .kind = OPTION_ID, .target = &s.job, .arg = "NAME",
-		 .help = "part 0: the job's name, for checkpoints", .seen = &s.seen_cut},
+		 .help = "part 0: the job's name, for checkpoints"},
 		{0}};
 	const struct option_table table = {
 		.program = PROGRAM,

@@ -130,6 +130,25 @@ checkpoints() {
 	run -66 ckpt verify d/none
 }
 
+@test "verify: one file, whatever its neighbours are like" {
+	checkpoints c
+	cp -r d/c c
+	rm c/part-1
+	run -0 ckpt verify c/part-0
+	[ -z "$output" ]
+	(cd c && ckpt verify part-0)
+	flip c/part-0 100
+	run -1 ckpt verify c/part-0
+	[[ $output == *"c/part-0"* ]]
+	echo more >>c/layout
+	run -1 ckpt verify c/layout
+	cp c/part-0 c/other
+	run -1 ckpt verify c/other
+	[[ $output == *"names no file 'other'"* ]]
+	rm c/MANIFEST
+	run -1 ckpt verify c/part-0
+}
+
 @test "prune keeps the newest, what is protected, and what is in the making" {
 	checkpoints 000001 000002 000003 000004 000006
 	mkdir d/000005 d/000007 d/mine

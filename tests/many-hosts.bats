@@ -86,3 +86,45 @@ to_end() {
 	to_end second 40
 	[ "$(logged '^rollback ')" -eq 0 ]
 }
+
+@test "what workers learn on other hosts comes here; what was brought for nothing is removed there at the end" {
+	far_job EPOCHS=1000 SOLUTION=lb-bsp RESTARTS=1 CHECKPOINT_EVERY=0
+	go first
+	wait_for 'came_to 500'
+	[ ! -e "$STATE/predict-w1" ]
+	# The first rollback takes its checkpoint there; nothing is left at the end of a job that fails.
+	on h1 pkill -9 -f 'ps-server --id ps1 '
+	wait_for '[ "$(logged "^phase name=running ")" -eq 2 ]'
+	[ -e "$HOSTS/h1/state/checkpoints/000001/part-1" ]
+	wait_for '[ -e "$HOSTS/h1/state/predict-w1" ]'
+	on h1 pkill -9 -f 'ps-server --id ps1 '
+	ended "$JOB_PID"
+	[ "$status" -ne 0 ]
+	[[ $(summary first.out) == *" state=failed "* ]]
+	[ -z "$(ls "$HOSTS/h1/state/checkpoints")" ]
+	cmp "$STATE/predict-w1" "$HOSTS/h1/state/predict-w1"
+	cmp "$STATE/predict-w2" "$HOSTS/h2/state/predict-w2"
+}
+
+@test "the only host that has some rows does not come back: the others train theirs, and the job goes on later" {
+	far_job EPOCHS=4 PARTITIONS=local HOST_WAIT=2 CHECKPOINT_EVERY=0
+	for host in h0 h1 h2; do
+		for i in 0 1 2; do
+			awk -v i=$i 'BEGIN { print "y,a,b"; for (k = 0; k < 2000; k++) if (k % 3 == i) print k % 2 "," k "," k % 7 }' \
+				>"$HOSTS/$host/d$i.csv"
+		done
+	done
+	sed -i "s#^DATA=.*#DATA=\"$HOSTS/local/d0.csv $HOSTS/local/d1.csv $HOSTS/local/d2.csv\"#" job.env
+	go first
+	wait_for 'came_to 300'
+	hosts_kill h2
+	rm drag/*
+	ended "$JOB_PID"
+	[ "$status" -eq 69 ]
+	[[ $(summary first.out) == *" state=stopped "*" exit=69 "* ]]
+	grep -q "^stop .*h2 is gone, nothing else is left to be trained, and nobody else has the rows of w2; waited 2 s" "$STATE/job.log"
+	hosts_boot h2
+	on h0 trainctl run "$T/job.env" --run-dir /tmp/run --state-dir "$HOSTS/local/state" >second.out 2>second.err
+	[[ $(summary second.out) == *" state=done "*" samples=8000 "* ]]
+	not grep -q "h2 is there again" second.err
+}

@@ -263,7 +263,7 @@ $ trainctl run job.env -s BAD_ROWS=5
 trainctl: --set: BAD_ROWS: '5' is neither stop nor skip:N
 = 78
 $ trainctl run job.env -s FORMAT=parquet
-trainctl: --set: FORMAT: 'parquet' is none of criteo|csv|libsvm|tsv
+trainctl: --set: FORMAT: 'parquet' is none of criteo|csv|libsvm|tsv|lines
 = 78
 E
 }
@@ -295,6 +295,47 @@ trainctl: job.env: SOLUTION=lb-bsp sets sizes at the barrier; SYNC=asp has none:
 = 78
 $ trainctl run job.env -s PARTITIONS=local -s WORKERS=2
 trainctl: job.env: PARTITIONS=local needs a file of DATA for each worker: 1 files, WORKERS=2
+= 78
+E
+}
+
+@test "job file: keys that do not fit a trainer of your own" {
+	transcript <<'E'
+$ trainctl run job.env -s SAMPLES=5
+trainctl: job.env: SAMPLES is for a TRAINER of your own; the kit's own reads DATA, which says how many
+= 78
+$ trainctl run job.env -s EACH_OUTPUT=out
+trainctl: job.env: EACH_OUTPUT is for a TRAINER of your own
+= 78
+$ trainctl run job.env -s FORMAT=lines
+trainctl: job.env: FORMAT=lines is for a TRAINER of your own: the kit's own has to know what is in a row
+= 78
+$ trainctl run job.env -s TRAINER=true -s SAMPLES=5
+trainctl: job.env: SAMPLES and DATA: one of them says how many samples there are
+= 78
+$ printf 'JOB=x\nTRAINER=true\n' >t.env; trainctl run t.env
+trainctl: t.env: no SAMPLES and no DATA: how many samples are there? SAMPLES=N, or DATA, whose rows are counted
+= 78
+$ trainctl run t.env -s SAMPLES=5 -s TRAINER_KIND=rows
+trainctl: t.env: TRAINER_KIND=rows gives rows of DATA, and there is no DATA
+= 78
+$ trainctl run t.env -s SAMPLES=5 -s TRAINER_KIND=row
+trainctl: --set: TRAINER_KIND: 'row' is none of agent|each|rows
+= 78
+$ trainctl run t.env -s SAMPLES=5 -s EACH_OUTPUT=out
+trainctl: t.env: EACH_OUTPUT is for TRAINER_KIND=each
+= 78
+$ trainctl run t.env -s SAMPLES=5 -s EACH_JOBS=2
+trainctl: t.env: EACH_JOBS is for TRAINER_KIND=each
+= 78
+$ trainctl run job.env -s TRAINER=true -s TEST=d.csv
+trainctl: job.env: TEST is scored with models of the kit; a TRAINER scores its own
+= 78
+$ trainctl run job.env -s TRAINER=true -s SYNC=allreduce
+trainctl: job.env: SYNC=allreduce adds up gradients of the kit's own worker: with TRAINER, SYNC=bsp
+= 78
+$ trainctl run job.env -s TRAINER=true -s TRAINER_KIND=each -s SOLUTION=even
+trainctl: job.env: SOLUTION decides on iterations, which only TRAINER_KIND=agent has
 = 78
 E
 }

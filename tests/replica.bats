@@ -7,42 +7,12 @@ G1234='\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\0\0\x80\x40'
 G2222='\0\0\0\x40\0\0\0\x40\0\0\0\x40\0\0\0\x40'
 NAN4='\0\0\x80\x3f\0\0\xc0\x7f\0\0\x40\x40\0\0\x80\x40'
 
-setup_more() {
-	CONNECTIONS=()
-}
-
-teardown_more() {
-	local fd
-	for fd in "${CONNECTIONS[@]}"; do exec {fd}>&-; done
-}
-
 # replica NAME I/H ARG...: on NAME.sock.
 replica() {
 	local name=$1 share=$2
 	shift 2
 	start "$name" ps-server -s "$name.sock" --id "$name" --replica "$share" "$@"
 	ready "$name.sock" || { cat "$name.err"; return 1; }
-}
-
-# open NAME SOCKET: a conversation; `tell NAME TEXT` says something, answers come in NAME.answers.
-open() {
-	local fd
-	mkfifo "$1.in"
-	socat - "UNIX-CONNECT:$2" <"$1.in" >"$1.answers" 3>&- &
-	PIDS+=($!)
-	exec {fd}>"$1.in"
-	printf -v "FD_$1" %s "$fd"
-	CONNECTIONS+=("$fd")
-}
-
-tell() {
-	local fd="FD_$1"
-	printf '%b' "$2" >&"${!fd}"
-}
-
-# answered NAME TEXT: until a line of the answers says TEXT.
-answered() {
-	wait_for "grep -aqE '$2' '$1.answers'" || { cat "$1.answers"; return 1; }
 }
 
 # push NAME WORKER ITERATION GRADIENT [COUNT [GENERATION]]: four floats.
@@ -250,7 +220,7 @@ SGD='--optimizer sgd --lr 1'
 	tell l "part worker=w0 generation=1 $ME sequence=1 iteration=0 begin=0 length=4 bytes=16\n$G1234"
 	answered l '^err code=bad-request.*mapped memory'
 	tell l "hold $ME\n"
-	answered l '^err code=unknown-request'
+	answered l '^err code=bad-request.*hold: epoch= is missing'
 	[ "$(ask r0.sock stat | field iteration)" = 0 ]
 }
 

@@ -147,6 +147,107 @@ each_once() {
 	each_once
 }
 
+# Gradients 1 2 3 4 as floats, and 2 2 2 2.
+G1234='\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\0\0\x80\x40'
+G2222='\0\0\0\x40\0\0\0\x40\0\0\0\x40\0\0\0\x40'
+
+# Four parameters, a replica r0 and a lead without shardd; `r` speaks with the replica.
+four() {
+	printf 'layout version=1 seed=1\ntensor name=a rows=4 cols=1 init=zero scale=0\n' >layout
+	replica --optimizer sgd --lr 1
+	start lead ps-server -s "$T/lead.sock" --id lead --lead-only --replicas "$T/r0.sock" \
+		--layout layout "$@"
+	LEAD=$PID
+	ready "$T/lead.sock"
+	open r r0.sock
+	wait_for '[ "$(stat_of lead.sock replicas)" = r0 ]'
+}
+
+# A worker as it tells its replica, and the lead: WORKER GENERATION SEQUENCE ITERATION COUNT, of the
+# conversation named like the worker.
+to_replica() {
+	local before
+	before=$(grep -ac '^ok staged=1' r.answers) || true
+	tell r "push worker=$1 generation=$2 incarnation=1 sequence=$3 iteration=$4 count=$5 dense=1 rows=0 bytes=16\n${6:-$G1234}"
+	wait_for "[ \"\$(grep -ac '^ok staged=1' r.answers)\" -gt $before ]"
+}
+to_lead() {
+	tell "$1" "push worker=$1 generation=$2 incarnation=1 sequence=$3 iteration=$4 count=$5 dense=0 rows=0\n"
+}
+join() { tell "$1" "join worker=$1 generation=$2 incarnation=1 replica=r0\n"; }
+# w0 does iteration N as it should.
+good() {
+	to_replica w0 1 $(($1 + 1)) "$1" 1
+	to_lead w0 1 $(($1 + 1)) "$1" 1
+	answered w0 "^ok iteration=$(($1 + 1)) applied=1"
+}
+dense() {
+	printf 'pull worker=x generation=1 incarnation=1 iteration=%s dense=1 rows=0\n' "$1" |
+		socat -t 20 - UNIX-CONNECT:r0.sock | sed -n '3,$p' | head -c 16 | od -An -v -tf4 | xargs
+}
+
+@test "who tells its replica another thing than the lead is out, named and counted; the others go on" {
+	four
+	open w0 lead.sock
+	open w1 lead.sock
+	join w0 1
+	answered w0 '^ok iteration=0'
+	join w1 1
+	good 0
+	answered w1 '^ok iteration=1'
+	# Another count.
+	to_replica w1 1 2 1 2 "$G2222"
+	to_lead w1 1 2 1 64
+	good 1
+	answered w1 '^err code=fenced	it told r0 of sequence 2 with 2 samples, and the lead of sequence 2 with 64$'
+	grep -q 'w1: it told r0 of sequence 2 with 2 samples.*: it is refused; 1 so far' lead.err
+	[ "$(stat_of lead.sock refused)" = 1 ]
+	[ "$(dense 2)" = "-2 -4 -6 -8" ]
+	# That life of it is over, at both.
+	join w1 1
+	answered w1 '^err code=fenced	generation 2 or later'
+	tell r "push worker=w1 generation=1 incarnation=1 sequence=3 iteration=2 count=1 dense=1 rows=0 bytes=16\n$G2222"
+	answered r '^err code=fenced'
+	# Another sequence.
+	join w1 2
+	good 2
+	answered w1 '^ok iteration=3'
+	to_replica w1 2 7 3 1 "$G2222"
+	to_lead w1 2 8 3 1
+	good 3
+	answered w1 '^err code=fenced	it told r0 of sequence 7 with 1 samples, and the lead of sequence 8 with 1$'
+	# Nothing to the replica at all.
+	join w1 3
+	good 4
+	answered w1 '^ok iteration=5'
+	to_lead w1 3 1 5 1
+	good 5
+	answered w1 '^err code=fenced	it told the lead of sequence 1, of 1 samples, which its replica does not have$'
+	# Nothing to the lead, which waits for it until it goes.
+	join w1 4
+	good 6
+	answered w1 '^ok iteration=7'
+	to_replica w1 4 1 7 1 "$G2222"
+	hang_up w1
+	good 7
+	# A second one to either: the first counts.
+	open w1 lead.sock
+	join w1 5
+	good 8
+	answered w1 '^ok iteration=9'
+	to_replica w1 5 1 9 1 "$G2222"
+	tell r "push worker=w1 generation=5 incarnation=1 sequence=2 iteration=9 count=1 dense=1 rows=0 bytes=16\n$G1234"
+	answered r '^err code=bad-request	sequence=2 count=1, but sequence 1 of 1 samples is staged for iteration 9'
+	to_lead w1 5 1 9 1
+	to_lead w1 5 1 9 2
+	good 9
+	answered w1 '^ok iteration=10 applied=1'
+	answered w1 '^err code=bad-request	sequence 1 was pushed with count=1'
+	[ "$(stat_of lead.sock refused)" = 3 ]
+	# Eight times w0's alone, and the mean of both.
+	[ "$(dense 10)" = "-10.5 -20 -29.5 -39" ]
+}
+
 # Two hosts, which are directories a and b of this machine, with a fabric between them.
 fabric() {
 	command -v fabricd >/dev/null || skip "built without Open MPI"

@@ -75,16 +75,23 @@ static int check_sockets(const struct job *job, const struct dirs *dirs, struct 
 	return 0;
 }
 
-static int check_programs(const struct job *job, struct error *err)
+static int find_all(const char *const *programs, struct error *err)
 {
-	static const char *const programs[] = {"shardd", "bpt-monitor", "ps-server",
-					       "worker", "predict",     "auc"};
 	char path[DIRS_PATH_MAX];
-	size_t count = job->test.count > 0 ? 6 : 4;
-	for (size_t i = 0; i < count; i++)
-		if (process_find(programs[i], getenv("PATH"), path, sizeof path, err) != 0)
+	for (; *programs; programs++)
+		if (process_find(*programs, getenv("PATH"), path, sizeof path, err) != 0)
 			return -1;
 	return 0;
+}
+
+static int check_programs(const struct job *job, struct error *err)
+{
+	static const char *const own[] = {"shardd", "bpt-monitor", "ps-server", "worker", NULL};
+	static const char *const foreign[] = {"shardd", "bpt-monitor", "ps-server", "agent", NULL};
+	static const char *const score[] = {"predict", "auc", NULL};
+	if (find_all(job_is_foreign(job) ? foreign : own, err) != 0)
+		return -1;
+	return job->test.count > 0 ? find_all(score, err) : 0;
 }
 
 /* ---- the trial ---- */
@@ -148,7 +155,7 @@ static int in_trial(const struct job *job, const struct dirs *dirs, const struct
 							isatty(STDERR_FILENO) ? on_progress : NULL};
 	memcpy(trial.state, call->trial, sizeof call->trial);
 	int result = prepare_trial(job, dirs, &trial, &options, &k->ready, err);
-	if (result == 0 && k->plan != PLAN_FINISHED)
+	if (result == 0 && k->plan != PLAN_FINISHED && !job_is_foreign(job))
 		result = measure(k, &trial, err);
 	if (result == 0 && k->plan != PLAN_FINISHED && k->plan != PLAN_ADOPT)
 		result = check_room(job, dirs, &trial, k, err);
@@ -215,12 +222,17 @@ static void put_plan(const struct job *job, const struct dirs *dirs, const struc
 	record_add_u64(&o, "bad-rows", k->ready.bad_rows);
 	record_add_u64(&o, "samples-done", k->before.samples_done);
 	record_add_u64(&o, "samples", k->ready.samples * job->epochs);
-	record_add_u64(&o, "dense", k->dense);
-	record_add_u64(&o, "sparse", k->sparse);
-	record_add(&o, "model", job->model);
-	record_add_u64(&o, "parameters", k->parameters);
+	if (job_is_foreign(job)) {
+		record_add(&o, "trainer", job->trainer);
+		record_add(&o, "trainer-kind", job->trainer_kind);
+	} else {
+		record_add_u64(&o, "dense", k->dense);
+		record_add_u64(&o, "sparse", k->sparse);
+		record_add(&o, "model", job->model);
+		record_add_u64(&o, "parameters", k->parameters);
+	}
 	record_add_u64(&o, "workers", job->workers);
-	record_add_u64(&o, "servers", job->servers);
+	record_add_u64(&o, "servers", job_is_foreign(job) ? 0 : job->servers);
 	record_add_u64(&o, "batch", job->batch);
 	record_add_u64(&o, "epochs", job->epochs);
 	record_add(&o, "sync", job->sync);
@@ -250,6 +262,21 @@ static void tell_hosts(const struct hosts *h)
 		hosts_text(h, i, text);
 		printf("  %-12s %s\n", i == 0 ? "hosts" : "", text);
 	}
+}
+
+static void tell_trainer(const struct job *job)
+{
+	static const char *const does[][2] = {
+		{"agent", "asks for batches, and saves what it has learnt"},
+		{"each", "once for each shard"},
+		{"rows", "rows on standard input"}};
+	const char *what = "";
+	for (size_t i = 0; i < sizeof does / sizeof *does; i++)
+		if (strcmp(does[i][0], job->trainer_kind) == 0)
+			what = does[i][1];
+	printf("  %-12s %s\n  %-12s %s: %s\n", "trainer", job->trainer, "", job->trainer_kind, what);
+	if (job->each_output[0])
+		printf("  %-12s %s\n", "output", job->each_output);
 }
 
 static void tell_plan(const struct job *job, const struct dirs *dirs, const struct checked *k)
@@ -282,19 +309,25 @@ static void tell_plan(const struct job *job, const struct dirs *dirs, const stru
 		printf("  %-12s %llu rows can't be read and are left out\n", "",
 		       (unsigned long long)k->ready.bad_rows);
 	tell_files("test", &job->test, NULL);
-	printf("  %-12s %s; %zu numeric columns, %zu of categories\n", "format", job->format,
-	       k->dense, k->sparse);
-	printf("  %-12s %s, %llu parameters at most; %s, learning rate %g\n", "model", job->model,
-	       (unsigned long long)k->parameters, job->optimizer, job->lr);
+	if (job_is_foreign(job))
+		tell_trainer(job);
+	else {
+		printf("  %-12s %s; %zu numeric columns, %zu of categories\n", "format",
+		       job->format, k->dense, k->sparse);
+		printf("  %-12s %s, %llu parameters at most; %s, learning rate %g\n", "model",
+		       job->model, (unsigned long long)k->parameters, job->optimizer, job->lr);
+	}
 	printf("  %-12s %llu epoch%s of %llu rows, about %llu batches of %llu\n", "course",
 	       (unsigned long long)job->epochs, job->epochs == 1 ? "" : "s",
 	       (unsigned long long)k->ready.samples, batches, (unsigned long long)job->batch);
 	if (job->max_time > 0)
 		printf("  %-12s %g s at most\n", "", job->max_time);
-	printf("  %-12s %llu worker%s, %llu server%s, %s; solution %s\n", "nodes",
-	       (unsigned long long)job->workers, job->workers == 1 ? "" : "s",
-	       (unsigned long long)job->servers, job->servers == 1 ? "" : "s", job->sync,
-	       job->solution);
+	printf("  %-12s %llu worker%s, ", "nodes", (unsigned long long)job->workers,
+	       job->workers == 1 ? "" : "s");
+	if (!job_is_foreign(job))
+		printf("%llu server%s, ", (unsigned long long)job->servers,
+		       job->servers == 1 ? "" : "s");
+	printf("%s; solution %s\n", job->sync, job->solution);
 	tell_hosts(&k->hosts);
 	printf("  %-12s %s\n  %-12s %s\n", "sockets", dirs->run, "state", dirs->state);
 }

@@ -91,7 +91,11 @@ int ckpt_open(struct ckpt **out, const char *dir, struct error *err)
 	if (!c)
 		return error_set(err, ERROR_OS, dir, "out of memory");
 	memcpy(c->dir, dir, len);
-	if (ckpt_manifest_read(&c->manifest, c->dir, err) != 0 || open_parts(c, err) != 0) {
+	int result = ckpt_manifest_read(&c->manifest, c->dir, err);
+	if (result == 0 && c->manifest.foreign)
+		result = error_set(err, ERROR_CONFIG, c->dir,
+				   "its parameters are files of trainers that are not ours");
+	if (result != 0 || open_parts(c, err) != 0) {
 		ckpt_close(c);
 		return -1;
 	}
@@ -211,6 +215,33 @@ int ckpt_read_layout(struct ckpt *c, struct layout *l, struct error *err)
 	return 0;
 }
 
+/* ---- of trainers that are not ours ---- */
+
+/* Whether a file is the one that was saved, or lies in it. */
+static int is_below(const char *name, const char *saved)
+{
+	size_t len = strlen(saved);
+	return strncmp(name, saved, len) == 0 && (name[len] == '\0' || name[len] == '/');
+}
+
+int ckpt_check_saved(const struct ckpt_manifest *m, const char *dir, const struct ckpt_saved *saved,
+		     char *out, size_t max, struct error *err)
+{
+	char path[CKPT_PATH_MAX];
+	for (size_t i = 0; i < m->count; i++) {
+		const struct ckpt_file *f = &m->file[i];
+		uint64_t bytes, sum;
+		if (!is_below(f->name, saved->path))
+			continue;
+		if (fs_join(path, sizeof path, dir, f->name, err) != 0 ||
+		    ckpt_check_length(dir, f, err) != 0 ||
+		    ckpt_sum_file(path, 0, &bytes, &sum, err) != 0 ||
+		    check_sum(path, f, bytes, sum, err) != 0)
+			return -1;
+	}
+	return fs_join(out, max, dir, saved->path, err);
+}
+
 static const struct stream_shape *last_shape(const struct ckpt *c)
 {
 	return stream_get_shape(part_stream(c->part[c->manifest.parts - 1]));
@@ -324,7 +355,7 @@ static int verify_part(const char *path, struct verdict *v)
 	return found != 0;
 }
 
-static void verify_file(const char *dir, const struct ckpt_file *f, struct verdict *v)
+static void verify_file(const char *dir, const struct ckpt_file *f, int foreign, struct verdict *v)
 {
 	char path[CKPT_PATH_MAX];
 	uint64_t bytes, sum;
@@ -334,7 +365,7 @@ static void verify_file(const char *dir, const struct ckpt_file *f, struct verdi
 		tell(v, &why);
 		return;
 	}
-	if (strncmp(f->name, "part-", 5) == 0 && verify_part(path, v))
+	if (!foreign && strncmp(f->name, "part-", 5) == 0 && verify_part(path, v))
 		return;
 	if (ckpt_sum_file(path, 0, &bytes, &sum, &why) != 0 ||
 	    check_sum(path, f, bytes, sum, &why) != 0)
@@ -365,8 +396,8 @@ int ckpt_verify(const char *dir, part_bad_fn *bad, void *arg, struct error *err)
 		return error_set(err, ERROR_OS, dir, "out of memory");
 	if (ckpt_manifest_read(m, dir, &why) == 0) {
 		for (size_t i = 0; i < m->count; i++)
-			verify_file(dir, &m->file[i], &v);
-		if (v.found == 0)
+			verify_file(dir, &m->file[i], m->foreign, &v);
+		if (v.found == 0 && !m->foreign)
 			verify_whole(dir, &v);
 	} else if (why.code == ERROR_DATA ||
 		   (why.code == ERROR_NOINPUT && access(dir, F_OK) == 0)) {

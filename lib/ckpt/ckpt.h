@@ -5,6 +5,7 @@
  *     part-0 ... part-(n-1)   the servers' parameters and optimiser slots (part.h)
  *     shards           shardd's queue of the same cut
  *     layout, ...      files included as they were (schema, model, job)
+ *     w0/...           of trainers that are not ours, in place of parts (foreign)
  *
  * A directory gets a name of its own and is never renamed over an older one.
  *
@@ -24,12 +25,21 @@
 
 #define CKPT_FILES_MAX 1100
 #define CKPT_NAME_MAX 65
+#define CKPT_FILE_NAME_MAX 512
+#define CKPT_SAVED_MAX 1100
 #define CKPT_PATH_MAX 4096
 
 struct ckpt_file {
-	char name[CKPT_NAME_MAX]; /* an id: no slash */
+	char name[CKPT_FILE_NAME_MAX]; /* an id; of a foreign one a path, in the directory where it does
+					  not begin with a slash */
 	uint64_t bytes;
 	uint64_t sum; /* XXH3, 64 bits, seed 0, of the whole file */
+};
+
+/* What a trainer says it has saved. */
+struct ckpt_saved {
+	char worker[CKPT_NAME_MAX];
+	char path[CKPT_FILE_NAME_MAX]; /* of a file or of a directory, like a file's name; "": nothing */
 };
 
 struct ckpt_manifest {
@@ -37,9 +47,12 @@ struct ckpt_manifest {
 	uint64_t iteration, incarnation;
 	double at;      /* epoch seconds */
 	int64_t epoch;  /* -1: not known */
+	int foreign;    /* the parameters are files of trainers that are not ours: no parts */
 	uint32_t parts; /* counted from the files part-0, part-1, ... */
 	size_t count;
 	struct ckpt_file file[CKPT_FILES_MAX];
+	size_t saved_count; /* foreign: in the order of its lines */
+	struct ckpt_saved saved[CKPT_SAVED_MAX];
 };
 
 /* ---- writing ---- */
@@ -50,6 +63,9 @@ int ckpt_manifest_start(struct ckpt_manifest *m, const char *job, uint64_t itera
 /* A file that its writer has summed (part_finish). */
 int ckpt_add(struct ckpt_manifest *m, const char *name, uint64_t bytes, uint64_t sum,
 	     struct error *err);
+/* Of a foreign one: path NULL: that trainer has saved nothing. */
+int ckpt_add_saved(struct ckpt_manifest *m, const char *worker, const char *path,
+		   struct error *err);
 /* A file that lies in dir already (shards): summed and fsynced here. */
 int ckpt_add_file(struct ckpt_manifest *m, const char *dir, const char *name, struct error *err);
 /* Copies the file at path to dir/name (name NULL: the last part of path), fsyncs and enters it. */
@@ -72,10 +88,20 @@ struct ckpt;
 /* Only MANIFEST: checks its own sum, nothing else. No MANIFEST: ERROR_NOINPUT. */
 int ckpt_manifest_read(struct ckpt_manifest *m, const char *dir, struct error *err);
 
+/* What a trainer is to go on from: what it saved itself, or else what the first one did that saved
+ * something; NULL: nobody did. */
+const struct ckpt_saved *ckpt_find_saved(const struct ckpt_manifest *m, const char *worker);
+/* Whether all that was saved there is as MANIFEST has it; its full path into out. ERROR_DATA. */
+int ckpt_check_saved(const struct ckpt_manifest *m, const char *dir, const struct ckpt_saved *saved,
+		     char *out, size_t max, struct error *err);
+/* Length and XXH3 of a file; with sync it is fsynced, too. */
+int ckpt_sum_file(const char *path, int sync, uint64_t *bytes, uint64_t *sum, struct error *err);
+
 /* Whether a file in dir is the one that MANIFEST names: length and sum. */
 int ckpt_check_sum(const char *dir, const char *name, struct error *err);
 
-/* Refuses (ERROR_NOINPUT) a directory without MANIFEST and (ERROR_DATA) one whose MANIFEST is
+/* Of parameters that are ours; a foreign one is ERROR_CONFIG.
+ * Refuses (ERROR_NOINPUT) a directory without MANIFEST and (ERROR_DATA) one whose MANIFEST is
  * damaged, whose files are missing or have another length, or whose parts do not fit together. */
 int ckpt_open(struct ckpt **out, const char *dir, struct error *err);
 void ckpt_close(struct ckpt *c); /* NULL is fine */
@@ -116,6 +142,7 @@ int ckpt_verify(const char *dir, part_bad_fn *bad, void *arg, struct error *err)
 
 struct ckpt_entry {
 	char name[256];
+	int foreign;
 	int complete; /* MANIFEST is there and whole; otherwise the numbers are 0 */
 	uint64_t iteration, incarnation;
 	double at;

@@ -87,6 +87,7 @@ static int look_at(const char *dir, const char *name, struct ckpt_manifest *m, s
 		return -1;
 	}
 	e->complete = 1;
+	e->foreign = m->foreign;
 	e->iteration = m->iteration;
 	e->incarnation = m->incarnation;
 	e->at = m->at;

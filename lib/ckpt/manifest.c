@@ -3,6 +3,7 @@
  *
  *     checkpoint version=1 job=adult iteration=120 incarnation=0 at=1700000000.5 epoch=1\n
  *     file name=part-0 bytes=8123 sum=0123456789abcdef\n
+ *     saved worker=w0 path=w0/model.pt\n   only with kind=foreign in the first line
  *     end sum=...\n        XXH3 of every byte before its digits
  */
 #include "ckpt/ckpt.h"
@@ -22,8 +23,9 @@
 
 #include "ckpt/manifest.h"
 
-#define FILE_LINE_MAX 256
-#define TEXT_MAX (RECORD_LINE_MAX + (CKPT_FILES_MAX + 1) * FILE_LINE_MAX)
+#define FILE_LINE_MAX 2048 /* each byte of a name may be written as three */
+#define TEXT_MAX (RECORD_LINE_MAX + (CKPT_FILES_MAX + CKPT_SAVED_MAX + 1) * FILE_LINE_MAX)
+#define FOREIGN "foreign"
 #define END_PREFIX "end sum="
 #define END_BYTES (sizeof END_PREFIX - 1 + 16 + 1)
 #define COPY_BYTES (1u << 18)
@@ -47,9 +49,26 @@ int ckpt_manifest_start(struct ckpt_manifest *m, const char *job, uint64_t itera
 	return 0;
 }
 
+/* A path of a foreign checkpoint: parts that are names, so that it can't lead out of the directory
+ * unless it says so by a slash in front. */
+static int is_path(const char *path)
+{
+	const char *at = path + (path[0] == '/');
+	if (strlen(path) >= CKPT_FILE_NAME_MAX)
+		return 0;
+	for (;;) {
+		size_t len = strcspn(at, "/");
+		if (len == 0 || (at[0] == '.' && (len == 1 || (len == 2 && at[1] == '.'))))
+			return 0;
+		if (!at[len])
+			return 1;
+		at += len + 1;
+	}
+}
+
 static int check_new_name(const struct ckpt_manifest *m, const char *name, struct error *err)
 {
-	if (!option_id_ok(name) || strcmp(name, CKPT_MANIFEST) == 0)
+	if ((m->foreign ? !is_path(name) : !option_id_ok(name)) || strcmp(name, CKPT_MANIFEST) == 0)
 		return error_set(err, ERROR_DATA, NULL, "'%.80s' is no name for a file", name);
 	for (size_t i = 0; i < m->count; i++)
 		if (strcmp(m->file[i].name, name) == 0)
@@ -69,6 +88,37 @@ int ckpt_add(struct ckpt_manifest *m, const char *name, uint64_t bytes, uint64_t
 	f->bytes = bytes;
 	f->sum = sum;
 	return 0;
+}
+
+int ckpt_add_saved(struct ckpt_manifest *m, const char *worker, const char *path,
+		   struct error *err)
+{
+	if (!option_id_ok(worker))
+		return error_set(err, ERROR_DATA, NULL, "'%.80s' is no name of a worker", worker);
+	if (path && !is_path(path))
+		return error_set(err, ERROR_DATA, NULL, "'%.80s' is no path%s", path,
+				 strlen(path) < CKPT_FILE_NAME_MAX ? "" : ": it is too long");
+	if (m->saved_count == CKPT_SAVED_MAX)
+		return error_set(err, ERROR_DATA, NULL, "more than %d trainers", CKPT_SAVED_MAX);
+	struct ckpt_saved *s = &m->saved[m->saved_count++];
+	memcpy(s->worker, worker, strlen(worker) + 1);
+	memcpy(s->path, path ? path : "", path ? strlen(path) + 1 : 1);
+	return 0;
+}
+
+const struct ckpt_saved *ckpt_find_saved(const struct ckpt_manifest *m, const char *worker)
+{
+	const struct ckpt_saved *first = NULL;
+	for (size_t i = 0; i < m->saved_count; i++) {
+		const struct ckpt_saved *s = &m->saved[i];
+		if (!s->path[0])
+			continue;
+		if (strcmp(s->worker, worker) == 0)
+			return s;
+		if (!first)
+			first = s;
+	}
+	return first;
 }
 
 /* Reads in to its end, writes what it reads to out (unless -1), sums it. */
@@ -162,6 +212,9 @@ static int count_parts(struct ckpt_manifest *m, struct error *err)
 {
 	uint32_t named = 0, n = 0;
 	char name[CKPT_NAME_MAX];
+	m->parts = 0;
+	if (m->foreign)
+		return 0;
 	for (size_t i = 0; i < m->count; i++)
 		named += strncmp(m->file[i].name, "part-", 5) == 0;
 	for (int found = 1; found && n <= MAP_PARTS_MAX;) {
@@ -190,6 +243,8 @@ static size_t format_manifest(const struct ckpt_manifest *m, char *text)
 	struct record_out o;
 	record_begin(&o, text, RECORD_LINE_MAX, "checkpoint");
 	record_add_u64(&o, "version", 1);
+	if (m->foreign)
+		record_add(&o, "kind", FOREIGN);
 	record_add(&o, "job", m->job);
 	record_add_u64(&o, "iteration", m->iteration);
 	record_add_u64(&o, "incarnation", m->incarnation);
@@ -204,6 +259,13 @@ static size_t format_manifest(const struct ckpt_manifest *m, char *text)
 		record_add(&o, "name", m->file[i].name);
 		record_add_u64(&o, "bytes", m->file[i].bytes);
 		record_add(&o, "sum", sum);
+		len += record_end(&o, NULL);
+	}
+	for (size_t i = 0; i < m->saved_count; i++) {
+		record_begin(&o, text + len, FILE_LINE_MAX, "saved");
+		record_add(&o, "worker", m->saved[i].worker);
+		if (m->saved[i].path[0])
+			record_add(&o, "path", m->saved[i].path);
 		len += record_end(&o, NULL);
 	}
 	memcpy(text + len, END_PREFIX, sizeof END_PREFIX);
@@ -242,7 +304,7 @@ int ckpt_commit(struct ckpt_manifest *m, const char *dir, struct error *err)
 static int take_head(struct ckpt_manifest *m, const struct record *r, struct error *err)
 {
 	uint64_t version, iteration, incarnation, epoch = UINT64_MAX;
-	const char *job;
+	const char *job, *kind = record_get(r, "kind");
 	double at;
 	if (!record_is(r, "checkpoint"))
 		return error_set(err, ERROR_DATA, NULL, "'checkpoint version=1' must come first");
@@ -256,7 +318,17 @@ static int take_head(struct ckpt_manifest *m, const struct record *r, struct err
 		return -1;
 	if (epoch <= INT64_MAX)
 		m->epoch = (int64_t)epoch;
-	return 0;
+	m->foreign = kind && strcmp(kind, FOREIGN) == 0;
+	return kind && !m->foreign ? error_set(err, ERROR_DATA, NULL, "kind=%.40s is not known", kind)
+				   : 0;
+}
+
+static int take_saved(struct ckpt_manifest *m, const struct record *r, struct error *err)
+{
+	const char *worker;
+	return record_text(r, "worker", &worker, err) != 0
+		       ? -1
+		       : ckpt_add_saved(m, worker, record_get(r, "path"), err);
 }
 
 static int take_file(struct ckpt_manifest *m, const struct record *r, struct error *err)
@@ -296,7 +368,8 @@ static int take_text(struct ckpt_manifest *m, struct record *r, const char *text
 	int got;
 	while ((got = record_next(&walk, r, err)) == RECORD_ONE)
 		if (walk.number == 1 ? take_head(m, r, err) != 0
-				     : record_is(r, "file") && take_file(m, r, err) != 0)
+				     : (record_is(r, "file") && take_file(m, r, err) != 0) ||
+					       (record_is(r, "saved") && take_saved(m, r, err) != 0))
 			break;
 	if (got != RECORD_END) {
 		snprintf(place, sizeof place, "line %llu", (unsigned long long)walk.number);

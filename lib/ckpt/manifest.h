@@ -6,8 +6,6 @@
 
 #define CKPT_MANIFEST "MANIFEST"
 
-/* Length and XXH3 of a file; with sync it is fsynced too. */
-int ckpt_sum_file(const char *path, int sync, uint64_t *bytes, uint64_t *sum, struct error *err);
 const struct ckpt_file *ckpt_manifest_file(const struct ckpt_manifest *m, const char *name);
 /* Whether a file of the checkpoint is there with its length. */
 int ckpt_check_length(const char *dir, const struct ckpt_file *f, struct error *err);

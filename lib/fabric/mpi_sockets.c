@@ -10,42 +10,65 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ROOMS 16 /* of one look */
+#define SEEN 16 /* of one look */
+
+/* As long as there is something to read, at one of them after the other. */
+static void on_data(evutil_socket_t fd, short what, void *sockets)
+{
+	struct mpi_sockets *s = sockets;
+	struct epoll_event seen[SEEN];
+	int n = epoll_wait(fd, seen, SEEN, 0);
+	for (int i = 0; i < n; i++)
+		s->came(seen[i].data.fd, what, s->arg);
+}
 
 /* Only that there were some matters. */
 static void on_room(evutil_socket_t fd, short what, void *sockets)
 {
 	struct mpi_sockets *s = sockets;
-	struct epoll_event seen[ROOMS];
-	while (epoll_wait(fd, seen, ROOMS, 0) == ROOMS)
+	struct epoll_event seen[SEEN];
+	while (epoll_wait(fd, seen, SEEN, 0) == SEEN)
 		;
 	s->came(fd, what, s->arg);
+}
+
+static int begin(struct mpi_epoll *e, struct event_base *base, event_callback_fn on,
+		 struct mpi_sockets *s)
+{
+	e->fd = epoll_create1(EPOLL_CLOEXEC);
+	if (e->fd < 0)
+		return -1;
+	e->event = event_new(base, e->fd, EV_READ | EV_PERSIST, on, s);
+	if (e->event && event_add(e->event, NULL) == 0)
+		return 0;
+	if (e->event)
+		event_free(e->event);
+	e->event = NULL;
+	close(e->fd);
+	return -1;
+}
+
+static void end(struct mpi_epoll *e)
+{
+	if (!e->event)
+		return;
+	event_free(e->event);
+	close(e->fd);
 }
 
 int mpi_sockets_begin(struct mpi_sockets *s, struct event_base *base, event_callback_fn came,
 		      void *arg)
 {
-	*s = (struct mpi_sockets){.base = base, .came = came, .arg = arg};
-	s->room_fd = epoll_create1(EPOLL_CLOEXEC);
-	s->room_event = s->room_fd < 0 ? NULL
-				       : event_new(base, s->room_fd, EV_READ | EV_PERSIST, on_room, s);
-	return s->room_event ? event_add(s->room_event, NULL) : -1;
-}
-
-static void forget(struct mpi_sockets *s, size_t i)
-{
-	event_free(s->at[i].event);
-	s->at[i] = s->at[--s->count];
+	*s = (struct mpi_sockets){.came = came, .arg = arg};
+	if (begin(&s->data, base, on_data, s) != 0)
+		return -1;
+	return begin(&s->room, base, on_room, s);
 }
 
 void mpi_sockets_end(struct mpi_sockets *s)
 {
-	while (s->count > 0)
-		forget(s, s->count - 1);
-	if (s->room_event) {
-		event_free(s->room_event);
-		close(s->room_fd);
-	}
+	end(&s->data);
+	end(&s->room);
 	free(s->at);
 	*s = (struct mpi_sockets){0};
 }
@@ -75,22 +98,22 @@ static int watch(struct mpi_sockets *s, int fd)
 			return 0;
 		}
 	}
-	if (GROW(s->at, s->room, s->count + 1) != 0)
+	if (GROW(s->at, s->at_room, s->count + 1) != 0)
 		return -1;
 	struct mpi_socket *found = &s->at[s->count];
 	*found = (struct mpi_socket){.fd = fd,
 				     .ino = st.st_ino,
 				     .listens = option(fd, SO_ACCEPTCONN) == 1,
 				     .seen = 1};
-	found->event = event_new(s->base, fd, EV_READ | EV_PERSIST, s->came, s->arg);
-	if (!found->event)
+	struct epoll_event data = {.events = EPOLLIN, .data.fd = fd};
+	/* Tells when there is room after there was none, and not that there is. */
+	struct epoll_event room = {.events = EPOLLOUT | EPOLLET, .data.fd = fd};
+	if (epoll_ctl(s->data.fd, EPOLL_CTL_ADD, fd, &data) != 0)
 		return -1;
 	s->count++;
-	/* Tells when there is room after there was none, and not that there is. */
-	struct epoll_event room = {.events = EPOLLOUT | EPOLLET};
 	if (!found->listens)
-		(void)epoll_ctl(s->room_fd, EPOLL_CTL_ADD, fd, &room);
-	return event_add(found->event, NULL);
+		(void)epoll_ctl(s->room.fd, EPOLL_CTL_ADD, fd, &room);
+	return 0;
 }
 
 int mpi_sockets_find(struct mpi_sockets *s)
@@ -109,7 +132,7 @@ int mpi_sockets_find(struct mpi_sockets *s)
 	closedir(dir);
 	for (size_t i = s->count; i-- > 0;)
 		if (!s->at[i].seen)
-			forget(s, i);
+			s->at[i] = s->at[--s->count];
 	return result;
 }
 

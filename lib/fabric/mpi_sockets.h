@@ -4,6 +4,10 @@
  * MPI has no descriptor to wait for, and its own waits never sleep.  But its transport for TCP
  * (btl_tcp of Open MPI) keeps ordinary sockets: they are found among this process's descriptors and
  * watched for something to read, which is left there for MPI, and for room where there was none.
+ *
+ * MPI closes sockets without a word, and their numbers are used again.  So they are watched in epolls
+ * of our own, which the kernel takes closed ones out of: libevent would believe that a number is
+ * still watched and not ask for whoever has it now.
  */
 #ifndef PACELINE_FABRIC_MPI_SOCKETS_H
 #define PACELINE_FABRIC_MPI_SOCKETS_H
@@ -17,17 +21,20 @@ struct mpi_socket {
 	ino_t ino; /* a number may be used again for another socket */
 	int listens; /* for new connections */
 	int seen;
+};
+
+/* An epoll and the event that says that something happened in it. */
+struct mpi_epoll {
+	int fd;
 	struct event *event;
 };
 
 struct mpi_sockets {
-	struct event_base *base;
 	event_callback_fn came;
 	void *arg;
-	int room_fd; /* an epoll of its own: libevent has no two kinds of watching for one socket */
-	struct event *room_event;
+	struct mpi_epoll data, room; /* for something to read, and for room to write */
 	struct mpi_socket *at;
-	size_t count, room;
+	size_t count, at_room;
 };
 
 /* came(fd, ..., arg) is called as long as there is something to read at one of them, and each time

@@ -21,6 +21,8 @@
 #define ROUNDS 16              /* looks of one turn, before others have theirs */
 #define SPIN_SECONDS 200e-6    /* after something has happened */
 #define QUIET_LOOKS 4          /* before a sleep: one sees what MPI has read in the one before it */
+#define WORK_SECONDS 20e-6     /* a look that took as long has moved something */
+#define WORK_LOOKS 1000        /* in a row; from then on it is the machine that is slow */
 #define NAP_SECONDS 1e-3       /* the shortest sleep */
 #define SLEEP_SECONDS 0.1      /* the longest: MPI's sockets wake us before */
 #define FIND_SECONDS 1.0       /* between looks for sockets that are new */
@@ -71,6 +73,7 @@ struct world {
 	struct mpi_sockets sockets;
 	double busy_until, sleep, found_at;
 	int quiet; /* looks since something came */
+	int worked; /* those of them that took their time */
 	int is_new; /* something may have come where no socket was watched */
 	uint64_t sleeps;
 	struct world_counts counts;
@@ -87,7 +90,7 @@ static void stir(struct world *w)
 {
 	w->busy_until = clock_mono() + SPIN_SECONDS;
 	w->sleep = NAP_SECONDS;
-	w->quiet = 0;
+	w->quiet = w->worked = 0;
 	arm(w, 0);
 }
 
@@ -283,15 +286,27 @@ static int look(struct world *w)
 	return all;
 }
 
+/* Whether MPI was at work in a look that began at `began` and told nothing. It writes and reads what
+ * is large for as long as there is room or data, and whatever has ended by that is only told in the
+ * next look. No socket would wake us for it. */
+static int was_at_work(struct world *w, double began, double now)
+{
+	return began < w->busy_until && now - began > WORK_SECONDS && ++w->worked <= WORK_LOOKS;
+}
+
 static void take_turn(struct world *w)
 {
+	double began = clock_mono();
 	int came = look(w);
 	double now = clock_mono();
 	w->quiet++;
 	if (came > 0) {
+		w->is_new = 1;
+		w->worked = 0;
+	}
+	if (came > 0 || was_at_work(w, began, now)) {
 		w->busy_until = now + SPIN_SECONDS;
 		w->sleep = NAP_SECONDS;
-		w->is_new = 1;
 		w->quiet = 0;
 	}
 	if (now < w->busy_until || w->quiet < QUIET_LOOKS) {

@@ -29,7 +29,6 @@ enum deadline {
 	DEADLINE_SCRAPE,   /* who asks for metrics has them */
 	DEADLINE_HOST,     /* another machine answers */
 	DEADLINE_HOST_AGAIN, /* between two looks at one that is gone */
-	DEADLINE_NO_HOST,  /* one of the hosts that train is there again */
 	DEADLINE_FABRIC,   /* the MPI world comes up */
 	DEADLINE_HOSTS,    /* all other hosts have answered before a start */
 	DEADLINE_ADOPT,    /* a node parent has just been started and has not said by whom */

@@ -150,9 +150,14 @@ static void remove_token(struct token *t)
 /* With srun the world needs no program of mpirun's there. */
 static const char *const programs_of_ssh[] = {"fabricd", "ps-server", "worker", "orted", NULL};
 static const char *const programs_of_slurm[] = {"fabricd", "ps-server", "worker", NULL};
+static const char *const foreign_of_ssh[] = {"fabricd", "agent", "orted", NULL};
+static const char *const foreign_of_slurm[] = {"fabricd", "agent", NULL};
 
 static const char *const *programs(const struct look *l)
 {
+	if (job_is_foreign(l->job))
+		return strcmp(l->hosts->launcher->name, "ssh") == 0 ? foreign_of_ssh
+								     : foreign_of_slurm;
 	return strcmp(l->hosts->launcher->name, "ssh") == 0 ? programs_of_ssh : programs_of_slurm;
 }
 
@@ -487,6 +492,9 @@ int hosts_checkpoint_bytes(const struct job *job, const struct dirs *dirs, uint6
 	struct schema *schema;
 	static struct layout layout; /* large */
 	struct opt opt;
+	*bytes = 0;
+	if (job_is_foreign(job))
+		return 0; /* what a trainer saves nobody knows before */
 	dirs_state(dirs, "layout", path);
 	if (opt_by_name(&opt, job->optimizer, err) != 0 || layout_read(&layout, path, err) != 0)
 		return -1;

@@ -30,6 +30,7 @@
 #define JOB_LIST_MAX 65536
 #define ALLREDUCE "allreduce"
 #define SYNC_CHOICES "bsp|ssp:N|asp|" ALLREDUCE
+#define LINES "lines" /* of FORMAT, with TRAINER */
 #define CHANGE_SHOWN 24 /* bytes of a value in job_compare()'s text */
 
 enum kind {
@@ -71,7 +72,8 @@ struct row {
 static const struct row own_rows[] = {
 	{"JOB", ID, AT(name), "", 0, 0, NULL, FRESH, "name of the job"},
 	{"DATA", FILES, AT(data), "", 0, 0, NULL, FRESH, "training data, one file or several"},
-	{"FORMAT", CHOICE, AT(format), "", 0, 0, ROW_FORMAT_CHOICES, FRESH, "of DATA and TEST"},
+	{"FORMAT", CHOICE, AT(format), "", 0, 0, ROW_FORMAT_CHOICES "|" LINES, FRESH,
+	 "of DATA and TEST"},
 	{"SEPARATOR", TEXT, AT(separator), "", 0, 0, NULL, FRESH,
 	 "between two columns: a character, or tab (csv)"},
 	{"LABEL", TEXT, AT(label), "", 0, 0, NULL, FRESH, "label column (csv, tsv)"},
@@ -150,6 +152,8 @@ static const struct row own_rows[] = {
 	 "what starts nodes on other machines; found out when not given"},
 	{"PLACE", PLACING, AT(place), "spread", 0, 0, "spread|fill|HOST:N", FREE,
 	 "how workers are spread over HOSTS"},
+	{"HOST_WAIT", REAL, AT(host_wait), "600", 0, 1e9, NULL, FREE,
+	 "seconds for a host that is gone and without which nothing goes on, 0: for ever"},
 	{"RESTARTS", COUNT, AT(restarts), "10", 0, 1e6, NULL, FREE,
 	 "how many times in a row a node is started again"},
 	{"HUNG", DEADLINES_OF, AT(hung), "", 0, 0, NULL, FREE,
@@ -157,6 +161,20 @@ static const struct row own_rows[] = {
 	{"CHECKPOINT_EVERY", REAL, AT(checkpoint_every), "60", 0, 1e9, NULL, FREE,
 	 "seconds between checkpoints, 0: only at the end"},
 	{"KEEP", COUNT, AT(keep), "3", 1, 1e6, NULL, FREE, "checkpoints kept"},
+	{"TRAINER", TEXT, AT(trainer), "", 0, 0, NULL, FREE,
+	 "command of a trainer of your own, for sh; see paceline-trainers(7)"},
+	{"TRAINER_KIND", CHOICE, AT(trainer_kind), "agent", 0, 0, "agent|each|rows", FRESH,
+	 "how TRAINER works: in words, a command for each shard, rows on stdin"},
+	{"SAMPLES", COUNT, AT(samples), "0", 0, 0, NULL, FRESH,
+	 "how many samples TRAINER has, in place of DATA"},
+	{"TRAINER_GRACE", REAL, AT(trainer_grace), "10", 0, 1e6, NULL, FREE,
+	 "seconds that TRAINER has to end before it is killed"},
+	{"TRAINER_HEADER", CHOICE, AT(trainer_header), "0", 0, 0, "0|1", STOPPED,
+	 "1: rows for TRAINER begin with the header of DATA"},
+	{"EACH_OUTPUT", PLACE, AT(each_output), "", 0, 0, NULL, STOPPED,
+	 "directory for what commands of TRAINER_KIND=each print, a file a shard"},
+	{"EACH_JOBS", COUNT, AT(each_jobs), "1", 1, 1024, NULL, FREE,
+	 "commands of TRAINER_KIND=each that a worker runs at once"},
 	{"LAUNCH_WORKER", TEMPLATE, AT(launch_worker), "", 0, 0, NULL, FREE,
 	 "words in front of a worker's command"},
 	{"LAUNCH_SERVER", TEMPLATE, AT(launch_server), "", 0, 0, NULL, FREE,
@@ -796,8 +814,16 @@ static int finish_format(struct job *job, const char *path, struct error *err)
 	const char *format = job->format;
 	char separator[8];
 	struct row_syntax syntax;
-	if (!format[0] && !job->separator[0])
+	if (!format[0] && !job->separator[0] && job->data.count > 0)
 		format = guess_format(job->data.item[0], job->label[0] != '\0');
+	if (job_is_foreign(job) && (!format || !format[0]) && !job->separator[0])
+		return text_set(&job->format, LINES, path, err); /* what is in them is TRAINER's business */
+	if (job_is_foreign(job) && strcmp(job->format, LINES) == 0)
+		return 0;
+	if (format && strcmp(format, LINES) == 0)
+		return error_set(err, ERROR_CONFIG, path,
+				 "FORMAT=" LINES " is for a TRAINER of your own: the kit's own has to "
+				 "know what is in a row");
 	if (!format)
 		return error_set(err, ERROR_CONFIG, path,
 				 "no FORMAT, and the name of %.200s does not tell it: FORMAT is one "
@@ -818,6 +844,14 @@ static int finish_format(struct job *job, const char *path, struct error *err)
 	return text_set(&job->format, row_syntax_name(syntax), path, err);
 }
 
+int job_row_syntax(const struct job *job, struct row_syntax *out, struct error *err)
+{
+	if (strcmp(job->format, LINES) != 0)
+		return row_syntax_find(job->format, job->separator, out, err);
+	*out = row_syntax(ROW_LINES);
+	return 0;
+}
+
 const char *job_balance(const struct job *job)
 {
 	return balance_is(job->solution) ? job->solution : NULL;
@@ -826,6 +860,16 @@ const char *job_balance(const struct job *job)
 int job_is_allreduce(const struct job *job)
 {
 	return strcmp(job->sync, ALLREDUCE) == 0;
+}
+
+int job_is_foreign(const struct job *job)
+{
+	return job->trainer[0] != '\0';
+}
+
+int job_has_foreign_parameters(const struct job *job)
+{
+	return job_is_foreign(job) && strcmp(job->trainer_kind, "agent") == 0;
 }
 
 int job_is_local(const struct job *job)
@@ -909,11 +953,51 @@ static int finish_names(struct job *job, struct error *err)
 	return 0;
 }
 
+/* Keys that are for the kit's own worker, or for another kind of trainer. */
+static int finish_trainer(const struct job *job, const char *path, struct error *err)
+{
+	int agent = strcmp(job->trainer_kind, "agent") == 0, each = strcmp(job->trainer_kind, "each") == 0;
+	const struct {
+		int is;
+		const char *text;
+	} wrong[] = {
+		{!job_is_foreign(job) && job->samples > 0,
+		 "SAMPLES is for a TRAINER of your own; the kit's own reads DATA, which says how many"},
+		{!job_is_foreign(job) && job->each_output[0],
+		 "EACH_OUTPUT is for a TRAINER of your own"},
+		{!job_is_foreign(job), NULL},
+		{job->samples > 0 && job->data.count > 0,
+		 "SAMPLES and DATA: one of them says how many samples there are"},
+		{job->samples == 0 && job->data.count == 0,
+		 "no SAMPLES and no DATA: how many samples are there? SAMPLES=N, or DATA, whose rows are "
+		 "counted"},
+		{strcmp(job->trainer_kind, "rows") == 0 && job->data.count == 0,
+		 "TRAINER_KIND=rows gives rows of DATA, and there is no DATA"},
+		{job->each_output[0] && !each, "EACH_OUTPUT is for TRAINER_KIND=each"},
+		{job->each_jobs > 1 && !each, "EACH_JOBS is for TRAINER_KIND=each"},
+		{job->test.count > 0,
+		 "TEST is scored with models of the kit; a TRAINER scores its own"},
+		{job->init[0] != '\0', "INIT has parameters of the kit; a TRAINER loads its own"},
+		{job_is_allreduce(job),
+		 "SYNC=" ALLREDUCE " adds up gradients of the kit's own worker: with TRAINER, SYNC=bsp"},
+		{job_is_local(job), "PARTITIONS=local is for the kit's own worker"},
+		{!agent && strcmp(job->solution, "none") != 0,
+		 "SOLUTION decides on iterations, which only TRAINER_KIND=agent has"},
+	};
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+		if (wrong[i].is)
+			return wrong[i].text ? error_set(err, ERROR_CONFIG, path, "%s", wrong[i].text)
+					     : 0;
+	return 0;
+}
+
 int job_finish(struct job *job, const char *path, struct error *err)
 {
 	if (!job->name[0])
 		return error_set(err, ERROR_CONFIG, path, "no JOB: a job needs a name, like JOB=try");
-	if (job->data.count == 0)
+	if (finish_trainer(job, path, err) != 0)
+		return -1;
+	if (job->data.count == 0 && !job_is_foreign(job))
 		return error_set(err, ERROR_CONFIG, path, "no DATA: which file is to be trained on?");
 	if (refuse_stdin(&job->data, "DATA", path, err) != 0 ||
 	    refuse_stdin(&job->test, "TEST", path, err) != 0)
@@ -1007,6 +1091,8 @@ static enum job_change change_of(const struct row *row, const struct job *old,
 				 const struct job *now, int finished)
 {
 	const char *before = job_balance(old), *after = job_balance(now);
+	if (strcmp(row->key, "TRAINER") == 0 && job_is_foreign(old) != job_is_foreign(now))
+		return FRESH;
 	if (finished && is_late(row))
 		return FRESH;
 	if (strcmp(row->key, "SOLUTION") == 0 &&

@@ -58,6 +58,7 @@ struct job {
 	struct job_list hosts; /* names; none: this machine, or what Slurm has allocated (hosts.h) */
 	char *launcher;        /* local | slurm | ssh; "": found out */
 	char *place;           /* spread | fill | HOST:N,...; see hosts.h */
+	double host_wait;      /* seconds, 0: for ever */
 	/* decisions */
 	char *solution; /* a name, or the path of an executable */
 	double every, shorter, longer;
@@ -74,6 +75,14 @@ struct job {
 	/* checkpoints */
 	double checkpoint_every; /* seconds, 0: only at the end */
 	uint64_t keep;
+	/* a trainer of the user's own, in a worker's place */
+	char *trainer;       /* for sh -c; "": the kit's own worker */
+	char *trainer_kind;  /* agent | each | rows */
+	uint64_t samples;    /* where no DATA says how many; 0: DATA does */
+	double trainer_grace; /* seconds between SIGTERM and SIGKILL */
+	char *trainer_header; /* 0 | 1 */
+	char *each_output;   /* a directory; "": what commands print goes to the node's log */
+	uint64_t each_jobs;
 	struct job_origin *origin; /* of each key; for job_file() */
 };
 
@@ -109,10 +118,18 @@ struct job_file {
 /* The i-th of all, by their keys. -1: there are no more. */
 int job_file(const struct job *job, size_t i, struct job_file *out);
 
+/* What a row of DATA is. */
+struct row_syntax;
+int job_row_syntax(const struct job *job, struct row_syntax *out, struct error *err);
 /* The solution that the lead carries out at every barrier, or NULL. */
 const char *job_balance(const struct job *job);
 /* Whether gradients are summed over replicas, instead of by servers (SYNC=allreduce). */
 int job_is_allreduce(const struct job *job);
+/* Whether a trainer that is not of the kit trains (TRAINER). */
+int job_is_foreign(const struct job *job);
+/* Of such a job: the trainers have parameters, which only they can save, and a lead commits what they
+ * did (TRAINER_KIND=agent); else each piece of work stands for itself. */
+int job_has_foreign_parameters(const struct job *job);
 /* Whether each worker reads its own file only. */
 int job_is_local(const struct job *job);
 

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "param/layout.h"
 #include "data/origin.h"
+#include "data/rowfile.h"
 #include "data/source.h"
 #include "model/model.h"
 #include "job/fresh.h"
@@ -153,6 +154,8 @@ static int wanted_schema(const struct job *job, struct schema **schema, struct e
 int prepare_columns(const struct job *job, const char *path, struct error *err)
 {
 	struct schema *schema;
+	if (job_is_foreign(job))
+		return 0;
 	if (wanted_schema(job, &schema, err) != 0)
 		return error_wrap(err, path);
 	schema_free(schema);
@@ -502,11 +505,79 @@ static int with_schema(const struct job *job, const struct dirs *dirs, const str
 	return result == 0 ? write_model(job, made, schema, out->samples, err) : -1;
 }
 
+/* ---- a trainer of the user's own ---- */
+
+struct counting {
+	const struct prepare_options *options;
+	const char *path;
+};
+
+static void on_count(uint64_t done, uint64_t total, void *arg)
+{
+	const struct counting *c = arg;
+	if (c->options->progress)
+		c->options->progress("index", c->path, done, total, c->options->progress_arg);
+}
+
+/* The rows of its files are counted, and found by number; what is in them is the trainer's business. */
+static int count_files(const struct job *job, const struct dirs *dirs,
+		       const struct prepare_options *options, struct prepared *out,
+		       struct error *err)
+{
+	char index[DIRS_PATH_MAX];
+	struct row_syntax syntax;
+	struct counting counting = {.options = options};
+	struct rowfile_options o = {.index_dir = index,
+				    .making = {.keep = INDEX_KEEP, .progress = on_count, .arg = &counting}};
+	int result = 0;
+	dirs_state(dirs, "index", index);
+	if (fs_make_dirs(index, err) != 0 || job_row_syntax(job, &syntax, err) != 0)
+		return -1;
+	out->rows = calloc(job->data.count, sizeof *out->rows);
+	if (!out->rows)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	for (size_t i = 0; result == 0 && i < job->data.count; i++) {
+		struct rowfile f = {0};
+		counting.path = job->data.item[i];
+		result = rowfile_open(&f, job->data.item[i], syntax, &o, err);
+		if (result == 0)
+			out->samples += out->rows[i] = f.index->rows;
+		rowfile_close(&f);
+	}
+	if (result == 0 && out->samples == 0)
+		result = error_set(err, ERROR_DATA, job->data.item[0], "holds no row");
+	if (result != 0 && err)
+		hint_names(&job->data, "DATA", err);
+	return result;
+}
+
+static int make_foreign(const struct job *job, const struct dirs *dirs, const struct dirs *made,
+			const struct prepare_options *options, struct prepared *out,
+			struct error *err)
+{
+	char path[DIRS_PATH_MAX];
+	struct origin origin = {0};
+	out->samples = job->samples;
+	dirs_state(made, "data-sums", path);
+	if (job->data.count > 0 && count_files(job, dirs, options, out, err) != 0)
+		return -1;
+	origin.rows = out->samples;
+	if (job->data.count > 0 && access(path, F_OK) != 0 &&
+	    origin_write(path, &origin, job->data.item, job->data.count, err) != 0)
+		return -1;
+	if (write_run_dir(made, err) != 0)
+		return -1;
+	dirs_state(made, "job.env", path);
+	return job_write(job, path, err);
+}
+
 static int make(const struct job *job, const struct dirs *dirs, const struct dirs *made,
 		const struct prepare_options *options, struct prepared *out, struct error *err)
 {
 	char path[DIRS_PATH_MAX];
 	struct schema *wanted = NULL, *schema = NULL;
+	if (job_is_foreign(job))
+		return make_foreign(job, dirs, made, options, out, err);
 	if (wanted_schema(job, &wanted, err) != 0)
 		return -1;
 	dirs_state(made, "schema", path);

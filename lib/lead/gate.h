@@ -19,6 +19,13 @@
  * while a settle is out.  A unit's settle counts as a whole or not at all.  The unit is closed by
  * its commit, not before.
  *
+ * Members that keep the parameters themselves (foreign) say before each batch how many samples it
+ * has.  Under BSP nobody is answered before all have said so: that is the barrier, and the place of a
+ * cut: each member's parameters are then of exactly that iteration.  Under ASP and SSP a cut is
+ * between two units for shardd, and comes to each member with its next answer, so a member may have
+ * more in its parameters than the queue says.  What a member trained and took away with it can't be in
+ * a cut any more: from then on cuts are refused.
+ *
  * What holds after every event (tests/unit/lead_random.c):
  * - a push is applied at most once, and only after every server held its part of it and its settle
  *   was answered without refusing it;
@@ -27,6 +34,7 @@
  * - no settle is outstanding between SAVE and CUT;
  * - with `balance`, the members of an iteration were told sizes of one call of it;
  * with replicas also (tests/unit/lead_sums.c):
+ * - what is settled of a member is the push that its replica has summed;
  * - no replica is told to step with a sum that it lacks, and all of them step alike;
  * - what is in a replica is what was settled up to its iteration, whoever died meanwhile.
  * The Spin models of the life of a batch check the same: change both.
@@ -71,7 +79,8 @@ struct gate_options {
 	void *balance_arg;
 	uint64_t expect; /* BSP: the first ones enter together, once there are so many, or
 			    gate_begin() */
-	size_t replicas; /* BSP: r0, r1, ... have all parameters each; 0: there are parts */
+	size_t replicas; /* BSP: r0, r1, ... have all parameters each; 0: there are parts, or: */
+	int foreign;     /* the parameters are the members' own */
 };
 
 struct gate;
@@ -116,6 +125,22 @@ int gate_pushes_to(struct gate *g, const struct gate_who *who, const char *repli
 void gate_speed(struct gate *g, const struct gate_who *who, double speed);
 /* The same: samples that fit a step of it. */
 void gate_most(struct gate *g, const struct gate_who *who, uint64_t most);
+/* Before its join: it says gate_take_part() before each batch. Only where it is foreign. */
+void gate_takes_part(struct gate *g, const struct gate_who *who);
+
+/* The next batch of such a member. */
+struct gate_batch {
+	uint64_t iteration;
+	uint64_t count; /* samples; 0: it has none */
+	uint64_t world; /* BSP: so many members have to be there; 0: it does not say */
+	int with_none;  /* it takes part also without samples */
+};
+
+/* Answered by `ok iteration= members= samples=`: those who take part and what they have together;
+ * with samples=0 also `wait=1`: there is nothing to do, and it says so again. Without samples it may
+ * say so anew at any time: the request before is answered so. */
+void gate_take_part(struct gate *g, const struct gate_who *who, const struct gate_batch *batch);
+
 /* Those who wait to enter are let in, without those who are expected and have not come. */
 void gate_begin(struct gate *g);
 void gate_leave(struct gate *g, const struct gate_who *who);
@@ -196,11 +221,21 @@ struct gate_replica {
 };
 void gate_replica(struct gate *g, size_t replica, const struct gate_replica *where);
 void gate_replica_gone(struct gate *g, size_t replica); /* its connection is */
+/* What it has added for a member of its own; before gate_summed() of that epoch. */
+void gate_summed_of(struct gate *g, size_t replica, uint64_t epoch, const char *worker,
+		    uint64_t generation, uint64_t sequence, uint64_t count);
 /* It has the sum of this epoch; an old one is passed over. sum: its checksum, if that was asked. */
 void gate_summed(struct gate *g, size_t replica, uint64_t epoch, uint64_t sum);
 /* Nothing was summed: that worker's gradient can't be. */
 void gate_diverged(struct gate *g, uint64_t epoch, const char *worker, uint64_t generation,
 		   const char *why);
+/* Nothing was summed: that worker told the lead of another push than its replica. */
+void gate_refused(struct gate *g, uint64_t epoch, const char *worker, uint64_t generation,
+		  const char *why);
+/* The epoch of a sum that is not here, though all its members have pushed; 0: none. */
+uint64_t gate_sum_due(const struct gate *g);
+/* It takes long: replicas that lack it are told which pushes are here (HOLD). */
+void gate_sum_late(struct gate *g);
 /* The sum of this epoch can't be made (the fabric went): a new one, now. */
 void gate_sum_again(struct gate *g, uint64_t epoch);
 /* It has the parameters of gate_iteration(); of another one: the fill has failed. */
@@ -213,16 +248,19 @@ void gate_fill_again(struct gate *g, size_t replica);
 
 enum gate_effect_kind {
 	GATE_ANSWER, /* token, ok, fields or code and text, actions */
-	GATE_HOLD,   /* push[pushes]: parts keep them until APPLY or THROW, or say what they lack */
+	GATE_HOLD,   /* push[pushes]: parts keep them until APPLY or THROW, or say what they lack;
+			with replicas: to[tos], epoch: they say it to the sum */
 	GATE_SETTLE, /* number, iteration, line[lines] */
 	GATE_APPLY,  /* iteration (before), units, push[pushes], samples, loss; with replicas:
 			to[tos], epoch, divisor; units 0: it was committed before */
 	GATE_DROP,   /* worker, generation, sequence: this push, which nobody will name again */
 	GATE_THROW,  /* worker, generation: staged pushes up to it */
 	GATE_SAVE,   /* ask shardd to save */
-	GATE_CUT,    /* iteration: every part forks behind the last apply; or one replica */
+	GATE_CUT,    /* iteration: every part forks behind the last apply; or one replica; or
+			member[members] are told by `save` in their answers */
 	GATE_SUM,    /* to[tos]: epoch, iteration, check, member[members] */
 	GATE_FILL,   /* replica: epoch, from the replica `from`, which is at iteration */
+	GATE_REFUSED, /* worker, generation, fields: why it is out, for people */
 	GATE_QUIT    /* the lead must end; fields: why; "": the incarnation, or the term, is not in
 			force any more */
 };
@@ -239,6 +277,7 @@ struct gate_effect {
 	uint64_t token;
 	int ok;
 	const char *code; /* of a refusal */
+	int save;         /* this answer tells `worker` of the cut of iteration `iteration` */
 	char fields[192]; /* behind `ok`, or the text for people */
 	char *actions;    /* records to send before `ok`, or NULL */
 	uint64_t number, iteration, units, samples;
@@ -285,6 +324,11 @@ uint64_t gate_epoch(const struct gate *g);
 /* shardd has been asked and has not answered. */
 int gate_is_settling(const struct gate *g);
 int gate_in_force(const struct gate *g, size_t replica);
+
+/* Foreign, and every member says gate_take_part(): a cut can be told to all of them. */
+int gate_tells_all(const struct gate *g);
+/* Whether it takes part, or has ended and waits for the job's end. */
+int gate_is_member(const struct gate *g, const char *worker, uint64_t generation);
 
 /* A worker that is not out. */
 struct gate_member {

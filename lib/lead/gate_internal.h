@@ -1,6 +1,6 @@
 /* The gate's state, shared by its files: gate_members.c, gate_pushes.c (their arrival),
  * gate_units.c (closing, settling, cuts), gate_sums.c (the same with replicas), gate_replicas.c (who
- * of those is in force), gate_actions.c, gate_sizes.c (batches at every barrier), gate_effects.c
+ * of those is in force), gate_begins.c (members that have the parameters), gate_actions.c, gate_sizes.c (batches at every barrier), gate_effects.c
  * (the queue) and gate_text.c (handing over). */
 #ifndef PACELINE_LEAD_GATE_INTERNAL_H
 #define PACELINE_LEAD_GATE_INTERNAL_H
@@ -63,8 +63,15 @@ struct worker {
 	/* with replicas */
 	size_t replica;  /* that it pushes to, or will when it has joined */
 	uint64_t listed; /* generation that is in the sum that is open; 0: it is not */
+	uint64_t summed; /* epoch for which its replica said what it has added, */
+	uint64_t summed_sequence, summed_count; /* and that */
 	uint64_t diverged; /* generation whose gradient could not be summed; 0: none */
 	char why[160];     /* then */
+	/* where it is foreign; such a gate is never handed over */
+	uint64_t begins;      /* the generation that says gate_take_part() before each batch */
+	uint64_t begin_token; /* 0: none waits */
+	struct gate_batch batch; /* then */
+	int owes_save;        /* it is to be told of the cut with its next answer */
 	UT_hash_handle hh;
 };
 
@@ -148,6 +155,10 @@ struct gate {
 	struct force *force;
 	uint64_t act_number, act_iteration; /* of the last `act`, and what it was answered */
 
+	int begun;                /* foreign, BSP: the open iteration's barrier is passed */
+	uint64_t cut_iteration;   /* of the cut that is being written */
+	char lost[OPTION_ID_MAX]; /* a member that went with what it had trained; "": none did */
+
 	struct replica *replica; /* options.replicas of them */
 	struct sums sums;
 
@@ -199,6 +210,16 @@ void sums_step(struct gate *g);
 void sums_commit(struct gate *g);
 void sums_refused(struct gate *g);     /* nothing of the unit was settled */
 int sums_cut_waits(const struct gate *g); /* a cut is for behind a unit that is checked */
+
+/* gate_begins.c: only where it is foreign */
+void begins_step(struct gate *g);
+void begins_saved(struct gate *g);          /* shardd has saved: members are told */
+int begins_may_enter(const struct gate *g); /* BSP: the barrier is not passed */
+void begins_cut_over(struct gate *g);
+void begins_again(struct gate *g, struct worker *w); /* answers what it said, if that waits */
+void begins_out(struct gate *g, struct worker *w, const char *why);
+/* The answer just made is w's. */
+void begins_tell(struct gate *g, struct worker *w);
 
 /* gate_replicas.c */
 int replicas_new(struct gate *g); /* -1: no memory */

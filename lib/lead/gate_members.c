@@ -101,6 +101,7 @@ static void drop_held(struct gate *g, struct worker *w, const char *why)
 /* Nobody waits for w any more. What of it is being settled goes on: shardd decides. */
 void worker_out(struct gate *g, struct worker *w, const char *why)
 {
+	begins_out(g, w, why);
 	if (w->state == WORKER_ACTIVE)
 		g->active--;
 	w->state = WORKER_OUT;
@@ -169,7 +170,7 @@ void worker_let_in(struct gate *g, int closed)
 	struct worker *w, *next;
 	size_t came = 0;
 
-	if (!closed && g->active && g->options.sync == GATE_BSP)
+	if (!closed && g->active && g->options.sync == GATE_BSP && !begins_may_enter(g))
 		return;
 	/* With replicas the unit that is being settled is still open. */
 	if (g->options.replicas && (g->settling || !g->sums.is_known))
@@ -317,13 +318,22 @@ void gate_end(struct gate *g, const struct gate_who *who)
 	struct worker *w = admissible(g, who);
 
 	if (w) {
+		begins_again(g, w);
+		uint64_t samples = w->samples;
+		int owes_save = w->owes_save;
+		w->samples = 0; /* what it trained does not go: it waits for the job's end */
 		worker_out(g, w, "it ended");
+		w->samples = samples;
+		w->owes_save = owes_save;
 		w->generation = who->generation;
 		w->connection = who->connection;
 		w->state = WORKER_ENDED;
 		if (g->finished)
 			effect_ok(g, who->token, NULL, "%s", "");
-		else
+		else if (owes_save) {
+			effect_ok(g, who->token, NULL, "wait=1");
+			begins_tell(g, w);
+		} else
 			w->end_token = who->token;
 	}
 	units_step(g);
@@ -435,7 +445,7 @@ int worker_order(const void *a, const void *b)
 
 static int owes(const struct worker *w)
 {
-	return w->state == WORKER_ACTIVE && !w->held && !w->waiting &&
+	return w->state == WORKER_ACTIVE && !w->held && !w->waiting && !w->begin_token &&
 	       !(w->sent && w->sent->generation == w->generation);
 }
 

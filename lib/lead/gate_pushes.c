@@ -45,10 +45,15 @@ void pushes_remove(struct pushes *list, struct push *p)
 
 /* ---- arrival ---- */
 
-/* A request for a push that is under way: it gets the same answer. */
-static void join_push(struct gate *g, struct push *p, uint64_t token)
+/* A request for a push that is under way: it gets the same answer, if it says the same. */
+static void join_push(struct gate *g, struct push *p, const struct gate_push *push, uint64_t token)
 {
-	if (p->tokens == GATE_TOKENS_MAX)
+	if (p->count != push->count || p->iteration != push->iteration)
+		effect_err(g, token, "bad-request",
+			   "sequence %llu was pushed with count=%llu for iteration %llu",
+			   (unsigned long long)p->sequence, (unsigned long long)p->count,
+			   (unsigned long long)p->iteration);
+	else if (p->tokens == GATE_TOKENS_MAX)
 		effect_err(g, token, "busy", "this push is asked for too often");
 	else
 		p->token[p->tokens++] = token;
@@ -65,13 +70,13 @@ static int push_known(struct gate *g, struct worker *w, const struct gate_who *w
 		      const struct gate_push *push)
 {
 	if (w->held && w->held->sequence == push->sequence)
-		join_push(g, w->held, who->token);
+		join_push(g, w->held, push, who->token);
 	else if (w->sent && w->sent->generation == who->generation &&
 		 w->sent->sequence == push->sequence)
-		join_push(g, w->sent, who->token);
+		join_push(g, w->sent, push, who->token);
 	else if (w->waiting && w->waiting->generation == who->generation &&
 		 w->waiting->sequence == push->sequence)
-		join_push(g, w->waiting, who->token);
+		join_push(g, w->waiting, push, who->token);
 	else if (is_done(w, who, push->sequence)) {
 		int dropped = push->sequence == w->done_sequence && w->done_dropped;
 		effect_ok(g, who->token, sizes_tell(g, w, acts_unseen(g, w), 1),

@@ -180,6 +180,58 @@ static int is_pushed(const struct gate *g)
 	return 1;
 }
 
+/* A client may tell its replica another thing than the lead. Such a one is out for good, and what
+ * it has staged goes. */
+static void refuse(struct gate *g, struct worker *w, const char *why)
+{
+	struct gate_effect *e = effect_add(g, GATE_REFUSED);
+
+	if (!e)
+		return;
+	memcpy(e->worker, w->id, sizeof e->worker);
+	e->generation = w->generation;
+	snprintf(e->fields, sizeof e->fields, "%s", why);
+	if (w->fenced < w->generation)
+		w->fenced = w->generation;
+	if (w->throw_upto < w->generation)
+		w->throw_upto = w->generation;
+	worker_out(g, w, why);
+	units_throw(g, w);
+}
+
+/* Whether what was added is what was told here; who told two things is out, and the sum is of no
+ * use. */
+static int is_true(struct gate *g)
+{
+	int all = 1;
+	char why[192];
+
+	for (struct worker *w = g->workers; w && !g->quit; w = w->hh.next) {
+		const struct push *p = w->held;
+		if (!is_listed(w))
+			continue;
+		if (w->summed != g->sums.epoch) {
+			snprintf(why, sizeof why,
+				 "iteration %llu: %s does not say what it has summed of %.64s",
+				 (unsigned long long)g->applied, g->replica[w->replica].name,
+				 w->id);
+			units_quit(g, why);
+			all = 0;
+		} else if (w->summed_sequence != p->sequence || w->summed_count != p->count) {
+			snprintf(why, sizeof why,
+				 "it told %s of sequence %llu with %llu samples, and the lead of "
+				 "sequence %llu with %llu",
+				 g->replica[w->replica].name,
+				 (unsigned long long)w->summed_sequence,
+				 (unsigned long long)w->summed_count,
+				 (unsigned long long)p->sequence, (unsigned long long)p->count);
+			refuse(g, w, why);
+			all = 0;
+		}
+	}
+	return all;
+}
+
 /* What the sum is divided by: samples, where the batch that the end of the data cut short counts as
  * a whole one, but none as more than the largest that was ever settled (struct order_push). */
 static void count_unit(struct gate *g)
@@ -215,7 +267,7 @@ static void settle_unit(struct gate *g)
 	units_settle(g);
 }
 
-/* 1 when something was settled: what comes next may be possible, too. */
+/* 1 when something was settled, or somebody is out: what comes next may be possible, too. */
 static int go_on(struct gate *g)
 {
 	if (g->late) {
@@ -224,6 +276,8 @@ static int go_on(struct gate *g)
 	}
 	if (!g->sums.is_open || replicas_hold(g) || !is_pushed(g) || !is_summed(g))
 		return 0;
+	if (!is_true(g))
+		return 1;
 	settle_unit(g);
 	return 1;
 }
@@ -331,6 +385,20 @@ void gate_term(struct gate *g, uint64_t term, const struct gate_commit *last)
 	units_step(g);
 }
 
+void gate_summed_of(struct gate *g, size_t replica, uint64_t epoch, const char *worker,
+		    uint64_t generation, uint64_t sequence, uint64_t count)
+{
+	struct worker *w;
+
+	HASH_FIND_STR(g->workers, worker, w);
+	if (!w || w->replica != replica || epoch != g->sums.epoch ||
+	    w->generation != generation || !is_listed(w))
+		return;
+	w->summed = epoch;
+	w->summed_sequence = sequence;
+	w->summed_count = count;
+}
+
 void gate_summed(struct gate *g, size_t replica, uint64_t epoch, uint64_t sum)
 {
 	struct replica *r = &g->replica[replica];
@@ -366,6 +434,67 @@ void gate_diverged(struct gate *g, uint64_t epoch, const char *worker, uint64_t 
 		p->tokens = 0;
 	worker_out(g, w, "its gradient can't be summed");
 	units_step(g);
+}
+
+void gate_refused(struct gate *g, uint64_t epoch, const char *worker, uint64_t generation,
+		  const char *why)
+{
+	struct worker *w;
+
+	HASH_FIND_STR(g->workers, worker, w);
+	if (!w || !is_summing(g, epoch) || w->generation != generation || !is_listed(w))
+		return;
+	refuse(g, w, why);
+	units_step(g);
+}
+
+static int lacks_sum(const struct gate *g, size_t replica)
+{
+	const struct replica *r = &g->replica[replica];
+
+	return r->state == REPLICA_IN && r->told == g->sums.epoch && r->summed != g->sums.epoch;
+}
+
+uint64_t gate_sum_due(const struct gate *g)
+{
+	if (!is_summing(g, g->sums.epoch) || g->quit || !is_pushed(g))
+		return 0;
+	for (size_t i = 0; i < g->options.replicas; i++) {
+		if (lacks_sum(g, i))
+			return g->sums.epoch;
+	}
+	return 0;
+}
+
+void gate_sum_late(struct gate *g)
+{
+	struct order_push *push;
+	struct gate_effect *e;
+
+	if (!gate_sum_due(g))
+		return;
+	push = calloc(g->sums.members, sizeof *push);
+	e = push ? effect_add(g, GATE_HOLD) : NULL;
+	if (!e || !(e->to = calloc(g->options.replicas, sizeof *e->to))) {
+		free(push);
+		g->failed = 1;
+		return;
+	}
+	e->epoch = g->sums.epoch;
+	e->push = push;
+	for (const struct worker *w = g->workers; w; w = w->hh.next) {
+		if (!is_listed(w))
+			continue;
+		memcpy(push[e->pushes].worker, w->id, sizeof push->worker);
+		push[e->pushes].generation = w->generation;
+		push[e->pushes].sequence = w->held->sequence;
+		push[e->pushes].scale = 1.0;
+		push[e->pushes++].count = w->held->count;
+	}
+	for (size_t i = 0; i < g->options.replicas; i++) {
+		if (lacks_sum(g, i))
+			e->to[e->tos++] = i;
+	}
 }
 
 void gate_sum_again(struct gate *g, uint64_t epoch)

@@ -46,8 +46,10 @@ static int try_close(struct gate *g)
 	send_held(g, !g->unit);
 	if (!g->unit)
 		return 1;
-	if (bsp(g))
+	if (bsp(g)) {
 		g->open++;
+		g->begun = 0;
+	}
 	acts_publish(g);
 	if (bsp(g))
 		worker_let_in(g, 1);
@@ -213,6 +215,8 @@ void units_late(struct gate *g)
 
 void units_cut(struct gate *g)
 {
+	if (g->options.foreign) /* at its own place: gate_begins.c */
+		return;
 	if (g->cut != CUT_WANTED || g->settling || !g->servers_up)
 		return;
 	if (g->options.replicas && (replicas_in(g) == 0 || sums_cut_waits(g)))
@@ -227,6 +231,12 @@ void units_cut(struct gate *g)
 		effect_add(g, GATE_SAVE);
 }
 
+/* Nothing more is settled before the cut. Where the members' parameters are cut, it waits for them. */
+static int cut_holds(const struct gate *g)
+{
+	return g->cut == CUT_SAVING || (g->cut == CUT_WANTED && !g->options.foreign);
+}
+
 void units_step(struct gate *g)
 {
 	if (g->quit)
@@ -238,10 +248,11 @@ void units_step(struct gate *g)
 		return;
 	}
 	units_cut(g);
-	while (!g->settling && g->servers_up && g->cut != CUT_WANTED && g->cut != CUT_SAVING &&
-	       try_close(g)) {
+	begins_step(g);
+	while (!g->settling && g->servers_up && !cut_holds(g) && try_close(g)) {
 		hold(g);
 		units_cut(g);
+		begins_step(g);
 	}
 	if (bsp(g))
 		worker_let_in(g, 0);
@@ -299,11 +310,13 @@ static void answer(struct gate *g, struct push *p)
 {
 	const char *word = p->late ? "dropped" : "applied";
 
-	for (size_t i = 0; i < p->tokens; i++)
+	for (size_t i = 0; i < p->tokens; i++) {
 		effect_ok(g, p->token[i],
 			  i == 0 ? sizes_tell(g, p->worker, acts_unseen(g, p->worker), 0) : NULL,
 			  "iteration=%llu %s=1%s", (unsigned long long)g->applied, word,
 			  i ? " repeated=1" : "");
+		begins_tell(g, p->worker);
+	}
 }
 
 static const char *const refused_why[REFUSED_KINDS] = {
@@ -389,7 +402,8 @@ uint64_t units_slowest(const struct gate *g)
 	uint64_t least = UINT64_MAX;
 
 	for (const struct worker *w = g->workers; w; w = w->hh.next) {
-		if (w->state == WORKER_ACTIVE && w->clock < least)
+		/* A member that has nothing to do, and said so, holds up nobody. */
+		if (w->state == WORKER_ACTIVE && !w->begin_token && w->clock < least)
 			least = w->clock;
 	}
 	return least == UINT64_MAX ? 0 : least;
@@ -548,6 +562,12 @@ void gate_saved(struct gate *g)
 
 	if (g->cut != CUT_SAVING)
 		return;
+	if (g->options.foreign) {
+		begins_saved(g);
+		if (g->options.commit)
+			units_step(g);
+		return;
+	}
 	g->cut = g->options.replicas ? CUT_FORKING : CUT_WRITING;
 	e = effect_add(g, GATE_CUT);
 	if (e)
@@ -581,6 +601,7 @@ void gate_cut_over(struct gate *g)
 
 	if (g->cut == CUT_WRITING || held)
 		g->cut = CUT_NONE;
+	begins_cut_over(g);
 	if (held)
 		units_step(g);
 }

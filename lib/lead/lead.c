@@ -5,6 +5,7 @@
 #include "lead/lead_internal.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 
 #include <event2/event.h>
 #include <stdarg.h>
@@ -96,6 +97,8 @@ static void answer(struct lead *l, const struct gate_effect *e)
 		request_err(rq, e->code, "%s", e->fields);
 		return;
 	}
+	if (e->save)
+		lead_trainers_tell(l, rq, e);
 	if (e->actions)
 		request_put(rq, e->actions, strlen(e->actions));
 	request_ok(rq, "%s", e->fields);
@@ -229,7 +232,10 @@ void lead_pump(struct lead *l)
 			answer(l, e);
 			break;
 		case GATE_HOLD:
-			hold(l, e);
+			if (l->replicas)
+				lead_hold(l, e);
+			else
+				hold(l, e);
 			break;
 		case GATE_SETTLE:
 			lead_settle(l, e);
@@ -245,13 +251,18 @@ void lead_pump(struct lead *l)
 			lead_cut_save(l);
 			break;
 		case GATE_CUT:
-			lead_cut_fork(l, e->iteration);
+			lead_cut_fork(l, e);
 			break;
 		case GATE_SUM:
 			lead_sum(l, e);
 			break;
 		case GATE_FILL:
 			lead_fill(l, e);
+			break;
+		case GATE_REFUSED:
+			if (log_is_worth(++l->refusals))
+				log_say(LOG_LEVEL_WARNING, "%s: %s: it is refused; %llu so far",
+					e->worker, e->fields, (unsigned long long)l->refusals);
 			break;
 		case GATE_QUIT:
 			quit(l, e);
@@ -261,6 +272,8 @@ void lead_pump(struct lead *l)
 	l->pumping = 0;
 	if (l->replicas && !l->broken)
 		lead_replicas_look(l);
+	if (l->cut.tolds && !l->broken)
+		lead_trainers_look(l);
 	if (gate_failed(l->gate))
 		lead_breakf(l, ERROR_OS, "gate", "out of memory");
 }
@@ -286,6 +299,8 @@ int lead_new(struct lead **out, const struct lead_options *options, struct error
 	l->started_at = options->gate.iteration;
 	l->options.gate.commit = options->shards != NULL;
 	l->options.gate.replicas = options->replica_count;
+	l->options.gate.foreign =
+		!options->here && options->server_count == 0 && options->replica_count == 0;
 	l->sizes.fd = -1;
 	if (lead_parts_new(&l->parts, &parts, err) != 0 || lead_replicas_new(l, err) != 0 ||
 	    lead_balance_new(l, err) != 0 ||
@@ -329,7 +344,8 @@ int lead_start(struct lead *l, struct server *server, struct error *err)
 
 	l->server = server;
 	l->begin = evtimer_new(base, on_begin, l);
-	if (!l->begin || lead_hand_start(l, base) != 0 || lead_silent_start(l, base) != 0)
+	if (!l->begin || lead_hand_start(l, base) != 0 || lead_silent_start(l, base) != 0 ||
+	    (l->options.gate.foreign && lead_trainers_start(l, base) != 0))
 		return error_set(err, ERROR_OS, "lead", "out of memory");
 	if (lead_settle_start(l, base, err) != 0)
 		return -1;
@@ -351,6 +367,7 @@ void lead_stop(struct lead *l)
 	if (l->absent)
 		event_free(l->absent);
 	lead_silent_stop(l);
+	lead_trainers_stop(l);
 }
 
 void lead_free(struct lead *l)

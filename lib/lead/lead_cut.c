@@ -46,7 +46,7 @@ static void remove_dir(struct lead *l)
 		log_say(LOG_LEVEL_WARNING, "%s: %s", err.place, err.text);
 }
 
-static void fail(struct lead *l, const char *place, const char *why)
+void lead_cut_fail(struct lead *l, const char *place, const char *why)
 {
 	struct cutting *c = &l->cut;
 
@@ -70,24 +70,34 @@ static int has_layout(const struct ckpt_manifest *m)
 	return 0;
 }
 
+static int add_parts(struct lead *l, struct ckpt_manifest *m, struct error *err)
+{
+	char name[CKPT_NAME_MAX];
+
+	for (size_t i = 0; i < files_of(l); i++) {
+		ckpt_part_name((uint32_t)i, name);
+		if (ckpt_add(m, name, l->cut.part[i].bytes, l->cut.part[i].sum, err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
 static int add_files(struct lead *l, struct ckpt_manifest *m, struct error *err)
 {
 	struct cutting *c = &l->cut;
 	const struct option_list *include = l->options.include;
-	char name[CKPT_NAME_MAX], path[CKPT_PATH_MAX];
+	char path[CKPT_PATH_MAX];
 
-	for (size_t i = 0; i < files_of(l); i++) {
-		ckpt_part_name((uint32_t)i, name);
-		if (ckpt_add(m, name, c->part[i].bytes, c->part[i].sum, err) != 0)
-			return -1;
-	}
+	m->foreign = l->options.gate.foreign;
+	if ((m->foreign ? lead_trainers_files(l, m, err) : add_parts(l, m, err)) != 0)
+		return -1;
 	if (l->shards && ckpt_add_file(m, c->dir, "shards", err) != 0)
 		return -1;
 	for (size_t i = 0; include && i < include->count; i++) {
 		if (ckpt_include(m, c->dir, include->item[i], NULL, err) != 0)
 			return -1;
 	}
-	if (has_layout(m))
+	if (has_layout(m) || m->foreign)
 		return 0;
 	if (!l->options.layout)
 		return error_set(err, ERROR_CONFIG, "layout",
@@ -125,7 +135,7 @@ static void finish(struct lead *l)
 
 	if (!c->failed && commit(l, &err) != 0) {
 		error_format(&err, why, sizeof why);
-		fail(l, "manifest", why);
+		lead_cut_fail(l, "manifest", why);
 	}
 	if (c->failed) {
 		log_say(LOG_LEVEL_ERROR, "checkpoint %s: %s", c->dir, c->why);
@@ -133,11 +143,12 @@ static void finish(struct lead *l)
 	}
 	answer(l, c->failed ? c->why : NULL);
 	c->busy = 0;
+	lead_trainers_forget(l);
 	gate_cut_over(l->gate);
 	lead_pump(l);
 }
 
-static void one_answered(struct lead *l)
+void lead_cut_answered(struct lead *l)
 {
 	if (--l->cut.writing == 0)
 		finish(l);
@@ -151,12 +162,12 @@ static void on_written(uint32_t part, const struct order_result *result, void *l
 	if (l->broken)
 		return;
 	if (result->code)
-		fail(l, l->replicas ? "the replica" : lead_parts_name(l->parts, part),
+		lead_cut_fail(l, l->replicas ? "the replica" : lead_parts_name(l->parts, part),
 		     result->text);
 	c->part[part] = (struct part_file){result->bytes, result->sum};
 	if (result->stall > c->fork)
 		c->fork = result->stall;
-	one_answered(l);
+	lead_cut_answered(l);
 }
 
 /* Makes the directory; its full name into out: shardd and the other servers may run elsewhere. */
@@ -257,16 +268,18 @@ void lead_cut_save(struct lead *l)
 		gate_save_refused(l->gate, 0, "the request could not be sent");
 }
 
-void lead_cut_fork(struct lead *l, uint64_t iteration)
+void lead_cut_fork(struct lead *l, const struct gate_effect *e)
 {
 	struct cutting *c = &l->cut;
-	struct order order = {.kind = ORDER_CUT, .iteration = iteration, .path = c->dir};
+	struct order order = {.kind = ORDER_CUT, .iteration = e->iteration, .path = c->dir};
 	struct order_answer answer = {.done = on_written, .arg = l};
 	double start = clock_mono();
 
-	c->iteration = iteration;
+	c->iteration = e->iteration;
 	c->writing = files_of(l) + 1; /* and this function */
-	if (l->replicas)
+	if (l->options.gate.foreign)
+		lead_trainers_cut(l, e);
+	else if (l->replicas)
 		lead_replicas_cut(l, &order, &answer);
 	else
 		lead_parts_give(l->parts, &order, &answer);
@@ -274,5 +287,5 @@ void lead_cut_fork(struct lead *l, uint64_t iteration)
 	c->hold = c->held > 0.0 ? start - c->held : 0.0;
 	if (took > c->fork)
 		c->fork = took;
-	one_answered(l);
+	lead_cut_answered(l);
 }

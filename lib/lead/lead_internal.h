@@ -1,6 +1,6 @@
 /* What the conversation of the lead shares: lead.c (effects), lead_requests.c (verbs),
  * lead_settle.c (shardd), lead_replicas.c (replicas), lead_cut.c (checkpoints), lead_replica_cut.c
- * (those of replicas), lead_balance.c (batches at every barrier), lead_silent.c (members that do not
+ * (those of replicas), lead_trainers.c (those of members that have the parameters), lead_balance.c (batches at every barrier), lead_silent.c (members that do not
  * move) and lead_handover.c (handing over). */
 #ifndef PACELINE_LEAD_LEAD_INTERNAL_H
 #define PACELINE_LEAD_LEAD_INTERNAL_H
@@ -46,6 +46,9 @@ struct cutting {
 	uint64_t iteration;
 	char dir[CKPT_PATH_MAX];
 	struct part_file *part; /* what each wrote */
+	struct told *told;      /* lead_trainers.c: members that were told to save */
+	size_t tolds;
+	struct event *deadline; /* of those; NULL: there are parts, or replicas */
 	char why[600];
 };
 
@@ -139,6 +142,7 @@ int lead_replicas_start(struct lead *l, struct event_base *base);
 void lead_replicas_stop(struct lead *l);
 void lead_replicas_free(struct lead *l);
 void lead_sum(struct lead *l, const struct gate_effect *e);
+void lead_hold(struct lead *l, const struct gate_effect *e);
 void lead_step(struct lead *l, const struct gate_effect *e);
 void lead_fill(struct lead *l, const struct gate_effect *e);
 void lead_replicas_throw(struct lead *l, struct order *order);
@@ -153,8 +157,24 @@ void lead_replicas_look(struct lead *l); /* after what may have changed who is i
 /* lead_cut.c */
 void lead_cut_begin(struct lead *l, struct request *rq, const char *dir);
 void lead_cut_save(struct lead *l);
-void lead_cut_fork(struct lead *l, uint64_t iteration);
+void lead_cut_fork(struct lead *l, const struct gate_effect *e);
 void lead_cut_refused(struct lead *l);
+/* One of those who write has, or has failed. */
+void lead_cut_answered(struct lead *l);
+void lead_cut_fail(struct lead *l, const char *place, const char *why);
+
+/* lead_trainers.c: where the members have the parameters */
+int lead_trainers_start(struct lead *l, struct event_base *base);
+void lead_trainers_stop(struct lead *l);
+/* c->writing counts them; the answers that tell them follow. */
+void lead_trainers_cut(struct lead *l, const struct gate_effect *e);
+/* In front of the answer to rq. */
+void lead_trainers_tell(struct lead *l, struct request *rq, const struct gate_effect *e);
+void lead_trainers_look(struct lead *l); /* after what may have lost one that was told */
+int lead_trainers_files(struct lead *l, struct ckpt_manifest *m, struct error *err);
+void lead_trainers_forget(struct lead *l); /* the cut is over */
+#define LEAD_SAVED_BYTES_MAX (2u << 20)
+void lead_on_saved(struct request *rq, void *lead);
 
 /* lead_handover.c */
 int lead_hand_start(struct lead *l, struct event_base *base);

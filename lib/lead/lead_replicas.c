@@ -14,6 +14,7 @@
 #include <string.h>
 
 #define AGAIN_SECONDS 0.2 /* until a sum that broke off with its fabric is ordered anew */
+#define LATE_SECONDS 2.0  /* from the last push until replicas are told which the lead has */
 #define RENEW_SECONDS 1.0 /* until a replica that refused an order is connected again */
 #define FILL_AGAIN_SECONDS 1.0 /* until one that could not be filled is, doubled each time up to */
 #define FILL_AGAIN_MAX 60.0
@@ -28,7 +29,7 @@ struct told {
 	struct one *one;
 	enum order_kind kind;
 	uint64_t epoch;
-	int diverged;
+	int failed; /* somebody is named who is not in it */
 };
 
 /* ---- connections ---- */
@@ -196,7 +197,7 @@ static void sum_answered(struct told *t, const struct record *r)
 
 	if (record_is(r, "ok")) {
 		(void)record_u64_opt(r, "sum", 0, UINT64_MAX, &sum, NULL);
-		if (!t->diverged)
+		if (!t->failed)
 			gate_summed(l->gate, t->one->index, t->epoch, sum);
 	} else if (is_code(r, "fabric") || is_code(r, "lost") || is_code(r, "room")) {
 		if (log_is_worth(++l->sums_broken))
@@ -213,21 +214,34 @@ static void sum_answered(struct told *t, const struct record *r)
 			    r->text ? r->text : "");
 }
 
-static void sum_diverged(struct told *t, const struct record *r)
+/* A line of its answer: about a member. */
+static void sum_says(struct told *t, const struct record *r)
 {
 	struct lead *l = t->one->lead;
-	const char *worker, *why = r->text ? r->text : "its gradient is not finite";
-	uint64_t generation;
+	const char *worker;
+	uint64_t generation, sequence, count;
 	struct error ignored;
 
-	if (!record_is(r, "diverged") || record_id(r, "worker", &worker, &ignored) != 0 ||
+	if (record_id(r, "worker", &worker, &ignored) != 0 ||
 	    record_u64(r, "generation", 1, UINT64_MAX, &generation, &ignored) != 0)
 		return;
-	t->diverged = 1;
-	if (log_is_worth(++l->diverged))
-		log_say(LOG_LEVEL_WARNING, "a push of %s is refused: %s; %llu so far", worker, why,
-			(unsigned long long)l->diverged);
-	gate_diverged(l->gate, t->epoch, worker, generation, why);
+	if (record_is(r, "summed")) {
+		if (record_u64(r, "sequence", 0, UINT64_MAX, &sequence, &ignored) == 0 &&
+		    record_u64(r, "count", 0, ORDER_COUNT_MAX, &count, &ignored) == 0)
+			gate_summed_of(l->gate, t->one->index, t->epoch, worker, generation,
+				       sequence, count);
+	} else if (record_is(r, "refused")) {
+		t->failed = 1;
+		gate_refused(l->gate, t->epoch, worker, generation,
+			     r->text ? r->text : "its replica does not have its push");
+	} else if (record_is(r, "diverged")) {
+		const char *why = r->text ? r->text : "its gradient is not finite";
+		t->failed = 1;
+		if (log_is_worth(++l->diverged))
+			log_say(LOG_LEVEL_WARNING, "a push of %s is refused: %s; %llu so far",
+				worker, why, (unsigned long long)l->diverged);
+		gate_diverged(l->gate, t->epoch, worker, generation, why);
+	}
 }
 
 static void on_fill_failed(evutil_socket_t fd, short what, void *one)
@@ -329,7 +343,7 @@ static void on_answer(const struct record *r, int closing, void *told)
 
 	if (r && !closing && !l->broken) {
 		if (t->kind == ORDER_SUM)
-			sum_diverged(t, r);
+			sum_says(t, r);
 		else if (t->kind == ORDER_FILL)
 			fill_goes_on(t);
 		lead_pump(l);
@@ -410,6 +424,14 @@ void lead_sum(struct lead *l, const struct gate_effect *e)
 	give(l, &order, e->to, e->tos);
 }
 
+void lead_hold(struct lead *l, const struct gate_effect *e)
+{
+	struct order order = {
+		.kind = ORDER_HOLD, .epoch = e->epoch, .push = e->push, .pushes = e->pushes};
+
+	give(l, &order, e->to, e->tos);
+}
+
 void lead_step(struct lead *l, const struct gate_effect *e)
 {
 	struct order order = {.kind = ORDER_APPLY,
@@ -473,6 +495,32 @@ void lead_replicas_names(const struct lead *l, char *out, size_t max)
 	}
 }
 
+static void on_late(evutil_socket_t fd, short what, void *lead)
+{
+	struct lead *l = lead;
+
+	(void)fd;
+	(void)what;
+	gate_sum_late(l->gate);
+	lead_pump(l);
+}
+
+/* Once for each epoch that takes so long. */
+static void look_late(struct lead *l)
+{
+	struct timeval limit = clock_timeval(LATE_SECONDS);
+	struct replicas *all = l->replicas;
+	uint64_t due = gate_sum_due(l->gate);
+
+	if (due == all->late_epoch)
+		return;
+	all->late_epoch = due;
+	if (due)
+		event_add(all->late, &limit);
+	else
+		event_del(all->late);
+}
+
 static void on_alone(evutil_socket_t fd, short what, void *lead)
 {
 	struct timeval limit = clock_timeval(ALONE_SECONDS);
@@ -494,6 +542,7 @@ void lead_replicas_look(struct lead *l)
 	struct replicas *all = l->replicas;
 	size_t in = 0;
 
+	look_late(l);
 	for (size_t i = 0; i < all->count; i++) {
 		struct one *o = &all->one[i];
 		int is = gate_in_force(l->gate, i);
@@ -549,7 +598,9 @@ int lead_replicas_start(struct lead *l, struct event_base *base)
 		return 0;
 	all->again = evtimer_new(base, on_again, l);
 	all->alone = evtimer_new(base, on_alone, l);
-	if (!all->again || !all->alone || lead_replica_cut_start(l, base) != 0 || event_add(all->alone, &first) != 0)
+	all->late = evtimer_new(base, on_late, l);
+	if (!all->again || !all->alone || !all->late || lead_replica_cut_start(l, base) != 0 ||
+	    event_add(all->alone, &first) != 0)
 		return -1;
 	for (size_t i = 0; i < all->count; i++) {
 		struct one *o = &all->one[i];
@@ -580,7 +631,7 @@ void lead_replicas_stop(struct lead *l)
 	if (!all)
 		return;
 	lead_replica_cut_stop(l);
-	struct event *event[] = {all->again, all->alone};
+	struct event *event[] = {all->again, all->alone, all->late};
 	for (size_t k = 0; k < sizeof event / sizeof *event; k++) {
 		if (event[k])
 			event_free(event[k]);

@@ -38,6 +38,8 @@ struct replicas {
 	struct event *again; /* for the sum of this epoch */
 	uint64_t again_epoch;
 	struct event *alone;
+	struct event *late; /* the sum of this epoch, when all have pushed */
+	uint64_t late_epoch;
 	struct cutter cut;
 };
 

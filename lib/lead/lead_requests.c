@@ -68,9 +68,10 @@ static void on_join(struct request *rq, void *lead)
 	struct gate_who who;
 	struct error err = {0};
 	double speed = 0.0;
-	uint64_t most = 0;
+	uint64_t most = 0, begins = 0;
 
-	if (record_real_opt(request_record(rq), "speed", 0.0, SPEED_MAX, &speed, &err) != 0 ||
+	if (record_u64_opt(request_record(rq), "begins", 0, 1, &begins, &err) != 0 ||
+	    record_real_opt(request_record(rq), "speed", 0.0, SPEED_MAX, &speed, &err) != 0 ||
 	    record_u64_opt(request_record(rq), "max", 0, UINT64_MAX, &most, &err) != 0) {
 		request_bad(rq, &err);
 		return;
@@ -81,9 +82,37 @@ static void on_join(struct request *rq, void *lead)
 		if (speed > 0.0)
 			gate_speed(l->gate, &who, speed);
 		gate_most(l->gate, &who, most);
+		if (begins)
+			gate_takes_part(l->gate, &who);
 		lead_expect(l);
 	}
 	member_event(rq, l, gate_join);
+}
+
+/* A worker that keeps the parameters itself: what its next batch is. */
+static void on_begin(struct request *rq, void *lead)
+{
+	struct lead *l = lead;
+	const struct record *r = request_record(rq);
+	struct gate_who who;
+	struct gate_batch batch = {0};
+	struct error err = {0};
+	uint64_t with_none = 0;
+
+	if (who_read(rq, &who, &err) != 0 ||
+	    record_u64(r, "iteration", 0, UINT64_MAX - 1, &batch.iteration, &err) != 0 ||
+	    record_u64(r, "count", 0, ORDER_COUNT_MAX, &batch.count, &err) != 0 ||
+	    record_u64_opt(r, "world", 1, GATE_WORKERS_MAX, &batch.world, &err) != 0 ||
+	    record_u64_opt(r, "empty", 0, 1, &with_none, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	batch.with_none = with_none != 0;
+	who.token = lead_defer(l, rq);
+	if (!who.token)
+		return;
+	gate_take_part(l->gate, &who, &batch);
+	lead_pump(l);
 }
 
 static void on_leave(struct request *rq, void *lead)
@@ -246,8 +275,10 @@ static void on_cut(struct request *rq, void *lead)
 	const char *path;
 	struct error err = {0};
 
-	if (lead_parts_count(l->parts) == 0 && !l->replicas) {
-		request_err(rq, "no-part", "there are no parameters here; shardd saves its queue");
+	if (l->options.gate.foreign && !gate_tells_all(l->gate)) {
+		request_err(rq, "no-part",
+			    "there are no parameters here, and a member that could not be told; "
+			    "shardd saves its queue");
 		return;
 	}
 	if (record_text(request_record(rq), "path", &path, &err) != 0 || !*path) {
@@ -360,6 +391,7 @@ static void on_stat(struct request *rq, void *lead)
 	if (l->replicas) {
 		char names[RECORD_LINE_MAX / 2];
 		lead_replicas_names(l, names, sizeof names);
+		record_add_u64(&o, "refused", l->refusals);
 		record_add(&o, "replicas", names);
 		record_add_u64(&o, "epoch", gate_epoch(l->gate));
 		record_add_u64(&o, "term", l->term);
@@ -402,9 +434,13 @@ const struct verb lead_verbs[] = {
 	{"push", WHO_KEYS " sequence iteration count",
 	 "dense rows size skipped ranges loss speed time mem", on_push, PART_PAYLOAD_BYTES_MAX,
 	 "gradients; answered when they are committed and applied"},
-	{"join", WHO_KEYS, "size speed max replica", on_join, 0, "become a member, at the next iteration"},
+	{"join", WHO_KEYS, "size speed max replica begins", on_join, 0, "become a member, at the next iteration"},
+	{"begin", WHO_KEYS " iteration count", "world empty", on_begin, 0,
+	 "a worker that keeps the parameters: its next batch; answered when all have said so"},
 	{"leave", WHO_KEYS, "", on_leave, 0, "nobody waits for this worker any more"},
 	{"end", WHO_KEYS, "", on_end, 0, "no work is left; answered when the job is finished"},
+	{"saved", WHO_KEYS " iteration", "path failed why", lead_on_saved, LEAD_SAVED_BYTES_MAX,
+	 "what such a worker has written for a checkpoint; payload: its files"},
 	{"fence", "worker generation", "", on_fence, 0,
 	 "the supervisor: refuse generations up to this one"},
 	{"cut", "path", "", on_cut, 0, "the supervisor: a checkpoint into a new directory"},

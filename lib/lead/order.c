@@ -47,6 +47,10 @@ static size_t head_line(char *out, const struct order *order, size_t bytes)
 	record_begin(&o, out, RECORD_LINE_MAX, kind_name[order->kind]);
 	record_add_u64(&o, "incarnation", order->incarnation);
 	switch (order->kind) {
+	case ORDER_HOLD:
+		if (order->epoch)
+			record_add_u64(&o, "epoch", order->epoch);
+		break;
 	case ORDER_APPLY:
 		record_add_u64(&o, "iteration", order->iteration);
 		record_add_u64(&o, "units", order->units);
@@ -209,7 +213,7 @@ static int read_head(struct order *o, const struct record *r, struct error *err)
 	switch (o->kind) {
 	case ORDER_HOLD:
 		o->units = ORDER_PUSHES_MAX;
-		return 0;
+		return record_u64_opt(r, "epoch", 1, UINT64_MAX, &o->epoch, err);
 	case ORDER_APPLY:
 		return record_u64(r, "iteration", 0, UINT64_MAX - ORDER_PUSHES_MAX, &o->iteration,
 				  err) != 0 ||

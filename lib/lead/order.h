@@ -22,7 +22,8 @@
 #define ORDER_ANYWHERE UINT64_MAX
 
 enum order_kind {
-	ORDER_HOLD,  /* keep push[] until an apply or a throw; what is not there is said */
+	ORDER_HOLD,  /* keep push[] until an apply or a throw; what is not there is said. A replica:
+			these are the lead's; the sum of epoch that waits for another one fails */
 	ORDER_APPLY, /* push[] is committed: `units` units, behind `iteration` of them */
 	ORDER_THROW, /* what is staged of worker up to generation goes; with `one`, one push */
 	ORDER_CUT,   /* behind the last apply, at iteration: write this part into directory path */
@@ -65,7 +66,7 @@ struct order {
 	int one; /* throw: of that generation this sequence; 0: all, and later ones are refused */
 	const char *path;
 	/* Sums. Epochs are never used again, and grow: (term of the lead << 32) + a counter. */
-	uint64_t epoch; /* sum, fill; apply: of the sum that is committed, 0: push[] is */
+	uint64_t epoch; /* sum, fill, a replica's hold; apply: of the sum that is committed, 0: push[] is */
 	const struct order_member *member;
 	size_t members;
 	const char *replicas; /* who sum together: r0,r2 */

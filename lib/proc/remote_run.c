@@ -157,11 +157,12 @@ int remote_run(const struct remote_run *what, struct node_end *end, struct error
 	return r.has_ended || r.killed_by ? 0 : -1;
 }
 
-/* ---- a file from there ---- */
+/* ---- files from there ---- */
 
 struct fetch {
 	struct remote *remote;
 	const char *host, *path;
+	int refused; /* the host is there, and has no such file */
 };
 
 static int fetch_turn(struct fetch *f, int *done, struct error *err)
@@ -175,8 +176,10 @@ static int fetch_turn(struct fetch *f, int *done, struct error *err)
 	int result = remote_turn(f->remote, polls, &over), got = remote_take(f->remote, &rec, err);
 	if (got < 0)
 		return -1;
-	if (got > 0 && !record_is(rec, "ok"))
+	if (got > 0 && !record_is(rec, "ok")) {
+		f->refused = 1;
 		return remote_refused(f->remote, rec, err);
+	}
 	*done = got > 0;
 	if (*done || result == 0)
 		return 0;
@@ -193,16 +196,27 @@ static int fill(int fd, const char *path, void *arg, struct error *err)
 	remote_into(f->remote, fd);
 	while (result == 0 && !done)
 		result = fetch_turn(f, &done, err);
+	remote_into(f->remote, -1);
 	return result;
 }
 
-int remote_fetch(const struct remote_options *host, const char *path, const char *to,
+int remote_fetch(const struct remote_options *host, const struct remote_pair *pair, size_t count,
 		 struct error *err)
 {
-	struct fetch f = {.host = host->host, .path = path};
+	struct fetch f = {.host = host->host};
+	struct error one;
+	int result = 0;
 	if (remote_open(&f.remote, host, err) != 0)
 		return -1;
-	int result = fs_replace(to, 0600, fill, &f, err);
+	for (size_t i = 0; i < count && (result == 0 || f.refused); i++) {
+		f.path = pair[i].path;
+		f.refused = 0;
+		if (fs_replace(pair[i].to, 0600, fill, &f, &one) == 0)
+			continue;
+		if (result == 0 && err)
+			*err = one;
+		result = -1;
+	}
 	remote_close(f.remote);
 	return result;
 }

@@ -19,8 +19,14 @@ struct remote_run {
  * -1: ERROR_UNAVAILABLE where the host was not reached or is lost, else why it was not started. */
 int remote_run(const struct remote_run *what, struct node_end *end, struct error *err);
 
-/* A file from there, whole or not at all, to a path here. */
-int remote_fetch(const struct remote_options *host, const char *path, const char *to,
+/* A file there, and its path here. */
+struct remote_pair {
+	const char *path, *to;
+};
+
+/* Files from there over one connection, each whole or not at all. One that can't be had keeps nobody from
+ * the others; the first such is the error. */
+int remote_fetch(const struct remote_options *host, const struct remote_pair *pair, size_t count,
 		 struct error *err);
 
 #endif

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define EARLY_MAX 65536 /* workers */
+#define RANGES_MAX 4096 /* of one that do not touch: a worker goes through its gradient in order */
 
 struct range {
 	size_t begin, end;
@@ -49,6 +50,11 @@ const float *early_dense(const struct early *e)
 	return payload_data(e->payload);
 }
 
+uint64_t early_sequence(const struct early *e)
+{
+	return e->sequence;
+}
+
 int early_covers(const struct early *e, size_t begin, size_t end)
 {
 	for (size_t i = 0; i < e->ranges; i++) {
@@ -58,11 +64,14 @@ int early_covers(const struct early *e, size_t begin, size_t end)
 	return 0;
 }
 
-/* Joined with those that it touches. */
+/* Joined with those that it touches; one more than there may be is forgotten: it is final with the
+ * push. */
 static int add_range(struct early *e, struct range add)
 {
 	size_t i = 0, n;
 
+	if (e->ranges == RANGES_MAX)
+		return 0;
 	if (GROW(e->range, e->room, e->ranges + 1) != 0)
 		return -1;
 	while (i < e->ranges && e->range[i].end < add.begin)
@@ -116,6 +125,19 @@ void early_drop(struct ps_replica *r, const char *worker, uint64_t generation)
 
 	snprintf(like.worker, sizeof like.worker, "%s", worker ? worker : "");
 	drop_if(r, is_up_to, &like);
+}
+
+static int is_same(const struct early *e, const struct early *like)
+{
+	return e->generation == like->generation && strcmp(e->worker, like->worker) == 0;
+}
+
+void early_over(struct ps_replica *r, const char *worker, uint64_t generation)
+{
+	struct early like = {.generation = generation};
+
+	snprintf(like.worker, sizeof like.worker, "%s", worker);
+	drop_if(r, is_same, &like);
 }
 
 /* The one of this worker; what it said of another batch, or of other memory, goes. NULL: no room.
@@ -190,8 +212,17 @@ void early_on_part(struct request *rq, void *ps)
 		request_bad(rq, &err);
 		return;
 	}
-	if (like.iteration < p->applied) { /* late, as its push will be */
+	/* Late, as its push will be; or its push is here, and says all. */
+	if (like.iteration < p->applied ||
+	    stage_find_for(p->stage, like.worker, like.generation, like.iteration)) {
 		request_ok(rq, NULL);
+		return;
+	}
+	if (like.iteration > p->applied) {
+		request_err(rq, "bad-request",
+			    "iteration %llu: %llu units are applied here, and nobody has "
+			    "parameters of later ones",
+			    (unsigned long long)like.iteration, (unsigned long long)p->applied);
 		return;
 	}
 	if (stage_is_over(p->stage, like.worker, like.generation)) {

@@ -27,23 +27,50 @@
 
 /* ---- answers ---- */
 
-static void put_diverged(struct ps_replica *r, struct request *rq)
+static void put_failed(struct ps_replica *r, struct request *rq)
 {
 	const struct epoch *e = &r->epoch;
-	size_t count = 0;
+	size_t diverged = 0, refused = 0;
+	char also[48] = "";
 
 	for (size_t i = 0; i < e->members; i++) {
+		const struct epoch_member *m = &e->member[i];
 		char line[RECORD_LINE_MAX];
 		struct record_out o;
-		if (!e->bad[i].found)
+		if (!e->bad[i].found && !m->refused)
 			continue;
-		record_begin(&o, line, sizeof line, "diverged");
-		record_add(&o, "worker", e->member[i].worker);
-		record_add_u64(&o, "generation", e->member[i].generation);
-		request_put(rq, line, record_end(&o, e->member[i].why));
-		count++;
+		record_begin(&o, line, sizeof line, m->refused ? "refused" : "diverged");
+		record_add(&o, "worker", m->worker);
+		record_add_u64(&o, "generation", m->generation);
+		request_put(rq, line, record_end(&o, m->why));
+		*(m->refused ? &refused : &diverged) += 1;
 	}
-	request_ok(rq, "epoch=%llu diverged=%zu", (unsigned long long)e->number, count);
+	if (refused)
+		snprintf(also, sizeof also, " refused=%zu", refused);
+	request_ok(rq, "epoch=%llu diverged=%zu%s", (unsigned long long)e->number, diverged, also);
+}
+
+/* Whose pushes are in the sum: the lead commits no other. */
+static void put_summed(struct ps_replica *r, struct request *rq)
+{
+	const struct epoch *e = &r->epoch;
+
+	for (size_t i = 0; i < e->members; i++) {
+		const struct epoch_member *m = &e->member[i];
+		char line[RECORD_LINE_MAX];
+		struct record_out o;
+		record_begin(&o, line, sizeof line, "summed");
+		record_add(&o, "worker", m->worker);
+		record_add_u64(&o, "generation", m->generation);
+		record_add_u64(&o, "sequence", m->sequence);
+		record_add_u64(&o, "count", m->count);
+		request_put_record(rq, &o);
+	}
+	if (e->check)
+		request_ok(rq, "epoch=%llu sum=%llu", (unsigned long long)e->number,
+			   (unsigned long long)e->digest);
+	else
+		request_ok(rq, "epoch=%llu", (unsigned long long)e->number);
 }
 
 /* What became of it, to who asks. */
@@ -56,12 +83,9 @@ static void answer(struct ps_replica *r)
 	if (!rq)
 		return;
 	if (e->state == EPOCH_FAILED)
-		put_diverged(r, rq);
-	else if (e->check)
-		request_ok(rq, "epoch=%llu sum=%llu", (unsigned long long)e->number,
-			   (unsigned long long)e->digest);
+		put_failed(r, rq);
 	else
-		request_ok(rq, "epoch=%llu", (unsigned long long)e->number);
+		put_summed(r, rq);
 }
 
 void epoch_end(struct ps_replica *r, const char *code, const char *fmt, ...)
@@ -93,6 +117,7 @@ void epoch_summed(struct ps_replica *r, uint64_t digest)
 	answer(r);
 }
 
+/* The lead hears whom to leave out. */
 static void fail(struct ps_replica *r)
 {
 	struct epoch *e = &r->epoch;
@@ -100,6 +125,13 @@ static void fail(struct ps_replica *r)
 	if (!e->alone)
 		fabric_client_drop(r->fabric, e->number);
 	e->state = EPOCH_FAILED;
+	answer(r);
+}
+
+static void fail_bad(struct ps_replica *r)
+{
+	struct epoch *e = &r->epoch;
+
 	for (size_t i = 0; i < e->members; i++) {
 		struct epoch_member *m = &e->member[i];
 		if (!e->bad[i].found)
@@ -112,7 +144,7 @@ static void fail(struct ps_replica *r)
 			m->worker, (unsigned long long)e->iteration, m->why,
 			(unsigned long long)r->ps->diverged);
 	}
-	answer(r);
+	fail(r);
 }
 
 /* ---- adding ---- */
@@ -121,20 +153,30 @@ static void fail(struct ps_replica *r)
 static int find_member(const struct ps_replica *r, size_t i, const struct early **early)
 {
 	const struct epoch *e = &r->epoch;
-	const struct epoch_member *m = &e->member[i];
+	struct epoch_member *m = &e->member[i];
 	struct store_push *push = &e->push[i];
-	const struct staged *s =
-		stage_find_for(r->ps->stage, m->worker, m->generation, e->iteration);
+	struct staged *s =
+		m->found ? stage_find(r->ps->stage, m->worker, m->generation, m->sequence)
+			 : stage_find_for(r->ps->stage, m->worker, m->generation, e->iteration);
 
 	*early = NULL;
 	*push = (struct store_push){.scale = m->scale};
-	if (s && s->push.count) {
-		*push = s->push;
+	if (s) {
+		m->found = s->held = 1;
+		m->sequence = s->sequence;
+		m->count = s->push.count;
+		if (s->push.count)
+			*push = s->push;
 		push->scale = m->scale;
+		return 1;
 	}
-	if (!s && (*early = early_find(r, m->worker, m->generation, e->iteration)))
+	*early = m->found ? NULL : early_find(r, m->worker, m->generation, e->iteration);
+	if (*early && m->early &&
+	    (early_dense(*early) != m->early || early_sequence(*early) != m->early_sequence))
+		*early = NULL; /* some is added already, and this is something else */
+	if (*early)
 		push->dense = early_dense(*early);
-	return s != NULL;
+	return 0;
 }
 
 /* Whether all members have this bucket. */
@@ -180,6 +222,12 @@ static size_t add_buckets(struct ps_replica *r, size_t bucket, size_t most,
 			r->total + begin, e->bad);
 	memset(e->added + bucket, 1, n);
 	e->left -= n;
+	for (size_t i = 0; i < e->members; i++) {
+		if (whole[i])
+			continue;
+		e->member[i].early = early_dense(early[i]);
+		e->member[i].early_sequence = early_sequence(early[i]);
+	}
 	if (!e->alone && !any_bad(e))
 		fabric_client_part(r->fabric, e->number, begin, end - begin);
 	return n;
@@ -214,7 +262,7 @@ static void add_rows(struct ps_replica *r)
 		return;
 	}
 	if (any_bad(e)) {
-		fail(r);
+		fail_bad(r);
 		return;
 	}
 	e->state = EPOCH_ABROAD;
@@ -251,7 +299,7 @@ static void turn(struct ps_replica *r)
 	if (!add_dense(r, early, whole))
 		event_add(e->turn, &next);
 	if (any_bad(e))
-		fail(r);
+		fail_bad(r);
 	else if (all && e->left == 0)
 		add_rows(r);
 	free(early);
@@ -274,19 +322,35 @@ void epoch_look(struct ps_replica *r)
 		event_add(r->epoch.turn, &next_turn);
 }
 
-void epoch_check_push(struct ps_replica *r, const struct staged *s)
+int epoch_check_push(const struct ps_replica *r, const struct staged *s, struct error *err)
 {
 	const struct epoch *e = &r->epoch;
+	const struct staged *here =
+		stage_find_for(r->ps->stage, s->worker, s->generation, s->iteration);
 
-	if ((s->push.dense && s->push.count) ||
-	    !early_find(r, s->worker, s->generation, s->iteration))
-		return;
-	early_drop(r, s->worker, s->generation);
+	if (here && (here->sequence != s->sequence || here->push.count != s->push.count))
+		return error_set(err, ERROR_DATA, NULL,
+				 "sequence=%llu count=%llu, but sequence %llu of %llu samples is "
+				 "staged for iteration %llu already",
+				 (unsigned long long)s->sequence, (unsigned long long)s->push.count,
+				 (unsigned long long)here->sequence,
+				 (unsigned long long)here->push.count,
+				 (unsigned long long)s->iteration);
 	for (size_t i = 0; i < e->members && e->state == EPOCH_ADDING; i++) {
-		if (e->member[i].generation == s->generation &&
-		    strcmp(e->member[i].worker, s->worker) == 0)
-			epoch_end(r, "fabric", "%s has taken back what it had said", s->worker);
+		const struct epoch_member *m = &e->member[i];
+		if (!m->early || m->generation != s->generation ||
+		    s->iteration != e->iteration || strcmp(m->worker, s->worker) != 0)
+			continue;
+		if (s->push.count == 0 || s->push.dense != m->early ||
+		    s->sequence != m->early_sequence)
+			return error_set(err, ERROR_DATA, NULL,
+					 "sequence=%llu count=%llu is not the push of which parts "
+					 "are added already, sequence %llu",
+					 (unsigned long long)s->sequence,
+					 (unsigned long long)s->push.count,
+					 (unsigned long long)m->early_sequence);
 	}
+	return 0;
 }
 
 /* ---- the lead's orders ---- */
@@ -315,12 +379,28 @@ static int is_listed(const struct ps_replica *r, const char *list, int *alone)
 	return 0;
 }
 
+/* What an older epoch has found may be pushed again, as long as no newer one has found it. */
+static void let_go(struct ps_replica *r)
+{
+	struct epoch *e = &r->epoch;
+
+	for (size_t i = 0; i < e->members; i++) {
+		const struct epoch_member *m = &e->member[i];
+		struct staged *s = m->found ? stage_find(r->ps->stage, m->worker, m->generation,
+							 m->sequence)
+					    : NULL;
+		if (s)
+			s->held = 0;
+	}
+	e->members = 0;
+}
+
 /* Of the members those that push here, in their order. */
 static int take_order(struct ps_replica *r, const struct order *o, struct error *err)
 {
 	struct epoch *e = &r->epoch;
 
-	e->members = 0;
+	let_go(r);
 	e->number = o->epoch;
 	e->iteration = o->iteration;
 	e->check = o->check;
@@ -333,6 +413,7 @@ static int take_order(struct ps_replica *r, const struct order *o, struct error 
 		if (strcmp(m->replica, r->ps->options.id) != 0)
 			continue;
 		struct epoch_member *own = &e->member[e->members];
+		*own = (struct epoch_member){.found = 0};
 		snprintf(own->worker, sizeof own->worker, "%s", m->worker);
 		own->generation = m->generation;
 		own->scale = m->scale;
@@ -449,6 +530,63 @@ void epoch_on_sum(struct request *rq, void *ps)
 
 	if (read_order(p, rq, &o) == 0)
 		sum(p->replica, rq, &o);
+	order_clear(&o);
+}
+
+static struct epoch_member *member_of(struct epoch *e, const struct order_push *push)
+{
+	for (size_t i = 0; i < e->members; i++) {
+		struct epoch_member *m = &e->member[i];
+		if (m->generation == push->generation && strcmp(m->worker, push->worker) == 0)
+			return m;
+	}
+	return NULL;
+}
+
+/* Whether the push that the lead holds is staged here. A worker tells the lead of it when that was
+ * answered, so that it won't come any more. */
+static int is_here(const struct ps_replica *r, struct epoch_member *m,
+		   const struct order_push *push)
+{
+	const struct staged *s =
+		stage_find(r->ps->stage, push->worker, push->generation, push->sequence);
+
+	if (s && s->iteration == r->epoch.iteration && s->push.count == push->count)
+		return 1;
+	m->refused = 1;
+	snprintf(m->why, sizeof m->why,
+		 "it told the lead of sequence %llu, of %llu samples, which its replica does not "
+		 "have",
+		 (unsigned long long)push->sequence, (unsigned long long)push->count);
+	return 0;
+}
+
+static void hold(struct ps_replica *r, const struct order *o)
+{
+	struct epoch *e = &r->epoch;
+	size_t lacks = 0;
+
+	if (o->epoch != e->number || e->state != EPOCH_ADDING)
+		return; /* it is summed, or not to be */
+	for (size_t i = 0; i < o->pushes; i++) {
+		struct epoch_member *m = member_of(e, &o->push[i]);
+		if (m && !is_here(r, m, &o->push[i]))
+			lacks++;
+	}
+	if (lacks)
+		fail(r);
+}
+
+/* The answers of a connection keep their order: what is found is said to the sum that waits. */
+void epoch_on_hold(struct request *rq, void *ps)
+{
+	struct ps *p = ps;
+	struct order o;
+
+	if (read_order(p, rq, &o) == 0) {
+		hold(p->replica, &o);
+		request_ok(rq, NULL);
+	}
 	order_clear(&o);
 }
 

@@ -13,6 +13,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 int ps_push_fields(const struct record *r, struct staged *s, uint64_t *dense, uint64_t *rows,
 		   struct error *err)
@@ -230,16 +231,25 @@ enum part_staged ps_stage(void *ps, struct request *rq, const char *unfit)
 
 void ps_push_answer(struct ps *p, struct request *rq, struct staged *s)
 {
+	char worker[OPTION_ID_MAX];
+	uint64_t generation = s->generation;
 	struct error err = {0};
 
-	if (p->replica)
-		epoch_check_push(p->replica, s);
-	if (keep(p, s, &err) == 0) {
-		request_ok(rq, "staged=1");
-		if (p->replica)
-			epoch_look(p->replica);
-	} else
+	if (p->replica && epoch_check_push(p->replica, s, &err) != 0) {
+		request_bad(rq, &err);
+		staged_free(s);
+		return;
+	}
+	memcpy(worker, s->worker, sizeof worker);
+	if (keep(p, s, &err) != 0) {
 		refuse_room(rq, &err);
+		return;
+	}
+	request_ok(rq, "staged=1");
+	if (p->replica) {
+		early_over(p->replica, worker, generation);
+		epoch_look(p->replica);
+	}
 }
 
 /* Of a part whose lead is elsewhere: a push for an iteration to come waits for it. */

@@ -133,6 +133,8 @@ const struct verb ps_replica_verbs[] = {
 	 "gradients; mapped ones stay where they are until the step"},
 	{"sum", "incarnation epoch iteration replicas", "check", epoch_on_sum, ORDER_BYTES_MAX,
 	 "the lead: add up what these members push; answered when it is done"},
+	{"hold", "incarnation epoch", "", epoch_on_hold, ORDER_BYTES_MAX,
+	 "the lead: it holds these pushes; a sum that waits for one that is not here fails"},
 	{"apply", "incarnation iteration units epoch divisor", "samples", epoch_on_apply, 0,
 	 "the lead: that sum is committed: make a step with it"},
 	{"throw", "incarnation worker generation", "sequence", ps_on_order, 0,

@@ -35,7 +35,7 @@ enum epoch_state {
 	EPOCH_ADDING, /* not all contributions are here, or not all are added */
 	EPOCH_ABROAD, /* this host's sum is made: those of the others are added */
 	EPOCH_HELD,   /* a step may be made with it */
-	EPOCH_FAILED  /* some can't be added: they are named */
+	EPOCH_FAILED  /* some can't be added, or are not what the lead has: they are named */
 };
 
 /* A member that pushes to this replica. */
@@ -43,6 +43,14 @@ struct epoch_member {
 	char worker[OPTION_ID_MAX];
 	uint64_t generation;
 	double scale;
+	/* The push that is added for it, from the first look at it on: none other is. */
+	int found;
+	uint64_t sequence, count;
+	/* What was added before that push came: it has to be of this sequence, and lie here. NULL:
+	 * nothing was. */
+	const float *early;
+	uint64_t early_sequence;
+	int refused;              /* the lead holds another push of it */
 	char why[STAGED_WHY_MAX]; /* it can't be added: its push may be gone when that is asked */
 };
 
@@ -93,13 +101,15 @@ int ps_replica_serves(struct ps_replica *r, struct request *rq);
 /* epoch.c */
 void epoch_on_sum(struct request *rq, void *ps);
 void epoch_on_apply(struct request *rq, void *ps);
+void epoch_on_hold(struct request *rq, void *ps);
 int epoch_start(struct ps_replica *r, struct error *err);
 void epoch_stop(struct ps_replica *r);
 void epoch_free(struct ps_replica *r);
 /* Something is here that may be of this epoch. */
 void epoch_look(struct ps_replica *r);
-/* Before s is staged: parts of it that were final, and may be added already, are not in it. */
-void epoch_check_push(struct ps_replica *r, const struct staged *s);
+/* Whether s may be staged: what is added for its member is one push, from its first part on. -1,
+ * ERROR_DATA: it is another one. */
+int epoch_check_push(const struct ps_replica *r, const struct staged *s, struct error *err);
 /* What was added so far is of no use: the lead is told, contributions stay. */
 void epoch_end(struct ps_replica *r, const char *code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -112,7 +122,10 @@ void early_on_part(struct request *rq, void *ps);
 const struct early *early_find(const struct ps_replica *r, const char *worker, uint64_t generation,
 			       uint64_t iteration);
 const float *early_dense(const struct early *e);
+uint64_t early_sequence(const struct early *e);
 int early_covers(const struct early *e, size_t begin, size_t end);
+/* Of this worker, unless it is of another generation: its push is here. */
+void early_over(struct ps_replica *r, const char *worker, uint64_t generation);
 /* Those of worker up to generation; all when worker is NULL. */
 void early_drop(struct ps_replica *r, const char *worker, uint64_t generation);
 void early_drop_before(struct ps_replica *r, uint64_t iteration);

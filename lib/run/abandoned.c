@@ -39,6 +39,15 @@ static void on_who(const struct record *r, void *owner)
 	ask(s, &sup_shardd(s)->link, &o, NULL, on_bye);
 }
 
+static void ask_who(struct supervisor *s)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "who");
+	record_add(&o, "worker", s->abandoned.id);
+	ask(s, &sup_shardd(s)->link, &o, NULL, on_who);
+}
+
 static void on_member(const struct record *r, void *owner)
 {
 	struct sup_abandoned *a = &((struct supervisor *)owner)->abandoned;
@@ -50,17 +59,12 @@ static void on_member(const struct record *r, void *owner)
 static void on_members(const struct record *r, void *owner)
 {
 	struct supervisor *s = owner;
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	if (!sup_answer_ok(r))
 		return;
-	if (s->abandoned.is_member) {
+	if (s->abandoned.is_member)
 		look_behind(s, s->abandoned.id);
-		return;
-	}
-	record_begin(&o, line, sizeof line, "who");
-	record_add(&o, "worker", s->abandoned.id);
-	ask(s, &sup_shardd(s)->link, &o, NULL, on_who);
+	else
+		ask_who(s);
 }
 
 /* The first name behind the last one that was looked at. */
@@ -84,6 +88,10 @@ static void on_holders(const struct record *r, void *owner)
 		return;
 	}
 	s->abandoned.is_member = 0;
+	if (!sup_lead(s)) {
+		ask_who(s);
+		return;
+	}
 	sup_ask_word(&s->abandoned.question, &sup_lead(s)->link, "members", on_member, on_members,
 		     s);
 }

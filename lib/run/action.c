@@ -102,18 +102,18 @@ static const char *nonsense(struct supervisor *s, const struct action *a)
 	case ACTION_ADJUST_BS:
 		if (job_balance(s->job)) /* the lead sets them at every barrier */
 			return "balanced";
-		if (!n || n->role != &role_worker)
+		if (!n || n->role != sup_trainers(s))
 			return "unknown-node";
 		return a->size == 0 || a->accum == 0 || a->size > NODE_BATCH_MAX ||
 				       a->accum > NODE_BATCH_MAX / a->size
 			       ? "size"
 			       : NULL;
 	case ACTION_ADJUST_LR:
-		return !n || n->role != &role_worker ? "unknown-node" : NULL;
+		return !n || n->role != sup_trainers(s) ? "unknown-node" : NULL;
 	case ACTION_BACKUP_WORKERS:
-		return a->count >= sup_count(s, &role_worker) ? "count" : NULL;
+		return a->count >= sup_count(s, sup_trainers(s)) ? "count" : NULL;
 	case ACTION_KILL_RESTART:
-		return n && ((a->role == NODE_WORKER && n->role == &role_worker) ||
+		return n && ((a->role == NODE_WORKER && n->role == sup_trainers(s)) ||
 			     (a->role == NODE_SERVER && n->role->back))
 			       ? NULL
 			       : "unknown-node";
@@ -161,7 +161,7 @@ static uint64_t sum_of_sizes(const struct supervisor *s, const struct sup_action
 {
 	uint64_t sum = 0;
 	int sets = 0;
-	EACH_OF (n, s, &role_worker) {
+	EACH_OF (n, s, sup_trainers(s)) {
 		const struct action *size = NULL;
 		for (size_t k = 0; k < list->count; k++)
 			if (list->item[k].kind == ACTION_ADJUST_BS &&

@@ -34,7 +34,7 @@ static void add_own_info(struct supervisor *s)
 	add_info_real(s, "rate", sup_rate(s));
 	number_format_u64(backup ? backup->count : 0, text);
 	sup_snapshot_info(s, "backup-workers", text);
-	add_info_real(s, "restart-worker", sup_restart_seconds(s, &role_worker));
+	add_info_real(s, "restart-worker", sup_restart_seconds(s, sup_trainers(s)));
 	add_info_real(s, "restart-server", sup_restart_seconds(s, sup_keepers(s)));
 	sup_snapshot_info(s, "sync", s->job->sync);
 }
@@ -198,7 +198,7 @@ static int ask(struct supervisor *s, struct error *err)
 /* Whether each worker has trained at least a batch: before that there is little to decide on. */
 static int all_reported(const struct supervisor *s)
 {
-	EACH_OF (n, s, &role_worker) {
+	EACH_OF (n, s, sup_trainers(s)) {
 		const struct snapshot_node *m = sup_measured(n);
 		if (n->stage != STAGE_READY || !m || m->size == 0)
 			return 0;

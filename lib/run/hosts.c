@@ -3,15 +3,21 @@
 
 #include "base/clock.h"
 #include "proc/child.h"
+#include "proc/remote.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOKS_MAX 3           /* in a row without an answer */
-#define LOOK_SECONDS 1.0      /* between two of them */
-#define GONE_SECONDS 5.0      /* at least, before a host is given up */
+#define LOOK_SECONDS 1.0      /* between two looks */
+#define CUT_OFF_SECONDS 5.0   /* without an answer, once nothing runs there any more */
+/* The same while connections are there, which may only be slow. By then the other ends have given
+ * theirs up, and killed what ran there. */
+#define SILENT_SECONDS REMOTE_FAR_SECONDS
+#define DOUBT_SECONDS 10.0    /* a node there is silent, */
+#define DOUBT_SHARE (1.0 / 3) /* and so much of the time is over for which it may be */
 #define LOOK_BYTES_MAX 65536  /* of what a look prints */
 
 /* ---- which there are ---- */
@@ -201,15 +207,43 @@ static size_t choose(const struct sup_node *n)
 static void mind_none(struct supervisor *s)
 {
 	struct sup_hosts *hosts = &s->hosts;
-	double now = clock_mono(), most = deadline_seconds(DEADLINE_NO_HOST);
+	double now = clock_mono(), most = s->job->host_wait;
+	char text[64] = "";
 	if (any_lost(hosts) || substitute(hosts, 0) < hosts->count)
 		return;
+	if (most > 0)
+		snprintf(text, sizeof text, ", %g s at most (HOST_WAIT)", most);
 	if (hosts->none_since == 0) {
 		hosts->none_since = now;
-		sup_note(s, "warning", "no host is left to train on: waiting for one, %g s at most",
-			 most);
-	} else if (now - hosts->none_since >= most)
-		sup_fail(s, ERROR_UNAVAILABLE, "no host to train on for %g s", most);
+		sup_note(s, "warning", "no host is left to train on: waiting for one%s", text);
+	} else if (most > 0 && now - hosts->none_since >= most)
+		sup_fail(s, ERROR_UNAVAILABLE, "no host to train on for %g s (HOST_WAIT)", most);
+}
+
+/* Rows that only a host has that is gone: others train theirs meanwhile. The job can go on later. */
+static void mind_awaited(struct supervisor *s, double now)
+{
+	char text[512];
+	struct sup_hosts *hosts = &s->hosts;
+	if (s->progress.stat.samples_done != hosts->samples) {
+		hosts->samples = s->progress.stat.samples_done;
+		hosts->moved = now;
+	}
+	if (s->phases.now != PHASE_RUNNING || s->job->host_wait <= 0)
+		return;
+	EACH_OF (n, s, &role_worker) {
+		const struct sup_host *h = &hosts->host[n->home];
+		if (!sup_host_is_awaited(n) ||
+		    now - fmax(h->since, hosts->moved) < s->job->host_wait)
+			continue;
+		snprintf(text, sizeof text,
+			 "%s is gone, nothing else is left to be trained, and nobody else has the "
+			 "rows of %s; waited %g s (HOST_WAIT)",
+			 h->place->host, n->id, s->job->host_wait);
+		s->phases.fail_status = ERROR_UNAVAILABLE;
+		sup_finish_early(s, GOAL_STOP, text);
+		return;
+	}
 }
 
 int sup_host_choose(struct sup_node *n)
@@ -257,7 +291,8 @@ static void say(struct sup_host *h, enum sup_host_state state, const char *text)
 	sup_kick(h->sup);
 }
 
-static void lost(struct sup_host *h, const char *why)
+/* silent: for so many seconds nothing has been heard from there. */
+static void lost(struct sup_host *h, double silent, const char *why)
 {
 	char text[512];
 	if (h->state != HOST_THERE || !is_far(h))
@@ -267,6 +302,17 @@ static void lost(struct sup_host *h, const char *why)
 	h->failed = 0;
 	h->again = clock_mono();
 	say(h, HOST_LOST, text);
+	h->since -= silent;
+}
+
+/* Whoever ran there has been killed with its connection, so that nothing is lost when others do its work,
+ * even if the host is well. */
+static int is_cut_off(const struct sup_host *h)
+{
+	EACH_NODE (n, h->sup)
+		if (sup_host_of(n) == h && n->now.runs)
+			return 0;
+	return 1;
 }
 
 static void gone(struct sup_host *h)
@@ -274,9 +320,9 @@ static void gone(struct sup_host *h)
 	char text[512];
 	struct supervisor *s = h->sup;
 	snprintf(text, sizeof text,
-		 "%s is gone: no answer for %.3g s, %u times; what ran there runs elsewhere, until it "
-		 "is there again",
-		 h->place->host, clock_mono() - h->since, h->failed);
+		 "%s is gone: no answer for %.3g s; what ran there runs elsewhere, until it is there "
+		 "again",
+		 h->place->host, clock_mono() - h->since);
 	say(h, HOST_GONE, text);
 	EACH_NODE (n, s)
 		if (&s->hosts.host[n->at] == h && n->role != &role_fabric)
@@ -292,9 +338,26 @@ static void there(struct sup_host *h)
 	snprintf(text, sizeof text, "%s is there again", h->place->host);
 	h->failed = 0;
 	say(h, HOST_THERE, text);
-	EACH_OF (n, s, &role_worker)
+	EACH_OF (n, s, sup_trainers(s))
 		if (before == HOST_GONE && n->at != n->home && &s->hosts.host[n->home] == h)
 			sup_node_kill(n);
+}
+
+static void mind_lost(struct sup_host *h)
+{
+	double passed = clock_mono() - h->since;
+	if (h->state == HOST_LOST && h->failed > 0 &&
+	    passed >= (is_cut_off(h) ? CUT_OFF_SECONDS : SILENT_SECONDS))
+		gone(h);
+}
+
+/* One that was given up wrongly is found soon. */
+static double pause_before_look(const struct sup_host *h, double now)
+{
+	double most = deadline_seconds(DEADLINE_HOST_AGAIN), passed = now - h->since;
+	if (h->state != HOST_GONE || passed < LOOK_SECONDS)
+		return LOOK_SECONDS;
+	return passed < most ? passed : most;
 }
 
 static void on_look(const struct node_end *end, enum child_cut cut, const char *output,
@@ -308,19 +371,19 @@ static void on_look(const struct node_end *end, enum child_cut cut, const char *
 	int answers = cut == CHILD_WHOLE && end->seen && !end->signal && end->status == 0;
 	if (answers) {
 		h->failed = 0;
+		h->doubted = 0;
+		h->heard = now;
 		if (h->state != HOST_THERE)
 			there(h);
 		return;
 	}
 	h->failed++;
 	if (h->state == HOST_THERE) {
-		lost(h, "it does not answer");
+		lost(h, h->doubted > 0 ? now - h->doubted : 0, "it does not answer");
 		h->failed = 1;
 	}
-	h->again = now + (h->state == HOST_GONE ? deadline_seconds(DEADLINE_HOST_AGAIN)
-						: LOOK_SECONDS);
-	if (h->state == HOST_LOST && h->failed >= LOOKS_MAX && now - h->since >= GONE_SECONDS)
-		gone(h);
+	h->again = now + pause_before_look(h, now);
+	mind_lost(h);
 }
 
 static void look(struct sup_host *h)
@@ -370,7 +433,7 @@ void sup_host_ended(struct sup_node *n, const struct node_end *end)
 	if (!sup_host_was_lost(n, end))
 		return;
 	snprintf(why, sizeof why, "%s can't be reached there", n->id);
-	lost(sup_host_of(n), why);
+	lost(sup_host_of(n), 0, why);
 	look(sup_host_of(n));
 }
 
@@ -378,6 +441,17 @@ void sup_host_doubt(struct sup_node *n)
 {
 	if (n->at != 0 && sup_host_of(n)->state == HOST_THERE)
 		look(sup_host_of(n));
+}
+
+void sup_host_silent(struct sup_node *n, double silent, double limit)
+{
+	struct sup_host *h = sup_host_of(n);
+	double now = clock_mono(), since = fmax(now - silent, h->heard);
+	if (n->at == 0 || h->state != HOST_THERE || h->look ||
+	    now - since < fmax(DOUBT_SECONDS, limit * DOUBT_SHARE))
+		return;
+	h->doubted = since;
+	look(h);
 }
 
 void sup_host_restore(struct supervisor *s, const char *name, int is_gone, int in_world)
@@ -388,6 +462,14 @@ void sup_host_restore(struct supervisor *s, const char *name, int is_gone, int i
 			if (is_gone && i > 0)
 				s->hosts.host[i].state = HOST_GONE;
 		}
+}
+
+void sup_hosts_are_there(struct supervisor *s)
+{
+	for (size_t i = 0; i < s->hosts.count; i++)
+		s->hosts.host[i].state = HOST_THERE;
+	EACH_NODE (n, s)
+		put(n, n->home);
 }
 
 void sup_host_placed(struct sup_node *n, const char *name)
@@ -420,17 +502,26 @@ void sup_hosts_tick(struct supervisor *s)
 	double now = clock_mono();
 	if (!fabric || s->phases.now >= PHASE_STOPPING)
 		return;
-	for (size_t i = 1; i < s->hosts.count; i++)
-		if (s->hosts.host[i].state != HOST_THERE && now >= s->hosts.host[i].again)
-			look(&s->hosts.host[i]);
+	for (size_t i = 1; i < s->hosts.count; i++) {
+		struct sup_host *h = &s->hosts.host[i];
+		mind_lost(h);
+		if (h->state != HOST_THERE && now >= h->again)
+			look(h);
+	}
 	mind_start(fabric);
+	mind_awaited(s, now);
 }
 
-/* Its ranks end together, when they are asked; one that is cut off is waited for by the next. */
-static void renew(struct sup_node *fabric)
+/* Its ranks end together, when they are asked, unless one is gone; one that is cut off is waited for by
+ * the next. */
+static void renew(struct sup_node *fabric, int without)
 {
 	char line[16];
 	struct record_out o;
+	if (without) {
+		sup_node_kill(fabric);
+		return;
+	}
 	record_begin(&o, line, sizeof line, "end");
 	sup_tell(&fabric->link, &o);
 	sup_node_renew(fabric, sup_link_up(&fabric->link) ? 0 : SIGTERM);
@@ -441,14 +532,15 @@ static void renew(struct sup_node *fabric)
 void sup_hosts_step(struct supervisor *s)
 {
 	struct sup_node *fabric = sup_fabric(s);
-	int differs = 0;
+	int differs = 0, without = 0;
 	if (!fabric)
 		return;
 	for (size_t i = 1; i < s->hosts.count; i++) {
 		const struct sup_host *h = &s->hosts.host[i];
 		differs |= h->state != HOST_LOST && h->in_world != (h->state == HOST_THERE);
+		without |= h->state == HOST_GONE && h->in_world;
 	}
 	if (differs && sup_node_runs(fabric) && !fabric->asked)
-		renew(fabric);
+		renew(fabric, without);
 	sup_routes_step(s);
 }

@@ -2,9 +2,15 @@
  * hosts: which of the job's machines are there, and on which of them each node runs.
  *
  * Every node has a home by its number (job/hosts.h).  A host is lost when the launcher of a node
- * says that it was not reached, or when it does not answer after a node there was given up: from
- * then on it is asked (node-host(8), for nothing), and no node is started there.  It answers, and all is
- * as before; or it does not, three times in a row and for five seconds at least, and it is gone:
+ * says that it was not reached, or when it does not answer (node-host(8), asked for nothing) after a
+ * node there was silent for a while: from then on it is asked again and again, and no node is started
+ * there.  It answers, and all is as before; or it does not, and it is gone:
+ *
+ * - after five seconds, when all connections to it have ended: what ran there has been killed;
+ * - while some are there, when nothing was heard from it for thirty: it may only be slow, and until
+ *   then its ends of them kill nothing.
+ *
+ * From then on:
  *
  * - its workers and servers run on the other hosts (a server's parameters come from the last
  *   checkpoint, as after any death of one), its replica waits for it;
@@ -40,6 +46,8 @@ struct sup_host {
 	struct child *look;  /* it is being asked; NULL: it is not */
 	unsigned failed;     /* so many times in a row without an answer */
 	double since, again; /* clock_mono(): it is not there; it is asked next */
+	double heard;        /* clock_mono(): it has answered last */
+	double doubted;      /* clock_mono(): since then a node there is silent, so it is asked; 0 */
 };
 
 struct sup_hosts {
@@ -47,6 +55,8 @@ struct sup_hosts {
 	struct sup_host *host;  /* [0] is this machine */
 	size_t count, first;    /* the first one that trains */
 	double none_since;      /* clock_mono(): all that train are gone; 0: they are not */
+	uint64_t samples;       /* that were trained, */
+	double moved;           /* until this time of clock_mono() */
 };
 
 int sup_hosts_init(struct supervisor *s, struct error *err);
@@ -68,8 +78,12 @@ int sup_host_was_lost(const struct sup_node *n, const struct node_end *end);
 /* ---- told by others ---- */
 void sup_host_ended(struct sup_node *n, const struct node_end *end);
 void sup_host_doubt(struct sup_node *n);    /* it was given up */
+/* It gives no sign of life, and may do so for `limit` seconds: its host may be why. */
+void sup_host_silent(struct sup_node *n, double silent, double limit);
 void sup_host_restore(struct supervisor *s, const char *name, int gone, int in_world);
 void sup_host_placed(struct sup_node *n, const char *name); /* by an earlier supervisor */
+/* A start at which nothing runs: all have just answered. */
+void sup_hosts_are_there(struct supervisor *s);
 void sup_hosts_tick(struct supervisor *s);
 void sup_hosts_step(struct supervisor *s);
 const char *sup_host_word(const struct sup_host *h); /* of its state */

@@ -70,8 +70,8 @@ void sup_log_begin(struct supervisor *s, int goes_on)
 	struct record_out o;
 	record_begin(&o, line, sizeof line, "begin");
 	record_add(&o, "job", s->job->name);
-	record_add_u64(&o, "workers", sup_count(s, &role_worker));
-	record_add_u64(&o, "servers", sup_count(s, sup_keepers(s)));
+	record_add_u64(&o, "workers", sup_count(s, sup_trainers(s)));
+	record_add_u64(&o, "servers", job_is_foreign(s->job) ? 0 : sup_count(s, sup_keepers(s)));
 	record_add_u64(&o, "batch", s->job->batch);
 	record_add_u64(&o, "shard", s->job->batch * s->job->batches_per_shard);
 	record_add(&o, "sync", s->job->sync);

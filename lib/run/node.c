@@ -74,7 +74,10 @@ int sup_node_is_asked_about(const struct sup_node *n)
 
 enum end_class sup_node_class(const struct sup_node *n, const struct node_end *end)
 {
-	enum end_class c = n->place.launcher->class_of(end);
+	const struct node_end own = n->role->foreign ? sup_trainer_end(end) : *end;
+	enum end_class c = n->place.launcher->class_of(&own);
+	if (n->role->foreign && c == END_UNRETRYABLE && sup_trainer_is_tried_again(n, &own))
+		return END_RETRYABLE;
 	if (!n->role->retried || c != END_UNRETRYABLE || (end->seen && end->status == ERROR_CONFIG))
 		return c;
 	return END_RETRYABLE;
@@ -164,6 +167,7 @@ void sup_node_ended(struct sup_node *n, const struct node_end *end)
 	if (n->role->ready != READY_MEMBER)
 		sup_kick(n->sup);
 	sup_host_ended(n, end);
+	sup_trainer_ended(n, end);
 	step(n, sup_node_class(n, end) == END_UNRETRYABLE ? EVENT_ENDED_BAD : EVENT_ENDED);
 }
 
@@ -188,6 +192,13 @@ void sup_node_fenced(struct sup_node *n)
 
 /* ---- signals ---- */
 
+/* An agent gives its trainer time to end. */
+static double stop_seconds(const struct sup_node *n)
+{
+	double seconds = deadline_seconds(DEADLINE_STOP);
+	return n->role->foreign ? seconds + n->sup->job->trainer_grace : seconds;
+}
+
 static void send_signal(struct sup_node *n)
 {
 	int result = sup_process_signal(&n->now, n->stop_signal);
@@ -196,8 +207,7 @@ static void send_signal(struct sup_node *n)
 	else if (n->stop_signal == SIGKILL)
 		sup_arm(n->timer, deadline_seconds(DEADLINE_GONE));
 	else if (n->now.runs) /* has gone, too: its parent may not say so */
-		sup_arm(n->timer, n->stage == STAGE_STOPPING ? deadline_seconds(DEADLINE_STOP)
-							     : RENEW_SECONDS);
+		sup_arm(n->timer, n->stage == STAGE_STOPPING ? stop_seconds(n) : RENEW_SECONDS);
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *arg)
@@ -217,8 +227,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	}
 	if (n->now.pid != 0 && n->stop_signal != SIGKILL) {
 		sup_note(n->sup, "late", "%s does not end after %g s: SIGKILL", n->id,
-			 n->stage == STAGE_STOPPING ? deadline_seconds(DEADLINE_STOP)
-						    : RENEW_SECONDS);
+			 n->stage == STAGE_STOPPING ? stop_seconds(n) : RENEW_SECONDS);
 		n->stop_signal = SIGKILL;
 	}
 	send_signal(n);
@@ -283,7 +292,7 @@ static int within_limit(struct sup_node *n)
 	if (stage_did_well(ready, n->role->ready != READY_MEMBER || n->watch.worked) ||
 	    (n->role == &role_fabric && n->ready_at > 0))
 		n->in_a_row = 0;
-	if (n->asked || sup_host_was_lost(n, &n->end))
+	if (n->asked || sup_host_was_lost(n, &n->end) || sup_trainer_is_done(n, &n->end))
 		return 1; /* no failure of its own */
 	n->in_a_row++;
 	end_text(&n->end, text, sizeof text);
@@ -301,6 +310,12 @@ static void mend(struct sup_node *n)
 	if (!within_limit(n))
 		return;
 	switch (n->role->death) {
+	case DEATH_TRAINER:
+		if (sup_goes_back(n)) {
+			sup_rollback_after(n);
+			break;
+		}
+		/* fallthrough */
 	case DEATH_FENCE:
 		sup_fence_begin(n);
 		break;

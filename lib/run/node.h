@@ -41,6 +41,7 @@ struct sup_node {
 	struct sup_fence fence;       /* recover */
 	struct sup_said said;         /* action */
 	uint64_t warned;              /* progress: its lives when the lead warned of it */
+	uint64_t trials;              /* trainers: ends in a row that may be another's fault */
 };
 
 /* Off, and in no roster. NULL: err. */

@@ -423,6 +423,7 @@ static void forget(struct supervisor *s)
 		sup_node_lived(n, 0);
 	}
 	sup_force_forget(s);
+	sup_hosts_are_there(s);
 }
 
 int sup_adopt(struct supervisor *s, struct error *err)

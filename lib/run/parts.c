@@ -2,15 +2,18 @@
 #include "run/sup.h"
 
 #include "base/clock.h"
+#include "base/fs.h"
+#include "base/grow.h"
+#include "base/words.h"
 #include "ckpt/ckpt.h"
 #include "proc/child.h"
+#include "proc/process.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define OUTPUT_BYTES_MAX 65536
 
 /* Of n, which a server has by its number; one replica has written part 0. */
 static void name_part(const struct sup_node *n, const char *dir, char *out, size_t max)
@@ -36,27 +39,209 @@ static struct sup_node *next_away(const struct supervisor *s, const char *dir,
 	return NULL;
 }
 
+/* Who saved it, where that lies on a host that does not see ours and is not here yet; NULL: nobody. */
+static struct sup_node *saver_away(const struct supervisor *s, const char *dir, const char *name,
+				   char *path, size_t max)
+{
+	size_t len = strcspn(name, "/");
+	int fits = snprintf(path, max, "%s/%s", dir, name) < (int)max;
+	if (!fits || name[len] != '/' || len == 0 || access(path, F_OK) == 0)
+		return NULL;
+	EACH_OF (n, s, &role_agent)
+		if (n->place.apart && strlen(n->id) == len && memcmp(n->id, name, len) == 0)
+			return n;
+	return NULL;
+}
+
+/* The next file that a trainer has saved there: its path, and whose it is. NULL: none. */
+static struct sup_node *next_saved_away(const struct supervisor *s, const char *dir, char *path,
+					size_t max)
+{
+	struct sup_node *found = NULL;
+	struct ckpt_manifest *m = malloc(sizeof *m); /* large */
+	if (m && ckpt_manifest_read(m, dir, NULL) == 0)
+		for (size_t i = 0; !found && i < m->count; i++)
+			found = saver_away(s, dir, m->file[i].name, path, max);
+	free(m);
+	return found;
+}
+
 int sup_parts_are_away(const struct supervisor *s, const char *dir)
 {
+	char path[sizeof s->parts.file];
+	if (job_is_foreign(s->job))
+		return next_saved_away(s, dir, path, sizeof path) != NULL;
 	return next_away(s, dir, NULL) != NULL;
 }
 
-/* The next whose host does not see ours; after `after` (NULL: from the first on). NULL: none. */
-static struct sup_node *next_apart(const struct supervisor *s, const struct sup_node *after)
+/* ---- hosts that do not see ours ---- */
+
+static int has_learnt(const struct supervisor *s, size_t host)
 {
-	int passed = after == NULL;
-	EACH_OF (n, s, sup_keepers(s)) {
-		if (passed && n->place.apart)
-			return n;
-		passed |= n == after;
-	}
-	return NULL;
+	if (!sup_workers_learn(s))
+		return 0;
+	EACH_OF (n, s, &role_worker)
+		if (n->at == host)
+			return 1;
+	return 0;
+}
+
+static int is_due(const struct supervisor *s, enum parts_doing doing, size_t host)
+{
+	const struct sup_host *h = &s->hosts.host[host];
+	if (h->state != HOST_THERE || !h->place->apart)
+		return 0;
+	return doing == PARTS_SWEEP ? s->parts.left_count > 0 : has_learnt(s, host);
+}
+
+/* The next host behind `after` where that is to be done; the count of hosts: none. */
+static size_t next_host(const struct supervisor *s, enum parts_doing doing, size_t after)
+{
+	size_t i = after + 1;
+	while (i < s->hosts.count && !is_due(s, doing, i))
+		i++;
+	return i;
 }
 
 int sup_parts_are_due(const struct supervisor *s, const char *dir)
 {
-	return sup_parts_are_away(s, dir) || (s->parts.left_count > 0 && next_apart(s, NULL));
+	return sup_parts_are_away(s, dir) || next_host(s, PARTS_LEARNT, 0) < s->hosts.count ||
+	       next_host(s, PARTS_SWEEP, 0) < s->hosts.count;
 }
+
+/* ---- what is run for it ---- */
+
+#define OUTPUT_BYTES_MAX 65536
+
+struct words {
+	char **item;
+	size_t count, room;
+	int failed;
+};
+
+static void add(struct words *w, const char *word)
+{
+	if (GROW(w->item, w->room, w->count + 2) != 0 || !(w->item[w->count] = strdup(word)))
+		w->failed = 1;
+	else
+		w->item[++w->count] = NULL;
+}
+
+static void add_all(struct words *w, const char *const *word)
+{
+	for (; *word; word++)
+		add(w, *word);
+}
+
+static void add_way(struct words *w, const struct node_place *place)
+{
+	const char *const way[] = {place->node_host, "--by", place->launcher->name, NULL};
+	add_all(w, way);
+}
+
+static void add_pair(struct words *w, const char *path)
+{
+	char pair[2 * sizeof((struct sup_parts *)0)->file + 2];
+	snprintf(pair, sizeof pair, "%s=%s", path, path);
+	add(w, "--fetch");
+	add(w, pair);
+}
+
+static void fetch_words(struct words *w, const struct supervisor *s)
+{
+	const struct node_place *place = &s->parts.node->place;
+	add_way(w, place);
+	add_pair(w, s->parts.file);
+	add(w, place->host);
+}
+
+/* A large part takes as long to read as it does: not here. */
+static void check_words(struct words *w, const struct supervisor *s)
+{
+	char ckpt[DIRS_PATH_MAX];
+	if (process_find("ckpt", s->options.search_path, ckpt, sizeof ckpt, NULL) != 0)
+		snprintf(ckpt, sizeof ckpt, "ckpt");
+	const char *what = job_is_foreign(s->job) ? s->parts.dir : s->parts.file;
+	const char *const words[] = {ckpt, "verify", what, NULL};
+	add_all(w, words);
+}
+
+/* By name: what else lies there is not ours. The directory goes with its last part. */
+static void drop_words(struct words *w, const struct supervisor *s)
+{
+	const struct node_place *place = &s->parts.node->place;
+	const char *const words[] = {place->host,
+				     "/bin/sh",
+				     "-c",
+				     "rm -f -- \"$0\"; rmdir -- \"$1\" 2>/dev/null || :",
+				     s->parts.file,
+				     s->parts.dir,
+				     NULL};
+	add_way(w, place);
+	add_all(w, words);
+}
+
+/* A worker that has learnt nothing yet has no file. */
+static void learnt_words(struct words *w, const struct supervisor *s)
+{
+	const struct node_place *place = s->hosts.host[s->parts.host].place;
+	char name[96], path[DIRS_PATH_MAX];
+	const char *const quiet[] = {"/bin/sh", "-c", "exec \"$@\" 2>/dev/null", "learnt", NULL};
+	add_all(w, quiet);
+	add_way(w, place);
+	EACH_OF (n, s, &role_worker) {
+		if (n->at != s->parts.host)
+			continue;
+		snprintf(name, sizeof name, "predict-%s", n->id);
+		dirs_state(&s->dirs, name, path);
+		add_pair(w, path);
+	}
+	add(w, place->host);
+}
+
+static void sweep_words(struct words *w, const struct supervisor *s)
+{
+	const struct node_place *place = s->hosts.host[s->parts.host].place;
+	const char *const words[] = {place->host, "rm", "-rf", "--", NULL};
+	add_way(w, place);
+	add_all(w, words);
+	for (size_t i = 0; i < s->parts.left_count; i++)
+		add(w, s->parts.left[i]);
+}
+
+static void on_end(const struct node_end *end, enum child_cut cut, const char *output,
+		   size_t bytes, void *arg);
+
+/* -1: it could not even be started. */
+static int start(struct supervisor *s, enum parts_doing doing)
+{
+	static void (*const words_of[])(struct words * w, const struct supervisor *s) = {
+		[PARTS_FETCH] = fetch_words,   [PARTS_CHECK] = check_words,
+		[PARTS_DROP] = drop_words,     [PARTS_LEARNT] = learnt_words,
+		[PARTS_SWEEP] = sweep_words};
+	struct sup_parts *p = &s->parts;
+	struct words w = {0};
+	struct error err;
+	p->doing = doing;
+	words_of[doing](&w, s);
+	const struct child_options options = {
+		.argv = w.item,
+		.seconds = deadline_seconds(p->end == PARTS_ENDING ? DEADLINE_FINISH : DEADLINE_CUT),
+		.output_bytes_max = OUTPUT_BYTES_MAX,
+		.done = on_end,
+		.arg = s};
+	int result = w.failed ? error_set(&err, ERROR_OS, NULL, "out of memory")
+			      : child_start(&p->child, s->base, &options, &err);
+	words_free(w.item, w.count);
+	if (result == 0)
+		return 0;
+	p->child = NULL;
+	sup_note(s, "warning", "%s can't be brought: %s",
+		 doing == PARTS_FETCH ? p->file : "what lies on other hosts", err.text);
+	return -1;
+}
+
+/* ---- one after the other ---- */
 
 static void log_part(struct supervisor *s)
 {
@@ -73,124 +258,133 @@ static void log_part(struct supervisor *s)
 	sup_log(s, &o);
 }
 
-static void go_on(struct supervisor *s, const struct sup_node *after);
-static void go_sweep(struct supervisor *s, const struct sup_node *after);
-
-static void on_end(const struct node_end *end, enum child_cut cut, const char *output,
-		   size_t bytes, void *arg);
-
-/* -1: it could not even be started. */
-static int start(struct supervisor *s)
+static void over(struct supervisor *s, int here)
 {
-	struct sup_parts *p = &s->parts;
-	const struct node_place *place = &p->node->place;
-	char pair[2 * sizeof p->file + 2];
-	struct error err;
-	char *argv[12 + PARTS_LEFT_MAX];
-	size_t n = 0;
-	const char *const way[] = {place->node_host, "--by", place->launcher->name};
-	const char *const fetch[] = {"--fetch", pair, place->host, NULL};
-	/* By name: what else lies there is not ours. The directory goes with its last part. */
-	const char *const drop[] = {place->host, "/bin/sh", "-c",
-				    "rm -f -- \"$0\"; rmdir -- \"$1\" 2>/dev/null || :", p->file, p->dir,
-				    NULL};
-	const char *const sweep[] = {place->host, "rm", "-rf", "--", NULL};
-	const char *const *const words[] = {
-		[PARTS_FETCH] = fetch, [PARTS_DROP] = drop, [PARTS_SWEEP] = sweep};
-	snprintf(pair, sizeof pair, "%s=%s", p->file, p->file);
-	for (size_t i = 0; i < sizeof way / sizeof *way; i++)
-		argv[n++] = (char *)(size_t)way[i];
-	for (const char *const *word = words[p->doing]; *word; word++)
-		argv[n++] = (char *)(size_t)*word;
-	for (size_t i = 0; p->doing == PARTS_SWEEP && i < p->left_count; i++)
-		argv[n++] = p->left[i];
-	argv[n] = NULL;
-	const struct child_options options = {.argv = argv,
-					      .seconds = deadline_seconds(DEADLINE_CUT),
-					      .output_bytes_max = OUTPUT_BYTES_MAX,
-					      .done = on_end,
-					      .arg = s};
-	if (child_start(&p->child, s->base, &options, &err) == 0)
-		return 0;
-	p->child = NULL;
-	if (p->doing == PARTS_FETCH)
-		sup_note(s, "warning", "%s can't be brought: %s", p->file, err.text);
-	return -1;
+	if (s->parts.end == PARTS_ENDING) {
+		s->parts.end = PARTS_ENDED;
+		sup_kick(s);
+	} else
+		sup_checkpoint_parts(s, here);
 }
 
-/* Another one may lie there under the same name, of a time before. */
-static int has_come(struct supervisor *s)
+/* All parts are here. A host that can't be reached keeps what it has. */
+static void go_hosts(struct supervisor *s, enum parts_doing doing, size_t after)
 {
 	struct sup_parts *p = &s->parts;
+	for (; doing <= PARTS_SWEEP; doing++, after = 0) {
+		while ((p->host = next_host(s, doing, after)) < s->hosts.count) {
+			if (start(s, doing) == 0)
+				return;
+			after = p->host;
+		}
+	}
+	p->left_count = 0;
+	over(s, 1);
+}
+
+/* Files that trainers have saved: all are brought, then compared, then removed there in one sweep. */
+static void go_on_saved(struct supervisor *s)
+{
+	struct sup_parts *p = &s->parts;
+	char dir[sizeof p->file];
 	struct error err;
-	if (access(p->file, F_OK) != 0)
-		return 0;
-	if (ckpt_check_sum(p->dir, p->file + strlen(p->dir) + 1, &err) == 0)
-		return 1;
-	sup_note(s, "warning", "%s: what %s has is another one: %s", p->file, p->node->place.host,
-		 err.text);
-	unlink(p->file);
-	return 0;
+	p->began = clock_mono();
+	p->node = next_saved_away(s, p->dir, p->file, sizeof p->file);
+	if (!p->node) {
+		if (start(s, PARTS_CHECK) != 0)
+			over(s, 0);
+		return;
+	}
+	fs_dirname(p->file, dir, sizeof dir);
+	if (fs_make_dirs(dir, &err) != 0) {
+		sup_note(s, "warning", "%s: %s", err.place, err.text);
+		over(s, 0);
+	} else if (start(s, PARTS_FETCH) != 0)
+		over(s, 0);
+}
+
+/* One that can't be brought now can't be brought from anybody else. */
+static void on_end_saved(struct supervisor *s, const struct node_end *end)
+{
+	char text[128];
+	struct sup_parts *p = &s->parts;
+	if (p->doing == PARTS_FETCH && access(p->file, F_OK) == 0) {
+		log_part(s);
+		go_on_saved(s);
+	} else if (p->doing == PARTS_CHECK && end->seen && !end->signal && end->status == 0) {
+		sup_parts_left(s, p->dir);
+		go_hosts(s, PARTS_SWEEP, 0);
+	} else {
+		end_text(end, text, sizeof text);
+		if (p->doing == PARTS_CHECK)
+			sup_note(s, "warning", "%s is not what trainers have saved (ckpt verify: %s)",
+				 p->dir, text);
+		over(s, 0);
+	}
 }
 
 /* Of several replicas the first that has written it is asked first; the others have nothing. */
+static void go_on(struct supervisor *s, const struct sup_node *after)
+{
+	struct sup_parts *p = &s->parts;
+	p->node = next_away(s, p->dir, after);
+	p->began = clock_mono();
+	if (!p->node && !sup_parts_are_away(s, p->dir)) {
+		go_hosts(s, PARTS_LEARNT, 0);
+		return;
+	}
+	if (p->node)
+		name_part(p->node, p->dir, p->file, sizeof p->file);
+	if (!p->node || start(s, PARTS_FETCH) != 0)
+		over(s, 0);
+}
+
+/* Another one may lie there under the same name, of a time before. */
+static void compared(struct supervisor *s, const struct node_end *end)
+{
+	char text[128];
+	struct sup_parts *p = &s->parts;
+	if (end->seen && !end->signal && end->status == 0) {
+		log_part(s);
+		if (start(s, PARTS_DROP) != 0)
+			go_on(s, p->node);
+		return;
+	}
+	end_text(end, text, sizeof text);
+	sup_note(s, "warning", "%s, as %s has it, is not what was written (ckpt verify: %s)", p->file,
+		 p->node->place.host, text);
+	unlink(p->file);
+	go_on(s, p->node);
+}
+
 static void on_end(const struct node_end *end, enum child_cut cut, const char *output,
 		   size_t bytes, void *arg)
 {
 	struct supervisor *s = arg;
 	struct sup_parts *p = &s->parts;
-	(void)end;
 	(void)cut;
 	(void)output;
 	(void)bytes;
 	p->child = NULL;
-	if (p->doing == PARTS_SWEEP) {
-		go_sweep(s, p->node);
-		return;
-	}
-	if (p->doing == PARTS_FETCH && has_come(s)) {
-		log_part(s);
-		p->doing = PARTS_DROP;
-		if (start(s) == 0)
-			return;
-	}
-	go_on(s, p->node);
-}
-
-static void go_on(struct supervisor *s, const struct sup_node *after)
-{
-	struct sup_parts *p = &s->parts;
-	p->node = next_away(s, p->dir, after);
-	p->doing = PARTS_FETCH;
-	p->began = clock_mono();
-	if (!p->node && !sup_parts_are_away(s, p->dir)) {
-		go_sweep(s, NULL);
-		return;
-	}
-	if (p->node)
-		name_part(p->node, p->dir, p->file, sizeof p->file);
-	if (!p->node || start(s) != 0)
-		sup_checkpoint_parts(s, 0);
-}
-
-/* All parts are here. A host that can't be reached keeps what it has. */
-static void go_sweep(struct supervisor *s, const struct sup_node *after)
-{
-	struct sup_parts *p = &s->parts;
-	p->doing = PARTS_SWEEP;
-	p->node = p->left_count > 0 ? next_apart(s, after) : NULL;
-	while (p->node && start(s) != 0)
-		p->node = next_apart(s, p->node);
-	if (p->node)
-		return;
-	p->left_count = 0;
-	sup_checkpoint_parts(s, 1);
+	if (p->doing >= PARTS_LEARNT)
+		go_hosts(s, p->doing, p->host);
+	else if (job_is_foreign(s->job))
+		on_end_saved(s, end);
+	else if (p->doing == PARTS_CHECK)
+		compared(s, end);
+	else if (p->doing != PARTS_FETCH || access(p->file, F_OK) != 0 || start(s, PARTS_CHECK) != 0)
+		go_on(s, p->node);
 }
 
 void sup_parts_bring(struct supervisor *s, const char *dir)
 {
 	snprintf(s->parts.dir, sizeof s->parts.dir, "%s", dir);
-	go_on(s, NULL);
+	if (job_is_foreign(s->job) && sup_parts_are_away(s, dir))
+		go_on_saved(s);
+	else if (job_is_foreign(s->job))
+		go_hosts(s, PARTS_SWEEP, 0);
+	else
+		go_on(s, NULL);
 }
 
 void sup_parts_stop(struct supervisor *s)
@@ -204,4 +398,18 @@ void sup_parts_left(struct supervisor *s, const char *dir)
 	struct sup_parts *p = &s->parts;
 	if (p->left_count < PARTS_LEFT_MAX)
 		snprintf(p->left[p->left_count++], sizeof p->left[0], "%s", dir);
+}
+
+int sup_parts_end(struct supervisor *s)
+{
+	struct sup_parts *p = &s->parts;
+	if (s->phases.interrupted > 1) {
+		sup_parts_stop(s);
+		return 1;
+	}
+	if (p->end == PARTS_OPEN && !p->child) {
+		p->end = PARTS_ENDING;
+		go_hosts(s, PARTS_LEARNT, 0);
+	}
+	return p->end == PARTS_ENDED;
 }

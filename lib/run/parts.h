@@ -1,7 +1,13 @@
 /*
- * parts: a checkpoint whose parts were written on hosts that do not see our state directory: they
- * are brought here, one by one, by node-host(8), and removed there.  Until the last one is here the
- * checkpoint is not complete: its manifest names parts that are missing.
+ * parts: what lies on hosts that do not see our state directory, and belongs here.
+ *
+ * - A checkpoint whose parts were written there: they are brought here, one by one, by node-host(8),
+ *   compared with what its manifest says, by ckpt(1), and removed there. Until the last one is here the
+ *   checkpoint is not complete: its manifest names parts that are missing.
+ * - What trainers of the user's own have saved in a checkpoint there: the same, file by file.
+ * - What workers have learnt about their speeds (predict-ID), which their next process needs, wherever
+ *   it runs: with each checkpoint, and at the end of the job.
+ * - Checkpoints that lie there for nothing are removed, at the same times.
  */
 #ifndef PACELINE_RUN_PARTS_H
 #define PACELINE_RUN_PARTS_H
@@ -16,25 +22,37 @@ struct supervisor;
 
 #define PARTS_LEFT_MAX 8 /* more of them stay where they are */
 
+enum parts_doing {
+	PARTS_FETCH,  /* a part is brought, */
+	PARTS_CHECK,  /* compared, */
+	PARTS_DROP,   /* and removed there */
+	PARTS_LEARNT, /* what the workers of a host have learnt is brought */
+	PARTS_SWEEP,  /* what is left on a host is removed */
+};
+
 struct sup_parts {
-	struct child *child; /* NULL: none is under way */
-	struct sup_node *node;
-	char dir[DIRS_PATH_MAX], file[DIRS_PATH_MAX + 32];
-	enum { PARTS_FETCH, PARTS_DROP, PARTS_SWEEP } doing; /* bring it; remove it there; what is left */
+	struct child *child;   /* NULL: none is under way */
+	struct sup_node *node; /* whose part it is */
+	char dir[DIRS_PATH_MAX], file[DIRS_PATH_MAX + 512]; /* with the name that a trainer gives it */
+	enum parts_doing doing;
+	size_t host;                              /* LEARNT, SWEEP: of which */
 	char left[PARTS_LEFT_MAX][DIRS_PATH_MAX]; /* checkpoints that may lie on other hosts for nothing */
 	size_t left_count;
+	enum { PARTS_OPEN, PARTS_ENDING, PARTS_ENDED } end;
 	double began; /* clock_mono() */
 };
 
 /* Whether any part of the checkpoint in this directory has to be brought. */
 int sup_parts_are_away(const struct supervisor *s, const char *dir);
-/* That, or something has to be removed on other hosts. */
+/* That, or something else has to be brought or removed. */
 int sup_parts_are_due(const struct supervisor *s, const char *dir);
-/* Brings them; the end is told to sup_checkpoint_parts(). */
+/* Does it; the end is told to sup_checkpoint_parts(). */
 void sup_parts_bring(struct supervisor *s, const char *dir);
 void sup_parts_stop(struct supervisor *s);
 /* This checkpoint is needed no more on hosts that do not see ours: it failed, or was brought there for
- * servers that run by now. It goes with the next one. */
+ * servers that run by now. */
 void sup_parts_left(struct supervisor *s, const char *dir);
+/* All nodes have ended: whether nothing is left to be done on other hosts, which the first call begins. */
+int sup_parts_end(struct supervisor *s);
 
 #endif

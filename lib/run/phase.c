@@ -120,9 +120,23 @@ static void want_services(struct supervisor *s)
 	sup_links_services(s);
 }
 
+/* All that have parameters run, or none has begun. One that a supervisor before us has not started any
+ * more is missing in what the others do together. */
+static int trainers_go_on(const struct supervisor *s)
+{
+	size_t running = 0, begun = 0;
+	EACH_OF (n, s, sup_trainers(s)) {
+		running += sup_node_runs(n) != 0;
+		begun += n->lives > 0;
+	}
+	return begun == 0 || running == sup_count(s, sup_trainers(s));
+}
+
 /* Whether they are enough to go on: each server has a part, each replica has all. */
 static int hold_all(const struct supervisor *s, size_t running)
 {
+	if (job_has_foreign_parameters(s->job))
+		return running == 1 && trainers_go_on(s);
 	return job_is_allreduce(s->job) ? running > 0 : running == sup_count(s, &role_server);
 }
 
@@ -142,6 +156,10 @@ static void choose(struct supervisor *s)
 	const char *latest = s->checkpoint.latest;
 	size_t running = running_servers(s);
 	sup_incarnation(s, stat->incarnation);
+	if (!sup_lead(s)) { /* what is done is done: there is nothing to go back to */
+		sup_enter(s, s->phases.goal != GOAL_DONE ? PHASE_STOPPING : PHASE_RUNNING);
+		return;
+	}
 	if (s->phases.goal != GOAL_DONE && !latest[0] && running == 0)
 		sup_enter(s, PHASE_STOPPING); /* stopped before anything was done */
 	else if (s->recover.intent)
@@ -199,6 +217,8 @@ static void step_servers(struct supervisor *s)
 	s->recover.together = 0; /* who comes later is no longer at the beginning */
 	if (sup_intent_remove(s) != 0)
 		sup_kick_after(s, 1);
+	else if (job_is_foreign(s->job) && s->phases.goal != GOAL_DONE && s->checkpoint.latest[0])
+		sup_enter(s, PHASE_STOPPING); /* at the cut, and nothing was trained since */
 	else
 		sup_enter(s, !s->checkpoint.latest[0]      ? PHASE_FIRST_CUT
 			     : s->phases.goal == GOAL_DONE ? PHASE_RUNNING
@@ -215,7 +235,7 @@ static void step_first_cut(struct supervisor *s)
 
 static int any_starting(const struct supervisor *s)
 {
-	EACH_OF (n, s, &role_worker)
+	EACH_OF (n, s, sup_trainers(s))
 		if (n->stage == STAGE_STARTING)
 			return 1;
 	return 0;
@@ -227,8 +247,9 @@ static void step_running(struct supervisor *s)
 		sup_enter(s, PHASE_WINDING);
 		return;
 	}
-	EACH_OF (n, s, &role_worker) {
-		sup_node_want(n);
+	EACH_OF (n, s, sup_trainers(s)) {
+		if (n->lives == 0 || !sup_trainer_is_done(n, &n->end) || !sup_nothing_left(s))
+			sup_node_want(n);
 		if (s->phases.now != PHASE_RUNNING)
 			return;
 	}
@@ -239,21 +260,44 @@ static void step_running(struct supervisor *s)
 	}
 	sup_restart_step(s);
 	sup_wait_done(s);
-	if (s->progress.all_done && !sup_checkpoint_is_made(s))
+	if (s->progress.all_done && !sup_lead(s))
+		sup_enter(s, PHASE_FINISHING);
+	else if (s->progress.all_done && !sup_checkpoint_is_made(s))
 		sup_enter(s, PHASE_LAST_CUT);
 	else if (s->checkpoint.waiters.first)
 		sup_checkpoint_make(s);
 }
 
+static int all_run(const struct supervisor *s)
+{
+	EACH_OF (n, s, sup_trainers(s))
+		if (!sup_node_runs(n))
+			return 0;
+	return 1;
+}
+
+/* Trainers save what they have before they end; workers have nothing that servers have not. */
 static void step_winding(struct supervisor *s)
 {
-	sup_stop_all(s, &role_worker, s->phases.interrupted > 1 ? SIGKILL : SIGTERM);
-	if (sup_off(s, &role_worker) && !sup_checkpoint_is_made(s))
-		sup_enter(s, PHASE_LAST_CUT);
+	if (job_has_foreign_parameters(s->job)) {
+		if (!all_run(s))
+			sup_enter(s, PHASE_STOPPING); /* what one did without the others is done again */
+		else if (!sup_checkpoint_is_made(s))
+			sup_enter(s, PHASE_LAST_CUT);
+		return;
+	}
+	sup_stop_all(s, sup_trainers(s), s->phases.interrupted > 1 ? SIGKILL : SIGTERM);
+	if (!sup_off(s, sup_trainers(s)) || sup_checkpoint_is_made(s))
+		return;
+	sup_enter(s, sup_lead(s) ? PHASE_LAST_CUT : PHASE_STOPPING);
 }
 
 static void step_last_cut(struct supervisor *s)
 {
+	if (any_starting(s)) { /* those that have parameters themselves */
+		sup_ask_members(s);
+		sup_kick_after(s, READY_SECONDS);
+	}
 	if (s->checkpoint.made == s->phases.cuts_before) {
 		sup_checkpoint_make(s);
 		return;
@@ -288,25 +332,28 @@ static void on_finish(const struct record *r, void *owner)
 /* From here on their end is expected. */
 static void tell_finish(struct supervisor *s)
 {
-	if (sup_ask_word(&s->phases.finish, &sup_lead(s)->link, "finish", NULL, on_finish, s) != 0)
+	struct sup_node *lead = sup_lead(s);
+	if (lead && sup_ask_word(&s->phases.finish, &lead->link, "finish", NULL, on_finish, s) != 0)
 		return;
 	s->phases.told = 1;
 	s->phases.told_at = clock_mono();
-	sup_stop_all(s, &role_worker, 0);
+	sup_stop_all(s, sup_trainers(s), 0);
 }
 
 static void step_finishing(struct supervisor *s)
 {
 	if (!s->phases.told)
 		tell_finish(s);
-	if (sup_off(s, &role_worker)) {
+	if (!s->progress.last.known)
+		sup_ask_last(s);
+	if (sup_off(s, sup_trainers(s)) && s->progress.last.known) {
 		sup_enter(s, PHASE_STOPPING);
 		return;
 	}
 	/* All they did is in the checkpoint: who presses Ctrl-C need not wait for them. */
 	double left = s->phases.told_at + deadline_seconds(DEADLINE_FINISH) - clock_mono();
 	if (s->phases.interrupted || (s->phases.told && left <= 0))
-		sup_stop_all(s, &role_worker, s->phases.interrupted > 1 ? SIGKILL : SIGTERM);
+		sup_stop_all(s, sup_trainers(s), s->phases.interrupted > 1 ? SIGKILL : SIGTERM);
 	else
 		sup_kick_after(s, left > 0 ? left : 1);
 }
@@ -327,7 +374,12 @@ static int stop(struct supervisor *s, int service, int sig)
 static void step_stopping(struct supervisor *s)
 {
 	int sig = s->phases.goal == GOAL_FAIL || s->phases.interrupted > 1 ? SIGKILL : SIGTERM;
-	if (stop(s, 0, sig) && stop(s, 1, SIGTERM))
+	if (sig == SIGKILL)
+		sup_checkpoint_abandon(s);
+	if (!stop(s, 0, sig))
+		return;
+	int ended = sup_parts_end(s);
+	if (stop(s, 1, SIGTERM) && ended)
 		sup_enter(s, PHASE_SCORING);
 }
 

@@ -103,6 +103,11 @@ static int nothing_left(const struct sup_stat *stat)
 	return stat->known && stat->todo == 0 && stat->doing == 0; /* in any epoch */
 }
 
+int sup_nothing_left(const struct supervisor *s)
+{
+	return nothing_left(&s->progress.stat);
+}
+
 static void on_done(const struct record *r, void *owner)
 {
 	struct supervisor *s = owner;
@@ -186,7 +191,7 @@ static void find_slowest(struct supervisor *s)
 	snprintf(row->slowest, sizeof row->slowest, "%s", slowest->id);
 	why_gather(&why, now, NODE_WORKER);
 	why_slow(&why, slowest, row->why);
-	const struct sup_node *n = sup_find_of(s, &role_worker, slowest->id);
+	const struct sup_node *n = sup_find_of(s, sup_trainers(s), slowest->id);
 	if (n && n->said.what[0]) {
 		snprintf(row->told, sizeof row->told, "%s", n->said.what);
 		row->told_age = clock_mono() - n->said.at;
@@ -256,7 +261,7 @@ static void take_row(struct supervisor *s, const struct record *r)
  * of each is enough. */
 static void take_warning(struct supervisor *s, const struct record *r)
 {
-	struct sup_node *n = sup_find_of(s, &role_worker, record_get(r, "id"));
+	struct sup_node *n = sup_find_of(s, sup_trainers(s), record_get(r, "id"));
 	if (n && n->warned != n->lives)
 		sup_note(s, "warning", "%s: the job is faster without it", n->id);
 	if (n)
@@ -394,13 +399,15 @@ void sup_snapshot_info(struct supervisor *s, const char *name, const char *value
 static void on_member(const struct record *r, void *owner)
 {
 	const char *state = record_get(r, "state");
-	struct sup_node *n = sup_find_of(owner, &role_worker, record_get(r, "worker"));
+	struct sup_node *n = sup_find_of(owner, sup_trainers(owner), record_get(r, "worker"));
 	if (n && n->stage == STAGE_STARTING && state && strcmp(state, "active") == 0)
 		sup_node_answers(n, 0);
 }
 
 void sup_ask_members(struct supervisor *s)
 {
+	if (!sup_lead(s))
+		return; /* the watchdog sees them */
 	sup_ask_word(&s->progress.members_question, &sup_lead(s)->link, "members", on_member, NULL,
 		     s);
 }
@@ -423,9 +430,28 @@ void sup_progress_free(struct supervisor *s)
 	free(s->progress.snapshot.text);
 }
 
+/* Where nothing is trained in iterations the row is ours. */
+static void make_row(struct supervisor *s)
+{
+	struct run_row *row = &s->progress.row;
+	double now = clock_mono();
+	if (sup_lead(s) || s->phases.now != PHASE_RUNNING || s->progress.row_waits ||
+	    now - s->progress.row_at < s->options.row_seconds)
+		return;
+	s->progress.row_at = now;
+	row->rate = sup_rate(s);
+	row->iteration = s->progress.stat.shards_done;
+	row->members = 0;
+	EACH_OF (n, s, sup_trainers(s))
+		row->members += n->stage == STAGE_READY;
+	s->progress.row_waits = 1;
+	ask_stat(s, 1);
+}
+
 void sup_progress_tick(struct supervisor *s)
 {
 	sup_ask_stat(s);
+	make_row(s);
 	if (s->progress.ticks++ % SNAPSHOT_TICKS == 0 || sup_series_due(s))
 		sup_ask_snapshot(s); /* a record a node */
 	fill_row(s);

@@ -73,6 +73,8 @@ void sup_ask_last(struct supervisor *s);
 /* Asks shardd to say (all_done) when there is nothing left to hand out and nothing in anybody's
  * hands. */
 void sup_wait_done(struct supervisor *s);
+/* Nothing is to do, and nobody does anything, as shardd said last. */
+int sup_nothing_left(const struct supervisor *s);
 /* Workers that are members now are ready. */
 void sup_ask_members(struct supervisor *s);
 void sup_ask_snapshot(struct supervisor *s);

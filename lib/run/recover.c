@@ -51,7 +51,7 @@ static int take_generation(struct sup_node *n, const struct record *r)
 static void on_who(struct sup_node *n, const struct record *r)
 {
 	if (sup_answer_ok(r) && take_generation(n, r) == 0)
-		n->fence.step = n->fence.generation > 0 ? FENCE_LEAD : FENCE_SHARDD;
+		n->fence.step = n->fence.generation > 0 && sup_lead(n->sup) ? FENCE_LEAD : FENCE_SHARDD;
 	else if (strcmp(sup_answer_code(r), "unknown-worker") == 0)
 		fenced(n); /* it never said hello: there is nothing of it anywhere */
 	else
@@ -123,7 +123,7 @@ static void fence(struct sup_node *n)
 void sup_fence_step(struct supervisor *s)
 {
 	EACH_NODE (n, s)
-		if (n->role->death == DEATH_FENCE && n->stage == STAGE_MENDING)
+		if (n->role->ready == READY_MEMBER && !sup_goes_back(n) && n->stage == STAGE_MENDING)
 			fence(n);
 }
 
@@ -214,7 +214,7 @@ static double pause_of(const struct supervisor *s)
 {
 	double longest = 0;
 	EACH_NODE (n, s) {
-		int waits = n->role->back && !n->asked && n->in_a_row > 0 &&
+		int waits = sup_goes_back(n) && !n->asked && n->in_a_row > 0 &&
 			    n->stage == STAGE_MENDING;
 		double pause = waits ? stage_pause(n->in_a_row) : 0;
 		longest = pause > longest ? pause : longest;
@@ -232,7 +232,8 @@ void sup_rollback_begin(struct supervisor *s, const char *reason)
 		return;
 	s->recover.chosen = 0;
 	s->recover.rollbacks++;
-	sup_note(s, "rollback", "%s: all %ss %s", reason, sup_keepers(s)->name,
+	sup_note(s, "rollback", "%s: all %ss %s", reason,
+		 job_is_foreign(s->job) ? "trainer" : sup_keepers(s)->name,
 		 s->checkpoint.latest[0] || s->recover.intent ? "go back to the last checkpoint"
 							      : "start anew");
 	sup_checkpoint_abandon(s);
@@ -265,6 +266,8 @@ void sup_rollback_after(struct sup_node *n)
 		 n->role->name);
 	if (n->role == &role_replica)
 		snprintf(reason, sizeof reason, "the last replica ended");
+	if (n->role == &role_agent)
+		snprintf(reason, sizeof reason, "the trainer %.32s ended", n->id);
 	if (within_limit(n))
 		sup_rollback_begin(n->sup, reason);
 }
@@ -280,6 +283,8 @@ int sup_others_serve(const struct sup_node *n)
 /* A lead that finds no replica that can go on says so by its status. */
 int sup_rollback_is_due(const struct sup_node *n)
 {
+	if (job_is_foreign(n->sup->job))
+		return 1; /* trainers do not know what was committed */
 	if (n->role == &role_lead)
 		return n->end.seen && !n->end.signal && n->end.status == ERROR_TEMPFAIL;
 	/* What happened while no supervisor was there is judged when all is known that runs. */
@@ -289,6 +294,7 @@ int sup_rollback_is_due(const struct sup_node *n)
 void sup_servers_begin(struct supervisor *s, int together)
 {
 	s->recover.together = together;
+	sup_trainers_begin(s);
 	sup_enter(s, PHASE_SERVERS);
 }
 
@@ -319,6 +325,8 @@ static void load(struct supervisor *s)
 		sup_ask_stat(s);
 		return;
 	}
+	if (sup_repeated_before(s) != 0)
+		return;
 	snprintf(file, sizeof file, "%s/shards", s->recover.cut);
 	record_begin(&o, line, sizeof line, "load");
 	record_add(&o, "file", file);
@@ -400,7 +408,7 @@ void sup_rollback_step(struct supervisor *s)
 	sup_links_close_servers(s);
 	int off = 1;
 	EACH_NODE (n, s) {
-		if (!n->role->back)
+		if (!sup_goes_back(n))
 			continue;
 		sup_node_stop(n, SIGKILL);
 		off &= sup_node_is_off(n);
@@ -415,6 +423,8 @@ void sup_rollback_step(struct supervisor *s)
 		load(s);
 		return;
 	}
+	if (s->recover.intent && sup_repeated_after(s) != 0)
+		return;
 	double pause = s->recover.not_before - clock_mono();
 	if (pause > 0)
 		sup_kick_after(s, pause);

@@ -4,7 +4,9 @@
  */
 #include "run/sup.h"
 
+#include "base/fs.h"
 #include "base/grow.h"
+#include "base/words.h"
 #include "proc/process.h"
 
 #include <math.h>
@@ -16,6 +18,7 @@
 #define REPORT_SECONDS_MAX 0.5
 #define ANSWER_SECONDS 864000.0
 #define WAIT_SECONDS_MAX 86400.0
+#define LEARNT_BYTES_MAX (64u << 20)
 
 /* Words one behind the other, then made into one block. */
 struct words {
@@ -149,7 +152,8 @@ static void shardd_words(struct words *w, const struct sup_node *n, uint64_t lif
 	add_text(w, "--shuffle", job->shuffle);
 	add_count(w, "--seed", job->seed);
 	add_count(w, "--retries", job->shard_retries);
-	add(w, "--settle-only");
+	if (sup_lead(s))
+		add(w, "--settle-only");
 	if (job_is_local(job))
 		add_partitions(w, s);
 }
@@ -214,11 +218,12 @@ static void add_lead(struct words *w, const struct supervisor *s)
 	if (job_balance(job)) {
 		add_text(w, "--balance", job_balance(job));
 		add_count(w, "--batch", job->batch);
-		add_count(w, "--expect", sup_count(s, &role_worker));
+		add_count(w, "--expect", sup_count(s, sup_trainers(s)));
 		add_state(w, s, "--balance-log", "balance.log");
 	}
-	static const char *const included[] = {"schema", "layout", "model", "job.env"};
-	for (size_t i = 0; i < sizeof included / sizeof *included; i++)
+	static const char *const included[] = {"job.env", "schema", "layout", "model"};
+	size_t count = job_is_foreign(job) ? 1 : sizeof included / sizeof *included;
+	for (size_t i = 0; i < count; i++)
 		add_state(w, s, "--include", included[i]);
 }
 
@@ -254,7 +259,12 @@ static void lead_words(struct words *w, const struct sup_node *n, uint64_t life,
 	(void)take_over;
 	add_who(w, n);
 	add(w, "--lead-only");
-	add_servers(w, s, "--replicas", 0);
+	if (job_is_foreign(s->job)) {
+		add_text(w, "--sync", s->job->sync);
+		if (restored(s))
+			add_text(w, "--restore", restored(s));
+	} else
+		add_servers(w, s, "--replicas", 0);
 	add_real(w, "--hung", stranger_seconds(s));
 	add_lead(w, s);
 }
@@ -292,27 +302,70 @@ static void replica_words(struct words *w, const struct sup_node *n, uint64_t li
 	add_drag(w, n, life);
 }
 
+int sup_workers_learn(const struct supervisor *s)
+{
+	return job_balance(s->job) && strcmp(s->job->solution, "lb-bsp") == 0;
+}
+
+static void learnt_path(const struct sup_node *n, char *out)
+{
+	char name[96];
+	snprintf(name, sizeof name, "predict-%s", n->id);
+	dirs_state(&n->sup->dirs, name, out);
+}
+
 /* A worker starts with what it learnt in its earlier life; a new one with what PREDICT_FROM says,
  * the state of another job or one file, or with what another worker of this job has learnt. */
-static void add_predict(struct words *w, const struct sup_node *n)
+static int find_learnt(const struct sup_node *n, char out[DIRS_PATH_MAX])
 {
 	const struct job *job = n->sup->job;
-	char name[96], path[DIRS_PATH_MAX], other[DIRS_PATH_MAX], state[DIRS_PATH_MAX];
-	if (!job_balance(job) || strcmp(job->solution, "lb-bsp") != 0)
-		return;
-	snprintf(name, sizeof name, "predict-%s", n->id);
+	char state[DIRS_PATH_MAX];
+	learnt_path(n, out);
+	if (access(out, F_OK) == 0)
+		return 0;
+	if (job->predict_from[0]) {
+		if (dirs_learnt(job->predict_from, n->id, out) != 0)
+			snprintf(out, DIRS_PATH_MAX, "%s", job->predict_from);
+		return 0;
+	}
 	dirs_state(&n->sup->dirs, "", state);
-	dirs_state(&n->sup->dirs, name, path);
-	add_text(w, "--predict", job->predict);
-	if (access(path, F_OK) == 0)
+	return dirs_learnt(state, n->id, out);
+}
+
+/* What is brought to another host is the worker's own: nothing of another name is written there. */
+static void take_learnt(const struct sup_node *n, char path[DIRS_PATH_MAX])
+{
+	char own[DIRS_PATH_MAX], *text;
+	size_t len;
+	learnt_path(n, own);
+	if (!n->place.apart || strcmp(path, own) == 0 ||
+	    fs_read_file(path, LEARNT_BYTES_MAX, &text, &len, NULL) != 0)
+		return;
+	if (fs_replace_file(own, text, len, NULL) == 0)
+		memcpy(path, own, sizeof own);
+	free(text);
+}
+
+static void add_predict(struct words *w, const struct sup_node *n)
+{
+	char path[DIRS_PATH_MAX];
+	if (!sup_workers_learn(n->sup))
+		return;
+	add_text(w, "--predict", n->sup->job->predict);
+	if (find_learnt(n, path) == 0) {
+		take_learnt(n, path);
 		add_text(w, "--predict-load", path);
-	else if (job->predict_from[0])
-		add_text(w, "--predict-load",
-			 dirs_learnt(job->predict_from, n->id, other) == 0 ? other
-									    : job->predict_from);
-	else if (dirs_learnt(state, n->id, other) == 0)
-		add_text(w, "--predict-load", other);
+	}
+	learnt_path(n, path);
 	add_text(w, "--predict-save", path);
+}
+
+static void add_patience(struct words *w, const struct supervisor *s)
+{
+	/* Who is hung is found here: a worker that waits for him must not give up first. */
+	add_real(w, "--answer", ANSWER_SECONDS);
+	/* It sits out a rollback longer than we do, even when a server hangs as it starts. */
+	add_real(w, "--wait", fmin(2 * s->watchdog.rules.least[PULSE_START], WAIT_SECONDS_MAX));
 }
 
 static void worker_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
@@ -346,11 +399,95 @@ static void worker_words(struct words *w, const struct sup_node *n, uint64_t lif
 	add_report(w, job);
 	add_text(w, "--profile", job->profile);
 	add_predict(w, n);
-	/* Who is hung is found here: a worker that waits for him must not give up first. */
-	add_real(w, "--answer", ANSWER_SECONDS);
-	/* It sits out a rollback longer than we do, even when a server hangs as it starts. */
-	add_real(w, "--wait", fmin(2 * s->watchdog.rules.least[PULSE_START], WAIT_SECONDS_MAX));
+	add_patience(w, s);
 	add_drag(w, n, life);
+}
+
+/* What torch.distributed and the like look for; NAME=VALUE each. */
+static void add_environment(struct words *w, const struct sup_node *n)
+{
+	const struct supervisor *s = n->sup;
+	char address[HOST_NAME_MAX_BYTES];
+	size_t rank = sup_rank(n), local = 0, beside = 0;
+	EACH_OF (other, s, n->role) {
+		local += other->at == n->at && sup_rank(other) < rank;
+		beside += other->at == n->at;
+	}
+	sup_trainers_address(s, address, sizeof address);
+	add(w, "--env");
+	add(w, "RANK=%zu", rank);
+	add(w, "--env");
+	add(w, "WORLD_SIZE=%zu", sup_count(s, n->role));
+	add(w, "--env");
+	add(w, "LOCAL_RANK=%zu", local);
+	add(w, "--env");
+	add(w, "LOCAL_WORLD_SIZE=%zu", beside);
+	add(w, "--env");
+	add(w, "MASTER_ADDR=%s", address);
+	add(w, "--env");
+	add(w, "MASTER_PORT=%u", s->trainers.port);
+	if (s->job->data.count == 0)
+		return;
+	char *names = words_join(s->job->data.item, s->job->data.count);
+	add(w, "--env");
+	w->failed |= names == NULL;
+	put(w, "PACELINE_DATA=", strlen("PACELINE_DATA="));
+	put(w, names ? names : "", names ? strlen(names) + 1 : 1);
+	w->count++;
+	free(names);
+}
+
+/* Rows for a command's standard input, text as in the files. */
+static void add_rows(struct words *w, const struct supervisor *s)
+{
+	const struct job *job = s->job;
+	for (size_t i = 0; i < job->data.count; i++)
+		add_text(w, "--rows", job->data.item[i]);
+	if (job->data.count == 0)
+		return;
+	add_state(w, s, "--index-dir", "index");
+	add_text(w, "--format", job->format);
+	if (strcmp(job->format, "csv") == 0)
+		add_text(w, "--separator", job->separator);
+	if (strcmp(job->trainer_header, "1") == 0)
+		add(w, "--header");
+}
+
+static void agent_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
+{
+	const struct supervisor *s = n->sup;
+	const struct job *job = s->job;
+	(void)life;
+	(void)take_over;
+	add_text(w, "--id", n->id);
+	add_socket(w, s, "--shards", "shardd");
+	if (sup_lead(s)) {
+		add_socket(w, s, "--lead", sup_lead(s)->id);
+		add_count(w, "--batch", sup_share(n));
+		add(w, "--rank");
+		add(w, "%zu/%zu", sup_rank(n), sup_count(s, n->role));
+		if (restored(s))
+			add_text(w, "--resume", restored(s));
+		add_count(w, "--ahead", job->ahead);
+		add_report(w, job);
+		add_patience(w, s);
+	} else
+		add_rows(w, s);
+	add_socket(w, s, "--monitor", "bpt-monitor");
+	if (strcmp(job->trainer_kind, "each") == 0) {
+		add(w, "--each");
+		if (job->each_output[0])
+			add_text(w, "--output", job->each_output);
+		if (job->each_jobs > 1)
+			add_count(w, "--jobs", job->each_jobs);
+	}
+	add_real(w, "--grace", job->trainer_grace);
+	add_environment(w, n);
+	add(w, "--");
+	add(w, "/bin/sh");
+	add(w, "-c");
+	put(w, job->trainer, strlen(job->trainer) + 1);
+	w->count++;
 }
 
 static void add_fabricd(struct words *w, const struct supervisor *s, const char *fabricd)
@@ -452,6 +589,11 @@ void sup_files(const struct sup_node *n, struct sup_files *f)
 		bring_file(f, n, "schema");
 		bring_file(f, n, "model");
 		bring_file(f, n, learnt);
+	} else if (n->role == &role_agent) {
+		make_dir(f, n, "index");
+		make_dir(f, n, "checkpoints");
+		if (restored(s))
+			put_file(f->bring, f->path[1], restored(s));
 	} else if (n->role->back) {
 		make_dir(f, n, "checkpoints");
 		bring_file(f, n, "layout");
@@ -475,12 +617,12 @@ static uint64_t fabrics_of(const struct supervisor *s)
 
 static uint64_t servers_of(const struct supervisor *s)
 {
-	return job_is_allreduce(s->job) ? 0 : s->job->servers;
+	return job_is_allreduce(s->job) || job_is_foreign(s->job) ? 0 : s->job->servers;
 }
 
 static uint64_t leads_of(const struct supervisor *s)
 {
-	return job_is_allreduce(s->job) ? 1 : 0;
+	return job_is_allreduce(s->job) || job_has_foreign_parameters(s->job) ? 1 : 0;
 }
 
 /* One on each host that trains. */
@@ -491,7 +633,12 @@ static uint64_t replicas_of(const struct supervisor *s)
 
 static uint64_t workers_of(const struct supervisor *s)
 {
-	return s->job->workers;
+	return job_is_foreign(s->job) ? 0 : s->job->workers;
+}
+
+static uint64_t agents_of(const struct supervisor *s)
+{
+	return job_is_foreign(s->job) ? s->job->workers : 0;
 }
 
 static const char *launch_server(const struct job *job)
@@ -566,8 +713,21 @@ const struct role role_worker = {.name = "worker",
 				 .death = DEATH_FENCE,
 				 .restart = RESTART_KILL,
 				 .told = "worker"};
+/* Whoever looks at the job sees a worker; its program is the agent around a trainer. */
+const struct role role_agent = {.name = "worker",
+				.program = "agent",
+				.id = "w%u",
+				.count = agents_of,
+				.words = agent_words,
+				.template = launch_worker,
+				.where = WHERE_WORKER,
+				.ready = READY_MEMBER,
+				.death = DEATH_TRAINER,
+				.restart = RESTART_KILL,
+				.told = "worker",
+				.foreign = 1};
 const struct role *const roles[] = {&role_fabric,  &role_shardd, &role_monitor, &role_lead,
-				    &role_replica, &role_server, &role_worker,  NULL};
+				    &role_replica, &role_server, &role_worker,  &role_agent, NULL};
 
 char **sup_command(const struct sup_node *n, uint64_t life, int take_over, struct error *err)
 {

@@ -30,7 +30,8 @@ enum role_death {
 	DEATH_FENCE,    /* what it had in hand is given up, and its generation refused */
 	DEATH_ROLLBACK, /* all that hold parameters go back to a checkpoint, with the queue */
 	DEATH_REPLICA,  /* the same, when no other has the parameters; else it starts empty */
-	DEATH_LEAD      /* the same, when it found no parameters to lead */
+	DEATH_LEAD,     /* the same, when it found no parameters to lead */
+	DEATH_TRAINER   /* the same, when it has parameters itself; else as a worker's */
 };
 
 /* On which of the job's hosts. */
@@ -60,13 +61,16 @@ struct role {
 	int service; /* it runs from the first phase to the last; all others end before it does */
 	int retried; /* its program is none of the kit: most of its statuses say nothing */
 	int back;    /* it goes back with the parameters: stopped, and started, in a rollback */
+	int foreign; /* it ends as a command of the user's ends (trainers.h) */
 };
 
 extern const struct role role_fabric, role_shardd, role_monitor, role_lead, role_replica,
-	role_server, role_worker;
+	role_server, role_worker, role_agent;
 /* In the order in which they are listed; NULL behind the last. */
 extern const struct role *const roles[];
 
+/* They keep what they learn about their speeds (predict-ID). */
+int sup_workers_learn(const struct supervisor *s);
 /* The argument vector of a node's process; one block, to be freed. NULL: err says why. */
 char **sup_command(const struct sup_node *n, uint64_t life, int take_over, struct error *err);
 /* Directories and files that its next process needs, where its host does not see ours, as paths. */

@@ -30,11 +30,14 @@ struct sup_node *sup_monitor(const struct supervisor *s)
 
 struct sup_node *sup_lead(const struct supervisor *s)
 {
-	return sup_first(s, job_is_allreduce(s->job) ? &role_lead : &role_server);
+	int own = job_is_allreduce(s->job) || job_is_foreign(s->job);
+	return sup_first(s, own ? &role_lead : &role_server);
 }
 
 const struct role *sup_keepers(const struct supervisor *s)
 {
+	if (job_is_foreign(s->job))
+		return &role_lead;
 	return job_is_allreduce(s->job) ? &role_replica : &role_server;
 }
 

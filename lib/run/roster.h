@@ -40,12 +40,14 @@ struct sup_node *sup_next_of(const struct sup_node *n);
 #define EACH_NODE(n, s) for (struct sup_node *n = (s)->roster.first; n; n = n->next)
 #define EACH_OF(n, s, role) for (struct sup_node *n = sup_first(s, role); n; n = sup_next_of(n))
 
-/* Who holds parameters: servers, or with SYNC=allreduce replicas. */
+/* Who holds parameters: servers, or with SYNC=allreduce replicas. Where trainers have their own: the
+ * lead, if there is one. */
 const struct role *sup_keepers(const struct supervisor *s);
 /* The replica that a worker works with. */
 struct sup_node *sup_replica_of(const struct sup_node *worker);
 
-/* Of these there is one. The lead is in the first server, or a node of its own. */
+/* Of these there is one. The lead is in the first server, or a node of its own; NULL: there is none,
+ * because nothing is trained in iterations (trainers.h). */
 struct sup_node *sup_shardd(const struct supervisor *s);
 struct sup_node *sup_monitor(const struct supervisor *s);
 struct sup_node *sup_lead(const struct supervisor *s);

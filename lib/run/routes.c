@@ -29,7 +29,7 @@ static char *make(const struct supervisor *s, size_t *bytes)
 	EACH_NODE (n, s) {
 		if (n->role == &role_worker && job_is_local(s->job))
 			put(out, n, ".rows.sock");
-		else if (n->role != &role_worker && n->role != &role_fabric)
+		else if (n->role->ready != READY_MEMBER && n->role != &role_fabric)
 			put(out, n, ".sock");
 	}
 	if (fclose(out) == 0)

@@ -33,6 +33,7 @@
 #include "run/series.h"
 #include "run/supervisor.h"
 #include "run/talk.h"
+#include "run/trainers.h"
 #include "run/verbs.h"
 #include "run/watchdog.h"
 
@@ -58,6 +59,7 @@ struct supervisor {
 	struct sup_links links;
 	struct sup_watchdog watchdog;
 	struct sup_recover recover;
+	struct sup_trainers trainers;
 	struct sup_checkpoints checkpoint;
 	struct sup_parts parts;
 	struct sup_progress progress;

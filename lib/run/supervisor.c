@@ -114,6 +114,8 @@ static void summary(struct supervisor *s, struct supervisor_result *result)
 	record_add_u64(&o, "held", stat->held);
 	record_add_u64(&o, "restarts", sup_all_restarts(s));
 	record_add_u64(&o, "bad-rows", s->options.bad_rows);
+	if (job_has_foreign_parameters(s->job))
+		record_add_u64(&o, "repeated", s->trainers.repeated);
 	if (s->phases.goal == GOAL_EARLY)
 		record_add(&o, "ended", s->phases.ended_by);
 	record_add_u64(&o, "exit", (uint64_t)result->status);
@@ -157,7 +159,7 @@ static int end_status_of(const struct supervisor *s)
 	if (s->phases.goal == GOAL_FAIL || s->phases.interrupted)
 		return s->phases.fail_status;
 	if (s->phases.goal == GOAL_STOP)
-		return ERROR_TEMPFAIL;
+		return s->phases.fail_status ? s->phases.fail_status : ERROR_TEMPFAIL;
 	if (s->score.status)
 		return s->score.status;
 	return s->progress.stat.held > 0 ? ERROR_NEGATIVE : 0;
@@ -231,7 +233,7 @@ static int begin(struct supervisor *s, struct error *err)
 	if (sup_hosts_init(s, err) != 0 || sup_watch_init(s, err) != 0 || make_server(s, err) != 0 ||
 	    make_events(s, err) != 0 || sup_log_open(s, err) != 0 || spent_read(&s->dirs, &s->spent.before, err) != 0 ||
 	    sup_roster_fill(s, err) != 0 || sup_force_read(s, err) != 0 ||
-	    sup_intent_read(s, err) != 0 || sup_checkpoint_find(s, err) != 0 ||
+	    sup_intent_read(s, err) != 0 || sup_repeated_read(s, err) != 0 || sup_checkpoint_find(s, err) != 0 ||
 	    sup_metrics_open(s, prepare_running(&s->dirs, id), err) != 0)
 		return -1;
 	sup_log_begin(s, 0); /* what is adopted is of this run */

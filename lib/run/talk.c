@@ -94,6 +94,8 @@ void sup_link_again(struct sup_node *server)
 void sup_links_servers(struct supervisor *s)
 {
 	struct sup_node *lead = sup_lead(s);
+	if (!lead)
+		return;
 	EACH_NODE (n, s)
 		if (n->role->back)
 			open_node(n);

@@ -129,6 +129,8 @@ static void put_job(struct supervisor *s, struct request *rq)
 	record_add_u64(&o, "held", s->progress.stat.held);
 	record_add_u64(&o, "incarnation", s->recover.incarnation);
 	record_add_u64(&o, "restarts", sup_all_restarts(s));
+	if (job_has_foreign_parameters(s->job))
+		record_add_u64(&o, "repeated", s->trainers.repeated);
 	record_add(&o, "checkpoint", s->checkpoint.latest);
 	record_add_seconds(&o, "up", clock_mono() - s->phases.started);
 	record_add(&o, "decision", s->actions.last);
@@ -214,6 +216,12 @@ static void do_stop(struct request *rq, void *owner)
 static void do_checkpoint(struct request *rq, void *owner)
 {
 	struct supervisor *s = owner;
+	if (!sup_lead(s)) {
+		request_err(rq, "no-checkpoints",
+			    "TRAINER_KIND=%s has nothing to save: what is done is done",
+			    s->job->trainer_kind);
+		return;
+	}
 	if (s->phases.now > PHASE_LAST_CUT) {
 		request_err(rq, "over", "the job has made its last checkpoint: %s",
 			    s->checkpoint.latest);
@@ -277,7 +285,11 @@ static void do_apply(struct request *rq, void *owner)
 	}
 	if (payload)
 		memcpy(text, payload_data(payload), bytes);
-	if (s->phases.now != PHASE_RUNNING)
+	if (!sup_lead(s))
+		request_err(rq, "no-iterations",
+			    "TRAINER_KIND=%s has no iterations in which actions could hold",
+			    s->job->trainer_kind);
+	else if (s->phases.now != PHASE_RUNNING)
 		request_err(rq, "not-running", "the job is in phase %s",
 			    sup_phase_name(s->phases.now));
 	else if (sup_actions_parse(&list, text, bytes, &err) != 0 ||

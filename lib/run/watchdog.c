@@ -6,6 +6,7 @@
 #include "proc/inspect.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +48,7 @@ static void take_counts(struct sup_node *n, uint64_t pushes, uint64_t samples)
 static void take_member(struct supervisor *s, const struct record *r)
 {
 	const char *state = record_get(r, "state"), *owes = record_get(r, "owes");
-	struct sup_node *n = sup_find_of(s, &role_worker, record_get(r, "worker"));
+	struct sup_node *n = sup_find_of(s, sup_trainers(s), record_get(r, "worker"));
 	uint64_t pushes = 0, samples = 0, generation = 0;
 	if (!n || !state)
 		return;
@@ -73,14 +74,43 @@ static void take_member(struct supervisor *s, const struct record *r)
 		seen->last[0] = '\0';
 }
 
+/* Where there is no lead: from one question to the next it does what it was given. It is ready when
+ * it asks. */
+static void take_work(struct sup_node *n, const struct record *r, uint64_t asks,
+		      uint64_t generation)
+{
+	struct sup_seen *seen = &n->watch.seen;
+	uint64_t pieces = 0;
+	record_u64_opt(r, "pieces", 0, UINT64_MAX, &pieces, NULL);
+	int is_new = generation != seen->generation;
+	if (is_new || asks != seen->asks) {
+		if (!is_new && seen->owes && !seen->partly) {
+			pulse_work(&n->watch.pulse, 1);
+			n->watch.worked = 1;
+		} else
+			pulse_resume(&n->watch.pulse);
+		seen->partly = 0;
+	}
+	seen->asks = asks;
+	seen->generation = generation;
+	seen->member = generation > 0;
+	seen->owes = pieces > 0;
+	if (n->stage == STAGE_STARTING && generation > 0)
+		sup_node_answers(n, 0);
+}
+
 static void take_asks(struct supervisor *s, const struct record *r)
 {
-	struct sup_node *n = sup_find_of(s, &role_worker, record_get(r, "worker"));
+	struct sup_node *n = sup_find_of(s, sup_trainers(s), record_get(r, "worker"));
 	uint64_t asks = 0, generation = 0;
 	if (!n)
 		return;
 	record_u64_opt(r, "asks", 0, UINT64_MAX, &asks, NULL);
 	record_u64_opt(r, "generation", 0, UINT64_MAX, &generation, NULL);
+	if (!sup_lead(s)) {
+		take_work(n, r, asks, generation);
+		return;
+	}
 	if (asks != n->watch.seen.asks || generation != n->watch.seen.generation) {
 		/* A member's get is made ahead of its batch: only the batch is what it owes. */
 		if (!n->watch.seen.member)
@@ -93,7 +123,7 @@ static void take_asks(struct supervisor *s, const struct record *r)
 /* A worker that the lead has not named in this round is no member. */
 static void end_round(struct supervisor *s)
 {
-	EACH_OF (n, s, &role_worker) {
+	EACH_OF (n, s, sup_trainers(s)) {
 		if (n->watch.seen.round == s->watchdog.round || !n->watch.seen.member)
 			continue;
 		n->watch.seen.member = n->watch.seen.owes = 0;
@@ -241,6 +271,12 @@ static void judge(struct sup_node *n, double seconds, int owes)
 	enum pulse_section section = section_of(n);
 	uint64_t units = units_of(n);
 	pulse_tick(&n->watch.pulse, seconds, owes);
+	/* A daemon answers soon, whatever it is at; a batch takes what it takes. */
+	if (owes)
+		sup_host_silent(n, n->watch.pulse.silent,
+				is_worker(n) ? pulse_limit(&n->watch.pulse, &n->sup->watchdog.rules,
+							   section, units)
+					     : 0);
 	if (owes && pulse_hung(&n->watch.pulse, &n->sup->watchdog.rules, section, units))
 		give_up(n, section, units);
 }
@@ -280,7 +316,7 @@ static int all_there(const struct supervisor *s)
 	EACH_NODE (n, s)
 		if (n->role->back && !sup_host_is_awaited(n))
 			there &= is_there(n);
-	EACH_OF (n, s, &role_worker)
+	EACH_OF (n, s, sup_trainers(s))
 		there &= sup_host_is_reached(n);
 	return there;
 }
@@ -304,9 +340,18 @@ static void judge_worker(struct sup_node *n, double seconds, int there)
 		judge(n, seconds, there && (!n->watch.seen.member || n->watch.seen.owes));
 }
 
+/* A command has its own ideas of how long a shard, or all rows, may take: only HUNG knows better. */
 int sup_watch_init(struct supervisor *s, struct error *err)
 {
-	return deadline_rules(&s->watchdog.rules, s->job->hung, err);
+	struct pulse_rules *rules = &s->watchdog.rules;
+	if (deadline_rules(rules, s->job->hung, err) != 0)
+		return -1;
+	if (job_is_foreign(s->job) && !job_has_foreign_parameters(s->job) &&
+	    !rules->fixed[PULSE_BATCH])
+		rules->least[PULSE_BATCH] = strcmp(s->job->trainer_kind, "rows") == 0
+						    ? INFINITY
+						    : rules->least[PULSE_START];
+	return 0;
 }
 
 void sup_watch_begin(struct sup_node *n, int adopted)

@@ -106,6 +106,9 @@ size_t summary_lines(const struct record *r, size_t width, struct screen_line li
 	put_end(&l, r);
 	put_score(&l, r);
 	put_failure(&l, r);
+	if (count(r, "repeated") > 0)
+		put(&l, TINT_NONE, "%s samples trained again, after going back to a checkpoint",
+		    human_count((double)count(r, "repeated"), rows));
 	if (count(r, "bad-rows") > 0)
 		put(&l, TINT_NONE, "%s bad rows left out",
 		    human_count((double)count(r, "bad-rows"), rows));

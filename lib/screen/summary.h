@@ -7,7 +7,7 @@
 #include "record/record.h"
 #include "screen/line.h"
 
-#define SUMMARY_LINES 5
+#define SUMMARY_LINES 6
 
 /* "adult: done in 4 min 12 s, 36.0k samples", its score, what went wrong. Returns how many lines.
  * The checkpoint's path, which must not be shortened, is not in them. */

@@ -14,6 +14,7 @@ void actions_start(struct actions *a, const char *worker, uint64_t batch)
 	*a = (struct actions){.worker = worker,
 			      .size = batch,
 			      .accum = 1,
+			      .scale = 1,
 			      .new_size = batch,
 			      .new_accum = 1};
 }

@@ -14,6 +14,7 @@
 struct actions {
 	const char *worker;
 	uint64_t size, accum; /* in force: samples in a step, steps in a batch */
+	double scale;         /* of the learning rate, as last told; 1 at first */
 	int news;             /* something was taken that is not yet obeyed */
 	/* `applied` records, one line each; may be NULL. */
 	void (*log)(const char *line, size_t len, void *owner);
@@ -21,7 +22,6 @@ struct actions {
 
 	/* private */
 	uint64_t new_size, new_accum; /* from the next batch on */
-	double scale;                 /* of the learning rate, as last told */
 };
 
 /* batch: samples, until an action says another number. */

@@ -14,7 +14,7 @@
 #include "wire/call.h"
 #include "work/result.h"
 
-#define CONVERSATION_OPEN_MAX 2 /* requests that wait for an answer */
+#define CONVERSATION_OPEN_MAX 6 /* requests that wait for an answer */
 
 struct conversation_options {
 	const char *path;

@@ -77,6 +77,11 @@ int shards_asked(const struct shards *s)
 	return s->asked;
 }
 
+int shards_fd(const struct shards *s)
+{
+	return s->call ? call_fd(s->call) : -1;
+}
+
 static int stopped(const struct shards *s)
 {
 	return s->options.stop && *s->options.stop;

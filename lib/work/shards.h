@@ -59,6 +59,8 @@ int shards_partition(const struct shards *s, uint64_t *begin, uint64_t *samples)
 int shards_ask(struct shards *s, uint64_t max, double wait_seconds, struct error *err);
 /* Whether an answer is owed. */
 int shards_asked(const struct shards *s);
+/* For poll(2): readable when there may be something for shards_take(); -1: not connected. */
+int shards_fd(const struct shards *s);
 /* The answer: WORK_OK with *p, WORK_WAIT, WORK_END, WORK_FENCED, WORK_STOP, or -1. With block == 0
  * and nothing there yet: WORK_STOP, and nothing is lost. */
 int shards_take(struct shards *s, int block, struct piece *p, struct error *err);

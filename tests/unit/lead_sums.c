@@ -7,7 +7,9 @@
  * Checked at every step: what is in a replica is exactly what was settled up to its iteration, so
  * that nothing is there twice or lost and all replicas are equal; no replica is told to step with a
  * sum that it lacks; epochs only grow; no sum is ordered while a unit is being settled; every token
- * is answered once; queue and replica agree at every cut.  In the end every sample is in the model
+ * is answered once; queue and replica agree at every cut.  Workers lie now and then: they tell the
+ * lead of another push than their replica, or of one that their replica never gets; nothing of
+ * such a push is settled, and nobody else is refused for it.  In the end every sample is in the model
  * once, or the lead gave up, and then no living replica had what is committed.
  */
 #include <setjmp.h>
@@ -30,7 +32,7 @@
 #define CONNECTIONS (WORKERS * LIVES)
 #define TOKENS 65536
 #define UNITS 4096
-#define ORDERS_MAX 64
+#define ORDERS_MAX 128
 #define HOST(worker) ((worker) % REPLICAS)
 #define BIT(n) (UINT64_C(1) << (n))
 
@@ -44,6 +46,7 @@ static uint64_t seed_now;
 /* That these happened at all. */
 static struct {
 	uint64_t leads, rolled, fills, diverged, refused, cuts, empty, again, steps_told, late;
+	uint64_t lies, liars, missing;
 } seen;
 
 enum request_kind { R_JOIN, R_LEAVE, R_PUSH, R_FENCE, R_CUT };
@@ -61,30 +64,34 @@ struct connection {
 	int open, closing;
 };
 
+/* What the replica hears otherwise than the lead. */
+enum lie { TRUE, OTHER_COUNT, OTHER_SEQUENCE, NOTHING };
+
 struct worker {
 	enum phase phase;
 	uint64_t generation, sequence, iteration, connection, lives;
 	int member, sample, pushes;
+	enum lie lie; /* of its last push */
 	int fencing;
 };
 
-enum order_is { O_SUM, O_APPLY, O_FILL };
+enum order_is { O_SUM, O_APPLY, O_FILL, O_HOLD };
 
 struct told {
 	enum order_is kind;
-	uint64_t epoch, iteration, divisor, hosts, generation[WORKERS];
+	uint64_t epoch, iteration, divisor, hosts, generation[WORKERS], sequence[WORKERS];
 	size_t from, connection;
 	int check;
 };
 
-enum answer_is { A_STAT, A_SUMMED, A_DIVERGED, A_FABRIC, A_FILLED, A_NOT_FILLED };
+enum answer_is { A_STAT, A_OF, A_SUMMED, A_DIVERGED, A_MISSING, A_FABRIC, A_FILLED, A_NOT_FILLED };
 
 struct answered {
 	enum answer_is kind;
 	struct gate_replica at;
 	uint64_t epoch, sum, iteration;
 	int worker;
-	uint64_t generation;
+	uint64_t generation, sequence, count;
 };
 
 struct host {
@@ -92,7 +99,7 @@ struct host {
 	uint64_t iteration;
 	uint64_t app; /* samples in its parameters */
 	struct {
-		uint64_t generation, iteration;
+		uint64_t generation, iteration, sequence;
 		int sample, bad;
 	} staged[WORKERS];
 	struct told sum; /* the last; epoch 0: none */
@@ -139,6 +146,7 @@ struct world {
 	size_t connections;
 	int fabric;
 	uint64_t again; /* epoch of a sum that broke */
+	uint64_t late;  /* of the last one that took long */
 	struct worker worker[WORKERS];
 	struct connection connection[CONNECTIONS];
 	struct {
@@ -276,6 +284,48 @@ static void kill_host(struct world *w, struct host *h)
 	memset(h, 0, sizeof *h);
 }
 
+static int is_staged(const struct host *h, int worker, uint64_t generation)
+{
+	return h->staged[worker].generation == generation &&
+	       h->staged[worker].iteration == h->iteration;
+}
+
+static void say_summed(struct host *h, size_t r)
+{
+	for (int i = 0; i < WORKERS; i++) {
+		if (!h->sum.generation[i] || HOST(i) != (int)r)
+			continue;
+		say_answer(h, h->sum.connection,
+			   (struct answered){.kind = A_OF,
+					     .epoch = h->sum.epoch,
+					     .worker = i,
+					     .generation = h->sum.generation[i],
+					     .sequence = h->staged[i].sequence,
+					     .count = h->staged[i].sample >= 0});
+	}
+	say_answer(h, h->sum.connection,
+		   (struct answered){.kind = A_SUMMED, .epoch = h->has, .sum = h->set});
+}
+
+/* The lead has these pushes: a sum that waits for another one fails. */
+static void host_hold(struct host *h, size_t r, const struct told *t)
+{
+	if (t->epoch != h->sum.epoch || h->given || h->has == t->epoch)
+		return;
+	for (int i = 0; i < WORKERS; i++) {
+		if (HOST(i) != (int)r || !t->generation[i] ||
+		    (is_staged(h, i, t->generation[i]) &&
+		     h->staged[i].sequence == t->sequence[i]))
+			continue;
+		say_answer(h, h->sum.connection,
+			   (struct answered){.kind = A_MISSING,
+					     .epoch = t->epoch,
+					     .worker = i,
+					     .generation = t->generation[i]});
+		h->sum.epoch = 0;
+	}
+}
+
 /* Its sum, if all that it waits for is here. */
 static void host_sum(struct world *w, size_t r)
 {
@@ -288,8 +338,7 @@ static void host_sum(struct world *w, size_t r)
 	for (int i = 0; i < WORKERS; i++) {
 		if (!h->sum.generation[i] || HOST(i) != (int)r)
 			continue;
-		if (h->staged[i].generation != h->sum.generation[i] ||
-		    h->staged[i].iteration != h->iteration)
+		if (!is_staged(h, i, h->sum.generation[i]))
 			return;
 		if (h->staged[i].bad) {
 			say_answer(h, h->sum.connection,
@@ -306,8 +355,7 @@ static void host_sum(struct world *w, size_t r)
 	if (h->sum.hosts == BIT(r)) {
 		h->has = h->sum.epoch;
 		h->set = set;
-		say_answer(h, h->sum.connection,
-			   (struct answered){.kind = A_SUMMED, .epoch = h->has, .sum = set});
+		say_summed(h, r);
 		return;
 	}
 	if (!w->fabric) {
@@ -344,15 +392,14 @@ static void fabric_step(struct world *w)
 	}
 }
 
-static void host_result(struct host *h)
+static void host_result(struct host *h, size_t r)
 {
 	if (!h->given || h->out_epoch != h->sum.epoch || !h->sum.epoch)
 		return;
 	h->has = h->sum.epoch;
 	h->set = h->out_set;
 	h->given = 0;
-	say_answer(h, h->sum.connection,
-		   (struct answered){.kind = A_SUMMED, .epoch = h->has, .sum = h->set});
+	say_summed(h, r);
 }
 
 static void host_apply(struct world *w, struct host *h, const struct told *t)
@@ -378,6 +425,8 @@ static void host_order(struct world *w, size_t r, const struct told *t)
 
 	if (t->kind == O_APPLY) {
 		host_apply(w, h, t);
+	} else if (t->kind == O_HOLD) {
+		host_hold(h, r, t);
 	} else if (t->kind == O_FILL && t->epoch > h->newest) {
 		h->newest = t->epoch;
 		memset(h->staged, 0, sizeof h->staged);
@@ -438,6 +487,15 @@ static void host_answer(struct world *w, size_t r)
 		if (h->is_told)
 			break;
 		gate_replica(w->lead, r, &a.at);
+		break;
+	case A_OF:
+		name_of(a.worker, name);
+		gate_summed_of(w->lead, r, a.epoch, name, a.generation, a.sequence, a.count);
+		break;
+	case A_MISSING:
+		seen.missing++;
+		name_of(a.worker, name);
+		gate_refused(w->lead, a.epoch, name, a.generation, "not staged");
 		break;
 	case A_SUMMED:
 		gate_summed(w->lead, r, a.epoch, a.sum);
@@ -516,7 +574,7 @@ static void host_step(struct world *w, size_t r)
 		fabric_step(w);
 		break;
 	case 5:
-		host_result(h);
+		host_result(h, r);
 		break;
 	case 6:
 		host_fill(w, r);
@@ -611,6 +669,29 @@ static void take_sum(struct world *w, const struct gate_effect *e)
 	}
 	for (size_t i = 0; i < e->tos; i++)
 		send_told(w, e->to[i], &t);
+}
+
+/* What was staged is not taken back, so that it is not here any more only when it never was. */
+static void take_hold(struct world *w, const struct gate_effect *e)
+{
+	struct told t = {.kind = O_HOLD, .epoch = e->epoch};
+
+	CHECK(e->epoch == gate_epoch(w->lead) && e->tos > 0);
+	for (size_t i = 0; i < e->pushes; i++) {
+		t.generation[number_of(e->push[i].worker)] = e->push[i].generation;
+		t.sequence[number_of(e->push[i].worker)] = e->push[i].sequence;
+	}
+	for (size_t i = 0; i < e->tos; i++)
+		send_told(w, e->to[i], &t);
+}
+
+/* Only who has lied is refused. */
+static void take_refused(struct world *w, const struct gate_effect *e)
+{
+	const struct worker *k = &w->worker[number_of(e->worker)];
+
+	CHECK(k->generation != e->generation || k->lie != TRUE);
+	seen.liars++;
 }
 
 static void take_apply(struct world *w, const struct gate_effect *e)
@@ -749,7 +830,10 @@ static void pump(struct world *w)
 			take_quit(w);
 			break;
 		case GATE_HOLD:
-			fail();
+			take_hold(w, e);
+			break;
+		case GATE_REFUSED:
+			take_refused(w, e);
 			break;
 		case GATE_DROP:
 		case GATE_THROW:
@@ -914,11 +998,16 @@ static void train(struct world *w, int id)
 		return;
 	k->sequence++;
 	k->pushes = chance(w, 20) ? -1 : 1;
-	if (h->iteration == k->iteration) {
+	k->lie = !w->calm && chance(w, 30) ? (enum lie)(1 + next_random(w) % 3) : TRUE;
+	if (h->iteration == k->iteration && k->lie != NOTHING) {
 		h->staged[id].generation = k->generation;
 		h->staged[id].iteration = k->iteration;
 		h->staged[id].sample = k->pushes < 0 ? -1 : k->sample;
 		h->staged[id].bad = !w->calm && chance(w, 40);
+		h->staged[id].sequence = k->sequence + (k->lie == OTHER_SEQUENCE);
+		if (k->lie == OTHER_COUNT)
+			h->staged[id].sample = k->pushes < 0 ? k->sample : -1;
+		seen.lies += k->lie != TRUE;
 	}
 	say(w, id, R_PUSH);
 	if (chance(w, 8))
@@ -1136,6 +1225,17 @@ static void sum_again(struct world *w)
 	pump(w);
 }
 
+static void sum_late(struct world *w)
+{
+	uint64_t due = w->lead ? gate_sum_due(w->lead) : 0;
+
+	if (!due || due == w->late)
+		return;
+	w->late = due;
+	gate_sum_late(w->lead);
+	pump(w);
+}
+
 static void trouble(struct world *w, uint64_t what)
 {
 	int id = (int)(next_random(w) % WORKERS);
@@ -1181,8 +1281,10 @@ static void one_step(struct world *w)
 		shards_step(w);
 	else if (what < 76)
 		supervisor_step(w);
-	else if (what < 78)
+	else if (what < 77)
 		sum_again(w);
+	else if (what < 78)
+		sum_late(w);
 	else if (what < 80) {
 		if (w->cut_busy == 2 && w->lead && chance(w, 2)) {
 			w->forking = 0;
@@ -1261,6 +1363,7 @@ static void runs(struct gate_options options)
 	assert_true(seen.leads > 100 && seen.fills > 100 && seen.diverged > 20 && seen.cuts > 50);
 	assert_true(seen.refused > 20 && seen.again > 20 && seen.steps_told > 5 && seen.rolled > 0);
 	assert_true(seen.empty > 20 && seen.rolled < 200);
+	assert_true(seen.lies > 100 && seen.liars > 50 && seen.missing > 5);
 	assert_true(!options.backup || seen.late > 100);
 }
 

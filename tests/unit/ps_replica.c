@@ -497,22 +497,38 @@ static void what_is_final_is_added_before_the_push(void **state)
 		if (!(seen[i] >= want && seen[i] <= want))
 			fail_msg("parameter %zu is %g", i, (double)seen[i]);
 	}
-	/* What was said is taken back: the lead is told, and it is in no later sum. */
+	/* What was said can't be taken back, by no push of another kind; and a part behind the push
+	 * changes nothing. */
 	sum(2, 1, "r0", 0);
 	fill(&a, 1.0f);
+	fill(&b, 2.0f);
 	push(&a, 1, 0);
 	part(&b, 1, 0, DENSE);
 	(void)stat_of("iteration");
 	say(b.call,
 	    "push worker=w1 generation=1 incarnation=0 sequence=2 iteration=1 count=0 dense=0 "
 	    "rows=0\n");
-	assert_true(closing(b.call));
-	refused(lead, "fabric");
+	refused(b.call, "bad-request");
+	say(b.call,
+	    "push worker=w1 generation=1 incarnation=0 sequence=3 iteration=1 count=1 dense=1 "
+	    "rows=0 map-offset-bytes=0 map-bytes=%zu\n",
+	    DENSE * sizeof(float));
+	refused(b.call, "bad-request");
+	char line[160];
+	struct error err;
+	int len = snprintf(line, sizeof line,
+			   "push worker=w1 generation=1 incarnation=0 sequence=2 iteration=1 "
+			   "count=1 dense=1 rows=0 bytes=%zu\n",
+			   DENSE * sizeof(float));
+	assert_int_equal(
+		call_send(b.call, line, (size_t)len, b.dense, DENSE * sizeof(float), &err), 0);
+	refused(b.call, "bad-request");
 	float before = seen[0];
-	sum(3, 1, "r0", 0);
+	push(&b, 1, 0);
+	part(&b, 1, 0, DENSE);
 	assert_true(closing(lead));
-	apply(3, 1, 1);
-	assert_float_equal(seen[0], before - 1.0f, 0);
+	apply(2, 1, 1);
+	assert_float_equal(seen[0], before - 3.0f, 0);
 	/* Parts of a worker that is thrown away are not waited for, nor added. */
 	part(&b, 2, 0, DENSE);
 	say(lead, "throw incarnation=0 worker=w1 generation=1\n");
@@ -531,6 +547,119 @@ static void what_is_final_is_added_before_the_push(void **state)
 	    "part worker=w1 generation=2 incarnation=0 sequence=3 iteration=2 begin=0 length=1 "
 	    "map-offset-bytes=0 map-bytes=64\n");
 	refused(b.call, "bad-request");
+	call_close(a.call);
+	call_close(b.call);
+	stop(0);
+}
+
+/* The next record says that of w's push, as it was added. */
+static void assert_summed(const struct worker *w, unsigned sequence, unsigned count)
+{
+	struct error err;
+	uint64_t number;
+
+	assert_int_equal(call_receive(lead, &record, &err), 0);
+	assert_true(record_is(&record, "summed"));
+	assert_string_equal(record_get(&record, "worker"), w->id);
+	assert_int_equal(record_u64(&record, "generation", 1, 1, &number, &err), 0);
+	assert_int_equal(record_u64(&record, "sequence", sequence, sequence, &number, &err), 0);
+	assert_int_equal(record_u64(&record, "count", count, count, &number, &err), 0);
+}
+
+static void push_as(struct worker *w, unsigned sequence, unsigned count)
+{
+	say(w->call,
+	    "push worker=%s generation=1 incarnation=0 sequence=%u iteration=0 count=%u dense=1 "
+	    "rows=0 map-offset-bytes=0 map-bytes=%zu\n",
+	    w->id, sequence, count, DENSE * sizeof(float));
+}
+
+/* Answered behind the sum. */
+static void hold(unsigned epoch, const char *lines)
+{
+	say(lead, "hold incarnation=0 epoch=%u bytes=%zu\n%s", epoch, strlen(lines), lines);
+}
+
+static void one_push_of_a_member_is_added_and_named(void **state)
+{
+	(void)state;
+	start(0);
+	struct worker a = worker("w0"), b = worker("w1");
+	fill(&a, 1.0f);
+	fill(&b, 2.0f);
+	sum(1, 0, "r0", 0);
+	push_as(&a, 4, 8);
+	assert_true(closing(a.call));
+	/* Said again it is the same; another one it can't be, also of one that was not looked at. */
+	push_as(&a, 4, 8);
+	assert_true(closing(a.call));
+	push_as(&a, 5, 8);
+	refused(a.call, "bad-request");
+	push_as(&a, 3, 8);
+	refused(a.call, "bad-request");
+	push_as(&a, 4, 9);
+	refused(a.call, "bad-request");
+	assert_non_null(strstr(record.text, "sequence 4 of 8 samples is staged"));
+	push_as(&b, 9, 2);
+	assert_true(closing(b.call));
+	assert_summed(&a, 4, 8);
+	assert_summed(&b, 9, 2);
+	assert_true(closing(lead));
+	/* A newer epoch says it, too, and one that is asked for again. */
+	for (int turn = 0; turn < 2; turn++) {
+		sum(2, 0, "r0", 0);
+		assert_summed(&a, 4, 8);
+		assert_summed(&b, 9, 2);
+		assert_true(closing(lead));
+	}
+	call_close(a.call);
+	call_close(b.call);
+	stop(0);
+}
+
+static void who_told_the_lead_alone_is_named(void **state)
+{
+	struct error err;
+
+	(void)state;
+	start(0);
+	struct worker a = worker("w0"), b = worker("w1");
+	fill(&a, 1.0f);
+	sum(1, 0, "r0", 0);
+	push_as(&a, 1, 1);
+	assert_true(closing(a.call));
+	/* What is here is no matter, and strangers are nobody; of another epoch nothing is said. */
+	hold(1, "part worker=w0 generation=1 sequence=1 unit=0 count=1\n"
+		"part worker=w1 generation=7 sequence=1 unit=0 count=1\n"
+		"part worker=x generation=1 sequence=1 unit=0 count=1\n");
+	hold(2, "part worker=w0 generation=1 sequence=2 unit=0 count=1\n");
+	hold(1, "part worker=w1 generation=1 sequence=1 unit=0 count=1\n");
+	assert_int_equal(call_receive(lead, &record, &err), 0);
+	assert_true(record_is(&record, "refused"));
+	assert_string_equal(record_get(&record, "worker"), "w1");
+	assert_non_null(strstr(record.text, "sequence 1, of 1 samples"));
+	assert_true(closing(lead));
+	assert_string_equal(record_get(&record, "refused"), "1");
+	for (int i = 0; i < 3; i++)
+		assert_true(closing(lead));
+	/* Another count than the lead was told. */
+	say(lead, "sum incarnation=0 epoch=2 iteration=0 replicas=r0 bytes=82\n"
+		  "member worker=w1 generation=1 replica=r0\n"
+		  "member worker=w0 generation=1 replica=r0\n");
+	hold(2, "part worker=w0 generation=1 sequence=1 unit=0 count=2\n");
+	assert_int_equal(call_receive(lead, &record, &err), 0);
+	assert_true(record_is(&record, "refused"));
+	assert_string_equal(record_get(&record, "worker"), "w0");
+	assert_true(closing(lead));
+	assert_true(closing(lead));
+	/* When it is summed it is too late to ask. */
+	say(lead, "sum incarnation=0 epoch=3 iteration=0 replicas=r0 bytes=41\n"
+		  "member worker=w0 generation=1 replica=r0\n");
+	assert_summed(&a, 1, 1);
+	assert_true(closing(lead));
+	hold(3, "part worker=w0 generation=1 sequence=2 unit=0 count=1\n");
+	assert_true(closing(lead));
+	assert_int_equal(stat_of("epoch"), 3);
 	call_close(a.call);
 	call_close(b.call);
 	stop(0);
@@ -745,6 +874,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(gradients_stay_where_they_are),
 		cmocka_unit_test(what_is_final_is_added_before_the_push),
+		cmocka_unit_test(one_push_of_a_member_is_added_and_named),
+		cmocka_unit_test(who_told_the_lead_alone_is_named),
 		cmocka_unit_test(who_writes_meanwhile_spoils_nothing_else),
 		cmocka_unit_test(what_cant_be_added_is_named_again),
 		cmocka_unit_test(sums_of_all_hosts_are_stepped_with),

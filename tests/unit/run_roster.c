@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-static char shared[] = "shared", local[] = "local", bsp[] = "bsp";
+static char shared[] = "shared", local[] = "local", bsp[] = "bsp", none[] = "", agents[] = "agent", each[] = "each";
 static struct job job = {.batch = 100, .workers = 3, .servers = 2, .data = {.count = 3}};
 
 static int begin(void **state)
@@ -24,6 +24,8 @@ static int begin(void **state)
 	job.partitions = shared;
 	s->base = event_base_new();
 	job.sync = bsp;
+	job.trainer = none;
+	job.trainer_kind = agents;
 	return sup_hosts_init(s, &err) == 0 ? sup_roster_fill(s, &err) : -1;
 }
 
@@ -57,6 +59,25 @@ static void as_many_as_the_job_says(void **state)
 	assert_null(sup_find(s, "w3"));
 	assert_null(sup_find_of(s, &role_server, "w1"));
 	assert_true(sup_off(s, &role_worker));
+}
+
+static void trainers_of_ones_own(void **state)
+{
+	struct supervisor *s = *state;
+	struct error err;
+	sup_roster_free(s);
+	job.trainer = agents; /* any command */
+	assert_int_equal(sup_roster_fill(s, &err), 0);
+	expect(s, "shardd bpt-monitor lead w0 w1 w2");
+	assert_string_equal(sup_lead(s)->id, "lead");
+	assert_true(sup_goes_back(sup_find(s, "w1")));
+	sup_roster_free(s);
+	job.trainer_kind = each;
+	assert_int_equal(sup_roster_fill(s, &err), 0);
+	expect(s, "shardd bpt-monitor w0 w1 w2");
+	assert_null(sup_lead(s));
+	assert_false(sup_goes_back(sup_find(s, "w1")));
+	assert_ptr_equal(sup_find(s, "w1")->role, sup_trainers(s));
 }
 
 static void one_that_leaves_makes_room_for_another(void **state)
@@ -165,6 +186,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(as_many_as_the_job_says, begin, end),
+		cmocka_unit_test_setup_teardown(trainers_of_ones_own, begin, end),
 		cmocka_unit_test_setup_teardown(one_that_leaves_makes_room_for_another, begin, end),
 		cmocka_unit_test_setup_teardown(each_worker_has_its_file_where_files_are_theirs,
 						begin, end),

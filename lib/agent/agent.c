@@ -1,0 +1,311 @@
+/* agent: see agent.h. Here: beginning, waiting for whatever comes first, ending. */
+#include "agent/agent_internal.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HELD_SECONDS 1.0   /* a `next` that can't be answered is held back so long */
+#define CLOSED_SECONDS 2.0 /* a trainer that has closed its end is about to end, or broken */
+#define LIVES_PAUSE_SECONDS 0.05
+
+static int stopped(const struct agent *a)
+{
+	return a->options.stop && *a->options.stop;
+}
+
+/* ---- making ---- */
+
+/* shardd says what we hold; what we do not know of was an answer that got lost. */
+static int take_held(const struct piece *p, void *owner, struct error *err)
+{
+	struct agent *a = owner;
+	for (size_t i = 0; i < a->batch.range_count; i++)
+		if (a->batch.range[i].id == p->id)
+			return 0;
+	return stock_knows(&a->stock, p->id) ? 0 : stock_add(&a->stock, p, err);
+}
+
+/* name NULL: value is NAME=VALUE. */
+static int add_env(struct agent *a, const char *name, const char *value, struct error *err)
+{
+	char *setting = NULL;
+	int failed = name ? asprintf(&setting, "%s=%s", name, value) < 0
+			  : !(setting = strdup(value));
+	if (failed)
+		return error_set(err, ERROR_OS, "", "out of memory");
+	a->env[a->env_count++] = setting;
+	return 0;
+}
+
+static int make_env(struct agent *a, struct error *err)
+{
+	const struct agent_options *o = &a->options;
+	a->env = calloc(o->command.env_count + 3, sizeof *a->env);
+	if (!a->env)
+		return error_set(err, ERROR_OS, "", "out of memory");
+	if (add_env(a, "PACELINE_ID", o->id, err) != 0 ||
+	    (a->resume && add_env(a, "PACELINE_RESUME", a->resume, err) != 0))
+		return -1;
+	for (size_t i = 0; i < o->command.env_count; i++)
+		if (add_env(a, NULL, o->command.env[i], err) != 0)
+			return -1;
+	a->options.command.env = (const char *const *)a->env;
+	a->options.command.env_count = a->env_count;
+	return 0;
+}
+
+int agent_new(struct agent **out, const struct agent_options *options, struct error *err)
+{
+	const struct agent_options *o = options;
+	struct shards_options shards = {.path = o->shards,
+					.worker = o->id,
+					.wait_seconds = o->wait_seconds,
+					.answer_seconds = o->answer_seconds,
+					.stop = o->stop,
+					.held = take_held};
+	struct meter_options meter = {.id = o->id,
+				      .monitor = o->monitor,
+				      .load_root = o->load_root ? o->load_root : "",
+				      .report_every = o->report_every,
+				      .report_seconds = o->report_seconds,
+				      .log = o->log,
+				      .owner = o->owner};
+	struct agent *a = calloc(1, sizeof *a);
+	if (!a)
+		return error_set(err, ERROR_OS, "", "out of memory");
+	a->options = *o;
+	a->command = (struct command){.pid_fd = -1, .to = -1, .from = -1};
+	a->lead.options = (struct conversation_options){.path = o->lead,
+							.worker = o->id,
+							.wait_seconds = o->wait_seconds,
+							.answer_seconds = o->answer_seconds,
+							.stop = o->stop,
+							.once = 1};
+	actions_start(&a->actions, o->id, o->batch);
+	a->actions.log = o->log;
+	a->actions.owner = o->owner;
+	shards.owner = a;
+	if (agent_resume(a, err) != 0 || make_env(a, err) != 0 || shards_new(&a->shards, &shards, err) != 0 ||
+	    meter_new(&a->meter, &meter, err) != 0) {
+		agent_free(a);
+		return -1;
+	}
+	*out = a;
+	return 0;
+}
+
+void agent_free(struct agent *a)
+{
+	if (!a)
+		return;
+	command_close(&a->command);
+	words_end(&a->words);
+	conversation_close(&a->lead);
+	shards_free(a->shards);
+	meter_free(a->meter);
+	stock_free(&a->stock);
+	batch_free(&a->batch);
+	for (size_t i = 0; i < a->env_count; i++)
+		free(a->env[i]);
+	free(a->env);
+	agent_save_free(a);
+	free(a);
+}
+
+/* ---- waiting ---- */
+
+enum { POLL_WORDS, POLL_ANSWER, POLL_END, POLL_WAKE, POLL_LEAD, POLL_SHARDS, POLLS };
+
+static void poll_set(struct pollfd *p, int fd, int wanted, short events)
+{
+	*p = (struct pollfd){.fd = wanted ? fd : -1, .events = events};
+}
+
+/* When something is to be done though nothing comes; INFINITY: never. */
+static double next_deadline(const struct agent *a)
+{
+	double at = INFINITY;
+	if (a->word == WORD_NEXT)
+		at = a->word_at + HELD_SECONDS;
+	if (a->stop_at > 0)
+		at = fmin(at, a->stop_at + a->options.grace_seconds);
+	return at;
+}
+
+static int milliseconds(double deadline, double now)
+{
+	if (isinf(deadline))
+		return -1;
+	return deadline <= now ? 0 : (int)fmin(ceil((deadline - now) * 1e3), 1e6);
+}
+
+/* Until something comes. */
+static void wait_event(struct agent *a, struct pollfd p[POLLS])
+{
+	double now = clock_mono();
+	int ms = milliseconds(next_deadline(a), now);
+	int listens = a->word == WORD_NONE && a->words.answer_len == 0 && !a->words.closed;
+	poll_set(&p[POLL_WORDS], a->words.from, listens, POLLIN);
+	poll_set(&p[POLL_ANSWER], a->words.to, a->words.answer_len > 0, POLLOUT);
+	poll_set(&p[POLL_END], a->command.pid_fd, !a->command.ended, POLLIN);
+	poll_set(&p[POLL_WAKE], a->options.wake, a->stop_at <= 0, POLLIN);
+	poll_set(&p[POLL_LEAD], a->lead.call ? call_fd(a->lead.call) : -1, 1, POLLIN);
+	poll_set(&p[POLL_SHARDS], shards_fd(a->shards), shards_asked(a->shards), POLLIN);
+	if ((listens && words_waiting(&a->words)) ||
+	    (a->lead.call && call_buffered(a->lead.call)))
+		ms = 0;
+	if (poll(p, POLLS, ms) < 0)
+		for (int i = 0; i < POLLS; i++)
+			p[i].revents = 0;
+}
+
+/* ---- a life ---- */
+
+/* The trainer went, or closed its end, before it was told that there is no more. */
+static int gone(struct agent *a, struct error *err)
+{
+	double until = clock_mono() + CLOSED_SECONDS;
+	struct pollfd p = {.fd = a->command.pid_fd, .events = POLLIN};
+	char what[100];
+	while (!command_ended(&a->command) && clock_mono() < until)
+		poll(&p, 1, milliseconds(until, clock_mono()));
+	if (!a->command.ended)
+		return error_set(err, ERROR_DATA, a->options.command.argv[0],
+				 "has closed PACELINE_IN or PACELINE_OUT, and runs on");
+	const struct node_end *end = &a->command.end;
+	end_text(end, what, sizeof what);
+	if (end->signal || end->status)
+		return error_set(err, end_status(end), a->options.command.argv[0],
+				 "the trainer ended: %s", what);
+	return error_set(err, ERROR_DATA, a->options.command.argv[0],
+			 "the trainer ended (exit status 0) before it was told state=end; %llu rows "
+			 "of a batch that it had go back",
+			 (unsigned long long)(a->given ? a->cut.rows : 0));
+}
+
+/* A stop waits for the batch that the trainer has. */
+static int stop_now(struct agent *a)
+{
+	if (!stopped(a))
+		return 0;
+	if (a->stop_at <= 0)
+		a->stop_at = clock_mono();
+	if (!a->given && a->word != WORD_STEP)
+		return 1;
+	if (clock_mono() < a->stop_at + a->options.grace_seconds)
+		return 0;
+	log_say(LOG_LEVEL_WARNING, "%s has not finished its batch within %g s", a->options.id,
+		a->options.grace_seconds);
+	return 1;
+}
+
+static int events(struct agent *a, const struct pollfd p[POLLS], struct error *err)
+{
+	int result = WORK_OK;
+	if (p[POLL_ANSWER].revents)
+		words_send(&a->words);
+	if (p[POLL_LEAD].revents || (a->lead.call && call_buffered(a->lead.call)))
+		result = agent_hear_lead(a, err);
+	if (result == WORK_OK)
+		result = agent_hear_trainer(a, err);
+	if (result == WORK_OK)
+		result = agent_advance(a, err);
+	return result;
+}
+
+/* From being connected until something ends it: WORK_END: the trainer has ended, after it was told
+ * so; WORK_STOP, WORK_FENCED, WORK_RESET or -1. */
+static int live(struct agent *a, struct error *err)
+{
+	struct pollfd p[POLLS];
+	int result = agent_advance(a, err);
+	while (result == WORK_OK) {
+		if (stop_now(a))
+			return WORK_STOP;
+		wait_event(a, p);
+		result = events(a, p, err);
+		if (result != WORK_OK)
+			break;
+		if (a->word == WORD_NEXT && clock_mono() >= a->word_at + HELD_SECONDS)
+			agent_answer_state(a, "wait");
+		if (command_ended(&a->command))
+			return a->finished && a->command.end.status == 0 && a->command.end.signal == 0
+				       ? WORK_END
+				       : gone(a, err);
+		if (a->words.closed && !a->finished)
+			return gone(a, err);
+	}
+	return result;
+}
+
+/* What is refused, or forgotten by a lead that went, is in the trainer's parameters. */
+static int no_way_back(struct agent *a, int result, struct error *err)
+{
+	return error_set(err, ERROR_TEMPFAIL, result == WORK_FENCED ? a->options.id : a->options.lead,
+			 "%s, and the trainer's parameters have what was not committed: it has to go "
+			 "back to a checkpoint",
+			 result == WORK_FENCED ? "was refused" : "the lead went away");
+}
+
+static int run(struct agent *a, struct error *err)
+{
+	for (;;) {
+		int result = agent_connect(a, err);
+		if (result == WORK_OK && a->command.pid == 0) {
+			if (command_start(&a->command, &a->options.command, err) != 0)
+				return -1;
+			words_start(&a->words, a->command.to, a->command.from);
+		}
+		if (result == WORK_OK)
+			result = live(a, err);
+		if (result != WORK_FENCED && result != WORK_RESET)
+			return result;
+		if (a->trained)
+			return no_way_back(a, result, err);
+		log_say(LOG_LEVEL_INFO, "%s: starting over",
+			result == WORK_FENCED ? "refused" : "the lead went away");
+		agent_forget(a);
+		clock_sleep(LIVES_PAUSE_SECONDS);
+	}
+}
+
+/* The trainer is asked to go, and then made to. */
+static void end_trainer(struct agent *a)
+{
+	double until = clock_mono() + a->options.grace_seconds;
+	struct pollfd p = {.fd = a->command.pid_fd, .events = POLLIN};
+	if (a->command.pid == 0 || command_ended(&a->command))
+		return;
+	command_kill(&a->command, SIGTERM);
+	while (!command_ended(&a->command) && clock_mono() < until)
+		poll(&p, 1, milliseconds(until, clock_mono()));
+	if (!a->command.ended)
+		log_say(LOG_LEVEL_WARNING, "the trainer of %s is killed: it did not end within %g s of "
+			"SIGTERM", a->options.id, a->options.grace_seconds);
+}
+
+int agent_run(struct agent *a, struct node_end *end, struct error *err)
+{
+	*end = (struct node_end){0};
+	int result = run(a, err);
+	int by_itself = result < 0 && a->command.ended && err->code == end_status(&a->command.end);
+	if (by_itself)
+		*end = a->command.end;
+	/* First what others wait for. */
+	if (a->lead.call && a->phase != PHASE_OUT && a->phase != PHASE_ENDED)
+		conversation_close(&a->lead); /* leaves */
+	end_trainer(a);
+	shards_bye(a->shards);
+	command_close(&a->command);
+	meter_report(a->meter);
+	meter_log_spent(a->meter);
+	return result < 0 ? -1 : 0;
+}

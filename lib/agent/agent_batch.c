@@ -1,0 +1,410 @@
+/*
+ * Rows and the lead: a batch is cut, given, pushed.  What is asked of the lead is not waited for:
+ * its answer comes as an event (agent.c).  Pieces are asked of shardd while the trainer computes.
+ */
+#include "agent/agent_internal.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <string.h>
+
+#define DOOR_SECONDS 1.0 /* shardd may hold back an answer for so long when there is nothing */
+#define PAUSE_SECONDS 0.05
+
+uint64_t agent_batch_size(const struct agent *a)
+{
+	return a->actions.size * a->actions.accum;
+}
+
+static int stopped(const struct agent *a)
+{
+	return a->options.stop && *a->options.stop;
+}
+
+/* ---- beginning ---- */
+
+/* A lead that was started again, and a queue that was loaded, have another incarnation. */
+int agent_connect(struct agent *a, struct error *err)
+{
+	double deadline = clock_mono() + a->options.wait_seconds;
+	for (int hello = 1;;) {
+		uint64_t incarnation;
+		int result = hello ? shards_hello(a->shards, err) : WORK_OK;
+		if (result == WORK_OK && a->options.lead)
+			result = conversation_connect(&a->lead, deadline, err);
+		if (result != WORK_OK || !a->options.lead)
+			return result;
+		if (conversation_incarnation(&a->lead, &incarnation, err) != 0)
+			return -1;
+		const char *sync = record_get(call_greeting(a->lead.call), "sync");
+		a->bsp = sync && strcmp(sync, "bsp") == 0;
+		a->lead.generation = shards_generation(a->shards);
+		a->lead.incarnation = shards_incarnation(a->shards);
+		if (incarnation == a->lead.incarnation)
+			return WORK_OK;
+		if (clock_mono() >= deadline)
+			return error_set(err, ERROR_UNAVAILABLE, a->options.lead,
+					 "a lead of incarnation %llu, a queue of %llu",
+					 (unsigned long long)incarnation,
+					 (unsigned long long)a->lead.incarnation);
+		hello = incarnation > a->lead.incarnation;
+		conversation_close(&a->lead);
+		clock_sleep(PAUSE_SECONDS);
+		if (stopped(a))
+			return WORK_STOP;
+	}
+}
+
+void agent_forget(struct agent *a)
+{
+	conversation_close(&a->lead);
+	a->phase = PHASE_OUT;
+	a->asked_count = 0;
+	a->dry = a->none = 0;
+	a->sequence = 0;
+	a->cut.rows = a->cut.ranges = 0;
+	a->batch.range_count = 0;
+	stock_drop(&a->stock);
+}
+
+/* ---- rows ---- */
+
+/* Pieces that are here; it does not wait. */
+static int take_pieces(struct agent *a, struct error *err)
+{
+	while (shards_asked(a->shards)) {
+		struct piece piece;
+		int result = shards_take(a->shards, 0, &piece, err);
+		if (result == WORK_STOP) /* nothing yet */
+			return WORK_OK;
+		if (result == WORK_OK) {
+			a->dry = 0;
+			if (stock_add(&a->stock, &piece, err) != 0)
+				return -1;
+		} else if (result == WORK_WAIT || result == WORK_END) {
+			a->dry = result;
+		} else {
+			return result;
+		}
+	}
+	return WORK_OK;
+}
+
+/* More is asked for when there is no whole batch in hand, or half of what may be held at most. */
+static int ask_pieces(struct agent *a, struct error *err)
+{
+	uint64_t size = agent_batch_size(a), most = size * a->options.ahead, held = a->stock.rows;
+	if (a->dry == WORK_END || shards_asked(a->shards) || (held >= size && held * 2 > most))
+		return WORK_OK;
+	double began = clock_mono();
+	int result = shards_ask(a->shards, most - held, a->dry ? DOOR_SECONDS : 0, err);
+	meter_spend(a->meter, SPENT_SHARDS, began);
+	return result;
+}
+
+/* ---- what the lead is asked ---- */
+
+int agent_ask(struct agent *a, struct record_out *o, struct asked what, const void *payload,
+	      size_t bytes, struct error *err)
+{
+	if (a->asked_count == CONVERSATION_OPEN_MAX)
+		return error_set(err, ERROR_SOFTWARE, a->options.lead, "too many requests at a time");
+	a->asked[(a->asked_first + a->asked_count++) % CONVERSATION_OPEN_MAX] = what;
+	return conversation_ask(&a->lead, o, payload, bytes, err);
+}
+
+static struct asked answered(struct agent *a)
+{
+	struct asked what = a->asked[a->asked_first];
+	a->asked_first = (a->asked_first + 1) % CONVERSATION_OPEN_MAX;
+	a->asked_count--;
+	return what;
+}
+
+static int ask_join(struct agent *a, struct error *err)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	conversation_begin(&a->lead, &o, line, "join");
+	record_add_u64(&o, "size", agent_batch_size(a));
+	record_add_u64(&o, "begins", 1);
+	a->phase = PHASE_JOINING;
+	return agent_ask(a, &o, (struct asked){.kind = ASK_JOIN}, NULL, 0, err);
+}
+
+static int ask_begin(struct agent *a, struct error *err)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	conversation_begin(&a->lead, &o, line, "begin");
+	record_add_u64(&o, "iteration", a->iteration);
+	record_add_u64(&o, "count", a->cut.rows);
+	if (a->options.world > 0)
+		record_add_u64(&o, "world", a->options.world);
+	if (a->takes_empty)
+		record_add_u64(&o, "empty", 1);
+	a->phase = PHASE_BEGINNING;
+	return agent_ask(a, &o, (struct asked){.kind = ASK_BEGIN, .count = a->cut.rows}, NULL, 0,
+			 err);
+}
+
+int agent_push(struct agent *a, struct error *err)
+{
+	static const struct batch nothing;
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	a->push.sequence = ++a->sequence;
+	a->push.iteration = a->iteration;
+	conversation_begin(&a->lead, &o, line, "push");
+	lead_client_add_push(&o, &a->push, a->none ? &nothing : &a->batch);
+	lead_client_add_report(&o, &a->push);
+	a->phase = PHASE_PUSHING;
+	return agent_ask(a, &o, (struct asked){.kind = ASK_PUSH}, NULL, 0, err);
+}
+
+/* An iteration of the others. */
+static int push_nothing(struct agent *a, struct error *err)
+{
+	a->push = (struct exchange_push){.size = agent_batch_size(a)};
+	return agent_push(a, err);
+}
+
+static int ask_end(struct agent *a, struct error *err)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	conversation_begin(&a->lead, &o, line, "end");
+	a->phase = PHASE_ENDING;
+	meter_report(a->meter); /* no batch follows */
+	return agent_ask(a, &o, (struct asked){.kind = ASK_END}, NULL, 0, err);
+}
+
+/* ---- what it answers ---- */
+
+static void obey(struct agent *a)
+{
+	double began = clock_mono();
+	if (!a->actions.news)
+		return;
+	if (actions_resize(&a->actions)) /* what was measured was about another size */
+		meter_report(a->meter);
+	actions_obey(&a->actions, a->iteration);
+	meter_spend(a->meter, SPENT_ACTIONS, began);
+}
+
+static int read_iteration(struct agent *a, struct error *err)
+{
+	if (record_u64(&a->lead.record, "iteration", 0, UINT64_MAX, &a->iteration, err) != 0)
+		return error_wrap(err, a->options.lead);
+	return WORK_OK;
+}
+
+static int on_joined(struct agent *a, struct error *err)
+{
+	a->phase = PHASE_IN;
+	int result = read_iteration(a, err);
+	obey(a);
+	return result;
+}
+
+static int on_begun(struct agent *a, uint64_t count, struct error *err)
+{
+	const struct record *r = &a->lead.record;
+	uint64_t members = 0, samples = 0;
+	if (record_u64_opt(r, "members", 0, UINT32_MAX, &members, err) != 0 ||
+	    record_u64_opt(r, "samples", 0, UINT64_MAX, &samples, err) != 0)
+		return error_wrap(err, a->options.lead);
+	if (samples == 0) { /* it is to be said again, if it was not already */
+		int again = a->phase == PHASE_BEGINNING;
+		for (size_t i = 0; i < a->asked_count; i++)
+			again &= a->asked[(a->asked_first + i) % CONVERSATION_OPEN_MAX].kind !=
+				 ASK_BEGIN;
+		if (again)
+			a->phase = PHASE_IN;
+		return WORK_OK;
+	}
+	a->phase = PHASE_READY;
+	a->none = count == 0;
+	a->weight = a->bsp ? (double)members * (double)count / (double)samples : 1;
+	return WORK_OK;
+}
+
+static void account(struct agent *a)
+{
+	struct tally_batch b = {.time = a->push.time,
+				.compute = a->push.time,
+				.wait = a->waited + clock_mono() - a->stepped_at,
+				.samples = a->cut.rows};
+	meter_batch(a->meter, a->iteration, a->actions.accum, &b);
+}
+
+static int on_pushed(struct agent *a, struct error *err)
+{
+	int dropped = record_get(&a->lead.record, "dropped") != NULL;
+	if (!a->none) {
+		account(a);
+		a->cut.rows = 0;
+		a->batch.range_count = 0;
+	}
+	a->none = 0;
+	a->phase = PHASE_IN;
+	int result = read_iteration(a, err);
+	obey(a);
+	if (result == WORK_OK && a->word == WORD_STEP)
+		agent_answer_step(a, dropped);
+	return result;
+}
+
+static int on_ended(struct agent *a, struct error *err)
+{
+	if (record_get(&a->lead.record, "wait"))
+		return ask_end(a, err);
+	a->phase = PHASE_ENDED;
+	return WORK_OK;
+}
+
+static int on_answer(struct agent *a, struct error *err)
+{
+	struct asked what = answered(a);
+	switch (what.kind) {
+	case ASK_JOIN:
+		return on_joined(a, err);
+	case ASK_BEGIN:
+		return on_begun(a, what.count, err);
+	case ASK_PUSH:
+		return on_pushed(a, err);
+	case ASK_END:
+		return on_ended(a, err);
+	case ASK_SAVED:
+		return WORK_OK;
+	}
+	return WORK_OK;
+}
+
+/* What an `err` means. A loss that is none names the rows. */
+static int refused(struct agent *a, struct error *err)
+{
+	struct error what;
+	if (answered(a).kind == ASK_SAVED) {
+		log_say(LOG_LEVEL_WARNING, "%s: what was saved is of no use any more: %s",
+			a->options.id, a->lead.record.text ? a->lead.record.text : "");
+		return WORK_OK;
+	}
+	int result = conversation_refused(&a->lead, err);
+	if (result != WORK_DIVERGED)
+		return result;
+	what = *err;
+	return error_set(err, ERROR_DATA, a->options.id,
+			 "%.300s; its rows begin with row %llu of shard %llu", what.text,
+			 (unsigned long long)a->batch.range[0].begin,
+			 (unsigned long long)a->batch.range[0].id);
+}
+
+static int hear(struct agent *a, struct error *err)
+{
+	const struct record *r = &a->lead.record;
+	if (record_is(r, "action"))
+		actions_take(&a->actions, r);
+	if (record_is(r, "save"))
+		return agent_save_due(a, r, err);
+	if (!record_is(r, "err") && !record_is(r, "ok"))
+		return WORK_OK;
+	if (a->asked_count == 0)
+		return error_set(err, ERROR_SOFTWARE, a->options.lead, "an answer that nobody wants");
+	return record_is(r, "err") ? refused(a, err) : on_answer(a, err);
+}
+
+int agent_hear_lead(struct agent *a, struct error *err)
+{
+	do {
+		int result = conversation_receive(&a->lead, PATIENT, NULL, err);
+		if (result == WORK_OK)
+			result = hear(a, err);
+		if (result != WORK_OK)
+			return result;
+	} while (call_buffered(a->lead.call));
+	return WORK_OK;
+}
+
+/* ---- going on ---- */
+
+/* A member cuts its next batch, and says what it has. */
+static int begin(struct agent *a, struct error *err)
+{
+	if (a->cut.rows == 0) {
+		if (a->stock.rows < agent_batch_size(a) && !a->dry)
+			return WORK_OK; /* shardd's answer is on its way */
+		if (a->stock.rows == 0 && a->dry == WORK_END)
+			return ask_end(a, err);
+		stock_cut(&a->stock, agent_batch_size(a), &a->cut, &a->batch);
+		if (a->cut.rows > 0 && a->dry == WORK_WAIT)
+			a->dry = 0;
+	}
+	if (a->bsp || a->cut.rows == 0)
+		return ask_begin(a, err);
+	a->weight = 1;
+	a->phase = PHASE_READY;
+	return WORK_OK;
+}
+
+/* Rows have come while the lead was told that there are none, or the end has. */
+static int begin_again(struct agent *a, struct error *err)
+{
+	if (a->cut.rows > 0)
+		return WORK_OK;
+	if (a->stock.rows > 0)
+		return begin(a, err);
+	return a->dry == WORK_END ? ask_end(a, err) : WORK_OK;
+}
+
+static int ready(struct agent *a, int wanted, struct error *err)
+{
+	if (a->none && !a->takes_empty)
+		return push_nothing(a, err);
+	if (wanted)
+		agent_give_batch(a);
+	return WORK_OK;
+}
+
+static int step(struct agent *a, struct error *err)
+{
+	int wanted = a->word == WORD_NEXT;
+	switch (a->phase) {
+	case PHASE_OUT:
+		return wanted ? ask_join(a, err) : WORK_OK;
+	case PHASE_IN:
+		return begin(a, err);
+	case PHASE_BEGINNING:
+		return begin_again(a, err);
+	case PHASE_READY:
+		return ready(a, wanted && !a->given, err);
+	case PHASE_ENDED:
+		if (wanted) {
+			agent_answer_state(a, "end");
+			a->finished = 1;
+		}
+		return WORK_OK;
+	default:
+		return WORK_OK;
+	}
+}
+
+int agent_advance(struct agent *a, struct error *err)
+{
+	enum phase before;
+	do {
+		before = a->phase;
+		int result = take_pieces(a, err);
+		if (result == WORK_OK)
+			result = step(a, err);
+		if (result == WORK_OK && a->phase != PHASE_ENDED)
+			result = ask_pieces(a, err);
+		if (result != WORK_OK)
+			return result;
+	} while (a->phase != before);
+	/* A checkpoint is not held back with a batch that may be long in coming. */
+	if (a->word == WORD_NEXT && a->save.is_due && a->phase != PHASE_READY)
+		agent_answer_state(a, "wait");
+	return WORK_OK;
+}

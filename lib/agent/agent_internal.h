@@ -1,0 +1,121 @@
+/* What the files of the agent share: agent.c (begin, waiting, end), agent_batch.c (rows, the lead),
+ * agent_words.c (the trainer) and agent_save.c (checkpoints). */
+#ifndef PACELINE_AGENT_AGENT_INTERNAL_H
+#define PACELINE_AGENT_AGENT_INTERNAL_H
+
+#include "agent/agent.h"
+#include "agent/stock.h"
+#include "agent/words.h"
+#include "meter/meter.h"
+#include "work/actions.h"
+#include "work/conversation.h"
+#include "work/lead_client.h"
+
+enum phase {
+	PHASE_OUT,     /* no member */
+	PHASE_JOINING, /* asked, and not answered: so are all that end in -ING */
+	PHASE_IN,      /* a member that has not said what its next batch is */
+	PHASE_BEGINNING,
+	PHASE_READY,   /* the iteration has begun; the trainer has its batch, or will */
+	PHASE_PUSHING,
+	PHASE_ENDING,
+	PHASE_ENDED /* the job is finished */
+};
+
+/* What the lead was asked and has not answered, in this order. */
+enum ask { ASK_JOIN, ASK_BEGIN, ASK_PUSH, ASK_END, ASK_SAVED };
+
+struct asked {
+	enum ask kind;
+	uint64_t count; /* of BEGIN: samples */
+};
+
+/* A checkpoint that the trainer is to write, or has. */
+struct save {
+	int is_due;         /* it is to be told, with the next answer */
+	int is_told;        /* and has not said `saved` */
+	uint64_t given_up;  /* times that it was told and need not answer any more */
+	uint64_t iteration;
+	char *cut;          /* directory of the checkpoint */
+	char *dir;          /* in it, the trainer's */
+	char *files;        /* lines for the lead; kept until it is asked for the next one */
+};
+
+enum word { WORD_NONE, WORD_NEXT, WORD_STEP };
+
+struct agent {
+	struct agent_options options;
+	struct command command;
+	char **env; /* of the command: options.command.env and what follows of the others */
+	size_t env_count;
+	struct words words;
+	struct record record; /* the word read last */
+	enum word word;       /* that is not answered yet */
+	double word_at;
+	int takes_empty; /* the trainer takes part in every iteration, also without rows */
+
+	struct shards *shards;
+	struct conversation lead;
+	struct actions actions;
+	struct meter *meter;
+	struct stock stock;
+	int dry; /* WORK_WAIT or WORK_END, as shardd said last; 0: it has more */
+
+	enum phase phase;
+	int bsp;
+	struct asked asked[CONVERSATION_OPEN_MAX]; /* a ring */
+	size_t asked_first, asked_count;
+	uint64_t iteration, sequence;
+	struct stock_cut cut; /* the batch; rows 0: none is cut */
+	struct batch batch;   /* the same, for the lead */
+	int none;             /* of READY and PUSHING: this iteration is without us; what is cut waits */
+	double weight;
+	struct save save;
+	char *resume;    /* what the trainer is to go on from; NULL: nothing */
+	char *resume_of; /* who saved it */
+	uint64_t resume_iteration;
+	int resume_due; /* it was not told yet */
+	struct exchange_push push;
+	int given;    /* the trainer has the batch, and has not said `step` */
+	int trained;  /* it was ever given one: no way back */
+	int finished; /* it was told that there is no more */
+
+	double given_at, stepped_at; /* of the batch; of the one before */
+	double waited; /* seconds in which the trainer waited for this batch */
+	double stop_at; /* when a stop was seen; 0: none was */
+};
+
+/* agent_batch.c. All as trainer.c's: WORK_OK or what ends this life. */
+int agent_connect(struct agent *a, struct error *err);
+void agent_forget(struct agent *a); /* the batch and the stock; the trainer's word stays */
+/* All that can be done without waiting. */
+int agent_advance(struct agent *a, struct error *err);
+/* There is something of the lead. */
+int agent_hear_lead(struct agent *a, struct error *err);
+int agent_push(struct agent *a, struct error *err);
+/* A request that is complete but for its end; its payload stays where it lies. */
+int agent_ask(struct agent *a, struct record_out *o, struct asked what, const void *payload,
+	      size_t bytes, struct error *err);
+uint64_t agent_batch_size(const struct agent *a);
+
+/* agent_words.c */
+int agent_hear_trainer(struct agent *a, struct error *err);
+void agent_give_batch(struct agent *a);
+void agent_answer_step(struct agent *a, int dropped);
+void agent_answer_state(struct agent *a, const char *state);
+/* Not understood, or not done; the trainer may go on. */
+void agent_refuse(struct agent *a, const char *code, const char *why);
+
+/* agent_save.c */
+/* From options.resume; ERROR_DATA for files that are damaged. */
+int agent_resume(struct agent *a, struct error *err);
+/* The lead says that a checkpoint is due. */
+int agent_save_due(struct agent *a, const struct record *r, struct error *err);
+/* What is to be told comes in front of the answer that is being put together. */
+void agent_save_tell(struct agent *a);
+/* The words saved and failed, answered. */
+int agent_saved(struct agent *a, const struct record *r, struct error *err);
+int agent_save_failed(struct agent *a, const struct record *r, struct error *err);
+void agent_save_free(struct agent *a);
+
+#endif

@@ -1,0 +1,191 @@
+/*
+ * The trainer's side: what it says, and what it is told.  It is trusted with nothing: each word is
+ * judged, and one that breaks the order ends it.
+ */
+#include "agent/agent_internal.h"
+
+#include "base/clock.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#define SECONDS_MAX 1e9
+
+/* ---- answers ---- */
+
+static void begin(struct record_out *o, char *line, const char *type)
+{
+	record_begin(o, line, RECORD_LINE_MAX, type);
+}
+
+static void answered(struct agent *a)
+{
+	a->word = WORD_NONE;
+	words_send(&a->words);
+}
+
+void agent_answer_state(struct agent *a, const char *state)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	agent_save_tell(a);
+	begin(&o, line, "ok");
+	record_add(&o, "state", state);
+	words_put(&a->words, &o, NULL);
+	answered(a);
+}
+
+void agent_answer_step(struct agent *a, int dropped)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	agent_save_tell(a);
+	begin(&o, line, "ok");
+	record_add_u64(&o, "iteration", a->iteration);
+	if (dropped)
+		record_add_u64(&o, "dropped", 1);
+	words_put(&a->words, &o, NULL);
+	answered(a);
+}
+
+static void put_range(struct agent *a, const struct stock_range *r)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	const struct piece *p = &r->piece;
+	begin(&o, line, "range");
+	record_add_u64(&o, "begin", p->shuffled ? p->begin : p->begin + r->position);
+	record_add_u64(&o, "length", p->shuffled ? p->length : r->length);
+	if (p->shuffled) {
+		record_add_u64(&o, "seed", p->seed);
+		record_add_u64(&o, "skip", r->position);
+		record_add_u64(&o, "take", r->length);
+	}
+	words_put(&a->words, &o, NULL);
+}
+
+void agent_give_batch(struct agent *a)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	agent_save_tell(a);
+	begin(&o, line, "batch");
+	record_add_u64(&o, "iteration", a->iteration);
+	record_add_u64(&o, "size", a->none ? 0 : a->cut.rows);
+	record_add_u64(&o, "accum", a->actions.accum);
+	record_add_real(&o, "weight", a->weight);
+	record_add_real(&o, "lr-scale", a->actions.scale);
+	words_put(&a->words, &o, NULL);
+	for (size_t i = 0; !a->none && i < a->cut.ranges; i++)
+		put_range(a, &a->cut.range[i]);
+	begin(&o, line, "ok");
+	words_put(&a->words, &o, NULL);
+	a->given = a->trained = 1;
+	a->given_at = clock_mono();
+	a->waited = a->given_at - a->word_at;
+	answered(a);
+}
+
+void agent_refuse(struct agent *a, const char *code, const char *why)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	begin(&o, line, "err");
+	record_add(&o, "code", code);
+	words_put(&a->words, &o, why);
+	words_send(&a->words);
+}
+
+/* The trainer breaks the rules: it is told, and *err says so. */
+static int broken(struct agent *a, const char *code, const char *why, struct error *err)
+{
+	char place[ERROR_PLACE_MAX];
+	words_place(&a->words, place, sizeof place);
+	agent_refuse(a, code, why);
+	return error_set(err, ERROR_DATA, place, "%s", why);
+}
+
+/* ---- words ---- */
+
+static int on_next(struct agent *a, struct error *err)
+{
+	uint64_t empty = 0;
+	struct error why = {0};
+	if (a->given)
+		return broken(a, "order", "'next' before 'step' has said that the batch is trained",
+			      err);
+	if (record_u64_opt(&a->record, "empty", 0, 1, &empty, &why) != 0)
+		return broken(a, "bad-request", why.text, err);
+	a->takes_empty = empty != 0;
+	a->word = WORD_NEXT;
+	a->word_at = clock_mono();
+	return WORK_OK;
+}
+
+/* A loss that is no number goes to the lead as it is: it says that the model has diverged. */
+static int read_loss(const struct record *r, double *loss, struct error *err)
+{
+	const char *text = record_get(r, "loss");
+	*loss = 0;
+	if (text && (!*text || strcasestr(text, "nan") || strcasestr(text, "inf")))
+		*loss = NAN;
+	else if (text)
+		return record_real(r, "loss", -DBL_MAX, DBL_MAX, loss, err);
+	return 0;
+}
+
+static int on_step(struct agent *a, struct error *err)
+{
+	struct exchange_push *push = &a->push;
+	struct error why = {0};
+	double loss, now = clock_mono();
+	if (!a->given)
+		return broken(a, "order", "'step', but there is no batch that was not said to be done",
+			      err);
+	*push = (struct exchange_push){.size = agent_batch_size(a), .time = now - a->given_at};
+	if (record_real_opt(&a->record, "time", 0, SECONDS_MAX, &push->time, &why) != 0 ||
+	    record_real_opt(&a->record, "mem", 0, 1, &push->mem, &why) != 0 ||
+	    read_loss(&a->record, &loss, &why) != 0)
+		return broken(a, "bad-request", why.text, err);
+	push->loss = a->none ? 0 : loss * (double)a->cut.rows;
+	a->stepped_at = now;
+	a->given = 0;
+	a->word = WORD_STEP;
+	a->word_at = now;
+	return agent_push(a, err);
+}
+
+static int take_word(struct agent *a, struct error *err)
+{
+	char why[200];
+	if (record_is(&a->record, "next"))
+		return on_next(a, err);
+	if (record_is(&a->record, "step"))
+		return on_step(a, err);
+	if (record_is(&a->record, "saved"))
+		return agent_saved(a, &a->record, err);
+	if (record_is(&a->record, "failed"))
+		return agent_save_failed(a, &a->record, err);
+	snprintf(why, sizeof why, "'%.60s' is none of next, step, saved, failed", a->record.type);
+	agent_refuse(a, "unknown-request", why);
+	return WORK_OK;
+}
+
+/* Words come one at a time: the next one is read when the one before is answered. */
+int agent_hear_trainer(struct agent *a, struct error *err)
+{
+	while (a->word == WORD_NONE && a->words.answer_len == 0) {
+		int found = words_read(&a->words, &a->record, err);
+		if (found < 0) {
+			agent_refuse(a, "bad-request", err->text);
+			return -1;
+		}
+		if (found != WORDS_ONE)
+			return WORK_OK;
+		int result = take_word(a, err);
+		if (result != WORK_OK)
+			return result;
+	}
+	return WORK_OK;
+}

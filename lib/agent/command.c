@@ -1,0 +1,175 @@
+/* command: see command.h. */
+#include "agent/command.h"
+
+#include "base/clock.h"
+#include "proc/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define REAP_TRIES 200 /* a millisecond apart */
+
+struct pipes {
+	int in[2], out[2]; /* of the command */
+};
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+static void close_pipes(struct pipes *p)
+{
+	for (int i = 0; i < 2; i++) {
+		close_fd(&p->in[i]);
+		close_fd(&p->out[i]);
+	}
+}
+
+static void put_env(const char *const *env, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		const char *equals = strchr(env[i], '=');
+		char *name = strndup(env[i], (size_t)(equals - env[i]));
+		if (!name || setenv(name, equals + 1, 1) != 0)
+			_exit(ERROR_OS);
+		free(name);
+	}
+}
+
+static void put_env_number(const char *name, int number)
+{
+	char text[16];
+	snprintf(text, sizeof text, "%d", number);
+	if (setenv(name, text, 1) != 0)
+		_exit(ERROR_OS);
+}
+
+/* The two ends. Some shells know no descriptors beyond 9. */
+static void give_pipes(const struct pipes *p)
+{
+	int in = fcntl(p->in[0], F_DUPFD_CLOEXEC, COMMAND_OUT + 1);
+	int out = fcntl(p->out[1], F_DUPFD_CLOEXEC, COMMAND_OUT + 1);
+	if (in < 0 || out < 0 || dup2(in, COMMAND_IN) < 0 || dup2(out, COMMAND_OUT) < 0)
+		_exit(ERROR_OS);
+	put_env_number("PACELINE_IN", COMMAND_IN);
+	put_env_number("PACELINE_OUT", COMMAND_OUT);
+}
+
+static _Noreturn void become(const struct command_options *o, const struct pipes *p, pid_t parent)
+{
+	int input = o->input;
+	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	process_signals_reset();
+	if (getppid() != parent) /* it died before we asked to be told */
+		_exit(ERROR_OS);
+	if (input < 0)
+		input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (input < 0 || dup2(input, 0) < 0 || (o->output >= 0 && dup2(o->output, 1) < 0))
+		_exit(ERROR_OS);
+	unsetenv("PACELINE_RESUME");
+	put_env(o->env, o->env_count);
+	if (o->talks) {
+		give_pipes(p);
+	} else { /* of an agent that we run under: not ours to give */
+		unsetenv("PACELINE_IN");
+		unsetenv("PACELINE_OUT");
+	}
+	execvp(o->argv[0], o->argv);
+	int errnum = errno;
+	dprintf(2, "agent: %s: %s\n", o->argv[0], strerror(errnum));
+	_exit(errnum == EAGAIN || errnum == ENOMEM ? ERROR_OS : ERROR_CONFIG);
+}
+
+static int spawn(struct command *c, const struct command_options *o, struct pipes *p,
+		 struct error *err)
+{
+	pid_t parent = getpid();
+	if (o->talks && (pipe2(p->in, O_CLOEXEC) != 0 || pipe2(p->out, O_CLOEXEC) != 0))
+		return error_errno(err, ERROR_OS, o->argv[0], "pipe");
+	c->pid = process_fork();
+	if (c->pid == 0)
+		become(o, p, parent);
+	if (c->pid < 0) {
+		c->pid = 0;
+		return error_errno(err, ERROR_OS, o->argv[0], "fork");
+	}
+	setpgid(c->pid, c->pid);
+	c->pid_fd = (int)syscall(SYS_pidfd_open, c->pid, 0);
+	return c->pid_fd < 0 ? error_errno(err, ERROR_OS, o->argv[0], "pidfd_open") : 0;
+}
+
+int command_start(struct command *c, const struct command_options *options, struct error *err)
+{
+	struct pipes p = {{-1, -1}, {-1, -1}};
+	*c = (struct command){.pid_fd = -1, .to = -1, .from = -1};
+	int result = spawn(c, options, &p, err);
+	if (result == 0 && options->talks) {
+		c->to = p.in[1];
+		c->from = p.out[0];
+		p.in[1] = p.out[0] = -1;
+		fcntl(c->to, F_SETFL, O_NONBLOCK);
+		fcntl(c->from, F_SETFL, O_NONBLOCK);
+	}
+	close_pipes(&p);
+	if (result != 0)
+		command_close(c);
+	return result;
+}
+
+int command_ended(struct command *c)
+{
+	int status;
+	if (c->ended || c->pid == 0)
+		return c->ended;
+	/* First those it leaves, while its zombie still keeps the group's number from others. */
+	siginfo_t info = {0};
+	if (waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
+		return 0;
+	kill(-c->pid, SIGKILL);
+	if (waitpid(c->pid, &status, WNOHANG) != c->pid)
+		return 0;
+	c->ended = 1;
+	c->end = end_of(status);
+	return 1;
+}
+
+void command_kill(struct command *c, int signal)
+{
+	if (c->pid > 0 && !c->ended)
+		kill(-c->pid, signal);
+}
+
+void command_close(struct command *c)
+{
+	command_kill(c, SIGKILL);
+	/* One that the kernel holds (its storage hangs) is left to whoever reaps us. */
+	for (int i = 0; c->pid > 0 && i < REAP_TRIES && !command_ended(c); i++)
+		clock_sleep(0.001);
+	close_fd(&c->pid_fd);
+	close_fd(&c->to);
+	close_fd(&c->from);
+	c->pid = 0;
+}
+
+int command_env_check(const char *setting, struct error *err)
+{
+	const char *equals = strchr(setting, '=');
+	size_t name = equals ? (size_t)(equals - setting) : 0;
+	if (name > 0 && (setting[0] < '0' || setting[0] > '9') &&
+	    strspn(setting, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") ==
+		    name)
+		return 0;
+	return error_set(err, ERROR_USAGE, "--env", "'%.100s' is not NAME=VALUE", setting);
+}

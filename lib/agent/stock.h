@@ -1,0 +1,44 @@
+/*
+ * stock: the rows that an agent holds and has not given to its trainer: pieces in, batches of ranges
+ * out.  Memory only; pure.
+ */
+#ifndef PACELINE_AGENT_STOCK_H
+#define PACELINE_AGENT_STOCK_H
+
+#include "base/error.h"
+#include "work/batch.h"
+#include "work/shards.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* A run of rows of one piece. */
+struct stock_range {
+	struct piece piece;
+	uint64_t position, length; /* positions of the piece's order, as skip and take are */
+};
+
+/* What is cut for one batch. */
+struct stock_cut {
+	struct stock_range range[BATCH_RANGES_MAX];
+	size_t ranges;
+	uint64_t rows;
+};
+
+/* All zero: empty. */
+struct stock {
+	struct piece *piece; /* the first one is to be cut at its skip */
+	size_t first, count, room;
+	uint64_t rows;
+};
+
+void stock_free(struct stock *s);
+int stock_add(struct stock *s, const struct piece *p, struct error *err);
+/* Whether a piece of this id was added and not cut whole. */
+int stock_knows(const struct stock *s, uint64_t id);
+void stock_drop(struct stock *s);
+/* At most so many rows; fewer where there are no more, or their ranges would not fit a push. batch
+ * gets the same ranges, as a push names them. */
+void stock_cut(struct stock *s, uint64_t rows, struct stock_cut *cut, struct batch *batch);
+
+#endif

@@ -1,0 +1,304 @@
+/*
+ * Members that have the parameters themselves: the barrier at which they say what their next batches
+ * are, and the cuts that come to them there.
+ */
+#include "lead/gate_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int bsp(const struct gate *g)
+{
+	return g->options.sync == GATE_BSP;
+}
+
+void gate_takes_part(struct gate *g, const struct gate_who *who)
+{
+	struct worker *w =
+		who->incarnation == g->options.incarnation ? worker_get(g, who->worker) : NULL;
+
+	if (w && g->options.foreign && who->generation > w->fenced && who->generation >= w->newest)
+		w->begins = who->generation;
+}
+
+static int is_beginner(const struct worker *w)
+{
+	return w->generation && w->begins == w->generation;
+}
+
+int gate_tells_all(const struct gate *g)
+{
+	for (const struct worker *w = g->workers; w; w = w->hh.next)
+		if (w->state == WORKER_ACTIVE && !is_beginner(w))
+			return 0;
+	return g->options.foreign;
+}
+
+int gate_is_member(const struct gate *g, const char *worker, uint64_t generation)
+{
+	struct worker *w;
+
+	HASH_FIND_STR(g->workers, worker, w);
+	return w && (w->state == WORKER_ACTIVE || w->state == WORKER_ENDED) &&
+	       w->generation == generation;
+}
+
+/* ---- answers ---- */
+
+void begins_tell(struct gate *g, struct worker *w)
+{
+	struct gate_effect *e = g->effects ? &g->effect[g->effects - 1] : NULL;
+
+	if (!w->owes_save || g->failed)
+		return;
+	w->owes_save = 0;
+	e->save = 1;
+	e->iteration = g->cut_iteration;
+	snprintf(e->worker, sizeof e->worker, "%s", w->id);
+}
+
+/* What is asked again, or answered only so that the member hears of something. */
+void begins_again(struct gate *g, struct worker *w)
+{
+	if (!w->begin_token)
+		return;
+	effect_ok(g, w->begin_token, NULL, "iteration=%llu members=0 samples=0 wait=1",
+		  (unsigned long long)(bsp(g) ? g->open : g->applied));
+	w->begin_token = 0;
+	begins_tell(g, w);
+}
+
+static void answer(struct gate *g, struct worker *w, uint64_t members, uint64_t samples)
+{
+	effect_ok(g, w->begin_token, NULL, "iteration=%llu members=%llu samples=%llu",
+		  (unsigned long long)(bsp(g) ? g->open : g->applied), (unsigned long long)members,
+		  (unsigned long long)samples);
+	w->begin_token = 0;
+	begins_tell(g, w);
+}
+
+/* ---- the barrier ---- */
+
+/* All who are in the open iteration, or would be. */
+struct barrier {
+	size_t begun, strangers; /* members that say what they begin, and those that never do */
+	int complete;            /* all of the former have said so, and are enough */
+	uint64_t members, samples;
+};
+
+static struct barrier look(const struct gate *g)
+{
+	struct barrier b = {.complete = 1};
+	uint64_t world = 0;
+
+	for (const struct worker *w = g->workers; w; w = w->hh.next) {
+		if (w->state != WORKER_ACTIVE)
+			continue;
+		if (!is_beginner(w)) {
+			b.strangers++;
+			continue;
+		}
+		b.begun++;
+		b.complete &= w->begin_token != 0;
+		if (w->batch.world > world)
+			world = w->batch.world;
+		b.samples += w->batch.count;
+		b.members += w->batch.count > 0 || w->batch.with_none;
+	}
+	if (b.begun < world || b.begun == 0)
+		b.complete = 0;
+	return b;
+}
+
+int begins_may_enter(const struct gate *g)
+{
+	return g->options.foreign && bsp(g) && !g->begun && look(g).strangers == 0;
+}
+
+static void pass(struct gate *g, const struct barrier *b)
+{
+	g->begun = 1;
+	for (struct worker *w = g->workers, *next; w; w = next) {
+		next = w->hh.next;
+		if (w->state == WORKER_ACTIVE && w->begin_token)
+			answer(g, w, b->members, b->samples);
+	}
+}
+
+/* ---- cuts ---- */
+
+/* Whether everybody's parameters are what shardd would save now. */
+static int cut_ready(const struct gate *g, const struct barrier *b)
+{
+	if (g->cut != CUT_WANTED)
+		return 0;
+	if (g->lost[0]) /* it is refused */
+		return 1;
+	if (g->settling)
+		return 0;
+	if (!bsp(g))
+		return 1;
+	return g->active == 0 || (!g->begun && b->complete);
+}
+
+static int is_told(const struct worker *w)
+{
+	return is_beginner(w) && (w->state == WORKER_ACTIVE || w->state == WORKER_ENDED);
+}
+
+/* Nobody is left who has what was trained: "" when all is there. */
+static const char *nobody(const struct gate *g)
+{
+	if (g->lost[0])
+		return g->lost;
+	if (g->applied == 0)
+		return "";
+	for (const struct worker *w = g->workers; w; w = w->hh.next)
+		if (is_told(w))
+			return "";
+	return "the trainers";
+}
+
+static void begin_cut(struct gate *g)
+{
+	const char *who = nobody(g);
+
+	if (who[0]) {
+		g->cut = CUT_NONE;
+		effect_err(g, g->cut_token, "cut",
+			   "%s went with parameters that nobody has saved: go back to a checkpoint",
+			   who);
+		return;
+	}
+	g->cut = CUT_SAVING;
+	if (!g->options.commit)
+		gate_saved(g);
+	else if (g->shards_up)
+		effect_add(g, GATE_SAVE);
+}
+
+/* GATE_CUT with all who will be told; those who wait are told now. */
+void begins_saved(struct gate *g)
+{
+	struct gate_effect *e = effect_add(g, GATE_CUT);
+	struct worker *w, *next;
+	size_t n = 0;
+
+	g->cut = CUT_WRITING;
+	g->cut_iteration = g->applied;
+	if (!e || !(e->member = calloc(HASH_COUNT(g->workers) + 1, sizeof *e->member))) {
+		g->failed = 1;
+		return;
+	}
+	e->iteration = g->applied;
+	HASH_ITER(hh, g->workers, w, next)
+	{
+		if (!is_told(w))
+			continue;
+		w->owes_save = 1;
+		snprintf(e->member[n].worker, sizeof e->member[n].worker, "%s", w->id);
+		e->member[n++].generation = w->generation;
+	}
+	e->members = n;
+	struct barrier b = look(g);
+	if (bsp(g) && b.samples > 0 && b.complete)
+		pass(g, &b);
+	HASH_ITER(hh, g->workers, w, next)
+	{
+		if (!w->owes_save)
+			continue;
+		if (w->begin_token) {
+			begins_again(g, w);
+		} else if (w->end_token) {
+			effect_ok(g, w->end_token, NULL, "wait=1");
+			w->end_token = 0;
+			begins_tell(g, w);
+		}
+	}
+}
+
+/* ---- events ---- */
+
+void begins_step(struct gate *g)
+{
+	struct barrier b;
+
+	if (!g->options.foreign || g->quit)
+		return;
+	b = look(g);
+	if (cut_ready(g, &b)) {
+		begin_cut(g);
+		b = look(g);
+	}
+	if (g->cut == CUT_SAVING)
+		return; /* whoever waits goes on behind the cut */
+	if (bsp(g) && !g->begun && b.complete && b.samples > 0 && !g->settling)
+		pass(g, &b);
+}
+
+/* Its record, if it is a member that begins. */
+static struct worker *beginner(struct gate *g, const struct gate_who *who)
+{
+	struct worker *w;
+
+	HASH_FIND_STR(g->workers, who->worker, w);
+	if (!w || who->incarnation != g->options.incarnation || w->state != WORKER_ACTIVE ||
+	    w->generation != who->generation || who->generation <= w->fenced) {
+		effect_err(g, who->token, "fenced", "not a member");
+		return NULL;
+	}
+	if (is_beginner(w))
+		return w;
+	effect_err(g, who->token, "bad-request", "it has not joined with begins=1");
+	return NULL;
+}
+
+void gate_take_part(struct gate *g, const struct gate_who *who, const struct gate_batch *batch)
+{
+	struct worker *w = beginner(g, who);
+
+	if (!w)
+		return;
+	if (bsp(g) && batch->iteration > g->open) {
+		effect_err(g, who->token, "bad-request", "iteration %llu is open",
+			   (unsigned long long)g->open);
+		return;
+	}
+	begins_again(g, w);
+	w->begin_token = who->token;
+	w->connection = who->connection;
+	if (bsp(g) && (batch->iteration < g->open || g->begun)) {
+		begins_again(g, w); /* the answer to what it said before is on its way */
+		return;
+	}
+	w->batch = *batch;
+	if (!bsp(g) && batch->count > 0) {
+		uint64_t least = units_slowest(g); /* as long as it had nothing it held up nobody */
+		if (w->clock < least)
+			w->clock = least;
+		answer(g, w, g->active, batch->count);
+	} else if (w->owes_save) {
+		begins_again(g, w);
+	}
+	units_step(g);
+}
+
+/* w goes. What it has trained goes with it, unless the job is over. */
+void begins_out(struct gate *g, struct worker *w, const char *why)
+{
+	if (w->begin_token)
+		effect_err(g, w->begin_token, "fenced", "%s", why);
+	w->begin_token = 0;
+	w->owes_save = 0;
+	w->batch = (struct gate_batch){0};
+	if (is_beginner(w) && w->samples && !g->finished && !g->lost[0])
+		snprintf(g->lost, sizeof g->lost, "%s", w->id);
+}
+
+/* Who was not told of it yet need not be any more. */
+void begins_cut_over(struct gate *g)
+{
+	for (struct worker *w = g->workers; w; w = w->hh.next)
+		w->owes_save = 0;
+}

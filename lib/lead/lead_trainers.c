@@ -1,0 +1,231 @@
+/*
+ * Checkpoints where the members have the parameters (agent(1)): each one that the gate told writes
+ * its own files by its own means, where it is, and says which.  The lead never reads them.
+ *
+ * A member that goes before it has saved fails the checkpoint; the others are waited for all the
+ * same, so that the directory is not removed under them.
+ */
+#include "lead/lead_internal.h"
+
+#include "base/clock.h"
+
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SAVED_SECONDS 1800.0 /* for the slowest, as for a part */
+
+struct told {
+	char worker[OPTION_ID_MAX];
+	uint64_t generation;
+	int answered;
+	char *path;  /* what it saved; NULL: nothing */
+	char *files; /* lines `file name= bytes= sum=`; NULL: none */
+	size_t files_len;
+};
+
+void lead_trainers_forget(struct lead *l)
+{
+	struct cutting *c = &l->cut;
+
+	for (size_t i = 0; i < c->tolds; i++) {
+		free(c->told[i].path);
+		free(c->told[i].files);
+	}
+	free(c->told);
+	c->told = NULL;
+	c->tolds = 0;
+	if (c->deadline)
+		event_del(c->deadline);
+}
+
+/* ---- beginning ---- */
+
+static void on_deadline(evutil_socket_t fd, short what, void *lead)
+{
+	struct lead *l = lead;
+	struct cutting *c = &l->cut;
+	size_t late = 0;
+
+	(void)fd;
+	(void)what;
+	for (size_t i = 0; i < c->tolds; i++) {
+		if (c->told[i].answered)
+			continue;
+		c->told[i].answered = 1;
+		lead_cut_fail(l, c->told[i].worker, "has not saved in 1800 s");
+		late++;
+	}
+	while (late-- > 0)
+		lead_cut_answered(l);
+}
+
+int lead_trainers_start(struct lead *l, struct event_base *base)
+{
+	l->cut.deadline = evtimer_new(base, on_deadline, l);
+	return l->cut.deadline ? 0 : -1;
+}
+
+void lead_trainers_stop(struct lead *l)
+{
+	lead_trainers_forget(l);
+	if (l->cut.deadline)
+		event_free(l->cut.deadline);
+	l->cut.deadline = NULL;
+}
+
+void lead_trainers_cut(struct lead *l, const struct gate_effect *e)
+{
+	struct cutting *c = &l->cut;
+	struct timeval t = clock_timeval(SAVED_SECONDS);
+
+	lead_trainers_forget(l);
+	c->told = calloc(e->members + 1, sizeof *c->told);
+	if (!c->told) {
+		lead_cut_fail(l, "lead", "out of memory");
+		return;
+	}
+	for (size_t i = 0; i < e->members; i++) {
+		memcpy(c->told[i].worker, e->member[i].worker, sizeof c->told[i].worker);
+		c->told[i].generation = e->member[i].generation;
+	}
+	c->tolds = e->members;
+	c->writing += e->members;
+	event_add(c->deadline, &t);
+}
+
+void lead_trainers_tell(struct lead *l, struct request *rq, const struct gate_effect *e)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+
+	record_begin(&o, line, sizeof line, "save");
+	record_add(&o, "path", l->cut.dir);
+	record_add_u64(&o, "iteration", e->iteration);
+	request_put_record(rq, &o);
+}
+
+/* ---- answers ---- */
+
+void lead_trainers_look(struct lead *l)
+{
+	struct cutting *c = &l->cut;
+	size_t gone = 0;
+
+	for (size_t i = 0; c->busy && i < c->tolds; i++) {
+		struct told *t = &c->told[i];
+		if (t->answered || gate_is_member(l->gate, t->worker, t->generation))
+			continue;
+		t->answered = 1;
+		lead_cut_fail(l, t->worker, "went before it had saved");
+		gone++;
+	}
+	while (gone-- > 0)
+		lead_cut_answered(l);
+}
+
+static struct told *find(struct lead *l, const char *worker, uint64_t generation,
+			 uint64_t iteration)
+{
+	struct cutting *c = &l->cut;
+
+	for (size_t i = 0; c->busy && iteration == c->iteration && i < c->tolds; i++) {
+		struct told *t = &c->told[i];
+		if (!t->answered && t->generation == generation && strcmp(t->worker, worker) == 0)
+			return t;
+	}
+	return NULL;
+}
+
+/* A copy: the client could change mapped memory. -1: no memory. */
+static int keep(struct told *t, const char *path, const struct payload *payload)
+{
+	size_t len = payload ? payload_bytes(payload) : 0;
+
+	if (path && !(t->path = strdup(path)))
+		return -1;
+	if (len == 0)
+		return 0;
+	t->files = malloc(len);
+	if (!t->files)
+		return -1;
+	memcpy(t->files, payload_data(payload), len);
+	t->files_len = len;
+	return 0;
+}
+
+void lead_on_saved(struct request *rq, void *lead)
+{
+	struct lead *l = lead;
+	const struct record *r = request_record(rq);
+	const char *worker, *why = record_get(r, "why");
+	uint64_t generation, incarnation, iteration, failed = 0;
+	struct error err = {0};
+	struct told *t;
+
+	if (record_id(r, "worker", &worker, &err) != 0 ||
+	    record_u64(r, "generation", 1, UINT64_MAX, &generation, &err) != 0 ||
+	    record_u64(r, "incarnation", 0, UINT64_MAX, &incarnation, &err) != 0 ||
+	    record_u64(r, "iteration", 0, UINT64_MAX, &iteration, &err) != 0 ||
+	    record_u64_opt(r, "failed", 0, 1, &failed, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	t = incarnation == l->options.gate.incarnation ? find(l, worker, generation, iteration)
+						       : NULL;
+	if (!t) {
+		request_err(rq, "no-cut", "no checkpoint of iteration %llu waits for %s",
+			    (unsigned long long)iteration, worker);
+		return;
+	}
+	t->answered = 1;
+	if (failed)
+		lead_cut_fail(l, worker, why ? why : "could not save");
+	else if (keep(t, record_get(r, "path"), request_payload(rq)) != 0)
+		lead_cut_fail(l, worker, "out of memory");
+	request_ok(rq, NULL);
+	lead_cut_answered(l);
+}
+
+/* ---- the manifest ---- */
+
+static int add_file(struct ckpt_manifest *m, const struct record *r, struct error *err)
+{
+	const char *name, *sum;
+	uint64_t bytes;
+
+	if (record_text(r, "name", &name, err) != 0 || record_text(r, "sum", &sum, err) != 0 ||
+	    record_u64(r, "bytes", 0, INT64_MAX, &bytes, err) != 0)
+		return -1;
+	if (strlen(sum) != 16 || strspn(sum, "0123456789abcdef") != 16)
+		return error_set(err, ERROR_DATA, NULL, "sum=: '%.40s' is no checksum", sum);
+	return ckpt_add(m, name, bytes, strtoull(sum, NULL, 16), err);
+}
+
+static int add_told(struct ckpt_manifest *m, const struct told *t, struct record *r,
+		    struct error *err)
+{
+	struct record_walk walk = record_walk(t->files, t->files_len);
+	int got;
+
+	if (ckpt_add_saved(m, t->worker, t->path, err) != 0)
+		return error_wrap(err, t->worker);
+	while ((got = t->files ? record_next(&walk, r, err) : RECORD_END) == RECORD_ONE) {
+		if (record_is(r, "file") && add_file(m, r, err) != 0)
+			return error_wrap(err, t->worker);
+	}
+	return got == RECORD_END ? 0 : error_wrap(err, t->worker);
+}
+
+int lead_trainers_files(struct lead *l, struct ckpt_manifest *m, struct error *err)
+{
+	struct cutting *c = &l->cut;
+	struct record *r = malloc(sizeof *r);
+	int result = r ? 0 : error_set(err, ERROR_OS, c->dir, "out of memory");
+
+	for (size_t i = 0; result == 0 && i < c->tolds; i++)
+		result = add_told(m, &c->told[i], r, err);
+	free(r);
+	return result;
+}

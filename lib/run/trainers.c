@@ -1,0 +1,208 @@
+/* trainers: see trainers.h. */
+#include "run/sup.h"
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/random.h"
+
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define PORT_LEAST 20000 /* below those that Linux gives to clients, 32768 and up */
+#define PORT_COUNT 12000
+#define PORT_TRIES 64
+#define STATUS_NOT_EXECUTABLE 126 /* of sh(1) */
+#define STATUS_NOT_FOUND 127
+#define SIGNAL_STATUS 128
+
+const struct role *sup_trainers(const struct supervisor *s)
+{
+	return job_is_foreign(s->job) ? &role_agent : &role_worker;
+}
+
+int sup_goes_back(const struct sup_node *n)
+{
+	return n->role->back ||
+	       (n->role == &role_agent && job_has_foreign_parameters(n->sup->job));
+}
+
+int sup_trainers_can_save(const struct supervisor *s)
+{
+	if (!job_has_foreign_parameters(s->job) || s->phases.now == PHASE_FIRST_CUT)
+		return 1;
+	EACH_OF (n, s, &role_agent)
+		if (n->stage != STAGE_READY)
+			return 0;
+	return 1;
+}
+
+/* ---- where they meet ---- */
+
+void sup_trainers_address(const struct supervisor *s, char *out, size_t max)
+{
+	const struct sup_node *first = sup_first(s, sup_trainers(s));
+	const char *host = first ? first->place.host : "", *at = strrchr(host, '@');
+	snprintf(out, max, "%s", s->hosts.count == 1 || !first ? "127.0.0.1" : at ? at + 1 : host);
+}
+
+static int port_is_free(unsigned port)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int is_free = fd >= 0 && bind(fd, (const struct sockaddr *)&at, sizeof at) == 0;
+	if (fd >= 0)
+		close(fd);
+	return is_free;
+}
+
+/* What is free on another host is not known here: there a port is as good as the next one, and who
+ * finds it taken ends, and is started with another. */
+void sup_trainers_begin(struct supervisor *s)
+{
+	const struct sup_node *first = sup_first(s, sup_trainers(s));
+	unsigned before = s->trainers.port;
+	uint64_t seed = (uint64_t)(clock_mono() * 1e6) ^ ((uint64_t)getpid() << 32);
+	if (!job_is_foreign(s->job))
+		return;
+	for (int i = 0; i < PORT_TRIES; i++) {
+		s->trainers.port = PORT_LEAST + (unsigned)(random_next(&seed) % PORT_COUNT);
+		if (s->trainers.port != before &&
+		    ((first && first->at != 0) || port_is_free(s->trainers.port)))
+			return;
+	}
+}
+
+/* ---- ends ---- */
+
+struct node_end sup_trainer_end(const struct node_end *end)
+{
+	if (!end->seen || end->signal || end->status <= SIGNAL_STATUS ||
+	    end->status >= SIGNAL_STATUS + NSIG)
+		return *end;
+	return (struct node_end){.seen = 1, .signal = end->status - SIGNAL_STATUS};
+}
+
+/* Whoever has trained a batch has not failed by itself. */
+void sup_trainer_ended(struct sup_node *n, const struct node_end *end)
+{
+	const struct node_end own = sup_trainer_end(end);
+	if (!n->role->foreign || n->asked || n->stage == STAGE_STOPPING)
+		return;
+	if (n->watch.worked)
+		n->trials = 0;
+	if (n->place.launcher->class_of(&own) == END_UNRETRYABLE)
+		n->trials++;
+}
+
+int sup_trainer_is_done(const struct sup_node *n, const struct node_end *end)
+{
+	return n->role->foreign && !sup_lead(n->sup) && end->seen && !end->signal && end->status == 0;
+}
+
+int sup_trainer_is_tried_again(const struct sup_node *n, const struct node_end *end)
+{
+	if (!job_has_foreign_parameters(n->sup->job) || sup_count(n->sup, n->role) < 2 ||
+	    n->trials > TRAINERS_TRIES)
+		return 0;
+	switch (end->status) {
+	case ERROR_USAGE:
+	case ERROR_DATA:
+	case ERROR_CONFIG:
+	case STATUS_NOT_EXECUTABLE:
+	case STATUS_NOT_FOUND:
+		return 0; /* of the agent, or of sh: nobody else is to blame */
+	default:
+		return 1;
+	}
+}
+
+/* ---- samples that are trained again ---- */
+
+static void repeated_path(const struct supervisor *s, char *out)
+{
+	dirs_state(&s->dirs, "repeated", out);
+}
+
+int sup_repeated_read(struct supervisor *s, struct error *err)
+{
+	char path[DIRS_PATH_MAX], *text;
+	struct record r;
+	repeated_path(s, path);
+	if (fs_read_file(path, RECORD_LINE_MAX, &text, NULL, err) != 0)
+		return err->code == ERROR_NOINPUT ? 0 : -1;
+	int result = record_first(&r, text, strlen(text), err);
+	if (result == 0)
+		result = record_u64(&r, "samples", 0, UINT64_MAX, &s->trainers.repeated, err);
+	s->trainers.under_way = result == 0 && record_get(&r, "before") != NULL;
+	if (s->trainers.under_way)
+		result = record_u64(&r, "before", 0, UINT64_MAX, &s->trainers.before, err);
+	free(text);
+	return result == 0 ? 0 : error_wrap(err, path);
+}
+
+static int keep(struct supervisor *s)
+{
+	char path[DIRS_PATH_MAX], line[RECORD_LINE_MAX];
+	struct record_out o;
+	struct error err;
+	repeated_path(s, path);
+	record_begin(&o, line, sizeof line, "repeated");
+	record_add_u64(&o, "samples", s->trainers.repeated);
+	if (s->trainers.under_way)
+		record_add_u64(&o, "before", s->trainers.before);
+	size_t len = record_end(&o, NULL);
+	if (len > 0 && fs_replace_file(path, line, len, &err) == 0)
+		return 0;
+	sup_note(s, "retry", "samples that are trained again can't be counted yet: %s: %s", path,
+		 err.text);
+	sup_kick_after(s, 1);
+	return -1;
+}
+
+/* Of a rollback that was not finished more may have been done before than there is now. */
+int sup_repeated_before(struct supervisor *s)
+{
+	struct sup_trainers *t = &s->trainers;
+	uint64_t done = s->progress.stat.samples_done;
+	if (!job_has_foreign_parameters(s->job) || (t->under_way && t->before >= done))
+		return 0;
+	t->before = done;
+	t->under_way = 1;
+	return keep(s);
+}
+
+int sup_repeated_after(struct supervisor *s)
+{
+	struct sup_trainers *t = &s->trainers;
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	if (!t->under_way)
+		return 0;
+	if (!s->progress.stat.known) {
+		sup_ask_stat(s);
+		return -1;
+	}
+	uint64_t done = s->progress.stat.samples_done;
+	uint64_t again = t->before > done ? t->before - done : 0;
+	t->under_way = 0;
+	t->repeated += again;
+	if (keep(s) != 0) {
+		t->under_way = 1;
+		t->repeated -= again;
+		return -1;
+	}
+	record_begin(&o, line, sizeof line, "repeated");
+	record_add_u64(&o, "samples", again);
+	record_add_u64(&o, "in-all", t->repeated);
+	record_add(&o, "checkpoint", s->recover.cut);
+	sup_log(s, &o);
+	if (again > 0)
+		log_say(LOG_LEVEL_INFO, "%llu samples since that checkpoint are trained again",
+			(unsigned long long)again);
+	return 0;
+}

@@ -1,0 +1,66 @@
+/*
+ * trainers: a trainer of the user's own (TRAINER), which an agent(1) runs in a worker's place.
+ *
+ * Where trainers have parameters (TRAINER_KIND=agent), the end of one is what a server's is: all go
+ * back to one cut, which is shardd's queue and what each trainer saved.  Samples that count as done
+ * now, and not in that cut, are trained again: they are counted, over all starts of the job.  The
+ * file STATE/repeated has the sum; while a rollback is under way also what was done before it, so
+ * that a supervisor that comes after a crash counts the same.
+ *
+ * Where each piece of work stands for itself (each, rows) there is no lead, nothing to save, and
+ * nothing goes back: what an agent had in hand is handed out again.
+ *
+ * What an end means: an agent ends as its command does.  128 + n is signal n.  Where there are several
+ * trainers, the end of one makes the others end, often with status 1 or by abort(): so such an end
+ * is tried again, TRAINERS_TRIES times in a row.
+ */
+#ifndef PACELINE_RUN_TRAINERS_H
+#define PACELINE_RUN_TRAINERS_H
+
+#include "base/error.h"
+#include "proc/end.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct supervisor;
+struct sup_node;
+
+#define TRAINERS_TRIES 3
+
+struct sup_trainers {
+	unsigned port;      /* MASTER_PORT of those that are started now */
+	uint64_t repeated;  /* samples, in all starts of the job */
+	uint64_t before;    /* done when the rollback that is under way began */
+	int under_way, loaded; /* before counts; the cut is loaded */
+};
+
+/* Who train: workers of the kit, or agents. */
+const struct role *sup_trainers(const struct supervisor *s);
+/* Whether this node goes back to a cut with the parameters, or what trainers have of them. */
+int sup_goes_back(const struct sup_node *n);
+
+/* Of rank 0's host, as the others reach it. */
+void sup_trainers_address(const struct supervisor *s, char *out, size_t max);
+/* Whether a checkpoint would have what each of them has learnt: all are there, or none was yet. */
+int sup_trainers_can_save(const struct supervisor *s);
+/* They begin together: another port than before. */
+void sup_trainers_begin(struct supervisor *s);
+/* An end as the command's own. */
+struct node_end sup_trainer_end(const struct node_end *end);
+/* It ended: whether that counts as one more try. */
+void sup_trainer_ended(struct sup_node *n, const struct node_end *end);
+/* It ended because nothing is left to do for it, where there is no lead that it has to wait for. */
+int sup_trainer_is_done(const struct sup_node *n, const struct node_end *end);
+/* Whether an end that would happen again may be one that another's has caused. */
+int sup_trainer_is_tried_again(const struct sup_node *n, const struct node_end *end);
+
+/* ---- samples that are trained again ---- */
+
+int sup_repeated_read(struct supervisor *s, struct error *err);
+/* A cut is about to be loaded; shardd has said what is done. -1: it can't be written down yet. */
+int sup_repeated_before(struct supervisor *s);
+/* It is loaded. -1: shardd has not said yet what is done now. */
+int sup_repeated_after(struct supervisor *s);
+
+#endif

@@ -1,0 +1,817 @@
+"""paceline: batches of rows from Paceline's agent(1), for trainers in Python.
+
+    import paceline
+
+    for batch in paceline.batches(state={"model": model, "optimizer": optimizer}):
+        loss = train_on(data[batch.rows])
+        batch.loss = loss
+
+A batch is a list of row numbers. Asking for the next one says that this one is in the model. When a
+checkpoint is due, the state is saved; after a crash it is loaded again, and the rows since then
+come again. Which rows, how many and for whom is decided outside of the trainer.
+
+One file, Python 3.8 or later, nothing else needed: torch is imported by what is for torch only.
+Copy it, or set PYTHONPATH to its directory. The guide is paceline-trainers(7).
+
+Without an agent (PACELINE_IN is not set) batches(samples=N) deals out the rows itself, so that a
+script also runs by hand.
+"""
+from __future__ import annotations
+
+import math
+import os
+import sys
+import threading
+import time
+import traceback
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from urllib.parse import unquote
+
+__all__ = ["Batch", "BatchSampler", "Batches", "Error", "Loader", "Part", "Range", "batches", "ddp_hook"]
+
+LINE_MAX = 4096  # bytes of a record, paceline-record(5)
+MASK = (1 << 64) - 1
+
+
+class Error(RuntimeError):
+    """What Paceline has to complain about."""
+
+
+class AgentGone(Error):
+    """The agent ended: nothing that this process trains now will count."""
+
+
+# ---- records: paceline-record(5) ----
+
+_QUOTED = {code: "%%%02X" % code for code in [*range(0x21), 0x25, 0x7F]}
+
+
+def _record(kind: str, **fields: object) -> bytes:
+    line = kind
+    for name, value in fields.items():
+        line += " %s=%s" % (name.replace("_", "-"), str(value).translate(_QUOTED))
+    return os.fsencode(line + "\n")
+
+
+def _parse(line: bytes) -> Tuple[str, Dict[str, str]]:
+    kind, *fields = os.fsdecode(line).split("\t", 1)[0].split(" ")
+    values = {}
+    for field in fields:
+        name, _, value = field.partition("=")
+        values[name] = unquote(value, errors="surrogateescape") if "%" in value else value
+    return kind, values
+
+
+# ---- the order of rows: paceline-protocol(7), LIFE OF A SHARD ----
+
+
+def _random(seed: int, count: int) -> Sequence[int]:
+    """The first numbers of the SplitMix64 stream whose state is seed."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and count > 64:
+        z = numpy.arange(1, count + 1, dtype=numpy.uint64) * numpy.uint64(0x9E3779B97F4A7C15)
+        z += numpy.uint64(seed & MASK)
+        z = (z ^ (z >> numpy.uint64(30))) * numpy.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> numpy.uint64(27))) * numpy.uint64(0x94D049BB133111EB)
+        z ^= z >> numpy.uint64(31)
+        return z
+    numbers = []
+    for _ in range(count):
+        seed = (seed + 0x9E3779B97F4A7C15) & MASK
+        z = ((seed ^ (seed >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+        numbers.append(z ^ (z >> 31))
+    return numbers
+
+
+def _order(begin: int, length: int, seed: int) -> List[int]:
+    """The rows of a piece in the order in which they are trained."""
+    rows = list(range(begin, begin + length))
+    numbers = _random(seed, length - 1) if length > 1 else []
+    if isinstance(numbers, list):
+        swaps = [z % (j + 1) for z, j in zip(numbers, range(length - 1, 0, -1))]
+    else:
+        numpy = sys.modules["numpy"]
+        swaps = (numbers % numpy.arange(length, 1, -1, dtype=numpy.uint64)).tolist()
+    for j, r in zip(range(length - 1, 0, -1), swaps):
+        rows[j], rows[r] = rows[r], rows[j]
+    return rows
+
+
+class Range(NamedTuple):
+    """Rows that lie side by side, or positions skip to skip+take-1 of a shuffled piece."""
+
+    begin: int
+    length: int
+    seed: Optional[int] = None
+    skip: int = 0
+    take: Optional[int] = None
+
+    @property
+    def count(self) -> int:
+        """How many rows of it are to be trained."""
+        return self.length - self.skip if self.take is None else self.take
+
+    @property
+    def rows(self) -> List[int]:
+        """The numbers of those rows, in the order in which they are to be trained."""
+        return self._cut(self.skip, self.skip + self.count)
+
+    def after(self, count: int) -> List[int]:
+        """Up to count rows that follow in the same piece: very likely, those that come next."""
+        end = self.skip + self.count
+        if self.seed is None and end >= self.length:  # a piece without an order of its own goes on
+            return list(range(self.begin + end, self.begin + end + count))
+        return self._cut(end, min(end + count, self.length))
+
+    def _cut(self, begin: int, end: int) -> List[int]:
+        if self.seed is None:
+            return list(range(self.begin + begin, self.begin + end))
+        piece = (self.begin, self.length, self.seed)
+        rows = _orders.get(piece)
+        if rows is None:
+            while len(_orders) >= 4:  # a batch rarely touches more than two pieces
+                del _orders[next(iter(_orders))]
+            rows = _orders[piece] = _order(*piece)
+        return rows[begin:end]
+
+
+_orders: Dict[Tuple[int, int, int], List[int]] = {}
+
+
+# ---- a batch ----
+
+
+class Part(NamedTuple):
+    """One of the steps that a batch is computed in: see Batch.parts()."""
+
+    rows: List[int]
+    share: float  # of the batch: multiply the mean loss with it
+    last: bool
+
+
+class Batch:
+    """The rows of one iteration that are this trainer's.
+
+    iteration   of the whole job
+    ranges      the rows, as runs
+    rows        the rows, one by one, in the order in which they are to be trained
+    size        how many; 0: the others have rows in this iteration and this trainer has none
+    accum       in how many steps they are to be computed, see parts()
+    weight      multiply the mean loss (or gradient) with it, and an unweighted mean over all
+                trainers is the mean over all samples. ddp_hook() does that by itself
+    lr_scale    multiply the learning rate with it (1 until an action says otherwise)
+    loss        set it: the mean loss over the batch, a number or a tensor of one
+    """
+
+    __slots__ = ("iteration", "ranges", "size", "accum", "weight", "lr_scale", "loss", "applied",
+                 "waited", "_source", "_given", "_rows", "_events")
+
+    def __init__(self, source: "Batches", iteration: int, ranges: List[Range], size: int,
+                 accum: int = 1, weight: float = 1.0, lr_scale: float = 1.0) -> None:
+        self._source: Optional[Batches] = source
+        self.iteration = iteration
+        self.ranges = ranges
+        self.size = size
+        self.accum = accum
+        self.weight = weight
+        self.lr_scale = lr_scale
+        self.loss: Any = None
+        self.applied: Optional[bool] = None  # once it is done: whether it counts
+        self.waited = 0.0  # seconds of it that were spent waiting for other trainers
+        self._rows: Optional[List[int]] = None
+        self._events: Dict[Any, Tuple[Any, Any]] = {}  # of a GPU: waits from, to
+        self._given = time.perf_counter()
+
+    def __repr__(self) -> str:
+        return "<batch iteration=%d size=%d>" % (self.iteration, self.size)
+
+    @property
+    def rows(self) -> List[int]:
+        if self._rows is None:
+            rows: List[int] = []
+            for r in self.ranges:
+                rows = r.rows if not rows else rows + r.rows
+            self._rows = rows
+        return self._rows
+
+    def parts(self) -> Iterator[Part]:
+        """The batch in accum steps of nearly equal size, whose gradients are to be summed:
+
+            for part in batch.parts():
+                (loss_of(part.rows) * part.share).backward()
+            optimizer.step()
+        """
+        steps = max(1, min(self.accum, self.size))
+        for i in range(steps):
+            begin, end = self.size * i // steps, self.size * (i + 1) // steps
+            yield Part(self.rows[begin:end], (end - begin) / self.size if self.size else 1.0,
+                       i == steps - 1)
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Around what only waits for other trainers (a barrier, a collective of your own): that
+        time does not make this trainer a slow one. ddp_hook() does it for the gradients of DDP."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.waited += time.perf_counter() - began
+
+    def done(self, loss: Any = None) -> bool:
+        """The batch is in the model. Asking for the next one says the same; say it yourself when
+        other work (a validation) comes before that. False: it came too late, and its rows will be
+        trained again."""
+        if self._source is None:
+            raise Error("iteration %d: said twice that the batch is done" % self.iteration)
+        if loss is not None:
+            self.loss = loss
+        source, self._source = self._source, None
+        self.applied = source._step(self)
+        return self.applied
+
+    def _mean_loss(self) -> Optional[float]:
+        if self.loss is None or self.size == 0:
+            return None
+        loss = float(self.loss)
+        if not math.isfinite(loss):
+            _say("the loss of iteration %d is %r" % (self.iteration, loss))
+            return None
+        return loss
+
+
+_current: Optional[Batch] = None  # the batch that ddp_hook() weighs by
+
+
+def _say(text: str) -> None:
+    print("paceline: " + text, file=sys.stderr, flush=True)
+
+
+# ---- where batches come from ----
+
+
+class Batches:
+    """An iterator over batches; made by batches()."""
+
+    def __init__(self) -> None:
+        self.batch: Optional[Batch] = None  # the one that was given last
+        self.dropped = 0  # batches that came too late
+
+    def __iter__(self) -> "Batches":
+        return self
+
+    def __next__(self) -> Batch:
+        global _current
+        if self.batch is not None and self.batch._source is not None:
+            self.batch.done()
+        self.batch = _current = None
+        batch = self._next()
+        if batch is None:
+            raise StopIteration
+        self.batch = _current = batch
+        return batch
+
+    def _next(self) -> Optional[Batch]:
+        raise NotImplementedError
+
+    def _step(self, batch: Batch) -> bool:
+        raise NotImplementedError
+
+
+class _LocalBatches(Batches):
+    """Without an agent: the rows of this process, each once an epoch."""
+
+    def __init__(self, samples: int, size: int, epochs: int, seed: Optional[int], rank: int, world: int) -> None:
+        super().__init__()
+        self._plan = self._batches(samples, size, epochs, seed, rank, world)
+
+    def _batches(self, samples: int, size: int, epochs: int, seed: Optional[int], rank: int,
+                 world: int) -> Iterator[Batch]:
+        iteration = 0
+        for epoch in range(epochs):
+            order = None if seed is None else seed + epoch
+            for begin in range(0, samples, size * world):
+                total = min(size * world, samples - begin)
+                skip = begin + total * rank // world
+                take = begin + total * (rank + 1) // world - skip
+                ranges = [Range(0, samples, order, skip, take)] if take else []
+                yield Batch(self, iteration, ranges, take, weight=world * take / total)
+                iteration += 1
+
+    def _next(self) -> Optional[Batch]:
+        batch = next(self._plan, None)
+        if batch is not None:
+            batch._given = time.perf_counter()
+        return batch
+
+    def _step(self, batch: Batch) -> bool:
+        batch._mean_loss()
+        return True
+
+
+class _AgentBatches(Batches):
+    """From the agent, over the two pipes that it started this process with."""
+
+    def __init__(self, reads: int, writes: int, save: Optional[Callable[[str], Any]],
+                 resume: Optional[Callable[[str], Any]], collective: bool, saves: bool,
+                 samples: Optional[int], background: Optional["_State"]) -> None:
+        super().__init__()
+        self._in, self._out = reads, writes
+        self._unread = b""
+        self._process = os.getpid()
+        self._save, self._resume = save, resume
+        self._word = _record("next", empty=1) if collective else _record("next")
+        self._saves = saves
+        self._samples = samples
+        self._background = background
+        self._writing: Optional[_Writing] = None
+
+    # -- the conversation --
+
+    def _line(self) -> bytes:
+        while True:
+            line, newline, rest = self._unread.partition(b"\n")
+            if newline:
+                self._unread = rest
+                return line
+            if len(self._unread) >= LINE_MAX:
+                raise Error("the agent says more than %d bytes without a newline" % LINE_MAX)
+            try:
+                more = os.read(self._in, 65536)
+            except OSError as error:
+                raise AgentGone("can't hear the agent: %s" % error) from error
+            if not more:
+                raise AgentGone("the agent has ended")
+            self._unread += more
+
+    def _ask(self, word: bytes) -> Tuple[Dict[str, str], List[Tuple[str, Dict[str, str]]]]:
+        """Says a word: the closing ok, and what stood before it."""
+        if os.getpid() != self._process:
+            raise Error("this process was forked from the trainer: only the trainer may ask for batches")
+        try:
+            os.write(self._out, word)
+        except OSError as error:
+            raise AgentGone("can't speak to the agent: %s" % error) from error
+        before: List[Tuple[str, Dict[str, str]]] = []
+        while True:
+            line = self._line()
+            kind, values = _parse(line)
+            if kind == "ok":
+                self._obey(before)
+                return values, before
+            if kind == "err":
+                raise Error("the agent says: %s" % os.fsdecode(line).replace("\t", ": "))
+            before.append((kind, values))
+
+    def _obey(self, records: List[Tuple[str, Dict[str, str]]]) -> None:
+        for kind, values in records:
+            if kind == "resume":
+                self._load(values["path"])
+        for kind, values in records:
+            if kind == "save":
+                self._checkpoint(values["path"])
+
+    def _load(self, path: str) -> None:
+        if self._resume is None:
+            raise Error("this job goes on from %s, and batches() was given no resume= (or state=)" % path)
+        self._resume(path)
+
+    # -- batches --
+
+    def _next(self) -> Optional[Batch]:
+        while True:
+            self._written(wait=False)
+            asked = time.perf_counter()
+            ok, records = self._ask(self._word)
+            state = ok.get("state")
+            if state == "end":
+                self._written(wait=True)
+                return None
+            if state != "wait":
+                return self._given(records)
+            # The agent holds this answer back for a while. Should it not, this is no busy loop.
+            if time.perf_counter() - asked < 0.01:
+                time.sleep(0.01)
+
+    def _given(self, records: List[Tuple[str, Dict[str, str]]]) -> Batch:
+        values: Optional[Dict[str, str]] = None
+        ranges: List[Range] = []
+        for kind, v in records:
+            if kind == "range":
+                seed, take = v.get("seed"), v.get("take")
+                ranges.append(Range(int(v["begin"]), int(v["length"]), int(seed) if seed else None,
+                                    int(v.get("skip") or 0), int(take) if take else None))
+            elif kind == "batch":
+                values = v
+        if values is None:
+            raise Error("the agent's answer has no batch")
+        if self._samples is not None:
+            for r in ranges:
+                if r.begin + r.length > self._samples:
+                    raise Error("the job has a row %d, and this script has %d rows: see SAMPLES or DATA of "
+                                "the job" % (r.begin + r.length - 1, self._samples))
+        return Batch(self, int(values["iteration"]), ranges, int(values["size"]), int(values.get("accum") or 1),
+                     float(values.get("weight") or 1), float(values.get("lr-scale") or 1))
+
+    def _step(self, batch: Batch) -> bool:
+        fields: Dict[str, object] = {}
+        loss = batch._mean_loss()
+        if loss is not None:
+            fields["loss"] = "%.9g" % loss
+        for began, over in batch._events.values():
+            over.synchronize()
+            batch.waited += began.elapsed_time(over) / 1000
+        elapsed = time.perf_counter() - batch._given - batch.waited
+        fields["time"] = "%.6f" % max(elapsed, 1e-6)
+        ok, _ = self._ask(_record("step", **fields))
+        if ok.get("dropped") == "1":
+            self.dropped += 1
+            return False
+        return True
+
+    # -- checkpoints --
+
+    def _checkpoint(self, path: str) -> None:
+        self._written(wait=True)
+        if not self._saves:  # another rank does it for all
+            self._ask(_record("saved"))
+        elif self._background is not None:
+            self._writing = _Writing(self._background, path)
+        elif self._save is None:
+            self._ask(_record("failed", why="batches() was given no save= (or state=)"))
+        else:
+            try:
+                wrote = _wrote(path, self._save(path))
+            except Exception as error:  # a full disk is no reason to stop training
+                self._failed(error)
+            else:
+                self._saved(wrote)
+
+    def _saved(self, path: Optional[str]) -> None:
+        self._ask(_record("saved") if path is None else _record("saved", path=path))
+
+    def _failed(self, error: BaseException) -> None:
+        traceback.print_exception(type(error), error, error.__traceback__)
+        self._ask(_record("failed", why=("%s: %s" % (type(error).__name__, error))[:400]))
+
+    def _written(self, wait: bool) -> None:
+        """Tells what became of a checkpoint that is written beside the training."""
+        writing = self._writing
+        if writing is None or not (wait or writing.finished):
+            return
+        self._writing = None
+        writing.join()
+        if writing.error is not None:
+            self._failed(writing.error)
+        else:
+            self._saved(writing.path)
+
+
+def _wrote(directory: str, said: Any) -> Optional[str]:
+    """What a save function wrote: what it returned, or the directory when something is in it. It is
+    on the disk afterwards."""
+    if said is None or isinstance(said, bool):
+        path = directory if os.path.isdir(directory) and os.listdir(directory) else None
+    else:
+        path = os.path.join(directory, os.fsdecode(said))
+    if path is None:
+        return None
+    files = [path]
+    if os.path.isdir(path):
+        for place, _, names in os.walk(path):
+            files += [place] + [os.path.join(place, name) for name in names]
+    for file in [*files, os.path.dirname(path)]:
+        handle = os.open(file, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    return path
+
+
+# ---- state_dict ----
+
+
+class _State:
+    """Objects with state_dict() and load_state_dict(), as one file."""
+
+    def __init__(self, objects: Mapping[str, Any]) -> None:
+        for name, thing in objects.items():
+            if not (hasattr(thing, "state_dict") and hasattr(thing, "load_state_dict")):
+                raise Error("state: %s has no state_dict() and load_state_dict(): use save= and resume=" % name)
+        self._objects = dict(objects)
+
+    def _things(self) -> Iterator[Tuple[str, Any]]:
+        for name, thing in self._objects.items():
+            # What was trained by DDP is loaded without it, too.
+            yield name, thing.module if type(thing).__name__ == "DistributedDataParallel" else thing
+
+    def copy(self) -> Dict[str, Any]:
+        """The state as it is now, for somebody who writes it while training goes on."""
+        return {name: _copy(thing.state_dict()) for name, thing in self._things()}
+
+    def save(self, directory: str, state: Optional[Dict[str, Any]] = None) -> str:
+        if state is None:
+            state = {name: thing.state_dict() for name, thing in self._things()}
+        torch = sys.modules.get("torch")
+        path = os.path.join(directory, "state.pt" if torch else "state.pickle")
+        if torch:
+            torch.save(state, path)
+        else:
+            import pickle
+
+            with open(path, "wb") as file:
+                pickle.dump(state, file)
+        return path
+
+    def load(self, path: str) -> None:
+        if os.path.isdir(path):
+            names = [name for name in ("state.pt", "state.pickle") if os.path.exists(os.path.join(path, name))]
+            path = os.path.join(path, names[0] if names else "state.pt")
+        if path.endswith(".pickle"):
+            import pickle
+
+            with open(path, "rb") as file:
+                state = pickle.load(file)
+        else:
+            import torch
+
+            state = torch.load(path, map_location="cpu")
+        for name, thing in self._things():
+            if name not in state:
+                raise Error("%s: has no state of %s" % (path, name))
+            thing.load_state_dict(state[name])
+
+
+def _copy(thing: Any) -> Any:
+    if isinstance(thing, Mapping):
+        return {name: _copy(value) for name, value in thing.items()}
+    if isinstance(thing, (list, tuple)):
+        return type(thing)(_copy(value) for value in thing)
+    if hasattr(thing, "detach"):
+        return thing.detach().to("cpu", copy=True)
+    if hasattr(thing, "copy"):
+        return thing.copy()
+    return thing
+
+
+class _Writing(threading.Thread):
+    """A checkpoint that is written while training goes on."""
+
+    def __init__(self, state: _State, directory: str) -> None:
+        super().__init__(daemon=True)
+        self._state, self._directory = state, directory
+        self._copied = state.copy()
+        self.finished = False
+        self.path: Optional[str] = None
+        self.error: Optional[BaseException] = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.path = _wrote(self._directory, self._state.save(self._directory, self._copied))
+        except Exception as error:
+            self.error = error
+        self.finished = True
+
+
+# ---- what a script calls ----
+
+
+def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callable[[str], Any]] = None,
+            resume: Optional[Callable[[str], Any]] = None, collective: bool = False,
+            every_rank_saves: bool = False, background: bool = False, samples: Optional[int] = None,
+            size: int = 64, epochs: int = 1, seed: Optional[int] = 0) -> Batches:
+    """The batches of this trainer, until the job is at its end.
+
+    state       what is saved and loaded: objects with state_dict() and load_state_dict(), by name
+    save        instead of it: a function that writes below the directory it is given, and may
+                return the path of what it wrote
+    resume      the other half: a function that is given that path before the first batch
+    collective  trainers of this job meet in each iteration (DDP): a trainer gets a batch of size 0
+                when only others have rows, and rank 0 saves for all
+    every_rank_saves   with collective: each rank saves what is its own
+    background  state is copied and then written while training goes on
+    samples     how many rows this script has. Under an agent a row beyond them is an error;
+                without one it is needed, and the rest says how the rows are dealt out:
+    size, epochs, seed    rows of a batch; passes over the rows; of their order (None: as they lie)
+    """
+    if state is not None and (save is not None or resume is not None):
+        raise Error("either state=, or save= and resume=")
+    if background and state is None:
+        raise Error("background= needs state=: only that can be copied")
+    rank = 0
+    if collective:
+        try:
+            rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        except (KeyError, ValueError):
+            raise Error("collective=True needs RANK and WORLD_SIZE in the environment: trainctl(1) and "
+                        "torchrun set them") from None
+    else:
+        world = 1
+    kept = _State(state) if state is not None else None
+    if kept is not None:
+        save, resume = kept.save, kept.load
+    words = os.environ.get("PACELINE_IN"), os.environ.get("PACELINE_OUT")
+    if words == (None, None):
+        if samples is None:
+            raise Error("no agent started this process (PACELINE_IN is not set). Start it by agent(1) or "
+                        "trainctl(1), or say samples= to run it by hand")
+        if samples < 0 or size < 1 or epochs < 0:
+            raise Error("samples=%d, size=%d, epochs=%d: that is no number of rows" % (samples, size, epochs))
+        if rank == 0:
+            _say("no agent here: %d rows in batches of %d, %d times, nothing is saved" % (samples, size, epochs))
+        return _LocalBatches(samples, size, epochs, seed, rank, world)
+    try:
+        reads, writes = int(words[0] or ""), int(words[1] or "")
+        os.fstat(reads), os.fstat(writes)
+        os.set_inheritable(reads, False)
+        os.set_inheritable(writes, False)
+    except (ValueError, OSError):
+        raise Error("PACELINE_IN=%s and PACELINE_OUT=%s are not open here: only the process that the agent "
+                    "started may ask for batches" % words) from None
+    return _AgentBatches(reads, writes, save, resume, collective, rank == 0 or every_rank_saves, samples,
+                         kept if background else None)
+
+
+# ---- PyTorch ----
+
+
+class _Hook:
+    """What one model's collectives share."""
+
+    def __init__(self, group: Any) -> None:
+        self.group = group
+        self.total: Any = None  # future: rows of all ranks
+        self.wait: Optional[_Wait] = None
+
+
+class _Wait:
+    """From the moment at which this rank's gradients were there until those of all ranks were."""
+
+    def __init__(self, batch: Batch, device: Any) -> None:
+        self._before, self._batch, self._device = batch.waited, batch, device
+        self._began = time.perf_counter()
+        self._event = self._mark()
+
+    def _mark(self) -> Any:
+        """On a GPU things are begun long before they are done: its own clock knows."""
+        if self._device.type != "cuda":
+            return None
+        import torch
+
+        event = torch.cuda.Event(enable_timing=True)
+        event.record(torch.cuda.current_stream(self._device))
+        return event
+
+    def over(self) -> None:
+        """Of one collective; the last one counts."""
+        if self._event is None:
+            self._batch.waited = self._before + time.perf_counter() - self._began
+        else:
+            self._batch._events[self] = (self._event, self._mark())
+
+
+def ddp_hook(model: Any, group: Any = None) -> None:
+    """Makes DistributedDataParallel take the mean over samples, not over ranks.
+
+    Each rank computes the mean over its own batch as usual; this weighs it by the size of the
+    batch. So batches of unequal sizes, and ranks without rows, give the gradient that one process
+    would compute on all rows. The time in which a rank only waits for the others is taken out of
+    the time of its batch, so that the slow rank is known.
+
+    Call it once, behind DistributedDataParallel(model); batches need collective=True.
+    """
+    import torch.distributed as dist
+
+    model.register_comm_hook(_Hook(group if group is not None else dist.group.WORLD), _weigh)
+
+
+def _weigh(hook, bucket):  # without types: torch compares them with its own
+    import torch
+    import torch.distributed as dist
+
+    batch = _current
+    if batch is None:
+        raise Error("backward() outside of a batch: ddp_hook() does not know how many rows this is")
+    tensor = bucket.buffer()
+    if bucket.index() == 0:  # buckets come in the same order on every rank
+        count = torch.tensor([batch.size], dtype=torch.int64, device=tensor.device)
+        hook.total = dist.all_reduce(count, group=hook.group, async_op=True).get_future()
+        hook.wait = None
+    # Sums of halves would overflow.
+    sums = tensor.float() if tensor.dtype == torch.float16 else tensor
+    if batch.size == 0:
+        sums.zero_()  # also where the mean over no rows is no number
+    else:
+        sums.mul_(batch.size)
+    if bucket.is_last():
+        hook.wait = _Wait(batch, tensor.device)
+    summed = dist.all_reduce(sums, group=hook.group, async_op=True).get_future()
+
+    def mean(both: Any) -> Any:
+        total, value = (future.value()[0] for future in both.value())
+        value.div_(total.clamp(min=1).to(value.dtype))
+        if hook.wait is not None:
+            hook.wait.over()
+        return value if value.dtype == tensor.dtype else value.to(tensor.dtype)
+
+    return torch.futures.collect_all([hook.total, summed]).then(mean)
+
+
+class BatchSampler:
+    """For a DataLoader without workers (num_workers=0):
+
+        sampler = paceline.BatchSampler(paceline.batches(...))
+        for x, y in DataLoader(dataset, batch_sampler=sampler):
+            ...
+            optimizer.step()
+            sampler.done(loss)
+
+    sampler.batch is the batch in hand. A DataLoader with workers asks for batches that it does not
+    train yet, whose sizes nobody can know: that is refused. Loader reads ahead without it.
+    """
+
+    def __init__(self, source: Batches) -> None:
+        self._source = source
+
+    @property
+    def batch(self) -> Batch:
+        if self._source.batch is None:
+            raise Error("no batch is in hand")
+        return self._source.batch
+
+    def done(self, loss: Any = None) -> bool:
+        """The batch in hand is in the model: see Batch.done()."""
+        return self.batch.done(loss)
+
+    def __iter__(self) -> Iterator[List[int]]:
+        while True:
+            batch = self._source.batch
+            if batch is not None and batch.applied is None:
+                raise Error("asked for a batch before done() was said of the one before. DataLoader needs "
+                            "num_workers=0 here; paceline.Loader reads ahead")
+            batch = next(self._source, None)
+            if batch is None:
+                return
+            yield batch.rows
+
+
+class Loader:
+    """Batches with their data; threads read the rows that will likely come next:
+
+        for batch, (x, y) in paceline.Loader(paceline.batches(...), dataset, workers=4):
+
+    dataset has [row] and len(); collate makes one thing of a list of its rows (torch's own way if
+    not given). A batch of size 0 comes with tensors of no rows.
+    """
+
+    def __init__(self, source: Batches, dataset: Any, workers: int = 0,
+                 collate: Optional[Callable[[List[Any]], Any]] = None) -> None:
+        if collate is None:
+            from torch.utils.data import default_collate as collate
+        self._source, self._dataset, self._collate = source, dataset, collate
+        self._workers = workers
+        self._coming: Dict[int, Tuple["Future[List[Any]]", int]] = {}  # row: who reads it, as which one
+
+    def __iter__(self) -> Iterator[Tuple[Batch, Any]]:
+        if not self._workers:
+            for batch in self._source:
+                yield batch, self._one([self._dataset[row] for row in batch.rows])
+            return
+        with ThreadPoolExecutor(self._workers, thread_name_prefix="paceline-loader") as pool:
+            for batch in self._source:
+                self._read(pool, [row for row in batch.rows if row not in self._coming])
+                coming = self._coming
+                rows = [coming[row][0].result()[coming[row][1]] for row in batch.rows]
+                for reading, _ in coming.values():
+                    reading.cancel()  # what was not needed after all
+                self._coming = {}
+                if batch.ranges:
+                    likely = batch.ranges[-1].after(batch.size)
+                    self._read(pool, [row for row in likely if row < len(self._dataset)])
+                yield batch, self._one(rows)
+
+    def _read(self, pool: ThreadPoolExecutor, rows: List[int]) -> None:
+        step = max(1, -(-len(rows) // self._workers))
+        for begin in range(0, len(rows), step):
+            some = rows[begin:begin + step]
+            reading = pool.submit(lambda some: [self._dataset[row] for row in some], some)
+            for i, row in enumerate(some):
+                self._coming[row] = (reading, i)
+
+    def _one(self, rows: List[Any]) -> Any:
+        if rows:
+            return self._collate(rows)
+        return _nothing(self._collate([self._dataset[0]]))
+
+
+def _nothing(data: Any) -> Any:
+    """The same without its rows."""
+    if isinstance(data, Mapping):
+        return {name: _nothing(value) for name, value in data.items()}
+    if isinstance(data, (list, tuple)) and data and hasattr(data[0], "shape"):
+        return type(data)(_nothing(value) for value in data)
+    return data[:0]

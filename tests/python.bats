@@ -1,0 +1,465 @@
+# paceline.py: batches for trainers in Python, by itself and with PyTorch and scikit-learn where they
+# are installed. The other end is paceline_rehearse, which deals out batches, kills and starts again.
+load helper
+
+setup_more() {
+	export PYTHONPATH=$PACELINE_ROOT/scripts/python PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
+	unset PACELINE_IN PACELINE_OUT PACELINE_RESUME RANK WORLD_SIZE
+	EXAMPLES=$PACELINE_ROOT/scripts/examples
+	python=python3
+	python3 -c 'import sys; sys.exit(sys.version_info < (3, 8))' || skip "no python3 (3.8 or later)"
+}
+
+# need MODULE: $python is one that has it.
+need() {
+	for python in python3 /usr/bin/python3; do
+		if $python -c "import $1" 2>/dev/null; then return; fi
+	done
+	skip "no python3-$1"
+}
+
+rehearse() { $python -m paceline_rehearse "$@"; }
+
+# counter.py EPOCHS: counts each row that it trains, in its own checkpoint, and looks at the end.
+counter() {
+	cat >counter.py <<-'END'
+		import json, os, sys, paceline
+		counts = {}
+		def save(directory):
+		    with open(os.path.join(directory, "counts.json"), "w") as file: json.dump(counts, file)
+		def resume(path):
+		    with open(os.path.join(path, "counts.json")) as file:
+		        counts.update({int(row): count for row, count in json.load(file).items()})
+		for batch in paceline.batches(save=save, resume=resume, samples=100):
+		    for row in batch.rows: counts[row] = counts.get(row, 0) + 1
+		    batch.loss = 1.0
+		    if len(sys.argv) > 2: exec(sys.argv[2])
+		assert len(counts) == 100 and set(counts.values()) == {int(sys.argv[1])}, counts
+	END
+}
+
+# ---- rows ----
+
+@test "the order of rows is that of the programs, with numpy and without" {
+	command -v cc >/dev/null || skip "no C compiler"
+	cat >order.c <<-'END'
+		#include "base/random.h"
+		#include <stdio.h>
+		#include <stdlib.h>
+		int main(int argc, char **argv)
+		{
+			(void)argc;
+			size_t count = strtoul(argv[1], NULL, 10);
+			uint32_t *a = malloc((count + 1) * sizeof(*a));
+			random_permute(a, count, strtoull(argv[2], NULL, 10));
+			for (size_t i = 0; i < count; i++)
+				printf("%u\n", a[i]);
+		}
+	END
+	cc -I"$PACELINE_ROOT/lib" -o order order.c "$PACELINE_ROOT/lib/base/random.c"
+	local length seed try
+	for python in python3 /usr/bin/python3; do
+		for length in 0 1 2 63 64 65 66 1000; do
+			for seed in 0 7 18446744073709551615; do
+				./order $length $seed >expected
+				for try in '' 'import numpy'; do
+					if [ -n "$try" ] && ! $python -c "$try" 2>/dev/null; then continue; fi
+					$python -c "$try
+import paceline
+for row in paceline.Range(5, $length, $seed).rows: print(row - 5)" >got
+					diff expected got
+				done
+			done
+		done
+	done
+}
+
+@test "rows of a range: as they lie, a piece in its order, a part of it, what likely comes next" {
+	python3 - <<-'END'
+		from paceline import Range
+		assert Range(3, 4).rows == [3, 4, 5, 6]
+		assert Range(3, 4, None, 1, 2).rows == [4, 5]
+		whole = Range(10, 9, 77).rows
+		assert sorted(whole) == list(range(10, 19)) and whole != sorted(whole)
+		assert Range(10, 9, 77, 2, 3).rows == whole[2:5]
+		assert Range(10, 9, 77, 2, 3).after(3) == whole[5:8]
+		assert Range(10, 9, 77, 7).rows == whole[7:] and Range(10, 9, 77, 7).after(3) == []
+		assert Range(3, 4).after(2) == [7, 8] and Range(3, 4, None, 0, 2).after(2) == [5, 6]
+		assert Range(0, 5, 0).rows != [0, 1, 2, 3, 4]
+	END
+}
+
+@test "by hand, without an agent: each row once an epoch, over all ranks" {
+	run -1 python3 -c 'import paceline; paceline.batches()'
+	[[ $output == *"no agent started this process (PACELINE_IN is not set)"*"say samples="* ]]
+	python3 - <<-'END'
+		import os, paceline
+		for seed in None, 4:
+		    rows = [row for batch in paceline.batches(samples=50, size=8, epochs=2, seed=seed) for row in batch.rows]
+		    assert sorted(rows[:50]) == sorted(rows[50:]) == list(range(50))
+		    assert (rows[:50] == rows[50:] == list(range(50))) == (seed is None)
+		all, weights = [], {}
+		os.environ["WORLD_SIZE"] = "3"
+		for rank in range(3):
+		    os.environ["RANK"] = str(rank)
+		    for batch in paceline.batches(samples=50, size=8, collective=True):
+		        all += batch.rows
+		        weights[batch.iteration] = weights.get(batch.iteration, 0) + batch.weight
+		assert sorted(all) == list(range(50))
+		assert all and {round(w, 12) for w in weights.values()} == {3}, weights
+	END
+}
+
+# ---- the conversation ----
+
+@test "each row once an epoch, whatever is killed and when" {
+	counter
+	rehearse --samples 100 --size 7 --epochs 3 --save-every 5 --kill 0@0 --kill 0@3 --kill 0@18 --kill 0@42 -- \
+		python3 counter.py 3 >out
+	grep -q '^rehearsal iterations=43 samples=300 checkpoints=[0-9]* restarts=4 repeated=[1-9][0-9]* loss=1$' out
+	rehearse --samples 100 --size 7 --epochs 2 --shuffle --save-every 1 --kill 0@9 -- python3 counter.py 2 >out
+	grep -q ' restarts=1 ' out
+}
+
+@test "a batch in parts, its weight, what is left out of its time" {
+	cat >parts.py <<-'END'
+		import paceline, sys
+		for batch in paceline.batches():
+		    parts = list(batch.parts())
+		    assert [row for part in parts for row in part.rows] == batch.rows
+		    assert abs(sum(part.share for part in parts) - 1) < 1e-12
+		    assert [part.last for part in parts] == [False] * (len(parts) - 1) + [True]
+		    assert len(parts) == min(3, batch.size) and batch.weight == 1 and batch.lr_scale == 1
+		    with batch.waiting(): pass
+		    assert 0 < batch.waited
+		    batch.waited = 0
+		    assert batch.done(0.5) is True
+		    try: batch.done()
+		    except paceline.Error as error: assert "said twice" in str(error)
+		    else: sys.exit("no error")
+	END
+	rehearse --samples 11 --size 10 --accum 3 --say -- python3 parts.py 2>said
+	grep -Eq '^w0 -> step loss=0.5 time=[0-9.]+$' said
+	[ "$(grep -c -- '-> step' said)" = 2 ]
+}
+
+@test "a loss that is no number is said aloud, and not to the agent" {
+	counter
+	rehearse --samples 100 --size 50 --say -- python3 counter.py 1 'batch.loss = float("nan")' 2>said
+	grep -q 'paceline: the loss of iteration 1 is nan' said
+	grep -Eq '^w0 -> step time=' said
+	not grep -q 'loss=' <(grep -- '-> step' said)
+}
+
+@test "a checkpoint: what is written, given back, given up" {
+	# It says nothing, and has written something: that is the checkpoint. A path that it says counts.
+	cat >save.py <<-'END'
+		import os, sys, paceline
+		mode = sys.argv[1]
+		seen = []
+		def save(directory):
+		    if mode == "fails": raise OSError(28, "No space left on device")
+		    if mode == "nothing": return None
+		    name = os.path.join(directory, "a model")
+		    with open(name, "w") as file: file.write("x")
+		    return {"file": name, "relative": "a model", "directory": None, "true": True}[mode]
+		def resume(path): seen.append(path)
+		for batch in paceline.batches(save=None if mode == "none" else save, resume=resume): pass
+		print("resumed from", *seen, file=sys.stderr)
+	END
+	local mode
+	for mode in file relative directory true; do
+		rehearse --samples 40 --size 10 --save-every 2 --kill 0@3 --directory "$T/$mode" --say -- \
+			python3 save.py $mode >out 2>said
+		grep -q ' checkpoints=2 restarts=1 repeated=20 ' out
+	done
+	[ -e "$T/file/00000002.0/w0/a model" ]
+	grep -q "resumed from $T/true/00000002.0/w0$" said
+	rehearse --samples 40 --size 10 --save-every 2 --say -- python3 save.py fails >out 2>said
+	grep -q ' checkpoints=0 ' out
+	grep -q '^rehearsal: checkpoint given up: OSError: .*No space left on device' said
+	rehearse --samples 40 --size 10 --save-every 2 -- python3 save.py none >out 2>said
+	grep -q ' checkpoints=0 ' out
+	grep -q 'given up: batches() was given no save=' said
+	rehearse --samples 40 --size 10 --save-every 2 --say -- python3 save.py nothing >out 2>said
+	grep -q '^w0 -> saved$' said
+}
+
+@test "state: objects with state_dict(), at once and in the background" {
+	cat >state.py <<-'END'
+		import sys, paceline
+		class Counter:
+		    def __init__(self): self.counts = {}
+		    def state_dict(self): return {"counts": self.counts}
+		    def load_state_dict(self, state): self.counts = dict(state["counts"])
+		a, b = Counter(), Counter()
+		for batch in paceline.batches(state={"a": a, "b": b}, background=sys.argv[1] == "background"):
+		    for row in batch.rows: a.counts[row] = a.counts.get(row, 0) + 1
+		    b.counts[batch.iteration] = 1
+		assert set(a.counts.values()) == {2} and len(a.counts) == 30, a.counts
+		assert sorted(b.counts) == list(range(len(b.counts)))
+	END
+	local mode
+	for mode in once background; do
+		rehearse --samples 30 --size 4 --epochs 2 --save-every 3 --kill 0@7 --kill 0@12 -- python3 state.py $mode >out
+		grep -q ' restarts=2 ' out
+	done
+	run -1 python3 -c 'import paceline; paceline.batches(state={"m": 1}, samples=1)'
+	[[ $output == *"state: m has no state_dict() and load_state_dict(): use save= and resume="* ]]
+	run -1 python3 -c 'import paceline; paceline.batches(state={}, save=print, samples=1)'
+	[[ $output == *"either state=, or save= and resume="* ]]
+	run -1 python3 -c 'import paceline; paceline.batches(save=print, background=True, samples=1)'
+	[[ $output == *"background= needs state="* ]]
+	run -1 python3 -c 'import paceline; paceline.batches(collective=True, samples=1)'
+	[[ $output == *"collective=True needs RANK and WORLD_SIZE in the environment"* ]]
+}
+
+@test "mistakes of a trainer, and an agent that goes away, have a message" {
+	counter
+	rehearse --samples 101 --size 60 -- python3 counter.py 1 >out 2>err || true
+	grep -q 'the job has a row 100, and this script has 100 rows: see SAMPLES or DATA' err
+	echo 'import paceline
+for batch in paceline.batches(): pass' >no-resume.py
+	rehearse --samples 10 --size 2 --directory "$T/kept" --save-every 1 --restarts 1 --kill 0@2 -- \
+		python3 -c 'import os, paceline
+if "PACELINE_RESUME" in os.environ: exec(open("no-resume.py").read())
+for batch in paceline.batches(save=lambda d: open(d + "/x", "w").close()): pass' 2>err || true
+	grep -q "this job goes on from $T/kept/00000002.0/w0, and batches() was given no resume=" err
+	# The agent ends in the middle: no more than a message.
+	run -1 python3 - <<-'END'
+		import os, paceline
+		(a, b), (c, d) = os.pipe(), os.pipe()
+		os.environ.update(PACELINE_IN=str(a), PACELINE_OUT=str(d))
+		batches = paceline.batches()
+		os.write(b, b"batch iteration=0 size=1\nrange begin=4 length=1\nok\n")
+		assert next(batches).rows == [4]
+		if os.fork() == 0:
+		    try: batches.batch.done()
+		    except paceline.Error as error: print(error, flush=True)
+		    os._exit(0)
+		os.wait()
+		os.write(b, b"ok iter")
+		os.close(b)
+		next(batches)
+	END
+	[[ $output == *"this process was forked from the trainer"* ]]
+	[[ $output == *"AgentGone: the agent has ended"* ]]
+	run -1 env PACELINE_IN=77 PACELINE_OUT=x python3 -c 'import paceline; paceline.batches()'
+	[[ $output == *"PACELINE_IN=77 and PACELINE_OUT=x are not open here"* ]]
+	run -1 python3 - <<-'END'
+		import os, paceline
+		(a, b), (c, d) = os.pipe(), os.pipe()
+		os.environ.update(PACELINE_IN=str(a), PACELINE_OUT=str(d))
+		os.write(b, b"err code=fenced\tsomebody said fail\n")
+		next(paceline.batches())
+	END
+	[[ $output == *"the agent says: err code=fenced: somebody said fail"* ]]
+}
+
+@test "rehearsal: rubbish, half a line, two words at once, an end too early are named" {
+	run -65 rehearse --samples 5 -- sh -c 'echo step >&$PACELINE_OUT; sleep 60'
+	[[ $output == *"rank 0, line 1: step without a batch"* ]]
+	run -65 rehearse --samples 5 -- sh -c 'printf nex >&$PACELINE_OUT'
+	[[ $output == *"rank 0 ended in the middle of a line"* ]]
+	run -65 rehearse --samples 5 -- sh -c 'printf "next\nnext\n" >&$PACELINE_OUT; sleep 60'
+	[[ $output == *"rank 0, line 2: next before next was answered"* ]]
+	run -65 rehearse --samples 5 -- sh -c 'echo saved >&$PACELINE_OUT; sleep 60'
+	[[ $output == *"rank 0, line 1: saved, and nobody asked for a checkpoint"* ]]
+	run -65 rehearse --samples 5 --patience 0.1 -- sleep 60
+	[[ $output == *"nobody says anything for 0.1 s: rank 0 did not ask for a batch"* ]]
+	run -75 rehearse --samples 5 -- sh -c 'exit 3'
+	[[ $output == *"rank 0 ended before all was trained (exit status 3)"* ]]
+}
+
+# ---- data ----
+
+@test "BatchSampler: a loader that asks ahead is refused; Loader reads ahead by itself" {
+	python3 - <<-'END'
+		import paceline
+		sampler = paceline.BatchSampler(paceline.batches(samples=10, size=4))
+		seen = []
+		for rows in sampler:
+		    assert rows == sampler.batch.rows
+		    seen += rows
+		    sampler.done(0.1)
+		assert sorted(seen) == list(range(10))
+		ahead = iter(paceline.BatchSampler(paceline.batches(samples=10, size=4)))
+		next(ahead)
+		try: next(ahead)
+		except paceline.Error as error: assert "num_workers=0" in str(error)
+		else: raise SystemExit("no error")
+		read = []
+		class Rows:
+		    def __len__(self): return 50
+		    def __getitem__(self, row): read.append(row); return row * row
+		for workers in 0, 1, 3:
+		    del read[:]
+		    loader = paceline.Loader(paceline.batches(samples=50, size=8, epochs=2), Rows(), workers, collate=list)
+		    for batch, data in loader:
+		        assert data == [row * row for row in batch.rows]
+		    assert len(read) == 100  # what was guessed was right: no row was read in vain
+		class Broken(Rows):
+		    def __getitem__(self, row): raise OSError("row %d" % row)
+		try: list(paceline.Loader(paceline.batches(samples=5), Broken(), 2, collate=list))
+		except OSError as error: assert "row" in str(error)
+		else: raise SystemExit("no error")
+	END
+}
+
+@test "torch: a DataLoader over BatchSampler; with workers it is refused; Loader collates" {
+	need torch
+	$python - <<-'END'
+		import paceline, torch
+		from torch.utils.data import DataLoader, TensorDataset
+		data = TensorDataset(torch.arange(20.0), torch.arange(20))
+		sampler = paceline.BatchSampler(paceline.batches(samples=20, size=6))
+		seen = []
+		for x, y in DataLoader(data, batch_sampler=sampler):
+		    assert torch.equal(x, y.float()) and y.tolist() == sampler.batch.rows
+		    seen += y.tolist()
+		    sampler.done(x.mean())
+		assert sorted(seen) == list(range(20))
+		try:
+		    for x, y in DataLoader(data, batch_sampler=paceline.BatchSampler(paceline.batches(samples=20, size=6)), num_workers=2): pass
+		except paceline.Error as error: assert "num_workers=0" in str(error)
+		else: raise SystemExit("no error")
+		for batch, (x, y) in paceline.Loader(paceline.batches(samples=20, size=6), data, workers=2):
+		    assert y.tolist() == batch.rows
+		x, y = paceline._nothing([torch.ones(3, 2), torch.ones(3)])
+		assert x.shape == (0, 2) and y.shape == (0,)
+	END
+}
+
+# ---- PyTorch ----
+
+# gradients.py OUT FLOAT: the gradients of each iteration, one file; with DDP where there are ranks.
+gradients() {
+	cat >gradients.py <<-'END'
+		import os, sys, torch, torch.distributed as dist, paceline
+		from contextlib import nullcontext
+		from torch import nn
+		torch.set_default_dtype(getattr(torch, sys.argv[2]))
+		generator = torch.Generator().manual_seed(4)
+		x, y = torch.randn(1100, 5, generator=generator), torch.randn(1100, generator=generator)
+		torch.manual_seed(1)
+		model = nn.Sequential(nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 1))
+		world = int(os.environ["WORLD_SIZE"])
+		if world > 1:
+		    dist.init_process_group("gloo")
+		    model = nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.0005)  # several buckets
+		    paceline.ddp_hook(model)
+		optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+		all = []
+		for batch in paceline.batches(state={"model": model}, collective=True, samples=len(y)):
+		    optimizer.zero_grad()
+		    for part in batch.parts():
+		        with nullcontext() if world == 1 or part.last else model.no_sync():
+		            loss = ((model(x[part.rows]).squeeze(1) - y[part.rows]) ** 2).mean()
+		            (loss * part.share).backward()
+		    all.append([p.grad.clone() for p in model.parameters()])
+		    assert world == 1 or 0 < batch.waited
+		    optimizer.step()
+		    batch.loss = loss if loss == loss else None
+		if os.environ["RANK"] == "0": torch.save(all, sys.argv[1])
+		if world > 1: dist.destroy_process_group()
+	END
+	cat >same.py <<-'END'
+		import sys, torch
+		one, other = torch.load(sys.argv[1]), torch.load(sys.argv[2])
+		assert len(one) == len(other) > 1
+		far = max(((p - q).abs().max() / p.abs().max()).item() for a, b in zip(one, other) for p, q in zip(a, b))
+		print(far)
+		assert far < float(sys.argv[3]), far
+	END
+}
+
+@test "torch: gradients of 2 and 3 ranks are those of one process, for 1, 7, 8, 500 samples and unequal shares" {
+	need torch
+	gradients
+	local all=1/7/8/500/1/7/8/500 float near
+	for float in float32,1e-5 float64,1e-13; do
+		near=${float#*,} float=${float%,*}
+		rehearse --samples 1032 --size $all -- $python gradients.py one $float
+		rehearse --samples 1032 --size 1,0/4,3/4,4/250,250/0,1/6,1/8,0/499,1 --ranks 2 -- \
+			$python gradients.py two $float
+		$python same.py one two $near
+		rehearse --samples 1032 --size 1,0,0/3,2,2/3,3,2/167,167,166/0,0,1/0,6,1/1,0,7/3,400,97 --ranks 3 -- \
+			$python gradients.py three $float
+		$python same.py one three $near
+	done
+	# In parts, whose gradients are summed: the ranks meet once a batch.
+	rehearse --samples 1032 --size 1,0/4,3/4,4/250,250/0,1/6,1/8,0/499,1 --ranks 2 --accum 2 -- \
+		$python gradients.py parts float64
+	$python same.py one parts 1e-13
+}
+
+points() { # ROWS
+	awk -v rows="$1" 'BEGIN { srand(7); for (i = 0; i < rows; i++) { a = rand(); b = rand()
+		print ((a + b * b + 0.3 * rand() > 1) ? 1 : 0) "," a "," b "," rand() } }' >rows.csv
+}
+
+@test "example: one process in PyTorch ends with the same bits, killed or not" {
+	need torch
+	points 400
+	rehearse --samples 400 --size 50 --epochs 3 --shuffle -- $python "$EXAMPLES/torch-train.py" rows.csv one.pt
+	rehearse --samples 400 --size 50 --epochs 3 --shuffle --save-every 4 --kill 0@6 --kill 0@17 -- \
+		$python "$EXAMPLES/torch-train.py" rows.csv other.pt >out
+	grep -q ' restarts=2 repeated=[1-9]' out
+	$python -c 'import torch
+a, b = torch.load("one.pt"), torch.load("other.pt")
+assert a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)'
+}
+
+@test "example: DDP goes on after kill -9 of a rank and of rank 0, and ends where one process does" {
+	need torch
+	points 400
+	rehearse --samples 400 --size 50 --epochs 3 --shuffle -- $python "$EXAMPLES/torch-train.py" rows.csv one.pt
+	rehearse --samples 400 --size 20,5,25 --ranks 3 --epochs 3 --shuffle --save-every 4 --kill 1@6 --kill 0@17 -- \
+		$python "$EXAMPLES/torch-ddp.py" rows.csv other.pt >out 2>err
+	grep -q ' iterations=24 samples=1200 .* restarts=2 repeated=[1-9]' out
+	$python -c 'import torch
+a, b = torch.load("one.pt"), torch.load("other.pt")
+assert a.keys() == b.keys() and all(torch.allclose(a[k], b[k], rtol=1e-4, atol=1e-5) for k in a)'
+}
+
+@test "example: scikit-learn's partial_fit goes on after kill -9" {
+	need sklearn
+	points 400
+	rehearse --samples 400 --size 50 --epochs 3 --save-every 4 --kill 0@6 -- \
+		$python "$EXAMPLES/sklearn-train.py" rows.csv model.pickle >out
+	grep -q ' restarts=1 repeated=[1-9]' out
+	$python -c 'import pickle, numpy
+data = numpy.loadtxt("rows.csv", delimiter=",")
+assert pickle.load(open("model.pickle", "rb")).score(data[:, 1:], data[:, 0]) > 0.8'
+}
+
+@test "the difference in the page makes the example out of a common script" {
+	local name
+	for name in torch-train torch-ddp; do
+		cp "$EXAMPLES/$name.py" .
+		sed -n "/^--- $name.py/,/^\.Ed/{/^\.Ed/d;p}" "$PACELINE_ROOT/man/paceline-trainers.7" |
+			sed 's/\\e/\\/g' >"$name.diff"
+		patch -R "$name.py" "$name.diff"
+		[ "$(grep -c '^+' "$name.diff")" -le 14 ]
+		not grep -q '^[^ #"]*paceline' <(sed '1,/^import sys/d' "$name.py")
+	done
+	need torch
+	points 100
+	export RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + $$ % 20000))
+	for name in torch-train torch-ddp; do
+		$python "$name.py" rows.csv plain.pt
+		[ -s plain.pt ]
+		rm plain.pt
+	done
+}
+
+@test "the examples run by hand" {
+	need torch
+	points 100
+	$python "$EXAMPLES/torch-train.py" rows.csv a.pt
+	RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + $$ % 20000)) \
+		$python "$EXAMPLES/torch-ddp.py" rows.csv b.pt
+	$python -c 'import torch
+a, b = torch.load("a.pt"), torch.load("b.pt")
+assert all(torch.allclose(a[k], b[k], rtol=1e-4, atol=1e-6) for k in a)'
+}
