@@ -957,7 +957,7 @@ static void runs(struct gate_options options)
 	halves_all = 0;
 	for (uint64_t seed = 1; seed <= ROUNDS(400); seed++)
 		one_run(options, seed, &cuts, &handed);
-	assert_true(cuts > 100 && handed > 1000 && halves_all > 100); /* the events did happen */
+	assert_true(cuts > ROUNDS(100) && handed > ROUNDS(1000) && halves_all > ROUNDS(100)); /* the events did happen */
 	assert_true(!options.balance || told_all > 1000);
 }
 
