@@ -198,25 +198,6 @@ static int open_log(int *fd, struct error *err)
 	return *fd < 0 ? error_errno(err, ERROR_CANTCREAT, opt.log, "open") : 0;
 }
 
-static int train(struct agent_options *o, struct node_end *end, struct error *err)
-{
-	struct agent *agent = NULL;
-	int log_fd;
-	if (catch_signals(err) != 0 || open_log(&log_fd, err) != 0)
-		return -1;
-	o->stop = &stop;
-	o->wake = wake;
-	o->log = write_log;
-	o->owner = &log_fd;
-	int result = agent_new(&agent, o, err);
-	if (result == 0)
-		result = agent_run(agent, end, err);
-	agent_free(agent);
-	if (log_fd != STDERR_FILENO)
-		close(log_fd);
-	return result;
-}
-
 static int open_rows(struct rows_text **rows, struct error *err)
 {
 	static struct names files;
@@ -238,6 +219,28 @@ static int open_rows(struct rows_text **rows, struct error *err)
 		return -1;
 	}
 	return rows_text_open(rows, &o, err);
+}
+
+static int train(struct agent_options *o, struct node_end *end, struct error *err)
+{
+	struct agent *agent = NULL;
+	int log_fd;
+	if (catch_signals(err) != 0 || open_log(&log_fd, err) != 0)
+		return -1;
+	o->stop = &stop;
+	o->wake = wake;
+	o->log = write_log;
+	o->owner = &log_fd;
+	int result = open_rows(&o->rows, err);
+	if (result == 0)
+		result = agent_new(&agent, o, err);
+	if (result == 0)
+		result = agent_run(agent, end, err);
+	agent_free(agent);
+	rows_text_free(o->rows);
+	if (log_fd != STDERR_FILENO)
+		close(log_fd);
+	return result;
 }
 
 static int filter(struct filter_options *o, struct node_end *end, struct error *err)

@@ -300,3 +300,30 @@ stat_of() { ask "$T/s.sock" stat | field "$1"; }
 	run -73 each --output file -- true
 	[ "$(stat_of samples-done)" = 0 ]
 }
+
+@test "the example: values counted over a .gz; killed in the middle and started again, each row once" {
+	awk 'BEGIN { print "n,colour"; for (i = 0; i < 100000; i++) print i % 10 "," (i % 3 ? "red" : "blue") }' |
+		gzip >d.csv.gz
+	local example=$PACELINE_ROOT/scripts/examples/count-values
+	run -0 --separate-stderr "$example" d.csv.gz work
+	[ "$(sort <<<"$output")" = "$({ printf 'n\t%s\t10000\n' 0 1 2 3 4 5 6 7 8 9
+		printf 'colour\tblue\t33334\ncolour\tred\t66666\n'; } | sort)" ]
+	[ "$(ls work/counts | wc -l)" -eq 10 ]
+	local whole=$output
+	# Some shards are lost, as if the first time had ended early.
+	rm -r work
+	mkdir work
+	shardd -s work/queue.sock -j work/journal -n 100000 -b 10000 -m 1 3>&- &
+	PIDS+=($!)
+	ready work/queue.sock
+	start early agent --id counter --shards work/queue.sock --each --rows d.csv.gz --header \
+		--output work/counts -- sh -c '[ $SHARD != 4 ] || { touch at4; exec sleep 1000; }
+			awk -F, "NR > 1 { n[\$1]++ } END { for (v in n) print \"n\\t\" v \"\\t\" n[v] }" | gzip'
+	wait_for '[ -e at4 ]'
+	kill -9 "$PID" "${PIDS[0]}"
+	wait "${PIDS[0]}" || true
+	run -0 --separate-stderr "$example" d.csv.gz work 3
+	[ "$(grep -c '^n' <<<"$output")" -eq 10 ]
+	[ "$(grep '^n' <<<"$output" | sort)" = "$(grep '^n' <<<"$whole" | sort)" ]
+	[ "$(ls -A work/counts | wc -l)" -eq 10 ]
+}

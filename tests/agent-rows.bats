@@ -179,3 +179,39 @@ stat_of() { ask "$T/s.sock" stat | field "$1"; }
 	[[ $(cat w0.err) == *"big: was changed while in use"* ]]
 	[ "$(stat_of samples-done)" = 0 ]
 }
+
+@test "with a lead: a trainer reads the rows of each batch from its standard input" {
+	{ echo n,x; seq 100 | sed 's/$/,x/'; } | gzip >d.csv.gz
+	start shardd shardd -s s.sock -j journal -n 100 -b 20 -m 2 --settle-only --shuffle samples
+	ready s.sock
+	start lead ps-server -s lead.sock --id lead --lead-only --shards s.sock
+	ready lead.sock
+	cat >trainer.sh <<-'END'
+		read -r header
+		echo "$header" >header
+		while echo next >&$PACELINE_OUT; do
+			while read -r word rest <&$PACELINE_IN; do
+				case $word in batch) batch=$rest ;; ok) break ;; esac
+			done
+			case $rest in
+			*state=end*) [ -z "$(cat)" ] && exit 0; exit 3 ;;
+			*state=wait*) continue ;;
+			esac
+			size=${batch#*size=}
+			for i in $(seq ${size%% *}); do read -r row; echo "$row"; done
+			echo step loss=1 >&$PACELINE_OUT
+			read -r word rest <&$PACELINE_IN
+		done
+	END
+	start w0 agent --id w0 --shards s.sock --lead lead.sock --batch 7 --rows d.csv.gz --header -- \
+		sh trainer.sh
+	wait_for '[[ $(ask s.sock stat) == *" todo=0 doing=0 "* ]]'
+	ask lead.sock finish >/dev/null
+	ended "$PID"
+	[ "$status" -eq 0 ]
+	[ "$(cat header)" = n,x ]
+	not cmp -s w0.out <(seq 100 | sed 's/$/,x/')
+	sort -n w0.out | cmp - <(seq 100 | sed 's/$/,x/')
+	run -78 agent --id w0 --shards s.sock --lead lead.sock --rows trainer.sh -- true
+	[[ $output == *"--rows: the files have "*" rows, and the queue has 100"* ]]
+}

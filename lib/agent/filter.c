@@ -68,21 +68,11 @@ void filter_end(struct filter *f)
 
 static int check_rows(const struct filter *f, struct error *err)
 {
-	uint64_t begin = 0, want = pieces_samples(f->pieces), part_begin, part;
-	int has_part = pieces_partition(f->pieces, &part_begin, &part);
+	uint64_t begin, part;
 	if (!f->o->rows)
 		return 0;
-	if (has_part) {
-		begin = part_begin;
-		want = part;
-	}
-	uint64_t have = rows_text_rows(f->o->rows);
-	rows_text_number(f->o->rows, begin);
-	if (have == want)
-		return 0;
-	return error_set(err, ERROR_CONFIG, "--rows", "the files have %llu rows, and %s has %llu",
-			 (unsigned long long)have, has_part ? "our partition" : "the queue",
-			 (unsigned long long)want);
+	pieces_partition(f->pieces, &begin, &part);
+	return rows_text_fit(f->o->rows, pieces_samples(f->pieces), begin, part, err);
 }
 
 int filter_hello(struct filter *f, struct error *err)

@@ -42,7 +42,9 @@ struct rows_reader {
 	const struct rows_sink *to;
 	char *out; /* not written yet */
 	size_t out_len;
-	/* A shuffled piece: its rows one behind the other, where each ends, their order. */
+	/* A shuffled piece, kept for the next part of it: its rows one behind the other, where each
+	 * ends, their order. length 0: none. */
+	struct piece gathered;
 	struct rowfile_text rows;
 	size_t *end;
 	uint32_t *order;
@@ -159,9 +161,16 @@ uint64_t rows_text_rows(const struct rows_text *t)
 	return t->first[t->count];
 }
 
-void rows_text_number(struct rows_text *t, uint64_t begin)
+int rows_text_fit(struct rows_text *t, uint64_t samples, uint64_t part_begin, uint64_t part,
+		  struct error *err)
 {
-	t->begin = begin;
+	uint64_t want = part ? part : samples;
+	t->begin = part ? part_begin : 0;
+	if (rows_text_rows(t) == want)
+		return 0;
+	return error_set(err, ERROR_CONFIG, "--rows", "the files have %llu rows, and %s has %llu",
+			 (unsigned long long)rows_text_rows(t), part ? "our partition" : "the queue",
+			 (unsigned long long)want);
 }
 
 int rows_text_has(const struct rows_text *t, const struct piece *p, struct error *err)
@@ -434,7 +443,6 @@ static int gather_rows(struct rows_reader *r, uint64_t begin, uint64_t end, size
 static int give_shuffled(struct rows_reader *r, const struct piece *p, struct error *err)
 {
 	int result = ROWS_GIVEN;
-	random_permute(r->order, (size_t)p->length, p->seed);
 	for (uint64_t i = p->skip; result == ROWS_GIVEN && i < p->skip + p->take; i++) {
 		uint32_t row = r->order[i];
 		size_t from = row ? r->end[row - 1] : 0;
@@ -470,6 +478,25 @@ static int go_through(struct rows_reader *r, uint64_t begin, uint64_t end, int s
 	return result;
 }
 
+/* Trainers are given a piece in several parts: it is read once. */
+static int gather(struct rows_reader *r, const struct piece *p, struct error *err)
+{
+	uint64_t begin = p->begin - r->text->begin;
+	struct piece *kept = &r->gathered;
+	if (kept->length == p->length && kept->begin == p->begin && kept->seed == p->seed)
+		return 0;
+	kept->length = 0;
+	if (GROW(r->end, r->end_room, p->length) != 0 ||
+	    GROW(r->order, r->order_room, p->length) != 0)
+		return error_set(err, ERROR_OS, "", "out of memory");
+	r->rows.len = 0;
+	if (go_through(r, begin, begin + p->length, 1, err) != 0)
+		return -1;
+	random_permute(r->order, (size_t)p->length, p->seed);
+	*kept = *p;
+	return 0;
+}
+
 static int give(struct rows_reader *r, const struct piece *p, struct error *err)
 {
 	uint64_t begin = p->begin - r->text->begin;
@@ -477,12 +504,7 @@ static int give(struct rows_reader *r, const struct piece *p, struct error *err)
 		return -1;
 	if (!p->shuffled)
 		return go_through(r, begin + p->skip, begin + p->skip + p->take, 0, err);
-	if (GROW(r->end, r->end_room, p->length) != 0 ||
-	    GROW(r->order, r->order_room, p->length) != 0)
-		return error_set(err, ERROR_OS, "", "out of memory");
-	r->rows.len = 0;
-	int result = go_through(r, begin, begin + p->length, 1, err);
-	return result == ROWS_GIVEN ? give_shuffled(r, p, err) : result;
+	return gather(r, p, err) != 0 ? -1 : give_shuffled(r, p, err);
 }
 
 int rows_reader_give(struct rows_reader *r, const struct piece *p, const struct rows_sink *to,

@@ -41,8 +41,10 @@ int rows_text_open(struct rows_text **out, const struct rows_text_options *optio
 void rows_text_free(struct rows_text *t); /* NULL is fine */
 
 uint64_t rows_text_rows(const struct rows_text *t);
-/* The rows are those from `begin` on of more. */
-void rows_text_number(struct rows_text *t, uint64_t begin);
+/* The rows have to be all samples of a queue, or our partition of them, from part_begin on:
+ * ERROR_CONFIG. part 0: there are no partitions. */
+int rows_text_fit(struct rows_text *t, uint64_t samples, uint64_t part_begin, uint64_t part,
+		  struct error *err);
 /* Whether all rows of a piece are here: ERROR_CONFIG. */
 int rows_text_has(const struct rows_text *t, const struct piece *p, struct error *err);
 

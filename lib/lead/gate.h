@@ -125,14 +125,15 @@ int gate_pushes_to(struct gate *g, const struct gate_who *who, const char *repli
 void gate_speed(struct gate *g, const struct gate_who *who, double speed);
 /* The same: samples that fit a step of it. */
 void gate_most(struct gate *g, const struct gate_who *who, uint64_t most);
-/* Before its join: it says gate_take_part() before each batch. Only where it is foreign. */
-void gate_takes_part(struct gate *g, const struct gate_who *who);
+/* Before its join: it says gate_take_part() before each batch. Only where it is foreign. world: so
+ * many such members there have to be: no iteration begins (BSP) and no cut is made without them; 0: it
+ * does not say. */
+void gate_takes_part(struct gate *g, const struct gate_who *who, uint64_t world);
 
 /* The next batch of such a member. */
 struct gate_batch {
 	uint64_t iteration;
 	uint64_t count; /* samples; 0: it has none */
-	uint64_t world; /* BSP: so many members have to be there; 0: it does not say */
 	int with_none;  /* it takes part also without samples */
 };
 
@@ -221,6 +222,9 @@ struct gate_replica {
 };
 void gate_replica(struct gate *g, size_t replica, const struct gate_replica *where);
 void gate_replica_gone(struct gate *g, size_t replica); /* its connection is */
+/* Those who have waited to join for a while, and push to a replica that is not in force though
+ * others are, are told: their rows are of use to somebody else. 1: somebody waits on. */
+int gate_turn_away(struct gate *g);
 /* What it has added for a member of its own; before gate_summed() of that epoch. */
 void gate_summed_of(struct gate *g, size_t replica, uint64_t epoch, const char *worker,
 		    uint64_t generation, uint64_t sequence, uint64_t count);

@@ -324,6 +324,8 @@ static void gone(struct sup_host *h)
 		 "again",
 		 h->place->host, clock_mono() - h->since);
 	say(h, HOST_GONE, text);
+	child_free(h->look);
+	h->look = NULL;
 	EACH_NODE (n, s)
 		if (&s->hosts.host[n->at] == h && n->role != &role_fabric)
 			sup_node_kill(n);
@@ -343,11 +345,24 @@ static void there(struct sup_host *h)
 			sup_node_kill(n);
 }
 
+/* What a look finds on a link that is full needs some time to come. */
+static double look_seconds(const struct sup_host *h, double now)
+{
+	double least = deadline_seconds(DEADLINE_HOST);
+	if (is_cut_off(h))
+		return least;
+	if (h->state != HOST_LOST)
+		return DOUBT_SECONDS;
+	return fmax(least, h->since + SILENT_SECONDS - now);
+}
+
 static void mind_lost(struct sup_host *h)
 {
-	double passed = clock_mono() - h->since;
-	if (h->state == HOST_LOST && h->failed > 0 &&
-	    passed >= (is_cut_off(h) ? CUT_OFF_SECONDS : SILENT_SECONDS))
+	double now = clock_mono(), passed = now - h->since;
+	int cut_off = is_cut_off(h);
+	int unanswered = h->failed > 0 || (h->look && now - h->asked >= CUT_OFF_SECONDS);
+	if (h->state == HOST_LOST && unanswered &&
+	    passed >= (cut_off ? CUT_OFF_SECONDS : SILENT_SECONDS))
 		gone(h);
 }
 
@@ -403,15 +418,17 @@ static void look(struct sup_host *h)
 	char *argv[sizeof words / sizeof *words + 1] = {NULL};
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 		argv[i] = (char *)(size_t)words[i];
+	double now = clock_mono();
 	const struct child_options options = {.argv = argv,
-					      .seconds = deadline_seconds(DEADLINE_HOST),
+					      .seconds = look_seconds(h, now),
 					      .output_bytes_max = LOOK_BYTES_MAX,
 					      .done = on_look,
 					      .arg = h};
 	struct error err;
 	if (h->look || !is_far(h))
 		return;
-	h->again = clock_mono() + LOOK_SECONDS;
+	h->asked = now;
+	h->again = now + LOOK_SECONDS;
 	if (child_start(&h->look, h->sup->base, &options, &err) != 0) {
 		h->look = NULL;
 		sup_note(h->sup, "warning", "%s can't be asked: %s", h->place->host, err.text);
@@ -423,13 +440,24 @@ int sup_host_was_lost(const struct sup_node *n, const struct node_end *end)
 	return n->at != 0 && launcher_lost_host(&n->place, end);
 }
 
+/* A world ends with any of its hosts, at once: launchers may say later that one is gone. */
+static void look_at_all(struct supervisor *s)
+{
+	double now = clock_mono();
+	for (size_t i = 1; i < s->hosts.count; i++) {
+		struct sup_host *h = &s->hosts.host[i];
+		if (h->state != HOST_THERE || h->look)
+			continue;
+		h->doubted = now;
+		look(h);
+	}
+}
+
 void sup_host_ended(struct sup_node *n, const struct node_end *end)
 {
 	char why[128];
-	if (n->role == &role_fabric && n->ready_at == 0 && !n->asked)
-		for (size_t i = 1; i < n->sup->hosts.count; i++)
-			if (n->sup->hosts.host[i].state == HOST_THERE)
-				look(&n->sup->hosts.host[i]); /* one of them may be why */
+	if (n->role == &role_fabric && !n->asked)
+		look_at_all(n->sup); /* one of them may be why */
 	if (!sup_host_was_lost(n, end))
 		return;
 	snprintf(why, sizeof why, "%s can't be reached there", n->id);
@@ -490,9 +518,7 @@ static void mind_start(struct sup_node *fabric)
 	    time < deadline_seconds(DEADLINE_FABRIC))
 		return;
 	sup_note(s, "late", "the fabric is not up after %.3g s: started anew", time);
-	for (size_t i = 1; i < s->hosts.count; i++)
-		if (s->hosts.host[i].state == HOST_THERE)
-			look(&s->hosts.host[i]);
+	look_at_all(s);
 	sup_node_give_up(fabric);
 }
 
