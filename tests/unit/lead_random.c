@@ -484,7 +484,6 @@ static void pump(struct world *w)
 			break;
 		case GATE_SUM:
 		case GATE_FILL:
-		case GATE_REFUSED:
 		case GATE_QUIT:
 			fail_msg("seed %llu: quit", (unsigned long long)seed_now);
 		}
