@@ -2,9 +2,10 @@
  * agent: a node that trains by means of somebody else's program, in any language.  It takes shards
  * from shardd(8) and tells the lead what its trainer did.
  */
-#include "cmd/cmd.h"
+#include "cmd/names.h"
 
 #include "agent/agent.h"
+#include "agent/filter.h"
 #include "monitor/node.h"
 
 #include <fcntl.h>
@@ -19,7 +20,14 @@ static struct {
 	struct option_list env;
 	uint64_t batch, ahead, report_every;
 	double grace, report_seconds, wait, answer;
-} opt = {.batch = AGENT_BATCH,
+	/* filters */
+	struct option_list rows;
+	const char *index_dir, *format, *separator, *output;
+	int each, header;
+	uint64_t jobs;
+	double timeout;
+} opt = {.jobs = 1,
+	 .batch = AGENT_BATCH,
 	 .ahead = AGENT_AHEAD,
 	 .grace = AGENT_GRACE,
 	 .report_every = 5,
@@ -33,7 +41,7 @@ static const struct option_row option_rows[] = {
 	{.name = "shards", .kind = OPTION_TEXT, .target = &opt.shards, .arg = "SOCKET",
 	 .help = "the socket of shardd; needed"},
 	{.name = "lead", .kind = OPTION_TEXT, .target = &opt.lead, .arg = "SOCKET",
-	 .help = "the socket of the lead (ps-server --lead-only); needed"},
+	 .help = "the socket of the lead (ps-server --lead-only); needed but for filters"},
 	{.name = "monitor", .kind = OPTION_TEXT, .target = &opt.monitor, .arg = "SOCKET",
 	 .help = "the socket of bpt-monitor, for reports"},
 	{.name = "batch", .kind = OPTION_COUNT, .target = &opt.batch, .arg = "ROWS",
@@ -53,6 +61,25 @@ static const struct option_row option_rows[] = {
 	 .max = 1e6},
 	{.name = "report-seconds", .kind = OPTION_SECONDS, .target = &opt.report_seconds,
 	 .arg = "SECONDS", .help = "after this time, whichever is first", .max = 86400},
+	{.name = "rows", .kind = OPTION_LIST, .target = &opt.rows, .arg = "FILE[,FILE]",
+	 .help = "COMMAND reads the rows of these files from its standard input"},
+	{.name = "header", .kind = OPTION_FLAG, .target = &opt.header,
+	 .help = "first the header line of the csv"},
+	{.name = "format", .kind = OPTION_CHOICE, .target = &opt.format, .arg = "FORMAT",
+	 .choices = ROW_FORMAT_CHOICES "|lines",
+	 .help = "what a row is (as the index says, else by the first line)"},
+	{.name = "separator", .kind = OPTION_TEXT, .target = &opt.separator, .arg = "CHARACTER",
+	 .help = "of a csv: stands between two fields; or the word tab (,)"},
+	{.name = "index-dir", .kind = OPTION_TEXT, .target = &opt.index_dir, .arg = "DIR",
+	 .help = "where row indexes are kept (beside the files)"},
+	{.name = "each", .kind = OPTION_FLAG, .target = &opt.each,
+	 .help = "COMMAND runs once for each shard: $SHARD, $BEGIN, $LENGTH, $EPOCH"},
+	{.name = "jobs", .kind = OPTION_COUNT, .target = &opt.jobs, .arg = "N",
+	 .help = "--each: so many at a time (1)", .min = 1, .max = FILTER_JOBS_MAX},
+	{.name = "output", .kind = OPTION_TEXT, .target = &opt.output, .arg = "DIR",
+	 .help = "--each: what COMMAND prints, a file a shard, there only when it is whole"},
+	{.name = "timeout", .kind = OPTION_SECONDS, .target = &opt.timeout, .arg = "SECONDS",
+	 .help = "--each: a COMMAND that runs longer has failed (0: none does)", .max = 8640000},
 	{.name = "load-root", .kind = OPTION_TEXT, .target = &opt.load_root, .arg = "DIR",
 	 .help = "where the node's /proc and /sys are mounted, in a container"},
 	{.name = "log", .kind = OPTION_TEXT, .target = &opt.log, .arg = "FILE",
@@ -65,9 +92,13 @@ static const struct option_row option_rows[] = {
 
 static const struct option_table table = {
 	.program = PROGRAM,
-	.synopsis = "--id ID --shards SOCKET --lead SOCKET [OPTION]... -- COMMAND [ARGUMENT]...",
+	.synopsis = "--id ID --shards SOCKET --lead SOCKET [OPTION]... -- COMMAND [ARGUMENT]...\n"
+		    "--id ID --shards SOCKET --rows FILE... [OPTION]... -- COMMAND [ARGUMENT]...\n"
+		    "--id ID --shards SOCKET --each [--rows FILE...] [--output DIR] [OPTION]... -- "
+		    "COMMAND [ARGUMENT]...",
 	.about = "Trains with COMMAND, which asks for rows and says what it has trained on the two\n"
-		 "descriptors that $PACELINE_IN and $PACELINE_OUT name.",
+		 "descriptors that $PACELINE_IN and $PACELINE_OUT name. Without a lead: gives COMMAND\n"
+		 "rows to read, or runs it for each shard.",
 	.rows = option_rows};
 
 static volatile int stop;
@@ -111,11 +142,38 @@ static int read_rank(struct agent_options *o, struct error *err)
 	return 0;
 }
 
+static int is_filter(void)
+{
+	return opt.each || (opt.rows.count > 0 && !opt.lead);
+}
+
+static int check_filter(struct error *err)
+{
+	static const char only_each[] = "is for --each";
+	if (opt.lead)
+		return error_set(err, ERROR_USAGE, "--each", "needs no --lead");
+	if (opt.resume || opt.rank)
+		return error_set(err, ERROR_USAGE, opt.resume ? "--resume" : "--rank",
+				 "needs a --lead");
+	if (!opt.each && (opt.output || opt.jobs > 1 || opt.timeout > 0))
+		return error_set(err, ERROR_USAGE,
+				 opt.output	? "--output"
+				 : opt.jobs > 1 ? "--jobs"
+						: "--timeout",
+				 only_each);
+	return 0;
+}
+
 static int check_options(struct agent_options *o, char **command, struct error *err)
 {
-	if (!opt.id || !opt.shards || !opt.lead || !command[0])
+	if (!opt.id || !opt.shards || (!opt.lead && !is_filter()) || !command[0])
 		return error_set(err, ERROR_USAGE, "",
-				 "--id, --shards, --lead and a COMMAND are needed");
+				 "--id, --shards, a COMMAND, and --lead, --rows or --each are needed");
+	if (opt.rows.count == 0 && (opt.header || opt.format || opt.separator || opt.index_dir))
+		return error_set(err, ERROR_USAGE, "", "--header, --format, --separator, --index-dir: "
+				 "need --rows");
+	if (is_filter() && check_filter(err) != 0)
+		return -1;
 	for (size_t i = 0; i < opt.env.count; i++)
 		if (command_env_check(opt.env.item[i], err) != 0)
 			return -1;
@@ -140,6 +198,29 @@ static int open_log(int *fd, struct error *err)
 	return *fd < 0 ? error_errno(err, ERROR_CANTCREAT, opt.log, "open") : 0;
 }
 
+static int open_rows(struct rows_text **rows, struct error *err)
+{
+	static struct names files;
+	struct rows_text_options o = {.index_dir = opt.index_dir,
+				      .named = opt.format || opt.separator,
+				      .header = opt.header};
+	*rows = NULL;
+	if (opt.rows.count == 0)
+		return 0;
+	for (size_t i = 0; i < opt.rows.count; i++)
+		if (names_split(&files, opt.rows.item[i], "--rows", err) != 0)
+			return -1;
+	o.paths = files.item;
+	o.count = files.count;
+	if (o.count == 0)
+		return error_set(err, ERROR_USAGE, "--rows", "names no file");
+	if (o.named && row_syntax_find(opt.format, opt.separator, &o.syntax, err) != 0) {
+		err->code = ERROR_USAGE;
+		return -1;
+	}
+	return rows_text_open(rows, &o, err);
+}
+
 static int train(struct agent_options *o, struct node_end *end, struct error *err)
 {
 	struct agent *agent = NULL;
@@ -150,10 +231,32 @@ static int train(struct agent_options *o, struct node_end *end, struct error *er
 	o->wake = wake;
 	o->log = write_log;
 	o->owner = &log_fd;
-	int result = agent_new(&agent, o, err);
+	int result = open_rows(&o->rows, err);
+	if (result == 0)
+		result = agent_new(&agent, o, err);
 	if (result == 0)
 		result = agent_run(agent, end, err);
 	agent_free(agent);
+	rows_text_free(o->rows);
+	if (log_fd != STDERR_FILENO)
+		close(log_fd);
+	return result;
+}
+
+static int filter(struct filter_options *o, struct node_end *end, struct error *err)
+{
+	int log_fd;
+	if (catch_signals(err) != 0 || open_log(&log_fd, err) != 0)
+		return -1;
+	o->stop = &stop;
+	o->wake = wake;
+	if (opt.log) /* a pipeline's standard error is read by people */
+		o->log = write_log;
+	o->owner = &log_fd;
+	int result = open_rows(&o->rows, err);
+	if (result == 0)
+		result = opt.each ? filter_each(o, err) : filter_rows(o, end, err);
+	rows_text_free(o->rows);
 	if (log_fd != STDERR_FILENO)
 		close(log_fd);
 	return result;
@@ -203,9 +306,24 @@ int main(int argc, char **argv)
 		.load_root = opt.load_root,
 		.wait_seconds = opt.wait,
 		.answer_seconds = opt.answer};
+	struct filter_options filter_options = {
+		.id = opt.id,
+		.shards = opt.shards,
+		.monitor = opt.monitor,
+		.command = {.argv = argv + first, .env = opt.env.item, .env_count = opt.env.count},
+		.output = opt.output,
+		.jobs = opt.jobs,
+		.timeout_seconds = opt.timeout,
+		.grace_seconds = opt.grace,
+		.report_every = opt.report_every,
+		.report_seconds = opt.report_seconds,
+		.load_root = opt.load_root,
+		.wait_seconds = opt.wait,
+		.answer_seconds = opt.answer};
 	int result = check_options(&options, argv + first, &err);
 	if (result == 0)
-		result = train(&options, &end, &err);
+		result = is_filter() ? filter(&filter_options, &end, &err)
+				     : train(&options, &end, &err);
 	int status = result < 0 ? cmd_fail(PROGRAM, &err) : 0;
 	if (end.seen && end.signal) {
 		cmd_end(PROGRAM, status);

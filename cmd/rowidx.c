@@ -100,43 +100,10 @@ static void show_progress(uint64_t done, uint64_t total, void *name)
 		fprintf(stderr, "\r\033[K");
 }
 
-static int guess(const char *path, struct row_syntax *syntax, struct error *err)
-{
-	struct source *source;
-	struct rowscan scan;
-	if (source_open(&source, path, err) != 0)
-		return -1;
-	int result = rowscan_init(&scan, row_syntax(ROW_LINES), err);
-	if (result == 0)
-		result = rowscan_start(&scan, source, 1, err);
-	if (result == 0)
-		result = rowscan_guess(&scan, err);
-	*syntax = scan.syntax;
-	rowscan_free(&scan);
-	source_close(source);
-	return result;
-}
-
-/* As said, else as the index that is there says, whether it fits or not. */
-static int choose_syntax(const char *path, const char *index_name, struct row_syntax *syntax,
-			 struct error *err)
-{
-	struct index *old;
-	if (opt.named) {
-		*syntax = opt.syntax;
-		return 0;
-	}
-	if (index_read(&old, index_name, 0, NULL) != 0)
-		return guess(path, syntax, err);
-	*syntax = old->syntax;
-	index_free(old);
-	return 0;
-}
-
 static int open_file(struct rowfile *f, const char *path, const char *index_name,
 		     struct error *err)
 {
-	struct row_syntax syntax;
+	struct row_syntax syntax = opt.syntax;
 	/* Whoever only looks needs no index kept. */
 	int only_looks = (opt.count || opt.cat) && !opt.index;
 	const struct rowfile_options options = {
@@ -145,7 +112,7 @@ static int open_file(struct rowfile *f, const char *path, const char *index_name
 			   .anew = opt.force,
 			   .progress = isatty(2) ? show_progress : NULL,
 			   .arg = (void *)(size_t)path}};
-	if (choose_syntax(path, index_name, &syntax, err) != 0)
+	if (!opt.named && rowfile_guess(path, index_name, &syntax, err) != 0)
 		return -1;
 	return rowfile_open(f, path, syntax, &options, err);
 }

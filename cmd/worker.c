@@ -3,6 +3,7 @@
  * gives gradients back, and owns nothing that can't be lost.
  */
 #include "cmd/kernels.h"
+#include "cmd/names.h"
 
 #include "data/dataset.h"
 #include "data/schema.h"
@@ -170,30 +171,7 @@ static void catch_signals(void)
 
 /* ---- what the options name ---- */
 
-struct names {
-	size_t count;
-	const char *item[OPTION_LIST_MAX];
-};
-
 _Static_assert(OPTION_LIST_MAX <= MAP_PARTS_MAX, "a map has room for all servers named");
-
-/* Splits at commas; a word that names a file as it stands is not split. */
-static int split(struct names *n, const char *words, const char *option, struct error *err)
-{
-	if (access(words, F_OK) == 0 && n->count < OPTION_LIST_MAX) {
-		n->item[n->count++] = words;
-		return 0;
-	}
-	char *text = strdup(words); /* kept until the end: item[] points into it */
-	if (!text)
-		return error_set(err, ERROR_OS, option, "out of memory");
-	for (char *word = strtok(text, ","); word; word = strtok(NULL, ",")) {
-		if (n->count == OPTION_LIST_MAX)
-			return error_set(err, ERROR_USAGE, option, "more than %d", OPTION_LIST_MAX);
-		n->item[n->count++] = word;
-	}
-	return 0;
-}
 
 static int check_options(struct names *servers, struct names *data, struct error *err)
 {
@@ -216,10 +194,10 @@ static int check_options(struct names *servers, struct names *data, struct error
 		opt.model_file = opt.model;
 	else if (opt.model_seen && opt.model_file)
 		return error_set(err, ERROR_USAGE, "", "--model and --model-file: only one of them");
-	if (opt.servers && split(servers, opt.servers, "--servers", err) != 0)
+	if (opt.servers && names_split(servers, opt.servers, "--servers", err) != 0)
 		return -1;
 	for (size_t i = 0; i < opt.data.count; i++)
-		if (split(data, opt.data.item[i], "--data", err) != 0)
+		if (names_split(data, opt.data.item[i], "--data", err) != 0)
 			return -1;
 	if ((opt.servers && servers->count == 0) || data->count == 0)
 		return error_set(err, ERROR_USAGE, "", "--servers and --data are needed");

@@ -209,3 +209,316 @@ cut() { ask lead.sock "cut path=$T/$1"; }
 	each_row last/w0/model last/w1/model 3
 	[ "$(ckpt list . | grep -c "kind=foreign")" = 2 ]
 }
+
+# ---- what comes with a batch ----
+
+@test "weights make the plain mean over trainers the mean over samples; --rank waits for all" {
+	queue
+	lead
+	trainer
+	# Each takes part in every iteration. Sizes are 10 and 5.
+	sed 's/say next/say next empty=1/' trainer.sh >all.sh
+	agent_of w0 --rank 0/2 -- sh all.sh
+	wait_for 'ask lead.sock members | grep -q "worker=w0 .*state=active"'
+	[[ $(ask lead.sock stat) == *" iteration=0 "* ]]
+	agent_of w1 --rank 1/2 --batch 5 -- sh all.sh
+	finished
+	ends "$AGENT_w0" 0
+	ends "$AGENT_w1" 0
+	each_row w0.rows w1.rows 1
+	# Whole batches: 2 * 10 / 15 and 2 * 5 / 15.
+	grep -q '^batch iteration=0 size=10 .*weight=1.33333' w0.heard
+	grep -q '^batch iteration=0 size=5 .*weight=0.66666' w1.heard
+	# Both have been in all iterations, with rows or without, and weights of one add up to two.
+	grep -h '^batch' w0.heard >w0.batches
+	grep -h '^batch' w1.heard >w1.batches
+	paste -d ' ' w0.batches w1.batches | sed 's/[a-z-]*=//g' |
+		awk '$2 != $8 { bad = 1 } $5 + $11 < 1.999999 || $5 + $11 > 2.000001 { bad = 1 }
+			$3 == 0 && $5 != 0 { bad = 1 } END { exit bad || NR < 7 }'
+}
+
+@test "a trainer that has no rows hears of a checkpoint all the same, and holds up nobody" {
+	queue
+	lead
+	counter
+	touch w0.slow
+	agent_of w0 --ahead 20 --batch 5 -- sh counter.sh # takes all
+	wait_for '[ "$(ask lead.sock stat | field iteration)" -gt 1 ]'
+	agent_of w1 -- sh counter.sh
+	wait_for 'ask lead.sock members | grep -q "worker=w1 .*state=active"'
+	run cut c1
+	[[ $output == ok* ]] || { echo "$output"; cat ./*.err; return 1; }
+	ckpt verify c1
+	grep -q '^saved worker=w0 path=w0/model$' c1/MANIFEST
+	grep -q '^saved worker=w1 ' c1/MANIFEST
+	rm w0.slow
+	finished
+	ends "$AGENT_w0" 0
+	ends "$AGENT_w1" 0
+	each_row w0.model w1.model 1
+}
+
+@test "actions come with the batch: size, accumulation, learning rate" {
+	queue --epochs 20
+	lead
+	trainer
+	sed -i 's/say step/sleep 0.01; say step/' trainer.sh
+	agent_of w0 -- sh trainer.sh
+	wait_for '[ "$(ask lead.sock stat | field iteration)" -gt 1 ]'
+	printf '%s\n' 'action kind=adjust-bs id=w0 size=4 accum=3' 'action kind=adjust-lr id=w0 scale=0.5' >acts
+	{ echo "act bytes=$(wc -c <acts)"; cat acts; } | socat -t 20 - UNIX-CONNECT:lead.sock >acted
+	local k
+	k=$(tail -n 1 acted | field iteration)
+	finished
+	ends "$AGENT_w0" 0
+	grep -q "^batch iteration=$k size=12 accum=3 weight=1 lr-scale=0.5\$" w0.heard
+	grep -q "^batch iteration=$((k - 1)) size=10 accum=1 weight=1 lr-scale=1\$" w0.heard
+	grep -q "^applied kind=adjust-bs id=w0 size=4 accum=3 iteration=$k " w0.err
+	each_row w0.rows 20
+}
+
+@test "ASP and SSP: no barrier, weight 1; a checkpoint comes to each with its next answer" {
+	local sync
+	for sync in asp ssp:2; do
+		rm -rf journal ./w?.* c1
+		queue --epochs 6
+		lead --sync $sync
+		counter
+		touch w0.slow w1.slow
+		agent_of w0 -- sh counter.sh
+		agent_of w1 --batch 5 -- sh counter.sh
+		wait_for '[ "$(ask lead.sock stat | field iteration)" -gt 2 ]'
+		run cut c1
+		[[ $output == ok* ]] || { echo "$output"; return 1; }
+		ckpt verify c1
+		grep -q "^saved worker=w1 path=w1/model" c1/MANIFEST
+		rm w0.slow w1.slow
+		finished
+		ends "$AGENT_w0" 0
+		ends "$AGENT_w1" 0
+		each_row w0.model w1.model 6
+		not grep -v 'weight=1 ' <(grep -h '^batch' w0.heard w1.heard)
+		kill "$LEAD" "$SHARDD"
+		ends "$LEAD" 0
+		ends "$SHARDD" 0
+	done
+}
+
+@test "what can't be saved: the checkpoint is given up by name, training goes on" {
+	queue --epochs 3
+	lead
+	counter
+	touch w0.slow w1.slow
+	sed 's/saved path=model/saved path=nothing/' counter.sh >nothing.sh
+	agent_of w0 -- sh counter.sh
+	agent_of w1 -- sh nothing.sh
+	wait_for '[ "$(ask lead.sock stat | field iteration)" -gt 1 ]'
+	run cut c1
+	[[ $output == "err code=cut"*"w1: "*"c1/w1/nothing: can't be found"* ]] || { echo "$output"; return 1; }
+	[ ! -e c1 ]
+	grep -q '^err code=no-file' w1.heard
+	rm w0.slow w1.slow
+	finished
+	ends "$AGENT_w0" 0
+	ends "$AGENT_w1" 0
+}
+
+@test "resume: what the first one saved, for who saved nothing; what is damaged is refused" {
+	queue --epochs 3
+	lead --job count
+	counter
+	touch w0.slow w1.slow
+	sed 's/saved path=model/saved/' counter.sh >nothing.sh
+	agent_of w0 -- sh counter.sh
+	agent_of w1 -- sh nothing.sh
+	wait_for '[ "$(ask lead.sock stat | field iteration)" -gt 1 ]'
+	cut c1 | grep '^ok'
+	grep -q '^saved worker=w1$' c1/MANIFEST
+	[[ $(ckpt show c1) == "checkpoint kind=foreign job=count "* ]]
+	rm w0.slow w1.slow
+	finished
+	agent_of w2 --resume c1 -- sh -c '. ./words.sh; say next; echo "$PACELINE_RESUME" >resumed; sleep 1000'
+	wait_for '[ -s resumed ]'
+	[ "$(cat resumed)" = "$T/c1/w0/model" ]
+	grep -q "^resume path=$T/c1/w0/model iteration=[0-9]* from=w0\$" w2.heard
+	flip c1/w0/model 3
+	run -1 ckpt verify c1
+	[[ $output == *"c1/w0/model: is damaged: its checksum differs"* ]]
+	run -65 agent --id w0 --shards shardd.sock --lead lead.sock --resume c1 -- true
+	[[ $output == *"c1/w0/model: is damaged"* ]]
+	run -66 agent --id w0 --shards shardd.sock --lead lead.sock --resume c2 -- true
+	run -78 predict --checkpoint c1 x.csv
+	[[ $output == *"its parameters are files of trainers that are not ours"* ]]
+}
+
+# ---- trainers that break the rules ----
+
+# whole: all that was handed out came back, and another trainer does it all, each row once.
+whole() {
+	wait_for '[[ $(ask shardd.sock stat) == *" doing=0 "* ]]'
+	trainer
+	agent_of good -- sh trainer.sh
+	finished
+	ends "$AGENT_good" 0
+	[[ $(ask shardd.sock stat) == *" samples-done=100 "* ]]
+}
+
+# bad STATUS TEXT COMMAND: ends so, says so, and nothing is lost.
+bad() {
+	rm -rf journal ./*.rows ./*.heard
+	[ -z "${LEAD-}" ] || { kill "$LEAD" "$SHARDD"; wait "$LEAD" "$SHARDD" || true; }
+	queue
+	lead
+	trainer
+	printf '. ./words.sh\n%s\n' "$3" >bad.sh
+	agent_of w0 --grace 0.5 -- sh bad.sh
+	ends "$AGENT_w0" "$1"
+	grep -qe "$2" w0.err || { echo "$3: not '$2':"; cat w0.err; return 1; }
+	whole
+}
+
+@test "a trainer that breaks the rules: the line is named, nothing is lost, nobody else is harmed" {
+	bad 65 "PACELINE_OUT:1: 'Epoch 1 of 3' is no record: " 'echo "Epoch 1 of 3" >&4; sleep 100'
+	bad 65 "PACELINE_OUT:1: '?*' is no record: " 'head -c 300 /dev/zero >&4; echo >&4; sleep 100'
+	bad 65 'PACELINE_OUT:2: .*more than 4096 bytes' 'say next; printf "step loss=%05000d\n" 1 >&4; sleep 100'
+	bad 65 "PACELINE_OUT:2: 'ste' ends without a newline" 'say next; printf ste >&4'
+	bad 65 "PACELINE_OUT:3: 'step', but there is no batch" 'say next; say step; echo step >&4; sleep 100'
+	bad 65 "PACELINE_OUT:2: 'next' before 'step'" 'say next; say next; sleep 100'
+	bad 65 "PACELINE_OUT:2: loss=: 'low' " 'trap "" TERM; say next; say step loss=low; sleep 100'
+	grep -q '^err code=bad-request' w0.heard
+	bad 65 'the loss is not finite.*rows begin with row 0 of shard 0' 'say next; say step loss=nan; sleep 100'
+}
+
+@test "a trainer that ends before its time, or closes its pipes" {
+	bad 65 'the trainer ended (exit status 0) before it was told state=end; 0 rows' 'exit 0'
+	bad 65 'the trainer ended (exit status 0) before it was told state=end; 10 rows' 'say next; exit 0'
+	bad 3 'the trainer ended: exit status 3' 'say next; say step; say next; exit 3'
+	bad 1 'the trainer ended: exit status 1' 'say next; printf ste >&4; exit 1'
+	bad 143 'the trainer ended: signal 15' 'say next; kill -TERM $$'
+	bad 65 'has closed PACELINE_IN or PACELINE_OUT' 'say next; exec 4>&-; sleep 100'
+	bad 65 'has closed PACELINE_IN or PACELINE_OUT' 'exec 3<&-; echo next >&4; sleep 100'
+	# It does not wait for the answer of a push that is on its way.
+	bad 65 'before it was told state=end; 0 rows' 'say next; echo step >&4; exit 0'
+}
+
+@test "words that are not known are answered, and the trainer goes on; what it prints goes where ours goes" {
+	queue
+	lead
+	trainer
+	agent_of w0 -- sh -c '. ./words.sh; say hello; say saved; say log level=info; echo to stdout; echo to stderr >&2; exec sh trainer.sh'
+	finished
+	ends "$AGENT_w0" 0
+	grep -q '^err code=unknown-request' w0.heard
+	grep -q '^err code=order' w0.heard
+	[ "$(cat w0.out)" = "to stdout" ]
+	grep -qx 'to stderr' w0.err
+	each_row w0.rows 1
+}
+
+@test "what a trainer leaves behind is killed, and not waited for" {
+	queue
+	lead
+	trainer
+	# One in its group, which holds all it had; one that has left the group, with the pipes.
+	agent_of w0 -- sh -c 'sleep 1000 & echo $! >left; setsid sleep 1000 >/dev/null 2>&1 & echo $! >away; exec sh trainer.sh'
+	finished
+	ends "$AGENT_w0" 0
+	PIDS+=("$(cat away)")
+	wait_for 'not kill -0 "$(cat left)" 2>/dev/null'
+	each_row w0.rows 1
+}
+
+@test "a stop: the batch is finished; a trainer that ignores SIGTERM, or is stopped itself, is killed" {
+	queue
+	lead
+	trainer
+	agent_of w0 -- sh -c '. ./words.sh; say next; : >has; while [ ! -e go ]; do sleep 0.05; done; say step; say next; sleep 100'
+	wait_for '[ -e has ]'
+	kill "$AGENT_w0"
+	: >go
+	ends "$AGENT_w0" 0
+	[[ $(ask shardd.sock stat) == *" doing=0 "*" samples-done=10 "* ]]
+	rm has go
+	agent_of w0 --grace 0.3 -- sh -c 'trap "" TERM; . ./words.sh; say next; : >has; sleep 100; sleep 100'
+	wait_for '[ -e has ]'
+	kill "$AGENT_w0"
+	ends "$AGENT_w0" 0
+	grep -q 'has not finished its batch within 0.3 s' w0.err
+	grep -q 'is killed: it did not end within 0.3 s of SIGTERM' w0.err
+	rm has
+	agent_of w0 --grace 0.3 -- sh -c '. ./words.sh; say next; : >has; kill -STOP $$; sleep 100'
+	wait_for '[ -e has ]'
+	kill "$AGENT_w0"
+	ends "$AGENT_w0" 0
+	grep -q 'is killed: it did not end' w0.err
+	[[ $(ask shardd.sock stat) == *" doing=0 "*" samples-done=10 "* ]]
+}
+
+@test "an agent that is killed takes its trainer with it; a command that can't be run is named" {
+	queue
+	lead
+	trainer
+	agent_of w0 -- sh -c 'echo $$ >pid; . ./words.sh; say next; : >has; sleep 1000'
+	wait_for '[ -e has ]'
+	kill -9 "$AGENT_w0"
+	ends "$AGENT_w0" 137
+	wait_for 'not kill -0 "$(cat pid)" 2>/dev/null'
+	agent_of w1 -- ./no-such-program
+	ends "$AGENT_w1" 78
+	grep -q 'agent: ./no-such-program: No such file' w1.err
+}
+
+@test "shardd comes back: a trainer goes on; the lead goes: it has to go back" {
+	queue
+	lead
+	trainer
+	agent_of w0 -- sh -c '. ./words.sh; say next; : >has; while [ ! -e go ]; do sleep 0.05; done; say step; exec sh trainer.sh'
+	wait_for '[ -e has ]'
+	kill -9 "$SHARDD"
+	wait "$SHARDD" || true
+	queue
+	: >go
+	finished
+	ends "$AGENT_w0" 0
+	each_row w0.rows 1
+	rm -rf journal has go
+	kill "$LEAD" "$SHARDD"
+	wait "$LEAD" "$SHARDD" || true
+	queue
+	lead
+	agent_of w0 -- sh -c '. ./words.sh; say next; : >has; sleep 1000'
+	wait_for '[ -e has ]'
+	kill -9 "$LEAD"
+	ends "$AGENT_w0" 75
+	grep -q 'the lead went away, and the trainer.s parameters' w0.err
+}
+
+# ---- the example ----
+
+@test "the example in sh and awk: logistic regression, as one program by itself would; killed, it goes on from its save" {
+	awk 'BEGIN { srand(1); print "y,x1,x2"; for (i = 0; i < 100; i++) { a = rand() - 0.5; b = rand() - 0.5
+		print (a - 2 * b > 0.2 * (rand() - 0.5)) "," a "," b } }' >d.csv
+	# The same by itself: batches of 10 rows in their order, four times.
+	awk -F, 'FNR > 1 { p = 1 / (1 + exp(-(w1 + w2 * $2 + w3 * $3)))
+			g1 += p - $1; g2 += (p - $1) * $2; g3 += (p - $1) * $3
+			if (++n == 10) { w1 -= 0.01 * g1; w2 -= 0.01 * g2; w3 -= 0.01 * g3; n = g1 = g2 = g3 = 0 } }
+		END { printf "%.5f %.5f %.5f\n", w1, w2, w3 }' d.csv d.csv d.csv d.csv >alone
+	queue --epochs 4
+	lead
+	agent_of w0 -- "$PACELINE_ROOT/scripts/examples/trainer.sh" d.csv model
+	wait_for '[ "$(ask lead.sock stat | field iteration)" -gt 3 ]'
+	run cut c1
+	[[ $output == ok* ]] || { echo "$output"; cat w0.err; return 1; }
+	kill -9 "$AGENT_w0" "$LEAD"
+	wait "$AGENT_w0" "$LEAD" || true
+	ask shardd.sock "load file=$T/c1/shards" >/dev/null
+	lead --incarnation 2 --restore c1
+	agent_of w0 --resume c1 -- "$PACELINE_ROOT/scripts/examples/trainer.sh" d.csv model
+	finished
+	ends "$AGENT_w0" 0
+	# Rows that came back came in another order: close, and not to the digit.
+	paste -d ' ' alone model | awk '{ for (i = 1; i <= 3; i++) if (($i - $(i + 3)) ^ 2 > 0.02 ^ 2) exit 1 }' || {
+		cat alone model
+		return 1
+	}
+}

@@ -77,6 +77,30 @@ check() { run on h0 trainctl check job.env --run-dir /tmp/r --state-dir "$T/stat
 	[[ $output == *"HOSTS: 1 thing is wrong"* ]]
 }
 
+@test "what is wrong here, and a host without room, are said in the same go" {
+	hosts_up -n 2 -s
+	mkdir "$HOSTS/h0/tools"
+	for tool in /usr/bin/*; do
+		case ${tool##*/} in
+		mpirun* | mpiexec* | orterun*) ;;
+		*) ln -s "$tool" "$HOSTS/h0/tools/" ;;
+		esac
+	done
+	less=$HOSTS/local/tools:${PACELINE_BIN:-$PACELINE_ROOT/build/bin}
+	run on h0 env PATH="$less" trainctl check job.env --run-dir /tmp/r --state-dir "$HOSTS/small/state" \
+		-s HOSTS=h0,h1,h9 -s HASH_BITS=20 -s MODEL=wdl -s HIDDEN=2000,2000
+	[ "$status" -eq 78 ]
+	[[ $output == *"trainctl: h0: mpirun: is needed between hosts, and is not there"* ]]
+	[[ $output == *"trainctl: h9: not reached"* ]]
+	[[ $output == *"trainctl: HOSTS: 2 things are wrong on the hosts, all named above"* ]]
+	[[ $output == *"trainctl: h1: $HOSTS/small/state: has room for "* ]]
+	run on h0 env PATH="$less" trainctl check job.env --run-dir /tmp/r --state-dir "$T/state" -s HOSTS=h0,h9 \
+		-s DATA="$T/none.csv"
+	[ "$status" -eq 78 ]
+	[[ $output == *"trainctl: h0: mpirun: "*"trainctl: $T/none.csv: can't be read: No such file"* ]]
+	[ ! -e state ]
+}
+
 @test "a run directory that hosts share; one that can't be made; a full disk" {
 	hosts_up -n 3 -s
 	run on h0 trainctl check job.env --run-dir "$T/r"

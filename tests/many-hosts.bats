@@ -87,6 +87,26 @@ to_end() {
 	[ "$(logged '^rollback ')" -eq 0 ]
 }
 
+@test "a server dies while a part is on its way: that checkpoint is none; exact" {
+	far_job EPOCHS=20
+	go first
+	wait_for 'came_to 300'
+	wait_for '[ "$(logged "^part path=.*/part-1 from=h1 ")" -ge 1 ]'
+	# Directories that nodes need were made there.
+	[ -d "$HOSTS/h1/state/index" ]
+	[ -d "$HOSTS/h1/state/spill" ]
+	wait_for 'on h0 pkill -STOP -f "node-host .*[-]-fetch /"'
+	half=$(on h0 pgrep -a -f "node-host .*[-]-fetch /" | sed -n 's/.*--fetch \([^=]*\)\/part-1=.*/\1/p')
+	[ -n "$half" ]
+	on h1 pkill -9 -f 'ps-server --id ps1 '
+	wait_for '[ "$(logged "^phase name=running ")" -eq 2 ]'
+	[ ! -e "$STATE/checkpoints/${half##*/}" ]
+	[ "$(logged "^rollback ")" -eq 1 ]
+	to_end first 20
+	[ "$(logged "^checkpoint path=$half ")" -eq 0 ]
+	[ -z "$(ls "$HOSTS/h1/state/checkpoints")" ]
+}
+
 @test "what workers learn on other hosts comes here; what was brought for nothing is removed there at the end" {
 	far_job EPOCHS=1000 SOLUTION=lb-bsp RESTARTS=1 CHECKPOINT_EVERY=0
 	go first

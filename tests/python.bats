@@ -216,17 +216,19 @@ for row in paceline.Range(5, $length, $seed).rows: print(row - 5)" >got
 
 @test "mistakes of a trainer, and an agent that goes away, have a message" {
 	counter
-	rehearse --samples 101 --size 60 -- python3 counter.py 1 >out 2>err || true
-	grep -q 'the job has a row 100, and this script has 100 rows: see SAMPLES or DATA' err
+	run -65 rehearse --samples 101 --size 60 -- python3 counter.py 1
+	[[ $output == *"rank 0 ended with exit status 78, a mistake that would come again"* ]]
+	grep -q 'the job has a row 100, and this script has 100 rows: see SAMPLES or DATA' <<<"$output"
 	echo 'import paceline
 for batch in paceline.batches(): pass' >no-resume.py
 	rehearse --samples 10 --size 2 --directory "$T/kept" --save-every 1 --restarts 1 --kill 0@2 -- \
 		python3 -c 'import os, paceline
 if "PACELINE_RESUME" in os.environ: exec(open("no-resume.py").read())
-for batch in paceline.batches(save=lambda d: open(d + "/x", "w").close()): pass' 2>err || true
+for batch in paceline.batches(save=lambda d: open(d + "/x", "w").close()): pass' 2>err || status=$?
+	[ "$status" = 65 ]
 	grep -q "this job goes on from $T/kept/00000002.0/w0, and batches() was given no resume=" err
 	# The agent ends in the middle: no more than a message.
-	run -1 python3 - <<-'END'
+	run -75 python3 - <<-'END'
 		import os, paceline
 		(a, b), (c, d) = os.pipe(), os.pipe()
 		os.environ.update(PACELINE_IN=str(a), PACELINE_OUT=str(d))
@@ -246,7 +248,7 @@ for batch in paceline.batches(save=lambda d: open(d + "/x", "w").close()): pass'
 	[[ $output == *"AgentGone: the agent has ended"* ]]
 	run -1 env PACELINE_IN=77 PACELINE_OUT=x python3 -c 'import paceline; paceline.batches()'
 	[[ $output == *"PACELINE_IN=77 and PACELINE_OUT=x are not open here"* ]]
-	run -1 python3 - <<-'END'
+	run -78 python3 - <<-'END'
 		import os, paceline
 		(a, b), (c, d) = os.pipe(), os.pipe()
 		os.environ.update(PACELINE_IN=str(a), PACELINE_OUT=str(d))

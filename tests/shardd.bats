@@ -349,6 +349,39 @@ value() { # KEY of $output
 	[[ $output == *"shard id=2 epoch=0 state=held "* ]]
 }
 
+@test "a worker that lives says that a shard failed: it counts as a death; hold=1 holds it" {
+	shardd_start -n 30 -b 10 -m 1 --retries 2
+	run ask "$S" 'hello worker=w0' 'get worker=w0 generation=1' 'get worker=w0 generation=1' \
+		'back worker=w0 generation=1 id=1 failed=1' 'back worker=w0 generation=1 id=1 failed=1' \
+		'back worker=w0 generation=1 id=0 begin=0 length=5 failed=1' \
+		'back worker=w0 generation=1 id=0 failed=2' \
+		'back worker=w0 generation=1 id=0 failed=1 hold=1' 'list state=held' \
+		'get worker=w0 generation=1' 'get worker=w0 generation=1'
+	expect <<-'END'
+		ok generation=1 samples=30 shards=3 epochs=1 incarnation=1 shuffle=none batch=10
+		shard id=0 epoch=0 begin=0 length=10 lease=0 seed=0
+		ok
+		shard id=1 epoch=0 begin=10 length=10 lease=0 seed=0
+		ok
+		ok
+		ok
+		err code=bad-request
+		err code=bad-request
+		ok
+		shard id=0 epoch=0 state=held begin=0 length=10 upto=0 worker= returns=1
+		ok count=1
+		shard id=2 epoch=0 begin=20 length=10 lease=0 seed=0
+		ok
+		shard id=1 epoch=0 begin=10 length=10 lease=0 seed=0
+		ok
+	END
+	crash # what was counted is in the journal
+	shardd_start --retries 2
+	run ask "$S" 'back worker=w0 generation=1 id=1 failed=1' 'list state=held'
+	[[ $output == *"shard id=1 epoch=0 state=held "* ]]
+	[[ $output == *"ok count=2"* ]]
+}
+
 @test "a shard whose workers keep dying is held, named, and released" {
 	shardd_start -n 20 -b 10 -m 1 --retries 2
 	run ask "$S" 'hello worker=w0' 'get worker=w0 generation=1' 'get worker=w0 generation=1' \

@@ -62,6 +62,20 @@ whole() {
 	ckpt verify "$(echo "$output" | tail -n 1 | field checkpoint)"
 }
 
+@test "a node that a killed trainctl was just starting is waited for" {
+	job
+	mkdir -p run/state/nodes
+	: >run/state/nodes/shardd.lock
+	start other flock run/state/nodes/shardd.lock sleep 1000
+	wait_for "not flock -n run/state/nodes/shardd.lock true"
+	run -75 run_job --fresh
+	[[ $output == *"run/state/nodes/shardd.lock: is held by a node that an earlier trainctl was just starting"* ]]
+	[ ! -e run/state/journal/journal ]
+	pkill -9 -P "$PID"
+	kill -9 "$PID" 2>/dev/null || true
+	run -0 run_job --fresh
+}
+
 @test "--fresh: what others keep in the state directory stays, and a name in the way is said" {
 	finished
 	mkdir run/state/mine run/state/previous

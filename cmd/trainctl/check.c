@@ -5,6 +5,7 @@
 #include "cmd/trainctl.h"
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/log.h"
 #include "data/schema.h"
 #include "job/condition.h"
 #include "job/deadline.h"
@@ -188,9 +189,31 @@ static int check_hosts(const struct job *job, const struct dirs *dirs, struct ch
 	return result == 0 || k->plan == PLAN_ADOPT ? 0 : -1;
 }
 
+/* All that is wrong is said in one go: each but the last one here, that one by who called. */
+struct wrong {
+	size_t count;
+	struct error last;
+	int code; /* of one that would be wrong again, if there is one */
+};
+
+static void look(struct wrong *w, int result, const struct error *err)
+{
+	char text[ERROR_PLACE_MAX + ERROR_TEXT_MAX + 8];
+	if (result == 0)
+		return;
+	if (w->count++ > 0) {
+		error_format(&w->last, text, sizeof text);
+		log_say(LOG_LEVEL_ERROR, "%s", text);
+	}
+	w->last = *err;
+	if (w->code == 0 || (hosts_comes_again(err->code) && !hosts_comes_again(w->code)))
+		w->code = err->code;
+}
+
 static int check(const struct job *job, const struct dirs *dirs, const struct call *call,
 		 struct checked *k, struct error *err)
 {
+	struct wrong w = {0};
 	if (trainctl_runs_already(job, dirs, &call->run, err) != 0 || dirs_check(dirs, err) != 0)
 		return -1;
 	k->plan = find_plan(job, dirs, call, k);
@@ -200,13 +223,18 @@ static int check(const struct job *job, const struct dirs *dirs, const struct ca
 		return error_set(err, ERROR_TEMPFAIL, dirs->state,
 				 "--fresh, but %s of this job still runs: stop it first",
 				 k->before.node);
-	if (k->plan != PLAN_ADOPT && check_sockets(job, dirs, err) != 0)
-		return -1;
-	if (k->plan != PLAN_ADOPT && metrics_try(job, err) != 0)
-		return -1;
-	if (check_programs(job, err) != 0 || check_hosts(job, dirs, k, err) != 0)
-		return -1;
-	return in_trial(job, dirs, call, k, err);
+	if (k->plan != PLAN_ADOPT) {
+		look(&w, check_sockets(job, dirs, err), err);
+		look(&w, metrics_try(job, err), err);
+	}
+	look(&w, check_programs(job, err), err);
+	look(&w, check_hosts(job, dirs, k, err), err);
+	look(&w, in_trial(job, dirs, call, k, err), err);
+	if (w.count == 0)
+		return 0;
+	*err = w.last;
+	err->code = w.code;
+	return -1;
 }
 
 /* ---- what it will do ---- */

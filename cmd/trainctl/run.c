@@ -294,7 +294,8 @@ static int locked(const struct job *job, const struct dirs *dirs, struct hosts *
 	}
 	trainctl_environment(&env);
 	jobs_note(dirs, job->name, &env);
-	if (fresh_recover(dirs, err) != 0 || dirs_make(dirs, err) != 0)
+	if (prepare_settle(dirs, deadline_seconds(DEADLINE_ADOPT), err) != 0 ||
+	    fresh_recover(dirs, err) != 0 || dirs_make(dirs, err) != 0)
 		result = -1;
 	else if (!call->fresh && finished_before(job, dirs, &result, err))
 		;

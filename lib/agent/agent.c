@@ -107,6 +107,7 @@ void agent_free(struct agent *a)
 	if (!a)
 		return;
 	command_close(&a->command);
+	rows_pipe_free(a->rows);
 	words_end(&a->words);
 	conversation_close(&a->lead);
 	shards_free(a->shards);
@@ -122,7 +123,7 @@ void agent_free(struct agent *a)
 
 /* ---- waiting ---- */
 
-enum { POLL_WORDS, POLL_ANSWER, POLL_END, POLL_WAKE, POLL_LEAD, POLL_SHARDS, POLLS };
+enum { POLL_WORDS, POLL_ANSWER, POLL_END, POLL_WAKE, POLL_LEAD, POLL_SHARDS, POLL_ROWS, POLLS };
 
 static void poll_set(struct pollfd *p, int fd, int wanted, short events)
 {
@@ -158,6 +159,7 @@ static void wait_event(struct agent *a, struct pollfd p[POLLS])
 	poll_set(&p[POLL_END], a->command.pid_fd, !a->command.ended, POLLIN);
 	poll_set(&p[POLL_WAKE], a->options.wake, a->stop_at <= 0, POLLIN);
 	poll_set(&p[POLL_LEAD], a->lead.call ? call_fd(a->lead.call) : -1, 1, POLLIN);
+	poll_set(&p[POLL_ROWS], a->rows ? rows_pipe_fd(a->rows) : -1, 1, POLLIN);
 	poll_set(&p[POLL_SHARDS], shards_fd(a->shards), shards_asked(a->shards), POLLIN);
 	if ((listens && words_waiting(&a->words)) ||
 	    (a->lead.call && call_buffered(a->lead.call)))
@@ -177,10 +179,14 @@ static int gone(struct agent *a, struct error *err)
 	char what[100];
 	while (!command_ended(&a->command) && clock_mono() < until)
 		poll(&p, 1, milliseconds(until, clock_mono()));
+	const struct node_end *end = &a->command.end;
+	if (a->half.code && !(a->command.ended && (end->signal || end->status))) {
+		*err = a->half;
+		return -1;
+	}
 	if (!a->command.ended)
 		return error_set(err, ERROR_DATA, a->options.command.argv[0],
 				 "has closed PACELINE_IN or PACELINE_OUT, and runs on");
-	const struct node_end *end = &a->command.end;
 	end_text(end, what, sizeof what);
 	if (end->signal || end->status)
 		return error_set(err, end_status(end), a->options.command.argv[0],
@@ -212,6 +218,10 @@ static int events(struct agent *a, const struct pollfd p[POLLS], struct error *e
 	int result = WORK_OK;
 	if (p[POLL_ANSWER].revents)
 		words_send(&a->words);
+	if (p[POLL_ROWS].revents)
+		result = agent_rows_look(a, err);
+	if (result != WORK_OK)
+		return result;
 	if (p[POLL_LEAD].revents || (a->lead.call && call_buffered(a->lead.call)))
 		result = agent_hear_lead(a, err);
 	if (result == WORK_OK)
@@ -236,7 +246,10 @@ static int live(struct agent *a, struct error *err)
 			break;
 		if (a->word == WORD_NEXT && clock_mono() >= a->word_at + HELD_SECONDS)
 			agent_answer_state(a, "wait");
-		if (command_ended(&a->command))
+		result = agent_catch_up(a, err);
+		if (result != WORK_OK)
+			break;
+		if (p[POLL_END].revents && command_ended(&a->command))
 			return a->finished && a->command.end.status == 0 && a->command.end.signal == 0
 				       ? WORK_END
 				       : gone(a, err);
@@ -260,8 +273,10 @@ static int run(struct agent *a, struct error *err)
 	for (;;) {
 		int result = agent_connect(a, err);
 		if (result == WORK_OK && a->command.pid == 0) {
-			if (command_start(&a->command, &a->options.command, err) != 0)
+			if (agent_rows_start(a, err) != 0 ||
+			    command_start(&a->command, &a->options.command, err) != 0)
 				return -1;
+			agent_rows_started(a);
 			words_start(&a->words, a->command.to, a->command.from);
 		}
 		if (result == WORK_OK)
@@ -305,6 +320,7 @@ int agent_run(struct agent *a, struct node_end *end, struct error *err)
 	end_trainer(a);
 	shards_bye(a->shards);
 	command_close(&a->command);
+	agent_report(a);
 	meter_report(a->meter);
 	meter_log_spent(a->meter);
 	return result < 0 ? -1 : 0;

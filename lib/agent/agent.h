@@ -12,6 +12,7 @@
 #define PACELINE_AGENT_AGENT_H
 
 #include "agent/command.h"
+#include "agent/rows_text.h"
 #include "base/error.h"
 #include "proc/end.h"
 
@@ -30,6 +31,7 @@ struct agent_options {
 	const char *monitor; /* NULL: nobody */
 	const char *resume;  /* directory of the checkpoint to go on from; NULL: from nothing */
 	struct command_options command;
+	struct rows_text *rows; /* each batch's are on its standard input; NULL: none; the caller's */
 	uint64_t batch; /* rows; adjust-bs changes it */
 	uint64_t ahead; /* batches taken from shardd before their time */
 	uint64_t rank, world; /* rank I of N; world 0: not said, nobody waits for others to come */

@@ -129,6 +129,8 @@ static int ask_join(struct agent *a, struct error *err)
 	conversation_begin(&a->lead, &o, line, "join");
 	record_add_u64(&o, "size", agent_batch_size(a));
 	record_add_u64(&o, "begins", 1);
+	if (a->options.world > 0)
+		record_add_u64(&o, "world", a->options.world);
 	a->phase = PHASE_JOINING;
 	return agent_ask(a, &o, (struct asked){.kind = ASK_JOIN}, NULL, 0, err);
 }
@@ -140,8 +142,6 @@ static int ask_begin(struct agent *a, struct error *err)
 	conversation_begin(&a->lead, &o, line, "begin");
 	record_add_u64(&o, "iteration", a->iteration);
 	record_add_u64(&o, "count", a->cut.rows);
-	if (a->options.world > 0)
-		record_add_u64(&o, "world", a->options.world);
 	if (a->takes_empty)
 		record_add_u64(&o, "empty", 1);
 	a->phase = PHASE_BEGINNING;
@@ -176,19 +176,40 @@ static int ask_end(struct agent *a, struct error *err)
 	struct record_out o;
 	conversation_begin(&a->lead, &o, line, "end");
 	a->phase = PHASE_ENDING;
+	agent_report(a);
 	meter_report(a->meter); /* no batch follows */
 	return agent_ask(a, &o, (struct asked){.kind = ASK_END}, NULL, 0, err);
 }
 
 /* ---- what it answers ---- */
 
+/* What it took is told later: a report reads files of /proc. */
+static void note_batch(struct agent *a)
+{
+	a->done = (struct tally_batch){.time = a->push.time,
+				       .compute = a->push.time,
+				       .wait = a->waited + clock_mono() - a->stepped_at,
+				       .samples = a->cut.rows};
+	a->done_iteration = a->iteration;
+	a->is_done = 1;
+}
+
+void agent_report(struct agent *a)
+{
+	if (a->is_done)
+		meter_batch(a->meter, a->done_iteration, a->actions.accum, &a->done);
+	a->is_done = 0;
+}
+
 static void obey(struct agent *a)
 {
 	double began = clock_mono();
 	if (!a->actions.news)
 		return;
-	if (actions_resize(&a->actions)) /* what was measured was about another size */
+	if (actions_resize(&a->actions)) { /* what was measured was about another size */
+		agent_report(a);
 		meter_report(a->meter);
+	}
 	actions_obey(&a->actions, a->iteration);
 	meter_spend(a->meter, SPENT_ACTIONS, began);
 }
@@ -230,20 +251,11 @@ static int on_begun(struct agent *a, uint64_t count, struct error *err)
 	return WORK_OK;
 }
 
-static void account(struct agent *a)
-{
-	struct tally_batch b = {.time = a->push.time,
-				.compute = a->push.time,
-				.wait = a->waited + clock_mono() - a->stepped_at,
-				.samples = a->cut.rows};
-	meter_batch(a->meter, a->iteration, a->actions.accum, &b);
-}
-
 static int on_pushed(struct agent *a, struct error *err)
 {
 	int dropped = record_get(&a->lead.record, "dropped") != NULL;
 	if (!a->none) {
-		account(a);
+		note_batch(a);
 		a->cut.rows = 0;
 		a->batch.range_count = 0;
 	}
@@ -362,9 +374,10 @@ static int ready(struct agent *a, int wanted, struct error *err)
 {
 	if (a->none && !a->takes_empty)
 		return push_nothing(a, err);
-	if (wanted)
-		agent_give_batch(a);
-	return WORK_OK;
+	if (!wanted)
+		return WORK_OK;
+	agent_give_batch(a);
+	return agent_rows_give(a, err);
 }
 
 static int step(struct agent *a, struct error *err)
@@ -383,6 +396,7 @@ static int step(struct agent *a, struct error *err)
 		if (wanted) {
 			agent_answer_state(a, "end");
 			a->finished = 1;
+			agent_rows_end(a);
 		}
 		return WORK_OK;
 	default:
@@ -398,7 +412,9 @@ int agent_advance(struct agent *a, struct error *err)
 		int result = take_pieces(a, err);
 		if (result == WORK_OK)
 			result = step(a, err);
-		if (result == WORK_OK && a->phase != PHASE_ENDED)
+		/* For the batches behind this one it is asked when nobody waits. */
+		if (result == WORK_OK && a->phase != PHASE_ENDED && !a->given &&
+		    a->phase != PHASE_READY && a->cut.rows == 0)
 			result = ask_pieces(a, err);
 		if (result != WORK_OK)
 			return result;
@@ -407,4 +423,12 @@ int agent_advance(struct agent *a, struct error *err)
 	if (a->word == WORD_NEXT && a->save.is_due && a->phase != PHASE_READY)
 		agent_answer_state(a, "wait");
 	return WORK_OK;
+}
+
+int agent_catch_up(struct agent *a, struct error *err)
+{
+	if (!a->given)
+		return WORK_OK;
+	agent_report(a);
+	return a->dry == WORK_END ? WORK_OK : ask_pieces(a, err);
 }

@@ -1,9 +1,10 @@
 /* What the files of the agent share: agent.c (begin, waiting, end), agent_batch.c (rows, the lead),
- * agent_words.c (the trainer) and agent_save.c (checkpoints). */
+ * agent_words.c (the trainer), agent_rows.c (its input) and agent_save.c (checkpoints). */
 #ifndef PACELINE_AGENT_AGENT_INTERNAL_H
 #define PACELINE_AGENT_AGENT_INTERNAL_H
 
 #include "agent/agent.h"
+#include "agent/rows_pipe.h"
 #include "agent/stock.h"
 #include "agent/words.h"
 #include "meter/meter.h"
@@ -49,6 +50,7 @@ struct agent {
 	char **env; /* of the command: options.command.env and what follows of the others */
 	size_t env_count;
 	struct words words;
+	struct rows_pipe *rows; /* NULL: its standard input is empty */
 	struct record record; /* the word read last */
 	enum word word;       /* that is not answered yet */
 	double word_at;
@@ -78,10 +80,14 @@ struct agent {
 	struct exchange_push push;
 	int given;    /* the trainer has the batch, and has not said `step` */
 	int trained;  /* it was ever given one: no way back */
+	struct error half; /* its last word was half of one; code 0: no */
 	int finished; /* it was told that there is no more */
 
-	double given_at, stepped_at; /* of the batch; of the one before */
+	double given_at, stepped_at;
 	double waited; /* seconds in which the trainer waited for this batch */
+	struct tally_batch done; /* a batch that is not reported yet: while the trainer computes */
+	uint64_t done_iteration;
+	int is_done;
 	double stop_at; /* when a stop was seen; 0: none was */
 };
 
@@ -97,6 +103,9 @@ int agent_push(struct agent *a, struct error *err);
 int agent_ask(struct agent *a, struct record_out *o, struct asked what, const void *payload,
 	      size_t bytes, struct error *err);
 uint64_t agent_batch_size(const struct agent *a);
+/* What was put off until nobody waits for it. */
+int agent_catch_up(struct agent *a, struct error *err);
+void agent_report(struct agent *a); /* the part of it that is for the monitor */
 
 /* agent_words.c */
 int agent_hear_trainer(struct agent *a, struct error *err);
@@ -105,6 +114,13 @@ void agent_answer_step(struct agent *a, int dropped);
 void agent_answer_state(struct agent *a, const char *state);
 /* Not understood, or not done; the trainer may go on. */
 void agent_refuse(struct agent *a, const char *code, const char *why);
+
+/* agent_rows.c. Nothing happens where no rows are wanted. */
+int agent_rows_start(struct agent *a, struct error *err); /* before the trainer, of a queue that said hello */
+void agent_rows_started(struct agent *a);                 /* it has its end of the pipe */
+int agent_rows_give(struct agent *a, struct error *err);  /* those of the batch */
+int agent_rows_look(struct agent *a, struct error *err);  /* -1: they can't be read */
+void agent_rows_end(struct agent *a);                     /* no more come */
 
 /* agent_save.c */
 /* From options.resume; ERROR_DATA for files that are damaged. */

@@ -177,6 +177,10 @@ int agent_hear_trainer(struct agent *a, struct error *err)
 {
 	while (a->word == WORD_NONE && a->words.answer_len == 0) {
 		int found = words_read(&a->words, &a->record, err);
+		if (found < 0 && a->words.closed) {
+			a->half = *err; /* how it ended may say more */
+			return WORK_OK;
+		}
 		if (found < 0) {
 			agent_refuse(a, "bad-request", err->text);
 			return -1;

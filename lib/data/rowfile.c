@@ -7,6 +7,34 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int guess(const char *path, struct row_syntax *syntax, struct error *err)
+{
+	struct source *source;
+	struct rowscan scan;
+	if (source_open(&source, path, err) != 0)
+		return -1;
+	int result = rowscan_init(&scan, row_syntax(ROW_LINES), err);
+	if (result == 0)
+		result = rowscan_start(&scan, source, 1, err);
+	if (result == 0)
+		result = rowscan_guess(&scan, err);
+	*syntax = scan.syntax;
+	rowscan_free(&scan);
+	source_close(source);
+	return result;
+}
+
+int rowfile_guess(const char *path, const char *index, struct row_syntax *syntax,
+		  struct error *err)
+{
+	struct index *old;
+	if (index_read(&old, index, 0, NULL) != 0)
+		return guess(path, syntax, err);
+	*syntax = old->syntax;
+	index_free(old);
+	return 0;
+}
+
 int rowfile_open(struct rowfile *f, const char *path, struct row_syntax syntax,
 		 const struct rowfile_options *o, struct error *err)
 {

@@ -22,6 +22,11 @@ struct rowfile {
 	uint64_t at;           /* the row that rowfile_next() gives next */
 };
 
+/* What the rows of a file are where nobody says so: as its index has it, whether that fits the file
+ * or not, else by the first line. */
+int rowfile_guess(const char *path, const char *index_path, struct row_syntax *syntax,
+		  struct error *err);
+
 /* Reads its index, or makes one. All zero bytes are a rowfile without memory; rowfile_close() after
  * any use. */
 int rowfile_open(struct rowfile *f, const char *path, struct row_syntax syntax,

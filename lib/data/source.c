@@ -51,6 +51,11 @@ enum source_packing source_packing(const struct source *s)
 	return s->packing;
 }
 
+int source_plain_fd(const struct source *s)
+{
+	return s->regular && s->packing == SOURCE_PLAIN ? s->fd : -1;
+}
+
 uint64_t source_offset(const struct source *s)
 {
 	return s->out_at;

@@ -52,6 +52,9 @@ void source_close(struct source *s); /* NULL is fine */
 
 const char *source_name(const struct source *s);
 enum source_packing source_packing(const struct source *s);
+/* The descriptor of a plain regular file, for splice(2) and the like, from source_offset() on: what
+ * was taken of it so is passed over with source_seek(). -1: there is no such thing. */
+int source_plain_fd(const struct source *s);
 /* Of a regular file; reads its head. */
 int source_identify(struct source *s, struct source_identity *out, struct error *err);
 /* ERROR_DATA when size or time of the open file are not those of id any more. */

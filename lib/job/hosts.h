@@ -51,8 +51,10 @@ void hosts_free(struct hosts *h);
  * answer. */
 int hosts_look(struct hosts *h, const struct job *job, const struct dirs *dirs,
 	       const struct hosts_environment *env, double seconds, struct error *err);
-/* Whether a checkpoint of so many bytes has room in the state directory of each host, this one
- * included. Said in the same way. */
+/* Whether what failed with this status would fail again, if nobody changes anything. */
+int hosts_comes_again(int code);
+/* Whether a checkpoint of so many bytes has room in the state directory of each host that has answered,
+ * this one included. Said in the same way. */
 int hosts_room(const struct hosts *h, const struct dirs *dirs, uint64_t bytes,
 	       const struct hosts_environment *env, struct error *err);
 /* Bytes of a checkpoint of the model that was prepared, at most. */

@@ -63,7 +63,7 @@ struct asked {
 
 /* ---- what is wrong ---- */
 
-static int comes_again(int code)
+int hosts_comes_again(int code)
 {
 	return code != ERROR_UNAVAILABLE && code != ERROR_OS && code != ERROR_IO &&
 	       code != ERROR_TEMPFAIL;
@@ -104,7 +104,7 @@ static int sum_up(struct look *l, struct error *err)
 				continue;
 			error_format(one, text, sizeof text);
 			log_say(LOG_LEVEL_ERROR, "%s", text);
-			if (code == 0 || (comes_again(one->code) && !comes_again(code)))
+			if (code == 0 || (hosts_comes_again(one->code) && !hosts_comes_again(code)))
 				code = one->code;
 		}
 	size_t count = l->wrongs;
@@ -147,18 +147,13 @@ static void remove_token(struct token *t)
 
 /* ---- questions ---- */
 
-/* With srun the world needs no program of mpirun's there. */
-static const char *const programs_of_ssh[] = {"fabricd", "ps-server", "worker", "orted", NULL};
-static const char *const programs_of_slurm[] = {"fabricd", "ps-server", "worker", NULL};
-static const char *const foreign_of_ssh[] = {"fabricd", "agent", "orted", NULL};
-static const char *const foreign_of_slurm[] = {"fabricd", "agent", NULL};
+/* mpirun starts the last one, by ssh or by srun. */
+static const char *const programs_of_ours[] = {"fabricd", "ps-server", "worker", "orted", NULL};
+static const char *const programs_of_foreign[] = {"fabricd", "agent", "orted", NULL};
 
 static const char *const *programs(const struct look *l)
 {
-	if (job_is_foreign(l->job))
-		return strcmp(l->hosts->launcher->name, "ssh") == 0 ? foreign_of_ssh
-								     : foreign_of_slurm;
-	return strcmp(l->hosts->launcher->name, "ssh") == 0 ? programs_of_ssh : programs_of_slurm;
+	return job_is_foreign(l->job) ? programs_of_foreign : programs_of_ours;
 }
 
 /* The next file of the data that this host needs, from index *i on. NULL: none. */
@@ -404,7 +399,10 @@ static int ask_all(struct look *l, const struct hosts_environment *env, double s
 	int result = asked && polls ? 0 : error_set(err, ERROR_OS, "HOSTS", "out of memory");
 	for (size_t i = 0; result == 0 && i < count; i++) {
 		asked[i] = (struct asked){.look = l, .place = i + 1, .all = asked};
-		open_one(&asked[i], env);
+		if (l->room && l->hosts->place[i + 1].cores == 0)
+			asked[i].over = 1; /* it did not answer before: that was said */
+		else
+			open_one(&asked[i], env);
 	}
 	while (result == 0 && still_asked(asked, count) && (left = until - clock_mono()) > 0)
 		poll_all(asked, count, polls, left);
@@ -419,16 +417,28 @@ static int ask_all(struct look *l, const struct hosts_environment *env, double s
 	return result;
 }
 
-/* Programs that start the world between hosts. */
-static int check_here(const struct hosts *h, const struct hosts_environment *env, struct error *err)
+static void need_here(struct look *l, const char *program, const struct hosts_environment *env,
+		      const char *where_from)
 {
-	char path[DIRS_PATH_MAX];
-	const char *starts = strcmp(h->launcher->name, "slurm") == 0 ? "srun" : "mpirun";
-	if (process_find("fabricd", env->search_path, path, sizeof path, NULL) != 0)
-		return error_set(err, ERROR_CONFIG, "fabricd",
-				 "is needed between hosts, and is not there: it is built where Open "
-				 "MPI is (scripts/deps)");
-	return process_find(starts, env->search_path, path, sizeof path, err);
+	struct error err;
+	char path[DIRS_PATH_MAX], place[ERROR_PLACE_MAX];
+	if (process_find(program, env->search_path, path, sizeof path, NULL) == 0)
+		return;
+	snprintf(place, sizeof place, "%.200s: %s", l->hosts->place[0].host, program);
+	error_set(&err, ERROR_CONFIG, place, "is needed between hosts, and is not there: %s",
+		  where_from);
+	is_wrong(l, 0, &err);
+}
+
+/* Programs that start the world between hosts: Open MPI's, and in an allocation those that it starts
+ * others with. */
+static void look_here(struct look *l, const struct hosts_environment *env)
+{
+	static const char open_mpi[] = "it comes with Open MPI (scripts/deps)";
+	need_here(l, "fabricd", env, "it is built where Open MPI is (scripts/deps)");
+	need_here(l, "mpirun", env, open_mpi);
+	if (strcmp(l->hosts->launcher->name, "slurm") == 0)
+		need_here(l, "srun", env, "it comes with Slurm");
 }
 
 int hosts_look(struct hosts *h, const struct job *job, const struct dirs *dirs,
@@ -438,9 +448,8 @@ int hosts_look(struct hosts *h, const struct job *job, const struct dirs *dirs,
 	if (h->count == 1)
 		return 0;
 	l = (struct look){.hosts = h, .job = job, .dirs = dirs};
-	int result = check_here(h, env, err);
-	if (result == 0)
-		result = make_token(&l.run, dirs->run, err);
+	look_here(&l, env);
+	int result = make_token(&l.run, dirs->run, err);
 	if (result == 0)
 		result = make_token(&l.state, dirs->state, err);
 	if (result == 0)
@@ -523,8 +532,9 @@ void hosts_text(const struct hosts *h, size_t i, char out[HOSTS_TEXT_MAX])
 	if (p->cores == 0)
 		snprintf(out, HOSTS_TEXT_MAX, "%s: %s, not asked yet", p->host, p->launcher->name);
 	else
-		snprintf(out, HOSTS_TEXT_MAX, "%s: %s, %llu cores, %s%s%s", p->host,
+		snprintf(out, HOSTS_TEXT_MAX, "%s: %s, %llu core%s, %s%s%s", p->host,
 			 i == 0 ? "this machine" : p->launcher->name, (unsigned long long)p->cores,
+			 p->cores == 1 ? "" : "s",
 			 human_bytes((double)p->memory_mib * 1048576, memory), files,
 			 i < h->first ? "; trains nothing" : "");
 }

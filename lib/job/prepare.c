@@ -1,6 +1,7 @@
 /* prepare: see prepare.h. Must never touch a state directory whose job runs under other values. */
 #include "job/prepare.h"
 
+#include "base/clock.h"
 #include "base/fs.h"
 #include "base/log.h"
 #include "param/layout.h"
@@ -797,24 +798,78 @@ int prepare_trial(const struct job *job, const struct dirs *dirs, const struct d
 	return result;
 }
 
-int prepare_running(const struct dirs *dirs, char *id)
+/* ---- what runs ---- */
+
+struct running {
+	size_t nodes, parents; /* by their records: those that run, those of which the parent does */
+	size_t held;           /* locks of parents */
+	char id[OPTION_ID_MAX];
+	char lock[DIRS_PATH_MAX + 256]; /* one that is held */
+};
+
+static int is_held(const char *path)
+{
+	int fd;
+	struct error err;
+	if (fs_lock(path, &fd, &err) != 0)
+		return err.code == ERROR_TEMPFAIL;
+	close(fd);
+	return 0;
+}
+
+static void look_at_record(const char *path, struct running *out)
+{
+	struct node_record r;
+	int runs = node_record_read(path, &r, NULL) == 0 ? node_record_running(&r) : 0;
+	if (!runs)
+		return;
+	out->nodes++;
+	out->parents += (runs & RECORD_PARENT_RUNS) != 0;
+	snprintf(out->id, sizeof out->id, "%s", r.id);
+}
+
+static void look_at_nodes(const struct dirs *dirs, int locks, struct running *out)
 {
 	char dir[DIRS_PATH_MAX], path[DIRS_PATH_MAX + 256];
-	struct node_record r;
-	int running = 0;
+	*out = (struct running){0};
 	dirs_state(dirs, "nodes", dir);
 	DIR *d = opendir(dir);
-	if (!d)
-		return 0;
-	for (struct dirent *e; !running && (e = readdir(d));) {
-		if (e->d_name[0] == '.' || strstr(e->d_name, ".lock") || strstr(e->d_name, ".tmp"))
+	for (struct dirent *e; d && (e = readdir(d));) {
+		if (e->d_name[0] == '.' || strstr(e->d_name, ".tmp"))
 			continue;
 		snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
-		if (node_record_read(path, &r, NULL) == 0 && node_record_running(&r)) {
-			running = 1;
-			snprintf(id, OPTION_ID_MAX, "%s", r.id);
+		if (!strstr(e->d_name, ".lock"))
+			look_at_record(path, out);
+		else if (locks && is_held(path)) {
+			out->held++;
+			memcpy(out->lock, path, sizeof path);
 		}
 	}
-	closedir(d);
-	return running;
+	if (d)
+		closedir(d);
+}
+
+int prepare_running(const struct dirs *dirs, char *id)
+{
+	struct running now;
+	look_at_nodes(dirs, 0, &now);
+	if (now.nodes > 0)
+		snprintf(id, OPTION_ID_MAX, "%s", now.id);
+	return now.nodes > 0;
+}
+
+int prepare_settle(const struct dirs *dirs, double seconds, struct error *err)
+{
+	struct running now;
+	double until = clock_mono() + seconds;
+	for (;;) {
+		look_at_nodes(dirs, 1, &now);
+		if (now.held <= now.parents)
+			return 0;
+		if (clock_mono() >= until)
+			return error_set(err, ERROR_TEMPFAIL, now.lock,
+					 "is held by a node that an earlier trainctl was just "
+					 "starting, and that neither starts nor ends: try again");
+		clock_sleep(0.02);
+	}
 }

@@ -47,5 +47,9 @@ int prepare_finished(const struct job *job, const struct dirs *dirs, struct erro
 
 /* Whether anything of the job runs, by its records; id (OPTION_ID_MAX bytes) is one that does. */
 int prepare_running(const struct dirs *dirs, char *id);
+/* Waits until all that runs has its record: a trainctl that was killed as it started a node leaves one
+ * without, for a moment. For who holds STATE/lock only. ERROR_TEMPFAIL: one neither starts nor ends for
+ * so many seconds. */
+int prepare_settle(const struct dirs *dirs, double seconds, struct error *err);
 
 #endif

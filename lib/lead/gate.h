@@ -125,14 +125,15 @@ int gate_pushes_to(struct gate *g, const struct gate_who *who, const char *repli
 void gate_speed(struct gate *g, const struct gate_who *who, double speed);
 /* The same: samples that fit a step of it. */
 void gate_most(struct gate *g, const struct gate_who *who, uint64_t most);
-/* Before its join: it says gate_take_part() before each batch. Only where it is foreign. */
-void gate_takes_part(struct gate *g, const struct gate_who *who);
+/* Before its join: it says gate_take_part() before each batch. Only where it is foreign. world: so
+ * many such members there have to be: no iteration begins (BSP) and no cut is made without them; 0: it
+ * does not say. */
+void gate_takes_part(struct gate *g, const struct gate_who *who, uint64_t world);
 
 /* The next batch of such a member. */
 struct gate_batch {
 	uint64_t iteration;
 	uint64_t count; /* samples; 0: it has none */
-	uint64_t world; /* BSP: so many members have to be there; 0: it does not say */
 	int with_none;  /* it takes part also without samples */
 };
 

@@ -13,18 +13,26 @@ static int bsp(const struct gate *g)
 	return g->options.sync == GATE_BSP;
 }
 
-void gate_takes_part(struct gate *g, const struct gate_who *who)
+void gate_takes_part(struct gate *g, const struct gate_who *who, uint64_t world)
 {
 	struct worker *w =
 		who->incarnation == g->options.incarnation ? worker_get(g, who->worker) : NULL;
 
 	if (w && g->options.foreign && who->generation > w->fenced && who->generation >= w->newest)
 		w->begins = who->generation;
+	if (w && world > g->world)
+		g->world = world;
 }
 
 static int is_beginner(const struct worker *w)
 {
 	return w->generation && w->begins == w->generation;
+}
+
+/* Of a cut. */
+static int is_told(const struct worker *w)
+{
+	return is_beginner(w) && (w->state == WORKER_ACTIVE || w->state == WORKER_ENDED);
 }
 
 int gate_tells_all(const struct gate *g)
@@ -82,17 +90,18 @@ static void answer(struct gate *g, struct worker *w, uint64_t members, uint64_t 
 
 /* All who are in the open iteration, or would be. */
 struct barrier {
-	size_t begun, strangers; /* members that say what they begin, and those that never do */
-	int complete;            /* all of the former have said so, and are enough */
+	size_t here, begun, strangers; /* members that say what they begin, also those that have ended;
+					  without these; and those that never do */
+	int complete; /* all have said so, and are enough */
 	uint64_t members, samples;
 };
 
 static struct barrier look(const struct gate *g)
 {
 	struct barrier b = {.complete = 1};
-	uint64_t world = 0;
 
 	for (const struct worker *w = g->workers; w; w = w->hh.next) {
+		b.here += (size_t)is_told(w);
 		if (w->state != WORKER_ACTIVE)
 			continue;
 		if (!is_beginner(w)) {
@@ -101,12 +110,10 @@ static struct barrier look(const struct gate *g)
 		}
 		b.begun++;
 		b.complete &= w->begin_token != 0;
-		if (w->batch.world > world)
-			world = w->batch.world;
 		b.samples += w->batch.count;
 		b.members += w->batch.count > 0 || w->batch.with_none;
 	}
-	if (b.begun < world || b.begun == 0)
+	if (b.here < g->world || b.begun == 0)
 		b.complete = 0;
 	return b;
 }
@@ -142,33 +149,27 @@ static int cut_ready(const struct gate *g, const struct barrier *b)
 	return g->active == 0 || (!g->begun && b->complete);
 }
 
-static int is_told(const struct worker *w)
+/* Whether all that was trained is in the parameters of those who are here; else it is refused. */
+static int is_whole(struct gate *g)
 {
-	return is_beginner(w) && (w->state == WORKER_ACTIVE || w->state == WORKER_ENDED);
-}
+	size_t here = look(g).here;
 
-/* Nobody is left who has what was trained: "" when all is there. */
-static const char *nobody(const struct gate *g)
-{
 	if (g->lost[0])
-		return g->lost;
-	if (g->applied == 0)
-		return "";
-	for (const struct worker *w = g->workers; w; w = w->hh.next)
-		if (is_told(w))
-			return "";
-	return "the trainers";
+		effect_err(g, g->cut_token, "cut",
+			   "%s went with parameters that nobody has saved: go back to a checkpoint",
+			   g->lost);
+	else if (g->applied > 0 && (here == 0 || here < g->world))
+		effect_err(g, g->cut_token, "cut", "%zu of %llu trainers are here", here,
+			   (unsigned long long)(g->world ? g->world : 1));
+	else
+		return 1;
+	return 0;
 }
 
 static void begin_cut(struct gate *g)
 {
-	const char *who = nobody(g);
-
-	if (who[0]) {
+	if (!is_whole(g)) {
 		g->cut = CUT_NONE;
-		effect_err(g, g->cut_token, "cut",
-			   "%s went with parameters that nobody has saved: go back to a checkpoint",
-			   who);
 		return;
 	}
 	g->cut = CUT_SAVING;

@@ -156,6 +156,7 @@ struct gate {
 	uint64_t act_number, act_iteration; /* of the last `act`, and what it was answered */
 
 	int begun;                /* foreign, BSP: the open iteration's barrier is passed */
+	uint64_t world;           /* members that there have to be, as they say; 0: nobody says */
 	uint64_t cut_iteration;   /* of the cut that is being written */
 	char lost[OPTION_ID_MAX]; /* a member that went with what it had trained; "": none did */
 

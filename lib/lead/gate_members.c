@@ -104,6 +104,8 @@ void worker_out(struct gate *g, struct worker *w, const char *why)
 	begins_out(g, w, why);
 	if (w->state == WORKER_ACTIVE)
 		g->active--;
+	if (!g->active)
+		g->begun = 0; /* nobody is left in the iteration */
 	w->state = WORKER_OUT;
 	w->generation = 0;
 	w->listed = 0;

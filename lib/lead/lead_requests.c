@@ -68,9 +68,10 @@ static void on_join(struct request *rq, void *lead)
 	struct gate_who who;
 	struct error err = {0};
 	double speed = 0.0;
-	uint64_t most = 0, begins = 0;
+	uint64_t most = 0, begins = 0, world = 0;
 
 	if (record_u64_opt(request_record(rq), "begins", 0, 1, &begins, &err) != 0 ||
+	    record_u64_opt(request_record(rq), "world", 1, GATE_WORKERS_MAX, &world, &err) != 0 ||
 	    record_real_opt(request_record(rq), "speed", 0.0, SPEED_MAX, &speed, &err) != 0 ||
 	    record_u64_opt(request_record(rq), "max", 0, UINT64_MAX, &most, &err) != 0) {
 		request_bad(rq, &err);
@@ -83,7 +84,7 @@ static void on_join(struct request *rq, void *lead)
 			gate_speed(l->gate, &who, speed);
 		gate_most(l->gate, &who, most);
 		if (begins)
-			gate_takes_part(l->gate, &who);
+			gate_takes_part(l->gate, &who, world);
 		lead_expect(l);
 	}
 	member_event(rq, l, gate_join);
@@ -102,7 +103,6 @@ static void on_begin(struct request *rq, void *lead)
 	if (who_read(rq, &who, &err) != 0 ||
 	    record_u64(r, "iteration", 0, UINT64_MAX - 1, &batch.iteration, &err) != 0 ||
 	    record_u64(r, "count", 0, ORDER_COUNT_MAX, &batch.count, &err) != 0 ||
-	    record_u64_opt(r, "world", 1, GATE_WORKERS_MAX, &batch.world, &err) != 0 ||
 	    record_u64_opt(r, "empty", 0, 1, &with_none, &err) != 0) {
 		request_bad(rq, &err);
 		return;
@@ -434,8 +434,8 @@ const struct verb lead_verbs[] = {
 	{"push", WHO_KEYS " sequence iteration count",
 	 "dense rows size skipped ranges loss speed time mem", on_push, PART_PAYLOAD_BYTES_MAX,
 	 "gradients; answered when they are committed and applied"},
-	{"join", WHO_KEYS, "size speed max replica begins", on_join, 0, "become a member, at the next iteration"},
-	{"begin", WHO_KEYS " iteration count", "world empty", on_begin, 0,
+	{"join", WHO_KEYS, "size speed max replica begins world", on_join, 0, "become a member, at the next iteration"},
+	{"begin", WHO_KEYS " iteration count", "empty", on_begin, 0,
 	 "a worker that keeps the parameters: its next batch; answered when all have said so"},
 	{"leave", WHO_KEYS, "", on_leave, 0, "nobody waits for this worker any more"},
 	{"end", WHO_KEYS, "", on_end, 0, "no work is left; answered when the job is finished"},

@@ -324,6 +324,8 @@ static void gone(struct sup_host *h)
 		 "again",
 		 h->place->host, clock_mono() - h->since);
 	say(h, HOST_GONE, text);
+	child_free(h->look);
+	h->look = NULL;
 	EACH_NODE (n, s)
 		if (&s->hosts.host[n->at] == h && n->role != &role_fabric)
 			sup_node_kill(n);
@@ -343,11 +345,26 @@ static void there(struct sup_host *h)
 			sup_node_kill(n);
 }
 
+/* What a look finds on a link that is full needs some time to come. */
+static double look_seconds(const struct sup_host *h, double now)
+{
+	double least = deadline_seconds(DEADLINE_HOST), since = now;
+	if (is_cut_off(h))
+		return least;
+	if (h->state == HOST_LOST)
+		since = h->since;
+	else if (h->doubted > 0)
+		since = h->doubted;
+	return fmax(least, since + SILENT_SECONDS - now);
+}
+
 static void mind_lost(struct sup_host *h)
 {
-	double passed = clock_mono() - h->since;
-	if (h->state == HOST_LOST && h->failed > 0 &&
-	    passed >= (is_cut_off(h) ? CUT_OFF_SECONDS : SILENT_SECONDS))
+	double now = clock_mono(), passed = now - h->since;
+	int cut_off = is_cut_off(h);
+	int unanswered = h->failed > 0 || (h->look && now - h->asked >= CUT_OFF_SECONDS);
+	if (h->state == HOST_LOST && unanswered &&
+	    passed >= (cut_off ? CUT_OFF_SECONDS : SILENT_SECONDS))
 		gone(h);
 }
 
@@ -403,15 +420,17 @@ static void look(struct sup_host *h)
 	char *argv[sizeof words / sizeof *words + 1] = {NULL};
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 		argv[i] = (char *)(size_t)words[i];
+	double now = clock_mono();
 	const struct child_options options = {.argv = argv,
-					      .seconds = deadline_seconds(DEADLINE_HOST),
+					      .seconds = look_seconds(h, now),
 					      .output_bytes_max = LOOK_BYTES_MAX,
 					      .done = on_look,
 					      .arg = h};
 	struct error err;
 	if (h->look || !is_far(h))
 		return;
-	h->again = clock_mono() + LOOK_SECONDS;
+	h->asked = now;
+	h->again = now + LOOK_SECONDS;
 	if (child_start(&h->look, h->sup->base, &options, &err) != 0) {
 		h->look = NULL;
 		sup_note(h->sup, "warning", "%s can't be asked: %s", h->place->host, err.text);

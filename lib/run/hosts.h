@@ -46,7 +46,7 @@ struct sup_host {
 	struct child *look;  /* it is being asked; NULL: it is not */
 	unsigned failed;     /* so many times in a row without an answer */
 	double since, again; /* clock_mono(): it is not there; it is asked next */
-	double heard;        /* clock_mono(): it has answered last */
+	double asked, heard; /* clock_mono(): the look began; it has answered last */
 	double doubted;      /* clock_mono(): since then a node there is silent, so it is asked; 0 */
 };
 

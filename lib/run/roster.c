@@ -101,7 +101,7 @@ uint64_t sup_share(const struct sup_node *worker)
 	return batch / workers + (sup_rank(worker) < batch % workers);
 }
 
-/* ---- coming and going ---- */
+/* ---- filling it ---- */
 
 static size_t order(const struct role *role)
 {
@@ -116,7 +116,8 @@ static int stands_before(const struct sup_node *n, const struct role *role, uint
 	return n->role == role ? n->number < number : order(n->role) < order(role);
 }
 
-struct sup_node *sup_roster_add(struct supervisor *s, const struct role *role, struct error *err)
+/* One more of a role, off; its number is the lowest that is free. NULL: err. */
+static struct sup_node *add(struct supervisor *s, const struct role *role, struct error *err)
 {
 	uint32_t number = 0;
 	struct sup_node **at = &s->roster.first;
@@ -137,24 +138,11 @@ struct sup_node *sup_roster_add(struct supervisor *s, const struct role *role, s
 	return made;
 }
 
-int sup_roster_remove(struct sup_node *n, struct error *err)
-{
-	if (!sup_node_is_off(n) || sup_node_is_asked_about(n))
-		return error_set(err, ERROR_TEMPFAIL, n->id, "is not gone yet");
-	for (struct sup_node **at = &n->sup->roster.first; *at; at = &(*at)->next)
-		if (*at == n) {
-			*at = n->next;
-			break;
-		}
-	sup_node_free(n);
-	return 0;
-}
-
 int sup_roster_fill(struct supervisor *s, struct error *err)
 {
 	for (size_t i = 0; roles[i]; i++)
 		for (uint64_t k = roles[i]->count(s); k > 0; k--)
-			if (!sup_roster_add(s, roles[i], err))
+			if (!add(s, roles[i], err))
 				return -1;
 	return 0;
 }

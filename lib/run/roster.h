@@ -1,6 +1,6 @@
 /*
- * roster: the nodes of a job.  They may come and go while it runs: a list, ordered by role (as in
- * the table of roles) and number, so that whoever looks at all of a role sees them in one order.
+ * roster: the nodes of a job: a list, ordered by role (as in the table of roles) and number, so that
+ * whoever looks at all of a role sees them in one order.
  */
 #ifndef PACELINE_RUN_ROSTER_H
 #define PACELINE_RUN_ROSTER_H
@@ -18,14 +18,9 @@ struct sup_roster {
 	struct sup_node *first;
 };
 
-/* Makes as many nodes of each role as the job says; all are off. */
+/* Makes as many nodes of each role as the job says; all are off, and launched when their phase wants them.
+ * More workers than files of DATA, where each has its own: ERROR_CONFIG. */
 int sup_roster_fill(struct supervisor *s, struct error *err);
-/* Makes one more node of a role, which is off; its number is the lowest that is free. It is
- * launched when its phase wants nodes of its role. NULL: err. */
-struct sup_node *sup_roster_add(struct supervisor *s, const struct role *role, struct error *err);
-/* Removes a node, which must be off. ERROR_TEMPFAIL: it is not off yet, or an answer about it is on
- * its way. */
-int sup_roster_remove(struct sup_node *n, struct error *err);
 void sup_roster_free(struct supervisor *s);
 
 struct sup_node *sup_find(struct supervisor *s, const char *id); /* NULL: none */

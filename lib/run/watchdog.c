@@ -271,12 +271,13 @@ static void judge(struct sup_node *n, double seconds, int owes)
 	enum pulse_section section = section_of(n);
 	uint64_t units = units_of(n);
 	pulse_tick(&n->watch.pulse, seconds, owes);
-	/* A daemon answers soon, whatever it is at; a batch takes what it takes. */
+	/* A daemon answers soon, once it is up; a batch takes what it takes. */
+	int takes_long = is_worker(n) || section == PULSE_START;
 	if (owes)
 		sup_host_silent(n, n->watch.pulse.silent,
-				is_worker(n) ? pulse_limit(&n->watch.pulse, &n->sup->watchdog.rules,
-							   section, units)
-					     : 0);
+				takes_long ? pulse_limit(&n->watch.pulse, &n->sup->watchdog.rules,
+							 section, units)
+					   : 0);
 	if (owes && pulse_hung(&n->watch.pulse, &n->sup->watchdog.rules, section, units))
 		give_up(n, section, units);
 }

@@ -115,10 +115,14 @@ static enum queue_result back(struct queue *q, struct queue_change *c, struct er
 	int is_whole = c->begin == QUEUE_UNSAID && c->length == 0;
 	if (result == QUEUE_OK && !is_whole && (c->begin == QUEUE_UNSAID || c->length == 0))
 		return queue_no(QUEUE_BAD, err, "begin= and length= go together", 0);
+	if (result == QUEUE_OK && !is_whole && (c->failed || c->hold))
+		return queue_no(QUEUE_BAD, err, "failed= and hold= are of a whole piece", 0);
 	if (result != QUEUE_OK || !p)
 		return result;
 	if (is_whole) {
-		piece_return(q, p, 0);
+		p->deaths += (uint32_t)(c->failed && p->deaths < UINT32_MAX);
+		piece_return(q, p,
+			     c->hold || (c->failed && q->retries > 0 && p->deaths >= q->retries));
 		c->is_made = 1;
 		return QUEUE_OK;
 	}
@@ -414,7 +418,9 @@ static const struct queue_kind kinds[] = {
 	{"back", QUEUE_BY_WORKER, back,
 	 FIELDS{WORKER, ID,
 		{FIELD("begin", U64, queue_change, begin), .is_optional = 1, .none = QUEUE_UNSAID},
-		{FIELD("length", U64, queue_change, length), .is_optional = 1, .min = 1}, {0}}},
+		{FIELD("length", U64, queue_change, length), .is_optional = 1, .min = 1},
+		{FIELD("failed", FLAG, queue_change, failed), .is_optional = 1},
+		{FIELD("hold", FLAG, queue_change, hold), .is_optional = 1}, {0}}},
 	{"hello", QUEUE_FENCES, hello,
 	 FIELDS{WORKER, {FIELD("generation", U64, queue_change, generation)}, {0}}},
 	{"bye", QUEUE_BY_WORKER | QUEUE_FENCES, bye, FIELDS{WORKER, {0}}},

@@ -120,6 +120,7 @@ struct queue_change {
 	const char *worker, *from, *to, *boot;
 	uint64_t generation, id, begin, length, upto, max, retries, blamed, term;
 	double lease, threshold, at;
+	int failed, hold; /* of back: it counts as a death; it is held */
 	/* What came of it. */
 	int is_made;              /* 0: it was so before, and no line says it */
 	uint64_t shards;          /* that came back */

@@ -32,6 +32,7 @@ from urllib.parse import unquote
 __all__ = ["Batch", "BatchSampler", "Batches", "Error", "Loader", "Part", "Range", "batches", "ddp_hook"]
 
 LINE_MAX = 4096  # bytes of a record, paceline-record(5)
+TEMPFAIL, CONFIG = 75, 78  # exit statuses, paceline(7): try again; it would fail again
 MASK = (1 << 64) - 1
 
 
@@ -327,6 +328,7 @@ class _AgentBatches(Batches):
         self._samples = samples
         self._background = background
         self._writing: Optional[_Writing] = None
+        self._ended = False
 
     # -- the conversation --
 
@@ -381,19 +383,21 @@ class _AgentBatches(Batches):
     # -- batches --
 
     def _next(self) -> Optional[Batch]:
-        while True:
+        while not self._ended:
             self._written(wait=False)
             asked = time.perf_counter()
             ok, records = self._ask(self._word)
             state = ok.get("state")
             if state == "end":
                 self._written(wait=True)
-                return None
+                self._ended = True
+                break
             if state != "wait":
                 return self._given(records)
             # The agent holds this answer back for a while. Should it not, this is no busy loop.
             if time.perf_counter() - asked < 0.01:
                 time.sleep(0.01)
+        return None
 
     def _given(self, records: List[Tuple[str, Dict[str, str]]]) -> Batch:
         values: Optional[Dict[str, str]] = None
@@ -454,7 +458,8 @@ class _AgentBatches(Batches):
 
     def _failed(self, error: BaseException) -> None:
         traceback.print_exception(type(error), error, error.__traceback__)
-        self._ask(_record("failed", why=("%s: %s" % (type(error).__name__, error))[:400]))
+        why = "%s: %s" % (type(error).__name__, error)
+        self._ask(_record("failed", why=why[:400].replace("\0", "")))
 
     def _written(self, wait: bool) -> None:
         """Tells what became of a checkpoint that is written beside the training."""
@@ -549,7 +554,8 @@ def _copy(thing: Any) -> Any:
     if isinstance(thing, Mapping):
         return {name: _copy(value) for name, value in thing.items()}
     if isinstance(thing, (list, tuple)):
-        return type(thing)(_copy(value) for value in thing)
+        copies = [_copy(value) for value in thing]
+        return type(thing)(*copies) if hasattr(thing, "_fields") else type(thing)(copies)
     if hasattr(thing, "detach"):
         return thing.detach().to("cpu", copy=True)
     if hasattr(thing, "copy"):
@@ -632,8 +638,26 @@ def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callabl
     except (ValueError, OSError):
         raise Error("PACELINE_IN=%s and PACELINE_OUT=%s are not open here: only the process that the agent "
                     "started may ask for batches" % words) from None
+    _end_with_statuses()
     return _AgentBatches(reads, writes, save, resume, collective, rank == 0 or every_rank_saves, samples,
                          kept if background else None)
+
+
+def _end_with_statuses() -> None:
+    """A mistake of the script's would come again: its exit status says so, and the job does not try
+    it once more."""
+    show = sys.excepthook
+    if getattr(show, "is_paceline", False):
+        return
+
+    def end(kind: Any, error: Any, trace: Any) -> None:
+        show(kind, error, trace)
+        if issubclass(kind, Error):
+            sys.stdout.flush()
+            os._exit(TEMPFAIL if issubclass(kind, AgentGone) else CONFIG)
+
+    setattr(end, "is_paceline", True)
+    sys.excepthook = end
 
 
 # ---- PyTorch ----
@@ -684,9 +708,7 @@ def ddp_hook(model: Any, group: Any = None) -> None:
 
     Call it once, behind DistributedDataParallel(model); batches need collective=True.
     """
-    import torch.distributed as dist
-
-    model.register_comm_hook(_Hook(group if group is not None else dist.group.WORLD), _weigh)
+    model.register_comm_hook(_Hook(group if group is not None else model.process_group), _weigh)
 
 
 def _weigh(hook, bucket):  # without types: torch compares them with its own

@@ -27,6 +27,7 @@ import paceline
 from paceline import Range
 
 DATA, TEMPFAIL = 65, 75
+MISTAKES = (64, 65, 78, 126, 127)  # no second try, as in a job
 
 
 class Broken(Exception):
@@ -146,6 +147,9 @@ class Rehearsal:
             os.close(rank.reads)
             rank.closed = True
             status = rank.process.wait()
+            if status in MISTAKES:
+                raise Broken("rank %d ended with exit status %d, a mistake that would come again" %
+                             (rank.number, status))
             if not rank.ended or status != 0:
                 raise Died("rank %d ended %s (%s)" % (rank.number, "before all was trained" if not rank.ended
                            else "badly", "signal %d" % -status if status < 0 else "exit status %d" % status))

@@ -1,0 +1,170 @@
+/*
+ * agent-cost: a trainer that computes for a while (it spins) and does nothing else: how long it is
+ * without work in each batch.
+ *     agent-cost trainer FILE BATCHES SPIN-US       under agent(1): next and step
+ *     agent-cost direct FILE BATCHES SPIN-US SHARDS LEAD   with nothing in between: begin and push
+ * FILE gets a line for each batch: microseconds of both together, then of each.
+ */
+#include "base/clock.h"
+#include "wire/call.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SIZE 10
+
+static FILE *out;
+
+static void fail(const char *what)
+{
+	fprintf(stderr, "agent-cost: %s\n", what);
+	exit(1);
+}
+
+static void spin(double seconds)
+{
+	double until = clock_mono() + seconds;
+	while (clock_mono() < until)
+		;
+}
+
+static void note(double first, double second)
+{
+	fprintf(out, "%.2f %.2f %.2f\n", (first + second) * 1e6, first * 1e6, second * 1e6);
+}
+
+/* ---- as a trainer ---- */
+
+/* The last line of the answer. */
+static const char *say(int to, int from, const char *word)
+{
+	static char text[65536];
+	size_t len = 0;
+	const char *last = text;
+	if (write(to, word, strlen(word)) < 0)
+		fail("write");
+	for (;;) {
+		ssize_t n = read(from, text + len, sizeof text - 1 - len);
+		if (n <= 0)
+			fail("the agent went");
+		len += (size_t)n;
+		text[len] = '\0';
+		if (text[len - 1] != '\n')
+			continue;
+		text[len - 1] = '\0';
+		last = strrchr(text, '\n');
+		last = last ? last + 1 : text;
+		text[len - 1] = '\n';
+		if (strncmp(last, "ok", 2) == 0 || strncmp(last, "err", 3) == 0)
+			return last;
+	}
+}
+
+static void as_trainer(long batches, double work)
+{
+	int from = atoi(getenv("PACELINE_IN")), to = atoi(getenv("PACELINE_OUT"));
+	for (long i = 0; i < batches;) {
+		double began = clock_mono();
+		const char *answer = say(to, from, "next\n");
+		double given = clock_mono();
+		if (strncmp(answer, "ok state=wait", 13) == 0)
+			continue;
+		if (strncmp(answer, "ok state=end", 12) == 0)
+			return;
+		spin(work);
+		double trained = clock_mono();
+		say(to, from, "step loss=0.5 time=0.001\n");
+		note(given - began, clock_mono() - trained);
+		i++;
+	}
+}
+
+/* ---- with nothing in between ---- */
+
+static struct record answer, piece;
+
+static void take_piece(const struct record *r, void *arg)
+{
+	(void)arg;
+	if (record_is(r, "shard"))
+		memcpy(&piece, r, sizeof piece); /* its pointers are not used */
+}
+
+static void ask(struct call *c, const char *line,
+		void (*data)(const struct record *r, void *arg))
+{
+	struct error err;
+	if (call_request(c, line, strlen(line), &answer, data, NULL, &err) != CALL_OK)
+		fail(line);
+}
+
+static void begin(struct record_out *o, char *line, const char *type, unsigned long long generation)
+{
+	record_begin(o, line, RECORD_LINE_MAX, type);
+	record_add(o, "worker", "w0");
+	record_add_u64(o, "generation", generation);
+	record_add_u64(o, "incarnation", 1);
+}
+
+/* Shards as long as the queue is: one piece, taken once. */
+static void as_worker(long batches, double work, const char *shards, const char *lead)
+{
+	struct call *queue, *c;
+	struct error err;
+	struct record_out o;
+	char line[RECORD_LINE_MAX];
+	uint64_t generation;
+	if (call_open(&queue, shards, 5, 60, &err) != 0 || call_open(&c, lead, 5, 60, &err) != 0)
+		fail(err.text);
+	ask(queue, "hello worker=w0\n", NULL);
+	record_u64(&answer, "generation", 1, UINT64_MAX, &generation, &err);
+	snprintf(line, sizeof line, "get worker=w0 generation=%llu\n",
+		 (unsigned long long)generation);
+	ask(queue, line, take_piece);
+	begin(&o, line, "join", generation);
+	record_add_u64(&o, "begins", 1);
+	record_end(&o, NULL);
+	ask(c, line, NULL);
+	for (long i = 0; i < batches; i++) {
+		char ranges[100];
+		begin(&o, line, "begin", generation);
+		record_add_u64(&o, "iteration", (uint64_t)i);
+		record_add_u64(&o, "count", SIZE);
+		record_end(&o, NULL);
+		double began = clock_mono();
+		ask(c, line, NULL);
+		double begun = clock_mono();
+		spin(work);
+		begin(&o, line, "push", generation);
+		record_add_u64(&o, "sequence", (uint64_t)i + 1);
+		record_add_u64(&o, "iteration", (uint64_t)i);
+		record_add_u64(&o, "count", SIZE);
+		snprintf(ranges, sizeof ranges, "0:%ld:%d", i * SIZE, SIZE);
+		record_add(&o, "ranges", ranges);
+		record_add(&o, "loss", "5");
+		record_end(&o, NULL);
+		double trained = clock_mono();
+		ask(c, line, NULL);
+		note(begun - began, clock_mono() - trained);
+	}
+	call_close(c);
+	call_close(queue);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 5 || !(out = fopen(argv[2], "w")))
+		fail("usage");
+	long batches = atol(argv[3]);
+	double work = atof(argv[4]) * 1e-6;
+	if (strcmp(argv[1], "trainer") == 0)
+		as_trainer(batches, work);
+	else if (argc == 7)
+		as_worker(batches, work, argv[5], argv[6]);
+	fclose(out);
+	if (strcmp(argv[1], "trainer") == 0)
+		sleep(1000); /* until the agent is stopped: the job is not over */
+	return 0;
+}

@@ -1,0 +1,358 @@
+/*
+ * Members that keep the parameters themselves: their barrier, and the cuts that come to them there.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "gate.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static char text[8192];
+
+static int stop_and_forget(void **state)
+{
+	text[0] = '\0';
+	return stop(state);
+}
+#define TEST(name) cmocka_unit_test_teardown(name, stop_and_forget)
+
+static void add(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+static void add(const char *fmt, ...)
+{
+	size_t len = strlen(text);
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text + len, sizeof text - len, fmt, ap);
+	va_end(ap);
+}
+
+/* Parts there are none, and shardd takes everything at once. */
+static void collect(void)
+{
+	const struct gate_effect *e;
+
+	while ((e = gate_next(gate))) {
+		switch (e->kind) {
+		case GATE_ANSWER:
+			add("%llu ", (unsigned long long)e->token);
+			if (e->save)
+				add("save %s at %llu, ", e->worker,
+				    (unsigned long long)e->iteration);
+			add(e->ok ? "ok %s\n" : "err %s: %s\n", e->ok ? e->fields : e->code,
+			    e->fields);
+			break;
+		case GATE_HOLD:
+			gate_held(gate, NULL, 0);
+			break;
+		case GATE_SETTLE: {
+			uint64_t number = e->number;
+			gate_settled(gate, number, NULL, 0);
+			break;
+		}
+		case GATE_SAVE:
+			add("save\n");
+			break;
+		case GATE_CUT:
+			add("cut %llu:", (unsigned long long)e->iteration);
+			for (size_t i = 0; i < e->members; i++)
+				add(" %s/%llu", e->member[i].worker,
+				    (unsigned long long)e->member[i].generation);
+			add("\n");
+			break;
+		default:
+			break;
+		}
+	}
+}
+
+static void expect_at(int line, const char *expected)
+{
+	collect();
+	if (strcmp(text, expected) != 0)
+		fail_msg("line %d:\n%s--- expected:\n%s", line, text, expected);
+	text[0] = '\0';
+}
+#define expect(expected) expect_at(__LINE__, expected)
+
+static void enter(const char *worker, uint64_t generation, uint64_t world)
+{
+	struct gate_who w = who(worker, generation);
+
+	gate_takes_part(gate, &w, world);
+	gate_join(gate, &w);
+}
+
+static void begin(const char *worker, uint64_t generation, uint64_t iteration, uint64_t count)
+{
+	struct gate_who w = who(worker, generation);
+
+	gate_take_part(gate, &w, &(struct gate_batch){.iteration = iteration, .count = count});
+}
+
+static void begin_empty(const char *worker, uint64_t iteration)
+{
+	struct gate_who w = who(worker, 1);
+
+	gate_take_part(gate, &w, &(struct gate_batch){.iteration = iteration, .with_none = 1});
+}
+
+static void push(const char *worker, uint64_t generation, uint64_t sequence, uint64_t iteration,
+		 uint64_t count)
+{
+	struct gate_who w = who(worker, generation);
+	struct gate_range range = {1, sequence * 10, count};
+
+	gate_push(gate, &w,
+		  &(struct gate_push){.sequence = sequence,
+				      .iteration = iteration,
+				      .count = count,
+				      .range = &range,
+				      .ranges = count > 0});
+}
+
+static void closed(const char *worker)
+{
+	gate_closed(gate, (uint64_t)worker[1]);
+}
+
+static void open_gate(enum gate_sync sync)
+{
+	start((struct gate_options){.foreign = 1, .sync = sync, .staleness = 1});
+}
+
+/* w0 and w1, at iteration 1. */
+static void two(void)
+{
+	open_gate(GATE_BSP);
+	enter("w0", 1, 2);
+	enter("w1", 1, 2);
+	begin("w0", 1, 0, 10);
+	begin("w1", 1, 0, 30);
+	push("w0", 1, 1, 0, 10);
+	push("w1", 1, 1, 0, 30);
+	collect();
+	assert_int_equal(gate_iteration(gate), 1);
+	text[0] = '\0';
+	token = 0;
+}
+
+static void nobody_begins_before_all_have_said_what_they_have(void **state)
+{
+	(void)state;
+	open_gate(GATE_BSP);
+	enter("w0", 1, 2);
+	expect("1 ok iteration=0 members=1\n");
+	begin("w0", 1, 0, 10);
+	expect("");
+	enter("w1", 1, 2); /* nobody trains yet: it need not wait */
+	expect("3 ok iteration=0 members=2\n");
+	begin("w1", 1, 0, 30);
+	expect("2 ok iteration=0 members=2 samples=40\n4 ok iteration=0 members=2 samples=40\n");
+	push("w1", 1, 1, 0, 30);
+	expect("");
+	push("w0", 1, 1, 0, 10);
+	expect("5 ok iteration=1 applied=1\n6 ok iteration=1 applied=1\n");
+}
+
+static void one_without_rows_holds_up_nobody(void **state)
+{
+	(void)state;
+	two();
+	begin("w1", 1, 1, 0);
+	expect("");
+	begin("w0", 1, 1, 10);
+	expect("2 ok iteration=1 members=1 samples=10\n1 ok iteration=1 members=1 samples=10\n");
+	push("w1", 1, 2, 1, 0);
+	push("w0", 1, 2, 1, 10);
+	expect("3 ok iteration=2 applied=1\n4 ok iteration=2 applied=1\n");
+	begin_empty("w1", 2);
+	begin("w0", 1, 2, 10);
+	expect("6 ok iteration=2 members=2 samples=10\n5 ok iteration=2 members=2 samples=10\n");
+}
+
+static void rows_that_come_later_are_said_anew(void **state)
+{
+	(void)state;
+	two();
+	begin("w0", 1, 1, 0);
+	begin("w1", 1, 1, 0);
+	expect("");
+	begin("w0", 1, 1, 5);
+	expect("1 ok iteration=1 members=0 samples=0 wait=1\n"
+	       "3 ok iteration=1 members=1 samples=5\n2 ok iteration=1 members=1 samples=5\n");
+	begin("w1", 1, 1, 7); /* said when its answer was on its way */
+	expect("4 ok iteration=1 members=0 samples=0 wait=1\n");
+}
+
+static void the_next_one_begins_when_all_have_gone(void **state)
+{
+	(void)state;
+	open_gate(GATE_BSP);
+	enter("w0", 1, 0);
+	begin("w0", 1, 0, 10);
+	closed("w0");
+	enter("w1", 1, 0);
+	begin("w1", 1, 0, 10);
+	expect("1 ok iteration=0 members=1\n2 ok iteration=0 members=1 samples=10\n"
+	       "3 ok iteration=0 members=1\n4 ok iteration=0 members=1 samples=10\n");
+}
+
+static void who_goes_is_waited_for_no_longer(void **state)
+{
+	(void)state;
+	open_gate(GATE_BSP);
+	enter("w0", 1, 0);
+	enter("w1", 1, 0);
+	begin("w0", 1, 0, 10);
+	collect();
+	text[0] = '\0';
+	closed("w1");
+	expect("3 ok iteration=0 members=1 samples=10\n");
+}
+
+static void a_cut_is_at_the_barrier(void **state)
+{
+	(void)state;
+	two();
+	begin("w0", 1, 1, 10);
+	gate_cut(gate, ++token);
+	expect("");
+	begin("w1", 1, 1, 10);
+	expect("save\n");
+	gate_saved(gate);
+	expect("cut 1: w0/1 w1/1\n1 save w0 at 1, ok iteration=1 members=2 samples=20\n"
+	       "3 save w1 at 1, ok iteration=1 members=2 samples=20\n");
+	gate_cut(gate, ++token);
+	expect("4 err busy: a cut is being made\n");
+	push("w0", 1, 2, 1, 10);
+	push("w1", 1, 2, 1, 10);
+	expect("5 ok iteration=2 applied=1\n6 ok iteration=2 applied=1\n");
+	gate_cut_over(gate);
+}
+
+static void a_cut_comes_to_those_who_wait(void **state)
+{
+	struct gate_who w;
+
+	(void)state;
+	two();
+	begin("w0", 1, 1, 0);
+	w = who("w1", 1);
+	gate_end(gate, &w);
+	gate_cut(gate, ++token);
+	expect("save\n");
+	gate_saved(gate);
+	expect("cut 1: w0/1 w1/1\n1 save w0 at 1, ok iteration=1 members=0 samples=0 wait=1\n"
+	       "2 save w1 at 1, ok wait=1\n");
+	w = who("w1", 1);
+	gate_end(gate, &w);
+	w = who("w0", 1);
+	gate_end(gate, &w);
+	expect("");
+	gate_cut_over(gate);
+	gate_finish(gate, ++token);
+	expect("5 ok \n4 ok \n6 ok \n");
+}
+
+static void what_has_gone_with_a_member_is_in_no_cut(void **state)
+{
+	(void)state;
+	open_gate(GATE_BSP);
+	gate_cut(gate, ++token); /* nothing is trained, nobody is here */
+	expect("save\n");
+	gate_saved(gate);
+	expect("cut 0:\n");
+	gate_cut_over(gate);
+	gate_free(gate);
+	two();
+	closed("w1");
+	gate_cut(gate, ++token);
+	expect("1 err cut: w1 went with parameters that nobody has saved: go back to a "
+	       "checkpoint\n");
+}
+
+static void a_cut_is_of_all(void **state)
+{
+	(void)state;
+	start((struct gate_options){.foreign = 1, .sync = GATE_ASP, .iteration = 5});
+	enter("w0", 1, 2);
+	gate_cut(gate, ++token);
+	expect("1 ok iteration=5 members=1\n2 err cut: 1 of 2 trainers are here\n");
+	enter("w1", 1, 2);
+	gate_cut(gate, ++token);
+	expect("3 ok iteration=5 members=2\nsave\n");
+}
+
+static void without_a_barrier_each_hears_of_a_cut_with_its_next_answer(void **state)
+{
+	(void)state;
+	open_gate(GATE_ASP);
+	enter("w0", 1, 0);
+	enter("w1", 1, 0);
+	begin("w1", 1, 0, 0); /* has nothing: it waits here */
+	push("w0", 1, 1, 0, 10);
+	collect();
+	text[0] = '\0';
+	gate_cut(gate, ++token);
+	expect("save\n");
+	push("w0", 1, 2, 1, 10);
+	expect(""); /* no commit between the queue's save and the cut */
+	gate_saved(gate);
+	expect("cut 1: w0/1 w1/1\n3 save w1 at 1, ok iteration=1 members=0 samples=0 wait=1\n"
+	       "6 save w0 at 1, ok iteration=2 applied=1\n");
+}
+
+static void an_idle_member_holds_up_nobody_under_ssp(void **state)
+{
+	(void)state;
+	open_gate(GATE_SSP);
+	enter("w0", 1, 0);
+	enter("w1", 1, 0);
+	begin("w1", 1, 0, 0);
+	push("w0", 1, 1, 0, 10);
+	push("w0", 1, 2, 1, 10);
+	collect();
+	text[0] = '\0';
+	push("w0", 1, 3, 2, 10);
+	expect("6 ok iteration=3 applied=1\n");
+	begin("w1", 1, 0, 10);
+	expect("3 ok iteration=3 members=0 samples=0 wait=1\n7 ok iteration=3 members=2 samples=10\n");
+}
+
+static void a_stranger_can_not_be_told(void **state)
+{
+	(void)state;
+	open_gate(GATE_BSP);
+	assert_int_equal(gate_tells_all(gate), 1);
+	join("w0", 1);
+	assert_int_equal(gate_tells_all(gate), 0);
+	begin("w0", 1, 0, 10);
+	expect("1 ok iteration=0 members=1\n2 err bad-request: it has not joined with begins=1\n");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(nobody_begins_before_all_have_said_what_they_have),
+		TEST(one_without_rows_holds_up_nobody),
+		TEST(rows_that_come_later_are_said_anew),
+		TEST(the_next_one_begins_when_all_have_gone),
+		TEST(who_goes_is_waited_for_no_longer),
+		TEST(a_cut_is_at_the_barrier),
+		TEST(a_cut_comes_to_those_who_wait),
+		TEST(what_has_gone_with_a_member_is_in_no_cut),
+		TEST(a_cut_is_of_all),
+		TEST(without_a_barrier_each_hears_of_a_cut_with_its_next_answer),
+		TEST(an_idle_member_holds_up_nobody_under_ssp),
+		TEST(a_stranger_can_not_be_told),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
