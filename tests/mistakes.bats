@@ -791,6 +791,47 @@ rowidx: nothing.csv: can't be read: No such file or directory
 E
 }
 
+@test "filters: rows and commands that do not fit" {
+	shardd -s s.sock -j j -n 100 -b 10 -m 1 3>&- &
+	PIDS+=($!)
+	ready s.sock
+	transcript <<'E'
+$ agent --id w0 --shards s.sock --rows d.csv
+agent: --id, --shards, a COMMAND, and --lead, --rows or --each are needed
+agent: --help shows the usage
+= 64
+$ agent --id w0 --shards s.sock --rows d.csv --output out -- cat
+agent: --output: is for --each
+agent: --help shows the usage
+= 64
+$ agent --id w0 --shards s.sock --each --header -- cat
+agent: --header, --format, --separator, --index-dir: need --rows
+agent: --help shows the usage
+= 64
+$ agent --id w0 --shards s.sock --rows nothing.csv -- cat
+agent: nothing.csv: can't be read: No such file or directory
+= 66
+$ agent --id w0 --shards s.sock --rows d.csv,d.csv -- cat
+agent: --rows: the files have 200 rows, and the queue has 100
+= 78
+$ agent --id w0 --shards s.sock --rows job.env --format libsvm --header -- cat
+agent: job.env: is read as libsvm, which has no header line; is it --format csv?
+= 78
+$ sed 1s/y,a/a,y/ d.csv >e.csv; agent --id w0 --shards s.sock --rows d.csv,e.csv -- cat
+agent: e.csv: its header line is not that of d.csv
+= 65
+$ agent --id w0 --shards s.sock --each -- sh -c 'exit 126'
+agent: sh: shard 0 (epoch 0, rows 0 to 9): exit status 126: it would be the same with any other shard
+= 126
+$ agent --id w0 --shards s.sock --each --output d.csv -- true
+agent: d.csv: ...
+= 73
+$ agent --id w0 --shards other.sock --wait 0 --each -- true
+agent: other.sock: ...
+= 69
+E
+}
+
 # ---- daemons and their sockets ----
 
 @test "shardd: a queue that can't be begun" {

@@ -327,6 +327,14 @@ SGD='--optimizer sgd --lr 1'
 	answered b '^err code=stale'
 	answered c '^err code=fill.*empty: there are no parameters'
 	[ "$(ask r2.sock stat | field state)" = empty ]
+	# Somebody who accepts and does not greet, the same.
+	start mute socat UNIX-LISTEN:mute.sock,fork SYSTEM:'cat >/dev/null'
+	ready mute.sock
+	tell b "fill $ME from=mute.sock iteration=0\n"
+	wait_for '[ "$(ask r2.sock stat | field state)" = filling ]'
+	tell c "fill $ME from=r1.sock iteration=0\n"
+	wait_for '[ "$(grep -c "^err code=stale" b.answers)" = 2 ]'
+	wait_for '[ "$(grep -c "^err code=fill.*empty: there are no parameters" c.answers)" = 2 ]'
 	# It ends while it is being filled.
 	tell a "fill $ME from=silent.sock iteration=0\n"
 	wait_for '[ "$(ask r1.sock stat | field state)" = filling ]'

@@ -248,6 +248,146 @@ dense() {
 	[ "$(dense 10)" = "-10.5 -20 -29.5 -39" ]
 }
 
+# stand_in I/H: a replica of a shell script, rI.sock, that is in state $(cat rI.state) at iteration
+# $(cat rI.at), and notes what it is asked in rI.asked. It says nothing to a fill until there is
+# rI.filled, and to a sum what is in rI.sum.
+stand_in() {
+	local r=r${1%/*}
+	echo "${2:-empty}" >$r.state
+	echo 0 >$r.at
+	cat >$r.sh <<-END
+		#!/usr/bin/env bash
+		echo "paceline role=ps-server version=1 id=$r replica=$1"
+		while read -r verb rest; do
+			echo "\$verb \$rest" >>$T/$r.asked
+			case \$verb in
+			stat)
+				echo "stat id=$r part=$1 replica=$r state=\$(cat $T/$r.state) life=1 epoch=0 iteration=\$(cat $T/$r.at) incarnation=1"
+				echo ok ;;
+			fill)
+				until [ -e $T/$r.filled ]; do sleep 0.05; done
+				echo "ok iteration=\$(cat $T/$r.at)" ;;
+			sum) [ ! -e $T/$r.sum ] || cat $T/$r.sum ;;
+			throw) echo ok ;;
+			esac
+		done
+	END
+	chmod +x $r.sh
+	start $r socat UNIX-LISTEN:$r.sock,fork EXEC:./$r.sh
+	printf -v "S_$r" %s "$PID"
+	ready $r.sock
+}
+asked() { grep -c "^$2" "$1.asked" || true; }
+
+# lead_of REPLICA,... ARG...: without shardd, of a clock that is fast. It lets go of no worker that this
+# test has no time for.
+lead_of() {
+	printf 'layout version=1 seed=1\ntensor name=a rows=4 cols=1 init=zero scale=0\n' >layout
+	start lead fast ps-server -s "$T/lead.sock" --id lead --lead-only --replicas "$1" \
+		--layout layout --hung 0 "${@:2}"
+	LEAD=$PID
+	ready "$T/lead.sock"
+}
+
+@test "a replica that is filled and silent: the others go on, and it is filled again" {
+	printf 'layout version=1 seed=1\ntensor name=a rows=4 cols=1 init=zero scale=0\n' >layout
+	stand_in 1/2
+	start r0 ps-server -s "$T/r0.sock" --id r0 --replica 0/2 --layout layout --serve \
+		--fabric "$T/none.sock" --hosts a,b --optimizer sgd --lr 1
+	ready "$T/r0.sock"
+	lead_of "$T/r0.sock,$T/r1.sock"
+	open r r0.sock
+	open w0 lead.sock
+	join w0 1
+	answered w0 '^ok iteration=0'
+	wait_for '[ "$(asked r1 fill)" = 1 ]'
+	good 0 # held back until it is given up
+	grep -q "nothing has come to $T/r1.sock for 30 s: the others go on without it" lead.err
+	wait_for '[ "$(grep -c "r1.sock is filled from $T/r0.sock" lead.err)" -ge 2 ]'
+	[ "$(stat_of lead.sock replicas)" = r0 ]
+	# What it says to the first one is not about a later one, and comes on the same connection.
+	echo 1 >r1.at
+	touch r1.filled
+	wait_for '[ "$(stat_of lead.sock replicas)" = r0,r1 ]'
+}
+
+@test "without any replica for 30 seconds a lead ends with 75" {
+	four_fast
+	kill -9 "$REPLICA"
+	ended "$LEAD"
+	[ "$status" -eq 75 ]
+	grep -q "replicas: none of 1 can go on at iteration 0: only a rollback helps" lead.err
+}
+
+four_fast() {
+	printf 'layout version=1 seed=1\ntensor name=a rows=4 cols=1 init=zero scale=0\n' >layout
+	replica --optimizer sgd --lr 1
+	lead_of "$T/r0.sock"
+	wait_for '[ "$(stat_of lead.sock replicas)" = r0 ]'
+}
+
+@test "a sum for which there is no room is tried a few times; then the lead ends, and says what is needed" {
+	stand_in 0/1 serving
+	printf 'err code=room\t7000 rows are too many\n' >r0.sum
+	lead_of "$T/r0.sock"
+	open w0 lead.sock
+	join w0 1
+	ended "$LEAD"
+	[ "$status" -eq 71 ]
+	grep -q "r0.sock: the sum of iteration 0 has no room: 7000 rows are too many: smaller batches, or more memory" lead.err
+	[ "$(asked r0 sum)" = 6 ]
+	printf 'err code=differs\tfabricd: b says 5 floats, a 4\n' >r0.sum
+	rm w0.in
+	lead_of "$T/r0.sock"
+	open w0 lead.sock
+	join w0 1
+	ended "$LEAD"
+	[ "$status" -eq 78 ]
+	grep -q "the sum of iteration 0 is not the same on all hosts: fabricd: b says 5 floats, a 4$" lead.err
+}
+
+@test "who joins with a replica that is not there, or goes, is told, and keeps no rows" {
+	four_of_two
+	open w0 lead.sock
+	open w1 lead.sock
+	join w0 1
+	answered w0 '^ok iteration=0'
+	tell w1 'join worker=w1 generation=1 incarnation=1 replica=r1\n'
+	answered w1 '^err code=fenced	its replica r1 is not in force$'
+	# It is there, and w1 waits for the next iteration when it goes.
+	stand_in 1/2 serving
+	wait_for '[ "$(stat_of lead.sock replicas)" = r0,r1 ]'
+	tell w1 'join worker=w1 generation=2 incarnation=1 replica=r1\n'
+	wait_for '[[ $(ask lead.sock members) == *"worker=w1 generation=2"*"state=joining"* ]]'
+	pkill -P "$S_r1"
+	kill "$S_r1"
+	answered w1 '^err code=fenced	its replica r1 is gone$'
+}
+
+four_of_two() {
+	printf 'layout version=1 seed=1\ntensor name=a rows=4 cols=1 init=zero scale=0\n' >layout
+	start r0 ps-server -s "$T/r0.sock" --id r0 --replica 0/2 --layout layout --serve \
+		--fabric "$T/none.sock" --hosts a,b
+	ready "$T/r0.sock"
+	lead_of "$T/r0.sock,$T/r1.sock"
+	wait_for '[ "$(stat_of lead.sock replicas)" = r0 ]'
+}
+
+@test "one that another lead fills is looked at again and again; who waits to join enters when one is there" {
+	printf 'layout version=1 seed=1\ntensor name=a rows=4 cols=1 init=zero scale=0\n' >layout
+	stand_in 1/2 filling
+	lead_of "$T/r0.sock,$T/r1.sock" --balance lb-bsp --batch 30 --expect 2
+	open w0 lead.sock
+	join w0 1
+	wait_for '[ "$(asked r1 stat)" -ge 15 ]' # of the lead, one a second
+	[ "$(asked r1 fill)" = 0 ]
+	start r0 ps-server -s "$T/r0.sock" --id r0 --replica 0/2 --layout layout --serve \
+		--fabric "$T/none.sock" --hosts a,b
+	ready "$T/r0.sock"
+	answered w0 '^ok iteration=0 members=1'
+	wait_for '[ "$(asked r1 fill)" = 1 ]'
+}
+
 # Two hosts, which are directories a and b of this machine, with a fabric between them.
 fabric() {
 	command -v fabricd >/dev/null || skip "built without Open MPI"

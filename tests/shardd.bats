@@ -529,6 +529,14 @@ settle_whole() {
 	run ask "$S" "load file=$T/saved" 'term incarnation=2'
 	[ "${lines[0]}" = 'ok incarnation=2' ]
 	[ "${lines[1]}" = 'ok term=3 iteration=8 note=e-2' ]
+	# Of two that are asked at once, the later one is in force.
+	run ask "$S" 'term incarnation=2' 'term incarnation=2' stat
+	[ "${lines[0]}" = 'ok term=4 iteration=8 note=e-2' ]
+	[ "${lines[1]}" = 'ok term=5 iteration=8 note=e-2' ]
+	[ "$(value term)" = 5 ]
+	run talk < <(settle_whole 4 9 e-5 'apply worker=w0 generation=1 id=0 begin=5 length=5' |
+		sed 's/incarnation=1/incarnation=2/')
+	[[ $output == 'err code=fenced'*'term 4 is not in force: 5 is'* ]]
 }
 
 @test "settle: a line that is refused takes the rest of its push with it" {

@@ -156,6 +156,14 @@ static const char *const *programs(const struct look *l)
 	return job_is_foreign(l->job) ? programs_of_foreign : programs_of_ours;
 }
 
+static size_t program_count(const struct look *l)
+{
+	size_t count = 0;
+	while (programs(l)[count])
+		count++;
+	return count;
+}
+
 /* The next file of the data that this host needs, from index *i on. NULL: none. */
 static const char *next_data(const struct asked *a, size_t *i)
 {
@@ -252,13 +260,13 @@ static void take(struct asked *a, const struct record *r)
 {
 	struct look *l = a->look;
 	struct node_place *place = &l->hosts->place[a->place];
-	size_t count = 0;
-	while (programs(l)[count])
-		count++;
 	size_t question = a->question++;
-	if (l->room)
+	if (l->room) {
 		take_room(a, r);
-	else if (question == 0 && sees(r, &l->run))
+		return;
+	}
+	size_t count = program_count(l);
+	if (question == 0 && sees(r, &l->run))
 		wrong_at(a, ERROR_CONFIG, l->dirs->run,
 			 "is the same directory as here, and sockets need one of each host's own: "
 			 "--run-dir on a disk of its own, like /tmp");
@@ -277,12 +285,10 @@ static void take(struct asked *a, const struct record *r)
 
 static int has_all(const struct asked *a)
 {
-	size_t count = 0, i = a->of_data;
+	size_t i = a->of_data;
 	if (a->look->room)
 		return a->question == 1;
-	while (programs(a->look)[count])
-		count++;
-	return a->question >= FIXED + count && !next_data(a, &i);
+	return a->question >= FIXED + program_count(a->look) && !next_data(a, &i);
 }
 
 /* ---- a host ---- */

@@ -222,6 +222,9 @@ struct gate_replica {
 };
 void gate_replica(struct gate *g, size_t replica, const struct gate_replica *where);
 void gate_replica_gone(struct gate *g, size_t replica); /* its connection is */
+/* Those who have waited to join for a while, and push to a replica that is not in force though
+ * others are, are told: their rows are of use to somebody else. 1: somebody waits on. */
+int gate_turn_away(struct gate *g);
 /* What it has added for a member of its own; before gate_summed() of that epoch. */
 void gate_summed_of(struct gate *g, size_t replica, uint64_t epoch, const char *worker,
 		    uint64_t generation, uint64_t sequence, uint64_t count);

@@ -177,7 +177,7 @@ static void out(struct gate *g, size_t i)
 	g->sums.is_changed = 1;
 	HASH_ITER(hh, g->workers, w, next)
 	{
-		if (w->state == WORKER_ACTIVE && w->replica == i)
+		if ((w->state == WORKER_ACTIVE || w->state == WORKER_JOINING) && w->replica == i)
 			worker_out(g, w, why);
 	}
 }
@@ -199,6 +199,28 @@ void gate_replica_gone(struct gate *g, size_t replica)
 	if (g->replica[replica].state != REPLICA_GONE)
 		out(g, replica);
 	units_step(g);
+}
+
+int gate_turn_away(struct gate *g)
+{
+	struct worker *w, *next;
+	int waits = 0;
+
+	HASH_ITER(hh, g->workers, w, next)
+	{
+		char why[64];
+		if (w->state != WORKER_JOINING || gate_in_force(g, w->replica))
+			continue;
+		if (replicas_in(g) == 0) {
+			waits = 1;
+			continue;
+		}
+		snprintf(why, sizeof why, "its replica %s is not in force",
+			 g->replica[w->replica].name);
+		worker_out(g, w, why);
+	}
+	units_step(g);
+	return waits;
 }
 
 void gate_filled(struct gate *g, size_t replica)

@@ -333,7 +333,9 @@ void lead_expect(struct lead *l)
 {
 	struct timeval t = {.tv_sec = EXPECT_SECONDS};
 
-	if (l->options.gate.expect && !l->expecting)
+	if (l->expecting || !lead_replicas_are(l))
+		return; /* nobody could enter, so that nobody waits for others */
+	if (l->options.gate.expect)
 		event_add(l->begin, &t);
 	l->expecting = 1;
 }

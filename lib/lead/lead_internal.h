@@ -91,7 +91,6 @@ struct lead {
 	struct replicas *replicas; /* NULL: there are parts, or none */
 	char boot[BOOT_ID_MAX];    /* then: of this process */
 	uint64_t term;             /* then: 0: shardd has not given one yet */
-	size_t terms_asked;        /* then: of shardd, and not answered */
 	uint64_t sums_broken;      /* then: with the fabric */
 	struct peer *shards;
 	struct event *again;  /* a settle that a full disk refused */
@@ -145,6 +144,7 @@ void lead_sum(struct lead *l, const struct gate_effect *e);
 void lead_hold(struct lead *l, const struct gate_effect *e);
 void lead_step(struct lead *l, const struct gate_effect *e);
 void lead_fill(struct lead *l, const struct gate_effect *e);
+void lead_replicas_wait(struct lead *l); /* somebody joins, and may have to wait for his */
 void lead_replicas_throw(struct lead *l, struct order *order);
 /* lead_replica_cut.c: one that is in force writes all parameters, the first one if it is: it is on
  * this host. */
@@ -152,6 +152,7 @@ void lead_replicas_cut(struct lead *l, struct order *order, const struct order_a
 /* As lead_parts_boot(), of those in force. */
 const char *lead_replicas_boot(const struct lead *l);
 void lead_replicas_names(const struct lead *l, char *out, size_t max); /* r0,r2: in force */
+int lead_replicas_are(const struct lead *l); /* there are none, or one is in force */
 void lead_replicas_look(struct lead *l); /* after what may have changed who is in force */
 
 /* lead_cut.c */

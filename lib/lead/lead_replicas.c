@@ -14,12 +14,14 @@
 #include <string.h>
 
 #define AGAIN_SECONDS 0.2 /* until a sum that broke off with its fabric is ordered anew */
+#define SUM_TRIES 5 /* where it has no room, or hosts differ: the pause doubled each time */
 #define LATE_SECONDS 2.0  /* from the last push until replicas are told which the lead has */
 #define RENEW_SECONDS 1.0 /* until a replica that refused an order is connected again */
 #define FILL_AGAIN_SECONDS 1.0 /* until one that could not be filled is, doubled each time up to */
 #define FILL_AGAIN_MAX 60.0
 #define FILL_SECONDS 30.0 /* in which nothing comes to one that is filled, */
 #define FILL_SILENT_MAX 600.0 /* up to which the pause doubles then: each one holds a commit back */
+#define DOOR_SECONDS 5.0  /* from a join until who pushes to a replica that is not in force is told */
 #define LOOK_SECONDS 1.0
 #define ALONE_SECONDS 30.0 /* without a replica in force, */
 #define FIRST_SECONDS 600.0 /* and at the start: they may have to read a checkpoint */
@@ -189,24 +191,64 @@ static void on_again(evutil_socket_t fd, short what, void *lead)
 	lead_pump(l);
 }
 
+/* There was no room for it, or hosts don't agree what it is: the same comes again, but not for ever.
+ * The seconds until then; 0: the lead is broken. */
+static double try_again(struct told *t, const struct record *r)
+{
+	struct lead *l = t->one->lead;
+	struct replicas *all = l->replicas;
+	uint64_t iteration = gate_iteration(l->gate);
+	int is_room = is_code(r, "room");
+
+	if (t->epoch > all->failed_epoch) {
+		all->failures = all->failed_iteration == iteration ? all->failures + 1 : 1;
+		all->failed_iteration = iteration;
+		all->failed_epoch = t->epoch;
+	}
+	if (all->failures <= SUM_TRIES)
+		return AGAIN_SECONDS * (double)(UINT64_C(1) << (all->failures - 1));
+	lead_breakf(l, is_room ? ERROR_OS : ERROR_CONFIG, t->one->path,
+		    "the sum of iteration %llu %s: %s%s", (unsigned long long)iteration,
+		    is_room ? "has no room" : "is not the same on all hosts",
+		    r->text ? r->text : code_of(r),
+		    is_room ? ": smaller batches, or more memory, are needed" : "");
+	return 0.0;
+}
+
+/* It broke off, with its fabric or before it, and is made again. */
+static void sum_broke(struct told *t, const struct record *r)
+{
+	struct lead *l = t->one->lead;
+	struct replicas *all = l->replicas;
+	double seconds = AGAIN_SECONDS;
+	struct timeval pause;
+
+	if (log_is_worth(++l->sums_broken))
+		log_say(LOG_LEVEL_WARNING, "%s: sum: %s: %s: it is made again", t->one->path,
+			code_of(r), r->text ? r->text : "");
+	if (t->epoch < all->again_epoch)
+		return; /* of an older one: answers of replicas cross each other */
+	if (is_code(r, "room") || is_code(r, "differs"))
+		seconds = try_again(t, r);
+	if (l->broken)
+		return;
+	pause = clock_timeval(seconds);
+	all->again_epoch = t->epoch;
+	event_add(all->again, &pause);
+}
+
 static void sum_answered(struct told *t, const struct record *r)
 {
 	struct lead *l = t->one->lead;
-	struct timeval pause = clock_timeval(AGAIN_SECONDS);
 	uint64_t sum = 0;
 
 	if (record_is(r, "ok")) {
 		(void)record_u64_opt(r, "sum", 0, UINT64_MAX, &sum, NULL);
 		if (!t->failed)
 			gate_summed(l->gate, t->one->index, t->epoch, sum);
-	} else if (is_code(r, "fabric") || is_code(r, "lost") || is_code(r, "room")) {
-		if (log_is_worth(++l->sums_broken))
-			log_say(LOG_LEVEL_WARNING, "%s: sum: %s: %s: it is made again", t->one->path,
-				code_of(r), r->text ? r->text : "");
-		if (t->epoch < l->replicas->again_epoch)
-			return; /* of an older one: answers of replicas cross each other */
-		l->replicas->again_epoch = t->epoch;
-		event_add(l->replicas->again, &pause);
+	} else if (is_code(r, "fabric") || is_code(r, "lost") || is_code(r, "room") ||
+		   is_code(r, "differs")) {
+		sum_broke(t, r);
 	} else if (!is_code(r, "stale"))
 		refused(t->one, "sum", r);
 	else if (t->epoch == gate_epoch(l->gate))
@@ -495,6 +537,25 @@ void lead_replicas_names(const struct lead *l, char *out, size_t max)
 	}
 }
 
+static void on_door(evutil_socket_t fd, short what, void *lead)
+{
+	struct lead *l = lead;
+
+	(void)fd;
+	(void)what;
+	if (gate_turn_away(l->gate))
+		lead_replicas_wait(l);
+	lead_pump(l);
+}
+
+void lead_replicas_wait(struct lead *l)
+{
+	struct timeval limit = clock_timeval(DOOR_SECONDS);
+
+	if (l->replicas && !evtimer_pending(l->replicas->door, NULL))
+		event_add(l->replicas->door, &limit);
+}
+
 static void on_late(evutil_socket_t fd, short what, void *lead)
 {
 	struct lead *l = lead;
@@ -521,6 +582,12 @@ static void look_late(struct lead *l)
 		event_del(all->late);
 }
 
+static void count_member(const struct gate_member *member, void *count)
+{
+	(void)member;
+	++*(size_t *)count;
+}
+
 static void on_alone(evutil_socket_t fd, short what, void *lead)
 {
 	struct timeval limit = clock_timeval(ALONE_SECONDS);
@@ -535,6 +602,21 @@ static void on_alone(evutil_socket_t fd, short what, void *lead)
 	lead_breakf(l, ERROR_TEMPFAIL, "replicas",
 		    "none of %zu can go on at iteration %llu: only a rollback helps",
 		    l->replicas->count, (unsigned long long)gate_iteration(l->gate));
+}
+
+int lead_replicas_are(const struct lead *l)
+{
+	return !l->replicas || l->replicas->in > 0;
+}
+
+/* Who joined before may have waited for this. */
+static void begin_all(struct lead *l)
+{
+	size_t waiting = 0;
+
+	gate_members(l->gate, count_member, &waiting);
+	if (waiting)
+		lead_expect(l);
 }
 
 void lead_replicas_look(struct lead *l)
@@ -562,6 +644,8 @@ void lead_replicas_look(struct lead *l)
 		event_add(all->alone, &limit);
 	}
 	all->in = in;
+	if (in)
+		begin_all(l);
 }
 
 /* ---- making ---- */
@@ -599,7 +683,8 @@ int lead_replicas_start(struct lead *l, struct event_base *base)
 	all->again = evtimer_new(base, on_again, l);
 	all->alone = evtimer_new(base, on_alone, l);
 	all->late = evtimer_new(base, on_late, l);
-	if (!all->again || !all->alone || !all->late || lead_replica_cut_start(l, base) != 0 ||
+	all->door = evtimer_new(base, on_door, l);
+	if (!all->again || !all->alone || !all->late || !all->door || lead_replica_cut_start(l, base) != 0 ||
 	    event_add(all->alone, &first) != 0)
 		return -1;
 	for (size_t i = 0; i < all->count; i++) {
@@ -631,7 +716,7 @@ void lead_replicas_stop(struct lead *l)
 	if (!all)
 		return;
 	lead_replica_cut_stop(l);
-	struct event *event[] = {all->again, all->alone, all->late};
+	struct event *event[] = {all->again, all->alone, all->late, all->door};
 	for (size_t k = 0; k < sizeof event / sizeof *event; k++) {
 		if (event[k])
 			event_free(event[k]);

@@ -37,9 +37,12 @@ struct replicas {
 	size_t count, in;
 	struct event *again; /* for the sum of this epoch */
 	uint64_t again_epoch;
+	/* Sums that can't be made: how many of that iteration. */
+	uint64_t failures, failed_epoch, failed_iteration;
 	struct event *alone;
 	struct event *late; /* the sum of this epoch, when all have pushed */
 	uint64_t late_epoch;
+	struct event *door; /* somebody waits to join */
 	struct cutter cut;
 };
 

@@ -86,6 +86,7 @@ static void on_join(struct request *rq, void *lead)
 		if (begins)
 			gate_takes_part(l->gate, &who, world);
 		lead_expect(l);
+		lead_replicas_wait(l);
 	}
 	member_event(rq, l, gate_join);
 }
@@ -197,7 +198,7 @@ static enum part_staged stage_nothing(struct lead *l, struct request *rq, const 
 	if (record_u64_opt(r, "dense", 0, 0, &dense, &err) != 0 ||
 	    record_u64_opt(r, "rows", 0, 0, &rows, &err) != 0)
 		request_err(rq, "bad-request", "there are no parameters here: %s", err.text);
-	else if (request_payload(rq))
+	else if (request_payload(rq) && payload_bytes(request_payload(rq)))
 		request_err(rq, "bad-request", "there are no parameters here, and no gradient");
 	else
 		return PART_STAGED;

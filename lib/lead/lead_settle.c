@@ -229,11 +229,8 @@ static void on_term(const struct record *r, int closing, void *lead)
 	struct gate_commit last;
 	struct error err = {0};
 
-	l->terms_asked -= closing ? 1 : 0;
 	if (!r || !closing || l->broken || l->term)
 		return; /* lost: asked again when shardd is back */
-	if (l->terms_asked)
-		return; /* only the newest term is in force */
 	if (!record_is(r, "ok")) {
 		const char *code = record_get(r, "code");
 		if (code && strcmp(code, "journal") == 0)
@@ -263,8 +260,6 @@ static void take_term(struct lead *l)
 	event_del(l->again);
 	if (peer_send(l->shards, line, record_end(&o, NULL), NULL, 0, on_term, l) != 0)
 		again_later(l);
-	else
-		l->terms_asked++;
 }
 
 static void on_shards_up(struct peer *p, const struct record *r, void *lead)

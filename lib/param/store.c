@@ -246,11 +246,6 @@ void store_thaw(struct store *s)
 	s->frozen = NULL;
 }
 
-const float *store_frozen(const struct store *s)
-{
-	return s->frozen;
-}
-
 const struct map *store_map(const struct store *s)
 {
 	return &s->map;

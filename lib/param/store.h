@@ -43,7 +43,6 @@ int store_shared_fd(const struct store *s); /* s's own; store_dense_count() floa
  * store_write() takes a copy from now on, until store_thaw() in the parent. */
 int store_freeze(struct store *s, struct team *team, struct error *err);
 void store_thaw(struct store *s);
-const float *store_frozen(const struct store *s); /* that copy, or NULL */
 
 const struct map *store_map(const struct store *s);
 uint32_t store_part(const struct store *s);

@@ -106,7 +106,8 @@ static void refused(struct fabric_client *f, uint64_t epoch, const struct record
 
 	if (!is_current(f, epoch))
 		return;
-	if (!code || (strcmp(code, "lost") != 0 && strcmp(code, "room") != 0))
+	if (!code || (strcmp(code, "lost") != 0 && strcmp(code, "room") != 0 &&
+		      strcmp(code, "differs") != 0))
 		code = "fabric";
 	epoch_end(f->replica, code, "fabricd: %s", r->text ? r->text : "refused");
 }

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #define CONNECT_SECONDS 5.0
+#define AGAIN_SECONDS 0.05 /* between attempts to connect */
 #define PAUSE_SECONDS 20.0 /* in which the other side says or takes nothing */
 #define TELL_SECONDS 2.0   /* from one word about progress to the next */
 #define COPIES_MAX 8       /* at a time */
@@ -201,7 +202,44 @@ static int take_all(struct fill *f, struct incoming *in, struct record *r, struc
 	}
 }
 
-/* The connection is open to being cut from outside while it is used. */
+/* c is open to being cut from outside from now on; NULL: it is not any more. */
+static void show(struct fill *f, struct call *c)
+{
+	pthread_mutex_lock(&f->lock);
+	f->call = c;
+	pthread_mutex_unlock(&f->lock);
+}
+
+static int is_over(struct fill *f, struct error *err)
+{
+	if (!atomic_load(&f->over))
+		return 0;
+	error_set(err, ERROR_TEMPFAIL, NULL, "given up");
+	return 1;
+}
+
+/* A source that accepts and does not greet may be given up, too. */
+static int open_source(struct fill *f, struct call **out, struct error *err)
+{
+	double deadline = clock_mono() + CONNECT_SECONDS;
+
+	for (;;) {
+		if (call_connect(out, f->from, PAUSE_SECONDS, err) == 0) {
+			show(f, *out);
+			if (!is_over(f, err) && call_greet(*out, err) == 0)
+				return 0;
+			show(f, NULL);
+			call_close(*out);
+			*out = NULL;
+		}
+		if (is_over(f, err) ||
+		    (err->code != ERROR_UNAVAILABLE && err->code != ERROR_TEMPFAIL) ||
+		    clock_mono() >= deadline)
+			return -1;
+		clock_sleep(AGAIN_SECONDS);
+	}
+}
+
 static int take(struct fill *f, struct error *err)
 {
 	struct incoming in = {.store = f->replica->ps->store};
@@ -209,16 +247,10 @@ static int take(struct fill *f, struct error *err)
 	int rc = r ? incoming_begin(&in, err) : error_set(err, ERROR_OS, NULL, "out of memory");
 
 	if (rc == 0)
-		rc = call_open(&in.call, f->from, CONNECT_SECONDS, PAUSE_SECONDS, err);
+		rc = open_source(f, &in.call, err);
 	if (rc == 0) {
-		pthread_mutex_lock(&f->lock);
-		f->call = in.call;
-		pthread_mutex_unlock(&f->lock);
-		rc = atomic_load(&f->over) ? error_set(err, ERROR_TEMPFAIL, NULL, "given up")
-					   : take_all(f, &in, r, err);
-		pthread_mutex_lock(&f->lock);
-		f->call = NULL;
-		pthread_mutex_unlock(&f->lock);
+		rc = is_over(f, err) ? -1 : take_all(f, &in, r, err);
+		show(f, NULL);
 	}
 	call_close(in.call);
 	incoming_end(&in);

@@ -252,7 +252,8 @@ void ps_push_answer(struct ps *p, struct request *rq, struct staged *s)
 	}
 }
 
-/* Of a part whose lead is elsewhere: a push for an iteration to come waits for it. */
+/* Of a part whose lead is elsewhere: a push for an iteration to come waits for it. At a replica that
+ * is the next one: what is beyond it nobody can have pulled. */
 void ps_on_push(struct request *rq, void *ps)
 {
 	struct ps *p = ps;
@@ -268,6 +269,12 @@ void ps_on_push(struct request *rq, void *ps)
 		staged_free(s);
 	} else if (s->iteration <= p->applied) {
 		ps_push_answer(p, rq, s);
+	} else if (p->replica && s->iteration > p->applied + 1) {
+		request_err(rq, "bad-request",
+			    "iteration %llu: %llu units are applied here, and nobody has "
+			    "parameters of later ones",
+			    (unsigned long long)s->iteration, (unsigned long long)p->applied);
+		staged_free(s);
 	} else {
 		struct ps_wait *w = calloc(1, sizeof *w);
 		if (!w) {

@@ -76,6 +76,8 @@ enum end_class sup_node_class(const struct sup_node *n, const struct node_end *e
 {
 	const struct node_end own = n->role->foreign ? sup_trainer_end(end) : *end;
 	enum end_class c = n->place.launcher->class_of(&own);
+	if (sup_trainer_is_done(n, &own))
+		return END_CLEAN;
 	if (n->role->foreign && c == END_UNRETRYABLE && sup_trainer_is_tried_again(n, &own))
 		return END_RETRYABLE;
 	if (!n->role->retried || c != END_UNRETRYABLE || (end->seen && end->status == ERROR_CONFIG))

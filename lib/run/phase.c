@@ -157,6 +157,7 @@ static void choose(struct supervisor *s)
 	size_t running = running_servers(s);
 	sup_incarnation(s, stat->incarnation);
 	if (!sup_lead(s)) { /* what is done is done: there is nothing to go back to */
+		sup_trainers_begin(s);
 		sup_enter(s, s->phases.goal != GOAL_DONE ? PHASE_STOPPING : PHASE_RUNNING);
 		return;
 	}
@@ -248,7 +249,7 @@ static void step_running(struct supervisor *s)
 		return;
 	}
 	EACH_OF (n, s, sup_trainers(s)) {
-		if (n->lives == 0 || !sup_trainer_is_done(n, &n->end) || !sup_nothing_left(s))
+		if (sup_trainer_is_needed(n))
 			sup_node_want(n);
 		if (s->phases.now != PHASE_RUNNING)
 			return;

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- a worker's death ---- */
@@ -334,10 +335,38 @@ static void load(struct supervisor *s)
 	sup_ask(&s->recover.load, &sup_shardd(s)->link, &o, NULL, on_load, s);
 }
 
+/* Of trainers of the user's own: that what they saved is there, and as long. The agents look at the sums. */
+static int is_saved(const char *cut, struct error *err)
+{
+	char path[CKPT_PATH_MAX + CKPT_FILE_NAME_MAX];
+	struct ckpt_manifest *m = malloc(sizeof *m); /* large */
+	if (!m)
+		return error_set(err, ERROR_OS, cut, "out of memory");
+	int result = ckpt_manifest_read(m, cut, err);
+	if (result == 0 && !m->foreign)
+		result = error_set(err, ERROR_CONFIG, cut, "is no checkpoint of trainers of your own");
+	for (size_t i = 0; result == 0 && i < m->count; i++) {
+		const struct ckpt_file *f = &m->file[i];
+		struct stat st;
+		snprintf(path, sizeof path, "%s%s%s", f->name[0] == '/' ? "" : cut,
+			 f->name[0] == '/' ? "" : "/", f->name);
+		if (stat(path, &st) != 0)
+			result = error_errno(err, ERROR_NOINPUT, path, "is missing");
+		else if ((uint64_t)st.st_size != f->bytes)
+			result = error_set(err, ERROR_DATA, path, "has %llu bytes, and had %llu",
+					   (unsigned long long)st.st_size,
+					   (unsigned long long)f->bytes);
+	}
+	free(m);
+	return result == 0 ? ckpt_check_sum(cut, "shards", err) : -1;
+}
+
 /* Whether servers and shardd can go back to it, as far as that is quickly seen: servers look at the
  * sums of their parts themselves. */
-static int is_whole(const char *cut, struct error *err)
+static int is_whole(const struct supervisor *s, const char *cut, struct error *err)
 {
+	if (job_is_foreign(s->job))
+		return is_saved(cut, err);
 	char path[CKPT_PATH_MAX];
 	struct ckpt *c;
 	if (ckpt_open(&c, cut, err) != 0)
@@ -355,13 +384,13 @@ static int choose_cut(struct supervisor *s)
 	struct error err;
 	int gone = 0;
 	if (s->recover.intent) {
-		if (s->recover.chosen || is_whole(s->recover.cut, &err) == 0)
+		if (s->recover.chosen || is_whole(s, s->recover.cut, &err) == 0)
 			return 0;
 		gone = 1;
 		sup_note(s, "warning", "the intent's checkpoint: %s: %s", err.place, err.text);
 	}
 	if (sup_checkpoint_find(s, &err) != 0 ||
-	    (s->checkpoint.latest[0] && is_whole(s->checkpoint.latest, &err) != 0)) {
+	    (s->checkpoint.latest[0] && is_whole(s, s->checkpoint.latest, &err) != 0)) {
 		sup_fail(s, err.code,
 			 "no checkpoint to go back to: %s: %s; remove it to use the one before",
 			 err.place, err.text);

@@ -91,6 +91,8 @@ struct node_end sup_trainer_end(const struct node_end *end)
 void sup_trainer_ended(struct sup_node *n, const struct node_end *end)
 {
 	const struct node_end own = sup_trainer_end(end);
+	if (sup_trainer_is_done(n, end))
+		sup_stat_forget(n->sup); /* what shardd says from now on tells whether all is done */
 	if (!n->role->foreign || n->asked || n->stage == STAGE_STOPPING)
 		return;
 	if (n->watch.worked)
@@ -101,7 +103,16 @@ void sup_trainer_ended(struct sup_node *n, const struct node_end *end)
 
 int sup_trainer_is_done(const struct sup_node *n, const struct node_end *end)
 {
-	return n->role->foreign && !sup_lead(n->sup) && end->seen && !end->signal && end->status == 0;
+	int each = strcmp(n->sup->job->trainer_kind, "each") == 0;
+	return n->role->foreign && !sup_lead(n->sup) && end->seen && !end->signal &&
+	       (end->status == 0 || (each && end->status == ERROR_NEGATIVE));
+}
+
+int sup_trainer_is_needed(const struct sup_node *n)
+{
+	const struct supervisor *s = n->sup;
+	return n->lives == 0 || !sup_trainer_is_done(n, &n->end) ||
+	       (s->progress.stat.known && !sup_nothing_left(s));
 }
 
 int sup_trainer_is_tried_again(const struct sup_node *n, const struct node_end *end)

@@ -50,8 +50,11 @@ void sup_trainers_begin(struct supervisor *s);
 struct node_end sup_trainer_end(const struct node_end *end);
 /* It ended: whether that counts as one more try. */
 void sup_trainer_ended(struct sup_node *n, const struct node_end *end);
-/* It ended because nothing is left to do for it, where there is no lead that it has to wait for. */
+/* It ended because nothing is left to do for it, where there is no lead that it has to wait for; with
+ * ERROR_NEGATIVE when shards are held. */
 int sup_trainer_is_done(const struct sup_node *n, const struct node_end *end);
+/* That is off: whether there may be something for it to do. */
+int sup_trainer_is_needed(const struct sup_node *n);
 /* Whether an end that would happen again may be one that another's has caused. */
 int sup_trainer_is_tried_again(const struct sup_node *n, const struct node_end *end);
 

@@ -39,6 +39,8 @@ void reads_put_stat(struct service *s, struct request *rq)
 	record_add_u64(&o, "iteration", stat.iteration);
 	add_time(&o, "first-at", stat.first_at);
 	add_time(&o, "last-at", stat.last_at);
+	if (queue_term(s->queue))
+		record_add_u64(&o, "term", queue_term(s->queue));
 	if (queue_loose(s->queue)[0])
 		record_add(&o, "boot", queue_loose(s->queue));
 	if (s->is_lost)

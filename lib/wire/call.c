@@ -189,21 +189,26 @@ int call_request(struct call *c, const char *line, size_t len, struct record *cl
 
 /* ---- opening ---- */
 
-static int greet(struct call *c, struct error *err)
+int call_greet(struct call *c, struct error *err)
 {
 	if (call_receive(c, &c->greeting, err) != 0)
 		return -1;
 	return answers_greeting(&c->greeting, c->path, err);
 }
 
-static int connect_once(struct call *c, struct error *err)
+static int connect_only(struct call *c, struct error *err)
 {
 	int fd;
 	answers_end(&c->in);
 	if (transport_connect(c->path, &fd, err) != 0)
 		return -1;
 	answers_begin(&c->in, fd, c->path);
-	return greet(c, err);
+	return 0;
+}
+
+static int connect_once(struct call *c, struct error *err)
+{
+	return connect_only(c, err) == 0 ? call_greet(c, err) : -1;
 }
 
 int call_adopt(struct call **out, int fd, const char *name, double answer_seconds,
@@ -226,13 +231,26 @@ int call_adopt(struct call **out, int fd, const char *name, double answer_second
 	return 0;
 }
 
-static int open_once(struct call **out, const char *path, double answer_seconds,
-		     struct error *err)
+int call_connect(struct call **out, const char *path, double answer_seconds, struct error *err)
 {
 	struct call *c = NULL;
 	if (call_adopt(&c, -1, path, answer_seconds, err) != 0)
 		return -1;
-	if (connect_once(c, err) != 0) {
+	if (connect_only(c, err) != 0) {
+		call_close(c);
+		return -1;
+	}
+	*out = c;
+	return 0;
+}
+
+static int open_once(struct call **out, const char *path, double answer_seconds,
+		     struct error *err)
+{
+	struct call *c = NULL;
+	if (call_connect(&c, path, answer_seconds, err) != 0)
+		return -1;
+	if (call_greet(c, err) != 0) {
 		call_close(c);
 		return -1;
 	}

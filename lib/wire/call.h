@@ -15,6 +15,10 @@ struct call;
  * wait_seconds are over (0: one try). answer_seconds: longest wait for an answer. */
 int call_open(struct call **out, const char *path, double wait_seconds, double answer_seconds,
 	      struct error *err);
+/* The two halves of call_open(), for who lets others cut the connection meanwhile (call_fd()): one
+ * try to connect, then the greeting. */
+int call_connect(struct call **out, const char *path, double answer_seconds, struct error *err);
+int call_greet(struct call *c, struct error *err);
 /* The other end of a connection that is there already (fd, non-blocking; from now on it is c's),
  * by a process that does nothing else meanwhile: no greeting is read. name is what error places
  * say. -1: fd is still the caller's. */

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 
 #include <string.h>
+#include <sys/socket.h>
 
 #define PAUSE_SECONDS 0.05       /* between attempts to connect, and of looks at *stop */
 #define BACK_PAUSE_SECONDS 0.005 /* between attempts to connect again */
@@ -160,6 +161,8 @@ int conversation_aside(struct conversation *c, struct record_out *o)
 		return 0;
 	if (call_send(c->call, o->data, len, NULL, 0, &ignored) == 0)
 		c->asides++;
+	else /* half of it may be there: nothing may follow on this connection */
+		(void)shutdown(call_fd(c->call), SHUT_RDWR);
 	return 1;
 }
 

@@ -5,6 +5,10 @@
  * trains rows of the audit model as it should, and these must count.
  *
  *     stranger SEED MESSAGES PAUSE bye|gone SAMPLES SHARDD LEAD SERVER...
+ *     stranger SEED MESSAGES PAUSE bye|gone SAMPLES SHARDD LEAD replica:SOCKET
+ *
+ * With a replica the gradients go there, now and then in memory that is shared, and the lead is told
+ * of them.
  *
  * After PAUSE messages, and after the last one, it closes all connections, prints `pause` and waits
  * for a line.  In the end it gives back what it holds (bye), or dies with rows in its hands and as
@@ -12,6 +16,7 @@
  * refused was applied.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <poll.h>
@@ -21,6 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -32,6 +38,7 @@
 #define NAME "stranger"
 #define PIECES_MAX 4
 #define ROWS_MAX 4096 /* of a piece */
+#define SHARED_BYTES (64 << 10)
 #define OTHERS_MAX 32
 #define LINE_ROOM 4096 /* the protocol's */
 
@@ -77,6 +84,7 @@ struct talk {
 	int stuck;    /* they may never come: something far off was asked for */
 	char in[1 << 16];
 	size_t len;
+	uint64_t opened; /* how often */
 };
 
 struct piece {
@@ -215,6 +223,7 @@ static void talk_open(struct talk *t)
 		return;
 	snprintf(to.sun_path, sizeof to.sun_path, "%s", t->path);
 	t->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	t->opened++;
 	if (t->fd < 0 || connect(t->fd, (struct sockaddr *)&to, sizeof to) != 0)
 		die("%s: %s", t->path, strerror(errno));
 	while (!next_line(t, line))
@@ -319,11 +328,14 @@ struct self {
 	size_t pieces;
 	int member;
 	struct talk shardd, part[PARTS_MAX];
+	char *shared; /* with the replica, on that connection; NULL: nothing is */
+	uint64_t shared_by;
 };
 
 static struct self self[SELVES], ghost;
 static struct talk odd[PARTS_MAX + 1]; /* beside those: for what need not be understood */
 static size_t parts;
+static int with_replica; /* then parts is 2: the lead, and the replica that has all */
 static uint64_t samples;
 static struct piece others[OTHERS_MAX]; /* what is in other hands, when last looked at */
 static size_t others_count;
@@ -387,8 +399,9 @@ static int join(struct self *me)
 	if (me->generation == 0)
 		hello(me);
 	if (ask(&me->part[0],
-		"join worker=%s generation=%" PRIu64 " incarnation=%" PRIu64 " size=%" PRIu64,
-		me->name, me->generation, me->incarnation, below(100)) != OK)
+		"join worker=%s generation=%" PRIu64 " incarnation=%" PRIu64 " size=%" PRIu64 "%s",
+		me->name, me->generation, me->incarnation, below(100),
+		with_replica ? " replica=r0" : "") != OK)
 		return me->member = 0;
 	me->iteration = field(closing, "iteration", 0);
 	return me->member = 1;
@@ -467,8 +480,10 @@ static size_t payload(size_t part, uint32_t *bulk)
 	static uint32_t key[ROWS_MAX];
 	size_t n = 0;
 
+	if (with_replica && part == 0)
+		return 0;
 	for (size_t i = 0; i < shot.rows; i++)
-		if (shot.all_keys || part_of(shot.row[i]) == part)
+		if (with_replica || shot.all_keys || part_of(shot.row[i]) == part)
 			key[n++] = shot.row[i];
 	memcpy(bulk, key, n * sizeof *key);
 	for (size_t i = 0; i < n; i++)
@@ -476,11 +491,77 @@ static size_t payload(size_t part, uint32_t *bulk)
 	return n;
 }
 
+/* Memory that the replica of me reads, too; once a connection. 0: there is none. */
+static int share(struct self *me)
+{
+	struct talk *t = &me->part[1];
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} with = {.head = {.cmsg_len = CMSG_LEN(sizeof(int)),
+			   .cmsg_level = SOL_SOCKET,
+			   .cmsg_type = SCM_RIGHTS}};
+	int fd;
+
+	if (t->stuck)
+		talk_close(t);
+	talk_open(t);
+	if (me->shared && me->shared_by == t->opened)
+		return 1;
+	if (me->shared)
+		munmap(me->shared, SHARED_BYTES);
+	me->shared = NULL;
+	fd = memfd_create("stranger", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0 || ftruncate(fd, SHARED_BYTES) != 0 ||
+	    fcntl(fd, F_ADD_SEALS, one_in(8) ? 0 : F_SEAL_SHRINK | F_SEAL_GROW) != 0)
+		die("memory to share: %s", strerror(errno));
+	snprintf(said, sizeof said, "map bytes=%d\n", one_in(8) ? SHARED_BYTES * 2 : SHARED_BYTES);
+	memcpy(CMSG_DATA(&with.head), &fd, sizeof fd);
+	struct iovec line = {said, strlen(said)};
+	struct msghdr message = {.msg_iov = &line,
+				 .msg_iovlen = 1,
+				 .msg_control = &with,
+				 .msg_controllen = sizeof with};
+	messages++;
+	t->due++;
+	if (sendmsg(t->fd, &message, MSG_NOSIGNAL) < 0)
+		talk_close(t);
+	if (answered(t) == OK) {
+		me->shared = mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		if (me->shared == MAP_FAILED)
+			die("memory to share: %s", strerror(errno));
+		me->shared_by = t->opened;
+	}
+	close(fd);
+	return me->shared != NULL;
+}
+
+/* The gradients stay where they are, and what is beside them changes. */
+static enum answer push_shared(struct self *me, const uint32_t *bulk, size_t n)
+{
+	size_t at = 8 * below(100);
+
+	if (!share(me))
+		return ERR;
+	memcpy(me->shared + at, bulk, 2 * n * sizeof *bulk);
+	enum answer a = ask(&me->part[1],
+			    "push worker=%s generation=%" PRIu64 " incarnation=%" PRIu64
+			    " sequence=%" PRIu64 " iteration=%" PRIu64 " count=%" PRIu64
+			    " dense=0 rows=%zu ranges=%s%s map-offset-bytes=%zu map-bytes=%zu",
+			    me->name, shot.generation, shot.incarnation, shot.sequence,
+			    shot.iteration, shot.count, n, shot.ranges, shot.more, at,
+			    2 * n * sizeof *bulk);
+	memset(me->shared + SHARED_BYTES / 2, (int)below(256), 64);
+	return a;
+}
+
 static enum answer push(struct self *me, size_t part)
 {
 	static uint32_t bulk[2 * ROWS_MAX];
 	size_t n = payload(part, bulk), bytes = 2 * n * sizeof *bulk;
 
+	if (with_replica && part == 1 && one_in(3))
+		return push_shared(me, bulk, n);
 	return ask_bulk(&me->part[part], bulk, bytes,
 			"push worker=%s generation=%" PRIu64 " incarnation=%" PRIu64
 			" sequence=%" PRIu64 " iteration=%" PRIu64 " count=%" PRIu64
@@ -593,7 +674,7 @@ static void lie(const struct piece *p)
 	case 13: shot.value = NAN; return;
 	case 14: shot.value = one_in(2) ? INFINITY : -INFINITY; return;
 	case 15: shot.value = 1e38f; shot.count++; return;
-	case 16: shot.all_keys = 1; return;
+	case 16: shot.all_keys = !with_replica; shot.count += (uint64_t)with_replica; return;
 	case 17: shot.row[0] = (uint32_t)(samples + below(1000)); return;
 	case 18: shot.row[shot.rows++] = shot.row[0]; return;
 	case 19: shot.generation--; return;
@@ -629,7 +710,17 @@ static void act_half(struct self *me)
 	if (!p)
 		return;
 	aim(me, p);
-	switch (below(5)) {
+	switch (with_replica && one_in(4) ? 5 : below(5)) {
+	case 5: /* another sequence, or a second push */
+		(void)push(me, 1);
+		shot.sequence++;
+		if (one_in(2))
+			(void)push(me, 1);
+		me->sequence = shot.sequence;
+		must_be_refused(push(me, 0), "a push of another sequence");
+		me->member = 0;
+		talk_close(&me->part[0]);
+		break;
 	case 0:
 		must_be_refused(push(me, 0), "a push to the lead alone");
 		me->member = 0;
@@ -957,6 +1048,44 @@ static void act_noise(struct self *me)
 	t->stuck = 1;
 }
 
+/* What only the lead says, of an incarnation that is over, or nonsense; parts of gradients. */
+static void act_order(struct self *me)
+{
+	static const char *const order[] = {
+		"sum incarnation=%" PRIu64 " epoch=%" PRIu64 " iteration=0 replicas=r0",
+		"apply incarnation=%" PRIu64 " epoch=%" PRIu64 " iteration=0 units=1 divisor=1",
+		"fill incarnation=%" PRIu64 " epoch=%" PRIu64 " iteration=0 from=/none",
+		"hold incarnation=%" PRIu64 " epoch=%" PRIu64,
+		"throw incarnation=%" PRIu64 " generation=%" PRIu64 " worker=w0",
+		"cut incarnation=%" PRIu64 " iteration=%" PRIu64 " path=/none",
+		"copy incarnation=%" PRIu64 " iteration=%" PRIu64,
+	};
+	struct talk *t = &me->part[1];
+
+	if (!with_replica)
+		return;
+	switch (below(4)) {
+	case 0:
+		(void)ask(t, order[below(sizeof order / sizeof *order)],
+			  me->incarnation + 1 + below(5), wild());
+		break;
+	case 1: /* nobody has such parameters, and then not even their size is right */
+		(void)ask(t, one_in(2) ? "look" : "pull worker=x generation=1 incarnation=1 "
+						  "iteration=0 dense=1 rows=0");
+		break;
+	default:
+		if (!share(me))
+			return;
+		(void)ask(t,
+			  "part worker=%s generation=%" PRIu64 " incarnation=%" PRIu64
+			  " sequence=%" PRIu64 " iteration=%" PRIu64 " begin=%" PRIu64
+			  " length=%" PRIu64 " map-offset-bytes=%" PRIu64 " map-bytes=%" PRIu64,
+			  me->name, me->generation, me->incarnation, me->sequence + below(3),
+			  one_in(3) ? wild() : me->iteration, one_in(2) ? 0 : wild(),
+			  one_in(2) ? 0 : wild(), one_in(2) ? 0 : wild(), one_in(2) ? 0 : wild());
+	}
+}
+
 /* ---- the whole ---- */
 
 static const struct act {
@@ -965,7 +1094,7 @@ static const struct act {
 } acts[] = {{act_good, 16},   {act_lie, 24},   {act_half, 6},	{act_when, 4},
 	    {act_cut_short, 3}, {act_member, 6}, {act_hello, 8}, {act_get, 10},
 	    {act_claim, 16},  {act_settle, 6}, {act_look, 4},	{act_pull, 10},
-	    {act_noise, 12}};
+	    {act_noise, 12},	{act_order, 8}};
 
 static void anything(void)
 {
@@ -1026,6 +1155,10 @@ int main(int argc, char **argv)
 	chance = strtoull(argv[1], NULL, 10);
 	samples = strtoull(argv[5], NULL, 10);
 	parts = (size_t)argc - 7;
+	if (strncmp(argv[8], "replica:", 8) == 0) {
+		with_replica = 1;
+		argv[8] += 8;
+	}
 	talk_init(&odd[0], argv[6]);
 	for (size_t i = 0; i < parts; i++)
 		talk_init(&odd[1 + i], argv[7 + i]);

@@ -45,6 +45,9 @@
 #ifndef CRASH
 #define CRASH 0
 #endif
+#ifndef LIES
+#define LIES 0   /* 1: worker 0 tells its replica once of another push than the lead, or of none */
+#endif
 #ifndef FAULT
 #define FAULT 0
 #endif
@@ -70,6 +73,8 @@
  * 19 a settle that is said again is judged anew
  * 20 a fill that an older lead ordered is still taken
  * 21 a unit whose members are all gone is not settled, but replicas count it
+ * 22 the lead does not compare what was summed of a member with what it was told
+ * 23 the lead does not tell replicas which pushes it has
  */
 #define ALL ((1 << N) - 1)
 #define BIT(n) (1 << (n))
@@ -117,6 +122,8 @@ byte ordered[2], of_list[2], of_hosts[2]; /* the newest epoch that it was told *
 byte held[2], held_rows[2];      /* epoch of the sum that it has; 0: none */
 byte staged[2], staged_gen[2], staged_at[2]; /* by worker: rows, generation, iteration */
 byte extra[2];                   /* FAULT 11 */
+byte said[2];                    /* with LIES, of each worker: what was added for it */
+bool lied;
 
 /* ---- the fabric ---- */
 bool fabric = 1;
@@ -300,6 +307,18 @@ inline write(r) {
 #define HELD_UP ((filling && FAULT != 8) || ((cut == WANTED || cut == SAVING || cut == SAVED) && \
 	FAULT != 17))
 
+/* What was added of a member is not what it has told the lead, or the lead has a push that its
+ * replica has not: it is out for good. */
+#define IS_LIE(w) (LIES && GEN(list, w) && said[w] != pushed[w])
+#define LACKS(w) (LIES && GEN(list, w) && state[place[w]] == SERVES && \
+	iteration[place[w]] == version && ordered[place[w]] == epoch && \
+	!(staged_gen[w] == GEN(list, w) && staged_at[w] == version))
+inline refuse(w) {
+	assert(lied && w == 0);
+	out(w); answer(w, 0);
+	j = 0
+}
+
 /* A replica that is not in force answers: where it is. */
 inline look(r) {
 	if
@@ -334,8 +353,14 @@ end:	do
 	:: d_step { SETTLES ->
 		if
 		:: FAULT == 21 && list == 0 -> commit()
+		:: IS_LIE(0) && FAULT != 22 -> refuse(0)
+		:: IS_LIE(1) && !IS_LIE(0) && FAULT != 22 -> refuse(1)
 		:: else -> send_settle(); if :: FAULT == 13 -> step() :: else fi
 		fi }
+	:: d_step { !DUE && RUNS && phase == OPEN && PUSHED_ALL && LACKS(0) && FAULT != 23 && ROOM ->
+			refuse(0) }
+	:: d_step { !DUE && RUNS && phase == OPEN && PUSHED_ALL && LACKS(1) && FAULT != 23 && ROOM ->
+			refuse(1) }
 	/* what came too late is dropped, while no unit is being settled */
 	:: d_step { DROPS(0) -> drop(0) }
 	:: d_step { DROPS(1) -> drop(1) }
@@ -529,6 +554,7 @@ end:	do
 			:: HERE(j) || (FAULT == 18 && place[j] == r &&
 					staged_at[j] == iteration[r]) ->
 				m = m | staged[j];
+				if :: LIES -> said[j] = staged[j] :: else fi;
 				if :: FAULT == 15 -> staged[j] = 0 :: else fi
 			:: else
 			fi
@@ -603,6 +629,13 @@ end:	do
 	:: d_step { !DUE && at[w] == WORK && state[ITS] == SERVES && iteration[ITS] == turn[w] &&
 			!finished ->
 		staged[w] = row[w]; staged_gen[w] = gen[w]; staged_at[w] = turn[w]; at[w] = TELL }
+	:: d_step { LIES && w == 0 && !lied && !DUE && at[w] == WORK && state[ITS] == SERVES &&
+			iteration[ITS] == turn[w] && !finished ->
+		lied = 1; staged[w] = 0; staged_gen[w] = gen[w]; staged_at[w] = turn[w];
+			at[w] = TELL }
+	:: d_step { LIES && w == 0 && !lied && !DUE && at[w] == WORK && state[ITS] == SERVES &&
+			iteration[ITS] == turn[w] && !finished ->
+		lied = 1; at[w] = TELL }
 	/* backup workers: its unit was applied without it */
 	:: d_step { !DUE && at[w] == WORK && state[ITS] == SERVES && iteration[ITS] > turn[w] &&
 			!finished ->

@@ -48,10 +48,17 @@ static void add_effect(const struct gate_effect *e)
 		break;
 	case GATE_HOLD:
 		add("hold");
-		for (size_t i = 0; i < e->pushes; i++)
+		if (e->tos)
+			add(" %llu", (unsigned long long)e->epoch & 0xffffffff);
+		for (size_t i = 0; i < e->tos; i++)
+			add(" r%zu%s", e->to[i], i + 1 < e->tos ? "" : ":");
+		for (size_t i = 0; i < e->pushes; i++) {
 			add(" %s/%llu.%llu", e->push[i].worker,
 			    (unsigned long long)e->push[i].generation,
 			    (unsigned long long)e->push[i].sequence);
+			if (e->tos)
+				add("*%llu", (unsigned long long)e->push[i].count);
+		}
 		break;
 	case GATE_SETTLE:
 		add("settle %llu", (unsigned long long)e->number);
@@ -104,6 +111,9 @@ static void add_effect(const struct gate_effect *e)
 	case GATE_CUT:
 		add("cut %llu", (unsigned long long)e->iteration);
 		break;
+	case GATE_REFUSED:
+		add("refused %s/%llu: %s", e->worker, (unsigned long long)e->generation, e->fields);
+		break;
 	case GATE_QUIT:
 		add("quit%s%s", e->fields[0] ? ": " : "", e->fields);
 		break;
@@ -117,9 +127,9 @@ static void collect(void)
 	const struct gate_effect *e;
 
 	while ((e = gate_next(gate))) {
-		if (e->kind != GATE_HOLD || hold_is_told)
+		if (e->kind != GATE_HOLD || hold_is_told || e->tos)
 			add_effect(e);
-		if (e->kind == GATE_HOLD && !hold_is_told)
+		if (e->kind == GATE_HOLD && !hold_is_told && !e->tos)
 			gate_held(gate, NULL, 0);
 	}
 }
@@ -1125,6 +1135,17 @@ static void join_at(const char *replica, const char *worker, uint64_t generation
 
 #define EPOCH(n) ((UINT64_C(3) << 32) + (n))
 
+/* The worker of that replica pushed this to it, of ten samples; with other generations nothing is
+ * said. */
+static void summed(size_t replica, uint64_t epoch, uint64_t sequence, uint64_t sum)
+{
+	const char *worker = replica ? "w1" : "w0";
+
+	gate_summed_of(gate, replica, epoch, worker, 1, sequence, 10);
+	gate_summed_of(gate, replica, epoch, worker, 2, sequence, 10);
+	gate_summed(gate, replica, epoch, sum);
+}
+
 /* Two replicas at iteration 5 with a worker each. */
 static void replicas(struct gate_options options)
 {
@@ -1137,9 +1158,9 @@ static void replicas(struct gate_options options)
 	expect("1 ok iteration=5 members=1\nsum 1 r0 r1: w0/1@r0*1\n");
 	join_at("r1", "w1", 1);
 	push("w0", 1, 1, 5);
-	gate_summed(gate, 0, EPOCH(1), 7);
+	summed(0, EPOCH(1), 1, 7);
 	expect("");
-	gate_summed(gate, 1, EPOCH(1), 7);
+	summed(1, EPOCH(1), 0, 7);
 	expect("settle 12884901889 w0/1:10+10 whole 1/10/10\n");
 	settled(EPOCH(1), NULL);
 	expect("apply 5 r0 r1 sum 1/10\n2 ok iteration=6 members=2\n"
@@ -1150,18 +1171,18 @@ static void sum_first_commit_then_step_last(void **state)
 {
 	(void)state;
 	replicas((struct gate_options){0});
-	gate_summed(gate, 0, EPOCH(2), 0);
-	gate_summed(gate, 1, EPOCH(2), 0);
+	summed(0, EPOCH(2), 2, 0);
+	summed(1, EPOCH(2), 1, 0);
 	push("w0", 1, 2, 6);
 	expect("");
 	push("w1", 1, 1, 6);
 	settled(EPOCH(2), "w1"); /* all of it is refused */
 	expect("settle 12884901890 w0/1:20+10 w1/1:10+10 whole 2/20/20\n"
 	       "5 err fenced\nthrow w1/1\nsum 3 r0 r1: w0/1@r0*1\n");
-	gate_summed(gate, 0, EPOCH(2), 0); /* of an old one */
-	gate_summed(gate, 1, EPOCH(3), 0);
+	summed(0, EPOCH(2), 0, 0); /* of an old one */
+	summed(1, EPOCH(3), 0, 0);
 	expect("");
-	gate_summed(gate, 0, EPOCH(3), 0);
+	summed(0, EPOCH(3), 2, 0);
 	settled(EPOCH(3), NULL);
 	expect("settle 12884901891 w0/1:20+10 whole 3/10/10\napply 6 r0 r1 sum 3/10\n"
 	       "4 ok iteration=7 applied=1\nsum 4 r0 r1: w0/1@r0*1\n");
@@ -1176,19 +1197,19 @@ static void replica_that_goes_takes_its_members_along(void **state)
 	expect("drop w1/1.1\n4 err fenced\nsum 3 r0: w0/1@r0*1\n");
 	join_at("r1", "w1", 2);
 	push("w0", 1, 2, 6);
-	gate_summed(gate, 0, EPOCH(3), 0);
+	summed(0, EPOCH(3), 2, 0);
 	here(1, 6, 0); /* a settle is out: it is looked at later */
 	expect("throw w1/1\nsettle 12884901890 w0/1:20+10 whole 3/10/10\n");
 	settled(EPOCH(2), NULL);
 	expect("apply 6 r0 sum 3/10\n6 ok iteration=7 applied=1\nfill r1 from r0 at 7\n"
 	       "sum 5 r0: w0/1@r0*1\n");
 	push("w0", 1, 3, 7);
-	gate_summed(gate, 0, EPOCH(5), 0);
+	summed(0, EPOCH(5), 3, 0);
 	expect(""); /* held for the one that is filled */
 	gate_filled(gate, 1);
 	expect("sum 6 r0 r1: w0/1@r0*1\n");
-	gate_summed(gate, 0, EPOCH(6), 0);
-	gate_summed(gate, 1, EPOCH(6), 0);
+	summed(0, EPOCH(6), 3, 0);
+	summed(1, EPOCH(6), 0, 0);
 	settled(EPOCH(3), NULL);
 	expect("settle 12884901891 w0/1:30+10 whole 6/10/10\napply 7 r0 r1 sum 6/10\n"
 	       "5 ok iteration=8 members=2\n7 ok iteration=8 applied=1\n"
@@ -1201,8 +1222,8 @@ static void replica_comes_back_with_the_sum(void **state)
 	replicas((struct gate_options){0});
 	push("w0", 1, 2, 6);
 	push("w1", 1, 1, 6);
-	gate_summed(gate, 0, EPOCH(2), 0);
-	gate_summed(gate, 1, EPOCH(2), 0);
+	summed(0, EPOCH(2), 2, 0);
+	summed(1, EPOCH(2), 1, 0);
 	pass();
 	gate_replica_gone(gate, 0);
 	gate_replica_gone(gate, 1);
@@ -1288,11 +1309,11 @@ static void cut_is_behind_a_sum_that_is_checked(void **state)
 {
 	(void)state;
 	replicas((struct gate_options){0});
-	gate_summed(gate, 0, EPOCH(2), 0);
+	summed(0, EPOCH(2), 2, 0);
 	gate_cut(gate, ++token);
 	expect("sum 3 r0 r1 check: w0/1@r0*1 w1/1@r1*1\n");
-	gate_summed(gate, 0, EPOCH(3), 9);
-	gate_summed(gate, 1, EPOCH(3), 9);
+	summed(0, EPOCH(3), 2, 9);
+	summed(1, EPOCH(3), 1, 9);
 	push("w0", 1, 2, 6);
 	push("w1", 1, 1, 6);
 	settled(EPOCH(2), NULL);
@@ -1301,8 +1322,8 @@ static void cut_is_behind_a_sum_that_is_checked(void **state)
 	       "save\nsum 4 r0 r1: w0/1@r0*1 w1/1@r1*1\n");
 	gate_saved(gate);
 	expect("cut 7\n");
-	gate_summed(gate, 0, EPOCH(4), 9);
-	gate_summed(gate, 1, EPOCH(4), 9);
+	summed(0, EPOCH(4), 3, 9);
+	summed(1, EPOCH(4), 2, 9);
 	push("w0", 1, 3, 7);
 	push("w1", 1, 2, 7);
 	expect(""); /* the cut must not have that */
@@ -1335,16 +1356,16 @@ static void backup_workers_are_not_summed(void **state)
 	act("action kind=backup-workers count=1\naction kind=adjust-lr id=w1 scale=0.5\n");
 	push("w0", 1, 2, 6);
 	push("w1", 1, 1, 6);
-	gate_summed(gate, 0, EPOCH(2), 0);
-	gate_summed(gate, 1, EPOCH(2), 0);
+	summed(0, EPOCH(2), 2, 0);
+	summed(1, EPOCH(2), 1, 0);
 	pass();
 	settled(EPOCH(2), NULL);
 	pass();
 	push("w1", 1, 2, 7);
 	expect("sum 3 r0 r1: w1/1@r1*0.5\n");
 	push("w0", 1, 3, 7); /* too late, though nothing is settled yet */
-	gate_summed(gate, 0, EPOCH(3), 0);
-	gate_summed(gate, 1, EPOCH(3), 0);
+	summed(0, EPOCH(3), 0, 0);
+	summed(1, EPOCH(3), 2, 0);
 	settled(EPOCH(3), NULL);
 	expect("settle 12884901891 w1/1:20+10 whole 3/10/10\napply 7 r0 r1 sum 3/10\n"
 	       "7 ok iteration=8 applied=1\nsettle 12884901892 -w0/1:30+10\n");
@@ -1386,9 +1407,119 @@ static void divisor_of_a_short_batch(void **state)
 	w = who("w1", 1);
 	p = (struct gate_push){.sequence = 1, .iteration = 6};
 	gate_push(gate, &w, &p); /* nothing to train */
+	gate_summed_of(gate, 0, EPOCH(2), "w0", 1, 2, 3);
+	gate_summed_of(gate, 1, EPOCH(2), "w1", 1, 1, 0);
 	gate_summed(gate, 0, EPOCH(2), 0);
 	gate_summed(gate, 1, EPOCH(2), 0);
 	expect("settle 12884901890 w0/1:50+3 whole 2/10/3\n");
+}
+
+static void who_says_two_things_is_out(void **state)
+{
+	(void)state;
+	replicas((struct gate_options){0});
+	push("w0", 1, 2, 6);
+	summed(0, EPOCH(2), 2, 0);
+	gate_summed_of(gate, 1, EPOCH(2), "w1", 1, 1, 11);
+	gate_summed_of(gate, 1, EPOCH(2), "w0", 1, 9, 9); /* which is not its own */
+	gate_summed_of(gate, 1, EPOCH(1), "w1", 1, 1, 10);
+	gate_summed(gate, 1, EPOCH(2), 0);
+	expect("");
+	push("w1", 1, 1, 6);
+	expect("refused w1/1: it told r1 of sequence 1 with 11 samples, and the lead of sequence 1 "
+	       "with 10\ndrop w1/1.1\n5 err fenced\nthrow w1/1\nsum 3 r0 r1: w0/1@r0*1\n");
+	join_at("r1", "w1", 1);
+	expect("6 err fenced\n");
+	join_at("r1", "w1", 2);
+	summed(0, EPOCH(3), 2, 0);
+	summed(1, EPOCH(3), 0, 0);
+	settled(EPOCH(2), NULL);
+	expect("settle 12884901890 w0/1:20+10 whole 3/10/10\napply 6 r0 r1 sum 3/10\n"
+	       "7 ok iteration=7 members=2\n4 ok iteration=7 applied=1\n"
+	       "sum 4 r0 r1: w0/1@r0*1 w1/2@r1*1\n");
+	push("w1", 2, 1, 7);
+	push("w0", 1, 3, 7);
+	summed(0, EPOCH(4), 4, 0);
+	summed(1, EPOCH(4), 2, 0); /* both at once */
+	expect("refused w0/1: it told r0 of sequence 4 with 10 samples, and the lead of sequence 3 "
+	       "with 10\ndrop w0/1.3\n9 err fenced\nthrow w0/1\n"
+	       "refused w1/2: it told r1 of sequence 2 with 10 samples, and the lead of sequence 1 "
+	       "with 10\ndrop w1/2.1\n8 err fenced\nthrow w1/2\n");
+}
+
+static void who_told_the_lead_alone_is_found(void **state)
+{
+	(void)state;
+	replicas((struct gate_options){0});
+	gate_sum_late(gate);
+	push("w0", 1, 2, 6);
+	assert_int_equal(gate_sum_due(gate), 0);
+	gate_sum_late(gate);
+	expect(""); /* w1 has not pushed */
+	push("w1", 1, 1, 6);
+	assert_int_equal(gate_sum_due(gate), EPOCH(2));
+	summed(0, EPOCH(2), 2, 0);
+	assert_int_equal(gate_sum_due(gate), EPOCH(2));
+	gate_sum_late(gate);
+	expect("hold 2 r1: w0/1.2*10 w1/1.1*10\n");
+	gate_refused(gate, EPOCH(1), "w1", 1, "of an old one");
+	gate_refused(gate, EPOCH(2), "w1", 2, "of another life");
+	gate_refused(gate, EPOCH(2), "w9", 1, "of nobody");
+	expect("");
+	gate_refused(gate, EPOCH(2), "w1", 1, "not here");
+	expect("refused w1/1: not here\ndrop w1/1.1\n5 err fenced\nthrow w1/1\n"
+	       "sum 3 r0 r1: w0/1@r0*1\n");
+	summed(0, EPOCH(3), 2, 0);
+	summed(1, EPOCH(3), 0, 0);
+	assert_int_equal(gate_sum_due(gate), 0); /* it is with shardd */
+	gate_refused(gate, EPOCH(3), "w0", 1, "too late");
+	gate_sum_late(gate);
+	expect("settle 12884901890 w0/1:20+10 whole 3/10/10\n");
+}
+
+static void a_push_said_again_says_the_same(void **state)
+{
+	struct gate_range range = {1, 20, 9};
+	struct gate_push p = {
+		.sequence = 2, .iteration = 6, .count = 9, .range = &range, .ranges = 1};
+	struct gate_who w;
+
+	(void)state;
+	replicas((struct gate_options){0});
+	push("w0", 1, 2, 6);
+	w = who("w0", 1);
+	gate_push(gate, &w, &p);
+	expect("5 err bad-request\n");
+	push("w0", 1, 2, 6);
+	push("w1", 1, 1, 6);
+	summed(0, EPOCH(2), 2, 0);
+	summed(1, EPOCH(2), 1, 0);
+	settled(EPOCH(2), NULL);
+	expect("settle 12884901890 w0/1:20+10 w1/1:10+10 whole 2/20/20\n"
+	       "apply 6 r0 r1 sum 2/20\n4 ok iteration=7 applied=1\n"
+	       "6 ok iteration=7 applied=1 repeated=1\n7 ok iteration=7 applied=1\n"
+	       "sum 3 r0 r1: w0/1@r0*1 w1/1@r1*1\n");
+}
+
+static void joiners_of_a_replica_that_is_not_there_are_told(void **state)
+{
+	(void)state;
+	start((struct gate_options){.replicas = 2});
+	gate_term(gate, 3, NULL);
+	join_at("r1", "w1", 1);
+	assert_int_equal(gate_turn_away(gate), 1); /* nobody trains: no rows are missed */
+	here(0, 5, 0);
+	join_at("r0", "w0", 1);
+	expect("2 ok iteration=5 members=1\nsum 1 r0: w0/1@r0*1\n");
+	assert_int_equal(gate_turn_away(gate), 0);
+	expect("1 err fenced\n");
+	here(1, 5, 0);
+	expect("sum 2 r0 r1: w0/1@r0*1\n");
+	join_at("r1", "w1", 2);
+	assert_int_equal(gate_turn_away(gate), 0);
+	expect("throw w1/1\n"); /* it waits for the barrier */
+	gate_replica_gone(gate, 1);
+	expect("3 err fenced\nsum 3 r0: w0/1@r0*1\n");
 }
 
 int main(void)
@@ -1446,6 +1577,10 @@ int main(void)
 		TEST(sum_breaks_with_its_fabric),
 		TEST(backup_workers_are_not_summed),
 		TEST(divisor_of_a_short_batch),
+		TEST(who_says_two_things_is_out),
+		TEST(who_told_the_lead_alone_is_found),
+		TEST(a_push_said_again_says_the_same),
+		TEST(joiners_of_a_replica_that_is_not_there_are_told),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -263,6 +263,8 @@ static void no_action(const struct record *r, void *owner)
 	(void)owner;
 }
 
+static double answer_seconds = 20;
+
 static struct exchange *new_exchange(double wait_seconds)
 {
 	struct replica_options options = {.lead = path[LEAD],
@@ -272,7 +274,7 @@ static struct exchange *new_exchange(double wait_seconds)
 					  .width = WIDTH,
 					  .key_count = 100,
 					  .wait_seconds = wait_seconds,
-					  .answer_seconds = 20,
+					  .answer_seconds = answer_seconds,
 					  .action = no_action};
 	struct exchange *x;
 	struct error err;
@@ -394,6 +396,27 @@ static void dense_parameters_are_pulled_where_they_cannot_be_seen(void **unused)
 	pull(x, 1, &b);
 	assert_string_equal(stage->asked[REPLICA],
 			    "pull 0 dense 1,push 0 rows 2,pull 1 dense 1,");
+	end(x);
+}
+
+/* What could not be said whole leaves a connection on which nothing more can be said. */
+static void a_replica_that_reads_nothing_costs_the_connection(void **unused)
+{
+	(void)unused;
+	uint64_t then = 0;
+	answer_seconds = 0.2;
+	struct exchange *x = start((struct stage){0});
+	answer_seconds = 20;
+	(void)pull(x, 0, &a);
+	kill(child[REPLICA], SIGSTOP);
+	for (int i = 0; i < 20000; i++) /* more than a socket takes */
+		x->kind->final(x, 1, 0, 0, DENSE);
+	kill(child[REPLICA], SIGCONT);
+	assert_int_equal(push_for(x, 0, &a, NULL, &then), WORK_RESET);
+	assert_false(x->kind->connected(x));
+	connect_to_both(x);
+	(void)pull(x, 0, &a);
+	push(x, 0, &a, NULL);
 	end(x);
 }
 
@@ -565,6 +588,7 @@ int main(void)
 		cmocka_unit_test(the_replica_is_told_before_the_lead),
 		cmocka_unit_test(dense_parameters_are_not_copied),
 		cmocka_unit_test(dense_parameters_are_pulled_where_they_cannot_be_seen),
+		cmocka_unit_test(a_replica_that_reads_nothing_costs_the_connection),
 		cmocka_unit_test(what_is_final_is_told_while_the_rest_is_computed),
 		cmocka_unit_test(a_replica_without_parts_is_told_no_more),
 		cmocka_unit_test(a_replica_that_goes_is_not_waited_for),

@@ -1,0 +1,331 @@
+# Jobs of trainctl whose trainer is not of the kit (TRAINER): of each kind, on one host.
+load helper
+
+trainer=$PACELINE_ROOT/tests/fault/counting_trainer.py
+needs_python() { command -v python3 >/dev/null || skip "no python3 here"; }
+
+# each_job COMMAND [KEY=VALUE]...: 1,000 samples in shards of 20
+each_job() {
+	local command=$1
+	shift
+	printf '%s\n' JOB=each "TRAINER='$command'" TRAINER_KIND=each SAMPLES=1000 BATCH=10 \
+		BATCHES_PER_SHARD=2 WORKERS=2 "$@" >job.env
+}
+
+# counting_job [KEY=VALUE]...: three trainers that count
+counting_job() {
+	printf '%s\n' JOB=count "TRAINER='exec python3 $trainer 600 $T/pace'" SAMPLES=600 BATCH=30 \
+		BATCHES_PER_SHARD=4 WORKERS=3 EPOCHS=4 "$@" >job.env
+}
+
+# counts CHECKPOINT: how often each row was trained, by all together: COUNT ROWS.
+counts() {
+	python3 - "$1"/w*/counts <<-'P'
+		import array, collections, sys
+		total = None
+		for name in sys.argv[1:]:
+		    counts = array.array("I", open(name, "rb").read())
+		    total = [a + b for a, b in zip(total or [0] * len(counts), counts)]
+		for count, rows in sorted(collections.Counter(total).items()):
+		    print(count, rows)
+	P
+}
+
+last() { tail -n 1 "$1" | field "$2"; }
+running() { status 2>/dev/null | grep -q '^job .* state=running'; }
+# trainer_of ID: the process that an agent has started.
+trainer_of() { cat "/proc/$(pid_of "$1")/task/$(pid_of "$1")/children" 2>/dev/null; }
+has_trainer() { [ -n "$(trainer_of "$1")" ]; }
+
+# ---- each ----
+
+@test "each: a command for each shard, each once an epoch" {
+	each_job 'echo $EPOCH $BEGIN $LENGTH >>'"$T"'/done.$RANK' EPOCHS=2
+	run_job >out
+	[ "$(last out state)" = done ]
+	[ "$(last out samples)" = 2000 ]
+	[ "$(last out checkpoint)" = "" ]
+	cat done.* | sort | uniq >once
+	[ "$(cat done.* | wc -l)" -eq 100 ]
+	[ "$(wc -l <once)" -eq 100 ]
+	[ "$(awk '{ n += $3 } END { print n }' once)" -eq 2000 ]
+}
+
+@test "each: a finished one says so, and does nothing" {
+	each_job "echo >>$T/done"
+	run_job >out
+	run run_job
+	[ "$status" -eq 0 ]
+	[[ $output == *"has been finished; --fresh starts it over"* ]]
+	[ "$(wc -l <done)" -eq 50 ]
+}
+
+@test "each: what commands find in their environment" {
+	cat >look <<-'E'
+		env | grep -E "^(RANK|LOCAL|WORLD|MASTER|PACELINE_DATA)" | sort >env.$RANK.new
+		mv env.$RANK.new env.$RANK
+		while [ ! -e env.0 ] || [ ! -e env.1 ]; do sleep 0.05; done
+	E
+	each_job "cd $T && . ./look"
+	run_job >out
+	grep -v PORT env.0 >rest
+	diff rest - <<-'E'
+		LOCAL_RANK=0
+		LOCAL_WORLD_SIZE=2
+		MASTER_ADDR=127.0.0.1
+		RANK=0
+		WORLD_SIZE=2
+	E
+	port=$(sed -n 's/^MASTER_PORT=//p' env.0)
+	[ "$port" -ge 20000 ]
+	[ "$port" -lt 32000 ]
+	[ "$port" -eq "$(sed -n 's/^MASTER_PORT=//p' env.1)" ]
+}
+
+@test "each: stopped in the middle it goes on with what is left" {
+	each_job "echo >>$T/done; [ -e $T/go ] || [ \$BEGIN -lt 180 ] || exec sleep 600" TRAINER_GRACE=0.1
+	begin first
+	wait_for '[ "$(cat done 2>/dev/null | wc -l)" -eq 11 ]'
+	wait_for 'came_to 180'
+	trainctl stop --run-dir "$T/run"
+	ended "$SUPERVISOR"
+	[ "$status" -eq 75 ]
+	[ "$(last first.out state)" = stopped ]
+	[ "$(last first.out samples)" = 180 ]
+	touch go
+	run_job >out
+	[ "$(last out state)" = done ]
+	[ "$(last out samples)" = 1000 ]
+	[ "$(wc -l <done)" -eq 52 ]
+}
+
+@test "each: an agent dies: its shard is handed out again" {
+	each_job "mkdir $T/first 2>/dev/null && exec sleep 600; echo >>$T/done"
+	begin first
+	wait_for '[ "$(cat done 2>/dev/null | wc -l)" -eq 49 ]'
+	w=w0
+	has_trainer w0 || w=w1
+	kill -9 "$(pid_of $w)"
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ]
+	[ "$(last first.out samples)" = 1000 ]
+	grep -q "$w: signal 9 (Killed); starts again" first.err
+	[ "$(wc -l <done)" -eq 50 ]
+}
+
+@test "each: a shard whose command keeps failing is held, the others are done" {
+	each_job "[ \$BEGIN != 100 ] || exit 3; echo >>$T/done"
+	run run_job
+	[ "$status" -eq 1 ]
+	[[ $output == *"state=done"*" samples=980 "*" held=1 "* ]]
+	[[ $output == *" restarts=0 "* ]]
+	[ "$(wc -l <done)" -eq 49 ]
+}
+
+@test "each: trainctl dies: the next one takes over" {
+	each_job "echo >>$T/done; while [ ! -e $T/go ]; do sleep 0.05; done"
+	begin first
+	wait_for '[ -s done ]'
+	kill -9 "$SUPERVISOR"
+	begin second
+	wait_for 'grep -q "nodes run already and are adopted" second.err'
+	touch go
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ]
+	[ "$(last second.out samples)" = 1000 ]
+	[ "$(wc -l <done)" -eq 50 ]
+}
+
+@test "each: a worker's command that is stopped is given up by HUNG, and runs again" {
+	each_job "mkdir $T/first 2>/dev/null && kill -STOP \$\$; echo >>$T/done" HUNG=batch:5
+	run_job >out 2>err
+	[ "$(last out samples)" = 1000 ]
+	[ "$(wc -l <done)" -ge 50 ]
+	grep -q "has given no sign of life" err
+}
+
+@test "each: there is nothing to save, and nothing that actions could be for" {
+	each_job "while [ ! -e $T/go ]; do sleep 0.05; done"
+	begin first
+	wait_for running
+	run ckpt save --run-dir "$T/run"
+	[ "$status" -ne 0 ]
+	[[ $output == *"TRAINER_KIND=each has nothing to save"* ]]
+	echo 'action kind=adjust-bs id=w0 size=5' >actions
+	run trainctl apply --run-dir "$T/run" <actions
+	[ "$status" -ne 0 ]
+	[[ $output == *"TRAINER_KIND=each has no iterations"* ]]
+	touch go
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ]
+}
+
+@test "each: rows of files on standard input, and what is printed in order" {
+	awk 'BEGIN { print "a,b"; for (i = 0; i < 500; i++) print i "," i * i }' >d.csv
+	each_job 'cat' "DATA=$T/d.csv" SAMPLES=0 "EACH_OUTPUT=$T/out"
+	run_job >o
+	[ "$(last o samples)" = 500 ]
+	tail -n +2 d.csv | cmp - <(cat out/*)
+}
+
+# ---- rows ----
+
+@test "rows: filters get all rows, each once" {
+	awk 'BEGIN { for (i = 0; i < 500; i++) print i }' >d.txt
+	printf '%s\n' JOB=rows "TRAINER='exec cat >>$T/got'" TRAINER_KIND=rows "DATA=$T/d.txt" BATCH=10 \
+		BATCHES_PER_SHARD=2 WORKERS=2 >job.env
+	run_job >out
+	[ "$(last out state)" = done ]
+	[ "$(last out samples)" = 500 ]
+	sort -n got | cmp - d.txt
+}
+
+# ---- trainers with parameters ----
+
+@test "agent: each sample once an epoch, and the last checkpoint has it" {
+	needs_python
+	counting_job
+	run_job >out
+	[ "$(last out state)" = done ]
+	[ "$(last out samples)" = 2400 ]
+	[ "$(last out repeated)" = 0 ]
+	ckpt verify "$(last out checkpoint)"
+	[ "$(counts "$(last out checkpoint)")" = "4 600" ]
+	run run_job
+	[ "$status" -eq 0 ]
+	[[ $output == *"has been finished"* ]]
+}
+
+@test "agent: stopped and started again it is exact" {
+	needs_python
+	counting_job
+	echo 60 >pace
+	begin first
+	wait_for 'came_to 100'
+	trainctl stop --run-dir "$T/run"
+	ended "$SUPERVISOR"
+	[ "$status" -eq 75 ]
+	[ "$(last first.out state)" = stopped ]
+	rm pace
+	run_job >out
+	[ "$(last out state)" = done ]
+	[ "$(counts "$(last out checkpoint)")" = "4 600" ]
+	grep -q '^resume ' run/state/logs/w0.log
+}
+
+@test "agent: a trainer dies: all go back, exactly, and say how much comes again" {
+	needs_python
+	counting_job CHECKPOINT_EVERY=0.2
+	echo 60 >pace
+	begin first
+	wait_for 'came_to 60'
+	wait_for '[ -e run/state/checkpoints/000003/MANIFEST ]'
+	kill -9 $(trainer_of w1)
+	wait_for 'grep -q "^repeated " run/state/job.log'
+	wait_for 'has_trainer w1'
+	rm pace
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ]
+	[ "$(last first.out samples)" = 2400 ]
+	[ "$(counts "$(last first.out checkpoint)")" = "4 600" ]
+	[ "$(last first.out repeated)" = "$(grep '^repeated ' run/state/job.log | field samples | awk '{ n += $1 } END { print n }')" ]
+	grep -q 'the trainer w1 ended: all trainers go back to the last checkpoint' first.err
+}
+
+@test "agent: another port after each rollback, the same for all" {
+	needs_python
+	counting_job
+	sed -i "s|exec|echo \$MASTER_PORT \$RANK >>$T/ports; exec|" job.env
+	echo 60 >pace
+	begin first
+	wait_for 'came_to 60'
+	kill -9 "$(pid_of w2)"
+	wait_for '[ "$(wc -l <ports)" -ge 6 ]'
+	rm pace
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ]
+	[ "$(head -n 3 ports | cut -d' ' -f1 | sort -u | wc -l)" -eq 1 ]
+	[ "$(tail -n 3 ports | cut -d' ' -f1 | sort -u | wc -l)" -eq 1 ]
+	[ "$(cut -d' ' -f1 ports | sort -u | wc -l)" -eq 2 ]
+}
+
+@test "agent: a trainer and an agent that stand still are given up" {
+	needs_python
+	counting_job HUNG=batch:2,exchange:2 CHECKPOINT_EVERY=0.3
+	echo 60 >pace
+	begin first
+	wait_for 'came_to 60'
+	kill -STOP $(trainer_of w0)
+	wait_for 'grep -q "^repeated " run/state/job.log'
+	wait_for 'came_to 90'
+	kill -STOP "$(pid_of w1)"
+	wait_for '[ "$(grep -c "^repeated " run/state/job.log)" -ge 2 ]'
+	rm pace
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ]
+	[ "$(counts "$(last first.out checkpoint)")" = "4 600" ]
+	grep -q 'w0 has given no sign of life' first.err
+	grep -q 'w1 has given no sign of life' first.err
+}
+
+@test "agent: a job that only ever goes back ends, and says so" {
+	needs_python
+	counting_job RESTARTS=2 CHECKPOINT_EVERY=0
+	sed -i "s|exec|(sleep 0.2; kill -9 \$\$) \& exec|" job.env
+	echo 60 >pace
+	run run_job
+	[ "$status" -ne 0 ]
+	[[ $output == *"rollback 3 in a row without a checkpoint that goes further (RESTARTS)"* ]]
+	[[ $output == *"state=failed"* ]]
+}
+
+# ---- mistakes ----
+
+@test "a command that is not there: 127, with its words, at once" {
+	each_job no-such-program
+	run -127 run_job
+	[[ $output == *"no-such-program: not found"* ]]
+	[[ $output == *" restarts=0 "* ]]
+	rm -rf run
+	run -127 run_job --set TRAINER_KIND=agent
+	[[ $output == *"no-such-program: not found"* ]]
+	[[ $output == *" restarts=0 "* ]]
+}
+
+@test "a trainer that ends at once, and one that never asks" {
+	each_job 'exit 3' WORKERS=1
+	run run_job --set TRAINER_KIND=agent
+	[ "$status" -eq 3 ]
+	[[ $output == *"w0: exit status 3, which would happen again"* ]]
+	rm -rf run
+	run run_job --set TRAINER_KIND=agent --set WORKERS=2
+	[ "$status" -eq 3 ]
+	rm -rf run
+	run run_job --set TRAINER_KIND=agent --set 'TRAINER=exec sleep 600' --set HUNG=start:1 --set RESTARTS=1
+	[ "$status" -eq 137 ]
+	[[ $output == *"has given no sign of life"*"section start"* ]]
+}
+
+@test "other keys than the state was made with" {
+	each_job true
+	run_job >out
+	run run_job --set TRAINER_KIND=agent
+	[ "$status" -eq 78 ]
+	[[ $output == *"holds the state of this job with another TRAINER_KIND (each, not agent)"* ]]
+	run run_job --set SAMPLES=2000
+	[ "$status" -eq 78 ]
+	[[ $output == *"another SAMPLES (1000, not 2000)"* ]]
+	run run_job --set TRAINER= --set SAMPLES=0 --set DATA=job.env --set FORMAT=libsvm
+	[ "$status" -eq 78 ]
+	[[ $output == *"TRAINER"* ]]
+	run run_job --set 'TRAINER=exec true'
+	[ "$status" -eq 0 ]
+}
+
+@test "check says what it would do, and makes nothing" {
+	each_job 'true'
+	run trainctl check job.env --run-dir "$T/run"
+	[ "$status" -eq 0 ]
+	[[ $output == "check job=each plan=begin rows=1000 "*" trainer=true trainer-kind=each workers=2 servers=0 "* ]]
+	[ ! -e run ]
+}
