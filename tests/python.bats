@@ -192,12 +192,13 @@ for row in paceline.Range(5, $length, $seed).rows: print(row - 5)" >got
 		    def __init__(self): self.counts = {}
 		    def state_dict(self): return {"counts": self.counts}
 		    def load_state_dict(self, state): self.counts = dict(state["counts"])
-		a, b = Counter(), Counter()
-		for batch in paceline.batches(state={"a": a, "b": b}, background=sys.argv[1] == "background"):
+		a, b, c = Counter(), Counter(), {"batches": 0}
+		for batch in paceline.batches(state={"a": a, "b": b, "c": c}, background=sys.argv[1] == "background"):
 		    for row in batch.rows: a.counts[row] = a.counts.get(row, 0) + 1
 		    b.counts[batch.iteration] = 1
+		    c["batches"] += 1
 		assert set(a.counts.values()) == {2} and len(a.counts) == 30, a.counts
-		assert sorted(b.counts) == list(range(len(b.counts)))
+		assert sorted(b.counts) == list(range(c["batches"]))
 	END
 	local mode
 	for mode in once background; do
@@ -205,7 +206,7 @@ for row in paceline.Range(5, $length, $seed).rows: print(row - 5)" >got
 		grep -q ' restarts=2 ' out
 	done
 	run -1 python3 -c 'import paceline; paceline.batches(state={"m": 1}, samples=1)'
-	[[ $output == *"state: m has no state_dict() and load_state_dict(): use save= and resume="* ]]
+	[[ $output == *"state: m is no dict, and has no state_dict() and load_state_dict(): use save= and resume="* ]]
 	run -1 python3 -c 'import paceline; paceline.batches(state={}, save=print, samples=1)'
 	[[ $output == *"either state=, or save= and resume="* ]]
 	run -1 python3 -c 'import paceline; paceline.batches(save=print, background=True, samples=1)'
@@ -464,4 +465,61 @@ assert pickle.load(open("model.pickle", "rb")).score(data[:, 1:], data[:, 0]) > 
 	$python -c 'import torch
 a, b = torch.load("a.pt"), torch.load("b.pt")
 assert all(torch.allclose(a[k], b[k], rtol=1e-4, atol=1e-6) for k in a)'
+}
+
+# ---- jobs ----
+
+# A trainer that counts the rows of all ranks, and stands still at iteration N until goN is there.
+ddp_counter() {
+	cat >ddp.py <<-'END'
+		import os, sys, time, torch, torch.distributed as dist, paceline
+		from torch import nn
+		rank = int(os.environ["RANK"])
+		x, y = torch.arange(300.0).unsqueeze(1) / 300, torch.arange(300.0) % 2
+		dist.init_process_group("gloo")
+		model = nn.Linear(1, 1)
+		model.register_buffer("counts", torch.zeros(300))
+		ddp = nn.parallel.DistributedDataParallel(model, broadcast_buffers=False)
+		paceline.ddp_hook(ddp)
+		optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
+		for batch in paceline.batches(state={"model": ddp, "optimizer": optimizer}, collective=True, samples=300):
+		    open("at%d.%d" % (batch.iteration, rank), "w").close()
+		    for at in 10, 20:
+		        while batch.iteration == at and not os.path.exists("go%d" % at): time.sleep(0.01)
+		    optimizer.zero_grad()
+		    loss = ((ddp(x[batch.rows]).squeeze(1) - y[batch.rows]) ** 2).mean()
+		    loss.backward()
+		    optimizer.step()
+		    counts = torch.zeros(300).index_add_(0, torch.tensor(batch.rows, dtype=torch.long), torch.ones(batch.size))
+		    with batch.waiting(): dist.all_reduce(counts)
+		    model.counts += counts
+		    batch.loss = loss
+		if rank == 0: torch.save(model.counts, "counts.pt")
+		dist.destroy_process_group()
+	END
+}
+
+# trainer_of ID: the pid of its process.
+trainer_of() { pgrep -P "$(pid_of "$1")"; }
+
+@test "a job of DDP goes on by itself after kill -9 of a rank and of rank 0, and each row counts EPOCHS times" {
+	need torch
+	ddp_counter
+	printf '%s\n' JOB=ddp SAMPLES=300 WORKERS=3 BATCH=30 BATCHES_PER_SHARD=2 EPOCHS=4 SHUFFLE=samples SYNC=bsp \
+		CHECKPOINT_EVERY=0.05 "TRAINER='cd $T && exec $python ddp.py'" >job.env
+	begin ddp
+	wait_for '[ -e at10.0 ] && [ -e at10.1 ] && [ -e at10.2 ]'
+	kill -9 "$(trainer_of w1)"
+	touch go10
+	wait_for '[ -e at20.0 ] && [ -e at20.1 ] && [ -e at20.2 ]'
+	kill -9 "$(trainer_of w0)"
+	touch go20
+	ended "$SUPERVISOR"
+	cat ddp.err
+	[ "$status" = 0 ]
+	grep -q '^summary job=ddp state=done .* samples=1200 ' ddp.out
+	grep -Eq '^summary .* repeated=[1-9]' ddp.out
+	$python -c 'import torch
+counts = torch.load("counts.pt")
+assert (counts == 4).all(), counts'
 }

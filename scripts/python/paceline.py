@@ -499,27 +499,42 @@ def _wrote(directory: str, said: Any) -> Optional[str]:
 # ---- state_dict ----
 
 
+class _Dict:
+    """A dict as a thing with a state: it is loaded in place."""
+
+    def __init__(self, values: Dict[Any, Any]) -> None:
+        self._values = values
+
+    def state_dict(self) -> Dict[Any, Any]:
+        return dict(self._values)
+
+    def load_state_dict(self, state: Mapping[Any, Any]) -> None:
+        self._values.clear()
+        self._values.update(state)
+
+
 class _State:
     """Objects with state_dict() and load_state_dict(), as one file."""
 
     def __init__(self, objects: Mapping[str, Any]) -> None:
+        self._objects: Dict[str, Any] = {}
         for name, thing in objects.items():
-            if not (hasattr(thing, "state_dict") and hasattr(thing, "load_state_dict")):
-                raise Error("state: %s has no state_dict() and load_state_dict(): use save= and resume=" % name)
-        self._objects = dict(objects)
-
-    def _things(self) -> Iterator[Tuple[str, Any]]:
-        for name, thing in self._objects.items():
-            # What was trained by DDP is loaded without it, too.
-            yield name, thing.module if type(thing).__name__ == "DistributedDataParallel" else thing
+            if hasattr(thing, "state_dict") and hasattr(thing, "load_state_dict"):
+                # What was trained by DDP is loaded without it, too.
+                self._objects[name] = thing.module if type(thing).__name__ == "DistributedDataParallel" else thing
+            elif isinstance(thing, dict):
+                self._objects[name] = _Dict(thing)
+            else:
+                raise Error("state: %s is no dict, and has no state_dict() and load_state_dict(): use save= and "
+                            "resume=" % name)
 
     def copy(self) -> Dict[str, Any]:
         """The state as it is now, for somebody who writes it while training goes on."""
-        return {name: _copy(thing.state_dict()) for name, thing in self._things()}
+        return {name: _copy(thing.state_dict()) for name, thing in self._objects.items()}
 
     def save(self, directory: str, state: Optional[Dict[str, Any]] = None) -> str:
         if state is None:
-            state = {name: thing.state_dict() for name, thing in self._things()}
+            state = {name: thing.state_dict() for name, thing in self._objects.items()}
         torch = sys.modules.get("torch")
         path = os.path.join(directory, "state.pt" if torch else "state.pickle")
         if torch:
@@ -544,7 +559,7 @@ class _State:
             import torch
 
             state = torch.load(path, map_location="cpu")
-        for name, thing in self._things():
+        for name, thing in self._objects.items():
             if name not in state:
                 raise Error("%s: has no state of %s" % (path, name))
             thing.load_state_dict(state[name])
@@ -592,7 +607,8 @@ def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callabl
             size: int = 64, epochs: int = 1, seed: Optional[int] = 0) -> Batches:
     """The batches of this trainer, until the job is at its end.
 
-    state       what is saved and loaded: objects with state_dict() and load_state_dict(), by name
+    state       what is saved and loaded, by name: objects with state_dict() and load_state_dict(),
+                and dicts of what else has to survive
     save        instead of it: a function that writes below the directory it is given, and may
                 return the path of what it wrote
     resume      the other half: a function that is given that path before the first batch
