@@ -662,7 +662,6 @@ int lead_replicas_new(struct lead *l, struct error *err)
 	if (!all || !all->one)
 		return error_set(err, ERROR_OS, "replicas", "out of memory");
 	all->count = l->options.replica_count;
-	boot_id(l->boot);
 	for (size_t i = 0; i < all->count; i++) {
 		struct one *o = &all->one[i];
 		o->lead = l;
