@@ -126,6 +126,11 @@ each_row() {
 	run -64 agent --id w0 --shards s --lead l --env =x -- true
 	run -64 agent --id w0 --shards s --lead l --env 'A B=x' -- true
 	run -69 agent --id w0 --shards no.sock --lead no.sock --wait 0 -- true
+	queue
+	start ps0 ps-server -s ps0.sock --id ps0 --dense 4
+	ready ps0.sock
+	run -78 agent --id w0 --shards shardd.sock --lead ps0.sock -- true
+	[[ $output == *"ps0.sock: keeps parameters itself"* ]]
 }
 
 @test "a trainer in sh has each row once an epoch, in batches of the size, and ends with the job" {
@@ -521,4 +526,36 @@ bad() {
 		cat alone model
 		return 1
 	}
+}
+
+@test "what is saved may be a directory, or lie elsewhere" {
+	queue --epochs 3
+	lead
+	counter
+	touch w0.slow w1.slow
+	sed 's/cp $model "$dir.model"/mkdir -p "$dir\/all\/deep"; cp $model "$dir\/all\/deep\/model"; echo 1 >"$dir\/all\/step"/; s/path=model/path=all/' \
+		counter.sh >tree.sh
+	sed "s|cp \$model \"\$dir.model\"|cp \$model '$T/else where'|; s|path=model|path=$T/else%20where|" counter.sh >elsewhere.sh
+	agent_of w0 -- sh tree.sh
+	agent_of w1 -- sh elsewhere.sh
+	wait_for '[ "$(ask lead.sock stat | field iteration)" -gt 1 ]'
+	run cut c1
+	[[ $output == ok* ]] || { echo "$output"; cat c1/MANIFEST; return 1; }
+	grep -q '^saved worker=w0 path=w0/all$' c1/MANIFEST
+	grep -q '^file name=w0/all/deep/model bytes=' c1/MANIFEST
+	grep -q '^file name=w0/all/step bytes=2 ' c1/MANIFEST
+	grep -q "^saved worker=w1 path=$T/else%20where\$" c1/MANIFEST
+	[ ! -e c1/w1/model ]
+	ckpt verify c1
+	echo more >>c1/w0/all/step
+	run -1 ckpt verify c1
+	[[ $output == *"c1/w0/all/step: has 7 bytes in place of 2"* ]]
+	run -65 agent --id w0 --shards shardd.sock --lead lead.sock --resume c1 -- true
+	rm w0.slow w1.slow
+	finished
+	ends "$AGENT_w0" 0
+	ends "$AGENT_w1" 0
+	agent_of w1 --resume c1 -- sh -c '. ./words.sh; say next; echo "$PACELINE_RESUME" >resumed; sleep 1000'
+	wait_for '[ -s resumed ]'
+	[ "$(cat resumed)" = "$T/else where" ]
 }

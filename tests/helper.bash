@@ -99,17 +99,29 @@ end_jobs() {
 	done
 }
 
-# slow PACE: every worker at most so many samples a second. EPOCHS lets a slow machine do all that a
-# test does before the job is over; rm drag/* brings its end.
+# slow PACE: every worker at most so many samples a second; an eighth of that once the job has come to
+# where a test wants it, so that a slow machine does all that the test does before the job is over.
+# rm drag/* brings its end.
 slow() {
+	PACE=$1
 	mkdir -p drag
 	for w in w0 w1 w2 w3; do echo "drag pace=$1" >"drag/$w"; done
 	echo "DRAG=$T/drag" >>job.env
 }
+crawl() {
+	local file
+	for file in drag/w?; do
+		[ ! -e "$file" ] || sed -i "s/^drag pace=$PACE\$/drag pace=$(((PACE + 7) / 8))/" "$file"
+	done
+}
 
 status() { trainctl status --run-dir "$T/run"; }
 done_samples() { status 2>/dev/null | grep '^job ' | field samples-done; }
-came_to() { local n; n=$(done_samples); [ "${n:-0}" -ge "$1" ]; }
+came_to() {
+	local n
+	n=$(done_samples)
+	[ "${n:-0}" -ge "$1" ] && crawl
+}
 pid_of() { status | grep "^node .* id=$1 " | field pid; }
 
 # decided_again LOG: what a lead has written down is enough to decide on it again.

@@ -184,8 +184,8 @@ stopped() {
 # ---- one that runs, one that is over ----
 
 @test "a second trainctl says which one runs the job, and what to do" {
-	job EPOCHS=50
-	slow 500
+	job EPOCHS=10
+	slow 100
 	begin first
 	wait_for running
 	run -75 run_job
@@ -205,8 +205,8 @@ stopped() {
 }
 
 @test "-j finds a job wherever its state and its sockets are" {
-	job EPOCHS=50
-	slow 500
+	job EPOCHS=10
+	slow 100
 	begin first
 	wait_for running
 	run -0 trainctl status -j tiny
@@ -219,7 +219,7 @@ stopped() {
 	[[ $output == "$T/run/state/checkpoints/"* ]]
 	run -0 trainctl stop -j tiny
 	ended $SUPERVISOR
-	start second trainctl run job.env --run-dir "$T/run" --state-dir "$T/state" --set EPOCHS=49
+	start second trainctl run job.env --run-dir "$T/run" --state-dir "$T/state" --set EPOCHS=9
 	SUPERVISOR=$PID
 	wait_for running
 	# Of two the one that runs; of two that do not, none.
@@ -261,8 +261,8 @@ stopped() {
 	[[ ${lines[0]} == "ended name=tiny state=failed "*" exit=78 "* ]]
 	[[ ${lines[1]} == "summary job=tiny state=failed "*" failed=w"* ]]
 	# Left by its trainctl
-	job EPOCHS=50
-	slow 500
+	job EPOCHS=10
+	slow 100
 	begin first --fresh
 	wait_for 'came_to 100'
 	kill -9 $SUPERVISOR
@@ -299,8 +299,8 @@ stopped() {
 	job EPOCHS=2
 	run -0 run_job
 	run -0 trainctl run job.env --set JOB=usual-$$ --set EPOCHS=1 --run-dir "$T/u" --state-dir "$T/home/paceline/usual-$$"
-	job JOB=slow EPOCHS=50
-	slow 500
+	job JOB=slow EPOCHS=10
+	slow 100
 	start third trainctl run job.env --run-dir "$T/run3"
 	SUPERVISOR=$PID
 	wait_for 'trainctl status --run-dir "$T/run3" 2>/dev/null | grep -q goal='
@@ -334,8 +334,8 @@ stopped() {
 
 @test "wait: until the job ends, with its summary and its exit status" {
 	run -69 trainctl wait -j tiny
-	job EPOCHS=50
-	slow 500
+	job EPOCHS=10
+	slow 100
 	begin first
 	wait_for running
 	run -75 trainctl wait -j tiny --timeout 0.1
@@ -390,8 +390,8 @@ stopped() {
 }
 
 @test "logs -f: follows a log that is moved aside or cut, and ends with the job" {
-	job EPOCHS=50
-	slow 500
+	job EPOCHS=10
+	slow 100
 	begin first
 	wait_for running
 	local log=run/state/logs/w0.log

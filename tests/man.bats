@@ -62,7 +62,7 @@ try() {
 		mv "$1.heard" "$1.says"
 		command="$command <$1.in"
 	fi
-	run --separate-stderr timeout 300 bash -o pipefail -c "$command"
+	run --separate-stderr timeout 1200 bash -o pipefail -c "$command"
 	if [ "$status" != 0 ] || { [ -e "$1.says" ] && ! says "$1.says"; }; then
 		echo "exit $status: $output"
 		echo "$stderr"

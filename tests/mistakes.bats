@@ -138,6 +138,18 @@ $ worker --id w0
 worker: --id, --shards, --servers (or --lead and --replica) and --data are needed
 worker: --help shows the usage
 = 64
+$ agent --id w0
+agent: --id, --shards, a COMMAND, and --lead, --rows or --each are needed
+agent: --help shows the usage
+= 64
+$ agent --id w0 --shards s --lead l --rank 2/2 -- true
+agent: --rank: '2/2' is not I/N, as 0/2 is the first of two
+agent: --help shows the usage
+= 64
+$ agent --id w0 --shards s --lead l --env =x -- true
+agent: --env: '=x' is not NAME=VALUE
+agent: --help shows the usage
+= 64
 $ predict d.csv
 predict: give -c CHECKPOINT, or -j JOB for its newest one
 predict: --help shows the usage

@@ -143,7 +143,7 @@ off at= id=w1 life=0" ]
 	kill -INT "$PID"
 	ended "$PID"
 	[ "$status" -eq 0 ]
-	[ "$(state_of "$BUSY")" = R ]
+	wait_for '[ "$(state_of "$BUSY")" = R ]'
 	grep -q "^on at=0 id=$BUSY slowdown=20 epoch=" s.out
 	grep -q "^off at=.* id=$BUSY epoch=" s.out
 }
@@ -166,7 +166,7 @@ off at= id=w1 life=0" ]
 	ended "$PID"
 	[ "$status" -eq 71 ]
 	grep -q 'guardian: has ended' s.err
-	[ "$(state_of "$BUSY")" = R ]
+	wait_for '[ "$(state_of "$BUSY")" = R ]'
 }
 
 @test "^Z: processes go on while straggle is stopped" {
@@ -175,13 +175,13 @@ off at= id=w1 life=0" ]
 	wait_for '[ "$(state_of "$BUSY")" = T ]'
 	kill -TSTP "$PID"
 	wait_for '[ "$(state_of "$PID")" = T ]'
-	[ "$(state_of "$BUSY")" = R ]
+	wait_for '[ "$(state_of "$BUSY")" = R ]'
 	kill -CONT "$PID"
 	wait_for '[ "$(state_of "$BUSY")" = T ]'
 	kill -TERM "$PID"
 	ended "$PID"
 	[ "$status" -eq 0 ]
-	[ "$(state_of "$BUSY")" = R ]
+	wait_for '[ "$(state_of "$BUSY")" = R ]'
 }
 
 @test "processes by pid file and by command line; those that end are said and dropped" {

@@ -90,7 +90,7 @@ press() { printf '%b' "$1" >&7; }
 	job
 	begin first
 	wait $SUPERVISOR || true
-	job EPOCHS=10
+	job EPOCHS=500
 	slow 500
 	echo "drag pace=100" >drag/w1
 	begin second --fresh
@@ -104,7 +104,7 @@ press() { printf '%b' "$1" >&7; }
 }
 
 @test "status in 40, 80 and 200 columns is what top shows; on a pipe records" {
-	job EPOCHS=10
+	job EPOCHS=500
 	slow 500
 	begin first
 	wait_for 'came_to 300'
@@ -117,11 +117,11 @@ press() { printf '%b' "$1" >&7; }
 		fits $columns
 		lines | grep -q '^tiny  running  for '
 		lines | grep -Eq '^(time|[0-9]).*left .*%$'
-		lines | grep -q '^decided [0-9]* s ago: w1 size 40: tried out$'
+		lines | grep -q '^decided .* ago: w1 size 40: tried out$'
 		lines | grep -q '^NODE  *STATE  *RATIO  *TIME'
 		lines | grep -q '^w1  *up  *[01]\.[0-9][0-9] '
 		trainctl top --run-dir "$T/run" >once
-		grep -q '^w1  *up  *[01]\.[0-9][0-9] .*  size 40, [0-9]* s ago' once
+		grep -q '^w1  *up  *[01]\.[0-9][0-9] .*  size 40, .* ago' once
 	done
 	lines | grep -q '  LAST ACTION  *PID$' # at 200
 	[[ $(status | head -n 1) == "job name=tiny state=running "* ]]
@@ -161,7 +161,7 @@ press() { printf '%b' "$1" >&7; }
 }
 
 @test "top that is ended by a signal gives the terminal back; a job that does not answer stops no key" {
-	job EPOCHS=10
+	job EPOCHS=500
 	slow 500
 	begin first
 	wait_for 'came_to 300'

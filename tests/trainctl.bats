@@ -255,7 +255,7 @@ summary() { tail -n 1 "$1"; }
 }
 
 @test "hostile lines on trainctl.sock are answered" {
-	job EPOCHS=5
+	job EPOCHS=500
 	slow 400
 	begin first
 	wait_for running
@@ -341,9 +341,9 @@ summary() { tail -n 1 "$1"; }
 	local pid
 	pid=$(pid_of w1)
 	kill -STOP "$pid"
-	wait_for 'grep -q "^event role=worker id=w1 kind=lost section=batch silent=2.* limit=2.000000 state=T%20(stopped) wchan=.* life=0 at=" run/state/job.log'
+	wait_for 'grep -q "^event role=worker id=w1 kind=lost section=batch silent=[0-9.]* limit=2.000000 state=T%20(stopped) wchan=.* life=0 at=" run/state/job.log'
 	wait_for '[ "$(pid_of w1)" != "'"$pid"'" ]'
-	grep -q '^trainctl: w1 has given no sign of life for 2.* s (section batch, at most 2 s): killed$' run/state/logs/w1.log
+	grep -q '^trainctl: w1 has given no sign of life for [0-9.]* s (section batch, at most 2 s): killed$' run/state/logs/w1.log
 	grep -q '^trainctl: the lead said last: member worker=w1 generation=1 .* owes=push ' run/state/logs/w1.log
 	grep -q '^trainctl:   thread '"$pid"' worker: T (stopped), waits in ' run/state/logs/w1.log
 	status | grep -q '^node role=worker id=w0 .* section=[a-z-]* silent='
@@ -501,7 +501,7 @@ summary() { tail -n 1 "$1"; }
 }
 
 @test "nobody but nodes is called a worker of this run directory" {
-	job EPOCHS=5
+	job EPOCHS=500
 	slow 400
 	begin first
 	wait_for running
@@ -526,7 +526,7 @@ summary() { tail -n 1 "$1"; }
 }
 
 @test "a launch template stands in front, with the node's id" {
-	job EPOCHS=5 "LAUNCH_WORKER='env NODE_WAS=%i nice -n 3'"
+	job EPOCHS=500 "LAUNCH_WORKER='env NODE_WAS=%i nice -n 3'"
 	slow 400
 	begin first
 	wait_for running
@@ -536,7 +536,7 @@ summary() { tail -n 1 "$1"; }
 }
 
 @test "a launch template knows its place; what stands for nothing is refused with the line" {
-	job EPOCHS=5 "LAUNCH_WORKER='env WHERE=%i/%n/%h/%cores/%mem/100%%'"
+	job EPOCHS=500 "LAUNCH_WORKER='env WHERE=%i/%n/%h/%cores/%mem/100%%'"
 	slow 400
 	begin first
 	wait_for running
@@ -564,7 +564,7 @@ summary() { tail -n 1 "$1"; }
 }
 
 @test "a node that is killed before it is there is killed when it is, whoever saw it first" {
-	job EPOCHS=20
+	job EPOCHS=500
 	slow 400
 	mkdir -p run/state/logs
 	mkfifo run/state/logs/w0.log # its parent waits until somebody reads it
@@ -582,7 +582,7 @@ summary() { tail -n 1 "$1"; }
 }
 
 @test "a drag file for one process of a node only" {
-	job EPOCHS=5
+	job EPOCHS=500
 	slow 400
 	echo 'drag pace=399' >drag/w1.1
 	begin first
@@ -593,7 +593,7 @@ summary() { tail -n 1 "$1"; }
 
 @test "nodes that run are not adopted under another run directory" {
 	job EPOCHS=5
-	slow 300
+	slow 80
 	begin first --state-dir "$T/state"
 	wait_for running
 	kill -9 $SUPERVISOR
@@ -623,7 +623,7 @@ summary() { tail -n 1 "$1"; }
 
 @test "checkpoints come and old ones go" {
 	job CHECKPOINT_EVERY=0.2 KEEP=2 EPOCHS=10
-	slow 500
+	slow 100
 	begin first
 	wait_for '[ "$(logged "^pruned ")" -ge 3 ]'
 	[ "$(ls run/state/checkpoints | wc -l)" -le 3 ]
@@ -654,7 +654,7 @@ summary() { tail -n 1 "$1"; }
 
 @test "SOLUTION=even decides, the log can be replayed" {
 	job SOLUTION=even EVERY=0.3 SHORT=1 EPOCHS=10
-	slow 500
+	slow 100
 	begin first
 	wait_for '[ "$(logged "^decided ")" -ge 3 ]'
 	rm drag/*
@@ -681,7 +681,7 @@ summary() { tail -n 1 "$1"; }
 	S
 	chmod +x solution
 	job SOLUTION=./solution EVERY=0.3 MODEL=audit EPOCHS=10
-	slow 400
+	slow 100
 	begin first
 	wait_for '[ "$(logged "^decided ")" -ge 2 ]'
 	grep -qx 'batch=64 lambda=1.3 pending=60 sync=bsp limit=3 cmax=5' solution.args
@@ -713,7 +713,7 @@ applied() { grep -h '^applied ' run/state/logs/"$1".log; }
 		echo 'action kind=backup-workers count=1'
 	S
 	job SOLUTION=./solution EVERY=0.3 MODEL=audit WORKERS=3 SYNC=bsp PENDING=7 HEAVY_LIMIT=2 LAMBDA=1.5 CMAX=4 EPOCHS=10
-	slow 300
+	slow 100
 	begin first
 	wait_for 'grep -qs "^info name=backup-workers value=1 age=0" solution.in'
 	left=$(sed -n 's/^info name=samples-left value=\([0-9]*\) age=0/\1/p' solution.in)
@@ -732,7 +732,7 @@ applied() { grep -h '^applied ' run/state/logs/"$1".log; }
 
 @test "the first decision comes as soon as every worker has reported" {
 	job SOLUTION=even EVERY=3600 EPOCHS=20
-	slow 2000
+	slow 400
 	begin first
 	wait_for '[ "$(logged "^decided ")" -eq 1 ]'
 	rm drag/*
@@ -765,7 +765,7 @@ applied() { grep -h '^applied ' run/state/logs/"$1".log; }
 		esac
 	S
 	job SOLUTION=./solution EVERY=0.2 MODEL=audit EPOCHS=10
-	slow 125
+	slow 60
 	begin first
 	while read -r how why; do
 		echo "$how" >wanted
@@ -807,7 +807,7 @@ applied() { grep -h '^applied ' run/state/logs/"$1".log; }
 		exit "$(cat status)"
 	S
 	job SOLUTION=./solution EVERY=0.1 MODEL=audit EPOCHS=10
-	slow 125
+	slow 60
 	echo 3 >status
 	begin first
 	wait_for '[ "$(logged "^decided actions=0 skipped=1 ")" -ge 3 ]'
@@ -839,7 +839,7 @@ applied() { grep -h '^applied ' run/state/logs/"$1".log; }
 		echo $! >left.new && mv left.new left
 	S
 	job SOLUTION=./solution EVERY=0.2 MODEL=audit EPOCHS=5
-	slow 500
+	slow 80
 	begin first
 	wait_for '[ -s left ]'
 	PIDS+=("$(cat left)")
@@ -1050,7 +1050,7 @@ applied() { grep -h '^applied ' run/state/logs/"$1".log; }
 		echo 'action kind=none'
 	S
 	job MODEL=audit WORKERS=3 EPOCHS=20 SOLUTION=./solution EVERY=0.3 HEAVY_COOLDOWN=3600 HEAVY_WINDOW=3600
-	slow 400
+	slow 200
 	begin first
 	wait_for '[ "$(logged "^decided ")" -ge 3 ]'
 	# a busy machine takes its time to bring w0 back: until then it is not up
@@ -1207,7 +1207,7 @@ snapshot() {
 trainctl: job.log:17: info name=pending: 'y' is no number, and taken as not known" ]
 	# in a job: once
 	job SOLUTION=antdt-nd EVERY=0.2 EPOCHS=5
-	slow 500
+	slow 100
 	begin first
 	wait_for running
 	wait_for 'ask run/bpt-monitor.sock "info name=pending value=soon" | grep -q ^ok'
@@ -1290,8 +1290,8 @@ sizes() {
 @test "SOLUTION=lb-bsp: a worker that dies has no share; it comes back and has one again" {
 	data 4000
 	job SOLUTION=lb-bsp PREDICT=ema WORKERS=3 BATCH=120 SERVERS=1 MODEL=audit EPOCHS=5
-	slow 400
-	echo 'drag pace=150' >drag/w2
+	slow 100
+	echo 'drag pace=40' >drag/w2
 	begin job
 	wait_for '[ -e run/state/balance.log ] && [ "$(wc -l <run/state/balance.log)" -ge 3 ]'
 	strike w1
@@ -1353,7 +1353,7 @@ lives() {
 
 @test "SOLUTION=lb-bsp: sizes by hand are refused; ssp and asp have no barrier" {
 	data 4000
-	job SOLUTION=lb-bsp WORKERS=2 SERVERS=1 EPOCHS=4
+	job SOLUTION=lb-bsp WORKERS=2 SERVERS=1 EPOCHS=400
 	slow 400
 	for sync in ssp:2 asp; do
 		for solution in lb-bsp lb-bsp-gpu; do

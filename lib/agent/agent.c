@@ -123,7 +123,7 @@ void agent_free(struct agent *a)
 
 /* ---- waiting ---- */
 
-enum { POLL_WORDS, POLL_ANSWER, POLL_END, POLL_WAKE, POLL_LEAD, POLL_SHARDS, POLL_ROWS, POLLS };
+enum { POLL_WORDS, POLL_ANSWER, POLL_END, POLL_WAKE, POLL_LEAD, POLL_SHARDS, POLL_ROWS, POLL_SAVED, POLLS };
 
 static void poll_set(struct pollfd *p, int fd, int wanted, short events)
 {
@@ -160,6 +160,7 @@ static void wait_event(struct agent *a, struct pollfd p[POLLS])
 	poll_set(&p[POLL_WAKE], a->options.wake, a->stop_at <= 0, POLLIN);
 	poll_set(&p[POLL_LEAD], a->lead.call ? call_fd(a->lead.call) : -1, 1, POLLIN);
 	poll_set(&p[POLL_ROWS], a->rows ? rows_pipe_fd(a->rows) : -1, 1, POLLIN);
+	poll_set(&p[POLL_SAVED], a->save.reading ? saved_files_fd(a->save.reading) : -1, 1, POLLIN);
 	poll_set(&p[POLL_SHARDS], shards_fd(a->shards), shards_asked(a->shards), POLLIN);
 	if ((listens && words_waiting(&a->words)) ||
 	    (a->lead.call && call_buffered(a->lead.call)))
@@ -224,6 +225,8 @@ static int events(struct agent *a, const struct pollfd p[POLLS], struct error *e
 		return result;
 	if (p[POLL_LEAD].revents || (a->lead.call && call_buffered(a->lead.call)))
 		result = agent_hear_lead(a, err);
+	if (result == WORK_OK && p[POLL_SAVED].revents)
+		result = agent_save_gathered(a, err);
 	if (result == WORK_OK)
 		result = agent_hear_trainer(a, err);
 	if (result == WORK_OK)

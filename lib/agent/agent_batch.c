@@ -38,6 +38,10 @@ int agent_connect(struct agent *a, struct error *err)
 		if (conversation_incarnation(&a->lead, &incarnation, err) != 0)
 			return -1;
 		const char *sync = record_get(call_greeting(a->lead.call), "sync");
+		if (record_get(call_greeting(a->lead.call), "part"))
+			return error_set(err, ERROR_CONFIG, a->options.lead,
+					 "keeps parameters itself: a trainer of its own needs "
+					 "ps-server --lead-only");
 		a->bsp = sync && strcmp(sync, "bsp") == 0;
 		a->lead.generation = shards_generation(a->shards);
 		a->lead.incarnation = shards_incarnation(a->shards);

@@ -5,6 +5,7 @@
 
 #include "agent/agent.h"
 #include "agent/rows_pipe.h"
+#include "agent/saved_files.h"
 #include "agent/stock.h"
 #include "agent/words.h"
 #include "meter/meter.h"
@@ -39,7 +40,9 @@ struct save {
 	uint64_t iteration;
 	char *cut;          /* directory of the checkpoint */
 	char *dir;          /* in it, the trainer's */
-	char *files;        /* lines for the lead; kept until it is asked for the next one */
+	char *files;        /* lines for the lead; kept until there are others */
+	struct saved_files *reading; /* what was saved, while that is being read; NULL: nothing is */
+	uint64_t reading_iteration;
 };
 
 enum word { WORD_NONE, WORD_NEXT, WORD_STEP };
@@ -132,6 +135,8 @@ void agent_save_tell(struct agent *a);
 /* The words saved and failed, answered. */
 int agent_saved(struct agent *a, const struct record *r, struct error *err);
 int agent_save_failed(struct agent *a, const struct record *r, struct error *err);
+/* save.reading is done. */
+int agent_save_gathered(struct agent *a, struct error *err);
 void agent_save_free(struct agent *a);
 
 #endif

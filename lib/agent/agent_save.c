@@ -6,24 +6,21 @@
 #include "agent/agent_internal.h"
 
 #include "base/fs.h"
-#include "base/grow.h"
 #include "base/log.h"
 #include "ckpt/ckpt.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define WHY_MAX 500 /* each byte may be written as three */
 
 void agent_save_free(struct agent *a)
 {
+	if (a->save.reading)
+		agent_save_gathered(a, NULL);
 	free(a->save.cut);
 	free(a->save.dir);
 	free(a->save.files);
@@ -157,123 +154,6 @@ void agent_save_tell(struct agent *a)
 
 /* ---- what was written ---- */
 
-struct tree {
-	const char *base; /* directory of the checkpoint, as realpath(3) has it */
-	size_t files;
-	char *lines;
-	size_t len, room;
-};
-
-/* As MANIFEST names it: without the directory in front where it lies there. */
-static const char *name_of(const struct tree *t, const char *path)
-{
-	size_t len = strlen(t->base);
-	return strncmp(path, t->base, len) == 0 && path[len] == '/' ? path + len + 1 : path;
-}
-
-static int add_file(struct tree *t, const char *path, struct error *err)
-{
-	char line[RECORD_LINE_MAX], text[17];
-	struct record_out o;
-	uint64_t bytes, sum;
-	if (++t->files > CKPT_FILES_MAX)
-		return error_set(err, ERROR_DATA, path, "more than %d files", CKPT_FILES_MAX);
-	if (strlen(name_of(t, path)) >= CKPT_FILE_NAME_MAX)
-		return error_set(err, ERROR_DATA, path, "a name of more than %d bytes",
-				 CKPT_FILE_NAME_MAX - 1);
-	if (ckpt_sum_file(path, 1, &bytes, &sum, err) != 0)
-		return -1;
-	snprintf(text, sizeof text, "%016" PRIx64, sum);
-	record_begin(&o, line, sizeof line, "file");
-	record_add(&o, "name", name_of(t, path));
-	record_add_u64(&o, "bytes", bytes);
-	record_add(&o, "sum", text);
-	size_t len = record_end(&o, NULL);
-	if (len == 0 || GROW(t->lines, t->room, t->len + len) != 0)
-		return error_set(err, ERROR_OS, path, "out of memory");
-	memcpy(t->lines + t->len, line, len);
-	t->len += len;
-	return 0;
-}
-
-static int add(struct tree *t, const char *path, struct error *err);
-
-static int is_entry(const struct dirent *e)
-{
-	return strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
-}
-
-static int add_dir(struct tree *t, const char *path, struct error *err)
-{
-	struct dirent **entry;
-	int result = 0, n = scandir(path, &entry, is_entry, alphasort);
-	if (n < 0)
-		return error_errno(err, ERROR_IO, path, "can't be listed");
-	for (int i = 0; i < n; i++) {
-		char below[CKPT_PATH_MAX];
-		if (result == 0)
-			result = fs_join(below, sizeof below, path, entry[i]->d_name, err);
-		if (result == 0)
-			result = add(t, below, err);
-		free(entry[i]);
-	}
-	free(entry);
-	return result == 0 ? fs_sync_dir(path, err) : -1;
-}
-
-/* A file, or a directory with all that is below it. Links in it are taken for what they lead to, a
- * directory's are not followed: they may lead in a circle. */
-static int add(struct tree *t, const char *path, struct error *err)
-{
-	struct stat st, link;
-	if (stat(path, &st) != 0 || lstat(path, &link) != 0)
-		return error_errno(err, ERROR_DATA, path, "can't be found");
-	if (S_ISREG(st.st_mode))
-		return add_file(t, path, err);
-	if (S_ISDIR(st.st_mode) && !S_ISLNK(link.st_mode))
-		return add_dir(t, path, err);
-	return error_set(err, ERROR_DATA, path, "is neither a file nor a directory");
-}
-
-/* To the disk, with the names above it as far as the checkpoint's directory. */
-static int sync_above(const char *base, const char *path, struct error *err)
-{
-	char dir[CKPT_PATH_MAX], at[CKPT_PATH_MAX];
-	snprintf(at, sizeof at, "%s", path);
-	for (;;) {
-		fs_dirname(at, dir, sizeof dir);
-		if (fs_sync_dir(dir, err) != 0)
-			return -1;
-		if (strncmp(dir, base, strlen(base)) != 0 || strlen(dir) <= strlen(base))
-			return 0;
-		snprintf(at, sizeof at, "%s", dir);
-	}
-}
-
-/* t->lines, and what the trainer named, as MANIFEST has it. */
-static int gather(struct agent *a, const char *path, struct tree *t, char *name, size_t max,
-		  struct error *err)
-{
-	char full[CKPT_PATH_MAX], real[PATH_MAX], base[PATH_MAX];
-	if (fs_join(full, sizeof full, a->save.dir, path, err) != 0)
-		return -1;
-	if (!realpath(full, real))
-		return error_errno(err, ERROR_DATA, full, "can't be found");
-	if (!realpath(a->save.cut, base))
-		return error_errno(err, ERROR_DATA, a->save.cut, "can't be found");
-	t->base = base;
-	if (strcmp(real, base) == 0)
-		return error_set(err, ERROR_DATA, full, "is the whole checkpoint's directory");
-	if (add(t, real, err) != 0 || sync_above(base, real, err) != 0)
-		return -1;
-	if (t->files == 0)
-		return error_set(err, ERROR_DATA, full, "has no file");
-	if (strlen(name_of(t, real)) >= max)
-		return error_set(err, ERROR_DATA, full, "a name of more than %zu bytes", max - 1);
-	strcpy(name, name_of(t, real));
-	return 0;
-}
-
 static void answer_ok(struct agent *a)
 {
 	char line[RECORD_LINE_MAX];
@@ -299,30 +179,52 @@ static int is_wanted(struct agent *a)
 	return wanted;
 }
 
+static int read_files(struct agent *a, const char *path, struct error *err)
+{
+	struct save *s = &a->save;
+	if (s->reading) /* of one that was given up */
+		agent_save_gathered(a, NULL);
+	s->reading_iteration = s->iteration;
+	return saved_files_start(&s->reading, s->cut, s->dir, path, err);
+}
+
 int agent_saved(struct agent *a, const struct record *r, struct error *err)
 {
 	const char *path = record_get(r, "path");
-	struct tree t = {0};
 	struct error why = {0};
-	char text[ERROR_PLACE_MAX + ERROR_TEXT_MAX], name[CKPT_FILE_NAME_MAX];
+	char text[ERROR_PLACE_MAX + ERROR_TEXT_MAX];
 	if (!is_wanted(a))
 		return WORK_OK;
-	free(a->save.files);
-	a->save.files = NULL;
 	if (!path) {
 		answer_ok(a);
 		rmdir(a->save.dir);
 		return to_lead(a, NULL, NULL, 0, err);
 	}
-	if (gather(a, path, &t, name, sizeof name, &why) != 0) {
-		free(t.lines);
-		error_format(&why, text, sizeof text);
-		agent_refuse(a, "no-file", text);
-		return give_up(a, text, err);
+	if (read_files(a, path, &why) == 0) {
+		answer_ok(a);
+		return WORK_OK;
 	}
-	answer_ok(a);
-	a->save.files = t.lines;
-	return to_lead(a, name, NULL, t.len, err);
+	error_format(&why, text, sizeof text);
+	agent_refuse(a, "no-file", text);
+	return give_up(a, text, err);
+}
+
+/* All files are read. err NULL: nobody wants them any more. */
+int agent_save_gathered(struct agent *a, struct error *err)
+{
+	struct save *s = &a->save;
+	struct error why = {0};
+	char text[ERROR_PLACE_MAX + ERROR_TEXT_MAX], name[CKPT_FILE_NAME_MAX];
+	size_t len;
+	free(s->files);
+	int result = saved_files_take(s->reading, name, &s->files, &len, &why);
+	s->reading = NULL;
+	if (!err || s->reading_iteration != s->iteration)
+		return WORK_OK;
+	if (result == 0)
+		return to_lead(a, name, NULL, len, err);
+	error_format(&why, text, sizeof text);
+	return give_up(a, text, err);
 }
 
 int agent_save_failed(struct agent *a, const struct record *r, struct error *err)

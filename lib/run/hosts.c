@@ -348,14 +348,12 @@ static void there(struct sup_host *h)
 /* What a look finds on a link that is full needs some time to come. */
 static double look_seconds(const struct sup_host *h, double now)
 {
-	double least = deadline_seconds(DEADLINE_HOST), since = now;
+	double least = deadline_seconds(DEADLINE_HOST);
 	if (is_cut_off(h))
 		return least;
-	if (h->state == HOST_LOST)
-		since = h->since;
-	else if (h->doubted > 0)
-		since = h->doubted;
-	return fmax(least, since + SILENT_SECONDS - now);
+	if (h->state != HOST_LOST)
+		return DOUBT_SECONDS;
+	return fmax(least, h->since + SILENT_SECONDS - now);
 }
 
 static void mind_lost(struct sup_host *h)
@@ -442,13 +440,24 @@ int sup_host_was_lost(const struct sup_node *n, const struct node_end *end)
 	return n->at != 0 && launcher_lost_host(&n->place, end);
 }
 
+/* A world ends with any of its hosts, at once: launchers may say later that one is gone. */
+static void look_at_all(struct supervisor *s)
+{
+	double now = clock_mono();
+	for (size_t i = 1; i < s->hosts.count; i++) {
+		struct sup_host *h = &s->hosts.host[i];
+		if (h->state != HOST_THERE || h->look)
+			continue;
+		h->doubted = now;
+		look(h);
+	}
+}
+
 void sup_host_ended(struct sup_node *n, const struct node_end *end)
 {
 	char why[128];
-	if (n->role == &role_fabric && n->ready_at == 0 && !n->asked)
-		for (size_t i = 1; i < n->sup->hosts.count; i++)
-			if (n->sup->hosts.host[i].state == HOST_THERE)
-				look(&n->sup->hosts.host[i]); /* one of them may be why */
+	if (n->role == &role_fabric && !n->asked)
+		look_at_all(n->sup); /* one of them may be why */
 	if (!sup_host_was_lost(n, end))
 		return;
 	snprintf(why, sizeof why, "%s can't be reached there", n->id);
@@ -509,9 +518,7 @@ static void mind_start(struct sup_node *fabric)
 	    time < deadline_seconds(DEADLINE_FABRIC))
 		return;
 	sup_note(s, "late", "the fabric is not up after %.3g s: started anew", time);
-	for (size_t i = 1; i < s->hosts.count; i++)
-		if (s->hosts.host[i].state == HOST_THERE)
-			look(&s->hosts.host[i]);
+	look_at_all(s);
 	sup_node_give_up(fabric);
 }
 

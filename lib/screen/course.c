@@ -137,7 +137,7 @@ static void say_left(const struct course *c, char *text, char *brief, size_t max
 
 static void first_line(const struct course *c, size_t width, int blocks, struct screen_line *line)
 {
-	char text[64], brief[64], part[HUMAN_MAX], bar[SCREEN_LINE_MAX] = "";
+	char text[64], brief[64], part[HUMAN_MAX], bar[4 * BAR_MOST + 1] = ""; /* of UTF-8 */
 	double done = part_done(c);
 	say_left(c, text, brief, sizeof text);
 	human_percent(done, part);

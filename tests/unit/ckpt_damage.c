@@ -1,5 +1,6 @@
 /* ckpt_damage: no damage goes unnoticed, and no damage harms the reader. */
 #include "ckpt_make.h"
+#include "rounds.h"
 
 #include <xxhash.h>
 
@@ -256,7 +257,7 @@ static void hostile_parts_do_no_harm(void **state)
 	make_checkpoint(in_dir("fuzz"), &small, 1, 0);
 	OK(fs_read_file(in_dir("fuzz/part-0"), 1 << 20, &data, &len, err));
 	hostile = malloc(len);
-	for (uint64_t turn = 0; turn < 6000; turn++) {
+	for (uint64_t turn = 0; turn < ROUNDS(6000); turn++) {
 		memcpy(hostile, data, len);
 		size_t flips = 1 + mix(turn) % 3;
 		for (size_t i = 0; i < flips; i++) {
@@ -269,7 +270,7 @@ static void hostile_parts_do_no_harm(void **state)
 		opened += read_part(in_dir("hostile"));
 	}
 	/* The fixed sums must have let many through, or this tested nothing. */
-	assert_true(opened > 200);
+	assert_true(opened > ROUNDS(200));
 	free(hostile);
 	free(data);
 }
@@ -283,7 +284,7 @@ static void hostile_manifests_do_no_harm(void **state)
 	make_checkpoint(in_dir("mani"), &small, 1, 0);
 	OK(fs_read_file(in_dir("mani/MANIFEST"), 1 << 20, &data, &len, err));
 	hostile = malloc(len);
-	for (uint64_t turn = 0; turn < 4000; turn++) {
+	for (uint64_t turn = 0; turn < ROUNDS(4000); turn++) {
 		memcpy(hostile, data, len);
 		uint64_t r = mix(turn);
 		hostile[r % (len - 25)] = (char)(r & 1ull << 40 ? '0' + (r >> 41) % 10 : r >> 41);

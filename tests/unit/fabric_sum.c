@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "fabric/rowlist.h"
 #include "fabric/sum.h"
+#include "tests/unit/rounds.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -943,7 +944,7 @@ static void junk_from_the_wire(void **state)
 	make_clients(1000, KEYS_EQUAL, 50);
 	open_all(1);
 	quiet();
-	for (int n = 0; n < 20000; n++) {
+	for (int n = 0; n < ROUNDS(20000); n++) {
 		for (size_t i = 0; i < sizeof junk; i++)
 			junk[i] = (char)any(n % 2 ? 256 : 6);
 		sum_message(host[0], (unsigned)any(4), junk, (size_t)any(sizeof junk));

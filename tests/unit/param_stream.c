@@ -4,6 +4,7 @@
  */
 #include "param/store.h"
 #include "param/stream.h"
+#include "tests/unit/rounds.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -196,7 +197,7 @@ static void hostile_streams_do_no_harm(void **state)
 	write_tape(a, &t);
 	bad = t;
 	bad.data = malloc(t.len);
-	for (uint64_t turn = 0; turn < 20000; turn++) {
+	for (uint64_t turn = 0; turn < ROUNDS(20000); turn++) {
 		struct error why;
 		assert_int_equal(store_new(&b, &layout, &map, 0, &opt, NULL), 0);
 		memcpy(bad.data, t.data, t.len);
@@ -208,7 +209,7 @@ static void hostile_streams_do_no_harm(void **state)
 		taken += read_tape(&bad, b, &why) == 0;
 		store_free(b);
 	}
-	assert_in_range(taken, 100, 19000);
+	assert_in_range(taken, ROUNDS(100), ROUNDS(19000));
 	free(bad.data);
 	free(t.data);
 	store_free(a);

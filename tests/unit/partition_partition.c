@@ -1,6 +1,7 @@
 /* Partitions: shares against a plain definition, whole lives of a queue against what each row
  * should have, and a second queue that follows the first one's lines. */
 #include "tests/unit/queue.h"
+#include "tests/unit/rounds.h"
 
 static uint64_t state;
 
@@ -37,7 +38,7 @@ static void shares_keep_the_sum(void **unused)
 {
 	(void)unused;
 	state = 7;
-	for (int trial = 0; trial < 20000; trial++) {
+	for (int trial = 0; trial < ROUNDS(20000); trial++) {
 		uint64_t rows[9], given[9], share[9], sum = 0, all = 0;
 		size_t count = 1 + pick(9);
 		uint64_t floor_rows = pick(50);

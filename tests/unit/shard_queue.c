@@ -6,6 +6,7 @@
  */
 #include "base/random.h"
 #include "tests/unit/queue.h"
+#include "tests/unit/rounds.h"
 
 #define WORKERS 3
 #define SAMPLES_MAX 64
@@ -507,21 +508,21 @@ static void run_random(enum queue_shuffle shuffle, uint64_t seed)
 static void test_random_none(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 1; seed <= 500; seed++)
+	for (uint64_t seed = 1; seed <= ROUNDS(500); seed++)
 		run_random(QUEUE_SHUFFLE_NONE, seed);
 }
 
 static void test_random_shards(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 1; seed <= 500; seed++)
+	for (uint64_t seed = 1; seed <= ROUNDS(500); seed++)
 		run_random(QUEUE_SHUFFLE_SHARDS, seed);
 }
 
 static void test_random_samples(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 1; seed <= 500; seed++)
+	for (uint64_t seed = 1; seed <= ROUNDS(500); seed++)
 		run_random(QUEUE_SHUFFLE_SAMPLES, seed);
 }
 

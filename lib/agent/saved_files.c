@@ -1,0 +1,205 @@
+/* saved_files: see saved_files.h. The thread has copies of its own of all that it needs. */
+#include "agent/saved_files.h"
+
+#include "base/fs.h"
+#include "base/grow.h"
+#include "ckpt/ckpt.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct tree {
+	char base[PATH_MAX]; /* directory of the checkpoint, as realpath(3) has it */
+	size_t files;
+	char *lines;
+	size_t len, room;
+};
+
+struct saved_files {
+	pthread_t thread;
+	int fd; /* readable when the thread is done */
+	struct tree tree;
+	char path[PATH_MAX]; /* the file or directory, as realpath(3) has it */
+	int result;
+	struct error error;
+};
+
+/* As MANIFEST names it: without the directory in front where it lies there. */
+static const char *name_of(const struct tree *t, const char *path)
+{
+	size_t len = strlen(t->base);
+	return strncmp(path, t->base, len) == 0 && path[len] == '/' ? path + len + 1 : path;
+}
+
+static int add_file(struct tree *t, const char *path, struct error *err)
+{
+	char line[RECORD_LINE_MAX], text[17];
+	struct record_out o;
+	uint64_t bytes, sum;
+	if (++t->files > CKPT_FILES_MAX)
+		return error_set(err, ERROR_DATA, path, "more than %d files", CKPT_FILES_MAX);
+	if (strlen(name_of(t, path)) >= CKPT_FILE_NAME_MAX)
+		return error_set(err, ERROR_DATA, path, "a name of more than %d bytes",
+				 CKPT_FILE_NAME_MAX - 1);
+	if (ckpt_sum_file(path, 1, &bytes, &sum, err) != 0)
+		return -1;
+	snprintf(text, sizeof text, "%016" PRIx64, sum);
+	record_begin(&o, line, sizeof line, "file");
+	record_add(&o, "name", name_of(t, path));
+	record_add_u64(&o, "bytes", bytes);
+	record_add(&o, "sum", text);
+	size_t len = record_end(&o, NULL);
+	if (len == 0 || GROW(t->lines, t->room, t->len + len) != 0)
+		return error_set(err, ERROR_OS, path, "out of memory");
+	memcpy(t->lines + t->len, line, len);
+	t->len += len;
+	return 0;
+}
+
+static int add(struct tree *t, const char *path, struct error *err);
+
+static int is_entry(const struct dirent *e)
+{
+	return strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+}
+
+static int add_dir(struct tree *t, const char *path, struct error *err)
+{
+	struct dirent **entry;
+	int result = 0, n = scandir(path, &entry, is_entry, alphasort);
+	if (n < 0)
+		return error_errno(err, ERROR_IO, path, "can't be listed");
+	for (int i = 0; i < n; i++) {
+		char below[CKPT_PATH_MAX];
+		if (result == 0)
+			result = fs_join(below, sizeof below, path, entry[i]->d_name, err);
+		if (result == 0)
+			result = add(t, below, err);
+		free(entry[i]);
+	}
+	free(entry);
+	return result == 0 ? fs_sync_dir(path, err) : -1;
+}
+
+/* A file, or a directory with all that is below it. Links in it are taken for what they lead to, a
+ * directory's are not followed: they may lead in a circle. */
+static int add(struct tree *t, const char *path, struct error *err)
+{
+	struct stat st, link;
+	if (stat(path, &st) != 0 || lstat(path, &link) != 0)
+		return error_errno(err, ERROR_DATA, path, "can't be found");
+	if (S_ISREG(st.st_mode))
+		return add_file(t, path, err);
+	if (S_ISDIR(st.st_mode) && !S_ISLNK(link.st_mode))
+		return add_dir(t, path, err);
+	return error_set(err, ERROR_DATA, path, "is neither a file nor a directory");
+}
+
+/* To the disk, with the names above it as far as the checkpoint's directory. */
+static int sync_above(const char *base, const char *path, struct error *err)
+{
+	char dir[CKPT_PATH_MAX], at[CKPT_PATH_MAX];
+	snprintf(at, sizeof at, "%s", path);
+	for (;;) {
+		fs_dirname(at, dir, sizeof dir);
+		if (fs_sync_dir(dir, err) != 0)
+			return -1;
+		if (strncmp(dir, base, strlen(base)) != 0 || strlen(dir) <= strlen(base))
+			return 0;
+		snprintf(at, sizeof at, "%s", dir);
+	}
+}
+
+static void *gather(void *saved_files)
+{
+	struct saved_files *s = saved_files;
+	uint64_t one = 1;
+	s->result = add(&s->tree, s->path, &s->error);
+	if (s->result == 0)
+		s->result = sync_above(s->tree.base, s->path, &s->error);
+	if (s->result == 0 && s->tree.files == 0)
+		s->result = error_set(&s->error, ERROR_DATA, s->path, "has no file");
+	if (write(s->fd, &one, sizeof one) < 0) /* an eventfd of ours takes it */
+		s->result = error_errno(&s->error, ERROR_OS, s->path, "eventfd");
+	return NULL;
+}
+
+static int find(struct saved_files *s, const char *cut, const char *dir, const char *path,
+		struct error *err)
+{
+	char full[CKPT_PATH_MAX];
+	if (fs_join(full, sizeof full, dir, path, err) != 0)
+		return -1;
+	if (!realpath(full, s->path))
+		return error_errno(err, ERROR_DATA, full, "can't be found");
+	if (!realpath(cut, s->tree.base))
+		return error_errno(err, ERROR_DATA, cut, "can't be found");
+	if (strcmp(s->path, s->tree.base) == 0)
+		return error_set(err, ERROR_DATA, full, "is the whole checkpoint's directory");
+	if (strlen(name_of(&s->tree, s->path)) >= CKPT_FILE_NAME_MAX)
+		return error_set(err, ERROR_DATA, full, "a name of more than %d bytes",
+				 CKPT_FILE_NAME_MAX - 1);
+	return 0;
+}
+
+/* Signals are for the other thread. */
+static int start(struct saved_files *s, struct error *err)
+{
+	sigset_t all, before;
+	s->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (s->fd < 0)
+		return error_errno(err, ERROR_OS, s->path, "eventfd");
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	int errnum = pthread_create(&s->thread, NULL, gather, s);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (errnum == 0)
+		return 0;
+	close(s->fd);
+	return error_set(err, ERROR_OS, s->path, "a thread to read it: %s", strerror(errnum));
+}
+
+int saved_files_start(struct saved_files **out, const char *cut, const char *dir, const char *path,
+		      struct error *err)
+{
+	struct saved_files *s = calloc(1, sizeof *s);
+	if (!s)
+		return error_set(err, ERROR_OS, path, "out of memory");
+	if (find(s, cut, dir, path, err) != 0 || start(s, err) != 0) {
+		free(s);
+		return -1;
+	}
+	*out = s;
+	return 0;
+}
+
+int saved_files_fd(const struct saved_files *s)
+{
+	return s->fd;
+}
+
+int saved_files_take(struct saved_files *s, char name[CKPT_FILE_NAME_MAX], char **lines, size_t *len,
+		     struct error *err)
+{
+	pthread_join(s->thread, NULL);
+	int result = s->result;
+	strcpy(name, name_of(&s->tree, s->path));
+	*err = s->error;
+	*lines = result == 0 ? s->tree.lines : NULL;
+	*len = result == 0 ? s->tree.len : 0;
+	if (result != 0)
+		free(s->tree.lines);
+	close(s->fd);
+	free(s);
+	return result;
+}

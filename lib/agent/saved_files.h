@@ -1,0 +1,26 @@
+/*
+ * saved_files: what a trainer has written for a checkpoint, put on the disk, measured and summed.  A
+ * thread does that, because a disk may take long, and the trainer goes on meanwhile.
+ */
+#ifndef PACELINE_AGENT_SAVED_FILES_H
+#define PACELINE_AGENT_SAVED_FILES_H
+
+#include "base/error.h"
+#include "ckpt/ckpt.h"
+
+#include <stddef.h>
+
+struct saved_files;
+
+/* path: a file, or a directory with all that is below it; relative to dir, which lies in the
+ * checkpoint's directory cut. -1: there is no such thing. */
+int saved_files_start(struct saved_files **out, const char *cut, const char *dir, const char *path,
+		      struct error *err);
+/* Readable when it is done. */
+int saved_files_fd(const struct saved_files *s);
+/* Waits for it, and frees s. The name of what was saved, as MANIFEST has it, and lines
+ * `file name= bytes= sum=`, to be freed. */
+int saved_files_take(struct saved_files *s, char name[CKPT_FILE_NAME_MAX], char **lines, size_t *len,
+		     struct error *err);
+
+#endif
