@@ -279,6 +279,27 @@ static void what_has_gone_with_a_member_is_in_no_cut(void **state)
 	       "checkpoint\n");
 }
 
+/* Between shardd's save and the word to the trainers. */
+static void who_goes_while_shardd_saves_is_in_no_cut(void **state)
+{
+	(void)state;
+	two();
+	begin("w0", 1, 1, 10);
+	gate_cut(gate, ++token);
+	begin("w1", 1, 1, 10);
+	expect("save\n");
+	closed("w1");
+	collect();
+	text[0] = '\0';
+	gate_saved(gate);
+	collect();
+	assert_null(strstr(text, "cut 1:"));
+	assert_non_null(strstr(text, "2 err cut: w1 went with parameters that nobody has saved"));
+	gate_cut(gate, ++token);
+	collect();
+	assert_non_null(strstr(text, "4 err cut: w1 went with"));
+}
+
 static void a_cut_is_of_all(void **state)
 {
 	(void)state;
@@ -579,6 +600,7 @@ int main(void)
 		TEST(a_cut_is_at_the_barrier),
 		TEST(a_cut_comes_to_those_who_wait),
 		TEST(what_has_gone_with_a_member_is_in_no_cut),
+		TEST(who_goes_while_shardd_saves_is_in_no_cut),
 		TEST(a_cut_is_of_all),
 		TEST(without_a_barrier_each_hears_of_a_cut_with_its_next_answer),
 		TEST(an_idle_member_holds_up_nobody_under_ssp),
