@@ -109,7 +109,7 @@ static void on_stop(int number)
 	int before = errno;
 	uint64_t one = 1;
 	(void)number;
-	stop = 1;
+	stop = stop ? 2 : 1;
 	if (write(wake, &one, sizeof one) < 0) /* it is readable already */
 		errno = before;
 	errno = before;

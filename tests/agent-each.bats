@@ -218,6 +218,17 @@ stat_of() { ask "$T/s.sock" stat | field "$1"; }
 	[ "$(cat out/*)" = "$(seq 0 2)" ]
 }
 
+@test "a second SIGTERM ends the waiting" {
+	queue 30
+	start w0 agent --id w0 --shards s.sock --each --grace 10000 -- sh -c \
+		'trap "" TERM; touch started; while :; do sleep 1; done'
+	wait_for '[ -e started ]'
+	# Two that come together may count as one: as many as it takes.
+	wait_for 'kill "$PID" 2>/dev/null; ! kill -0 "$PID" 2>/dev/null'
+	ended "$PID"
+	[ "$status" -eq 0 ]
+}
+
 @test "a lease is renewed while a command runs" {
 	queue 20 --lease 3
 	start w0 agent --id w0 --shards s.sock --each --jobs 2 -- sh -c \

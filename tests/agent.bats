@@ -162,6 +162,27 @@ each_row() {
 	each_row w0.rows w1.rows 1
 }
 
+@test "commits do not wait for the disk while all trainers end with this boot; with one that does not say so they do" {
+	queue --epochs 2
+	lead
+	trainer
+	agent_of w0 -- sh trainer.sh
+	finished
+	ends "$AGENT_w0" 0
+	[ "$(ask shardd.sock stat | field boot)" = "$(cat /proc/sys/kernel/random/boot_id)" ]
+	kill "$SHARDD" "$LEAD"
+	ended "$SHARDD"
+	ended "$LEAD"
+	rm -r journal
+	queue --epochs 2
+	lead
+	[[ $(ask lead.sock "join worker=x generation=1 incarnation=1") == "ok iteration=0 "* ]]
+	agent_of w0 -- sh trainer.sh
+	finished
+	ends "$AGENT_w0" 0
+	[ "$(ask shardd.sock stat | field boot)" = "" ]
+}
+
 # cut DIR: a checkpoint, asked of the lead.
 cut() { ask lead.sock "cut path=$T/$1"; }
 

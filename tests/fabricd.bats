@@ -223,7 +223,8 @@ asked() {
 
 @test "three hosts of Slurm, by srun" {
 	hosts_up -S
-	world_by srun --mpi=pmix --overlap -N 3 -n 3 --ntasks-per-node=1 --kill-on-bad-exit=1 \
+	world_by env SLURM_PMIX_DIRECT_CONN=false srun --mpi=pmix --overlap -N 3 -n 3 \
+		--ntasks-per-node=1 --kill-on-bad-exit=1 \
 		"$(command -v fabricd)" -d "$HOSTS/local/run" --routes "$T/routes"
 	run asked h1 'hello worker=w1'
 	[[ $output == "ok generation=1 "* ]]

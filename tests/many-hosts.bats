@@ -107,6 +107,23 @@ to_end() {
 	[ -z "$(ls "$HOSTS/h1/state/checkpoints")" ]
 }
 
+@test "a part that is not what was written makes no checkpoint" {
+	local bin=${PACELINE_BIN:-$PACELINE_ROOT/build/bin}
+	far_job EPOCHS=2
+	cp -r "$bin" kit
+	rm kit/ckpt
+	printf '#!/bin/sh\nexit 1\n' >kit/ckpt # who compares says no
+	chmod +x kit/ckpt
+	start first on h0 "$T/kit/trainctl" run "$T/job.env" --run-dir /tmp/run --state-dir "$HOSTS/local/state"
+	JOB_PID=$PID
+	wait_for 'grep -qs "part-1, as h1 has it, is not what was written (ckpt verify: exit status 1)" "$STATE/job.log"'
+	[ "$(logged "^checkpoint path=")" -eq 0 ]
+	cp "$bin/ckpt" kit/new
+	mv kit/new kit/ckpt
+	wait_for 'came_to 1'
+	to_end first 2
+}
+
 @test "what workers learn on other hosts comes here; what was brought for nothing is removed there at the end" {
 	far_job EPOCHS=1000 SOLUTION=lb-bsp RESTARTS=1 CHECKPOINT_EVERY=0
 	go first

@@ -230,6 +230,8 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 	[ "$(counts "$(last first.out checkpoint)")" = "4 600" ]
 	[ "$(last first.out repeated)" = "$(grep '^repeated ' run/state/job.log | field samples | awk '{ n += $1 } END { print n }')" ]
 	grep -q 'the trainer w1 ended: all trainers go back to the last checkpoint' first.err
+	trainctl report --run-dir "$T/run" >said
+	[ "$(grep '^report ' said | field repeated)" = "$(last first.out repeated)" ]
 }
 
 @test "agent: another port after each rollback, the same for all" {

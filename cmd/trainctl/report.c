@@ -86,6 +86,7 @@ static void put_report(const struct account *a)
 	record_add_u64(&o, "refused", a->refused);
 	record_add_u64(&o, "restarts", a->restarts);
 	record_add_u64(&o, "rollbacks", a->rollbacks);
+	record_add_u64(&o, "repeated", a->repeated);
 	record_add_u64(&o, "checkpoints", a->checkpoints);
 	print(&o);
 }

@@ -61,6 +61,13 @@ static void put_job(const struct page *g, const struct report *p)
 		put_words(g, "  ", 2, a->error);
 	report_subtitle(p, text, sizeof text);
 	put_words(g, "  ", 2, text);
+	if (a->repeated > 0) {
+		char samples[HUMAN_MAX];
+		snprintf(text, sizeof text,
+			 "%s samples were trained again, after going back to a checkpoint",
+			 human_count((double)a->repeated, samples));
+		put_words(g, "  ", 2, text);
+	}
 	if (a->auc[0]) {
 		snprintf(text, sizeof text, "TEST: AUC %.6s, log loss %.6s", a->auc, a->logloss);
 		put_words(g, "  ", 2, text);

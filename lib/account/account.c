@@ -389,6 +389,8 @@ static void take(struct account *a, const struct record *r, double before)
 		a->skipped += record_get(r, "skipped") != NULL;
 	else if (record_is(r, "rollback"))
 		take_rollback(a);
+	else if (record_is(r, "repeated"))
+		record_u64_opt(r, "in-all", 0, UINT64_MAX, &a->repeated, NULL);
 	else if (record_is(r, "checkpoint"))
 		take_checkpoint(a, r);
 	else if (record_is(r, "error"))

@@ -89,6 +89,7 @@ int agent_new(struct agent **out, const struct agent_options *options, struct er
 							.answer_seconds = o->answer_seconds,
 							.stop = o->stop,
 							.once = 1};
+	boot_id(a->boot);
 	actions_start(&a->actions, o->id, o->batch);
 	a->actions.log = o->log;
 	a->actions.owner = o->owner;

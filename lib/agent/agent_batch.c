@@ -133,6 +133,8 @@ static int ask_join(struct agent *a, struct error *err)
 	conversation_begin(&a->lead, &o, line, "join");
 	record_add_u64(&o, "size", agent_batch_size(a));
 	record_add_u64(&o, "begins", 1);
+	if (a->boot[0])
+		record_add(&o, "boot", a->boot);
 	if (a->options.world > 0)
 		record_add_u64(&o, "world", a->options.world);
 	a->phase = PHASE_JOINING;

@@ -8,6 +8,7 @@
 #include "agent/saved_files.h"
 #include "agent/stock.h"
 #include "agent/words.h"
+#include "base/boot.h"
 #include "meter/meter.h"
 #include "work/actions.h"
 #include "work/conversation.h"
@@ -61,6 +62,7 @@ struct agent {
 
 	struct shards *shards;
 	struct conversation lead;
+	char boot[BOOT_ID_MAX]; /* of this machine: the trainer's parameters end with it */
 	struct actions actions;
 	struct meter *meter;
 	struct stock stock;

@@ -12,6 +12,7 @@
 #define FENCES_MAX 4
 #define RENEWALS 3 /* in a lease */
 #define LOOK_SECONDS 2.0 /* without leases: that we were given up is told when we ask */
+#define STOP_LOOK_SECONDS 0.1
 #define HELD_LOGGED 20
 
 static int make_env(struct filter *f, struct error *err)
@@ -95,6 +96,17 @@ int filter_stopped(struct filter *f)
 	if (f->stop_at <= 0)
 		f->stop_at = clock_mono();
 	return 1;
+}
+
+double filter_grace(const struct filter *f)
+{
+	return f->stop_at > 0 && *f->o->stop > 1 ? 0 : f->o->grace_seconds;
+}
+
+void filter_look(const struct filter *f, double *seconds)
+{
+	if (f->stop_at > 0)
+		*seconds = fmin(*seconds, STOP_LOOK_SECONDS);
 }
 
 int filter_renews(struct filter *f, double *seconds)

@@ -32,7 +32,8 @@ struct filter_options {
 	const char *load_root;    /* where the node's /proc and /sys are mounted; NULL: here */
 	double wait_seconds;      /* a daemon that is not there is waited for this long */
 	double answer_seconds;    /* longest wait for an answer */
-	const volatile int *stop; /* set by a signal handler, which then makes `wake` readable */
+	/* Set by a signal handler, which then makes `wake` readable. 2: at once, without grace. */
+	const volatile int *stop;
 	int wake;
 	/* `spent` records, a line each. */
 	void (*log)(const char *line, size_t len, void *owner);

@@ -106,6 +106,13 @@ static size_t ready(const struct each *e)
 	return e->ready_count - e->ready_first;
 }
 
+/* Nothing of ours is under way. */
+static int is_idle(const struct each *e)
+{
+	return e->running == 0 && pieces_owed(e->f.pieces) == 0 &&
+	       (!e->outputs || outputs_waiting(e->outputs) == 0);
+}
+
 /* ---- starting a command ---- */
 
 static size_t set_variables(struct each *e, const struct piece *p)
@@ -199,16 +206,16 @@ static int ask(struct each *e, struct error *err)
 	double now = clock_mono();
 	if (e->is_over || filter_stopped(&e->f) || now < e->ask_at || now < e->pause_until)
 		return 0;
-	/* With nothing to do, the first answer may be held back. */
-	int is_idle = e->running == 0 && pieces_owed(e->f.pieces) == 0 && ready(e) == 0 &&
-		      (!e->outputs || outputs_waiting(e->outputs) == 0);
-	for (size_t n = wanted(e); n > 0; n--) {
-		int waits = is_idle && e->ask_at > 0 && pieces_asked(e->f.pieces) == 0;
-		int result = pieces_get(e->f.pieces, waits ? WAIT_SECONDS : 0, err);
-		if (result != 0 || waits)
-			return result;
+	size_t want = wanted(e);
+	if (want > 0 && e->ask_at > 0) { /* there was nothing: one asks for all */
+		if (pieces_asked(e->f.pieces) > 0)
+			return 0;
+		return pieces_get(e->f.pieces, is_idle(e) ? WAIT_SECONDS : 0, err);
 	}
-	return 0;
+	int result = 0;
+	for (; result == 0 && want > 0; want--)
+		result = pieces_get(e->f.pieces, 0, err);
+	return result;
 }
 
 /* ---- how a command ended ---- */
@@ -324,19 +331,22 @@ static void kill_now(struct job *j, enum cause cause)
 static void kill_due(struct each *e, double *seconds)
 {
 	double now = clock_mono();
+	filter_look(&e->f, seconds);
 	for (uint64_t i = 0; i < e->o->jobs; i++) {
 		struct job *j = &e->job[i];
 		if (!j->runs)
 			continue;
 		if (filter_stopped(&e->f) && j->cause == BY_ITSELF)
-			kill_for(j, BY_STOP, e->f.stop_at + e->o->grace_seconds);
+			kill_for(j, BY_STOP, e->f.stop_at + filter_grace(&e->f));
 		if (j->kill_at <= 0)
 			continue;
+		if (j->cause == BY_STOP && filter_grace(&e->f) <= 0)
+			j->kill_at = now;
 		if (now >= j->kill_at) {
 			if (j->cause == BY_ITSELF)
 				j->cause = BY_TIMEOUT;
 			command_kill(&j->command, j->last ? SIGKILL : SIGTERM);
-			j->kill_at = j->last ? 0 : now + e->o->grace_seconds;
+			j->kill_at = j->last ? 0 : now + filter_grace(&e->f);
 			j->last = 1;
 		}
 		if (j->kill_at > 0)
@@ -395,7 +405,7 @@ static int on_news(struct each *e, const struct pieces_news *news, struct error 
 		return add_ready(e, &news->piece, err);
 	case PIECES_WAIT:
 		/* Asked again at once where shardd holds the answer back. */
-		e->ask_at = clock_mono() + (e->running > 0 ? ASK_SECONDS : 0);
+		e->ask_at = clock_mono() + (is_idle(e) ? 0 : ASK_SECONDS);
 		return 0;
 	case PIECES_END:
 		e->is_over = 1;
@@ -407,6 +417,9 @@ static int on_news(struct each *e, const struct pieces_news *news, struct error 
 	case PIECES_FENCED:
 		return begin_anew(e, err);
 	case PIECES_DONE:
+		if (e->ask_at > 0 && is_idle(e)) /* it may have been the last */
+			e->ask_at = clock_mono();
+		return 0;
 	case PIECES_NOTHING:
 		break;
 	}
@@ -501,13 +514,6 @@ static void wait_event(struct each *e, double seconds)
 				(struct pollfd){.fd = rows_pipe_fd(j->pipe), .events = POLLIN};
 	}
 	filter_poll(e->fd, count, seconds);
-}
-
-/* Nothing of ours is under way. */
-static int is_idle(const struct each *e)
-{
-	return e->running == 0 && pieces_owed(e->f.pieces) == 0 &&
-	       (!e->outputs || outputs_waiting(e->outputs) == 0);
 }
 
 static int live(struct each *e, struct error *err)

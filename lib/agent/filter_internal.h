@@ -30,6 +30,10 @@ void filter_end(struct filter *f);
  * when somebody else keeps using the id. */
 int filter_hello(struct filter *f, struct error *err);
 int filter_stopped(struct filter *f);
+/* Seconds that commands have to finish, and then to end: none after a second signal. */
+double filter_grace(const struct filter *f);
+/* Once stopped, *seconds is made shorter to see a second signal. */
+void filter_look(const struct filter *f, double *seconds);
 /* Whether what we hold is to be renewed now; *seconds is made shorter to be there in time. Without a
  * lease, too: one that lost its shards hears it so. */
 int filter_renews(struct filter *f, double *seconds);

@@ -129,11 +129,13 @@ static void kill_due(struct rows *r, double *seconds)
 	double now = clock_mono();
 	if (!r->runs || r->f.stop_at <= 0)
 		return;
-	double at = r->kill_at > 0 ? r->kill_at : r->f.stop_at + r->o->grace_seconds;
-	if (now >= at && !r->last) {
+	double grace = filter_grace(&r->f);
+	double at = r->kill_at > 0 ? r->kill_at : r->f.stop_at + grace;
+	filter_look(&r->f, seconds);
+	if ((now >= at || grace <= 0) && !r->last) {
 		command_kill(&r->command, r->kill_at > 0 ? SIGKILL : SIGTERM);
 		r->last = r->kill_at > 0;
-		at = r->kill_at = now + r->o->grace_seconds;
+		at = r->kill_at = now + grace;
 	}
 	if (!r->last)
 		*seconds = fmin(*seconds, at - now);

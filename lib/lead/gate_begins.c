@@ -182,10 +182,14 @@ static void begin_cut(struct gate *g)
 /* GATE_CUT with all who will be told; those who wait are told now. */
 void begins_saved(struct gate *g)
 {
-	struct gate_effect *e = effect_add(g, GATE_CUT);
 	struct worker *w, *next;
 	size_t n = 0;
 
+	if (!is_whole(g)) { /* one of them went while shardd saved */
+		g->cut = CUT_NONE;
+		return;
+	}
+	struct gate_effect *e = effect_add(g, GATE_CUT);
 	g->cut = CUT_WRITING;
 	g->cut_iteration = g->applied;
 	if (!e || !(e->member = calloc(HASH_COUNT(g->workers) + 1, sizeof *e->member))) {

@@ -186,7 +186,9 @@ void gate_replica(struct gate *g, size_t replica, const struct gate_replica *whe
 {
 	struct replica *r = &g->replica[replica];
 
-	if (r->state != REPLICA_GONE)
+	if (r->state == REPLICA_HERE && r->at.filling) /* looked at again: who waits for it waits on */
+		r->is_unfit = r->is_waiting = 0;
+	else if (r->state != REPLICA_GONE)
 		out(g, replica);
 	r->state = REPLICA_HERE;
 	r->at = *where;

@@ -295,6 +295,7 @@ int lead_new(struct lead **out, const struct lead_options *options, struct error
 	if (!l)
 		return error_set(err, ERROR_OS, "lead", "out of memory");
 	l->options = *options;
+	boot_id(l->boot);
 	l->started = clock_mono();
 	l->started_at = options->gate.iteration;
 	l->options.gate.commit = options->shards != NULL;

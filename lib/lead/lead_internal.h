@@ -89,9 +89,10 @@ struct lead {
 	struct gate *gate;
 	struct lead_parts *parts;
 	struct replicas *replicas; /* NULL: there are parts, or none */
-	char boot[BOOT_ID_MAX];    /* then: of this process */
 	uint64_t term;             /* then: 0: shardd has not given one yet */
 	uint64_t sums_broken;      /* then: with the fabric */
+	char boot[BOOT_ID_MAX];    /* of this process */
+	enum { TRAINERS_NONE, TRAINERS_HERE, TRAINERS_APART } trainers; /* in this boot, all of them */
 	struct peer *shards;
 	struct event *again;  /* a settle that a full disk refused */
 	struct event *begin;  /* members that were expected have not all come */
@@ -166,6 +167,8 @@ void lead_cut_fail(struct lead *l, const char *place, const char *why);
 
 /* lead_trainers.c: where the members have the parameters */
 int lead_trainers_start(struct lead *l, struct event_base *base);
+void lead_trainers_join(struct lead *l, const struct record *join); /* boot= */
+const char *lead_trainers_boot(const struct lead *l); /* as lead_parts_boot(), of all who joined */
 void lead_trainers_stop(struct lead *l);
 /* c->writing counts them; the answers that tell them follow. */
 void lead_trainers_cut(struct lead *l, const struct gate_effect *e);

@@ -21,7 +21,7 @@
 #define FILL_AGAIN_MAX 60.0
 #define FILL_SECONDS 30.0 /* in which nothing comes to one that is filled, */
 #define FILL_SILENT_MAX 600.0 /* up to which the pause doubles then: each one holds a commit back */
-#define DOOR_SECONDS 5.0  /* from a join until who pushes to a replica that is not in force is told */
+#define DOOR_SECONDS 5.0  /* from a join until who pushes to one that is not in force is told */
 #define LOOK_SECONDS 1.0
 #define ALONE_SECONDS 30.0 /* without a replica in force, */
 #define FIRST_SECONDS 600.0 /* and at the start: they may have to read a checkpoint */
@@ -191,8 +191,8 @@ static void on_again(evutil_socket_t fd, short what, void *lead)
 	lead_pump(l);
 }
 
-/* There was no room for it, or hosts don't agree what it is: the same comes again, but not for ever.
- * The seconds until then; 0: the lead is broken. */
+/* There was no room for it, or hosts don't agree what it is: the same comes again, but not for
+ * ever.  The seconds until then; 0: the lead is broken. */
 static double try_again(struct told *t, const struct record *r)
 {
 	struct lead *l = t->one->lead;
@@ -662,7 +662,6 @@ int lead_replicas_new(struct lead *l, struct error *err)
 	if (!all || !all->one)
 		return error_set(err, ERROR_OS, "replicas", "out of memory");
 	all->count = l->options.replica_count;
-	boot_id(l->boot);
 	for (size_t i = 0; i < all->count; i++) {
 		struct one *o = &all->one[i];
 		o->lead = l;
@@ -684,7 +683,8 @@ int lead_replicas_start(struct lead *l, struct event_base *base)
 	all->alone = evtimer_new(base, on_alone, l);
 	all->late = evtimer_new(base, on_late, l);
 	all->door = evtimer_new(base, on_door, l);
-	if (!all->again || !all->alone || !all->late || !all->door || lead_replica_cut_start(l, base) != 0 ||
+	if (!all->again || !all->alone || !all->late || !all->door ||
+	    lead_replica_cut_start(l, base) != 0 ||
 	    event_add(all->alone, &first) != 0)
 		return -1;
 	for (size_t i = 0; i < all->count; i++) {

@@ -88,6 +88,7 @@ static void on_join(struct request *rq, void *lead)
 		lead_expect(l);
 		lead_replicas_wait(l);
 	}
+	lead_trainers_join(l, request_record(rq));
 	member_event(rq, l, gate_join);
 }
 
@@ -435,7 +436,7 @@ const struct verb lead_verbs[] = {
 	{"push", WHO_KEYS " sequence iteration count",
 	 "dense rows size skipped ranges loss speed time mem", on_push, PART_PAYLOAD_BYTES_MAX,
 	 "gradients; answered when they are committed and applied"},
-	{"join", WHO_KEYS, "size speed max replica begins world", on_join, 0, "become a member, at the next iteration"},
+	{"join", WHO_KEYS, "size speed max replica begins world boot", on_join, 0, "become a member, at the next iteration"},
 	{"begin", WHO_KEYS " iteration count", "empty", on_begin, 0,
 	 "a worker that keeps the parameters: its next batch; answered when all have said so"},
 	{"leave", WHO_KEYS, "", on_leave, 0, "nobody waits for this worker any more"},

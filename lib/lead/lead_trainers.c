@@ -40,6 +40,25 @@ void lead_trainers_forget(struct lead *l)
 		event_del(c->deadline);
 }
 
+/* ---- where they are ---- */
+
+/* Once one is elsewhere, or does not say, it stays so: what it trained may outlive this boot. */
+void lead_trainers_join(struct lead *l, const struct record *join)
+{
+	const char *boot = record_get(join, "boot");
+	int here = boot && l->boot[0] && strcmp(boot, l->boot) == 0;
+
+	if (!here)
+		l->trainers = TRAINERS_APART;
+	else if (l->trainers == TRAINERS_NONE)
+		l->trainers = TRAINERS_HERE;
+}
+
+const char *lead_trainers_boot(const struct lead *l)
+{
+	return l->trainers == TRAINERS_HERE ? l->boot : "";
+}
+
 /* ---- beginning ---- */
 
 static void on_deadline(evutil_socket_t fd, short what, void *lead)

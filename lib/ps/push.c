@@ -252,8 +252,8 @@ void ps_push_answer(struct ps *p, struct request *rq, struct staged *s)
 	}
 }
 
-/* Of a part whose lead is elsewhere: a push for an iteration to come waits for it. At a replica that
- * is the next one: what is beyond it nobody can have pulled. */
+/* Of a part whose lead is elsewhere: a push for an iteration to come waits for it. At a replica
+ * that is the next one: what is beyond it nobody can have pulled. */
 void ps_on_push(struct request *rq, void *ps)
 {
 	struct ps *p = ps;

@@ -2,6 +2,8 @@
  * agent-cost: a trainer that computes for a while (it spins) and does nothing else: how long it is
  * without work in each batch.
  *     agent-cost trainer FILE BATCHES SPIN-US       under agent(1): next and step
+ *     agent-cost ahead FILE BATCHES SPIN-US         the same, `next` said together with `step`
+ *     agent-cost pipe FILE BATCHES SPIN-US          a byte there and back, between two processes
  *     agent-cost direct FILE BATCHES SPIN-US SHARDS LEAD   with nothing in between: begin and push
  * FILE gets a line for each batch: microseconds of both together, then of each.
  */
@@ -79,6 +81,71 @@ static void as_trainer(long batches, double work)
 		note(given - began, clock_mono() - trained);
 		i++;
 	}
+}
+
+/* Answers come in their order; what was read of the second one is kept. */
+static const char *hear(int from, int fresh)
+{
+	static char text[65536];
+	static size_t begin, len;
+	if (fresh)
+		begin = len = 0;
+	for (;;) {
+		char *end;
+		while ((end = memchr(text + begin, '\n', len - begin))) {
+			const char *line = text + begin;
+			*end = '\0';
+			begin = (size_t)(end - text) + 1;
+			if (strncmp(line, "ok", 2) == 0 || strncmp(line, "err", 3) == 0)
+				return line;
+		}
+		if (begin == len)
+			begin = len = 0;
+		ssize_t n = read(from, text + len, sizeof text - len);
+		if (n <= 0)
+			fail("the agent went");
+		len += (size_t)n;
+	}
+}
+
+static void as_trainer_ahead(long batches, double work)
+{
+	static const char words[] = "step loss=0.5 time=0.001\nnext\n";
+	int from = atoi(getenv("PACELINE_IN")), to = atoi(getenv("PACELINE_OUT"));
+	while (strncmp(say(to, from, "next\n"), "ok state=wait", 13) == 0)
+		;
+	for (long i = 0; i < batches; i++) {
+		spin(work);
+		double began = clock_mono();
+		if (write(to, words, sizeof words - 1) < 0)
+			fail("write");
+		hear(from, 1);
+		double stepped = clock_mono();
+		hear(from, 0);
+		note(clock_mono() - stepped, stepped - began);
+	}
+}
+
+static void as_pipe(long batches, double work)
+{
+	int there[2], back[2];
+	char byte = 'x';
+	if (pipe(there) != 0 || pipe(back) != 0)
+		fail("pipe");
+	if (fork() == 0) {
+		close(there[1]);
+		while (read(there[0], &byte, 1) == 1 && write(back[1], &byte, 1) == 1)
+			;
+		_exit(0);
+	}
+	for (long i = 0; i < batches; i++) {
+		spin(work);
+		double began = clock_mono();
+		if (write(there[1], &byte, 1) != 1 || read(back[0], &byte, 1) != 1)
+			fail("pipe");
+		note(clock_mono() - began, 0);
+	}
+	close(there[1]);
 }
 
 /* ---- with nothing in between ---- */
@@ -161,10 +228,14 @@ int main(int argc, char **argv)
 	double work = atof(argv[4]) * 1e-6;
 	if (strcmp(argv[1], "trainer") == 0)
 		as_trainer(batches, work);
+	else if (strcmp(argv[1], "ahead") == 0)
+		as_trainer_ahead(batches, work);
+	else if (strcmp(argv[1], "pipe") == 0)
+		as_pipe(batches, work);
 	else if (argc == 7)
 		as_worker(batches, work, argv[5], argv[6]);
 	fclose(out);
-	if (strcmp(argv[1], "trainer") == 0)
+	if (strcmp(argv[1], "trainer") == 0 || strcmp(argv[1], "ahead") == 0)
 		sleep(1000); /* until the agent is stopped: the job is not over */
 	return 0;
 }

@@ -41,7 +41,7 @@ plain_model = model
 if world > 1:
     dist.init_process_group("gloo")
     model = DistributedDataParallel(model)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 began, samples, iterations = None, 0, 0
 
 

@@ -7,8 +7,8 @@
  *     stranger SEED MESSAGES PAUSE bye|gone SAMPLES SHARDD LEAD SERVER...
  *     stranger SEED MESSAGES PAUSE bye|gone SAMPLES SHARDD LEAD replica:SOCKET
  *
- * With a replica the gradients go there, now and then in memory that is shared, and the lead is told
- * of them.
+ * With a replica the gradients go there, now and then in memory that is shared, and the lead is
+ * told of them.
  *
  * After PAUSE messages, and after the last one, it closes all connections, prints `pause` and waits
  * for a line.  In the end it gives back what it holds (bye), or dies with rows in its hands and as
@@ -330,6 +330,7 @@ struct self {
 	struct talk shardd, part[PARTS_MAX];
 	char *shared; /* with the replica, on that connection; NULL: nothing is */
 	uint64_t shared_by;
+	int pushed; /* something to the replica in this generation that was not applied */
 };
 
 static struct self self[SELVES], ghost;
@@ -358,6 +359,7 @@ static void hello(struct self *me)
 	me->incarnation = field(closing, "incarnation", 0);
 	me->pieces = 0;
 	me->sequence = 0;
+	me->pushed = 0;
 }
 
 static void get(struct self *me)
@@ -536,13 +538,11 @@ static int share(struct self *me)
 	return me->shared != NULL;
 }
 
-/* The gradients stay where they are, and what is beside them changes. */
+/* In memory that is shared: gradients stay where they are, and what is beside them changes. */
 static enum answer push_shared(struct self *me, const uint32_t *bulk, size_t n)
 {
 	size_t at = 8 * below(100);
 
-	if (!share(me))
-		return ERR;
 	memcpy(me->shared + at, bulk, 2 * n * sizeof *bulk);
 	enum answer a = ask(&me->part[1],
 			    "push worker=%s generation=%" PRIu64 " incarnation=%" PRIu64
@@ -560,7 +560,8 @@ static enum answer push(struct self *me, size_t part)
 	static uint32_t bulk[2 * ROWS_MAX];
 	size_t n = payload(part, bulk), bytes = 2 * n * sizeof *bulk;
 
-	if (with_replica && part == 1 && one_in(3))
+	me->pushed |= with_replica && part == 1;
+	if (with_replica && part == 1 && one_in(3) && share(me))
 		return push_shared(me, bulk, n);
 	return ask_bulk(&me->part[part], bulk, bytes,
 			"push worker=%s generation=%" PRIu64 " incarnation=%" PRIu64
@@ -599,6 +600,8 @@ static void must_be_refused(enum answer a, const char *what)
 /* A member with rows in its hand, or NULL. */
 static struct piece *ready(struct self *me)
 {
+	if (me->pushed) /* there it may be the push of the next iteration, too */
+		hello(me);
 	if (me->pieces == 0)
 		get(me);
 	if (me->pieces == 0 || !join(me))
@@ -614,7 +617,9 @@ static void good_push(struct self *me, struct piece *p)
 		for (uint64_t i = 0; i < shot.count; i++)
 			add_range(p->id, p->begin + p->skip + i, 1);
 	}
-	if (fire(me) != OK || !was_applied()) {
+	enum answer a = fire(me);
+	me->pushed &= a != OK || !was_applied();
+	if (a != OK || !was_applied()) {
 		if (denied++ < 5)
 			printf("# a good push was answered %s\n", closing);
 		forget(me, p);
@@ -1076,6 +1081,7 @@ static void act_order(struct self *me)
 	default:
 		if (!share(me))
 			return;
+		me->pushed = 1;
 		(void)ask(t,
 			  "part worker=%s generation=%" PRIu64 " incarnation=%" PRIu64
 			  " sequence=%" PRIu64 " iteration=%" PRIu64 " begin=%" PRIu64

@@ -357,10 +357,10 @@ end:	do
 		:: IS_LIE(1) && !IS_LIE(0) && FAULT != 22 -> refuse(1)
 		:: else -> send_settle(); if :: FAULT == 13 -> step() :: else fi
 		fi }
-	:: d_step { !DUE && RUNS && phase == OPEN && PUSHED_ALL && LACKS(0) && FAULT != 23 && ROOM ->
-			refuse(0) }
-	:: d_step { !DUE && RUNS && phase == OPEN && PUSHED_ALL && LACKS(1) && FAULT != 23 && ROOM ->
-			refuse(1) }
+	:: d_step { FAULT != 23 && !DUE && RUNS && phase == OPEN && PUSHED_ALL && LACKS(0) &&
+			ROOM -> refuse(0) }
+	:: d_step { FAULT != 23 && !DUE && RUNS && phase == OPEN && PUSHED_ALL && LACKS(1) &&
+			ROOM -> refuse(1) }
 	/* what came too late is dropped, while no unit is being settled */
 	:: d_step { DROPS(0) -> drop(0) }
 	:: d_step { DROPS(1) -> drop(1) }

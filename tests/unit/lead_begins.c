@@ -279,6 +279,27 @@ static void what_has_gone_with_a_member_is_in_no_cut(void **state)
 	       "checkpoint\n");
 }
 
+/* Between shardd's save and the word to the trainers. */
+static void who_goes_while_shardd_saves_is_in_no_cut(void **state)
+{
+	(void)state;
+	two();
+	begin("w0", 1, 1, 10);
+	gate_cut(gate, ++token);
+	begin("w1", 1, 1, 10);
+	expect("save\n");
+	closed("w1");
+	collect();
+	text[0] = '\0';
+	gate_saved(gate);
+	collect();
+	assert_null(strstr(text, "cut 1:"));
+	assert_non_null(strstr(text, "2 err cut: w1 went with parameters that nobody has saved"));
+	gate_cut(gate, ++token);
+	collect();
+	assert_non_null(strstr(text, "4 err cut: w1 went with"));
+}
+
 static void a_cut_is_of_all(void **state)
 {
 	(void)state;
@@ -338,6 +359,236 @@ static void a_stranger_can_not_be_told(void **state)
 	expect("1 ok iteration=0 members=1\n2 err bad-request: it has not joined with begins=1\n");
 }
 
+/* ---- as agents do it, in any order ---- */
+
+enum at { OUT, JOINING, IN, BEGINNING, READY, PUSHING, ENDING, ENDED };
+enum asked { A_NONE, A_JOIN, A_BEGIN, A_PUSH, A_END };
+#define MEMBERS 3
+
+static struct agent {
+	enum at at;
+	uint64_t rows, count, iteration, sequence; /* count: of the iteration that has begun */
+	int begins;                                /* that are not answered */
+} agent[MEMBERS];
+static const char *const name[MEMBERS] = {"w0", "w1", "w2"};
+static struct {
+	int member;
+	enum asked kind;
+	uint64_t count;
+} ask[100000];
+static uint64_t rows_left, rows_done, told, told_of, cuts, cut_token, dice;
+static int save_wanted, is_cut;
+
+static uint64_t roll(uint64_t of)
+{
+	dice = dice * 6364136223846793005u + 1442695040888963407u;
+	return (dice >> 33) % of;
+}
+
+static struct gate_who asks(int m, enum asked kind, uint64_t count)
+{
+	struct gate_who w = who(name[m], 1);
+
+	ask[token].member = m;
+	ask[token].kind = kind;
+	ask[token].count = count;
+	return w;
+}
+
+static void answered_begin(struct agent *a, uint64_t count, const char *fields)
+{
+	unsigned long long iteration, members, samples;
+
+	assert_int_equal(sscanf(fields, "iteration=%llu members=%llu samples=%llu", &iteration,
+				&members, &samples), 3);
+	a->begins--;
+	if (samples == 0) {
+		if (a->at == BEGINNING && a->begins == 0)
+			a->at = IN;
+		return;
+	}
+	assert_int_equal(iteration, a->iteration);
+	assert_int_equal(a->at, BEGINNING);
+	a->at = READY;
+	a->count = count;
+}
+
+static void answered(const struct gate_effect *e)
+{
+	struct agent *a = &agent[ask[e->token].member];
+	unsigned long long iteration = 0;
+
+	if (e->token == cut_token)
+		return;
+	if (!e->ok)
+		fail_msg("refused: %s %s", e->code, e->fields);
+	if (e->save) { /* its parameters are of that iteration */
+		assert_int_equal(e->iteration, a->iteration);
+		told++;
+	}
+	sscanf(e->fields, "iteration=%llu", &iteration);
+	switch (ask[e->token].kind) {
+	case A_JOIN:
+		a->at = IN;
+		a->iteration = iteration;
+		break;
+	case A_BEGIN:
+		answered_begin(a, ask[e->token].count, e->fields);
+		break;
+	case A_PUSH:
+		a->at = IN;
+		a->iteration = iteration;
+		break;
+	case A_END:
+		a->at = strcmp(e->fields, "wait=1") == 0 ? ENDED : OUT;
+		break;
+	case A_NONE:
+		break;
+	}
+	ask[e->token].kind = A_NONE;
+}
+
+static void carry_out(void)
+{
+	const struct gate_effect *e;
+
+	while ((e = gate_next(gate))) {
+		if (e->kind == GATE_ANSWER)
+			answered(e);
+		else if (e->kind == GATE_HOLD)
+			gate_held(gate, NULL, 0);
+		else if (e->kind == GATE_SETTLE)
+			gate_settled(gate, e->number, NULL, 0);
+		else if (e->kind == GATE_SAVE)
+			save_wanted = 1;
+		else if (e->kind == GATE_CUT) {
+			told_of = e->members;
+			is_cut = 1;
+		}
+	}
+}
+
+static void say_begin(int m)
+{
+	struct agent *a = &agent[m];
+	struct gate_who w = asks(m, A_BEGIN, a->rows);
+
+	a->at = BEGINNING;
+	a->begins++;
+	gate_take_part(gate, &w,
+		       &(struct gate_batch){.iteration = a->iteration, .count = a->rows});
+}
+
+static void say_end(int m)
+{
+	struct gate_who w = asks(m, A_END, 0);
+
+	agent[m].at = ENDING;
+	gate_end(gate, &w);
+}
+
+static void take_rows(struct agent *a)
+{
+	uint64_t rows = roll(3) ? 1 + roll(5) : 0;
+
+	a->rows = rows < rows_left ? rows : rows_left;
+	rows_left -= a->rows;
+}
+
+/* shardd says that it is over when all rows are settled. */
+static void act(int m)
+{
+	struct agent *a = &agent[m];
+	struct gate_who w;
+
+	switch (a->at) {
+	case OUT:
+		w = asks(m, A_JOIN, 0);
+		a->at = JOINING;
+		gate_takes_part(gate, &w, MEMBERS);
+		gate_join(gate, &w);
+		break;
+	case IN:
+		if (a->rows == 0)
+			take_rows(a);
+		if (a->rows == 0 && rows_done == 200)
+			say_end(m);
+		else
+			say_begin(m);
+		break;
+	case BEGINNING:
+		if (a->rows > 0)
+			break;
+		take_rows(a);
+		if (a->rows > 0)
+			say_begin(m);
+		else if (rows_done == 200)
+			say_end(m);
+		break;
+	case READY:
+		a->at = PUSHING;
+		rows_done += a->count;
+		a->sequence++;
+		asks(m, A_PUSH, 0);
+		token--;
+		push(name[m], 1, a->sequence, a->iteration, a->count);
+		if (a->count > 0)
+			a->rows = 0;
+		break;
+	case ENDED:
+		say_end(m);
+		break;
+	default:
+		break;
+	}
+}
+
+static int all_end(void)
+{
+	for (int m = 0; m < MEMBERS; m++)
+		if (agent[m].at != ENDING)
+			return 0;
+	return 1;
+}
+
+static void one_life(uint64_t seed)
+{
+	dice = seed;
+	memset(agent, 0, sizeof agent);
+	rows_left = 200;
+	rows_done = told = told_of = cut_token = 0;
+	save_wanted = is_cut = 0;
+	open_gate(GATE_BSP);
+	for (int steps = 0; !all_end() || cut_token; steps++) {
+		if (steps > 20000)
+			fail_msg("seed %llu: stuck", (unsigned long long)seed);
+		if (!cut_token && roll(20) == 0)
+			gate_cut(gate, cut_token = ++token);
+		else if (save_wanted && roll(3) == 0) {
+			save_wanted = 0;
+			gate_saved(gate);
+		} else
+			act((int)roll(MEMBERS));
+		carry_out();
+		if (is_cut && told == told_of) {
+			gate_cut_over(gate);
+			told = told_of = cut_token = 0;
+			is_cut = 0;
+			cuts++;
+		}
+	}
+	gate_free(gate);
+	gate = NULL;
+}
+
+static void nobody_is_stuck_and_every_cut_is_exact(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 300; seed++)
+		one_life(seed);
+	assert_true(cuts > 1000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -349,10 +600,12 @@ int main(void)
 		TEST(a_cut_is_at_the_barrier),
 		TEST(a_cut_comes_to_those_who_wait),
 		TEST(what_has_gone_with_a_member_is_in_no_cut),
+		TEST(who_goes_while_shardd_saves_is_in_no_cut),
 		TEST(a_cut_is_of_all),
 		TEST(without_a_barrier_each_hears_of_a_cut_with_its_next_answer),
 		TEST(an_idle_member_holds_up_nobody_under_ssp),
 		TEST(a_stranger_can_not_be_told),
+		TEST(nobody_is_stuck_and_every_cut_is_exact),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

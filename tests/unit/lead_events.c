@@ -1506,20 +1506,27 @@ static void joiners_of_a_replica_that_is_not_there_are_told(void **state)
 	(void)state;
 	start((struct gate_options){.replicas = 2});
 	gate_term(gate, 3, NULL);
+	struct gate_replica filling = {.filling = 1};
 	join_at("r1", "w1", 1);
 	assert_int_equal(gate_turn_away(gate), 1); /* nobody trains: no rows are missed */
+	gate_replica(gate, 1, &filling);
+	gate_replica(gate, 1, &filling); /* for another lead, still */
+	expect("");
+	gate_replica_gone(gate, 1);
+	expect("1 err fenced\n");
+	join_at("r1", "w1", 1);
 	here(0, 5, 0);
 	join_at("r0", "w0", 1);
-	expect("2 ok iteration=5 members=1\nsum 1 r0: w0/1@r0*1\n");
+	expect("3 ok iteration=5 members=1\nsum 1 r0: w0/1@r0*1\n");
 	assert_int_equal(gate_turn_away(gate), 0);
-	expect("1 err fenced\n");
+	expect("2 err fenced\n");
 	here(1, 5, 0);
 	expect("sum 2 r0 r1: w0/1@r0*1\n");
 	join_at("r1", "w1", 2);
 	assert_int_equal(gate_turn_away(gate), 0);
 	expect("throw w1/1\n"); /* it waits for the barrier */
 	gate_replica_gone(gate, 1);
-	expect("3 err fenced\nsum 3 r0: w0/1@r0*1\n");
+	expect("4 err fenced\nsum 3 r0: w0/1@r0*1\n");
 }
 
 int main(void)

@@ -590,7 +590,7 @@ static void one_push_of_a_member_is_added_and_named(void **state)
 	sum(1, 0, "r0", 0);
 	push_as(&a, 4, 8);
 	assert_true(closing(a.call));
-	/* Said again it is the same; another one it can't be, also of one that was not looked at. */
+	/* Said again it is the same; another one it can't be. */
 	push_as(&a, 4, 8);
 	assert_true(closing(a.call));
 	push_as(&a, 5, 8);

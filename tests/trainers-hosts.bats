@@ -1,0 +1,95 @@
+# Jobs on three hosts whose trainers are not of the kit (TRAINER): they meet at one address, and what
+# they save travels where hosts do not see the state directory.
+load helper
+. "$BATS_TEST_DIRNAME/cluster/hosts.bash"
+
+trainer=$PACELINE_ROOT/tests/fault/counting_trainer.py
+
+setup_more() {
+	for program in fabricd mpirun ssh python3; do
+		command -v $program >/dev/null || skip "no $program here"
+	done
+}
+teardown_more() { hosts_down; }
+
+# counting_job [KEY=VALUE]...: three trainers that count
+counting_job() {
+	printf '%s\n' JOB=count "TRAINER='echo \$RANK \$LOCAL_RANK \$MASTER_ADDR \$MASTER_PORT >>$T/meet; exec python3 $trainer 600 $T/pace'" \
+		SAMPLES=600 BATCH=30 BATCHES_PER_SHARD=4 WORKERS=3 EPOCHS=4 HOSTS=h0,h1,h2 \
+		CHECKPOINT_EVERY=0.5 "$@" >job.env
+}
+status() { on h0 trainctl status --run-dir /tmp/run 2>/dev/null; }
+begin_on_h0() { # NAME STATE
+	start "$1" on h0 trainctl run "$T/job.env" --run-dir /tmp/run --state-dir "$2"
+	SUPERVISOR=$PID
+}
+last() { tail -n 1 "$1" | field "$2"; }
+counts() {
+	python3 - "$1"/w*/counts <<-'P'
+		import array, collections, sys
+		total = None
+		for name in sys.argv[1:]:
+		    counts = array.array("I", open(name, "rb").read())
+		    total = [a + b for a, b in zip(total or [0] * len(counts), counts)]
+		for count, rows in sorted(collections.Counter(total).items()):
+		    print(count, rows)
+	P
+}
+kill_trainer_on() { wait_for "on $1 pkill -9 -f '^[^ ]*python3[^ ]* $trainer'"; }
+
+# one_job NAME STATE STATE_HERE: a trainer on another host dies, and it is exact.
+one_job() {
+	counting_job
+	echo 30 >pace
+	begin_on_h0 "$1" "$2"
+	wait_for 'came_to 120'
+	kill_trainer_on h1
+	wait_for "grep -q '^repeated ' '$3/job.log'"
+	wait_for 'came_to 180'
+	rm pace
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ] || cat "$1.err" >&2
+	[ "$status" -eq 0 ]
+	[ "$(last "$1.out" samples)" = 2400 ]
+	path=$(last "$1.out" checkpoint)
+	path=$3${path#"$2"}
+	ckpt verify "$path"
+	[ "$(counts "$path")" = "4 600" ]
+	# all that began together met at one place, the second time at another port
+	[ "$(cut -d' ' -f3 meet | sort -u)" = h0 ]
+	[ "$(cut -d' ' -f2 meet | sort -u)" = 0 ]
+	[ "$(head -n 3 meet | cut -d' ' -f4 | sort -u | wc -l)" -eq 1 ]
+	[ "$(cut -d' ' -f4 meet | sort -u | wc -l)" -ge 2 ]
+	for host in h1 h2; do
+		not on "$host" sh -c "ps -e -o comm= | grep -E '^(agent|python3|fabricd|node-|orted)'"
+	done
+}
+
+@test "a state directory that all hosts see" {
+	hosts_up -s
+	one_job shared "$T/state" "$T/state"
+}
+
+@test "a state directory of trainctl's host only: what trainers save travels there and back" {
+	hosts_up -s
+	one_job apart "$HOSTS/local/state" "$HOSTS/h0/state"
+	grep -q "^part path=.*/w1/counts from=h1 " "$HOSTS/h0/state/job.log"
+	# nothing is left of checkpoints on the others, but the one that they went back to, at most
+	for host in h1 h2; do
+		[ "$(find "$HOSTS/$host/state/checkpoints" -name counts | wc -l)" -le 3 ]
+	done
+}
+
+@test "a host that dies: its trainer goes on elsewhere, exactly" {
+	hosts_up -s
+	counting_job
+	echo 30 >pace
+	begin_on_h0 dies "$T/state"
+	wait_for 'came_to 120'
+	hosts_kill h2
+	wait_for "grep -q '^event role=worker id=w2 kind=ready host=h[01] ' state/job.log"
+	rm pace
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ]
+	[ "$(counts "$(last dies.out checkpoint)")" = "4 600" ]
+}
