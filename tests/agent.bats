@@ -129,7 +129,7 @@ each_row() {
 	queue
 	start ps0 ps-server -s ps0.sock --id ps0 --dense 4
 	ready ps0.sock
-	run -78 agent --id w0 --shards shardd.sock --lead ps0.sock -- sleep 3 # it has spoken by then
+	run -78 agent --id w0 --shards shardd.sock --lead ps0.sock -- true
 	[[ $output == *"ps0.sock: keeps parameters itself"* ]]
 }
 
