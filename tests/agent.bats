@@ -522,6 +522,26 @@ bad() {
 	grep -q 'the lead went away, and the trainer.s parameters' w0.err
 }
 
+@test "the lead goes when the job is finished: a trainer that still writes its result is left to it" {
+	queue
+	lead
+	trainer
+	sed 's/.*state=end.*/*state=end*) : >told; while [ ! -e go ]; do sleep 0.05; done; : >result; exit 0 ;;/' \
+		trainer.sh >writes.sh
+	agent_of w0 -- sh writes.sh
+	finished
+	wait_for '[ -e told ]'
+	sockets() { ls -l "/proc/$AGENT_w0/fd" 2>/dev/null | grep -c socket; }
+	local before
+	before=$(sockets) || true
+	kill -9 "$LEAD"
+	ended "$LEAD" || true
+	wait_for '[ "$(sockets)" -lt "$before" ]' # it has noticed
+	: >go
+	ends "$AGENT_w0" 0
+	[ -e result ]
+}
+
 # ---- the example ----
 
 @test "the example in sh and awk: logistic regression, as one program by itself would; killed, it goes on from its save" {

@@ -185,6 +185,34 @@ for row in paceline.Range(5, $length, $seed).rows: print(row - 5)" >got
 	grep -q '^w0 -> saved$' said
 }
 
+@test "a checkpoint that the agent can't read is given up, and training goes on" {
+	run -0 python3 - <<-'END'
+		import os, paceline
+		(a, b), (c, d) = os.pipe(), os.pipe()
+		os.environ.update(PACELINE_IN=str(a), PACELINE_OUT=str(d))
+		os.write(b, b"save path=. iteration=1\nok state=wait\n")
+		os.write(b, b"err code=no-file\tx: can't be found\n")
+		os.write(b, b"batch iteration=1 size=1\nrange begin=4 length=1\nok\n")
+		os.write(b, b"ok iteration=2\nok state=end\n")
+		print([b.rows for b in paceline.batches(save=lambda d: open("x", "w").name)], flush=True)
+	END
+	[[ $output == *"the checkpoint is given up: the agent says: err code=no-file: x: can't be found"*"[[4]]" ]]
+}
+
+@test "torch: a state with more than tensors in it is loaded, also where torch.load() is strict" {
+	need torch
+	run -0 $python - <<-'END'
+		import fractions, torch, paceline
+		load = torch.load
+		torch.load = lambda *a, **k: load(*a, **{"weights_only": True, **k})
+		state = {"best": fractions.Fraction(1, 3)}
+		path = paceline._State({"best": state}).save(".")
+		state["best"] = None
+		paceline._State({"best": state}).load(path)
+		assert state["best"] == fractions.Fraction(1, 3)
+	END
+}
+
 @test "state: objects with state_dict(), at once and in the background" {
 	cat >state.py <<-'END'
 		import sys, paceline
@@ -390,6 +418,11 @@ gradients() {
 			$python gradients.py three $float
 		$python same.py one three $near
 	done
+	# Few digits: sums and the number of rows have more.
+	rehearse --samples 1032 --size $all -- $python gradients.py one bfloat16
+	rehearse --samples 1032 --size 1,0/4,3/4,4/250,250/0,1/6,1/8,0/499,1 --ranks 2 -- \
+		$python gradients.py two bfloat16
+	$python same.py one two 0.1
 	# In parts, whose gradients are summed: the ranks meet once a batch.
 	rehearse --samples 1032 --size 1,0/4,3/4,4/250,250/0,1/6,1/8,0/499,1 --ranks 2 --accum 2 -- \
 		$python gradients.py parts float64
