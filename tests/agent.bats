@@ -556,13 +556,13 @@ bad() {
 	lead
 	agent_of w0 -- "$PACELINE_ROOT/scripts/examples/trainer.sh" d.csv model
 	wait_for '[ "$(ask lead.sock stat | field iteration)" -gt 3 ]'
-	run cut c1
+	run cut c%201 # a name with a space
 	[[ $output == ok* ]] || { echo "$output"; cat w0.err; return 1; }
 	kill -9 "$AGENT_w0" "$LEAD"
 	wait "$AGENT_w0" "$LEAD" || true
-	ask shardd.sock "load file=$T/c1/shards" >/dev/null
-	lead --incarnation 2 --restore c1
-	agent_of w0 --resume c1 -- "$PACELINE_ROOT/scripts/examples/trainer.sh" d.csv model
+	ask shardd.sock "load file=$T/c%201/shards" >/dev/null
+	lead --incarnation 2 --restore "c 1"
+	agent_of w0 --resume "c 1" -- "$PACELINE_ROOT/scripts/examples/trainer.sh" d.csv model
 	finished
 	ends "$AGENT_w0" 0
 	# Rows that came back came in another order: close, and not to the digit.
