@@ -418,15 +418,35 @@ gradients() {
 			$python gradients.py three $float
 		$python same.py one three $near
 	done
-	# Few digits: sums and the number of rows have more.
-	rehearse --samples 1032 --size $all -- $python gradients.py one bfloat16
-	rehearse --samples 1032 --size 1,0/4,3/4,4/250,250/0,1/6,1/8,0/499,1 --ranks 2 -- \
-		$python gradients.py two bfloat16
-	$python same.py one two 0.1
 	# In parts, whose gradients are summed: the ranks meet once a batch.
 	rehearse --samples 1032 --size 1,0/4,3/4,4/250,250/0,1/6,1/8,0/499,1 --ranks 2 --accum 2 -- \
 		$python gradients.py parts float64
 	$python same.py one parts 1e-13
+}
+
+@test "torch: gradients of few digits are summed as float" {
+	need torch
+	run -0 $python - <<-'END'
+		import torch, torch.distributed as dist, paceline
+		def all_reduce(tensor, **_):
+		    assert tensor.dtype in (torch.int64, torch.float32), tensor.dtype
+		    class Work:
+		        def get_future(self):
+		            future = torch.futures.Future()
+		            future.set_result([tensor])
+		            return future
+		    return Work()
+		dist.all_reduce = all_reduce
+		class Bucket:
+		    def __init__(self, type): self.tensor = torch.tensor([1.0, 200.0], dtype=type)
+		    def buffer(self): return self.tensor
+		    def index(self): return 0
+		    def is_last(self): return False
+		paceline._current = paceline.Batch(paceline.Batches(), 0, [], 1031)
+		for type in torch.float16, torch.bfloat16, torch.float32:
+		    mean = paceline._weigh(paceline._Hook(None), Bucket(type)).wait()
+		    assert mean.dtype == type and mean.tolist() == [1.0, 200.0], mean
+	END
 }
 
 points() { # ROWS
