@@ -259,7 +259,7 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 	wait_for 'came_to 60'
 	kill -STOP $(trainer_of w0)
 	wait_for 'grep -q "^repeated " run/state/job.log'
-	wait_for 'came_to 90'
+	wait_for 'has_trainer w0 && has_trainer w1 && came_to 90'
 	kill -STOP "$(pid_of w1)"
 	wait_for '[ "$(grep -c "^repeated " run/state/job.log)" -ge 2 ]'
 	rm pace
