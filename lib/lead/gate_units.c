@@ -39,6 +39,8 @@ static int try_close(struct gate *g)
 
 	if (g->held.count == 0)
 		return 0;
+	if (g->backup && g->options.foreign && bsp(g))
+		begins_count(g, &ready, &needed);
 	needed = needed > g->backup ? needed - g->backup : 1;
 	g->unit = !bsp(g) || (ready > 0 && ready >= needed);
 	if (!g->unit && !g->late)
