@@ -109,7 +109,7 @@ static struct barrier look(const struct gate *g)
 			continue;
 		}
 		b.begun++;
-		b.complete &= w->begin_token != 0;
+		b.complete &= w->begin_token && (!bsp(g) || w->batch.iteration == g->open);
 		b.samples += w->batch.count;
 		b.members += w->batch.count > 0 || w->batch.with_none;
 	}
@@ -259,13 +259,21 @@ static struct worker *beginner(struct gate *g, const struct gate_who *who)
 	return NULL;
 }
 
+/* It has pushed, and says at once what comes next: that waits for the others' pushes. */
+static int is_early(const struct gate *g, const struct worker *w, const struct gate_batch *batch)
+{
+	return bsp(g) && batch->iteration == g->open + 1 && w->held &&
+	       w->held->iteration == g->open;
+}
+
 void gate_take_part(struct gate *g, const struct gate_who *who, const struct gate_batch *batch)
 {
 	struct worker *w = beginner(g, who);
 
 	if (!w)
 		return;
-	if (bsp(g) && batch->iteration > g->open) {
+	int early = is_early(g, w, batch);
+	if (bsp(g) && batch->iteration > g->open && !early) {
 		effect_err(g, who->token, "bad-request", "iteration %llu is open",
 			   (unsigned long long)g->open);
 		return;
@@ -273,6 +281,10 @@ void gate_take_part(struct gate *g, const struct gate_who *who, const struct gat
 	begins_again(g, w);
 	w->begin_token = who->token;
 	w->connection = who->connection;
+	if (early) {
+		w->batch = *batch;
+		return;
+	}
 	if (bsp(g) && (batch->iteration < g->open || g->begun)) {
 		begins_again(g, w); /* the answer to what it said before is on its way */
 		return;
