@@ -337,6 +337,15 @@ void begins_out(struct gate *g, struct worker *w, const char *why)
 		snprintf(g->lost, sizeof g->lost, "%s", w->id);
 }
 
+/* A push of it is in the model now. It may have gone meanwhile, and what it trained with it. */
+void begins_trained(struct gate *g, const struct worker *w, uint64_t generation)
+{
+	int gone = w->state == WORKER_OUT || w->generation != generation;
+
+	if (w->begins >= generation && gone && !g->finished && !g->lost[0])
+		snprintf(g->lost, sizeof g->lost, "%s", w->id);
+}
+
 /* Who was not told of it yet need not be any more. */
 void begins_cut_over(struct gate *g)
 {

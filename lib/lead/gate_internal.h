@@ -222,6 +222,7 @@ int begins_may_enter(const struct gate *g); /* BSP: the barrier is not passed */
 void begins_cut_over(struct gate *g);
 void begins_again(struct gate *g, struct worker *w); /* answers what it said, if that waits */
 void begins_out(struct gate *g, struct worker *w, const char *why);
+void begins_trained(struct gate *g, const struct worker *w, uint64_t generation);
 /* The answer just made is w's. */
 void begins_tell(struct gate *g, struct worker *w);
 

@@ -355,6 +355,8 @@ void units_finish(struct gate *g, struct push *p)
 		w->pushes++;
 		w->samples += p->count;
 	}
+	if (!p->late && p->count)
+		begins_trained(g, w, p->generation);
 	if (!p->late && w->generation == p->generation)
 		w->clock++;
 	if (g->options.sync == GATE_SSP && w->state == WORKER_ACTIVE &&

@@ -378,6 +378,36 @@ static void who_goes_while_shardd_saves_is_in_no_cut(void **state)
 	assert_non_null(strstr(text, "4 err cut: w1 went with"));
 }
 
+/* Its push is on its way to shardd, and is settled when it has gone. */
+static void what_is_settled_when_a_member_has_gone_is_in_no_cut(void **state)
+{
+	(void)state;
+	open_gate(GATE_BSP);
+	enter("w0", 1, 2);
+	enter("w1", 1, 2);
+	begin("w0", 1, 0, 10);
+	begin("w1", 1, 0, 30);
+	push("w0", 1, 1, 0, 10);
+	push("w1", 1, 1, 0, 30);
+	closed("w1");
+	collect();
+	enter("w1", 2, 2);
+	collect();
+	text[0] = '\0';
+	token = 0;
+	begin("w0", 1, 1, 10);
+	begin("w1", 2, 1, 30);
+	collect();
+	push("w0", 1, 2, 1, 10);
+	push("w1", 2, 2, 1, 30);
+	collect();
+	text[0] = '\0';
+	token = 0;
+	gate_cut(gate, ++token);
+	expect("1 err cut: w1 went with parameters that nobody has saved: go back to a "
+	       "checkpoint\n");
+}
+
 static void a_cut_is_of_all(void **state)
 {
 	(void)state;
@@ -751,6 +781,7 @@ int main(void)
 		TEST(a_cut_comes_to_those_who_wait),
 		TEST(what_has_gone_with_a_member_is_in_no_cut),
 		TEST(who_goes_while_shardd_saves_is_in_no_cut),
+		TEST(what_is_settled_when_a_member_has_gone_is_in_no_cut),
 		TEST(a_cut_is_of_all),
 		TEST(a_cut_does_not_wait_for_who_is_not_here),
 		TEST(a_second_life_has_not_what_the_first_one_trained),
