@@ -40,6 +40,14 @@ class Error(RuntimeError):
     """What Paceline has to complain about."""
 
 
+class _Refused(Error):
+    """The agent answered err: it did not take the word."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
 class AgentGone(Error):
     """The agent ended: nothing that this process trains now will count."""
 
@@ -229,8 +237,13 @@ class Batch:
             raise Error("iteration %d: said twice that the batch is done" % self.iteration)
         if loss is not None:
             self.loss = loss
+        return self._end(asks=False)
+
+    def _end(self, asks: bool) -> bool:
+        """asks: the next one is asked for right behind this."""
         source, self._source = self._source, None
-        self.applied = source._step(self)
+        assert source is not None
+        self.applied = source._step(self, asks)
         return self.applied
 
     def _mean_loss(self) -> Optional[float]:
@@ -266,7 +279,7 @@ class Batches:
     def __next__(self) -> Batch:
         global _current
         if self.batch is not None and self.batch._source is not None:
-            self.batch.done()
+            self.batch._end(asks=True)
         self.batch = _current = None
         batch = self._next()
         if batch is None:
@@ -277,7 +290,7 @@ class Batches:
     def _next(self) -> Optional[Batch]:
         raise NotImplementedError
 
-    def _step(self, batch: Batch) -> bool:
+    def _step(self, batch: Batch, asks: bool) -> bool:
         raise NotImplementedError
 
 
@@ -307,9 +320,12 @@ class _LocalBatches(Batches):
             batch._given = time.perf_counter()
         return batch
 
-    def _step(self, batch: Batch) -> bool:
+    def _step(self, batch: Batch, asks: bool) -> bool:
         batch._mean_loss()
         return True
+
+
+_Answer = Tuple[Dict[str, str], List[Tuple[str, Dict[str, str]]]]
 
 
 class _AgentBatches(Batches):
@@ -329,6 +345,7 @@ class _AgentBatches(Batches):
         self._background = background
         self._writing: Optional[_Writing] = None
         self._ended = False
+        self._answer: Optional[_Answer] = None  # to a word that was said ahead
 
     # -- the conversation --
 
@@ -348,24 +365,32 @@ class _AgentBatches(Batches):
                 raise AgentGone("the agent has ended")
             self._unread += more
 
-    def _ask(self, word: bytes) -> Tuple[Dict[str, str], List[Tuple[str, Dict[str, str]]]]:
-        """Says a word: the closing ok, and what stood before it."""
+    def _say(self, words: bytes) -> None:
         if os.getpid() != self._process:
             raise Error("this process was forked from the trainer: only the trainer may ask for batches")
         try:
-            os.write(self._out, word)
+            os.write(self._out, words)
         except OSError as error:
             raise AgentGone("can't speak to the agent: %s" % error) from error
+
+    def _hear(self) -> _Answer:
+        """The closing ok of an answer, and what stood before it."""
         before: List[Tuple[str, Dict[str, str]]] = []
         while True:
             line = self._line()
             kind, values = _parse(line)
             if kind == "ok":
-                self._obey(before)
                 return values, before
             if kind == "err":
-                raise Error("the agent says: %s" % os.fsdecode(line).replace("\t", ": "))
+                raise _Refused(values.get("code", ""), "the agent says: %s" % os.fsdecode(line).replace("\t", ": "))
             before.append((kind, values))
+
+    def _ask(self, word: bytes) -> _Answer:
+        """Says a word, and does what the answer wants."""
+        self._say(word)
+        ok, before = self._hear()
+        self._obey(before)
+        return ok, before
 
     def _obey(self, records: List[Tuple[str, Dict[str, str]]]) -> None:
         for kind, values in records:
@@ -386,7 +411,11 @@ class _AgentBatches(Batches):
         while not self._ended:
             self._written(wait=False)
             asked = time.perf_counter()
-            ok, records = self._ask(self._word)
+            if self._answer is not None:
+                (ok, records), self._answer = self._answer, None
+                self._obey(records)
+            else:
+                ok, records = self._ask(self._word)
             state = ok.get("state")
             if state == "end":
                 self._written(wait=True)
@@ -419,7 +448,9 @@ class _AgentBatches(Batches):
         return Batch(self, int(values["iteration"]), ranges, int(values["size"]), int(values.get("accum") or 1),
                      float(values.get("weight") or 1), float(values.get("lr-scale") or 1))
 
-    def _step(self, batch: Batch) -> bool:
+    def _step(self, batch: Batch, asks: bool) -> bool:
+        """With asks the word for the next batch goes out with this one's: the two answers wake us
+        once."""
         fields: Dict[str, object] = {}
         loss = batch._mean_loss()
         if loss is not None:
@@ -429,7 +460,15 @@ class _AgentBatches(Batches):
             batch.waited += began.elapsed_time(over) / 1000
         elapsed = time.perf_counter() - batch._given - batch.waited
         fields["time"] = "%.6f" % max(elapsed, 1e-6)
-        ok, _ = self._ask(_record("step", **fields))
+        word = _record("step", **fields)
+        if asks:
+            self._written(wait=False)
+            self._say(word + self._word)
+            ok, before = self._hear()
+            self._answer = self._hear()
+            self._obey(before)  # says words, which are answered behind those two
+        else:
+            ok, _ = self._ask(word)
         if ok.get("dropped") == "1":
             self.dropped += 1
             return False
@@ -454,7 +493,12 @@ class _AgentBatches(Batches):
                 self._saved(wrote)
 
     def _saved(self, path: Optional[str]) -> None:
-        self._ask(_record("saved") if path is None else _record("saved", path=path))
+        try:
+            self._ask(_record("saved") if path is None else _record("saved", path=path))
+        except _Refused as refused:
+            if refused.code != "no-file":
+                raise
+            _say("the checkpoint is given up: %s" % refused)
 
     def _failed(self, error: BaseException) -> None:
         traceback.print_exception(type(error), error, error.__traceback__)
@@ -558,7 +602,8 @@ class _State:
         else:
             import torch
 
-            state = torch.load(path, map_location="cpu")
+            # What a state_dict() holds beside tensors is the script's own business, and its own file.
+            state = torch.load(path, map_location="cpu", weights_only=False)
         for name, thing in self._objects.items():
             if name not in state:
                 raise Error("%s: has no state of %s" % (path, name))
@@ -739,8 +784,9 @@ def _weigh(hook, bucket):  # without types: torch compares them with its own
         count = torch.tensor([batch.size], dtype=torch.int64, device=tensor.device)
         hook.total = dist.all_reduce(count, group=hook.group, async_op=True).get_future()
         hook.wait = None
-    # Sums of halves would overflow.
-    sums = tensor.float() if tensor.dtype == torch.float16 else tensor
+    # Sums of halves would overflow, and bfloat16 has too few digits for a number of rows.
+    is_half = tensor.dtype in (torch.float16, torch.bfloat16)
+    sums = tensor.float() if is_half else tensor
     if batch.size == 0:
         sums.zero_()  # also where the mean over no rows is no number
     else:
