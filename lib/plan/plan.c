@@ -73,7 +73,7 @@ static int set_role(struct plan_answer *a, enum plan_role role, struct plan_role
 /* A role of which only the memory would be another one stays as it is, unless it has too much for
  * the limits. Whether anything changes. */
 static int set_roles(struct plan_answer *a, const struct plan_limits *l,
-		     const struct plan_role_size to[PLAN_ROLES])
+		     const struct plan_role_size *to)
 {
 	int changes = 0;
 	for (int i = 0; i < PLAN_ROLES; i++)
