@@ -230,9 +230,9 @@ stat_of() { ask "$T/s.sock" stat | field "$1"; }
 }
 
 @test "a lease is renewed while a command runs" {
-	queue 20 --lease 1
+	queue 20 --lease 3
 	start w0 agent --id w0 --shards s.sock --each --jobs 2 -- sh -c \
-		'echo $SHARD >>ran; sleep 3'
+		'echo $SHARD >>ran; sleep 5'
 	ended "$PID"
 	[ "$status" -eq 0 ]
 	[ "$(sort ran)" = "$(seq 0 1)" ]

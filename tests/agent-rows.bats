@@ -117,13 +117,13 @@ stat_of() { ask "$T/s.sock" stat | field "$1"; }
 	wait_for "! kill -0 $(cat pid) 2>/dev/null"
 	ended "$PID"
 	[ "$status" -eq 0 ]
-	sort -n w1.out | cmp - d
+	sort -nu w1.out | cmp - d # a lease of its own may have lapsed on a busy machine, too
 }
 
 @test "leases are renewed while a command takes its time" {
 	seq 1000 >d
-	queue 1000 --lease 1
-	run -0 filter --rows d -- sh -c 'wc -l; sleep 3'
+	queue 1000 --lease 3
+	run -0 filter --rows d -- sh -c 'wc -l; sleep 5'
 	[ "$output" = 1000 ]
 }
 

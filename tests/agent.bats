@@ -80,7 +80,7 @@ counter() {
 			*state=end*) exit 0 ;;
 			*state=wait*) continue ;;
 			esac
-			[ ! -e $PACELINE_ID.slow ] || sleep 0.02
+			[ ! -e $PACELINE_ID.slow ] || sleep 0.2
 			cat $PACELINE_ID.rows >>$model
 			say step loss=0.5
 			due
@@ -193,6 +193,7 @@ cut() { ask lead.sock "cut path=$T/$1"; }
 	touch w0.slow w1.slow
 	agent_of w0 -- sh counter.sh
 	agent_of w1 -- sh counter.sh
+	wait_for '[ "$(ask lead.sock members | grep -c state=active)" = 2 ]'
 	wait_for '[[ $(ask shardd.sock stat) == *" samples-done="[1-9][0-9]* ]]'
 	run cut c1
 	[[ $output == "ok path=$T/c1 iteration="[0-9]*" incarnation=1 stall="* ]]
@@ -313,6 +314,7 @@ cut() { ask lead.sock "cut path=$T/$1"; }
 		touch w0.slow w1.slow
 		agent_of w0 -- sh counter.sh
 		agent_of w1 --batch 5 -- sh counter.sh
+		wait_for '[ "$(ask lead.sock members | grep -c state=active)" = 2 ]'
 		wait_for '[ "$(ask lead.sock stat | field iteration)" -gt 2 ]'
 		run cut c1
 		[[ $output == ok* ]] || { echo "$output"; return 1; }
@@ -330,6 +332,37 @@ cut() { ask lead.sock "cut path=$T/$1"; }
 	done
 }
 
+@test "ASP: who waits for rows gets those that come back, and its step is answered" {
+	queue -m 1
+	lead --sync asp
+	trainer
+	sed 's/^say step.*/until [ -e go ]; do sleep 0.05; done; &/' trainer.sh >held.sh
+	agent_of w0 --batch 30 --ahead 8 -- sh held.sh
+	wait_for '[ -s w0.rows ] && [[ $(ask shardd.sock stat) == *" todo=0 "* ]]'
+	agent_of w1 -- sh trainer.sh
+	wait_for 'grep -q state=wait w1.heard'
+	kill "$AGENT_w0"
+	touch go
+	ends "$AGENT_w0" 0
+	finished
+	ends "$AGENT_w1" 0
+	each_row w0.rows w1.rows 1
+}
+
+@test "a lead that lives and does not move: agent ends with 75" {
+	queue
+	lead
+	trainer
+	sed 's/^say step.*/until [ -e go ]; do sleep 0.05; done; &/' trainer.sh >held.sh
+	agent_of w0 --answer 2 -- sh held.sh
+	wait_for '[ -s w0.rows ]'
+	kill -STOP "$LEAD"
+	touch go
+	ends "$AGENT_w0" 75
+	grep -q 'lead.sock: no answer within 2 s' w0.err
+	kill -CONT "$LEAD"
+}
+
 @test "what can't be saved: the checkpoint is given up by name, training goes on" {
 	queue --epochs 3
 	lead
@@ -338,6 +371,7 @@ cut() { ask lead.sock "cut path=$T/$1"; }
 	sed 's/saved path=model/saved path=nothing/' counter.sh >nothing.sh
 	agent_of w0 -- sh counter.sh
 	agent_of w1 -- sh nothing.sh
+	wait_for '[ "$(ask lead.sock members | grep -c state=active)" = 2 ]'
 	wait_for '[ "$(ask lead.sock stat | field iteration)" -gt 1 ]'
 	run cut c1
 	[[ $output == "err code=cut"*"w1: "*"c1/w1/nothing: can't be found"* ]] || { echo "$output"; return 1; }
@@ -357,7 +391,7 @@ cut() { ask lead.sock "cut path=$T/$1"; }
 	sed 's/saved path=model/saved/' counter.sh >nothing.sh
 	agent_of w0 -- sh counter.sh
 	agent_of w1 -- sh nothing.sh
-	wait_for '[ "$(ask lead.sock stat | field iteration)" -gt 1 ]'
+	wait_for '[ -s w0.model ] && [ -s w1.model ]' # both have trained
 	cut c1 | grep '^ok'
 	grep -q '^saved worker=w1$' c1/MANIFEST
 	[[ $(ckpt show c1) == "checkpoint kind=foreign job=count "* ]]
@@ -572,6 +606,7 @@ bad() {
 	sed "s|cp \$model \"\$dir.model\"|cp \$model '$T/else where'|; s|path=model|path=$T/else%20where|" counter.sh >elsewhere.sh
 	agent_of w0 -- sh tree.sh
 	agent_of w1 -- sh elsewhere.sh
+	wait_for '[ "$(ask lead.sock members | grep -c state=active)" = 2 ]'
 	wait_for '[ "$(ask lead.sock stat | field iteration)" -gt 1 ]'
 	run cut c1
 	[[ $output == ok* ]] || { echo "$output"; cat c1/MANIFEST; return 1; }

@@ -111,6 +111,7 @@ each_once() {
 		at=$(stat_of lead.sock iteration)
 		wait_for '[ "$(stat_of lead.sock iteration)" -ge $((at + 2)) ]'
 		kill -9 "${REPLICA[n]}"
+		ended "${REPLICA[n]}"
 		replica $n
 		wait_for '[ "$(stat_of lead.sock replicas)" = r0,r1,r2 ]'
 	done

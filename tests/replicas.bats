@@ -121,6 +121,7 @@ each_once() {
 	[ "$status" -eq 75 ]
 	grep -q "another lead orders it" lead.err
 	kill -9 "$REPLICA"
+	ended "$REPLICA" # and with it its lock
 	start r0 ps-server -s "$T/r0.sock" --id r0 --replica 0/1 --layout layout
 	wait_for 'grep -q "no replica is at iteration 0: r0 is empty" other.err ||
 		grep -q "no replica has parameters" other.err'
@@ -139,6 +140,7 @@ each_once() {
 		at=$(stat_of lead.sock iteration)
 		wait_for '[ "$(stat_of lead.sock iteration)" -gt $at ]'
 		kill -9 $LEAD
+		ended "$LEAD" # and with it its lock
 		lead
 		wait_for '[ "$(stat_of lead.sock term)" = $((n + 1)) ]'
 	done
@@ -447,6 +449,7 @@ work_at() {
 	wait_for '[ "$(stat_of a/lead.sock members)" = 3 ]'
 	wait_for '[ "$(stat_of a/lead.sock iteration)" -ge 3 ]'
 	kill -9 $R1
+	ended "$R1"
 	wait_for '[ "$(stat_of a/lead.sock replicas)" = r0 ]'
 	replica_of b 1
 	wait_for '[ "$(stat_of a/lead.sock replicas)" = r0,r1 ]'
@@ -457,10 +460,12 @@ work_at() {
 	wait_for '[ "$(stat_of a/lead.sock replicas)" = r0,r1 ]'
 	wait_for '[ "$(stat_of a/lead.sock members)" = 3 ]'
 	kill -9 $LEAD
+	ended "$LEAD" # and with it its lock
 	lead_of_two
 	wait_for '[ "$(stat_of a/lead.sock replicas)" = r0,r1 ]'
 	ask a/lead.sock "cut path=$T/early" | grep -q '^ok path='
 	kill -9 $R0
+	ended "$R0"
 	wait_for '[ "$(stat_of a/lead.sock replicas)" = r1 ]'
 	replica_of a 0 # its workers wait for it, with rows in their hands
 	rm drag
