@@ -332,6 +332,37 @@ cut() { ask lead.sock "cut path=$T/$1"; }
 	done
 }
 
+@test "ASP: who waits for rows gets those that come back, and its step is answered" {
+	queue -m 1
+	lead --sync asp
+	trainer
+	sed 's/^say step.*/until [ -e go ]; do sleep 0.05; done; &/' trainer.sh >held.sh
+	agent_of w0 --batch 30 --ahead 8 -- sh held.sh
+	wait_for '[ -s w0.rows ] && [[ $(ask shardd.sock stat) == *" todo=0 "* ]]'
+	agent_of w1 -- sh trainer.sh
+	wait_for 'grep -q state=wait w1.heard'
+	kill "$AGENT_w0"
+	touch go
+	ends "$AGENT_w0" 0
+	finished
+	ends "$AGENT_w1" 0
+	each_row w0.rows w1.rows 1
+}
+
+@test "a lead that lives and does not move: agent ends with 75" {
+	queue
+	lead
+	trainer
+	sed 's/^say step.*/until [ -e go ]; do sleep 0.05; done; &/' trainer.sh >held.sh
+	agent_of w0 --answer 2 -- sh held.sh
+	wait_for '[ -s w0.rows ]'
+	kill -STOP "$LEAD"
+	touch go
+	ends "$AGENT_w0" 75
+	grep -q 'lead.sock: no answer within 2 s' w0.err
+	kill -CONT "$LEAD"
+}
+
 @test "what can't be saved: the checkpoint is given up by name, training goes on" {
 	queue --epochs 3
 	lead
@@ -522,6 +553,26 @@ bad() {
 	grep -q 'the lead went away, and the trainer.s parameters' w0.err
 }
 
+@test "the lead goes when the job is finished: a trainer that still writes its result is left to it" {
+	queue
+	lead
+	trainer
+	sed 's/.*state=end.*/*state=end*) : >told; while [ ! -e go ]; do sleep 0.05; done; : >result; exit 0 ;;/' \
+		trainer.sh >writes.sh
+	agent_of w0 -- sh writes.sh
+	finished
+	wait_for '[ -e told ]'
+	sockets() { ls -l "/proc/$AGENT_w0/fd" 2>/dev/null | grep -c socket; }
+	local before
+	before=$(sockets) || true
+	kill -9 "$LEAD"
+	ended "$LEAD" || true
+	wait_for '[ "$(sockets)" -lt "$before" ]' # it has noticed
+	: >go
+	ends "$AGENT_w0" 0
+	[ -e result ]
+}
+
 # ---- the example ----
 
 @test "the example in sh and awk: logistic regression, as one program by itself would; killed, it goes on from its save" {
@@ -536,13 +587,13 @@ bad() {
 	lead
 	agent_of w0 -- "$PACELINE_ROOT/scripts/examples/trainer.sh" d.csv model
 	wait_for '[ "$(ask lead.sock stat | field iteration)" -gt 3 ]'
-	run cut c1
+	run cut c%201 # a name with a space
 	[[ $output == ok* ]] || { echo "$output"; cat w0.err; return 1; }
 	kill -9 "$AGENT_w0" "$LEAD"
 	wait "$AGENT_w0" "$LEAD" || true
-	ask shardd.sock "load file=$T/c1/shards" >/dev/null
-	lead --incarnation 2 --restore c1
-	agent_of w0 --resume c1 -- "$PACELINE_ROOT/scripts/examples/trainer.sh" d.csv model
+	ask shardd.sock "load file=$T/c%201/shards" >/dev/null
+	lead --incarnation 2 --restore "c 1"
+	agent_of w0 --resume "c 1" -- "$PACELINE_ROOT/scripts/examples/trainer.sh" d.csv model
 	finished
 	ends "$AGENT_w0" 0
 	# Rows that came back came in another order: close, and not to the digit.

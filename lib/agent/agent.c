@@ -141,7 +141,7 @@ static void poll_set(struct pollfd *p, int fd, int wanted, short events)
 /* When something is to be done though nothing comes; INFINITY: never. */
 static double next_deadline(const struct agent *a)
 {
-	double at = INFINITY;
+	double at = agent_answer_due(a);
 	if (a->word == WORD_NEXT)
 		at = a->word_at + HELD_SECONDS;
 	if (a->stop_at > 0)
@@ -290,6 +290,9 @@ static int live(struct agent *a, struct error *err)
 	while (result == WORK_OK) {
 		if (stop_now(a))
 			return WORK_STOP;
+		if (clock_mono() >= agent_answer_due(a))
+			return error_set(err, ERROR_TEMPFAIL, a->options.lead,
+					 "no answer within %g s", a->options.answer_seconds);
 		wait_event(a, p);
 		result = events(a, p, err);
 		if (result == WORK_OK && a->word == WORD_NEXT &&

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 
+#include <math.h>
 #include <string.h>
 
 #define DOOR_SECONDS 1.0 /* shardd may hold back an answer for so long when there is nothing */
@@ -116,8 +117,19 @@ int agent_ask(struct agent *a, struct record_out *o, struct asked what, const vo
 {
 	if (a->asked_count == CONVERSATION_OPEN_MAX)
 		return error_set(err, ERROR_SOFTWARE, a->options.lead, "too many requests at a time");
+	what.at = clock_mono();
 	a->asked[(a->asked_first + a->asked_count++) % CONVERSATION_OPEN_MAX] = what;
 	return conversation_ask(&a->lead, o, payload, bytes, err);
+}
+
+double agent_answer_due(const struct agent *a)
+{
+	for (size_t i = 0; i < a->asked_count; i++) {
+		const struct asked *what = &a->asked[(a->asked_first + i) % CONVERSATION_OPEN_MAX];
+		if (what->kind == ASK_PUSH || what->kind == ASK_SAVED)
+			return what->at + a->options.answer_seconds;
+	}
+	return INFINITY;
 }
 
 static struct asked answered(struct agent *a)
@@ -378,6 +390,11 @@ int agent_hear_lead(struct agent *a, struct error *err)
 		int result = conversation_receive(&a->lead, PATIENT, NULL, err);
 		if (result == WORK_OK)
 			result = hear(a, err);
+		if (result != WORK_OK && a->phase == PHASE_ENDED) {
+			/* A lead whose job is finished may go; the trainer writes its result. */
+			conversation_close(&a->lead);
+			return WORK_OK;
+		}
 		if (result != WORK_OK)
 			return result;
 	} while (call_buffered(a->lead.call));
@@ -398,7 +415,8 @@ static int begin(struct agent *a, struct error *err)
 		if (a->cut.rows > 0 && a->dry == WORK_WAIT)
 			a->dry = 0;
 	}
-	if (a->bsp || a->cut.rows == 0)
+	/* Without a barrier one that is open, as there was nothing, is answered with this one. */
+	if (a->bsp || a->cut.rows == 0 || a->phase == PHASE_BEGINNING)
 		return ask_begin(a, err);
 	a->weight = 1;
 	a->phase = PHASE_READY;

@@ -31,6 +31,7 @@ enum ask { ASK_JOIN, ASK_BEGIN, ASK_PUSH, ASK_END, ASK_SAVED };
 struct asked {
 	enum ask kind;
 	uint64_t count; /* of BEGIN: samples */
+	double at;
 };
 
 /* A checkpoint that the trainer is to write, or has. */
@@ -43,7 +44,7 @@ struct save {
 	char *dir;          /* in it, the trainer's */
 	char *files;        /* lines for the lead; kept until there are others */
 	struct saved_files *reading; /* what was saved, while that is being read; NULL: nothing is */
-	uint64_t reading_iteration;
+	int reading_is_old;          /* another checkpoint has become due since */
 };
 
 /* What is about to come, so that it is looked for a moment before the agent sleeps. */
@@ -120,6 +121,9 @@ int agent_begin_early(struct agent *a, struct error *err);
 /* A request that is complete but for its end; its payload stays where it lies. */
 int agent_ask(struct agent *a, struct record_out *o, struct asked what, const void *payload,
 	      size_t bytes, struct error *err);
+/* When the lead has to have answered what it can answer; INFINITY: nothing is asked. To begin, to join
+ * and to end, it may be others, or people, that are waited for. */
+double agent_answer_due(const struct agent *a);
 uint64_t agent_batch_size(const struct agent *a);
 /* What was put off until nobody waits for it. */
 int agent_catch_up(struct agent *a, struct error *err);

@@ -39,6 +39,8 @@ static int try_close(struct gate *g)
 
 	if (g->held.count == 0)
 		return 0;
+	if (g->backup && g->options.foreign && bsp(g))
+		begins_count(g, &ready, &needed);
 	needed = needed > g->backup ? needed - g->backup : 1;
 	g->unit = !bsp(g) || (ready > 0 && ready >= needed);
 	if (!g->unit && !g->late)
@@ -353,6 +355,8 @@ void units_finish(struct gate *g, struct push *p)
 		w->pushes++;
 		w->samples += p->count;
 	}
+	if (!p->late && p->count)
+		begins_trained(g, w, p->generation);
 	if (!p->late && w->generation == p->generation)
 		w->clock++;
 	if (g->options.sync == GATE_SSP && w->state == WORKER_ACTIVE &&

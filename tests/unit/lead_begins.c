@@ -378,6 +378,36 @@ static void who_goes_while_shardd_saves_is_in_no_cut(void **state)
 	assert_non_null(strstr(text, "4 err cut: w1 went with"));
 }
 
+/* Its push is on its way to shardd, and is settled when it has gone. */
+static void what_is_settled_when_a_member_has_gone_is_in_no_cut(void **state)
+{
+	(void)state;
+	open_gate(GATE_BSP);
+	enter("w0", 1, 2);
+	enter("w1", 1, 2);
+	begin("w0", 1, 0, 10);
+	begin("w1", 1, 0, 30);
+	push("w0", 1, 1, 0, 10);
+	push("w1", 1, 1, 0, 30);
+	closed("w1");
+	collect();
+	enter("w1", 2, 2);
+	collect();
+	text[0] = '\0';
+	token = 0;
+	begin("w0", 1, 1, 10);
+	begin("w1", 2, 1, 30);
+	collect();
+	push("w0", 1, 2, 1, 10);
+	push("w1", 2, 2, 1, 30);
+	collect();
+	text[0] = '\0';
+	token = 0;
+	gate_cut(gate, ++token);
+	expect("1 err cut: w1 went with parameters that nobody has saved: go back to a "
+	       "checkpoint\n");
+}
+
 static void a_cut_is_of_all(void **state)
 {
 	(void)state;
@@ -388,6 +418,60 @@ static void a_cut_is_of_all(void **state)
 	enter("w1", 1, 2);
 	gate_cut(gate, ++token);
 	expect("3 ok iteration=5 members=2\nsave\n");
+}
+
+static void a_cut_does_not_wait_for_who_is_not_here(void **state)
+{
+	(void)state;
+	start((struct gate_options){.foreign = 1, .sync = GATE_BSP, .iteration = 5});
+	enter("w0", 1, 2);
+	begin("w0", 1, 5, 10);
+	gate_cut(gate, ++token);
+	expect("1 ok iteration=5 members=1\n3 err cut: 1 of 2 trainers are here\n");
+}
+
+/* Whoever trained under that name has the rows in parameters that are gone. */
+static void a_second_life_has_not_what_the_first_one_trained(void **state)
+{
+	(void)state;
+	two();
+	enter("w1", 2, 2);
+	gate_cut(gate, ++token);
+	collect();
+	assert_non_null(strstr(text, "2 err cut: w1 went with parameters that nobody has saved"));
+}
+
+static void a_wrong_number_of_ranks_goes_with_who_said_it(void **state)
+{
+	(void)state;
+	open_gate(GATE_BSP);
+	enter("w0", 1, 5);
+	begin("w0", 1, 0, 10);
+	closed("w0");
+	enter("w0", 2, 2);
+	enter("w1", 1, 2);
+	begin("w0", 2, 0, 10);
+	collect();
+	text[0] = '\0';
+	begin("w1", 1, 0, 10);
+	expect("5 ok iteration=0 members=2 samples=20\n6 ok iteration=0 members=2 samples=20\n");
+}
+
+/* With backup workers, too: else what has rows is always late. */
+static void an_empty_push_closes_no_iteration(void **state)
+{
+	(void)state;
+	start((struct gate_options){.foreign = 1, .sync = GATE_BSP, .backup = 1});
+	enter("w0", 1, 2);
+	enter("w1", 1, 2);
+	begin("w0", 1, 0, 0);
+	begin("w1", 1, 0, 10);
+	collect();
+	text[0] = '\0';
+	push("w0", 1, 1, 0, 0);
+	expect("");
+	push("w1", 1, 1, 0, 10);
+	expect("5 ok iteration=1 applied=1\n6 ok iteration=1 applied=1\n");
 }
 
 static void without_a_barrier_each_hears_of_a_cut_with_its_next_answer(void **state)
@@ -697,7 +781,12 @@ int main(void)
 		TEST(a_cut_comes_to_those_who_wait),
 		TEST(what_has_gone_with_a_member_is_in_no_cut),
 		TEST(who_goes_while_shardd_saves_is_in_no_cut),
+		TEST(what_is_settled_when_a_member_has_gone_is_in_no_cut),
 		TEST(a_cut_is_of_all),
+		TEST(a_cut_does_not_wait_for_who_is_not_here),
+		TEST(a_second_life_has_not_what_the_first_one_trained),
+		TEST(a_wrong_number_of_ranks_goes_with_who_said_it),
+		TEST(an_empty_push_closes_no_iteration),
 		TEST(without_a_barrier_each_hears_of_a_cut_with_its_next_answer),
 		TEST(an_idle_member_holds_up_nobody_under_ssp),
 		TEST(a_stranger_can_not_be_told),
