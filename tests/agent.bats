@@ -566,6 +566,26 @@ bad() {
 	not grep -q 'has to go back' w0.err
 }
 
+@test "the lead goes when the job is finished: a trainer that still writes its result is left to it" {
+	queue
+	lead
+	trainer
+	sed 's/.*state=end.*/*state=end*) : >told; while [ ! -e go ]; do sleep 0.05; done; : >result; exit 0 ;;/' \
+		trainer.sh >writes.sh
+	agent_of w0 -- sh writes.sh
+	finished
+	wait_for '[ -e told ]'
+	sockets() { ls -l "/proc/$AGENT_w0/fd" 2>/dev/null | grep -c socket; }
+	local before
+	before=$(sockets) || true
+	kill -9 "$LEAD"
+	ended "$LEAD" || true
+	wait_for '[ "$(sockets)" -lt "$before" ]' # it has noticed
+	: >go
+	ends "$AGENT_w0" 0
+	[ -e result ]
+}
+
 # ---- the example ----
 
 @test "the example in sh and awk: logistic regression, as one program by itself would; killed, it goes on from its save" {
@@ -580,13 +600,13 @@ bad() {
 	lead
 	agent_of w0 -- "$PACELINE_ROOT/scripts/examples/trainer.sh" d.csv model
 	wait_for '[ "$(ask lead.sock stat | field iteration)" -gt 3 ]'
-	run cut c1
+	run cut c%201 # a name with a space
 	[[ $output == ok* ]] || { echo "$output"; cat w0.err; return 1; }
 	kill -9 "$AGENT_w0" "$LEAD"
 	wait "$AGENT_w0" "$LEAD" || true
-	ask shardd.sock "load file=$T/c1/shards" >/dev/null
-	lead --incarnation 2 --restore c1
-	agent_of w0 --resume c1 -- "$PACELINE_ROOT/scripts/examples/trainer.sh" d.csv model
+	ask shardd.sock "load file=$T/c%201/shards" >/dev/null
+	lead --incarnation 2 --restore "c 1"
+	agent_of w0 --resume "c 1" -- "$PACELINE_ROOT/scripts/examples/trainer.sh" d.csv model
 	finished
 	ends "$AGENT_w0" 0
 	# Rows that came back came in another order: close, and not to the digit.

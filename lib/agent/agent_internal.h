@@ -44,7 +44,7 @@ struct save {
 	char *dir;          /* in it, the trainer's */
 	char *files;        /* lines for the lead; kept until there are others */
 	struct saved_files *reading; /* what was saved, while that is being read; NULL: nothing is */
-	uint64_t reading_iteration;
+	int reading_is_old;          /* another checkpoint has become due since */
 };
 
 /* What is about to come, so that it is looked for a moment before the agent sleeps. */

@@ -40,6 +40,14 @@ class Error(RuntimeError):
     """What Paceline has to complain about."""
 
 
+class _Refused(Error):
+    """The agent answered err: it did not take the word."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
 class AgentGone(Error):
     """The agent ended: nothing that this process trains now will count."""
 
@@ -387,7 +395,7 @@ class _AgentBatches(Batches):
             if kind == "ok":
                 return values, before
             if kind == "err":
-                raise Error("the agent says: %s" % os.fsdecode(line).replace("\t", ": "))
+                raise _Refused(values.get("code", ""), "the agent says: %s" % os.fsdecode(line).replace("\t", ": "))
             before.append((kind, values))
 
     def _ask(self, word: bytes) -> _Answer:
@@ -498,7 +506,12 @@ class _AgentBatches(Batches):
                 self._saved(wrote)
 
     def _saved(self, path: Optional[str]) -> None:
-        self._ask(_record("saved") if path is None else _record("saved", path=path))
+        try:
+            self._ask(_record("saved") if path is None else _record("saved", path=path))
+        except _Refused as refused:
+            if refused.code != "no-file":
+                raise
+            _say("the checkpoint is given up: %s" % refused)
 
     def _failed(self, error: BaseException) -> None:
         traceback.print_exception(type(error), error, error.__traceback__)
@@ -602,7 +615,8 @@ class _State:
         else:
             import torch
 
-            state = torch.load(path, map_location="cpu")
+            # What a state_dict() holds beside tensors is the script's own business, and its own file.
+            state = torch.load(path, map_location="cpu", weights_only=False)
         for name, thing in self._objects.items():
             if name not in state:
                 raise Error("%s: has no state of %s" % (path, name))
@@ -783,8 +797,9 @@ def _weigh(hook, bucket):  # without types: torch compares them with its own
         count = torch.tensor([batch.size], dtype=torch.int64, device=tensor.device)
         hook.total = dist.all_reduce(count, group=hook.group, async_op=True).get_future()
         hook.wait = None
-    # Sums of halves would overflow.
-    sums = tensor.float() if tensor.dtype == torch.float16 else tensor
+    # Sums of halves would overflow, and bfloat16 has too few digits for a number of rows.
+    is_half = tensor.dtype in (torch.float16, torch.bfloat16)
+    sums = tensor.float() if is_half else tensor
     if batch.size == 0:
         sums.zero_()  # also where the mean over no rows is no number
     else:
