@@ -450,7 +450,8 @@ bad() {
 }
 
 @test "a trainer that ends before its time, or closes its pipes" {
-	bad 65 'the trainer ended (exit status 0) before it was told state=end; 0 rows' 'exit 0'
+	bad 65 'asked for no batch: it has to say next and step .*is a filter, see --rows and --each' 'exit 0'
+	bad 65 'the trainer ended (exit status 0) before it was told state=end; 0 rows' 'say hello; exit 0'
 	bad 65 'the trainer ended (exit status 0) before it was told state=end; 10 rows' 'say next; exit 0'
 	bad 3 'the trainer ended: exit status 3' 'say next; say step; say next; exit 3'
 	bad 1 'the trainer ended: exit status 1' 'say next; printf ste >&4; exit 1'
@@ -551,6 +552,18 @@ bad() {
 	kill -9 "$LEAD"
 	ends "$AGENT_w0" 75
 	grep -q 'the lead went away, and the trainer.s parameters' w0.err
+	# When it is stopped itself, as at the end of a job, nobody has to go back.
+	rm has
+	lead
+	agent_of w0 -- sh -c '. ./words.sh; say next; : >has; sleep 1000'
+	wait_for '[ -e has ]'
+	kill -STOP "$AGENT_w0"
+	kill -9 "$LEAD"
+	kill "$AGENT_w0"
+	kill -CONT "$AGENT_w0"
+	ends "$AGENT_w0" 75
+	grep -q 'stopped; the lead has ended before' w0.err
+	not grep -q 'has to go back' w0.err
 }
 
 @test "the lead goes when the job is finished: a trainer that still writes its result is left to it" {

@@ -146,7 +146,8 @@ for row in paceline.Range(5, $length, $seed).rows: print(row - 5)" >got
 @test "a loss that is no number is said aloud, and not to the agent" {
 	counter
 	rehearse --samples 100 --size 50 --say -- python3 counter.py 1 'batch.loss = float("nan")' 2>said
-	grep -q 'paceline: the loss of iteration 1 is nan' said
+	grep -q 'paceline: the loss of iteration 0 is nan' said
+	not grep -q 'the loss of iteration 1' said # once
 	grep -Eq '^w0 -> step time=' said
 	not grep -q 'loss=' <(grep -- '-> step' said)
 }
@@ -256,6 +257,17 @@ if "PACELINE_RESUME" in os.environ: exec(open("no-resume.py").read())
 for batch in paceline.batches(save=lambda d: open(d + "/x", "w").close()): pass' 2>err || status=$?
 	[ "$status" = 65 ]
 	grep -q "this job goes on from $T/kept/00000002.0/w0, and batches() was given no resume=" err
+	# Under a job: a script that saves nothing can't end it; one with more rows is told.
+	run -78 env PACELINE_IN=0 PACELINE_OUT=1 PACELINE_SAMPLES=9 python3 -c 'import paceline; paceline.batches()' </dev/null
+	[[ $output == *"batches() was given no state= (or save= and resume=)"* ]]
+	run -0 env PACELINE_IN=0 PACELINE_OUT=1 PACELINE_SAMPLES=9 \
+		python3 -c 'import paceline; paceline.batches(state={}, samples=10)' </dev/null
+	[[ $output == *"the job has 9 rows, and this script has 10: the last 1 are not trained"* ]]
+	# A loss that stays nan is said once.
+	rehearse --samples 40 --size 10 -- python3 -c 'import paceline
+for batch in paceline.batches(): batch.loss = float("nan") if batch.iteration else 1.0' 2>err
+	grep -q 'the loss of iteration 1 is nan' err
+	not grep -q 'the loss of iteration 2' err
 	# The agent ends in the middle: no more than a message.
 	run -75 python3 - <<-'END'
 		import os, paceline

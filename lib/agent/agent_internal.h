@@ -93,6 +93,7 @@ struct agent {
 	struct exchange_push push;
 	int given;    /* the trainer has the batch, and has not said `step` */
 	int trained;  /* it was ever given one: no way back */
+	int spoke;    /* it has said a word */
 	struct error half; /* its last word was half of one; code 0: no */
 	int finished; /* it was told that there is no more */
 

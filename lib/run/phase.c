@@ -348,6 +348,11 @@ static void step_finishing(struct supervisor *s)
 	if (!s->progress.last.known)
 		sup_ask_last(s);
 	if (sup_off(s, sup_trainers(s)) && s->progress.last.known) {
+		if (!sup_lead(s) && s->progress.last.held[0])
+			sup_note(s, "held",
+				 "shards %s are held: their commands kept failing, and they are not done; "
+				 "`trainctl logs ID` of a worker says why",
+				 s->progress.last.held);
 		sup_enter(s, PHASE_STOPPING);
 		return;
 	}

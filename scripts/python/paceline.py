@@ -250,13 +250,19 @@ class Batch:
         if self.loss is None or self.size == 0:
             return None
         loss = float(self.loss)
+        global _loss_is_number
         if not math.isfinite(loss):
-            _say("the loss of iteration %d is %r" % (self.iteration, loss))
+            if _loss_is_number:
+                _say("the loss of iteration %d is %r; the job is told none until it is a number again" %
+                     (self.iteration, loss))
+            _loss_is_number = False
             return None
+        _loss_is_number = True
         return loss
 
 
 _current: Optional[Batch] = None  # the batch that ddp_hook() weighs by
+_loss_is_number = True  # a model that is lost has nothing but nan: said once
 
 
 def _say(text: str) -> None:
@@ -335,6 +341,13 @@ class _AgentBatches(Batches):
                  resume: Optional[Callable[[str], Any]], collective: bool, saves: bool,
                  samples: Optional[int], background: Optional["_State"]) -> None:
         super().__init__()
+        if saves and save is None and "PACELINE_SAMPLES" in os.environ:  # a job
+            raise Error("batches() was given no state= (or save= and resume=): a job ends with a checkpoint, "
+                        "and goes on from one. state={} says that there is nothing to save")
+        job = os.environ.get("PACELINE_SAMPLES", "")
+        if samples is not None and job.isdigit() and int(job) < samples:
+            _say("the job has %s rows, and this script has %d: the last %d are not trained (SAMPLES or DATA of "
+                 "the job)" % (job, samples, samples - int(job)))
         self._in, self._out = reads, writes
         self._unread = b""
         self._process = os.getpid()
