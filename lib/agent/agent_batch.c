@@ -164,6 +164,8 @@ static int say_begin(struct agent *a, uint64_t iteration, uint64_t count, struct
 	record_add_u64(&o, "count", count);
 	if (a->takes_empty)
 		record_add_u64(&o, "empty", 1);
+	if (iteration != a->iteration)
+		record_add_u64(&o, "ahead", 1);
 	return agent_ask(a, &o, (struct asked){.kind = ASK_BEGIN, .count = count}, NULL, 0, err);
 }
 

@@ -135,6 +135,7 @@ struct gate_batch {
 	uint64_t iteration;
 	uint64_t count; /* samples; 0: it has none */
 	int with_none;  /* it takes part also without samples */
+	int is_ahead;   /* said behind the push before, without its answer */
 };
 
 /* Answered by `ok iteration= members= samples=`: those who take part and what they have together;

@@ -309,7 +309,9 @@ void gate_take_part(struct gate *g, const struct gate_who *who, const struct gat
 		w->batch = *batch;
 		return;
 	}
-	if (bsp(g) && (batch->iteration < g->open || g->begun)) {
+	int is_void = batch->is_ahead && w->voids;
+	w->voids = 0;
+	if (bsp(g) && (is_void || batch->iteration < g->open || g->begun)) {
 		begins_again(g, w); /* the answer to what it said before is on its way */
 		return;
 	}

@@ -72,6 +72,7 @@ struct worker {
 	uint64_t world;       /* members that there have to be, as it says; 0: it does not */
 	uint64_t begin_token; /* 0: none waits */
 	struct gate_batch batch; /* then */
+	int voids; /* its last push was answered with actions: a begin ahead of that is void */
 	int owes_save;        /* it is to be told of the cut with its next answer */
 	UT_hash_handle hh;
 };

@@ -320,8 +320,10 @@ static void answer(struct gate *g, struct push *p)
 			  (unsigned long long)g->applied, word, i ? " repeated=1" : "");
 		begins_tell(g, p->worker);
 	}
-	if (obeys)
+	if (obeys) {
+		p->worker->voids = p->worker->begin_token == 0; /* else it is here already */
 		begins_again(g, p->worker);
+	}
 }
 
 static const char *const refused_why[REFUSED_KINDS] = {

@@ -100,16 +100,18 @@ static void on_begin(struct request *rq, void *lead)
 	struct gate_who who;
 	struct gate_batch batch = {0};
 	struct error err = {0};
-	uint64_t with_none = 0;
+	uint64_t with_none = 0, ahead = 0;
 
 	if (who_read(rq, &who, &err) != 0 ||
 	    record_u64(r, "iteration", 0, UINT64_MAX - 1, &batch.iteration, &err) != 0 ||
 	    record_u64(r, "count", 0, ORDER_COUNT_MAX, &batch.count, &err) != 0 ||
-	    record_u64_opt(r, "empty", 0, 1, &with_none, &err) != 0) {
+	    record_u64_opt(r, "empty", 0, 1, &with_none, &err) != 0 ||
+	    record_u64_opt(r, "ahead", 0, 1, &ahead, &err) != 0) {
 		request_bad(rq, &err);
 		return;
 	}
 	batch.with_none = with_none != 0;
+	batch.is_ahead = ahead != 0;
 	who.token = lead_defer(l, rq);
 	if (!who.token)
 		return;
@@ -437,7 +439,7 @@ const struct verb lead_verbs[] = {
 	 "dense rows size skipped ranges loss speed time mem", on_push, PART_PAYLOAD_BYTES_MAX,
 	 "gradients; answered when they are committed and applied"},
 	{"join", WHO_KEYS, "size speed max replica begins world boot", on_join, 0, "become a member, at the next iteration"},
-	{"begin", WHO_KEYS " iteration count", "empty", on_begin, 0,
+	{"begin", WHO_KEYS " iteration count", "empty ahead", on_begin, 0,
 	 "a worker that keeps the parameters: its next batch; answered when all have said so"},
 	{"leave", WHO_KEYS, "", on_leave, 0, "nobody waits for this worker any more"},
 	{"end", WHO_KEYS, "", on_end, 0, "no work is left; answered when the job is finished"},

@@ -281,6 +281,31 @@ static void an_action_undoes_what_was_said_early(void **state)
 	expect("7 ok iteration=2 members=2 samples=13\n8 ok iteration=2 members=2 samples=13\n");
 }
 
+/* The answer with the action was on its way when it was said. */
+static void an_action_undoes_what_is_said_early_and_comes_late(void **state)
+{
+	static const char act[] = "action kind=adjust-bs id=w0 size=3\n";
+	struct gate_who w;
+	struct error err;
+
+	(void)state;
+	two();
+	begin("w0", 1, 1, 10);
+	begin("w1", 1, 1, 10);
+	collect();
+	text[0] = '\0';
+	assert_int_equal(gate_act(gate, act, sizeof act - 1, 0, ++token, &err), 0);
+	push("w0", 1, 2, 1, 10);
+	push("w1", 1, 2, 1, 10);
+	expect("3 ok iteration=2\n4 ok iteration=2 applied=1\n5 ok iteration=2 applied=1\n");
+	begin("w1", 1, 2, 10);
+	w = who("w0", 1);
+	gate_take_part(gate, &w, &(struct gate_batch){.iteration = 2, .count = 10, .is_ahead = 1});
+	expect("7 ok iteration=2 members=0 samples=0 wait=1\n");
+	begin("w0", 1, 2, 3);
+	expect("8 ok iteration=2 members=2 samples=13\n6 ok iteration=2 members=2 samples=13\n");
+}
+
 static void who_goes_takes_an_early_begin_with_it(void **state)
 {
 	(void)state;
@@ -776,6 +801,7 @@ int main(void)
 		TEST(a_begin_behind_the_push_waits_for_the_others),
 		TEST(a_cut_is_before_a_begin_that_came_early),
 		TEST(an_action_undoes_what_was_said_early),
+		TEST(an_action_undoes_what_is_said_early_and_comes_late),
 		TEST(who_goes_takes_an_early_begin_with_it),
 		TEST(a_cut_is_at_the_barrier),
 		TEST(a_cut_comes_to_those_who_wait),
