@@ -194,11 +194,11 @@ void sup_node_fenced(struct sup_node *n)
 
 /* ---- signals ---- */
 
-/* An agent gives its trainer time to end. */
+/* An agent gives its trainer time for the batch in its hand, and as much again to end. */
 static double stop_seconds(const struct sup_node *n)
 {
 	double seconds = deadline_seconds(DEADLINE_STOP);
-	return n->role->foreign ? seconds + n->sup->job->trainer_grace : seconds;
+	return n->role->foreign ? seconds + 2 * n->sup->job->trainer_grace : seconds;
 }
 
 static void send_signal(struct sup_node *n)
