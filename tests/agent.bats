@@ -332,6 +332,37 @@ cut() { ask lead.sock "cut path=$T/$1"; }
 	done
 }
 
+@test "ASP: who waits for rows gets those that come back, and its step is answered" {
+	queue -m 1
+	lead --sync asp
+	trainer
+	sed 's/^say step.*/until [ -e go ]; do sleep 0.05; done; &/' trainer.sh >held.sh
+	agent_of w0 --batch 30 --ahead 8 -- sh held.sh
+	wait_for '[ -s w0.rows ] && [[ $(ask shardd.sock stat) == *" todo=0 "* ]]'
+	agent_of w1 -- sh trainer.sh
+	wait_for 'grep -q state=wait w1.heard'
+	kill "$AGENT_w0"
+	touch go
+	ends "$AGENT_w0" 0
+	finished
+	ends "$AGENT_w1" 0
+	each_row w0.rows w1.rows 1
+}
+
+@test "a lead that lives and does not move: agent ends with 75" {
+	queue
+	lead
+	trainer
+	sed 's/^say step.*/until [ -e go ]; do sleep 0.05; done; &/' trainer.sh >held.sh
+	agent_of w0 --answer 2 -- sh held.sh
+	wait_for '[ -s w0.rows ]'
+	kill -STOP "$LEAD"
+	touch go
+	ends "$AGENT_w0" 75
+	grep -q 'lead.sock: no answer within 2 s' w0.err
+	kill -CONT "$LEAD"
+}
+
 @test "what can't be saved: the checkpoint is given up by name, training goes on" {
 	queue --epochs 3
 	lead

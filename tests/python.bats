@@ -222,7 +222,7 @@ for row in paceline.Range(5, $length, $seed).rows: print(row - 5)" >got
 	grep -q 'the job has a row 100, and this script has 100 rows: see SAMPLES or DATA' <<<"$output"
 	echo 'import paceline
 for batch in paceline.batches(): pass' >no-resume.py
-	rehearse --samples 10 --size 2 --directory "$T/kept" --save-every 1 --restarts 1 --kill 0@2 -- \
+	rehearse --samples 10 --size 2 --directory "$T/kept" --save-every 1 --restarts 1 --kill 0@3 -- \
 		python3 -c 'import os, paceline
 if "PACELINE_RESUME" in os.environ: exec(open("no-resume.py").read())
 for batch in paceline.batches(save=lambda d: open(d + "/x", "w").close()): pass' 2>err || status=$?

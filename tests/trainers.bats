@@ -393,3 +393,74 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 	[[ $output == "check job=each plan=begin rows=1000 "*" trainer=true trainer-kind=each workers=2 servers=0 "* ]]
 	[ ! -e run ]
 }
+
+# ---- actions and solutions ----
+
+# paced_job [KEY=VALUE]...: a counting job that goes on until `rm pace`, and is under way
+paced_job() {
+	counting_job EPOCHS=20 "$@"
+	echo 400 >pace
+	begin first
+	wait_for 'came_to 100'
+}
+finished_exactly() { # TIMES
+	rm -f pace
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ]
+	[ "$(counts "$(last first.out checkpoint)")" = "$1 600" ]
+}
+
+@test "agent: kill-restart saves first, and it is exact" {
+	needs_python
+	paced_job CHECKPOINT_EVERY=0
+	trainctl kill-restart w1 --run-dir "$T/run" >said
+	grep -q '^ok id=w1 seconds=' said
+	grep -q '^restart .*id=w1' run/state/job.log
+	[ "$(grep -c '^repeated ' run/state/job.log)" -eq 1 ]
+	[ "$(grep '^repeated ' run/state/job.log | field checkpoint)" != "$T/run/state/checkpoints/000001" ]
+	finished_exactly 20
+}
+
+@test "agent: kill-restart --force of a trainer that stands still" {
+	needs_python
+	paced_job CHECKPOINT_EVERY=0.3
+	wait_for '[ -e run/state/checkpoints/000003/MANIFEST ]'
+	kill -STOP $(trainer_of w1)
+	trainctl kill-restart w1 --force --run-dir "$T/run" >said
+	grep -q '^ok id=w1 seconds=' said
+	finished_exactly 20
+}
+
+@test "agent: adjust-bs and adjust-lr come with the next batch" {
+	needs_python
+	paced_job
+	printf '%s\n' 'action kind=adjust-bs id=w0 size=7 accum=2' 'action kind=adjust-lr id=w0 scale=0.5' \
+		>actions
+	trainctl apply --run-dir "$T/run" <actions >said
+	grep -q '^ok actions=2 ' said
+	finished_exactly 20
+}
+
+@test "agent: backup workers drop batches, and a trainer that takes them back is exact" {
+	needs_python
+	paced_job
+	echo 'action kind=backup-workers count=1' >actions
+	trainctl apply --run-dir "$T/run" <actions >said
+	grep -q '^ok actions=1 ' said
+	wait_for 'grep -q "^dropped " run/state/logs/w*.log'
+	finished_exactly 20
+}
+
+@test "agent: the solutions decide, and all is exact" {
+	needs_python
+	for solution in antdt-nd pace lb-bsp even backup:1; do
+		rm -rf run
+		paced_job SOLUTION=$solution EVERY=0.3 SHORT=1 LONG=2
+		if [ $solution = lb-bsp ]; then
+			wait_for '[ -s run/state/balance.log ]'
+		else
+			wait_for "grep -q '^decision solution=$solution' run/state/job.log"
+		fi
+		finished_exactly 20
+	done
+}

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,8 @@
 
 #define HELD_SECONDS 1.0   /* a `next` that can't be answered is held back so long */
 #define CLOSED_SECONDS 2.0 /* a trainer that has closed its end is about to end, or broken */
+#define SPIN_SECONDS 100e-6
+#define SPIN_VAIN_MAX 6u /* then one of 2^6 waits is tried */
 #define LIVES_PAUSE_SECONDS 0.05
 
 static int stopped(const struct agent *a)
@@ -29,6 +32,9 @@ static int take_held(const struct piece *p, void *owner, struct error *err)
 	struct agent *a = owner;
 	for (size_t i = 0; i < a->batch.range_count; i++)
 		if (a->batch.range[i].id == p->id)
+			return 0;
+	for (size_t i = 0; i < a->next_batch.range_count; i++)
+		if (a->next_batch.range[i].id == p->id)
 			return 0;
 	return stock_knows(&a->stock, p->id) ? 0 : stock_add(&a->stock, p, err);
 }
@@ -115,6 +121,7 @@ void agent_free(struct agent *a)
 	meter_free(a->meter);
 	stock_free(&a->stock);
 	batch_free(&a->batch);
+	batch_free(&a->next_batch);
 	for (size_t i = 0; i < a->env_count; i++)
 		free(a->env[i]);
 	free(a->env);
@@ -134,7 +141,7 @@ static void poll_set(struct pollfd *p, int fd, int wanted, short events)
 /* When something is to be done though nothing comes; INFINITY: never. */
 static double next_deadline(const struct agent *a)
 {
-	double at = INFINITY;
+	double at = agent_answer_due(a);
 	if (a->word == WORD_NEXT)
 		at = a->word_at + HELD_SECONDS;
 	if (a->stop_at > 0)
@@ -147,6 +154,42 @@ static int milliseconds(double deadline, double now)
 	if (isinf(deadline))
 		return -1;
 	return deadline <= now ? 0 : (int)fmin(ceil((deadline - now) * 1e3), 1e6);
+}
+
+/* The lead's answer, while the trainer waits for it; the trainer's `next`, behind its `step`. Never
+ * while the trainer computes. */
+static enum spin spin_for(const struct agent *a)
+{
+	if (a->word != WORD_NONE)
+		return a->phase == PHASE_PUSHING || a->phase == PHASE_BEGINNING ? SPIN_LEAD
+										: SPIN_NONE;
+	return a->trained && !a->given && !a->finished ? SPIN_WORD : SPIN_NONE;
+}
+
+/* To wake one who sleeps takes a core that idles longer than all that is done here. What does not
+ * come in time is waited for asleep, and so, twice as often each time, are those that follow. 1:
+ * something came. */
+static int spin(struct agent *a, struct pollfd p[POLLS], double now)
+{
+	enum spin kind = spin_for(a);
+	double until = now + SPIN_SECONDS;
+	if (kind == SPIN_NONE)
+		return 0;
+	if (a->spin[kind].pass > 0) {
+		a->spin[kind].pass--;
+		return 0;
+	}
+	do {
+		if (poll(p, POLLS, 0) > 0) {
+			a->spin[kind].vain = 0;
+			return 1;
+		}
+		sched_yield();
+	} while (clock_mono() < until);
+	if (a->spin[kind].vain < SPIN_VAIN_MAX)
+		a->spin[kind].vain++;
+	a->spin[kind].pass = (1u << a->spin[kind].vain) - 1;
+	return 0;
 }
 
 /* Until something comes. */
@@ -166,6 +209,8 @@ static void wait_event(struct agent *a, struct pollfd p[POLLS])
 	if ((listens && words_waiting(&a->words)) ||
 	    (a->lead.call && call_buffered(a->lead.call)))
 		ms = 0;
+	if (ms != 0 && spin(a, p, now))
+		return;
 	if (poll(p, POLLS, ms) < 0)
 		for (int i = 0; i < POLLS; i++)
 			p[i].revents = 0;
@@ -241,15 +286,21 @@ static int live(struct agent *a, struct error *err)
 {
 	struct pollfd p[POLLS];
 	int result = agent_advance(a, err);
+	words_send(&a->words);
 	while (result == WORK_OK) {
 		if (stop_now(a))
 			return WORK_STOP;
+		if (clock_mono() >= agent_answer_due(a))
+			return error_set(err, ERROR_TEMPFAIL, a->options.lead,
+					 "no answer within %g s", a->options.answer_seconds);
 		wait_event(a, p);
 		result = events(a, p, err);
+		if (result == WORK_OK && a->word == WORD_NEXT &&
+		    clock_mono() >= a->word_at + HELD_SECONDS)
+			agent_answer_state(a, "wait");
+		words_send(&a->words);
 		if (result != WORK_OK)
 			break;
-		if (a->word == WORD_NEXT && clock_mono() >= a->word_at + HELD_SECONDS)
-			agent_answer_state(a, "wait");
 		result = agent_catch_up(a, err);
 		if (result != WORK_OK)
 			break;

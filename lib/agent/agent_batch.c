@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 
+#include <math.h>
 #include <string.h>
 
 #define DOOR_SECONDS 1.0 /* shardd may hold back an answer for so long when there is nothing */
@@ -69,6 +70,8 @@ void agent_forget(struct agent *a)
 	a->sequence = 0;
 	a->cut.rows = a->cut.ranges = 0;
 	a->batch.range_count = 0;
+	a->next_cut.rows = a->next_cut.ranges = 0;
+	a->next_batch.range_count = 0;
 	stock_drop(&a->stock);
 }
 
@@ -114,8 +117,19 @@ int agent_ask(struct agent *a, struct record_out *o, struct asked what, const vo
 {
 	if (a->asked_count == CONVERSATION_OPEN_MAX)
 		return error_set(err, ERROR_SOFTWARE, a->options.lead, "too many requests at a time");
+	what.at = clock_mono();
 	a->asked[(a->asked_first + a->asked_count++) % CONVERSATION_OPEN_MAX] = what;
 	return conversation_ask(&a->lead, o, payload, bytes, err);
+}
+
+double agent_answer_due(const struct agent *a)
+{
+	for (size_t i = 0; i < a->asked_count; i++) {
+		const struct asked *what = &a->asked[(a->asked_first + i) % CONVERSATION_OPEN_MAX];
+		if (what->kind == ASK_PUSH || what->kind == ASK_SAVED)
+			return what->at + a->options.answer_seconds;
+	}
+	return INFINITY;
 }
 
 static struct asked answered(struct agent *a)
@@ -141,18 +155,22 @@ static int ask_join(struct agent *a, struct error *err)
 	return agent_ask(a, &o, (struct asked){.kind = ASK_JOIN}, NULL, 0, err);
 }
 
-static int ask_begin(struct agent *a, struct error *err)
+static int say_begin(struct agent *a, uint64_t iteration, uint64_t count, struct error *err)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	conversation_begin(&a->lead, &o, line, "begin");
-	record_add_u64(&o, "iteration", a->iteration);
-	record_add_u64(&o, "count", a->cut.rows);
+	record_add_u64(&o, "iteration", iteration);
+	record_add_u64(&o, "count", count);
 	if (a->takes_empty)
 		record_add_u64(&o, "empty", 1);
+	return agent_ask(a, &o, (struct asked){.kind = ASK_BEGIN, .count = count}, NULL, 0, err);
+}
+
+static int ask_begin(struct agent *a, struct error *err)
+{
 	a->phase = PHASE_BEGINNING;
-	return agent_ask(a, &o, (struct asked){.kind = ASK_BEGIN, .count = a->cut.rows}, NULL, 0,
-			 err);
+	return say_begin(a, a->iteration, a->cut.rows, err);
 }
 
 int agent_push(struct agent *a, struct error *err)
@@ -167,6 +185,17 @@ int agent_push(struct agent *a, struct error *err)
 	lead_client_add_report(&o, &a->push);
 	a->phase = PHASE_PUSHING;
 	return agent_ask(a, &o, (struct asked){.kind = ASK_PUSH}, NULL, 0, err);
+}
+
+int agent_begin_early(struct agent *a, struct error *err)
+{
+	uint64_t size = agent_batch_size(a), rows = a->stock.rows;
+	if (!a->bsp || a->none || (rows < size && (rows == 0 || a->dry != WORK_END)))
+		return WORK_OK;
+	if (a->dry == WORK_WAIT)
+		a->dry = 0;
+	stock_cut(&a->stock, size, &a->next_cut, &a->next_batch);
+	return say_begin(a, a->iteration + 1, a->next_cut.rows, err);
 }
 
 /* An iteration of the others. */
@@ -251,15 +280,30 @@ static int on_begun(struct agent *a, uint64_t count, struct error *err)
 			a->phase = PHASE_IN;
 		return WORK_OK;
 	}
+	if (count > 0 && count != a->cut.rows)
+		return error_set(err, ERROR_SOFTWARE, a->options.lead,
+				 "begins an iteration with %llu rows of %s, which has %llu",
+				 (unsigned long long)count, a->options.id,
+				 (unsigned long long)a->cut.rows);
 	a->phase = PHASE_READY;
 	a->none = count == 0;
 	a->weight = a->bsp ? (double)members * (double)count / (double)samples : 1;
 	return WORK_OK;
 }
 
+static void take_next(struct agent *a)
+{
+	struct batch done = a->batch; /* its memory is used again */
+	a->cut = a->next_cut;
+	a->batch = a->next_batch;
+	a->next_cut.rows = a->next_cut.ranges = 0;
+	a->next_batch = done;
+}
+
 static int on_pushed(struct agent *a, struct error *err)
 {
 	int dropped = record_get(&a->lead.record, "dropped") != NULL;
+	uint64_t size = agent_batch_size(a);
 	if (!a->none) {
 		note_batch(a);
 		a->cut.rows = 0;
@@ -269,6 +313,13 @@ static int on_pushed(struct agent *a, struct error *err)
 	a->phase = PHASE_IN;
 	int result = read_iteration(a, err);
 	obey(a);
+	if (a->next_cut.rows > 0) { /* the lead knows of it */
+		a->phase = PHASE_BEGINNING;
+		if (agent_batch_size(a) == size)
+			take_next(a);
+		else if (stock_uncut(&a->stock, &a->next_cut, &a->next_batch, err) != 0)
+			return -1;
+	}
 	if (result == WORK_OK && a->word == WORD_STEP)
 		agent_answer_step(a, dropped);
 	return result;
@@ -359,7 +410,8 @@ static int begin(struct agent *a, struct error *err)
 		if (a->cut.rows > 0 && a->dry == WORK_WAIT)
 			a->dry = 0;
 	}
-	if (a->bsp || a->cut.rows == 0)
+	/* Without a barrier one that is open, as there was nothing, is answered with this one. */
+	if (a->bsp || a->cut.rows == 0 || a->phase == PHASE_BEGINNING)
 		return ask_begin(a, err);
 	a->weight = 1;
 	a->phase = PHASE_READY;

@@ -31,6 +31,7 @@ enum ask { ASK_JOIN, ASK_BEGIN, ASK_PUSH, ASK_END, ASK_SAVED };
 struct asked {
 	enum ask kind;
 	uint64_t count; /* of BEGIN: samples */
+	double at;
 };
 
 /* A checkpoint that the trainer is to write, or has. */
@@ -45,6 +46,9 @@ struct save {
 	struct saved_files *reading; /* what was saved, while that is being read; NULL: nothing is */
 	uint64_t reading_iteration;
 };
+
+/* What is about to come, so that it is looked for a moment before the agent sleeps. */
+enum spin { SPIN_NONE, SPIN_LEAD, SPIN_WORD, SPINS };
 
 enum word { WORD_NONE, WORD_NEXT, WORD_STEP };
 
@@ -75,6 +79,10 @@ struct agent {
 	uint64_t iteration, sequence;
 	struct stock_cut cut; /* the batch; rows 0: none is cut */
 	struct batch batch;   /* the same, for the lead */
+	/* While a push is under way: the batch behind it, of which the lead is told at once; else, and
+	 * if there is none, rows 0. */
+	struct stock_cut next_cut;
+	struct batch next_batch;
 	int none;             /* of READY and PUSHING: this iteration is without us; what is cut waits */
 	double weight;
 	struct save save;
@@ -93,6 +101,9 @@ struct agent {
 	struct tally_batch done; /* a batch that is not reported yet: while the trainer computes */
 	uint64_t done_iteration;
 	int is_done;
+	struct {
+		unsigned vain, pass; /* times in a row that nothing came; waits to let pass therefore */
+	} spin[SPINS];
 	double stop_at; /* when a stop was seen; 0: none was */
 };
 
@@ -104,9 +115,15 @@ int agent_advance(struct agent *a, struct error *err);
 /* There is something of the lead. */
 int agent_hear_lead(struct agent *a, struct error *err);
 int agent_push(struct agent *a, struct error *err);
+/* Right behind a push: the lead is told what the next batch is, and answers both. If rows are not
+ * there yet it is told later. */
+int agent_begin_early(struct agent *a, struct error *err);
 /* A request that is complete but for its end; its payload stays where it lies. */
 int agent_ask(struct agent *a, struct record_out *o, struct asked what, const void *payload,
 	      size_t bytes, struct error *err);
+/* When the lead has to have answered what it can answer; INFINITY: nothing is asked. To begin, to join
+ * and to end, it may be others, or people, that are waited for. */
+double agent_answer_due(const struct agent *a);
 uint64_t agent_batch_size(const struct agent *a);
 /* What was put off until nobody waits for it. */
 int agent_catch_up(struct agent *a, struct error *err);

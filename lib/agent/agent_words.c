@@ -19,10 +19,10 @@ static void begin(struct record_out *o, char *line, const char *type)
 	record_begin(o, line, RECORD_LINE_MAX, type);
 }
 
+/* Sent when all that can be done is done: the answer to a word said ahead goes with it. */
 static void answered(struct agent *a)
 {
 	a->word = WORD_NONE;
-	words_send(&a->words);
 }
 
 void agent_answer_state(struct agent *a, const char *state)
@@ -153,7 +153,8 @@ static int on_step(struct agent *a, struct error *err)
 	a->given = 0;
 	a->word = WORD_STEP;
 	a->word_at = now;
-	return agent_push(a, err);
+	int result = agent_push(a, err);
+	return result == WORK_OK ? agent_begin_early(a, err) : result;
 }
 
 static int take_word(struct agent *a, struct error *err)
@@ -175,7 +176,7 @@ static int take_word(struct agent *a, struct error *err)
 /* Words come one at a time: the next one is read when the one before is answered. */
 int agent_hear_trainer(struct agent *a, struct error *err)
 {
-	while (a->word == WORD_NONE && a->words.answer_len == 0) {
+	while (a->word == WORD_NONE && words_have_room(&a->words)) {
 		int found = words_read(&a->words, &a->record, err);
 		if (found < 0 && a->words.closed) {
 			a->half = *err; /* how it ended may say more */

@@ -40,5 +40,7 @@ void stock_drop(struct stock *s);
 /* At most so many rows; fewer where there are no more, or their ranges would not fit a push. batch
  * gets the same ranges, as a push names them. */
 void stock_cut(struct stock *s, uint64_t rows, struct stock_cut *cut, struct batch *batch);
+/* The cut made last is undone; both are empty then. */
+int stock_uncut(struct stock *s, struct stock_cut *cut, struct batch *batch, struct error *err);
 
 #endif

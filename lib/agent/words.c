@@ -103,6 +103,11 @@ int words_waiting(const struct words *w)
 	return framer_has_line(&w->framer);
 }
 
+int words_have_room(const struct words *w)
+{
+	return w->answer_len <= RECORD_LINE_MAX;
+}
+
 void words_put_line(struct words *w, const char *line, size_t len)
 {
 	if (len > sizeof w->answer - w->answer_len)

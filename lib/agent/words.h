@@ -18,7 +18,7 @@ struct words {
 	/* private */
 	struct framer framer;
 	char buffer[4 * RECORD_LINE_MAX];
-	char answer[RECORD_LINE_MAX * 4]; /* records that are not sent yet */
+	char answer[RECORD_LINE_MAX * 5]; /* records that are not sent yet */
 	size_t answer_len;
 };
 
@@ -32,6 +32,8 @@ int words_read(struct words *w, struct record *r, struct error *err);
 /* Whether words_read() would find something that poll(2) does not see. */
 int words_waiting(const struct words *w);
 
+/* Whether there is room for a whole answer more. */
+int words_have_room(const struct words *w);
 /* A record of an answer; what goes out with words_send(). */
 void words_put(struct words *w, struct record_out *o, const char *text);
 /* The line, newline included, as it is. */

@@ -18,10 +18,12 @@ void gate_takes_part(struct gate *g, const struct gate_who *who, uint64_t world)
 	struct worker *w =
 		who->incarnation == g->options.incarnation ? worker_get(g, who->worker) : NULL;
 
-	if (w && g->options.foreign && who->generation > w->fenced && who->generation >= w->newest)
-		w->begins = who->generation;
-	if (w && world > g->world)
-		g->world = world;
+	if (!w || !g->options.foreign || who->generation <= w->fenced || who->generation < w->newest)
+		return;
+	if (w->generation && w->generation < who->generation)
+		worker_out(g, w, "a later generation came");
+	w->begins = who->generation;
+	w->world = world;
 }
 
 static int is_beginner(const struct worker *w)
@@ -92,7 +94,8 @@ static void answer(struct gate *g, struct worker *w, uint64_t members, uint64_t 
 struct barrier {
 	size_t here, begun, strangers; /* members that say what they begin, also those that have ended;
 					  without these; and those that never do */
-	int complete; /* all have said so, and are enough */
+	uint64_t world; /* that there have to be here, as they say; 0: nobody says */
+	int complete;   /* all have said so, and are enough */
 	uint64_t members, samples;
 };
 
@@ -102,6 +105,8 @@ static struct barrier look(const struct gate *g)
 
 	for (const struct worker *w = g->workers; w; w = w->hh.next) {
 		b.here += (size_t)is_told(w);
+		if (is_told(w) && w->world > b.world)
+			b.world = w->world;
 		if (w->state != WORKER_ACTIVE)
 			continue;
 		if (!is_beginner(w)) {
@@ -109,11 +114,11 @@ static struct barrier look(const struct gate *g)
 			continue;
 		}
 		b.begun++;
-		b.complete &= w->begin_token != 0;
+		b.complete &= w->begin_token && (!bsp(g) || w->batch.iteration == g->open);
 		b.samples += w->batch.count;
 		b.members += w->batch.count > 0 || w->batch.with_none;
 	}
-	if (b.here < g->world || b.begun == 0)
+	if (b.here < b.world || b.begun == 0)
 		b.complete = 0;
 	return b;
 }
@@ -121,6 +126,25 @@ static struct barrier look(const struct gate *g)
 int begins_may_enter(const struct gate *g)
 {
 	return g->options.foreign && bsp(g) && !g->begun && look(g).strangers == 0;
+}
+
+static int has_something(const struct worker *w)
+{
+	return !is_beginner(w) || w->batch.count > 0 || w->batch.with_none;
+}
+
+void begins_count(const struct gate *g, uint64_t *ready, uint64_t *needed)
+{
+	uint64_t have = 0, pushed = 0;
+
+	for (const struct worker *w = g->workers; w; w = w->hh.next)
+		have += w->state == WORKER_ACTIVE && has_something(w);
+	for (const struct push *p = g->held.first; p; p = p->next)
+		pushed += !p->late && has_something(p->worker);
+	if (have == 0)
+		return;
+	*needed = have;
+	*ready = pushed;
 }
 
 static void pass(struct gate *g, const struct barrier *b)
@@ -140,7 +164,7 @@ static int cut_ready(const struct gate *g, const struct barrier *b)
 {
 	if (g->cut != CUT_WANTED)
 		return 0;
-	if (g->lost[0]) /* it is refused */
+	if (g->lost[0] || (g->applied > 0 && b->here < b->world)) /* it is refused */
 		return 1;
 	if (g->settling)
 		return 0;
@@ -152,15 +176,15 @@ static int cut_ready(const struct gate *g, const struct barrier *b)
 /* Whether all that was trained is in the parameters of those who are here; else it is refused. */
 static int is_whole(struct gate *g)
 {
-	size_t here = look(g).here;
+	struct barrier b = look(g);
 
 	if (g->lost[0])
 		effect_err(g, g->cut_token, "cut",
 			   "%s went with parameters that nobody has saved: go back to a checkpoint",
 			   g->lost);
-	else if (g->applied > 0 && (here == 0 || here < g->world))
-		effect_err(g, g->cut_token, "cut", "%zu of %llu trainers are here", here,
-			   (unsigned long long)(g->world ? g->world : 1));
+	else if (g->applied > 0 && (b.here == 0 || b.here < b.world))
+		effect_err(g, g->cut_token, "cut", "%zu of %llu trainers are here", b.here,
+			   (unsigned long long)(b.world ? b.world : 1));
 	else
 		return 1;
 	return 0;
@@ -259,13 +283,21 @@ static struct worker *beginner(struct gate *g, const struct gate_who *who)
 	return NULL;
 }
 
+/* It has pushed, and says at once what comes next: that waits for the others' pushes. */
+static int is_early(const struct gate *g, const struct worker *w, const struct gate_batch *batch)
+{
+	return bsp(g) && batch->iteration == g->open + 1 && w->held &&
+	       w->held->iteration == g->open;
+}
+
 void gate_take_part(struct gate *g, const struct gate_who *who, const struct gate_batch *batch)
 {
 	struct worker *w = beginner(g, who);
 
 	if (!w)
 		return;
-	if (bsp(g) && batch->iteration > g->open) {
+	int early = is_early(g, w, batch);
+	if (bsp(g) && batch->iteration > g->open && !early) {
 		effect_err(g, who->token, "bad-request", "iteration %llu is open",
 			   (unsigned long long)g->open);
 		return;
@@ -273,6 +305,10 @@ void gate_take_part(struct gate *g, const struct gate_who *who, const struct gat
 	begins_again(g, w);
 	w->begin_token = who->token;
 	w->connection = who->connection;
+	if (early) {
+		w->batch = *batch;
+		return;
+	}
 	if (bsp(g) && (batch->iteration < g->open || g->begun)) {
 		begins_again(g, w); /* the answer to what it said before is on its way */
 		return;
@@ -298,6 +334,15 @@ void begins_out(struct gate *g, struct worker *w, const char *why)
 	w->owes_save = 0;
 	w->batch = (struct gate_batch){0};
 	if (is_beginner(w) && w->samples && !g->finished && !g->lost[0])
+		snprintf(g->lost, sizeof g->lost, "%s", w->id);
+}
+
+/* A push of it is in the model now. It may have gone meanwhile, and what it trained with it. */
+void begins_trained(struct gate *g, const struct worker *w, uint64_t generation)
+{
+	int gone = w->state == WORKER_OUT || w->generation != generation;
+
+	if (w->begins >= generation && gone && !g->finished && !g->lost[0])
 		snprintf(g->lost, sizeof g->lost, "%s", w->id);
 }
 

@@ -69,6 +69,7 @@ struct worker {
 	char why[160];     /* then */
 	/* where it is foreign; such a gate is never handed over */
 	uint64_t begins;      /* the generation that says gate_take_part() before each batch */
+	uint64_t world;       /* members that there have to be, as it says; 0: it does not */
 	uint64_t begin_token; /* 0: none waits */
 	struct gate_batch batch; /* then */
 	int owes_save;        /* it is to be told of the cut with its next answer */
@@ -156,7 +157,6 @@ struct gate {
 	uint64_t act_number, act_iteration; /* of the last `act`, and what it was answered */
 
 	int begun;                /* foreign, BSP: the open iteration's barrier is passed */
-	uint64_t world;           /* members that there have to be, as they say; 0: nobody says */
 	uint64_t cut_iteration;   /* of the cut that is being written */
 	char lost[OPTION_ID_MAX]; /* a member that went with what it had trained; "": none did */
 
@@ -215,10 +215,14 @@ int sums_cut_waits(const struct gate *g); /* a cut is for behind a unit that is 
 /* gate_begins.c: only where it is foreign */
 void begins_step(struct gate *g);
 void begins_saved(struct gate *g);          /* shardd has saved: members are told */
+/* BSP: of those who have something in this iteration, how many have pushed, and how many are wanted
+ * without backup workers; unchanged when nobody has. */
+void begins_count(const struct gate *g, uint64_t *ready, uint64_t *needed);
 int begins_may_enter(const struct gate *g); /* BSP: the barrier is not passed */
 void begins_cut_over(struct gate *g);
 void begins_again(struct gate *g, struct worker *w); /* answers what it said, if that waits */
 void begins_out(struct gate *g, struct worker *w, const char *why);
+void begins_trained(struct gate *g, const struct worker *w, uint64_t generation);
 /* The answer just made is w's. */
 void begins_tell(struct gate *g, struct worker *w);
 

@@ -293,7 +293,7 @@ void sums_step(struct gate *g)
 		keep_sum(g);
 		if (g->cut == CUT_SAVING || g->cut == CUT_FORKING || (g->cut == CUT_WANTED && !sums_cut_waits(g)))
 			return;
-	} while (go_on(g));
+	} while (!g->failed && go_on(g));
 }
 
 /* ---- the answer ---- */

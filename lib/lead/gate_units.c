@@ -39,6 +39,8 @@ static int try_close(struct gate *g)
 
 	if (g->held.count == 0)
 		return 0;
+	if (g->backup && g->options.foreign && bsp(g))
+		begins_count(g, &ready, &needed);
 	needed = needed > g->backup ? needed - g->backup : 1;
 	g->unit = !bsp(g) || (ready > 0 && ready >= needed);
 	if (!g->unit && !g->late)
@@ -306,17 +308,20 @@ static void put_apply(struct gate *g)
 	g->applied += e->units;
 }
 
+/* What it said of its next batch does not hold when it is told of another size. */
 static void answer(struct gate *g, struct push *p)
 {
 	const char *word = p->late ? "dropped" : "applied";
+	char *actions = p->tokens ? sizes_tell(g, p->worker, acts_unseen(g, p->worker), 0) : NULL;
+	int obeys = actions != NULL;
 
 	for (size_t i = 0; i < p->tokens; i++) {
-		effect_ok(g, p->token[i],
-			  i == 0 ? sizes_tell(g, p->worker, acts_unseen(g, p->worker), 0) : NULL,
-			  "iteration=%llu %s=1%s", (unsigned long long)g->applied, word,
-			  i ? " repeated=1" : "");
+		effect_ok(g, p->token[i], i == 0 ? actions : NULL, "iteration=%llu %s=1%s",
+			  (unsigned long long)g->applied, word, i ? " repeated=1" : "");
 		begins_tell(g, p->worker);
 	}
+	if (obeys)
+		begins_again(g, p->worker);
 }
 
 static const char *const refused_why[REFUSED_KINDS] = {
@@ -350,6 +355,8 @@ void units_finish(struct gate *g, struct push *p)
 		w->pushes++;
 		w->samples += p->count;
 	}
+	if (!p->late && p->count)
+		begins_trained(g, w, p->generation);
 	if (!p->late && w->generation == p->generation)
 		w->clock++;
 	if (g->options.sync == GATE_SSP && w->state == WORKER_ACTIVE &&

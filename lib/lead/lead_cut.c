@@ -139,7 +139,8 @@ static void finish(struct lead *l)
 	}
 	if (c->failed) {
 		log_say(LOG_LEVEL_ERROR, "checkpoint %s: %s", c->dir, c->why);
-		remove_dir(l);
+		if (!c->is_left)
+			remove_dir(l);
 	}
 	answer(l, c->failed ? c->why : NULL);
 	c->busy = 0;
@@ -214,7 +215,7 @@ void lead_cut_begin(struct lead *l, struct request *rq, const char *dir)
 		return;
 	}
 	c->busy = 1;
-	c->failed = 0;
+	c->failed = c->is_left = 0;
 	c->held = c->hold = c->fork = 0.0;
 	c->token = lead_defer(l, rq);
 	if (!c->token) {

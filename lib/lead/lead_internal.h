@@ -40,6 +40,7 @@ struct cutting {
 	uint64_t token;
 	int busy;
 	int failed;
+	int is_left;       /* somebody may still write in its directory, which stays */
 	size_t writing;    /* parts that have not answered */
 	double held;       /* when settlements were held */
 	double hold, fork; /* seconds */

@@ -3,7 +3,8 @@
  * its own files by its own means, where it is, and says which.  The lead never reads them.
  *
  * A member that goes before it has saved fails the checkpoint; the others are waited for all the
- * same, so that the directory is not removed under them.
+ * same, so that the directory is not removed under them.  Where one takes too long it stays; without
+ * a manifest it is no checkpoint.
  */
 #include "lead/lead_internal.h"
 
@@ -72,7 +73,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *lead)
 	for (size_t i = 0; i < c->tolds; i++) {
 		if (c->told[i].answered)
 			continue;
-		c->told[i].answered = 1;
+		c->told[i].answered = c->is_left = 1;
 		lead_cut_fail(l, c->told[i].worker, "has not saved in 1800 s");
 		late++;
 	}
@@ -219,14 +220,18 @@ void lead_on_saved(struct request *rq, void *lead)
 
 /* ---- the manifest ---- */
 
-static int add_file(struct ckpt_manifest *m, const struct record *r, struct error *err)
+static int add_file(struct ckpt_manifest *m, const char *worker, const struct record *r,
+		    struct error *err)
 {
 	const char *name, *sum;
 	uint64_t bytes;
+	size_t len = strlen(worker);
 
 	if (record_text(r, "name", &name, err) != 0 || record_text(r, "sum", &sum, err) != 0 ||
 	    record_u64(r, "bytes", 0, INT64_MAX, &bytes, err) != 0)
 		return -1;
+	if (name[0] != '/' && (strncmp(name, worker, len) != 0 || name[len] != '/'))
+		return error_set(err, ERROR_DATA, NULL, "'%.80s' is not in its directory", name);
 	if (strlen(sum) != 16 || strspn(sum, "0123456789abcdef") != 16)
 		return error_set(err, ERROR_DATA, NULL, "sum=: '%.40s' is no checksum", sum);
 	return ckpt_add(m, name, bytes, strtoull(sum, NULL, 16), err);
@@ -241,7 +246,7 @@ static int add_told(struct ckpt_manifest *m, const struct told *t, struct record
 	if (ckpt_add_saved(m, t->worker, t->path, err) != 0)
 		return error_wrap(err, t->worker);
 	while ((got = t->files ? record_next(&walk, r, err) : RECORD_END) == RECORD_ONE) {
-		if (record_is(r, "file") && add_file(m, r, err) != 0)
+		if (record_is(r, "file") && add_file(m, t->worker, r, err) != 0)
 			return error_wrap(err, t->worker);
 	}
 	return got == RECORD_END ? 0 : error_wrap(err, t->worker);

@@ -240,7 +240,9 @@ void sup_node_stop(struct sup_node *n, int signal)
 	if (n->stage == STAGE_OFF || (n->stage == STAGE_STOPPING && signal == n->stop_signal))
 		return;
 	n->stop_signal = signal;
-	sup_restart_failed(n, "it is to end");
+	/* A trainer that is restarted comes back with all the others. */
+	if (!n->role->foreign || n->sup->phases.now != PHASE_ROLLBACK)
+		sup_restart_failed(n, "it is to end");
 	if (signal)
 		sup_restart_kill_next(n);
 	step(n, EVENT_STOP);

@@ -8,6 +8,8 @@
 #include <signal.h>
 #include <string.h>
 
+#define SAVE_SECONDS 30.0
+
 static double last_of_any(const struct supervisor *s)
 {
 	double last = 0;
@@ -64,6 +66,17 @@ static void tell(struct sup_node *n, const char *reason)
 	sup_log(n->sup, &o);
 }
 
+/* Its parameters go with it, and all others have to go back with it. */
+static int saves_first(const struct sup_node *n)
+{
+	return n->role->foreign && job_has_foreign_parameters(n->sup->job);
+}
+
+static uint64_t cuts(const struct supervisor *s)
+{
+	return s->checkpoint.made + s->checkpoint.failed;
+}
+
 const char *sup_restart(struct sup_node *n, int force, const char *reason)
 {
 	const char *refused = refusal(n, force);
@@ -74,7 +87,12 @@ const char *sup_restart(struct sup_node *n, int force, const char *reason)
 	n->restart.from = clock_mono();
 	sup_force_write(n->sup);
 	tell(n, reason && reason[0] ? reason : "no reason given");
-	if (n->role->restart == RESTART_KILL)
+	if (!force && saves_first(n)) {
+		n->restart.save_until = clock_mono() + SAVE_SECONDS;
+		n->restart.saves_before = cuts(n->sup);
+		sup_kick(n->sup);
+		sup_kick_after(n->sup, SAVE_SECONDS);
+	} else if (n->role->restart == RESTART_KILL)
 		sup_node_kill(n);
 	else {
 		n->restart.wanted = 1;
@@ -124,9 +142,29 @@ static void begin(struct sup_node *n)
 	sup_restart_goes_on(n);
 }
 
+/* A trainer that is to be restarted is killed when the checkpoint is there, or could not be made: it
+ * may be the one that stands still. */
+static void step_trainers(struct supervisor *s)
+{
+	EACH_OF (n, s, &role_agent) {
+		if (n->restart.save_until <= 0)
+			continue;
+		int waits = cuts(s) == n->restart.saves_before &&
+			    clock_mono() < n->restart.save_until;
+		if (waits && n->stage == STAGE_READY && sup_trainers_can_save(s)) {
+			sup_checkpoint_make(s);
+			continue;
+		}
+		n->restart.save_until = 0;
+		if (n->stage == STAGE_READY)
+			sup_node_kill(n);
+	}
+}
+
 /* One at a time, and not while a checkpoint is made: the old one would only let it wait. */
 void sup_restart_step(struct supervisor *s)
 {
+	step_trainers(s);
 	EACH_NODE (n, s) {
 		if (sup_checkpoint_is_made(s) || sup_restart_hands_over(s))
 			return;
@@ -223,7 +261,7 @@ void sup_restart_ready(struct sup_node *n)
 		r->launches++;
 		r->launch_sum += now - n->now.since;
 	}
-	r->from = 0;
+	r->from = r->save_until = 0;
 	while (n->restart.waiters.first) {
 		char line[RECORD_LINE_MAX];
 		struct record_out o;
@@ -236,7 +274,7 @@ void sup_restart_ready(struct sup_node *n)
 
 void sup_restart_failed(struct sup_node *n, const char *why)
 {
-	n->restart.from = 0;
+	n->restart.from = n->restart.save_until = 0;
 	n->restart.wanted = 0;
 	while (n->restart.waiters.first)
 		request_err(sup_wait_take(&n->restart.waiters), "not-restarted", "%s: %s", n->id,

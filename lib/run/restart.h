@@ -3,7 +3,8 @@
  * the guard (restart_guard.h) lets anybody, and never a node that is not up.  How long such
  * restarts take is measured here, so that a solution can set their price against their use.
  *
- * A worker is killed, fenced and started again at once.  A live server gives its part to its next
+ * A worker is killed, fenced and started again at once.  A trainer that has parameters is killed
+ * behind a checkpoint, so that little is trained again.  A live server gives its part to its next
  * process without a rollback.  The two do that between themselves (`take-over`, `taken`:
  * ps-server(8)); here the next one is started, both are watched, and whoever ends first says how it
  * went:
@@ -28,6 +29,8 @@ struct sup_restart {
 	struct restart_past past;
 	double from;             /* clock_mono() of the one under way; 0: none */
 	int wanted;              /* a hand-over: waits until no checkpoint is being made */
+	double save_until;       /* a checkpoint is waited for; clock_mono(); 0: none is */
+	uint64_t saves_before;   /* checkpoints, made and failed, when it was asked for */
 	struct sup_process next; /* takes over */
 	struct event *timer;     /* next was killed */
 	struct sup_waiters waiters;

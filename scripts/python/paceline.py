@@ -229,8 +229,13 @@ class Batch:
             raise Error("iteration %d: said twice that the batch is done" % self.iteration)
         if loss is not None:
             self.loss = loss
+        return self._end(asks=False)
+
+    def _end(self, asks: bool) -> bool:
+        """asks: the next one is asked for right behind this."""
         source, self._source = self._source, None
-        self.applied = source._step(self)
+        assert source is not None
+        self.applied = source._step(self, asks)
         return self.applied
 
     def _mean_loss(self) -> Optional[float]:
@@ -266,7 +271,7 @@ class Batches:
     def __next__(self) -> Batch:
         global _current
         if self.batch is not None and self.batch._source is not None:
-            self.batch.done()
+            self.batch._end(asks=True)
         self.batch = _current = None
         batch = self._next()
         if batch is None:
@@ -277,7 +282,7 @@ class Batches:
     def _next(self) -> Optional[Batch]:
         raise NotImplementedError
 
-    def _step(self, batch: Batch) -> bool:
+    def _step(self, batch: Batch, asks: bool) -> bool:
         raise NotImplementedError
 
 
@@ -307,9 +312,12 @@ class _LocalBatches(Batches):
             batch._given = time.perf_counter()
         return batch
 
-    def _step(self, batch: Batch) -> bool:
+    def _step(self, batch: Batch, asks: bool) -> bool:
         batch._mean_loss()
         return True
+
+
+_Answer = Tuple[Dict[str, str], List[Tuple[str, Dict[str, str]]]]
 
 
 class _AgentBatches(Batches):
@@ -329,6 +337,7 @@ class _AgentBatches(Batches):
         self._background = background
         self._writing: Optional[_Writing] = None
         self._ended = False
+        self._answer: Optional[_Answer] = None  # to a word that was said ahead
 
     # -- the conversation --
 
@@ -348,24 +357,32 @@ class _AgentBatches(Batches):
                 raise AgentGone("the agent has ended")
             self._unread += more
 
-    def _ask(self, word: bytes) -> Tuple[Dict[str, str], List[Tuple[str, Dict[str, str]]]]:
-        """Says a word: the closing ok, and what stood before it."""
+    def _say(self, words: bytes) -> None:
         if os.getpid() != self._process:
             raise Error("this process was forked from the trainer: only the trainer may ask for batches")
         try:
-            os.write(self._out, word)
+            os.write(self._out, words)
         except OSError as error:
             raise AgentGone("can't speak to the agent: %s" % error) from error
+
+    def _hear(self) -> _Answer:
+        """The closing ok of an answer, and what stood before it."""
         before: List[Tuple[str, Dict[str, str]]] = []
         while True:
             line = self._line()
             kind, values = _parse(line)
             if kind == "ok":
-                self._obey(before)
                 return values, before
             if kind == "err":
                 raise Error("the agent says: %s" % os.fsdecode(line).replace("\t", ": "))
             before.append((kind, values))
+
+    def _ask(self, word: bytes) -> _Answer:
+        """Says a word, and does what the answer wants."""
+        self._say(word)
+        ok, before = self._hear()
+        self._obey(before)
+        return ok, before
 
     def _obey(self, records: List[Tuple[str, Dict[str, str]]]) -> None:
         for kind, values in records:
@@ -386,7 +403,11 @@ class _AgentBatches(Batches):
         while not self._ended:
             self._written(wait=False)
             asked = time.perf_counter()
-            ok, records = self._ask(self._word)
+            if self._answer is not None:
+                (ok, records), self._answer = self._answer, None
+                self._obey(records)
+            else:
+                ok, records = self._ask(self._word)
             state = ok.get("state")
             if state == "end":
                 self._written(wait=True)
@@ -419,7 +440,9 @@ class _AgentBatches(Batches):
         return Batch(self, int(values["iteration"]), ranges, int(values["size"]), int(values.get("accum") or 1),
                      float(values.get("weight") or 1), float(values.get("lr-scale") or 1))
 
-    def _step(self, batch: Batch) -> bool:
+    def _step(self, batch: Batch, asks: bool) -> bool:
+        """With asks the word for the next batch goes out with this one's: the two answers wake us
+        once."""
         fields: Dict[str, object] = {}
         loss = batch._mean_loss()
         if loss is not None:
@@ -429,7 +452,15 @@ class _AgentBatches(Batches):
             batch.waited += began.elapsed_time(over) / 1000
         elapsed = time.perf_counter() - batch._given - batch.waited
         fields["time"] = "%.6f" % max(elapsed, 1e-6)
-        ok, _ = self._ask(_record("step", **fields))
+        word = _record("step", **fields)
+        if asks:
+            self._written(wait=False)
+            self._say(word + self._word)
+            ok, before = self._hear()
+            self._answer = self._hear()
+            self._obey(before)  # says words, which are answered behind those two
+        else:
+            ok, _ = self._ask(word)
         if ok.get("dropped") == "1":
             self.dropped += 1
             return False

@@ -46,6 +46,7 @@ class Rank:
         self.unread = b""
         self.line = 0
         self.asks: Optional[str] = None  # a word that is not answered yet: next or step
+        self.ahead: Optional[Dict[str, str]] = None  # of a next that was said together with step
         self.takes_part = False  # also without rows
         self.holds: Optional[List[Range]] = None  # a batch that is not done
         self.loss: Optional[float] = None
@@ -162,6 +163,9 @@ class Rehearsal:
             if self.o.say:
                 print("w%d -> %s" % (rank.number, os.fsdecode(line)), file=sys.stderr)
             kind, fields = paceline._parse(line)
+            if rank.asks == "step" and kind == "next" and rank.ahead is None:
+                rank.ahead = fields
+                continue
             if rank.asks is not None:
                 raise Broken("%s: %s before %s was answered" % (rank.place(), kind, rank.asks))
             self.word(rank, kind, fields)
@@ -212,6 +216,11 @@ class Rehearsal:
             return
         if any(rank.holds is not None for rank in self.ranks):
             self.close()
+            for rank in self.ranks:
+                ahead, rank.ahead = rank.ahead, None
+                if ahead is not None:
+                    self.word(rank, "next", ahead)
+            self.go_on()
         else:
             self.open()
 

@@ -4,9 +4,10 @@
  *     agent-cost trainer FILE BATCHES SPIN-US       under agent(1): next and step
  *     agent-cost ahead FILE BATCHES SPIN-US         the same, `next` said together with `step`
  *     agent-cost pipe FILE BATCHES SPIN-US          a byte there and back, between two processes
- *     agent-cost direct FILE BATCHES SPIN-US SHARDS LEAD   with nothing in between: begin and push
+ *     agent-cost direct FILE BATCHES SPIN-US SHARDS LEAD   with nothing in between: push, and begin behind it
  * FILE gets a line for each batch: microseconds of both together, then of each.
  */
+#include "base/boot.h"
 #include "base/clock.h"
 #include "wire/call.h"
 
@@ -159,12 +160,24 @@ static void take_piece(const struct record *r, void *arg)
 		memcpy(&piece, r, sizeof piece); /* its pointers are not used */
 }
 
+static void hear_of(struct call *c, void (*data)(const struct record *r, void *arg))
+{
+	struct error err;
+	do {
+		if (call_receive(c, &answer, &err) != 0 || record_is(&answer, "err"))
+			fail(err.text);
+		if (data)
+			data(&answer, NULL);
+	} while (!record_is(&answer, "ok"));
+}
+
 static void ask(struct call *c, const char *line,
 		void (*data)(const struct record *r, void *arg))
 {
 	struct error err;
-	if (call_request(c, line, strlen(line), &answer, data, NULL, &err) != CALL_OK)
+	if (call_send(c, line, strlen(line), NULL, 0, &err) != 0)
 		fail(line);
+	hear_of(c, data);
 }
 
 static void begin(struct record_out *o, char *line, const char *type, unsigned long long generation)
@@ -175,13 +188,22 @@ static void begin(struct record_out *o, char *line, const char *type, unsigned l
 	record_add_u64(o, "incarnation", 1);
 }
 
-/* Shards as long as the queue is: one piece, taken once. */
+static size_t put_begin(char *line, unsigned long long generation, uint64_t iteration)
+{
+	struct record_out o;
+	begin(&o, line, "begin", generation);
+	record_add_u64(&o, "iteration", iteration);
+	record_add_u64(&o, "count", SIZE);
+	return record_end(&o, NULL);
+}
+
+/* Shards as long as the queue is: one piece, taken once. It does what agent does, in its words. */
 static void as_worker(long batches, double work, const char *shards, const char *lead)
 {
 	struct call *queue, *c;
 	struct error err;
 	struct record_out o;
-	char line[RECORD_LINE_MAX];
+	char line[2 * RECORD_LINE_MAX], boot[BOOT_ID_MAX];
 	uint64_t generation;
 	if (call_open(&queue, shards, 5, 60, &err) != 0 || call_open(&c, lead, 5, 60, &err) != 0)
 		fail(err.text);
@@ -192,17 +214,15 @@ static void as_worker(long batches, double work, const char *shards, const char 
 	ask(queue, line, take_piece);
 	begin(&o, line, "join", generation);
 	record_add_u64(&o, "begins", 1);
+	boot_id(boot);
+	record_add(&o, "boot", boot);
 	record_end(&o, NULL);
+	ask(c, line, NULL);
+	size_t len = put_begin(line, generation, 0);
+	line[len] = '\0';
 	ask(c, line, NULL);
 	for (long i = 0; i < batches; i++) {
 		char ranges[100];
-		begin(&o, line, "begin", generation);
-		record_add_u64(&o, "iteration", (uint64_t)i);
-		record_add_u64(&o, "count", SIZE);
-		record_end(&o, NULL);
-		double began = clock_mono();
-		ask(c, line, NULL);
-		double begun = clock_mono();
 		spin(work);
 		begin(&o, line, "push", generation);
 		record_add_u64(&o, "sequence", (uint64_t)i + 1);
@@ -211,10 +231,15 @@ static void as_worker(long batches, double work, const char *shards, const char 
 		snprintf(ranges, sizeof ranges, "0:%ld:%d", i * SIZE, SIZE);
 		record_add(&o, "ranges", ranges);
 		record_add(&o, "loss", "5");
-		record_end(&o, NULL);
+		len = record_end(&o, NULL);
+		len += put_begin(line + len, generation, (uint64_t)i + 1);
 		double trained = clock_mono();
-		ask(c, line, NULL);
-		note(begun - began, clock_mono() - trained);
+		if (call_send(c, line, len, NULL, 0, &err) != 0)
+			fail(err.text);
+		hear_of(c, NULL);
+		double pushed = clock_mono();
+		hear_of(c, NULL);
+		note(clock_mono() - pushed, pushed - trained);
 	}
 	call_close(c);
 	call_close(queue);

@@ -101,6 +101,7 @@ class Trainer:
             self.train(ranges, 1)
             records, end = ask("step loss=%g" % (1 / (1 + sum(self.counts))))
             if end.get("dropped") == "1":
+                print("dropped", size, flush=True)
                 self.train(ranges, -1)
             self.obey(records)
 

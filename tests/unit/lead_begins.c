@@ -218,6 +218,84 @@ static void who_goes_is_waited_for_no_longer(void **state)
 	expect("3 ok iteration=0 members=1 samples=10\n");
 }
 
+static void a_begin_behind_the_push_waits_for_the_others(void **state)
+{
+	(void)state;
+	two();
+	begin("w0", 1, 1, 10);
+	begin("w1", 1, 1, 30);
+	collect();
+	text[0] = '\0';
+	begin("w0", 1, 2, 5); /* it has not pushed */
+	expect("3 err bad-request: iteration 1 is open\n");
+	push("w0", 1, 2, 1, 10);
+	begin("w0", 1, 2, 5);
+	begin("w0", 1, 3, 5);
+	expect("6 err bad-request: iteration 1 is open\n");
+	push("w1", 1, 2, 1, 30);
+	expect("4 ok iteration=2 applied=1\n7 ok iteration=2 applied=1\n");
+	begin("w1", 1, 2, 7);
+	expect("5 ok iteration=2 members=2 samples=12\n8 ok iteration=2 members=2 samples=12\n");
+}
+
+/* The cut is between the two iterations, whenever the begin came. */
+static void a_cut_is_before_a_begin_that_came_early(void **state)
+{
+	(void)state;
+	two();
+	begin("w0", 1, 1, 10);
+	begin("w1", 1, 1, 10);
+	collect();
+	text[0] = '\0';
+	push("w0", 1, 2, 1, 10);
+	begin("w0", 1, 2, 10);
+	gate_cut(gate, ++token);
+	expect("");
+	push("w1", 1, 2, 1, 10);
+	begin("w1", 1, 2, 10);
+	expect("3 ok iteration=2 applied=1\n6 ok iteration=2 applied=1\nsave\n");
+	gate_saved(gate);
+	expect("cut 2: w0/1 w1/1\n4 save w0 at 2, ok iteration=2 members=2 samples=20\n"
+	       "7 save w1 at 2, ok iteration=2 members=2 samples=20\n");
+}
+
+static void an_action_undoes_what_was_said_early(void **state)
+{
+	static const char act[] = "action kind=adjust-bs id=w0 size=3\n";
+	struct error err;
+
+	(void)state;
+	two();
+	begin("w0", 1, 1, 10);
+	begin("w1", 1, 1, 10);
+	collect();
+	text[0] = '\0';
+	assert_int_equal(gate_act(gate, act, sizeof act - 1, 0, ++token, &err), 0);
+	push("w0", 1, 2, 1, 10);
+	begin("w0", 1, 2, 10);
+	push("w1", 1, 2, 1, 10);
+	expect("3 ok iteration=2\n4 ok iteration=2 applied=1\n"
+	       "5 ok iteration=2 members=0 samples=0 wait=1\n6 ok iteration=2 applied=1\n");
+	begin("w0", 1, 2, 3);
+	begin("w1", 1, 2, 10);
+	expect("7 ok iteration=2 members=2 samples=13\n8 ok iteration=2 members=2 samples=13\n");
+}
+
+static void who_goes_takes_an_early_begin_with_it(void **state)
+{
+	(void)state;
+	two();
+	begin("w0", 1, 1, 10);
+	begin("w1", 1, 1, 10);
+	collect();
+	text[0] = '\0';
+	push("w0", 1, 2, 1, 10);
+	begin("w0", 1, 2, 10);
+	closed("w0");
+	collect();
+	assert_non_null(strstr(text, "4 err fenced"));
+}
+
 static void a_cut_is_at_the_barrier(void **state)
 {
 	(void)state;
@@ -300,6 +378,36 @@ static void who_goes_while_shardd_saves_is_in_no_cut(void **state)
 	assert_non_null(strstr(text, "4 err cut: w1 went with"));
 }
 
+/* Its push is on its way to shardd, and is settled when it has gone. */
+static void what_is_settled_when_a_member_has_gone_is_in_no_cut(void **state)
+{
+	(void)state;
+	open_gate(GATE_BSP);
+	enter("w0", 1, 2);
+	enter("w1", 1, 2);
+	begin("w0", 1, 0, 10);
+	begin("w1", 1, 0, 30);
+	push("w0", 1, 1, 0, 10);
+	push("w1", 1, 1, 0, 30);
+	closed("w1");
+	collect();
+	enter("w1", 2, 2);
+	collect();
+	text[0] = '\0';
+	token = 0;
+	begin("w0", 1, 1, 10);
+	begin("w1", 2, 1, 30);
+	collect();
+	push("w0", 1, 2, 1, 10);
+	push("w1", 2, 2, 1, 30);
+	collect();
+	text[0] = '\0';
+	token = 0;
+	gate_cut(gate, ++token);
+	expect("1 err cut: w1 went with parameters that nobody has saved: go back to a "
+	       "checkpoint\n");
+}
+
 static void a_cut_is_of_all(void **state)
 {
 	(void)state;
@@ -310,6 +418,60 @@ static void a_cut_is_of_all(void **state)
 	enter("w1", 1, 2);
 	gate_cut(gate, ++token);
 	expect("3 ok iteration=5 members=2\nsave\n");
+}
+
+static void a_cut_does_not_wait_for_who_is_not_here(void **state)
+{
+	(void)state;
+	start((struct gate_options){.foreign = 1, .sync = GATE_BSP, .iteration = 5});
+	enter("w0", 1, 2);
+	begin("w0", 1, 5, 10);
+	gate_cut(gate, ++token);
+	expect("1 ok iteration=5 members=1\n3 err cut: 1 of 2 trainers are here\n");
+}
+
+/* Whoever trained under that name has the rows in parameters that are gone. */
+static void a_second_life_has_not_what_the_first_one_trained(void **state)
+{
+	(void)state;
+	two();
+	enter("w1", 2, 2);
+	gate_cut(gate, ++token);
+	collect();
+	assert_non_null(strstr(text, "2 err cut: w1 went with parameters that nobody has saved"));
+}
+
+static void a_wrong_number_of_ranks_goes_with_who_said_it(void **state)
+{
+	(void)state;
+	open_gate(GATE_BSP);
+	enter("w0", 1, 5);
+	begin("w0", 1, 0, 10);
+	closed("w0");
+	enter("w0", 2, 2);
+	enter("w1", 1, 2);
+	begin("w0", 2, 0, 10);
+	collect();
+	text[0] = '\0';
+	begin("w1", 1, 0, 10);
+	expect("5 ok iteration=0 members=2 samples=20\n6 ok iteration=0 members=2 samples=20\n");
+}
+
+/* With backup workers, too: else what has rows is always late. */
+static void an_empty_push_closes_no_iteration(void **state)
+{
+	(void)state;
+	start((struct gate_options){.foreign = 1, .sync = GATE_BSP, .backup = 1});
+	enter("w0", 1, 2);
+	enter("w1", 1, 2);
+	begin("w0", 1, 0, 0);
+	begin("w1", 1, 0, 10);
+	collect();
+	text[0] = '\0';
+	push("w0", 1, 1, 0, 0);
+	expect("");
+	push("w1", 1, 1, 0, 10);
+	expect("5 ok iteration=1 applied=1\n6 ok iteration=1 applied=1\n");
 }
 
 static void without_a_barrier_each_hears_of_a_cut_with_its_next_answer(void **state)
@@ -369,6 +531,7 @@ static struct agent {
 	enum at at;
 	uint64_t rows, count, iteration, sequence; /* count: of the iteration that has begun */
 	int begins;                                /* that are not answered */
+	int early;                                 /* one was said behind the push */
 } agent[MEMBERS];
 static const char *const name[MEMBERS] = {"w0", "w1", "w2"};
 static struct {
@@ -436,7 +599,8 @@ static void answered(const struct gate_effect *e)
 		answered_begin(a, ask[e->token].count, e->fields);
 		break;
 	case A_PUSH:
-		a->at = IN;
+		a->at = a->early ? BEGINNING : IN;
+		a->early = 0;
 		a->iteration = iteration;
 		break;
 	case A_END:
@@ -468,15 +632,15 @@ static void carry_out(void)
 	}
 }
 
-static void say_begin(int m)
+static void say_begin(int m, uint64_t iteration)
 {
 	struct agent *a = &agent[m];
 	struct gate_who w = asks(m, A_BEGIN, a->rows);
 
-	a->at = BEGINNING;
+	if (!a->early)
+		a->at = BEGINNING;
 	a->begins++;
-	gate_take_part(gate, &w,
-		       &(struct gate_batch){.iteration = a->iteration, .count = a->rows});
+	gate_take_part(gate, &w, &(struct gate_batch){.iteration = iteration, .count = a->rows});
 }
 
 static void say_end(int m)
@@ -514,14 +678,14 @@ static void act(int m)
 		if (a->rows == 0 && rows_done == 200)
 			say_end(m);
 		else
-			say_begin(m);
+			say_begin(m, a->iteration);
 		break;
 	case BEGINNING:
 		if (a->rows > 0)
 			break;
 		take_rows(a);
 		if (a->rows > 0)
-			say_begin(m);
+			say_begin(m, a->iteration);
 		else if (rows_done == 200)
 			say_end(m);
 		break;
@@ -534,6 +698,11 @@ static void act(int m)
 		push(name[m], 1, a->sequence, a->iteration, a->count);
 		if (a->count > 0)
 			a->rows = 0;
+		if (a->rows == 0 && roll(2))
+			take_rows(a);
+		a->early = a->rows > 0;
+		if (a->early)
+			say_begin(m, a->iteration + 1);
 		break;
 	case ENDED:
 		say_end(m);
@@ -553,6 +722,9 @@ static int all_end(void)
 
 static void one_life(uint64_t seed)
 {
+	static const char lines[] = "action kind=adjust-lr id=w1 scale=0.5\n";
+	struct error err;
+
 	dice = seed;
 	memset(agent, 0, sizeof agent);
 	rows_left = 200;
@@ -564,6 +736,10 @@ static void one_life(uint64_t seed)
 			fail_msg("seed %llu: stuck", (unsigned long long)seed);
 		if (!cut_token && roll(20) == 0)
 			gate_cut(gate, cut_token = ++token);
+		else if (roll(40) == 0) {
+			asks(0, A_NONE, 0);
+			gate_act(gate, lines, sizeof lines - 1, 0, token, &err);
+		}
 		else if (save_wanted && roll(3) == 0) {
 			save_wanted = 0;
 			gate_saved(gate);
@@ -597,11 +773,20 @@ int main(void)
 		TEST(rows_that_come_later_are_said_anew),
 		TEST(the_next_one_begins_when_all_have_gone),
 		TEST(who_goes_is_waited_for_no_longer),
+		TEST(a_begin_behind_the_push_waits_for_the_others),
+		TEST(a_cut_is_before_a_begin_that_came_early),
+		TEST(an_action_undoes_what_was_said_early),
+		TEST(who_goes_takes_an_early_begin_with_it),
 		TEST(a_cut_is_at_the_barrier),
 		TEST(a_cut_comes_to_those_who_wait),
 		TEST(what_has_gone_with_a_member_is_in_no_cut),
 		TEST(who_goes_while_shardd_saves_is_in_no_cut),
+		TEST(what_is_settled_when_a_member_has_gone_is_in_no_cut),
 		TEST(a_cut_is_of_all),
+		TEST(a_cut_does_not_wait_for_who_is_not_here),
+		TEST(a_second_life_has_not_what_the_first_one_trained),
+		TEST(a_wrong_number_of_ranks_goes_with_who_said_it),
+		TEST(an_empty_push_closes_no_iteration),
 		TEST(without_a_barrier_each_hears_of_a_cut_with_its_next_answer),
 		TEST(an_idle_member_holds_up_nobody_under_ssp),
 		TEST(a_stranger_can_not_be_told),
