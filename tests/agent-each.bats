@@ -149,6 +149,14 @@ stat_of() { ask "$T/s.sock" stat | field "$1"; }
 	[ "$(stat_of samples-done)" = 20 ]
 }
 
+@test "--timeout: what ends with 0 after SIGTERM is not done" {
+	queue 20
+	run -0 each --timeout 0.3 --grace 1000 --output out -- sh -c '[ -e tried ] && exec echo $SHARD
+		touch tried; echo half; trap "exit 0" TERM; while :; do sleep 0.05; done'
+	[[ $output == *"shard 0 (epoch 0, rows 0 to 9) ran longer than --timeout 0.3 s; it goes back"* ]]
+	[ "$(cat out/*)" = "$(seq 0 1)" ]
+}
+
 @test "several agents share a queue; one that is killed gives its shards back" {
 	seq 1000 >d
 	queue 1000 --lease 2
@@ -216,6 +224,35 @@ stat_of() { ask "$T/s.sock" stat | field "$1"; }
 	[ "$(stat_of held)" = 0 ]
 	run -0 each --output out -- sh -c 'echo $SHARD'
 	[ "$(cat out/*)" = "$(seq 0 2)" ]
+}
+
+@test "SIGTERM: what ends with 0 only when it is told to is not done" {
+	queue 30
+	start w0 agent --id w0 --shards s.sock --each --output out --grace 0.2 -- sh -c \
+		'trap "exit 0" TERM; echo half; touch started; while :; do sleep 0.05; done'
+	wait_for '[ -e started ]'
+	kill "$PID"
+	ended "$PID"
+	[ "$status" -eq 0 ]
+	[ "$(ls -A out)" = "" ]
+	[ "$(stat_of samples-done)" = 0 ]
+}
+
+@test "SIGTERM while shardd is away: what runs finishes, and the agent ends" {
+	queue 30
+	start w0 agent --id w0 --shards s.sock --each --jobs 2 --grace 1000 -- sh -c \
+		'touch started.$SHARD; while [ ! -e go.$SHARD ]; do sleep 0.05; done; touch ran.$SHARD'
+	wait_for '[ -e started.0 ] && [ -e started.1 ]'
+	local W0=$PID
+	kill -9 "$SHARDD"
+	ended "$SHARDD" || true
+	touch go.0
+	wait_for '[ -e ran.0 ]'
+	kill "$W0"
+	touch go.1
+	ended "$W0"
+	[ "$status" -eq 0 ]
+	[ -e ran.1 ]
 }
 
 @test "a second SIGTERM ends the waiting" {

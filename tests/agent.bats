@@ -450,7 +450,8 @@ bad() {
 }
 
 @test "a trainer that ends before its time, or closes its pipes" {
-	bad 65 'the trainer ended (exit status 0) before it was told state=end; 0 rows' 'exit 0'
+	bad 65 'asked for no batch: it has to say next and step .*is a filter, see --rows and --each' 'exit 0'
+	bad 65 'the trainer ended (exit status 0) before it was told state=end; 0 rows' 'say hello; exit 0'
 	bad 65 'the trainer ended (exit status 0) before it was told state=end; 10 rows' 'say next; exit 0'
 	bad 3 'the trainer ended: exit status 3' 'say next; say step; say next; exit 3'
 	bad 1 'the trainer ended: exit status 1' 'say next; printf ste >&4; exit 1'
@@ -551,6 +552,38 @@ bad() {
 	kill -9 "$LEAD"
 	ends "$AGENT_w0" 75
 	grep -q 'the lead went away, and the trainer.s parameters' w0.err
+	# When it is stopped itself, as at the end of a job, nobody has to go back.
+	rm has
+	lead
+	agent_of w0 -- sh -c '. ./words.sh; say next; : >has; sleep 1000'
+	wait_for '[ -e has ]'
+	kill -STOP "$AGENT_w0"
+	kill -9 "$LEAD"
+	kill "$AGENT_w0"
+	kill -CONT "$AGENT_w0"
+	ends "$AGENT_w0" 75
+	grep -q 'stopped; the lead has ended before' w0.err
+	not grep -q 'has to go back' w0.err
+}
+
+@test "the lead goes when the job is finished: a trainer that still writes its result is left to it" {
+	queue
+	lead
+	trainer
+	sed 's/.*state=end.*/*state=end*) : >told; while [ ! -e go ]; do sleep 0.05; done; : >result; exit 0 ;;/' \
+		trainer.sh >writes.sh
+	agent_of w0 -- sh writes.sh
+	finished
+	wait_for '[ -e told ]'
+	sockets() { ls -l "/proc/$AGENT_w0/fd" 2>/dev/null | grep -c socket; }
+	local before
+	before=$(sockets) || true
+	kill -9 "$LEAD"
+	ended "$LEAD" || true
+	wait_for '[ "$(sockets)" -lt "$before" ]' # it has noticed
+	: >go
+	ends "$AGENT_w0" 0
+	[ -e result ]
 }
 
 # ---- the example ----
@@ -567,13 +600,13 @@ bad() {
 	lead
 	agent_of w0 -- "$PACELINE_ROOT/scripts/examples/trainer.sh" d.csv model
 	wait_for '[ "$(ask lead.sock stat | field iteration)" -gt 3 ]'
-	run cut c1
+	run cut c%201 # a name with a space
 	[[ $output == ok* ]] || { echo "$output"; cat w0.err; return 1; }
 	kill -9 "$AGENT_w0" "$LEAD"
 	wait "$AGENT_w0" "$LEAD" || true
-	ask shardd.sock "load file=$T/c1/shards" >/dev/null
-	lead --incarnation 2 --restore c1
-	agent_of w0 --resume c1 -- "$PACELINE_ROOT/scripts/examples/trainer.sh" d.csv model
+	ask shardd.sock "load file=$T/c%201/shards" >/dev/null
+	lead --incarnation 2 --restore "c 1"
+	agent_of w0 --resume "c 1" -- "$PACELINE_ROOT/scripts/examples/trainer.sh" d.csv model
 	finished
 	ends "$AGENT_w0" 0
 	# Rows that came back came in another order: close, and not to the digit.

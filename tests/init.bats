@@ -79,6 +79,8 @@ key() { sed -n "s/^$1=//p" "$2"; }
 	[ "$status" -eq 64 ]
 	[[ $output == *"d.csv: which column is the label? Give it with --label NAME; likely: bought"* ]]
 	[ ! -e d.env ]
+	run -64 trainctl init d.csv --set TRAINER=true
+	[[ $output == *"begin with a copy of examples/trainer.env"* ]]
 	run trainctl init d.csv --label bougth
 	[ "$status" -eq 65 ]
 	[[ $output == *"no column 'bougth' in line 1; the nearest is 'bought'"* ]]

@@ -509,6 +509,7 @@ values() {
 		trainctl solve ba -> backup:
 		trainctl replay job.log --solution lb -> lb-bsp lb-bsp-gpu
 		bs-solve -m s -> share step
+		res-plan -s a -> adjust auto
 		speed-predict --model=n -> narx
 		worker --id w0 --model w -> wdl
 		worker --servers a.sock,b -> a.sock,b.sock

@@ -781,6 +781,9 @@ bs-solve: stdin:2: worker id=a appears twice
 $ bs-solve -B 10 </dev/null
 bs-solve: stdin: no worker
 = 65
+$ printf 'job batch=8\nnode role=chief id=a cores=1\n' | res-plan --cores 8 --node-cores 4
+res-plan: stdin:2: role=: 'chief' is neither worker nor server
+= 65
 $ trainctl replay d.csv
 trainctl: d.csv:1: byte 2: fields must be key=value with single spaces between
 = 65

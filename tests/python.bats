@@ -146,7 +146,8 @@ for row in paceline.Range(5, $length, $seed).rows: print(row - 5)" >got
 @test "a loss that is no number is said aloud, and not to the agent" {
 	counter
 	rehearse --samples 100 --size 50 --say -- python3 counter.py 1 'batch.loss = float("nan")' 2>said
-	grep -q 'paceline: the loss of iteration 1 is nan' said
+	grep -q 'paceline: the loss of iteration 0 is nan' said
+	not grep -q 'the loss of iteration 1' said # once
 	grep -Eq '^w0 -> step time=' said
 	not grep -q 'loss=' <(grep -- '-> step' said)
 }
@@ -183,6 +184,34 @@ for row in paceline.Range(5, $length, $seed).rows: print(row - 5)" >got
 	grep -q 'given up: batches() was given no save=' said
 	rehearse --samples 40 --size 10 --save-every 2 --say -- python3 save.py nothing >out 2>said
 	grep -q '^w0 -> saved$' said
+}
+
+@test "a checkpoint that the agent can't read is given up, and training goes on" {
+	run -0 python3 - <<-'END'
+		import os, paceline
+		(a, b), (c, d) = os.pipe(), os.pipe()
+		os.environ.update(PACELINE_IN=str(a), PACELINE_OUT=str(d))
+		os.write(b, b"save path=. iteration=1\nok state=wait\n")
+		os.write(b, b"err code=no-file\tx: can't be found\n")
+		os.write(b, b"batch iteration=1 size=1\nrange begin=4 length=1\nok\n")
+		os.write(b, b"ok iteration=2\nok state=end\n")
+		print([b.rows for b in paceline.batches(save=lambda d: open("x", "w").name)], flush=True)
+	END
+	[[ $output == *"the checkpoint is given up: the agent says: err code=no-file: x: can't be found"*"[[4]]" ]]
+}
+
+@test "torch: a state with more than tensors in it is loaded, also where torch.load() is strict" {
+	need torch
+	run -0 $python - <<-'END'
+		import fractions, torch, paceline
+		load = torch.load
+		torch.load = lambda *a, **k: load(*a, **{"weights_only": True, **k})
+		state = {"best": fractions.Fraction(1, 3)}
+		path = paceline._State({"best": state}).save(".")
+		state["best"] = None
+		paceline._State({"best": state}).load(path)
+		assert state["best"] == fractions.Fraction(1, 3)
+	END
 }
 
 @test "state: objects with state_dict(), at once and in the background" {
@@ -228,6 +257,17 @@ if "PACELINE_RESUME" in os.environ: exec(open("no-resume.py").read())
 for batch in paceline.batches(save=lambda d: open(d + "/x", "w").close()): pass' 2>err || status=$?
 	[ "$status" = 65 ]
 	grep -q "this job goes on from $T/kept/00000002.0/w0, and batches() was given no resume=" err
+	# Under a job: a script that saves nothing can't end it; one with more rows is told.
+	run -78 env PACELINE_IN=0 PACELINE_OUT=1 PACELINE_SAMPLES=9 python3 -c 'import paceline; paceline.batches()' </dev/null
+	[[ $output == *"batches() was given no state= (or save= and resume=)"* ]]
+	run -0 env PACELINE_IN=0 PACELINE_OUT=1 PACELINE_SAMPLES=9 \
+		python3 -c 'import paceline; paceline.batches(state={}, samples=10)' </dev/null
+	[[ $output == *"the job has 9 rows, and this script has 10: the last 1 are not trained"* ]]
+	# A loss that stays nan is said once.
+	rehearse --samples 40 --size 10 -- python3 -c 'import paceline
+for batch in paceline.batches(): batch.loss = float("nan") if batch.iteration else 1.0' 2>err
+	grep -q 'the loss of iteration 1 is nan' err
+	not grep -q 'the loss of iteration 2' err
 	# The agent ends in the middle: no more than a message.
 	run -75 python3 - <<-'END'
 		import os, paceline
@@ -394,6 +434,31 @@ gradients() {
 	rehearse --samples 1032 --size 1,0/4,3/4,4/250,250/0,1/6,1/8,0/499,1 --ranks 2 --accum 2 -- \
 		$python gradients.py parts float64
 	$python same.py one parts 1e-13
+}
+
+@test "torch: gradients of few digits are summed as float" {
+	need torch
+	run -0 $python - <<-'END'
+		import torch, torch.distributed as dist, paceline
+		def all_reduce(tensor, **_):
+		    assert tensor.dtype in (torch.int64, torch.float32), tensor.dtype
+		    class Work:
+		        def get_future(self):
+		            future = torch.futures.Future()
+		            future.set_result([tensor])
+		            return future
+		    return Work()
+		dist.all_reduce = all_reduce
+		class Bucket:
+		    def __init__(self, type): self.tensor = torch.tensor([1.0, 200.0], dtype=type)
+		    def buffer(self): return self.tensor
+		    def index(self): return 0
+		    def is_last(self): return False
+		paceline._current = paceline.Batch(paceline.Batches(), 0, [], 1031)
+		for type in torch.float16, torch.bfloat16, torch.float32:
+		    mean = paceline._weigh(paceline._Hook(None), Bucket(type)).wait()
+		    assert mean.dtype == type and mean.tolist() == [1.0, 200.0], mean
+	END
 }
 
 points() { # ROWS

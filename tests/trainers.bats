@@ -62,7 +62,7 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 
 @test "each: what commands find in their environment" {
 	cat >look <<-'E'
-		env | grep -E "^(RANK|LOCAL|WORLD|MASTER|PACELINE_DATA)" | sort >env.$RANK.new
+		env | grep -E "^(RANK|LOCAL|WORLD|MASTER|PACELINE_DATA|PACELINE_SAMPLES)" | sort >env.$RANK.new
 		mv env.$RANK.new env.$RANK
 		while [ ! -e env.0 ] || [ ! -e env.1 ]; do sleep 0.05; done
 	E
@@ -73,6 +73,7 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 		LOCAL_RANK=0
 		LOCAL_WORLD_SIZE=2
 		MASTER_ADDR=127.0.0.1
+		PACELINE_SAMPLES=1000
 		RANK=0
 		WORLD_SIZE=2
 	E
@@ -120,6 +121,7 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 	[[ $output == *"state=done"*" samples=980 "*" held=1 "* ]]
 	[[ $output == *" restarts=0 "* ]]
 	[ "$(wc -l <done)" -eq 49 ]
+	[[ $output == *"shards 5 are held: their commands kept failing, and they are not done"* ]]
 }
 
 @test "each: trainctl dies: the next one takes over" {
@@ -330,6 +332,16 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 	ended "$SUPERVISOR"
 	[ "$status" -eq 0 ]
 	[ "$(counts "$(last first.out checkpoint)")" = "4 600" ]
+}
+
+@test "agent: what a trainer does after the end may fail: trainctl ends with its status" {
+	needs_python
+	counting_job
+	sed -i "s|exec python3|python3|; s|pace'|pace; exit 3'|" job.env
+	run run_job
+	[ "$status" -eq 3 ]
+	[[ $output == *"exit status 3 after all was trained; the checkpoint is complete"* ]]
+	[[ $output == *"state=done"*" exit=3 "* ]]
 }
 
 @test "agent: a job that only ever goes back ends, and says so" {

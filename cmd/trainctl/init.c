@@ -517,6 +517,12 @@ static void say(const struct call *call, const struct survey *s, const struct pl
 
 static int choose_names(struct call *call, struct error *err)
 {
+	for (size_t i = 0; i < call->set.count; i++)
+		if (strncmp(call->set.item[i], "TRAINER=", strlen("TRAINER=")) == 0)
+			return error_set(err, ERROR_USAGE, "--set TRAINER",
+					 "init writes job files for the kit's own models; for a trainer of "
+					 "yours begin with a copy of examples/trainer.env, see "
+					 "paceline-trainers(7)");
 	if (call->job)
 		snprintf(call->name, sizeof call->name, "%s", call->job);
 	else

@@ -238,6 +238,11 @@ static int gone(struct agent *a, struct error *err)
 	if (end->signal || end->status)
 		return error_set(err, end_status(end), a->options.command.argv[0],
 				 "the trainer ended: %s", what);
+	if (!a->spoke)
+		return error_set(err, ERROR_DATA, a->options.command.argv[0],
+				 "the trainer ended (exit status 0) and asked for no batch: it has to say next "
+				 "and step (WORDS in agent(1)); a command that knows no words is a filter, see "
+				 "--rows and --each (TRAINER_KIND of a job)");
 	return error_set(err, ERROR_DATA, a->options.command.argv[0],
 			 "the trainer ended (exit status 0) before it was told state=end; %llu rows "
 			 "of a batch that it had go back",
@@ -317,6 +322,8 @@ static int live(struct agent *a, struct error *err)
 /* What is refused, or forgotten by a lead that went, is in the trainer's parameters. */
 static int no_way_back(struct agent *a, int result, struct error *err)
 {
+	if (stopped(a)) /* a job that is stopped stops the lead, too */
+		return error_set(err, ERROR_TEMPFAIL, NULL, "stopped; the lead has ended before");
 	return error_set(err, ERROR_TEMPFAIL, result == WORK_FENCED ? a->options.id : a->options.lead,
 			 "%s, and the trainer's parameters have what was not committed: it has to go "
 			 "back to a checkpoint",

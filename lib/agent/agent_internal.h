@@ -44,7 +44,7 @@ struct save {
 	char *dir;          /* in it, the trainer's */
 	char *files;        /* lines for the lead; kept until there are others */
 	struct saved_files *reading; /* what was saved, while that is being read; NULL: nothing is */
-	uint64_t reading_iteration;
+	int reading_is_old;          /* another checkpoint has become due since */
 };
 
 /* What is about to come, so that it is looked for a moment before the agent sleeps. */
@@ -93,6 +93,7 @@ struct agent {
 	struct exchange_push push;
 	int given;    /* the trainer has the batch, and has not said `step` */
 	int trained;  /* it was ever given one: no way back */
+	int spoke;    /* it has said a word */
 	struct error half; /* its last word was half of one; code 0: no */
 	int finished; /* it was told that there is no more */
 

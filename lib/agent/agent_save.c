@@ -84,7 +84,14 @@ static int to_lead(struct agent *a, const char *path, const char *failed, size_t
 	}
 	if (bytes > 0)
 		record_add_u64(&o, "bytes", bytes);
-	return agent_ask(a, &o, (struct asked){.kind = ASK_SAVED}, a->save.files, bytes, err);
+	if (a->phase == PHASE_ENDED && !a->lead.call) /* the lead has gone, and wants none */
+		return WORK_OK;
+	int result = agent_ask(a, &o, (struct asked){.kind = ASK_SAVED}, a->save.files, bytes, err);
+	if (result != WORK_OK && a->phase == PHASE_ENDED) {
+		conversation_close(&a->lead);
+		return WORK_OK;
+	}
+	return result;
 }
 
 static int give_up(struct agent *a, const char *why, struct error *err)
@@ -120,6 +127,7 @@ int agent_save_due(struct agent *a, const struct record *r, struct error *err)
 		return error_wrap(err, a->options.lead);
 	s->given_up += (uint64_t)s->is_told;
 	s->is_told = 0;
+	s->reading_is_old = 1;
 	if (make_dir(a, path, &why) == 0) {
 		s->is_due = 1;
 		return WORK_OK;
@@ -184,7 +192,7 @@ static int read_files(struct agent *a, const char *path, struct error *err)
 	struct save *s = &a->save;
 	if (s->reading) /* of one that was given up */
 		agent_save_gathered(a, NULL);
-	s->reading_iteration = s->iteration;
+	s->reading_is_old = 0;
 	return saved_files_start(&s->reading, s->cut, s->dir, path, err);
 }
 
@@ -219,7 +227,7 @@ int agent_save_gathered(struct agent *a, struct error *err)
 	free(s->files);
 	int result = saved_files_take(s->reading, name, &s->files, &len, &why);
 	s->reading = NULL;
-	if (!err || s->reading_iteration != s->iteration)
+	if (!err || s->reading_is_old)
 		return WORK_OK;
 	if (result == 0)
 		return to_lead(a, name, NULL, len, err);

@@ -188,6 +188,7 @@ int agent_hear_trainer(struct agent *a, struct error *err)
 		}
 		if (found != WORDS_ONE)
 			return WORK_OK;
+		a->spoke = 1;
 		int result = take_word(a, err);
 		if (result != WORK_OK)
 			return result;

@@ -47,7 +47,7 @@ struct job {
 	struct rows_pipe *pipe; /* made when it is first wanted */
 	struct output output;
 	double began_at, kill_at; /* kill_at: clock_mono() of the next signal; 0: none is due */
-	int last;                 /* that signal is SIGKILL */
+	int last;                 /* SIGTERM was sent, the next one is SIGKILL */
 	enum cause cause;
 };
 
@@ -291,7 +291,8 @@ static int judge(struct each *e, struct job *j, struct error *err)
 		*err = look.error;
 		return -1;
 	}
-	if (end.signal == 0 && end.status == 0)
+	/* One that we told to end may say 0 of half of its work. */
+	if (end.signal == 0 && end.status == 0 && !j->last)
 		return succeeded(e, j, err);
 	if (j->cause == BY_STOP)
 		return pieces_back(e->f.pieces, j->piece.id, PIECES_UNDONE, err);
@@ -520,11 +521,15 @@ static int live(struct each *e, struct error *err)
 {
 	for (;;) {
 		double seconds = 3600;
-		int result = hear_shardd(e, err);
+		/* shardd may be away when we stop: commands end all the same. */
+		int away = hear_shardd(e, err);
+		int result = away == WORK_STOP ? 0 : away;
 		if (result == 0)
 			result = end_jobs(e, err);
 		if (result == 0)
 			result = hear_outputs(e, err);
+		if (result == 0)
+			result = away;
 		if (result == 0)
 			result = start_jobs(e, err);
 		if (result == 0)

@@ -143,17 +143,22 @@ static void kill_due(struct rows *r, double *seconds)
 
 /* ---- what shardd says ---- */
 
-static void lost(struct rows *r, uint64_t id)
+/* Its command has read it, or will: that can't be taken back. */
+static int lost(struct rows *r, uint64_t id, struct error *err)
 {
-	char what[200];
-	for (size_t i = 0; i < r->count; i++) {
-		if (r->hand[i].id != id)
-			continue;
-		filter_describe(&r->hand[i], what, sizeof what);
-		log_say(LOG_LEVEL_WARNING,
-			"%s is no longer ours (its lease was over?): somebody gets its rows again",
-			what);
-	}
+	return error_set(err, ERROR_TEMPFAIL, r->o->command.argv[0],
+			 "shard %llu is no longer ours (its lease was over?), and the command was given "
+			 "its rows, which somebody gets again: its output is not to be used",
+			 (unsigned long long)id);
+}
+
+/* We stop, and shardd has not said that all is done that a command had read and ended with 0. */
+static int unsettled(struct rows *r, struct error *err)
+{
+	return error_set(err, ERROR_TEMPFAIL, r->o->shards,
+			 "went away before it said that %zu shards are done: if they are not, somebody "
+			 "gets their rows again, and the command's output is not to be used",
+			 pieces_owed(r->f.pieces));
 }
 
 static int fenced(struct rows *r, struct error *err)
@@ -180,8 +185,7 @@ static int on_news(struct rows *r, const struct pieces_news *news, struct error 
 		feed_no_more(r);
 		return 0;
 	case PIECES_LOST:
-		lost(r, news->id);
-		return 0;
+		return lost(r, news->id, err);
 	case PIECES_FENCED:
 		return fenced(r, err);
 	case PIECES_DONE:
@@ -304,6 +308,8 @@ int filter_rows(const struct filter_options *o, struct node_end *end, struct err
 		result = filter_hello(&r.f, err);
 	if (result == 0)
 		result = live(&r, end, err);
+	if (result == WORK_STOP && pieces_owed(r.f.pieces) > 0)
+		result = unsettled(&r, err);
 	/* Said and no more: 1 may be the command's own status, which ends a job. */
 	if (result == 0 && r.is_over && filter_check_held(&r.f, r.held, err) != 0)
 		log_say(LOG_LEVEL_WARNING, "%s", err->text);

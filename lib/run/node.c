@@ -170,6 +170,7 @@ void sup_node_ended(struct sup_node *n, const struct node_end *end)
 		sup_kick(n->sup);
 	sup_host_ended(n, end);
 	sup_trainer_ended(n, end);
+	sup_finish_ended(n);
 	step(n, sup_node_class(n, end) == END_UNRETRYABLE ? EVENT_ENDED_BAD : EVENT_ENDED);
 }
 

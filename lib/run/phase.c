@@ -354,6 +354,23 @@ static void tell_finish(struct supervisor *s)
 	sup_stop_all(s, sup_trainers(s), 0);
 }
 
+/* What a trainer does when all is trained (it writes its model out, say) is its own; that it failed is
+ * told by the status, and changes nothing in the checkpoint. */
+void sup_finish_ended(struct sup_node *n)
+{
+	struct supervisor *s = n->sup;
+	char text[128];
+	if (s->phases.now != PHASE_FINISHING || !s->phases.told || s->phases.interrupted ||
+	    !sup_goes_back(n) || !n->end.seen || (!n->end.signal && n->end.status == 0))
+		return;
+	end_text(&n->end, text, sizeof text);
+	sup_note(s, "warning", "%s has ended with %s after all was trained; the checkpoint is complete",
+		 n->id, text);
+	sup_last_words(n);
+	if (s->phases.late_status == 0)
+		s->phases.late_status = end_status(&n->end);
+}
+
 static void step_finishing(struct supervisor *s)
 {
 	if (!s->phases.told)
@@ -361,11 +378,18 @@ static void step_finishing(struct supervisor *s)
 	if (!s->progress.last.known)
 		sup_ask_last(s);
 	if (sup_off(s, sup_trainers(s)) && s->progress.last.known) {
+		if (!sup_lead(s) && s->progress.last.held[0])
+			sup_note(s, "held",
+				 "shards %s are held: their commands kept failing, and they are not done; "
+				 "`trainctl logs ID` of a worker says why",
+				 s->progress.last.held);
 		sup_enter(s, PHASE_STOPPING);
 		return;
 	}
 	/* All they did is in the checkpoint: who presses Ctrl-C need not wait for them. */
-	double left = s->phases.told_at + deadline_seconds(DEADLINE_FINISH) - clock_mono();
+	enum deadline limit =
+		job_has_foreign_parameters(s->job) ? DEADLINE_TRAINED : DEADLINE_FINISH;
+	double left = s->phases.told_at + deadline_seconds(limit) - clock_mono();
 	if (s->phases.interrupted || (s->phases.told && left <= 0))
 		sup_stop_all(s, sup_trainers(s), s->phases.interrupted > 1 ? SIGKILL : SIGTERM);
 	else

@@ -428,6 +428,8 @@ static void add_environment(struct words *w, const struct sup_node *n)
 	add(w, "MASTER_ADDR=%s", address);
 	add(w, "--env");
 	add(w, "MASTER_PORT=%u", s->trainers.port);
+	add(w, "--env");
+	add(w, "PACELINE_SAMPLES=%llu", (unsigned long long)s->options.samples);
 	if (s->job->data.count == 0)
 		return;
 	char *names = words_join(s->job->data.item, s->job->data.count);

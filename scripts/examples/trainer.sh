@@ -13,7 +13,8 @@ say() {
 	while read -r answer <&"$PACELINE_IN"; do
 		case $answer in
 		range*) rows="$rows ${answer#range }" ;;
-		save*) save=${answer#save path=} save=${save%% *} ;;
+		save*) save=${answer#save path=} # a space is written %20, and % itself %25
+			save=$(echo "${save%% *}" | sed 's/%20/ /g; s/%25/%/g') ;;
 		ok*|err*) return ;;
 		esac
 	done
@@ -22,7 +23,7 @@ say() {
 
 while say next; do
 	state=$answer batch=$rows
-	[ -z "$save" ] || { cp "$model" "$save/model" && say saved path=model; save=; }
+	[ -z "$save" ] || { cp "$model" "$save/model" && say saved path=model || say failed why=cp; save=; }
 	case $state in *state=end*) exit 0 ;; *state=wait*) continue ;; esac
 	loss=$(awk -F, -v ranges="$batch" -v rate=0.1 -v model="$model" '
 		BEGIN { getline line <model; n = split(line, w, " "); close(model)

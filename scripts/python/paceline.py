@@ -40,6 +40,14 @@ class Error(RuntimeError):
     """What Paceline has to complain about."""
 
 
+class _Refused(Error):
+    """The agent answered err: it did not take the word."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
 class AgentGone(Error):
     """The agent ended: nothing that this process trains now will count."""
 
@@ -242,13 +250,19 @@ class Batch:
         if self.loss is None or self.size == 0:
             return None
         loss = float(self.loss)
+        global _loss_is_number
         if not math.isfinite(loss):
-            _say("the loss of iteration %d is %r" % (self.iteration, loss))
+            if _loss_is_number:
+                _say("the loss of iteration %d is %r; the job is told none until it is a number again" %
+                     (self.iteration, loss))
+            _loss_is_number = False
             return None
+        _loss_is_number = True
         return loss
 
 
 _current: Optional[Batch] = None  # the batch that ddp_hook() weighs by
+_loss_is_number = True  # a model that is lost has nothing but nan: said once
 
 
 def _say(text: str) -> None:
@@ -327,6 +341,13 @@ class _AgentBatches(Batches):
                  resume: Optional[Callable[[str], Any]], collective: bool, saves: bool,
                  samples: Optional[int], background: Optional["_State"]) -> None:
         super().__init__()
+        if saves and save is None and "PACELINE_SAMPLES" in os.environ:  # a job
+            raise Error("batches() was given no state= (or save= and resume=): a job ends with a checkpoint, "
+                        "and goes on from one. state={} says that there is nothing to save")
+        job = os.environ.get("PACELINE_SAMPLES", "")
+        if samples is not None and job.isdigit() and int(job) < samples:
+            _say("the job has %s rows, and this script has %d: the last %d are not trained (SAMPLES or DATA of "
+                 "the job)" % (job, samples, samples - int(job)))
         self._in, self._out = reads, writes
         self._unread = b""
         self._process = os.getpid()
@@ -374,7 +395,7 @@ class _AgentBatches(Batches):
             if kind == "ok":
                 return values, before
             if kind == "err":
-                raise Error("the agent says: %s" % os.fsdecode(line).replace("\t", ": "))
+                raise _Refused(values.get("code", ""), "the agent says: %s" % os.fsdecode(line).replace("\t", ": "))
             before.append((kind, values))
 
     def _ask(self, word: bytes) -> _Answer:
@@ -485,7 +506,12 @@ class _AgentBatches(Batches):
                 self._saved(wrote)
 
     def _saved(self, path: Optional[str]) -> None:
-        self._ask(_record("saved") if path is None else _record("saved", path=path))
+        try:
+            self._ask(_record("saved") if path is None else _record("saved", path=path))
+        except _Refused as refused:
+            if refused.code != "no-file":
+                raise
+            _say("the checkpoint is given up: %s" % refused)
 
     def _failed(self, error: BaseException) -> None:
         traceback.print_exception(type(error), error, error.__traceback__)
@@ -589,7 +615,8 @@ class _State:
         else:
             import torch
 
-            state = torch.load(path, map_location="cpu")
+            # What a state_dict() holds beside tensors is the script's own business, and its own file.
+            state = torch.load(path, map_location="cpu", weights_only=False)
         for name, thing in self._objects.items():
             if name not in state:
                 raise Error("%s: has no state of %s" % (path, name))
@@ -770,8 +797,9 @@ def _weigh(hook, bucket):  # without types: torch compares them with its own
         count = torch.tensor([batch.size], dtype=torch.int64, device=tensor.device)
         hook.total = dist.all_reduce(count, group=hook.group, async_op=True).get_future()
         hook.wait = None
-    # Sums of halves would overflow.
-    sums = tensor.float() if tensor.dtype == torch.float16 else tensor
+    # Sums of halves would overflow, and bfloat16 has too few digits for a number of rows.
+    is_half = tensor.dtype in (torch.float16, torch.bfloat16)
+    sums = tensor.float() if is_half else tensor
     if batch.size == 0:
         sums.zero_()  # also where the mean over no rows is no number
     else:

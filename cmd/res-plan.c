@@ -1,0 +1,310 @@
+/*
+ * res-plan(1): how many workers and servers a job gets, of which size. A filter: a round of what
+ * the job uses in, what to change out.
+ */
+#include "cmd/cmd.h"
+#include "cmd/filter.h"
+
+#include "plan/plan.h"
+#include "record/record.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <unistd.h>
+
+#define PROGRAM "res-plan"
+
+/* ---- history ---- */
+
+static int read_history(struct history *h, const char *path, int strict, struct error *err)
+{
+	static struct record r;
+	struct filter_unknown unknown = {.program = PROGRAM, .strict = strict};
+	int fd = open(path, O_RDONLY | O_CLOEXEC), got = RECORD_ONE, result = 0;
+	if (fd < 0)
+		return error_errno(err, 0, path, "can't be read");
+	struct record_reader *in = record_reader_new(fd, path);
+	if (!in)
+		result = error_set(err, ERROR_OS, NULL, "out of memory");
+	while (result == 0 && (got = record_read(in, &r, err)) != RECORD_END) {
+		if (got < 0)
+			result = -1;
+		else if (got == RECORD_BLANK)
+			continue;
+		else if (!record_is(&r, "finished"))
+			result = filter_unknown(&unknown, &r, record_reader_place(in), err);
+		else if (history_take(h, &r, err) != 0)
+			result = error_wrap(err, record_reader_place(in));
+	}
+	record_reader_free(in);
+	close(fd);
+	return result;
+}
+
+/* ---- answers ---- */
+
+static void put(struct record_out *o, const char *line)
+{
+	fwrite(line, 1, record_end(o, NULL), stdout);
+}
+
+static void print_fit(const struct fit *f)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "fit");
+	record_add_brief(&o, "io-time", f->io);
+	record_add_brief(&o, "worker-work", f->worker_work);
+	record_add_brief(&o, "server-work", f->server_work);
+	record_add_brief(&o, "worker-cores", f->worker_cores);
+	record_add_brief(&o, "server-cores", f->server_cores);
+	record_add_brief(&o, "spread", f->spread);
+	record_add_u64(&o, "configurations", f->count);
+	record_add_u64(&o, "rounds", f->rounds);
+	put(&o, line);
+}
+
+static void print_role(const struct plan_answer *a, enum plan_role role)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "plan");
+	record_add(&o, "role", plan_role_name(role));
+	record_add_u64(&o, "count", a->role[role].count);
+	record_add_u64(&o, "cores", a->role[role].cores);
+	if (a->role[role].bytes)
+		record_add_u64(&o, "mem-bytes", a->role[role].bytes);
+	put(&o, line);
+}
+
+static void print_action(const struct plan_action *action)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, action->what == PLAN_MIGRATE ? "migrate" : "replace");
+	record_add(&o, "role", plan_role_name(action->node->role));
+	record_add(&o, "id", action->node->id);
+	if (action->cores)
+		record_add_u64(&o, "cores", action->cores);
+	if (action->bytes)
+		record_add_u64(&o, "mem-bytes", action->bytes);
+	if (action->batch)
+		record_add_u64(&o, "batch", action->batch);
+	record_add(&o, "reason", action->reason);
+	put(&o, line);
+}
+
+static void print_answer(const struct plan *p, const struct usage *u)
+{
+	const struct plan_answer *a = &p->answer;
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	if (p->fit.rounds)
+		print_fit(&p->fit);
+	for (int i = 0; i < PLAN_ROLES; i++)
+		if (a->changes[i])
+			print_role(a, (enum plan_role)i);
+	for (size_t i = 0; i < a->actions; i++)
+		print_action(&a->action[i]);
+	int changes = a->actions > 0 || a->changes[PLAN_WORKER] || a->changes[PLAN_SERVER];
+	record_begin(&o, line, sizeof line, "decision");
+	record_add(&o, "change", changes ? "yes" : "no");
+	record_add(&o, "reason", a->reason);
+	record_add(&o, "method", a->method);
+	record_add_brief(&o, "now", u->rate > 0 ? u->rate : NAN);
+	record_add_brief(&o, "expected", a->rate);
+	record_add_brief(&o, "confidence", a->confidence);
+	if (a->like) {
+		record_add(&o, "user", a->like->user);
+		record_add(&o, "data", a->like->data);
+		record_add(&o, "model", a->like->model);
+	}
+	put(&o, line);
+	fputc('\n', stdout);
+}
+
+/* ---- rounds ---- */
+
+struct stream {
+	struct plan *plan;
+	struct usage usage;
+	uint64_t line; /* of the round's first record; 0: it has none yet */
+	uint64_t rounds;
+};
+
+static int end_round(struct stream *s, struct error *err)
+{
+	int result = 0;
+	char place[64];
+	if (s->line == 0)
+		return 0;
+	snprintf(place, sizeof place, "stdin:%llu", (unsigned long long)s->line);
+	if (!s->usage.has_job)
+		return error_set(err, ERROR_DATA, place,
+				 "a round without a job record; an empty line ends a round");
+	if (plan_round(s->plan, &s->usage, err) != 0)
+		result = error_wrap(err, place);
+	else
+		print_answer(s->plan, &s->usage);
+	if (result == 0 && fflush(stdout) != 0)
+		result = error_errno(err, ERROR_IO, "standard output", "can't be written");
+	usage_begin(&s->usage);
+	s->line = 0;
+	s->rounds++;
+	return result;
+}
+
+static int follow(struct record_reader *in, struct stream *s, int strict, struct error *err)
+{
+	static struct record r;
+	struct filter_unknown unknown = {.program = PROGRAM, .strict = strict};
+	int got = RECORD_ONE, result = 0;
+	while (result == 0 && got != RECORD_END) {
+		got = record_read(in, &r, err);
+		int is_job = got == RECORD_ONE && record_is(&r, "job");
+		if (got < 0) {
+			result = -1;
+		} else if (got == RECORD_BLANK || got == RECORD_END) {
+			result = end_round(s, err);
+		} else if (!is_job && !record_is(&r, "node")) {
+			result = filter_unknown(&unknown, &r, record_reader_place(in), err);
+		} else {
+			if (s->line == 0)
+				s->line = record_reader_line(in);
+			result = is_job ? usage_take_job(&s->usage, &r, err)
+					: usage_take_node(&s->usage, &r, err);
+			if (result != 0)
+				error_wrap(err, record_reader_place(in));
+		}
+	}
+	if (result == 0 && s->rounds == 0)
+		return error_set(err, ERROR_DATA, "stdin", "no job record");
+	return result;
+}
+
+static int run(const struct plan_limits *limits, enum plan_stage stage, const char *path,
+	       int strict, struct error *err)
+{
+	static struct plan plan; /* large */
+	struct history history = {0};
+	struct stream s = {.plan = &plan};
+	struct record_reader *in = NULL;
+	int result = path ? read_history(&history, path, strict, err) : 0;
+	plan_init(&plan, limits, stage, &history);
+	if (result == 0 && !(in = record_reader_new(STDIN_FILENO, "stdin")))
+		result = error_set(err, ERROR_OS, NULL, "out of memory");
+	if (result == 0)
+		result = follow(in, &s, strict, err);
+	record_reader_free(in);
+	usage_clear(&s.usage);
+	plan_clear(&plan);
+	history_clear(&history);
+	return result;
+}
+
+int main(int argc, char **argv)
+{
+	struct plan_limits l = PLAN_LIMITS_DEFAULT;
+	const char *stage_name = "auto", *history = NULL;
+	enum plan_stage stage = PLAN_AUTO;
+	int cores_seen = 0, node_seen = 0, strict = 0;
+	const struct option_row rows[] = {
+		{.name = "cores",
+		 .letter = 'C',
+		 .kind = OPTION_COUNT,
+		 .target = &l.cores,
+		 .arg = "CORES",
+		 .help = "that the job may have; required",
+		 .min = 2,
+		 .max = PLAN_CORES_MAX,
+		 .seen = &cores_seen},
+		{.name = "node-cores",
+		 .kind = OPTION_COUNT,
+		 .target = &l.node_cores,
+		 .arg = "CORES",
+		 .help = "that one node may have; required",
+		 .min = 1,
+		 .max = PLAN_CORES_MAX,
+		 .seen = &node_seen},
+		{.name = "server-cores",
+		 .kind = OPTION_COUNT,
+		 .target = &l.server_cores,
+		 .arg = "CORES",
+		 .help = "of a server, if nothing speaks for another number",
+		 .min = 1,
+		 .max = PLAN_CORES_MAX},
+		{.name = "memory",
+		 .kind = OPTION_BYTES,
+		 .target = &l.bytes,
+		 .arg = "BYTES",
+		 .help = "that the job may have (0: not limited)",
+		 .max = (double)PLAN_BYTES_MAX},
+		{.name = "node-memory",
+		 .kind = OPTION_BYTES,
+		 .target = &l.node_bytes,
+		 .arg = "BYTES",
+		 .help = "that one node may have (0: not limited)",
+		 .max = (double)PLAN_BYTES_MAX},
+		{.name = "stage",
+		 .letter = 's',
+		 .kind = OPTION_CHOICE,
+		 .target = &stage_name,
+		 .arg = "STAGE",
+		 .help = "of rounds that don't say it (auto)",
+		 .choices = PLAN_STAGES},
+		{.name = "history",
+		 .kind = OPTION_TEXT,
+		 .target = &history,
+		 .arg = "FILE",
+		 .help = "finished jobs; the one alike most gives the first plan"},
+		{.name = "gain",
+		 .kind = OPTION_REAL,
+		 .target = &l.gain,
+		 .arg = "PART",
+		 .help = "a change makes the job faster by this part at least",
+		 .max = 100},
+		{.name = "every",
+		 .kind = OPTION_SECONDS,
+		 .target = &l.every,
+		 .arg = "SECONDS",
+		 .help = "between two changes at least",
+		 .max = 1e9},
+		{.name = "change-cost",
+		 .kind = OPTION_SECONDS,
+		 .target = &l.cost,
+		 .arg = "SECONDS",
+		 .help = "of training that a change costs",
+		 .max = 1e9},
+		{.name = "slow",
+		 .kind = OPTION_REAL,
+		 .target = &l.slow,
+		 .arg = "TIMES",
+		 .help = "as long as its peers: such a node is slow",
+		 .min = 1.01,
+		 .max = 1e6},
+		{.name = "strict",
+		 .kind = OPTION_FLAG,
+		 .target = &strict,
+		 .help = "unknown record types are errors"},
+		{0}};
+	const struct option_table table = {
+		.program = PROGRAM,
+		.synopsis = "--cores CORES --node-cores CORES [-s STAGE] [--history FILE] "
+			    "< usage > plan",
+		.about = "How many workers and servers a job gets, of which size.",
+		.rows = rows};
+	struct error err = {0};
+	cmd_begin(PROGRAM);
+	int parsed = cmd_options(&table, argc, argv, &err);
+	if (parsed == OPTION_SHOWN)
+		return cmd_end(PROGRAM, 0);
+	if (parsed == 0 && (!cores_seen || !node_seen))
+		parsed = error_set(&err, ERROR_USAGE, cores_seen ? "--node-cores" : "--cores",
+				   "how many cores %s may have is missing",
+				   cores_seen ? "a node" : "the job");
+	if (parsed != 0)
+		return cmd_fail(PROGRAM, &err);
+	plan_stage_of(stage_name, &stage); /* a choice is a stage */
+	int status = run(&l, stage, history, strict, &err) == 0 ? 0 : cmd_fail(PROGRAM, &err);
+	return cmd_end(PROGRAM, status);
+}

@@ -1,0 +1,30 @@
+/*
+ * history: jobs that have ended, a record each, in the order in which they did:
+ *
+ *     finished user= data= model= workers= worker-cores= servers= server-cores=
+ *              [worker-bytes=] [server-bytes=] [steps-per-second=]
+ */
+#ifndef PACELINE_PLAN_HISTORY_H
+#define PACELINE_PLAN_HISTORY_H
+
+#include "plan/usage.h"
+
+struct finished {
+	char user[OPTION_ID_MAX], data[512], model[OPTION_ID_MAX]; /* "": not said */
+	uint64_t count[PLAN_ROLES], cores[PLAN_ROLES], bytes[PLAN_ROLES];
+	double rate; /* steps a second; NAN: not said */
+};
+
+struct history { /* all zeros at first */
+	struct finished *job;
+	size_t count, room;
+};
+
+/* -1: ERROR_DATA or ERROR_OS. */
+int history_take(struct history *h, const struct record *r, struct error *err);
+void history_clear(struct history *h);
+/* The job alike most: of user, data and model as many equal as there are; of equally many data
+ * counts most, then the model; of those the last. NULL: none has data or user in common. */
+const struct finished *history_nearest(const struct history *h, const struct usage *u);
+
+#endif

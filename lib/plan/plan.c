@@ -1,0 +1,554 @@
+/* plan: see plan.h. */
+#include "plan/plan.h"
+
+#include "base/grow.h"
+#include "plan/search.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FULL 0.9       /* DLRover: CPU use from which a server gets more */
+#define MORE_USED 1.2  /* a server that does so much more than its peers is hot, not slow */
+#define FEW_CORES 0.75 /* of its peers' cores */
+#define MORE_BYTES 1.2 /* memory for what was used at most */
+#define BYTES_UNIT (1ull << 20)
+#define SURE 0.8 /* confidence from which a search is believed */
+
+void plan_init(struct plan *p, const struct plan_limits *limits, enum plan_stage stage,
+	       const struct history *history)
+{
+	*p = (struct plan){.limits = *limits, .stage = stage, .history = history, .changed = NAN};
+}
+
+void plan_clear(struct plan *p)
+{
+	free(p->answer.action);
+	p->answer = (struct plan_answer){0};
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t room_for(uint64_t bytes, uint64_t node_bytes)
+{
+	double want = (double)bytes * MORE_BYTES;
+	if (bytes == 0 || want > (double)PLAN_BYTES_MAX)
+		return bytes;
+	uint64_t out = ((uint64_t)want + BYTES_UNIT - 1) / BYTES_UNIT * BYTES_UNIT;
+	return node_bytes && out > node_bytes && bytes <= node_bytes ? node_bytes : out;
+}
+
+/* ---- the answer ---- */
+
+static void begin_answer(struct plan_answer *a, const struct usage *u)
+{
+	a->actions = 0;
+	a->method = "none";
+	a->reason = "balanced";
+	a->rate = a->confidence = NAN;
+	a->like = NULL;
+	for (int i = 0; i < PLAN_ROLES; i++) {
+		const struct usage_role *r = &u->role[i];
+		double cores = r->count ? ceil(r->cores / (double)r->count - 1e-9) : 0;
+		a->role[i] = (struct plan_role_size){r->count, (uint64_t)cores, r->bytes};
+		a->changes[i] = 0;
+	}
+}
+
+static int set_role(struct plan_answer *a, enum plan_role role, struct plan_role_size to,
+		    int is_new)
+{
+	struct plan_role_size *now = &a->role[role];
+	if (!to.bytes)
+		to.bytes = now->bytes;
+	a->changes[role] = is_new || to.count != now->count || to.cores != now->cores;
+	if (a->changes[role])
+		*now = to;
+	return a->changes[role];
+}
+
+/* A role of which only the memory would be another one stays as it is, unless it has too much for
+ * the limits. Whether anything changes. */
+static int set_roles(struct plan_answer *a, const struct plan_limits *l,
+		     const struct plan_role_size to[PLAN_ROLES])
+{
+	int changes = 0;
+	for (int i = 0; i < PLAN_ROLES; i++)
+		changes |= set_role(a, (enum plan_role)i, to[i], 0);
+	if (!changes || search_fits(&(struct search){.limits = l}, a->role))
+		return changes;
+	for (int i = 0; i < PLAN_ROLES; i++)
+		if (to[i].count)
+			set_role(a, (enum plan_role)i, to[i], 1);
+	return 1;
+}
+
+static int add_action(struct plan_answer *a, struct plan_action action, struct error *err)
+{
+	if (GROW(a->action, a->room, a->actions + 1) != 0)
+		return error_set(err, ERROR_OS, NULL, "out of memory for an answer");
+	a->action[a->actions++] = action;
+	a->method = "rule";
+	a->reason = action.reason;
+	return 0;
+}
+
+static uint64_t cores_of(const struct plan_role_size role[PLAN_ROLES])
+{
+	return role[PLAN_WORKER].count * role[PLAN_WORKER].cores +
+	       role[PLAN_SERVER].count * role[PLAN_SERVER].cores;
+}
+
+/* ---- the first plan ---- */
+
+/* A plan of other days, made smaller until it fits. */
+static void shrink(const struct plan_limits *l, struct plan_role_size role[PLAN_ROLES])
+{
+	struct plan_role_size *w = &role[PLAN_WORKER], *s = &role[PLAN_SERVER];
+	const struct search limits = {.limits = l};
+	for (int i = 0; i < PLAN_ROLES; i++) {
+		role[i].cores = least(role[i].cores, l->node_cores);
+		if (l->node_bytes)
+			role[i].bytes = least(role[i].bytes, l->node_bytes);
+	}
+	while (!search_fits(&limits, role)) {
+		if (w->count > 1)
+			w->count--;
+		else if (s->count > 1)
+			s->count--;
+		else if (s->cores > 1)
+			s->cores--;
+		else if (w->cores > 1)
+			w->cores--;
+		else
+			w->bytes = s->bytes = 0; /* one of each is the least */
+	}
+}
+
+static void plan_first(struct plan *p, const struct usage *u)
+{
+	const struct plan_limits *l = &p->limits;
+	struct plan_answer *a = &p->answer;
+	struct plan_role_size role[PLAN_ROLES] = {{.count = 1}, {.count = 1}};
+	a->like = p->history ? history_nearest(p->history, u) : NULL;
+	if (a->like) {
+		for (int i = 0; i < PLAN_ROLES; i++)
+			role[i] = (struct plan_role_size){a->like->count[i], a->like->cores[i],
+							  a->like->bytes[i]};
+		a->rate = a->like->rate;
+		uint64_t cores = cores_of(role);
+		shrink(l, role);
+		if (cores_of(role) != cores)
+			a->rate = NAN;
+	} else {
+		role[PLAN_SERVER].cores =
+			least(least(l->server_cores, l->node_cores), l->cores / 2);
+		role[PLAN_WORKER].cores = least(l->node_cores, l->cores - role[PLAN_SERVER].cores);
+	}
+	a->method = a->like ? "history" : "default";
+	a->reason = "first";
+	set_roles(a, l, role);
+}
+
+/* ---- out of memory ---- */
+
+static double bytes_in_use(const struct usage *u)
+{
+	double sum = 0;
+	for (size_t i = 0; i < u->count; i++)
+		sum += (double)u->node[i].bytes;
+	return sum;
+}
+
+/* Double memory, or half the batch where there is no more. */
+static int heal_worker(struct plan *p, const struct usage *u, const struct usage_node *n,
+		       double *bytes, struct error *err)
+{
+	const struct plan_limits *l = &p->limits;
+	struct plan_action action = {.what = PLAN_REPLACE, .node = n, .reason = "oom"};
+	uint64_t now = n->bytes ? n->bytes : n->used_bytes, twice = 2 * now;
+	double more = *bytes - (double)n->bytes + (double)twice;
+	if (now && twice <= PLAN_BYTES_MAX && (!l->node_bytes || twice <= l->node_bytes) &&
+	    (!l->bytes || more <= (double)l->bytes)) {
+		action.bytes = twice;
+		*bytes = more;
+	} else if (u->batch > 1) {
+		action.batch = u->batch / 2;
+	} else {
+		p->answer.reason = "memory";
+		return 0;
+	}
+	return add_action(&p->answer, action, err);
+}
+
+/* Twice the servers: smaller ones and fewer workers, if there are not cores enough. Whether there
+ * is more memory than before. */
+static int heal_servers(struct plan *p)
+{
+	const struct plan_limits *l = &p->limits;
+	struct plan_answer *a = &p->answer;
+	struct plan_role_size role[PLAN_ROLES] = {a->role[PLAN_WORKER], a->role[PLAN_SERVER]};
+	struct plan_role_size *w = &role[PLAN_WORKER], *s = &role[PLAN_SERVER];
+	s->count *= 2;
+	if (s->count + 1 > l->cores)
+		return 0;
+	w->cores = least(w->cores, l->node_cores);
+	w->cores = least(w->cores, l->cores - s->count);
+	while (w->count > 1 && w->count * w->cores + s->count > l->cores)
+		w->count--;
+	uint64_t workers = w->count ? w->count * w->cores : 1; /* there will be one */
+	s->cores = least(least(s->cores, l->node_cores), (l->cores - workers) / s->count);
+	double each = (double)s->bytes;
+	if (l->node_bytes) {
+		w->bytes = least(w->bytes, l->node_bytes);
+		each = fmin(each, (double)l->node_bytes);
+	}
+	if (l->bytes)
+		each = fmin(each, floor(((double)l->bytes - (double)w->count * (double)w->bytes) /
+					(double)s->count));
+	if (s->bytes && each <= (double)s->bytes / 2)
+		return 0;
+	s->bytes = s->bytes ? (uint64_t)each : 0;
+	if (w->count && !search_fits(&(struct search){.limits = l}, role))
+		return 0;
+	set_roles(a, l, role);
+	return 1;
+}
+
+/* 1: somebody was; 0: nobody; -1: ERROR_OS. */
+static int heal(struct plan *p, const struct usage *u, struct error *err)
+{
+	double bytes = bytes_in_use(u);
+	int came = 0, servers = 0;
+	for (size_t i = 0; i < u->count; i++) {
+		const struct usage_node *n = &u->node[i];
+		if (!n->oom)
+			continue;
+		came = 1;
+		servers |= n->role == PLAN_SERVER;
+		if (n->role == PLAN_WORKER && heal_worker(p, u, n, &bytes, err) != 0)
+			return -1;
+	}
+	if (servers) {
+		int is_more = heal_servers(p);
+		p->answer.method = is_more ? "rule" : p->answer.method;
+		p->answer.reason = is_more ? "oom" : p->answer.actions ? "oom" : "memory";
+	}
+	return came;
+}
+
+/* ---- single nodes: hot, slow, with too few cores ---- */
+
+static int compare_reals(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+struct peers {
+	double time,
+		cores; /* medians; of two the smaller time, the larger number of cores; 0: none */
+};
+
+static int look_at_peers(const struct usage *u, enum plan_role role, struct peers *out,
+			 struct error *err)
+{
+	size_t times = 0, count = 0;
+	double *v = reallocarray(NULL, u->count ? 2 * u->count : 1, sizeof *v), *cores;
+	*out = (struct peers){0};
+	if (!v)
+		return error_set(err, ERROR_OS, NULL, "out of memory for %zu nodes", u->count);
+	cores = v + u->count;
+	for (size_t i = 0; i < u->count; i++) {
+		if (u->node[i].role != role)
+			continue;
+		if (!isnan(u->node[i].time))
+			v[times++] = u->node[i].time;
+		cores[count++] = u->node[i].cores;
+	}
+	qsort(v, times, sizeof *v, compare_reals);
+	qsort(cores, count, sizeof *v, compare_reals);
+	if (times > 1)
+		out->time = v[(times - 1) / 2];
+	if (count > 1)
+		out->cores = cores[count / 2];
+	free(v);
+	return 0;
+}
+
+/* Cores of a server in place of a hot one (DLRover 4.2): what so many workers ask of it. A server
+ * with all of its cores in use shows only a part of that, so at least half as many again. */
+static double hot_cores(const struct plan *p, const struct usage *u, const struct usage_node *n)
+{
+	double total = u->role[PLAN_SERVER].used, need = 0;
+	if (total > 0)
+		need = n->used / total * p->fit.server_cores * (double)u->role[PLAN_WORKER].count;
+	return fmax(ceil(need - 1e-9), ceil(1.5 * n->cores));
+}
+
+static int judge(struct plan *p, const struct usage *u, const struct usage_node *n,
+		 const struct peers *peers, double *spare, struct error *err)
+{
+	const struct usage_role *all = &u->role[n->role];
+	int is_slow = peers->time > 0 && !isnan(n->time) && n->time > p->limits.slow * peers->time;
+	int is_full = n->role == PLAN_SERVER && n->used >= FULL * n->cores;
+	if (all->count < 2 || !(is_slow || is_full))
+		return 0;
+	double others = (all->used - n->used) / (double)(all->count - 1), want = 0;
+	struct plan_action action = {.what = PLAN_REPLACE, .node = n};
+	if (n->cores < FEW_CORES * peers->cores) {
+		action.reason = "few-cores";
+		want = ceil(peers->cores);
+	} else if (n->role == PLAN_SERVER && n->used > MORE_USED * others) {
+		action.reason = "hot";
+		want = hot_cores(p, u, n);
+	} else if (is_slow) {
+		action.what = PLAN_MIGRATE;
+		action.reason = "slow-machine";
+		return add_action(&p->answer, action, err);
+	} else {
+		return 0; /* as busy as the others */
+	}
+	want = fmin(want, fmin((double)p->limits.node_cores, floor(n->cores + *spare)));
+	if (want <= n->cores) {
+		p->answer.reason = "cores";
+		return 0;
+	}
+	*spare -= want - n->cores;
+	action.cores = (uint64_t)want;
+	return add_action(&p->answer, action, err);
+}
+
+static int judge_nodes(struct plan *p, const struct usage *u, struct error *err)
+{
+	struct peers peers[PLAN_ROLES];
+	double spare =
+		(double)p->limits.cores - u->role[PLAN_WORKER].cores - u->role[PLAN_SERVER].cores;
+	if (look_at_peers(u, PLAN_WORKER, &peers[PLAN_WORKER], err) != 0 ||
+	    look_at_peers(u, PLAN_SERVER, &peers[PLAN_SERVER], err) != 0)
+		return -1;
+	for (size_t i = 0; i < u->count; i++)
+		if (judge(p, u, &u->node[i], &peers[u->node[i].role], &spare, err) != 0)
+			return -1;
+	return 0;
+}
+
+/* ---- the whole job ---- */
+
+static struct search search_of(const struct plan *p, const struct usage *u)
+{
+	const struct plan_limits *l = &p->limits;
+	struct search s = {.limits = l,
+			   .fit = &p->fit,
+			   .workers_max = l->cores,
+			   .worker_bytes = room_for(u->role[PLAN_WORKER].used_bytes, l->node_bytes),
+			   .servers_bytes = room_for(u->role[PLAN_SERVER].used_bytes_sum, 0)};
+	if (!isnan(u->samples)) { /* more than the root of all steps and they cost convergence */
+		double root = floor(sqrt(u->samples / (double)u->batch));
+		s.workers_max = root < 1 ? 1 : root < (double)l->cores ? (uint64_t)root : l->cores;
+	}
+	return s;
+}
+
+static double confidence(const struct plan *p, const struct plan_role_size role[PLAN_ROLES])
+{
+	return 1 - fit_error(&p->fit, (double)role[PLAN_WORKER].count,
+			     (double)role[PLAN_WORKER].cores,
+			     (double)(role[PLAN_SERVER].count * role[PLAN_SERVER].cores));
+}
+
+static int is_worth_it(struct plan *p, const struct usage *u, double rate)
+{
+	const struct plan_limits *l = &p->limits;
+	if (!(rate >= u->rate * (1 + l->gain))) {
+		p->answer.reason = "gain";
+		return 0;
+	}
+	double steps = u->left / (double)u->batch;
+	if (!isnan(u->left) && !(l->cost + steps / rate < steps / u->rate)) {
+		p->answer.reason = "cost";
+		return 0;
+	}
+	return 1;
+}
+
+static void change_to(struct plan *p, const struct usage *u, const struct search *s,
+		      const struct found *f, const char *method, const char *reason)
+{
+	struct plan_answer *a = &p->answer;
+	struct plan_role_size now[PLAN_ROLES] = {a->role[PLAN_WORKER], a->role[PLAN_SERVER]};
+	a->method = method;
+	if (!f->role[PLAN_WORKER].count) {
+		a->reason = "memory";
+		return;
+	}
+	int is_same = 1, is_within = cores_of(now) <= s->limits->cores;
+	for (int i = 0; i < PLAN_ROLES; i++) {
+		is_same &= f->role[i].count == now[i].count && f->role[i].cores == now[i].cores;
+		is_within &= now[i].cores <= s->limits->node_cores;
+	}
+	if (is_same || (is_within && u->rate > 0 && !is_worth_it(p, u, f->rate)))
+		return;
+	a->reason = reason;
+	set_roles(a, s->limits, f->role);
+	a->rate = f->rate;
+}
+
+/* Workers before servers: servers stay if that costs less than another change has to gain. */
+static struct found search_workers_first(const struct plan *p, struct search *s)
+{
+	struct found all = search_best(s);
+	s->servers = &p->answer.role[PLAN_SERVER];
+	struct found workers = search_best(s);
+	s->servers = NULL;
+	if (workers.role[PLAN_WORKER].count && workers.rate * (1 + p->limits.gain) >= all.rate)
+		return workers;
+	return all;
+}
+
+/* DLRover's adjust where the search knows too little: servers that are idle get more workers. */
+static void use_idle_servers(struct plan *p, const struct usage *u, struct search *s)
+{
+	const struct usage_role *server = &u->role[PLAN_SERVER];
+	struct plan_answer *a = &p->answer;
+	double count = (double)u->role[PLAN_WORKER].count;
+	double each = server->used / count;
+	if (server->used >= FULL * server->cores || each <= 0) {
+		struct found f = search_formula(s);
+		change_to(p, u, s, &f, "formula", "busy-servers");
+		return;
+	}
+	struct plan_role_size role[PLAN_ROLES] = {a->role[PLAN_WORKER], a->role[PLAN_SERVER]};
+	struct plan_role_size *w = &role[PLAN_WORKER];
+	double more = fmin(floor(server->cores / each), (double)s->workers_max);
+	w->count = (uint64_t)fmin(more, (double)s->limits->cores);
+	w->bytes = s->worker_bytes ? s->worker_bytes : w->bytes;
+	while (w->count > a->role[PLAN_WORKER].count && !search_fits(s, role))
+		w->count--;
+	a->method = "formula";
+	if (w->count <= a->role[PLAN_WORKER].count)
+		return;
+	struct found f = {.role = {role[PLAN_WORKER], role[PLAN_SERVER]}};
+	f.rate = (double)w->count /
+		 fit_time(&p->fit, (double)w->count, (double)w->cores, server->cores);
+	change_to(p, u, s, &f, "formula", "idle-servers");
+}
+
+static void improve(struct plan *p, const struct usage *u, enum plan_stage stage)
+{
+	struct search s = search_of(p, u);
+	struct found f = {.rate = NAN};
+	if (p->fit.is_determined)
+		f = stage == PLAN_ADJUST ? search_workers_first(p, &s) : search_best(&s);
+	if (f.role[PLAN_WORKER].count && confidence(p, f.role) >= SURE) {
+		change_to(p, u, &s, &f, "search", "faster");
+	} else if (stage == PLAN_ADJUST) {
+		use_idle_servers(p, u, &s);
+	} else {
+		f = search_formula(&s);
+		change_to(p, u, &s, &f, "formula", "faster");
+	}
+}
+
+/* ---- the measure of one worker ---- */
+
+/* Whether somebody is held back, so that what it can use is not known yet: it gets all the cores of
+ * a node, as the paper's sample has them. */
+static int sample(struct plan *p, const struct usage *u)
+{
+	const struct plan_limits *l = &p->limits;
+	const struct search s = {.limits = l, .fit = &p->fit};
+	struct plan_answer *a = &p->answer;
+	struct plan_role_size role[PLAN_ROLES] = {a->role[PLAN_WORKER], a->role[PLAN_SERVER]};
+	struct plan_role_size *worker = &role[PLAN_WORKER], *server = &role[PLAN_SERVER];
+	double workers = (double)worker->count;
+	const char *reason = NULL;
+	a->reason = "measured";
+	if (fit_is_held_back(fit_at_work(u, PLAN_WORKER), u->role[PLAN_WORKER].cores / workers) &&
+	    worker->cores < l->node_cores) {
+		worker->cores = l->node_cores;
+		reason = "busy-worker";
+	}
+	if (fit_is_held_back(fit_at_work(u, PLAN_SERVER), u->role[PLAN_SERVER].cores / workers)) {
+		if (server->cores < l->node_cores)
+			server->cores = l->node_cores;
+		else
+			server->count *= 2;
+		reason = "busy-servers";
+	}
+	/* Where both don't fit, servers get their half and the worker what is left. */
+	if (reason && !search_fits(&s, role) && worker->count == 1 && server->count == 1) {
+		server->cores = least(server->cores, l->cores / 2);
+		worker->cores = least(worker->cores, l->cores - server->cores);
+	}
+	if (!reason || !search_fits(&s, role))
+		return 0;
+	if (!set_roles(a, l, role))
+		return 0;
+	a->method = "rule";
+	a->reason = reason;
+	return 1;
+}
+
+static int is_too_early(const struct plan *p, const struct usage *u)
+{
+	double last = isnan(u->changed) ? p->changed : u->changed;
+	return !isnan(last) && !isnan(u->at) && u->at - last < p->limits.every;
+}
+
+static int decide(struct plan *p, const struct usage *u, struct error *err)
+{
+	struct plan_answer *a = &p->answer;
+	enum plan_stage stage = u->has_stage ? u->stage : p->stage;
+	int is_auto = stage == PLAN_AUTO;
+	if (u->count == 0) {
+		plan_first(p, u);
+		return 0;
+	}
+	int came = heal(p, u, err);
+	if (came != 0)
+		return came < 0 ? -1 : 0;
+	if (is_auto)
+		stage = u->role[PLAN_WORKER].count > 1 ? PLAN_ADJUST : PLAN_OPTIMIZE;
+	if (!u->role[PLAN_WORKER].count || !u->role[PLAN_SERVER].count || u->rate <= 0) {
+		a->reason = "no-steps";
+		return 0;
+	}
+	if (is_too_early(p, u)) {
+		a->reason = "every";
+		return 0;
+	}
+	if (stage == PLAN_SAMPLE || (is_auto && stage == PLAN_OPTIMIZE)) {
+		if (sample(p, u) || stage == PLAN_SAMPLE)
+			return 0;
+		a->reason = "balanced";
+	}
+	if (stage == PLAN_ADJUST && judge_nodes(p, u, err) != 0)
+		return -1;
+	if (a->actions == 0)
+		improve(p, u, stage);
+	return 0;
+}
+
+int plan_round(struct plan *p, const struct usage *u, struct error *err)
+{
+	struct plan_answer *a = &p->answer;
+	fit_add(&p->fit, u);
+	begin_answer(a, u);
+	if (decide(p, u, err) != 0)
+		return -1;
+	if (a->actions || a->changes[PLAN_WORKER] || a->changes[PLAN_SERVER])
+		p->changed = isnan(u->at) ? p->changed : u->at;
+	if (p->fit.rounds && a->role[PLAN_WORKER].count && a->role[PLAN_SERVER].count) {
+		double workers = (double)a->role[PLAN_WORKER].count;
+		double t =
+			fit_time(&p->fit, workers, (double)a->role[PLAN_WORKER].cores,
+				 (double)(a->role[PLAN_SERVER].count * a->role[PLAN_SERVER].cores));
+		a->rate = t > 0 ? workers / t : NAN;
+		a->confidence = confidence(p, a->role);
+	}
+	return 0;
+}
