@@ -418,6 +418,7 @@ paced_job() {
 finished_exactly() { # TIMES
 	rm -f pace
 	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ] || cat first.err >&2
 	[ "$status" -eq 0 ]
 	[ "$(counts "$(last first.out checkpoint)")" = "$1 600" ]
 }
