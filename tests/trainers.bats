@@ -255,7 +255,7 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 
 @test "agent: a trainer and an agent that stand still are given up" {
 	needs_python
-	counting_job HUNG=batch:2,exchange:2 CHECKPOINT_EVERY=0.3
+	counting_job HUNG=batch:2,exchange:2,checkpoint:2 CHECKPOINT_EVERY=0.3
 	echo 60 >pace
 	begin first
 	wait_for 'came_to 60'
@@ -270,6 +270,78 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 	[ "$(counts "$(last first.out checkpoint)")" = "4 600" ]
 	grep -q 'w0 has given no sign of life' first.err
 	grep -q 'w1 has given no sign of life' first.err
+}
+
+@test "agent: who writes a checkpoint for long, and who waits for it, is not given up" {
+	needs_python
+	# Rank 0 writes until it may end; the others have written, and wait for it in their next batch.
+	cat >patch <<-'P'
+		while os.path.exists("hold"): open("saving." + os.environ["RANK"], "w"); time.sleep(0.05)
+	P
+	awk -v patch="$(cat patch)" '
+		/^    def save/ { saves = 1 }
+		saves && /path, data = / { print "        if os.environ[\"RANK\"] == \"0\":"; print "            " patch }
+		{ print }
+		saves && /self.obey\(records\)/ { print "        " patch; saves = 0 }' "$trainer" >slow.py
+	counting_job HUNG=batch:3,exchange:3 CHECKPOINT_EVERY=0.2
+	sed -i "s|python3 $trainer|cd $T; exec python3 $T/slow.py|; s|exec cd|cd|" job.env
+	echo 60 >pace
+	touch hold
+	begin first
+	wait_for '[ -e saving.0 ] && [ -e saving.1 ] && [ -e saving.2 ]'
+	sleep 7 # more than the longest batch may take
+	rm pace hold
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ]
+	not grep "no sign of life" first.err
+	[ "$(last first.out repeated)" = 0 ]
+	[ "$(counts "$(last first.out checkpoint)")" = "4 600" ]
+}
+
+@test "agent: stopped before any trainer has asked it ends, and goes on later" {
+	needs_python
+	counting_job TRAINER_GRACE=0.1
+	sed -i "s|exec|touch $T/up.\$RANK; [ -e $T/go ] \|\| exec sleep 600; exec|" job.env
+	begin none
+	wait_for '[ -e up.0 ] && [ -e up.1 ] && [ -e up.2 ]'
+	trainctl stop --run-dir "$T/run"
+	ended "$SUPERVISOR"
+	[ "$status" -eq 75 ]
+	[ "$(last none.out samples)" = 0 ]
+	touch go
+	run_job >out
+	[ "$(last out state)" = done ]
+	[ "$(counts "$(last out checkpoint)")" = "4 600" ]
+}
+
+@test "agent: an agent is killed: what its shell has started ends, too, before another one begins" {
+	needs_python
+	counting_job
+	sed -i "s|exec python3|echo \\$\\$ >$T/shell.\$RANK; python3|; s|pace'|pace; true'|" job.env
+	echo 60 >pace
+	begin first
+	wait_for 'came_to 30'
+	children=$(cat "/proc/$(cat shell.1)/task/$(cat shell.1)/children")
+	[ -n "$children" ]
+	kill -9 "$(pid_of w1)"
+	wait_for 'grep -q "^event role=worker id=w1 kind=exit" run/state/job.log'
+	for child in $children; do
+		not grep -q "^State:[[:space:]]*[RSD]" "/proc/$child/status"
+	done
+	rm pace
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ]
+	[ "$(counts "$(last first.out checkpoint)")" = "4 600" ]
+}
+
+@test "agent: what a trainer does after the end may fail: trainctl ends with its status" {
+	needs_python
+	counting_job
+	sed -i "s|exec python3|python3|; s|pace'|pace; exit 3'|" job.env
+	run run_job
+	[ "$status" -eq 3 ]
+	[[ $output == *"exit status 3 after all was trained; the checkpoint is complete"* ]]
+	[[ $output == *"state=done"*" exit=3 "* ]]
 }
 
 @test "agent: a job that only ever goes back ends, and says so" {
@@ -346,6 +418,7 @@ paced_job() {
 finished_exactly() { # TIMES
 	rm -f pace
 	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ] || cat first.err >&2
 	[ "$status" -eq 0 ]
 	[ "$(counts "$(last first.out checkpoint)")" = "$1 600" ]
 }

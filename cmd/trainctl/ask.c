@@ -209,7 +209,7 @@ int trainctl_stop(int argc, char **argv)
 	const struct question q = {.name = "stop",
 				   .about = "Makes a checkpoint and stops the job; waits for it.",
 				   .verb = "stop",
-				   .answer_seconds = deadline_seconds(DEADLINE_CUT) +
+				   .answer_seconds = deadline_seconds(DEADLINE_SAVE) +
 						     4 * deadline_seconds(DEADLINE_STOP),
 				   .data = show_records};
 	return ask(&q, argc, argv);
@@ -220,7 +220,7 @@ int trainctl_checkpoint(int argc, char **argv)
 	const struct question q = {.name = "checkpoint",
 				   .about = "Makes a checkpoint now and says where.",
 				   .verb = "checkpoint",
-				   .answer_seconds = deadline_seconds(DEADLINE_CUT) +
+				   .answer_seconds = deadline_seconds(DEADLINE_SAVE) +
 						     deadline_seconds(DEADLINE_ANSWER),
 				   .data = show_records};
 	return ask(&q, argc, argv);
@@ -235,7 +235,7 @@ int trainctl_kill_restart(int argc, char **argv)
 		.verb = "kill-restart",
 		.operand = "node",
 		.answer_seconds =
-			deadline_seconds(DEADLINE_CUT) + deadline_seconds(DEADLINE_HANDOVER),
+			deadline_seconds(DEADLINE_SAVE) + deadline_seconds(DEADLINE_HANDOVER),
 		.data = show_records};
 	return ask(&q, argc, argv);
 }

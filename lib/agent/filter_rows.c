@@ -310,8 +310,9 @@ int filter_rows(const struct filter_options *o, struct node_end *end, struct err
 		result = live(&r, end, err);
 	if (result == WORK_STOP && pieces_owed(r.f.pieces) > 0)
 		result = unsettled(&r, err);
-	if (result == 0 && r.is_over)
-		result = filter_check_held(&r.f, r.held, err);
+	/* Said and no more: 1 may be the command's own status, which ends a job. */
+	if (result == 0 && r.is_over && filter_check_held(&r.f, r.held, err) != 0)
+		log_say(LOG_LEVEL_WARNING, "%s", err->text);
 	command_close(&r.command);
 	rows_pipe_free(r.pipe);
 	filter_end(&r.f);

@@ -19,10 +19,14 @@ static const struct {
 	[DEADLINE_GONE] = {"gone", 10, "a killed node has ended; then its parent is killed, too"},
 	[DEADLINE_ANSWER] = {"answer", 30, "a daemon answers; then its connection is made anew"},
 	[DEADLINE_CUT] = {"cut", 900, "a checkpoint is written; then it is tried again"},
+	[DEADLINE_SAVE] = {"save", 1860,
+			   "the same where TRAINERs write it; none of them is HUNG before"},
 	[DEADLINE_ACT] = {"actions", 120, "actions reach the workers; then they are dropped"},
 	[DEADLINE_STOP] = {"stop", 10, "a node ends after SIGTERM; then SIGKILL"},
 	[DEADLINE_FINISH] = {"finish", 60,
 			     "workers leave after the final checkpoint; then SIGTERM"},
+	[DEADLINE_TRAINED] = {"trained", 3600,
+			      "TRAINERs end after the final checkpoint; then SIGTERM"},
 	[DEADLINE_SOLUTION] = {"solution", 10, "an executable SOLUTION decides; then it is killed"},
 	[DEADLINE_SCORE] = {"score", 3600, "predict and auc score TEST; then they are killed"},
 	[DEADLINE_STRAY] = {"stray", 30,
@@ -54,6 +58,15 @@ int deadline_rules(struct pulse_rules *rules, const char *hung, struct error *er
 	*rules = (struct pulse_rules){0};
 	for (int i = 0; i < PULSE_SECTIONS; i++)
 		rules->least[i] = deadline_seconds(of[i]);
+	return pulse_rules_parse(rules, hung, err);
+}
+
+/* Parsed anew: a single number is of checkpoints only where it is longer than this. */
+int deadline_rules_saving(struct pulse_rules *rules, const char *hung, struct error *err)
+{
+	*rules = (struct pulse_rules){0};
+	for (int i = 0; i < PULSE_SECTIONS; i++)
+		rules->least[i] = deadline_seconds(DEADLINE_SAVE);
 	return pulse_rules_parse(rules, hung, err);
 }
 

@@ -20,9 +20,11 @@ enum deadline {
 	/* others */
 	DEADLINE_ANSWER,   /* a daemon owes an answer */
 	DEADLINE_CUT,      /* a checkpoint */
+	DEADLINE_SAVE,     /* trainers of the user's own write one; above what the lead gives them */
 	DEADLINE_ACT,      /* actions wait for the close of a unit */
 	DEADLINE_STOP,     /* from SIGTERM to SIGKILL */
 	DEADLINE_FINISH,   /* workers leave after the final checkpoint */
+	DEADLINE_TRAINED,  /* trainers of the user's own end after the final checkpoint */
 	DEADLINE_SOLUTION, /* an executable solution */
 	DEADLINE_SCORE,    /* scoring TEST */
 	DEADLINE_STRAY,    /* rows in the hand of a client that may be gone */
@@ -38,6 +40,8 @@ enum deadline {
 double deadline_seconds(enum deadline which);
 /* How long nodes may be silent, by their section: as the table says, or as HUNG does. */
 int deadline_rules(struct pulse_rules *rules, const char *hung, struct error *err);
+/* The same where trainers of the user's own write a checkpoint. */
+int deadline_rules_saving(struct pulse_rules *rules, const char *hung, struct error *err);
 /* "  start        600 s  ..." lines into out. */
 void deadline_text(char *out, size_t out_max);
 

@@ -175,6 +175,8 @@ void lead_trainers_stop(struct lead *l);
 void lead_trainers_cut(struct lead *l, const struct gate_effect *e);
 /* In front of the answer to rq. */
 void lead_trainers_tell(struct lead *l, struct request *rq, const struct gate_effect *e);
+/* Whether it was told to save and has not answered yet. */
+int lead_trainers_saves(const struct lead *l, const char *worker, uint64_t generation);
 void lead_trainers_look(struct lead *l); /* after what may have lost one that was told */
 int lead_trainers_files(struct lead *l, struct ckpt_manifest *m, struct error *err);
 void lead_trainers_forget(struct lead *l); /* the cut is over */

@@ -343,8 +343,14 @@ static void on_finish(struct request *rq, void *lead)
 	lead_pump(l);
 }
 
-static void put_member(const struct gate_member *m, void *rq)
+struct members {
+	const struct lead *lead;
+	struct request *rq;
+};
+
+static void put_member(const struct gate_member *m, void *arg)
 {
+	const struct members *members = arg;
 	char line[512];
 	struct record_out o;
 
@@ -359,12 +365,15 @@ static void put_member(const struct gate_member *m, void *rq)
 	record_add_u64(&o, "size", m->size);
 	if (m->replica[0])
 		record_add(&o, "replica", m->replica);
-	request_put_record(rq, &o);
+	if (lead_trainers_saves(members->lead, m->worker, m->generation))
+		record_add(&o, "saves", "1");
+	request_put_record(members->rq, &o);
 }
 
 static void on_members(struct request *rq, void *lead)
 {
-	gate_members(((struct lead *)lead)->gate, put_member, rq);
+	struct members members = {.lead = lead, .rq = rq};
+	gate_members(members.lead->gate, put_member, &members);
 	request_ok(rq, NULL);
 }
 

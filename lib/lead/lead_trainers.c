@@ -128,6 +128,16 @@ void lead_trainers_tell(struct lead *l, struct request *rq, const struct gate_ef
 
 /* ---- answers ---- */
 
+int lead_trainers_saves(const struct lead *l, const char *worker, uint64_t generation)
+{
+	const struct cutting *c = &l->cut;
+
+	for (size_t i = 0; c->busy && i < c->tolds; i++)
+		if (c->told[i].generation == generation && strcmp(c->told[i].worker, worker) == 0)
+			return !c->told[i].answered;
+	return 0;
+}
+
 void lead_trainers_look(struct lead *l)
 {
 	struct cutting *c = &l->cut;

@@ -345,6 +345,7 @@ int parent_main(int argc, char **argv)
 	/* A launch template's shell may have died before the program. The dead node still holds its
 	 * pid, so this reaches no stranger. */
 	kill(-r.pid, SIGKILL);
+	process_kill_session(); /* what the node has put into groups of their own */
 	while (waitpid(r.pid, &status, 0) < 0 && errno == EINTR)
 		;
 	write_end(&spec, &r, status);

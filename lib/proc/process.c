@@ -1,9 +1,13 @@
 /* process: see process.h. */
 #include "proc/process.h"
 
+#include "base/clock.h"
+
 #include "base/fs.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <dirent.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -108,4 +112,48 @@ int process_find(const char *program, const char *search, char *out, size_t out_
 	}
 	return error_set(err, ERROR_CONFIG, program,
 			 "program is neither beside trainctl nor on PATH");
+}
+
+/* ---- a session ---- */
+
+#define SESSION_TRIES 100 /* ten milliseconds apart */
+
+/* 0: not of that session, or ended. */
+static int is_of_session(pid_t pid, pid_t session)
+{
+	char path[48], text[512];
+	int of = 0;
+	char state = 'Z';
+	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+	if (fd >= 0)
+		close(fd);
+	if (len <= 0)
+		return 0;
+	text[len] = '\0';
+	const char *behind = strrchr(text, ')'); /* a name may hold anything */
+	if (!behind || sscanf(behind + 1, " %c %*d %*d %d", &state, &of) != 2)
+		return 0;
+	return of == session && state != 'Z' && state != 'X';
+}
+
+void process_kill_session(void)
+{
+	pid_t self = getpid();
+	if (getsid(0) != self)
+		return;
+	for (int i = 0, left = 1; left && i < SESSION_TRIES; i++) {
+		DIR *d = opendir("/proc");
+		left = 0;
+		for (struct dirent *e; d && (e = readdir(d));) {
+			pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
+			if (pid > 0 && pid != self && is_of_session(pid, self))
+				left |= kill(pid, SIGKILL) == 0;
+		}
+		if (d)
+			closedir(d);
+		if (left)
+			clock_sleep(0.01);
+	}
 }

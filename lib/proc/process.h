@@ -27,6 +27,10 @@ pid_t process_fork(void);
 /* Forgets what came meanwhile (it was for the group that it was in), then all as after a login. */
 void process_signals_reset(void);
 
+/* For the leader of a session: SIGKILL to all others of it, until none is left but ended ones; one that
+ * the kernel holds is left after a second. Who has made a session of his own is not found. */
+void process_kill_session(void);
+
 /* In a child: executes a program, whose words end with NULL. Where that fails the child ends with 78,
  * or 71 when there is no memory, and says so on standard error, as `who`. */
 _Noreturn void process_become(const char *who, char *const *argv);

@@ -441,6 +441,7 @@ static void node_ended(struct serve *s)
 	struct record_out o;
 	int status = 0;
 	kill_group();
+	process_kill_session();
 	group = 0;
 	while (waitpid(s->node, &status, 0) < 0 && errno == EINTR)
 		;
@@ -572,6 +573,7 @@ static int serve(const char *search, int gate)
 	while (!s.over)
 		turn(&s);
 	kill_group();
+	process_kill_session();
 	return 0;
 }
 

@@ -132,6 +132,11 @@ static void limit_failures(struct supervisor *s)
 static void failed(struct supervisor *s, const struct record *r)
 {
 	char text[SUP_ANSWER_TEXT];
+	if (strcmp(sup_answer_code(r), "busy") == 0) { /* one that a supervisor before us asked for */
+		s->checkpoint.again = clock_mono() + CUT_RETRY_SECONDS;
+		sup_kick_after(s, CUT_RETRY_SECONDS);
+		return;
+	}
 	sup_parts_left(s, s->checkpoint.making);
 	s->checkpoint.failures++;
 	s->checkpoint.failed++;

@@ -331,7 +331,8 @@ static void gone(struct sup_host *h)
 			sup_node_kill(n);
 }
 
-/* Who belongs there and works elsewhere comes home. */
+/* Who belongs there and works elsewhere comes home; one without which all would have to go back does so
+ * when they do. */
 static void there(struct sup_host *h)
 {
 	char text[512];
@@ -341,7 +342,8 @@ static void there(struct sup_host *h)
 	h->failed = 0;
 	say(h, HOST_THERE, text);
 	EACH_OF (n, s, sup_trainers(s))
-		if (before == HOST_GONE && n->at != n->home && &s->hosts.host[n->home] == h)
+		if (before == HOST_GONE && n->at != n->home && !sup_goes_back(n) &&
+		    &s->hosts.host[n->home] == h)
 			sup_node_kill(n);
 }
 

@@ -17,7 +17,8 @@
  * - the fabric is started anew without it.
  *
  * A host that is gone is asked now and then.  When it answers it is used again: the fabric with it,
- * its replica, its workers at once, its servers after the next rollback.
+ * its replica, its workers at once, its servers, and trainers that have parameters, after the next
+ * rollback.
  *
  * The fabric is a node of this machine: the process that holds the MPI world together.  Whoever is
  * on another host is started once the fabric is there.

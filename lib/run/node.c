@@ -170,6 +170,7 @@ void sup_node_ended(struct sup_node *n, const struct node_end *end)
 		sup_kick(n->sup);
 	sup_host_ended(n, end);
 	sup_trainer_ended(n, end);
+	sup_finish_ended(n);
 	step(n, sup_node_class(n, end) == END_UNRETRYABLE ? EVENT_ENDED_BAD : EVENT_ENDED);
 }
 
@@ -194,11 +195,11 @@ void sup_node_fenced(struct sup_node *n)
 
 /* ---- signals ---- */
 
-/* An agent gives its trainer time to end. */
+/* An agent gives its trainer time for the batch in its hand, and as much again to end. */
 static double stop_seconds(const struct sup_node *n)
 {
 	double seconds = deadline_seconds(DEADLINE_STOP);
-	return n->role->foreign ? seconds + n->sup->job->trainer_grace : seconds;
+	return n->role->foreign ? seconds + 2 * n->sup->job->trainer_grace : seconds;
 }
 
 static void send_signal(struct sup_node *n)

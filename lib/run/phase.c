@@ -120,7 +120,8 @@ static void want_services(struct supervisor *s)
 	sup_links_services(s);
 }
 
-/* All that have parameters run, or none has begun. One that a supervisor before us has not started any
+/* All that have parameters run, or none has begun and there is nothing to begin from: a process that
+ * is started now would not know the checkpoint that the lead goes on from. One that a supervisor before us has not started any
  * more is missing in what the others do together. */
 static int trainers_go_on(const struct supervisor *s)
 {
@@ -129,7 +130,8 @@ static int trainers_go_on(const struct supervisor *s)
 		running += sup_node_runs(n) != 0;
 		begun += n->lives > 0;
 	}
-	return begun == 0 || running == sup_count(s, sup_trainers(s));
+	return (begun == 0 && !s->checkpoint.latest[0]) ||
+	       running == sup_count(s, sup_trainers(s));
 }
 
 /* Whether they are enough to go on: each server has a part, each replica has all. */
@@ -269,6 +271,15 @@ static void step_running(struct supervisor *s)
 		sup_checkpoint_make(s);
 }
 
+/* Whether any of those that run now has trained, as far as is known. */
+static int any_trained(const struct supervisor *s)
+{
+	EACH_OF (n, s, sup_trainers(s))
+		if (n->watch.worked || n->watch.seen.partly)
+			return 1;
+	return 0;
+}
+
 static int all_run(const struct supervisor *s)
 {
 	EACH_OF (n, s, sup_trainers(s))
@@ -283,6 +294,8 @@ static void step_winding(struct supervisor *s)
 	if (job_has_foreign_parameters(s->job)) {
 		if (!all_run(s))
 			sup_enter(s, PHASE_STOPPING); /* what one did without the others is done again */
+		else if (any_starting(s) && !any_trained(s))
+			sup_enter(s, PHASE_STOPPING); /* nothing is newer than the last checkpoint */
 		else if (!sup_checkpoint_is_made(s))
 			sup_enter(s, PHASE_LAST_CUT);
 		return;
@@ -341,6 +354,23 @@ static void tell_finish(struct supervisor *s)
 	sup_stop_all(s, sup_trainers(s), 0);
 }
 
+/* What a trainer does when all is trained (it writes its model out, say) is its own; that it failed is
+ * told by the status, and changes nothing in the checkpoint. */
+void sup_finish_ended(struct sup_node *n)
+{
+	struct supervisor *s = n->sup;
+	char text[128];
+	if (s->phases.now != PHASE_FINISHING || !s->phases.told || s->phases.interrupted ||
+	    !sup_goes_back(n) || !n->end.seen || (!n->end.signal && n->end.status == 0))
+		return;
+	end_text(&n->end, text, sizeof text);
+	sup_note(s, "warning", "%s has ended with %s after all was trained; the checkpoint is complete",
+		 n->id, text);
+	sup_last_words(n);
+	if (s->phases.late_status == 0)
+		s->phases.late_status = end_status(&n->end);
+}
+
 static void step_finishing(struct supervisor *s)
 {
 	if (!s->phases.told)
@@ -357,7 +387,9 @@ static void step_finishing(struct supervisor *s)
 		return;
 	}
 	/* All they did is in the checkpoint: who presses Ctrl-C need not wait for them. */
-	double left = s->phases.told_at + deadline_seconds(DEADLINE_FINISH) - clock_mono();
+	enum deadline limit =
+		job_has_foreign_parameters(s->job) ? DEADLINE_TRAINED : DEADLINE_FINISH;
+	double left = s->phases.told_at + deadline_seconds(limit) - clock_mono();
 	if (s->phases.interrupted || (s->phases.told && left <= 0))
 		sup_stop_all(s, sup_trainers(s), s->phases.interrupted > 1 ? SIGKILL : SIGTERM);
 	else

@@ -49,6 +49,7 @@ struct sup_phases {
 	int told;                 /* they were, in this phase */
 	double told_at;           /* clock_mono() */
 	int fail_status;
+	int late_status; /* of a trainer that failed when all was trained; 0: none did */
 	const struct sup_node *failed; /* whose end that status is; NULL: no node's */
 	struct node_end failed_end;
 	int interrupted; /* SIGINT or SIGTERM, so many times */
@@ -61,6 +62,9 @@ void sup_kick(struct supervisor *s);
 void sup_kick_after(struct supervisor *s, double seconds);
 void sup_enter(struct supervisor *s, enum sup_phase phase);
 const char *sup_phase_name(enum sup_phase phase);
+
+/* It ended: whether it had something left to do when all was trained, and failed in it. */
+void sup_finish_ended(struct sup_node *n);
 
 /* The job ends as failed with this status; why is for people and the log. Once; later calls do
  * nothing. */

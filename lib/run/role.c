@@ -182,6 +182,8 @@ static double stranger_seconds(const struct supervisor *s)
 {
 	double seconds = fmax(2 * s->watchdog.rules.least[PULSE_BATCH],
 			      s->watchdog.rules.least[PULSE_START]);
+	if (job_has_foreign_parameters(s->job)) /* they write checkpoints */
+		seconds = fmax(seconds, 2 * s->watchdog.saving.least[PULSE_CHECKPOINT]);
 	return isfinite(seconds) ? seconds : 0;
 }
 

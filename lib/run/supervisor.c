@@ -162,6 +162,8 @@ static int end_status_of(const struct supervisor *s)
 		return s->phases.fail_status ? s->phases.fail_status : ERROR_TEMPFAIL;
 	if (s->score.status)
 		return s->score.status;
+	if (s->phases.late_status)
+		return s->phases.late_status;
 	return s->progress.stat.held > 0 ? ERROR_NEGATIVE : 0;
 }
 

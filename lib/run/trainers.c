@@ -118,7 +118,7 @@ int sup_trainer_is_needed(const struct sup_node *n)
 int sup_trainer_is_tried_again(const struct sup_node *n, const struct node_end *end)
 {
 	if (!job_has_foreign_parameters(n->sup->job) || sup_count(n->sup, n->role) < 2 ||
-	    n->trials > TRAINERS_TRIES)
+	    n->trials >= TRAINERS_TRIES)
 		return 0;
 	switch (end->status) {
 	case ERROR_USAGE:

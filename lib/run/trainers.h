@@ -12,7 +12,7 @@
  *
  * What an end means: an agent ends as its command does.  128 + n is signal n.  Where there are several
  * trainers, the end of one makes the others end, often with status 1 or by abort(): so such an end
- * is tried again, TRAINERS_TRIES times in a row.
+ * is tried again, unless it is the TRAINERS_TRIES-th in a row.
  */
 #ifndef PACELINE_RUN_TRAINERS_H
 #define PACELINE_RUN_TRAINERS_H

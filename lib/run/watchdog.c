@@ -32,7 +32,8 @@ static void take_counts(struct sup_node *n, uint64_t pushes, uint64_t samples)
 {
 	struct sup_seen *seen = &n->watch.seen;
 	if (seen->pushes_known && pushes > seen->pushes && samples > seen->samples) {
-		if (seen->partly)
+		/* How long it wrote is no measure of a batch. */
+		if (seen->partly || n->sup->watchdog.saves || n->sup->watchdog.saves_now)
 			pulse_resume(&n->watch.pulse);
 		else
 			pulse_work(&n->watch.pulse, samples - seen->samples);
@@ -48,6 +49,7 @@ static void take_counts(struct sup_node *n, uint64_t pushes, uint64_t samples)
 static void take_member(struct supervisor *s, const struct record *r)
 {
 	const char *state = record_get(r, "state"), *owes = record_get(r, "owes");
+	s->watchdog.saves_now |= record_get(r, "saves") != NULL;
 	struct sup_node *n = sup_find_of(s, sup_trainers(s), record_get(r, "worker"));
 	uint64_t pushes = 0, samples = 0, generation = 0;
 	if (!n || !state)
@@ -120,9 +122,21 @@ static void take_asks(struct supervisor *s, const struct record *r)
 	}
 }
 
+/* What is written now is written: the batch behind it begins only now. */
+static void end_saves(struct supervisor *s)
+{
+	struct sup_watchdog *w = &s->watchdog;
+	if (w->saves && !w->saves_now)
+		EACH_OF (n, s, sup_trainers(s))
+			n->watch.pulse.silent = n->watch.pulse.busy = 0;
+	w->saves = w->saves_now;
+	w->saves_now = 0;
+}
+
 /* A worker that the lead has not named in this round is no member. */
 static void end_round(struct supervisor *s)
 {
+	end_saves(s);
 	EACH_OF (n, s, sup_trainers(s)) {
 		if (n->watch.seen.round == s->watchdog.round || !n->watch.seen.member)
 			continue;
@@ -216,12 +230,24 @@ static void tell(struct sup_node *n, struct sup_process *p, struct sup_silence *
 		silence->state);
 }
 
+static int waits_for_save(const struct sup_node *n)
+{
+	return is_worker(n) && n->watch.seen.member && n->sup->watchdog.saves;
+}
+
+static double limit_of(const struct sup_node *n, enum pulse_section section, uint64_t units)
+{
+	const struct sup_watchdog *w = &n->sup->watchdog;
+	return pulse_limit(&n->watch.pulse, waits_for_save(n) ? &w->saving : &w->rules, section,
+			   units);
+}
+
 static void give_up(struct sup_node *n, enum pulse_section section, uint64_t units)
 {
 	struct sup_silence silence = {
 		.section = section,
 		.seconds = n->watch.pulse.silent,
-		.limit = pulse_limit(&n->watch.pulse, &n->sup->watchdog.rules, section, units)};
+		.limit = limit_of(n, section, units)};
 	tell(n, &n->now, &silence);
 	sup_restart_failed(n, "it gave no sign of life");
 	sup_host_doubt(n);
@@ -242,6 +268,8 @@ static void give_up_next(struct sup_node *n)
 
 static enum pulse_section section_of(const struct sup_node *n)
 {
+	if (waits_for_save(n))
+		return PULSE_CHECKPOINT;
 	if (is_worker(n) && !n->watch.pulse.begun)
 		return PULSE_START;
 	if (is_worker(n))
@@ -275,10 +303,8 @@ static void judge(struct sup_node *n, double seconds, int owes)
 	int takes_long = is_worker(n) || section == PULSE_START;
 	if (owes)
 		sup_host_silent(n, n->watch.pulse.silent,
-				takes_long ? pulse_limit(&n->watch.pulse, &n->sup->watchdog.rules,
-							 section, units)
-					   : 0);
-	if (owes && pulse_hung(&n->watch.pulse, &n->sup->watchdog.rules, section, units))
+				takes_long ? limit_of(n, section, units) : 0);
+	if (owes && n->watch.pulse.silent > limit_of(n, section, units))
 		give_up(n, section, units);
 }
 
@@ -310,10 +336,17 @@ static int is_there(const struct sup_node *n)
 	       sup_link_up(&n->watch_link) && n->watch.pulse.silent < PRESENT_SECONDS;
 }
 
+/* Trainers of the user's own are needed for the last checkpoint, too. */
+static int trains(const struct supervisor *s)
+{
+	return s->phases.now == PHASE_RUNNING ||
+	       (s->phases.now == PHASE_LAST_CUT && job_has_foreign_parameters(s->job));
+}
+
 /* Whether all are there that a worker may be waiting for. */
 static int all_there(const struct supervisor *s)
 {
-	int there = s->phases.now == PHASE_RUNNING && is_there(sup_shardd(s));
+	int there = trains(s) && is_there(sup_shardd(s));
 	EACH_NODE (n, s)
 		if (n->role->back && !sup_host_is_awaited(n))
 			there &= is_there(n);
@@ -345,7 +378,8 @@ static void judge_worker(struct sup_node *n, double seconds, int there)
 int sup_watch_init(struct supervisor *s, struct error *err)
 {
 	struct pulse_rules *rules = &s->watchdog.rules;
-	if (deadline_rules(rules, s->job->hung, err) != 0)
+	if (deadline_rules(rules, s->job->hung, err) != 0 ||
+	    deadline_rules_saving(&s->watchdog.saving, s->job->hung, err) != 0)
 		return -1;
 	if (job_is_foreign(s->job) && !job_has_foreign_parameters(s->job) &&
 	    !rules->fixed[PULSE_BATCH])

@@ -9,6 +9,10 @@
  * first, as nobody can ask it any more; then SIGKILL, which a stopped process obeys, too; from
  * there on it is a death like any other.
  *
+ * Trainers of the user's own that write a checkpoint may take as long as one may take at all, and so
+ * may those that wait for them in a collective of their own: the lead says who was told and has not
+ * answered.
+ *
  * While a daemon is silent that workers talk to, their silence says nothing: nobody is killed for
  * waiting.  So the daemon is found first, and whoever hung beside it afterwards.
  */
@@ -52,6 +56,8 @@ struct sup_watched {
 
 struct sup_watchdog {
 	struct pulse_rules rules;
+	struct pulse_rules saving; /* of trainers of the user's own while one of them saves */
+	int saves, saves_now;      /* one saves, in the last round, in this one */
 	double at, asked; /* clock_mono() */
 	uint64_t round;
 };
