@@ -168,6 +168,13 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 	run_job >o
 	[ "$(last o samples)" = 500 ]
 	tail -n +2 d.csv | cmp - <(cat out/*)
+	# Shards of another size would stand between these.
+	sed -i 's/^BATCH=.*/BATCH=7/' job.env
+	run -78 --separate-stderr run_job --fresh
+	[[ $stderr == *"$T/out: holds output of another job ("*"): remove it, or name another directory"* ]]
+	rm -r out
+	run_job --fresh >o
+	tail -n +2 d.csv | cmp - <(cat out/*)
 }
 
 # ---- rows ----

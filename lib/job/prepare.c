@@ -552,6 +552,24 @@ static int count_files(const struct job *job, const struct dirs *dirs,
 	return result;
 }
 
+/* What an older job left there would stand between the files of this one. */
+static int look_at_output(const char *dir, struct error *err)
+{
+	DIR *d = opendir(dir);
+	int result = 0;
+	for (struct dirent *e; d && result == 0 && (e = readdir(d));) {
+		size_t epoch = strspn(e->d_name, "0123456789");
+		const char *rest = e->d_name + epoch;
+		if (epoch > 0 && rest[0] == '-' && rest[1] && !rest[1 + strspn(rest + 1, "0123456789")])
+			result = error_set(err, ERROR_CONFIG, dir,
+					   "holds output of another job (%.80s): remove it, or name "
+					   "another directory", e->d_name);
+	}
+	if (d)
+		closedir(d);
+	return result;
+}
+
 static int make_foreign(const struct job *job, const struct dirs *dirs, const struct dirs *made,
 			const struct prepare_options *options, struct prepared *out,
 			struct error *err)
@@ -559,6 +577,8 @@ static int make_foreign(const struct job *job, const struct dirs *dirs, const st
 	char path[DIRS_PATH_MAX];
 	struct origin origin = {0};
 	out->samples = job->samples;
+	if (!has_begun(made) && job->each_output[0] && look_at_output(job->each_output, err) != 0)
+		return -1;
 	dirs_state(made, "data-sums", path);
 	if (job->data.count > 0 && count_files(job, dirs, options, out, err) != 0)
 		return -1;

@@ -174,6 +174,20 @@ static void remove_half(struct supervisor *s)
 	failed(s, NULL);
 }
 
+/* All of it is here that can be. A trainer may have saved where only its own host can see it. */
+static void complete(struct supervisor *s, const struct record *r)
+{
+	struct error err;
+	if (!job_is_foreign(s->job) || sup_cut_is_whole(s, s->checkpoint.making, &err) == 0) {
+		succeeded(s, r);
+		return;
+	}
+	sup_note(s, "warning", "checkpoint %s failed: %s: %s; a trainer on another host has to save "
+		 "below the directory that it is told", s->checkpoint.making, err.place, err.text);
+	remove_half(s);
+	limit_failures(s);
+}
+
 void sup_checkpoint_parts(struct supervisor *s, int here)
 {
 	struct record r;
@@ -182,7 +196,7 @@ void sup_checkpoint_parts(struct supervisor *s, int here)
 	memcpy(line, s->checkpoint.cut_line, sizeof line);
 	s->checkpoint.cut_line[0] = '\0';
 	if (here && record_first(&r, line, strlen(line), &err) == 0)
-		succeeded(s, &r);
+		complete(s, &r);
 	else {
 		sup_note(s, "warning", "checkpoint %s failed: a part can't be brought here",
 			 s->checkpoint.making);
@@ -211,7 +225,7 @@ static void on_cut(const struct record *r, void *owner)
 	if (!sup_answer_ok(r))
 		failed(s, r);
 	else if (!sup_parts_are_due(s, s->checkpoint.making))
-		succeeded(s, r);
+		complete(s, r);
 	else if (s->phases.now == PHASE_ROLLBACK && sup_parts_are_away(s, s->checkpoint.making))
 		remove_half(s); /* its servers end */
 	else if (s->phases.now == PHASE_ROLLBACK || bring_parts(s, r) != 0)

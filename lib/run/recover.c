@@ -363,7 +363,7 @@ static int is_saved(const char *cut, struct error *err)
 
 /* Whether servers and shardd can go back to it, as far as that is quickly seen: servers look at the
  * sums of their parts themselves. */
-static int is_whole(const struct supervisor *s, const char *cut, struct error *err)
+int sup_cut_is_whole(const struct supervisor *s, const char *cut, struct error *err)
 {
 	if (job_is_foreign(s->job))
 		return is_saved(cut, err);
@@ -384,13 +384,13 @@ static int choose_cut(struct supervisor *s)
 	struct error err;
 	int gone = 0;
 	if (s->recover.intent) {
-		if (s->recover.chosen || is_whole(s, s->recover.cut, &err) == 0)
+		if (s->recover.chosen || sup_cut_is_whole(s, s->recover.cut, &err) == 0)
 			return 0;
 		gone = 1;
 		sup_note(s, "warning", "the intent's checkpoint: %s: %s", err.place, err.text);
 	}
 	if (sup_checkpoint_find(s, &err) != 0 ||
-	    (s->checkpoint.latest[0] && is_whole(s, s->checkpoint.latest, &err) != 0)) {
+	    (s->checkpoint.latest[0] && sup_cut_is_whole(s, s->checkpoint.latest, &err) != 0)) {
 		sup_fail(s, err.code,
 			 "no checkpoint to go back to: %s: %s; remove it to use the one before",
 			 err.place, err.text);

@@ -69,6 +69,8 @@ int sup_others_serve(const struct sup_node *n);
 /* They start together, or one joins those that run. */
 void sup_servers_begin(struct supervisor *s, int together);
 void sup_rollback_step(struct supervisor *s);
+/* Whether all can go back to it, as far as that is quickly seen. */
+int sup_cut_is_whole(const struct supervisor *s, const char *cut, struct error *err);
 /* A checkpoint went beyond the last: the job does not only ever go back. */
 void sup_rollback_gained(struct supervisor *s);
 /* The one that is in force, as shardd says. */

@@ -266,7 +266,10 @@ _loss_is_number = True  # a model that is lost has nothing but nan: said once
 
 
 def _say(text: str) -> None:
-    print("paceline: " + text, file=sys.stderr, flush=True)
+    try:
+        print("paceline: " + text, file=sys.stderr, flush=True)
+    except OSError:  # a log on a full disk is no reason to end
+        pass
 
 
 # ---- where batches come from ----
@@ -514,7 +517,10 @@ class _AgentBatches(Batches):
             _say("the checkpoint is given up: %s" % refused)
 
     def _failed(self, error: BaseException) -> None:
-        traceback.print_exception(type(error), error, error.__traceback__)
+        try:
+            traceback.print_exception(type(error), error, error.__traceback__)
+        except OSError:  # the disk that is full may be the log's, too
+            pass
         why = "%s: %s" % (type(error).__name__, error)
         self._ask(_record("failed", why=why[:400].replace("\0", "")))
 
