@@ -1,16 +1,18 @@
 """A trainer whose parameters are counts: how often it has trained each row (agent(1)).
 
-	counting_trainer.py [--late] ROWS PACE
+	counting_trainer.py [--late | --dies] ROWS PACE
 
 It sleeps as one does that trains as many rows a second as the file PACE says (not there: it does not
 sleep), and keeps its counts in memory.  When it is
 told to save it writes them to a file below the given directory, 4 bytes a row; when it is told to
-resume it reads them from there, or, with --late, saves some batches after it was told to.  Plain words
+resume it reads them from there, or, with --late, saves some batches after it was told to.  With --dies it
+kills itself behind its second batch.  Plain words
 on PACELINE_IN and PACELINE_OUT, no module of the kit: what is tested must not test itself.
 """
 
 import array
 import os
+import signal
 import sys
 import time
 from urllib.parse import unquote
@@ -86,7 +88,8 @@ class Trainer:
         except FileNotFoundError:
             pass
 
-    def run(self):
+    def run(self, dies):
+        batches = 0
         while True:
             records, end = ask("next")
             ranges = [fields for kind, fields in records if kind == "range"]
@@ -104,12 +107,15 @@ class Trainer:
                 print("dropped", size, flush=True)
                 self.train(ranges, -1)
             self.obey(records)
+            batches += 1
+            if dies and batches == 2:
+                os.kill(os.getpid(), signal.SIGKILL)
 
 
 def main():
     late = 3 if sys.argv[1] == "--late" else 0
     rows, pace = sys.argv[-2:]
-    Trainer(int(rows), pace, late).run()
+    Trainer(int(rows), pace, late).run(sys.argv[1] == "--dies")
 
 
 main()
