@@ -1289,14 +1289,18 @@ sizes() {
 
 @test "SOLUTION=lb-bsp: a worker that dies has no share; it comes back and has one again" {
 	data 4000
-	job SOLUTION=lb-bsp PREDICT=ema WORKERS=3 BATCH=120 SERVERS=1 MODEL=audit EPOCHS=5
+	# Who is started while there is hold waits for its end.
+	job SOLUTION=lb-bsp PREDICT=ema WORKERS=3 BATCH=120 SERVERS=1 MODEL=audit EPOCHS=5 \
+		"LAUNCH_WORKER='sh -c \"while [ -e $T/hold ]; do sleep 0.1; done; exec \\\"\\\$@\\\"\" x'"
 	slow 100
 	echo 'drag pace=40' >drag/w2
 	begin job
-	wait_for '[ -e run/state/balance.log ] && [ "$(wc -l <run/state/balance.log)" -ge 3 ]'
+	wait_for '[ -e run/state/balance.log ] && [ "$(wc -l <run/state/balance.log)" -ge 2 ]'
+	touch hold
 	strike w1
 	wait_for 'tail -n 1 run/state/balance.log >last && not grep -q w1: last'
 	rec tsv sizes <last >gone
+	rm hold
 	wait_for 'tail -n 1 run/state/balance.log | grep -q w1:'
 	rm drag/*
 	wait "$SUPERVISOR"
