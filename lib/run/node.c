@@ -351,6 +351,8 @@ static void ready(struct sup_node *n)
 static void fail(struct sup_node *n)
 {
 	char text[128];
+	if (sup_rollback_passes_over(n))
+		return;
 	end_text(&n->end, text, sizeof text);
 	sup_fail_by(n, "%s, which would happen again", text);
 }
