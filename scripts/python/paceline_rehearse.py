@@ -106,8 +106,11 @@ class Rehearsal:
                 saved = self.cut.paths
                 resume = (saved.get(number, saved[min(saved)]), self.cut.iteration)
                 env["PACELINE_RESUME"] = resume[0]
-            process = subprocess.Popen(self.o.command, env=env, pass_fds=(their_in, their_out),
-                                       start_new_session=True)
+            try:
+                process = subprocess.Popen(self.o.command, env=env, pass_fds=(their_in, their_out),
+                                           start_new_session=True)
+            except OSError as error:
+                raise Broken("%s: can't be run: %s" % (self.o.command[0], error.strerror)) from None
             os.close(their_in)
             os.close(their_out)
             rank = Rank(number, process, reads, writes)
@@ -147,7 +150,11 @@ class Rehearsal:
             self.choose.unregister(rank.reads)
             os.close(rank.reads)
             rank.closed = True
-            status = rank.process.wait()
+            try:
+                status = rank.process.wait(self.o.patience)
+            except subprocess.TimeoutExpired:
+                raise Broken("rank %d has closed PACELINE_OUT, and has not ended for %g s" %
+                             (rank.number, self.o.patience)) from None
             if status in MISTAKES:
                 raise Broken("rank %d ended with exit status %d, a mistake that would come again" %
                              (rank.number, status))
@@ -156,7 +163,7 @@ class Rehearsal:
                            else "badly", "signal %d" % -status if status < 0 else "exit status %d" % status))
             return
         *lines, rank.unread = (rank.unread + data).split(b"\n")
-        if len(rank.unread) >= paceline.LINE_MAX:
+        if any(len(line) >= paceline.LINE_MAX for line in [*lines, rank.unread]):
             raise Broken("rank %d: a line of more than %d bytes" % (rank.number, paceline.LINE_MAX))
         for line in lines:
             rank.line += 1
@@ -182,7 +189,11 @@ class Rehearsal:
         elif kind == "step":
             if rank.holds is None:
                 raise Broken("%s: step without a batch" % rank.place())
-            rank.loss = float(fields["loss"]) if fields.get("loss") else None
+            loss = fields.get("loss")
+            try:
+                rank.loss = float(loss) if loss else None
+            except ValueError:
+                raise Broken("%s: loss=%s is no number" % (rank.place(), loss)) from None
             rank.asks = kind
         elif kind in ("saved", "failed"):
             if not rank.saving or self.saving is None:
@@ -319,10 +330,8 @@ class Rehearsal:
                         if not key.data.closed:
                             self.hear(key.data)
                     self.go_on()
-                self.stop()
                 return 0
             except Died as error:
-                self.stop()
                 print("rehearsal: %s" % error, file=sys.stderr)
                 if self.restarts >= self.o.restarts or self.iteration == 0 and not self.killed:
                     return TEMPFAIL
