@@ -314,8 +314,12 @@ for batch in paceline.batches(): batch.loss = float("nan") if batch.iteration el
 	[[ $output == *"rank 0, line 2: loss=low is no number"* ]]
 	run -65 rehearse --samples 5 -- sh -c 'printf "next %05000d\n" 1 >&$PACELINE_OUT; sleep 60'
 	[[ $output == *"rank 0: a line of more than 4096 bytes"* ]]
-	run -65 rehearse --samples 5 -- "$T/nothing"
-	[[ $output == *"$T/nothing: can't be run: No such file or directory"* ]]
+	run -78 rehearse --samples 5 -- "$T/nothing"
+	[[ $output == "rehearsal: [Errno 2] No such file or directory: '$T/nothing'" ]]
+	counter
+	rehearse --samples 100 --save-every 1 --directory kept -- python3 counter.py 1
+	run -78 rehearse --samples 100 --save-every 1 --directory kept -- python3 counter.py 1
+	[[ $output == *"rehearsal: [Errno 17] File exists: '$T/kept/00000001.0/w0'"* ]]
 	run -65 rehearse --samples 5 --patience 0.1 -- sh -c 'eval "exec $PACELINE_OUT>&-"; exec sleep 60'
 	[[ $output == *"rank 0 has closed PACELINE_OUT, and has not ended for 0.1 s"* ]]
 	run -65 rehearse --samples 5 --patience 0.1 -- sleep 60

@@ -9,7 +9,8 @@ agent(1), so a trainer in any language will do; --say shows the conversation. No
 tries a trainer, it is no way to train one.
 
 At the end: `rehearsal iterations= samples= checkpoints= restarts= repeated= loss=`, and 0 when all
-trainers ended well. 65: a trainer broke the rules, and is told how. 75: it died too often.
+trainers ended well. 65: a trainer broke the rules, and is told how. 75: it died too often. 78: the
+command can't be run, or a checkpoint has no place.
 """
 from __future__ import annotations
 
@@ -24,9 +25,9 @@ import tempfile
 from typing import Any, Dict, List, Optional, Tuple
 
 import paceline
-from paceline import Range
+from paceline import CONFIG, TEMPFAIL, Range
 
-DATA, TEMPFAIL = 65, 75
+DATA = 65
 MISTAKES = (64, 65, 78, 126, 127)  # no second try, as in a job
 
 
@@ -106,11 +107,8 @@ class Rehearsal:
                 saved = self.cut.paths
                 resume = (saved.get(number, saved[min(saved)]), self.cut.iteration)
                 env["PACELINE_RESUME"] = resume[0]
-            try:
-                process = subprocess.Popen(self.o.command, env=env, pass_fds=(their_in, their_out),
-                                           start_new_session=True)
-            except OSError as error:
-                raise Broken("%s: can't be run: %s" % (self.o.command[0], error.strerror)) from None
+            process = subprocess.Popen(self.o.command, env=env, pass_fds=(their_in, their_out),
+                                       start_new_session=True)
             os.close(their_in)
             os.close(their_out)
             rank = Rank(number, process, reads, writes)
@@ -342,6 +340,9 @@ class Rehearsal:
             except Broken as error:
                 print("rehearsal: %s" % error, file=sys.stderr)
                 return DATA
+            except OSError as error:  # no COMMAND; a --directory with checkpoints of an older rehearsal
+                print("rehearsal: %s" % error, file=sys.stderr)
+                return CONFIG
             finally:
                 self.stop()
 
