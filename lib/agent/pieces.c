@@ -602,7 +602,7 @@ static int say_again(struct pieces *p, struct error *err)
 	struct asked_list l = p->later;
 	p->later = (struct asked_list){0};
 	int result = 0;
-	for (size_t i = l.first; result == 0 && i < l.count; i++) {
+	for (size_t i = l.first; result == 0 && !p->is_fenced && i < l.count; i++) {
 		p->gets -= l.item[i].verb == GET;
 		p->owed -= l.item[i].verb == DONE || l.item[i].verb == BACK;
 		result = ask(p, l.item[i], err);
@@ -622,7 +622,7 @@ double pieces_seconds(const struct pieces *p)
 	double now = clock_mono(), seconds = 3600;
 	if (p->news.first < p->news.count || (p->call && call_buffered(p->call)))
 		return 0;
-	if (open_count(&p->asked) > 0)
+	if (p->call && open_count(&p->asked) > 0)
 		seconds = p->heard + p->options.answer_seconds - now;
 	if (open_count(&p->later) > 0 && p->later_at - now < seconds)
 		seconds = p->later_at - now;
@@ -686,8 +686,14 @@ int pieces_held(struct pieces *p, void (*each)(const struct piece *piece, void *
 {
 	static const char line[] = "list state=held\n";
 	struct listing l = {p, each, arg};
-	if (!p->call)
-		return 0;
+	int result = WORK_OK;
+	while (result == WORK_OK && p->call && open_count(&p->asked) > 0) {
+		result = receive(p, err);
+		if (result == WORK_OK)
+			result = on_record(p, err);
+	}
+	if (result != WORK_OK || !p->call)
+		return result;
 	return call_request(p->call, line, sizeof line - 1, &p->record, on_listed, &l, err) < 0 ? -1
 												: 0;
 }
