@@ -638,10 +638,10 @@ static int is_silent(const struct pieces *p)
 /* A record that is there, or one that is not and should be. */
 static int hear(struct pieces *p, struct error *err)
 {
+	double seconds = is_silent(p) ? 0 : p->options.answer_seconds;
 	if (!p->call)
 		error_set(err, ERROR_UNAVAILABLE, p->options.path, "not connected");
-	else if (call_receive_within(p->call, &p->record, is_silent(p) ? 0 : p->options.answer_seconds,
-				err) == 0)
+	else if (call_receive_within(p->call, &p->record, seconds, err) == 0)
 		return on_record(p, err);
 	return come_back(p, err);
 }
