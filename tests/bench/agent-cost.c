@@ -21,7 +21,7 @@
 
 static FILE *out;
 
-static void fail(const char *what)
+static _Noreturn void fail(const char *what)
 {
 	fprintf(stderr, "agent-cost: %s\n", what);
 	exit(1);
