@@ -24,6 +24,8 @@
 struct answers {
 	int is_full; /* its disk: it refuses what is done, but for shard 3 */
 	int fences;  /* who comes back */
+	int is_mute; /* to who comes back */
+	int refuses_hello;
 	int is_over; /* its queue is, but for a shard that is held; else no get is answered */
 };
 
@@ -35,6 +37,10 @@ static void on_hello(struct request *rq, void *owner)
 	const struct answers *a = owner;
 	if (a->fences && record_get(request_record(rq), "generation"))
 		request_err(rq, "fenced", NULL);
+	else if (a->is_mute && record_get(request_record(rq), "generation"))
+		request_defer(rq, NULL, NULL);
+	else if (a->refuses_hello)
+		request_err(rq, "journal", NULL);
 	else
 		request_ok(rq, "generation=1 samples=100 epochs=1 incarnation=1 shuffle=none");
 }
@@ -159,6 +165,53 @@ static void test_away_when_stopped(void **state)
 	pieces_free(p);
 }
 
+static volatile int stop_later;
+
+static void on_alarm(int number)
+{
+	(void)number;
+	stop_later = 1;
+}
+
+static void stop_in(useconds_t microseconds)
+{
+	stop_later = 0;
+	signal(SIGALRM, on_alarm);
+	ualarm(microseconds, 0);
+}
+
+/* Stopped while its hello is not answered: no later answer is taken for one to what was asked. */
+static void test_stopped_in_a_hello(void **state)
+{
+	(void)state;
+	struct error err;
+	struct pieces_news news;
+	launch((struct answers){0});
+	struct pieces *p = begin(60, &stop_later);
+	assert_int_equal(pieces_get(p, 0, &err), 0);
+	end_child();
+	launch((struct answers){.is_mute = 1});
+	stop_in(500000);
+	assert_int_equal(pieces_next(p, &news, &err), WORK_STOP);
+	assert_int_equal(pieces_fd(p), -1);
+	pieces_free(p);
+	end_child();
+}
+
+static void test_stopped_while_hellos_are_refused(void **state)
+{
+	(void)state;
+	struct error err;
+	launch((struct answers){.refuses_hello = 1});
+	struct pieces_options o = {path, "w0", 10, 60, &stop_later};
+	struct pieces *p;
+	assert_int_equal(pieces_new(&p, &o, &err), 0);
+	stop_in(500000);
+	assert_int_equal(pieces_hello(p, &err), WORK_STOP);
+	pieces_free(p);
+	end_child();
+}
+
 static void is_three(const struct piece *p, void *count)
 {
 	assert_int_equal(p->id, 3);
@@ -194,6 +247,8 @@ int main(void)
 #define WITH_SCRATCH(f) cmocka_unit_test_setup_teardown(f, scratch_make, scratch_remove)
 		WITH_SCRATCH(test_fenced_when_said_again),
 		WITH_SCRATCH(test_away_when_stopped),
+		WITH_SCRATCH(test_stopped_in_a_hello),
+		WITH_SCRATCH(test_stopped_while_hellos_are_refused),
 		WITH_SCRATCH(test_held_behind_a_get),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
