@@ -96,7 +96,7 @@ one_job() {
 	echo 30 >pace
 	begin_on_h0 own "$T/state"
 	wait_for "grep -q 'checkpoint .*/000002 failed: .*/local/own.[12]/counts: is missing: .*; a trainer on another host has to save below the directory' state/job.log"
-	wait_for '[ ! -e state/checkpoints/000002 ]' # the next one is tried under its name
+	wait_for '[ ! -e state/checkpoints/000002 ]' # removed after it is said
 	touch below
 	rm pace
 	ended "$SUPERVISOR"
