@@ -602,7 +602,8 @@ static int say_again(struct pieces *p, struct error *err)
 	struct asked_list l = p->later;
 	p->later = (struct asked_list){0};
 	int result = 0;
-	for (size_t i = l.first; result == 0 && i < l.count; i++) {
+	/* Who is fenced meanwhile has nothing open, and no more to say. */
+	for (size_t i = l.first; result == 0 && !p->is_fenced && i < l.count; i++) {
 		p->gets -= l.item[i].verb == GET;
 		p->owed -= l.item[i].verb == DONE || l.item[i].verb == BACK;
 		result = ask(p, l.item[i], err);
