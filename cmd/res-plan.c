@@ -106,9 +106,8 @@ static void print_answer(const struct plan *p, const struct usage *u)
 			print_role(a, (enum plan_role)i);
 	for (size_t i = 0; i < a->actions; i++)
 		print_action(&a->action[i]);
-	int changes = a->actions > 0 || a->changes[PLAN_WORKER] || a->changes[PLAN_SERVER];
 	record_begin(&o, line, sizeof line, "decision");
-	record_add(&o, "change", changes ? "yes" : "no");
+	record_add(&o, "change", plan_changes(a) ? "yes" : "no");
 	record_add(&o, "reason", a->reason);
 	record_add(&o, "method", a->method);
 	record_add_brief(&o, "now", u->rate > 0 ? u->rate : NAN);
