@@ -345,7 +345,7 @@ void fit_add(struct fit *f, const struct usage *u)
 
 double fit_time(const struct fit *f, double workers, double w, double servers)
 {
-	if (f->count == 0 && f->worker_cores <= 0)
+	if (f->worker_cores <= 0)
 		return 0;
 	return f->io + f->worker_work / fmin(w, f->worker_cores) +
 	       f->server_work / fmin(servers / workers, f->server_cores);
