@@ -2,6 +2,7 @@
 #include "plan/plan.h"
 
 #include "base/grow.h"
+#include "base/reals.h"
 #include "plan/search.h"
 
 #include <math.h>
@@ -249,12 +250,6 @@ static int heal(struct plan *p, const struct usage *u, struct error *err)
 
 /* ---- single nodes: hot, slow, with too few cores ---- */
 
-static int compare_reals(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
 struct peers {
 	double time,
 		cores; /* medians; of two the smaller time, the larger number of cores; 0: none */
@@ -276,8 +271,8 @@ static int look_at_peers(const struct usage *u, enum plan_role role, struct peer
 			v[times++] = u->node[i].time;
 		cores[count++] = u->node[i].cores;
 	}
-	qsort(v, times, sizeof *v, compare_reals);
-	qsort(cores, count, sizeof *v, compare_reals);
+	reals_sort(v, times);
+	reals_sort(cores, count);
 	if (times > 1)
 		out->time = v[(times - 1) / 2];
 	if (count > 1)
