@@ -308,6 +308,20 @@ for batch in paceline.batches(): batch.loss = float("nan") if batch.iteration el
 	[[ $output == *"rank 0, line 2: next before next was answered"* ]]
 	run -65 rehearse --samples 5 -- sh -c 'echo saved >&$PACELINE_OUT; sleep 60'
 	[[ $output == *"rank 0, line 1: saved, and nobody asked for a checkpoint"* ]]
+	run -65 rehearse --samples 5 -- sh -c 'echo next >&$PACELINE_OUT
+		until [ "$word" = ok ]; do read -r word _ <&$PACELINE_IN; done
+		echo step loss=low >&$PACELINE_OUT; sleep 60'
+	[[ $output == *"rank 0, line 2: loss=low is no number"* ]]
+	run -65 rehearse --samples 5 -- sh -c 'printf "next %05000d\n" 1 >&$PACELINE_OUT; sleep 60'
+	[[ $output == *"rank 0: a line of more than 4096 bytes"* ]]
+	run -78 rehearse --samples 5 -- "$T/nothing"
+	[[ $output == "rehearsal: [Errno 2] No such file or directory: '$T/nothing'" ]]
+	counter
+	rehearse --samples 100 --save-every 1 --directory kept -- python3 counter.py 1
+	run -78 rehearse --samples 100 --save-every 1 --directory kept -- python3 counter.py 1
+	[[ $output == *"rehearsal: [Errno 17] File exists: '$T/kept/00000001.0/w0'"* ]]
+	run -65 rehearse --samples 5 --patience 0.1 -- sh -c 'eval "exec $PACELINE_OUT>&-"; exec sleep 60'
+	[[ $output == *"rank 0 has closed PACELINE_OUT, and has not ended for 0.1 s"* ]]
 	run -65 rehearse --samples 5 --patience 0.1 -- sleep 60
 	[[ $output == *"nobody says anything for 0.1 s: rank 0 did not ask for a batch"* ]]
 	run -75 rehearse --samples 5 -- sh -c 'exit 3'
