@@ -58,8 +58,8 @@ static struct found with_rate(const struct search *s, const struct plan_role_siz
 
 /* ---- the published formulas ---- */
 
-/* So many servers there may be beside so many workers, where it is each of them that has its bytes.
- */
+/* How many servers the memory has room for beside so many workers, if what each has is known and
+ * not what all need together. */
 static uint64_t servers_by_bytes(const struct search *s, uint64_t workers)
 {
 	const struct plan_limits *l = s->limits;
