@@ -287,48 +287,6 @@ stat_of() { ask "$T/s.sock" stat | field "$1"; }
 	[ "$(cat out/*)" = "$(seq 0 1)" ]
 }
 
-@test "given up while what shardd's full disk refused waits to be said again: it starts over" {
-	# It refuses both; w0 stands still when that is to be said again, to one that has gone.
-	cat >shardd.sh <<-'END'
-		echo "paceline role=shardd version=1"
-		while read -r line; do
-			case $line in
-			hello*generation=*) echo "err code=fenced" ;;
-			hello*) echo "ok generation=1 samples=20 epochs=1" ;;
-			get*)
-				n=$(cat given)
-				echo $((n + 1)) >given
-				if [ -e gone ]; then
-					echo "ok state=end"
-				elif [ "$n" -lt 2 ]; then
-					printf 'shard id=%s begin=%s0 length=10 epoch=0\nok\n' "$n" "$n"
-				fi ;;
-			done*)
-				echo "err code=journal"
-				echo "$line" >>refused
-				[ "$(wc -l <refused)" -eq 2 ] || continue
-				sleep 0.2
-				kill -STOP "$(cat w0.pid)"
-				touch gone
-				kill -9 "$PPID" # its end of the socket
-				exit ;;
-			*) echo ok ;;
-			esac
-		done
-	END
-	echo 0 >given
-	start fake socat UNIX-LISTEN:s.sock,fork EXEC:"bash shardd.sh"
-	wait_for '[ -S s.sock ]'
-	start w0 sh -c 'echo $$ >w0.pid; exec "$@"' sh agent --id w0 --shards s.sock --each --jobs 2 -- true
-	local W0=$PID
-	wait_for '[ -e gone ]'
-	sleep 1
-	kill -CONT "$W0"
-	ended "$W0"
-	[ "$status" -eq 0 ]
-	[[ $(cat w0.err) == *"w0 was given up by somebody: starting over"* ]]
-}
-
 @test "shardd is killed in the middle, and comes back: nothing is done twice" {
 	queue 300
 	start w0 agent --id w0 --shards s.sock --each --jobs 2 -- sh -c \
