@@ -447,6 +447,13 @@ static void oom_doubles_memory_or_halves_the_batch(void **state)
 		   "node role=server id=0 cores=8 mem-bytes=8000");
 	assert_int_equal(a->actions, 1);
 	assert_string_equal(a->reason, "oom");
+	/* Servers come first: with what they get nothing is left for a worker. */
+	a = answer(plan_with(&l, PLAN_ADJUST),
+		   "job batch=1|node role=worker id=w0 cores=4 mem-bytes=4000 oom=1|"
+		   "node role=server id=0 cores=8 mem-bytes=8000 oom=1");
+	assert_int_equal(a->role[PLAN_SERVER].count, 2);
+	assert_int_equal(a->actions, 0);
+	assert_string_equal(a->reason, "oom");
 }
 
 static void memory_that_was_not_measured_is_what_nodes_have(void **state)
