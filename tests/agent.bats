@@ -169,6 +169,8 @@ each_row() {
 	queue --epochs 2
 	lead
 	trainer
+	# Who is of an incarnation that is over does not count.
+	[[ $(ask lead.sock "join worker=x generation=1 incarnation=0") == "err "* ]]
 	agent_of w0 -- sh trainer.sh
 	finished
 	ends "$AGENT_w0" 0

@@ -328,6 +328,30 @@ for batch in paceline.batches(): batch.loss = float("nan") if batch.iteration el
 	[[ $output == *"rank 0 ended before all was trained (exit status 3)"* ]]
 }
 
+@test "rehearsal: the conversation of paceline-trainers(7), word by word" {
+	cat >talk.sh <<-'END'
+		say() {
+			echo "$*" >&$PACELINE_OUT
+			while read -r word rest <&$PACELINE_IN; do
+				case $word in
+				save) path=${rest#path=} path=${path%% *} ;;
+				ok) return ;;
+				esac
+			done
+			exit 1
+		}
+		for loss in 0.7 0.6; do say next; say step loss=$loss; done
+		echo 1 >"$path/model"
+		say saved path=model
+		say next
+	END
+	rehearse --samples 100 --save-every 2 --say -- sh talk.sh 2>said
+	sed -i 's,=/[^ ]*/paceline-rehearse[.][^/]*,=/tmp/paceline-rehearse.x,' said
+	sed -n '/^w0 -> next/,/^[.]Ed/{/^[.]Ed/d;p}' "$PACELINE_ROOT/man/paceline-trainers.7" >page
+	[ "$(wc -l <page)" -eq 17 ]
+	diff page said
+}
+
 # ---- data ----
 
 @test "BatchSampler: a loader that asks ahead is refused; Loader reads ahead by itself" {
