@@ -121,6 +121,8 @@ static const struct row own_rows[] = {
 	 "seconds after which the job ends as it is, all starts together, 0: never"},
 	{"WORKERS", COUNT, AT(workers), "2", 1, 1024, NULL, STOPPED, "worker nodes"},
 	{"SERVERS", COUNT, AT(servers), "1", 1, 64, NULL, STOPPED, "parameter servers"},
+	{"HOT_SPARES", COUNT, AT(hot_spares), "0", 0, 64, NULL, STOPPED,
+	 "workers that stand ready, and take a dead one's place"},
 	{"SYNC", SYNC, AT(sync), "bsp", 0, 0, SYNC_CHOICES, STOPPED,
 	 "how far workers may be apart"},
 	{"SOLUTION", PROGRAM, AT(solution), "none", 0, 0, "NAME|FILE", FREE,
@@ -156,6 +158,8 @@ static const struct row own_rows[] = {
 	 "seconds for a host that is gone and without which nothing goes on, 0: for ever"},
 	{"RESTARTS", COUNT, AT(restarts), "10", 0, 1e6, NULL, FREE,
 	 "how many times in a row a node is started again"},
+	{"ROLLBACKS", COUNT, AT(rollbacks), "3", 0, 1e6, NULL, FREE,
+	 "how many times in a row all go back without a newer checkpoint"},
 	{"HUNG", DEADLINES_OF, AT(hung), "", 0, 0, NULL, FREE,
 	 "seconds without a sign of life after which a node is given up"},
 	{"CHECKPOINT_EVERY", REAL, AT(checkpoint_every), "60", 0, 1e9, NULL, FREE,
@@ -981,6 +985,7 @@ static int finish_trainer(const struct job *job, const char *path, struct error 
 		{job_is_allreduce(job),
 		 "SYNC=" ALLREDUCE " adds up gradients of the kit's own worker: with TRAINER, SYNC=bsp"},
 		{job_is_local(job), "PARTITIONS=local is for the kit's own worker"},
+		{job->hot_spares > 0, "HOT_SPARES is for the kit's own worker"},
 		{!agent && strcmp(job->solution, "none") != 0,
 		 "SOLUTION decides on iterations, which only TRAINER_KIND=agent has"},
 	};
@@ -1017,6 +1022,9 @@ int job_finish(struct job *job, const char *path, struct error *err)
 				 "PARTITIONS=local needs a file of DATA for each worker: %zu files, "
 				 "WORKERS=%llu",
 				 job->data.count, (unsigned long long)job->workers);
+	if (job_is_local(job) && job->hot_spares > 0)
+		return error_set(err, ERROR_CONFIG, path,
+				 "HOT_SPARES: with PARTITIONS=local nobody else has a worker's rows");
 	if (job_is_local(job) && strcmp(job->shuffle, "shards") == 0)
 		return error_set(err, ERROR_CONFIG, path,
 				 "PARTITIONS=local has no shards to shuffle: SHUFFLE=none or samples");

@@ -51,7 +51,7 @@ struct job {
 	double eval_every, max_time; /* seconds, 0: never */
 	uint64_t patience;           /* evaluations, 0: any number */
 	/* nodes */
-	uint64_t workers, servers, restarts;
+	uint64_t workers, servers, hot_spares, restarts, rollbacks;
 	char *hung; /* see pulse_rules_parse(); "" when not given */
 	char *sync; /* bsp | ssp:N | asp, as given */
 	char *launch_worker, *launch_server, *drag;

@@ -128,6 +128,8 @@ void sup_host_home(struct sup_node *n)
 	size_t home = 0;
 	if (hosts && n->role->where == WHERE_WORKER)
 		home = hosts_worker(hosts, n->number);
+	else if (hosts && n->role->where == WHERE_SPARE)
+		home = hosts_worker(hosts, n->sup->job->workers + n->number);
 	else if (hosts && n->role->where == WHERE_SERVER)
 		home = hosts_server(hosts, n->number);
 	else if (hosts && n->role->where == WHERE_REPLICA)

@@ -67,6 +67,19 @@ void sup_force_take(struct supervisor *s, const char *lines)
 	sup_force_write(s);
 }
 
+void sup_force_drop(struct supervisor *s, const char *id)
+{
+	struct sup_force *f = &s->force;
+	size_t kept = 0;
+	for (size_t i = 0; i < f->count; i++)
+		if (f->action[i].kind == ACTION_BACKUP_WORKERS || strcmp(f->action[i].id, id) != 0)
+			f->action[kept++] = f->action[i];
+	if (kept == f->count)
+		return;
+	f->count = kept;
+	sup_force_write(s);
+}
+
 char *sup_force_lines(const struct supervisor *s)
 {
 	char line[RECORD_LINE_MAX], *text = NULL;
@@ -122,6 +135,7 @@ static void print(const struct supervisor *s, FILE *out)
 	fputs(lines ? lines : "", out);
 	free(lines);
 	print_hosts(s, out);
+	sup_spares_print(s, out);
 	EACH_NODE (n, s) {
 		if (n->restart.past.count == 0)
 			continue;
@@ -175,6 +189,19 @@ static int take_host(struct supervisor *s, const struct record *r, struct error 
 	return 0;
 }
 
+static int take_place(struct supervisor *s, const struct record *r, struct error *err)
+{
+	const char *id;
+	uint64_t is_spare, number;
+	if (record_id(r, "id", &id, err) != 0 || record_u64(r, "spare", 0, 1, &is_spare, err) != 0 ||
+	    record_u64(r, "number", 0, UINT32_MAX, &number, err) != 0)
+		return -1;
+	struct sup_node *n = sup_find(s, id);
+	if (n)
+		sup_spare_restore(n, (int)is_spare, (uint32_t)number);
+	return 0;
+}
+
 static int take(struct supervisor *s, const struct record *r, struct error *err)
 {
 	struct action a;
@@ -193,6 +220,8 @@ static int take(struct supervisor *s, const struct record *r, struct error *err)
 	}
 	if (record_is(r, "host") || record_is(r, "placed"))
 		return take_host(s, r, err);
+	if (record_is(r, "place"))
+		return take_place(s, r, err);
 	if (!record_is(r, "heavy"))
 		return 0;
 	const char *id;
@@ -232,6 +261,7 @@ void sup_force_forget(struct supervisor *s)
 		sup_note(s, "warning", "%s can't be removed: %s", path, strerror(errno));
 	s->force.count = 0;
 	s->force.incarnation = s->force.life = 0;
+	sup_spares_forget(s);
 	EACH_NODE (n, s)
 		sup_restart_past(n, (struct restart_past){0});
 }

@@ -256,6 +256,7 @@ static void step_running(struct supervisor *s)
 		if (s->phases.now != PHASE_RUNNING)
 			return;
 	}
+	sup_spares_step(s);
 	sup_fence_step(s);
 	if (any_starting(s)) {
 		sup_ask_members(s);

@@ -23,6 +23,9 @@ struct sup_roster {
 int sup_roster_fill(struct supervisor *s, struct error *err);
 void sup_roster_free(struct supervisor *s);
 
+/* Roles or numbers have changed: in order again. */
+void sup_roster_order(struct supervisor *s);
+
 struct sup_node *sup_find(struct supervisor *s, const char *id); /* NULL: none */
 /* Of a role; NULL: none. */
 struct sup_node *sup_find_of(struct supervisor *s, const struct role *role, const char *id);

@@ -31,6 +31,7 @@
 #include "run/routes.h"
 #include "run/score.h"
 #include "run/series.h"
+#include "run/spare.h"
 #include "run/supervisor.h"
 #include "run/talk.h"
 #include "run/trainers.h"

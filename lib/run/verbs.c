@@ -299,6 +299,15 @@ static void do_apply(struct request *rq, void *owner)
 	free(text);
 }
 
+static void do_spare(struct request *rq, void *owner)
+{
+	struct sup_node *n = sup_find(owner, record_get(request_record(rq), "id"));
+	if (n && (sup_node_is_spare(n) || n->role == &role_worker))
+		sup_spare_asks(n, rq);
+	else
+		no_such_node(rq);
+}
+
 static void do_watch(struct request *rq, void *owner)
 {
 	struct supervisor *s = owner;
@@ -314,6 +323,8 @@ const struct verb sup_verbs[] = {
 	 "restart of a live worker or server; answered when it is there again"},
 	{"apply", "", "", do_apply, SUPERVISOR_ACTIONS_MAX,
 	 "payload: action lines, all or none; answered with the iteration they hold from"},
+	{"spare", "id", "", do_spare, 0,
+	 "by a worker that stands ready: answered with batch= when it has a place"},
 	{"watch", "", "", do_watch, 0, "a row record each time, until the client closes"},
 };
 const size_t sup_verb_count = sizeof sup_verbs / sizeof *sup_verbs;
