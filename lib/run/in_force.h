@@ -9,8 +9,10 @@
  *     placed id= host=       each node that runs elsewhere than at home
  *     place id= spare= number=   each node that has another's role (spare.h)
  *     heavy id= count= at=   each node that was restarted
+ *     size id= cores= memory= job-cores= job-memory=   each node that may use something else than
+ *                            the job says
  *
- * It is of these processes only: when none is left the next run begins without it.
+ * It is of these processes only: when none is left the next run begins without it, but for sizes.
  */
 #ifndef PACELINE_RUN_IN_FORCE_H
 #define PACELINE_RUN_IN_FORCE_H

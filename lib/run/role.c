@@ -201,6 +201,7 @@ static void add_parameters(struct words *w, const struct supervisor *s)
 	add_text(w, "--optimizer", s->job->optimizer);
 	add_real(w, "--lr", s->job->lr);
 	add_real(w, "--l2", s->job->l2);
+	add_count(w, "--checkpoint-level", s->job->checkpoint_level);
 }
 
 /* The checkpoint that a job begins with, of this start or of all; NULL: none. */
@@ -667,6 +668,16 @@ static const char *launch_worker(const struct job *job)
 	return job->launch_worker;
 }
 
+static struct limits server_limits(const struct job *job)
+{
+	return (struct limits){.cores = job->server_cores, .memory = job->server_memory};
+}
+
+static struct limits worker_limits(const struct job *job)
+{
+	return (struct limits){.cores = job->worker_cores, .memory = job->worker_memory};
+}
+
 const struct role role_fabric = {.name = "fabric",
 				 .program = "env",
 				 .id = "fabric",
@@ -701,6 +712,7 @@ const struct role role_replica = {.name = "replica",
 				  .count = replicas_of,
 				  .words = replica_words,
 				  .template = launch_server,
+				  .limits = server_limits,
 				  .where = WHERE_REPLICA,
 				  .death = DEATH_REPLICA,
 				  .restart = RESTART_KILL,
@@ -713,6 +725,7 @@ const struct role role_server = {.name = "server",
 				 .count = servers_of,
 				 .words = server_words,
 				 .template = launch_server,
+				  .limits = server_limits,
 				 .where = WHERE_SERVER,
 				 .death = DEATH_ROLLBACK,
 				 .restart = RESTART_HAND_OVER,
@@ -724,6 +737,7 @@ const struct role role_worker = {.name = "worker",
 				 .count = workers_of,
 				 .words = worker_words,
 				 .template = launch_worker,
+				  .limits = worker_limits,
 				 .where = WHERE_WORKER,
 				 .ready = READY_MEMBER,
 				 .death = DEATH_FENCE,
@@ -736,6 +750,7 @@ const struct role role_agent = {.name = "worker",
 				.count = agents_of,
 				.words = agent_words,
 				.template = launch_worker,
+				  .limits = worker_limits,
 				.where = WHERE_WORKER,
 				.ready = READY_MEMBER,
 				.death = DEATH_TRAINER,
@@ -749,6 +764,7 @@ const struct role role_spare = {.name = "spare",
 				.count = spares_of,
 				.words = spare_words,
 				.template = launch_worker,
+				.limits = worker_limits,
 				.where = WHERE_SPARE,
 				.ready = READY_ASKS,
 				.death = DEATH_FENCE};
