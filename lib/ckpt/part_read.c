@@ -306,7 +306,7 @@ int part_read(struct part_reader *p, const struct part_want *want, const struct 
 {
 	const struct stream_shape *shape = stream_get_shape(p->stream);
 	size_t keys = stream_keys_section(shape);
-	size_t end = taker->slots ? stream_section_count(shape) : keys + 2;
+	size_t end = stream_wanted_end(shape, taker);
 
 	for (size_t i = 0; i < (taker->slots ? keys : 1); i++) {
 		if (read_dense(p, &p->section[i], want, taker, err) != 0)

@@ -146,7 +146,16 @@ struct stream_taker {
 		    const float *const *slots, struct error *err);
 	void *owner;
 	int slots; /* optimiser slots are wanted; otherwise they are passed over */
+	int keys_only; /* of rows: rows() gets no values, and they are not read */
 };
+
+/* Sections of rows that a taker wants are those before this one. */
+static inline size_t stream_wanted_end(const struct stream_shape *s, const struct stream_taker *t)
+{
+	if (t->keys_only)
+		return stream_keys_section(s) + 1;
+	return t->slots ? stream_section_count(s) : stream_keys_section(s) + 2;
+}
 
 struct stream_reader;
 

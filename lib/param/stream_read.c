@@ -349,15 +349,19 @@ int stream_read(struct stream_reader *s, const struct stream_block *b,
 		return 0;
 	if (b->section < keys)
 		return read_dense(s, b, source, taker, err);
+	if (b->section >= stream_wanted_end(shape, taker))
+		return 0;
 	if (expect_rows(s, b, err) != 0 ||
 	    load(s, b, room(&s->values[1 + b->section - keys]), source, err) != 0) {
 		s->row_block = 0;
 		return -1;
 	}
-	if (s->row_next < (taker->slots ? stream_section_count(shape) : keys + 2))
+	if (s->row_next < stream_wanted_end(shape, taker))
 		return 0;
 	rows = s->row_block;
 	s->row_block = 0;
+	if (taker->keys_only)
+		return taker->rows(taker->owner, rows, s->values[1], NULL, NULL, err);
 	for (size_t k = 0; taker->slots && k < shape->row_slots; k++)
 		slots[k] = s->values[3 + k];
 	return taker->rows(taker->owner, rows, s->values[1], s->values[2], slots, err);
