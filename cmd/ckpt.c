@@ -25,9 +25,9 @@
 #define SAVE_SECONDS 900 /* as long as trainctl itself waits for a checkpoint */
 #define OPERANDS_MAX 3   /* the verb and its operands */
 
-static uint64_t opt_keep, opt_servers;
+static uint64_t opt_keep, opt_servers, opt_level = PLANES_LEVEL;
 static const char *opt_protect, *opt_job, *opt_run_dir, *opt_layout;
-static int keep_seen, protect_seen, job_seen, run_dir_seen, servers_seen, layout_seen;
+static int keep_seen, protect_seen, job_seen, run_dir_seen, servers_seen, layout_seen, level_seen;
 
 static const struct option_row rows[] = {
 	{.name = "keep", .kind = OPTION_COUNT, .target = &opt_keep, .arg = "N", .min = 1,
@@ -37,6 +37,9 @@ static const struct option_row rows[] = {
 	{.name = "servers", .kind = OPTION_COUNT, .target = &opt_servers, .arg = "M", .min = 1,
 	 .max = MAP_PARTS_MAX, .help = "reshard, import: into how many parts (reshard: needed)",
 	 .seen = &servers_seen},
+	{.name = "level", .kind = OPTION_COUNT, .target = &opt_level, .arg = "N",
+	 .max = PLANES_LEVEL_MAX, .help = "reshard, import: how hard to compress, 0 to 9 (1)",
+	 .seen = &level_seen},
 	{.name = "layout", .kind = OPTION_TEXT, .target = &opt_layout, .arg = "FILE",
 	 .help = "import: which tensors are parameters", .seen = &layout_seen},
 	{.name = "job", .letter = 'j', .kind = OPTION_ID, .target = &opt_job, .arg = "NAME",
@@ -50,8 +53,8 @@ static const struct option_table table = {
 	.synopsis = "list|latest DIR|-j JOB\nshow|verify PATH|-j JOB\n"
 		    "prune DIR|-j JOB --keep N [--protect PATH]\nsave -j JOB|--run-dir DIR\n"
 		    "export PATH|-j JOB FILE.safetensors\n"
-		    "import FILE.safetensors OUT [--layout FILE] [--servers M]\n"
-		    "reshard PATH|-j JOB OUT --servers M",
+		    "import FILE.safetensors OUT [--layout FILE] [--servers M] [--level N]\n"
+		    "reshard PATH|-j JOB OUT --servers M [--level N]",
 	.about = "Checkpoints: list, look at, verify, prune, export, import, reshard, ask for one.",
 	.rows = rows,
 	.epilogue = "Deadlines: save waits 900 s for the job's checkpoint, 5 s for its supervisor."};
@@ -329,6 +332,7 @@ static int run_export(const char *const *operand, struct error *err)
 	struct ckpt *c;
 	if (ckpt_open(&c, operand[0], err) != 0)
 		return -1;
+	ckpt_share(c);
 	int result = strcmp(operand[1], "-") == 0 ? export_stdout(c, err)
 						  : ckpt_export_file(c, operand[1], err);
 	ckpt_close(c);
@@ -350,6 +354,7 @@ static int run_import(const char *const *operand, struct error *err)
 					.out = operand[1],
 					.layout = opt_layout,
 					.parts = servers_seen ? (uint32_t)opt_servers : 1,
+					.level = (int)opt_level,
 					.at = clock_epoch(),
 					.left_out = tell_left_out,
 					.arg = (void *)(size_t)operand[0]};
@@ -363,7 +368,8 @@ static int run_reshard(const char *const *operand, struct error *err)
 		return error_set(err, ERROR_USAGE, NULL, "reshard needs --servers M");
 	if (ckpt_open(&c, operand[0], err) != 0)
 		return -1;
-	int result = ckpt_reshard(c, operand[1], (uint32_t)opt_servers, err);
+	ckpt_share(c);
+	int result = ckpt_reshard(c, operand[1], (uint32_t)opt_servers, (int)opt_level, err);
 	ckpt_close(c);
 	return result;
 }
@@ -423,7 +429,7 @@ static const struct verb *find_verb(const char *const *operand, size_t count, st
 		size_t given = count - 1;
 		int by_job = job_seen || run_dir_seen;
 		int others = (keep_seen || protect_seen ? TAKES_PRUNE : 0) |
-			     (servers_seen ? TAKES_SERVERS : 0) | (layout_seen ? TAKES_LAYOUT : 0);
+			     (servers_seen || level_seen ? TAKES_SERVERS : 0) | (layout_seen ? TAKES_LAYOUT : 0);
 		if (v->by_job != BY_JOB_ONLY && by_job)
 			given++;
 		if (given != v->count || (others & ~v->takes) || (v->by_job == BY_NO_JOB && by_job)) {

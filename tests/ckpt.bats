@@ -245,6 +245,29 @@ assert at == len(data) - 8 - n
 	[ ! -e d/more ]
 }
 
+@test "--level: the same values in fewer bytes, or more" {
+	checkpoints c
+	ckpt export d/c before.safetensors
+	for level in 0 1 9; do
+		ckpt reshard d/c d/$level --servers 2 --level $level
+		ckpt verify d/$level
+		ckpt export d/$level - | cmp - before.safetensors
+	done
+	run -64 ckpt reshard d/c d/more --servers 2 --level 10
+	run -64 ckpt list d --level 1
+	printf 'layout version=1 seed=1\ntensor name=w rows=100000 cols=1 init=normal scale=1\n' >layout
+	rm -f ./*.sock
+	for level in 0 1 6; do
+		start l$level ps-server -s l$level.sock --id ps0 --layout layout --sync bsp \
+			--checkpoint-level $level
+		ready l$level.sock
+		[[ "$(ask l$level.sock "cut path=$PWD/d/l$level")" == "ok path="* ]]
+	done
+	[ "$(stat -c %s d/l0/part-0)" -gt 400000 ]
+	[ "$(stat -c %s d/l1/part-0)" -lt 400000 ]
+	cmp <(ckpt export d/l0 -) <(ckpt export d/l6 -)
+}
+
 @test "import: what export wrote, whole again" {
 	checkpoints c
 	ckpt export d/c x.safetensors

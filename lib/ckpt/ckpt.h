@@ -80,9 +80,10 @@ int ckpt_commit(struct ckpt_manifest *m, const char *dir, struct error *err);
 
 /* "part-I" */
 void ckpt_part_name(uint32_t part, char out[CKPT_NAME_MAX]);
-/* One server's part, as a file at path; for a forked child. */
-int ckpt_write_part(const struct store *s, const char *path, uint64_t *bytes, uint64_t *sum,
-		    struct error *err);
+/* One server's part, as a file at path, compressed by all cores that this process may use; for a forked
+ * child. level: of compression (param/planes.h). */
+int ckpt_write_part(const struct store *s, const char *path, int level, uint64_t *bytes,
+		    uint64_t *sum, struct error *err);
 
 /* ---- reading ---- */
 
@@ -108,6 +109,9 @@ int ckpt_check_sum(const char *dir, const char *name, struct error *err);
  * damaged, whose files are missing or have another length, or whose parts do not fit together. */
 int ckpt_open(struct ckpt **out, const char *dir, struct error *err);
 void ckpt_close(struct ckpt *c); /* NULL is fine */
+/* From now on all cores that this process may use read it; a taker may then be called by any of their
+ * threads, by one at a time. */
+void ckpt_share(struct ckpt *c);
 
 const char *ckpt_dir(const struct ckpt *c);
 const struct ckpt_manifest *ckpt_get_manifest(const struct ckpt *c);

@@ -7,6 +7,7 @@
 #include "base/fs.h"
 #include "base/number.h"
 #include "base/option.h"
+#include "ckpt/manifest.h"
 #include "ckpt/reshard.h"
 
 #include <fcntl.h>
@@ -38,6 +39,7 @@ struct tensor {
 
 struct import {
 	const struct ckpt_import *how;
+	struct team *team;
 	uint8_t *map;
 	size_t map_bytes;
 	const uint8_t *data;
@@ -439,6 +441,7 @@ static int write_part(struct import *x, const struct map *map, uint32_t part, st
 	if (fs_join(path, sizeof path, x->how->out, name, err) != 0 ||
 	    part_create(&file, path, err) != 0)
 		return -1;
+	part_compress(file, x->how->level, x->team);
 	int result = stream_begin(&w, part_sink(file), &shape, err);
 	if (result == 0)
 		result = write_dense(x, w, shape.dense_begin, shape.dense_begin + shape.dense_count,
@@ -526,6 +529,7 @@ int ckpt_import(const struct ckpt_import *how, struct error *err)
 	if (!x)
 		return error_set(err, ERROR_OS, how->file, "out of memory");
 	x->how = how;
+	x->team = ckpt_team();
 	int result = open_file(x, err);
 	if (result == 0)
 		result = ckpt_make_dir(how->out, err);
@@ -534,6 +538,7 @@ int ckpt_import(const struct ckpt_import *how, struct error *err)
 		if (result != 0)
 			fs_remove_tree(how->out, NULL);
 	}
+	team_free(x->team);
 	if (x->map)
 		munmap(x->map, x->map_bytes);
 	json_decref(x->header);

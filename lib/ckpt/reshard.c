@@ -5,6 +5,7 @@
 #include "ckpt/reshard.h"
 
 #include "base/fs.h"
+#include "ckpt/manifest.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,8 @@
 struct reshard {
 	struct ckpt *ckpt;
 	const char *out;
+	int level;
+	struct team *team; /* of the writer; the reader has one of its own */
 	struct map map;
 	uint64_t rows[MAP_PARTS_MAX]; /* of each new part */
 	struct ckpt_manifest manifest;
@@ -119,6 +122,7 @@ static int write_part(struct reshard *r, struct error *err)
 	if (fs_join(path, sizeof path, r->out, name, err) != 0 ||
 	    part_create(&file, path, err) != 0)
 		return -1;
+	part_compress(file, r->level, r->team);
 	r->shape.part = r->part;
 	r->shape.dense_begin = r->map.dense_begin[r->part];
 	r->shape.dense_count = r->map.dense_begin[r->part + 1] - r->shape.dense_begin;
@@ -182,13 +186,15 @@ static int write_all(struct reshard *r, struct error *err)
 	return copy_files(r, err) == 0 ? ckpt_commit(&r->manifest, r->out, err) : -1;
 }
 
-int ckpt_reshard(struct ckpt *c, const char *out, uint32_t parts, struct error *err)
+int ckpt_reshard(struct ckpt *c, const char *out, uint32_t parts, int level, struct error *err)
 {
 	struct reshard *r = calloc(1, sizeof *r); /* large */
 	if (!r)
 		return error_set(err, ERROR_OS, out, "out of memory");
 	r->ckpt = c;
 	r->out = out;
+	r->level = level;
+	r->team = ckpt_team();
 	r->shape = (struct stream_shape){.parts = parts,
 					 .dense_slots = ckpt_dense_slots(c),
 					 .width = ckpt_width(c),
@@ -200,6 +206,7 @@ int ckpt_reshard(struct ckpt *c, const char *out, uint32_t parts, struct error *
 		if (result != 0)
 			fs_remove_tree(out, NULL);
 	}
+	team_free(r->team);
 	free(r->keys);
 	for (size_t k = 0; k <= STREAM_SLOTS_MAX; k++)
 		free(r->values[k]);

@@ -12,7 +12,8 @@
 int ckpt_make_dir(const char *out, struct error *err);
 
 /* Writes c's parameters, slots and notes as `parts` (1..MAP_PARTS_MAX) even parts to the new
- * directory out, and all its other files as they are. On failure out is removed. */
-int ckpt_reshard(struct ckpt *c, const char *out, uint32_t parts, struct error *err);
+ * directory out, and all its other files as they are; level: of compression. On failure out is
+ * removed. */
+int ckpt_reshard(struct ckpt *c, const char *out, uint32_t parts, int level, struct error *err);
 
 #endif

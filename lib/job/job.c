@@ -163,6 +163,8 @@ static const struct row own_rows[] = {
 	{"CHECKPOINT_EVERY", REAL, AT(checkpoint_every), "60", 0, 1e9, NULL, FREE,
 	 "seconds between checkpoints, 0: only at the end"},
 	{"KEEP", COUNT, AT(keep), "3", 1, 1e6, NULL, FREE, "checkpoints kept"},
+	{"CHECKPOINT_LEVEL", COUNT, AT(checkpoint_level), "1", 0, 9, NULL, FREE,
+	 "how hard checkpoints are compressed: 0 not at all, 9 is slow and smallest"},
 	{"TRAINER", TEXT, AT(trainer), "", 0, 0, NULL, FREE,
 	 "command of a trainer of your own, for sh; see paceline-trainers(7)"},
 	{"TRAINER_KIND", CHOICE, AT(trainer_kind), "agent", 0, 0, "agent|each|rows", FRESH,

@@ -201,6 +201,7 @@ static void add_parameters(struct words *w, const struct supervisor *s)
 	add_text(w, "--optimizer", s->job->optimizer);
 	add_real(w, "--lr", s->job->lr);
 	add_real(w, "--l2", s->job->l2);
+	add_count(w, "--checkpoint-level", s->job->checkpoint_level);
 }
 
 /* The checkpoint that a job begins with, of this start or of all; NULL: none. */

@@ -21,6 +21,7 @@ static int import(const char *file, const char *layout, const char *out, uint32_
 				  .layout = layout ? in_dir(layout) : NULL,
 				  .out = in_dir(out),
 				  .parts = parts,
+				  .level = PLANES_LEVEL,
 				  .at = 1,
 				  .left_out = remember};
 	left[0] = '\0';

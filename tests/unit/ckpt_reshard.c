@@ -14,7 +14,7 @@ static int reshard(const char *from, const char *to, uint32_t parts, struct erro
 {
 	struct ckpt *c;
 	OK(ckpt_open(&c, in_dir(from), err));
-	int result = ckpt_reshard(c, in_dir(to), parts, why);
+	int result = ckpt_reshard(c, in_dir(to), parts, PLANES_LEVEL, why);
 	ckpt_close(c);
 	return result;
 }
