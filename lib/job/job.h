@@ -55,6 +55,8 @@ struct job {
 	char *batch_scaling; /* keep | linear | sqrt: what becomes of batch when workers come or go */
 	char *hung; /* see pulse_rules_parse(); "" when not given */
 	char *sync; /* bsp | ssp:N | asp, as given */
+	double worker_cores, server_cores; /* of each; 0: not limited */
+	uint64_t worker_memory, server_memory; /* bytes of each; 0: not limited */
 	char *launch_worker, *launch_server, *drag;
 	struct job_list hosts; /* names; none: this machine, or what Slurm has allocated (hosts.h) */
 	char *launcher;        /* local | slurm | ssh; "": found out */
@@ -136,6 +138,9 @@ int job_is_foreign(const struct job *job);
 /* Of such a job: the trainers have parameters, which only they can save, and a lead commits what they
  * did (TRAINER_KIND=agent); else each piece of work stands for itself. */
 int job_has_foreign_parameters(const struct job *job);
+/* What any of its nodes may use, at most; none: they are not limited. */
+struct limits;
+struct limits job_limits(const struct job *job);
 /* Whether each worker reads its own file only. */
 int job_is_local(const struct job *job);
 

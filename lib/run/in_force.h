@@ -8,8 +8,10 @@
  *     host name= gone= world=    each of several: gone=1; world=1: in the fabric that runs
  *     placed id= host=       each node that runs elsewhere than at home
  *     heavy id= count= at=   each node that was restarted
+ *     size id= cores= memory= job-cores= job-memory=   each node that may use something else than
+ *                            the job says
  *
- * It is of these processes only: when none is left the next run begins without it.
+ * It is of these processes only: when none is left the next run begins without it, but for sizes.
  */
 #ifndef PACELINE_RUN_IN_FORCE_H
 #define PACELINE_RUN_IN_FORCE_H

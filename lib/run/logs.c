@@ -123,6 +123,8 @@ void sup_add_end(struct record_out *o, const struct node_end *end)
 	if (end->seen)
 		record_add_u64(o, end->signal ? "signal" : "status",
 			       (uint64_t)(end->signal ? end->signal : end->status));
+	if (end->seen && end->oom)
+		record_add_u64(o, "oom", 1);
 }
 
 static void fill(struct record_out *o, char *line, const struct sup_node *n, const char *role,

@@ -2,8 +2,10 @@
 #include "run/sup.h"
 
 #include "base/clock.h"
+#include "base/human.h"
 
 #include <event2/event.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +34,11 @@ struct sup_node *sup_node_new(struct supervisor *s, const struct role *role, uin
 	n->sup = s;
 	n->role = role;
 	n->number = number;
+	if (role->limits) {
+		const struct limits first = role->limits(s->job);
+		n->cores = first.cores;
+		n->memory = first.memory;
+	}
 	sup_host_home(n);
 	sup_process_init(&n->now, n, now_ended);
 	const char *number_at = strstr(role->id, "%u");
@@ -89,6 +96,54 @@ void sup_node_lived(struct sup_node *n, uint64_t lives)
 uint64_t sup_node_next_life(struct sup_node *n)
 {
 	return n->lives++;
+}
+
+/* ---- what it may use ---- */
+
+/* Whole cores are given one after the other to those of a host, in the roster's order. */
+struct limits sup_node_limits(const struct sup_node *n)
+{
+	struct limits l = {.cores = n->cores, .memory = n->memory};
+	EACH_NODE (other, n->sup) {
+		if (other == n)
+			break;
+		if (other->at == n->at)
+			l.first_core += (uint64_t)ceil(other->cores);
+	}
+	return l;
+}
+
+void sup_node_sized(struct sup_node *n, double cores, uint64_t memory)
+{
+	n->cores = cores;
+	n->memory = memory;
+}
+
+static void log_resize(struct sup_node *n, const char *reason)
+{
+	char line[RECORD_LINE_MAX], cores[HUMAN_MAX], memory[HUMAN_MAX];
+	struct record_out o;
+	log_say(LOG_LEVEL_INFO, "%s may use %s cores, %s of memory: %s", n->id,
+		n->cores > 0 ? human_count(n->cores, cores) : "all",
+		n->memory > 0 ? human_bytes((double)n->memory, memory) : "all", reason);
+	record_begin(&o, line, sizeof line, "resize");
+	record_add(&o, "id", n->id);
+	record_add_real(&o, "cores", n->cores);
+	record_add_u64(&o, "memory", n->memory);
+	record_add(&o, "reason", reason);
+	sup_log(n->sup, &o);
+}
+
+const char *sup_node_resize(struct sup_node *n, double cores, uint64_t memory, const char *reason)
+{
+	if (cores == n->cores && memory == n->memory)
+		return NULL;
+	sup_node_sized(n, cores, memory);
+	sup_force_write(n->sup);
+	log_resize(n, reason);
+	if (!sup_node_runs(n))
+		return NULL;
+	return sup_restart(n, 1, reason);
 }
 
 /* ---- beginnings and ends ---- */

@@ -656,6 +656,16 @@ static const char *launch_worker(const struct job *job)
 	return job->launch_worker;
 }
 
+static struct limits server_limits(const struct job *job)
+{
+	return (struct limits){.cores = job->server_cores, .memory = job->server_memory};
+}
+
+static struct limits worker_limits(const struct job *job)
+{
+	return (struct limits){.cores = job->worker_cores, .memory = job->worker_memory};
+}
+
 const struct role role_fabric = {.name = "fabric",
 				 .program = "env",
 				 .id = "fabric",
@@ -690,6 +700,7 @@ const struct role role_replica = {.name = "replica",
 				  .count = replicas_of,
 				  .words = replica_words,
 				  .template = launch_server,
+				  .limits = server_limits,
 				  .where = WHERE_REPLICA,
 				  .death = DEATH_REPLICA,
 				  .restart = RESTART_KILL,
@@ -702,6 +713,7 @@ const struct role role_server = {.name = "server",
 				 .count = servers_of,
 				 .words = server_words,
 				 .template = launch_server,
+				  .limits = server_limits,
 				 .where = WHERE_SERVER,
 				 .death = DEATH_ROLLBACK,
 				 .restart = RESTART_HAND_OVER,
@@ -713,6 +725,7 @@ const struct role role_worker = {.name = "worker",
 				 .count = workers_of,
 				 .words = worker_words,
 				 .template = launch_worker,
+				  .limits = worker_limits,
 				 .where = WHERE_WORKER,
 				 .ready = READY_MEMBER,
 				 .death = DEATH_FENCE,
@@ -725,6 +738,7 @@ const struct role role_agent = {.name = "worker",
 				.count = agents_of,
 				.words = agent_words,
 				.template = launch_worker,
+				  .limits = worker_limits,
 				.where = WHERE_WORKER,
 				.ready = READY_MEMBER,
 				.death = DEATH_TRAINER,

@@ -239,6 +239,7 @@ static int begin(struct supervisor *s, struct error *err)
 	    sup_metrics_open(s, prepare_running(&s->dirs, id), err) != 0)
 		return -1;
 	sup_log_begin(s, 0); /* what is adopted is of this run */
+	sup_hosts_limits(s);
 	int running = sup_adopt(s, err);
 	if (running < 0)
 		return -1;

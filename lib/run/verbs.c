@@ -174,6 +174,8 @@ static void put_node(struct sup_node *n, const struct why *workers, struct reque
 	record_add(&o, "section", section);
 	record_add_seconds(&o, "silent", section[0] ? n->watch.pulse.silent : NAN);
 	record_add(&o, "host", n->place.host);
+	record_add_real(&o, "cores", n->cores > 0 ? n->cores : NAN);
+	record_add_real(&o, "memory", n->memory > 0 ? (double)n->memory : NAN);
 	request_put_record(rq, &o);
 }
 
