@@ -123,6 +123,8 @@ static const struct row own_rows[] = {
 	 "seconds after which the job ends as it is, all starts together, 0: never"},
 	{"WORKERS", COUNT, AT(workers), "2", 1, 1024, NULL, STOPPED, "worker nodes"},
 	{"SERVERS", COUNT, AT(servers), "1", 1, 64, NULL, STOPPED, "parameter servers"},
+	{"BATCH_SCALING", CHOICE, AT(batch_scaling), "keep", 0, 0, "keep|linear|sqrt", STOPPED,
+	 "what becomes of BATCH and LR when the job is scaled"},
 	{"SYNC", SYNC, AT(sync), "bsp", 0, 0, SYNC_CHOICES, STOPPED,
 	 "how far workers may be apart"},
 	{"SOLUTION", PROGRAM, AT(solution), "none", 0, 0, "NAME|FILE", FREE,
@@ -231,6 +233,22 @@ static int row_get(size_t i, struct row *out)
 		return 0;
 	}
 	return -1;
+}
+
+static uint64_t most(const char *key)
+{
+	const struct row *row = own_row(key);
+	return row ? (uint64_t)row->max : 0;
+}
+
+uint64_t job_workers_most(void)
+{
+	return most("WORKERS");
+}
+
+uint64_t job_servers_most(void)
+{
+	return most("SERVERS");
 }
 
 const char *job_key(size_t i, const char **default_text, const char **help)
@@ -1065,6 +1083,10 @@ int job_finish(struct job *job, const char *path, struct error *err)
 		return error_set(err, ERROR_CONFIG, path,
 				 "BATCH=%llu is less than one sample for each of WORKERS=%llu",
 				 (unsigned long long)job->batch, (unsigned long long)job->workers);
+	if (job_balance(job) && strcmp(job->batch_scaling, "keep") != 0)
+		return error_set(err, ERROR_CONFIG, path,
+				 "SOLUTION=%s shares BATCH at every barrier: BATCH_SCALING=keep",
+				 job->solution);
 	if (job->longer < job->shorter)
 		return error_set(err, ERROR_CONFIG, path, "LONG=%g is shorter than SHORT=%g",
 				 job->longer, job->shorter);

@@ -52,6 +52,7 @@ struct job {
 	uint64_t patience;           /* evaluations, 0: any number */
 	/* nodes */
 	uint64_t workers, servers, restarts;
+	char *batch_scaling; /* keep | linear | sqrt: what becomes of batch when workers come or go */
 	char *hung; /* see pulse_rules_parse(); "" when not given */
 	char *sync; /* bsp | ssp:N | asp, as given */
 	double worker_cores, server_cores; /* of each; 0: not limited */
@@ -121,6 +122,10 @@ struct job_file {
 };
 /* The i-th of all, by their keys. -1: there are no more. */
 int job_file(const struct job *job, size_t i, struct job_file *out);
+
+/* The most that WORKERS and SERVERS can be. */
+uint64_t job_workers_most(void);
+uint64_t job_servers_most(void);
 
 /* What a row of DATA is. */
 struct row_syntax;

@@ -67,6 +67,19 @@ void sup_force_take(struct supervisor *s, const char *lines)
 	sup_force_write(s);
 }
 
+void sup_force_drop(struct supervisor *s, const char *id)
+{
+	struct sup_force *f = &s->force;
+	size_t kept = 0;
+	for (size_t i = 0; i < f->count; i++)
+		if (f->action[i].kind == ACTION_BACKUP_WORKERS || strcmp(f->action[i].id, id) != 0)
+			f->action[kept++] = f->action[i];
+	if (kept == f->count)
+		return;
+	f->count = kept;
+	sup_force_write(s);
+}
+
 char *sup_force_lines(const struct supervisor *s)
 {
 	char line[RECORD_LINE_MAX], *text = NULL;

@@ -41,6 +41,8 @@ void sup_force_forget(struct supervisor *s);
 void sup_force_free(struct supervisor *s);
 /* Takes over what the lead in force has acknowledged. */
 void sup_force_take(struct supervisor *s, const char *lines);
+/* Nothing is in force any more for a node of that id. */
+void sup_force_drop(struct supervisor *s, const char *id);
 /* The lines of all that is in force, to be freed; NULL: none, or out of memory. */
 char *sup_force_lines(const struct supervisor *s);
 const struct action *sup_force_find(const struct supervisor *s, enum action_kind kind,

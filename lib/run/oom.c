@@ -90,13 +90,30 @@ static int smaller_batch(struct sup_node *n)
 	return 1;
 }
 
+/* All go back to a checkpoint with it, and each of twice as many holds about half. */
+static int more_servers(struct sup_node *n)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	struct supervisor *s = n->sup;
+	uint64_t was = s->scale.now.servers;
+	if (n->role != &role_server ||
+	    sup_scale_want(s, 0, 2 * was, "a server ended for want of memory", NULL) != 0)
+		return 0;
+	begin(&o, line, n);
+	record_add_u64(&o, "servers", 2 * was);
+	record_add_u64(&o, "servers-before", was);
+	sup_log(s, &o);
+	return 1;
+}
+
 void sup_oom_ended(struct sup_node *n)
 {
 	struct supervisor *s = n->sup;
 	n->oom.stepped = 0;
-	if (s->phases.now >= PHASE_STOPPING || steps(n) >= s->job->oom_limit)
+	if (n->leaving || s->phases.now >= PHASE_STOPPING || steps(n) >= s->job->oom_limit)
 		return;
-	if (more_memory(n) || smaller_batch(n))
+	if (more_servers(n) || more_memory(n) || smaller_batch(n))
 		sup_force_write(s);
 	else
 		sup_note(s, "warning",
