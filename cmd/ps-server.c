@@ -26,7 +26,7 @@ struct settings {
 	int seen_dense, take_over, naive_mean;
 	int lead_only, seen_part; /* an option that is for parameters */
 	int seen_part_of, seen_sync, serve;
-	uint64_t threads;
+	uint64_t threads, level;
 
 	uint32_t part, parts;
 	enum gate_sync sync;
@@ -231,6 +231,8 @@ static int make_store(const struct settings *s, struct node *n, struct error *er
 		rc = store_new_bare(&n->store, &n->layout, &n->map, s->part, &opt, err);
 	else if (rc == 0)
 		rc = store_new(&n->store, &n->layout, &n->map, s->part, &opt, err);
+	if (c)
+		ckpt_share(c);
 	if (rc == 0 && c && !s->take_over)
 		rc = ckpt_restore(c, n->store, &lost, err);
 	if (rc == 0 && c && !s->take_over)
@@ -264,6 +266,7 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 				.hosts = s->hosts,
 				.hosts_count = s->host_count,
 				.threads = (unsigned)s->threads,
+				.level = (int)s->level,
 				.empty = !s->restore && !s->serve};
 	struct lead_options lead = {.id = s->id,
 				    .gate = {.sync = s->sync,
@@ -440,7 +443,8 @@ int main(int argc, char **argv)
 			     .report_seconds = 0.5,
 			     .hung = 300,
 			     .lr = 0.05,
-			     .momentum = 0.9};
+			     .momentum = 0.9,
+			     .level = PLANES_LEVEL};
 	const struct option_row rows[] = {
 		{.name = "socket", .letter = 's', .kind = OPTION_TEXT, .target = &s.socket,
 		 .arg = "SOCKET", .help = "serve here"},
@@ -491,6 +495,9 @@ int main(int argc, char **argv)
 		 .help = "momentum only", .max = 1, .seen = &s.seen_part},
 		{.name = "restore", .kind = OPTION_TEXT, .target = &s.restore, .arg = "DIR",
 		 .help = "start from this checkpoint, made by any number of parts"},
+		{.name = "checkpoint-level", .kind = OPTION_COUNT, .target = &s.level, .arg = "N",
+		 .help = "how hard to compress checkpoints, 0 to 9 (1)",
+		 .max = PLANES_LEVEL_MAX, .seen = &s.seen_part},
 		{.name = "drag", .kind = OPTION_TEXT, .target = &s.drag, .arg = "FILE",
 		 .help = "be as slow as the `drag` record in FILE says",
 		 .seen = &s.seen_part},
