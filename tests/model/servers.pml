@@ -1,8 +1,8 @@
 /*
  * Parameters that move between servers while a job trains (lib/lead/lead_move.c) as a Spin model:
  * NW workers, the lead with part 0, up to two other parts, shardd with its incarnations, a
- * supervisor; N rows, one epoch.  Parameters are the audit model's, in three cells: of each cell the
- * set of rows that are in it.
+ * supervisor; N rows, one epoch.  Parameters are the audit model's, in three cells: of each cell
+ * the set of rows that are in it.
  *
  *     spin -DPIECES=1 -DCRASH=2 -search -O2 servers.pml   part 1 dies, once, at any step
  *     spin -DLATE=1 -DFAULT=2 -search -O2 servers.pml     a fault: it must find an error
@@ -13,11 +13,11 @@
  * all rows, and the map is the one that is wanted; nobody waits for ever; nobody's push is refused
  * because of a move.
  *
- * The map of the lead is the one in force: a move is committed in its memory.  The death of any part
- * in force takes all parts back to a checkpoint, so that there is no half of a map to mend.
+ * The map of the lead is the one in force: a move is committed in its memory.  The death of any
+ * part in force takes all parts back to a checkpoint, so that there is no half of a map to mend.
  *
- * As in batch.pml (which has backup workers, lies, hangs, a shardd that dies and power cuts) a client
- * stands at a request, and the step of the daemon that serves it moves the client on.
+ * As in batch.pml (which has backup workers, lies, hangs, a shardd that dies and power cuts) a
+ * client stands at a request, and the step of the daemon that serves it moves the client on.
  */
 #ifndef N
 #define N 2      /* rows */
@@ -40,7 +40,7 @@
 #ifndef GIVEUP
 #define GIVEUP 0 /* 1: the supervisor may give up what was asked for, and want the map that is */
 #endif
-/* Layouts: cell 0 stays with part 0; who has cell 1, 2; bits: which of parts 1, 2 are in the map. */
+/* Layouts: cell 0 stays with part 0; who has cell 1, 2; bits: whether parts 1, 2 are in the map. */
 #define LAYOUT(one, two, in) ((one) | ((two) << 2) | ((in) << 4))
 #define ALONE LAYOUT(0, 0, 0)
 #define TWO LAYOUT(0, 1, 1)
@@ -140,7 +140,7 @@ mtype = { OUT, JOINED, ACTIVE };
 mtype state[NW] = OUT;
 byte member[NW], fenced[NW], throw_to[NW];
 short held[NW], sent[NW];
-byte last[NW];                   /* the push of each that was answered for good: name without rows */
+byte last[NW];                   /* the push of each that was answered for good, without rows */
 byte clock[NW];
 bool waits[NW];                  /* SSP: applied, and not answered yet */
 byte refused;
