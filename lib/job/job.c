@@ -125,6 +125,8 @@ static const struct row own_rows[] = {
 	{"SERVERS", COUNT, AT(servers), "1", 1, 64, NULL, STOPPED, "parameter servers"},
 	{"HOT_SPARES", COUNT, AT(hot_spares), "0", 0, 64, NULL, STOPPED,
 	 "workers that stand ready, and take a dead one's place"},
+	{"BATCH_SCALING", CHOICE, AT(batch_scaling), "keep", 0, 0, "keep|linear|sqrt", STOPPED,
+	 "what becomes of BATCH and LR when the job is scaled"},
 	{"SYNC", SYNC, AT(sync), "bsp", 0, 0, SYNC_CHOICES, STOPPED,
 	 "how far workers may be apart"},
 	{"SOLUTION", PROGRAM, AT(solution), "none", 0, 0, "NAME|FILE", FREE,
@@ -191,6 +193,8 @@ static const struct row own_rows[] = {
 	 "memory that a worker may use, 2G for example, 0: all"},
 	{"SERVER_MEMORY", BYTES, AT(server_memory), "0", 0, 1e18, NULL, FREE,
 	 "memory that a server may use, 0: all"},
+	{"OOM_LIMIT", COUNT, AT(oom_limit), "3", 0, 1e6, NULL, FREE,
+	 "how many times a node that had too little memory is given more, or less to do"},
 	{"LAUNCH_WORKER", TEMPLATE, AT(launch_worker), "", 0, 0, NULL, FREE,
 	 "words in front of a worker's command"},
 	{"LAUNCH_SERVER", TEMPLATE, AT(launch_server), "", 0, 0, NULL, FREE,
@@ -233,6 +237,22 @@ static int row_get(size_t i, struct row *out)
 		return 0;
 	}
 	return -1;
+}
+
+static uint64_t most(const char *key)
+{
+	const struct row *row = own_row(key);
+	return row ? (uint64_t)row->max : 0;
+}
+
+uint64_t job_workers_most(void)
+{
+	return most("WORKERS");
+}
+
+uint64_t job_servers_most(void)
+{
+	return most("SERVERS");
 }
 
 const char *job_key(size_t i, const char **default_text, const char **help)
@@ -1071,6 +1091,10 @@ int job_finish(struct job *job, const char *path, struct error *err)
 		return error_set(err, ERROR_CONFIG, path,
 				 "BATCH=%llu is less than one sample for each of WORKERS=%llu",
 				 (unsigned long long)job->batch, (unsigned long long)job->workers);
+	if (job_balance(job) && strcmp(job->batch_scaling, "keep") != 0)
+		return error_set(err, ERROR_CONFIG, path,
+				 "SOLUTION=%s shares BATCH at every barrier: BATCH_SCALING=keep",
+				 job->solution);
 	if (job->longer < job->shorter)
 		return error_set(err, ERROR_CONFIG, path, "LONG=%g is shorter than SHORT=%g",
 				 job->longer, job->shorter);

@@ -52,10 +52,12 @@ struct job {
 	uint64_t patience;           /* evaluations, 0: any number */
 	/* nodes */
 	uint64_t workers, servers, hot_spares, restarts, rollbacks;
+	char *batch_scaling; /* keep | linear | sqrt: what becomes of batch when workers come or go */
 	char *hung; /* see pulse_rules_parse(); "" when not given */
 	char *sync; /* bsp | ssp:N | asp, as given */
 	double worker_cores, server_cores; /* of each; 0: not limited */
 	uint64_t worker_memory, server_memory; /* bytes of each; 0: not limited */
+	uint64_t oom_limit; /* steps after ends for memory, of each node */
 	char *launch_worker, *launch_server, *drag;
 	struct job_list hosts; /* names; none: this machine, or what Slurm has allocated (hosts.h) */
 	char *launcher;        /* local | slurm | ssh; "": found out */
@@ -120,6 +122,10 @@ struct job_file {
 };
 /* The i-th of all, by their keys. -1: there are no more. */
 int job_file(const struct job *job, size_t i, struct job_file *out);
+
+/* The most that WORKERS and SERVERS can be. */
+uint64_t job_workers_most(void);
+uint64_t job_servers_most(void);
 
 /* What a row of DATA is. */
 struct row_syntax;

@@ -72,7 +72,7 @@ void sup_log_begin(struct supervisor *s, int goes_on)
 	record_add(&o, "job", s->job->name);
 	record_add_u64(&o, "workers", sup_count(s, sup_trainers(s)));
 	record_add_u64(&o, "servers", job_is_foreign(s->job) ? 0 : sup_count(s, sup_keepers(s)));
-	record_add_u64(&o, "batch", s->job->batch);
+	record_add_u64(&o, "batch", sup_scale_batch(s));
 	record_add_u64(&o, "shard", s->job->batch * s->job->batches_per_shard);
 	record_add(&o, "sync", s->job->sync);
 	record_add(&o, "solution", s->job->solution);

@@ -159,7 +159,7 @@ static void begin(struct sup_node *n, int adopted)
 void sup_node_want(struct sup_node *n)
 {
 	struct error err;
-	if (n->stage != STAGE_OFF || sup_host_choose(n) != 0)
+	if (n->stage != STAGE_OFF || n->leaving || sup_host_choose(n) != 0)
 		return;
 	if (sup_process_launch(&n->now, 0, &err) != 0) {
 		char text[1024];
@@ -227,9 +227,13 @@ void sup_node_ended(struct sup_node *n, const struct node_end *end)
 	if (n->role->ready != READY_MEMBER)
 		sup_kick(n->sup);
 	sup_host_ended(n, end);
+	n->oom.stepped = 0;
+	if (sup_node_class(n, end) == END_OOM)
+		sup_oom_ended(n);
 	sup_trainer_ended(n, end);
 	sup_finish_ended(n);
-	step(n, sup_node_class(n, end) == END_UNRETRYABLE ? EVENT_ENDED_BAD : EVENT_ENDED);
+	step(n, sup_node_class(n, end) == END_UNRETRYABLE && !n->leaving ? EVENT_ENDED_BAD
+									 : EVENT_ENDED);
 }
 
 static void now_ended(struct sup_node *n, const struct node_end *end)
@@ -355,7 +359,8 @@ static int within_limit(struct sup_node *n)
 	if (stage_did_well(ready, n->role->ready != READY_MEMBER || n->watch.worked) ||
 	    (n->role == &role_fabric && n->ready_at > 0))
 		n->in_a_row = 0;
-	if (n->asked || sup_host_was_lost(n, &n->end) || sup_trainer_is_done(n, &n->end))
+	if (n->asked || n->leaving || n->oom.stepped || sup_host_was_lost(n, &n->end) ||
+	    sup_trainer_is_done(n, &n->end))
 		return 1; /* no failure of its own */
 	n->in_a_row++;
 	end_text(&n->end, text, sizeof text);

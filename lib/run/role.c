@@ -220,7 +220,7 @@ static void add_lead(struct words *w, const struct supervisor *s)
 	add_text(w, "--job", job->name);
 	if (job_balance(job)) {
 		add_text(w, "--balance", job_balance(job));
-		add_count(w, "--batch", job->batch);
+		add_count(w, "--batch", sup_scale_batch(s));
 		add_count(w, "--expect", sup_count(s, sup_trainers(s)));
 		add_state(w, s, "--balance-log", "balance.log");
 	}
@@ -629,7 +629,7 @@ static uint64_t fabrics_of(const struct supervisor *s)
 
 static uint64_t servers_of(const struct supervisor *s)
 {
-	return job_is_allreduce(s->job) || job_is_foreign(s->job) ? 0 : s->job->servers;
+	return job_is_allreduce(s->job) || job_is_foreign(s->job) ? 0 : sup_scale_servers(s);
 }
 
 static uint64_t leads_of(const struct supervisor *s)
@@ -645,12 +645,12 @@ static uint64_t replicas_of(const struct supervisor *s)
 
 static uint64_t workers_of(const struct supervisor *s)
 {
-	return job_is_foreign(s->job) ? 0 : s->job->workers;
+	return job_is_foreign(s->job) ? 0 : sup_scale_workers(s);
 }
 
 static uint64_t agents_of(const struct supervisor *s)
 {
-	return job_is_foreign(s->job) ? s->job->workers : 0;
+	return job_is_foreign(s->job) ? sup_scale_workers(s) : 0;
 }
 
 static uint64_t spares_of(const struct supervisor *s)

@@ -13,6 +13,7 @@ int sup_node_is_spare(const struct sup_node *n)
 
 /* ---- roles ---- */
 
+/* a is the spare, b the one that is missed. */
 static void swap_roles(struct sup_node *a, struct sup_node *b)
 {
 	const struct role *role = a->role;
@@ -21,6 +22,8 @@ static void swap_roles(struct sup_node *a, struct sup_node *b)
 	a->number = b->number;
 	b->role = role;
 	b->number = number;
+	a->joining_share = b->joining_share;
+	b->joining = b->joining_share = 0;
 	sup_roster_order(a->sup);
 }
 
@@ -120,7 +123,7 @@ static void take_place(struct sup_node *n, struct sup_node *dead)
 /* It has ended, and is not up again. */
 static int is_missed(const struct sup_node *n)
 {
-	return n->lives > 0 && (n->stage == STAGE_MENDING || n->stage == STAGE_PAUSING ||
+	return n->lives > 0 && !n->leaving && (n->stage == STAGE_MENDING || n->stage == STAGE_PAUSING ||
 				n->stage == STAGE_OFF);
 }
 
