@@ -290,10 +290,10 @@ static void greet(const struct settings *s, const struct node *n, char *out, siz
 		snprintf(part, sizeof part, "part=%u/%u ", ps_part(n->ps), map->parts);
 		boot_id(boot);
 		snprintf(holds, sizeof holds,
-			 " dense-begin=%llu dense=%zu width=%zu map=%llu boot=%s",
+			 " dense-begin=%llu dense=%zu width=%zu boot=%s map=%llu",
 			 (unsigned long long)store_dense_begin(n->store),
-			 store_dense_count(n->store), store_width(n->store),
-			 (unsigned long long)map->version, boot);
+			 store_dense_count(n->store), store_width(n->store), boot,
+			 (unsigned long long)map->version);
 	}
 	snprintf(out, max, "id=%s %slead=%d sync=%s incarnation=%llu iteration=%llu%s", s->id, part,
 		 n->lead != NULL, s->sync_text, (unsigned long long)s->incarnation,

@@ -187,13 +187,6 @@ void ps_stat(const void *ps, struct record_out *o)
 	record_add(o, "part", part);
 	if (p->replica)
 		ps_replica_stat(p->replica, o);
-	else {
-		record_add_u64(o, "map", store_map(p->store)->version);
-		if (store_map(p->store)->version == 0)
-			record_add_u64(o, "join", 1);
-		record_add_u64(o, "dense-bytes", store_dense_bytes(p->store));
-		record_add_u64(o, "row-bytes", store_row_bytes(p->store));
-	}
 	record_add_u64(o, "iteration", p->applied);
 	record_add_u64(o, "incarnation", p->options.incarnation);
 	record_add_u64(o, "dense", store_dense_count(p->store));
@@ -205,6 +198,13 @@ void ps_stat(const void *ps, struct record_out *o)
 	record_add_u64(o, "diverged", p->diverged);
 	record_add_u64(o, "bounded", p->bounded);
 	record_add(o, "boot", p->boot);
+	if (p->replica)
+		return;
+	record_add_u64(o, "map", store_map(p->store)->version);
+	if (store_map(p->store)->version == 0)
+		record_add_u64(o, "join", 1);
+	record_add_u64(o, "dense-bytes", store_dense_bytes(p->store));
+	record_add_u64(o, "row-bytes", store_row_bytes(p->store));
 }
 
 /* ---- requests ---- */
