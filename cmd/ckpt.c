@@ -1,13 +1,17 @@
 /*
- * ckpt(1): looks at checkpoints, checks them, removes old ones, turns one into safetensors, and asks
- * a running job for a new one.  It never writes into a checkpoint.
+ * ckpt(1): looks at checkpoints, checks them, removes old ones, turns one into another number of
+ * parts or into safetensors and back, and asks a running job for a new one.  It never writes into a
+ * checkpoint.
  */
 #include "cmd/cmd.h"
 #include "cmd/jobdir.h"
 
+#include "base/clock.h"
 #include "base/fs.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/export.h"
+#include "ckpt/import.h"
+#include "ckpt/reshard.h"
 #include "job/jobs.h"
 #include "wire/call.h"
 #include "record/record.h"
@@ -21,15 +25,23 @@
 #define SAVE_SECONDS 900 /* as long as trainctl itself waits for a checkpoint */
 #define OPERANDS_MAX 3   /* the verb and its operands */
 
-static uint64_t opt_keep;
-static const char *opt_protect, *opt_job, *opt_run_dir;
-static int keep_seen, protect_seen, job_seen, run_dir_seen;
+static uint64_t opt_keep, opt_servers, opt_level = PLANES_LEVEL;
+static const char *opt_protect, *opt_job, *opt_run_dir, *opt_layout;
+static int keep_seen, protect_seen, job_seen, run_dir_seen, servers_seen, layout_seen, level_seen;
 
 static const struct option_row rows[] = {
 	{.name = "keep", .kind = OPTION_COUNT, .target = &opt_keep, .arg = "N", .min = 1,
 	 .help = "prune: how many complete checkpoints stay; needed", .seen = &keep_seen},
 	{.name = "protect", .kind = OPTION_TEXT, .target = &opt_protect, .arg = "PATH",
 	 .help = "prune: one that stays whatever its age", .seen = &protect_seen},
+	{.name = "servers", .kind = OPTION_COUNT, .target = &opt_servers, .arg = "M", .min = 1,
+	 .max = MAP_PARTS_MAX, .help = "reshard, import: into how many parts (reshard: needed)",
+	 .seen = &servers_seen},
+	{.name = "level", .kind = OPTION_COUNT, .target = &opt_level, .arg = "N",
+	 .max = PLANES_LEVEL_MAX, .help = "reshard, import: how hard to compress, 0 to 9 (1)",
+	 .seen = &level_seen},
+	{.name = "layout", .kind = OPTION_TEXT, .target = &opt_layout, .arg = "FILE",
+	 .help = "import: which tensors are parameters", .seen = &layout_seen},
 	{.name = "job", .letter = 'j', .kind = OPTION_ID, .target = &opt_job, .arg = "NAME",
 	 .help = "the checkpoints of this job, or its newest one", .seen = &job_seen},
 	{.name = "run-dir", .kind = OPTION_TEXT, .target = &opt_run_dir, .arg = "DIR",
@@ -40,8 +52,10 @@ static const struct option_table table = {
 	.program = PROGRAM,
 	.synopsis = "list|latest DIR|-j JOB\nshow|verify PATH|-j JOB\n"
 		    "prune DIR|-j JOB --keep N [--protect PATH]\nsave -j JOB|--run-dir DIR\n"
-		    "export PATH|-j JOB FILE.safetensors",
-	.about = "Checkpoints: list, look at, verify, prune, export, ask for one.",
+		    "export PATH|-j JOB FILE.safetensors\n"
+		    "import FILE.safetensors OUT [--layout FILE] [--servers M] [--level N]\n"
+		    "reshard PATH|-j JOB OUT --servers M [--level N]",
+	.about = "Checkpoints: list, look at, verify, prune, export, import, reshard, ask for one.",
 	.rows = rows,
 	.epilogue = "Deadlines: save waits 900 s for the job's checkpoint, 5 s for its supervisor."};
 
@@ -251,7 +265,9 @@ static int run_prune(const char *const *operand, struct error *err)
 	if (!keep_seen)
 		return error_set(err, ERROR_USAGE, NULL, "prune needs --keep N");
 	const char *const protect[] = {opt_protect, NULL};
-	return ckpt_prune(operand[0], opt_keep, protect, tell_removed, NULL, err);
+	const struct ckpt_pruning how = {
+		.keep = opt_keep, .protect = protect, .removed = tell_removed, .bad = tell_damage};
+	return ckpt_prune(operand[0], &how, err);
 }
 
 static int ask(struct call *c, char path[CKPT_PATH_MAX], struct error *err)
@@ -316,19 +332,58 @@ static int run_export(const char *const *operand, struct error *err)
 	struct ckpt *c;
 	if (ckpt_open(&c, operand[0], err) != 0)
 		return -1;
+	ckpt_share(c);
 	int result = strcmp(operand[1], "-") == 0 ? export_stdout(c, err)
 						  : ckpt_export_file(c, operand[1], err);
 	ckpt_close(c);
 	return result;
 }
 
+static void tell_left_out(const char *name, void *file)
+{
+	char plain[256];
+	snprintf(plain, sizeof plain, "%s", name);
+	error_plain(plain);
+	fprintf(stderr, "%s: %s: tensor '%s' is left out: the layout does not name it\n", PROGRAM,
+		(const char *)file, plain);
+}
+
+static int run_import(const char *const *operand, struct error *err)
+{
+	const struct ckpt_import how = {.file = operand[0],
+					.out = operand[1],
+					.layout = opt_layout,
+					.parts = servers_seen ? (uint32_t)opt_servers : 1,
+					.level = (int)opt_level,
+					.at = clock_epoch(),
+					.left_out = tell_left_out,
+					.arg = (void *)(size_t)operand[0]};
+	return ckpt_import(&how, err);
+}
+
+static int run_reshard(const char *const *operand, struct error *err)
+{
+	struct ckpt *c;
+	if (!servers_seen)
+		return error_set(err, ERROR_USAGE, NULL, "reshard needs --servers M");
+	if (ckpt_open(&c, operand[0], err) != 0)
+		return -1;
+	ckpt_share(c);
+	int result = ckpt_reshard(c, operand[1], (uint32_t)opt_servers, (int)opt_level, err);
+	ckpt_close(c);
+	return result;
+}
+
+/* Options that only some verbs take. */
+enum { TAKES_PRUNE = 1, TAKES_SERVERS = 2, TAKES_LAYOUT = 4 };
+
 /* What -j and --run-dir stand for: the first operand, or what cannot be said otherwise. */
-enum by_job { BY_JOB_DIR, BY_JOB_NEWEST, BY_JOB_ONLY };
+enum by_job { BY_JOB_DIR, BY_JOB_NEWEST, BY_JOB_ONLY, BY_NO_JOB };
 
 static const struct verb {
 	const char *name, *operands;
 	size_t count;
-	int takes_prune_options;
+	int takes;
 	enum by_job by_job;
 	int (*run)(const char *const *operand, struct error *err);
 } verbs[] = {
@@ -336,9 +391,12 @@ static const struct verb {
 	{"latest", "DIR or -j JOB", 1, 0, BY_JOB_DIR, run_latest},
 	{"show", "PATH or -j JOB", 1, 0, BY_JOB_NEWEST, run_show},
 	{"verify", "PATH or -j JOB", 1, 0, BY_JOB_NEWEST, run_verify},
-	{"prune", "DIR or -j JOB, and --keep N", 1, 1, BY_JOB_DIR, run_prune},
+	{"prune", "DIR or -j JOB, and --keep N", 1, TAKES_PRUNE, BY_JOB_DIR, run_prune},
 	{"save", "-j JOB or --run-dir DIR", 0, 0, BY_JOB_ONLY, run_save},
 	{"export", "PATH or -j JOB, and FILE.safetensors", 2, 0, BY_JOB_NEWEST, run_export},
+	{"import", "FILE.safetensors, and OUT", 2, TAKES_SERVERS | TAKES_LAYOUT, BY_NO_JOB, run_import},
+	{"reshard", "PATH or -j JOB, OUT, and --servers M", 2, TAKES_SERVERS, BY_JOB_NEWEST,
+	 run_reshard},
 };
 
 /* Options may stand on either side of operands. */
@@ -369,9 +427,12 @@ static const struct verb *find_verb(const char *const *operand, size_t count, st
 		if (strcmp(v->name, operand[0]) != 0)
 			continue;
 		size_t given = count - 1;
-		if (v->by_job != BY_JOB_ONLY && (job_seen || run_dir_seen))
+		int by_job = job_seen || run_dir_seen;
+		int others = (keep_seen || protect_seen ? TAKES_PRUNE : 0) |
+			     (servers_seen || level_seen ? TAKES_SERVERS : 0) | (layout_seen ? TAKES_LAYOUT : 0);
+		if (v->by_job != BY_JOB_ONLY && by_job)
 			given++;
-		if (given != v->count || ((keep_seen || protect_seen) && !v->takes_prune_options)) {
+		if (given != v->count || (others & ~v->takes) || (v->by_job == BY_NO_JOB && by_job)) {
 			error_set(err, ERROR_USAGE, NULL, "%s takes %s", v->name, v->operands);
 			return NULL;
 		}

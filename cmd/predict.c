@@ -124,6 +124,7 @@ static int load_parameters(struct scorer *s, struct ckpt *c, struct error *err)
 	if (ckpt_read_layout(c, &s->layout, err) != 0)
 		return -1;
 	map_even(&map, 1, ckpt_dense_count(c));
+	ckpt_share(c);
 	if (store_new_bare(&s->store, &s->layout, &map, 0, &opt, err) != 0 ||
 	    ckpt_restore(c, s->store, &lost, err) != 0)
 		return -1;

@@ -27,7 +27,7 @@ struct settings {
 	int seen_dense, take_over, naive_mean;
 	int lead_only, seen_part; /* an option that is for parameters */
 	int seen_part_of, seen_sync, serve;
-	uint64_t threads;
+	uint64_t threads, level;
 	int join;
 	uint64_t map_version;
 
@@ -258,6 +258,8 @@ static int make_store(const struct settings *s, struct node *n, struct error *er
 		rc = store_new_bare(&n->store, &n->layout, &n->map, s->part, &opt, err);
 	else if (rc == 0)
 		rc = store_new(&n->store, &n->layout, &n->map, s->part, &opt, err);
+	if (c)
+		ckpt_share(c);
 	if (rc == 0 && c && !s->take_over)
 		rc = ckpt_restore(c, n->store, &lost, err);
 	if (rc == 0 && c && !s->take_over)
@@ -333,6 +335,7 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 				.hosts = s->hosts,
 				.hosts_count = s->host_count,
 				.threads = (unsigned)s->threads,
+				.level = (int)s->level,
 				.empty = !s->restore && !s->serve};
 	struct lead_options lead = {.id = s->id,
 				    .gate = {.sync = s->sync,
@@ -488,7 +491,8 @@ int main(int argc, char **argv)
 			     .hung = 300,
 			     .lr = 0.05,
 			     .map_version = 1,
-			     .momentum = 0.9};
+			     .momentum = 0.9,
+			     .level = PLANES_LEVEL};
 	const struct option_row rows[] = {
 		{.name = "socket", .letter = 's', .kind = OPTION_TEXT, .target = &s.socket,
 		 .arg = "SOCKET", .help = "serve here"},
@@ -539,6 +543,9 @@ int main(int argc, char **argv)
 		 .help = "momentum only", .max = 1, .seen = &s.seen_part},
 		{.name = "restore", .kind = OPTION_TEXT, .target = &s.restore, .arg = "DIR",
 		 .help = "start from this checkpoint, made by any number of parts"},
+		{.name = "checkpoint-level", .kind = OPTION_COUNT, .target = &s.level, .arg = "N",
+		 .help = "how hard to compress checkpoints, 0 to 9 (1)",
+		 .max = PLANES_LEVEL_MAX, .seen = &s.seen_part},
 		{.name = "drag", .kind = OPTION_TEXT, .target = &s.drag, .arg = "FILE",
 		 .help = "be as slow as the `drag` record in FILE says",
 		 .seen = &s.seen_part},
@@ -610,7 +617,9 @@ int main(int argc, char **argv)
 			"the lead have 30 s and the time of four batches to come back. When a server that was\n"
 			"asked for a checkpoint has gone, it has 5 s to come back. --hung is the deadline of a\n"
 			"worker that owes a push. A replica that is filled is given up when nothing comes for\n"
-			"30 s, and the lead when none has been in force for 30 s (at the start 600 s).\n"
+			"30 s, and the lead when none has been in force for 30 s (at the start 600 s). When parameters\n"
+			"move, a server that joins has 30 s to be there, a piece 60 s to be prepared and, while\n"
+			"all wait, 10 s and 1 s for each 20 MB to be given.\n"
 			DAEMON_CLIENTS};
 	struct error err = {0};
 	int status = 0;

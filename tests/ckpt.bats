@@ -221,6 +221,93 @@ assert at == len(data) - 8 - n
 	[ "$(tail -c 20 x.safetensors | od -An -tf4 -w20 | xargs)" = "0 0 0 0 0" ]
 }
 
+@test "reshard: the same parameters in other parts, which servers restore" {
+	checkpoints c
+	ckpt export d/c before.safetensors
+	ckpt reshard d/c d/five --servers 5
+	[[ "$(ckpt show d/five)" == "checkpoint "*" parts=5 dense=10 dense-slots=1 rows=3 width=2 row-slots=1"* ]]
+	ckpt verify d/five
+	ckpt reshard d/five d/two --servers 2
+	ckpt reshard d/two d/three --servers 3
+	ckpt verify d/three
+	for i in five two three; do ckpt export d/$i - | cmp - before.safetensors; done
+	cmp d/c/schema d/three/schema
+	rm -f ./*.sock
+	start solo ps-server -s solo.sock --id ps0 --part 0/1 --layout layout --sync bsp --restore d/three
+	ready solo.sock
+	[[ "$(ask solo.sock "cut path=$PWD/d/solo")" == "ok path="* ]]
+	ckpt export d/solo solo.safetensors
+	cmp <(tensors solo.safetensors) <(tensors before.safetensors)
+	run -73 ckpt reshard d/c d/five --servers 2
+	run -64 ckpt reshard d/c d/more
+	run -64 ckpt reshard d/c d/more --servers 0
+	run -64 ckpt list d --servers 2
+	[ ! -e d/more ]
+}
+
+@test "--level: the same values in fewer bytes, or more" {
+	checkpoints c
+	ckpt export d/c before.safetensors
+	for level in 0 1 9; do
+		ckpt reshard d/c d/$level --servers 2 --level $level
+		ckpt verify d/$level
+		ckpt export d/$level - | cmp - before.safetensors
+	done
+	run -64 ckpt reshard d/c d/more --servers 2 --level 10
+	run -64 ckpt list d --level 1
+	printf 'layout version=1 seed=1\ntensor name=w rows=100000 cols=1 init=normal scale=1\n' >layout
+	rm -f ./*.sock
+	for level in 0 1 6; do
+		start l$level ps-server -s l$level.sock --id ps0 --layout layout --sync bsp \
+			--checkpoint-level $level
+		ready l$level.sock
+		[[ "$(ask l$level.sock "cut path=$PWD/d/l$level")" == "ok path="* ]]
+	done
+	[ "$(stat -c %s d/l0/part-0)" -gt 400000 ]
+	[ "$(stat -c %s d/l1/part-0)" -lt 400000 ]
+	cmp <(ckpt export d/l0 -) <(ckpt export d/l6 -)
+}
+
+@test "import: what export wrote, whole again" {
+	checkpoints c
+	ckpt export d/c x.safetensors
+	ckpt import x.safetensors d/back --servers 3
+	[[ "$(ckpt show d/back)" == "checkpoint "*" parts=3 dense=10 dense-slots=0 rows=3 width=2 row-slots=0"* ]]
+	ckpt verify d/back
+	ckpt export d/back - | cmp - x.safetensors
+	run -73 ckpt import x.safetensors d/back
+	run -64 ckpt import x.safetensors
+	run -64 ckpt import x.safetensors d/more -j job
+	run -66 ckpt import none.safetensors d/more
+	rm -f ./*.sock
+	start solo ps-server -s solo.sock --id ps0 --part 0/1 --layout layout --sync bsp --restore d/back
+	ready solo.sock
+	[[ "$(ask solo.sock "cut path=$PWD/d/solo")" == "ok path="* ]]
+	ckpt export d/solo solo.safetensors
+	cmp <(tensors solo.safetensors) <(tensors x.safetensors)
+	sed 's/name=b rows=4/name=b rows=5/' layout >other
+	run -65 ckpt import x.safetensors d/more --layout other
+	[[ $output == "ckpt: x.safetensors: tensor 'b': its shape is not the layout's [5, 1]"* ]]
+	[ ! -e d/more ]
+	sed '/^tensor name=b/d' layout >other
+	run -0 ckpt import x.safetensors d/more --layout other
+	[[ $output == "ckpt: x.safetensors: tensor 'b' is left out: the layout does not name it" ]]
+}
+
+@test "prune keeps the newest that is whole, and says which are not" {
+	checkpoints 000001 000002 000003 000004
+	flip d/000004/part-1 200
+	flip d/000003/schema 2
+	run -0 ckpt prune d --keep 1
+	[ "$(echo "$output" | grep ^removed)" = "$(printf 'removed name=%s\n' 000001 000003)" ]
+	[[ $output == *"ckpt: d/000004/part-1: "* ]]
+	[[ $output == *"ckpt: d/000003/schema: "* ]]
+	flip d/000002/part-0 200
+	run -65 ckpt prune d --keep 1
+	[[ $output == *"ckpt: d: none of its checkpoints is whole: no complete one was removed" ]]
+	[ "$(cd d && echo *)" = "000002 000004" ]
+}
+
 @test "export to a bad path, and to a full disk" {
 	checkpoints c
 	run -73 ckpt export d/c none/x.safetensors

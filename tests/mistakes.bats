@@ -695,6 +695,26 @@ $ ckpt verify c
 ckpt: c/part-0: block 0 (...): is damaged: its checksum differs
 ckpt: c: is damaged in 1 place
 = 1
+$ ckpt reshard c out
+ckpt: reshard needs --servers M
+ckpt: --help shows the usage
+= 64
+$ ckpt reshard c out --servers 2
+ckpt: c/part-0: block 0 (...): is damaged: its checksum differs
+= 65
+E
+}
+
+@test "safetensors: it is none, or has no layout" {
+	echo '1,2' >d.csv
+	printf '\002\0\0\0\0\0\0\0{}' >x.safetensors
+	transcript <<'E'
+$ ckpt import d.csv out
+ckpt: d.csv: is no safetensors file, or is cut off
+= 65
+$ ckpt import x.safetensors out
+ckpt: x.safetensors: does not say which of its tensors are parameters: a layout is needed (--layout FILE)
+= 65
 E
 }
 

@@ -270,6 +270,32 @@ whole() {
 	[ "$(echo "$output" | tail -n 1 | field samples)" = 10000 ]
 }
 
+@test "checkpoints that are damaged are passed over, and the job says so" {
+	job MODEL=audit EPOCHS=5 CHECKPOINT_EVERY=0 KEEP=9
+	slow 400
+	begin first
+	wait_for 'came_to 200'
+	for i in 2 3 4 5; do trainctl checkpoint --run-dir "$T/run" >/dev/null; done
+	cd run/state/checkpoints
+	# Nothing but reading all of it shows what is wrong with 2; that something is with 3, its sums; with
+	# 4, its lengths; with 5, its last line.
+	at=$(grep -a -o 'section=rows at=[0-9]*' 000002/part-1 | head -n 1 | cut -d= -f3)
+	flip 000002/part-1 "$at"
+	flip 000003/shards 20
+	truncate -s -1 000004/part-0
+	flip 000005/MANIFEST 40
+	cd "$T"
+	kill -9 "$(pid_of ps1)"
+	wait_for 'grep -q "checkpoint .*/000002 is damaged, and is passed over: .*000002/part-1: block" first.err'
+	grep -q "checkpoint .*/000003 is damaged, and is passed over: .*000003/shards" first.err
+	grep -q "checkpoint .*/000004 is damaged, and is passed over: .*000004/part-0" first.err
+	grep -q "checkpoint .*/000005 is damaged, and is passed over: .*000005/MANIFEST" first.err
+	rm drag/*
+	ended $SUPERVISOR
+	[ "$status" -eq 0 ]
+	[ "$(tail -n 1 first.out | field samples)" = 10000 ]
+}
+
 @test "an intent whose checkpoint is gone takes another, or fails" {
 	job MODEL=audit EPOCHS=5 CHECKPOINT_EVERY=0
 	slow 400

@@ -19,7 +19,7 @@ summary() { tail -n 1 "$1"; }
 	run trainctl --version
 	[ "$status" -eq 0 ]
 	[[ $output == "trainctl "* ]]
-	for command in run check list wait logs status stop checkpoint kill-restart apply top report solve replay; do
+	for command in run check list wait logs status stop checkpoint kill-restart scale apply top report solve replay; do
 		run trainctl $command --help
 		[ "$status" -eq 0 ]
 		[[ $output == "usage: trainctl $command"* ]]
@@ -672,7 +672,7 @@ summary() { tail -n 1 "$1"; }
 	cat >solution <<-'S'
 		#!/bin/sh
 		echo "$@" >>solution.args
-		cat >solution.in
+		cat >solution.tmp && mv solution.tmp solution.in
 		[ -e fail ] && exit 3
 		echo 'action kind=adjust-bs id=w0 size=50 accum=1'
 		echo 'action kind=adjust-bs id=w1 size=14 accum=1'

@@ -17,11 +17,24 @@
 
 #define INCLUDED_MAX (256u << 20) /* bytes of an included file that is read into memory */
 
+/* More only wait for memory and disk. */
+#define TEAM_MAX 16u
+
 struct ckpt {
 	char dir[CKPT_PATH_MAX];
+	struct team *team;
 	struct ckpt_manifest manifest;
 	struct part_reader **part; /* [manifest.parts] */
 };
+
+struct team *ckpt_team(void)
+{
+	unsigned cores = team_cores();
+	struct team *team;
+	if (cores == 1 || team_new(&team, cores < TEAM_MAX ? cores : TEAM_MAX, NULL) != 0)
+		return NULL;
+	return team;
+}
 
 int ckpt_check_length(const char *dir, const struct ckpt_file *f, struct error *err)
 {
@@ -109,6 +122,7 @@ void ckpt_close(struct ckpt *c)
 		return;
 	for (uint32_t i = 0; c->part && i < c->manifest.parts; i++)
 		part_close(c->part[i]);
+	team_free(c->team);
 	free(c->part);
 	free(c);
 }
@@ -146,6 +160,17 @@ static int check_sum(const char *path, const struct ckpt_file *f, uint64_t bytes
 	return 0;
 }
 
+/* A file in dir, by its length and then all that it holds. Its full path into path. */
+static int check_file(const char *dir, const struct ckpt_file *f, char path[CKPT_PATH_MAX],
+		      struct error *err)
+{
+	uint64_t bytes, sum;
+	if (fs_join(path, CKPT_PATH_MAX, dir, f->name, err) != 0 ||
+	    ckpt_check_length(dir, f, err) != 0 || ckpt_sum_file(path, 0, &bytes, &sum, err) != 0)
+		return -1;
+	return check_sum(path, f, bytes, sum, err);
+}
+
 int ckpt_read_file(struct ckpt *c, const char *name, char **out, size_t *len, struct error *err)
 {
 	char path[CKPT_PATH_MAX], *data;
@@ -178,7 +203,6 @@ int ckpt_check_file(struct ckpt *c, const char *name, char *path, size_t path_ma
 int ckpt_check_sum(const char *dir, const char *name, struct error *err)
 {
 	char path[CKPT_PATH_MAX];
-	uint64_t bytes, sum;
 	struct ckpt_manifest *m = malloc(sizeof *m); /* large */
 	if (!m)
 		return error_set(err, ERROR_OS, dir, "out of memory");
@@ -187,13 +211,7 @@ int ckpt_check_sum(const char *dir, const char *name, struct error *err)
 	if (result == 0 && !f)
 		result = error_set(err, ERROR_DATA, dir, "MANIFEST names no file '%s'", name);
 	if (result == 0)
-		result = fs_join(path, sizeof path, dir, name, err);
-	if (result == 0)
-		result = ckpt_check_length(dir, f, err);
-	if (result == 0)
-		result = ckpt_sum_file(path, 0, &bytes, &sum, err);
-	if (result == 0)
-		result = check_sum(path, f, bytes, sum, err);
+		result = check_file(dir, f, path, err);
 	free(m);
 	return result;
 }
@@ -230,13 +248,7 @@ int ckpt_check_saved(const struct ckpt_manifest *m, const char *dir, const struc
 	char path[CKPT_PATH_MAX];
 	for (size_t i = 0; i < m->count; i++) {
 		const struct ckpt_file *f = &m->file[i];
-		uint64_t bytes, sum;
-		if (!is_below(f->name, saved->path))
-			continue;
-		if (fs_join(path, sizeof path, dir, f->name, err) != 0 ||
-		    ckpt_check_length(dir, f, err) != 0 ||
-		    ckpt_sum_file(path, 0, &bytes, &sum, err) != 0 ||
-		    check_sum(path, f, bytes, sum, err) != 0)
+		if (is_below(f->name, saved->path) && check_file(dir, f, path, err) != 0)
 			return -1;
 	}
 	return fs_join(out, max, dir, saved->path, err);
@@ -291,16 +303,28 @@ int ckpt_read(struct ckpt *c, const struct part_want *want, const struct stream_
 	return 0;
 }
 
-int ckpt_write_part(const struct store *s, const char *path, uint64_t *bytes, uint64_t *sum,
-		    struct error *err)
+int ckpt_write_part(const struct store *s, const char *path, int level, uint64_t *bytes,
+		    uint64_t *sum, struct error *err)
 {
 	struct part_writer *w;
 	if (part_create(&w, path, err) != 0)
 		return -1;
-	if (store_write(s, part_sink(w), err) == 0)
+	struct team *team = ckpt_team();
+	part_compress(w, level, team);
+	int result = store_write(s, part_sink(w), err);
+	team_free(team);
+	if (result == 0)
 		return part_finish(w, bytes, sum, err);
 	part_abandon(w);
 	return error_wrap(err, path);
+}
+
+void ckpt_share(struct ckpt *c)
+{
+	if (!c->team)
+		c->team = ckpt_team();
+	for (uint32_t i = 0; i < c->manifest.parts; i++)
+		part_share(c->part[i], c->team);
 }
 
 int ckpt_restore(struct ckpt *c, struct store *s, int *slots_lost, struct error *err)
@@ -329,6 +353,7 @@ int ckpt_restore(struct ckpt *c, struct store *s, int *slots_lost, struct error 
 /* ---- verify ---- */
 
 struct verdict {
+	struct team *team;
 	part_bad_fn *bad;
 	void *arg;
 	int found;
@@ -349,6 +374,7 @@ static int verify_part(const char *path, struct verdict *v)
 		tell(v, &why);
 		return 1;
 	}
+	part_share(p, v->team);
 	int found = part_verify(p, v->bad, v->arg);
 	part_close(p);
 	v->found += found;
@@ -387,14 +413,23 @@ static void verify_whole(const char *dir, struct verdict *v)
 	free(l);
 }
 
+static uint64_t bytes_of(const struct ckpt_manifest *m)
+{
+	uint64_t bytes = 0;
+	for (size_t i = 0; i < m->count; i++)
+		bytes += m->file[i].bytes;
+	return bytes;
+}
+
 int ckpt_verify(const char *dir, part_bad_fn *bad, void *arg, struct error *err)
 {
-	struct verdict v = {bad, arg, 0};
+	struct verdict v = {.bad = bad, .arg = arg};
 	struct error why = {0};
 	struct ckpt_manifest *m = malloc(sizeof *m);
 	if (!m)
 		return error_set(err, ERROR_OS, dir, "out of memory");
 	if (ckpt_manifest_read(m, dir, &why) == 0) {
+		v.team = m->foreign || bytes_of(m) <= PLANES_BYTES_MAX ? NULL : ckpt_team();
 		for (size_t i = 0; i < m->count; i++)
 			verify_file(dir, &m->file[i], m->foreign, &v);
 		if (v.found == 0 && !m->foreign)
@@ -407,6 +442,7 @@ int ckpt_verify(const char *dir, part_bad_fn *bad, void *arg, struct error *err)
 		if (err)
 			*err = why;
 	}
+	team_free(v.team);
 	free(m);
 	return v.found;
 }

@@ -19,6 +19,7 @@
 #include "ckpt/part.h"
 #include "param/layout.h"
 #include "param/store.h"
+#include "record/record.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -30,8 +31,8 @@
 #define CKPT_PATH_MAX 4096
 
 struct ckpt_file {
-	char name[CKPT_FILE_NAME_MAX]; /* an id; of a foreign one a path, in the directory where it does
-					  not begin with a slash */
+	char name[CKPT_FILE_NAME_MAX]; /* an id; of a foreign one a path, in the directory unless it
+					  begins with a slash */
 	uint64_t bytes;
 	uint64_t sum; /* XXH3, 64 bits, seed 0, of the whole file */
 };
@@ -39,7 +40,7 @@ struct ckpt_file {
 /* What a trainer says it has saved. */
 struct ckpt_saved {
 	char worker[CKPT_NAME_MAX];
-	char path[CKPT_FILE_NAME_MAX]; /* of a file or of a directory, like a file's name; "": nothing */
+	char path[CKPT_FILE_NAME_MAX]; /* of a file or directory, like a file's name; "": nothing */
 };
 
 struct ckpt_manifest {
@@ -63,6 +64,8 @@ int ckpt_manifest_start(struct ckpt_manifest *m, const char *job, uint64_t itera
 /* A file that its writer has summed (part_finish). */
 int ckpt_add(struct ckpt_manifest *m, const char *name, uint64_t bytes, uint64_t sum,
 	     struct error *err);
+/* The same from a line `file name= bytes= sum=`. */
+int ckpt_add_line(struct ckpt_manifest *m, const struct record *r, struct error *err);
 /* Of a foreign one: path NULL: that trainer has saved nothing. */
 int ckpt_add_saved(struct ckpt_manifest *m, const char *worker, const char *path,
 		   struct error *err);
@@ -77,9 +80,10 @@ int ckpt_commit(struct ckpt_manifest *m, const char *dir, struct error *err);
 
 /* "part-I" */
 void ckpt_part_name(uint32_t part, char out[CKPT_NAME_MAX]);
-/* One server's part, as a file at path; for a forked child. */
-int ckpt_write_part(const struct store *s, const char *path, uint64_t *bytes, uint64_t *sum,
-		    struct error *err);
+/* One server's part, as a file at path, compressed by all cores that this process may use; for a forked
+ * child. level: of compression (param/planes.h). */
+int ckpt_write_part(const struct store *s, const char *path, int level, uint64_t *bytes,
+		    uint64_t *sum, struct error *err);
 
 /* ---- reading ---- */
 
@@ -105,6 +109,9 @@ int ckpt_check_sum(const char *dir, const char *name, struct error *err);
  * damaged, whose files are missing or have another length, or whose parts do not fit together. */
 int ckpt_open(struct ckpt **out, const char *dir, struct error *err);
 void ckpt_close(struct ckpt *c); /* NULL is fine */
+/* From now on all cores that this process may use read it; a taker may then be called by any of their
+ * threads, by one at a time. */
+void ckpt_share(struct ckpt *c);
 
 const char *ckpt_dir(const struct ckpt *c);
 const struct ckpt_manifest *ckpt_get_manifest(const struct ckpt *c);
@@ -144,6 +151,8 @@ struct ckpt_entry {
 	char name[256];
 	int foreign;
 	int complete; /* MANIFEST is there and whole; otherwise the numbers are 0 */
+	int damaged;  /* not complete, though MANIFEST is there; why[] says what is wrong */
+	char why[256];
 	uint64_t iteration, incarnation;
 	double at;
 	uint32_t parts;
@@ -158,11 +167,20 @@ int ckpt_list(const char *dir, struct ckpt_entry **out, size_t *count, struct er
 /* The newest complete one, as dir/NAME. None: ERROR_NEGATIVE. */
 int ckpt_latest(const char *dir, char *out, size_t out_max, struct error *err);
 
-/* Removes all but the newest `keep` complete ones, and incomplete ones whose number is below that
- * of the newest complete one (a later one may still be in the making); never one of `protect`
- * (paths or names, NULL behind the last; NULL: none). MANIFEST goes first, so that what is half
- * removed is incomplete. removed() is told each name. */
-int ckpt_prune(const char *dir, uint64_t keep, const char *const *protect,
-	       void (*removed)(const char *name, void *arg), void *arg, struct error *err);
+struct ckpt_pruning {
+	uint64_t keep;              /* so many of the newest complete ones stay, 1 at least */
+	const char *const *protect; /* paths or names that stay, NULL behind the last; NULL: none */
+	const char *good;           /* path or name of one that is known to be whole; NULL: none is */
+	void (*removed)(const char *name, void *arg); /* told each name; or NULL */
+	part_bad_fn *bad; /* told of damage in those that are newer than the newest whole one; or NULL */
+	void *arg;
+};
+
+/* Removes all but the newest complete ones, and incomplete ones whose number is below that of the
+ * newest complete one (a later one may still be in the making). The newest that is whole to its last
+ * byte stays in any case: before complete ones are removed, they are verified, the newest first,
+ * until one is whole or known to be. ERROR_DATA: none is, and no complete one was removed. MANIFEST
+ * goes first, so that what is half removed is incomplete. */
+int ckpt_prune(const char *dir, const struct ckpt_pruning *how, struct error *err);
 
 #endif

@@ -242,7 +242,8 @@ static const struct part_want everything = {.dense_end = UINT64_MAX, .place_end 
 static int fill_sorted(struct fill *f, struct error *err)
 {
 	const struct part_want rows = {.place_end = MAP_PLACES};
-	struct stream_taker taker = {.dense = take_dense, .rows = take_keys, .owner = f};
+	struct stream_taker taker = {
+		.dense = take_dense, .rows = take_keys, .owner = f, .keys_only = 1};
 	const struct export *x = f->x;
 	if (ckpt_read(x->ckpt, &everything, &taker, err) != 0)
 		return -1;
@@ -258,6 +259,7 @@ static int fill_sorted(struct fill *f, struct error *err)
 	}
 	f->n = 0;
 	taker.rows = take_sorted_rows;
+	taker.keys_only = 0;
 	return ckpt_read(x->ckpt, &rows, &taker, err);
 }
 

@@ -52,11 +52,18 @@ static int compare_entries(const void *left, const void *right)
 	return compare_names(a->name, b->name);
 }
 
-static int all_lengths_fit(const char *dir, const struct ckpt_manifest *m)
+static int check_lengths(const char *dir, const struct ckpt_manifest *m, struct error *err)
 {
 	for (size_t i = 0; i < m->count; i++)
-		if (ckpt_check_length(dir, &m->file[i], NULL) != 0)
-			return 0;
+		if (ckpt_check_length(dir, &m->file[i], err) != 0)
+			return -1;
+	return 0;
+}
+
+static int damaged(struct ckpt_entry *e, const struct error *why)
+{
+	e->damaged = 1;
+	error_format(why, e->why, sizeof e->why);
 	return 1;
 }
 
@@ -79,13 +86,17 @@ static int look_at(const char *dir, const char *name, struct ckpt_manifest *m, s
 	memset(e, 0, sizeof *e);
 	memcpy(e->name, name, strlen(name) + 1);
 	struct error why = {0};
-	if (!has_manifest || ckpt_manifest_read(m, path, &why) != 0 || !all_lengths_fit(path, m)) {
+	if (!has_manifest)
+		return 1;
+	if (ckpt_manifest_read(m, path, &why) != 0) {
 		if (why.code != ERROR_NOPERM && why.code != ERROR_OS)
-			return 1;
+			return damaged(e, &why);
 		if (err)
 			*err = why;
 		return -1;
 	}
+	if (check_lengths(path, m, &why) != 0)
+		return damaged(e, &why);
 	e->complete = 1;
 	e->foreign = m->foreign;
 	e->iteration = m->iteration;
@@ -191,26 +202,82 @@ static int is_protected(const char *name, const char *const *protect)
 	return 0;
 }
 
-int ckpt_prune(const char *dir, uint64_t keep, const char *const *protect,
-	       void (*removed)(const char *name, void *arg), void *arg, struct error *err)
+static int is_one(const char *name, const char *path)
+{
+	const char *const list[] = {path, NULL};
+	return path && is_protected(name, list);
+}
+
+static void tell_nobody(const char *place, const char *text, void *arg)
+{
+	(void)place;
+	(void)text;
+	(void)arg;
+}
+
+/* The number of the newest that is whole; count: none is. -1: can't be looked at. */
+static int find_whole(const char *dir, const struct ckpt_entry *entry, size_t count,
+		      const struct ckpt_pruning *how, size_t *out, struct error *err)
+{
+	char path[CKPT_PATH_MAX];
+	*out = count;
+	for (size_t i = count; i-- > 0 && entry[i].complete;) {
+		int found = is_one(entry[i].name, how->good) ? 0 : -1;
+		if (found < 0 && fs_join(path, sizeof path, dir, entry[i].name, err) != 0)
+			return -1;
+		if (found < 0)
+			found = ckpt_verify(path, how->bad ? how->bad : tell_nobody, how->arg, err);
+		if (found < 0)
+			return -1;
+		if (found == 0) {
+			*out = i;
+			return 0;
+		}
+	}
+	return 0;
+}
+
+/* Whether a complete one would go, so that it matters which are whole. */
+static int any_goes(const struct ckpt_entry *entry, size_t count, const struct ckpt_pruning *how)
+{
+	for (size_t i = 0; i + how->keep < count; i++)
+		if (entry[i].complete && !is_protected(entry[i].name, how->protect))
+			return 1;
+	return 0;
+}
+
+static int prune(const char *dir, const struct ckpt_entry *entry, size_t count,
+		 const struct ckpt_pruning *how, struct error *err)
+{
+	const char *newest = count && entry[count - 1].complete ? entry[count - 1].name : NULL;
+	size_t whole = count;
+	int complete_go = any_goes(entry, count, how), result = 0;
+	if (complete_go && find_whole(dir, entry, count, how, &whole, err) != 0)
+		return -1;
+	for (size_t i = 0; result == 0 && i < count; i++) {
+		const struct ckpt_entry *e = &entry[i];
+		int goes = e->complete ? count - i > how->keep && whole < count && i != whole
+				       : newest && is_number(e->name) && is_number(newest) &&
+						 compare_numbers(e->name, newest) < 0;
+		if (!goes || is_protected(e->name, how->protect))
+			continue;
+		result = remove_one(dir, e->name, err);
+		if (result == 0 && how->removed)
+			how->removed(e->name, how->arg);
+	}
+	if (result == 0 && complete_go && whole == count)
+		return error_set(err, ERROR_DATA, dir,
+				 "none of its checkpoints is whole: no complete one was removed");
+	return result;
+}
+
+int ckpt_prune(const char *dir, const struct ckpt_pruning *how, struct error *err)
 {
 	struct ckpt_entry *entry;
 	size_t count;
 	if (ckpt_list(dir, &entry, &count, err) != 0)
 		return -1;
-	const char *newest = count && entry[count - 1].complete ? entry[count - 1].name : NULL;
-	int result = 0;
-	for (size_t i = 0; result == 0 && i < count; i++) {
-		const struct ckpt_entry *e = &entry[i];
-		int goes = e->complete ? count - i > keep
-				       : newest && is_number(e->name) && is_number(newest) &&
-						 compare_numbers(e->name, newest) < 0;
-		if (!goes || is_protected(e->name, protect))
-			continue;
-		result = remove_one(dir, e->name, err);
-		if (result == 0 && removed)
-			removed(e->name, arg);
-	}
+	int result = prune(dir, entry, count, how, err);
 	free(entry);
 	return result;
 }

@@ -33,6 +33,9 @@ struct part_writer;
 
 /* path is made (0600) and must not exist yet. */
 int part_create(struct part_writer **out, const char *path, struct error *err);
+/* How much time compression may take (param/planes.h; PLANES_LEVEL without this), and who shares the
+ * work, NULL: the caller alone. Before the stream is begun. */
+void part_compress(struct part_writer *w, int level, struct team *team);
 /* Where the stream goes; as long as w. */
 const struct stream_sink *part_sink(struct part_writer *w);
 /* After a whole stream: writes what is left, fsyncs, closes; *bytes and *sum are for MANIFEST. w is
@@ -49,6 +52,9 @@ struct part_reader;
 int part_open(struct part_reader **out, const char *path, struct error *err);
 void part_close(struct part_reader *p); /* NULL is fine */
 
+/* Who shares the work of reading; NULL, as at first: the caller alone. */
+void part_share(struct part_reader *p, struct team *team);
+
 /* Its shape and notes. */
 const struct stream_reader *part_stream(const struct part_reader *p);
 uint64_t part_row_count(const struct part_reader *p);
@@ -60,8 +66,9 @@ struct part_want {
 	uint64_t place_begin, place_end;
 };
 
-/* Gives the taker every block in which something of it is; the other blocks are not read. A damaged
- * block: ERROR_DATA, its place names file and block. */
+/* Gives the taker every block in which something of it is; the other blocks are not read. It may be
+ * called by any of the threads that share the work, never by two at once. A damaged block: ERROR_DATA,
+ * its place names file and block. */
 int part_read(struct part_reader *p, const struct part_want *want, const struct stream_taker *taker,
 	      struct error *err);
 

@@ -30,8 +30,21 @@ struct section {
 	size_t count, room;
 };
 
+/* A block that one thread reads and decodes, and that is given to the taker in its turn. */
+struct work {
+	const struct block *block;
+	void *values; /* where the taker wants them, or: */
+	void *own;    /* PLANES_BYTES_MAX, made when needed */
+	uint8_t *encoded;
+	struct planes_coder *coder;
+	struct error why; /* code 0: it is whole */
+};
+
 struct part_reader {
 	char *path;
+	struct team *team;
+	struct work *next, *ready; /* [room]: are decoded, while those before them are taken */
+	size_t room, nexts, readies;
 	int fd;
 	struct stream_reader *stream;
 	size_t blocks;
@@ -228,12 +241,24 @@ int part_open(struct part_reader **out, const char *path, struct error *err)
 	return result;
 }
 
+static void free_works(struct work *w, size_t room)
+{
+	for (size_t i = 0; w && i < room; i++) {
+		free(w[i].own);
+		free(w[i].encoded);
+		planes_coder_free(w[i].coder);
+	}
+	free(w);
+}
+
 void part_close(struct part_reader *p)
 {
 	if (!p)
 		return;
 	if (p->fd >= 0)
 		close(p->fd);
+	free_works(p->next, p->room);
+	free_works(p->ready, p->room);
 	for (size_t i = 0; i < STREAM_SECTIONS_MAX; i++)
 		free(p->section[i].block);
 	stream_reader_free(p->stream);
@@ -264,27 +289,159 @@ static int read_bytes(void *part, void *to, size_t bytes, struct error *err)
 	return fs_pread_all(p->fd, to, bytes, at, p->path, err);
 }
 
-/* taker NULL: only checks it. */
+/* What is wrong with a block, and where it is. */
+static void name_block(const struct part_reader *p, const struct block *b, const struct error *why,
+		       struct error *err)
+{
+	char name[STREAM_SECTION_NAME_MAX];
+
+	if (!err)
+		return;
+	stream_section_name(stream_get_shape(p->stream), b->stream.section, name);
+	*err = *why;
+	if (strcmp(why->place, name) == 0 || strcmp(why->place, p->path) == 0)
+		snprintf(err->place, sizeof err->place, "%.440s: block %zu (%s)", p->path, b->number,
+			 name);
+}
+
 static int read_block(struct part_reader *p, const struct block *b, const struct stream_taker *taker,
 		      struct error *err)
 {
 	const struct stream_source source = {read_bytes, p};
-	char name[STREAM_SECTION_NAME_MAX];
 	struct error why = {0};
 
 	p->at = b->at;
-	if ((taker ? stream_read(p->stream, &b->stream, &source, taker, &why)
-		   : stream_check(p->stream, &b->stream, &source, &why)) == 0)
+	if (stream_read(p->stream, &b->stream, &source, taker, &why) == 0)
 		return 0;
-	if (err) {
-		stream_section_name(stream_get_shape(p->stream), b->stream.section, name);
-		*err = why;
-		if (strcmp(why.place, name) == 0 || strcmp(why.place, p->path) == 0)
-			snprintf(err->place, sizeof err->place, "%.440s: block %zu (%s)", p->path,
-				 b->number, name);
-	}
+	name_block(p, b, &why, err);
 	return -1;
 }
+
+/* ---- blocks by several threads ---- */
+
+void part_share(struct part_reader *p, struct team *team)
+{
+	p->team = team;
+}
+
+/* At least for a group of rows, which is decoded and taken as one. */
+static int make_works(struct part_reader *p, struct error *err)
+{
+	unsigned threads = team_threads(p->team);
+	size_t group = 2 + stream_get_shape(p->stream)->row_slots;
+	size_t room = threads == 1 ? 1 : 2 * (size_t)threads > group ? 2 * (size_t)threads : group;
+
+	if (room <= p->room)
+		return 0;
+	free_works(p->next, p->room);
+	free_works(p->ready, p->room);
+	p->room = 0;
+	p->next = calloc(room, sizeof *p->next);
+	p->ready = calloc(room, sizeof *p->ready);
+	if (!p->next || !p->ready)
+		return error_set(err, ERROR_OS, p->path, "out of memory");
+	p->room = room;
+	return 0;
+}
+
+static void *made(void **buffer)
+{
+	if (!*buffer)
+		*buffer = malloc(PLANES_BYTES_MAX);
+	return *buffer;
+}
+
+static int decode(const struct part_reader *p, struct work *w, struct error *err)
+{
+	const struct stream_block *b = &w->block->stream;
+
+	if (!w->coder)
+		w->coder = planes_coder_new(PLANES_LEVEL);
+	if (!w->values)
+		w->values = made(&w->own);
+	if (!w->coder || !w->values || !made((void **)&w->encoded))
+		return error_set(err, ERROR_OS, p->path, "out of memory");
+	if (fs_pread_all(p->fd, w->encoded, (size_t)stream_block_bytes(b), w->block->at, p->path,
+			 err) != 0)
+		return -1;
+	return stream_decode(p->stream, w->coder, b, w->encoded, w->values, err);
+}
+
+struct turn {
+	struct part_reader *part;
+	const struct stream_taker *taker;
+	struct error why; /* of who takes */
+};
+
+/* Piece 0 gives what is ready to the taker; each other one decodes a block. */
+static void do_piece(size_t piece, void *turn)
+{
+	struct turn *t = turn;
+	struct part_reader *p = t->part;
+	struct error why = {0};
+
+	if (piece > 0) {
+		struct work *w = &p->next[piece - 1];
+		w->why = (struct error){0};
+		if (decode(p, w, &why) != 0)
+			name_block(p, w->block, &why, &w->why);
+		return;
+	}
+	for (size_t i = 0; i < p->readies && !t->why.code; i++) {
+		struct work *w = &p->ready[i];
+		if (w->why.code)
+			t->why = w->why;
+		else if (stream_take(p->stream, &w->block->stream, w->values, t->taker, &why) != 0)
+			name_block(p, w->block, &why, &t->why);
+	}
+}
+
+static int turn(struct part_reader *p, const struct stream_taker *taker, struct error *err)
+{
+	struct turn t = {.part = p, .taker = taker};
+	struct work *decoded = p->next;
+
+	team_run(p->team, 1 + p->nexts, do_piece, &t);
+	p->next = p->ready;
+	p->ready = decoded;
+	p->readies = p->nexts;
+	p->nexts = 0;
+	if (!t.why.code)
+		return 0;
+	p->readies = 0;
+	if (err)
+		*err = t.why;
+	return -1;
+}
+
+/* A group of blocks that belong together. */
+static int add_group(struct part_reader *p, struct block *const *b, size_t n,
+		     const struct stream_taker *taker, struct error *err)
+{
+	if (team_threads(p->team) == 1) {
+		for (size_t i = 0; i < n; i++)
+			if (read_block(p, b[i], taker, err) != 0)
+				return -1;
+		return 0;
+	}
+	if (make_works(p, err) != 0 || (p->nexts + n > p->room && turn(p, taker, err) != 0))
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		struct work *w = &p->next[p->nexts++];
+		w->block = b[i];
+		w->values = stream_place(p->stream, &b[i]->stream, taker);
+	}
+	return 0;
+}
+
+static int finish(struct part_reader *p, const struct stream_taker *taker, struct error *err)
+{
+	if (p->nexts && turn(p, taker, err) != 0)
+		return -1;
+	return p->readies ? turn(p, taker, err) : 0;
+}
+
+/* ---- what is wanted ---- */
 
 static int read_dense(struct part_reader *p, const struct section *s, const struct part_want *want,
 		      const struct stream_taker *taker, struct error *err)
@@ -292,21 +449,21 @@ static int read_dense(struct part_reader *p, const struct section *s, const stru
 	uint64_t begin = stream_get_shape(p->stream)->dense_begin;
 
 	for (size_t i = 0; i < s->count; i++) {
-		uint64_t first = begin + s->block[i].stream.first;
-		if (first < want->dense_end &&
-		    first + s->block[i].stream.count > want->dense_begin &&
-		    read_block(p, &s->block[i], taker, err) != 0)
+		struct block *b = &s->block[i];
+		uint64_t first = begin + b->stream.first;
+		if (first < want->dense_end && first + b->stream.count > want->dense_begin &&
+		    add_group(p, &b, 1, taker, err) != 0)
 			return -1;
 	}
 	return 0;
 }
 
-int part_read(struct part_reader *p, const struct part_want *want, const struct stream_taker *taker,
-	      struct error *err)
+static int read_wanted(struct part_reader *p, const struct part_want *want,
+		       const struct stream_taker *taker, struct error *err)
 {
 	const struct stream_shape *shape = stream_get_shape(p->stream);
-	size_t keys = stream_keys_section(shape);
-	size_t end = taker->slots ? stream_section_count(shape) : keys + 2;
+	size_t keys = stream_keys_section(shape), end = stream_wanted_end(shape, taker);
+	struct block *group[STREAM_SECTIONS_MAX];
 
 	for (size_t i = 0; i < (taker->slots ? keys : 1); i++) {
 		if (read_dense(p, &p->section[i], want, taker, err) != 0)
@@ -316,26 +473,71 @@ int part_read(struct part_reader *p, const struct part_want *want, const struct 
 		const struct stream_block *k = &p->section[keys].block[b].stream;
 		if (k->low >= want->place_end || k->high < want->place_begin)
 			continue;
-		for (size_t i = keys; i < end; i++) {
-			if (read_block(p, &p->section[i].block[b], taker, err) != 0)
-				return -1;
-		}
+		for (size_t i = keys; i < end; i++)
+			group[i - keys] = &p->section[i].block[b];
+		if (add_group(p, group, end - keys, taker, err) != 0)
+			return -1;
 	}
-	return 0;
+	return finish(p, taker, err);
+}
+
+int part_read(struct part_reader *p, const struct part_want *want, const struct stream_taker *taker,
+	      struct error *err)
+{
+	int result = read_wanted(p, want, taker, err);
+
+	p->nexts = p->readies = 0; /* after a failure */
+	return result;
+}
+
+/* One after the other, so that damage is told in the order of the file; several are read at once. */
+struct checks {
+	struct part_reader *part;
+	const struct section *section;
+	size_t first, count;
+	struct work *work; /* [room] */
+};
+
+static void check_piece(size_t piece, void *checks)
+{
+	struct checks *c = checks;
+	struct work *w = &c->work[piece];
+	struct error why = {0};
+
+	w->block = &c->section->block[c->first + piece];
+	w->values = NULL;
+	w->why = (struct error){0};
+	if (decode(c->part, w, &why) != 0)
+		name_block(c->part, w->block, &why, &w->why);
+}
+
+static int verify_section(struct part_reader *p, const struct section *s, part_bad_fn *bad, void *arg)
+{
+	struct checks c = {.part = p, .section = s, .work = p->next};
+	int found = 0;
+
+	for (; c.first < s->count; c.first += c.count) {
+		c.count = s->count - c.first < p->room ? s->count - c.first : p->room;
+		team_run(p->team, c.count, check_piece, &c);
+		for (size_t i = 0; i < c.count; i++)
+			if (c.work[i].why.code) {
+				bad(c.work[i].why.place, c.work[i].why.text, arg);
+				found++;
+			}
+	}
+	return found;
 }
 
 int part_verify(struct part_reader *p, part_bad_fn *bad, void *arg)
 {
+	struct error err = {0};
 	int found = 0;
 
-	for (size_t i = 0; i < STREAM_SECTIONS_MAX; i++) {
-		for (size_t b = 0; b < p->section[i].count; b++) {
-			struct error damage = {0};
-			if (read_block(p, &p->section[i].block[b], NULL, &damage) != 0) {
-				bad(damage.place, damage.text, arg);
-				found++;
-			}
-		}
+	if (make_works(p, &err) != 0) {
+		bad(err.place, err.text, arg);
+		return 1;
 	}
+	for (size_t i = 0; i < STREAM_SECTIONS_MAX; i++)
+		found += verify_section(p, &p->section[i], bad, arg);
 	return found;
 }

@@ -62,7 +62,8 @@ int part_create(struct part_writer **out, const char *path, struct error *err)
 	if (!w)
 		return error_set(err, ERROR_OS, path, "out of memory");
 	w->fd = -1;
-	w->sink = (struct stream_sink){.put = put, .owner = w, .at = &w->offset};
+	w->sink = (struct stream_sink){
+		.put = put, .owner = w, .at = &w->offset, .level = PLANES_LEVEL};
 	w->path = strdup(path);
 	w->file_sum = XXH3_createState();
 	w->index_sum = XXH3_createState();
@@ -81,6 +82,12 @@ int part_create(struct part_writer **out, const char *path, struct error *err)
 	}
 	*out = w;
 	return 0;
+}
+
+void part_compress(struct part_writer *w, int level, struct team *team)
+{
+	w->sink.level = level;
+	w->sink.team = team;
 }
 
 const struct stream_sink *part_sink(struct part_writer *w)

@@ -16,28 +16,24 @@
 #define SAMPLE_SLICE_BYTES 1024
 /* Shrinking by less than this is not worth the time of inflating. */
 #define WORTH 0.95
+/* Of a plane whose single bytes say nothing, so much is deflated to see whether strings repeat. */
+#define PROBE_BYTES (1u << 14)
 
 struct planes_coder {
+	int level, deflates, inflates; /* whether those are ready */
 	z_stream deflater, inflater;
 	uint8_t planes[PLANES_BYTES_MAX];
 };
 
-struct planes_coder *planes_coder_new(void)
+struct planes_coder *planes_coder_new(int level)
 {
 	struct planes_coder *c = malloc(sizeof *c);
 	if (!c)
 		return NULL;
+	c->level = level;
+	c->deflates = c->inflates = 0;
 	memset(&c->deflater, 0, sizeof c->deflater);
 	memset(&c->inflater, 0, sizeof c->inflater);
-	if (deflateInit2(&c->deflater, 1, Z_DEFLATED, -MAX_WBITS, 9, Z_HUFFMAN_ONLY) != Z_OK) {
-		free(c);
-		return NULL;
-	}
-	if (inflateInit2(&c->inflater, -MAX_WBITS) != Z_OK) {
-		deflateEnd(&c->deflater);
-		free(c);
-		return NULL;
-	}
 	return c;
 }
 
@@ -45,9 +41,28 @@ void planes_coder_free(struct planes_coder *c)
 {
 	if (!c)
 		return;
-	deflateEnd(&c->deflater);
-	inflateEnd(&c->inflater);
+	if (c->deflates)
+		deflateEnd(&c->deflater);
+	if (c->inflates)
+		inflateEnd(&c->inflater);
 	free(c);
+}
+
+/* Each direction is made ready when it is used: most coders go one way only. */
+static int ready_to_deflate(struct planes_coder *c)
+{
+	if (!c->deflates)
+		c->deflates = deflateInit2(&c->deflater, c->level < 1 ? 1 : c->level, Z_DEFLATED,
+					   -MAX_WBITS, 9,
+					   c->level < 2 ? Z_HUFFMAN_ONLY : Z_DEFAULT_STRATEGY) == Z_OK;
+	return c->deflates && deflateReset(&c->deflater) == Z_OK;
+}
+
+static int ready_to_inflate(struct planes_coder *c)
+{
+	if (!c->inflates)
+		c->inflates = inflateInit2(&c->inflater, -MAX_WBITS) == Z_OK;
+	return c->inflates && inflateReset(&c->inflater) == Z_OK;
 }
 
 /* Separate loops over whole arrays: the compiler turns them into byte shuffles. */
@@ -98,9 +113,10 @@ static double sampled_entropy(const uint8_t *plane, size_t count)
 }
 
 /* Length written to out (room for count bytes), or 0 when deflating gains nothing. */
-static size_t squeeze(z_stream *z, const uint8_t *plane, size_t count, uint8_t *out)
+static size_t squeeze(struct planes_coder *c, const uint8_t *plane, size_t count, uint8_t *out)
 {
-	if (deflateReset(z) != Z_OK)
+	z_stream *z = &c->deflater;
+	if (!ready_to_deflate(c))
 		return 0;
 	z->next_in = (Bytef *)(size_t)plane;
 	z->avail_in = (uInt)count;
@@ -112,6 +128,15 @@ static size_t squeeze(z_stream *z, const uint8_t *plane, size_t count, uint8_t *
 	return len > 1 ? len : 0; /* a length of 1 has another meaning */
 }
 
+/* Strings repeat where single bytes do not tell: rows that are alike. */
+static int repeats(struct planes_coder *c, const uint8_t *plane, size_t count, uint8_t *out)
+{
+	if (c->level < 2 || count <= 2 * PROBE_BYTES)
+		return c->level >= 2;
+	size_t len = squeeze(c, plane + count / 2, PROBE_BYTES, out);
+	return len > 0 && (double)len < WORTH * PROBE_BYTES;
+}
+
 static uint32_t encode_plane(struct planes_coder *c, const uint8_t *plane, size_t count,
 			     uint8_t *out)
 {
@@ -121,7 +146,9 @@ static uint32_t encode_plane(struct planes_coder *c, const uint8_t *plane, size_
 			*out = *plane;
 			return 1;
 		}
-		size_t len = bits < 8 * WORTH ? squeeze(&c->deflater, plane, count, out) : 0;
+		size_t len = 0;
+		if (c->level > 0 && (bits < 8 * WORTH || repeats(c, plane, count, out)))
+			len = squeeze(c, plane, count, out);
 		if (len)
 			return (uint32_t)len;
 	}
@@ -141,8 +168,10 @@ size_t planes_encode(struct planes_coder *c, const void *values, size_t count, u
 	return len;
 }
 
-static int decode_plane(z_stream *z, const uint8_t *in, size_t len, size_t count, uint8_t *plane)
+static int decode_plane(struct planes_coder *c, const uint8_t *in, size_t len, size_t count,
+			uint8_t *plane)
 {
+	z_stream *z = &c->inflater;
 	if (len == count) {
 		memcpy(plane, in, count);
 		return 0;
@@ -151,7 +180,7 @@ static int decode_plane(z_stream *z, const uint8_t *in, size_t len, size_t count
 		memset(plane, *in, count);
 		return 0;
 	}
-	if (len == 0 || len > count || inflateReset(z) != Z_OK)
+	if (len == 0 || len > count || !ready_to_inflate(c))
 		return -1;
 	z->next_in = (Bytef *)(size_t)in;
 	z->avail_in = (uInt)len;
@@ -166,8 +195,7 @@ int planes_decode(struct planes_coder *c, const uint8_t *in, const uint32_t plan
 		  size_t count, void *values)
 {
 	for (size_t p = 0; p < PLANES; p++) {
-		if (decode_plane(&c->inflater, in, plane_bytes[p], count,
-				 c->planes + p * count) != 0)
+		if (decode_plane(c, in, plane_bytes[p], count, c->planes + p * count) != 0)
 			return -1;
 		in += plane_bytes[p];
 	}

@@ -3,7 +3,11 @@
  *
  * Plane p holds byte p (least significant first) of every value.  Its encoded length tells its
  * coding: as many bytes as values: stored; a single one (of several values): all bytes are that one;
- * anything between: raw deflate, Huffman codes only.
+ * anything between: raw deflate.
+ *
+ * The level says how much time a plane may take: 0 stores all that is not one byte; 1 uses Huffman
+ * codes only, which is most of what parameters give; 2 to 9 are zlib's levels, for planes in which
+ * they gain something.  What is decoded does not depend on it.
  */
 #ifndef PACELINE_PARAM_PLANES_H
 #define PACELINE_PARAM_PLANES_H
@@ -14,11 +18,13 @@
 #define PLANES 4
 #define PLANES_VALUES_MAX (1u << 18)
 #define PLANES_BYTES_MAX (PLANES_VALUES_MAX * 4)
+#define PLANES_LEVEL 1 /* where nobody says another one */
+#define PLANES_LEVEL_MAX 9
 
 struct planes_coder;
 
 /* One coder serves one direction at a time and one thread. NULL: no memory. */
-struct planes_coder *planes_coder_new(void);
+struct planes_coder *planes_coder_new(int level); /* decoding does not look at it */
 void planes_coder_free(struct planes_coder *c); /* NULL is fine */
 
 /* values[count] (1..PLANES_VALUES_MAX) into out[PLANES_BYTES_MAX]; plane_bytes tells the lengths of

@@ -61,36 +61,59 @@ static uint32_t *order_rows(const struct store *s, size_t n)
 	return order;
 }
 
-/* Records hold parameters and slots side by side; a stream has each for itself. order NULL: as they
- * were made. */
-static int write_rows(const struct store *s, struct stream_writer *w, size_t most,
+/* Rows on their way from the table's records to arrays of a section each. */
+struct gather {
+	const struct store *store;
+	const uint32_t *order; /* NULL: as they were made */
+	size_t begin, count;   /* of this batch */
+	size_t most;           /* of any; distance of the arrays */
+	uint32_t *key;
+	float *values; /* parameters, then slots */
+};
+
+#define GATHER_ROWS 1024 /* that a thread takes at a time */
+
+/* Records hold parameters and slots side by side; a stream has each for itself. */
+static void gather_piece(size_t piece, void *gather)
+{
+	const struct gather *g = gather;
+	const struct store *s = g->store;
+	size_t width = s->width, sections = 1 + s->row_slots, n = table_count(s->table);
+	size_t end = (piece + 1) * GATHER_ROWS < g->count ? (piece + 1) * GATHER_ROWS : g->count;
+
+	for (size_t i = piece * GATHER_ROWS; i < end; i++) {
+		size_t at = g->begin + i, ahead = at + AHEAD < n ? at + AHEAD : at;
+		const float *row = table_at(s->table, g->order ? g->order[at] : at);
+		const float *next = table_at(s->table, g->order ? g->order[ahead] : ahead);
+		for (size_t k = 0; k < width * sections; k += 16)
+			__builtin_prefetch(next + k);
+		g->key[i] = table_key(row);
+		for (size_t k = 0; k < sections; k++)
+			memcpy(g->values + (k * g->most + i) * width, row + k * width,
+			       width * sizeof *g->values);
+	}
+}
+
+/* order NULL: as they were made. */
+static int write_rows(const struct store *s, struct stream_writer *w, struct team *team, size_t most,
 		      const uint32_t *order, struct error *err)
 {
 	size_t width = s->width, n = table_count(s->table), sections = 1 + s->row_slots;
-	uint32_t *key = malloc(most * sizeof *key);
-	float *values = malloc(most * width * sections * sizeof *values);
+	struct gather g = {.store = s, .order = order, .most = most};
 	const float *slot[OPT_SLOTS_MAX];
-	int rc = key && values ? 0 : error_set(err, ERROR_OS, "rows", "out of memory");
 
+	g.key = malloc(most * sizeof *g.key);
+	g.values = malloc(most * width * sections * sizeof *g.values);
+	int rc = g.key && g.values ? 0 : error_set(err, ERROR_OS, "rows", "out of memory");
 	for (size_t k = 0; k < s->row_slots; k++)
-		slot[k] = values + (k + 1) * most * width;
-	for (size_t begin = 0; rc == 0 && begin < n; begin += most) {
-		size_t len = n - begin < most ? n - begin : most;
-		for (size_t i = 0; i < len; i++) {
-			size_t at = begin + i, ahead = at + AHEAD < n ? at + AHEAD : at;
-			const float *row = table_at(s->table, order ? order[at] : at);
-			const float *next = table_at(s->table, order ? order[ahead] : ahead);
-			for (size_t k = 0; k < width * sections; k += 16)
-				__builtin_prefetch(next + k);
-			key[i] = table_key(row);
-			for (size_t k = 0; k < sections; k++)
-				memcpy(values + (k * most + i) * width, row + k * width,
-				       width * sizeof *values);
-		}
-		rc = stream_rows(w, len, key, values, slot, err);
+		slot[k] = g.values + (k + 1) * most * width;
+	for (; rc == 0 && g.begin < n; g.begin += g.count) {
+		g.count = n - g.begin < most ? n - g.begin : most;
+		team_run(team, (g.count + GATHER_ROWS - 1) / GATHER_ROWS, gather_piece, &g);
+		rc = stream_rows(w, g.count, g.key, g.values, slot, err);
 	}
-	free(key);
-	free(values);
+	free(g.key);
+	free(g.values);
 	return rc;
 }
 
@@ -101,7 +124,8 @@ static int write_table(const struct store *s, const struct stream_shape *shape,
 
 	if (sink->at && !order)
 		return error_set(err, ERROR_OS, "rows", "out of memory");
-	int rc = write_rows(s, w, stream_block_rows(shape), order, err);
+	int rc = write_rows(s, w, sink->team, sink->at ? stream_batch_rows(w) : stream_block_rows(shape), order,
+			    err);
 	free(order);
 	return rc;
 }

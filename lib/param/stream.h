@@ -27,6 +27,7 @@
 #define PACELINE_PARAM_STREAM_H
 
 #include "base/error.h"
+#include "base/team.h"
 #include "param/map.h"
 #include "param/planes.h"
 #include "record/record.h"
@@ -82,6 +83,10 @@ struct stream_sink {
 	 * given as planes, and rows in the order of their places. NULL: it is taken at once; values are
 	 * given as and where they lie. */
 	const uint64_t *at;
+	/* With at: how much time compression may take (planes.h), and who shares the work; NULL: the
+	 * caller alone. put() may be called by one of its threads, never by two at once. */
+	int level;
+	struct team *team;
 };
 
 struct stream_writer;
@@ -105,8 +110,10 @@ int stream_dense(struct stream_writer *w, int slot, const float *values, uint64_
 int stream_rows(struct stream_writer *w, size_t rows, const uint32_t *keys, const float *values,
 		const float *const *slots, struct error *err);
 size_t stream_block_rows(const struct stream_shape *s); /* that fit a block of each section */
+/* Rows that give work to all who share it, when they come in one call. */
+size_t stream_batch_rows(const struct stream_writer *w);
 
-/* Whether all that the shape promises was written. */
+/* The last blocks go to the sink. Whether all that the shape promises was written. */
 int stream_end(struct stream_writer *w, struct error *err);
 
 /* ---- reading ---- */
@@ -146,7 +153,16 @@ struct stream_taker {
 		    const float *const *slots, struct error *err);
 	void *owner;
 	int slots; /* optimiser slots are wanted; otherwise they are passed over */
+	int keys_only; /* of rows: rows() gets no values, and they are not read */
 };
+
+/* Sections of rows that a taker wants are those before this one. */
+static inline size_t stream_wanted_end(const struct stream_shape *s, const struct stream_taker *t)
+{
+	if (t->keys_only)
+		return stream_keys_section(s) + 1;
+	return t->slots ? stream_section_count(s) : stream_keys_section(s) + 2;
+}
 
 struct stream_reader;
 
@@ -173,6 +189,17 @@ const char *stream_note_at(const struct stream_reader *s, size_t i, const char *
 int stream_read(struct stream_reader *s, const struct stream_block *b,
 		const struct stream_source *source, const struct stream_taker *taker,
 		struct error *err);
+/* The same in two steps, the first of which several threads may do at once, each with a coder, for
+ * blocks with planes: values[count] of what was read, checked; */
+int stream_decode(const struct stream_reader *s, struct planes_coder *c, const struct stream_block *b,
+		  const void *encoded, void *values, struct error *err);
+/* and what is decoded to the taker, block by block in their order. Values of rows stay where they are
+ * until those of the last section of their group have come. */
+int stream_take(struct stream_reader *s, const struct stream_block *b, const void *values,
+		const struct stream_taker *taker, struct error *err);
+/* Where the taker wants them; NULL: anywhere. */
+void *stream_place(const struct stream_reader *s, const struct stream_block *b,
+		   const struct stream_taker *taker);
 /* Reads and checks them, and that is all. */
 int stream_check(struct stream_reader *s, const struct stream_block *b,
 		 const struct stream_source *source, struct error *err);

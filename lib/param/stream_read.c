@@ -29,6 +29,7 @@ struct stream_reader {
 	struct planes_coder *coder;
 	uint8_t *encoded; /* these are made when needed */
 	void *values[KINDS];
+	const void *group[KINDS]; /* values of the sections of a group of rows, whoever has them */
 	size_t row_block; /* rows in the block of keys that was read, 0: none */
 	size_t row_next;  /* section that has to come next then */
 };
@@ -37,7 +38,7 @@ struct stream_reader *stream_reader_new(void)
 {
 	struct stream_reader *s = calloc(1, sizeof *s);
 
-	if (s && !(s->coder = planes_coder_new())) {
+	if (s && !(s->coder = planes_coder_new(PLANES_LEVEL))) {
 		free(s);
 		return NULL;
 	}
@@ -264,25 +265,10 @@ static int check_places(const struct stream_block *b, const uint32_t *keys, cons
 	return 0;
 }
 
-/* A block's values. */
-static int load(struct stream_reader *s, const struct stream_block *b, void *values,
-		const struct stream_source *source, struct error *err)
+/* Whether the values of a block may be taken. */
+static int check_values(const struct stream_reader *s, const struct stream_block *b,
+			const void *values, const char *name, struct error *err)
 {
-	size_t len = (size_t)stream_block_bytes(b);
-	char name[STREAM_SECTION_NAME_MAX];
-	void *encoded = values;
-
-	stream_section_name(&s->shape, b->section, name);
-	if (!b->raw)
-		encoded = room((void **)&s->encoded);
-	if (!values || !encoded)
-		return error_set(err, ERROR_OS, name, "out of memory");
-	if (source->read(source->owner, encoded, len, err) != 0)
-		return -1;
-	if (!b->raw && XXH3_64bits(encoded, len) != b->sum)
-		return error_set(err, ERROR_DATA, name, "is damaged: its checksum differs");
-	if (!b->raw && planes_decode(s->coder, encoded, b->plane, b->count, values) != 0)
-		return error_set(err, ERROR_DATA, name, "is damaged: it can't be decoded");
 	if (b->section == stream_keys_section(&s->shape))
 		return check_places(b, values, name, err);
 	/* Whoever wrote it: one such value would make all others so, a step later. */
@@ -291,6 +277,36 @@ static int load(struct stream_reader *s, const struct stream_block *b, void *val
 		return error_set(err, ERROR_DATA, name, "value %" PRIu64 " of %s is not finite",
 				 b->first + bad, name);
 	return 0;
+}
+
+int stream_decode(const struct stream_reader *s, struct planes_coder *c, const struct stream_block *b,
+		  const void *encoded, void *values, struct error *err)
+{
+	char name[STREAM_SECTION_NAME_MAX];
+
+	stream_section_name(&s->shape, b->section, name);
+	if (XXH3_64bits(encoded, (size_t)stream_block_bytes(b)) != b->sum)
+		return error_set(err, ERROR_DATA, name, "is damaged: its checksum differs");
+	if (planes_decode(c, encoded, b->plane, b->count, values) != 0)
+		return error_set(err, ERROR_DATA, name, "is damaged: it can't be decoded");
+	return check_values(s, b, values, name, err);
+}
+
+/* A block's values. */
+static int load(struct stream_reader *s, const struct stream_block *b, void *values,
+		const struct stream_source *source, struct error *err)
+{
+	size_t len = (size_t)stream_block_bytes(b);
+	char name[STREAM_SECTION_NAME_MAX];
+	void *encoded = b->raw ? values : room((void **)&s->encoded);
+
+	stream_section_name(&s->shape, b->section, name);
+	if (!values || !encoded)
+		return error_set(err, ERROR_OS, name, "out of memory");
+	if (source->read(source->owner, encoded, len, err) != 0)
+		return -1;
+	return b->raw ? check_values(s, b, values, name, err)
+		      : stream_decode(s, s->coder, b, encoded, values, err);
 }
 
 int stream_check(struct stream_reader *s, const struct stream_block *b,
@@ -317,48 +333,81 @@ static int expect_rows(struct stream_reader *s, const struct stream_block *b, st
 	return 0;
 }
 
-static int read_dense(struct stream_reader *s, const struct stream_block *b,
-		      const struct stream_source *source, const struct stream_taker *taker,
-		      struct error *err)
+/* Whether the taker wants none of this section. */
+static int is_passed_over(const struct stream_reader *s, const struct stream_block *b,
+			  const struct stream_taker *taker)
 {
-	int slot = (int)b->section - 1;
-	uint64_t begin = s->shape.dense_begin + b->first;
-	float *values = NULL;
+	size_t keys = stream_keys_section(&s->shape);
 
+	if (b->section < keys)
+		return b->section > 0 && !taker->slots;
+	return b->section >= stream_wanted_end(&s->shape, taker);
+}
+
+void *stream_place(const struct stream_reader *s, const struct stream_block *b,
+		   const struct stream_taker *taker)
+{
+	if (b->section >= stream_keys_section(&s->shape) || !taker->place ||
+	    b->first + b->count > s->shape.dense_count)
+		return NULL;
+	return taker->place(taker->owner, (int)b->section - 1, s->shape.dense_begin + b->first,
+			    b->count);
+}
+
+static int take_dense(struct stream_reader *s, const struct stream_block *b, const float *values,
+		      const struct stream_taker *taker, struct error *err)
+{
 	if (b->first + b->count > s->shape.dense_count)
 		return error_set(err, ERROR_DATA, "dense", "has too many values");
-	if (taker->place)
-		values = taker->place(taker->owner, slot, begin, b->count);
-	if (!values)
-		values = room(&s->values[0]);
-	return load(s, b, values, source, err) != 0
-		       ? -1
-		       : taker->dense(taker->owner, slot, begin, b->count, values, err);
+	return taker->dense(taker->owner, (int)b->section - 1, s->shape.dense_begin + b->first,
+			    b->count, values, err);
+}
+
+/* The last section of a group. */
+static int take_rows(struct stream_reader *s, const struct stream_taker *taker, struct error *err)
+{
+	const float *slots[STREAM_SLOTS_MAX];
+	size_t rows = s->row_block;
+
+	s->row_block = 0;
+	if (taker->keys_only)
+		return taker->rows(taker->owner, rows, s->group[0], NULL, NULL, err);
+	for (size_t k = 0; taker->slots && k < s->shape.row_slots; k++)
+		slots[k] = s->group[2 + k];
+	return taker->rows(taker->owner, rows, s->group[0], s->group[1], slots, err);
+}
+
+int stream_take(struct stream_reader *s, const struct stream_block *b, const void *values,
+		const struct stream_taker *taker, struct error *err)
+{
+	size_t keys = stream_keys_section(&s->shape);
+
+	if (is_passed_over(s, b, taker))
+		return 0;
+	if (b->section < keys)
+		return take_dense(s, b, values, taker, err);
+	if (expect_rows(s, b, err) != 0) {
+		s->row_block = 0;
+		return -1;
+	}
+	s->group[b->section - keys] = values;
+	return s->row_next < stream_wanted_end(&s->shape, taker) ? 0 : take_rows(s, taker, err);
 }
 
 int stream_read(struct stream_reader *s, const struct stream_block *b,
 		const struct stream_source *source, const struct stream_taker *taker,
 		struct error *err)
 {
-	const struct stream_shape *shape = &s->shape;
-	const float *slots[STREAM_SLOTS_MAX];
-	size_t keys = stream_keys_section(shape), rows;
-	int is_slot = b->section > 0 && b->section != keys && b->section != keys + 1;
+	size_t keys = stream_keys_section(&s->shape);
+	void *values = stream_place(s, b, taker);
 
-	if (is_slot && !taker->slots)
+	if (is_passed_over(s, b, taker))
 		return 0;
-	if (b->section < keys)
-		return read_dense(s, b, source, taker, err);
-	if (expect_rows(s, b, err) != 0 ||
-	    load(s, b, room(&s->values[1 + b->section - keys]), source, err) != 0) {
+	if (!values)
+		values = room(&s->values[b->section < keys ? 0 : 1 + b->section - keys]);
+	if (load(s, b, values, source, err) != 0) {
 		s->row_block = 0;
 		return -1;
 	}
-	if (s->row_next < (taker->slots ? stream_section_count(shape) : keys + 2))
-		return 0;
-	rows = s->row_block;
-	s->row_block = 0;
-	for (size_t k = 0; taker->slots && k < shape->row_slots; k++)
-		slots[k] = s->values[3 + k];
-	return taker->rows(taker->owner, rows, s->values[1], s->values[2], slots, err);
+	return stream_take(s, b, values, taker, err);
 }

@@ -15,14 +15,31 @@
 /* Of a block that is taken at once: it stays in the cache of who reads and then checks it. */
 #define LIVE_VALUES (1u << 16)
 
+/* A block of a sink that keeps: encoded by any thread, put in its turn. */
+struct kept {
+	size_t section, count;
+	const void *values; /* the caller's */
+	uint32_t low, high; /* of keys: their places */
+	uint32_t plane[PLANES];
+	size_t bytes;
+	uint64_t sum;
+	size_t bad; /* the first value that is not finite; count: none */
+	uint8_t *encoded;
+};
+
 struct stream_writer {
 	struct stream_sink sink;
 	struct stream_shape shape;
 	uint64_t total[STREAM_SECTIONS_MAX]; /* values written */
 	size_t notes;
 	size_t block_values;
-	struct planes_coder *coder; /* of a sink that keeps, with: */
-	uint8_t encoded[];          /* PLANES_BYTES_MAX */
+	/* Of a sink that keeps: blocks to be encoded, while those before them are put. */
+	size_t room; /* of each list */
+	struct planes_coder **coder; /* [room] */
+	struct kept *next, *ready;   /* [room] */
+	size_t nexts, readies;
+	int failed;
+	struct error why;
 };
 
 /* ---- the form ---- */
@@ -109,20 +126,39 @@ static int put_first(struct stream_writer *w, struct error *err)
 	return w->sink.put(w->sink.owner, &o, NULL, 0, err);
 }
 
+/* Twice as many as there are threads: one that is late holds up half of what there is to do. */
+static int make_lists(struct stream_writer *w)
+{
+	unsigned threads = team_threads(w->sink.team);
+
+	w->room = threads > 1 ? 2 * (size_t)threads : 1;
+	w->coder = calloc(w->room, sizeof *w->coder);
+	w->next = calloc(w->room, sizeof *w->next);
+	w->ready = calloc(w->room, sizeof *w->ready);
+	if (!w->coder || !w->next || !w->ready)
+		return -1;
+	for (size_t i = 0; i < w->room; i++) {
+		w->coder[i] = planes_coder_new(w->sink.level);
+		w->next[i].encoded = malloc(PLANES_BYTES_MAX);
+		w->ready[i].encoded = malloc(PLANES_BYTES_MAX);
+		if (!w->coder[i] || !w->next[i].encoded || !w->ready[i].encoded)
+			return -1;
+	}
+	return 0;
+}
+
 int stream_begin(struct stream_writer **out, const struct stream_sink *sink,
 		 const struct stream_shape *shape, struct error *err)
 {
 	if (stream_shape_check(shape, err) != 0)
 		return -1;
-	size_t room = sink->at ? PLANES_BYTES_MAX : 0;
-	struct stream_writer *w = calloc(1, sizeof *w + room);
-	if (w && sink->at)
-		w->coder = planes_coder_new();
-	if (!w || (sink->at && !w->coder)) {
-		free(w);
+	struct stream_writer *w = calloc(1, sizeof *w);
+	if (w)
+		w->sink = *sink;
+	if (!w || (sink->at && make_lists(w) != 0)) {
+		stream_writer_free(w);
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	}
-	w->sink = *sink;
 	w->shape = *shape;
 	w->block_values = sink->at ? PLANES_VALUES_MAX : LIVE_VALUES;
 	if (put_first(w, err) != 0) {
@@ -137,7 +173,17 @@ void stream_writer_free(struct stream_writer *w)
 {
 	if (!w)
 		return;
-	planes_coder_free(w->coder);
+	for (size_t i = 0; i < w->room; i++) {
+		if (w->coder)
+			planes_coder_free(w->coder[i]);
+		if (w->next)
+			free(w->next[i].encoded);
+		if (w->ready)
+			free(w->ready[i].encoded);
+	}
+	free(w->coder);
+	free(w->next);
+	free(w->ready);
 	free(w);
 }
 
@@ -157,50 +203,147 @@ int stream_note(struct stream_writer *w, const char *key, const char *value, str
 	return w->sink.put(w->sink.owner, &o, NULL, 0, err);
 }
 
-static void add_places(struct record_out *o, const uint32_t *keys, size_t count)
+static void find_places(const uint32_t *keys, size_t count, uint32_t *low, uint32_t *high)
 {
-	uint32_t low = UINT32_MAX, high = 0;
-
+	*low = UINT32_MAX;
+	*high = 0;
 	for (size_t i = 0; i < count; i++) {
 		uint32_t place = map_place(keys[i]);
-		low = place < low ? place : low;
-		high = place > high ? place : high;
+		*low = place < *low ? place : *low;
+		*high = place > *high ? place : *high;
 	}
-	record_add_u64(o, "low", low);
-	record_add_u64(o, "high", high);
+}
+
+static void begin_block(struct record_out *o, char *line, const struct stream_writer *w,
+			size_t section)
+{
+	char name[STREAM_SECTION_NAME_MAX];
+
+	stream_section_name(&w->shape, section, name);
+	record_begin(o, line, RECORD_LINE_MAX, "block");
+	record_add(o, "section", name);
+	if (w->sink.at)
+		record_add_u64(o, "at", *w->sink.at);
+}
+
+/* To a sink that takes it at once, as it lies. */
+static int put_live(struct stream_writer *w, size_t section, const void *values, size_t count,
+		    struct error *err)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	uint32_t low, high;
+
+	begin_block(&o, line, w, section);
+	record_add_u64(&o, "count", count);
+	if (section == stream_keys_section(&w->shape)) {
+		find_places(values, count, &low, &high);
+		record_add_u64(&o, "low", low);
+		record_add_u64(&o, "high", high);
+	}
+	return w->sink.put(w->sink.owner, &o, values, 4 * count, err);
+}
+
+static int put_kept(struct stream_writer *w, const struct kept *k, struct error *err)
+{
+	char line[RECORD_LINE_MAX], text[64];
+	struct record_out o;
+
+	begin_block(&o, line, w, k->section);
+	record_add_u64(&o, "count", k->count);
+	if (k->section == stream_keys_section(&w->shape)) {
+		record_add_u64(&o, "low", k->low);
+		record_add_u64(&o, "high", k->high);
+	}
+	snprintf(text, sizeof text, "%u,%u,%u,%u", k->plane[0], k->plane[1], k->plane[2],
+		 k->plane[3]);
+	record_add(&o, "planes", text);
+	snprintf(text, sizeof text, "%016" PRIx64, k->sum);
+	record_add(&o, "sum", text);
+	return w->sink.put(w->sink.owner, &o, k->encoded, k->bytes, err);
+}
+
+static void encode(struct stream_writer *w, struct kept *k, struct planes_coder *coder)
+{
+	int keys = k->section == stream_keys_section(&w->shape);
+
+	/* Only where it is kept: a reader at the other end checks it before the values are gone
+	 * here. */
+	k->bad = keys ? k->count : stream_not_finite(k->values, k->count);
+	if (k->bad < k->count)
+		return;
+	if (keys)
+		find_places(k->values, k->count, &k->low, &k->high);
+	k->bytes = planes_encode(coder, k->values, k->count, k->encoded, k->plane);
+	k->sum = XXH3_64bits(k->encoded, k->bytes);
+}
+
+/* Piece 0 puts what is ready; each other one encodes a block. */
+static void do_piece(size_t piece, void *writer)
+{
+	struct stream_writer *w = writer;
+
+	if (piece > 0) {
+		encode(w, &w->next[piece - 1], w->coder[piece - 1]);
+		return;
+	}
+	for (size_t i = 0; i < w->readies && !w->failed; i++)
+		w->failed = put_kept(w, &w->ready[i], &w->why) != 0;
+}
+
+/* What was encoded is put, what is next is encoded: its values may be gone then. */
+static int turn(struct stream_writer *w, struct error *err)
+{
+	char name[STREAM_SECTION_NAME_MAX];
+	struct kept *encoded = w->next;
+	int alone = team_threads(w->sink.team) == 1;
+
+	w->why = (struct error){0};
+	team_run(w->sink.team, 1 + w->nexts, do_piece, w);
+	w->next = w->ready;
+	w->ready = encoded;
+	w->readies = w->nexts;
+	w->nexts = 0;
+	for (size_t i = 0; i < w->readies && !w->failed; i++)
+		if (encoded[i].bad < encoded[i].count) {
+			stream_section_name(&w->shape, encoded[i].section, name);
+			w->failed = 1;
+			error_set(&w->why, ERROR_SOFTWARE, NULL, "a value of %s is not finite", name);
+		}
+	/* Nobody else would put them meanwhile. */
+	if (alone && w->readies && !w->failed)
+		do_piece(0, w);
+	if (alone)
+		w->readies = 0;
+	if (w->failed && err)
+		*err = w->why;
+	return w->failed ? -1 : 0;
 }
 
 static int put_block(struct stream_writer *w, size_t section, const void *values, size_t count,
 		     struct error *err)
 {
-	int keys = section == stream_keys_section(&w->shape);
-	char line[RECORD_LINE_MAX], text[64];
-	struct record_out o;
-	size_t bytes = 4 * count;
-
-	stream_section_name(&w->shape, section, text);
-	/* Only where it is kept: a reader at the other end checks it before the values are gone
-	 * here. */
-	if (!keys && w->sink.at && stream_not_finite(values, count) < count)
-		return error_set(err, ERROR_SOFTWARE, NULL, "a value of %s is not finite", text);
-	record_begin(&o, line, sizeof line, "block");
-	record_add(&o, "section", text);
-	if (w->sink.at)
-		record_add_u64(&o, "at", *w->sink.at);
-	record_add_u64(&o, "count", count);
-	if (keys)
-		add_places(&o, values, count);
-	if (w->sink.at) {
-		uint32_t plane[PLANES];
-		bytes = planes_encode(w->coder, values, count, w->encoded, plane);
-		values = w->encoded;
-		snprintf(text, sizeof text, "%u,%u,%u,%u", plane[0], plane[1], plane[2], plane[3]);
-		record_add(&o, "planes", text);
-		snprintf(text, sizeof text, "%016" PRIx64, (uint64_t)XXH3_64bits(values, bytes));
-		record_add(&o, "sum", text);
-	}
 	w->total[section] += count;
-	return w->sink.put(w->sink.owner, &o, values, bytes, err);
+	if (!w->sink.at)
+		return put_live(w, section, values, count, err);
+	struct kept *k = &w->next[w->nexts++];
+	k->section = section;
+	k->values = values;
+	k->count = count;
+	return w->nexts == w->room ? turn(w, err) : 0;
+}
+
+/* The caller's values may change from here on. */
+static int release(struct stream_writer *w, struct error *err)
+{
+	return w->nexts ? turn(w, err) : 0;
+}
+
+size_t stream_batch_rows(const struct stream_writer *w)
+{
+	size_t sections = 1 + w->shape.row_slots, batches = w->room > 1 ? w->room / sections : 1;
+
+	return stream_block_rows(&w->shape) * (batches ? batches : 1);
 }
 
 int stream_dense(struct stream_writer *w, int slot, const float *values, uint64_t count,
@@ -219,7 +362,7 @@ int stream_dense(struct stream_writer *w, int slot, const float *values, uint64_
 		values += n;
 		count -= n;
 	}
-	return 0;
+	return release(w, err);
 }
 
 int stream_rows(struct stream_writer *w, size_t rows, const uint32_t *keys, const float *values,
@@ -241,13 +384,15 @@ int stream_rows(struct stream_writer *w, size_t rows, const uint32_t *keys, cons
 				return -1;
 		}
 	}
-	return 0;
+	return release(w, err);
 }
 
 int stream_end(struct stream_writer *w, struct error *err)
 {
 	const struct stream_shape *s = &w->shape;
 
+	if (w->readies && turn(w, err) != 0)
+		return -1;
 	for (size_t i = 0; i < stream_keys_section(s); i++) {
 		if (w->total[i] != s->dense_count)
 			return error_set(err, ERROR_SOFTWARE, NULL, "too few values for dense slot %d",

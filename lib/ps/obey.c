@@ -115,7 +115,7 @@ static int write_part(void *ps, int fd, uint64_t *bytes, uint64_t *sum, struct e
 	const struct ps *p = ps;
 
 	(void)fd;
-	return ckpt_write_part(p->store, p->cut_file, bytes, sum, err);
+	return ckpt_write_part(p->store, p->cut_file, p->options.level, bytes, sum, err);
 }
 
 /* The parameters as they are now, by a child. */

@@ -30,6 +30,12 @@ static void look_at_latest(struct supervisor *s)
 	free(m);
 }
 
+void sup_checkpoint_use(struct supervisor *s, const char *path)
+{
+	snprintf(s->checkpoint.latest, sizeof s->checkpoint.latest, "%s", path);
+	look_at_latest(s);
+}
+
 int sup_checkpoint_find(struct supervisor *s, struct error *err)
 {
 	char dir[DIRS_PATH_MAX];
@@ -80,7 +86,13 @@ static void prune(struct supervisor *s)
 	if (s->score.child)
 		protect[n++] = s->score.of;
 	directory(s, dir);
-	if (ckpt_prune(dir, s->job->keep, protect, pruned, s, &err) != 0)
+	/* It was written a moment ago, by servers that said which bytes. */
+	const struct ckpt_pruning how = {.keep = s->job->keep,
+					 .protect = protect,
+					 .good = s->checkpoint.latest,
+					 .removed = pruned,
+					 .arg = s};
+	if (ckpt_prune(dir, &how, &err) != 0)
 		sup_note(s, "warning", "old checkpoints can't be removed: %s: %s", err.place,
 			 err.text);
 }

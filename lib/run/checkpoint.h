@@ -30,6 +30,8 @@ struct sup_checkpoints {
 
 /* The latest complete one there is. */
 int sup_checkpoint_find(struct supervisor *s, struct error *err);
+/* This one is the latest that is of use. */
+void sup_checkpoint_use(struct supervisor *s, const char *path);
 /* Asks for one, if it may be made now. */
 void sup_checkpoint_make(struct supervisor *s);
 int sup_checkpoint_is_made(const struct supervisor *s); /* one is under way */

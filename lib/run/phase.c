@@ -257,6 +257,9 @@ static void step_running(struct supervisor *s)
 			return;
 	}
 	sup_fence_step(s);
+	sup_scale_step(s);
+	if (s->phases.now != PHASE_RUNNING)
+		return; /* it failed */
 	if (any_starting(s)) {
 		sup_ask_members(s);
 		sup_kick_after(s, READY_SECONDS);
@@ -303,7 +306,12 @@ static void step_winding(struct supervisor *s)
 	sup_stop_all(s, sup_trainers(s), s->phases.interrupted > 1 ? SIGKILL : SIGTERM);
 	if (!sup_off(s, sup_trainers(s)) || sup_checkpoint_is_made(s))
 		return;
-	sup_enter(s, sup_lead(s) ? PHASE_LAST_CUT : PHASE_STOPPING);
+	if (sup_lead(s))
+		sup_enter(s, PHASE_LAST_CUT);
+	else if (!s->progress.last.known)
+		sup_ask_last(s); /* what they did until now is done */
+	else
+		sup_enter(s, PHASE_STOPPING);
 }
 
 static void step_last_cut(struct supervisor *s)

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/number.h"
 #include "ckpt/ckpt.h"
 
 #include <errno.h>
@@ -36,7 +37,10 @@ static void again(struct sup_node *n, const struct record *r)
 static void fenced(struct sup_node *n)
 {
 	n->fence.step = FENCE_WHO;
-	sup_node_fenced(n);
+	if (n->leaving)
+		sup_scale_fenced(n);
+	else
+		sup_node_fenced(n);
 }
 
 /* None in force: a rollback or a person fenced it; the lead may still hold the last. */
@@ -84,7 +88,7 @@ static void on_answer(const struct record *r, void *owner)
 	int stale = n->fence.stale;
 	n->fence.stale = 0;
 	sup_kick(n->sup);
-	if (n->stage != STAGE_MENDING || stale)
+	if ((n->stage != STAGE_MENDING && !sup_scale_fences(n)) || stale)
 		return;
 	taken[n->fence.step](n, r);
 }
@@ -101,7 +105,7 @@ static void fence(struct sup_node *n)
 	struct link *link = &sup_shardd(s)->link;
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
-	int meant = n->restart.from > 0;
+	int meant = n->restart.from > 0 || n->leaving;
 	switch (n->fence.step) {
 	case FENCE_WHO:
 		begin(&o, line, "who", n);
@@ -124,7 +128,8 @@ static void fence(struct sup_node *n)
 void sup_fence_step(struct supervisor *s)
 {
 	EACH_NODE (n, s)
-		if (n->role->ready == READY_MEMBER && !sup_goes_back(n) && n->stage == STAGE_MENDING)
+		if (n->role->ready == READY_MEMBER && !sup_goes_back(n) &&
+		    (n->stage == STAGE_MENDING || sup_scale_fences(n)))
 			fence(n);
 }
 
@@ -376,24 +381,143 @@ int sup_cut_is_whole(const struct supervisor *s, const char *cut, struct error *
 	return result;
 }
 
+/* ---- damaged ones ---- */
+
+static int is_passed_over(const struct supervisor *s, const char *cut)
+{
+	const char *slash = strrchr(cut, '/');
+	for (size_t i = 0; i < s->recover.damaged_count && i < SUP_DAMAGED_MAX; i++)
+		if (strcmp(s->recover.damaged[i], slash ? slash + 1 : cut) == 0)
+			return 1;
+	return 0;
+}
+
+/* Says so, once. */
+static void pass_over(struct supervisor *s, const char *cut, const char *why)
+{
+	const char *slash = strrchr(cut, '/');
+	if (is_passed_over(s, cut))
+		return;
+	snprintf(s->recover.damaged[s->recover.damaged_count++ % SUP_DAMAGED_MAX],
+		 sizeof s->recover.damaged[0], "%s", slash ? slash + 1 : cut);
+	sup_note(s, "damaged", "checkpoint %s is damaged, and is passed over: %s", cut, why);
+}
+
+static int is_damage(const struct error *err)
+{
+	return err->code == ERROR_DATA || err->code == ERROR_NOINPUT || err->code == ERROR_IO;
+}
+
+/* One of which MANIFEST or a length says that it is damaged, beyond the one that is chosen (NULL:
+ * none): somebody may wait for it. */
+static void tell_damaged(struct supervisor *s, const char *dir, const struct ckpt_entry *e,
+			 const struct ckpt_entry *chosen)
+{
+	char path[DIRS_PATH_MAX];
+	uint64_t own, other = 0;
+	if (!e->damaged || number_u64_span(e->name, strlen(e->name), &own) != 0 ||
+	    (chosen && number_u64_span(chosen->name, strlen(chosen->name), &other) != 0) ||
+	    (chosen && own < other) || fs_join(path, sizeof path, dir, e->name, NULL) != 0)
+		return;
+	pass_over(s, path, e->why);
+}
+
+/* The newest that is whole, as far as that is quickly seen, becomes s->checkpoint.latest; "" when there
+ * is none at all. -1: none of them is whole; *err is about the newest. */
+static int find_whole(struct supervisor *s, const char *dir, struct ckpt_entry *entry, size_t count,
+		      struct error *err)
+{
+	char path[DIRS_PATH_MAX], text[ERROR_PLACE_MAX + ERROR_TEXT_MAX];
+	struct error why;
+	size_t i = count, tried = 0;
+	s->checkpoint.latest[0] = '\0';
+	for (; i-- > 0 && entry[i].complete;) {
+		if (fs_join(path, sizeof path, dir, entry[i].name, err) != 0)
+			return -1;
+		if (is_passed_over(s, path)) {
+			if (tried++ == 0)
+				error_set(err, ERROR_DATA, path, "is damaged");
+			continue;
+		}
+		if (sup_cut_is_whole(s, path, &why) == 0) {
+			sup_checkpoint_use(s, path);
+			break;
+		}
+		if (tried++ == 0)
+			*err = why;
+		if (!is_damage(&why)) {
+			*err = why;
+			return -1;
+		}
+		error_format(&why, text, sizeof text);
+		pass_over(s, path, text);
+	}
+	const struct ckpt_entry *chosen = s->checkpoint.latest[0] ? &entry[i] : NULL;
+	for (size_t k = 0; k < count; k++)
+		tell_damaged(s, dir, &entry[k], chosen);
+	return chosen || !tried ? 0 : -1;
+}
+
+static int find_cut(struct supervisor *s, struct error *err)
+{
+	char dir[DIRS_PATH_MAX];
+	struct ckpt_entry *entry;
+	size_t count;
+	dirs_state(&s->dirs, "checkpoints", dir);
+	if (ckpt_list(dir, &entry, &count, err) != 0) {
+		s->checkpoint.latest[0] = '\0';
+		return err->code == ERROR_NOINPUT ? 0 : -1;
+	}
+	int result = find_whole(s, dir, entry, count, err);
+	free(entry);
+	return result;
+}
+
+static void first_damage(const char *place, const char *text, void *out)
+{
+	struct error *first = out;
+	if (!first->code)
+		error_set(first, ERROR_DATA, place, "%s", text);
+}
+
+/* Whoever restores reads every byte, and ends when one is wrong: is it the cut's? Only then all of it
+ * is read here, which a good one is never. */
+int sup_rollback_passes_over(struct sup_node *n)
+{
+	struct supervisor *s = n->sup;
+	char text[ERROR_PLACE_MAX + ERROR_TEXT_MAX];
+	struct error first = {0};
+	int status = end_status(&n->end);
+	if (!sup_goes_back(n) || !s->recover.intent || s->phases.now >= PHASE_STOPPING ||
+	    (status != ERROR_DATA && status != ERROR_IO && status != ERROR_NOINPUT))
+		return 0;
+	if (is_passed_over(s, s->recover.cut)) /* one of the others has found out */
+		return 1;
+	if (ckpt_verify(s->recover.cut, first_damage, &first, NULL) <= 0)
+		return 0;
+	error_format(&first, text, sizeof text);
+	pass_over(s, s->recover.cut, text);
+	sup_rollback_begin(s, "the checkpoint is damaged");
+	return 1;
+}
+
 /* The cut is chosen once, before the servers are touched. One that was completed while its lead
- * died is as good as any; where the intent's own is gone by now, another is as good, too, because
- * shardd loads its queue anew. -1: not yet, or never. */
+ * died is as good as any; where the intent's own is gone or damaged by now, another is as good, too,
+ * because shardd loads its queue anew. -1: not yet, or never. */
 static int choose_cut(struct supervisor *s)
 {
 	struct error err;
 	int gone = 0;
-	if (s->recover.intent) {
+	if (s->recover.intent && !s->recover.chosen && is_passed_over(s, s->recover.cut)) {
+		gone = 1;
+	} else if (s->recover.intent) {
 		if (s->recover.chosen || sup_cut_is_whole(s, s->recover.cut, &err) == 0)
 			return 0;
 		gone = 1;
 		sup_note(s, "warning", "the intent's checkpoint: %s: %s", err.place, err.text);
 	}
-	if (sup_checkpoint_find(s, &err) != 0 ||
-	    (s->checkpoint.latest[0] && sup_cut_is_whole(s, s->checkpoint.latest, &err) != 0)) {
-		sup_fail(s, err.code,
-			 "no checkpoint to go back to: %s: %s; remove it to use the one before",
-			 err.place, err.text);
+	if (find_cut(s, &err) != 0) {
+		sup_fail(s, err.code, "no checkpoint to go back to: %s: %s", err.place, err.text);
 		return -1;
 	}
 	if (s->checkpoint.latest[0])

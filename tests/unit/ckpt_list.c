@@ -19,8 +19,9 @@ static void checkpoint(const char *name, uint64_t iteration, uint64_t incarnatio
 static const char *prune(uint64_t keep, const char *protect)
 {
 	const char *const list[] = {protect, NULL};
+	const struct ckpt_pruning how = {.keep = keep, .protect = list, .removed = remember};
 	gone[0] = '\0';
-	OK(ckpt_prune(in_dir("d"), keep, list, remember, NULL, err));
+	OK(ckpt_prune(in_dir("d"), &how, err));
 	return gone;
 }
 
@@ -78,8 +79,9 @@ static void old_ones_go(void **state)
 	OK(fs_make_dirs(in_dir("d/notes"), err));  /* none of ours */
 	assert_string_equal(prune(3, NULL), "000001 ");
 	const char *const two[] = {"/elsewhere/000010", "000002", NULL};
+	const struct ckpt_pruning how = {.keep = 1, .protect = two, .removed = remember};
 	gone[0] = '\0';
-	OK(ckpt_prune(in_dir("d"), 1, two, remember, NULL, err));
+	OK(ckpt_prune(in_dir("d"), &how, err));
 	assert_string_equal(gone, "");
 	assert_string_equal(prune(1, "/elsewhere/000002/"), "000010 ");
 	assert_string_equal(prune(1, "000002"), "");
@@ -98,6 +100,44 @@ static void incomplete_ones_alone_stay(void **state)
 	OK(fs_make_dirs(in_dir("d/000001"), err));
 	OK(fs_make_dirs(in_dir("d/000002"), err));
 	assert_string_equal(prune(1, NULL), "");
+}
+
+static void flip(const char *name)
+{
+	char *data;
+	size_t len;
+	OK(fs_read_file(in_dir(name), 1 << 20, &data, &len, err));
+	data[len / 2] ^= 1;
+	OK(fs_replace_file(in_dir(name), data, len, err));
+	free(data);
+}
+
+/* As long as they were: only who reads them sees it. */
+static void the_newest_whole_one_stays(void **state)
+{
+	const struct ckpt_pruning known = {.keep = 1, .good = "/anywhere/000005", .removed = remember};
+	const struct ckpt_pruning one = {.keep = 1, .removed = remember};
+	struct error why = {0};
+	(void)state;
+	for (unsigned i = 1; i <= 5; i++) {
+		char name[32];
+		snprintf(name, sizeof name, "d/%06u", i);
+		checkpoint(name, i, 0);
+	}
+	flip("d/000004/part-0");
+	flip("d/000005/part-0");
+	assert_string_equal(prune(4, NULL), "000001 ");
+	assert_string_equal(prune(1, NULL), "000002 000004 "); /* 3 is the newest whole one */
+	assert_string_equal(prune(1, NULL), "");
+	/* None is whole: none goes. */
+	flip("d/000003/shards");
+	gone[0] = '\0';
+	assert_int_equal(ckpt_prune(in_dir("d"), &one, &why), -1);
+	assert_int_equal(why.code, ERROR_DATA);
+	assert_string_equal(gone, "");
+	/* Who has just written it need not read it. */
+	OK(ckpt_prune(in_dir("d"), &known, err));
+	assert_string_equal(gone, "000003 ");
 }
 
 static void list_tells_all(void **state)
@@ -127,6 +167,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(torn_ones_are_passed_over, make_dir, remove_dir),
 		cmocka_unit_test_setup_teardown(old_ones_go, make_dir, remove_dir),
 		cmocka_unit_test_setup_teardown(incomplete_ones_alone_stay, make_dir, remove_dir),
+		cmocka_unit_test_setup_teardown(the_newest_whole_one_stays, make_dir, remove_dir),
 		cmocka_unit_test_setup_teardown(list_tells_all, make_dir, remove_dir),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

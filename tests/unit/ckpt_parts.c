@@ -10,7 +10,7 @@ static void block_there_and_back(const void *values, size_t count, size_t most)
 	static uint8_t encoded[PLANES_BYTES_MAX];
 	static uint32_t back[PLANES_VALUES_MAX];
 	uint32_t plane[PLANES];
-	struct planes_coder *c = planes_coder_new();
+	struct planes_coder *c = planes_coder_new(PLANES_LEVEL);
 	size_t len = planes_encode(c, values, count, encoded, plane);
 	assert_in_range(len, 4, most);
 	assert_int_equal(planes_decode(c, encoded, plane, count, back), 0);
@@ -52,7 +52,7 @@ static void bad_planes_are_refused(void **state)
 {
 	static uint8_t in[4096];
 	uint32_t out[64];
-	struct planes_coder *c = planes_coder_new();
+	struct planes_coder *c = planes_coder_new(PLANES_LEVEL);
 	int refused = 0;
 	(void)state;
 	for (uint64_t turn = 0; turn < 20000; turn++) {

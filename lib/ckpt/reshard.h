@@ -1,0 +1,19 @@
+/*
+ * reshard: a checkpoint once more, for another number of servers.  Servers can read any checkpoint
+ * whatever its parts are; one that has as many parts as servers is read faster, and each of its
+ * parts can lie with the server that wants it.
+ */
+#ifndef PACELINE_CKPT_RESHARD_H
+#define PACELINE_CKPT_RESHARD_H
+
+#include "ckpt/ckpt.h"
+
+/* The directory of a checkpoint that is to be written; it must not exist. ERROR_CANTCREAT. */
+int ckpt_make_dir(const char *out, struct error *err);
+
+/* Writes c's parameters, slots and notes as `parts` (1..MAP_PARTS_MAX) even parts to the new
+ * directory out, and all its other files as they are; level: of compression. On failure out is
+ * removed. */
+int ckpt_reshard(struct ckpt *c, const char *out, uint32_t parts, int level, struct error *err);
+
+#endif
