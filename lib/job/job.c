@@ -189,6 +189,8 @@ static const struct row own_rows[] = {
 	 "memory that a worker may use, 2G for example, 0: all"},
 	{"SERVER_MEMORY", BYTES, AT(server_memory), "0", 0, 1e18, NULL, FREE,
 	 "memory that a server may use, 0: all"},
+	{"OOM_LIMIT", COUNT, AT(oom_limit), "3", 0, 1e6, NULL, FREE,
+	 "how many times a node that had too little memory is given more, or less to do"},
 	{"LAUNCH_WORKER", TEMPLATE, AT(launch_worker), "", 0, 0, NULL, FREE,
 	 "words in front of a worker's command"},
 	{"LAUNCH_SERVER", TEMPLATE, AT(launch_server), "", 0, 0, NULL, FREE,

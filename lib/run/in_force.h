@@ -10,8 +10,9 @@
  *     heavy id= count= at=   each node that was restarted
  *     size id= cores= memory= job-cores= job-memory=   each node that may use something else than
  *                            the job says
+ *     oom id= steps=         each node that was given more after an end for memory
  *
- * It is of these processes only: when none is left the next run begins without it, but for sizes.
+ * It is of these processes only: when none is left the next run begins without it, but for sizes and oom.
  */
 #ifndef PACELINE_RUN_IN_FORCE_H
 #define PACELINE_RUN_IN_FORCE_H

@@ -219,6 +219,9 @@ void sup_node_ended(struct sup_node *n, const struct node_end *end)
 	if (n->role->ready != READY_MEMBER)
 		sup_kick(n->sup);
 	sup_host_ended(n, end);
+	n->oom.stepped = 0;
+	if (sup_node_class(n, end) == END_OOM)
+		sup_oom_ended(n);
 	sup_trainer_ended(n, end);
 	sup_finish_ended(n);
 	step(n, sup_node_class(n, end) == END_UNRETRYABLE && !n->leaving ? EVENT_ENDED_BAD
@@ -348,7 +351,7 @@ static int within_limit(struct sup_node *n)
 	if (stage_did_well(ready, n->role->ready != READY_MEMBER || n->watch.worked) ||
 	    (n->role == &role_fabric && n->ready_at > 0))
 		n->in_a_row = 0;
-	if (n->asked || n->leaving || sup_host_was_lost(n, &n->end) ||
+	if (n->asked || n->leaving || n->oom.stepped || sup_host_was_lost(n, &n->end) ||
 	    sup_trainer_is_done(n, &n->end))
 		return 1; /* no failure of its own */
 	n->in_a_row++;

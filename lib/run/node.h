@@ -11,6 +11,7 @@
 #include "base/option.h"
 #include "run/action.h"
 #include "run/node_process.h"
+#include "run/oom.h"
 #include "run/recover.h"
 #include "run/restart.h"
 #include "run/role.h"
@@ -42,6 +43,7 @@ struct sup_node {
 	struct sup_restart restart;   /* restart */
 	struct sup_fence fence;       /* recover */
 	struct sup_said said;         /* action */
+	struct sup_oom oom;           /* oom */
 	uint64_t warned;              /* progress: its lives when the lead warned of it */
 	int joining, leaving, fenced; /* scale */
 	int joining_share;            /* scale: it has none of its own yet */

@@ -21,6 +21,7 @@
 #include "run/logs.h"
 #include "run/metrics.h"
 #include "run/node.h"
+#include "run/oom.h"
 #include "run/parts.h"
 #include "run/phase.h"
 #include "run/progress.h"
