@@ -289,7 +289,7 @@ static void on_cut(struct request *rq, void *lead)
 		request_err(rq, "bad-request", "path=DIRECTORY is wanted");
 		return;
 	}
-	lead_cut_begin(l, rq, path);
+	lead_cut_begin(l, rq, path, record_get(request_record(rq), "base"));
 	lead_pump(l);
 }
 
@@ -457,7 +457,7 @@ const struct verb lead_verbs[] = {
 	 "what such a worker has written for a checkpoint; payload: its files"},
 	{"fence", "worker generation", "", on_fence, 0,
 	 "the supervisor: refuse generations up to this one"},
-	{"cut", "path", "", on_cut, 0, "the supervisor: a checkpoint into a new directory"},
+	{"cut", "path", "base", on_cut, 0, "the supervisor: a checkpoint into a new directory"},
 	{"act", "", "number", on_act, GATE_ACTIONS_BYTES_MAX,
 	 "the supervisor: actions for all workers; payload: their lines"},
 	{"finish", "", "", on_finish, 0, "the supervisor: workers that said end may go"},

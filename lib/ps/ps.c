@@ -213,7 +213,7 @@ const struct verb ps_led_verbs[] = {
 	 "the lead: these staged parts are committed"},
 	{"throw", "incarnation worker generation", "sequence", ps_on_order, 0,
 	 "the lead: staged parts of a worker that is fenced, or has gone, go"},
-	{"cut", "incarnation path", "iteration", ps_on_order, 0,
+	{"cut", "incarnation path", "iteration base", ps_on_order, 0,
 	 "the lead: fork now and write this part into path"},
 	{"stat", "", "", ps_on_stat, 0, "what is here"},
 };
