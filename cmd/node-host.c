@@ -6,6 +6,7 @@
  */
 #include "cmd/cmd.h"
 
+#include "base/number.h"
 #include "proc/remote_run.h"
 #include "proc/remote_serve.h"
 
@@ -16,6 +17,8 @@
 #define PROGRAM "node-host"
 
 static const char *opt_by = "ssh", *opt_id, *opt_program;
+static double opt_cores;
+static uint64_t opt_memory, opt_first;
 static struct option_list opt_make, opt_bring, opt_fetch;
 static int opt_serve;
 
@@ -28,6 +31,12 @@ static const struct option_row rows[] = {
 	 .help = "make this directory there first, with mode 0700"},
 	{.name = "bring", .kind = OPTION_LIST, .target = &opt_bring, .arg = "PATH",
 	 .help = "bring this file or directory there first, under the same name"},
+	{.name = "cores", .kind = OPTION_REAL, .target = &opt_cores, .arg = "N", .max = 1e9,
+	 .help = "cores that it may use, 1.5 for example; 0: all"},
+	{.name = "memory", .kind = OPTION_BYTES, .target = &opt_memory, .arg = "BYTES",
+	 .help = "memory that it may use; 0: all"},
+	{.name = "first-core", .kind = OPTION_COUNT, .target = &opt_first, .arg = "N",
+	 .help = "where cores can only be chosen: from this one on"},
 	{.name = "fetch", .kind = OPTION_LIST, .target = &opt_fetch, .arg = "PATH=HERE",
 	 .help = "run nothing: bring the file PATH from there"},
 	{.name = "program", .kind = OPTION_TEXT, .target = &opt_program, .arg = "PATH",
@@ -40,7 +49,8 @@ static char deadlines[400];
 
 static const struct option_table table = {
 	.program = PROGRAM,
-	.synopsis = "[--by ssh|slurm] [--make DIR]... [--bring PATH]... HOST COMMAND [ARG]...\n"
+	.synopsis = "[--by ssh|slurm] [--cores N] [--memory BYTES] [--make DIR]... [--bring PATH]...\n"
+		    "HOST COMMAND [ARG]...\n"
 		    "[--by ssh|slurm] --fetch PATH=HERE HOST\n"
 		    "--serve",
 	.about = "Runs a command on another host and stands for it here.",
@@ -91,6 +101,10 @@ static int end_like(const struct node_end *end)
 {
 	const struct rlimit no_core = {0};
 	sigset_t none;
+	if (end->oom) {
+		fprintf(stderr, PROGRAM ": the command was ended: there was no memory for it\n");
+		return OOM_STATUS;
+	}
 	if (!end->signal)
 		return end->status;
 	setrlimit(RLIMIT_CORE, &no_core);
@@ -101,6 +115,24 @@ static int end_like(const struct node_end *end)
 	return 128 + end->signal; /* one that ends nothing here */
 }
 
+static uint64_t number_of(const char *variable)
+{
+	const char *text = getenv(variable);
+	uint64_t value = 0;
+	if (text)
+		number_u64(text, 0, UINT32_MAX, &value, variable, NULL);
+	return value;
+}
+
+/* What srun is asked for, in MiB: only of an allocation that has memory, and no more than that. */
+static uint64_t slurm_memory(void)
+{
+	uint64_t all = number_of("SLURM_MEM_PER_NODE"), wanted = (opt_memory + 1048575) / 1048576;
+	if (all == 0)
+		all = number_of("SLURM_MEM_PER_CPU") * number_of("SLURM_CPUS_ON_NODE");
+	return wanted <= all ? wanted : 0;
+}
+
 static int near(int argc, char **argv, struct error *err)
 {
 	char self[PATH_MAX];
@@ -108,9 +140,13 @@ static int near(int argc, char **argv, struct error *err)
 	struct remote_run what = {.host = {.launcher = launcher_find(opt_by),
 					   .host = argv[0],
 					   .program = opt_program ? opt_program : self,
+					   .memory_mib = slurm_memory(),
 					   .search_path = getenv("PATH")},
 				  .make = opt_make.item,
 				  .bring = opt_bring.item,
+				  .limits = {.cores = opt_cores,
+					     .memory = opt_memory,
+					     .first_core = opt_first},
 				  .argv = argv + 1};
 	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
 	if (n < 0)

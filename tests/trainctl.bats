@@ -19,7 +19,7 @@ summary() { tail -n 1 "$1"; }
 	run trainctl --version
 	[ "$status" -eq 0 ]
 	[[ $output == "trainctl "* ]]
-	for command in run check list wait logs status stop checkpoint kill-restart apply top report solve replay; do
+	for command in run check list wait logs status stop checkpoint kill-restart scale apply top report solve replay; do
 		run trainctl $command --help
 		[ "$status" -eq 0 ]
 		[[ $output == "usage: trainctl $command"* ]]

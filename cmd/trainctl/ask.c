@@ -14,11 +14,13 @@
 
 #define CONNECT_SECONDS 0.0 /* it is there or it is not */
 #define STATUS_SECONDS 10.0
+#define SCALE_SECONDS 86400.0 /* its turn may come late; the job answers all when it ends */
 
 struct question {
 	const char *name, *about, *verb;
 	const char *operand; /* what it names; NULL: none */
 	int reads_stdin;     /* the request's payload */
+	int scales; /* it says how many nodes of each kind */
 	double answer_seconds;
 	void (*data)(const struct record *r, void *arg);
 	void *arg;
@@ -73,16 +75,28 @@ static int converse(const char *socket, const struct question *q, const char *li
 	return 0;
 }
 
-/* The request's line; id and force where the command has them. */
-static size_t request_line(const struct question *q, const char *id, int force, size_t bytes,
+/* What stands on the command line. */
+struct given {
+	const char *id;
+	int force;
+	const char *workers, *servers; /* NULL: as it is */
+};
+
+/* The request's line; what the command has not is left out. */
+static size_t request_line(const struct question *q, const struct given *given, size_t bytes,
 			   char *line)
 {
+	const struct {
+		const char *key, *value;
+	} more[] = {{"id", given->id},
+		    {"force", given->force ? "1" : NULL},
+		    {"workers", given->workers},
+		    {"servers", given->servers}};
 	struct record_out o;
 	record_begin(&o, line, RECORD_LINE_MAX, q->verb);
-	if (id)
-		record_add(&o, "id", id);
-	if (force)
-		record_add(&o, "force", "1");
+	for (size_t i = 0; i < sizeof more / sizeof *more; i++)
+		if (more[i].value)
+			record_add(&o, more[i].key, more[i].value);
 	if (q->reads_stdin)
 		record_add_u64(&o, "bytes", bytes);
 	return record_end(&o, NULL);
@@ -149,23 +163,34 @@ static int not_there(const struct question *q, const char *job, const struct dir
 
 static int ask(const struct question *q, int argc, char **argv)
 {
-	const char *job = NULL, *run_dir = NULL, *id;
+	const char *job = NULL, *run_dir = NULL;
+	struct given given = {0};
 	char name[64], usage[64], socket[DIRS_PATH_MAX], line[RECORD_LINE_MAX], *text = NULL;
 	struct dirs dirs;
 	size_t bytes = 0;
-	int force = 0;
 	const struct option_row rows[] = {
 		TRAINCTL_ROW_JOB(&job),
 		TRAINCTL_ROW_RUN_DIR(&run_dir, "the job's run directory"),
-		{.name = q->operand ? "force" : NULL, .kind = OPTION_FLAG, .target = &force,
-		 .help = "whatever HEAVY_WINDOW, HEAVY_COOLDOWN and HEAVY_LIMIT say"},
+		{.name = q->operand  ? "force"
+			 : q->scales ? "workers"
+				     : NULL,
+		 .kind = q->operand ? OPTION_FLAG : OPTION_TEXT,
+		 .target = q->operand ? (void *)&given.force : (void *)&given.workers,
+		 .arg = q->operand ? NULL : "N",
+		 .help = q->operand ? "whatever HEAVY_WINDOW, HEAVY_COOLDOWN and HEAVY_LIMIT say"
+				    : "so many workers from now on"},
+		{.name = q->scales ? "servers" : NULL, .kind = OPTION_TEXT,
+		 .target = &given.servers, .arg = "N", .help = "so many parameter servers"},
 		{0}};
 	snprintf(name, sizeof name, PROGRAM " %s", q->name);
-	snprintf(usage, sizeof usage, "%s-j NAME | --run-dir DIR%s", q->operand ? "ID " : "",
+	snprintf(usage, sizeof usage, "%s-j NAME | --run-dir DIR%s",
+		 q->operand  ? "ID "
+		 : q->scales ? "--workers N "
+			     : "",
 		 q->reads_stdin ? " < actions" : "");
 	struct option_table table = {name, usage, q->about, rows, NULL};
 	struct error err;
-	int shown = trainctl_parse(&table, argc, argv, q->operand, &id, &err);
+	int shown = trainctl_parse(&table, argc, argv, q->operand, &given.id, &err);
 	if (shown == OPTION_SHOWN)
 		return 0;
 	if (shown != OPTION_GO || trainctl_find(job, run_dir, &dirs, &err) != 0 ||
@@ -174,7 +199,7 @@ static int ask(const struct question *q, int argc, char **argv)
 		return cmd_fail(PROGRAM, &err);
 	}
 	dirs_run(&dirs, "trainctl.sock", socket);
-	size_t len = request_line(q, id, force, bytes, line);
+	size_t len = request_line(q, &given, bytes, line);
 	int result = converse(socket, q, line, len, text, bytes, &err);
 	free(text);
 	if (result != 0 && err.code == ERROR_UNAVAILABLE)
@@ -250,6 +275,18 @@ int trainctl_apply(int argc, char **argv)
 		.reads_stdin = 1,
 		.answer_seconds =
 			deadline_seconds(DEADLINE_ACT) + deadline_seconds(DEADLINE_ANSWER),
+		.data = show_records};
+	return ask(&q, argc, argv);
+}
+
+int trainctl_scale(int argc, char **argv)
+{
+	const struct question q = {
+		.name = "scale",
+		.about = "Changes how many workers a running job has; waits until they are there.",
+		.verb = "scale",
+		.scales = 1,
+		.answer_seconds = SCALE_SECONDS,
 		.data = show_records};
 	return ask(&q, argc, argv);
 }

@@ -33,6 +33,7 @@ enum deadline {
 	DEADLINE_HOST_AGAIN, /* between two looks at one that is gone */
 	DEADLINE_FABRIC,   /* the MPI world comes up */
 	DEADLINE_HOSTS,    /* all other hosts have answered before a start */
+	DEADLINE_SCALE,    /* new workers are there */
 	DEADLINE_ADOPT,    /* a node parent has just been started and has not said by whom */
 	DEADLINES
 };

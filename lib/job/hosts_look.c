@@ -187,7 +187,19 @@ static int ask_programs(struct asked *a, struct error *err)
 	return 0;
 }
 
-#define FIXED 5 /* questions, before those for programs */
+#define FIXED 6 /* questions, before those for programs */
+
+/* How its nodes would be limited there; of a job that limits none the answer is that. */
+static int ask_limits(struct asked *a, struct error *err)
+{
+	const struct limits want = job_limits(a->look->job);
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "limits");
+	record_add_real(&o, "cores", want.cores);
+	record_add_u64(&o, "memory", want.memory);
+	return remote_ask(a->remote, &o, NULL, 0, err);
+}
 
 static int ask(struct asked *a, struct error *err)
 {
@@ -203,6 +215,7 @@ static int ask(struct asked *a, struct error *err)
 	    remote_ask_path(a->remote, "could", l->dirs->run, err) != 0 ||
 	    remote_ask_path(a->remote, "could", l->dirs->state, err) != 0 ||
 	    remote_ask_path(a->remote, "look", journal, err) != 0 ||
+	    ask_limits(a, err) != 0 ||
 	    ask_programs(a, err) != 0)
 		return -1;
 	for (size_t i = 0; (path = next_data(a, &i)); i++)
@@ -255,6 +268,15 @@ static void take_room(struct asked *a, const struct record *r)
 			 human_bytes((double)free, has), human_bytes((double)l->bytes, needs));
 }
 
+static void take_limits(struct node_place *place, const struct record *r)
+{
+	const char *cores = record_get(r, "cores-by"), *memory = record_get(r, "memory-by");
+	if (cores)
+		limits_way_find(cores, &place->by.cores);
+	if (memory)
+		limits_way_find(memory, &place->by.memory);
+}
+
 /* In the order of ask(). */
 static void take(struct asked *a, const struct record *r)
 {
@@ -277,6 +299,8 @@ static void take(struct asked *a, const struct record *r)
 	else if (question == 4 && place->apart && record_is(r, "ok"))
 		wrong_at(a, ERROR_CONFIG, l->dirs->state,
 			 "holds a run of that host's own: --state-dir elsewhere");
+	else if (question == 5)
+		take_limits(place, r);
 	else if (question >= FIXED && question < FIXED + count && !record_is(r, "ok"))
 		refused(a, r);
 	else if (question >= FIXED + count)

@@ -17,6 +17,7 @@
 #include "model/model.h"
 #include "predict/predict.h"
 #include "proc/launcher.h"
+#include "proc/limits.h"
 #include "solve/balance.h"
 
 #include <limits.h>
@@ -39,6 +40,7 @@ enum kind {
 	CHOICE,
 	COUNT,
 	REAL,
+	BYTES,
 	NUMBERS,
 	FILES,   /* that are there */
 	PATH,    /* of one that is there */
@@ -121,6 +123,8 @@ static const struct row own_rows[] = {
 	 "seconds after which the job ends as it is, all starts together, 0: never"},
 	{"WORKERS", COUNT, AT(workers), "2", 1, 1024, NULL, STOPPED, "worker nodes"},
 	{"SERVERS", COUNT, AT(servers), "1", 1, 64, NULL, STOPPED, "parameter servers"},
+	{"BATCH_SCALING", CHOICE, AT(batch_scaling), "keep", 0, 0, "keep|linear|sqrt", STOPPED,
+	 "what becomes of BATCH and LR when the job is scaled"},
 	{"SYNC", SYNC, AT(sync), "bsp", 0, 0, SYNC_CHOICES, STOPPED,
 	 "how far workers may be apart"},
 	{"SOLUTION", PROGRAM, AT(solution), "none", 0, 0, "NAME|FILE", FREE,
@@ -179,6 +183,16 @@ static const struct row own_rows[] = {
 	 "directory for what commands of TRAINER_KIND=each print, a file a shard"},
 	{"EACH_JOBS", COUNT, AT(each_jobs), "1", 1, 1024, NULL, FREE,
 	 "commands of TRAINER_KIND=each that a worker runs at once"},
+	{"WORKER_CORES", REAL, AT(worker_cores), "0", 0, 1e6, NULL, FREE,
+	 "cores that a worker may use, 1.5 for example, 0: all"},
+	{"SERVER_CORES", REAL, AT(server_cores), "0", 0, 1e6, NULL, FREE,
+	 "cores that a server may use, 0: all"},
+	{"WORKER_MEMORY", BYTES, AT(worker_memory), "0", 0, 1e18, NULL, FREE,
+	 "memory that a worker may use, 2G for example, 0: all"},
+	{"SERVER_MEMORY", BYTES, AT(server_memory), "0", 0, 1e18, NULL, FREE,
+	 "memory that a server may use, 0: all"},
+	{"OOM_LIMIT", COUNT, AT(oom_limit), "3", 0, 1e6, NULL, FREE,
+	 "how many times a node that had too little memory is given more, or less to do"},
 	{"LAUNCH_WORKER", TEMPLATE, AT(launch_worker), "", 0, 0, NULL, FREE,
 	 "words in front of a worker's command"},
 	{"LAUNCH_SERVER", TEMPLATE, AT(launch_server), "", 0, 0, NULL, FREE,
@@ -223,6 +237,22 @@ static int row_get(size_t i, struct row *out)
 	return -1;
 }
 
+static uint64_t most(const char *key)
+{
+	const struct row *row = own_row(key);
+	return row ? (uint64_t)row->max : 0;
+}
+
+uint64_t job_workers_most(void)
+{
+	return most("WORKERS");
+}
+
+uint64_t job_servers_most(void)
+{
+	return most("SERVERS");
+}
+
 const char *job_key(size_t i, const char **default_text, const char **help)
 {
 	struct row row;
@@ -260,7 +290,7 @@ static int is_name(enum kind kind)
 
 static int is_number(enum kind kind)
 {
-	return kind == COUNT || kind == REAL;
+	return kind == COUNT || kind == REAL || kind == BYTES;
 }
 
 static void *field(const struct job *job, const struct row *row)
@@ -457,6 +487,22 @@ static int hosts_check(const struct row *row, const struct job_list *list, const
 	return 0;
 }
 
+/* Of a node: 0, or enough to start in. */
+static int memory_store(const struct row *row, const char *value, uint64_t *out, const char *what,
+			struct error *err)
+{
+	uint64_t bytes;
+	if (number_bytes(value, 0, (uint64_t)row->max, &bytes, what, err) != 0)
+		return -1;
+	if (bytes > 0 && bytes < LIMITS_LEAST_MEMORY)
+		return error_set(err, ERROR_CONFIG, what,
+				 "'%.40s' is less than %u M, in which nothing starts (suffixes are K, "
+				 "M, G)",
+				 value, LIMITS_LEAST_MEMORY >> 20);
+	*out = bytes;
+	return 0;
+}
+
 static int number_store(struct job *job, const struct row *row, const char *value,
 			const char *place, struct error *err)
 {
@@ -467,6 +513,8 @@ static int number_store(struct job *job, const struct row *row, const char *valu
 		result = number_u64(value, (uint64_t)row->min,
 				    row->max > 0 ? (uint64_t)row->max : UINT64_MAX, field(job, row),
 				    what, err);
+	else if (row->kind == BYTES)
+		result = memory_store(row, value, field(job, row), what, err);
 	else
 		result = number_real(value, row->min, row->max, field(job, row), what, err);
 	if (result != 0 && err)
@@ -876,6 +924,14 @@ int job_has_foreign_parameters(const struct job *job)
 	return job_is_foreign(job) && strcmp(job->trainer_kind, "agent") == 0;
 }
 
+struct limits job_limits(const struct job *job)
+{
+	return (struct limits){.cores = fmax(job->worker_cores, job->server_cores),
+			       .memory = job->worker_memory > job->server_memory
+						 ? job->worker_memory
+						 : job->server_memory};
+}
+
 int job_is_local(const struct job *job)
 {
 	return strcmp(job->partitions, "local") == 0;
@@ -888,6 +944,7 @@ static char *value_text(const struct job *job, const struct row *row)
 	const void *at = field(job, row);
 	switch (row->kind) {
 	case COUNT:
+	case BYTES:
 		number_format_u64(*(const uint64_t *)at, number);
 		return strdup(number);
 	case REAL:
@@ -1028,6 +1085,10 @@ int job_finish(struct job *job, const char *path, struct error *err)
 		return error_set(err, ERROR_CONFIG, path,
 				 "BATCH=%llu is less than one sample for each of WORKERS=%llu",
 				 (unsigned long long)job->batch, (unsigned long long)job->workers);
+	if (job_balance(job) && strcmp(job->batch_scaling, "keep") != 0)
+		return error_set(err, ERROR_CONFIG, path,
+				 "SOLUTION=%s shares BATCH at every barrier: BATCH_SCALING=keep",
+				 job->solution);
 	if (job->longer < job->shorter)
 		return error_set(err, ERROR_CONFIG, path, "LONG=%g is shorter than SHORT=%g",
 				 job->longer, job->shorter);

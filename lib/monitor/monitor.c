@@ -248,9 +248,9 @@ static int parse_event(const struct record *r, enum event_kind *kind, struct err
 	    record_u64_opt(r, "signal", 0, 255, &number, err) != 0)
 		return -1;
 	if (class && strcmp(class, "clean") != 0 && strcmp(class, "retryable") != 0 &&
-	    strcmp(class, "unretryable") != 0)
+	    strcmp(class, "unretryable") != 0 && strcmp(class, "oom") != 0)
 		return error_set(err, ERROR_DATA, NULL,
-				 "class=: '%.80s' is none of clean|retryable|unretryable", class);
+				 "class=: '%.80s' is none of clean|retryable|unretryable|oom", class);
 	for (int k = 0; k < EVENT_KINDS; k++)
 		if (strcmp(event_word[k], word) == 0) {
 			*kind = (enum event_kind)k;

@@ -19,6 +19,8 @@ enum end_class end_class_of(const struct node_end *end)
 {
 	if (!end->seen)
 		return END_RETRYABLE;
+	if (end->oom)
+		return END_OOM;
 	switch (end->signal) {
 	case 0:
 		break;
@@ -45,7 +47,7 @@ enum end_class end_class_of(const struct node_end *end)
 
 const char *end_class_name(enum end_class c)
 {
-	static const char *const name[] = {"clean", "retryable", "unretryable"};
+	static const char *const name[] = {"clean", "retryable", "unretryable", "oom"};
 	return name[c];
 }
 
@@ -54,9 +56,11 @@ void end_text(const struct node_end *end, char *out, size_t out_max)
 	if (!end->seen)
 		snprintf(out, out_max, "an end that nobody saw");
 	else if (end->signal)
-		snprintf(out, out_max, "signal %d (%s)", end->signal, strsignal(end->signal));
+		snprintf(out, out_max, "%ssignal %d (%s)", end->oom ? "out of memory, " : "",
+			 end->signal, strsignal(end->signal));
 	else
-		snprintf(out, out_max, "exit status %d", end->status);
+		snprintf(out, out_max, "%sexit status %d", end->oom ? "out of memory, " : "",
+			 end->status);
 }
 
 int end_status(const struct node_end *end)

@@ -14,12 +14,14 @@ struct node_end {
 	int seen;   /* 0: nobody recorded how it ended (its parent was killed too, or a reboot) */
 	int status; /* exit status, when signal is 0 */
 	int signal; /* 0: it exited */
+	int oom;    /* because there was no memory for it (limits.h) */
 };
 
 /* Of a status that waitpid(2) told. */
 struct node_end end_of(int status);
 
-enum end_class { END_CLEAN, END_RETRYABLE, END_UNRETRYABLE };
+/* OOM: it may go well with more memory, or with less to do. */
+enum end_class { END_CLEAN, END_RETRYABLE, END_UNRETRYABLE, END_OOM };
 enum end_class end_class_of(const struct node_end *end);
 const char *end_class_name(enum end_class c);
 /* "exit status 65", "signal 9 (Killed)", "an end that nobody saw" into out. */

@@ -2,6 +2,7 @@
 #include "proc/launcher.h"
 
 #include "base/grow.h"
+#include "base/number.h"
 #include "base/words.h"
 
 #include <sched.h>
@@ -201,6 +202,19 @@ static int add_each(struct front *f, const char *option, const char *const *valu
 	return 0;
 }
 
+static int add_limits(struct front *f, const struct limits *limits, struct error *err)
+{
+	char cores[32], memory[24], first[24];
+	if (!limits_any(limits))
+		return 0;
+	number_format_real(limits->cores, cores);
+	number_format_u64(limits->memory, memory);
+	number_format_u64(limits->first_core, first);
+	const char *const options[] = {"--cores",      cores, "--memory", memory,
+				       "--first-core", first, NULL};
+	return add_words(f, options, err);
+}
+
 static int far_start(const char *by, const struct node_start *start, char ***front, size_t *count,
 		     struct error *err)
 {
@@ -211,7 +225,8 @@ static int far_start(const char *by, const struct node_start *start, char ***fro
 	const char *const about[] = {place->node_host, "--by", by, "--id", start->name->id, NULL};
 	if (add_words(&f, about, err) != 0)
 		return -1;
-	if (add_each(&f, "--make", start->make, err) != 0 ||
+	if (add_limits(&f, &start->limits, err) != 0 ||
+	    add_each(&f, "--make", start->make, err) != 0 ||
 	    (place->apart && add_each(&f, "--bring", start->bring, err) != 0))
 		return -1;
 	if (add_word(&f, place->host, err) != 0 || add_template(&f, start, err) != 0)
@@ -225,6 +240,8 @@ static enum end_class far_class(const struct node_end *end)
 {
 	if (end->seen && !end->signal && end->status == LOST_STATUS)
 		return END_RETRYABLE;
+	if (end->seen && !end->signal && end->status == OOM_STATUS)
+		return END_OOM;
 	return local_class(end);
 }
 
@@ -234,18 +251,25 @@ static int slurm_start(const struct node_start *start, char ***front, size_t *co
 	return far_start("slurm", start, front, count, err);
 }
 
-/* A step beside the others of the allocation, with all that is allocated there, as a local process
- * would have it. */
-static int slurm_reach(const char *host, const char *program, char ***out, size_t *count,
-		       struct error *err)
+/* A step beside the others of the allocation, with all cores that are allocated there, as a local
+ * process would have it: steps that overlap and ask for some are all given the same ones, so that
+ * node-host(8) limits them. */
+static int slurm_reach(const char *host, const char *program, uint64_t memory_mib, char ***out,
+		       size_t *count, struct error *err)
 {
 	struct front f = {0};
+	char memory[40];
 	const char *const srun[] = {"srun",        "--overlap",       "--nodes=1",
 				    "--ntasks=1",  "--overcommit",    "--cpu-bind=none",
 				    "--mpi=none",  "--no-kill",       "--quiet",
-				    "--nodelist",  host,              program,
-				    "--serve",     NULL};
+				    "--nodelist",  host,              NULL};
+	const char *const last[] = {program, "--serve", NULL};
+	snprintf(memory, sizeof memory, "--mem=%lluM", (unsigned long long)memory_mib);
 	int result = add_words(&f, srun, err);
+	if (result == 0 && memory_mib > 0)
+		result = add_word(&f, memory, err);
+	if (result == 0)
+		result = add_words(&f, last, err);
 	*out = f.item;
 	*count = f.count;
 	return result;
@@ -275,9 +299,10 @@ static char *quote(const char *text)
 
 /* Nothing is asked at a terminal, and no connection is shared: each ends with its node. The words
  * behind the host are read by a shell there. */
-static int ssh_reach(const char *host, const char *program, char ***out, size_t *count,
-		     struct error *err)
+static int ssh_reach(const char *host, const char *program, uint64_t memory_mib, char ***out,
+		     size_t *count, struct error *err)
 {
+	(void)memory_mib;
 	struct front f = {0};
 	char *quoted = quote(program), *line = NULL;
 	int n = quoted ? asprintf(&line, "exec %s --serve", quoted) : -1;
@@ -361,4 +386,7 @@ void launcher_here(struct node_place *place)
 			       : 1;
 	if (pages > 0 && page > 0)
 		place->memory_mib = (uint64_t)pages * (uint64_t)page >> 20;
+	uint64_t most = limits_memory(&limits_here) >> 20;
+	if (most > 0 && most < place->memory_mib)
+		place->memory_mib = most;
 }

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/option.h"
 #include "proc/end.h"
+#include "proc/limits.h"
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -25,9 +26,10 @@ struct node_place {
 	const struct launcher *launcher;
 	char host[HOST_NAME_MAX_BYTES]; /* as HOSTS names it; without HOSTS as it calls itself */
 	uint64_t cores;
-	uint64_t memory_mib;
+	uint64_t memory_mib; /* of the host, or what a control group leaves of it */
 	int apart;             /* it does not see the state directory of this machine */
 	const char *node_host; /* path of that program, the same here and there; NULL: it is here */
+	struct limits_ways by; /* how nodes are limited there, where they are */
 };
 
 /* Who is started. */
@@ -45,6 +47,7 @@ struct node_start {
 	 * directories of `make` are made there with mode 0700; where the place is apart, files and
 	 * directories of `bring` are brought there, with all that is in them, under the same names. */
 	const char *const *make, *const *bring;
+	struct limits limits; /* on another host: what it may use */
 };
 
 struct launcher {
@@ -58,9 +61,9 @@ struct launcher {
 	int (*stop)(pid_t pid, int signal);
 	enum end_class (*class_of)(const struct node_end *end);
 	/* Of one that is far: the words that run `program --serve` on a host, with its standard input
-	 * and output here, for words_free(). */
-	int (*reach)(const char *host, const char *program, char ***words, size_t *count,
-		     struct error *err);
+	 * and output here, for words_free(). memory_mib: what Slurm is to give it; 0: nobody asks. */
+	int (*reach)(const char *host, const char *program, uint64_t memory_mib, char ***words,
+		     size_t *count, struct error *err);
 };
 
 #define LAUNCHER_CHOICES "local|slurm|ssh"
@@ -70,6 +73,8 @@ const struct launcher *launcher_find(const char *name);
 /* The exit status of node-host(8) when it was not the node that ended: the host was not reached, or
  * the connection was lost. No program of the kit has it. */
 #define LOST_STATUS 255
+/* And when the node was killed because there was no memory for it. */
+#define OOM_STATUS 254
 /* Whether an end says that: another place may do better. */
 int launcher_lost_host(const struct node_place *place, const struct node_end *end);
 

@@ -27,6 +27,7 @@
 #define SPEC_FD 3
 #define LOCK_FD 4
 #define SPEC_MAX (16u << 20)
+#define SPEC_WORDS 9 /* in front of the program's own */
 #define RECORD_FILE_MAX 65536
 #define END_TRIES 20 /* half a second apart: a full disk may have room again */
 
@@ -47,6 +48,12 @@ static int take_node(struct node_record *r, const struct record *rec, struct err
 		return -1;
 	snprintf(r->id, sizeof r->id, "%s", id);
 	snprintf(r->boot, sizeof r->boot, "%s", boot);
+	const char *by = record_get(rec, "cores-by");
+	if (by)
+		limits_way_find(by, &r->by.cores);
+	by = record_get(rec, "memory-by");
+	if (by)
+		limits_way_find(by, &r->by.memory);
 	r->parent = (pid_t)parent;
 	r->pid = (pid_t)pid;
 	return 0;
@@ -54,13 +61,15 @@ static int take_node(struct node_record *r, const struct record *rec, struct err
 
 static int take_end(struct node_record *r, const struct record *rec, struct error *err)
 {
-	uint64_t status = 0, sig = 0;
+	uint64_t status = 0, sig = 0, oom = 0;
 	if (record_u64_opt(rec, "status", 0, 255, &status, err) != 0 ||
 	    record_u64_opt(rec, "signal", 0, 255, &sig, err) != 0 ||
+	    record_u64_opt(rec, "oom", 0, 1, &oom, err) != 0 ||
 	    record_real(rec, "at", 0, 1e300, &r->end_at, err) != 0)
 		return -1;
 	r->ended = 1;
-	r->end = (struct node_end){.seen = 1, .status = (int)status, .signal = (int)sig};
+	r->end = (struct node_end){
+		.seen = 1, .status = (int)status, .signal = (int)sig, .oom = (int)oom};
 	return 0;
 }
 
@@ -102,6 +111,10 @@ int node_record_write(const char *path, const struct node_record *r, struct erro
 	record_add_u64(&o, "start", r->start);
 	record_add(&o, "boot", r->boot);
 	record_add_seconds(&o, "at", r->at);
+	if (r->by.cores != LIMITS_NONE)
+		record_add(&o, "cores-by", limits_way_name(r->by.cores));
+	if (r->by.memory != LIMITS_NONE)
+		record_add(&o, "memory-by", limits_way_name(r->by.memory));
 	size_t len = record_end(&o, NULL);
 	if (r->ended) {
 		record_begin(&o, text + len, RECORD_LINE_MAX, "end");
@@ -110,6 +123,8 @@ int node_record_write(const char *path, const struct node_record *r, struct erro
 		else
 			record_add_u64(&o, "status", (uint64_t)r->end.status);
 		record_add_seconds(&o, "at", r->end_at);
+		if (r->end.oom)
+			record_add_u64(&o, "oom", 1);
 		len += record_end(&o, NULL);
 	}
 	return fs_replace_file(path, text, len, err);
@@ -138,7 +153,8 @@ static int put_front(int fd, const struct launch *launch, struct error *err)
 	const struct node_start start = {.name = &launch->name,
 					 .template = launch->template,
 					 .make = launch->make,
-					 .bring = launch->bring};
+					 .bring = launch->bring,
+					 .limits = launch->limits};
 	char **front;
 	size_t count;
 	int result = launcher->start(&start, &front, &count, err);
@@ -152,10 +168,18 @@ static int put_front(int fd, const struct launch *launch, struct error *err)
 
 static int put_spec(int fd, const struct launch *launch, struct error *err)
 {
-	char life[24];
+	/* On another host node-host(8) sees to it. */
+	const struct limits none = {0};
+	const struct limits *l = launch->name.place->launcher->is_far ? &none : &launch->limits;
+	char life[24], cores[32], memory[24], first[24];
 	number_format_u64(launch->life, life);
-	const char *const about[] = {launch->name.id, life, launch->record, launch->log,
-				     launch->name.place->host};
+	number_format_real(l->cores, cores);
+	number_format_u64(l->memory, memory);
+	number_format_u64(l->first_core, first);
+	const char *const about[SPEC_WORDS] = {
+		launch->name.id, life,	launch->record, launch->log,
+		launch->name.place->host, cores, memory, first,
+		launch->search ? launch->search : ""};
 	int result = 0;
 	for (size_t i = 0; result == 0 && i < sizeof about / sizeof *about; i++)
 		result = put_text(fd, about[i], err);
@@ -209,9 +233,11 @@ int parent_launch(const struct launch *launch, pid_t *parent, struct error *err)
 
 struct spec {
 	char *text;
-	const char *id, *record, *log, *host;
+	const char *id, *record, *log, *host, *search;
+	struct limits want;
+	struct limits_group limits;
 	uint64_t life;
-	char **argv;
+	char **words, **argv; /* the second: within the first, with what limits put in front */
 };
 
 static int read_spec(struct spec *spec)
@@ -221,7 +247,7 @@ static int read_spec(struct spec *spec)
 	snprintf(path, sizeof path, "/proc/self/fd/%d", SPEC_FD);
 	if (fs_read_file(path, SPEC_MAX, &spec->text, &len, NULL) != 0)
 		return -1;
-	char *word[5], *p = spec->text, *end = p + len;
+	char *word[SPEC_WORDS], *p = spec->text, *end = p + len;
 	for (size_t i = 0; i < sizeof word / sizeof *word; i++) {
 		if (p >= end)
 			return -1;
@@ -232,16 +258,30 @@ static int read_spec(struct spec *spec)
 	spec->record = word[2];
 	spec->log = word[3];
 	spec->host = word[4];
-	if (number_u64(word[1], 0, UINT64_MAX, &spec->life, "life", NULL) != 0 || p >= end)
+	if (number_u64(word[1], 0, UINT64_MAX, &spec->life, "life", NULL) != 0 ||
+	    number_real(word[5], 0, 1e9, &spec->want.cores, "cores", NULL) != 0 ||
+	    number_u64(word[6], 0, UINT64_MAX, &spec->want.memory, "memory", NULL) != 0 ||
+	    number_u64(word[7], 0, UINT64_MAX, &spec->want.first_core, "core", NULL) != 0 || p >= end)
 		return -1;
+	spec->search = word[8];
 	for (char *q = p; q < end; q += strlen(q) + 1)
 		count++;
-	spec->argv = calloc(count + 1, sizeof *spec->argv);
-	if (!spec->argv)
+	spec->words = calloc(LIMITS_FRONTS + count + 1, sizeof *spec->words);
+	if (!spec->words)
 		return -1;
+	spec->argv = spec->words + LIMITS_FRONTS;
 	for (size_t i = 0; p < end; p += strlen(p) + 1)
 		spec->argv[i++] = p;
 	return 0;
+}
+
+static void limit(struct spec *spec)
+{
+	struct limits_where where = limits_here;
+	where.search = spec->search;
+	limits_make(&spec->limits, &spec->want, spec->id, &where);
+	for (size_t i = spec->limits.fronts; i > 0; i--)
+		*--spec->argv = spec->limits.front[i - 1];
 }
 
 /* Its own session, nothing that reaches a terminal or a supervisor's group, output to the log. */
@@ -288,7 +328,7 @@ static void become_node(const struct spec *spec, int gate)
 	process_become(PARENT_NAME, spec->argv);
 }
 
-static int start_node(const struct spec *spec, struct node_record *r)
+static int start_node(struct spec *spec, struct node_record *r)
 {
 	int gate[2];
 	if (pipe2(gate, O_CLOEXEC) != 0)
@@ -301,6 +341,8 @@ static int start_node(const struct spec *spec, struct node_record *r)
 	close(gate[0]);
 	if (r->pid > 0) {
 		setpgid(r->pid, r->pid); /* here too: whoever comes first */
+		limits_take(&spec->limits, r->pid);
+		r->by = spec->limits.ways;
 		if (process_start(r->pid, &r->start) == 0 &&
 		    node_record_write(spec->record, r, NULL) == 0) {
 			/* Killed since then it does not read this: its end is recorded all the
@@ -315,22 +357,24 @@ static int start_node(const struct spec *spec, struct node_record *r)
 	return -1;
 }
 
-static void write_end(const struct spec *spec, struct node_record *r, int status)
+static void write_end(struct spec *spec, struct node_record *r, int status)
 {
 	r->ended = 1;
 	r->end_at = clock_epoch();
 	r->end = end_of(status);
+	limits_end(&spec->limits, &r->end);
 	for (int i = 0; i < END_TRIES && node_record_write(spec->record, r, NULL) != 0; i++)
 		clock_sleep(0.5);
 }
 
 int parent_main(int argc, char **argv)
 {
-	struct spec spec = {0};
+	static struct spec spec; /* large */
 	struct node_record r = {0};
 	(void)argv;
 	if (argc != 2 || read_spec(&spec) != 0 || settle_in(&spec) != 0)
 		return ERROR_USAGE; /* started by hand */
+	limit(&spec);
 	snprintf(r.id, sizeof r.id, "%s", spec.id);
 	r.life = spec.life;
 	r.parent = getpid();
@@ -349,7 +393,7 @@ int parent_main(int argc, char **argv)
 	while (waitpid(r.pid, &status, 0) < 0 && errno == EINTR)
 		;
 	write_end(&spec, &r, status);
-	free(spec.argv);
+	free(spec.words);
 	free(spec.text);
 	return 0;
 }

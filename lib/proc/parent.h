@@ -10,8 +10,9 @@
  * the name of its host in $PACELINE_HOST.
  *
  * Record file (STATE/nodes/ID.LIFE), always whole:
- *     node id=w0 life=3 parent= parent-start= pid= start= boot= at=
- *     end status=75 at=          or: end signal=9 at=          (only once it has ended)
+ *     node id=w0 life=3 parent= parent-start= pid= start= boot= at= [cores-by= memory-by=]
+ *     end status=75 at=          or: end signal=9 at= [oom=1]  (only once it has ended)
+ * cores-by and memory-by say how it is limited (limits.h), when it is and runs on this host.
  */
 #ifndef PACELINE_PROC_PARENT_H
 #define PACELINE_PROC_PARENT_H
@@ -35,6 +36,7 @@ struct node_record {
 	uint64_t parent_start, start; /* as in process.h */
 	char boot[BOOT_ID_MAX];
 	double at; /* epoch seconds */
+	struct limits_ways by;
 	int ended;
 	struct node_end end; /* seen is set when ended */
 	double end_at;
@@ -55,6 +57,8 @@ struct launch {
 	const char *lock;     /* file that the parent keeps locked while it lives */
 	const char *template; /* what the launcher of its place puts in front; NULL or "": nothing */
 	const char *const *make, *const *bring; /* on another host: see struct node_start */
+	struct limits limits; /* what it may use */
+	const char *search;   /* a PATH, for what enforces them; or NULL */
 	char *const *argv;    /* program with its path, and arguments; NULL-terminated */
 };
 

@@ -34,6 +34,11 @@ static int ask_run(struct running *r, struct error *err)
 	}
 	record_begin(&o, line, sizeof line, "run");
 	record_add(&o, "host", r->what->host.host);
+	if (limits_any(&r->what->limits)) {
+		record_add_real(&o, "cores", r->what->limits.cores);
+		record_add_u64(&o, "memory", r->what->limits.memory);
+		record_add_u64(&o, "first-core", r->what->limits.first_core);
+	}
 	record_add_u64(&o, "bytes", len);
 	int result = remote_ask(r->remote, &o, text, len, err);
 	free(text);
@@ -80,11 +85,13 @@ static int take_signals(struct running *r, struct error *err)
 
 static int take_end(struct running *r, const struct record *rec, struct error *err)
 {
-	uint64_t status = 0, sig = 0;
+	uint64_t status = 0, sig = 0, oom = 0;
 	if (record_u64_opt(rec, "status", 0, 255, &status, err) != 0 ||
-	    record_u64_opt(rec, "signal", 0, NSIG - 1, &sig, err) != 0)
+	    record_u64_opt(rec, "signal", 0, NSIG - 1, &sig, err) != 0 ||
+	    record_u64_opt(rec, "oom", 0, 1, &oom, err) != 0)
 		return error_wrap(err, r->what->host.host);
-	*r->end = (struct node_end){.seen = 1, .status = (int)status, .signal = (int)sig};
+	*r->end = (struct node_end){
+		.seen = 1, .status = (int)status, .signal = (int)sig, .oom = (int)oom};
 	r->has_ended = 1;
 	remote_done(r->remote);
 	return 0;

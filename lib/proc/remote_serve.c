@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/version.h"
+#include "proc/limits.h"
 #include "proc/process.h"
 #include "proc/remote.h"
 #include "record/framer.h"
@@ -34,6 +35,7 @@ struct serve {
 	int gate;    /* to the process that waits for us; its end is ours */
 	int signals; /* signalfd */
 	pid_t node;  /* 0: none */
+	struct limits_group limits; /* of the node */
 	struct framer framer;
 	char in[2 * CHUNK];
 	double heard, beat;
@@ -350,8 +352,12 @@ static int program(struct serve *s, const struct record *r, struct error *err)
 
 /* ---- the node ---- */
 
-static void become_node(const char *host, char *const *argv)
+/* Held until it is limited; its own copy of `go` is closed already. */
+static void become_node(const char *host, int hold, char *const *argv)
 {
+	char word;
+	if (read(hold, &word, 1) != 1)
+		_exit(ERROR_TEMPFAIL);
 	process_signals_reset();
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -364,15 +370,27 @@ static void become_node(const char *host, char *const *argv)
 
 static int start_node(struct serve *s, const char *host, char *const *argv, struct error *err)
 {
+	int hold[2];
+	if (pipe2(hold, O_CLOEXEC) != 0)
+		return error_errno(err, ERROR_OS, argv[0], "pipe");
 	pid_t us = getpid(), pid = process_fork();
 	if (pid == 0) {
+		close(hold[1]);
 		if (getppid() != us)
 			_exit(ERROR_TEMPFAIL);
-		become_node(host, argv);
+		become_node(host, hold[0], argv);
 	}
+	if (pid > 0) {
+		setpgid(pid, pid);
+		limits_take(&s->limits, pid);
+		if (write(hold[1], "", 1) != 1)
+			s->over = 1;
+	} else
+		error_errno(err, ERROR_OS, argv[0], "fork");
+	close(hold[0]);
+	close(hold[1]);
 	if (pid < 0)
-		return error_errno(err, ERROR_OS, argv[0], "fork");
-	setpgid(pid, pid);
+		return -1;
 	s->node = pid;
 	group = (sig_atomic_t)pid;
 	if (write(s->gate, &pid, sizeof pid) != (ssize_t)sizeof pid)
@@ -380,16 +398,33 @@ static int start_node(struct serve *s, const char *host, char *const *argv, stru
 	return 0;
 }
 
-/* Words with a NUL behind each; to be freed. */
-static char **argv_of(char *text, size_t len)
+/* Words with a NUL behind each, behind those in front; to be freed. */
+static char **argv_of(const struct limits_group *g, char *text, size_t len)
 {
-	size_t count = 0, i = 0;
+	size_t count = g->fronts, i = 0;
 	for (size_t k = 0; k < len; k++)
 		count += text[k] == '\0';
 	char **argv = calloc(count + 1, sizeof *argv);
+	for (; argv && i < g->fronts; i++)
+		argv[i] = (char *)(size_t)g->front[i];
 	for (char *p = text; argv && i < count; p += strlen(p) + 1)
 		argv[i++] = p;
 	return argv;
+}
+
+static int take_limits(struct serve *s, const struct record *r, struct error *err)
+{
+	struct limits_where where = limits_here;
+	struct limits want = {0};
+	char id[48];
+	where.search = s->search;
+	if (record_real_opt(r, "cores", 0, 1e9, &want.cores, err) != 0 ||
+	    record_u64_opt(r, "memory", 0, UINT64_MAX, &want.memory, err) != 0 ||
+	    record_u64_opt(r, "first-core", 0, UINT64_MAX, &want.first_core, err) != 0)
+		return -1;
+	snprintf(id, sizeof id, "node-host");
+	limits_make(&s->limits, &want, id, &where);
+	return 0;
 }
 
 static int run(struct serve *s, const struct record *r, struct error *err)
@@ -402,25 +437,51 @@ static int run(struct serve *s, const struct record *r, struct error *err)
 	if (s->node || s->failed)
 		return error_set(err, ERROR_SOFTWARE, NULL,
 				 s->node ? "runs a node already" : "what it needs is not there");
+	if (take_limits(s, r, err) != 0)
+		return -1;
+	size_t first = s->limits.fronts;
 	char *text = malloc((size_t)bytes);
 	size_t at = 0;
 	ssize_t n = 1;
 	while (text && n > 0 && (n = take_payload(s, text + at, (size_t)bytes - at)) > 0)
 		at += (size_t)n;
-	char **argv = text && n == 0 && text[bytes - 1] == '\0' ? argv_of(text, (size_t)bytes) : NULL;
+	char **argv = text && n == 0 && text[bytes - 1] == '\0'
+			      ? argv_of(&s->limits, text, (size_t)bytes)
+			      : NULL;
 	char path[PATH_MAX];
 	int result = argv ? 0 : error_set(err, ERROR_OS, NULL, "command has not come whole");
-	if (result == 0 && !strchr(argv[0], '/')) {
-		result = find_program(s, argv[0], path, err);
-		argv[0] = path;
+	if (result == 0 && !strchr(argv[first], '/')) {
+		result = find_program(s, argv[first], path, err);
+		argv[first] = path;
 	}
 	if (result == 0)
 		result = start_node(s, host, argv, err);
+	if (result != 0)
+		limits_end(&s->limits, &(struct node_end){0});
 	free(argv);
 	free(text);
 	if (result == 0)
 		say_ok(s);
 	return result;
+}
+
+/* How a node would be limited here. */
+static int limits(struct serve *s, const struct record *r, struct error *err)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	struct limits_where where = limits_here;
+	struct limits want = {0};
+	where.search = s->search;
+	if (record_real_opt(r, "cores", 0, 1e9, &want.cores, err) != 0 ||
+	    record_u64_opt(r, "memory", 0, UINT64_MAX, &want.memory, err) != 0)
+		return -1;
+	struct limits_ways ways = limits_look(&want, &where);
+	record_begin(&o, line, sizeof line, "ok");
+	record_add(&o, "cores-by", limits_way_name(ways.cores));
+	record_add(&o, "memory-by", limits_way_name(ways.memory));
+	say_record(s, &o, NULL);
+	return 0;
 }
 
 static int send_signal(struct serve *s, const struct record *r, struct error *err)
@@ -446,11 +507,14 @@ static void node_ended(struct serve *s)
 	while (waitpid(s->node, &status, 0) < 0 && errno == EINTR)
 		;
 	struct node_end end = end_of(status);
+	limits_end(&s->limits, &end);
 	record_begin(&o, line, sizeof line, "end");
 	if (end.signal)
 		record_add_u64(&o, "signal", (uint64_t)end.signal);
 	else
 		record_add_u64(&o, "status", (uint64_t)end.status);
+	if (end.oom)
+		record_add_u64(&o, "oom", 1);
 	say_record(s, &o, NULL);
 	s->node = 0;
 	s->over = 1;
@@ -473,7 +537,7 @@ static const struct {
 	{"look", look, 0},       {"read", read_line, 0}, {"could", could, 0},
 	{"room", room, 0},       {"make", make, 1},      {"file", file, 1},
 	{"send", send_back, 0},  {"program", program, 0}, {"run", run, 0},
-	{"signal", send_signal, 0},
+	{"signal", send_signal, 0}, {"limits", limits, 0},
 };
 
 static void answer(struct serve *s, const struct record *r)
@@ -574,6 +638,8 @@ static int serve(const char *search, int gate)
 		turn(&s);
 	kill_group();
 	process_kill_session();
+	if (s.node)
+		limits_end(&s.limits, &(struct node_end){0});
 	return 0;
 }
 

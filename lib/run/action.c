@@ -182,12 +182,13 @@ static void warn_of_sum(struct supervisor *s, const struct sup_actions *list)
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	uint64_t sum = sum_of_sizes(s, list);
-	if (sum == 0 || sum == s->job->batch)
+	uint64_t batch = sup_scale_batch(s);
+	if (sum == 0 || sum == batch)
 		return;
 	record_begin(&o, line, sizeof line, "warning");
 	record_add(&o, "kind", "adjust-bs");
 	record_add_u64(&o, "sum", sum);
-	record_add_u64(&o, "batch", s->job->batch);
+	record_add_u64(&o, "batch", batch);
 	sup_log(s, &o);
 }
 

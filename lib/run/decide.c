@@ -85,6 +85,11 @@ static void carry(struct supervisor *s, const struct sup_actions *list)
 		decided(s, 0, 1);
 		return;
 	}
+	if (s->decide.changes != s->scale.changes) {
+		sup_note(s, "warning", "a decision is skipped: nodes come or go since it was asked for");
+		decided(s, 0, 1);
+		return;
+	}
 	int count = sup_actions_carry(s, list, s->job->solution, NULL, &err);
 	if (count < 0) {
 		skip(s, "%s", err.text);
@@ -224,6 +229,7 @@ void sup_decide(struct supervisor *s)
 		return;
 	s->decide.once = s->decide.under_way = 1;
 	s->decide.at = clock_mono();
+	s->decide.changes = s->scale.changes;
 	s->decide.asked++;
 	add_own_info(s);
 	log_question(s);

@@ -20,6 +20,7 @@ struct sup_decisions {
 	double at; /* clock_mono(): of the last one */
 	int once;
 	int under_way;
+	uint64_t changes; /* of the roster (scale.h), when it was asked for */
 	struct child *solver;
 	uint64_t asked, skipped;             /* rounds of this supervisor */
 	uint64_t failed;                     /* rounds in a row */

@@ -114,6 +114,43 @@ void sup_hosts_log(struct supervisor *s)
 	}
 }
 
+/* What each way leaves open. */
+static void add_open(char *text, size_t max, const struct limits_ways *by, const struct limits *want)
+{
+	const char *cores = "", *memory = "";
+	if (want->cores > 0 && by->cores == LIMITS_NONE)
+		cores = "cores are not limited";
+	else if (by->cores == LIMITS_PROCESS)
+		cores = "cores are a set of whole ones";
+	if (want->memory > 0 && by->memory == LIMITS_NONE)
+		memory = "memory is not limited";
+	else if (by->memory == LIMITS_PROCESS)
+		memory = "memory is limited for each process by itself";
+	snprintf(text, max, "%s%s%s", cores, cores[0] && memory[0] ? ", " : "", memory);
+}
+
+void sup_hosts_limits(struct supervisor *s)
+{
+	const struct limits want = job_limits(s->job);
+	struct limits_where where = limits_here;
+	where.search = s->options.search_path;
+	for (size_t i = 0; limits_any(&want) && i < s->hosts.count; i++) {
+		const struct node_place *place = s->hosts.host[i].place;
+		struct limits_ways by = i == 0 ? limits_look(&want, &where) : place->by;
+		char line[RECORD_LINE_MAX], open[128];
+		struct record_out o;
+		record_begin(&o, line, sizeof line, "limits");
+		record_add(&o, "host", place->host);
+		record_add(&o, "cores-by", limits_way_name(by.cores));
+		record_add(&o, "memory-by", limits_way_name(by.memory));
+		sup_log(s, &o);
+		add_open(open, sizeof open, &by, &want);
+		if (open[0])
+			sup_note(s, "warning", "%s has no control group for nodes: %s", place->host,
+				 open);
+	}
+}
+
 /* ---- where a node runs ---- */
 
 static void put(struct sup_node *n, size_t at)

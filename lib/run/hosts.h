@@ -65,6 +65,9 @@ void sup_hosts_free(struct supervisor *s);
 /* A record each, where there are several: how it is reached, what it has. */
 void sup_hosts_log(struct supervisor *s);
 
+/* Where nodes are limited: a record for each host, how that is enforced there, with a word for people
+ * where it is less than was asked for. */
+void sup_hosts_limits(struct supervisor *s);
 /* Its home becomes its place. */
 void sup_host_home(struct sup_node *n);
 /* Before it is started: chooses where. -1: it must wait. */

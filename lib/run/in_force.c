@@ -67,6 +67,19 @@ void sup_force_take(struct supervisor *s, const char *lines)
 	sup_force_write(s);
 }
 
+void sup_force_drop(struct supervisor *s, const char *id)
+{
+	struct sup_force *f = &s->force;
+	size_t kept = 0;
+	for (size_t i = 0; i < f->count; i++)
+		if (f->action[i].kind == ACTION_BACKUP_WORKERS || strcmp(f->action[i].id, id) != 0)
+			f->action[kept++] = f->action[i];
+	if (kept == f->count)
+		return;
+	f->count = kept;
+	sup_force_write(s);
+}
+
 char *sup_force_lines(const struct supervisor *s)
 {
 	char line[RECORD_LINE_MAX], *text = NULL;
@@ -110,6 +123,56 @@ static void print_hosts(const struct supervisor *s, FILE *out)
 	}
 }
 
+/* Whether it may use something else than the job says, which is *first. */
+static int is_sized(const struct sup_node *n, struct limits *first)
+{
+	*first = n->role->limits ? n->role->limits(n->sup->job) : (struct limits){0};
+	return n->cores != first->cores || n->memory != first->memory;
+}
+
+static int has_sizes(const struct supervisor *s)
+{
+	struct limits first;
+	EACH_NODE (n, s)
+		if (is_sized(n, &first) || n->oom.steps > 0)
+			return 1;
+	return 0;
+}
+
+static void print_sizes(const struct supervisor *s, FILE *out)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	EACH_NODE (n, s) {
+		struct limits first;
+		if (!is_sized(n, &first))
+			continue;
+		record_begin(&o, line, sizeof line, "size");
+		record_add(&o, "id", n->id);
+		record_add_real(&o, "cores", n->cores);
+		record_add_u64(&o, "memory", n->memory);
+		record_add_real(&o, "job-cores", first.cores);
+		record_add_u64(&o, "job-memory", first.memory);
+		record_end(&o, NULL);
+		fputs(line, out);
+	}
+}
+
+static void print_steps(const struct supervisor *s, FILE *out)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	EACH_NODE (n, s) {
+		if (n->oom.steps == 0)
+			continue;
+		record_begin(&o, line, sizeof line, "oom");
+		record_add(&o, "id", n->id);
+		record_add_u64(&o, "steps", n->oom.steps);
+		record_end(&o, NULL);
+		fputs(line, out);
+	}
+}
+
 static void print(const struct supervisor *s, FILE *out)
 {
 	char line[RECORD_LINE_MAX], *lines = sup_force_lines(s);
@@ -122,6 +185,8 @@ static void print(const struct supervisor *s, FILE *out)
 	fputs(lines ? lines : "", out);
 	free(lines);
 	print_hosts(s, out);
+	print_sizes(s, out);
+	print_steps(s, out);
 	EACH_NODE (n, s) {
 		if (n->restart.past.count == 0)
 			continue;
@@ -175,6 +240,38 @@ static int take_host(struct supervisor *s, const struct record *r, struct error 
 	return 0;
 }
 
+static int take_size(struct supervisor *s, const struct record *r, struct error *err)
+{
+	const char *id;
+	struct limits first;
+	double cores;
+	uint64_t memory;
+	if (record_id(r, "id", &id, err) != 0 ||
+	    record_real(r, "cores", 0, 1e9, &cores, err) != 0 ||
+	    record_u64(r, "memory", 0, UINT64_MAX, &memory, err) != 0 ||
+	    record_real(r, "job-cores", 0, 1e9, &first.cores, err) != 0 ||
+	    record_u64(r, "job-memory", 0, UINT64_MAX, &first.memory, err) != 0)
+		return -1;
+	struct sup_node *n = sup_find(s, id);
+	/* A job file that was changed since wins. */
+	if (n && first.cores == n->cores && first.memory == n->memory)
+		sup_node_sized(n, cores, memory);
+	return 0;
+}
+
+static int take_steps(struct supervisor *s, const struct record *r, struct error *err)
+{
+	const char *id;
+	uint64_t steps;
+	if (record_id(r, "id", &id, err) != 0 ||
+	    record_u64(r, "steps", 0, UINT64_MAX, &steps, err) != 0)
+		return -1;
+	struct sup_node *n = sup_find(s, id);
+	if (n)
+		n->oom.steps = steps;
+	return 0;
+}
+
 static int take(struct supervisor *s, const struct record *r, struct error *err)
 {
 	struct action a;
@@ -193,6 +290,10 @@ static int take(struct supervisor *s, const struct record *r, struct error *err)
 	}
 	if (record_is(r, "host") || record_is(r, "placed"))
 		return take_host(s, r, err);
+	if (record_is(r, "oom"))
+		return take_steps(s, r, err);
+	if (record_is(r, "size"))
+		return take_size(s, r, err);
 	if (!record_is(r, "heavy"))
 		return 0;
 	const char *id;
@@ -234,6 +335,8 @@ void sup_force_forget(struct supervisor *s)
 	s->force.incarnation = s->force.life = 0;
 	EACH_NODE (n, s)
 		sup_restart_past(n, (struct restart_past){0});
+	if (has_sizes(s))
+		sup_force_write(s);
 }
 
 void sup_force_free(struct supervisor *s)

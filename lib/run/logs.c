@@ -72,7 +72,7 @@ void sup_log_begin(struct supervisor *s, int goes_on)
 	record_add(&o, "job", s->job->name);
 	record_add_u64(&o, "workers", sup_count(s, sup_trainers(s)));
 	record_add_u64(&o, "servers", job_is_foreign(s->job) ? 0 : sup_count(s, sup_keepers(s)));
-	record_add_u64(&o, "batch", s->job->batch);
+	record_add_u64(&o, "batch", sup_scale_batch(s));
 	record_add_u64(&o, "shard", s->job->batch * s->job->batches_per_shard);
 	record_add(&o, "sync", s->job->sync);
 	record_add(&o, "solution", s->job->solution);
@@ -123,6 +123,8 @@ void sup_add_end(struct record_out *o, const struct node_end *end)
 	if (end->seen)
 		record_add_u64(o, end->signal ? "signal" : "status",
 			       (uint64_t)(end->signal ? end->signal : end->status));
+	if (end->seen && end->oom)
+		record_add_u64(o, "oom", 1);
 }
 
 static void fill(struct record_out *o, char *line, const struct sup_node *n, const char *role,

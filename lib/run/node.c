@@ -2,8 +2,10 @@
 #include "run/sup.h"
 
 #include "base/clock.h"
+#include "base/human.h"
 
 #include <event2/event.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +34,11 @@ struct sup_node *sup_node_new(struct supervisor *s, const struct role *role, uin
 	n->sup = s;
 	n->role = role;
 	n->number = number;
+	if (role->limits) {
+		const struct limits first = role->limits(s->job);
+		n->cores = first.cores;
+		n->memory = first.memory;
+	}
 	sup_host_home(n);
 	sup_process_init(&n->now, n, now_ended);
 	const char *number_at = strstr(role->id, "%u");
@@ -91,6 +98,54 @@ uint64_t sup_node_next_life(struct sup_node *n)
 	return n->lives++;
 }
 
+/* ---- what it may use ---- */
+
+/* Whole cores are given one after the other to those of a host, in the roster's order. */
+struct limits sup_node_limits(const struct sup_node *n)
+{
+	struct limits l = {.cores = n->cores, .memory = n->memory};
+	EACH_NODE (other, n->sup) {
+		if (other == n)
+			break;
+		if (other->at == n->at)
+			l.first_core += (uint64_t)ceil(other->cores);
+	}
+	return l;
+}
+
+void sup_node_sized(struct sup_node *n, double cores, uint64_t memory)
+{
+	n->cores = cores;
+	n->memory = memory;
+}
+
+static void log_resize(struct sup_node *n, const char *reason)
+{
+	char line[RECORD_LINE_MAX], cores[HUMAN_MAX], memory[HUMAN_MAX];
+	struct record_out o;
+	log_say(LOG_LEVEL_INFO, "%s may use %s cores, %s of memory: %s", n->id,
+		n->cores > 0 ? human_count(n->cores, cores) : "all",
+		n->memory > 0 ? human_bytes((double)n->memory, memory) : "all", reason);
+	record_begin(&o, line, sizeof line, "resize");
+	record_add(&o, "id", n->id);
+	record_add_real(&o, "cores", n->cores);
+	record_add_u64(&o, "memory", n->memory);
+	record_add(&o, "reason", reason);
+	sup_log(n->sup, &o);
+}
+
+const char *sup_node_resize(struct sup_node *n, double cores, uint64_t memory, const char *reason)
+{
+	if (cores == n->cores && memory == n->memory)
+		return NULL;
+	sup_node_sized(n, cores, memory);
+	sup_force_write(n->sup);
+	log_resize(n, reason);
+	if (!sup_node_runs(n))
+		return NULL;
+	return sup_restart(n, 1, reason);
+}
+
 /* ---- beginnings and ends ---- */
 
 /* Another process than before. */
@@ -103,7 +158,7 @@ static void begin(struct sup_node *n, int adopted)
 void sup_node_want(struct sup_node *n)
 {
 	struct error err;
-	if (n->stage != STAGE_OFF || sup_host_choose(n) != 0)
+	if (n->stage != STAGE_OFF || n->leaving || sup_host_choose(n) != 0)
 		return;
 	if (sup_process_launch(&n->now, 0, &err) != 0) {
 		char text[1024];
@@ -164,9 +219,13 @@ void sup_node_ended(struct sup_node *n, const struct node_end *end)
 	if (n->role->ready != READY_MEMBER)
 		sup_kick(n->sup);
 	sup_host_ended(n, end);
+	n->oom.stepped = 0;
+	if (sup_node_class(n, end) == END_OOM)
+		sup_oom_ended(n);
 	sup_trainer_ended(n, end);
 	sup_finish_ended(n);
-	step(n, sup_node_class(n, end) == END_UNRETRYABLE ? EVENT_ENDED_BAD : EVENT_ENDED);
+	step(n, sup_node_class(n, end) == END_UNRETRYABLE && !n->leaving ? EVENT_ENDED_BAD
+									 : EVENT_ENDED);
 }
 
 static void now_ended(struct sup_node *n, const struct node_end *end)
@@ -292,7 +351,8 @@ static int within_limit(struct sup_node *n)
 	if (stage_did_well(ready, n->role->ready != READY_MEMBER || n->watch.worked) ||
 	    (n->role == &role_fabric && n->ready_at > 0))
 		n->in_a_row = 0;
-	if (n->asked || sup_host_was_lost(n, &n->end) || sup_trainer_is_done(n, &n->end))
+	if (n->asked || n->leaving || n->oom.stepped || sup_host_was_lost(n, &n->end) ||
+	    sup_trainer_is_done(n, &n->end))
 		return 1; /* no failure of its own */
 	n->in_a_row++;
 	end_text(&n->end, text, sizeof text);

@@ -11,6 +11,7 @@
 #include "base/option.h"
 #include "run/action.h"
 #include "run/node_process.h"
+#include "run/oom.h"
 #include "run/recover.h"
 #include "run/restart.h"
 #include "run/role.h"
@@ -26,6 +27,8 @@ struct sup_node {
 	char id[OPTION_ID_MAX];
 	size_t home, at; /* indexes of hosts (hosts.h): where it belongs, and where it runs */
 	struct node_place place;
+	double cores;    /* that it may use from its next process on; 0: all (sup_node_resize()) */
+	uint64_t memory; /* bytes, likewise */
 	enum node_stage stage;
 	struct sup_process now;      /* that runs, or ran last */
 	uint64_t lives;              /* processes started so far: the next life's number */
@@ -40,7 +43,10 @@ struct sup_node {
 	struct sup_restart restart;   /* restart */
 	struct sup_fence fence;       /* recover */
 	struct sup_said said;         /* action */
+	struct sup_oom oom;           /* oom */
 	uint64_t warned;              /* progress: its lives when the lead warned of it */
+	int joining, leaving, fenced; /* scale */
+	int joining_share;            /* scale: it has none of its own yet */
 	uint64_t trials;              /* trainers: ends in a row that may be another's fault */
 };
 
@@ -59,6 +65,14 @@ void sup_node_kill(struct sup_node *n);             /* it comes back: not a fail
 /* It comes back: not a failure of its own. 0: it was told to end. */
 void sup_node_renew(struct sup_node *n, int signal);
 void sup_node_give_up(struct sup_node *n);          /* SIGKILL, as a failure of its own */
+/* Other limits for it, kept for a supervisor that comes after this one. One that runs is started again
+ * with them, by intention: a server hands over, and a worker's batch in hand goes to others. Those of
+ * before: nothing is done. NULL, or why it is not started again now (sup_restart_why()): the limits hold
+ * from its next process on all the same. */
+const char *sup_node_resize(struct sup_node *n, double cores, uint64_t memory, const char *reason);
+/* As they are kept. */
+void sup_node_sized(struct sup_node *n, double cores, uint64_t memory);
+struct limits sup_node_limits(const struct sup_node *n);
 void sup_stop_all(struct supervisor *s, const struct role *role, int signal);
 
 /* ---- told by others ---- */

@@ -169,6 +169,8 @@ int sup_process_launch(struct sup_process *p, int take_over, struct error *err)
 			   .log = log,
 			   .lock = lock,
 			   .template = n->role->template ? n->role->template(n->sup->job) : NULL,
+			   .limits = sup_node_limits(n),
+			   .search = n->sup->options.search_path,
 			   .make = files.make,
 			   .bring = files.bring,
 			   .argv = argv};
@@ -422,8 +424,8 @@ static void forget(struct supervisor *s)
 		}
 		sup_node_lived(n, 0);
 	}
-	sup_force_forget(s);
 	sup_hosts_are_there(s);
+	sup_force_forget(s);
 }
 
 int sup_adopt(struct supervisor *s, struct error *err)

@@ -262,6 +262,9 @@ static void step_running(struct supervisor *s)
 			return;
 	}
 	sup_fence_step(s);
+	sup_scale_step(s);
+	if (s->phases.now != PHASE_RUNNING)
+		return; /* it failed */
 	if (any_starting(s)) {
 		sup_ask_members(s);
 		sup_kick_after(s, READY_SECONDS);

@@ -37,7 +37,10 @@ static void again(struct sup_node *n, const struct record *r)
 static void fenced(struct sup_node *n)
 {
 	n->fence.step = FENCE_WHO;
-	sup_node_fenced(n);
+	if (n->leaving)
+		sup_scale_fenced(n);
+	else
+		sup_node_fenced(n);
 }
 
 /* None in force: a rollback or a person fenced it; the lead may still hold the last. */
@@ -85,7 +88,7 @@ static void on_answer(const struct record *r, void *owner)
 	int stale = n->fence.stale;
 	n->fence.stale = 0;
 	sup_kick(n->sup);
-	if (n->stage != STAGE_MENDING || stale)
+	if ((n->stage != STAGE_MENDING && !sup_scale_fences(n)) || stale)
 		return;
 	taken[n->fence.step](n, r);
 }
@@ -102,7 +105,7 @@ static void fence(struct sup_node *n)
 	struct link *link = &sup_shardd(s)->link;
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
-	int meant = n->restart.from > 0;
+	int meant = n->restart.from > 0 || n->leaving;
 	switch (n->fence.step) {
 	case FENCE_WHO:
 		begin(&o, line, "who", n);
@@ -125,7 +128,8 @@ static void fence(struct sup_node *n)
 void sup_fence_step(struct supervisor *s)
 {
 	EACH_NODE (n, s)
-		if (n->role->ready == READY_MEMBER && !sup_goes_back(n) && n->stage == STAGE_MENDING)
+		if (n->role->ready == READY_MEMBER && !sup_goes_back(n) &&
+		    (n->stage == STAGE_MENDING || sup_scale_fences(n)))
 			fence(n);
 }
 

@@ -221,7 +221,7 @@ static void add_lead(struct words *w, const struct supervisor *s)
 	add_text(w, "--job", job->name);
 	if (job_balance(job)) {
 		add_text(w, "--balance", job_balance(job));
-		add_count(w, "--batch", job->batch);
+		add_count(w, "--batch", sup_scale_batch(s));
 		add_count(w, "--expect", sup_count(s, sup_trainers(s)));
 		add_state(w, s, "--balance-log", "balance.log");
 	}
@@ -632,7 +632,7 @@ static uint64_t fabrics_of(const struct supervisor *s)
 
 static uint64_t servers_of(const struct supervisor *s)
 {
-	return job_is_allreduce(s->job) || job_is_foreign(s->job) ? 0 : s->job->servers;
+	return job_is_allreduce(s->job) || job_is_foreign(s->job) ? 0 : sup_scale_servers(s);
 }
 
 static uint64_t leads_of(const struct supervisor *s)
@@ -648,12 +648,12 @@ static uint64_t replicas_of(const struct supervisor *s)
 
 static uint64_t workers_of(const struct supervisor *s)
 {
-	return job_is_foreign(s->job) ? 0 : s->job->workers;
+	return job_is_foreign(s->job) ? 0 : sup_scale_workers(s);
 }
 
 static uint64_t agents_of(const struct supervisor *s)
 {
-	return job_is_foreign(s->job) ? s->job->workers : 0;
+	return job_is_foreign(s->job) ? sup_scale_workers(s) : 0;
 }
 
 static const char *launch_server(const struct job *job)
@@ -664,6 +664,16 @@ static const char *launch_server(const struct job *job)
 static const char *launch_worker(const struct job *job)
 {
 	return job->launch_worker;
+}
+
+static struct limits server_limits(const struct job *job)
+{
+	return (struct limits){.cores = job->server_cores, .memory = job->server_memory};
+}
+
+static struct limits worker_limits(const struct job *job)
+{
+	return (struct limits){.cores = job->worker_cores, .memory = job->worker_memory};
 }
 
 const struct role role_fabric = {.name = "fabric",
@@ -700,6 +710,7 @@ const struct role role_replica = {.name = "replica",
 				  .count = replicas_of,
 				  .words = replica_words,
 				  .template = launch_server,
+				  .limits = server_limits,
 				  .where = WHERE_REPLICA,
 				  .death = DEATH_REPLICA,
 				  .restart = RESTART_KILL,
@@ -712,6 +723,7 @@ const struct role role_server = {.name = "server",
 				 .count = servers_of,
 				 .words = server_words,
 				 .template = launch_server,
+				  .limits = server_limits,
 				 .where = WHERE_SERVER,
 				 .death = DEATH_ROLLBACK,
 				 .restart = RESTART_HAND_OVER,
@@ -723,6 +735,7 @@ const struct role role_worker = {.name = "worker",
 				 .count = workers_of,
 				 .words = worker_words,
 				 .template = launch_worker,
+				  .limits = worker_limits,
 				 .where = WHERE_WORKER,
 				 .ready = READY_MEMBER,
 				 .death = DEATH_FENCE,
@@ -735,6 +748,7 @@ const struct role role_agent = {.name = "worker",
 				.count = agents_of,
 				.words = agent_words,
 				.template = launch_worker,
+				  .limits = worker_limits,
 				.where = WHERE_WORKER,
 				.ready = READY_MEMBER,
 				.death = DEATH_TRAINER,

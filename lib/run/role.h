@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "job/dirs.h"
 #include "job/job.h"
+#include "proc/limits.h"
 
 #include <stdint.h>
 
@@ -52,6 +53,8 @@ struct role {
 	uint64_t (*count)(const struct supervisor *s);
 	void (*words)(struct words *w, const struct sup_node *n, uint64_t life, int take_over);
 	const char *(*template)(const struct job *job); /* for its launcher; NULL: none */
+	/* What it may use at first; NULL: all that is there. */
+	struct limits (*limits)(const struct job *job);
 	enum role_where where;
 	enum role_ready ready;
 	enum role_death death;

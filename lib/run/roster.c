@@ -92,12 +92,22 @@ uint64_t sup_all_restarts(const struct supervisor *s)
 	uint64_t restarts = 0;
 	EACH_NODE (n, s)
 		restarts += n->restarts;
+	for (const struct sup_node *n = s->roster.left; n; n = n->next)
+		restarts += n->restarts;
 	return restarts;
+}
+
+int sup_has_left(const struct supervisor *s, const char *id)
+{
+	for (const struct sup_node *n = s->roster.left; n; n = n->next)
+		if (strcmp(n->id, id) == 0)
+			return 1;
+	return 0;
 }
 
 uint64_t sup_share(const struct sup_node *worker)
 {
-	uint64_t batch = worker->sup->job->batch, workers = sup_count(worker->sup, worker->role);
+	uint64_t batch = sup_scale_batch(worker->sup), workers = worker->sup->scale.now.workers;
 	return batch / workers + (sup_rank(worker) < batch % workers);
 }
 
@@ -116,42 +126,72 @@ static int stands_before(const struct sup_node *n, const struct role *role, uint
 	return n->role == role ? n->number < number : order(n->role) < order(role);
 }
 
-/* One more of a role, off; its number is the lowest that is free. NULL: err. */
-static struct sup_node *add(struct supervisor *s, const struct role *role, struct error *err)
+/* One of that id that has left comes back. */
+static struct sup_node *back(struct supervisor *s, const struct role *role, uint32_t number)
+{
+	for (struct sup_node **at = &s->roster.left; *at; at = &(*at)->next) {
+		struct sup_node *n = *at;
+		if (n->role != role || n->number != number)
+			continue;
+		*at = n->next;
+		n->in_a_row = n->trials = 0;
+		n->leaving = 0;
+		n->said = (struct sup_said){0};
+		sup_host_home(n);
+		return n;
+	}
+	return NULL;
+}
+
+struct sup_node *sup_roster_add(struct supervisor *s, const struct role *role, struct error *err)
 {
 	uint32_t number = 0;
-	struct sup_node **at = &s->roster.first;
-	EACH_OF (n, s, role)
-		number += n->number == number;
+	struct sup_node **at = &s->roster.first, *n;
+	EACH_OF (other, s, role)
+		number += other->number == number;
 	if (role == &role_worker && job_is_local(s->job) && number >= s->job->data.count) {
 		error_set(err, ERROR_CONFIG, role->name, "there is no file of DATA for one more");
 		return NULL;
 	}
-	struct sup_node *made = sup_node_new(s, role, number, err);
-	if (!made)
+	n = back(s, role, number);
+	if (!n && (n = sup_node_new(s, role, number, err)))
+		sup_recall_lives(n);
+	if (!n)
 		return NULL;
-	sup_recall_lives(made);
 	while (*at && stands_before(*at, role, number))
 		at = &(*at)->next;
-	made->next = *at;
-	*at = made;
-	return made;
+	n->next = *at;
+	*at = n;
+	return n;
+}
+
+void sup_roster_leave(struct sup_node *n)
+{
+	struct supervisor *s = n->sup;
+	struct sup_node **at = &s->roster.first;
+	while (*at != n)
+		at = &(*at)->next;
+	*at = n->next;
+	n->next = s->roster.left;
+	s->roster.left = n;
 }
 
 int sup_roster_fill(struct supervisor *s, struct error *err)
 {
 	for (size_t i = 0; roles[i]; i++)
 		for (uint64_t k = roles[i]->count(s); k > 0; k--)
-			if (!add(s, roles[i], err))
+			if (!sup_roster_add(s, roles[i], err))
 				return -1;
 	return 0;
 }
 
 void sup_roster_free(struct supervisor *s)
 {
-	while (s->roster.first) {
-		struct sup_node *n = s->roster.first;
-		s->roster.first = n->next;
-		sup_node_free(n);
-	}
+	struct sup_node **const lists[] = {&s->roster.first, &s->roster.left};
+	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+		while (*lists[i]) {
+			struct sup_node *n = *lists[i];
+			*lists[i] = n->next;
+			sup_node_free(n);
+		}
 }

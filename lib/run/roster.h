@@ -16,12 +16,18 @@ struct sup_node;
 
 struct sup_roster {
 	struct sup_node *first;
+	struct sup_node *left; /* that there are no more; an answer for one may be on its way */
 };
 
 /* Makes as many nodes of each role as the job says; all are off, and launched when their phase wants them.
  * More workers than files of DATA, where each has its own: ERROR_CONFIG. */
 int sup_roster_fill(struct supervisor *s, struct error *err);
 void sup_roster_free(struct supervisor *s);
+/* One more of a role, off; its number is the lowest that is free. NULL: err. */
+struct sup_node *sup_roster_add(struct supervisor *s, const struct role *role, struct error *err);
+/* It is off, and is a node of the job no more. */
+void sup_roster_leave(struct sup_node *n);
+int sup_has_left(const struct supervisor *s, const char *id);
 
 struct sup_node *sup_find(struct supervisor *s, const char *id); /* NULL: none */
 /* Of a role; NULL: none. */

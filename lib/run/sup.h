@@ -21,6 +21,7 @@
 #include "run/logs.h"
 #include "run/metrics.h"
 #include "run/node.h"
+#include "run/oom.h"
 #include "run/parts.h"
 #include "run/phase.h"
 #include "run/progress.h"
@@ -29,6 +30,7 @@
 #include "run/role.h"
 #include "run/roster.h"
 #include "run/routes.h"
+#include "run/scale.h"
 #include "run/score.h"
 #include "run/series.h"
 #include "run/supervisor.h"
@@ -56,6 +58,7 @@ struct supervisor {
 	struct sup_hosts hosts;
 	struct sup_routes routes;
 	struct sup_roster roster;
+	struct sup_scale scale;
 	struct sup_links links;
 	struct sup_watchdog watchdog;
 	struct sup_recover recover;

@@ -64,6 +64,7 @@ void sup_answer_all(struct supervisor *s)
 {
 	sup_checkpoint_answer(s, 0);
 	sup_actions_over(s);
+	sup_scale_over(s);
 	EACH_NODE (n, s)
 		sup_restart_failed(n, "the job is over");
 	while (s->clients.watch.first)
@@ -151,7 +152,8 @@ static void put_node(struct sup_node *n, const struct why *workers, struct reque
 	record_begin(&o, line, sizeof line, "node");
 	record_add(&o, "role", n->role->name);
 	record_add(&o, "id", n->id);
-	record_add(&o, "state", stage_name(n->stage));
+	const char *change = sup_scale_word(n);
+	record_add(&o, "state", change ? change : stage_name(n->stage));
 	if (pid > 0)
 		record_add_u64(&o, "pid", (uint64_t)pid);
 	else
@@ -172,6 +174,8 @@ static void put_node(struct sup_node *n, const struct why *workers, struct reque
 	record_add(&o, "section", section);
 	record_add_seconds(&o, "silent", section[0] ? n->watch.pulse.silent : NAN);
 	record_add(&o, "host", n->place.host);
+	record_add_real(&o, "cores", n->cores > 0 ? n->cores : NAN);
+	record_add_real(&o, "memory", n->memory > 0 ? (double)n->memory : NAN);
 	request_put_record(rq, &o);
 }
 
@@ -299,6 +303,33 @@ static void do_apply(struct request *rq, void *owner)
 	free(text);
 }
 
+/* What is not given stays as it is. */
+static int take_sizes(const struct record *r, uint64_t *workers, uint64_t *servers,
+		      struct error *err)
+{
+	*workers = *servers = 0;
+	if (record_u64_opt(r, "workers", 0, UINT64_MAX, workers, err) != 0 ||
+	    record_u64_opt(r, "servers", 0, UINT64_MAX, servers, err) != 0)
+		return -1;
+	if (!record_get(r, "workers") && !record_get(r, "servers"))
+		return error_set(err, ERROR_DATA, NULL, "workers= or servers= is wanted");
+	if ((record_get(r, "workers") && *workers == 0) || (record_get(r, "servers") && *servers == 0))
+		return error_set(err, ERROR_DATA, NULL,
+				 "a job needs one worker at least, and one server where it has "
+				 "servers; `trainctl stop` ends it");
+	return 0;
+}
+
+static void do_scale(struct request *rq, void *owner)
+{
+	uint64_t workers, servers;
+	struct error err;
+	if (take_sizes(request_record(rq), &workers, &servers, &err) != 0)
+		request_err(rq, "bad-scale", "%s", err.text);
+	else
+		sup_scale_want(owner, workers, servers, "asked for", rq);
+}
+
 static void do_watch(struct request *rq, void *owner)
 {
 	struct supervisor *s = owner;
@@ -314,6 +345,8 @@ const struct verb sup_verbs[] = {
 	 "restart of a live worker or server; answered when it is there again"},
 	{"apply", "", "", do_apply, SUPERVISOR_ACTIONS_MAX,
 	 "payload: action lines, all or none; answered with the iteration they hold from"},
+	{"scale", "", "workers servers", do_scale, 0,
+	 "so many workers from now on; answered when they are there"},
 	{"watch", "", "", do_watch, 0, "a row record each time, until the client closes"},
 };
 const size_t sup_verb_count = sizeof sup_verbs / sizeof *sup_verbs;

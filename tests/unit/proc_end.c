@@ -40,6 +40,11 @@ static void classes(void **state)
 		assert_int_equal(died(crashes[i]), END_UNRETRYABLE);
 	struct node_end unseen = {0};
 	assert_int_equal(end_class_of(&unseen), END_RETRYABLE);
+	struct node_end killed = {.seen = 1, .signal = SIGKILL, .oom = 1};
+	char text[64];
+	assert_int_equal(end_class_of(&killed), END_OOM);
+	end_text(&killed, text, sizeof text);
+	assert_string_equal(text, "out of memory, signal 9 (Killed)");
 }
 
 static void status_of_a_job(void **state)

@@ -99,6 +99,12 @@ static void another_host_is_reached_by_a_process_here(void **state)
 	assert_string_equal(front, "/x/node-host --by slurm --id w3 --make /run dir --make /state --bring "
 						   "/state/schema north");
 	free(front);
+	start.make = start.bring = NULL;
+	start.limits = (struct limits){.cores = 1.5, .memory = 1 << 20, .first_core = 3};
+	front = front_of("slurm", &start);
+	assert_string_equal(front, "/x/node-host --by slurm --id w3 --cores 1.5 --memory 1048576 "
+				   "--first-core 3 north");
+	free(front);
 }
 
 static void the_words_that_reach_a_host(void **state)
@@ -107,15 +113,18 @@ static void the_words_that_reach_a_host(void **state)
 	struct error err;
 	char **words;
 	size_t count;
-	assert_int_equal(launcher_find("slurm")->reach("h1", "/a b/node-host", &words, &count, &err), 0);
+	assert_int_equal(launcher_find("slurm")->reach("h1", "/a b/node-host", 0, &words, &count, &err), 0);
 	assert_string_equal(words[0], "srun");
 	assert_string_equal(words[count - 3], "h1");
 	assert_string_equal(words[count - 2], "/a b/node-host");
 	assert_string_equal(words[count - 1], "--serve");
 	assert_null(words[count]);
 	words_free(words, count);
+	assert_int_equal(launcher_find("slurm")->reach("h1", "/n", 512, &words, &count, &err), 0);
+	assert_string_equal(words[count - 3], "--mem=512M");
+	words_free(words, count);
 	/* A shell reads these. */
-	assert_int_equal(launcher_find("ssh")->reach("me@h1", "/a b/it's $HOME", &words, &count, &err), 0);
+	assert_int_equal(launcher_find("ssh")->reach("me@h1", "/a b/it's $HOME", 0, &words, &count, &err), 0);
 	assert_string_equal(words[0], "ssh");
 	assert_string_equal(words[count - 3], "--");
 	assert_string_equal(words[count - 2], "me@h1");

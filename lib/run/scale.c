@@ -1,0 +1,640 @@
+/* scale: see scale.h. */
+#include "run/sup.h"
+
+#include "base/clock.h"
+#include "base/fs.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define RETRY_SECONDS 1.0
+
+struct sup_scale_ask {
+	struct sup_scale_ask *next;
+	struct supervisor *sup;
+	struct sup_sizes want; /* 0: as many as there are */
+	char reason[SCALE_REASON_MAX];
+	struct request *rq; /* NULL: nobody waits */
+};
+
+/* ---- how many there may be ---- */
+
+static int keeps_batch(const struct supervisor *s)
+{
+	return strcmp(s->job->batch_scaling, "keep") == 0;
+}
+
+uint64_t sup_scale_workers_most(const struct supervisor *s)
+{
+	uint64_t most = job_workers_most(), batch = s->job->batch;
+	return keeps_batch(s) && batch < most ? batch : most;
+}
+
+static uint64_t workers_of(const struct supervisor *s)
+{
+	return s->scale.now.workers;
+}
+
+uint64_t sup_scale_batch(const struct supervisor *s)
+{
+	double factor = (double)workers_of(s) / (double)s->job->workers;
+	return keeps_batch(s) ? s->job->batch
+			      : (uint64_t)llround((double)s->job->batch * factor);
+}
+
+/* By which each worker's learning rate is multiplied. */
+static double rate_factor(const struct supervisor *s)
+{
+	double factor = (double)workers_of(s) / (double)s->job->workers;
+	if (keeps_batch(s))
+		return 1;
+	return strcmp(s->job->batch_scaling, "sqrt") == 0 ? sqrt(factor) : factor;
+}
+
+struct refusal {
+	const char *code;
+	char text[256];
+};
+
+__attribute__((format(printf, 3, 4))) static int refuse(struct refusal *why, const char *code,
+							 const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(why->text, sizeof why->text, fmt, ap);
+	va_end(ap);
+	why->code = code;
+	return -1;
+}
+
+static int check_workers(const struct supervisor *s, uint64_t workers, struct refusal *why)
+{
+	const struct job *job = s->job;
+	uint64_t most = sup_scale_workers_most(s);
+	if (job_is_local(job))
+		return refuse(why, "partitions",
+			      "PARTITIONS=local: each worker has a file of its own, so there are as "
+			      "many as files");
+	if (job_has_foreign_parameters(job))
+		return refuse(why, "trainers",
+			      "TRAINER_KIND=%s: trainers have parameters, and know how many they "
+			      "are; stop the job, change WORKERS, and run it again",
+			      job->trainer_kind);
+	if (workers <= most)
+		return 0;
+	if (workers > job_workers_most())
+		return refuse(why, "no-room", "a job has %llu workers at most",
+			      (unsigned long long)job_workers_most());
+	return refuse(why, "no-room",
+		      "BATCH=%llu is less than one sample for each of %llu workers; "
+		      "BATCH_SCALING=linear lets it grow with them",
+		      (unsigned long long)job->batch, (unsigned long long)workers);
+}
+
+static int check(const struct supervisor *s, const struct sup_sizes *want, struct refusal *why)
+{
+	if (s->phases.goal != GOAL_DONE || s->phases.now >= PHASE_FINISHING)
+		return refuse(why, "over", "the job ends");
+	if (want->servers > 0 && want->servers != s->scale.now.servers)
+		return refuse(why, "servers", "servers can't be changed while the job runs");
+	return want->workers > 0 && want->workers != s->scale.now.workers
+		       ? check_workers(s, want->workers, why)
+		       : 0;
+}
+
+/* ---- the file ---- */
+
+static void scale_path(const struct supervisor *s, char *out)
+{
+	dirs_state(&s->dirs, "scale", out);
+}
+
+static int take(struct supervisor *s, const struct record *r, struct error *err)
+{
+	struct sup_scale *c = &s->scale;
+	uint64_t workers, servers;
+	const char *reason = record_get(r, "reason");
+	if (record_u64(r, "job-workers", 1, UINT64_MAX, &workers, err) != 0 ||
+	    record_u64(r, "job-servers", 0, UINT64_MAX, &servers, err) != 0 ||
+	    record_u64(r, "workers", 1, job_workers_most(), &c->now.workers, err) != 0 ||
+	    record_u64(r, "servers", 1, job_servers_most(), &c->now.servers, err) != 0)
+		return -1;
+	c->from = c->now;
+	c->under_way = record_get(r, "from-workers") != NULL;
+	if (c->under_way &&
+	    (record_u64(r, "from-workers", 1, job_workers_most(), &c->from.workers, err) != 0 ||
+	     record_u64(r, "from-servers", 1, job_servers_most(), &c->from.servers, err) != 0))
+		return -1;
+	snprintf(c->reason, sizeof c->reason, "%s", reason ? reason : "");
+	if (workers == s->job->workers && servers == s->job->servers)
+		return 0;
+	sup_note(s, "scale",
+		 "WORKERS=%llu and SERVERS=%llu of the job file have changed since the job was scaled "
+		 "to %llu and %llu: they hold",
+		 (unsigned long long)s->job->workers, (unsigned long long)s->job->servers,
+		 (unsigned long long)c->now.workers, (unsigned long long)c->now.servers);
+	c->now = c->from = (struct sup_sizes){s->job->workers, s->job->servers};
+	c->under_way = 0;
+	return 0;
+}
+
+int sup_scale_read(struct supervisor *s, struct error *err)
+{
+	char path[DIRS_PATH_MAX], *text;
+	struct record r;
+	s->scale.now = s->scale.from = (struct sup_sizes){s->job->workers, s->job->servers};
+	scale_path(s, path);
+	if (fs_read_file(path, RECORD_LINE_MAX, &text, NULL, err) != 0)
+		return err->code == ERROR_NOINPUT ? 0 : -1;
+	int result = record_first(&r, text, strlen(text), err);
+	if (result == 0)
+		result = take(s, &r, err);
+	free(text);
+	return result == 0 ? 0 : error_wrap(err, path);
+}
+
+static int keep(struct supervisor *s, const struct sup_sizes *now, const struct sup_sizes *from,
+		const char *reason)
+{
+	char path[DIRS_PATH_MAX], line[RECORD_LINE_MAX];
+	struct record_out o;
+	struct error err;
+	scale_path(s, path);
+	record_begin(&o, line, sizeof line, "scale");
+	record_add_u64(&o, "job-workers", s->job->workers);
+	record_add_u64(&o, "job-servers", s->job->servers);
+	record_add_u64(&o, "workers", now->workers);
+	record_add_u64(&o, "servers", now->servers);
+	if (from) {
+		record_add_u64(&o, "from-workers", from->workers);
+		record_add_u64(&o, "from-servers", from->servers);
+	}
+	record_add(&o, "reason", reason);
+	size_t len = record_end(&o, NULL);
+	if (len > 0 && fs_replace_file(path, line, len, &err) == 0)
+		return 0;
+	sup_note(s, "retry", "the number of nodes can't be written down yet: %s: %s", path,
+		 err.text);
+	sup_kick_after(s, RETRY_SECONDS);
+	return -1;
+}
+
+/* ---- those who ask ---- */
+
+static void forget(struct sup_scale_ask *ask)
+{
+	struct supervisor *s = ask->sup;
+	for (struct sup_scale_ask **p = &s->scale.first; *p; p = &(*p)->next)
+		if (*p == ask) {
+			*p = ask->next;
+			break;
+		}
+	if (s->scale.asked == ask)
+		s->scale.asked = NULL;
+	free(ask);
+}
+
+/* Who asked has gone: what was asked for is done all the same. */
+static void cancelled(struct request *rq, void *arg)
+{
+	struct sup_scale_ask *ask = arg;
+	(void)rq;
+	ask->rq = NULL;
+}
+
+static void log_refused(struct supervisor *s, const struct sup_sizes *want, const char *reason,
+			const struct refusal *why)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "scale-refused");
+	if (want->workers > 0)
+		record_add_u64(&o, "workers", want->workers);
+	if (want->servers > 0)
+		record_add_u64(&o, "servers", want->servers);
+	record_add(&o, "code", why->code);
+	record_add(&o, "reason", reason);
+	sup_log(s, &o);
+}
+
+int sup_scale_want(struct supervisor *s, uint64_t workers, uint64_t servers, const char *reason,
+		   struct request *rq)
+{
+	struct sup_sizes want = {workers, servers};
+	struct refusal why;
+	struct sup_scale_ask **end = &s->scale.first;
+	if (check(s, &want, &why) != 0) {
+		log_refused(s, &want, reason, &why);
+		if (rq)
+			request_err(rq, why.code, "%s", why.text);
+		return -1;
+	}
+	struct sup_scale_ask *ask = calloc(1, sizeof *ask);
+	if (!ask) {
+		if (rq)
+			request_err(rq, "no-memory", "out of memory");
+		return -1;
+	}
+	*ask = (struct sup_scale_ask){.sup = s, .want = want, .rq = rq};
+	snprintf(ask->reason, sizeof ask->reason, "%s", reason);
+	while (*end)
+		end = &(*end)->next;
+	*end = ask;
+	if (rq)
+		request_defer(rq, cancelled, ask);
+	sup_kick(s);
+	return 0;
+}
+
+int sup_scale_is_due(const struct supervisor *s)
+{
+	return s->scale.under_way || s->scale.first;
+}
+
+void sup_scale_over(struct supervisor *s)
+{
+	while (s->scale.first) {
+		struct sup_scale_ask *ask = s->scale.first;
+		struct request *rq = ask->rq;
+		forget(ask);
+		if (rq)
+			request_err(rq, "over", "the job has ended");
+	}
+}
+
+/* ---- nodes ---- */
+
+const char *sup_scale_word(const struct sup_node *n)
+{
+	if (n->leaving)
+		return "leaving";
+	return n->joining ? "joining" : NULL;
+}
+
+int sup_scale_fences(const struct sup_node *n)
+{
+	return n->leaving && !n->fenced && n->stage == STAGE_OFF;
+}
+
+void sup_scale_fenced(struct sup_node *n)
+{
+	n->fenced = 1;
+}
+
+static void mark_leaving(struct supervisor *s)
+{
+	EACH_OF (n, s, sup_trainers(s)) {
+		if (n->number < s->scale.now.workers)
+			continue;
+		n->leaving = 1;
+		n->joining = n->fenced = 0;
+		sup_fence_begin(n);
+	}
+}
+
+/* Joiners are those that there were not before. */
+static int add_joining(struct supervisor *s, struct error *err)
+{
+	const struct role *role = sup_trainers(s);
+	while (sup_count(s, role) < s->scale.now.workers) {
+		struct sup_node *n = sup_roster_add(s, role, err);
+		if (!n)
+			return -1;
+		n->joining = 1;
+	}
+	return 0;
+}
+
+/* It is there, or it is not to be waited for: it failed at first, or there is nothing left for it. */
+static int has_joined(const struct sup_node *n)
+{
+	const struct supervisor *s = n->sup;
+	return n->stage == STAGE_READY || n->in_a_row > 0 || sup_host_is_awaited(n) ||
+	       s->progress.all_done || !sup_trainer_is_needed(n) ||
+	       clock_mono() - s->scale.began >= deadline_seconds(DEADLINE_SCALE);
+}
+
+/* 1: some are awaited. */
+static int wait_for_joiners(struct supervisor *s)
+{
+	int awaited = 0;
+	EACH_OF (n, s, sup_trainers(s)) {
+		if (n->joining && n->stage == STAGE_READY)
+			n->joining = 0;
+		awaited |= n->joining && !has_joined(n);
+	}
+	if (awaited)
+		sup_kick_after(s, RETRY_SECONDS);
+	return awaited;
+}
+
+static void leave(struct sup_node *n)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "left");
+	record_add(&o, "role", n->role->name);
+	record_add(&o, "id", n->id);
+	record_add_u64(&o, "restarts", n->restarts);
+	sup_log(n->sup, &o);
+	sup_force_drop(n->sup, n->id);
+	sup_roster_leave(n);
+}
+
+/* 1: some are still there. */
+static int let_go(struct supervisor *s)
+{
+	int there = 0;
+	for (struct sup_node *n = sup_first(s, sup_trainers(s)), *next; n; n = next) {
+		next = sup_next_of(n);
+		if (!n->leaving)
+			continue;
+		sup_node_stop(n, SIGTERM);
+		if (sup_node_is_off(n) && n->fenced)
+			leave(n);
+		else
+			there = 1;
+	}
+	return there;
+}
+
+/* ---- shares ---- */
+
+static void set_size(struct supervisor *s, struct sup_actions *list, const struct sup_node *n,
+		     uint64_t samples)
+{
+	const struct action *a = sup_force_find(s, ACTION_ADJUST_BS, n->id);
+	uint64_t accum = a && a->accum <= samples ? a->accum : 1;
+	struct action set = {.kind = ACTION_ADJUST_BS, .size = samples / accum, .accum = accum};
+	snprintf(set.id, sizeof set.id, "%s", n->id);
+	snprintf(set.reason, sizeof set.reason, "scaled");
+	sup_actions_add(list, &set, 0, NULL);
+}
+
+static double weight(const struct supervisor *s, const struct sup_node *n)
+{
+	const struct action *a =
+		n->joining_share ? NULL : sup_force_find(s, ACTION_ADJUST_BS, n->id);
+	return a ? (double)(a->size * a->accum) : NAN;
+}
+
+/* As they were to each other, where somebody had decided on that; new ones get the mean. */
+static void add_sizes(struct supervisor *s, struct sup_actions *list)
+{
+	double known = 0, mean = 1, sum = 0, at = 0;
+	size_t count = 0;
+	EACH_OF (n, s, sup_trainers(s)) {
+		double w = weight(s, n);
+		known += isnan(w) ? 0 : w;
+		count += isnan(w) ? 0 : 1;
+	}
+	if (count > 0)
+		mean = known / (double)count;
+	sum = known + mean * (double)(sup_count(s, sup_trainers(s)) - count);
+	double batch = (double)sup_scale_batch(s);
+	EACH_OF (n, s, sup_trainers(s)) {
+		double w = weight(s, n), before = floor(at / sum * batch + 0.5);
+		at += isnan(w) ? mean : w;
+		double size = floor(at / sum * batch + 0.5) - before;
+		set_size(s, list, n, size >= 1 ? (uint64_t)size : 1);
+	}
+}
+
+static void add_rates(struct supervisor *s, struct sup_actions *list)
+{
+	EACH_OF (n, s, sup_trainers(s)) {
+		struct action set = {.kind = ACTION_ADJUST_LR, .scale = rate_factor(s)};
+		snprintf(set.id, sizeof set.id, "%s", n->id);
+		snprintf(set.reason, sizeof set.reason, "scaled");
+		sup_actions_add(list, &set, 0, NULL);
+	}
+}
+
+/* At least one is waited for at each barrier. */
+static void add_backup(struct supervisor *s, struct sup_actions *list)
+{
+	const struct action *a = sup_force_find(s, ACTION_BACKUP_WORKERS, "");
+	if (!a || a->count < s->scale.now.workers)
+		return;
+	struct action set = {.kind = ACTION_BACKUP_WORKERS, .count = s->scale.now.workers - 1};
+	snprintf(set.reason, sizeof set.reason, "scaled");
+	sup_actions_add(list, &set, 0, NULL);
+}
+
+/* Where somebody sets sizes at every barrier he knows who is there. */
+static void share(struct supervisor *s)
+{
+	struct sup_actions list = {0};
+	struct error err;
+	if (!sup_lead(s))
+		return;
+	add_backup(s, &list);
+	if (!job_balance(s->job))
+		add_sizes(s, &list);
+	if (!keeps_batch(s))
+		add_rates(s, &list);
+	EACH_OF (n, s, sup_trainers(s))
+		n->joining_share = 0;
+	if (list.count > 0 && sup_actions_carry(s, &list, "scale", NULL, &err) < 0)
+		sup_note(s, "warning", "workers are not told their shares: %s", err.text);
+	sup_actions_free(&list);
+}
+
+/* ---- a change ---- */
+
+static void add_change(const struct supervisor *s, struct record_out *o)
+{
+	record_add_u64(o, "workers", s->scale.now.workers);
+	record_add_u64(o, "servers", s->scale.now.servers);
+	record_add_u64(o, "from-workers", s->scale.from.workers);
+	record_add_u64(o, "from-servers", s->scale.from.servers);
+}
+
+static void log_begun(struct supervisor *s)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	log_say(LOG_LEVEL_INFO, "scaled from %llu to %llu workers: %s",
+		(unsigned long long)s->scale.from.workers,
+		(unsigned long long)s->scale.now.workers, s->scale.reason);
+	record_begin(&o, line, sizeof line, "scale");
+	add_change(s, &o);
+	record_add(&o, "reason", s->scale.reason);
+	sup_log(s, &o);
+}
+
+static void answer_ok(struct supervisor *s, struct request *rq, double seconds)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	uint64_t joining = 0;
+	EACH_OF (n, s, sup_trainers(s))
+		joining += n->joining != 0;
+	record_begin(&o, line, sizeof line, "ok");
+	record_add_u64(&o, "workers", s->scale.now.workers);
+	record_add_u64(&o, "servers", s->scale.now.servers);
+	if (joining > 0)
+		record_add_u64(&o, "joining", joining);
+	record_add_seconds(&o, "seconds", seconds);
+	request_ok_record(rq, &o);
+}
+
+static void log_done(struct supervisor *s, double seconds)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "scaled");
+	add_change(s, &o);
+	record_add_u64(&o, "batch", sup_scale_batch(s));
+	record_add_real(&o, "lr-factor", rate_factor(s));
+	record_add_seconds(&o, "seconds", seconds);
+	record_add(&o, "reason", s->scale.reason);
+	sup_log(s, &o);
+}
+
+static void done(struct supervisor *s)
+{
+	struct sup_scale_ask *ask = s->scale.asked;
+	struct request *rq = ask ? ask->rq : NULL;
+	double seconds = clock_mono() - s->scale.began;
+	log_done(s, seconds);
+	if (rq)
+		answer_ok(s, rq, seconds);
+	if (ask)
+		forget(ask);
+	s->scale.under_way = s->scale.shared = 0;
+	s->scale.from = s->scale.now;
+}
+
+static void fail(struct supervisor *s, const char *text)
+{
+	sup_fail(s, ERROR_OS, "nodes can't be added: %s", text);
+}
+
+static void start(struct supervisor *s)
+{
+	struct error err;
+	s->scale.began = clock_mono();
+	s->scale.changes++;
+	mark_leaving(s);
+	if (add_joining(s, &err) != 0)
+		fail(s, err.text);
+	EACH_OF (n, s, sup_trainers(s))
+		n->joining_share = n->joining;
+	sup_kick(s);
+}
+
+/* Not while a checkpoint is made or a server hands over: both wait for whoever is a member. */
+static int may_start(const struct supervisor *s)
+{
+	return !sup_checkpoint_is_made(s) && !sup_restart_hands_over(s);
+}
+
+/* 1: it was answered, and the next one may begin. */
+static int next(struct supervisor *s)
+{
+	struct sup_scale_ask *ask = s->scale.first;
+	struct refusal why;
+	struct sup_sizes now = s->scale.now;
+	struct request *rq = ask->rq;
+	if (check(s, &ask->want, &why) != 0) {
+		log_refused(s, &ask->want, ask->reason, &why);
+		forget(ask);
+		if (rq)
+			request_err(rq, why.code, "%s", why.text);
+		return 1;
+	}
+	now.workers = ask->want.workers > 0 ? ask->want.workers : now.workers;
+	now.servers = ask->want.servers > 0 ? ask->want.servers : now.servers;
+	if (now.workers == s->scale.now.workers && now.servers == s->scale.now.servers) {
+		forget(ask);
+		if (rq)
+			answer_ok(s, rq, 0);
+		return 1;
+	}
+	if (!may_start(s) || keep(s, &now, &s->scale.now, ask->reason) != 0)
+		return 0;
+	s->scale.from = s->scale.now;
+	s->scale.now = now;
+	s->scale.asked = ask;
+	s->scale.under_way = 1;
+	snprintf(s->scale.reason, sizeof s->scale.reason, "%s", ask->reason);
+	log_begun(s);
+	start(s);
+	return 0;
+}
+
+/* A step further with what is under way. */
+static void go_on(struct supervisor *s)
+{
+	int there = let_go(s), awaited = wait_for_joiners(s);
+	if (there || awaited)
+		return;
+	if (!s->scale.shared)
+		share(s);
+	s->scale.shared = 1;
+	if (keep(s, &s->scale.now, NULL, s->scale.reason) != 0)
+		return;
+	done(s);
+	sup_kick(s);
+}
+
+void sup_scale_step(struct supervisor *s)
+{
+	wait_for_joiners(s); /* of an earlier change, too */
+	if (s->scale.under_way)
+		go_on(s);
+	while (!s->scale.under_way && s->scale.first && next(s))
+		;
+}
+
+uint64_t sup_scale_workers(const struct supervisor *s)
+{
+	const struct sup_scale *c = &s->scale;
+	return c->from.workers > c->now.workers ? c->from.workers : c->now.workers;
+}
+
+uint64_t sup_scale_servers(const struct supervisor *s)
+{
+	return s->scale.now.servers;
+}
+
+/* Lines for a lead that knows nothing yet. Nothing ran, so nothing is in force. */
+static void put_rates(struct supervisor *s)
+{
+	struct sup_actions list = {0};
+	char line[RECORD_LINE_MAX], *text = NULL;
+	size_t len = 0;
+	FILE *out = open_memstream(&text, &len);
+	add_rates(s, &list);
+	for (size_t i = 0; out && i < list.count; i++) {
+		action_format(&list.item[i], line, sizeof line);
+		fputs(line, out);
+	}
+	if (out && fclose(out) == 0)
+		sup_force_take(s, text);
+	free(text);
+	sup_actions_free(&list);
+}
+
+void sup_scale_begin(struct supervisor *s)
+{
+	if (s->scale.now.workers != s->job->workers)
+		sup_note(s, "scale", "goes on with %llu workers, as it was scaled; the job file has %llu",
+			 (unsigned long long)s->scale.now.workers,
+			 (unsigned long long)s->job->workers);
+	if (rate_factor(s) != 1 && s->force.count == 0 && sup_lead(s))
+		put_rates(s);
+	if (!s->scale.under_way)
+		return;
+	s->scale.began = clock_mono();
+	mark_leaving(s);
+	EACH_OF (n, s, sup_trainers(s))
+		n->joining = n->joining_share = n->number >= s->scale.from.workers && !n->leaving;
+}

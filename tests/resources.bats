@@ -1,0 +1,225 @@
+# What a node may use, how that is enforced, and what follows when its memory was not enough.
+load helper
+. "$BATS_TEST_DIRNAME/cluster/hosts.bash"
+
+teardown_more() { hosts_down; }
+
+# Where this machine lets us make control groups. The groups of version 1 are told apart by their controllers.
+groups_of() { sed -n "s/^[0-9]*:$1://p" /proc/self/cgroup; }
+need_groups() {
+	local dir
+	[ ! -d /run/systemd/system ] || skip "systemd owns the control groups here"
+	dir=/sys/fs/cgroup/memory$(groups_of memory)
+	if [ ! -e "$dir/memory.limit_in_bytes" ]; then
+		dir=/sys/fs/cgroup$(groups_of '')
+		grep -qsw memory "$dir/cgroup.subtree_control" || skip "no control group that we may divide"
+	fi
+	[ -w "$dir" ] || skip "no control group that we may divide"
+}
+
+# without_groups COMMAND...: where no control groups are seen.
+without_groups() {
+	unshare -rm true 2>/dev/null || skip "no namespaces for a user here"
+	unshare -rm sh -c 'mount -t tmpfs none /sys/fs/cgroup && exec "$@"' sh "$@"
+}
+
+# A program's address space is huge under AddressSanitizer, whatever it uses.
+need_address_space() {
+	[[ ${PACELINE_BIN:-} != *asan* ]] || skip "the sanitizer's own memory would be limited"
+}
+
+# greedy MIB: a trainer, which takes so much memory before it trains.
+greedy() {
+	cat >greedy.c <<-'C'
+		#include <stdlib.h>
+		#include <string.h>
+		int main(int argc, char **argv)
+		{
+			size_t n = strtoul(argv[1], NULL, 10) << 20;
+			char *p = malloc(n);
+			if (argc < 2 || !p)
+				return 71;
+			memset(p, 1, n);
+			return p[n / 2] == 1 ? 0 : 70;
+		}
+	C
+	cc -O0 -o greedy greedy.c
+}
+
+node_record() { rec where type=node <"run/state/nodes/$1" | field "$2"; }
+
+@test "job keys: cores and memory of nodes; nonsense is refused with its line" {
+	job WORKER_CORES=1.5 WORKER_MEMORY=2G SERVER_MEMORY=512M
+	run trainctl check job.env --run-dir "$T/run"
+	[ "$status" -eq 0 ]
+	for wrong in WORKER_CORES=-1 WORKER_CORES=two WORKER_MEMORY=1Q WORKER_MEMORY=4K SERVER_CORES=; do
+		job "$wrong"
+		run trainctl check job.env --run-dir "$T/run"
+		[ "$status" -eq 78 ]
+		[[ $output == *"job.env:"*"${wrong%%=*}"* ]]
+	done
+}
+
+@test "a node's cores and memory are those of a control group, which goes with it" {
+	need_groups
+	job WORKER_CORES=0.5 WORKER_MEMORY=300M SERVER_MEMORY=400M EPOCHS=1000
+	slow 300
+	begin trainctl --state-dir "$T/run/state"
+	wait_for "came_to 64"
+	[ "$(node_record w0.0 cores-by)" = cgroup ]
+	[ "$(node_record w0.0 memory-by)" = cgroup ]
+	[ "$(node_record ps0.0 cores-by)" = "" ]
+	[ "$(node_record ps0.0 memory-by)" = cgroup ]
+	pid=$(pid_of w0)
+	[[ $(cat "/proc/$pid/cgroup") == *paceline-node-w0-* ]]
+	[ "$(status | grep '^node .* id=w0 ' | field cores)" = 0.5 ]
+	[ "$(status | grep '^node .* id=w0 ' | field memory)" = 314572800 ]
+	if [ -e /sys/fs/cgroup/memory ]; then
+		memory=/sys/fs/cgroup/memory$(sed -n 's/^[0-9]*:memory://p' "/proc/$pid/cgroup")
+		cpu=/sys/fs/cgroup/cpu$(sed -n 's/^[0-9]*:\(.*,\)\{0,1\}cpu\(,.*\)\{0,1\}://p' "/proc/$pid/cgroup")
+		[ "$(cat "$memory/memory.limit_in_bytes")" = 314572800 ]
+		[ "$(cat "$cpu/cpu.cfs_quota_us")" = 50000 ]
+	else
+		memory=/sys/fs/cgroup$(sed -n 's/^0:://p' "/proc/$pid/cgroup") cpu=$memory
+		[ "$(cat "$memory/memory.max")" = 314572800 ]
+		[ "$(cat "$cpu/cpu.max")" = "50000 100000" ]
+	fi
+	grep -q '^limits host=[^ ]* cores-by=cgroup memory-by=cgroup ' run/state/job.log
+	trainctl stop --run-dir "$T/run"
+	ended "$SUPERVISOR"
+	[ ! -e "$memory" ]
+	[ ! -e "$cpu" ]
+}
+
+@test "without control groups: a set of cores and RLIMIT_DATA; said once" {
+	need_address_space
+	[ "$(nproc)" -ge 2 ] || skip "one core cannot be divided"
+	job WORKER_CORES=1 WORKER_MEMORY=900M EPOCHS=1000
+	slow 300
+	without_groups true
+	start trainctl without_groups trainctl run job.env --run-dir "$T/run" --state-dir "$T/run/state"
+	wait_for "came_to 64"
+	[ "$(node_record w0.0 cores-by)" = process ]
+	[ "$(node_record w0.0 memory-by)" = process ]
+	for w in w0 w1; do
+		grep '^Cpus_allowed_list' "/proc/$(pid_of $w)/status" | tr -dc 0-9
+		echo
+	done >cores
+	[ "$(sort -u cores | wc -l)" = 2 ]
+	[[ $(cat "/proc/$(pid_of w0)/limits") == *"Max data size"*943718400* ]]
+	[ "$(grep -c 'has no control group for nodes: cores are a set of whole ones, memory is limited for each process by itself' trainctl.err)" = 1 ]
+	trainctl stop --run-dir "$T/run"
+	ended "$PID"
+}
+
+@test "node-host: what was asked for is enforced there, and an end for memory is told apart" {
+	greedy
+	hosts_up -n 2 -s
+	run -0 on h0 node-host --memory 64M h1 "$T/greedy" 16
+	run -254 on h0 node-host --memory 64M h1 "$T/greedy" 200
+	[[ $output == *"there was no memory for it"* ]]
+	# Killed by somebody else is no want of memory.
+	run -137 on h0 node-host --memory 64M h1 sh -c 'kill -9 $$'
+	run -0 on h0 node-host --cores 1 --first-core 1 h1 grep Cpus_allowed_list /proc/self/status
+	[[ $output =~ "Cpus_allowed_list:"[[:space:]]*[0-9]+$ ]]
+	run -64 on h0 node-host --memory x h1 true
+}
+
+# appetite: in LAUNCH_WORKER, each worker takes that much more memory once $T/eat.ID is there, and the
+# file is gone then.
+appetite() {
+	cat >eat.c <<-'C'
+		#include <pthread.h>
+		#include <stdio.h>
+		#include <stdlib.h>
+		#include <string.h>
+		#include <time.h>
+		#include <unistd.h>
+		static void *eat(void *path)
+		{
+			const struct timespec pause = {.tv_nsec = 20000000};
+			while (unlink(path) != 0)
+				nanosleep(&pause, NULL);
+			for (int i = 0; i < 100; i++)
+				memset(malloc(1 << 20), 1, 1 << 20);
+			return NULL;
+		}
+		__attribute__((constructor)) static void begin(void)
+		{
+			pthread_t thread;
+			char name[64];
+			FILE *self = fopen("/proc/self/comm", "r");
+			if (self && fgets(name, sizeof name, self) && strcmp(name, "worker\n") == 0)
+				pthread_create(&thread, NULL, eat, getenv("EAT"));
+			if (self)
+				fclose(self);
+		}
+	C
+	cc -shared -fPIC -O0 -pthread -o eat.so eat.c
+	echo "LAUNCH_WORKER='env EAT=$T/eat.%i LD_PRELOAD=$T/eat.so${LD_PRELOAD:+:$LD_PRELOAD} ASAN_OPTIONS=verify_asan_link_order=0'" >>job.env
+}
+
+@test "a worker that had too little memory comes back with twice as much; nothing is lost" {
+	need_groups
+	need_address_space
+	job WORKER_MEMORY=60M EPOCHS=20 MODEL=audit OOM_LIMIT=2
+	slow 1500
+	appetite
+	begin trainctl --state-dir "$T/run/state"
+	wait_for "came_to 640"
+	touch eat.w1
+	wait_for "grep -q '^event role=worker id=w1 kind=ready .*life=1 ' run/state/job.log"
+	grep '^event role=worker id=w1 kind=exit ' run/state/job.log >exit
+	[ "$(field class <exit)" = oom ]
+	[ "$(field oom <exit)" = 1 ]
+	[ "$(grep -c '^relaunch ' run/state/job.log)" = 0 ]
+	[ "$(grep '^oom ' run/state/job.log | rec tsv id step limit memory memory-before | tail -n 1)" = "w1	1	2	125829120	62914560" ]
+	[ "$(status | grep '^node .* id=w1 ' | field memory)" = 125829120 ]
+	[ "$(status | grep '^node .* id=w0 ' | field memory)" = 62914560 ]
+	# Killed by somebody else it is no want of memory.
+	kill -9 "$(pid_of w1)"
+	wait_for "grep -q '^event role=worker id=w1 kind=ready .*life=2 ' run/state/job.log"
+	[ "$(grep '^event role=worker id=w1 kind=exit ' run/state/job.log | tail -n 1 | field class)" = retryable ]
+	[ "$(grep -c '^oom ' run/state/job.log)" = 1 ]
+	# What was found stays, also for a run that goes on later.
+	trainctl stop --run-dir "$T/run"
+	ended "$SUPERVISOR"
+	rm drag/*
+	begin again --state-dir "$T/run/state"
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ]
+	grep -q '^size id=w1 cores=0 memory=125829120 ' run/state/standing
+	exact "$(tail -n 1 again.out | field checkpoint)" 2000 20
+}
+
+@test "OOM_LIMIT: after so many steps an end for memory is an end like others" {
+	need_groups
+	greedy
+	job WORKER_MEMORY=10M RESTARTS=1 OOM_LIMIT=2 WORKERS=1 "LAUNCH_WORKER='$T/greedy 300 && exec'"
+	run run_job --state-dir "$T/run/state"
+	[ "$status" -eq 137 ]
+	[[ $output == *"out of memory, exit status 137, 2 times in a row (RESTARTS)"* ]]
+	[ "$(grep '^oom ' run/state/job.log | rec tsv id step memory | tail -n 2 | tr '\t\n' '  ')" = "w0 1 20971520 w0 2 41943040 " ]
+}
+
+@test "a worker without a limit of its own, where all have too little: half the batch in two steps" {
+	need_groups
+	[ -e /sys/fs/cgroup/memory ] || skip "a group with processes is not divided in version 2"
+	group=/sys/fs/cgroup/memory$(groups_of memory)/paceline-test-$$
+	mkdir "$group"
+	echo 90000000 >"$group/memory.limit_in_bytes"
+	job EPOCHS=20 MODEL=audit
+	slow 1500
+	appetite
+	start trainctl sh -c 'echo $$ >"$0/cgroup.procs"; exec "$@"' "$group" trainctl run job.env --run-dir "$T/run" --state-dir "$T/run/state"
+	SUPERVISOR=$PID
+	wait_for "came_to 640"
+	touch eat.w1
+	wait_for "grep -q '^acted by=oom ' run/state/job.log"
+	rm drag/*
+	ended "$SUPERVISOR"
+	rmdir "$group"
+	[ "$status" -eq 0 ]
+	[ "$(grep '^oom ' run/state/job.log | rec tsv id step size accum | tail -n 1)" = "w1	1	16	2" ]
+	exact "$(tail -n 1 trainctl.out | field checkpoint)" 2000 20
+}

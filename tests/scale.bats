@@ -1,0 +1,183 @@
+load helper
+
+# Workers come and go while a job trains. MODEL=audit counts how often each row is in the model.
+
+EPOCHS=12
+
+# begin_scaled [KEY=VALUE]...: a job that trains until let_go, however fast the machine is: its
+# workers are slow as long as their drag files are there.
+begin_scaled() {
+	job MODEL=audit "EPOCHS=$EPOCHS" CHECKPOINT_EVERY=0.5 REPORT_EVERY=1 "$@"
+	slow 100
+	for w in w4 w5 w6 w7; do cp drag/w0 "drag/$w"; done
+	begin first
+	wait_for 'came_to 100'
+}
+let_go() {
+	rm -rf drag
+	ended $SUPERVISOR
+	[ "$status" -eq 0 ]
+}
+scale() { trainctl scale --run-dir "$T/run" "$@"; }
+workers() { status | grep '^node role=worker ' | field id | tr '\n' ' '; }
+all_up() { [ "$(status | grep -c '^node role=worker .* state=up ')" = "$1" ]; }
+logged() { grep -c "$1" run/state/job.log || true; }
+audited() { exact "$(summary "${1:-first.out}" | field checkpoint)" 2000 "$EPOCHS"; }
+summary() { tail -n 1 "$1"; }
+# at_least CHECKPOINT: every row is in the model as often as the job went over it, or oftener.
+at_least() {
+	ckpt export "$1" audit.safetensors
+	local header
+	header=$(od -An -t u8 -N 8 audit.safetensors | tr -d ' ')
+	tail -c +$((header + 9)) audit.safetensors | od -An -v -t f4 -w4 |
+		awk -v epochs="$EPOCHS" '$1 < epochs { bad = 1 } END { exit bad || NR != 2000 }'
+}
+
+@test "scale: 2, 6, 3 workers under bsp: every row is trained exactly once an epoch" {
+	begin_scaled
+	run scale --workers 6
+	[ "$status" -eq 0 ]
+	[[ $output == "ok workers=6 servers=2 seconds="* ]]
+	[ "$(workers)" = "w0 w1 w2 w3 w4 w5 " ]
+	all_up 6
+	run scale --workers 3
+	[ "$status" -eq 0 ]
+	[[ $output == "ok workers=3 servers=2 seconds="* ]]
+	[ "$(workers)" = "w0 w1 w2 " ]
+	[ "$(logged '^left role=worker ')" = 3 ]
+	[ "$(logged '^scaled workers=6 servers=2 from-workers=2 ')" = 1 ]
+	let_go
+	audited
+	[ "$(summary first.out | field restarts)" = 0 ]
+	# The shares of the global batch, in the order in which they were given.
+	grep '^action kind=adjust-bs ' run/state/job.log | field size | tr '\n' ' ' >sizes
+	[ "$(cat sizes)" = "11 10 11 11 10 11 22 20 22 " ]
+	grep -q '^acted by=scale ' run/state/job.log
+}
+
+@test "scale: ssp and asp: every row is trained" {
+	for sync in ssp:2 asp; do
+		begin_scaled "SYNC=$sync"
+		scale --workers 6
+		all_up 6
+		scale --workers 3
+		[ "$(workers)" = "w0 w1 w2 " ]
+		let_go
+		at_least "$(summary first.out | field checkpoint)"
+		[ "$(summary first.out | field samples)" = $((2000 * EPOCHS)) ]
+		rm -rf run
+	done
+}
+
+@test "scale: what can't be is refused with words, and the job goes on" {
+	begin_scaled
+	run -1 scale --workers 0
+	[[ $output == *"bad-scale: a job needs one worker at least"* ]]
+	run -1 scale --workers many
+	[[ $output == *"bad-scale: workers=: 'many'"* ]]
+	run -1 scale
+	[[ $output == *"bad-scale: workers= or servers= is wanted"* ]]
+	run -1 scale --workers 1025
+	[[ $output == *"no-room: a job has 1024 workers at most"* ]]
+	run -1 scale --workers 65
+	[[ $output == *"no-room: BATCH=64 is less than one sample for each of 65 workers"* ]]
+	scale --workers 2
+	[ "$(workers)" = "w0 w1 " ]
+	[ ! -e run/state/scale ]
+	[ "$(logged '^scale-refused ')" = 2 ]
+	let_go
+	audited
+	run -69 scale --workers 3
+}
+
+@test "scale: several at once are carried out in their order" {
+	begin_scaled
+	start one scale --workers 5
+	one=$PID
+	wait_for '[ -e run/state/scale ]'
+	start two scale --workers 1
+	two=$PID
+	start three trainctl checkpoint --run-dir "$T/run"
+	three=$PID
+	ended $one
+	[ "$status" -eq 0 ]
+	ended $two
+	[ "$status" -eq 0 ]
+	ended $three
+	[ "$status" -eq 0 ]
+	grep -q '^ok workers=5 ' one.out
+	grep -q '^ok workers=1 ' two.out
+	[ "$(workers)" = "w0 " ]
+	let_go
+	audited
+}
+
+@test "scale: a supervisor that is killed in the middle: the next one goes on with it" {
+	begin_scaled
+	start up scale --workers 6
+	wait_for '[ -e run/state/scale ]'
+	kill -9 $SUPERVISOR
+	wait_for 'not kill -0 $SUPERVISOR 2>/dev/null'
+	begin second
+	wait_for 'all_up 6'
+	wait_for '[ "$(logged "^scaled workers=6 ")" = 1 ]'
+	start down scale --workers 3
+	wait_for 'grep -q from-workers=6 run/state/scale'
+	kill -9 $SUPERVISOR
+	wait_for 'not kill -0 $SUPERVISOR 2>/dev/null'
+	begin third
+	wait_for '[ "$(logged "^scaled workers=3 ")" = 1 ]'
+	[ "$(workers)" = "w0 w1 w2 " ]
+	let_go
+	audited third.out
+}
+
+@test "scale: a server and a leaver die meanwhile" {
+	begin_scaled
+	scale --workers 4
+	start down scale --workers 2
+	kill -9 "$(pid_of ps1)" "$(pid_of w3)" || true
+	ended $PID
+	[ "$status" -eq 0 ]
+	[ "$(workers)" = "w0 w1 " ]
+	scale --workers 3
+	[ "$(workers)" = "w0 w1 w2 " ]
+	let_go
+	audited
+}
+
+@test "scale: it holds after a stop; a job file that is changed wins" {
+	begin_scaled
+	scale --workers 3
+	trainctl stop --run-dir "$T/run"
+	ended $SUPERVISOR
+	begin second
+	wait_for 'all_up 3'
+	grep -q 'goes on with 3 workers, as it was scaled; the job file has 2' second.err
+	trainctl stop --run-dir "$T/run"
+	ended $SUPERVISOR
+	sed -i 's/WORKERS=2/WORKERS=4/' job.env
+	begin third
+	wait_for 'all_up 4'
+	grep -q 'WORKERS=4 and SERVERS=2 of the job file have changed since the job was scaled to 3 and 2: they hold' third.err
+	let_go
+	audited third.out
+}
+
+@test "scale: BATCH_SCALING" {
+	begin_scaled BATCH_SCALING=sqrt
+	scale --workers 4
+	[ "$(grep '^scaled ' run/state/job.log | field batch)" = 128 ]
+	[[ $(grep '^scaled ' run/state/job.log | field lr-factor) == 1.4142* ]]
+	[ "$(logged '^action kind=adjust-lr id=w. scale=1.4142')" = 4 ]
+	[ "$(logged '^action kind=adjust-bs id=w. size=32 ')" = 4 ]
+	trainctl stop --run-dir "$T/run"
+	ended $SUPERVISOR
+	sed -i 's/=sqrt/=linear/' job.env
+	begin second
+	wait_for 'grep -q "^acted by=in-force actions=4 " run/state/job.log'
+	let_go
+	audited second.out
+	run -78 run_job --fresh --set SOLUTION=lb-bsp
+	[[ $output == *"SOLUTION=lb-bsp shares BATCH at every barrier: BATCH_SCALING=keep"* ]]
+}
