@@ -79,7 +79,7 @@ struct job {
 	/* checkpoints */
 	double checkpoint_every; /* seconds, 0: only at the end */
 	uint64_t keep;
-	uint64_t checkpoint_level;
+	uint64_t checkpoint_level, checkpoint_full_every;
 	/* a trainer of the user's own, in a worker's place */
 	char *trainer;       /* for sh -c; "": the kit's own worker */
 	char *trainer_kind;  /* agent | each | rows */

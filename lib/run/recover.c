@@ -237,6 +237,7 @@ void sup_rollback_begin(struct supervisor *s, const char *reason)
 	if (s->phases.now == PHASE_ROLLBACK || s->phases.now >= PHASE_STOPPING)
 		return;
 	s->recover.chosen = 0;
+	s->checkpoint.full[0] = '\0'; /* new servers know of none */
 	s->recover.rollbacks++;
 	sup_note(s, "rollback", "%s: all %ss %s", reason,
 		 job_is_foreign(s->job) ? "trainer" : sup_keepers(s)->name,

@@ -7,6 +7,7 @@
 #include "base/fs.h"
 #include "base/grow.h"
 #include "base/words.h"
+#include "ckpt/ckpt.h"
 #include "proc/process.h"
 
 #include <math.h>
@@ -586,6 +587,15 @@ static void bring_file(struct sup_files *f, const struct sup_node *n, const char
 		put_file(f->bring, f->path[1], path);
 }
 
+/* What servers begin with, and what it needs. */
+static void bring_cut(struct sup_files *f, const char *cut)
+{
+	char base[DIRS_PATH_MAX];
+	put_file(f->bring, f->path[1], cut);
+	if (ckpt_find_base(cut, base, sizeof base) == 0)
+		put_file(f->bring, f->path[1], base);
+}
+
 void sup_files(const struct sup_node *n, struct sup_files *f)
 {
 	const struct supervisor *s = n->sup;
@@ -610,7 +620,7 @@ void sup_files(const struct sup_node *n, struct sup_files *f)
 		make_dir(f, n, "checkpoints");
 		bring_file(f, n, "layout");
 		if (restored(s) && (n->role != &role_replica || s->recover.together))
-			put_file(f->bring, f->path[1], restored(s));
+			bring_cut(f, restored(s));
 	}
 }
 
