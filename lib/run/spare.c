@@ -127,13 +127,19 @@ static int is_missed(const struct sup_node *n)
 				n->stage == STAGE_OFF);
 }
 
-static struct sup_node *find_waiting(const struct supervisor *s)
+/* The host of the dead one may be why it died. */
+static struct sup_node *find_waiting(const struct supervisor *s, const struct sup_node *missed)
 {
-	EACH_OF (n, s, &role_spare)
-		if (n->spare.rq && sup_node_runs(n) &&
-		    n->sup->hosts.host[n->at].state == HOST_THERE)
+	struct sup_node *found = NULL;
+	EACH_OF (n, s, &role_spare) {
+		const struct sup_host *h = sup_host_of(n);
+		if (!n->spare.rq || !sup_node_runs(n) || h->state != HOST_THERE)
+			continue;
+		if (n->at != missed->at && !sup_host_is_avoided(h))
 			return n;
-	return NULL;
+		found = found ? found : n;
+	}
+	return found;
 }
 
 /* One that is missed, and not one that all go on without. */
@@ -148,7 +154,7 @@ static struct sup_node *find_missed(const struct supervisor *s)
 void sup_spares_step(struct supervisor *s)
 {
 	struct sup_node *missed, *spare;
-	while (!s->progress.all_done && (missed = find_missed(s)) && (spare = find_waiting(s)))
+	while (!s->progress.all_done && (missed = find_missed(s)) && (spare = find_waiting(s, missed)))
 		take_place(spare, missed);
 	EACH_OF (n, s, &role_spare)
 		if (!n->spare.given_up && !s->progress.all_done)
