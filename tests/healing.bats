@@ -130,8 +130,9 @@ needs_hosts() {
 	command -v ssh >/dev/null || skip "no ssh here"
 }
 
-# far_job [KEY=VALUE]...: on hosts h0, h1, h2, which see no other's files; its state is $STATE.
-far_job() {
+# far_file [KEY=VALUE]...: a job on hosts h0, h1, h2, which see no other's files; its state is $STATE.
+# far_job [KEY=VALUE]...: and it runs.
+far_file() {
 	needs_hosts
 	hosts_up -s
 	STATE=$HOSTS/h0/state
@@ -141,6 +142,10 @@ far_job() {
 		BATCHES_PER_SHARD=4 WORKERS=3 SERVERS=1 EPOCHS=20 SHARD_RETRIES=0 HOSTS=h0,h1,h2 "$@" >job.env
 	slow 300
 	status() { on h0 trainctl status --run-dir /tmp/run; }
+}
+
+far_job() {
+	far_file "$@"
 	start first on h0 trainctl run "$T/job.env" --run-dir /tmp/run --state-dir "$HOSTS/local/state"
 	JOB_PID=$PID
 }
@@ -197,4 +202,38 @@ to_end() {
 	[[ $output == *"no-host: w1 is not restarted now: it has no other host to go to"* ]]
 	kill $SUPERVISOR
 	wait $SUPERVISOR || true
+}
+
+# ---- self-tests ----
+
+@test "hosts: check --self-test names the bad host; SELF_TEST=on: nothing runs there" {
+	far_file SELF_TEST=on HUNG=20,start:60
+	hosts_link h2 1mbit
+	run on h0 trainctl check "$T/job.env" --run-dir /tmp/run --state-dir "$HOSTS/local/state" --self-test
+	[ "$status" -eq 1 ]
+	[[ $output == *"check job=far "* ]]
+	[[ $output == *"host-test name=h2 "*" state=bad why=link:"* ]]
+	start second on h0 trainctl run "$T/job.env" --run-dir /tmp/run --state-dir "$HOSTS/local/state"
+	JOB_PID=$PID
+	wait_for 'came_to 300'
+	grep -q 'host h2 is bad, as the self-test says: link:' second.err
+	has '^host name=h2 state=avoided .* why=link'
+	not has '^event role=worker .*kind=start .*host=h2 '
+	[ "$(status | grep '^host name=h2 ' | field state)" = avoided ]
+	on h0 trainctl stop --run-dir /tmp/run
+	ended "$JOB_PID"
+}
+
+@test "hosts: a node is suspected: the bad host is named, and its workers leave it: exact" {
+	far_job SELF_TEST=on HUNG=60,start:60 HEAVY_WINDOW=0
+	wait_for 'came_to 500'
+	wait_for 'status | grep -q "role=worker .* state=up .*host=h2"'
+	hosts_link h2 1mbit
+	printf 'action kind=kill-restart role=worker id=w1 reason=slow\n' >actions
+	on h0 trainctl apply --run-dir /tmp/run <actions
+	wait_for 'has "^bad-host .*h2 is bad, as the self-test says: link:"'
+	wait_for 'has "^host-test name=h2 .* state=bad "'
+	wait_for '[ "$(status | grep -c "role=worker .* state=up .*host=h[01]")" = 3 ]'
+	hosts_link h2 none
+	to_end
 }

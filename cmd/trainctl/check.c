@@ -5,6 +5,7 @@
 #include "cmd/trainctl.h"
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/human.h"
 #include "base/log.h"
 #include "data/schema.h"
 #include "job/condition.h"
@@ -16,6 +17,7 @@
 #include "job/spent.h"
 #include "model/model.h"
 #include "param/layout.h"
+#include "proc/host_test.h"
 #include "proc/process.h"
 #include "record/record.h"
 #include "run/metrics.h"
@@ -32,6 +34,7 @@ static const char *const plan_names[] = {"begin", "go-on", "adopt", "start-over"
 
 struct call {
 	struct trainctl_call run; /* as run is given */
+	int self_test;
 	char trial[DIRS_MAX];     /* what run would prepare is made there */
 };
 
@@ -360,6 +363,37 @@ static void tell_plan(const struct job *job, const struct dirs *dirs, const stru
 	printf("  %-12s %s\n  %-12s %s\n", "sockets", dirs->run, "state", dirs->state);
 }
 
+/* ---- a test of the hosts ---- */
+
+static void tell_test(const struct host_test *t)
+{
+	static const char *const of[] = {"compute", "memory", "link"};
+	char number[HUMAN_MAX];
+	printf("  %-12s %s", "self-test", t->host);
+	for (int k = 0; k < HOST_TEST_KINDS; k++)
+		if (!isnan(t->value[k]))
+			printf("%s %s %s/s", k == 0 ? ":" : ",", of[k],
+			       human_count(t->value[k], number));
+	printf("%s%s\n", t->why[0] ? "; BAD: " : "; good", t->why);
+}
+
+static void put_test(const struct host_test *t)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	host_test_record(&o, line, sizeof line, t);
+	if (record_end(&o, NULL) > 0)
+		fputs(line, stdout);
+}
+
+static int self_test(struct hosts *hosts, struct error *err)
+{
+	struct hosts_environment env;
+	trainctl_hosts_environment(&env);
+	int bad = hosts_test(hosts, &env, isatty(STDOUT_FILENO) ? tell_test : put_test, err);
+	return bad > 0 ? ERROR_NEGATIVE : bad;
+}
+
 /* The exit status that run would have, as far as it is known now; -1: err says why it would fail.
  */
 static int check_job(const char *path, const struct call *call, struct error *err)
@@ -384,6 +418,8 @@ static int check_job(const char *path, const struct call *call, struct error *er
 		tell_plan(&job, &dirs, &k);
 	else if (result == 0)
 		put_plan(&job, &dirs, &k);
+	if (result == 0 && call->self_test)
+		result = self_test(&k.hosts, err);
 	free(k.ready.rows);
 	hosts_free(&k.hosts);
 	job_free(&job);
@@ -438,7 +474,13 @@ int trainctl_check(int argc, char **argv)
 	static struct call call;
 	char keys[8192];
 	trainctl_keys(keys, sizeof keys);
-	const struct option_row rows[] = {TRAINCTL_ROWS_CALL(&call.run), {0}};
+	const struct option_row rows[] = {TRAINCTL_ROWS_CALL(&call.run),
+					  {.name = "self-test",
+					   .kind = OPTION_FLAG,
+					   .target = &call.self_test,
+					   .help = "test the hosts, for a second or two, and name the "
+						   "bad ones; then the status is 1"},
+					  {0}};
 	const struct option_table table = {
 		PROGRAM " check", "JOB.env [OPTION]...",
 		"Looks at a job as run would before it starts anything, with the same errors and "

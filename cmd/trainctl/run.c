@@ -11,6 +11,8 @@
 #include "job/jobs.h"
 #include "job/prepare.h"
 #include "job/spent.h"
+#include "proc/host_test.h"
+#include "proc/host_test.h"
 #include "run/metrics.h"
 #include "run/show.h"
 #include "run/supervisor.h"
@@ -194,6 +196,17 @@ static int finished_before(const struct job *job, const struct dirs *dirs, int *
 	return 1;
 }
 
+static void say_tested(const struct host_test *t)
+{
+	if (t->why[0])
+		log_say(LOG_LEVEL_WARNING, "host %s is bad, as the self-test says: %s", t->host, t->why);
+}
+
+static int test_hosts(struct hosts *hosts, const struct hosts_environment *env, struct error *err)
+{
+	return hosts_test(hosts, env, say_tested, err) < 0 ? -1 : 0;
+}
+
 /* Those that are missing while nodes run are told, and must not keep anybody from minding the others: they
  * are not waited for as long. */
 static int look_at_hosts(const struct job *job, const struct dirs *dirs, struct hosts *hosts,
@@ -209,6 +222,8 @@ static int look_at_hosts(const struct job *job, const struct dirs *dirs, struct 
 		hosts_text(hosts, i, text);
 		log_say(LOG_LEVEL_INFO, "host %s", text);
 	}
+	if (result == 0 && !running && strcmp(job->self_test, "on") == 0)
+		result = test_hosts(hosts, &env, err);
 	return result == 0 || running ? 0 : -1;
 }
 

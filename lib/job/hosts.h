@@ -51,6 +51,11 @@ void hosts_free(struct hosts *h);
  * answer. */
 int hosts_look(struct hosts *h, const struct job *job, const struct dirs *dirs,
 	       const struct hosts_environment *env, double seconds, struct error *err);
+/* Tests all hosts that train, at once (proc/host_test.h), and fills `bad` of their places. each (may be
+ * NULL) is told of each. The number of bad ones, or -1. */
+struct host_test;
+int hosts_test(struct hosts *h, const struct hosts_environment *env,
+	       void (*each)(const struct host_test *t), struct error *err);
 /* Whether what failed with this status would fail again, if nobody changes anything. */
 int hosts_comes_again(int code);
 /* Whether a checkpoint of so many bytes has room in the state directory of each host that has answered,

@@ -14,6 +14,7 @@
 #include "job/job.h"
 #include "param/layout.h"
 #include "param/opt.h"
+#include "proc/host_test.h"
 #include "proc/process.h"
 #include "proc/remote.h"
 
@@ -490,6 +491,33 @@ int hosts_look(struct hosts *h, const struct job *job, const struct dirs *dirs,
 		return sum_up(&l, err);
 	free(l.wrong);
 	return -1;
+}
+
+/* ---- a test ---- */
+
+int hosts_test(struct hosts *h, const struct hosts_environment *env,
+	       void (*each)(const struct host_test *t), struct error *err)
+{
+	size_t count = h->count - h->first;
+	struct host_test *t = calloc(count, sizeof *t);
+	int bad = 0;
+	if (!t)
+		return error_set(err, ERROR_OS, "HOSTS", "out of memory");
+	for (size_t i = 0; i < count; i++) {
+		const struct node_place *p = &h->place[h->first + i];
+		t[i] = (struct host_test){
+			.host = p->host, .launcher = p->launcher, .program = p->node_host};
+	}
+	int result = host_tests_run(t, count, env->search_path, err);
+	for (size_t i = 0; result == 0 && i < count; i++) {
+		struct node_place *p = &h->place[h->first + i];
+		snprintf(p->bad, sizeof p->bad, "%s", t[i].why);
+		bad += t[i].why[0] != '\0';
+		if (each)
+			each(&t[i]);
+	}
+	free(t);
+	return result == 0 ? bad : -1;
 }
 
 /* ---- room ---- */

@@ -160,6 +160,8 @@ static const struct row own_rows[] = {
 	 "how workers are spread over HOSTS"},
 	{"HOST_WAIT", REAL, AT(host_wait), "600", 0, 1e9, NULL, FREE,
 	 "seconds for a host that is gone and without which nothing goes on, 0: for ever"},
+	{"SELF_TEST", CHOICE, AT(self_test), "off", 0, 0, "off|on", FREE,
+	 "hosts are tested before the job, and when a node is suspected"},
 	{"HOST_AVOID", REAL, AT(host_avoid), "600", 0, 1e9, NULL, FREE,
 	 "seconds for which a host where a node hung is avoided, 0: never"},
 	{"RESTARTS", COUNT, AT(restarts), "10", 0, 1e6, NULL, FREE,

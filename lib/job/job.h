@@ -63,6 +63,7 @@ struct job {
 	char *launcher;        /* local | slurm | ssh; "": found out */
 	char *place;           /* spread | fill | HOST:N,...; see hosts.h */
 	double host_wait;      /* seconds, 0: for ever */
+	char *self_test;       /* off | on */
 	double host_avoid;     /* seconds, 0: no host is avoided */
 	/* decisions */
 	char *solution; /* a name, or the path of an executable */

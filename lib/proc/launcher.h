@@ -28,6 +28,7 @@ struct node_place {
 	uint64_t cores;
 	uint64_t memory_mib; /* of the host, or what a control group leaves of it */
 	int apart;             /* it does not see the state directory of this machine */
+	char bad[160]; /* a test has found that it is bad (host_test.h): why; "": none has */
 	const char *node_host; /* path of that program, the same here and there; NULL: it is here */
 	struct limits_ways by; /* how nodes are limited there, where they are */
 };

@@ -5,6 +5,7 @@
 #include "base/fs.h"
 #include "base/version.h"
 #include "proc/limits.h"
+#include "proc/host_test.h"
 #include "proc/process.h"
 #include "proc/remote.h"
 #include "record/framer.h"
@@ -465,6 +466,35 @@ static int run(struct serve *s, const struct record *r, struct error *err)
 	return result;
 }
 
+/* A payload that nobody wants: for how fast it comes. */
+static int sink(struct serve *s, const struct record *r, struct error *err)
+{
+	(void)r;
+	(void)err;
+	drop_payload(s);
+	if (!s->over)
+		say_ok(s);
+	return 0;
+}
+
+/* What hosttest(8) says of this machine. */
+static int test(struct serve *s, const struct record *r, struct error *err)
+{
+	char line[RECORD_LINE_MAX], said[RECORD_LINE_MAX];
+	struct record_out o;
+	static struct record found; /* large */
+	int fd, pid;
+	(void)r;
+	if (host_test_begin(s->search, &fd, &pid, err) != 0 ||
+	    host_test_end(fd, pid, said, sizeof said, err) != 0 ||
+	    record_parse(&found, said, strlen(said), err) != 0)
+		return -1;
+	record_begin(&o, line, sizeof line, "ok");
+	record_add_fields(&o, &found, NULL);
+	say_record(s, &o, NULL);
+	return 0;
+}
+
 /* How a node would be limited here. */
 static int limits(struct serve *s, const struct record *r, struct error *err)
 {
@@ -537,7 +567,8 @@ static const struct {
 	{"look", look, 0},       {"read", read_line, 0}, {"could", could, 0},
 	{"room", room, 0},       {"make", make, 1},      {"file", file, 1},
 	{"send", send_back, 0},  {"program", program, 0}, {"run", run, 0},
-	{"signal", send_signal, 0}, {"limits", limits, 0},
+	{"signal", send_signal, 0},
+	{"sink", sink, 0},       {"test", test, 0}, {"limits", limits, 0},
 };
 
 static void answer(struct serve *s, const struct record *r)

@@ -49,6 +49,8 @@ int sup_hosts_init(struct supervisor *s, struct error *err)
 		h->sup = s;
 		h->place = given ? &given->place[i] : &hosts->here;
 		name_host(h, i);
+		if (h->place->bad[0] && count - hosts->first > 1 && s->job->host_avoid > 0)
+			h->avoided = clock_mono() + s->job->host_avoid;
 	}
 	return 0;
 }
@@ -110,6 +112,8 @@ void sup_hosts_log(struct supervisor *s)
 			record_add_u64(&o, "sees-state", !h->place->apart);
 		}
 		record_add_u64(&o, "trains", i >= s->hosts.first);
+		if (h->place->bad[0])
+			record_add(&o, "why", h->place->bad);
 		sup_log(s, &o);
 	}
 }
@@ -240,24 +244,43 @@ const char *sup_host_stays(const struct sup_node *n)
 					       : "no other host is there that is not avoided";
 }
 
+struct sup_host *sup_host_named(struct supervisor *s, const char *name)
+{
+	for (size_t i = 0; i < s->hosts.count; i++)
+		if (strcmp(s->hosts.host[i].place->host, name) == 0)
+			return &s->hosts.host[i];
+	return NULL;
+}
+
 void sup_host_leave(struct sup_node *n, const char *why)
 {
-	struct sup_host *h = sup_host_of(n);
-	double seconds = n->sup->job->host_avoid;
+	if (!sup_host_stays(n))
+		sup_host_avoid(sup_host_of(n), n->id, why);
+}
+
+int sup_host_avoid(struct sup_host *h, const char *id, const char *why)
+{
+	struct supervisor *s = h->sup;
+	double seconds = s->job->host_avoid;
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
-	if (seconds <= 0 || h->state != HOST_THERE || sup_host_stays(n))
-		return;
+	size_t others = 0;
+	for (size_t i = s->hosts.first; i < s->hosts.count; i++)
+		others += &s->hosts.host[i] != h && is_good(&s->hosts.host[i]);
+	if (seconds <= 0 || h->state != HOST_THERE || others == 0)
+		return -1;
 	h->avoided = clock_mono() + seconds;
-	log_say(LOG_LEVEL_WARNING, "%s is avoided for %g s (HOST_AVOID): %s %s", h->place->host,
-		seconds, n->id, why);
+	log_say(LOG_LEVEL_WARNING, "%s is avoided for %g s (HOST_AVOID): %s%s%s", h->place->host,
+		seconds, id ? id : "", id ? " " : "", why);
 	record_begin(&o, line, sizeof line, "host");
 	record_add(&o, "name", h->place->host);
 	record_add(&o, "state", sup_host_word(h));
 	record_add_seconds(&o, "seconds", seconds);
-	record_add(&o, "id", n->id);
+	if (id)
+		record_add(&o, "id", id);
 	record_add(&o, "why", why);
-	sup_log(n->sup, &o);
+	sup_log(s, &o);
+	return 0;
 }
 
 int sup_host_is_awaited(const struct sup_node *n)

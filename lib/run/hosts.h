@@ -88,6 +88,9 @@ int sup_host_was_lost(const struct sup_node *n, const struct node_end *end);
 void sup_host_ended(struct sup_node *n, const struct node_end *end);
 /* Its host is avoided from now on, if it has another one to go to; why is for people. */
 void sup_host_leave(struct sup_node *n, const char *why);
+/* The same of a host; -1: there is no other one. id (or NULL): of the node that is why. */
+int sup_host_avoid(struct sup_host *h, const char *id, const char *why);
+struct sup_host *sup_host_named(struct supervisor *s, const char *name); /* NULL: none is */
 int sup_host_is_avoided(const struct sup_host *h);
 /* Why it has no other host to go to, for people; NULL: it has. */
 const char *sup_host_stays(const struct sup_node *n);

@@ -89,6 +89,8 @@ const char *sup_restart(struct sup_node *n, int force, const char *reason)
 	n->restart.from = clock_mono();
 	sup_force_write(n->sup);
 	tell(n, reason && reason[0] ? reason : "no reason given");
+	if (!force)
+		sup_self_test(n->sup, n->id);
 	/* Where it was restarted once before, and is slow again, its host may be why. */
 	if (!force && n->restart.past.count > 1 && n->role->restart == RESTART_KILL)
 		sup_host_leave(n, "was slow there even after a restart");

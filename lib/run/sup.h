@@ -32,6 +32,7 @@
 #include "run/routes.h"
 #include "run/scale.h"
 #include "run/score.h"
+#include "run/self_test.h"
 #include "run/series.h"
 #include "run/spare.h"
 #include "run/supervisor.h"
@@ -72,6 +73,7 @@ struct supervisor {
 	struct sup_decisions decide;
 	struct sup_actions_sent actions;
 	struct sup_force force;
+	struct sup_self_test self_test;
 	struct sup_score score;
 	struct sup_clients clients;
 	struct sup_metrics metrics;

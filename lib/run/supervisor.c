@@ -211,6 +211,7 @@ static void release(struct supervisor *s)
 	struct event *const events[] = {s->tick, s->periodic, s->hangup};
 	sup_score_stop(s);
 	sup_decide_stop(s);
+	sup_self_test_stop(s);
 	sup_parts_stop(s);
 	sup_metrics_close(s);
 	sup_links_free(s);

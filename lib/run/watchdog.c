@@ -258,6 +258,7 @@ static void give_up(struct sup_node *n, enum pulse_section section, uint64_t uni
 	sup_restart_failed(n, "it gave no sign of life");
 	sup_host_doubt(n);
 	sup_host_leave(n, "gave no sign of life there");
+	sup_self_test(n->sup, n->id);
 	sup_node_give_up(n);
 }
 

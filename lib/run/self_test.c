@@ -1,0 +1,113 @@
+/* self_test: see self_test.h. */
+#include "run/sup.h"
+
+#include "base/clock.h"
+#include "proc/child.h"
+#include "proc/process.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PAUSE_SECONDS 30.0 /* between two */
+#define MOST_SECONDS 60.0  /* a test ends long before */
+#define OUTPUT_MAX (1u << 20)
+
+/* Its workers go elsewhere, if the guard of restarts lets them. */
+static void leave(struct supervisor *s, struct sup_host *h, const char *why)
+{
+	if (sup_host_avoid(h, NULL, why) != 0)
+		return;
+	EACH_OF (n, s, sup_trainers(s))
+		if (sup_host_of(n) == h && !sup_goes_back(n))
+			sup_restart_elsewhere(n, 0, why);
+}
+
+static void take(struct supervisor *s, const struct record *r)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	const char *name = record_get(r, "name"), *state = record_get(r, "state"),
+		   *why = record_get(r, "why");
+	if (!record_is(r, "host-test") || !name || !state || !why)
+		return;
+	struct sup_host *h =
+		strcmp(name, ".") == 0 ? &s->hosts.host[0] : sup_host_named(s, name);
+	if (!h)
+		return;
+	record_begin(&o, line, sizeof line, "host-test");
+	record_add(&o, "name", h->place->host);
+	record_add_fields(&o, r, "name");
+	sup_log(s, &o);
+	if (strcmp(state, "bad") == 0) {
+		sup_note(s, "bad-host", "%s is bad, as the self-test says: %s", h->place->host, why);
+		leave(s, h, why);
+	}
+}
+
+static void on_tested(const struct node_end *end, enum child_cut cut, const char *output,
+		      size_t bytes, void *arg)
+{
+	struct supervisor *s = arg;
+	struct record_walk walk = record_walk(output, bytes);
+	struct record r;
+	char text[128];
+	int got;
+	s->self_test.child = NULL;
+	if (cut != CHILD_WHOLE || !end->seen || end->signal ||
+	    (end->status != 0 && end->status != ERROR_NEGATIVE)) {
+		end_text(end, text, sizeof text);
+		sup_note(s, "warning", "the self-test of the hosts has failed: %s",
+			 cut == CHILD_WHOLE ? text : "it takes too long");
+		return;
+	}
+	while (s->phases.now < PHASE_STOPPING && (got = record_next(&walk, &r, NULL)) != RECORD_END)
+		if (got == RECORD_ONE)
+			take(s, &r);
+}
+
+static int is_tested(const struct supervisor *s, size_t i)
+{
+	return i >= s->hosts.first && s->hosts.host[i].state == HOST_THERE;
+}
+
+void sup_self_test(struct supervisor *s, const char *id)
+{
+	char program[DIRS_PATH_MAX];
+	const struct hosts *hosts = s->options.hosts;
+	double now = clock_mono();
+	size_t words = 0;
+	struct error err;
+	if (strcmp(s->job->self_test, "on") != 0 || s->hosts.count - s->hosts.first < 2 ||
+	    s->self_test.child || (s->self_test.at > 0 && now - s->self_test.at < PAUSE_SECONDS) ||
+	    process_find("hosttest", s->options.search_path, program, sizeof program, &err) != 0)
+		return;
+	const char **argv = calloc(s->hosts.count + 6, sizeof *argv);
+	if (!argv)
+		return;
+	argv[words++] = program;
+	argv[words++] = "--by";
+	argv[words++] = hosts->launcher->name;
+	argv[words++] = "--program";
+	argv[words++] = hosts->node_host;
+	for (size_t i = 0; i < s->hosts.count; i++)
+		if (is_tested(s, i))
+			argv[words++] = i == 0 ? "." : s->hosts.host[i].place->host;
+	const struct child_options options = {.argv = (char *const *)(size_t)argv,
+					      .seconds = MOST_SECONDS,
+					      .output_bytes_max = OUTPUT_MAX,
+					      .done = on_tested,
+					      .arg = s};
+	s->self_test.at = now;
+	sup_note(s, "self-test", "%s is suspected: all hosts are tested", id);
+	if (child_start(&s->self_test.child, s->base, &options, &err) != 0) {
+		s->self_test.child = NULL;
+		sup_note(s, "warning", "hosts can't be tested: %s", err.text);
+	}
+	free(argv);
+}
+
+void sup_self_test_stop(struct supervisor *s)
+{
+	child_free(s->self_test.child);
+	s->self_test.child = NULL;
+}

@@ -1,0 +1,22 @@
+/*
+ * self_test: when a node is suspected (it hung, or a solution restarts it because it is slow) all hosts
+ * that train are tested at once by hosttest(8), beside what they do (SELF_TEST=on).  A bad one is named
+ * in the log and avoided (hosts.h), and its workers are restarted elsewhere, as often as HEAVY_LIMIT
+ * and the like let anybody.  Not more than once in half a minute.
+ */
+#ifndef PACELINE_RUN_SELF_TEST_H
+#define PACELINE_RUN_SELF_TEST_H
+
+struct child;
+struct supervisor;
+
+struct sup_self_test {
+	struct child *child; /* NULL: none is under way */
+	double at;           /* clock_mono(): the last one began; 0: none yet */
+};
+
+/* id: of the suspected node. */
+void sup_self_test(struct supervisor *s, const char *id);
+void sup_self_test_stop(struct supervisor *s);
+
+#endif
