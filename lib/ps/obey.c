@@ -153,6 +153,18 @@ static void obey_cut(struct ps *p, const struct order *o, const struct order_ans
 	}
 }
 
+static void obey_heat(struct ps *p, const struct order *o, const struct order_answer *a)
+{
+	char text[HEAT_TEXT];
+	struct order_result result = {.heat = text,
+				      .element = heat_element(&p->heat),
+				      .heat_units = p->heat.units};
+
+	(void)o;
+	heat_text(&p->heat, store_width(p->store), text);
+	done(a, &result);
+}
+
 static void obey_not(struct ps *p, const struct order *o, const struct order_answer *a)
 {
 	(void)p;
@@ -174,6 +186,7 @@ void ps_obey(void *ps, const struct order *o, const struct order_answer *a)
 		[ORDER_GIVE] = move_give,
 		[ORDER_ADOPT] = move_adopt,
 		[ORDER_KEEP] = move_keep,
+		[ORDER_HEAT] = obey_heat,
 	};
 
 	obey[o->kind](ps, o, a);
