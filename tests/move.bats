@@ -96,3 +96,128 @@ finished() {
 	kill "$PS1" "$PS2"
 	finished 3 w0 w1
 }
+
+@test "ASP and SSP: one server becomes three, then two; each sample is counted once" {
+	csv
+	local mode
+	for mode in asp ssp:2; do
+		rm -rf journal ck ps*.sock*
+		queue 3
+		lead 1 --sync "$mode"
+		crawl 2000
+		work w0 --drag drag
+		work w1 --drag drag
+		work w2 --drag drag
+		wait_for 'came_to_unit 15'
+		part 1 3 --join --sync "$mode"
+		part 2 3 --join --sync "$mode"
+		run move 1 2
+		[[ $output == "ok version=2 parts=3 "* ]] || { echo "$output"; return 1; }
+		wait_for "came_to_unit $(($(iteration) + 15))"
+		run move 2
+		[[ $output == "ok version=3 parts=2 "* ]] || { echo "$output"; return 1; }
+		kill "$PS1"
+		finished 3 w0 w1 w2
+		kill -9 "${PIDS[@]}" 2>/dev/null || true
+		PIDS=()
+	done
+}
+
+# step SOCKET GENERATION ITERATION [MAP]: a worker makes one step with all dense parameters and 20000 rows.
+step() {
+	local at="generation=$2 incarnation=1"
+	{
+		printf 'join worker=w0 %s\n' "$at"
+		printf 'push worker=w0 %s sequence=1 iteration=%d count=1 dense=1 rows=20000 map=%d ranges= loss=1 bytes=%d\n' \
+			"$at" "$3" "${4:-1}" $((4800000 + 80000 + 640000))
+		cat gradient
+	} | socat -t 300 - "UNIX-CONNECT:$1" >heard
+	grep -aq "ok iteration=$(($3 + 1)) applied=1" heard
+}
+
+# trained: a model with a vector of 1.2 million floats and rows, on one server that has made steps.
+trained() {
+	printf '%s\n' 'layout version=1 seed=3' 'tensor name=v rows=1200000 cols=1 init=normal scale=1' \
+		'table name=t width=8 rows=0 zero-columns=1 scale=0.5' >layout
+	perl -e 'print pack("f*", map { ($_ % 11) / 11 } 1..1200000);
+		print pack("V*", map { $_ * 7 } 0..19999);
+		print pack("f*", map { ($_ % 13) / 13 } 0..159999)' >gradient
+	part 0 1 --optimizer adagrad
+	step "$T/ps0.sock" 1 0
+	step "$T/ps0.sock" 2 1
+}
+
+# checkpoint SOCKET NAME: its parameters in NAME.safetensors.
+checkpoint() {
+	ask "$1" "cut path=$T/$2" >cut.out
+	grep -q '^ok ' cut.out || { cat cut.out; return 1; }
+	ckpt verify "$T/$2"
+	ckpt export "$T/$2" "$2.safetensors"
+}
+
+@test "many pieces: one, three, two, one: the same bytes of parameters and slots, none twice" {
+	trained
+	checkpoint "$T/ps0.sock" a
+	for i in 1 2; do part "$i" 3 --join --optimizer adagrad; done
+	run move 1 2
+	[[ $output == "ok version="*" parts=3 moved-bytes="* ]] || { echo "$output"; tail ps*.err; return 1; }
+	[ "$(field pieces <<<"$output")" -ge 6 ]
+	[ "$(field moved-bytes <<<"$output")" -ge 6400000 ]
+	[ "$(field moved-bytes <<<"$output")" -le 9000000 ]
+	[ "$(ask "$T/ps1.sock" stat | field dense)" -eq 400000 ]
+	checkpoint "$T/ps0.sock" b
+	cmp a.safetensors b.safetensors
+	run move 2
+	[[ $output == "ok "*" parts=2 "* ]] || { echo "$output"; return 1; }
+	kill "$PS1"
+	checkpoint "$T/ps0.sock" c
+	cmp a.safetensors c.safetensors
+	run move
+	[[ $output == "ok "*" parts=1 "* ]] || { echo "$output"; return 1; }
+	kill "$PS2"
+	[ "$(ask "$T/ps0.sock" stat | field rows)" -eq 20000 ]
+	checkpoint "$T/ps0.sock" d
+	cmp a.safetensors d.safetensors
+	# and the next step is the same
+	step "$T/ps0.sock" 3 2 "$(ask "$T/ps0.sock" stat | field map)"
+	checkpoint "$T/ps0.sock" e
+	start one ps-server -s "$T/one.sock" --id one --restore "$T/a" --optimizer adagrad
+	ready "$T/one.sock"
+	step "$T/one.sock" 3 2
+	checkpoint "$T/one.sock" f
+	cmp e.safetensors f.safetensors
+}
+
+@test "who joins is killed, stopped, wrong or not there: the old map goes on, and a worker with it" {
+	csv
+	queue 2
+	lead 1
+	crawl 1000
+	work w0 --drag drag
+	wait_for 'came_to_unit 3'
+	start move ask "$T/ps0.sock" "move parts=2 servers=$T/none.sock"
+	wait_for 'ask "$T/ps0.sock" parts | grep -q moving=1'
+	run ask "$T/ps0.sock" "move parts=2 servers=$T/none.sock"
+	[[ $output == "err code=moving"* ]]
+	wait_for "came_to_unit $(($(iteration) + 3))"
+	kill "$PID"
+	# not one that joins
+	start ps1 ps-server -s "$T/none.sock" --id ps1 --part 1/2 --layout layout
+	wait_for 'ask "$T/ps0.sock" parts | grep -q moving=0'
+	grep -q 'none.sock: it was not started with --join' ps0.err
+	# of another life of the job, and with another's name
+	start ps2 ps-server -s "$T/ps2.sock" --id ps2 --part 1/2 --layout layout --join --incarnation 2
+	run move 2
+	[[ $output == "err code=move"*"ps2.sock: it is of incarnation 2, not 1; map 1 of 1 parts goes on" ]] ||
+		{ echo "$output"; return 1; }
+	start ps3 ps-server -s "$T/ps3.sock" --id ps0 --part 1/2 --layout layout --join
+	run move 3
+	[[ $output == "err code=move"*"has the --id of another server"* ]]
+	# of another model: refused by who gets it
+	start ps4 ps-server -s "$T/ps4.sock" --id ps4 --part 1/2 --width 3 --join
+	run move 4
+	[[ $output == "err code=move"*"rows are"* ]] || { echo "$output"; return 1; }
+	run ask "$T/ps0.sock" parts
+	[[ $output == *"ok version=1 parts=1 moving=0" ]]
+	finished 2 w0
+}
