@@ -1,6 +1,7 @@
 /* See heat.h. */
 #include "ps/heat.h"
 
+#include "base/number.h"
 #include "param/map.h"
 
 #include <stdio.h>
@@ -16,11 +17,70 @@ void heat_start(struct heat *h, uint64_t begin, uint64_t places)
 {
 	uint64_t pulled = h->rows_pulled, pushed = h->rows_pushed;
 
-	*h = (struct heat){.begin = begin,
-			   .places = places,
-			   .scale = places ? ((uint64_t)HEAT_RANGES << 32) / places : 0,
-			   .rows_pulled = pulled,
-			   .rows_pushed = pushed};
+	*h = (struct heat){.rows_pulled = pulled, .rows_pushed = pushed};
+	heat_place(h, begin, places);
+}
+
+void heat_place(struct heat *h, uint64_t begin, uint64_t places)
+{
+	h->begin = begin;
+	h->places = places;
+	h->scale = places ? ((uint64_t)HEAT_RANGES << 32) / places : 0;
+}
+
+static void add_counts(struct record_out *o, const char *key, const uint64_t *count)
+{
+	char text[HEAT_TEXT];
+	size_t len = 0;
+
+	for (size_t i = 0; i < HEAT_RANGES; i++)
+		len += (size_t)snprintf(text + len, sizeof text - len, "%s%llu", i ? "," : "",
+					(unsigned long long)count[i]);
+	record_add(o, key, text);
+}
+
+void heat_save(const struct heat *h, struct record_out *o)
+{
+	record_add_u64(o, "heat-rows-pulled", h->rows_pulled);
+	record_add_u64(o, "heat-rows-pushed", h->rows_pushed);
+	record_add_u64(o, "heat-dense-pulls", h->dense_pulls);
+	record_add_u64(o, "heat-dense-pushes", h->dense_pushes);
+	record_add_real(o, "heat-units", h->units);
+	add_counts(o, "heat-pulled", h->pulled);
+	add_counts(o, "heat-pushed", h->pushed);
+}
+
+static int read_counts(struct heat *h, const struct record *r, const char *key, uint64_t *count,
+		       struct error *err)
+{
+	const char *at = record_get(r, key);
+
+	for (size_t i = 0; at && i < HEAT_RANGES; i++) {
+		size_t len = strcspn(at, ",");
+		if (number_u64_span(at, len, &count[i]) != 0 || count[i] > HALF_AT ||
+		    (at[len] == '\0') != (i + 1 == HEAT_RANGES))
+			return error_set(err, ERROR_DATA, NULL, "%s: not %d counts", key,
+					 HEAT_RANGES);
+		h->counted += count[i];
+		at += len + 1;
+	}
+	return 0;
+}
+
+int heat_load(struct heat *h, const struct record *r, struct error *err)
+{
+	h->counted = 0;
+	return record_u64_opt(r, "heat-rows-pulled", 0, UINT64_MAX, &h->rows_pulled, err) != 0 ||
+			       record_u64_opt(r, "heat-rows-pushed", 0, UINT64_MAX,
+					      &h->rows_pushed, err) != 0 ||
+			       record_u64_opt(r, "heat-dense-pulls", 0, UINT64_MAX,
+					      &h->dense_pulls, err) != 0 ||
+			       record_u64_opt(r, "heat-dense-pushes", 0, UINT64_MAX,
+					      &h->dense_pushes, err) != 0 ||
+			       record_real_opt(r, "heat-units", 0.0, 1e18, &h->units, err) != 0 ||
+			       read_counts(h, r, "heat-pulled", h->pulled, err) != 0
+		       ? -1
+		       : read_counts(h, r, "heat-pushed", h->pushed, err);
 }
 
 static void halve(struct heat *h)

@@ -42,6 +42,12 @@ static inline void heat_unit(struct heat *h)
 void heat_text(const struct heat *h, size_t width, char out[HEAT_TEXT]);
 double heat_element(const struct heat *h);
 
+/* Hand-over: fields heat-...= of a record, and back; those that are missing count nothing. */
+void heat_save(const struct heat *h, struct record_out *o);
+int heat_load(struct heat *h, const struct record *r, struct error *err);
+/* The places of what was loaded: as heat_start(), and what was counted stays. */
+void heat_place(struct heat *h, uint64_t begin, uint64_t places);
+
 /* For `stat`: rows-pulled= rows-pushed=, and hot-begin= hot-places= hot-share= of the busiest range:
  * its share of all work for rows. */
 void heat_stat(const struct heat *h, size_t width, struct record_out *o);

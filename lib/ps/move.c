@@ -630,6 +630,7 @@ int move_take_map(struct ps *p, const struct record *r, struct call *c, struct e
 	if (store_incoming_begin(&in, p->store, &map, p->options.part, err) != 0)
 		return -1;
 	store_adopt(p->store, &map, p->options.part, NULL, 0);
-	ps_heat_anew(p);
+	heat_place(&p->heat, map.key_begin[p->options.part],
+		   map.key_begin[p->options.part + 1] - map.key_begin[p->options.part]);
 	return 0;
 }
