@@ -51,7 +51,7 @@ struct job {
 	double eval_every, max_time; /* seconds, 0: never */
 	uint64_t patience;           /* evaluations, 0: any number */
 	/* nodes */
-	uint64_t workers, servers, restarts;
+	uint64_t workers, servers, hot_spares, restarts, rollbacks;
 	char *batch_scaling; /* keep | linear | sqrt: what becomes of batch when workers come or go */
 	char *hung; /* see pulse_rules_parse(); "" when not given */
 	char *sync; /* bsp | ssp:N | asp, as given */
@@ -63,6 +63,7 @@ struct job {
 	char *launcher;        /* local | slurm | ssh; "": found out */
 	char *place;           /* spread | fill | HOST:N,...; see hosts.h */
 	double host_wait;      /* seconds, 0: for ever */
+	double host_avoid;     /* seconds, 0: no host is avoided */
 	/* decisions */
 	char *solution; /* a name, or the path of an executable */
 	double every, shorter, longer;

@@ -443,9 +443,11 @@ void move_give(struct ps *p, const struct order *o, const struct order_answer *a
 		return;
 	}
 	m->answer = *a;
-	for (size_t i = 0; i < m->count && m->answer.done; i++) {
-		if (give(&m->to[i], &err) != 0)
-			fail(m, m->to[i].socket, err.text);
+	for (size_t i = 0; i < m->count; i++) {
+		if (give(&m->to[i], &err) != 0) {
+			fail(m, m->to[i].socket, err.text); /* who hears it may end the attempt */
+			return;
+		}
 	}
 	if (m->count == 0)
 		answer(m, &result);

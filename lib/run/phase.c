@@ -261,6 +261,7 @@ static void step_running(struct supervisor *s)
 		if (s->phases.now != PHASE_RUNNING)
 			return;
 	}
+	sup_spares_step(s);
 	sup_fence_step(s);
 	sup_scale_step(s);
 	if (s->phases.now != PHASE_RUNNING)

@@ -411,6 +411,13 @@ static void worker_words(struct words *w, const struct sup_node *n, uint64_t lif
 	add_drag(w, n, life);
 }
 
+/* As the worker that it may become. */
+static void spare_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
+{
+	worker_words(w, n, life, take_over);
+	add_socket(w, n->sup, "--spare", "trainctl");
+}
+
 /* What torch.distributed and the like look for; NAME=VALUE each. */
 static void add_environment(struct words *w, const struct sup_node *n)
 {
@@ -601,7 +608,7 @@ void sup_files(const struct sup_node *n, struct sup_files *f)
 	memset(f->bring, 0, sizeof f->bring);
 	put_file(f->make, f->path[0], s->dirs.run);
 	put_file(f->make, f->path[0], s->dirs.state);
-	if (n->role == &role_worker) {
+	if (n->role == &role_worker || n->role == &role_spare) {
 		snprintf(learnt, sizeof learnt, "predict-%s", n->id);
 		make_dir(f, n, "index");
 		make_dir(f, n, "spill");
@@ -658,6 +665,11 @@ static uint64_t workers_of(const struct supervisor *s)
 static uint64_t agents_of(const struct supervisor *s)
 {
 	return job_is_foreign(s->job) ? sup_scale_workers(s) : 0;
+}
+
+static uint64_t spares_of(const struct supervisor *s)
+{
+	return s->job->hot_spares;
 }
 
 static const char *launch_server(const struct job *job)
@@ -759,8 +771,20 @@ const struct role role_agent = {.name = "worker",
 				.restart = RESTART_KILL,
 				.told = "worker",
 				.foreign = 1};
-const struct role *const roles[] = {&role_fabric,  &role_shardd, &role_monitor, &role_lead,
-				    &role_replica, &role_server, &role_worker,  &role_agent, NULL};
+/* What it may have left behind is of the time when it was a worker. */
+const struct role role_spare = {.name = "spare",
+				.program = "worker",
+				.id = "s%u",
+				.count = spares_of,
+				.words = spare_words,
+				.template = launch_worker,
+				.limits = worker_limits,
+				.where = WHERE_SPARE,
+				.ready = READY_ASKS,
+				.death = DEATH_FENCE};
+const struct role *const roles[] = {&role_fabric,  &role_shardd, &role_monitor,
+				    &role_lead,    &role_replica, &role_server,
+				    &role_worker,  &role_agent,   &role_spare,   NULL};
 
 char **sup_command(const struct sup_node *n, uint64_t life, int take_over, struct error *err)
 {
