@@ -541,6 +541,7 @@ static void adopt(struct ps *p, uint64_t iteration)
 	free(given);
 	p->options.part = m->part;
 	p->options.parts = m->map.parts;
+	ps_heat_anew(p);
 	forget(p);
 	if (had != m->map.parts)
 		log_say(LOG_LEVEL_INFO, "map %llu: part %u of %u, at iteration %llu",
@@ -660,5 +661,7 @@ int move_take_map(struct ps *p, const struct record *r, struct call *c, struct e
 	if (store_incoming_begin(&in, p->store, &map, p->options.part, err) != 0)
 		return -1;
 	store_adopt(p->store, &map, p->options.part, NULL, 0);
+	heat_place(&p->heat, map.key_begin[p->options.part],
+		   map.key_begin[p->options.part + 1] - map.key_begin[p->options.part]);
 	return 0;
 }
