@@ -93,7 +93,12 @@ finished() {
 	[[ $output == *"ok version=3 parts=3 moving=0" ]]
 	run move
 	[[ $output == "ok version=4 parts=1 "* ]]
+	# another one at once where one went: the lead does not take it for that one
 	kill "$PS1" "$PS2"
+	ended "$PS1"
+	part 1 2 --join
+	run move 1
+	[[ $output == "ok version=5 parts=2 "* ]]
 	finished 3 w0 w1
 }
 
