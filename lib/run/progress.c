@@ -336,8 +336,10 @@ static void on_snapshot(const struct record *r, void *owner)
 		record_add_seconds(&o, "silent", n->watch.pulse.silent);
 	append(p, &o);
 	p->is_wrong |= snapshot_add(&p->filling, r, &p->wrong) != 0;
-	struct snapshot_node *last = p->filling.node + p->filling.node_count;
-	if (n && p->filling.node_count > 0 && strcmp((--last)->id, n->id) == 0)
+	if (!n || p->filling.node_count == 0)
+		return;
+	struct snapshot_node *last = &p->filling.node[p->filling.node_count - 1];
+	if (strcmp(last->id, n->id) == 0)
 		last->silent = sup_watch_section(n)[0] ? n->watch.pulse.silent : NAN;
 }
 
