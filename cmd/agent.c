@@ -3,12 +3,12 @@
  * from shardd(8) and tells the lead what its trainer did.
  */
 #include "cmd/names.h"
+#include "cmd/node.h"
 
 #include "agent/agent.h"
 #include "agent/filter.h"
 #include "monitor/node.h"
 
-#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -16,10 +16,10 @@
 #define PROGRAM "agent"
 
 static struct {
-	const char *id, *shards, *lead, *monitor, *resume, *rank, *load_root, *log;
+	const char *id, *shards, *lead, *monitor, *resume, *rank;
 	struct option_list env;
-	uint64_t batch, ahead, report_every;
-	double grace, report_seconds, wait, answer;
+	uint64_t batch, ahead;
+	double grace;
 	/* filters */
 	struct option_list rows;
 	const char *index_dir, *format, *separator, *output;
@@ -29,11 +29,10 @@ static struct {
 } opt = {.jobs = 1,
 	 .batch = AGENT_BATCH,
 	 .ahead = AGENT_AHEAD,
-	 .grace = AGENT_GRACE,
-	 .report_every = 5,
-	 .report_seconds = 1.0,
-	 .wait = 60,
-	 .answer = 600};
+	 .grace = AGENT_GRACE};
+
+static struct node_options node = {
+	.report_every = 5, .report_seconds = 1.0, .wait = 60, .answer = 600};
 
 static const struct option_row option_rows[] = {
 	{.name = "id", .kind = OPTION_ID, .target = &opt.id, .arg = "ID",
@@ -56,11 +55,7 @@ static const struct option_row option_rows[] = {
 	 .help = "when stopped: for the batch; then for COMMAND to end", .max = 86400},
 	{.name = "ahead", .kind = OPTION_COUNT, .target = &opt.ahead, .arg = "BATCHES",
 	 .help = "batches reserved at shardd in advance, at most", .min = 1, .max = 1024},
-	{.name = "report-every", .kind = OPTION_COUNT, .target = &opt.report_every,
-	 .arg = "ITERATIONS", .help = "report to the monitor after this many iterations, or", .min = 1,
-	 .max = 1e6},
-	{.name = "report-seconds", .kind = OPTION_SECONDS, .target = &opt.report_seconds,
-	 .arg = "SECONDS", .help = "after this time, whichever is first", .max = 86400},
+	NODE_REPORT_OPTIONS(node),
 	{.name = "rows", .kind = OPTION_LIST, .target = &opt.rows, .arg = "FILE[,FILE]",
 	 .help = "COMMAND reads the rows of these files from its standard input"},
 	{.name = "header", .kind = OPTION_FLAG, .target = &opt.header,
@@ -80,14 +75,7 @@ static const struct option_row option_rows[] = {
 	 .help = "--each: what COMMAND prints, a file a shard, there only when it is whole"},
 	{.name = "timeout", .kind = OPTION_SECONDS, .target = &opt.timeout, .arg = "SECONDS",
 	 .help = "--each: a COMMAND that runs longer has failed (0: none does)", .max = 8640000},
-	{.name = "load-root", .kind = OPTION_TEXT, .target = &opt.load_root, .arg = "DIR",
-	 .help = "where the node's /proc and /sys are mounted, in a container"},
-	{.name = "log", .kind = OPTION_TEXT, .target = &opt.log, .arg = "FILE",
-	 .help = "append applied and spent records to FILE (standard error)"},
-	{.name = "wait", .kind = OPTION_SECONDS, .target = &opt.wait, .arg = "SECONDS",
-	 .help = "how long to wait for a daemon that is not there", .max = 86400},
-	{.name = "answer", .kind = OPTION_SECONDS, .target = &opt.answer, .arg = "SECONDS",
-	 .help = "how long to wait for an answer, also at the barrier", .min = 0.1, .max = 864000},
+	NODE_OPTIONS(node),
 	{0}};
 
 static const struct option_table table = {
@@ -149,18 +137,11 @@ static int is_filter(void)
 
 static int check_filter(struct error *err)
 {
-	static const char only_each[] = "is for --each";
 	if (opt.lead)
 		return error_set(err, ERROR_USAGE, "--each", "needs no --lead");
 	if (opt.resume || opt.rank)
 		return error_set(err, ERROR_USAGE, opt.resume ? "--resume" : "--rank",
 				 "needs a --lead");
-	if (!opt.each && (opt.output || opt.jobs > 1 || opt.timeout > 0))
-		return error_set(err, ERROR_USAGE,
-				 opt.output	? "--output"
-				 : opt.jobs > 1 ? "--jobs"
-						: "--timeout",
-				 only_each);
 	return 0;
 }
 
@@ -172,6 +153,12 @@ static int check_options(struct agent_options *o, char **command, struct error *
 	if (opt.rows.count == 0 && (opt.header || opt.format || opt.separator || opt.index_dir))
 		return error_set(err, ERROR_USAGE, "", "--header, --format, --separator, --index-dir: "
 				 "need --rows");
+	if (!opt.each && (opt.output || opt.jobs > 1 || opt.timeout > 0))
+		return error_set(err, ERROR_USAGE,
+				 opt.output	? "--output"
+				 : opt.jobs > 1 ? "--jobs"
+						: "--timeout",
+				 "is for --each");
 	if (is_filter() && check_filter(err) != 0)
 		return -1;
 	for (size_t i = 0; i < opt.env.count; i++)
@@ -181,22 +168,6 @@ static int check_options(struct agent_options *o, char **command, struct error *
 }
 
 /* ---- running ---- */
-
-static void write_log(const char *line, size_t len, void *owner)
-{
-	int fd = *(int *)owner;
-	if (write(fd, line, len) != (ssize_t)len)
-		log_say(LOG_LEVEL_WARNING, "a record could not be written: %s", strerror(errno));
-}
-
-static int open_log(int *fd, struct error *err)
-{
-	*fd = STDERR_FILENO;
-	if (!opt.log)
-		return 0;
-	*fd = open(opt.log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-	return *fd < 0 ? error_errno(err, ERROR_CANTCREAT, opt.log, "open") : 0;
-}
 
 static int open_rows(struct rows_text **rows, struct error *err)
 {
@@ -221,44 +192,35 @@ static int open_rows(struct rows_text **rows, struct error *err)
 	return rows_text_open(rows, &o, err);
 }
 
-static int train(struct agent_options *o, struct node_end *end, struct error *err)
+static int train(const struct agent_options *o, struct node_end *end, struct error *err)
 {
 	struct agent *agent = NULL;
-	int log_fd;
-	if (catch_signals(err) != 0 || open_log(&log_fd, err) != 0)
-		return -1;
-	o->stop = &stop;
-	o->wake = wake;
-	o->log = write_log;
-	o->owner = &log_fd;
-	int result = open_rows(&o->rows, err);
-	if (result == 0)
-		result = agent_new(&agent, o, err);
+	int result = agent_new(&agent, o, err);
 	if (result == 0)
 		result = agent_run(agent, end, err);
 	agent_free(agent);
-	rows_text_free(o->rows);
-	if (log_fd != STDERR_FILENO)
-		close(log_fd);
 	return result;
 }
 
-static int filter(struct filter_options *o, struct node_end *end, struct error *err)
+static int run(struct agent_options *o, struct filter_options *f, struct node_end *end,
+	       struct error *err)
 {
 	int log_fd;
-	if (catch_signals(err) != 0 || open_log(&log_fd, err) != 0)
+	if (catch_signals(err) != 0 || node_open_log(&node, &log_fd, err) != 0)
 		return -1;
-	o->stop = &stop;
-	o->wake = wake;
-	if (opt.log) /* a pipeline's standard error is read by people */
-		o->log = write_log;
-	o->owner = &log_fd;
+	o->wake = f->wake = wake;
+	o->log = node_write_log;
+	if (node.log) /* a pipeline's standard error is read by people */
+		f->log = node_write_log;
+	o->owner = f->owner = &log_fd;
 	int result = open_rows(&o->rows, err);
-	if (result == 0)
-		result = opt.each ? filter_each(o, err) : filter_rows(o, end, err);
+	f->rows = o->rows;
+	if (result == 0 && !is_filter())
+		result = train(o, end, err);
+	else if (result == 0)
+		result = opt.each ? filter_each(f, err) : filter_rows(f, end, err);
 	rows_text_free(o->rows);
-	if (log_fd != STDERR_FILENO)
-		close(log_fd);
+	node_close_log(log_fd);
 	return result;
 }
 
@@ -286,44 +248,44 @@ int main(int argc, char **argv)
 		return cmd_end(PROGRAM, 0);
 	if (parsed < 0)
 		return cmd_fail(PROGRAM, &err);
-	struct agent_options options = {
-		.id = opt.id,
-		.shards = opt.shards,
-		.lead = opt.lead,
-		.monitor = opt.monitor,
-		.resume = opt.resume,
-		.command = {.argv = argv + first,
-			    .env = opt.env.item,
-			    .env_count = opt.env.count,
-			    .input = -1,
-			    .output = -1,
-			    .talks = 1},
-		.batch = opt.batch,
-		.ahead = opt.ahead,
-		.grace_seconds = opt.grace,
-		.report_every = opt.report_every,
-		.report_seconds = opt.report_seconds,
-		.load_root = opt.load_root,
-		.wait_seconds = opt.wait,
-		.answer_seconds = opt.answer};
-	struct filter_options filter_options = {
-		.id = opt.id,
-		.shards = opt.shards,
-		.monitor = opt.monitor,
-		.command = {.argv = argv + first, .env = opt.env.item, .env_count = opt.env.count},
-		.output = opt.output,
-		.jobs = opt.jobs,
-		.timeout_seconds = opt.timeout,
-		.grace_seconds = opt.grace,
-		.report_every = opt.report_every,
-		.report_seconds = opt.report_seconds,
-		.load_root = opt.load_root,
-		.wait_seconds = opt.wait,
-		.answer_seconds = opt.answer};
+	struct command_options command = {.argv = argv + first,
+					  .id = opt.id,
+					  .env = opt.env.item,
+					  .env_count = opt.env.count,
+					  .input = -1,
+					  .output = -1};
+	struct agent_options options = {.id = opt.id,
+					.shards = opt.shards,
+					.lead = opt.lead,
+					.monitor = opt.monitor,
+					.resume = opt.resume,
+					.command = command,
+					.batch = opt.batch,
+					.ahead = opt.ahead,
+					.grace_seconds = opt.grace,
+					.report_every = node.report_every,
+					.report_seconds = node.report_seconds,
+					.load_root = node.load_root,
+					.wait_seconds = node.wait,
+					.answer_seconds = node.answer,
+					.stop = &stop};
+	struct filter_options filter = {.id = opt.id,
+					.shards = opt.shards,
+					.monitor = opt.monitor,
+					.command = command,
+					.output = opt.output,
+					.jobs = opt.jobs,
+					.timeout_seconds = opt.timeout,
+					.grace_seconds = opt.grace,
+					.report_every = node.report_every,
+					.report_seconds = node.report_seconds,
+					.load_root = node.load_root,
+					.wait_seconds = node.wait,
+					.answer_seconds = node.answer,
+					.stop = &stop};
 	int result = check_options(&options, argv + first, &err);
 	if (result == 0)
-		result = is_filter() ? filter(&filter_options, &end, &err)
-				     : train(&options, &end, &err);
+		result = run(&options, &filter, &end, &err);
 	int status = result < 0 ? cmd_fail(PROGRAM, &err) : 0;
 	if (end.seen && end.signal) {
 		cmd_end(PROGRAM, status);

@@ -1,6 +1,6 @@
 /*
- * filter: how filters read, and what they do about record types they do not know: pass over them with
- * one warning a type, or stop when told to be strict.
+ * filter: how filters read, and what they do about record types they do not know: pass over them
+ * with one warning a type, or stop when told to be strict.
  */
 #ifndef PACELINE_CMD_FILTER_H
 #define PACELINE_CMD_FILTER_H
@@ -45,14 +45,15 @@ static inline int filter_unknown(struct filter_unknown *u, const struct record *
 /* -1: and why; the place is the caller's to say. */
 typedef int filter_take_fn(const struct record *r, void *arg, struct error *err);
 
-/* Records of a type on stdin, one by one; blank lines are passed over. Who waits for an answer gets
- * it before the next line is waited for. */
-static inline int filter_read(const char *program, int strict, const char *type,
-			      filter_take_fn *take, void *arg, struct error *err)
+/* Records of a type, one by one; blank lines are passed over. Who waits for an answer gets it
+ * before the next line is waited for. name: the file's, where an error says its place. */
+static inline int filter_read_from(int fd, const char *name, const char *program, int strict,
+				   const char *type, filter_take_fn *take, void *arg,
+				   struct error *err)
 {
 	static struct record r; /* large */
 	struct filter_unknown unknown = {.program = program, .strict = strict};
-	struct record_reader *in = record_reader_new(STDIN_FILENO, "stdin");
+	struct record_reader *in = record_reader_new(fd, name);
 	if (!in)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	int got, result = 0;
@@ -72,6 +73,12 @@ static inline int filter_read(const char *program, int strict, const char *type,
 	}
 	record_reader_free(in);
 	return result;
+}
+
+static inline int filter_read(const char *program, int strict, const char *type,
+			      filter_take_fn *take, void *arg, struct error *err)
+{
+	return filter_read_from(STDIN_FILENO, "stdin", program, strict, type, take, arg, err);
 }
 
 #endif

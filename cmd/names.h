@@ -13,8 +13,8 @@ struct names {
 	const char *item[OPTION_LIST_MAX];
 };
 
-/* Splits at commas; a word that names a file as it stands is not split. What item[] points into stays
- * until the end. */
+/* Splits at commas; a word that names a file as it stands is not split. What item[] points into
+ * stays until the end. */
 static inline int names_split(struct names *n, const char *words, const char *option,
 			      struct error *err)
 {

@@ -16,27 +16,17 @@
 
 /* ---- history ---- */
 
+static int take_finished(const struct record *r, void *history, struct error *err)
+{
+	return history_take(history, r, err);
+}
+
 static int read_history(struct history *h, const char *path, int strict, struct error *err)
 {
-	static struct record r;
-	struct filter_unknown unknown = {.program = PROGRAM, .strict = strict};
-	int fd = open(path, O_RDONLY | O_CLOEXEC), got = RECORD_ONE, result = 0;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return error_errno(err, 0, path, "can't be read");
-	struct record_reader *in = record_reader_new(fd, path);
-	if (!in)
-		result = error_set(err, ERROR_OS, NULL, "out of memory");
-	while (result == 0 && (got = record_read(in, &r, err)) != RECORD_END) {
-		if (got < 0)
-			result = -1;
-		else if (got == RECORD_BLANK)
-			continue;
-		else if (!record_is(&r, "finished"))
-			result = filter_unknown(&unknown, &r, record_reader_place(in), err);
-		else if (history_take(h, &r, err) != 0)
-			result = error_wrap(err, record_reader_place(in));
-	}
-	record_reader_free(in);
+	int result = filter_read_from(fd, path, PROGRAM, strict, "finished", take_finished, h, err);
 	close(fd);
 	return result;
 }
@@ -106,18 +96,17 @@ static void print_answer(const struct plan *p, const struct usage *u)
 			print_role(a, (enum plan_role)i);
 	for (size_t i = 0; i < a->actions; i++)
 		print_action(&a->action[i]);
-	int changes = a->actions > 0 || a->changes[PLAN_WORKER] || a->changes[PLAN_SERVER];
 	record_begin(&o, line, sizeof line, "decision");
-	record_add(&o, "change", changes ? "yes" : "no");
+	record_add(&o, "change", plan_changes(a) ? "yes" : "no");
 	record_add(&o, "reason", a->reason);
 	record_add(&o, "method", a->method);
 	record_add_brief(&o, "now", u->rate > 0 ? u->rate : NAN);
 	record_add_brief(&o, "expected", a->rate);
 	record_add_brief(&o, "confidence", a->confidence);
 	if (a->like) {
-		record_add(&o, "user", a->like->user);
-		record_add(&o, "data", a->like->data);
-		record_add(&o, "model", a->like->model);
+		record_add(&o, "user", a->like->names.user);
+		record_add(&o, "data", a->like->names.data);
+		record_add(&o, "model", a->like->names.model);
 	}
 	put(&o, line);
 	fputc('\n', stdout);

@@ -4,6 +4,7 @@
  */
 #include "cmd/kernels.h"
 #include "cmd/names.h"
+#include "cmd/node.h"
 
 #include "data/dataset.h"
 #include "data/schema.h"
@@ -13,20 +14,17 @@
 #include "work/trainer.h"
 
 #include <cblas.h>
-#include <fcntl.h>
-#include <unistd.h>
 
 #define PROGRAM "worker"
 
 static struct {
-	const char *id, *shards, *servers, *lead, *replica, *monitor, *drag, *log;
+	const char *id, *shards, *servers, *lead, *replica, *monitor, *drag;
 	struct option_list data;
 	const char *index_dir, *bad_rows, *schema_file;
 	struct schema_options schema;
 	const char *model, *model_file, *hidden;
-	uint64_t embed, seed, batch, ahead, report_every, profile;
-	double wait, answer, report_seconds;
-	const char *device, *load_root, *predict, *predict_load, *predict_save;
+	uint64_t embed, seed, batch, ahead, profile;
+	const char *device, *predict, *predict_load, *predict_save;
 	const char *spill, *peers;
 	int model_seen;
 } opt = {.bad_rows = "stop",
@@ -36,12 +34,10 @@ static struct {
 	 .embed = 16,
 	 .seed = 1,
 	 .batch = 256,
-	 .ahead = 4,
-	 .report_every = 10,
-	 .report_seconds = 0.5,
-	 .wait = 60,
-	 .answer = 600};
+	 .ahead = 4};
 
+static struct node_options node = {
+	.report_every = 10, .report_seconds = 0.5, .wait = 60, .answer = 600};
 static struct kernels kernels;
 
 static const struct option_row option_rows[] = {
@@ -109,11 +105,7 @@ static const struct option_row option_rows[] = {
 	 .help = "batches reserved at shardd in advance, at most", .min = 1, .max = 1024},
 	{.name = "drag", .kind = OPTION_TEXT, .target = &opt.drag, .arg = "FILE",
 	 .help = "read before each batch: delay=, pace=, launch=, saturation=, memory=, type="},
-	{.name = "report-every", .kind = OPTION_COUNT, .target = &opt.report_every,
-	 .arg = "ITERATIONS", .help = "report to the monitor after this many iterations, or", .min = 1,
-	 .max = 1e6},
-	{.name = "report-seconds", .kind = OPTION_SECONDS, .target = &opt.report_seconds,
-	 .arg = "SECONDS", .help = "after this time, whichever is first", .max = 86400},
+	NODE_REPORT_OPTIONS(node),
 	{.name = "profile", .kind = OPTION_COUNT, .target = &opt.profile, .arg = "0|1",
 	 .help = "1: measure this device before joining, for the monitor", .max = 1},
 	{.name = "device", .kind = OPTION_ID, .target = &opt.device, .arg = "NAME",
@@ -125,14 +117,7 @@ static const struct option_row option_rows[] = {
 	 .help = "start with what was learnt before, if it is there"},
 	{.name = "predict-save", .kind = OPTION_TEXT, .target = &opt.predict_save, .arg = "FILE",
 	 .help = "write there what was learnt, now and then and at the end"},
-	{.name = "load-root", .kind = OPTION_TEXT, .target = &opt.load_root, .arg = "DIR",
-	 .help = "where the node's /proc and /sys are mounted, in a container"},
-	{.name = "log", .kind = OPTION_TEXT, .target = &opt.log, .arg = "FILE",
-	 .help = "append applied and spent records to FILE (standard error)"},
-	{.name = "wait", .kind = OPTION_SECONDS, .target = &opt.wait, .arg = "SECONDS",
-	 .help = "how long to wait for a daemon that is not there", .max = 86400},
-	{.name = "answer", .kind = OPTION_SECONDS, .target = &opt.answer, .arg = "SECONDS",
-	 .help = "how long to wait for an answer, also at the barrier", .min = 0.1, .max = 864000},
+	NODE_OPTIONS(node),
 	KERNELS_OPTIONS(kernels),
 	{0}};
 
@@ -273,30 +258,13 @@ static int make_spec(struct model_spec *spec, const struct schema *schema,
 
 /* ---- running ---- */
 
-static void write_log(const char *line, size_t len, void *owner)
-{
-	int fd = *(int *)owner;
-	if (write(fd, line, len) != (ssize_t)len)
-		log_say(LOG_LEVEL_WARNING, "a record could not be written: %s",
-			strerror(errno));
-}
-
-static int open_log(int *fd, struct error *err)
-{
-	*fd = STDERR_FILENO;
-	if (!opt.log)
-		return 0;
-	*fd = open(opt.log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-	return *fd < 0 ? error_errno(err, ERROR_CANTCREAT, opt.log, "open") : 0;
-}
-
 static int train(const struct names *servers, const struct names *files,
 		 const struct schema *schema, struct dataset *data, const struct model_spec *spec,
 		 struct error *err)
 {
 	struct trainer *trainer = NULL;
 	int log_fd;
-	if (open_log(&log_fd, err) != 0)
+	if (node_open_log(&node, &log_fd, err) != 0)
 		return -1;
 	struct trainer_options options = {.worker = opt.id,
 					  .shards = opt.shards,
@@ -316,26 +284,25 @@ static int train(const struct names *servers, const struct names *files,
 					  .unit_weights = schema->weight == NULL,
 					  .batch = opt.batch,
 					  .ahead = opt.ahead,
-					  .report_every = opt.report_every,
-					  .report_seconds = opt.report_seconds,
+					  .report_every = node.report_every,
+					  .report_seconds = node.report_seconds,
 					  .profile = opt.profile != 0,
 					  .device = opt.device,
 					  .predict_load = opt.predict_load,
 					  .predict_save = opt.predict_save,
-					  .load_root = opt.load_root,
-					  .wait_seconds = opt.wait,
-					  .answer_seconds = opt.answer,
+					  .load_root = node.load_root,
+					  .wait_seconds = node.wait,
+					  .answer_seconds = node.answer,
 					  .stop = &stop,
 					  .spent_wanted = &spent_wanted,
-					  .log = write_log,
+					  .log = node_write_log,
 					  .owner = &log_fd};
 	options.predict = predict_model_of(opt.predict, &options.predict_model) == 0;
 	int result = trainer_new(&trainer, &options, err);
 	if (result == 0)
 		result = trainer_run(trainer, err);
 	trainer_free(trainer);
-	if (log_fd != STDERR_FILENO)
-		close(log_fd);
+	node_close_log(log_fd);
 	return result;
 }
 

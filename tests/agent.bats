@@ -125,6 +125,8 @@ each_row() {
 	run -64 agent --id w0 --shards s --lead l --rank one -- true
 	run -64 agent --id w0 --shards s --lead l --env =x -- true
 	run -64 agent --id w0 --shards s --lead l --env 'A B=x' -- true
+	run -64 agent --id w0 --shards s --lead l --output out -- true
+	[[ $output == *"--output: is for --each"* ]]
 	run -69 agent --id w0 --shards no.sock --lead no.sock --wait 0 -- true
 	queue
 	start ps0 ps-server -s ps0.sock --id ps0 --dense 4
@@ -155,6 +157,7 @@ each_row() {
 	trainer
 	agent_of w0 -- sh trainer.sh
 	agent_of w1 -- sh trainer.sh
+	wait_for 'grep -q "^ok state=wait" w0.heard && grep -q "^ok state=wait" w1.heard'
 	finished
 	ends "$AGENT_w0" 0
 	ends "$AGENT_w1" 0
@@ -166,6 +169,8 @@ each_row() {
 	queue --epochs 2
 	lead
 	trainer
+	# Who is of an incarnation that is over does not count.
+	[[ $(ask lead.sock "join worker=x generation=1 incarnation=0") == "err "* ]]
 	agent_of w0 -- sh trainer.sh
 	finished
 	ends "$AGENT_w0" 0
@@ -407,6 +412,16 @@ cut() { ask lead.sock "cut path=$T/$1"; }
 	run -65 agent --id w0 --shards shardd.sock --lead lead.sock --resume c1 -- true
 	[[ $output == *"c1/w0/model: is damaged"* ]]
 	run -66 agent --id w0 --shards shardd.sock --lead lead.sock --resume c2 -- true
+	# A path that takes more than a line, as a space is written as three.
+	flip c1/w0/model 3
+	ckpt verify c1
+	local spaces deep
+	printf -v spaces %250s
+	deep=$spaces/$spaces/$spaces/$spaces/$spaces/$spaces
+	mkdir -p "$deep"
+	cp -r c1 "$deep/c1"
+	run -78 agent --id w0 --shards shardd.sock --lead lead.sock --resume "$deep/c1" -- true
+	[[ $output == *"the full path is too long for a line to the trainer"* ]]
 	run -78 predict --checkpoint c1 x.csv
 	[[ $output == *"its parameters are files of trainers that are not ours"* ]]
 }

@@ -18,12 +18,14 @@ open() {
 	PIDS+=($!)
 	exec {fd}>"$1.in"
 	printf -v "FD_$1" %s "$fd"
+	printf -v "PID_$1" %s "$!"
 }
 
-# hang_up NAME: ends it; its name may be used again.
+# hang_up NAME: ends it, whoever else has inherited its pipe; its name may be used again.
 hang_up() {
-	local name="FD_$1"
+	local name="FD_$1" pid="PID_$1"
 	local fd=${!name}
+	kill "${!pid}"
 	exec {fd}>&-
 	rm "$1.in"
 }

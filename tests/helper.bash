@@ -175,6 +175,22 @@ fast() {
 		ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0" "$@"
 }
 
+# last FILE KEY: of its last line.
+last() { tail -n 1 "$1" | field "$2"; }
+
+# counts CHECKPOINT: of counting_trainer.py: how often each row was trained, by all together: COUNT ROWS.
+counts() {
+	python3 - "$1"/w*/counts <<-'P'
+		import array, collections, sys
+		total = None
+		for name in sys.argv[1:]:
+		    counts = array.array("I", open(name, "rb").read())
+		    total = [a + b for a, b in zip(total or [0] * len(counts), counts)]
+		for count, rows in sorted(collections.Counter(total).items()):
+		    print(count, rows)
+	P
+}
+
 # exact CHECKPOINT ROWS EPOCHS: the audit model's promise.
 exact() {
 	ckpt export "$1" audit.safetensors

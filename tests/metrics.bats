@@ -31,6 +31,12 @@ page() {
 # port FILE: on which its metrics are
 port() { sed -n 's|.*metrics are at http://127.0.0.1:\([0-9]*\)/metrics$|\1|p' "$1"; }
 
+# trained FILE ID: the page knows how fast it is, and that samples are done.
+trained() {
+	[ -n "$(value "$1" paceline_node_bpt_ratio "id=\"$2\"" 'window="short"')" ] &&
+		[ "$(value "$1" paceline_job_samples_done)" -gt 0 ]
+}
+
 running() { status 2>/dev/null | grep -q '^job .* state=running'; }
 strike() {
 	wait_for '[ -n "$(pid_of '"$1"')" ]'
@@ -38,6 +44,7 @@ strike() {
 }
 
 @test "a job's page: in a file that all may read, by HTTP, and on a Unix socket" {
+	data 2048 # whole batches only: the last one's size is on the page
 	job EPOCHS=1000 METRICS="'./ unix:run.sock http://:0'"
 	slow 2000
 	umask 077
@@ -49,12 +56,12 @@ strike() {
 	[ "$(stat -c %a tiny.prom)" = 644 ]
 	[ "$(stat -c %a run.sock)" = 666 ]
 	status | grep -qF " metrics=$T/tiny.prom%20unix:$T/run.sock%20http://127.0.0.1:$(port first.err) "
-	wait_for 'page "$(port first.err)" now.prom; [ -n "$(value now.prom paceline_node_bpt_ratio id=\"w1\" window=\"short\")" ]'
+	wait_for 'page "$(port first.err)" now.prom && trained now.prom w0 && trained now.prom w1'
 	strict now.prom
 	[ "$(value now.prom paceline_job_state 'state="running"')" = 1 ]
 	[ "$(value now.prom paceline_job_phase 'phase="running"')" = 1 ]
 	[ "$(value now.prom paceline_job_phase 'phase="over"')" = 0 ]
-	[ "$(value now.prom paceline_job_samples)" = 2000000 ]
+	[ "$(value now.prom paceline_job_samples)" = 2048000 ]
 	[ "$(value now.prom paceline_job_samples_done)" -gt 0 ]
 	[ "$(value now.prom paceline_job_checkpoint_iteration)" = 0 ]
 	[ "$(value now.prom paceline_node_up 'role="worker" id="w0"')" = 1 ]

@@ -169,10 +169,12 @@ killed() {
 	node-host --fetch "$T/a=b/c=d=$T/a=b/c=d" h1
 	[ "$(cat a=b/c=d)" = old ]
 	# one that is not there keeps no other from coming, and is said
-	run node-host --fetch "$T/none=$T/none.here" --fetch "$T/from/deep/big=$T/big.again" h1
+	run node-host --fetch "$T/none=$T/none.here" --fetch "$T/from/deep/big=$T/big.again" \
+		--fetch "$T/from/empty=$T/empty.again" h1
 	[ "$status" -ne 0 ]
 	[[ $output == *"$T/none: can't be read"* ]]
 	cmp "$T/from/deep/big" "$T/big.again"
+	[ -e empty.again ]
 	run node-host --fetch "$T/none=$T/none.here" h1
 	[ "$status" -eq 66 ]
 	[[ $output == *"h1: $T/none: can't be read: No such file"* ]]

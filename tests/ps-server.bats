@@ -1,15 +1,6 @@
 # ps-server(8): conversations as a worker, the lead and the supervisor would have them.
 load helper
 
-setup_more() {
-	CONNECTIONS=()
-}
-
-teardown_more() {
-	local fd
-	for fd in "${CONNECTIONS[@]}"; do exec {fd}>&-; done
-}
-
 # server NAME ARG...: on NAME.sock.
 server() {
 	local name=$1
@@ -18,37 +9,10 @@ server() {
 	ready "$name.sock" || { cat "$name.err"; return 1; }
 }
 
-# open NAME SOCKET: a conversation; `tell NAME TEXT` says something, answers come in NAME.answers.
-open() {
-	local fd
-	mkfifo "$1.in"
-	socat - "UNIX-CONNECT:$2" <"$1.in" >"$1.answers" 3>&- &
-	PIDS+=($!)
-	exec {fd}>"$1.in"
-	printf -v "FD_$1" %s "$fd"
-	printf -v "PID_$1" %s "$!"
-	CONNECTIONS+=("$fd")
-}
-
-tell() {
-	local fd="FD_$1"
-	printf '%b' "$2" >&"${!fd}"
-}
-
 # join NAME SOCKET WORKER: a conversation of a worker, which wants to be a member.
 join() {
 	open "$1" "$2"
 	tell "$1" "join worker=$3 generation=1 $ME\n"
-}
-
-hang_up() {
-	local pid="PID_$1"
-	kill "${!pid}"
-}
-
-# answered NAME TEXT: until a line of the answers says TEXT.
-answered() {
-	wait_for "grep -aqE '$2' '$1.answers'" || { cat "$1.answers"; return 1; }
 }
 
 # ends PID STATUS: it ends by itself, with this status.
@@ -888,7 +852,7 @@ boot_of() { ask "$1" stat | field boot; }
 		kill "$PID"
 		ends "$PID" 0
 		hang_up a
-		rm a.in a.answers
+		rm a.answers
 		wait_for 'grep -q iter=13 bpt.log'
 		if [ "${every#* }" = 0 ]; then
 			[ "$(sed 's/.*iter=\([0-9]*\) .* size=\([0-9]*\) .* count=\([0-9]*\)$/\1:\2:\3/' bpt.log | xargs)" = \

@@ -308,10 +308,48 @@ for batch in paceline.batches(): batch.loss = float("nan") if batch.iteration el
 	[[ $output == *"rank 0, line 2: next before next was answered"* ]]
 	run -65 rehearse --samples 5 -- sh -c 'echo saved >&$PACELINE_OUT; sleep 60'
 	[[ $output == *"rank 0, line 1: saved, and nobody asked for a checkpoint"* ]]
+	run -65 rehearse --samples 5 -- sh -c 'echo next >&$PACELINE_OUT
+		until [ "$word" = ok ]; do read -r word _ <&$PACELINE_IN; done
+		echo step loss=low >&$PACELINE_OUT; sleep 60'
+	[[ $output == *"rank 0, line 2: loss=low is no number"* ]]
+	run -65 rehearse --samples 5 -- sh -c 'printf "next %05000d\n" 1 >&$PACELINE_OUT; sleep 60'
+	[[ $output == *"rank 0: a line of more than 4096 bytes"* ]]
+	run -78 rehearse --samples 5 -- "$T/nothing"
+	[[ $output == "rehearsal: [Errno 2] No such file or directory: '$T/nothing'" ]]
+	counter
+	rehearse --samples 100 --save-every 1 --directory kept -- python3 counter.py 1
+	run -78 rehearse --samples 100 --save-every 1 --directory kept -- python3 counter.py 1
+	[[ $output == *"rehearsal: [Errno 17] File exists: '$T/kept/00000001.0/w0'"* ]]
+	run -65 rehearse --samples 5 --patience 0.1 -- sh -c 'eval "exec $PACELINE_OUT>&-"; exec sleep 60'
+	[[ $output == *"rank 0 has closed PACELINE_OUT, and has not ended for 0.1 s"* ]]
 	run -65 rehearse --samples 5 --patience 0.1 -- sleep 60
 	[[ $output == *"nobody says anything for 0.1 s: rank 0 did not ask for a batch"* ]]
 	run -75 rehearse --samples 5 -- sh -c 'exit 3'
 	[[ $output == *"rank 0 ended before all was trained (exit status 3)"* ]]
+}
+
+@test "rehearsal: the conversation of paceline-trainers(7), word by word" {
+	cat >talk.sh <<-'END'
+		say() {
+			echo "$*" >&$PACELINE_OUT
+			while read -r word rest <&$PACELINE_IN; do
+				case $word in
+				save) path=${rest#path=} path=${path%% *} ;;
+				ok) return ;;
+				esac
+			done
+			exit 1
+		}
+		for loss in 0.7 0.6; do say next; say step loss=$loss; done
+		echo 1 >"$path/model"
+		say saved path=model
+		say next
+	END
+	rehearse --samples 100 --save-every 2 --say -- sh talk.sh 2>said
+	sed -i 's,=/[^ ]*/paceline-rehearse[.][^/]*,=/tmp/paceline-rehearse.x,' said
+	sed -n '/^w0 -> next/,/^[.]Ed/{/^[.]Ed/d;p}' "$PACELINE_ROOT/man/paceline-trainers.7" >page
+	[ "$(wc -l <page)" -eq 17 ]
+	diff page said
 }
 
 # ---- data ----

@@ -672,7 +672,7 @@ summary() { tail -n 1 "$1"; }
 	cat >solution <<-'S'
 		#!/bin/sh
 		echo "$@" >>solution.args
-		cat >solution.in
+		cat >solution.tmp && mv solution.tmp solution.in
 		[ -e fail ] && exit 3
 		echo 'action kind=adjust-bs id=w0 size=50 accum=1'
 		echo 'action kind=adjust-bs id=w1 size=14 accum=1'

@@ -23,18 +23,6 @@ begin_on_h0() { # NAME STATE
 	start "$1" on h0 trainctl run "$T/job.env" --run-dir /tmp/run --state-dir "$2"
 	SUPERVISOR=$PID
 }
-last() { tail -n 1 "$1" | field "$2"; }
-counts() {
-	python3 - "$1"/w*/counts <<-'P'
-		import array, collections, sys
-		total = None
-		for name in sys.argv[1:]:
-		    counts = array.array("I", open(name, "rb").read())
-		    total = [a + b for a, b in zip(total or [0] * len(counts), counts)]
-		for count, rows in sorted(collections.Counter(total).items()):
-		    print(count, rows)
-	P
-}
 kill_trainer_on() { wait_for "on $1 pkill -9 -f '^[^ ]*python3[^ ]* $trainer'"; }
 
 # one_job NAME STATE STATE_HERE: a trainer on another host dies, and it is exact.
@@ -80,7 +68,7 @@ one_job() {
 	done
 }
 
-@test "a host that dies: its trainer goes on elsewhere, exactly" {
+@test "a host that dies: its trainer goes on elsewhere, exactly, and stays there when the host is back" {
 	hosts_up -s
 	counting_job
 	echo 30 >pace
@@ -88,8 +76,31 @@ one_job() {
 	wait_for 'came_to 120'
 	hosts_kill h2
 	wait_for "grep -q '^event role=worker id=w2 kind=ready host=h[01] ' state/job.log"
+	hosts_boot h2
+	wait_for "grep -q '^host name=h2 state=there ' state/job.log"
 	rm pace
 	ended "$SUPERVISOR"
 	[ "$status" -eq 0 ]
 	[ "$(counts "$(last dies.out checkpoint)")" = "4 600" ]
+	not grep '^event role=worker id=w2 kind=kill' <(sed '1,/^host name=h2 state=there /d' state/job.log)
+}
+
+@test "a trainer that saves where only its own host sees it: no checkpoint, and why; the job goes on" {
+	hosts_up -s
+	sed "/^    def save/,/^\$/{
+		s|path, data = self.asked|&; below = os.path.exists('$T/below'); path = path if below else '$HOSTS/local/own.' + os.environ['RANK']; os.makedirs(path, exist_ok=True)|
+		s|\"saved path=counts\"|\"saved path=\" + (\"counts\" if below else path)|
+	}" "$trainer" >own.py
+	counting_job
+	sed -i "s|$trainer|$T/own.py|" job.env
+	echo 30 >pace
+	begin_on_h0 own "$T/state"
+	wait_for "grep -q 'checkpoint .*/000002 failed: .*/local/own.[12]/counts: is missing: .*; a trainer on another host has to save below the directory' state/job.log"
+	wait_for '[ ! -e state/checkpoints/000002 ]' # removed after it is said
+	touch below
+	rm pace
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ]
+	[ "$(last own.out repeated)" = 0 ]
+	[ "$(counts "$(last own.out checkpoint)")" = "4 600" ]
 }

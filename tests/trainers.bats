@@ -18,20 +18,6 @@ counting_job() {
 		BATCHES_PER_SHARD=4 WORKERS=3 EPOCHS=4 "$@" >job.env
 }
 
-# counts CHECKPOINT: how often each row was trained, by all together: COUNT ROWS.
-counts() {
-	python3 - "$1"/w*/counts <<-'P'
-		import array, collections, sys
-		total = None
-		for name in sys.argv[1:]:
-		    counts = array.array("I", open(name, "rb").read())
-		    total = [a + b for a, b in zip(total or [0] * len(counts), counts)]
-		for count, rows in sorted(collections.Counter(total).items()):
-		    print(count, rows)
-	P
-}
-
-last() { tail -n 1 "$1" | field "$2"; }
 running() { status 2>/dev/null | grep -q '^job .* state=running'; }
 # trainer_of ID: the process that an agent has started.
 trainer_of() { cat "/proc/$(pid_of "$1")/task/$(pid_of "$1")/children" 2>/dev/null; }
@@ -98,6 +84,35 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 	[ "$(last out state)" = done ]
 	[ "$(last out samples)" = 1000 ]
 	[ "$(wc -l <done)" -eq 52 ]
+}
+
+@test "each: what is done while it stops counts" {
+	each_job "touch $T/up; while [ ! -e $T/go ]; do sleep 0.05; done; echo >>$T/done" WORKERS=1 \
+		TRAINER_GRACE=1000
+	begin first
+	wait_for '[ -e up ]'
+	kill "$SUPERVISOR"
+	wait_for 'grep -q "^phase name=winding" run/state/job.log'
+	touch go
+	ended "$SUPERVISOR"
+	[ "$status" -eq 143 ]
+	[ "$(last first.out samples)" -eq $((20 * $(wc -l <done))) ]
+}
+
+@test "each: a command has TRAINER_GRACE to end, however long it is" {
+	each_job "touch $T/up; while [ ! -e $T/go ]; do sleep 0.05; done; echo >>$T/done" WORKERS=1 \
+		TRAINER_GRACE=10000 HUNG=never
+	start first fast trainctl run job.env --run-dir "$T/run"
+	SUPERVISOR=$PID
+	wait_for '[ -e up ]'
+	kill "$SUPERVISOR"
+	wait_for 'grep -q "^phase name=winding" run/state/job.log'
+	sleep 1 # twenty for trainctl: more than any other node has
+	touch go
+	ended "$SUPERVISOR"
+	[ "$status" -eq 143 ]
+	not grep "w0 does not end after" first.err
+	[ "$(wc -l <done)" -ge 1 ]
 }
 
 @test "each: an agent dies: its shard is handed out again" {
@@ -305,6 +320,66 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 	[ "$(counts "$(last first.out checkpoint)")" = "4 600" ]
 }
 
+@test "agent: a trainctl that was killed before it had started all, or any: they go back, exactly" {
+	needs_python
+	for missing in w2 'w0 w1 w2'; do
+		rm -rf run
+		counting_job CHECKPOINT_EVERY=0
+		echo 60 >pace
+		begin first
+		wait_for 'came_to 60'
+		kill -9 "$SUPERVISOR"
+		for w in $missing; do
+			read -r parent agent < <(record_pids run/state/nodes/$w.0)
+			kill -9 "$agent"
+			wait_for "[ ! -e /proc/$parent ]"
+			rm run/state/nodes/$w.0
+		done
+		rm pace
+		begin second
+		ended "$SUPERVISOR"
+		[ "$status" -eq 0 ]
+		[ "$(counts "$(last second.out checkpoint)")" = "4 600" ]
+		[ "$(last second.out repeated)" -gt 0 ]
+	done
+}
+
+@test "agent: what is trained again is counted, if not written down: the rollback waits" {
+	needs_python
+	counting_job CHECKPOINT_EVERY=0
+	echo 60 >pace
+	begin first
+	wait_for 'came_to 60'
+	mkdir -p run/state/repeated/in-the-way
+	kill -9 $(trainer_of w1)
+	wait_for '[ "$(grep -c "can.t be counted yet" first.err)" -ge 2 ]'
+	kill -9 "$SUPERVISOR"
+	rm -r run/state/repeated
+	rm pace
+	begin second
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ]
+	[ "$(counts "$(last second.out checkpoint)")" = "4 600" ]
+	[ "$(last second.out repeated)" -ge 60 ]
+}
+
+@test "agent: stopped while one has never asked: it is given up, and all end at the last checkpoint" {
+	needs_python
+	counting_job CHECKPOINT_EVERY=0
+	sed -i "s|exec|touch $T/up.\$RANK; [ \$RANK != 0 ] \|\| exec sleep 600; exec|" job.env
+	begin first
+	wait_for '[ -e up.0 ] && [ -e up.1 ] && [ -e up.2 ]'
+	kill -9 "$SUPERVISOR"
+	begin second --set HUNG=start:3
+	wait_for 'grep -q "nodes run already and are adopted" second.err'
+	trainctl stop --run-dir "$T/run"
+	ended "$SUPERVISOR"
+	[ "$status" -eq 75 ]
+	[ "$(last second.out state)" = stopped ]
+	[ "$(last second.out samples)" = 0 ]
+	[ "$(last second.out checkpoint)" = "$T/run/state/checkpoints/000001" ]
+}
+
 @test "agent: stopped before any trainer has asked it ends, and goes on later" {
 	needs_python
 	counting_job TRAINER_GRACE=0.1
@@ -354,7 +429,9 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 @test "agent: a job that only ever goes back ends, and says so" {
 	needs_python
 	counting_job RESTARTS=2 CHECKPOINT_EVERY=0
-	sed -i "s| 600 | --dies 600 |" job.env
+	# Each time another one: none of them has died three times itself.
+	sed -i "s| 600 | \$dies 600 |; s|exec|echo >>$T/begun.\$RANK; \
+		[ \$((\$(wc -l <$T/begun.\$RANK) % 3)) != \$RANK ] \|\| dies=--dies; exec|" job.env
 	run run_job
 	[ "$status" -ne 0 ]
 	[[ $output == *"rollback 3 in a row without a checkpoint that goes further (RESTARTS)"* ]]

@@ -1,6 +1,8 @@
 /* report: pictures of what goes on over time: loss, pace, batch size and time of each worker. */
 #include "cmd/trainctl/report_draw.h"
 
+#include "base/reals.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,12 +20,6 @@ void curves_free(struct curves *c)
 	free(c->stands_out);
 }
 
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
 /* The values of all workers in a window, sorted. */
 static size_t sorted_values(const struct curves *c, size_t window, double *sorted)
 {
@@ -31,7 +27,7 @@ static size_t sorted_values(const struct curves *c, size_t window, double *sorte
 	for (size_t i = 0; i < c->workers; i++)
 		if (!isnan(c->value[i * c->windows + window]))
 			sorted[count++] = c->value[i * c->windows + window];
-	qsort(sorted, count, sizeof *sorted, compare);
+	reals_sort(sorted, count);
 	return count;
 }
 
@@ -140,7 +136,7 @@ static double top_of(const struct curves *c, const unsigned char *chosen, int *c
 			if (!isnan(c->value[i * c->windows + k]))
 				all[count++] = c->value[i * c->windows + k];
 	if (count > 0) {
-		qsort(all, count, sizeof *all, compare);
+		reals_sort(all, count);
 		double usual = all[(size_t)(0.97 * (double)(count - 1))];
 		top = all[count - 1];
 		*cut = top > 2.5 * usual && usual > 0;

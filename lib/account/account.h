@@ -111,7 +111,7 @@ struct account {
 	double total;        /* samples of all epochs; 0: not known */
 	uint64_t epochs;
 	uint64_t runs, decisions, actions, refused, skipped, restarts, rollbacks, checkpoints;
-	uint64_t repeated; /* samples that trainers of one's own trained again; as said last, of all runs */
+	uint64_t repeated; /* samples that trainers of one's own trained again, in all runs */
 	struct account_phase phase[ACCOUNT_PHASES_MAX];
 	size_t phases;
 	struct account_spans phase_spans; /* what: which phase */

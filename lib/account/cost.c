@@ -2,6 +2,7 @@
 #include "account/cost.h"
 
 #include "base/number.h"
+#include "base/reals.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -74,12 +75,6 @@ static void add_phases(const struct account *a, struct cost *out)
 
 /* ---- a window ---- */
 
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
 double cost_barrier(const struct account_point *did, size_t count)
 {
 	double least = INFINITY;
@@ -125,14 +120,8 @@ static double slow_server(const struct sums *s, double from, double to)
 	}
 	if (count < 2)
 		return 0;
-	qsort(s->sorted, count, sizeof *s->sorted, compare);
+	reals_sort(s->sorted, count);
 	return batches * (s->sorted[count - 1] - s->sorted[(count - 1) / 2]);
-}
-
-static double median(double *values, size_t count)
-{
-	qsort(values, count, sizeof *values, compare);
-	return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
 static double sum_samples(const struct sums *s)
@@ -174,7 +163,7 @@ static void add_window(struct sums *s, double from, double to)
 		s->cost->of[COST_FIRST] += to - from; /* nobody has trained yet */
 		return;
 	}
-	s->even += sum_samples(s) / (median(s->sorted, known) * (double)s->workers);
+	s->even += sum_samples(s) / (reals_median(s->sorted, known) * (double)s->workers);
 	for (size_t i = 0; i < s->workers; i++) {
 		const struct cell *c = &s->cell[i];
 		double weight = c->speed / all;

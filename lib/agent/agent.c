@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-#include <errno.h>
 #include <math.h>
 #include <poll.h>
 #include <sched.h>
@@ -19,11 +18,6 @@
 #define SPIN_VAIN_MAX 6u /* then one of 2^6 waits is tried */
 #define LIVES_PAUSE_SECONDS 0.05
 
-static int stopped(const struct agent *a)
-{
-	return a->options.stop && *a->options.stop;
-}
-
 /* ---- making ---- */
 
 /* shardd says what we hold; what we do not know of was an answer that got lost. */
@@ -37,35 +31,6 @@ static int take_held(const struct piece *p, void *owner, struct error *err)
 		if (a->next_batch.range[i].id == p->id)
 			return 0;
 	return stock_knows(&a->stock, p->id) ? 0 : stock_add(&a->stock, p, err);
-}
-
-/* name NULL: value is NAME=VALUE. */
-static int add_env(struct agent *a, const char *name, const char *value, struct error *err)
-{
-	char *setting = NULL;
-	int failed = name ? asprintf(&setting, "%s=%s", name, value) < 0
-			  : !(setting = strdup(value));
-	if (failed)
-		return error_set(err, ERROR_OS, "", "out of memory");
-	a->env[a->env_count++] = setting;
-	return 0;
-}
-
-static int make_env(struct agent *a, struct error *err)
-{
-	const struct agent_options *o = &a->options;
-	a->env = calloc(o->command.env_count + 3, sizeof *a->env);
-	if (!a->env)
-		return error_set(err, ERROR_OS, "", "out of memory");
-	if (add_env(a, "PACELINE_ID", o->id, err) != 0 ||
-	    (a->resume && add_env(a, "PACELINE_RESUME", a->resume, err) != 0))
-		return -1;
-	for (size_t i = 0; i < o->command.env_count; i++)
-		if (add_env(a, NULL, o->command.env[i], err) != 0)
-			return -1;
-	a->options.command.env = (const char *const *)a->env;
-	a->options.command.env_count = a->env_count;
-	return 0;
 }
 
 int agent_new(struct agent **out, const struct agent_options *options, struct error *err)
@@ -100,11 +65,13 @@ int agent_new(struct agent **out, const struct agent_options *options, struct er
 	a->actions.log = o->log;
 	a->actions.owner = o->owner;
 	shards.owner = a;
-	if (agent_resume(a, err) != 0 || make_env(a, err) != 0 || shards_new(&a->shards, &shards, err) != 0 ||
+	if (agent_resume(a, err) != 0 || shards_new(&a->shards, &shards, err) != 0 ||
 	    meter_new(&a->meter, &meter, err) != 0) {
 		agent_free(a);
 		return -1;
 	}
+	a->options.command.talks = 1;
+	a->options.command.resume = a->resume;
 	*out = a;
 	return 0;
 }
@@ -122,16 +89,23 @@ void agent_free(struct agent *a)
 	stock_free(&a->stock);
 	batch_free(&a->batch);
 	batch_free(&a->next_batch);
-	for (size_t i = 0; i < a->env_count; i++)
-		free(a->env[i]);
-	free(a->env);
 	agent_save_free(a);
 	free(a);
 }
 
 /* ---- waiting ---- */
 
-enum { POLL_WORDS, POLL_ANSWER, POLL_END, POLL_WAKE, POLL_LEAD, POLL_SHARDS, POLL_ROWS, POLL_SAVED, POLLS };
+enum {
+	POLL_WORDS,
+	POLL_ANSWER,
+	POLL_END,
+	POLL_WAKE,
+	POLL_LEAD,
+	POLL_SHARDS,
+	POLL_ROWS,
+	POLL_SAVED,
+	POLLS
+};
 
 static void poll_set(struct pollfd *p, int fd, int wanted, short events)
 {
@@ -143,7 +117,7 @@ static double next_deadline(const struct agent *a)
 {
 	double at = agent_answer_due(a);
 	if (a->word == WORD_NEXT)
-		at = a->word_at + HELD_SECONDS;
+		at = fmin(at, a->word_at + HELD_SECONDS);
 	if (a->stop_at > 0)
 		at = fmin(at, a->stop_at + a->options.grace_seconds);
 	return at;
@@ -206,8 +180,7 @@ static void wait_event(struct agent *a, struct pollfd p[POLLS])
 	poll_set(&p[POLL_ROWS], a->rows ? rows_pipe_fd(a->rows) : -1, 1, POLLIN);
 	poll_set(&p[POLL_SAVED], a->save.reading ? saved_files_fd(a->save.reading) : -1, 1, POLLIN);
 	poll_set(&p[POLL_SHARDS], shards_fd(a->shards), shards_asked(a->shards), POLLIN);
-	if ((listens && words_waiting(&a->words)) ||
-	    (a->lead.call && call_buffered(a->lead.call)))
+	if ((listens && words_waiting(&a->words)) || agent_lead_waiting(a))
 		ms = 0;
 	if (ms != 0 && spin(a, p, now))
 		return;
@@ -240,9 +213,10 @@ static int gone(struct agent *a, struct error *err)
 				 "the trainer ended: %s", what);
 	if (!a->spoke)
 		return error_set(err, ERROR_DATA, a->options.command.argv[0],
-				 "the trainer ended (exit status 0) and asked for no batch: it has to say next "
-				 "and step (WORDS in agent(1)); a command that knows no words is a filter, see "
-				 "--rows and --each (TRAINER_KIND of a job)");
+				 "the trainer ended (exit status 0) and asked for no batch: it has "
+				 "to say next and step (WORDS in agent(1)); a command that knows "
+				 "no words is a filter, see --rows and --each (TRAINER_KIND of a "
+				 "job)");
 	return error_set(err, ERROR_DATA, a->options.command.argv[0],
 			 "the trainer ended (exit status 0) before it was told state=end; %llu rows "
 			 "of a batch that it had go back",
@@ -252,7 +226,7 @@ static int gone(struct agent *a, struct error *err)
 /* A stop waits for the batch that the trainer has. */
 static int stop_now(struct agent *a)
 {
-	if (!stopped(a))
+	if (!conversation_stopped(&a->lead))
 		return 0;
 	if (a->stop_at <= 0)
 		a->stop_at = clock_mono();
@@ -274,7 +248,7 @@ static int events(struct agent *a, const struct pollfd p[POLLS], struct error *e
 		result = agent_rows_look(a, err);
 	if (result != WORK_OK)
 		return result;
-	if (p[POLL_LEAD].revents || (a->lead.call && call_buffered(a->lead.call)))
+	if (p[POLL_LEAD].revents || agent_lead_waiting(a))
 		result = agent_hear_lead(a, err);
 	if (result == WORK_OK && p[POLL_SAVED].revents)
 		result = agent_save_gathered(a, err);
@@ -322,7 +296,7 @@ static int live(struct agent *a, struct error *err)
 /* What is refused, or forgotten by a lead that went, is in the trainer's parameters. */
 static int no_way_back(struct agent *a, int result, struct error *err)
 {
-	if (stopped(a)) /* a job that is stopped stops the lead, too */
+	if (conversation_stopped(&a->lead)) /* a job that is stopped stops the lead, too */
 		return error_set(err, ERROR_TEMPFAIL, NULL, "stopped; the lead has ended before");
 	return error_set(err, ERROR_TEMPFAIL, result == WORK_FENCED ? a->options.id : a->options.lead,
 			 "%s, and the trainer's parameters have what was not committed: it has to go "

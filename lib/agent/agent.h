@@ -27,10 +27,10 @@
 struct agent_options {
 	const char *id;
 	const char *shards;  /* socket of shardd */
-	const char *lead;    /* of the lead; NULL: there is none (rows, each) */
+	const char *lead;    /* of the lead */
 	const char *monitor; /* NULL: nobody */
 	const char *resume;  /* directory of the checkpoint to go on from; NULL: from nothing */
-	struct command_options command;
+	struct command_options command; /* without resume, talks */
 	struct rows_text *rows; /* each batch's are on its standard input; NULL: none; the caller's */
 	uint64_t batch; /* rows; adjust-bs changes it */
 	uint64_t ahead; /* batches taken from shardd before their time */

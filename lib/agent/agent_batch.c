@@ -18,11 +18,6 @@ uint64_t agent_batch_size(const struct agent *a)
 	return a->actions.size * a->actions.accum;
 }
 
-static int stopped(const struct agent *a)
-{
-	return a->options.stop && *a->options.stop;
-}
-
 /* ---- beginning ---- */
 
 /* A lead that was started again, and a queue that was loaded, have another incarnation. */
@@ -32,9 +27,9 @@ int agent_connect(struct agent *a, struct error *err)
 	for (int hello = 1;;) {
 		uint64_t incarnation;
 		int result = hello ? shards_hello(a->shards, err) : WORK_OK;
-		if (result == WORK_OK && a->options.lead)
+		if (result == WORK_OK)
 			result = conversation_connect(&a->lead, deadline, err);
-		if (result != WORK_OK || !a->options.lead)
+		if (result != WORK_OK)
 			return result;
 		if (conversation_incarnation(&a->lead, &incarnation, err) != 0)
 			return -1;
@@ -56,7 +51,7 @@ int agent_connect(struct agent *a, struct error *err)
 		hello = incarnation > a->lead.incarnation;
 		conversation_close(&a->lead);
 		clock_sleep(PAUSE_SECONDS);
-		if (stopped(a))
+		if (conversation_stopped(&a->lead))
 			return WORK_STOP;
 	}
 }
@@ -386,6 +381,11 @@ static int hear(struct agent *a, struct error *err)
 	return record_is(r, "err") ? refused(a, err) : on_answer(a, err);
 }
 
+int agent_lead_waiting(const struct agent *a)
+{
+	return a->lead.call && call_buffered(a->lead.call);
+}
+
 int agent_hear_lead(struct agent *a, struct error *err)
 {
 	do {
@@ -399,7 +399,7 @@ int agent_hear_lead(struct agent *a, struct error *err)
 		}
 		if (result != WORK_OK)
 			return result;
-	} while (call_buffered(a->lead.call));
+	} while (agent_lead_waiting(a));
 	return WORK_OK;
 }
 

@@ -55,8 +55,6 @@ enum word { WORD_NONE, WORD_NEXT, WORD_STEP };
 struct agent {
 	struct agent_options options;
 	struct command command;
-	char **env; /* of the command: options.command.env and what follows of the others */
-	size_t env_count;
 	struct words words;
 	struct rows_pipe *rows; /* NULL: its standard input is empty */
 	struct record record; /* the word read last */
@@ -113,6 +111,8 @@ int agent_connect(struct agent *a, struct error *err);
 void agent_forget(struct agent *a); /* the batch and the stock; the trainer's word stays */
 /* All that can be done without waiting. */
 int agent_advance(struct agent *a, struct error *err);
+/* Whether there is something of the lead that poll(2) does not see. */
+int agent_lead_waiting(const struct agent *a);
 /* There is something of the lead. */
 int agent_hear_lead(struct agent *a, struct error *err);
 int agent_push(struct agent *a, struct error *err);
@@ -122,8 +122,8 @@ int agent_begin_early(struct agent *a, struct error *err);
 /* A request that is complete but for its end; its payload stays where it lies. */
 int agent_ask(struct agent *a, struct record_out *o, struct asked what, const void *payload,
 	      size_t bytes, struct error *err);
-/* When the lead has to have answered what it can answer; INFINITY: nothing is asked. To begin, to join
- * and to end, it may be others, or people, that are waited for. */
+/* When the lead has to have answered what it can answer; INFINITY: nothing is asked. To begin, to
+ * join and to end, it may be others, or people, that are waited for. */
 double agent_answer_due(const struct agent *a);
 uint64_t agent_batch_size(const struct agent *a);
 /* What was put off until nobody waits for it. */
@@ -139,11 +139,12 @@ void agent_answer_state(struct agent *a, const char *state);
 void agent_refuse(struct agent *a, const char *code, const char *why);
 
 /* agent_rows.c. Nothing happens where no rows are wanted. */
-int agent_rows_start(struct agent *a, struct error *err); /* before the trainer, of a queue that said hello */
-void agent_rows_started(struct agent *a);                 /* it has its end of the pipe */
-int agent_rows_give(struct agent *a, struct error *err);  /* those of the batch */
-int agent_rows_look(struct agent *a, struct error *err);  /* -1: they can't be read */
-void agent_rows_end(struct agent *a);                     /* no more come */
+/* Before the trainer, of a queue that said hello. */
+int agent_rows_start(struct agent *a, struct error *err);
+void agent_rows_started(struct agent *a);                /* it has its end of the pipe */
+int agent_rows_give(struct agent *a, struct error *err); /* those of the batch */
+int agent_rows_look(struct agent *a, struct error *err); /* -1: they can't be read */
+void agent_rows_end(struct agent *a);                    /* no more come */
 
 /* agent_save.c */
 /* From options.resume; ERROR_DATA for files that are damaged. */

@@ -30,9 +30,19 @@ void agent_save_free(struct agent *a)
 
 /* ---- going on ---- */
 
+static void put_resume(const struct agent *a, struct record_out *o, char line[RECORD_LINE_MAX])
+{
+	record_begin(o, line, RECORD_LINE_MAX, "resume");
+	record_add(o, "path", a->resume);
+	record_add_u64(o, "iteration", a->resume_iteration);
+	if (strcmp(a->resume_of, a->options.id) != 0)
+		record_add(o, "from", a->resume_of);
+}
+
 static int take_resume(struct agent *a, struct ckpt_manifest *m, struct error *err)
 {
-	char path[CKPT_PATH_MAX], real[PATH_MAX];
+	char path[CKPT_PATH_MAX], real[PATH_MAX], line[RECORD_LINE_MAX];
+	struct record_out o;
 	const char *dir = a->options.resume;
 	if (ckpt_manifest_read(m, dir, err) != 0)
 		return -1;
@@ -50,7 +60,13 @@ static int take_resume(struct agent *a, struct ckpt_manifest *m, struct error *e
 	a->resume_of = strdup(saved->worker);
 	a->resume_iteration = m->iteration;
 	a->resume_due = 1;
-	return a->resume && a->resume_of ? 0 : error_set(err, ERROR_OS, dir, "out of memory");
+	if (!a->resume || !a->resume_of)
+		return error_set(err, ERROR_OS, dir, "out of memory");
+	put_resume(a, &o, line);
+	if (record_end(&o, NULL) == 0) /* a trainer that is not told begins anew */
+		return error_set(err, ERROR_CONFIG, dir,
+				 "the full path is too long for a line to the trainer");
+	return 0;
 }
 
 int agent_resume(struct agent *a, struct error *err)
@@ -142,11 +158,7 @@ void agent_save_tell(struct agent *a)
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	if (a->resume_due) {
-		record_begin(&o, line, sizeof line, "resume");
-		record_add(&o, "path", a->resume);
-		record_add_u64(&o, "iteration", a->resume_iteration);
-		if (strcmp(a->resume_of, a->options.id) != 0)
-			record_add(&o, "from", a->resume_of);
+		put_resume(a, &o, line);
 		words_put(&a->words, &o, NULL);
 		a->resume_due = 0;
 	}

@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "proc/process.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -36,23 +35,30 @@ static void close_pipes(struct pipes *p)
 	}
 }
 
-static void put_env(const char *const *env, size_t count)
+/* value NULL: it is not to be there. */
+static void put(const char *name, const char *value)
+{
+	if ((value ? setenv(name, value, 1) : unsetenv(name)) != 0)
+		_exit(ERROR_OS);
+}
+
+static void put_number(const char *name, int number)
+{
+	char text[16];
+	snprintf(text, sizeof text, "%d", number);
+	put(name, text);
+}
+
+static void put_all(const char *const *env, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		const char *equals = strchr(env[i], '=');
 		char *name = strndup(env[i], (size_t)(equals - env[i]));
-		if (!name || setenv(name, equals + 1, 1) != 0)
+		if (!name)
 			_exit(ERROR_OS);
+		put(name, equals + 1);
 		free(name);
 	}
-}
-
-static void put_env_number(const char *name, int number)
-{
-	char text[16];
-	snprintf(text, sizeof text, "%d", number);
-	if (setenv(name, text, 1) != 0)
-		_exit(ERROR_OS);
 }
 
 /* The two ends. Some shells know no descriptors beyond 9. */
@@ -62,8 +68,8 @@ static void give_pipes(const struct pipes *p)
 	int out = fcntl(p->out[1], F_DUPFD_CLOEXEC, COMMAND_OUT + 1);
 	if (in < 0 || out < 0 || dup2(in, COMMAND_IN) < 0 || dup2(out, COMMAND_OUT) < 0)
 		_exit(ERROR_OS);
-	put_env_number("PACELINE_IN", COMMAND_IN);
-	put_env_number("PACELINE_OUT", COMMAND_OUT);
+	put_number("PACELINE_IN", COMMAND_IN);
+	put_number("PACELINE_OUT", COMMAND_OUT);
 }
 
 static _Noreturn void become(const struct command_options *o, const struct pipes *p, pid_t parent)
@@ -78,18 +84,17 @@ static _Noreturn void become(const struct command_options *o, const struct pipes
 		input = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (input < 0 || dup2(input, 0) < 0 || (o->output >= 0 && dup2(o->output, 1) < 0))
 		_exit(ERROR_OS);
-	unsetenv("PACELINE_RESUME");
-	put_env(o->env, o->env_count);
+	put("PACELINE_ID", o->id);
+	put("PACELINE_RESUME", o->resume);
+	put_all(o->env, o->env_count);
 	if (o->talks) {
 		give_pipes(p);
 	} else { /* of an agent that we run under: not ours to give */
-		unsetenv("PACELINE_IN");
-		unsetenv("PACELINE_OUT");
+		put("PACELINE_IN", NULL);
+		put("PACELINE_OUT", NULL);
 	}
 	execvp(o->argv[0], o->argv);
-	int errnum = errno;
-	dprintf(2, "agent: %s: %s\n", o->argv[0], strerror(errnum));
-	_exit(errnum == EAGAIN || errnum == ENOMEM ? ERROR_OS : ERROR_CONFIG);
+	process_not_run("agent", o->argv[0]);
 }
 
 static int spawn(struct command *c, const struct command_options *o, struct pipes *p,

@@ -18,6 +18,8 @@ enum { COMMAND_IN = 3, COMMAND_OUT = 4 };
 
 struct command_options {
 	char *const *argv; /* NULL-terminated; the program is looked for on PATH */
+	const char *id;     /* PACELINE_ID */
+	const char *resume; /* PACELINE_RESUME; NULL: without it */
 	const char *const *env; /* NAME=VALUE, added to ours */
 	size_t env_count;
 	int input;  /* its stdin; -1: /dev/null. Stays the caller's. */

@@ -18,12 +18,9 @@
 static int make_env(struct filter *f, struct error *err)
 {
 	const struct command_options *c = &f->o->command;
-	f->env = calloc(1 + c->env_count + FILTER_VARIABLES, sizeof *f->env);
-	if (!f->env || asprintf(&f->id_variable, "PACELINE_ID=%s", f->o->id) < 0) {
-		f->id_variable = NULL;
+	f->env = calloc(c->env_count + FILTER_VARIABLES, sizeof *f->env);
+	if (!f->env)
 		return error_set(err, ERROR_OS, "", "out of memory");
-	}
-	f->env[f->env_count++] = f->id_variable;
 	for (size_t i = 0; i < c->env_count; i++)
 		f->env[f->env_count++] = c->env[i];
 	return 0;
@@ -63,7 +60,6 @@ void filter_end(struct filter *f)
 	}
 	meter_free(f->meter);
 	free(f->env);
-	free(f->id_variable);
 	*f = (struct filter){0};
 }
 

@@ -21,7 +21,7 @@ struct filter_options {
 	const char *id;
 	const char *shards;  /* socket of shardd */
 	const char *monitor; /* NULL: nobody */
-	struct command_options command; /* without input, output, talks */
+	struct command_options command; /* without resume, input, output, talks */
 	struct rows_text *rows; /* NULL: none; the caller's */
 	const char *output;     /* each: a directory for what the commands print; NULL: ours */
 	uint64_t jobs;          /* each: commands at a time, 1 or more */

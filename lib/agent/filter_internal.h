@@ -14,9 +14,8 @@ struct filter {
 	const struct filter_options *o;
 	struct pieces *pieces;
 	struct meter *meter;
-	const char **env;  /* the command's: PACELINE_ID, the caller's, room for ours */
+	const char **env;  /* the command's: the caller's, room for ours */
 	size_t env_count;  /* without ours */
-	char *id_variable;
 	double stop_at;    /* clock_mono() when *stop was seen; 0: it was not */
 	double renewed_at; /* leases */
 	uint64_t fences;   /* without a shard done in between */

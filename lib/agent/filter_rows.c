@@ -85,6 +85,27 @@ static void feed_no_more(struct rows *r)
 	rows_pipe_end(r->pipe);
 }
 
+static int look_at_pipe(struct rows *r, struct rows_pipe_look *look, struct error *err)
+{
+	*look = (struct rows_pipe_look){0};
+	if (!r->runs)
+		return 0;
+	rows_pipe_look(r->pipe, look);
+	if (look->state == ROWS_PIPE_BAD) {
+		*err = look->error;
+		return -1;
+	}
+	double now = clock_mono();
+	size_t written = look->state == ROWS_PIPE_CLOSED ? r->written : r->count - look->pending;
+	if (written > r->written) {
+		double each = (now - r->written_at) / (double)(written - r->written);
+		for (; r->written < written; r->written++)
+			filter_report(&r->f, &r->hand[r->written], each);
+		r->written_at = now;
+	}
+	return 0;
+}
+
 /* All of this life is in nobody's model, or whatever the command makes of it. */
 static int unread(struct rows *r, struct error *err)
 {
@@ -99,11 +120,8 @@ static int ended(struct rows *r, struct node_end *end, struct error *err)
 	struct rows_pipe_look look;
 	char how[100];
 	const struct node_end *how_it_ended = &r->command.end;
-	rows_pipe_look(r->pipe, &look);
-	if (look.state == ROWS_PIPE_BAD) {
-		*err = look.error;
+	if (look_at_pipe(r, &look, err) != 0)
 		return -1;
-	}
 	if (r->kill_at > 0 || r->last) /* we stopped it */
 		return WORK_STOP;
 	if (how_it_ended->signal || how_it_ended->status) {
@@ -237,27 +255,6 @@ static int renew(struct rows *r, double *seconds, struct error *err)
 }
 
 /* ---- a life ---- */
-
-static int look_at_pipe(struct rows *r, struct rows_pipe_look *look, struct error *err)
-{
-	*look = (struct rows_pipe_look){0};
-	if (!r->runs)
-		return 0;
-	rows_pipe_look(r->pipe, look);
-	if (look->state == ROWS_PIPE_BAD) {
-		*err = look->error;
-		return -1;
-	}
-	double now = clock_mono();
-	size_t written = look->state == ROWS_PIPE_CLOSED ? r->written : r->count - look->pending;
-	if (written > r->written) {
-		double each = (now - r->written_at) / (double)(written - r->written);
-		for (; r->written < written; r->written++)
-			filter_report(&r->f, &r->hand[r->written], each);
-		r->written_at = now;
-	}
-	return 0;
-}
 
 static void wait_event(struct rows *r, double seconds)
 {

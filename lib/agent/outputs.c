@@ -4,13 +4,13 @@
 #include "base/fs.h"
 #include "base/grow.h"
 #include "base/option.h"
+#include "base/thread.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -184,14 +184,10 @@ static int open_dir(struct outputs *o, const char *dir, struct error *err)
 
 static int start(struct outputs *o, struct error *err)
 {
-	sigset_t all, before;
-	sigfillset(&all); /* signals are the owner's */
 	o->news = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (o->news < 0)
 		return error_errno(err, ERROR_OS, "", "eventfd");
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	int errnum = pthread_create(&o->thread, NULL, work, o);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	int errnum = thread_start(&o->thread, work, o);
 	if (errnum != 0)
 		return error_set(err, ERROR_OS, "", "thread: %s", strerror(errnum));
 	o->has_thread = 1;

@@ -16,6 +16,7 @@
 #define PAUSE_SECONDS 0.05 /* between attempts to connect, and of looks at *stop */
 #define GREETING_SECONDS 2 /* one that is stopped has a socket, too, and greets nobody */
 #define JOURNAL_PAUSE_SECONDS 0.5
+#define RESUME_SECONDS 2 /* for its answer once stopped: without it nothing is given back */
 #define BYE_SECONDS 2
 
 enum verb { GET, DONE, BACK, RENEW };
@@ -263,14 +264,15 @@ static int connect_until(struct pieces *p, double deadline, struct error *err)
 	return WORK_OK;
 }
 
-/* The next record, looking at *stop meanwhile. */
-static int receive(struct pieces *p, struct error *err)
+/* The next record. Once *stop is set it is waited for so long. */
+static int receive(struct pieces *p, double stop_seconds, struct error *err)
 {
-	double deadline = clock_mono() + p->options.answer_seconds;
+	double began = clock_mono();
 	while (call_receive_within(p->call, &p->record, PAUSE_SECONDS, err) != 0) {
-		if (err->code != ERROR_TEMPFAIL || clock_mono() >= deadline)
+		double waited = clock_mono() - began;
+		if (err->code != ERROR_TEMPFAIL || waited >= p->options.answer_seconds)
 			return -1;
-		if (stopped(p))
+		if (stopped(p) && waited >= stop_seconds)
 			return WORK_STOP;
 	}
 	return WORK_OK;
@@ -349,7 +351,7 @@ static int found_in_hand(struct pieces *p, struct error *err)
 static int hello_answer(struct pieces *p, int resume, struct error *err)
 {
 	for (;;) {
-		int result = receive(p, err);
+		int result = receive(p, resume ? RESUME_SECONDS : 0, err);
 		if (result != WORK_OK)
 			return result;
 		if (record_is(&p->record, "ok"))
@@ -373,6 +375,8 @@ static int hello(struct pieces *p, int resume, struct error *err)
 			if (clock_mono() >= deadline)
 				return -1;
 			clock_sleep(JOURNAL_PAUSE_SECONDS);
+			if (stopped(p))
+				return WORK_STOP;
 		} else if (result >= 0) {
 			p->heard = clock_mono();
 			return result;
@@ -390,7 +394,8 @@ int pieces_hello(struct pieces *p, struct error *err)
 	if (result == WORK_FENCED)
 		return error_set(err, ERROR_SOFTWARE, p->options.path,
 				 "a hello without generation was fenced");
-	p->is_fenced = 0;
+	if (result == WORK_OK)
+		p->is_fenced = 0;
 	return result;
 }
 
@@ -447,6 +452,8 @@ static int come_back(struct pieces *p, struct error *err)
 		int result = hello(p, 1, err);
 		if (result == WORK_FENCED)
 			return fence(p, err);
+		if (result == WORK_STOP) /* an answer that still came would be to the hello */
+			disconnect(p);
 		if (result != WORK_OK)
 			return result;
 		size_t found = p->hand.count - held;
@@ -602,7 +609,7 @@ static int say_again(struct pieces *p, struct error *err)
 	struct asked_list l = p->later;
 	p->later = (struct asked_list){0};
 	int result = 0;
-	for (size_t i = l.first; result == 0 && i < l.count; i++) {
+	for (size_t i = l.first; result == 0 && !p->is_fenced && i < l.count; i++) {
 		p->gets -= l.item[i].verb == GET;
 		p->owed -= l.item[i].verb == DONE || l.item[i].verb == BACK;
 		result = ask(p, l.item[i], err);
@@ -622,7 +629,7 @@ double pieces_seconds(const struct pieces *p)
 	double now = clock_mono(), seconds = 3600;
 	if (p->news.first < p->news.count || (p->call && call_buffered(p->call)))
 		return 0;
-	if (open_count(&p->asked) > 0)
+	if (p->call && open_count(&p->asked) > 0)
 		seconds = p->heard + p->options.answer_seconds - now;
 	if (open_count(&p->later) > 0 && p->later_at - now < seconds)
 		seconds = p->later_at - now;
@@ -638,10 +645,10 @@ static int is_silent(const struct pieces *p)
 /* A record that is there, or one that is not and should be. */
 static int hear(struct pieces *p, struct error *err)
 {
+	double seconds = is_silent(p) ? 0 : p->options.answer_seconds;
 	if (!p->call)
 		error_set(err, ERROR_UNAVAILABLE, p->options.path, "not connected");
-	else if (call_receive_within(p->call, &p->record, is_silent(p) ? 0 : p->options.answer_seconds,
-				err) == 0)
+	else if (call_receive_within(p->call, &p->record, seconds, err) == 0)
 		return on_record(p, err);
 	return come_back(p, err);
 }
@@ -686,8 +693,14 @@ int pieces_held(struct pieces *p, void (*each)(const struct piece *piece, void *
 {
 	static const char line[] = "list state=held\n";
 	struct listing l = {p, each, arg};
-	if (!p->call)
-		return 0;
+	int result = WORK_OK;
+	while (result == WORK_OK && p->call && open_count(&p->asked) > 0) {
+		result = receive(p, 0, err);
+		if (result == WORK_OK)
+			result = on_record(p, err);
+	}
+	if (result != WORK_OK || !p->call)
+		return result;
 	return call_request(p->call, line, sizeof line - 1, &p->record, on_listed, &l, err) < 0 ? -1
 												: 0;
 }

@@ -70,7 +70,8 @@ int pieces_next(struct pieces *p, struct pieces_news *news, struct error *err);
 int pieces_fd(const struct pieces *p);         /* for poll(2); -1: not connected */
 double pieces_seconds(const struct pieces *p); /* until pieces_next() has something to do */
 
-/* Those that are held, whoever had them. Nothing else may be owed. */
+/* Those that are held, whoever had them; what was asked before is answered first. 0, WORK_STOP, or
+ * -1. */
 int pieces_held(struct pieces *p, void (*each)(const struct piece *piece, void *arg), void *arg,
 		struct error *err);
 /* Ends the generation, which gives back what is in our hand: best effort, for a few seconds. */

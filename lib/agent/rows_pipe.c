@@ -2,11 +2,11 @@
 #include "agent/rows_pipe.h"
 
 #include "base/grow.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,11 +119,7 @@ static void *work(void *arg)
 
 static int start(struct rows_pipe *p, struct error *err)
 {
-	sigset_t all, before;
-	sigfillset(&all); /* signals are the owner's */
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	int errnum = pthread_create(&p->thread, NULL, work, p);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	int errnum = thread_start(&p->thread, work, p);
 	if (errnum != 0)
 		return error_set(err, ERROR_OS, "", "thread: %s", strerror(errnum));
 	p->has_thread = 1;

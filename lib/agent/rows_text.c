@@ -173,19 +173,6 @@ int rows_text_fit(struct rows_text *t, uint64_t samples, uint64_t part_begin, ui
 			 (unsigned long long)want);
 }
 
-int rows_text_has(const struct rows_text *t, const struct piece *p, struct error *err)
-{
-	uint64_t rows = rows_text_rows(t);
-	if (p->begin >= t->begin && p->begin - t->begin <= rows &&
-	    p->length <= rows - (p->begin - t->begin))
-		return 0;
-	return error_set(err, ERROR_CONFIG, "--rows",
-			 "shard %llu is rows %llu to %llu, and the files hold rows %llu to %llu",
-			 (unsigned long long)p->id, (unsigned long long)p->begin,
-			 (unsigned long long)(p->begin + p->length - 1),
-			 (unsigned long long)t->begin, (unsigned long long)(t->begin + rows) - 1);
-}
-
 /* ---- readers ---- */
 
 int rows_reader_new(struct rows_reader **out, const struct rows_text *text, struct error *err)
@@ -497,10 +484,24 @@ static int gather(struct rows_reader *r, const struct piece *p, struct error *er
 	return 0;
 }
 
+/* Whether all rows of a piece are here: ERROR_CONFIG. */
+static int check_here(const struct rows_text *t, const struct piece *p, struct error *err)
+{
+	uint64_t rows = rows_text_rows(t);
+	if (p->begin >= t->begin && p->begin - t->begin <= rows &&
+	    p->length <= rows - (p->begin - t->begin))
+		return 0;
+	return error_set(err, ERROR_CONFIG, "--rows",
+			 "shard %llu is rows %llu to %llu, and the files hold rows %llu to %llu",
+			 (unsigned long long)p->id, (unsigned long long)p->begin,
+			 (unsigned long long)(p->begin + p->length - 1),
+			 (unsigned long long)t->begin, (unsigned long long)(t->begin + rows) - 1);
+}
+
 static int give(struct rows_reader *r, const struct piece *p, struct error *err)
 {
 	uint64_t begin = p->begin - r->text->begin;
-	if (rows_text_has(r->text, p, err) != 0)
+	if (check_here(r->text, p, err) != 0)
 		return -1;
 	if (!p->shuffled)
 		return go_through(r, begin + p->skip, begin + p->skip + p->take, 0, err);

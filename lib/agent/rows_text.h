@@ -45,8 +45,6 @@ uint64_t rows_text_rows(const struct rows_text *t);
  * ERROR_CONFIG. part 0: there are no partitions. */
 int rows_text_fit(struct rows_text *t, uint64_t samples, uint64_t part_begin, uint64_t part,
 		  struct error *err);
-/* Whether all rows of a piece are here: ERROR_CONFIG. */
-int rows_text_has(const struct rows_text *t, const struct piece *p, struct error *err);
 
 struct rows_reader;
 

@@ -3,6 +3,7 @@
 
 #include "base/fs.h"
 #include "base/grow.h"
+#include "base/thread.h"
 #include "ckpt/ckpt.h"
 
 #include <dirent.h>
@@ -10,7 +11,6 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +41,14 @@ static const char *name_of(const struct tree *t, const char *path)
 	return strncmp(path, t->base, len) == 0 && path[len] == '/' ? path + len + 1 : path;
 }
 
+static int check_name(const struct tree *t, const char *path, struct error *err)
+{
+	if (strlen(name_of(t, path)) < CKPT_FILE_NAME_MAX)
+		return 0;
+	return error_set(err, ERROR_DATA, path, "a name of more than %d bytes",
+			 CKPT_FILE_NAME_MAX - 1);
+}
+
 static int add_file(struct tree *t, const char *path, struct error *err)
 {
 	char line[RECORD_LINE_MAX], text[17];
@@ -48,9 +56,6 @@ static int add_file(struct tree *t, const char *path, struct error *err)
 	uint64_t bytes, sum;
 	if (++t->files > CKPT_FILES_MAX)
 		return error_set(err, ERROR_DATA, path, "more than %d files", CKPT_FILES_MAX);
-	if (strlen(name_of(t, path)) >= CKPT_FILE_NAME_MAX)
-		return error_set(err, ERROR_DATA, path, "a name of more than %d bytes",
-				 CKPT_FILE_NAME_MAX - 1);
 	if (ckpt_sum_file(path, 1, &bytes, &sum, err) != 0)
 		return -1;
 	snprintf(text, sizeof text, "%016" PRIx64, sum);
@@ -91,11 +96,13 @@ static int add_dir(struct tree *t, const char *path, struct error *err)
 	return result == 0 ? fs_sync_dir(path, err) : -1;
 }
 
-/* A file, or a directory with all that is below it. Links in it are taken for what they lead to, a
- * directory's are not followed: they may lead in a circle. */
+/* A file, or a directory with all that is below it, as deep as a name is long. Links in it are taken
+ * for what they lead to, a directory's are not followed: they may lead in a circle. */
 static int add(struct tree *t, const char *path, struct error *err)
 {
 	struct stat st, link;
+	if (check_name(t, path, err) != 0)
+		return -1;
 	if (stat(path, &st) != 0 || lstat(path, &link) != 0)
 		return error_errno(err, ERROR_DATA, path, "can't be found");
 	if (S_ISREG(st.st_mode))
@@ -146,23 +153,15 @@ static int find(struct saved_files *s, const char *cut, const char *dir, const c
 		return error_errno(err, ERROR_DATA, cut, "can't be found");
 	if (strcmp(s->path, s->tree.base) == 0)
 		return error_set(err, ERROR_DATA, full, "is the whole checkpoint's directory");
-	if (strlen(name_of(&s->tree, s->path)) >= CKPT_FILE_NAME_MAX)
-		return error_set(err, ERROR_DATA, full, "a name of more than %d bytes",
-				 CKPT_FILE_NAME_MAX - 1);
-	return 0;
+	return check_name(&s->tree, s->path, err);
 }
 
-/* Signals are for the other thread. */
 static int start(struct saved_files *s, struct error *err)
 {
-	sigset_t all, before;
 	s->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (s->fd < 0)
 		return error_errno(err, ERROR_OS, s->path, "eventfd");
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	int errnum = pthread_create(&s->thread, NULL, gather, s);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	int errnum = thread_start(&s->thread, gather, s);
 	if (errnum == 0)
 		return 0;
 	close(s->fd);

@@ -108,18 +108,13 @@ int words_have_room(const struct words *w)
 	return w->answer_len <= RECORD_LINE_MAX;
 }
 
-void words_put_line(struct words *w, const char *line, size_t len)
-{
-	if (len > sizeof w->answer - w->answer_len)
-		return; /* no answer is so long */
-	memcpy(w->answer + w->answer_len, line, len);
-	w->answer_len += len;
-}
-
 void words_put(struct words *w, struct record_out *o, const char *text)
 {
 	size_t len = record_end(o, text);
-	words_put_line(w, o->data, len);
+	if (len > sizeof w->answer - w->answer_len)
+		return; /* no answer is so long */
+	memcpy(w->answer + w->answer_len, o->data, len);
+	w->answer_len += len;
 }
 
 int words_send(struct words *w)

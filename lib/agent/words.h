@@ -36,8 +36,6 @@ int words_waiting(const struct words *w);
 int words_have_room(const struct words *w);
 /* A record of an answer; what goes out with words_send(). */
 void words_put(struct words *w, struct record_out *o, const char *text);
-/* The line, newline included, as it is. */
-void words_put_line(struct words *w, const char *line, size_t len);
 /* Sends what was put. 1: all is out. 0: the trainer does not read now; again when `to` takes more.
  * A trainer that has closed its end: words.closed. */
 int words_send(struct words *w);

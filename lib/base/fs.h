@@ -15,7 +15,8 @@
  * left as it is. */
 int fs_make_dirs(const char *dir, struct error *err);
 
-/* Whether fs_make_dirs() could, in the nearest of the directories above that is there; makes nothing. */
+/* Whether fs_make_dirs() could, in the nearest of the directories above that is there; makes
+ * nothing. */
 int fs_could_make_dirs(const char *dir, struct error *err);
 /* ERROR_NOPERM: a directory is another user's, or lies in one that is, in a place like /tmp where
  * anybody could have made it first, as a link to elsewhere, too. */

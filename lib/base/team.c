@@ -1,9 +1,10 @@
 /* See team.h.  A loop is announced by its number; each thread takes pieces until there are none. */
 #include "base/team.h"
 
+#include "base/thread.h"
+
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -64,15 +65,9 @@ static void *thread_main(void *team)
 	return NULL;
 }
 
-/* Signals are the owner's. */
 static int start(struct team *t)
 {
-	sigset_t all, before;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	int errnum = pthread_create(&t->thread[t->threads], NULL, thread_main, t);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	int errnum = thread_start(&t->thread[t->threads], thread_main, t);
 	t->threads += errnum == 0;
 	return errnum;
 }

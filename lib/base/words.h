@@ -17,8 +17,8 @@
 int words_split(const char *text, size_t max, char ***item, size_t *count, struct error *err);
 void words_free(char **item, size_t count);
 
-/* The text that is split into these words again, quoted where that is needed, a blank between two of
- * them. To be freed; NULL: out of memory. */
+/* The text that is split into these words again, quoted where that is needed, a blank between two
+ * of them. To be freed; NULL: out of memory. */
 char *words_join(char *const *item, size_t count);
 
 #endif

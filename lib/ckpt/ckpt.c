@@ -146,6 +146,17 @@ static int check_sum(const char *path, const struct ckpt_file *f, uint64_t bytes
 	return 0;
 }
 
+/* A file in dir, by its length and then all that it holds. Its full path into path. */
+static int check_file(const char *dir, const struct ckpt_file *f, char path[CKPT_PATH_MAX],
+		      struct error *err)
+{
+	uint64_t bytes, sum;
+	if (fs_join(path, CKPT_PATH_MAX, dir, f->name, err) != 0 ||
+	    ckpt_check_length(dir, f, err) != 0 || ckpt_sum_file(path, 0, &bytes, &sum, err) != 0)
+		return -1;
+	return check_sum(path, f, bytes, sum, err);
+}
+
 int ckpt_read_file(struct ckpt *c, const char *name, char **out, size_t *len, struct error *err)
 {
 	char path[CKPT_PATH_MAX], *data;
@@ -178,7 +189,6 @@ int ckpt_check_file(struct ckpt *c, const char *name, char *path, size_t path_ma
 int ckpt_check_sum(const char *dir, const char *name, struct error *err)
 {
 	char path[CKPT_PATH_MAX];
-	uint64_t bytes, sum;
 	struct ckpt_manifest *m = malloc(sizeof *m); /* large */
 	if (!m)
 		return error_set(err, ERROR_OS, dir, "out of memory");
@@ -187,13 +197,7 @@ int ckpt_check_sum(const char *dir, const char *name, struct error *err)
 	if (result == 0 && !f)
 		result = error_set(err, ERROR_DATA, dir, "MANIFEST names no file '%s'", name);
 	if (result == 0)
-		result = fs_join(path, sizeof path, dir, name, err);
-	if (result == 0)
-		result = ckpt_check_length(dir, f, err);
-	if (result == 0)
-		result = ckpt_sum_file(path, 0, &bytes, &sum, err);
-	if (result == 0)
-		result = check_sum(path, f, bytes, sum, err);
+		result = check_file(dir, f, path, err);
 	free(m);
 	return result;
 }
@@ -230,13 +234,7 @@ int ckpt_check_saved(const struct ckpt_manifest *m, const char *dir, const struc
 	char path[CKPT_PATH_MAX];
 	for (size_t i = 0; i < m->count; i++) {
 		const struct ckpt_file *f = &m->file[i];
-		uint64_t bytes, sum;
-		if (!is_below(f->name, saved->path))
-			continue;
-		if (fs_join(path, sizeof path, dir, f->name, err) != 0 ||
-		    ckpt_check_length(dir, f, err) != 0 ||
-		    ckpt_sum_file(path, 0, &bytes, &sum, err) != 0 ||
-		    check_sum(path, f, bytes, sum, err) != 0)
+		if (is_below(f->name, saved->path) && check_file(dir, f, path, err) != 0)
 			return -1;
 	}
 	return fs_join(out, max, dir, saved->path, err);

@@ -19,6 +19,7 @@
 #include "ckpt/part.h"
 #include "param/layout.h"
 #include "param/store.h"
+#include "record/record.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -30,8 +31,8 @@
 #define CKPT_PATH_MAX 4096
 
 struct ckpt_file {
-	char name[CKPT_FILE_NAME_MAX]; /* an id; of a foreign one a path, in the directory where it does
-					  not begin with a slash */
+	char name[CKPT_FILE_NAME_MAX]; /* an id; of a foreign one a path, in the directory unless it
+					  begins with a slash */
 	uint64_t bytes;
 	uint64_t sum; /* XXH3, 64 bits, seed 0, of the whole file */
 };
@@ -39,7 +40,7 @@ struct ckpt_file {
 /* What a trainer says it has saved. */
 struct ckpt_saved {
 	char worker[CKPT_NAME_MAX];
-	char path[CKPT_FILE_NAME_MAX]; /* of a file or of a directory, like a file's name; "": nothing */
+	char path[CKPT_FILE_NAME_MAX]; /* of a file or directory, like a file's name; "": nothing */
 };
 
 struct ckpt_manifest {
@@ -63,6 +64,8 @@ int ckpt_manifest_start(struct ckpt_manifest *m, const char *job, uint64_t itera
 /* A file that its writer has summed (part_finish). */
 int ckpt_add(struct ckpt_manifest *m, const char *name, uint64_t bytes, uint64_t sum,
 	     struct error *err);
+/* The same from a line `file name= bytes= sum=`. */
+int ckpt_add_line(struct ckpt_manifest *m, const struct record *r, struct error *err);
 /* Of a foreign one: path NULL: that trainer has saved nothing. */
 int ckpt_add_saved(struct ckpt_manifest *m, const char *worker, const char *path,
 		   struct error *err);

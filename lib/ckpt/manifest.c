@@ -319,8 +319,9 @@ static int take_head(struct ckpt_manifest *m, const struct record *r, struct err
 	if (epoch <= INT64_MAX)
 		m->epoch = (int64_t)epoch;
 	m->foreign = kind && strcmp(kind, FOREIGN) == 0;
-	return kind && !m->foreign ? error_set(err, ERROR_DATA, NULL, "kind=%.40s is not known", kind)
-				   : 0;
+	if (kind && !m->foreign)
+		return error_set(err, ERROR_DATA, NULL, "kind=%.40s is not known", kind);
+	return 0;
 }
 
 static int take_saved(struct ckpt_manifest *m, const struct record *r, struct error *err)
@@ -331,7 +332,7 @@ static int take_saved(struct ckpt_manifest *m, const struct record *r, struct er
 		       : ckpt_add_saved(m, worker, record_get(r, "path"), err);
 }
 
-static int take_file(struct ckpt_manifest *m, const struct record *r, struct error *err)
+int ckpt_add_line(struct ckpt_manifest *m, const struct record *r, struct error *err)
 {
 	const char *name, *sum;
 	uint64_t bytes;
@@ -342,6 +343,16 @@ static int take_file(struct ckpt_manifest *m, const struct record *r, struct err
 	if (strlen(sum) != 16 || strspn(sum, "0123456789abcdef") != 16)
 		return error_set(err, ERROR_DATA, NULL, "sum=: '%.40s' is no checksum", sum);
 	return ckpt_add(m, name, bytes, strtoull(sum, NULL, 16), err);
+}
+
+static int take_line(struct ckpt_manifest *m, const struct record *r, uint64_t number,
+		     struct error *err)
+{
+	if (number == 1)
+		return take_head(m, r, err);
+	if (record_is(r, "file"))
+		return ckpt_add_line(m, r, err);
+	return record_is(r, "saved") ? take_saved(m, r, err) : 0;
 }
 
 /* The last line, exactly as we would write it. */
@@ -367,9 +378,7 @@ static int take_text(struct ckpt_manifest *m, struct record *r, const char *text
 	struct record_walk walk = record_walk(text, body);
 	int got;
 	while ((got = record_next(&walk, r, err)) == RECORD_ONE)
-		if (walk.number == 1 ? take_head(m, r, err) != 0
-				     : (record_is(r, "file") && take_file(m, r, err) != 0) ||
-					       (record_is(r, "saved") && take_saved(m, r, err) != 0))
+		if (take_line(m, r, walk.number, err) != 0)
 			break;
 	if (got != RECORD_END) {
 		snprintf(place, sizeof place, "line %llu", (unsigned long long)walk.number);

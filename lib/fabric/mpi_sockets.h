@@ -5,9 +5,9 @@
  * (btl_tcp of Open MPI) keeps ordinary sockets: they are found among this process's descriptors and
  * watched for something to read, which is left there for MPI, and for room where there was none.
  *
- * MPI closes sockets without a word, and their numbers are used again.  So they are watched in epolls
- * of our own, which the kernel takes closed ones out of: libevent would believe that a number is
- * still watched and not ask for whoever has it now.
+ * MPI closes sockets without a word, and their numbers are used again.  So they are watched in
+ * epolls of our own, which the kernel takes closed ones out of: libevent would believe that a
+ * number is still watched and not ask for whoever has it now.
  */
 #ifndef PACELINE_FABRIC_MPI_SOCKETS_H
 #define PACELINE_FABRIC_MPI_SOCKETS_H

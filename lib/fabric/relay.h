@@ -1,14 +1,14 @@
 /*
  * relay: the sockets of daemons on other hosts, at this one.
  *
- * Where a route names another host, the relay listens at the daemon's usual name here.  What a client
- * says goes over the world to that host, whose relay speaks with the daemon as the client would; what
- * the daemon says comes back the same way.  Neither knows that the other is far.
+ * Where a route names another host, the relay listens at the daemon's usual name here.  What a
+ * client says goes over the world to that host, whose relay speaks with the daemon as the client
+ * would; what the daemon says comes back the same way.  Neither knows that the other is far.
  *
  * It is one stream each way, byte for byte, for any client: the relay reads lines only to find what
- * does not go through a stream.  That is memory a client shares (`map`): the far relay makes as much
- * and shares it with the daemon, a mirror; before a record that names a payload in the memory, the
- * payload is copied from one to the other.
+ * does not go through a stream.  That is memory a client shares (`map`): the far relay makes as
+ * much and shares it with the daemon, a mirror; before a record that names a payload in the memory,
+ * the payload is copied from one to the other.
  *
  * Each conversation may have CONVERSATION_WINDOW bytes each way that the other side has not taken;
  * so much is kept for one that is never read.  All those to one host together may have LINK_WINDOW
@@ -30,8 +30,8 @@ struct relay_options {
 
 /* Options are copied, what they point to is borrowed. */
 int relay_new(struct relay **out, const struct relay_options *options, struct error *err);
-/* From now on these: they become the relay's, and *r is empty. Conversations that are there go on. A
- * name that can't be listened at is tried again until it can. */
+/* From now on these: they become the relay's, and *r is empty. Conversations that are there go on.
+ * A name that can't be listened at is tried again until it can. */
 void relay_set_routes(struct relay *relay, struct routes *r);
 const struct routes *relay_routes(const struct relay *relay);
 /* Closes all conversations and removes the sockets. */

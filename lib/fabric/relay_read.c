@@ -1,9 +1,9 @@
 /*
  * relay_read: what one end of a conversation says, on its way to the other.
  *
- * All of it goes on as it is.  Lines are looked at for three things: payloads that follow them in the
- * stream, and are no lines; payloads in shared memory, which go first; and the memory itself.  What
- * can't be understood is not the relay's business.
+ * All of it goes on as it is.  Lines are looked at for three things: payloads that follow them in
+ * the stream, and are no lines; payloads in shared memory, which go first; and the memory itself.
+ * What can't be understood is not the relay's business.
  */
 #include "fabric/relay_internal.h"
 

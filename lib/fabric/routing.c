@@ -1,4 +1,4 @@
-/* routing: see routing.h. Messages between two ranks keep their order, so versions come in order. */
+/* routing: see routing.h. Messages between two ranks keep their order: versions come in order. */
 #include "fabric/routing.h"
 
 #include "base/fs.h"

@@ -18,7 +18,8 @@ struct routing_options {
 	const char *file;    /* rank 0 reads it; may be NULL */
 };
 
-/* Rank 0 has read the file when this returns. Options are copied, what they point to is borrowed. */
+/* Rank 0 has read the file when this returns. Options are copied, what they point to is
+ * borrowed. */
 int routing_new(struct routing **out, const struct routing_options *options, struct error *err);
 void routing_free(struct routing *r); /* NULL is fine; nobody is answered any more */
 

@@ -286,9 +286,9 @@ static int look(struct world *w)
 	return all;
 }
 
-/* Whether MPI was at work in a look that began at `began` and told nothing. It writes and reads what
- * is large for as long as there is room or data, and whatever has ended by that is only told in the
- * next look. No socket would wake us for it. */
+/* Whether MPI was at work in a look that began at `began` and told nothing. It writes and reads
+ * what is large for as long as there is room or data, and whatever has ended by that is only told
+ * in the next look. No socket would wake us for it. */
 static int was_at_work(struct world *w, double began, double now)
 {
 	return began < w->busy_until && now - began > WORK_SECONDS && ++w->worked <= WORK_LOOKS;
@@ -317,8 +317,8 @@ static void take_turn(struct world *w)
 	}
 	if (w->is_new && now - w->found_at > FIND_SECONDS)
 		find_sockets(w, now);
-	/* What should be missed all the same waits no longer than it has been quiet. Without sockets
-	 * to wake us every sleep is short. */
+	/* What should be missed all the same waits no longer than it has been quiet. Without
+	 * sockets to wake us every sleep is short. */
 	arm(w, w->sleep);
 	w->counts.sleeps++;
 	if (w->sockets.count > 0 || w->size == 1)

@@ -1,14 +1,14 @@
 /*
  * world: the MPI world of a job, one rank a host, and the only room that includes mpi.h.
  *
- * All of it happens on one thread: the one that runs the event base given to world_open().  It looks
- * at MPI again and again for a short while after anything has happened; then it sleeps in the event
- * base, which watches the sockets of MPI's own connections, too, and wakes for them.  Nothing here
- * waits, but world_open() and world_close().
+ * All of it happens on one thread: the one that runs the event base given to world_open().  It
+ * looks at MPI again and again for a short while after anything has happened; then it sleeps in the
+ * event base, which watches the sockets of MPI's own connections, too, and wakes for them.  Nothing
+ * here waits, but world_open() and world_close().
  *
- * Messages are small and wait in the world's own memory for who wants them: their order is kept from
- * one rank to another, whatever their channels.  Bulk goes from memory to memory: where both sides
- * have named it by the same tag, in any order among others.
+ * Messages are small and wait in the world's own memory for who wants them: their order is kept
+ * from one rank to another, whatever their channels.  Bulk goes from memory to memory: where both
+ * sides have named it by the same tag, in any order among others.
  *
  * MPI ends the process when a connection fails for good: a world is whole or it is not.  Whoever
  * starts it starts it anew, so nothing may live here that can't be sent again.
@@ -44,8 +44,8 @@ struct world_options {
  * started them; without those the world is this process. ERROR_CONFIG on all ranks: two have the
  * same host, or other versions. Once in a process. */
 int world_open(struct world **out, const struct world_options *options, struct error *err);
-/* Waits for all ranks to do the same, some seconds at most; nothing is called back any more. -1: they
- * did not, and the process can only end (NULL is fine). */
+/* Waits for all ranks to do the same, some seconds at most; nothing is called back any more. -1:
+ * they did not, and the process can only end (NULL is fine). */
 int world_close(struct world *w, struct error *err);
 /* Tells all other ranks (their `ended`). */
 void world_end(struct world *w);

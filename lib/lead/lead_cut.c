@@ -164,7 +164,7 @@ static void on_written(uint32_t part, const struct order_result *result, void *l
 		return;
 	if (result->code)
 		lead_cut_fail(l, l->replicas ? "the replica" : lead_parts_name(l->parts, part),
-		     result->text);
+			      result->text);
 	c->part[part] = (struct part_file){result->bytes, result->sum};
 	if (result->stall > c->fork)
 		c->fork = result->stall;

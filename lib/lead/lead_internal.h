@@ -1,7 +1,8 @@
 /* What the conversation of the lead shares: lead.c (effects), lead_requests.c (verbs),
  * lead_settle.c (shardd), lead_replicas.c (replicas), lead_cut.c (checkpoints), lead_replica_cut.c
- * (those of replicas), lead_trainers.c (those of members that have the parameters), lead_balance.c (batches at every barrier), lead_silent.c (members that do not
- * move) and lead_handover.c (handing over). */
+ * (those of replicas), lead_trainers.c (those of members that have the parameters), lead_balance.c
+ * (batches at every barrier), lead_silent.c (members that do not move) and lead_handover.c (handing
+ * over). */
 #ifndef PACELINE_LEAD_LEAD_INTERNAL_H
 #define PACELINE_LEAD_LEAD_INTERNAL_H
 
@@ -93,7 +94,7 @@ struct lead {
 	uint64_t term;             /* then: 0: shardd has not given one yet */
 	uint64_t sums_broken;      /* then: with the fabric */
 	char boot[BOOT_ID_MAX];    /* of this process */
-	enum { TRAINERS_NONE, TRAINERS_HERE, TRAINERS_APART } trainers; /* in this boot, all of them */
+	enum { TRAINERS_NONE, TRAINERS_HERE, TRAINERS_APART } trainers; /* all are in this boot */
 	struct peer *shards;
 	struct event *again;  /* a settle that a full disk refused */
 	struct event *begin;  /* members that were expected have not all come */
@@ -195,6 +196,7 @@ int lead_silent_start(struct lead *l, struct event_base *base);
 void lead_silent_stop(struct lead *l);
 
 /* lead_requests.c */
+int lead_who(struct request *rq, struct gate_who *who, struct error *err); /* without its token */
 void lead_rows(struct lead *l, uint64_t iteration, uint64_t samples, double loss);
 
 #endif

@@ -17,7 +17,7 @@
 
 /* ---- workers ---- */
 
-static int who_read(struct request *rq, struct gate_who *who, struct error *err)
+int lead_who(struct request *rq, struct gate_who *who, struct error *err)
 {
 	const struct record *r = request_record(rq);
 
@@ -38,7 +38,7 @@ static void member_event(struct request *rq, struct lead *l,
 	struct gate_who who;
 	struct error err = {0};
 
-	if (who_read(rq, &who, &err) != 0) {
+	if (lead_who(rq, &who, &err) != 0) {
 		request_bad(rq, &err);
 		return;
 	}
@@ -77,7 +77,7 @@ static void on_join(struct request *rq, void *lead)
 		request_bad(rq, &err);
 		return;
 	}
-	if (who_read(rq, &who, &err) == 0 && who.incarnation == l->options.gate.incarnation) {
+	if (lead_who(rq, &who, &err) == 0 && who.incarnation == l->options.gate.incarnation) {
 		if (l->replicas && !pushes_to(l, rq, &who))
 			return;
 		if (speed > 0.0)
@@ -85,10 +85,10 @@ static void on_join(struct request *rq, void *lead)
 		gate_most(l->gate, &who, most);
 		if (begins)
 			gate_takes_part(l->gate, &who, world);
+		lead_trainers_join(l, request_record(rq));
 		lead_expect(l);
 		lead_replicas_wait(l);
 	}
-	lead_trainers_join(l, request_record(rq));
 	member_event(rq, l, gate_join);
 }
 
@@ -102,7 +102,7 @@ static void on_begin(struct request *rq, void *lead)
 	struct error err = {0};
 	uint64_t with_none = 0, ahead = 0;
 
-	if (who_read(rq, &who, &err) != 0 ||
+	if (lead_who(rq, &who, &err) != 0 ||
 	    record_u64(r, "iteration", 0, UINT64_MAX - 1, &batch.iteration, &err) != 0 ||
 	    record_u64(r, "count", 0, ORDER_COUNT_MAX, &batch.count, &err) != 0 ||
 	    record_u64_opt(r, "empty", 0, 1, &with_none, &err) != 0 ||
@@ -228,7 +228,7 @@ static void on_push(struct request *rq, void *lead)
 	enum part_staged staged = PART_STAGED;
 
 	if (push_read(request_record(rq), range, &push, &err) != 0 ||
-	    loss_read(rq, &push.loss, &diverged, &err) != 0 || who_read(rq, &who, &err) != 0) {
+	    loss_read(rq, &push.loss, &diverged, &err) != 0 || lead_who(rq, &who, &err) != 0) {
 		request_bad(rq, &err);
 		return;
 	}
@@ -247,7 +247,7 @@ void lead_seen(struct request *rq, void *lead)
 	struct gate_who who;
 	struct error ignored;
 
-	if (l->taken && who_read(rq, &who, &ignored) == 0)
+	if (l->taken && lead_who(rq, &who, &ignored) == 0)
 		gate_here(l->gate, who.worker, who.generation, who.connection);
 }
 
@@ -447,7 +447,8 @@ const struct verb lead_verbs[] = {
 	{"push", WHO_KEYS " sequence iteration count",
 	 "dense rows size skipped ranges loss speed time mem", on_push, PART_PAYLOAD_BYTES_MAX,
 	 "gradients; answered when they are committed and applied"},
-	{"join", WHO_KEYS, "size speed max replica begins world boot", on_join, 0, "become a member, at the next iteration"},
+	{"join", WHO_KEYS, "size speed max replica begins world boot", on_join, 0,
+	 "become a member, at the next iteration"},
 	{"begin", WHO_KEYS " iteration count", "empty ahead", on_begin, 0,
 	 "a worker that keeps the parameters: its next batch; answered when all have said so"},
 	{"leave", WHO_KEYS, "", on_leave, 0, "nobody waits for this worker any more"},

@@ -3,15 +3,14 @@
  * its own files by its own means, where it is, and says which.  The lead never reads them.
  *
  * A member that goes before it has saved fails the checkpoint; the others are waited for all the
- * same, so that the directory is not removed under them.  Where one takes too long it stays; without
- * a manifest it is no checkpoint.
+ * same, so that the directory is not removed under them.  Where one takes too long it stays:
+ * without a manifest it is no checkpoint.
  */
 #include "lead/lead_internal.h"
 
 #include "base/clock.h"
 
 #include <event2/event.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,14 +127,22 @@ void lead_trainers_tell(struct lead *l, struct request *rq, const struct gate_ef
 
 /* ---- answers ---- */
 
-int lead_trainers_saves(const struct lead *l, const char *worker, uint64_t generation)
+/* Of one that was told and has not answered yet; else NULL. */
+static struct told *waits_for(const struct lead *l, const char *worker, uint64_t generation)
 {
 	const struct cutting *c = &l->cut;
 
-	for (size_t i = 0; c->busy && i < c->tolds; i++)
-		if (c->told[i].generation == generation && strcmp(c->told[i].worker, worker) == 0)
-			return !c->told[i].answered;
-	return 0;
+	for (size_t i = 0; c->busy && i < c->tolds; i++) {
+		struct told *t = &c->told[i];
+		if (!t->answered && t->generation == generation && strcmp(t->worker, worker) == 0)
+			return t;
+	}
+	return NULL;
+}
+
+int lead_trainers_saves(const struct lead *l, const char *worker, uint64_t generation)
+{
+	return waits_for(l, worker, generation) != NULL;
 }
 
 void lead_trainers_look(struct lead *l)
@@ -153,19 +160,6 @@ void lead_trainers_look(struct lead *l)
 	}
 	while (gone-- > 0)
 		lead_cut_answered(l);
-}
-
-static struct told *find(struct lead *l, const char *worker, uint64_t generation,
-			 uint64_t iteration)
-{
-	struct cutting *c = &l->cut;
-
-	for (size_t i = 0; c->busy && iteration == c->iteration && i < c->tolds; i++) {
-		struct told *t = &c->told[i];
-		if (!t->answered && t->generation == generation && strcmp(t->worker, worker) == 0)
-			return t;
-	}
-	return NULL;
 }
 
 /* A copy: the client could change mapped memory. -1: no memory. */
@@ -189,31 +183,30 @@ void lead_on_saved(struct request *rq, void *lead)
 {
 	struct lead *l = lead;
 	const struct record *r = request_record(rq);
-	const char *worker, *why = record_get(r, "why");
-	uint64_t generation, incarnation, iteration, failed = 0;
+	const char *why = record_get(r, "why");
+	uint64_t iteration, failed = 0;
+	struct gate_who who;
 	struct error err = {0};
-	struct told *t;
+	struct told *t = NULL;
 
-	if (record_id(r, "worker", &worker, &err) != 0 ||
-	    record_u64(r, "generation", 1, UINT64_MAX, &generation, &err) != 0 ||
-	    record_u64(r, "incarnation", 0, UINT64_MAX, &incarnation, &err) != 0 ||
+	if (lead_who(rq, &who, &err) != 0 ||
 	    record_u64(r, "iteration", 0, UINT64_MAX, &iteration, &err) != 0 ||
 	    record_u64_opt(r, "failed", 0, 1, &failed, &err) != 0) {
 		request_bad(rq, &err);
 		return;
 	}
-	t = incarnation == l->options.gate.incarnation ? find(l, worker, generation, iteration)
-						       : NULL;
+	if (who.incarnation == l->options.gate.incarnation && iteration == l->cut.iteration)
+		t = waits_for(l, who.worker, who.generation);
 	if (!t) {
 		request_err(rq, "no-cut", "no checkpoint of iteration %llu waits for %s",
-			    (unsigned long long)iteration, worker);
+			    (unsigned long long)iteration, who.worker);
 		return;
 	}
 	t->answered = 1;
 	if (failed)
-		lead_cut_fail(l, worker, why ? why : "could not save");
+		lead_cut_fail(l, who.worker, why ? why : "could not save");
 	else if (keep(t, record_get(r, "path"), request_payload(rq)) != 0)
-		lead_cut_fail(l, worker, "out of memory");
+		lead_cut_fail(l, who.worker, "out of memory");
 	request_ok(rq, NULL);
 	lead_cut_answered(l);
 }
@@ -223,18 +216,14 @@ void lead_on_saved(struct request *rq, void *lead)
 static int add_file(struct ckpt_manifest *m, const char *worker, const struct record *r,
 		    struct error *err)
 {
-	const char *name, *sum;
-	uint64_t bytes;
+	const char *name;
 	size_t len = strlen(worker);
 
-	if (record_text(r, "name", &name, err) != 0 || record_text(r, "sum", &sum, err) != 0 ||
-	    record_u64(r, "bytes", 0, INT64_MAX, &bytes, err) != 0)
+	if (record_text(r, "name", &name, err) != 0)
 		return -1;
 	if (name[0] != '/' && (strncmp(name, worker, len) != 0 || name[len] != '/'))
 		return error_set(err, ERROR_DATA, NULL, "'%.80s' is not in its directory", name);
-	if (strlen(sum) != 16 || strspn(sum, "0123456789abcdef") != 16)
-		return error_set(err, ERROR_DATA, NULL, "sum=: '%.40s' is no checksum", sum);
-	return ckpt_add(m, name, bytes, strtoull(sum, NULL, 16), err);
+	return ckpt_add_line(m, r, err);
 }
 
 static int add_told(struct ckpt_manifest *m, const struct told *t, struct record *r,

@@ -1,8 +1,9 @@
 /* fit: see fit.h. Pure arithmetic, the same order of sums each time. */
 #include "plan/fit.h"
 
+#include "base/reals.h"
+
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define LIMITED 0.9      /* of its cores in use: it would use more */
@@ -26,18 +27,6 @@ struct median {
 	int has_phases;
 };
 
-static int compare_reals(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
-static double median_of(double *v, size_t n)
-{
-	qsort(v, n, sizeof *v, compare_reals);
-	return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
-}
-
 /* NAN where none of the rounds said it. */
 static double median_of_value(const struct fit_point *p, enum fit_value which)
 {
@@ -46,7 +35,7 @@ static double median_of_value(const struct fit_point *p, enum fit_value which)
 	for (size_t i = 0; i < kept; i++)
 		if (!isnan(p->value[which][i]))
 			v[n++] = p->value[which][i];
-	return n ? median_of(v, n) : NAN;
+	return n ? reals_median(v, n) : NAN;
 }
 
 static struct median median_of_point(const struct fit_point *p)
@@ -253,7 +242,7 @@ static void keep_errors(struct fit *f, const struct row *row, size_t n, const do
 	double off[ROWS_MAX], a[3][3] = {{0}};
 	for (size_t i = 0; i < n; i++)
 		off[i] = fabs(residual(&row[i], part));
-	double spread = 1.48 * median_of(off, n);
+	double spread = 1.48 * reals_median(off, n);
 	f->spread = spread > SPREAD_MIN ? spread : SPREAD_MIN;
 	for (size_t i = 0; i < n; i++) {
 		if (fabs(residual(&row[i], part)) > 4 * f->spread)
@@ -345,7 +334,7 @@ void fit_add(struct fit *f, const struct usage *u)
 
 double fit_time(const struct fit *f, double workers, double w, double servers)
 {
-	if (f->count == 0 && f->worker_cores <= 0)
+	if (f->worker_cores <= 0)
 		return 0;
 	return f->io + f->worker_work / fmin(w, f->worker_cores) +
 	       f->server_work / fmin(servers / workers, f->server_cores);

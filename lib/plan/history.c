@@ -7,26 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int take_name(const struct record *r, const char *key, char *to, size_t room,
-		     struct error *err)
-{
-	const char *value = record_get(r, key);
-	to[0] = '\0';
-	if (!value)
-		return 0;
-	if (strlen(value) >= room)
-		return error_set(err, ERROR_DATA, NULL, "%s= is longer than %zu bytes", key,
-				 room - 1);
-	memcpy(to, value, strlen(value) + 1);
-	return 0;
-}
-
 int history_take(struct history *h, const struct record *r, struct error *err)
 {
 	struct finished f = {.rate = NAN};
-	if (take_name(r, "user", f.user, sizeof f.user, err) != 0 ||
-	    take_name(r, "data", f.data, sizeof f.data, err) != 0 ||
-	    take_name(r, "model", f.model, sizeof f.model, err) != 0 ||
+	if (plan_take_names(&f.names, r, err) != 0 ||
 	    record_u64(r, "workers", 1, PLAN_CORES_MAX, &f.count[PLAN_WORKER], err) != 0 ||
 	    record_u64(r, "worker-cores", 1, PLAN_CORES_MAX, &f.cores[PLAN_WORKER], err) != 0 ||
 	    record_u64(r, "servers", 1, PLAN_CORES_MAX, &f.count[PLAN_SERVER], err) != 0 ||
@@ -57,15 +41,15 @@ const struct finished *history_nearest(const struct history *h, const struct usa
 	const struct finished *best = NULL;
 	int most = 0;
 	for (size_t i = 0; i < h->count; i++) {
-		const struct finished *f = &h->job[i];
-		int user = is_same(f->user, u->user), data = is_same(f->data, u->data);
-		int model = is_same(f->model, u->model);
+		const struct plan_names *a = &h->job[i].names, *b = &u->names;
+		int user = is_same(a->user, b->user), data = is_same(a->data, b->data);
+		int model = is_same(a->model, b->model);
 		/* How many, then which. */
 		int near = 8 * (user + data + model) + 4 * data + 2 * model + user;
 		if (!(user || data) || near < most)
 			continue;
 		most = near;
-		best = f;
+		best = &h->job[i];
 	}
 	return best;
 }

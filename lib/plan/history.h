@@ -10,7 +10,7 @@
 #include "plan/usage.h"
 
 struct finished {
-	char user[OPTION_ID_MAX], data[512], model[OPTION_ID_MAX]; /* "": not said */
+	struct plan_names names;
 	uint64_t count[PLAN_ROLES], cores[PLAN_ROLES], bytes[PLAN_ROLES];
 	double rate; /* steps a second; NAN: not said */
 };

@@ -2,6 +2,7 @@
 #include "plan/plan.h"
 
 #include "base/grow.h"
+#include "base/reals.h"
 #include "plan/search.h"
 
 #include <math.h>
@@ -43,6 +44,11 @@ static uint64_t room_for(uint64_t bytes, uint64_t node_bytes)
 
 /* ---- the answer ---- */
 
+int plan_changes(const struct plan_answer *a)
+{
+	return a->actions > 0 || a->changes[PLAN_WORKER] || a->changes[PLAN_SERVER];
+}
+
 static void begin_answer(struct plan_answer *a, const struct usage *u)
 {
 	a->actions = 0;
@@ -62,8 +68,6 @@ static int set_role(struct plan_answer *a, enum plan_role role, struct plan_role
 		    int is_new)
 {
 	struct plan_role_size *now = &a->role[role];
-	if (!to.bytes)
-		to.bytes = now->bytes;
 	a->changes[role] = is_new || to.count != now->count || to.cores != now->cores;
 	if (a->changes[role])
 		*now = to;
@@ -78,7 +82,7 @@ static int set_roles(struct plan_answer *a, const struct plan_limits *l,
 	int changes = 0;
 	for (int i = 0; i < PLAN_ROLES; i++)
 		changes |= set_role(a, (enum plan_role)i, to[i], 0);
-	if (!changes || search_fits(&(struct search){.limits = l}, a->role))
+	if (!changes || search_fits(l, a->role))
 		return changes;
 	for (int i = 0; i < PLAN_ROLES; i++)
 		if (to[i].count)
@@ -96,10 +100,11 @@ static int add_action(struct plan_answer *a, struct plan_action action, struct e
 	return 0;
 }
 
-static uint64_t cores_of(const struct plan_role_size role[PLAN_ROLES])
+/* Why nothing changes; where something does, that is what the answer says. */
+static void say_why_not(struct plan_answer *a, const char *reason)
 {
-	return role[PLAN_WORKER].count * role[PLAN_WORKER].cores +
-	       role[PLAN_SERVER].count * role[PLAN_SERVER].cores;
+	if (!plan_changes(a))
+		a->reason = reason;
 }
 
 /* ---- the first plan ---- */
@@ -108,13 +113,12 @@ static uint64_t cores_of(const struct plan_role_size role[PLAN_ROLES])
 static void shrink(const struct plan_limits *l, struct plan_role_size role[PLAN_ROLES])
 {
 	struct plan_role_size *w = &role[PLAN_WORKER], *s = &role[PLAN_SERVER];
-	const struct search limits = {.limits = l};
 	for (int i = 0; i < PLAN_ROLES; i++) {
 		role[i].cores = least(role[i].cores, l->node_cores);
 		if (l->node_bytes)
 			role[i].bytes = least(role[i].bytes, l->node_bytes);
 	}
-	while (!search_fits(&limits, role)) {
+	while (!search_fits(l, role)) {
 		if (w->count > 1)
 			w->count--;
 		else if (s->count > 1)
@@ -139,9 +143,9 @@ static void plan_first(struct plan *p, const struct usage *u)
 			role[i] = (struct plan_role_size){a->like->count[i], a->like->cores[i],
 							  a->like->bytes[i]};
 		a->rate = a->like->rate;
-		uint64_t cores = cores_of(role);
+		uint64_t cores = search_cores(role);
 		shrink(l, role);
-		if (cores_of(role) != cores)
+		if (search_cores(role) != cores)
 			a->rate = NAN;
 	} else {
 		role[PLAN_SERVER].cores =
@@ -155,11 +159,16 @@ static void plan_first(struct plan *p, const struct usage *u)
 
 /* ---- out of memory ---- */
 
-static double bytes_in_use(const struct usage *u)
+/* Bytes of all nodes: of a role that changes those of the answer. */
+static double bytes_of_all(const struct plan_answer *a, const struct usage *u)
 {
 	double sum = 0;
+	for (int i = 0; i < PLAN_ROLES; i++)
+		if (a->changes[i])
+			sum += (double)a->role[i].count * (double)a->role[i].bytes;
 	for (size_t i = 0; i < u->count; i++)
-		sum += (double)u->node[i].bytes;
+		if (!a->changes[u->node[i].role])
+			sum += (double)u->node[i].bytes;
 	return sum;
 }
 
@@ -178,7 +187,7 @@ static int heal_worker(struct plan *p, const struct usage *u, const struct usage
 	} else if (u->batch > 1) {
 		action.batch = u->batch / 2;
 	} else {
-		p->answer.reason = "memory";
+		say_why_not(&p->answer, "memory");
 		return 0;
 	}
 	return add_action(&p->answer, action, err);
@@ -212,7 +221,7 @@ static int heal_servers(struct plan *p)
 	if (s->bytes && each <= (double)s->bytes / 2)
 		return 0;
 	s->bytes = s->bytes ? (uint64_t)each : 0;
-	if (w->count && !search_fits(&(struct search){.limits = l}, role))
+	if (w->count && !search_fits(l, role))
 		return 0;
 	set_roles(a, l, role);
 	return 1;
@@ -221,32 +230,25 @@ static int heal_servers(struct plan *p)
 /* 1: somebody was; 0: nobody; -1: ERROR_OS. */
 static int heal(struct plan *p, const struct usage *u, struct error *err)
 {
-	double bytes = bytes_in_use(u);
-	int came = 0, servers = 0;
+	struct plan_answer *a = &p->answer;
+	int came[PLAN_ROLES] = {0};
+	for (size_t i = 0; i < u->count; i++)
+		came[u->node[i].role] |= u->node[i].oom;
+	if (came[PLAN_SERVER]) {
+		int is_more = heal_servers(p);
+		a->method = is_more ? "rule" : a->method;
+		a->reason = is_more ? "oom" : "memory";
+	}
+	double bytes = bytes_of_all(a, u); /* what the servers get is not there for the workers */
 	for (size_t i = 0; i < u->count; i++) {
 		const struct usage_node *n = &u->node[i];
-		if (!n->oom)
-			continue;
-		came = 1;
-		servers |= n->role == PLAN_SERVER;
-		if (n->role == PLAN_WORKER && heal_worker(p, u, n, &bytes, err) != 0)
+		if (n->oom && n->role == PLAN_WORKER && heal_worker(p, u, n, &bytes, err) != 0)
 			return -1;
 	}
-	if (servers) {
-		int is_more = heal_servers(p);
-		p->answer.method = is_more ? "rule" : p->answer.method;
-		p->answer.reason = is_more ? "oom" : p->answer.actions ? "oom" : "memory";
-	}
-	return came;
+	return came[PLAN_WORKER] || came[PLAN_SERVER];
 }
 
 /* ---- single nodes: hot, slow, with too few cores ---- */
-
-static int compare_reals(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
 
 struct peers {
 	double time,
@@ -269,8 +271,8 @@ static int look_at_peers(const struct usage *u, enum plan_role role, struct peer
 			v[times++] = u->node[i].time;
 		cores[count++] = u->node[i].cores;
 	}
-	qsort(v, times, sizeof *v, compare_reals);
-	qsort(cores, count, sizeof *v, compare_reals);
+	reals_sort(v, times);
+	reals_sort(cores, count);
 	if (times > 1)
 		out->time = v[(times - 1) / 2];
 	if (count > 1)
@@ -314,7 +316,7 @@ static int judge(struct plan *p, const struct usage *u, const struct usage_node 
 	}
 	want = fmin(want, fmin((double)p->limits.node_cores, floor(n->cores + *spare)));
 	if (want <= n->cores) {
-		p->answer.reason = "cores";
+		say_why_not(&p->answer, "cores");
 		return 0;
 	}
 	*spare -= want - n->cores;
@@ -338,14 +340,24 @@ static int judge_nodes(struct plan *p, const struct usage *u, struct error *err)
 
 /* ---- the whole job ---- */
 
+/* What a node of the role has, as far as one may have it. */
+static uint64_t bytes_as_now(const struct usage_role *role, const struct plan_limits *l)
+{
+	return l->node_bytes ? least(role->bytes, l->node_bytes) : role->bytes;
+}
+
 static struct search search_of(const struct plan *p, const struct usage *u)
 {
 	const struct plan_limits *l = &p->limits;
+	const struct usage_role *worker = &u->role[PLAN_WORKER], *server = &u->role[PLAN_SERVER];
 	struct search s = {.limits = l,
 			   .fit = &p->fit,
 			   .workers_max = l->cores,
-			   .worker_bytes = room_for(u->role[PLAN_WORKER].used_bytes, l->node_bytes),
-			   .servers_bytes = room_for(u->role[PLAN_SERVER].used_bytes_sum, 0)};
+			   .worker_bytes = room_for(worker->used_bytes, l->node_bytes),
+			   .servers_bytes = room_for(server->used_bytes_sum, 0),
+			   .server_bytes = bytes_as_now(server, l)};
+	if (!s.worker_bytes)
+		s.worker_bytes = bytes_as_now(worker, l);
 	if (!isnan(u->samples)) { /* more than the root of all steps and they cost convergence */
 		double root = floor(sqrt(u->samples / (double)u->batch));
 		s.workers_max = root < 1 ? 1 : root < (double)l->cores ? (uint64_t)root : l->cores;
@@ -385,7 +397,7 @@ static void change_to(struct plan *p, const struct usage *u, const struct search
 		a->reason = "memory";
 		return;
 	}
-	int is_same = 1, is_within = cores_of(now) <= s->limits->cores;
+	int is_same = 1, is_within = search_cores(now) <= s->limits->cores;
 	for (int i = 0; i < PLAN_ROLES; i++) {
 		is_same &= f->role[i].count == now[i].count && f->role[i].cores == now[i].cores;
 		is_within &= now[i].cores <= s->limits->node_cores;
@@ -425,8 +437,8 @@ static void use_idle_servers(struct plan *p, const struct usage *u, struct searc
 	struct plan_role_size *w = &role[PLAN_WORKER];
 	double more = fmin(floor(server->cores / each), (double)s->workers_max);
 	w->count = (uint64_t)fmin(more, (double)s->limits->cores);
-	w->bytes = s->worker_bytes ? s->worker_bytes : w->bytes;
-	while (w->count > a->role[PLAN_WORKER].count && !search_fits(s, role))
+	w->bytes = s->worker_bytes;
+	while (w->count > a->role[PLAN_WORKER].count && !search_fits(s->limits, role))
 		w->count--;
 	a->method = "formula";
 	if (w->count <= a->role[PLAN_WORKER].count)
@@ -460,7 +472,6 @@ static void improve(struct plan *p, const struct usage *u, enum plan_stage stage
 static int sample(struct plan *p, const struct usage *u)
 {
 	const struct plan_limits *l = &p->limits;
-	const struct search s = {.limits = l, .fit = &p->fit};
 	struct plan_answer *a = &p->answer;
 	struct plan_role_size role[PLAN_ROLES] = {a->role[PLAN_WORKER], a->role[PLAN_SERVER]};
 	struct plan_role_size *worker = &role[PLAN_WORKER], *server = &role[PLAN_SERVER];
@@ -480,13 +491,11 @@ static int sample(struct plan *p, const struct usage *u)
 		reason = "busy-servers";
 	}
 	/* Where both don't fit, servers get their half and the worker what is left. */
-	if (reason && !search_fits(&s, role) && worker->count == 1 && server->count == 1) {
+	if (reason && !search_fits(l, role) && worker->count == 1 && server->count == 1) {
 		server->cores = least(server->cores, l->cores / 2);
 		worker->cores = least(worker->cores, l->cores - server->cores);
 	}
-	if (!reason || !search_fits(&s, role))
-		return 0;
-	if (!set_roles(a, l, role))
+	if (!reason || !search_fits(l, role) || !set_roles(a, l, role))
 		return 0;
 	a->method = "rule";
 	a->reason = reason;
@@ -540,14 +549,10 @@ int plan_round(struct plan *p, const struct usage *u, struct error *err)
 	begin_answer(a, u);
 	if (decide(p, u, err) != 0)
 		return -1;
-	if (a->actions || a->changes[PLAN_WORKER] || a->changes[PLAN_SERVER])
+	if (plan_changes(a))
 		p->changed = isnan(u->at) ? p->changed : u->at;
 	if (p->fit.rounds && a->role[PLAN_WORKER].count && a->role[PLAN_SERVER].count) {
-		double workers = (double)a->role[PLAN_WORKER].count;
-		double t =
-			fit_time(&p->fit, workers, (double)a->role[PLAN_WORKER].cores,
-				 (double)(a->role[PLAN_SERVER].count * a->role[PLAN_SERVER].cores));
-		a->rate = t > 0 ? workers / t : NAN;
+		a->rate = search_rate(&p->fit, a->role);
 		a->confidence = confidence(p, a->role);
 	}
 	return 0;

@@ -76,5 +76,7 @@ void plan_init(struct plan *p, const struct plan_limits *limits, enum plan_stage
 void plan_clear(struct plan *p);
 /* Learns from a round and answers it in p->answer, valid until the next one. -1: ERROR_OS. */
 int plan_round(struct plan *p, const struct usage *u, struct error *err);
+/* Whether it says to change anything. */
+int plan_changes(const struct plan_answer *a);
 
 #endif

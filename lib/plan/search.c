@@ -14,15 +14,22 @@ static uint64_t least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-uint64_t search_server_bytes(const struct search *s, uint64_t count)
+/* Bytes of a server, if there are `count` of them; 0: not known. */
+static uint64_t server_bytes(const struct search *s, uint64_t count)
 {
+	if (!s->servers_bytes)
+		return s->server_bytes;
 	return s->servers_bytes / count + (s->servers_bytes % count > 0);
 }
 
-int search_fits(const struct search *s, const struct plan_role_size role[PLAN_ROLES])
+uint64_t search_cores(const struct plan_role_size role[PLAN_ROLES])
 {
-	const struct plan_limits *l = s->limits;
-	uint64_t cores = 0;
+	return role[PLAN_WORKER].count * role[PLAN_WORKER].cores +
+	       role[PLAN_SERVER].count * role[PLAN_SERVER].cores;
+}
+
+int search_fits(const struct plan_limits *l, const struct plan_role_size role[PLAN_ROLES])
+{
 	double bytes = 0;
 	for (int i = 0; i < PLAN_ROLES; i++) {
 		if (role[i].count < 1 || role[i].count > l->cores || role[i].cores < 1 ||
@@ -30,24 +37,37 @@ int search_fits(const struct search *s, const struct plan_role_size role[PLAN_RO
 			return 0;
 		if (l->node_bytes && role[i].bytes > l->node_bytes)
 			return 0;
-		cores += role[i].count * role[i].cores;
 		bytes += (double)role[i].count * (double)role[i].bytes;
 	}
-	return cores <= l->cores && (!l->bytes || bytes <= (double)l->bytes);
+	return search_cores(role) <= l->cores && (!l->bytes || bytes <= (double)l->bytes);
+}
+
+double search_rate(const struct fit *f, const struct plan_role_size role[PLAN_ROLES])
+{
+	const struct plan_role_size *w = &role[PLAN_WORKER], *s = &role[PLAN_SERVER];
+	double workers = (double)w->count;
+	double t = fit_time(f, workers, (double)w->cores, (double)(s->count * s->cores));
+	return t > 0 ? workers / t : NAN;
 }
 
 static struct found with_rate(const struct search *s, const struct plan_role_size role[PLAN_ROLES])
 {
-	struct found f = {.role = {role[PLAN_WORKER], role[PLAN_SERVER]}, .rate = NAN};
-	double t =
-		fit_time(s->fit, (double)role[PLAN_WORKER].count, (double)role[PLAN_WORKER].cores,
-			 (double)(role[PLAN_SERVER].count * role[PLAN_SERVER].cores));
-	if (t > 0)
-		f.rate = (double)role[PLAN_WORKER].count / t;
-	return f;
+	return (struct found){.role = {role[PLAN_WORKER], role[PLAN_SERVER]},
+			      .rate = search_rate(s->fit, role)};
 }
 
 /* ---- the published formulas ---- */
+
+/* How many servers the memory has room for beside so many workers, if what each has is known and
+ * not what all need together. */
+static uint64_t servers_by_bytes(const struct search *s, uint64_t workers)
+{
+	const struct plan_limits *l = s->limits;
+	double left = (double)l->bytes - (double)workers * (double)s->worker_bytes;
+	if (!l->bytes || s->servers_bytes || !s->server_bytes)
+		return l->cores;
+	return left > 0 ? (uint64_t)left / s->server_bytes : 0;
+}
 
 /* So many workers and what is left for servers; more servers than that where their memory needs
  * them. */
@@ -57,13 +77,12 @@ static int formula_with(const struct search *s, uint64_t workers, uint64_t w, st
 	uint64_t left = l->cores - workers * w;
 	struct plan_role_size role[PLAN_ROLES] = {{workers, w, s->worker_bytes}, {0}};
 	uint64_t cores = least(least(l->server_cores, l->node_cores), left);
-	uint64_t count = cores ? left / cores : 0;
-	for (; cores >= 1; cores--, count = cores ? left / cores : 0) {
-		role[PLAN_SERVER] =
-			(struct plan_role_size){count, cores, search_server_bytes(s, count)};
+	for (; cores >= 1; cores--) {
+		uint64_t count = least(left / cores, servers_by_bytes(s, workers));
+		role[PLAN_SERVER] = (struct plan_role_size){count, cores, server_bytes(s, count)};
 		int is_short =
 			(double)workers * s->fit->server_cores > SHORT * (double)(count * cores);
-		if (!(is_short && workers > 1) && search_fits(s, role)) {
+		if (!(is_short && workers > 1) && search_fits(l, role)) {
 			*out = with_rate(s, role);
 			return 1;
 		}
@@ -104,11 +123,10 @@ static uint64_t apart(uint64_t a, uint64_t b)
 
 static void look_at(struct best *b, const struct plan_role_size role[PLAN_ROLES])
 {
-	if (!search_fits(b->search, role))
+	if (!search_fits(b->search->limits, role))
 		return;
 	struct found f = with_rate(b->search, role);
-	uint64_t cores = role[PLAN_WORKER].count * role[PLAN_WORKER].cores +
-			 role[PLAN_SERVER].count * role[PLAN_SERVER].cores;
+	uint64_t cores = search_cores(role);
 	uint64_t off = apart(role[PLAN_SERVER].cores, b->search->limits->server_cores);
 	int is_better;
 	if (b->enough == 0 || !b->found.role[PLAN_WORKER].count) /* first the best rate */
@@ -152,7 +170,7 @@ static void look_at_servers(struct best *b, const struct plan_role_size *worker,
 			if (count < by_memory)
 				continue;
 			role[PLAN_SERVER] =
-				(struct plan_role_size){count, size, search_server_bytes(s, count)};
+				(struct plan_role_size){count, size, server_bytes(s, count)};
 			look_at(b, role);
 		}
 	}

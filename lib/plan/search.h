@@ -12,6 +12,7 @@ struct search {
 	uint64_t workers_max;                 /* no more of them help */
 	uint64_t worker_bytes;                /* that each needs; 0: not known */
 	uint64_t servers_bytes;               /* that all of them need together; 0: not known */
+	uint64_t server_bytes;                /* of each where that is not known; 0: nor is this */
 	const struct plan_role_size *servers; /* these and no others; NULL: any */
 };
 
@@ -28,9 +29,10 @@ struct found search_formula(const struct search *s);
 struct found search_best(const struct search *s);
 
 /* Whether it keeps to all limits. */
-int search_fits(const struct search *s, const struct plan_role_size role[PLAN_ROLES]);
-
-/* Bytes of a server, if there are `count` of them; 0: not known. */
-uint64_t search_server_bytes(const struct search *s, uint64_t count);
+int search_fits(const struct plan_limits *l, const struct plan_role_size role[PLAN_ROLES]);
+/* Cores of both roles together. */
+uint64_t search_cores(const struct plan_role_size role[PLAN_ROLES]);
+/* Steps a second expected; NAN: nothing is known. */
+double search_rate(const struct fit *f, const struct plan_role_size role[PLAN_ROLES]);
 
 #endif

@@ -20,11 +20,6 @@ const char *plan_role_name(enum plan_role role)
 
 static const char *const stages[] = {"auto", "sample", "optimize", "adjust"};
 
-const char *plan_stage_name(enum plan_stage stage)
-{
-	return stages[stage];
-}
-
 int plan_stage_of(const char *name, enum plan_stage *out)
 {
 	for (size_t i = 0; i < sizeof stages / sizeof *stages; i++)
@@ -59,6 +54,14 @@ static int take_name(const struct record *r, const char *key, char *to, size_t r
 	return 0;
 }
 
+int plan_take_names(struct plan_names *n, const struct record *r, struct error *err)
+{
+	if (take_name(r, "user", n->user, sizeof n->user, err) != 0 ||
+	    take_name(r, "data", n->data, sizeof n->data, err) != 0)
+		return -1;
+	return take_name(r, "model", n->model, sizeof n->model, err);
+}
+
 static int take_phases(struct usage *u, const struct record *r, struct error *err)
 {
 	u->io = u->compute = u->update = NAN;
@@ -87,10 +90,8 @@ int usage_take_job(struct usage *u, const struct record *r, struct error *err)
 	    record_real_opt(r, "left", 0, SAMPLES_MAX, &u->left, err) != 0 ||
 	    record_real_opt(r, "at", 0, AT_MAX, &u->at, err) != 0 ||
 	    record_real_opt(r, "changed", 0, AT_MAX, &u->changed, err) != 0 ||
-	    take_name(r, "user", u->user, sizeof u->user, err) != 0 ||
-	    take_name(r, "data", u->data, sizeof u->data, err) != 0 ||
-	    take_name(r, "model", u->model, sizeof u->model, err) != 0 ||
-	    take_stage(u, r, err) != 0 || take_phases(u, r, err) != 0)
+	    plan_take_names(&u->names, r, err) != 0 || take_stage(u, r, err) != 0 ||
+	    take_phases(u, r, err) != 0)
 		return -1;
 	u->has_job = 1;
 	return 0;

@@ -34,7 +34,13 @@ enum plan_stage { PLAN_AUTO, PLAN_SAMPLE, PLAN_OPTIMIZE, PLAN_ADJUST };
 #define PLAN_STAGES "auto|sample|optimize|adjust"
 /* -1: there is none of that name. */
 int plan_stage_of(const char *name, enum plan_stage *out);
-const char *plan_stage_name(enum plan_stage stage);
+
+/* Whose job, over what data, of which model; "": not said. */
+struct plan_names {
+	char user[OPTION_ID_MAX], data[512], model[OPTION_ID_MAX];
+};
+/* -1: ERROR_DATA, one is too long. */
+int plan_take_names(struct plan_names *n, const struct record *r, struct error *err);
 
 /* Of the nodes of a role. */
 struct usage_role {
@@ -54,7 +60,7 @@ struct usage {
 	double left;                /* samples still to train; NAN: not said */
 	double at, changed;         /* seconds: of this round, of the last change; NAN: not said */
 	double io, compute, update; /* seconds of a worker's step; all or none; NAN: not said */
-	char user[OPTION_ID_MAX], data[512], model[OPTION_ID_MAX]; /* "": not said */
+	struct plan_names names;
 	struct usage_node *node;
 	size_t count, room;
 	struct usage_role role[PLAN_ROLES];

@@ -6,9 +6,8 @@
  * that name and the node's id, so that killing trainctl or a job's workers by name never hits it).
  * The parent leads a session of its own, starts the node in a process group of its own, writes who
  * runs into the node's record file, waits, and adds how the node ended; then it ends itself.  When
- * the node ends, what is left of its process group, and of
- * the session, is killed.  The node finds the name of its host
- * in $PACELINE_HOST.
+ * the node ends, what is left of its process group, and of the session, is killed.  The node finds
+ * the name of its host in $PACELINE_HOST.
  *
  * Record file (STATE/nodes/ID.LIFE), always whole:
  *     node id=w0 life=3 parent= parent-start= pid= start= boot= at=

@@ -2,12 +2,10 @@
 #include "proc/process.h"
 
 #include "base/clock.h"
-
 #include "base/fs.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <dirent.h>
+#include <errno.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,7 +14,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-int process_start(pid_t pid, uint64_t *start)
+/* What /proc says of a process that runs (a zombie does not), one field of it, from the third on. */
+static int stat_field(pid_t pid, int wanted, uint64_t *value)
 {
 	char path[64], *text;
 	snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
@@ -28,15 +27,20 @@ int process_start(pid_t pid, uint64_t *start)
 	int result = -1;
 	if (p && p[1] == ' ' && p[2] != 'Z' && p[2] != 'X') {
 		char *save = NULL, *word = strtok_r(p + 2, " ", &save);
-		for (int field = 3; word && field < 22; field++)
+		for (int field = 3; word && field < wanted; field++)
 			word = strtok_r(NULL, " ", &save);
 		if (word) {
-			*start = strtoull(word, NULL, 10);
+			*value = strtoull(word, NULL, 10);
 			result = 0;
 		}
 	}
 	free(text);
 	return result;
+}
+
+int process_start(pid_t pid, uint64_t *start)
+{
+	return stat_field(pid, 22, start);
 }
 
 int process_alive(pid_t pid, uint64_t start)
@@ -82,8 +86,13 @@ void process_signals_reset(void)
 void process_become(const char *who, char *const *argv)
 {
 	execv(argv[0], argv);
+	process_not_run(who, argv[0]);
+}
+
+void process_not_run(const char *who, const char *program)
+{
 	int errnum = errno;
-	dprintf(2, "%s: %s: %s\n", who, argv[0], strerror(errnum));
+	dprintf(2, "%s: %s: %s\n", who, program, strerror(errnum));
 	_exit(errnum == EAGAIN || errnum == ENOMEM ? ERROR_OS : ERROR_CONFIG);
 }
 
@@ -118,24 +127,11 @@ int process_find(const char *program, const char *search, char *out, size_t out_
 
 #define SESSION_TRIES 100 /* ten milliseconds apart */
 
-/* 0: not of that session, or ended. */
+/* One that has ended is of none. */
 static int is_of_session(pid_t pid, pid_t session)
 {
-	char path[48], text[512];
-	int of = 0;
-	char state = 'Z';
-	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-	if (fd >= 0)
-		close(fd);
-	if (len <= 0)
-		return 0;
-	text[len] = '\0';
-	const char *behind = strrchr(text, ')'); /* a name may hold anything */
-	if (!behind || sscanf(behind + 1, " %c %*d %*d %d", &state, &of) != 2)
-		return 0;
-	return of == session && state != 'Z' && state != 'X';
+	uint64_t of;
+	return stat_field(pid, 6, &of) == 0 && of == (uint64_t)session;
 }
 
 void process_kill_session(void)

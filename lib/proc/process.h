@@ -27,13 +27,15 @@ pid_t process_fork(void);
 /* Forgets what came meanwhile (it was for the group that it was in), then all as after a login. */
 void process_signals_reset(void);
 
-/* For the leader of a session: SIGKILL to all others of it, until none is left but ended ones; one that
- * the kernel holds is left after a second. Who has made a session of his own is not found. */
+/* For the leader of a session: SIGKILL to all others of it, until none is left but ended ones; one
+ * that the kernel holds is left after a second. Who has made a session of his own is not found. */
 void process_kill_session(void);
 
 /* In a child: executes a program, whose words end with NULL. Where that fails the child ends with 78,
  * or 71 when there is no memory, and says so on standard error, as `who`. */
 _Noreturn void process_become(const char *who, char *const *argv);
+/* That end, for one that was executed in another way: errno says why. */
+_Noreturn void process_not_run(const char *who, const char *program);
 
 /* Where a program of the kit lies: beside our own executable, else on `search` (a PATH). An
  * installed kit and a build directory both work, whatever PATH says. ERROR_CONFIG when nowhere. */

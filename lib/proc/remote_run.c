@@ -208,7 +208,7 @@ int remote_fetch(const struct remote_options *host, const struct remote_pair *pa
 	int result = 0;
 	if (remote_open(&f.remote, host, err) != 0)
 		return -1;
-	for (size_t i = 0; i < count && (result == 0 || f.refused); i++) {
+	for (size_t i = 0; i < count; i++) {
 		f.path = pair[i].path;
 		f.refused = 0;
 		if (fs_replace(pair[i].to, 0600, fill, &f, &one) == 0)
@@ -216,6 +216,8 @@ int remote_fetch(const struct remote_options *host, const struct remote_pair *pa
 		if (result == 0 && err)
 			*err = one;
 		result = -1;
+		if (!f.refused) /* half of an answer may stand before the next one */
+			break;
 	}
 	remote_close(f.remote);
 	return result;

@@ -24,8 +24,8 @@ struct remote_pair {
 	const char *path, *to;
 };
 
-/* Files from there over one connection, each whole or not at all. One that can't be had keeps nobody from
- * the others; the first such is the error. */
+/* Files from there over one connection, each whole or not at all. One that can't be had keeps nobody
+ * from the others; the first such is the error. */
 int remote_fetch(const struct remote_options *host, const struct remote_pair *pair, size_t count,
 		 struct error *err);
 

@@ -9,13 +9,13 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "ps/incoming.h"
 #include "record/record.h"
 
 #include <event2/event.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -309,13 +309,7 @@ static int run(struct fill *f, struct error *err)
 		return -1;
 	f->rc = -1;
 	f->error = (struct error){0};
-	/* Signals are the main thread's. */
-	sigset_t all, before;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	int errnum = pthread_create(&f->thread, NULL, thread_main, f);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (errnum != 0)
+	if (thread_start(&f->thread, thread_main, f) != 0)
 		return error_set(err, ERROR_OS, NULL, "no thread");
 	f->runs = 1;
 	f->replica->state = REPLICA_FILLING;

@@ -67,11 +67,6 @@ int sup_node_runs(const struct sup_node *n)
 	return (n->stage == STAGE_STARTING || n->stage == STAGE_READY) && !n->now.doomed;
 }
 
-int sup_node_is_asked_about(const struct sup_node *n)
-{
-	return n->fence.question.open > 0;
-}
-
 enum end_class sup_node_class(const struct sup_node *n, const struct node_end *end)
 {
 	const struct node_end own = n->role->foreign ? sup_trainer_end(end) : *end;

@@ -52,7 +52,6 @@ void sup_node_free(struct sup_node *n);
 int sup_node_is_off(const struct sup_node *n);
 /* Its process runs, and is neither told to end nor killed. */
 int sup_node_runs(const struct sup_node *n);
-int sup_node_is_asked_about(const struct sup_node *n);
 
 void sup_node_want(struct sup_node *n);             /* launches it when it is off */
 void sup_node_stop(struct sup_node *n, int signal); /* 0: it will go by itself */

@@ -303,7 +303,12 @@ static void step_winding(struct supervisor *s)
 	sup_stop_all(s, sup_trainers(s), s->phases.interrupted > 1 ? SIGKILL : SIGTERM);
 	if (!sup_off(s, sup_trainers(s)) || sup_checkpoint_is_made(s))
 		return;
-	sup_enter(s, sup_lead(s) ? PHASE_LAST_CUT : PHASE_STOPPING);
+	if (sup_lead(s))
+		sup_enter(s, PHASE_LAST_CUT);
+	else if (!s->progress.last.known)
+		sup_ask_last(s); /* what they did until now is done */
+	else
+		sup_enter(s, PHASE_STOPPING);
 }
 
 static void step_last_cut(struct supervisor *s)

@@ -402,7 +402,9 @@ static void on_member(const struct record *r, void *owner)
 {
 	const char *state = record_get(r, "state");
 	struct sup_node *n = sup_find_of(owner, sup_trainers(owner), record_get(r, "worker"));
-	if (n && n->stage == STAGE_STARTING && state && strcmp(state, "active") == 0)
+	/* A trainer may have done all there was since it was asked for last, and has to save still. */
+	if (n && n->stage == STAGE_STARTING && state &&
+	    (strcmp(state, "active") == 0 || (sup_goes_back(n) && strcmp(state, "ended") == 0)))
 		sup_node_answers(n, 0);
 }
 

@@ -182,9 +182,13 @@ int sup_repeated_before(struct supervisor *s)
 	uint64_t done = s->progress.stat.samples_done;
 	if (!job_has_foreign_parameters(s->job) || (t->under_way && t->before >= done))
 		return 0;
+	const struct sup_trainers was = *t;
 	t->before = done;
 	t->under_way = 1;
-	return keep(s);
+	if (keep(s) == 0)
+		return 0;
+	*t = was;
+	return -1;
 }
 
 int sup_repeated_after(struct supervisor *s)

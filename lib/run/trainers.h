@@ -32,7 +32,7 @@ struct sup_trainers {
 	unsigned port;      /* MASTER_PORT of those that are started now */
 	uint64_t repeated;  /* samples, in all starts of the job */
 	uint64_t before;    /* done when the rollback that is under way began */
-	int under_way, loaded; /* before counts; the cut is loaded */
+	int under_way;      /* before counts */
 };
 
 /* Who train: workers of the kit, or agents. */

@@ -33,6 +33,7 @@
  */
 #include "solve/rules.h"
 
+#include "base/reals.h"
 #include "solve/rule_pace_model.h"
 
 #include <math.h>
@@ -114,7 +115,7 @@ static double iteration_now(const struct pace *p, double *scratch)
 					    : (double)p->batch / (double)p->workers.count);
 	}
 	uint64_t backup = p->backup < p->workers.count ? p->backup : p->workers.count - 1;
-	pace_median(scratch, p->workers.count); /* sorts */
+	reals_sort(scratch, p->workers.count);
 	return scratch[p->workers.count - 1 - backup];
 }
 

@@ -1,6 +1,8 @@
 /* rule_pace_model: see rule_pace_model.h. */
 #include "solve/rule_pace_model.h"
 
+#include "base/reals.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,15 +64,9 @@ double pace_lasts(const struct pace_node *p, double left)
 	return p->age > 0 ? p->age * log1p(left / p->age) : 0;
 }
 
-static int compare_reals(const void *a, const void *b)
-{
-	double p = *(const double *)a, q = *(const double *)b;
-	return p < q ? -1 : p > q;
-}
-
 double pace_median(double *v, size_t n)
 {
-	qsort(v, n, sizeof *v, compare_reals);
+	reals_sort(v, n);
 	return n ? v[(n - 1) / 2] : NAN;
 }
 

@@ -17,9 +17,9 @@
  *
  * Beyond the paper: a fine move is not made when it leads to sizes that were tried in this phase
  * and were no better (it would swing for ever); then the next fastest worker takes the samples, if
- * it stays faster than the straggler even with its mean cost a sample.  And the paper warns of every
- * straggler that has no step to give; here the others must be able to do its samples, too, before it
- * ends.
+ * it stays faster than the straggler even with its mean cost a sample.  And the paper warns of
+ * every straggler that has no step to give; here the others must be able to do its samples, too,
+ * before it ends.
  */
 #ifndef PACELINE_SOLVE_STEP_H
 #define PACELINE_SOLVE_STEP_H

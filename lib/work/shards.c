@@ -239,6 +239,8 @@ static int hello(struct shards *s, int resume, struct error *err)
 			if (clock_mono() >= deadline)
 				return -1;
 			clock_sleep(JOURNAL_PAUSE_SECONDS);
+			if (stopped(s))
+				return WORK_STOP;
 		} else if (result >= 0) {
 			return result;
 		} else {

@@ -6,34 +6,29 @@ data=$1 model=$2 save=
 [ -s "$model" ] || echo 0 >"$model"
 [ -z "$PACELINE_RESUME" ] || cp "$PACELINE_RESUME" "$model"
 
-# say WORD: "ok ..." or "err ..." in $answer, the batch's numbers in $rows, where to save in $save.
-say() {
+say() { # WORD...: sets $one (a field of ok), $rows (BEGIN LENGTH ...), $save (where to)
 	echo "$*" >&"$PACELINE_OUT"
-	rows=
-	while read -r answer <&"$PACELINE_IN"; do
-		case $answer in
-		range*) rows="$rows ${answer#range }" ;;
-		save*) save=${answer#save path=} # a space is written %20, and % itself %25
-			save=$(echo "${save%% *}" | sed 's/%20/ /g; s/%25/%/g') ;;
-		ok*|err*) return ;;
+	while read -r word one two seed <&"$PACELINE_IN"; do
+		case $word in
+		range) [ -z "$seed" ] || exit 78 # SHUFFLE=samples: only for who knows that order
+			rows="$rows ${one#begin=} ${two#length=}" ;;
+		save) save=$(echo "${one#path=}" | sed 's/%20/ /g; s/%25/%/g') ;; # records quote both
+		ok|err) return ;;
 		esac
 	done
 	exit 1 # the agent is gone
 }
 
-while say next; do
-	state=$answer batch=$rows
+while rows= && say next; do
+	state=$one
 	[ -z "$save" ] || { cp "$model" "$save/model" && say saved path=model || say failed why=cp; save=; }
-	case $state in *state=end*) exit 0 ;; *state=wait*) continue ;; esac
-	loss=$(awk -F, -v ranges="$batch" -v rate=0.1 -v model="$model" '
-		BEGIN { getline line <model; n = split(line, w, " "); close(model)
-			k = split(ranges, r, /[ =]+/); for (i = 2; i <= k; i++) if (r[i - 1] == "begin") b = r[i]
-				else if (r[i - 1] == "length") { first[++m] = b; last[m] = b + r[i] } }
-		FNR == 1 { next }
-		{ for (i = 1; i <= m && (FNR - 2 < first[i] || FNR - 2 >= last[i]);) i++ }
-		i <= m { z = w[1]; for (j = 2; j <= NF; j++) z += w[j] * $j
-			p = 1 / (1 + exp(-z)); loss -= log($1 ? p : 1 - p); count++
-			g[1] += p - $1; for (j = 2; j <= NF; j++) g[j] += (p - $1) * $j; nf = NF }
+	case $state in state=end) exit 0 ;; state=wait) continue ;; esac
+	loss=$(awk -F, -v ranges="$rows" -v rate=0.1 -v model="$model" '
+		BEGIN { getline line <model; split(line, w, " "); n = split(ranges, r, " ") }
+		{ for (i = 1; i < n && (FNR - 2 < r[i] || FNR - 2 >= r[i] + r[i + 1]);) i += 2 }
+		i < n { y = $1 + 0; $1 = 1; z = 0; for (j = 1; j <= NF; j++) z += w[j] * $j
+			p = 1 / (1 + exp(-z)); loss -= log(y ? p : 1 - p); count++; nf = NF
+			for (j = 1; j <= nf; j++) g[j] += (p - y) * $j }
 		END { for (j = 1; j <= nf; j++) printf "%.9g ", w[j] - rate * g[j] / count >(model ".new")
 			print loss / count }' "$data") && mv "$model.new" "$model" || exit 1
 	say step loss="$loss"

@@ -324,10 +324,7 @@ class _LocalBatches(Batches):
                 iteration += 1
 
     def _next(self) -> Optional[Batch]:
-        batch = next(self._plan, None)
-        if batch is not None:
-            batch._given = time.perf_counter()
-        return batch
+        return next(self._plan, None)
 
     def _step(self, batch: Batch, asks: bool) -> bool:
         batch._mean_loss()

@@ -9,7 +9,8 @@ agent(1), so a trainer in any language will do; --say shows the conversation. No
 tries a trainer, it is no way to train one.
 
 At the end: `rehearsal iterations= samples= checkpoints= restarts= repeated= loss=`, and 0 when all
-trainers ended well. 65: a trainer broke the rules, and is told how. 75: it died too often.
+trainers ended well. 65: a trainer broke the rules, and is told how. 75: it died too often. 78: the
+command can't be run, or a checkpoint has no place.
 """
 from __future__ import annotations
 
@@ -24,9 +25,9 @@ import tempfile
 from typing import Any, Dict, List, Optional, Tuple
 
 import paceline
-from paceline import Range
+from paceline import CONFIG, TEMPFAIL, Range
 
-DATA, TEMPFAIL = 65, 75
+DATA = 65
 MISTAKES = (64, 65, 78, 126, 127)  # no second try, as in a job
 
 
@@ -147,7 +148,11 @@ class Rehearsal:
             self.choose.unregister(rank.reads)
             os.close(rank.reads)
             rank.closed = True
-            status = rank.process.wait()
+            try:
+                status = rank.process.wait(self.o.patience)
+            except subprocess.TimeoutExpired:
+                raise Broken("rank %d has closed PACELINE_OUT, and has not ended for %g s" %
+                             (rank.number, self.o.patience)) from None
             if status in MISTAKES:
                 raise Broken("rank %d ended with exit status %d, a mistake that would come again" %
                              (rank.number, status))
@@ -156,7 +161,7 @@ class Rehearsal:
                            else "badly", "signal %d" % -status if status < 0 else "exit status %d" % status))
             return
         *lines, rank.unread = (rank.unread + data).split(b"\n")
-        if len(rank.unread) >= paceline.LINE_MAX:
+        if any(len(line) >= paceline.LINE_MAX for line in [*lines, rank.unread]):
             raise Broken("rank %d: a line of more than %d bytes" % (rank.number, paceline.LINE_MAX))
         for line in lines:
             rank.line += 1
@@ -182,7 +187,11 @@ class Rehearsal:
         elif kind == "step":
             if rank.holds is None:
                 raise Broken("%s: step without a batch" % rank.place())
-            rank.loss = float(fields["loss"]) if fields.get("loss") else None
+            loss = fields.get("loss")
+            try:
+                rank.loss = float(loss) if loss else None
+            except ValueError:
+                raise Broken("%s: loss=%s is no number" % (rank.place(), loss)) from None
             rank.asks = kind
         elif kind in ("saved", "failed"):
             if not rank.saving or self.saving is None:
@@ -319,10 +328,8 @@ class Rehearsal:
                         if not key.data.closed:
                             self.hear(key.data)
                     self.go_on()
-                self.stop()
                 return 0
             except Died as error:
-                self.stop()
                 print("rehearsal: %s" % error, file=sys.stderr)
                 if self.restarts >= self.o.restarts or self.iteration == 0 and not self.killed:
                     return TEMPFAIL
@@ -333,6 +340,9 @@ class Rehearsal:
             except Broken as error:
                 print("rehearsal: %s" % error, file=sys.stderr)
                 return DATA
+            except OSError as error:  # no COMMAND; a --directory with checkpoints of an older rehearsal
+                print("rehearsal: %s" % error, file=sys.stderr)
+                return CONFIG
             finally:
                 self.stop()
 

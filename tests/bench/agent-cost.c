@@ -4,7 +4,8 @@
  *     agent-cost trainer FILE BATCHES SPIN-US       under agent(1): next and step
  *     agent-cost ahead FILE BATCHES SPIN-US         the same, `next` said together with `step`
  *     agent-cost pipe FILE BATCHES SPIN-US          a byte there and back, between two processes
- *     agent-cost direct FILE BATCHES SPIN-US SHARDS LEAD   with nothing in between: push, and begin behind it
+ *     agent-cost direct FILE BATCHES SPIN-US SHARDS LEAD
+ *                                                   without agent: push, and begin behind it
  * FILE gets a line for each batch: microseconds of both together, then of each.
  */
 #include "base/boot.h"
@@ -20,7 +21,7 @@
 
 static FILE *out;
 
-static void fail(const char *what)
+static _Noreturn void fail(const char *what)
 {
 	fprintf(stderr, "agent-cost: %s\n", what);
 	exit(1);
@@ -151,33 +152,25 @@ static void as_pipe(long batches, double work)
 
 /* ---- with nothing in between ---- */
 
-static struct record answer, piece;
+static struct record answer;
 
-static void take_piece(const struct record *r, void *arg)
-{
-	(void)arg;
-	if (record_is(r, "shard"))
-		memcpy(&piece, r, sizeof piece); /* its pointers are not used */
-}
-
-static void hear_of(struct call *c, void (*data)(const struct record *r, void *arg))
+static void hear_of(struct call *c)
 {
 	struct error err;
 	do {
-		if (call_receive(c, &answer, &err) != 0 || record_is(&answer, "err"))
+		if (call_receive(c, &answer, &err) != 0)
 			fail(err.text);
-		if (data)
-			data(&answer, NULL);
+		if (record_is(&answer, "err"))
+			fail(answer.text ? answer.text : "refused");
 	} while (!record_is(&answer, "ok"));
 }
 
-static void ask(struct call *c, const char *line,
-		void (*data)(const struct record *r, void *arg))
+static void ask(struct call *c, const char *line)
 {
 	struct error err;
 	if (call_send(c, line, strlen(line), NULL, 0, &err) != 0)
 		fail(line);
-	hear_of(c, data);
+	hear_of(c);
 }
 
 static void begin(struct record_out *o, char *line, const char *type, unsigned long long generation)
@@ -207,20 +200,20 @@ static void as_worker(long batches, double work, const char *shards, const char 
 	uint64_t generation;
 	if (call_open(&queue, shards, 5, 60, &err) != 0 || call_open(&c, lead, 5, 60, &err) != 0)
 		fail(err.text);
-	ask(queue, "hello worker=w0\n", NULL);
+	ask(queue, "hello worker=w0\n");
 	record_u64(&answer, "generation", 1, UINT64_MAX, &generation, &err);
 	snprintf(line, sizeof line, "get worker=w0 generation=%llu\n",
 		 (unsigned long long)generation);
-	ask(queue, line, take_piece);
+	ask(queue, line);
 	begin(&o, line, "join", generation);
 	record_add_u64(&o, "begins", 1);
 	boot_id(boot);
 	record_add(&o, "boot", boot);
 	record_end(&o, NULL);
-	ask(c, line, NULL);
+	ask(c, line);
 	size_t len = put_begin(line, generation, 0);
 	line[len] = '\0';
-	ask(c, line, NULL);
+	ask(c, line);
 	for (long i = 0; i < batches; i++) {
 		char ranges[100];
 		spin(work);
@@ -236,9 +229,9 @@ static void as_worker(long batches, double work, const char *shards, const char 
 		double trained = clock_mono();
 		if (call_send(c, line, len, NULL, 0, &err) != 0)
 			fail(err.text);
-		hear_of(c, NULL);
+		hear_of(c);
 		double pushed = clock_mono();
-		hear_of(c, NULL);
+		hear_of(c);
 		note(clock_mono() - pushed, pushed - trained);
 	}
 	call_close(c);

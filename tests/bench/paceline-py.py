@@ -15,7 +15,7 @@ PIECE = 64  # batches
 (reads, answers), (words, writes) = os.pipe(), os.pipe()
 os.environ.update(PACELINE_IN=str(reads), PACELINE_OUT=str(writes))
 batches = paceline.batches()
-costs = []
+costs, firsts = [], []
 for round in range(40):
     text = ""
     for i in range(PIECE):
@@ -34,8 +34,13 @@ for round in range(40):
         batch.loss = 0.25
         batch.done()
         costs.append(time.perf_counter() - began)
+        if i == 0:
+            firsts.append(costs[-1])
     os.read(words, 1 << 20)
 costs.sort()
-print("rows=%d order=%s numpy=%d mean-us=%.1f p50-us=%.1f p99-us=%.1f" % (
-    rows, sys.argv[2], "numpy" in sys.argv, 1e6 * sum(costs) / len(costs), 1e6 * costs[len(costs) // 2],
-    1e6 * costs[len(costs) * 99 // 100]))
+firsts.sort()
+median = costs[len(costs) // 2]
+order = (firsts[len(firsts) // 2] - median) / (PIECE * rows)
+print("rows=%d order=%s numpy=%d mean-us=%.1f p50-us=%.1f p99-us=%.1f order-us-a-row=%.2f" % (
+    rows, sys.argv[2], "numpy" in sys.argv, 1e6 * sum(costs) / len(costs), 1e6 * median,
+    1e6 * costs[len(costs) * 99 // 100], 1e6 * order))

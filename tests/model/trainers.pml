@@ -9,7 +9,10 @@
  *
  * tests/model/run has the configurations.  Checked: in each checkpoint that is complete the trainers
  * have trained exactly what its queue says is done; in the end the last one has every batch once;
- * nobody waits for ever.
+ * nobody waits for ever; what the lead counts for a trainer that begins is what that one has.
+ *
+ * A trainer that has its next rows when it pushes may say behind the push, at once, that it begins
+ * with them.  If the push is answered with an action, another size, it has others then.
  *
  * As in batch.pml a client does nothing between a request and its answer, and the step of the daemon
  * that serves it moves the client on.  That somebody has died is seen later, and by the lead and the
@@ -37,6 +40,9 @@
 #ifndef FAILS
 #define FAILS 0  /* 1: a trainer may say once that it can't save */
 #endif
+#ifndef ACTS
+#define ACTS 0   /* 1: an action, at any time: trainer 0 is to take two batches at a time */
+#endif
 #ifndef FAULT
 #define FAULT 0
 #endif
@@ -58,6 +64,9 @@
  * 15 shardd settles what an older incarnation's lead says
  * 16 trainers that have ended are not told to save
  * 17 a checkpoint that a trainer could not save is complete
+ * 18 a cut takes those who have said early what they begin next for being at the barrier
+ * 19 what was said early and is here when the push is answered with an action counts
+ * 20 what was said early and comes after that answer counts
  */
 #define ALL ((1 << N) - 1)
 #define BIT(n) (1 << (n))
@@ -84,7 +93,10 @@ bool applied;                    /* something is in the parameters */
 mtype = { OUT, JOINED, ACTIVE, ENDED };
 mtype state[2] = OUT;
 byte member[2];                  /* generations */
-bool token[2], some[2];          /* it has said begin, with rows */
+bool token[2];                   /* it has said begin */
+byte some[2];                    /* with these rows */
+bool voids[2];                   /* the answer to its push had an action: what it said is void */
+mtype act = NOTHING;             /* ASKED: waits for the answer to a push of trainer 0 */
 bool held[2], in_unit[2];
 byte pushed[2];
 bool trained[2];                 /* in this generation */
@@ -99,7 +111,9 @@ short new_p[2];
 /* ---- trainers ---- */
 mtype = { OFF, GONE, HELLO, JOIN, JOINING, IN, BEGIN, READY, PUSH, END, OVER };
 mtype at[2] = HELLO;
-byte gen[2], row[2];
+byte gen[2], row[2], size[2] = 1;
+byte next[2];                    /* rows of the batch behind the one that is trained */
+byte early[2];                   /* those, said behind the push; the lead has not read it yet */
 bool none[2], saving[2], closed[2];
 short p[2], copy[2];
 
@@ -116,6 +130,7 @@ byte died;                       /* of CRASH */
 bool has_failed;
 hidden byte i, j;
 
+#define SIZE(s) (((s) & 1) + (((s) >> 1) & 1) + (((s) >> 2) & 1) + (((s) >> 3) & 1))
 #define RUNS(w) (at[w] != OFF && at[w] != GONE && at[w] != OVER)
 #define ACTIVES ((state[0] == ACTIVE) + (state[1] == ACTIVE))
 #define IS_HERE(w) (state[w] == ACTIVE || state[w] == ENDED)
@@ -124,7 +139,7 @@ hidden byte i, j;
 #define COMPLETE (ACTIVES > 0 && HAS_BEGUN(0) && HAS_BEGUN(1) && HERE == 2)
 #define SAMPLES ((state[0] == ACTIVE && some[0]) || (state[1] == ACTIVE && some[1]))
 #define CUT_READY (cut == WANTED && (lost || (!settling && \
-	(ACTIVES == 0 || (!begun && COMPLETE) || FAULT == 4))))
+	(ACTIVES == 0 || ((!begun || FAULT == 18) && COMPLETE) || FAULT == 4))))
 #define IS_WHOLE (!lost && (!applied || HERE == 2 || FAULT == 7))
 #define MAY_SETTLE (cut != SAVING)
 #define IS_OF(w) (RUNS(w) && gen[w] == member[w])
@@ -164,16 +179,21 @@ end:	do
 }
 
 /* ---- trainers ---- */
+inline take(w) {
+	i = 0; do :: TODO & BIT(i) -> break :: else -> i++ od;
+	hand[w] = hand[w] | BIT(i)
+}
 proctype Trainer(byte w) {
 end:	do
 	:: d_step { at[w] == HELLO ->
 		hand[w] = 0; newest[w]++; assert(newest[w] < 15);
 		gen[w] = newest[w]; force[w] = newest[w]; at[w] = JOIN }
 	/* Rows may come while the lead is told that there are none. */
-	:: d_step { (at[w] == IN || (at[w] == BEGIN && !some[w])) && !row[w] && TODO &&
-		force[w] == gen[w] ->
-		i = 0; do :: TODO & BIT(i) -> break :: else -> i++ od;
-		hand[w] = hand[w] | BIT(i); row[w] = BIT(i); i = 0 }
+	:: d_step { ((at[w] == IN && SIZE(row[w]) < size[w]) ||
+		(at[w] == BEGIN && !some[w] && !row[w])) && TODO && force[w] == gen[w] ->
+		take(w); row[w] = row[w] | BIT(i); i = 0 }
+	:: d_step { at[w] == READY && !none[w] && !next[w] && TODO && force[w] == gen[w] ->
+		take(w); next[w] = BIT(i); i = 0 }
 	:: d_step { at[w] == IN && (row[w] || (!TODO && done != ALL)) -> at[w] = BEGIN }
 	:: d_step { (at[w] == IN || at[w] == BEGIN) && !row[w] && done == ALL -> at[w] = END }
 	:: d_step { at[w] == READY ->
@@ -182,10 +202,12 @@ end:	do
 		:: else -> p[w] = p[w] + ONCE(row[w])
 		fi;
 		at[w] = PUSH }
+	:: d_step { at[w] == READY && !none[w] && next[w] ->
+		p[w] = p[w] + ONCE(row[w]); early[w] = next[w]; at[w] = PUSH }
 	/* Without its lead it does not know what was committed. */
 	:: d_step { closed[w] && RUNS(w) -> closed[w] = 0; saving[w] = 0;
 		if
-		:: FAULT == 11 || FAULT == 13 -> row[w] = 0; at[w] = HELLO
+		:: FAULT == 11 || FAULT == 13 -> row[w] = 0; next[w] = 0; early[w] = 0; at[w] = HELLO
 		:: else -> at[w] = GONE
 		fi }
 	od
@@ -198,7 +220,7 @@ inline out(w) {
 	:: else
 	fi;
 	state[w] = OUT; member[w] = 0; token[w] = 0; some[w] = 0; held[w] = 0; pushed[w] = 0;
-	owes = owes & ~BIT(w);
+	voids[w] = 0; owes = owes & ~BIT(w);
 	if :: ACTIVES == 0 -> begun = 0 :: else fi
 }
 /* `save` before the answer that it gets now. */
@@ -217,7 +239,9 @@ inline pass() {
 		:: state[j] == ACTIVE && token[j] ->
 			token[j] = 0; tell(j);
 			if
-			:: IS_OF(j) && at[j] == BEGIN -> none[j] = !some[j]; at[j] = READY
+			:: IS_OF(j) ->
+				assert(at[j] == BEGIN && (!some[j] || some[j] == row[j]));
+				none[j] = !some[j]; at[j] = READY
 			:: else
 			fi
 		:: else
@@ -241,8 +265,19 @@ inline finish(w) {
 		fi;
 		if
 		:: IS_OF(w) && at[w] == PUSH && gen[w] == sent_gen[w] ->
-			if :: none[w] -> none[w] = 0 :: else -> row[w] = 0 fi;
-			at[w] = IN
+			/* With early rows it has begun, and waits: the lead knows, or will. */
+			at[w] = (early[w] || token[w] -> BEGIN : IN);
+			if
+			:: none[w] -> none[w] = 0
+			:: else -> row[w] = next[w]; next[w] = 0
+			fi;
+			if
+			:: w == 0 && act == ASKED ->
+				act = ANSWERED; size[w] = 2; at[w] = IN;
+				voids[w] = (!token[w] && FAULT != 20);
+				if :: FAULT != 19 -> token[w] = 0; some[w] = 0 :: else fi
+			:: else
+			fi
 		:: else
 		fi
 	:: else
@@ -256,13 +291,14 @@ inline stop_lead() {
 		for (j : 0 .. 1) { stray_rows[j] = sent[j]; stray_gen[j] = sent_gen[j] }
 	:: else
 	fi;
+	act = (act == ASKED -> ANSWERED : act);
 	up = 0; begun = 0; settling = 0; lost = 0; applied = 0; cut = NONE; ask = NOTHING;
 	save = NOTHING; told = 0; answered = 0; owes = 0; failed = 0; new_queue = 0; sent_number = 0;
 	told_gen[0] = 0; told_gen[1] = 0;
 	lead_incarnation = 0;
 	for (j : 0 .. 1) {
 		state[j] = OUT; member[j] = 0; token[j] = 0; some[j] = 0; held[j] = 0; pushed[j] = 0;
-		trained[j] = 0; in_unit[j] = 0; sent[j] = 0; sent_gen[j] = 0; new_p[j] = 0;
+		voids[j] = 0; trained[j] = 0; in_unit[j] = 0; sent[j] = 0; sent_gen[j] = 0; new_p[j] = 0;
 		if
 		:: RUNS(j) && at[j] != HELLO && at[j] != JOIN -> closed[j] = 1
 		:: else
@@ -274,6 +310,15 @@ inline start_lead() {
 	up = 1; lead_incarnation = incarnation; applied = (done != 0)
 }
 
+/* It is at the barrier, unless it is answered only to hear of a cut: then it says so again. */
+inline begin(w, rows) {
+	token[w] = 1; some[w] = rows;
+	if
+	:: owes & BIT(w) -> tell(w); token[w] = 0; some[w] = 0; at[w] = IN
+	:: else
+	fi
+}
+
 /* What one member asks. */
 proctype Serves(byte w) {
 end:	do
@@ -283,13 +328,19 @@ end:	do
 		state[w] = JOINED; member[w] = gen[w]; trained[w] = 0; at[w] = JOINING }
 	:: d_step { up && at[w] == JOINING && IS_OF(w) && state[w] == JOINED && !begun ->
 		state[w] = ACTIVE; at[w] = IN }
-	:: d_step { up && at[w] == BEGIN && IS_OF(w) && state[w] == ACTIVE && !begun &&
+	:: d_step { up && at[w] == BEGIN && IS_OF(w) && state[w] == ACTIVE && !begun && !early[w] &&
 		(!token[w] || (row[w] && !some[w])) ->
-		token[w] = 1; some[w] = (row[w] != 0);
+		voids[w] = 0; begin(w, row[w]) }
+	/* What was said behind the push: before its answer, or later. */
+	:: d_step { up && at[w] == PUSH && IS_OF(w) && early[w] && (held[w] || in_unit[w]) ->
+		token[w] = 1; some[w] = early[w]; early[w] = 0 }
+	:: d_step { up && (at[w] == IN || at[w] == BEGIN) && IS_OF(w) && state[w] == ACTIVE &&
+		!begun && early[w] ->
 		if
-		:: owes & BIT(w) -> tell(w); token[w] = 0; some[w] = 0; at[w] = IN
-		:: else
-		fi }
+		:: voids[w] -> voids[w] = 0
+		:: else -> begin(w, early[w])
+		fi;
+		early[w] = 0 }
 	:: d_step { up && at[w] == PUSH && IS_OF(w) && state[w] == ACTIVE && !held[w] && !in_unit[w] ->
 		held[w] = 1; some[w] = 0; pushed[w] = (none[w] -> 0 : row[w]) }
 	:: d_step { up && at[w] == END && IS_OF(w) && state[w] == ACTIVE ->
@@ -384,7 +435,8 @@ inline go_back() {
 	step = STOP; to_start = 7;
 	back_queue = cut_queue; back_p[0] = cut_p[0]; back_p[1] = cut_p[1]
 }
-#define CLEAN(w) closed[w] = 0; saving[w] = 0; copy[w] = 0; row[w] = 0; none[w] = 0; gen[w] = 0
+#define CLEAN(w) closed[w] = 0; saving[w] = 0; copy[w] = 0; row[w] = 0; none[w] = 0; \
+	gen[w] = 0; next[w] = 0; early[w] = 0; size[w] = 1
 
 proctype Supervisor() {
 	do
@@ -420,6 +472,7 @@ proctype Supervisor() {
 	:: d_step { step == START && !to_start ->
 		step = LOOKS; back_queue = 0; back_p[0] = 0; back_p[1] = 0 }
 
+	:: d_step { ACTS && act == NOTHING && up && state[0] == ACTIVE && !finished -> act = ASKED }
 	:: d_step { up && step == LOOKS && cut == NONE && cuts < CUTS && !finished -> cut = WANTED; cuts++ }
 	:: d_step { up && step == LOOKS && cut == NONE && done == ALL && cut_queue != ALL && !finished ->
 		cut = WANTED }

@@ -6,7 +6,7 @@
 #include "base/random.h"
 #include "plan/plan.h"
 #include "plan/search.h"
-#include "rounds.h"
+#include "tests/unit/rounds.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -229,7 +229,7 @@ static void search_is_the_optimum(void **state)
 		struct search s = {.limits = &l, .fit = &fit, .workers_max = l.cores};
 		struct found f = search_best(&s);
 		double best = exhaustive(&m, &l);
-		assert_true(search_fits(&s, f.role));
+		assert_true(search_fits(&l, f.role));
 		/* Servers of one core each would waste none; ours may waste the last one. */
 		if (!(f.rate >= best * (1 - PLAN_EQUAL - 0.005)))
 			fail_msg("%g of %g with %u cores, %u a node", f.rate, best,
@@ -339,17 +339,23 @@ static void assert_within(const struct plan *p, const struct usage *u, double by
 {
 	const struct plan_answer *a = &p->answer;
 	const struct plan_limits *l = &p->limits;
-	const struct search s = {.limits = l};
-	double cores = u->role[0].cores + u->role[1].cores, bytes = bytes_now;
+	double cores = u->role[0].cores + u->role[1].cores, bytes = 0;
 	double now = cores;
 	struct plan_role_size role[2] = {a->role[0], a->role[1]};
 	if (a->changes[1] && !role[0].count) /* nobody there: servers alone */
 		role[0] = (struct plan_role_size){1, 1, 0};
-	if ((a->changes[0] || a->changes[1]) && !search_fits(&s, role))
+	if ((a->changes[0] || a->changes[1]) && !search_fits(l, role))
 		fail_msg("%s, %s: %ux%u + %ux%u of %u", a->method, a->reason,
 			 (unsigned)a->role[0].count, (unsigned)a->role[0].cores,
 			 (unsigned)a->role[1].count, (unsigned)a->role[1].cores,
 			 (unsigned)l->cores);
+	/* What a plan says of a role goes for all of its nodes. */
+	for (int i = 0; i < PLAN_ROLES; i++)
+		if (a->changes[i])
+			bytes += (double)role[i].count * (double)role[i].bytes;
+	for (size_t i = 0; i < u->count; i++)
+		if (!a->changes[u->node[i].role])
+			bytes += (double)u->node[i].bytes;
 	for (size_t i = 0; i < a->actions; i++) {
 		const struct plan_action *x = &a->action[i];
 		if (x->cores) {
@@ -378,7 +384,7 @@ static void no_plan_is_above_a_limit(void **state)
 		l.node_bytes = draw(2) ? 0 : 1 + draw(20) * 1000000000;
 		struct plan *p = plan_with(&l, (enum plan_stage)draw(4));
 		for (int round = 0; round < 4; round++) {
-			uint64_t workers = draw(8), servers = draw(5);
+			uint64_t workers = draw(8), servers = draw(5), says_used = draw(3);
 			double bytes = 0;
 			char line[256];
 			usage_begin(&u);
@@ -388,12 +394,13 @@ static void no_plan_is_above_a_limit(void **state)
 			for (uint64_t n = 0; n < workers + servers; n++) {
 				double cores = between(0.1, 40);
 				uint64_t had = draw(4) ? draw(8000000000) : 0;
+				uint64_t used = says_used ? draw(8000000000) : 0;
 				snprintf(line, sizeof line,
 					 "node role=%s id=%u cores=%g used=%g mem-bytes=%llu "
 					 "used-bytes=%llu time=%g oom=%d",
 					 n < workers ? "worker" : "server", (unsigned)n, cores,
 					 cores * between(0, 1.1), (unsigned long long)had,
-					 (unsigned long long)draw(8000000000), between(0.001, 1),
+					 (unsigned long long)used, between(0.001, 1),
 					 draw(20) == 0);
 				take_line(&u, line);
 				bytes += (double)had;
@@ -433,6 +440,37 @@ static void oom_doubles_memory_or_halves_the_batch(void **state)
 	l.bytes = 20000;
 	a = answer(plan_with(&l, PLAN_ADJUST), text);
 	assert_int_equal(a->action[0].bytes, 8000);
+	/* Enough for the first of two, and no batch to halve for the second. */
+	a = answer(plan_with(&l, PLAN_ADJUST),
+		   "job batch=1|node role=worker id=w0 cores=4 mem-bytes=4000 oom=1|"
+		   "node role=worker id=w1 cores=4 mem-bytes=4000 oom=1|"
+		   "node role=server id=0 cores=8 mem-bytes=8000");
+	assert_int_equal(a->actions, 1);
+	assert_string_equal(a->reason, "oom");
+	/* Servers come first: with what they get nothing is left for a worker. */
+	a = answer(plan_with(&l, PLAN_ADJUST),
+		   "job batch=1|node role=worker id=w0 cores=4 mem-bytes=4000 oom=1|"
+		   "node role=server id=0 cores=8 mem-bytes=8000 oom=1");
+	assert_int_equal(a->role[PLAN_SERVER].count, 2);
+	assert_int_equal(a->actions, 0);
+	assert_string_equal(a->reason, "oom");
+}
+
+static void memory_that_was_not_measured_is_what_nodes_have(void **state)
+{
+	(void)state;
+	struct plan_limits l = limits_of(40, 16);
+	const char *text = "job batch=512 steps-per-second=12|"
+			   "node role=worker id=w0 cores=16 used=2.5 mem-bytes=4000|"
+			   "node role=server id=0 cores=16 used=5.7 mem-bytes=8000";
+	const struct plan_answer *a = answer(plan_with(&l, PLAN_OPTIMIZE), text);
+	assert_size(a, PLAN_WORKER, 3, 3);
+	assert_int_equal(a->role[PLAN_WORKER].bytes, 4000);
+	assert_int_equal(a->role[PLAN_SERVER].bytes, 8000);
+	l.bytes = 16000; /* two workers and a server, though cores are left */
+	a = answer(plan_with(&l, PLAN_OPTIMIZE), text);
+	assert_size(a, PLAN_WORKER, 2, 3);
+	assert_size(a, PLAN_SERVER, 1, 16);
 }
 
 static void oom_of_a_server_doubles_the_servers(void **state)
@@ -612,6 +650,7 @@ int main(void)
 		cmocka_unit_test(steps_alone_tell_the_parts),
 		cmocka_unit_test(no_plan_is_above_a_limit),
 		cmocka_unit_test(oom_doubles_memory_or_halves_the_batch),
+		cmocka_unit_test(memory_that_was_not_measured_is_what_nodes_have),
 		cmocka_unit_test(oom_of_a_server_doubles_the_servers),
 		cmocka_unit_test(hot_server_is_replaced),
 		cmocka_unit_test(slow_machine_is_left),

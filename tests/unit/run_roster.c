@@ -12,7 +12,8 @@
 
 #include <cmocka.h>
 
-static char shared[] = "shared", local[] = "local", bsp[] = "bsp", none[] = "", agents[] = "agent", each[] = "each";
+static char shared[] = "shared", local[] = "local", bsp[] = "bsp", none[] = "", agents[] = "agent",
+	    each[] = "each";
 static struct job job = {.batch = 100, .workers = 3, .servers = 2, .data = {.count = 3}};
 
 static int begin(void **state)

@@ -1,0 +1,78 @@
+/*
+ * node: what the programs of nodes that train, worker and agent, do the same way: options, and where
+ * their records go.
+ */
+#ifndef PACELINE_CMD_NODE_H
+#define PACELINE_CMD_NODE_H
+
+#include "cmd/cmd.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+struct node_options {
+	uint64_t report_every;
+	double report_seconds, wait, answer;
+	const char *load_root, *log;
+};
+
+#define NODE_REPORT_OPTIONS(n)                                                                     \
+	{.name = "report-every",                                                                   \
+	 .kind = OPTION_COUNT,                                                                     \
+	 .target = &(n).report_every,                                                              \
+	 .arg = "ITERATIONS",                                                                      \
+	 .help = "report to the monitor after this many iterations, or",                           \
+	 .min = 1,                                                                                 \
+	 .max = 1e6},                                                                              \
+	{                                                                                          \
+		.name = "report-seconds", .kind = OPTION_SECONDS, .target = &(n).report_seconds,   \
+		.arg = "SECONDS", .help = "after this time, whichever is first", .max = 86400      \
+	}
+
+#define NODE_OPTIONS(n)                                                                            \
+	{.name = "load-root",                                                                      \
+	 .kind = OPTION_TEXT,                                                                      \
+	 .target = &(n).load_root,                                                                 \
+	 .arg = "DIR",                                                                             \
+	 .help = "where the node's /proc and /sys are mounted, in a container"},                   \
+	{.name = "log",                                                                            \
+	 .kind = OPTION_TEXT,                                                                      \
+	 .target = &(n).log,                                                                       \
+	 .arg = "FILE",                                                                            \
+	 .help = "append applied and spent records to FILE (standard error)"},                     \
+	{.name = "wait",                                                                           \
+	 .kind = OPTION_SECONDS,                                                                   \
+	 .target = &(n).wait,                                                                      \
+	 .arg = "SECONDS",                                                                         \
+	 .help = "how long to wait for a daemon that is not there",                                \
+	 .max = 86400},                                                                            \
+	{                                                                                          \
+		.name = "answer", .kind = OPTION_SECONDS, .target = &(n).answer, .arg = "SECONDS", \
+		.help = "how long to wait for an answer, also at the barrier", .min = 0.1,         \
+		.max = 864000                                                                      \
+	}
+
+static inline int node_open_log(const struct node_options *n, int *fd, struct error *err)
+{
+	*fd = STDERR_FILENO;
+	if (!n->log)
+		return 0;
+	*fd = open(n->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	return *fd < 0 ? error_errno(err, ERROR_CANTCREAT, n->log, "open") : 0;
+}
+
+static inline void node_close_log(int fd)
+{
+	if (fd != STDERR_FILENO)
+		close(fd);
+}
+
+/* A record's line; owner: the descriptor. */
+static inline void node_write_log(const char *line, size_t len, void *owner)
+{
+	int fd = *(int *)owner;
+	if (write(fd, line, len) != (ssize_t)len)
+		log_say(LOG_LEVEL_WARNING, "a record could not be written: %s", strerror(errno));
+}
+
+#endif

@@ -1,0 +1,21 @@
+/* reals: see reals.h. */
+#include "base/reals.h"
+
+#include <stdlib.h>
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+void reals_sort(double *v, size_t n)
+{
+	qsort(v, n, sizeof *v, compare);
+}
+
+double reals_median(double *v, size_t n)
+{
+	reals_sort(v, n);
+	return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
