@@ -18,7 +18,6 @@ counting_job() {
 		BATCHES_PER_SHARD=4 WORKERS=3 EPOCHS=4 "$@" >job.env
 }
 
-running() { status 2>/dev/null | grep -q '^job .* state=running'; }
 # trainer_of ID: the process that an agent has started.
 trainer_of() { cat "/proc/$(pid_of "$1")/task/$(pid_of "$1")/children" 2>/dev/null; }
 has_trainer() { [ -n "$(trainer_of "$1")" ]; }
