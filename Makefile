@@ -52,7 +52,7 @@ unexport POSIXLY_CORRECT
 PLAIN      = install surroundings
 MOSTLY     = $(filter-out $(PLAIN),$(BATS))
 # What takes long comes first (ls -S of conversations), so that nothing is left over that runs alone.
-PARTS      = $(FAULTS:%=short:tests/fault/%) short:tests/surroundings short:tests/model/run \
+PARTS      = short:tests/surroundings $(FAULTS:%=short:tests/fault/%) short:tests/model/run \
 	     $(BENCHES:%=short:tests/bench/%) pages: $(UNITS:%=unit:%)
 CHECK_FAST = $(BATS:%=bats:%) $(PARTS)
 # The other builds are made beside the tests; the conversations of a build begin when it is there.
