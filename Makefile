@@ -46,9 +46,9 @@ unexport POSIXLY_CORRECT
 
 # ---- check: which build runs what ----
 # Units run twice, as users compile them and under clang's sanitizers. A conversation runs once, under
-# those, which see all that can be seen: check-fast runs it as users have it, and check-all both, and
-# gcc's sanitizers, too. PLAIN is about files and variables, not about what the programs do. Benches and
-# crash tests always run the programs as users have them.
+# gcc's, which see all that the build of users does and more: check-fast runs it with that build, and
+# check-all with all three. PLAIN is about files and variables, not about what the programs do. Benches
+# and crash tests always run the programs as users have them.
 PLAIN      = install surroundings
 MOSTLY     = $(filter-out $(PLAIN),$(BATS))
 # What takes long comes first (ls -S of conversations), so that nothing is left over that runs alone.
@@ -56,7 +56,7 @@ PARTS      = short:tests/surroundings $(FAULTS:%=short:tests/fault/%) short:test
 	     $(BENCHES:%=short:tests/bench/%) pages: $(UNITS:%=unit:%)
 CHECK_FAST = $(BATS:%=bats:%) $(PARTS)
 # The other builds are made beside the tests; the conversations of a build begin when it is there.
-CHECK      = make:clang-asan $(MOSTLY:%=clang-asan/bats:%) $(PLAIN:%=bats:%) $(PARTS) \
+CHECK      = make:asan make:clang-asan $(MOSTLY:%=asan/bats:%) $(PLAIN:%=bats:%) $(PARTS) \
 	     $(UNITS:%=clang-asan/unit:%)
 CHECK_ALL  = make:asan make:clang-asan $(MOSTLY:%=asan/bats:%) $(MOSTLY:%=clang-asan/bats:%) \
 	     $(CHECK_FAST) $(UNITS:%=asan/unit:%) $(UNITS:%=clang-asan/unit:%)
@@ -103,11 +103,12 @@ $(BUILD)/%.o: %.c Makefile
 
 units: $(UNITS:%=$(BUILD)/unit/%)
 
+# check makes asan with PROGRAMS_ONLY: its units run in clang-asan.
 # Few wait for these programs: at -O1, with fewer symbols, they are compiled in half the time.
 UNDER = OPT='-O1 -g1 $(ARCH) -fno-omit-frame-pointer' \
 	SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=undefined'
 asan:
-	$(MAKE) $(UNDER) BUILD=$(BUILD)-asan all units
+	$(MAKE) $(UNDER) BUILD=$(BUILD)-asan all $(if $(PROGRAMS_ONLY),,units)
 
 clang:
 	$(MAKE) BUILD=$(BUILD)-clang CC=clang all units
@@ -118,7 +119,7 @@ clang-asan:
 	$(MAKE) $(UNDER) BUILD=$(BUILD)-clang-asan CC=clang all units
 
 check: all units
-	tests/run $(BUILD) $(CHECK)
+	PROGRAMS_ONLY=asan tests/run $(BUILD) $(CHECK)
 
 # Everything once with this build only: the loop of a developer.
 check-fast: all units
