@@ -407,7 +407,8 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 	kill -9 "$(pid_of w1)"
 	wait_for 'grep -q "^event role=worker id=w1 kind=exit" run/state/job.log'
 	for child in $children; do
-		not grep -q "^State:[[:space:]]*[RSD]" "/proc/$child/status"
+		lives=$(sed -n 's/^State:[[:space:]]*//p' "/proc/$child/status" 2>/dev/null) || true
+		[[ $lives != [RSD]* ]]
 	done
 	rm pace
 	ended "$SUPERVISOR"
