@@ -135,7 +135,7 @@ load helper
 		echo 'action kind=none'
 	S
 	job MODEL=audit WORKERS=3 EPOCHS=20 SOLUTION=./solution EVERY=0.3 HEAVY_COOLDOWN=3600 HEAVY_WINDOW=3600
-	slow 200
+	slow 25
 	begin first
 	wait_for '[ "$(logged "^decided ")" -ge 3 ]'
 	# a busy machine takes its time to bring w0 back: until then it is not up
