@@ -52,7 +52,11 @@ dense() {
 		"-s x --id a/b --dense 4" "-s x --id ps0 --dense 4 --part 2/2" \
 		"-s x --id ps0 --dense 4 --part 0/2" "-s x --id ps0 --dense 4 --sync ssp" \
 		"-s x --id ps0 --dense 4 --part 1/2 --shards y" "-s x --id p --dense 4 --lr 0" \
-		"-s x --id ps0 --dense 4 --sync asp --backup 1" "-s x --id ps0 --dense 4 more"; do
+		"-s x --id ps0 --dense 4 --sync asp --backup 1" "-s x --id ps0 --dense 4 more" \
+		"-s x --id ps0 --dense 4 --join" "-s x --id p --part 1/2 --join --restore y" \
+		"-s x --id p --part 1/2 --dense 4 --join --take-over" \
+		"-s x --id p --part 1/2 --dense 4 --join --map-version 2" \
+		"-s x --id p --dense 4 --map-version 0"; do
 		run ps-server $args
 		[ "$status" -eq 64 ] || { echo "$args: $status $output"; return 1; }
 	done
