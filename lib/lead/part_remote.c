@@ -30,6 +30,7 @@ struct part_remote {
 	struct part_remote_options options;
 	struct peer *peer;
 	char boot[BOOT_ID_MAX];    /* which run of its machine it lives in */
+	int leaves;                /* part_remote_leave() */
 	int ready;                 /* connected, and in the state that the lead knows */
 	struct told *first, **end; /* unanswered, in sequence */
 	struct event *overdue;     /* a cut that was asked waits for it to come back */
@@ -89,10 +90,13 @@ static void result_read(struct order_result *result, const struct record *r, str
 		result->code = record_get(r, "code") ? record_get(r, "code") : "?";
 	else if (record_u64_opt(r, "bytes", 0, UINT64_MAX, &result->bytes, err) != 0 ||
 		 record_u64_opt(r, "sum", 0, UINT64_MAX, &result->sum, err) != 0 ||
-		 record_real_opt(r, "stall", 0.0, 1e9, &result->stall, err) != 0) {
+		 record_real_opt(r, "stall", 0.0, 1e9, &result->stall, err) != 0 ||
+		 record_real_opt(r, "element", 0.0, 1e18, &result->element, err) != 0 ||
+		 record_real_opt(r, "units", 0.0, 1e18, &result->heat_units, err) != 0) {
 		result->code = "bad-answer";
 		result->text = err->text;
 	}
+	result->heat = record_get(r, "heat");
 }
 
 static void on_answer(const struct record *record, int closing, void *remote)
@@ -249,7 +253,7 @@ static void on_stat(const struct record *record, int closing, void *remote)
 	struct part_remote *r = remote;
 	struct error err = {0};
 
-	if (!record || closing)
+	if (!record || closing || r->leaves)
 		return;
 	if (r->options.joins && check_joins(r, record, &err) != 0) {
 		snprintf(r->wrong, sizeof r->wrong, "%s", err.text);
@@ -283,8 +287,12 @@ static void on_down(struct peer *p, void *remote)
 	struct timeval limit = {.tv_sec = COME_BACK_SECONDS};
 
 	(void)p;
-	log_say(LOG_LEVEL_WARNING, "%s: connection lost; units wait", r->options.path);
 	r->ready = 0;
+	if (r->leaves) {
+		part_remote_stop(r);
+		return;
+	}
+	log_say(LOG_LEVEL_WARNING, "%s: connection lost; units wait", r->options.path);
 	event_add(r->overdue, &limit);
 	r->options.changed(r->options.owner);
 }
@@ -314,6 +322,11 @@ void part_remote_place(struct part_remote *r, uint32_t part, size_t parts)
 	r->options.part = part;
 	r->options.parts = parts;
 	r->options.joins = 0;
+}
+
+void part_remote_leave(struct part_remote *r)
+{
+	r->leaves = 1;
 }
 
 int part_remote_is_idle(const struct part_remote *r)

@@ -56,13 +56,17 @@ static int add_key(uint32_t **key, size_t *count, size_t *room, uint32_t one, st
 	return 0;
 }
 
-int store_share_find(const struct store *s, struct store_share *share, size_t *at,
+int store_share_find(const struct store *s, struct store_share *share, size_t *at, size_t most_rows,
 		     struct error *err)
 {
 	uint64_t begin = share->key_begin, places = share->key_end - begin;
-	size_t n = s->table ? table_count(s->table) : 0;
+	size_t n = store_row_count(s);
 
-	for (; places && *at < n; ++*at) {
+	if (places == 0)
+		*at = n;
+	if (n - *at > most_rows)
+		n = *at + most_rows;
+	for (; *at < n; ++*at) {
 		uint32_t key = table_key(table_at(s->table, *at));
 		if (map_place(key) - begin < places &&
 		    add_key(&share->key, &share->rows, &share->room, key, err) != 0)
@@ -354,15 +358,18 @@ void store_incoming_free(struct store_incoming *in)
 
 /* ---- the map ---- */
 
-/* The pages of elements that are no longer ours go back. Advice only. */
+/* The pages of elements that are no longer ours go back, also where a limit counts them
+ * (RLIMIT_DATA). If that fails, they are only in use for nothing. */
 static void close_room(struct store *s, uint64_t begin, uint64_t end)
 {
 	for (size_t k = 0; begin < end && k <= s->slots; k++) {
 		float *first = s->room + k * s->dense_stride + (begin - s->room_begin);
 		uintptr_t at = ((uintptr_t)first + PAGE - 1) / PAGE * PAGE;
 		uintptr_t stop = (uintptr_t)(first + (end - begin)) / PAGE * PAGE;
-		if (at < stop)
-			(void)madvise((void *)at, stop - at, MADV_DONTNEED);
+		if (at >= stop)
+			continue;
+		(void)madvise((void *)at, stop - at, MADV_DONTNEED);
+		(void)mprotect((void *)at, stop - at, PROT_NONE);
 	}
 }
 
