@@ -8,6 +8,9 @@ logged() { grep -c "$1" run/state/job.log 2>/dev/null || true; }
 # node ID ROLE: it is up, and has this role.
 node() { status 2>/dev/null | grep " id=$1 " | grep -q "role=$2 .*state=up"; }
 
+# works ID: it has done a batch: from then on a silence is one of a batch, not of its start.
+works() { status 2>/dev/null | grep -q " id=$1 state=up .* size=[1-9]"; }
+
 # ---- spares ----
 
 @test "HOT_SPARES: a spare takes a dead worker's place, who is a spare from then on: exact" {
@@ -65,6 +68,7 @@ node() { status 2>/dev/null | grep " id=$1 " | grep -q "role=$2 .*state=up"; }
 	begin first
 	wait_for 'came_to 300'
 	wait_for 'node s0 spare'
+	wait_for 'works w2'
 	kill -STOP "$(pid_of w2)"
 	wait_for 'grep -q "^event role=worker id=w2 kind=lost" run/state/job.log'
 	wait_for 'grep -q "^spare id=s0 for=w2 " run/state/job.log'
@@ -163,6 +167,7 @@ to_end() {
 	far_job HUNG=5
 	wait_for 'came_to 500'
 	wait_for 'status | grep -q "id=w2 state=up .* host=h2"'
+	wait_for 'works w2'
 	on h2 pkill -STOP -f 'worker --id w2 '
 	wait_for 'has "^host name=h2 state=avoided seconds=600.000000 id=w2 why="'
 	wait_for 'status | grep -q "id=w2 state=up .* host=h[01]"'
