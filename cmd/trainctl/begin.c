@@ -84,7 +84,10 @@ int trainctl_begin(struct job *job, struct dirs *dirs, const char *path,
 
 void trainctl_hosts_environment(struct hosts_environment *env)
 {
+	const char *memory = getenv("SLURM_MEM_PER_NODE");
 	*env = (struct hosts_environment){.slurm_nodes = getenv("SLURM_JOB_NODELIST"),
+					  .slurm_memory = memory ? memory
+								 : getenv("SLURM_MEM_PER_CPU"),
 					  .search_path = getenv("PATH")};
 }
 

@@ -158,6 +158,10 @@ static const struct row own_rows[] = {
 	 "how workers are spread over HOSTS"},
 	{"HOST_WAIT", REAL, AT(host_wait), "600", 0, 1e9, NULL, FREE,
 	 "seconds for a host that is gone and without which nothing goes on, 0: for ever"},
+	{"MORE_HOSTS", COUNT, AT(more_hosts), "0", 0, HOSTS_MAX, NULL, STOPPED,
+	 "so many hosts at most that Slurm is asked for when the job's own are full"},
+	{"PREEMPTIBLE", TEXT, AT(preemptible), "", 0, 0, NULL, FREE,
+	 "partition of Slurm for them, from which they may be taken away"},
 	{"RESTARTS", COUNT, AT(restarts), "10", 0, 1e6, NULL, FREE,
 	 "how many times in a row a node is started again"},
 	{"HUNG", DEADLINES_OF, AT(hung), "", 0, 0, NULL, FREE,
@@ -1087,6 +1091,13 @@ int job_finish(struct job *job, const char *path, struct error *err)
 		return error_set(err, ERROR_CONFIG, path,
 				 "SOLUTION=%s shares BATCH at every barrier: BATCH_SCALING=keep",
 				 job->solution);
+	if (job->more_hosts > 0 && (job_is_allreduce(job) || job_is_local(job)))
+		return error_set(err, ERROR_CONFIG, path,
+				 "MORE_HOSTS gives workers further hosts; with %s they can't run there",
+				 job_is_local(job) ? "PARTITIONS=local" : "SYNC=" ALLREDUCE);
+	if (job->more_hosts == 0 && job->preemptible[0])
+		return error_set(err, ERROR_CONFIG, path,
+				 "PREEMPTIBLE is for further hosts, and MORE_HOSTS is 0");
 	if (job->longer < job->shorter)
 		return error_set(err, ERROR_CONFIG, path, "LONG=%g is shorter than SHORT=%g",
 				 job->longer, job->shorter);

@@ -36,7 +36,8 @@ struct child;
 struct supervisor;
 struct sup_node;
 
-enum sup_host_state { HOST_THERE, HOST_LOST, HOST_GONE };
+/* NONE: one that Slurm may give the job, and has not (more_hosts.h). */
+enum sup_host_state { HOST_THERE, HOST_LOST, HOST_GONE, HOST_NONE };
 
 struct sup_host {
 	struct supervisor *sup;
@@ -90,6 +91,10 @@ void sup_host_placed(struct sup_node *n, const char *name); /* by an earlier sup
 void sup_hosts_are_there(struct supervisor *s);
 void sup_hosts_tick(struct supervisor *s);
 void sup_hosts_step(struct supervisor *s);
+/* Of one that was NONE: it has a name; it can be used from now on; it is NONE again. */
+void sup_host_named(struct sup_host *h);
+void sup_host_came(struct sup_host *h);
+void sup_host_left(struct sup_host *h);
 const char *sup_host_word(const struct sup_host *h); /* of its state */
 /* Of a node's place. */
 struct sup_host *sup_host_of(const struct sup_node *n);

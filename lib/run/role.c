@@ -514,10 +514,16 @@ static void add_mpirun(struct words *w, const struct supervisor *s, const char *
 	add_text(w, "--bind-to", "none");
 	add(w, "--mca");
 	add_text(w, "odls_base_sigkill_timeout", "0");
+	if (sup_more_in_world(s)) { /* several allocations: mpirun knows only its own */
+		add(w, "--mca");
+		add_text(w, "plm", "rsh");
+		add(w, "--mca");
+		add_text(w, "ras", "^slurm");
+	}
 	add(w, "--mca");
 	dirs_run(&s->dirs, SUP_ROUTES_USERS, users);
 	add(w, "plm_rsh_agent");
-	if (sup_routes_have_users(s))
+	if (sup_routes_have_users(s) || sup_more_in_world(s))
 		add(w, "sh %s", users);
 	else
 		add(w, SUP_ROUTES_SSH);

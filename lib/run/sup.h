@@ -20,6 +20,7 @@
 #include "run/in_force.h"
 #include "run/logs.h"
 #include "run/metrics.h"
+#include "run/more_hosts.h"
 #include "run/node.h"
 #include "run/oom.h"
 #include "run/parts.h"
@@ -56,6 +57,7 @@ struct supervisor {
 	struct sup_phases phases;
 	struct sup_log log;
 	struct sup_hosts hosts;
+	struct sup_more_hosts more;
 	struct sup_routes routes;
 	struct sup_roster roster;
 	struct sup_scale scale;

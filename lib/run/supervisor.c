@@ -50,6 +50,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 		sup_progress_tick(s);
 	sup_watch_tick(s);
 	sup_hosts_tick(s);
+	sup_more_tick(s);
 	sup_logs_bound(s);
 	sup_metrics_tick(s);
 	if (clock_mono() - s->spent.kept >= TIME_SECONDS)
@@ -217,6 +218,7 @@ static void release(struct supervisor *s)
 	sup_answer_all(s);
 	sup_roster_free(s);
 	sup_routes_free(s);
+	sup_more_free(s);
 	sup_hosts_free(s);
 	sup_force_free(s);
 	sup_progress_free(s);
@@ -246,6 +248,7 @@ static int begin(struct supervisor *s, struct error *err)
 	if (running > 0)
 		sup_note(s, "adopt", "%d nodes run already and are adopted", running);
 	sup_scale_begin(s);
+	sup_more_begin(s);
 	sup_decide_init(s);
 	sup_checkpoint_begin(s);
 	sup_score_init(s);

@@ -184,6 +184,8 @@ static void put_hosts(struct supervisor *s, struct request *rq)
 {
 	for (size_t i = 0; s->hosts.count > 1 && i < s->hosts.count; i++) {
 		const struct sup_host *h = &s->hosts.host[i];
+		if (h->state == HOST_NONE)
+			continue;
 		char line[RECORD_LINE_MAX];
 		struct record_out o;
 		record_begin(&o, line, sizeof line, "host");
