@@ -2,6 +2,7 @@
  * What the lead orders, from wherever it comes: from a lead in this process as a struct, or over
  * the socket as a request.
  */
+#include "ps/move.h"
 #include "ps/replica.h"
 
 #include "base/clock.h"
@@ -114,7 +115,7 @@ static int write_part(void *ps, int fd, uint64_t *bytes, uint64_t *sum, struct e
 	const struct ps *p = ps;
 
 	(void)fd;
-	return ckpt_write_part(p->store, p->cut_file, p->options.level, bytes, sum, err);
+	return ckpt_write_part(p->store, p->cut_file, p->cut_since, p->options.level, bytes, sum, err);
 }
 
 /* The parameters as they are now, by a child. */
@@ -127,6 +128,32 @@ int ps_fork(struct ps *p, struct fork_child **out, struct fork_job *job, fork_do
 	int rc = fork_start(out, p->server, job, written, arg, err);
 	store_thaw(p->store);
 	return rc;
+}
+
+static const char *last_part(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* Since when rows have to have changed to be written. A base that is not known here, as another process
+ * wrote it, leaves none out. */
+static uint32_t since(const struct ps *p, const char *base)
+{
+	for (size_t i = 0; base && i < PS_FULLS; i++)
+		if (strcmp(p->full[i].name, base) == 0)
+			return p->full[i].mark;
+	return 0;
+}
+
+/* All rows are in this cut, as they are now. */
+static void note_full(struct ps *p, const char *path)
+{
+	struct ps_full *f = &p->full[p->fulls++ % PS_FULLS];
+
+	snprintf(f->name, sizeof f->name, "%s", last_part(path));
+	f->mark = store_mark(p->store);
 }
 
 static void obey_cut(struct ps *p, const struct order *o, const struct order_answer *a)
@@ -147,8 +174,11 @@ static void obey_cut(struct ps *p, const struct order *o, const struct order_ans
 	} else {
 		memcpy(p->cut_file, file, sizeof file);
 		p->cut_answer = *a;
+		p->cut_since = since(p, o->base);
 		if (ps_fork(p, &p->fork, &job, on_forked, p, &err) != 0)
 			refuse(a, "cut", "%s", err.text);
+		else if (!o->base)
+			note_full(p, o->path);
 	}
 }
 
@@ -169,6 +199,10 @@ void ps_obey(void *ps, const struct order *o, const struct order_answer *a)
 		[ORDER_CUT] = obey_cut,
 		[ORDER_SUM] = obey_not,
 		[ORDER_FILL] = obey_not,
+		[ORDER_PREPARE] = move_prepare,
+		[ORDER_GIVE] = move_give,
+		[ORDER_ADOPT] = move_adopt,
+		[ORDER_KEEP] = move_keep,
 	};
 
 	obey[o->kind](ps, o, a);
@@ -259,6 +293,41 @@ static void cut(struct ps *p, const struct order *o, struct request *rq)
 	request_put_record(rq, &forked);
 }
 
+static void put_moved(uint32_t part, const struct order_result *result, void *ps)
+{
+	struct ps *p = ps;
+	struct request *rq = p->move_asked;
+
+	p->move_asked = NULL;
+	if (rq && result->code)
+		put_done(part, result, rq);
+	else if (rq)
+		request_ok(rq, "bytes=%llu", (unsigned long long)result->bytes);
+}
+
+static void mover_gone(struct request *rq, void *ps)
+{
+	struct ps *p = ps;
+
+	if (p->move_asked == rq)
+		p->move_asked = NULL;
+}
+
+/* Answered when receivers are there, or have it all. */
+static void move(struct ps *p, const struct order *o, struct request *rq)
+{
+	struct order_answer answer = {.done = put_moved, .arg = p};
+
+	if (p->move_asked) {
+		request_err(rq, "busy", "another one is under way");
+		return;
+	}
+	p->move_asked = rq;
+	ps_obey(p, o, &answer);
+	if (p->move_asked)
+		request_defer(rq, mover_gone, p);
+}
+
 void ps_on_order(struct request *rq, void *ps)
 {
 	struct ps *p = ps;
@@ -278,6 +347,8 @@ void ps_on_order(struct request *rq, void *ps)
 		request_bad(rq, &err);
 	else if (order.kind == ORDER_CUT)
 		cut(p, &order, rq);
+	else if (order.kind == ORDER_PREPARE || order.kind == ORDER_GIVE)
+		move(p, &order, rq);
 	else {
 		if (order.kind == ORDER_APPLY)
 			answer.done = put_applied;

@@ -16,8 +16,10 @@
 #include "wire/peer.h"
 
 #define PS_REACHED 64
+#define PS_FULLS 4 /* one that was committed, and some that were not */
 
 struct event;
+struct ps_move;
 struct ps_replica;
 struct team;
 
@@ -61,6 +63,13 @@ struct ps {
 	struct fork_child *fork; /* writes cut_file */
 	struct order_answer cut_answer;
 	char cut_file[CKPT_PATH_MAX];
+	uint32_t cut_since; /* of rows only those that changed since then; 0: all */
+	/* The last cuts that had all rows: which have changed since. */
+	struct ps_full {
+		char name[CKPT_NAME_MAX];
+		uint32_t mark;
+	} full[PS_FULLS];
+	size_t fulls; /* in all */
 	struct request *asked; /* if the cut was asked for over the socket */
 	struct peer *monitor;
 	double work;           /* seconds of own work since the last unit */
@@ -69,6 +78,9 @@ struct ps {
 	uint64_t report_samples, report_units, units;
 	double reached[PS_REACHED]; /* when the last units were applied, by their number */
 	struct ps_replica *replica; /* NULL: this is a part */
+	struct ps_move *move; /* parameters on their way; NULL: none */
+	uint64_t attempt;     /* the last one that was told of, see move.h */
+	struct request *move_asked; /* if its order came over the socket and waits */
 	struct ps_more more;
 	struct request *heir; /* take-over, waiting */
 	struct event *hand;
@@ -84,6 +96,8 @@ void ps_waits_run(struct ps *p);  /* units were applied, or pushes thrown away *
 void ps_waits_soon(struct ps *p); /* the same, in the next turn */
 int ps_waits_start(struct ps *p, struct error *err);
 void ps_waits_stop(struct ps *p);
+/* The first, which is to be answered; some has to wait. */
+struct request *ps_wait_take(struct ps *p);
 void ps_waits_refuse(struct ps *p, const char *code, const char *text);
 
 /* apply.c: a unit is in the parameters; then, that all those of an order are. */

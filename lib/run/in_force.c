@@ -189,6 +189,7 @@ static void print(const struct supervisor *s, FILE *out)
 	fputs(lines ? lines : "", out);
 	free(lines);
 	print_hosts(s, out);
+	sup_spares_print(s, out);
 	print_sizes(s, out);
 	print_steps(s, out);
 	EACH_NODE (n, s) {
@@ -246,6 +247,19 @@ static int take_host(struct supervisor *s, const struct record *r, struct error 
 	return 0;
 }
 
+static int take_place(struct supervisor *s, const struct record *r, struct error *err)
+{
+	const char *id;
+	uint64_t is_spare, number;
+	if (record_id(r, "id", &id, err) != 0 || record_u64(r, "spare", 0, 1, &is_spare, err) != 0 ||
+	    record_u64(r, "number", 0, UINT32_MAX, &number, err) != 0)
+		return -1;
+	struct sup_node *n = sup_find(s, id);
+	if (n)
+		sup_spare_restore(n, (int)is_spare, (uint32_t)number);
+	return 0;
+}
+
 static int take_size(struct supervisor *s, const struct record *r, struct error *err)
 {
 	const char *id;
@@ -296,6 +310,8 @@ static int take(struct supervisor *s, const struct record *r, struct error *err)
 	}
 	if (record_is(r, "host") || record_is(r, "placed"))
 		return take_host(s, r, err);
+	if (record_is(r, "place"))
+		return take_place(s, r, err);
 	if (record_is(r, "oom"))
 		return take_steps(s, r, err);
 	if (record_is(r, "size"))
@@ -339,6 +355,7 @@ void sup_force_forget(struct supervisor *s)
 		sup_note(s, "warning", "%s can't be removed: %s", path, strerror(errno));
 	s->force.count = 0;
 	s->force.incarnation = s->force.life = 0;
+	sup_spares_forget(s);
 	EACH_NODE (n, s)
 		sup_restart_past(n, (struct restart_past){0});
 	if (has_sizes(s))

@@ -33,7 +33,8 @@ struct sup_node *sup_node_new(struct supervisor *s, const struct role *role, uin
 	}
 	n->sup = s;
 	n->role = role;
-	n->number = number;
+	n->number = n->made_number = number;
+	n->made_as = role;
 	if (role->limits) {
 		const struct limits first = role->limits(s->job);
 		n->cores = first.cores;
@@ -182,6 +183,13 @@ void sup_node_found(struct sup_node *n)
 	step(n, EVENT_LAUNCHED);
 	sup_event(n, "adopt", NULL);
 	begin(n, 1);
+}
+
+void sup_node_joins(struct sup_node *n)
+{
+	step(n, EVENT_HANDED);
+	sup_event(n, "joins", NULL);
+	begin(n, 0);
 }
 
 /* It may have answered already, on a connection that we take for the old one's: made anew. */
@@ -361,6 +369,10 @@ static int within_limit(struct sup_node *n)
 			 (unsigned long long)n->in_a_row, (unsigned long long)s->job->restarts);
 		return 1;
 	}
+	if (sup_node_is_spare(n)) {
+		sup_spare_give_up(n, text);
+		return 1;
+	}
 	sup_fail_by(n, "%s, %llu times in a row (RESTARTS)", text, (unsigned long long)n->in_a_row);
 	return 0;
 }
@@ -409,7 +421,10 @@ static void fail(struct sup_node *n)
 	if (sup_rollback_passes_over(n))
 		return;
 	end_text(&n->end, text, sizeof text);
-	sup_fail_by(n, "%s, which would happen again", text);
+	if (sup_node_is_spare(n))
+		sup_spare_give_up(n, text);
+	else
+		sup_fail_by(n, "%s, which would happen again", text);
 }
 
 static void step(struct sup_node *n, enum node_event event)

@@ -34,6 +34,7 @@
 #include "run/scale.h"
 #include "run/score.h"
 #include "run/series.h"
+#include "run/spare.h"
 #include "run/supervisor.h"
 #include "run/talk.h"
 #include "run/trainers.h"
