@@ -1017,3 +1017,26 @@ trainctl: DIR/run/trainctl.sock: role: shardd is not restarted now: only workers
 = 1
 E
 }
+
+# ---- what nodes may use ----
+
+@test "cores and memory of nodes, further hosts" {
+	unset SLURM_JOB_NODELIST
+	transcript <<'E'
+$ trainctl check job.env --set WORKER_MEMORY=4K
+trainctl: --set: WORKER_MEMORY: '4K' is less than 8M, in which nothing starts (suffixes are K, M, G)
+= 78
+$ trainctl check job.env --set WORKER_CORES=two
+trainctl: --set: WORKER_CORES: 'two' is not a number
+= 78
+$ trainctl check job.env --set MORE_HOSTS=2
+trainctl: MORE_HOSTS: asks Slurm for hosts, and this is no allocation of Slurm
+= 78
+$ trainctl check job.env --set PREEMPTIBLE=spot
+trainctl: job.env: PREEMPTIBLE is for further hosts, and MORE_HOSTS is 0
+= 78
+$ trainctl check job.env --set MORE_HOSTS=1 --set SYNC=allreduce
+trainctl: job.env: MORE_HOSTS gives workers further hosts; with SYNC=allreduce they can't run there
+= 78
+E
+}

@@ -506,7 +506,7 @@ static int memory_store(const struct row *row, const char *value, uint64_t *out,
 		return -1;
 	if (bytes > 0 && bytes < LIMITS_LEAST_MEMORY)
 		return error_set(err, ERROR_CONFIG, what,
-				 "'%.40s' is less than %u M, in which nothing starts (suffixes are K, "
+				 "'%.40s' is less than %uM, in which nothing starts (suffixes are K, "
 				 "M, G)",
 				 value, LIMITS_LEAST_MEMORY >> 20);
 	*out = bytes;
