@@ -390,3 +390,41 @@ END
 	checkpoint "$T/ps0.sock" z
 	cmp a.safetensors z.safetensors
 }
+
+@test "a part that stands still for a while in the middle of moves: they fail or not, each sample once" {
+	csv
+	queue 2
+	part 1 2
+	start ps0 fast ps-server -s "$T/ps0.sock" --id ps0 --part 0/2 --layout layout --hung 0 \
+		--shards "$T/shardd.sock" --servers "$T/ps1.sock"
+	ready "$T/ps0.sock"
+	crawl 500
+	work w0 --drag drag --servers "$T/ps0.sock,$T/ps1.sock"
+	work w1 --drag drag --servers "$T/ps0.sock,$T/ps1.sock"
+	wait_for 'came_to_unit 2'
+	part 2 3 --join
+	local n pid others=1,2
+	for n in 1 2 3 4; do
+		start "move$n" ask "$T/ps0.sock" \
+			"move parts=$([ "$others" = 1 ] && echo 2 || echo 3) servers=$T/ps${others//,/.sock,$T/ps}.sock"
+		pid=$PID
+		sleep "0.0$((RANDOM % 10))"
+		kill -STOP "$PS1"
+		sleep "0.$((RANDOM % 9))" # whatever happens meanwhile
+		kill -CONT "$PS1"
+		ended "$pid"
+		grep -qE '^(ok version=|err code=move)' "move$n.out" || { cat "move$n.out"; return 1; }
+		wait_for "came_to_unit $(($(iteration) + 1))"
+		# there again; and back, with a new server in its place
+		wait_for 'ask "$T/ps0.sock" parts | grep -q moving=0'
+		if [ "$(ask "$T/ps0.sock" parts | sed -n 's/^ok .* parts=\([0-9]*\).*/\1/p')" = 3 ]; then
+			others=1
+		elif [ "$others" = 1 ]; then
+			kill "$PS2"
+			ended "$PS2"
+			part 2 3 --join
+			others=1,2
+		fi
+	done
+	finished 2 w0 w1
+}
