@@ -353,6 +353,8 @@ static int within_limit(struct sup_node *n)
 		return 1; /* no failure of its own */
 	n->in_a_row++;
 	end_text(&n->end, text, sizeof text);
+	if (n->joining && !sup_scale_is_tried(n) && sup_scale_gives_up(n, text))
+		return 1;
 	if (n->in_a_row <= s->job->restarts) {
 		sup_note(s, "relaunch", "%s: %s; starts again (%llu of %llu)", n->id, text,
 			 (unsigned long long)n->in_a_row, (unsigned long long)s->job->restarts);
@@ -384,7 +386,10 @@ static void mend(struct sup_node *n)
 		}
 		/* fallthrough */
 	case DEATH_ROLLBACK:
-		sup_rollback_after(n);
+		if (sup_scale_has_part(n))
+			sup_rollback_after(n);
+		else
+			step(n, EVENT_MENDED);
 		break;
 	case DEATH_NOTHING:
 		step(n, EVENT_MENDED);
@@ -406,7 +411,8 @@ static void fail(struct sup_node *n)
 	if (sup_rollback_passes_over(n))
 		return;
 	end_text(&n->end, text, sizeof text);
-	sup_fail_by(n, "%s, which would happen again", text);
+	if (!sup_scale_gives_up(n, text))
+		sup_fail_by(n, "%s, which would happen again", text);
 }
 
 static void step(struct sup_node *n, enum node_event event)

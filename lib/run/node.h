@@ -44,6 +44,7 @@ struct sup_node {
 	struct sup_said said;         /* action */
 	uint64_t warned;              /* progress: its lives when the lead warned of it */
 	int joining, leaving, fenced; /* scale */
+	int has_part;                 /* scale: a server, as the lead said last */
 	int joining_share;            /* scale: it has none of its own yet */
 	uint64_t trials;              /* trainers: ends in a row that may be another's fault */
 };
