@@ -44,7 +44,7 @@ at_least() {
 	[ "$status" -eq 0 ]
 	[[ $output == "ok workers=3 servers=2 seconds="* ]]
 	[ "$(workers)" = "w0 w1 w2 " ]
-	[ "$(logged '^left role=worker ')" = 3 ]
+	[ "$(logged '^event role=worker id=w[345] kind=left ')" = 3 ]
 	[ "$(logged '^scaled workers=6 servers=2 from-workers=2 ')" = 1 ]
 	let_go
 	audited

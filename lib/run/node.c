@@ -170,10 +170,10 @@ void sup_node_want(struct sup_node *n)
 			sup_fail(n->sup, err.code, "%s can't be started: %s", n->id, text);
 		return;
 	}
-	n->restarts = n->now.life;
+	n->restarts = n->now.life - n->spared;
 	n->asked = 0;
 	step(n, EVENT_LAUNCHED);
-	sup_event(n, n->lives > 1 ? "restart" : "start", NULL);
+	sup_event(n, n->restarts > 0 ? "restart" : "start", NULL);
 	begin(n, 0);
 }
 
@@ -188,7 +188,7 @@ void sup_node_found(struct sup_node *n)
 void sup_node_replaced(struct sup_node *n)
 {
 	event_del(n->timer);
-	n->restarts = n->now.life;
+	n->restarts = n->now.life - n->spared;
 	n->asked = 0;
 	step(n, EVENT_HANDED);
 	sup_event(n, "restart", NULL);

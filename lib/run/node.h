@@ -32,6 +32,7 @@ struct sup_node {
 	struct sup_process now;      /* that runs, or ran last */
 	uint64_t lives;              /* processes started so far: the next life's number */
 	uint64_t in_a_row, restarts; /* failures since it last did well; processes but the first */
+	uint64_t spared;             /* those that were no restarts: it had left, and came back */
 	int asked;                   /* its end was asked for: no failure of its own */
 	int stop_signal;
 	struct event *timer;

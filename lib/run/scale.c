@@ -368,13 +368,7 @@ static int wait_for_joiners(struct supervisor *s)
 
 void sup_scale_leave(struct sup_node *n)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "left");
-	record_add(&o, "role", n->role->name);
-	record_add(&o, "id", n->id);
-	record_add_u64(&o, "restarts", n->restarts);
-	sup_log(n->sup, &o);
+	sup_event(n, "left", NULL);
 	sup_force_drop(n->sup, n->id);
 	sup_roster_leave(n);
 }
