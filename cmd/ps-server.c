@@ -15,6 +15,7 @@
 #include <sys/resource.h>
 
 #define PROGRAM "ps-server"
+#define GREETING_MAX 1024
 
 struct settings {
 	const char *socket, *id, *part_text, *layout_path, *sync_text, *optimizer, *restore, *drag;
@@ -27,6 +28,8 @@ struct settings {
 	int lead_only, seen_part; /* an option that is for parameters */
 	int seen_part_of, seen_sync, serve;
 	uint64_t threads, level;
+	int join;
+	uint64_t map_version;
 
 	uint32_t part, parts;
 	enum gate_sync sync;
@@ -47,6 +50,7 @@ struct settings {
 
 /* What runs: the lead uses ps, both use the server's loop. */
 struct node {
+	const struct settings *settings;
 	struct layout layout;
 	struct map map;
 	struct store *store;
@@ -154,6 +158,19 @@ static int check_include(const struct settings *s, struct error *err)
 	return 0;
 }
 
+static int check_join(const struct settings *s, struct error *err)
+{
+	if (!s->join)
+		return 0;
+	if (s->part == 0 || s->restore || s->take_over || s->replica_text || s->lead_only)
+		return error_set(err, ERROR_USAGE, "--join",
+				 "is for a part other than 0, and not with --restore, --take-over or "
+				 "--replica: its parameters come from the other parts");
+	if (s->map_version != 1)
+		return error_set(err, ERROR_USAGE, "--map-version", "is not for --join");
+	return 0;
+}
+
 static int check_settings(struct settings *s, struct error *err)
 {
 	if (!s->socket || !s->id)
@@ -174,7 +191,7 @@ static int check_settings(struct settings *s, struct error *err)
 				 "--lead-only");
 	if (check_replica(s, err) != 0 ||
 	    parse_share(s->part_text, "--part", &s->part, &s->parts, err) != 0 ||
-	    parse_servers(s, err) != 0)
+	    parse_servers(s, err) != 0 || check_join(s, err) != 0)
 		return -1;
 	if (gate_sync_parse(s->sync_text, &s->sync, &s->staleness, err) != 0)
 		return -1;
@@ -202,6 +219,16 @@ static int plain_layout(const struct settings *s, struct layout *l, struct error
 	return s->width ? layout_set_table(l, &table, err) : 0;
 }
 
+static void first_map(const struct settings *s, struct node *n)
+{
+	if (s->join) {
+		map_first(&n->map, s->parts, layout_dense_count(&n->layout));
+		return;
+	}
+	map_even(&n->map, s->parts, layout_dense_count(&n->layout));
+	n->map.version = s->map_version;
+}
+
 static int make_store(const struct settings *s, struct node *n, struct error *err)
 {
 	struct ckpt *c = NULL;
@@ -225,8 +252,8 @@ static int make_store(const struct settings *s, struct node *n, struct error *er
 	else
 		rc = plain_layout(s, &n->layout, err);
 	if (rc == 0)
-		map_even(&n->map, s->parts, layout_dense_count(&n->layout));
-	int comes = c || s->take_over || (s->replicas && !s->serve);
+		first_map(s, n);
+	int comes = c || s->join || s->take_over || (s->replicas && !s->serve);
 	if (rc == 0 && comes)
 		rc = store_new_bare(&n->store, &n->layout, &n->map, s->part, &opt, err);
 	else if (rc == 0)
@@ -243,6 +270,48 @@ static int make_store(const struct settings *s, struct node *n, struct error *er
 			s->restore, s->optimizer);
 	ckpt_close(c);
 	return rc;
+}
+
+/* What workers and the lead want to know of a replica. */
+static void greet_replica(const struct settings *s, const struct node *n, char *out, size_t max)
+{
+	snprintf(out, max,
+		 "id=%s replica=%u/%u lead=0 sync=bsp incarnation=%llu iteration=%llu "
+		 "dense-begin=0 dense=%zu width=%zu boot=%s life=%llu",
+		 s->id, s->replica, s->replicas, (unsigned long long)s->incarnation,
+		 (unsigned long long)n->iteration, store_dense_count(n->store),
+		 store_width(n->store), ps_boot(n->ps), (unsigned long long)ps_life(n->ps));
+}
+
+static void greet(const struct settings *s, const struct node *n, char *out, size_t max)
+{
+	char part[64] = "", holds[256] = "", boot[BOOT_ID_MAX];
+
+	if (n->ps) {
+		const struct map *map = store_map(n->store);
+		snprintf(part, sizeof part, "part=%u/%u ", ps_part(n->ps), map->parts);
+		boot_id(boot);
+		snprintf(holds, sizeof holds,
+			 " dense-begin=%llu dense=%zu width=%zu boot=%s map=%llu",
+			 (unsigned long long)store_dense_begin(n->store),
+			 store_dense_count(n->store), store_width(n->store), boot,
+			 (unsigned long long)map->version);
+	}
+	snprintf(out, max, "id=%s %slead=%d sync=%s incarnation=%llu iteration=%llu%s", s->id, part,
+		 n->lead != NULL, s->sync_text, (unsigned long long)s->incarnation,
+		 (unsigned long long)n->iteration, holds);
+}
+
+/* Its part is another one. */
+static void adopted(void *node)
+{
+	struct node *n = node;
+	char greeting[GREETING_MAX];
+	struct error err = {0};
+
+	greet(n->settings, n, greeting, sizeof greeting);
+	if (server_greet(n->server, greeting, &err) != 0)
+		log_say(LOG_LEVEL_WARNING, "%s: %s", err.place, err.text);
 }
 
 /* The part, the lead, or both. */
@@ -278,6 +347,7 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 					      * nobody settles a million times a second. */
 					     .settle_first = (uint64_t)(clock_epoch() * 1e6),
 					     .expect = s->expect},
+				    .socket = s->socket,
 				    .servers = s->servers,
 				    .server_count = s->server_count,
 				    .replicas = s->led,
@@ -300,12 +370,16 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 	}
 	if (s->part == 0 && !s->replicas && lead_new(&n->lead, &lead, err) != 0)
 		return -1;
-	if (n->ps && n->lead)
-		ps_set_more(n->ps, &(struct ps_more){.ready = lead_can_go,
-						     .give = lead_give,
-						     .take = lead_take,
-						     .seen = lead_seen,
-						     .owner = n->lead});
+	struct ps_more more = {.adopted = adopted, .adopted_owner = n};
+	if (n->lead) {
+		more.ready = lead_can_go;
+		more.give = lead_give;
+		more.take = lead_take;
+		more.seen = lead_seen;
+		more.owner = n->lead;
+	}
+	if (n->ps)
+		ps_set_more(n->ps, &more);
 	if (!s->take_over)
 		return 0;
 	if (ps_take(n->ps, s->socket, err) != 0)
@@ -314,36 +388,9 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 	return 0;
 }
 
-/* What workers and the lead want to know of a replica. */
-static void greet_replica(const struct settings *s, const struct node *n, char *out, size_t max)
-{
-	snprintf(out, max,
-		 "id=%s replica=%u/%u lead=0 sync=bsp incarnation=%llu iteration=%llu "
-		 "dense-begin=0 dense=%zu width=%zu boot=%s life=%llu",
-		 s->id, s->replica, s->replicas, (unsigned long long)s->incarnation,
-		 (unsigned long long)n->iteration, store_dense_count(n->store),
-		 store_width(n->store), ps_boot(n->ps), (unsigned long long)ps_life(n->ps));
-}
-
-static void greet(const struct settings *s, const struct node *n, char *out, size_t max)
-{
-	char part[64] = "", holds[256] = "", boot[BOOT_ID_MAX];
-
-	if (n->ps) {
-		snprintf(part, sizeof part, "part=%u/%u ", s->part, s->parts);
-		boot_id(boot);
-		snprintf(holds, sizeof holds, " dense-begin=%llu dense=%zu width=%zu boot=%s",
-			 (unsigned long long)store_dense_begin(n->store),
-			 store_dense_count(n->store), store_width(n->store), boot);
-	}
-	snprintf(out, max, "id=%s %slead=%d sync=%s incarnation=%llu iteration=%llu%s", s->id, part,
-		 n->lead != NULL, s->sync_text, (unsigned long long)s->incarnation,
-		 (unsigned long long)n->iteration, holds);
-}
-
 static int make_server(const struct settings *s, struct node *n, struct error *err)
 {
-	char greeting[1024];
+	char greeting[GREETING_MAX];
 	struct server_options options = {.path = s->socket,
 					 .role = PROGRAM,
 					 .greeting_fields = greeting,
@@ -416,7 +463,7 @@ static int prepare_lead(const struct settings *s, struct node *n, struct error *
 
 static int run(const struct settings *s, struct error *err)
 {
-	struct node n = {.iteration = 0};
+	struct node n = {.settings = s};
 	int rc = -1;
 
 	if ((s->lead_only ? prepare_lead(s, &n, err) : make_store(s, &n, err)) == 0 &&
@@ -443,6 +490,7 @@ int main(int argc, char **argv)
 			     .report_seconds = 0.5,
 			     .hung = 300,
 			     .lr = 0.05,
+			     .map_version = 1,
 			     .momentum = 0.9,
 			     .level = PLANES_LEVEL};
 	const struct option_row rows[] = {
@@ -514,6 +562,12 @@ int main(int argc, char **argv)
 		{.name = "take-over", .kind = OPTION_FLAG, .target = &s.take_over,
 		 .help = "take over the state of the server at this socket, and replace it",
 		 .seen = &s.seen_part},
+		{.name = "join", .kind = OPTION_FLAG, .target = &s.join,
+		 .help = "begin with nothing, until the lead is told to move parameters here",
+		 .seen = &s.seen_part},
+		{.name = "map-version", .kind = OPTION_COUNT, .target = &s.map_version, .arg = "N",
+		 .help = "the version of the first map; of a rollback: above all before it (1)",
+		 .min = 1, .max = 1e15, .seen = &s.seen_part},
 		{.name = "servers", .kind = OPTION_TEXT, .target = &s.servers_text,
 		 .arg = "SOCKET,...", .help = "part 0: the other parts, in order",
 		 .seen = &s.seen_part},
@@ -563,7 +617,9 @@ int main(int argc, char **argv)
 			"the lead have 30 s and the time of four batches to come back. When a server that was\n"
 			"asked for a checkpoint has gone, it has 5 s to come back. --hung is the deadline of a\n"
 			"worker that owes a push. A replica that is filled is given up when nothing comes for\n"
-			"30 s, and the lead when none has been in force for 30 s (at the start 600 s).\n"
+			"30 s, and the lead when none has been in force for 30 s (at the start 600 s). When parameters\n"
+			"move, a server that joins has 30 s to be there, a piece 60 s to be prepared and, while\n"
+			"all wait, 10 s and 1 s for each 20 MB to be given.\n"
 			DAEMON_CLIENTS};
 	struct error err = {0};
 	int status = 0;

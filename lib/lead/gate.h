@@ -185,6 +185,13 @@ void gate_cut_over(struct gate *g);
  * settled: its next step must not be in the cut. */
 void gate_cut_forked(struct gate *g);
 
+/* STILL follows, when no settle is out and no cut is made; a cut that is wanted comes first. Only
+ * where there are parts. */
+void gate_still(struct gate *g);
+/* It is over, or not wanted any more. moved: the parts have another map: pushes that came under the
+ * old one are refused with code=map, and may be said again, as if they had not been. */
+void gate_go_on(struct gate *g, int moved);
+
 /* ---- events: shardd and the other servers ---- */
 
 void gate_shards(struct gate *g, int up);  /* connected; starts as not */
@@ -265,6 +272,7 @@ enum gate_effect_kind {
 			member[members] are told by `save` in their answers */
 	GATE_SUM,    /* to[tos]: epoch, iteration, check, member[members] */
 	GATE_FILL,   /* replica: epoch, from the replica `from`, which is at iteration */
+	GATE_STILL,  /* nothing is with the parts or shardd, and will be until gate_go_on() */
 	GATE_REFUSED, /* worker, generation, fields: why it is out, for people */
 	GATE_QUIT    /* the lead must end; fields: why; "": the incarnation, or the term, is not in
 			force any more */

@@ -142,6 +142,7 @@ struct gate {
 	uint64_t largest; /* samples of the largest batch settled so far */
 	int shards_up, servers_up, finished, quit;
 	enum cut_state cut;
+	enum { STILL_NOT, STILL_WANTED, STILL_IS } still; /* never handed over */
 	uint64_t cut_token;
 	uint64_t backup;
 	uint64_t expect;                  /* 0: nobody is waited for */

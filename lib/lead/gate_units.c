@@ -219,7 +219,7 @@ void units_cut(struct gate *g)
 {
 	if (g->options.foreign) /* at its own place: gate_begins.c */
 		return;
-	if (g->cut != CUT_WANTED || g->settling || !g->servers_up)
+	if (g->cut != CUT_WANTED || g->settling || !g->servers_up || g->still == STILL_IS)
 		return;
 	if (g->options.replicas && (replicas_in(g) == 0 || sums_cut_waits(g)))
 		return;
@@ -239,6 +239,40 @@ static int cut_holds(const struct gate *g)
 	return g->cut == CUT_SAVING || (g->cut == CUT_WANTED && !g->options.foreign);
 }
 
+static void stand_still(struct gate *g)
+{
+	if (g->still != STILL_WANTED || g->settling || !g->servers_up || g->cut != CUT_NONE)
+		return;
+	g->still = STILL_IS;
+	effect_add(g, GATE_STILL);
+}
+
+void gate_still(struct gate *g)
+{
+	g->still = STILL_WANTED;
+	units_step(g);
+}
+
+/* Its answer says which map is in force. */
+static void refuse_map(struct gate *g, struct push *p)
+{
+	pushes_remove(&g->held, p);
+	p->worker->held = NULL;
+	for (size_t i = 0; i < p->tokens; i++)
+		effect_err(g, p->token[i], "map", "the map of the parts is another one");
+	push_free(p);
+}
+
+void gate_go_on(struct gate *g, int moved)
+{
+	g->still = STILL_NOT;
+	while (moved && g->held.first)
+		refuse_map(g, g->held.first);
+	if (moved)
+		g->late = 0;
+	units_step(g);
+}
+
 void units_step(struct gate *g)
 {
 	if (g->quit)
@@ -250,10 +284,13 @@ void units_step(struct gate *g)
 		return;
 	}
 	units_cut(g);
+	stand_still(g);
 	begins_step(g);
-	while (!g->settling && g->servers_up && !cut_holds(g) && try_close(g)) {
+	while (!g->settling && g->servers_up && !cut_holds(g) && g->still != STILL_IS &&
+	       try_close(g)) {
 		hold(g);
 		units_cut(g);
+		stand_still(g);
 		begins_step(g);
 	}
 	if (bsp(g))

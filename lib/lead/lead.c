@@ -93,6 +93,10 @@ static void answer(struct lead *l, const struct gate_effect *e)
 		lead_cut_refused(l);
 	if (!rq)
 		return;
+	if (!e->ok && strcmp(e->code, "map") == 0) {
+		lead_refuse_map(l, rq);
+		return;
+	}
 	if (!e->ok) {
 		request_err(rq, e->code, "%s", e->fields);
 		return;
@@ -200,6 +204,14 @@ static void on_ready(int all, void *lead)
 	lead_pump(l);
 }
 
+static void on_joiners(void *lead)
+{
+	struct lead *l = lead;
+
+	lead_move_look(l);
+	lead_pump(l);
+}
+
 static void on_broken(const struct error *err, void *lead)
 {
 	lead_break(lead, err);
@@ -259,6 +271,9 @@ void lead_pump(struct lead *l)
 		case GATE_FILL:
 			lead_fill(l, e);
 			break;
+		case GATE_STILL:
+			lead_move_still(l);
+			break;
 		case GATE_REFUSED:
 			if (log_is_worth(++l->refusals))
 				log_say(LOG_LEVEL_WARNING, "%s: %s: it is refused; %llu so far",
@@ -289,6 +304,7 @@ int lead_new(struct lead **out, const struct lead_options *options, struct error
 					   .incarnation = options->gate.incarnation,
 					   .iteration = iteration,
 					   .ready = on_ready,
+					   .joiners = on_joiners,
 					   .broken = on_broken,
 					   .owner = l};
 
@@ -297,6 +313,7 @@ int lead_new(struct lead **out, const struct lead_options *options, struct error
 	l->options = *options;
 	boot_id(l->boot);
 	l->started = clock_mono();
+	l->attempts = (uint64_t)(clock_epoch() * 1e6); /* more than any lead before it */
 	l->started_at = options->gate.iteration;
 	l->options.gate.commit = options->shards != NULL;
 	l->options.gate.replicas = options->replica_count;
@@ -362,6 +379,7 @@ void lead_stop(struct lead *l)
 	if (!l)
 		return;
 	l->broken = 1; /* peers tell their open requests now: nothing is to follow from it */
+	lead_move_stop(l);
 	lead_parts_stop(l->parts);
 	lead_replicas_stop(l);
 	lead_settle_stop(l);

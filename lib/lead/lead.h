@@ -23,6 +23,7 @@ struct layout;
 struct lead_options {
 	struct gate_options gate;
 	const char *id;
+	const char *socket;           /* where it serves, for who asks for `parts` */
 	const struct part_here *here; /* part 0, in this process; NULL: it is elsewhere, or none */
 	const char *const *servers;   /* sockets of the other parts, in order */
 	size_t server_count;

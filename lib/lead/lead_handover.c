@@ -11,7 +11,9 @@
 #include "wire/call.h"
 
 #include <event2/event.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define MEMBERS_SECONDS 30.0 /* for members to come back to an heir, */
 #define MEMBERS_BATCHES 4.0  /* and the time of so many batches */
@@ -23,7 +25,7 @@ int lead_can_go(void *lead)
 {
 	struct lead *l = lead;
 
-	return !l->cut.busy && !l->broken;
+	return !l->cut.busy && !lead_move_is_busy(l) && !l->broken;
 }
 
 static int give_told(uint32_t part, uint64_t iteration, uint64_t units, const char *text,
@@ -39,6 +41,25 @@ static int give_told(uint32_t part, uint64_t iteration, uint64_t units, const ch
 	record_add_u64(&r, "head-bytes", head);
 	record_add_u64(&r, "bytes", head + bytes);
 	return call_record(heir, &r, text, head + bytes, err);
+}
+
+/* Where the other parts are, as they may not be those that an heir was told of. */
+static int give_sockets(const struct lead *l, struct call *heir, struct error *err)
+{
+	size_t count = lead_parts_count(l->parts), len = 0;
+	char line[512], *text = malloc(count * (ORDER_SOCKET_MAX + 1) + 1);
+	struct record_out r;
+
+	if (!text)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	for (uint32_t i = 1; i < count; i++)
+		len += (size_t)sprintf(text + len, "%.*s\n", ORDER_SOCKET_MAX - 1,
+				       lead_parts_name(l->parts, i));
+	record_begin(&r, line, sizeof line, "sockets");
+	record_add_u64(&r, "bytes", len);
+	int rc = len ? call_record(heir, &r, text, len, err) : 0;
+	free(text);
+	return rc;
 }
 
 int lead_give(void *lead, struct call *heir, struct error *err)
@@ -59,6 +80,8 @@ int lead_give(void *lead, struct call *heir, struct error *err)
 	record_add_u64(&r, "bytes", len);
 	rc = call_record(heir, &r, text, len, err);
 	free(text);
+	if (rc == 0)
+		rc = give_sockets(l, heir, err);
 	return rc == 0 ? lead_parts_owed(l->parts, give_told, heir, err) : -1;
 }
 
@@ -132,6 +155,31 @@ static int take_told(struct lead *l, const struct record *r, struct call *c, str
 	return rc;
 }
 
+static int take_sockets(struct lead *l, const struct record *r, struct call *c, struct error *err)
+{
+	size_t count = lead_parts_count(l->parts), n = 0;
+	const char **socket = calloc(count, sizeof *socket);
+	uint64_t bytes;
+	char *text = socket ? take_text(r, c, &bytes, err) : NULL, *at = text;
+	int rc = -1;
+
+	for (; text && at < text + bytes && n < count; n++) {
+		char *end = memchr(at, '\n', (size_t)(text + bytes - at));
+		if (!end)
+			break;
+		*end = '\0';
+		socket[n] = at;
+		at = end + 1;
+	}
+	if (text && at == text + bytes && n + 1 == count)
+		rc = lead_parts_begin(l->parts, socket, n, err);
+	else if (text)
+		error_set(err, ERROR_CONFIG, NULL, "has another number of parts");
+	free(text);
+	free(socket);
+	return rc;
+}
+
 int lead_take(void *lead, const struct record *r, struct call *c, struct error *err)
 {
 	struct lead *l = lead;
@@ -140,6 +188,8 @@ int lead_take(void *lead, const struct record *r, struct call *c, struct error *
 		return take_total(l, r, err);
 	if (record_is(r, "gate"))
 		return take_gate(l, r, c, err);
+	if (record_is(r, "sockets"))
+		return take_sockets(l, r, c, err);
 	if (record_is(r, "told"))
 		return take_told(l, r, c, err);
 	return 0;

@@ -15,6 +15,7 @@
 #include <uthash.h>
 
 struct event;
+struct moving;
 struct replicas;
 struct silents;
 
@@ -115,6 +116,8 @@ struct lead {
 	struct sizes sizes;
 	struct silents *silents; /* NULL: nobody is looked at */
 	struct cutting cut;
+	struct moving *moving; /* NULL: no parameters are being moved */
+	uint64_t attempts;     /* at that, by this lead and those before it */
 	int broken;
 	struct error error;
 };
@@ -194,6 +197,16 @@ void lead_balance_free(struct lead *l);
 /* lead_silent.c */
 int lead_silent_start(struct lead *l, struct event_base *base);
 void lead_silent_stop(struct lead *l);
+
+/* lead_move.c */
+void lead_on_move(struct request *rq, void *lead);
+void lead_on_parts(struct request *rq, void *lead);
+void lead_move_still(struct lead *l);
+void lead_move_look(struct lead *l); /* somebody came or went */
+int lead_move_is_busy(const struct lead *l);
+void lead_move_stop(struct lead *l);
+int lead_map_is(const struct lead *l, uint64_t version); /* in force; where there are no parts: yes */
+void lead_refuse_map(struct lead *l, struct request *rq);
 
 /* lead_requests.c */
 int lead_who(struct request *rq, struct gate_who *who, struct error *err); /* without its token */

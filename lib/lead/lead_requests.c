@@ -225,14 +225,21 @@ static void on_push(struct request *rq, void *lead)
 	struct gate_who who;
 	struct error err = {0};
 	int diverged;
+	uint64_t map = 1;
 	enum part_staged staged = PART_STAGED;
 
 	if (push_read(request_record(rq), range, &push, &err) != 0 ||
-	    loss_read(rq, &push.loss, &diverged, &err) != 0 || lead_who(rq, &who, &err) != 0) {
+	    loss_read(rq, &push.loss, &diverged, &err) != 0 || lead_who(rq, &who, &err) != 0 ||
+	    record_u64_opt(request_record(rq), "map", 0, UINT64_MAX, &map, &err) != 0) {
 		request_bad(rq, &err);
 		return;
 	}
-	if (gate_wants(l->gate, &who, push.sequence))
+	int wanted = gate_wants(l->gate, &who, push.sequence);
+	if (wanted && !lead_map_is(l, map)) {
+		lead_refuse_map(l, rq);
+		return;
+	}
+	if (wanted)
 		staged = stage(l, rq, diverged ? "the loss is not finite, or beyond 1e30" : NULL);
 	if (staged == PART_UNFIT)
 		gate_unfit(l->gate, &who, push.sequence);
@@ -445,7 +452,7 @@ void lead_rows(struct lead *l, uint64_t iteration, uint64_t samples, double loss
 
 const struct verb lead_verbs[] = {
 	{"push", WHO_KEYS " sequence iteration count",
-	 "dense rows size skipped ranges loss speed time mem", on_push, PART_PAYLOAD_BYTES_MAX,
+	 "dense rows size skipped ranges loss speed time mem map", on_push, PART_PAYLOAD_BYTES_MAX,
 	 "gradients; answered when they are committed and applied"},
 	{"join", WHO_KEYS, "size speed max replica begins world boot", on_join, 0,
 	 "become a member, at the next iteration"},
@@ -458,6 +465,9 @@ const struct verb lead_verbs[] = {
 	{"fence", "worker generation", "", on_fence, 0,
 	 "the supervisor: refuse generations up to this one"},
 	{"cut", "path", "", on_cut, 0, "the supervisor: a checkpoint into a new directory"},
+	{"parts", "", "", lead_on_parts, 0, "who has which parameters"},
+	{"move", "parts", "servers piece-bytes", lead_on_move, ORDER_BYTES_MAX,
+	 "the supervisor: let these have them; payload: where each begins"},
 	{"act", "", "number", on_act, GATE_ACTIONS_BYTES_MAX,
 	 "the supervisor: actions for all workers; payload: their lines"},
 	{"finish", "", "", on_finish, 0, "the supervisor: workers that said end may go"},

@@ -6,8 +6,10 @@
 #include <string.h>
 
 #define LINE_ROOM 512 /* of a push: an id and seven numbers; of a member: two ids and two */
+#define SERVER_ROOM 4096 /* of a server: an id, a path, which may need encoding, and three numbers */
 
-static const char *const kind_name[ORDERS] = {"hold", "apply", "throw", "cut", "sum", "fill"};
+static const char *const kind_name[ORDERS] = {"hold", "apply", "throw", "cut", "sum", "fill",
+					      "prepare", "give", "adopt", "keep"};
 
 /* ---- writing ---- */
 
@@ -37,6 +39,20 @@ static size_t member_line(char *out, const struct order_member *member)
 	record_add(&o, "replica", member->replica);
 	if (member->scale < 1.0 || member->scale > 1.0)
 		record_add_real(&o, "scale", member->scale);
+	return record_end(&o, NULL);
+}
+
+static size_t server_line(char *out, const struct order_server *server)
+{
+	struct record_out o;
+
+	record_begin(&o, out, SERVER_ROOM, "part");
+	record_add(&o, "id", server->id);
+	record_add(&o, "socket", server->socket);
+	record_add_u64(&o, "dense-begin", server->dense_begin);
+	record_add_u64(&o, "key-begin", server->key_begin);
+	if (server->joins)
+		record_add_u64(&o, "joins", 1);
 	return record_end(&o, NULL);
 }
 
@@ -82,6 +98,16 @@ static size_t head_line(char *out, const struct order *order, size_t bytes)
 		record_add(&o, "from", order->from);
 		record_add_u64(&o, "iteration", order->iteration);
 		break;
+	case ORDER_PREPARE:
+	case ORDER_ADOPT:
+		record_add_u64(&o, "attempt", order->attempt);
+		record_add_u64(&o, "map", order->version);
+		record_add_u64(&o, "iteration", order->iteration);
+		break;
+	case ORDER_GIVE:
+	case ORDER_KEEP:
+		record_add_u64(&o, "attempt", order->attempt);
+		break;
 	default:
 		break;
 	}
@@ -94,7 +120,8 @@ static size_t head_line(char *out, const struct order *order, size_t bytes)
 char *order_write(const struct order *o, size_t *head, size_t *bytes)
 {
 	char line[RECORD_LINE_MAX];
-	char *text = malloc(RECORD_LINE_MAX + (o->pushes + o->members) * LINE_ROOM);
+	char *text = malloc(RECORD_LINE_MAX + (o->pushes + o->members) * LINE_ROOM +
+			    o->servers * SERVER_ROOM);
 
 	*head = *bytes = 0;
 	if (!text)
@@ -103,6 +130,8 @@ char *order_write(const struct order *o, size_t *head, size_t *bytes)
 		*bytes += push_line(text + RECORD_LINE_MAX + *bytes, &o->push[i]);
 	for (size_t i = 0; i < o->members; i++)
 		*bytes += member_line(text + RECORD_LINE_MAX + *bytes, &o->member[i]);
+	for (size_t i = 0; i < o->servers; i++)
+		*bytes += server_line(text + RECORD_LINE_MAX + *bytes, &o->server[i]);
 	*head = head_line(line, o, *bytes);
 	memmove(text + *head, text + RECORD_LINE_MAX, *bytes);
 	memcpy(text, line, *head);
@@ -153,10 +182,39 @@ static int read_member(struct order *o, struct order_member *member, const struc
 	return 0;
 }
 
+static int read_server(struct order *o, struct order_server *server, const struct record *r,
+		       struct error *err)
+{
+	const char *id, *socket;
+	uint64_t joins = 0;
+
+	if (!record_is(r, "part"))
+		return error_set(err, ERROR_DATA, NULL, "%.64s is no part", r->type);
+	if (record_id(r, "id", &id, err) != 0 || record_text(r, "socket", &socket, err) != 0 ||
+	    record_u64(r, "dense-begin", 0, UINT64_MAX, &server->dense_begin, err) != 0 ||
+	    record_u64(r, "key-begin", 0, UINT64_MAX, &server->key_begin, err) != 0 ||
+	    record_u64_opt(r, "joins", 0, 1, &joins, err) != 0)
+		return -1;
+	if (strlen(socket) >= sizeof server->socket)
+		return error_set(err, ERROR_DATA, NULL, "socket is too long");
+	snprintf(server->id, sizeof server->id, "%s", id);
+	memcpy(server->socket, socket, strlen(socket) + 1);
+	server->joins = (int)joins;
+	o->servers++;
+	return 0;
+}
+
+static int has_servers(const struct order *o)
+{
+	return o->kind == ORDER_PREPARE || o->kind == ORDER_ADOPT;
+}
+
 static int read_line(struct order *o, void *lines, const struct record *r, struct error *err)
 {
 	if (o->kind == ORDER_SUM)
 		return read_member(o, (struct order_member *)lines + o->members, r, err);
+	if (has_servers(o))
+		return read_server(o, (struct order_server *)lines + o->servers, r, err);
 	return read_push(o, (struct order_push *)lines + o->pushes, r, err);
 }
 
@@ -172,9 +230,13 @@ static int read_lines(struct order *o, const char *text, size_t len, struct erro
 
 	for (size_t i = 0; i < len; i++)
 		lines += text[i] == '\n';
-	all = calloc(lines + 1, o->kind == ORDER_SUM ? sizeof *o->member : sizeof *o->push);
+	all = calloc(lines + 1, o->kind == ORDER_SUM ? sizeof *o->member
+				: has_servers(o)     ? sizeof *o->server
+						     : sizeof *o->push);
 	if (o->kind == ORDER_SUM)
 		o->member = all;
+	else if (has_servers(o))
+		o->server = all;
 	else
 		o->push = all;
 	if (!r || !all || lines > ORDER_PUSHES_MAX)
@@ -237,6 +299,15 @@ static int read_head(struct order *o, const struct record *r, struct error *err)
 				       record_text(r, "from", &o->from, err) != 0
 			       ? -1
 			       : record_u64(r, "iteration", 0, UINT64_MAX, &o->iteration, err);
+	case ORDER_PREPARE:
+	case ORDER_ADOPT:
+		return record_u64(r, "attempt", 1, UINT64_MAX, &o->attempt, err) != 0 ||
+				       record_u64(r, "map", 1, UINT64_MAX, &o->version, err) != 0
+			       ? -1
+			       : record_u64(r, "iteration", 0, UINT64_MAX, &o->iteration, err);
+	case ORDER_GIVE:
+	case ORDER_KEEP:
+		return record_u64(r, "attempt", 1, UINT64_MAX, &o->attempt, err);
 	case ORDER_THROW:
 		o->one = record_get(r, "sequence") != NULL;
 		return record_id(r, "worker", &o->worker, err) != 0 ||
@@ -286,6 +357,9 @@ void order_clear(struct order *o)
 {
 	free((void *)o->push);
 	free((void *)o->member);
+	free((void *)o->server);
+	o->server = NULL;
+	o->servers = 0;
 	o->push = NULL;
 	o->member = NULL;
 	o->pushes = o->members = 0;

@@ -3,7 +3,8 @@
  * paceline-protocol(7): a part in this process gets the one, a part behind a socket the other, and
  * both obey alike.
  *
- * Parts, each with some of the parameters, are told hold, apply, throw, cut.  Replicas, each with
+ * Parts, each with some of the parameters, are told hold, apply, throw, cut; and, when parameters
+ * move from one to the other (lead_move.c), prepare, give, adopt, or keep.  Replicas, each with
  * all of them, are told sum, apply (which names a sum, not pushes), fill, throw, cut.
  */
 #ifndef PACELINE_LEAD_ORDER_H
@@ -20,6 +21,7 @@
 #define ORDER_COUNT_MAX (UINT64_C(1) << 48)  /* samples of a push */
 #define ORDER_BYTES_MAX (UINT64_C(64) << 20) /* of its payload */
 #define ORDER_ANYWHERE UINT64_MAX
+#define ORDER_SOCKET_MAX 1024
 
 enum order_kind {
 	ORDER_HOLD,  /* keep push[] until an apply or a throw; what is not there is said. A replica:
@@ -30,7 +32,19 @@ enum order_kind {
 	ORDER_SUM,   /* a replica: sum what member[] push for iteration, under this epoch */
 	ORDER_FILL,  /* a replica: forget all, and copy the parameters of the one at socket from, which
 			is at iteration; unless a sum or a fill of a later epoch was told before */
+	ORDER_PREPARE, /* find what servers[] says that you will give, and make room for what will come */
+	ORDER_GIVE,    /* nothing is applied until it is over: give it away, and keep it */
+	ORDER_ADOPT,   /* servers[] is in force, at iteration; what was given is not yours any more */
+	ORDER_KEEP,    /* the attempt is over: all as before */
 	ORDERS
+};
+
+/* A part of a map (param/map.h), and who has it. */
+struct order_server {
+	char id[OPTION_ID_MAX];
+	char socket[ORDER_SOCKET_MAX];
+	uint64_t dense_begin, key_begin;
+	int joins; /* it was in no map before */
 };
 
 /* A staged push, by its name. */
@@ -76,6 +90,10 @@ struct order {
 	double divisor;
 	uint64_t samples;
 	const char *from; /* fill */
+	/* A move. Attempts grow, and none is told twice. */
+	uint64_t attempt, version; /* version: of the map, of prepare and adopt */
+	const struct order_server *server;
+	size_t servers;
 };
 
 /* What became of it. */
@@ -88,6 +106,7 @@ struct order_result {
 	uint64_t bytes, sum; /* sum: of a sum that is checked, too */
 	double stall; /* and the seconds that the part stood still */
 	uint64_t epoch; /* of a sum */
+	uint64_t attempt; /* of a move */
 };
 
 /* Who hears of it: missing for each push that is not there, diverged for each whose gradient can't

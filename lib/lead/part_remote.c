@@ -20,6 +20,7 @@ struct told {
 	struct told *next;
 	enum order_kind kind;
 	uint64_t iteration, units; /* of an apply; units 0: none */
+	uint64_t attempt;          /* of a move */
 	size_t head, bytes;        /* of text: the record, and the payload behind it */
 	struct order_answer answer;
 	char text[];
@@ -32,6 +33,9 @@ struct part_remote {
 	int ready;                 /* connected, and in the state that the lead knows */
 	struct told *first, **end; /* unanswered, in sequence */
 	struct event *overdue;     /* a cut that was asked waits for it to come back */
+	char id[OPTION_ID_MAX];
+	char wrong[ERROR_TEXT_MAX]; /* of who joins; "": nothing */
+	char path[];
 };
 
 /* ---- what is not answered ---- */
@@ -106,6 +110,7 @@ static void on_answer(const struct record *record, int closing, void *remote)
 	}
 	struct told *t = told_take(r);
 	result_read(&result, record, &err);
+	result.attempt = t->attempt;
 	t->answer.done(t->answer.part, &result, t->answer.arg);
 	free(t);
 }
@@ -131,6 +136,7 @@ int part_remote_obey(struct part_remote *r, const struct order *o, const char *t
 	if (!t)
 		return -1;
 	t->kind = o->kind;
+	t->attempt = o->attempt;
 	t->iteration = o->iteration;
 	t->units = o->kind == ORDER_APPLY ? o->units : 0;
 	t->answer = *a;
@@ -184,6 +190,32 @@ static uint64_t least_iteration(const struct part_remote *r)
 	return r->options.iteration(r->options.owner);
 }
 
+static int is_told_of_a_map(const struct part_remote *r)
+{
+	for (const struct told *t = r->first; t; t = t->next) {
+		if (t->kind == ORDER_ADOPT)
+			return 1;
+	}
+	return 0;
+}
+
+/* One that joins has nothing, and is of this job's life. */
+static int check_joins(const struct part_remote *r, const struct record *stat, struct error *err)
+{
+	uint64_t incarnation = 0;
+	const char *joins = record_get(stat, "join");
+
+	if (!joins || strcmp(joins, "1") != 0)
+		return error_set(err, ERROR_CONFIG, NULL, "it was not started with --join");
+	if (record_u64(stat, "incarnation", 0, UINT64_MAX, &incarnation, err) != 0)
+		return -1;
+	if (incarnation == r->options.incarnation)
+		return 0;
+	return error_set(err, ERROR_CONFIG, NULL, "it is of incarnation %llu, not %llu",
+			 (unsigned long long)incarnation,
+			 (unsigned long long)r->options.incarnation);
+}
+
 static int check_where(const struct part_remote *r, const struct record *stat, struct error *err)
 {
 	uint64_t iteration = 0, incarnation = 0, committed = r->options.iteration(r->options.owner);
@@ -191,7 +223,14 @@ static int check_where(const struct part_remote *r, const struct record *stat, s
 
 	snprintf(part, sizeof part, "%u/%zu", r->options.part, r->options.parts);
 	const char *is = record_get(stat, "part");
-	if (!is || strcmp(is, part) != 0)
+	uint64_t map = 1;
+	if (record_u64_opt(stat, "map", 0, UINT64_MAX, &map, err) != 0)
+		return -1;
+	if (map != r->options.map(r->options.owner) && !is_told_of_a_map(r))
+		return error_set(err, ERROR_TEMPFAIL, r->options.path,
+				 "goes by map %llu, the lead by %llu", (unsigned long long)map,
+				 (unsigned long long)r->options.map(r->options.owner));
+	if ((!is || strcmp(is, part) != 0) && map == r->options.map(r->options.owner))
 		return error_set(err, ERROR_CONFIG, r->options.path, "is part %s, not %s",
 				 is ? is : "?", part);
 	if (record_u64(stat, "iteration", 0, UINT64_MAX, &iteration, NULL) == 0 &&
@@ -212,12 +251,19 @@ static void on_stat(const struct record *record, int closing, void *remote)
 
 	if (!record || closing)
 		return;
-	if (check_where(r, record, &err) != 0) {
+	if (r->options.joins && check_joins(r, record, &err) != 0) {
+		snprintf(r->wrong, sizeof r->wrong, "%s", err.text);
+		r->options.changed(r->options.owner);
+		return;
+	}
+	if (!r->options.joins && check_where(r, record, &err) != 0) {
 		r->options.broken(&err, r->options.owner);
 		return;
 	}
 	snprintf(r->boot, sizeof r->boot, "%s",
 		 record_get(record, "boot") ? record_get(record, "boot") : "");
+	snprintf(r->id, sizeof r->id, "%s",
+		 record_get(record, "id") ? record_get(record, "id") : "");
 	r->ready = 1;
 	event_del(r->overdue);
 	for (const struct told *t = r->first; t; t = t->next)
@@ -248,6 +294,33 @@ const char *part_remote_boot(const struct part_remote *r)
 	return r->boot;
 }
 
+const char *part_remote_path(const struct part_remote *r)
+{
+	return r->path;
+}
+
+const char *part_remote_id(const struct part_remote *r)
+{
+	return r->id;
+}
+
+const char *part_remote_wrong(const struct part_remote *r)
+{
+	return r->wrong[0] ? r->wrong : NULL;
+}
+
+void part_remote_place(struct part_remote *r, uint32_t part, size_t parts)
+{
+	r->options.part = part;
+	r->options.parts = parts;
+	r->options.joins = 0;
+}
+
+int part_remote_is_idle(const struct part_remote *r)
+{
+	return r->first == NULL;
+}
+
 int part_remote_ready(const struct part_remote *r)
 {
 	return r->ready;
@@ -255,11 +328,14 @@ int part_remote_ready(const struct part_remote *r)
 
 struct part_remote *part_remote_new(const struct part_remote_options *options)
 {
-	struct part_remote *r = calloc(1, sizeof *r);
+	size_t len = strlen(options->path) + 1;
+	struct part_remote *r = calloc(1, sizeof *r + len);
 
 	if (!r)
 		return NULL;
 	r->options = *options;
+	memcpy(r->path, options->path, len);
+	r->options.path = r->path;
 	r->end = &r->first;
 	return r;
 }
@@ -297,8 +373,8 @@ int part_remote_owed(const struct part_remote *r, lead_parts_owed_fn *fn, void *
 		     struct error *err)
 {
 	for (const struct told *t = r->first; t; t = t->next) {
-		if (t->kind == ORDER_HOLD ||
-		    t->kind == ORDER_CUT) /* the next lead asks by itself */
+		if (t->kind != ORDER_APPLY &&
+		    t->kind != ORDER_THROW) /* the next lead asks by itself */
 			continue;
 		if (fn(r->options.part, t->iteration, t->units, t->text, t->head, t->bytes, arg,
 		       err) != 0)

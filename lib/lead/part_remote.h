@@ -9,11 +9,13 @@
 struct part_remote;
 
 struct part_remote_options {
-	const char *path;
+	const char *path; /* copied */
 	uint32_t part;
 	size_t parts;
+	int joins; /* it has no part yet: what is wrong with it is part_remote_wrong() */
 	uint64_t incarnation;
 	uint64_t (*iteration)(void *owner); /* see struct lead_parts_options */
+	uint64_t (*map)(void *owner);
 	void (*changed)(void *owner);       /* part_remote_ready() is another */
 	/* The answer to an order that another lead gave, see part_remote_owe(). */
 	void (*committed)(uint32_t part, const struct order_result *result, void *owner);
@@ -29,6 +31,13 @@ void part_remote_free(struct part_remote *r); /* NULL is fine */
 
 int part_remote_ready(const struct part_remote *r);        /* connected, and where it must be */
 const char *part_remote_boot(const struct part_remote *r); /* as it said last; "": it did not */
+const char *part_remote_path(const struct part_remote *r);
+const char *part_remote_id(const struct part_remote *r); /* as it said last; "": it did not */
+const char *part_remote_wrong(const struct part_remote *r); /* NULL: nothing */
+/* It was told of a map in which it is part i of n. */
+void part_remote_place(struct part_remote *r, uint32_t part, size_t parts);
+/* It has answered all that it was told. */
+int part_remote_is_idle(const struct part_remote *r);
 void part_remote_flush(struct part_remote *r);
 /* text: the order as text. -1: no memory. */
 int part_remote_obey(struct part_remote *r, const struct order *o, const char *text, size_t head,

@@ -2,17 +2,33 @@
 #include "lead/parts.h"
 
 #include "base/boot.h"
+#include "base/clock.h"
+#include "base/grow.h"
 #include "lead/part_remote.h"
+#include "param/map.h"
 
+#include <event2/event.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define GONE_LOOK_SECONDS 0.05
+
+/* Some behind sockets. */
+struct remotes {
+	struct part_remote **at;
+	size_t count, room;
+};
 
 struct lead_parts {
 	struct lead_parts_options options;
 	struct part_here here;
-	struct part_remote **remote; /* parts `local`, .. */
-	uint32_t local;              /* 1: part 0 is here */
-	size_t count;
+	struct event_base *base; /* NULL: not started */
+	struct remotes remote;   /* parts `local`, .. */
+	struct remotes joiners;
+	struct remotes gone; /* until they have answered, and a turn of the loop at least */
+	struct event *gone_look;
+	double gone_until;
+	uint32_t local; /* 1: part 0 is here */
 	char boot[BOOT_ID_MAX]; /* of this process */
 };
 
@@ -21,6 +37,7 @@ static void changed(void *parts)
 	struct lead_parts *p = parts;
 
 	p->options.ready(lead_parts_ready(p), p->options.owner);
+	p->options.joiners(p->options.owner);
 }
 
 static uint64_t iteration(void *parts)
@@ -28,6 +45,13 @@ static uint64_t iteration(void *parts)
 	struct lead_parts *p = parts;
 
 	return p->options.iteration(p->options.owner);
+}
+
+static uint64_t map_version(void *parts)
+{
+	struct lead_parts *p = parts;
+
+	return p->local ? p->here.map(p->here.part)->version : 1;
 }
 
 static void broken(const struct error *err, void *parts)
@@ -50,92 +74,169 @@ static void committed(uint32_t part, const struct order_result *result, void *pa
 	broken(&err, p);
 }
 
+/* Behind the others of `to`. */
+static int add(struct lead_parts *p, struct remotes *to, const char *socket, int joins)
+{
+	struct part_remote_options remote = {.path = socket,
+					     .part = p->local + (uint32_t)to->count,
+					     .joins = joins,
+					     .incarnation = p->options.incarnation,
+					     .iteration = iteration,
+					     .map = map_version,
+					     .changed = changed,
+					     .committed = committed,
+					     .broken = broken,
+					     .owner = p};
+
+	if (GROW(to->at, to->room, to->count + 1) != 0)
+		return -1;
+	to->at[to->count] = part_remote_new(&remote);
+	if (!to->at[to->count])
+		return -1;
+	to->count++;
+	if (p->base && part_remote_start(to->at[to->count - 1], p->base) != 0)
+		return -1;
+	return 0;
+}
+
+static void free_all(struct remotes *r)
+{
+	for (size_t i = 0; i < r->count; i++) {
+		part_remote_stop(r->at[i]);
+		part_remote_free(r->at[i]);
+	}
+	r->count = 0;
+}
+
+int lead_parts_begin(struct lead_parts *p, const char *const *sockets, size_t count,
+		     struct error *err)
+{
+	free_all(&p->remote);
+	for (size_t i = 0; i < count; i++) {
+		if (add(p, &p->remote, sockets[i], 0) != 0)
+			return error_set(err, ERROR_OS, "parts", "out of memory");
+	}
+	for (size_t i = 0; i < count; i++)
+		part_remote_place(p->remote.at[i], p->local + (uint32_t)i, p->local + count);
+	return 0;
+}
+
 int lead_parts_new(struct lead_parts **out, const struct lead_parts_options *options,
 		   struct error *err)
 {
 	struct lead_parts *p = calloc(1, sizeof *p);
 
-	if (p)
-		p->remote = calloc(options->count + 1, sizeof *p->remote);
-	if (!p || !p->remote)
-		goto no_memory;
+	if (!p)
+		return error_set(err, ERROR_OS, "parts", "out of memory");
 	p->options = *options;
 	p->local = options->here ? 1 : 0;
 	if (options->here)
 		p->here = *options->here;
-	p->count = p->local + options->count;
 	boot_id(p->boot);
-	for (size_t i = 0; i < options->count; i++) {
-		struct part_remote_options remote = {.path = options->sockets[i],
-						     .part = p->local + (uint32_t)i,
-						     .parts = p->count,
-						     .incarnation = options->incarnation,
-						     .iteration = iteration,
-						     .changed = changed,
-						     .committed = committed,
-						     .broken = broken,
-						     .owner = p};
-		p->remote[i] = part_remote_new(&remote);
-		if (!p->remote[i])
-			goto no_memory;
+	if (lead_parts_begin(p, options->sockets, options->count, err) == 0) {
+		*out = p;
+		return 0;
 	}
-	*out = p;
-	return 0;
-no_memory:
 	lead_parts_free(p);
-	return error_set(err, ERROR_OS, "parts", "out of memory");
+	return -1;
+}
+
+/* Those who have answered all, or did not in time. */
+static void on_gone(evutil_socket_t fd, short what, void *parts)
+{
+	struct lead_parts *p = parts;
+	struct timeval again = clock_timeval(GONE_LOOK_SECONDS);
+	int late = clock_mono() >= p->gone_until;
+	size_t kept = 0;
+
+	(void)fd;
+	(void)what;
+	for (size_t i = 0; i < p->gone.count; i++) {
+		struct part_remote *r = p->gone.at[i];
+		if (!late && !part_remote_is_idle(r) && part_remote_ready(r)) {
+			p->gone.at[kept++] = r;
+			continue;
+		}
+		part_remote_stop(r);
+		part_remote_free(r);
+	}
+	p->gone.count = kept;
+	if (kept)
+		event_add(p->gone_look, &again);
 }
 
 int lead_parts_start(struct lead_parts *p, struct event_base *base, struct error *err)
 {
-	for (size_t i = 0; i < p->options.count; i++) {
-		if (part_remote_start(p->remote[i], base) != 0)
-			return error_set(err, ERROR_OS, p->options.sockets[i], "out of memory");
+	p->base = base;
+	p->gone_look = evtimer_new(base, on_gone, p);
+	if (!p->gone_look)
+		return error_set(err, ERROR_OS, "parts", "out of memory");
+	for (size_t i = 0; i < p->remote.count; i++) {
+		if (part_remote_start(p->remote.at[i], base) != 0)
+			return error_set(err, ERROR_OS, part_remote_path(p->remote.at[i]),
+					 "out of memory");
 	}
 	return 0;
 }
 
 void lead_parts_stop(struct lead_parts *p)
 {
-	for (size_t i = 0; i < p->options.count; i++)
-		part_remote_stop(p->remote[i]);
+	struct remotes *all[] = {&p->remote, &p->joiners, &p->gone};
+
+	for (size_t k = 0; k < 3; k++) {
+		for (size_t i = 0; i < all[k]->count; i++)
+			part_remote_stop(all[k]->at[i]);
+	}
+	if (p->gone_look)
+		event_free(p->gone_look);
+	p->gone_look = NULL;
 }
 
 void lead_parts_free(struct lead_parts *p)
 {
-	for (size_t i = 0; p && p->remote && i < p->options.count; i++)
-		part_remote_free(p->remote[i]);
-	if (p)
-		free(p->remote);
+	if (!p)
+		return;
+	free_all(&p->remote);
+	free_all(&p->joiners);
+	free_all(&p->gone);
+	free(p->remote.at);
+	free(p->joiners.at);
+	free(p->gone.at);
 	free(p);
 }
 
 size_t lead_parts_count(const struct lead_parts *p)
 {
-	return p->count;
+	return p->local + p->remote.count;
 }
 
 int lead_parts_ready(const struct lead_parts *p)
 {
-	size_t ready = p->local;
-
-	for (size_t i = 0; i < p->options.count; i++)
-		ready += part_remote_ready(p->remote[i]) ? 1 : 0;
-	return ready == p->count;
+	for (size_t i = 0; i < p->remote.count; i++) {
+		if (!part_remote_ready(p->remote.at[i]))
+			return 0;
+	}
+	return 1;
 }
 
 const char *lead_parts_boot(const struct lead_parts *p)
 {
-	for (size_t i = 0; i < p->options.count; i++) {
-		if (strcmp(part_remote_boot(p->remote[i]), p->boot) != 0)
+	for (size_t i = 0; i < p->remote.count; i++) {
+		if (strcmp(part_remote_boot(p->remote.at[i]), p->boot) != 0)
 			return "";
 	}
-	return p->count ? p->boot : "";
+	return lead_parts_count(p) ? p->boot : "";
 }
 
 const char *lead_parts_name(const struct lead_parts *p, uint32_t part)
 {
-	return part < p->local ? "part 0" : p->options.sockets[part - p->local];
+	size_t i = part - p->local, joiner = i - p->remote.count;
+
+	if (part < p->local)
+		return "part 0";
+	if (i < p->remote.count)
+		return part_remote_path(p->remote.at[i]);
+	return joiner < p->joiners.count ? part_remote_path(p->joiners.at[joiner]) : "a part";
 }
 
 const struct part_here *lead_parts_here(const struct lead_parts *p)
@@ -145,20 +246,29 @@ const struct part_here *lead_parts_here(const struct lead_parts *p)
 
 /* ---- orders ---- */
 
+static int is_of_a_move(const struct order *o)
+{
+	return o->kind == ORDER_PREPARE || o->kind == ORDER_GIVE || o->kind == ORDER_ADOPT ||
+	       o->kind == ORDER_KEEP;
+}
+
 static int give_remote(struct lead_parts *p, const struct order *o, const struct order_answer *a)
 {
-	size_t head, bytes;
-	char *text = p->options.count ? order_write(o, &head, &bytes) : NULL;
-	int rc = text || p->options.count == 0 ? 0 : -1;
+	size_t head, bytes, joiners = is_of_a_move(o) ? p->joiners.count : 0;
+	size_t count = p->remote.count + joiners;
+	char *text = count ? order_write(o, &head, &bytes) : NULL;
+	int rc = text || count == 0 ? 0 : -1;
 
-	for (size_t i = 0; rc == 0 && i < p->options.count; i++) {
+	for (size_t i = 0; rc == 0 && i < count; i++) {
 		struct order_answer of = *a;
 		of.part = p->local + (uint32_t)i;
-		rc = part_remote_obey(p->remote[i], o, text, head, bytes, &of);
+		rc = part_remote_obey(i < p->remote.count ? p->remote.at[i]
+							  : p->joiners.at[i - p->remote.count],
+				      o, text, head, bytes, &of);
 	}
 	free(text);
-	for (size_t i = 0; rc == 0 && o->kind == ORDER_APPLY && i < p->options.count; i++)
-		part_remote_flush(p->remote[i]);
+	for (size_t i = 0; rc == 0 && o->kind == ORDER_APPLY && i < count; i++)
+		part_remote_flush(p->remote.at[i]);
 	return rc;
 }
 
@@ -175,13 +285,122 @@ void lead_parts_give(struct lead_parts *p, struct order *o, const struct order_a
 		p->here.obey(p->here.part, o, &of);
 }
 
+/* ---- parts that come and go ---- */
+
+int lead_parts_join(struct lead_parts *p, const char *socket, struct error *err)
+{
+	return add(p, &p->joiners, socket, 1) == 0
+		       ? 0
+		       : error_set(err, ERROR_OS, socket, "out of memory");
+}
+
+const char *lead_parts_joiner(const struct lead_parts *p, size_t i)
+{
+	return i < p->joiners.count ? part_remote_path(p->joiners.at[i]) : NULL;
+}
+
+int lead_parts_joiner_ready(const struct lead_parts *p, size_t i)
+{
+	return part_remote_ready(p->joiners.at[i]);
+}
+
+const char *lead_parts_joiner_wrong(const struct lead_parts *p, size_t i)
+{
+	return part_remote_wrong(p->joiners.at[i]);
+}
+
+/* Its own callback may be running: it goes in the next turn at the earliest. */
+static void let_go(struct lead_parts *p, struct part_remote *r)
+{
+	struct timeval soon = clock_timeval(GONE_LOOK_SECONDS);
+
+	if (GROW(p->gone.at, p->gone.room, p->gone.count + 1) != 0) {
+		part_remote_stop(r); /* a leak is all that comes of it */
+		return;
+	}
+	p->gone.at[p->gone.count++] = r;
+	p->gone_until = clock_mono() + 10.0;
+	if (p->gone_look)
+		event_add(p->gone_look, &soon);
+}
+
+void lead_parts_forget_joiners(struct lead_parts *p)
+{
+	for (size_t i = 0; i < p->joiners.count; i++)
+		let_go(p, p->joiners.at[i]);
+	p->joiners.count = 0;
+}
+
+/* The one with this socket, which is taken out if `take`. */
+static struct part_remote *find(const struct lead_parts *p, const char *socket, int take)
+{
+	const struct remotes *all[] = {&p->remote, &p->joiners};
+
+	for (size_t k = 0; k < 2; k++) {
+		for (size_t i = 0; i < all[k]->count; i++) {
+			struct part_remote *r = all[k]->at[i];
+			if (!r || strcmp(part_remote_path(r), socket) != 0)
+				continue;
+			if (take)
+				all[k]->at[i] = NULL;
+			return r;
+		}
+	}
+	return NULL;
+}
+
+const char *lead_parts_id(const struct lead_parts *p, const char *socket)
+{
+	const struct part_remote *r = find(p, socket, 0);
+
+	return r ? part_remote_id(r) : "";
+}
+
+const char *lead_parts_lost(const struct lead_parts *p)
+{
+	const struct remotes *all[] = {&p->remote, &p->joiners};
+
+	for (size_t k = 0; k < 2; k++) {
+		for (size_t i = 0; i < all[k]->count; i++) {
+			if (!part_remote_ready(all[k]->at[i]))
+				return part_remote_path(all[k]->at[i]);
+		}
+	}
+	return NULL;
+}
+
+int lead_parts_are(struct lead_parts *p, const char *const *sockets, size_t count)
+{
+	struct remotes now = {.at = NULL};
+
+	if (GROW(now.at, now.room, count + 1) != 0)
+		return -1;
+	for (size_t i = 0; i < count; i++) {
+		struct part_remote *r = find(p, sockets[i], 1);
+		part_remote_place(r, p->local + (uint32_t)i, p->local + count);
+		now.at[now.count++] = r;
+	}
+	for (size_t i = 0; i < p->remote.count; i++) {
+		if (p->remote.at[i])
+			let_go(p, p->remote.at[i]);
+	}
+	for (size_t i = 0; i < p->joiners.count; i++) {
+		if (p->joiners.at[i])
+			let_go(p, p->joiners.at[i]);
+	}
+	p->joiners.count = 0;
+	free(p->remote.at);
+	p->remote = now;
+	return 0;
+}
+
 /* ---- handing over ---- */
 
 int lead_parts_owed(const struct lead_parts *p, lead_parts_owed_fn *fn, void *arg,
 		    struct error *err)
 {
-	for (size_t i = 0; i < p->options.count; i++) {
-		if (part_remote_owed(p->remote[i], fn, arg, err) != 0)
+	for (size_t i = 0; i < p->remote.count; i++) {
+		if (part_remote_owed(p->remote.at[i], fn, arg, err) != 0)
 			return -1;
 	}
 	return 0;
@@ -190,9 +409,9 @@ int lead_parts_owed(const struct lead_parts *p, lead_parts_owed_fn *fn, void *ar
 int lead_parts_owe(struct lead_parts *p, uint32_t part, uint64_t at, uint64_t units,
 		   const char *text, size_t head, size_t bytes, struct error *err)
 {
-	if (part < p->local || part >= p->count)
+	if (part < p->local || part >= lead_parts_count(p))
 		return error_set(err, ERROR_DATA, NULL, "part %u is not elsewhere", part);
-	if (part_remote_owe(p->remote[part - p->local], at, units, text, head, bytes) != 0)
+	if (part_remote_owe(p->remote.at[part - p->local], at, units, text, head, bytes) != 0)
 		return error_set(err, ERROR_OS, lead_parts_name(p, part), "out of memory");
 	return 0;
 }

@@ -30,6 +30,13 @@ struct map {
  * most LAYOUT_DENSE_MAX elements. */
 void map_even(struct map *m, uint32_t parts, uint64_t dense_count);
 
+/* Version 0: part 0 has all of it: what a part that is to join goes by, as the job's map is not
+ * known to it. */
+void map_first(struct map *m, uint32_t parts, uint64_t dense_count);
+
+/* Whether ranges follow each other and all of the vector and of the places are someone's. */
+int map_is_whole(const struct map *m, uint64_t dense_count);
+
 static inline uint32_t map_place(uint32_t key)
 {
 	return key * 2654435761u;

@@ -40,10 +40,11 @@ static void init_row(uint32_t key, float *row, void *arg)
 		opt_init(&s->opt, row, slot, s->width);
 }
 
-static void cut_segments(struct store *s)
+void store_cut_segments(struct store *s)
 {
 	uint64_t end = s->dense_begin + s->dense_count;
 
+	s->segments = 0;
 	for (size_t i = 0; i < s->layout.count; i++) {
 		const struct layout_tensor *t = &s->layout.tensor[i];
 		uint64_t from = t->begin, to = t->begin + t->rows * t->cols;
@@ -64,29 +65,71 @@ static void cut_segments(struct store *s)
 	}
 }
 
+/* Addresses only: pages come with store_open_room(). */
+static int reserve_room(struct store *s, uint64_t begin, uint64_t end, struct error *err)
+{
+	size_t floats, bytes, shift;
+	void *memory;
+
+	/* Whole pages: the parameters alone may lie in memory that is shared; this part's range
+	 * begins with one. */
+	s->dense_stride = (size_t)((end - begin + PAGE_FLOATS - 1) / PAGE_FLOATS * PAGE_FLOATS);
+	shift = (PAGE_FLOATS - (size_t)(s->dense_begin - begin) % PAGE_FLOATS) % PAGE_FLOATS;
+	if (shift)
+		s->dense_stride += PAGE_FLOATS;
+	if (__builtin_mul_overflow(s->dense_stride, 1 + s->slots, &floats) ||
+	    __builtin_mul_overflow(floats, sizeof(float), &bytes))
+		return error_set(err, ERROR_OS, "dense", "too large");
+	memory = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (memory == MAP_FAILED)
+		return error_errno(err, ERROR_OS, "dense", "%zu bytes", bytes);
+	s->memory = memory;
+	s->dense_bytes = bytes;
+	s->room = s->memory;
+	s->room += shift;
+	s->room_begin = begin;
+	s->room_end = end;
+	return 0;
+}
+
+int store_open_room(struct store *s, uint64_t begin, uint64_t end, struct error *err)
+{
+	if (begin >= end)
+		return 0;
+	if (begin < s->room_begin || end > s->room_end)
+		return error_set(err, ERROR_OS, "dense", "no addresses for more parameters");
+	for (size_t k = 0; k <= s->slots; k++) {
+		float *first = s->room + k * s->dense_stride + (begin - s->room_begin);
+		uintptr_t at = (uintptr_t)first / 4096 * 4096;
+		size_t bytes = (uintptr_t)(first + (end - begin)) - at;
+		void *pages = (void *)at;
+		if (mprotect(pages, bytes, PROT_READ | PROT_WRITE) != 0)
+			return error_errno(err, ERROR_OS, "dense", "%zu bytes", bytes);
+		/* Advice only: without huge pages it is slower, not wrong. All pages now, and not while
+		 * others wait for what comes into them. */
+		(void)madvise(pages, bytes, MADV_HUGEPAGE);
+		(void)madvise(pages, bytes, MADV_POPULATE_WRITE);
+	}
+	return 0;
+}
+
 static int make_dense(struct store *s, struct error *err)
 {
-	size_t floats;
+	uint64_t begin = s->map.dense_begin[s->part], end = s->map.dense_begin[s->part + 1];
+	uint64_t all = s->map.dense_begin[s->map.parts];
+	struct error ignored;
 
-	s->dense_begin = s->map.dense_begin[s->part];
-	s->dense_count = (size_t)(s->map.dense_begin[s->part + 1] - s->dense_begin);
-	/* Whole pages: the parameters alone may lie in memory that is shared. */
-	s->dense_stride = (s->dense_count + PAGE_FLOATS - 1) / PAGE_FLOATS * PAGE_FLOATS;
-	if (s->dense_count == 0)
+	s->dense_begin = begin;
+	s->dense_count = (size_t)(end - begin);
+	if (all == 0)
 		return 0;
-	if (__builtin_mul_overflow(s->dense_stride, 1 + s->slots, &floats) ||
-	    __builtin_mul_overflow(floats, sizeof(float), &s->dense_bytes))
-		return error_set(err, ERROR_OS, "dense", "too large");
-	void *memory = mmap(NULL, s->dense_bytes, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (memory == MAP_FAILED)
-		return error_errno(err, ERROR_OS, "dense", "%zu bytes", s->dense_bytes);
-	/* Advice only: without huge pages it is slower, not wrong. All pages now, and not while others
-	 * wait for what comes into them. */
-	(void)madvise(memory, s->dense_bytes, MADV_HUGEPAGE);
-	(void)madvise(memory, s->dense_bytes, MADV_POPULATE_WRITE);
-	s->dense = memory;
-	return 0;
+	/* Where there are no addresses for all, it has what it needs, and can't grow. */
+	if (reserve_room(s, 0, all, &ignored) != 0 && begin < end &&
+	    reserve_room(s, begin, end, err) != 0)
+		return -1;
+	if (s->room)
+		s->dense = s->room + (begin - s->room_begin);
+	return store_open_room(s, begin, end, err);
 }
 
 static void init_dense(struct store *s)
@@ -127,7 +170,7 @@ int store_new_bare(struct store **out, const struct layout *layout, const struct
 	s->shared_fd = -1;
 	if (make_dense(s, err) != 0)
 		goto failed;
-	cut_segments(s);
+	store_cut_segments(s);
 	if (layout->has_table) {
 		s->width = layout->table.width;
 		s->row_slots = layout->table.update == LAYOUT_ADD ? 0 : s->slots;
@@ -145,8 +188,8 @@ void store_free(struct store *s)
 {
 	if (!s)
 		return;
-	if (s->dense)
-		munmap(s->dense, s->dense_bytes);
+	if (s->memory)
+		munmap(s->memory, s->dense_bytes);
 	if (s->shared_fd >= 0)
 		close(s->shared_fd);
 	store_thaw(s);

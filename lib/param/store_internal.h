@@ -26,6 +26,11 @@ struct store {
 	uint64_t dense_begin;
 	size_t dense_count, dense_stride; /* floats; stride: to the next slot */
 	float *dense;                     /* parameters, then slot 0, then slot 1 */
+	/* Addresses for more than this part's range, so that it can grow where it lies: elements
+	 * room_begin .. room_end-1 of the vector, in each slot; the first of them is room[0]. */
+	uint64_t room_begin, room_end;
+	float *room;
+	void *memory; /* all of it; NULL: there is no dense vector */
 	size_t dense_bytes;
 	int shared_fd; /* the memory of the parameters (not of slots), or -1: it is private */
 	float *frozen; /* a private copy of it, or NULL */
@@ -49,6 +54,13 @@ struct store {
 };
 
 /* store.c */
+void store_cut_segments(struct store *s);
+/* Elements of the vector, which are within the room, can be read and written. */
+int store_open_room(struct store *s, uint64_t begin, uint64_t end, struct error *err);
+/* store_stream.c: of what came, those of these numbers, into their rows. */
+int store_put_rows(struct store *s, size_t n, const uint32_t *own, float *const *row,
+		   const float *values, const float *const *slots, struct error *err);
+int store_write_notes(const struct store *s, struct stream_writer *w, struct error *err);
 float store_weight(const struct store_push *push);
 struct opt_step store_step_of(const struct store *s, int add, double factor);
 /* How many values were held at a bound. */

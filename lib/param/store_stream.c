@@ -19,7 +19,7 @@
 
 /* ---- writing ---- */
 
-static int write_notes(const struct store *s, struct stream_writer *w, struct error *err)
+int store_write_notes(const struct store *s, struct stream_writer *w, struct error *err)
 {
 	char steps[32];
 
@@ -147,7 +147,7 @@ int store_write(const struct store *s, const struct stream_sink *sink, struct er
 
 	if (stream_begin(&w, sink, &shape, err) != 0)
 		return -1;
-	rc = write_notes(s, w, err);
+	rc = store_write_notes(s, w, err);
 	for (size_t k = 0; rc == 0 && s->dense_count && k <= s->slots; k++)
 		rc = stream_dense(w, (int)k - 1,
 				  k == 0 && s->frozen ? s->frozen : s->dense + k * s->dense_stride,
@@ -233,8 +233,8 @@ static size_t choose_rows(const struct store *s, size_t rows, const uint32_t *ke
 	return n;
 }
 
-static int put_rows(struct store *s, size_t n, const uint32_t *own, float *const *row,
-		    const float *values, const float *const *slots, struct error *err)
+int store_put_rows(struct store *s, size_t n, const uint32_t *own, float *const *row,
+		   const float *values, const float *const *slots, struct error *err)
 {
 	size_t width = s->width, bad;
 
@@ -266,7 +266,7 @@ static int take_rows(void *store, size_t rows, const uint32_t *keys, const float
 		rc = store_rows(s, own + rows, n, 0, row, err);
 		s->bare = 0;
 		if (rc == 0)
-			rc = put_rows(s, n, own, row, values, slots, err);
+			rc = store_put_rows(s, n, own, row, values, slots, err);
 	}
 	free(own);
 	free(row);

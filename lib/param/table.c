@@ -3,7 +3,7 @@
  * batch asks for tens of thousands of keys at random places, so the time is cache misses: keys are
  * looked up in groups, each stage of a group prefetching what the next one reads.
  *
- * Never removes or moves a row: staged pushes hold pointers to them.
+ * Rows stay where they are until some are removed: staged pushes hold pointers to them.
  */
 #include "param/table.h"
 
@@ -246,6 +246,56 @@ void table_look(const struct table *t, const uint32_t *key, size_t n, float **ro
 			row[at_key + i] = slot->number ? at(t, slot->number - 1) : NULL;
 			if (slot->number)
 				__builtin_prefetch(row[at_key + i]);
+		}
+	}
+}
+
+/* ---- removing ---- */
+
+/* Empties a slot. Those behind it that would not be found any more move up (Knuth, volume 3, 6.4,
+ * algorithm R). */
+static void empty_slot(struct table *t, size_t h)
+{
+	for (size_t next = (h + 1) & t->mask; t->slot[next].number; next = (next + 1) & t->mask) {
+		size_t home = hash(t->slot[next].key) & t->mask;
+		if (((next - home) & t->mask) < ((next - h) & t->mask))
+			continue;
+		t->slot[h] = t->slot[next];
+		h = next;
+	}
+	t->slot[h].number = 0;
+}
+
+static void remove_at(struct table *t, size_t h)
+{
+	size_t number = t->slot[h].number - 1, last = t->count - 1;
+
+	empty_slot(t, h);
+	if (number != last) {
+		float *row = at(t, number) - HEAD, *from = at(t, last) - HEAD;
+		uint32_t key = table_key(at(t, last));
+		memcpy(row, from, t->stride * sizeof *row);
+		t->slot[find(t, key, hash(key) & t->mask)].number = (uint32_t)number + 1;
+	}
+	t->count--;
+	if (t->count == (t->chunks - 1) << t->chunk_bits) {
+		t->chunks--;
+		munmap(t->chunk[t->chunks], t->chunk_bytes);
+	}
+}
+
+void table_remove(struct table *t, const uint32_t *key, size_t n)
+{
+	uint32_t own[GROUP];
+	size_t place[GROUP];
+
+	for (size_t at_key = 0, len; at_key < n; at_key += len) {
+		len = n - at_key < GROUP ? n - at_key : GROUP;
+		aim(t, key + at_key, len, own, place);
+		for (size_t i = 0; i < len; i++) {
+			size_t h = find(t, own[i], place[i]);
+			if (t->slot[h].number)
+				remove_at(t, h);
 		}
 	}
 }

@@ -1,9 +1,9 @@
 /*
- * table: sparse rows by 32-bit key, each made on first touch and never removed.
+ * table: sparse rows by 32-bit key, each made on first touch.
  *
  * A row is one record of floats: `width` parameters, then the optimiser's slots of `width` floats
- * each, so that a step on a row touches one place in memory.  Records never move.  The table is
- * private memory: a forked child sees it as it was.
+ * each, so that a step on a row touches one place in memory.  Records move only when some are
+ * removed.  The table is private memory: a forked child sees it as it was.
  */
 #ifndef PACELINE_PARAM_TABLE_H
 #define PACELINE_PARAM_TABLE_H
@@ -31,7 +31,11 @@ int table_rows(struct table *t, const uint32_t *key, size_t n, float **row, stru
 /* The same without making any: NULL when it is not there. */
 void table_look(const struct table *t, const uint32_t *key, size_t n, float **row);
 
-/* The i-th row in order of making (i < table_count()). */
+/* Rows of keys go; keys that are not there are passed over. No pointer to a row of this table is
+ * good any more: the last ones take the places of those that went. */
+void table_remove(struct table *t, const uint32_t *key, size_t n);
+
+/* The i-th row in order of making (i < table_count()), but where some were removed. */
 float *table_at(const struct table *t, size_t i);
 
 static inline uint32_t table_key(const float *row)

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "ps/incoming.h"
+#include "ps/move.h"
 #include "wire/call.h"
 
 #include <event2/event.h>
@@ -121,7 +122,9 @@ static int give_all(const struct ps *p, struct call *c, struct error *err)
 {
 	struct giving g = {p, c};
 
-	if (give_head(p, c, err) != 0 || outgoing_write(p->store, c, err) != 0 ||
+	if (give_head(p, c, err) != 0 ||
+	    (store_map(p->store)->version != 1 && move_give_map(p, c, err) != 0) ||
+	    outgoing_write(p->store, c, err) != 0 ||
 	    stage_each(p->stage, give_worker, &g, err) != 0)
 		return -1;
 	if (p->more.give && p->more.give(p->more.owner, c, err) != 0)
@@ -161,7 +164,7 @@ static void on_hand(evutil_socket_t timer, short what, void *ps)
 	(void)what;
 	if (!p->heir || p->broken)
 		return;
-	if (p->fork || (p->more.ready && !p->more.ready(p->more.owner)) ||
+	if (p->fork || move_is_busy(p) || (p->more.ready && !p->more.ready(p->more.owner)) ||
 	    server_quiet(p->server, QUIET_SECONDS) != 0) {
 		hand_later(p);
 		return;
@@ -322,6 +325,8 @@ static int take_record(struct taking *t, const struct record *r, struct error *e
 	}
 	if (!t->head)
 		return error_set(err, ERROR_DATA, NULL, "%.64s before state", r->type);
+	if (record_is(r, "map"))
+		return move_take_map(p, r, t->in.call, err);
 	int kind = incoming_record(&t->in, r, err);
 	if (kind != 0)
 		return kind < 0 ? -1 : 0;

@@ -2,6 +2,7 @@
  * What the lead orders, from wherever it comes: from a lead in this process as a struct, or over
  * the socket as a request.
  */
+#include "ps/move.h"
 #include "ps/replica.h"
 
 #include "base/clock.h"
@@ -169,6 +170,10 @@ void ps_obey(void *ps, const struct order *o, const struct order_answer *a)
 		[ORDER_CUT] = obey_cut,
 		[ORDER_SUM] = obey_not,
 		[ORDER_FILL] = obey_not,
+		[ORDER_PREPARE] = move_prepare,
+		[ORDER_GIVE] = move_give,
+		[ORDER_ADOPT] = move_adopt,
+		[ORDER_KEEP] = move_keep,
 	};
 
 	obey[o->kind](ps, o, a);
@@ -259,6 +264,41 @@ static void cut(struct ps *p, const struct order *o, struct request *rq)
 	request_put_record(rq, &forked);
 }
 
+static void put_moved(uint32_t part, const struct order_result *result, void *ps)
+{
+	struct ps *p = ps;
+	struct request *rq = p->move_asked;
+
+	p->move_asked = NULL;
+	if (rq && result->code)
+		put_done(part, result, rq);
+	else if (rq)
+		request_ok(rq, "bytes=%llu", (unsigned long long)result->bytes);
+}
+
+static void mover_gone(struct request *rq, void *ps)
+{
+	struct ps *p = ps;
+
+	if (p->move_asked == rq)
+		p->move_asked = NULL;
+}
+
+/* Answered when receivers are there, or have it all. */
+static void move(struct ps *p, const struct order *o, struct request *rq)
+{
+	struct order_answer answer = {.done = put_moved, .arg = p};
+
+	if (p->move_asked) {
+		request_err(rq, "busy", "another one is under way");
+		return;
+	}
+	p->move_asked = rq;
+	ps_obey(p, o, &answer);
+	if (p->move_asked)
+		request_defer(rq, mover_gone, p);
+}
+
 void ps_on_order(struct request *rq, void *ps)
 {
 	struct ps *p = ps;
@@ -278,6 +318,8 @@ void ps_on_order(struct request *rq, void *ps)
 		request_bad(rq, &err);
 	else if (order.kind == ORDER_CUT)
 		cut(p, &order, rq);
+	else if (order.kind == ORDER_PREPARE || order.kind == ORDER_GIVE)
+		move(p, &order, rq);
 	else {
 		if (order.kind == ORDER_APPLY)
 			answer.done = put_applied;

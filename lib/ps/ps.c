@@ -1,7 +1,9 @@
 /* A part as a whole: made, started, ended, asked for what it has. */
+#include "ps/move.h"
 #include "ps/replica.h"
 
 #include "base/clock.h"
+#include "param/store_move.h"
 #include "record/record.h"
 
 #include <stdio.h>
@@ -68,6 +70,7 @@ void ps_stop(struct ps *p)
 	if (!p)
 		return;
 	fork_stop(p->fork);
+	move_end(p);
 	ps_replica_stop(p->replica);
 	ps_handover_stop(p);
 	ps_waits_stop(p);
@@ -116,6 +119,11 @@ const char *ps_boot(const struct ps *p)
 	return p->boot;
 }
 
+uint32_t ps_part(const struct ps *p)
+{
+	return p->options.part;
+}
+
 uint64_t ps_iteration(const struct ps *p)
 {
 	return p->applied;
@@ -126,13 +134,28 @@ static uint64_t iteration(const void *ps)
 	return ps_iteration(ps);
 }
 
+static const struct map *part_map(const void *ps)
+{
+	return store_map(((const struct ps *)ps)->store);
+}
+
+static void part_bytes(const void *ps, uint64_t *dense, uint64_t *rows)
+{
+	const struct ps *p = ps;
+
+	*dense = store_dense_bytes(p->store);
+	*rows = store_row_bytes(p->store);
+}
+
 struct part_here ps_here(struct ps *p)
 {
 	return (struct part_here){.part = p,
 				  .obey = ps_obey,
 				  .stage = ps_stage,
 				  .iteration = iteration,
-				  .stat = ps_stat};
+				  .stat = ps_stat,
+				  .map = part_map,
+				  .bytes = part_bytes};
 }
 
 /* Whether a request of a worker is of this incarnation; 0: it was refused. */
@@ -175,6 +198,13 @@ void ps_stat(const void *ps, struct record_out *o)
 	record_add_u64(o, "diverged", p->diverged);
 	record_add_u64(o, "bounded", p->bounded);
 	record_add(o, "boot", p->boot);
+	if (p->replica)
+		return;
+	record_add_u64(o, "map", store_map(p->store)->version);
+	if (store_map(p->store)->version == 0)
+		record_add_u64(o, "join", 1);
+	record_add_u64(o, "dense-bytes", store_dense_bytes(p->store));
+	record_add_u64(o, "row-bytes", store_row_bytes(p->store));
 }
 
 /* ---- requests ---- */
@@ -195,17 +225,19 @@ void ps_on_stat(struct request *rq, void *ps)
 
 const struct verb ps_verbs[] = {
 	{"pull", "worker generation incarnation iteration dense rows",
-	 "into-offset-bytes into-bytes asked after", ps_on_pull, PART_PAYLOAD_BYTES_MAX,
+	 "into-offset-bytes into-bytes asked after map", ps_on_pull, PART_PAYLOAD_BYTES_MAX,
 	 "parameters as of an iteration; payload: u32 keys"},
 	{"take-over", "incarnation", "", ps_on_take_over, 0,
 	 "an heir: all that is here; then say taken, and this server ends"},
 	{"taken", "", "", ps_on_taken, 0, "an heir: it has it all"},
+	{"accept", "incarnation attempt", "", move_on_accept, PART_PAYLOAD_BYTES_MAX,
+	 "another part: parameters that will be yours; payload: their stream"},
 };
 const size_t ps_verb_count = sizeof ps_verbs / sizeof *ps_verbs;
 
 const struct verb ps_led_verbs[] = {
 	{"push", "worker generation incarnation sequence iteration count dense rows",
-	 "size skipped ranges loss", ps_on_push, PART_PAYLOAD_BYTES_MAX,
+	 "size skipped ranges loss map", ps_on_push, PART_PAYLOAD_BYTES_MAX,
 	 "gradients, staged until the lead says apply"},
 	{"hold", "incarnation", "", ps_on_order, ORDER_BYTES_MAX,
 	 "the lead: keep these staged; those that are not here are told"},
@@ -215,6 +247,14 @@ const struct verb ps_led_verbs[] = {
 	 "the lead: staged parts of a worker that is fenced, or has gone, go"},
 	{"cut", "incarnation path", "iteration", ps_on_order, 0,
 	 "the lead: fork now and write this part into path"},
+	{"prepare", "incarnation attempt map iteration", "", ps_on_order, ORDER_BYTES_MAX,
+	 "the lead: a map that may come; find what goes where, and make room"},
+	{"give", "incarnation attempt", "", ps_on_order, 0,
+	 "the lead: give what changes its owner to its new one, and keep it"},
+	{"adopt", "incarnation attempt map iteration", "", ps_on_order, ORDER_BYTES_MAX,
+	 "the lead: the map that was prepared is in force"},
+	{"keep", "incarnation attempt", "", ps_on_order, 0,
+	 "the lead: that map comes no more, all stays as it is"},
 	{"stat", "", "", ps_on_stat, 0, "what is here"},
 };
 const size_t ps_led_verb_count = sizeof ps_led_verbs / sizeof *ps_led_verbs;

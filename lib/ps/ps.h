@@ -70,6 +70,7 @@ const struct error *ps_broken(const struct ps *p); /* NULL: fine */
 /* This part as a lead in this process has it. */
 struct part_here ps_here(struct ps *p);
 
+uint32_t ps_part(const struct ps *p); /* of the map in force, store_map() */
 uint64_t ps_iteration(const struct ps *p);
 uint64_t ps_life(const struct ps *p); /* of a replica: no two processes have the same */
 const char *ps_boot(const struct ps *p);
@@ -84,6 +85,9 @@ struct ps_more {
 	int (*take)(void *owner, const struct record *r, struct call *c, struct error *err);
 	void (*seen)(struct request *rq, void *owner); /* a pull: its worker is there; NULL */
 	void *owner;
+	/* Its map is another one: what it greets with is to be said anew (ps_part()). NULL. */
+	void (*adopted)(void *owner);
+	void *adopted_owner;
 };
 void ps_set_more(struct ps *p, const struct ps_more *more);
 

@@ -18,6 +18,7 @@
 #define PS_REACHED 64
 
 struct event;
+struct ps_move;
 struct ps_replica;
 struct team;
 
@@ -69,6 +70,9 @@ struct ps {
 	uint64_t report_samples, report_units, units;
 	double reached[PS_REACHED]; /* when the last units were applied, by their number */
 	struct ps_replica *replica; /* NULL: this is a part */
+	struct ps_move *move; /* parameters on their way; NULL: none */
+	uint64_t attempt;     /* the last one that was told of, see move.h */
+	struct request *move_asked; /* if its order came over the socket and waits */
 	struct ps_more more;
 	struct request *heir; /* take-over, waiting */
 	struct event *hand;
@@ -84,6 +88,8 @@ void ps_waits_run(struct ps *p);  /* units were applied, or pushes thrown away *
 void ps_waits_soon(struct ps *p); /* the same, in the next turn */
 int ps_waits_start(struct ps *p, struct error *err);
 void ps_waits_stop(struct ps *p);
+/* The first, which is to be answered; some has to wait. */
+struct request *ps_wait_take(struct ps *p);
 void ps_waits_refuse(struct ps *p, const char *code, const char *text);
 
 /* apply.c: a unit is in the parameters; then, that all those of an order are. */

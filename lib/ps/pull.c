@@ -4,6 +4,7 @@
  *
  * Never changes the store; rows that nobody has pushed are read as they begin.
  */
+#include "ps/move.h"
 #include "ps/replica.h"
 
 #include "base/clock.h"
@@ -173,7 +174,8 @@ void ps_on_pull(struct request *rq, void *ps)
 	p->pulls++;
 	if (p->more.seen)
 		p->more.seen(rq, p->more.owner);
-	if (!ps_in_force(p, rq) || (p->replica && !ps_replica_serves(p->replica, rq)))
+	if (!ps_in_force(p, rq) ||
+	    (p->replica ? !ps_replica_serves(p->replica, rq) : !move_check_map(p, rq)))
 		return;
 	if (pull_read(p, rq, &q, &err) != 0) {
 		request_bad(rq, &err);

@@ -5,6 +5,7 @@
  *
  * Never decides what is applied.
  */
+#include "ps/move.h"
 #include "ps/replica.h"
 
 #include "base/clock.h"
@@ -260,7 +261,8 @@ void ps_on_push(struct request *rq, void *ps)
 	struct staged *s;
 	struct error err = {0};
 
-	if (!ps_in_force(p, rq) || (p->replica && !ps_replica_serves(p->replica, rq)))
+	if (!ps_in_force(p, rq) ||
+	    (p->replica ? !ps_replica_serves(p->replica, rq) : !move_check_map(p, rq)))
 		return;
 	if (push_request(p, rq, &s, &err) != 0) {
 		request_bad(rq, &err);

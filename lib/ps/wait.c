@@ -94,13 +94,18 @@ void ps_waits_run(struct ps *p)
 	run(p, ANSWER_BYTES, 0);
 }
 
+struct request *ps_wait_take(struct ps *p)
+{
+	struct request *rq = p->waits->rq;
+
+	wait_free(p->waits);
+	return rq;
+}
+
 void ps_waits_refuse(struct ps *p, const char *code, const char *text)
 {
-	while (p->waits) {
-		struct ps_wait *w = p->waits;
-		request_err(w->rq, code, "%s", text);
-		wait_free(w);
-	}
+	while (p->waits)
+		request_err(ps_wait_take(p), code, "%s", text);
 }
 
 int ps_waits_start(struct ps *p, struct error *err)

@@ -249,7 +249,12 @@ void request_err(struct request *rq, const char *code, const char *text_fmt, ...
 	struct record_out o;
 	record_begin(&o, line, sizeof line, "err");
 	record_add(&o, "code", code);
-	request_put(rq, line, record_end(&o, text));
+	request_err_record(rq, &o, text);
+}
+
+void request_err_record(struct request *rq, struct record_out *o, const char *text)
+{
+	request_put(rq, o->data, record_end(o, text));
 	if (rq->verb)
 		rq->verb->errors++;
 	finish(rq);

@@ -153,6 +153,22 @@ static void on_watchdog(evutil_socket_t fd, short what, void *server)
 
 /* ---- making and ending ---- */
 
+int server_greet(struct server *s, const char *fields, struct error *err)
+{
+	char line[RECORD_LINE_MAX], *greeting;
+	int n = snprintf(line, sizeof line, "paceline role=%s version=1%s%s\n", s->options.role,
+			 fields[0] ? " " : "", fields);
+	if (n < 0 || (size_t)n >= sizeof line)
+		return error_set(err, ERROR_SOFTWARE, s->path, "greeting too long");
+	greeting = strdup(line);
+	if (!greeting)
+		return error_set(err, ERROR_OS, s->path, "out of memory");
+	free(s->greeting);
+	s->greeting = greeting;
+	s->greeting_len = (size_t)n;
+	return 0;
+}
+
 static int copy_options(struct server *s, const struct server_options *options, struct error *err)
 {
 	s->options = *options;
@@ -166,18 +182,10 @@ static int copy_options(struct server *s, const struct server_options *options, 
 		s->options.begun_seconds = SERVER_BEGUN_SECONDS;
 	if (s->options.drain_seconds <= 0)
 		s->options.drain_seconds = DRAIN_SECONDS;
-	char line[RECORD_LINE_MAX];
-	const char *fields = options->greeting_fields ? options->greeting_fields : "";
-	int n = snprintf(line, sizeof line, "paceline role=%s version=1%s%s\n", options->role,
-			 fields[0] ? " " : "", fields);
-	if (n < 0 || (size_t)n >= sizeof line)
-		return error_set(err, ERROR_SOFTWARE, options->path, "greeting too long");
-	s->greeting = strdup(line);
 	s->path = strdup(options->path);
-	if (!s->greeting || !s->path)
+	if (!s->path)
 		return error_set(err, ERROR_OS, options->path, "out of memory");
-	s->greeting_len = (size_t)n;
-	return 0;
+	return server_greet(s, options->greeting_fields ? options->greeting_fields : "", err);
 }
 
 /* The lock beside the socket says who may own the name. The socket itself is made only when

@@ -103,6 +103,9 @@ void server_free(struct server *s);
  * Nothing of s may be used there afterwards. */
 void server_forked(struct server *s);
 
+/* Who connects from now on is greeted with these fields. -1: they are too long, or no memory. */
+int server_greet(struct server *s, const char *fields, struct error *err);
+
 struct event_base *server_base(struct server *s); /* for timers and peers of the owner */
 
 /* Only in the flush hook: takes what has arrived meanwhile, without waiting for more. For hooks
@@ -170,6 +173,8 @@ void request_ok_record(struct request *rq, struct record_out *o); /* o was begun
 void request_ok_with(struct request *rq, struct record_out *o, int fd);
 void request_err(struct request *rq, const char *code, const char *text_fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* o was begun with type "err" and has its code. */
+void request_err_record(struct request *rq, struct record_out *o, const char *text);
 /* err code=bad-request with err's text. */
 void request_bad(struct request *rq, const struct error *err);
 

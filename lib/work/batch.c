@@ -227,6 +227,7 @@ int batch_finish(struct batch *b, const struct map *map, uint64_t key_count, str
 		b->part_room = parts + 1;
 	}
 	b->parts = parts;
+	b->map_version = map->version;
 	memset(b->part_begin, 0, (parts + 1) * sizeof(size_t));
 	if (find_unique(b, key_count, err) != 0)
 		return -1;

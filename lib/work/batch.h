@@ -39,6 +39,7 @@ struct batch {
 	uint32_t *key;
 	size_t *part_begin;
 	uint32_t parts;
+	uint64_t map_version; /* of the map that they were grouped by */
 
 	/* private */
 	size_t row_room, key_room, dense_room, value_room, part_room;

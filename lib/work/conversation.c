@@ -10,6 +10,7 @@
 #define BACK_PAUSE_SECONDS 0.005 /* between attempts to connect again */
 #define GREETING_SECONDS 2       /* then, maybe, another attempt: *stop is looked at in between */
 #define STOP_GRACE_SECONDS 30    /* an unfinished batch is waited for, once *stop is set */
+#define NEEDLESS_SECONDS 0.25    /* between looks at whether who went is still wanted */
 #define STOP_BACK_SECONDS 2      /* and a server that went, to come back */
 
 int conversation_stopped(const struct conversation *c)
@@ -74,6 +75,7 @@ int conversation_incarnation(const struct conversation *c, uint64_t *incarnation
 static int come_back(struct conversation *c, struct error *err)
 {
 	double deadline = clock_mono() + (c->brief ? 0 : c->options.wait_seconds), grace = 0;
+	double look = clock_mono() + NEEDLESS_SECONDS;
 	uint64_t incarnation;
 	if (c->options.once)
 		return WORK_RESET;
@@ -90,6 +92,13 @@ static int come_back(struct conversation *c, struct error *err)
 			grace = now + STOP_BACK_SECONDS;
 		if (conversation_stopped(c) && now >= grace)
 			return WORK_STOP;
+		if (c->options.needless && now >= look) {
+			if (c->options.needless(c->options.wanted)) {
+				conversation_close(c);
+				return WORK_MAP;
+			}
+			look = clock_mono() + NEEDLESS_SECONDS;
+		}
 		clock_sleep(BACK_PAUSE_SECONDS);
 	}
 	c->asides = 0;
@@ -139,6 +148,8 @@ int conversation_ask(struct conversation *c, struct record_out *o, const void *p
 		     size_t bytes, struct error *err)
 {
 	size_t len = record_end(o, NULL);
+	if (!c->call) /* it was needless */
+		return WORK_MAP;
 	if (len == 0)
 		return error_set(err, ERROR_SOFTWARE, c->options.path,
 				 "a request longer than a line");
@@ -186,6 +197,8 @@ int conversation_receive(struct conversation *c, enum patience patience, int *an
 			 struct error *err)
 {
 	double deadline = clock_mono() + c->options.answer_seconds, grace = 0;
+	if (!c->call)
+		return WORK_MAP;
 	for (;;) {
 		if (call_receive_within(c->call, &c->record, PAUSE_SECONDS, err) == 0) {
 			int last = record_is(&c->record, "ok") || record_is(&c->record, "err");
@@ -216,6 +229,8 @@ int conversation_refused(const struct conversation *c, struct error *err)
 	const char *code = record_get(&c->record, "code"), *text = c->record.text;
 	if (code && strcmp(code, "fenced") == 0)
 		return WORK_FENCED;
+	if (code && strcmp(code, "map") == 0)
+		return WORK_MAP;
 	if (code && strcmp(code, "diverged") == 0) {
 		error_set(err, ERROR_DATA, c->options.path, "%s", text ? text : code);
 		return WORK_DIVERGED;

@@ -27,6 +27,9 @@ struct conversation_options {
 	/* Whether the one who greets is the one that is wanted. -1: ERROR_CONFIG. */
 	int (*check)(const struct record *greeting, const void *wanted, struct error *err);
 	const void *wanted;
+	/* Whether who went is not wanted any more: asked while it is waited for, now and then. The
+	 * conversation is closed then: WORK_MAP. NULL: it is always waited for. */
+	int (*needless)(const void *wanted);
 	/* `action` records before an answer; NULL: nobody wants them. */
 	void (*action)(const struct record *r, void *owner);
 	void *owner;
@@ -83,8 +86,8 @@ int conversation_receive(struct conversation *c, enum patience patience, int *an
 /* The closing record of the oldest request; actions before it are handed on. `err`: as
  * conversation_refused() says. */
 int conversation_answer(struct conversation *c, enum patience patience, struct error *err);
-/* What an `err` in c->record means: WORK_FENCED, WORK_DIVERGED (with an error), WORK_RESET, or
- * -1. */
+/* What an `err` in c->record means: WORK_FENCED, WORK_MAP, WORK_DIVERGED (with an error),
+ * WORK_RESET, or -1. */
 int conversation_refused(const struct conversation *c, struct error *err);
 /* After a call on c->call that failed with *err: connects again, and says again what is open. */
 int conversation_again(struct conversation *c, struct error *err);

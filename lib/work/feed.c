@@ -32,6 +32,7 @@ struct cursor {
 struct feed {
 	struct feed_options options;
 	pthread_t thread;
+	struct map map;
 	int running; /* the thread was started */
 	pthread_mutex_t lock;
 	pthread_cond_t work; /* for the thread */
@@ -192,7 +193,7 @@ static int fill(struct feed *f, struct batch *b, uint64_t size, struct cursor *c
 		cut->in = p->next;
 		cut->position = p->next->piece.skip;
 	}
-	return batch_finish(b, f->options.map, f->options.key_count, err);
+	return batch_finish(b, &f->map, f->options.key_count, err);
 }
 
 /* Reads the next piece outside the lock. */
@@ -273,6 +274,7 @@ int feed_new(struct feed **out, const struct feed_options *options, struct error
 	if (!f)
 		return error_set(err, ERROR_OS, "", "out of memory");
 	f->options = *options;
+	f->map = *options->map;
 	pthread_mutex_init(&f->lock, NULL);
 	pthread_cond_init(&f->work, NULL);
 	pthread_cond_init(&f->news, NULL);
@@ -374,6 +376,15 @@ void feed_resize(struct feed *f, uint64_t size)
 	f->cut = f->taken;
 	f->uncut = f->held;
 	f->ready_count = 0;
+	pthread_cond_signal(&f->work);
+	pthread_mutex_unlock(&f->lock);
+}
+
+void feed_follow(struct feed *f, const struct map *map)
+{
+	pthread_mutex_lock(&f->lock);
+	wait_idle(f);
+	f->map = *map;
 	pthread_cond_signal(&f->work);
 	pthread_mutex_unlock(&f->lock);
 }

@@ -19,7 +19,7 @@ struct feed_options {
 	struct dataset *dataset; /* the feed's alone from feed_new() to feed_free() */
 	int keys_are_rows;       /* audit */
 	uint64_t key_count;      /* keys are below it */
-	const struct map *map;   /* of the servers; the caller's, and longer there than the feed */
+	const struct map *map;   /* of the servers; copied */
 	uint64_t size;           /* rows in a batch */
 	const char *spill;       /* where rows are that the dataset lacks; NULL: nowhere */
 };
@@ -33,6 +33,8 @@ int feed_knows(struct feed *f, uint64_t id);
 /* Rows added and not yet taken. */
 uint64_t feed_held(struct feed *f);
 void feed_resize(struct feed *f, uint64_t size);
+/* The servers' map is another one: of batches that are not ready yet. */
+void feed_follow(struct feed *f, const struct map *map);
 /* The dataset's own rows are numbered from begin on. */
 int feed_number(struct feed *f, uint64_t begin, struct error *err);
 /* "FILE:LINE" of a row of the data, for a message. */

@@ -29,9 +29,9 @@ static size_t align(size_t bytes)
 
 /* Sizes for the most rows a batch can touch here; pages cost nothing until they are used. A server
  * that refuses gets everything inline. */
-static void share_memory(struct part_client *p)
+static void share(struct part_client *p, uint64_t floats)
 {
-	size_t dense = p->dense_count * sizeof(float), row = p->width * sizeof(float);
+	size_t dense = floats * sizeof(float), row = p->width * sizeof(float);
 	size_t each = 2 * row + 2 * sizeof(uint32_t), fixed = 2 * dense + 4 * ALIGN;
 	struct error err;
 	void *memory;
@@ -41,11 +41,21 @@ static void share_memory(struct part_client *p)
 	if (rows > p->key_count)
 		rows = p->key_count;
 	p->rows_max = rows;
+	p->dense_max = floats;
 	p->keys_at = align(dense + rows * row);
 	p->push_at = p->keys_at + align(rows * sizeof(uint32_t));
 	size_t bytes = p->push_at + align(dense + rows * (row + sizeof(uint32_t)));
 	if (call_map(p->talk.call, bytes, &memory, &err) == 0)
 		p->memory = memory;
+}
+
+/* The memory is for the life of the connection, and a part may grow. */
+static void share_memory(struct part_client *p)
+{
+	if (p->dense_most > p->dense_count)
+		share(p, p->dense_most);
+	if (!p->memory)
+		share(p, p->dense_count);
 }
 
 /* fd: what the server passed, of `bytes` as it said. Without the seal it could cut the memory short
@@ -123,20 +133,21 @@ void part_client_free(struct part_client *p)
 
 /* ---- where things lie ---- */
 
-void part_client_take(struct part_client *p, size_t first, size_t rows)
+void part_client_take(struct part_client *p, const uint32_t *key, size_t first, size_t rows)
 {
+	p->key = key;
 	p->first = first;
 	p->rows = rows;
 }
 
 int part_client_fits(const struct part_client *p)
 {
-	return p->memory && p->rows <= p->rows_max;
+	return p->memory && p->rows <= p->rows_max && p->dense_count <= p->dense_max;
 }
 
 int part_client_asked_for(const struct part_client *p, const uint32_t *key, size_t rows)
 {
-	return p->rows == rows && memcmp(p->memory + p->keys_at, key, rows * sizeof(*key)) == 0;
+	return p->asked_rows == rows && memcmp(p->memory + p->keys_at, key, rows * sizeof(*key)) == 0;
 }
 
 /* Dense parameters that an answer brings. */
@@ -158,17 +169,19 @@ struct exchange_values part_client_values(const struct part_client *p)
 /* ---- pulling ---- */
 
 int part_client_ask_pull(struct part_client *p, uint64_t iteration, uint64_t after,
-			 const struct batch *b, struct error *err)
+			 struct error *err)
 {
-	const uint32_t *keys = b->key + p->first;
 	size_t bytes = p->rows * sizeof(uint32_t), sent = bytes;
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	conversation_begin(&p->talk, &o, line, "pull");
 	record_add_u64(&o, "iteration", iteration);
+	if (p->map)
+		record_add_u64(&o, "map", p->map);
 	record_add_u64(&o, "dense", pulled(p) > 0);
 	record_add_u64(&o, "rows", p->rows);
 	p->asked = clock_mono();
+	p->asked_rows = p->rows;
 	if (p->same_clock)
 		record_add_real(&o, "asked", p->asked);
 	if (after > 0)
@@ -177,7 +190,7 @@ int part_client_ask_pull(struct part_client *p, uint64_t iteration, uint64_t aft
 		record_add_u64(&o, "into-offset-bytes", 0);
 		record_add_u64(&o, "into-bytes", p->keys_at);
 		if (bytes > 0) {
-			memcpy(p->memory + p->keys_at, keys, bytes);
+			memcpy(p->memory + p->keys_at, p->key, bytes);
 			record_add_u64(&o, "map-offset-bytes", p->keys_at);
 			record_add_u64(&o, "map-bytes", bytes);
 		}
@@ -185,7 +198,7 @@ int part_client_ask_pull(struct part_client *p, uint64_t iteration, uint64_t aft
 	} else if (bytes > 0) {
 		record_add_u64(&o, "bytes", bytes);
 	}
-	return conversation_ask(&p->talk, &o, keys, sent, err);
+	return conversation_ask(&p->talk, &o, p->key, sent, err);
 }
 
 /* The `model` record and its payload, to where the model wants it. */
@@ -268,7 +281,7 @@ static char *inline_room(struct part_client *p, size_t bytes, struct error *err)
 	return NULL;
 }
 
-int part_client_ask_push(struct part_client *p, struct record_out *line, const struct batch *b,
+int part_client_ask_push(struct part_client *p, struct record_out *line,
 			 const struct part_gradients *from, struct error *err)
 {
 	size_t dense = p->dense_count * sizeof(float), keys = p->rows * sizeof(uint32_t);
@@ -282,7 +295,9 @@ int part_client_ask_push(struct part_client *p, struct record_out *line, const s
 		memcpy(to + dense + keys, from->rows, rows);
 	}
 	if (keys > 0)
-		memcpy(to + dense, b->key + p->first, keys);
+		memcpy(to + dense, p->key, keys);
+	if (p->map)
+		record_add_u64(line, "map", p->map);
 	record_add_u64(line, "dense", p->dense_count > 0);
 	record_add_u64(line, "rows", p->rows);
 	if (bytes > 0 && fits) {

@@ -7,7 +7,6 @@
 #ifndef PACELINE_WORK_PART_CLIENT_H
 #define PACELINE_WORK_PART_CLIENT_H
 
-#include "work/batch.h"
 #include "work/conversation.h"
 #include "work/exchange.h"
 
@@ -17,18 +16,24 @@ struct part_client {
 	uint64_t dense_begin, dense_count; /* floats */
 	uint32_t width;                    /* of a row */
 	uint64_t key_count;                /* rows there can be */
+	uint64_t dense_most;               /* that it may come to have; 0: dense_count */
+	uint64_t map;                      /* the version that is gone by; 0: it is not said */
 	int looks;                         /* its dense parameters are to be looked at */
 
-	size_t rows, first;  /* of the batch last spoken of: so many, from this one on */
+	/* Of the batch last spoken of: so many, from this one on. */
+	size_t rows, first;
+	const uint32_t *key; /* of those */
 	const float *looked; /* its dense parameters, read-only; NULL: they are pulled */
 
 	/* private */
 	size_t looked_bytes;
 	char *memory;        /* NULL: none is shared */
 	size_t rows_max;     /* that fit there */
+	size_t dense_max;    /* floats */
 	size_t keys_at, push_at;
 	int same_clock;      /* it runs on this host */
-	double asked;        /* when the last pull was sent */
+	double asked;        /* when the last pull was sent, */
+	size_t asked_rows;   /* and of how many rows */
 	char *inline_push;
 	size_t inline_room;
 };
@@ -43,8 +48,9 @@ int part_client_connect(struct part_client *p, double deadline, struct error *er
 void part_client_close(struct part_client *p);
 void part_client_free(struct part_client *p); /* what it points to */
 
-/* The batch that is spoken of from now on: its rows from `first` on. */
-void part_client_take(struct part_client *p, size_t first, size_t rows);
+/* The batch that is spoken of from now on: the keys that are of this part, and which of all the
+ * batch's the first of them is; key belongs to the caller, as long as it is spoken of. */
+void part_client_take(struct part_client *p, const uint32_t *key, size_t first, size_t rows);
 /* Whether these rows fit into the memory that is shared. */
 int part_client_fits(const struct part_client *p);
 /* Whether the rows last asked for are these, and their parameters lie in shared memory. */
@@ -55,7 +61,7 @@ struct exchange_values part_client_values(const struct part_client *p);
 
 /* after: the push that it is sent behind; 0: none. */
 int part_client_ask_pull(struct part_client *p, uint64_t iteration, uint64_t after,
-			 const struct batch *b, struct error *err);
+			 struct error *err);
 /* Its answer, to dense and rows of this part; to where part_client_values() says when `to` is NULL.
  */
 struct part_place {
@@ -69,7 +75,7 @@ int part_client_answer_pull(struct part_client *p, const struct part_place *to,
 struct part_gradients {
 	const float *dense, *rows;
 };
-int part_client_ask_push(struct part_client *p, struct record_out *line, const struct batch *b,
+int part_client_ask_push(struct part_client *p, struct record_out *line,
 			 const struct part_gradients *from, struct error *err);
 /* Floats of the dense gradient of a batch that fits, which is being computed, are final. 0: nobody
  * wants to know. */

@@ -2,6 +2,7 @@
 #include "work/part_clients.h"
 
 #include "base/clock.h"
+#include "base/grow.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@ int part_clients_new(struct part_clients *s, const struct map *map, uint32_t wid
 	if (!s->part)
 		return error_set(err, ERROR_OS, "", "out of memory");
 	s->count = map->parts;
+	s->map = map;
 	s->dense_count = map->dense_begin[map->parts];
 	s->width = width;
 	for (uint32_t i = 0; i < s->count; i++) {
@@ -42,6 +44,10 @@ void part_clients_free(struct part_clients *s)
 	free(s->dense_gradient);
 	free(s->rows);
 	free(s->row_gradient);
+	free(s->own_key);
+	free(s->own_place);
+	free(s->own_begin);
+	free(s->sorted);
 }
 
 int part_clients_connected(const struct part_clients *s)
@@ -87,12 +93,62 @@ int part_clients_connect(struct part_clients *s, double deadline, uint64_t *low,
 
 /* ---- where things lie ---- */
 
-static void speak_of(struct part_clients *s, const struct batch *b)
+static int group_room(struct part_clients *s, size_t keys)
 {
+	size_t room = s->own_room;
+	if (GROW(s->own_key, room, keys + 1) != 0 || GROW(s->own_place, s->own_room, keys + 1) != 0)
+		return -1;
+	return GROW(s->own_begin, s->begin_room, s->count + 2);
+}
+
+/* The batch was grouped by another map. */
+static int group(struct part_clients *s, const struct batch *b, struct error *err)
+{
+	if (group_room(s, b->unique) != 0)
+		return error_set(err, ERROR_OS, "", "out of memory");
+	size_t *begin = s->own_begin + 1; /* where the next key of each goes */
+	memset(s->own_begin, 0, (s->count + 2) * sizeof(*s->own_begin));
+	for (size_t u = 0; u < b->unique; u++)
+		begin[map_part_of_key(s->map, b->key[u]) + 1]++;
+	for (uint32_t i = 1; i <= s->count; i++)
+		begin[i] += begin[i - 1];
+	for (size_t u = 0; u < b->unique; u++) {
+		size_t to = begin[map_part_of_key(s->map, b->key[u])]++;
+		s->own_key[to] = b->key[u];
+		s->own_place[to] = (uint32_t)u;
+	}
+	s->key = s->own_key;
+	s->place = s->own_place;
+	s->begin = s->own_begin;
+	return 0;
+}
+
+/* One part has them all, in any order. */
+static int group_alone(struct part_clients *s, const struct batch *b, struct error *err)
+{
+	if (group_room(s, b->unique) != 0)
+		return error_set(err, ERROR_OS, "", "out of memory");
+	s->own_begin[0] = 0;
+	s->own_begin[1] = b->unique;
+	s->key = b->key;
+	s->place = NULL;
+	s->begin = s->own_begin;
+	return 0;
+}
+
+int part_clients_speak_of(struct part_clients *s, const struct batch *b, struct error *err)
+{
+	s->key = b->key;
+	s->place = NULL;
+	s->begin = b->part_begin;
+	if (b->map_version != s->map->version &&
+	    (s->count == 1 ? group_alone(s, b, err) : group(s, b, err)) != 0)
+		return -1;
 	for (uint32_t i = 0; i < s->count; i++)
-		part_client_take(&s->part[i], b->part_begin[i],
-				 b->part_begin[i + 1] - b->part_begin[i]);
+		part_client_take(&s->part[i], s->key + s->begin[i], s->begin[i],
+				 s->begin[i + 1] - s->begin[i]);
 	s->straight = s->count == 1 && part_client_fits(&s->part[0]);
+	return 0;
 }
 
 static int reserve(float **p, size_t *room, size_t floats, struct error *err)
@@ -114,7 +170,8 @@ static int reserve_private(struct part_clients *s, const struct batch *b, struct
 	size_t dense = s->dense_count, rows = b->unique * s->width;
 	if (reserve(&s->dense, &s->dense_room, dense, err) != 0 ||
 	    reserve(&s->dense_gradient, &s->dense_gradient_room, dense, err) != 0 ||
-	    reserve(&s->rows, &s->rows_room, rows, err) != 0)
+	    reserve(&s->rows, &s->rows_room, rows, err) != 0 ||
+	    (s->place && reserve(&s->sorted, &s->sorted_room, rows, err) != 0))
 		return -1;
 	return reserve(&s->row_gradient, &s->row_gradient_room, rows, err);
 }
@@ -123,6 +180,7 @@ static int reserve_private(struct part_clients *s, const struct batch *b, struct
 static void lay_out(struct part_clients *s, const struct batch *b, struct exchange_values *v)
 {
 	const float *looked = s->count == 1 ? s->part[0].looked : NULL;
+	s->laid = s->straight;
 	if (s->straight)
 		*v = part_client_values(&s->part[0]);
 	else
@@ -139,32 +197,66 @@ static void lay_out(struct part_clients *s, const struct batch *b, struct exchan
 static int ask_pulls(struct part_clients *s, uint64_t iteration, uint64_t after,
 		     const struct batch *b, struct error *err)
 {
-	int result = WORK_OK;
-	speak_of(s, b);
+	int result = part_clients_speak_of(s, b, err);
 	for (uint32_t i = 0; i < s->count && result == WORK_OK; i++)
-		result = part_client_ask_pull(&s->part[i], iteration, after, b, err);
+		result = part_client_ask_pull(&s->part[i], iteration, after, err);
 	return result;
 }
 
+/* Rows that came part by part, to where the batch has them. */
+static void put_in_order(struct part_clients *s, size_t rows)
+{
+	for (size_t i = 0; s->place && i < rows; i++)
+		memcpy(s->rows + s->place[i] * (size_t)s->width, s->sorted + i * s->width,
+		       s->width * sizeof(float));
+}
+
+/* Where one goes by another map, the others' answers are taken all the same. */
 static int take_answers(struct part_clients *s, const struct batch *b, struct error *err)
 {
-	int result = WORK_OK;
+	int result = WORK_OK, other_map = 0;
 	s->reached = 0;
 	s->as_of = UINT64_MAX;
 	if (!s->straight && reserve_private(s, b, err) != 0)
 		return -1;
+	float *rows = s->place ? s->sorted : s->rows;
 	for (uint32_t i = 0; i < s->count && result == WORK_OK; i++) {
 		struct part_client *p = &s->part[i];
 		struct part_answer answer;
 		struct part_place to = {s->straight ? NULL : s->dense + p->dense_begin,
-					s->straight ? NULL : s->rows + p->first * s->width};
+					s->straight ? NULL : rows + p->first * s->width};
 		result = part_client_answer_pull(p, s->straight ? NULL : &to, &answer, err);
+		if (result == WORK_MAP) {
+			other_map = 1;
+			result = WORK_OK;
+			continue;
+		}
 		if (result != WORK_OK)
 			break;
 		s->reached = fmax(s->reached, answer.reached);
 		s->as_of = answer.iteration < s->as_of ? answer.iteration : s->as_of;
 	}
-	return result;
+	if (result != WORK_OK)
+		return result;
+	if (other_map)
+		return WORK_MAP;
+	if (!s->straight)
+		put_in_order(s, b->unique);
+	return WORK_OK;
+}
+
+int part_clients_drain(struct part_clients *s, struct error *err)
+{
+	s->early = 0;
+	for (uint32_t i = 0; i < s->count; i++) {
+		struct conversation *c = &s->part[i].talk;
+		while (c->call && c->open_count > 0) {
+			int result = conversation_answer(c, HASTY, err);
+			if (result != WORK_OK && result != WORK_MAP)
+				return result;
+		}
+	}
+	return WORK_OK;
 }
 
 int part_clients_drop_early(struct part_clients *s, enum patience patience, struct error *err)
@@ -172,8 +264,11 @@ int part_clients_drop_early(struct part_clients *s, enum patience patience, stru
 	int result = WORK_OK;
 	if (!s->early)
 		return WORK_OK;
-	for (uint32_t i = 0; i < s->count && result == WORK_OK; i++)
+	for (uint32_t i = 0; i < s->count && result == WORK_OK; i++) {
 		result = conversation_answer(&s->part[i].talk, patience, err);
+		if (result == WORK_MAP) /* it is for nobody anyway */
+			result = WORK_OK;
+	}
 	s->early = 0;
 	if (result != WORK_OK)
 		part_clients_close(s);
@@ -181,12 +276,13 @@ int part_clients_drop_early(struct part_clients *s, enum patience patience, stru
 }
 
 /* Whether the early pull was for this batch: its keys lie in the shared pages. */
-static int early_is_for(const struct part_clients *s, const struct batch *b)
+static int early_is_for(struct part_clients *s, const struct batch *b)
 {
-	int same = s->early;
+	struct error ignored;
+	int same = s->early && part_clients_speak_of(s, b, &ignored) == 0;
 	for (uint32_t i = 0; i < s->count && same; i++)
-		same = part_client_asked_for(&s->part[i], b->key + b->part_begin[i],
-					     b->part_begin[i + 1] - b->part_begin[i]);
+		same = part_client_asked_for(&s->part[i], s->key + s->begin[i],
+					     s->begin[i + 1] - s->begin[i]);
 	return same;
 }
 
@@ -228,7 +324,8 @@ int part_clients_ask_early(struct part_clients *s, const struct exchange_push *p
 		s->early_pause--;
 		return WORK_OK;
 	}
-	speak_of(s, next);
+	if (part_clients_speak_of(s, next, err) != 0)
+		return -1;
 	for (uint32_t i = 0; i < s->count; i++)
 		fit = fit && part_client_fits(&s->part[i]);
 	if (!fit)
@@ -245,14 +342,41 @@ int part_clients_check_early(const struct part_clients *s, uint64_t iteration)
 
 /* ---- pushing ---- */
 
+int part_clients_keep(struct part_clients *s, const struct batch *b, struct error *err)
+{
+	if (!s->laid)
+		return WORK_OK;
+	if (part_clients_speak_of(s, b, err) != 0 || reserve_private(s, b, err) != 0)
+		return -1;
+	struct exchange_values v = part_client_values(&s->part[0]);
+	memcpy(s->dense_gradient, v.dense_gradient, s->dense_count * sizeof(float));
+	memcpy(s->row_gradient, v.row_gradient, b->unique * s->width * sizeof(float));
+	s->laid = 0;
+	return WORK_OK;
+}
+
+/* Gradients of this part's rows, from where the batch has them. */
+static const float *sort_gradients(struct part_clients *s, const struct part_client *p)
+{
+	float *to = s->sorted + p->first * s->width;
+	for (size_t i = 0; i < p->rows; i++)
+		memcpy(to + i * s->width,
+		       s->row_gradient + s->place[p->first + i] * (size_t)s->width,
+		       s->width * sizeof(float));
+	return to;
+}
+
 int part_clients_push(struct part_clients *s, uint32_t i, struct record_out *line,
 		      const struct batch *b, struct error *err)
 {
 	struct part_client *p = &s->part[i];
 	struct part_gradients from = {s->dense_gradient, s->row_gradient};
-	if (s->straight)
-		return part_client_ask_push(p, line, b, NULL, err);
+	if (s->laid)
+		return part_client_ask_push(p, line, NULL, err);
+	if (s->place &&
+	    reserve(&s->sorted, &s->sorted_room, b->unique * s->width, err) != 0)
+		return -1;
 	from.dense += p->dense_begin;
-	from.rows += p->first * s->width;
-	return part_client_ask_push(p, line, b, &from, err);
+	from.rows = s->place ? sort_gradients(s, p) : s->row_gradient + p->first * s->width;
+	return part_client_ask_push(p, line, &from, err);
 }

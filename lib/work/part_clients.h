@@ -7,6 +7,10 @@
  * hold it back until the push is applied.  Where it turns out that it was not for the next batch,
  * or is older than what the push's answer promises, its answer is thrown away, and the pull is sent
  * anew.
+ *
+ * A batch says by which map its keys are grouped.  Where another one is in force (the owner has
+ * changed it, and the parts), its keys are grouped anew here, and rows and gradients are put in
+ * order: what the model sees stays as the batch has it.
  */
 #ifndef PACELINE_WORK_PART_CLIENTS_H
 #define PACELINE_WORK_PART_CLIENTS_H
@@ -17,10 +21,21 @@
 struct part_clients {
 	struct part_client *part; /* the owner sets up each */
 	uint32_t count;
+	const struct map *map;
 	uint64_t dense_count; /* floats, in all parts */
 	uint32_t width;       /* floats in a row */
 
 	/* private */
+	int laid;     /* straight, of the batch whose gradients are where lay_out() says */
+	/* Keys of the batch that is spoken of, part by part; place: which of the batch's each is; NULL:
+	 * as they are there. */
+	const uint32_t *key, *place;
+	const size_t *begin;
+	uint32_t *own_key, *own_place;
+	size_t *own_begin;
+	size_t own_room, begin_room;
+	float *sorted; /* their rows, or their gradients */
+	size_t sorted_room;
 	int straight; /* this batch is computed in the memory shared with the only part */
 	/* otherwise in our own; rooms in floats */
 	float *dense, *dense_gradient, *rows, *row_gradient;
@@ -33,7 +48,7 @@ struct part_clients {
 	uint64_t as_of;
 };
 
-/* -1: no memory. */
+/* -1: no memory. map is the owner's. */
 int part_clients_new(struct part_clients *s, const struct map *map, uint32_t width,
 		     struct error *err);
 void part_clients_free(struct part_clients *s); /* what it points to */
@@ -52,6 +67,13 @@ int part_clients_pull(struct part_clients *s, uint64_t iteration, const struct b
 /* The push of the batch that was pulled, to part i; line: begun, with what describes it. */
 int part_clients_push(struct part_clients *s, uint32_t i, struct record_out *line,
 		      const struct batch *b, struct error *err);
+/* The gradients of the batch that was pulled may be needed when the parts are others: they are kept
+ * here. */
+int part_clients_keep(struct part_clients *s, const struct batch *b, struct error *err);
+/* The batch is the one that is pushed from now on. */
+int part_clients_speak_of(struct part_clients *s, const struct batch *b, struct error *err);
+/* Answers to all that is open are thrown away; what they refuse for its map is no error. */
+int part_clients_drain(struct part_clients *s, struct error *err);
 /* Behind a push: the pull of the next batch. */
 int part_clients_ask_early(struct part_clients *s, const struct exchange_push *push,
 			   const struct batch *b, const struct batch *next, struct error *err);

@@ -9,6 +9,7 @@ enum work_result {
 	WORK_FENCED,  /* our generation or incarnation is not in force: start over with hello */
 	WORK_RESET,   /* a server went away: the same */
 	WORK_STOP,    /* *stop was set while we waited */
+	WORK_MAP,     /* the parts have another map: the same again, by that */
 	WORK_DIVERGED /* a push was refused for its values; the error says which */
 };
 

@@ -1,4 +1,5 @@
-/* servers: see servers.h. The lead is part 0: it stages its part and is told the rest in one push. */
+/* servers: see servers.h. The lead is part 0: it stages its part and is told the rest in one push.
+ * What is not answered for good stays where it is: it may have to be cut anew, by another map. */
 #include "work/servers.h"
 
 #include "base/clock.h"
@@ -10,10 +11,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PAUSE_SECONDS 0.001 /* for a part that is behind; doubled up to */
+#define PAUSE_SECONDS_MAX 0.05
+#define GREETING_SECONDS 2.0
+
 /* Which part a server is to be. */
 struct wanted {
-	uint64_t dense;
+	const struct servers *servers;
+	uint64_t dense, map;
 	uint32_t index, count, width;
+};
+
+/* Who has what, as the lead says. */
+struct places {
+	struct map map;
+	char **path; /* of each part; of part 0 NULL */
+	uint32_t count;
 };
 
 struct servers {
@@ -22,6 +35,11 @@ struct servers {
 	struct map map;
 	struct part_clients parts;
 	struct wanted *wanted; /* of each part */
+	char **path;           /* of each */
+	/* The push that is under way, and its batch: until wait() is over. */
+	struct exchange_push push;
+	const struct batch *batch;
+	double pause;
 };
 
 static struct servers *servers_of(struct exchange *x)
@@ -37,6 +55,9 @@ static struct conversation *lead_of(struct servers *s)
 static void servers_free(struct exchange *x)
 {
 	struct servers *s = servers_of(x);
+	for (uint32_t i = 0; s->path && i < s->parts.count; i++)
+		free(s->path[i]);
+	free(s->path);
 	part_clients_free(&s->parts);
 	free(s->wanted);
 	free(s);
@@ -76,8 +97,12 @@ static int check_greeting(const struct record *r, const void *wanted, struct err
 {
 	const struct wanted *w = wanted;
 	const char *part = record_get(r, "part");
-	uint64_t dense, width;
+	uint64_t dense, width, map = 1;
 	char want[48], *end = want;
+	if (record_u64_opt(r, "map", 0, UINT64_MAX, &map, err) != 0)
+		return -1;
+	if (map != w->map) /* the lead knows; a part says it when it is asked for something */
+		return 0;
 	end += number_format_u64(w->index, end);
 	*end++ = '/';
 	end += number_format_u64(w->count, end);
@@ -97,11 +122,241 @@ static int check_greeting(const struct record *r, const void *wanted, struct err
 			 (unsigned long long)w->dense, w->width);
 }
 
+/* ---- who has what ---- */
+
+static void places_free(struct places *p)
+{
+	for (uint32_t i = 0; p && p->path && i < MAP_PARTS_MAX; i++)
+		free(p->path[i]);
+	if (p)
+		free(p->path);
+	free(p);
+}
+
+static struct places *places_new(void)
+{
+	struct places *p = calloc(1, sizeof(*p));
+	if (p)
+		p->path = calloc(MAP_PARTS_MAX, sizeof(*p->path));
+	if (p && p->path)
+		return p;
+	free(p);
+	return NULL;
+}
+
+static int take_place(struct places *p, const struct record *r, struct error *err)
+{
+	const char *socket;
+	uint64_t part, dense, keys;
+	if (record_u64(r, "part", p->count, p->count, &part, err) != 0 ||
+	    record_text(r, "socket", &socket, err) != 0 ||
+	    record_u64(r, "dense-begin", 0, UINT64_MAX / 2, &p->map.dense_begin[p->count], err) !=
+		    0 ||
+	    record_u64(r, "dense", 0, UINT64_MAX / 2, &dense, err) != 0 ||
+	    record_u64(r, "key-begin", 0, MAP_PLACES, &p->map.key_begin[p->count], err) != 0 ||
+	    record_u64(r, "keys", 0, MAP_PLACES, &keys, err) != 0)
+		return -1;
+	if (p->count == MAP_PARTS_MAX - 1)
+		return error_set(err, ERROR_DATA, "", "too many parts");
+	free(p->path[p->count]);
+	p->path[p->count] = strdup(socket);
+	if (!p->path[p->count])
+		return error_set(err, ERROR_OS, "", "out of memory");
+	p->count++;
+	p->map.dense_begin[p->count] = p->map.dense_begin[part] + dense;
+	p->map.key_begin[p->count] = p->map.key_begin[part] + keys;
+	return 0;
+}
+
+static int check_places(const struct servers *s, struct places *p, const struct record *r,
+			struct error *err)
+{
+	if (record_u64(r, "version", 1, UINT64_MAX, &p->map.version, err) != 0)
+		return -1;
+	p->map.parts = p->count;
+	if (map_is_whole(&p->map, s->options.dense_count))
+		return 0;
+	return error_set(err, ERROR_CONFIG, "", "serves another model: a map of %llu parameters",
+			 (unsigned long long)p->map.dense_begin[p->count]);
+}
+
+/* Nothing else is open at the lead. */
+static int ask_places(struct servers *s, struct places *p, struct error *err)
+{
+	struct conversation *c = lead_of(s);
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	conversation_begin(c, &o, line, "parts");
+	int result = conversation_ask(c, &o, NULL, 0, err);
+	while (result == WORK_OK) {
+		int anew = 0;
+		result = conversation_receive(c, HASTY, &anew, err);
+		if (anew)
+			p->count = 0;
+		if (result != WORK_OK)
+			break;
+		if (record_is(&c->record, "err"))
+			return conversation_refused(c, err);
+		if (record_is(&c->record, "ok"))
+			return check_places(s, p, &c->record, err) == 0
+				       ? WORK_OK
+				       : error_wrap(err, c->options.path);
+		if (record_is(&c->record, "part") && take_place(p, &c->record, err) != 0)
+			return error_wrap(err, c->options.path);
+	}
+	return result;
+}
+
+/* Asked while a part that went is waited for: whether it is one no more. The lead's greeting says
+ * it, on a connection of its own: on the other one something may be open. */
+static int is_needless(const void *wanted)
+{
+	const struct servers *s = ((const struct wanted *)wanted)->servers;
+	struct call *call = NULL;
+	struct error ignored;
+	uint64_t map = s->map.version;
+	if (call_open(&call, s->path[0], 0, GREETING_SECONDS, &ignored) != 0)
+		return 0;
+	(void)record_u64_opt(call_greeting(call), "map", 0, UINT64_MAX, &map, &ignored);
+	call_close(call);
+	return map > s->map.version;
+}
+
+/* A client of part i, of whoever serves at path. */
+static void set_up(struct servers *s, struct part_client *p, uint32_t i)
+{
+	const struct servers_options *o = &s->options;
+	p->dense_begin = s->map.dense_begin[i];
+	p->dense_count = s->map.dense_begin[i + 1] - s->map.dense_begin[i];
+	p->width = o->width;
+	p->key_count = o->key_count;
+	p->dense_most = o->dense_count;
+	p->map = s->map.version;
+	s->wanted[i] = (struct wanted){s, p->dense_count, s->map.version, i, s->map.parts, o->width};
+	p->talk.options = (struct conversation_options){.path = s->path[i],
+							.worker = o->worker,
+							.wait_seconds = o->wait_seconds,
+							.answer_seconds = o->answer_seconds,
+							.stop = o->stop,
+							.check = check_greeting,
+							.wanted = &s->wanted[i],
+							.needless = i > 0 ? is_needless : NULL,
+							.action = o->action,
+							.owner = o->owner};
+}
+
+/* The client that is connected to where part i is now. */
+static int old_of(const struct servers *s, const struct places *to, uint32_t i, uint32_t *old)
+{
+	for (*old = i == 0 ? 0 : 1; *old < s->parts.count; ++*old)
+		if (i == 0 || (s->path[*old] && strcmp(s->path[*old], to->path[i]) == 0))
+			return 1;
+	return 0;
+}
+
+/* From now on the parts are those; connections to those that were there before go on. */
+static int move_to(struct servers *s, struct places *to, struct error *err)
+{
+	struct part_client *part = calloc(to->count, sizeof(*part));
+	struct wanted *wanted = calloc(to->count, sizeof(*wanted));
+	char **path = calloc(to->count, sizeof(*path));
+	if (!part || !wanted || !path) {
+		free(part);
+		free(wanted);
+		free(path);
+		return error_set(err, ERROR_OS, "", "out of memory");
+	}
+	for (uint32_t i = 0, old; i < to->count; i++) {
+		if (old_of(s, to, i, &old)) {
+			part[i] = s->parts.part[old];
+			path[i] = s->path[old];
+			s->path[old] = NULL;
+			s->parts.part[old] = (struct part_client){0};
+		} else {
+			path[i] = to->path[i];
+			to->path[i] = NULL;
+		}
+	}
+	for (uint32_t i = 0; i < s->parts.count; i++) {
+		part_client_free(&s->parts.part[i]);
+		free(s->path[i]);
+	}
+	free(s->parts.part);
+	free(s->wanted);
+	free(s->path);
+	s->parts.part = part;
+	s->parts.count = to->count;
+	s->wanted = wanted;
+	s->path = path;
+	s->map = to->map;
+	for (uint32_t i = 0; i < to->count; i++) {
+		set_up(s, &part[i], i);
+		part[i].talk.generation = part[0].talk.generation;
+		part[i].talk.incarnation = part[0].talk.incarnation;
+		if (!part[i].talk.call)
+			part_client_close(&part[i]);
+	}
+	return 0;
+}
+
 static int servers_connect(struct exchange *x, uint64_t *low, uint64_t *high, struct error *err)
 {
 	struct servers *s = servers_of(x);
-	return part_clients_connect(&s->parts, clock_mono() + s->options.wait_seconds, low, high,
-				    err);
+	double deadline = clock_mono() + s->options.wait_seconds;
+	struct part_client *lead = &s->parts.part[0];
+	uint64_t map = 1;
+	int result = lead->talk.call ? WORK_OK : part_client_connect(lead, deadline, err);
+	if (result != WORK_OK)
+		return result;
+	if (record_u64_opt(call_greeting(lead->talk.call), "map", 0, UINT64_MAX, &map, err) != 0)
+		return -1;
+	if (map != s->map.version) {
+		struct places *to = places_new();
+		result = to ? ask_places(s, to, err)
+			    : error_set(err, ERROR_OS, "", "out of memory");
+		if (result == WORK_OK)
+			result = move_to(s, to, err);
+		places_free(to);
+		if (result != WORK_OK)
+			return result;
+	}
+	return part_clients_connect(&s->parts, deadline, low, high, err);
+}
+
+/* Those that came with the map. */
+static int connect_more(struct servers *s, struct error *err)
+{
+	uint64_t low, high, ours = lead_of(s)->incarnation;
+	for (uint32_t i = 0; i < s->parts.count; i++)
+		if (!s->parts.part[i].talk.call)
+			part_client_close(&s->parts.part[i]); /* what it shared has gone */
+	int result = part_clients_connect(&s->parts, clock_mono() + s->options.wait_seconds, &low,
+					  &high, err);
+	return result == WORK_OK && (low != ours || high != ours) ? WORK_RESET : result;
+}
+
+/* A part goes by another map: by the lead's from now on; where that is ours, the part is behind, and
+ * is asked again soon. */
+static int follow(struct servers *s, struct error *err)
+{
+	struct places *to = places_new();
+	int result = to ? part_clients_drain(&s->parts, err)
+			: error_set(err, ERROR_OS, "", "out of memory");
+	if (result == WORK_OK)
+		result = ask_places(s, to, err);
+	if (result == WORK_OK && to->map.version > s->map.version) {
+		result = move_to(s, to, err);
+		s->pause = PAUSE_SECONDS;
+	} else if (result == WORK_OK && to->map.version < s->map.version) {
+		result = WORK_RESET;
+	} else if (result == WORK_OK) {
+		clock_sleep(s->pause);
+		s->pause = s->pause * 2 < PAUSE_SECONDS_MAX ? s->pause * 2 : PAUSE_SECONDS_MAX;
+		if (conversation_stopped(lead_of(s)))
+			result = WORK_STOP;
+	}
+	places_free(to);
+	return result == WORK_OK ? connect_more(s, err) : result;
 }
 
 /* ---- what is told to the lead ---- */
@@ -145,36 +400,74 @@ static int servers_pull(struct exchange *x, uint64_t iteration, const struct bat
 {
 	struct servers *s = servers_of(x);
 	int result = part_clients_pull(&s->parts, iteration, b, values, err);
+	while (result == WORK_MAP) {
+		result = follow(s, err);
+		if (result == WORK_OK)
+			result = part_clients_pull(&s->parts, iteration, b, values, err);
+	}
 	/* answers of the other parts may still come */
 	return end_of(s, result, result == WORK_FENCED || result == WORK_STOP);
 }
 
-static int push_to(struct servers *s, uint32_t i, const struct exchange_push *push,
-		   const struct batch *b, struct error *err)
+static int push_to(struct servers *s, uint32_t i, struct error *err)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	conversation_begin(&s->parts.part[i].talk, &o, line, "push");
-	lead_client_add_push(&o, push, b);
+	lead_client_add_push(&o, &s->push, s->batch);
 	if (i == 0)
-		lead_client_add_report(&o, push);
-	return part_clients_push(&s->parts, i, &o, b, err);
+		lead_client_add_report(&o, &s->push);
+	return part_clients_push(&s->parts, i, &o, s->batch, err);
 }
 
-/* Stages at the others, then tells the lead. */
+/* Stages at the others, then tells the lead. WORK_MAP: one goes by another map; no answer is open
+ * then but of those that were asked. */
+static int push_once(struct servers *s, struct error *err)
+{
+	int result = WORK_OK, other_map = 0;
+	for (uint32_t i = 1; i < s->parts.count && result == WORK_OK; i++)
+		result = push_to(s, i, err);
+	for (uint32_t i = 1; i < s->parts.count && result == WORK_OK; i++) {
+		result = conversation_answer(&s->parts.part[i].talk, PATIENT, err);
+		if (result == WORK_MAP) {
+			other_map = 1;
+			result = WORK_OK;
+		}
+	}
+	if (result == WORK_OK && other_map)
+		return WORK_MAP;
+	return result == WORK_OK ? push_to(s, 0, err) : result;
+}
+
+/* The same push by another map: what was computed is cut anew, wherever it lies. */
+static int push_again(struct servers *s, struct error *err)
+{
+	int result = WORK_MAP;
+	while (result == WORK_MAP) {
+		result = part_clients_keep(&s->parts, s->batch, err);
+		if (result == WORK_OK)
+			result = follow(s, err);
+		if (result == WORK_OK)
+			result = part_clients_speak_of(&s->parts, s->batch, err);
+		if (result == WORK_OK)
+			result = push_once(s, err);
+	}
+	return result;
+}
+
 static int servers_push(struct exchange *x, const struct exchange_push *push,
 			const struct batch *b, const struct batch *next, struct error *err)
 {
 	struct servers *s = servers_of(x);
-	int result = WORK_OK;
-	for (uint32_t i = 1; i < s->parts.count && result == WORK_OK; i++)
-		result = push_to(s, i, push, b, err);
-	for (uint32_t i = 1; i < s->parts.count && result == WORK_OK; i++)
-		result = conversation_answer(&s->parts.part[i].talk, PATIENT, err);
-	if (result == WORK_OK)
-		result = push_to(s, 0, push, b, err);
-	if (result == WORK_OK)
+	s->push = *push;
+	s->batch = b;
+	int result = push_once(s, err), again = result == WORK_MAP;
+	if (again)
+		result = push_again(s, err);
+	else if (result == WORK_OK)
 		result = part_clients_ask_early(&s->parts, push, b, next, err);
+	if (result == WORK_MAP) /* of what was asked early: the push's answer says it, too */
+		result = WORK_OK;
 	return end_of(s, result,
 		      result == WORK_FENCED || result == WORK_STOP || s->parts.early);
 }
@@ -183,6 +476,11 @@ static int servers_wait(struct exchange *x, uint64_t *iteration, struct error *e
 {
 	struct servers *s = servers_of(x);
 	int result = lead_client_wait(lead_of(s), iteration, err);
+	while (result == WORK_MAP) {
+		result = push_again(s, err);
+		if (result == WORK_OK)
+			result = lead_client_wait(lead_of(s), iteration, err);
+	}
 	/* No server can say when it would answer what was sent early. */
 	if (result == WORK_OK)
 		result = part_clients_check_early(&s->parts, *iteration);
@@ -207,33 +505,33 @@ static const struct exchange_kind servers_kind = {
 int servers_new(struct exchange **out, const struct servers_options *options, struct error *err)
 {
 	struct servers *s = calloc(1, sizeof(*s));
-	if (s)
+	if (s) {
 		s->wanted = calloc(options->count, sizeof(*s->wanted));
-	if (!s || !s->wanted) {
+		s->path = calloc(options->count, sizeof(*s->path));
+	}
+	if (!s || !s->wanted || !s->path) {
+		if (s) {
+			free(s->wanted);
+			free(s->path);
+		}
 		free(s);
 		return error_set(err, ERROR_OS, "", "out of memory");
 	}
 	s->exchange.kind = &servers_kind;
 	s->options = *options;
+	s->pause = PAUSE_SECONDS;
 	map_even(&s->map, options->count, options->dense_count);
 	if (part_clients_new(&s->parts, &s->map, options->width, err) != 0) {
 		servers_free(&s->exchange);
 		return -1;
 	}
 	for (uint32_t i = 0; i < options->count; i++) {
-		struct part_client *p = &s->parts.part[i];
-		p->key_count = options->key_count;
-		s->wanted[i] = (struct wanted){p->dense_count, i, options->count, options->width};
-		p->talk.options =
-			(struct conversation_options){.path = options->paths[i],
-						      .worker = options->worker,
-						      .wait_seconds = options->wait_seconds,
-						      .answer_seconds = options->answer_seconds,
-						      .stop = options->stop,
-						      .check = check_greeting,
-						      .wanted = &s->wanted[i],
-						      .action = options->action,
-						      .owner = options->owner};
+		s->path[i] = strdup(options->paths[i]);
+		if (!s->path[i]) {
+			servers_free(&s->exchange);
+			return error_set(err, ERROR_OS, "", "out of memory");
+		}
+		set_up(s, &s->parts.part[i], i);
 	}
 	*out = &s->exchange;
 	return 0;

@@ -26,7 +26,10 @@ struct servers_options {
 	void *owner;
 };
 
-/* A server that goes is waited for, and asked again when it comes back with the same incarnation: it
+/* Servers may come and go: where a part says that it goes by another map (err code=map), the lead is
+ * asked who has what, and the same pull or push is said again, to those. A push keeps its sequence.
+ *
+ * A server that goes is waited for, and asked again when it comes back with the same incarnation: it
  * was handed over to another process. With another one: WORK_RESET, and all are disconnected. */
 int servers_new(struct exchange **out, const struct servers_options *options, struct error *err);
 

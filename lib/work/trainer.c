@@ -41,6 +41,7 @@ struct trainer {
 	int member;
 	int steady; /* what the last push brought has not changed the batches */
 	uint64_t iteration, sequence;
+	uint64_t map; /* the version that batches are grouped by */
 	const struct batch *batch; /* in hand; NULL: none */
 	double mark;               /* when this batch's time began */
 	double pushing;            /* seconds that the last push took to send */
@@ -468,6 +469,15 @@ static void foretell(struct trainer *t, struct exchange_push *push, double secon
 	meter_spend(t->meter, SPENT_PREDICT, began);
 }
 
+/* Who has which parameters may be another one now. */
+static void follow_map(struct trainer *t)
+{
+	const struct map *map = t->exchange->kind->map(t->exchange);
+	if (map->version != t->map)
+		feed_follow(t->feed, map);
+	t->map = map->version;
+}
+
 static int train(struct trainer *t, struct error *err)
 {
 	struct exchange_values values;
@@ -480,6 +490,7 @@ static int train(struct trainer *t, struct error *err)
 	if ((result = x->kind->pull(x, t->iteration, t->batch, &values, err)) != WORK_OK)
 		return result;
 	double pulled = clock_mono();
+	follow_map(t);
 	if (values.waited > pulled - pulling) /* by a server's clock */
 		values.waited = pulled - pulling;
 	if ((result = take_steps(t, &values, began, &push.loss, err)) != WORK_OK)
@@ -494,6 +505,7 @@ static int train(struct trainer *t, struct error *err)
 	double pushed = clock_mono(), obeying = meter_spent(t->meter, SPENT_ACTIONS);
 	if ((result = x->kind->wait(x, &iteration, err)) != WORK_OK)
 		return result == WORK_DIVERGED ? diverged(t, err) : result;
+	follow_map(t);
 	t->mark = clock_mono();
 	t->pushing = pushed - foretold;
 	obeying = meter_spent(t->meter, SPENT_ACTIONS) - obeying; /* taking actions is no waiting */

@@ -114,6 +114,9 @@ static void add_effect(const struct gate_effect *e)
 	case GATE_REFUSED:
 		add("refused %s/%llu: %s", e->worker, (unsigned long long)e->generation, e->fields);
 		break;
+	case GATE_STILL:
+		add("still");
+		break;
 	case GATE_QUIT:
 		add("quit%s%s", e->fields[0] ? ": " : "", e->fields);
 		break;

@@ -33,7 +33,7 @@
 #define GLOBAL 64
 #define STAGED 512
 
-static uint64_t seed_now, told_all, halves_all;
+static uint64_t seed_now, told_all, halves_all, moves_all;
 #define CHECK(condition)                                                                           \
 	do {                                                                                       \
 		if (!(condition))                                                                  \
@@ -47,6 +47,7 @@ struct message {
 	enum request_kind kind;
 	uint64_t generation, sequence, iteration;
 	int sample;
+	uint64_t map; /* that its sender goes by */
 };
 
 struct connection {
@@ -104,6 +105,9 @@ struct world {
 	} token[TOKENS];
 	uint64_t tokens;
 	int cut_busy, cut_done, acts, handed;
+	/* parameters that move: 1: it is to be still, 2: it is */
+	int still, moved;
+	uint64_t map;
 	/* sizes at every barrier: those of the iteration that is open, by worker; 0: no member */
 	uint64_t planned, plan[WORKERS];
 };
@@ -291,7 +295,7 @@ static void take_size(struct world *w, struct worker *k, const struct gate_effec
 static void take_hold(struct world *w, const struct gate_effect *e)
 {
 	CHECK(!w->asked && !w->request && !w->answer); /* one outstanding */
-	CHECK(!w->save_request && !w->save_answer);
+	CHECK(!w->save_request && !w->save_answer && w->still != 2);
 	CHECK(e->pushes > 0 && e->pushes <= STAGED);
 	for (size_t i = 0; i < e->pushes; i++)
 		CHECK(e->push[i].count == 1 && is_staged(w, 0, &e->push[i]));
@@ -318,7 +322,7 @@ static void take_settle(struct world *w, const struct gate_effect *e)
 {
 	CHECK(w->shards_up);
 	CHECK(!w->asked && !w->request && !w->answer); /* one outstanding */
-	CHECK(!w->save_request && !w->save_answer);
+	CHECK(!w->save_request && !w->save_answer && w->still != 2);
 	if (w->number == e->number) { /* repeated: the same lines */
 		CHECK(w->lines == e->lines);
 		CHECK(memcmp(w->line, e->line, e->lines * sizeof *e->line) == 0);
@@ -344,7 +348,7 @@ static int line_of(const struct world *w, const struct order_push *p, int sample
 
 static void take_apply(struct world *w, const struct gate_effect *e)
 {
-	CHECK(e->iteration == w->iteration);
+	CHECK(e->iteration == w->iteration && w->still != 2);
 	w->iteration += e->units;
 	for (size_t i = 0; i < e->pushes; i++) {
 		const struct order_push *p = &e->push[i];
@@ -370,7 +374,7 @@ static void take_apply(struct world *w, const struct gate_effect *e)
 static void take_cut(struct world *w)
 {
 	for (int s = 0; s < SAMPLES; s++)
-		CHECK(w->saved[s] == w->applied[s]);
+		CHECK(w->saved[s] == w->applied[s] && w->still != 2);
 	w->cut_busy = 2;
 	w->cut_done++;
 }
@@ -403,6 +407,14 @@ static void take_acts(struct world *w, struct worker *k, const struct gate_effec
 	}
 }
 
+/* The same push, by the map that is in force now: as worker_step() will say it. */
+static void push_again(struct world *w, struct worker *k)
+{
+	CHECK(k->phase == PUSHING && w->moved);
+	k->phase = MEMBER;
+	k->sequence--;
+}
+
 static void take_answer(struct world *w, const struct gate_effect *e)
 {
 	CHECK(e->token <= w->tokens && w->token[e->token].open);
@@ -430,7 +442,9 @@ static void take_answer(struct world *w, const struct gate_effect *e)
 		return; /* of a life before, or of a push that was asked for twice */
 	if (e->ok && strncmp(e->fields, "iteration=", 10) == 0)
 		k->iteration = strtoull(e->fields + 10, NULL, 10);
-	if (!e->ok) {
+	if (!e->ok && strcmp(e->code, "map") == 0) {
+		push_again(w, k);
+	} else if (!e->ok) {
 		CHECK(strcmp(e->code, "fenced") == 0);
 		k->phase = REFUSED;
 	} else if (k->phase == JOINING) {
@@ -482,6 +496,11 @@ static void pump(struct world *w)
 		case GATE_CUT:
 			take_cut(w);
 			break;
+		case GATE_STILL:
+			CHECK(w->still == 1 && !w->asked && !w->request && !w->answer);
+			CHECK(!w->save_request && !w->save_answer && w->cut_busy < 2);
+			w->still = 2;
+			break;
 		case GATE_SUM:
 		case GATE_FILL:
 		case GATE_QUIT:
@@ -508,7 +527,7 @@ static void say(struct world *w, int id, enum request_kind kind)
 {
 	struct worker *k = &w->worker[id];
 	struct connection *c = &w->connection[k->connection];
-	struct message m = {kind, k->generation, k->sequence, k->iteration, k->sample};
+	struct message m = {kind, k->generation, k->sequence, k->iteration, k->sample, w->map};
 
 	CHECK(c->tail < 64);
 	c->queue[c->tail++] = m;
@@ -526,6 +545,11 @@ static void deliver_push(struct world *w, const struct gate_who *who, int id,
 				 .ranges = 1,
 				 .speed = (double)(1 + next_random(w) % 9)};
 
+	if (gate_wants(w->gate, who, m->sequence) && m->map != w->map) { /* the lead's to refuse */
+		const struct gate_effect map = {.token = who->token, .code = "map"};
+		take_answer(w, &map);
+		return;
+	}
 	if (gate_wants(w->gate, who, m->sequence)) {
 		stage_take(w, 0, id, m->generation, m->sequence);
 		stage_put(w, 0, id, m);
@@ -626,10 +650,10 @@ static void go_on(struct world *w, int id)
 static void send_push(struct world *w, int id)
 {
 	struct worker *k = &w->worker[id];
-	struct message m = {R_PUSH, ++k->sequence, 0, 0, 0};
+	struct message m = {R_PUSH, ++k->sequence, 0, 0, 0, 0};
 
 	/* The other server first: its pull has shown that it is where this worker is. */
-	m = (struct message){R_PUSH, k->generation, k->sequence, k->iteration, k->sample};
+	m = (struct message){R_PUSH, k->generation, k->sequence, k->iteration, k->sample, w->map};
 	if ((w->options.sync != GATE_BSP || k->iteration >= w->iteration) && !chance(w, 25))
 		stage_put(w, 1, id, &m);
 	say(w, id, R_PUSH);
@@ -776,6 +800,8 @@ static void hand_over(struct world *w)
 	size_t len, len_again;
 	struct error err = {0};
 
+	if (w->still) /* the owner waits */
+		return;
 	if (gate_save(w->gate, &text, &len, &err) != 0) { /* during a cut it waits */
 		CHECK(strstr(err.text, "cut"));
 		return;
@@ -849,6 +875,24 @@ static void let_go(struct world *w, int id)
 	pump(w);
 }
 
+/* Parameters move to another map, or not, while nothing is settled. */
+static void move_step(struct world *w, int calm)
+{
+	if (w->still == 0 && !calm) {
+		w->still = 1;
+		gate_still(w->gate);
+	} else if (w->still == 2 || (w->still == 1 && !calm && chance(w, 4))) {
+		int moved = w->still == 2 && chance(w, 2);
+		w->moved += moved;
+		w->map += (uint64_t)moved;
+		for (size_t i = 0; moved && i < STAGED; i++)
+			w->stage[0].item[i].used = w->stage[1].item[i].used = 0;
+		w->still = 0;
+		gate_go_on(w->gate, moved);
+	}
+	pump(w);
+}
+
 static void one_step(struct world *w, int calm)
 {
 	uint64_t what = next_random(w) % (calm ? 60 : 70);
@@ -862,8 +906,10 @@ static void one_step(struct world *w, int calm)
 		deliver(w, (uint64_t)id + WORKERS * life);
 	} else if (what < 54)
 		shards_step(w, calm);
-	else if (what < 59)
+	else if (what < 58)
 		supervisor_step(w);
+	else if (what < 59)
+		move_step(w, calm);
 	else if (what < 60) {
 		if (w->cut_busy == 2) {
 			w->cut_busy = 0;
@@ -949,6 +995,7 @@ static void one_run(struct gate_options options, uint64_t seed, uint64_t *cuts, 
 	calm_down(w);
 	*cuts += (uint64_t)w->cut_done;
 	*handed += (uint64_t)w->handed;
+	moves_all += (uint64_t)w->moved;
 	gate_free(w->gate);
 }
 
@@ -956,11 +1003,12 @@ static void runs(struct gate_options options)
 {
 	uint64_t cuts = 0, handed = 0;
 
-	halves_all = 0;
+	halves_all = moves_all = 0;
 	for (uint64_t seed = 1; seed <= ROUNDS(400); seed++)
 		one_run(options, seed, &cuts, &handed);
 	/* the events did happen */
 	assert_true(cuts > ROUNDS(100) && handed > ROUNDS(1000) && halves_all > ROUNDS(100));
+	assert_true(moves_all > ROUNDS(400));
 	assert_true(!options.balance || told_all > 1000);
 }
 

@@ -826,6 +826,7 @@ static void pump(struct world *w)
 		case GATE_CUT:
 			take_cut(w);
 			break;
+		case GATE_STILL:
 		case GATE_QUIT:
 			take_quit(w);
 			break;

@@ -1,0 +1,969 @@
+/*
+ * Parameters move between the parts while training goes on: the map (param/map.h) becomes another
+ * one, piece by piece.  A piece is one attempt, with a map of its own:
+ *
+ *     prepare   all parts and those who join: what goes where is found, room and connections are made
+ *     still     nothing is with the parts or shardd (the gate's STILL), and nothing follows
+ *     give      givers send to receivers, who set it aside; all still have what they had
+ *     adopt     the commit: from here on the map is in force, in this process' memory. Pushes under
+ *               the old one are refused with code=map, and said again under the new one.
+ *
+ * Until the commit any refusal, lost connection or deadline ends the attempt: `keep`, and the old map
+ * goes on.  After it a part that can't adopt is a part that lacks what is committed: only a rollback
+ * helps, as for apply.
+ *
+ * Each parameter moves once, to its last owner: pieces are cut from the moves of the bounds between
+ * parts, those that go left first, from right to left, then those that go right, from left to right.
+ */
+#include "lead/lead_internal.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/number.h"
+#include "param/map.h"
+
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define JOIN_SECONDS 30.0    /* for those who join, to be there */
+#define PREPARE_SECONDS 60.0
+#define STILL_SECONDS 600.0  /* a unit that is with shardd, or a cut that is being written */
+#define GIVE_SECONDS 10.0    /* everybody waits meanwhile; and as long as a slow link needs: */
+#define GIVE_BYTES_SECOND 20e6
+#define PIECE_BYTES ((uint64_t)16 << 20)
+#define PIECE_BYTES_MIN ((uint64_t)1 << 20)
+#define TRIES 3
+#define AGAIN_SECONDS 0.2    /* after an attempt that failed */
+#define REST_HOLDS 2.0       /* after a piece, training goes on for so many times as long at least */
+#define REST_SECONDS_MIN 0.005
+#define REST_SECONDS_MAX 1.0 /* when no unit closes at all */
+#define MOVE_BYTES_MAX (1u << 22)
+
+enum stage {
+	MOVE_NOT,
+	MOVE_JOINING,   /* those who join are being connected */
+	MOVE_PREPARING,
+	MOVE_STILL,     /* the gate is asked */
+	MOVE_GIVING,
+	MOVE_ADOPTING,
+	MOVE_RESTING    /* until the next piece, or the next attempt */
+};
+
+/* A server that is in the map, or is to be. Servers stand in one order, in which those that stay and
+ * those that join are as the request has them. */
+struct mover {
+	char *socket; /* "": this one */
+	int was;      /* it has been in the map when the move began */
+	int stays;    /* it will be in the map */
+	int is_in;    /* it is in the map that is in force */
+	uint32_t told; /* which part it was when the map was given */
+};
+
+/* Bounds between movers: of mover i and the one before it. */
+struct bounds {
+	uint64_t dense[MAP_PARTS_MAX + 1], key[MAP_PARTS_MAX + 1];
+};
+
+struct moving {
+	enum stage stage;
+	uint64_t token; /* who asked */
+	uint64_t attempt, version;
+	struct mover *mover;
+	size_t count;
+	struct bounds now, next, target;
+	int is_last; /* next is the target */
+	uint64_t piece_bytes;
+	size_t left; /* answers */
+	unsigned tries;
+	struct event *timer; /* deadline, or the end of a rest */
+	double held, hold;   /* when the hold began; what it took */
+	uint64_t bytes, piece;      /* moved in all; in this piece */
+	uint64_t pieces, iteration; /* done; at the last one's end */
+	double stall, rested;
+	char why[ERROR_TEXT_MAX];
+};
+
+static const struct map *map_of(const struct lead *l)
+{
+	const struct part_here *here = lead_parts_here(l->parts);
+
+	return here->map(here->part);
+}
+
+static uint64_t dense_of(const struct map *map)
+{
+	return map->dense_begin[map->parts];
+}
+
+static void deadline(struct moving *m, double seconds)
+{
+	struct timeval t = clock_timeval(seconds);
+
+	event_add(m->timer, &t);
+}
+
+static const char *socket_of(const struct lead *l, const struct mover *mover)
+{
+	return mover->socket[0] ? mover->socket : l->options.socket ? l->options.socket : "";
+}
+
+static const char *id_of(const struct lead *l, const struct mover *mover)
+{
+	return mover->socket[0] ? lead_parts_id(l->parts, mover->socket) : l->options.id;
+}
+
+/* ---- the end ---- */
+
+static void forget(struct lead *l)
+{
+	struct moving *m = l->moving;
+
+	l->moving = NULL;
+	if (!m)
+		return;
+	for (size_t i = 0; i < m->count; i++)
+		free(m->mover[i].socket);
+	free(m->mover);
+	if (m->timer)
+		event_free(m->timer);
+	free(m);
+}
+
+static void answer_ok(struct lead *l, struct request *rq)
+{
+	const struct moving *m = l->moving;
+	const struct map *map = map_of(l);
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+
+	record_begin(&o, line, sizeof line, "ok");
+	record_add_u64(&o, "version", map->version);
+	record_add_u64(&o, "parts", map->parts);
+	record_add_u64(&o, "moved-bytes", m ? m->bytes : 0);
+	record_add_u64(&o, "pieces", m ? m->pieces : 0);
+	record_add_seconds(&o, "stall", m ? m->stall : 0.0);
+	request_ok_record(rq, &o);
+}
+
+static void finish(struct lead *l)
+{
+	struct moving *m = l->moving;
+	struct request *rq = lead_undefer(l, m->token);
+	const struct map *map = map_of(l);
+
+	log_say(LOG_LEVEL_INFO,
+		"map %llu of %u parts: %llu bytes were moved in %llu pieces, held up for %.3g s at most",
+		(unsigned long long)map->version, map->parts, (unsigned long long)m->bytes,
+		(unsigned long long)m->pieces, m->stall);
+	if (rq)
+		answer_ok(l, rq);
+	forget(l);
+}
+
+/* For good: nothing more is moved. What was before stays. */
+static void give_up(struct lead *l)
+{
+	struct moving *m = l->moving;
+	struct request *rq = lead_undefer(l, m->token);
+	const struct map *map = map_of(l);
+
+	log_say(LOG_LEVEL_WARNING, "parameters are not moved: %s; map %llu of %u parts goes on",
+		m->why, (unsigned long long)map->version, map->parts);
+	if (rq)
+		request_err(rq, "move", "%.300s; map %llu of %u parts goes on", m->why,
+			    (unsigned long long)map->version, map->parts);
+	lead_parts_forget_joiners(l->parts);
+	forget(l);
+}
+
+static void order(struct lead *l, enum order_kind kind, const struct order_answer *a);
+
+static void ignore(uint32_t part, const struct order_result *result, void *lead)
+{
+	(void)part;
+	(void)result;
+	(void)lead;
+}
+
+/* This attempt. */
+static void fail(struct lead *l, const char *who, const char *why)
+{
+	struct moving *m = l->moving;
+	enum stage stage = m->stage;
+	struct order_answer nobody = {.done = ignore, .arg = l};
+
+	snprintf(m->why, sizeof m->why, "%.200s: %.290s", who, why);
+	m->stage = MOVE_RESTING;
+	if (stage == MOVE_JOINING) {
+		m->tries = TRIES;
+	} else {
+		order(l, ORDER_KEEP, &nobody);
+		m->tries++;
+	}
+	m->is_last = 0;
+	m->rested = 0.0;
+	m->hold = 0.0;
+	if (m->tries < TRIES)
+		log_say(LOG_LEVEL_WARNING, "a move of parameters is tried again: %s", m->why);
+	deadline(m, m->tries < TRIES ? AGAIN_SECONDS : 0.0);
+	if (stage == MOVE_STILL || stage == MOVE_GIVING)
+		gate_go_on(l->gate, 0);
+}
+
+/* ---- orders ---- */
+
+/* Those of the map that is to come. */
+static struct order_server *servers(const struct lead *l, size_t *count)
+{
+	const struct moving *m = l->moving;
+	struct order_server *s = calloc(m->count, sizeof *s);
+
+	*count = 0;
+	for (size_t i = 0; s && i < m->count; i++) {
+		const struct mover *mover = &m->mover[i];
+		struct order_server *one = &s[*count];
+		if (m->is_last && !mover->stays)
+			continue;
+		snprintf(one->id, sizeof one->id, "%s", id_of(l, mover));
+		snprintf(one->socket, sizeof one->socket, "%s", socket_of(l, mover));
+		one->dense_begin = m->next.dense[i];
+		one->key_begin = m->next.key[i];
+		one->joins = !mover->is_in;
+		++*count;
+	}
+	return s;
+}
+
+static void order(struct lead *l, enum order_kind kind, const struct order_answer *a)
+{
+	const struct moving *m = l->moving;
+	struct order o = {.kind = kind,
+			  .attempt = m->attempt,
+			  .version = m->version,
+			  .iteration = gate_iteration(l->gate)};
+
+	if (kind == ORDER_PREPARE || kind == ORDER_ADOPT) {
+		o.server = servers(l, &o.servers);
+		if (!o.server) {
+			lead_breakf(l, ERROR_OS, "move", "out of memory");
+			return;
+		}
+	}
+	lead_parts_give(l->parts, &o, a);
+	free((void *)o.server);
+}
+
+/* ---- pieces ---- */
+
+/* Bytes of an element of the vector, and of a place of the keys: places are all alike. */
+static void weigh(const struct lead *l, double *dense, double *key)
+{
+	const struct part_here *here = lead_parts_here(l->parts);
+	const struct map *map = map_of(l);
+	uint64_t count = map->dense_begin[1], places = map->key_begin[1], d, r;
+
+	here->bytes(here->part, &d, &r);
+	*dense = count ? (double)d / (double)count : 12.0;
+	*key = places ? (double)r / (double)places : 0.01;
+}
+
+/* The next step of the bounds that go left (sign -1) or right, no more than *budget bytes. */
+static void step(uint64_t *now, const uint64_t *target, size_t count, int sign, double weight,
+		 double *budget)
+{
+	double room = weight > 0.0 ? *budget / weight : 1e18;
+	uint64_t most = room < 1e18 ? (uint64_t)room + 1 : UINT64_C(1) << 62, far = 0, end = 0;
+	int any = 0;
+
+	/* The one that begins the sweep, and where the sweep ends. */
+	for (size_t i = 1; i < count; i++) {
+		if (sign < 0 ? now[i] <= target[i] : now[i] >= target[i])
+			continue;
+		if (!any || (sign < 0 ? now[i] > far : now[i] < far))
+			far = now[i];
+		if (!any || (sign < 0 ? target[i] < end : target[i] > end))
+			end = target[i];
+		any = 1;
+	}
+	if (!any || *budget <= 0.0)
+		return;
+	uint64_t way = sign < 0 ? far - end : end - far;
+	uint64_t by = way < most ? way : most, at = sign < 0 ? far - by : far + by;
+	for (size_t i = 1; i < count; i++) {
+		if (sign < 0 && now[i] > target[i] && now[i] > at)
+			now[i] = target[i] > at ? target[i] : at;
+		if (sign > 0 && now[i] < target[i] && now[i] < at)
+			now[i] = target[i] < at ? target[i] : at;
+	}
+	*budget -= (double)by * weight;
+}
+
+static int same(const struct bounds *a, const struct bounds *b, size_t count)
+{
+	return memcmp(a->dense, b->dense, count * sizeof *a->dense) == 0 &&
+	       memcmp(a->key, b->key, count * sizeof *a->key) == 0;
+}
+
+static void cut_piece(struct lead *l)
+{
+	struct moving *m = l->moving;
+	double dense, key, budget = (double)m->piece_bytes;
+
+	weigh(l, &dense, &key);
+	m->next = m->now;
+	for (int sign = -1; sign <= 1; sign += 2) {
+		step(m->next.dense, m->target.dense, m->count, sign, dense, &budget);
+		/* a bound that goes right may start only when those that go left are there */
+		if (budget <= 0.0)
+			break;
+	}
+	for (int sign = -1; sign <= 1 && budget > 0.0; sign += 2)
+		step(m->next.key, m->target.key, m->count, sign, key, &budget);
+	m->is_last = same(&m->next, &m->target, m->count);
+}
+
+/* ---- the stages of an attempt ---- */
+
+static void go_on(struct lead *l);
+
+/* Of an answer: whether it is one that is waited for. */
+static int is_due(const struct lead *l, const struct order_result *result, enum stage stage)
+{
+	return l->moving && !l->broken && l->moving->stage == stage &&
+	       result->attempt == l->moving->attempt;
+}
+
+static void on_prepared(uint32_t part, const struct order_result *result, void *lead)
+{
+	struct lead *l = lead;
+	struct moving *m = l->moving;
+
+	if (!is_due(l, result, MOVE_PREPARING))
+		return;
+	if (result->code) {
+		fail(l, lead_parts_name(l->parts, part), result->text);
+		lead_pump(l);
+		return;
+	}
+	if (--m->left > 0)
+		return;
+	m->stage = MOVE_STILL;
+	deadline(m, STILL_SECONDS);
+	gate_still(l->gate);
+	lead_pump(l);
+}
+
+static void prepare(struct lead *l)
+{
+	struct moving *m = l->moving;
+	struct order_answer a = {.done = on_prepared, .arg = l};
+	const char *lost = lead_parts_lost(l->parts);
+
+	m->stage = MOVE_PREPARING;
+	m->attempt = ++l->attempts;
+	m->version = map_of(l)->version + 1;
+	m->bytes += m->piece;
+	m->piece = 0;
+	cut_piece(l);
+	if (lost) {
+		fail(l, lost, "is not connected");
+		return;
+	}
+	m->left = 1; /* this function */
+	for (size_t i = 0; i < m->count; i++)
+		m->left += m->mover[i].is_in || m->mover[i].stays;
+	deadline(m, PREPARE_SECONDS);
+	order(l, ORDER_PREPARE, &a);
+	on_prepared(0, &(struct order_result){.attempt = m->attempt}, l);
+}
+
+/* Who is in the map no more. */
+static int is_leaving(const struct lead *l, uint32_t part)
+{
+	const struct moving *m = l->moving;
+
+	for (size_t i = 0; m && m->is_last && i < m->count; i++) {
+		if (m->mover[i].told == part && !m->mover[i].stays)
+			return 1;
+	}
+	return 0;
+}
+
+static void on_adopted(uint32_t part, const struct order_result *result, void *lead)
+{
+	struct lead *l = lead;
+
+	if (is_leaving(l, part))
+		return;
+	if (result->code) {
+		lead_breakf(l, ERROR_TEMPFAIL, lead_parts_name(l->parts, part),
+			    "a map that is in force was not adopted: %s", result->text);
+		return;
+	}
+	if (is_due(l, result, MOVE_ADOPTING) && --l->moving->left == 0) {
+		go_on(l);
+		lead_pump(l);
+	}
+}
+
+/* The sockets of the parts behind part 0, of the map that is given now. */
+static const char **others(const struct moving *m, size_t *count)
+{
+	const char **s = calloc(m->count, sizeof *s);
+
+	*count = 0;
+	for (size_t i = 1; s && i < m->count; i++) {
+		if (!m->is_last || m->mover[i].stays)
+			s[(*count)++] = m->mover[i].socket;
+	}
+	return s;
+}
+
+/* As the parts have them, with those who join behind them. */
+static void number(struct lead *l)
+{
+	struct moving *m = l->moving;
+	uint32_t in = 0, joins = (uint32_t)lead_parts_count(l->parts);
+
+	for (size_t i = 0; i < m->count; i++)
+		m->mover[i].told = m->mover[i].is_in ? in++ : joins++;
+}
+
+/* From here on the new map is in force. Who goes is told, and not waited for. */
+static void commit(struct lead *l)
+{
+	struct moving *m = l->moving;
+	struct order_answer a = {.done = on_adopted, .arg = l};
+	size_t count;
+	const char **socket = others(m, &count);
+	struct part_file *file = calloc(count + 2, sizeof *file);
+
+	if (!socket || !file) {
+		free(socket);
+		free(file);
+		fail(l, "the lead", "out of memory");
+		return;
+	}
+	m->stage = MOVE_ADOPTING;
+	m->left = count + 2; /* and this function */
+	number(l);
+	event_del(m->timer);
+	order(l, ORDER_ADOPT, &a);
+	if (!l->broken && lead_parts_are(l->parts, socket, count) != 0)
+		lead_breakf(l, ERROR_OS, "move", "out of memory");
+	free(socket);
+	free(l->cut.part); /* no cut is being made */
+	l->cut.part = file;
+	for (size_t i = 0; i < m->count; i++)
+		m->mover[i].is_in = !m->is_last || m->mover[i].stays;
+	m->now = m->next;
+	m->pieces++;
+	m->tries = 0;
+	m->hold = clock_mono() - m->held;
+	m->stall = m->hold > m->stall ? m->hold : m->stall;
+	m->iteration = gate_iteration(l->gate);
+	gate_go_on(l->gate, 1);
+	on_adopted(0, &(struct order_result){.attempt = m->attempt}, l); /* this function's */
+}
+
+static void on_given(uint32_t part, const struct order_result *result, void *lead)
+{
+	struct lead *l = lead;
+	struct moving *m = l->moving;
+
+	if (!is_due(l, result, MOVE_GIVING))
+		return;
+	if (result->code) {
+		fail(l, lead_parts_name(l->parts, part), result->text);
+		lead_pump(l);
+		return;
+	}
+	m->piece += result->bytes;
+	if (--m->left > 0)
+		return;
+	commit(l);
+	lead_pump(l);
+}
+
+void lead_move_still(struct lead *l)
+{
+	struct moving *m = l->moving;
+	struct order_answer a = {.done = on_given, .arg = l};
+
+	if (!m || m->stage != MOVE_STILL)
+		return;
+	m->stage = MOVE_GIVING;
+	m->held = clock_mono();
+	m->left = 1;
+	for (size_t i = 0; i < m->count; i++)
+		m->left += m->mover[i].is_in || m->mover[i].stays;
+	deadline(m, GIVE_SECONDS + (double)m->piece_bytes / GIVE_BYTES_SECOND);
+	order(l, ORDER_GIVE, &a);
+	on_given(0, &(struct order_result){.attempt = m->attempt}, l);
+}
+
+/* After a piece, or an attempt. */
+static void go_on(struct lead *l)
+{
+	struct moving *m = l->moving;
+
+	m->bytes += m->piece;
+	m->piece = 0;
+	if (m->is_last) {
+		finish(l);
+		return;
+	}
+	m->stage = MOVE_RESTING;
+	m->rested = 0.0;
+	deadline(m, REST_SECONDS_MIN);
+}
+
+/* Training goes on first: a unit at least, unless none closes anyway. */
+static int has_rested(const struct lead *l)
+{
+	const struct moving *m = l->moving;
+
+	return m->rested >= REST_SECONDS_MAX ||
+	       (m->rested >= REST_HOLDS * m->hold &&
+		(gate_iteration(l->gate) > m->iteration || gate_active(l->gate) == 0));
+}
+
+static void rest(struct lead *l)
+{
+	struct moving *m = l->moving;
+
+	if (m->tries >= TRIES) {
+		give_up(l);
+		return;
+	}
+	m->rested += REST_SECONDS_MIN;
+	if (m->tries > 0 || has_rested(l))
+		prepare(l);
+	else
+		deadline(m, REST_SECONDS_MIN);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *lead)
+{
+	struct lead *l = lead;
+	struct moving *m = l->moving;
+	const char *lost = lead_parts_lost(l->parts);
+
+	(void)fd;
+	(void)what;
+	if (m->stage == MOVE_RESTING)
+		rest(l);
+	else if (m->stage == MOVE_STILL)
+		fail(l, "the lead", "a settle or a checkpoint takes too long");
+	else
+		fail(l, lost ? lost : "a server", "no answer in time");
+	lead_pump(l);
+}
+
+/* ---- those who join ---- */
+
+static int all_joined(struct lead *l)
+{
+	int all = 1;
+
+	for (size_t i = 0; lead_parts_joiner(l->parts, i); i++) {
+		const char *wrong = lead_parts_joiner_wrong(l->parts, i);
+		if (wrong) {
+			fail(l, lead_parts_joiner(l->parts, i), wrong);
+			return 0;
+		}
+		all &= lead_parts_joiner_ready(l->parts, i);
+	}
+	return all;
+}
+
+/* Parts find themselves in a map by their names. */
+static const char *same_id(const struct lead *l)
+{
+	const struct moving *m = l->moving;
+
+	for (size_t i = 0; i < m->count; i++) {
+		for (size_t k = 0; k < i; k++) {
+			if (strcmp(id_of(l, &m->mover[i]), id_of(l, &m->mover[k])) == 0)
+				return m->mover[i].socket;
+		}
+	}
+	return NULL;
+}
+
+void lead_move_look(struct lead *l)
+{
+	struct moving *m = l->moving;
+	const char *lost;
+
+	if (!m || l->broken)
+		return;
+	switch (m->stage) {
+	case MOVE_JOINING:
+		if (!all_joined(l) || lead_parts_lost(l->parts))
+			return;
+		if (same_id(l))
+			fail(l, same_id(l), "has the --id of another server");
+		else
+			prepare(l);
+		break;
+	case MOVE_PREPARING:
+	case MOVE_STILL:
+	case MOVE_GIVING:
+		lost = lead_parts_lost(l->parts);
+		if (lost)
+			fail(l, lost, "connection lost");
+		break;
+	default:
+		break;
+	}
+}
+
+int lead_move_is_busy(const struct lead *l)
+{
+	return l->moving != NULL;
+}
+
+void lead_move_stop(struct lead *l)
+{
+	forget(l);
+}
+
+/* ---- what is asked for ---- */
+
+/* The servers behind part 0, and where each begins. */
+struct wanted {
+	char **socket; /* [parts], of part 0 NULL */
+	struct map map;
+	int has_bounds;
+};
+
+static void wanted_free(struct wanted *w)
+{
+	for (uint32_t i = 0; w && w->socket && i < w->map.parts; i++)
+		free(w->socket[i]);
+	if (w)
+		free(w->socket);
+	free(w);
+}
+
+static int read_sockets(struct wanted *w, const char *text, struct error *err)
+{
+	const char *at = text;
+
+	for (uint32_t i = 1; at && *at; i++) {
+		size_t len = strcspn(at, ",");
+		if (i >= w->map.parts || len == 0 || len >= ORDER_SOCKET_MAX)
+			return error_set(err, ERROR_DATA, NULL,
+					 "servers= names the parts behind part 0, parts - 1 of them");
+		w->socket[i] = strndup(at, len);
+		if (!w->socket[i])
+			return error_set(err, ERROR_OS, NULL, "out of memory");
+		at += len + (at[len] == ',');
+	}
+	return 0;
+}
+
+static int read_part(struct wanted *w, const struct record *r, struct error *err)
+{
+	const char *socket = record_get(r, "socket");
+	uint64_t part, last = w->map.parts - 1;
+
+	if (!record_is(r, "part"))
+		return error_set(err, ERROR_DATA, NULL, "%.64s is no part", r->type);
+	if (record_u64(r, "part", 0, last, &part, err) != 0)
+		return -1;
+	if (socket && part > 0 && *socket && strlen(socket) < ORDER_SOCKET_MAX) {
+		free(w->socket[part]);
+		w->socket[part] = strdup(socket);
+		if (!w->socket[part])
+			return error_set(err, ERROR_OS, NULL, "out of memory");
+	}
+	if (!record_get(r, "dense-begin") && !record_get(r, "key-begin"))
+		return 0;
+	w->has_bounds = 1;
+	return record_u64(r, "dense-begin", 0, dense_of(&w->map), &w->map.dense_begin[part], err) !=
+				       0 ||
+			       record_u64(r, "key-begin", 0, MAP_PLACES, &w->map.key_begin[part],
+					  err) != 0
+		       ? -1
+		       : 0;
+}
+
+static int read_parts(struct wanted *w, const char *text, size_t len, struct error *err)
+{
+	struct record *r = malloc(sizeof *r);
+	struct record_walk walk = record_walk(text, len);
+	int rc = -1;
+
+	if (!r)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	while ((rc = record_next(&walk, r, err)) == RECORD_ONE) {
+		if (read_part(w, r, err) != 0) {
+			rc = -1;
+			break;
+		}
+	}
+	free(r);
+	return rc == RECORD_END ? 0 : -1;
+}
+
+static int check_wanted(const struct wanted *w, uint64_t dense, struct error *err)
+{
+	for (uint32_t i = 1; i < w->map.parts; i++) {
+		if (!w->socket[i])
+			return error_set(err, ERROR_DATA, NULL, "part %u has no socket", i);
+		for (uint32_t k = 1; k < i; k++) {
+			if (strcmp(w->socket[i], w->socket[k]) == 0)
+				return error_set(err, ERROR_DATA, NULL, "%s is there twice",
+						 w->socket[i]);
+		}
+	}
+	return map_is_whole(&w->map, dense)
+		       ? 0
+		       : error_set(err, ERROR_DATA, NULL,
+				   "bounds begin with 0, and none is before the one before it");
+}
+
+static struct wanted *read_wanted(struct lead *l, struct request *rq, uint64_t *piece,
+				  struct error *err)
+{
+	const struct record *r = request_record(rq);
+	struct payload *payload = request_payload(rq);
+	size_t len = payload ? payload_bytes(payload) : 0;
+	uint64_t dense = dense_of(map_of(l)), parts;
+	struct wanted *w = calloc(1, sizeof *w);
+	char *text = malloc(len + 1);
+	int rc = -1;
+
+	*piece = PIECE_BYTES;
+	if (!w || !text)
+		error_set(err, ERROR_OS, NULL, "out of memory");
+	else if (record_u64(r, "parts", 1, MAP_PARTS_MAX - 1, &parts, err) == 0 &&
+		 record_u64_opt(r, "piece-bytes", PIECE_BYTES_MIN, UINT32_MAX, piece, err) == 0)
+		rc = 0;
+	if (rc == 0) {
+		map_even(&w->map, (uint32_t)parts, dense);
+		w->socket = calloc(parts, sizeof *w->socket);
+		memcpy(text, len ? payload_data(payload) : "", len); /* it may change under us */
+		if (!w->socket)
+			rc = error_set(err, ERROR_OS, NULL, "out of memory");
+		if (rc == 0)
+			rc = read_sockets(w, record_get(r, "servers"), err);
+		if (rc == 0 && len)
+			rc = read_parts(w, text, len, err);
+		if (rc == 0)
+			rc = check_wanted(w, dense, err);
+	}
+	free(text);
+	if (rc == 0)
+		return w;
+	wanted_free(w);
+	return NULL;
+}
+
+/* ---- the order of all who take part ---- */
+
+static int add_mover(struct moving *m, const char *socket, int was, int stays)
+{
+	struct mover *mover = &m->mover[m->count];
+
+	*mover = (struct mover){
+		.socket = strdup(socket), .was = was, .stays = stays, .is_in = was};
+	if (!mover->socket)
+		return -1;
+	m->count++;
+	return 0;
+}
+
+static int stays(const struct wanted *w, const char *socket)
+{
+	for (uint32_t i = 1; i < w->map.parts; i++) {
+		if (strcmp(w->socket[i], socket) == 0)
+			return 1;
+	}
+	return 0;
+}
+
+/* Those who are there, in their order, and those who join between them as wanted. */
+static int order_movers(struct lead *l, const struct wanted *w, struct error *err)
+{
+	struct moving *m = l->moving;
+	uint32_t has = (uint32_t)lead_parts_count(l->parts), at = 1;
+	int rc;
+
+	m->mover = calloc((size_t)has + w->map.parts, sizeof *m->mover);
+	rc = m->mover ? add_mover(m, "", 1, 1) : -1;
+	for (uint32_t i = 1; rc == 0 && i < w->map.parts; i++) {
+		uint32_t k = at;
+		while (k < has && strcmp(lead_parts_name(l->parts, k), w->socket[i]) != 0)
+			k++;
+		if (k == has) { /* it joins, or is before one that is placed already */
+			for (k = 1; k < at; k++) {
+				if (strcmp(lead_parts_name(l->parts, k), w->socket[i]) == 0)
+					return error_set(err, ERROR_DATA, NULL,
+							 "servers that stay keep their order");
+			}
+			rc = add_mover(m, w->socket[i], 0, 1);
+			continue;
+		}
+		for (; rc == 0 && at < k; at++)
+			rc = add_mover(m, lead_parts_name(l->parts, at), 1,
+				       stays(w, lead_parts_name(l->parts, at)));
+		if (rc == 0)
+			rc = add_mover(m, w->socket[i], 1, 1);
+		at = k + 1;
+	}
+	for (; rc == 0 && at < has; at++)
+		rc = add_mover(m, lead_parts_name(l->parts, at), 1, 0);
+	if (rc == 0 && m->count >= MAP_PARTS_MAX)
+		return error_set(err, ERROR_DATA, NULL, "more than %d servers", MAP_PARTS_MAX - 1);
+	return rc == 0 ? 0 : error_set(err, ERROR_OS, NULL, "out of memory");
+}
+
+/* Who is not in a map begins where the next one does. */
+static void spread(struct bounds *b, const struct moving *m, const struct map *map,
+		   int (*is_in)(const struct mover *mover))
+{
+	uint32_t part = map->parts;
+
+	for (size_t i = m->count; i-- > 0;) {
+		part -= is_in(&m->mover[i]) ? 1 : 0;
+		b->dense[i] = map->dense_begin[part];
+		b->key[i] = map->key_begin[part];
+	}
+}
+
+static int was_in(const struct mover *mover)
+{
+	return mover->was;
+}
+
+static int will_be_in(const struct mover *mover)
+{
+	return mover->stays;
+}
+
+static int is_there(const struct lead *l, const struct wanted *w)
+{
+	const struct map *map = map_of(l);
+
+	if (map->parts != w->map.parts ||
+	    memcmp(map->dense_begin, w->map.dense_begin, map->parts * sizeof *map->dense_begin) !=
+		    0 ||
+	    memcmp(map->key_begin, w->map.key_begin, map->parts * sizeof *map->key_begin) != 0)
+		return 0;
+	for (uint32_t i = 1; i < map->parts; i++) {
+		if (strcmp(w->socket[i], lead_parts_name(l->parts, i)) != 0)
+			return 0;
+	}
+	return 1;
+}
+
+static int begin(struct lead *l, const struct wanted *w, struct error *err)
+{
+	struct moving *m = l->moving;
+
+	m->timer = evtimer_new(server_base(l->server), on_timer, l);
+	if (!m->timer)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	if (order_movers(l, w, err) != 0)
+		return -1;
+	spread(&m->now, m, map_of(l), was_in);
+	spread(&m->target, m, &w->map, will_be_in);
+	for (size_t i = 0; i < m->count; i++) {
+		if (!m->mover[i].was && lead_parts_join(l->parts, m->mover[i].socket, err) != 0) {
+			lead_parts_forget_joiners(l->parts);
+			return -1;
+		}
+	}
+	m->stage = MOVE_JOINING;
+	deadline(m, JOIN_SECONDS);
+	return 0;
+}
+
+void lead_on_move(struct request *rq, void *lead)
+{
+	struct lead *l = lead;
+	struct wanted *w;
+	uint64_t piece;
+	struct error err = {0};
+
+	if (!lead_parts_here(l->parts)) {
+		request_err(rq, "no-part", "there are no parts of parameters that could move");
+		return;
+	}
+	if (l->moving) {
+		request_err(rq, "moving", "parameters are being moved");
+		return;
+	}
+	w = read_wanted(l, rq, &piece, &err);
+	if (!w) {
+		request_bad(rq, &err);
+		return;
+	}
+	if (is_there(l, w)) {
+		answer_ok(l, rq);
+		wanted_free(w);
+		return;
+	}
+	l->moving = calloc(1, sizeof *l->moving);
+	if (!l->moving) {
+		request_err(rq, "no-memory", NULL);
+	} else if (begin(l, w, &err) != 0) {
+		request_bad(rq, &err);
+		forget(l);
+	} else {
+		l->moving->piece_bytes = piece;
+		l->moving->token = lead_defer(l, rq);
+		lead_move_look(l);
+	}
+	wanted_free(w);
+	lead_pump(l);
+}
+
+/* ---- who has what ---- */
+
+void lead_on_parts(struct request *rq, void *lead)
+{
+	struct lead *l = lead;
+	const struct map *map = lead_parts_here(l->parts) ? map_of(l) : NULL;
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+
+	for (uint32_t i = 0; map && i < map->parts; i++) {
+		const char *socket = i                   ? lead_parts_name(l->parts, i)
+				     : l->options.socket ? l->options.socket
+							 : "";
+		record_begin(&o, line, sizeof line, "part");
+		record_add_u64(&o, "part", i);
+		record_add(&o, "id", i ? lead_parts_id(l->parts, socket) : l->options.id);
+		record_add(&o, "socket", socket);
+		record_add_u64(&o, "dense-begin", map->dense_begin[i]);
+		record_add_u64(&o, "dense", map->dense_begin[i + 1] - map->dense_begin[i]);
+		record_add_u64(&o, "key-begin", map->key_begin[i]);
+		record_add_u64(&o, "keys", map->key_begin[i + 1] - map->key_begin[i]);
+		request_put_record(rq, &o);
+	}
+	request_ok(rq, "version=%llu parts=%u moving=%d",
+		   (unsigned long long)(map ? map->version : 0), map ? map->parts : 0,
+		   l->moving != NULL);
+}
+
+void lead_refuse_map(struct lead *l, struct request *rq)
+{
+	char line[128];
+	struct record_out o;
+
+	record_begin(&o, line, sizeof line, "err");
+	record_add(&o, "code", "map");
+	record_add_u64(&o, "map", map_of(l)->version);
+	request_err_record(rq, &o, "another map is in force: ask for `parts`");
+}
+
+int lead_map_is(const struct lead *l, uint64_t version)
+{
+	return !lead_parts_here(l->parts) || map_of(l)->version == version;
+}

@@ -1,0 +1,395 @@
+/* See store_move.h.  Dense parameters are copied to where they belong, outside of the range that is
+ * in force; rows go into the table, where nobody asks for them yet. */
+#include "param/store_move.h"
+
+#include "base/grow.h"
+#include "base/number.h"
+#include "param/store_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define PAGE ((size_t)4096)
+#define BLOCK_OVERHEAD 256 /* of a block's record, at most */
+#define HEAD_OVERHEAD 1024 /* of the first record and the notes */
+
+static uint64_t most(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* ---- giving ---- */
+
+struct store_share store_share_of(const struct store *s, const struct map *map, uint32_t to)
+{
+	uint32_t i = s->part;
+	struct store_share share = {
+		.dense_begin = most(s->map.dense_begin[i], map->dense_begin[to]),
+		.dense_end = least(s->map.dense_begin[i + 1], map->dense_begin[to + 1]),
+		.key_begin = most(s->map.key_begin[i], map->key_begin[to]),
+		.key_end = least(s->map.key_begin[i + 1], map->key_begin[to + 1]),
+	};
+
+	if (share.dense_end <= share.dense_begin)
+		share.dense_begin = share.dense_end = 0;
+	if (share.key_end <= share.key_begin || !s->table)
+		share.key_begin = share.key_end = 0;
+	return share;
+}
+
+int store_share_is_empty(const struct store_share *share)
+{
+	return share->dense_begin == share->dense_end && share->key_begin == share->key_end;
+}
+
+static int add_key(uint32_t **key, size_t *count, size_t *room, uint32_t one, struct error *err)
+{
+	if (GROW(*key, *room, *count + 1) != 0)
+		return error_set(err, ERROR_OS, "rows", "out of memory");
+	(*key)[(*count)++] = one;
+	return 0;
+}
+
+int store_share_find(const struct store *s, struct store_share *share, size_t *at,
+		     struct error *err)
+{
+	uint64_t begin = share->key_begin, places = share->key_end - begin;
+	size_t n = s->table ? table_count(s->table) : 0;
+
+	for (; places && *at < n; ++*at) {
+		uint32_t key = table_key(table_at(s->table, *at));
+		if (map_place(key) - begin < places &&
+		    add_key(&share->key, &share->rows, &share->room, key, err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+size_t store_share_bytes(const struct store *s, const struct store_share *share)
+{
+	size_t dense = (size_t)(share->dense_end - share->dense_begin) * (1 + s->slots);
+	size_t rows = share->rows * (1 + s->width * (1 + s->row_slots));
+
+	/* A block is never shorter than 4096 values, but the last ones of each section. */
+	return HEAD_OVERHEAD + (dense + rows) * sizeof(float) +
+	       BLOCK_OVERHEAD * ((dense + rows) / 4096 + 2 * STREAM_SECTIONS_MAX);
+}
+
+static int write_rows(const struct store *s, const struct store_share *share, size_t group,
+		      struct stream_writer *w, struct error *err)
+{
+	size_t width = s->width, sections = 1 + s->row_slots;
+	float *values = malloc(group * width * sections * sizeof *values);
+	float **row = malloc(group * sizeof *row);
+	const float *slot[OPT_SLOTS_MAX];
+	int rc = values && row ? 0 : error_set(err, ERROR_OS, "rows", "out of memory");
+
+	for (size_t k = 0; k < s->row_slots; k++)
+		slot[k] = values + (k + 1) * group * width;
+	for (size_t begin = 0; rc == 0 && begin < share->rows; begin += group) {
+		size_t len = share->rows - begin < group ? share->rows - begin : group;
+		table_look(s->table, share->key + begin, len, row);
+		for (size_t i = 0; i < len; i++) {
+			for (size_t k = 0; k < sections; k++)
+				memcpy(values + (k * group + i) * width, row[i] + k * width,
+				       width * sizeof *values);
+		}
+		rc = stream_rows(w, len, share->key + begin, values, slot, err);
+	}
+	free(values);
+	free(row);
+	return rc;
+}
+
+int store_share_write(const struct store *s, const struct store_share *share,
+		      const struct stream_sink *sink, struct error *err)
+{
+	struct stream_shape shape = {
+		.part = s->part,
+		.parts = s->map.parts,
+		.dense_begin = share->dense_begin,
+		.dense_count = share->dense_end - share->dense_begin,
+		.rows = share->rows,
+		.dense_slots = (uint32_t)s->slots,
+		.width = (uint32_t)s->width,
+		.row_slots = (uint32_t)s->row_slots,
+	};
+	struct stream_writer *w;
+	int rc;
+
+	if (stream_begin(&w, sink, &shape, err) != 0)
+		return -1;
+	rc = store_write_notes(s, w, err);
+	for (size_t k = 0; rc == 0 && shape.dense_count && k <= s->slots; k++)
+		rc = stream_dense(w, (int)k - 1,
+				  s->dense + k * s->dense_stride +
+					  (share->dense_begin - s->dense_begin),
+				  shape.dense_count, err);
+	if (rc == 0 && s->table)
+		rc = write_rows(s, share, stream_block_rows(&shape), w, err);
+	if (rc == 0)
+		rc = stream_end(w, err);
+	stream_writer_free(w);
+	return rc;
+}
+
+void store_share_free(struct store_share *share)
+{
+	free(share->key);
+	share->key = NULL;
+	share->rows = share->room = 0;
+}
+
+/* ---- what comes ---- */
+
+int store_incoming_begin(struct store_incoming *in, struct store *s, const struct map *map,
+			 uint32_t part, struct error *err)
+{
+	uint64_t begin = map->dense_begin[part], end = map->dense_begin[part + 1];
+	uint64_t have_begin = s->dense_begin, have_end = have_begin + s->dense_count;
+
+	in->store = s;
+	in->map = *map;
+	in->part = part;
+	in->rows = 0;
+	if (have_begin == have_end)
+		return store_open_room(s, begin, end, err);
+	/* Only what is new: pages that are in use are none of this. */
+	if (store_open_room(s, begin, least(end, have_begin), err) != 0)
+		return -1;
+	return store_open_room(s, most(begin, have_end), end, err);
+}
+
+/* Whether these elements are to be ours, and are not yet. */
+static int dense_comes(const struct store_incoming *in, uint64_t begin, uint64_t end)
+{
+	const struct store *s = in->store;
+	uint64_t have_end = s->dense_begin + s->dense_count;
+
+	return begin >= in->map.dense_begin[in->part] &&
+	       end <= in->map.dense_begin[in->part + 1] &&
+	       (s->dense_count == 0 || end <= s->dense_begin || begin >= have_end);
+}
+
+static float *place_dense(void *incoming, int slot, uint64_t begin, size_t count)
+{
+	struct store_incoming *in = incoming;
+	struct store *s = in->store;
+
+	if (!dense_comes(in, begin, begin + count))
+		return NULL;
+	return s->room + (size_t)(slot + 1) * s->dense_stride + (begin - s->room_begin);
+}
+
+static int take_dense(void *incoming, int slot, uint64_t begin, size_t count, const float *values,
+		      struct error *err)
+{
+	struct store_incoming *in = incoming;
+	float *to = place_dense(in, slot, begin, count);
+
+	if (!to)
+		return error_set(err, ERROR_DATA, NULL, "dense parameters that are not ours");
+	if (to != values)
+		memcpy(to, values, count * sizeof *values);
+	if (slot >= 0 && opt_bad_slot(&in->store->opt, (size_t)slot, to, count) < count)
+		return error_set(err, ERROR_DATA, NULL, "a slot that can't be");
+	return 0;
+}
+
+static int key_comes(const struct store_incoming *in, uint32_t key)
+{
+	const struct store *s = in->store;
+	uint64_t place = map_place(key), begin = s->map.key_begin[s->part];
+	uint64_t bound = s->layout.table.rows;
+
+	return (bound == 0 || key < bound) && place >= in->map.key_begin[in->part] &&
+	       place < in->map.key_begin[in->part + 1] &&
+	       place - begin >= s->map.key_begin[s->part + 1] - begin;
+}
+
+static int take_rows(void *incoming, size_t rows, const uint32_t *keys, const float *values,
+		     const float *const *slots, struct error *err)
+{
+	struct store_incoming *in = incoming;
+	struct store *s = in->store;
+	uint32_t *all = malloc((rows + 1) * sizeof *all);
+	float **row = malloc((rows + 1) * sizeof *row);
+	int rc = all && row ? 0 : error_set(err, ERROR_OS, "rows", "out of memory");
+
+	for (size_t i = 0; rc == 0 && i < rows; i++) {
+		all[i] = (uint32_t)i;
+		if (!key_comes(in, keys[i]))
+			rc = error_set(err, ERROR_DATA, NULL, "key %u is not ours", keys[i]);
+		else
+			rc = add_key(&in->key, &in->rows, &in->room, keys[i], err);
+	}
+	if (rc == 0) {
+		s->bare = 1;
+		rc = table_rows(s->table, keys, rows, row, err);
+		s->bare = 0;
+	}
+	if (rc == 0)
+		rc = store_put_rows(s, rows, all, row, values, slots, err);
+	free(all);
+	free(row);
+	return rc;
+}
+
+/* The same model, the same optimiser, and as many steps; who has nothing yet takes them over. */
+static int expect(struct store_incoming *in, const struct stream_reader *from, struct error *err)
+{
+	struct store *s = in->store;
+	const char *optimizer = stream_get_note(from, "optimizer");
+	uint64_t steps = s->steps;
+	int same;
+
+	if (store_expect(s, from, &same, err) != 0)
+		return -1;
+	if (!same)
+		return error_set(err, ERROR_CONFIG, NULL, "it has another --optimizer (%.40s)",
+				 optimizer ? optimizer : "none");
+	if (s->map.version == 0 || steps == s->steps)
+		return 0;
+	uint64_t its = s->steps;
+	s->steps = steps;
+	return error_set(err, ERROR_DATA, NULL, "it has made %llu steps, this part %llu",
+			 (unsigned long long)its, (unsigned long long)steps);
+}
+
+/* Where the reading of a stream is. */
+struct reading {
+	const char *at, *end;
+	int expected;
+};
+
+static int read_bytes(void *reading, void *to, size_t bytes, struct error *err)
+{
+	struct reading *r = reading;
+
+	if ((size_t)(r->end - r->at) < bytes)
+		return error_set(err, ERROR_DATA, NULL, "it ends within a block");
+	memcpy(to, r->at, bytes);
+	r->at += bytes;
+	return 0;
+}
+
+/* The next line, copied: it may change under us. */
+static int read_line(struct reading *r, struct record *record, struct error *err)
+{
+	char line[RECORD_LINE_MAX];
+	size_t len = (size_t)(r->end - r->at), most_len = len < sizeof line ? len : sizeof line;
+
+	memcpy(line, r->at, most_len);
+	const char *end = memchr(line, '\n', most_len);
+	if (!end)
+		return error_set(err, ERROR_DATA, NULL, "a line without an end");
+	r->at += end - line + 1;
+	return record_parse(record, line, (size_t)(end - line), err);
+}
+
+static int take_record(struct store_incoming *in, struct stream_reader *stream, struct reading *r,
+		       const struct record *record, struct error *err)
+{
+	const struct stream_source source = {read_bytes, r};
+	const struct stream_taker taker = {.place = place_dense,
+					   .dense = take_dense,
+					   .rows = take_rows,
+					   .owner = in,
+					   .slots = 1};
+	struct stream_block block;
+	int kind = stream_record(stream, record, &block, err);
+
+	if (kind == STREAM_OTHER)
+		return error_set(err, ERROR_DATA, NULL, "%.64s is none of a stream's",
+				 record->type);
+	if (kind != STREAM_BLOCK)
+		return kind < 0 ? -1 : 0;
+	if (!r->expected && expect(in, stream, err) != 0)
+		return -1;
+	r->expected = 1;
+	return stream_read(stream, &block, &source, &taker, err);
+}
+
+int store_incoming_take(struct store_incoming *in, const char *text, size_t bytes,
+			struct error *err)
+{
+	struct stream_reader *stream = stream_reader_new();
+	struct record *record = malloc(sizeof *record);
+	struct reading r = {.at = text, .end = text + bytes};
+	int rc = stream && record ? 0 : error_set(err, ERROR_OS, NULL, "out of memory");
+
+	while (rc == 0 && r.at < r.end) {
+		rc = read_line(&r, record, err);
+		if (rc == 0)
+			rc = take_record(in, stream, &r, record, err);
+	}
+	if (rc == 0)
+		rc = stream_complete(stream, err);
+	if (rc == 0 && !r.expected)
+		rc = expect(in, stream, err);
+	free(record);
+	stream_reader_free(stream);
+	return rc;
+}
+
+void store_incoming_undo(struct store_incoming *in)
+{
+	if (in->store && in->store->table)
+		table_remove(in->store->table, in->key, in->rows);
+	in->rows = 0;
+}
+
+void store_incoming_free(struct store_incoming *in)
+{
+	free(in->key);
+	in->key = NULL;
+	in->rows = in->room = 0;
+}
+
+/* ---- the map ---- */
+
+/* The pages of elements that are no longer ours go back. Advice only. */
+static void close_room(struct store *s, uint64_t begin, uint64_t end)
+{
+	for (size_t k = 0; begin < end && k <= s->slots; k++) {
+		float *first = s->room + k * s->dense_stride + (begin - s->room_begin);
+		uintptr_t at = ((uintptr_t)first + PAGE - 1) / PAGE * PAGE;
+		uintptr_t stop = (uintptr_t)(first + (end - begin)) / PAGE * PAGE;
+		if (at < stop)
+			(void)madvise((void *)at, stop - at, MADV_DONTNEED);
+	}
+}
+
+void store_adopt(struct store *s, const struct map *map, uint32_t part,
+		 const struct store_share *given, size_t count)
+{
+	uint64_t had_begin = s->dense_begin, had_end = had_begin + s->dense_count;
+
+	s->map = *map;
+	s->part = part;
+	s->dense_begin = map->dense_begin[part];
+	s->dense_count = (size_t)(map->dense_begin[part + 1] - map->dense_begin[part]);
+	if (s->room)
+		s->dense = s->room + (s->dense_count ? s->dense_begin - s->room_begin : 0);
+	store_cut_segments(s);
+	close_room(s, had_begin, least(had_end, s->dense_begin));
+	close_room(s, most(had_begin, s->dense_begin + s->dense_count), had_end);
+	for (size_t i = 0; s->table && i < count; i++)
+		table_remove(s->table, given[i].key, given[i].rows);
+}
+
+uint64_t store_dense_bytes(const struct store *s)
+{
+	return (uint64_t)s->dense_count * (1 + s->slots) * sizeof(float);
+}
+
+uint64_t store_row_bytes(const struct store *s)
+{
+	return (uint64_t)store_row_count(s) * (1 + s->width * (1 + s->row_slots)) * sizeof(float);
+}

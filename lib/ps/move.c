@@ -1,0 +1,631 @@
+/*
+ * See move.h.  A giver's answer to `give` says that all its receivers have what they get, so that
+ * the lead need not ask them.  A receiver takes what comes for the attempt that it has prepared,
+ * and for no other one: what a giver that was slow sends later is refused.
+ */
+#include "ps/move.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "param/store_move.h"
+#include "record/record.h"
+#include "wire/mapping.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define SPARE_PART 8          /* room for rows that come into being meanwhile: one in so many */
+#define SPARE_BYTES 65536
+#define MAP_TEXT_MAX (1u << 20)
+
+/* Where a share is written. */
+struct text {
+	char *at;
+	size_t len, room;
+	int is_ours; /* it may grow */
+};
+
+struct receiver {
+	struct ps_move *move;
+	struct peer *peer;
+	struct store_share share;
+	size_t looked; /* at so many rows */
+	char socket[ORDER_SOCKET_MAX];
+	struct mapping *memory; /* shared with it; NULL: it is sent */
+	int memory_fd;
+	char *sent; /* then */
+	int ready, done;
+};
+
+struct ps_move {
+	struct ps *ps;
+	uint64_t attempt;
+	struct map map;
+	uint32_t part; /* of map */
+	struct store_incoming in;
+	struct receiver *to;
+	size_t count, ready, done;
+	uint64_t bytes;
+	struct order_answer answer; /* to prepare, then to give; done NULL: nobody waits */
+};
+
+/* ---- answers ---- */
+
+static void answer(struct ps_move *m, struct order_result *result)
+{
+	struct order_answer a = m->answer;
+
+	result->attempt = m->attempt;
+	m->answer.done = NULL;
+	if (a.done)
+		a.done(a.part, result, a.arg);
+}
+
+static void refuse(const struct order *o, const struct order_answer *a, const char *code,
+		   const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
+static void refuse(const struct order *o, const struct order_answer *a, const char *code,
+		   const char *fmt, ...)
+{
+	char text[ERROR_TEXT_MAX];
+	struct order_result result = {.code = code, .text = text, .attempt = o->attempt};
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	a->done(a->part, &result, a->arg);
+}
+
+static void fail(struct ps_move *m, const char *who, const char *why)
+{
+	char text[ERROR_TEXT_MAX];
+	struct order_result result = {.code = "move", .text = text};
+
+	snprintf(text, sizeof text, "%.200s: %.290s", who, why);
+	answer(m, &result);
+}
+
+static void receiver_end(struct receiver *r)
+{
+	struct peer *peer = r->peer;
+
+	r->peer = NULL; /* what it is told now is for nobody */
+	peer_free(peer);
+	store_share_free(&r->share);
+	mapping_release(r->memory);
+	if (r->memory_fd >= 0)
+		close(r->memory_fd);
+	free(r->sent);
+}
+
+/* But for what came. */
+static void end(struct ps *p)
+{
+	struct ps_move *m = p->move;
+
+	p->move = NULL;
+	if (!m)
+		return;
+	for (size_t i = 0; i < m->count; i++)
+		receiver_end(&m->to[i]);
+	store_incoming_free(&m->in);
+	free(m->to);
+	free(m);
+}
+
+void move_end(struct ps *p)
+{
+	struct ps_move *m = p->move;
+
+	if (!m)
+		return;
+	store_incoming_undo(&m->in);
+	end(p);
+}
+
+int move_is_busy(const struct ps *p)
+{
+	return p->move != NULL;
+}
+
+/* ---- the map ---- */
+
+/* Who is not in it has nothing: as if it had the place behind all others. */
+static int read_map(const struct ps *p, const struct order *o, struct map *map, uint32_t *part,
+		    struct error *err)
+{
+	const struct map *now = store_map(p->store);
+	uint64_t dense = now->dense_begin[now->parts];
+
+	if (o->servers == 0 || o->servers >= MAP_PARTS_MAX)
+		return error_set(err, ERROR_DATA, NULL, "a map of %zu parts", o->servers);
+	map->version = o->version;
+	map->parts = *part = (uint32_t)o->servers;
+	for (uint32_t i = 0; i < map->parts; i++) {
+		map->dense_begin[i] = o->server[i].dense_begin;
+		map->key_begin[i] = o->server[i].key_begin;
+		if (strcmp(o->server[i].id, p->options.id) == 0)
+			*part = i;
+	}
+	map->dense_begin[map->parts] = dense;
+	map->key_begin[map->parts] = MAP_PLACES;
+	if (!map_is_whole(map, dense))
+		return error_set(err, ERROR_DATA, NULL, "a map with gaps");
+	if (*part == map->parts) {
+		map->parts++;
+		map->dense_begin[map->parts] = dense;
+		map->key_begin[map->parts] = MAP_PLACES;
+	}
+	return 0;
+}
+
+static void refuse_map(const struct ps *p, struct request *rq)
+{
+	char line[128];
+	struct record_out o;
+
+	record_begin(&o, line, sizeof line, "err");
+	record_add(&o, "code", "map");
+	record_add_u64(&o, "map", store_map(p->store)->version);
+	request_err_record(rq, &o, "this part goes by that map: ask the lead for `parts`");
+}
+
+int move_check_map(struct ps *p, struct request *rq)
+{
+	uint64_t version = 1;
+	struct error err;
+
+	if (record_u64_opt(request_record(rq), "map", 0, UINT64_MAX, &version, &err) != 0) {
+		request_bad(rq, &err);
+		return 0;
+	}
+	if (version == store_map(p->store)->version)
+		return 1;
+	refuse_map(p, rq);
+	return 0;
+}
+
+/* ---- prepare ---- */
+
+static void look_if_ready(struct ps_move *m)
+{
+	struct order_result result = {.code = NULL};
+
+	if (m->ready == m->count)
+		answer(m, &result);
+}
+
+static void is_ready(struct receiver *r)
+{
+	if (r->ready)
+		return;
+	r->ready = 1;
+	r->move->ready++;
+	look_if_ready(r->move);
+}
+
+static void on_mapped(const struct record *record, int closing, void *receiver)
+{
+	struct receiver *r = receiver;
+
+	if (!r->peer || !record || !closing)
+		return;
+	if (!record_is(record, "ok")) { /* it is elsewhere: all is sent */
+		mapping_release(r->memory);
+		r->memory = NULL;
+	}
+	is_ready(r);
+}
+
+/* As much as is known of now, and some more. */
+static void on_up(struct peer *peer, const struct record *greeting, void *receiver)
+{
+	struct receiver *r = receiver;
+	size_t bytes = store_share_bytes(r->move->ps->store, &r->share);
+	char line[64];
+	struct record_out o;
+	struct error ignored;
+
+	(void)greeting;
+	bytes += bytes / SPARE_PART + SPARE_BYTES;
+	if (r->ready)
+		return; /* it came back: `give` says that it is not what it was */
+	if (mapping_make(&r->memory, &r->memory_fd, bytes, &ignored) != 0) {
+		is_ready(r);
+		return;
+	}
+	/* Advice only: pages now, and not while others wait. */
+	(void)madvise(r->memory->base, r->memory->bytes, MADV_POPULATE_WRITE);
+	record_begin(&o, line, sizeof line, "map");
+	record_add_u64(&o, "bytes", r->memory->bytes);
+	(void)peer_send_with(peer, line, record_end(&o, NULL), r->memory_fd, on_mapped, r);
+}
+
+static void on_down(struct peer *peer, void *receiver)
+{
+	struct receiver *r = receiver;
+
+	(void)peer;
+	if (r->peer)
+		fail(r->move, r->socket, "connection lost");
+}
+
+static int add_receiver(struct ps_move *m, const struct order_server *server,
+			const struct store_share *share, struct error *err)
+{
+	struct receiver *r = &m->to[m->count];
+
+	*r = (struct receiver){.move = m, .share = *share, .memory_fd = -1};
+	m->count++;
+	memcpy(r->socket, server->socket, sizeof r->socket);
+	return store_share_find(m->ps->store, &r->share, &r->looked, err);
+}
+
+/* Who joins gets something from part 0 in any case: how many steps were made. */
+static int find_receivers(struct ps_move *m, const struct order *o, struct error *err)
+{
+	struct store *s = m->ps->store;
+
+	m->to = calloc(o->servers, sizeof *m->to);
+	if (!m->to)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	for (uint32_t i = 0; i < o->servers; i++) {
+		struct store_share share = store_share_of(s, &m->map, i);
+		if (i == m->part ||
+		    (store_share_is_empty(&share) && !(store_part(s) == 0 && o->server[i].joins)))
+			continue;
+		if (add_receiver(m, &o->server[i], &share, err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int connect_all(struct ps_move *m, struct error *err)
+{
+	for (size_t i = 0; i < m->count; i++) {
+		struct receiver *r = &m->to[i];
+		struct peer_options options = {.path = r->socket,
+					       .up = on_up,
+					       .down = on_down,
+					       .owner = r,
+					       .output_bytes_max = UINT32_MAX,
+					       .answer_seconds = 0};
+		r->peer = peer_new(server_base(m->ps->server), &options);
+		if (!r->peer)
+			return error_set(err, ERROR_OS, NULL, "out of memory");
+	}
+	return 0;
+}
+
+static int prepare(struct ps *p, struct ps_move *m, const struct order *o, struct error *err)
+{
+	if (read_map(p, o, &m->map, &m->part, err) != 0 || find_receivers(m, o, err) != 0 ||
+	    store_incoming_begin(&m->in, p->store, &m->map, m->part, err) != 0)
+		return -1;
+	return connect_all(m, err);
+}
+
+void move_prepare(struct ps *p, const struct order *o, const struct order_answer *a)
+{
+	struct ps_move *m;
+	struct error err = {0};
+
+	if (o->attempt <= p->attempt) { /* said again to who comes back: it was ended, or is ready */
+		refuse(o, a, "move", "attempt %llu is over", (unsigned long long)o->attempt);
+		return;
+	}
+	if (p->move)
+		fail(p->move, p->options.id, "another attempt follows");
+	move_end(p);
+	p->attempt = o->attempt;
+	m = calloc(1, sizeof *m);
+	if (!m) {
+		refuse(o, a, "no-memory", "out of memory");
+		return;
+	}
+	m->ps = p;
+	m->attempt = o->attempt;
+	p->move = m;
+	if (prepare(p, m, o, &err) != 0) {
+		end(p);
+		refuse(o, a, "move", "%s", err.text);
+		return;
+	}
+	m->answer = *a;
+	look_if_ready(m);
+}
+
+/* ---- give ---- */
+
+static int put_text(void *text, struct record_out *r, const void *values, size_t bytes,
+		    struct error *err)
+{
+	struct text *t = text;
+	size_t len = record_end(r, NULL);
+
+	if (len == 0)
+		return error_set(err, ERROR_SOFTWARE, NULL, "a record longer than a line");
+	if (t->room - t->len < len + bytes) {
+		size_t room = t->len + len + bytes + t->room;
+		char *more = t->is_ours ? realloc(t->at, room) : NULL;
+		if (!more)
+			return error_set(err, ERROR_OS, NULL, "no room for a share");
+		t->at = more;
+		t->room = room;
+	}
+	memcpy(t->at + t->len, r->data, len);
+	if (bytes)
+		memcpy(t->at + t->len + len, values, bytes);
+	t->len += len + bytes;
+	return 0;
+}
+
+static void on_accepted(const struct record *record, int closing, void *receiver)
+{
+	struct receiver *r = receiver;
+	struct ps_move *m = r->move;
+	struct order_result result = {.code = NULL};
+
+	if (!r->peer || !record || !closing)
+		return; /* lost: on_down() follows */
+	if (!record_is(record, "ok")) {
+		fail(m, r->socket, record->text ? record->text : "refused");
+		return;
+	}
+	m->done += r->done ? 0 : 1;
+	r->done = 1;
+	result.bytes = m->bytes;
+	if (m->done == m->count)
+		answer(m, &result);
+}
+
+/* Into the memory that is shared, where it fits. */
+static int write_share(struct receiver *r, struct text *text, struct error *err)
+{
+	const struct store *s = r->move->ps->store;
+	const struct stream_sink sink = {.put = put_text, .owner = text};
+
+	if (store_share_find(s, &r->share, &r->looked, err) != 0)
+		return -1;
+	if (r->memory && store_share_bytes(s, &r->share) <= r->memory->bytes) {
+		*text = (struct text){.at = r->memory->base, .room = r->memory->bytes};
+	} else {
+		*text = (struct text){.room = store_share_bytes(s, &r->share), .is_ours = 1};
+		text->at = malloc(text->room);
+		if (!text->at)
+			return error_set(err, ERROR_OS, NULL, "out of memory");
+	}
+	int rc = store_share_write(s, &r->share, &sink, err);
+	if (text->is_ours)
+		r->sent = text->at;
+	return rc;
+}
+
+static int give(struct receiver *r, struct error *err)
+{
+	struct ps_move *m = r->move;
+	struct text text;
+	char line[256];
+	struct record_out o;
+
+	if (!peer_is_up(r->peer))
+		return error_set(err, ERROR_UNAVAILABLE, NULL, "connection lost");
+	if (write_share(r, &text, err) != 0)
+		return -1;
+	m->bytes += text.len;
+	record_begin(&o, line, sizeof line, "accept");
+	record_add_u64(&o, "incarnation", m->ps->options.incarnation);
+	record_add_u64(&o, "attempt", m->attempt);
+	if (!text.is_ours)
+		record_add_u64(&o, "map-offset-bytes", 0);
+	record_add_u64(&o, text.is_ours ? "bytes" : "map-bytes", text.len);
+	if (peer_send(r->peer, line, record_end(&o, NULL), text.is_ours ? text.at : NULL,
+		      text.is_ours ? text.len : 0, on_accepted, r) != 0)
+		return error_set(err, ERROR_UNAVAILABLE, NULL, "connection lost");
+	peer_flush(r->peer);
+	return 0;
+}
+
+void move_give(struct ps *p, const struct order *o, const struct order_answer *a)
+{
+	struct ps_move *m = p->move;
+	struct order_result result = {.code = NULL};
+	struct error err = {0};
+
+	if (!m || m->attempt != o->attempt || m->done || m->ready < m->count) {
+		refuse(o, a, "move", "attempt %llu is not prepared here",
+		       (unsigned long long)o->attempt);
+		return;
+	}
+	m->answer = *a;
+	for (size_t i = 0; i < m->count && m->answer.done; i++) {
+		if (give(&m->to[i], &err) != 0)
+			fail(m, m->to[i].socket, err.text);
+	}
+	if (m->count == 0)
+		answer(m, &result);
+}
+
+void move_on_accept(struct request *rq, void *ps)
+{
+	struct ps *p = ps;
+	struct ps_move *m = p->move;
+	struct payload *payload = request_payload(rq);
+	uint64_t attempt;
+	struct error err = {0};
+
+	if (!ps_in_force(p, rq))
+		return;
+	if (record_u64(request_record(rq), "attempt", 1, UINT64_MAX, &attempt, &err) != 0) {
+		request_bad(rq, &err);
+	} else if (!m || m->attempt != attempt) {
+		request_err(rq, "stale", "attempt %llu is not prepared here",
+			    (unsigned long long)attempt);
+	} else if (!payload) {
+		request_err(rq, "bad-request", "a payload is wanted");
+	} else if (store_incoming_take(&m->in, payload_data(payload), payload_bytes(payload),
+				       &err) != 0) {
+		log_say(LOG_LEVEL_WARNING, "parameters of another part are refused: %s", err.text);
+		request_err(rq, "accept", "%s", err.text);
+	} else
+		request_ok(rq, NULL);
+}
+
+/* ---- the end ---- */
+
+/* Nothing that was said under the old map holds: who waits asks again, and pushes again. */
+static void forget(struct ps *p)
+{
+	while (p->waits) {
+		struct request *rq = ps_wait_take(p);
+		refuse_map(p, rq);
+	}
+	stage_drop_all(p->stage);
+}
+
+static void adopt(struct ps *p, uint64_t iteration)
+{
+	struct ps_move *m = p->move;
+	struct store_share *given = calloc(m->count + 1, sizeof *given);
+	uint32_t had = store_map(p->store)->parts;
+
+	if (!given) {
+		struct error err;
+		error_set(&err, ERROR_OS, "move", "out of memory");
+		ps_break(p, &err);
+		return;
+	}
+	for (size_t i = 0; i < m->count; i++)
+		given[i] = m->to[i].share;
+	p->applied = iteration;
+	p->reached[p->applied % PS_REACHED] = clock_mono();
+	store_adopt(p->store, &m->map, m->part, given, m->count);
+	free(given);
+	p->options.part = m->part;
+	p->options.parts = m->map.parts;
+	forget(p);
+	if (had != m->map.parts)
+		log_say(LOG_LEVEL_INFO, "map %llu: part %u of %u, at iteration %llu",
+			(unsigned long long)m->map.version, m->part, m->map.parts,
+			(unsigned long long)iteration);
+	end(p);
+	if (p->more.adopted)
+		p->more.adopted(p->more.adopted_owner);
+}
+
+void move_adopt(struct ps *p, const struct order *o, const struct order_answer *a)
+{
+	struct order_result result = {.iteration = p->applied, .attempt = o->attempt};
+	uint64_t version = store_map(p->store)->version;
+
+	if (version == o->version) {
+		result.repeated = 1;
+		a->done(a->part, &result, a->arg);
+		return;
+	}
+	if (!p->move || p->move->attempt != o->attempt || version > o->version) {
+		refuse(o, a, "order", "map %llu is in force here, and attempt %llu not prepared",
+		       (unsigned long long)version, (unsigned long long)o->attempt);
+		return;
+	}
+	if (version != 0 && o->iteration != p->applied) {
+		refuse(o, a, "order", "%llu units are applied here, not %llu",
+		       (unsigned long long)p->applied, (unsigned long long)o->iteration);
+		return;
+	}
+	adopt(p, o->iteration);
+	a->done(a->part, &result, a->arg);
+}
+
+void move_keep(struct ps *p, const struct order *o, const struct order_answer *a)
+{
+	struct order_result result = {.attempt = o->attempt};
+
+	if (p->attempt < o->attempt)
+		p->attempt = o->attempt; /* its prepare comes no more */
+	if (p->move && p->move->attempt <= o->attempt) {
+		fail(p->move, p->options.id, "the attempt is over");
+		move_end(p);
+	}
+	a->done(a->part, &result, a->arg);
+}
+
+/* ---- handing over ---- */
+
+int move_give_map(const struct ps *p, struct call *c, struct error *err)
+{
+	const struct map *map = store_map(p->store);
+	char line[256], *text = malloc((size_t)map->parts * 64 + 1);
+	struct record_out r;
+	size_t len = 0;
+
+	if (!text)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	for (uint32_t i = 0; i < map->parts; i++)
+		len += (size_t)snprintf(text + len, 64, "%llu %llu\n",
+					(unsigned long long)map->dense_begin[i],
+					(unsigned long long)map->key_begin[i]);
+	record_begin(&r, line, sizeof line, "map");
+	record_add_u64(&r, "version", map->version);
+	record_add_u64(&r, "parts", map->parts);
+	record_add_u64(&r, "bytes", len);
+	int rc = call_record(c, &r, text, len, err);
+	free(text);
+	return rc;
+}
+
+static int parse_map(struct map *map, char *text, struct error *err)
+{
+	char *at = text, *stop;
+
+	for (uint32_t i = 0; i < map->parts; i++) {
+		map->dense_begin[i] = strtoull(at, &stop, 10);
+		if (stop == at || *stop != ' ')
+			return error_set(err, ERROR_DATA, NULL, "a map that can't be read");
+		at = stop + 1;
+		map->key_begin[i] = strtoull(at, &stop, 10);
+		if (stop == at || *stop != '\n')
+			return error_set(err, ERROR_DATA, NULL, "a map that can't be read");
+		at = stop + 1;
+	}
+	return 0;
+}
+
+int move_take_map(struct ps *p, const struct record *r, struct call *c, struct error *err)
+{
+	const struct map *now = store_map(p->store);
+	uint64_t dense = now->dense_begin[now->parts], parts, bytes;
+	struct map map = {0};
+	char *text;
+	int rc;
+
+	if (record_u64(r, "version", 0, UINT64_MAX, &map.version, err) != 0 ||
+	    record_u64(r, "parts", 1, MAP_PARTS_MAX, &parts, err) != 0 ||
+	    record_u64(r, "bytes", 1, MAP_TEXT_MAX, &bytes, err) != 0)
+		return -1;
+	map.parts = (uint32_t)parts;
+	text = malloc((size_t)bytes + 1);
+	if (!text)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	rc = call_bytes(c, text, (size_t)bytes, err);
+	text[bytes] = '\0';
+	if (rc == 0)
+		rc = parse_map(&map, text, err);
+	free(text);
+	map.dense_begin[parts] = dense;
+	map.key_begin[parts] = MAP_PLACES;
+	if (rc != 0)
+		return -1;
+	if (!map_is_whole(&map, dense) || p->options.part >= parts)
+		return error_set(err, ERROR_CONFIG, NULL, "has a map of another model");
+	struct store_incoming in = {0};
+	if (store_incoming_begin(&in, p->store, &map, p->options.part, err) != 0)
+		return -1;
+	store_adopt(p->store, &map, p->options.part, NULL, 0);
+	return 0;
+}

@@ -1,0 +1,33 @@
+/*
+ * move: parameters of this part on their way to other parts, and theirs to this one, as the lead
+ * orders (lead/order.h): an attempt is prepared, given, and then adopted or kept.  What a giver has
+ * goes to each receiver over its socket, through memory shared with it where it is on this host.
+ *
+ * Until it is adopted nothing of what is served changes; nobody is served what came.
+ */
+#ifndef PACELINE_PS_MOVE_H
+#define PACELINE_PS_MOVE_H
+
+#include "ps/ps_internal.h"
+
+struct ps_move;
+
+/* The orders prepare, give, adopt, keep. */
+void move_prepare(struct ps *p, const struct order *o, const struct order_answer *a);
+void move_give(struct ps *p, const struct order *o, const struct order_answer *a);
+void move_adopt(struct ps *p, const struct order *o, const struct order_answer *a);
+void move_keep(struct ps *p, const struct order *o, const struct order_answer *a);
+/* The request of a giver. */
+void move_on_accept(struct request *rq, void *ps);
+
+int move_is_busy(const struct ps *p); /* an attempt is prepared */
+void move_end(struct ps *p);          /* what is under way is forgotten */
+
+/* Whether who asks goes by the map of this part; 0: it was answered. */
+int move_check_map(struct ps *p, struct request *rq);
+
+/* Handing over: the map, if it is not the first one. */
+int move_give_map(const struct ps *p, struct call *c, struct error *err);
+int move_take_map(struct ps *p, const struct record *r, struct call *c, struct error *err);
+
+#endif
