@@ -158,7 +158,8 @@ static void begin(struct sup_node *n, int adopted)
 void sup_node_want(struct sup_node *n)
 {
 	struct error err;
-	if (n->stage != STAGE_OFF || n->leaving || sup_host_choose(n) != 0)
+	if (n->stage != STAGE_OFF || n->leaving || !sup_scale_may_launch(n) ||
+	    sup_host_choose(n) != 0)
 		return;
 	if (sup_process_launch(&n->now, 0, &err) != 0) {
 		char text[1024];
@@ -388,8 +389,10 @@ static void mend(struct sup_node *n)
 	case DEATH_ROLLBACK:
 		if (sup_scale_has_part(n))
 			sup_rollback_after(n);
-		else
+		else {
+			sup_scale_joiner_ended(n);
 			step(n, EVENT_MENDED);
+		}
 		break;
 	case DEATH_NOTHING:
 		step(n, EVENT_MENDED);

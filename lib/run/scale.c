@@ -595,12 +595,46 @@ static void start(struct supervisor *s)
 	mark_leaving(s);
 	if (add_joining(s, sup_trainers(s), s->scale.now.workers, &err) != 0 ||
 	    (s->scale.now.servers != s->scale.from.servers &&
-	     add_joining(s, &role_server, s->scale.now.servers, &err) != 0))
+	     add_joining(s, &role_server, s->scale.now.servers, &err) != 0)) {
 		fail(s, err.text);
+		return;
+	}
 	sup_scale_servers_begin(s, 1);
 	EACH_OF (n, s, sup_trainers(s))
 		n->joining_share = n->joining;
 	sup_kick(s);
+}
+
+int sup_scale_add_servers(struct supervisor *s)
+{
+	struct error err;
+	while (sup_count(s, &role_server) < s->scale.now.servers)
+		if (!sup_roster_add(s, &role_server, &err)) {
+			fail(s, err.text);
+			return -1;
+		}
+	return 0;
+}
+
+/* Their turn comes later, and finds it done. */
+int sup_scale_take_servers(struct supervisor *s)
+{
+	const struct sup_scale_ask *last = NULL;
+	struct refusal why;
+	for (const struct sup_scale_ask *ask = s->scale.first; ask; ask = ask->next)
+		if (ask != s->scale.asked && ask->want.servers > 0 &&
+		    check(s, &ask->want, &why) == 0)
+			last = ask;
+	if (!last || last->want.servers == s->scale.now.servers)
+		return 0;
+	sup_note(s, "scale", "from %llu to %llu servers, with all others: %s",
+		 (unsigned long long)s->scale.now.servers, (unsigned long long)last->want.servers,
+		 last->reason);
+	s->scale.now.servers = last->want.servers;
+	if (!s->scale.under_way)
+		s->scale.from.servers = s->scale.now.servers;
+	s->scale.servers.ever = 1;
+	return 1;
 }
 
 /* Not while a checkpoint is made or a server hands over: both wait for whoever is a member. */

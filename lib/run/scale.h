@@ -50,12 +50,12 @@ enum scale_move {
 struct sup_scale_servers {
 	enum scale_move step;
 	struct question move, look;
-	uint64_t parts, moving; /* as was said */
 	unsigned tries;
 	double began;    /* clock_mono(): new ones are awaited; 0: not yet */
 	double again;    /* clock_mono(): not before */
 	uint64_t bytes;  /* that were moved by the last change */
 	double stall;    /* the longest that workers waited for it, seconds */
+	int is_new;      /* what a rollback starts is not in the file yet */
 	int ever;        /* parts have moved in this job: versions of maps begin high (role.c) */
 };
 
@@ -107,9 +107,12 @@ int sup_scale_gives_up(struct sup_node *n, const char *why);
 int sup_scale_is_tried(const struct sup_node *n);
 /* A server that has a part, as far as is known. */
 int sup_scale_has_part(const struct sup_node *n);
+/* A server that joins. */
+void sup_scale_joiner_ended(struct sup_node *n);
+int sup_scale_may_launch(const struct sup_node *n);
 /* Parts move, or are about to. */
 int sup_scale_moves(const struct supervisor *s);
-/* All servers are off, and start anew: as many as are wanted. -1: not yet. */
+/* All servers are off, and start anew: as many as are wanted, also by those who wait. -1: not yet. */
 int sup_scale_rolled_back(struct supervisor *s);
 /* The version of the map with which they start; 1: that of a job in which none ever moved. */
 uint64_t sup_scale_map(const struct supervisor *s);
@@ -126,5 +129,9 @@ void sup_scale_servers_fail(struct supervisor *s);
 /* The file says what is so now. -1: not yet. */
 int sup_scale_keep(struct supervisor *s, int under_way);
 void sup_scale_leave(struct sup_node *n);
+/* Servers that those who wait want are wanted now. 1: they are others than before. */
+int sup_scale_take_servers(struct supervisor *s);
+/* Nodes for them. -1: the job fails. */
+int sup_scale_add_servers(struct supervisor *s);
 
 #endif

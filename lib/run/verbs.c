@@ -346,7 +346,7 @@ const struct verb sup_verbs[] = {
 	{"apply", "", "", do_apply, SUPERVISOR_ACTIONS_MAX,
 	 "payload: action lines, all or none; answered with the iteration they hold from"},
 	{"scale", "", "workers servers", do_scale, 0,
-	 "so many workers from now on; answered when they are there"},
+	 "so many nodes from now on; answered when it is done"},
 	{"watch", "", "", do_watch, 0, "a row record each time, until the client closes"},
 };
 const size_t sup_verb_count = sizeof sup_verbs / sizeof *sup_verbs;
