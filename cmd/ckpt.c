@@ -86,6 +86,8 @@ static int run_list(const char *const *operand, struct error *err)
 			record_add_seconds(&o, "at", e->at);
 			record_add_u64(&o, "parts", e->parts);
 			record_add_u64(&o, "bytes", e->bytes);
+			if (e->base[0])
+				record_add(&o, "base", e->base);
 		}
 		print_record(&o);
 	}
@@ -112,6 +114,8 @@ static void add_head(struct record_out *o, const struct ckpt_manifest *m)
 	record_add_seconds(o, "at", m->at);
 	if (m->epoch >= 0)
 		record_add_u64(o, "epoch", (uint64_t)m->epoch);
+	if (m->base[0])
+		record_add(o, "base", m->base);
 }
 
 static void show_head(const struct ckpt *c)

@@ -11,6 +11,8 @@
 #include "model/model.h"
 #include "monitor/node.h"
 #include "param/map.h"
+#include "work/result.h"
+#include "work/spare.h"
 #include "work/trainer.h"
 
 #include <cblas.h>
@@ -18,7 +20,7 @@
 #define PROGRAM "worker"
 
 static struct {
-	const char *id, *shards, *servers, *lead, *replica, *monitor, *drag;
+	const char *id, *shards, *servers, *lead, *replica, *monitor, *drag, *spare;
 	struct option_list data;
 	const char *index_dir, *bad_rows, *schema_file;
 	struct schema_options schema;
@@ -103,6 +105,8 @@ static const struct option_row option_rows[] = {
 	 .max = NODE_BATCH_MAX},
 	{.name = "ahead", .kind = OPTION_COUNT, .target = &opt.ahead, .arg = "BATCHES",
 	 .help = "batches reserved at shardd in advance, at most", .min = 1, .max = 1024},
+	{.name = "spare", .kind = OPTION_TEXT, .target = &opt.spare, .arg = "SOCKET",
+	 .help = "get ready, then wait until trainctl, at this socket, has a place among the workers"},
 	{.name = "drag", .kind = OPTION_TEXT, .target = &opt.drag, .arg = "FILE",
 	 .help = "read before each batch: delay=, pace=, launch=, saturation=, memory=, type="},
 	NODE_REPORT_OPTIONS(node),
@@ -306,6 +310,17 @@ static int train(const struct names *servers, const struct names *files,
 	return result;
 }
 
+/* 1: there is a place, or none was to be waited for; 0: there is none. */
+static int wait_for_place(struct error *err)
+{
+	const struct spare_options spare = {
+		.path = opt.spare, .id = opt.id, .wait_seconds = node.wait, .stop = &stop};
+	if (!opt.spare)
+		return 1;
+	int result = spare_wait(&spare, &opt.batch, err);
+	return result < 0 ? -1 : result == WORK_OK;
+}
+
 int main(int argc, char **argv)
 {
 	static struct names servers, data_files;
@@ -331,7 +346,10 @@ int main(int argc, char **argv)
 	kernels.fastest = result == 0 && model_uses_blas(&spec);
 	if (result == 0 && !model_keys_are_rows(&spec))
 		result = kernels_settle(&kernels, argv, &err);
-	if (result == 0)
+	int has_place = result == 0 ? wait_for_place(&err) : 0;
+	if (has_place < 0)
+		result = -1;
+	if (has_place > 0)
 		result = train(&servers, &data_files, schema, data, &spec, &err);
 	if (data && dataset_bad_rows(data) > 0)
 		log_say(LOG_LEVEL_WARNING, "%llu bad rows were skipped; the last: %s",

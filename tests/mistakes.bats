@@ -308,6 +308,9 @@ trainctl: job.env: SOLUTION=lb-bsp sets sizes at the barrier; SYNC=asp has none:
 $ trainctl run job.env -s PARTITIONS=local -s WORKERS=2
 trainctl: job.env: PARTITIONS=local needs a file of DATA for each worker: 1 files, WORKERS=2
 = 78
+$ trainctl run job.env -s PARTITIONS=local -s WORKERS=1 -s HOT_SPARES=1
+trainctl: job.env: HOT_SPARES: with PARTITIONS=local nobody else has a worker's rows
+= 78
 E
 }
 

@@ -124,3 +124,102 @@ node_record() { rec where type=node <"run/state/nodes/$1" | field "$2"; }
 	[[ $output =~ "Cpus_allowed_list:"[[:space:]]*[0-9]+$ ]]
 	run -64 on h0 node-host --memory x h1 true
 }
+
+# appetite: in LAUNCH_WORKER, each worker takes that much more memory once $T/eat.ID is there, and the
+# file is gone then.
+appetite() {
+	cat >eat.c <<-'C'
+		#include <pthread.h>
+		#include <stdio.h>
+		#include <stdlib.h>
+		#include <string.h>
+		#include <time.h>
+		#include <unistd.h>
+		static void *eat(void *path)
+		{
+			const struct timespec pause = {.tv_nsec = 20000000};
+			while (unlink(path) != 0)
+				nanosleep(&pause, NULL);
+			for (int i = 0; i < 100; i++)
+				memset(malloc(1 << 20), 1, 1 << 20);
+			return NULL;
+		}
+		__attribute__((constructor)) static void begin(void)
+		{
+			pthread_t thread;
+			char name[64];
+			FILE *self = fopen("/proc/self/comm", "r");
+			if (self && fgets(name, sizeof name, self) && strcmp(name, "worker\n") == 0)
+				pthread_create(&thread, NULL, eat, getenv("EAT"));
+			if (self)
+				fclose(self);
+		}
+	C
+	cc -shared -fPIC -O0 -pthread -o eat.so eat.c
+	echo "LAUNCH_WORKER='env EAT=$T/eat.%i LD_PRELOAD=$T/eat.so${LD_PRELOAD:+:$LD_PRELOAD} ASAN_OPTIONS=verify_asan_link_order=0'" >>job.env
+}
+
+@test "a worker that had too little memory comes back with twice as much; nothing is lost" {
+	need_groups
+	need_address_space
+	job WORKER_MEMORY=60M EPOCHS=20 MODEL=audit OOM_LIMIT=2
+	slow 1500
+	appetite
+	begin trainctl --state-dir "$T/run/state"
+	wait_for "came_to 640"
+	touch eat.w1
+	wait_for "grep -q '^event role=worker id=w1 kind=ready .*life=1 ' run/state/job.log"
+	grep '^event role=worker id=w1 kind=exit ' run/state/job.log >exit
+	[ "$(field class <exit)" = oom ]
+	[ "$(field oom <exit)" = 1 ]
+	[ "$(grep -c '^relaunch ' run/state/job.log)" = 0 ]
+	[ "$(grep '^oom ' run/state/job.log | rec tsv id step limit memory memory-before | tail -n 1)" = "w1	1	2	125829120	62914560" ]
+	[ "$(status | grep '^node .* id=w1 ' | field memory)" = 125829120 ]
+	[ "$(status | grep '^node .* id=w0 ' | field memory)" = 62914560 ]
+	# Killed by somebody else it is no want of memory.
+	kill -9 "$(pid_of w1)"
+	wait_for "grep -q '^event role=worker id=w1 kind=ready .*life=2 ' run/state/job.log"
+	[ "$(grep '^event role=worker id=w1 kind=exit ' run/state/job.log | tail -n 1 | field class)" = retryable ]
+	[ "$(grep -c '^oom ' run/state/job.log)" = 1 ]
+	# What was found stays, also for a run that goes on later.
+	trainctl stop --run-dir "$T/run"
+	ended "$SUPERVISOR"
+	rm drag/*
+	begin again --state-dir "$T/run/state"
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ]
+	grep -q '^size id=w1 cores=0 memory=125829120 ' run/state/standing
+	exact "$(tail -n 1 again.out | field checkpoint)" 2000 20
+}
+
+@test "OOM_LIMIT: after so many steps an end for memory is an end like others" {
+	need_groups
+	greedy
+	job WORKER_MEMORY=10M RESTARTS=1 OOM_LIMIT=2 WORKERS=1 "LAUNCH_WORKER='$T/greedy 300 && exec'"
+	run run_job --state-dir "$T/run/state"
+	[ "$status" -eq 137 ]
+	[[ $output == *"out of memory, exit status 137, 2 times in a row (RESTARTS)"* ]]
+	[ "$(grep '^oom ' run/state/job.log | rec tsv id step memory | tail -n 2 | tr '\t\n' '  ')" = "w0 1 20971520 w0 2 41943040 " ]
+}
+
+@test "a worker without a limit of its own, where all have too little: half the batch in two steps" {
+	need_groups
+	[ -e /sys/fs/cgroup/memory ] || skip "a group with processes is not divided in version 2"
+	group=/sys/fs/cgroup/memory$(groups_of memory)/paceline-test-$$
+	mkdir "$group"
+	echo 90000000 >"$group/memory.limit_in_bytes"
+	job EPOCHS=20 MODEL=audit
+	slow 1500
+	appetite
+	start trainctl sh -c 'echo $$ >"$0/cgroup.procs"; exec "$@"' "$group" trainctl run job.env --run-dir "$T/run" --state-dir "$T/run/state"
+	SUPERVISOR=$PID
+	wait_for "came_to 640"
+	touch eat.w1
+	wait_for "grep -q '^acted by=oom ' run/state/job.log"
+	rm drag/*
+	ended "$SUPERVISOR"
+	rmdir "$group"
+	[ "$status" -eq 0 ]
+	[ "$(grep '^oom ' run/state/job.log | rec tsv id step size accum | tail -n 1)" = "w1	1	16	2" ]
+	exact "$(tail -n 1 trainctl.out | field checkpoint)" 2000 20
+}

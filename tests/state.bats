@@ -296,6 +296,27 @@ whole() {
 	[ "$(tail -n 1 first.out | field samples)" = 10000 ]
 }
 
+@test "CHECKPOINT_FULL_EVERY: rows that changed; all go back to one, and nothing is lost" {
+	job MODEL=audit EPOCHS=5 CHECKPOINT_EVERY=0 KEEP=2 CHECKPOINT_FULL_EVERY=4
+	slow 400
+	begin first
+	wait_for 'came_to 100'
+	for i in 2 3 4 5 6; do trainctl checkpoint --run-dir "$T/run" >/dev/null; done
+	run -0 ckpt list run/state/checkpoints
+	# 1 is made before anything is trained, then three from it; 5 is whole again.
+	[ "$(echo "$output" | rec tsv name base)" = "$(printf '%s\t%s\n' 000005 - 000006 000005)" ]
+	ckpt verify run/state/checkpoints/000006
+	wait_for 'came_to 300'
+	kill -9 "$(pid_of ps1)"
+	wait_for 'pgrep -af "ps-server .*$T/run" | grep -q -- "--restore $T/run/state/checkpoints/000006"'
+	rm drag/*
+	ended $SUPERVISOR
+	[ "$status" -eq 0 ]
+	[ "$(tail -n 1 first.out | field samples)" = 10000 ]
+	last=$(tail -n 1 first.out | field checkpoint)
+	[ "$(ckpt show "$last" | rec where type=checkpoint | rec tsv base)" = - ]
+}
+
 @test "an intent whose checkpoint is gone takes another, or fails" {
 	job MODEL=audit EPOCHS=5 CHECKPOINT_EVERY=0
 	slow 400

@@ -312,17 +312,17 @@ summary() { tail -n 1 "$1"; }
 	[[ $output == *"state=failed"* ]]
 }
 
-@test "RESTARTS: a job that only ever goes back ends, and says so" {
-	job RESTARTS=1 EPOCHS=1000 CHECKPOINT_EVERY=0 "LAUNCH_SERVER='timeout -s KILL 14'"
+@test "ROLLBACKS: a job that only ever goes back ends, and says so" {
+	job ROLLBACKS=1 EPOCHS=1000 CHECKPOINT_EVERY=0 "LAUNCH_SERVER='timeout -s KILL 14'"
 	slow 100
 	run run_job
 	[ "$status" -eq 137 ]
-	[[ $output == *"rollback 2 in a row without a checkpoint that goes further (RESTARTS)"* ]]
+	[[ $output == *"rollback 2 in a row without a checkpoint that goes further (ROLLBACKS)"* ]]
 	[[ $output == *"state=failed"*" failed=ps"[01]" "* ]]
 }
 
-@test "RESTARTS: servers that end together make one rollback" {
-	job RESTARTS=1 EPOCHS=4 SERVERS=4
+@test "ROLLBACKS: servers that end together make one rollback" {
+	job RESTARTS=1 ROLLBACKS=1 EPOCHS=4 SERVERS=4
 	slow 400
 	begin first
 	wait_for 'came_to 300'

@@ -428,13 +428,13 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 
 @test "agent: a job that only ever goes back ends, and says so" {
 	needs_python
-	counting_job RESTARTS=2 CHECKPOINT_EVERY=0
+	counting_job ROLLBACKS=2 CHECKPOINT_EVERY=0
 	# Each time another one: none of them has died three times itself.
 	sed -i "s| 600 | \$dies 600 |; s|exec|echo >>$T/begun.\$RANK; \
 		[ \$((\$(wc -l <$T/begun.\$RANK) % 3)) != \$RANK ] \|\| dies=--dies; exec|" job.env
 	run run_job
 	[ "$status" -ne 0 ]
-	[[ $output == *"rollback 3 in a row without a checkpoint that goes further (RESTARTS)"* ]]
+	[[ $output == *"rollback 3 in a row without a checkpoint that goes further (ROLLBACKS)"* ]]
 	[[ $output == *"state=failed"* ]]
 }
 

@@ -78,7 +78,7 @@ static int converse(const char *socket, const struct question *q, const char *li
 /* What stands on the command line. */
 struct given {
 	const char *id;
-	int force;
+	int force, elsewhere;
 	const char *workers, *servers; /* NULL: as it is */
 };
 
@@ -90,6 +90,7 @@ static size_t request_line(const struct question *q, const struct given *given, 
 		const char *key, *value;
 	} more[] = {{"id", given->id},
 		    {"force", given->force ? "1" : NULL},
+		    {"elsewhere", given->elsewhere ? "1" : NULL},
 		    {"workers", given->workers},
 		    {"servers", given->servers}};
 	struct record_out o;
@@ -179,8 +180,14 @@ static int ask(const struct question *q, int argc, char **argv)
 		 .arg = q->operand ? NULL : "N",
 		 .help = q->operand ? "whatever HEAVY_WINDOW, HEAVY_COOLDOWN and HEAVY_LIMIT say"
 				    : "so many workers from now on"},
-		{.name = q->scales ? "servers" : NULL, .kind = OPTION_TEXT,
-		 .target = &given.servers, .arg = "N", .help = "so many parameter servers"},
+		{.name = q->operand  ? "elsewhere"
+			 : q->scales ? "servers"
+				     : NULL,
+		 .kind = q->operand ? OPTION_FLAG : OPTION_TEXT,
+		 .target = q->operand ? (void *)&given.elsewhere : (void *)&given.servers,
+		 .arg = q->operand ? NULL : "N",
+		 .help = q->operand ? "on another host; its own is avoided (HOST_AVOID)"
+				    : "so many parameter servers"},
 		{0}};
 	snprintf(name, sizeof name, PROGRAM " %s", q->name);
 	snprintf(usage, sizeof usage, "%s-j NAME | --run-dir DIR%s",

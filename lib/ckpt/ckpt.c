@@ -5,6 +5,7 @@
 #include "ckpt/ckpt.h"
 
 #include "base/fs.h"
+#include "ckpt/base.h"
 #include "ckpt/manifest.h"
 
 #include <inttypes.h>
@@ -25,6 +26,7 @@ struct ckpt {
 	struct team *team;
 	struct ckpt_manifest manifest;
 	struct part_reader **part; /* [manifest.parts] */
+	struct ckpt *base;         /* with the rows that have not changed since; NULL: all are here */
 };
 
 struct team *ckpt_team(void)
@@ -93,6 +95,31 @@ static int open_parts(struct ckpt *c, struct error *err)
 	return 0;
 }
 
+/* The other rows, of the same shape. */
+static int open_base(struct ckpt *c, struct error *err)
+{
+	char path[CKPT_PATH_MAX];
+	struct ckpt_manifest *m = malloc(sizeof *m); /* large */
+	int result = m ? ckpt_base_read(m, &c->manifest, c->dir, path, err)
+		       : error_set(err, ERROR_OS, c->dir, "out of memory");
+	free(m);
+	if (result != 0 || ckpt_open(&c->base, path, err) != 0)
+		return -1;
+	if (ckpt_width(c) != ckpt_width(c->base) || ckpt_row_slots(c) != ckpt_row_slots(c->base))
+		return error_set(err, ERROR_DATA, c->dir, "its rows and those of %.200s differ", path);
+	return 0;
+}
+
+/* Which rows a part lacks, only a base has. */
+static int check_rows(const struct ckpt *c, struct error *err)
+{
+	for (uint32_t i = 0; i < c->manifest.parts; i++)
+		if (stream_get_shape(part_stream(c->part[i]))->partial && !c->manifest.base[0])
+			return error_set(err, ERROR_DATA, c->dir,
+					 "part-%u has not all rows, and MANIFEST names no base", i);
+	return 0;
+}
+
 int ckpt_open(struct ckpt **out, const char *dir, struct error *err)
 {
 	size_t len = strlen(dir);
@@ -108,7 +135,8 @@ int ckpt_open(struct ckpt **out, const char *dir, struct error *err)
 	if (result == 0 && c->manifest.foreign)
 		result = error_set(err, ERROR_CONFIG, c->dir,
 				   "its parameters are files of trainers that are not ours");
-	if (result != 0 || open_parts(c, err) != 0) {
+	if (result != 0 || open_parts(c, err) != 0 || check_rows(c, err) != 0 ||
+	    (c->manifest.base[0] && open_base(c, err) != 0)) {
 		ckpt_close(c);
 		return -1;
 	}
@@ -122,6 +150,7 @@ void ckpt_close(struct ckpt *c)
 		return;
 	for (uint32_t i = 0; c->part && i < c->manifest.parts; i++)
 		part_close(c->part[i]);
+	ckpt_close(c->base);
 	team_free(c->team);
 	free(c->part);
 	free(c);
@@ -282,8 +311,10 @@ uint32_t ckpt_row_slots(const struct ckpt *c)
 uint64_t ckpt_row_count(const struct ckpt *c)
 {
 	uint64_t rows = 0;
-	for (uint32_t i = 0; i < c->manifest.parts; i++)
-		rows += part_row_count(c->part[i]);
+	for (uint32_t i = 0; i < c->manifest.parts; i++) {
+		const struct stream_shape *s = stream_get_shape(part_stream(c->part[i]));
+		rows += s->partial ? s->all_rows : part_row_count(c->part[i]);
+	}
 	return rows;
 }
 
@@ -294,24 +325,40 @@ const char *ckpt_note_at(const struct ckpt *c, size_t i, const char **value)
 
 /* ---- parameters ---- */
 
-int ckpt_read(struct ckpt *c, const struct part_want *want, const struct stream_taker *taker,
-	      struct error *err)
+static int read_own(void *ckpt, const struct part_want *want, const struct stream_taker *taker,
+		    struct error *err)
 {
+	struct ckpt *c = ckpt;
 	for (uint32_t i = 0; i < c->manifest.parts; i++)
 		if (part_read(c->part[i], want, taker, err) != 0)
 			return -1;
 	return 0;
 }
 
-int ckpt_write_part(const struct store *s, const char *path, int level, uint64_t *bytes,
-		    uint64_t *sum, struct error *err)
+static int read_base(void *ckpt, const struct part_want *want, const struct stream_taker *taker,
+		     struct error *err)
+{
+	return read_own(((struct ckpt *)ckpt)->base, want, taker, err);
+}
+
+int ckpt_read(struct ckpt *c, const struct part_want *want, const struct stream_taker *taker,
+	      struct error *err)
+{
+	int rows = c->base && ckpt_width(c) && want->place_begin < want->place_end;
+	if (rows && ckpt_base_rows(read_own, read_base, c, last_shape(c), want, taker, err) != 0)
+		return -1;
+	return read_own(c, want, taker, err);
+}
+
+int ckpt_write_part(const struct store *s, const char *path, uint32_t since, int level,
+		    uint64_t *bytes, uint64_t *sum, struct error *err)
 {
 	struct part_writer *w;
 	if (part_create(&w, path, err) != 0)
 		return -1;
 	struct team *team = ckpt_team();
 	part_compress(w, level, team);
-	int result = store_write(s, part_sink(w), err);
+	int result = store_write_since(s, since, part_sink(w), err);
 	team_free(team);
 	if (result == 0)
 		return part_finish(w, bytes, sum, err);
@@ -325,6 +372,8 @@ void ckpt_share(struct ckpt *c)
 		c->team = ckpt_team();
 	for (uint32_t i = 0; i < c->manifest.parts; i++)
 		part_share(c->part[i], c->team);
+	if (c->base)
+		ckpt_share(c->base);
 }
 
 int ckpt_restore(struct ckpt *c, struct store *s, int *slots_lost, struct error *err)
@@ -344,8 +393,11 @@ int ckpt_restore(struct ckpt *c, struct store *s, int *slots_lost, struct error 
 				       .dense_end = map->dense_begin[part + 1],
 				       .place_begin = map->key_begin[part],
 				       .place_end = map->key_begin[part + 1]};
+	const struct part_want rows = {.place_begin = want.place_begin, .place_end = want.place_end};
 	const struct stream_taker taker = store_taker(s);
-	if (ckpt_read(c, &want, &taker, err) == 0)
+	/* A row that comes twice is as it came last: there is no need to know which do. */
+	if ((!c->base || read_base(c, &rows, &taker, err) == 0) &&
+	    read_own(c, &want, &taker, err) == 0)
 		return 0;
 	return err && !err->place[0] ? error_wrap(err, c->dir) : -1;
 }
@@ -413,6 +465,22 @@ static void verify_whole(const char *dir, struct verdict *v)
 	free(l);
 }
 
+/* Of the base every byte, too: it is needed as much. */
+static void verify_base(const char *dir, const struct ckpt_manifest *m, struct verdict *v)
+{
+	char path[CKPT_PATH_MAX];
+	struct error why = {0};
+	struct ckpt_manifest *base = malloc(sizeof *base); /* large */
+	if (!base)
+		error_set(&why, ERROR_OS, dir, "out of memory");
+	if (!base || ckpt_base_read(base, m, dir, path, &why) != 0)
+		tell(v, &why);
+	else
+		for (size_t i = 0; i < base->count; i++)
+			verify_file(path, &base->file[i], 0, v);
+	free(base);
+}
+
 static uint64_t bytes_of(const struct ckpt_manifest *m)
 {
 	uint64_t bytes = 0;
@@ -432,6 +500,8 @@ int ckpt_verify(const char *dir, part_bad_fn *bad, void *arg, struct error *err)
 		v.team = m->foreign || bytes_of(m) <= PLANES_BYTES_MAX ? NULL : ckpt_team();
 		for (size_t i = 0; i < m->count; i++)
 			verify_file(dir, &m->file[i], m->foreign, &v);
+		if (m->base[0])
+			verify_base(dir, m, &v);
 		if (v.found == 0 && !m->foreign)
 			verify_whole(dir, &v);
 	} else if (why.code == ERROR_DATA ||

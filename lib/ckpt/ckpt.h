@@ -9,6 +9,9 @@
  *
  * A directory gets a name of its own and is never renamed over an older one.
  *
+ * A checkpoint may have a base: an older one beside it, which has all parameters itself.  Then it has
+ * of rows only those that have changed since, and reads as if it had all.
+ *
  * Writing, by the lead: make the directory; every server writes its part-i; shardd writes shards;
  * ckpt_include() copies the rest; ckpt_add() enters each file; ckpt_commit() last.
  */
@@ -48,6 +51,9 @@ struct ckpt_manifest {
 	uint64_t iteration, incarnation;
 	double at;      /* epoch seconds */
 	int64_t epoch;  /* -1: not known */
+	char base[CKPT_NAME_MAX]; /* name of the directory beside it with the other rows; "": none */
+	uint64_t base_sum;        /* of its MANIFEST */
+	uint64_t sum;             /* when it was read: of MANIFEST itself */
 	int foreign;    /* the parameters are files of trainers that are not ours: no parts */
 	uint32_t parts; /* counted from the files part-0, part-1, ... */
 	size_t count;
@@ -66,6 +72,9 @@ int ckpt_add(struct ckpt_manifest *m, const char *name, uint64_t bytes, uint64_t
 	     struct error *err);
 /* The same from a line `file name= bytes= sum=`. */
 int ckpt_add_line(struct ckpt_manifest *m, const struct record *r, struct error *err);
+/* Its parts will have only those rows that have changed since the checkpoint with this name, beside
+ * dir, which must have all of them itself. */
+int ckpt_set_base(struct ckpt_manifest *m, const char *dir, const char *base, struct error *err);
 /* Of a foreign one: path NULL: that trainer has saved nothing. */
 int ckpt_add_saved(struct ckpt_manifest *m, const char *worker, const char *path,
 		   struct error *err);
@@ -80,10 +89,11 @@ int ckpt_commit(struct ckpt_manifest *m, const char *dir, struct error *err);
 
 /* "part-I" */
 void ckpt_part_name(uint32_t part, char out[CKPT_NAME_MAX]);
-/* One server's part, as a file at path, compressed by all cores that this process may use; for a forked
+/* One server's part, as a file at path, of rows those only that have changed since then (store_mark();
+ * 0: all), compressed by all cores that this process may use; for a forked
  * child. level: of compression (param/planes.h). */
-int ckpt_write_part(const struct store *s, const char *path, int level, uint64_t *bytes,
-		    uint64_t *sum, struct error *err);
+int ckpt_write_part(const struct store *s, const char *path, uint32_t since, int level,
+		    uint64_t *bytes, uint64_t *sum, struct error *err);
 
 /* ---- reading ---- */
 
@@ -91,6 +101,10 @@ struct ckpt;
 
 /* Only MANIFEST: checks its own sum, nothing else. No MANIFEST: ERROR_NOINPUT. */
 int ckpt_manifest_read(struct ckpt_manifest *m, const char *dir, struct error *err);
+
+/* The directory of the base of the checkpoint in dir into out; 0: it has one. -1: it has none, or can't be
+ * read. */
+int ckpt_find_base(const char *dir, char *out, size_t max);
 
 /* What a trainer is to go on from: what it saved itself, or else what the first one did that saved
  * something; NULL: nobody did. */
@@ -157,6 +171,7 @@ struct ckpt_entry {
 	double at;
 	uint32_t parts;
 	uint64_t bytes; /* of all its files */
+	char base[CKPT_NAME_MAX]; /* or "" */
 };
 
 /* All checkpoints below dir, the oldest first: by incarnation, then iteration, then time; the
@@ -177,7 +192,8 @@ struct ckpt_pruning {
 };
 
 /* Removes all but the newest complete ones, and incomplete ones whose number is below that of the
- * newest complete one (a later one may still be in the making). The newest that is whole to its last
+ * newest complete one (a later one may still be in the making). The base of one that stays stays,
+ * too. The newest that is whole to its last
  * byte stays in any case: before complete ones are removed, they are verified, the newest first,
  * until one is whole or known to be. ERROR_DATA: none is, and no complete one was removed. MANIFEST
  * goes first, so that what is half removed is incomplete. */

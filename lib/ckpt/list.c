@@ -6,6 +6,7 @@
 
 #include "base/fs.h"
 #include "base/grow.h"
+#include "ckpt/base.h"
 #include "ckpt/manifest.h"
 
 #include <dirent.h>
@@ -63,8 +64,24 @@ static int check_lengths(const char *dir, const struct ckpt_manifest *m, struct 
 static int damaged(struct ckpt_entry *e, const struct error *why)
 {
 	e->damaged = 1;
+	e->complete = 0;
+	e->iteration = e->incarnation = 0;
+	e->at = 0;
 	error_format(why, e->why, sizeof e->why);
 	return 1;
+}
+
+/* Whether the base is there, as long as it was. */
+static int check_base(const char *dir, const struct ckpt_manifest *m, struct error *err)
+{
+	char path[CKPT_PATH_MAX];
+	struct ckpt_manifest *base = malloc(sizeof *base); /* large */
+	int result = base ? ckpt_base_read(base, m, dir, path, err)
+			  : error_set(err, ERROR_OS, dir, "out of memory");
+	if (result == 0)
+		result = check_lengths(path, base, err);
+	free(base);
+	return result;
 }
 
 /* 1 when name is a checkpoint, or what is left of one; -1 when nobody can tell because it may not
@@ -103,6 +120,9 @@ static int look_at(const char *dir, const char *name, struct ckpt_manifest *m, s
 	e->incarnation = m->incarnation;
 	e->at = m->at;
 	e->parts = m->parts;
+	memcpy(e->base, m->base, sizeof e->base);
+	if (m->base[0] && check_base(path, m, &why) != 0)
+		return damaged(e, &why);
 	for (size_t i = 0; i < m->count; i++)
 		e->bytes += m->file[i].bytes;
 	return 1;
@@ -237,29 +257,51 @@ static int find_whole(const char *dir, const struct ckpt_entry *entry, size_t co
 	return 0;
 }
 
-/* Whether a complete one would go, so that it matters which are whole. */
-static int any_goes(const struct ckpt_entry *entry, size_t count, const struct ckpt_pruning *how)
+/* Which stay, whatever is whole: the newest, those that are protected, and the bases of both. */
+static void choose_kept(const struct ckpt_entry *entry, size_t count, const struct ckpt_pruning *how,
+			char *kept)
 {
-	for (size_t i = 0; i + how->keep < count; i++)
-		if (entry[i].complete && !is_protected(entry[i].name, how->protect))
+	for (size_t i = 0; i < count; i++)
+		kept[i] = is_protected(entry[i].name, how->protect) ||
+			  (entry[i].complete && count - i <= how->keep);
+}
+
+static void keep_bases(const struct ckpt_entry *entry, size_t count, char *kept)
+{
+	for (size_t i = 0; i < count; i++)
+		for (size_t b = 0; kept[i] && entry[i].base[0] && b < count; b++)
+			if (strcmp(entry[b].name, entry[i].base) == 0)
+				kept[b] = 1;
+}
+
+/* Whether a complete one would go, so that it matters which are whole. */
+static int any_goes(const struct ckpt_entry *entry, size_t count, const char *kept)
+{
+	for (size_t i = 0; i < count; i++)
+		if (entry[i].complete && !kept[i])
 			return 1;
 	return 0;
 }
 
 static int prune(const char *dir, const struct ckpt_entry *entry, size_t count,
-		 const struct ckpt_pruning *how, struct error *err)
+		 const struct ckpt_pruning *how, char *kept, struct error *err)
 {
 	const char *newest = count && entry[count - 1].complete ? entry[count - 1].name : NULL;
 	size_t whole = count;
-	int complete_go = any_goes(entry, count, how), result = 0;
+	choose_kept(entry, count, how, kept);
+	keep_bases(entry, count, kept);
+	int complete_go = any_goes(entry, count, kept), result = 0;
 	if (complete_go && find_whole(dir, entry, count, how, &whole, err) != 0)
 		return -1;
+	if (whole < count)
+		kept[whole] = 1;
+	keep_bases(entry, count, kept);
 	for (size_t i = 0; result == 0 && i < count; i++) {
 		const struct ckpt_entry *e = &entry[i];
-		int goes = e->complete ? count - i > how->keep && whole < count && i != whole
+		int goes = e->complete ? whole < count
 				       : newest && is_number(e->name) && is_number(newest) &&
 						 compare_numbers(e->name, newest) < 0;
-		if (!goes || is_protected(e->name, how->protect))
+		if (!goes || kept[i])
 			continue;
 		result = remove_one(dir, e->name, err);
 		if (result == 0 && how->removed)
@@ -277,7 +319,10 @@ int ckpt_prune(const char *dir, const struct ckpt_pruning *how, struct error *er
 	size_t count;
 	if (ckpt_list(dir, &entry, &count, err) != 0)
 		return -1;
-	int result = prune(dir, entry, count, how, err);
+	char *kept = malloc(count + 1);
+	int result = kept ? prune(dir, entry, count, how, kept, err)
+			  : error_set(err, ERROR_OS, dir, "out of memory");
+	free(kept);
 	free(entry);
 	return result;
 }

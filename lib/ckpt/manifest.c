@@ -242,7 +242,7 @@ static size_t format_manifest(const struct ckpt_manifest *m, char *text)
 {
 	struct record_out o;
 	record_begin(&o, text, RECORD_LINE_MAX, "checkpoint");
-	record_add_u64(&o, "version", 1);
+	record_add_u64(&o, "version", m->base[0] ? 2 : 1);
 	if (m->foreign)
 		record_add(&o, "kind", FOREIGN);
 	record_add(&o, "job", m->job);
@@ -251,6 +251,12 @@ static size_t format_manifest(const struct ckpt_manifest *m, char *text)
 	record_add_real(&o, "at", m->at);
 	if (m->epoch >= 0)
 		record_add_u64(&o, "epoch", (uint64_t)m->epoch);
+	if (m->base[0]) {
+		char sum[17];
+		snprintf(sum, sizeof sum, "%016" PRIx64, m->base_sum);
+		record_add(&o, "base", m->base);
+		record_add(&o, "base-sum", sum);
+	}
 	size_t len = record_end(&o, NULL);
 	for (size_t i = 0; i < m->count; i++) {
 		char sum[17];
@@ -301,14 +307,38 @@ int ckpt_commit(struct ckpt_manifest *m, const char *dir, struct error *err)
 
 /* ---- reading ---- */
 
+static int read_sum(const struct record *r, const char *key, uint64_t *out, struct error *err)
+{
+	const char *sum;
+	if (record_text(r, key, &sum, err) != 0)
+		return -1;
+	if (strlen(sum) != 16 || strspn(sum, "0123456789abcdef") != 16)
+		return error_set(err, ERROR_DATA, NULL, "%s=: '%.40s' is no checksum", key, sum);
+	*out = strtoull(sum, NULL, 16);
+	return 0;
+}
+
+/* A name, not a path: it is beside this one. */
+static int take_base(struct ckpt_manifest *m, const struct record *r, struct error *err)
+{
+	const char *base;
+	if (record_text(r, "base", &base, err) != 0 ||
+	    read_sum(r, "base-sum", &m->base_sum, err) != 0)
+		return -1;
+	if (!option_id_ok(base))
+		return error_set(err, ERROR_DATA, NULL, "base=: '%.80s' is no name", base);
+	memcpy(m->base, base, strlen(base) + 1);
+	return 0;
+}
+
 static int take_head(struct ckpt_manifest *m, const struct record *r, struct error *err)
 {
 	uint64_t version, iteration, incarnation, epoch = UINT64_MAX;
 	const char *job, *kind = record_get(r, "kind");
 	double at;
 	if (!record_is(r, "checkpoint"))
-		return error_set(err, ERROR_DATA, NULL, "'checkpoint version=1' must come first");
-	if (record_u64(r, "version", 1, 1, &version, err) != 0 ||
+		return error_set(err, ERROR_DATA, NULL, "a checkpoint record must come first");
+	if (record_u64(r, "version", 1, 2, &version, err) != 0 ||
 	    record_text(r, "job", &job, err) != 0 ||
 	    record_u64(r, "iteration", 0, UINT64_MAX, &iteration, err) != 0 ||
 	    record_u64(r, "incarnation", 0, UINT64_MAX, &incarnation, err) != 0 ||
@@ -318,6 +348,8 @@ static int take_head(struct ckpt_manifest *m, const struct record *r, struct err
 		return -1;
 	if (epoch <= INT64_MAX)
 		m->epoch = (int64_t)epoch;
+	if (version == 2 && take_base(m, r, err) != 0)
+		return -1;
 	m->foreign = kind && strcmp(kind, FOREIGN) == 0;
 	if (kind && !m->foreign)
 		return error_set(err, ERROR_DATA, NULL, "kind=%.40s is not known", kind);
@@ -334,15 +366,13 @@ static int take_saved(struct ckpt_manifest *m, const struct record *r, struct er
 
 int ckpt_add_line(struct ckpt_manifest *m, const struct record *r, struct error *err)
 {
-	const char *name, *sum;
-	uint64_t bytes;
+	const char *name;
+	uint64_t bytes, sum = 0;
 	if (record_text(r, "name", &name, err) != 0 ||
 	    record_u64(r, "bytes", 0, INT64_MAX, &bytes, err) != 0 ||
-	    record_text(r, "sum", &sum, err) != 0)
+	    read_sum(r, "sum", &sum, err) != 0)
 		return -1;
-	if (strlen(sum) != 16 || strspn(sum, "0123456789abcdef") != 16)
-		return error_set(err, ERROR_DATA, NULL, "sum=: '%.40s' is no checksum", sum);
-	return ckpt_add(m, name, bytes, strtoull(sum, NULL, 16), err);
+	return ckpt_add(m, name, bytes, sum, err);
 }
 
 static int take_line(struct ckpt_manifest *m, const struct record *r, uint64_t number,
@@ -409,6 +439,8 @@ int ckpt_manifest_read(struct ckpt_manifest *m, const char *dir, struct error *e
 	int result = r ? check_end(text, len, err) : error_set(err, ERROR_OS, NULL, "out of memory");
 	if (result == 0)
 		result = take_text(m, r, text, len, err);
+	if (result == 0) /* take_head() has cleared it */
+		m->sum = XXH3_64bits(text, len);
 	free(r);
 	free(text);
 	return result == 0 ? 0 : error_wrap(err, path);

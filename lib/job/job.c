@@ -123,6 +123,8 @@ static const struct row own_rows[] = {
 	 "seconds after which the job ends as it is, all starts together, 0: never"},
 	{"WORKERS", COUNT, AT(workers), "2", 1, 1024, NULL, STOPPED, "worker nodes"},
 	{"SERVERS", COUNT, AT(servers), "1", 1, 64, NULL, STOPPED, "parameter servers"},
+	{"HOT_SPARES", COUNT, AT(hot_spares), "0", 0, 64, NULL, STOPPED,
+	 "workers that stand ready, and take a dead one's place"},
 	{"BATCH_SCALING", CHOICE, AT(batch_scaling), "keep", 0, 0, "keep|linear|sqrt", STOPPED,
 	 "what becomes of BATCH and LR when the job is scaled"},
 	{"SYNC", SYNC, AT(sync), "bsp", 0, 0, SYNC_CHOICES, STOPPED,
@@ -158,13 +160,19 @@ static const struct row own_rows[] = {
 	 "how workers are spread over HOSTS"},
 	{"HOST_WAIT", REAL, AT(host_wait), "600", 0, 1e9, NULL, FREE,
 	 "seconds for a host that is gone and without which nothing goes on, 0: for ever"},
+	{"HOST_AVOID", REAL, AT(host_avoid), "600", 0, 1e9, NULL, FREE,
+	 "seconds for which a host where a node hung is avoided, 0: never"},
 	{"RESTARTS", COUNT, AT(restarts), "10", 0, 1e6, NULL, FREE,
 	 "how many times in a row a node is started again"},
+	{"ROLLBACKS", COUNT, AT(rollbacks), "3", 0, 1e6, NULL, FREE,
+	 "how many times in a row all go back without a newer checkpoint"},
 	{"HUNG", DEADLINES_OF, AT(hung), "", 0, 0, NULL, FREE,
 	 "seconds without a sign of life after which a node is given up"},
 	{"CHECKPOINT_EVERY", REAL, AT(checkpoint_every), "60", 0, 1e9, NULL, FREE,
 	 "seconds between checkpoints, 0: only at the end"},
 	{"KEEP", COUNT, AT(keep), "3", 1, 1e6, NULL, FREE, "checkpoints kept"},
+	{"CHECKPOINT_FULL_EVERY", COUNT, AT(checkpoint_full_every), "1", 1, 1e6, NULL, FREE,
+	 "of so many checkpoints one has all rows, the others those that changed since"},
 	{"CHECKPOINT_LEVEL", COUNT, AT(checkpoint_level), "1", 0, 9, NULL, FREE,
 	 "how hard checkpoints are compressed: 0 not at all, 9 is slow and smallest"},
 	{"TRAINER", TEXT, AT(trainer), "", 0, 0, NULL, FREE,
@@ -189,6 +197,8 @@ static const struct row own_rows[] = {
 	 "memory that a worker may use, 2G for example, 0: all"},
 	{"SERVER_MEMORY", BYTES, AT(server_memory), "0", 0, 1e18, NULL, FREE,
 	 "memory that a server may use, 0: all"},
+	{"OOM_LIMIT", COUNT, AT(oom_limit), "3", 0, 1e6, NULL, FREE,
+	 "how many times a node that had too little memory is given more, or less to do"},
 	{"LAUNCH_WORKER", TEMPLATE, AT(launch_worker), "", 0, 0, NULL, FREE,
 	 "words in front of a worker's command"},
 	{"LAUNCH_SERVER", TEMPLATE, AT(launch_server), "", 0, 0, NULL, FREE,
@@ -1038,6 +1048,7 @@ static int finish_trainer(const struct job *job, const char *path, struct error 
 		{job_is_allreduce(job),
 		 "SYNC=" ALLREDUCE " adds up gradients of the kit's own worker: with TRAINER, SYNC=bsp"},
 		{job_is_local(job), "PARTITIONS=local is for the kit's own worker"},
+		{job->hot_spares > 0, "HOT_SPARES is for the kit's own worker"},
 		{!agent && strcmp(job->solution, "none") != 0,
 		 "SOLUTION decides on iterations, which only TRAINER_KIND=agent has"},
 	};
@@ -1074,6 +1085,9 @@ int job_finish(struct job *job, const char *path, struct error *err)
 				 "PARTITIONS=local needs a file of DATA for each worker: %zu files, "
 				 "WORKERS=%llu",
 				 job->data.count, (unsigned long long)job->workers);
+	if (job_is_local(job) && job->hot_spares > 0)
+		return error_set(err, ERROR_CONFIG, path,
+				 "HOT_SPARES: with PARTITIONS=local nobody else has a worker's rows");
 	if (job_is_local(job) && strcmp(job->shuffle, "shards") == 0)
 		return error_set(err, ERROR_CONFIG, path,
 				 "PARTITIONS=local has no shards to shuffle: SHUFFLE=none or samples");

@@ -51,17 +51,19 @@ struct job {
 	double eval_every, max_time; /* seconds, 0: never */
 	uint64_t patience;           /* evaluations, 0: any number */
 	/* nodes */
-	uint64_t workers, servers, restarts;
+	uint64_t workers, servers, hot_spares, restarts, rollbacks;
 	char *batch_scaling; /* keep | linear | sqrt: what becomes of batch when workers come or go */
 	char *hung; /* see pulse_rules_parse(); "" when not given */
 	char *sync; /* bsp | ssp:N | asp, as given */
 	double worker_cores, server_cores; /* of each; 0: not limited */
 	uint64_t worker_memory, server_memory; /* bytes of each; 0: not limited */
+	uint64_t oom_limit; /* steps after ends for memory, of each node */
 	char *launch_worker, *launch_server, *drag;
 	struct job_list hosts; /* names; none: this machine, or what Slurm has allocated (hosts.h) */
 	char *launcher;        /* local | slurm | ssh; "": found out */
 	char *place;           /* spread | fill | HOST:N,...; see hosts.h */
 	double host_wait;      /* seconds, 0: for ever */
+	double host_avoid;     /* seconds, 0: no host is avoided */
 	/* decisions */
 	char *solution; /* a name, or the path of an executable */
 	double every, shorter, longer;
@@ -78,7 +80,7 @@ struct job {
 	/* checkpoints */
 	double checkpoint_every; /* seconds, 0: only at the end */
 	uint64_t keep;
-	uint64_t checkpoint_level;
+	uint64_t checkpoint_level, checkpoint_full_every;
 	/* a trainer of the user's own, in a worker's place */
 	char *trainer;       /* for sh -c; "": the kit's own worker */
 	char *trainer_kind;  /* agent | each | rows */

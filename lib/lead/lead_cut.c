@@ -32,6 +32,8 @@ static void answer(struct lead *l, const char *why)
 	}
 	record_begin(&o, line, sizeof line, "ok");
 	record_add(&o, "path", c->dir);
+	if (c->base[0])
+		record_add(&o, "base", c->base);
 	record_add_u64(&o, "iteration", c->iteration);
 	record_add_u64(&o, "incarnation", l->options.gate.incarnation);
 	record_add_seconds(&o, "stall", c->hold + c->fork);
@@ -118,6 +120,8 @@ static int commit(struct lead *l, struct error *err)
 		return error_set(err, ERROR_OS, c->dir, "out of memory");
 	rc = ckpt_manifest_start(m, l->options.job, c->iteration, l->options.gate.incarnation,
 				 clock_epoch(), err);
+	if (rc == 0 && c->base[0])
+		rc = ckpt_set_base(m, c->dir, c->base, err);
 	if (rc == 0)
 		rc = add_files(l, m, err);
 	if (rc == 0)
@@ -201,7 +205,29 @@ static int make_dir(const char *dir, char out[CKPT_PATH_MAX], struct error *err)
 	return 0;
 }
 
-void lead_cut_begin(struct lead *l, struct request *rq, const char *dir)
+/* Whether the base is there, before anything is done. */
+static int take_base(struct lead *l, const char *dir, const char *base, struct error *err)
+{
+	struct cutting *c = &l->cut;
+	struct ckpt_manifest *m = NULL;
+
+	const struct layout *layout = l->options.layout;
+
+	c->base[0] = '\0';
+	if (!base || (layout && !layout->has_table)) /* there are no rows to leave out */
+		return 0;
+	if (l->options.gate.foreign)
+		return error_set(err, ERROR_CONFIG, NULL, "trainers save all that they save");
+	m = calloc(1, sizeof *m); /* large */
+	int rc = m ? ckpt_set_base(m, dir, base, err)
+		   : error_set(err, ERROR_OS, dir, "out of memory");
+	if (rc == 0)
+		memcpy(c->base, m->base, sizeof c->base);
+	free(m);
+	return rc;
+}
+
+void lead_cut_begin(struct lead *l, struct request *rq, const char *dir, const char *base)
 {
 	struct cutting *c = &l->cut;
 	struct error err = {0};
@@ -210,7 +236,7 @@ void lead_cut_begin(struct lead *l, struct request *rq, const char *dir)
 		request_err(rq, "busy", "%s is being written", c->dir);
 		return;
 	}
-	if (make_dir(dir, c->dir, &err) != 0) {
+	if (take_base(l, dir, base, &err) != 0 || make_dir(dir, c->dir, &err) != 0) {
 		request_err(rq, "cut", "%s: %s", err.place, err.text);
 		return;
 	}
@@ -272,7 +298,8 @@ void lead_cut_save(struct lead *l)
 void lead_cut_fork(struct lead *l, const struct gate_effect *e)
 {
 	struct cutting *c = &l->cut;
-	struct order order = {.kind = ORDER_CUT, .iteration = e->iteration, .path = c->dir};
+	struct order order = {.kind = ORDER_CUT, .iteration = e->iteration, .path = c->dir,
+			      .base = c->base[0] ? c->base : NULL};
 	struct order_answer answer = {.done = on_written, .arg = l};
 	double start = clock_mono();
 

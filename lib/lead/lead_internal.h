@@ -48,6 +48,7 @@ struct cutting {
 	double hold, fork; /* seconds */
 	uint64_t iteration;
 	char dir[CKPT_PATH_MAX];
+	char base[CKPT_NAME_MAX]; /* of a cut that has only rows that changed since; or "" */
 	struct part_file *part; /* what each wrote */
 	struct told *told;      /* lead_trainers.c: members that were told to save */
 	size_t tolds;
@@ -162,7 +163,7 @@ int lead_replicas_are(const struct lead *l); /* there are none, or one is in for
 void lead_replicas_look(struct lead *l); /* after what may have changed who is in force */
 
 /* lead_cut.c */
-void lead_cut_begin(struct lead *l, struct request *rq, const char *dir);
+void lead_cut_begin(struct lead *l, struct request *rq, const char *dir, const char *base);
 void lead_cut_save(struct lead *l);
 void lead_cut_fork(struct lead *l, const struct gate_effect *e);
 void lead_cut_refused(struct lead *l);

@@ -296,7 +296,7 @@ static void on_cut(struct request *rq, void *lead)
 		request_err(rq, "bad-request", "path=DIRECTORY is wanted");
 		return;
 	}
-	lead_cut_begin(l, rq, path);
+	lead_cut_begin(l, rq, path, record_get(request_record(rq), "base"));
 	lead_pump(l);
 }
 
@@ -464,7 +464,7 @@ const struct verb lead_verbs[] = {
 	 "what such a worker has written for a checkpoint; payload: its files"},
 	{"fence", "worker generation", "", on_fence, 0,
 	 "the supervisor: refuse generations up to this one"},
-	{"cut", "path", "", on_cut, 0, "the supervisor: a checkpoint into a new directory"},
+	{"cut", "path", "base", on_cut, 0, "the supervisor: a checkpoint into a new directory"},
 	{"parts", "", "", lead_on_parts, 0, "who has which parameters"},
 	{"move", "parts", "servers piece-bytes", lead_on_move, ORDER_BYTES_MAX,
 	 "the supervisor: let these have them; payload: where each begins"},

@@ -85,6 +85,8 @@ static size_t head_line(char *out, const struct order *order, size_t bytes)
 	case ORDER_CUT:
 		record_add(&o, "path", order->path);
 		record_add_u64(&o, "iteration", order->iteration);
+		if (order->base)
+			record_add(&o, "base", order->base);
 		break;
 	case ORDER_SUM:
 		record_add_u64(&o, "epoch", order->epoch);
@@ -317,6 +319,7 @@ static int read_head(struct order *o, const struct record *r, struct error *err)
 			       : record_u64_opt(r, "sequence", 0, UINT64_MAX, &o->sequence, err);
 	default:
 		o->iteration = ORDER_ANYWHERE;
+		o->base = record_get(r, "base");
 		return record_text(r, "path", &o->path, err) != 0
 			       ? -1
 			       : record_u64_opt(r, "iteration", 0, UINT64_MAX, &o->iteration, err);

@@ -79,6 +79,8 @@ struct order {
 	uint64_t generation, sequence;
 	int one; /* throw: of that generation this sequence; 0: all, and later ones are refused */
 	const char *path;
+	const char *base; /* cut: rows that have not changed since the cut of this name may be left
+			     out; NULL: none may */
 	/* Sums. Epochs are never used again, and grow: (term of the lead << 32) + a counter. */
 	uint64_t epoch; /* sum, fill, a replica's hold; apply: of the sum that is committed, 0: push[] is */
 	const struct order_member *member;

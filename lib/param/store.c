@@ -578,12 +578,15 @@ size_t store_step_rows(const struct store *s, const struct opt_step *step, float
 		       size_t n, const float *gradient)
 {
 	size_t held = 0;
+	uint32_t generation = table_generation(s->table);
 
 	for (size_t at = 0; at < n; at += ROWS_GROUP) {
 		size_t len = n - at < ROWS_GROUP ? n - at : ROWS_GROUP;
 		size_t next = at + 2 * ROWS_GROUP < n ? at + 2 * ROWS_GROUP : n;
 		for (size_t i = at + ROWS_GROUP; i < next; i++)
 			prefetch(row[i], s->width * (1 + s->row_slots));
+		for (size_t i = at; i < at + len; i++)
+			table_touch(row[i], generation);
 		held += opt_apply_rows(step, row + at, len, s->width, gradient + at * s->width);
 	}
 	return held;

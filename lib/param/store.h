@@ -111,6 +111,13 @@ void store_naive_mean(struct store_push *push, size_t pushes);
 /* All of it, as one stream. */
 int store_write(const struct store *s, const struct stream_sink *sink, struct error *err);
 
+/* Rows that change from now on are told from those that do not: since what, for
+ * store_write_since(). */
+uint32_t store_mark(struct store *s);
+/* All of the dense range, and of rows those only that were made or changed since then; 0: all. */
+int store_write_since(const struct store *s, uint32_t since, const struct stream_sink *sink,
+		      struct error *err);
+
 /* The store will take its share of streams, one or several: `from` is one of them, its first record
  * and its notes read, and says what they are. The taker passes over what is another part's.
  * ERROR_CONFIG: rows of another width. *same: they are of this optimiser; otherwise slots and steps

@@ -37,22 +37,40 @@ static uint8_t group_of(const struct store *s, size_t row)
 			 (end - begin));
 }
 
-/* The numbers of all rows group by group; those of a group in the order of their making. NULL: no
- * memory. */
-static uint32_t *order_rows(const struct store *s, size_t n)
+static int is_since(const struct store *s, size_t row, uint32_t since)
 {
-	size_t begin[GROUPS + 1] = {0};
-	uint32_t *order = malloc((n + 1) * sizeof *order);
-	uint8_t *group = malloc(n + 1);
+	return table_touched(table_at(s->table, row)) > since;
+}
 
-	for (size_t i = 0; order && group && i < n; i++) {
+static size_t count_since(const struct store *s, uint32_t since)
+{
+	size_t all = store_row_count(s), n = 0;
+
+	for (size_t i = 0; since > 0 && i < all; i++)
+		n += is_since(s, i, since) ? 1 : 0;
+	return since > 0 ? n : all;
+}
+
+/* The numbers of the n rows that are written, group by group; those of a group in the order of their
+ * making. NULL: no memory. */
+static uint32_t *order_rows(const struct store *s, uint32_t since, size_t n)
+{
+	size_t begin[GROUPS + 1] = {0}, all = table_count(s->table);
+	uint32_t *order = malloc((n + 1) * sizeof *order);
+	uint8_t *group = malloc(all + 1);
+
+	for (size_t i = 0; order && group && i < all; i++) {
+		if (!is_since(s, i, since))
+			continue;
 		group[i] = group_of(s, i);
 		begin[group[i] + 1]++;
 	}
 	for (size_t g = 0; g < GROUPS; g++)
 		begin[g + 1] += begin[g];
-	for (size_t i = 0; order && group && i < n; i++)
-		order[begin[group[i]]++] = (uint32_t)i;
+	for (size_t i = 0; order && group && i < all; i++) {
+		if (is_since(s, i, since))
+			order[begin[group[i]]++] = (uint32_t)i;
+	}
 	if (!group) {
 		free(order);
 		order = NULL;
@@ -65,6 +83,7 @@ static uint32_t *order_rows(const struct store *s, size_t n)
 struct gather {
 	const struct store *store;
 	const uint32_t *order; /* NULL: as they were made */
+	size_t rows;
 	size_t begin, count;   /* of this batch */
 	size_t most;           /* of any; distance of the arrays */
 	uint32_t *key;
@@ -78,7 +97,7 @@ static void gather_piece(size_t piece, void *gather)
 {
 	const struct gather *g = gather;
 	const struct store *s = g->store;
-	size_t width = s->width, sections = 1 + s->row_slots, n = table_count(s->table);
+	size_t width = s->width, sections = 1 + s->row_slots, n = g->rows;
 	size_t end = (piece + 1) * GATHER_ROWS < g->count ? (piece + 1) * GATHER_ROWS : g->count;
 
 	for (size_t i = piece * GATHER_ROWS; i < end; i++) {
@@ -96,10 +115,10 @@ static void gather_piece(size_t piece, void *gather)
 
 /* order NULL: as they were made. */
 static int write_rows(const struct store *s, struct stream_writer *w, struct team *team, size_t most,
-		      const uint32_t *order, struct error *err)
+		      const uint32_t *order, size_t n, struct error *err)
 {
-	size_t width = s->width, n = table_count(s->table), sections = 1 + s->row_slots;
-	struct gather g = {.store = s, .order = order, .most = most};
+	size_t width = s->width, sections = 1 + s->row_slots;
+	struct gather g = {.store = s, .order = order, .rows = n, .most = most};
 	const float *slot[OPT_SLOTS_MAX];
 
 	g.key = malloc(most * sizeof *g.key);
@@ -117,27 +136,45 @@ static int write_rows(const struct store *s, struct stream_writer *w, struct tea
 	return rc;
 }
 
-static int write_table(const struct store *s, const struct stream_shape *shape,
+static int write_table(const struct store *s, const struct stream_shape *shape, uint32_t since,
 		       const struct stream_sink *sink, struct stream_writer *w, struct error *err)
 {
-	uint32_t *order = sink->at ? order_rows(s, table_count(s->table)) : NULL;
+	int ordered = sink->at || since > 0;
+	uint32_t *order = ordered ? order_rows(s, since, (size_t)shape->rows) : NULL;
 
-	if (sink->at && !order)
+	if (ordered && !order)
 		return error_set(err, ERROR_OS, "rows", "out of memory");
 	int rc = write_rows(s, w, sink->team, sink->at ? stream_batch_rows(w) : stream_block_rows(shape), order,
-			    err);
+			    (size_t)shape->rows, err);
 	free(order);
 	return rc;
 }
 
 int store_write(const struct store *s, const struct stream_sink *sink, struct error *err)
 {
+	return store_write_since(s, 0, sink, err);
+}
+
+uint32_t store_mark(struct store *s)
+{
+	uint32_t mark = s->table ? table_generation(s->table) : 1;
+
+	if (s->table)
+		table_next_generation(s->table);
+	return mark;
+}
+
+int store_write_since(const struct store *s, uint32_t since, const struct stream_sink *sink,
+		      struct error *err)
+{
 	struct stream_shape shape = {
 		.part = s->part,
 		.parts = s->map.parts,
 		.dense_begin = s->dense_begin,
 		.dense_count = s->dense_count,
-		.rows = store_row_count(s),
+		.rows = s->table ? count_since(s, since) : 0,
+		.partial = since > 0 && s->table,
+		.all_rows = store_row_count(s),
 		.dense_slots = (uint32_t)s->slots,
 		.width = (uint32_t)s->width,
 		.row_slots = (uint32_t)s->row_slots,
@@ -153,7 +190,7 @@ int store_write(const struct store *s, const struct stream_sink *sink, struct er
 				  k == 0 && s->frozen ? s->frozen : s->dense + k * s->dense_stride,
 				  s->dense_count, err);
 	if (rc == 0 && s->table)
-		rc = write_table(s, &shape, sink, w, err);
+		rc = write_table(s, &shape, since, sink, w, err);
 	if (rc == 0)
 		rc = stream_end(w, err);
 	stream_writer_free(w);

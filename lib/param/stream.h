@@ -18,6 +18,9 @@
  * greatest place (map.h) of a block's keys, so that a reader of a file can pass over blocks that
  * hold none of its own; older files don't have them, nor rows=.
  *
+ * A part of a checkpoint that has some of its rows only, because the others are as in an older one,
+ * is of version 2: its first record has all-rows=, how many there are of both.
+ *
  * Where records and values go and come from is a sink's and a source's business: a file keeps its
  * records at its end (ckpt/part.h), a conversation sends each before its values (ps/handover.c).
  *
@@ -48,6 +51,8 @@ struct stream_shape {
 	uint64_t dense_begin; /* the range of the flat vector */
 	uint64_t dense_count;
 	uint64_t rows;        /* or STREAM_ROWS_UNKNOWN, when read from an older file */
+	int partial;          /* rows that are as before are missing: there are all_rows of both */
+	uint64_t all_rows;    /* looked at with partial only */
 	uint32_t dense_slots; /* optimiser slots of the dense range: dense.s0, ... */
 	uint32_t width;       /* floats a row; 0: no rows */
 	uint32_t row_slots;   /* optimiser slots of rows (each width floats a row): rows.s0, ... */

@@ -102,7 +102,8 @@ static int take_shape(struct stream_reader *s, const struct record *r, struct er
 	uint64_t version;
 
 	shape->rows = STREAM_ROWS_UNKNOWN;
-	if (record_u64(r, "version", 1, 1, &version, err) != 0 ||
+	if (record_u64(r, "version", 1, 2, &version, err) != 0 ||
+	    (version == 2 && record_u64(r, "all-rows", 0, UINT32_MAX, &shape->all_rows, err) != 0) ||
 	    take_u32(r, "part", MAP_PARTS_MAX, &shape->part, err) != 0 ||
 	    take_u32(r, "parts", MAP_PARTS_MAX, &shape->parts, err) != 0 ||
 	    record_u64(r, "dense-begin", 0, LAYOUT_DENSE_MAX, &shape->dense_begin, err) != 0 ||
@@ -112,6 +113,7 @@ static int take_shape(struct stream_reader *s, const struct record *r, struct er
 	    take_u32(r, "width", LAYOUT_WIDTH_MAX, &shape->width, err) != 0 ||
 	    take_u32(r, "row-slots", STREAM_SLOTS_MAX, &shape->row_slots, err) != 0)
 		return -1;
+	shape->partial = version == 2;
 	s->begun = 1;
 	return stream_shape_check(shape, err);
 }

@@ -72,6 +72,8 @@ int stream_shape_check(const struct stream_shape *s, struct error *err)
 		return error_set(err, ERROR_DATA, NULL, "dense range is out of range");
 	if (s->width > LAYOUT_WIDTH_MAX)
 		return error_set(err, ERROR_DATA, NULL, "width %u is out of range", s->width);
+	if (s->partial && s->all_rows < s->rows)
+		return error_set(err, ERROR_DATA, NULL, "more rows than all rows");
 	if (s->dense_slots > STREAM_SLOTS_MAX || s->row_slots > STREAM_SLOTS_MAX)
 		return error_set(err, ERROR_DATA, NULL, "more than %d slots", STREAM_SLOTS_MAX);
 	return 0;
@@ -114,7 +116,7 @@ static int put_first(struct stream_writer *w, struct error *err)
 	struct record_out o;
 
 	record_begin(&o, line, sizeof line, "part");
-	record_add_u64(&o, "version", 1);
+	record_add_u64(&o, "version", s->partial ? 2 : 1);
 	record_add_u64(&o, "part", s->part);
 	record_add_u64(&o, "parts", s->parts);
 	record_add_u64(&o, "dense-begin", s->dense_begin);
@@ -123,6 +125,8 @@ static int put_first(struct stream_writer *w, struct error *err)
 	record_add_u64(&o, "width", s->width);
 	record_add_u64(&o, "row-slots", s->row_slots);
 	record_add_u64(&o, "rows", s->rows);
+	if (s->partial)
+		record_add_u64(&o, "all-rows", s->all_rows);
 	return w->sink.put(w->sink.owner, &o, NULL, 0, err);
 }
 

@@ -16,7 +16,7 @@
 #define HUGE_BYTES ((size_t)2 << 20)
 #define CHUNK_BYTES (4 * HUGE_BYTES)
 #define GROUP 32
-#define HEAD 2 /* key and mark before the parameters */
+#define HEAD 3 /* generation, key and mark before the parameters */
 
 struct slot {
 	uint32_t key;
@@ -27,6 +27,7 @@ struct table {
 	size_t width, stride; /* floats of a record */
 	unsigned chunk_bits;  /* rows of a chunk, as a power of two */
 	size_t count;
+	uint32_t generation;
 	float **chunk;
 	size_t chunks, chunks_max, chunk_bytes;
 	struct slot *slot;
@@ -88,6 +89,7 @@ int table_new(struct table **out, size_t width, size_t slots, table_init_fn *ini
 		return error_set(err, ERROR_OS, "table", "out of memory");
 	t->width = width;
 	t->stride = HEAD + width * (1 + slots);
+	t->generation = 1;
 	t->init = init;
 	t->arg = arg;
 	while (((size_t)2 << t->chunk_bits) * t->stride * sizeof(float) <= CHUNK_BYTES)
@@ -117,6 +119,16 @@ void table_free(struct table *t)
 size_t table_count(const struct table *t)
 {
 	return t->count;
+}
+
+uint32_t table_generation(const struct table *t)
+{
+	return t->generation;
+}
+
+void table_next_generation(struct table *t)
+{
+	t->generation++;
 }
 
 float *table_at(const struct table *t, size_t i)
@@ -165,8 +177,9 @@ static int make(struct table *t, uint32_t key, size_t *number, struct error *err
 		return -1;
 	float *row = at(t, t->count);
 	uint32_t *head = (uint32_t *)(void *)(row - HEAD);
-	head[0] = key;
-	head[1] = 0;
+	head[0] = t->generation;
+	head[1] = key;
+	head[2] = 0;
 	t->init(key, row, t->arg);
 	*number = t->count++;
 	return 0;

@@ -43,6 +43,21 @@ static inline uint32_t table_key(const float *row)
 	return ((const uint32_t *)(const void *)row)[-2];
 }
 
+/* Rows that are made, or that table_touch() is told of, have the generation of that moment: from 1 on.
+ * So rows are told that have changed since. */
+uint32_t table_generation(const struct table *t);
+void table_next_generation(struct table *t);
+
+static inline void table_touch(float *row, uint32_t generation)
+{
+	((uint32_t *)(void *)row)[-3] = generation;
+}
+
+static inline uint32_t table_touched(const float *row)
+{
+	return ((const uint32_t *)(const void *)row)[-3];
+}
+
 /* Sets of rows without clearing (Briggs and Torczon, "An efficient representation for sparse sets",
  * 1993): a row is in list[0..n) when its mark says where. Returns its place there, after appending
  * it when it was not (then the result is the old n, and the caller adds one). */

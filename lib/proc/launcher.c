@@ -386,4 +386,7 @@ void launcher_here(struct node_place *place)
 			       : 1;
 	if (pages > 0 && page > 0)
 		place->memory_mib = (uint64_t)pages * (uint64_t)page >> 20;
+	uint64_t most = limits_memory(&limits_here) >> 20;
+	if (most > 0 && most < place->memory_mib)
+		place->memory_mib = most;
 }

@@ -26,7 +26,7 @@ struct node_place {
 	const struct launcher *launcher;
 	char host[HOST_NAME_MAX_BYTES]; /* as HOSTS names it; without HOSTS as it calls itself */
 	uint64_t cores;
-	uint64_t memory_mib;
+	uint64_t memory_mib; /* of the host, or what a control group leaves of it */
 	int apart;             /* it does not see the state directory of this machine */
 	const char *node_host; /* path of that program, the same here and there; NULL: it is here */
 	struct limits_ways by; /* how nodes are limited there, where they are */

@@ -222,6 +222,7 @@ static uint64_t quota_of(double cores)
 static int limit_memory(const char *dir, int version, uint64_t bytes)
 {
 	if (version == 2) {
+		put(dir, "memory.oom.group", "1"); /* half a node is none */
 		put(dir, "memory.swap.max", "0");
 		return put_u64(dir, "memory.max", bytes);
 	}
@@ -467,18 +468,43 @@ static void find_events(struct limits_group *g, const struct limits_where *where
 	g->before = count_of(g->events, "oom_kill");
 }
 
+/* A file of one number; 0: there is none ("max"). */
+static uint64_t number_in(const char *dir, const char *name)
+{
+	char *text = read_text(dir, name);
+	uint64_t number = text ? strtoull(text, NULL, 10) : 0;
+	free(text);
+	return number;
+}
+
+#define UNLIMITED_1 (UINT64_C(1) << 62) /* version 1 has no word for it, but a very large number */
+
+uint64_t limits_memory(const struct limits_where *where)
+{
+	char dir[PATH_MAX], path[PATH_MAX], up[PATH_MAX];
+	uint64_t least = 0;
+	if (!is_version_2(where)) {
+		if (own_group(where, "memory", dir) != 0 || join(path, dir, "memory.stat") != 0)
+			return 0;
+		least = count_of(path, "hierarchical_memory_limit");
+		return least < UNLIMITED_1 ? least : 0;
+	}
+	if (own_group(where, "", dir) != 0)
+		return 0;
+	while (strlen(dir) > strlen(where->cgroups)) {
+		uint64_t limit = number_in(dir, "memory.max");
+		if (limit > 0 && (least == 0 || limit < least))
+			least = limit;
+		fs_dirname(dir, up, sizeof up);
+		memcpy(dir, up, sizeof dir);
+	}
+	return least;
+}
+
 /* Slurm has limited us: srun --mem. */
 static int is_limited(const struct limits_group *g, const struct limits_where *where)
 {
-	char own[PATH_MAX], *text;
-	int version = is_version_2(where) ? 2 : 1;
-	uint64_t limit = 0;
-	if (g->want.memory == 0 || own_group(where, version == 1 ? "memory" : "", own) != 0)
-		return 0;
-	text = read_text(own, version == 1 ? "memory.limit_in_bytes" : "memory.max");
-	if (text)
-		limit = strtoull(text, NULL, 10);
-	free(text);
+	uint64_t limit = g->want.memory > 0 ? limits_memory(where) : 0;
 	return limit > 0 && limit <= g->want.memory;
 }
 

@@ -85,6 +85,9 @@ void limits_take(struct limits_group *g, pid_t pid);
  * memory. */
 void limits_end(struct limits_group *g, struct node_end *end);
 
+/* The least limit of memory of all control groups that we are in, in bytes; 0: there is none. */
+uint64_t limits_memory(const struct limits_where *where);
+
 /* What limits_make() would take, found by trying it. */
 struct limits_ways limits_look(const struct limits *want, const struct limits_where *where);
 

@@ -115,7 +115,7 @@ static int write_part(void *ps, int fd, uint64_t *bytes, uint64_t *sum, struct e
 	const struct ps *p = ps;
 
 	(void)fd;
-	return ckpt_write_part(p->store, p->cut_file, p->options.level, bytes, sum, err);
+	return ckpt_write_part(p->store, p->cut_file, p->cut_since, p->options.level, bytes, sum, err);
 }
 
 /* The parameters as they are now, by a child. */
@@ -128,6 +128,32 @@ int ps_fork(struct ps *p, struct fork_child **out, struct fork_job *job, fork_do
 	int rc = fork_start(out, p->server, job, written, arg, err);
 	store_thaw(p->store);
 	return rc;
+}
+
+static const char *last_part(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* Since when rows have to have changed to be written. A base that is not known here, as another process
+ * wrote it, leaves none out. */
+static uint32_t since(const struct ps *p, const char *base)
+{
+	for (size_t i = 0; base && i < PS_FULLS; i++)
+		if (strcmp(p->full[i].name, base) == 0)
+			return p->full[i].mark;
+	return 0;
+}
+
+/* All rows are in this cut, as they are now. */
+static void note_full(struct ps *p, const char *path)
+{
+	struct ps_full *f = &p->full[p->fulls++ % PS_FULLS];
+
+	snprintf(f->name, sizeof f->name, "%s", last_part(path));
+	f->mark = store_mark(p->store);
 }
 
 static void obey_cut(struct ps *p, const struct order *o, const struct order_answer *a)
@@ -148,8 +174,11 @@ static void obey_cut(struct ps *p, const struct order *o, const struct order_ans
 	} else {
 		memcpy(p->cut_file, file, sizeof file);
 		p->cut_answer = *a;
+		p->cut_since = since(p, o->base);
 		if (ps_fork(p, &p->fork, &job, on_forked, p, &err) != 0)
 			refuse(a, "cut", "%s", err.text);
+		else if (!o->base)
+			note_full(p, o->path);
 	}
 }
 

@@ -16,6 +16,7 @@
 #include "wire/peer.h"
 
 #define PS_REACHED 64
+#define PS_FULLS 4 /* one that was committed, and some that were not */
 
 struct event;
 struct ps_move;
@@ -62,6 +63,13 @@ struct ps {
 	struct fork_child *fork; /* writes cut_file */
 	struct order_answer cut_answer;
 	char cut_file[CKPT_PATH_MAX];
+	uint32_t cut_since; /* of rows only those that changed since then; 0: all */
+	/* The last cuts that had all rows: which have changed since. */
+	struct ps_full {
+		char name[CKPT_NAME_MAX];
+		uint32_t mark;
+	} full[PS_FULLS];
+	size_t fulls; /* in all */
 	struct request *asked; /* if the cut was asked for over the socket */
 	struct peer *monitor;
 	double work;           /* seconds of own work since the last unit */

@@ -139,7 +139,7 @@ const struct verb ps_replica_verbs[] = {
 	 "the lead: that sum is committed: make a step with it"},
 	{"throw", "incarnation worker generation", "sequence", ps_on_order, 0,
 	 "the lead: what is staged of a worker that is fenced, or has gone, goes"},
-	{"cut", "incarnation path", "iteration", ps_on_order, 0,
+	{"cut", "incarnation path", "iteration base", ps_on_order, 0,
 	 "the lead: fork now and write all parameters into path"},
 	{"fill", "incarnation from iteration", "epoch", fill_on_fill, 0,
 	 "the lead: copy all parameters from the replica at this socket"},

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define CUT_RETRY_SECONDS 1.0
 #define CUT_FAILURES_MAX 30 /* in a row, where the job can't go on without one */
@@ -122,9 +123,15 @@ static void succeeded(struct supervisor *s, const struct record *r)
 		s->checkpoint.iteration = iteration;
 		sup_rollback_gained(s);
 	}
+	if (record_get(r, "base")) {
+		s->checkpoint.since_full++;
+	} else {
+		snprintf(s->checkpoint.full, sizeof s->checkpoint.full, "%s", s->checkpoint.latest);
+		s->checkpoint.since_full = 0;
+	}
 	record_begin(&o, line, sizeof line, "checkpoint");
 	record_add(&o, "path", s->checkpoint.latest);
-	const char *const keys[] = {"iteration", "incarnation", "stall"};
+	const char *const keys[] = {"base", "iteration", "incarnation", "stall"};
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
 		if (record_get(r, keys[i]))
 			record_add(&o, keys[i], record_get(r, keys[i]));
@@ -150,6 +157,7 @@ static void failed(struct supervisor *s, const struct record *r)
 		return;
 	}
 	sup_parts_left(s, s->checkpoint.making);
+	s->checkpoint.full[0] = '\0'; /* whatever was wrong, the next one needs no other */
 	s->checkpoint.failures++;
 	s->checkpoint.failed++;
 	s->checkpoint.again = clock_mono() + CUT_RETRY_SECONDS;
@@ -167,7 +175,7 @@ static int bring_parts(struct supervisor *s, const struct record *r)
 {
 	struct record_out o;
 	record_begin(&o, s->checkpoint.cut_line, sizeof s->checkpoint.cut_line, r->type);
-	const char *const keys[] = {"iteration", "incarnation", "stall"};
+	const char *const keys[] = {"base", "iteration", "incarnation", "stall"};
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
 		if (record_get(r, keys[i]))
 			record_add(&o, keys[i], record_get(r, keys[i]));
@@ -250,6 +258,19 @@ int sup_checkpoint_is_made(const struct supervisor *s)
 	return s->checkpoint.cut.open > 0 || s->checkpoint.cut_line[0];
 }
 
+/* The name of the checkpoint that this one may be made from, which leaves out the rows that are as
+ * they were there; NULL: it has to have all. */
+static const char *base(struct supervisor *s)
+{
+	const char *slash = strrchr(s->checkpoint.full, '/');
+	/* The last one of a job is for those who take it elsewhere. */
+	if (!slash || job_is_foreign(s->job) || s->phases.now != PHASE_RUNNING ||
+	    s->checkpoint.since_full + 1 >= s->job->checkpoint_full_every ||
+	    access(s->checkpoint.full, F_OK) != 0)
+		return NULL;
+	return slash + 1;
+}
+
 void sup_checkpoint_make(struct supervisor *s)
 {
 	char dir[DIRS_PATH_MAX], line[RECORD_LINE_MAX];
@@ -263,6 +284,8 @@ void sup_checkpoint_make(struct supervisor *s)
 		 (unsigned long long)next_number(s, dir));
 	record_begin(&o, line, sizeof line, "cut");
 	record_add(&o, "path", s->checkpoint.making);
+	if (base(s))
+		record_add(&o, "base", base(s));
 	s->checkpoint.samples = s->progress.stat.samples_done; /* so many at least will be in it */
 	sup_ask(&s->checkpoint.cut, &s->links.lead_cut, &o, NULL, on_cut, s);
 }

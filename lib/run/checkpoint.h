@@ -15,6 +15,8 @@
 struct sup_checkpoints {
 	char latest[DIRS_PATH_MAX]; /* complete; "": none */
 	char making[DIRS_PATH_MAX];
+	char full[DIRS_PATH_MAX]; /* the last that has all rows, of servers that run; "": none */
+	uint64_t since_full;      /* others since then */
 	char cut_line[1024]; /* the lead's answer, while parts are brought here; "": none are */
 	double latest_at; /* clock_epoch() of that; 0: not known */
 	uint64_t latest_iteration;

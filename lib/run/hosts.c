@@ -75,7 +75,7 @@ struct sup_host *sup_host_of(const struct sup_node *n)
 const char *sup_host_word(const struct sup_host *h)
 {
 	static const char *const word[] = {"there", "lost", "gone"};
-	return word[h->state];
+	return sup_host_is_avoided(h) ? "avoided" : word[h->state];
 }
 
 static int is_far(const struct sup_host *h)
@@ -165,6 +165,8 @@ void sup_host_home(struct sup_node *n)
 	size_t home = 0;
 	if (hosts && n->role->where == WHERE_WORKER)
 		home = hosts_worker(hosts, n->number);
+	else if (hosts && n->role->where == WHERE_SPARE)
+		home = hosts_worker(hosts, n->sup->job->workers + n->number);
 	else if (hosts && n->role->where == WHERE_SERVER)
 		home = hosts_server(hosts, n->number);
 	else if (hosts && n->role->where == WHERE_REPLICA)
@@ -173,16 +175,39 @@ void sup_host_home(struct sup_node *n)
 	put(n, home);
 }
 
-/* The number-th of the hosts that train and are there, around and around; count: none is. */
-static size_t substitute(const struct sup_hosts *hosts, size_t number)
+int sup_host_is_avoided(const struct sup_host *h)
 {
-	size_t there = 0;
+	return h->state == HOST_THERE && h->avoided > clock_mono();
+}
+
+static int is_good(const struct sup_host *h)
+{
+	return h->state == HOST_THERE && !sup_host_is_avoided(h);
+}
+
+static int is_there(const struct sup_host *h)
+{
+	return h->state == HOST_THERE;
+}
+
+/* The number-th of the hosts that train and are such, around and around; count: none is. */
+static size_t nth(const struct sup_hosts *hosts, int (*is_such)(const struct sup_host *h),
+		  size_t number)
+{
+	size_t such = 0;
 	for (size_t i = hosts->first; i < hosts->count; i++)
-		there += hosts->host[i].state == HOST_THERE;
+		such += is_such(&hosts->host[i]) != 0;
 	for (size_t i = hosts->first, k = 0; i < hosts->count; i++)
-		if (hosts->host[i].state == HOST_THERE && k++ == number % there)
+		if (is_such(&hosts->host[i]) && k++ == number % such)
 			return i;
 	return hosts->count;
+}
+
+/* One that is avoided is better than none. */
+static size_t substitute(const struct sup_hosts *hosts, size_t number)
+{
+	size_t at = nth(hosts, is_good, number);
+	return at < hosts->count ? at : nth(hosts, is_there, number);
 }
 
 static int any_lost(const struct sup_hosts *hosts)
@@ -198,6 +223,41 @@ static int stays(const struct sup_node *n)
 {
 	return n->role == &role_replica ||
 	       (n->role == &role_worker && job_is_local(n->sup->job) && n->place.apart);
+}
+
+/* The first server is the lead, which is on this machine. */
+const char *sup_host_stays(const struct sup_node *n)
+{
+	const struct sup_hosts *hosts = &n->sup->hosts;
+	if (n->role->where == WHERE_HERE || (n->role == &role_server && n->number == 0))
+		return "it belongs to the machine of trainctl";
+	if (stays(n))
+		return "it belongs to its host";
+	for (size_t i = hosts->first; i < hosts->count; i++)
+		if (i != n->at && is_good(&hosts->host[i]))
+			return NULL;
+	return hosts->count - hosts->first < 2 ? "the job has no other host"
+					       : "no other host is there that is not avoided";
+}
+
+void sup_host_leave(struct sup_node *n, const char *why)
+{
+	struct sup_host *h = sup_host_of(n);
+	double seconds = n->sup->job->host_avoid;
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	if (seconds <= 0 || h->state != HOST_THERE || sup_host_stays(n))
+		return;
+	h->avoided = clock_mono() + seconds;
+	log_say(LOG_LEVEL_WARNING, "%s is avoided for %g s (HOST_AVOID): %s %s", h->place->host,
+		seconds, n->id, why);
+	record_begin(&o, line, sizeof line, "host");
+	record_add(&o, "name", h->place->host);
+	record_add(&o, "state", sup_host_word(h));
+	record_add_seconds(&o, "seconds", seconds);
+	record_add(&o, "id", n->id);
+	record_add(&o, "why", why);
+	sup_log(n->sup, &o);
 }
 
 int sup_host_is_awaited(const struct sup_node *n)
@@ -233,7 +293,8 @@ static int choose_fabric(struct sup_node *n)
 static size_t choose(const struct sup_node *n)
 {
 	const struct sup_hosts *hosts = &n->sup->hosts;
-	if (hosts->host[n->home].state == HOST_THERE)
+	if (hosts->host[n->home].state == HOST_THERE &&
+	    (is_good(&hosts->host[n->home]) || sup_host_stays(n)))
 		return n->home;
 	if (hosts->host[n->home].state == HOST_LOST || stays(n))
 		return hosts->count;
@@ -300,7 +361,9 @@ int sup_host_choose(struct sup_node *n)
 	if (at != n->at) {
 		sup_note(s, "placed", "%s runs on %s: %s is %s", n->id,
 			 hosts->host[at].place->host, hosts->host[n->home].place->host,
-			 at == n->home ? "there again" : "gone");
+			 at == n->home                                      ? "there again"
+			 : hosts->host[n->home].state == HOST_THERE ? "avoided"
+								    : "gone");
 		put(n, at);
 		sup_force_write(s);
 	}

@@ -20,6 +20,10 @@
  * its replica, its workers at once, its servers, and trainers that have parameters, after the next
  * rollback.
  *
+ * A host that is there can be avoided for HOST_AVOID seconds: a node hung there, or was slow even after
+ * a restart, or somebody says so.  Nobody is killed for it; who starts in that time and may run elsewhere
+ * does, and comes back when it starts after that.  The last one is not avoided.
+ *
  * The fabric is a node of this machine: the process that holds the MPI world together.  Whoever is
  * on another host is started once the fabric is there.
  */
@@ -48,6 +52,7 @@ struct sup_host {
 	unsigned failed;     /* so many times in a row without an answer */
 	double since, again; /* clock_mono(): it is not there; it is asked next */
 	double asked, heard; /* clock_mono(): the look began; it has answered last */
+	double avoided;      /* clock_mono(): until then whoever may run elsewhere does; 0: never */
 	double doubted;      /* clock_mono(): since then a node there is silent, so it is asked; 0 */
 };
 
@@ -81,6 +86,11 @@ int sup_host_was_lost(const struct sup_node *n, const struct node_end *end);
 
 /* ---- told by others ---- */
 void sup_host_ended(struct sup_node *n, const struct node_end *end);
+/* Its host is avoided from now on, if it has another one to go to; why is for people. */
+void sup_host_leave(struct sup_node *n, const char *why);
+int sup_host_is_avoided(const struct sup_host *h);
+/* Why it has no other host to go to, for people; NULL: it has. */
+const char *sup_host_stays(const struct sup_node *n);
 void sup_host_doubt(struct sup_node *n);    /* it was given up */
 /* It gives no sign of life, and may do so for `limit` seconds: its host may be why. */
 void sup_host_silent(struct sup_node *n, double silent, double limit);

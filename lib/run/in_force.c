@@ -134,7 +134,7 @@ static int has_sizes(const struct supervisor *s)
 {
 	struct limits first;
 	EACH_NODE (n, s)
-		if (is_sized(n, &first))
+		if (is_sized(n, &first) || n->oom.steps > 0)
 			return 1;
 	return 0;
 }
@@ -158,6 +158,21 @@ static void print_sizes(const struct supervisor *s, FILE *out)
 	}
 }
 
+static void print_steps(const struct supervisor *s, FILE *out)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	EACH_NODE (n, s) {
+		if (n->oom.steps == 0)
+			continue;
+		record_begin(&o, line, sizeof line, "oom");
+		record_add(&o, "id", n->id);
+		record_add_u64(&o, "steps", n->oom.steps);
+		record_end(&o, NULL);
+		fputs(line, out);
+	}
+}
+
 static void print(const struct supervisor *s, FILE *out)
 {
 	char line[RECORD_LINE_MAX], *lines = sup_force_lines(s);
@@ -170,7 +185,9 @@ static void print(const struct supervisor *s, FILE *out)
 	fputs(lines ? lines : "", out);
 	free(lines);
 	print_hosts(s, out);
+	sup_spares_print(s, out);
 	print_sizes(s, out);
+	print_steps(s, out);
 	EACH_NODE (n, s) {
 		if (n->restart.past.count == 0)
 			continue;
@@ -224,6 +241,19 @@ static int take_host(struct supervisor *s, const struct record *r, struct error 
 	return 0;
 }
 
+static int take_place(struct supervisor *s, const struct record *r, struct error *err)
+{
+	const char *id;
+	uint64_t is_spare, number;
+	if (record_id(r, "id", &id, err) != 0 || record_u64(r, "spare", 0, 1, &is_spare, err) != 0 ||
+	    record_u64(r, "number", 0, UINT32_MAX, &number, err) != 0)
+		return -1;
+	struct sup_node *n = sup_find(s, id);
+	if (n)
+		sup_spare_restore(n, (int)is_spare, (uint32_t)number);
+	return 0;
+}
+
 static int take_size(struct supervisor *s, const struct record *r, struct error *err)
 {
 	const char *id;
@@ -240,6 +270,19 @@ static int take_size(struct supervisor *s, const struct record *r, struct error 
 	/* A job file that was changed since wins. */
 	if (n && first.cores == n->cores && first.memory == n->memory)
 		sup_node_sized(n, cores, memory);
+	return 0;
+}
+
+static int take_steps(struct supervisor *s, const struct record *r, struct error *err)
+{
+	const char *id;
+	uint64_t steps;
+	if (record_id(r, "id", &id, err) != 0 ||
+	    record_u64(r, "steps", 0, UINT64_MAX, &steps, err) != 0)
+		return -1;
+	struct sup_node *n = sup_find(s, id);
+	if (n)
+		n->oom.steps = steps;
 	return 0;
 }
 
@@ -261,6 +304,10 @@ static int take(struct supervisor *s, const struct record *r, struct error *err)
 	}
 	if (record_is(r, "host") || record_is(r, "placed"))
 		return take_host(s, r, err);
+	if (record_is(r, "place"))
+		return take_place(s, r, err);
+	if (record_is(r, "oom"))
+		return take_steps(s, r, err);
 	if (record_is(r, "size"))
 		return take_size(s, r, err);
 	if (!record_is(r, "heavy"))
@@ -302,6 +349,7 @@ void sup_force_forget(struct supervisor *s)
 		sup_note(s, "warning", "%s can't be removed: %s", path, strerror(errno));
 	s->force.count = 0;
 	s->force.incarnation = s->force.life = 0;
+	sup_spares_forget(s);
 	EACH_NODE (n, s)
 		sup_restart_past(n, (struct restart_past){0});
 	if (has_sizes(s))

@@ -7,11 +7,13 @@
  *     action ...             each, without its reason
  *     host name= gone= world=    each of several: gone=1; world=1: in the fabric that runs
  *     placed id= host=       each node that runs elsewhere than at home
+ *     place id= spare= number=   each node that has another's role (spare.h)
  *     heavy id= count= at=   each node that was restarted
  *     size id= cores= memory= job-cores= job-memory=   each node that may use something else than
  *                            the job says
+ *     oom id= steps=         each node that was given more after an end for memory
  *
- * It is of these processes only: when none is left the next run begins without it, but for sizes.
+ * It is of these processes only: when none is left the next run begins without it, but for sizes and oom.
  */
 #ifndef PACELINE_RUN_IN_FORCE_H
 #define PACELINE_RUN_IN_FORCE_H
@@ -40,7 +42,7 @@ void sup_force_forget(struct supervisor *s);
 void sup_force_free(struct supervisor *s);
 /* Takes over what the lead in force has acknowledged. */
 void sup_force_take(struct supervisor *s, const char *lines);
-/* Nothing is in force any more for a node of that id. */
+/* Nothing is in force any more for a node that there is no more, or that is none of its kind. */
 void sup_force_drop(struct supervisor *s, const char *id);
 /* The lines of all that is in force, to be freed; NULL: none, or out of memory. */
 char *sup_force_lines(const struct supervisor *s);

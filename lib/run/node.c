@@ -33,7 +33,8 @@ struct sup_node *sup_node_new(struct supervisor *s, const struct role *role, uin
 	}
 	n->sup = s;
 	n->role = role;
-	n->number = number;
+	n->number = n->made_number = number;
+	n->made_as = role;
 	if (role->limits) {
 		const struct limits first = role->limits(s->job);
 		n->cores = first.cores;
@@ -185,6 +186,13 @@ void sup_node_found(struct sup_node *n)
 	begin(n, 1);
 }
 
+void sup_node_joins(struct sup_node *n)
+{
+	step(n, EVENT_HANDED);
+	sup_event(n, "joins", NULL);
+	begin(n, 0);
+}
+
 /* It may have answered already, on a connection that we take for the old one's: made anew. */
 void sup_node_replaced(struct sup_node *n)
 {
@@ -220,6 +228,9 @@ void sup_node_ended(struct sup_node *n, const struct node_end *end)
 	if (n->role->ready != READY_MEMBER)
 		sup_kick(n->sup);
 	sup_host_ended(n, end);
+	n->oom.stepped = 0;
+	if (sup_node_class(n, end) == END_OOM)
+		sup_oom_ended(n);
 	sup_trainer_ended(n, end);
 	sup_finish_ended(n);
 	step(n, sup_node_class(n, end) == END_UNRETRYABLE && !n->leaving ? EVENT_ENDED_BAD
@@ -349,7 +360,7 @@ static int within_limit(struct sup_node *n)
 	if (stage_did_well(ready, n->role->ready != READY_MEMBER || n->watch.worked) ||
 	    (n->role == &role_fabric && n->ready_at > 0))
 		n->in_a_row = 0;
-	if (n->asked || n->leaving || sup_host_was_lost(n, &n->end) ||
+	if (n->asked || n->leaving || n->oom.stepped || sup_host_was_lost(n, &n->end) ||
 	    sup_trainer_is_done(n, &n->end))
 		return 1; /* no failure of its own */
 	n->in_a_row++;
@@ -359,6 +370,10 @@ static int within_limit(struct sup_node *n)
 	if (n->in_a_row <= s->job->restarts) {
 		sup_note(s, "relaunch", "%s: %s; starts again (%llu of %llu)", n->id, text,
 			 (unsigned long long)n->in_a_row, (unsigned long long)s->job->restarts);
+		return 1;
+	}
+	if (sup_node_is_spare(n)) {
+		sup_spare_give_up(n, text);
 		return 1;
 	}
 	sup_fail_by(n, "%s, %llu times in a row (RESTARTS)", text, (unsigned long long)n->in_a_row);
@@ -414,7 +429,9 @@ static void fail(struct sup_node *n)
 	if (sup_rollback_passes_over(n))
 		return;
 	end_text(&n->end, text, sizeof text);
-	if (!sup_scale_gives_up(n, text))
+	if (sup_node_is_spare(n))
+		sup_spare_give_up(n, text);
+	else if (!sup_scale_gives_up(n, text))
 		sup_fail_by(n, "%s, which would happen again", text);
 }
 

@@ -11,9 +11,11 @@
 #include "base/option.h"
 #include "run/action.h"
 #include "run/node_process.h"
+#include "run/oom.h"
 #include "run/recover.h"
 #include "run/restart.h"
 #include "run/role.h"
+#include "run/spare.h"
 #include "run/stage.h"
 #include "run/talk.h"
 #include "run/watchdog.h"
@@ -23,6 +25,8 @@ struct sup_node {
 	struct sup_node *next; /* roster */
 	const struct role *role;
 	uint32_t number; /* within its role */
+	const struct role *made_as; /* spare: at first; and its number then */
+	uint32_t made_number;
 	char id[OPTION_ID_MAX];
 	size_t home, at; /* indexes of hosts (hosts.h): where it belongs, and where it runs */
 	struct node_place place;
@@ -43,7 +47,9 @@ struct sup_node {
 	struct sup_restart restart;   /* restart */
 	struct sup_fence fence;       /* recover */
 	struct sup_said said;         /* action */
+	struct sup_oom oom;           /* oom */
 	uint64_t warned;              /* progress: its lives when the lead warned of it */
+	struct sup_spare spare;       /* spare */
 	int joining, leaving, fenced; /* scale */
 	int has_part;                 /* scale: a server, as the lead said last */
 	int joining_share;            /* scale: it has none of its own yet */
@@ -80,6 +86,7 @@ void sup_stop_all(struct supervisor *s, const struct role *role, int signal);
  * none. */
 void sup_node_answers(struct sup_node *n, uint64_t incarnation);
 void sup_node_ended(struct sup_node *n, const struct node_end *end);
+void sup_node_joins(struct sup_node *n);    /* it was a spare, and has a worker's place */
 void sup_node_fenced(struct sup_node *n);   /* what its death left behind is removed */
 void sup_node_replaced(struct sup_node *n); /* n->now is its next process, which has taken over */
 void sup_node_found(struct sup_node *n);    /* n->now runs already */

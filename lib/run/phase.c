@@ -2,6 +2,7 @@
 #include "run/sup.h"
 
 #include "base/clock.h"
+#include "ckpt/ckpt.h"
 
 #include <event2/event.h>
 #include <signal.h>
@@ -221,8 +222,12 @@ static void step_servers(struct supervisor *s)
 			up &= n->stage == STAGE_READY && sup_link_up(&n->link);
 	if (!up || running_servers(s) == 0)
 		return;
-	if (s->recover.together && s->recover.cut[0])
+	if (s->recover.together && s->recover.cut[0]) {
+		char base[DIRS_PATH_MAX];
 		sup_parts_left(s, s->recover.cut);
+		if (ckpt_find_base(s->recover.cut, base, sizeof base) == 0)
+			sup_parts_left(s, base);
+	}
 	s->recover.together = 0; /* who comes later is no longer at the beginning */
 	if (sup_intent_remove(s) != 0)
 		sup_kick_after(s, 1);
@@ -262,6 +267,7 @@ static void step_running(struct supervisor *s)
 		if (s->phases.now != PHASE_RUNNING)
 			return;
 	}
+	sup_spares_step(s);
 	sup_fence_step(s);
 	sup_scale_step(s);
 	if (s->phases.now != PHASE_RUNNING)

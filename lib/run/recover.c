@@ -128,7 +128,7 @@ static void fence(struct sup_node *n)
 void sup_fence_step(struct supervisor *s)
 {
 	EACH_NODE (n, s)
-		if (n->role->ready == READY_MEMBER && !sup_goes_back(n) &&
+		if (n->role->ready != READY_ANSWERS && !sup_goes_back(n) &&
 		    (n->stage == STAGE_MENDING || sup_scale_fences(n)))
 			fence(n);
 }
@@ -237,6 +237,7 @@ void sup_rollback_begin(struct supervisor *s, const char *reason)
 	if (s->phases.now == PHASE_ROLLBACK || s->phases.now >= PHASE_STOPPING)
 		return;
 	s->recover.chosen = 0;
+	s->checkpoint.full[0] = '\0'; /* new servers know of none */
 	s->recover.rollbacks++;
 	sup_note(s, "rollback", "%s: all %ss %s", reason,
 		 job_is_foreign(s->job) ? "trainer" : sup_keepers(s)->name,
@@ -255,12 +256,12 @@ static int within_limit(struct sup_node *n)
 	if (n->asked || sup_host_was_lost(n, &n->end) || s->phases.now == PHASE_ROLLBACK ||
 	    s->phases.now >= PHASE_STOPPING)
 		return 1;
-	if (++s->recover.in_a_row <= s->job->restarts)
+	if (++s->recover.in_a_row <= s->job->rollbacks)
 		return 1;
 	end_text(&n->end, text, sizeof text);
 	sup_fail_by(n,
 		    "%s; that is rollback %llu in a row without a checkpoint that goes further "
-		    "(RESTARTS)",
+		    "(ROLLBACKS)",
 		    text, (unsigned long long)s->recover.in_a_row);
 	return 0;
 }

@@ -45,6 +45,8 @@ const char *sup_restart_why(const char *word)
 		{"role", "only workers and servers are"},
 		{"not-up", "it is not up, or the job is not running"},
 		{"under-way", "it is being restarted already"},
+		{"no-host", "it has no other host to go to, or HOST_AVOID is 0"},
+		{"hands-over", "a server hands over where it is"},
 		{"only", "no other replica has the parameters that it would lose"},
 		{"limit", "it was restarted HEAVY_LIMIT times already"},
 		{"window", "it was, less than HEAVY_WINDOW ago"},
@@ -87,6 +89,9 @@ const char *sup_restart(struct sup_node *n, int force, const char *reason)
 	n->restart.from = clock_mono();
 	sup_force_write(n->sup);
 	tell(n, reason && reason[0] ? reason : "no reason given");
+	/* Where it was restarted once before, and is slow again, its host may be why. */
+	if (!force && n->restart.past.count > 1 && n->role->restart == RESTART_KILL)
+		sup_host_leave(n, "was slow there even after a restart");
 	if (!force && saves_first(n)) {
 		n->restart.save_until = clock_mono() + SAVE_SECONDS;
 		n->restart.saves_before = cuts(n->sup);
@@ -99,6 +104,19 @@ const char *sup_restart(struct sup_node *n, int force, const char *reason)
 		sup_kick(n->sup);
 	}
 	return NULL;
+}
+
+const char *sup_restart_elsewhere(struct sup_node *n, int force, const char *reason)
+{
+	const char *refused = refusal(n, force);
+	if (refused)
+		return refused;
+	if (n->role->restart != RESTART_KILL)
+		return "hands-over";
+	if (n->sup->job->host_avoid <= 0 || sup_host_stays(n))
+		return "no-host";
+	sup_host_leave(n, reason);
+	return sup_restart(n, force, reason);
 }
 
 void sup_restart_past(struct sup_node *n, struct restart_past past)

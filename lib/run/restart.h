@@ -44,6 +44,8 @@ void sup_restart_release(struct sup_node *n);
 
 /* The reason for which it is refused, as a word, or NULL: it is under way. */
 const char *sup_restart(struct sup_node *n, int force, const char *reason);
+/* The same on another host; its own is avoided (hosts.h). */
+const char *sup_restart_elsewhere(struct sup_node *n, int force, const char *reason);
 /* Such a word in a sentence, for people. */
 const char *sup_restart_why(const char *word);
 void sup_restart_step(struct supervisor *s);            /* starts hand-overs that are wanted */

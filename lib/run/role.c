@@ -7,6 +7,7 @@
 #include "base/fs.h"
 #include "base/grow.h"
 #include "base/words.h"
+#include "ckpt/ckpt.h"
 #include "proc/process.h"
 
 #include <math.h>
@@ -413,6 +414,13 @@ static void worker_words(struct words *w, const struct sup_node *n, uint64_t lif
 	add_drag(w, n, life);
 }
 
+/* As the worker that it may become. */
+static void spare_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
+{
+	worker_words(w, n, life, take_over);
+	add_socket(w, n->sup, "--spare", "trainctl");
+}
+
 /* What torch.distributed and the like look for; NAME=VALUE each. */
 static void add_environment(struct words *w, const struct sup_node *n)
 {
@@ -586,6 +594,15 @@ static void bring_file(struct sup_files *f, const struct sup_node *n, const char
 		put_file(f->bring, f->path[1], path);
 }
 
+/* What servers begin with, and what it needs. */
+static void bring_cut(struct sup_files *f, const char *cut)
+{
+	char base[DIRS_PATH_MAX];
+	put_file(f->bring, f->path[1], cut);
+	if (ckpt_find_base(cut, base, sizeof base) == 0)
+		put_file(f->bring, f->path[1], base);
+}
+
 void sup_files(const struct sup_node *n, struct sup_files *f)
 {
 	const struct supervisor *s = n->sup;
@@ -594,7 +611,7 @@ void sup_files(const struct sup_node *n, struct sup_files *f)
 	memset(f->bring, 0, sizeof f->bring);
 	put_file(f->make, f->path[0], s->dirs.run);
 	put_file(f->make, f->path[0], s->dirs.state);
-	if (n->role == &role_worker) {
+	if (n->role == &role_worker || n->role == &role_spare) {
 		snprintf(learnt, sizeof learnt, "predict-%s", n->id);
 		make_dir(f, n, "index");
 		make_dir(f, n, "spill");
@@ -611,7 +628,7 @@ void sup_files(const struct sup_node *n, struct sup_files *f)
 		bring_file(f, n, "layout");
 		if (restored(s) && !n->joining &&
 		    (n->role != &role_replica || s->recover.together))
-			put_file(f->bring, f->path[1], restored(s));
+			bring_cut(f, restored(s));
 	}
 }
 
@@ -652,6 +669,11 @@ static uint64_t workers_of(const struct supervisor *s)
 static uint64_t agents_of(const struct supervisor *s)
 {
 	return job_is_foreign(s->job) ? sup_scale_workers(s) : 0;
+}
+
+static uint64_t spares_of(const struct supervisor *s)
+{
+	return s->job->hot_spares;
 }
 
 static const char *launch_server(const struct job *job)
@@ -753,8 +775,20 @@ const struct role role_agent = {.name = "worker",
 				.restart = RESTART_KILL,
 				.told = "worker",
 				.foreign = 1};
-const struct role *const roles[] = {&role_fabric,  &role_shardd, &role_monitor, &role_lead,
-				    &role_replica, &role_server, &role_worker,  &role_agent, NULL};
+/* What it may have left behind is of the time when it was a worker. */
+const struct role role_spare = {.name = "spare",
+				.program = "worker",
+				.id = "s%u",
+				.count = spares_of,
+				.words = spare_words,
+				.template = launch_worker,
+				.limits = worker_limits,
+				.where = WHERE_SPARE,
+				.ready = READY_ASKS,
+				.death = DEATH_FENCE};
+const struct role *const roles[] = {&role_fabric,  &role_shardd, &role_monitor,
+				    &role_lead,    &role_replica, &role_server,
+				    &role_worker,  &role_agent,   &role_spare,   NULL};
 
 char **sup_command(const struct sup_node *n, uint64_t life, int take_over, struct error *err)
 {

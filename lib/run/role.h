@@ -22,7 +22,8 @@ struct words;
 
 enum role_ready {
 	READY_ANSWERS, /* its socket greets */
-	READY_MEMBER   /* the lead has it as a member; it has no socket */
+	READY_MEMBER,  /* the lead has it as a member; it has no socket */
+	READY_ASKS     /* it asks for a place (spare.h); it has no socket */
 };
 
 /* Before it may run again. */
@@ -40,7 +41,8 @@ enum role_where {
 	WHERE_HERE,    /* this machine */
 	WHERE_SERVER,  /* one host after the other; the first one, which leads, on this machine */
 	WHERE_REPLICA, /* one on each host that trains */
-	WHERE_WORKER   /* as PLACE says */
+	WHERE_WORKER,  /* as PLACE says */
+	WHERE_SPARE    /* the same, behind the workers */
 };
 
 /* How it is restarted by intention. */
@@ -68,7 +70,7 @@ struct role {
 };
 
 extern const struct role role_fabric, role_shardd, role_monitor, role_lead, role_replica,
-	role_server, role_worker, role_agent;
+	role_server, role_worker, role_agent, role_spare;
 /* In the order in which they are listed; NULL behind the last. */
 extern const struct role *const roles[];
 

@@ -177,6 +177,20 @@ void sup_roster_leave(struct sup_node *n)
 	s->roster.left = n;
 }
 
+void sup_roster_order(struct supervisor *s)
+{
+	struct sup_node *rest = s->roster.first;
+	s->roster.first = NULL;
+	while (rest) {
+		struct sup_node *n = rest, **at = &s->roster.first;
+		rest = n->next;
+		while (*at && stands_before(*at, n->role, n->number))
+			at = &(*at)->next;
+		n->next = *at;
+		*at = n;
+	}
+}
+
 int sup_roster_fill(struct supervisor *s, struct error *err)
 {
 	for (size_t i = 0; roles[i]; i++)

@@ -29,6 +29,9 @@ struct sup_node *sup_roster_add(struct supervisor *s, const struct role *role, s
 void sup_roster_leave(struct sup_node *n);
 int sup_has_left(const struct supervisor *s, const char *id);
 
+/* Roles or numbers have changed: in order again. */
+void sup_roster_order(struct supervisor *s);
+
 struct sup_node *sup_find(struct supervisor *s, const char *id); /* NULL: none */
 /* Of a role; NULL: none. */
 struct sup_node *sup_find_of(struct supervisor *s, const struct role *role, const char *id);

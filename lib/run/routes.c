@@ -7,19 +7,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void put(FILE *out, const struct sup_node *n, const char *ending)
+static void put(FILE *out, const char *id, const char *ending, const struct sup_host *h)
 {
 	char line[RECORD_LINE_MAX], socket[OPTION_ID_MAX + 16];
 	struct record_out o;
-	snprintf(socket, sizeof socket, "%s%s", n->id, ending);
+	snprintf(socket, sizeof socket, "%s%s", id, ending);
 	record_begin(&o, line, sizeof line, "route");
 	record_add(&o, "socket", socket);
-	record_add(&o, "host", sup_host_of(n)->name);
+	record_add(&o, "host", h->name);
 	if (record_end(&o, NULL) > 0)
 		fputs(line, out);
 }
 
-/* Workers have a socket where their rows move. */
+/* Workers have a socket where their rows move; spares ask the supervisor for a place. */
 static char *make(const struct supervisor *s, size_t *bytes)
 {
 	char *text = NULL;
@@ -28,10 +28,12 @@ static char *make(const struct supervisor *s, size_t *bytes)
 		return NULL;
 	EACH_NODE (n, s) {
 		if (n->role == &role_worker && job_is_local(s->job))
-			put(out, n, ".rows.sock");
-		else if (n->role->ready != READY_MEMBER && n->role != &role_fabric)
-			put(out, n, ".sock");
+			put(out, n->id, ".rows.sock", sup_host_of(n));
+		else if (n->role->ready == READY_ANSWERS && n->role != &role_fabric)
+			put(out, n->id, ".sock", sup_host_of(n));
 	}
+	if (sup_first(s, &role_spare))
+		put(out, "trainctl", ".sock", &s->hosts.host[0]);
 	if (fclose(out) == 0)
 		return text;
 	free(text);

@@ -257,9 +257,10 @@ static void do_kill_restart(struct request *rq, void *owner)
 	struct supervisor *s = owner;
 	const struct record *r = request_record(rq);
 	struct sup_node *n = sup_find(s, record_get(r, "id"));
-	uint64_t force = 0;
+	uint64_t force = 0, elsewhere = 0;
 	struct error err;
-	if (record_u64_opt(r, "force", 0, 1, &force, &err) != 0) {
+	if (record_u64_opt(r, "force", 0, 1, &force, &err) != 0 ||
+	    record_u64_opt(r, "elsewhere", 0, 1, &elsewhere, &err) != 0) {
 		request_bad(rq, &err);
 		return;
 	}
@@ -267,7 +268,8 @@ static void do_kill_restart(struct request *rq, void *owner)
 		no_such_node(rq);
 		return;
 	}
-	const char *refused = sup_restart(n, (int)force, "asked for");
+	const char *refused = elsewhere ? sup_restart_elsewhere(n, (int)force, "is to leave it")
+					: sup_restart(n, (int)force, "asked for");
 	if (refused)
 		request_err(rq, refused, "%s is not restarted now: %s", n->id,
 			    sup_restart_why(refused));
@@ -301,6 +303,15 @@ static void do_apply(struct request *rq, void *owner)
 		request_err(rq, "bad-actions", "%s", err.text);
 	sup_actions_free(&list);
 	free(text);
+}
+
+static void do_spare(struct request *rq, void *owner)
+{
+	struct sup_node *n = sup_find(owner, record_get(request_record(rq), "id"));
+	if (n && (sup_node_is_spare(n) || n->role == &role_worker))
+		sup_spare_asks(n, rq);
+	else
+		no_such_node(rq);
 }
 
 /* What is not given stays as it is. */
@@ -341,10 +352,12 @@ const struct verb sup_verbs[] = {
 	{"stop", "", "", do_stop, 0, "checkpoint, then stop; answered when all has ended"},
 	{"checkpoint", "", "", do_checkpoint, 0, "answered with path= when it is complete"},
 	{"kill", "id", "", do_kill, 0, "SIGKILL to a node, which is started again"},
-	{"kill-restart", "id", "force", do_kill_restart, 0,
+	{"kill-restart", "id", "force elsewhere", do_kill_restart, 0,
 	 "restart of a live worker or server; answered when it is there again"},
 	{"apply", "", "", do_apply, SUPERVISOR_ACTIONS_MAX,
 	 "payload: action lines, all or none; answered with the iteration they hold from"},
+	{"spare", "id", "", do_spare, 0,
+	 "by a worker that stands ready: answered with batch= when it has a place"},
 	{"scale", "", "workers servers", do_scale, 0,
 	 "so many nodes from now on; answered when it is done"},
 	{"watch", "", "", do_watch, 0, "a row record each time, until the client closes"},

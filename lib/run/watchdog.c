@@ -27,6 +27,12 @@ static int is_worker(const struct sup_node *n)
 	return n->role->ready == READY_MEMBER;
 }
 
+/* It owes nothing once it stands ready. */
+static int is_spare(const struct sup_node *n)
+{
+	return n->role->ready == READY_ASKS;
+}
+
 /* A worker's sign of life, and the work that it has done since it was seen last. */
 static void take_counts(struct sup_node *n, uint64_t pushes, uint64_t samples)
 {
@@ -251,6 +257,7 @@ static void give_up(struct sup_node *n, enum pulse_section section, uint64_t uni
 	tell(n, &n->now, &silence);
 	sup_restart_failed(n, "it gave no sign of life");
 	sup_host_doubt(n);
+	sup_host_leave(n, "gave no sign of life there");
 	sup_node_give_up(n);
 }
 
@@ -412,7 +419,8 @@ const char *sup_watch_section(const struct sup_node *n)
 {
 	if (!sup_node_runs(n))
 		return "";
-	if (is_worker(n) && n->watch.seen.member && !n->watch.seen.owes)
+	if ((is_worker(n) && n->watch.seen.member && !n->watch.seen.owes) ||
+	    (is_spare(n) && n->stage == STAGE_READY))
 		return "wait";
 	return pulse_section_name(section_of(n));
 }
@@ -430,6 +438,11 @@ void sup_watch_tick(struct supervisor *s)
 	EACH_NODE (n, s) {
 		if (is_worker(n))
 			continue;
+		if (is_spare(n)) {
+			if (sup_node_runs(n))
+				judge(n, seconds, n->stage == STAGE_STARTING);
+			continue;
+		}
 		judge_daemon(n, seconds);
 		if (due && sup_node_runs(n))
 			ask(n);

@@ -301,7 +301,7 @@ static void write_all(struct store **part, uint32_t parts, const char *dir)
 		uint64_t bytes, sum;
 		ckpt_part_name(p, name);
 		assert_int_equal(fs_join(path, sizeof path, dir, name, NULL), 0);
-		if (ckpt_write_part(part[p], path, PLANES_LEVEL, &bytes, &sum, &err) != 0)
+		if (ckpt_write_part(part[p], path, 0, PLANES_LEVEL, &bytes, &sum, &err) != 0)
 			fail_msg("%s: %s", err.place, err.text);
 		assert_int_equal(ckpt_add(m, name, bytes, sum, NULL), 0);
 	}

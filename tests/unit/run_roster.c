@@ -13,8 +13,14 @@
 #include <cmocka.h>
 
 static char shared[] = "shared", local[] = "local", bsp[] = "bsp", none[] = "", agents[] = "agent",
-	    each[] = "each";
+	    each[] = "each", keep[] = "keep";
 static struct job job = {.batch = 100, .workers = 3, .servers = 2, .data = {.count = 3}};
+
+/* As sup_scale_read() does where a job was never scaled. */
+static void sizes(struct supervisor *s, const struct job *of)
+{
+	s->scale.now = s->scale.from = (struct sup_sizes){of->workers, of->servers};
+}
 
 static int begin(void **state)
 {
@@ -22,11 +28,13 @@ static int begin(void **state)
 	struct supervisor *s = calloc(1, sizeof *s);
 	*state = s;
 	s->job = &job;
+	sizes(s, &job);
 	job.partitions = shared;
 	s->base = event_base_new();
 	job.sync = bsp;
 	job.trainer = none;
 	job.trainer_kind = agents;
+	job.batch_scaling = keep;
 	return sup_hosts_init(s, &err) == 0 ? sup_roster_fill(s, &err) : -1;
 }
 
@@ -90,10 +98,12 @@ static void each_worker_has_its_file_where_files_are_theirs(void **state)
 	more.partitions = local;
 	more.workers = 4;
 	s->job = &more;
+	sizes(s, &more);
 	assert_int_equal(sup_roster_fill(s, &err), -1);
 	assert_int_equal(err.code, ERROR_CONFIG);
 	sup_roster_free(s);
 	more.workers = 3;
+	sizes(s, &more);
 	assert_int_equal(sup_roster_fill(s, &err), 0);
 	s->job = &job;
 }
@@ -131,6 +141,7 @@ static void expect_homes(char *sync, size_t first, const char *homes)
 	far.sync = sync;
 	far.servers = 3;
 	s->job = &far;
+	sizes(s, &far);
 	s->options.hosts = &hosts;
 	s->base = event_base_new();
 	assert_int_equal(sup_hosts_init(s, &err), 0);

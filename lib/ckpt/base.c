@@ -1,0 +1,162 @@
+/*
+ * base: a checkpoint that has only those rows that changed since an older one, its base, reads as if it
+ * had all of them: the base's rows, but for those that it has itself (ckpt.h).
+ */
+#include "ckpt/base.h"
+
+#include "base/fs.h"
+#include "base/grow.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int ckpt_base_path(const char *dir, const char *base, char *out, size_t max, struct error *err)
+{
+	char parent[CKPT_PATH_MAX];
+	const char *slash = strrchr(dir, '/'), *last = slash ? slash + 1 : dir;
+	/* What "." is called, its parent knows. */
+	if (strcmp(last, ".") == 0 || strcmp(last, "..") == 0)
+		snprintf(parent, sizeof parent, "%.4000s/..", dir);
+	else
+		fs_dirname(dir, parent, sizeof parent);
+	return fs_join(out, max, parent, base, err);
+}
+
+int ckpt_base_read(struct ckpt_manifest *base, const struct ckpt_manifest *m, const char *dir,
+		   char path[CKPT_PATH_MAX], struct error *err)
+{
+	struct error why = {0};
+	if (ckpt_base_path(dir, m->base, path, CKPT_PATH_MAX, err) != 0)
+		return -1;
+	if (ckpt_manifest_read(base, path, &why) != 0)
+		return error_set(err, why.code == ERROR_NOINPUT ? ERROR_DATA : why.code, dir,
+				 "its other rows are in %.200s: %.200s", path, why.text);
+	if (base->sum != m->base_sum || base->base[0] || base->foreign)
+		return error_set(err, ERROR_DATA, dir,
+				 "its other rows are in %.200s, which is not the one that it was made "
+				 "from",
+				 path);
+	return 0;
+}
+
+int ckpt_set_base(struct ckpt_manifest *m, const char *dir, const char *base, struct error *err)
+{
+	char path[CKPT_PATH_MAX];
+	struct ckpt_manifest *other = malloc(sizeof *other); /* large */
+	int result = other ? ckpt_base_path(dir, base, path, sizeof path, err)
+			   : error_set(err, ERROR_OS, dir, "out of memory");
+	if (result == 0 && (strlen(base) >= sizeof m->base || strchr(base, '/')))
+		result = error_set(err, ERROR_DATA, NULL, "'%.80s' is no name of a checkpoint", base);
+	if (result == 0)
+		result = ckpt_manifest_read(other, path, err);
+	if (result == 0 && (other->base[0] || other->foreign))
+		result = error_set(err, ERROR_DATA, path, "has not all parameters itself");
+	if (result == 0) {
+		memcpy(m->base, base, strlen(base) + 1);
+		m->base_sum = other->sum;
+	}
+	free(other);
+	return result;
+}
+
+int ckpt_find_base(const char *dir, char *out, size_t max)
+{
+	struct ckpt_manifest *m = malloc(sizeof *m); /* large */
+	int result = -1;
+	if (m && ckpt_manifest_read(m, dir, NULL) == 0 && m->base[0])
+		result = ckpt_base_path(dir, m->base, out, max, NULL);
+	free(m);
+	return result;
+}
+
+/* ---- which rows a checkpoint has itself ---- */
+
+struct own_keys {
+	uint32_t *key;
+	size_t count, room;
+};
+
+static int take_keys(void *owner, size_t rows, const uint32_t *keys, const float *values,
+		     const float *const *slots, struct error *err)
+{
+	struct own_keys *o = owner;
+	(void)values;
+	(void)slots;
+	if (GROW(o->key, o->room, o->count + rows) != 0)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	memcpy(o->key + o->count, keys, rows * sizeof *keys);
+	o->count += rows;
+	return 0;
+}
+
+static int compare_keys(const void *left, const void *right)
+{
+	uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+	return (a > b) - (a < b);
+}
+
+/* ---- the base's rows, but for those ---- */
+
+struct others {
+	const struct stream_taker *taker;
+	const struct stream_shape *shape;
+	struct own_keys own;
+	uint32_t *key; /* of a block, as all that follows */
+	float *values[1 + STREAM_SLOTS_MAX];
+};
+
+static int make_room(struct others *o, struct error *err)
+{
+	if (o->key)
+		return 0;
+	int made = (o->key = malloc(PLANES_BYTES_MAX)) != NULL;
+	for (size_t k = 0; k < 1 + STREAM_SLOTS_MAX; k++)
+		made &= (o->values[k] = malloc(PLANES_BYTES_MAX)) != NULL;
+	return made ? 0 : error_set(err, ERROR_OS, NULL, "out of memory");
+}
+
+static int take_others(void *others, size_t rows, const uint32_t *keys, const float *values,
+		       const float *const *slots, struct error *err)
+{
+	struct others *o = others;
+	size_t width = o->shape->width, n = 0, bytes = width * sizeof(float);
+	if (make_room(o, err) != 0)
+		return -1;
+	for (size_t i = 0; i < rows; i++) {
+		if (o->own.count && bsearch(&keys[i], o->own.key, o->own.count, sizeof *o->own.key,
+					    compare_keys))
+			continue;
+		o->key[n] = keys[i];
+		if (values)
+			memcpy(o->values[0] + n * width, values + i * width, bytes);
+		for (size_t k = 0; slots && o->taker->slots && k < o->shape->row_slots; k++)
+			memcpy(o->values[1 + k] + n * width, slots[k] + i * width, bytes);
+		n++;
+	}
+	return n ? o->taker->rows(o->taker->owner, n, o->key, values ? o->values[0] : NULL,
+				  slots ? (const float *const *)o->values + 1 : NULL, err)
+		 : 0;
+}
+
+int ckpt_base_rows(ckpt_read_fn *read_own, ckpt_read_fn *read_base, void *owner,
+		   const struct stream_shape *shape, const struct part_want *want,
+		   const struct stream_taker *taker, struct error *err)
+{
+	struct others o = {.taker = taker, .shape = shape};
+	struct stream_taker keys = {.rows = take_keys, .owner = &o.own, .keys_only = 1};
+	struct stream_taker rows = *taker;
+	struct part_want places = {.place_begin = want->place_begin, .place_end = want->place_end};
+	rows.rows = take_others;
+	rows.owner = &o;
+	int result = read_own(owner, &places, &keys, err);
+	if (result == 0 && o.own.count)
+		qsort(o.own.key, o.own.count, sizeof *o.own.key, compare_keys);
+	if (result == 0)
+		result = read_base(owner, &places, &rows, err);
+	free(o.own.key);
+	free(o.key);
+	for (size_t k = 0; k < 1 + STREAM_SLOTS_MAX; k++)
+		free(o.values[k]);
+	return result;
+}

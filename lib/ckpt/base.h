@@ -1,0 +1,23 @@
+/* base: checkpoints that have some rows only, and where the others are.  Private to the room; see
+ * ckpt.h. */
+#ifndef PACELINE_CKPT_BASE_H
+#define PACELINE_CKPT_BASE_H
+
+#include "ckpt/ckpt.h"
+
+/* The directory of the base of the checkpoint in dir: beside it. */
+int ckpt_base_path(const char *dir, const char *base, char *out, size_t max, struct error *err);
+/* Its MANIFEST, if it is the one that m was made from; ERROR_DATA when not. */
+int ckpt_base_read(struct ckpt_manifest *base, const struct ckpt_manifest *m, const char *dir,
+		   char path[CKPT_PATH_MAX], struct error *err);
+
+typedef int ckpt_read_fn(void *owner, const struct part_want *want,
+			 const struct stream_taker *taker, struct error *err);
+
+/* Gives the taker the rows of the base that the checkpoint has not itself; nothing of the dense
+ * range. Needs 4 bytes a row that it has itself. */
+int ckpt_base_rows(ckpt_read_fn *read_own, ckpt_read_fn *read_base, void *owner,
+		   const struct stream_shape *shape, const struct part_want *want,
+		   const struct stream_taker *taker, struct error *err);
+
+#endif

@@ -1,0 +1,122 @@
+/* oom: see oom.h. */
+#include "run/sup.h"
+
+#include "base/human.h"
+
+#include <stdio.h>
+
+#define STEPS_TIMES_MAX 8 /* half a batch may be cut a bit smaller, so that all steps are the same */
+
+/* Of servers together: each one's end is one of all. */
+static uint64_t steps(const struct sup_node *n)
+{
+	uint64_t sum = 0;
+	if (n->role != &role_server)
+		return n->oom.steps;
+	EACH_OF (other, n->sup, n->role)
+		sum += other->oom.steps;
+	return sum;
+}
+
+static void begin(struct record_out *o, char *line, struct sup_node *n)
+{
+	n->oom.steps++;
+	n->oom.stepped = 1;
+	record_begin(o, line, RECORD_LINE_MAX, "oom");
+	record_add(o, "id", n->id);
+	record_add_u64(o, "step", steps(n));
+	record_add_u64(o, "limit", n->sup->job->oom_limit);
+}
+
+static int more_memory(struct sup_node *n)
+{
+	char line[RECORD_LINE_MAX], before[HUMAN_MAX], after[HUMAN_MAX];
+	struct record_out o;
+	uint64_t was = n->memory, most = n->place.memory_mib << 20;
+	uint64_t now = most > 0 && was > most / 2 ? most : 2 * was;
+	if (was == 0 || now <= was)
+		return 0;
+	begin(&o, line, n);
+	record_add_u64(&o, "memory", now);
+	record_add_u64(&o, "memory-before", was);
+	sup_node_sized(n, n->cores, now);
+	sup_log(n->sup, &o);
+	log_say(LOG_LEVEL_INFO, "%s ended for want of memory: it is given %s in place of %s", n->id,
+		human_bytes((double)now, after), human_bytes((double)was, before));
+	return 1;
+}
+
+/* Steps of one size, if some near number of them makes them so. */
+static void halve(struct action *a)
+{
+	uint64_t all = a->size * a->accum, least = 2 * a->accum;
+	a->accum = least;
+	for (uint64_t steps = least; steps <= least * STEPS_TIMES_MAX; steps++)
+		if (all % steps == 0) {
+			a->accum = steps;
+			break;
+		}
+	a->size = (all + a->accum - 1) / a->accum;
+}
+
+static int smaller_batch(struct sup_node *n)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	struct error err;
+	struct sup_actions list = {0};
+	struct supervisor *s = n->sup;
+	const struct action *now = sup_force_find(s, ACTION_ADJUST_BS, n->id);
+	struct action a = {.kind = ACTION_ADJUST_BS, .size = sup_share(n), .accum = 1};
+	if (n->role != sup_trainers(s) || !sup_lead(s) || job_balance(s->job))
+		return 0;
+	if (now)
+		a = *now;
+	if (a.size < 2)
+		return 0;
+	snprintf(a.id, sizeof a.id, "%s", n->id);
+	snprintf(a.reason, sizeof a.reason, "it ended for want of memory");
+	halve(&a);
+	int result = sup_actions_add(&list, &a, 0, &err);
+	if (result == 0)
+		result = sup_actions_carry(s, &list, "oom", NULL, &err) < 0 ? -1 : 0;
+	sup_actions_free(&list);
+	if (result != 0)
+		return 0;
+	begin(&o, line, n);
+	record_add_u64(&o, "size", a.size);
+	record_add_u64(&o, "accum", a.accum);
+	sup_log(s, &o);
+	return 1;
+}
+
+/* All go back to a checkpoint with it, and each of twice as many holds about half. */
+static int more_servers(struct sup_node *n)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	struct supervisor *s = n->sup;
+	uint64_t was = s->scale.now.servers;
+	if (n->role != &role_server ||
+	    sup_scale_want(s, 0, 2 * was, "a server ended for want of memory", NULL) != 0)
+		return 0;
+	begin(&o, line, n);
+	record_add_u64(&o, "servers", 2 * was);
+	record_add_u64(&o, "servers-before", was);
+	sup_log(s, &o);
+	return 1;
+}
+
+void sup_oom_ended(struct sup_node *n)
+{
+	struct supervisor *s = n->sup;
+	n->oom.stepped = 0;
+	if (n->leaving || s->phases.now >= PHASE_STOPPING || steps(n) >= s->job->oom_limit)
+		return;
+	if (more_servers(n) || more_memory(n) || smaller_batch(n))
+		sup_force_write(s);
+	else
+		sup_note(s, "warning",
+			 "%s ended for want of memory, and there is neither more for it nor less to do",
+			 n->id);
+}

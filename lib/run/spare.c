@@ -1,0 +1,199 @@
+/* spare: see spare.h. */
+#include "run/sup.h"
+
+#include "base/clock.h"
+
+#include <math.h>
+#include <stdio.h>
+
+int sup_node_is_spare(const struct sup_node *n)
+{
+	return n->role == &role_spare;
+}
+
+/* ---- roles ---- */
+
+/* a is the spare, b the one that is missed. */
+static void swap_roles(struct sup_node *a, struct sup_node *b)
+{
+	const struct role *role = a->role;
+	uint32_t number = a->number;
+	a->role = b->role;
+	a->number = b->number;
+	b->role = role;
+	b->number = number;
+	a->joining_share = b->joining_share;
+	b->joining = b->joining_share = 0;
+	sup_roster_order(a->sup);
+}
+
+void sup_spares_print(const struct supervisor *s, FILE *out)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	EACH_NODE (n, s) {
+		if (n->role == n->made_as && n->number == n->made_number)
+			continue;
+		record_begin(&o, line, sizeof line, "place");
+		record_add(&o, "id", n->id);
+		record_add_u64(&o, "spare", sup_node_is_spare(n) != 0);
+		record_add_u64(&o, "number", n->number);
+		record_end(&o, NULL);
+		fputs(line, out);
+	}
+}
+
+void sup_spare_restore(struct sup_node *n, int is_spare, uint32_t number)
+{
+	n->role = is_spare ? &role_spare : &role_worker;
+	n->number = number;
+	sup_roster_order(n->sup);
+}
+
+void sup_spares_forget(struct supervisor *s)
+{
+	int differ = 0;
+	EACH_NODE (n, s) {
+		differ |= n->role != n->made_as;
+		n->role = n->made_as;
+		n->number = n->made_number;
+	}
+	if (differ)
+		sup_roster_order(s);
+}
+
+/* ---- a place ---- */
+
+/* What the dead one was told holds for its place; the spare may have been told something else when it
+ * had one before. */
+static void tell_sizes(struct sup_node *n, const struct sup_node *dead)
+{
+	struct supervisor *s = n->sup;
+	struct sup_actions list = {0};
+	struct error err;
+	const struct action *size = sup_force_find(s, ACTION_ADJUST_BS, dead->id);
+	const struct action *lr = sup_force_find(s, ACTION_ADJUST_LR, dead->id);
+	struct action set = {.kind = ACTION_ADJUST_BS,
+			     .size = size ? size->size : sup_share(n),
+			     .accum = size ? size->accum : 1};
+	int had_lr = lr || sup_force_find(s, ACTION_ADJUST_LR, n->id);
+	snprintf(set.id, sizeof set.id, "%s", n->id);
+	snprintf(set.reason, sizeof set.reason, "spare");
+	if (!job_balance(s->job) && (size || n->lives > 1))
+		sup_actions_add(&list, &set, 0, NULL);
+	set.kind = ACTION_ADJUST_LR;
+	set.scale = lr ? lr->scale : 1;
+	if (had_lr)
+		sup_actions_add(&list, &set, 0, NULL);
+	sup_force_drop(s, dead->id);
+	if (list.count > 0 && sup_actions_carry(s, &list, "spare", NULL, &err) < 0)
+		sup_note(s, "warning", "%s is not told what %s was: %s", n->id, dead->id, err.text);
+	sup_actions_free(&list);
+}
+
+static void answer(struct sup_node *n)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	struct request *rq = n->spare.rq;
+	n->spare.rq = NULL;
+	record_begin(&o, line, sizeof line, "ok");
+	record_add_u64(&o, "batch", sup_share(n));
+	request_ok_record(rq, &o);
+}
+
+static void take_place(struct sup_node *n, struct sup_node *dead)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	struct supervisor *s = n->sup;
+	swap_roles(n, dead);
+	sup_force_write(s);
+	log_say(LOG_LEVEL_INFO, "%s, which stood ready, takes the place of %s", n->id, dead->id);
+	record_begin(&o, line, sizeof line, "spare");
+	record_add(&o, "id", n->id);
+	record_add(&o, "for", dead->id);
+	record_add_seconds(&o, "waited", clock_mono() - n->ready_at);
+	sup_log(s, &o);
+	answer(n);
+	sup_node_joins(n);
+	tell_sizes(n, dead);
+}
+
+/* It has ended, and is not up again. */
+static int is_missed(const struct sup_node *n)
+{
+	return n->lives > 0 && !n->leaving && (n->stage == STAGE_MENDING || n->stage == STAGE_PAUSING ||
+				n->stage == STAGE_OFF);
+}
+
+/* The host of the dead one may be why it died. */
+static struct sup_node *find_waiting(const struct supervisor *s, const struct sup_node *missed)
+{
+	struct sup_node *found = NULL;
+	EACH_OF (n, s, &role_spare) {
+		const struct sup_host *h = sup_host_of(n);
+		if (!n->spare.rq || !sup_node_runs(n) || h->state != HOST_THERE)
+			continue;
+		if (n->at != missed->at && !sup_host_is_avoided(h))
+			return n;
+		found = found ? found : n;
+	}
+	return found;
+}
+
+/* One that is missed, and not one that all go on without. */
+static struct sup_node *find_missed(const struct supervisor *s)
+{
+	EACH_OF (n, s, &role_worker)
+		if (is_missed(n))
+			return n;
+	return NULL;
+}
+
+void sup_spares_step(struct supervisor *s)
+{
+	struct sup_node *missed, *spare;
+	while (!s->progress.all_done && (missed = find_missed(s)) && (spare = find_waiting(s, missed)))
+		take_place(spare, missed);
+	EACH_OF (n, s, &role_spare)
+		if (!n->spare.given_up && !s->progress.all_done)
+			sup_node_want(n);
+}
+
+/* ---- a spare ---- */
+
+static void cancelled(struct request *rq, void *arg)
+{
+	struct sup_node *n = arg;
+	if (n->spare.rq == rq)
+		n->spare.rq = NULL;
+}
+
+void sup_spare_asks(struct sup_node *n, struct request *rq)
+{
+	struct supervisor *s = n->sup;
+	if (s->phases.now >= PHASE_STOPPING) {
+		request_err(rq, "over", "the job ends");
+		return;
+	}
+	if (n->spare.rq) { /* that connection has gone, or is about to */
+		request_err(n->spare.rq, "again", "asked again");
+		n->spare.rq = NULL;
+	}
+	n->spare.rq = rq;
+	if (!sup_node_is_spare(n)) { /* its place was given before it could be told */
+		answer(n);
+		return;
+	}
+	request_defer(rq, cancelled, n);
+	sup_node_answers(n, 0);
+	sup_kick(s);
+}
+
+void sup_spare_give_up(struct sup_node *n, const char *why)
+{
+	sup_note(n->sup, "warning", "%s is no spare any more: %s; %llu are left", n->id, why,
+		 (unsigned long long)(sup_count(n->sup, &role_spare) - 1));
+	n->spare.given_up = 1;
+}

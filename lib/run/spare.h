@@ -1,0 +1,45 @@
+/*
+ * spare: nodes that stand ready (HOT_SPARES): started, their data open, members of nothing.  When a
+ * worker has ended, one of them takes its place at once, while what the dead one left behind is
+ * removed (recover.h); the worker that comes back is a spare from then on.
+ *
+ * Both keep their ids; they swap their roles and their numbers.  Who has which is in STATE/standing,
+ * for a supervisor that comes after a crash.  A spare asks for its place (`spare id=`), so one that
+ * hangs before it is ready is never chosen, and one whose supervisor has gone asks the next.
+ *
+ * The first parameter server leads, and all servers go back together: there is nothing in which a
+ * spare one would be faster (trainctl(1)).
+ */
+#ifndef PACELINE_RUN_SPARE_H
+#define PACELINE_RUN_SPARE_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+struct record;
+struct request;
+struct sup_node;
+struct supervisor;
+
+/* Of a node. */
+struct sup_spare {
+	struct request *rq; /* it waits for a place; NULL: it does not (yet) */
+	int given_up;       /* it only ever ends */
+};
+
+/* In PHASE_RUNNING: starts those that are wanted, and gives places to those that wait. */
+void sup_spares_step(struct supervisor *s);
+/* Its request; answered when it has a place. */
+void sup_spare_asks(struct sup_node *n, struct request *rq);
+/* It has ended once too often, or would again: the job goes on without it. */
+void sup_spare_give_up(struct sup_node *n, const char *why);
+int sup_node_is_spare(const struct sup_node *n);
+
+/* A line for each node that has another's role. */
+void sup_spares_print(const struct supervisor *s, FILE *out);
+/* Such a line: the node has this role and number. */
+void sup_spare_restore(struct sup_node *n, int is_spare, uint32_t number);
+/* Nothing runs: all are again what they were made for. */
+void sup_spares_forget(struct supervisor *s);
+
+#endif

@@ -1,0 +1,80 @@
+/* spare: see spare.h. A supervisor that is started again knows from its files who is a spare, and is
+ * asked anew. */
+#include "work/spare.h"
+
+#include "base/clock.h"
+#include "monitor/node.h"
+#include "wire/call.h"
+#include "work/result.h"
+
+#include <string.h>
+
+#define PAUSE_SECONDS 0.1  /* between attempts to connect */
+#define GREETING_SECONDS 2 /* a supervisor that is stopped has a socket, too */
+#define LOOK_SECONDS 0.2   /* between looks at *stop */
+
+static int stopped(const struct spare_options *o)
+{
+	return o->stop && *o->stop;
+}
+
+static int is_lost(const struct error *err)
+{
+	return err->code == ERROR_UNAVAILABLE || err->code == ERROR_TEMPFAIL;
+}
+
+static int ask(struct call *c, const struct spare_options *o, struct error *err)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out out;
+	record_begin(&out, line, sizeof line, "spare");
+	record_add(&out, "id", o->id);
+	return call_record(c, &out, NULL, 0, err);
+}
+
+/* WORK_WAIT: the connection has gone. */
+static int hear(struct call *c, const struct spare_options *o, uint64_t *batch, struct error *err)
+{
+	static struct record r; /* large */
+	for (;;) {
+		if (stopped(o))
+			return WORK_STOP;
+		if (call_receive_within(c, &r, LOOK_SECONDS, err) == 0)
+			break;
+		if (err->code == ERROR_UNAVAILABLE)
+			return WORK_WAIT;
+		if (err->code != ERROR_TEMPFAIL)
+			return -1;
+	}
+	if (record_is(&r, "ok"))
+		return record_u64(&r, "batch", 1, NODE_BATCH_MAX, batch, err) == 0
+			       ? WORK_OK
+			       : error_wrap(err, o->path);
+	return WORK_END; /* refused: the job is over, or knows no such spare */
+}
+
+int spare_wait(const struct spare_options *o, uint64_t *batch, struct error *err)
+{
+	double deadline = clock_mono() + o->wait_seconds;
+	for (;;) {
+		struct call *c = NULL;
+		int result = WORK_WAIT;
+		if (stopped(o))
+			return WORK_STOP;
+		if (call_open(&c, o->path, 0, GREETING_SECONDS, err) == 0) {
+			if (ask(c, o, err) == 0) {
+				deadline = clock_mono() + o->wait_seconds;
+				result = hear(c, o, batch, err);
+				if (result == WORK_WAIT)
+					deadline = clock_mono() + o->wait_seconds;
+			}
+			call_close(c);
+		} else if (!is_lost(err))
+			return -1;
+		if (result != WORK_WAIT)
+			return result;
+		if (clock_mono() >= deadline)
+			return -1;
+		clock_sleep(PAUSE_SECONDS);
+	}
+}

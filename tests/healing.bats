@@ -1,0 +1,200 @@
+# Nodes that stand ready, hosts that are left, tests of hosts.
+load helper
+. "$BATS_TEST_DIRNAME/cluster/hosts.bash"
+
+teardown_more() { hosts_down; }
+
+logged() { grep -c "$1" run/state/job.log 2>/dev/null || true; }
+# node ID ROLE: it is up, and has this role.
+node() { status 2>/dev/null | grep " id=$1 " | grep -q "role=$2 .*state=up"; }
+
+# ---- spares ----
+
+@test "HOT_SPARES: a spare takes a dead worker's place, who is a spare from then on: exact" {
+	job MODEL=audit EPOCHS=3 WORKERS=3 SERVERS=1 HOT_SPARES=1 SHARD_RETRIES=0
+	slow 200
+	begin first
+	wait_for 'came_to 300'
+	wait_for 'node s0 spare'
+	kill -9 "$(pid_of w1)"
+	wait_for 'node s0 worker'
+	wait_for 'node w1 spare'
+	[ "$(logged '^spare id=s0 for=w1 ')" = 1 ]
+	# and back again, in the place of another
+	kill -9 "$(pid_of w0)"
+	wait_for 'node w1 worker'
+	wait_for 'node w0 spare'
+	rm drag/*
+	wait $SUPERVISOR
+	tail -n 1 first.out | grep -q ' state=done '
+	exact "$(last first.out checkpoint)" 2000 3
+}
+
+@test "HOT_SPARES: who has which place outlives the supervisor" {
+	job MODEL=audit EPOCHS=3 WORKERS=2 SERVERS=1 HOT_SPARES=1 SHARD_RETRIES=0
+	slow 150
+	begin first
+	wait_for 'came_to 200'
+	wait_for 'node s0 spare'
+	kill -9 "$(pid_of w1)"
+	wait_for 'node s0 worker'
+	wait_for 'node w1 spare'
+	local spare
+	spare=$(pid_of w1)
+	kill -9 $SUPERVISOR
+	begin second
+	wait_for 'node s0 worker'
+	wait_for 'node w1 spare'
+	[ "$(pid_of w1)" = "$spare" ]
+	kill -9 "$(pid_of s0)"
+	wait_for 'node w1 worker'
+	[ "$(pid_of w1)" = "$spare" ]
+	rm drag/*
+	wait $SUPERVISOR
+	exact "$(last second.out checkpoint)" 2000 3
+	# a fresh start has them where they were made for
+	begin third --fresh
+	wait_for 'node s0 spare || grep -q state=done third.out'
+	wait $SUPERVISOR
+}
+
+@test "HOT_SPARES: a hung worker's place is taken; solutions and a rollback beside it: exact" {
+	job MODEL=audit EPOCHS=3 WORKERS=3 SERVERS=2 HOT_SPARES=1 SHARD_RETRIES=0 HUNG=2 SOLUTION=pace \
+		EVERY=0.3 SHORT=5 LONG=10 HEAVY_LIMIT=0
+	slow 200
+	begin first
+	wait_for 'came_to 300'
+	wait_for 'node s0 spare'
+	kill -STOP "$(pid_of w2)"
+	wait_for 'grep -q "^event role=worker id=w2 kind=lost" run/state/job.log'
+	wait_for 'grep -q "^spare id=s0 for=w2 " run/state/job.log'
+	wait_for 'node s0 worker'
+	kill -9 "$(pid_of ps1)"
+	wait_for '[ "$(logged "^rollback ")" -ge 1 ]'
+	rm drag/*
+	wait $SUPERVISOR
+	exact "$(last first.out checkpoint)" 2000 3
+}
+
+@test "HOT_SPARES: with allreduce" {
+	job MODEL=audit EPOCHS=3 WORKERS=2 HOT_SPARES=1 SHARD_RETRIES=0 SYNC=allreduce
+	slow 150
+	begin first
+	wait_for 'came_to 200'
+	wait_for 'node s0 spare'
+	kill -9 "$(pid_of w0)"
+	wait_for 'node s0 worker'
+	wait_for 'node w0 spare'
+	rm drag/*
+	wait $SUPERVISOR
+	exact "$(last first.out checkpoint)" 2000 3
+}
+
+@test "HOT_SPARES: a spare that only ever ends is given up, and the job goes on" {
+	cat >launch <<-'E'
+		#!/bin/sh
+		case $1 in s*) exit 75 ;; esac
+		shift
+		exec "$@"
+	E
+	chmod +x launch
+	job EPOCHS=3 HOT_SPARES=2 RESTARTS=1 "LAUNCH_WORKER='$T/launch %i'"
+	slow 300
+	begin first
+	wait_for '[ "$(logged "is no spare any more: exit status 75")" = 2 ]'
+	rm drag/*
+	wait $SUPERVISOR
+	tail -n 1 first.out | grep -q ' state=done '
+}
+
+@test "worker --spare: stop, and no supervisor" {
+	data 100
+	run worker --id s0 --shards none.sock --servers none.sock --data d.csv --format csv --label y \
+		--dense a --sparse b --spare none.sock --wait 0
+	[ "$status" -eq 69 ]
+	[[ $output == *none.sock* ]]
+	rm d.csv.*
+	start spare worker --id s0 --shards none.sock --servers none.sock --data d.csv --format csv --label y \
+		--dense a --sparse b --spare none.sock
+	wait_for 'ls d.csv.* >/dev/null 2>&1' # it has its signals by then
+	kill "$PID"
+	ended "$PID"
+	[ "$status" -eq 0 ]
+}
+
+# ---- hosts that are left ----
+
+needs_hosts() {
+	command -v fabricd >/dev/null || skip "built without Open MPI"
+	command -v mpirun >/dev/null || skip "no mpirun here"
+	command -v ssh >/dev/null || skip "no ssh here"
+}
+
+# far_job [KEY=VALUE]...: on hosts h0, h1, h2, which see no other's files; its state is $STATE.
+far_job() {
+	needs_hosts
+	hosts_up -s
+	STATE=$HOSTS/h0/state
+	awk 'BEGIN { print "y,a,b"; for (i = 0; i < 2000; i++) print i % 2 "," i "," i % 7 }' >d.csv
+	for host in h0 h1 h2; do cp d.csv "$HOSTS/$host/d.csv"; done
+	printf '%s\n' JOB=far "DATA=$HOSTS/local/d.csv" LABEL=y DENSE=a SPARSE=b MODEL=audit BATCH=64 \
+		BATCHES_PER_SHARD=4 WORKERS=3 SERVERS=1 EPOCHS=20 SHARD_RETRIES=0 HOSTS=h0,h1,h2 "$@" >job.env
+	slow 300
+	status() { on h0 trainctl status --run-dir /tmp/run; }
+	start first on h0 trainctl run "$T/job.env" --run-dir /tmp/run --state-dir "$HOSTS/local/state"
+	JOB_PID=$PID
+}
+
+has() { grep -q "$1" "$STATE/job.log" 2>/dev/null; }
+
+to_end() {
+	rm drag/*
+	ended "$JOB_PID"
+	[ "$status" -eq 0 ]
+	exact "$STATE/checkpoints/$(basename "$(tail -n 1 first.out | field checkpoint)")" 2000 20
+}
+
+@test "hosts: a worker that hangs starts on another host; its own is avoided: exact" {
+	far_job HUNG=5
+	wait_for 'came_to 500'
+	wait_for 'status | grep -q "id=w2 state=up .* host=h2"'
+	on h2 pkill -STOP -f 'worker --id w2 '
+	wait_for 'has "^host name=h2 state=avoided seconds=600.000000 id=w2 why="'
+	wait_for 'status | grep -q "id=w2 state=up .* host=h[01]"'
+	[ "$(status | grep '^host name=h2 ' | field state)" = avoided ]
+	# nobody else was started anew
+	[ "$(grep -c '^event .* kind=restart ' "$STATE/job.log")" = 1 ]
+	to_end
+}
+
+@test "hosts: kill-restart --elsewhere; a spare stands on another host" {
+	far_job WORKERS=2 HOT_SPARES=1
+	wait_for 'came_to 300'
+	wait_for 'status | grep -q "id=s0 state=up .* section=wait .* host=h2"'
+	on h1 pkill -9 -f 'worker --id w1 '
+	wait_for 'has "^spare id=s0 for=w1 "'
+	wait_for 'status | grep -q "role=worker id=s0 state=up .* host=h2"'
+	wait_for 'status | grep -q "role=spare id=w1 state=up "'
+	run on h0 trainctl kill-restart s0 --elsewhere --force --run-dir /tmp/run
+	[ "$status" -eq 0 ]
+	[[ $output == "ok id=s0 seconds="* ]]
+	wait_for 'has "^host name=h2 state=avoided .* id=s0 why="'
+	wait_for 'status | grep -q "role=spare id=s0 state=up .* host=h[01]"'
+	run on h0 trainctl kill-restart ps0 --elsewhere --force --run-dir /tmp/run
+	[ "$status" -eq 1 ]
+	[[ $output == *"hands-over"* ]]
+	to_end
+}
+
+@test "kill-restart --elsewhere: where there is no other host" {
+	job EPOCHS=1000
+	slow 300
+	begin first
+	wait_for 'came_to 100'
+	wait_for 'node w1 worker'
+	run trainctl kill-restart w1 --elsewhere --run-dir "$T/run"
+	[ "$status" -eq 1 ]
+	[[ $output == *"no-host: w1 is not restarted now: it has no other host to go to"* ]]
+	kill $SUPERVISOR
+	wait $SUPERVISOR || true
+}
