@@ -1,6 +1,6 @@
-# Paceline. `make`, `make check`, `make check-fast`, `make install PREFIX= DESTDIR=`, `make uninstall`,
-# `make dist`, `make deb`, `make fault`, `make bench`, `make asan`, `make clang`, `make clang-asan`,
-# `make units`, `make clean`.
+# Paceline. `make`, `make check`, `make check-fast`, `make check-all`, `make install PREFIX= DESTDIR=`,
+# `make uninstall`, `make dist`, `make deb`, `make fault`, `make bench`, `make asan`, `make clang`,
+# `make clang-asan`, `make units`, `make clean`.
 # BUILD names the build directory, so that several compilers live side by side:
 #   make CC=clang BUILD=build-clang check
 
@@ -44,16 +44,22 @@ BENCHES  = $(notdir $(filter-out %.bash %.c %.h %.awk %.py,$(wildcard tests/benc
 export LC_ALL = C
 unexport POSIXLY_CORRECT
 
-# ---- check: what runs again under the sanitizers and with clang ----
-# The conversations come first, the largest of them (ls -S) before the others: what takes long and
-# mostly waits runs beside all the rest, and nothing is left over at the end that runs alone. The
-# other builds are made beside them, too; the conversations of a build begin when it is there.
-CHECK_BUILDS = make:asan make:clang-asan
-CHECK      = $(BATS:%=bats:%) pages: $(UNITS:%=unit:%) short:tests/surroundings \
-	     $(FAULTS:%=short:tests/fault/%) short:tests/model/run $(BENCHES:%=short:tests/bench/%)
-CHECK_ASAN = $(UNITS:%=asan/unit:%)
-CHECK_ASAN_BATS = $(patsubst %,asan/bats:%,$(filter-out surroundings install,$(BATS)))
-CHECK_CLANG_ASAN = $(UNITS:%=clang-asan/unit:%)
+# ---- check: which build runs what ----
+# Units run twice, as users compile them and under clang's sanitizers. A conversation runs once, under
+# gcc's, which see all that the build of users does and more: check-fast runs it with that build, and
+# check-all with all three. PLAIN is about files and variables, not about what the programs do. Benches
+# and crash tests always run the programs as users have them.
+PLAIN      = install surroundings
+MOSTLY     = $(filter-out $(PLAIN),$(BATS))
+# What takes long comes first (ls -S of conversations), so that nothing is left over that runs alone.
+PARTS      = short:tests/surroundings $(FAULTS:%=short:tests/fault/%) short:tests/model/run \
+	     $(BENCHES:%=short:tests/bench/%) pages: $(UNITS:%=unit:%)
+CHECK_FAST = $(BATS:%=bats:%) $(PARTS)
+# The other builds are made beside the tests; the conversations of a build begin when it is there.
+CHECK      = make:asan make:clang-asan $(MOSTLY:%=asan/bats:%) $(PLAIN:%=bats:%) $(PARTS) \
+	     $(UNITS:%=clang-asan/unit:%)
+CHECK_ALL  = make:asan make:clang-asan $(MOSTLY:%=asan/bats:%) $(MOSTLY:%=clang-asan/bats:%) \
+	     $(CHECK_FAST) $(UNITS:%=asan/unit:%) $(UNITS:%=clang-asan/unit:%)
 
 # ---------------------------------------------------------------------------------------------
 all: $(PROGRAMS:%=$(BUILD)/bin/%)
@@ -97,11 +103,12 @@ $(BUILD)/%.o: %.c Makefile
 
 units: $(UNITS:%=$(BUILD)/unit/%)
 
+# check makes asan with PROGRAMS_ONLY: its units run in clang-asan.
 # Few wait for these programs: at -O1, with fewer symbols, they are compiled in half the time.
 UNDER = OPT='-O1 -g1 $(ARCH) -fno-omit-frame-pointer' \
 	SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=undefined'
 asan:
-	$(MAKE) $(UNDER) BUILD=$(BUILD)-asan all units
+	$(MAKE) $(UNDER) BUILD=$(BUILD)-asan all $(if $(PROGRAMS_ONLY),,units)
 
 clang:
 	$(MAKE) BUILD=$(BUILD)-clang CC=clang all units
@@ -112,12 +119,14 @@ clang-asan:
 	$(MAKE) $(UNDER) BUILD=$(BUILD)-clang-asan CC=clang all units
 
 check: all units
-	tests/run $(BUILD) $(CHECK_BUILDS) $(CHECK_ASAN_BATS) $(CHECK) \
-		$(CHECK_ASAN) $(CHECK_CLANG_ASAN)
+	PROGRAMS_ONLY=asan tests/run $(BUILD) $(CHECK)
 
 # Everything once with this build only: the loop of a developer.
 check-fast: all units
-	tests/run $(BUILD) $(CHECK)
+	tests/run $(BUILD) $(CHECK_FAST)
+
+check-all: all units
+	tests/run $(BUILD) $(CHECK_ALL)
 
 fault: all
 	@set -e; for test in $(FAULTS); do PACELINE_BIN=$$PWD/$(BUILD)/bin tests/fault/$$test; done
@@ -154,6 +163,6 @@ deb: dist
 clean:
 	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-clang $(BUILD)-clang-asan
 
-.PHONY: all units asan clang clang-asan check check-fast fault bench completion install uninstall \
+.PHONY: all units asan clang clang-asan check check-fast check-all fault bench completion install uninstall \
 	dist deb clean FORCE
 .SECONDARY:

@@ -10,6 +10,7 @@
 #include "base/boot.h"
 #include "base/clock.h"
 #include "ckpt/ckpt.h"
+#include "ckpt/memory.h"
 #include "base/number.h"
 
 #include <sys/resource.h>
@@ -18,7 +19,7 @@
 #define GREETING_MAX 1024
 
 struct settings {
-	const char *socket, *id, *part_text, *layout_path, *sync_text, *optimizer, *restore, *drag;
+	const char *socket, *id, *part_text, *layout_path, *sync_text, *optimizer, *restore, *memory, *drag;
 	const char *monitor, *servers_text, *led_text, *shards, *job, *balance, *balance_log;
 	const char *replica_text, *fabric, *hosts_text;
 	uint64_t incarnation, dense, width, report_every, backup, batch, expect;
@@ -229,6 +230,28 @@ static void first_map(const struct settings *s, struct node *n)
 	n->map.version = s->map_version;
 }
 
+/* From memory, as far as it is there; if that is damaged, from the disk. */
+static int restore(const struct settings *s, struct ckpt **c, struct store *store, int *lost,
+		   struct error *err)
+{
+	ckpt_share(*c);
+	if (!s->memory || ckpt_memory_use(*c, s->memory) == 0)
+		return ckpt_restore(*c, store, lost, err);
+	if (ckpt_restore(*c, store, lost, err) == 0) {
+		log_say(LOG_LEVEL_INFO, "%s: restored from memory", s->restore);
+		return 0;
+	}
+	if (err->code != ERROR_DATA && err->code != ERROR_IO)
+		return -1;
+	log_say(LOG_LEVEL_WARNING, "%s: %s; the disk is read", err->place, err->text);
+	ckpt_close(*c);
+	*c = NULL;
+	if (ckpt_open(c, s->restore, err) != 0 || store_empty(store, err) != 0)
+		return -1;
+	ckpt_share(*c);
+	return ckpt_restore(*c, store, lost, err);
+}
+
 static int make_store(const struct settings *s, struct node *n, struct error *err)
 {
 	struct ckpt *c = NULL;
@@ -258,10 +281,8 @@ static int make_store(const struct settings *s, struct node *n, struct error *er
 		rc = store_new_bare(&n->store, &n->layout, &n->map, s->part, &opt, err);
 	else if (rc == 0)
 		rc = store_new(&n->store, &n->layout, &n->map, s->part, &opt, err);
-	if (c)
-		ckpt_share(c);
 	if (rc == 0 && c && !s->take_over)
-		rc = ckpt_restore(c, n->store, &lost, err);
+		rc = restore(s, &c, n->store, &lost, err);
 	if (rc == 0 && c && !s->take_over)
 		n->iteration = ckpt_get_manifest(c)->iteration;
 	if (lost)
@@ -335,6 +356,7 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 				.hosts = s->hosts,
 				.hosts_count = s->host_count,
 				.threads = (unsigned)s->threads,
+				.memory = s->memory,
 				.level = (int)s->level,
 				.empty = !s->restore && !s->serve};
 	struct lead_options lead = {.id = s->id,
@@ -469,6 +491,8 @@ static int run(const struct settings *s, struct error *err)
 	if ((s->lead_only ? prepare_lead(s, &n, err) : make_store(s, &n, err)) == 0 &&
 	    make_ps(s, &n, err) == 0 && make_server(s, &n, err) == 0)
 		rc = serve(&n, err);
+	if (rc == 0 && s->memory) /* nobody goes on at once */
+		ckpt_memory_forget(s->memory, s->part);
 	lead_stop(n.lead);
 	ps_stop(n.ps);
 	if (n.server)
@@ -543,6 +567,10 @@ int main(int argc, char **argv)
 		 .help = "momentum only", .max = 1, .seen = &s.seen_part},
 		{.name = "restore", .kind = OPTION_TEXT, .target = &s.restore, .arg = "DIR",
 		 .help = "start from this checkpoint, made by any number of parts"},
+		{.name = "memory", .kind = OPTION_TEXT, .target = &s.memory, .arg = "DIR",
+		 .help = "keep the last checkpoint's part in this directory, which lies in memory, and "
+			 "start from it",
+		 .seen = &s.seen_part},
 		{.name = "checkpoint-level", .kind = OPTION_COUNT, .target = &s.level, .arg = "N",
 		 .help = "how hard to compress checkpoints, 0 to 9 (1)",
 		 .max = PLANES_LEVEL_MAX, .seen = &s.seen_part},

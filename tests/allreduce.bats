@@ -1,8 +1,6 @@
 # SYNC=allreduce on one machine: a lead of its own, and a replica that has all parameters.
 load helper
 
-logged() { grep -c "$1" run/state/job.log 2>/dev/null || true; }
-summary() { tail -n 1 "$1"; }
 score() { summary "$1" | field "$2"; }
 
 # strike ID: kill -9, as soon as it runs; it comes back as another process.

@@ -268,6 +268,42 @@ assert at == len(data) - 8 - n
 	cmp <(ckpt export d/l0 -) <(ckpt export d/l6 -)
 }
 
+@test "--memory: the last cut is restored from there, and from the disk if it is damaged" {
+	printf 'layout version=1 seed=3\ntensor name=w rows=5000 cols=1 init=normal scale=1\n' >layout
+	server() {
+		start "$1" ps-server -s "$1.sock" --id ps0 --layout layout --sync bsp --memory "$T/memory" "${@:2}"
+		ready "$1.sock"
+	}
+	mkdir d
+	server one
+	[[ "$(ask one.sock "cut path=$PWD/d/1")" == "ok path="* ]]
+	[[ "$(ask one.sock "cut path=$PWD/d/2")" == "ok path="* ]]
+	ckpt export d/2 before.safetensors
+	sum=$(ckpt show d/2 | grep 'name=part-0' | field sum)
+	# One alone, and it says of which file it is.
+	[ "$(echo memory/*)" = "memory/part-0.$sum" ]
+	kill -9 "$PID"
+	server two --restore d/2
+	grep -q 'd/2: restored from memory' two.err
+	[[ "$(ask two.sock "cut path=$PWD/d/3")" == "ok path="* ]]
+	ckpt export d/3 - | cmp - before.safetensors
+	kill -9 "$PID"
+	# Of other bytes there is none, whatever they mean.
+	ckpt reshard d/1 d/other --servers 1 --level 0
+	server three --restore d/other
+	not grep -q 'restored from memory' three.err
+	kill -9 "$PID"
+	flip memory/part-0.* 9000
+	server four --restore d/3
+	grep -q 'memory/part-0.*; the disk is read' four.err
+	[[ "$(ask four.sock "cut path=$PWD/d/4")" == "ok path="* ]]
+	ckpt export d/4 - | cmp - before.safetensors
+	[ -e memory ]
+	kill "$PID"
+	wait "$PID"
+	[ ! -e memory ]
+}
+
 @test "import: what export wrote, whole again" {
 	checkpoints c
 	ckpt export d/c x.safetensors

@@ -123,6 +123,20 @@ came_to() {
 	[ "${n:-0}" -ge "$1" ] && crawl
 }
 pid_of() { status | grep "^node .* id=$1 " | field pid; }
+logged() { grep -c "$1" run/state/job.log 2>/dev/null || true; }
+# strike ID: kill -9, as soon as it runs.
+strike() {
+	wait_for '[ -n "$(pid_of '"$1"')" ]'
+	kill -9 "$(pid_of "$1")"
+}
+running() { status 2>/dev/null | grep -q '^job .* state=running'; }
+gone() { ! kill -0 "$1" 2>/dev/null; }
+summary() { tail -n 1 "$1"; }
+# solution: an executable from stdin, ./solution
+solution() { cat >solution && chmod +x solution; }
+report() { trainctl report --run-dir "$T/run"; }
+# applied ID: what a worker says it applied
+applied() { grep -h '^applied ' run/state/logs/"$1".log; }
 
 # decided_again LOG: what a lead has written down is enough to decide on it again.
 decided_again() {

@@ -37,11 +37,6 @@ trained() {
 		[ "$(value "$1" paceline_job_samples_done)" -gt 0 ]
 }
 
-running() { status 2>/dev/null | grep -q '^job .* state=running'; }
-strike() {
-	wait_for '[ -n "$(pid_of '"$1"')" ]'
-	kill -9 "$(pid_of "$1")"
-}
 
 @test "a job's page: in a file that all may read, by HTTP, and on a Unix socket" {
 	data 2048 # whole batches only: the last one's size is on the page

@@ -96,3 +96,335 @@ finished() {
 	kill "$PS1" "$PS2"
 	finished 3 w0 w1
 }
+
+@test "ASP and SSP: one server becomes three, then two; each sample is counted once" {
+	csv
+	local mode
+	for mode in asp ssp:2; do
+		rm -rf journal ck ps*.sock*
+		queue 3
+		lead 1 --sync "$mode"
+		crawl 2000
+		work w0 --drag drag
+		work w1 --drag drag
+		work w2 --drag drag
+		wait_for 'came_to_unit 15'
+		part 1 3 --join --sync "$mode"
+		part 2 3 --join --sync "$mode"
+		run move 1 2
+		[[ $output == "ok version=2 parts=3 "* ]] || { echo "$output"; return 1; }
+		wait_for "came_to_unit $(($(iteration) + 15))"
+		run move 2
+		[[ $output == "ok version=3 parts=2 "* ]] || { echo "$output"; return 1; }
+		kill "$PS1"
+		finished 3 w0 w1 w2
+		kill -9 "${PIDS[@]}" 2>/dev/null || true
+		PIDS=()
+	done
+}
+
+# step SOCKET GENERATION ITERATION [MAP]: a worker makes one step with all dense parameters and 20000 rows.
+step() {
+	local at="generation=$2 incarnation=1"
+	{
+		printf 'join worker=w0 %s\n' "$at"
+		printf 'push worker=w0 %s sequence=1 iteration=%d count=1 dense=1 rows=20000 map=%d ranges= loss=1 bytes=%d\n' \
+			"$at" "$3" "${4:-1}" $((4800000 + 80000 + 640000))
+		cat gradient
+	} | socat -t 300 - "UNIX-CONNECT:$1" >heard
+	grep -aq "ok iteration=$(($3 + 1)) applied=1" heard
+}
+
+# trained: a model with a vector of 1.2 million floats and rows, on one server that has made steps.
+trained() {
+	printf '%s\n' 'layout version=1 seed=3' 'tensor name=v rows=1200000 cols=1 init=normal scale=1' \
+		'table name=t width=8 rows=0 zero-columns=1 scale=0.5' >layout
+	perl -e 'print pack("f*", map { ($_ % 11) / 11 } 1..1200000);
+		print pack("V*", map { $_ * 7 } 0..19999);
+		print pack("f*", map { ($_ % 13) / 13 } 0..159999)' >gradient
+	part 0 1 --optimizer adagrad
+	step "$T/ps0.sock" 1 0
+	step "$T/ps0.sock" 2 1
+}
+
+# checkpoint SOCKET NAME: its parameters in NAME.safetensors.
+checkpoint() {
+	ask "$1" "cut path=$T/$2" >cut.out
+	grep -q '^ok ' cut.out || { cat cut.out; return 1; }
+	ckpt verify "$T/$2"
+	ckpt export "$T/$2" "$2.safetensors"
+}
+
+@test "many pieces: one, three, two, one: the same bytes of parameters and slots, none twice" {
+	trained
+	checkpoint "$T/ps0.sock" a
+	for i in 1 2; do part "$i" 3 --join --optimizer adagrad; done
+	run move 1 2
+	[[ $output == "ok version="*" parts=3 moved-bytes="* ]] || { echo "$output"; tail ps*.err; return 1; }
+	[ "$(field pieces <<<"$output")" -ge 6 ]
+	[ "$(field moved-bytes <<<"$output")" -ge 6400000 ]
+	[ "$(field moved-bytes <<<"$output")" -le 9000000 ]
+	[ "$(ask "$T/ps1.sock" stat | field dense)" -eq 400000 ]
+	checkpoint "$T/ps0.sock" b
+	cmp a.safetensors b.safetensors
+	run move 2
+	[[ $output == "ok "*" parts=2 "* ]] || { echo "$output"; return 1; }
+	kill "$PS1"
+	checkpoint "$T/ps0.sock" c
+	cmp a.safetensors c.safetensors
+	run move
+	[[ $output == "ok "*" parts=1 "* ]] || { echo "$output"; return 1; }
+	kill "$PS2"
+	[ "$(ask "$T/ps0.sock" stat | field rows)" -eq 20000 ]
+	checkpoint "$T/ps0.sock" d
+	cmp a.safetensors d.safetensors
+	# and the next step is the same
+	step "$T/ps0.sock" 3 2 "$(ask "$T/ps0.sock" stat | field map)"
+	checkpoint "$T/ps0.sock" e
+	start one ps-server -s "$T/one.sock" --id one --restore "$T/a" --optimizer adagrad
+	ready "$T/one.sock"
+	step "$T/one.sock" 3 2
+	checkpoint "$T/one.sock" f
+	cmp e.safetensors f.safetensors
+}
+
+@test "who joins is killed, stopped, wrong or not there: the old map goes on, and a worker with it" {
+	csv
+	queue 2
+	lead 1
+	crawl 1000
+	work w0 --drag drag
+	wait_for 'came_to_unit 3'
+	start move ask "$T/ps0.sock" "move parts=2 servers=$T/none.sock"
+	wait_for 'ask "$T/ps0.sock" parts | grep -q moving=1'
+	run ask "$T/ps0.sock" "move parts=2 servers=$T/none.sock"
+	[[ $output == "err code=moving"* ]]
+	wait_for "came_to_unit $(($(iteration) + 3))"
+	kill "$PID"
+	# not one that joins
+	start ps1 ps-server -s "$T/none.sock" --id ps1 --part 1/2 --layout layout
+	wait_for 'ask "$T/ps0.sock" parts | grep -q moving=0'
+	grep -q 'none.sock: it was not started with --join' ps0.err
+	# of another life of the job, and with another's name
+	start ps2 ps-server -s "$T/ps2.sock" --id ps2 --part 1/2 --layout layout --join --incarnation 2
+	run move 2
+	[[ $output == "err code=move"*"ps2.sock: it is of incarnation 2, not 1; map 1 of 1 parts goes on" ]] ||
+		{ echo "$output"; return 1; }
+	start ps3 ps-server -s "$T/ps3.sock" --id ps0 --part 1/2 --layout layout --join
+	run move 3
+	[[ $output == "err code=move"*"has the --id of another server"* ]]
+	# of another model: refused by who gets it
+	start ps4 ps-server -s "$T/ps4.sock" --id ps4 --part 1/2 --width 3 --join
+	run move 4
+	[[ $output == "err code=move"*"rows are"* ]] || { echo "$output"; return 1; }
+	run ask "$T/ps0.sock" parts
+	[[ $output == *"ok version=1 parts=1 moving=0" ]]
+	finished 2 w0
+}
+
+# puppet WHAT: ps9.sock, a server that joins as it should and stops at WHAT: it says nothing to it, or,
+# with die-WHAT, goes.
+puppet() {
+	cat >puppet.pl <<'END'
+use strict; use IO::Socket::UNIX; use IO::Select;
+my ($path, $what) = @ARGV;
+my $l = IO::Socket::UNIX->new(Local => $path, Listen => 8) or die;
+my $s = IO::Select->new($l);
+$| = 1;
+my %in;
+while (my @ready = $s->can_read) {
+	for my $c (@ready) {
+		if ($c == $l) {
+			my $n = $l->accept;
+			$s->add($n);
+			syswrite $n, "paceline role=ps-server version=1 id=ps9 part=1/2 lead=0\n";
+			next;
+		}
+		if (!sysread $c, $in{$c}, 1 << 20, length($in{$c} // '')) { $s->remove($c); close $c; next }
+		while ($in{$c} =~ s/^([^\n]*)\n//) {
+			my ($line, $verb) = ($1, $1 =~ /^(\S+)/);
+			if ($line =~ / bytes=(\d+)$/ && $verb ne 'map') {
+				sysread $c, $in{$c}, 1 << 20, length $in{$c} while length $in{$c} < $1;
+				substr $in{$c}, 0, $1, '';
+			}
+			print "$line\n";
+			exit if $what eq "die-$verb";
+			next if $what eq $verb;
+			if ($verb eq 'stat') {
+				syswrite $c, "stat id=ps9 part=1/2 iteration=0 incarnation=1 map=0 join=1\nok\n";
+			} elsif ($verb eq 'map') {
+				syswrite $c, "err code=unknown-request\n";
+			} else {
+				syswrite $c, "ok bytes=0\n";
+			}
+		}
+	}
+}
+END
+	start "puppet" perl puppet.pl "$T/ps9.sock" "$1"
+	PUPPET=$PID
+	wait_for '[ -S ps9.sock ]'
+}
+
+@test "who joins stops or dies at any point before the map is in force: nothing is lost, nothing twice" {
+	command -v perl >/dev/null || skip "no perl"
+	csv
+	queue 2
+	start ps0 fast ps-server -s "$T/ps0.sock" --id ps0 --part 0/1 --layout layout --hung 0 \
+		--shards "$T/shardd.sock"
+	ready "$T/ps0.sock"
+	crawl 500
+	work w0 --drag drag
+	work w1 --drag drag
+	local what
+	for what in stat prepare map accept give die-stat die-prepare die-map die-accept die-give; do
+		rm -f ps9.sock
+		puppet "$what"
+		run move 9
+		kill "$PUPPET" 2>/dev/null || true
+		[[ $output == "err code=move"*"map 1 of 1 parts goes on" ]] || { echo "$what: $output"; return 1; }
+		wait_for "came_to_unit $(($(iteration) + 1))"
+	done
+	# and after all that one that is well
+	part 1 2 --join
+	run move 1
+	[[ $output == "ok version=2 parts=2 "* ]] || { echo "$output"; return 1; }
+	finished 2 w0 w1
+}
+
+@test "by hand: who waits hears of the map; stale ones, none and those to come are refused; a push said again counts once" {
+	printf '%s\n' 'layout version=1 seed=1' 'tensor name=v rows=8 cols=1 init=zero scale=0' >layout
+	part 0 1 --optimizer sgd --lr 1
+	part 1 2 --join --optimizer sgd --lr 1
+	local me='worker=w0 generation=1 incarnation=1' ones='\0\0\x80\x3f\0\0\x80\x3f\0\0\x80\x3f\0\0\x80\x3f'
+	open a "$T/ps0.sock"
+	open b "$T/ps0.sock"
+	open p "$T/ps0.sock"
+	tell a "join $me\n"
+	answered a 'ok iteration=0'
+	tell b 'join worker=w1 generation=1 incarnation=1\n'
+	wait_for 'ask "$T/ps0.sock" members | grep -q "worker=w1 .*state=joining"'
+	tell a "push $me sequence=1 iteration=0 count=1 dense=1 rows=0 ranges= loss=0 bytes=32\n$ones$ones"
+	answered b 'ok iteration=1'
+	# w0 has pushed its second one and waits for w1; somebody waits for what that will make
+	tell a "push $me sequence=2 iteration=1 count=1 dense=1 rows=0 ranges= loss=0 bytes=32\n$ones$ones"
+	tell p 'pull worker=x generation=1 incarnation=1 iteration=2 dense=1 rows=0\n'
+	wait_for 'ask "$T/ps0.sock" stat | grep -q " staged=1 .*pulls=1"'
+	run move 1
+	[[ $output == "ok version=2 parts=2 "* ]] || { echo "$output"; return 1; }
+	answered a '^err code=map map=2'
+	answered p '^err code=map map=2'
+	[ "$(ask "$T/ps0.sock" stat | field staged)" -eq 0 ]
+	local map
+	for map in "" " map=1" " map=3" " map=18446744073709551615"; do
+		run ask "$T/ps1.sock" "pull worker=x generation=1 incarnation=1 iteration=0 dense=1 rows=0$map"
+		[[ $output == "err code=map map=2"* ]]
+		tell a "push $me sequence=2 iteration=1 count=1 dense=1 rows=0$map ranges= loss=0 bytes=16\n$ones"
+	done
+	wait_for '[ "$(grep -c "^err code=map map=2" a.answers)" -eq 5 ]'
+	# cut by the new map, w1 beside it
+	open c "$T/ps1.sock"
+	local w
+	for w in w0 w1; do
+		tell c "push worker=$w generation=1 incarnation=1 sequence=2 iteration=1 map=2 count=1 dense=1 rows=0 ranges= loss=0 bytes=16\n$ones"
+	done
+	wait_for '[ "$(grep -c staged=1 c.answers)" -eq 2 ]'
+	tell a "push $me sequence=2 iteration=1 map=2 count=1 dense=1 rows=0 ranges= loss=0 bytes=16\n$ones"
+	tell b "push worker=w1 generation=1 incarnation=1 sequence=2 iteration=1 map=2 count=1 dense=1 rows=0 ranges= loss=0 bytes=16\n$ones"
+	answered a 'ok iteration=2 applied=1'
+	# said once more, by any map: it was applied
+	tell a "push $me sequence=2 iteration=1 count=1 dense=1 rows=0 ranges= loss=0 bytes=32\n$ones$ones"
+	answered a 'applied=1 repeated=1'
+	ask "$T/ps0.sock" "cut path=$T/ck"
+	ckpt export ck v.safetensors
+	[ "$(tail -c 32 v.safetensors | od -An -v -tf4 | xargs)" = "-2 -2 -2 -2 -2 -2 -2 -2" ]
+	# requests that no lead makes
+	run ask "$T/ps1.sock" 'give incarnation=1 attempt=5' 'accept incarnation=1 attempt=5' \
+		'adopt incarnation=1 attempt=5 map=9 iteration=2' 'prepare incarnation=1 attempt=5 map=9 iteration=2' \
+		'keep incarnation=1 attempt=1' 'give incarnation=2 attempt=5'
+	[ "$(sed -n 's/^err code=\([a-z-]*\).*/\1/p' <<<"$output" | xargs)" = "move stale order move fenced" ] ||
+		{ echo "$output"; return 1; }
+	run ask "$T/ps0.sock" 'move parts=0' 'move parts=2' 'move parts=3 servers=a,a' 'move parts=2 servers=a,b' \
+		'move parts=2 servers=a piece-bytes=1'
+	[ "$(grep -c '^err code=bad-request' <<<"$output")" -eq 5 ] || { echo "$output"; return 1; }
+}
+
+@test "a checkpoint and a move wait for each other; parts and lead are handed over under a map with bounds by hand" {
+	trained
+	part 1 3 --join --optimizer adagrad
+	part 2 3 --join --optimizer adagrad
+	checkpoint "$T/ps0.sock" a
+	ask "$T/ps0.sock" "move parts=3 servers=$T/ps1.sock,$T/ps2.sock piece-bytes=1048576" >moved &
+	local pid=$! i
+	PIDS+=("$pid")
+	for i in 1 2 3 4 5; do
+		checkpoint "$T/ps0.sock" "c$i"
+		cmp a.safetensors "c$i.safetensors"
+	done
+	ended "$pid"
+	grep -q '^ok version=.* parts=3 ' moved
+	{
+		printf 'part part=0 dense-begin=0 key-begin=0\npart part=1 dense-begin=700000 key-begin=4000000000\n'
+		printf 'part part=2 dense-begin=700001 key-begin=4000000001\n'
+	} >bounds
+	{
+		printf 'move parts=3 servers=%s,%s bytes=%d\n' "$T/ps1.sock" "$T/ps2.sock" "$(stat -c %s bounds)"
+		cat bounds
+	} | socat -t 300 - "UNIX-CONNECT:$T/ps0.sock" >moved
+	grep -q '^ok version=.* parts=3 ' moved || { cat moved; return 1; }
+	[ "$(ask "$T/ps1.sock" stat | field dense)" -eq 1 ]
+	for i in 1 2 0; do
+		start "heir$i" ps-server -s "$T/ps$i.sock" --id "ps$i" --part "$i/3" --layout layout \
+			--optimizer adagrad --take-over $([ "$i" != 0 ] || echo "--servers $T/ps1.sock,$T/ps2.sock")
+		pid=PS$i
+		ended "${!pid}"
+		[ "$status" -eq 0 ]
+		ready "$T/ps$i.sock"
+	done
+	run ask "$T/ps0.sock" parts
+	[[ $output == *"part=2 id=ps2 socket=$T/ps2.sock dense-begin=700001 dense=499999 "* ]] || { echo "$output"; return 1; }
+	checkpoint "$T/ps0.sock" h
+	cmp a.safetensors h.safetensors
+	run move
+	[[ $output == "ok "*" parts=1 "* ]] || { echo "$output"; return 1; }
+	checkpoint "$T/ps0.sock" z
+	cmp a.safetensors z.safetensors
+}
+
+@test "a part that stands still for a while in the middle of moves: they fail or not, each sample once" {
+	csv
+	queue 2
+	part 1 2
+	start ps0 fast ps-server -s "$T/ps0.sock" --id ps0 --part 0/2 --layout layout --hung 0 \
+		--shards "$T/shardd.sock" --servers "$T/ps1.sock"
+	ready "$T/ps0.sock"
+	crawl 500
+	work w0 --drag drag --servers "$T/ps0.sock,$T/ps1.sock"
+	work w1 --drag drag --servers "$T/ps0.sock,$T/ps1.sock"
+	wait_for 'came_to_unit 2'
+	part 2 3 --join
+	local n pid others=1,2
+	for n in 1 2 3 4; do
+		start "move$n" ask "$T/ps0.sock" \
+			"move parts=$([ "$others" = 1 ] && echo 2 || echo 3) servers=$T/ps${others//,/.sock,$T/ps}.sock"
+		pid=$PID
+		sleep "0.0$((RANDOM % 10))"
+		kill -STOP "$PS1"
+		sleep "0.$((RANDOM % 9))" # whatever happens meanwhile
+		kill -CONT "$PS1"
+		ended "$pid"
+		grep -qE '^(ok version=|err code=move)' "move$n.out" || { cat "move$n.out"; return 1; }
+		wait_for "came_to_unit $(($(iteration) + 1))"
+		# there again; and back, with a new server in its place
+		wait_for 'ask "$T/ps0.sock" parts | grep -q moving=0'
+		if [ "$(ask "$T/ps0.sock" parts | sed -n 's/^ok .* parts=\([0-9]*\).*/\1/p')" = 3 ]; then
+			others=1
+		elif [ "$others" = 1 ]; then
+			kill "$PS2"
+			ended "$PS2"
+			part 2 3 --join
+			others=1,2
+		fi
+	done
+	finished 2 w0 w1
+}

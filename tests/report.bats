@@ -1,4 +1,4 @@
-# trainctl report: what a person reads, and pictures. Its records are in trainctl.bats.
+# trainctl report: what a person reads, and pictures. Its records are in restarts.bats.
 load helper
 
 report() { trainctl report --state-dir state "$@"; }

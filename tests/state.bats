@@ -317,6 +317,22 @@ whole() {
 	[ "$(ckpt show "$last" | rec where type=checkpoint | rec tsv base)" = - ]
 }
 
+@test "CHECKPOINT_MEMORY: servers go back to what is in memory, and it is gone at the end" {
+	job MODEL=audit EPOCHS=5 CHECKPOINT_EVERY=0 CHECKPOINT_MEMORY="$T"
+	slow 400
+	begin first
+	wait_for 'came_to 200'
+	trainctl checkpoint --run-dir "$T/run" >/dev/null
+	[ "$(ls -d paceline-*/part-* | wc -l)" = 2 ]
+	kill -9 "$(pid_of ps1)"
+	wait_for 'cat run/state/logs/ps*.log | grep -q "000002: restored from memory"'
+	rm drag/*
+	ended $SUPERVISOR
+	[ "$status" -eq 0 ]
+	[ "$(tail -n 1 first.out | field samples)" = 10000 ]
+	[ -z "$(ls -d paceline-* 2>/dev/null)" ]
+}
+
 @test "an intent whose checkpoint is gone takes another, or fails" {
 	job MODEL=audit EPOCHS=5 CHECKPOINT_EVERY=0
 	slow 400

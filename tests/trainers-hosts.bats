@@ -95,8 +95,11 @@ one_job() {
 	sed -i "s|$trainer|$T/own.py|" job.env
 	echo 30 >pace
 	begin_on_h0 own "$T/state"
-	wait_for "grep -q 'checkpoint .*/000002 failed: .*/local/own.[12]/counts: is missing: .*; a trainer on another host has to save below the directory' state/job.log"
-	wait_for '[ ! -e state/checkpoints/000002 ]' # removed after it is said
+	# on a busy machine others may have failed before it, for their own reasons
+	local failed='s|.*checkpoint .*/\(0000..\) failed: .*/local/own.[12]/counts: is missing: .*; a trainer on another host has to save below the directory.*|\1|p'
+	wait_for "[ -n \"\$(sed -n '$failed' state/job.log)\" ]"
+	failed=$(sed -n "$failed" state/job.log | head -n 1)
+	wait_for "[ ! -e state/checkpoints/$failed ]" # removed after it is said
 	touch below
 	rm pace
 	ended "$SUPERVISOR"

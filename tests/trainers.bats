@@ -18,7 +18,6 @@ counting_job() {
 		BATCHES_PER_SHARD=4 WORKERS=3 EPOCHS=4 "$@" >job.env
 }
 
-running() { status 2>/dev/null | grep -q '^job .* state=running'; }
 # trainer_of ID: the process that an agent has started.
 trainer_of() { cat "/proc/$(pid_of "$1")/task/$(pid_of "$1")/children" 2>/dev/null; }
 has_trainer() { [ -n "$(trainer_of "$1")" ]; }
@@ -408,7 +407,8 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 	kill -9 "$(pid_of w1)"
 	wait_for 'grep -q "^event role=worker id=w1 kind=exit" run/state/job.log'
 	for child in $children; do
-		not grep -q "^State:[[:space:]]*[RSD]" "/proc/$child/status"
+		lives=$(sed -n 's/^State:[[:space:]]*//p' "/proc/$child/status" 2>/dev/null) || true
+		[[ $lives != [RSD]* ]]
 	done
 	rm pace
 	ended "$SUPERVISOR"

@@ -366,6 +366,26 @@ int ckpt_write_part(const struct store *s, const char *path, uint32_t since, int
 	return error_wrap(err, path);
 }
 
+int ckpt_replace_part(struct ckpt *c, uint32_t i, const char *path)
+{
+	struct part_reader *p;
+	if (part_open(&p, path, NULL) != 0)
+		return -1;
+	const struct stream_shape *a = stream_get_shape(part_stream(p));
+	const struct stream_shape *b = stream_get_shape(part_stream(c->part[i]));
+	if (a->part != b->part || a->parts != b->parts || a->dense_begin != b->dense_begin ||
+	    a->dense_count != b->dense_count || a->dense_slots != b->dense_slots ||
+	    a->width != b->width || a->row_slots != b->row_slots || a->partial != b->partial ||
+	    part_row_count(p) != part_row_count(c->part[i])) {
+		part_close(p);
+		return -1;
+	}
+	part_close(c->part[i]);
+	c->part[i] = p;
+	part_share(p, c->team);
+	return 0;
+}
+
 void ckpt_share(struct ckpt *c)
 {
 	if (!c->team)

@@ -10,6 +10,8 @@ const struct ckpt_file *ckpt_manifest_file(const struct ckpt_manifest *m, const 
 /* Whether a file of the checkpoint is there with its length. */
 int ckpt_check_length(const char *dir, const struct ckpt_file *f, struct error *err);
 
+/* Reads part i from this file from now on, if it is of the same shape. */
+int ckpt_replace_part(struct ckpt *c, uint32_t i, const char *path);
 /* As many threads as there are cores; NULL when there is one, or no memory: then one does it all. To
  * be freed. */
 struct team *ckpt_team(void);

@@ -427,7 +427,7 @@ static int parse_csv(struct parser *p, const struct columns *c, struct rowscan *
 		return result;
 	}
 	result = csv_weight(c, row, field, &rows->weight[n], at, err);
-	if (result == PARSE_OK)
+	if (result == PARSE_OK && s->dense_count > 0)
 		result = csv_dense(p, c, row, field, rows->dense + n * s->dense_count, at, err);
 	if (result != PARSE_OK)
 		return result;

@@ -173,6 +173,8 @@ static const struct row own_rows[] = {
 	{"KEEP", COUNT, AT(keep), "3", 1, 1e6, NULL, FREE, "checkpoints kept"},
 	{"CHECKPOINT_FULL_EVERY", COUNT, AT(checkpoint_full_every), "1", 1, 1e6, NULL, FREE,
 	 "of so many checkpoints one has all rows, the others those that changed since"},
+	{"CHECKPOINT_MEMORY", PLACE, AT(checkpoint_memory), "", 0, 0, NULL, FREE,
+	 "directory in memory (/dev/shm) where servers keep their part of the last checkpoint"},
 	{"CHECKPOINT_LEVEL", COUNT, AT(checkpoint_level), "1", 0, 9, NULL, FREE,
 	 "how hard checkpoints are compressed: 0 not at all, 9 is slow and smallest"},
 	{"TRAINER", TEXT, AT(trainer), "", 0, 0, NULL, FREE,

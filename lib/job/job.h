@@ -80,6 +80,7 @@ struct job {
 	/* checkpoints */
 	double checkpoint_every; /* seconds, 0: only at the end */
 	uint64_t keep;
+	char *checkpoint_memory; /* a directory; "": none */
 	uint64_t checkpoint_level, checkpoint_full_every;
 	/* a trainer of the user's own, in a worker's place */
 	char *trainer;       /* for sh -c; "": the kit's own worker */

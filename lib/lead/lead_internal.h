@@ -15,7 +15,9 @@
 #include <uthash.h>
 
 struct event;
+struct map;
 struct moving;
+struct rebalance;
 struct replicas;
 struct silents;
 
@@ -118,6 +120,7 @@ struct lead {
 	struct silents *silents; /* NULL: nobody is looked at */
 	struct cutting cut;
 	struct moving *moving; /* NULL: no parameters are being moved */
+	struct rebalance *rebalance; /* NULL: nobody has asked for it */
 	uint64_t attempts;     /* at that, by this lead and those before it */
 	int broken;
 	struct error error;
@@ -206,6 +209,13 @@ void lead_move_still(struct lead *l);
 void lead_move_look(struct lead *l); /* somebody came or went */
 int lead_move_is_busy(const struct lead *l);
 void lead_move_stop(struct lead *l);
+/* The parts that there are, with these bounds; the request is answered as a move is, with `peak`
+ * behind it. */
+void lead_move_bounds(struct lead *l, const struct map *map, uint64_t token, const char *peak);
+
+/* lead_rebalance.c */
+void lead_on_rebalance(struct request *rq, void *lead);
+void lead_rebalance_stop(struct lead *l);
 int lead_map_is(const struct lead *l, uint64_t version); /* in force; where there are no parts: yes */
 void lead_refuse_map(struct lead *l, struct request *rq);
 

@@ -82,6 +82,7 @@ struct moving {
 	uint64_t bytes, piece;      /* moved in all; in this piece */
 	uint64_t pieces, iteration; /* done; at the last one's end */
 	double stall, rested;
+	char peak[64]; /* of who asked to rebalance: for the answer */
 	char why[ERROR_TEXT_MAX];
 };
 
@@ -144,6 +145,8 @@ static void answer_ok(struct lead *l, struct request *rq)
 	record_add_u64(&o, "moved-bytes", m ? m->bytes : 0);
 	record_add_u64(&o, "pieces", m ? m->pieces : 0);
 	record_add_seconds(&o, "stall", m ? m->stall : 0.0);
+	if (m && m->peak[0])
+		record_add(&o, "peak", m->peak);
 	request_ok_record(rq, &o);
 }
 
@@ -921,6 +924,60 @@ void lead_on_move(struct request *rq, void *lead)
 		lead_move_look(l);
 	}
 	wanted_free(w);
+	lead_pump(l);
+}
+
+/* The sockets that there are. */
+static struct wanted *wanted_bounds(const struct lead *l, const struct map *map)
+{
+	struct wanted *w = calloc(1, sizeof *w);
+
+	if (!w)
+		return NULL;
+	w->map = *map;
+	w->has_bounds = 1;
+	w->socket = calloc(map->parts, sizeof *w->socket);
+	for (uint32_t i = 1; w->socket && i < map->parts; i++) {
+		w->socket[i] = strdup(lead_parts_name(l->parts, i));
+		if (!w->socket[i]) {
+			wanted_free(w);
+			return NULL;
+		}
+	}
+	if (!w->socket) {
+		wanted_free(w);
+		return NULL;
+	}
+	return w;
+}
+
+void lead_move_bounds(struct lead *l, const struct map *map, uint64_t token, const char *peak)
+{
+	struct wanted *w = l->moving ? NULL : wanted_bounds(l, map);
+	struct request *rq;
+	struct error err = {0};
+
+	if (l->moving) {
+		error_set(&err, ERROR_TEMPFAIL, NULL, "parameters are being moved");
+	} else {
+		l->moving = w ? calloc(1, sizeof *l->moving) : NULL;
+		if (!l->moving)
+			error_set(&err, ERROR_OS, NULL, "out of memory");
+		else if (begin(l, w, &err) != 0)
+			forget(l);
+	}
+	wanted_free(w);
+	if (err.code) {
+		rq = lead_undefer(l, token);
+		if (rq)
+			request_err(rq, err.code == ERROR_TEMPFAIL ? "moving" : "no-memory", "%s",
+				    err.text);
+		return;
+	}
+	snprintf(l->moving->peak, sizeof l->moving->peak, "%s", peak);
+	l->moving->piece_bytes = PIECE_BYTES;
+	l->moving->token = token;
+	lead_move_look(l);
 	lead_pump(l);
 }
 

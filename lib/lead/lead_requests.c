@@ -468,6 +468,8 @@ const struct verb lead_verbs[] = {
 	{"parts", "", "", lead_on_parts, 0, "who has which parameters"},
 	{"move", "parts", "servers piece-bytes", lead_on_move, ORDER_BYTES_MAX,
 	 "the supervisor: let these have them; payload: where each begins"},
+	{"rebalance", "", "gain", lead_on_rebalance, 0,
+	 "the supervisor: let all parts have as much to do, if that gains enough"},
 	{"act", "", "number", on_act, GATE_ACTIONS_BYTES_MAX,
 	 "the supervisor: actions for all workers; payload: their lines"},
 	{"finish", "", "", on_finish, 0, "the supervisor: workers that said end may go"},

@@ -9,7 +9,7 @@
 #define SERVER_ROOM 4096 /* of a server: an id, a path, which may need encoding, and three numbers */
 
 static const char *const kind_name[ORDERS] = {"hold", "apply", "throw", "cut", "sum", "fill",
-					      "prepare", "give", "adopt", "keep"};
+					      "prepare", "give", "adopt", "keep", "heat"};
 
 /* ---- writing ---- */
 
@@ -310,6 +310,8 @@ static int read_head(struct order *o, const struct record *r, struct error *err)
 	case ORDER_GIVE:
 	case ORDER_KEEP:
 		return record_u64(r, "attempt", 1, UINT64_MAX, &o->attempt, err);
+	case ORDER_HEAT:
+		return 0;
 	case ORDER_THROW:
 		o->one = record_get(r, "sequence") != NULL;
 		return record_id(r, "worker", &o->worker, err) != 0 ||

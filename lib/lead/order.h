@@ -36,6 +36,7 @@ enum order_kind {
 	ORDER_GIVE,    /* nothing is applied until it is over: give it away, and keep it */
 	ORDER_ADOPT,   /* servers[] is in force, at iteration; what was given is not yours any more */
 	ORDER_KEEP,    /* the attempt is over: all as before */
+	ORDER_HEAT,    /* how much is asked of which places; nothing is changed */
 	ORDERS
 };
 
@@ -109,6 +110,10 @@ struct order_result {
 	double stall; /* and the seconds that the part stood still */
 	uint64_t epoch; /* of a sum */
 	uint64_t attempt; /* of a move */
+	/* Of heat: the work of each of ranges of its places that are alike, separated by commas, and
+	 * of an element of the dense vector: floats a unit, counted in so many units. */
+	const char *heat;
+	double element, heat_units;
 };
 
 /* Who hears of it: missing for each push that is not there, diverged for each whose gradient can't

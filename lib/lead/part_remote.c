@@ -89,10 +89,13 @@ static void result_read(struct order_result *result, const struct record *r, str
 		result->code = record_get(r, "code") ? record_get(r, "code") : "?";
 	else if (record_u64_opt(r, "bytes", 0, UINT64_MAX, &result->bytes, err) != 0 ||
 		 record_u64_opt(r, "sum", 0, UINT64_MAX, &result->sum, err) != 0 ||
-		 record_real_opt(r, "stall", 0.0, 1e9, &result->stall, err) != 0) {
+		 record_real_opt(r, "stall", 0.0, 1e9, &result->stall, err) != 0 ||
+		 record_real_opt(r, "element", 0.0, 1e18, &result->element, err) != 0 ||
+		 record_real_opt(r, "units", 0.0, 1e18, &result->heat_units, err) != 0) {
 		result->code = "bad-answer";
 		result->text = err->text;
 	}
+	result->heat = record_get(r, "heat");
 }
 
 static void on_answer(const struct record *record, int closing, void *remote)

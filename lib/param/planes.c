@@ -16,12 +16,17 @@
 #define SAMPLE_SLICE_BYTES 1024
 /* Shrinking by less than this is not worth the time of inflating. */
 #define WORTH 0.95
-/* Of a plane whose single bytes say nothing, so much is deflated to see whether strings repeat. */
-#define PROBE_BYTES (1u << 14)
+/* So much of a plane is deflated to see whether strings repeat: where they do not, looking for them
+ * takes ten times as long, and what it finds by chance makes the plane longer. */
+#define PROBE_BYTES (1u << 13)
+#define STRINGS_WORTH 0.97 /* of what Huffman codes alone would give */
+
+/* How a plane is deflated. */
+enum way { BY_BYTES, BY_STRINGS, WAYS };
 
 struct planes_coder {
-	int level, deflates, inflates; /* whether those are ready */
-	z_stream deflater, inflater;
+	int level, deflates[WAYS], inflates; /* whether those are ready */
+	z_stream deflater[WAYS], inflater;
 	uint8_t planes[PLANES_BYTES_MAX];
 };
 
@@ -31,8 +36,8 @@ struct planes_coder *planes_coder_new(int level)
 	if (!c)
 		return NULL;
 	c->level = level;
-	c->deflates = c->inflates = 0;
-	memset(&c->deflater, 0, sizeof c->deflater);
+	c->deflates[BY_BYTES] = c->deflates[BY_STRINGS] = c->inflates = 0;
+	memset(c->deflater, 0, sizeof c->deflater);
 	memset(&c->inflater, 0, sizeof c->inflater);
 	return c;
 }
@@ -41,21 +46,23 @@ void planes_coder_free(struct planes_coder *c)
 {
 	if (!c)
 		return;
-	if (c->deflates)
-		deflateEnd(&c->deflater);
+	for (int way = 0; way < WAYS; way++)
+		if (c->deflates[way])
+			deflateEnd(&c->deflater[way]);
 	if (c->inflates)
 		inflateEnd(&c->inflater);
 	free(c);
 }
 
 /* Each direction is made ready when it is used: most coders go one way only. */
-static int ready_to_deflate(struct planes_coder *c)
+static int ready_to_deflate(struct planes_coder *c, enum way way)
 {
-	if (!c->deflates)
-		c->deflates = deflateInit2(&c->deflater, c->level < 1 ? 1 : c->level, Z_DEFLATED,
-					   -MAX_WBITS, 9,
-					   c->level < 2 ? Z_HUFFMAN_ONLY : Z_DEFAULT_STRATEGY) == Z_OK;
-	return c->deflates && deflateReset(&c->deflater) == Z_OK;
+	z_stream *z = &c->deflater[way];
+	int strings = way == BY_STRINGS;
+	if (!c->deflates[way])
+		c->deflates[way] = deflateInit2(z, strings ? c->level : 1, Z_DEFLATED, -MAX_WBITS, 9,
+						strings ? Z_DEFAULT_STRATEGY : Z_HUFFMAN_ONLY) == Z_OK;
+	return c->deflates[way] && deflateReset(z) == Z_OK;
 }
 
 static int ready_to_inflate(struct planes_coder *c)
@@ -113,10 +120,11 @@ static double sampled_entropy(const uint8_t *plane, size_t count)
 }
 
 /* Length written to out (room for count bytes), or 0 when deflating gains nothing. */
-static size_t squeeze(struct planes_coder *c, const uint8_t *plane, size_t count, uint8_t *out)
+static size_t squeeze(struct planes_coder *c, enum way way, const uint8_t *plane, size_t count,
+		      uint8_t *out)
 {
-	z_stream *z = &c->deflater;
-	if (!ready_to_deflate(c))
+	z_stream *z = &c->deflater[way];
+	if (!ready_to_deflate(c, way))
 		return 0;
 	z->next_in = (Bytef *)(size_t)plane;
 	z->avail_in = (uInt)count;
@@ -128,13 +136,31 @@ static size_t squeeze(struct planes_coder *c, const uint8_t *plane, size_t count
 	return len > 1 ? len : 0; /* a length of 1 has another meaning */
 }
 
-/* Strings repeat where single bytes do not tell: rows that are alike. */
-static int repeats(struct planes_coder *c, const uint8_t *plane, size_t count, uint8_t *out)
+/* Whether strings repeat so much that looking for them is worth it; bits: what a byte needs alone. */
+static int repeats(struct planes_coder *c, double bits, const uint8_t *plane, size_t count,
+		   uint8_t *out)
 {
-	if (c->level < 2 || count <= 2 * PROBE_BYTES)
-		return c->level >= 2;
-	size_t len = squeeze(c, plane + count / 2, PROBE_BYTES, out);
-	return len > 0 && (double)len < WORTH * PROBE_BYTES;
+	double bytes = bits / 8 < 1 ? bits / 8 : 1;
+	if (c->level < 2)
+		return 0;
+	if (count <= 2 * PROBE_BYTES)
+		return 1;
+	size_t len = squeeze(c, BY_STRINGS, plane + count / 2, PROBE_BYTES, out);
+	return len > 0 && (double)len < STRINGS_WORTH * bytes * PROBE_BYTES;
+}
+
+/* The shorter of both ways, where it is not clear which that is. */
+static size_t deflate_plane(struct planes_coder *c, double bits, const uint8_t *plane, size_t count,
+			    uint8_t *out)
+{
+	size_t len = 0;
+	if (c->level == 0)
+		return 0;
+	if (repeats(c, bits, plane, count, out))
+		len = squeeze(c, BY_STRINGS, plane, count, out);
+	if (bits >= 8 * WORTH || (len > 0 && (double)len < bits / 8 * (double)count))
+		return len;
+	return squeeze(c, BY_BYTES, plane, count, out);
 }
 
 static uint32_t encode_plane(struct planes_coder *c, const uint8_t *plane, size_t count,
@@ -146,9 +172,7 @@ static uint32_t encode_plane(struct planes_coder *c, const uint8_t *plane, size_
 			*out = *plane;
 			return 1;
 		}
-		size_t len = 0;
-		if (c->level > 0 && (bits < 8 * WORTH || repeats(c, plane, count, out)))
-			len = squeeze(c, plane, count, out);
+		size_t len = deflate_plane(c, bits, plane, count, out);
 		if (len)
 			return (uint32_t)len;
 	}

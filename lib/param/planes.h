@@ -7,7 +7,7 @@
  *
  * The level says how much time a plane may take: 0 stores all that is not one byte; 1 uses Huffman
  * codes only, which is most of what parameters give; 2 to 9 are zlib's levels, for planes in which
- * they gain something.  What is decoded does not depend on it.
+ * strings repeat.  What is decoded does not depend on it.
  */
 #ifndef PACELINE_PARAM_PLANES_H
 #define PACELINE_PARAM_PLANES_H

@@ -56,13 +56,17 @@ static int add_key(uint32_t **key, size_t *count, size_t *room, uint32_t one, st
 	return 0;
 }
 
-int store_share_find(const struct store *s, struct store_share *share, size_t *at,
+int store_share_find(const struct store *s, struct store_share *share, size_t *at, size_t most_rows,
 		     struct error *err)
 {
 	uint64_t begin = share->key_begin, places = share->key_end - begin;
-	size_t n = s->table ? table_count(s->table) : 0;
+	size_t n = store_row_count(s);
 
-	for (; places && *at < n; ++*at) {
+	if (places == 0)
+		*at = n;
+	if (n - *at > most_rows)
+		n = *at + most_rows;
+	for (; *at < n; ++*at) {
 		uint32_t key = table_key(table_at(s->table, *at));
 		if (map_place(key) - begin < places &&
 		    add_key(&share->key, &share->rows, &share->room, key, err) != 0)

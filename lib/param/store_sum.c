@@ -491,7 +491,7 @@ uint64_t store_sum_digest(const struct store *s, const struct row_sums *rows, ui
 	size_t row_bytes = s->width * (1 + s->row_slots) * sizeof(float);
 
 	for (size_t k = 0; k <= s->slots; k++)
-		part[2 + k] = XXH3_64bits(s->dense + k * s->dense_stride,
+		part[2 + k] = XXH3_64bits(s->dense_count > 0 ? s->dense + k * s->dense_stride : NULL,
 					  s->dense_count * sizeof *s->dense);
 	for (size_t i = 0; i < rows->count; i++)
 		part[0] = XXH3_64bits_withSeed(rows->row[i], row_bytes, part[0]);

@@ -82,6 +82,7 @@ void ps_unit_applied(struct ps *p, uint64_t samples)
 	double slow;
 
 	p->applied++;
+	heat_unit(&p->heat);
 	slow = drag_pause(drag_look(&p->drag), samples, samples, p->work);
 	if (slow > 0.0)
 		clock_sleep(slow);

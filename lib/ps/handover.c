@@ -50,6 +50,7 @@ static int give_head(const struct ps *p, struct call *c, struct error *err)
 	record_add_u64(&r, "pushes", p->pushes);
 	record_add_u64(&r, "diverged", p->diverged);
 	record_add_u64(&r, "bounded", p->bounded);
+	heat_save(&p->heat, &r);
 	return call_record(c, &r, NULL, 0, err);
 }
 
@@ -255,7 +256,8 @@ static int take_head(struct ps *p, const struct record *r, struct error *err)
 	    record_u64(r, "pulls", 0, UINT64_MAX, &p->pulls, err) != 0 ||
 	    record_u64(r, "pushes", 0, UINT64_MAX, &p->pushes, err) != 0 ||
 	    record_u64_opt(r, "diverged", 0, UINT64_MAX, &p->diverged, err) != 0 ||
-	    record_u64_opt(r, "bounded", 0, UINT64_MAX, &p->bounded, err) != 0)
+	    record_u64_opt(r, "bounded", 0, UINT64_MAX, &p->bounded, err) != 0 ||
+	    heat_load(&p->heat, r, err) != 0)
 		return -1;
 	if (strcmp(part, mine) != 0)
 		return error_set(err, ERROR_CONFIG, NULL, "is part %.40s, not %s", part, mine);

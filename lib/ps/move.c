@@ -11,13 +11,16 @@
 #include "record/record.h"
 #include "wire/mapping.h"
 
+#include <event2/event.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#define FIND_ROWS 65536       /* that are looked at in one turn of the loop: others want to be served */
 #define SPARE_PART 8          /* room for rows that come into being meanwhile: one in so many */
 #define SPARE_BYTES 65536
 #define MAP_TEXT_MAX (1u << 20)
@@ -48,6 +51,7 @@ struct ps_move {
 	uint32_t part; /* of map */
 	struct store_incoming in;
 	struct receiver *to;
+	struct event *find; /* the next turn of finding */
 	size_t count, ready, done;
 	uint64_t bytes;
 	struct order_answer answer; /* to prepare, then to give; done NULL: nobody waits */
@@ -113,6 +117,8 @@ static void end(struct ps *p)
 		return;
 	for (size_t i = 0; i < m->count; i++)
 		receiver_end(&m->to[i]);
+	if (m->find)
+		event_free(m->find);
 	store_incoming_free(&m->in);
 	free(m->to);
 	free(m);
@@ -255,15 +261,14 @@ static void on_down(struct peer *peer, void *receiver)
 		fail(r->move, r->socket, "connection lost");
 }
 
-static int add_receiver(struct ps_move *m, const struct order_server *server,
-			const struct store_share *share, struct error *err)
+static void add_receiver(struct ps_move *m, const struct order_server *server,
+			 const struct store_share *share)
 {
 	struct receiver *r = &m->to[m->count];
 
 	*r = (struct receiver){.move = m, .share = *share, .memory_fd = -1};
 	m->count++;
 	memcpy(r->socket, server->socket, sizeof r->socket);
-	return store_share_find(m->ps->store, &r->share, &r->looked, err);
 }
 
 /* Who joins gets something from part 0 in any case: how many steps were made. */
@@ -279,8 +284,7 @@ static int find_receivers(struct ps_move *m, const struct order *o, struct error
 		if (i == m->part ||
 		    (store_share_is_empty(&share) && !(store_part(s) == 0 && o->server[i].joins)))
 			continue;
-		if (add_receiver(m, &o->server[i], &share, err) != 0)
-			return -1;
+		add_receiver(m, &o->server[i], &share);
 	}
 	return 0;
 }
@@ -302,12 +306,39 @@ static int connect_all(struct ps_move *m, struct error *err)
 	return 0;
 }
 
+/* The next rows, for one who gets some of them; then those who get some are connected to. */
+static void on_find(evutil_socket_t fd, short what, void *move)
+{
+	struct timeval next_turn = {0, 0};
+	struct ps_move *m = move;
+	const struct store *s = m->ps->store;
+	struct error err = {0};
+	size_t i = 0;
+
+	(void)fd;
+	(void)what;
+	while (i < m->count && m->to[i].looked == store_row_count(s))
+		i++;
+	if (i < m->count &&
+	    store_share_find(s, &m->to[i].share, &m->to[i].looked, FIND_ROWS, &err) != 0)
+		fail(m, m->to[i].socket, err.text);
+	else if (i < m->count)
+		event_add(m->find, &next_turn);
+	else if (connect_all(m, &err) != 0)
+		fail(m, m->ps->options.id, err.text);
+}
+
 static int prepare(struct ps *p, struct ps_move *m, const struct order *o, struct error *err)
 {
+	struct timeval next_turn = {0, 0};
+
 	if (read_map(p, o, &m->map, &m->part, err) != 0 || find_receivers(m, o, err) != 0 ||
 	    store_incoming_begin(&m->in, p->store, &m->map, m->part, err) != 0)
 		return -1;
-	return connect_all(m, err);
+	m->find = evtimer_new(server_base(p->server), on_find, m);
+	if (!m->find || event_add(m->find, &next_turn) != 0)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	return 0;
 }
 
 void move_prepare(struct ps *p, const struct order *o, const struct order_answer *a)
@@ -390,7 +421,7 @@ static int write_share(struct receiver *r, struct text *text, struct error *err)
 	const struct store *s = r->move->ps->store;
 	const struct stream_sink sink = {.put = put_text, .owner = text};
 
-	if (store_share_find(s, &r->share, &r->looked, err) != 0)
+	if (store_share_find(s, &r->share, &r->looked, SIZE_MAX, err) != 0)
 		return -1;
 	if (r->memory && store_share_bytes(s, &r->share) <= r->memory->bytes) {
 		*text = (struct text){.at = r->memory->base, .room = r->memory->bytes};
@@ -443,9 +474,11 @@ void move_give(struct ps *p, const struct order *o, const struct order_answer *a
 		return;
 	}
 	m->answer = *a;
-	for (size_t i = 0; i < m->count && m->answer.done; i++) {
-		if (give(&m->to[i], &err) != 0)
-			fail(m, m->to[i].socket, err.text);
+	for (size_t i = 0; i < m->count; i++) {
+		if (give(&m->to[i], &err) != 0) {
+			fail(m, m->to[i].socket, err.text); /* who hears it may end the attempt */
+			return;
+		}
 	}
 	if (m->count == 0)
 		answer(m, &result);
@@ -508,6 +541,7 @@ static void adopt(struct ps *p, uint64_t iteration)
 	free(given);
 	p->options.part = m->part;
 	p->options.parts = m->map.parts;
+	ps_heat_anew(p);
 	forget(p);
 	if (had != m->map.parts)
 		log_say(LOG_LEVEL_INFO, "map %llu: part %u of %u, at iteration %llu",
@@ -627,5 +661,7 @@ int move_take_map(struct ps *p, const struct record *r, struct call *c, struct e
 	if (store_incoming_begin(&in, p->store, &map, p->options.part, err) != 0)
 		return -1;
 	store_adopt(p->store, &map, p->options.part, NULL, 0);
+	heat_place(&p->heat, map.key_begin[p->options.part],
+		   map.key_begin[p->options.part + 1] - map.key_begin[p->options.part]);
 	return 0;
 }

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "ckpt/memory.h"
 #include "record/record.h"
 
 #include <sys/stat.h>
@@ -115,7 +116,11 @@ static int write_part(void *ps, int fd, uint64_t *bytes, uint64_t *sum, struct e
 	const struct ps *p = ps;
 
 	(void)fd;
-	return ckpt_write_part(p->store, p->cut_file, p->cut_since, p->options.level, bytes, sum, err);
+	int rc = ckpt_write_part(p->store, p->cut_file, p->cut_since, p->options.level, bytes, sum, err);
+	/* The disk has it: without this a server only starts more slowly. */
+	if (rc == 0 && p->options.memory)
+		ckpt_memory_write(p->store, p->options.memory, p->options.part, p->cut_since, *sum, NULL);
+	return rc;
 }
 
 /* The parameters as they are now, by a child. */
@@ -182,6 +187,18 @@ static void obey_cut(struct ps *p, const struct order *o, const struct order_ans
 	}
 }
 
+static void obey_heat(struct ps *p, const struct order *o, const struct order_answer *a)
+{
+	char text[HEAT_TEXT];
+	struct order_result result = {.heat = text,
+				      .element = heat_element(&p->heat),
+				      .heat_units = p->heat.units};
+
+	(void)o;
+	heat_text(&p->heat, store_width(p->store), text);
+	done(a, &result);
+}
+
 static void obey_not(struct ps *p, const struct order *o, const struct order_answer *a)
 {
 	(void)p;
@@ -203,6 +220,7 @@ void ps_obey(void *ps, const struct order *o, const struct order_answer *a)
 		[ORDER_GIVE] = move_give,
 		[ORDER_ADOPT] = move_adopt,
 		[ORDER_KEEP] = move_keep,
+		[ORDER_HEAT] = obey_heat,
 	};
 
 	obey[o->kind](ps, o, a);

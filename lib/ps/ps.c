@@ -19,6 +19,7 @@ int ps_new(struct ps **out, const struct ps_options *options, struct error *err)
 	boot_id(p->boot);
 	p->drag.path = options->drag;
 	p->store = options->store;
+	ps_heat_anew(p);
 	p->applied = options->iteration;
 	p->reported = clock_mono();
 	p->waits_end = &p->waits;
@@ -176,6 +177,30 @@ int ps_in_force(struct ps *p, struct request *rq)
 	return 1;
 }
 
+void ps_heat_anew(struct ps *p)
+{
+	const struct map *map = store_map(p->store);
+	uint64_t begin = map->key_begin[store_part(p->store)];
+
+	heat_start(&p->heat, begin, map->key_begin[store_part(p->store) + 1] - begin);
+}
+
+void ps_on_heat(struct request *rq, void *ps)
+{
+	const struct ps *p = ps;
+	char line[RECORD_LINE_MAX], text[HEAT_TEXT];
+	struct record_out o;
+
+	heat_text(&p->heat, store_width(p->store), text);
+	record_begin(&o, line, sizeof line, "ok");
+	record_add_u64(&o, "key-begin", p->heat.begin);
+	record_add_u64(&o, "keys", p->heat.places);
+	record_add_real(&o, "units", p->heat.units);
+	record_add_real(&o, "element", heat_element(&p->heat));
+	record_add(&o, "heat", text);
+	request_ok_record(rq, &o);
+}
+
 void ps_stat(const void *ps, struct record_out *o)
 {
 	const struct ps *p = ps;
@@ -205,6 +230,8 @@ void ps_stat(const void *ps, struct record_out *o)
 		record_add_u64(o, "join", 1);
 	record_add_u64(o, "dense-bytes", store_dense_bytes(p->store));
 	record_add_u64(o, "row-bytes", store_row_bytes(p->store));
+	if (store_width(p->store))
+		heat_stat(&p->heat, store_width(p->store), o);
 }
 
 /* ---- requests ---- */
@@ -230,6 +257,7 @@ const struct verb ps_verbs[] = {
 	{"take-over", "incarnation", "", ps_on_take_over, 0,
 	 "an heir: all that is here; then say taken, and this server ends"},
 	{"taken", "", "", ps_on_taken, 0, "an heir: it has it all"},
+	{"heat", "", "incarnation", ps_on_heat, 0, "how much is asked of which places of keys"},
 	{"accept", "incarnation attempt", "", move_on_accept, PART_PAYLOAD_BYTES_MAX,
 	 "another part: parameters that will be yours; payload: their stream"},
 };

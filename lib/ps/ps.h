@@ -42,6 +42,7 @@ struct ps_options {
 	const char *const *hosts;       /* where replica i is, for fabricd */
 	size_t hosts_count;
 	unsigned threads;               /* 0: as many as it may use, up to PS_THREADS */
+	const char *memory;             /* directory for the last cut in memory; NULL: none */
 	int level;                      /* of the compression of checkpoints (param/planes.h) */
 	int empty;                      /* there are no parameters yet: others have them */
 };

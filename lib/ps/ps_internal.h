@@ -10,6 +10,7 @@
 #include "param/table.h"
 #include "ps/buffers.h"
 #include "ps/fork.h"
+#include "ps/heat.h"
 #include "ps/ps.h"
 #include "ps/stage.h"
 #include "record/drag.h"
@@ -51,6 +52,7 @@ struct ps {
 	struct buffers *buffers;
 	uint64_t applied; /* units */
 	uint64_t pulls, pushes;
+	struct heat heat; /* of a part that has a table */
 	uint64_t diverged;      /* pushes refused for their values */
 	uint64_t bounded;       /* values that were held at a bound as units were applied */
 	uint64_t bounded_units; /* in so many of them */
@@ -145,6 +147,8 @@ void ps_bad_gradient(const struct ps *p, const struct store_push *push,
 struct team *ps_team(const struct ps *p); /* NULL: this thread alone */
 void ps_on_stat(struct request *rq, void *ps);
 void ps_stat(const void *ps, struct record_out *o); /* but for id= and members= */
+void ps_heat_anew(struct ps *p); /* its map is another one */
+void ps_on_heat(struct request *rq, void *ps);
 int ps_in_force(struct ps *p, struct request *rq);  /* answers when not */
 void ps_break(struct ps *p, const struct error *err);
 

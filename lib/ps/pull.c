@@ -191,6 +191,9 @@ void ps_on_pull(struct request *rq, void *ps)
 		request_bad(rq, &err);
 		return;
 	}
+	if (!p->replica)
+		heat_pull(&p->heat, q.rows ? payload_data(request_payload(rq)) : NULL, (size_t)q.rows,
+			  (int)q.dense);
 	if (ps_pull_waits(p, &q))
 		pull_later(p, rq, &q, row);
 	else

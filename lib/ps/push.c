@@ -141,6 +141,14 @@ static int push_payload(struct ps *p, struct staged *s, struct payload *payload,
 	if (ps_push_find(p, s, payload ? payload_data(payload) : NULL,
 			 payload ? payload_bytes(payload) : 0, dense, rows, err) != 0)
 		return -1;
+	if (!p->replica && payload) {
+		const float *keys = payload_data(payload); /* behind the dense range */
+		heat_push(&p->heat,
+			  (const uint32_t *)(const void *)(keys +
+							    (dense ? store_dense_count(p->store)
+								   : 0)),
+			  (size_t)rows, (int)dense);
+	}
 	if (payload && payload_is_shared(payload) && !p->replica)
 		return push_copy(p, s, err);
 	s->payload = payload ? payload_hold(payload) : NULL;

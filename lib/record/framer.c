@@ -74,7 +74,7 @@ void framer_came(struct framer *f, size_t n)
 enum framer_found framer_line(struct framer *f, size_t max, const char **line, size_t *len)
 {
 	size_t left = framer_left(f);
-	const char *at = f->data + f->begin;
+	const char *at = left > 0 ? f->data + f->begin : NULL;
 	const char *newline = left > 0 ? memchr(at, '\n', left < max ? left : max) : NULL;
 	if (!newline)
 		return left < max ? FRAMER_MORE : FRAMER_LONG;

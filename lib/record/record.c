@@ -346,7 +346,7 @@ size_t record_end(struct record_out *o, const char *text)
 
 struct record_walk record_walk(const char *text, size_t len)
 {
-	return (struct record_walk){.at = text, .end = text + len};
+	return (struct record_walk){.at = text, .end = len > 0 ? text + len : text};
 }
 
 int record_next(struct record_walk *w, struct record *r, struct error *err)

@@ -336,8 +336,10 @@ static void on_snapshot(const struct record *r, void *owner)
 		record_add_seconds(&o, "silent", n->watch.pulse.silent);
 	append(p, &o);
 	p->is_wrong |= snapshot_add(&p->filling, r, &p->wrong) != 0;
-	struct snapshot_node *last = p->filling.node + p->filling.node_count;
-	if (n && p->filling.node_count > 0 && strcmp((--last)->id, n->id) == 0)
+	if (!n || p->filling.node_count == 0)
+		return;
+	struct snapshot_node *last = &p->filling.node[p->filling.node_count - 1];
+	if (strcmp(last->id, n->id) == 0)
 		last->silent = sup_watch_section(n)[0] ? n->watch.pulse.silent : NAN;
 }
 
@@ -400,7 +402,9 @@ static void on_member(const struct record *r, void *owner)
 {
 	const char *state = record_get(r, "state");
 	struct sup_node *n = sup_find_of(owner, sup_trainers(owner), record_get(r, "worker"));
-	if (n && n->stage == STAGE_STARTING && state && strcmp(state, "active") == 0)
+	/* A trainer may have done all there was since it was asked for last, and has to save still. */
+	if (n && n->stage == STAGE_STARTING && state &&
+	    (strcmp(state, "active") == 0 || (sup_goes_back(n) && strcmp(state, "ended") == 0)))
 		sup_node_answers(n, 0);
 }
 

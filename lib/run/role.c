@@ -206,6 +206,10 @@ static void add_parameters(struct words *w, const struct supervisor *s)
 	add_real(w, "--lr", s->job->lr);
 	add_real(w, "--l2", s->job->l2);
 	add_count(w, "--checkpoint-level", s->job->checkpoint_level);
+	if (s->job->checkpoint_memory[0]) {
+		add(w, "--memory");
+		add(w, "%s/paceline-%u-%s", s->job->checkpoint_memory, (unsigned)getuid(), s->job->name);
+	}
 }
 
 /* The checkpoint that a job begins with, of this start or of all; NULL: none. */

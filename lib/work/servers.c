@@ -101,7 +101,8 @@ static int check_greeting(const struct record *r, const void *wanted, struct err
 	char want[48], *end = want;
 	if (record_u64_opt(r, "map", 0, UINT64_MAX, &map, err) != 0)
 		return -1;
-	if (map != w->map) /* the lead knows; a part says it when it is asked for something */
+	/* The lead is asked, which knows; a part says it when it is asked for something. */
+	if (map != w->map || (w->index == 0 && map > 1))
 		return 0;
 	end += number_format_u64(w->index, end);
 	*end++ = '/';
@@ -304,13 +305,14 @@ static int servers_connect(struct exchange *x, uint64_t *low, uint64_t *high, st
 	struct servers *s = servers_of(x);
 	double deadline = clock_mono() + s->options.wait_seconds;
 	struct part_client *lead = &s->parts.part[0];
+	int is_new = !lead->talk.call;
 	uint64_t map = 1;
 	int result = lead->talk.call ? WORK_OK : part_client_connect(lead, deadline, err);
 	if (result != WORK_OK)
 		return result;
 	if (record_u64_opt(call_greeting(lead->talk.call), "map", 0, UINT64_MAX, &map, err) != 0)
 		return -1;
-	if (map != s->map.version) {
+	if (map != s->map.version || (is_new && map > 1)) { /* or another life's map */
 		struct places *to = places_new();
 		result = to ? ask_places(s, to, err)
 			    : error_set(err, ERROR_OS, "", "out of memory");

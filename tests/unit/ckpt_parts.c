@@ -18,6 +18,38 @@ static void block_there_and_back(const void *values, size_t count, size_t most)
 	planes_coder_free(c);
 }
 
+/* Rows that are alike are found from level 2 on; and where nothing repeats, no level is worse than 1. */
+static void levels_gain_something(void **state)
+{
+	static float alike[PLANES_VALUES_MAX], normal[PLANES_VALUES_MAX];
+	static uint8_t encoded[PLANES_BYTES_MAX];
+	static float back[PLANES_VALUES_MAX];
+	uint32_t plane[PLANES];
+	size_t len[10][2];
+	struct layout l;
+	(void)state;
+	layout_start(&l, 1);
+	OK(layout_add_tensor(&l, "w", PLANES_VALUES_MAX, 1, LAYOUT_NORMAL, 0.05, LAYOUT_OPTIMIZER,
+			     err));
+	layout_init_dense(&l, 0, PLANES_VALUES_MAX, normal);
+	for (size_t i = 0; i < PLANES_VALUES_MAX; i++)
+		alike[i] = normal[mix(i / 17) % 50 * 17 + i % 17];
+	for (int level = 0; level < 10; level++) {
+		struct planes_coder *c = planes_coder_new(level);
+		for (int k = 0; k < 2; k++) {
+			len[level][k] = planes_encode(c, k ? normal : alike, PLANES_VALUES_MAX, encoded,
+						      plane);
+			assert_int_equal(planes_decode(c, encoded, plane, PLANES_VALUES_MAX, back), 0);
+			assert_memory_equal(back, k ? normal : alike, sizeof back);
+		}
+		planes_coder_free(c);
+	}
+	assert_int_equal(len[0][1], PLANES_BYTES_MAX);
+	assert_true(len[6][0] < len[1][0] / 4);
+	for (int level = 2; level < 10; level++)
+		assert_true(len[level][1] <= len[1][1]);
+}
+
 static void blocks_come_back(void **state)
 {
 	static float weights[PLANES_VALUES_MAX];
@@ -392,6 +424,7 @@ static void commit_wants_all_parts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(levels_gain_something),
 		cmocka_unit_test(blocks_come_back),    cmocka_unit_test(bad_planes_are_refused),
 		cmocka_unit_test(any_shape_comes_back), cmocka_unit_test(any_range_is_read),
 		cmocka_unit_test(half_a_part_is_no_part),

@@ -1,0 +1,215 @@
+/*
+ * A part that is asked for more than others gives some of its keys away.  All parts are asked how
+ * much of their places is in demand; param/map_balance.h says where the bounds should be; lead_move.c
+ * moves them.
+ *
+ * Never decides when: the supervisor, or a person, asks.
+ */
+#include "lead/lead_internal.h"
+
+#include "base/log.h"
+#include "param/map_balance.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GAIN 0.1       /* the busiest part has so much less to do, or nothing is moved */
+#define UNITS_MIN 16.0 /* fewer say little */
+#define RANGES_MAX 1024 /* of a part */
+
+struct rebalance {
+	uint64_t token, version; /* who asked; the map that all answers are of */
+	double gain, element, units;
+	size_t left; /* answers */
+	struct map_load *range; /* in the order of answers */
+	size_t ranges, room;
+	char why[ERROR_TEXT_MAX];
+};
+
+static const struct map *map_of(const struct lead *l)
+{
+	const struct part_here *here = lead_parts_here(l->parts);
+
+	return here->map(here->part);
+}
+
+void lead_rebalance_stop(struct lead *l)
+{
+	if (l->rebalance)
+		free(l->rebalance->range);
+	free(l->rebalance);
+	l->rebalance = NULL;
+}
+
+static void fail(struct rebalance *b, const char *who, const char *why)
+{
+	if (!b->why[0])
+		snprintf(b->why, sizeof b->why, "%.200s: %.290s", who, why);
+}
+
+/* Ranges of places that are alike, of a part; -1: that is no heat. */
+static int add_ranges(struct rebalance *b, const char *heat, uint64_t begin, uint64_t places)
+{
+	size_t count = 1, n = 0;
+
+	for (const char *at = heat; *at; at++)
+		count += *at == ',';
+	if (count > RANGES_MAX)
+		return -1;
+	if (b->ranges + count > b->room) {
+		size_t room = b->ranges + count + RANGES_MAX;
+		struct map_load *more = realloc(b->range, room * sizeof *more);
+		if (!more)
+			return -1;
+		b->range = more;
+		b->room = room;
+	}
+	for (const char *at = heat; n < count; n++) {
+		char *stop;
+		double load = strtod(at, &stop);
+		uint64_t from = places * n / count, to = places * (n + 1) / count;
+		if (stop == at || (*stop && *stop != ',') || !(load >= 0.0 && load < 1e18))
+			return -1;
+		at = stop + (*stop == ',');
+		b->range[b->ranges++] = (struct map_load){
+			.begin = begin + from, .places = to - from, .load = to > from ? load : 0.0};
+	}
+	return 0;
+}
+
+static int by_begin(const void *a, const void *b)
+{
+	const struct map_load *x = a, *y = b;
+
+	return (x->begin > y->begin) - (x->begin < y->begin);
+}
+
+static void answer_err(struct lead *l, const char *code, const char *text)
+{
+	struct request *rq = lead_undefer(l, l->rebalance->token);
+
+	if (rq)
+		request_err(rq, code, "%s", text);
+	lead_rebalance_stop(l);
+}
+
+static void answer_same(struct lead *l, double peak)
+{
+	struct request *rq = lead_undefer(l, l->rebalance->token);
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+
+	record_begin(&o, line, sizeof line, "ok");
+	record_add_u64(&o, "version", map_of(l)->version);
+	record_add_u64(&o, "parts", map_of(l)->parts);
+	record_add_u64(&o, "moved-bytes", 0);
+	record_add_real(&o, "peak", peak);
+	if (rq)
+		request_ok_record(rq, &o);
+	lead_rebalance_stop(l);
+}
+
+static void decide(struct lead *l)
+{
+	struct rebalance *b = l->rebalance;
+	struct map *next = malloc(sizeof *next); /* large */
+	struct map_balance result;
+	char peak[64];
+
+	if (!next) {
+		answer_err(l, "no-memory", "out of memory");
+		return;
+	}
+	qsort(b->range, b->ranges, sizeof *b->range, by_begin);
+	if (!map_balance(next, map_of(l), b->element / (double)map_of(l)->parts, b->range,
+			 b->ranges, b->gain, &result)) {
+		answer_same(l, result.before);
+		free(next);
+		return;
+	}
+	log_say(LOG_LEVEL_INFO,
+		"part %u has %.3g times the mean of all parts to do; with other bounds the busiest has %.3g",
+		result.busiest, result.before, result.after);
+	snprintf(peak, sizeof peak, "%.3g,%.3g", result.before, result.after);
+	lead_move_bounds(l, next, b->token, peak);
+	free(next);
+	lead_rebalance_stop(l);
+}
+
+static void one_answered(struct lead *l)
+{
+	struct rebalance *b = l->rebalance;
+
+	if (--b->left > 0)
+		return;
+	if (b->version != map_of(l)->version || l->moving)
+		answer_err(l, "moving", "parameters were moved meanwhile");
+	else if (b->why[0])
+		answer_err(l, "no-heat", b->why);
+	else if (b->units < UNITS_MIN)
+		answer_err(l, "early", "too few units were counted so far");
+	else
+		decide(l);
+}
+
+static void on_heat(uint32_t part, const struct order_result *result, void *lead)
+{
+	struct lead *l = lead;
+	struct rebalance *b = l->rebalance;
+	const struct map *map;
+
+	if (!b || l->broken)
+		return;
+	map = map_of(l);
+	if (result->code)
+		fail(b, lead_parts_name(l->parts, part), result->text);
+	else if (part < map->parts && b->version == map->version) {
+		b->element += result->element;
+		if (result->heat_units < b->units)
+			b->units = result->heat_units;
+		if (!result->heat ||
+		    add_ranges(b, result->heat, map->key_begin[part],
+			       map->key_begin[part + 1] - map->key_begin[part]) != 0)
+			fail(b, lead_parts_name(l->parts, part), "its heat can't be read");
+	}
+	one_answered(l);
+}
+
+void lead_on_rebalance(struct request *rq, void *lead)
+{
+	struct lead *l = lead;
+	struct order order = {.kind = ORDER_HEAT};
+	struct order_answer answer = {.done = on_heat, .arg = l};
+	struct error err = {0};
+	double gain = GAIN;
+
+	if (!lead_parts_here(l->parts)) {
+		request_err(rq, "no-part", "there are no parts of parameters that could move");
+		return;
+	}
+	if (record_real_opt(request_record(rq), "gain", 0.0, 1.0, &gain, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	if (l->moving || l->rebalance) {
+		request_err(rq, "moving", "parameters are being moved");
+		return;
+	}
+	if (lead_parts_lost(l->parts)) {
+		request_err(rq, "lost", "%s is not connected", lead_parts_lost(l->parts));
+		return;
+	}
+	l->rebalance = calloc(1, sizeof *l->rebalance);
+	if (!l->rebalance) {
+		request_err(rq, "no-memory", NULL);
+		return;
+	}
+	l->rebalance->gain = gain;
+	l->rebalance->units = 1e18;
+	l->rebalance->version = map_of(l)->version;
+	l->rebalance->token = lead_defer(l, rq);
+	l->rebalance->left = lead_parts_count(l->parts) + 1; /* and this function */
+	lead_parts_give(l->parts, &order, &answer);
+	one_answered(l);
+}

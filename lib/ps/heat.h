@@ -1,0 +1,55 @@
+/*
+ * heat: how much is asked of which places of a part's keys: rows that were pulled and pushed, by
+ * range of places, so that a part that has more to do than others can give some of them away
+ * (param/map_balance.h).
+ *
+ * Counts one key in HEAT_EACH, so that counting costs nothing beside looking it up; with the units
+ * that were applied meanwhile that gives rows a unit.  What is old counts half again and again.
+ */
+#ifndef PACELINE_PS_HEAT_H
+#define PACELINE_PS_HEAT_H
+
+#include "record/record.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define HEAT_RANGES 64
+#define HEAT_EACH 16
+#define HEAT_TEXT 1024 /* of all ranges */
+
+struct heat {
+	uint64_t begin, places;
+	uint64_t scale; /* a place's range: its distance from begin times this, >> 32 */
+	uint64_t pulled[HEAT_RANGES], pushed[HEAT_RANGES], counted;
+	uint64_t dense_pulls, dense_pushes;
+	uint64_t rows_pulled, rows_pushed; /* all, since the start */
+	uint64_t turn;
+	double units;
+};
+
+/* The part has these places now: all that was counted is forgotten, but the sums. */
+void heat_start(struct heat *h, uint64_t begin, uint64_t places);
+void heat_pull(struct heat *h, const uint32_t *key, size_t rows, int dense);
+void heat_push(struct heat *h, const uint32_t *key, size_t rows, int dense);
+static inline void heat_unit(struct heat *h)
+{
+	h->units++;
+}
+
+/* The work of each range, separated by commas, and of an element of the dense vector, in floats
+ * that are touched a unit. */
+void heat_text(const struct heat *h, size_t width, char out[HEAT_TEXT]);
+double heat_element(const struct heat *h);
+
+/* Hand-over: fields heat-...= of a record, and back; those that are missing count nothing. */
+void heat_save(const struct heat *h, struct record_out *o);
+int heat_load(struct heat *h, const struct record *r, struct error *err);
+/* The places of what was loaded: as heat_start(), and what was counted stays. */
+void heat_place(struct heat *h, uint64_t begin, uint64_t places);
+
+/* For `stat`: rows-pulled= rows-pushed=, and hot-begin= hot-places= hot-share= of the busiest range:
+ * its share of all work for rows. */
+void heat_stat(const struct heat *h, size_t width, struct record_out *o);
+
+#endif
