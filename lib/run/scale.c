@@ -114,8 +114,7 @@ static int check(const struct supervisor *s, const struct sup_sizes *want, struc
 {
 	if (s->phases.goal != GOAL_DONE || s->phases.now >= PHASE_FINISHING)
 		return refuse(why, "over", "the job ends");
-	if (want->servers > 0 && want->servers != s->scale.now.servers &&
-	    check_servers(s, want->servers, why) != 0)
+	if (want->servers > 0 && check_servers(s, want->servers, why) != 0)
 		return -1;
 	return want->workers > 0 && want->workers != s->scale.now.workers
 		       ? check_workers(s, want->workers, why)
@@ -508,7 +507,7 @@ static void add_change(const struct supervisor *s, struct record_out *o)
 	record_add_u64(o, "from-servers", s->scale.from.servers);
 }
 
-static void log_begun(struct supervisor *s)
+static void log_begun(struct supervisor *s, const char *reason)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
@@ -516,14 +515,14 @@ static void log_begun(struct supervisor *s)
 	if (from->workers != now->workers)
 		log_say(LOG_LEVEL_INFO, "from %llu to %llu workers: %s",
 			(unsigned long long)from->workers, (unsigned long long)now->workers,
-			s->scale.reason);
+			reason);
 	if (from->servers != now->servers)
 		log_say(LOG_LEVEL_INFO, "from %llu to %llu servers: %s",
 			(unsigned long long)from->servers, (unsigned long long)now->servers,
-			s->scale.reason);
+			reason);
 	record_begin(&o, line, sizeof line, "scale");
 	add_change(s, &o);
-	record_add(&o, "reason", s->scale.reason);
+	record_add(&o, "reason", reason);
 	sup_log(s, &o);
 }
 
@@ -547,7 +546,7 @@ static void answer_ok(struct supervisor *s, struct request *rq, double seconds)
 	request_ok_record(rq, &o);
 }
 
-static void log_done(struct supervisor *s, double seconds)
+static void log_done(struct supervisor *s, double seconds, const char *reason)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
@@ -560,7 +559,7 @@ static void log_done(struct supervisor *s, double seconds)
 		record_add_u64(&o, "moved-bytes", s->scale.servers.bytes);
 	if (s->scale.servers.bytes > 0)
 		record_add_seconds(&o, "stall", s->scale.servers.stall);
-	record_add(&o, "reason", s->scale.reason);
+	record_add(&o, "reason", reason);
 	if (s->scale.why[0])
 		record_add(&o, "failed", s->scale.why);
 	sup_log(s, &o);
@@ -571,7 +570,7 @@ static void done(struct supervisor *s)
 	struct sup_scale_ask *ask = s->scale.asked;
 	struct request *rq = ask ? ask->rq : NULL;
 	double seconds = clock_mono() - s->scale.began;
-	log_done(s, seconds);
+	log_done(s, seconds, s->scale.reason);
 	if (rq && s->scale.why[0])
 		request_err(rq, "not-scaled", "%s", s->scale.why);
 	else if (rq)
@@ -585,24 +584,6 @@ static void done(struct supervisor *s)
 static void fail(struct supervisor *s, const char *text)
 {
 	sup_fail(s, ERROR_OS, "nodes can't be added: %s", text);
-}
-
-static void start(struct supervisor *s)
-{
-	struct error err;
-	s->scale.began = clock_mono();
-	s->scale.changes++;
-	mark_leaving(s);
-	if (add_joining(s, sup_trainers(s), s->scale.now.workers, &err) != 0 ||
-	    (s->scale.now.servers != s->scale.from.servers &&
-	     add_joining(s, &role_server, s->scale.now.servers, &err) != 0)) {
-		fail(s, err.text);
-		return;
-	}
-	sup_scale_servers_begin(s, 1);
-	EACH_OF (n, s, sup_trainers(s))
-		n->joining_share = n->joining;
-	sup_kick(s);
 }
 
 int sup_scale_add_servers(struct supervisor *s)
@@ -627,14 +608,34 @@ int sup_scale_take_servers(struct supervisor *s)
 			last = ask;
 	if (!last || last->want.servers == s->scale.now.servers)
 		return 0;
-	sup_note(s, "scale", "from %llu to %llu servers, with all others: %s",
-		 (unsigned long long)s->scale.now.servers, (unsigned long long)last->want.servers,
-		 last->reason);
+	struct sup_sizes from = s->scale.from;
+	s->scale.from = s->scale.now;
 	s->scale.now.servers = last->want.servers;
-	if (!s->scale.under_way)
-		s->scale.from.servers = s->scale.now.servers;
 	s->scale.servers.ever = 1;
+	s->scale.servers.bytes = 0;
+	log_begun(s, last->reason);
+	log_done(s, 0, last->reason);
+	s->scale.from = s->scale.under_way ? from : s->scale.now;
 	return 1;
+}
+
+
+static void start(struct supervisor *s)
+{
+	struct error err;
+	s->scale.began = clock_mono();
+	s->scale.changes++;
+	mark_leaving(s);
+	if (add_joining(s, sup_trainers(s), s->scale.now.workers, &err) != 0 ||
+	    (s->scale.now.servers != s->scale.from.servers &&
+	     add_joining(s, &role_server, s->scale.now.servers, &err) != 0)) {
+		fail(s, err.text);
+		return;
+	}
+	sup_scale_servers_begin(s, 1);
+	EACH_OF (n, s, sup_trainers(s))
+		n->joining_share = n->joining;
+	sup_kick(s);
 }
 
 /* Not while a checkpoint is made or a server hands over: both wait for whoever is a member. */
@@ -673,7 +674,7 @@ static int next(struct supervisor *s)
 	s->scale.under_way = 1;
 	s->scale.why[0] = '\0';
 	snprintf(s->scale.reason, sizeof s->scale.reason, "%s", ask->reason);
-	log_begun(s);
+	log_begun(s, s->scale.reason);
 	start(s);
 	return 0;
 }
