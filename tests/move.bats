@@ -93,7 +93,12 @@ finished() {
 	[[ $output == *"ok version=3 parts=3 moving=0" ]]
 	run move
 	[[ $output == "ok version=4 parts=1 "* ]]
+	# another one at once where one went: the lead does not take it for that one
 	kill "$PS1" "$PS2"
+	ended "$PS1"
+	part 1 2 --join
+	run move 1
+	[[ $output == "ok version=5 parts=2 "* ]]
 	finished 3 w0 w1
 }
 
@@ -427,4 +432,23 @@ END
 		fi
 	done
 	finished 2 w0 w1
+}
+
+@test "a worker that computes while its server leaves and ends goes on with the same batch" {
+	csv
+	queue 1
+	lead 2
+	crawl 15 # more than a second a batch
+	work w0 --drag drag --servers "$T/ps0.sock,$T/ps1.sock"
+	wait_for 'came_to_unit 1'
+	run move
+	[[ $output == "ok version=2 parts=1 "* ]]
+	kill -9 "$PS1"
+	rm -f ps1.sock
+	local n
+	n=$(ask "$T/ps0.sock" members | field pushes)
+	wait_for "[ \"\$(ask $T/ps0.sock members | field pushes)\" -gt $((n + 1)) ]"
+	[ "$(ask "$T/ps0.sock" members | field generation)" -eq 1 ]
+	finished 1 w0
+	not grep 'starting over' w0.err
 }

@@ -30,6 +30,7 @@ struct part_remote {
 	struct part_remote_options options;
 	struct peer *peer;
 	char boot[BOOT_ID_MAX];    /* which run of its machine it lives in */
+	int leaves;                /* part_remote_leave() */
 	int ready;                 /* connected, and in the state that the lead knows */
 	struct told *first, **end; /* unanswered, in sequence */
 	struct event *overdue;     /* a cut that was asked waits for it to come back */
@@ -252,7 +253,7 @@ static void on_stat(const struct record *record, int closing, void *remote)
 	struct part_remote *r = remote;
 	struct error err = {0};
 
-	if (!record || closing)
+	if (!record || closing || r->leaves)
 		return;
 	if (r->options.joins && check_joins(r, record, &err) != 0) {
 		snprintf(r->wrong, sizeof r->wrong, "%s", err.text);
@@ -286,8 +287,12 @@ static void on_down(struct peer *p, void *remote)
 	struct timeval limit = {.tv_sec = COME_BACK_SECONDS};
 
 	(void)p;
-	log_say(LOG_LEVEL_WARNING, "%s: connection lost; units wait", r->options.path);
 	r->ready = 0;
+	if (r->leaves) {
+		part_remote_stop(r);
+		return;
+	}
+	log_say(LOG_LEVEL_WARNING, "%s: connection lost; units wait", r->options.path);
 	event_add(r->overdue, &limit);
 	r->options.changed(r->options.owner);
 }
@@ -317,6 +322,11 @@ void part_remote_place(struct part_remote *r, uint32_t part, size_t parts)
 	r->options.part = part;
 	r->options.parts = parts;
 	r->options.joins = 0;
+}
+
+void part_remote_leave(struct part_remote *r)
+{
+	r->leaves = 1;
 }
 
 int part_remote_is_idle(const struct part_remote *r)

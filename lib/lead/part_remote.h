@@ -36,6 +36,9 @@ const char *part_remote_id(const struct part_remote *r); /* as it said last; "":
 const char *part_remote_wrong(const struct part_remote *r); /* NULL: nothing */
 /* It was told of a map in which it is part i of n. */
 void part_remote_place(struct part_remote *r, uint32_t part, size_t parts);
+/* It has no part any more: what it was told is still to reach it, who comes to its socket later is
+ * somebody else, and nothing breaks the lead. */
+void part_remote_leave(struct part_remote *r);
 /* It has answered all that it was told. */
 int part_remote_is_idle(const struct part_remote *r);
 void part_remote_flush(struct part_remote *r);

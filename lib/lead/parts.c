@@ -314,6 +314,7 @@ static void let_go(struct lead_parts *p, struct part_remote *r)
 {
 	struct timeval soon = clock_timeval(GONE_LOOK_SECONDS);
 
+	part_remote_leave(r);
 	if (GROW(p->gone.at, p->gone.room, p->gone.count + 1) != 0) {
 		part_remote_stop(r); /* a leak is all that comes of it */
 		return;

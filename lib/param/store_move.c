@@ -358,15 +358,18 @@ void store_incoming_free(struct store_incoming *in)
 
 /* ---- the map ---- */
 
-/* The pages of elements that are no longer ours go back. Advice only. */
+/* The pages of elements that are no longer ours go back, also where a limit counts them
+ * (RLIMIT_DATA). If that fails, they are only in use for nothing. */
 static void close_room(struct store *s, uint64_t begin, uint64_t end)
 {
 	for (size_t k = 0; begin < end && k <= s->slots; k++) {
 		float *first = s->room + k * s->dense_stride + (begin - s->room_begin);
 		uintptr_t at = ((uintptr_t)first + PAGE - 1) / PAGE * PAGE;
 		uintptr_t stop = (uintptr_t)(first + (end - begin)) / PAGE * PAGE;
-		if (at < stop)
-			(void)madvise((void *)at, stop - at, MADV_DONTNEED);
+		if (at >= stop)
+			continue;
+		(void)madvise((void *)at, stop - at, MADV_DONTNEED);
+		(void)mprotect((void *)at, stop - at, PROT_NONE);
 	}
 }
 

@@ -1,0 +1,193 @@
+/*
+ * The driver of ps-growth: a worker by hand that makes one step after the other, a push without
+ * gradients to all parts and then to the lead, by the map that is in force.
+ *
+ *     ps-growth LEAD FIRST-ITERATION                  one step; when it is done, it ends
+ *     ps-growth LEAD FIRST-ITERATION SOCKET,...       asks for a move to these, and goes on
+ *
+ * Prints of a move: bytes moved, pieces, seconds that it took, the median step without a move, the
+ * longest one while it lasted, seconds of copying as many bytes once.
+ */
+#include "wire/call.h"
+
+#include "rounds.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PARTS_MAX 64
+#define STEPS 100 /* before the move */
+#define COPY_BYTES ((size_t)64 << 20)
+
+static struct call *lead, *part[PARTS_MAX];
+static size_t parts;
+static unsigned long long version = 1, step_number;
+static struct record answer;
+
+static void die(const char *what, const char *why)
+{
+	fprintf(stderr, "ps-growth: %s: %s\n", what, why);
+	exit(70);
+}
+
+static void say(struct call *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static void say(struct call *c, const char *fmt, ...)
+{
+	char line[RECORD_LINE_MAX];
+	struct error err;
+	va_list ap;
+
+	va_start(ap, fmt);
+	int len = vsnprintf(line, sizeof line, fmt, ap);
+	va_end(ap);
+	if (call_send(c, line, (size_t)len, NULL, 0, &err) != 0)
+		die("send", err.text);
+}
+
+/* The closing record of an answer; 0: another map is in force. */
+static int closing(struct call *c)
+{
+	struct error err = {0};
+	const char *code;
+
+	do {
+		if (call_receive(c, &answer, &err) != 0)
+			die("receive", err.text);
+		if (!record_is(&answer, "err"))
+			continue;
+		code = record_get(&answer, "code");
+		if (code && strcmp(code, "map") == 0)
+			return 0;
+		die("answer", answer.text ? answer.text : "refused");
+	} while (!record_is(&answer, "ok"));
+	return 1;
+}
+
+/* The parts that there are now. */
+static void look(void)
+{
+	struct error err = {0};
+	char path[PARTS_MAX][512];
+	size_t count = 0;
+
+	say(lead, "parts\n");
+	for (;;) {
+		if (call_receive(lead, &answer, &err) != 0)
+			die("parts", err.text);
+		if (!record_is(&answer, "part"))
+			break;
+		const char *socket = record_get(&answer, "socket");
+		if (count < PARTS_MAX)
+			snprintf(path[count++], sizeof path[0], "%s", socket ? socket : "");
+	}
+	version = strtoull(record_get(&answer, "version"), NULL, 10);
+	for (size_t i = 1; i < parts; i++)
+		call_close(part[i]);
+	parts = count;
+	for (size_t i = 1; i < parts; i++)
+		if (call_open(&part[i], path[i], 10, 600, &err) != 0)
+			die(path[i], err.text);
+}
+
+static int try_step(void)
+{
+	int same = 1;
+
+	for (size_t i = 1; i <= parts; i++) { /* the lead last, when all others have it */
+		struct call *c = i < parts ? part[i] : lead;
+		if (i == parts)
+			for (size_t k = 1; k < parts; k++)
+				same &= closing(part[k]);
+		if (!same)
+			return 0;
+		say(c,
+		    "push worker=w0 generation=1 incarnation=1 sequence=%llu iteration=%llu count=1 "
+		    "dense=0 rows=0 map=%llu%s\n",
+		    step_number + 1, step_number, version, i < parts ? "" : " ranges=");
+	}
+	return closing(lead);
+}
+
+static double step(void)
+{
+	double start = now();
+
+	while (!try_step())
+		look();
+	step_number++;
+	return now() - start;
+}
+
+static double copy_seconds(double bytes)
+{
+	char *a = malloc(COPY_BYTES), *b = malloc(COPY_BYTES);
+	double best = 1e9;
+
+	if (!a || !b)
+		die("copy", "out of memory");
+	memset(a, 1, COPY_BYTES);
+	memset(b, 2, COPY_BYTES);
+	for (int i = 0; i < 5; i++) {
+		double start = now();
+		memcpy(b, a, COPY_BYTES);
+		double took = now() - start;
+		if (b[i] == 1 && took < best)
+			best = took;
+	}
+	free(a);
+	free(b);
+	return best / (double)COPY_BYTES * bytes;
+}
+
+static void move(const char *path, const char *sockets)
+{
+	struct call *mover;
+	struct error err = {0};
+	double before[STEPS], most = 0.0, start;
+	size_t count = 1;
+
+	for (size_t i = 0; i < STEPS; i++)
+		before[i] = step();
+	for (const char *at = sockets; *at; at++)
+		count += *at == ',';
+	if (call_open(&mover, path, 10, 600, &err) != 0)
+		die(path, err.text);
+	start = now();
+	say(mover, "move parts=%zu servers=%s\n", count + 1, sockets);
+	while (call_receive_within(mover, &answer, 0.0, &err) != 0) {
+		double one = step();
+		most = one > most ? one : most;
+	}
+	double took = now() - start;
+	if (!record_is(&answer, "ok"))
+		die("move", answer.text ? answer.text : "refused");
+	double bytes = strtod(record_get(&answer, "moved-bytes"), NULL);
+	double pieces = strtod(record_get(&answer, "pieces"), NULL);
+	double last = step(); /* by the new map */
+	most = last > most ? last : most;
+	call_close(mover);
+	printf("%.0f %.0f %.3f %.6f %.6f %.6f\n", bytes, pieces, took, median(before, STEPS), most,
+	       copy_seconds(bytes));
+}
+
+int main(int argc, char **argv)
+{
+	struct error err = {0};
+
+	if (argc < 3)
+		return 64;
+	if (call_open(&lead, argv[1], 600, 600, &err) != 0)
+		die(argv[1], err.text);
+	step_number = strtoull(argv[2], NULL, 10);
+	say(lead, "join worker=w0 generation=1 incarnation=1\n");
+	(void)closing(lead);
+	look();
+	if (argc > 3)
+		move(argv[1], argv[3]);
+	else
+		(void)step();
+	return 0;
+}
