@@ -30,6 +30,14 @@ uint64_t sup_scale_map(const struct supervisor *s)
 	return s->scale.servers.ever ? s->recover.incarnation << MAP_BITS : 1;
 }
 
+/* Those that have parts are those that are wanted. */
+static void arrive(struct supervisor *s)
+{
+	s->scale.servers.step = SCALE_OVER;
+	s->scale.servers.is_new = 1;
+	sup_kick(s);
+}
+
 static void again(struct supervisor *s, enum scale_move step, double seconds)
 {
 	s->scale.servers.step = step;
@@ -47,7 +55,7 @@ static void revert(struct supervisor *s)
 		n->leaving = was_new;
 		s->scale.now.servers += !was_new;
 	}
-	s->scale.servers.step = SCALE_OVER;
+	arrive(s);
 	sup_note(s, "warning", "servers stay as they are: %s", s->scale.why);
 }
 
@@ -106,7 +114,7 @@ static void on_move(const struct record *r, void *owner)
 		s->scale.why[0] = '\0';
 		EACH_OF (n, s, &role_server)
 			n->joining = 0;
-		c->step = SCALE_OVER;
+		arrive(s);
 		return;
 	}
 	if (r && strcmp(sup_answer_code(r), "moving") != 0) {
@@ -197,10 +205,9 @@ static void on_look(const struct record *r, void *owner)
 		again(s, SCALE_JOIN, c->tries > 0 ? AGAIN_SECONDS : 0);
 		return;
 	}
-	if (is_reached(s)) { /* what they have is not even yet */
-		c->step = SCALE_OVER;
-		sup_kick(s);
-	} else
+	if (is_reached(s)) /* what they have is not even yet */
+		arrive(s);
+	else
 		revert(s);
 }
 
@@ -257,7 +264,6 @@ void sup_scale_servers_fail(struct supervisor *s)
 int sup_scale_servers_step(struct supervisor *s)
 {
 	struct sup_scale_servers *c = &s->scale.servers;
-	enum scale_move before = c->step;
 	if (c->step != SCALE_OVER && clock_mono() < c->again) {
 		sup_kick_after(s, c->again - clock_mono());
 		return 1;
@@ -271,10 +277,9 @@ int sup_scale_servers_step(struct supervisor *s)
 	if (c->step != SCALE_OVER)
 		return 1;
 	/* Whether leavers are missing is told by this, should nobody of us be there to see them go. */
-	if (before != SCALE_OVER && sup_scale_keep(s, 1) != 0) {
-		c->step = before;
+	if (c->is_new && sup_scale_keep(s, 1) != 0)
 		return 1;
-	}
+	c->is_new = 0;
 	return let_go(s);
 }
 
