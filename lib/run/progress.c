@@ -356,6 +356,7 @@ static void on_snapshot_end(const struct record *r, void *owner)
 	}
 	sup_series(s);
 	sup_decide(s);
+	sup_brain(s);
 }
 
 void sup_ask_snapshot(struct supervisor *s)

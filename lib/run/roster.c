@@ -159,6 +159,7 @@ struct sup_node *sup_roster_add(struct supervisor *s, const struct role *role, s
 		sup_recall_lives(n);
 	if (!n)
 		return NULL;
+	sup_brain_size(n);
 	while (*at && stands_before(*at, role, number))
 		at = &(*at)->next;
 	n->next = *at;

@@ -137,6 +137,12 @@ static void put_job(struct supervisor *s, struct request *rq)
 	record_add(&o, "decision", s->actions.last);
 	record_add_seconds(&o, "decision-age",
 			   s->actions.last_at > 0 ? clock_mono() - s->actions.last_at : NAN);
+	if (job_has_brain(s->job)) {
+		record_add(&o, "brain", s->brain.last);
+		record_add_seconds(&o, "brain-age",
+				   s->brain.last_at > 0 ? clock_mono() - s->brain.last_at : NAN);
+		record_add_u64(&o, "brain-changes", s->brain.changes);
+	}
 	add_metrics(s, &o);
 	record_add(&o, "run-dir", s->dirs.run);
 	record_add(&o, "state-dir", s->dirs.state);
