@@ -765,6 +765,15 @@ $ trainctl solve antdt </dev/null
 trainctl: antdt: is no solution (none even backup:N lb-bsp lb-bsp-gpu antdt-nd antdt-dd pace) and no executable
 trainctl: --help shows the usage
 = 64
+$ trainctl run job.env -s BRAIN=yes
+trainctl: job.env: BRAIN: 'yes' is neither on nor off, and no executable
+= 78
+$ trainctl run job.env -s BRAIN=on -s SYNC=allreduce
+trainctl: job.env: BRAIN finds how many workers and servers there are; SYNC=allreduce has no servers: BRAIN=off
+= 78
+$ trainctl run job.env -s BRAIN=on -s CORES=1
+trainctl: job.env: CORES=1: a worker and a server need one each, 2 at least
+= 78
 $ trainctl run job.env -s SOLUTION=antdt
 trainctl: job.env: SOLUTION: 'antdt' is no solution (none even backup:N lb-bsp lb-bsp-gpu antdt-nd antdt-dd pace) and no executable
 = 78

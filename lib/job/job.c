@@ -140,6 +140,18 @@ static const struct row own_rows[] = {
 	 "seconds between such restarts of any nodes"},
 	{"HEAVY_LIMIT", COUNT, AT(heavy_limit), "3", 0, 1e6, NULL, FREE,
 	 "how many such restarts a node may have, 0: none"},
+	{"BRAIN", PROGRAM, AT(brain), "off", 0, 0, "off|on|FILE", FREE,
+	 "who finds how many workers and servers of which size: res-plan, or an executable"},
+	{"PLAN_EVERY", REAL, AT(plan_every), "60", 0.1, 1e9, NULL, FREE,
+	 "seconds between two changes by BRAIN at least"},
+	{"PLAN_GAIN", REAL, AT(plan_gain), "0.05", 0, 100, NULL, FREE,
+	 "a change by BRAIN is expected to make the job faster by this part"},
+	{"PLAN_LIMIT", COUNT, AT(plan_limit), "20", 0, 1e6, NULL, FREE,
+	 "changes by BRAIN at most, 0: none, it is only asked"},
+	{"CORES", COUNT, AT(cores), "0", 0, 100000, NULL, FREE,
+	 "cores that BRAIN may give to all nodes together, 0: those of the hosts"},
+	{"NODE_CORES", COUNT, AT(node_cores), "0", 0, 100000, NULL, FREE,
+	 "cores that BRAIN may give to one node, 0: those of the largest host"},
 	{"REPORT_EVERY", COUNT, AT(report_every), "10", 1, 1e9, NULL, FREE,
 	 "iterations between a worker's reports"},
 	{"AHEAD", COUNT, AT(ahead), "4", 1, 1024, NULL, FREE,
@@ -578,7 +590,8 @@ int job_init(struct job *job, struct error *err)
 	memset(job, 0, sizeof *job);
 	job->lr = job->heavy_window = NAN;
 	job->origin = calloc(OWN_ROWS, sizeof *job->origin);
-	if (!job->origin)
+	job->given = calloc(OWN_ROWS, 1);
+	if (!job->origin || !job->given)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	struct row row;
 	for (size_t i = 0; row_get(i, &row) == 0; i++)
@@ -602,6 +615,7 @@ void job_free(struct job *job)
 	for (size_t i = 0; job->origin && i < OWN_ROWS; i++)
 		origin_free(&job->origin[i]);
 	free(job->origin);
+	free(job->given);
 	for (size_t i = 0; row_get(i, &row) == 0; i++) {
 		if (is_list(row.kind))
 			list_free(field(job, &row));
@@ -634,6 +648,8 @@ static int set_from(struct job *job, const char *key, const char *value, const c
 				 key, nearest(key));
 	if (store(job, &row, value, place, err) != 0)
 		return -1;
+	if (i < OWN_ROWS)
+		job->given[i] = 1;
 	if (!is_name(row.kind) && row.kind != METRICS_OF)
 		return 0;
 	struct job_origin *origin = &job->origin[i];
@@ -932,6 +948,11 @@ int job_has_foreign_parameters(const struct job *job)
 	return job_is_foreign(job) && strcmp(job->trainer_kind, "agent") == 0;
 }
 
+int job_has_brain(const struct job *job)
+{
+	return strcmp(job->brain, "off") != 0;
+}
+
 struct limits job_limits(const struct job *job)
 {
 	return (struct limits){.cores = fmax(job->worker_cores, job->server_cores),
@@ -987,6 +1008,12 @@ static int finish_options(struct job *job, const char *path, struct error *err)
 			return -1;
 	}
 	return 0;
+}
+
+int job_is_given(const struct job *job, const char *key)
+{
+	const struct row *row = own_row(key);
+	return row && job->given && job->given[row - own_rows];
 }
 
 int job_file(const struct job *job, size_t i, struct job_file *out)
@@ -1061,6 +1088,25 @@ static int finish_trainer(const struct job *job, const char *path, struct error 
 	return 0;
 }
 
+/* It plans workers and servers: both must be there, and able to come and go. */
+static int finish_brain(const struct job *job, const char *path, struct error *err)
+{
+	const char *why = job_is_foreign(job)	 ? "with a TRAINER there are no servers"
+			  : job_is_allreduce(job) ? "SYNC=" ALLREDUCE " has no servers"
+			  : job_is_local(job)
+				  ? "with PARTITIONS=local there is a worker for each file of DATA"
+				  : NULL;
+	if (!job_has_brain(job))
+		return 0;
+	if (why)
+		return error_set(err, ERROR_CONFIG, path,
+				 "BRAIN finds how many workers and servers there are; %s: BRAIN=off", why);
+	if (job->cores == 1)
+		return error_set(err, ERROR_CONFIG, path,
+				 "CORES=1: a worker and a server need one each, 2 at least");
+	return 0;
+}
+
 int job_finish(struct job *job, const char *path, struct error *err)
 {
 	if (!job->name[0])
@@ -1113,6 +1159,8 @@ int job_finish(struct job *job, const char *path, struct error *err)
 				 "SOLUTION=%s sets sizes at the barrier; SYNC=%s has none: SYNC=bsp "
 				 "and SYNC=" ALLREDUCE " have",
 				 job->solution, job->sync);
+	if (finish_brain(job, path, err) != 0)
+		return -1;
 	if (finish_options(job, path, err) != 0 || finish_metrics(job, err) != 0)
 		return -1;
 	return finish_names(job, err);

@@ -77,6 +77,7 @@ struct ps {
 	double work;           /* seconds of own work since the last unit */
 	double report_seconds; /* and since the last report, with drag */
 	double reported;       /* when the last report was sent */
+	double reported_cpu;   /* processor time of this process, then */
 	uint64_t report_samples, report_units, units;
 	double reached[PS_REACHED]; /* when the last units were applied, by their number */
 	struct ps_replica *replica; /* NULL: this is a part */

@@ -14,6 +14,7 @@
 #include "job/deadline.h"
 #include "run/abandoned.h"
 #include "run/action.h"
+#include "run/brain.h"
 #include "run/checkpoint.h"
 #include "run/decide.h"
 #include "run/hosts.h"
@@ -70,6 +71,7 @@ struct supervisor {
 	struct sup_series series;
 	struct sup_abandoned abandoned;
 	struct sup_decisions decide;
+	struct sup_brain brain;
 	struct sup_actions_sent actions;
 	struct sup_force force;
 	struct sup_score score;
