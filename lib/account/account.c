@@ -449,7 +449,7 @@ static void take(struct account *a, const struct record *r, double before)
 	else if (record_is(r, "decision"))
 		take_decision(a, r);
 	else if (record_is(r, "by-hand"))
-		take_decider(a, "hand");
+		take_decider(a, record_get(r, "by") ? account_value(r, "by") : "hand");
 	else if (record_is(r, "row"))
 		take_row(a, r);
 	else if (record_is(r, "action"))

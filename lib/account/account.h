@@ -24,7 +24,7 @@
 #define ACCOUNT_REASON_MAX 256
 
 enum account_state {
-	ACCOUNT_AWAY,     /* nobody knows: not begun, or nobody supervised */
+	ACCOUNT_AWAY,     /* nobody knows: not begun, left, or nobody supervised */
 	ACCOUNT_STARTING, /* the first process of a run of trainctl */
 	ACCOUNT_UP,
 	ACCOUNT_DOWN,

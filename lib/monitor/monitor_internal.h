@@ -46,6 +46,7 @@ struct node {
 	enum node_role role;
 	enum node_state state;
 	char id[OPTION_ID_MAX];
+	int has_left;    /* it is no node of the job any more: nobody is told of it */
 	int was_started;       /* a process of this node has been seen */
 	int restart_announced; /* a restart event whose start event has not come yet */
 	double since;        /* the present process's start; reports from before belong to others */

@@ -237,7 +237,10 @@ static int begin(struct supervisor *s, struct error *err)
 	char id[OPTION_ID_MAX];
 	if (sup_hosts_init(s, err) != 0 || sup_watch_init(s, err) != 0 || make_server(s, err) != 0 ||
 	    make_events(s, err) != 0 || sup_log_open(s, err) != 0 || spent_read(&s->dirs, &s->spent.before, err) != 0 ||
-	    sup_scale_read(s, err) != 0 || sup_brain_init(s, err) != 0 || sup_roster_fill(s, err) != 0 || sup_force_read(s, err) != 0 ||
+	    sup_scale_read(s, err) != 0 || sup_brain_init(s, err) != 0 || sup_roster_fill(s, err) != 0)
+		return -1;
+	sup_scale_mark(s);
+	if (sup_force_read(s, err) != 0 ||
 	    sup_intent_read(s, err) != 0 || sup_repeated_read(s, err) != 0 || sup_checkpoint_find(s, err) != 0 ||
 	    sup_metrics_open(s, prepare_running(&s->dirs, id), err) != 0)
 		return -1;

@@ -367,7 +367,7 @@ const struct verb sup_verbs[] = {
 	{"spare", "id", "", do_spare, 0,
 	 "by a worker that stands ready: answered with batch= when it has a place"},
 	{"scale", "", "workers servers", do_scale, 0,
-	 "so many workers from now on; answered when they are there"},
+	 "so many nodes from now on; answered when it is done"},
 	{"watch", "", "", do_watch, 0, "a row record each time, until the client closes"},
 };
 const size_t sup_verb_count = sizeof sup_verbs / sizeof *sup_verbs;
