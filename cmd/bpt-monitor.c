@@ -165,7 +165,8 @@ static void on_watch(struct request *rq, void *owner)
 
 static const struct verb verbs[] = {
 	{"bpt", "role id iter time size",
-	 "at accum count compute comm wait cpu mem psi-cpu psi-mem throttled own-cpu", on_record, 0,
+	 "at accum count compute comm wait cpu mem psi-cpu psi-mem throttled own-cpu "
+	 "own-mem", on_record, 0,
 	 "a node's batch, or the mean of count: seconds without waiting for others, samples"},
 	{"device", "role id type speed saturation max", "at launch", on_record, 0,
 	 "what a node measured about its device"},

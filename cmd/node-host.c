@@ -18,7 +18,7 @@
 
 static const char *opt_by = "ssh", *opt_id, *opt_program;
 static double opt_cores;
-static uint64_t opt_memory, opt_first;
+static uint64_t opt_memory, opt_first, opt_job;
 static struct option_list opt_make, opt_bring, opt_fetch;
 static int opt_serve;
 
@@ -37,6 +37,8 @@ static const struct option_row rows[] = {
 	 .help = "memory that it may use; 0: all"},
 	{.name = "first-core", .kind = OPTION_COUNT, .target = &opt_first, .arg = "N",
 	 .help = "where cores can only be chosen: from this one on"},
+	{.name = "slurm-job", .kind = OPTION_COUNT, .target = &opt_job, .arg = "JOB",
+	 .help = "the allocation of Slurm that has the host; 0: the one that this runs in"},
 	{.name = "fetch", .kind = OPTION_LIST, .target = &opt_fetch, .arg = "PATH=HERE",
 	 .help = "run nothing: bring the file PATH from there"},
 	{.name = "program", .kind = OPTION_TEXT, .target = &opt_program, .arg = "PATH",
@@ -141,6 +143,7 @@ static int near(int argc, char **argv, struct error *err)
 					   .host = argv[0],
 					   .program = opt_program ? opt_program : self,
 					   .memory_mib = slurm_memory(),
+					   .slurm_job = opt_job,
 					   .search_path = getenv("PATH")},
 				  .make = opt_make.item,
 				  .bring = opt_bring.item,

@@ -491,8 +491,10 @@ static int run(const struct settings *s, struct error *err)
 	if ((s->lead_only ? prepare_lead(s, &n, err) : make_store(s, &n, err)) == 0 &&
 	    make_ps(s, &n, err) == 0 && make_server(s, &n, err) == 0)
 		rc = serve(&n, err);
-	if (rc == 0 && s->memory) /* nobody goes on at once */
+	if (rc == 0 && s->memory && n.store) { /* nobody goes on at once */
 		ckpt_memory_forget(s->memory, s->part);
+		ckpt_memory_forget(s->memory, store_part(n.store)); /* after a move another one */
+	}
 	lead_stop(n.lead);
 	ps_stop(n.ps);
 	if (n.server)

@@ -76,6 +76,9 @@ struct trainctl_call {
  * there is no job to free. */
 int trainctl_begin(struct job *job, struct dirs *dirs, const char *path,
 		   const struct trainctl_call *call, struct error *err);
+/* Where finished jobs are written down, for the first plans of others; -1: the environment does not
+ * tell. */
+int trainctl_history(char path[DIRS_PATH_MAX]);
 /* Where it runs (job/hosts.h). */
 struct hosts;
 struct hosts_environment;

@@ -765,6 +765,15 @@ $ trainctl solve antdt </dev/null
 trainctl: antdt: is no solution (none even backup:N lb-bsp lb-bsp-gpu antdt-nd antdt-dd pace) and no executable
 trainctl: --help shows the usage
 = 64
+$ trainctl run job.env -s BRAIN=yes
+trainctl: job.env: BRAIN: 'yes' is neither on nor off, and no executable
+= 78
+$ trainctl run job.env -s BRAIN=on -s SYNC=allreduce
+trainctl: job.env: BRAIN finds how many workers and servers there are; SYNC=allreduce has no servers: BRAIN=off
+= 78
+$ trainctl run job.env -s BRAIN=on -s CORES=1
+trainctl: job.env: CORES=1: a worker and a server need one each, 2 at least
+= 78
 $ trainctl run job.env -s SOLUTION=antdt
 trainctl: job.env: SOLUTION: 'antdt' is no solution (none even backup:N lb-bsp lb-bsp-gpu antdt-nd antdt-dd pace) and no executable
 = 78
@@ -1015,5 +1024,28 @@ trainctl: DIR/run/trainctl.sock: bad-actions: line 1: action: size= is missing
 $ trainctl kill-restart shardd --run-dir run
 trainctl: DIR/run/trainctl.sock: role: shardd is not restarted now: only workers and servers are
 = 1
+E
+}
+
+# ---- what nodes may use ----
+
+@test "cores and memory of nodes, further hosts" {
+	unset SLURM_JOB_NODELIST
+	transcript <<'E'
+$ trainctl check job.env --set WORKER_MEMORY=4K
+trainctl: --set: WORKER_MEMORY: '4K' is less than 8M, in which nothing starts (suffixes are K, M, G)
+= 78
+$ trainctl check job.env --set WORKER_CORES=two
+trainctl: --set: WORKER_CORES: 'two' is not a number
+= 78
+$ trainctl check job.env --set MORE_HOSTS=2
+trainctl: MORE_HOSTS: asks Slurm for hosts, and this is no allocation of Slurm
+= 78
+$ trainctl check job.env --set PREEMPTIBLE=spot
+trainctl: job.env: PREEMPTIBLE is for further hosts, and MORE_HOSTS is 0
+= 78
+$ trainctl check job.env --set MORE_HOSTS=1 --set SYNC=allreduce
+trainctl: job.env: MORE_HOSTS gives workers further hosts; with SYNC=allreduce they can't run there
+= 78
 E
 }

@@ -223,3 +223,52 @@ appetite() {
 	[ "$(grep '^oom ' run/state/job.log | rec tsv id step size accum | tail -n 1)" = "w1	1	16	2" ]
 	exact "$(tail -n 1 trainctl.out | field checkpoint)" 2000 20
 }
+
+# more-host records: "STATE HOST" each.
+more_hosts() { grep '^more-host ' "$T/state/job.log" 2>/dev/null | rec tsv state host | tr '\t' ' '; }
+runs_on() { [ "$(on h0 trainctl status --run-dir /tmp/run | grep "^node .* id=$1 " | rec tsv state host | tail -n 1)" = "up	$2" ]; }
+
+@test "Slurm: a full job asks for a further host, trains on meanwhile, and gives it back" {
+	for program in fabricd mpirun; do
+		command -v $program >/dev/null || skip "no $program here"
+	done
+	hosts_up -S -n 3
+	job WORKERS=2 SERVERS=1 WORKER_CORES=1 MORE_HOSTS=1 PREEMPTIBLE=spot EPOCHS=1000 MODEL=audit
+	slow 600
+	cp drag/w0 drag/w4
+	# It is not to be had yet.
+	on h0 scontrol update NodeName=h2 State=drain Reason=test
+	# Another supervisor comes where the first one was killed.
+	start job on h0 salloc -Q -N2 -w h0,h1 -c "$(nproc)" sh -c 'trainctl run "$@" || trainctl run "$@"' sh \
+		job.env --run-dir /tmp/run --state-dir "$T/state"
+	wait_for "[ \"\$(on h0 trainctl status --run-dir /tmp/run 2>/dev/null | grep -c '^node role=worker .* state=up ')\" = 2 ]"
+	workers=$((2 * $(nproc) + 1))
+	last=w$((workers - 1))
+	on h0 trainctl scale --run-dir /tmp/run --workers $workers
+	wait_for "[ \"\$(more_hosts)\" = 'asked -' ]"
+	[ "$(grep '^more-host ' state/job.log | field partition)" = spot ]
+	wait_for "on h0 squeue -h -t PD -o '%P %j' | grep -q '^spot paceline-tiny-'"
+	not runs_on $last h2
+	on h0 scontrol update NodeName=h2 State=resume
+	wait_for "runs_on $last h2"
+	[ "$(more_hosts | tr '\n' ,)" = "asked -,granted h2,there h2," ]
+	# It is taken away; another is asked for, and it is the same.
+	on h0 scancel -t R -n "$(on h0 squeue -h -t R -p spot -o %j)"
+	wait_for "more_hosts | grep -q '^ended h2'"
+	wait_for "[ \"\$(more_hosts | grep -c '^there h2')\" = 2 ]"
+	wait_for "runs_on $last h2"
+	# A supervisor that comes after a crash finds it, and who runs there.
+	before=$(more_hosts)
+	on h0 pkill -KILL -x trainctl
+	wait_for "grep -q '^event role=worker id=$last kind=adopt .*host=h2 ' state/job.log"
+	wait_for "runs_on $last h2"
+	[ "$(more_hosts)" = "$before" ]
+	# Nobody needs it.
+	on h0 trainctl scale --run-dir /tmp/run --workers 2
+	wait_for "more_hosts | grep -q '^given-back h2'"
+	wait_for "! on h0 squeue -h -p spot | grep -q ."
+	on h0 trainctl stop --run-dir /tmp/run
+	ended "$PID"
+	[ "$(tail -n 1 job.out | field state)" = stopped ]
+	[ "$(grep -c 'kind=exit .*class=unretryable' state/job.log)" = 0 ]
+}

@@ -8,7 +8,7 @@ EPOCHS=12
 # workers are slow as long as their drag files are there.
 begin_scaled() {
 	job MODEL=audit "EPOCHS=$EPOCHS" CHECKPOINT_EVERY=0.5 REPORT_EVERY=1 "$@"
-	slow 100
+	slow 400
 	for w in w4 w5 w6 w7; do cp drag/w0 "drag/$w"; done
 	begin first
 	wait_for 'came_to 100'
@@ -22,6 +22,14 @@ scale() { trainctl scale --run-dir "$T/run" "$@"; }
 workers() { status | grep '^node role=worker ' | field id | tr '\n' ' '; }
 all_up() { [ "$(status | grep -c '^node role=worker .* state=up ')" = "$1" ]; }
 logged() { grep -c "$1" run/state/job.log || true; }
+running() { status 2>/dev/null | grep -q '^job .* state=running'; }
+# further: until a checkpoint has more than the last one.
+further() {
+	local before
+	before=$(newest)
+	wait_for '[ "$(newest)" -gt '"$before"' ]'
+}
+newest() { grep '^checkpoint ' run/state/job.log | tail -n 1 | field iteration; }
 audited() { exact "$(summary "${1:-first.out}" | field checkpoint)" 2000 "$EPOCHS"; }
 summary() { tail -n 1 "$1"; }
 # at_least CHECKPOINT: every row is in the model as often as the job went over it, or oftener.
@@ -44,7 +52,7 @@ at_least() {
 	[ "$status" -eq 0 ]
 	[[ $output == "ok workers=3 servers=2 seconds="* ]]
 	[ "$(workers)" = "w0 w1 w2 " ]
-	[ "$(logged '^left role=worker ')" = 3 ]
+	[ "$(logged '^event role=worker id=w[345] kind=left ')" = 3 ]
 	[ "$(logged '^scaled workers=6 servers=2 from-workers=2 ')" = 1 ]
 	let_go
 	audited
@@ -122,12 +130,12 @@ at_least() {
 	wait_for 'all_up 6'
 	wait_for '[ "$(logged "^scaled workers=6 ")" = 1 ]'
 	start down scale --workers 3
-	wait_for 'grep -q from-workers=6 run/state/scale'
+	wait_for '[ "$(logged "^scale workers=3 ")" = 1 ]'
 	kill -9 $SUPERVISOR
 	wait_for 'not kill -0 $SUPERVISOR 2>/dev/null'
 	begin third
 	wait_for '[ "$(logged "^scaled workers=3 ")" = 1 ]'
-	[ "$(workers)" = "w0 w1 w2 " ]
+	wait_for '[ "$(workers)" = "w0 w1 w2 " ]'
 	let_go
 	audited third.out
 }
@@ -153,7 +161,7 @@ at_least() {
 	ended $SUPERVISOR
 	begin second
 	wait_for 'all_up 3'
-	grep -q 'goes on with 3 workers, as it was scaled; the job file has 2' second.err
+	grep -q 'goes on with 3 workers and 2 servers, as it was scaled; the job file has 2 and 2' second.err
 	trainctl stop --run-dir "$T/run"
 	ended $SUPERVISOR
 	sed -i 's/WORKERS=2/WORKERS=4/' job.env
@@ -180,4 +188,173 @@ at_least() {
 	audited second.out
 	run -78 run_job --fresh --set SOLUTION=lb-bsp
 	[[ $output == *"SOLUTION=lb-bsp shares BATCH at every barrier: BATCH_SCALING=keep"* ]]
+}
+
+# ---- servers ----
+
+servers() { status | grep '^node role=server ' | field id | tr '\n' ' '; }
+
+@test "scale: 1, 3, 2, 4 servers: every row is in the model exactly once an epoch" {
+	begin_scaled SERVERS=1
+	run scale --servers 3
+	[ "$status" -eq 0 ]
+	[[ $output == "ok workers=2 servers=3 seconds="*" moved-bytes="*" stall="* ]]
+	[ "$(servers)" = "ps0 ps1 ps2 " ]
+	scale --servers 2
+	[ "$(servers)" = "ps0 ps1 " ]
+	trainctl checkpoint --run-dir "$T/run" >cut
+	ckpt verify "$(field path <cut)"
+	scale --servers 4 --workers 3
+	[ "$(servers)" = "ps0 ps1 ps2 ps3 " ]
+	[ "$(workers)" = "w0 w1 w2 " ]
+	run -1 scale --servers 65
+	[[ $output == *"no-room: a job has 64 servers at most"* ]]
+	let_go
+	audited
+	[ "$(logged '^rollback ')" = 0 ]
+	[ "$(summary first.out | field restarts)" = 0 ]
+}
+
+@test "scale: servers that have moved die, and begin anew" {
+	begin_scaled SERVERS=1 CHECKPOINT_EVERY=0.3
+	scale --servers 3
+	kill -9 "$(pid_of ps2)"
+	wait_for '[ "$(logged "^phase name=rollback")" = 1 ]'
+	wait_for 'running'
+	[ "$(servers)" = "ps0 ps1 ps2 " ]
+	scale --servers 2
+	[ "$(servers)" = "ps0 ps1 " ]
+	trainctl stop --run-dir "$T/run"
+	ended $SUPERVISOR
+	begin second
+	wait_for 'all_up 2'
+	[ "$(servers)" = "ps0 ps1 " ]
+	scale --servers 1
+	[ "$(servers)" = "ps0 " ]
+	let_go
+	audited second.out
+}
+
+@test "scale: a supervisor that is killed while servers come or go" {
+	begin_scaled SERVERS=1
+	start up scale --servers 3
+	wait_for '[ "$(logged "^scale workers=2 servers=3 ")" = 1 ]'
+	kill -9 $SUPERVISOR
+	wait_for 'not kill -0 $SUPERVISOR 2>/dev/null'
+	begin second
+	wait_for '[ "$(logged "^scaled workers=2 servers=3 ")" = 1 ]'
+	wait_for '[ "$(servers)" = "ps0 ps1 ps2 " ]'
+	start down scale --servers 2
+	wait_for '[ "$(logged "^scale workers=2 servers=2 ")" = 1 ]'
+	kill -9 $SUPERVISOR
+	wait_for 'not kill -0 $SUPERVISOR 2>/dev/null'
+	begin third
+	wait_for '[ "$(logged "^scaled workers=2 servers=2 ")" = 1 ]'
+	wait_for '[ "$(servers)" = "ps0 ps1 " ]'
+	let_go
+	audited third.out
+	grep '^rollback ' run/state/job.log || true
+	[ "$(logged '^rollback ')" = 0 ]
+}
+
+@test "scale: a server dies while parts move: all go back, and then there are as many as wanted" {
+	begin_scaled SERVERS=1 CHECKPOINT_EVERY=0.3
+	for round in 1 2; do
+		start up scale --servers 3
+		up=$PID
+		wait_for '[ "$(logged "^scale workers=2 servers=3 ")" = $round ]'
+		kill -9 "$(pid_of "ps$((round % 3))")" || true
+		ended $up
+		[ "$status" -eq 0 ]
+		wait_for '[ "$(servers)" = "ps0 ps1 ps2 " ]'
+		further
+		start down scale --servers 1
+		down=$PID
+		wait_for '[ "$(logged "^scale workers=2 servers=1 ")" = $round ]'
+		kill -9 "$(pid_of ps0)" || true
+		ended $down
+		[ "$status" -eq 0 ]
+		wait_for '[ "$(servers)" = "ps0 " ]'
+		further
+	done
+	let_go
+	audited
+}
+
+@test "scale: new nodes that can't start: the job goes on with those there were" {
+	cat >launch <<-'END'
+	#!/bin/sh
+	case "$*" in
+	*/ps1.sock*--part\ 1/*) exit 78 ;;
+	*'--id w2 '*) exit 78 ;;
+	esac
+	exec "$@"
+	END
+	chmod +x launch
+	begin_scaled SERVERS=1 "LAUNCH_SERVER=$T/launch" "LAUNCH_WORKER=$T/launch"
+	run -1 scale --servers 2
+	echo "$output"
+	[[ $output == *"not-scaled: ps1: exit status 78"* ]]
+	[ "$(servers)" = "ps0 " ]
+	run -1 scale --workers 4
+	[[ $output == *"not-scaled: w2: exit status 78"* ]]
+	[ "$(workers)" = "w0 w1 " ]
+	scale --workers 1
+	[ "$(workers)" = "w0 " ]
+	let_go
+	audited
+	[ "$(logged '^rollback ')" = 0 ]
+}
+
+@test "scale: SYNC=allreduce has workers, and no servers" {
+	begin_scaled SYNC=allreduce
+	run -1 scale --servers 2
+	[[ $output == *"no-servers: this job has no parameter servers"* ]]
+	scale --workers 4
+	all_up 4
+	scale --workers 1
+	[ "$(workers)" = "w0 " ]
+	let_go
+	audited
+}
+
+@test "scale: a solution decides meanwhile, and lb-bsp shares at every barrier" {
+	for solution in pace lb-bsp; do
+		begin_scaled "SOLUTION=$solution" PREDICT=ema EVERY=0.2 SHORT=1 LONG=2
+		scale --workers 4 --servers 3
+		scale --workers 1
+		scale --workers 3 --servers 1
+		[ "$(workers)" = "w0 w1 w2 " ]
+		[ "$(servers)" = "ps0 " ]
+		let_go
+		audited
+		[ "$(logged 'node records; skipped')" = 0 ]
+		rm -rf run
+	done
+}
+
+@test "scale: trainers of one's own: those without parameters come and go" {
+	data 400
+	printf '%s\n' JOB=each "DATA=$T/d.csv" LABEL=y DENSE=a SPARSE=b BATCH=8 BATCHES_PER_SHARD=1 WORKERS=2 EPOCHS=1 \
+		TRAINER_KIND=rows "TRAINER='while read -r row; do while [ -e \"$T/wait\" ]; do sleep 0.05; done; echo \"\$row\"; done >>$T/trained'" >job.env
+	touch wait
+	begin first
+	wait_for 'all_up 2'
+	run -1 scale --servers 2
+	[[ $output == *"no-servers: this job has no parameter servers"* ]]
+	scale --workers 4
+	[ "$(workers)" = "w0 w1 w2 w3 " ]
+	start down scale --workers 1
+	rm wait
+	ended $SUPERVISOR
+	[ "$status" -eq 0 ]
+	[ "$(summary first.out | field samples)" = 400 ]
+	[ "$(sort -u trained | wc -l)" = "$(tail -n +2 d.csv | sort -u | wc -l)" ]
+	printf '%s\n' JOB=agents SAMPLES=100 WORKERS=2 BATCH=8 TRAINER=cat >job.env
+	rm -rf run
+	printf '%s\n' JOB=agents SAMPLES=100 WORKERS=2 BATCH=8 "TRAINER='sleep 100'" >job.env
+	begin second
+	wait_for 'status 2>/dev/null | grep -q "^node role=worker "'
+	run -1 scale --workers 3
+	[[ $output == *"trainers: TRAINER_KIND=agent: trainers have parameters"* ]]
 }

@@ -192,7 +192,7 @@ static int ask(const struct question *q, int argc, char **argv)
 	snprintf(name, sizeof name, PROGRAM " %s", q->name);
 	snprintf(usage, sizeof usage, "%s-j NAME | --run-dir DIR%s",
 		 q->operand  ? "ID "
-		 : q->scales ? "--workers N "
+		 : q->scales ? "[--workers N] [--servers N] "
 			     : "",
 		 q->reads_stdin ? " < actions" : "");
 	struct option_table table = {name, usage, q->about, rows, NULL};
@@ -290,7 +290,8 @@ int trainctl_scale(int argc, char **argv)
 {
 	const struct question q = {
 		.name = "scale",
-		.about = "Changes how many workers a running job has; waits until they are there.",
+		.about = "Changes how many workers and servers a running job has, and waits until it "
+			 "has them.",
 		.verb = "scale",
 		.scales = 1,
 		.answer_seconds = SCALE_SECONDS,

@@ -9,6 +9,7 @@
 #include "job/job.h"
 #include "job/locate.h"
 #include "job/prepare.h"
+#include "run/brain_filter.h"
 #include "solve/solution.h"
 
 #include <math.h>
@@ -45,6 +46,116 @@ static void stay(struct dirs *dirs)
 		memcpy(dirs->run, run, sizeof run);
 }
 
+static int check_brain(const struct job *job, const char *path, struct error *err)
+{
+	if (brain_is_known(job->brain))
+		return 0;
+	return error_set(err, ERROR_CONFIG, path,
+			 "BRAIN: '%.200s' is neither on nor off, and no executable", job->brain);
+}
+
+/* ---- how many nodes a job with a brain begins with ---- */
+
+int trainctl_history(char path[DIRS_PATH_MAX])
+{
+	char base[DIRS_MAX];
+	struct dirs_environment env;
+	trainctl_environment(&env);
+	if (dirs_base(base, &env) != 0)
+		return -1;
+	snprintf(path, DIRS_PATH_MAX, "%s/+history", base); /* no job can be called that */
+	return 0;
+}
+
+/* A job that goes on has what it began with. */
+static int take_kept(struct job *job, const char *kept)
+{
+	struct job before;
+	int result = -1;
+	if (job_init(&before, NULL) == 0 && job_read_kept(&before, kept, NULL) == 0 &&
+	    job_has_brain(&before)) {
+		if (!job_is_given(job, "WORKERS"))
+			job->workers = before.workers;
+		if (!job_is_given(job, "SERVERS"))
+			job->servers = before.servers;
+		if (!job_is_given(job, "WORKER_CORES"))
+			job->worker_cores = before.worker_cores;
+		if (!job_is_given(job, "SERVER_CORES"))
+			job->server_cores = before.server_cores;
+		result = 0;
+	}
+	job_free(&before);
+	return result;
+}
+
+static void take_plan(struct job *job, const struct answer *a)
+{
+	const struct {
+		const char *count, *cores;
+		uint64_t *nodes, most;
+		double *each;
+	} roles[PLAN_ROLES] = {
+		{"WORKERS", "WORKER_CORES", &job->workers, job_workers_most(), &job->worker_cores},
+		{"SERVERS", "SERVER_CORES", &job->servers, job_servers_most(), &job->server_cores}};
+	for (int i = 0; i < PLAN_ROLES; i++) {
+		uint64_t most = roles[i].most;
+		if (i == PLAN_WORKER && job->batch < most)
+			most = job->batch;
+		if (a->plans[i] && !job_is_given(job, roles[i].count))
+			*roles[i].nodes = a->role[i].count < most ? a->role[i].count : most;
+		/* Of so many cores is the plan for so many nodes. */
+		if (a->plans[i] && !job_is_given(job, roles[i].count) &&
+		    !job_is_given(job, roles[i].cores))
+			*roles[i].each = (double)a->role[i].cores;
+	}
+	if (a->reason[0])
+		log_say(LOG_LEVEL_INFO, "brain: begins with %llu worker%s and %llu server%s%s%s",
+			(unsigned long long)job->workers, job->workers == 1 ? "" : "s",
+			(unsigned long long)job->servers, job->servers == 1 ? "" : "s",
+			a->data[0] ? ", as a job with " : "", a->data);
+}
+
+/* A round without nodes asks for the first plan. */
+static int ask_first(struct job *job, struct error *err)
+{
+	char history[DIRS_PATH_MAX], line[RECORD_LINE_MAX], *text = NULL;
+	size_t len;
+	struct brain_limits limits = brain_limits_of(job, NULL);
+	struct brain_filter filter;
+	struct answer answer = {0};
+	struct record_out o;
+	if (trainctl_history(history) == 0 && access(history, R_OK) == 0)
+		limits.history = history;
+	record_begin(&o, line, sizeof line, "job");
+	record_add_u64(&o, "batch", job->batch);
+	brain_likeness_add(&o, job);
+	size_t bytes = record_end(&o, NULL);
+	int result = brain_filter(&filter, job->brain, &limits, getenv("PATH"), err);
+	if (result == 0)
+		result = brain_ask_once(&filter, line, bytes, &text, &len, err);
+	if (result == 0)
+		result = answer_parse(&answer, text, len, err);
+	if (result == 0)
+		take_plan(job, &answer);
+	answer_clear(&answer);
+	free(text);
+	return result;
+}
+
+/* What somebody has given holds. A brain that fails here, or a history that can't be read, is said: the
+ * job begins as any other. */
+static void plan_first(struct job *job, const char *kept, int fresh)
+{
+	struct error err;
+	char text[ERROR_PLACE_MAX + ERROR_TEXT_MAX + 8];
+	if (!job_has_brain(job) ||
+	    (job_is_given(job, "WORKERS") && job_is_given(job, "SERVERS")) ||
+	    (!fresh && take_kept(job, kept) == 0) || ask_first(job, &err) == 0)
+		return;
+	error_format(&err, text, sizeof text);
+	log_say(LOG_LEVEL_WARNING, "brain: no first plan: %s", text);
+}
+
 static int read_job(struct job *job, const char *path, const struct trainctl_call *call,
 		    struct error *err)
 {
@@ -72,6 +183,10 @@ int trainctl_begin(struct job *job, struct dirs *dirs, const char *path,
 	if (result == 0)
 		result = check_solution(job, path, err);
 	if (result == 0)
+		result = check_brain(job, path, err);
+	if (result == 0)
+		plan_first(job, kept, call->fresh);
+	if (result == 0)
 		result = prepare_columns(job, path, err);
 	if (result == 0)
 		tell_drag(job);
@@ -84,7 +199,10 @@ int trainctl_begin(struct job *job, struct dirs *dirs, const char *path,
 
 void trainctl_hosts_environment(struct hosts_environment *env)
 {
+	const char *memory = getenv("SLURM_MEM_PER_NODE");
 	*env = (struct hosts_environment){.slurm_nodes = getenv("SLURM_JOB_NODELIST"),
+					  .slurm_memory = memory ? memory
+								 : getenv("SLURM_MEM_PER_CPU"),
 					  .search_path = getenv("PATH")};
 }
 

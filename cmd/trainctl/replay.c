@@ -10,8 +10,10 @@
 #include "base/fs.h"
 #include "base/grow.h"
 #include "job/deadline.h"
+#include "plan/rounds.h"
 #include "proc/child.h"
 #include "record/record.h"
+#include "run/brain_filter.h"
 #include "solve/balance_log.h"
 #include "solve/solution.h"
 
@@ -29,6 +31,13 @@ struct replay {
 	int open;                        /* between `decision` and `decided` */
 	struct snapshot snapshot;
 	struct balance_replay *balances;
+	/* Of a brain: the rounds so far, and the one that is being read. */
+	struct rounds rounds;
+	struct brain_limits limits;
+	const char *brain; /* this one instead; NULL: as it was asked */
+	char brain_name[DIRS_PATH_MAX];
+	int reading, asked; /* lines of a round; which is to be asked about */
+	char at[32];
 	uint64_t decisions, failed;
 	/* For an executable: */
 	struct event_base *base;
@@ -106,6 +115,94 @@ static int ask_executable(struct replay *p, struct error *err)
 	return 0;
 }
 
+/* ---- a brain ---- */
+
+static int begin_round(struct replay *p, const struct record *r, struct error *err)
+{
+	const char *name = record_get(r, "brain"), *at = record_get(r, "at");
+	p->asked = record_is(r, "brain-asked");
+	p->reading = 1;
+	p->text_len = 0;
+	snprintf(p->at, sizeof p->at, "%s", at ? at : "");
+	snprintf(p->brain_name, sizeof p->brain_name, "%s", p->brain ? p->brain : name ? name : "");
+	return p->asked ? brain_limits_take(&p->limits, r, err) : 0;
+}
+
+/* Its types begin with brain-. */
+static int add_line(struct replay *p, const struct record *r, struct error *err)
+{
+	static struct record plain; /* large */
+	plain = *r;
+	plain.type += strlen("brain-");
+	return text_add(p, &plain, err);
+}
+
+static void print_answer(const char *text, size_t len)
+{
+	struct record_walk walk = record_walk(text, len);
+	struct record r;
+	int got;
+	while ((got = record_next(&walk, &r, NULL)) != RECORD_END) {
+		char line[RECORD_LINE_MAX], type[80];
+		struct record_out o;
+		if (got != RECORD_ONE)
+			continue;
+		snprintf(type, sizeof type, "brain-%.60s", r.type);
+		record_begin(&o, line, sizeof line, type);
+		record_add_fields(&o, &r, NULL);
+		if (record_end(&o, NULL) > 0)
+			fputs(line, stdout);
+	}
+}
+
+static int ask_brain(struct replay *p, const char *place, struct error *err)
+{
+	struct brain_filter filter;
+	char path[DIRS_PATH_MAX], line[RECORD_LINE_MAX], *all, *text = NULL;
+	size_t bytes, len;
+	struct record_out o;
+	if (strcmp(p->brain_name, BRAIN_ON) != 0)
+		trainctl_solution_path(p->brain_name, path);
+	else
+		snprintf(path, sizeof path, "%s", BRAIN_ON);
+	p->decisions++;
+	record_begin(&o, line, sizeof line, "brain-asked");
+	record_add(&o, "brain", p->brain_name);
+	record_add(&o, "at", p->at);
+	if (record_end(&o, NULL) > 0)
+		fputs(line, stdout);
+	if (brain_filter(&filter, path, &p->limits, getenv("PATH"), err) != 0)
+		return -1;
+	if (!(all = rounds_text(&p->rounds, &bytes)))
+		return error_set(err, ERROR_OS, p->path, "out of memory");
+	if (brain_ask_once(&filter, all, bytes, &text, &len, err) == 0)
+		print_answer(text, len);
+	else {
+		p->failed++;
+		fprintf(stderr, PROGRAM ": %s: brain %s: %s\n", place, p->brain_name, err->text);
+	}
+	free(text);
+	free(all);
+	return 0;
+}
+
+/* 1: this record is none of a brain's. */
+static int take_brain(struct replay *p, const struct record *r, const char *place, struct error *err)
+{
+	int is_line = record_is(r, "brain-job") || record_is(r, "brain-node");
+	if (p->reading && is_line)
+		return add_line(p, r, err);
+	if (p->reading && !is_line) {
+		p->reading = 0;
+		if (p->text_len > 0 && (rounds_add(&p->rounds, p->text, p->text_len, err) != 0 ||
+					(p->asked && ask_brain(p, place, err) != 0)))
+			return -1;
+	}
+	if (record_is(r, "brain-asked") || record_is(r, "brain-known"))
+		return begin_round(p, r, err);
+	return strncmp(r->type, "brain-", strlen("brain-")) != 0;
+}
+
 /* ---- decisions ---- */
 
 static int begin_decision(struct replay *p, const struct record *r, const char *solution,
@@ -151,6 +248,9 @@ static int end_decision(struct replay *p, const char *place, struct error *err)
 static int take_record(struct replay *p, const struct record *r, const char *solution,
 		       const char *place, struct error *err)
 {
+	int other = take_brain(p, r, place, err);
+	if (other <= 0)
+		return other;
 	if (record_is(r, "decision"))
 		return begin_decision(p, r, solution, err);
 	if (!p->open)
@@ -203,10 +303,11 @@ static int count(struct replay *p, struct error *err)
 	return 0;
 }
 
-static int replay(const char *path, const char *solution, struct error *err)
+static int replay(const char *path, const char *solution, const char *brain, struct error *err)
 {
 	static struct replay p;
 	p.path = path;
+	p.brain = brain;
 	int fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return error_errno(err, 0, path, "can't be read");
@@ -226,6 +327,7 @@ static int replay(const char *path, const char *solution, struct error *err)
 	if (p.base)
 		event_base_free(p.base);
 	free(p.text);
+	rounds_clear(&p.rounds);
 	if (fd != STDIN_FILENO)
 		close(fd);
 	return result;
@@ -233,22 +335,24 @@ static int replay(const char *path, const char *solution, struct error *err)
 
 int trainctl_replay(int argc, char **argv)
 {
-	const char *solution = NULL;
+	const char *solution = NULL, *brain = NULL;
 	const struct option_row rows[] = {
 		{.name = "solution", .kind = OPTION_TEXT, .target = &solution, .arg = "NAME|FILE",
 		 .help = "this one instead: a name, or an executable"},
+		{.name = "brain", .kind = OPTION_TEXT, .target = &brain, .arg = "on|FILE",
+		 .help = "this brain instead: res-plan, or an executable"},
 		{0}};
 	const struct option_table table = {
-		PROGRAM " replay", "LOG [--solution NAME]",
+		PROGRAM " replay", "LOG [--solution NAME] [--brain on|FILE]",
 		"Lets a solution decide again on the snapshots of a job's "
-		"log.",
+		"log, and a brain on its rounds.",
 		rows, NULL};
 	struct error err;
 	const char *path;
 	int shown = trainctl_parse(&table, argc, argv, "log", &path, &err);
 	if (shown == OPTION_SHOWN)
 		return 0;
-	if (shown != 0 || replay(path, solution, &err) != 0)
+	if (shown != 0 || replay(path, solution, brain, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
 	return 0;
 }

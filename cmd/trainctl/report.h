@@ -24,6 +24,10 @@ struct report {
 
 /* "4 sizes set, w3 restarted". */
 void report_effect_words(const struct report *p, const struct effect *e, char *out, size_t max);
+/* "24 workers of 3 cores (before: 1 of 4): from 100 to 900 samples/s (x9.00; 950 were expected)",
+ * and why. */
+void report_plan_words(const struct account_plan *p, char *out, size_t max);
+void report_plan_reason(const struct account_plan *p, char *out, size_t max);
 /* "w1 was killed (SIGKILL)" */
 void report_restart_words(const struct report *p, const struct account_mark *m, char *out,
 			  size_t max);

@@ -350,6 +350,22 @@ static void put_effects(const struct page *g, const struct report *p)
 	free(list);
 }
 
+/* All of them: a brain makes few. */
+static void put_plans(const struct page *g, const struct report *p)
+{
+	char text[1024], first[64];
+	if (p->a->plans > 0)
+		put_heading(g, "How it found its resources");
+	for (size_t i = 0; i < p->a->plans; i++) {
+		const struct account_plan *plan = &p->a->plan[i];
+		put_when(p, plan->at, first, sizeof first);
+		report_plan_words(plan, text, sizeof text);
+		put_words(g, first, 16, text);
+		report_plan_reason(plan, text, sizeof text);
+		put_words(g, "", 16, text);
+	}
+}
+
 static void put_failure(const struct page *g, const struct report *p, const struct account_mark *m)
 {
 	char text[600], first[64];
@@ -388,6 +404,7 @@ void report_text(const struct report *p, FILE *out)
 	put_costs(&g, p);
 	put_courses(&g, p);
 	put_workers(&g, p);
+	put_plans(&g, p);
 	put_effects(&g, p);
 	put_failures(&g, p);
 }

@@ -212,6 +212,71 @@ void report_effect_words(const struct report *p, const struct effect *e, char *o
 	utf8_plain(out);
 }
 
+/* ---- a brain ---- */
+
+static void plan_words(const struct account_plan *p, char *out, size_t max)
+{
+	static const char *const roles[] = {"worker", "server"};
+	size_t at = 0;
+	out[0] = '\0';
+	if (p->nodes > 0)
+		at += (size_t)snprintf(out, max, "%s%s for %s",
+				       strcmp(p->what, "migrate") == 0 ? "another machine"
+								       : "another process",
+				       p->nodes > 1 ? "s" : "", p->id);
+	if (p->nodes > 1 && at < max)
+		at += (size_t)snprintf(out + at, max - at, " and %llu others",
+				       (unsigned long long)(p->nodes - 1));
+	for (int i = 0; i < 2 && at < max; i++) {
+		int same = p->had[i].count == p->has[i].count && p->had[i].cores == p->has[i].cores;
+		if (same)
+			continue;
+		at += (size_t)snprintf(out + at, max - at, "%s%llu %s%s of %llu core%s (before: %llu of %llu)",
+				       at > 0 ? ", " : "", (unsigned long long)p->has[i].count,
+				       roles[i], p->has[i].count == 1 ? "" : "s",
+				       (unsigned long long)p->has[i].cores,
+				       p->has[i].cores == 1 ? "" : "s",
+				       (unsigned long long)p->had[i].count,
+				       (unsigned long long)p->had[i].cores);
+	}
+}
+
+void report_plan_words(const struct account_plan *p, char *out, size_t max)
+{
+	char before[HUMAN_MAX], after[HUMAN_MAX], expected[HUMAN_MAX];
+	plan_words(p, out, max);
+	size_t at = strlen(out);
+	human_count(p->before, before);
+	human_count(p->after, after);
+	human_count(p->expected, expected);
+	if (isnan(p->took))
+		snprintf(out + at, max - at, "; not done before the end");
+	else if (isnan(p->after))
+		snprintf(out + at, max - at, "; what that changed is not known");
+	else if (isnan(p->expected))
+		snprintf(out + at, max - at, ": from %s to %s samples/s (x%.2f)", before, after,
+			 p->after / p->before);
+	else
+		snprintf(out + at, max - at, ": from %s to %s samples/s (x%.2f; %s were expected)",
+			 before, after, p->after / p->before, expected);
+	utf8_plain(out);
+}
+
+void report_plan_reason(const struct account_plan *p, char *out, size_t max)
+{
+	char took[HUMAN_MAX], cost[HUMAN_MAX], sure[HUMAN_MAX];
+	size_t at = (size_t)snprintf(out, max, "%s%s%s", p->reason, p->method[0] ? ", by " : "",
+				     p->method);
+	if (!isnan(p->confidence) && at < max)
+		at += (size_t)snprintf(out + at, max - at, "; sure to %s",
+				       human_percent(p->confidence, sure));
+	if (!isnan(p->took) && at < max)
+		at += (size_t)snprintf(out + at, max - at, "; it took %s", human_time(p->took, took));
+	if (!isnan(p->cost) && at < max)
+		snprintf(out + at, max - at, " and cost %s of training", human_time(p->cost, cost));
+	utf8_plain(out);
+}
+
 /* ---- restarts ---- */
 
 int report_is_failure(const struct account_mark *m)

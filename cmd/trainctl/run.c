@@ -261,8 +261,9 @@ static int make_ready(const struct job *job, const struct dirs *dirs, const stru
 static int supervise(const struct job *job, const struct dirs *dirs, const struct hosts *hosts,
 		     const struct prepared *ready, struct error *err)
 {
-	char path[DIRS_PATH_MAX];
+	char path[DIRS_PATH_MAX], history[DIRS_PATH_MAX];
 	struct record r;
+	int has_history = trainctl_history(history) == 0;
 	struct supervisor_options options = {.job = job,
 					     .dirs = *dirs,
 					     .samples = ready->samples,
@@ -271,6 +272,7 @@ static int supervise(const struct job *job, const struct dirs *dirs, const struc
 					     .hosts = hosts,
 					     .search_path = getenv("PATH"),
 					     .notify_socket = getenv("NOTIFY_SOCKET"),
+					     .history = has_history ? history : NULL,
 					     .row_seconds = report_every,
 					     .row = on_row,
 					     .tick = on_tick};

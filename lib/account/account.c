@@ -41,6 +41,7 @@ void account_free(struct account *a)
 	free(a->node);
 	free(a->row);
 	free(a->mark);
+	free(a->plan);
 	free(a);
 }
 
@@ -365,6 +366,76 @@ static void take_decision(struct account *a, const struct record *r)
 	take_decider(a, account_value(r, "solution"));
 }
 
+/* ---- a brain ---- */
+
+static void take_sizes(struct account_plan *p, const struct record *r)
+{
+	static const char *const roles[] = {"worker", "server"};
+	for (int i = 0; i < 2; i++) {
+		char key[32];
+		snprintf(key, sizeof key, "%ss", roles[i]);
+		record_u64_opt(r, key, 0, UINT64_MAX, &p->has[i].count, NULL);
+		snprintf(key, sizeof key, "%s-cores", roles[i]);
+		record_u64_opt(r, key, 0, UINT64_MAX, &p->has[i].cores, NULL);
+		snprintf(key, sizeof key, "had-%ss", roles[i]);
+		record_u64_opt(r, key, 0, UINT64_MAX, &p->had[i].count, NULL);
+		snprintf(key, sizeof key, "had-%s-cores", roles[i]);
+		record_u64_opt(r, key, 0, UINT64_MAX, &p->had[i].cores, NULL);
+	}
+}
+
+static void take_plan(struct account *a, const struct record *r)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	a->plans_refused += record_get(r, "refused") != NULL;
+	if (strcmp(account_value(r, "change"), "yes") != 0)
+		return;
+	record_begin(&o, line, sizeof line, "planned");
+	record_add_fields(&o, r, NULL);
+	account_tell(a, &o);
+	if (GROW(a->plan, a->plans_room, a->plans + 1) != 0) {
+		out_of_memory(a);
+		return;
+	}
+	struct account_plan *p = &a->plan[a->plans++];
+	*p = (struct account_plan){.at = a->at,
+				   .before = NAN,
+				   .expected = NAN,
+				   .after = NAN,
+				   .confidence = NAN,
+				   .took = NAN,
+				   .cost = NAN};
+	take_sizes(p, r);
+	KEEP(p->reason, account_value(r, "reason"));
+	KEEP(p->method, account_value(r, "method"));
+	KEEP(p->id, account_value(r, "id"));
+	KEEP(p->what, account_value(r, "what"));
+	record_u64_opt(r, "nodes", 0, UINT64_MAX, &p->nodes, NULL);
+	record_real_opt(r, "now", 0, 1e300, &p->before, NULL);
+	record_real_opt(r, "expected", 0, 1e300, &p->expected, NULL);
+	record_real_opt(r, "confidence", 0, 1, &p->confidence, NULL);
+}
+
+static void take_changed(struct account *a, const struct record *r)
+{
+	if (a->plans == 0)
+		return;
+	record_real_opt(r, "took", 0, 1e300, &a->plan[a->plans - 1].took, NULL);
+	record_real_opt(r, "cost", 0, 1e300, &a->plan[a->plans - 1].cost, NULL);
+}
+
+/* A round that was measured. */
+static void take_round(struct account *a, const struct record *r)
+{
+	double rate = NAN, batch = NAN;
+	a->rounds++;
+	record_real_opt(r, "steps-per-second", 0, 1e300, &rate, NULL);
+	record_real_opt(r, "batch", 0, 1e300, &batch, NULL);
+	if (a->plans > 0 && !isnan(a->plan[a->plans - 1].took) && !isnan(rate * batch))
+		a->plan[a->plans - 1].after = rate * batch;
+}
+
 /* ---- records in ---- */
 
 static void take(struct account *a, const struct record *r, double before)
@@ -378,7 +449,7 @@ static void take(struct account *a, const struct record *r, double before)
 	else if (record_is(r, "decision"))
 		take_decision(a, r);
 	else if (record_is(r, "by-hand"))
-		take_decider(a, "hand");
+		take_decider(a, record_get(r, "by") ? account_value(r, "by") : "hand");
 	else if (record_is(r, "row"))
 		take_row(a, r);
 	else if (record_is(r, "action"))
@@ -387,6 +458,12 @@ static void take(struct account *a, const struct record *r, double before)
 		take_refused(a, r);
 	else if (record_is(r, "decided"))
 		a->skipped += record_get(r, "skipped") != NULL;
+	else if (record_is(r, "brain-job"))
+		take_round(a, r);
+	else if (record_is(r, "brain-done"))
+		take_plan(a, r);
+	else if (record_is(r, "brain-changed"))
+		take_changed(a, r);
 	else if (record_is(r, "rollback"))
 		take_rollback(a);
 	else if (record_is(r, "repeated"))

@@ -24,7 +24,7 @@
 #define ACCOUNT_REASON_MAX 256
 
 enum account_state {
-	ACCOUNT_AWAY,     /* nobody knows: not begun, or nobody supervised */
+	ACCOUNT_AWAY,     /* nobody knows: not begun, left, or nobody supervised */
 	ACCOUNT_STARTING, /* the first process of a run of trainctl */
 	ACCOUNT_UP,
 	ACCOUNT_DOWN,
@@ -94,6 +94,21 @@ struct account_mark {
 	double down;    /* of a restart: without a process that serves */
 };
 
+/* A change of how many nodes there are, or of which size, by a brain (run/brain.h). */
+struct account_plan {
+	double at;
+	char reason[64], method[32];
+	struct {
+		uint64_t count, cores;
+	} had[2], has[2]; /* workers, servers */
+	char id[OPTION_ID_MAX], what[16]; /* of single nodes the first; "": none */
+	uint64_t nodes;                   /* how many of them */
+	double before, expected;          /* samples a second; NAN: not known */
+	double after;                     /* as measured last, before the next change; NAN: never */
+	double confidence;
+	double took, cost; /* seconds; of training that it cost; NAN: it was not done */
+};
+
 struct account_phase {
 	char name[32];
 	double seconds;
@@ -112,6 +127,9 @@ struct account {
 	uint64_t epochs;
 	uint64_t runs, decisions, actions, refused, skipped, restarts, rollbacks, checkpoints;
 	uint64_t repeated; /* samples that trainers of one's own trained again, in all runs */
+	uint64_t rounds, plans_refused; /* asked of a brain; not carried out */
+	struct account_plan *plan;
+	size_t plans, plans_room;
 	struct account_phase phase[ACCOUNT_PHASES_MAX];
 	size_t phases;
 	struct account_spans phase_spans; /* what: which phase */

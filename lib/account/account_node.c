@@ -188,6 +188,10 @@ static void take_event(struct account *a, const struct record *r)
 		take_adopted(a, n, life);
 	else if (strcmp(kind, "ready") == 0)
 		take_ready(a, n);
+	else if (strcmp(kind, "left") == 0) {
+		enter(a, n, ACCOUNT_AWAY);
+		forget_restart(in);
+	}
 	in->life = life;
 }
 

@@ -38,8 +38,8 @@ static const struct {
 	[DEADLINE_HOST_AGAIN] = {"host-again", 15, "a host that is gone is asked again"},
 	[DEADLINE_FABRIC] = {"fabric", 30, "the hosts are connected; then it is tried again"},
 	[DEADLINE_HOSTS] = {"hosts", 60, "every host has answered what is asked before a start"},
-	[DEADLINE_SCALE] = {"scale", 60,
-			    "new workers are there; then who asked is answered without them"},
+	[DEADLINE_SCALE] = {"scale", 120,
+			    "new nodes are up; then new servers are given up, workers join later"},
 	[DEADLINE_ADOPT] = {"adopt", 5, "a node found while it is being started is known"},
 };
 

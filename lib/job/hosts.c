@@ -288,7 +288,11 @@ static int find(struct hosts *h, const struct job *job, const struct hosts_envir
 				 "this machine is none of the hosts of the job (%.80s is one): start "
 				 "trainctl there, by sbatch or srun --pty",
 				 h->place[1].host);
-	if (h->count > 1 && find_program(h, env->search_path, err) != 0)
+	h->slurm_memory = is_given(env->slurm_memory);
+	if (job->more_hosts > 0 && !slurm)
+		return error_set(err, ERROR_CONFIG, "MORE_HOSTS",
+				 "asks Slurm for hosts, and this is no allocation of Slurm");
+	if ((h->count > 1 || job->more_hosts > 0) && find_program(h, env->search_path, err) != 0)
 		return -1;
 	return count_workers(h, job, err);
 }

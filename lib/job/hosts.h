@@ -23,6 +23,7 @@ struct job;
 /* What the environment says; NULL or "" where it says nothing. main() fills it. */
 struct hosts_environment {
 	const char *slurm_nodes; /* $SLURM_JOB_NODELIST */
+	const char *slurm_memory; /* $SLURM_MEM_PER_NODE, or $SLURM_MEM_PER_CPU */
 	const char *search_path; /* $PATH */
 };
 
@@ -30,6 +31,7 @@ struct hosts {
 	size_t count;
 	struct node_place *place;        /* [0] is this machine */
 	const struct launcher *launcher; /* to the others; "local" where there are none */
+	int slurm_memory; /* its allocation has memory */
 	int from_slurm;                  /* the names are those of the allocation */
 	size_t first;                    /* the first place that trains: 0, or 1 */
 	/* how many workers each place has, by PLACE; NULL: one after the other */

@@ -140,6 +140,18 @@ static const struct row own_rows[] = {
 	 "seconds between such restarts of any nodes"},
 	{"HEAVY_LIMIT", COUNT, AT(heavy_limit), "3", 0, 1e6, NULL, FREE,
 	 "how many such restarts a node may have, 0: none"},
+	{"BRAIN", PROGRAM, AT(brain), "off", 0, 0, "off|on|FILE", FREE,
+	 "who finds how many workers and servers of which size: res-plan, or an executable"},
+	{"PLAN_EVERY", REAL, AT(plan_every), "60", 0.1, 1e9, NULL, FREE,
+	 "seconds between two changes by BRAIN at least"},
+	{"PLAN_GAIN", REAL, AT(plan_gain), "0.05", 0, 100, NULL, FREE,
+	 "a change by BRAIN is expected to make the job faster by this part"},
+	{"PLAN_LIMIT", COUNT, AT(plan_limit), "20", 0, 1e6, NULL, FREE,
+	 "changes by BRAIN at most, 0: none, it is only asked"},
+	{"CORES", COUNT, AT(cores), "0", 0, 100000, NULL, FREE,
+	 "cores that BRAIN may give to all nodes together, 0: those of the hosts"},
+	{"NODE_CORES", COUNT, AT(node_cores), "0", 0, 100000, NULL, FREE,
+	 "cores that BRAIN may give to one node, 0: those of the largest host"},
 	{"REPORT_EVERY", COUNT, AT(report_every), "10", 1, 1e9, NULL, FREE,
 	 "iterations between a worker's reports"},
 	{"AHEAD", COUNT, AT(ahead), "4", 1, 1024, NULL, FREE,
@@ -162,6 +174,10 @@ static const struct row own_rows[] = {
 	 "seconds for a host that is gone and without which nothing goes on, 0: for ever"},
 	{"SELF_TEST", CHOICE, AT(self_test), "off", 0, 0, "off|on", FREE,
 	 "hosts are tested before the job, and when a node is suspected"},
+	{"MORE_HOSTS", COUNT, AT(more_hosts), "0", 0, HOSTS_MAX, NULL, STOPPED,
+	 "so many hosts at most that Slurm is asked for when the job's own are full"},
+	{"PREEMPTIBLE", TEXT, AT(preemptible), "", 0, 0, NULL, FREE,
+	 "partition of Slurm for them, from which they may be taken away"},
 	{"HOST_AVOID", REAL, AT(host_avoid), "600", 0, 1e9, NULL, FREE,
 	 "seconds for which a host where a node hung is avoided, 0: never"},
 	{"RESTARTS", COUNT, AT(restarts), "10", 0, 1e6, NULL, FREE,
@@ -506,7 +522,7 @@ static int memory_store(const struct row *row, const char *value, uint64_t *out,
 		return -1;
 	if (bytes > 0 && bytes < LIMITS_LEAST_MEMORY)
 		return error_set(err, ERROR_CONFIG, what,
-				 "'%.40s' is less than %u M, in which nothing starts (suffixes are K, "
+				 "'%.40s' is less than %uM, in which nothing starts (suffixes are K, "
 				 "M, G)",
 				 value, LIMITS_LEAST_MEMORY >> 20);
 	*out = bytes;
@@ -580,7 +596,8 @@ int job_init(struct job *job, struct error *err)
 	memset(job, 0, sizeof *job);
 	job->lr = job->heavy_window = NAN;
 	job->origin = calloc(OWN_ROWS, sizeof *job->origin);
-	if (!job->origin)
+	job->given = calloc(OWN_ROWS, 1);
+	if (!job->origin || !job->given)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	struct row row;
 	for (size_t i = 0; row_get(i, &row) == 0; i++)
@@ -604,6 +621,7 @@ void job_free(struct job *job)
 	for (size_t i = 0; job->origin && i < OWN_ROWS; i++)
 		origin_free(&job->origin[i]);
 	free(job->origin);
+	free(job->given);
 	for (size_t i = 0; row_get(i, &row) == 0; i++) {
 		if (is_list(row.kind))
 			list_free(field(job, &row));
@@ -636,6 +654,8 @@ static int set_from(struct job *job, const char *key, const char *value, const c
 				 key, nearest(key));
 	if (store(job, &row, value, place, err) != 0)
 		return -1;
+	if (i < OWN_ROWS)
+		job->given[i] = 1;
 	if (!is_name(row.kind) && row.kind != METRICS_OF)
 		return 0;
 	struct job_origin *origin = &job->origin[i];
@@ -934,6 +954,11 @@ int job_has_foreign_parameters(const struct job *job)
 	return job_is_foreign(job) && strcmp(job->trainer_kind, "agent") == 0;
 }
 
+int job_has_brain(const struct job *job)
+{
+	return strcmp(job->brain, "off") != 0;
+}
+
 struct limits job_limits(const struct job *job)
 {
 	return (struct limits){.cores = fmax(job->worker_cores, job->server_cores),
@@ -989,6 +1014,12 @@ static int finish_options(struct job *job, const char *path, struct error *err)
 			return -1;
 	}
 	return 0;
+}
+
+int job_is_given(const struct job *job, const char *key)
+{
+	const struct row *row = own_row(key);
+	return row && job->given && job->given[row - own_rows];
 }
 
 int job_file(const struct job *job, size_t i, struct job_file *out)
@@ -1063,6 +1094,25 @@ static int finish_trainer(const struct job *job, const char *path, struct error 
 	return 0;
 }
 
+/* It plans workers and servers: both must be there, and able to come and go. */
+static int finish_brain(const struct job *job, const char *path, struct error *err)
+{
+	const char *why = job_is_foreign(job)	 ? "with a TRAINER there are no servers"
+			  : job_is_allreduce(job) ? "SYNC=" ALLREDUCE " has no servers"
+			  : job_is_local(job)
+				  ? "with PARTITIONS=local there is a worker for each file of DATA"
+				  : NULL;
+	if (!job_has_brain(job))
+		return 0;
+	if (why)
+		return error_set(err, ERROR_CONFIG, path,
+				 "BRAIN finds how many workers and servers there are; %s: BRAIN=off", why);
+	if (job->cores == 1)
+		return error_set(err, ERROR_CONFIG, path,
+				 "CORES=1: a worker and a server need one each, 2 at least");
+	return 0;
+}
+
 int job_finish(struct job *job, const char *path, struct error *err)
 {
 	if (!job->name[0])
@@ -1103,6 +1153,13 @@ int job_finish(struct job *job, const char *path, struct error *err)
 		return error_set(err, ERROR_CONFIG, path,
 				 "SOLUTION=%s shares BATCH at every barrier: BATCH_SCALING=keep",
 				 job->solution);
+	if (job->more_hosts > 0 && (job_is_allreduce(job) || job_is_local(job)))
+		return error_set(err, ERROR_CONFIG, path,
+				 "MORE_HOSTS gives workers further hosts; with %s they can't run there",
+				 job_is_local(job) ? "PARTITIONS=local" : "SYNC=" ALLREDUCE);
+	if (job->more_hosts == 0 && job->preemptible[0])
+		return error_set(err, ERROR_CONFIG, path,
+				 "PREEMPTIBLE is for further hosts, and MORE_HOSTS is 0");
 	if (job->longer < job->shorter)
 		return error_set(err, ERROR_CONFIG, path, "LONG=%g is shorter than SHORT=%g",
 				 job->longer, job->shorter);
@@ -1115,6 +1172,8 @@ int job_finish(struct job *job, const char *path, struct error *err)
 				 "SOLUTION=%s sets sizes at the barrier; SYNC=%s has none: SYNC=bsp "
 				 "and SYNC=" ALLREDUCE " have",
 				 job->solution, job->sync);
+	if (finish_brain(job, path, err) != 0)
+		return -1;
 	if (finish_options(job, path, err) != 0 || finish_metrics(job, err) != 0)
 		return -1;
 	return finish_names(job, err);

@@ -57,6 +57,8 @@ struct job {
 	char *sync; /* bsp | ssp:N | asp, as given */
 	double worker_cores, server_cores; /* of each; 0: not limited */
 	uint64_t worker_memory, server_memory; /* bytes of each; 0: not limited */
+	uint64_t more_hosts;   /* at most, of further allocations of Slurm */
+	char *preemptible;     /* a partition of Slurm; "" */
 	uint64_t oom_limit; /* steps after ends for memory, of each node */
 	char *launch_worker, *launch_server, *drag;
 	struct job_list hosts; /* names; none: this machine, or what Slurm has allocated (hosts.h) */
@@ -72,6 +74,10 @@ struct job {
 	/* restarts by intention; heavy_window NaN until job_finish() */
 	double heavy_window, heavy_cooldown;
 	uint64_t heavy_limit;
+	/* how many nodes of which size, found while it trains (run/brain.h) */
+	char *brain; /* off | on, or the path of an executable */
+	double plan_every, plan_gain;
+	uint64_t plan_limit, cores, node_cores; /* cores 0: what the hosts have */
 	/* of workers, what they tell and take */
 	uint64_t report_every, ahead;
 	char *predict; /* none, or a model of lib/predict */
@@ -92,6 +98,7 @@ struct job {
 	char *each_output;   /* a directory; "": what commands print goes to the node's log */
 	uint64_t each_jobs;
 	struct job_origin *origin; /* of each key; for job_file() */
+	unsigned char *given;      /* of each key, whether somebody gave it; for job_is_given() */
 };
 
 /* Everything at its default. -1: out of memory. */
@@ -113,6 +120,9 @@ int job_set_text(struct job *job, const char *assignment, struct error *err);
  * fit together. Names of files become absolute as the current directory sees them; those that a job
  * file gives are for job_locate() (locate.h). */
 int job_finish(struct job *job, const char *path, struct error *err);
+
+/* Whether a job file or --set gave a value to this key, rather than its default. */
+int job_is_given(const struct job *job, const char *key);
 
 /* A name of a file in the job. */
 struct job_file {
@@ -142,6 +152,8 @@ int job_is_foreign(const struct job *job);
 /* Of such a job: the trainers have parameters, which only they can save, and a lead commits what they
  * did (TRAINER_KIND=agent); else each piece of work stands for itself. */
 int job_has_foreign_parameters(const struct job *job);
+/* Whether a brain finds how many nodes there are, and of which size. */
+int job_has_brain(const struct job *job);
 /* What any of its nodes may use, at most; none: they are not limited. */
 struct limits;
 struct limits job_limits(const struct job *job);

@@ -68,13 +68,20 @@ static const char *choose(const struct job_file *file, const struct places *at,
 	return here && !beside ? at->here : at->beside;
 }
 
+static int is_known_word(const struct job_file *file, const char *name)
+{
+	if (strcmp(file->key, "BRAIN") == 0)
+		return strcmp(name, "on") == 0 || strcmp(name, "off") == 0;
+	return solution_find(name) || balance_is(name);
+}
+
 static int locate(const struct job_file *file, const char *current, const struct job *kept,
 		  struct error *err)
 {
 	struct places at;
 	const char *name = *file->name, *dir = file->origin->dir;
 	int is_word = file->is_program && !strchr(name, '/');
-	if (name[0] == '/' || (is_word && (solution_find(name) || balance_is(name))))
+	if (name[0] == '/' || (is_word && is_known_word(file, name)))
 		return 0;
 	if (strcmp(name, "-") == 0) /* no file: who reads it says so */
 		return 0;

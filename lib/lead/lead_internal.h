@@ -1,8 +1,8 @@
 /* What the conversation of the lead shares: lead.c (effects), lead_requests.c (verbs),
  * lead_settle.c (shardd), lead_replicas.c (replicas), lead_cut.c (checkpoints), lead_replica_cut.c
  * (those of replicas), lead_trainers.c (those of members that have the parameters), lead_balance.c
- * (batches at every barrier), lead_silent.c (members that do not move) and lead_handover.c (handing
- * over). */
+ * (batches at every barrier), lead_silent.c (members that do not move), lead_move.c (parameters that
+ * move from part to part) and lead_handover.c (handing over). */
 #ifndef PACELINE_LEAD_LEAD_INTERNAL_H
 #define PACELINE_LEAD_LEAD_INTERNAL_H
 

@@ -172,6 +172,12 @@ uint64_t load_memory_left(struct load *l)
 	return left > 0 && left < NO_LIMIT ? (uint64_t)left : 0;
 }
 
+static double own_bytes(void)
+{
+	struct rusage u;
+	return getrusage(RUSAGE_SELF, &u) == 0 ? (double)u.ru_maxrss * 1024 : NAN;
+}
+
 static double own_seconds(void)
 {
 	struct rusage u;
@@ -229,6 +235,7 @@ void load_look(struct load *l, double now, struct load_values *out)
 		v.own_cpu = (c.own - b->own) / (now - b->at);
 	}
 	v.mem = look_memory(l);
+	v.own_mem = own_bytes();
 	v.psi_cpu = look_pressure(l, PRESSURE_CPU);
 	v.psi_mem = look_pressure(l, PRESSURE_MEMORY);
 	if (!l->marked)

@@ -25,6 +25,7 @@ struct load_values {
 	double psi_mem;   /* for memory */
 	double throttled; /* periods of the control group's quota in which it was stopped */
 	double own_cpu;   /* processors that this process kept busy */
+	double own_mem;   /* bytes of memory that it has had at most */
 };
 
 /* root: where the node's /proc and /sys are mounted; "": here. -1 only without memory. */

@@ -20,6 +20,7 @@ struct meter {
 	struct tally tally;
 	uint64_t iteration, accum; /* of the last batch */
 	uint64_t most;             /* samples of a step that fit, as measured */
+	double cores;              /* that an emulated device keeps busy; 0: it is none */
 };
 
 int meter_new(struct meter **out, const struct meter_options *options, struct error *err)
@@ -114,7 +115,10 @@ void meter_report(struct meter *m)
 	add_share(&o, "psi-cpu", load.psi_cpu);
 	add_share(&o, "psi-mem", load.psi_mem);
 	add_share(&o, "throttled", load.throttled);
+	if (m->cores > 0)
+		load.own_cpu = m->cores * mean.compute / (mean.time + mean.wait);
 	add_share(&o, "own-cpu", load.own_cpu);
+	add_share(&o, "own-mem", load.own_mem);
 	size_t len = record_end(&o, NULL);
 	if (len > 0)
 		report_send(m->report, line, len);
@@ -163,6 +167,11 @@ int meter_device(struct meter *m, struct device_options *options, struct error *
 	report_keep(m->report, line, record_end(&o, NULL));
 	report_send(m->report, NULL, 0);
 	return 0;
+}
+
+void meter_emulated(struct meter *m, double cores)
+{
+	m->cores = cores;
 }
 
 uint64_t meter_most(const struct meter *m)

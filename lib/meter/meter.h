@@ -42,6 +42,9 @@ void meter_report(struct meter *m);
 /* How busy the node is as a batch begins, from the last part of one that took so long. */
 void meter_look(struct meter *m, double batch_seconds, struct load_values *out);
 
+/* The device is an emulated one that keeps so many cores busy while it computes; 0: it is none. */
+void meter_emulated(struct meter *m, double cores);
+
 /* Measures the device and reports it. As device_measure(); load is the meter's part. */
 int meter_device(struct meter *m, struct device_options *options, struct error *err);
 /* Samples of a step that fit, as measured; 0: not known. */

@@ -18,20 +18,28 @@
 const char *const report_more_key[REPORT_MORES] = {REPORT_MORE(MORE_KEY)};
 static const double more_max[REPORT_MORES] = {REPORT_MORE(MORE_MAX)};
 
-enum event_kind { EVENT_START, EVENT_READY, EVENT_EXIT, EVENT_LOST, EVENT_KILL, EVENT_RESTART };
-#define EVENT_KINDS 6
+enum event_kind {
+	EVENT_START,
+	EVENT_READY,
+	EVENT_EXIT,
+	EVENT_LOST,
+	EVENT_KILL,
+	EVENT_RESTART,
+	EVENT_LEFT
+};
+#define EVENT_KINDS 7
 
 static const char *const event_word[EVENT_KINDS] = {"start", "ready", "exit",
-						    "lost",  "kill",  "restart"};
+						    "lost",  "kill",  "restart", "left"};
 
 /* State x event -> state. Senders are many and messages get lost, so every pair means something:
  * the event is believed. Only a process known to be over can't be lost. */
 static const enum node_state next_state[4][EVENT_KINDS] = {
-	/*                 start          ready    exit       lost       kill       restart */
-	[NODE_STARTING] = {NODE_STARTING, NODE_UP, NODE_DOWN, NODE_LOST, NODE_DOWN, NODE_STARTING},
-	[NODE_UP] = {NODE_STARTING, NODE_UP, NODE_DOWN, NODE_LOST, NODE_DOWN, NODE_STARTING},
-	[NODE_LOST] = {NODE_STARTING, NODE_UP, NODE_DOWN, NODE_LOST, NODE_DOWN, NODE_STARTING},
-	[NODE_DOWN] = {NODE_STARTING, NODE_UP, NODE_DOWN, NODE_DOWN, NODE_DOWN, NODE_STARTING},
+	/* start, ready, exit, lost, kill, restart, left */
+	[NODE_STARTING] = {NODE_STARTING, NODE_UP, NODE_DOWN, NODE_LOST, NODE_DOWN, NODE_STARTING, NODE_DOWN},
+	[NODE_UP] = {NODE_STARTING, NODE_UP, NODE_DOWN, NODE_LOST, NODE_DOWN, NODE_STARTING, NODE_DOWN},
+	[NODE_LOST] = {NODE_STARTING, NODE_UP, NODE_DOWN, NODE_LOST, NODE_DOWN, NODE_STARTING, NODE_DOWN},
+	[NODE_DOWN] = {NODE_STARTING, NODE_UP, NODE_DOWN, NODE_DOWN, NODE_DOWN, NODE_STARTING, NODE_DOWN},
 };
 
 int monitor_new(struct monitor **out, double window_short, double window_long, struct error *err)
@@ -195,6 +203,8 @@ static int add_bpt(struct monitor *m, const struct record *r, double at, double 
 	struct node *n = node_of(m, role, id, err);
 	if (!n)
 		return -1;
+	if (n->has_left) /* its last words came late */
+		return 0;
 	if (!n->history && !(n->history = calloc(MONITOR_HISTORY_MAX, sizeof *n->history)))
 		return error_set(err, ERROR_OS, NULL, "out of memory for a history");
 	struct window_sum what = {p.count, p.time * (double)p.count,
@@ -257,15 +267,16 @@ static int parse_event(const struct record *r, enum event_kind *kind, struct err
 			return 0;
 		}
 	return error_set(err, ERROR_DATA, NULL,
-			 "kind=: '%.80s' is none of start|ready|exit|lost|kill|restart", word);
+			 "kind=: '%.80s' is none of start|ready|exit|lost|kill|restart|left", word);
 }
 
 /* A new process: nothing measured before is about it. A restart that is both announced and followed
  * by its start counts once; a second start without announcement is a restart too. */
 static void begin_process(struct node *n, enum event_kind kind, double at)
 {
-	if (kind == EVENT_RESTART || (n->was_started && !n->restart_announced))
+	if (kind == EVENT_RESTART || (n->was_started && !n->restart_announced && !n->has_left))
 		n->restarts++;
+	n->has_left = 0;
 	n->restart_announced = kind == EVENT_RESTART;
 	n->was_started = 1;
 	n->since = at;
@@ -298,6 +309,9 @@ static int add_event(struct monitor *m, const struct record *r, double at, struc
 	} else {
 		n->was_started = 1;
 		n->ended_at = at;
+		n->has_left = kind == EVENT_LEFT;
+		if (n->has_left)
+			window_clear(&n->window);
 		if (n->state == NODE_DOWN)
 			n->ready_at = NAN;
 	}

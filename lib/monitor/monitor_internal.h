@@ -11,7 +11,8 @@
 #define REPORT_MORE(X) \
 	X(COMPUTE, "compute", 1e9) X(COMM, "comm", 1e9) X(WAIT, "wait", 1e9) \
 	X(CPU, "cpu", 1e6) X(MEM, "mem", 1e6) X(PSI_CPU, "psi-cpu", 1e6) \
-	X(PSI_MEM, "psi-mem", 1e6) X(THROTTLED, "throttled", 1e6) X(OWN_CPU, "own-cpu", 1e6)
+	X(PSI_MEM, "psi-mem", 1e6) X(THROTTLED, "throttled", 1e6) X(OWN_CPU, "own-cpu", 1e6) \
+	X(OWN_MEM, "own-mem", 1e18)
 #define REPORT_NAME(name, key, max) REPORT_##name,
 enum report_more { REPORT_MORE(REPORT_NAME) REPORT_MORES };
 
@@ -45,6 +46,7 @@ struct node {
 	enum node_role role;
 	enum node_state state;
 	char id[OPTION_ID_MAX];
+	int has_left;    /* it is no node of the job any more: nobody is told of it */
 	int was_started;       /* a process of this node has been seen */
 	int restart_announced; /* a restart event whose start event has not come yet */
 	double since;        /* the present process's start; reports from before belong to others */

@@ -77,7 +77,7 @@ static void put_job(const struct monitor *m, double now, monitor_put_fn *put, vo
 	struct record_out o;
 	uint64_t count[NODE_ROLES] = {0};
 	for (size_t i = 0; i < m->node_count; i++)
-		count[m->node[i]->role]++;
+		count[m->node[i]->role] += !m->node[i]->has_left;
 	record_begin(&o, line, sizeof line, "job");
 	record_add_seconds(&o, "at", now);
 	record_add_u64(&o, "iter", monitor_iter(m));
@@ -182,7 +182,8 @@ int monitor_snapshot(const struct monitor *m, double now, monitor_put_fn *put, v
 		return error_set(err, ERROR_OS, NULL, "out of memory for a snapshot");
 	put_job(m, now, put, arg);
 	for (size_t i = 0; i < m->node_count; i++)
-		put_node(m->node[i], &all[i], now, put, arg);
+		if (!m->node[i]->has_left)
+			put_node(m->node[i], &all[i], now, put, arg);
 	free(all);
 	for (size_t i = 0; i < m->info_count; i++) {
 		char line[RECORD_LINE_MAX];

@@ -19,6 +19,8 @@ struct look {
 static void put_node(const struct look *l, const struct node *n, double value, const char *name,
 		     const char *label)
 {
+	if (n->has_left)
+		return;
 	metrics_put(l->page, value,
 		    (const struct metrics_label[]){{"role", node_role_name(n->role)},
 						   {"id", n->id},
@@ -115,7 +117,7 @@ static void each_device(const struct look *l)
 			   {"speed", d->speed},
 			   {"saturation", (double)d->saturation},
 			   {"max", (double)d->max}};
-		for (size_t k = 0; d->known && k < sizeof row / sizeof *row; k++)
+		for (size_t k = 0; d->known && !n->has_left && k < sizeof row / sizeof *row; k++)
 			metrics_put(l->page, row[k].value,
 				    (const struct metrics_label[]){
 					    {"role", node_role_name(n->role)},

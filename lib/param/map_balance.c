@@ -58,36 +58,19 @@ static uint64_t place_at(const struct map_load *range, size_t ranges, double wan
 	return MAP_PLACES;
 }
 
-/*
- * The dense vector is asked for as a whole, so its parts are alike; the keys make up for the rest.
- * What a part has of the vector beyond its share of all work (there are few keys then) is spread
- * over the others: less for each, and no part gets less than no keys.
- */
-static void set_bounds(struct map *m, double element, const struct map_load *range, size_t ranges)
+/* The dense vector is asked for as a whole: its parts are alike. Keys are by what is asked of them. */
+static void set_bounds(struct map *m, const struct map_load *range, size_t ranges)
 {
 	uint64_t dense = m->dense_begin[m->parts];
-	double rows = load_of(range, ranges, 0, MAP_PLACES), all = element * (double)dense + rows;
-	double room = 0.0, sum = 0.0;
+	double rows = load_of(range, ranges, 0, MAP_PLACES);
 
-	for (uint64_t i = 0; i <= m->parts; i++)
+	for (uint64_t i = 1; i < m->parts; i++) {
 		m->dense_begin[i] = i * dense / m->parts;
-	for (int pass = 0; pass < 2; pass++) {
-		for (uint32_t i = 0; i < m->parts; i++) {
-			double has = element * (double)(m->dense_begin[i + 1] - m->dense_begin[i]);
-			double share = all / m->parts - has;
-			share = share > 0.0 ? share : 0.0;
-			if (pass == 0) {
-				room += share;
-				continue;
-			}
-			sum += room > 0.0 ? share / room * rows : rows / m->parts;
-			if (i + 1 < m->parts)
-				m->key_begin[i + 1] = place_at(range, ranges, sum);
-		}
-	}
-	for (uint32_t i = 1; i < m->parts; i++)
+		m->key_begin[i] =
+			place_at(range, ranges, rows * (double)i / (double)m->parts);
 		if (m->key_begin[i] < m->key_begin[i - 1])
 			m->key_begin[i] = m->key_begin[i - 1];
+	}
 }
 
 int map_balance(struct map *out, const struct map *now, double element,
@@ -102,7 +85,7 @@ int map_balance(struct map *out, const struct map *now, double element,
 	/* Nothing is known of keys, or there is nobody to share with. */
 	if (now->parts < 2 || load_of(range, ranges, 0, MAP_PLACES) <= 0.0)
 		return 0;
-	set_bounds(out, element, range, ranges);
+	set_bounds(out, range, ranges);
 	double after = peak(out, element, range, ranges, &ignored);
 	if (after > result->before * (1.0 - gain)) {
 		*out = *now;

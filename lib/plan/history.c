@@ -1,11 +1,16 @@
 /* history: see history.h. */
 #include "plan/history.h"
 
+#include "base/fs.h"
 #include "base/grow.h"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 int history_take(struct history *h, const struct record *r, struct error *err)
 {
@@ -23,6 +28,40 @@ int history_take(struct history *h, const struct record *r, struct error *err)
 		return error_set(err, ERROR_OS, NULL, "out of memory for a finished job");
 	h->job[h->count++] = f;
 	return 0;
+}
+
+/* The newer half, from the beginning of a line on. */
+static int forget_older(const char *path, struct error *err)
+{
+	char *text;
+	size_t len;
+	if (fs_read_file(path, 8 * (size_t)HISTORY_BYTES_MAX, &text, &len, err) != 0)
+		return -1;
+	const char *from = memchr(text + len / 2, '\n', len - len / 2);
+	size_t at = from ? (size_t)(from + 1 - text) : len;
+	int result = fs_replace_file(path, text + at, len - at, err);
+	free(text);
+	return result;
+}
+
+/* Several jobs may end at once: a record is one write(2) at the end. */
+int history_append(const char *path, const char *line, size_t len, struct error *err)
+{
+	char dir[PATH_MAX];
+	struct stat st;
+	fs_dirname(path, dir, sizeof dir);
+	if (fs_make_dirs(dir, err) != 0)
+		return -1;
+	if (stat(path, &st) == 0 && st.st_size > (off_t)HISTORY_BYTES_MAX &&
+	    forget_older(path, err) != 0)
+		return -1;
+	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return error_errno(err, 0, path, "can't be opened");
+	int result = fs_write_all(fd, line, len, path, err);
+	if (close(fd) != 0 && result == 0)
+		result = error_errno(err, ERROR_IO, path, "can't be written");
+	return result;
 }
 
 void history_clear(struct history *h)

@@ -22,6 +22,10 @@ struct history { /* all zeros at first */
 
 /* -1: ERROR_DATA or ERROR_OS. */
 int history_take(struct history *h, const struct record *r, struct error *err);
+/* Appends a record's line to the file at path, which is made when missing, and its directories with
+ * it. A file of more than HISTORY_BYTES_MAX loses the older half. */
+#define HISTORY_BYTES_MAX (1u << 20)
+int history_append(const char *path, const char *line, size_t len, struct error *err);
 void history_clear(struct history *h);
 /* The job alike most: of user, data and model as many equal as there are; of equally many data
  * counts most, then the model; of those the last. NULL: none has data or user in common. */

@@ -215,6 +215,14 @@ static int add_limits(struct front *f, const struct limits *limits, struct error
 	return add_words(f, options, err);
 }
 
+static int add_job(struct front *f, uint64_t job, struct error *err)
+{
+	char number[24];
+	const char *const option[] = {"--slurm-job", number, NULL};
+	number_format_u64(job, number);
+	return job > 0 ? add_words(f, option, err) : 0;
+}
+
 static int far_start(const char *by, const struct node_start *start, char ***front, size_t *count,
 		     struct error *err)
 {
@@ -225,7 +233,7 @@ static int far_start(const char *by, const struct node_start *start, char ***fro
 	const char *const about[] = {place->node_host, "--by", by, "--id", start->name->id, NULL};
 	if (add_words(&f, about, err) != 0)
 		return -1;
-	if (add_limits(&f, &start->limits, err) != 0 ||
+	if (add_job(&f, place->slurm_job, err) != 0 || add_limits(&f, &start->limits, err) != 0 ||
 	    add_each(&f, "--make", start->make, err) != 0 ||
 	    (place->apart && add_each(&f, "--bring", start->bring, err) != 0))
 		return -1;
@@ -254,20 +262,22 @@ static int slurm_start(const struct node_start *start, char ***front, size_t *co
 /* A step beside the others of the allocation, with all cores that are allocated there, as a local
  * process would have it: steps that overlap and ask for some are all given the same ones, so that
  * node-host(8) limits them. */
-static int slurm_reach(const char *host, const char *program, uint64_t memory_mib, char ***out,
-		       size_t *count, struct error *err)
+static int slurm_reach(const struct node_reach *to, char ***out, size_t *count, struct error *err)
 {
 	struct front f = {0};
-	char memory[40];
+	char memory[40], job[40];
 	const char *const srun[] = {"srun",        "--overlap",       "--nodes=1",
 				    "--ntasks=1",  "--overcommit",    "--cpu-bind=none",
 				    "--mpi=none",  "--no-kill",       "--quiet",
-				    "--nodelist",  host,              NULL};
-	const char *const last[] = {program, "--serve", NULL};
-	snprintf(memory, sizeof memory, "--mem=%lluM", (unsigned long long)memory_mib);
+				    "--nodelist",  to->host,          NULL};
+	const char *const last[] = {to->program, "--serve", NULL};
+	snprintf(memory, sizeof memory, "--mem=%lluM", (unsigned long long)to->memory_mib);
+	snprintf(job, sizeof job, "--jobid=%llu", (unsigned long long)to->slurm_job);
 	int result = add_words(&f, srun, err);
-	if (result == 0 && memory_mib > 0)
+	if (result == 0 && to->memory_mib > 0)
 		result = add_word(&f, memory, err);
+	if (result == 0 && to->slurm_job > 0)
+		result = add_word(&f, job, err);
 	if (result == 0)
 		result = add_words(&f, last, err);
 	*out = f.item;
@@ -299,12 +309,10 @@ static char *quote(const char *text)
 
 /* Nothing is asked at a terminal, and no connection is shared: each ends with its node. The words
  * behind the host are read by a shell there. */
-static int ssh_reach(const char *host, const char *program, uint64_t memory_mib, char ***out,
-		     size_t *count, struct error *err)
+static int ssh_reach(const struct node_reach *to, char ***out, size_t *count, struct error *err)
 {
-	(void)memory_mib;
 	struct front f = {0};
-	char *quoted = quote(program), *line = NULL;
+	char *quoted = quote(to->program), *line = NULL;
 	int n = quoted ? asprintf(&line, "exec %s --serve", quoted) : -1;
 	free(quoted);
 	*out = NULL;
@@ -325,7 +333,7 @@ static int ssh_reach(const char *host, const char *program, uint64_t memory_mib,
 				   "-o",
 				   "ServerAliveCountMax=3",
 				   "--",
-				   host,
+				   to->host,
 				   line,
 				   NULL};
 	int result = add_words(&f, ssh, err);

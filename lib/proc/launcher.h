@@ -30,6 +30,7 @@ struct node_place {
 	int apart;             /* it does not see the state directory of this machine */
 	char bad[160]; /* a test has found that it is bad (host_test.h): why; "": none has */
 	const char *node_host; /* path of that program, the same here and there; NULL: it is here */
+	uint64_t slurm_job; /* the allocation that it belongs to; 0: the one that we are in */
 	struct limits_ways by; /* how nodes are limited there, where they are */
 };
 
@@ -51,6 +52,13 @@ struct node_start {
 	struct limits limits; /* on another host: what it may use */
 };
 
+/* Who is reached. */
+struct node_reach {
+	const char *host, *program;
+	/* By Slurm: memory that it is to have, 0: nobody asks; the allocation, 0: the one that we are in. */
+	uint64_t memory_mib, slurm_job;
+};
+
 struct launcher {
 	const char *name;
 	int is_far; /* to other hosts */
@@ -62,9 +70,8 @@ struct launcher {
 	int (*stop)(pid_t pid, int signal);
 	enum end_class (*class_of)(const struct node_end *end);
 	/* Of one that is far: the words that run `program --serve` on a host, with its standard input
-	 * and output here, for words_free(). memory_mib: what Slurm is to give it; 0: nobody asks. */
-	int (*reach)(const char *host, const char *program, uint64_t memory_mib, char ***words,
-		     size_t *count, struct error *err);
+	 * and output here, for words_free(). */
+	int (*reach)(const struct node_reach *to, char ***words, size_t *count, struct error *err);
 };
 
 #define LAUNCHER_CHOICES "local|slurm|ssh"

@@ -131,7 +131,8 @@ static int own_group(const struct limits_where *where, const char *controller, c
 {
 	char root[PATH_MAX], *text, *save = NULL;
 	int found = 0;
-	if (join(root, where->cgroups, controller[0] ? controller : ".") != 0 ||
+	snprintf(root, sizeof root, "%s", where->cgroups);
+	if ((controller[0] && join(root, where->cgroups, controller) != 0) ||
 	    access(root, F_OK) != 0 || fs_read_file(where->self, FILE_MAX, &text, NULL, NULL) != 0)
 		return -1;
 	for (char *line = strtok_r(text, "\n", &save); line && !found;

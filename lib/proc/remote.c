@@ -87,7 +87,11 @@ static int start(struct remote *r, const struct remote_options *o, struct error 
 	char path[PATH_MAX], **words;
 	int pipes[REMOTE_POLLS][2] = {{-1, -1}, {-1, -1}, {-1, -1}};
 	size_t count;
-	int result = o->launcher->reach(o->host, o->program, o->memory_mib, &words, &count, err);
+	const struct node_reach to = {.host = o->host,
+				      .program = o->program,
+				      .memory_mib = o->memory_mib,
+				      .slurm_job = o->slurm_job};
+	int result = o->launcher->reach(&to, &words, &count, err);
 	if (result == 0)
 		result = process_find(words[0], o->search_path, path, sizeof path, err);
 	for (int i = 0; result == 0 && i < REMOTE_POLLS; i++)

@@ -33,7 +33,7 @@ struct remote_options {
 	const char *host;
 	const char *program;     /* path of node-host, the same here and there */
 	const char *search_path; /* for ssh, srun; or NULL */
-	uint64_t memory_mib; /* what Slurm is to give it; 0: nobody asks */
+	uint64_t memory_mib, slurm_job; /* as in struct node_reach */
 	int quiet; /* their messages are kept for errors; else they go to our standard error */
 };
 

@@ -10,6 +10,8 @@
 #include "record/record.h"
 
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <time.h>
 
 #define EARLY_UNITS 8 /* reports at 1, 2, 4, 8 */
 
@@ -24,6 +26,26 @@ static int report_due(const struct ps *p)
 	return p->report_units &&
 	       (early || p->report_units >= o->report_every ||
 		(o->report_seconds > 0.0 && clock_mono() - p->reported >= o->report_seconds));
+}
+
+/* Cores that it kept busy since the last report, and the most memory that it has had. */
+static void add_own(struct ps *p, struct record_out *o)
+{
+	const struct drag *drag = drag_look(&p->drag);
+	struct timespec cpu;
+	struct rusage use;
+	double seconds = clock_mono() - p->reported;
+
+	if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu) == 0 && seconds > 0) {
+		double spent = (double)cpu.tv_sec + (double)cpu.tv_nsec * 1e-9;
+		double cores = (spent - p->reported_cpu) / seconds;
+		if (drag->cores > 0)
+			cores = drag->cores * p->report_seconds / seconds;
+		record_add_brief(o, "own-cpu", cores);
+		p->reported_cpu = spent;
+	}
+	if (getrusage(RUSAGE_SELF, &use) == 0)
+		record_add_brief(o, "own-mem", (double)use.ru_maxrss * 1024);
 }
 
 static void report(struct ps *p)
@@ -42,6 +64,7 @@ static void report(struct ps *p)
 	record_add_u64(&o, "size", (uint64_t)((double)p->report_samples / units + 0.5));
 	record_add_seconds(&o, "at", clock_epoch());
 	record_add_u64(&o, "count", p->report_units);
+	add_own(p, &o);
 	size_t len = record_end(&o, NULL);
 	/* Fire and forget: training does not wait for a monitor. */
 	(void)peer_send(p->monitor, line, len, NULL, 0, NULL, NULL);

@@ -34,6 +34,7 @@ struct fork_child {
 	char path[NAME_MAX_BYTES];
 	char answer[RECORD_LINE_MAX];
 	size_t len;
+	struct fork_child *next; /* of leaving */
 };
 
 static void child(struct server *server, const struct fork_job *job, int out)
@@ -73,6 +74,22 @@ static void child(struct server *server, const struct fork_job *job, int out)
 	_exit(written == 0 ? 0 : ERROR_IO);
 }
 
+/* Those that have answered, or that nobody wants any more, and have not ended yet. */
+static struct fork_child *leaving;
+
+static void forget(struct fork_child *f)
+{
+	for (struct fork_child **at = &leaving; *at; at = &(*at)->next) {
+		if (*at == f) {
+			*at = f->next;
+			break;
+		}
+	}
+	if (f->reaper)
+		event_free(f->reaper);
+	free(f);
+}
+
 /* Nobody waits for its end: one that was killed goes only when its storage lets it. Usually it is a
  * moment away. */
 static void try_reap(struct fork_child *f)
@@ -84,9 +101,7 @@ static void try_reap(struct fork_child *f)
 		clock_sleep(0.001);
 	if (got == 0 && f->reaper && event_add(f->reaper, &again) == 0)
 		return;
-	if (f->reaper)
-		event_free(f->reaper);
-	free(f);
+	forget(f);
 }
 
 static void on_reap(evutil_socket_t fd, short what, void *arg)
@@ -103,6 +118,8 @@ static void clear(struct fork_child *f)
 		event_free(f->readable);
 	f->readable = NULL;
 	close(f->pipe);
+	f->next = leaving;
+	leaving = f;
 	try_reap(f);
 }
 

@@ -1,6 +1,6 @@
 /* What the files of a part share: ps.c (made and ended), pull.c and push.c (of workers), wait.c
  * (those whose iteration has not come), obey.c (what the lead orders), apply.c (units, drag,
- * reports) and handover.c (handing over). What a replica has besides: replica.h. */
+ * reports), move.c (parameters on their way to other parts) and handover.c (handing over). What a replica has besides: replica.h. */
 #ifndef PACELINE_PS_PS_INTERNAL_H
 #define PACELINE_PS_PS_INTERNAL_H
 
@@ -77,6 +77,7 @@ struct ps {
 	double work;           /* seconds of own work since the last unit */
 	double report_seconds; /* and since the last report, with drag */
 	double reported;       /* when the last report was sent */
+	double reported_cpu;   /* processor time of this process, then */
 	uint64_t report_samples, report_units, units;
 	double reached[PS_REACHED]; /* when the last units were applied, by their number */
 	struct ps_replica *replica; /* NULL: this is a part */

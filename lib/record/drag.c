@@ -31,6 +31,7 @@ int drag_fields(const struct record *r, struct drag *d, struct error *err)
 	    record_real_opt(r, "launch", 0, DRAG_SECONDS_MAX, &d->launch, err) != 0 ||
 	    record_u64_opt(r, "saturation", 0, DRAG_SAMPLES_MAX, &d->saturation, err) != 0 ||
 	    record_u64_opt(r, "memory", 0, DRAG_SAMPLES_MAX, &d->memory, err) != 0 ||
+	    record_real_opt(r, "cores", 0, DRAG_CORES_MAX, &d->cores, err) != 0 ||
 	    read_type(r, d, err) != 0)
 		return -1;
 	if (d->pace <= 0 && (d->launch > 0 || d->saturation > 0))
@@ -69,6 +70,8 @@ void drag_add(struct record_out *o, const struct drag *d)
 		record_add_u64(o, "memory", d->memory);
 	if (d->type[0])
 		record_add(o, "type", d->type);
+	if (d->cores > 0)
+		record_add_brief(o, "cores", d->cores);
 }
 
 /* Its bytes; 0 for a file that is not there, and for one between truncation and writing. */

@@ -2,7 +2,7 @@
  * drag: a file that slows a worker or a server down, on purpose (straggle(1)), or makes it a device
  * of another kind:
  *
- *     drag [delay=S] [pace=V] [launch=S] [saturation=N] [memory=N] [type=NAME]
+ *     drag [delay=S] [pace=V] [launch=S] [saturation=N] [memory=N] [type=NAME] [cores=V]
  *
  * It is looked at before each batch (a worker's) or unit (a server's), and may change, come and go
  * at any time.  A wrong file must never stop a job: it is told once and not obeyed.
@@ -19,6 +19,7 @@
 #define DRAG_TYPE_MAX 64
 #define DRAG_SECONDS_MAX 86400.0
 #define DRAG_PACE_MAX 1e15
+#define DRAG_CORES_MAX 1e5
 #define DRAG_SAMPLES_MAX (UINT64_C(1) << 53) /* exact in a double */
 
 struct drag {
@@ -28,6 +29,7 @@ struct drag {
 	uint64_t saturation; /* with pace: a step of fewer samples is not faster */
 	uint64_t memory;     /* samples of a step that fit; 0: any number */
 	char type[DRAG_TYPE_MAX]; /* of the emulated device; "": none said */
+	double cores; /* that the device is said to keep busy while it works; 0: as measured */
 };
 
 /* The text of a drag file; of several lines the first. -1: ERROR_DATA, *d is no drag. */

@@ -427,12 +427,15 @@ static void note(struct supervisor *s, const struct action *a)
 	}
 }
 
-static void log_by_hand(struct supervisor *s, size_t count)
+/* What follows is no answer to a question. */
+static void log_decider(struct supervisor *s, const char *who, size_t count)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	record_begin(&o, line, sizeof line, "by-hand");
 	record_add_u64(&o, "actions", count);
+	if (who)
+		record_add(&o, "by", who);
 	sup_log(s, &o);
 }
 
@@ -464,8 +467,8 @@ int sup_actions_carry(struct supervisor *s, const struct sup_actions *list, cons
 	if (!text)
 		return -1;
 	warn_of_sum(s, list);
-	if (rq)
-		log_by_hand(s, list->count);
+	if (rq || strcmp(who, "scale") == 0)
+		log_decider(s, rq ? NULL : who, list->count);
 	for (size_t i = 0; i < list->count; i++) {
 		log_action(s, &list->item[i]);
 		if (list->item[i].kind != ACTION_NONE && list->item[i].kind != ACTION_KILL_RESTART)

@@ -32,6 +32,7 @@ static void add_own_info(struct supervisor *s)
 	number_format_u64(total > done ? total - done : 0, text);
 	sup_snapshot_info(s, "samples-left", text);
 	add_info_real(s, "rate", sup_rate(s));
+	add_info_real(s, "pending", sup_more_pending(s));
 	number_format_u64(backup ? backup->count : 0, text);
 	sup_snapshot_info(s, "backup-workers", text);
 	add_info_real(s, "restart-worker", sup_restart_seconds(s, sup_trainers(s)));

@@ -2,6 +2,7 @@
 #include "run/sup.h"
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "proc/child.h"
 #include "proc/remote.h"
 
@@ -39,7 +40,9 @@ int sup_hosts_init(struct supervisor *s, struct error *err)
 	size_t count = given ? given->count : 1;
 	if (!given)
 		launcher_here(&hosts->here);
-	hosts->host = calloc(count, sizeof *hosts->host);
+	if (sup_more_init(s, err) != 0)
+		return -1;
+	hosts->host = calloc(count + s->more.count, sizeof *hosts->host);
 	if (!hosts->host)
 		return error_set(err, ERROR_OS, "hosts", "out of memory");
 	hosts->count = count;
@@ -52,6 +55,9 @@ int sup_hosts_init(struct supervisor *s, struct error *err)
 		if (h->place->bad[0] && count - hosts->first > 1 && s->job->host_avoid > 0)
 			h->avoided = clock_mono() + s->job->host_avoid;
 	}
+	for (size_t i = 0; i < s->more.count; i++)
+		hosts->host[hosts->count++] = (struct sup_host){
+			.sup = s, .place = &s->more.one[i].place, .state = HOST_NONE};
 	return 0;
 }
 
@@ -76,7 +82,7 @@ struct sup_host *sup_host_of(const struct sup_node *n)
 
 const char *sup_host_word(const struct sup_host *h)
 {
-	static const char *const word[] = {"there", "lost", "gone"};
+	static const char *const word[] = {"there", "lost", "gone", "none"};
 	return sup_host_is_avoided(h) ? "avoided" : word[h->state];
 }
 
@@ -102,6 +108,8 @@ void sup_hosts_log(struct supervisor *s)
 	struct record_out o;
 	for (size_t i = 0; s->hosts.count > 1 && i < s->hosts.count; i++) {
 		const struct sup_host *h = &s->hosts.host[i];
+		if (h->state == HOST_NONE)
+			continue;
 		record_begin(&o, line, sizeof line, "host");
 		record_add(&o, "name", h->place->host);
 		record_add(&o, "state", sup_host_word(h));
@@ -139,6 +147,8 @@ void sup_hosts_limits(struct supervisor *s)
 	struct limits_where where = limits_here;
 	where.search = s->options.search_path;
 	for (size_t i = 0; limits_any(&want) && i < s->hosts.count; i++) {
+		if (sup_more_is(&s->hosts.host[i]))
+			continue; /* nobody has asked it */
 		const struct node_place *place = s->hosts.host[i].place;
 		struct limits_ways by = i == 0 ? limits_look(&want, &where) : place->by;
 		char line[RECORD_LINE_MAX], open[128];
@@ -166,7 +176,12 @@ static void put(struct sup_node *n, size_t at)
 void sup_host_home(struct sup_node *n)
 {
 	const struct hosts *hosts = n->sup->options.hosts;
-	size_t home = 0;
+	size_t home = n->role->where == WHERE_WORKER ? sup_more_home(n->sup, n->number) : 0;
+	if (home > 0) {
+		n->home = home;
+		put(n, home);
+		return;
+	}
 	if (hosts && n->role->where == WHERE_WORKER)
 		home = hosts_worker(hosts, n->number);
 	else if (hosts && n->role->where == WHERE_SPARE)
@@ -244,7 +259,7 @@ const char *sup_host_stays(const struct sup_node *n)
 					       : "no other host is there that is not avoided";
 }
 
-struct sup_host *sup_host_named(struct supervisor *s, const char *name)
+struct sup_host *sup_host_by_name(struct supervisor *s, const char *name)
 {
 	for (size_t i = 0; i < s->hosts.count; i++)
 		if (strcmp(s->hosts.host[i].place->host, name) == 0)
@@ -382,11 +397,17 @@ int sup_host_choose(struct sup_node *n)
 	}
 	hosts->none_since = 0;
 	if (at != n->at) {
-		sup_note(s, "placed", "%s runs on %s: %s is %s", n->id,
-			 hosts->host[at].place->host, hosts->host[n->home].place->host,
-			 at == n->home                                      ? "there again"
-			 : hosts->host[n->home].state == HOST_THERE ? "avoided"
-								    : "gone");
+		const struct sup_host *home = &hosts->host[n->home];
+		if (home->state == HOST_NONE)
+			sup_note(s, "placed", "%s runs on %s until Slurm gives a further host", n->id,
+				 hosts->host[at].place->host);
+		else
+			sup_note(s, "placed", "%s runs on %s: %s is %s", n->id,
+				 hosts->host[at].place->host, home->place->host,
+				 at != n->home && home->state == HOST_THERE ? "avoided"
+				 : at != n->home			    ? "gone"
+				 : home->place->slurm_job		    ? "there"
+									    : "there again");
 		put(n, at);
 		sup_force_write(s);
 	}
@@ -428,6 +449,35 @@ static void lost(struct sup_host *h, double silent, const char *why)
 	h->since -= silent;
 }
 
+static void there(struct sup_host *h);
+
+void sup_host_named(struct sup_host *h)
+{
+	name_host(h, (size_t)(h - h->sup->hosts.host));
+	EACH_NODE (n, h->sup)
+		if (sup_host_of(n) == h)
+			n->place = *h->place;
+}
+
+void sup_host_came(struct sup_host *h)
+{
+	there(h);
+}
+
+/* Who runs there is told to end by Slurm, and hears it from us as well. */
+void sup_host_left(struct sup_host *h)
+{
+	struct supervisor *s = h->sup;
+	h->state = HOST_NONE;
+	h->since = clock_mono();
+	child_free(h->look);
+	h->look = NULL;
+	EACH_NODE (n, s)
+		if (&s->hosts.host[n->at] == h && n->role != &role_fabric)
+			sup_node_kill(n);
+	sup_kick(s);
+}
+
 /* Whoever ran there has been killed with its connection, so that nothing is lost when others do its work,
  * even if the host is well. */
 static int is_cut_off(const struct sup_host *h)
@@ -461,11 +511,14 @@ static void there(struct sup_host *h)
 	char text[512];
 	struct supervisor *s = h->sup;
 	enum sup_host_state before = h->state;
-	snprintf(text, sizeof text, "%s is there again", h->place->host);
+	snprintf(text, sizeof text, h->place->slurm_job && h->state == HOST_NONE
+					    ? "%s is there: Slurm has given it"
+					    : "%s is there again",
+		 h->place->host);
 	h->failed = 0;
 	say(h, HOST_THERE, text);
 	EACH_OF (n, s, sup_trainers(s))
-		if (before == HOST_GONE && n->at != n->home && !sup_goes_back(n) &&
+		if ((before == HOST_GONE || before == HOST_NONE) && n->at != n->home && !sup_goes_back(n) &&
 		    &s->hosts.host[n->home] == h)
 			sup_node_kill(n);
 }
@@ -528,6 +581,8 @@ static void on_look(const struct node_end *end, enum child_cut cut, const char *
 
 static void look(struct sup_host *h)
 {
+	char job[24];
+	number_format_u64(h->place->slurm_job, job);
 	/* What ssh says of a host that does not answer is no news the second time. */
 	const char *const words[] = {"/bin/sh",
 				     "-c",
@@ -536,6 +591,8 @@ static void look(struct sup_host *h)
 				     h->place->node_host,
 				     "--by",
 				     h->place->launcher->name,
+				     "--slurm-job",
+				     job,
 				     h->place->host,
 				     "/bin/sh",
 				     "-c",
@@ -583,6 +640,7 @@ void sup_host_ended(struct sup_node *n, const struct node_end *end)
 	char why[128];
 	if (n->role == &role_fabric && !n->asked)
 		look_at_all(n->sup); /* one of them may be why */
+	sup_more_doubt(n);
 	if (!sup_host_was_lost(n, end))
 		return;
 	snprintf(why, sizeof why, "%s can't be reached there", n->id);
@@ -620,7 +678,8 @@ void sup_host_restore(struct supervisor *s, const char *name, int is_gone, int i
 void sup_hosts_are_there(struct supervisor *s)
 {
 	for (size_t i = 0; i < s->hosts.count; i++)
-		s->hosts.host[i].state = HOST_THERE;
+		if (s->hosts.host[i].place->host[0])
+			s->hosts.host[i].state = HOST_THERE;
 	EACH_NODE (n, s)
 		put(n, n->home);
 }
@@ -655,6 +714,8 @@ void sup_hosts_tick(struct supervisor *s)
 		return;
 	for (size_t i = 1; i < s->hosts.count; i++) {
 		struct sup_host *h = &s->hosts.host[i];
+		if (h->state == HOST_NONE)
+			continue;
 		mind_lost(h);
 		if (h->state != HOST_THERE && now >= h->again)
 			look(h);
@@ -689,7 +750,7 @@ void sup_hosts_step(struct supervisor *s)
 	for (size_t i = 1; i < s->hosts.count; i++) {
 		const struct sup_host *h = &s->hosts.host[i];
 		differs |= h->state != HOST_LOST && h->in_world != (h->state == HOST_THERE);
-		without |= h->state == HOST_GONE && h->in_world;
+		without |= (h->state == HOST_GONE || h->state == HOST_NONE) && h->in_world;
 	}
 	if (differs && sup_node_runs(fabric) && !fabric->asked)
 		renew(fabric, without);

@@ -40,7 +40,8 @@ struct child;
 struct supervisor;
 struct sup_node;
 
-enum sup_host_state { HOST_THERE, HOST_LOST, HOST_GONE };
+/* NONE: one that Slurm may give the job, and has not (more_hosts.h). */
+enum sup_host_state { HOST_THERE, HOST_LOST, HOST_GONE, HOST_NONE };
 
 struct sup_host {
 	struct supervisor *sup;
@@ -90,7 +91,7 @@ void sup_host_ended(struct sup_node *n, const struct node_end *end);
 void sup_host_leave(struct sup_node *n, const char *why);
 /* The same of a host; -1: there is no other one. id (or NULL): of the node that is why. */
 int sup_host_avoid(struct sup_host *h, const char *id, const char *why);
-struct sup_host *sup_host_named(struct supervisor *s, const char *name); /* NULL: none is */
+struct sup_host *sup_host_by_name(struct supervisor *s, const char *name); /* NULL: none is */
 int sup_host_is_avoided(const struct sup_host *h);
 /* Why it has no other host to go to, for people; NULL: it has. */
 const char *sup_host_stays(const struct sup_node *n);
@@ -103,6 +104,10 @@ void sup_host_placed(struct sup_node *n, const char *name); /* by an earlier sup
 void sup_hosts_are_there(struct supervisor *s);
 void sup_hosts_tick(struct supervisor *s);
 void sup_hosts_step(struct supervisor *s);
+/* Of one that was NONE: it has a name; it can be used from now on; it is NONE again. */
+void sup_host_named(struct sup_host *h);
+void sup_host_came(struct sup_host *h);
+void sup_host_left(struct sup_host *h);
 const char *sup_host_word(const struct sup_host *h); /* of its state */
 /* Of a node's place. */
 struct sup_host *sup_host_of(const struct sup_node *n);

@@ -105,10 +105,14 @@ static void print_hosts(const struct supervisor *s, FILE *out)
 	struct record_out o;
 	for (size_t i = 1; i < s->hosts.count; i++) {
 		const struct sup_host *h = &s->hosts.host[i];
+		if (h->state == HOST_NONE)
+			continue;
 		record_begin(&o, line, sizeof line, "host");
 		record_add(&o, "name", h->place->host);
 		record_add_u64(&o, "gone", h->state == HOST_GONE);
 		record_add_u64(&o, "world", h->in_world != 0);
+		if (sup_more_is(h))
+			sup_more_print(h, &o);
 		record_end(&o, NULL);
 		fputs(line, out);
 	}
@@ -226,6 +230,8 @@ static int take_host(struct supervisor *s, const struct record *r, struct error 
 	const char *name, *id;
 	uint64_t gone, world;
 	if (record_is(r, "host")) {
+		if (record_get(r, "more") && sup_more_take(s, r, err) != 0)
+			return -1;
 		if (record_text(r, "name", &name, err) != 0 ||
 		    record_u64(r, "gone", 0, 1, &gone, err) != 0 ||
 		    record_u64(r, "world", 0, 1, &world, err) != 0)

@@ -98,6 +98,7 @@ static void bound(struct supervisor *s)
 	record_begin(&o, line, sizeof line, "phase");
 	record_add(&o, "name", sup_phase_name(s->phases.now));
 	put(s, &o, NULL);
+	sup_brain_log_known(s);
 }
 
 void sup_log(struct supervisor *s, struct record_out *o)

@@ -159,7 +159,8 @@ static void begin(struct sup_node *n, int adopted)
 void sup_node_want(struct sup_node *n)
 {
 	struct error err;
-	if (n->stage != STAGE_OFF || n->leaving || sup_host_choose(n) != 0)
+	if (n->stage != STAGE_OFF || n->leaving || !sup_scale_may_launch(n) ||
+	    sup_host_choose(n) != 0)
 		return;
 	if (sup_process_launch(&n->now, 0, &err) != 0) {
 		char text[1024];
@@ -171,10 +172,10 @@ void sup_node_want(struct sup_node *n)
 			sup_fail(n->sup, err.code, "%s can't be started: %s", n->id, text);
 		return;
 	}
-	n->restarts = n->now.life;
+	n->restarts = n->now.life - n->spared;
 	n->asked = 0;
 	step(n, EVENT_LAUNCHED);
-	sup_event(n, n->lives > 1 ? "restart" : "start", NULL);
+	sup_event(n, n->restarts > 0 ? "restart" : "start", NULL);
 	begin(n, 0);
 }
 
@@ -196,7 +197,7 @@ void sup_node_joins(struct sup_node *n)
 void sup_node_replaced(struct sup_node *n)
 {
 	event_del(n->timer);
-	n->restarts = n->now.life;
+	n->restarts = n->now.life - n->spared;
 	n->asked = 0;
 	step(n, EVENT_HANDED);
 	sup_event(n, "restart", NULL);
@@ -364,6 +365,8 @@ static int within_limit(struct sup_node *n)
 		return 1; /* no failure of its own */
 	n->in_a_row++;
 	end_text(&n->end, text, sizeof text);
+	if (n->joining && !sup_scale_is_tried(n) && sup_scale_gives_up(n, text))
+		return 1;
 	if (n->in_a_row <= s->job->restarts) {
 		sup_note(s, "relaunch", "%s: %s; starts again (%llu of %llu)", n->id, text,
 			 (unsigned long long)n->in_a_row, (unsigned long long)s->job->restarts);
@@ -399,7 +402,12 @@ static void mend(struct sup_node *n)
 		}
 		/* fallthrough */
 	case DEATH_ROLLBACK:
-		sup_rollback_after(n);
+		if (sup_scale_has_part(n))
+			sup_rollback_after(n);
+		else {
+			sup_scale_joiner_ended(n);
+			step(n, EVENT_MENDED);
+		}
 		break;
 	case DEATH_NOTHING:
 		step(n, EVENT_MENDED);
@@ -423,7 +431,7 @@ static void fail(struct sup_node *n)
 	end_text(&n->end, text, sizeof text);
 	if (sup_node_is_spare(n))
 		sup_spare_give_up(n, text);
-	else
+	else if (!sup_scale_gives_up(n, text))
 		sup_fail_by(n, "%s, which would happen again", text);
 }
 

@@ -36,6 +36,7 @@ struct sup_node {
 	struct sup_process now;      /* that runs, or ran last */
 	uint64_t lives;              /* processes started so far: the next life's number */
 	uint64_t in_a_row, restarts; /* failures since it last did well; processes but the first */
+	uint64_t spared;             /* those that were no restarts: it had left, and came back */
 	int asked;                   /* its end was asked for: no failure of its own */
 	int stop_signal;
 	struct event *timer;
@@ -50,6 +51,7 @@ struct sup_node {
 	uint64_t warned;              /* progress: its lives when the lead warned of it */
 	struct sup_spare spare;       /* spare */
 	int joining, leaving, fenced; /* scale */
+	int has_part;                 /* scale: a server, as the lead said last */
 	int joining_share;            /* scale: it has none of its own yet */
 	uint64_t trials;              /* trainers: ends in a row that may be another's fault */
 };

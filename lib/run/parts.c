@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/grow.h"
+#include "base/number.h"
 #include "base/words.h"
 #include "ckpt/ckpt.h"
 #include "proc/child.h"
@@ -135,7 +136,10 @@ static void add_all(struct words *w, const char *const *word)
 
 static void add_way(struct words *w, const struct node_place *place)
 {
-	const char *const way[] = {place->node_host, "--by", place->launcher->name, NULL};
+	char job[24];
+	const char *const way[] = {place->node_host, "--by", place->launcher->name, "--slurm-job",
+				   job, NULL};
+	number_format_u64(place->slurm_job, job);
 	add_all(w, way);
 }
 

@@ -140,7 +140,12 @@ static int hold_all(const struct supervisor *s, size_t running)
 {
 	if (job_has_foreign_parameters(s->job))
 		return running == 1 && trainers_go_on(s);
-	return job_is_allreduce(s->job) ? running > 0 : running == sup_count(s, &role_server);
+	if (job_is_allreduce(s->job))
+		return running > 0;
+	EACH_OF (n, s, &role_server)
+		if (sup_scale_has_part(n) && n->stage != STAGE_STARTING && n->stage != STAGE_READY)
+			return 0;
+	return 1;
 }
 
 static size_t running_servers(const struct supervisor *s)
@@ -178,7 +183,7 @@ static void choose(struct supervisor *s)
 			 stat->lost ? ", or more: the machine was started anew since" : "");
 	else if (latest[0] || running > 0)
 		sup_rollback_begin(s, "the job goes on");
-	else
+	else if (sup_scale_rolled_back(s) == 0)
 		sup_servers_begin(s, 1);
 }
 
@@ -212,7 +217,8 @@ static void step_servers(struct supervisor *s)
 		return; /* one of them can't be started */
 	sup_links_servers(s);
 	EACH_NODE (n, s)
-		if (n->role->back && !sup_host_is_awaited(n))
+		if (n->role->back && !sup_host_is_awaited(n) &&
+		    (n->role != &role_server || sup_scale_has_part(n)))
 			up &= n->stage == STAGE_READY && sup_link_up(&n->link);
 	if (!up || running_servers(s) == 0)
 		return;
@@ -271,6 +277,7 @@ static void step_running(struct supervisor *s)
 		sup_kick_after(s, READY_SECONDS);
 	}
 	sup_restart_step(s);
+	sup_brain_step(s);
 	sup_wait_done(s);
 	if (s->progress.all_done && !sup_lead(s))
 		sup_enter(s, PHASE_FINISHING);

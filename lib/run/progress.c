@@ -328,9 +328,8 @@ static void on_snapshot(const struct record *r, void *owner)
 	struct record_out o;
 	const char *id = record_is(r, "node") ? record_get(r, "id") : NULL;
 	const struct sup_node *n = id ? sup_find(s, id) : NULL;
-	if (p->is_wrong || is_ours(r) || (n && sup_node_is_spare(n)) ||
-	    (n ? n->leaving : id && sup_has_left(s, id)))
-		return; /* nobody is to decide on one that there is no more */
+	if (p->is_wrong || is_ours(r) || (n && sup_node_is_spare(n)))
+		return;
 	record_begin(&o, line, sizeof line, r->type);
 	record_add_fields(&o, r, n ? "silent" : NULL);
 	if (n && sup_watch_section(n)[0])
@@ -357,6 +356,7 @@ static void on_snapshot_end(const struct record *r, void *owner)
 	}
 	sup_series(s);
 	sup_decide(s);
+	sup_brain(s);
 }
 
 void sup_ask_snapshot(struct supervisor *s)

@@ -582,6 +582,6 @@ void sup_rollback_step(struct supervisor *s)
 	double pause = s->recover.not_before - clock_mono();
 	if (pause > 0)
 		sup_kick_after(s, pause);
-	else
+	else if (sup_scale_rolled_back(s) == 0)
 		sup_servers_begin(s, 1);
 }

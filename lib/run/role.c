@@ -99,13 +99,16 @@ static void add_servers(struct words *w, const struct supervisor *s, const char 
 {
 	char path[DIRS_PATH_MAX];
 	add(w, "%s", option);
+	int first = 1;
 	EACH_OF (n, s, sup_keepers(s)) {
-		if (sup_rank(n) < skip)
+		if (sup_rank(n) < skip || (n->role == &role_server && !sup_scale_has_part(n)))
 			continue;
 		sup_socket(s, n->id, path);
+		put(w, ",", first ? 0 : 1);
 		put(w, path, strlen(path));
-		put(w, sup_next_of(n) ? "," : "", 1);
+		first = 0;
 	}
+	put(w, "", 1);
 	w->count++;
 }
 
@@ -238,17 +241,21 @@ static void add_lead(struct words *w, const struct supervisor *s)
 static void server_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
 {
 	const struct supervisor *s = n->sup;
-	size_t servers = sup_count(s, &role_server);
+	size_t servers = (size_t)s->scale.now.servers;
 	add_who(w, n);
 	add(w, "--part");
 	add(w, "%zu/%zu", sup_rank(n), servers);
+	if (n->joining)
+		add(w, "--join");
+	else if (!take_over && sup_scale_map(s) > 1)
+		add_count(w, "--map-version", sup_scale_map(s));
 	add_real(w, "--hung", stranger_seconds(s));
 	add_text(w, "--sync", s->job->sync);
 	add_parameters(w, s);
 	/* What it takes over comes from the process before it; that cut may be pruned by now. */
 	if (take_over)
 		add(w, "--take-over");
-	else if (restored(s))
+	else if (restored(s) && !n->joining)
 		add_text(w, "--restore", restored(s));
 	add_socket(w, s, "--monitor", "bpt-monitor");
 	add_report(w, s->job);
@@ -526,10 +533,16 @@ static void add_mpirun(struct words *w, const struct supervisor *s, const char *
 	add_text(w, "--bind-to", "none");
 	add(w, "--mca");
 	add_text(w, "odls_base_sigkill_timeout", "0");
+	if (sup_more_in_world(s)) { /* several allocations: mpirun knows only its own */
+		add(w, "--mca");
+		add_text(w, "plm", "rsh");
+		add(w, "--mca");
+		add_text(w, "ras", "^slurm");
+	}
 	add(w, "--mca");
 	dirs_run(&s->dirs, SUP_ROUTES_USERS, users);
 	add(w, "plm_rsh_agent");
-	if (sup_routes_have_users(s))
+	if (sup_routes_have_users(s) || sup_more_in_world(s))
 		add(w, "sh %s", users);
 	else
 		add(w, SUP_ROUTES_SSH);
@@ -623,7 +636,8 @@ void sup_files(const struct sup_node *n, struct sup_files *f)
 	} else if (n->role->back) {
 		make_dir(f, n, "checkpoints");
 		bring_file(f, n, "layout");
-		if (restored(s) && (n->role != &role_replica || s->recover.together))
+		if (restored(s) && !n->joining &&
+		    (n->role != &role_replica || s->recover.together))
 			bring_cut(f, restored(s));
 	}
 }

@@ -135,6 +135,7 @@ static struct sup_node *back(struct supervisor *s, const struct role *role, uint
 			continue;
 		*at = n->next;
 		n->in_a_row = n->trials = 0;
+		n->spared = n->lives - n->restarts;
 		n->leaving = 0;
 		n->said = (struct sup_said){0};
 		sup_host_home(n);
@@ -158,6 +159,7 @@ struct sup_node *sup_roster_add(struct supervisor *s, const struct role *role, s
 		sup_recall_lives(n);
 	if (!n)
 		return NULL;
+	sup_brain_size(n);
 	while (*at && stands_before(*at, role, number))
 		at = &(*at)->next;
 	n->next = *at;

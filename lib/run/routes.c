@@ -62,16 +62,22 @@ static void write_users(struct supervisor *s)
 	char path[DIRS_PATH_MAX], *text = NULL;
 	size_t bytes = 0;
 	struct error err;
-	FILE *out = sup_routes_have_users(s) ? open_memstream(&text, &bytes) : NULL;
+	int more = sup_more_in_world(s);
+	FILE *out = more || sup_routes_have_users(s) ? open_memstream(&text, &bytes) : NULL;
 	if (!out)
 		return;
-	fputs("host=$1\nshift\ncase $host in\n", out);
+	fputs("host=$1\nshift\njob=$SLURM_JOB_ID\ncase $host in\n", out);
 	for (size_t i = 0; i < s->hosts.count; i++) {
 		const char *host = s->hosts.host[i].place->host, *name = plain(host);
-		if (name != host)
+		if (s->hosts.host[i].place->slurm_job > 0)
+			fprintf(out, "'%s') job=%llu ;;\n", host,
+				(unsigned long long)s->hosts.host[i].place->slurm_job);
+		else if (name != host)
 			fprintf(out, "'%s') host='%s' ;;\n", name, host);
 	}
-	fputs("esac\nexec " SUP_ROUTES_SSH " \"$host\" \"$@\"\n", out);
+	fputs(more ? "esac\nexec " SUP_ROUTES_SRUN " --jobid=$job --nodelist=\"$host\" /bin/sh -c \"$*\"\n"
+		   : "esac\nexec " SUP_ROUTES_SSH " \"$host\" \"$@\"\n",
+	      out);
 	dirs_run(&s->dirs, SUP_ROUTES_USERS, path);
 	if (fclose(out) != 0)
 		sup_note(s, "warning", "%s: no memory", path);

@@ -10,6 +10,8 @@
 #include <stddef.h>
 
 #define SUP_ROUTES_SSH "ssh -T -x -o BatchMode=yes -o ConnectTimeout=10"
+#define SUP_ROUTES_SRUN                                                                            \
+	"srun --overlap --nodes=1 --ntasks=1 --overcommit --cpu-bind=none --mpi=none --no-kill --quiet"
 #define SUP_ROUTES_USERS "ssh-users"
 
 struct supervisor;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define RETRY_SECONDS 1.0
+#define FAILURES_MAX 3 /* in a row, of a node that joins */
 
 struct sup_scale_ask {
 	struct sup_scale_ask *next;
@@ -97,12 +98,24 @@ static int check_workers(const struct supervisor *s, uint64_t workers, struct re
 		      (unsigned long long)job->batch, (unsigned long long)workers);
 }
 
+static int check_servers(const struct supervisor *s, uint64_t servers, struct refusal *why)
+{
+	if (job_is_allreduce(s->job) || job_is_foreign(s->job))
+		return refuse(why, "no-servers", "this job has no parameter servers: %s",
+			      job_is_foreign(s->job) ? "its trainers are your own"
+						     : "with SYNC=allreduce replicas have all");
+	if (servers > job_servers_most())
+		return refuse(why, "no-room", "a job has %llu servers at most",
+			      (unsigned long long)job_servers_most());
+	return 0;
+}
+
 static int check(const struct supervisor *s, const struct sup_sizes *want, struct refusal *why)
 {
 	if (s->phases.goal != GOAL_DONE || s->phases.now >= PHASE_FINISHING)
 		return refuse(why, "over", "the job ends");
-	if (want->servers > 0 && want->servers != s->scale.now.servers)
-		return refuse(why, "servers", "servers can't be changed while the job runs");
+	if (want->servers > 0 && check_servers(s, want->servers, why) != 0)
+		return -1;
 	return want->workers > 0 && want->workers != s->scale.now.workers
 		       ? check_workers(s, want->workers, why)
 		       : 0;
@@ -131,6 +144,12 @@ static int take(struct supervisor *s, const struct record *r, struct error *err)
 	    (record_u64(r, "from-workers", 1, job_workers_most(), &c->from.workers, err) != 0 ||
 	     record_u64(r, "from-servers", 1, job_servers_most(), &c->from.servers, err) != 0))
 		return -1;
+	uint64_t ever = 0, moved = 0;
+	record_u64_opt(r, "maps", 0, 1, &ever, NULL);
+	record_u64_opt(r, "moved", 0, 1, &moved, NULL);
+	c->servers.ever = ever != 0;
+	if (c->under_way && !moved && c->now.servers != c->from.servers)
+		c->servers.step = SCALE_LOOK;
 	snprintf(c->reason, sizeof c->reason, "%s", reason ? reason : "");
 	if (workers == s->job->workers && servers == s->job->servers)
 		return 0;
@@ -141,6 +160,7 @@ static int take(struct supervisor *s, const struct record *r, struct error *err)
 		 (unsigned long long)c->now.workers, (unsigned long long)c->now.servers);
 	c->now = c->from = (struct sup_sizes){s->job->workers, s->job->servers};
 	c->under_way = 0;
+	c->servers.step = SCALE_OVER;
 	return 0;
 }
 
@@ -159,8 +179,9 @@ int sup_scale_read(struct supervisor *s, struct error *err)
 	return result == 0 ? 0 : error_wrap(err, path);
 }
 
+/* moved: servers are as wanted. */
 static int keep(struct supervisor *s, const struct sup_sizes *now, const struct sup_sizes *from,
-		const char *reason)
+		int moved, const char *reason)
 {
 	char path[DIRS_PATH_MAX], line[RECORD_LINE_MAX];
 	struct record_out o;
@@ -174,7 +195,9 @@ static int keep(struct supervisor *s, const struct sup_sizes *now, const struct 
 	if (from) {
 		record_add_u64(&o, "from-workers", from->workers);
 		record_add_u64(&o, "from-servers", from->servers);
+		record_add_u64(&o, "moved", moved != 0);
 	}
+	record_add_u64(&o, "maps", s->scale.servers.ever || (from && from->servers != now->servers));
 	record_add(&o, "reason", reason);
 	size_t len = record_end(&o, NULL);
 	if (len > 0 && fs_replace_file(path, line, len, &err) == 0)
@@ -183,6 +206,12 @@ static int keep(struct supervisor *s, const struct sup_sizes *now, const struct 
 		 err.text);
 	sup_kick_after(s, RETRY_SECONDS);
 	return -1;
+}
+
+int sup_scale_keep(struct supervisor *s, int under_way)
+{
+	return keep(s, &s->scale.now, under_way ? &s->scale.from : NULL,
+		    s->scale.servers.step == SCALE_OVER, s->scale.reason);
 }
 
 /* ---- those who ask ---- */
@@ -296,13 +325,15 @@ static void mark_leaving(struct supervisor *s)
 		n->joining = n->fenced = 0;
 		sup_fence_begin(n);
 	}
+	EACH_OF (n, s, &role_server)
+		n->leaving = n->number >= s->scale.now.servers;
 }
 
 /* Joiners are those that there were not before. */
-static int add_joining(struct supervisor *s, struct error *err)
+static int add_joining(struct supervisor *s, const struct role *role, uint64_t wanted,
+		       struct error *err)
 {
-	const struct role *role = sup_trainers(s);
-	while (sup_count(s, role) < s->scale.now.workers) {
+	while (sup_count(s, role) < wanted) {
 		struct sup_node *n = sup_roster_add(s, role, err);
 		if (!n)
 			return -1;
@@ -334,15 +365,9 @@ static int wait_for_joiners(struct supervisor *s)
 	return awaited;
 }
 
-static void leave(struct sup_node *n)
+void sup_scale_leave(struct sup_node *n)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "left");
-	record_add(&o, "role", n->role->name);
-	record_add(&o, "id", n->id);
-	record_add_u64(&o, "restarts", n->restarts);
-	sup_log(n->sup, &o);
+	sup_event(n, "left", NULL);
 	sup_force_drop(n->sup, n->id);
 	sup_roster_leave(n);
 }
@@ -357,11 +382,37 @@ static int let_go(struct supervisor *s)
 			continue;
 		sup_node_stop(n, SIGTERM);
 		if (sup_node_is_off(n) && n->fenced)
-			leave(n);
+			sup_scale_leave(n);
 		else
 			there = 1;
 	}
 	return there;
+}
+
+int sup_scale_is_tried(const struct sup_node *n)
+{
+	return n->joining && n->in_a_row < FAILURES_MAX;
+}
+
+int sup_scale_gives_up(struct sup_node *n, const char *why)
+{
+	struct supervisor *s = n->sup;
+	if (!n->joining || !s->scale.under_way)
+		return 0;
+	snprintf(s->scale.why, sizeof s->scale.why, "%s: %s", n->id, why);
+	sup_note(s, "warning", "not scaled: %s; `trainctl logs %s` says more", s->scale.why, n->id);
+	if (n->role == &role_server) { /* it may have a part by now: the lead knows */
+		sup_scale_servers_fail(s);
+		return 1;
+	}
+	s->scale.now.workers = s->scale.from.workers;
+	EACH_OF (other, s, n->role) {
+		other->leaving = other->joining;
+		other->joining = other->fenced = 0;
+		if (other->leaving)
+			sup_fence_begin(other);
+	}
+	return 1;
 }
 
 /* ---- shares ---- */
@@ -456,16 +507,22 @@ static void add_change(const struct supervisor *s, struct record_out *o)
 	record_add_u64(o, "from-servers", s->scale.from.servers);
 }
 
-static void log_begun(struct supervisor *s)
+static void log_begun(struct supervisor *s, const char *reason)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
-	log_say(LOG_LEVEL_INFO, "scaled from %llu to %llu workers: %s",
-		(unsigned long long)s->scale.from.workers,
-		(unsigned long long)s->scale.now.workers, s->scale.reason);
+	const struct sup_sizes *from = &s->scale.from, *now = &s->scale.now;
+	if (from->workers != now->workers)
+		log_say(LOG_LEVEL_INFO, "from %llu to %llu workers: %s",
+			(unsigned long long)from->workers, (unsigned long long)now->workers,
+			reason);
+	if (from->servers != now->servers)
+		log_say(LOG_LEVEL_INFO, "from %llu to %llu servers: %s",
+			(unsigned long long)from->servers, (unsigned long long)now->servers,
+			reason);
 	record_begin(&o, line, sizeof line, "scale");
 	add_change(s, &o);
-	record_add(&o, "reason", s->scale.reason);
+	record_add(&o, "reason", reason);
 	sup_log(s, &o);
 }
 
@@ -482,10 +539,14 @@ static void answer_ok(struct supervisor *s, struct request *rq, double seconds)
 	if (joining > 0)
 		record_add_u64(&o, "joining", joining);
 	record_add_seconds(&o, "seconds", seconds);
+	if (seconds > 0 && s->scale.servers.bytes > 0) {
+		record_add_u64(&o, "moved-bytes", s->scale.servers.bytes);
+		record_add_seconds(&o, "stall", s->scale.servers.stall);
+	}
 	request_ok_record(rq, &o);
 }
 
-static void log_done(struct supervisor *s, double seconds)
+static void log_done(struct supervisor *s, double seconds, const char *reason)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
@@ -494,7 +555,13 @@ static void log_done(struct supervisor *s, double seconds)
 	record_add_u64(&o, "batch", sup_scale_batch(s));
 	record_add_real(&o, "lr-factor", rate_factor(s));
 	record_add_seconds(&o, "seconds", seconds);
-	record_add(&o, "reason", s->scale.reason);
+	if (s->scale.servers.bytes > 0)
+		record_add_u64(&o, "moved-bytes", s->scale.servers.bytes);
+	if (s->scale.servers.bytes > 0)
+		record_add_seconds(&o, "stall", s->scale.servers.stall);
+	record_add(&o, "reason", reason);
+	if (s->scale.why[0])
+		record_add(&o, "failed", s->scale.why);
 	sup_log(s, &o);
 }
 
@@ -503,8 +570,10 @@ static void done(struct supervisor *s)
 	struct sup_scale_ask *ask = s->scale.asked;
 	struct request *rq = ask ? ask->rq : NULL;
 	double seconds = clock_mono() - s->scale.began;
-	log_done(s, seconds);
-	if (rq)
+	log_done(s, seconds, s->scale.reason);
+	if (rq && s->scale.why[0])
+		request_err(rq, "not-scaled", "%s", s->scale.why);
+	else if (rq)
 		answer_ok(s, rq, seconds);
 	if (ask)
 		forget(ask);
@@ -517,14 +586,53 @@ static void fail(struct supervisor *s, const char *text)
 	sup_fail(s, ERROR_OS, "nodes can't be added: %s", text);
 }
 
+int sup_scale_add_servers(struct supervisor *s)
+{
+	struct error err;
+	while (sup_count(s, &role_server) < s->scale.now.servers)
+		if (!sup_roster_add(s, &role_server, &err)) {
+			fail(s, err.text);
+			return -1;
+		}
+	return 0;
+}
+
+/* Their turn comes later, and finds it done. */
+int sup_scale_take_servers(struct supervisor *s)
+{
+	const struct sup_scale_ask *last = NULL;
+	struct refusal why;
+	for (const struct sup_scale_ask *ask = s->scale.first; ask; ask = ask->next)
+		if (ask != s->scale.asked && ask->want.servers > 0 &&
+		    check(s, &ask->want, &why) == 0)
+			last = ask;
+	if (!last || last->want.servers == s->scale.now.servers)
+		return 0;
+	struct sup_sizes from = s->scale.from;
+	s->scale.from = s->scale.now;
+	s->scale.now.servers = last->want.servers;
+	s->scale.servers.ever = 1;
+	s->scale.servers.bytes = 0;
+	log_begun(s, last->reason);
+	log_done(s, 0, last->reason);
+	s->scale.from = s->scale.under_way ? from : s->scale.now;
+	return 1;
+}
+
+
 static void start(struct supervisor *s)
 {
 	struct error err;
 	s->scale.began = clock_mono();
 	s->scale.changes++;
 	mark_leaving(s);
-	if (add_joining(s, &err) != 0)
+	if (add_joining(s, sup_trainers(s), s->scale.now.workers, &err) != 0 ||
+	    (s->scale.now.servers != s->scale.from.servers &&
+	     add_joining(s, &role_server, s->scale.now.servers, &err) != 0)) {
 		fail(s, err.text);
+		return;
+	}
+	sup_scale_servers_begin(s, 1);
 	EACH_OF (n, s, sup_trainers(s))
 		n->joining_share = n->joining;
 	sup_kick(s);
@@ -558,14 +666,15 @@ static int next(struct supervisor *s)
 			answer_ok(s, rq, 0);
 		return 1;
 	}
-	if (!may_start(s) || keep(s, &now, &s->scale.now, ask->reason) != 0)
+	if (!may_start(s) || keep(s, &now, &s->scale.now, 0, ask->reason) != 0)
 		return 0;
 	s->scale.from = s->scale.now;
 	s->scale.now = now;
 	s->scale.asked = ask;
 	s->scale.under_way = 1;
+	s->scale.why[0] = '\0';
 	snprintf(s->scale.reason, sizeof s->scale.reason, "%s", ask->reason);
-	log_begun(s);
+	log_begun(s, s->scale.reason);
 	start(s);
 	return 0;
 }
@@ -576,10 +685,10 @@ static void go_on(struct supervisor *s)
 	int there = let_go(s), awaited = wait_for_joiners(s);
 	if (there || awaited)
 		return;
-	if (!s->scale.shared)
+	if (!s->scale.shared && s->scale.now.workers != s->scale.from.workers)
 		share(s);
 	s->scale.shared = 1;
-	if (keep(s, &s->scale.now, NULL, s->scale.reason) != 0)
+	if (sup_scale_servers_step(s) || sup_scale_keep(s, 0) != 0)
 		return;
 	done(s);
 	sup_kick(s);
@@ -602,7 +711,8 @@ uint64_t sup_scale_workers(const struct supervisor *s)
 
 uint64_t sup_scale_servers(const struct supervisor *s)
 {
-	return s->scale.now.servers;
+	const struct sup_scale *c = &s->scale;
+	return c->from.servers > c->now.servers ? c->from.servers : c->now.servers;
 }
 
 /* Lines for a lead that knows nothing yet. Nothing ran, so nothing is in force. */
@@ -623,18 +733,30 @@ static void put_rates(struct supervisor *s)
 	sup_actions_free(&list);
 }
 
-void sup_scale_begin(struct supervisor *s)
+void sup_scale_mark(struct supervisor *s)
 {
-	if (s->scale.now.workers != s->job->workers)
-		sup_note(s, "scale", "goes on with %llu workers, as it was scaled; the job file has %llu",
-			 (unsigned long long)s->scale.now.workers,
-			 (unsigned long long)s->job->workers);
-	if (rate_factor(s) != 1 && s->force.count == 0 && sup_lead(s))
-		put_rates(s);
 	if (!s->scale.under_way)
 		return;
 	s->scale.began = clock_mono();
 	mark_leaving(s);
 	EACH_OF (n, s, sup_trainers(s))
 		n->joining = n->joining_share = n->number >= s->scale.from.workers && !n->leaving;
+	EACH_OF (n, s, &role_server)
+		n->joining = s->scale.servers.step != SCALE_OVER &&
+			     n->number >= s->scale.from.servers && !n->leaving;
+	if (s->scale.servers.step != SCALE_OVER)
+		sup_scale_servers_begin(s, 0);
+}
+
+void sup_scale_begin(struct supervisor *s)
+{
+	const struct sup_sizes *now = &s->scale.now;
+	if (now->workers != s->job->workers || now->servers != s->job->servers)
+		sup_note(s, "scale",
+			 "goes on with %llu workers and %llu servers, as it was scaled; the job file "
+			 "has %llu and %llu",
+			 (unsigned long long)now->workers, (unsigned long long)now->servers,
+			 (unsigned long long)s->job->workers, (unsigned long long)s->job->servers);
+	if (rate_factor(s) != 1 && s->force.count == 0 && sup_lead(s))
+		put_rates(s);
 }

@@ -1,16 +1,21 @@
 /*
- * scale: how many workers the job has is changed while it trains: a person asks (`trainctl scale`), or
- * another module does.
+ * scale: how many workers and servers the job has is changed while it trains: a person asks
+ * (`trainctl scale`), or another module does.
  *
  * One change at a time, in the order in which they were asked for; one that comes while the job
  * saves, rolls back or changes already waits for its turn.  What is wanted is on disk (STATE/scale)
  * before anything is done, with what there was before, so that a supervisor that comes after a crash goes
- * on with it.  The job file's WORKERS stays what a fresh start has: when somebody changes it
- * between two starts, it wins.
+ * on with it.  The job file's WORKERS and SERVERS stay what a fresh start has: when somebody
+ * changes them between two starts, they win.
  *
  * - More workers: nodes are added to the roster, and join when they are up.  Nobody waits for them.
  * - Fewer: the last ones are told to end, and give back what they had; then they are fenced, as any
  *   worker that has ended (recover.h), and leave the roster.
+ * - More servers: empty ones start, and the lead moves to them what is to be theirs.  Fewer: it moves
+ *   what the last ones have to the others; then they end (lead/lead_move.c).  Which servers have
+ *   parts is in the lead's memory only.  When one that has a part dies, all go back to the last
+ *   checkpoint, and then the wanted ones are started; the death of one that has no part yet ends an
+ *   attempt, and nothing else.
  * - Then all workers are told their shares of the global batch, in the same iteration; and their
  *   learning rate, where BATCH_SCALING says so.
  */
@@ -18,6 +23,8 @@
 #define PACELINE_RUN_SCALE_H
 
 #include "base/error.h"
+
+#include "run/talk.h"
 
 #include <stdint.h>
 
@@ -32,12 +39,34 @@ struct sup_sizes {
 
 #define SCALE_REASON_MAX 200
 
+/* How far servers are. */
+enum scale_move {
+	SCALE_OVER, /* those that have parts are those that are wanted */
+	SCALE_JOIN, /* new ones start */
+	SCALE_MOVE, /* the lead moves parts */
+	SCALE_LOOK  /* who has parts is asked for */
+};
+
+struct sup_scale_servers {
+	enum scale_move step;
+	struct question move, look;
+	unsigned tries;
+	double began;    /* clock_mono(): new ones are awaited; 0: not yet */
+	double again;    /* clock_mono(): not before */
+	uint64_t bytes;  /* that were moved by the last change */
+	double stall;    /* the longest that workers waited for it, seconds */
+	int is_new;      /* that step OVER was reached is not in the file yet */
+	int ever;        /* parts have moved in this job: versions of maps begin high (role.c) */
+};
+
 struct sup_scale {
 	struct sup_sizes now;  /* what the job has, or will have when the change is done */
 	struct sup_sizes from; /* what it had before that */
 	int under_way, shared; /* all is there, and workers have been told their shares */
 	double began; /* clock_mono(): the change */
 	char reason[SCALE_REASON_MAX];
+	char why[512]; /* it could not be done, or not all of it; "": it can */
+	struct sup_scale_servers servers;
 	struct sup_scale_ask *first; /* those who wait, in their order */
 	struct sup_scale_ask *asked; /* who asked for the change under way; NULL: nobody is known */
 	uint64_t changes;            /* of the roster, by this supervisor */
@@ -54,9 +83,10 @@ uint64_t sup_scale_workers_most(const struct supervisor *s);
 /* Samples of an iteration, all workers together. */
 uint64_t sup_scale_batch(const struct supervisor *s);
 
-/* What an earlier supervisor left; before the roster is filled. */
+/* What an earlier supervisor left; before the roster is filled, and then for its nodes. */
 int sup_scale_read(struct supervisor *s, struct error *err);
-/* The roster is filled, and who runs is known. */
+void sup_scale_mark(struct supervisor *s);
+/* Who runs is known. */
 void sup_scale_begin(struct supervisor *s);
 /* In PHASE_RUNNING. */
 void sup_scale_step(struct supervisor *s);
@@ -70,7 +100,38 @@ uint64_t sup_scale_servers(const struct supervisor *s);
 int sup_scale_fences(const struct sup_node *n);
 /* It is. */
 void sup_scale_fenced(struct sup_node *n);
+/* A node that joins ended, and is not to be tried any more: the change fails, not the job. 0: it
+ * joins nothing. */
+int sup_scale_gives_up(struct sup_node *n, const char *why);
+/* It fails so often. */
+int sup_scale_is_tried(const struct sup_node *n);
+/* A server that has a part, as far as is known. */
+int sup_scale_has_part(const struct sup_node *n);
+/* A server that joins. */
+void sup_scale_joiner_ended(struct sup_node *n);
+int sup_scale_may_launch(const struct sup_node *n);
+/* Parts move, or are about to. */
+int sup_scale_moves(const struct supervisor *s);
+/* All servers are off, and start anew: as many as are wanted, also by those who wait. -1: not yet. */
+int sup_scale_rolled_back(struct supervisor *s);
+/* The version of the map with which they start; 1: that of a job in which none ever moved. */
+uint64_t sup_scale_map(const struct supervisor *s);
 /* "joining", "leaving", or NULL. */
 const char *sup_scale_word(const struct sup_node *n);
+
+/* ---- scale.c and scale_servers.c for each other ---- */
+
+/* 1: they are not yet as wanted. */
+int sup_scale_servers_step(struct supervisor *s);
+void sup_scale_servers_begin(struct supervisor *s, int anew);
+/* It is not tried any more. */
+void sup_scale_servers_fail(struct supervisor *s);
+/* The file says what is so now. -1: not yet. */
+int sup_scale_keep(struct supervisor *s, int under_way);
+void sup_scale_leave(struct sup_node *n);
+/* Servers that those who wait want are wanted now. 1: they are others than before. */
+int sup_scale_take_servers(struct supervisor *s);
+/* Nodes for them. -1: the job fails. */
+int sup_scale_add_servers(struct supervisor *s);
 
 #endif

@@ -31,7 +31,7 @@ static void take(struct supervisor *s, const struct record *r)
 	if (!record_is(r, "host-test") || !name || !state || !why)
 		return;
 	struct sup_host *h =
-		strcmp(name, ".") == 0 ? &s->hosts.host[0] : sup_host_named(s, name);
+		strcmp(name, ".") == 0 ? &s->hosts.host[0] : sup_host_by_name(s, name);
 	if (!h)
 		return;
 	record_begin(&o, line, sizeof line, "host-test");

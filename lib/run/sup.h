@@ -14,12 +14,14 @@
 #include "job/deadline.h"
 #include "run/abandoned.h"
 #include "run/action.h"
+#include "run/brain.h"
 #include "run/checkpoint.h"
 #include "run/decide.h"
 #include "run/hosts.h"
 #include "run/in_force.h"
 #include "run/logs.h"
 #include "run/metrics.h"
+#include "run/more_hosts.h"
 #include "run/node.h"
 #include "run/oom.h"
 #include "run/parts.h"
@@ -58,6 +60,7 @@ struct supervisor {
 	struct sup_phases phases;
 	struct sup_log log;
 	struct sup_hosts hosts;
+	struct sup_more_hosts more;
 	struct sup_routes routes;
 	struct sup_roster roster;
 	struct sup_scale scale;
@@ -71,6 +74,7 @@ struct supervisor {
 	struct sup_series series;
 	struct sup_abandoned abandoned;
 	struct sup_decisions decide;
+	struct sup_brain brain;
 	struct sup_actions_sent actions;
 	struct sup_force force;
 	struct sup_self_test self_test;

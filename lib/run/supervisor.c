@@ -50,6 +50,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 		sup_progress_tick(s);
 	sup_watch_tick(s);
 	sup_hosts_tick(s);
+	sup_more_tick(s);
 	sup_logs_bound(s);
 	sup_metrics_tick(s);
 	if (clock_mono() - s->spent.kept >= TIME_SECONDS)
@@ -212,12 +213,14 @@ static void release(struct supervisor *s)
 	sup_score_stop(s);
 	sup_decide_stop(s);
 	sup_self_test_stop(s);
+	sup_brain_free(s);
 	sup_parts_stop(s);
 	sup_metrics_close(s);
 	sup_links_free(s);
 	sup_answer_all(s);
 	sup_roster_free(s);
 	sup_routes_free(s);
+	sup_more_free(s);
 	sup_hosts_free(s);
 	sup_force_free(s);
 	sup_progress_free(s);
@@ -235,11 +238,15 @@ static int begin(struct supervisor *s, struct error *err)
 	char id[OPTION_ID_MAX];
 	if (sup_hosts_init(s, err) != 0 || sup_watch_init(s, err) != 0 || make_server(s, err) != 0 ||
 	    make_events(s, err) != 0 || sup_log_open(s, err) != 0 || spent_read(&s->dirs, &s->spent.before, err) != 0 ||
-	    sup_scale_read(s, err) != 0 || sup_roster_fill(s, err) != 0 || sup_force_read(s, err) != 0 ||
+	    sup_scale_read(s, err) != 0 || sup_brain_init(s, err) != 0 || sup_roster_fill(s, err) != 0)
+		return -1;
+	sup_scale_mark(s);
+	if (sup_force_read(s, err) != 0 ||
 	    sup_intent_read(s, err) != 0 || sup_repeated_read(s, err) != 0 || sup_checkpoint_find(s, err) != 0 ||
 	    sup_metrics_open(s, prepare_running(&s->dirs, id), err) != 0)
 		return -1;
 	sup_log_begin(s, 0); /* what is adopted is of this run */
+	sup_brain_log_sizes(s);
 	sup_hosts_limits(s);
 	int running = sup_adopt(s, err);
 	if (running < 0)
@@ -247,6 +254,7 @@ static int begin(struct supervisor *s, struct error *err)
 	if (running > 0)
 		sup_note(s, "adopt", "%d nodes run already and are adopted", running);
 	sup_scale_begin(s);
+	sup_more_begin(s);
 	sup_decide_init(s);
 	sup_checkpoint_begin(s);
 	sup_score_init(s);
@@ -277,6 +285,8 @@ int supervisor_run(const struct supervisor_options *options, struct supervisor_r
 		result->status = end_status_of(s);
 		summary(s, result);
 		keep_summary(s, result);
+		if (is_finished(s))
+			sup_brain_finished(s);
 		sup_log_text(s, result->summary, strlen(result->summary));
 	}
 	release(s);

@@ -49,6 +49,7 @@ struct supervisor_options {
 	const char
 		*search_path; /* where programs are looked for that do not lie beside us; or NULL */
 	const char *notify_socket;
+	const char *history; /* file of finished jobs (plan/history.h); NULL: none is kept */
 	double row_seconds; /* between rows, after the early ones */
 	/* A row from the lead; and, four times a second and in every phase, what
 	 * changed meanwhile. May be NULL. */

@@ -104,6 +104,8 @@ void sup_links_servers(struct supervisor *s)
 		  NULL);
 	open_link(&s->links.lead_act, lead, deadline_seconds(DEADLINE_ACT), sup_actions_up);
 	open_link(&s->links.lead_watch, lead, 0, sup_progress_up);
+	if (lead->role == &role_server)
+		open_link(&s->links.lead_move, lead, 0, NULL);
 }
 
 void sup_links_close_servers(struct supervisor *s)
@@ -111,6 +113,7 @@ void sup_links_close_servers(struct supervisor *s)
 	close_link(&s->links.lead_cut);
 	close_link(&s->links.lead_act);
 	close_link(&s->links.lead_watch);
+	close_link(&s->links.lead_move);
 	EACH_NODE (n, s)
 		if (n->role->back)
 			sup_links_close(n);

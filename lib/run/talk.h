@@ -24,7 +24,7 @@ struct link {
 
 /* Links that are no node's own. */
 struct sup_links {
-	struct link shardd_wait, lead_cut, lead_act, lead_watch;
+	struct link shardd_wait, lead_cut, lead_act, lead_watch, lead_move;
 };
 
 typedef void sup_answer_fn(const struct record *r, void *owner);

@@ -137,6 +137,12 @@ static void put_job(struct supervisor *s, struct request *rq)
 	record_add(&o, "decision", s->actions.last);
 	record_add_seconds(&o, "decision-age",
 			   s->actions.last_at > 0 ? clock_mono() - s->actions.last_at : NAN);
+	if (job_has_brain(s->job)) {
+		record_add(&o, "brain", s->brain.last);
+		record_add_seconds(&o, "brain-age",
+				   s->brain.last_at > 0 ? clock_mono() - s->brain.last_at : NAN);
+		record_add_u64(&o, "brain-changes", s->brain.changes);
+	}
 	add_metrics(s, &o);
 	record_add(&o, "run-dir", s->dirs.run);
 	record_add(&o, "state-dir", s->dirs.state);
@@ -184,6 +190,8 @@ static void put_hosts(struct supervisor *s, struct request *rq)
 {
 	for (size_t i = 0; s->hosts.count > 1 && i < s->hosts.count; i++) {
 		const struct sup_host *h = &s->hosts.host[i];
+		if (h->state == HOST_NONE)
+			continue;
 		char line[RECORD_LINE_MAX];
 		struct record_out o;
 		record_begin(&o, line, sizeof line, "host");
@@ -359,7 +367,7 @@ const struct verb sup_verbs[] = {
 	{"spare", "id", "", do_spare, 0,
 	 "by a worker that stands ready: answered with batch= when it has a place"},
 	{"scale", "", "workers servers", do_scale, 0,
-	 "so many workers from now on; answered when they are there"},
+	 "so many nodes from now on; answered when it is done"},
 	{"watch", "", "", do_watch, 0, "a row record each time, until the client closes"},
 };
 const size_t sup_verb_count = sizeof sup_verbs / sizeof *sup_verbs;

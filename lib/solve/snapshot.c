@@ -109,6 +109,7 @@ static int parse_load(struct snapshot_node *n, const struct record *r, struct er
 		       {"psi-mem", &n->psi_mem},
 		       {"throttled", &n->throttled},
 		       {"own-cpu", &n->own_cpu},
+		       {"own-mem", &n->own_mem},
 		       {"batches", &n->total.batches},
 		       {"time-sum", &n->total.time},
 		       {"compute-sum", &n->total.compute},

@@ -41,6 +41,7 @@ struct snapshot_node {
 	 * them. */
 	double compute, comm, wait;
 	double psi_cpu, psi_mem, throttled, own_cpu;
+	double own_mem; /* bytes */
 	/* Of all batches reported, seconds; NAN: not said. */
 	struct {
 		double batches, time, compute, comm, wait;

@@ -435,6 +435,7 @@ static int take_steps(struct trainer *t, const struct exchange_values *values, d
 	if (drag_fits(drag, t->batch->positions < size ? t->batch->positions : size, err) != 0)
 		return -1;
 	int result = compute(t, values, loss, err);
+	meter_emulated(t->meter, drag->cores);
 	if (result == WORK_OK)
 		slow_down(t, drag, clock_mono() - began - values->waited);
 	return result;

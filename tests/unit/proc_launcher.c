@@ -113,18 +113,19 @@ static void the_words_that_reach_a_host(void **state)
 	struct error err;
 	char **words;
 	size_t count;
-	assert_int_equal(launcher_find("slurm")->reach("h1", "/a b/node-host", 0, &words, &count, &err), 0);
+	assert_int_equal(launcher_find("slurm")->reach(&(struct node_reach){"h1", "/a b/node-host", 0, 0}, &words, &count, &err), 0);
 	assert_string_equal(words[0], "srun");
 	assert_string_equal(words[count - 3], "h1");
 	assert_string_equal(words[count - 2], "/a b/node-host");
 	assert_string_equal(words[count - 1], "--serve");
 	assert_null(words[count]);
 	words_free(words, count);
-	assert_int_equal(launcher_find("slurm")->reach("h1", "/n", 512, &words, &count, &err), 0);
-	assert_string_equal(words[count - 3], "--mem=512M");
+	assert_int_equal(launcher_find("slurm")->reach(&(struct node_reach){"h1", "/n", 512, 7}, &words, &count, &err), 0);
+	assert_string_equal(words[count - 4], "--mem=512M");
+	assert_string_equal(words[count - 3], "--jobid=7");
 	words_free(words, count);
 	/* A shell reads these. */
-	assert_int_equal(launcher_find("ssh")->reach("me@h1", "/a b/it's $HOME", 0, &words, &count, &err), 0);
+	assert_int_equal(launcher_find("ssh")->reach(&(struct node_reach){"me@h1", "/a b/it's $HOME", 0, 0}, &words, &count, &err), 0);
 	assert_string_equal(words[0], "ssh");
 	assert_string_equal(words[count - 3], "--");
 	assert_string_equal(words[count - 2], "me@h1");

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 static char shared[] = "shared", local[] = "local", bsp[] = "bsp", none[] = "", agents[] = "agent",
-	    each[] = "each", keep[] = "keep";
+	    each[] = "each", keep[] = "keep", off[] = "off";
 static struct job job = {.batch = 100, .workers = 3, .servers = 2, .data = {.count = 3}};
 
 /* As sup_scale_read() does where a job was never scaled. */
@@ -35,6 +35,7 @@ static int begin(void **state)
 	job.trainer = none;
 	job.trainer_kind = agents;
 	job.batch_scaling = keep;
+	job.brain = off;
 	return sup_hosts_init(s, &err) == 0 ? sup_roster_fill(s, &err) : -1;
 }
 

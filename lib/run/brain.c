@@ -1,0 +1,909 @@
+/* brain: see brain.h. */
+#include "run/sup.h"
+
+#include "base/clock.h"
+#include "base/grow.h"
+#include "plan/history.h"
+#include "proc/child.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ROUNDS_A_CHANGE 12.0 /* so many rounds are asked in PLAN_EVERY, */
+#define ROUND_SECONDS_MIN 0.5
+#define ROUND_SECONDS_MAX 10.0
+#define BATCHES_MIN 4.0    /* of each worker in a round */
+#define COST_SECONDS 2.0   /* of a change, before one was seen */
+#define CHANGE_SECONDS 600.0 /* then it counts as done, as far as it came */
+#define ANSWER_TYPES "brain-" /* what an answer's types begin with in the log */
+
+struct brain_node {
+	char id[OPTION_ID_MAX];
+	double batches, time, compute, comm, wait, samples, last; /* as the round began */
+	double cpu;       /* sum over what was seen since, */
+	size_t seen;      /* so many times */
+	double bytes;     /* the most; 0: not known */
+};
+
+/* ---- sizes ---- */
+
+static const struct role *role_of(enum plan_role role)
+{
+	return role == PLAN_WORKER ? &role_worker : &role_server;
+}
+
+static uint64_t count_of(const struct supervisor *s, enum plan_role role)
+{
+	return sup_count(s, role_of(role));
+}
+
+/* What the job file does not say is shared out evenly. */
+static void first_sizes(struct supervisor *s)
+{
+	struct sup_brain *b = &s->brain;
+	const double cores[PLAN_ROLES] = {s->job->worker_cores, s->job->server_cores};
+	const uint64_t bytes[PLAN_ROLES] = {s->job->worker_memory, s->job->server_memory};
+	uint64_t nodes = sup_scale_workers(s) + sup_scale_servers(s);
+	uint64_t each = nodes > 0 ? b->limits.cores / nodes : 1;
+	each = each > b->limits.node_cores ? b->limits.node_cores : each;
+	for (int i = 0; i < PLAN_ROLES; i++) {
+		uint64_t given = cores[i] < 1 ? 0 : (uint64_t)cores[i];
+		if (b->size[i].cores == 0)
+			b->size[i].cores = given > 0 ? given : each > 0 ? each : 1;
+		if (b->size[i].bytes == 0)
+			b->size[i].bytes = bytes[i];
+	}
+}
+
+/* A whole number is what a brain plans; what the job file says in parts stays. */
+void sup_brain_size(struct sup_node *n)
+{
+	const struct sup_brain *b = &n->sup->brain;
+	if (!job_has_brain(n->sup->job) || !sup_node_is_off(n))
+		return;
+	for (int i = 0; i < PLAN_ROLES; i++)
+		if (n->role == role_of((enum plan_role)i) && b->size[i].cores > 0)
+			sup_node_sized(n, (double)b->size[i].cores, b->size[i].bytes);
+}
+
+/* ---- measuring ---- */
+
+static int has_brain(const struct supervisor *s)
+{
+	return job_has_brain(s->job);
+}
+
+static int is_settled_node(const struct sup_node *n)
+{
+	const struct snapshot_node *m = sup_measured(n);
+	return n->stage == STAGE_READY && !n->restart.wanted && n->restart.from == 0 && m &&
+	       m->state == NODE_UP && m->size > 0 && snapshot_known(m->total.batches) &&
+	       snapshot_known(m->last);
+}
+
+static int is_settled(const struct supervisor *s)
+{
+	if (sup_scale_is_due(s) || s->progress.all_done)
+		return 0;
+	for (int i = 0; i < PLAN_ROLES; i++)
+		EACH_OF (n, s, role_of((enum plan_role)i))
+			if (!is_settled_node(n))
+				return 0;
+	return 1;
+}
+
+/* Which processes there are: another value, others. */
+static uint64_t which_nodes(const struct supervisor *s)
+{
+	uint64_t sum = 14695981039346656037u; /* FNV-1a */
+	for (int i = 0; i < PLAN_ROLES; i++)
+		EACH_OF (n, s, role_of((enum plan_role)i)) {
+			char text[OPTION_ID_MAX + 32];
+			snprintf(text, sizeof text, "%s.%llu ", n->id, (unsigned long long)n->lives);
+			for (const char *p = text; *p; p++)
+				sum = (sum ^ (unsigned char)*p) * 1099511628211u;
+		}
+	return sum;
+}
+
+static double zero_if_unknown(double value)
+{
+	return snapshot_known(value) ? value : 0;
+}
+
+static void begin_round(struct supervisor *s)
+{
+	struct sup_brain *b = &s->brain;
+	b->count = 0;
+	b->since = clock_mono();
+	b->nodes = which_nodes(s);
+	for (int i = 0; i < PLAN_ROLES; i++)
+		EACH_OF (n, s, role_of((enum plan_role)i)) {
+			const struct snapshot_node *m = sup_measured(n);
+			if (GROW(b->node, b->room, b->count + 1) != 0) {
+				b->since = 0; /* another time */
+				return;
+			}
+			struct brain_node *k = &b->node[b->count++];
+			*k = (struct brain_node){.batches = m->total.batches,
+						 .time = zero_if_unknown(m->total.time),
+						 .compute = zero_if_unknown(m->total.compute),
+						 .comm = zero_if_unknown(m->total.comm),
+						 .wait = zero_if_unknown(m->total.wait),
+						 .samples = (double)m->samples,
+						 .last = m->last};
+			snprintf(k->id, sizeof k->id, "%s", n->id);
+		}
+}
+
+/* In the order of begin_round(), of the same processes. */
+static void look(struct supervisor *s)
+{
+	struct brain_node *k = s->brain.node;
+	for (int i = 0; i < PLAN_ROLES; i++)
+		EACH_OF (n, s, role_of((enum plan_role)i)) {
+			const struct snapshot_node *m = sup_measured(n);
+			if (snapshot_known(m->own_cpu)) {
+				k->cpu += m->own_cpu;
+				k->seen++;
+			}
+			if (snapshot_known(m->own_mem) && m->own_mem > k->bytes)
+				k->bytes = m->own_mem;
+			k++;
+		}
+}
+
+static double round_seconds(const struct supervisor *s)
+{
+	double seconds = s->job->plan_every / ROUNDS_A_CHANGE;
+	return fmin(fmax(seconds, ROUND_SECONDS_MIN), ROUND_SECONDS_MAX);
+}
+
+static int is_measured(const struct supervisor *s)
+{
+	const struct brain_node *k = s->brain.node;
+	if (clock_mono() - s->brain.since < round_seconds(s))
+		return 0;
+	for (int i = 0; i < PLAN_ROLES; i++)
+		EACH_OF (n, s, role_of((enum plan_role)i)) {
+			const struct snapshot_node *m = sup_measured(n);
+			if (m->total.batches - k->batches < BATCHES_MIN || m->last <= k->last ||
+			    k->seen == 0 ||
+			    (n->role == &role_worker && (double)m->samples <= k->samples))
+				return 0;
+			k++;
+		}
+	return 1;
+}
+
+/* ---- a round, as text ---- */
+
+/* What workers and servers did, as parts of the time of one step of one worker: so long as it takes a
+ * worker for the job's BATCH, whatever its own batches are, so that configurations compare. */
+struct measured {
+	double rate; /* steps a second, of all workers */
+	double io, compute, update;
+};
+
+/* Busy times are of a second.  Under bsp all wait for the servers' update, which is one after the
+ * other of the whole batch; else a worker waits for its own, and the longer, the busier they are. */
+static struct measured measure(const struct supervisor *s)
+{
+	struct measured out = {0};
+	const struct brain_node *k = s->brain.node;
+	double batch = (double)s->job->batch, workers = 0, compute = 0, talk = 0, busy = 0;
+	EACH_OF (n, s, &role_worker) {
+		const struct snapshot_node *m = sup_measured(n);
+		double seconds = m->last - k->last;
+		out.rate += ((double)m->samples - k->samples) / seconds / batch;
+		compute += (zero_if_unknown(m->total.compute) - k->compute) / seconds;
+		talk += (zero_if_unknown(m->total.comm) - k->comm +
+			 zero_if_unknown(m->total.wait) - k->wait) /
+			seconds;
+		workers++;
+		k++;
+	}
+	EACH_OF (n, s, &role_server) {
+		const struct snapshot_node *m = sup_measured(n);
+		double share = (zero_if_unknown(m->total.time) - k->time) / (m->last - k->last);
+		busy = fmax(busy, fmin(share, 1));
+		k++;
+	}
+	double step = workers / out.rate;
+	out.compute = fmin(compute / out.rate, step);
+	if (strcmp(s->job->sync, "bsp") == 0) {
+		out.update = busy * step;
+	} else {
+		double own = busy * step / workers;
+		out.update = own + busy * fmax(talk / out.rate - own, 0);
+	}
+	out.update = fmin(out.update, step - out.compute);
+	out.io = step - out.compute - out.update;
+	return out;
+}
+
+static void put(FILE *out, struct record_out *o)
+{
+	size_t len = record_end(o, NULL);
+	if (len > 0)
+		fwrite(o->data, 1, len, out);
+}
+
+static void put_job(const struct supervisor *s, FILE *out)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	struct measured m = measure(s);
+	const struct sup_brain *b = &s->brain;
+	uint64_t all = s->options.samples * s->job->epochs, done = s->progress.stat.samples_done;
+	record_begin(&o, line, sizeof line, "job");
+	record_add_u64(&o, "batch", s->job->batch);
+	record_add_brief(&o, "steps-per-second", m.rate);
+	record_add_brief(&o, "io-time", m.io);
+	record_add_brief(&o, "compute-time", m.compute);
+	record_add_brief(&o, "update-time", m.update);
+	/* Under bsp more workers share the same batch: they cost no convergence. */
+	if (strcmp(s->job->sync, "bsp") != 0)
+		record_add_u64(&o, "samples", all);
+	record_add_u64(&o, "left", all > done ? all - done : 0);
+	record_add_seconds(&o, "at", clock_epoch());
+	/* Never is long ago: the filter, which is asked about old rounds again, must not take what it
+	 * would say to them for what was done. */
+	record_add_seconds(&o, "changed", isnan(b->changed) ? 0 : b->changed);
+	put(out, &o);
+}
+
+static void put_node(const struct sup_node *n, enum plan_role role, const struct brain_node *k,
+		     FILE *out)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	const struct supervisor *s = n->sup;
+	const struct snapshot_node *m = sup_measured(n);
+	double time = zero_if_unknown(m->total.time) - k->time;
+	double per = role == PLAN_WORKER
+			     ? ((double)m->samples - k->samples) / (double)s->job->batch
+			     : m->total.batches - k->batches;
+	record_begin(&o, line, sizeof line, "node");
+	record_add(&o, "role", plan_role_name(role));
+	record_add(&o, "id", n->id);
+	record_add_brief(&o, "cores", n->cores);
+	record_add_brief(&o, "used", k->cpu / (double)k->seen);
+	if (n->memory > 0)
+		record_add_u64(&o, "mem-bytes", n->memory);
+	if (k->bytes > 0)
+		record_add_u64(&o, "used-bytes", (uint64_t)k->bytes);
+	if (time > 0)
+		record_add_brief(&o, "time", time / per);
+	put(out, &o);
+}
+
+/* To be freed; NULL: out of memory. */
+static char *round_text(const struct supervisor *s, size_t *len)
+{
+	char *text = NULL;
+	FILE *out = open_memstream(&text, len);
+	const struct brain_node *k = s->brain.node;
+	if (!out)
+		return NULL;
+	put_job(s, out);
+	for (int i = 0; i < PLAN_ROLES; i++)
+		EACH_OF (n, s, role_of((enum plan_role)i))
+			put_node(n, (enum plan_role)i, k++, out);
+	if (fclose(out) == 0)
+		return text;
+	free(text);
+	return NULL;
+}
+
+/* ---- the log ---- */
+
+/* The records of a round or an answer, with other types: a job's log has job and node records of
+ * other things. */
+static void log_lines(struct supervisor *s, const char *text, size_t len)
+{
+	struct record_walk walk = record_walk(text, len);
+	struct record r;
+	int got;
+	while ((got = record_next(&walk, &r, NULL)) != RECORD_END) {
+		char line[RECORD_LINE_MAX], type[64];
+		struct record_out o;
+		if (got != RECORD_ONE)
+			continue;
+		snprintf(type, sizeof type, ANSWER_TYPES "%.50s", r.type);
+		record_begin(&o, line, sizeof line, type);
+		record_add_fields(&o, &r, NULL);
+		size_t bytes = record_end(&o, NULL);
+		if (bytes > 0)
+			sup_log_text(s, line, bytes);
+	}
+}
+
+static void log_asked(struct supervisor *s, const char *text, size_t len)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "brain-asked");
+	record_add(&o, "brain", s->job->brain);
+	brain_limits_add(&o, &s->brain.limits);
+	sup_log(s, &o);
+	log_lines(s, text, len);
+}
+
+static void add_size(struct record_out *o, const char *prefix, enum plan_role role,
+		     const struct plan_role_size *size)
+{
+	char key[64];
+	snprintf(key, sizeof key, "%s%ss", prefix, plan_role_name(role));
+	record_add_u64(o, key, size->count);
+	snprintf(key, sizeof key, "%s%s-cores", prefix, plan_role_name(role));
+	record_add_u64(o, key, size->cores);
+}
+
+static void add_known(const struct supervisor *s, struct record_out *o)
+{
+	const struct sup_brain *b = &s->brain;
+	for (int i = 0; i < PLAN_ROLES; i++) {
+		struct plan_role_size size = b->size[i];
+		size.count = count_of(s, (enum plan_role)i);
+		add_size(o, "", (enum plan_role)i, &size);
+	}
+	record_add_u64(o, "changes", b->changes);
+	record_add_seconds(o, "changed", b->changed);
+	record_add_seconds(o, "cost-sum", b->cost_sum);
+	record_add_u64(o, "costs", b->costs);
+}
+
+void sup_brain_log_known(struct supervisor *s)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	const char *text;
+	size_t len;
+	if (!has_brain(s))
+		return;
+	for (size_t i = 0; (text = rounds_at(&s->brain.rounds, i, &len)); i++) {
+		record_begin(&o, line, sizeof line, "brain-known");
+		sup_log(s, &o);
+		log_lines(s, text, len);
+	}
+	sup_brain_log_sizes(s);
+}
+
+/* ---- the end of a round ---- */
+
+static void done(struct supervisor *s, struct record_out *o)
+{
+	sup_log(s, o);
+	s->brain.under_way = 0;
+	begin_round(s);
+}
+
+__attribute__((format(printf, 2, 3))) static void skip(struct supervisor *s, const char *fmt, ...)
+{
+	char text[sizeof s->brain.fails], line[RECORD_LINE_MAX];
+	struct record_out o;
+	struct sup_brain *b = &s->brain;
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	if (b->failed++ == 0 || strcmp(text, b->fails) != 0)
+		sup_note(s, "warning", "brain %s: %s; skipped", s->job->brain, text);
+	memcpy(b->fails, text, sizeof text);
+	b->skipped++;
+	record_begin(&o, line, sizeof line, "brain-done");
+	record_add_u64(&o, "skipped", 1);
+	done(s, &o);
+}
+
+static void well(struct supervisor *s)
+{
+	struct sup_brain *b = &s->brain;
+	if (b->failed > 0)
+		sup_note(s, "brain", "brain %s works again: %llu %s failed", s->job->brain,
+			 (unsigned long long)b->failed, b->failed == 1 ? "round" : "rounds");
+	b->failed = 0;
+}
+
+/* ---- carrying out ---- */
+
+/* What is asked for, as a whole. */
+struct want {
+	struct plan_role_size role[PLAN_ROLES], now[PLAN_ROLES];
+	int counts, sizes; /* whether those of a role change */
+};
+
+static void want_of(const struct supervisor *s, const struct answer *a, struct want *w)
+{
+	const uint64_t most[PLAN_ROLES] = {sup_scale_workers_most(s), job_servers_most()};
+	*w = (struct want){0};
+	for (int i = 0; i < PLAN_ROLES; i++) {
+		w->now[i] = s->brain.size[i];
+		w->now[i].count = count_of(s, (enum plan_role)i);
+		w->role[i] = a->plans[i] ? a->role[i] : w->now[i];
+		if (w->role[i].count > most[i])
+			w->role[i].count = most[i];
+		if (w->role[i].bytes == 0)
+			w->role[i].bytes = w->now[i].bytes;
+		w->counts |= w->role[i].count != w->now[i].count;
+		w->sizes |= w->role[i].cores != w->now[i].cores;
+	}
+}
+
+/* "24 workers of 3 cores, 8 servers of 16". */
+static void words_of(const struct plan_role_size role[PLAN_ROLES], char *out, size_t max)
+{
+	const struct plan_role_size *w = &role[PLAN_WORKER], *p = &role[PLAN_SERVER];
+	snprintf(out, max, "%llu worker%s of %llu core%s, %llu server%s of %llu",
+		 (unsigned long long)w->count, w->count == 1 ? "" : "s",
+		 (unsigned long long)w->cores, w->cores == 1 ? "" : "s",
+		 (unsigned long long)p->count, p->count == 1 ? "" : "s",
+		 (unsigned long long)p->cores);
+}
+
+static void log_done(struct supervisor *s, const struct answer *a, const struct want *w,
+		     const char *refused)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	int changes = answer_changes(a);
+	record_begin(&o, line, sizeof line, "brain-done");
+	record_add(&o, "change", changes && !refused ? "yes" : "no");
+	record_add(&o, "reason", a->reason);
+	record_add(&o, "method", a->method);
+	if (refused)
+		record_add(&o, "refused", refused);
+	for (int i = 0; changes && i < PLAN_ROLES; i++) {
+		add_size(&o, "had-", (enum plan_role)i, &w->now[i]);
+		add_size(&o, "", (enum plan_role)i, &w->role[i]);
+	}
+	if (changes && a->count > 0) {
+		record_add(&o, "id", a->node[0].id);
+		record_add(&o, "what", a->node[0].what == PLAN_MIGRATE ? "migrate" : "replace");
+		record_add_u64(&o, "nodes", a->count);
+	}
+	record_add_brief(&o, "now", measure(s).rate * (double)s->job->batch);
+	record_add_brief(&o, "expected", a->expected * (double)s->job->batch);
+	record_add_brief(&o, "confidence", a->confidence);
+	done(s, &o);
+}
+
+static void tell(struct supervisor *s, const struct answer *a, const struct want *w)
+{
+	struct sup_brain *b = &s->brain;
+	char text[160];
+	if (w->counts || w->sizes) {
+		words_of(w->role, text, sizeof text);
+		snprintf(b->last, sizeof b->last, "%s: %s", text, a->reason);
+	} else {
+		snprintf(b->last, sizeof b->last, "%s %s: %s",
+			 a->node[0].what == PLAN_MIGRATE ? "another machine for"
+							 : "another process for",
+			 a->node[0].id, a->node[0].reason);
+	}
+	b->last_at = clock_mono();
+	sup_note(s, "brain", "%s", b->last);
+}
+
+/* Half the batch, where there is no more memory. */
+static int make_smaller(struct supervisor *s, struct sup_node *n, const struct answer_node *k,
+			struct error *err)
+{
+	struct action action = {.kind = ACTION_ADJUST_BS, .role = NODE_WORKER, .accum = 1};
+	struct sup_actions list = {0};
+	action.size = sup_share(n) * k->batch / s->job->batch;
+	action.size = action.size > 0 ? action.size : 1;
+	snprintf(action.id, sizeof action.id, "%s", n->id);
+	snprintf(action.reason, sizeof action.reason, "brain: %s", k->reason);
+	int result = sup_actions_add(&list, &action, 0, err);
+	if (result == 0)
+		result = sup_actions_carry(s, &list, "brain", NULL, err) < 0 ? -1 : 0;
+	sup_actions_free(&list);
+	return result;
+}
+
+/* A brain that wants it says so in every round. */
+static void tell_once(struct supervisor *s, const char *text)
+{
+	if (strcmp(text, s->brain.node_told) == 0)
+		return;
+	snprintf(s->brain.node_told, sizeof s->brain.node_told, "%s", text);
+	sup_note(s, "warning", "brain: %s", text);
+}
+
+static void tell_node(struct sup_node *n, const char *why)
+{
+	char text[sizeof n->sup->brain.node_told];
+	snprintf(text, sizeof text, "%s is not started anew: %.150s", n->id, why);
+	tell_once(n->sup, text);
+}
+
+/* A server's state goes to a process on the same host; where there is no other host, a process that
+ * starts anew may still be another one. */
+static const char *migrate(struct sup_node *n, const char *reason)
+{
+	const char *why = sup_restart_elsewhere(n, 0, reason);
+	int stays = why && (strcmp(why, "hands-over") == 0 || strcmp(why, "no-host") == 0);
+	return stays ? sup_restart(n, 0, reason) : why;
+}
+
+/* Whether something was done; what can't be is noted. */
+static int change_node(struct supervisor *s, const struct answer_node *k)
+{
+	struct sup_node *n = sup_find_of(s, role_of(k->role), k->id);
+	char reason[ANSWER_WORD_MAX + 16];
+	struct error err;
+	const char *why = NULL;
+	snprintf(reason, sizeof reason, "brain: %s", k->reason);
+	if (!n) {
+		char text[OPTION_ID_MAX + 32];
+		snprintf(text, sizeof text, "there is no %s %s", plan_role_name(k->role), k->id);
+		tell_once(s, text);
+		return 0;
+	}
+	if (k->batch > 0 && k->role == PLAN_WORKER) {
+		if (make_smaller(s, n, k, &err) == 0)
+			return 1;
+		why = err.text;
+	} else if (k->what == PLAN_REPLACE && (k->cores == 0 || (double)k->cores == n->cores) &&
+		   (k->bytes == 0 || k->bytes == n->memory)) {
+		why = "it has as much already";
+	} else if (k->what == PLAN_REPLACE) {
+		why = sup_node_resize(n, k->cores > 0 ? (double)k->cores : n->cores,
+				      k->bytes > 0 ? k->bytes : n->memory, reason);
+		why = why ? sup_restart_why(why) : NULL;
+	} else {
+		why = migrate(n, reason);
+		why = why ? sup_restart_why(why) : NULL;
+	}
+	if (why)
+		tell_node(n, why);
+	return why == NULL;
+}
+
+static void begin_change(struct supervisor *s)
+{
+	struct sup_brain *b = &s->brain;
+	b->changing = 1;
+	b->began = clock_mono();
+	b->before = measure(s).rate * (double)s->job->batch;
+	b->samples = s->progress.stat.samples_done;
+	sup_kick(s);
+}
+
+static int resize(struct sup_node *n, const struct plan_role_size *to, const char *reason)
+{
+	const char *why = sup_node_resize(n, (double)to->cores, to->bytes, reason);
+	if (why)
+		tell_node(n, sup_restart_why(why));
+	return why == NULL;
+}
+
+/* Why nothing of it can be done now; NULL: something was. */
+static const char *change(struct supervisor *s, const struct answer *a, const struct want *w)
+{
+	char reason[SCALE_REASON_MAX];
+	int some = 0;
+	if (s->brain.changes >= s->job->plan_limit) {
+		if (!s->brain.limit_told++ && s->job->plan_limit > 0)
+			sup_note(s, "brain", "PLAN_LIMIT=%llu: nothing is changed any more",
+				 (unsigned long long)s->job->plan_limit);
+		return "limit";
+	}
+	snprintf(reason, sizeof reason, "brain: %s", a->reason);
+	if (w->counts && sup_scale_want(s, w->role[PLAN_WORKER].count, w->role[PLAN_SERVER].count,
+					reason, NULL) != 0)
+		return "scale";
+	some |= w->counts;
+	for (int i = 0; i < PLAN_ROLES; i++) {
+		int differs = w->role[i].cores != w->now[i].cores;
+		s->brain.size[i] = w->role[i];
+		/* Those that go need no other size. */
+		EACH_OF (n, s, role_of((enum plan_role)i))
+			if (differs && n->number < w->role[i].count)
+				some |= resize(n, &w->role[i], reason);
+	}
+	for (size_t i = 0; i < a->count; i++)
+		some |= change_node(s, &a->node[i]);
+	return some ? NULL : "nodes";
+}
+
+static void carry(struct supervisor *s, const char *text, size_t len, const struct answer *a)
+{
+	struct want w;
+	log_lines(s, text, len);
+	well(s);
+	if (s->phases.now != PHASE_RUNNING || !is_settled(s) ||
+	    which_nodes(s) != s->brain.nodes) { /* no fault of the brain's */
+		char line[RECORD_LINE_MAX];
+		struct record_out o;
+		record_begin(&o, line, sizeof line, "brain-done");
+		record_add_u64(&o, "skipped", 1);
+		sup_log(s, &o);
+		s->brain.under_way = 0;
+		s->brain.since = 0;
+		return;
+	}
+	want_of(s, a, &w);
+	if (!answer_changes(a) || !(w.counts || w.sizes || a->count > 0)) {
+		log_done(s, a, &w, NULL);
+		return;
+	}
+	const char *refused = change(s, a, &w);
+	if (!refused) {
+		begin_change(s);
+		tell(s, a, &w);
+	}
+	log_done(s, a, &w, refused);
+}
+
+/* ---- a change, until it is done ---- */
+
+static double cost_of_a_change(const struct supervisor *s)
+{
+	const struct sup_brain *b = &s->brain;
+	double start = sup_restart_seconds(s, &role_worker);
+	if (b->costs > 0)
+		return b->cost_sum / (double)b->costs;
+	return isnan(start) ? COST_SECONDS : start;
+}
+
+static void end_change(struct supervisor *s)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	struct sup_brain *b = &s->brain;
+	double took = clock_mono() - b->began, cost = NAN;
+	uint64_t done_now = s->progress.stat.samples_done;
+	if (b->before > 0 && done_now >= b->samples)
+		cost = fmax(took - (double)(done_now - b->samples) / b->before, 0);
+	b->changing = 0;
+	b->changes++;
+	b->changed = clock_epoch();
+	b->since = 0;
+	if (!isnan(cost)) {
+		b->cost_sum += cost;
+		b->costs++;
+	}
+	record_begin(&o, line, sizeof line, "brain-changed");
+	add_known(s, &o);
+	record_add_seconds(&o, "took", took);
+	record_add_seconds(&o, "cost", cost);
+	sup_log(s, &o);
+}
+
+void sup_brain_step(struct supervisor *s)
+{
+	struct sup_brain *b = &s->brain;
+	int is_over = 1;
+	if (!b->changing)
+		return;
+	is_over = !sup_scale_is_due(s);
+	for (int i = 0; i < PLAN_ROLES; i++)
+		EACH_OF (n, s, role_of((enum plan_role)i))
+			is_over &= n->stage == STAGE_READY && !n->restart.wanted &&
+				   n->restart.from == 0;
+	if (is_over || clock_mono() - b->began > CHANGE_SECONDS)
+		end_change(s);
+}
+
+/* ---- asking ---- */
+
+static void on_answered(const struct node_end *end, enum child_cut cut, const char *output,
+			size_t bytes, void *arg)
+{
+	struct supervisor *s = arg;
+	struct answer answer = {0};
+	struct error err;
+	char text[128];
+	size_t len;
+	s->brain.filter = NULL;
+	const char *why = brain_failure(end, cut, text, sizeof text);
+	const char *last = answer_last(output, bytes, &len);
+	if (why)
+		skip(s, "%s", why);
+	else if (answer_parse(&answer, last, len, &err) != 0)
+		skip(s, "%s", err.text);
+	else
+		carry(s, last, len, &answer);
+	answer_clear(&answer);
+}
+
+static int ask(struct supervisor *s, struct error *err)
+{
+	struct sup_brain *b = &s->brain;
+	size_t len, bytes;
+	char *round = round_text(s, &len), *all = NULL;
+	int result = round ? 0 : error_set(err, ERROR_OS, NULL, "out of memory");
+	if (result == 0) {
+		log_asked(s, round, len);
+		result = rounds_add(&b->rounds, round, len, err);
+	}
+	if (result == 0 && !(all = rounds_text(&b->rounds, &bytes)))
+		result = error_set(err, ERROR_OS, NULL, "out of memory");
+	if (result == 0)
+		result = brain_filter(&b->words, s->job->brain, &b->limits, s->options.search_path,
+				      err);
+	if (result == 0) {
+		const struct child_options options = {.argv = b->words.argv,
+						      .input = all,
+						      .input_bytes = bytes,
+						      .seconds =
+							      deadline_seconds(DEADLINE_SOLUTION),
+						      .output_bytes_max = BRAIN_OUTPUT_BYTES_MAX,
+						      .done = on_answered,
+						      .arg = s};
+		result = child_start(&b->filter, s->base, &options, err);
+	}
+	free(round);
+	free(all);
+	return result;
+}
+
+void sup_brain(struct supervisor *s)
+{
+	struct sup_brain *b = &s->brain;
+	struct error err;
+	if (!has_brain(s) || s->phases.now != PHASE_RUNNING || b->under_way || b->changing)
+		return;
+	if (!is_settled(s)) {
+		b->since = 0;
+		return;
+	}
+	if (b->since == 0 || which_nodes(s) != b->nodes) {
+		begin_round(s);
+		return;
+	}
+	look(s);
+	if (!is_measured(s))
+		return;
+	b->under_way = 1;
+	b->asked++;
+	b->limits.cost = cost_of_a_change(s);
+	if (ask(s, &err) != 0)
+		skip(s, "%s", err.text);
+}
+
+/* ---- what an earlier supervisor knew ---- */
+
+/* The lines of a round, until another record comes. */
+struct reading {
+	FILE *out; /* NULL: none is being read */
+	char *text;
+	size_t len;
+};
+
+static void end_reading(struct supervisor *s, struct reading *p)
+{
+	if (!p->out)
+		return;
+	if (fclose(p->out) == 0 && p->len > 0)
+		rounds_add(&s->brain.rounds, p->text, p->len, NULL);
+	free(p->text);
+	*p = (struct reading){0};
+}
+
+static void take_known(struct supervisor *s, const struct record *r)
+{
+	struct sup_brain *b = &s->brain;
+	record_u64_opt(r, "changes", 0, UINT64_MAX, &b->changes, NULL);
+	record_u64_opt(r, "costs", 0, UINT64_MAX, &b->costs, NULL);
+	record_real_opt(r, "cost-sum", 0, 1e12, &b->cost_sum, NULL);
+	record_real_opt(r, "changed", 0, 1e12, &b->changed, NULL);
+	record_u64_opt(r, "worker-cores", 1, PLAN_CORES_MAX, &b->size[PLAN_WORKER].cores, NULL);
+	record_u64_opt(r, "server-cores", 1, PLAN_CORES_MAX, &b->size[PLAN_SERVER].cores, NULL);
+}
+
+static void take_record(struct supervisor *s, struct reading *p, const struct record *r)
+{
+	static const char *const types[] = {"job", "node"};
+	for (size_t i = 0; p->out && i < 2; i++) {
+		char type[16], line[RECORD_LINE_MAX];
+		struct record_out o;
+		snprintf(type, sizeof type, ANSWER_TYPES "%s", types[i]);
+		if (!record_is(r, type))
+			continue;
+		record_begin(&o, line, sizeof line, types[i]);
+		record_add_fields(&o, r, NULL);
+		put(p->out, &o);
+		return;
+	}
+	end_reading(s, p);
+	if (record_is(r, "brain-asked") || record_is(r, "brain-known"))
+		p->out = open_memstream(&p->text, &p->len);
+	if (record_is(r, "brain-changed") || record_is(r, "brain-known"))
+		take_known(s, r);
+}
+
+/* What can't be read is not known: a brain learns again. */
+static void read_log(struct supervisor *s)
+{
+	struct reading reading = {0};
+	struct error err;
+	struct record *r = malloc(sizeof *r); /* large */
+	int fd = open(s->log.path, O_RDONLY | O_CLOEXEC);
+	struct record_reader *in = fd >= 0 ? record_reader_new(fd, s->log.path) : NULL;
+	if (in && r) {
+		record_reader_of_log(in);
+		int got;
+		while ((got = record_read(in, r, &err)) != RECORD_END && got >= 0)
+			if (got == RECORD_ONE)
+				take_record(s, &reading, r);
+		end_reading(s, &reading);
+	}
+	record_reader_free(in);
+	free(r);
+	if (fd >= 0)
+		close(fd);
+}
+
+/* ---- beginning and end ---- */
+
+void sup_brain_log_sizes(struct supervisor *s)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	if (!has_brain(s))
+		return;
+	record_begin(&o, line, sizeof line, "brain-known");
+	add_known(s, &o);
+	sup_log(s, &o);
+}
+
+int sup_brain_init(struct supervisor *s, struct error *err)
+{
+	struct sup_brain *b = &s->brain;
+	b->changed = NAN;
+	if (!has_brain(s))
+		return 0;
+	b->limits = brain_limits_of(s->job, s->options.hosts);
+	read_log(s);
+	first_sizes(s);
+	/* Whether it is there is known now, and not with the first round. */
+	return brain_filter(&b->words, s->job->brain, &b->limits, s->options.search_path, err);
+}
+
+void sup_brain_finished(struct supervisor *s)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	struct error err;
+	const struct sup_stat *stat = &s->progress.stat;
+	double seconds = stat->last_at - stat->first_at;
+	if (!s->options.history || job_is_allreduce(s->job) || job_is_foreign(s->job))
+		return;
+	if (!has_brain(s)) {
+		s->brain.limits = brain_limits_of(s->job, s->options.hosts);
+		first_sizes(s);
+	}
+	record_begin(&o, line, sizeof line, "finished");
+	brain_likeness_add(&o, s->job);
+	for (int i = 0; i < PLAN_ROLES; i++) {
+		struct plan_role_size size = s->brain.size[i];
+		size.count = count_of(s, (enum plan_role)i);
+		add_size(&o, "", (enum plan_role)i, &size);
+	}
+	if (seconds > 0)
+		record_add_brief(&o, "steps-per-second",
+				 (double)stat->samples_done / seconds / (double)s->job->batch);
+	record_add_seconds(&o, "at", clock_epoch());
+	record_add(&o, "job", s->job->name);
+	size_t len = record_end(&o, NULL);
+	if (len > 0 && history_append(s->options.history, line, len, &err) != 0)
+		sup_note(s, "warning", "%s: %s", err.place, err.text);
+}
+
+void sup_brain_free(struct supervisor *s)
+{
+	child_free(s->brain.filter);
+	s->brain.filter = NULL;
+	rounds_clear(&s->brain.rounds);
+	free(s->brain.node);
+	s->brain.node = NULL;
+}

@@ -1,0 +1,639 @@
+/* more_hosts: see more_hosts.h. */
+#include "run/sup.h"
+
+#include "base/clock.h"
+#include "base/number.h"
+#include "proc/child.h"
+#include "proc/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LIST_SECONDS 2.0      /* between two questions which allocations there are */
+#define ANSWER_SECONDS 20.0   /* of squeue, scancel, and of a host */
+#define AGAIN_SECONDS 30.0    /* after a request that was refused, or a host that can't be used */
+#define PENDING_SECONDS 3e7   /* nobody waits for it */
+#define CANCEL_SECONDS 5.0    /* at the end, before we go on without an answer */
+#define BYTES_MAX (1u << 20)
+#define WORDS_MAX 24
+
+/* ---- how many are wanted ---- */
+
+static double cores_each(const struct supervisor *s)
+{
+	return s->job->worker_cores > 0 ? s->job->worker_cores : 1;
+}
+
+static uint64_t workers_on(const struct supervisor *s, uint64_t cores)
+{
+	double room = floor((double)cores / cores_each(s));
+	return room >= 1 ? (uint64_t)room : 1;
+}
+
+/* Workers that the job's own hosts have cores for. */
+static uint64_t own_room(const struct supervisor *s)
+{
+	uint64_t room = 0;
+	for (size_t i = s->hosts.first; i < s->more.base; i++)
+		room += workers_on(s, s->hosts.host[i].place->cores);
+	return room;
+}
+
+/* Cores of one that nobody knows yet: as the job's last one has. */
+static uint64_t cores_of_more(const struct supervisor *s)
+{
+	return s->hosts.host[s->more.base - 1].place->cores;
+}
+
+static uint64_t room_of_more(const struct supervisor *s)
+{
+	return workers_on(s, cores_of_more(s));
+}
+
+static size_t wanted(const struct supervisor *s)
+{
+	uint64_t workers = s->scale.now.workers, own = own_room(s), each = room_of_more(s);
+	if (s->phases.now >= PHASE_WINDING || workers <= own)
+		return 0;
+	uint64_t hosts = (workers - own + each - 1) / each;
+	return hosts < s->more.count ? (size_t)hosts : s->more.count;
+}
+
+size_t sup_more_home(const struct supervisor *s, uint64_t number)
+{
+	if (s->more.count == 0)
+		return 0;
+	uint64_t own = own_room(s), at;
+	if (number < own)
+		return 0;
+	at = (number - own) / room_of_more(s);
+	return s->more.base + (at < s->more.count ? (size_t)at : s->more.count - 1);
+}
+
+/* ---- saying ---- */
+
+static void tell(struct supervisor *s, const char *state, const struct sup_more_host *m)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "more-host");
+	record_add(&o, "state", state);
+	if (m) {
+		record_add(&o, "host", m->place.host);
+		record_add_u64(&o, "job", m->place.slurm_job);
+	}
+	if (!m && s->more.preemptible)
+		record_add(&o, "partition", s->job->preemptible);
+	if (!m && s->more.since > 0)
+		record_add_seconds(&o, "waited", clock_mono() - s->more.since);
+	sup_log(s, &o);
+}
+
+/* ---- running Slurm's programs ---- */
+
+struct words {
+	char *item[WORDS_MAX + 1];
+	size_t count;
+	char program[PATH_MAX];
+};
+
+static int begin_words(struct supervisor *s, struct words *w, const char *program)
+{
+	struct error err;
+	*w = (struct words){0};
+	if (process_find(program, s->options.search_path, w->program, sizeof w->program, &err) != 0) {
+		sup_note(s, "warning", "MORE_HOSTS: %s is not on PATH", program);
+		s->more.list_at = s->more.ask_at = clock_mono() + AGAIN_SECONDS;
+		return -1;
+	}
+	w->item[w->count++] = w->program;
+	return 0;
+}
+
+static void add(struct words *w, const char *word)
+{
+	if (w->count < WORDS_MAX)
+		w->item[w->count++] = (char *)(size_t)word;
+}
+
+static void on_cancelled(const struct node_end *end, enum child_cut cut, const char *output,
+			 size_t bytes, void *arg)
+{
+	(void)end;
+	(void)cut;
+	(void)output;
+	(void)bytes;
+	(void)arg;
+}
+
+/* What did not work is tried again: the list still has it. */
+static void cancel(struct supervisor *s, uint64_t job)
+{
+	struct words w;
+	struct child *child;
+	char number[24];
+	number_format_u64(job, number);
+	if (begin_words(s, &w, "scancel") != 0)
+		return;
+	add(&w, number);
+	const struct child_options options = {.argv = w.item,
+					      .seconds = ANSWER_SECONDS,
+					      .output_bytes_max = BYTES_MAX,
+					      .done = on_cancelled};
+	child_start(&child, s->base, &options, NULL);
+}
+
+/* ---- a host ---- */
+
+static struct sup_host *host_of(struct sup_more_host *m)
+{
+	struct supervisor *s = m->sup;
+	return &s->hosts.host[s->more.base + (size_t)(m - s->more.one)];
+}
+
+int sup_more_is(const struct sup_host *h)
+{
+	const struct supervisor *s = h->sup;
+	return s->more.count > 0 && h >= &s->hosts.host[s->more.base];
+}
+
+static struct sup_more_host *one_of(const struct sup_host *h)
+{
+	return &h->sup->more.one[h - &h->sup->hosts.host[h->sup->more.base]];
+}
+
+static void leave(struct sup_more_host *m, const char *why)
+{
+	struct supervisor *s = m->sup;
+	if (m->look)
+		child_free(m->look);
+	m->look = NULL;
+	tell(s, why, m);
+	log_say(LOG_LEVEL_INFO, "%s is no host of this job any more (%s)", m->place.host, why);
+	sup_host_left(host_of(m));
+	m->place.host[0] = '\0';
+	m->place.slurm_job = 0;
+	sup_force_write(s);
+}
+
+static void unfit(struct sup_more_host *m, const char *output)
+{
+	struct supervisor *s = m->sup;
+	char *list = NULL;
+	uint64_t job = m->place.slurm_job;
+	size_t len = strcspn(output, "\n");
+	if (asprintf(&list, "%s%s%s", s->more.unfit ? s->more.unfit : "", s->more.unfit ? "," : "",
+		     m->place.host) >= 0) {
+		free(s->more.unfit);
+		s->more.unfit = list;
+	}
+	sup_note(s, "warning", "%s can't be used: %.*s; it is given back", m->place.host, (int)len,
+		 output);
+	s->more.ask_at = clock_mono() + AGAIN_SECONDS;
+	leave(m, "unfit");
+	cancel(s, job);
+}
+
+/* The last line that it prints. */
+static void on_host(const struct node_end *end, enum child_cut cut, const char *output,
+		    size_t bytes, void *arg)
+{
+	struct sup_more_host *m = arg;
+	unsigned long long cores, kib, sees;
+	const char *said = strstr(output, "paceline-host ");
+	(void)bytes;
+	m->look = NULL;
+	if (cut != CHILD_WHOLE || !end->seen || end->signal || end->status || !said ||
+	    sscanf(said, "paceline-host %llu %llu %llu", &cores, &kib, &sees) != 3) {
+		unfit(m, output[0] ? output : "it does not answer");
+		return;
+	}
+	m->place.cores = cores;
+	m->place.memory_mib = kib / 1024;
+	m->place.apart = !sees;
+	tell(m->sup, "there", m);
+	sup_host_came(host_of(m));
+	sup_force_write(m->sup);
+}
+
+/* $1: our socket, which is not to be seen there; $2: our journal; the others are the data. */
+static const char look_script[] =
+	"[ ! -S \"$1\" ] || { echo \"$1 is the same as here: --run-dir on a disk of its own\"; exit 78; }; "
+	"sees=0; [ ! -e \"$2\" ] || sees=1; shift 2; "
+	"for f; do [ -r \"$f\" ] || { echo \"$f is not there\"; exit 66; }; done; "
+	"echo paceline-host $(nproc) $(sed -n 's/^MemTotal: *\\([0-9]*\\).*/\\1/p' /proc/meminfo) $sees";
+
+/* Whether its data and its kit are there. */
+static void look(struct sup_more_host *m)
+{
+	struct supervisor *s = m->sup;
+	char socket[DIRS_PATH_MAX], journal[DIRS_PATH_MAX], number[24];
+	const char *const front[] = {"/bin/sh", "-c", "exec \"$@\" 2>&1", "look",
+				     m->place.node_host, "--by", "slurm", "--slurm-job", number,
+				     m->place.host, "/bin/sh", "-c", look_script, "look", socket,
+				     journal};
+	size_t count = sizeof front / sizeof *front;
+	char **argv = calloc(count + s->job->data.count + 1, sizeof *argv);
+	struct error err;
+	if (!argv)
+		return;
+	dirs_run(&s->dirs, "trainctl.sock", socket);
+	dirs_state(&s->dirs, "journal", journal);
+	number_format_u64(m->place.slurm_job, number);
+	for (size_t i = 0; i < count; i++)
+		argv[i] = (char *)(size_t)front[i];
+	for (size_t i = 0; i < s->job->data.count; i++)
+		argv[count + i] = s->job->data.item[i];
+	const struct child_options options = {.argv = argv,
+					      .seconds = ANSWER_SECONDS,
+					      .output_bytes_max = BYTES_MAX,
+					      .done = on_host,
+					      .arg = m};
+	if (child_start(&m->look, s->base, &options, &err) != 0) {
+		m->look = NULL;
+		sup_note(s, "warning", "%s can't be asked: %s", m->place.host, err.text);
+	}
+	free(argv);
+}
+
+static void granted(struct supervisor *s, uint64_t job, const char *host)
+{
+	for (size_t i = 0; i < s->more.count; i++) {
+		struct sup_more_host *m = &s->more.one[i];
+		if (m->place.slurm_job != 0)
+			continue;
+		snprintf(m->place.host, sizeof m->place.host, "%s", host);
+		m->place.slurm_job = job;
+		m->seen = 1;
+		sup_host_named(host_of(m));
+		tell(s, "granted", m);
+		look(m);
+		return;
+	}
+	cancel(s, job); /* there is no use for it */
+}
+
+/* ---- which there are ---- */
+
+static struct sup_more_host *find(struct supervisor *s, uint64_t job)
+{
+	for (size_t i = 0; i < s->more.count; i++)
+		if (s->more.one[i].place.slurm_job == job)
+			return &s->more.one[i];
+	return NULL;
+}
+
+/* "JOB STATE HOST", a line each. */
+static void take_line(struct supervisor *s, char *line)
+{
+	char *save = NULL, *id = strtok_r(line, " ", &save), *state = strtok_r(NULL, " ", &save),
+	     *host = strtok_r(NULL, " ", &save);
+	uint64_t job;
+	if (!id || !state || number_u64(id, 1, UINT32_MAX, &job, NULL, NULL) != 0)
+		return;
+	struct sup_more_host *m = find(s, job);
+	if (strcmp(state, "PENDING") == 0 && !s->more.asked)
+		cancel(s, job); /* of a supervisor before us: nobody would know when it comes */
+	if (strcmp(state, "RUNNING") != 0 || !host || !launcher_host_ok(host))
+		return;
+	if (m)
+		m->seen = 1;
+	else
+		granted(s, job, host);
+}
+
+static void on_list(const struct node_end *end, enum child_cut cut, const char *output,
+		    size_t bytes, void *arg)
+{
+	struct supervisor *s = arg;
+	char *text, *save = NULL;
+	(void)bytes;
+	s->more.list = NULL;
+	if (cut != CHILD_WHOLE || !end->seen || end->signal || end->status || !(text = strdup(output)))
+		return; /* a controller that is away for a while says nothing of its hosts */
+	for (size_t i = 0; i < s->more.count; i++)
+		s->more.one[i].seen = 0;
+	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+		take_line(s, line);
+	free(text);
+	for (size_t i = 0; i < s->more.count; i++)
+		if (s->more.one[i].place.slurm_job != 0 && !s->more.one[i].seen)
+			leave(&s->more.one[i], "ended");
+	s->more.listed = 1;
+	sup_kick(s);
+}
+
+static void list(struct supervisor *s)
+{
+	struct words w;
+	struct error err;
+	if (begin_words(s, &w, "squeue") != 0)
+		return;
+	add(&w, "--noheader");
+	add(&w, "--me");
+	add(&w, "--name");
+	add(&w, s->more.name);
+	add(&w, "--format=%i %T %N");
+	const struct child_options options = {.argv = w.item,
+					      .seconds = ANSWER_SECONDS,
+					      .output_bytes_max = BYTES_MAX,
+					      .done = on_list,
+					      .arg = s};
+	s->more.list_at = clock_mono() + LIST_SECONDS;
+	if (child_start(&s->more.list, s->base, &options, &err) != 0)
+		s->more.list = NULL;
+}
+
+/* ---- asking for one ---- */
+
+static void on_asked(const struct node_end *end, enum child_cut cut, const char *output,
+		     size_t bytes, void *arg)
+{
+	struct supervisor *s = arg;
+	(void)output;
+	(void)bytes;
+	s->more.asked = NULL;
+	s->more.list_at = 0;
+	if (cut == CHILD_WHOLE && end->seen && !end->signal && end->status == 0)
+		return;
+	tell(s, "refused", NULL);
+	if (s->more.preemptible && !s->more.refused) {
+		sup_note(s, "warning", "PREEMPTIBLE=%s gives no host: asked in the usual partition",
+			 s->job->preemptible);
+		s->more.refused = 1;
+	} else {
+		sup_note(s, "warning", "Slurm gives no further host: asked again in %g s", AGAIN_SECONDS);
+		s->more.ask_at = clock_mono() + AGAIN_SECONDS;
+	}
+}
+
+/* --exclude=: all that we have, and those that can't be used. */
+static char *excluded(const struct supervisor *s)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+	if (!out)
+		return NULL;
+	fputs("--exclude=", out);
+	for (size_t i = 0, n = 0; i < s->hosts.count; i++)
+		if (s->hosts.host[i].place->host[0])
+			fprintf(out, "%s%s", n++ ? "," : "", s->hosts.host[i].place->host);
+	if (s->more.unfit)
+		fprintf(out, ",%s", s->more.unfit);
+	if (fclose(out) == 0)
+		return text;
+	free(text);
+	return NULL;
+}
+
+static void ask(struct supervisor *s)
+{
+	struct words w;
+	struct error err;
+	char cores[48], memory[48], *exclude = excluded(s);
+	uint64_t workers = room_of_more(s);
+	if (!exclude || begin_words(s, &w, "salloc") != 0) {
+		free(exclude);
+		return;
+	}
+	snprintf(cores, sizeof cores, "--cpus-per-task=%.0f",
+		 fmax(1, fmin(ceil((double)workers * cores_each(s)), (double)cores_of_more(s))));
+	snprintf(memory, sizeof memory, "--mem=%lluM",
+		 (unsigned long long)((workers * s->job->worker_memory + 1048575) / 1048576));
+	s->more.preemptible = s->job->preemptible[0] && !s->more.refused;
+	add(&w, "--no-shell");
+	add(&w, "--quiet");
+	add(&w, "--nodes=1");
+	add(&w, "--ntasks=1");
+	add(&w, cores);
+	if (s->job->worker_memory > 0 && s->options.hosts->slurm_memory)
+		add(&w, memory);
+	add(&w, "--job-name");
+	add(&w, s->more.name);
+	add(&w, exclude);
+	if (s->more.preemptible) {
+		add(&w, "--partition");
+		add(&w, s->job->preemptible);
+	}
+	const struct child_options options = {.argv = w.item,
+					      .seconds = PENDING_SECONDS,
+					      .output_bytes_max = BYTES_MAX,
+					      .done = on_asked,
+					      .arg = s};
+	s->more.since = clock_mono();
+	if (child_start(&s->more.asked, s->base, &options, &err) != 0) {
+		s->more.asked = NULL;
+		s->more.ask_at = clock_mono() + AGAIN_SECONDS;
+	} else
+		tell(s, "asked", NULL);
+	free(exclude);
+}
+
+double sup_more_pending(const struct supervisor *s)
+{
+	return s->more.asked ? clock_mono() - s->more.since : NAN;
+}
+
+/* ---- giving back ---- */
+
+/* Somebody of the roster belongs there, or still runs there. */
+static int is_used(const struct sup_more_host *m)
+{
+	struct supervisor *s = m->sup;
+	size_t at = s->more.base + (size_t)(m - s->more.one);
+	EACH_NODE (n, s)
+		if (n->role != &role_fabric && (n->home == at || (n->at == at && !sup_node_is_off(n))))
+			return 1;
+	return 0;
+}
+
+static size_t held(const struct supervisor *s)
+{
+	size_t held = 0;
+	for (size_t i = 0; i < s->more.count; i++)
+		held += s->more.one[i].place.slurm_job != 0;
+	return held;
+}
+
+/* The last first: its workers have the highest numbers. */
+static void give_back(struct supervisor *s)
+{
+	for (size_t i = s->more.count; i > 0; i--) {
+		struct sup_more_host *m = &s->more.one[i - 1];
+		if (m->place.slurm_job == 0)
+			continue;
+		if (is_used(m))
+			return;
+		uint64_t job = m->place.slurm_job;
+		leave(m, "given-back");
+		cancel(s, job);
+		return;
+	}
+}
+
+/* A request that nobody needs any more; the list cancels what Slurm keeps of it. */
+static void withdraw(struct supervisor *s)
+{
+	child_free(s->more.asked);
+	s->more.asked = NULL;
+	s->more.list_at = 0;
+}
+
+void sup_more_tick(struct supervisor *s)
+{
+	double now = clock_mono();
+	if (!s->more.begun)
+		return;
+	size_t want = wanted(s), has = held(s);
+	if (!s->more.list && now >= s->more.list_at &&
+	    (!s->more.listed || want > 0 || has > 0 || s->more.asked))
+		list(s);
+	if (!s->more.listed)
+		return;
+	if (s->more.asked && has >= want)
+		withdraw(s);
+	else if (!s->more.asked && has < want && !s->more.list && now >= s->more.ask_at &&
+		 s->phases.now == PHASE_RUNNING)
+		ask(s);
+	else if (has > want && s->phases.now == PHASE_RUNNING)
+		give_back(s);
+}
+
+void sup_more_doubt(struct sup_node *n)
+{
+	if (sup_more_is(sup_host_of(n)))
+		n->sup->more.list_at = 0;
+}
+
+/* ---- beginning and end ---- */
+
+/* The same for every supervisor of this state, and nobody else's. */
+static void name_all(struct supervisor *s)
+{
+	uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
+	for (const char *p = s->dirs.state; *p; p++)
+		hash = (hash ^ (unsigned char)*p) * UINT64_C(1099511628211);
+	snprintf(s->more.name, sizeof s->more.name, "paceline-%.60s-%08llx", s->job->name,
+		 (unsigned long long)(hash >> 32));
+}
+
+int sup_more_init(struct supervisor *s, struct error *err)
+{
+	const struct hosts *given = s->options.hosts;
+	size_t count = (size_t)s->job->more_hosts;
+	if (!given || count == 0)
+		return 0;
+	s->more.one = calloc(count, sizeof *s->more.one);
+	if (!s->more.one)
+		return error_set(err, ERROR_OS, "hosts", "out of memory");
+	s->more.base = given->count;
+	s->more.count = count;
+	for (size_t i = 0; i < count; i++)
+		s->more.one[i] = (struct sup_more_host){
+			.sup = s,
+			.place = {.launcher = launcher_find("slurm"),
+				  .apart = 1,
+				  .node_host = given->node_host}};
+	name_all(s);
+	return 0;
+}
+
+void sup_more_begin(struct supervisor *s)
+{
+	s->more.begun = s->more.count > 0;
+}
+
+/* All of them by their name, waited for: nobody looks after them from now on. */
+static void cancel_all(struct supervisor *s)
+{
+	struct words w;
+	if (begin_words(s, &w, "scancel") != 0)
+		return;
+	add(&w, "--name");
+	add(&w, s->more.name);
+	double until = clock_mono() + CANCEL_SECONDS;
+	pid_t pid = process_fork();
+	if (pid == 0) {
+		process_signals_reset();
+		int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+		if (null >= 0) {
+			dup2(null, 1);
+			dup2(null, 2);
+		}
+		execv(w.item[0], w.item);
+		_exit(ERROR_OS);
+	}
+	while (pid > 0 && waitpid(pid, NULL, WNOHANG) == 0 && clock_mono() < until)
+		clock_sleep(0.01);
+}
+
+void sup_more_free(struct supervisor *s)
+{
+	size_t had = held(s) + (s->more.asked != NULL);
+	child_free(s->more.asked);
+	child_free(s->more.list);
+	for (size_t i = 0; i < s->more.count; i++) {
+		if (s->more.one[i].place.slurm_job != 0 && s->more.begun)
+			tell(s, "given-back", &s->more.one[i]);
+		child_free(s->more.one[i].look);
+	}
+	if (s->more.begun && had > 0)
+		cancel_all(s);
+	free(s->more.one);
+	free(s->more.unfit);
+	s->more = (struct sup_more_hosts){0};
+}
+
+/* ---- the file ---- */
+
+void sup_more_print(const struct sup_host *h, struct record_out *o)
+{
+	const struct sup_more_host *m = one_of(h);
+	record_add_u64(o, "more", (uint64_t)(m - h->sup->more.one));
+	record_add_u64(o, "job", m->place.slurm_job);
+	record_add_u64(o, "cores", m->place.cores);
+	record_add_u64(o, "memory-mib", m->place.memory_mib);
+	record_add_u64(o, "apart", m->place.apart != 0);
+}
+
+/* It was there a moment ago: Slurm is asked as soon as may be. */
+int sup_more_take(struct supervisor *s, const struct record *r, struct error *err)
+{
+	uint64_t at, job, cores, mib, apart;
+	const char *name;
+	if (record_text(r, "name", &name, err) != 0 ||
+	    record_u64(r, "more", 0, UINT64_MAX, &at, err) != 0 ||
+	    record_u64(r, "job", 1, UINT32_MAX, &job, err) != 0 ||
+	    record_u64(r, "cores", 0, UINT64_MAX, &cores, err) != 0 ||
+	    record_u64(r, "memory-mib", 0, UINT64_MAX, &mib, err) != 0 ||
+	    record_u64(r, "apart", 0, 1, &apart, err) != 0)
+		return -1;
+	if (at >= s->more.count)
+		return 0;
+	struct sup_more_host *m = &s->more.one[at];
+	snprintf(m->place.host, sizeof m->place.host, "%s", name);
+	m->place.slurm_job = job;
+	m->place.cores = cores;
+	m->place.memory_mib = mib;
+	m->place.apart = apart != 0;
+	sup_host_named(host_of(m));
+	host_of(m)->state = HOST_THERE;
+	return 0;
+}
+
+int sup_more_in_world(const struct supervisor *s)
+{
+	for (size_t i = 0; i < s->more.count; i++)
+		if (s->hosts.host[s->more.base + i].in_world)
+			return 1;
+	return 0;
+}

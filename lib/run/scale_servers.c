@@ -1,0 +1,304 @@
+/* scale_servers: the servers' part of scale.h. */
+#include "run/sup.h"
+
+#include "base/clock.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TRIES_MAX 5
+#define AGAIN_SECONDS 0.5 /* after an attempt that failed */
+#define LOOK_SECONDS 0.2  /* while it is under way */
+#define MAP_BITS 32       /* of a version: maps of one incarnation */
+
+int sup_scale_has_part(const struct sup_node *n)
+{
+	return n->role == &role_server && !n->joining &&
+	       !(n->leaving && n->sup->scale.servers.step == SCALE_OVER);
+}
+
+int sup_scale_moves(const struct supervisor *s)
+{
+	return s->scale.servers.step != SCALE_OVER;
+}
+
+uint64_t sup_scale_map(const struct supervisor *s)
+{
+	return s->scale.servers.ever ? s->recover.incarnation << MAP_BITS : 1;
+}
+
+/* Those that have parts are those that are wanted. */
+static void arrive(struct supervisor *s)
+{
+	s->scale.servers.step = SCALE_OVER;
+	s->scale.servers.is_new = 1;
+	sup_kick(s);
+}
+
+static void again(struct supervisor *s, enum scale_move step, double seconds)
+{
+	s->scale.servers.step = step;
+	s->scale.servers.again = clock_mono() + seconds;
+	sup_kick_after(s, seconds);
+}
+
+/* What was there before stays. */
+static void revert(struct supervisor *s)
+{
+	s->scale.now.servers = 0;
+	EACH_OF (n, s, &role_server) {
+		int was_new = n->joining;
+		n->joining = 0;
+		n->leaving = was_new;
+		s->scale.now.servers += !was_new;
+	}
+	arrive(s);
+	sup_note(s, "warning", "servers stay as they are: %s", s->scale.why);
+}
+
+/* ---- new ones ---- */
+
+static void join(struct supervisor *s)
+{
+	int up = 1;
+	if (s->scale.servers.began <= 0)
+		s->scale.servers.began = clock_mono();
+	sup_links_servers(s);
+	EACH_OF (n, s, &role_server) {
+		sup_node_want(n);
+		up &= n->stage == STAGE_READY && sup_link_up(&n->link);
+	}
+	double left = s->scale.servers.began + deadline_seconds(DEADLINE_SCALE) - clock_mono();
+	if (up)
+		s->scale.servers.step = SCALE_MOVE;
+	else if (left <= 0) {
+		snprintf(s->scale.why, sizeof s->scale.why, "new servers are not up after %g s",
+			 deadline_seconds(DEADLINE_SCALE));
+		revert(s);
+	} else
+		sup_kick_after(s, left);
+}
+
+/* One that may have a part by now: the lead knows, and may wait for it in vain. */
+void sup_scale_joiner_ended(struct sup_node *n)
+{
+	struct sup_scale_servers *c = &n->sup->scale.servers;
+	if (c->step != SCALE_MOVE)
+		return;
+	c->tries++;
+	again(n->sup, SCALE_LOOK, 0);
+}
+
+/* Until the lead has said that it has no part: the next process would have none. */
+int sup_scale_may_launch(const struct sup_node *n)
+{
+	enum scale_move step = n->sup->scale.servers.step;
+	return n->role != &role_server || !n->joining || (step != SCALE_MOVE && step != SCALE_LOOK);
+}
+
+/* ---- the lead's ---- */
+
+static void on_move(const struct record *r, void *owner)
+{
+	struct supervisor *s = owner;
+	struct sup_scale_servers *c = &s->scale.servers;
+	sup_kick(s);
+	if (c->step != SCALE_MOVE)
+		return;
+	if (sup_answer_ok(r)) {
+		record_u64_opt(r, "moved-bytes", 0, UINT64_MAX, &c->bytes, NULL);
+		record_real_opt(r, "stall", 0, 1e300, &c->stall, NULL);
+		s->scale.why[0] = '\0';
+		EACH_OF (n, s, &role_server)
+			n->joining = 0;
+		arrive(s);
+		return;
+	}
+	if (r && strcmp(sup_answer_code(r), "moving") != 0) {
+		char text[SUP_ANSWER_TEXT];
+		snprintf(s->scale.why, sizeof s->scale.why, "%s", sup_answer_text(r, text));
+		sup_note(s, "retry", "parts are not moved yet: %s", s->scale.why);
+		c->tries++;
+	}
+	again(s, SCALE_LOOK, LOOK_SECONDS);
+}
+
+static void move(struct supervisor *s)
+{
+	char *line = malloc(RECORD_LINE_MAX), *servers = NULL, path[DIRS_PATH_MAX];
+	struct record_out o;
+	size_t len = 0;
+	FILE *out = open_memstream(&servers, &len);
+	if (!line || !out) {
+		sup_fail(s, ERROR_OS, "out of memory");
+		free(line);
+		if (out)
+			fclose(out);
+		free(servers);
+		return;
+	}
+	EACH_OF (n, s, &role_server) {
+		if (n == sup_lead(s) || n->leaving)
+			continue;
+		sup_socket(s, n->id, path);
+		fprintf(out, "%s%s", ftell(out) > 0 ? "," : "", path);
+	}
+	fclose(out);
+	record_begin(&o, line, RECORD_LINE_MAX, "move");
+	record_add_u64(&o, "parts", s->scale.now.servers);
+	if (s->scale.now.servers > 1)
+		record_add(&o, "servers", servers);
+	sup_ask(&s->scale.servers.move, &s->links.lead_move, &o, NULL, on_move, s);
+	free(servers);
+	free(line);
+}
+
+static void on_part(const struct record *r, void *owner)
+{
+	struct supervisor *s = owner;
+	if (!record_is(r, "part"))
+		return;
+	struct sup_node *n = sup_find_of(s, &role_server, record_get(r, "id"));
+	if (n)
+		n->has_part = 1;
+}
+
+/* One that has a part and does not run takes its parameters along. */
+static int all_run(const struct supervisor *s)
+{
+	EACH_OF (n, s, &role_server)
+		if (n->has_part && !sup_node_runs(n))
+			return 0;
+	return 1;
+}
+
+/* Whether who has parts is who should. */
+static int is_reached(const struct supervisor *s)
+{
+	EACH_OF (n, s, &role_server)
+		if (n->leaving ? n->has_part : !n->has_part)
+			return 0;
+	return 1;
+}
+
+static void on_look(const struct record *r, void *owner)
+{
+	struct supervisor *s = owner;
+	struct sup_scale_servers *c = &s->scale.servers;
+	uint64_t moving = 0;
+	if (c->step != SCALE_LOOK || s->phases.now != PHASE_RUNNING)
+		return;
+	if (sup_answer_ok(r) && !all_run(s)) { /* whatever the lead still waits for */
+		sup_rollback_begin(s, "a server ended while parts moved");
+		return;
+	}
+	if (!sup_answer_ok(r) || record_u64_opt(r, "moving", 0, 1, &moving, NULL) != 0 || moving) {
+		again(s, SCALE_LOOK, LOOK_SECONDS);
+		return;
+	}
+	EACH_OF (n, s, &role_server)
+		n->joining &= !n->has_part;
+	if (c->tries < TRIES_MAX) {
+		again(s, SCALE_JOIN, c->tries > 0 ? AGAIN_SECONDS : 0);
+		return;
+	}
+	if (is_reached(s)) /* what they have is not even yet */
+		arrive(s);
+	else
+		revert(s);
+}
+
+static void look(struct supervisor *s)
+{
+	if (s->scale.servers.look.open)
+		return;
+	EACH_OF (n, s, &role_server)
+		n->has_part = 0;
+	/* Not behind a move that is not answered yet. */
+	sup_ask_word(&s->scale.servers.look, &sup_lead(s)->link, "parts", on_part, on_look, s);
+}
+
+/* ---- those that have nothing any more ---- */
+
+static int let_go(struct supervisor *s)
+{
+	int there = 0;
+	for (struct sup_node *n = sup_first(s, &role_server), *next; n; n = next) {
+		next = sup_next_of(n);
+		if (!n->leaving)
+			continue;
+		sup_node_stop(n, SIGTERM);
+		if (sup_node_is_off(n))
+			sup_scale_leave(n);
+		else
+			there = 1;
+	}
+	return there;
+}
+
+/* ---- */
+
+void sup_scale_servers_begin(struct supervisor *s, int anew)
+{
+	struct sup_scale_servers *c = &s->scale.servers;
+	c->tries = 0;
+	c->began = 0;
+	c->bytes = 0;
+	c->stall = NAN;
+	if (s->scale.now.servers == s->scale.from.servers)
+		return;
+	c->ever = 1;
+	/* An earlier supervisor may have asked for it. */
+	again(s, anew ? SCALE_JOIN : SCALE_LOOK, 0);
+}
+
+void sup_scale_servers_fail(struct supervisor *s)
+{
+	s->scale.servers.tries = TRIES_MAX;
+	again(s, SCALE_LOOK, 0);
+}
+
+int sup_scale_servers_step(struct supervisor *s)
+{
+	struct sup_scale_servers *c = &s->scale.servers;
+	if (c->step != SCALE_OVER && clock_mono() < c->again) {
+		sup_kick_after(s, c->again - clock_mono());
+		return 1;
+	}
+	if (c->step == SCALE_JOIN)
+		join(s);
+	if (c->step == SCALE_MOVE)
+		move(s);
+	if (c->step == SCALE_LOOK)
+		look(s);
+	if (c->step != SCALE_OVER)
+		return 1;
+	/* Whether leavers are missing is told by this, should nobody of us be there to see them go. */
+	if (c->is_new && sup_scale_keep(s, 1) != 0)
+		return 1;
+	c->is_new = 0;
+	return let_go(s);
+}
+
+int sup_scale_rolled_back(struct supervisor *s)
+{
+	struct sup_scale_servers *c = &s->scale.servers;
+	enum scale_move before = c->step;
+	if (job_is_allreduce(s->job) || job_is_foreign(s->job))
+		return 0;
+	c->is_new |= sup_scale_take_servers(s) || before != SCALE_OVER;
+	c->step = SCALE_OVER;
+	if (c->is_new && sup_scale_keep(s, s->scale.under_way) != 0)
+		return -1;
+	c->is_new = 0;
+	for (struct sup_node *n = sup_first(s, &role_server), *next; n; n = next) {
+		next = sup_next_of(n);
+		n->joining = 0;
+		if (n->leaving || n->number >= s->scale.now.servers)
+			sup_scale_leave(n);
+	}
+	return sup_scale_add_servers(s);
+}

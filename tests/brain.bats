@@ -1,0 +1,192 @@
+# A brain: how many workers and servers a job has is found while it trains.
+load helper
+
+# begin_planned [KEY=VALUE]...: a job with a brain that trains until let_go.
+begin_planned() {
+	job MODEL=audit EPOCHS=12 BATCH=16 CHECKPOINT_EVERY=1 REPORT_EVERY=1 PLAN_EVERY=1 CORES=8 NODE_CORES=1 "$@"
+	slow 100
+	for w in w4 w5 w6 w7; do cp drag/w0 "drag/$w"; done
+	begin first
+	wait_for 'came_to 100'
+}
+let_go() {
+	rm -rf drag
+	ended $SUPERVISOR
+	[ "$status" -eq 0 ]
+}
+log() { echo run/state/job.log; }
+logged() { [ -e "$(log)" ] && grep -q "$1" "$(log)"; }
+times() { grep -c "$1" "$(log)" || true; }
+workers() { status | grep -c '^node role=worker .* state=up '; }
+audited() { exact "$(tail -n 1 "${1:-first.out}" | field checkpoint)" 2000 12; }
+# answered: what the brain said, round by round, as the log has it and as a replay says it.
+answers() { grep -E '^brain-(fit|plan|replace|migrate|decision) '; }
+
+# brain LINES: an executable that counts the rounds it is given, and answers the last one so.
+brain() {
+	cat >mind <<-B
+		#!/bin/sh
+		echo "\$*" >>$T/words
+		grep -c '^job ' >>$T/asked
+		cat $T/answer
+	B
+	chmod +x mind
+	printf '%s\n' "$@" >answer
+}
+says() { # LINES: from the next round on
+	printf '%s\n' "$@" >answer.new
+	mv answer.new answer
+}
+nothing='decision change=no reason=balanced method=none now= expected= confidence='
+
+@test "brain: an executable's plan is carried out, written down, and replayed" {
+	brain "$nothing"
+	begin_planned BRAIN=./mind WORKERS=1 SERVERS=1 PLAN_GAIN=0.25
+	wait_for 'logged "^brain-done change=no reason=balanced "'
+	says 'plan role=worker count=3 cores=1' \
+		'decision change=yes reason=faster method=mine now=1 expected=4 confidence=0.9'
+	wait_for 'logged "^brain-changed workers=3 "'
+	says "$nothing"
+	[ "$(workers)" = 3 ]
+	status | grep '^job ' | grep -q ' brain=3%20workers%20of%201%20core,%20.*:%20faster '
+	[ "$(status | grep '^job ' | field brain-changes)" = 1 ]
+	wait_for '[ "$(sed "/^brain-changed/,\$!d" "$(log)" | grep -c "^brain-job ")" -ge 1 ]'
+	let_go
+	audited
+	# As res-plan is called.
+	grep -q -- '^--cores 8 --node-cores 1 --server-cores 1 --gain 0.25 --every 1 --change-cost ' words
+	[ "$(times '^brain-done change=yes ')" = 1 ]
+	grep -q '^brain-done change=yes reason=faster method=mine had-workers=1 had-worker-cores=1 workers=3 ' "$(log)"
+	grep -q '^scaled workers=3 .*reason=brain:%20faster' "$(log)"
+	# Every round again, with all before it.
+	answers <"$(log)" >then
+	says 'decision change=no reason=other'
+	rm asked
+	trainctl replay "$(log)" | answers >again
+	[ "$(wc -l <again)" -ge 2 ]
+	[ "$(sort -u again)" = "brain-decision change=no reason=other" ]
+	[ "$(head -n 1 asked)" = 1 ]
+	run trainctl report --run-dir run --text
+	[[ $output == *"How it found its resources"* ]]
+	[[ $output == *"3 workers of 1 core (before: 1 of 1): from "*" were expected)"* ]]
+	[[ $output == *"faster, by mine; sure to 90"* ]]
+	trainctl report --run-dir run | grep -q '^planned change=yes reason=faster '
+	[ "$(trainctl report --run-dir run | grep '^report ' | field plans)" = 1 ]
+}
+
+@test "brain: on: one worker is measured, and becomes as many as are worth it" {
+	# A server that is never busy: who is worth more is a worker.
+	mkdir -p drag
+	echo 'drag cores=0.05' >drag/ps0
+	begin_planned BRAIN=on WORKERS=1 SERVERS=1 PLAN_EVERY=2 CORES=5
+	wait_for 'logged "^brain-changed workers=4 "'
+	[ "$(workers)" = 4 ]
+	let_go
+	audited
+	grep -q '^brain-fit io-time=' "$(log)"
+	grep -q '^brain-done change=yes reason=faster method=search had-workers=1 ' "$(log)"
+	# The same input gives the same answers.
+	answers <"$(log)" >then
+	trainctl replay "$(log)" | answers >again
+	diff then again
+}
+
+@test "brain: one that fails or talks nonsense is skipped, and said once" {
+	brain "$nothing"
+	says 'plan role=worker count=3 cores=1' 'plann role=server count=2 cores=1'
+	begin_planned BRAIN=./mind WORKERS=2 SERVERS=1
+	wait_for '[ "$(times "^brain-done skipped=1 ")" -ge 3 ]'
+	says 'plan role=worker count=0 cores=1'
+	wait_for 'grep -q "count=" first.err'
+	says "$nothing"
+	wait_for 'grep -q "works again" first.err'
+	cat >mind <<<'#!/bin/false'
+	wait_for 'grep -q "status 1" first.err'
+	[ "$(workers)" = 2 ]
+	let_go
+	audited
+	[ "$(grep -c "'plann' is none of fit, plan, replace, migrate, decision; skipped" first.err)" = 1 ]
+	grep -q 'line 2: ' first.err
+	[ "$(times '^brain-changed ')" = 0 ]
+}
+
+@test "brain: after PLAN_LIMIT changes it is only asked" {
+	brain 'plan role=worker count=3 cores=1' 'decision change=yes reason=faster'
+	begin_planned BRAIN=./mind WORKERS=1 SERVERS=1 PLAN_LIMIT=1
+	wait_for 'logged "^brain-changed workers=3 "'
+	says 'plan role=worker count=2 cores=1' 'decision change=yes reason=fewer'
+	wait_for '[ "$(times "^brain-done change=no reason=fewer .*refused=limit ")" -ge 2 ]'
+	[ "$(workers)" = 3 ]
+	let_go
+	[ "$(grep -c 'PLAN_LIMIT=1: nothing is changed any more' first.err)" = 1 ]
+}
+
+@test "brain: what it knows outlives the supervisor" {
+	brain "$nothing"
+	begin_planned BRAIN=./mind WORKERS=1 SERVERS=1
+	wait_for '[ "$(tail -n 1 asked)" -ge 3 ]'
+	says 'plan role=worker count=2 cores=1' 'decision change=yes reason=faster'
+	wait_for 'logged "^brain-changed workers=2 "'
+	says "$nothing"
+	wait_for '[ "$(times "^brain-done change=no ")" -ge 4 ]'
+	kill -9 $SUPERVISOR
+	ended $SUPERVISOR
+	known=$(tail -n 1 asked)
+	rm asked
+	begin second
+	wait_for '[ -s asked ]'
+	# One more than before: none is forgotten.
+	[ "$(head -n 1 asked)" -ge "$known" ]
+	[ "$(status | grep '^job ' | field brain-changes)" = 1 ]
+	let_go
+	audited second.out
+	grep -c '^brain-decision ' "$(log)" >then
+	trainctl replay "$(log)" | grep -c '^brain-decision ' >again
+	[ "$(cat again)" -ge "$(cat then)" ]
+}
+
+@test "brain: a finished job gives the next one its first plan; what is given holds" {
+	job WORKERS=3 SERVERS=2
+	run_job >first.out
+	# No brain is needed to be remembered.
+	grep -q "^finished user=.* data=$T/d.csv model=lr workers=3 worker-cores=1 servers=2 server-cores=1 steps-per-second=" \
+		home/paceline/+history
+	[ "$(trainctl list | wc -l)" = 1 ]
+	printf '%s\n' JOB=next "DATA=$T/d.csv" LABEL=y DENSE=a SPARSE=b BATCH=64 BRAIN=on CORES=8 NODE_CORES=1 >next.env
+	run trainctl check next.env
+	[[ $output == *" workers=3 servers=2 "* ]]
+	[[ $(trainctl check next.env 2>&1 >/dev/null) == *"brain: begins with 3 workers and 2 servers, as a job with $T/d.csv"* ]]
+	run trainctl check next.env --set WORKERS=1
+	[[ $output == *" workers=1 servers=2 "* ]]
+	# Nobody is alike: the sample.
+	cp d.csv other.csv
+	run trainctl check next.env --set "DATA=$T/other.csv" --set MODEL=wdl --set BRAIN=off
+	[[ $output == *" workers=2 servers=1 "* ]]
+	trainctl run next.env --run-dir "$T/next" >next.out 2>next.err
+	grep -q '^WORKERS=3$' next/state/job.env
+	[ "$(wc -l <home/paceline/+history)" = 2 ]
+	# Of that job, which is to go on, it is as it began.
+	echo 'nonsense' >>home/paceline/+history
+	run trainctl check next.env --run-dir "$T/next"
+	[ "$status" -eq 0 ]
+	run trainctl check next.env
+	[ "$status" -eq 0 ]
+	[[ $(trainctl check next.env 2>&1 >/dev/null) == *"brain: no first plan: "*"unknown record"* ||
+		$(trainctl check next.env 2>&1) == *" workers=3 "* ]]
+}
+
+@test "brain: other cores: the node is started again with them" {
+	brain "$nothing"
+	begin_planned BRAIN=./mind WORKERS=2 SERVERS=2 NODE_CORES=4
+	wait_for 'logged "^brain-done change=no "'
+	says 'replace role=worker id=w1 cores=3 reason=few-cores' 'decision change=yes reason=few-cores'
+	wait_for 'logged "^brain-changed "'
+	says 'migrate role=server id=ps1 reason=slow-machine' 'decision change=yes reason=slow-machine'
+	wait_for '[ "$(times "^brain-changed ")" -ge 2 ]'
+	says "$nothing"
+	grep -q '^resize id=w1 cores=3 .*reason=brain:%20few-cores' "$(log)"
+	grep -q '^restart id=ps1 reason=brain:%20slow-machine' "$(log)"
+	status | grep -q '^node role=worker id=w1 .* cores=3 '
+	let_go
+	audited
+}
