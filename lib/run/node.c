@@ -402,12 +402,12 @@ static void mend(struct sup_node *n)
 		}
 		/* fallthrough */
 	case DEATH_ROLLBACK:
-		if (sup_scale_has_part(n))
+		if (n->role != &role_server || sup_scale_has_part(n)) {
 			sup_rollback_after(n);
-		else {
-			sup_scale_joiner_ended(n);
-			step(n, EVENT_MENDED);
+			break;
 		}
+		sup_scale_joiner_ended(n);
+		step(n, EVENT_MENDED);
 		break;
 	case DEATH_NOTHING:
 		step(n, EVENT_MENDED);

@@ -136,3 +136,10 @@ exact() { # CHECKPOINT: each sample EPOCHS times
 		$1 != epochs { if (bad++ < 5) print "# sample " NR - 1 " was applied " $1 " times" }
 		END { if (NR != rows) print "# " NR " parameters"; exit bad > 0 || NR != rows }'
 }
+
+# pace N: samples per second of each of four workers, by $T/drag. A job creeps while somebody is struck,
+# or it would be over before the last one where that takes long.
+pace() {
+	local w
+	for w in w0 w1 w2 w3; do echo "drag pace=$1" >"$T/new" && mv "$T/new" "$T/drag/$w"; done
+}
