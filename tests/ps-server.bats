@@ -859,7 +859,7 @@ boot_of() { ask "$1" stat | field boot; }
 		rm a.answers
 		wait_for 'grep -q iter=13 bpt.log'
 		if [ "${every#* }" = 0 ]; then
-			[ "$(sed 's/.*iter=\([0-9]*\) .* size=\([0-9]*\) .* count=\([0-9]*\)$/\1:\2:\3/' bpt.log | xargs)" = \
+			[ "$(sed 's/.*iter=\([0-9]*\) .* size=\([0-9]*\) .* count=\([0-9]*\)\( own-.*\)\?$/\1:\2:\3/' bpt.log | xargs)" = \
 				"1:1:1 2:2:1 4:4:2 8:7:4 13:11:5" ] ||
 				{ cat bpt.log; return 1; }
 		else

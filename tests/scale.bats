@@ -215,9 +215,11 @@ servers() { status | grep '^node role=server ' | field id | tr '\n' ' '; }
 	[ "$(summary first.out | field restarts)" = 0 ]
 }
 
-@test "scale: servers that have moved die, and begin anew" {
-	begin_scaled SERVERS=1 CHECKPOINT_EVERY=0.3
+@test "scale: servers that have moved hand over, die, and begin anew" {
+	begin_scaled SERVERS=1 HEAVY_WINDOW=0 CHECKPOINT_EVERY=0.3
 	scale --servers 3
+	trainctl kill-restart --run-dir "$T/run" ps1
+	trainctl kill-restart --run-dir "$T/run" ps0
 	kill -9 "$(pid_of ps2)"
 	wait_for '[ "$(logged "^phase name=rollback")" = 1 ]'
 	wait_for 'running'

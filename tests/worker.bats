@@ -454,7 +454,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	work w0 --model audit --monitor "$T/mon.sock" --drag "$T/drag" --report-every 7 --report-seconds 1000
 	finish
 	wait_for '[ "$(grep -o " count=[0-9]*" bpt.log | awk -F= "{ n += \$2 } END { print n }")" = 50 ]'
-	not grep -vE '^bpt role=worker id=w0 iter=[0-9]+ time=[0-9.]+ size=[0-9]+ at=[0-9.]+ accum=1 count=[0-9]+ compute=[0-9.]+ comm=[0-9.]+ wait=[0-9.]+( (cpu|mem|psi-cpu|psi-mem|throttled|own-cpu)=[0-9.e-]+)*$' bpt.log
+	not grep -vE '^bpt role=worker id=w0 iter=[0-9]+ time=[0-9.]+ size=[0-9]+ at=[0-9.]+ accum=1 count=[0-9]+ compute=[0-9.]+ comm=[0-9.]+ wait=[0-9.]+( (cpu|mem|psi-cpu|psi-mem|throttled|own-cpu|own-mem)=[0-9.e-]+)*$' bpt.log
 	# the first, second, fourth and eighth, then every seventh
 	[ "$(grep -o ' count=[0-9]*' bpt.log | cut -d= -f2 | xargs)" = "1 1 2 4 7 7 7 7 7 7" ]
 	[ "$(grep -o ' size=[0-9]*' bpt.log | sort -u)" = " size=20" ]
@@ -585,7 +585,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	work w0 --model audit --drag "$T/drag" --monitor "$T/mon.sock" --load-root "$T/node"
 	finish
 	wait_for 'grep -q " own-cpu=" bpt.log'
-	not grep -v ' mem=0.75 psi-cpu=0.125\( own-cpu=[0-9.e-]*\)\?$' bpt.log
+	not grep -v ' mem=0.75 psi-cpu=0.125\( own-cpu=[0-9.e-]*\)\?\( own-mem=[0-9]*\)\?$' bpt.log
 }
 
 @test "spent: where the time went, at the end and when asked by SIGUSR1" {

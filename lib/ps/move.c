@@ -533,8 +533,12 @@ static void adopt(struct ps *p, uint64_t iteration)
 		ps_break(p, &err);
 		return;
 	}
-	for (size_t i = 0; i < m->count; i++)
-		given[i] = m->to[i].share;
+	/* Rows that a pull has made since they were given: who got them makes them up alike. */
+	for (size_t i = 0; i < m->count; i++) {
+		struct receiver *r = &m->to[i];
+		(void)store_share_find(p->store, &r->share, &r->looked, SIZE_MAX, NULL);
+		given[i] = r->share;
+	}
 	p->applied = iteration;
 	p->reached[p->applied % PS_REACHED] = clock_mono();
 	store_adopt(p->store, &m->map, m->part, given, m->count);
