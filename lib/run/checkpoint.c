@@ -276,8 +276,9 @@ void sup_checkpoint_make(struct supervisor *s)
 	char dir[DIRS_PATH_MAX], line[RECORD_LINE_MAX];
 	struct record_out o;
 	/* A part that is handing over would not answer. */
-	if (!sup_lead(s) || !sup_trainers_can_save(s) || sup_checkpoint_is_made(s) || clock_mono() < s->checkpoint.again ||
-	    sup_restart_hands_over(s))
+	if (!sup_lead(s) || !sup_trainers_can_save(s) || sup_checkpoint_is_made(s) ||
+	    clock_mono() < s->checkpoint.again || sup_restart_hands_over(s) ||
+	    !sup_link_up(&s->links.lead_cut)) /* its number would be used up */
 		return;
 	directory(s, dir);
 	snprintf(s->checkpoint.making, sizeof s->checkpoint.making, "%.3900s/%06llu", dir,
