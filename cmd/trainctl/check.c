@@ -472,7 +472,7 @@ static int check_apart(const char *path, struct call *call, struct error *err)
 int trainctl_check(int argc, char **argv)
 {
 	static struct call call;
-	char keys[8192];
+	char keys[TRAINCTL_KEYS_MAX];
 	trainctl_keys(keys, sizeof keys);
 	const struct option_row rows[] = {TRAINCTL_ROWS_CALL(&call.run),
 					  {.name = "self-test",

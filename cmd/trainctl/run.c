@@ -363,7 +363,7 @@ static void fill_help(char *out, size_t max)
 int trainctl_run(int argc, char **argv)
 {
 	static struct trainctl_call call;
-	char more[8192];
+	char more[TRAINCTL_KEYS_MAX + 2048];
 	fill_help(more, sizeof more);
 	const struct option_row rows[] = {
 		TRAINCTL_ROWS_CALL(&call),
