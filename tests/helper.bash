@@ -18,11 +18,19 @@ setup() {
 	if declare -F setup_more >/dev/null; then setup_more; fi
 }
 
+# Whether a process is of this test: its number may be another's by now, that of another test even.
+ours() {
+	[[ $(readlink "/proc/$1/cwd" 2>/dev/null) == "$T"* ]] ||
+		[ "$(ps -o ppid= -p "$1" 2>/dev/null | tr -d ' ')" = "$$" ]
+}
+
 teardown() {
 	if declare -F teardown_more >/dev/null; then teardown_more; fi
 	unset LD_PRELOAD
 	end_jobs
-	for pid in "${PIDS[@]}"; do kill -9 "$pid" 2>/dev/null || true; done
+	for pid in "${PIDS[@]}"; do
+		if ours "$pid"; then kill -9 "$pid" 2>/dev/null || true; fi
+	done
 	cd / && rm -rf "$T"
 }
 
@@ -89,7 +97,7 @@ record_pids() { sed -n 's/^node .* parent=\([0-9]*\) .* pid=\([0-9]*\) .*/\1 \2/
 # Nodes outlive trainctl: what a failed test leaves is found by the pids its records name.
 end_jobs() {
 	local record pid parent
-	[ -z "$SUPERVISOR" ] || kill -9 "$SUPERVISOR" 2>/dev/null || true
+	if [ -n "$SUPERVISOR" ] && ours "$SUPERVISOR"; then kill -9 "$SUPERVISOR" 2>/dev/null || true; fi
 	for record in "$T"/*/state/nodes/*.[0-9]* "$T"/state/nodes/*.[0-9]* \
 		"$T"/home/paceline/*/nodes/*.[0-9]* "$T"/.local/state/paceline/*/nodes/*.[0-9]*; do
 		[ -e "$record" ] || continue

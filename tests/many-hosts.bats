@@ -125,7 +125,7 @@ to_end() {
 }
 
 @test "what workers learn on other hosts comes here; what was brought for nothing is removed there at the end" {
-	far_job EPOCHS=1000 SOLUTION=lb-bsp RESTARTS=1 CHECKPOINT_EVERY=0
+	far_job EPOCHS=1000 SOLUTION=lb-bsp ROLLBACKS=1 CHECKPOINT_EVERY=0
 	go first
 	wait_for 'came_to 500'
 	[ ! -e "$STATE/predict-w1" ]
