@@ -49,7 +49,7 @@ unexport POSIXLY_CORRECT
 # gcc's, which see all that the build of users does and more: check-fast runs it with that build, and
 # check-all with all three. PLAIN is about files and variables, not about what the programs do. Benches
 # and crash tests always run the programs as users have them.
-PLAIN      = install surroundings
+PLAIN      = install surroundings resources
 MOSTLY     = $(filter-out $(PLAIN),$(BATS))
 # What takes long comes first (ls -S of conversations), so that nothing is left over that runs alone.
 PARTS      = short:tests/surroundings $(FAULTS:%=short:tests/fault/%) short:tests/model/run \
