@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-int ckpt_base_path(const char *dir, const char *base, char *out, size_t max, struct error *err)
+/* The directory of the base of the checkpoint in dir: beside it. */
+static int base_path(const char *dir, const char *base, char *out, size_t max, struct error *err)
 {
 	char parent[CKPT_PATH_MAX];
 	const char *slash = strrchr(dir, '/'), *last = slash ? slash + 1 : dir;
@@ -27,7 +28,7 @@ int ckpt_base_read(struct ckpt_manifest *base, const struct ckpt_manifest *m, co
 		   char path[CKPT_PATH_MAX], struct error *err)
 {
 	struct error why = {0};
-	if (ckpt_base_path(dir, m->base, path, CKPT_PATH_MAX, err) != 0)
+	if (base_path(dir, m->base, path, CKPT_PATH_MAX, err) != 0)
 		return -1;
 	if (ckpt_manifest_read(base, path, &why) != 0)
 		return error_set(err, why.code == ERROR_NOINPUT ? ERROR_DATA : why.code, dir,
@@ -44,7 +45,7 @@ int ckpt_set_base(struct ckpt_manifest *m, const char *dir, const char *base, st
 {
 	char path[CKPT_PATH_MAX];
 	struct ckpt_manifest *other = malloc(sizeof *other); /* large */
-	int result = other ? ckpt_base_path(dir, base, path, sizeof path, err)
+	int result = other ? base_path(dir, base, path, sizeof path, err)
 			   : error_set(err, ERROR_OS, dir, "out of memory");
 	if (result == 0 && (strlen(base) >= sizeof m->base || strchr(base, '/')))
 		result = error_set(err, ERROR_DATA, NULL, "'%.80s' is no name of a checkpoint", base);
@@ -65,7 +66,7 @@ int ckpt_find_base(const char *dir, char *out, size_t max)
 	struct ckpt_manifest *m = malloc(sizeof *m); /* large */
 	int result = -1;
 	if (m && ckpt_manifest_read(m, dir, NULL) == 0 && m->base[0])
-		result = ckpt_base_path(dir, m->base, out, max, NULL);
+		result = base_path(dir, m->base, out, max, NULL);
 	free(m);
 	return result;
 }

@@ -5,9 +5,8 @@
 
 #include "ckpt/ckpt.h"
 
-/* The directory of the base of the checkpoint in dir: beside it. */
-int ckpt_base_path(const char *dir, const char *base, char *out, size_t max, struct error *err);
-/* Its MANIFEST, if it is the one that m was made from; ERROR_DATA when not. */
+/* The MANIFEST of the base of the checkpoint in dir, beside it, if it is the one that m was made from;
+ * ERROR_DATA when not. */
 int ckpt_base_read(struct ckpt_manifest *base, const struct ckpt_manifest *m, const char *dir,
 		   char path[CKPT_PATH_MAX], struct error *err);
 

@@ -205,8 +205,5 @@ int stream_take(struct stream_reader *s, const struct stream_block *b, const voi
 /* Where the taker wants them; NULL: anywhere. */
 void *stream_place(const struct stream_reader *s, const struct stream_block *b,
 		   const struct stream_taker *taker);
-/* Reads and checks them, and that is all. */
-int stream_check(struct stream_reader *s, const struct stream_block *b,
-		 const struct stream_source *source, struct error *err);
 
 #endif

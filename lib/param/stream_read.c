@@ -311,12 +311,6 @@ static int load(struct stream_reader *s, const struct stream_block *b, void *val
 		      : stream_decode(s, s->coder, b, encoded, values, err);
 }
 
-int stream_check(struct stream_reader *s, const struct stream_block *b,
-		 const struct stream_source *source, struct error *err)
-{
-	return load(s, b, room(&s->values[0]), source, err);
-}
-
 /* The blocks of a group of rows come in order, its keys first. */
 static int expect_rows(struct stream_reader *s, const struct stream_block *b, struct error *err)
 {

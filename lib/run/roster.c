@@ -97,14 +97,6 @@ uint64_t sup_all_restarts(const struct supervisor *s)
 	return restarts;
 }
 
-int sup_has_left(const struct supervisor *s, const char *id)
-{
-	for (const struct sup_node *n = s->roster.left; n; n = n->next)
-		if (strcmp(n->id, id) == 0)
-			return 1;
-	return 0;
-}
-
 uint64_t sup_share(const struct sup_node *worker)
 {
 	uint64_t batch = sup_scale_batch(worker->sup), workers = worker->sup->scale.now.workers;

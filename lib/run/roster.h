@@ -27,7 +27,6 @@ void sup_roster_free(struct supervisor *s);
 struct sup_node *sup_roster_add(struct supervisor *s, const struct role *role, struct error *err);
 /* It is off, and is a node of the job no more. */
 void sup_roster_leave(struct sup_node *n);
-int sup_has_left(const struct supervisor *s, const char *id);
 
 /* Roles or numbers have changed: in order again. */
 void sup_roster_order(struct supervisor *s);

@@ -87,18 +87,6 @@ static void export(const char *name, const char *file)
 	ckpt_close(c);
 }
 
-static void same_file(const char *a, const char *b)
-{
-	char *x, *y;
-	size_t n, m;
-	OK(fs_read_file(in_dir(a), 1 << 24, &x, &n, err));
-	OK(fs_read_file(in_dir(b), 1 << 24, &y, &m, err));
-	assert_int_equal(n, m);
-	assert_memory_equal(x, y, n);
-	free(x);
-	free(y);
-}
-
 static uint64_t bytes_of(const char *name)
 {
 	struct ckpt_entry *e;

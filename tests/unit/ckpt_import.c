@@ -28,18 +28,6 @@ static int import(const char *file, const char *layout, const char *out, uint32_
 	return ckpt_import(&how, err);
 }
 
-static void same_file(const char *a, const char *b)
-{
-	char *x, *y;
-	size_t n, m;
-	OK(fs_read_file(in_dir(a), 1 << 24, &x, &n, err));
-	OK(fs_read_file(in_dir(b), 1 << 24, &y, &m, err));
-	assert_int_equal(n, m);
-	assert_memory_equal(x, y, n);
-	free(x);
-	free(y);
-}
-
 static void export_comes_back(void **state)
 {
 	const struct make m = {.dense = 101, .width = 3, .rows = 200, .parts = 3, .piece = 9};

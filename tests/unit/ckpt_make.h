@@ -57,6 +57,19 @@ static inline const char *in_dir(const char *name)
 	return out;
 }
 
+/* Two files of the directory, to the byte. */
+static inline void same_file(const char *a, const char *b)
+{
+	char *x, *y;
+	size_t n, m;
+	OK(fs_read_file(in_dir(a), 1 << 24, &x, &n, err));
+	OK(fs_read_file(in_dir(b), 1 << 24, &y, &m, err));
+	assert_int_equal(n, m);
+	assert_memory_equal(x, y, n);
+	free(x);
+	free(y);
+}
+
 static inline uint64_t mix(uint64_t z)
 {
 	z += 0x9E3779B97F4A7C15ull;

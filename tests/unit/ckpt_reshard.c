@@ -33,18 +33,6 @@ static void check(const char *name, uint32_t parts, const struct make *m)
 	ckpt_close(c);
 }
 
-static void same_file(const char *a, const char *b)
-{
-	char *x, *y;
-	size_t n, m;
-	OK(fs_read_file(in_dir(a), 1 << 24, &x, &n, err));
-	OK(fs_read_file(in_dir(b), 1 << 24, &y, &m, err));
-	assert_int_equal(n, m);
-	assert_memory_equal(x, y, n);
-	free(x);
-	free(y);
-}
-
 static void there_and_back(void **state)
 {
 	static const uint32_t parts[] = {5, 2, 3, 1, 16};
