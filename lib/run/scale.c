@@ -641,7 +641,7 @@ static void start(struct supervisor *s)
 /* Not while a checkpoint is made or a server hands over: both wait for whoever is a member. */
 static int may_start(const struct supervisor *s)
 {
-	return !sup_checkpoint_is_made(s) && !sup_restart_hands_over(s);
+	return !sup_checkpoint_is_made(s) && !sup_restart_hands_over(s) && !sup_rebalance_moves(s);
 }
 
 /* 1: it was answered, and the next one may begin. */
