@@ -283,6 +283,8 @@ static int make_store(const struct settings *s, struct node *n, struct error *er
 		rc = store_new(&n->store, &n->layout, &n->map, s->part, &opt, err);
 	if (rc == 0 && c && !s->take_over)
 		rc = restore(s, &c, n->store, &lost, err);
+	else if (rc == 0 && comes)
+		store_populate(n->store);
 	if (rc == 0 && c && !s->take_over)
 		n->iteration = ckpt_get_manifest(c)->iteration;
 	if (lost)

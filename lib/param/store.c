@@ -92,7 +92,8 @@ static int reserve_room(struct store *s, uint64_t begin, uint64_t end, struct er
 	return 0;
 }
 
-int store_open_room(struct store *s, uint64_t begin, uint64_t end, struct error *err)
+/* now: all pages of it, and not when they are written. */
+static int open_room(struct store *s, uint64_t begin, uint64_t end, int now, struct error *err)
 {
 	if (begin >= end)
 		return 0;
@@ -105,12 +106,22 @@ int store_open_room(struct store *s, uint64_t begin, uint64_t end, struct error 
 		void *pages = (void *)at;
 		if (mprotect(pages, bytes, PROT_READ | PROT_WRITE) != 0)
 			return error_errno(err, ERROR_OS, "dense", "%zu bytes", bytes);
-		/* Advice only: without huge pages it is slower, not wrong. All pages now, and not while
-		 * others wait for what comes into them. */
+		/* Advice only: without huge pages it is slower, not wrong. */
 		(void)madvise(pages, bytes, MADV_HUGEPAGE);
-		(void)madvise(pages, bytes, MADV_POPULATE_WRITE);
+		if (now)
+			(void)madvise(pages, bytes, MADV_POPULATE_WRITE);
 	}
 	return 0;
+}
+
+int store_open_room(struct store *s, uint64_t begin, uint64_t end, struct error *err)
+{
+	return open_room(s, begin, end, 1, err);
+}
+
+void store_populate(struct store *s)
+{
+	(void)open_room(s, s->dense_begin, s->dense_begin + s->dense_count, 1, NULL);
 }
 
 static int make_dense(struct store *s, struct error *err)
@@ -129,7 +140,7 @@ static int make_dense(struct store *s, struct error *err)
 		return -1;
 	if (s->room)
 		s->dense = s->room + (begin - s->room_begin);
-	return store_open_room(s, begin, end, err);
+	return open_room(s, begin, end, 0, err);
 }
 
 static void init_dense(struct store *s)

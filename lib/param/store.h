@@ -30,6 +30,9 @@ int store_new(struct store **out, const struct layout *layout, const struct map 
 int store_new_bare(struct store **out, const struct layout *layout, const struct map *map,
 		   uint32_t part, const struct opt *opt, struct error *err);
 void store_free(struct store *s); /* NULL is fine */
+/* All memory of its dense range now, and not while others wait for what is written there. Whoever
+ * writes all of it with several threads at once is faster without. */
+void store_populate(struct store *s);
 
 /* Its rows go, and the optimiser's steps: for what is to be read from a stream. Values of the dense
  * range stay until others come. What store_rows() has found is not to be used any more. */

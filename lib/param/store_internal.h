@@ -55,7 +55,7 @@ struct store {
 
 /* store.c */
 void store_cut_segments(struct store *s);
-/* Elements of the vector, which are within the room, can be read and written. */
+/* Elements of the vector, which are within the room, can be read and written, at once. */
 int store_open_room(struct store *s, uint64_t begin, uint64_t end, struct error *err);
 /* store_stream.c: of what came, those of these numbers, into their rows. */
 int store_put_rows(struct store *s, size_t n, const uint32_t *own, float *const *row,

@@ -176,10 +176,11 @@ static void choose(struct supervisor *s)
 	else if (hold_all(s, running) && !stat->lost)
 		sup_servers_begin(s, 0);
 	else if (!latest[0] && (stat->samples_done > 0 || stat->lost))
-		sup_fail(s, ERROR_NOINPUT,
-			 "%s has no complete checkpoint, but %llu samples count as done%s; --fresh "
+		sup_fail(s, s->newest.damaged_count ? ERROR_DATA : ERROR_NOINPUT,
+			 "%s has no complete checkpoint%s, but %llu samples count as done%s; --fresh "
 			 "starts over",
-			 s->dirs.state, (unsigned long long)stat->samples_done,
+			 s->dirs.state, s->newest.damaged_count ? " that is not damaged" : "",
+			 (unsigned long long)stat->samples_done,
 			 stat->lost ? ", or more: the machine was started anew since" : "");
 	else if (latest[0] || running > 0)
 		sup_rollback_begin(s, "the job goes on");
