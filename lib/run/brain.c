@@ -551,6 +551,9 @@ static int change_node(struct supervisor *s, const struct answer_node *k)
 		if (make_smaller(s, n, k, &err) == 0)
 			return 1;
 		why = err.text;
+	} else if (k->what == PLAN_REPLACE && strcmp(k->reason, "hot") == 0 &&
+		   sup_rebalance_helps(n)) {
+		return 1;
 	} else if (k->what == PLAN_REPLACE && (k->cores == 0 || (double)k->cores == n->cores) &&
 		   (k->bytes == 0 || k->bytes == n->memory)) {
 		why = "it has as much already";
@@ -684,7 +687,7 @@ void sup_brain_step(struct supervisor *s)
 	int is_over = 1;
 	if (!b->changing)
 		return;
-	is_over = !sup_scale_is_due(s);
+	is_over = !sup_scale_is_due(s) && !sup_rebalance_is_due(s);
 	for (int i = 0; i < PLAN_ROLES; i++)
 		EACH_OF (n, s, role_of((enum plan_role)i))
 			is_over &= n->stage == STAGE_READY && !n->restart.wanted &&
