@@ -371,8 +371,8 @@ servers() { status | grep '^node role=server ' | field id | tr '\n' ' '; }
 	wait_for 'running && came_to 3200'
 	run trainctl rebalance --run-dir "$T/run"
 	[ "$status" -eq 0 ]
-	[[ $output == "ok moved-bytes="[1-9]*" stall="*" peak=1."*,1* ]]
-	grep -q '^rebalanced moved-bytes=[1-9].* reason=asked%20for ' run/state/job.log
+	[[ $output == "ok busiest=ps"[01]" peak=1."*,1*" moved-bytes="[1-9]*" stall="* ]]
+	grep -q '^rebalanced id=ps[01] .* moved-bytes=[1-9].* reason=asked%20for ' run/state/job.log
 	grep -q ' maps=1 ' run/state/scale
 	# What it does next starts from there.
 	trainctl scale --servers 3 --run-dir "$T/run"

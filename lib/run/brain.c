@@ -256,7 +256,7 @@ static void put_job(const struct supervisor *s, FILE *out)
 	/* Never is long ago: the filter, which is asked about old rounds again, must not take what it
 	 * would say to them for what was done. */
 	record_add_seconds(&o, "changed", isnan(b->changed) ? 0 : b->changed);
-	if (sup_rebalance_helps(s))
+	if (sup_rebalance_is_offered(s))
 		record_add_u64(&o, "rebalance", 1);
 	put(out, &o);
 }
@@ -562,13 +562,16 @@ static int change_node(struct supervisor *s, const struct answer_node *k)
 		return 0;
 	}
 	if (k->what == PLAN_REBALANCE) {
-		if (sup_rebalance_want(s, reason, NULL) == 0)
+		if (sup_rebalance_want(s, k->reason, NULL) == 0)
 			return 1;
-		why = "its parameters can't be shared out anew now";
+		tell_once(s, "servers can't share out their parameters anew now");
 	} else if (k->batch > 0 && k->role == PLAN_WORKER) {
 		if (make_smaller(s, n, k, &err) == 0)
 			return 1;
 		why = err.text;
+	} else if (k->what == PLAN_REPLACE && strcmp(k->reason, "hot") == 0 &&
+		   sup_rebalance_helps(n)) {
+		return 1;
 	} else if (k->what == PLAN_REPLACE && (k->cores == 0 || (double)k->cores == n->cores) &&
 		   (k->bytes == 0 || k->bytes == n->memory)) {
 		why = "it has as much already";
