@@ -105,7 +105,7 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	[ "$(workers)" = 2 ]
 	let_go
 	audited
-	[ "$(grep -c "'plann' is none of fit, plan, replace, migrate, decision; skipped" first.err)" = 1 ]
+	[ "$(grep -c "'plann' is none of fit, plan, replace, migrate, rebalance, decision; skipped" first.err)" = 1 ]
 	grep -q 'line 2: ' first.err
 	[ "$(times '^brain-changed ')" = 0 ]
 }
@@ -187,6 +187,26 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	grep -q '^resize id=w1 cores=3 .*reason=brain:%20few-cores' "$(log)"
 	grep -q '^restart id=ps1 reason=brain:%20slow-machine' "$(log)"
 	status | grep -q '^node role=worker id=w1 .* cores=3 '
+	let_go
+	audited
+}
+
+@test "brain: parameters shared out anew, and not again where that moves nothing" {
+	brain "$nothing"
+	begin_planned BRAIN=./mind WORKERS=2 SERVERS=2 BATCHES_PER_SHARD=1
+	wait_for 'logged "^brain-done change=no "'
+	# So much has been asked of all servers that they can say who has more to do.
+	wait_for '[ "$(status | grep "^job " | field iteration)" -ge 20 ]'
+	says 'rebalance role=server id=ps1 reason=hot' 'decision change=yes reason=hot'
+	wait_for 'logged "^brain-changed "'
+	says "$nothing"
+	status | grep '^job ' | grep -q ' brain=parameters%20shared%20out%20anew,%20because%20of%20ps1:%20hot '
+	# All keys are asked for equally often here: there is nothing to gain, and it is not offered again.
+	grep -q '^rebalance-refused code=even reason=hot ' "$(log)"
+	grep '^brain-job ' "$(log)" | head -n 1 | grep -q ' rebalance=1'
+	wait_for '[ "$(sed "/^brain-changed/,\$!d" "$(log)" | grep -c "^brain-job ")" -ge 1 ]'
+	sed '/^brain-changed/,$!d' "$(log)" | grep '^brain-job ' >after
+	not grep -q ' rebalance=' after
 	let_go
 	audited
 }

@@ -771,6 +771,9 @@ trainctl: job.env: BRAIN: 'yes' is neither on nor off, and no executable
 $ trainctl run job.env -s BRAIN=on -s SYNC=allreduce
 trainctl: job.env: BRAIN finds how many workers and servers there are; SYNC=allreduce has no servers: BRAIN=off
 = 78
+$ trainctl run job.env -s REBALANCE=on -s SYNC=allreduce
+trainctl: job.env: REBALANCE shares out what servers have to do; SYNC=allreduce has none: REBALANCE=off
+= 78
 $ trainctl run job.env -s BRAIN=on -s CORES=1
 trainctl: job.env: CORES=1: a worker and a server need one each, 2 at least
 = 78

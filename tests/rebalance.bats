@@ -83,3 +83,87 @@ came_to_unit() { [ "$(iteration)" -ge "$1" ]; }
 	run ask "$T/ps0.sock" stat
 	[[ $output == *" rows-pulled=0 rows-pushed=0 "* ]]
 }
+
+# ---- by itself ----
+
+# Places of rows 0 .. 5 are 0, .62, .24, .85, .47 and .09 of all: three of them are the first of three
+# servers', and one is the last's.
+skewed_job() {
+	data 6
+	job MODEL=audit BATCH=6 BATCHES_PER_SHARD=1 SERVERS=3 EPOCHS=1000 SHARD_RETRIES=0 CHECKPOINT_EVERY=0 \
+		REBALANCE=on REBALANCE_EVERY=0.5 "$@"
+	slow 100
+	begin first
+	wait_for 'came_to 300'
+}
+rebalanced() { grep '^rebalanced ' run/state/job.log; }
+times() { rebalanced | wc -l; }
+to_end() {
+	rm drag/*
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ]
+	exact "$(last "${1:-first.out}" checkpoint)" 6 1000
+}
+map_of() { ask "$T/run/$1.sock" stat | field map; }
+
+@test "REBALANCE=on: a job whose keys are skewed finds a better map, and again after a rollback: exact" {
+	skewed_job
+	wait_for 'rebalanced'
+	rebalanced | head -n 1 | grep -q '^rebalanced id=ps0 before=1\.[5-9][0-9]* after=1[.0-9]* moved-bytes=[1-9][0-9]* stall=.* count=1 reason=imbalance at='
+	[ "$(map_of ps2)" -ge 2 ]
+	# A server that hands over has what it got.
+	run trainctl kill-restart ps1 --force --run-dir "$T/run"
+	[ "$status" -eq 0 ]
+	before=$(times)
+	strike ps2
+	wait_for '[ "$(logged "^rollback ")" = 1 ]'
+	wait_for '[ "$(times)" -gt '"$before"' ]'
+	[ "$(map_of ps2)" -gt 4294967296 ]
+	grep -q ' rebalances=2 ' run/state/scale
+	to_end
+	run report
+	[[ $output == *" rebalances=2"* ]]
+	trainctl report --run-dir "$T/run" --text | tr -s ' \n' ' ' >text
+	grep -q 'ps0 had 1\.[5-9]. times the mean of all servers to do: .* moved, and the busiest had 1' text
+}
+
+@test "REBALANCE_LIMIT, an early look, and a supervisor that comes after" {
+	skewed_job REBALANCE_LIMIT=1
+	wait_for 'rebalanced'
+	kill -9 "$SUPERVISOR"
+	wait_for 'gone $SUPERVISOR'
+	begin second
+	wait_for 'running'
+	strike ps2
+	wait_for 'grep -q "^rebalance .*REBALANCE_LIMIT=1" run/state/job.log'
+	[ "$(times)" = 1 ]
+	to_end second.out
+}
+
+@test "REBALANCE=on: scaled meanwhile, and even servers move nothing" {
+	skewed_job REBALANCE_EVERY=0.2 REBALANCE_GAIN=0.1
+	wait_for 'rebalanced'
+	run trainctl scale --servers 2 --run-dir "$T/run"
+	[ "$status" -eq 0 ]
+	before=$(times)
+	wait_for '[ "$(times)" -gt '"$before"' ]'
+	run trainctl scale --servers 4 --run-dir "$T/run"
+	[ "$status" -eq 0 ]
+	to_end
+}
+
+@test "REBALANCE=on: a brain's hot server is split first, and gets more cores only when it can't be" {
+	cat >mind <<-'B'
+		#!/bin/sh
+		cat >/dev/null
+		printf '%s\n' 'replace role=server id=ps0 cores=2 reason=hot' \
+			'decision change=yes reason=hot method=rule now= expected= confidence='
+	B
+	chmod +x mind
+	skewed_job REBALANCE_EVERY=1000 BRAIN=./mind PLAN_EVERY=1 CORES=8 NODE_CORES=2 REPORT_EVERY=1
+	wait_for 'rebalanced | grep -q " reason=hot "'
+	not grep -q '^resize ' run/state/job.log
+	wait_for 'grep -q "^resize id=ps0 cores=2 .*reason=brain:%20hot" run/state/job.log'
+	[ "$(times)" = 1 ]
+	to_end
+}

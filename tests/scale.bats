@@ -360,3 +360,30 @@ servers() { status | grep '^node role=server ' | field id | tr '\n' ' '; }
 	run -1 scale --workers 3
 	[[ $output == *"trainers: TRAINER_KIND=agent: trainers have parameters"* ]]
 }
+
+@test "scale: a server of which more is asked gives some of it away, when somebody asks" {
+	# Few keys, some of them in most rows: more is asked of one server.
+	awk 'BEGIN { print "y,a,b"; srand(3); for (i = 0; i < 2000; i++) { a = int(100 * rand())
+		print (a > 70) "," a ",c" int(12 * rand() * rand()) } }' >d.csv
+	job WORKERS=2 SERVERS=2 EPOCHS=20 BATCH=16 BATCHES_PER_SHARD=1
+	slow 400
+	begin first
+	wait_for 'running && came_to 3200'
+	run trainctl rebalance --run-dir "$T/run"
+	[ "$status" -eq 0 ]
+	[[ $output == "ok busiest=ps"[01]" peak=1."*,1*" moved-bytes="[1-9]*" stall="* ]]
+	grep -q '^rebalanced id=ps[01] .* moved-bytes=[1-9].* reason=asked%20for ' run/state/job.log
+	grep -q ' maps=1 ' run/state/scale
+	# What it does next starts from there.
+	trainctl scale --servers 3 --run-dir "$T/run"
+	trainctl scale --servers 1 --run-dir "$T/run"
+	run trainctl rebalance --run-dir "$T/run"
+	[ "$status" -eq 1 ]
+	[[ $output == *"one-server: one server has all parameters"* ]]
+	rm -rf drag
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ]
+	grep -q "^summary .* samples=40000 " first.out
+	run trainctl rebalance --run-dir "$T/run"
+	[ "$status" -eq 69 ]
+}

@@ -88,6 +88,8 @@ static void put_report(const struct account *a)
 	record_add_u64(&o, "rollbacks", a->rollbacks);
 	record_add_u64(&o, "repeated", a->repeated);
 	record_add_u64(&o, "checkpoints", a->checkpoints);
+	if (a->rebalances > 0)
+		record_add_u64(&o, "rebalances", a->rebalances);
 	if (a->rounds > 0) {
 		record_add_u64(&o, "brain-rounds", a->rounds);
 		record_add_u64(&o, "plans", a->plans);

@@ -19,6 +19,7 @@
 #define WORKERS_MAX 16
 #define EFFECTS_MAX 8
 #define FAILURES_MAX 8
+#define REBALANCES_MAX 20
 #define LINE_COLUMNS 40 /* of a course */
 
 /* ---- a paragraph ---- */
@@ -366,6 +367,18 @@ static void put_plans(const struct page *g, const struct report *p)
 	}
 }
 
+static void put_rebalances(const struct page *g, const struct report *p)
+{
+	char text[600], first[64];
+	if (p->a->rebalances > 0)
+		put_heading(g, "How servers shared their work");
+	for (size_t i = 0; i < p->a->rebalances && i < REBALANCES_MAX; i++) {
+		put_when(p, p->a->rebalance[i].at, first, sizeof first);
+		report_rebalance_words(&p->a->rebalance[i], text, sizeof text);
+		put_words(g, first, 16, text);
+	}
+}
+
 static void put_failure(const struct page *g, const struct report *p, const struct account_mark *m)
 {
 	char text[600], first[64];
@@ -405,6 +418,7 @@ void report_text(const struct report *p, FILE *out)
 	put_courses(&g, p);
 	put_workers(&g, p);
 	put_plans(&g, p);
+	put_rebalances(&g, p);
 	put_effects(&g, p);
 	put_failures(&g, p);
 }

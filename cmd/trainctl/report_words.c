@@ -277,6 +277,19 @@ void report_plan_reason(const struct account_plan *p, char *out, size_t max)
 	utf8_plain(out);
 }
 
+/* ---- servers ---- */
+
+void report_rebalance_words(const struct account_rebalance *b, char *out, size_t max)
+{
+	char moved[HUMAN_MAX], held[HUMAN_MAX];
+	snprintf(out, max,
+		 "%s had %.2f times the mean of all servers to do%s: %s of parameters moved, and the "
+		 "busiest had %.2f times; workers waited %s at most",
+		 b->id, b->before, strcmp(b->reason, "hot") == 0 ? ", as the brain found" : "",
+		 human_bytes(b->bytes, moved), b->after, human_time(b->stall, held));
+	utf8_plain(out);
+}
+
 /* ---- restarts ---- */
 
 int report_is_failure(const struct account_mark *m)

@@ -42,6 +42,7 @@ void account_free(struct account *a)
 	free(a->row);
 	free(a->mark);
 	free(a->plan);
+	free(a->rebalance);
 	free(a);
 }
 
@@ -436,6 +437,33 @@ static void take_round(struct account *a, const struct record *r)
 		a->plan[a->plans - 1].after = rate * batch;
 }
 
+/* ---- servers ---- */
+
+/* Those that could not be carried out are told as warnings. */
+static void take_rebalanced(struct account *a, const struct record *r)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	if (record_get(r, "failed"))
+		return;
+	record_begin(&o, line, sizeof line, "rebalanced");
+	record_add_fields(&o, r, NULL);
+	account_tell(a, &o);
+	if (GROW(a->rebalance, a->rebalances_room, a->rebalances + 1) != 0) {
+		out_of_memory(a);
+		return;
+	}
+	struct account_rebalance *b = &a->rebalance[a->rebalances++];
+	*b = (struct account_rebalance){
+		.at = a->at, .before = NAN, .after = NAN, .bytes = NAN, .stall = NAN};
+	KEEP(b->id, account_value(r, "id"));
+	KEEP(b->reason, account_value(r, "reason"));
+	record_real_opt(r, "before", 0, 1e300, &b->before, NULL);
+	record_real_opt(r, "after", 0, 1e300, &b->after, NULL);
+	record_real_opt(r, "moved-bytes", 0, 1e300, &b->bytes, NULL);
+	record_real_opt(r, "stall", 0, 1e300, &b->stall, NULL);
+}
+
 /* ---- records in ---- */
 
 static void take(struct account *a, const struct record *r, double before)
@@ -464,6 +492,8 @@ static void take(struct account *a, const struct record *r, double before)
 		take_plan(a, r);
 	else if (record_is(r, "brain-changed"))
 		take_changed(a, r);
+	else if (record_is(r, "rebalanced"))
+		take_rebalanced(a, r);
 	else if (record_is(r, "rollback"))
 		take_rollback(a);
 	else if (record_is(r, "repeated"))

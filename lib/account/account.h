@@ -109,6 +109,14 @@ struct account_plan {
 	double took, cost; /* seconds; of training that it cost; NAN: it was not done */
 };
 
+/* Keys that a server gave away, as it had more to do than the others (run/rebalance.h). */
+struct account_rebalance {
+	double at;
+	char id[OPTION_ID_MAX], reason[32];
+	double before, after; /* what the busiest has to do, by the mean of all */
+	double bytes, stall;  /* moved; seconds that workers waited at most */
+};
+
 struct account_phase {
 	char name[32];
 	double seconds;
@@ -130,6 +138,8 @@ struct account {
 	uint64_t rounds, plans_refused; /* asked of a brain; not carried out */
 	struct account_plan *plan;
 	size_t plans, plans_room;
+	struct account_rebalance *rebalance;
+	size_t rebalances, rebalances_room;
 	struct account_phase phase[ACCOUNT_PHASES_MAX];
 	size_t phases;
 	struct account_spans phase_spans; /* what: which phase */

@@ -152,6 +152,18 @@ static const struct row own_rows[] = {
 	 "cores that BRAIN may give to all nodes together, 0: those of the hosts"},
 	{"NODE_CORES", COUNT, AT(node_cores), "0", 0, 100000, NULL, FREE,
 	 "cores that BRAIN may give to one node, 0: those of the largest host"},
+	{"MEMORY", BYTES, AT(memory), "0", 0, 9e15, NULL, FREE,
+	 "memory that BRAIN may give to all nodes together, 500G for example, 0: any"},
+	{"NODE_MEMORY", BYTES, AT(node_memory), "0", 0, 9e15, NULL, FREE,
+	 "memory that BRAIN may give to one node, 0: any"},
+	{"REBALANCE", CHOICE, AT(rebalance), "off", 0, 0, "off|on", FREE,
+	 "a server that has more to do than the others gives some of its keys away"},
+	{"REBALANCE_EVERY", REAL, AT(rebalance_every), "60", 0.1, 1e9, NULL, FREE,
+	 "seconds between two looks at what servers have to do"},
+	{"REBALANCE_GAIN", REAL, AT(rebalance_gain), "0.2", 0, 1, NULL, FREE,
+	 "keys move if the busiest server has less to do then, by this part"},
+	{"REBALANCE_LIMIT", COUNT, AT(rebalance_limit), "20", 0, 1e6, NULL, FREE,
+	 "how many times keys move for it at most, 0: never"},
 	{"REPORT_EVERY", COUNT, AT(report_every), "10", 1, 1e9, NULL, FREE,
 	 "iterations between a worker's reports"},
 	{"AHEAD", COUNT, AT(ahead), "4", 1, 1024, NULL, FREE,
@@ -1113,6 +1125,16 @@ static int finish_brain(const struct job *job, const char *path, struct error *e
 	return 0;
 }
 
+static int finish_rebalance(const struct job *job, const char *path, struct error *err)
+{
+	if (strcmp(job->rebalance, "on") != 0 || !(job_is_foreign(job) || job_is_allreduce(job)))
+		return 0;
+	return error_set(err, ERROR_CONFIG, path,
+			 "REBALANCE shares out what servers have to do; %s: REBALANCE=off",
+			 job_is_foreign(job) ? "with a TRAINER there are none"
+					     : "SYNC=" ALLREDUCE " has none");
+}
+
 int job_finish(struct job *job, const char *path, struct error *err)
 {
 	if (!job->name[0])
@@ -1172,7 +1194,7 @@ int job_finish(struct job *job, const char *path, struct error *err)
 				 "SOLUTION=%s sets sizes at the barrier; SYNC=%s has none: SYNC=bsp "
 				 "and SYNC=" ALLREDUCE " have",
 				 job->solution, job->sync);
-	if (finish_brain(job, path, err) != 0)
+	if (finish_brain(job, path, err) != 0 || finish_rebalance(job, path, err) != 0)
 		return -1;
 	if (finish_options(job, path, err) != 0 || finish_metrics(job, err) != 0)
 		return -1;

@@ -77,7 +77,11 @@ struct job {
 	/* how many nodes of which size, found while it trains (run/brain.h) */
 	char *brain; /* off | on, or the path of an executable */
 	double plan_every, plan_gain;
+	char *rebalance; /* off | on: a server that has more to do than others gives keys away */
+	double rebalance_every, rebalance_gain;
+	uint64_t rebalance_limit;
 	uint64_t plan_limit, cores, node_cores; /* cores 0: what the hosts have */
+	uint64_t memory, node_memory;           /* bytes, of all nodes, of one; 0: not limited */
 	/* of workers, what they tell and take */
 	uint64_t report_every, ahead;
 	char *predict; /* none, or a model of lib/predict */

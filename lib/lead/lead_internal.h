@@ -211,7 +211,8 @@ int lead_move_is_busy(const struct lead *l);
 void lead_move_stop(struct lead *l);
 /* The parts that there are, with these bounds; the request is answered as a move is, with `peak`
  * behind it. */
-void lead_move_bounds(struct lead *l, const struct map *map, uint64_t token, const char *peak);
+void lead_move_bounds(struct lead *l, const struct map *map, uint64_t token, const char *peak,
+		      const char *busiest);
 
 /* lead_rebalance.c */
 void lead_on_rebalance(struct request *rq, void *lead);

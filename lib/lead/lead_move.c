@@ -87,7 +87,7 @@ struct moving {
 	uint64_t bytes, piece;      /* moved in all; in this piece */
 	uint64_t pieces, iteration; /* done; at the last one's end */
 	double stall, rested, committed;
-	char peak[64]; /* of who asked to rebalance: for the answer */
+	char peak[64], busiest[OPTION_ID_MAX]; /* of who asked to rebalance: for the answer */
 	char why[ERROR_TEXT_MAX];
 };
 
@@ -150,8 +150,10 @@ static void answer_ok(struct lead *l, struct request *rq)
 	record_add_u64(&o, "moved-bytes", m ? m->bytes : 0);
 	record_add_u64(&o, "pieces", m ? m->pieces : 0);
 	record_add_seconds(&o, "stall", m ? m->stall : 0.0);
-	if (m && m->peak[0])
+	if (m && m->peak[0]) {
 		record_add(&o, "peak", m->peak);
+		record_add(&o, "busiest", m->busiest);
+	}
 	request_ok_record(rq, &o);
 }
 
@@ -978,7 +980,8 @@ static struct wanted *wanted_bounds(const struct lead *l, const struct map *map)
 	return w;
 }
 
-void lead_move_bounds(struct lead *l, const struct map *map, uint64_t token, const char *peak)
+void lead_move_bounds(struct lead *l, const struct map *map, uint64_t token, const char *peak,
+		      const char *busiest)
 {
 	struct wanted *w = l->moving ? NULL : wanted_bounds(l, map);
 	struct request *rq;
@@ -1002,6 +1005,7 @@ void lead_move_bounds(struct lead *l, const struct map *map, uint64_t token, con
 		return;
 	}
 	snprintf(l->moving->peak, sizeof l->moving->peak, "%s", peak);
+	snprintf(l->moving->busiest, sizeof l->moving->busiest, "%s", busiest);
 	l->moving->piece_bytes = PIECE_BYTES;
 	l->moving->fits = 1;
 	l->moving->token = token;

@@ -3,7 +3,7 @@
  * much of their places is in demand; param/map_balance.h says where the bounds should be; lead_move.c
  * moves them.
  *
- * Never decides when: the supervisor, or a person, asks.
+ * Never decides when: the supervisor (run/rebalance.h), or a person, asks.
  */
 #include "lead/lead_internal.h"
 
@@ -94,7 +94,12 @@ static void answer_err(struct lead *l, const char *code, const char *text)
 	lead_rebalance_stop(l);
 }
 
-static void answer_same(struct lead *l, double peak)
+static const char *id_of(const struct lead *l, uint32_t part)
+{
+	return part ? lead_parts_id(l->parts, lead_parts_name(l->parts, part)) : l->options.id;
+}
+
+static void answer_same(struct lead *l, const struct map_balance *result)
 {
 	struct request *rq = lead_undefer(l, l->rebalance->token);
 	char line[RECORD_LINE_MAX];
@@ -104,7 +109,8 @@ static void answer_same(struct lead *l, double peak)
 	record_add_u64(&o, "version", map_of(l)->version);
 	record_add_u64(&o, "parts", map_of(l)->parts);
 	record_add_u64(&o, "moved-bytes", 0);
-	record_add_real(&o, "peak", peak);
+	record_add_real(&o, "peak", result->before);
+	record_add(&o, "busiest", id_of(l, result->busiest));
 	if (rq)
 		request_ok_record(rq, &o);
 	lead_rebalance_stop(l);
@@ -124,7 +130,7 @@ static void decide(struct lead *l)
 	qsort(b->range, b->ranges, sizeof *b->range, by_begin);
 	if (!map_balance(next, map_of(l), b->element / (double)map_of(l)->parts, b->range,
 			 b->ranges, b->gain, &result)) {
-		answer_same(l, result.before);
+		answer_same(l, &result);
 		free(next);
 		return;
 	}
@@ -132,7 +138,7 @@ static void decide(struct lead *l)
 		"part %u has %.3g times the mean of all parts to do; with other bounds the busiest has %.3g",
 		result.busiest, result.before, result.after);
 	snprintf(peak, sizeof peak, "%.3g,%.3g", result.before, result.after);
-	lead_move_bounds(l, next, b->token, peak);
+	lead_move_bounds(l, next, b->token, peak, id_of(l, result.busiest));
 	free(next);
 	lead_rebalance_stop(l);
 }

@@ -53,6 +53,9 @@ static const struct {
 	[METRIC_JOB_RESTARTS] = {"job_restarts_total", COUNTER, "Restarts of nodes."},
 	[METRIC_JOB_ROLLBACKS] = {"job_rollbacks_total", COUNTER,
 				  "Times that the job went back to a checkpoint, in this run."},
+	[METRIC_JOB_REBALANCES] = {"job_rebalances_total", COUNTER,
+				   "Times that a server gave keys to others, as it had more to do, in this "
+				   "run."},
 	[METRIC_JOB_DECISIONS] = {"job_decisions_total", COUNTER,
 				  "Decisions that the solution was asked for, in this run."},
 	[METRIC_JOB_DECISIONS_SKIPPED] = {"job_decisions_skipped_total", COUNTER,

@@ -139,6 +139,7 @@ static void put_minding(const struct look *l)
 	const struct supervisor *s = l->s;
 	job(l, METRIC_JOB_RESTARTS, (double)sup_all_restarts(s));
 	job(l, METRIC_JOB_ROLLBACKS, (double)s->recover.rollbacks);
+	job(l, METRIC_JOB_REBALANCES, (double)s->rebalance.moved);
 	job(l, METRIC_JOB_DECISIONS, (double)s->decide.asked);
 	job(l, METRIC_JOB_DECISIONS_SKIPPED, (double)s->decide.skipped);
 	put_actions(l, METRIC_JOB_ACTIONS, s->actions.carried);

@@ -278,6 +278,7 @@ static void step_running(struct supervisor *s)
 		sup_kick_after(s, READY_SECONDS);
 	}
 	sup_restart_step(s);
+	sup_rebalance_step(s);
 	sup_brain_step(s);
 	sup_wait_done(s);
 	if (s->progress.all_done && !sup_lead(s))

@@ -186,7 +186,8 @@ void sup_restart_step(struct supervisor *s)
 {
 	step_trainers(s);
 	EACH_NODE (n, s) {
-		if (sup_checkpoint_is_made(s) || sup_restart_hands_over(s) || sup_scale_moves(s))
+		if (sup_checkpoint_is_made(s) || sup_restart_hands_over(s) || sup_scale_moves(s) ||
+		    sup_rebalance_is_under_way(s))
 			return;
 		if (n->restart.wanted && n->stage == STAGE_READY)
 			begin(n);

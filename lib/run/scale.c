@@ -147,6 +147,7 @@ static int take(struct supervisor *s, const struct record *r, struct error *err)
 	uint64_t ever = 0, moved = 0;
 	record_u64_opt(r, "maps", 0, 1, &ever, NULL);
 	record_u64_opt(r, "moved", 0, 1, &moved, NULL);
+	record_u64_opt(r, "rebalances", 0, UINT64_MAX, &s->rebalance.done, NULL);
 	c->servers.ever = ever != 0;
 	if (c->under_way && !moved && c->now.servers != c->from.servers)
 		c->servers.step = SCALE_LOOK;
@@ -198,6 +199,7 @@ static int keep(struct supervisor *s, const struct sup_sizes *now, const struct 
 		record_add_u64(&o, "moved", moved != 0);
 	}
 	record_add_u64(&o, "maps", s->scale.servers.ever || (from && from->servers != now->servers));
+	record_add_u64(&o, "rebalances", s->rebalance.done);
 	record_add(&o, "reason", reason);
 	size_t len = record_end(&o, NULL);
 	if (len > 0 && fs_replace_file(path, line, len, &err) == 0)
@@ -577,6 +579,8 @@ static void done(struct supervisor *s)
 		answer_ok(s, rq, seconds);
 	if (ask)
 		forget(ask);
+	if (s->scale.now.servers != s->scale.from.servers)
+		sup_rebalance_soon(s);
 	s->scale.under_way = s->scale.shared = 0;
 	s->scale.from = s->scale.now;
 }
@@ -641,7 +645,8 @@ static void start(struct supervisor *s)
 /* Not while a checkpoint is made or a server hands over: both wait for whoever is a member. */
 static int may_start(const struct supervisor *s)
 {
-	return !sup_checkpoint_is_made(s) && !sup_restart_hands_over(s);
+	return !sup_checkpoint_is_made(s) && !sup_restart_hands_over(s) &&
+	       !sup_rebalance_is_under_way(s);
 }
 
 /* 1: it was answered, and the next one may begin. */

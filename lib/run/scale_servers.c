@@ -289,6 +289,7 @@ int sup_scale_rolled_back(struct supervisor *s)
 	enum scale_move before = c->step;
 	if (job_is_allreduce(s->job) || job_is_foreign(s->job))
 		return 0;
+	sup_rebalance_soon(s); /* all maps are even now */
 	c->is_new |= sup_scale_take_servers(s) || before != SCALE_OVER;
 	c->step = SCALE_OVER;
 	if (c->is_new && sup_scale_keep(s, s->scale.under_way) != 0)

@@ -28,6 +28,7 @@
 #include "run/parts.h"
 #include "run/phase.h"
 #include "run/progress.h"
+#include "run/rebalance.h"
 #include "run/recover.h"
 #include "run/restart.h"
 #include "run/role.h"
@@ -65,6 +66,7 @@ struct supervisor {
 	struct sup_routes routes;
 	struct sup_roster roster;
 	struct sup_scale scale;
+	struct sup_rebalance rebalance;
 	struct sup_links links;
 	struct sup_watchdog watchdog;
 	struct sup_newest newest;

@@ -72,12 +72,14 @@ static void on_periodic(evutil_socket_t fd, short what, void *arg)
 	sup_score_periodic(s);
 	sup_checkpoint_periodic(s);
 	sup_decide_periodic(s);
+	sup_rebalance_periodic(s);
 }
 
 /* Often enough for the shortest of them. */
 static double period(const struct job *job)
 {
-	const double every[] = {job->every, job->checkpoint_every, job->eval_every, job->max_time};
+	const double every[] = {job->every, job->checkpoint_every, job->eval_every, job->max_time,
+				job->rebalance_every};
 	double shortest = 1;
 	for (size_t i = 0; i < sizeof every / sizeof *every; i++)
 		if (every[i] > 0 && every[i] / 4 < shortest)
