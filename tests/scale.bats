@@ -396,7 +396,7 @@ servers() { status | grep '^node role=server ' | field id | tr '\n' ' '; }
 	# Few keys, some of them in most rows: more is asked of one server.
 	awk 'BEGIN { print "y,a,b"; srand(3); for (i = 0; i < 2000; i++) { a = int(100 * rand())
 		print (a > 70) "," a ",c" int(12 * rand() * rand()) } }' >d.csv
-	job WORKERS=2 SERVERS=2 EPOCHS=20 BATCH=16 BATCHES_PER_SHARD=1
+	job WORKERS=2 SERVERS=2 EPOCHS=20 BATCH=16 BATCHES_PER_SHARD=1 METRICS=./
 	slow 400
 	begin first
 	wait_for 'running && came_to 3200'
@@ -415,6 +415,13 @@ servers() { status | grep '^node role=server ' | field id | tr '\n' ' '; }
 	ended "$SUPERVISOR"
 	[ "$status" -eq 0 ]
 	grep -q "^summary .* samples=40000 " first.out
+	# Who looks at it from outside sees that, too.
+	grep -q '^paceline_job_scaled_total{job_name="tiny"} 2$' tiny.prom
+	grep -q '^paceline_job_rebalances_total{job_name="tiny"} 1$' tiny.prom
+	grep -q '^paceline_job_nodes_wanted{job_name="tiny",role="server"} 1$' tiny.prom
+	trainctl report --run-dir "$T/run" --text | tr -s ' \n' ' ' >text
+	grep -q 'How servers shared their work .* ps[01] had 1\.' text
+	grep -q 'How its nodes changed .* from 2 to 3 servers; it took .* of parameters moved, workers waited .* at most asked for .* from 3 to 1 servers; ' text
 	run trainctl rebalance --run-dir "$T/run"
 	[ "$status" -eq 69 ]
 }

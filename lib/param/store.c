@@ -92,8 +92,7 @@ static int reserve_room(struct store *s, uint64_t begin, uint64_t end, struct er
 	return 0;
 }
 
-/* now: all pages of it, and not when they are written. */
-static int open_room(struct store *s, uint64_t begin, uint64_t end, int now, struct error *err)
+int store_open_room(struct store *s, uint64_t begin, uint64_t end, struct error *err)
 {
 	if (begin >= end)
 		return 0;
@@ -108,20 +107,23 @@ static int open_room(struct store *s, uint64_t begin, uint64_t end, int now, str
 			return error_errno(err, ERROR_OS, "dense", "%zu bytes", bytes);
 		/* Advice only: without huge pages it is slower, not wrong. */
 		(void)madvise(pages, bytes, MADV_HUGEPAGE);
-		if (now)
-			(void)madvise(pages, bytes, MADV_POPULATE_WRITE);
 	}
 	return 0;
 }
 
-int store_open_room(struct store *s, uint64_t begin, uint64_t end, struct error *err)
+void store_warm(struct store *s, uint64_t begin, uint64_t end)
 {
-	return open_room(s, begin, end, 1, err);
+	for (size_t k = 0; begin < end && k <= s->slots; k++) {
+		float *first = s->room + k * s->dense_stride + (begin - s->room_begin);
+		uintptr_t at = (uintptr_t)first / 4096 * 4096;
+		(void)madvise((void *)at, (uintptr_t)(first + (end - begin)) - at,
+			      MADV_POPULATE_WRITE);
+	}
 }
 
 void store_populate(struct store *s)
 {
-	(void)open_room(s, s->dense_begin, s->dense_begin + s->dense_count, 1, NULL);
+	store_warm(s, s->dense_begin, s->dense_begin + s->dense_count);
 }
 
 static int make_dense(struct store *s, struct error *err)
@@ -140,7 +142,7 @@ static int make_dense(struct store *s, struct error *err)
 		return -1;
 	if (s->room)
 		s->dense = s->room + (begin - s->room_begin);
-	return open_room(s, begin, end, 0, err);
+	return store_open_room(s, begin, end, err);
 }
 
 static void init_dense(struct store *s)

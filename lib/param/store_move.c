@@ -162,12 +162,38 @@ int store_incoming_begin(struct store_incoming *in, struct store *s, const struc
 	in->map = *map;
 	in->part = part;
 	in->rows = 0;
-	if (have_begin == have_end)
-		return store_open_room(s, begin, end, err);
+	in->warm = 0;
+	in->new_begin[0] = in->new_begin[1] = begin;
+	in->new_end[0] = in->new_end[1] = end;
 	/* Only what is new: pages that are in use are none of this. */
-	if (store_open_room(s, begin, least(end, have_begin), err) != 0)
-		return -1;
-	return store_open_room(s, most(begin, have_end), end, err);
+	if (have_begin == have_end) {
+		in->new_begin[1] = end;
+	} else {
+		in->new_end[0] = least(end, have_begin);
+		in->new_begin[1] = most(begin, have_end);
+	}
+	for (int i = 0; i < 2; i++)
+		if (store_open_room(s, in->new_begin[i], in->new_end[i], err) != 0)
+			return -1;
+	return 0;
+}
+
+int store_incoming_warm(struct store_incoming *in, size_t bytes)
+{
+	uint64_t elements = bytes / (sizeof(float) * (1 + in->store->slots)) + 1, before = 0;
+
+	for (int i = 0; i < 2; i++) {
+		uint64_t begin = in->new_begin[i], end = most(begin, in->new_end[i]), count = end - begin;
+		if (in->warm < before + count) {
+			uint64_t from = begin + (in->warm - before);
+			uint64_t to = least(end, from + elements);
+			store_warm(in->store, from, to);
+			in->warm += to - from;
+			return 0;
+		}
+		before += count;
+	}
+	return 1;
 }
 
 /* Whether these elements are to be ours, and are not yet. */

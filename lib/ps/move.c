@@ -7,20 +7,26 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "param/store_move.h"
 #include "record/record.h"
 #include "wire/mapping.h"
 
 #include <event2/event.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define FIND_ROWS 65536       /* that are looked at in one turn of the loop: others want to be served */
+#define WARM_BYTES ((size_t)1 << 20) /* that are asked for at once: other calls for memory wait */
+#define NICER 10
 #define SPARE_PART 8          /* room for rows that come into being meanwhile: one in so many */
 #define SPARE_BYTES 65536
 #define MAP_TEXT_MAX (1u << 20)
@@ -53,6 +59,14 @@ struct ps_move {
 	struct receiver *to;
 	struct event *find; /* the next turn of finding */
 	size_t count, ready, done;
+
+	/* Memory that is written while everybody waits is cleared before, by a thread: at up to 5 ms a MB
+	 * (in a guest whose host clears it as well) the loop could serve nobody meanwhile. */
+	pthread_t thread;
+	int warms, warm_fd; /* it runs; it writes there at its end */
+	struct event *warmed;
+	atomic_int stop;
+	int warm;
 	uint64_t bytes;
 	struct order_answer answer; /* to prepare, then to give; done NULL: nobody waits */
 };
@@ -94,6 +108,15 @@ static void fail(struct ps_move *m, const char *who, const char *why)
 	answer(m, &result);
 }
 
+static void stop_warming(struct ps_move *m)
+{
+	if (m->warms) {
+		atomic_store(&m->stop, 1);
+		pthread_join(m->thread, NULL);
+	}
+	m->warms = 0;
+}
+
 static void receiver_end(struct receiver *r)
 {
 	struct peer *peer = r->peer;
@@ -115,10 +138,15 @@ static void end(struct ps *p)
 	p->move = NULL;
 	if (!m)
 		return;
+	stop_warming(m);
 	for (size_t i = 0; i < m->count; i++)
 		receiver_end(&m->to[i]);
 	if (m->find)
 		event_free(m->find);
+	if (m->warmed)
+		event_free(m->warmed);
+	if (m->warm_fd >= 0)
+		close(m->warm_fd);
 	store_incoming_free(&m->in);
 	free(m->to);
 	free(m);
@@ -130,6 +158,7 @@ void move_end(struct ps *p)
 
 	if (!m)
 		return;
+	stop_warming(m);
 	store_incoming_undo(&m->in);
 	end(p);
 }
@@ -202,7 +231,7 @@ static void look_if_ready(struct ps_move *m)
 {
 	struct order_result result = {.code = NULL};
 
-	if (m->ready == m->count)
+	if (m->warm && m->ready == m->count)
 		answer(m, &result);
 }
 
@@ -228,25 +257,19 @@ static void on_mapped(const struct record *record, int closing, void *receiver)
 	is_ready(r);
 }
 
-/* As much as is known of now, and some more. */
 static void on_up(struct peer *peer, const struct record *greeting, void *receiver)
 {
 	struct receiver *r = receiver;
-	size_t bytes = store_share_bytes(r->move->ps->store, &r->share);
 	char line[64];
 	struct record_out o;
-	struct error ignored;
 
 	(void)greeting;
-	bytes += bytes / SPARE_PART + SPARE_BYTES;
 	if (r->ready)
 		return; /* it came back: `give` says that it is not what it was */
-	if (mapping_make(&r->memory, &r->memory_fd, bytes, &ignored) != 0) {
+	if (!r->memory) {
 		is_ready(r);
 		return;
 	}
-	/* Advice only: pages now, and not while others wait. */
-	(void)madvise(r->memory->base, r->memory->bytes, MADV_POPULATE_WRITE);
 	record_begin(&o, line, sizeof line, "map");
 	record_add_u64(&o, "bytes", r->memory->bytes);
 	(void)peer_send_with(peer, line, record_end(&o, NULL), r->memory_fd, on_mapped, r);
@@ -306,7 +329,76 @@ static int connect_all(struct ps_move *m, struct error *err)
 	return 0;
 }
 
-/* The next rows, for one who gets some of them; then those who get some are connected to. */
+/* As much as is known of now, and some more. Where there is none, all is sent. */
+static void make_memory(struct receiver *r)
+{
+	size_t bytes = store_share_bytes(r->move->ps->store, &r->share);
+	struct error ignored;
+
+	(void)mapping_make(&r->memory, &r->memory_fd, bytes + bytes / SPARE_PART + SPARE_BYTES,
+			   &ignored);
+}
+
+/* Advice only. */
+static void warm(struct ps_move *m, struct receiver *r)
+{
+	size_t n = WARM_BYTES;
+
+	for (size_t at = 0; r->memory && at < r->memory->bytes && !atomic_load(&m->stop); at += n) {
+		n = r->memory->bytes - at < n ? r->memory->bytes - at : n;
+		(void)madvise((char *)r->memory->base + at, n, MADV_POPULATE_WRITE);
+	}
+}
+
+static void *warm_all(void *move)
+{
+	struct ps_move *m = move;
+	uint64_t one = 1;
+
+	/* Who serves goes first. Not the lowest there is: it may be waited for. */
+	(void)setpriority(PRIO_PROCESS, (id_t)gettid(), getpriority(PRIO_PROCESS, 0) + NICER);
+	while (!atomic_load(&m->stop) && !store_incoming_warm(&m->in, WARM_BYTES))
+		;
+	for (size_t i = 0; i < m->count; i++)
+		warm(m, &m->to[i]);
+	if (write(m->warm_fd, &one, sizeof one) < 0)
+		abort(); /* there is always room for one */
+	return NULL;
+}
+
+static void on_warmed(evutil_socket_t fd, short what, void *move)
+{
+	struct ps_move *m = move;
+	struct error err = {0};
+
+	(void)fd;
+	(void)what;
+	stop_warming(m);
+	m->warm = 1;
+	if (connect_all(m, &err) != 0)
+		fail(m, m->ps->options.id, err.text);
+	else
+		look_if_ready(m);
+}
+
+static int start_warming(struct ps_move *m, struct error *err)
+{
+	for (size_t i = 0; i < m->count; i++)
+		make_memory(&m->to[i]);
+	m->warm_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	m->warmed = m->warm_fd < 0 ? NULL
+				   : event_new(server_base(m->ps->server), m->warm_fd, EV_READ,
+					       on_warmed, m);
+	if (!m->warmed || event_add(m->warmed, NULL) != 0)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	m->warms = thread_start(&m->thread, warm_all, m) == 0;
+	if (!m->warms)
+		warm_all(m);
+	return 0;
+}
+
+/* The next rows, for one who gets some of them; then there is room for all that comes and goes; then
+ * those who get some are connected to. */
 static void on_find(evutil_socket_t fd, short what, void *move)
 {
 	struct timeval next_turn = {0, 0};
@@ -324,7 +416,7 @@ static void on_find(evutil_socket_t fd, short what, void *move)
 		fail(m, m->to[i].socket, err.text);
 	else if (i < m->count)
 		event_add(m->find, &next_turn);
-	else if (connect_all(m, &err) != 0)
+	else if (start_warming(m, &err) != 0)
 		fail(m, m->ps->options.id, err.text);
 }
 
@@ -361,14 +453,14 @@ void move_prepare(struct ps *p, const struct order *o, const struct order_answer
 	}
 	m->ps = p;
 	m->attempt = o->attempt;
+	m->warm_fd = -1;
 	p->move = m;
 	if (prepare(p, m, o, &err) != 0) {
 		end(p);
 		refuse(o, a, "move", "%s", err.text);
 		return;
 	}
-	m->answer = *a;
-	look_if_ready(m);
+	m->answer = *a; /* when all is warm and connected */
 }
 
 /* ---- give ---- */
@@ -468,7 +560,7 @@ void move_give(struct ps *p, const struct order *o, const struct order_answer *a
 	struct order_result result = {.code = NULL};
 	struct error err = {0};
 
-	if (!m || m->attempt != o->attempt || m->done || m->ready < m->count) {
+	if (!m || m->attempt != o->attempt || m->done || !m->warm || m->ready < m->count) {
 		refuse(o, a, "move", "attempt %llu is not prepared here",
 		       (unsigned long long)o->attempt);
 		return;

@@ -602,6 +602,8 @@ static void done(struct supervisor *s)
 	struct request *rq = ask ? ask->rq : NULL;
 	double seconds = clock_mono() - s->scale.began;
 	log_done(s, seconds, s->scale.reason);
+	if (!s->scale.why[0])
+		s->scale.carried++;
 	if (rq && s->scale.why[0])
 		request_err(rq, "not-scaled", "%s", s->scale.why);
 	else if (rq)

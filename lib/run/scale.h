@@ -71,6 +71,7 @@ struct sup_scale {
 	struct sup_scale_ask *first; /* those who wait, in their order */
 	struct sup_scale_ask *asked; /* who asked for the change under way; NULL: nobody is known */
 	uint64_t changes;            /* of the roster, by this supervisor */
+	uint64_t carried;            /* of them, done */
 };
 
 /* Asks for so many; 0: as many as there are. reason is for people, and copied. rq (may be NULL) is
