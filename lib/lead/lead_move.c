@@ -489,7 +489,7 @@ static void commit(struct lead *l)
 	m->now = m->next;
 	m->pieces++;
 	m->tries = 0;
-	m->hold = clock_mono() - m->held;fprintf(stderr,"%.4f commit hold %.2f piece %llu\n",clock_mono(),m->hold*1e3,(unsigned long long)m->piece_bytes);
+	m->hold = clock_mono() - m->held;
 	m->stall = m->hold > m->stall ? m->hold : m->stall;
 	if (m->fits)
 		fit_piece(l);
@@ -526,7 +526,7 @@ void lead_move_still(struct lead *l)
 	if (!m || m->stage != MOVE_STILL)
 		return;
 	m->stage = MOVE_GIVING;
-	m->held = clock_mono();fprintf(stderr,"%.4f still\n",clock_mono());
+	m->held = clock_mono();
 	m->left = 1;
 	for (size_t i = 0; i < m->count; i++)
 		m->left += m->mover[i].is_in || m->mover[i].stays;
