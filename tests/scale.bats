@@ -308,6 +308,37 @@ servers() { status | grep '^node role=server ' | field id | tr '\n' ' '; }
 	[ "$(logged '^rollback ')" = 0 ]
 }
 
+@test "scale: of two new workers one is up and the other fails again and again: both go, the job goes on" {
+	cat >launch <<-'END'
+	#!/bin/sh
+	case "$*" in
+	*'--id w3 '*)
+		while [ ! -e fail ]; do sleep 0.05; done
+		exit 75 ;;
+	esac
+	exec "$@"
+	END
+	chmod +x launch
+	begin_scaled SERVERS=1 RESTARTS=2 "LAUNCH_WORKER=$T/launch"
+	start up scale --workers 4 --servers 2
+	wait_for 'status | grep -q " id=w2 state=up "'
+	touch fail
+	ended $PID
+	[ "$status" -eq 1 ]
+	# Servers came all the same; that hides nothing.
+	grep -q 'not-scaled: w3: exit status 75' up.err
+	wait_for '[ "$(workers)" = "w0 w1 " ]'
+	[ "$(servers)" = "ps0 ps1 " ]
+	grep -q ' workers=2 servers=2 ' run/state/scale
+	rm launch fail
+	printf '#!/bin/sh\nexec "$@"\n' >launch
+	chmod +x launch
+	scale --workers 4
+	all_up 4
+	let_go
+	audited
+}
+
 @test "scale: SYNC=allreduce has workers, and no servers" {
 	begin_scaled SYNC=allreduce
 	run -1 scale --servers 2

@@ -318,15 +318,18 @@ void sup_scale_fenced(struct sup_node *n)
 	n->fenced = 1;
 }
 
+static void leave(struct sup_node *n)
+{
+	n->leaving = 1;
+	n->joining = n->fenced = 0;
+	sup_fence_begin(n);
+}
+
 static void mark_leaving(struct supervisor *s)
 {
-	EACH_OF (n, s, sup_trainers(s)) {
-		if (n->number < s->scale.now.workers)
-			continue;
-		n->leaving = 1;
-		n->joining = n->fenced = 0;
-		sup_fence_begin(n);
-	}
+	EACH_OF (n, s, sup_trainers(s))
+		if (n->number >= s->scale.now.workers)
+			leave(n);
 	EACH_OF (n, s, &role_server)
 		n->leaving = n->number >= s->scale.now.servers;
 }
@@ -344,11 +347,12 @@ static int add_joining(struct supervisor *s, const struct role *role, uint64_t w
 	return 0;
 }
 
-/* It is there, or it is not to be waited for: it failed at first, or there is nothing left for it. */
+/* It is there, or it is not to be waited for: its host comes later, or there is nothing left for it.
+ * One that fails is tried again, or the change is given up. */
 static int has_joined(const struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
-	return n->stage == STAGE_READY || n->in_a_row > 0 || sup_host_is_awaited(n) ||
+	return n->stage == STAGE_READY || sup_host_is_awaited(n) ||
 	       s->progress.all_done || !sup_trainer_is_needed(n) ||
 	       clock_mono() - s->scale.began >= deadline_seconds(DEADLINE_SCALE);
 }
@@ -396,10 +400,40 @@ int sup_scale_is_tried(const struct sup_node *n)
 	return n->joining && n->in_a_row < FAILURES_MAX;
 }
 
+/* Somebody waits for so few workers that it goes in any case. */
+static int is_to_leave(const struct sup_node *n)
+{
+	const struct sup_scale *c = &n->sup->scale;
+	for (const struct sup_scale_ask *ask = c->first; ask; ask = ask->next)
+		if (ask != c->asked && ask->want.workers > 0 && ask->want.workers <= n->number)
+			return 1;
+	return 0;
+}
+
+/* A worker of an earlier change, for which nobody waited to the end: the job goes on with those
+ * before it. */
+static int gives_up_late(struct sup_node *n, const char *why)
+{
+	struct supervisor *s = n->sup;
+	char reason[SCALE_REASON_MAX];
+	snprintf(reason, sizeof reason, "%s does not start: %.100s", n->id, why);
+	if (!is_to_leave(n) && sup_scale_want(s, n->number, 0, reason, NULL) != 0)
+		return 0;
+	sup_note(s, "warning", "%s: %s; it is not tried again; `trainctl logs %s` says more", n->id,
+		 why, n->id);
+	leave(n);
+	return 1;
+}
+
 int sup_scale_gives_up(struct sup_node *n, const char *why)
 {
 	struct supervisor *s = n->sup;
-	if (!n->joining || !s->scale.under_way)
+	if (!n->joining)
+		return 0;
+	if (n->role != &role_server &&
+	    (!s->scale.under_way || n->number < s->scale.from.workers))
+		return gives_up_late(n, why);
+	if (!s->scale.under_way)
 		return 0;
 	snprintf(s->scale.why, sizeof s->scale.why, "%s: %s", n->id, why);
 	sup_note(s, "warning", "not scaled: %s; `trainctl logs %s` says more", s->scale.why, n->id);
@@ -408,12 +442,7 @@ int sup_scale_gives_up(struct sup_node *n, const char *why)
 		return 1;
 	}
 	s->scale.now.workers = s->scale.from.workers;
-	EACH_OF (other, s, n->role) {
-		other->leaving = other->joining;
-		other->joining = other->fenced = 0;
-		if (other->leaving)
-			sup_fence_begin(other);
-	}
+	mark_leaving(s); /* also those that are up already */
 	return 1;
 }
 

@@ -55,6 +55,7 @@ struct sup_scale_servers {
 	double again;    /* clock_mono(): not before */
 	uint64_t bytes;  /* that were moved by the last change */
 	double stall;    /* the longest that workers waited for it, seconds */
+	char why[512];   /* an attempt failed last, and why; "": none did */
 	int is_new;      /* that step OVER was reached is not in the file yet */
 	int ever;        /* parts have moved in this job: versions of maps begin high (role.c) */
 };
