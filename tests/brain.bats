@@ -231,6 +231,21 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	audited
 }
 
+@test "brain: another number and another size: nobody goes before those who come are there" {
+	brain "$nothing"
+	begin_planned BRAIN=./mind WORKERS=1 SERVERS=1 NODE_CORES=4 CORES=16
+	wait_for 'logged "^brain-done change=no "'
+	says 'plan role=worker count=3 cores=2' 'decision change=yes reason=faster'
+	wait_for 'logged "^brain-changed workers=3 worker-cores=2 "'
+	says "$nothing"
+	[ "$(workers)" = 3 ]
+	grep -E '^scaled |^resize ' "$(log)" | cut -d' ' -f1,2 >order
+	printf '%s\n' 'scaled workers=3' 'resize id=w0' | diff order -
+	status | grep '^node role=worker ' | grep -c ' cores=2 ' | grep -qx 3
+	let_go
+	audited
+}
+
 @test "brain: parameters shared out anew, and not again where that moves nothing" {
 	brain "$nothing"
 	begin_planned BRAIN=./mind WORKERS=2 SERVERS=2 BATCHES_PER_SHARD=1
