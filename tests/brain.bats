@@ -147,6 +147,20 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	[ "$(grep -c 'PLAN_LIMIT=1: nothing is changed any more' first.err)" = 1 ]
 }
 
+@test "brain: plans are PLAN_EVERY apart, whoever makes them; their memory is a limit where the job has one" {
+	brain 'plan role=worker count=3 cores=1 mem-bytes=2000000000' 'decision change=yes reason=faster'
+	begin_planned BRAIN=./mind WORKERS=1 SERVERS=1 PLAN_EVERY=60 MEMORY=64G NODE_MEMORY=4G
+	wait_for 'logged "^brain-changed workers=3 "'
+	says 'plan role=worker count=2 cores=1' 'decision change=yes reason=fewer'
+	wait_for 'logged "^brain-done change=no reason=fewer .*refused=every "'
+	[ "$(workers)" = 3 ]
+	status | grep -q '^node role=worker id=w2 .* memory=2000000000'
+	let_go
+	audited
+	grep -q -- ' --memory 68719476736 --node-memory 4294967296 --gain ' words
+	grep -q '^brain-asked .* memory=68719476736 node-memory=4294967296 ' "$(log)"
+}
+
 @test "brain: what it knows outlives the supervisor" {
 	brain "$nothing"
 	begin_planned BRAIN=./mind WORKERS=1 SERVERS=1

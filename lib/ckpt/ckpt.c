@@ -353,8 +353,14 @@ int ckpt_read(struct ckpt *c, const struct part_want *want, const struct stream_
 int ckpt_write_part(const struct store *s, const char *path, uint32_t since, int level,
 		    uint64_t *bytes, uint64_t *sum, struct error *err)
 {
+	return ckpt_write_part_in(s, -1, path, since, level, bytes, sum, err);
+}
+
+int ckpt_write_part_in(const struct store *s, int fd, const char *path, uint32_t since, int level,
+		       uint64_t *bytes, uint64_t *sum, struct error *err)
+{
 	struct part_writer *w;
-	if (part_create(&w, path, err) != 0)
+	if ((fd < 0 ? part_create(&w, path, err) : part_create_in(&w, fd, path, err)) != 0)
 		return -1;
 	struct team *team = ckpt_team();
 	part_compress(w, level, team);

@@ -46,7 +46,6 @@ struct receiver {
 	char socket[ORDER_SOCKET_MAX];
 	struct mapping *memory; /* shared with it; NULL: it is sent */
 	int memory_fd;
-	char *sent; /* then */
 	int ready, done;
 };
 
@@ -67,6 +66,7 @@ struct ps_move {
 	struct event *warmed;
 	atomic_int stop;
 	int warm;
+	int given; /* it was begun: a lead that comes back may say it again */
 	uint64_t bytes;
 	struct order_answer answer; /* to prepare, then to give; done NULL: nobody waits */
 };
@@ -127,7 +127,6 @@ static void receiver_end(struct receiver *r)
 	mapping_release(r->memory);
 	if (r->memory_fd >= 0)
 		close(r->memory_fd);
-	free(r->sent);
 }
 
 /* But for what came. */
@@ -152,6 +151,56 @@ static void end(struct ps *p)
 	free(m);
 }
 
+struct rows {
+	const struct store *store; /* NULL: rows are named, else found */
+};
+
+static void name_or_find(const struct rows *r, float *const *row, size_t n)
+{
+	float **own = (float **)(uintptr_t)row; /* of a staged push or a pull: allocated here */
+
+	if (r->store)
+		store_find_rows(r->store, own, n);
+	else
+		store_name_rows(own, n);
+}
+
+static int of_worker(const char *worker, uint64_t thrown, const struct staged *first, void *rows,
+		     struct error *err)
+{
+	(void)worker;
+	(void)thrown;
+	(void)err;
+	for (const struct staged *s = first; s; s = s->next)
+		name_or_find(rows, s->push.row, s->push.rows);
+	return 0;
+}
+
+/* All rows that somebody here has pointers to. */
+static void all_rows(struct ps *p, struct rows r)
+{
+	(void)stage_each(p->stage, of_worker, &r, NULL);
+	for (struct ps_wait *w = p->waits; w; w = w->next) {
+		if (w->push)
+			name_or_find(&r, w->push->push.row, w->push->push.rows);
+		else
+			name_or_find(&r, w->row, (size_t)w->pull.rows);
+	}
+}
+
+/* What came goes, with its rows. Others that were made since then take their places, and pushes that
+ * are staged for them stay. */
+static void undo(struct ps *p, struct ps_move *m)
+{
+	int moves = m->in.rows > 0;
+
+	if (moves)
+		all_rows(p, (struct rows){NULL});
+	store_incoming_undo(&m->in);
+	if (moves)
+		all_rows(p, (struct rows){p->store});
+}
+
 void move_end(struct ps *p)
 {
 	struct ps_move *m = p->move;
@@ -159,7 +208,7 @@ void move_end(struct ps *p)
 	if (!m)
 		return;
 	stop_warming(m);
-	store_incoming_undo(&m->in);
+	undo(p, m);
 	end(p);
 }
 
@@ -350,19 +399,23 @@ static void warm(struct ps_move *m, struct receiver *r)
 	}
 }
 
-static void *warm_all(void *move)
+static void warm_all(struct ps_move *m)
 {
-	struct ps_move *m = move;
 	uint64_t one = 1;
 
-	/* Who serves goes first. Not the lowest there is: it may be waited for. */
-	(void)setpriority(PRIO_PROCESS, (id_t)gettid(), getpriority(PRIO_PROCESS, 0) + NICER);
 	while (!atomic_load(&m->stop) && !store_incoming_warm(&m->in, WARM_BYTES))
 		;
 	for (size_t i = 0; i < m->count; i++)
 		warm(m, &m->to[i]);
 	if (write(m->warm_fd, &one, sizeof one) < 0)
 		abort(); /* there is always room for one */
+}
+
+static void *warm_beside(void *move)
+{
+	/* Who serves goes first. Not the lowest there is: it may be waited for. */
+	(void)setpriority(PRIO_PROCESS, (id_t)gettid(), getpriority(PRIO_PROCESS, 0) + NICER);
+	warm_all(move);
 	return NULL;
 }
 
@@ -391,7 +444,7 @@ static int start_warming(struct ps_move *m, struct error *err)
 					       on_warmed, m);
 	if (!m->warmed || event_add(m->warmed, NULL) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
-	m->warms = thread_start(&m->thread, warm_all, m) == 0;
+	m->warms = thread_start(&m->thread, warm_beside, m) == 0;
 	if (!m->warms)
 		warm_all(m);
 	return 0;
@@ -456,7 +509,7 @@ void move_prepare(struct ps *p, const struct order *o, const struct order_answer
 	m->warm_fd = -1;
 	p->move = m;
 	if (prepare(p, m, o, &err) != 0) {
-		end(p);
+		move_end(p);
 		refuse(o, a, "move", "%s", err.text);
 		return;
 	}
@@ -523,35 +576,43 @@ static int write_share(struct receiver *r, struct text *text, struct error *err)
 		if (!text->at)
 			return error_set(err, ERROR_OS, NULL, "out of memory");
 	}
-	int rc = store_share_write(s, &r->share, &sink, err);
-	if (text->is_ours)
-		r->sent = text->at;
-	return rc;
+	return store_share_write(s, &r->share, &sink, err);
 }
 
-static int give(struct receiver *r, struct error *err)
+static int send_share(struct receiver *r, const struct text *text, struct error *err)
 {
 	struct ps_move *m = r->move;
-	struct text text;
 	char line[256];
 	struct record_out o;
 
-	if (!peer_is_up(r->peer))
-		return error_set(err, ERROR_UNAVAILABLE, NULL, "connection lost");
-	if (write_share(r, &text, err) != 0)
-		return -1;
-	m->bytes += text.len;
+	m->bytes += text->len;
 	record_begin(&o, line, sizeof line, "accept");
 	record_add_u64(&o, "incarnation", m->ps->options.incarnation);
 	record_add_u64(&o, "attempt", m->attempt);
-	if (!text.is_ours)
+	if (!text->is_ours)
 		record_add_u64(&o, "map-offset-bytes", 0);
-	record_add_u64(&o, text.is_ours ? "bytes" : "map-bytes", text.len);
-	if (peer_send(r->peer, line, record_end(&o, NULL), text.is_ours ? text.at : NULL,
-		      text.is_ours ? text.len : 0, on_accepted, r) != 0)
+	record_add_u64(&o, text->is_ours ? "bytes" : "map-bytes", text->len);
+	if (peer_send(r->peer, line, record_end(&o, NULL), text->is_ours ? text->at : NULL,
+		      text->is_ours ? text->len : 0, on_accepted, r) != 0)
 		return error_set(err, ERROR_UNAVAILABLE, NULL, "connection lost");
 	peer_flush(r->peer);
 	return 0;
+}
+
+/* The peer copies what it sends. */
+static int give(struct receiver *r, struct error *err)
+{
+	struct text text = {.at = NULL};
+	int rc;
+
+	if (!peer_is_up(r->peer))
+		return error_set(err, ERROR_UNAVAILABLE, NULL, "connection lost");
+	rc = write_share(r, &text, err);
+	if (rc == 0)
+		rc = send_share(r, &text, err);
+	if (text.is_ours)
+		free(text.at);
+	return rc;
 }
 
 void move_give(struct ps *p, const struct order *o, const struct order_answer *a)
@@ -560,12 +621,13 @@ void move_give(struct ps *p, const struct order *o, const struct order_answer *a
 	struct order_result result = {.code = NULL};
 	struct error err = {0};
 
-	if (!m || m->attempt != o->attempt || m->done || !m->warm || m->ready < m->count) {
+	if (!m || m->attempt != o->attempt || m->given || !m->warm || m->ready < m->count) {
 		refuse(o, a, "move", "attempt %llu is not prepared here",
 		       (unsigned long long)o->attempt);
 		return;
 	}
 	m->answer = *a;
+	m->given = 1;
 	for (size_t i = 0; i < m->count; i++) {
 		if (give(&m->to[i], &err) != 0) {
 			fail(m, m->to[i].socket, err.text); /* who hears it may end the attempt */

@@ -170,6 +170,7 @@ int sup_process_launch(struct sup_process *p, int take_over, struct error *err)
 			   .lock = lock,
 			   .template = n->role->template ? n->role->template(n->sup->job) : NULL,
 			   .limits = sup_node_limits(n),
+			   .keeps = n->role->keeps && n->sup->job->checkpoint_memory[0],
 			   .search = n->sup->options.search_path,
 			   .make = files.make,
 			   .bring = files.bring,
