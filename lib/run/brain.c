@@ -663,6 +663,14 @@ static int resize(struct supervisor *s)
 	return some;
 }
 
+/* PLAN_EVERY holds for every brain; want of memory does not wait. */
+static int is_too_early(const struct supervisor *s, const struct answer *a)
+{
+	double last = s->brain.changed;
+	return !isnan(last) && clock_epoch() - last < s->job->plan_every &&
+	       strcmp(a->reason, "oom") != 0;
+}
+
 /* Why nothing of it can be done now; NULL: something was. */
 static const char *change(struct supervisor *s, const struct answer *a, const struct want *w)
 {
@@ -674,6 +682,8 @@ static const char *change(struct supervisor *s, const struct answer *a, const st
 				 (unsigned long long)s->job->plan_limit);
 		return "limit";
 	}
+	if ((w->counts || w->sizes) && is_too_early(s, a))
+		return "every";
 	snprintf(reason, sizeof s->brain.reason, "brain: %s", a->reason);
 	if (w->counts && sup_scale_want(s, w->role[PLAN_WORKER].count, w->role[PLAN_SERVER].count,
 					reason, NULL) != 0)
