@@ -194,7 +194,7 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	[ "$(trainctl list | wc -l)" = 1 ]
 	printf '%s\n' JOB=next "DATA=$T/d.csv" LABEL=y DENSE=a SPARSE=b BATCH=64 BRAIN=on CORES=8 NODE_CORES=1 >next.env
 	run trainctl check next.env
-	[[ $output == *" workers=3 servers=2 "* ]]
+	[[ $output == *" workers=3 servers=2 "*" brain=on cores=8 node-cores=1 memory=0 node-memory=0 "* ]]
 	[[ $(trainctl check next.env 2>&1 >/dev/null) == *"brain: begins with 3 workers and 2 servers, as a job with $T/d.csv"* ]]
 	run trainctl check next.env --set WORKERS=1
 	[[ $output == *" workers=1 servers=2 "* ]]
@@ -227,6 +227,21 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	grep -q '^resize id=w1 cores=3 .*reason=brain:%20few-cores' "$(log)"
 	grep -q '^restart id=ps1 reason=brain:%20slow-machine' "$(log)"
 	status | grep -q '^node role=worker id=w1 .* cores=3 '
+	let_go
+	audited
+}
+
+@test "brain: another number and another size: nobody goes before those who come are there" {
+	brain "$nothing"
+	begin_planned BRAIN=./mind WORKERS=1 SERVERS=1 NODE_CORES=4 CORES=16
+	wait_for 'logged "^brain-done change=no "'
+	says 'plan role=worker count=3 cores=2' 'decision change=yes reason=faster'
+	wait_for 'logged "^brain-changed workers=3 worker-cores=2 "'
+	says "$nothing"
+	[ "$(workers)" = 3 ]
+	grep -E '^scaled |^resize ' "$(log)" | cut -d' ' -f1,2 >order
+	printf '%s\n' 'scaled workers=3' 'resize id=w0' | diff order -
+	status | grep '^node role=worker ' | grep -c ' cores=2 ' | grep -qx 3
 	let_go
 	audited
 }

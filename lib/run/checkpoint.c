@@ -45,7 +45,7 @@ static uint64_t next_number(struct supervisor *s, const char *dir)
 	DIR *d = opendir(dir);
 	for (struct dirent *e; d && (e = readdir(d));)
 		if (number_u64_span(e->d_name, strlen(e->d_name), &number) == 0 &&
-		    number > greatest)
+		    number > greatest && number < UINT64_MAX)
 			greatest = number;
 	if (d)
 		closedir(d);

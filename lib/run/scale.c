@@ -167,17 +167,24 @@ static int take(struct supervisor *s, const struct record *r, struct error *err)
 
 int sup_scale_read(struct supervisor *s, struct error *err)
 {
-	char path[DIRS_PATH_MAX], *text;
+	char path[DIRS_PATH_MAX], why[256], *text;
 	struct record r;
 	s->scale.now = s->scale.from = (struct sup_sizes){s->job->workers, s->job->servers};
 	scale_path(s, path);
 	if (fs_read_file(path, RECORD_LINE_MAX, &text, NULL, err) != 0)
 		return err->code == ERROR_NOINPUT ? 0 : -1;
+	s->scale.is_kept = 1;
 	int result = record_first(&r, text, strlen(text), err);
 	if (result == 0)
 		result = take(s, &r, err);
 	free(text);
-	return result == 0 ? 0 : error_wrap(err, path);
+	if (result == 0)
+		return 0;
+	snprintf(why, sizeof why, "%.200s", err->text);
+	return error_set(err, err->code, path,
+			 "%s; without this file the job goes on from its last checkpoint, with WORKERS "
+			 "and SERVERS of the job file",
+			 why);
 }
 
 /* moved: servers are as wanted. */

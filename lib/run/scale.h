@@ -63,6 +63,7 @@ struct sup_scale_servers {
 struct sup_scale {
 	struct sup_sizes now;  /* what the job has, or will have when the change is done */
 	struct sup_sizes from; /* what it had before that */
+	int is_kept;           /* the file is there */
 	int under_way, shared; /* all is there, and workers have been told their shares */
 	double began; /* clock_mono(): the change */
 	char reason[SCALE_REASON_MAX];
