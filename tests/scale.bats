@@ -81,10 +81,15 @@ at_least() {
 	begin_scaled
 	run -1 scale --workers 0
 	[[ $output == *"bad-scale: a job needs one worker at least"* ]]
-	run -1 scale --workers many
-	[[ $output == *"bad-scale: workers=: 'many'"* ]]
-	run -1 scale
-	[[ $output == *"bad-scale: workers= or servers= is wanted"* ]]
+	run -64 scale --workers many
+	[[ $output == *"--workers: 'many' is not a whole number"* ]]
+	run -64 scale
+	[[ $output == *"scale: to how many? --workers N, --servers N, or both"* ]]
+	# Others than trainctl may ask, too.
+	run -0 ask run/trainctl.sock 'scale workers=many'
+	[[ $output == *"err code=bad-scale"*"workers=: 'many'"* ]]
+	run -0 ask run/trainctl.sock 'scale'
+	[[ $output == *"err code=bad-scale"*"workers= or servers= is wanted"* ]]
 	run -1 scale --workers 1025
 	[[ $output == *"no-room: a job has 1024 workers at most"* ]]
 	run -1 scale --workers 65
